@@ -1,0 +1,43 @@
+# Every target says what it does: `make help`.
+
+PYTHON  ?= /usr/bin/python3
+LINT    := .tools/bin/golangci-lint
+SCRIPTS  = $(shell grep -rlE '^\#!.*\b(ba)?sh$$' .ci scripts examples 2>/dev/null)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint check bench tools build fmt clean
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## start a small cluster with simulated devices on this machine and rescale a job on it
+	scripts/setup demo
+	scripts/demo
+
+test: ## run every test: Go with the race detector, real processes included, and the Python module
+	scripts/setup test
+	$(PYTHON) -m pytest -q sdk
+	go test -race -timeout 20m ./...
+
+lint: ## check the Go code, its formatting and the shell scripts
+	scripts/setup lint
+	shellcheck $(SCRIPTS)
+	$(LINT) run
+
+check: lint test ## all that a change has to pass
+
+bench: ## measure what the README reports
+	scripts/bench
+
+tools: ## install the pinned linter into .tools/bin
+	scripts/setup lint
+
+build: ## build the one binary, bin/bellows
+	go build -trimpath -o bin/bellows ./cmd/bellows
+
+fmt: ## rewrite the Go code as lint wants it
+	scripts/setup lint
+	$(LINT) fmt
+
+clean: ## remove what make built or linked here
+	rm -rf bin dist .tools .pytest_cache
