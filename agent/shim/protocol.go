@@ -1,0 +1,75 @@
+package shim
+
+import (
+	"time"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// ProtocolVersion is the version of Order, Wish and Report. A shim keeps
+// speaking the version it was born with; agents must understand older ones.
+const ProtocolVersion = 1
+
+// Order is all that a shim needs to know. The agent writes it to the run
+// directory, durable, before it starts the shim.
+type Order struct {
+	Version      int                `json:"version"`
+	Cluster      string             `json:"cluster"`
+	Node         cluster.NodeID     `json:"node"`
+	World        cluster.World      `json:"world"`
+	Owner        cluster.Owner      `json:"owner"` // whom the workers run as
+	Command      []string           `json:"command"`
+	Workdir      string             `json:"workdir"`
+	Env          map[string]string  `json:"env"`            // as submitted
+	Checkpoint   string             `json:"checkpoint_dir"` // of this generation
+	Resume       *record.Checkpoint `json:"resume,omitempty"`
+	RestartCount int                `json:"restart_count"` // torch's TORCHELASTIC_RESTART_COUNT
+	LogDir       string             `json:"log_dir"`       // rank-<r>.log are written here
+	LogMaxBytes  int64              `json:"log_max_bytes"` // per rank, over its files
+	LockDir      string             `json:"lock_dir"`      // one lock file per device of the machine
+	Strict       bool               `json:"strict"`        // kill the workers at Wish.Deadline; false in a one-node cluster
+}
+
+// Wish is what the agent wants of the shim, all of it, each time.
+type Wish struct {
+	// Deadline is when the workers die unless a later Wish moves it, in
+	// nanoseconds of CLOCK_BOOTTIME; 0 = not yet known (nothing is fenced).
+	Deadline int64 `json:"deadline"`
+	// Halt is the leader's request to save and stop, as recorded; nil = run on.
+	Halt *record.Halt `json:"halt,omitempty"`
+	// Kill ends the workers now: the permit is gone, or a peer has failed. Why goes to the log.
+	Kill string `json:"kill,omitempty"`
+	// Retire lets the shim exit once no worker is left: all it knew has been recorded.
+	Retire bool `json:"retire,omitempty"`
+}
+
+// Report is everything the shim knows, each time something of it changes.
+type Report struct {
+	Version     int                 `json:"version"`
+	Shim        Process             `json:"shim"`
+	Workers     []record.Worker     `json:"workers,omitempty"` // set once all are executed
+	ExecedAt    time.Time           `json:"execed_at,omitzero"`
+	Containment string              `json:"containment"`
+	Held        *record.Held        `json:"held,omitempty"`   // the answer to Wish.Halt
+	Failed      *record.Failed      `json:"failed,omitempty"` // the first failure, with the log's tail
+	Saves       []Save              `json:"saves,omitempty"`  // of the newest few steps, ascending by step, then rank
+	Progress    *record.JobProgress `json:"progress,omitempty"`
+	// Stopped is set once no process is left in the containment and all device locks are free. SavedAt is not the shim's to set.
+	Stopped *record.Stopped `json:"stopped,omitempty"`
+}
+
+// Save is one rank's word, by the SDK, that its files of a step are written (not yet fsynced).
+type Save struct {
+	Step    int64  `json:"step"`
+	Rank    int    `json:"rank"`
+	Samples int64  `json:"samples"`
+	Dir     string `json:"dir"` // the checkpoint's directory, absolute; the rank's files lie in Dir/rank-<%05d rank>/
+}
+
+// Process names a process for good: pids are reused, this triple is not.
+type Process struct {
+	PID       int    `json:"pid"`
+	StartTime uint64 `json:"start_time"` // field 22 of /proc/<pid>/stat, in clock ticks since boot
+	BootID    string `json:"boot_id"`
+}

@@ -1,0 +1,7 @@
+// Package allocator is where decisions about sizes are asked for and checked.
+//
+// A Policy is a pure function from an Input (a snapshot of nodes and jobs) to an
+// Output (how many workers each job gets). Run calls one and trusts nothing of
+// what it answers: an answer that breaks a rule is an error, and what is in
+// force stays. Policies decide counts; package place turns counts into devices.
+package allocator

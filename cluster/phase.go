@@ -1,0 +1,37 @@
+package cluster
+
+// Phase is where a job stands. One enum, never a set of booleans.
+//
+//	           ┌────────────────────────── backoff ◄─────────┐ worker failed
+//	submit     ▼                                             │
+//	  ──► queued ──► starting ──► running ──► halting ───────┤
+//	        ▲  ▲         │            │          │  │        │
+//	        │  └─────────┴────────────┼──────────┘  └─► starting (next generation)
+//	        │   start failed,         │ every rank exited 0
+//	        │   devices taken back    ▼
+//	      held (needs its owner)   succeeded     failed     stopped
+type Phase string
+
+// The phases of a job.
+const (
+	Queued    Phase = "queued"    // waits for devices
+	Starting  Phase = "starting"  // a generation is planned; not all of its members have started
+	Running   Phase = "running"   // all workers of the generation were started
+	Halting   Phase = "halting"   // the generation is saving and stopping
+	Suspended Phase = "suspended" // its owner asked it to wait; keeps its checkpoint, holds no devices
+	Backoff   Phase = "backoff"   // a worker failed; the next start waits
+	Held      Phase = "held"      // cannot go on without its owner; the reason says why
+	Succeeded Phase = "succeeded" // every rank exited 0
+	Failed    Phase = "failed"    // gave up; the reason says why
+	Stopped   Phase = "stopped"   // its owner stopped it
+)
+
+// Terminal reports whether the job has ended for good.
+func (p Phase) Terminal() bool {
+	return p == Succeeded || p == Failed || p == Stopped
+}
+
+// Active reports whether a generation may have processes: the phases in which a job holds devices.
+func (p Phase) Active() bool {
+	return p == Starting || p == Running || p == Halting
+}

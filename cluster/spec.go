@@ -1,0 +1,91 @@
+package cluster
+
+import "time"
+
+// Owner is whose job it is: the submitter, from the kernel (SO_PEERCRED), never from a request's body.
+type Owner struct {
+	UID  uint32 `json:"uid"`
+	GID  uint32 `json:"gid"`
+	User string `json:"user"`
+}
+
+// BatchSize is how many samples one global step takes, over all workers. Max
+// equals Min for a fixed size; a larger Max lets policies raise it with the world size.
+type BatchSize struct {
+	Min int `json:"min"`
+	Max int `json:"max"`
+}
+
+// Spec is what was submitted: immutable once the job is admitted.
+type Spec struct {
+	Name    string            `json:"name"`
+	Command []string          `json:"command"`
+	Workdir string            `json:"workdir"` // absolute, the same path on every node
+	Env     map[string]string `json:"env,omitempty"`
+	// CheckpointDir is the base under which the job's generations save; absolute,
+	// and on every node that may run the job.
+	CheckpointDir string `json:"checkpoint_dir"`
+
+	MinWorkers int       `json:"min_workers"`
+	MaxWorkers int       `json:"max_workers"`
+	BatchSize  BatchSize `json:"batch_size"`
+
+	Priority int        `json:"priority,omitempty"` // higher goes first, -100 … 100
+	Deadline *time.Time `json:"deadline,omitempty"` // when its owner needs it
+	// Steps is how many optimiser steps the job takes in all; ETA is how long it
+	// takes on one device. Either gives policies a remaining demand; 0 = unknown.
+	Steps int64    `json:"steps,omitempty"`
+	ETA   Duration `json:"eta,omitempty"`
+
+	// MaxRestarts is how many failures of its workers the job may survive.
+	// Rescales and lost nodes are not failures of the job and do not count.
+	MaxRestarts int `json:"max_restarts"`
+	// HaltTimeout is how long a halt waits for the script's save before SIGKILL.
+	HaltTimeout Duration `json:"halt_timeout"`
+}
+
+// Defaults of a Spec, applied by Spec.WithDefaults.
+const (
+	DefaultMinWorkers  = 1
+	DefaultMaxWorkers  = 8
+	DefaultBatchSize   = 256
+	DefaultMaxRestarts = 3
+	DefaultHaltTimeout = Duration(2 * time.Minute)
+)
+
+// WithDefaults fills in the fields that a submitter may leave out: the zero
+// value stands for "not given" in each of them. Negative values are kept for
+// Validate to refuse.
+func (s Spec) WithDefaults() Spec {
+	if s.MinWorkers == 0 {
+		s.MinWorkers = DefaultMinWorkers
+	}
+	if s.MaxWorkers == 0 {
+		s.MaxWorkers = max(DefaultMaxWorkers, s.MinWorkers)
+	}
+	if s.BatchSize.Min == 0 && s.BatchSize.Max == 0 {
+		s.BatchSize.Min = DefaultBatchSize
+	}
+	if s.BatchSize.Max == 0 {
+		s.BatchSize.Max = s.BatchSize.Min
+	}
+	if s.HaltTimeout == 0 {
+		s.HaltTimeout = DefaultHaltTimeout
+	}
+	return s
+}
+
+// WorldSizes returns the world sizes that the job may have, ascending: the
+// powers of two in [MinWorkers, MaxWorkers] that divide its smallest batch.
+func (s Spec) WorldSizes() []int {
+	var sizes []int
+	for k := 1; k <= s.MaxWorkers && k <= MaxWorldSize; k *= 2 {
+		if k >= s.MinWorkers && s.BatchSize.Min%k == 0 {
+			sizes = append(sizes, k)
+		}
+	}
+	return sizes
+}
+
+// MaxWorldSize is the largest world that Bellows forms; a bound, so that sizes stay sane everywhere.
+const MaxWorldSize = 1 << 16

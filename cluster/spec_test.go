@@ -1,0 +1,104 @@
+package cluster
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func good() Spec {
+	return Spec{Name: "train", Command: []string{"python", "train.py"}, Workdir: "/w", CheckpointDir: "/c"}.WithDefaults()
+}
+
+func TestDefaultsAreValid(t *testing.T) {
+	if err := good().Validate(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWorldSizes(t *testing.T) {
+	for _, c := range []struct {
+		min, max, batch int
+		want            []int
+	}{
+		{1, 8, 256, []int{1, 2, 4, 8}},
+		{3, 9, 256, []int{4, 8}},
+		{1, 8, 12, []int{1, 2, 4}},
+		{1, 1, 7, []int{1}},
+		{2, 8, 7, nil},
+		{5, 7, 256, nil},
+		{1, 1 << 31, 1 << 20, []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536}},
+	} {
+		s := Spec{MinWorkers: c.min, MaxWorkers: c.max, BatchSize: BatchSize{Min: c.batch}}
+		if got := s.WorldSizes(); !slices.Equal(got, c.want) {
+			t.Errorf("min %d max %d batch %d: %v, want %v", c.min, c.max, c.batch, got, c.want)
+		}
+	}
+}
+
+func TestValidateNamesFieldValueAndRemedy(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*Spec)
+		want   string
+	}{
+		{"min above max", func(s *Spec) { s.MinWorkers, s.MaxWorkers = 8, 4 }, "min workers 8 is above max workers 4"},
+		{"negative", func(s *Spec) { s.MinWorkers = -1 }, "min workers -1: use 1 to"},
+		{"huge", func(s *Spec) { s.MaxWorkers = 1 << 31 }, "max workers 2147483648: use 1 to"},
+		{"no power of two", func(s *Spec) { s.MinWorkers, s.MaxWorkers = 3, 3 }, "no power of two"},
+		{"indivisible batch", func(s *Spec) { s.MinWorkers = 2; s.BatchSize = BatchSize{7, 7} }, "use a multiple of 2"},
+		{"batch order", func(s *Spec) { s.BatchSize = BatchSize{64, 32} }, "batch size 64:32"},
+		{"no command", func(s *Spec) { s.Command = nil }, "command is empty"},
+		{"relative dir", func(s *Spec) { s.CheckpointDir = "ckpt" }, `checkpoint dir "ckpt"`},
+		{"dots in dir", func(s *Spec) { s.Workdir = "/a/../b" }, `workdir "/a/../b"`},
+		{"reserved env", func(s *Spec) { s.Env = map[string]string{"BELLOWS_RANK": "1"} }, "env BELLOWS_RANK"},
+		{"NUL", func(s *Spec) { s.Command = []string{"a\x00b"} }, "NUL"},
+		{"priority", func(s *Spec) { s.Priority = 101 }, "priority 101: use -100 to 100"},
+		{"restarts", func(s *Spec) { s.MaxRestarts = -1 }, "max restarts -1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := good()
+			c.change(&s)
+			if err := s.Validate(); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want …%s…", err, c.want)
+			}
+		})
+	}
+}
+
+func TestValidateReportsAllFaultsAtOnce(t *testing.T) {
+	s := good()
+	s.Name, s.MinWorkers, s.Priority = "", -3, 1000
+	err := s.Validate()
+	for _, want := range []string{"name is empty", "min workers -3", "priority 1000"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v lacks %q", err, want)
+		}
+	}
+}
+
+func TestCheckName(t *testing.T) {
+	for _, bad := range []string{"", "../x", "a/b", "a\nb", "\x1b[31mred", "-a", "a-", ".", "a..b", "ä", strings.Repeat("x", 300)} {
+		if err := CheckName(bad); err == nil {
+			t.Errorf("%q was accepted", bad)
+		} else if strings.ContainsAny(err.Error(), "\n\x1b") {
+			t.Errorf("%q: the error itself would disturb a terminal: %q", bad, err)
+		}
+	}
+	for _, ok := range []string{"a", "train-7b_v1.2", strings.Repeat("x", MaxNameBytes)} {
+		if err := CheckName(ok); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestDurationText(t *testing.T) {
+	var d Duration
+	if err := d.UnmarshalText([]byte("1h30m")); err != nil || time.Duration(d) != 90*time.Minute {
+		t.Errorf("%v, %v", d, err)
+	}
+	if err := d.UnmarshalText([]byte("90")); err == nil {
+		t.Error("a duration without a unit was accepted")
+	}
+}

@@ -1,0 +1,110 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Bounds of a Spec. They keep a record well below etcd's request limit.
+const (
+	MaxCommandBytes = 128 << 10 // the kernel's own limit for one argument
+	MaxEnvBytes     = 256 << 10
+	MaxPriority     = 100
+)
+
+// Validate reports everything that is wrong with the spec at once (errors.Join);
+// each fault names the field, the value and what would be right. Call it after WithDefaults.
+func (s Spec) Validate() error {
+	var faults []error
+	add := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+
+	if err := CheckName(s.Name); err != nil {
+		faults = append(faults, err)
+	}
+	s.validateCommand(add)
+	s.validateSizes(add)
+	if s.Priority < -MaxPriority || s.Priority > MaxPriority {
+		add("priority %d: use -%d to %d", s.Priority, MaxPriority, MaxPriority)
+	}
+	if s.Steps < 0 {
+		add("steps %d: use 0 (unknown) or more", s.Steps)
+	}
+	if s.ETA < 0 {
+		add("eta %s: use 0 (unknown) or more", s.ETA)
+	}
+	if s.MaxRestarts < 0 {
+		add("max restarts %d: use 0 (never restart) or more", s.MaxRestarts)
+	}
+	if s.HaltTimeout < 0 {
+		add("halt timeout %s: use a positive duration such as 2m", s.HaltTimeout)
+	}
+	return errors.Join(faults...)
+}
+
+func (s Spec) validateCommand(add func(string, ...any)) {
+	switch {
+	case len(s.Command) == 0 || s.Command[0] == "":
+		add("command is empty: give the program to run, as in: bellows run -- python train.py")
+	case bytesOf(s.Command...) > MaxCommandBytes:
+		add("command has %d bytes: at most %d", bytesOf(s.Command...), MaxCommandBytes)
+	case slices.ContainsFunc(s.Command, hasNUL):
+		add("command holds a NUL byte: no argument of a program can")
+	}
+	for _, f := range []struct{ field, value string }{{"workdir", s.Workdir}, {"checkpoint dir", s.CheckpointDir}} {
+		if !path.IsAbs(f.value) || path.Clean(f.value) != f.value || hasNUL(f.value) {
+			add("%s %q: use a clean absolute path that every node has", f.field, f.value)
+		}
+	}
+	size := 0
+	for k, v := range s.Env {
+		size += bytesOf(k, v)
+		if k == "" || strings.ContainsAny(k, "=\x00") || hasNUL(v) {
+			add("env %q: a name must be non-empty and without '=', and neither part may hold a NUL byte", k)
+		}
+		if strings.HasPrefix(k, "BELLOWS_") {
+			add("env %s: names that begin with BELLOWS_ are set by Bellows; choose another", k)
+		}
+	}
+	if size > MaxEnvBytes {
+		add("env has %d bytes: at most %d", size, MaxEnvBytes)
+	}
+}
+
+func (s Spec) validateSizes(add func(string, ...any)) {
+	ok := true
+	check := func(bad bool, format string, args ...any) {
+		if bad {
+			ok = false
+			add(format, args...)
+		}
+	}
+	check(s.MinWorkers < 1 || s.MinWorkers > MaxWorldSize, "min workers %d: use 1 to %d", s.MinWorkers, MaxWorldSize)
+	check(s.MaxWorkers < 1 || s.MaxWorkers > MaxWorldSize, "max workers %d: use 1 to %d", s.MaxWorkers, MaxWorldSize)
+	check(s.BatchSize.Min < 1, "batch size %d: use 1 or more", s.BatchSize.Min)
+	if !ok {
+		return
+	}
+	check(s.MinWorkers > s.MaxWorkers, "min workers %d is above max workers %d: swap them, or raise the maximum", s.MinWorkers, s.MaxWorkers)
+	check(s.BatchSize.Max < s.BatchSize.Min, "batch size %d:%d: the largest is below the smallest; write smallest:largest", s.BatchSize.Min, s.BatchSize.Max)
+	if !ok {
+		return
+	}
+	if powersOfTwo := (Spec{MinWorkers: s.MinWorkers, MaxWorkers: s.MaxWorkers}).WorldSizes(); len(powersOfTwo) == 0 {
+		add("min workers %d, max workers %d: no power of two lies between them; worlds have 1, 2, 4, 8, … workers", s.MinWorkers, s.MaxWorkers)
+	} else if len(s.WorldSizes()) == 0 {
+		add("batch size %d is divided by none of the allowed worker counts %v: use a multiple of %d", s.BatchSize.Min, powersOfTwo, powersOfTwo[0])
+	}
+}
+
+func hasNUL(s string) bool { return strings.ContainsRune(s, 0) }
+
+func bytesOf(parts ...string) int {
+	n := 0
+	for _, p := range parts {
+		n += len(p)
+	}
+	return n
+}

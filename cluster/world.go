@@ -1,0 +1,88 @@
+package cluster
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Placement is a job's part on one node.
+type Placement struct {
+	Node    NodeID     `json:"node"`
+	Devices []DeviceID `json:"devices"`
+}
+
+// Allocation is what one job is promised: one worker per device.
+type Allocation struct {
+	Job        JobID       `json:"job"`
+	Placements []Placement `json:"placements"`
+	BatchSize  int         `json:"batch_size"` // samples per global step
+}
+
+// Workers returns the number of devices promised, which is the world size.
+func (a Allocation) Workers() int {
+	n := 0
+	for _, p := range a.Placements {
+		n += len(p.Devices)
+	}
+	return n
+}
+
+// Equal reports whether both promise the same devices, in the same order, at the same batch size.
+func (a Allocation) Equal(b Allocation) bool {
+	return a.Job == b.Job && a.BatchSize == b.BatchSize && slices.EqualFunc(a.Placements, b.Placements,
+		func(x, y Placement) bool { return x.Node == y.Node && slices.Equal(x.Devices, y.Devices) })
+}
+
+// Endpoint is a network address that workers connect to.
+type Endpoint struct {
+	Host string `json:"host"`
+	Port int    `json:"port"`
+}
+
+// String returns host:port, with brackets around an IPv6 host.
+func (e Endpoint) String() string {
+	if strings.Contains(e.Host, ":") {
+		return "[" + e.Host + "]:" + strconv.Itoa(e.Port)
+	}
+	return e.Host + ":" + strconv.Itoa(e.Port)
+}
+
+// Member is one node's part of a world. Its workers have the ranks
+// FirstRank … FirstRank+len(Devices)-1, in the order of Devices.
+type Member struct {
+	Node NodeID `json:"node"`
+	// AliveRev is the CreateRevision of the node's alive key when the world was
+	// planned. An agent refuses a plan whose AliveRev is not its own: it was made
+	// for an earlier life of this node.
+	AliveRev  int64      `json:"alive_rev"`
+	Devices   []DeviceID `json:"devices"`
+	FirstRank int        `json:"first_rank"`
+}
+
+// World is the agreed membership of one generation.
+type World struct {
+	Job        JobID      `json:"job"`
+	Generation Generation `json:"generation"`
+	Members    []Member   `json:"members"` // in rank order; Members[0] hosts rank 0
+	Master     Endpoint   `json:"master"`  // where rank 0 listens, for torch's MASTER_ADDR and MASTER_PORT
+	BatchSize  int        `json:"batch_size"`
+}
+
+// Size returns the world size: how many workers there are.
+func (w World) Size() int {
+	n := 0
+	for _, m := range w.Members {
+		n += len(m.Devices)
+	}
+	return n
+}
+
+// Member returns node's part, and its index among the members (torch's GROUP_RANK).
+func (w World) Member(node NodeID) (m Member, index int, ok bool) {
+	i := slices.IndexFunc(w.Members, func(m Member) bool { return m.Node == node })
+	if i < 0 {
+		return Member{}, 0, false
+	}
+	return w.Members[i], i, true
+}

@@ -1,0 +1,112 @@
+package record
+
+import (
+	"time"
+
+	"github.com/bellows-ml/bellows/cluster"
+)
+
+// Ack names an acknowledgement of a generation. Each is created once per node:
+//
+//	started ──► held (a halt has reached the SDK's ranks) ──► stopped
+//	       └──► failed (a worker or this node could not go on) ──► stopped
+//
+// failed may come without started (the node refused), stopped without either.
+type Ack string
+
+// The acknowledgements.
+const (
+	AckStarted Ack = "started"
+	AckHeld    Ack = "held"
+	AckFailed  Ack = "failed"
+	AckStopped Ack = "stopped"
+)
+
+// Started says that every worker of the node was executed.
+type Started struct {
+	Workers     []Worker  `json:"workers"`
+	ExecedAt    time.Time `json:"execed_at"`   // the first exec
+	Containment string    `json:"containment"` // cgroup2 | cgroup1 | weak
+}
+
+// Worker is one training process. A pid alone means nothing: it is reused.
+type Worker struct {
+	Rank      int              `json:"rank"`
+	Device    cluster.DeviceID `json:"device"`
+	PID       int              `json:"pid"`
+	StartTime uint64           `json:"start_time"` // field 22 of /proc/<pid>/stat
+}
+
+// Held answers a halt: the highest step that any rank of this node has begun.
+// Its ranks begin no later step before they are told Halt.StopAfter.
+type Held struct {
+	// SDK is false if no rank of the node speaks to its shim: plain scripts are
+	// stopped by SIGTERM and agree on a step among themselves.
+	SDK bool `json:"sdk"`
+	// Begun is the highest step begun, -1 if none was.
+	Begun int64     `json:"begun"`
+	At    time.Time `json:"at"`
+}
+
+// FailureKind says whose fault a failure is, which decides what follows.
+type FailureKind string
+
+// The kinds of failures.
+const (
+	WorkerFailed FailureKind = "worker" // a worker exited non-zero or by a signal: counts against MaxRestarts
+	NodeRefused  FailureKind = "node"   // this node cannot run the job (no workdir, …): try other nodes
+	PortTaken    FailureKind = "port"   // the rendezvous port is in use: try another, counts nothing
+	NodeFenced   FailureKind = "fenced" // the node lost touch and killed its workers: counts nothing
+)
+
+// Failed says why this node's part of the generation cannot go on.
+type Failed struct {
+	Kind    FailureKind `json:"kind"`
+	Reason  string      `json:"reason"`
+	Rank    int         `json:"rank"`               // the first rank that failed; -1 if none
+	LogTail []string    `json:"log_tail,omitempty"` // its last lines
+	At      time.Time   `json:"at"`
+}
+
+// Stopped says that nothing of the generation is left on the node: processes
+// are gone, device locks are free, and what its ranks saved is in `saved` or
+// given up. Rank 0's node writes it only after its offer, if it makes one.
+type Stopped struct {
+	Exits []Exit `json:"exits"`
+	// Finished: every worker of the node exited 0 of its own accord, unasked.
+	Finished bool `json:"finished"`
+	// SignalledAt is when the last worker was told to stop (zero if none was),
+	// ExitedAt when the last one was gone, SavedAt when its files were durable.
+	SignalledAt time.Time `json:"signalled_at,omitzero"`
+	ExitedAt    time.Time `json:"exited_at"`
+	SavedAt     time.Time `json:"saved_at,omitzero"`
+}
+
+// Exit is how one worker ended.
+type Exit struct {
+	Rank   int `json:"rank"`
+	Code   int `json:"code"`             // exit status; -1 if a signal ended it
+	Signal int `json:"signal,omitempty"` // the signal, 0 if none
+}
+
+// File is one file of a checkpoint, its path relative to the checkpoint's directory.
+type File struct {
+	Path   string `json:"path"`
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"`
+}
+
+// Saved lists what a node's ranks saved at a step: fsynced and digested.
+type Saved struct {
+	Dir     string    `json:"dir"`     // the checkpoint's directory, absolute
+	Ranks   []int     `json:"ranks"`   // whose files these are
+	Samples int64     `json:"samples"` // position in the data, in samples since the start of training
+	Files   []File    `json:"files"`
+	At      time.Time `json:"at"`
+}
+
+// Offer is a whole checkpoint whose manifest lies on disk, durable, waiting for the leader's commit.
+type Offer struct {
+	Checkpoint
+	At time.Time `json:"at"`
+}

@@ -1,0 +1,12 @@
+// Package record is the cluster's state as it lies in etcd: the keys, the JSON
+// values, and transactions as values. See docs/keys.md for the same as a table.
+//
+// It promises that every subtree has one writer: agents write below
+// nodes/<node>/ (but for grants and cordon), the leader writes everything else.
+// Every transaction of the leader compares the leader's key, so that a deposed
+// leader's write never lands, and the record that it changes.
+//
+// The package is pure: Memory is an etcd for tests and for the simulator, with
+// etcd's revisions, leases, transactions and watches, and without its I/O;
+// Mirror turns a listing and a stream of changes into typed values.
+package record

@@ -1,0 +1,133 @@
+package record
+
+import (
+	"time"
+
+	"github.com/bellows-ml/bellows/cluster"
+)
+
+// Submitted is a job's spec with what the leader admitted it under.
+type Submitted struct {
+	cluster.Spec
+	ID    cluster.JobID `json:"id"`
+	Owner cluster.Owner `json:"owner"`
+	At    time.Time     `json:"at"`
+}
+
+// Wanted is what the owner last asked for.
+type Wanted struct {
+	Run bool      `json:"run"` // false: stop it
+	By  string    `json:"by"`
+	At  time.Time `json:"at"`
+}
+
+// State is THE record of a job. Only the leader writes it, and compares its ModRevision when it does.
+type State struct {
+	Phase      cluster.Phase      `json:"phase"`
+	Generation cluster.Generation `json:"generation"` // the newest formed; 0 = none yet
+	// Reason says in words why the job is where it is: why it waits, why it was halted, why it failed.
+	Reason string `json:"reason,omitempty"`
+	// Next is when a Backoff ends.
+	Next time.Time `json:"next,omitzero"`
+	// QueuePosition counts from 1 among the jobs that wait; 0 when it does not wait.
+	QueuePosition int `json:"queue_position,omitempty"`
+	// Restarts counts the failures charged against Spec.MaxRestarts.
+	Restarts int `json:"restarts,omitempty"`
+	// Pinned: a halt of this job committed nothing, so that rescaling it would
+	// lose its work; it keeps its world until it commits.
+	Pinned bool `json:"pinned,omitempty"`
+	// Excluded nodes refused the job; each with its reason.
+	Excluded map[cluster.NodeID]string `json:"excluded,omitempty"`
+	// Failure is the last failure of a worker, for people.
+	Failure *Failed   `json:"failure,omitempty"`
+	Since   time.Time `json:"since"` // when Phase was entered
+}
+
+// Plan is a generation: the world part is write-once.
+type Plan struct {
+	World cluster.World `json:"world"`
+	// Resume is the checkpoint to load; nil = from the beginning.
+	Resume *Checkpoint `json:"resume,omitempty"`
+	Why    string      `json:"why"`
+	At     time.Time   `json:"at"`
+}
+
+// Permit exists while its generation may run. Deleting it stops the workers at once.
+type Permit struct {
+	At time.Time `json:"at"`
+}
+
+// Halt asks a generation to stop.
+type Halt struct {
+	Why string `json:"why"`
+	// Save: workers may save first, until Deadline. Otherwise they are killed now.
+	Save     bool      `json:"save"`
+	Deadline time.Time `json:"deadline"`
+	// StopAfter is the last step that every rank finishes before it saves and
+	// exits; nil while not all nodes have answered Held. -1: nothing was begun
+	// anywhere, stop now.
+	StopAfter *int64    `json:"stop_after,omitempty"`
+	At        time.Time `json:"at"`
+}
+
+// Fence records that the leader gave up a member: its alive key was absent for WaitedMS on the leader's own clock.
+type Fence struct {
+	AliveRev int64     `json:"alive_rev"`
+	WaitedMS int64     `json:"waited_ms"`
+	At       time.Time `json:"at"`
+}
+
+// Checkpoint is a committed (or offered) checkpoint.
+type Checkpoint struct {
+	Generation     cluster.Generation `json:"generation"` // which generation saved it
+	Step           int64              `json:"step"`       // optimiser steps finished
+	Samples        int64              `json:"samples"`    // samples consumed since the start of training
+	Dir            string             `json:"dir"`        // absolute
+	ManifestSHA256 string             `json:"manifest_sha256"`
+	WorldSize      int                `json:"world_size"` // of the generation that saved it
+	Bytes          int64              `json:"bytes"`
+}
+
+// BadCheckpoint records why a committed checkpoint was given up.
+type BadCheckpoint struct {
+	Checkpoint
+	Reason string    `json:"reason"`
+	At     time.Time `json:"at"`
+}
+
+// Rescale tells how a generation came to be and what it cost, in seconds:
+//
+//	decided ─signal─► last worker told ─save─► last exit ─commit─► planned ─start─► first exec … last exec
+//
+// Own is Bellows's own share: signal + commit + start up to the first exec.
+type Rescale struct {
+	Generation cluster.Generation `json:"generation"`
+	From       int                `json:"from"` // world sizes; 0 = was not running
+	To         int                `json:"to"`
+	Why        string             `json:"why"`
+	At         time.Time          `json:"at"`
+	SignalS    float64            `json:"signal_s"`
+	SaveS      float64            `json:"save_s"`
+	CommitS    float64            `json:"commit_s"`
+	StartS     float64            `json:"start_s"`
+	OwnS       float64            `json:"own_s"`
+	ResumeStep int64              `json:"resume_step"` // -1 = from the beginning
+	LostSteps  int64              `json:"lost_steps"`  // begun but not saved; -1 = unknown
+}
+
+// Decision is what the allocator decided last, for people and tools.
+type Decision struct {
+	Policy string    `json:"policy"`
+	At     time.Time `json:"at"`
+	Value  float64   `json:"value"` // of the policy's own objective
+	Bound  float64   `json:"bound"` // a certified upper bound of it, 0 = none
+	Moves  []Move    `json:"moves"`
+}
+
+// Move is one job's change of size.
+type Move struct {
+	Job  cluster.JobID `json:"job"`
+	From int           `json:"from"`
+	To   int           `json:"to"`
+	Why  string        `json:"why,omitempty"`
+}

@@ -1,0 +1,365 @@
+package record
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bellows-ml/bellows/cluster"
+)
+
+// Versioned is a record with the revisions that fence it. Mod is 0 while the record does not exist.
+type Versioned[T any] struct {
+	Value  T
+	Create int64
+	Mod    int64
+}
+
+// Exists reports whether the record is there.
+func (v Versioned[T]) Exists() bool { return v.Mod != 0 }
+
+// JobGen names one generation of one job.
+type JobGen struct {
+	Job        cluster.JobID
+	Generation cluster.Generation
+}
+
+// NodeView is everything recorded below one node.
+type NodeView struct {
+	ID        cluster.NodeID
+	Alive     Versioned[Alive]
+	Inventory Versioned[Inventory]
+	Cordon    Versioned[Cordon]
+	Progress  Versioned[Progress]
+	Grants    map[cluster.JobID]Versioned[Grant]
+	Requests  map[string]Versioned[Request]
+	Acks      map[JobGen]*Acks
+	Saved     map[JobGen]map[int64]Versioned[Saved]
+	Offers    map[JobGen]map[int64]Versioned[Offer]
+}
+
+// Acks are a node's acknowledgements of one generation.
+type Acks struct {
+	Started Versioned[Started]
+	Held    Versioned[Held]
+	Failed  Versioned[Failed]
+	Stopped Versioned[Stopped]
+}
+
+// JobView is everything recorded below one job.
+type JobView struct {
+	ID          cluster.JobID
+	Spec        Versioned[Submitted]
+	Wanted      Versioned[Wanted]
+	State       Versioned[State]
+	Generations map[cluster.Generation]*GenerationView
+	Committed   Versioned[Checkpoint]
+	Checkpoints map[int64]Versioned[Checkpoint]
+	Bad         map[int64]Versioned[BadCheckpoint]
+	Rescales    map[cluster.Generation]Versioned[Rescale]
+}
+
+// GenerationView is everything recorded below one generation.
+type GenerationView struct {
+	Plan   Versioned[Plan]
+	Permit Versioned[Permit]
+	Halt   Versioned[Halt]
+	Fences map[cluster.NodeID]Versioned[Fence]
+}
+
+// Mirror is a typed picture of the records, kept by Apply. Its zero value is
+// not usable: call NewMirror. Maps of a view may be nil where nothing is
+// recorded; reading those is fine. One goroutine owns a mirror.
+type Mirror struct {
+	Revision int64 // of the newest change applied
+	Meta     Versioned[Meta]
+	Leaders  map[string]Versioned[Leader] // by key
+	Decision Versioned[Decision]
+	Nodes    map[cluster.NodeID]*NodeView
+	Jobs     map[cluster.JobID]*JobView
+	gone     map[string]int64 // deleted keys and when, so that an older write arriving late stays ignored
+}
+
+// NewMirror makes a mirror of a listing as of revision.
+func NewMirror(kvs []KV, revision int64) (*Mirror, error) {
+	m := &Mirror{
+		Leaders: map[string]Versioned[Leader]{},
+		Nodes:   map[cluster.NodeID]*NodeView{},
+		Jobs:    map[cluster.JobID]*JobView{},
+		gone:    map[string]int64{},
+	}
+	for _, kv := range kvs {
+		if err := m.Apply(Change{KV: kv}); err != nil {
+			return nil, err
+		}
+	}
+	m.Revision = max(m.Revision, revision)
+	return m, nil
+}
+
+// Node returns the node's view, an empty one if nothing is recorded.
+func (m *Mirror) Node(id cluster.NodeID) *NodeView {
+	if v := m.Nodes[id]; v != nil {
+		return v
+	}
+	return &NodeView{ID: id}
+}
+
+// Job returns the job's view, an empty one if nothing is recorded.
+func (m *Mirror) Job(id cluster.JobID) *JobView {
+	if v := m.Jobs[id]; v != nil {
+		return v
+	}
+	return &JobView{ID: id}
+}
+
+// Ack returns the node's acknowledgements of a generation, empty ones if there are none.
+func (v *NodeView) Ack(j cluster.JobID, g cluster.Generation) Acks {
+	if a := v.Acks[JobGen{j, g}]; a != nil {
+		return *a
+	}
+	return Acks{}
+}
+
+// Generation returns the generation's view, an empty one if nothing is recorded.
+func (v *JobView) Generation(g cluster.Generation) GenerationView {
+	if x := v.Generations[g]; x != nil {
+		return *x
+	}
+	return GenerationView{}
+}
+
+// NodeIDs returns the nodes' identifiers, sorted.
+func (m *Mirror) NodeIDs() []cluster.NodeID { return slices.Sorted(maps.Keys(m.Nodes)) }
+
+// JobIDs returns the jobs' identifiers, sorted.
+func (m *Mirror) JobIDs() []cluster.JobID { return slices.Sorted(maps.Keys(m.Jobs)) }
+
+// Apply takes one change in. A change older than one already seen of the same
+// key is ignored, so repeated and reordered deliveries do no harm. A value
+// that does not decode, or a key that this version does not know, is an error
+// that names the key; the mirror keeps what it had.
+func (m *Mirror) Apply(c Change) error {
+	if c.ModRevision < m.gone[c.Key] {
+		return nil
+	}
+	if c.Deleted {
+		m.gone[c.Key] = c.ModRevision
+	} else {
+		delete(m.gone, c.Key)
+	}
+	var err error
+	switch parts := split(c.Key, Root); {
+	case c.Key == MetaKey:
+		err = set(&m.Meta, c)
+	case c.Key == AllocationKey:
+		err = set(&m.Decision, c)
+	case strings.HasPrefix(c.Key, LeaderPrefix):
+		err = setIn(m.Leaders, c.Key, c)
+	case parts[0] == "nodes" && len(parts) >= 3:
+		err = m.node(cluster.NodeID(parts[1])).apply(parts[2:], c)
+	case parts[0] == "jobs" && len(parts) >= 3:
+		err = m.job(cluster.JobID(parts[1])).apply(parts[2:], c)
+	default:
+		err = errUnknownKey
+	}
+	if err != nil {
+		return fmt.Errorf("record %s: %w", c.Key, err)
+	}
+	m.Revision = max(m.Revision, c.ModRevision)
+	return nil
+}
+
+func (m *Mirror) node(id cluster.NodeID) *NodeView {
+	v := m.Nodes[id]
+	if v == nil {
+		v = &NodeView{
+			ID: id, Grants: map[cluster.JobID]Versioned[Grant]{}, Requests: map[string]Versioned[Request]{},
+			Acks: map[JobGen]*Acks{}, Saved: map[JobGen]map[int64]Versioned[Saved]{}, Offers: map[JobGen]map[int64]Versioned[Offer]{},
+		}
+		m.Nodes[id] = v
+	}
+	return v
+}
+
+func (m *Mirror) job(id cluster.JobID) *JobView {
+	v := m.Jobs[id]
+	if v == nil {
+		v = &JobView{
+			ID: id, Generations: map[cluster.Generation]*GenerationView{}, Checkpoints: map[int64]Versioned[Checkpoint]{},
+			Bad: map[int64]Versioned[BadCheckpoint]{}, Rescales: map[cluster.Generation]Versioned[Rescale]{},
+		}
+		m.Jobs[id] = v
+	}
+	return v
+}
+
+func (v *NodeView) apply(parts []string, c Change) error {
+	switch {
+	case len(parts) == 1:
+		switch parts[0] {
+		case "alive":
+			return set(&v.Alive, c)
+		case "inventory":
+			return set(&v.Inventory, c)
+		case "cordon":
+			return set(&v.Cordon, c)
+		case "progress":
+			return set(&v.Progress, c)
+		}
+	case len(parts) == 2 && parts[0] == "grants":
+		return setIn(v.Grants, cluster.JobID(parts[1]), c)
+	case len(parts) == 2 && parts[0] == "submit":
+		return setIn(v.Requests, parts[1], c)
+	case len(parts) == 4:
+		return v.applyGeneration(parts, c)
+	}
+	return errUnknownKey
+}
+
+func (v *NodeView) applyGeneration(parts []string, c Change) error {
+	g, ok := parseGen(parts[2])
+	if !ok {
+		return errUnknownKey
+	}
+	jg := JobGen{cluster.JobID(parts[1]), g}
+	if parts[0] == "ack" {
+		a := v.Acks[jg]
+		if a == nil {
+			a = &Acks{}
+			v.Acks[jg] = a
+		}
+		switch Ack(parts[3]) {
+		case AckStarted:
+			return set(&a.Started, c)
+		case AckHeld:
+			return set(&a.Held, c)
+		case AckFailed:
+			return set(&a.Failed, c)
+		case AckStopped:
+			return set(&a.Stopped, c)
+		}
+		return errUnknownKey
+	}
+	step, err := strconv.ParseInt(parts[3], 10, 64)
+	if err != nil {
+		return errUnknownKey
+	}
+	switch parts[0] {
+	case "saved":
+		return setIn(inner(v.Saved, jg), step, c)
+	case "offer":
+		return setIn(inner(v.Offers, jg), step, c)
+	}
+	return errUnknownKey
+}
+
+func (v *JobView) apply(parts []string, c Change) error {
+	switch {
+	case len(parts) == 1:
+		switch parts[0] {
+		case "spec":
+			return set(&v.Spec, c)
+		case "wanted":
+			return set(&v.Wanted, c)
+		case "state":
+			return set(&v.State, c)
+		}
+	case parts[0] == "gen" && len(parts) >= 3:
+		if g, ok := parseGen(parts[1]); ok {
+			x := v.Generations[g]
+			if x == nil {
+				x = &GenerationView{Fences: map[cluster.NodeID]Versioned[Fence]{}}
+				v.Generations[g] = x
+			}
+			return x.apply(parts[2:], c)
+		}
+	case parts[0] == "rescales" && len(parts) == 2:
+		if g, ok := parseGen(parts[1]); ok {
+			return setIn(v.Rescales, g, c)
+		}
+	case parts[0] == "checkpoint":
+		return v.applyCheckpoint(parts[1:], c)
+	}
+	return errUnknownKey
+}
+
+func (v *JobView) applyCheckpoint(parts []string, c Change) error {
+	if len(parts) == 1 && parts[0] == "committed" {
+		return set(&v.Committed, c)
+	}
+	if len(parts) != 2 {
+		return errUnknownKey
+	}
+	step, err := strconv.ParseInt(parts[1], 10, 64)
+	if err != nil {
+		return errUnknownKey
+	}
+	switch parts[0] {
+	case "history":
+		return setIn(v.Checkpoints, step, c)
+	case "bad":
+		return setIn(v.Bad, step, c)
+	}
+	return errUnknownKey
+}
+
+func (x *GenerationView) apply(parts []string, c Change) error {
+	switch {
+	case len(parts) == 1 && parts[0] == "plan":
+		return set(&x.Plan, c)
+	case len(parts) == 1 && parts[0] == "permit":
+		return set(&x.Permit, c)
+	case len(parts) == 1 && parts[0] == "halt":
+		return set(&x.Halt, c)
+	case len(parts) == 2 && parts[0] == "fence":
+		return setIn(x.Fences, cluster.NodeID(parts[1]), c)
+	}
+	return errUnknownKey
+}
+
+var errUnknownKey = errors.New("unknown key: written by another version, or by hand")
+
+// set takes a change into one record.
+func set[T any](v *Versioned[T], c Change) error {
+	if c.ModRevision < v.Mod {
+		return nil
+	}
+	if c.Deleted {
+		*v = Versioned[T]{}
+		return nil
+	}
+	var value T
+	if err := json.Unmarshal(c.Value, &value); err != nil {
+		return fmt.Errorf("decode %.80q: %w", c.Value, err)
+	}
+	*v = Versioned[T]{Value: value, Create: c.CreateRevision, Mod: c.ModRevision}
+	return nil
+}
+
+// setIn is set for one entry of a map; a deleted entry leaves the map.
+func setIn[K comparable, T any](m map[K]Versioned[T], k K, c Change) error {
+	v := m[k]
+	if err := set(&v, c); err != nil {
+		return err
+	}
+	if v.Exists() {
+		m[k] = v
+	} else {
+		delete(m, k)
+	}
+	return nil
+}
+
+func inner[K comparable, T any](m map[JobGen]map[K]T, jg JobGen) map[K]T {
+	x := m[jg]
+	if x == nil {
+		x = map[K]T{}
+		m[jg] = x
+	}
+	return x
+}

@@ -1,0 +1,96 @@
+package record
+
+import (
+	"time"
+
+	"github.com/bellows-ml/bellows/cluster"
+)
+
+// Format is the version of the records described here. An agent or coordinator refuses any other.
+const Format = 1
+
+// Meta says which cluster this is and in which format it writes. Created once, by whoever comes first.
+type Meta struct {
+	Format  int    `json:"format"`
+	Cluster string `json:"cluster"`
+}
+
+// Leader is the candidate's key below LeaderPrefix, on its lease.
+type Leader struct {
+	Node        string    `json:"node"` // host name or node id, for people
+	Incarnation string    `json:"incarnation"`
+	Since       time.Time `json:"since"`
+}
+
+// Alive is a node's presence, on its lease. Its CreateRevision is the node's token (Member.AliveRev).
+type Alive struct {
+	Incarnation string `json:"incarnation"`
+	BootID      string `json:"boot_id"`
+	Addr        string `json:"addr"`   // host part under which other nodes reach this one's workers
+	Gossip      string `json:"gossip"` // host:port of its memberlist
+	API         string `json:"api"`    // where other agents reach its API: "unix:/path"
+	Version     string `json:"version"`
+	// Ports that this node reserves for workers' rendezvous (MASTER_PORT): First … First+Count-1.
+	Ports Ports `json:"ports"`
+}
+
+// Ports is a range of TCP ports.
+type Ports struct {
+	First int `json:"first"`
+	Count int `json:"count"`
+}
+
+// Inventory is what the node has to give.
+type Inventory struct {
+	Devices []cluster.Device `json:"devices"`
+	// Problem says why devices are missing ("driver not loaded"); empty if nothing is wrong.
+	Problem string `json:"problem,omitempty"`
+}
+
+// Cordon keeps new work away from a node.
+type Cordon struct {
+	Reason string    `json:"reason"`
+	By     string    `json:"by"`
+	At     time.Time `json:"at"`
+}
+
+// Grant is the leader's word that these devices serve this generation, until it is replaced or deleted.
+type Grant struct {
+	Generation cluster.Generation `json:"generation"`
+	Devices    []cluster.DeviceID `json:"devices"`
+}
+
+// RequestKind is what a user asks of the leader.
+type RequestKind string
+
+// The requests that agents pass on.
+const (
+	SubmitRequest RequestKind = "submit"
+	StopRequest   RequestKind = "stop"
+)
+
+// Request waits below a node for the leader, who carries it out and deletes it in one transaction.
+// Owner is the caller as the kernel named it.
+type Request struct {
+	Kind  RequestKind   `json:"kind"`
+	Job   cluster.JobID `json:"job"`
+	Spec  *cluster.Spec `json:"spec,omitempty"` // of a submit
+	Owner cluster.Owner `json:"owner"`
+	At    time.Time     `json:"at"`
+}
+
+// Progress is one node's advisory view of its jobs, written at most every 10 s.
+type Progress struct {
+	Jobs map[cluster.JobID]JobProgress `json:"jobs"`
+}
+
+// JobProgress is how far a job's generation has come, as its ranks on this node reported.
+type JobProgress struct {
+	Generation cluster.Generation `json:"generation"`
+	Step       int64              `json:"step"`
+	Samples    int64              `json:"samples"`
+	Loss       *float64           `json:"loss,omitempty"`
+	// StepsPerSecond is measured over this generation.
+	StepsPerSecond float64   `json:"steps_per_second,omitempty"`
+	At             time.Time `json:"at"`
+}

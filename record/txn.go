@@ -1,0 +1,118 @@
+package record
+
+import "encoding/json"
+
+// KV is one key as etcd stores it.
+type KV struct {
+	Key            string
+	Value          []byte
+	CreateRevision int64 // when the key last came into being
+	ModRevision    int64 // when it was last written
+	Lease          int64 // 0 = none
+}
+
+// Change is one step of a watch: the key as written, or its deletion (Value nil, ModRevision = the deletion's).
+type Change struct {
+	KV
+	Deleted bool
+}
+
+// Txn is a transaction as a value: if every compare holds, all operations
+// happen at one revision; otherwise none does. A key occurs at most once in
+// Then. ID is for logs and for matching the Outcome.
+type Txn struct {
+	ID   string
+	If   []Compare
+	Then []Op
+}
+
+// Field is what a Compare looks at.
+type Field uint8
+
+// The fields of a key that a transaction may compare.
+const (
+	ModRevision    Field = iota + 1 // 0 means: the key is absent
+	CreateRevision                  // 0 means: the key is absent
+)
+
+// Compare demands that a key's field equals Revision.
+type Compare struct {
+	Key      string
+	Field    Field
+	Revision int64
+}
+
+// Op writes a key, or deletes it (Delete), or deletes all keys that begin with it (Delete and Prefix).
+type Op struct {
+	Key    string
+	Value  []byte
+	Lease  int64 // attach to this lease; 0 = none
+	Delete bool
+	Prefix bool
+}
+
+// Absent demands that key does not exist.
+func Absent(key string) Compare { return Compare{Key: key, Field: CreateRevision} }
+
+// Unchanged demands that key was last written at revision mod (0: absent).
+func Unchanged(key string, mod int64) Compare {
+	return Compare{Key: key, Field: ModRevision, Revision: mod}
+}
+
+// SameLife demands that key came into being at revision create and has existed since.
+func SameLife(key string, create int64) Compare {
+	return Compare{Key: key, Field: CreateRevision, Revision: create}
+}
+
+// Put writes v as JSON. Records are this package's own types, which always
+// marshal; anything else is a programming error and panics.
+func Put(key string, v any) Op {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("record: put " + key + ": " + err.Error())
+	}
+	return Op{Key: key, Value: b}
+}
+
+// PutLeased is Put with the key attached to a lease.
+func PutLeased(key string, v any, lease int64) Op {
+	op := Put(key, v)
+	op.Lease = lease
+	return op
+}
+
+// Delete removes key; no error if it is absent.
+func Delete(key string) Op { return Op{Key: key, Delete: true} }
+
+// DeletePrefix removes every key that begins with prefix.
+func DeletePrefix(prefix string) Op { return Op{Key: prefix, Delete: true, Prefix: true} }
+
+// Result says what became of a transaction.
+type Result uint8
+
+// The results of a transaction.
+const (
+	Applied  Result = iota + 1 // every compare held, every operation happened
+	Conflict                   // a compare failed, nothing happened
+	Unknown                    // no answer: it may or may not have happened; read again
+)
+
+// String returns the result's lower-case name.
+func (r Result) String() string {
+	switch r {
+	case Applied:
+		return "applied"
+	case Conflict:
+		return "conflict"
+	case Unknown:
+		return "unknown"
+	}
+	return "invalid"
+}
+
+// Outcome is what became of the transaction ID; Revision is set when Applied.
+type Outcome struct {
+	ID       string
+	Result   Result
+	Revision int64
+}
