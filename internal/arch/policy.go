@@ -1,0 +1,127 @@
+package arch
+
+import "strings"
+
+// A Row is one package's place in the house: a statement of policy, not a
+// description of what the code happens to do today.
+type Row struct {
+	Path    string // relative to the module root
+	Imports string // packages of this module it may import, space-separated; test files are free
+	Grade   Grade  // what it may touch
+	Why     string // the one sentence that says why it is a package
+}
+
+// Grade says how far a package may reach. The grades are ordered: each one
+// allows all that the one before it allows.
+type Grade int
+
+const (
+	// Pure packages decide: no I/O, no clock, no concurrency, no package-level
+	// state, no map order in an answer. They can be simulated and replayed.
+	Pure Grade = iota
+	// Virtual packages may use goroutines and locks, but touch neither the
+	// outside world nor its clock.
+	Virtual
+	// Sealed packages may wait and read the clock, but reach files and
+	// networks only through an interface handed to them.
+	Sealed
+	// Shell packages may do anything; the less they decide the better.
+	Shell
+)
+
+// The layers. A layer's packages may import those of the layers above it as
+// far as their own row allows.
+const (
+	layer1 = "record trace rendezvous checkpoint agent/fence agent " +
+		"allocator allocator/goodput allocator/solve allocator/place allocator/policy"
+	layer2 = "coordinator"
+	layer3 = "sdk nvml membership store store/storetest api agent/shim " +
+		"checkpoint/dirblob checkpoint/blobtest allocator/milp"
+	layer4 = "coordinator/lead agent/host dashboard sim"
+
+	// below4 is what the two big shells tie together.
+	below4 = "cluster " + layer1 + " " + layer2 + " " + layer3
+)
+
+// Rows is the table. Each row imports only from rows above it, so that reading
+// down is reading from the vocabulary to the binary.
+func Rows() []Row {
+	return []Row{
+		{"cluster", "", Pure, "the vocabulary every package speaks"},
+
+		{"record", "cluster", Pure, "what is in etcd, and an in-memory etcd to test against"},
+		{"trace", "cluster", Virtual, "readers of job traces; the caller opens the file"},
+		{"rendezvous", "cluster", Pure, "forming a world: who, by when, which rank"},
+		{"checkpoint", "cluster", Sealed, "all-or-nothing saved state; I/O only through Blobs"},
+		{"allocator", "cluster", Pure, "the question and the checked answer of allocation"},
+		{"allocator/goodput", "cluster", Pure, "speed models, fitted online"},
+		{"allocator/solve", "cluster", Pure, "solvers with certified bounds"},
+		{"allocator/place", "cluster", Pure, "counts to devices on a topology"},
+		{"allocator/policy", "cluster allocator allocator/goodput allocator/solve allocator/place", Pure, "one policy a file"},
+		{"agent/fence", "cluster", Pure, "the deadlines that keep two generations apart"},
+		{"agent", "cluster record agent/fence", Pure, "what one node should do next"},
+
+		{"coordinator", "cluster record allocator allocator/place rendezvous", Pure, "the life of every job"},
+
+		{"sdk", "", Sealed, "the Python module, embedded"},
+		{"nvml", "cluster", Shell, "devices and their health"},
+		{"membership", "cluster", Shell, "who is there, by gossip: a hint, never authority"},
+		{"store", "cluster record", Shell, "executes record.Txn on etcd"},
+		{"store/storetest", "cluster record store", Shell, "one suite for etcd and for the in-memory etcd"},
+		{"api", "cluster record", Shell, "how people and agents talk to an agent"},
+		{"agent/shim", "cluster record agent/fence sdk", Shell, "hosts one generation's workers and outlives the agent"},
+		{"checkpoint/dirblob", "checkpoint", Shell, "Blobs on a directory"},
+		{"checkpoint/blobtest", "checkpoint", Shell, "one suite for every Blobs"},
+		{"allocator/milp", "cluster allocator allocator/solve", Shell, "reference models for an outside solver; never on the default path"},
+
+		{"coordinator/lead", below4, Shell, "leads: campaign, load, tick, persist, then act"},
+		{"agent/host", below4, Shell, "runs a node: observations in, actions out"},
+		{"dashboard", "api", Shell, "the web page"},
+		// Never lead, host or store: if the simulator needs one of them, a decision has leaked into a shell.
+		{"sim", "cluster record allocator allocator/goodput allocator/solve allocator/place allocator/policy " +
+			"coordinator rendezvous agent agent/fence trace", Virtual, "the same decisions in virtual time"},
+
+		{"cmd/bellows", below4 + " " + layer4, Shell, "the one binary: flags, files and wiring"},
+		{"e2e", "cluster record api store", Shell, "real binaries, real etcd, watched from outside"},
+		{"internal/arch", "", Shell, "these rules"},
+	}
+}
+
+// A Library is a third-party module and the packages that may import it: one,
+// wherever the library is something that could be replaced.
+type Library struct {
+	Prefix string // of the import path
+	Owners string // space-separated packages
+	Tests  string // packages whose test files may import it besides
+	Why    string
+}
+
+// Libraries is the list of what is not ours.
+func Libraries() []Library {
+	const shells = "membership store nvml api agent/shim agent/host coordinator/lead dashboard cmd/bellows"
+	return []Library{
+		{"github.com/hashicorp/memberlist", "membership", "", "gossip"},
+		{"go.etcd.io/etcd", "store", "store/storetest e2e", "the store, as client and embedded"},
+		{"go.uber.org/zap", "store", "", "the logger that embedded etcd insists on"},
+		{"google.golang.org/grpc", "store", "", "the status codes of etcd's errors"},
+		{"github.com/NVIDIA/go-nvml", "nvml", "", "the device library"},
+		{"github.com/tetratelabs/wazero", "allocator/milp", "", "runs the solver without cgo"},
+		{"github.com/coreos/go-systemd", "agent/host", "", "readiness and watchdog notices"},
+		{"github.com/spf13/cobra", "cmd/bellows", "", "commands, help and completion"},
+		{"github.com/spf13/pflag", "cmd/bellows", "", "cobra's flags"},
+		{"go.yaml.in/yaml", "cmd/bellows", "", "job files; inside, specs are JSON"},
+		{"golang.org/x/sys", "agent/shim agent/host api", "e2e", "pidfd, cgroups, peer credentials"},
+		{"github.com/rs/zerolog", shells, "e2e", "logs: for shells, pure code has nothing to log"},
+		{"github.com/rogpeppe/go-internal", "", "cmd/bellows e2e", "testscript"},
+	}
+}
+
+// allows reports whether a space-separated list names the package.
+func allows(list, path string) bool {
+	for name := range strings.FieldsSeq(list) {
+		if name == path {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,182 @@
+package arch_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/bellows-ml/bellows/internal/arch"
+)
+
+// A sample is one small file, and what its rule finds in it: one substring a
+// finding, none for a file that is in order.
+type sample struct {
+	path string
+	src  string
+	want []string
+}
+
+func lines(n int) string { return strings.Repeat("\n", n) }
+
+// samples shows of every rule that it can fail, and what it lets pass.
+var samples = map[string][]sample{
+	"imports": {
+		{"cluster/a.go", `package cluster; import "github.com/bellows-ml/bellows/record"`, []string{"cluster/a.go:1: imports: cluster may not import record (it may: nothing)"}},
+		{"cluster/a_test.go", `package cluster; import "github.com/bellows-ml/bellows/record"`, nil},
+		{"record/a.go", `package record; import "github.com/bellows-ml/bellows/cluster"`, nil},
+		{"sim/a.go", `package sim; import _ "github.com/bellows-ml/bellows/coordinator/lead"`, []string{"sim may not import coordinator/lead"}},
+		{"sim/a.go", `package sim; import _ "github.com/bellows-ml/bellows/store"`, []string{"sim may not import store"}},
+		{"sim/a.go", `package sim; import _ "github.com/bellows-ml/bellows/agent/host"`, []string{"sim may not import agent/host"}},
+		{"queue/a.go", `package queue`, []string{"package queue is not in the table"}},
+		{"agent/host/a.go", `package host; import "github.com/spf13/cobra"`, []string{"belongs to cmd/bellows"}},
+		{"agent/host/a.go", `package host; import "github.com/rs/zerolog/log"`, nil},
+		{"cluster/a.go", `package cluster; import "github.com/rs/zerolog"`, []string{"cluster may not import github.com/rs/zerolog"}},
+		{"cluster/a.go", `package cluster; import "github.com/pkg/errors"`, []string{"not in the list of libraries"}},
+		{"e2e/a_test.go", `package e2e; import "github.com/rogpeppe/go-internal/testscript"`, nil},
+		{"e2e/a.go", `package e2e; import "github.com/rogpeppe/go-internal/testscript"`, []string{"may not import"}},
+	},
+	"reach": {
+		{"cluster/a.go", `package cluster; import "os"`, []string{"may not import os"}},
+		{"cluster/a.go", `package cluster; import "net/http"`, []string{"may not import net/http"}},
+		{"cluster/a.go", `package cluster; import "sync/atomic"`, []string{"may not import sync/atomic"}},
+		{"cluster/a_test.go", `package cluster; import "os"`, nil},
+		{"cluster/a.go", `package cluster; import . "fmt"`, []string{"dot import"}},
+		{"sim/a.go", `package sim; import "sync"`, nil},
+		{"sim/a.go", `package sim; import "os"`, []string{"may not import os"}},
+		{"checkpoint/a.go", `package checkpoint; import ("context"; "io/fs"; "crypto/sha256")`, nil},
+		{"checkpoint/a.go", `package checkpoint; import "os"`, []string{"may not import os"}},
+		{"agent/host/a.go", `package host; import "os"; func f() { go f() }`, nil},
+		{"agent/a.go", `package agent; func f() { go f() }`, []string{"starts a goroutine"}},
+		{"agent/a.go", `package agent; import "time"; var _ = time.Now`, []string{"time.Now reads"}},
+		{"agent/a.go", `package agent; import clock "time"; func f() { clock.Sleep(1) }`, []string{"time.Sleep"}},
+		{"sim/a.go", `package sim; import "time"; func f() { <-time.After(1) }`, []string{"time.After"}},
+		{"agent/a.go", `package agent; import "time"; func f(now time.Time) time.Duration { return now.Sub(time.Unix(0, 0)) }`, nil},
+		{"agent/a.go", `package agent; import "math/rand/v2"; var _ = rand.IntN(3)`, []string{"rand.IntN cannot be replayed"}},
+		{"agent/a.go", `package agent; import "math/rand/v2"; func f(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }`, nil},
+		{"agent/a.go", `package agent; import ("maps"; "slices"); func f(m map[int]int) { slices.Collect(maps.Keys(m)) }`, []string{"map order"}},
+		{"agent/a.go", `package agent; import ("maps"; "slices"); func f(m map[int]int) { slices.Sorted(maps.Keys(m)) }`, nil},
+	},
+	"state": {
+		{"agent/a.go", `package agent; var count int`, []string{"variable count can be changed"}},
+		{"agent/a.go", `package agent; import "errors"; var ErrGone = errors.New("gone")`, nil},
+		{"agent/a.go", `package agent; var Names = []string{"a"}`, []string{"variable Names can be changed"}},
+		{"agent/a.go", `package agent; var names = []string{"a"}; func f() string { return names[0] }`, nil},
+		{"agent/a.go", `package agent; var names = []string{"a"}; func f() { names[0] = "b" }`, []string{"table names is written to"}},
+		{"agent/a.go", `package agent; var ranks = map[string]int{}; func f() { ranks["a"]++ }`, []string{"table ranks is written to"}},
+		{"agent/a.go", `package agent; var ranks = map[string]int{}; func f() { delete(ranks, "a") }`, []string{"table ranks is written to"}},
+		{"agent/a.go", `package agent; type t struct{ n int }; var base = t{}; func f() *t { return &base }`, []string{"table base is written to"}},
+		{"agent/a.go", `package agent; type i interface{}; type t int; var _ i = t(0)`, nil},
+		{"agent/host/a.go", `package host; var count int`, nil},
+	},
+	"sizes": {
+		{"agent/a.go", "package agent" + lines(499) + "// end", nil},
+		{"agent/a.go", "package agent" + lines(500) + "// end", []string{"has 501 lines, the cap is 500"}},
+		{"agent/a_test.go", "package agent" + lines(800) + "// end", []string{"has 801 lines, the cap is 800"}},
+		{"agent/a.go", "package agent\nfunc f() {" + lines(69) + "}", nil},
+		{"agent/a.go", "package agent\nfunc f() {" + lines(70) + "}", []string{"agent/a.go:2: size: f has 71 lines"}},
+		{"agent/a_test.go", "package agent\nfunc f() {" + lines(120) + "}", []string{"f has 121 lines"}},
+		{"agent/a.go", `package agent; type I interface { A(); B(); C(); D() }`, nil},
+		{"agent/a.go", `package agent; type I interface { A(); B(); C(); D(); E() }`, []string{"interface I has 5 methods"}},
+		{"agent/a.go", `package agent; func f(a, b, c, d, e int) {}`, []string{"f takes 5 parameters"}},
+		{"agent/a_test.go", `package agent; func f(a, b, c, d, e int) {}`, nil},
+		{"store/a.go", `package store; import "context"; func (s S) f(ctx context.Context, a, b, c, d int) {}`, nil},
+		{"agent/a.go", `package agent; type I interface { A(a, b, c, d, e int) }`, []string{"a method of I takes 5"}},
+	},
+	"package docs": {
+		{"agent/a.go", "// Package agent plans. It promises little.\npackage agent", nil},
+		{"agent/a.go", "package agent", []string{"agent has no package comment"}},
+		{"agent/a.go", "// Package agent plans.\npackage agent", []string{"single sentence"}},
+		{"agent/a.go", "// Copyright somebody. All rights reserved.\npackage agent", []string{`does not begin with "Package agent "`}},
+		{"cmd/bellows/a.go", "// Command bellows runs. It is the only one.\npackage main", nil},
+	},
+	"exported docs": {
+		{"agent/a.go", "package agent\nfunc F() {}", []string{"agent/a.go:2: doc: exported F has no comment"}},
+		{"agent/a.go", "package agent\n// F does.\nfunc F() {}\nfunc g() {}", nil},
+		{"agent/a.go", "package agent\ntype t int\nfunc (t) M() {}", nil},
+		{"agent/a.go", "package agent\n// T is.\ntype T[X any] struct{}\nfunc (T[X]) M() {}", []string{"exported M"}},
+		{"agent/a.go", "package agent\ntype T int", []string{"exported T"}},
+		{"agent/a.go", "package agent\n// Some.\ntype (\n\tT int\n)", []string{"exported T"}},
+		{"agent/a.go", "package agent\n// Limits.\nconst (\n\tA = 1\n\tB = 2\n)", nil},
+		{"agent/a.go", "package agent\nconst (\n\tA = 1 // one\n\tB = 2\n)", []string{"exported B"}},
+		{"agent/a.go", "package agent\nvar V int", []string{"exported V"}},
+		{"agent/a_test.go", "package agent\nfunc F() {}", nil},
+	},
+	"names": {
+		{"agent/plan.go", "package agent", nil},
+		{"agent/utils.go", "package agent", []string{"utils.go says nothing"}},
+		{"agent/plan_helpers_test.go", "package agent_test", []string{"plan_helpers_test.go says nothing"}},
+		{"pkg/agent/plan.go", "package agent", []string{"folder name pkg says nothing"}},
+		{"agent/Plan.go", "package agent", []string{"not lower_snake.go"}},
+		{"agent/plan.go", "package planner", []string{"package planner lies in folder agent"}},
+		{"cmd/bellows/main.go", "package main", nil},
+	},
+	"machine paths": {
+		{"docs/a.md", "see /wo" + "rk/main/x", []string{"docs/a.md:1: machine path"}},
+		{"docs/a.md", "\n`/Us" + "ers/kim/x`", []string{"docs/a.md:2: machine path"}},
+		{"docs/a.md", "--workdir=/wo" + "rk/x", []string{"machine path"}},
+		{"docs/a.md", "see ./wo" + "rk/x, docs/wo" + "rk/x and $TMP/wo" + "rk/x", nil},
+		{"docs/a.png", "\x00 /wo" + "rk/x", nil},
+	},
+	"scripts": {
+		{"scripts/a", "#!/usr/bin/env bash\n# Does it.\n\nset -euo pipefail\n", nil},
+		{"scripts/a", "#!/usr/bin/env bash\necho\n", []string{`scripts/a:2: script: the first command is "echo"`}},
+		{"scripts/a", "#!/bin/sh\nset -euo pipefail\n", []string{`starts with "#!/bin/sh"`}},
+		{"scripts/a.sh", "set -euo pipefail\n", []string{"start it with"}},
+		{"scripts/a.py", "#!/usr/bin/python3\nimport os\n", nil},
+	},
+}
+
+func TestSamples(t *testing.T) {
+	for rule, check := range checks {
+		if len(samples[rule]) == 0 {
+			t.Errorf("rule %s has never been seen to fail: add a sample", rule)
+		}
+		for i, s := range samples[rule] {
+			t.Run(fmt.Sprintf("%s/%d", rule, i), func(t *testing.T) {
+				tree, err := arch.Parse(map[string]string{s.path: s.src})
+				if err != nil {
+					t.Fatal(err)
+				}
+				expect(t, check(tree), s.want)
+			})
+		}
+	}
+}
+
+func TestTwoPackageComments(t *testing.T) {
+	tree, err := arch.Parse(map[string]string{
+		"agent/a.go": "// Package agent plans. It promises little.\npackage agent",
+		"agent/b.go": "// Package agent plans. It promises little.\npackage agent",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, arch.CheckPackageDocs(tree), []string{"second package comment"})
+}
+
+// A table declared in one file and written to in another is still written to.
+func TestStateAcrossFiles(t *testing.T) {
+	tree, err := arch.Parse(map[string]string{
+		"agent/a.go": `package agent; func f() { names[0] = "b" }`,
+		"agent/b.go": `package agent; var names = []string{"a"}`,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, arch.CheckState(tree), []string{"agent/a.go:1: state: table names is written to"})
+}
+
+func expect(t *testing.T, found []arch.Finding, want []string) {
+	t.Helper()
+	for i, f := range found {
+		if i >= len(want) || !strings.Contains(f.String(), want[i]) {
+			t.Errorf("unexpected: %s", f)
+		}
+		if f.Remedy == "" {
+			t.Errorf("no remedy: %s", f)
+		}
+	}
+	for _, w := range want[min(len(found), len(want)):] {
+		t.Errorf("not found: %s", w)
+	}
+}
