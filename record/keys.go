@@ -13,12 +13,12 @@ const Root = "/bellows/"
 
 // Fixed keys and prefixes.
 const (
-	MetaKey        = Root + "meta"
-	LeaderPrefix   = Root + "coordinator/leader/"
-	NodesPrefix    = Root + "nodes/"
-	JobsPrefix     = Root + "jobs/"
-	AllocationKey  = Root + "allocation/last"
-	submitPart     = "/submit/"
+	MetaKey       = Root + "meta"
+	LeaderPrefix  = Root + "coordinator/leader/"
+	NodesPrefix   = Root + "nodes/"
+	JobsPrefix    = Root + "jobs/"
+	AllocationKey = Root + "allocation/last"
+	submitPart    = "/submit/"
 )
 
 // NodePrefix is the subtree of one node.

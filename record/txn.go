@@ -1,6 +1,12 @@
 package record
 
-import "encoding/json"
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
 
 // KV is one key as etcd stores it.
 type KV struct {
@@ -115,4 +121,79 @@ type Outcome struct {
 	ID       string
 	Result   Result
 	Revision int64
+	// Err says why, where the result alone does not: always of an Unknown, and
+	// of a Conflict that no compare explains, because the transaction could not
+	// be carried out at all (ErrMalformed, ErrLeaseNotFound, out of space).
+	// Nothing happened then, and repeating it at once will not help.
+	Err error
+}
+
+// DefaultMaxTxnOps is how many compares, and how many operations, etcd takes in one transaction unless configured otherwise.
+const DefaultMaxTxnOps = 128
+
+// Reasons for an Outcome that no compare explains.
+var (
+	ErrMalformed     = errors.New("malformed transaction")
+	ErrLeaseNotFound = errors.New("lease does not exist: it expired or was revoked")
+)
+
+// Check reports what makes etcd refuse the transaction whatever it holds: more
+// than limit compares or operations, an empty key, or a key written twice
+// (a key below a deleted prefix counts as written by that). Every fault is named;
+// the error is ErrMalformed.
+func (t Txn) Check(limit int) error {
+	var faults []error
+	if n := max(len(t.If), len(t.Then)); n > limit {
+		faults = append(faults, fmt.Errorf("%d compares and %d operations, at most %d of each: raise --max-txn-ops of etcd and of Bellows",
+			len(t.If), len(t.Then), limit))
+	}
+	for _, c := range t.If {
+		if c.Key == "" || c.Field != ModRevision && c.Field != CreateRevision {
+			faults = append(faults, fmt.Errorf("compare %+v: needs a key, and ModRevision or CreateRevision", c))
+		}
+	}
+	written := make(map[string]bool, len(t.Then))
+	for _, op := range t.Then {
+		switch {
+		case op.Key == "":
+			faults = append(faults, errors.New("operation without a key"))
+		case op.Prefix && !op.Delete:
+			faults = append(faults, fmt.Errorf("put %s: only a deletion takes a prefix", op.Key))
+		case written[op.Key]:
+			faults = append(faults, fmt.Errorf("key %s is written twice", op.Key))
+		}
+		written[op.Key] = true
+	}
+	for i, prefix := range t.Then {
+		for j, op := range t.Then {
+			if prefix.Prefix && i != j && op.Key != prefix.Key && strings.HasPrefix(op.Key, prefix.Key) {
+				faults = append(faults, fmt.Errorf("key %s is written twice: it lies below the deleted prefix %s", op.Key, prefix.Key))
+			}
+		}
+	}
+	if faults == nil {
+		return nil
+	}
+	return fmt.Errorf("%w %q: %w", ErrMalformed, t.ID, errors.Join(faults...))
+}
+
+// hold reports whether every compare is true of what lookup finds.
+func (t Txn) hold(lookup func(key string) KV) bool {
+	for _, c := range t.If {
+		kv := lookup(c.Key)
+		have := kv.ModRevision
+		if c.Field == CreateRevision {
+			have = kv.CreateRevision
+		}
+		if have != c.Revision {
+			return false
+		}
+	}
+	return true
+}
+
+// clone copies what the caller might change later.
+func (kv KV) clone() KV {
+	kv.Value = bytes.Clone(kv.Value)
+	return kv
 }
