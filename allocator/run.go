@@ -1,0 +1,188 @@
+package allocator
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/bellows-ml/bellows/cluster"
+)
+
+// MaxMemoryBytes bounds what a policy may ask to have handed back: it travels
+// in one etcd request, of which 1.5 MiB is the limit.
+const MaxMemoryBytes = 1 << 20
+
+// maxFaults bounds how many faults of one answer are reported; the first few
+// say what is wrong with a policy as well as ten thousand.
+const maxFaults = 8
+
+// boundSlack is how far below Value a Bound may lie, relative to it: what
+// adding up the same numbers in another order can cost.
+const boundSlack = 1e-9
+
+// Run asks p for a decision and trusts nothing of the answer: a panic is an
+// error, and so is an answer that breaks one of these rules.
+//
+//   - Each job of the input has exactly one decision, and nothing else has.
+//   - Workers is 0 or one of the job's Sizes.
+//   - BatchSize lies in the job's range and is a multiple of Workers; 0 stands
+//     for the smallest, which Run fills in.
+//   - The workers fit on the devices: those usable for new work, and those that
+//     jobs which keep their number hold already (a cordoned node keeps what it
+//     runs). No job has more workers than its own nodes have devices.
+//   - A pinned job keeps its workers, and Between everything that runs does,
+//     as long as all of its devices are still there.
+//   - Value and Bound are finite, and Bound is not below Value.
+//
+// The decisions come back in the order of in.Jobs. On an error nothing of the
+// answer is to be used: what is in force stays in force. A panic in a function
+// handed to Input.Parallel is out of reach if that runs it elsewhere.
+func Run(p Policy, in Input) (Output, error) {
+	name := p.Name()
+	out, err := ask(p, in)
+	if err != nil {
+		return Output{}, err
+	}
+	c := check{in: in, devices: newLedger(in)}
+	c.match(out.Decisions)
+	if c.faults == nil {
+		c.capacity()
+	}
+	c.numbers(out)
+	if c.faults != nil {
+		if more := len(c.faults) - maxFaults; more > 0 {
+			c.faults = append(c.faults[:maxFaults], fmt.Errorf("and %d more", more))
+		}
+		return Output{}, fmt.Errorf("check the answer of policy %s: %w", name, errors.Join(c.faults...))
+	}
+	out.Decisions = c.decisions
+	return out, nil
+}
+
+// ask calls the policy on a copy of the lists, so that one which sorts them in
+// place cannot reorder its caller's, and turns a panic into an error.
+func ask(p Policy, in Input) (out Output, err error) {
+	in.Jobs, in.Nodes, in.Memory = slices.Clone(in.Jobs), slices.Clone(in.Nodes), slices.Clone(in.Memory)
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("ask policy %s about %d jobs on %d nodes (seed %d, between %t): panic: %v",
+				p.Name(), len(in.Jobs), len(in.Nodes), in.Seed, in.Between, r)
+		}
+	}()
+	return p.Allocate(in), nil
+}
+
+// check collects what is wrong with one answer.
+type check struct {
+	in        Input
+	devices   ledger
+	decisions []Decision // in the order of in.Jobs
+	faults    []error
+}
+
+func (c *check) fault(format string, args ...any) {
+	c.faults = append(c.faults, fmt.Errorf(format, args...))
+}
+
+// match puts the decisions in the order of the jobs and checks each by itself.
+func (c *check) match(decisions []Decision) {
+	index := make(map[cluster.JobID]int, len(c.in.Jobs))
+	for i, j := range c.in.Jobs {
+		index[j.ID] = i
+	}
+	c.decisions = make([]Decision, len(c.in.Jobs))
+	seen := make([]bool, len(c.in.Jobs))
+	for _, d := range decisions {
+		i, ok := index[d.Job]
+		switch {
+		case !ok:
+			c.fault("job %q: there is no such job in the question", d.Job)
+		case seen[i]:
+			c.fault("job %q: decided twice, on %d and on %d workers", d.Job, c.decisions[i].Workers, d.Workers)
+		default:
+			seen[i] = true
+			c.decisions[i] = c.single(c.in.Jobs[i], d)
+		}
+	}
+	for i, ok := range seen {
+		if !ok {
+			c.fault("job %q: no decision; a job that is to wait needs one with 0 workers", c.in.Jobs[i].ID)
+		}
+	}
+}
+
+// single checks one decision against its job alone and fills in the batch size.
+func (c *check) single(j JobView, d Decision) Decision {
+	if d.Workers != 0 && !slices.Contains(j.Sizes, d.Workers) {
+		c.fault("job %q: %d workers; it may have 0 or one of %v", j.ID, d.Workers, j.Sizes)
+	}
+	if mustKeep(c.in, j) && c.devices.exist(j) && d.Workers != j.Workers {
+		why := "it is pinned to its world"
+		if c.in.Between {
+			why = "between two intervals what runs keeps its workers"
+		}
+		c.fault("job %q: %d workers instead of %d; %s", j.ID, d.Workers, j.Workers, why)
+	}
+	if d.Workers == 0 {
+		d.BatchSize = 0
+		return d
+	}
+	if d.BatchSize == 0 {
+		d.BatchSize = j.BatchSize.Min
+	}
+	if d.BatchSize < j.BatchSize.Min || d.BatchSize > j.BatchSize.Max {
+		c.fault("job %q: batch size %d; it may be %d to %d", j.ID, d.BatchSize, j.BatchSize.Min, j.BatchSize.Max)
+	}
+	if d.Workers > 0 && d.BatchSize%d.Workers != 0 {
+		c.fault("job %q: batch size %d is no multiple of its %d workers", j.ID, d.BatchSize, d.Workers)
+	}
+	return d
+}
+
+// capacity checks that there are devices enough for all decisions together,
+// and for each on the nodes that take the job.
+func (c *check) capacity() {
+	need, held := 0, map[cluster.DeviceID]bool{}
+	for i, j := range c.in.Jobs {
+		d := c.decisions[i]
+		if d.Workers == j.Workers && d.Workers > 0 && c.devices.stays(c.in, j) {
+			for id := range devicesOf(j.Present) {
+				held[id] = true
+			}
+			need += d.Workers - j.Present.Workers()
+			continue
+		}
+		need += d.Workers
+		if open := c.devices.open(j); d.Workers > open {
+			c.fault("job %q: %d workers; the nodes that take it have %d usable devices", j.ID, d.Workers, open)
+		}
+	}
+	free := 0
+	for id := range c.devices.usable {
+		if !held[id] {
+			free++
+		}
+	}
+	if need > free {
+		c.fault("%d workers beside those that stay where they are; only %d devices are left for them (of %d usable)",
+			need, free, len(c.devices.usable))
+	}
+}
+
+func (c *check) numbers(out Output) {
+	for _, v := range []struct {
+		field string
+		value float64
+	}{{"value", out.Value}, {"bound", out.Bound}} {
+		if math.IsNaN(v.value) || math.IsInf(v.value, 0) {
+			c.fault("%s %v: use a finite number, or 0 for none", v.field, v.value)
+		}
+	}
+	if out.Bound != 0 && out.Bound < out.Value-boundSlack*math.Abs(out.Value) {
+		c.fault("bound %v is below the value %v that was reached", out.Bound, out.Value)
+	}
+	if len(out.Memory) > MaxMemoryBytes {
+		c.fault("memory of %d bytes: at most %d", len(out.Memory), MaxMemoryBytes)
+	}
+}
