@@ -1,0 +1,17 @@
+// Package sdk carries the Python module that training scripts import.
+//
+// It promises one file, bellows.py, that needs Python 3.8 or later and nothing
+// else. Whoever hosts workers writes Module as FileName into a directory and
+// puts that directory first on PYTHONPATH; so scripts have it without
+// installing anything, in the version of the binary that runs them.
+package sdk
+
+import _ "embed"
+
+// FileName is the name under which Python finds the module.
+const FileName = "bellows.py"
+
+// Module is the module's source. Treat it as read-only.
+//
+//go:embed bellows.py
+var Module []byte
