@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/token"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -56,8 +57,15 @@ func judgeDoc(name, text string) string {
 	return ""
 }
 
+// promised lists methods whose promise is that of a standard interface.
+var promised = []string{
+	"As", "Error", "Is", "Len", "Less", "MarshalJSON", "MarshalText", "Read", "String", "Swap",
+	"UnmarshalJSON", "UnmarshalText", "Unwrap", "Write",
+}
+
 // CheckExportedDocs demands a comment on every exported name outside of tests.
-// A group of constants or variables may share one.
+// A group of constants or variables may share one, and a method like String
+// needs none.
 func CheckExportedDocs(t *Tree) []Finding {
 	var found []Finding
 	for f := range t.goFiles {
@@ -67,7 +75,7 @@ func CheckExportedDocs(t *Tree) []Finding {
 		for _, decl := range f.AST.Decls {
 			switch d := decl.(type) {
 			case *ast.FuncDecl:
-				if d.Name.IsExported() && d.Doc == nil && exportedReceiver(d) {
+				if d.Name.IsExported() && d.Doc == nil && needsDoc(d) {
 					found = append(found, t.undocumented(d.Name))
 				}
 			case *ast.GenDecl:
@@ -102,10 +110,14 @@ func (t *Tree) undocumented(id *ast.Ident) Finding {
 		"say what it promises: units, ownership, order, concurrency, zero value; or unexport it")
 }
 
-// exportedReceiver reports whether a function is one that godoc would show.
-func exportedReceiver(d *ast.FuncDecl) bool {
+// needsDoc reports whether an exported function or method has to say what it
+// promises: godoc shows it, and no standard interface says it already.
+func needsDoc(d *ast.FuncDecl) bool {
 	if d.Recv == nil {
 		return true
+	}
+	if slices.Contains(promised, d.Name.Name) {
+		return false
 	}
 	id := receiverName(d.Recv.List[0].Type)
 	return id != nil && id.IsExported()

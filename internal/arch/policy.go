@@ -110,7 +110,7 @@ func Libraries() []Library {
 		{"github.com/spf13/cobra", "cmd/bellows", "", "commands, help and completion"},
 		{"github.com/spf13/pflag", "cmd/bellows", "", "cobra's flags"},
 		{"go.yaml.in/yaml", "cmd/bellows", "", "job files; inside, specs are JSON"},
-		{"golang.org/x/sys", "agent/shim agent/host api", "e2e", "pidfd, cgroups, peer credentials"},
+		{"golang.org/x/sys", "agent/shim agent/host api store", "e2e", "pidfd, cgroups, peer credentials, file locks, the clock that counts sleep"},
 		{"github.com/rs/zerolog", shells, "e2e", "logs: for shells, pure code has nothing to log"},
 		{"github.com/rogpeppe/go-internal", "", "cmd/bellows e2e", "testscript"},
 	}

@@ -94,6 +94,8 @@ var samples = map[string][]sample{
 		{"agent/a.go", "package agent\n// F does.\nfunc F() {}\nfunc g() {}", nil},
 		{"agent/a.go", "package agent\ntype t int\nfunc (t) M() {}", nil},
 		{"agent/a.go", "package agent\n// T is.\ntype T[X any] struct{}\nfunc (T[X]) M() {}", []string{"exported M"}},
+		{"agent/a.go", "package agent\n// T is.\ntype T int\nfunc (T) String() string { return \"\" }", nil},
+		{"agent/a.go", "package agent\nfunc String() string { return \"\" }", []string{"exported String"}},
 		{"agent/a.go", "package agent\ntype T int", []string{"exported T"}},
 		{"agent/a.go", "package agent\n// Some.\ntype (\n\tT int\n)", []string{"exported T"}},
 		{"agent/a.go", "package agent\n// Limits.\nconst (\n\tA = 1\n\tB = 2\n)", nil},
