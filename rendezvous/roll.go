@@ -1,0 +1,98 @@
+package rendezvous
+
+import (
+	"slices"
+	"time"
+
+	"github.com/bellows-ml/bellows/cluster"
+)
+
+// Attendance is what is known of one member's part in a generation.
+type Attendance struct {
+	Node    cluster.NodeID
+	Started bool // its workers were executed
+	Failed  bool
+	Stopped bool // nothing of the generation is left on the node
+	// Finished: it stopped because all its workers exited 0 unasked.
+	Finished bool
+	// Lost: the node's life that the world was planned with is over.
+	Lost bool
+	// Fenced: the leader gave the node up after the wait, and it has not come back.
+	Fenced bool
+	// Held: it answered a halt; SDK and Begun as it said.
+	Held  bool
+	SDK   bool
+	Begun int64
+}
+
+// Gone reports whether no worker of the generation can be left on the node.
+func (a Attendance) Gone() bool { return a.Stopped || a.Fenced }
+
+// Roll is the attendance of a generation's members, in rank order.
+type Roll []Attendance
+
+// AllStarted reports whether every member's workers were executed. A member that has finished has started.
+func (r Roll) AllStarted() bool { return len(r.unstarted()) == 0 }
+
+// AllGone reports whether the generation has no workers left anywhere.
+func (r Roll) AllGone() bool { return len(r) > 0 && r.all(Attendance.Gone) }
+
+// AllFinished reports whether every worker of the world exited 0 unasked.
+func (r Roll) AllFinished() bool {
+	return len(r) > 0 && r.all(func(a Attendance) bool { return a.Stopped && a.Finished })
+}
+
+// Overdue returns the members that have not started although the deadline has
+// passed: none before it.
+func (r Roll) Overdue(planned, now time.Time, within time.Duration) []cluster.NodeID {
+	if now.Before(planned.Add(within)) {
+		return nil
+	}
+	return r.unstarted()
+}
+
+// Present returns the members that may still have workers.
+func (r Roll) Present() []cluster.NodeID {
+	return r.nodes(func(a Attendance) bool { return !a.Gone() })
+}
+
+// Lost returns the members whose node is lost and which have not stopped.
+func (r Roll) Lost() []cluster.NodeID {
+	return r.nodes(func(a Attendance) bool { return a.Lost && !a.Stopped })
+}
+
+// StopAfter returns the last step that every rank has to finish before it
+// saves: the highest begun, -1 if none was. It is not known (false) before
+// every member that can answer has answered, and never when no rank speaks the
+// SDK's protocol: plain scripts agree among themselves.
+func (r Roll) StopAfter() (int64, bool) {
+	step, sdk := int64(-1), false
+	for _, a := range r {
+		switch {
+		case a.Held:
+			sdk = sdk || a.SDK
+			step = max(step, a.Begun)
+		case !a.Gone() && !a.Lost:
+			return 0, false
+		}
+	}
+	return step, sdk
+}
+
+func (r Roll) unstarted() []cluster.NodeID {
+	return r.nodes(func(a Attendance) bool { return !a.Started && (!a.Stopped || !a.Finished) })
+}
+
+func (r Roll) all(is func(Attendance) bool) bool {
+	return !slices.ContainsFunc(r, func(a Attendance) bool { return !is(a) })
+}
+
+func (r Roll) nodes(is func(Attendance) bool) []cluster.NodeID {
+	var out []cluster.NodeID
+	for _, a := range r {
+		if is(a) {
+			out = append(out, a.Node)
+		}
+	}
+	return out
+}
