@@ -1,0 +1,212 @@
+package api
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/bellows-ml/bellows/cluster"
+)
+
+const (
+	dialTimeout = 2 * time.Second
+	// answerTimeout bounds the wait for the beginning of an answer; a stream may then take as long as it likes.
+	answerTimeout = 10 * time.Second
+	// maxStreamLine is the longest line of a stream: a log line at its cap with every byte escaped, or a status.
+	maxStreamLine = 4 << 20
+)
+
+// ErrNoAgent means that nothing answers on the socket.
+var ErrNoAgent = errors.New("no agent answers")
+
+// Client talks to the agent on one socket. It is safe for concurrent use.
+type Client struct {
+	path string
+	http *http.Client
+	user string // the end user, when one agent asks another
+}
+
+// NewClient makes a client for the socket at path; nothing is dialled yet.
+func NewClient(path string) *Client {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		d := net.Dialer{Timeout: dialTimeout}
+		return d.DialContext(ctx, "unix", path)
+	}
+	return &Client{path: path, http: &http.Client{
+		Transport: &http.Transport{DialContext: dial, ResponseHeaderTimeout: answerTimeout, DisableKeepAlives: true},
+	}}
+}
+
+// Submit asks for a job. Sending the same request again is the same submission.
+func (c *Client) Submit(ctx context.Context, req SubmitRequest) (reply SubmitReply, err error) {
+	return reply, c.call(ctx, http.MethodPost, "/v1/jobs", req, &reply)
+}
+
+// Stop asks for a job, by identifier or name, to save and stop.
+func (c *Client) Stop(ctx context.Context, ref string) (reply StopReply, err error) {
+	return reply, c.call(ctx, http.MethodPost, jobPath(ref)+"/stop", nil, &reply)
+}
+
+// Jobs lists the jobs by the time of their submission: those that have not ended, or all.
+func (c *Client) Jobs(ctx context.Context, all bool) (list []JobStatus, err error) {
+	path := "/v1/jobs"
+	if all {
+		path += "?all"
+	}
+	return list, c.call(ctx, http.MethodGet, path, nil, &list)
+}
+
+// Job returns one job, by identifier or name.
+func (c *Client) Job(ctx context.Context, ref string) (status JobStatus, err error) {
+	return status, c.call(ctx, http.MethodGet, jobPath(ref), nil, &status)
+}
+
+// Nodes lists the nodes by name.
+func (c *Client) Nodes(ctx context.Context) (list []NodeStatus, err error) {
+	return list, c.call(ctx, http.MethodGet, "/v1/nodes", nil, &list)
+}
+
+// Status tells about the agent itself.
+func (c *Client) Status(ctx context.Context) (status AgentStatus, err error) {
+	return status, c.call(ctx, http.MethodGet, "/v1/status", nil, &status)
+}
+
+// Watch calls f with the job now and at each change. It returns nil once the
+// job has ended, or what f returned.
+func (c *Client) Watch(ctx context.Context, ref string, f func(JobStatus) error) error {
+	ended := false
+	err := stream(ctx, c, jobPath(ref)+"/watch", func(s JobStatus) error {
+		ended = s.Ended
+		return f(s)
+	})
+	if err == nil && !ended {
+		err = fmt.Errorf("watch job: %w: the agent at %s ended the answer", ErrNoAgent, c.path)
+	}
+	return err
+}
+
+// Logs calls f with each line that the job's workers wrote. It returns nil at
+// their end, or what f returned.
+func (c *Client) Logs(ctx context.Context, ref string, q LogQuery, f func(LogLine) error) error {
+	return stream(ctx, c, jobPath(ref)+"/logs?"+q.values().Encode(), f)
+}
+
+func jobPath(ref string) string { return "/v1/jobs/" + url.PathEscape(ref) }
+
+func (c *Client) call(ctx context.Context, method, path string, body, answer any) error {
+	resp, err := c.do(ctx, method, path, body)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(resp.Body).Decode(answer); err != nil {
+		return fmt.Errorf("read answer of the agent at %s: %w", c.path, err)
+	}
+	return nil
+}
+
+// do returns an answer that is a success; its body is the caller's to close.
+func (c *Client) do(ctx context.Context, method, path string, body any) (*http.Response, error) {
+	var content io.Reader
+	if body != nil {
+		b, err := json.Marshal(body)
+		if err != nil {
+			return nil, fmt.Errorf("write request: %w", err)
+		}
+		content = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://bellows"+path, content)
+	if err != nil {
+		return nil, fmt.Errorf("write request: %w", err)
+	}
+	if c.user != "" {
+		req.Header.Set(userHeader, c.user)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, c.explain(ctx, err)
+	}
+	if resp.StatusCode >= http.StatusOK && resp.StatusCode < http.StatusMultipleChoices {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	var e Error
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxBody)).Decode(&e); err != nil || e.Message == "" {
+		return nil, fmt.Errorf("the agent at %s answers %s to %s %s: is it of another version?", c.path, resp.Status, method, path)
+	}
+	return nil, &e
+}
+
+// explain turns what the kernel says of a socket into what to do about it.
+func (c *Client) explain(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("%w at %s", ErrNoAgent, c.path)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%w at %s that you (uid %d) may talk to: %w", ErrNoAgent, c.path, ownUID(), syscall.EACCES)
+	}
+	var urlErr *url.Error
+	if errors.As(err, &urlErr) {
+		err = urlErr.Err
+	}
+	return fmt.Errorf("%w in time at %s: %w", ErrNoAgent, c.path, err)
+}
+
+// stream calls f with each JSON line of an answer.
+func stream[T any](ctx context.Context, c *Client, path string, f func(T) error) error {
+	resp, err := c.do(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	scan := bufio.NewScanner(resp.Body)
+	scan.Buffer(nil, maxStreamLine)
+	for scan.Scan() {
+		var v T
+		if err := json.Unmarshal(scan.Bytes(), &v); err != nil {
+			return fmt.Errorf("read answer of the agent at %s: %w", c.path, err)
+		}
+		if err := f(v); err != nil {
+			return err
+		}
+	}
+	if err := scan.Err(); err != nil {
+		return c.explain(ctx, err)
+	}
+	return nil
+}
+
+// dialer reaches other agents.
+type dialer struct{}
+
+type nodeLogQuery struct {
+	job   cluster.JobID
+	query LogQuery
+	who   cluster.Owner
+}
+
+// nodeLogs reads another node's part of a generation's logs, for the user who asked us.
+func (dialer) nodeLogs(ctx context.Context, addr string, q nodeLogQuery, f func(LogLine) error) error {
+	path, ok := strings.CutPrefix(addr, "unix:")
+	if !ok {
+		return fmt.Errorf("reach agent at %q: only unix:/path is understood; is it of a newer version?", addr)
+	}
+	c := NewClient(path)
+	c.user = formatUser(q.who)
+	v := q.query.values()
+	v.Set("job", string(q.job))
+	return stream(ctx, c, "/v1/node/logs?"+v.Encode(), f)
+}

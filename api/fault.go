@@ -1,0 +1,76 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+)
+
+// Code says what kind of answer an Error is, for programs.
+type Code string
+
+// The kinds of errors.
+const (
+	Invalid     Code = "invalid"     // the request itself; the message says what would be right
+	Forbidden   Code = "forbidden"   // not the caller's to do
+	NotFound    Code = "not_found"   // no such job or generation
+	InUse       Code = "in_use"      // the name, or the request id, belongs to something else
+	Unavailable Code = "unavailable" // the agent cannot reach etcd now; asking again may help
+	Internal    Code = "internal"    // a fault of the agent's
+)
+
+// Error is an answer that is not the one asked for. The message names the remedy.
+type Error struct {
+	Code    Code   `json:"code"`
+	Message string `json:"message"`
+}
+
+// Error returns the message.
+func (e *Error) Error() string { return e.Message }
+
+func fault(code Code, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// CodeOf returns the code of an error that came from a server, or "" if it did not.
+func CodeOf(err error) Code {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return ""
+}
+
+func (c Code) status() int {
+	switch c {
+	case Invalid:
+		return http.StatusBadRequest
+	case Forbidden:
+		return http.StatusForbidden
+	case NotFound:
+		return http.StatusNotFound
+	case InUse:
+		return http.StatusConflict
+	case Unavailable:
+		return http.StatusServiceUnavailable
+	case Internal:
+		return http.StatusInternalServerError
+	}
+	return http.StatusInternalServerError
+}
+
+func writeError(w http.ResponseWriter, err error) {
+	var e *Error
+	if !errors.As(err, &e) {
+		e = &Error{Code: Internal, Message: err.Error()}
+	}
+	writeJSON(w, e.Code.status(), e)
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	// An error here means that the caller has gone; there is nobody to tell.
+	_ = json.NewEncoder(w).Encode(v)
+}

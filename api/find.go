@@ -1,0 +1,76 @@
+package api
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// jobs lists every job, admitted or waiting to be, by the time of its submission.
+func jobs(m *record.Mirror, who cluster.Owner) []JobStatus {
+	var list []JobStatus
+	for _, id := range m.JobIDs() {
+		if v := m.Job(id); v.Spec.Exists() && v.State.Exists() {
+			list = append(list, jobStatus(m, v, who))
+		}
+	}
+	for _, r := range waiting(m) {
+		list = append(list, pendingStatus(m, r))
+	}
+	slices.SortFunc(list, func(a, b JobStatus) int {
+		return cmp.Or(a.SubmittedAt.Compare(b.SubmittedAt), cmp.Compare(a.ID, b.ID))
+	})
+	return list
+}
+
+// waiting lists the submissions that no leader has carried out yet.
+func waiting(m *record.Mirror) []record.Request {
+	var list []record.Request
+	for _, node := range m.NodeIDs() {
+		requests := m.Node(node).Requests
+		for _, id := range slices.Sorted(maps.Keys(requests)) {
+			r := requests[id].Value
+			if r.Kind == record.SubmitRequest && r.Spec != nil && !m.Job(r.Job).Spec.Exists() {
+				list = append(list, r)
+			}
+		}
+	}
+	return list
+}
+
+// findJob finds a job by its identifier, or by its name: the live job of that
+// name if there is one, else the one submitted last.
+func findJob(m *record.Mirror, ref string, who cluster.Owner) (JobStatus, bool) {
+	if v := m.Job(cluster.JobID(ref)); v.Spec.Exists() && v.State.Exists() {
+		return jobStatus(m, v, who), true
+	}
+	var best JobStatus
+	for _, j := range jobs(m, who) {
+		if j.ID == ref {
+			return j, true
+		}
+		if j.Name == ref && (best.ID == "" || best.Ended || !j.Ended) {
+			best = j
+		}
+	}
+	return best, best.ID != ""
+}
+
+// nameUser returns the live job that has the name, other than the job given.
+func nameUser(m *record.Mirror, name string, other cluster.JobID) (cluster.JobID, bool) {
+	for _, id := range m.JobIDs() {
+		v := m.Job(id)
+		if id != other && v.Spec.Exists() && v.Spec.Value.Name == name && !v.State.Value.Phase.Terminal() {
+			return id, true
+		}
+	}
+	for _, r := range waiting(m) {
+		if r.Job != other && r.Spec.Name == name && r.Kind == record.SubmitRequest {
+			return r.Job, true
+		}
+	}
+	return "", false
+}

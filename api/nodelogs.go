@@ -1,0 +1,209 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// pollEvery is how often followed logs are looked at: soon enough for a person,
+// and cheap. (inotify would miss files on a network file system.)
+const pollEvery = 150 * time.Millisecond
+
+// LogQuery says which lines of a job are wanted.
+type LogQuery struct {
+	Rank       *int               // nil = every rank
+	Generation cluster.Generation // 0 = every generation
+	Follow     bool               // also the lines to come, until the generation, or the job, has ended
+}
+
+func (q LogQuery) values() url.Values {
+	v := url.Values{}
+	if q.Rank != nil {
+		v.Set("rank", strconv.Itoa(*q.Rank))
+	}
+	if q.Generation != 0 {
+		v.Set("generation", strconv.FormatUint(uint64(q.Generation), 10))
+	}
+	if q.Follow {
+		v.Set("follow", "true")
+	}
+	return v
+}
+
+func parseLogQuery(v url.Values) (LogQuery, error) {
+	q := LogQuery{Follow: v.Has("follow") && v.Get("follow") != "false"}
+	if s := v.Get("rank"); s != "" {
+		rank, err := strconv.Atoi(s)
+		if err != nil || rank < 0 {
+			return q, fault(Invalid, "rank %.20q: use 0 or more", s)
+		}
+		q.Rank = &rank
+	}
+	if s := v.Get("generation"); s != "" {
+		g, err := strconv.ParseUint(s, 10, 64)
+		if err != nil || g == 0 {
+			return q, fault(Invalid, "generation %.20q: use 1 or more", s)
+		}
+		q.Generation = cluster.Generation(g)
+	}
+	return q, nil
+}
+
+// handleNodeLogs writes what this node's workers of one generation wrote.
+func (s *Server) handleNodeLogs(w http.ResponseWriter, r *http.Request) {
+	who, err := caller(r)
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	q, err := parseLogQuery(r.URL.Query())
+	if err == nil && q.Generation == 0 {
+		err = fault(Invalid, "generation: a node's part of the logs belongs to one; name it")
+	}
+	job := cluster.JobID(r.URL.Query().Get("job"))
+	if err == nil {
+		err = s.mayReadLogs(job, who)
+	}
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	out := newLines(w)
+	if out.flush() != nil { // the header, so that whoever asked knows that we answer
+		return
+	}
+	// What goes wrong later can only be told within the stream.
+	if err := s.localLogs(r.Context(), job, q, out.line); err != nil && r.Context().Err() == nil {
+		_ = out.line(LogLine{Node: string(s.cfg.Node), Rank: -1, Generation: uint64(q.Generation), Notice: err.Error()})
+	}
+}
+
+func (l lines) line(line LogLine) error {
+	b, err := json.Marshal(line)
+	if err != nil {
+		panic(fmt.Sprintf("marshal %+v: %v", line, err))
+	}
+	return l.write(b)
+}
+
+func (s *Server) mayReadLogs(job cluster.JobID, who cluster.Owner) error {
+	var owner cluster.Owner
+	var known bool
+	if _, err := s.view.read(func(m *record.Mirror) { owner, known = ownerOf(m, job) }); err != nil {
+		return err
+	}
+	if !known {
+		return fault(NotFound, "there is no job %.80q", job)
+	}
+	if !mayRead(who, owner.UID) {
+		return fault(Forbidden, "job %s belongs to %s: only its owner or root may read its logs", job, owner.User)
+	}
+	return nil
+}
+
+// localLogs hands the lines of this node's ranks to emit; without Follow rank by
+// rank, with it as they come, until the node has nothing left of the generation.
+func (s *Server) localLogs(ctx context.Context, job cluster.JobID, q LogQuery, emit func(LogLine) error) error {
+	folder := s.logFolder(job, q.Generation)
+	open := map[int]*rankLog{}
+	defer func() {
+		for _, l := range open {
+			l.close()
+		}
+	}()
+	following := false
+	for {
+		last := !q.Follow || s.partEnded(job, q.Generation)
+		ranks, err := ranksIn(folder)
+		if err != nil {
+			return err
+		}
+		for _, rank := range ranks {
+			if q.Rank != nil && *q.Rank != rank {
+				continue
+			}
+			if open[rank] == nil {
+				open[rank] = &rankLog{path: filepath.Join(folder, fmt.Sprintf("rank-%d.log", rank))}
+			}
+			toLine := s.lineOf(rank, q.Generation, following, emit)
+			if err := open[rank].poll(toLine); err != nil {
+				return err
+			}
+			if last {
+				if err := open[rank].finish(toLine); err != nil {
+					return err
+				}
+			}
+		}
+		if last {
+			return nil
+		}
+		following = true
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pollEvery):
+		}
+	}
+}
+
+func (s *Server) lineOf(rank int, g cluster.Generation, following bool, emit func(LogLine) error) func(string) error {
+	return func(text string) error {
+		line := LogLine{Node: string(s.cfg.Node), Rank: rank, Generation: uint64(g), Text: text}
+		if following {
+			line.At = time.Now().UTC()
+		}
+		return emit(line)
+	}
+}
+
+// ranksIn lists the ranks that have log files in a folder, ascending.
+func ranksIn(folder string) ([]int, error) {
+	entries, err := os.ReadDir(folder)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list logs: %w", err)
+	}
+	var ranks []int
+	for _, e := range entries {
+		name, ok := strings.CutPrefix(strings.TrimSuffix(e.Name(), ".1"), "rank-")
+		if !ok {
+			continue
+		}
+		name, ok = strings.CutSuffix(name, ".log")
+		if rank, err := strconv.Atoi(name); ok && err == nil {
+			ranks = append(ranks, rank)
+		}
+	}
+	slices.Sort(ranks)
+	return slices.Compact(ranks), nil
+}
+
+// partEnded reports whether this node's workers of the generation write nothing more.
+func (s *Server) partEnded(job cluster.JobID, g cluster.Generation) (ended bool) {
+	_, err := s.view.read(func(m *record.Mirror) {
+		v := m.Job(job)
+		_, fenced := v.Generation(g).Fences[s.cfg.Node]
+		_, _, member := v.Generation(g).Plan.Value.World.Member(s.cfg.Node)
+		ended = !member || fenced || !running(v, g) || m.Node(s.cfg.Node).Ack(job, g).Stopped.Exists()
+	})
+	return err == nil && ended
+}
+
+// running reports whether a generation may still have workers.
+func running(v *record.JobView, g cluster.Generation) bool {
+	return v.State.Exists() && v.State.Value.Generation == g && v.State.Value.Phase.Active()
+}

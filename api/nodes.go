@@ -1,0 +1,68 @@
+package api
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// nodeStatuses lists every node recorded, or heard of by gossip, by name.
+func nodeStatuses(m *record.Mirror, gossip map[cluster.NodeID]string) []NodeStatus {
+	ids := map[cluster.NodeID]bool{}
+	for id := range gossip {
+		ids[id] = true
+	}
+	for id, v := range m.Nodes {
+		// A subtree may hold nothing any more but acknowledgements of ended jobs.
+		if v.Alive.Exists() || v.Inventory.Exists() || v.Cordon.Exists() {
+			ids[id] = true
+		}
+	}
+	users := deviceUsers(m)
+	list := make([]NodeStatus, 0, len(ids))
+	for _, id := range slices.Sorted(maps.Keys(ids)) {
+		v := m.Node(id)
+		s := NodeStatus{
+			ID: string(id), Alive: v.Alive.Exists(), Gossip: gossip[id], Addr: v.Alive.Value.Addr,
+			Version: v.Alive.Value.Version, Problem: v.Inventory.Value.Problem, Devices: []DeviceStatus{},
+		}
+		if v.Cordon.Exists() {
+			s.Cordon = v.Cordon.Value.Reason
+		}
+		for _, d := range v.Inventory.Value.Devices {
+			x := users[d.ID]
+			x.ID, x.Model, x.MemoryBytes, x.Health = string(d.ID), d.Model, d.MemoryBytes, string(d.Health)
+			s.Devices = append(s.Devices, x)
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+// deviceUsers says which job has which device: by grant, and with the rank where the plan names it.
+func deviceUsers(m *record.Mirror) map[cluster.DeviceID]DeviceStatus {
+	users := map[cluster.DeviceID]DeviceStatus{}
+	for _, id := range m.NodeIDs() {
+		grants := m.Node(id).Grants
+		for _, job := range slices.Sorted(maps.Keys(grants)) {
+			g := grants[job].Value
+			for _, d := range g.Devices {
+				users[d] = DeviceStatus{Job: string(job), Generation: uint64(g.Generation)}
+			}
+			member, _, ok := m.Job(job).Generation(g.Generation).Plan.Value.World.Member(id)
+			if !ok {
+				continue
+			}
+			for local, d := range member.Devices {
+				if u, granted := users[d]; granted {
+					rank := member.FirstRank + local
+					u.Rank = &rank
+					users[d] = u
+				}
+			}
+		}
+	}
+	return users
+}

@@ -1,0 +1,249 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+const (
+	// maxBody bounds a request: a spec at its own limits, with room for JSON's escapes.
+	maxBody = 2 << 20
+	// commitTimeout bounds how long a request waits for etcd before its caller is told to ask again.
+	commitTimeout = 5 * time.Second
+	// shutdownGrace is how long open answers have to end once the server stops.
+	shutdownGrace = time.Second
+)
+
+// Config is what a Server needs of its agent.
+type Config struct {
+	KV      KV
+	Node    cluster.NodeID
+	LogDir  string // <LogDir>/<job>/g<%08d>/rank-<r>.log
+	Version string
+	// Gossip says what this agent hears of each node: alive, suspect, dead or left. May be nil.
+	Gossip func() map[cluster.NodeID]string
+	Log    zerolog.Logger
+}
+
+// Server answers people and other agents. Make one with NewServer and let Serve run it.
+type Server struct {
+	cfg  Config
+	view *view
+	peer dialer
+}
+
+// NewServer makes a server; nothing runs before Serve.
+func NewServer(cfg Config) *Server {
+	return &Server{cfg: cfg, view: newView(cfg.KV, cfg.Log), peer: dialer{}}
+}
+
+// Serve answers on the listener until the context ends, and returns when every
+// goroutine it started has ended, with the listener closed. Requests are
+// answered, with what is wrong, also while etcd is out of reach.
+func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	srv := &http.Server{
+		Handler:           s.handler(),
+		ConnContext:       withPeer,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ReadHeaderTimeout: commitTimeout,
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() { s.view.run(ctx) })
+	wg.Go(func() {
+		<-ctx.Done()
+		grace, done := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
+		defer done()
+		if srv.Shutdown(grace) != nil {
+			_ = srv.Close() // whoever still reads does so after our end
+		}
+	})
+	err := srv.Serve(ln)
+	cancel()
+	wg.Wait()
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return fmt.Errorf("serve api: %w", err)
+}
+
+func (s *Server) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/jobs", s.handleSubmit)
+	mux.HandleFunc("GET /v1/jobs", s.handleJobs)
+	mux.HandleFunc("GET /v1/jobs/{job}", s.handleJob)
+	mux.HandleFunc("GET /v1/jobs/{job}/watch", s.handleWatch)
+	mux.HandleFunc("GET /v1/jobs/{job}/logs", s.handleLogs)
+	mux.HandleFunc("POST /v1/jobs/{job}/stop", s.handleStop)
+	mux.HandleFunc("GET /v1/nodes", s.handleNodes)
+	mux.HandleFunc("GET /v1/node/logs", s.handleNodeLogs)
+	mux.HandleFunc("GET /v1/status", s.handleStatus)
+	return mux
+}
+
+func (s *Server) handleStatus(w http.ResponseWriter, r *http.Request) {
+	who, err := caller(r)
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	reply := AgentStatus{Node: string(s.cfg.Node), Version: s.cfg.Version, UID: ownUID(), Caller: who.User}
+	if _, err = s.view.read(func(m *record.Mirror) {
+		reply.Leader, reply.Cluster = leaderOf(m), m.Meta.Value.Cluster
+	}); err != nil {
+		writeError(w, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, reply)
+}
+
+func (s *Server) handleNodes(w http.ResponseWriter, _ *http.Request) {
+	var gossip map[cluster.NodeID]string
+	if s.cfg.Gossip != nil {
+		gossip = s.cfg.Gossip()
+	}
+	var list []NodeStatus
+	if _, err := s.view.read(func(m *record.Mirror) { list = nodeStatuses(m, gossip) }); err != nil {
+		writeError(w, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, list)
+}
+
+func (s *Server) handleJobs(w http.ResponseWriter, r *http.Request) {
+	who, err := caller(r)
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	all := r.URL.Query().Has("all")
+	list := []JobStatus{}
+	if _, err = s.view.read(func(m *record.Mirror) {
+		for _, j := range jobs(m, who) {
+			if all || !j.Ended {
+				list = append(list, j)
+			}
+		}
+	}); err != nil {
+		writeError(w, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, list)
+}
+
+func (s *Server) handleJob(w http.ResponseWriter, r *http.Request) {
+	who, err := caller(r)
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	status, _, err := s.job(r.PathValue("job"), who)
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, status)
+}
+
+// job reads one job and returns a channel that is closed when something has changed since.
+func (s *Server) job(ref string, who cluster.Owner) (status JobStatus, changed <-chan struct{}, err error) {
+	var found bool
+	changed, err = s.view.read(func(m *record.Mirror) { status, found = findJob(m, ref, who) })
+	if err == nil && !found {
+		err = fault(NotFound, "there is no job %.80q: `bellows ps --all` lists all of them", ref)
+	}
+	return status, changed, err
+}
+
+// handleWatch writes the job's status as a JSON line whenever it changes, until the job has ended.
+func (s *Server) handleWatch(w http.ResponseWriter, r *http.Request) {
+	who, err := caller(r)
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	ref, last, out := r.PathValue("job"), "", newLines(w)
+	for {
+		status, changed, err := s.job(ref, who)
+		if err != nil {
+			if last == "" {
+				writeError(w, err)
+			}
+			return
+		}
+		ref = status.ID // a name may come to mean another job
+		line, err := json.Marshal(status)
+		if err != nil {
+			panic(fmt.Sprintf("marshal %+v: %v", status, err))
+		}
+		if string(line) != last {
+			last = string(line)
+			if out.write(line) != nil {
+				return // the caller has gone
+			}
+		}
+		if status.Ended {
+			return
+		}
+		select {
+		case <-changed:
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// lines writes JSON lines that reach the reader at once.
+type lines struct {
+	w     io.Writer
+	flush func() error
+}
+
+func newLines(w http.ResponseWriter) lines {
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	return lines{w, http.NewResponseController(w).Flush}
+}
+
+func (l lines) write(line []byte) error {
+	if _, err := l.w.Write(append(line, '\n')); err != nil {
+		return fmt.Errorf("write line: %w", err)
+	}
+	return l.flush()
+}
+
+// logFolder is where this node keeps what one generation's workers wrote.
+func (s *Server) logFolder(job cluster.JobID, g cluster.Generation) string {
+	return filepath.Join(s.cfg.LogDir, string(job), fmt.Sprintf("g%08d", uint64(g)))
+}
+
+func decode(r *http.Request, v any) error {
+	d := json.NewDecoder(http.MaxBytesReader(nil, r.Body, maxBody))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return fault(Invalid, "request: %s", err)
+	}
+	return nil
+}
+
+// mayHost reports why this agent cannot run jobs of a user: only root may become others.
+func mayHost(who cluster.Owner) error {
+	if self := ownUID(); self != 0 && self != who.UID {
+		return fault(Forbidden, "this agent runs as %s (uid %d) and can only run that user's jobs; you are %s (uid %d): ask an agent that runs as root, or your own",
+			userName(self), self, who.User, who.UID)
+	}
+	return nil
+}

@@ -1,0 +1,49 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// maxSocketPath is the longest path that the kernel takes for a unix socket, without its final NUL.
+const maxSocketPath = 107
+
+// Listen opens the agent's socket. A socket that nothing answers on is a
+// leftover and is replaced; one that answers is refused. Everybody may connect:
+// who they are, the kernel says. The folder is made for the agent's user alone
+// unless it exists. Closing the listener removes the socket.
+func Listen(path string) (net.Listener, error) {
+	if len(path) > maxSocketPath {
+		return nil, fmt.Errorf("listen on %s: a socket's path has at most %d bytes, this one %d; choose a shorter --socket",
+			path, maxSocketPath, len(path))
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("make folder of socket: %w", err)
+	}
+	switch conn, err := net.DialTimeout("unix", path, time.Second); {
+	case err == nil:
+		_ = conn.Close()
+		return nil, fmt.Errorf("listen on %s: another agent answers there; stop it, or choose another --socket", path)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		if err = os.Remove(path); err != nil {
+			return nil, fmt.Errorf("remove old socket: %w", err)
+		}
+	case errors.Is(err, fs.ErrNotExist):
+	default:
+		return nil, fmt.Errorf("listen on %s: something is there that is no socket of ours: %w", path, err)
+	}
+	ln, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("listen on socket: %w", err)
+	}
+	if err := os.Chmod(path, 0o666); err != nil {
+		return nil, errors.Join(fmt.Errorf("open socket to everybody: %w", err), ln.Close())
+	}
+	return ln, nil
+}

@@ -1,0 +1,240 @@
+package api
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// signalBase is what a shell adds to a signal's number to make an exit status of it.
+const signalBase = 128
+
+// jobStatus puts together what is recorded of a job, as far as who may see it.
+func jobStatus(m *record.Mirror, v *record.JobView, who cluster.Owner) JobStatus {
+	spec, state := v.Spec.Value, v.State.Value
+	s := specStatus(v.ID, spec.Spec, spec.Owner, spec.At)
+	s.Phase, s.Ended = state.Phase, state.Phase.Terminal()
+	s.Stopping = v.Wanted.Exists() && !v.Wanted.Value.Run && !s.Ended
+	s.Generation = uint64(state.Generation)
+	s.Since, s.Reason = state.Since, state.Reason
+	s.Restarts, s.Pinned = state.Restarts, state.Pinned
+	if !state.Next.IsZero() && state.Phase == cluster.Backoff {
+		s.NextStart = &state.Next
+	}
+	for n, why := range state.Excluded {
+		if s.Excluded == nil {
+			s.Excluded = map[string]string{}
+		}
+		s.Excluded[string(n)] = why
+	}
+	addPending(&s, state, leaderOf(m))
+	plan := v.Generation(state.Generation).Plan
+	if plan.Exists() && state.Phase.Active() {
+		s.Workers = plan.Value.World.Size()
+		s.Members = members(m, plan.Value.World)
+	}
+	s.Progress = progressOf(m, v)
+	addRescales(&s, v)
+	s.Checkpoints = checkpoints(v)
+	s.Failure = failureOf(m, v, mayRead(who, spec.Owner.UID))
+	s.ExitCode = exitCode(s)
+	return s
+}
+
+// pendingStatus is a job whose submission no leader has carried out yet.
+func pendingStatus(m *record.Mirror, r record.Request) JobStatus {
+	s := specStatus(r.Job, *r.Spec, r.Owner, r.At)
+	s.Phase, s.Since = cluster.Queued, r.At
+	s.WhyPending = "accepted; the coordinator has not admitted it yet"
+	if leaderOf(m) == "" {
+		s.WhyPending = "accepted, queued: no coordinator leads"
+	}
+	s.Reason = s.WhyPending
+	return s
+}
+
+func specStatus(id cluster.JobID, spec cluster.Spec, owner cluster.Owner, at time.Time) JobStatus {
+	return JobStatus{
+		ID: string(id), Name: spec.Name, Owner: owner.User, UID: owner.UID,
+		MinWorkers: spec.MinWorkers, MaxWorkers: spec.MaxWorkers, BatchSize: spec.BatchSize,
+		Priority: spec.Priority, Deadline: spec.Deadline,
+		Command: spec.Command, Workdir: spec.Workdir, CheckpointDir: spec.CheckpointDir,
+		SubmittedAt: at, MaxRestarts: spec.MaxRestarts,
+		Progress: Progress{StepsTotal: spec.Steps},
+	}
+}
+
+func addPending(s *JobStatus, state record.State, leader string) {
+	switch state.Phase {
+	case cluster.Queued, cluster.Backoff, cluster.Held, cluster.Suspended:
+		s.QueuePosition = state.QueuePosition
+		s.WhyPending = cmp.Or(state.Reason, "waits for the next decision")
+		if leader == "" {
+			s.WhyPending += "; no coordinator leads"
+		}
+	case cluster.Starting, cluster.Running, cluster.Halting, cluster.Succeeded, cluster.Failed, cluster.Stopped:
+	}
+}
+
+// leaderOf says who leads: the candidate whose key is the oldest, as the election has it.
+func leaderOf(m *record.Mirror) string {
+	best := record.Versioned[record.Leader]{}
+	for _, key := range slices.Sorted(maps.Keys(m.Leaders)) {
+		if l := m.Leaders[key]; !best.Exists() || l.Create < best.Create {
+			best = l
+		}
+	}
+	if !best.Exists() {
+		return ""
+	}
+	return cmp.Or(best.Value.Node, best.Value.Incarnation, "unnamed")
+}
+
+func members(m *record.Mirror, w cluster.World) []Member {
+	list := make([]Member, 0, len(w.Members))
+	for _, member := range w.Members {
+		node := m.Node(member.Node)
+		acks := node.Ack(w.Job, w.Generation)
+		x := Member{
+			Node: string(member.Node), FirstRank: member.FirstRank,
+			Started: acks.Started.Exists(), Stopped: acks.Stopped.Exists(),
+			Containment: acks.Started.Value.Containment, Lost: !node.Alive.Exists(),
+		}
+		for _, d := range member.Devices {
+			x.Devices = append(x.Devices, string(d))
+		}
+		for _, worker := range acks.Started.Value.Workers {
+			x.PIDs = append(x.PIDs, worker.PID)
+		}
+		list = append(list, x)
+	}
+	return list
+}
+
+// progressOf takes the furthest report of the present generation, and before
+// the first one the checkpoint that it resumed from.
+func progressOf(m *record.Mirror, v *record.JobView) Progress {
+	p := Progress{StepsTotal: v.Spec.Value.Steps}
+	if c := v.Committed; c.Exists() {
+		p.Step, p.Samples = c.Value.Step, c.Value.Samples
+	}
+	var newest record.JobProgress
+	for _, id := range m.NodeIDs() {
+		r, ok := m.Node(id).Progress.Value.Jobs[v.ID]
+		if !ok || r.Generation > v.State.Value.Generation {
+			continue
+		}
+		if newer := cmp.Compare(r.Generation, newest.Generation); newer > 0 || newer == 0 && r.Step > newest.Step {
+			newest = r
+		}
+	}
+	if newest.Generation == v.State.Value.Generation || newest.Step > p.Step {
+		addReport(&p, newest, v.State.Value.Phase)
+	}
+	if p.StepsTotal > 0 {
+		f := min(1, float64(p.Step)/float64(p.StepsTotal))
+		p.Fraction = &f
+	}
+	if left := p.StepsTotal - p.Step; left > 0 && p.StepsPerSecond > 0 {
+		eta := float64(left) / p.StepsPerSecond
+		p.ETASeconds = &eta
+	}
+	return p
+}
+
+func addReport(p *Progress, r record.JobProgress, phase cluster.Phase) {
+	if r.Step >= p.Step {
+		p.Step, p.Samples = r.Step, r.Samples
+	}
+	p.Loss = r.Loss
+	if phase == cluster.Running {
+		p.StepsPerSecond = r.StepsPerSecond
+	}
+	if !r.At.IsZero() {
+		at := r.At
+		p.At = &at
+	}
+}
+
+func addRescales(s *JobStatus, v *record.JobView) {
+	for _, g := range slices.Sorted(maps.Keys(v.Rescales)) {
+		r := v.Rescales[g].Value
+		s.Rescales = append(s.Rescales, Rescale{
+			Generation: uint64(r.Generation), From: r.From, To: r.To, Why: r.Why, At: r.At,
+			SignalS: r.SignalS, SaveS: r.SaveS, CommitS: r.CommitS, StartS: r.StartS, OwnS: r.OwnS,
+			ResumeStep: r.ResumeStep, LostSteps: r.LostSteps,
+		})
+		if r.From != r.To {
+			s.LastResize = &Resize{Generation: uint64(r.Generation), From: r.From, To: r.To, Why: r.Why, At: r.At}
+		}
+	}
+}
+
+func checkpoints(v *record.JobView) []Checkpoint {
+	var list []Checkpoint
+	for _, step := range slices.Sorted(maps.Keys(v.Checkpoints)) {
+		c := v.Checkpoints[step].Value
+		list = append(list, Checkpoint{
+			Step: c.Step, Generation: uint64(c.Generation), Samples: c.Samples, Dir: c.Dir, Bytes: c.Bytes, WorldSize: c.WorldSize,
+			Committed: v.Committed.Exists() && v.Committed.Value.Step == step,
+			Bad:       v.Bad[step].Value.Reason,
+		})
+	}
+	return list
+}
+
+// failureOf returns the last failure; what the workers wrote is for their owner only.
+func failureOf(m *record.Mirror, v *record.JobView, mine bool) *Failure {
+	f := v.State.Value.Failure
+	if f == nil {
+		return nil
+	}
+	x := &Failure{Kind: string(f.Kind), Reason: f.Reason, Rank: f.Rank, At: f.At}
+	if mine {
+		x.LogTail = f.LogTail
+	}
+	for _, id := range m.NodeIDs() {
+		for jg, acks := range m.Node(id).Acks {
+			if jg.Job != v.ID || !acks.Failed.Exists() || !acks.Failed.Value.At.Equal(f.At) || acks.Failed.Value.Rank != f.Rank {
+				continue
+			}
+			x.Node = string(id)
+			for _, e := range acks.Stopped.Value.Exits {
+				if e.Rank == f.Rank {
+					code := shellStatus(e)
+					x.ExitCode = &code
+				}
+			}
+		}
+	}
+	return x
+}
+
+func shellStatus(e record.Exit) int {
+	if e.Signal != 0 {
+		return signalBase + e.Signal
+	}
+	return e.Code
+}
+
+// exitCode is what following the job to its end comes to: 0 if it succeeded,
+// the first failing worker's own status if that is known, else 1.
+func exitCode(s JobStatus) *int {
+	code := 1
+	switch s.Phase {
+	case cluster.Succeeded:
+		code = 0
+	case cluster.Failed:
+		if s.Failure != nil && s.Failure.ExitCode != nil && *s.Failure.ExitCode != 0 {
+			code = *s.Failure.ExitCode
+		}
+	case cluster.Stopped:
+	case cluster.Queued, cluster.Starting, cluster.Running, cluster.Halting, cluster.Suspended, cluster.Backoff, cluster.Held:
+		return nil
+	}
+	return &code
+}

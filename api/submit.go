@@ -1,0 +1,149 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+func (s *Server) handleSubmit(w http.ResponseWriter, r *http.Request) {
+	who, err := caller(r)
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	var req SubmitRequest
+	if err = decode(r, &req); err != nil {
+		writeError(w, err)
+		return
+	}
+	reply, err := s.submit(r.Context(), req, who)
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	writeJSON(w, http.StatusAccepted, reply)
+}
+
+// submit writes the request for the leader. It is idempotent: whoever lost the
+// reply sends the same request again and gets the same job.
+func (s *Server) submit(ctx context.Context, req SubmitRequest, who cluster.Owner) (SubmitReply, error) {
+	if err := checkRequestID(req.RequestID); err != nil {
+		return SubmitReply{}, err
+	}
+	if err := mayHost(who); err != nil {
+		return SubmitReply{}, err
+	}
+	spec := req.Spec.WithDefaults()
+	if err := spec.Validate(); err != nil {
+		return SubmitReply{}, fault(Invalid, "%s", err)
+	}
+	id := jobID(spec.Name, req.RequestID)
+	reply, known, err := s.precheck(spec.Name, id, who)
+	if err != nil || known {
+		return reply, err
+	}
+	key := record.RequestKey(s.cfg.Node, req.RequestID)
+	err = s.commit(ctx, record.Txn{
+		ID: "submit " + string(id),
+		If: []record.Compare{record.Absent(key), record.Absent(record.SpecKey(id))},
+		Then: []record.Op{record.Put(key, record.Request{
+			Kind: record.SubmitRequest, Job: id, Spec: &spec, Owner: who, At: time.Now().UTC(),
+		})},
+	})
+	return reply, err
+}
+
+// precheck refuses what the leader would refuse, while the caller still
+// listens. The leader has the last word: two may ask for one name at once.
+func (s *Server) precheck(name string, id cluster.JobID, who cluster.Owner) (reply SubmitReply, known bool, err error) {
+	reply = SubmitReply{ID: string(id), Name: name}
+	_, unread := s.view.read(func(m *record.Mirror) {
+		reply.Leader = leaderOf(m)
+		owner, exists := ownerOf(m, id)
+		if exists {
+			known = true
+			if owner.UID != who.UID {
+				err = fault(InUse, "request id: it belongs to a job of %s; make a new one", owner.User)
+			}
+			return
+		}
+		if other, used := nameUser(m, name, id); used {
+			err = fault(InUse, "name %q is in use by job %s: choose another --name, or stop that job first", name, other)
+		}
+	})
+	if unread != nil {
+		return SubmitReply{}, false, unread
+	}
+	return reply, known, err
+}
+
+// ownerOf says whose a job is, admitted or not.
+func ownerOf(m *record.Mirror, id cluster.JobID) (cluster.Owner, bool) {
+	if spec := m.Job(id).Spec; spec.Exists() {
+		return spec.Value.Owner, true
+	}
+	for _, r := range waiting(m) {
+		if r.Job == id {
+			return r.Owner, true
+		}
+	}
+	return cluster.Owner{}, false
+}
+
+func (s *Server) handleStop(w http.ResponseWriter, r *http.Request) {
+	who, err := caller(r)
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	reply, err := s.stop(r.Context(), r.PathValue("job"), who)
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	writeJSON(w, http.StatusAccepted, reply)
+}
+
+func (s *Server) stop(ctx context.Context, ref string, who cluster.Owner) (StopReply, error) {
+	job, _, err := s.job(ref, who)
+	if err != nil {
+		return StopReply{}, err
+	}
+	reply := StopReply{ID: job.ID, Phase: job.Phase, Ended: job.Ended}
+	if who.UID != 0 && who.UID != job.UID {
+		return StopReply{}, fault(Forbidden, "job %s belongs to %s: only its owner or root may stop it", job.ID, job.Owner)
+	}
+	if job.Ended {
+		return reply, nil
+	}
+	key := record.RequestKey(s.cfg.Node, NewRequestID())
+	return reply, s.commit(ctx, record.Txn{
+		ID: "stop " + job.ID,
+		If: []record.Compare{record.Absent(key)},
+		Then: []record.Op{record.Put(key, record.Request{
+			Kind: record.StopRequest, Job: cluster.JobID(job.ID), Owner: who, At: time.Now().UTC(),
+		})},
+	})
+}
+
+// commit executes a transaction that may be executed twice: a conflict means
+// that it happened before.
+func (s *Server) commit(ctx context.Context, txn record.Txn) error {
+	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
+	defer cancel()
+	switch outcome := s.cfg.KV.Commit(ctx, txn); outcome.Result {
+	case record.Applied:
+		return nil
+	case record.Conflict:
+		if outcome.Err == nil {
+			return nil
+		}
+		return fault(Unavailable, "%s: etcd refuses to write it, so nothing was accepted: %s", txn.ID, outcome.Err)
+	case record.Unknown:
+	}
+	return fault(Unavailable, "%s: etcd did not answer within %s, so it may or may not be accepted; sending the same request again is safe", txn.ID, commitTimeout)
+}

@@ -1,0 +1,107 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/bellows-ml/bellows/record"
+)
+
+// retryEvery is how long a view waits before it lists again after its watch
+// ended. Constant: there is one view an agent, and a list is cheap.
+const retryEvery = 500 * time.Millisecond
+
+// view is a mirror of all records, kept by watching, that many goroutines read.
+type view struct {
+	kv  KV
+	log zerolog.Logger
+
+	mu      sync.Mutex
+	mirror  *record.Mirror // nil until the first listing
+	problem error          // why the mirror is not current; nil while it is
+	changed chan struct{}  // closed, and replaced, at each change
+}
+
+func newView(kv KV, log zerolog.Logger) *view {
+	return &view{
+		kv: kv, log: log, changed: make(chan struct{}),
+		problem: errors.New("the agent has not read the records yet"),
+	}
+}
+
+// run keeps the mirror until the context ends.
+func (v *view) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := v.follow(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		v.log.Warn().Err(err).Msg("the watch of the records ended; listing again")
+		v.setProblem(err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(retryEvery):
+		}
+	}
+}
+
+func (v *view) follow(ctx context.Context) error {
+	kvs, revision, err := v.kv.Range(ctx, record.Root)
+	if err != nil {
+		return err
+	}
+	mirror, err := record.NewMirror(nil, revision)
+	if err != nil {
+		return err
+	}
+	for _, kv := range kvs {
+		v.apply(mirror, record.Change{KV: kv})
+	}
+	v.mu.Lock()
+	v.mirror, v.problem = mirror, nil
+	v.announceLocked()
+	v.mu.Unlock()
+	return v.watch(ctx, mirror, revision+1)
+}
+
+// apply takes a change in. A record that this version cannot read is a
+// nuisance to one job at most, so it is logged and left out.
+func (v *view) apply(mirror *record.Mirror, c record.Change) {
+	if err := mirror.Apply(c); err != nil {
+		v.log.Warn().Err(err).Msg("left out of what is shown")
+	}
+}
+
+func (v *view) setProblem(err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.problem = err
+	v.announceLocked()
+}
+
+func (v *view) announceLocked() {
+	close(v.changed)
+	v.changed = make(chan struct{})
+}
+
+// read calls f with the mirror, which f must not keep, and returns a channel
+// that is closed once something has changed since. While etcd is out of reach
+// the last picture is still read; before the first one, the answer is Unavailable.
+func (v *view) read(f func(*record.Mirror)) (<-chan struct{}, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.mirror == nil {
+		return v.changed, fault(Unavailable, "the agent does not reach etcd: %s", v.problem)
+	}
+	f(v.mirror)
+	return v.changed, nil
+}
+
+func (v *view) watch(ctx context.Context, mirror *record.Mirror, from int64) error {
+	<-ctx.Done()
+	return ctx.Err()
+}

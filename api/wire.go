@@ -1,0 +1,200 @@
+package api
+
+import (
+	"time"
+
+	"github.com/bellows-ml/bellows/cluster"
+)
+
+// JobStatus is everything that a person may want to know of a job.
+type JobStatus struct {
+	ID    string        `json:"id"`
+	Name  string        `json:"name"`
+	Owner string        `json:"owner"` // user name
+	UID   uint32        `json:"uid"`
+	Phase cluster.Phase `json:"phase"`
+	// Ended: the phase is final.
+	Ended bool `json:"ended"`
+	// Stopping: its owner has asked for it to be stopped.
+	Stopping bool `json:"stopping,omitempty"`
+
+	Workers    int               `json:"workers"` // present world size, 0 = no world
+	MinWorkers int               `json:"min_workers"`
+	MaxWorkers int               `json:"max_workers"`
+	BatchSize  cluster.BatchSize `json:"batch_size"`
+	Priority   int               `json:"priority"`
+	Deadline   *time.Time        `json:"deadline,omitempty"`
+	Command    []string          `json:"command"`
+	Workdir    string            `json:"workdir"`
+	// CheckpointDir is the base under which the job's generations save.
+	CheckpointDir string `json:"checkpoint_dir"`
+
+	Generation  uint64    `json:"generation"` // 0 = never formed
+	SubmittedAt time.Time `json:"submitted_at"`
+	Since       time.Time `json:"since"` // when the phase was entered
+	// Reason says why the job is where it is.
+	Reason string `json:"reason,omitempty"`
+	// WhyPending says why it has no workers yet; empty unless it waits.
+	WhyPending    string     `json:"why_pending,omitempty"`
+	QueuePosition int        `json:"queue_position,omitempty"` // from 1; 0 = does not wait
+	NextStart     *time.Time `json:"next_start,omitempty"`     // the end of a backoff
+	// Pinned: it keeps its size until it commits a checkpoint.
+	Pinned bool `json:"pinned,omitempty"`
+	// Excluded are nodes that cannot run it, with the reasons.
+	Excluded map[string]string `json:"excluded,omitempty"`
+
+	Progress    Progress     `json:"progress"`
+	LastResize  *Resize      `json:"last_resize,omitempty"`
+	Restarts    int          `json:"restarts"`
+	MaxRestarts int          `json:"max_restarts"`
+	Failure     *Failure     `json:"failure,omitempty"`
+	ExitCode    *int         `json:"exit_code,omitempty"` // of an ended job: what `bellows run` exits with
+	Members     []Member     `json:"members,omitempty"`   // of the present generation
+	Rescales    []Rescale    `json:"rescales,omitempty"`  // by generation
+	Checkpoints []Checkpoint `json:"checkpoints,omitempty"`
+}
+
+// Progress is how far a job has come, as far as it says so.
+type Progress struct {
+	Step       int64    `json:"step"`    // optimiser steps finished
+	Samples    int64    `json:"samples"` // since the start of training
+	Loss       *float64 `json:"loss,omitempty"`
+	StepsTotal int64    `json:"steps_total,omitempty"` // 0 = unknown
+	// Fraction is Step/StepsTotal; nil = unknown.
+	Fraction       *float64   `json:"fraction,omitempty"`
+	StepsPerSecond float64    `json:"steps_per_second,omitempty"`
+	ETASeconds     *float64   `json:"eta_s,omitempty"` // to the end; nil = unknown
+	At             *time.Time `json:"at,omitempty"`    // when it was reported
+}
+
+// Resize is the last change of a job's size.
+type Resize struct {
+	Generation uint64    `json:"generation"`
+	From       int       `json:"from"`
+	To         int       `json:"to"`
+	Why        string    `json:"why"`
+	At         time.Time `json:"at"`
+}
+
+// Failure is the last failure of a job's workers.
+type Failure struct {
+	Kind     string    `json:"kind"`
+	Reason   string    `json:"reason"`
+	Node     string    `json:"node,omitempty"`
+	Rank     int       `json:"rank"`                // the first that failed; -1 if none
+	ExitCode *int      `json:"exit_code,omitempty"` // as a shell reports it: 128+n for signal n
+	LogTail  []string  `json:"log_tail,omitempty"`  // for the owner only
+	At       time.Time `json:"at"`
+}
+
+// Member is one node's part of a job's present generation.
+type Member struct {
+	Node      string   `json:"node"`
+	Devices   []string `json:"devices"`
+	FirstRank int      `json:"first_rank"`
+	Started   bool     `json:"started"`
+	Stopped   bool     `json:"stopped"`
+	PIDs      []int    `json:"pids,omitempty"` // by local rank, once started
+	// Containment says how its processes are held together: cgroup2, cgroup1 or weak.
+	Containment string `json:"containment,omitempty"`
+	Lost        bool   `json:"lost,omitempty"` // the node is not in the cluster now
+}
+
+// Rescale is how a generation came to be and what it cost, in seconds. Own is
+// Bellows's own share: signal, commit and start up to the first exec.
+type Rescale struct {
+	Generation uint64    `json:"generation"`
+	From       int       `json:"from"`
+	To         int       `json:"to"`
+	Why        string    `json:"why"`
+	At         time.Time `json:"at"`
+	SignalS    float64   `json:"signal_s"`
+	SaveS      float64   `json:"save_s"`
+	CommitS    float64   `json:"commit_s"`
+	StartS     float64   `json:"start_s"`
+	OwnS       float64   `json:"own_s"`
+	ResumeStep int64     `json:"resume_step"` // -1 = from the beginning
+	LostSteps  int64     `json:"lost_steps"`  // begun but not saved; -1 = unknown
+}
+
+// Checkpoint is one committed checkpoint.
+type Checkpoint struct {
+	Step       int64  `json:"step"`
+	Generation uint64 `json:"generation"`
+	Samples    int64  `json:"samples"`
+	Dir        string `json:"dir"`
+	Bytes      int64  `json:"bytes"`
+	WorldSize  int    `json:"world_size"`
+	Committed  bool   `json:"committed,omitempty"` // the one a next generation resumes from
+	// Bad says why it was given up; empty if it was not.
+	Bad string `json:"bad,omitempty"`
+}
+
+// NodeStatus is one node as the answering agent sees it.
+type NodeStatus struct {
+	ID    string `json:"id"`
+	Alive bool   `json:"alive"` // by its lease in etcd
+	// Gossip is what the answering agent hears of it: alive, suspect, dead, left,
+	// or empty if it never heard of it.
+	Gossip  string         `json:"gossip,omitempty"`
+	Addr    string         `json:"addr,omitempty"`
+	Version string         `json:"version,omitempty"`
+	Problem string         `json:"problem,omitempty"` // why devices are missing
+	Cordon  string         `json:"cordon,omitempty"`  // why it gets no new work
+	Devices []DeviceStatus `json:"devices"`
+}
+
+// DeviceStatus is one device and whose it is.
+type DeviceStatus struct {
+	ID          string `json:"id"`
+	Model       string `json:"model"`
+	MemoryBytes uint64 `json:"memory_bytes"`
+	Health      string `json:"health"`
+	Job         string `json:"job,omitempty"`
+	Generation  uint64 `json:"generation,omitempty"`
+	Rank        *int   `json:"rank,omitempty"`
+}
+
+// AgentStatus is the answering agent and what it sees of the cluster.
+type AgentStatus struct {
+	Node    string `json:"node"`
+	Version string `json:"version"`
+	Cluster string `json:"cluster"`
+	Leader  string `json:"leader"` // who leads; empty = nobody
+	UID     uint32 `json:"uid"`    // whom the agent runs as
+	// Caller is the caller as the kernel names it.
+	Caller string `json:"caller"`
+}
+
+// SubmitRequest asks for a job. RequestID comes from NewRequestID: sending the
+// same one again is the same submission.
+type SubmitRequest struct {
+	RequestID string       `json:"request_id"`
+	Spec      cluster.Spec `json:"spec"`
+}
+
+// SubmitReply says that the job is accepted, durably.
+type SubmitReply struct {
+	ID     string `json:"id"`
+	Name   string `json:"name"`
+	Leader string `json:"leader"` // empty: accepted, and queued until a coordinator leads
+}
+
+// StopReply says what stopping came to.
+type StopReply struct {
+	ID    string        `json:"id"`
+	Phase cluster.Phase `json:"phase"` // as it was when the request came
+	Ended bool          `json:"ended"` // it had ended already; nothing was asked
+}
+
+// LogLine is one line that a worker wrote.
+type LogLine struct {
+	Node       string `json:"node"`
+	Rank       int    `json:"rank"`
+	Generation uint64 `json:"generation"`
+	Text       string `json:"text"`
+	// At is when the line was read while following; zero for what was there already.
+	At time.Time `json:"at,omitzero"`
+	// Notice replaces Text where lines are missing, and says why.
+	Notice string `json:"notice,omitempty"`
+}
