@@ -1,0 +1,11 @@
+// Package place turns counts into devices: which job gets which devices of
+// which nodes.
+//
+// A job whose count is unchanged stays where it is; every other job gets as few
+// nodes as possible, on the fullest nodes that fit, and inside a node a block
+// aligned like a buddy allocator's, so that power-of-two jobs leave
+// power-of-two holes. Place knows only the target: devices which another job is
+// about to let go of are as good as free ones, and it is the caller who starts
+// nobody on them before they are. It is a pure function, and places all jobs
+// whenever that is possible at all (Fits says exactly when).
+package place

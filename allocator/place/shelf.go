@@ -1,0 +1,206 @@
+package place
+
+import (
+	"slices"
+
+	"github.com/bellows-ml/bellows/cluster"
+)
+
+// shelf is one node's devices. A slot is a device's index in its node's own
+// order, which is where topology lies: neighbours are closer. A nil shelf is a
+// node that is gone.
+type shelf struct {
+	id     cluster.NodeID
+	slots  []slot
+	usable int // slots open to new work
+	free   int // of them, not taken yet
+}
+
+type slot struct {
+	device cluster.DeviceID
+	sound  bool // healthy
+	open   bool // may be given to new work
+	held   bool // somebody has it now, and may have to let go of it first
+	taken  bool // in this placement
+}
+
+// cut is a part of a node: the slots on it that one job is to get.
+type cut struct {
+	on    *shelf
+	slots []int // ascending
+}
+
+func newShelf(n cluster.Node) *shelf {
+	s := &shelf{id: n.ID, slots: make([]slot, len(n.Devices))}
+	for i, d := range n.Devices {
+		sound := d.Health == cluster.Healthy
+		s.slots[i] = slot{device: d.ID, sound: sound, open: sound && !n.Cordoned}
+		if s.slots[i].open {
+			s.usable++
+		}
+	}
+	s.free = s.usable
+	return s
+}
+
+func (s *shelf) clone() shelf {
+	c := *s
+	c.slots = slices.Clone(s.slots)
+	return c
+}
+
+func (s *shelf) find(id cluster.DeviceID) int {
+	return slices.IndexFunc(s.slots, func(x slot) bool { return x.device == id })
+}
+
+// hold notes that somebody has these devices now.
+func (s *shelf) hold(ids []cluster.DeviceID) {
+	if s == nil {
+		return
+	}
+	for _, id := range ids {
+		if i := s.find(id); i >= 0 {
+			s.slots[i].held = true
+		}
+	}
+}
+
+// has reports whether all the devices are there and not taken, and sound unless that does not matter.
+func (s *shelf) has(ids []cluster.DeviceID, unsoundToo bool) bool {
+	if s == nil {
+		return false
+	}
+	for _, id := range ids {
+		i := s.find(id)
+		if i < 0 || s.slots[i].taken || !s.slots[i].sound && !unsoundToo {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *shelf) takeIDs(ids []cluster.DeviceID) {
+	for _, id := range ids {
+		s.takeSlot(s.find(id))
+	}
+}
+
+func (s *shelf) takeSlot(i int) {
+	s.slots[i].taken = true
+	if s.slots[i].open {
+		s.free--
+	}
+}
+
+// take takes the slots and returns their devices, in the node's order.
+func (s *shelf) take(slots []int) []cluster.DeviceID {
+	ids := make([]cluster.DeviceID, 0, len(slots))
+	for _, i := range slots {
+		s.takeSlot(i)
+		ids = append(ids, s.slots[i].device)
+	}
+	return ids
+}
+
+func (s *shelf) isFree(i int) bool { return s.slots[i].open && !s.slots[i].taken }
+
+// among returns those of the devices that are free here, as slots.
+func (s *shelf) among(ids []cluster.DeviceID) []int {
+	if s == nil {
+		return nil
+	}
+	var own []int
+	for _, id := range ids {
+		if i := s.find(id); i >= 0 && s.isFree(i) {
+			own = append(own, i)
+		}
+	}
+	slices.Sort(own)
+	return own
+}
+
+// allFree returns the free slots.
+func (s *shelf) allFree() []int {
+	var all []int
+	for i := range s.slots {
+		if s.isFree(i) {
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
+// pick chooses k of the slots from, and must includes all of must (a part of
+// from). An aligned block of k is best; among those the one that breaks up the
+// smallest hole, then the one that fewest others still hold. Without an aligned
+// block it fills the smallest holes first.
+func pick(s *shelf, from, must []int, k int) []int {
+	in := make([]bool, len(s.slots))
+	for _, i := range from {
+		in[i] = true
+	}
+	if k == len(from) {
+		return slices.Clone(from)
+	}
+	if block := s.alignedBlock(in, must, k); block != nil {
+		return block
+	}
+	holes := make(map[int]int, len(from))
+	for _, i := range from {
+		holes[i] = hole(in, i)
+	}
+	for _, i := range must {
+		holes[i] = 0
+	}
+	chosen := slices.Clone(from)
+	slices.SortStableFunc(chosen, func(x, y int) int { return firstOf(holes[x]-holes[y], x-y) })
+	chosen = chosen[:k]
+	slices.Sort(chosen)
+	return chosen
+}
+
+func (s *shelf) alignedBlock(in []bool, must []int, k int) []int {
+	if k&(k-1) != 0 {
+		return nil
+	}
+	best, bestHole, bestHeld := -1, 0, 0
+	for first := 0; first+k <= len(in); first += k {
+		if slices.Contains(in[first:first+k], false) || !within(must, first, first+k) {
+			continue
+		}
+		size, held := hole(in, first), 0
+		for i := first; i < first+k; i++ {
+			if s.slots[i].held {
+				held++
+			}
+		}
+		if best < 0 || size < bestHole || size == bestHole && held < bestHeld {
+			best, bestHole, bestHeld = first, size, held
+		}
+	}
+	if best < 0 {
+		return nil
+	}
+	block := make([]int, k)
+	for i := range block {
+		block[i] = best + i
+	}
+	return block
+}
+
+func within(slots []int, from, to int) bool {
+	return !slices.ContainsFunc(slots, func(i int) bool { return i < from || i >= to })
+}
+
+// hole is the size of the largest aligned power-of-two block around slot i that is wholly in.
+func hole(in []bool, i int) int {
+	size := 0
+	for k := 1; k <= len(in); k *= 2 {
+		first := i / k * k
+		if first+k > len(in) || slices.Contains(in[first:first+k], false) {
+			break
+		}
+		size = k
+	}
+	return size
+}
