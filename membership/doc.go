@@ -11,12 +11,14 @@
 //
 // How another node looks from here:
 //
-//	            Joined                  Leave, and word of it came in time
-//	(unknown) ─────────► member ───────────────────────────────► Left
-//	                     │    ▲ ▲                                  │
-//	             Updated └────┘ │ Joined                           │ Joined
-//	                     │      └── Failed ◄── silent, or Leave ───┘ (back as member)
-//	                     └─────────────► whose word was lost
+//	                       ┌────────┐ Updated
+//	           Joined      │        ▼      Left: it said so, and word came in time
+//	unknown ───────────► member ─────────────────────────────────────────► gone
+//	                       ▲    ─────────────────────────────────────────►  │
+//	                       │     Failed: dead, frozen, cut off, or its      │
+//	                       │     word of leaving was lost                   │
+//	                       └────────────────────────────────────────────────┘
+//	                                          Joined
 //
 // A node that restarts before it was missed is never reported as failed; it is
 // Updated, with another incarnation in its metadata.

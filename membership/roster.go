@@ -1,7 +1,6 @@
 package membership
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -26,7 +25,7 @@ type roster struct {
 	mu      sync.Mutex
 	local   []byte // our encoded metadata
 	members map[cluster.NodeID]entry
-	taken   string // address that was seen to own our name, see noteTaken
+	taken   string // live address seen to own our name, for Join to report
 }
 
 type entry struct {
@@ -165,7 +164,7 @@ func (r *roster) NodeMeta(limit int) []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.local) > limit {
-		panic(errors.New("metadata outgrew its limit unnoticed"))
+		panic(fmt.Sprintf("metadata has %d bytes, memberlist takes %d", len(r.local), limit))
 	}
 	return r.local
 }
