@@ -11,14 +11,12 @@
 //
 // How another node looks from here:
 //
-//	                       ┌────────┐ Updated
-//	           Joined      │        ▼      Left: it said so, and word came in time
-//	unknown ───────────► member ─────────────────────────────────────────► gone
-//	                       ▲    ─────────────────────────────────────────►  │
-//	                       │     Failed: dead, frozen, cut off, or its      │
-//	                       │     word of leaving was lost                   │
-//	                       └────────────────────────────────────────────────┘
-//	                                          Joined
+//	                   Joined
+//	not a member ───────────────────► member ◄──┐
+//	  ▲  ▲                             │  │ └───┘ Updated
+//	  │  └── Left: it said so ─────────┘  │
+//	  └───── Failed: dead, frozen, ───────┘
+//	         cut off, or its word of leaving was lost
 //
 // A node that restarts before it was missed is never reported as failed; it is
 // Updated, with another incarnation in its metadata.
