@@ -158,8 +158,7 @@ func (c *Client) explain(ctx context.Context, err error) error {
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%w at %s that you (uid %d) may talk to: %w", ErrNoAgent, c.path, ownUID(), syscall.EACCES)
 	}
-	var urlErr *url.Error
-	if errors.As(err, &urlErr) {
+	if urlErr, ok := errors.AsType[*url.Error](err); ok {
 		err = urlErr.Err
 	}
 	return fmt.Errorf("%w in time at %s: %w", ErrNoAgent, c.path, err)
@@ -189,9 +188,6 @@ func stream[T any](ctx context.Context, c *Client, path string, f func(T) error)
 	return nil
 }
 
-// dialer reaches other agents.
-type dialer struct{}
-
 type nodeLogQuery struct {
 	job   cluster.JobID
 	query LogQuery
@@ -199,7 +195,7 @@ type nodeLogQuery struct {
 }
 
 // nodeLogs reads another node's part of a generation's logs, for the user who asked us.
-func (dialer) nodeLogs(ctx context.Context, addr string, q nodeLogQuery, f func(LogLine) error) error {
+func nodeLogs(ctx context.Context, addr string, q nodeLogQuery, f func(LogLine) error) error {
 	path, ok := strings.CutPrefix(addr, "unix:")
 	if !ok {
 		return fmt.Errorf("reach agent at %q: only unix:/path is understood; is it of a newer version?", addr)

@@ -35,8 +35,7 @@ func fault(code Code, format string, args ...any) *Error {
 
 // CodeOf returns the code of an error that came from a server, or "" if it did not.
 func CodeOf(err error) Code {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Code
 	}
 	return ""
@@ -61,8 +60,8 @@ func (c Code) status() int {
 }
 
 func writeError(w http.ResponseWriter, err error) {
-	var e *Error
-	if !errors.As(err, &e) {
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
 		e = &Error{Code: Internal, Message: err.Error()}
 	}
 	writeJSON(w, e.Code.status(), e)

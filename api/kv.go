@@ -13,3 +13,7 @@ type KV interface {
 	// Commit executes a transaction.
 	Commit(ctx context.Context, t record.Txn) record.Outcome
 }
+
+// WatchFunc calls apply with the changes below record.Root from a revision on,
+// in order, from one goroutine, until the context ends or it cannot go on.
+type WatchFunc func(ctx context.Context, from int64, apply func([]record.Change)) error

@@ -30,6 +30,7 @@ const (
 // Config is what a Server needs of its agent.
 type Config struct {
 	KV      KV
+	Watch   WatchFunc
 	Node    cluster.NodeID
 	LogDir  string // <LogDir>/<job>/g<%08d>/rank-<r>.log
 	Version string
@@ -42,12 +43,11 @@ type Config struct {
 type Server struct {
 	cfg  Config
 	view *view
-	peer dialer
 }
 
 // NewServer makes a server; nothing runs before Serve.
 func NewServer(cfg Config) *Server {
-	return &Server{cfg: cfg, view: newView(cfg.KV, cfg.Log), peer: dialer{}}
+	return &Server{cfg: cfg, view: newView(cfg)}
 }
 
 // Serve answers on the listener until the context ends, and returns when every

@@ -16,14 +16,18 @@ const maxSocketPath = 107
 
 // Listen opens the agent's socket. A socket that nothing answers on is a
 // leftover and is replaced; one that answers is refused. Everybody may connect:
-// who they are, the kernel says. The folder is made for the agent's user alone
-// unless it exists. Closing the listener removes the socket.
+// who they are, the kernel says. The folder is made if it is missing: for
+// the agent's user alone, unless that is root. Closing the listener removes the socket.
 func Listen(path string) (net.Listener, error) {
 	if len(path) > maxSocketPath {
 		return nil, fmt.Errorf("listen on %s: a socket's path has at most %d bytes, this one %d; choose a shorter --socket",
 			path, maxSocketPath, len(path))
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	perm := os.FileMode(0o700)
+	if ownUID() == 0 {
+		perm = 0o755 // root's agent serves every user
+	}
+	if err := os.MkdirAll(filepath.Dir(path), perm); err != nil {
 		return nil, fmt.Errorf("make folder of socket: %w", err)
 	}
 	switch conn, err := net.DialTimeout("unix", path, time.Second); {

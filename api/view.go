@@ -17,8 +17,9 @@ const retryEvery = 500 * time.Millisecond
 
 // view is a mirror of all records, kept by watching, that many goroutines read.
 type view struct {
-	kv  KV
-	log zerolog.Logger
+	kv    KV
+	watch WatchFunc
+	log   zerolog.Logger
 
 	mu      sync.Mutex
 	mirror  *record.Mirror // nil until the first listing
@@ -26,9 +27,9 @@ type view struct {
 	changed chan struct{}  // closed, and replaced, at each change
 }
 
-func newView(kv KV, log zerolog.Logger) *view {
+func newView(cfg Config) *view {
 	return &view{
-		kv: kv, log: log, changed: make(chan struct{}),
+		kv: cfg.KV, watch: cfg.Watch, log: cfg.Log, changed: make(chan struct{}),
 		problem: errors.New("the agent has not read the records yet"),
 	}
 }
@@ -65,7 +66,16 @@ func (v *view) follow(ctx context.Context) error {
 	v.mirror, v.problem = mirror, nil
 	v.announceLocked()
 	v.mu.Unlock()
-	return v.watch(ctx, mirror, revision+1)
+	return v.watch(ctx, revision+1, func(changes []record.Change) {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		for _, c := range changes {
+			v.apply(mirror, c)
+		}
+		if len(changes) > 0 {
+			v.announceLocked()
+		}
+	})
 }
 
 // apply takes a change in. A record that this version cannot read is a
@@ -99,9 +109,4 @@ func (v *view) read(f func(*record.Mirror)) (<-chan struct{}, error) {
 	}
 	f(v.mirror)
 	return v.changed, nil
-}
-
-func (v *view) watch(ctx context.Context, mirror *record.Mirror, from int64) error {
-	<-ctx.Done()
-	return ctx.Err()
 }
