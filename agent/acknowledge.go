@@ -1,0 +1,84 @@
+package agent
+
+import (
+	"time"
+
+	"github.com/bellows-ml/bellows/record"
+)
+
+// acknowledge plans the next acknowledgement that is due: one at a time, so that
+// they are written in order whatever becomes of each. settled says that no save
+// of the run is still on its way.
+func (p *planner) acknowledge(x part, settled bool) {
+	write := func(kind record.Ack, value any) {
+		p.add(WriteAck{target: x.target, Ack: kind, Value: value})
+	}
+	a, r := x.Acks, x.run.Report
+	if a.Stopped.Exists() {
+		return
+	}
+	if r != nil && len(r.Workers) > 0 && !a.Started.Exists() && !a.Failed.Exists() {
+		write(record.AckStarted, record.Started{Workers: r.Workers, ExecedAt: r.ExecedAt, Containment: r.Containment})
+		return
+	}
+	if held := p.held(x); held != nil && !a.Held.Exists() && !a.Failed.Exists() {
+		write(record.AckHeld, *held)
+		return
+	}
+	if failed := p.failed(x); failed != nil && !a.Failed.Exists() {
+		write(record.AckFailed, *failed)
+		return
+	}
+	if x.run.gone() && settled && !p.stillborn(x) {
+		write(record.AckStopped, p.stopped(x))
+	}
+}
+
+// held answers a halt: with the shim's answer, or, where nothing ever ran, with
+// "nothing was begun", so that the others need not wait for this node.
+func (p *planner) held(x part) *record.Held {
+	switch {
+	case x.run.Report != nil:
+		return x.run.Report.Held
+	case x.run.Shim == Absent && x.Halt != nil && x.Halt.Save && !x.Acks.Started.Exists():
+		return &record.Held{Begun: -1, At: p.now.Now}
+	}
+	return nil
+}
+
+// failed says why this node's part cannot go on, nil if it can, or if it merely
+// never began: a permit withdrawn before the start is nobody's failure.
+func (p *planner) failed(x part) *record.Failed {
+	r := x.run
+	lost := func(reason string) *record.Failed {
+		return &record.Failed{Kind: record.NodeFenced, Reason: reason, Rank: -1, At: p.now.Now}
+	}
+	switch {
+	case r.Report != nil && r.Report.Failed != nil:
+		return r.Report.Failed
+	case r.Refused != nil:
+		return r.Refused
+	case r.Shim == Absent && x.Acks.Started.Exists():
+		return lost("the run directory is gone, and with it all that is known of the workers")
+	case r.Shim == Absent && !p.sameLife(x):
+		return lost("the plan was made for an earlier life of this node")
+	case r.Shim == Dead && r.Report != nil && r.Report.Stopped == nil && r.Swept:
+		// Not charged to the job: nothing says that it was its fault.
+		return lost("the shim died; its workers were killed")
+	}
+	return nil
+}
+
+func (p *planner) stopped(x part) record.Stopped {
+	s := record.Stopped{ExitedAt: p.now.Now}
+	if r := x.run.Report; r != nil && r.Stopped != nil {
+		s = *r.Stopped
+	}
+	s.SavedAt = time.Time{}
+	for _, saved := range x.Saved {
+		if saved.At.After(s.SavedAt) {
+			s.SavedAt = saved.At
+		}
+	}
+	return s
+}

@@ -1,0 +1,161 @@
+package agent
+
+import (
+	"fmt"
+
+	"github.com/bellows-ml/bellows/record"
+)
+
+// Action is one thing to do; the set is closed. Of two actions with the same
+// Of and Lane only one may be under way: acknowledgements follow each other,
+// and what touches the run directory does.
+type Action interface {
+	Of() record.JobGen
+	Lane() Lane
+	fmt.Stringer
+}
+
+// Lane says what an action touches.
+type Lane string
+
+// The lanes.
+const (
+	RunLane    Lane = "run"    // the run directory and its shim's birth and death
+	WishLane   Lane = "wish"   // the connection to the shim
+	AckLane    Lane = "ack"    // acknowledgements, in their order
+	DigestLane Lane = "digest" // reading the ranks' files
+	MergeLane  Lane = "merge"  // writing the manifest
+	RecordLane Lane = "record" // records of saves and offers
+)
+
+// target is the generation that an action is about.
+type target struct{ record.JobGen }
+
+// Of names the generation that the action is about.
+func (t target) Of() record.JobGen { return t.JobGen }
+
+// StartShim starts the generation's shim, which starts its workers.
+type StartShim struct {
+	target
+	Spec record.Submitted
+	Plan record.Plan
+}
+
+// Push tells a live shim all that is wanted of it.
+type Push struct {
+	target
+	Wish Wish
+}
+
+// WriteAck creates one acknowledgement: a record.Started, Held, Failed or Stopped, as Ack says.
+type WriteAck struct {
+	target
+	Ack   record.Ack
+	Value any
+}
+
+// Digest makes the files of a checkpoint durable and lists them.
+type Digest struct {
+	target
+	Step    int64
+	Samples int64
+	Dir     string // the checkpoint's directory; empty = the generation's own
+	Ranks   []int  // whose files; of a plain checkpoint all ranks of the world
+	Plain   bool   // list everything below Dir, not the ranks' own directories
+}
+
+// WriteSaved records what a Digest has listed.
+type WriteSaved struct {
+	target
+	Step  int64
+	Saved record.Saved
+}
+
+// Merge writes the manifest of a step that all ranks have saved.
+type Merge struct {
+	target
+	Step      int64
+	WorldSize int
+	Parts     []record.Saved // in the members' order
+}
+
+// WriteOffer offers a merged checkpoint to the leader.
+type WriteOffer struct {
+	target
+	Step  int64
+	Offer record.Offer
+}
+
+// Sweep kills whatever a dead shim has left and waits until it is gone.
+type Sweep struct{ target }
+
+// RemoveRun deletes the run directory of a shim that is gone.
+type RemoveRun struct{ target }
+
+// Forget deletes this node's own records of a generation that the leader has collected.
+type Forget struct{ target }
+
+// Lane says what the action touches.
+func (StartShim) Lane() Lane { return RunLane }
+
+// Lane says what the action touches.
+func (Push) Lane() Lane { return WishLane }
+
+// Lane says what the action touches.
+func (WriteAck) Lane() Lane { return AckLane }
+
+// Lane says what the action touches.
+func (Digest) Lane() Lane { return DigestLane }
+
+// Lane says what the action touches.
+func (WriteSaved) Lane() Lane { return RecordLane }
+
+// Lane says what the action touches.
+func (Merge) Lane() Lane { return MergeLane }
+
+// Lane says what the action touches.
+func (WriteOffer) Lane() Lane { return RecordLane }
+
+// Lane says what the action touches.
+func (Sweep) Lane() Lane { return RunLane }
+
+// Lane says what the action touches.
+func (RemoveRun) Lane() Lane { return RunLane }
+
+// Lane says what the action touches.
+func (Forget) Lane() Lane { return RecordLane }
+
+func (a StartShim) String() string { return "start " + name(a.JobGen) }
+func (a Push) String() string      { return "push " + name(a.JobGen) + " " + a.Wish.String() }
+func (a WriteAck) String() string  { return "ack " + name(a.JobGen) + " " + string(a.Ack) }
+func (a Digest) String() string    { return fmt.Sprintf("digest %s step=%d", name(a.JobGen), a.Step) }
+
+func (a WriteSaved) String() string { return fmt.Sprintf("saved %s step=%d", name(a.JobGen), a.Step) }
+
+func (a Merge) String() string { return fmt.Sprintf("merge %s step=%d", name(a.JobGen), a.Step) }
+
+func (a WriteOffer) String() string { return fmt.Sprintf("offer %s step=%d", name(a.JobGen), a.Step) }
+func (a Sweep) String() string      { return "sweep " + name(a.JobGen) }
+func (a RemoveRun) String() string  { return "remove " + name(a.JobGen) }
+func (a Forget) String() string     { return "forget " + name(a.JobGen) }
+
+func name(jg record.JobGen) string { return fmt.Sprintf("%s/%d", jg.Job, jg.Generation) }
+
+// String writes the wish in one line, for logs and stories.
+func (w Wish) String() string {
+	s := fmt.Sprintf("deadline=%d", w.Deadline)
+	if h := w.Halt; h != nil {
+		s += fmt.Sprintf(" halt(save=%t", h.Save)
+		if h.StopAfter != nil {
+			s += fmt.Sprintf(" stop_after=%d", *h.StopAfter)
+		}
+		s += ")"
+	}
+	if w.Kill != "" {
+		s += fmt.Sprintf(" kill=%q", w.Kill)
+	}
+	if w.Retire {
+		s += " retire"
+	}
+	return s
+}

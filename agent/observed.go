@@ -1,0 +1,105 @@
+package agent
+
+import (
+	"time"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// Observed is what is really on the node.
+type Observed struct {
+	Now  time.Time // for the records, not for decisions
+	Runs []Run     // in any order, each generation once
+}
+
+// Shim is where a run's shim stands.
+//
+//	Absent ──► Starting ──► Live ──► Dead ──► (removed) Absent
+type Shim uint8
+
+// The states of a shim.
+const (
+	Absent   Shim = iota // there is no run directory
+	Starting             // being started; nothing is known of it yet
+	Live                 // its process lives
+	Dead                 // there is a run directory, and no process of the shim
+)
+
+// Run is one generation's part on this node, as found.
+type Run struct {
+	Job        cluster.JobID
+	Generation cluster.Generation
+	Shim       Shim
+	Report     *Report        // the last one known, also of a dead shim; nil if it never reported
+	Pushed     *Wish          // what the shim was told last over its present connection; nil if nothing
+	Refused    *record.Failed // why it could not be started here
+	Swept      bool           // after the shim's death: no process and no device lock is left
+	// Digests and Merges are the work on checkpoints, by step: present means begun.
+	Digests map[int64]Work[record.Saved]
+	Merges  map[int64]Work[record.Offer]
+	Plain   *Plain // what a plain script has left; nil where nobody looks (not rank 0's node)
+	// Quiet is how long ago anything of this run last changed.
+	Quiet time.Duration
+}
+
+// Work is something slow that runs beside: begun, and perhaps Done with a Value or an error.
+type Work[T any] struct {
+	Done  bool
+	Err   string // why it came to nothing; empty if it went well
+	Value T
+}
+
+// Plain is what polling a generation's directory found: plain scripts say
+// nothing over a socket.
+type Plain struct {
+	// Final: this is a look taken after the last process was gone.
+	Final bool
+	// Step is the newest complete step-<N> directory, -1 if there is none.
+	Step int64
+	Dir  string // absolute
+	// Whole: there is no step directory at all, and something else: the
+	// generation's directory as it is may be one checkpoint.
+	Whole bool
+}
+
+// Wish is what the agent wants of a shim, as the shim's protocol defines it.
+type Wish struct {
+	Deadline int64 // nanoseconds of CLOCK_BOOTTIME; 0 = nothing is fenced
+	Halt     *record.Halt
+	Kill     string
+	Retire   bool
+}
+
+// Report is what a shim knows, as the shim's protocol defines it.
+type Report struct {
+	Workers     []record.Worker
+	ExecedAt    time.Time
+	Containment string
+	Held        *record.Held
+	Failed      *record.Failed
+	Saves       []Save
+	Stopped     *record.Stopped
+}
+
+// Save is one rank's word that its files of a step are written.
+type Save struct {
+	Step    int64
+	Rank    int
+	Samples int64
+	Dir     string
+}
+
+func (r Run) of() record.JobGen { return record.JobGen{Job: r.Job, Generation: r.Generation} }
+
+// gone reports whether no process of the run can be left.
+func (r Run) gone() bool {
+	switch r.Shim {
+	case Absent:
+		return true
+	case Starting:
+		return false
+	case Live, Dead:
+	}
+	return r.Report != nil && r.Report.Stopped != nil || r.Shim == Dead && r.Swept
+}

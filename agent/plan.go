@@ -1,0 +1,181 @@
+package agent
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// Plan says what to do next, sorted by job and generation. No action depends on
+// another of the same answer; what may only follow is planned once the first shows.
+//
+// A generation's life on a node:
+//
+//	            permit, same life, older generations gone
+//	(nothing) ──────────────────────────────────────────► starting ──► live ──► gone ──► acked stopped ──► removed
+//	    └── no permit any more, halted, or refused ─────────────────────────────► gone
+func Plan(d Desired, o Observed) []Action {
+	p := &planner{d: d, now: o, goals: map[record.JobGen]Goal{}, runs: map[record.JobGen]Run{}}
+	var all []record.JobGen
+	for _, g := range d.Goals {
+		p.goals[g.of()] = g
+		all = append(all, g.of())
+	}
+	for _, r := range o.Runs {
+		p.runs[r.of()] = r
+		all = append(all, r.of())
+	}
+	slices.SortFunc(all, func(a, b record.JobGen) int {
+		return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Generation, b.Generation))
+	})
+	for _, jg := range slices.Compact(all) {
+		p.generation(jg)
+	}
+	return p.actions
+}
+
+type planner struct {
+	d       Desired
+	now     Observed
+	goals   map[record.JobGen]Goal
+	runs    map[record.JobGen]Run
+	actions []Action
+}
+
+// part is one generation on this node with everything known of it.
+type part struct {
+	target
+	Goal
+	run    Run
+	member cluster.Member // this node's part of the world
+	rank0  bool           // this node hosts rank 0
+}
+
+func (p *planner) add(a Action) { p.actions = append(p.actions, a) }
+
+func (p *planner) generation(jg record.JobGen) {
+	x := part{target: target{jg}, Goal: p.goals[jg], run: p.runs[jg]}
+	x.run.Job, x.run.Generation = jg.Job, jg.Generation
+	member, index, ours := cluster.Member{}, 0, false
+	if x.Plan != nil {
+		member, index, ours = x.Plan.World.Member(p.d.Node)
+	}
+	x.member, x.rank0 = member, ours && index == 0
+	switch {
+	case !x.Read:
+		p.keep(x)
+	case x.Plan == nil:
+		p.collect(x)
+	case !ours:
+		p.clear(x, "the plan has no worker on this node")
+	default:
+		p.follow(x)
+	}
+}
+
+// keep moves the deadline of a run whose records are not known yet, and lets
+// everything else be: who knows nothing must not take a halt back.
+func (p *planner) keep(x part) {
+	if x.run.Pushed == nil {
+		return
+	}
+	w := *x.run.Pushed
+	w.Deadline = p.d.Deadline
+	p.push(x, w)
+}
+
+// collect ends what is left of a generation that the leader has forgotten.
+func (p *planner) collect(x part) {
+	if x.run.Shim != Absent {
+		p.clear(x, "the generation's records are gone")
+		return
+	}
+	if x.kept() && p.d.AliveRev != 0 {
+		p.add(Forget{x.target})
+	}
+}
+
+// clear removes a run that nobody wants, and writes nothing about it.
+func (p *planner) clear(x part, why string) {
+	w := Wish{Deadline: p.d.Deadline, Kill: why, Retire: true}
+	p.push(x, w)
+	p.tidy(x)
+}
+
+// follow does what the records ask.
+func (p *planner) follow(x part) {
+	if x.run.Shim == Absent && p.startable(x) {
+		if p.d.AliveRev != 0 && x.Spec != nil && !p.olderLives(x) {
+			p.add(StartShim{target: x.target, Spec: *x.Spec, Plan: *x.Plan})
+		}
+		return
+	}
+	p.push(x, p.wish(x))
+	settled := p.checkpoints(x)
+	if p.d.AliveRev != 0 {
+		p.acknowledge(x, settled)
+	}
+	switch {
+	case x.Acks.Stopped.Exists(), p.stillborn(x):
+		p.tidy(x)
+	case x.run.Shim == Dead:
+		p.sweep(x)
+	}
+}
+
+// startable reports whether workers may be started once older generations are
+// out of the way. A permit is not enough: a plan made for an earlier life of
+// this node counts on devices and processes that may be gone.
+func (p *planner) startable(x part) bool {
+	return x.Permit && x.Halt == nil && !x.acked() && x.run.Refused == nil && p.sameLife(x) && p.newerPlan(x) == 0
+}
+
+// sameLife reports whether the plan was made for this life of the node. While
+// the node has no alive key nobody can tell, and nothing is decided by it.
+func (p *planner) sameLife(x part) bool {
+	return p.d.AliveRev == 0 || x.member.AliveRev == p.d.AliveRev
+}
+
+// olderLives reports whether an older generation of the job may still have processes here.
+func (p *planner) olderLives(x part) bool {
+	return slices.ContainsFunc(p.now.Runs, func(r Run) bool {
+		return r.Job == x.JobGen.Job && r.Generation < x.JobGen.Generation && !r.gone()
+	})
+}
+
+// newerPlan returns the newest generation planned after x, 0 if x is the newest.
+func (p *planner) newerPlan(x part) cluster.Generation {
+	newest := cluster.Generation(0)
+	for _, g := range p.d.Goals {
+		if g.Job == x.JobGen.Job && g.Generation > x.JobGen.Generation && g.Plan != nil {
+			newest = max(newest, g.Generation)
+		}
+	}
+	return newest
+}
+
+// stillborn reports whether the run never came to a report and may be tried
+// again: an agent died between preparing the shim and hearing from it.
+func (p *planner) stillborn(x part) bool {
+	return x.run.Shim == Dead && x.run.Report == nil && p.startable(x)
+}
+
+// tidy removes a run that has nothing more to say: its shim retires by itself
+// once it is told to, a dead one is swept first.
+func (p *planner) tidy(x part) {
+	switch {
+	case x.run.Shim != Dead:
+	case x.run.gone():
+		p.add(RemoveRun{x.target})
+	default:
+		p.add(Sweep{x.target})
+	}
+}
+
+func (p *planner) sweep(x part) {
+	if !x.run.gone() {
+		p.add(Sweep{x.target})
+	}
+}

@@ -1,0 +1,76 @@
+package agent
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// wish is all that is wanted of a live shim.
+func (p *planner) wish(x part) Wish {
+	return Wish{
+		Deadline: p.d.Deadline,
+		Halt:     x.Halt,
+		Kill:     p.kill(x),
+		Retire:   x.Acks.Stopped.Exists(),
+	}
+}
+
+// kill says why the workers must die now, "" if they need not.
+func (p *planner) kill(x part) string {
+	if r := x.run.Report; r != nil && r.Stopped != nil {
+		return ""
+	}
+	saving := x.Halt != nil && x.Halt.Save
+	if newer := p.newerPlan(x); newer != 0 {
+		return fmt.Sprintf("generation %d is planned", newer)
+	}
+	switch {
+	case !x.Permit:
+		return "its permit was withdrawn"
+	case x.Acks.Stopped.Exists():
+		return "it is recorded as stopped"
+	case !p.sameLife(x) && p.d.Strict:
+		// The leader waits for the old lease's deadline only: a new lease must
+		// not prolong the lives of the old one's workers.
+		return "this node has lost its lease since"
+	case x.Halt != nil && !x.Halt.Save:
+		return x.Halt.Why
+	case saving:
+		// Whoever fails during a save-halt is reported, but the others may still
+		// finish their save: often a rank only stumbles over its peers' exits.
+		return ""
+	case x.Acks.Failed.Exists():
+		return x.Acks.Failed.Value.Reason
+	}
+	peers := slices.Clone(x.Peers)
+	slices.SortFunc(peers, func(a, b Peer) int { return strings.Compare(string(a.Node), string(b.Node)) })
+	for _, peer := range peers {
+		if peer.Failed != nil {
+			return fmt.Sprintf("node %s: %s", peer.Node, peer.Failed.Reason)
+		}
+	}
+	return ""
+}
+
+// push tells the shim what is wanted if that is not what it was told last.
+func (p *planner) push(x part, w Wish) {
+	if x.run.Shim != Live || x.run.Pushed != nil && x.run.Pushed.equal(w) {
+		return
+	}
+	p.add(Push{target: x.target, Wish: w})
+}
+
+func (w Wish) equal(v Wish) bool {
+	if w.Deadline != v.Deadline || w.Kill != v.Kill || w.Retire != v.Retire || (w.Halt == nil) != (v.Halt == nil) {
+		return false
+	}
+	if w.Halt == nil {
+		return true
+	}
+	a, b := *w.Halt, *v.Halt
+	if (a.StopAfter == nil) != (b.StopAfter == nil) || a.StopAfter != nil && *a.StopAfter != *b.StopAfter {
+		return false
+	}
+	return a.Why == b.Why && a.Save == b.Save && a.Deadline.Equal(b.Deadline)
+}
