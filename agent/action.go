@@ -59,7 +59,7 @@ type Digest struct {
 	target
 	Step    int64
 	Samples int64
-	Dir     string // the checkpoint's directory; empty = the generation's own
+	Dir     string // the checkpoint's directory, absolute
 	Ranks   []int  // whose files; of a plain checkpoint all ranks of the world
 	Plain   bool   // list everything below Dir, not the ranks' own directories
 }
@@ -77,6 +77,7 @@ type Merge struct {
 	Step      int64
 	WorldSize int
 	Parts     []record.Saved // in the members' order
+	Plain     bool           // the one part is a plain checkpoint
 }
 
 // WriteOffer offers a merged checkpoint to the leader.

@@ -75,25 +75,20 @@ func (p *planner) newest(x part) (Digest, bool) {
 			d.Step, d.Samples, d.Dir, d.Ranks = s.Step, s.Samples, s.Dir, ranks
 		}
 	}
-	if pl := x.run.Plain; pl != nil && x.rank0 && len(by) == 0 {
+	if pl := x.run.Plain; pl != nil && x.rank0 && x.plain() {
 		all := make([]int, x.Plan.World.Size())
 		for i := range all {
 			all[i] = i
 		}
-		switch {
-		case pl.Step >= 0:
+		if pl.Step >= 0 && (!pl.Whole || pl.Final && p.haltedWell(x)) {
 			d.Step, d.Dir, d.Ranks, d.Plain = pl.Step, pl.Dir, all, true
-		case pl.Whole && pl.Final && p.haltedWell(x):
-			// It has no step of its own. One more than it resumed from makes it
-			// the newest, which is all that a step is compared for.
-			d.Step, d.Ranks, d.Plain = 1, all, true
-			if x.Plan.Resume != nil {
-				d.Step = x.Plan.Resume.Step + 1
-			}
 		}
 	}
 	return d, d.Step >= 0
 }
+
+// plain reports whether the script never said by the SDK that it had saved.
+func (x part) plain() bool { return x.run.Report != nil && len(x.run.Report.Saves) == 0 }
 
 // haltedWell reports whether a plain script was told to stop and did so of its
 // own accord: then what it left is what it saved.
@@ -130,7 +125,7 @@ func (p *planner) whole(x part) (settled bool) {
 				p.add(WriteOffer{target: x.target, Step: step, Offer: work.Value})
 			}
 		case !busy(x.run.Merges):
-			p.add(Merge{target: x.target, Step: step, WorldSize: x.Plan.World.Size(), Parts: parts})
+			p.add(Merge{target: x.target, Step: step, WorldSize: x.Plan.World.Size(), Parts: parts, Plain: x.plain()})
 		}
 		return false
 	}

@@ -50,16 +50,14 @@ type Work[T any] struct {
 	Value T
 }
 
-// Plain is what polling a generation's directory found: plain scripts say
+// Plain is what a look into the generation's directory found: plain scripts say
 // nothing over a socket.
 type Plain struct {
-	// Final: this is a look taken after the last process was gone.
-	Final bool
-	// Step is the newest complete step-<N> directory, -1 if there is none.
-	Step int64
-	Dir  string // absolute
-	// Whole: there is no step directory at all, and something else: the
-	// generation's directory as it is may be one checkpoint.
+	Final bool  // this is a look taken after the last process was gone
+	Step  int64 // of the newest complete checkpoint, -1 if there is none
+	Dir   string
+	// Whole: Dir is the generation's own directory, without step directories. It
+	// is a checkpoint only if the script ended properly.
 	Whole bool
 }
 

@@ -226,9 +226,10 @@ func (m *model) runFact(jg record.JobGen, w []string) bool {
 	r := m.run(jg)
 	switch w[0] {
 	case "plain":
-		r.Plain = &Plain{Step: -1, Final: w[len(w)-1] == "final", Whole: w[2] == "whole"}
-		if w[2] != "none" && w[2] != "whole" {
-			r.Plain.Step, r.Plain.Dir = number(w[2]), "/ck/step-"+w[2]
+		r.Plain = &Plain{Step: -1, Final: w[len(w)-1] == "final"}
+		if w[2] != "none" {
+			r.Plain.Step, r.Plain.Whole = number(w[2]), w[3] == "whole"
+			r.Plain.Dir = map[bool]string{true: "/ck", false: "/ck/step-" + w[2]}[r.Plain.Whole]
 		}
 	case "refused":
 		r.Shim = Absent
