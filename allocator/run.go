@@ -44,7 +44,7 @@ func Run(p Policy, in Input) (Output, error) {
 	if err != nil {
 		return Output{}, err
 	}
-	c := check{in: in, devices: newLedger(in)}
+	c := check{in: in, devices: NewDevices(in)}
 	c.match(out.Decisions)
 	if c.faults == nil {
 		c.capacity()
@@ -76,7 +76,7 @@ func ask(p Policy, in Input) (out Output, err error) {
 // check collects what is wrong with one answer.
 type check struct {
 	in        Input
-	devices   ledger
+	devices   Devices
 	decisions []Decision // in the order of in.Jobs
 	faults    []error
 }
@@ -117,7 +117,7 @@ func (c *check) single(j JobView, d Decision) Decision {
 	if d.Workers != 0 && !slices.Contains(j.Sizes, d.Workers) {
 		c.fault("job %q: %d workers; it may have 0 or one of %v", j.ID, d.Workers, j.Sizes)
 	}
-	if mustKeep(c.in, j) && c.devices.exist(j) && d.Workers != j.Workers {
+	if d.Workers != j.Workers && c.devices.MustKeep(j) {
 		why := "it is pinned to its world"
 		if c.in.Between {
 			why = "between two intervals what runs keeps its workers"
@@ -143,30 +143,23 @@ func (c *check) single(j JobView, d Decision) Decision {
 // capacity checks that there are devices enough for all decisions together,
 // and for each on the nodes that take the job.
 func (c *check) capacity() {
-	need, held := 0, map[cluster.DeviceID]bool{}
+	need, stay := 0, map[cluster.DeviceID]bool{}
 	for i, j := range c.in.Jobs {
 		d := c.decisions[i]
-		if d.Workers == j.Workers && d.Workers > 0 && c.devices.stays(c.in, j) {
-			for id := range devicesOf(j.Present) {
-				held[id] = true
+		if d.Workers == j.Workers && c.devices.Stays(j) {
+			for id := range c.devices.Held(j) {
+				stay[id] = true
 			}
-			need += d.Workers - j.Present.Workers()
 			continue
 		}
 		need += d.Workers
-		if open := c.devices.open(j); d.Workers > open {
+		if open := c.devices.Open(j); d.Workers > open {
 			c.fault("job %q: %d workers; the nodes that take it have %d usable devices", j.ID, d.Workers, open)
 		}
 	}
-	free := 0
-	for id := range c.devices.usable {
-		if !held[id] {
-			free++
-		}
-	}
-	if need > free {
+	if free := c.devices.Usable() - len(stay); need > free {
 		c.fault("%d workers beside those that stay where they are; only %d devices are left for them (of %d usable)",
-			need, free, len(c.devices.usable))
+			need, free, c.devices.Usable())
 	}
 }
 
