@@ -1,0 +1,10 @@
+// Package policy holds the allocation policies, one a file; table.go is the list.
+//
+// A policy is a pure function from a snapshot to one decision a job. All of
+// them promise what the property suite checks on random clusters: an answer
+// that allocator.Run accepts and package place can place, which does not depend
+// on the order of jobs and nodes in the question, is the same each time, and
+// proposes no further change once it is in force. What each one optimises,
+// which paper it is from and how it reads the paper's details is said above its
+// type, and compared in docs/policies.md.
+package policy

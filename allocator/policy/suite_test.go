@@ -1,0 +1,275 @@
+package policy_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/bellows-ml/bellows/allocator"
+	"github.com/bellows-ml/bellows/allocator/place"
+	"github.com/bellows-ml/bellows/allocator/policy"
+	"github.com/bellows-ml/bellows/cluster"
+)
+
+const seeds = 600
+
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// lazy policies leave devices idle by design while a job waits that could use them.
+var lazy = map[string]bool{}
+
+// random makes a cluster and jobs, some of them running. A plain one has no
+// cordoned, sick or excluded devices and no pinned jobs: there counting is all.
+func random(seed uint64, plain bool) allocator.Input {
+	r := rand.New(rand.NewPCG(seed, 3))
+	in := allocator.Input{Now: epoch.Add(24 * time.Hour), Seed: seed, Between: r.IntN(4) == 0}
+	for i := range r.IntN(7) {
+		n := cluster.Node{ID: cluster.NodeID(fmt.Sprint("n", i)), Cordoned: !plain && r.IntN(8) == 0}
+		for k := range []int{1, 2, 4, 8, 6}[r.IntN(5)] {
+			d := cluster.Device{ID: cluster.DeviceID(fmt.Sprintf("n%d-%d", i, k)), Health: cluster.Healthy}
+			if !plain && r.IntN(15) == 0 {
+				d.Health = cluster.Unhealthy
+			}
+			n.Devices = append(n.Devices, d)
+		}
+		in.Nodes = append(in.Nodes, n)
+	}
+	for i := range r.IntN(14) {
+		in.Jobs = append(in.Jobs, randomJob(r, i, in.Nodes, plain))
+	}
+	slices.SortFunc(in.Jobs, func(x, y allocator.JobView) int {
+		if c := x.SubmittedAt.Compare(y.SubmittedAt); c != 0 {
+			return c
+		}
+		return bytes.Compare([]byte(x.ID), []byte(y.ID))
+	})
+	occupy(r, &in, plain)
+	return in
+}
+
+func randomJob(r *rand.Rand, i int, nodes []cluster.Node, plain bool) allocator.JobView {
+	j := allocator.JobView{
+		ID: cluster.JobID(fmt.Sprint("j", i)), BatchSize: cluster.BatchSize{Min: 256, Max: 512},
+		Priority: r.IntN(3) - 1, SubmittedAt: epoch.Add(time.Duration(r.IntN(10)) * time.Hour),
+	}
+	low := r.IntN(3) * r.IntN(2)
+	for k := low; k <= low+r.IntN(5); k++ {
+		j.Sizes = append(j.Sizes, 1<<k)
+	}
+	if r.IntN(3) > 0 {
+		j.Remaining = time.Duration(1+r.IntN(40000)) * time.Second
+	}
+	if r.IntN(3) == 0 {
+		j.Deadline = epoch.Add(time.Duration(r.IntN(48)) * time.Hour)
+	}
+	if r.IntN(3) == 0 {
+		for n, k := range j.Sizes {
+			j.Speeds = append(j.Speeds, float64(k)*(0.5+0.4*r.Float64()))
+			if n > 0 {
+				j.Speeds[n] = max(j.Speeds[n], j.Speeds[n-1])
+			}
+		}
+	}
+	if !plain && len(nodes) > 0 && r.IntN(6) == 0 {
+		j.Excluded = []cluster.NodeID{nodes[r.IntN(len(nodes))].ID}
+	}
+	return j
+}
+
+// occupy lets some jobs run: on any devices when there is no order to keep, on
+// usable ones of nodes that take them when the cluster is plain.
+func occupy(r *rand.Rand, in *allocator.Input, plain bool) {
+	var devices []cluster.Placement
+	for _, n := range in.Nodes {
+		for _, d := range n.Devices {
+			devices = append(devices, cluster.Placement{Node: n.ID, Devices: []cluster.DeviceID{d.ID}})
+		}
+	}
+	if !plain && r.IntN(5) == 0 {
+		devices = append(devices, cluster.Placement{Node: "gone", Devices: []cluster.DeviceID{"gone-0"}},
+			cluster.Placement{Node: "gone", Devices: []cluster.DeviceID{"gone-1"}})
+	}
+	r.Shuffle(len(devices), func(i, k int) { devices[i], devices[k] = devices[k], devices[i] })
+	for i := range in.Jobs {
+		j := &in.Jobs[i]
+		size := j.Sizes[r.IntN(len(j.Sizes))]
+		if r.IntN(3) == 0 || size > len(devices) {
+			continue
+		}
+		run(j, devices[:size])
+		devices = devices[size:]
+		j.Trained = time.Duration(r.IntN(5)) * time.Hour
+		j.Service = j.Trained * time.Duration(size)
+		j.Pinned = !plain && r.IntN(6) == 0
+	}
+}
+
+// run puts a job on single devices, gathered by node.
+func run(j *allocator.JobView, on []cluster.Placement) {
+	a := cluster.Allocation{Job: j.ID, BatchSize: 256}
+	for _, p := range on {
+		k := slices.IndexFunc(a.Placements, func(q cluster.Placement) bool { return q.Node == p.Node })
+		if k < 0 {
+			a.Placements = append(a.Placements, cluster.Placement{Node: p.Node})
+			k = len(a.Placements) - 1
+		}
+		a.Placements[k].Devices = append(a.Placements[k].Devices, p.Devices...)
+	}
+	j.Present, j.Workers = a, a.Workers()
+}
+
+// adopt returns the question with the answer in force.
+func adopt(t *testing.T, in allocator.Input, out allocator.Output) allocator.Input {
+	t.Helper()
+	devices := allocator.NewDevices(in)
+	var current []cluster.Allocation
+	var want []place.Count
+	for i, j := range in.Jobs {
+		if j.Workers > 0 {
+			current = append(current, j.Present)
+		}
+		d := out.Decisions[i]
+		want = append(want, place.Count{
+			Job: j.ID, Workers: d.Workers, BatchSize: d.BatchSize, Excluded: j.Excluded, Keep: devices.MustKeep(j),
+		})
+	}
+	r := place.Place(in.Nodes, current, want)
+	if r.Unplaced != nil {
+		t.Fatalf("there is no place for %+v\n%+v\n%+v", r.Unplaced, in, out.Decisions)
+	}
+	in.Jobs = slices.Clone(in.Jobs)
+	for i := range in.Jobs {
+		in.Jobs[i].Workers, in.Jobs[i].Present = 0, cluster.Allocation{}
+	}
+	for _, a := range r.Allocations {
+		i := slices.IndexFunc(in.Jobs, func(j allocator.JobView) bool { return j.ID == a.Job })
+		in.Jobs[i].Workers, in.Jobs[i].Present = a.Workers(), a
+	}
+	in.Memory = out.Memory
+	return in
+}
+
+func workers(out allocator.Output) []int {
+	var w []int
+	for _, d := range out.Decisions {
+		w = append(w, d.Workers)
+	}
+	return w
+}
+
+// each runs f for every policy on every random question.
+func each(t *testing.T, plain bool, f func(t *testing.T, p allocator.Policy, in allocator.Input)) {
+	for _, name := range policy.Names() {
+		p, err := policy.ByName(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(seeds) {
+				f(t, p, random(seed, plain))
+				if t.Failed() {
+					t.Fatalf("seed %d, plain %t", seed, plain)
+				}
+			}
+		})
+	}
+}
+
+func ask(t *testing.T, p allocator.Policy, in allocator.Input) allocator.Output {
+	t.Helper()
+	out, err := allocator.Run(p, in)
+	if err != nil {
+		t.Fatalf("%v\n%+v", err, in)
+	}
+	return out
+}
+
+func TestAnswersAreAcceptedAndPlaced(t *testing.T) {
+	for _, plain := range []bool{true, false} {
+		each(t, plain, func(t *testing.T, p allocator.Policy, in allocator.Input) {
+			out := ask(t, p, in)
+			adopt(t, in, out)
+			for i, d := range out.Decisions {
+				if d.Reason == "" && (d.Workers == 0 || d.Workers != in.Jobs[i].Workers) {
+					t.Errorf("%s goes from %d to %d without a reason", d.Job, in.Jobs[i].Workers, d.Workers)
+				}
+			}
+		})
+	}
+}
+
+func TestAnswersAreAFunction(t *testing.T) {
+	each(t, false, func(t *testing.T, p allocator.Policy, in allocator.Input) {
+		out := ask(t, p, in)
+		r := rand.New(rand.NewPCG(in.Seed, 4))
+		mixed := in
+		mixed.Jobs, mixed.Nodes = slices.Clone(in.Jobs), slices.Clone(in.Nodes)
+		r.Shuffle(len(mixed.Jobs), func(i, k int) { mixed.Jobs[i], mixed.Jobs[k] = mixed.Jobs[k], mixed.Jobs[i] })
+		r.Shuffle(len(mixed.Nodes), func(i, k int) { mixed.Nodes[i], mixed.Nodes[k] = mixed.Nodes[k], mixed.Nodes[i] })
+		mixed.Parallel = func(n int, f func(i int)) {
+			for i := range n {
+				f(n - 1 - i)
+			}
+		}
+		again := ask(t, p, mixed)
+		for _, d := range again.Decisions {
+			i := slices.IndexFunc(out.Decisions, func(o allocator.Decision) bool { return o.Job == d.Job })
+			if out.Decisions[i] != d {
+				t.Errorf("in another order %+v becomes %+v", out.Decisions[i], d)
+			}
+		}
+		if again.Value != out.Value || again.Bound != out.Bound || !bytes.Equal(again.Memory, out.Memory) {
+			t.Errorf("in another order %v of %v becomes %v of %v", out.Value, out.Bound, again.Value, again.Bound)
+		}
+	})
+}
+
+func TestAnswersSettle(t *testing.T) {
+	each(t, true, func(t *testing.T, p allocator.Policy, in allocator.Input) {
+		first := ask(t, p, in)
+		second := ask(t, p, adopt(t, in, first))
+		if !slices.Equal(workers(first), workers(second)) {
+			t.Errorf("nothing has changed, but %v becomes %v\n%+v", workers(first), workers(second), in)
+		}
+	})
+	// Where devices are bound, moving a job can open what was closed: that may
+	// take a few rounds, but must end.
+	each(t, false, func(t *testing.T, p allocator.Policy, in allocator.Input) {
+		out := ask(t, p, in)
+		for range 6 {
+			in = adopt(t, in, out)
+			next := ask(t, p, in)
+			if slices.Equal(workers(out), workers(next)) {
+				return
+			}
+			out = next
+		}
+		t.Errorf("still changing after 6 rounds: %v\n%+v", workers(out), in)
+	})
+}
+
+func TestNothingIdleThatCouldWork(t *testing.T) {
+	each(t, true, func(t *testing.T, p allocator.Policy, in allocator.Input) {
+		if lazy[p.Name()] {
+			t.Skip("leaves devices idle by design")
+		}
+		out := ask(t, p, in)
+		idle := allocator.NewDevices(in).Usable()
+		for _, d := range out.Decisions {
+			idle -= d.Workers
+		}
+		for i, d := range out.Decisions {
+			j := in.Jobs[i]
+			k, _ := slices.BinarySearch(j.Sizes, d.Workers+1)
+			if k == len(j.Sizes) || in.Between && j.Workers > 0 {
+				continue
+			}
+			if more := j.Sizes[k] - d.Workers; more <= idle {
+				t.Errorf("%s has %d of %v; %d devices are idle", j.ID, d.Workers, j.Sizes, idle)
+			}
+		}
+	})
+}

@@ -1,0 +1,48 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/bellows-ml/bellows/allocator"
+)
+
+// table lists the policies in the order in which they are offered.
+var table = []entry{
+	{greedy{}, "as many devices as fit to the first in the queue; shortest-trained grow, longest-trained shrink (Hu et al., section 3)"},
+	{share{}, "equal shares in powers of two, the higher priority and then the earlier job first"},
+}
+
+type entry struct {
+	policy allocator.Policy
+	about  string
+}
+
+// Names returns the names of all policies, in the order in which they are offered.
+func Names() []string {
+	names := make([]string, len(table))
+	for i, e := range table {
+		names[i] = e.policy.Name()
+	}
+	return names
+}
+
+// ByName returns the policy with this name.
+func ByName(name string) (allocator.Policy, error) {
+	for _, e := range table {
+		if e.policy.Name() == name {
+			return e.policy, nil
+		}
+	}
+	return nil, fmt.Errorf("policy %q: there is no such policy; use one of %s", name, strings.Join(Names(), ", "))
+}
+
+// About says in one line what the policy with this name does, for help texts; "" if there is none.
+func About(name string) string {
+	for _, e := range table {
+		if e.policy.Name() == name {
+			return e.about
+		}
+	}
+	return ""
+}
