@@ -1,0 +1,61 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/bellows-ml/bellows/record"
+)
+
+// Commit executes a transaction. It is never sent twice. The outcome is Unknown
+// whenever etcd may have carried it out without the answer arriving: read
+// again. Outcome.Err says why; see there for a Conflict with an error.
+func (s *Store) Commit(ctx context.Context, t record.Txn) record.Outcome {
+	if err := t.Check(s.cfg.MaxTxnOps); err != nil {
+		return record.Outcome{ID: t.ID, Result: record.Conflict, Err: err}
+	}
+	ctx, cancel := s.call(ctx)
+	defer cancel()
+	answer, err := s.client.Txn(ctx).If(compares(t.If)...).Then(operations(t.Then)...).Commit()
+	if err != nil {
+		out := record.Outcome{ID: t.ID, Result: record.Unknown, Err: fmt.Errorf("commit %q: %w", t.ID, named(err))}
+		if refused(err) {
+			out.Result = record.Conflict
+		}
+		return out
+	}
+	if !answer.Succeeded {
+		return record.Outcome{ID: t.ID, Result: record.Conflict}
+	}
+	return record.Outcome{ID: t.ID, Result: record.Applied, Revision: answer.Header.Revision}
+}
+
+func compares(in []record.Compare) []clientv3.Cmp {
+	out := make([]clientv3.Cmp, len(in))
+	for i, c := range in {
+		switch c.Field {
+		case record.ModRevision:
+			out[i] = clientv3.Compare(clientv3.ModRevision(c.Key), "=", c.Revision)
+		case record.CreateRevision:
+			out[i] = clientv3.Compare(clientv3.CreateRevision(c.Key), "=", c.Revision)
+		}
+	}
+	return out
+}
+
+func operations(in []record.Op) []clientv3.Op {
+	out := make([]clientv3.Op, len(in))
+	for i, op := range in {
+		switch {
+		case op.Prefix:
+			out[i] = clientv3.OpDelete(op.Key, clientv3.WithPrefix())
+		case op.Delete:
+			out[i] = clientv3.OpDelete(op.Key)
+		default:
+			out[i] = clientv3.OpPut(op.Key, string(op.Value), clientv3.WithLease(clientv3.LeaseID(op.Lease)))
+		}
+	}
+	return out
+}

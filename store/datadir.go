@@ -1,0 +1,74 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	etcdDir     = "etcd"    // below the data directory: etcd's own
+	clusterFile = "cluster" // beside it: whose data this is; its lock says who is at it
+)
+
+// ErrDataDirInUse means that another process has the data directory.
+var ErrDataDirInUse = errors.New("in use by another process: stop that one, or choose another directory")
+
+// dataDir is a data directory that this process has to itself.
+type dataDir struct{ file *os.File }
+
+// openDataDir makes the directory if need be, takes it for this process, and
+// refuses one that belongs to another cluster. etcd itself would wait for ever
+// for a directory in use, and serve another cluster's data.
+func openDataDir(path, cluster string) (*dataDir, error) {
+	if path == "" || cluster == "" {
+		return nil, fmt.Errorf("data directory %q of cluster %q: both need a name", path, cluster)
+	}
+	if err := os.MkdirAll(filepath.Join(path, etcdDir), 0o700); err != nil {
+		return nil, fmt.Errorf("make data directory: %w", err)
+	}
+	file, err := os.OpenFile(filepath.Join(path, clusterFile), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open data directory: %w", err)
+	}
+	d := &dataDir{file}
+	if err := d.claim(path, cluster); err != nil {
+		return nil, errors.Join(err, d.close())
+	}
+	return d, nil
+}
+
+func (d *dataDir) claim(path, cluster string) error {
+	if err := unix.Flock(int(d.file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			err = ErrDataDirInUse
+		}
+		return fmt.Errorf("data directory %s: %w", path, err)
+	}
+	owner, err := os.ReadFile(d.file.Name())
+	if err != nil {
+		return fmt.Errorf("read whose data directory %s is: %w", path, err)
+	}
+	switch owner = bytes.TrimSpace(owner); {
+	case string(owner) == cluster:
+		return nil
+	case len(owner) > 0:
+		return fmt.Errorf("data directory %s holds cluster %q, not %q: choose another directory, or that cluster's name", path, owner, cluster)
+	}
+	if _, err := d.file.WriteAt([]byte(cluster+"\n"), 0); err != nil {
+		return fmt.Errorf("write %s: %w", d.file.Name(), err)
+	}
+	return d.file.Sync()
+}
+
+// close lets go of the directory.
+func (d *dataDir) close() error {
+	if err := d.file.Close(); err != nil {
+		return fmt.Errorf("let go of the data directory: %w", err)
+	}
+	return nil
+}

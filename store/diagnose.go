@@ -1,0 +1,108 @@
+package store
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/bellows-ml/bellows/record"
+)
+
+// ErrNoSpace means that etcd has reached its quota: it refuses every write but deletions until it was cleaned up.
+var ErrNoSpace = errors.New("etcd is out of space: compact and defragment it or raise its quota, then disarm its NOSPACE alarm")
+
+// probeTimeout bounds one look at an endpoint that did not answer Open.
+const probeTimeout = time.Second
+
+// explain turns what Open met into what a person can mend. gRPC reports a
+// refused connection, a missing certificate and a wrong CA alike as a deadline
+// exceeded, so this looks for itself.
+func (c Config) explain(ctx context.Context, err error) error {
+	switch code := status.Code(err); {
+	case errors.Is(err, rpctypes.ErrAuthFailed), code == codes.Unauthenticated:
+		return fmt.Errorf("open etcd at %s as user %q: %w: check user name and password", c.addresses(), c.Username, err)
+	case errors.Is(err, rpctypes.ErrUserEmpty), errors.Is(err, rpctypes.ErrPermissionDenied), code == codes.PermissionDenied:
+		return fmt.Errorf("open etcd at %s as user %q: %w: give that user a role with read and write access to %s",
+			c.addresses(), c.Username, err, record.Root)
+	}
+	found := make([]string, 0, len(c.Endpoints))
+	for _, endpoint := range c.Endpoints {
+		found = append(found, endpoint+": "+c.probe(ctx, endpoint))
+	}
+	return fmt.Errorf("%w at %s within %v: start it or set --etcd (%s)",
+		ErrUnreachable, c.addresses(), c.DialTimeout, strings.Join(found, "; "))
+}
+
+// probe says in words what an endpoint does with a connection.
+func (c Config) probe(ctx context.Context, endpoint string) string {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	scheme, address, ok := strings.Cut(endpoint, "://")
+	if !ok {
+		scheme, address = "", endpoint
+	}
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return err.Error()
+	}
+	defer conn.Close()
+	if c.TLS == nil && scheme != "https" {
+		return "connected, but etcd does not answer there: it hangs, has no quorum, wants TLS, or something else listens"
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.TLS != nil {
+		config = c.TLS.Clone()
+	}
+	if config.ServerName == "" {
+		config.ServerName, _, _ = net.SplitHostPort(address)
+	}
+	if err := tls.Client(conn, config).HandshakeContext(ctx); err != nil {
+		return "TLS: " + err.Error()
+	}
+	return "TLS is established, but etcd does not answer: it hangs, has no quorum, or refuses this client's certificate"
+}
+
+// named gives an error of a call the name under which this package's callers know it.
+func named(err error) error {
+	switch {
+	case errors.Is(err, rpctypes.ErrLeaseNotFound):
+		return record.ErrLeaseNotFound
+	case errors.Is(err, rpctypes.ErrNoSpace):
+		return ErrNoSpace
+	case errors.Is(err, rpctypes.ErrCompacted):
+		return record.ErrCompacted
+	case errors.Is(err, rpctypes.ErrFutureRev):
+		return record.ErrFuture
+	}
+	return err
+}
+
+// refused reports whether etcd answered no: the call had no effect, and the
+// same call would not fare better.
+func refused(err error) bool {
+	switch errorCode(err) {
+	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.PermissionDenied, codes.Unauthenticated,
+		codes.FailedPrecondition, codes.OutOfRange, codes.Unimplemented, codes.ResourceExhausted:
+		return true
+	case codes.OK, codes.Canceled, codes.Unknown, codes.DeadlineExceeded, codes.Aborted,
+		codes.Internal, codes.Unavailable, codes.DataLoss:
+		return false
+	}
+	return false
+}
+
+// errorCode is the gRPC code of an error, whether or not the client has translated it into etcd's own type.
+func errorCode(err error) codes.Code {
+	if etcd, ok := errors.AsType[rpctypes.EtcdError](err); ok {
+		return etcd.Code()
+	}
+	return status.Code(err)
+}

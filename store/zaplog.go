@@ -1,0 +1,74 @@
+package store
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/rs/zerolog"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// expected are etcd's complaints about what we do on purpose: one port for
+// HTTP and gRPC, closing the server; and about refusals, which the caller gets as errors.
+var expected = []string{
+	"Running http and grpc server on single port",
+	"setting up serving from embedded etcd failed",
+	"stopping insecure grpc server due to error",
+	"stopped insecure grpc server due to error",
+	"failed to apply request",
+}
+
+// zapTo makes the logger that etcd insists on out of ours: warnings and worse.
+// Where etcd would end the process, it panics, so that a failed start becomes an
+// error; after the start, on a disk that no longer takes writes, the panic is
+// nobody's to catch and ends the process all the same.
+func zapTo(log zerolog.Logger) *zap.Logger {
+	return zap.New(zerologCore{log: log}, zap.WithFatalHook(zapcore.WriteThenPanic))
+}
+
+// zerologCore writes zap's entries to a zerolog.Logger.
+type zerologCore struct {
+	log    zerolog.Logger
+	fields []zapcore.Field
+}
+
+// Enabled lets warnings and worse through.
+func (c zerologCore) Enabled(level zapcore.Level) bool { return level >= zapcore.WarnLevel }
+
+// With returns a core that adds fields to every entry.
+func (c zerologCore) With(fields []zapcore.Field) zapcore.Core {
+	c.fields = slices.Concat(c.fields, fields)
+	return c
+}
+
+// Check takes every entry that is enabled and not expected.
+func (c zerologCore) Check(e zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	known := slices.ContainsFunc(expected, func(s string) bool { return strings.HasPrefix(e.Message, s) })
+	if !c.Enabled(e.Level) || known {
+		return checked
+	}
+	return checked.AddCore(e, c)
+}
+
+// Write logs an entry.
+func (c zerologCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
+	encoder := zapcore.NewMapObjectEncoder()
+	for _, f := range slices.Concat(c.fields, fields) {
+		f.AddTo(encoder)
+	}
+	event := c.log.Warn()
+	if e.Level >= zapcore.ErrorLevel {
+		event = c.log.Error()
+	}
+	for _, name := range slices.Sorted(maps.Keys(encoder.Fields)) {
+		event = event.Str(name, fmt.Sprint(encoder.Fields[name]))
+	}
+	event.Msg("etcd: " + e.Message)
+	return nil
+}
+
+// Sync does nothing: zerolog does not buffer.
+func (c zerologCore) Sync() error { return nil }
