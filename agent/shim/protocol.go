@@ -28,15 +28,22 @@ type Order struct {
 	LogDir       string             `json:"log_dir"`       // rank-<r>.log are written here
 	LogMaxBytes  int64              `json:"log_max_bytes"` // per rank, over its files
 	LockDir      string             `json:"lock_dir"`      // one lock file per device of the machine
-	Strict       bool               `json:"strict"`        // kill the workers at Wish.Deadline; false in a one-node cluster
+	// Strict: the workers are killed at the fencing deadline, and none is executed
+	// before a deadline is known. False in a one-node cluster.
+	Strict bool `json:"strict"`
+	// Deadline is the fencing deadline as known when the order was written, as in
+	// Wish; 0 = wait for the first Wish that names one. Used only if Strict.
+	Deadline int64 `json:"deadline,omitempty"`
 }
 
 // Wish is what the agent wants of the shim, all of it, each time.
 type Wish struct {
 	// Deadline is when the workers die unless a later Wish moves it, in
-	// nanoseconds of CLOCK_BOOTTIME; 0 = not yet known (nothing is fenced).
+	// nanoseconds of CLOCK_BOOTTIME; 0 = not known: the one known before stays in
+	// force. fence.Never lifts it. Ignored unless Order.Strict.
 	Deadline int64 `json:"deadline"`
 	// Halt is the leader's request to save and stop, as recorded; nil = run on.
+	// Like Kill it cannot be taken back: a later Wish without it changes nothing.
 	Halt *record.Halt `json:"halt,omitempty"`
 	// Kill ends the workers now: the permit is gone, or a peer has failed. Why goes to the log.
 	Kill string `json:"kill,omitempty"`
@@ -50,13 +57,19 @@ type Report struct {
 	Shim        Process             `json:"shim"`
 	Workers     []record.Worker     `json:"workers,omitempty"` // set once all are executed
 	ExecedAt    time.Time           `json:"execed_at,omitzero"`
-	Containment string              `json:"containment"`
-	Held        *record.Held        `json:"held,omitempty"`   // the answer to Wish.Halt
-	Failed      *record.Failed      `json:"failed,omitempty"` // the first failure, with the log's tail
-	Saves       []Save              `json:"saves,omitempty"`  // of the newest few steps, ascending by step, then rank
+	Containment string              `json:"containment"`       // cgroup2 | weak
+	Waiting     string              `json:"waiting,omitempty"` // what keeps the workers from being executed yet, in words
+	Held        *record.Held        `json:"held,omitempty"`    // the answer to Wish.Halt
+	Failed      *record.Failed      `json:"failed,omitempty"`  // the first failure, with the log's tail
+	Saves       []Save              `json:"saves,omitempty"`   // of the newest few steps, ascending by step, then rank
 	Progress    *record.JobProgress `json:"progress,omitempty"`
 	// Stopped is set once no process is left in the containment and all device locks are free. SavedAt is not the shim's to set.
 	Stopped *record.Stopped `json:"stopped,omitempty"`
+	// Leftover names what the workers had left behind when they ended; it was killed.
+	Leftover []string `json:"leftover,omitempty"`
+	// Unkillable processes have survived SIGKILL for UnkillableAfter: there is no
+	// Stopped while they live, and their devices must not be given away.
+	Unkillable []int `json:"unkillable,omitempty"`
 }
 
 // Save is one rank's word, by the SDK, that its files of a step are written (not yet fsynced).
