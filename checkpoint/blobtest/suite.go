@@ -1,0 +1,246 @@
+package blobtest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/bellows-ml/bellows/checkpoint"
+)
+
+// Run holds Blobs to what checkpoint.Blobs promises and to what checkpoints
+// need of it. open returns a fresh, empty Bench each time.
+func Run(t *testing.T, open func(t *testing.T) Bench) {
+	for _, c := range []struct {
+		name string
+		run  func(*testing.T, Bench)
+	}{
+		{"files and directories", testEntries},
+		{"put replaces the whole file", testPut},
+		{"what is not there", testNotThere},
+		{"delete takes one directory", testDelete},
+		{"names that lead outside", testOutside},
+		{"links that lead outside", testLinks},
+		{"damage is found and named", testDamage},
+	} {
+		t.Run(c.name, func(t *testing.T) { c.run(t, open(t)) })
+	}
+	t.Run("any operation may fail", func(t *testing.T) { testFaults(t, open) })
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t *testing.T, b checkpoint.Blobs, name string) string {
+	t.Helper()
+	f, err := b.Open(name)
+	must(t, err)
+	defer f.Close()
+	data, err := io.ReadAll(f)
+	must(t, err)
+	must(t, f.Sync())
+	return string(data)
+}
+
+func list(t *testing.T, b checkpoint.Blobs, dir string) string {
+	t.Helper()
+	entries, err := b.List(dir)
+	must(t, err)
+	return strings.TrimSpace(fmt.Sprintln(entries))
+}
+
+func testEntries(t *testing.T, b Bench) {
+	must(t, b.Write("g1/b/deep/er.bin", []byte("12345")))
+	must(t, b.Write("g1/c", nil))
+	must(t, b.Write("g1/a", []byte("x")))
+	if got, want := list(t, b.Blobs, "g1"), fmt.Sprint([]checkpoint.Entry{
+		{Name: "a", Bytes: 1}, {Name: "b", Kind: checkpoint.Directory}, {Name: "c"},
+	}); got != want {
+		t.Errorf("listed %s, want %s", got, want)
+	}
+	if got := list(t, b.Blobs, "."); got != fmt.Sprint([]checkpoint.Entry{{Name: "g1", Kind: checkpoint.Directory}}) {
+		t.Errorf("the root lists %s", got)
+	}
+	if got := read(t, b.Blobs, "g1/b/deep/er.bin"); got != "12345" {
+		t.Errorf("read %q", got)
+	}
+	dir, err := b.Blobs.Open("g1/b")
+	must(t, err)
+	must(t, dir.Sync())
+	must(t, dir.Close())
+}
+
+func testPut(t *testing.T, b Bench) {
+	must(t, b.Write("g1/a", []byte("x")))
+	must(t, b.Blobs.Put("g1/m", []byte("a long first version")))
+	must(t, b.Blobs.Put("g1/m", []byte("second")))
+	if got := read(t, b.Blobs, "g1/m"); got != "second" {
+		t.Errorf("read %q", got)
+	}
+	if got, want := list(t, b.Blobs, "g1"), fmt.Sprint([]checkpoint.Entry{{Name: "a", Bytes: 1}, {Name: "m", Bytes: 6}}); got != want {
+		t.Errorf("Put left something behind: %s", got)
+	}
+}
+
+func testNotThere(t *testing.T, b Bench) {
+	must(t, b.Write("g1/a", []byte("x")))
+	_, listErr := b.Blobs.List("g2")
+	_, openErr := b.Blobs.Open("g1/b")
+	for _, err := range []error{listErr, openErr, b.Blobs.Put("g2/m", nil), b.Blobs.Delete("g1/gone")} {
+		if !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("got %v, want fs.ErrNotExist", err)
+		}
+	}
+}
+
+func testDelete(t *testing.T, b Bench) {
+	must(t, b.Write("g1/step-1/rank-00000/x", []byte("x")))
+	must(t, b.Write("g1/step-2/rank-00000/x", []byte("x")))
+	must(t, b.Blobs.Delete("g1/step-1"))
+	if got := list(t, b.Blobs, "g1"); got != fmt.Sprint([]checkpoint.Entry{{Name: "step-2", Kind: checkpoint.Directory}}) {
+		t.Errorf("what is left: %s", got)
+	}
+	must(t, b.Write("g1/step-1/rank-00000/x", []byte("again")))
+	must(t, b.Blobs.Delete("g1/step-1"))
+	must(t, b.Blobs.Delete("g1"))
+	if got := list(t, b.Blobs, "."); got != "[]" {
+		t.Errorf("what is left: %s", got)
+	}
+}
+
+func testOutside(t *testing.T, b Bench) {
+	must(t, b.Write("g1/a", []byte("x")))
+	for _, name := range []string{"..", "../x", "/etc/passwd", "g1/../../x", ""} {
+		if _, err := b.Blobs.List(name); err == nil {
+			t.Errorf("List(%q) worked", name)
+		}
+		if _, err := b.Blobs.Open(name); err == nil {
+			t.Errorf("Open(%q) worked", name)
+		}
+		if err := b.Blobs.Put(name, nil); err == nil {
+			t.Errorf("Put(%q) worked", name)
+		}
+		if err := b.Blobs.Delete(name); err == nil {
+			t.Errorf("Delete(%q) worked", name)
+		}
+	}
+	if err := b.Blobs.Delete("."); err == nil {
+		t.Error("the root itself was deleted")
+	}
+	if got := read(t, b.Blobs, "g1/a"); got != "x" {
+		t.Errorf("g1/a is now %q", got)
+	}
+}
+
+func testLinks(t *testing.T, b Bench) {
+	if b.Link == nil {
+		t.Skip("no links here")
+	}
+	outside := t.TempDir()
+	must(t, b.Write("g1/a", []byte("x")))
+	must(t, b.Link(outside, "g1/out"))
+	must(t, b.Link("a", "g1/in"))
+	if _, err := b.Blobs.List("g1/out"); err == nil {
+		t.Error("List followed a link outside")
+	}
+	if err := b.Blobs.Put("g1/out/m", nil); err == nil {
+		t.Error("Put followed a link outside")
+	}
+	if err := b.Blobs.Delete("g1/out/x"); err == nil {
+		t.Error("Delete followed a link outside")
+	}
+	entries, err := b.Blobs.List("g1")
+	must(t, err)
+	for _, e := range entries {
+		if e.Name != "a" && e.Kind != checkpoint.Irregular {
+			t.Errorf("a link is listed as %+v", e)
+		}
+	}
+	if _, err = checkpoint.Digest(t.Context(), b.Blobs, "g1", nil); err == nil || !strings.Contains(err.Error(), "link") {
+		t.Errorf("a checkpoint with a link in it: %v", err)
+	}
+	must(t, b.Blobs.Delete("g1"))
+}
+
+func testDamage(t *testing.T, b Bench) {
+	must(t, b.train(100))
+	sum, err := offer(t.Context(), b.Blobs, 100)
+	must(t, err)
+	m, err := checkpoint.Verify(t.Context(), b.Blobs, stepDir(100), sum)
+	must(t, err)
+	if len(m.Files) != 2*world || m.Samples != 25600 || m.Step != 100 || len(m.Ranks) != world {
+		t.Errorf("the manifest says %+v", m)
+	}
+	file := path.Join(stepDir(100), "rank-00002/model.pt")
+	good := content(100, 2)
+	flipped := append([]byte{}, good...)
+	flipped[len(flipped)/2] ^= 1
+	for what, data := range map[string][]byte{"bytes": good[:len(good)-1], "sha256": flipped} {
+		must(t, b.Write(file, data))
+		_, err = checkpoint.Verify(t.Context(), b.Blobs, stepDir(100), sum)
+		var corrupt *checkpoint.CorruptError
+		if !errors.As(err, &corrupt) || corrupt.Path != file || corrupt.What != what || errors.Is(err, checkpoint.ErrAbsent) {
+			t.Errorf("%s changed: %v", what, err)
+		}
+	}
+	must(t, b.Write(file, good))
+	if _, err = checkpoint.Verify(t.Context(), b.Blobs, stepDir(100), sum); err != nil {
+		t.Errorf("mended: %v", err)
+	}
+	must(t, b.Blobs.Delete(path.Dir(file)))
+	if _, err = checkpoint.Verify(t.Context(), b.Blobs, stepDir(100), sum); !errors.Is(err, checkpoint.ErrAbsent) || !strings.Contains(err.Error(), file) {
+		// The directory's other file may be the one that is named.
+		if !errors.Is(err, checkpoint.ErrAbsent) || !strings.Contains(err.Error(), path.Dir(file)) {
+			t.Errorf("a file is missing: %v", err)
+		}
+	}
+	must(t, b.Write(path.Join(stepDir(100), checkpoint.ManifestName), []byte("{}")))
+	var corrupt *checkpoint.CorruptError
+	if _, err = checkpoint.Verify(t.Context(), b.Blobs, stepDir(100), sum); !errors.As(err, &corrupt) {
+		t.Errorf("another manifest: %v", err)
+	}
+}
+
+// testFaults writes a second checkpoint while each operation in turn goes
+// wrong: the first one must stay good, and the second be good if it is offered.
+func testFaults(t *testing.T, open func(t *testing.T) Bench) {
+	counter := &Faulty{At: -1}
+	for at := -1; at < counter.Ops(); at++ {
+		for _, wrong := range []struct {
+			err  error
+			done bool
+		}{{err: syscall.EIO}, {err: syscall.ENOSPC}, {err: ErrDead, done: true}} {
+			b := open(t)
+			must(t, b.train(100))
+			first, err := offer(t.Context(), b.Blobs, 100)
+			must(t, err)
+			must(t, b.train(200))
+
+			f := &Faulty{Blobs: b.Blobs, At: at, Err: wrong.err, Done: wrong.done}
+			second, err := offer(t.Context(), f, 200)
+			if at < 0 {
+				must(t, err)
+				counter = f
+			}
+			if at >= 0 && err == nil {
+				t.Errorf("operation %d returned %v, and the checkpoint was offered all the same", at, wrong.err)
+			}
+			if err == nil {
+				_, err = checkpoint.Verify(t.Context(), b.Blobs, stepDir(200), second)
+				must(t, err)
+			}
+			if _, err = checkpoint.Verify(t.Context(), b.Blobs, stepDir(100), first); err != nil {
+				t.Errorf("operation %d returned %v: the older checkpoint: %v", at, wrong.err, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,114 @@
+package dirblob_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bellows-ml/bellows/checkpoint"
+	"github.com/bellows-ml/bellows/checkpoint/blobtest"
+	"github.com/bellows-ml/bellows/checkpoint/dirblob"
+)
+
+func open(t *testing.T, root string) *dirblob.Dir {
+	t.Helper()
+	d, err := dirblob.Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	return d
+}
+
+func TestDirIsBlobs(t *testing.T) {
+	blobtest.Run(t, func(t *testing.T) blobtest.Bench {
+		root := t.TempDir()
+		return blobtest.Bench{
+			Blobs: open(t, root),
+			Write: func(name string, data []byte) error {
+				full := filepath.Join(root, name)
+				return errors.Join(os.MkdirAll(filepath.Dir(full), 0o755), os.WriteFile(full, data, 0o644))
+			},
+			Link: func(target, name string) error { return os.Symlink(target, filepath.Join(root, name)) },
+		}
+	})
+}
+
+func TestDeleteLeavesAloneWhatALinkPointsTo(t *testing.T) {
+	root, outside := t.TempDir(), t.TempDir()
+	precious := filepath.Join(outside, "precious")
+	for _, err := range []error{
+		os.WriteFile(precious, []byte("x"), 0o644),
+		os.MkdirAll(filepath.Join(root, "g1/step-1"), 0o755),
+		os.Symlink(outside, filepath.Join(root, "g1/step-1/out")),
+		os.Symlink(outside, filepath.Join(root, "g1/step-2")),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := open(t, root)
+	for _, dir := range []string{"g1/step-1", "g1/step-2"} {
+		if err := d.Delete(dir); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := os.Stat(precious); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDeleteClearsWhatAnEarlierOneLeft(t *testing.T) {
+	root := t.TempDir()
+	for _, dir := range []string{".trash/g1_step-1.0/rank-00000", "g1/step-1"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := open(t, root).Delete("g1/step-1"); err != nil {
+		t.Fatal(err)
+	}
+	left, err := os.ReadDir(root)
+	if err != nil || len(left) != 1 || left[0].Name() != "g1" {
+		t.Errorf("left %v, %v", left, err)
+	}
+}
+
+func TestAPipeIsRefusedAndNotWaitedFor(t *testing.T) {
+	root := t.TempDir()
+	if err := os.Mkdir(filepath.Join(root, "g1"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(filepath.Join(root, "g1/pipe"), 0o644); err != nil {
+		t.Skip(err)
+	}
+	d := open(t, root)
+	done := make(chan error, 1)
+	go func() {
+		_, err := d.Open("g1/pipe")
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if err == nil {
+			t.Error("a pipe was opened as a checkpoint's file")
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("Open waits for the pipe's writer")
+	}
+	if _, err := checkpoint.Digest(t.Context(), d, "g1", nil); err == nil {
+		t.Error("a checkpoint with a pipe in it was digested")
+	}
+}
+
+func TestFreeBytes(t *testing.T) {
+	if n, err := dirblob.FreeBytes(t.TempDir()); err != nil || n <= 0 {
+		t.Errorf("%d, %v", n, err)
+	}
+	if _, err := dirblob.FreeBytes(filepath.Join(t.TempDir(), "gone")); err == nil {
+		t.Error("a directory that is not there has free space")
+	}
+}

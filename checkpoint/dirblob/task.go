@@ -1,0 +1,154 @@
+package dirblob
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/bellows-ml/bellows/checkpoint"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// Task is one piece of work on a job's checkpoints. Exactly one of the
+// pointers, or Delete, is set. Directories are relative to Root.
+type Task struct {
+	Root   string             `json:"root"` // the job's checkpoint directory, absolute
+	Digest *Digest            `json:"digest,omitempty"`
+	Write  *Write             `json:"write,omitempty"`
+	Verify *Verify            `json:"verify,omitempty"`
+	Find   *checkpoint.Search `json:"find,omitempty"`
+	Delete string             `json:"delete,omitempty"`
+}
+
+// Digest asks for checkpoint.Digest.
+type Digest struct {
+	Dir   string `json:"dir"`
+	Ranks []int  `json:"ranks,omitempty"` // none: all that a plain script left
+}
+
+// Write asks for checkpoint.Write.
+type Write struct {
+	Dir      string              `json:"dir"`
+	Manifest checkpoint.Manifest `json:"manifest"`
+}
+
+// Verify asks for checkpoint.Verify, or checkpoint.Inspect.
+type Verify struct {
+	Dir            string `json:"dir"`
+	ManifestSHA256 string `json:"manifest_sha256"`
+	Quick          bool   `json:"quick,omitempty"` // Inspect: sizes only
+}
+
+// Answer is what came of a task. Only the field that belongs to the task is set.
+type Answer struct {
+	Files          []record.File        `json:"files,omitempty"`           // of Digest
+	ManifestSHA256 string               `json:"manifest_sha256,omitempty"` // of Write
+	Manifest       *checkpoint.Manifest `json:"manifest,omitempty"`        // of Verify
+	Plain          *checkpoint.Plain    `json:"plain,omitempty"`           // of Find; nil = none
+	Fault          *Fault               `json:"fault,omitempty"`
+}
+
+// Fault is an error that has gone from one process to another and still answers
+// to errors.Is(err, checkpoint.ErrAbsent) and errors.As(err, **CorruptError).
+type Fault struct {
+	Text    string                   `json:"text"`
+	Absent  bool                     `json:"absent,omitempty"`
+	Corrupt *checkpoint.CorruptError `json:"corrupt,omitempty"`
+}
+
+// Error returns the text of the error as it was.
+func (f *Fault) Error() string { return f.Text }
+
+// Unwrap returns what kind of error it was, if that matters to anybody.
+func (f *Fault) Unwrap() error {
+	switch {
+	case f.Corrupt != nil:
+		return f.Corrupt
+	case f.Absent:
+		return checkpoint.ErrAbsent
+	default:
+		return nil
+	}
+}
+
+// Do does the task in this process, as the user it runs as. The answer's Fault is nil if the error is.
+func (t Task) Do(ctx context.Context) (Answer, error) {
+	if !filepath.IsAbs(t.Root) {
+		return fault(fmt.Errorf("checkpoint directory %q: use an absolute path", t.Root))
+	}
+	d, err := Open(t.Root)
+	if err != nil {
+		return fault(err)
+	}
+	defer d.Close()
+	var a Answer
+	switch {
+	case t.Digest != nil:
+		a.Files, err = checkpoint.Digest(ctx, d, t.Digest.Dir, t.Digest.Ranks)
+	case t.Write != nil:
+		a.ManifestSHA256, err = checkpoint.Write(d, t.Write.Dir, t.Write.Manifest)
+	case t.Verify != nil:
+		a.Manifest, err = t.Verify.do(ctx, d)
+	case t.Find != nil:
+		var p checkpoint.Plain
+		var found bool
+		if p, found, err = checkpoint.FindPlain(d, *t.Find); found {
+			a.Plain = &p
+		}
+	case t.Delete != "":
+		err = d.Delete(t.Delete)
+	default:
+		err = errors.New("the task is empty: set one of its fields")
+	}
+	if err != nil {
+		return fault(err)
+	}
+	return a, nil
+}
+
+func (v Verify) do(ctx context.Context, d *Dir) (*checkpoint.Manifest, error) {
+	var m checkpoint.Manifest
+	var err error
+	if v.Quick {
+		m, err = checkpoint.Inspect(d, v.Dir, v.ManifestSHA256)
+	} else {
+		m, err = checkpoint.Verify(ctx, d, v.Dir, v.ManifestSHA256)
+	}
+	return &m, err
+}
+
+func fault(err error) (Answer, error) {
+	f := &Fault{Text: err.Error(), Absent: errors.Is(err, checkpoint.ErrAbsent)}
+	errors.As(err, &f.Corrupt)
+	return Answer{Fault: f}, err
+}
+
+// Serve is the child process's side: it reads one task from in, does it, and
+// writes the answer to out. Its own error says that the two could not talk; a
+// task that went wrong is an answer.
+func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
+	var t Task
+	if err := json.NewDecoder(in).Decode(&t); err != nil {
+		return fmt.Errorf("read checkpoint task: %w", err)
+	}
+	a, _ := t.Do(ctx) // the answer has the error
+	if err := json.NewEncoder(out).Encode(a); err != nil {
+		return fmt.Errorf("write answer to checkpoint task: %w", err)
+	}
+	return nil
+}
+
+// ReadAnswer is the parent's side: it reads what Serve wrote. The error is the task's, if it had one.
+func ReadAnswer(in io.Reader) (Answer, error) {
+	var a Answer
+	if err := json.NewDecoder(in).Decode(&a); err != nil {
+		return Answer{}, fmt.Errorf("read answer to checkpoint task: %w", err)
+	}
+	if a.Fault != nil {
+		return a, a.Fault
+	}
+	return a, nil
+}

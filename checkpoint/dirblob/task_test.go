@@ -1,0 +1,105 @@
+package dirblob_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bellows-ml/bellows/checkpoint"
+	"github.com/bellows-ml/bellows/checkpoint/dirblob"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// through sends a task to Serve and back, as a parent and its child do.
+func through(t *testing.T, task dirblob.Task) (dirblob.Answer, error) {
+	t.Helper()
+	in, err := json.Marshal(task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err = dirblob.Serve(t.Context(), bytes.NewReader(in), &out); err != nil {
+		t.Fatal(err)
+	}
+	return dirblob.ReadAnswer(&out)
+}
+
+func TestTasksThroughAChild(t *testing.T) {
+	root := t.TempDir()
+	const dir = "g00000001/step-7"
+	step := filepath.Join(root, dir)
+	if err := errors.Join(os.MkdirAll(step, 0o755), os.WriteFile(filepath.Join(step, "model"), []byte("weights"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+
+	find := dirblob.Task{Root: root, Find: &checkpoint.Search{Dir: "g00000001", Since: -1}}
+	if a, err := through(t, find); err != nil || a.Plain != nil {
+		t.Fatalf("before COMPLETE: %+v, %v", a.Plain, err)
+	}
+	if err := os.WriteFile(filepath.Join(step, checkpoint.CompleteName), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	a, err := through(t, find)
+	if err != nil || a.Plain == nil || *a.Plain != (checkpoint.Plain{Dir: dir, Step: 7}) {
+		t.Fatalf("after COMPLETE: %+v, %v", a.Plain, err)
+	}
+
+	a, err = through(t, dirblob.Task{Root: root, Digest: &dirblob.Digest{Dir: dir}})
+	if err != nil || len(a.Files) != 2 {
+		t.Fatalf("digest: %+v, %v", a, err)
+	}
+	m, err := checkpoint.Merge(checkpoint.Title{Job: "j", Generation: 1, Step: 7, WorldSize: 2},
+		[]record.Saved{{Dir: step, Ranks: []int{0, 1}, Files: a.Files}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err = through(t, dirblob.Task{Root: root, Write: &dirblob.Write{Dir: dir, Manifest: m}})
+	if err != nil || len(a.ManifestSHA256) != 64 {
+		t.Fatalf("write: %+v, %v", a, err)
+	}
+	verify := dirblob.Task{Root: root, Verify: &dirblob.Verify{Dir: dir, ManifestSHA256: a.ManifestSHA256}}
+	if a, err = through(t, verify); err != nil || a.Manifest.Bytes() != int64(len("weights")) {
+		t.Fatalf("verify: %+v, %v", a, err)
+	}
+
+	if err = os.WriteFile(filepath.Join(step, "model"), []byte("weighty"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	quick := verify
+	quick.Verify = &dirblob.Verify{Dir: dir, ManifestSHA256: verify.Verify.ManifestSHA256, Quick: true}
+	if _, err = through(t, quick); err != nil {
+		t.Errorf("a quick look reads no contents, yet: %v", err)
+	}
+	var corrupt *checkpoint.CorruptError
+	if _, err = through(t, verify); !errors.As(err, &corrupt) || corrupt.Path != dir+"/model" || corrupt.What != "sha256" {
+		t.Errorf("verify of a changed file: %v", err)
+	}
+	if _, err = through(t, dirblob.Task{Root: root, Delete: dir}); err != nil {
+		t.Error(err)
+	}
+	if _, err = through(t, verify); !errors.Is(err, checkpoint.ErrAbsent) || errors.As(err, &corrupt) {
+		t.Errorf("verify of a deleted checkpoint: %v", err)
+	}
+}
+
+func TestTasksThatCannotBe(t *testing.T) {
+	for want, task := range map[string]dirblob.Task{
+		"use an absolute path": {Root: "ckpt", Delete: "g1"},
+		"the task is empty":    {Root: t.TempDir()},
+		"open checkpoint dir":  {Root: "/nowhere/at/all", Delete: "g1"},
+	} {
+		if _, err := through(t, task); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want …%s…", err, want)
+		}
+	}
+	if err := dirblob.Serve(t.Context(), strings.NewReader("{"), &bytes.Buffer{}); err == nil {
+		t.Error("half a task was accepted")
+	}
+	if _, err := dirblob.ReadAnswer(strings.NewReader("")); err == nil {
+		t.Error("a child that died without an answer passes for one that succeeded")
+	}
+}

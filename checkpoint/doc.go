@@ -1,0 +1,19 @@
+// Package checkpoint is how training state is saved all or nothing: what a
+// checkpoint is, when one may be offered, how it is verified before it is
+// loaded, which one to fall back to and which ones may go.
+//
+// It promises that a checkpoint whose manifest was written is complete and
+// durable; that one which was torn, flipped or lost is told from one that is
+// not yet visible here; and that nothing is given up for deletion before two
+// newer ones were verified. A crash at any point leaves the older checkpoint
+// as it was.
+//
+//	a job's directory            root of the Blobs
+//	  g00000003/                 one generation
+//	    step-000000000120/       one checkpoint
+//	      rank-00000/…           what the ranks saved
+//	      rank-00001/…
+//	      MANIFEST.json          lists and digests it all; written last
+//
+// All I/O goes through Blobs, so that every crash point can be tested.
+package checkpoint

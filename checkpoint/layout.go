@@ -1,0 +1,117 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/bellows-ml/bellows/cluster"
+)
+
+// The names in a job's directory. sdk/bellows.py and docs/environment.md know them too.
+const (
+	ManifestName = "MANIFEST.json" // beside the ranks' directories, or in a plain script's step directory
+	CompleteName = "COMPLETE"      // a plain script's word that its step directory is complete
+	stepPrefix   = "step-"
+)
+
+// GenerationDir is where one generation saves, relative to its job's directory.
+func GenerationDir(g cluster.Generation) string { return fmt.Sprintf("g%08d", uint64(g)) }
+
+// StepDir is the directory that the SDK makes for a step, relative to its generation's.
+func StepDir(step int64) string { return fmt.Sprintf("%s%012d", stepPrefix, step) }
+
+// RankDir is the directory of one rank's files, relative to its checkpoint's.
+func RankDir(rank int) string { return fmt.Sprintf("rank-%05d", rank) }
+
+// Plain is a checkpoint that a script without the SDK has left.
+type Plain struct {
+	Dir  string // relative to the root of the Blobs
+	Step int64
+	// Whole: Dir is the generation's own directory, which holds no step
+	// directories. Its files do not say which step they are of, so Step counts on
+	// from the step before.
+	Whole bool
+}
+
+// Search says what plain checkpoint to look for.
+type Search struct {
+	Dir   string // the generation's directory, relative to the root of the Blobs
+	Since int64  // only later steps count; -1 for any
+	// Ended: every worker has exited after it was asked to. Only then do files
+	// without a step directory count as a checkpoint.
+	Ended bool
+}
+
+// FindPlain returns the newest complete plain checkpoint in a generation's
+// directory, if there is one: step-<N>/ with a COMPLETE in it, or the whole
+// directory where no step-<N>/ is. A directory that is not there holds none.
+func FindPlain(b Blobs, s Search) (Plain, bool, error) {
+	entries, err := list(b, s.Dir)
+	if err != nil {
+		return Plain{}, false, err
+	}
+	newest, steps, files := Plain{Step: s.Since}, false, false
+	for _, e := range entries {
+		step, isStep := parseStep(e)
+		steps = steps || isStep
+		files = files || saved(e)
+		if !isStep || step <= newest.Step {
+			continue
+		}
+		dir := path.Join(s.Dir, e.Name)
+		within, err := list(b, dir)
+		if err != nil {
+			return Plain{}, false, err
+		}
+		if hasFile(within, CompleteName) {
+			newest = Plain{Dir: dir, Step: step}
+		}
+	}
+	if newest.Dir != "" {
+		return newest, true, nil
+	}
+	if s.Ended && files && !steps {
+		return Plain{Dir: s.Dir, Step: s.Since + 1, Whole: true}, true, nil
+	}
+	return Plain{}, false, nil
+}
+
+// list is Blobs.List where a directory that is not there is an empty one.
+func list(b Blobs, dir string) ([]Entry, error) {
+	entries, err := b.List(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", dir, err)
+	}
+	return entries, nil
+}
+
+// parseStep reads the N of a directory step-<N>, with or without leading zeros.
+func parseStep(e Entry) (int64, bool) {
+	digits, ok := strings.CutPrefix(e.Name, stepPrefix)
+	if !ok || e.Kind != Directory {
+		return 0, false
+	}
+	step, err := strconv.ParseUint(digits, 10, 63)
+	return int64(step), err == nil //nolint:gosec // 63 bits fit
+}
+
+func hasFile(entries []Entry, name string) bool {
+	for _, e := range entries {
+		if e.Name == name && e.Kind == Regular {
+			return true
+		}
+	}
+	return false
+}
+
+// saved tells a script's own files from ours and from what is being written.
+func saved(e Entry) bool {
+	return e.Name != ManifestName && !strings.HasPrefix(e.Name, ".")
+}
