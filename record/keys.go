@@ -18,6 +18,7 @@ const (
 	NodesPrefix   = Root + "nodes/"
 	JobsPrefix    = Root + "jobs/"
 	AllocationKey = Root + "allocation/last"
+	PausedKey     = Root + "paused"
 	submitPart    = "/submit/"
 )
 

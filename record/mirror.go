@@ -79,6 +79,7 @@ type Mirror struct {
 	Meta     Versioned[Meta]
 	Leaders  map[string]Versioned[Leader] // by key
 	Decision Versioned[Decision]
+	Paused   Versioned[Paused]
 	Nodes    map[cluster.NodeID]*NodeView
 	Jobs     map[cluster.JobID]*JobView
 	gone     map[string]int64 // deleted keys and when, so that an older write arriving late stays ignored
@@ -158,6 +159,8 @@ func (m *Mirror) Apply(c Change) error {
 		err = set(&m.Meta, c)
 	case c.Key == AllocationKey:
 		err = set(&m.Decision, c)
+	case c.Key == PausedKey:
+		err = set(&m.Paused, c)
 	case strings.HasPrefix(c.Key, LeaderPrefix):
 		err = setIn(m.Leaders, c.Key, c)
 	case parts[0] == "nodes" && len(parts) >= 3:

@@ -54,6 +54,16 @@ type Cordon struct {
 	At     time.Time `json:"at"`
 }
 
+// Paused, while it exists, asks the leader to halt every job with a save, keep
+// it in the queue and start none: the cluster is about to be shut down. Whoever
+// runs the cluster writes and deletes it; neither agents nor the leader do.
+type Paused struct {
+	Why string    `json:"why"`
+	At  time.Time `json:"at"`
+	// SaveSeconds is how long scripts have to save, where that is less than their own halt timeout.
+	SaveSeconds float64 `json:"save_seconds"`
+}
+
 // Grant is the leader's word that these devices serve this generation, until it is replaced or deleted.
 type Grant struct {
 	Generation cluster.Generation `json:"generation"`
