@@ -1,0 +1,327 @@
+package shim
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bellows-ml/bellows/record"
+)
+
+const (
+	// leftoverGrace is what processes get that the workers have left behind:
+	// helpers that notice by themselves that their parent is gone.
+	leftoverGrace = time.Second
+	// UnkillableAfter is how long a process may survive SIGKILL before it is
+	// reported; drivers that reset a device take seconds.
+	UnkillableAfter = 10 * time.Second
+	// tailWait is how long a failure's report waits for the last lines of the log.
+	tailWait = 250 * time.Millisecond
+	// flushWait is how long the end waits for logs whose pipe stays open although
+	// nobody is left who should have it.
+	flushWait = time.Second
+
+	// Polls for things that no signal announces begin short and double.
+	firstPause = int64(time.Millisecond)
+	lastPause  = int64(100 * time.Millisecond)
+)
+
+// reap collects what has ended. While workers are being executed it takes only
+// those it knows: another one's exit must not be lost before its birth is heard of.
+func (m *machine) reap() {
+	if m.phase != starting {
+		for {
+			var status unix.WaitStatus
+			pid, err := unix.Wait4(-1, &status, unix.WNOHANG, nil)
+			if errors.Is(err, unix.EINTR) {
+				continue
+			}
+			if err != nil || pid <= 0 {
+				return
+			}
+			if i := slices.IndexFunc(m.workers, func(w *worker) bool { return w.PID == pid && w.runs() }); i >= 0 {
+				m.exited(m.workers[i], status)
+			}
+		}
+	}
+	for _, w := range m.workers {
+		if !w.runs() {
+			continue
+		}
+		var status unix.WaitStatus
+		if pid, err := unix.Wait4(w.PID, &status, unix.WNOHANG, nil); err == nil && pid == w.PID {
+			m.exited(w, status)
+		}
+	}
+}
+
+func (m *machine) exited(w *worker, status unix.WaitStatus) {
+	w.exit = &record.Exit{Rank: w.Rank, Code: status.ExitStatus()}
+	if status.Signaled() {
+		w.exit.Signal = int(status.Signal())
+	}
+	m.exitedAt = time.Now()
+	m.log.Info().Int("rank", w.Rank).Int("code", w.exit.Code).Int("signal", w.exit.Signal).Bool("told", w.told).Msg("worker ended")
+	if w.exit.Code == 0 || m.killed != "" || m.wish.Halt != nil {
+		return
+	}
+	reason := fmt.Sprintf("exit status %d", w.exit.Code)
+	if status.Signaled() {
+		reason = "signal: " + status.Signal().String()
+		if status.CoreDump() {
+			reason += " (core dumped)"
+		}
+	}
+	m.failing = &record.Failed{Kind: record.WorkerFailed, Reason: reason, Rank: w.Rank, At: m.exitedAt}
+	m.failingRank, m.failingBy = w, Boottime()+int64(tailWait)
+	m.kill(fmt.Sprintf("rank %d failed: %s", w.Rank, reason))
+}
+
+// settleFailure reports a worker's failure once its last words are read.
+func (m *machine) settleFailure(now int64) {
+	if m.failing == nil {
+		return
+	}
+	log := m.failingRank.log
+	select {
+	case <-log.done:
+	default:
+		if now < m.failingBy {
+			m.alarm.at(min(m.failingBy, now+5*firstPause))
+			return
+		}
+	}
+	m.failing.LogTail = log.lastLines()
+	if m.report.Failed == nil {
+		m.report.Failed, m.dirty = m.failing, true
+	}
+	m.failing = nil
+}
+
+// fail reports a failure that is no worker's, and ends all.
+func (m *machine) fail(kind record.FailureKind, reason string) {
+	if m.report.Failed == nil && m.report.Stopped == nil && m.killed == "" {
+		m.report.Failed, m.dirty = &record.Failed{Kind: kind, Reason: reason, Rank: -1, At: time.Now()}, true
+	}
+	m.kill(reason)
+}
+
+// kill ends all workers now. Once begun it cannot be called off.
+func (m *machine) kill(why string) {
+	if m.killed != "" {
+		return
+	}
+	m.killed = why
+	m.cancel()
+	m.report.Waiting = ""
+	if m.over() {
+		return
+	}
+	m.log.Warn().Str("why", why).Msg("killing the workers")
+	for _, w := range m.workers {
+		if w.runs() {
+			w.told = true
+			if m.signalledAt.IsZero() {
+				m.signalledAt = time.Now()
+			}
+		}
+	}
+}
+
+// settleKill sends SIGKILL into the cage, again and again until it is empty.
+func (m *machine) settleKill(now int64) {
+	if m.killed == "" || m.emptySince != 0 || m.phase == preparing {
+		return
+	}
+	if now < m.nextKill {
+		m.alarm.at(m.nextKill)
+		return
+	}
+	if err := m.cage.kill(); err != nil {
+		m.log.Error().Err(err).Msg("kill the workers")
+	}
+	m.killPause = min(max(2*m.killPause, firstPause), int64(time.Second))
+	m.nextKill = now + m.killPause
+	m.alarm.at(m.nextKill)
+}
+
+// settleEnd goes from the last worker's exit to Stopped, and on to the shim's own end.
+func (m *machine) settleEnd(now int64) {
+	if m.report.Stopped != nil {
+		m.settleRetire(now)
+		return
+	}
+	// Preparations that hang are left to themselves: they have no process, and
+	// take no lock any more.
+	given := m.phase == preparing && m.killed != ""
+	if !m.over() && !given {
+		if m.killed != "" {
+			m.settleUnkillable(now)
+		}
+		return
+	}
+	if m.outSince == 0 {
+		m.outSince = now
+		m.reap()
+	}
+	if m.emptySince == 0 && !m.emptied(now) {
+		return
+	}
+	m.settleStopped(now)
+}
+
+// emptied looks whether anything is left of what the workers have started.
+func (m *machine) emptied(now int64) bool {
+	empty, err := m.cage.empty()
+	if err != nil {
+		m.log.Error().Err(err).Msg("look for what is left")
+	}
+	if empty {
+		m.emptySince, m.emptyPause = now, 0
+		m.report.Unkillable = nil
+		return true
+	}
+	m.reap()
+	if m.killed == "" && now >= m.outSince+int64(leftoverGrace) {
+		m.nameLeftovers()
+	}
+	if m.killed != "" {
+		m.settleUnkillable(now)
+	}
+	m.pause(now)
+	return false
+}
+
+func (m *machine) nameLeftovers() {
+	left, err := m.cage.left()
+	if err != nil {
+		m.log.Error().Err(err).Msg("name what is left")
+	}
+	for _, s := range left {
+		m.report.Leftover = append(m.report.Leftover, s.String())
+	}
+	m.dirty = true
+	m.kill(fmt.Sprintf("left behind by its workers: %v", m.report.Leftover))
+}
+
+func (m *machine) pause(now int64) {
+	m.emptyPause = min(max(2*m.emptyPause, firstPause), lastPause)
+	m.alarm.at(now + m.emptyPause)
+}
+
+// settleUnkillable reports what does not die. It goes on trying.
+func (m *machine) settleUnkillable(now int64) {
+	if m.killedAt == 0 {
+		m.killedAt = now
+	}
+	if due := m.killedAt + int64(UnkillableAfter); now < due {
+		m.alarm.at(due)
+		return
+	}
+	left, err := m.cage.left()
+	if err != nil || len(left) == 0 {
+		return
+	}
+	pids := make([]int, len(left))
+	for i, s := range left {
+		pids[i] = s.pid
+	}
+	if slices.Equal(pids, m.report.Unkillable) {
+		return
+	}
+	m.report.Unkillable, m.dirty = pids, true
+	reason := fmt.Sprintf("UNKILLABLE pid %d: %s survives SIGKILL since %s: its device stays locked until the node is rebooted",
+		pids[0], left[0], UnkillableAfter)
+	m.log.Error().Msg(reason)
+	if m.report.Failed == nil {
+		m.report.Failed = &record.Failed{Kind: record.NodeRefused, Reason: reason, Rank: -1, At: time.Now()}
+	}
+}
+
+// settleStopped waits for the logs' ends and the locks, then says Stopped.
+func (m *machine) settleStopped(now int64) {
+	m.dropLocks()
+	for _, w := range m.workers {
+		if w.log == nil {
+			continue
+		}
+		select {
+		case <-w.log.done:
+		default:
+			if now >= m.emptySince+int64(flushWait) {
+				w.log.stop()
+			}
+			m.pause(now)
+			return
+		}
+	}
+	if m.failing != nil {
+		m.alarm.at(now + firstPause)
+		return
+	}
+	if held := heldStill(m.order, m.dir); len(held) > 0 {
+		m.pursue(held)
+		m.pause(now)
+		return
+	}
+	m.stopped()
+}
+
+func (m *machine) dropLocks() {
+	if m.locks != nil {
+		if err := m.locks.close(); err != nil {
+			m.log.Error().Err(err).Msg("close device locks")
+		}
+		m.locks = nil
+	}
+}
+
+// pursue goes after whoever has a lock of ours without being in the cage.
+func (m *machine) pursue(held []string) {
+	if !m.pursued {
+		m.pursued = true
+		m.log.Error().Strs("locks", held).Msg("device locks are held outside of the containment")
+	}
+	found, err := marked(m.dir)
+	for _, s := range found {
+		err = errors.Join(err, s.kill())
+	}
+	if err != nil {
+		m.log.Error().Err(err).Msg("free the device locks")
+	}
+}
+
+func (m *machine) stopped() {
+	s := &record.Stopped{Finished: true, SignalledAt: m.signalledAt, ExitedAt: m.exitedAt}
+	for _, w := range m.workers {
+		s.Finished = s.Finished && w.exit != nil && w.exit.Code == 0 && !w.told
+		if w.exit != nil {
+			s.Exits = append(s.Exits, *w.exit)
+		}
+	}
+	if s.ExitedAt.IsZero() { // nothing was ever started
+		s.ExitedAt = time.Now()
+	}
+	m.report.Stopped, m.dirty = s, true
+	m.log.Info().Bool("finished", s.Finished).Msg("stopped")
+	if err := m.cage.remove(); err != nil {
+		m.log.Warn().Err(err).Msg("remove cgroup")
+	}
+}
+
+// lastWords is how long a shim that was told to end tries to write its last report.
+const lastWords = 5 * time.Second
+
+func (m *machine) settleRetire(now int64) {
+	if m.wish.Retire {
+		m.ended = true
+	}
+	if m.terminated != 0 {
+		by := max(m.emptySince, m.terminated) + int64(lastWords)
+		m.ended = m.ended || now >= by || !m.dirty && m.durable == m.sequence
+		m.alarm.at(by)
+	}
+}

@@ -1,0 +1,65 @@
+package shim
+
+import (
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// socketVariable names the worker's socket, which is also what marks a process as
+// one of a certain run, wherever it has got to: the run directory is unique.
+const socketVariable = "BELLOWS_WORKER_SOCKET"
+
+// environment is what the worker with this local rank gets: what was submitted,
+// then ours. torch reads the first half as torchrun would have set it.
+func environment(o Order, dir string, local int) []string {
+	member, group, _ := o.World.Member(o.Node)
+	devices := make([]string, len(member.Devices))
+	for i, d := range member.Devices {
+		devices[i] = string(d)
+	}
+	env := maps.Clone(o.Env)
+	if env == nil {
+		env = map[string]string{}
+	}
+	maps.Copy(env, map[string]string{
+		"RANK":                       strconv.Itoa(member.FirstRank + local),
+		"LOCAL_RANK":                 strconv.Itoa(local),
+		"WORLD_SIZE":                 strconv.Itoa(o.World.Size()),
+		"LOCAL_WORLD_SIZE":           strconv.Itoa(len(devices)),
+		"GROUP_RANK":                 strconv.Itoa(group),
+		"MASTER_ADDR":                o.World.Master.Host,
+		"MASTER_PORT":                strconv.Itoa(o.World.Master.Port),
+		"TORCHELASTIC_RUN_ID":        string(o.World.Job),
+		"TORCHELASTIC_RESTART_COUNT": strconv.Itoa(o.RestartCount),
+		"CUDA_VISIBLE_DEVICES":       strings.Join(devices, ","),
+		"BELLOWS_JOB":                string(o.World.Job),
+		"BELLOWS_NODE":               string(o.Node),
+		"BELLOWS_GENERATION":         strconv.FormatUint(uint64(o.World.Generation), 10),
+		"BELLOWS_BATCH_SIZE":         strconv.Itoa(o.World.BatchSize),
+		"BELLOWS_CHECKPOINT_DIR":     o.Checkpoint,
+		"BELLOWS_RESUME_FROM":        "",
+		"BELLOWS_RESUME_STEP":        "0",
+		"BELLOWS_RESUME_SAMPLES":     "0",
+		socketVariable:               filepath.Join(dir, workerSocket),
+		"BELLOWS_DEVICE":             devices[local],
+	})
+	if r := o.Resume; r != nil {
+		env["BELLOWS_RESUME_FROM"] = r.Dir
+		env["BELLOWS_RESUME_STEP"] = strconv.FormatInt(r.Step, 10)
+		env["BELLOWS_RESUME_SAMPLES"] = strconv.FormatInt(r.Samples, 10)
+	}
+	python := filepath.Join(dir, pythonDir)
+	if rest := o.Env["PYTHONPATH"]; rest != "" {
+		python += ":" + rest
+	}
+	env["PYTHONPATH"] = python
+	list := make([]string, 0, len(env))
+	for key, value := range env {
+		list = append(list, key+"="+value)
+	}
+	slices.Sort(list)
+	return list
+}

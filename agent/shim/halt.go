@@ -1,0 +1,130 @@
+package shim
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// stopGrace is what workers get between SIGTERM and SIGKILL when there is nothing to save.
+const stopGrace = 2 * time.Second
+
+// settleHalt carries out the leader's halt:
+//
+//	halt seen ──► SDK ranks: hold ──► all answered: Held ──► stop_after ──► they exit
+//	         └──► the others: SIGTERM ─────────────────────────────────────► they exit
+//	         └──► its time is over, or it allows no save: SIGKILL
+//
+// The time is measured here, from the moment the halt was first seen: the leader's
+// clock need not agree with this node's, and the leader withdraws the permit anyway.
+func (m *machine) settleHalt(now int64) {
+	h := m.wish.Halt
+	if h == nil || m.killed != "" {
+		return
+	}
+	if m.haltSeen == 0 {
+		m.haltSeen, m.haltEnds = now, now+int64(haltSpan(h))
+	}
+	switch {
+	case !h.Save:
+		m.kill("halt: " + h.Why)
+		return
+	case now >= m.haltEnds:
+		m.kill(fmt.Sprintf("the halt's time of %s is over: %s", haltSpan(h), h.Why))
+		return
+	case m.phase == preparing || m.phase == ready:
+		m.held(-1)
+		m.kill("halted before its workers were executed: " + h.Why)
+		return
+	case m.phase == starting || m.over():
+		return
+	}
+	m.alarm.at(m.haltEnds)
+	m.holdRanks()
+	if h.StopAfter != nil {
+		m.stopRanks(*h.StopAfter, now)
+	}
+}
+
+func haltSpan(h *record.Halt) time.Duration {
+	if h.At.IsZero() || h.Deadline.IsZero() {
+		return time.Duration(cluster.DefaultHaltTimeout)
+	}
+	return max(0, h.Deadline.Sub(h.At))
+}
+
+// holdRanks asks every SDK rank how far it is and tells all others to stop.
+func (m *machine) holdRanks() {
+	complete, begun := true, int64(-1)
+	for _, w := range m.workers {
+		switch {
+		case !w.runs():
+		case w.link == nil:
+			m.sigterm(w)
+		case !w.link.holding:
+			w.link.holding = true
+			w.link.send(toWorker{Hold: &struct{}{}}, nil)
+			complete = false
+		case w.begun == nil:
+			complete = false
+		}
+		if w.begun != nil {
+			begun = max(begun, *w.begun)
+		}
+	}
+	if complete {
+		m.held(begun)
+	}
+}
+
+func (m *machine) held(begun int64) {
+	if m.report.Held == nil {
+		m.report.Held, m.dirty = &record.Held{SDK: m.sdkSeen, Begun: begun, At: time.Now()}, true
+		m.log.Info().Bool("sdk", m.sdkSeen).Int64("begun", begun).Msg("held")
+	}
+}
+
+// stopRanks tells the SDK ranks their last step; or all to go at once if nothing was begun anywhere.
+func (m *machine) stopRanks(last, now int64) {
+	if last < 0 {
+		for _, w := range m.workers {
+			m.sigterm(w)
+		}
+		if m.stopNow == 0 {
+			m.stopNow = now + int64(stopGrace)
+		}
+		if now >= m.stopNow {
+			m.kill("halt: still running after SIGTERM, with nothing to save")
+			return
+		}
+		m.alarm.at(m.stopNow)
+		return
+	}
+	for _, w := range m.workers {
+		if !w.runs() || w.link == nil || w.link.stopping {
+			continue
+		}
+		w.link.stopping = true
+		w.told = true
+		w.link.send(toWorker{StopAfter: &last}, func() { m.signalledAt = time.Now() })
+	}
+}
+
+// sigterm asks a worker to stop, once. It goes to the worker's process alone: its
+// data loaders are its own to stop, and often needed for the last step.
+func (m *machine) sigterm(w *worker) {
+	if !w.runs() || w.term {
+		return
+	}
+	w.term, w.told = true, true
+	m.signalledAt = time.Now()
+	// Not reaped yet, so the pid cannot be anybody else's.
+	if err := unix.Kill(w.PID, unix.SIGTERM); err != nil && !errors.Is(err, unix.ESRCH) {
+		m.log.Warn().Err(err).Int("rank", w.Rank).Msg("send SIGTERM")
+	}
+}

@@ -1,0 +1,267 @@
+package shim
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// sdkVersion is the only version of the SDK's protocol so far.
+	sdkVersion = 1
+	// maxLine bounds a message of the SDK.
+	maxLine = 1 << 20
+	// helloBound is how long a new connection may stay anonymous.
+	helloBound = 10 * time.Second
+	// linkQueue is how many answers may wait for a worker that does not read.
+	linkQueue = 64
+	// spareLinks may be open besides one for each rank: a rank's new one before
+	// its old one is noticed to be gone, and those that are about to be refused.
+	spareLinks = 16
+)
+
+// fromWorker is one line of the SDK; exactly one field is set.
+type fromWorker struct {
+	Hello *struct {
+		Version int `json:"version"`
+		Rank    int `json:"rank"`
+		PID     int `json:"pid"`
+	} `json:"hello"`
+	Held *struct {
+		Begun int64 `json:"begun"`
+	} `json:"held"`
+	Saved *struct {
+		Step    int64  `json:"step"`
+		Samples int64  `json:"samples"`
+		Dir     string `json:"dir"`
+	} `json:"saved"`
+	Progress *struct {
+		Step    int64    `json:"step"`
+		Samples int64    `json:"samples"`
+		Loss    *float64 `json:"loss"`
+	} `json:"progress"`
+}
+
+// toWorker is one line to the SDK; exactly one field is set.
+type toWorker struct {
+	Hold      *struct{} `json:"hold,omitempty"`
+	StopAfter *int64    `json:"stop_after,omitempty"`
+	SavedOK   *int64    `json:"saved_ok,omitempty"`
+	Error     string    `json:"error,omitempty"`
+}
+
+// link is one connection to the worker socket.
+type link struct {
+	conn   *net.UnixConn
+	cred   *unix.Ucred
+	worker *worker // once its hello was believed
+	out    chan outgoing
+	gone   chan struct{}
+
+	holding, stopping bool // hold, stop_after were sent
+}
+
+type outgoing struct {
+	message   toWorker
+	delivered func() // may be nil
+	last      bool   // close after it
+}
+
+// workerServer is the worker socket. Like everything it belongs to the machine's
+// goroutine, but for the accepting, reading and writing.
+type workerServer struct {
+	m     *machine
+	links map[*link]bool
+	early []func() // hellos that came before the news that their worker was born
+}
+
+func (s *workerServer) serve(l *net.UnixListener) {
+	for {
+		c, err := l.AcceptUnix()
+		if err != nil {
+			return
+		}
+		cred, err := peer(c)
+		if err != nil {
+			_ = c.Close()
+			continue
+		}
+		k := &link{conn: c, cred: cred, out: make(chan outgoing, linkQueue), gone: make(chan struct{})}
+		s.m.post(func() { s.open(k) })
+	}
+}
+
+func (s *workerServer) open(k *link) {
+	if len(s.links) >= len(s.m.workers)+spareLinks {
+		_ = k.conn.Close()
+		return
+	}
+	s.links[k] = true
+	go s.write(k)
+	go s.read(k)
+}
+
+func (s *workerServer) read(k *link) {
+	_ = k.conn.SetReadDeadline(time.Now().Add(helloBound))
+	lines(k.conn, maxLine, func(line []byte) bool {
+		var msg fromWorker
+		if err := json.Unmarshal(line, &msg); err != nil {
+			s.m.post(func() { s.refuse(k, "not a line of JSON: "+err.Error()) })
+			return false
+		}
+		if msg.Hello != nil {
+			_ = k.conn.SetReadDeadline(time.Time{})
+		}
+		s.m.post(func() { s.hear(k, msg) })
+		return true
+	})
+	s.m.post(func() { s.close(k) })
+}
+
+func (s *workerServer) write(k *link) {
+	for {
+		select {
+		case o := <-k.out:
+			b, err := json.Marshal(o.message)
+			if err == nil {
+				err = k.conn.SetWriteDeadline(time.Now().Add(sendBound))
+			}
+			if err == nil {
+				_, err = k.conn.Write(append(b, '\n'))
+			}
+			if err != nil || o.last {
+				_ = k.conn.Close()
+				return
+			}
+			if o.delivered != nil {
+				s.m.post(o.delivered)
+			}
+		case <-k.gone:
+			return
+		}
+	}
+}
+
+// send queues a message. A worker that leaves a whole queue unread is cut off,
+// and from then on treated like one that never connected.
+func (k *link) send(msg toWorker, delivered func()) {
+	k.queue(outgoing{message: msg, delivered: delivered})
+}
+
+func (k *link) queue(o outgoing) {
+	select {
+	case k.out <- o:
+	default:
+		_ = k.conn.Close()
+	}
+}
+
+// refuse tells the other end what is wrong, and hangs up.
+func (s *workerServer) refuse(k *link, why string) {
+	s.m.log.Warn().Int32("pid", k.cred.Pid).Str("why", why).Msg("refused a worker's message")
+	k.queue(outgoing{message: toWorker{Error: why}, last: true})
+}
+
+func (s *workerServer) close(k *link) {
+	if !s.links[k] {
+		return
+	}
+	delete(s.links, k)
+	close(k.gone)
+	_ = k.conn.Close()
+	if k.worker != nil && k.worker.link == k {
+		k.worker.link = nil
+	}
+}
+
+// hear takes one message in.
+func (s *workerServer) hear(k *link, msg fromWorker) {
+	switch {
+	case msg.Hello != nil:
+		s.hello(k, msg)
+	case k.worker == nil:
+		s.refuse(k, "say hello first")
+	case msg.Held != nil:
+		k.worker.begun = &msg.Held.Begun
+	case msg.Saved != nil:
+		s.saved(k, Save{Step: msg.Saved.Step, Rank: k.worker.Rank, Samples: msg.Saved.Samples, Dir: msg.Saved.Dir})
+	case msg.Progress != nil:
+		s.m.progressed(msg.Progress.Step, msg.Progress.Samples, msg.Progress.Loss)
+	default:
+		k.send(toWorker{Error: "unknown message: hello, held, saved and progress are understood"}, nil)
+	}
+}
+
+// hello believes the kernel: the rank must be that of the process at the other
+// end, or of one that it descends from.
+func (s *workerServer) hello(k *link, msg fromWorker) {
+	i := slices.IndexFunc(s.m.workers, func(w *worker) bool { return w.Rank == msg.Hello.Rank })
+	switch {
+	case msg.Hello.Version != sdkVersion:
+		s.refuse(k, fmt.Sprintf("version %d: this shim speaks version %d", msg.Hello.Version, sdkVersion))
+		return
+	case i < 0:
+		s.refuse(k, fmt.Sprintf("rank %d is not on this node", msg.Hello.Rank))
+		return
+	case s.m.workers[i].PID == 0 && s.m.phase == starting:
+		s.early = append(s.early, func() { s.hello(k, msg) })
+		return
+	}
+	w := s.m.workers[i]
+	if !w.runs() || !descends(int(k.cred.Pid), w.PID) {
+		s.refuse(k, fmt.Sprintf("process %d does not belong to rank %d", k.cred.Pid, w.Rank))
+		return
+	}
+	if old := w.link; old != nil && old != k {
+		_ = old.conn.Close()
+	}
+	w.link, w.begun, k.worker = k, nil, w
+	if !s.m.sdkSeen {
+		s.m.sdkSeen = true
+		s.m.log.Info().Int("rank", w.Rank).Msg("the SDK has connected")
+	}
+}
+
+func (s *workerServer) admitEarly() {
+	early := s.early
+	s.early = nil
+	for _, f := range early {
+		f()
+	}
+}
+
+// shut hangs up everywhere.
+func (s *workerServer) shut() {
+	for k := range s.links {
+		_ = k.conn.Close()
+	}
+}
+
+// saved notes a rank's save; the answer goes out once it is on disk.
+func (s *workerServer) saved(k *link, save Save) {
+	if err := checkSave(s.m.order.Checkpoint, save); err != nil {
+		k.send(toWorker{Error: err.Error()}, nil)
+		return
+	}
+	s.m.addSave(save)
+	s.m.unconfirmed = append(s.m.unconfirmed, confirmation{k, save.Step, s.m.sequence + 1})
+}
+
+// checkSave keeps a job from having the agent read, as root, what lies elsewhere.
+func checkSave(checkpoint string, s Save) error {
+	inside, err := filepath.Rel(checkpoint, s.Dir)
+	switch {
+	case s.Step < 0 || s.Samples < 0:
+		return fmt.Errorf("save of step %d with %d samples: use 0 or more", s.Step, s.Samples)
+	case !filepath.IsAbs(s.Dir) || filepath.Clean(s.Dir) != s.Dir || err != nil || inside == "." || inside == ".." ||
+		strings.HasPrefix(inside, "../"):
+		return fmt.Errorf("save in %q: use a directory below $BELLOWS_CHECKPOINT_DIR, %s", printable(s.Dir), checkpoint)
+	}
+	return nil
+}

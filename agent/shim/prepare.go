@@ -1,0 +1,201 @@
+package shim
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/sdk"
+)
+
+// prepareBound is how long the node may take to look at what the workers need:
+// longer than any of the looks' own bounds, shorter than the leader's patience
+// with a start, so that it gets to know why. A file system that hangs cannot be
+// interrupted, only left alone.
+const prepareBound = 45 * time.Second
+
+// prepare runs beside the machine, since everything it touches may hang. The
+// locks come last: whoever is given up before does not hold them.
+func (m *machine) prepare() {
+	waiting := func(what string) { m.post(func() { m.waiting(what) }) }
+	program, err := precheck(m.abort, m.order, m.dir, m.id, waiting)
+	var held *locks
+	if err == nil {
+		if err = m.writeModule(); err == nil {
+			held, err = takeLocks(m.abort, m.order, m.dir, waiting)
+		}
+	}
+	m.post(func() { m.prepared(program, held, err) })
+}
+
+func (m *machine) prepared(program string, held *locks, err error) {
+	m.program, m.locks = program, held
+	m.waiting("")
+	if m.phase == preparing {
+		m.phase = ready
+	}
+	var r *refusal
+	switch {
+	case err == nil || m.killed != "":
+	case errors.As(err, &r):
+		m.fail(r.kind, err.Error())
+	default:
+		m.fail(record.NodeRefused, err.Error())
+	}
+	if m.emptySince != 0 { // given up meanwhile
+		m.dropLocks()
+	}
+}
+
+// writeModule puts bellows.py where the workers' PYTHONPATH begins.
+func (m *machine) writeModule() error {
+	dir := filepath.Join(m.dir, pythonDir)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("write Python module: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, sdk.FileName), sdk.Module, 0o644); err != nil {
+		return fmt.Errorf("write Python module: %w", err)
+	}
+	return nil
+}
+
+// execute starts the workers one after the other, on a thread that lives as long
+// as the machine: the kernel's parent death signal, by which workers die if the
+// shim is killed, goes by the thread that started them and not by the process.
+// It is beside the machine because an exec from a hanging file system hangs too.
+func (m *machine) execute() {
+	runtime.LockOSThread() // never unlocked
+	for i, w := range m.workers {
+		if m.abort.Err() != nil {
+			break
+		}
+		b, err := m.executeOne(i)
+		m.post(func() { m.executed(w, b, err) })
+		if err != nil {
+			break
+		}
+	}
+	m.post(m.executedAll)
+	<-m.done
+}
+
+// born is a worker that was just executed.
+type born struct {
+	pid   int
+	start uint64
+	at    time.Time
+	log   *workerLog
+}
+
+func (m *machine) executeOne(local int) (born, error) {
+	log, out, err := openLog(m.order, m.member.FirstRank+local)
+	if err != nil {
+		return born{}, err
+	}
+	defer unix.Close(out) //nolint:errcheck // the worker has its own
+	null, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return born{}, fmt.Errorf("open %s: %w", os.DevNull, err)
+	}
+	defer unix.Close(null) //nolint:errcheck // as above
+	attr := &syscall.ProcAttr{
+		Dir:   m.order.Workdir,
+		Env:   environment(m.order, m.dir, local),
+		Files: append([]uintptr{uintptr(null), uintptr(out), uintptr(out)}, m.locks.fds()...),
+		// A session of its own: a terminal's Ctrl-C is not meant for workers.
+		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL, Credential: m.id.cred},
+	}
+	pid, err := m.forkExec(local, attr)
+	if err != nil {
+		log.stop()
+		return born{}, fmt.Errorf("execute %s: %w", m.program, explainExec(err))
+	}
+	at := time.Now()
+	s, err := readStat(pid) // a zombie at worst: only the machine reaps it, once it knows of it
+	if err != nil {
+		return born{}, fmt.Errorf("execute %s: %w", m.program, err)
+	}
+	return born{pid, s.start, at, log}, nil
+}
+
+// forkExec goes without the cgroup where the kernel lets us make one but not
+// start a process in it (system call filters do that).
+func (m *machine) forkExec(local int, attr *syscall.ProcAttr) (int, error) {
+	release, err := m.cage.enter(attr.Sys)
+	if err != nil {
+		return 0, err
+	}
+	pid, err := syscall.ForkExec(m.program, m.order.Command, attr)
+	release()
+	if err == nil || local > 0 || !attr.Sys.UseCgroupFD || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EACCES) {
+		return pid, err
+	}
+	attr.Sys.UseCgroupFD = false
+	pid, errWithout := syscall.ForkExec(m.program, m.order.Command, attr)
+	if errWithout != nil {
+		return 0, errWithout
+	}
+	weakened := make(chan struct{})
+	m.post(func() { m.weaken(err); close(weakened) })
+	select {
+	case <-weakened:
+	case <-m.done:
+	}
+	return pid, nil
+}
+
+func (m *machine) weaken(why error) {
+	m.log.Warn().Err(why).Msg("containment is weak: cannot start a process in the cgroup")
+	if err := m.cage.remove(); err != nil {
+		m.log.Warn().Err(err).Msg("remove cgroup")
+	}
+	m.cage.group = ""
+	m.report.Containment, m.dirty = m.cage.kind(), true
+}
+
+func explainExec(err error) error {
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return fmt.Errorf("%w: the interpreter named in its first line is missing on this node", err)
+	case errors.Is(err, unix.ENOEXEC):
+		return fmt.Errorf("%w: begin the script with a line like #!/usr/bin/env python3, or submit the interpreter as the command", err)
+	}
+	return err
+}
+
+func (m *machine) executed(w *worker, b born, err error) {
+	if err != nil {
+		m.fail(record.NodeRefused, err.Error())
+		return
+	}
+	w.PID, w.StartTime, w.log = b.pid, b.start, b.log
+	m.log.Info().Int("rank", w.Rank).Str("device", string(w.Device)).Int("pid", w.PID).Msg("worker executed")
+	if m.report.ExecedAt.IsZero() {
+		m.report.ExecedAt, m.dirty = b.at, true
+	}
+	if m.killed != "" { // what was started after the killing began is killed at once
+		m.nextKill = 0
+	}
+}
+
+func (m *machine) executedAll() {
+	m.phase = running
+	all := make([]record.Worker, 0, len(m.workers))
+	for _, w := range m.workers {
+		if w.PID != 0 {
+			all = append(all, w.Worker)
+		}
+	}
+	if len(all) == len(m.workers) {
+		m.report.Workers, m.dirty = all, true
+	}
+	m.reap()
+	m.sdk.admitEarly()
+}

@@ -1,0 +1,165 @@
+package shim
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Boottime returns the time since boot in nanoseconds, the machine's sleep
+// included: the clock of Wish.Deadline.
+func Boottime() int64 {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
+		panic("shim: read CLOCK_BOOTTIME: " + err.Error()) // Linux has it since 2.6.39
+	}
+	return ts.Nano()
+}
+
+// Alive reports whether the process still lives. A zombie is dead.
+func Alive(p Process) bool {
+	if p.PID <= 0 || p.BootID != bootID() {
+		return false
+	}
+	s, err := readStat(p.PID)
+	return err == nil && s.start == p.StartTime && s.lives()
+}
+
+// identify returns the lasting name of a process that cannot be reaped meanwhile.
+func identify(pid int) (Process, error) {
+	s, err := readStat(pid)
+	if err != nil {
+		return Process{}, fmt.Errorf("identify process %d: %w", pid, err)
+	}
+	return Process{PID: pid, StartTime: s.start, BootID: bootID()}, nil
+}
+
+func bootID() string {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "unknown" // without /proc nothing else here works either
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// stat is what we look at of /proc/<pid>/stat.
+type stat struct {
+	pid   int
+	comm  string
+	state byte
+	ppid  int
+	start uint64
+}
+
+func (s stat) lives() bool { return s.state != 'Z' && s.state != 'X' }
+
+func readStat(pid int) (stat, error) {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return stat{}, err
+	}
+	// The name may hold anything, also spaces and parentheses.
+	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
+	if open < 0 || end < open {
+		return stat{}, fmt.Errorf("parse stat of process %d: %q", pid, b)
+	}
+	f := strings.Fields(string(b[end+1:]))
+	if len(f) < 20 {
+		return stat{}, fmt.Errorf("parse stat of process %d: %q", pid, b)
+	}
+	ppid, err1 := strconv.Atoi(f[1])
+	start, err2 := strconv.ParseUint(f[19], 10, 64)
+	return stat{pid: pid, comm: string(b[open+1 : end]), state: f[0][0], ppid: ppid, start: start}, errors.Join(err1, err2)
+}
+
+// processes lists all processes of the machine, as far as they do not come and go meanwhile.
+func processes() ([]stat, error) {
+	d, err := os.Open("/proc")
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	names, err := d.Readdirnames(-1)
+	if err = errors.Join(err, d.Close()); err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	var all []stat
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		if s, err := readStat(pid); err == nil {
+			all = append(all, s)
+		}
+	}
+	return all, nil
+}
+
+// descendants returns the living processes whose ancestor is one of the roots, the roots excluded.
+func descendants(all []stat, roots map[int]bool) []stat {
+	children := map[int][]stat{}
+	for _, s := range all {
+		children[s.ppid] = append(children[s.ppid], s)
+	}
+	var found []stat
+	seen := map[int]bool{}
+	var walk func(pid int)
+	walk = func(pid int) {
+		for _, c := range children[pid] {
+			if seen[c.pid] {
+				continue
+			}
+			seen[c.pid] = true
+			if c.lives() && !roots[c.pid] {
+				found = append(found, c)
+			}
+			walk(c.pid)
+		}
+	}
+	for pid := range roots {
+		walk(pid)
+	}
+	return found
+}
+
+// descends reports whether pid is root or a descendant of it.
+func descends(pid, root int) bool {
+	const maxDepth = 64 // processes that nest deeper are not a worker's
+	for range maxDepth {
+		if pid == root {
+			return true
+		}
+		s, err := readStat(pid)
+		if err != nil || s.ppid <= 1 {
+			return false
+		}
+		pid = s.ppid
+	}
+	return false
+}
+
+// kill sends SIGKILL to exactly this process: a pid that has been reused since is left alone.
+func (s stat) kill() error {
+	fd, err := unix.PidfdOpen(s.pid, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("kill process %d: %w", s.pid, err)
+	}
+	defer unix.Close(fd) //nolint:errcheck // nothing was written to it
+	now, err := readStat(s.pid)
+	if err != nil || now.start != s.start {
+		return nil // it is gone
+	}
+	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("kill process %d: %w", s.pid, err)
+	}
+	return nil
+}
+
+func (s stat) String() string { return fmt.Sprintf("pid %d (%s)", s.pid, printable(s.comm)) }

@@ -1,0 +1,178 @@
+package shim
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// readyVariable names the descriptor on which a shim tells Start how its own start went.
+const readyVariable = "BELLOWS_SHIM_READY"
+
+const readyWord = "ready\n"
+
+// Serve hosts the workers of the run whose order lies in dir. It is the whole of
+// a shim's process, and is called at most once in one: it becomes the subreaper,
+// sets the umask, and leaves threads and descriptors to the process's end.
+//
+// It returns nil once it was told to retire, or was told to end by SIGTERM or
+// ctx, and in both cases no process is left. An error means that it never
+// executed a worker.
+func Serve(ctx context.Context, dir string) error {
+	dir, err := filepath.Abs(dir)
+	if err == nil {
+		err = serve(ctx, dir)
+	}
+	if err != nil {
+		tellReady(err.Error())
+	}
+	return err
+}
+
+func serve(ctx context.Context, dir string) error {
+	m, err := newMachine(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer m.alarm.close()
+	// First of all: the sockets are only ours if the run is. And from here on,
+	// what is started can be found again.
+	if err = claim(filepath.Join(dir, shimFile), runRecord{ProtocolVersion, m.report.Shim, string(m.cage.group)}); err != nil {
+		return errors.Join(err, m.cage.remove())
+	}
+	control, err := listen(filepath.Join(dir, controlSocket), os.Geteuid())
+	if err != nil {
+		return errors.Join(err, m.cage.remove())
+	}
+	defer control.Close()
+	workers, err := listen(filepath.Join(dir, workerSocket), int(m.order.Owner.UID))
+	if err != nil {
+		return errors.Join(err, m.cage.remove())
+	}
+	defer workers.Close()
+	go m.journal.run()
+	go m.serveAgents(control)
+	go m.sdk.serve(workers)
+	tellReady(readyWord)
+	m.log.Info().Str("containment", m.report.Containment).AnErr("weak_because", m.cage.why).Int("pid", m.report.Shim.PID).Msg("shim is ready")
+	m.run(ctx)
+	m.sdk.shut()
+	for a := range m.agents {
+		_ = a.conn.Close()
+	}
+	m.log.Info().Msg("shim retires")
+	return nil
+}
+
+func newMachine(ctx context.Context, dir string) (*machine, error) {
+	run, err := readRun(dir)
+	if err != nil {
+		return nil, err
+	}
+	o := run.Order
+	if err = checkOrder(o); err != nil {
+		return nil, fmt.Errorf("order of run %s: %w", dir, err)
+	}
+	if err = checkSocketPaths(dir); err != nil {
+		return nil, err
+	}
+	unix.Umask(0o022) // the workers inherit it, and the agent's own may be a service's
+	self, err := identify(os.Getpid())
+	if err != nil {
+		return nil, err
+	}
+	cage, err := newCage(cgroupName(o, dir))
+	if err != nil {
+		return nil, err
+	}
+	alarm, err := newAlarm()
+	if err != nil {
+		return nil, errors.Join(err, cage.remove())
+	}
+	m := &machine{
+		dir: dir, order: o, cage: cage, alarm: alarm,
+		log: zerolog.New(os.Stderr).With().Timestamp().Str("job", string(o.World.Job)).
+			Uint64("gen", uint64(o.World.Generation)).Str("node", string(o.Node)).Logger(),
+		events: make(chan func()), done: make(chan struct{}),
+		agents: map[*agentConn]bool{},
+		wish:   Wish{Deadline: o.Deadline},
+		report: Report{Version: ProtocolVersion, Shim: self, Containment: cage.kind()},
+		dirty:  true,
+	}
+	m.abort, m.cancel = context.WithCancel(ctx)
+	m.sdk = &workerServer{m: m, links: map[*link]bool{}}
+	m.journal = &journal{
+		path: filepath.Join(dir, reportFile), slot: make(chan entry, 1), done: m.done, log: m.log,
+		stored: func(sequence int64) { m.post(func() { m.stored(sequence) }) },
+	}
+	m.member, _, _ = o.World.Member(o.Node)
+	for i, device := range m.member.Devices {
+		m.workers = append(m.workers, &worker{Worker: record.Worker{Rank: m.member.FirstRank + i, Device: device}})
+	}
+	if m.id, err = identifyOwner(ctx, o.Owner); err != nil {
+		m.fail(record.NodeRefused, err.Error())
+	}
+	return m, nil
+}
+
+// cgroupName is unique on the machine, also where several nodes of one cluster
+// run on it, and tells people whose it is.
+func cgroupName(o Order, dir string) string {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(dir))
+	return fmt.Sprintf("bellows-%s-g%d-%08x-%d", jobLabel(o.World.Job), o.World.Generation, h.Sum32(), os.Getpid())
+}
+
+func jobLabel(j cluster.JobID) string {
+	if cluster.CheckName(string(j)) != nil {
+		return "job"
+	}
+	return string(j)
+}
+
+// claim writes the run record, durable, unless there is one: a run has one shim
+// in its life, and two that were started by two agents find out here.
+func claim(path string, rec runRecord) error {
+	b, err := json.Marshal(rec)
+	if err != nil {
+		return fmt.Errorf("encode run record: %w", err)
+	}
+	tmp := path + "." + strconv.Itoa(os.Getpid())
+	if err = writeSynced(tmp, append(b, '\n')); err != nil {
+		return fmt.Errorf("write run record: %w", err)
+	}
+	err = os.Link(tmp, path) // unlike a rename it replaces nothing
+	if errors.Is(err, os.ErrExist) {
+		err = errors.New("another shim hosts this run, or has hosted it: adopt it or sweep it")
+	}
+	if err = errors.Join(err, os.Remove(tmp)); err == nil {
+		err = syncDir(filepath.Dir(path))
+	}
+	if err != nil {
+		return fmt.Errorf("claim run: %w", err)
+	}
+	return nil
+}
+
+// tellReady speaks to whoever started the shim, if anybody listens; once.
+func tellReady(word string) {
+	fd, err := strconv.Atoi(os.Getenv(readyVariable))
+	if err != nil {
+		return
+	}
+	_ = os.Unsetenv(readyVariable)
+	f := os.NewFile(uintptr(fd), "ready pipe")
+	_, _ = f.WriteString(word)
+	_ = f.Close()
+}

@@ -1,0 +1,298 @@
+package shim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bellows-ml/bellows/agent/fence"
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// The test binary is also the shim that the tests start, and the small programs
+// that the workers in them are.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 4 && os.Args[1] == "shim" && os.Args[2] == "--dir" {
+		if err := Serve(context.Background(), os.Args[3]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+const patience = 20 * time.Second
+
+// fixture is one run: its places, its order, and once started its shim.
+type fixture struct {
+	t     *testing.T
+	root  string
+	dir   string
+	order Order
+	shim  Process
+	conn  *Conn
+	last  Report
+}
+
+// newFixture prepares a run of a shell script on that many devices.
+func newFixture(t *testing.T, ranks int, script string) *fixture {
+	t.Helper()
+	root, err := os.MkdirTemp("/tmp", "shim") //nolint:usetesting // t.TempDir's long path does not fit into a socket's address
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	f := &fixture{t: t, root: root, dir: filepath.Join(root, "run")}
+	work := filepath.Join(root, "work")
+	if err := os.Mkdir(work, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	devices := make([]cluster.DeviceID, ranks)
+	for i := range devices {
+		devices[i] = cluster.DeviceID(fmt.Sprintf("SIM-%d", i))
+	}
+	f.order = Order{
+		Version: ProtocolVersion, Cluster: "test", Node: "n1",
+		World: cluster.World{
+			Job: "train-abcdef", Generation: 3, BatchSize: 64,
+			Members: []cluster.Member{{Node: "n1", Devices: devices}},
+			Master:  cluster.Endpoint{Host: "127.0.0.1", Port: freePort(t)},
+		},
+		Owner:   cluster.Owner{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), User: "root"},
+		Command: []string{"/bin/sh", "-c", script}, Workdir: work,
+		Env:        map[string]string{"PATH": "/usr/bin:/bin"},
+		Checkpoint: filepath.Join(root, "ckpt", "train-abcdef", "g00000003"),
+		LogDir:     filepath.Join(root, "logs"), LogMaxBytes: 1 << 20, LockDir: filepath.Join(root, "locks"),
+	}
+	t.Cleanup(f.cleanup)
+	return f
+}
+
+// cleanup leaves no process behind, whatever the test has done.
+func (f *fixture) cleanup() {
+	if f.conn != nil {
+		_ = f.conn.Close()
+	}
+	if err := Sweep(f.dir); err != nil {
+		f.t.Errorf("clean up: %v", err)
+	}
+	if f.t.Failed() {
+		b, _ := os.ReadFile(filepath.Join(f.dir, logFile))
+		f.t.Logf("shim.log:\n%s\nlast report: %+v", b, f.last)
+	}
+	if err := os.RemoveAll(f.root); err != nil {
+		f.t.Errorf("clean up: %v", err)
+	}
+}
+
+func freePort(t *testing.T) int {
+	l, err := net.Listen("tcp", ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+func (f *fixture) start() *fixture {
+	f.t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.shim, err = Start(f.t.Context(), exe, f.dir, f.order)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return f.dial()
+}
+
+func (f *fixture) dial() *fixture {
+	f.t.Helper()
+	var err error
+	if f.conn, err = Dial(f.dir); err != nil {
+		f.t.Fatal(err)
+	}
+	return f
+}
+
+func (f *fixture) push(w Wish) {
+	f.t.Helper()
+	if err := f.conn.Push(w); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// await waits for a report of which ok is true.
+func (f *fixture) await(what string, ok func(Report) bool) Report {
+	f.t.Helper()
+	end := time.After(patience)
+	for {
+		select {
+		case r, open := <-f.conn.Reports():
+			if !open {
+				f.t.Fatalf("the shim hung up before: %s", what)
+			}
+			f.last = r
+			if ok(r) {
+				return r
+			}
+		case <-end:
+			f.t.Fatalf("never seen: %s", what)
+		}
+	}
+}
+
+func (f *fixture) started() Report {
+	f.t.Helper()
+	return f.await("workers executed", func(r Report) bool { return r.Workers != nil })
+}
+
+func (f *fixture) stopped() Report {
+	f.t.Helper()
+	return f.await("stopped", func(r Report) bool { return r.Stopped != nil })
+}
+
+// retire ends the shim and demands that it leaves nothing behind.
+func (f *fixture) retire() {
+	f.t.Helper()
+	f.push(Wish{Retire: true})
+	f.gone("the shim", f.shim)
+	for _, name := range []string{controlSocket, workerSocket} {
+		if _, err := os.Stat(filepath.Join(f.dir, name)); !errors.Is(err, os.ErrNotExist) {
+			f.t.Errorf("%s is left: %v", name, err)
+		}
+	}
+	f.nothingLeft()
+}
+
+// nothingLeft is I12: no process, no cgroup, no lock.
+func (f *fixture) nothingLeft() {
+	f.t.Helper()
+	left, err := marked(f.dir)
+	if err != nil || len(left) > 0 {
+		f.t.Errorf("left behind: %v, %v", left, err)
+	}
+	if held := heldStill(f.order, f.dir); len(held) > 0 {
+		f.t.Errorf("locks are held: %v", held)
+	}
+	var rec runRecord
+	if err := readJSON(filepath.Join(f.dir, shimFile), &rec); err != nil {
+		f.t.Error(err)
+	}
+	if rec.Cgroup != "" {
+		if _, err := os.Stat(rec.Cgroup); !errors.Is(err, os.ErrNotExist) {
+			f.t.Errorf("cgroup is left: %v", err)
+		}
+	}
+}
+
+func (f *fixture) gone(what string, p Process) {
+	f.t.Helper()
+	eventually(f.t, what+" is gone", func() bool { return !Alive(p) })
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("never came true: %s", what)
+		}
+	}
+}
+
+func (f *fixture) worker(r Report, i int) Process {
+	return Process{PID: r.Workers[i].PID, StartTime: r.Workers[i].StartTime, BootID: f.shim.BootID}
+}
+
+func (f *fixture) read(path ...string) string {
+	f.t.Helper()
+	b, err := os.ReadFile(filepath.Join(append([]string{f.root}, path...)...))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return string(b)
+}
+
+// awaitFile waits for a file that a worker writes in its workdir, with content.
+func (f *fixture) awaitFile(name string) string {
+	f.t.Helper()
+	var b []byte
+	eventually(f.t, "file "+name, func() bool {
+		b, _ = os.ReadFile(filepath.Join(f.order.Workdir, name))
+		return strings.HasSuffix(string(b), "\n")
+	})
+	return string(b)
+}
+
+func halt(save bool, within time.Duration, stopAfter ...int64) *record.Halt {
+	h := &record.Halt{Why: "rescale", Save: save, At: time.Now(), Deadline: time.Now().Add(within)}
+	if len(stopAfter) > 0 {
+		h.StopAfter = &stopAfter[0]
+	}
+	return h
+}
+
+func TestRunsToItsEnd(t *testing.T) {
+	f := newFixture(t, 2, "echo hello from $RANK; echo problem >&2")
+	begun := time.Now()
+	f.start()
+	took := time.Since(begun)
+	r := f.stopped()
+	t.Logf("Start returned after %v, first exec after %v", took, r.ExecedAt.Sub(begun))
+	if !r.Stopped.Finished || len(r.Stopped.Exits) != 2 || r.Failed != nil || len(r.Leftover) > 0 || !r.Stopped.SignalledAt.IsZero() {
+		t.Errorf("report %+v, stopped %+v", r, r.Stopped)
+	}
+	if got := f.read("logs", "rank-1.log"); got != "hello from 1\nproblem\n" {
+		t.Errorf("log of rank 1: %q", got)
+	}
+	f.retire()
+	onDisk, err := ReadReport(f.dir)
+	if err != nil || onDisk.Stopped == nil || !onDisk.Stopped.Finished {
+		t.Errorf("report on disk %+v, %v", onDisk, err)
+	}
+}
+
+func TestDeadlineKills(t *testing.T) {
+	f := newFixture(t, 2, "trap '' TERM; while :; do sleep 0.1; done")
+	f.order.Strict = true
+	f.start()
+	f.push(Wish{Deadline: Boottime() + int64(time.Hour)})
+	f.started()
+	deadline := Boottime() + int64(300*time.Millisecond)
+	f.push(Wish{Deadline: deadline})
+	_ = f.conn.Close() // nobody is there to help
+	f.shimWrites("stopped", func(r Report) bool { return r.Stopped != nil })
+	r := f.last
+	if r.Failed == nil || r.Failed.Kind != record.NodeFenced || r.Stopped.Finished {
+		t.Errorf("failed %+v, stopped %+v", r.Failed, r.Stopped)
+	}
+	// Boot time of the last exit, from the two clocks now.
+	exited := Boottime() - int64(time.Since(r.Stopped.ExitedAt))
+	if late := time.Duration(exited - deadline); late < 0 || late > fence.Margin-time.Second {
+		t.Errorf("died %v after the deadline", late)
+	} else {
+		t.Logf("all dead %v after the deadline", late)
+	}
+	f.dial().retire()
+}
+
+// shimWrites waits for the report on disk.
+func (f *fixture) shimWrites(what string, ok func(Report) bool) {
+	f.t.Helper()
+	eventually(f.t, what+", on disk", func() bool {
+		r, err := ReadReport(f.dir)
+		f.last = r
+		return err == nil && ok(r)
+	})
+}

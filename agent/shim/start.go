@@ -1,0 +1,119 @@
+package shim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Start writes the order into the run directory dir, durable, and starts
+// `exe shim --dir dir` to carry it out. When it returns without an error the
+// shim has claimed the run and answers Dial; its workers may not be executed yet.
+//
+// The shim has a session of its own and holds nothing of the caller's but the end
+// of a pipe that tells of its start; what it has to say goes to dir/shim.log. It
+// remains the caller's child, and a goroutine waits for it so that it never
+// becomes a zombie; should the caller die, init inherits and reaps it.
+//
+// After an error, ctx's included, no shim is left, but Sweep dir before it is removed.
+func Start(ctx context.Context, exe, dir string, order Order) (Process, error) {
+	fail := func(err error) (Process, error) {
+		return Process{}, fmt.Errorf("start shim of %s generation %d: %w", order.World.Job, order.World.Generation, err)
+	}
+	if err := errors.Join(checkSocketPaths(dir), checkOrder(order)); err != nil {
+		return fail(err)
+	}
+	exe, errExe := filepath.Abs(exe)
+	dir, errDir := filepath.Abs(dir)
+	if err := errors.Join(errExe, errDir); err != nil {
+		return fail(err)
+	}
+	if err := writeOrder(dir, order); err != nil {
+		return fail(err)
+	}
+	log, err := os.OpenFile(filepath.Join(dir, logFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return fail(err)
+	}
+	defer log.Close()
+	ready, tell, err := os.Pipe()
+	if err != nil {
+		return fail(err)
+	}
+	defer ready.Close()
+	cmd := exec.Command(exe, "shim", "--dir", dir)
+	cmd.Dir = "/" // it is not to keep a file system busy
+	cmd.Env = append(shimEnvironment(), readyVariable+"=3")
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.ExtraFiles = []*os.File{tell}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	err = cmd.Start()
+	_ = tell.Close()
+	if err != nil {
+		return fail(err)
+	}
+	p, err := identify(cmd.Process.Pid) // a zombie at worst: it is reaped below
+	ended := make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // how it ended is in its log and its report
+		close(ended)
+	}()
+	if err == nil {
+		err = awaitReady(ctx, ready)
+	}
+	if err != nil {
+		_ = cmd.Process.Kill()
+		<-ended
+		return fail(err)
+	}
+	return p, nil
+}
+
+func writeOrder(dir string, order Order) error {
+	if err := os.MkdirAll(dir, 0o711); err != nil {
+		return fmt.Errorf("make run directory: %w", err)
+	}
+	// The owner's workers pass through to their socket and module, and see nothing else.
+	if err := os.Chmod(dir, 0o711); err != nil {
+		return fmt.Errorf("make run directory: %w", err)
+	}
+	if err := writeDurable(filepath.Join(dir, orderFile), order); err != nil {
+		return fmt.Errorf("write order: %w", err)
+	}
+	return syncDir(filepath.Dir(dir)) // or a power cut takes the directory itself
+}
+
+// shimEnvironment is what a shim needs of ours; workers get none of it.
+func shimEnvironment() []string {
+	var env []string
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "TZ"} {
+		if value, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}
+
+func awaitReady(ctx context.Context, ready *os.File) error {
+	stop := context.AfterFunc(ctx, func() { _ = ready.SetReadDeadline(time.Unix(0, 1)) })
+	defer stop()
+	word, err := io.ReadAll(io.LimitReader(ready, maxMessage))
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return fmt.Errorf("wait for the shim: %w", err)
+	case string(word) == readyWord:
+		return nil
+	case len(word) == 0:
+		return fmt.Errorf("the shim ended before it was ready: its words are in %s", logFile)
+	}
+	return errors.New(strings.TrimSpace(string(word)))
+}

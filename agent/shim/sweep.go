@@ -1,0 +1,170 @@
+package shim
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Sweep ends everything that is left of a run whose shim has died, the shim
+// itself if it only seems dead, and clears away its cgroup and sockets. It
+// returns nil when no process is left and the run's device locks are free; an
+// error names what survives SIGKILL, or what was in the way. It may be repeated,
+// and takes up to UnkillableAfter. The directory and its last report stay.
+//
+// Three traces lead to the processes: the cgroup in the run record; the workers
+// in the last report, with all their descendants; and the socket's name in their
+// environment, which they inherit wherever they go.
+func Sweep(dir string) error {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return fmt.Errorf("sweep: %w", err)
+	}
+	run, err := readRun(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // without an order no shim has ever come far
+	} else if err != nil {
+		return fmt.Errorf("sweep: %w", err)
+	}
+	var rec runRecord
+	if err := readJSON(filepath.Join(dir, shimFile), &rec); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("sweep run %s: %w", dir, err)
+	}
+	s := sweeper{dir: dir, order: run.Order, shim: rec.Shim, group: cgroup(rec.Cgroup)}
+	if report, err := ReadReport(dir); err == nil && report.Shim == rec.Shim {
+		for _, w := range report.Workers {
+			s.workers = append(s.workers, Process{PID: w.PID, StartTime: w.StartTime, BootID: rec.Shim.BootID})
+		}
+	}
+	if err := s.killAll(); err != nil {
+		return fmt.Errorf("sweep run %s: %w", dir, err)
+	}
+	for _, name := range []string{controlSocket, workerSocket} {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("sweep run %s: %w", dir, err)
+		}
+	}
+	return nil
+}
+
+type sweeper struct {
+	dir     string
+	order   Order
+	shim    Process
+	group   cgroup
+	workers []Process
+}
+
+func (s *sweeper) killAll() error {
+	pause := time.Duration(firstPause)
+	for end := time.Now().Add(UnkillableAfter); ; {
+		left, err := s.left()
+		if s.group != "" {
+			err = errors.Join(err, s.group.kill())
+		}
+		for _, p := range left {
+			err = errors.Join(err, p.kill())
+		}
+		var held []string
+		populated := false
+		if len(left) == 0 && err == nil {
+			held = heldStill(s.order, s.dir)
+			if s.group != "" {
+				populated, err = s.group.populated()
+			}
+			if err == nil && len(held) == 0 && !populated {
+				return s.removeGroup()
+			}
+		}
+		if time.Now().After(end) {
+			return errors.Join(describeLeft(left, held, populated), err)
+		}
+		time.Sleep(pause) // nothing tells when somebody else's processes are gone
+		pause = min(2*pause, time.Duration(lastPause))
+	}
+}
+
+func (s *sweeper) removeGroup() error {
+	if s.group == "" {
+		return nil
+	}
+	return s.group.remove()
+}
+
+func describeLeft(left []stat, held []string, populated bool) error {
+	names := make([]string, len(left))
+	for i, p := range left {
+		names[i] = p.String()
+	}
+	switch {
+	case len(left) > 0:
+		return fmt.Errorf("UNKILLABLE %s: reboot the node to get its devices back", strings.Join(names, ", "))
+	case len(held) > 0:
+		return fmt.Errorf("a device lock is still held: %s", strings.Join(held, ", "))
+	case populated:
+		return errors.New("the cgroup is not empty, but shows no process")
+	}
+	return nil
+}
+
+// left finds the processes of the run that still live.
+func (s *sweeper) left() ([]stat, error) {
+	all, err := processes()
+	if err != nil {
+		return nil, err
+	}
+	roots := map[int]bool{}
+	for _, p := range append([]Process{s.shim}, s.workers...) {
+		if Alive(p) {
+			roots[p.PID] = true
+		}
+	}
+	found := descendants(all, roots)
+	for _, p := range all {
+		if roots[p.pid] && p.lives() {
+			found = append(found, p)
+		}
+	}
+	more, err := marked(s.dir)
+	if s.group != "" {
+		for _, pid := range s.group.pids() {
+			if p, errStat := readStat(pid); errStat == nil && p.lives() {
+				more = append(more, p)
+			}
+		}
+	}
+	for _, p := range more {
+		if !slices.ContainsFunc(found, func(o stat) bool { return o.pid == p.pid }) {
+			found = append(found, p)
+		}
+	}
+	slices.SortFunc(found, func(a, b stat) int { return a.pid - b.pid })
+	return found, err
+}
+
+// marked finds the living processes whose environment names the run's worker
+// socket: what workers have started carries it along.
+func marked(dir string) ([]stat, error) {
+	all, err := processes()
+	if err != nil {
+		return nil, err
+	}
+	mark := []byte("\x00" + socketVariable + "=" + filepath.Join(dir, workerSocket) + "\x00")
+	var found []stat
+	for _, p := range all {
+		if p.pid == os.Getpid() || !p.lives() {
+			continue
+		}
+		env, err := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/environ")
+		if err == nil && bytes.Contains(append([]byte{0}, env...), mark) {
+			found = append(found, p)
+		}
+	}
+	return found, nil
+}
