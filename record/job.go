@@ -48,8 +48,10 @@ type Plan struct {
 	World cluster.World `json:"world"`
 	// Resume is the checkpoint to load; nil = from the beginning.
 	Resume *Checkpoint `json:"resume,omitempty"`
-	Why    string      `json:"why"`
-	At     time.Time   `json:"at"`
+	// From is the size of the world that this one replaces; 0 = the job was not running.
+	From int       `json:"from,omitempty"`
+	Why  string    `json:"why"`
+	At   time.Time `json:"at"`
 }
 
 // Permit exists while its generation may run. Deleting it stops the workers at once.

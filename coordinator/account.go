@@ -1,0 +1,79 @@
+package coordinator
+
+import (
+	"time"
+
+	"github.com/bellows-ml/bellows/record"
+)
+
+// account tells what the newest generation's start has cost, part by part.
+func (c *Coordinator) account(f formed) record.Rescale {
+	plan := f.gen.Plan.Value
+	r := record.Rescale{
+		Generation: f.number(), From: plan.From, To: plan.World.Size(), Why: plan.Why, At: plan.At, ResumeStep: -1,
+	}
+	if plan.Resume != nil {
+		r.ResumeStep = plan.Resume.Step
+	}
+	var execed time.Time
+	for _, m := range plan.World.Members {
+		at := c.mirror.Node(m.Node).Ack(f.ID, f.number()).Started.Value.ExecedAt
+		if execed.IsZero() || !at.IsZero() && at.Before(execed) {
+			execed = at
+		}
+	}
+	r.StartS = seconds(plan.At, execed)
+	if f.number() > 1 {
+		c.accountBefore(f, &r)
+	}
+	r.OwnS = r.SignalS + r.CommitS + r.StartS
+	return r
+}
+
+// accountBefore adds what the generation before has cost.
+func (c *Coordinator) accountBefore(f formed, r *record.Rescale) {
+	g := f.number() - 1
+	gen := f.Generation(g)
+	var told, gone time.Time
+	step, known := int64(-1), false
+	for _, m := range gen.Plan.Value.World.Members {
+		node := c.mirror.Node(m.Node)
+		acks := node.Ack(f.ID, g)
+		told = later(told, acks.Stopped.Value.SignalledAt)
+		gone = later(gone, acks.Stopped.Value.ExitedAt)
+		if h := acks.Held; h.Exists() && h.Value.SDK {
+			step, known = max(step, h.Value.Begun), true
+		}
+		if p, ok := node.Progress.Value.Jobs[f.ID]; ok && p.Generation == g {
+			step, known = max(step, p.Step), true
+		}
+	}
+	r.LostSteps = -1
+	if known {
+		r.LostSteps = max(0, step-max(0, r.ResumeStep))
+	}
+	if r.From == 0 {
+		return // it waited in between: that is not what a rescale costs
+	}
+	if gen.Halt.Exists() {
+		r.SignalS = seconds(gen.Halt.Value.At, told)
+	}
+	r.SaveS = seconds(told, gone)
+	r.CommitS = seconds(gone, r.At)
+}
+
+// seconds is the time between two moments that were both recorded; clocks of
+// different nodes may disagree, so it is never negative.
+func seconds(from, to time.Time) float64 {
+	if from.IsZero() || to.IsZero() {
+		return 0
+	}
+	return max(0, to.Sub(from).Seconds())
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,108 @@
+package coordinator_test
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// target is the generation that an acknowledgement is about: the newest unless gen=N, and
+// the members named, or all.
+func (l *lab) target(w words) (id cluster.JobID, g cluster.Generation, world cluster.World, nodes []cluster.NodeID) {
+	id = jobID(w.plain[0])
+	g = cluster.Generation(w.number("gen", int(recorded[record.State](l.mem, record.StateKey(id)).Generation)))
+	world = recorded[record.Plan](l.mem, record.PlanKey(id, g)).World
+	for _, n := range w.plain[1:] {
+		nodes = append(nodes, cluster.NodeID(n))
+	}
+	if len(nodes) == 0 {
+		for _, m := range world.Members {
+			nodes = append(nodes, m.Node)
+		}
+	}
+	return id, g, world, nodes
+}
+
+func (l *lab) ack(w words, a record.Ack, value func(cluster.NodeID) any) error {
+	id, g, _, nodes := l.target(w)
+	for _, n := range nodes {
+		key := record.AckKey(n, id, g, a)
+		o := l.mem.Commit(record.Txn{ID: "ack", If: []record.Compare{record.Absent(key)}, Then: []record.Op{record.Put(key, value(n))}})
+		if o.Result != record.Applied {
+			return fmt.Errorf("%s was acknowledged before", key)
+		}
+	}
+	return nil
+}
+
+// started j [n1 n2]: the workers were executed a moment ago.
+func (l *lab) started(w words) error {
+	return l.ack(w, record.AckStarted, func(cluster.NodeID) any {
+		return record.Started{ExecedAt: l.now, Containment: "weak"}
+	})
+}
+
+// held j [n1 …] begun=7 | plain.
+func (l *lab) held(w words) error {
+	begun, sdk := w.named["begun"]
+	step, err := strconv.ParseInt(begun, 10, 64)
+	if sdk && err != nil {
+		return err
+	}
+	if !sdk {
+		step = -1
+	}
+	return l.ack(w, record.AckHeld, func(cluster.NodeID) any { return record.Held{SDK: sdk, Begun: step, At: l.now} })
+}
+
+// failed j n2 [kind=worker] [rank=1] [why=exit_status_1].
+func (l *lab) failed(w words) error {
+	return l.ack(w, record.AckFailed, func(cluster.NodeID) any {
+		return record.Failed{
+			Kind: record.FailureKind(w.text("kind", "worker")), Rank: w.number("rank", 0), Reason: w.text("why", "exit status 1"), At: l.now,
+		}
+	})
+}
+
+// stopped j [n1 …] [finished=yes] [told=2s]: told so long ago, gone now.
+func (l *lab) stopped(w words) error {
+	told, err := time.ParseDuration(w.text("told", "0s"))
+	if err != nil {
+		return err
+	}
+	return l.ack(w, record.AckStopped, func(cluster.NodeID) any {
+		s := record.Stopped{Finished: w.text("finished", "") == "yes", ExitedAt: l.now}
+		if !s.Finished {
+			s.SignalledAt = l.now.Add(-told)
+		}
+		return s
+	})
+}
+
+// offer j step=120 [gen=1].
+func (l *lab) offer(w words) error {
+	id, g, world, _ := l.target(w)
+	step := int64(w.number("step", 0))
+	l.commit(record.Put(record.OfferKey(world.Members[0].Node, id, g, step), record.Offer{
+		At: l.now,
+		Checkpoint: record.Checkpoint{
+			Generation: g, Step: step, Samples: step * 64, WorldSize: w.number("world", world.Size()), ManifestSHA256: "5a",
+			Dir: fmt.Sprintf("/c/%s/g%08d/step-%012d", id, g, step),
+		},
+	}))
+	return nil
+}
+
+// progress j n1 step=99.
+func (l *lab) progress(w words) error {
+	id, g, _, nodes := l.target(w)
+	for _, n := range nodes {
+		l.commit(record.Put(record.ProgressKey(n), record.Progress{Jobs: map[cluster.JobID]record.JobProgress{
+			id: {Generation: g, Step: int64(w.number("step", 0)), At: l.now},
+		}}))
+	}
+	return nil
+}

@@ -1,0 +1,154 @@
+package coordinator
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// request is one that waits below a node.
+type request struct {
+	record.Versioned[record.Request]
+	key string
+}
+
+// requests carries out what users ask for, in the order in which it was
+// written; each is deleted by the transaction that carries it out.
+func (c *Coordinator) requests() {
+	var all []request
+	for _, n := range c.mirror.NodeIDs() {
+		for id, r := range c.mirror.Node(n).Requests {
+			all = append(all, request{r, record.RequestKey(n, id)})
+		}
+	}
+	slices.SortFunc(all, func(a, b request) int { return cmp.Or(cmp.Compare(a.Create, b.Create), cmp.Compare(a.key, b.key)) })
+	for _, r := range all {
+		v := c.mirror.Job(r.Value.Job)
+		if c.busy(v) {
+			continue
+		}
+		switch r.Value.Kind {
+		case record.SubmitRequest:
+			c.admit(r, v)
+		case record.StopRequest:
+			c.stop(r, v)
+		default:
+			c.drop(r, v, fmt.Sprintf("unknown kind %q", r.Value.Kind))
+		}
+	}
+}
+
+// admit sends ADMIT. A job that cannot be is admitted as failed, so that its
+// submitter learns why; only a request that names no possible job is dropped.
+func (c *Coordinator) admit(r request, v *record.JobView) {
+	switch {
+	case v.Spec.Exists():
+		c.drop(r, v, "") // submitted again: accepted before
+		return
+	case r.Value.Spec == nil || !possibleID(r.Value.Job, r.Value.Spec.Name):
+		c.drop(r, v, "job id and spec do not belong together")
+		return
+	}
+	spec := record.Submitted{Spec: r.Value.Spec.WithDefaults(), ID: r.Value.Job, Owner: r.Value.Owner, At: r.Value.At}
+	s := record.State{Phase: cluster.Queued, Since: c.now, Reason: "accepted"}
+	if err := spec.Validate(); err != nil {
+		s.Phase, s.Reason = cluster.Failed, "spec is not valid: "+strings.ReplaceAll(err.Error(), "\n", "; ")
+	} else if other, used := c.nameUsed(spec.Name); used {
+		s.Phase, s.Reason = cluster.Failed, fmt.Sprintf("name %q is in use by %s", spec.Name, other)
+	}
+	m := move{
+		verb: "admit", job: &record.JobView{ID: spec.ID},
+		ifs: []record.Compare{record.Absent(record.SpecKey(spec.ID)), record.Unchanged(r.key, r.Mod)},
+		then: []record.Op{
+			record.Put(record.SpecKey(spec.ID), spec),
+			record.Put(record.WantedKey(spec.ID), record.Wanted{Run: true, By: spec.Owner.User, At: spec.At}),
+			record.Put(record.StateKey(spec.ID), s),
+			record.Delete(r.key),
+		},
+		note: phaseNote(v, s),
+	}
+	if s.Phase == cluster.Queued {
+		m.name = spec.Name
+	}
+	c.send(m)
+}
+
+// nameUsed returns the live job that has the name, or is about to.
+func (c *Coordinator) nameUsed(name string) (cluster.JobID, bool) {
+	for _, f := range c.jobs() {
+		if f.Spec.Value.Name == name && !f.state().Phase.Terminal() {
+			return f.ID, true
+		}
+	}
+	for id, f := range c.flights {
+		if f.name == name {
+			return id, true // at most one: the second would have found the first
+		}
+	}
+	return "", false
+}
+
+// stop notes that the owner wants the job stopped. Asked a second time while
+// the job is halting, it does not wait for the save.
+func (c *Coordinator) stop(r request, v *record.JobView) {
+	owner := r.Value.Owner
+	switch {
+	case !v.State.Exists():
+		c.drop(r, v, "stop: no such job")
+		return
+	case owner.UID != 0 && owner.UID != v.Spec.Value.Owner.UID:
+		c.drop(r, v, fmt.Sprintf("stop: %s (uid %d) does not own the job", owner.User, owner.UID))
+		return
+	case v.State.Value.Phase.Terminal():
+		c.drop(r, v, "")
+		return
+	}
+	m := move{
+		verb: "want-stop", job: v,
+		ifs: []record.Compare{record.Unchanged(r.key, r.Mod)},
+		then: []record.Op{
+			record.Delete(r.key),
+			record.Put(record.WantedKey(v.ID), record.Wanted{By: owner.User, At: r.Value.At}),
+		},
+		note: Note{Job: v.ID, Gen: v.State.Value.Generation, Text: "stop asked for by " + owner.User},
+	}
+	if f := c.formed(v); f.unwanted() && f.state().Phase == cluster.Halting && f.gen.Halt.Exists() {
+		h := f.gen.Halt.Value
+		h.Save, h.Why, h.At = false, "stopped at once by "+owner.User, c.now
+		m.then = append(m.then, record.Put(record.HaltKey(v.ID, f.number()), h))
+		if f.gen.Permit.Exists() {
+			m.then = append(m.then, record.Delete(record.PermitKey(v.ID, f.number())))
+		}
+	}
+	c.send(m)
+}
+
+// drop deletes a request that has nothing to carry out; why is for the log, empty if all is well.
+func (c *Coordinator) drop(r request, v *record.JobView, why string) {
+	m := move{
+		verb: "drop", job: v,
+		ifs:  []record.Compare{record.Unchanged(r.key, r.Mod)},
+		then: []record.Op{record.Delete(r.key)},
+	}
+	if why != "" {
+		m.note = Note{Warn: true, Job: v.ID, Text: fmt.Sprintf("drop request of uid %d: %s", r.Value.Owner.UID, why)}
+	}
+	c.send(m)
+}
+
+// suffixLength is how many characters of the request's identifier a job's ends in.
+const suffixLength = 6
+
+// possibleID reports whether the identifier is the name and a suffix of lower-case
+// base32, and safe to make keys and paths of, whatever the name holds.
+func possibleID(id cluster.JobID, name string) bool {
+	suffix, ok := strings.CutPrefix(string(id), name+"-")
+	if !ok || len(suffix) != suffixLength || strings.Trim(suffix, "abcdefghijklmnopqrstuvwxyz234567") != "" {
+		return false
+	}
+	return cluster.CheckName(name) == nil
+}

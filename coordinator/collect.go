@@ -1,0 +1,70 @@
+package coordinator
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+const (
+	// keptGenerations is how many of a job's newest generations stay to be looked at.
+	keptGenerations = 3
+	// keptRescales bounds the history of a job that is rescaled for months.
+	keptRescales = 200
+	// collectedAtOnce keeps one collection well below etcd's operations per transaction.
+	collectedAtOnce = 32
+)
+
+// collect deletes what is too old to be looked at: the oldest generations, and
+// what they cost. Agents then delete their own records of them.
+func (c *Coordinator) collect(f formed) bool {
+	var ops []record.Op
+	for _, g := range slices.Sorted(maps.Keys(f.Generations)) {
+		x := f.Generations[g] // an empty view is one whose records are gone
+		exists := x.Plan.Exists() || x.Permit.Exists() || x.Halt.Exists() || len(x.Fences) > 0
+		if exists && g+keptGenerations <= f.number() && len(ops) < collectedAtOnce {
+			ops = append(ops, record.DeletePrefix(record.GenerationPrefix(f.ID, g)))
+		}
+	}
+	for _, g := range slices.Sorted(maps.Keys(f.Rescales)) {
+		if g+keptRescales <= f.number() && len(ops) < collectedAtOnce {
+			ops = append(ops, record.Delete(record.RescaleKey(f.ID, g)))
+		}
+	}
+	return len(ops) > 0 && c.send(move{verb: "collect", job: f.JobView, then: ops})
+}
+
+// expire deletes a job that ended long ago. Its checkpoints stay on disk.
+func (c *Coordinator) expire(f formed) bool {
+	end := f.state().Since.Add(c.cfg.Timing.Retention)
+	if c.now.Before(end) {
+		c.wake(end)
+		return false
+	}
+	return c.send(move{
+		verb: "expire", job: f.JobView,
+		then: []record.Op{record.DeletePrefix(record.JobPrefix(f.ID))},
+		note: Note{Job: f.ID, Text: "records deleted: it ended at " + f.state().Since.String()},
+	})
+}
+
+// forget drops the views of what a prefix deletion has removed.
+func (c *Coordinator) forget(prefix string) {
+	for _, id := range c.mirror.JobIDs() {
+		rest, ok := strings.CutPrefix(prefix, record.JobPrefix(id))
+		if !ok {
+			continue
+		}
+		if rest == "" {
+			delete(c.mirror.Jobs, id)
+			return
+		}
+		v := c.mirror.Job(id)
+		maps.DeleteFunc(v.Generations, func(g cluster.Generation, _ *record.GenerationView) bool {
+			return record.GenerationPrefix(id, g) == prefix
+		})
+	}
+}

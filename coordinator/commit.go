@@ -1,0 +1,66 @@
+package coordinator
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// keptCheckpoints bounds the history of a job that saves often: enough to see
+// its rhythm, and more than anybody keeps on disk.
+const keptCheckpoints = 64
+
+// commit makes the newest valid offer of the job's generation its committed
+// checkpoint. An offer of any other generation is never looked at: the state
+// record, which names the generation, is compared.
+func (c *Coordinator) commit(f formed) bool {
+	offer, ok := c.offer(f)
+	if !ok {
+		return false
+	}
+	m := move{
+		verb: "commit", job: f.JobView,
+		ifs: []record.Compare{record.Unchanged(record.CommittedKey(f.ID), f.Committed.Mod)},
+		then: []record.Op{
+			record.Put(record.CommittedKey(f.ID), offer),
+			record.Put(record.CheckpointKey(f.ID, offer.Step), offer),
+		},
+		note: Note{Job: f.ID, Gen: f.number(), Text: "checkpoint committed at step " + strconv.FormatInt(offer.Step, 10)},
+	}
+	if old := slices.Sorted(maps.Keys(f.Checkpoints)); len(old) >= keptCheckpoints && old[0] != offer.Step {
+		m.then = append(m.then, record.Delete(record.CheckpointKey(f.ID, old[0])))
+	}
+	if s := f.state(); s.Pinned {
+		s.Pinned = false
+		m.then = append(m.then, record.Put(record.StateKey(f.ID), s))
+	}
+	return c.send(m)
+}
+
+// offer returns the newest valid offer of the generation that is newer than what is committed.
+func (c *Coordinator) offer(f formed) (record.Checkpoint, bool) {
+	generations := []cluster.Generation{f.number()}
+	if !c.rule(CommitGeneration) {
+		generations = slices.Sorted(maps.Keys(f.Generations))
+	}
+	var best record.Checkpoint
+	found := false
+	for _, g := range generations {
+		world := f.Generation(g).Plan.Value.World
+		if len(world.Members) == 0 {
+			continue
+		}
+		offers := c.mirror.Node(world.Members[0].Node).Offers[record.JobGen{Job: f.ID, Generation: g}]
+		for _, step := range slices.Sorted(maps.Keys(offers)) {
+			o := offers[step].Value.Checkpoint
+			if o.Generation == g && o.Step == step && o.Step >= 0 && o.WorldSize == world.Size() &&
+				o.Dir != "" && o.ManifestSHA256 != "" && (!f.Committed.Exists() || step > f.Committed.Value.Step) {
+				best, found = o, true
+			}
+		}
+	}
+	return best, found
+}

@@ -1,0 +1,63 @@
+package coordinator
+
+import "time"
+
+// Config is what a Coordinator is told once, for one term of leadership.
+type Config struct {
+	Token  Token
+	Policy string // its name, for the records
+	// Interval is the time between two decisions that may move running jobs.
+	Interval time.Duration
+	Timing   Timing
+	// Without switches rules of the protocol off, so that simulations can show
+	// what each is for. Zero in production.
+	Without Rule
+}
+
+// Token fences a term: the leader's key and the revision at which it came into being.
+type Token struct {
+	Key    string
+	Create int64
+}
+
+// Timing holds the protocol's times.
+type Timing struct {
+	// LostAfter is how long a node's alive key must have been absent, on the
+	// leader's own clock, before its workers count as dead. It covers a shim
+	// that was renewed just before the lease was revoked (TTL − 2.5 s) and has
+	// to kill its workers yet.
+	LostAfter time.Duration
+	// StartWithin is how long the members of a new generation have to start their workers.
+	StartWithin time.Duration
+	// BackoffFirst is the wait after the first failure; it doubles up to BackoffMost.
+	BackoffFirst, BackoffMost time.Duration
+	// Retention is how long a finished job can be looked at.
+	Retention time.Duration
+}
+
+// DefaultTiming returns the protocol's times; LostAfter goes with a node lease of 10 s.
+func DefaultTiming() Timing {
+	return Timing{
+		LostAfter:    12 * time.Second,
+		StartWithin:  time.Minute,
+		BackoffFirst: time.Second,
+		BackoffMost:  time.Minute,
+		Retention:    24 * time.Hour,
+	}
+}
+
+// Rule names rules of the protocol that can be switched off; a set of them is their sum.
+type Rule uint
+
+// The rules, each with what breaks without it.
+const (
+	LeaderCompare    Rule = 1 << iota // a deposed leader's transaction lands (I10)
+	StateCompare                      // a decision made from an old view lands: a plan is written twice (I10)
+	LostWait                          // a lost node's workers still run when their successors start (I1)
+	CommitGeneration                  // an old generation's checkpoint is committed into a newer one (I2)
+	AliveAbsent                       // a node that came back after its fence counts as gone (I1)
+	SettleUnknown                     // a START that landed late takes devices given to another since (I3)
+)
+
+// rule reports whether r is in force.
+func (c *Coordinator) rule(r Rule) bool { return c.cfg.Without&r == 0 }

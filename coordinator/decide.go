@@ -1,0 +1,137 @@
+package coordinator
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/bellows-ml/bellows/allocator"
+	"github.com/bellows-ml/bellows/allocator/place"
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// target is what the last decision granted a job: devices, or none and why.
+type target struct {
+	cluster.Allocation
+	reason string
+}
+
+// Workers returns how many workers the job is to have.
+func (t target) Workers() int { return t.Allocation.Workers() }
+
+func (t target) holds(d cluster.DeviceID) bool {
+	return slices.ContainsFunc(t.Placements, func(p cluster.Placement) bool { return slices.Contains(p.Devices, d) })
+}
+
+// decided takes the answer in. Whatever has changed since the question is seen
+// again when the targets are carried out.
+func (c *Coordinator) decided(e Decided) {
+	q := c.round.asked
+	c.round.asked = nil
+	if q == nil || c.mirror == nil {
+		return
+	}
+	if e.Err != nil {
+		c.round.fault = e.Err.Error()
+		c.round.full = "" // ask again when the interval is over
+		c.note(Note{Warn: true, Text: "decide: " + c.round.fault})
+		return
+	}
+	c.round.fault = ""
+	c.round.memory = e.Output.Memory
+	granted := c.place(*q, e.Output.Decisions)
+	if !q.Between {
+		clear(c.targets) // jobs that were not asked for have nothing coming
+	}
+	c.round.moves = nil
+	c.round.value, c.round.bound = e.Output.Value, e.Output.Bound
+	for _, j := range q.Jobs {
+		t, ok := granted[j.ID]
+		if !ok || q.Between && c.targets[j.ID].Workers() > 0 {
+			continue
+		}
+		c.targets[j.ID] = t
+		if from := c.formed(c.mirror.Job(j.ID)).allocation().Workers(); from != t.Workers() {
+			c.round.moves = append(c.round.moves, record.Move{Job: j.ID, From: from, To: t.Workers(), Why: t.reason})
+		}
+	}
+}
+
+// place turns the decisions about jobs that still take part into devices. It
+// is the only place that knows how.
+func (c *Coordinator) place(q allocator.Input, decisions []allocator.Decision) map[cluster.JobID]target {
+	asked := map[cluster.JobID]allocator.JobView{}
+	for _, j := range q.Jobs {
+		asked[j.ID] = j
+	}
+	var present []cluster.Allocation
+	for _, f := range c.jobs() {
+		a := f.allocation()
+		if t := c.targets[f.ID]; q.Between && t.Workers() > 0 {
+			a = t.Allocation
+		}
+		if a.Workers() > 0 {
+			present = append(present, a)
+		}
+	}
+	granted := map[cluster.JobID]target{}
+	var want []place.Count
+	for _, d := range decisions {
+		v := c.mirror.Job(d.Job)
+		j, ok := asked[d.Job]
+		if !ok || !v.State.Exists() || !c.asksFor(c.formed(v)) || d.Workers != 0 && !slices.Contains(v.Spec.Value.WorldSizes(), d.Workers) {
+			continue
+		}
+		granted[d.Job] = target{Allocation: cluster.Allocation{Job: d.Job}, reason: d.Reason}
+		want = append(want, place.Count{
+			Job: d.Job, Workers: d.Workers, BatchSize: cmp.Or(d.BatchSize, v.Spec.Value.BatchSize.Min),
+			Excluded: slices.Sorted(maps.Keys(v.State.Value.Excluded)), Keep: q.Between && j.Workers > 0 || v.State.Value.Pinned,
+		})
+	}
+	// Who is left out when not everything fits: the least important, then the youngest.
+	slices.SortStableFunc(want, func(a, b place.Count) int { return cmp.Compare(asked[b.Job].Priority, asked[a.Job].Priority) })
+	r := place.Place(c.nodes(), present, want)
+	for _, a := range r.Allocations {
+		granted[a.Job] = target{Allocation: a, reason: granted[a.Job].reason}
+	}
+	for _, u := range r.Unplaced {
+		granted[u.Job] = target{Allocation: cluster.Allocation{Job: u.Job}, reason: u.Reason}
+	}
+	return granted
+}
+
+// recordDecision writes down what was decided, if it is other than what was decided before.
+func (c *Coordinator) recordDecision() {
+	moves := c.round.moves
+	if len(moves) == 0 || c.flights[""] != nil {
+		return
+	}
+	c.round.moves = nil
+	if slices.Equal(moves, c.mirror.Decision.Value.Moves) {
+		return
+	}
+	c.send(move{verb: "decision", then: []record.Op{record.Put(record.AllocationKey, record.Decision{
+		Policy: c.cfg.Policy, At: c.now, Value: c.round.value, Bound: c.round.bound, Moves: moves,
+	})}})
+}
+
+// resizeWhy says in words what a decision makes of a job.
+func resizeWhy(from, to int, reason string) string {
+	var s string
+	switch {
+	case to == 0:
+		s = fmt.Sprintf("give up %d devices", from)
+	case to > from:
+		s = fmt.Sprintf("grow from %d to %d workers", from, to)
+	case to < from:
+		s = fmt.Sprintf("shrink from %d to %d workers", from, to)
+	default:
+		s = fmt.Sprintf("move %d workers to other devices", to)
+	}
+	if reason != "" {
+		s += ": " + reason
+	}
+	return s
+}

@@ -1,0 +1,124 @@
+package coordinator_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/bellows-ml/bellows/record"
+)
+
+// describe writes a transaction in one line: its verb, the compares beyond
+// leader and state, and what it writes.
+func describe(t record.Txn, now time.Time) string {
+	verb, _, _ := strings.Cut(t.ID, " #")
+	var parts []string
+	for _, c := range t.If {
+		if short := shortKey(c.Key); strings.HasSuffix(short, "/alive") {
+			parts = append(parts, "if absent "+short)
+		}
+	}
+	for _, op := range t.Then {
+		parts = append(parts, describeOp(op, now))
+	}
+	return fmt.Sprintf("txn %s: %s", verb, strings.Join(parts, " | "))
+}
+
+// shortKey leaves away what the line says anyway.
+func shortKey(key string) string {
+	key = strings.TrimPrefix(key, record.Root)
+	key = strings.TrimPrefix(key, "nodes/")
+	if rest, ok := strings.CutPrefix(key, "jobs/"); ok {
+		_, key, _ = strings.Cut(rest, "/")
+	}
+	return strings.ReplaceAll(key, "gen/0000000", "g")
+}
+
+func describeOp(op record.Op, now time.Time) string {
+	key := shortKey(op.Key)
+	if op.Delete {
+		if op.Prefix {
+			key += "*"
+		}
+		return "-" + key
+	}
+	last := key[strings.LastIndex(key, "/")+1:]
+	switch {
+	case key == "state":
+		return describeState(read[record.State](op), now)
+	case last == "plan":
+		return key + describePlan(read[record.Plan](op))
+	case last == "halt":
+		h := read[record.Halt](op)
+		s := fmt.Sprintf("%s save=%t", key, h.Save)
+		if h.Save {
+			s += fmt.Sprintf(" for=%s", h.Deadline.Sub(now))
+		}
+		if h.StopAfter != nil {
+			s += fmt.Sprintf(" stop_after=%d", *h.StopAfter)
+		}
+		return s
+	case strings.Contains(key, "/grants/"):
+		g := read[record.Grant](op)
+		return fmt.Sprintf("%s g%d %v", key, g.Generation, g.Devices)
+	case strings.Contains(key, "/fence/"):
+		return fmt.Sprintf("%s waited=%dms", key, read[record.Fence](op).WaitedMS)
+	case key == "wanted":
+		return fmt.Sprintf("wanted run=%t", read[record.Wanted](op).Run)
+	case key == "checkpoint/committed":
+		c := read[record.Checkpoint](op)
+		return fmt.Sprintf("committed step=%d gen=%d", c.Step, c.Generation)
+	case strings.HasPrefix(key, "rescales/"):
+		r := read[record.Rescale](op)
+		return fmt.Sprintf("rescale %d→%d signal=%gs save=%gs commit=%gs start=%gs own=%gs resume=%d lost=%d",
+			r.From, r.To, r.SignalS, r.SaveS, r.CommitS, r.StartS, r.OwnS, r.ResumeStep, r.LostSteps)
+	case key == "allocation/last":
+		var moves []string
+		for _, m := range read[record.Decision](op).Moves {
+			moves = append(moves, fmt.Sprintf("%s %d→%d", m.Job, m.From, m.To))
+		}
+		return strings.Join(moves, ", ")
+	}
+	return key
+}
+
+func describeState(s record.State, now time.Time) string {
+	out := fmt.Sprintf("%s g%d %q", s.Phase, s.Generation, s.Reason)
+	if s.QueuePosition > 0 {
+		out += fmt.Sprintf(" place=%d", s.QueuePosition)
+	}
+	if s.Restarts > 0 {
+		out += fmt.Sprintf(" restarts=%d", s.Restarts)
+	}
+	if !s.Next.IsZero() {
+		out += fmt.Sprintf(" next=+%s", s.Next.Sub(now))
+	}
+	if s.Pinned {
+		out += " pinned"
+	}
+	if len(s.Excluded) > 0 {
+		out += fmt.Sprintf(" excluded=%v", s.Excluded)
+	}
+	return out
+}
+
+func describePlan(p record.Plan) string {
+	var s strings.Builder
+	for _, m := range p.World.Members {
+		fmt.Fprintf(&s, " %s%v@%d", m.Node, m.Devices, m.FirstRank)
+	}
+	fmt.Fprintf(&s, " %s", p.World.Master)
+	if p.Resume != nil {
+		fmt.Fprintf(&s, " resume=%d", p.Resume.Step)
+	}
+	return s.String()
+}
+
+func read[T any](op record.Op) T {
+	var v T
+	if err := json.Unmarshal(op.Value, &v); err != nil {
+		panic(fmt.Sprintf("%s does not decode: %v", op.Key, err))
+	}
+	return v
+}

@@ -1,0 +1,17 @@
+// Package coordinator decides the life of every job: Step takes one event and
+// answers with the transactions, questions and alarms that follow from it.
+//
+//	Loaded, Changed ──► mirror of the records ─┐
+//	Outcome, Decided, Tick ────────────────────┴─► Step ─► Effects{Txns, Ask, Reload, WakeAt, Notes}
+//
+// It promises to be level-triggered: what to do next is read off the records,
+// never remembered, so a successor goes on where its predecessor stopped, and
+// taking an event twice does nothing twice. Beside the mirror a Coordinator keeps
+// only when it first saw a node absent, which transactions it waits for, and
+// what the last decision granted to whom; losing those costs time, never safety.
+//
+// Every transaction compares the leader's key and the state record of the job
+// that it changes; a job has at most one transaction in flight. The package is
+// pure: time comes with the event, and the shell in package lead does what the
+// effects ask for.
+package coordinator

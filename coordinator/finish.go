@@ -1,0 +1,99 @@
+package coordinator
+
+import (
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// patience is how many generations in a row may fail to form before the next has to wait.
+const patience = 2
+
+// succeed ends a job all of whose ranks have exited 0 unasked.
+func (c *Coordinator) succeed(f formed) bool {
+	return f.roll.AllFinished() && c.end(f, cluster.Succeeded, "every rank exited 0")
+}
+
+// end sends DONE: the job keeps no devices and never runs again.
+func (c *Coordinator) end(f formed, phase cluster.Phase, reason string) bool {
+	delete(c.targets, f.ID)
+	return c.put(f, string(phase), c.next(f.JobView, phase, reason))
+}
+
+// stopIdle ends a job that has no workers and whose owner wants it stopped.
+func (c *Coordinator) stopIdle(f formed) bool {
+	return f.unwanted() && c.end(f, cluster.Stopped, "stopped by "+f.Wanted.Value.By)
+}
+
+// over decides what follows when nothing of a halted generation is left. Its
+// last checkpoint has been committed by then: that rule comes first.
+func (c *Coordinator) over(f formed) bool {
+	if !f.roll.AllGone() && len(f.roll) > 0 {
+		return false
+	}
+	halt := f.gen.Halt.Value
+	switch {
+	case c.succeed(f):
+		return true
+	case f.unwanted():
+		return c.end(f, cluster.Stopped, "stopped by "+f.Wanted.Value.By)
+	case c.charged(f):
+		return c.fail(f)
+	case len(c.excluding(f).Excluded) > len(f.state().Excluded):
+		return c.put(f, "exclude", c.requeued(f))
+	case c.hold(f):
+		return true
+	case c.barren(f) >= patience:
+		return c.backOff(f, f.state().Restarts, c.barren(f)-patience, halt.Why)
+	case c.start(f, f.world().Size(), halt.Why):
+		return true
+	case c.round.asked != nil && c.targets[f.ID].Workers() == 0:
+		return false // the answer may let it start from here
+	}
+	return c.put(f, "queue", c.requeued(f))
+}
+
+// requeued is the state of a job that goes back to the queue from a halt.
+func (c *Coordinator) requeued(f formed) record.State {
+	s := c.next(f.JobView, cluster.Queued, f.gen.Halt.Value.Why)
+	s.Excluded = c.excluding(f).Excluded
+	if c.shouldPin(f) {
+		s.Pinned = true
+		s.Reason += "; NO_CHECKPOINT: the halt saved nothing"
+	}
+	return s
+}
+
+// shouldPin reports whether a halt lost work that the job had time to save: it
+// ended with no checkpoint newer than the one it began from although steps were
+// begun. Halts for lost nodes and failures say nothing about how the job saves.
+func (c *Coordinator) shouldPin(f formed) bool {
+	halt := f.gen.Halt.Value
+	if !f.gen.Halt.Exists() || !halt.Save || lostAny(f) || f.state().Pinned {
+		return f.state().Pinned
+	}
+	from := int64(-1)
+	if r := f.gen.Plan.Value.Resume; r != nil {
+		from = r.Step
+	}
+	if f.Committed.Exists() && f.Committed.Value.Step > from {
+		return false
+	}
+	begun, known := c.begun(f)
+	if !known { // a plain script that ran has begun something
+		return f.Rescales[f.number()].Exists()
+	}
+	return begun > from
+}
+
+// begun returns the highest step that any rank of the newest generation is
+// known to have begun; false if nobody who could know has said so.
+func (c *Coordinator) begun(f formed) (step int64, known bool) {
+	step = c.progress(f)
+	known = step >= 0
+	for _, a := range f.roll {
+		if a.Held && a.SDK {
+			step, known = max(step, a.Begun), true
+		}
+	}
+	return step, known
+}

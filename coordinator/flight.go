@@ -1,0 +1,153 @@
+package coordinator
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// move is a transaction about to be sent.
+type move struct {
+	verb   string
+	job    *record.JobView // nil: it concerns no job
+	ifs    []record.Compare
+	then   []record.Op
+	note   Note               // for the log once applied, if it has a text
+	claims []cluster.DeviceID // devices that it gives to the job
+	name   string             // job name that it takes into use
+}
+
+// flight is a job's transaction on its way:
+//
+//	sent ──► applied: over
+//	    ├──► conflict ──► reload: over
+//	    └──► unknown ──► reload: over, or, if it claims devices, settling
+//
+// Settling: a START without an answer may land late, when another job has been
+// given its devices. So the devices stay claimed, and the state record is
+// rewritten as it is until that is known to have been applied or refused;
+// whichever of the two landed first has kept the other out.
+type flight struct {
+	id       string
+	state    int64 // ModRevision of the state that was compared
+	note     Note
+	claims   []cluster.DeviceID
+	name     string
+	then     []record.Op
+	result   record.Result // 0 = on its way
+	settling bool
+	until    time.Time // refused for no compare's sake: not again before
+}
+
+// send emits a transaction and makes its job wait for the outcome.
+func (c *Coordinator) send(m move) bool {
+	var id cluster.JobID
+	f := &flight{note: m.note, claims: m.claims, name: m.name, then: m.then}
+	var ifs []record.Compare
+	if c.rule(LeaderCompare) {
+		ifs = append(ifs, record.SameLife(c.cfg.Token.Key, c.cfg.Token.Create))
+	}
+	if m.job != nil {
+		id, f.state = m.job.ID, m.job.State.Mod
+		if c.rule(StateCompare) {
+			ifs = append(ifs, record.Unchanged(record.StateKey(id), f.state))
+		}
+	}
+	c.serial++
+	f.id = fmt.Sprintf("%s %s #%d", m.verb, id, c.serial)
+	c.flights[id] = f
+	c.out.Txns = append(c.out.Txns, record.Txn{ID: f.id, If: append(ifs, m.ifs...), Then: m.then})
+	return true
+}
+
+// busy reports whether the job has to wait for a transaction. It sends the one that settles an unknown START.
+func (c *Coordinator) busy(v *record.JobView) bool {
+	f := c.flights[v.ID]
+	switch {
+	case f == nil:
+		return false
+	case !f.until.IsZero():
+		if c.now.Before(f.until) {
+			c.wake(f.until)
+			return true
+		}
+	case !f.settling:
+		return true
+	case v.State.Mod == f.state:
+		return c.send(move{
+			verb: "settle", job: v, claims: f.claims,
+			then: []record.Op{record.Put(record.StateKey(v.ID), v.State.Value)},
+		})
+	}
+	delete(c.flights, v.ID)
+	return false
+}
+
+// outcome ends a flight, or marks it as one that a reload has to clear up.
+func (c *Coordinator) outcome(o record.Outcome) {
+	for id, f := range c.flights {
+		if f.id != o.ID {
+			continue
+		}
+		f.result = o.Result
+		switch o.Result {
+		case record.Applied:
+			delete(c.flights, id)
+			c.landed(f, o.Revision)
+			if f.note.Text != "" {
+				c.note(f.note)
+			}
+		case record.Conflict:
+			if o.Err != nil {
+				f.until = c.now.Add(c.cfg.Interval)
+				c.note(Note{Warn: true, Job: id, Text: fmt.Sprintf("commit %s: %v", f.id, o.Err)})
+				return
+			}
+			c.out.Reload = true
+		case record.Unknown:
+			c.note(Note{Warn: true, Job: id, Text: fmt.Sprintf("commit %s: no answer: %v", f.id, o.Err)})
+			c.out.Reload = true
+		}
+		return
+	}
+}
+
+// reloaded clears up the flights whose fate the listing has shown.
+func (c *Coordinator) reloaded() {
+	for id, f := range c.flights {
+		switch {
+		case f.result == record.Unknown && len(f.claims) > 0 && c.rule(SettleUnknown):
+			f.settling = true
+		case f.result != 0 && f.until.IsZero():
+			delete(c.flights, id)
+		}
+	}
+}
+
+// landed takes our own writes in at once: the watch brings them again.
+func (c *Coordinator) landed(f *flight, revision int64) {
+	for _, op := range f.then {
+		if op.Prefix {
+			c.forget(op.Key)
+			continue
+		}
+		// The revision of creation is the watch's to tell; nothing asks it of the leader's own records.
+		c.apply(record.Change{
+			KV:      record.KV{Key: op.Key, Value: op.Value, CreateRevision: revision, ModRevision: revision},
+			Deleted: op.Delete,
+		})
+	}
+}
+
+// claimed reports whether a START that may still land gives the device to a job other than this.
+func (c *Coordinator) claimed(d cluster.DeviceID, job cluster.JobID) bool {
+	for id, f := range c.flights {
+		if id != job && slices.Contains(f.claims, d) {
+			return true
+		}
+	}
+	return false
+}

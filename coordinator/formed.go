@@ -1,0 +1,111 @@
+package coordinator
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/rendezvous"
+)
+
+// formed is a job with its newest generation, if it has one: what was planned
+// and what the members have said.
+type formed struct {
+	*record.JobView
+	gen  record.GenerationView
+	roll rendezvous.Roll
+}
+
+func (c *Coordinator) formed(v *record.JobView) formed {
+	f := formed{JobView: v, gen: v.Generation(v.State.Value.Generation)}
+	for _, m := range f.world().Members {
+		f.roll = append(f.roll, c.attendance(f, m))
+	}
+	return f
+}
+
+func (c *Coordinator) attendance(f formed, m cluster.Member) rendezvous.Attendance {
+	node := c.mirror.Node(m.Node)
+	acks := node.Ack(f.ID, f.state().Generation)
+	a := rendezvous.Attendance{
+		Node:     m.Node,
+		Started:  acks.Started.Exists(),
+		Failed:   acks.Failed.Exists(),
+		Stopped:  acks.Stopped.Exists(),
+		Finished: acks.Stopped.Value.Finished,
+		Held:     acks.Held.Exists(),
+		SDK:      acks.Held.Value.SDK,
+		Begun:    acks.Held.Value.Begun,
+		Lost:     node.Alive.Create != m.AliveRev,
+	}
+	// A fenced node that is alive again has to say itself that nothing is left.
+	a.Fenced = f.gen.Fences[m.Node].Exists() && (!node.Alive.Exists() || !c.rule(AliveAbsent))
+	return a
+}
+
+func (f formed) state() record.State  { return f.State.Value }
+func (f formed) world() cluster.World { return f.gen.Plan.Value.World }
+
+// unwanted reports whether the owner has asked to stop the job.
+func (f formed) unwanted() bool { return f.Wanted.Exists() && !f.Wanted.Value.Run }
+
+// number is the job's newest generation.
+func (f formed) number() cluster.Generation { return f.state().Generation }
+
+// allocation is what the job's world holds; nothing if it has no live one.
+func (f formed) allocation() cluster.Allocation {
+	w := f.world()
+	if !f.state().Phase.Active() {
+		return cluster.Allocation{}
+	}
+	a := cluster.Allocation{Job: f.ID, BatchSize: w.BatchSize}
+	for _, m := range w.Members {
+		a.Placements = append(a.Placements, cluster.Placement{Node: m.Node, Devices: m.Devices})
+	}
+	return a
+}
+
+// next is the job's state as it will be in another phase; everything that is not of the phase stays.
+func (c *Coordinator) next(v *record.JobView, phase cluster.Phase, reason string) record.State {
+	s := v.State.Value
+	if s.Phase != phase {
+		s.Since = c.now
+	}
+	s.Phase, s.Reason = phase, reason
+	s.QueuePosition = 0
+	s.Next = time.Time{}
+	s.Excluded = maps.Clone(s.Excluded)
+	return s
+}
+
+// phaseNote is the log line of a change of phase.
+func phaseNote(v *record.JobView, s record.State) Note {
+	return Note{Job: v.ID, Gen: s.Generation, Phase: s.Phase, Text: s.Reason}
+}
+
+// release deletes everything that lets a generation run: its permit, and the job's grants on all nodes but those kept.
+func (c *Coordinator) release(v *record.JobView, kept ...cluster.NodeID) []record.Op {
+	var ops []record.Op
+	if g := v.State.Value.Generation; v.Generation(g).Permit.Exists() {
+		ops = append(ops, record.Delete(record.PermitKey(v.ID, g)))
+	}
+	for _, n := range c.mirror.NodeIDs() {
+		if c.mirror.Node(n).Grants[v.ID].Exists() && !slices.Contains(kept, n) {
+			ops = append(ops, record.Delete(record.GrantKey(n, v.ID)))
+		}
+	}
+	return ops
+}
+
+// jobs returns the jobs that have been admitted, sorted by identifier.
+func (c *Coordinator) jobs() []formed {
+	var out []formed
+	for _, id := range c.mirror.JobIDs() {
+		if v := c.mirror.Job(id); v.Spec.Exists() && v.State.Exists() {
+			out = append(out, c.formed(v))
+		}
+	}
+	return out
+}

@@ -1,0 +1,143 @@
+package coordinator
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// order is how a generation is to be halted.
+type order struct {
+	verb   string
+	why    string
+	save   bool
+	within time.Duration // for the save
+	state  record.State  // what else changes; zero = nothing
+}
+
+// halt sends HALT. Without a save the permit goes at once: kill now.
+func (c *Coordinator) halt(f formed, o order) bool {
+	s := c.next(f.JobView, cluster.Halting, o.why)
+	if o.state.Phase != "" {
+		s.Failure, s.Excluded = o.state.Failure, o.state.Excluded
+	}
+	then := []record.Op{
+		record.Put(record.StateKey(f.ID), s),
+		record.Put(record.HaltKey(f.ID, f.number()), record.Halt{
+			Why: o.why, Save: o.save, Deadline: c.now.Add(o.within), At: c.now,
+		}),
+	}
+	if !o.save {
+		then = append(then, record.Delete(record.PermitKey(f.ID, f.number())))
+	}
+	return c.send(move{verb: o.verb, job: f.JobView, then: then, note: phaseNote(f.JobView, s)})
+}
+
+// haltStop halts a job whose owner wants it stopped.
+func (c *Coordinator) haltStop(f formed) bool {
+	if !f.unwanted() {
+		return false
+	}
+	return c.halt(f, order{verb: "halt", why: "stopped by " + f.Wanted.Value.By, save: true, within: time.Duration(f.Spec.Value.HaltTimeout)})
+}
+
+// haltIdle halts a generation in which a member stopped although nothing was
+// asked of it and nothing failed: it can never become whole again.
+func (c *Coordinator) haltIdle(f formed) bool {
+	for _, a := range f.roll {
+		if a.Stopped && !a.Finished {
+			return c.halt(f, order{verb: "halt", why: fmt.Sprintf("workers on %s stopped unasked", a.Node)})
+		}
+	}
+	if len(f.roll) == 0 {
+		return c.halt(f, order{verb: "halt", why: errNoPlan.Error()})
+	}
+	return false
+}
+
+// haltOverdue halts a generation that did not start as one gang in time.
+func (c *Coordinator) haltOverdue(f formed) bool {
+	if f.state().Phase != cluster.Starting {
+		return false
+	}
+	at, within := f.gen.Plan.Value.At, c.cfg.Timing.StartWithin
+	late := f.roll.Overdue(at, c.now, within)
+	if len(late) == 0 {
+		c.wake(at.Add(within))
+		return false
+	}
+	return c.halt(f, order{verb: "halt", why: fmt.Sprintf("not started within %v: %s", within, list(late))})
+}
+
+// rescale halts a running job whose last decision grants it other devices than
+// it has. One that only grows runs on until the devices that it gains are free.
+func (c *Coordinator) rescale(f formed) bool {
+	t, ok := c.targets[f.ID]
+	if f.state().Phase != cluster.Running || !ok || f.state().Pinned && !c.broken(f) {
+		return false
+	}
+	have, kept, blocked := f.allocation(), 0, false
+	for _, p := range t.Placements {
+		m, _, _ := f.world().Member(p.Node)
+		for _, d := range p.Devices {
+			switch {
+			case slices.Contains(m.Devices, d):
+				kept++
+			case !c.free(p.Node, d, f.ID):
+				blocked = true
+			}
+		}
+	}
+	grows := kept == have.Workers()
+	if grows && (blocked || t.Workers() == kept && (t.BatchSize == have.BatchSize || t.Workers() == 0)) {
+		return false
+	}
+	return c.halt(f, order{
+		verb: "halt", why: resizeWhy(have.Workers(), t.Workers(), t.reason),
+		save: true, within: time.Duration(f.Spec.Value.HaltTimeout),
+	})
+}
+
+// stopAfter tells the ranks which step is the last, once all have said what they have begun.
+func (c *Coordinator) stopAfter(f formed) bool {
+	h := f.gen.Halt.Value
+	step, known := f.roll.StopAfter()
+	if !known || !h.Save || h.StopAfter != nil || !f.gen.Halt.Exists() {
+		return false
+	}
+	h.StopAfter = &step
+	return c.send(move{
+		verb: "stop-after", job: f.JobView,
+		then: []record.Op{record.Put(record.HaltKey(f.ID, f.number()), h)},
+	})
+}
+
+// kill deletes the permit of a generation whose time to save is over, or whose
+// save cannot succeed because a worker failed in it.
+func (c *Coordinator) kill(f formed) bool {
+	if !f.gen.Permit.Exists() {
+		return false
+	}
+	reason := f.state().Reason
+	if blame, ok := c.blame(f); ok {
+		reason += "; " + blame.text()
+	} else if deadline := f.gen.Halt.Value.Deadline; c.now.Before(deadline) {
+		c.wake(deadline)
+		return false
+	} else {
+		reason += "; not stopped in time, killed: " + list(f.roll.Present())
+	}
+	s := c.next(f.JobView, cluster.Halting, reason)
+	return c.send(move{
+		verb: "kill", job: f.JobView,
+		then: []record.Op{
+			record.Put(record.StateKey(f.ID), s),
+			record.Delete(record.PermitKey(f.ID, f.number())),
+		},
+		note: Note{Job: f.ID, Gen: f.number(), Text: strings.TrimPrefix(reason, "; ")},
+	})
+}

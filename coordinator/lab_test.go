@@ -1,0 +1,241 @@
+package coordinator_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/bellows-ml/bellows/allocator"
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/coordinator"
+	"github.com/bellows-ml/bellows/record"
+)
+
+var dawn = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// lab drives a coordinator against an etcd in memory: what it sends is
+// committed at once, and what follows is fed back until nothing more does.
+type lab struct {
+	mem     *record.Memory
+	now     time.Time
+	c       *coordinator.Coordinator
+	term    int
+	watched int64 // revision that the coordinator has seen
+	wake    time.Time
+	want    map[cluster.JobID]int // what the policy answers
+	lines   []string
+
+	slow    *allocator.Input // a question that the policy still thinks about
+	thinks  bool
+	answer  string // what becomes of the next transactions: "lost", "late", "noreply", "conflict"
+	delayed []record.Txn
+}
+
+func newLab() *lab {
+	l := &lab{mem: record.NewMemory(), now: dawn, want: map[cluster.JobID]int{}}
+	l.lead(0)
+	return l
+}
+
+func leaderKey(term int) string { return fmt.Sprintf("%s%04x", record.LeaderPrefix, term) }
+
+// lead begins a new term; the old leader's key goes first.
+func (l *lab) lead(without coordinator.Rule) {
+	if l.term > 0 {
+		l.commit(record.Delete(leaderKey(l.term)))
+	}
+	l.term++
+	key := leaderKey(l.term)
+	l.commit(record.Put(key, record.Leader{Node: "lab", Since: l.now}))
+	kv, _ := l.mem.Get(key)
+	l.slow, l.wake = nil, time.Time{}
+	l.c = coordinator.New(coordinator.Config{
+		Token: coordinator.Token{Key: key, Create: kv.CreateRevision}, Policy: "script",
+		Interval: 10 * time.Second, Timing: coordinator.DefaultTiming(), Without: without,
+	})
+	l.reload()
+}
+
+func (l *lab) answers() []string {
+	out := l.lines
+	l.lines = nil
+	return out
+}
+
+func (l *lab) say(format string, args ...any) {
+	l.lines = append(l.lines, fmt.Sprintf(format, args...))
+}
+
+// commit writes as anybody but the leader does.
+func (l *lab) commit(ops ...record.Op) {
+	if o := l.mem.Commit(record.Txn{ID: "lab", Then: ops}); o.Result != record.Applied {
+		panic(fmt.Sprintf("lab: %v: %v", ops, o.Err))
+	}
+}
+
+func (l *lab) reload() {
+	kvs, rev := l.mem.Range(record.Root)
+	l.watched = rev
+	l.step(coordinator.Loaded{KVs: kvs, Revision: rev})
+}
+
+// watch delivers what the coordinator has not seen yet.
+func (l *lab) watch() {
+	changes, err := l.mem.Changes(l.watched+1, record.Root)
+	if err != nil {
+		panic(err)
+	}
+	l.watched = l.mem.Revision()
+	if len(changes) > 0 {
+		l.step(coordinator.Changed{Changes: changes})
+	}
+}
+
+func (l *lab) step(ev coordinator.Event) {
+	fx := l.c.Step(l.now, ev)
+	l.wake = fx.WakeAt
+	for _, n := range fx.Notes {
+		if n.Warn {
+			l.say("warn %s", strings.TrimSpace(string(n.Job)+" "+n.Text))
+		}
+	}
+	for _, t := range fx.Txns {
+		l.execute(t)
+	}
+	if fx.Ask != nil {
+		l.slow = fx.Ask
+		if !l.thinks {
+			l.decide()
+		}
+	}
+	if fx.Reload {
+		l.say("reload")
+		l.reload()
+	}
+	l.watch()
+}
+
+// execute commits a transaction and feeds its outcome back, or whatever else the story wants to become of it.
+func (l *lab) execute(t record.Txn) {
+	fate := l.answer
+	l.answer = ""
+	if fate != "" {
+		l.say("%s: %s", fate, describe(t, l.now))
+	} else {
+		l.say("%s", describe(t, l.now))
+	}
+	o := record.Outcome{ID: t.ID, Result: record.Unknown, Err: errors.New("deadline exceeded")}
+	switch fate {
+	case "": // as it should be
+		if o = l.mem.Commit(t); o.Result != record.Applied {
+			l.say("%s", o.Result)
+		}
+	case "conflict":
+		o = record.Outcome{ID: t.ID, Result: record.Conflict}
+	case "noreply": // it was applied, and nobody hears of it
+		l.mem.Commit(t)
+	case "late": // it arrives after everything that follows
+		l.delayed = append(l.delayed, t)
+	case "lost":
+	}
+	l.step(coordinator.Outcome{Outcome: o})
+}
+
+// decide lets the policy answer.
+func (l *lab) decide() {
+	in := *l.slow
+	l.slow = nil
+	out, err := allocator.Run(scripted{l.want}, in)
+	if err == nil {
+		var parts []string
+		for _, d := range out.Decisions {
+			parts = append(parts, fmt.Sprintf("%s=%d", d.Job, d.Workers))
+		}
+		kind := "decided"
+		if in.Between {
+			kind = "decided between"
+		}
+		l.say("%s %s", kind, strings.Join(parts, " "))
+	}
+	l.step(coordinator.Decided{Output: out, Err: err})
+}
+
+// advance lets time pass, with every alarm in it.
+func (l *lab) advance(by time.Duration) {
+	end := l.now.Add(by)
+	for range 10_000 {
+		if l.wake.IsZero() || l.wake.After(end) {
+			l.now = end
+			return
+		}
+		l.now = l.wake
+		l.say("at +%s", l.now.Sub(dawn))
+		l.step(coordinator.Tick{})
+	}
+	panic("lab: the alarms never end")
+}
+
+// scripted answers what the story wants, and the smallest size where it says nothing.
+type scripted struct{ want map[cluster.JobID]int }
+
+func (scripted) Name() string { return "script" }
+
+func (s scripted) Allocate(in allocator.Input) allocator.Output {
+	free := 0
+	for _, n := range in.Nodes {
+		free += len(n.Usable())
+	}
+	counts := make([]int, len(in.Jobs))
+	keep := func(j allocator.JobView) bool { return (in.Between || j.Pinned) && j.Workers > 0 && exists(in, j) }
+	for i, j := range in.Jobs {
+		if keep(j) {
+			counts[i] = j.Workers
+			free -= j.Workers
+		}
+	}
+	var out allocator.Output
+	for i, j := range in.Jobs {
+		d := allocator.Decision{Job: j.ID, Workers: counts[i]}
+		if !keep(j) {
+			d.Workers = s.choose(j, free)
+			free -= d.Workers
+			if d.Workers == 0 {
+				d.Reason = fmt.Sprintf("%d devices are left", free)
+			}
+		}
+		out.Decisions = append(out.Decisions, d)
+	}
+	return out
+}
+
+func (s scripted) choose(j allocator.JobView, free int) int {
+	want, ok := s.want[j.ID]
+	if !ok {
+		want = j.Sizes[0]
+	}
+	best := 0
+	for _, size := range j.Sizes {
+		if size <= want && size <= free {
+			best = size
+		}
+	}
+	return best
+}
+
+func exists(in allocator.Input, j allocator.JobView) bool {
+	have := map[cluster.DeviceID]bool{}
+	for _, n := range in.Nodes {
+		for _, d := range n.Devices {
+			have[d.ID] = true
+		}
+	}
+	for _, p := range j.Present.Placements {
+		for _, d := range p.Devices {
+			if !have[d] {
+				return false
+			}
+		}
+	}
+	return true
+}

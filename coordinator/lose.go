@@ -1,0 +1,101 @@
+package coordinator
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/rendezvous"
+)
+
+// watchNodes starts the wait for each node whose alive key is missing, and ends that of each which is back.
+func (c *Coordinator) watchNodes() {
+	for _, id := range c.mirror.NodeIDs() {
+		_, waiting := c.absent[id]
+		switch alive := c.mirror.Node(id).Alive.Exists(); {
+		case alive:
+			delete(c.absent, id)
+		case !waiting:
+			c.absent[id] = c.now
+		}
+	}
+}
+
+// haltLost halts a generation one of whose nodes is lost, or back in another
+// life: the survivors may save what they can while the wait for the node runs.
+func (c *Coordinator) haltLost(f formed) bool {
+	lost := f.roll.Lost()
+	if len(lost) == 0 {
+		return false
+	}
+	return c.halt(f, order{verb: "halt", why: lostWhy(lost), save: true, within: c.lostAfter()})
+}
+
+// hurry shortens a halt in which a node is lost: a save that needs all ranks
+// will never be whole, and nothing can start before the node is fenced anyway.
+func (c *Coordinator) hurry(f formed) bool {
+	lost, h := f.roll.Lost(), f.gen.Halt.Value
+	deadline := c.now.Add(c.lostAfter())
+	if len(lost) == 0 || !f.gen.Permit.Exists() || !f.gen.Halt.Exists() || !h.Deadline.After(deadline) {
+		return false
+	}
+	h.Deadline = deadline
+	s := c.next(f.JobView, cluster.Halting, f.state().Reason+"; "+lostWhy(lost))
+	return c.send(move{
+		verb: "hurry", job: f.JobView,
+		then: []record.Op{
+			record.Put(record.StateKey(f.ID), s),
+			record.Put(record.HaltKey(f.ID, f.number()), h),
+		},
+		note: Note{Job: f.ID, Gen: f.number(), Text: lostWhy(lost)},
+	})
+}
+
+// fence gives up a member whose node has been absent for the whole wait.
+func (c *Coordinator) fence(f formed) bool {
+	for _, m := range f.world().Members {
+		since, absent := c.absent[m.Node]
+		acks := c.mirror.Node(m.Node).Ack(f.ID, f.number())
+		if !absent || acks.Stopped.Exists() || f.gen.Fences[m.Node].Exists() {
+			continue
+		}
+		waited := c.now.Sub(since)
+		if waited < c.lostAfter() {
+			c.wake(since.Add(c.lostAfter()))
+			continue
+		}
+		return c.send(move{
+			verb: "fence", job: f.JobView,
+			ifs: []record.Compare{record.Absent(record.AliveKey(m.Node))},
+			then: []record.Op{record.Put(record.FenceKey(f.ID, f.number(), m.Node), record.Fence{
+				AliveRev: m.AliveRev, WaitedMS: waited.Milliseconds(), At: c.now,
+			})},
+			note: Note{
+				Warn: true, Job: f.ID, Gen: f.number(), Node: m.Node,
+				Text: fmt.Sprintf("node %s was absent for %v: fenced", m.Node, waited.Round(time.Millisecond)),
+			},
+		})
+	}
+	return false
+}
+
+func (c *Coordinator) lostAfter() time.Duration {
+	if !c.rule(LostWait) {
+		return 0
+	}
+	return c.cfg.Timing.LostAfter
+}
+
+// lostAny reports whether a node of the world is lost, or was and is back.
+func lostAny(f formed) bool {
+	return slices.ContainsFunc(f.roll, func(a rendezvous.Attendance) bool { return a.Lost })
+}
+
+func lostWhy(lost []cluster.NodeID) string {
+	if len(lost) == 1 {
+		return fmt.Sprintf("node %s lost", lost[0])
+	}
+	return "nodes " + list(lost) + " lost"
+}

@@ -1,0 +1,107 @@
+package coordinator
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/bellows-ml/bellows/cluster"
+)
+
+// explain keeps what a waiting job's owner can read up to date: why it waits
+// and its place in the queue. It writes only when one of them has changed.
+func (c *Coordinator) explain(f formed) bool {
+	reason, known := c.pending(f)
+	if !known {
+		return false
+	}
+	s := c.next(f.JobView, cluster.Queued, reason)
+	s.QueuePosition = c.position(f)
+	old := f.state()
+	if s.Phase == old.Phase && s.Reason == old.Reason && s.QueuePosition == old.QueuePosition {
+		return false
+	}
+	return c.put(f, "wait", s)
+}
+
+// position counts from 1 among the jobs that wait: important ones first, then old ones.
+func (c *Coordinator) position(f formed) int {
+	n := 1
+	for _, other := range c.jobs() {
+		a, b := other.Spec.Value, f.Spec.Value
+		before := cmp.Or(cmp.Compare(b.Priority, a.Priority), a.At.Compare(b.At), cmp.Compare(a.ID, b.ID)) < 0
+		if other.state().Phase == cluster.Queued && before {
+			n++
+		}
+	}
+	return n
+}
+
+// pending says why a queued job does not run; false while nothing is known yet.
+func (c *Coordinator) pending(f formed) (string, bool) {
+	nodes := c.nodes()
+	if len(nodes) == 0 {
+		return "no node is alive", true
+	}
+	total, usable := 0, 0
+	for _, n := range nodes {
+		if _, refused := f.state().Excluded[n.ID]; !refused {
+			total += len(n.Devices)
+			usable += len(n.Usable())
+		}
+	}
+	sizes := f.Spec.Value.WorldSizes()
+	if len(sizes) == 0 {
+		return "no world size fits its batch size", true
+	}
+	switch least := sizes[0]; {
+	case least > total:
+		return fmt.Sprintf("needs at least %d devices; the nodes that can run it have %d", least, total), true
+	case least > usable:
+		return fmt.Sprintf("needs at least %d devices; %d of the %d on nodes that can run it are healthy and not cordoned", least, usable, total), true
+	}
+	t, decided := c.targets[f.ID]
+	switch {
+	case !decided && c.round.fault != "":
+		return "no decision: " + c.round.fault, true
+	case !decided:
+		return "", false
+	case t.Workers() > 0:
+		return c.blocked[f.ID], c.blocked[f.ID] != ""
+	case t.reason != "":
+		return t.reason, true
+	}
+	return fmt.Sprintf("waits for %d devices", sizes[0]), true
+}
+
+// hold stops trying when every node that is alive has refused the job: only its owner can mend that.
+func (c *Coordinator) hold(f formed) bool {
+	if !c.nowhere(f) {
+		return false
+	}
+	excluded := f.state().Excluded
+	var why []string
+	for _, n := range slices.Sorted(maps.Keys(excluded)) {
+		why = append(why, fmt.Sprintf("%s: %s", n, excluded[n]))
+	}
+	return c.put(f, "hold", c.next(f.JobView, cluster.Held, "cannot run on any node: "+strings.Join(why, "; ")))
+}
+
+// unhold queues a held job again when a node is there that has not refused it.
+func (c *Coordinator) unhold(f formed) bool {
+	if c.nowhere(f) || len(c.nodes()) == 0 {
+		return false
+	}
+	return c.put(f, "queue", c.next(f.JobView, cluster.Queued, "a node that has not refused it is there"))
+}
+
+// nowhere reports whether nodes are alive and all of them refused the job.
+func (c *Coordinator) nowhere(f formed) bool {
+	nodes := c.nodes()
+	return len(nodes) > 0 && !slices.ContainsFunc(nodes, func(n cluster.Node) bool {
+		_, refused := f.state().Excluded[n.ID]
+		return !refused
+	})
+}

@@ -1,0 +1,160 @@
+package coordinator
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bellows-ml/bellows/allocator"
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// round is where asking and deciding stands:
+//
+//	something changed ──► interval over ──► ask ──► Decided ──► targets
+//	somebody waits and devices are idle ──► ask Between ──┘
+type round struct {
+	asked  *allocator.Input // waiting for its answer
+	last   time.Time        // when the last full question was asked
+	full   string           // signature of that question
+	idle   string           // and of the last one asked between
+	memory []byte
+	moves  []record.Move // decided and not yet recorded
+	value  float64
+	bound  float64
+	fault  string // why the last question got no answer
+}
+
+// ask puts a question when one is due.
+func (c *Coordinator) ask() {
+	if c.round.asked != nil {
+		return
+	}
+	in := c.question()
+	if len(in.Jobs) == 0 {
+		return
+	}
+	sig := signature(in)
+	if sig == c.round.full {
+		return
+	}
+	due := c.round.last.Add(c.cfg.Interval)
+	switch {
+	case !c.now.Before(due) || c.urgent():
+		c.round.last, c.round.full = c.now, sig
+	case sig != c.round.idle && c.waiting() && c.idle() > 0:
+		c.round.idle = sig
+		in.Between = true
+		c.keepPromises(&in)
+	default:
+		c.wake(due)
+		return
+	}
+	c.round.asked = &in
+	c.out.Ask = &in
+}
+
+// question is the snapshot that a decision is made from.
+func (c *Coordinator) question() allocator.Input {
+	in := allocator.Input{Now: c.now, Seed: uint64(c.mirror.Revision), Nodes: c.nodes(), Memory: c.round.memory}
+	for _, f := range c.jobs() {
+		if c.asksFor(f) {
+			in.Jobs = append(in.Jobs, c.view(f))
+		}
+	}
+	slices.SortFunc(in.Jobs, func(a, b allocator.JobView) int {
+		return cmp.Or(a.SubmittedAt.Compare(b.SubmittedAt), cmp.Compare(a.ID, b.ID))
+	})
+	return in
+}
+
+// asksFor reports whether the job takes part in decisions: it runs, or could start before the next one.
+func (c *Coordinator) asksFor(f formed) bool {
+	if len(f.Spec.Value.WorldSizes()) == 0 || f.unwanted() {
+		return false
+	}
+	switch s := f.state(); s.Phase {
+	case cluster.Queued, cluster.Starting, cluster.Running, cluster.Halting:
+		return true
+	case cluster.Backoff:
+		return s.Next.Before(c.now.Add(c.cfg.Interval))
+	case cluster.Suspended, cluster.Held, cluster.Succeeded, cluster.Failed, cluster.Stopped:
+	}
+	return false
+}
+
+func (c *Coordinator) view(f formed) allocator.JobView {
+	spec := f.Spec.Value
+	v := allocator.JobView{
+		ID: f.ID, Sizes: spec.WorldSizes(), BatchSize: spec.BatchSize, Priority: spec.Priority,
+		SubmittedAt: spec.At, Present: f.allocation(), Excluded: slices.Sorted(maps.Keys(f.state().Excluded)),
+	}
+	v.Workers = v.Present.Workers()
+	v.Pinned = f.state().Pinned && v.Workers > 0
+	if spec.Deadline != nil {
+		v.Deadline = *spec.Deadline
+	}
+	v.Remaining = c.remaining(f)
+	return v
+}
+
+// remaining estimates the work left from what the owner said and the job's progress.
+func (c *Coordinator) remaining(f formed) time.Duration {
+	eta := time.Duration(f.Spec.Value.ETA)
+	if f.Spec.Value.Steps <= 0 {
+		return eta
+	}
+	done := max(f.Committed.Value.Step, c.progress(f), 0)
+	left := 1 - min(1, float64(done)/float64(f.Spec.Value.Steps))
+	return time.Duration(left * float64(eta))
+}
+
+// progress is the highest step of the newest generation that its nodes have reported, -1 if none.
+func (c *Coordinator) progress(f formed) int64 {
+	step := int64(-1)
+	for _, m := range f.world().Members {
+		p, ok := c.mirror.Node(m.Node).Progress.Value.Jobs[f.ID]
+		if ok && p.Generation == f.number() {
+			step = max(step, p.Step)
+		}
+	}
+	return step
+}
+
+// keepPromises makes what was decided, and is perhaps not yet carried out, what
+// is in force: a question between two intervals must not undo it.
+func (c *Coordinator) keepPromises(in *allocator.Input) {
+	for i, j := range in.Jobs {
+		if t, ok := c.targets[j.ID]; ok && t.Workers() > 0 {
+			in.Jobs[i].Present, in.Jobs[i].Workers = t.Allocation, t.Workers()
+		}
+	}
+}
+
+// urgent reports whether a running job uses a device that it cannot keep.
+func (c *Coordinator) urgent() bool {
+	return slices.ContainsFunc(c.jobs(), func(f formed) bool { return f.state().Phase == cluster.Running && c.broken(f) })
+}
+
+// waiting reports whether a job could use devices and has been promised none.
+func (c *Coordinator) waiting() bool {
+	return slices.ContainsFunc(c.jobs(), func(f formed) bool {
+		return c.asksFor(f) && f.allocation().Workers() == 0 && c.targets[f.ID].Workers() == 0
+	})
+}
+
+// signature writes down what a decision depends on, but for the time.
+func signature(in allocator.Input) string {
+	var b strings.Builder
+	for _, n := range in.Nodes {
+		fmt.Fprintf(&b, "%s %t %v\n", n.ID, n.Cordoned, n.Devices)
+	}
+	for _, j := range in.Jobs {
+		fmt.Fprintf(&b, "%s %t %v %v\n", j.ID, j.Pinned, j.Present, j.Excluded)
+	}
+	return b.String()
+}

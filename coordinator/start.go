@@ -1,0 +1,163 @@
+package coordinator
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/bellows-ml/bellows/allocator/place"
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/rendezvous"
+)
+
+// startWaiting starts a job that waits, once its devices are free.
+func (c *Coordinator) startWaiting(f formed) bool {
+	return c.start(f, 0, fmt.Sprintf("start with %d workers", c.targets[f.ID].Workers()))
+}
+
+// start sends START of the next generation, if a decision has granted devices
+// and all of them are free. What keeps it from starting is noted in blocked.
+//
+// Its N grants and plan, permit, state and old permit make N + 4 operations
+// for N nodes; each node that the job leaves adds the deletion of a grant.
+func (c *Coordinator) start(f formed, from int, why string) bool {
+	a, ok := c.startable(f)
+	if !ok {
+		return false
+	}
+	world, err := rendezvous.Form(rendezvous.Request{
+		Allocation: a, Generation: f.number() + 1, Previous: f.world().Members, Nodes: c.meeting(a), Taken: c.takenPorts(f),
+	})
+	if err != nil {
+		c.blocked[f.ID] = err.Error()
+		return false
+	}
+	s := c.next(f.JobView, cluster.Starting, why)
+	s.Generation = world.Generation
+	if from > 0 && c.shouldPin(f) {
+		s.Pinned = true
+		why += "; NO_CHECKPOINT: the halt saved nothing, so the job keeps this world until it saves"
+		s.Reason = why
+	}
+	plan := record.Plan{World: world, From: from, Why: why, At: c.now}
+	if f.Committed.Exists() {
+		plan.Resume = &f.Committed.Value
+	}
+	m := move{verb: "start", job: f.JobView, note: phaseNote(f.JobView, s)}
+	m.ifs = append(m.ifs, record.Unchanged(record.CommittedKey(f.ID), f.Committed.Mod))
+	for _, member := range f.roll {
+		if member.Fenced && !member.Stopped && c.rule(AliveAbsent) {
+			m.ifs = append(m.ifs, record.Absent(record.AliveKey(member.Node)))
+		}
+	}
+	m.then = []record.Op{
+		record.Put(record.PlanKey(f.ID, world.Generation), plan),
+		record.Put(record.PermitKey(f.ID, world.Generation), record.Permit{At: c.now}),
+		record.Put(record.StateKey(f.ID), s),
+	}
+	var stay []cluster.NodeID
+	for _, member := range world.Members {
+		stay = append(stay, member.Node)
+		m.claims = append(m.claims, member.Devices...)
+		m.then = append(m.then, record.Put(record.GrantKey(member.Node, f.ID), record.Grant{
+			Generation: world.Generation, Devices: member.Devices,
+		}))
+	}
+	m.then = append(m.then, c.release(f.JobView, stay...)...)
+	return c.send(m)
+}
+
+// startable returns where the job can start now. Devices that were granted but
+// have since been lost, cordoned or refused are replaced by spare ones; if there
+// are too few, the grant is void and the next decision has to make another.
+func (c *Coordinator) startable(f formed) (cluster.Allocation, bool) {
+	t, ok := c.targets[f.ID]
+	if !ok || t.Workers() == 0 {
+		return cluster.Allocation{}, false
+	}
+	if !c.sound(f, t) {
+		r := place.Place(c.spare(f.JobView), nil, []place.Count{{Job: f.ID, Workers: t.Workers(), BatchSize: t.BatchSize}})
+		if len(r.Allocations) == 0 {
+			delete(c.targets, f.ID)
+			return cluster.Allocation{}, false
+		}
+		t.Allocation = r.Allocations[0]
+		c.targets[f.ID] = t
+	}
+	var awaited []string
+	for _, p := range t.Placements {
+		for _, d := range p.Devices {
+			for _, j := range c.holders(p.Node, d, f.ID) {
+				if !slices.Contains(awaited, string(j)) {
+					awaited = append(awaited, string(j))
+				}
+			}
+		}
+	}
+	if len(awaited) > 0 {
+		c.blocked[f.ID] = fmt.Sprintf("starts with %d workers as soon as their devices are free, which still has %s",
+			t.Workers(), strings.Join(awaited, ", "))
+		return cluster.Allocation{}, false
+	}
+	return t.Allocation, true
+}
+
+// sound reports whether every granted device may be given to new work of the job.
+func (c *Coordinator) sound(f formed, t target) bool {
+	for _, p := range t.Placements {
+		for _, d := range p.Devices {
+			if !c.usable(p.Node, d, f.state().Excluded) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// meeting returns the allocation's nodes as a rendezvous sees them.
+func (c *Coordinator) meeting(a cluster.Allocation) []rendezvous.Node {
+	var out []rendezvous.Node
+	for _, p := range a.Placements {
+		if v := c.mirror.Node(p.Node); v.Alive.Exists() {
+			alive := v.Alive.Value
+			out = append(out, rendezvous.Node{
+				ID: p.Node, AliveRev: v.Alive.Create, Addr: alive.Addr, FirstPort: alive.Ports.First, PortCount: alive.Ports.Count,
+			})
+		}
+	}
+	return out
+}
+
+// takenPorts are the endpoints of live generations, and of the job's own last ones.
+func (c *Coordinator) takenPorts(f formed) []cluster.Endpoint {
+	var out []cluster.Endpoint
+	for _, other := range c.jobs() {
+		if other.state().Phase.Active() {
+			out = append(out, other.world().Master)
+		}
+	}
+	for g := f.number(); g > 0 && g+keptGenerations > f.number(); g-- {
+		out = append(out, f.Generation(g).Plan.Value.World.Master)
+	}
+	return out
+}
+
+// started records that the whole gang runs, and what it took to get there.
+func (c *Coordinator) started(f formed) bool {
+	if f.state().Phase != cluster.Starting || !f.roll.AllStarted() {
+		return false
+	}
+	s := c.next(f.JobView, cluster.Running, f.state().Reason)
+	return c.send(move{
+		verb: "running", job: f.JobView, note: phaseNote(f.JobView, s),
+		then: []record.Op{
+			record.Put(record.StateKey(f.ID), s),
+			record.Put(record.RescaleKey(f.ID, f.number()), c.account(f)),
+		},
+	})
+}
+
+// errNoPlan stands for a record that only a hand can have removed.
+var errNoPlan = errors.New("its plan is missing: it cannot be known who takes part")

@@ -1,0 +1,154 @@
+package coordinator
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// Coordinator is one term of leadership. One goroutine owns it.
+type Coordinator struct {
+	cfg    Config
+	now    time.Time
+	mirror *record.Mirror // nil until loaded
+
+	absent  map[cluster.NodeID]time.Time // when the node's alive key was first seen to be missing
+	flights map[cluster.JobID]*flight    // "" = the decision's record
+	targets map[cluster.JobID]target     // what the last decisions granted
+	round   round
+	serial  int // of the newest transaction
+
+	// Valid during one Step.
+	out     Effects
+	blocked map[cluster.JobID]string // why a granted start does not happen yet
+}
+
+// New begins a term. Its first event has to be a Loaded.
+func New(cfg Config) *Coordinator {
+	return &Coordinator{
+		cfg:     cfg,
+		absent:  map[cluster.NodeID]time.Time{},
+		flights: map[cluster.JobID]*flight{},
+		targets: map[cluster.JobID]target{},
+	}
+}
+
+// Step takes one event in and says what follows. Calls need not come in the
+// order of time, but now should not run backwards.
+func (c *Coordinator) Step(now time.Time, ev Event) Effects {
+	c.now = now.Round(0).UTC()
+	c.out = Effects{}
+	c.blocked = map[cluster.JobID]string{}
+	switch e := ev.(type) {
+	case Loaded:
+		c.load(e)
+	case Changed:
+		c.change(e)
+	case Outcome:
+		c.outcome(e.Outcome)
+	case Decided:
+		c.decided(e)
+	case Tick:
+	}
+	if c.mirror != nil {
+		c.act()
+	}
+	return c.out
+}
+
+// load replaces the mirror. The waits for lost nodes begin anew: a node may
+// have come and gone again while nobody watched.
+func (c *Coordinator) load(e Loaded) {
+	mirror, err := record.NewMirror(nil, e.Revision)
+	if err != nil {
+		panic("coordinator: an empty listing does not decode: " + err.Error())
+	}
+	c.mirror = mirror
+	for _, kv := range e.KVs {
+		c.apply(record.Change{KV: kv})
+	}
+	clear(c.absent)
+	c.reloaded()
+}
+
+func (c *Coordinator) change(e Changed) {
+	if c.mirror == nil {
+		return // what came before the listing is in it
+	}
+	for _, ch := range e.Changes {
+		c.apply(ch)
+		if n, ok := aliveOf(ch.Key); ok && !ch.Deleted {
+			delete(c.absent, n) // its wait begins anew, even if it is gone again by the end of this batch
+		}
+	}
+}
+
+// apply takes one change in. A record that this version cannot read is reported and left alone.
+func (c *Coordinator) apply(ch record.Change) {
+	if err := c.mirror.Apply(ch); err != nil {
+		c.note(Note{Warn: true, Text: err.Error()})
+	}
+}
+
+// act looks at everything and does what is to be done next.
+func (c *Coordinator) act() {
+	c.watchNodes()
+	c.ask()
+	c.requests()
+	for _, id := range c.mirror.JobIDs() {
+		if v := c.mirror.Job(id); v.State.Exists() && v.Spec.Exists() && !c.busy(v) {
+			c.advance(v)
+		}
+	}
+	c.recordDecision()
+}
+
+// advance lets the first rule that applies to the job's phase act.
+func (c *Coordinator) advance(v *record.JobView) {
+	var rules []func(formed) bool
+	switch v.State.Value.Phase {
+	case cluster.Queued, cluster.Suspended:
+		rules = []func(formed) bool{c.stopIdle, c.hold, c.startWaiting, c.explain}
+	case cluster.Held:
+		rules = []func(formed) bool{c.stopIdle, c.unhold}
+	case cluster.Backoff:
+		rules = []func(formed) bool{c.stopIdle, c.retry}
+	case cluster.Starting, cluster.Running:
+		rules = []func(formed) bool{
+			c.commit, c.succeed, c.haltFailed, c.haltLost, c.haltStop, c.haltIdle, c.started, c.haltOverdue, c.rescale,
+		}
+	case cluster.Halting:
+		rules = []func(formed) bool{c.commit, c.over, c.hurry, c.stopAfter, c.fence, c.kill}
+	case cluster.Succeeded, cluster.Failed, cluster.Stopped:
+		rules = []func(formed) bool{c.expire}
+	}
+	f := c.formed(v)
+	for _, rule := range append(rules, c.collect) {
+		if rule(f) {
+			return
+		}
+	}
+}
+
+// wake asks for a Tick at t, if that is still to come.
+func (c *Coordinator) wake(t time.Time) {
+	if t.After(c.now) && (c.out.WakeAt.IsZero() || t.Before(c.out.WakeAt)) {
+		c.out.WakeAt = t
+	}
+}
+
+func (c *Coordinator) note(n Note) { c.out.Notes = append(c.out.Notes, n) }
+
+// aliveOf returns the node whose alive key it is.
+func aliveOf(key string) (cluster.NodeID, bool) {
+	n := cluster.NodeID(strings.TrimSuffix(strings.TrimPrefix(key, record.NodesPrefix), "/alive"))
+	return n, key == record.AliveKey(n)
+}
+
+// list writes nodes for people.
+func list(nodes []cluster.NodeID) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(nodes), " ", ", "), "[]")
+}

@@ -1,0 +1,237 @@
+package coordinator_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/coordinator"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// words are an event's arguments: plain ones, and key=value.
+type words struct {
+	plain []string
+	named map[string]string
+}
+
+func (w words) number(key string, otherwise int) int {
+	if n, err := strconv.Atoi(w.named[key]); err == nil {
+		return n
+	}
+	return otherwise
+}
+
+func (w words) text(key, otherwise string) string {
+	if s, ok := w.named[key]; ok {
+		return s
+	}
+	return otherwise
+}
+
+// do carries out one event of a story. Jobs are named by one letter or word: "j" is job "j-aaaaaa".
+func (l *lab) do(line string) error {
+	fields := strings.Fields(line)
+	w := words{named: map[string]string{}}
+	for _, f := range fields[1:] {
+		if k, v, ok := strings.Cut(f, "="); ok {
+			w.named[k] = strings.ReplaceAll(v, "_", " ")
+		} else {
+			w.plain = append(w.plain, f)
+		}
+	}
+	verbs := map[string]func(words) error{
+		"node": l.node, "gone": l.gone, "cordon": l.cordon, "uncordon": l.uncordon, "sick": l.sick, "unplug": l.unplug,
+		"submit": l.submit, "stop": l.stop, "want": l.wants, "advance": l.pass, "failover": l.failover,
+		"started": l.started, "held": l.held, "failed": l.failed, "stopped": l.stopped, "offer": l.offer, "progress": l.progress,
+		"next": l.fate, "arrive": l.arrive, "think": l.think, "decide": l.decideNow, "repeat": l.repeat, "garbage": l.garbage,
+	}
+	verb, ok := verbs[fields[0]]
+	if !ok {
+		return fmt.Errorf("no verb %q", fields[0])
+	}
+	if err := verb(w); err != nil {
+		return err
+	}
+	l.watch()
+	return nil
+}
+
+// node n1 gpus=4 [ports=8]: comes up, or comes back in another life.
+func (l *lab) node(w words) error {
+	n := cluster.NodeID(w.plain[0])
+	var inv record.Inventory
+	for i := range w.number("gpus", 4) {
+		inv.Devices = append(inv.Devices, cluster.Device{ID: cluster.DeviceID(fmt.Sprintf("%s%c", n, 'a'+i)), Health: cluster.Healthy})
+	}
+	if _, ok := l.mem.Get(record.AliveKey(n)); ok {
+		l.commit(record.Delete(record.AliveKey(n)))
+	}
+	l.commit(record.Put(record.AliveKey(n), record.Alive{
+		Addr: "10.0.0." + strings.TrimLeft(string(n), "n"), Ports: record.Ports{First: 7000, Count: w.number("ports", 8)},
+	}), record.Put(record.InventoryKey(n), inv))
+	return nil
+}
+
+// gone n1: its alive key is no longer there.
+func (l *lab) gone(w words) error {
+	for _, n := range w.plain {
+		l.commit(record.Delete(record.AliveKey(cluster.NodeID(n))))
+	}
+	return nil
+}
+
+func (l *lab) cordon(w words) error {
+	l.commit(record.Put(record.CordonKey(cluster.NodeID(w.plain[0])), record.Cordon{Reason: "repair"}))
+	return nil
+}
+
+func (l *lab) uncordon(w words) error {
+	l.commit(record.Delete(record.CordonKey(cluster.NodeID(w.plain[0]))))
+	return nil
+}
+
+// sick n1 n1a: the device is unhealthy.
+func (l *lab) sick(w words) error { return l.device(w, false) }
+
+// unplug n1 n1a: the device is gone.
+func (l *lab) unplug(w words) error { return l.device(w, true) }
+
+func (l *lab) device(w words, gone bool) error {
+	key := record.InventoryKey(cluster.NodeID(w.plain[0]))
+	inv := recorded[record.Inventory](l.mem, key)
+	var left []cluster.Device
+	for _, d := range inv.Devices {
+		if d.ID == cluster.DeviceID(w.plain[1]) {
+			d.Health = cluster.Unhealthy
+			if gone {
+				continue
+			}
+		}
+		left = append(left, d)
+	}
+	l.commit(record.Put(key, record.Inventory{Devices: left}))
+	return nil
+}
+
+func jobID(name string) cluster.JobID {
+	if strings.Contains(name, "-") {
+		return cluster.JobID(name)
+	}
+	return cluster.JobID(name + "-aaaaaa")
+}
+
+// submit j [workers=1..4] [restarts=3] [uid=1000] [batch=64] [priority=0] [via=n1] [id=...].
+func (l *lab) submit(w words) error {
+	id := jobID(w.plain[0])
+	name, _, _ := strings.Cut(string(id), "-")
+	spec := cluster.Spec{
+		Name: name, Command: []string{"train"}, Workdir: "/w", CheckpointDir: "/c", MaxRestarts: w.number("restarts", 3),
+		Priority: w.number("priority", 0), BatchSize: cluster.BatchSize{Min: w.number("batch", 64)},
+	}
+	least, most, _ := strings.Cut(w.text("workers", "1..4"), "..")
+	spec.MinWorkers, _ = strconv.Atoi(least)
+	spec.MaxWorkers, _ = strconv.Atoi(most)
+	l.commit(record.Put(record.RequestKey(cluster.NodeID(w.text("via", "n1")), w.text("id", "r-"+string(id))), record.Request{
+		Kind: record.SubmitRequest, Job: id, Spec: &spec, At: l.now,
+		Owner: cluster.Owner{UID: uint32(w.number("uid", 1000)), User: "ann"},
+	}))
+	return nil
+}
+
+// stop j [uid=1000].
+func (l *lab) stop(w words) error {
+	l.commit(record.Put(record.RequestKey("n1", fmt.Sprintf("s-%d", l.mem.Revision())), record.Request{
+		Kind: record.StopRequest, Job: jobID(w.plain[0]), At: l.now,
+		Owner: cluster.Owner{UID: uint32(w.number("uid", 1000)), User: w.text("user", "ann")},
+	}))
+	return nil
+}
+
+// want j=4 k=2: what the policy answers from now on.
+func (l *lab) wants(w words) error {
+	for name, n := range w.named {
+		count, err := strconv.Atoi(n)
+		if err != nil {
+			return err
+		}
+		l.want[jobID(name)] = count
+	}
+	return nil
+}
+
+// advance 12s.
+func (l *lab) pass(w words) error {
+	d, err := time.ParseDuration(w.plain[0])
+	if err == nil {
+		l.advance(d)
+	}
+	return err
+}
+
+// failover [without=…]: the leader dies and another leads, from the records alone.
+func (l *lab) failover(words) error {
+	l.lead(0)
+	return nil
+}
+
+// next lost|noreply|late|conflict: what becomes of the next transaction.
+func (l *lab) fate(w words) error {
+	l.answer = w.plain[0]
+	return nil
+}
+
+// arrive: the transactions that are late arrive.
+func (l *lab) arrive(words) error {
+	for _, t := range l.delayed {
+		l.say("%s: %s", l.mem.Commit(t).Result, describe(t, l.now))
+	}
+	l.delayed = nil
+	return nil
+}
+
+// think: the policy takes its time until decide.
+func (l *lab) think(words) error {
+	l.thinks = true
+	return nil
+}
+
+func (l *lab) decideNow(words) error {
+	l.thinks = false
+	if l.slow == nil {
+		return fmt.Errorf("nothing was asked")
+	}
+	l.decide()
+	return nil
+}
+
+// repeat: every change there ever was is delivered once more, the newest first.
+func (l *lab) repeat(words) error {
+	changes, err := l.mem.Changes(0, record.Root)
+	if err != nil {
+		return err
+	}
+	for i := len(changes) - 1; i >= 0; i-- {
+		l.step(coordinator.Changed{Changes: changes[i : i+1]})
+	}
+	return nil
+}
+
+// garbage KEY: somebody writes what nobody can read.
+func (l *lab) garbage(w words) error {
+	l.commit(record.Op{Key: record.Root + w.plain[0], Value: []byte("?")})
+	return nil
+}
+
+func recorded[T any](mem *record.Memory, key string) T {
+	var v T
+	if kv, ok := mem.Get(key); ok {
+		if err := json.Unmarshal(kv.Value, &v); err != nil {
+			panic(err)
+		}
+	}
+	return v
+}
