@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
+	"go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
 	"golang.org/x/sys/unix"
 )
 
@@ -14,6 +18,12 @@ const (
 	etcdDir     = "etcd"    // below the data directory: etcd's own
 	clusterFile = "cluster" // beside it: whose data this is; its lock says who is at it
 )
+
+// lockTimeout bounds the wait for a database that another process, an etcd not started by Bellows, has locked.
+const lockTimeout = time.Second
+
+// damagedRemedy is what to do about data that cannot be read.
+const damagedRemedy = "if the data is damaged, restore it from a backup, or move it away to begin with an empty one"
 
 // ErrDataDirInUse means that another process has the data directory.
 var ErrDataDirInUse = errors.New("in use by another process: stop that one, or choose another directory")
@@ -53,16 +63,35 @@ func (d *dataDir) claim(path, cluster string) error {
 	if err != nil {
 		return fmt.Errorf("read whose data directory %s is: %w", path, err)
 	}
-	switch owner = bytes.TrimSpace(owner); {
-	case string(owner) == cluster:
-		return nil
-	case len(owner) > 0:
+	if owner = bytes.TrimSpace(owner); len(owner) > 0 && string(owner) != cluster {
 		return fmt.Errorf("data directory %s holds cluster %q, not %q: choose another directory, or that cluster's name", path, owner, cluster)
+	}
+	if err := checkDatabase(filepath.Join(path, etcdDir, "member", "snap", "db")); err != nil {
+		return fmt.Errorf("data directory %s: %w", path, err)
+	}
+	if len(owner) > 0 {
+		return nil
 	}
 	if _, err := d.file.WriteAt([]byte(cluster+"\n"), 0); err != nil {
 		return fmt.Errorf("write %s: %w", d.file.Name(), err)
 	}
 	return d.file.Sync()
+}
+
+// checkDatabase opens etcd's database and closes it again: where that fails,
+// etcd would end the process, and where the file is locked, wait for ever.
+func checkDatabase(path string) error {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: lockTimeout})
+	switch {
+	case errors.Is(err, berrors.ErrTimeout):
+		return ErrDataDirInUse
+	case err != nil:
+		return fmt.Errorf("open %s: %w: %s", path, err, damagedRemedy)
+	}
+	return db.Close()
 }
 
 // close lets go of the directory.

@@ -63,8 +63,10 @@ type Server struct {
 }
 
 // StartEmbedded starts a server and returns once it takes writes. What stands
-// in its way is an error that says what to do: a data directory that is in use,
-// damaged or another cluster's, an address that is taken.
+// in its way is an error that says what to do: a data directory that is in use
+// or another cluster's, an address that is taken. So is most damage to the
+// data; but etcd's database checks its pages on a goroutine of its own, and what
+// it finds there ends the process.
 func StartEmbedded(ctx context.Context, cfg EmbeddedConfig) (*Server, error) {
 	dir, err := openDataDir(cfg.DataDir, cfg.Name)
 	if err != nil {
@@ -131,7 +133,7 @@ func (s *Server) start(ctx context.Context, ec *embed.Config) (err error) {
 func startEtcd(cfg *embed.Config) (e *embed.Etcd, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("the data directory cannot be read: %v: restore it from a backup, or move it away to begin with an empty one", r)
+			err = fmt.Errorf("%v", r)
 		}
 	}()
 	return embed.StartEtcd(cfg)
@@ -142,7 +144,10 @@ func explainStart(err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%w: another program listens there, perhaps another Bellows: stop it or choose another port", err)
 	}
-	return err
+	if _, ok := errors.AsType[*net.OpError](err); ok {
+		return err
+	}
+	return fmt.Errorf("%w: %s", err, damagedRemedy)
 }
 
 // etcd translates the configuration.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,10 +15,8 @@ import (
 )
 
 const (
-	// probeEvery is how often a watch asks for a sign of life.
-	probeEvery = 2 * time.Second
-	// stalledAfter is how long it waits for one before it begins anew.
-	stalledAfter = 6 * time.Second
+	// probes is how often a watch asks for a sign of life within Config.StallAfter.
+	probes = 3
 	// reopenDelay spaces the attempts to begin anew while etcd is away.
 	reopenDelay = 200 * time.Millisecond
 	// mergeRetry is when to ask again how far all prefixes have come: etcd
@@ -26,7 +25,7 @@ const (
 )
 
 var (
-	errStalled = fmt.Errorf("no sign of life for %v", stalledAfter)
+	errStalled = errors.New("no sign of life")
 	errClosed  = errors.New("etcd's client closed the watch")
 )
 
@@ -44,8 +43,14 @@ type merge struct {
 	watcher clientv3.Watcher
 	open    int     // forwarders that have not ended
 	reached []int64 // by prefix: everything up to here has arrived
-	waiting []record.Change
+	waiting []pending
 	asked   time.Time // when the oldest question without an answer was put; zero: none
+}
+
+// pending is a change that waits for the other prefixes.
+type pending struct {
+	prefix int
+	record.Change
 }
 
 // arrival is a response to the watch of one prefix.
@@ -114,7 +119,7 @@ func (m *merge) forward(ctx context.Context, prefix int, arrivals chan<- arrival
 
 // serve takes arrivals in and delivers until something breaks.
 func (m *merge) serve(ctx context.Context, arrivals <-chan arrival) error {
-	probe := time.NewTicker(probeEvery)
+	probe := time.NewTicker(m.store.cfg.StallAfter / probes)
 	defer probe.Stop()
 	var again <-chan time.Time
 	for {
@@ -132,8 +137,8 @@ func (m *merge) serve(ctx context.Context, arrivals <-chan arrival) error {
 		case <-probe.C:
 			m.ask(ctx)
 		}
-		if !m.asked.IsZero() && time.Since(m.asked) > stalledAfter {
-			return errStalled
+		if !m.asked.IsZero() && time.Since(m.asked) > m.store.cfg.StallAfter {
+			return fmt.Errorf("%w for %v", errStalled, m.store.cfg.StallAfter)
 		}
 		if again = nil; len(m.waiting) > 0 {
 			m.ask(ctx)
@@ -147,7 +152,7 @@ func (m *merge) ask(ctx context.Context) {
 	if m.asked.IsZero() {
 		m.asked = time.Now()
 	}
-	ctx, cancel := context.WithTimeout(ctx, probeEvery)
+	ctx, cancel := context.WithTimeout(ctx, m.store.cfg.StallAfter/probes)
 	defer cancel()
 	_ = m.watcher.RequestProgress(ctx)
 }
@@ -165,7 +170,7 @@ func (m *merge) take(a arrival) error {
 	}
 	for _, e := range r.Events {
 		c := record.Change{KV: recordKV(e.Kv), Deleted: e.Type == clientv3.EventTypeDelete}
-		m.waiting = append(m.waiting, c)
+		m.waiting = append(m.waiting, pending{a.prefix, c})
 		// Not the header's revision: a watch that catches up has not come that far.
 		m.reached[a.prefix] = c.ModRevision
 	}
@@ -181,17 +186,21 @@ func (m *merge) deliver(ctx context.Context) error {
 	if floor < m.next {
 		return nil
 	}
-	slices.SortStableFunc(m.waiting, func(a, b record.Change) int { return int(a.ModRevision - b.ModRevision) })
-	ready := 0
-	for ready < len(m.waiting) && m.waiting[ready].ModRevision <= floor {
-		ready++
+	slices.SortStableFunc(m.waiting, func(a, b pending) int {
+		return cmp.Or(cmp.Compare(a.ModRevision, b.ModRevision), cmp.Compare(a.prefix, b.prefix))
+	})
+	var ready []record.Change
+	for _, p := range m.waiting {
+		if p.ModRevision <= floor {
+			ready = append(ready, p.Change)
+		}
 	}
 	select {
-	case m.out <- Batch{Changes: m.waiting[:ready:ready], Revision: floor}:
+	case m.out <- Batch{Changes: ready, Revision: floor}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	m.waiting = slices.Clone(m.waiting[ready:])
+	m.waiting = slices.Delete(m.waiting, 0, len(ready))
 	m.next = floor + 1
 	return nil
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,8 +61,8 @@ func (s *Store) list(ctx context.Context, prefixes []string) ([]record.KV, int64
 	var out []record.KV
 	var revision int64
 	for _, prefix := range prefixes {
-		end := clientv3.GetPrefixRangeEnd(prefix)
-		for from, more := prefix, true; more; {
+		from, end := cmp.Or(prefix, "\x00"), clientv3.GetPrefixRangeEnd(prefix) // etcd has no empty key
+		for more := true; more; {
 			answer, err := s.page(ctx, from, end, revision)
 			if err != nil {
 				return nil, 0, named(err)

@@ -26,6 +26,10 @@ const (
 	// DefaultLeaderTTL is how long a dead leader blocks its successor. etcd's
 	// own limit is about 2 s; twice that forgives one lost renewal.
 	DefaultLeaderTTL = 4 * time.Second
+	// DefaultStallAfter is how long a watch may be silent when asked for a
+	// sign of life. A loaded etcd answers late; the records are level-triggered,
+	// so a few seconds of blindness cost time and nothing else.
+	DefaultStallAfter = 6 * time.Second
 )
 
 // Config says which etcd, and how patient to be. Only Endpoints is needed.
@@ -38,6 +42,8 @@ type Config struct {
 	DialTimeout time.Duration // of Open; 0 = DefaultDialTimeout
 	CallTimeout time.Duration // of each later call; 0 = DefaultCallTimeout
 	LeaderTTL   time.Duration // of a candidate's lease; 0 = DefaultLeaderTTL
+	// StallAfter is how long a watch may be silent; 0 = DefaultStallAfter.
+	StallAfter time.Duration
 	// MaxTxnOps is etcd's --max-txn-ops; 0 = record.DefaultMaxTxnOps.
 	MaxTxnOps int
 
@@ -69,6 +75,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	cfg.DialTimeout = cmp.Or(cfg.DialTimeout, DefaultDialTimeout)
 	cfg.CallTimeout = cmp.Or(cfg.CallTimeout, DefaultCallTimeout)
 	cfg.LeaderTTL = cmp.Or(cfg.LeaderTTL, DefaultLeaderTTL)
+	cfg.StallAfter = cmp.Or(cfg.StallAfter, DefaultStallAfter)
 	cfg.MaxTxnOps = cmp.Or(cfg.MaxTxnOps, record.DefaultMaxTxnOps)
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	dial, stop := context.WithTimeout(ctx, cfg.DialTimeout)

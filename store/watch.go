@@ -7,7 +7,8 @@ import (
 )
 
 // Batch is what a watch delivers: changes in revision order, whole
-// transactions only. Everything up to and including Revision has then been
+// transactions only; those of one transaction in the order of the prefixes,
+// below one prefix as the transaction had them. Everything up to and including Revision has then been
 // delivered; a batch without changes says just that.
 type Batch struct {
 	Changes  []record.Change

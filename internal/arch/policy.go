@@ -102,6 +102,7 @@ func Libraries() []Library {
 	return []Library{
 		{"github.com/hashicorp/memberlist", "membership", "", "gossip"},
 		{"go.etcd.io/etcd", "store", "store/storetest e2e", "the store, as client and embedded"},
+		{"go.etcd.io/bbolt", "store", "", "looks at etcd's database before etcd does, which ends the process when it cannot read it"},
 		{"go.uber.org/zap", "store", "", "the logger that embedded etcd insists on"},
 		{"google.golang.org/grpc", "store", "", "the status codes of etcd's errors"},
 		{"github.com/NVIDIA/go-nvml", "nvml", "", "the device library"},

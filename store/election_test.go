@@ -1,0 +1,257 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/store"
+)
+
+// term is what a candidate's Campaign returned.
+type term struct {
+	*store.Leadership
+	err error
+}
+
+func campaign(t *testing.T, s *store.Store, node string) term {
+	t.Helper()
+	ctx, cancel := after(t, soon)
+	defer cancel()
+	l, err := s.Campaign(ctx, record.Leader{Node: node})
+	return term{l, err}
+}
+
+// leads campaigns where nobody else leads.
+func leads(t *testing.T, s *store.Store, node string) *store.Leadership {
+	t.Helper()
+	l := campaign(t, s, node)
+	if l.err != nil {
+		t.Fatal(l.err)
+	}
+	return l.Leadership
+}
+
+// waits campaigns behind a leader and returns, once the candidate's key is there, that key.
+func waits(t *testing.T, s *store.Store, node string) (record.KV, <-chan term) {
+	t.Helper()
+	kvs, revision, err := s.Range(t.Context(), record.LeaderPrefix)
+	if err != nil || len(kvs) != 1 {
+		t.Fatalf("leaders' keys %v, %v; want one", kvs, err)
+	}
+	c := make(chan term, 1)
+	go func() { c <- campaign(t, s, node) }()
+	w := s.Watch(t.Context(), revision+1, record.LeaderPrefix)
+	kv := (<-w.C).Changes[0].KV
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return kv, c
+}
+
+// next returns the term of a candidate whose turn has come.
+func next(t *testing.T, c <-chan term) *store.Leadership {
+	t.Helper()
+	l := <-c
+	if l.err != nil {
+		t.Fatal(l.err)
+	}
+	return l.Leadership
+}
+
+// holds demands that the leader's writes land.
+func holds(t *testing.T, s *store.Store, l *store.Leadership) {
+	t.Helper()
+	out := s.Commit(t.Context(), record.Txn{If: []record.Compare{l.Compare()}, Then: []record.Op{put("led", l.Key)}})
+	if out.Result != record.Applied {
+		t.Errorf("a leader's write: %v %v", out.Result, out.Err)
+	}
+	select {
+	case <-l.Lost():
+		t.Error("a term that has just begun is lost")
+	default:
+	}
+}
+
+// refuses demands that a former leader's writes do not land.
+func refuses(t *testing.T, s *store.Store, l *store.Leadership) {
+	t.Helper()
+	out := s.Commit(t.Context(), record.Txn{If: []record.Compare{l.Compare()}, Then: []record.Op{put("led", l.Key)}})
+	if out.Result != record.Conflict || out.Err != nil {
+		t.Errorf("a former leader's write: %+v", out)
+	}
+}
+
+func resign(t *testing.T, l *store.Leadership) {
+	t.Helper()
+	if err := l.Resign(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCandidatesLeadInTurn(t *testing.T) {
+	t.Parallel()
+	endpoint := startServer(t, embedded(t.TempDir())).Endpoint()
+	a, b := open(t, endpoint), open(t, endpoint)
+	first := leads(t, a, "a")
+	holds(t, a, first)
+	key, c := waits(t, b, "b")
+	select {
+	case l := <-c:
+		t.Fatalf("two leaders: %+v and %+v", first, l)
+	default:
+	}
+	resign(t, first)
+	closes(t, "a leader that resigned is told", first.Lost())
+	second := next(t, c)
+	if second.Key != key.Key || second.CreateRevision != key.CreateRevision {
+		t.Errorf("%s@%d leads, the one that waited was %s@%d", second.Key, second.CreateRevision, key.Key, key.CreateRevision)
+	}
+	holds(t, b, second)
+	refuses(t, a, first)
+	resign(t, second)
+	if kvs, _, err := b.Range(t.Context(), record.LeaderPrefix); err != nil || len(kvs) != 0 {
+		t.Errorf("after everybody resigned: %v, %v", kvs, err)
+	}
+}
+
+func TestDeadLeaderIsReplaced(t *testing.T) {
+	t.Parallel()
+	endpoint := startServer(t, embedded(t.TempDir())).Endpoint()
+	a, b := open(t, endpoint), open(t, endpoint)
+	first := leads(t, a, "a")
+	_, c := waits(t, b, "b")
+	// To etcd, a store that closes and a process that dies look the same: the lease is left to expire.
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	closes(t, "a leader whose store is closed is told", first.Lost())
+	second := next(t, c)
+	holds(t, b, second)
+	refuses(t, b, first)
+	resign(t, second)
+}
+
+// A leader that is cut off must know that its term is over before its successor begins.
+func TestCutOffLeaderStopsFirst(t *testing.T) {
+	t.Parallel()
+	endpoint := startServer(t, embedded(t.TempDir())).Endpoint()
+	p := startProxy(t, endpoint)
+	a, b := open(t, p.endpoint()), open(t, endpoint)
+	first := leads(t, a, "a")
+	_, c := waits(t, b, "b")
+	p.freeze(true)
+	second := next(t, c)
+	select {
+	case <-first.Lost():
+	default:
+		t.Error("its successor leads, and it has not been told")
+	}
+	p.freeze(false)
+	holds(t, b, second)
+	refuses(t, a, first)
+	resign(t, second)
+}
+
+// The trap of etcd's own election: a waiter whose lease is gone believes that it leads when the leader resigns.
+func TestNobodyLeadsWithoutKey(t *testing.T) {
+	t.Parallel()
+	endpoint := startServer(t, embedded(t.TempDir())).Endpoint()
+	a, b := open(t, endpoint), open(t, endpoint)
+	first := leads(t, a, "a")
+	key, c := waits(t, b, "b")
+	if err := a.Revoke(t.Context(), key.Lease); err != nil {
+		t.Fatal(err)
+	}
+	resign(t, first)
+	second := next(t, c)
+	kv, exists, err := b.Get(t.Context(), second.Key)
+	if err != nil || !exists || kv.CreateRevision != second.CreateRevision || kv.Key == key.Key {
+		t.Errorf("leads with key %+v (exists: %v, %v), token %s@%d", kv, exists, err, second.Key, second.CreateRevision)
+	}
+	holds(t, b, second)
+	resign(t, second)
+}
+
+func TestDeposedLeaderIsTold(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		depose func(*store.Store, record.KV) error
+	}{
+		{"key deleted", func(s *store.Store, kv record.KV) error {
+			return s.Commit(t.Context(), record.Txn{Then: []record.Op{record.Delete(kv.Key)}}).Err
+		}},
+		{"lease revoked", func(s *store.Store, kv record.KV) error { return s.Revoke(t.Context(), kv.Lease) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := etcd(t)
+			l := leads(t, s, "a")
+			kv, _, err := s.Get(t.Context(), l.Key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.depose(s, kv); err != nil {
+				t.Fatal(err)
+			}
+			closes(t, "a leader whose key is gone is told", l.Lost())
+			refuses(t, s, l)
+			resign(t, l)
+		})
+	}
+}
+
+func TestTermOutlivesItsTTL(t *testing.T) {
+	t.Parallel()
+	s := etcd(t)
+	l := leads(t, s, "a")
+	lease := leaseOf(t, s, l)
+	select {
+	case <-l.Lost():
+		t.Error("a term was lost while etcd answered")
+	case <-time.After(5 * time.Second): // more than two TTLs: it is the passing of time that is tested
+	}
+	if left, err := s.TimeToLive(t.Context(), lease); err != nil || left <= 0 {
+		t.Errorf("the leader's lease has %v left, %v", left, err)
+	}
+	holds(t, s, l)
+	resign(t, l)
+}
+
+// leaseOf returns the lease of the leader's key.
+func leaseOf(t *testing.T, s *store.Store, l *store.Leadership) int64 {
+	t.Helper()
+	kv, exists, err := s.Get(t.Context(), l.Key)
+	if err != nil || !exists {
+		t.Fatalf("the leader's key: %v, %v", exists, err)
+	}
+	return kv.Lease
+}
+
+func TestCandidateGivesUp(t *testing.T) {
+	t.Parallel()
+	endpoint := startServer(t, embedded(t.TempDir())).Endpoint()
+	a, b := open(t, endpoint), open(t, endpoint)
+	first := leads(t, a, "a")
+	ctx, cancel := context.WithCancel(t.Context())
+	c := make(chan error, 1)
+	go func() {
+		_, err := b.Campaign(ctx, record.Leader{Node: "b"})
+		c <- err
+	}()
+	w := a.Watch(t.Context(), first.CreateRevision+1, record.LeaderPrefix)
+	key := (<-w.C).Changes[0].Key
+	cancel()
+	if err := <-c; !errors.Is(err, context.Canceled) {
+		t.Errorf("campaign: %v", err)
+	}
+	if gone := (<-w.C).Changes[0]; !gone.Deleted || gone.Key != key {
+		t.Errorf("after it gave up, its key: %+v", gone)
+	}
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+	resign(t, first)
+}
