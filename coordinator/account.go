@@ -49,7 +49,9 @@ func (c *Coordinator) accountBefore(f formed, r *record.Rescale) {
 		}
 	}
 	r.LostSteps = -1
-	if known {
+	if !f.Rescales[g].Exists() {
+		r.LostSteps = 0 // it never ran
+	} else if known {
 		r.LostSteps = max(0, step-max(0, r.ResumeStep))
 	}
 	if r.From == 0 {

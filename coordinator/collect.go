@@ -53,6 +53,7 @@ func (c *Coordinator) expire(f formed) bool {
 
 // forget drops the views of what a prefix deletion has removed.
 func (c *Coordinator) forget(prefix string) {
+	c.seen = nil
 	for _, id := range c.mirror.JobIDs() {
 		rest, ok := strings.CutPrefix(prefix, record.JobPrefix(id))
 		if !ok {

@@ -122,16 +122,24 @@ func resizeWhy(from, to int, reason string) string {
 	var s string
 	switch {
 	case to == 0:
-		s = fmt.Sprintf("give up %d devices", from)
+		s = "give up " + count(from, "device")
 	case to > from:
-		s = fmt.Sprintf("grow from %d to %d workers", from, to)
+		s = fmt.Sprintf("grow from %d to %s", from, count(to, "worker"))
 	case to < from:
-		s = fmt.Sprintf("shrink from %d to %d workers", from, to)
+		s = fmt.Sprintf("shrink from %d to %s", from, count(to, "worker"))
 	default:
-		s = fmt.Sprintf("move %d workers to other devices", to)
+		s = fmt.Sprintf("move %s to other devices", count(to, "worker"))
 	}
 	if reason != "" {
 		s += ": " + reason
 	}
 	return s
+}
+
+// count writes a number of things for people.
+func count(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
 }

@@ -98,14 +98,3 @@ func (c *Coordinator) release(v *record.JobView, kept ...cluster.NodeID) []recor
 	}
 	return ops
 }
-
-// jobs returns the jobs that have been admitted, sorted by identifier.
-func (c *Coordinator) jobs() []formed {
-	var out []formed
-	for _, id := range c.mirror.JobIDs() {
-		if v := c.mirror.Job(id); v.Spec.Exists() && v.State.Exists() {
-			out = append(out, c.formed(v))
-		}
-	}
-	return out
-}

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -77,7 +78,7 @@ func (c *Coordinator) haltOverdue(f formed) bool {
 // it has. One that only grows runs on until the devices that it gains are free.
 func (c *Coordinator) rescale(f formed) bool {
 	t, ok := c.targets[f.ID]
-	if f.state().Phase != cluster.Running || !ok || f.state().Pinned && !c.broken(f) {
+	if f.state().Phase != cluster.Running || !ok || f.state().Pinned && c.broken(f) == "" {
 		return false
 	}
 	have, kept, blocked := f.allocation(), 0, false
@@ -87,7 +88,7 @@ func (c *Coordinator) rescale(f formed) bool {
 			switch {
 			case slices.Contains(m.Devices, d):
 				kept++
-			case !c.free(p.Node, d, f.ID):
+			case !c.free(slot{p.Node, d}, f.ID):
 				blocked = true
 			}
 		}
@@ -96,8 +97,9 @@ func (c *Coordinator) rescale(f formed) bool {
 	if grows && (blocked || t.Workers() == kept && (t.BatchSize == have.BatchSize || t.Workers() == 0)) {
 		return false
 	}
+	why := resizeWhy(have.Workers(), t.Workers(), cmp.Or(c.broken(f), t.reason))
 	return c.halt(f, order{
-		verb: "halt", why: resizeWhy(have.Workers(), t.Workers(), t.reason),
+		verb: "halt", why: why,
 		save: true, within: time.Duration(f.Spec.Value.HaltTimeout),
 	})
 }

@@ -182,18 +182,28 @@ type scripted struct{ want map[cluster.JobID]int }
 func (scripted) Name() string { return "script" }
 
 func (s scripted) Allocate(in allocator.Input) allocator.Output {
-	free := 0
+	usable := map[cluster.DeviceID]bool{}
 	for _, n := range in.Nodes {
-		free += len(n.Usable())
+		for _, d := range n.Usable() {
+			usable[d] = true
+		}
 	}
 	counts := make([]int, len(in.Jobs))
-	keep := func(j allocator.JobView) bool { return (in.Between || j.Pinned) && j.Workers > 0 && exists(in, j) }
+	keep := func(j allocator.JobView) bool {
+		stay := in.Between || j.Pinned || j.Workers == s.want[j.ID] || s.want[j.ID] == 0 && j.Workers == j.Sizes[0]
+		return j.Workers > 0 && stay && exists(in, j)
+	}
 	for i, j := range in.Jobs {
 		if keep(j) {
 			counts[i] = j.Workers
-			free -= j.Workers
+			for _, p := range j.Present.Placements {
+				for _, d := range p.Devices {
+					delete(usable, d)
+				}
+			}
 		}
 	}
+	free := len(usable)
 	var out allocator.Output
 	for i, j := range in.Jobs {
 		d := allocator.Decision{Job: j.ID, Workers: counts[i]}

@@ -1,7 +1,6 @@
 package coordinator
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,25 +17,12 @@ func (c *Coordinator) explain(f formed) bool {
 		return false
 	}
 	s := c.next(f.JobView, cluster.Queued, reason)
-	s.QueuePosition = c.position(f)
+	s.QueuePosition = c.picture().queue[f.ID]
 	old := f.state()
 	if s.Phase == old.Phase && s.Reason == old.Reason && s.QueuePosition == old.QueuePosition {
 		return false
 	}
 	return c.put(f, "wait", s)
-}
-
-// position counts from 1 among the jobs that wait: important ones first, then old ones.
-func (c *Coordinator) position(f formed) int {
-	n := 1
-	for _, other := range c.jobs() {
-		a, b := other.Spec.Value, f.Spec.Value
-		before := cmp.Or(cmp.Compare(b.Priority, a.Priority), a.At.Compare(b.At), cmp.Compare(a.ID, b.ID)) < 0
-		if other.state().Phase == cluster.Queued && before {
-			n++
-		}
-	}
-	return n
 }
 
 // pending says why a queued job does not run; false while nothing is known yet.
@@ -58,22 +44,23 @@ func (c *Coordinator) pending(f formed) (string, bool) {
 	}
 	switch least := sizes[0]; {
 	case least > total:
-		return fmt.Sprintf("needs at least %d devices; the nodes that can run it have %d", least, total), true
+		return fmt.Sprintf("needs at least %s; the nodes that can run it have %d", count(least, "device"), total), true
 	case least > usable:
-		return fmt.Sprintf("needs at least %d devices; %d of the %d on nodes that can run it are healthy and not cordoned", least, usable, total), true
+		return fmt.Sprintf("needs at least %s; of %d on nodes that can run it %d are healthy and not cordoned",
+			count(least, "device"), total, usable), true
 	}
 	t, decided := c.targets[f.ID]
 	switch {
 	case !decided && c.round.fault != "":
 		return "no decision: " + c.round.fault, true
 	case !decided:
-		return "", false
+		return "waits for the next decision", c.round.asked == nil
 	case t.Workers() > 0:
 		return c.blocked[f.ID], c.blocked[f.ID] != ""
 	case t.reason != "":
 		return t.reason, true
 	}
-	return fmt.Sprintf("waits for %d devices", sizes[0]), true
+	return fmt.Sprintf("waits for %s", count(sizes[0], "device")), true
 }
 
 // hold stops trying when every node that is alive has refused the job: only its owner can mend that.

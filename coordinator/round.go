@@ -137,7 +137,7 @@ func (c *Coordinator) keepPromises(in *allocator.Input) {
 
 // urgent reports whether a running job uses a device that it cannot keep.
 func (c *Coordinator) urgent() bool {
-	return slices.ContainsFunc(c.jobs(), func(f formed) bool { return f.state().Phase == cluster.Running && c.broken(f) })
+	return slices.ContainsFunc(c.jobs(), func(f formed) bool { return f.state().Phase == cluster.Running && c.broken(f) != "" })
 }
 
 // waiting reports whether a job could use devices and has been promised none.

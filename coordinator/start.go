@@ -14,7 +14,7 @@ import (
 
 // startWaiting starts a job that waits, once its devices are free.
 func (c *Coordinator) startWaiting(f formed) bool {
-	return c.start(f, 0, fmt.Sprintf("start with %d workers", c.targets[f.ID].Workers()))
+	return c.start(f, 0, "start with "+count(c.targets[f.ID].Workers(), "worker"))
 }
 
 // start sends START of the next generation, if a decision has granted devices
@@ -78,7 +78,7 @@ func (c *Coordinator) startable(f formed) (cluster.Allocation, bool) {
 		return cluster.Allocation{}, false
 	}
 	if !c.sound(f, t) {
-		r := place.Place(c.spare(f.JobView), nil, []place.Count{{Job: f.ID, Workers: t.Workers(), BatchSize: t.BatchSize}})
+		r := place.Place(c.spare(f), nil, []place.Count{{Job: f.ID, Workers: t.Workers(), BatchSize: t.BatchSize}})
 		if len(r.Allocations) == 0 {
 			delete(c.targets, f.ID)
 			return cluster.Allocation{}, false
@@ -89,7 +89,7 @@ func (c *Coordinator) startable(f formed) (cluster.Allocation, bool) {
 	var awaited []string
 	for _, p := range t.Placements {
 		for _, d := range p.Devices {
-			for _, j := range c.holders(p.Node, d, f.ID) {
+			for _, j := range c.holders(slot{p.Node, d}, f.ID) {
 				if !slices.Contains(awaited, string(j)) {
 					awaited = append(awaited, string(j))
 				}
@@ -97,8 +97,8 @@ func (c *Coordinator) startable(f formed) (cluster.Allocation, bool) {
 		}
 	}
 	if len(awaited) > 0 {
-		c.blocked[f.ID] = fmt.Sprintf("starts with %d workers as soon as their devices are free, which still has %s",
-			t.Workers(), strings.Join(awaited, ", "))
+		c.blocked[f.ID] = fmt.Sprintf("starts with %s as soon as their devices are let go of by %s",
+			count(t.Workers(), "worker"), strings.Join(awaited, ", "))
 		return cluster.Allocation{}, false
 	}
 	return t.Allocation, true
@@ -108,7 +108,7 @@ func (c *Coordinator) startable(f formed) (cluster.Allocation, bool) {
 func (c *Coordinator) sound(f formed, t target) bool {
 	for _, p := range t.Placements {
 		for _, d := range p.Devices {
-			if !c.usable(p.Node, d, f.state().Excluded) {
+			if !c.usable(slot{p.Node, d}, f.state().Excluded) {
 				return false
 			}
 		}

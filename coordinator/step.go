@@ -19,7 +19,8 @@ type Coordinator struct {
 	flights map[cluster.JobID]*flight    // "" = the decision's record
 	targets map[cluster.JobID]target     // what the last decisions granted
 	round   round
-	serial  int // of the newest transaction
+	serial  int      // of the newest transaction
+	seen    *picture // nil = draw it anew
 
 	// Valid during one Step.
 	out     Effects
@@ -66,7 +67,7 @@ func (c *Coordinator) load(e Loaded) {
 	if err != nil {
 		panic("coordinator: an empty listing does not decode: " + err.Error())
 	}
-	c.mirror = mirror
+	c.mirror, c.seen = mirror, nil
 	for _, kv := range e.KVs {
 		c.apply(record.Change{KV: kv})
 	}
@@ -88,6 +89,7 @@ func (c *Coordinator) change(e Changed) {
 
 // apply takes one change in. A record that this version cannot read is reported and left alone.
 func (c *Coordinator) apply(ch record.Change) {
+	c.seen = nil
 	if err := c.mirror.Apply(ch); err != nil {
 		c.note(Note{Warn: true, Text: err.Error()})
 	}
@@ -98,24 +100,24 @@ func (c *Coordinator) act() {
 	c.watchNodes()
 	c.ask()
 	c.requests()
-	for _, id := range c.mirror.JobIDs() {
-		if v := c.mirror.Job(id); v.State.Exists() && v.Spec.Exists() && !c.busy(v) {
-			c.advance(v)
+	for _, f := range c.jobs() {
+		if !c.busy(f.JobView) {
+			c.advance(f)
 		}
 	}
 	c.recordDecision()
 }
 
 // advance lets the first rule that applies to the job's phase act.
-func (c *Coordinator) advance(v *record.JobView) {
+func (c *Coordinator) advance(f formed) {
 	var rules []func(formed) bool
-	switch v.State.Value.Phase {
+	switch f.state().Phase {
 	case cluster.Queued, cluster.Suspended:
-		rules = []func(formed) bool{c.stopIdle, c.hold, c.startWaiting, c.explain}
+		rules = []func(formed) bool{c.commit, c.stopIdle, c.hold, c.startWaiting, c.explain}
 	case cluster.Held:
-		rules = []func(formed) bool{c.stopIdle, c.unhold}
+		rules = []func(formed) bool{c.commit, c.stopIdle, c.unhold}
 	case cluster.Backoff:
-		rules = []func(formed) bool{c.stopIdle, c.retry}
+		rules = []func(formed) bool{c.commit, c.stopIdle, c.retry}
 	case cluster.Starting, cluster.Running:
 		rules = []func(formed) bool{
 			c.commit, c.succeed, c.haltFailed, c.haltLost, c.haltStop, c.haltIdle, c.started, c.haltOverdue, c.rescale,
@@ -125,7 +127,6 @@ func (c *Coordinator) advance(v *record.JobView) {
 	case cluster.Succeeded, cluster.Failed, cluster.Stopped:
 		rules = []func(formed) bool{c.expire}
 	}
-	f := c.formed(v)
 	for _, rule := range append(rules, c.collect) {
 		if rule(f) {
 			return

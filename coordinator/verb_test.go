@@ -3,6 +3,7 @@ package coordinator_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -214,8 +215,8 @@ func (l *lab) repeat(words) error {
 	if err != nil {
 		return err
 	}
-	for i := len(changes) - 1; i >= 0; i-- {
-		l.step(coordinator.Changed{Changes: changes[i : i+1]})
+	for _, c := range slices.Backward(changes) {
+		l.step(coordinator.Changed{Changes: []record.Change{c}})
 	}
 	return nil
 }
