@@ -24,12 +24,13 @@ const stopGrace = 2 * time.Second
 // clock need not agree with this node's, and the leader withdraws the permit anyway.
 func (m *machine) settleHalt(now int64) {
 	h := m.wish.Halt
-	if h == nil || m.killed != "" {
+	if h == nil || m.killed != "" || m.over() {
 		return
 	}
 	if m.haltSeen == 0 {
 		m.haltSeen, m.haltEnds = now, now+int64(haltSpan(h))
 	}
+	m.alarm.at(m.haltEnds)
 	switch {
 	case !h.Save:
 		m.kill("halt: " + h.Why)
@@ -41,10 +42,9 @@ func (m *machine) settleHalt(now int64) {
 		m.held(-1)
 		m.kill("halted before its workers were executed: " + h.Why)
 		return
-	case m.phase == starting || m.over():
+	case m.phase == starting:
 		return
 	}
-	m.alarm.at(m.haltEnds)
 	m.holdRanks()
 	if h.StopAfter != nil {
 		m.stopRanks(*h.StopAfter, now)

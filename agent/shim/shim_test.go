@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -201,6 +202,8 @@ func (f *fixture) gone(what string, p Process) {
 	f.t.Helper()
 	eventually(f.t, what+" is gone", func() bool { return !Alive(p) })
 }
+
+func itoa(n int) string { return strconv.Itoa(n) }
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()

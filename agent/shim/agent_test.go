@@ -1,0 +1,273 @@
+package shim
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bellows-ml/bellows/record"
+)
+
+func TestAgentsComeAndGo(t *testing.T) {
+	f := newFixture(t, 2, plain).start()
+	before := f.started()
+	f.awaitFile("up-0")
+	_ = f.conn.Close()
+	f.dial()
+	after := f.await("the report at the connection's beginning", func(Report) bool { return true })
+	if len(after.Workers) != 2 || after.Workers[0] != before.Workers[0] || after.Shim != f.shim {
+		t.Errorf("workers %v, before %v", after.Workers, before.Workers)
+	}
+	second, err := Dial(f.dir) // the old agent's and the new one's for a while
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := <-second.Reports(); len(r.Workers) != 2 {
+		t.Errorf("second connection: %+v", r)
+	}
+	if err := second.Push(Wish{Halt: halt(true, time.Minute)}); err != nil {
+		t.Fatal(err)
+	}
+	f.stopped()
+	if err := second.Close(); err != nil {
+		t.Error(err)
+	}
+	f.retire()
+	if _, open := <-f.conn.Reports(); open {
+		t.Error("reports go on although the shim is gone")
+	}
+}
+
+func TestScanFindsRuns(t *testing.T) {
+	f := newFixture(t, 1, "sleep 100").start()
+	f.started()
+	write(t, filepath.Join(f.root, "broken", orderFile), "{", 0o600)
+	runs, err := Scan(f.root)
+	if err == nil || !strings.Contains(err.Error(), "broken") {
+		t.Errorf("the broken run: %v", err)
+	}
+	if len(runs) != 1 || runs[0].Dir != f.dir || runs[0].Shim != f.shim || runs[0].Order.World.Job != f.order.World.Job {
+		t.Errorf("runs %+v", runs)
+	}
+	if !Alive(runs[0].Shim) {
+		t.Error("its shim is not alive")
+	}
+	if runs, err = Scan(filepath.Join(f.root, "none")); err != nil || runs != nil {
+		t.Errorf("a root that is not there: %v, %v", runs, err)
+	}
+}
+
+func TestARunHasOneShim(t *testing.T) {
+	f := newFixture(t, 1, "sleep 100").start()
+	f.started()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Start(t.Context(), exe, f.dir, f.order); err == nil || !strings.Contains(err.Error(), "another shim") {
+		t.Fatalf("a second shim: %v", err)
+	}
+	if !Alive(f.shim) {
+		t.Error("the first one is gone")
+	}
+	if c, err := Dial(f.dir); err != nil {
+		t.Error(err)
+	} else if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	f.push(Wish{Kill: "test"})
+	f.stopped()
+	f.retire()
+}
+
+func TestAPatientStrictStart(t *testing.T) {
+	f := newFixture(t, 1, "exit 0")
+	f.order.Strict = true
+	f.start()
+	f.await("waiting", func(r Report) bool { return strings.Contains(r.Waiting, "deadline") })
+	f.push(Wish{Deadline: Boottime() + int64(time.Minute)})
+	if r := f.stopped(); !r.Stopped.Finished {
+		t.Errorf("stopped %+v", r.Stopped)
+	}
+	f.retire()
+}
+
+func TestADeadlinePassedBeforeTheStart(t *testing.T) {
+	f := newFixture(t, 1, "echo ran > ran")
+	f.order.Strict, f.order.Deadline = true, Boottime()-1
+	r := f.start().stopped()
+	if r.Failed == nil || r.Failed.Kind != record.NodeFenced || r.Workers != nil {
+		t.Errorf("failed %+v, workers %v", r.Failed, r.Workers)
+	}
+}
+
+func TestAnUnknownDeadlineLeavesTheKnownOne(t *testing.T) {
+	f := newFixture(t, 1, "sleep 100")
+	f.order.Strict, f.order.Deadline = true, Boottime()+int64(700*time.Millisecond)
+	f.start()
+	f.push(Wish{})
+	if r := f.stopped(); r.Failed == nil || r.Failed.Kind != record.NodeFenced {
+		t.Errorf("failed %+v", r.Failed)
+	}
+}
+
+func TestLaxShimsIgnoreDeadlines(t *testing.T) {
+	f := newFixture(t, 1, "sleep 0.5").start()
+	f.push(Wish{Deadline: Boottime() + 1})
+	if r := f.stopped(); r.Failed != nil || !r.Stopped.Finished {
+		t.Errorf("failed %+v, stopped %+v", r.Failed, r.Stopped)
+	}
+}
+
+func TestSignalsToTheShim(t *testing.T) {
+	f := newFixture(t, 1, "sleep 100").start()
+	f.started()
+	for _, s := range []syscall.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGPIPE} {
+		if err := syscall.Kill(f.shim.PID, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// It answers, so it has seen them.
+	f.push(Wish{})
+	if c, err := Dial(f.dir); err != nil {
+		t.Fatal(err)
+	} else if r := <-c.Reports(); r.Stopped != nil {
+		t.Errorf("stopped %+v", r.Stopped)
+	}
+	if err := syscall.Kill(f.shim.PID, unix.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	f.gone("the shim", f.shim)
+	r, err := ReadReport(f.dir)
+	if err != nil || r.Stopped == nil || r.Failed != nil {
+		t.Errorf("report %+v, %v", r, err)
+	}
+	f.nothingLeft()
+}
+
+func TestWorkersDieWithTheShim(t *testing.T) {
+	f := newFixture(t, 2, stubborn).start()
+	r := f.started()
+	f.awaitFile("up-0")
+	if err := syscall.Kill(f.shim.PID, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	f.gone("worker 0", f.worker(r, 0))
+	f.gone("worker 1", f.worker(r, 1))
+	eventually(t, "the locks are free", func() bool { return len(heldStill(f.order, f.dir)) == 0 })
+}
+
+func TestSweepAfterTheShimsDeath(t *testing.T) {
+	f := newFixture(t, 1, "").python(escape + "while True: time.sleep(1)").start()
+	f.started()
+	p := f.escaped()
+	if err := syscall.Kill(f.shim.PID, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	f.gone("the shim", f.shim)
+	if !Alive(p) {
+		t.Fatal("the escaped process is gone already: this tests nothing")
+	}
+	if err := Sweep(f.dir); err != nil {
+		t.Fatal(err)
+	}
+	if Alive(p) {
+		t.Error("the escaped process lives")
+	}
+	f.nothingLeft()
+	if err := Sweep(f.dir); err != nil {
+		t.Errorf("a second time: %v", err)
+	}
+}
+
+func TestSweepEndsAShimThatHangs(t *testing.T) {
+	f := newFixture(t, 1, stubborn).start()
+	r := f.started()
+	if err := syscall.Kill(f.shim.PID, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if err := Sweep(f.dir); err != nil {
+		t.Fatal(err)
+	}
+	if Alive(f.shim) || Alive(f.worker(r, 0)) {
+		t.Error("something lives")
+	}
+	f.nothingLeft()
+}
+
+func TestSweepOfWhatNeverWas(t *testing.T) {
+	if err := Sweep(filepath.Join(t.TempDir(), "none")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestALockThatIsHeldByOthers(t *testing.T) {
+	f := newFixture(t, 2, "exit 0")
+	write(t, lockPath(f.order.LockDir, "SIM-1"), `{"job":"other-zzzzzz","generation":7,"run":"/elsewhere","shim":4242}`, 0o644)
+	l, err := os.Open(lockPath(f.order.LockDir, "SIM-1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := unix.Flock(int(l.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	f.start()
+	r := f.await("waiting", func(r Report) bool { return strings.Contains(r.Waiting, "is held by") })
+	for _, w := range []string{"SIM-1.lock", "other-zzzzzz generation 7", "4242", "pid " + itoa(os.Getpid())} {
+		if !strings.Contains(r.Waiting, w) {
+			t.Errorf("waiting for %q, which does not say %q", r.Waiting, w)
+		}
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if r := f.stopped(); !r.Stopped.Finished {
+		t.Errorf("stopped %+v, failed %+v", r.Stopped, r.Failed)
+	}
+	f.retire()
+}
+
+func TestStartGivesUpWithItsContext(t *testing.T) {
+	f := newFixture(t, 1, "exit 0")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	// A program that never says it is ready.
+	write(t, filepath.Join(f.root, "mute"), "#!/bin/sh\nsleep 100\n", 0o755)
+	if _, err := Start(ctx, filepath.Join(f.root, "mute"), f.dir, f.order); !errors.Is(err, context.Canceled) {
+		t.Errorf("Start: %v", err)
+	}
+	write(t, filepath.Join(f.root, "dead"), "#!/bin/sh\nexit 1\n", 0o755)
+	if _, err := Start(t.Context(), filepath.Join(f.root, "dead"), f.dir, f.order); err == nil || !strings.Contains(err.Error(), logFile) {
+		t.Errorf("Start: %v", err)
+	}
+}
+
+func TestOnlyItsOwnUserReachesTheShim(t *testing.T) {
+	f := newFixture(t, 1, "sleep 100").start()
+	f.started()
+	for _, mode := range []os.FileMode{0o600, 0o666} { // the file's rights, then the shim's own look
+		if err := os.Chmod(filepath.Join(f.dir, controlSocket), mode); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(python, "-c", `
+import socket, sys
+s = socket.socket(socket.AF_UNIX); s.settimeout(10)
+try:
+    s.connect(sys.argv[1]); data = s.recv(100)
+except (PermissionError, ConnectionResetError, BrokenPipeError): data = b""
+print(len(data))`, filepath.Join(f.dir, controlSocket))
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		if out, err := cmd.CombinedOutput(); err != nil || string(out) != "0\n" {
+			t.Errorf("mode %o: got %q, %v", mode, out, err)
+		}
+	}
+}

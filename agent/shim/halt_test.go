@@ -1,0 +1,227 @@
+package shim
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const python = "/usr/bin/python3"
+
+// trainer is a script as users write them: it takes steps of some milliseconds
+// until it is stopped, and leaves what it did in its workdir.
+const trainer = `
+import os, time, bellows
+rank = bellows.rank()
+def note(name, text):
+    with open("%s-%d.tmp" % (name, rank), "w") as f: f.write(str(text) + "\n")
+    os.rename("%s-%d.tmp" % (name, rank), "%s-%d" % (name, rank))
+def write(directory):
+    with open(os.path.join(directory, "model"), "w") as f: f.write("weights of %d" % rank)
+step = 0
+while not bellows.should_stop(step):
+    time.sleep(0.005 * (rank + 1))
+    step += 1
+    bellows.report(step, loss=1.0 / step)
+    if step == 3:
+        bellows.save(step, write)
+        note("ready", step)
+bellows.save(step, write)
+note("end", step)
+`
+
+func (f *fixture) python(script string) *fixture {
+	f.t.Helper()
+	path := filepath.Join(f.order.Workdir, "train.py")
+	if err := os.WriteFile(path, []byte(script), 0o644); err != nil {
+		f.t.Fatal(err)
+	}
+	f.order.Command = []string{python, "train.py"}
+	return f
+}
+
+func TestHaltWithSDK(t *testing.T) {
+	f := newFixture(t, 3, "").python(trainer).start()
+	f.started()
+	for i := range 3 {
+		f.awaitFile("ready-" + strconv.Itoa(i))
+	}
+	f.push(Wish{Halt: halt(true, time.Minute)})
+	r := f.await("held", func(r Report) bool { return r.Held != nil })
+	if !r.Held.SDK || r.Held.Begun < 2 {
+		t.Fatalf("held %+v", r.Held)
+	}
+	if r.Progress == nil || r.Progress.Step < 1 || r.Progress.Loss == nil {
+		t.Errorf("progress %+v", r.Progress)
+	}
+	last := r.Held.Begun + 2 // another node may have begun more
+	f.push(Wish{Halt: halt(true, time.Minute, last)})
+	r = f.stopped()
+	if r.Failed != nil || r.Stopped.Finished || r.Stopped.SignalledAt.IsZero() || r.Stopped.SignalledAt.After(r.Stopped.ExitedAt) {
+		t.Errorf("failed %+v, stopped %+v", r.Failed, r.Stopped)
+	}
+	for i, e := range r.Stopped.Exits {
+		if e.Rank != i || e.Code != 0 {
+			t.Errorf("exit %+v", e)
+		}
+		if got, want := f.awaitFile("end-"+strconv.Itoa(i)), strconv.FormatInt(last+1, 10)+"\n"; got != want {
+			t.Errorf("rank %d ended at step %q, want %q", i, got, want)
+		}
+	}
+	final := 0
+	for _, s := range r.Saves {
+		if s.Step == last+1 && strings.HasPrefix(s.Dir, f.order.Checkpoint+"/step-") {
+			final++
+		}
+	}
+	if final != 3 {
+		t.Errorf("saves %+v: want all ranks' of step %d", r.Saves, last+1)
+	}
+	f.retire()
+	if disk, err := ReadReport(f.dir); err != nil || len(disk.Saves) != len(r.Saves) {
+		t.Errorf("the journal has %+v, %v", disk.Saves, err)
+	}
+}
+
+func TestHaltFindsRanksThatHaveNotConnected(t *testing.T) {
+	f := newFixture(t, 2, "").python(`
+import os, time
+if os.environ["RANK"] == "1":
+    open("importing-1", "w").write("yes\n")
+    time.sleep(1000)
+import bellows
+step = 0
+while not bellows.should_stop(step):
+    open("ready-0", "w").write("yes\n")
+    time.sleep(0.01)
+    step += 1
+`).start()
+	f.awaitFile("ready-0")
+	f.awaitFile("importing-1")
+	f.started()
+	f.push(Wish{Halt: halt(true, time.Minute)})
+	r := f.await("held", func(r Report) bool { return r.Held != nil })
+	if !r.Held.SDK || r.Held.Begun < 0 {
+		t.Errorf("held %+v", r.Held)
+	}
+	f.push(Wish{Halt: halt(true, time.Minute, r.Held.Begun)})
+	r = f.stopped()
+	if r.Failed != nil || r.Stopped.Exits[1].Signal != int(syscall.SIGTERM) || r.Stopped.Exits[0].Code != 0 {
+		t.Errorf("stopped %+v, failed %+v", r.Stopped, r.Failed)
+	}
+}
+
+const plain = `
+trap 'echo saving; sleep 0.1; echo saved > saved-$RANK; exit 0' TERM
+echo up > up-$RANK
+while :; do sleep 0.02; done`
+
+func TestHaltOfPlainScripts(t *testing.T) {
+	f := newFixture(t, 2, plain).start()
+	f.awaitFile("up-0")
+	f.awaitFile("up-1")
+	f.push(Wish{Halt: halt(true, time.Minute)})
+	r := f.stopped()
+	if r.Held == nil || r.Held.SDK || r.Held.Begun != -1 {
+		t.Errorf("held %+v", r.Held)
+	}
+	if r.Failed != nil || r.Stopped.Finished || r.Stopped.SignalledAt.IsZero() {
+		t.Errorf("failed %+v, stopped %+v", r.Failed, r.Stopped)
+	}
+	f.awaitFile("saved-0")
+	f.awaitFile("saved-1")
+	f.retire()
+}
+
+// SIGTERM is for the worker alone: its children are needed for the last step.
+func TestSIGTERMReachesTheWorkerOnly(t *testing.T) {
+	f := newFixture(t, 1, `
+sh -c 'trap "echo hit > child-hit" TERM; while :; do sleep 0.02; [ -e bye ] && exit; done' & 
+trap 'sleep 0.2; touch bye; wait; exit 0' TERM
+echo up > up-0
+while :; do sleep 0.02; done`).start()
+	f.awaitFile("up-0")
+	f.push(Wish{Halt: halt(true, time.Minute)})
+	if r := f.stopped(); r.Stopped.Exits[0].Code != 0 || len(r.Leftover) > 0 {
+		t.Errorf("stopped %+v, leftover %v", r.Stopped, r.Leftover)
+	}
+	if _, err := os.Stat(filepath.Join(f.order.Workdir, "child-hit")); err == nil {
+		t.Error("the worker's child got the SIGTERM too")
+	}
+}
+
+const stubborn = `trap '' TERM; echo up > up-$RANK; while :; do sleep 0.02; done`
+
+func TestHaltsThatEndInSIGKILL(t *testing.T) {
+	for name, c := range map[string]struct {
+		wish   Wish
+		atMost time.Duration
+		least  time.Duration
+	}{
+		"no save allowed":  {Wish{Halt: halt(false, time.Minute)}, time.Second, 0},
+		"nothing begun":    {Wish{Halt: halt(true, time.Minute, -1)}, stopGrace + time.Second, stopGrace},
+		"its time is over": {Wish{Halt: halt(true, 300*time.Millisecond)}, 1300 * time.Millisecond, 300 * time.Millisecond},
+		"no permit":        {Wish{Kill: "its permit was withdrawn"}, time.Second, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, 2, stubborn).start()
+			f.awaitFile("up-0")
+			f.awaitFile("up-1")
+			begun := time.Now()
+			f.push(c.wish)
+			r := f.stopped()
+			if took := r.Stopped.ExitedAt.Sub(begun); took > c.atMost || took < c.least {
+				t.Errorf("took %v, want %v to %v", took, c.least, c.atMost)
+			}
+			if r.Failed != nil || r.Stopped.Finished {
+				t.Errorf("failed %+v, stopped %+v", r.Failed, r.Stopped)
+			}
+			for _, e := range r.Stopped.Exits {
+				if e.Code != -1 || e.Signal != int(syscall.SIGKILL) {
+					t.Errorf("exit %+v", e)
+				}
+			}
+			f.retire()
+		})
+	}
+}
+
+func TestAHaltCannotBeTakenBack(t *testing.T) {
+	f := newFixture(t, 1, plain).start()
+	f.awaitFile("up-0")
+	f.push(Wish{Halt: halt(true, time.Minute)})
+	f.push(Wish{})
+	if r := f.stopped(); r.Stopped.Exits[0].Code != 0 {
+		t.Errorf("stopped %+v", r.Stopped)
+	}
+}
+
+func TestHaltBeforeTheStart(t *testing.T) {
+	f := newFixture(t, 1, "echo ran > ran")
+	f.order.Strict = true // and no deadline: so it cannot have started yet
+	f.start()
+	f.await("waiting", func(r Report) bool { return strings.Contains(r.Waiting, "deadline") })
+	f.push(Wish{Halt: halt(true, time.Minute)})
+	r := f.stopped()
+	if r.Held == nil || r.Held.Begun != -1 || r.Stopped.Finished || len(r.Stopped.Exits) != 0 || r.Workers != nil {
+		t.Errorf("report %+v, stopped %+v", r, r.Stopped)
+	}
+	if _, err := os.Stat(filepath.Join(f.order.Workdir, "ran")); err == nil {
+		t.Error("it ran")
+	}
+	f.retire()
+}
+
+func TestWorkersErrInAHaltWithoutFailure(t *testing.T) {
+	f := newFixture(t, 1, `trap 'exit 7' TERM; echo up > up-0; while :; do sleep 0.02; done`).start()
+	f.awaitFile("up-0")
+	f.push(Wish{Halt: halt(true, time.Minute)})
+	if r := f.stopped(); r.Failed != nil || r.Stopped.Exits[0].Code != 7 {
+		t.Errorf("failed %+v, stopped %+v", r.Failed, r.Stopped)
+	}
+}

@@ -1,0 +1,222 @@
+package shim
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+func write(t *testing.T, path, text string, mode os.FileMode) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestNodesRefuse(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(f *fixture)
+		kind  record.FailureKind
+		words []string // field, value, remedy
+	}{
+		"no workdir": {
+			func(f *fixture) { f.order.Workdir = "/nowhere/at/all" }, record.NodeRefused,
+			[]string{"workdir /nowhere/at/all", "no such file", "same path on every node"},
+		},
+		"workdir is a file": {
+			func(f *fixture) { f.order.Workdir = "/etc/passwd" }, record.NodeRefused,
+			[]string{"workdir /etc/passwd", "not a directory"},
+		},
+		"no interpreter in PATH": {
+			func(f *fixture) { f.order.Command = []string{"python-of-nobody"} }, record.NodeRefused,
+			[]string{"command python-of-nobody", "/usr/bin:/bin", "install"},
+		},
+		"no interpreter at its path": {
+			func(f *fixture) { f.order.Command = []string{"/opt/none/python"} }, record.NodeRefused,
+			[]string{"command /opt/none/python", "no such file", "install"},
+		},
+		"not executable": {
+			func(f *fixture) {
+				write(f.t, filepath.Join(f.order.Workdir, "train.py"), "print()", 0o644)
+				f.order.Command = []string{"./train.py"}
+			}, record.NodeRefused,
+			[]string{"train.py", "permission denied"},
+		},
+		"a directory for a program": {
+			func(f *fixture) { f.order.Command = []string{"/etc"} }, record.NodeRefused,
+			[]string{"command /etc", "not a file"},
+		},
+		"no shebang": {
+			func(f *fixture) {
+				write(f.t, filepath.Join(f.order.Workdir, "train.py"), "print()", 0o755)
+				f.order.Command = []string{"./train.py"}
+			}, record.NodeRefused,
+			[]string{"train.py", "exec format error", "#!/usr/bin/env python3"},
+		},
+		"shebang of nowhere": {
+			func(f *fixture) {
+				write(f.t, filepath.Join(f.order.Workdir, "train.py"), "#!/opt/none/python\n", 0o755)
+				f.order.Command = []string{"./train.py"}
+			}, record.NodeRefused,
+			[]string{"train.py", "interpreter named in its first line"},
+		},
+		"checkpoint base is a file": {
+			func(f *fixture) { write(f.t, filepath.Join(f.root, "ckpt"), "", 0o644) }, record.NodeRefused,
+			[]string{"checkpoint_dir", "not a directory", "base directory"},
+		},
+		"checkpoint leads out of its base": {
+			func(f *fixture) {
+				elsewhere := filepath.Join(f.root, "elsewhere")
+				if err := os.MkdirAll(elsewhere, 0o755); err != nil {
+					f.t.Fatal(err)
+				}
+				base := filepath.Dir(filepath.Dir(f.order.Checkpoint))
+				if err := os.MkdirAll(base, 0o755); err != nil {
+					f.t.Fatal(err)
+				}
+				if err := os.Symlink(elsewhere, filepath.Dir(f.order.Checkpoint)); err != nil {
+					f.t.Fatal(err)
+				}
+			}, record.NodeRefused,
+			[]string{"checkpoint_dir", "symbolic link", "elsewhere", "remove the link"},
+		},
+		"owner unknown here": {
+			func(f *fixture) { f.order.Owner = cluster.Owner{UID: 54321, GID: 54321, User: "nobody-knows"} }, record.NodeRefused,
+			[]string{"owner nobody-knows (uid 54321)", "not known on this node", "create the user"},
+		},
+		"owner with another uid here": {
+			func(f *fixture) { f.order.Owner = cluster.Owner{UID: 54321, GID: 54321, User: "daemon"} }, record.NodeRefused,
+			[]string{"owner daemon has uid 54321", "uid 1 on this node", "one uid on every node"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, 2, "echo ran > ran")
+			c.spoil(f)
+			r := f.start().stopped()
+			if r.Failed == nil || r.Failed.Kind != c.kind || r.Failed.Rank != -1 {
+				t.Fatalf("failed %+v", r.Failed)
+			}
+			for _, w := range c.words {
+				if !strings.Contains(r.Failed.Reason, w) {
+					t.Errorf("reason %q does not say %q", r.Failed.Reason, w)
+				}
+			}
+			if r.Workers != nil || len(r.Stopped.Exits) > 0 || r.Stopped.Finished {
+				t.Errorf("workers %v, stopped %+v", r.Workers, r.Stopped)
+			}
+			f.retire()
+		})
+	}
+}
+
+func TestPortTaken(t *testing.T) {
+	f := newFixture(t, 1, "echo ran > ran")
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", f.order.World.Master.Port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	r := f.start().stopped()
+	if r.Failed == nil || r.Failed.Kind != record.PortTaken || !strings.Contains(r.Failed.Reason, fmt.Sprint(f.order.World.Master.Port)) {
+		t.Errorf("failed %+v", r.Failed)
+	}
+	f.retire()
+}
+
+// pair makes two nodes' orders of one generation.
+func pair(t *testing.T, script string) (first, second *fixture) {
+	first, second = newFixture(t, 1, script), newFixture(t, 1, script)
+	members := []cluster.Member{
+		{Node: "n1", Devices: []cluster.DeviceID{"SIM-0"}},
+		{Node: "n2", Devices: []cluster.DeviceID{"SIM-1"}, FirstRank: 1},
+	}
+	first.order.World.Members, second.order.World.Members = members, members
+	second.order.World.Master = first.order.World.Master
+	second.order.Node = "n2"
+	return first, second
+}
+
+func TestTwoNodesMeetAtTheCheckpoint(t *testing.T) {
+	first, second := pair(t, "exit 0")
+	second.order.Checkpoint = first.order.Checkpoint
+	second.start() // comes first, and has to wait
+	second.await("waiting", func(r Report) bool { return strings.Contains(r.Waiting, "checkpoint_dir") })
+	first.start()
+	for _, f := range []*fixture{first, second} {
+		if r := f.stopped(); !r.Stopped.Finished {
+			t.Errorf("node %s: failed %+v, stopped %+v", f.order.Node, r.Failed, r.Stopped)
+		}
+		f.retire()
+	}
+	entries, err := os.ReadDir(first.order.Checkpoint)
+	if err != nil || len(entries) != 1 || entries[0].Name() != meetingFile {
+		t.Errorf("the directory holds %v, %v", entries, err)
+	}
+}
+
+func TestTwoNodesThatDoNotMeet(t *testing.T) {
+	t.Parallel()
+	first, second := pair(t, "sleep 100")
+	// An earlier generation's note is not the right one.
+	write(t, filepath.Join(second.order.Checkpoint, meetingFile), "job=train-abcdef generation=2\n", 0o644)
+	first.start()
+	begun := time.Now()
+	r := second.start().stopped()
+	if r.Failed == nil || r.Failed.Kind != record.NodeRefused ||
+		!strings.Contains(r.Failed.Reason, "is not the same directory on node n2 and node n1") ||
+		!strings.Contains(r.Failed.Reason, "generation=2") {
+		t.Errorf("failed %+v", r.Failed)
+	}
+	if took := time.Since(begun); took < meetWait || took > meetWait+3*time.Second {
+		t.Errorf("took %v", took)
+	}
+	first.push(Wish{Kill: "test"})
+	first.stopped()
+}
+
+func TestOrdersThatMakeNoSense(t *testing.T) {
+	f := newFixture(t, 1, "")
+	for name, c := range map[string]struct {
+		spoil func(o *Order)
+		word  string
+	}{
+		"version":  {func(o *Order) { o.Version = 99 }, "version is 99"},
+		"node":     {func(o *Order) { o.Node = "n9" }, `node "n9" has no devices`},
+		"command":  {func(o *Order) { o.Command = nil }, "command is empty"},
+		"workdir":  {func(o *Order) { o.Workdir = "here" }, `workdir "here" is not an absolute path`},
+		"env":      {func(o *Order) { o.Env = map[string]string{"A=B": "1"} }, `env "A=B"`},
+		"zero":     {func(o *Order) { o.Command = []string{"a\x00b"} }, "zero byte"},
+		"lock_dir": {func(o *Order) { o.LockDir = "" }, `lock_dir ""`},
+	} {
+		o := f.order
+		c.spoil(&o)
+		if err := checkOrder(o); err == nil || !strings.Contains(err.Error(), c.word) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := Start(t.Context(), "/proc/self/exe", f.dir, o); err == nil || !strings.Contains(err.Error(), c.word) {
+			t.Errorf("Start with a bad %s: %v", name, err)
+		}
+	}
+}
+
+func TestDirectoriesTooLongForASocket(t *testing.T) {
+	f := newFixture(t, 1, "")
+	dir := filepath.Join(f.root, strings.Repeat("d", 100))
+	if _, err := Start(t.Context(), "/proc/self/exe", dir, f.order); err == nil || !strings.Contains(err.Error(), "shorter state directory") {
+		t.Errorf("Start: %v", err)
+	}
+	if _, err := Dial(dir); err == nil || !strings.Contains(err.Error(), "shorter state directory") {
+		t.Errorf("Dial: %v", err)
+	}
+}
