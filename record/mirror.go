@@ -85,7 +85,9 @@ type Mirror struct {
 	gone     map[string]int64 // deleted keys and when, so that an older write arriving late stays ignored
 }
 
-// NewMirror makes a mirror of a listing as of revision.
+// NewMirror makes a mirror of a listing as of revision. Changes that the
+// listing has taken in must not follow. Where keys of the listing cannot be
+// read the mirror is without them, usable, and the error names each.
 func NewMirror(kvs []KV, revision int64) (*Mirror, error) {
 	m := &Mirror{
 		Leaders: map[string]Versioned[Leader]{},
@@ -93,13 +95,14 @@ func NewMirror(kvs []KV, revision int64) (*Mirror, error) {
 		Jobs:    map[cluster.JobID]*JobView{},
 		gone:    map[string]int64{},
 	}
+	var faults []error
 	for _, kv := range kvs {
 		if err := m.Apply(Change{KV: kv}); err != nil {
-			return nil, err
+			faults = append(faults, err)
 		}
 	}
 	m.Revision = max(m.Revision, revision)
-	return m, nil
+	return m, errors.Join(faults...)
 }
 
 // Node returns the node's view, an empty one if nothing is recorded.
@@ -143,18 +146,15 @@ func (m *Mirror) JobIDs() []cluster.JobID { return slices.Sorted(maps.Keys(m.Job
 // Apply takes one change in. A change older than one already seen of the same
 // key is ignored, so repeated and reordered deliveries do no harm. A value
 // that does not decode, or a key that this version does not know, is an error
-// that names the key; the mirror keeps what it had.
+// that names the key; the mirror keeps what it had. A node, job or generation
+// of which nothing is recorded any more leaves the mirror.
 func (m *Mirror) Apply(c Change) error {
 	if c.ModRevision < m.gone[c.Key] {
 		return nil
 	}
-	if c.Deleted {
-		m.gone[c.Key] = c.ModRevision
-	} else {
-		delete(m.gone, c.Key)
-	}
 	var err error
-	switch parts := split(c.Key, Root); {
+	parts := split(c.Key, Root)
+	switch {
 	case c.Key == MetaKey:
 		err = set(&m.Meta, c)
 	case c.Key == AllocationKey:
@@ -170,9 +170,13 @@ func (m *Mirror) Apply(c Change) error {
 	default:
 		err = errUnknownKey
 	}
+	if c.Deleted || err != nil {
+		m.prune(parts)
+	}
 	if err != nil {
 		return fmt.Errorf("record %s: %w", c.Key, err)
 	}
+	m.remember(c)
 	m.Revision = max(m.Revision, c.ModRevision)
 	return nil
 }
