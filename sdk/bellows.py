@@ -126,19 +126,18 @@ def managed() -> bool:
 
 
 def standalone(batch_size: Optional[int] = None, directory: Optional[str] = None) -> None:
-    """Set what Bellows would have decided, for runs without it. Under Bellows, do nothing.
+    """Say what to use where the environment says nothing, as in runs without Bellows.
 
-    ``batch_size`` is the global batch (default: $BELLOWS_BATCH_SIZE, else 256);
-    ``directory`` is where checkpoints go (default: $BELLOWS_CHECKPOINT_DIR,
-    else ./checkpoints). Call it before anything else.
+    ``batch_size`` is the global batch (otherwise 256), ``directory`` is where
+    checkpoints go (otherwise ./checkpoints). $BELLOWS_BATCH_SIZE and
+    $BELLOWS_CHECKPOINT_DIR win, and under Bellows both are set. Call it before
+    anything else.
     """
-    if managed():
-        return
-    if batch_size is not None:
+    if batch_size is not None and not os.environ.get("BELLOWS_BATCH_SIZE"):
         if batch_size < 1:
             raise ValueError(f"batch_size {batch_size}: use 1 or more")
         _run.batch = batch_size
-    if directory is not None:
+    if directory is not None and not os.environ.get("BELLOWS_CHECKPOINT_DIR"):
         _run.directory = os.path.abspath(directory)
 
 
