@@ -276,7 +276,7 @@ func TestMirrorForgetsOldDeletions(t *testing.T) {
 	if len(m.Nodes) != 0 {
 		t.Errorf("late writes of deleted keys came back: %s", text(t, m))
 	}
-	change(t, m, started(0))
+	change(t, m, record.Change{KV: started(0)})
 	if len(m.Nodes) != 1 {
 		t.Error("the oldest deletion is remembered: nothing bounds how many are")
 	}
