@@ -54,7 +54,7 @@ type Cordon struct {
 	At     time.Time `json:"at"`
 }
 
-// Paused, while it exists, asks the leader to halt every job with a save, keep
+// Paused asks the leader, while it exists, to halt every job with a save, keep
 // it in the queue and start none: the cluster is about to be shut down. Whoever
 // runs the cluster writes and deletes it; neither agents nor the leader do.
 type Paused struct {
