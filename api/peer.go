@@ -30,7 +30,14 @@ func withPeer(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, peerKey{}, owner)
 }
 
+// named is a connection that knows by itself who is at its other end, as one
+// that is no unix socket has to.
+type named interface{ Peer() (cluster.Owner, error) }
+
 func peerOf(c net.Conn) (cluster.Owner, error) {
+	if n, ok := c.(named); ok {
+		return n.Peer()
+	}
 	conn, ok := c.(*net.UnixConn)
 	if !ok {
 		return cluster.Owner{}, fmt.Errorf("read peer of %T: not a unix socket", c)
@@ -70,14 +77,14 @@ func caller(r *http.Request) (cluster.Owner, error) {
 	default:
 		return cluster.Owner{}, errors.New("read peer: the connection has none")
 	}
-	named := r.Header.Get(userHeader)
-	if named == "" {
+	end := r.Header.Get(userHeader)
+	if end == "" {
 		return peer, nil
 	}
 	if peer.UID != 0 && peer.UID != ownUID() {
 		return cluster.Owner{}, fault(Forbidden, "uid %d may not speak for other users: only agents may", peer.UID)
 	}
-	return parseUser(named)
+	return parseUser(end)
 }
 
 func formatUser(o cluster.Owner) string { return fmt.Sprintf("%d:%d:%s", o.UID, o.GID, o.User) }

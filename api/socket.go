@@ -30,17 +30,8 @@ func Listen(path string) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), perm); err != nil {
 		return nil, fmt.Errorf("make folder of socket: %w", err)
 	}
-	switch conn, err := net.DialTimeout("unix", path, time.Second); {
-	case err == nil:
-		_ = conn.Close()
-		return nil, fmt.Errorf("listen on %s: another agent answers there; stop it, or choose another --socket", path)
-	case errors.Is(err, syscall.ECONNREFUSED):
-		if err = os.Remove(path); err != nil {
-			return nil, fmt.Errorf("remove old socket: %w", err)
-		}
-	case errors.Is(err, fs.ErrNotExist):
-	default:
-		return nil, fmt.Errorf("listen on %s: something is there that is no socket of ours: %w", path, err)
+	if err := removeLeftover(path); err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", path, err)
 	}
 	ln, err := net.Listen("unix", path)
 	if err != nil {
@@ -50,4 +41,26 @@ func Listen(path string) (net.Listener, error) {
 		return nil, errors.Join(fmt.Errorf("open socket to everybody: %w", err), ln.Close())
 	}
 	return ln, nil
+}
+
+// removeLeftover removes a socket that nothing answers on.
+func removeLeftover(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.Mode().Type() != fs.ModeSocket:
+		return errors.New("something is there that is no socket: remove it, or choose another --socket")
+	}
+	conn, err := net.DialTimeout("unix", path, time.Second)
+	if err == nil {
+		_ = conn.Close()
+		return errors.New("another agent answers there: stop it, or choose another --socket")
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return err
+	}
+	return os.Remove(path)
 }

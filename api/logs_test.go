@@ -1,0 +1,287 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// write appends to a rank's log on an agent's node.
+func (a *agent) write(t *testing.T, job string, generation, rank int, text string) string {
+	t.Helper()
+	path := filepath.Join(a.logs, job, fmt.Sprintf("g%08d", generation), fmt.Sprintf("rank-%d.log", rank))
+	appendTo(t, path, text)
+	return path
+}
+
+func appendTo(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// cluster2 is a job on two nodes, each with an agent of its own.
+func cluster2(t *testing.T) (store *fakeStore, n1, n2 *agent) {
+	t.Helper()
+	store = newFakeStore()
+	store.admit(t, "train-aaaaaa", self(), record.State{})
+	store.plan(t, "train-aaaaaa", 1, "n1", "n2")
+	n1, n2 = serve(t, store, "n1", nil), serve(t, store, "n2", nil)
+	store.put(t,
+		record.Put(record.AliveKey("n1"), record.Alive{API: "unix:" + n1.socket}),
+		record.Put(record.AliveKey("n2"), record.Alive{API: "unix:" + n2.socket}),
+	)
+	eventually(t, "both are alive", func() bool {
+		nodes, err := n1.Nodes(t.Context())
+		return err == nil && len(nodes) == 2 && nodes[0].Alive && nodes[1].Alive
+	})
+	return store, n1, n2
+}
+
+func texts(t *testing.T, a *agent, q LogQuery) []string {
+	t.Helper()
+	var got []string
+	if err := a.Logs(t.Context(), "train", q, func(l LogLine) error {
+		got = append(got, fmt.Sprintf("%s g%d r%d %s%s", l.Node, l.Generation, l.Rank, l.Text, l.Notice))
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func TestLogsAreMergedOverNodes(t *testing.T) {
+	store, n1, n2 := cluster2(t)
+	n1.write(t, "train-aaaaaa", 1, 0, "a\nb\n")
+	n2.write(t, "train-aaaaaa", 1, 2, "c\n")
+	n2.write(t, "train-aaaaaa", 1, 3, "d, without an end")
+	store.plan(t, "train-aaaaaa", 2, "n2")
+	n2.write(t, "train-aaaaaa", 2, 0, "e\n")
+	want := []string{"n1 g1 r0 a", "n1 g1 r0 b", "n2 g1 r2 c", "n2 g1 r3 d, without an end", "n2 g2 r0 e"}
+	for _, from := range []*agent{n1, n2} {
+		var got []string
+		eventually(t, "generation 2 shows", func() bool { got = texts(t, from, LogQuery{}); return len(got) == len(want) })
+		if !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	rank := 3
+	if got := texts(t, n1, LogQuery{Rank: &rank}); !slices.Equal(got, want[3:4]) {
+		t.Errorf("rank 3: %q", got)
+	}
+	if got := texts(t, n1, LogQuery{Generation: 2}); !slices.Equal(got, want[4:]) {
+		t.Errorf("generation 2: %q", got)
+	}
+	err := n1.Logs(t.Context(), "train", LogQuery{Generation: 9}, func(LogLine) error { return nil })
+	if CodeOf(err) != NotFound || !strings.Contains(err.Error(), "2 so far") {
+		t.Errorf("generation 9: %v", err)
+	}
+}
+
+func TestLogsOfALostNodeAreMissedAloud(t *testing.T) {
+	store, n1, n2 := cluster2(t)
+	n1.write(t, "train-aaaaaa", 1, 0, "a\n")
+	store.put(t, record.Put(record.StateKey("train-aaaaaa"), record.State{Phase: cluster.Failed, Generation: 1}))
+	n2.stop()
+	for range 2 { // once its agent is gone, then its alive key as well
+		got := texts(t, n1, LogQuery{})
+		if len(got) != 2 || got[0] != "n1 g1 r0 a" || !strings.Contains(got[1], "node n2: what ranks 2 to 3 wrote in generation 1 is missing") {
+			t.Errorf("got %q", got)
+		}
+		store.put(t, record.Delete(record.AliveKey("n2")))
+	}
+}
+
+func TestFollowGoesOverGenerationsToTheEnd(t *testing.T) {
+	store, n1, n2 := cluster2(t)
+	path := n1.write(t, "train-aaaaaa", 1, 0, "one\nha")
+	lines := make(chan string)
+	done := make(chan error, 1)
+	go func() {
+		done <- n2.Logs(t.Context(), "train", LogQuery{Follow: true}, func(l LogLine) error {
+			lines <- fmt.Sprintf("g%d r%d %s%s", l.Generation, l.Rank, l.Text, l.Notice)
+			return nil
+		})
+	}()
+	expect := func(want string) {
+		t.Helper()
+		if got := <-lines; got != want {
+			t.Fatalf("got %q, want %q", got, want)
+		}
+	}
+	expect("g1 r0 one")
+	appendTo(t, path, "lf\n")
+	expect("g1 r0 half")
+	// Rotated, with lines on both sides.
+	appendTo(t, path, "last of the old file\n")
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	appendTo(t, path, "first of the new file\n")
+	expect("g1 r0 last of the old file")
+	expect("g1 r0 first of the new file")
+	n2.write(t, "train-aaaaaa", 1, 2, "from the other node\n")
+	expect("g1 r2 from the other node")
+	n2.write(t, "train-aaaaaa", 1, 2, "unfinished")
+	for _, n := range []cluster.NodeID{"n1", "n2"} {
+		store.put(t, record.Put(record.AckKey(n, "train-aaaaaa", 1, record.AckStopped), record.Stopped{}))
+	}
+	expect("g1 r2 unfinished")
+	store.plan(t, "train-aaaaaa", 2, "n2")
+	n2.write(t, "train-aaaaaa", 2, 0, "again\n")
+	expect("g2 r0 again")
+	store.put(t, record.Put(record.StateKey("train-aaaaaa"), record.State{Phase: cluster.Succeeded, Generation: 2}))
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFollowDoesNotWaitForAFrozenNode(t *testing.T) {
+	store, n1, n2 := cluster2(t)
+	n1.write(t, "train-aaaaaa", 1, 0, "a\n")
+	// n2 never says that it stopped; the job is over all the same.
+	_ = n2
+	store.put(t, record.Put(record.AckKey("n1", "train-aaaaaa", 1, record.AckStopped), record.Stopped{}))
+	got := make(chan string, 10)
+	done := make(chan error, 1)
+	go func() {
+		done <- n1.Logs(t.Context(), "train", LogQuery{Follow: true}, func(l LogLine) error { got <- l.Text; return nil })
+	}()
+	if text := <-got; text != "a" {
+		t.Errorf("got %q", text)
+	}
+	store.put(t, record.Put(record.StateKey("train-aaaaaa"), record.State{Phase: cluster.Failed, Generation: 1}))
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFollowEndsWithItsReader(t *testing.T) {
+	_, n1, _ := cluster2(t)
+	n1.write(t, "train-aaaaaa", 1, 0, "a\n")
+	ctx, cancel := context.WithCancel(t.Context())
+	err := n1.Logs(ctx, "train", LogQuery{Follow: true}, func(LogLine) error { cancel(); return nil })
+	if err == nil {
+		t.Error("following ended by itself")
+	}
+	n1.stop() // hangs if the server still follows
+}
+
+func TestLogsAreForTheOwnerAndRoot(t *testing.T) {
+	store := newFakeStore()
+	owner := cluster.Owner{UID: 77, User: "owner"}
+	store.admit(t, "train-aaaaaa", owner, record.State{})
+	store.plan(t, "train-aaaaaa", 1, "n1")
+	thief := serve(t, store, "n1", &stranger)
+	nothing := func(LogLine) error { return nil }
+	if err := thief.Logs(t.Context(), "train", LogQuery{}, nothing); CodeOf(err) != Forbidden {
+		t.Errorf("a stranger: %v", err)
+	}
+	q := nodeLogQuery{"train-aaaaaa", LogQuery{Generation: 1}, owner}
+	if err := nodeLogs(t.Context(), "unix:"+thief.socket, q, nothing); CodeOf(err) != Forbidden {
+		t.Errorf("a stranger who says that he is the owner: %v", err)
+	}
+	mine := serve(t, store, "n1", &owner)
+	if err := mine.Logs(t.Context(), "train", LogQuery{}, nothing); err != nil {
+		t.Errorf("the owner: %v", err)
+	}
+	if err := nodeLogs(t.Context(), "unix:"+mine.socket, nodeLogQuery{"../../etc", LogQuery{Generation: 1}, owner}, nothing); err == nil {
+		t.Error("a path for a job")
+	}
+}
+
+func TestRankLogAcrossRotations(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rank-0.log")
+	rotate := func() {
+		if err := os.Rename(path, path+".1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l := &rankLog{path: path}
+	defer l.close()
+	var got []string
+	emit := func(s string) error { got = append(got, s); return nil }
+	poll := func(want ...string) {
+		t.Helper()
+		got = nil
+		if err := l.poll(emit); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("got %q, want %q", got, want)
+		}
+	}
+	poll()
+	appendTo(t, path, "1\n")
+	rotate()
+	appendTo(t, path, "2\n")
+	poll("1", "2") // one that was rotated before anybody looked
+	rotate()
+	poll() // between the two steps of a rotation
+	appendTo(t, path, "3\n")
+	poll("3")
+	appendTo(t, path, "4\n")
+	rotate()
+	appendTo(t, path, "5\n")
+	rotate()
+	appendTo(t, path, "6\n")
+	poll("4", "5", "6") // twice between two looks: the old file is still open
+	appendTo(t, path, "long\n")
+	poll("long")
+	if err := os.Truncate(path, 0); err != nil {
+		t.Fatal(err)
+	}
+	appendTo(t, path, "7\r\n")
+	poll("7")
+}
+
+func TestRankLogCutsLinesAndMendsText(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rank-0.log")
+	appendTo(t, path, strings.Repeat("x", maxLine+10)+"\nbroken \xff\nlast")
+	l := &rankLog{path: path}
+	defer l.close()
+	var got []string
+	emit := func(s string) error { got = append(got, s); return nil }
+	if err := l.poll(emit); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.finish(emit); err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 3 || got[0] != strings.Repeat("x", maxLine)+cutMark || got[1] != "broken \ufffd" || got[2] != "last" {
+		t.Errorf("%d lines: %.40q…", len(got), got)
+	}
+}
+
+func TestRankLogFollowsNoLink(t *testing.T) {
+	dir := t.TempDir()
+	secret := filepath.Join(dir, "secret")
+	appendTo(t, secret, "secret\n")
+	path := filepath.Join(dir, "rank-0.log")
+	if err := os.Symlink(secret, path); err != nil {
+		t.Fatal(err)
+	}
+	l := &rankLog{path: path}
+	defer l.close()
+	if err := l.poll(func(s string) error { t.Errorf("read %q", s); return nil }); err == nil {
+		t.Error("a link in place of a log was read")
+	}
+}

@@ -1,0 +1,164 @@
+package api
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+var stranger = cluster.Owner{UID: 4242, GID: 4242, User: "stranger"}
+
+func TestSubmitIsWrittenBeforeTheReplyAndOnce(t *testing.T) {
+	store := newFakeStore()
+	a := serve(t, store, "n1", nil)
+	req := SubmitRequest{RequestID: NewRequestID(), Spec: cluster.Spec{Name: "train", Command: []string{"x"}, Workdir: "/w", CheckpointDir: "/c"}}
+	for range 3 {
+		reply, err := a.Submit(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := "train-" + req.RequestID[:6]; reply.ID != want || reply.Leader != "" {
+			t.Errorf("reply %+v, want id %s and no leader", reply, want)
+		}
+		got := store.requests(t, "n1")
+		if len(got) != 1 || got[0].Kind != record.SubmitRequest || string(got[0].Job) != reply.ID {
+			t.Fatalf("requests %+v", got)
+		}
+		if got[0].Owner != self() {
+			t.Errorf("owner %+v, want the kernel's word %+v", got[0].Owner, self())
+		}
+		if got[0].Spec.MaxWorkers != cluster.DefaultMaxWorkers {
+			t.Errorf("spec without defaults: %+v", got[0].Spec)
+		}
+	}
+}
+
+func TestSubmitWhoseAnswerWasLostCanBeSentAgain(t *testing.T) {
+	store := newFakeStore()
+	a := serve(t, store, "n1", nil)
+	req := SubmitRequest{RequestID: NewRequestID(), Spec: goodSpec("train")}
+	store.mu.Lock()
+	store.unknown = 1
+	store.mu.Unlock()
+	if _, err := a.Submit(t.Context(), req); CodeOf(err) != Unavailable {
+		t.Fatalf("got %v, want %s", err, Unavailable)
+	}
+	if _, err := a.Submit(t.Context(), req); err != nil {
+		t.Fatal(err)
+	}
+	if got := store.requests(t, "n1"); len(got) != 1 {
+		t.Errorf("%d requests, want 1", len(got))
+	}
+}
+
+func TestSubmitRefusals(t *testing.T) {
+	store := newFakeStore()
+	store.admit(t, "taken-aaaaaa", self(), record.State{Phase: cluster.Running})
+	store.admit(t, "ended-aaaaaa", self(), record.State{Phase: cluster.Failed})
+	a := serve(t, store, "n1", nil)
+	other := serve(t, store, "n1", &stranger)
+	bad := goodSpec("train")
+	bad.MinWorkers, bad.MaxWorkers, bad.Priority = 8, 4, 999
+	for _, c := range []struct {
+		name string
+		from *agent
+		req  SubmitRequest
+		code Code
+		want []string
+	}{
+		{"all faults", a, SubmitRequest{NewRequestID(), bad}, Invalid, []string{"min workers 8", "priority 999"}},
+		{"request id", a, SubmitRequest{"../x", goodSpec("train")}, Invalid, []string{"request id"}},
+		{"name in use", a, SubmitRequest{NewRequestID(), goodSpec("taken")}, InUse, []string{`"taken"`, "taken-aaaaaa", "--name"}},
+		{"another's agent", other, SubmitRequest{NewRequestID(), goodSpec("train")}, Forbidden, []string{"uid 4242"}},
+		{"another's request", serve(t, store, "n1", &stranger), SubmitRequest{strings.Repeat("a", 26), goodSpec("ended")}, "", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if ownUID() == 0 && c.code == Forbidden {
+				t.Skip("root's agent runs everybody's jobs")
+			}
+			_, err := c.from.Submit(t.Context(), c.req)
+			if c.code == "" {
+				if err == nil {
+					t.Fatal("accepted the identifier of somebody else's job")
+				}
+				return
+			}
+			if CodeOf(err) != c.code {
+				t.Fatalf("got %v, want %s", err, c.code)
+			}
+			for _, w := range c.want {
+				if !strings.Contains(err.Error(), w) {
+					t.Errorf("%q lacks %q", err, w)
+				}
+			}
+		})
+	}
+	if _, err := a.Submit(t.Context(), SubmitRequest{NewRequestID(), goodSpec("ended")}); err != nil {
+		t.Errorf("a name whose job has ended: %v", err)
+	}
+	if n := len(store.requests(t, "n1")); n != 1 {
+		t.Errorf("%d requests were written, want the one that was accepted", n)
+	}
+}
+
+func TestOnlyRootHostsOtherUsers(t *testing.T) {
+	err := mayHost(stranger)
+	if root := ownUID() == 0; root != (err == nil) {
+		t.Errorf("agent's uid %d: %v", ownUID(), err)
+	}
+	if err := mayHost(self()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestStopIsForTheOwnerAndRoot(t *testing.T) {
+	store := newFakeStore()
+	owner := cluster.Owner{UID: 77, User: "owner"}
+	store.admit(t, "mine-aaaaaa", owner, record.State{Phase: cluster.Running})
+	store.admit(t, "gone-aaaaaa", owner, record.State{Phase: cluster.Succeeded})
+	thief := serve(t, store, "n1", &stranger)
+	if _, err := thief.Stop(t.Context(), "mine"); CodeOf(err) != Forbidden || !strings.Contains(err.Error(), "owner") {
+		t.Errorf("a stranger: %v", err)
+	}
+	if n := len(store.requests(t, "n1")); n != 0 {
+		t.Fatalf("a refused stop left %d requests", n)
+	}
+	for i, who := range []cluster.Owner{owner, {UID: 0, User: "root"}} {
+		reply, err := serve(t, store, "n1", &who).Stop(t.Context(), "mine")
+		if err != nil || reply.ID != "mine-aaaaaa" || reply.Ended {
+			t.Errorf("%s: %+v, %v", who.User, reply, err)
+		}
+		if n := len(store.requests(t, "n1")); n != i+1 {
+			t.Errorf("%s: %d requests", who.User, n)
+		}
+	}
+	reply, err := serve(t, store, "n1", &owner).Stop(t.Context(), "gone")
+	if err != nil || !reply.Ended || len(store.requests(t, "n1")) != 2 {
+		t.Errorf("a job that has ended: %+v, %v", reply, err)
+	}
+	if _, err := serve(t, store, "n1", &owner).Stop(t.Context(), "nobody"); CodeOf(err) != NotFound {
+		t.Errorf("no such job: %v", err)
+	}
+}
+
+func TestUserHeaderIsBelievedOfAgentsOnly(t *testing.T) {
+	store := newFakeStore()
+	end := cluster.Owner{UID: 77, GID: 8, User: "a:b"}
+	forger := serve(t, store, "n1", &stranger)
+	forger.user = formatUser(end)
+	if _, err := forger.Status(t.Context()); CodeOf(err) != Forbidden {
+		t.Errorf("a stranger speaks for others: %v", err)
+	}
+	agent := serve(t, store, "n1", nil)
+	agent.user = formatUser(end)
+	status, err := agent.Status(t.Context())
+	if err != nil || status.Caller != end.User {
+		t.Errorf("%+v, %v; want caller %s", status, err, end.User)
+	}
+	agent.user = "root"
+	if _, err := agent.Status(t.Context()); CodeOf(err) != Invalid {
+		t.Errorf("a header without numbers: %v", err)
+	}
+}
