@@ -77,7 +77,6 @@ type Merge struct {
 	Step      int64
 	WorldSize int
 	Parts     []record.Saved // in the members' order
-	Plain     bool           // the one part is a plain checkpoint
 }
 
 // WriteOffer offers a merged checkpoint to the leader.

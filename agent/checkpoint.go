@@ -125,7 +125,7 @@ func (p *planner) whole(x part) (settled bool) {
 				p.add(WriteOffer{target: x.target, Step: step, Offer: work.Value})
 			}
 		case !busy(x.run.Merges):
-			p.add(Merge{target: x.target, Step: step, WorldSize: x.Plan.World.Size(), Parts: parts, Plain: x.plain()})
+			p.add(Merge{target: x.target, Step: step, WorldSize: x.Plan.World.Size(), Parts: parts})
 		}
 		return false
 	}

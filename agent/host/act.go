@@ -1,0 +1,159 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/agent/shim"
+	"github.com/bellows-ml/bellows/checkpoint"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// startBound is how long a shim may take to be ready: it only reads its order
+// and opens its sockets before that.
+const startBound = 30 * time.Second
+
+// act begins an action, unless another of its lane is under way: then it will
+// be planned again.
+func (n *node) act(a agent.Action) {
+	at := lane{a.Of(), a.Lane()}
+	if push, ok := a.(agent.Push); ok {
+		n.push(n.runs[a.Of()], push.Wish)
+		return
+	}
+	if n.lanes[at] {
+		return
+	}
+	switch a := a.(type) {
+	case agent.StartShim:
+		n.startShim(at, a)
+	case agent.Push:
+	case agent.WriteAck:
+		log := n.logger(at.of)
+		log.Info().Str("phase", string(a.Ack)).Interface("ack", a.Value).Msg("acknowledging")
+		key := record.AckKey(n.cfg.Node, at.of.Job, at.of.Generation, a.Ack)
+		n.create(at, a.String(), record.Put(key, a.Value), nil)
+	case agent.WriteSaved:
+		r := n.runs[at.of]
+		n.create(at, a.String(), record.Put(record.SavedKey(n.cfg.Node, at.of.Job, at.of.Generation, a.Step), a.Saved), func(err error) {
+			r.digests[a.Step] = agent.Work[record.Saved]{Done: true, Err: err.Error()}
+		})
+	case agent.WriteOffer:
+		r := n.runs[at.of]
+		n.create(at, a.String(), record.Put(record.OfferKey(n.cfg.Node, at.of.Job, at.of.Generation, a.Step), a.Offer), func(err error) {
+			r.merges[a.Step] = agent.Work[record.Offer]{Done: true, Err: err.Error()}
+		})
+	case agent.Digest:
+		n.digest(at, a)
+	case agent.Merge:
+		n.merge(at, a)
+	case agent.Sweep:
+		n.sweep(at)
+	case agent.RemoveRun:
+		n.removeRun(at)
+	case agent.Forget:
+		n.forget(at)
+	}
+}
+
+// beside runs f in a goroutine of its own; what it returns is done by the owner
+// once it has ended, and the lane is free again then.
+func (n *node) beside(at lane, f func(ctx context.Context) (then func())) {
+	n.lanes[at] = true
+	n.wg.Go(func() {
+		then := f(n.ctx)
+		n.post(func() {
+			delete(n.lanes, at)
+			then()
+		})
+	})
+}
+
+// order is what the shim needs to know to carry out a plan.
+func (n *node) order(a agent.StartShim) shim.Order {
+	gen := checkpoint.GenerationDir(a.Generation)
+	return shim.Order{
+		Version: shim.ProtocolVersion, Cluster: n.cluster, Node: n.cfg.Node,
+		World: a.Plan.World, Owner: a.Spec.Owner,
+		Command: a.Spec.Command, Workdir: a.Spec.Workdir, Env: a.Spec.Env,
+		Checkpoint:   filepath.Join(a.Spec.CheckpointDir, string(a.Job), gen),
+		Resume:       a.Plan.Resume,
+		RestartCount: int(a.Generation) - 1, //nolint:gosec // counted from 1 by people's patience
+		LogDir:       filepath.Join(n.cfg.logDir(), string(a.Job), gen),
+		LogMaxBytes:  MaxLogBytes,
+		LockDir:      n.cfg.LockDir,
+		// Always: whether the node fences is told by the deadline, because a
+		// cluster may grow beyond one node while the job runs.
+		Strict:   true,
+		Deadline: n.deadline(),
+	}
+}
+
+func (n *node) startShim(at lane, a agent.StartShim) {
+	r := n.newRun(at.of, n.runDir(at.of), agent.Starting)
+	r.order = n.order(a)
+	dir, order := r.dir, r.order
+	log := n.logger(at.of)
+	log.Info().Str("phase", "starting").Int("world", order.World.Size()).Msg("starting workers")
+	n.beside(at, func(ctx context.Context) func() {
+		ctx, cancel := context.WithTimeout(ctx, startBound)
+		defer cancel()
+		process, err := n.launch(ctx, dir, order)
+		return func() {
+			r.changed = time.Now()
+			if err == nil {
+				r.shim = agent.Live
+				n.attend(r, process)
+				return
+			}
+			log.Error().Err(err).Msg("cannot start the workers here")
+			r.shim = agent.Absent
+			r.refused = &record.Failed{Kind: record.NodeRefused, Reason: err.Error(), Rank: -1, At: time.Now()}
+		}
+	})
+}
+
+// launch starts the shim, or leaves nothing.
+func (n *node) launch(ctx context.Context, dir string, order shim.Order) (shim.Process, error) {
+	for _, needed := range []string{n.cfg.RunDir, order.LogDir, order.LockDir} {
+		if err := os.MkdirAll(needed, 0o755); err != nil {
+			return shim.Process{}, fmt.Errorf("make directory for the run: %w", err)
+		}
+	}
+	process, err := shim.Start(ctx, n.cfg.Exe, dir, order)
+	if err != nil {
+		return process, errors.Join(err, shim.Sweep(dir), os.RemoveAll(dir))
+	}
+	return process, nil
+}
+
+func (n *node) sweep(at lane) {
+	r := n.runs[at.of]
+	n.beside(at, func(ctx context.Context) func() {
+		err := shim.Sweep(r.dir)
+		if err != nil {
+			log := n.logger(at.of)
+			log.Error().Err(err).Msg("cannot sweep a run yet, trying again")
+			rest(ctx, retryLast)
+		}
+		return func() { r.swept, r.changed = err == nil, time.Now() }
+	})
+}
+
+func (n *node) removeRun(at lane) {
+	r := n.runs[at.of]
+	n.beside(at, func(ctx context.Context) func() {
+		if err := os.RemoveAll(r.dir); err != nil {
+			log := n.logger(at.of)
+			log.Error().Err(err).Msg("cannot remove a run's directory yet, trying again")
+			rest(ctx, retryLast)
+			return func() {}
+		}
+		return func() { delete(n.runs, at.of) }
+	})
+}

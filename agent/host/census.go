@@ -1,0 +1,95 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/store"
+)
+
+// census stands between the API's server and the store. The server reads all
+// records anyway; the census looks over its shoulder to know which other nodes
+// there are, without a second listing of its own.
+type census struct {
+	store *store.Store
+	// counted is called when the number of nodes has changed.
+	counted func(nodes int)
+
+	mu     sync.Mutex
+	gossip map[string]string // where each node that is alive gossips, by its alive key
+	nodes  map[string]bool   // the nodes that have an inventory
+	count  int
+}
+
+// Range lists records, as the store does.
+func (c *census) Range(ctx context.Context, prefixes ...string) ([]record.KV, int64, error) {
+	kvs, revision, err := c.store.Range(ctx, prefixes...)
+	if err == nil && slices.Equal(prefixes, []string{record.Root}) {
+		c.mu.Lock()
+		c.gossip, c.nodes = map[string]string{}, map[string]bool{}
+		c.mu.Unlock()
+		changes := make([]record.Change, len(kvs))
+		for i, kv := range kvs {
+			changes[i].KV = kv
+		}
+		c.take(changes)
+	}
+	return kvs, revision, err
+}
+
+// Commit executes a transaction, as the store does.
+func (c *census) Commit(ctx context.Context, t record.Txn) record.Outcome {
+	return c.store.Commit(ctx, t)
+}
+
+// watch delivers all records' changes, for the API's server.
+func (c *census) watch(ctx context.Context, from int64, apply func([]record.Change)) error {
+	w := c.store.Watch(ctx, from, record.Root)
+	for batch := range w.C {
+		c.take(batch.Changes)
+		apply(batch.Changes)
+	}
+	return w.Err()
+}
+
+func (c *census) take(changes []record.Change) {
+	c.mu.Lock()
+	for _, change := range changes {
+		name, ok := strings.CutPrefix(change.Key, record.NodesPrefix)
+		if !ok {
+			continue
+		}
+		switch node, what, _ := strings.Cut(name, "/"); {
+		case what == "inventory" && change.Deleted:
+			delete(c.nodes, node)
+		case what == "inventory":
+			c.nodes[node] = true
+		case what == "alive" && change.Deleted:
+			delete(c.gossip, change.Key)
+		case what == "alive":
+			var alive record.Alive
+			if json.Unmarshal(change.Value, &alive) == nil && alive.Gossip != "" {
+				c.gossip[change.Key] = alive.Gossip
+			}
+		}
+	}
+	count := max(1, len(c.nodes)) // this one's inventory may be still to come
+	changed := count != c.count
+	c.count = count
+	c.mu.Unlock()
+	if changed {
+		c.counted(count)
+	}
+}
+
+// known returns where other nodes gossip.
+func (c *census) known() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Sorted(maps.Values(c.gossip))
+}

@@ -1,0 +1,120 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/store"
+)
+
+// create writes a record that is written once. Whatever comes of it, the
+// owner's picture shows it before the lane is free again, so that nothing is
+// planned from an older one. refused is called by the owner if etcd will never
+// take it; nil if there is nothing to do about that.
+func (n *node) create(at lane, what string, op record.Op, refused func(error)) {
+	n.write(at, record.Txn{
+		ID:   what,
+		If:   []record.Compare{record.Absent(op.Key), n.stillHere()},
+		Then: []record.Op{op},
+	}, refused)
+}
+
+// replace writes a record that changes.
+func (n *node) replace(at lane, what string, op record.Op) {
+	n.write(at, record.Txn{ID: what, If: []record.Compare{n.stillHere()}, Then: []record.Op{op}}, nil)
+}
+
+// forget deletes this node's records of a generation that the leader has collected.
+func (n *node) forget(at lane) {
+	node, job, gen := n.cfg.Node, at.of.Job, at.of.Generation
+	offers := record.OfferKey(node, job, gen, 0)
+	n.write(at, record.Txn{
+		ID: fmt.Sprintf("forget %s/%d", job, gen),
+		If: []record.Compare{n.stillHere()},
+		Then: []record.Op{
+			record.DeletePrefix(record.AckPrefix(node, job, gen)),
+			record.DeletePrefix(record.SavedPrefix(node, job, gen)),
+			record.DeletePrefix(offers[:len(offers)-1]),
+		},
+	}, nil)
+}
+
+// write commits a transaction on this node's own records, again and again while
+// etcd does not answer or has no room. It ends when the transaction has been
+// applied or can never be: then the records say why, and what to do is decided anew.
+func (n *node) write(at lane, txn record.Txn, refused func(error)) {
+	n.beside(at, func(ctx context.Context) func() {
+		var changes []record.Change
+		err := persist(ctx, n.log, "write "+txn.ID, func() (bool, error) {
+			out := n.store.Commit(ctx, txn)
+			switch {
+			case out.Result == record.Applied:
+				changes = applied(txn, out.Revision)
+				return false, nil
+			case out.Err != nil:
+				return out.Result == record.Conflict && !errors.Is(out.Err, store.ErrNoSpace), out.Err
+			}
+			var err error
+			changes, err = n.reread(ctx, txn)
+			return false, err
+		})
+		return func() {
+			if err != nil && ctx.Err() == nil {
+				n.log.Error().Err(err).Str("txn", txn.ID).Msg("etcd refuses a record; giving it up")
+				if refused != nil {
+					refused(err)
+				}
+			}
+			for _, c := range changes {
+				n.records.change(c)
+			}
+			if r := n.runs[at.of]; r != nil {
+				r.changed = time.Now()
+			}
+		}
+	})
+}
+
+// applied are the changes that a transaction makes at a revision.
+func applied(txn record.Txn, revision int64) []record.Change {
+	created := map[string]bool{}
+	for _, c := range txn.If {
+		created[c.Key] = c == record.Absent(c.Key)
+	}
+	var changes []record.Change
+	for _, op := range txn.Then {
+		if op.Delete {
+			continue // the watch tells which keys that were
+		}
+		kv := record.KV{Key: op.Key, Value: op.Value, ModRevision: revision, Lease: op.Lease}
+		if created[op.Key] {
+			kv.CreateRevision = revision
+		}
+		changes = append(changes, record.Change{KV: kv})
+	}
+	return changes
+}
+
+// reread looks at the records that a transaction compares, after one of them
+// was not as expected.
+func (n *node) reread(ctx context.Context, txn record.Txn) ([]record.Change, error) {
+	var changes []record.Change
+	for _, c := range txn.If {
+		kv, exists, err := n.store.Get(ctx, c.Key)
+		if err != nil {
+			return nil, err
+		}
+		if exists {
+			changes = append(changes, record.Change{KV: kv})
+		}
+		if c.Key == record.AliveKey(n.cfg.Node) && kv.CreateRevision != c.Revision {
+			// This life of the node is over, as its lease is about to find out.
+			// Until then the same write would be tried again at once.
+			rest(ctx, retryLast)
+		}
+	}
+	return changes, nil
+}

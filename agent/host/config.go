@@ -1,0 +1,105 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/bellows-ml/bellows/agent/fence"
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/nvml"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// Config is what an agent needs to know.
+type Config struct {
+	Node cluster.NodeID
+	// Bind is the IP address under which other nodes reach this one: its gossip and its workers.
+	Bind       string
+	GossipPort int    // 0 = any free one
+	GossipKey  []byte // 16, 24 or 32 bytes; may be empty where Bind is a loopback address
+	// Ports are reserved for the rendezvous of worlds whose rank 0 is here.
+	Ports record.Ports
+
+	DataDir string // what outlives the agent: its lease, its logs
+	RunDir  string // one directory a run; a short path, as sockets lie in it. Empty = DataDir/run
+	LockDir string // one file a device; the same for every agent of the machine
+	Socket  string // of the API
+
+	Etcd    []string // host:port
+	Cluster string   // the cluster's name; empty takes the one that etcd holds
+	Devices nvml.Source
+	Exe     string // the program whose `shim` and `internal digest` commands are run
+	Version string
+
+	// Leave: when Run's context ends and no run is left here, the node leaves the
+	// cluster at once. Otherwise its lease is kept, for a successor to adopt what runs.
+	Leave bool
+	// Ready is called once, when the node is in the cluster and answers; may be nil.
+	Ready func()
+	Log   zerolog.Logger
+
+	// TTL is how long the lease lives without a renewal; 0 = fence.TTL. The leader's
+	// waits are made for that, so only tests choose another.
+	TTL time.Duration
+}
+
+// MaxLogBytes is how much of a rank's log is kept.
+const MaxLogBytes = 64 << 20
+
+// check fills in defaults and reports everything that is wrong at once.
+func (c Config) check() (Config, error) {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if err := cluster.CheckName(string(c.Node)); err != nil {
+		fault("node: %w", err)
+	}
+	if ip := net.ParseIP(c.Bind); ip == nil || ip.IsUnspecified() {
+		fault("bind %q: use the IP address under which other nodes reach this one", c.Bind)
+	}
+	if len(c.Etcd) == 0 {
+		fault("etcd: no address: use host:port, as in 127.0.0.1:2379")
+	}
+	if c.Ports.First < 1 || c.Ports.Count < 1 || c.Ports.First+c.Ports.Count > 1<<16 {
+		fault("ports %d+%d: use a range within 1 to 65535", c.Ports.First, c.Ports.Count)
+	}
+	if c.RunDir == "" {
+		c.RunDir = filepath.Join(c.DataDir, "run")
+	}
+	for _, p := range []struct{ field, path string }{
+		{"data dir", c.DataDir}, {"run dir", c.RunDir}, {"lock dir", c.LockDir}, {"socket", c.Socket}, {"exe", c.Exe},
+	} {
+		if !filepath.IsAbs(p.path) {
+			fault("%s %q: use an absolute path", p.field, p.path)
+		}
+	}
+	if c.Devices == nil {
+		fault("devices: no source")
+	}
+	if c.TTL == 0 {
+		c.TTL = fence.TTL
+	}
+	return c, errors.Join(faults...)
+}
+
+// margin and every keep fence's proportions where a test chooses a shorter lease.
+func (c Config) margin() time.Duration { return c.TTL / (fence.TTL / fence.Margin) }
+func (c Config) every() time.Duration  { return c.TTL / (fence.TTL / fence.RenewEvery) }
+
+// logDir is where the logs of a generation's ranks are.
+func (c Config) logDir() string { return filepath.Join(c.DataDir, "logs") }
+
+// bootID names this start of the machine.
+func bootID() (string, error) {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "", fmt.Errorf("read boot id: %w", err)
+	}
+	return strings.TrimSpace(string(b)), nil
+}

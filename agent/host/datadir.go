@@ -1,0 +1,155 @@
+package host
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bellows-ml/bellows/cluster"
+)
+
+// dataFormat is the version of what lies in a data directory.
+const dataFormat = 1
+
+const (
+	identityFile = "agent.json"
+	leaseFile    = "lease.json"
+	lockFile     = "lock"
+)
+
+// ErrDataDirInUse means that another agent has the data directory.
+var ErrDataDirInUse = errors.New("another agent is using it: stop that one, or choose another directory")
+
+// identity says whose a data directory is. Once written, it stays.
+type identity struct {
+	Format  int            `json:"format"`
+	Node    cluster.NodeID `json:"node"`
+	Cluster string         `json:"cluster,omitempty"` // empty until the cluster was first reached
+}
+
+// dataDir is what an agent keeps on disk for its successor. It is this
+// process's alone as long as it is open.
+type dataDir struct {
+	path string
+	lock *os.File
+	id   identity
+}
+
+func openDataDir(path string, node cluster.NodeID, clusterName string) (*dataDir, error) {
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return nil, fmt.Errorf("make data directory: %w", err)
+	}
+	lock, err := os.OpenFile(filepath.Join(path, lockFile), os.O_RDWR|os.O_CREATE|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open data directory: %w", err)
+	}
+	d := &dataDir{path: path, lock: lock}
+	if err := d.claim(node, clusterName); err != nil {
+		return nil, errors.Join(fmt.Errorf("data directory %s: %w", path, err), lock.Close())
+	}
+	return d, nil
+}
+
+func (d *dataDir) claim(node cluster.NodeID, clusterName string) error {
+	if err := unix.Flock(int(d.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return ErrDataDirInUse
+		}
+		return err
+	}
+	switch err := readJSON(filepath.Join(d.path, identityFile), &d.id); {
+	case errors.Is(err, os.ErrNotExist):
+		d.id = identity{Format: dataFormat, Node: node, Cluster: clusterName}
+		return d.write(identityFile, d.id)
+	case err != nil:
+		return err
+	case d.id.Format != dataFormat:
+		return fmt.Errorf("it has format %d, this version of Bellows reads format %d: run the version that wrote it, or choose another directory",
+			d.id.Format, dataFormat)
+	case d.id.Node != node:
+		return fmt.Errorf("it belongs to node %q, not %q: start this agent with --node %s, or choose another directory", d.id.Node, node, d.id.Node)
+	case clusterName != "" && d.id.Cluster != "" && d.id.Cluster != clusterName:
+		return fmt.Errorf("it belongs to cluster %q, not %q: choose another directory, or that cluster", d.id.Cluster, clusterName)
+	}
+	return nil
+}
+
+// joined keeps which cluster this directory belongs to from now on.
+func (d *dataDir) joined(clusterName string) error {
+	if d.id.Cluster == clusterName {
+		return nil
+	}
+	d.id.Cluster = clusterName
+	return d.write(identityFile, d.id)
+}
+
+// keptLease is the lease that keeps the node in the cluster, for an agent's successor.
+type keptLease struct {
+	ID int64 `json:"id,string"`
+}
+
+// lease returns the lease kept here, 0 if there is none.
+func (d *dataDir) lease() (int64, error) {
+	var l keptLease
+	err := readJSON(filepath.Join(d.path, leaseFile), &l)
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	}
+	return l.ID, err
+}
+
+func (d *dataDir) keepLease(id int64) error { return d.write(leaseFile, keptLease{ID: id}) }
+
+func (d *dataDir) dropLease() error {
+	err := os.Remove(filepath.Join(d.path, leaseFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// close lets go of the directory.
+func (d *dataDir) close() error { return d.lock.Close() }
+
+// write puts v into a file, all of it or nothing, durable.
+func (d *dataDir) write(name string, v any) error {
+	text, err := json.MarshalIndent(v, "", " ")
+	if err != nil {
+		panic(fmt.Sprintf("host: encode %+v: %v", v, err))
+	}
+	path := filepath.Join(d.path, name)
+	f, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(text, '\n'))
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err = os.Rename(path+".tmp", path); err != nil {
+		return err
+	}
+	dir, err := os.Open(d.path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+func readJSON(path string, v any) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, v); err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	return nil
+}

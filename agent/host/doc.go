@@ -1,0 +1,19 @@
+// Package host runs a node: it brings what the records ask and what is really
+// there before agent.Plan, and carries out what that answers.
+//
+// It promises that an agent's own life does not matter to training: workers
+// belong to their shims, and a restarted agent first renews the lease that its
+// predecessor kept on disk, before anything slow, then adopts the shims as they
+// are. It promises that the deadline which shims fence by is counted from the
+// sending of renewals that succeeded, and is never prolonged by anything else;
+// that what it has to record is written once and tried again for as long as etcd
+// is away; and that Run returns only when every goroutine has ended.
+//
+//	etcd ──list, watch──► records ─┐                        ┌─► etcd (acks, saved, offers)
+//	lease, alive key ──────────────┤   one goroutine:       ├─► shims (start, wishes, sweep)
+//	shims' reports ────────────────┼──► agent.Plan ─────────┼─► checkpoint tasks
+//	looks at directories ──────────┘                        └─► run directories
+//
+// One goroutine owns all state; whatever may take time runs beside it and comes
+// back as an event.
+package host

@@ -1,0 +1,102 @@
+package host
+
+import (
+	"maps"
+	"net"
+	"strconv"
+	"sync"
+
+	"github.com/rs/zerolog"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/membership"
+)
+
+// gossip is what this node hears of others, and tells them. It makes people see
+// faster what goes on; nothing is decided by it.
+type gossip struct {
+	*membership.Gossip
+	meta membership.Meta // as told last; the owner's
+	log  zerolog.Logger
+
+	mu    sync.Mutex
+	heard map[cluster.NodeID]string
+}
+
+func startGossip(cfg Config, meta membership.Meta, known func() []string) (*gossip, error) {
+	g, err := membership.Start(membership.Config{
+		Node: cfg.Node,
+		Bind: net.JoinHostPort(cfg.Bind, strconv.Itoa(cfg.GossipPort)),
+		Key:  cfg.GossipKey,
+		// On a loopback address nobody from outside can send a packet.
+		AllowPlain: net.ParseIP(cfg.Bind).IsLoopback(),
+		Meta:       meta,
+		Known:      known,
+		Log:        cfg.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &gossip{Gossip: g, meta: meta, log: cfg.Log, heard: map[cluster.NodeID]string{cfg.Node: "alive"}}, nil
+}
+
+// listen takes events in until gossip is closed.
+func (g *gossip) listen() {
+	for e := range g.Events() {
+		log := g.log.With().Str("peer", string(e.Member.Node)).Logger()
+		state := ""
+		switch e.Kind {
+		case membership.Joined:
+			state = "alive"
+			log.Info().Str("addr", e.Member.Addr).Msg("gossip: a node is there")
+		case membership.Updated:
+			state = "alive"
+		case membership.Left:
+			state = "left"
+			log.Info().Msg("gossip: a node has left")
+		case membership.Failed:
+			state = "dead"
+			log.Warn().Msg("gossip: a node fell silent")
+		case membership.Conflict:
+			log.Error().Str("other", e.Other).Msg("gossip: two nodes have one name: stop one of them")
+		case membership.Missed:
+			g.recount()
+		}
+		if state != "" {
+			g.mu.Lock()
+			g.heard[e.Member.Node] = state
+			g.mu.Unlock()
+		}
+	}
+}
+
+// recount starts from the members as they are, after events were dropped.
+func (g *gossip) recount() {
+	members := g.Members()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for node := range g.heard {
+		g.heard[node] = "dead"
+	}
+	for _, m := range members {
+		g.heard[m.Node] = "alive"
+	}
+}
+
+// states says what was heard of each node: alive, dead or left.
+func (g *gossip) states() map[cluster.NodeID]string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return maps.Clone(g.heard)
+}
+
+// tell says to the others whether this node reaches etcd.
+func (g *gossip) tell(etcdOK bool) {
+	if g.meta.EtcdOK == etcdOK {
+		return
+	}
+	g.meta.EtcdOK = etcdOK
+	if err := g.UpdateMeta(g.meta); err != nil {
+		g.log.Warn().Err(err).Msg("gossip: cannot tell about etcd")
+	}
+}

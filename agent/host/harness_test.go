@@ -1,0 +1,375 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/bellows-ml/bellows/agent/shim"
+	"github.com/bellows-ml/bellows/checkpoint/dirblob"
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/nvml"
+	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/store"
+)
+
+// patience bounds what a test waits for; a busy machine takes its time.
+const patience = 60 * time.Second
+
+// TestMain lets the test binary be what an agent starts, and an agent that can
+// be killed without a word.
+func TestMain(m *testing.M) {
+	ctx := context.Background()
+	var err error
+	switch {
+	case len(os.Args) > 3 && os.Args[1] == "shim":
+		err = shim.Serve(ctx, os.Args[3])
+	case len(os.Args) > 2 && os.Args[1] == "internal":
+		err = dirblob.Serve(ctx, os.Stdin, os.Stdout)
+	case len(os.Args) > 2 && os.Args[1] == "agent":
+		err = agentProcess(ctx, os.Args[2])
+	default:
+		os.Exit(m.Run())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// settings are a Config as a process can be given it.
+type settings struct {
+	Node       string
+	Dir        string
+	Etcd       string
+	TTL        time.Duration
+	GossipPort int
+	Leave      bool
+}
+
+func (s settings) config(log zerolog.Logger) Config {
+	exe, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	return Config{
+		Node: cluster.NodeID(s.Node), Bind: "127.0.0.1", GossipPort: s.GossipPort,
+		Ports:   record.Ports{First: 20000, Count: 1000},
+		DataDir: filepath.Join(s.Dir, "data"), RunDir: filepath.Join(s.Dir, "r"), LockDir: filepath.Join(s.Dir, "locks"),
+		Socket: filepath.Join(s.Dir, "s"), Etcd: []string{s.Etcd},
+		Devices: nvml.Simulated(cluster.NodeID(s.Node), 4, nvml.SimulatedModel, 1<<30),
+		Exe:     exe, Version: "test", Leave: s.Leave, Log: log, TTL: s.TTL,
+	}
+}
+
+func agentProcess(ctx context.Context, text string) error {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
+	defer stop()
+	var s settings
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		return err
+	}
+	return Run(ctx, s.config(zerolog.New(os.Stderr).With().Timestamp().Logger()))
+}
+
+// fixture is an etcd with a leader that is the test itself.
+type fixture struct {
+	*testing.T
+	endpoint string
+	store    *store.Store
+	dir      string // of checkpoints and working directories
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	f := &fixture{T: t, dir: t.TempDir()}
+	server := startEtcd(t, t.TempDir(), "127.0.0.1:0")
+	f.endpoint = server.Endpoint()
+	f.connect()
+	return f
+}
+
+func startEtcd(t *testing.T, dir, client string) *store.Server {
+	t.Helper()
+	server, err := store.StartEmbedded(t.Context(), store.EmbeddedConfig{DataDir: dir, Client: client, Name: "test", NoFsync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Close(context.Background()); err != nil { //nolint:usetesting // the test's own context has ended
+			t.Error(err)
+		}
+	})
+	return server
+}
+
+func (f *fixture) connect() {
+	f.Helper()
+	s, err := store.Open(f.Context(), store.Config{Endpoints: []string{f.endpoint}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { _ = s.Close() })
+	f.store = s
+	if _, err := s.EnsureMeta(f.Context(), "test"); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// settings makes a new node's.
+func (f *fixture) settings(node string) settings {
+	f.Helper()
+	return settings{Node: node, Dir: f.TempDir(), Etcd: f.endpoint}
+}
+
+// agent runs an agent in this process until the test ends, or stop is called.
+func (f *fixture) agent(s settings) (stop func()) {
+	f.Helper()
+	ctx, cancel := context.WithCancel(context.Background()) //nolint:usetesting // ended by the cleanup, before etcd is
+	log := &lockedBuffer{}
+	done := make(chan error, 1)
+	go func() { done <- Run(ctx, s.config(zerolog.New(log).With().Timestamp().Logger())) }()
+	var once sync.Once
+	stop = func() {
+		once.Do(func() {
+			cancel()
+			if err := <-done; err != nil {
+				f.Errorf("agent %s: %v", s.Node, err)
+			}
+		})
+	}
+	f.Cleanup(func() {
+		stop()
+		if f.Failed() {
+			f.Logf("log of %s:\n%s", s.Node, log)
+		}
+		f.endShims(s)
+	})
+	f.alive(s.Node)
+	return stop
+}
+
+// process runs an agent in a process of its own.
+func (f *fixture) process(s settings) *exec.Cmd {
+	f.Helper()
+	text, err := json.Marshal(s)
+	if err != nil {
+		f.Fatal(err)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		f.Fatal(err)
+	}
+	cmd := exec.Command(exe, "agent", string(text))
+	log := &lockedBuffer{}
+	cmd.Stderr = log
+	if err := cmd.Start(); err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if f.Failed() {
+			f.Logf("log of process %s:\n%s", s.Node, log)
+		}
+		f.endShims(s)
+	})
+	return cmd
+}
+
+// endShims ends what a test has left running.
+func (f *fixture) endShims(s settings) {
+	root := filepath.Join(s.Dir, "r")
+	runs, _ := shim.Scan(root)
+	for _, r := range runs {
+		if f.Failed() {
+			text, _ := os.ReadFile(filepath.Join(r.Dir, "shim.log"))
+			f.Logf("%s:\n%s", r.Dir, text)
+		}
+		if err := shim.Sweep(r.Dir); err != nil {
+			f.Error(err)
+		}
+	}
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// alive waits until the node is in the cluster with its inventory, and returns its token.
+func (f *fixture) alive(node string) int64 {
+	f.Helper()
+	await[record.Inventory](f, record.InventoryKey(cluster.NodeID(node)))
+	return f.awaitKV(record.AliveKey(cluster.NodeID(node)), func(record.KV) bool { return true }).CreateRevision
+}
+
+// awaitKV waits for a record.
+func (f *fixture) awaitKV(key string, good func(record.KV) bool) record.KV {
+	f.Helper()
+	var found record.KV
+	f.until("record "+key, func() bool {
+		kv, exists, err := f.store.Get(f.Context(), key)
+		found = kv
+		return err == nil && exists && good(kv)
+	})
+	return found
+}
+
+// await waits for a record and reads it.
+func await[T any](f *fixture, key string) T {
+	f.Helper()
+	var v T
+	if err := json.Unmarshal(f.awaitKV(key, func(record.KV) bool { return true }).Value, &v); err != nil {
+		f.Fatal(err)
+	}
+	return v
+}
+
+// until waits for a condition.
+func (f *fixture) until(what string, good func() bool) {
+	f.Helper()
+	for end := time.Now().Add(patience); !good(); {
+		if time.Now().After(end) {
+			f.Fatalf("waited in vain for %s; records:\n%s", what, f.dump())
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func (f *fixture) dump() string {
+	kvs, _, err := f.store.Range(f.Context(), record.Root)
+	if err != nil {
+		return err.Error()
+	}
+	var b strings.Builder
+	for _, kv := range kvs {
+		fmt.Fprintf(&b, "%s = %.300s\n", kv.Key, kv.Value)
+	}
+	return b.String()
+}
+
+func (f *fixture) absent(key string) bool {
+	_, exists, err := f.store.Get(f.Context(), key)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return !exists
+}
+
+func (f *fixture) commit(ops ...record.Op) {
+	f.Helper()
+	if out := f.store.Commit(f.Context(), record.Txn{ID: "test", Then: ops}); out.Result != record.Applied {
+		f.Fatalf("commit: %s, %v", out.Result, out.Err)
+	}
+}
+
+// job is a generation that the test plans.
+type job struct {
+	record.JobGen
+	Spec    record.Submitted
+	Members []cluster.Member
+	Resume  *record.Checkpoint
+}
+
+// job describes a job with so many workers on each node.
+func (f *fixture) job(name string, command []string, workers map[string]int, order ...string) *job {
+	f.Helper()
+	j := &job{JobGen: record.JobGen{Job: cluster.JobID(name), Generation: 1}}
+	j.Spec = record.Submitted{
+		ID: j.Job, Owner: cluster.Owner{UID: uint32(os.Getuid()), GID: uint32(os.Getgid()), User: "me"},
+		Spec: cluster.Spec{
+			Name: name, Command: command, Workdir: f.dir, CheckpointDir: filepath.Join(f.dir, "ck"),
+			Env: map[string]string{"PATH": os.Getenv("PATH")},
+		}.WithDefaults(),
+	}
+	first := 0
+	for _, node := range order {
+		m := cluster.Member{Node: cluster.NodeID(node), AliveRev: f.alive(node), FirstRank: first}
+		for i := range workers[node] {
+			m.Devices = append(m.Devices, cluster.DeviceID(fmt.Sprintf("SIM-%s-%d", node, i)))
+		}
+		first += workers[node]
+		j.Members = append(j.Members, m)
+	}
+	return j
+}
+
+// start writes what a leader writes to start a generation.
+func (f *fixture) start(j *job) {
+	f.Helper()
+	plan := record.Plan{Resume: j.Resume, World: cluster.World{
+		Job: j.Job, Generation: j.Generation, Members: j.Members,
+		Master: cluster.Endpoint{Host: "127.0.0.1", Port: freePort(f.T)}, BatchSize: 8,
+	}}
+	ops := []record.Op{
+		record.Put(record.SpecKey(j.Job), j.Spec),
+		record.Put(record.PlanKey(j.Job, j.Generation), plan),
+		record.Put(record.PermitKey(j.Job, j.Generation), record.Permit{At: time.Now()}),
+	}
+	for _, m := range j.Members {
+		ops = append(ops, record.Put(record.GrantKey(m.Node, j.Job), record.Grant{Generation: j.Generation, Devices: m.Devices}))
+	}
+	f.commit(ops...)
+}
+
+func (f *fixture) halt(j *job, stopAfter *int64) {
+	f.Helper()
+	f.commit(record.Put(record.HaltKey(j.Job, j.Generation), record.Halt{
+		Why: "test", Save: true, At: time.Now(), Deadline: time.Now().Add(time.Minute), StopAfter: stopAfter,
+	}))
+}
+
+// ack waits for an acknowledgement of a node.
+func ack[T any](f *fixture, j *job, node string, a record.Ack) T {
+	f.Helper()
+	return await[T](f, record.AckKey(cluster.NodeID(node), j.Job, j.Generation, a))
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// write puts a script into the working directory.
+func (f *fixture) write(name, text string) string {
+	f.Helper()
+	path := filepath.Join(f.dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+		f.Fatal(err)
+	}
+	return path
+}
+
+func lives(w record.Worker) bool { return syscall.Kill(w.PID, 0) == nil }

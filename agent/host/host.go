@@ -1,0 +1,187 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/bellows-ml/bellows/agent/fence"
+	"github.com/bellows-ml/bellows/api"
+	"github.com/bellows-ml/bellows/membership"
+	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/store"
+)
+
+// Run is a node's agent. It returns nil when ctx ends, and an error when this
+// node cannot be in the cluster as it is configured; trouble that may pass it
+// only logs. Jobs are not disturbed by its end: a successor adopts them, if it
+// comes before the node's lease expires.
+func Run(ctx context.Context, cfg Config) error {
+	cfg, err := cfg.check()
+	if err != nil {
+		return fmt.Errorf("agent configuration: %w", err)
+	}
+	cfg.Log = cfg.Log.With().Str("node", string(cfg.Node)).Logger()
+	data, err := openDataDir(cfg.DataDir, cfg.Node, cfg.Cluster)
+	if err != nil {
+		return err
+	}
+	defer data.close() //nolint:errcheck // nothing is written through it
+	s, err := connect(ctx, cfg)
+	if err != nil {
+		return ignoreEnd(ctx, err)
+	}
+	err = runOn(ctx, cfg, data, s)
+	return errors.Join(ignoreEnd(ctx, err), s.Close())
+}
+
+// ignoreEnd leaves out an error that only says that we were asked to end.
+func ignoreEnd(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return nil
+	}
+	return err
+}
+
+// connect waits for etcd as long as it takes.
+func connect(ctx context.Context, cfg Config) (s *store.Store, err error) {
+	err = persist(ctx, cfg.Log, "reach etcd", func() (bool, error) {
+		s, err = store.Open(ctx, store.Config{Endpoints: cfg.Etcd, Log: cfg.Log})
+		return false, err
+	})
+	return s, err
+}
+
+// runOn is Run once etcd has answered.
+func runOn(ctx context.Context, cfg Config, data *dataDir, s *store.Store) error {
+	if err := renewKept(ctx, s, data, cfg.Log); err != nil {
+		return err
+	}
+	name, err := join(ctx, cfg, data, s)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	n := &node{
+		cfg: cfg, store: s, data: data, log: cfg.Log, ctx: ctx, cluster: name,
+		events: make(chan func(), eventBacklog), abandon: make(chan struct{}, 1),
+		records: newRecords(cfg.Log), followers: map[string]*follower{},
+		runs: map[record.JobGen]*run{}, lanes: map[lane]bool{},
+	}
+	return n.run(cancel)
+}
+
+// join checks that this etcd holds the cluster that this node belongs to.
+func join(ctx context.Context, cfg Config, data *dataDir, s *store.Store) (string, error) {
+	want := cfg.Cluster
+	if want == "" {
+		want = data.id.Cluster
+	}
+	var meta record.Meta
+	err := persist(ctx, cfg.Log, "join the cluster", func() (final bool, err error) {
+		meta, err = s.CheckMeta(ctx, want)
+		// A meta record that was read and refused will not get better.
+		return meta != (record.Meta{}), err
+	})
+	if err != nil {
+		return "", fmt.Errorf("data directory %s: %w", cfg.DataDir, err)
+	}
+	return meta.Cluster, data.joined(meta.Cluster)
+}
+
+// run starts everything that runs beside, is the owner itself, and ends them all.
+func (n *node) run(cancel context.CancelFunc) error {
+	if err := n.adopt(); err != nil {
+		n.log.Error().Err(err).Msg("a run directory cannot be read: look at it and remove it by hand")
+	}
+	c := &census{store: n.store, counted: func(count int) { n.post(func() { n.counted(count) }) }}
+	alive, err := n.alive()
+	if err != nil {
+		return err
+	}
+	meta := membership.Meta{Incarnation: alive.Incarnation, API: alive.API}
+	if n.gossip, err = startGossip(n.cfg, meta, c.known); err != nil {
+		return err
+	}
+	alive.Gossip = n.gossip.Addr()
+	listener, err := api.Listen(n.cfg.Socket)
+	if err != nil {
+		return errors.Join(err, n.gossip.Close())
+	}
+	server := api.NewServer(api.Config{
+		KV: c, Watch: c.watch, Node: n.cfg.Node, LogDir: n.cfg.logDir(), Version: n.cfg.Version,
+		Gossip: n.gossip.states, Log: n.log,
+	})
+	l := &life{
+		store: n.store, dir: n.data, alive: alive, node: record.AliveKey(n.cfg.Node), cfg: n.cfg, log: n.log,
+		abandon: n.abandon, report: func(p presence) { n.post(func() { n.presence = p }) },
+	}
+	var fatal firstError
+	var outer sync.WaitGroup
+	outer.Go(n.gossip.listen)
+	n.wg.Go(func() { fatal.set(l.run(n.ctx), cancel) })
+	n.wg.Go(func() { fatal.set(server.Serve(n.ctx, listener), cancel) })
+	n.askDevices()
+	n.loop()
+	cancel()
+	n.wg.Wait()
+	err = errors.Join(fatal.err, n.leave(), n.gossip.Close())
+	outer.Wait()
+	return err
+}
+
+// alive is what this node says about itself.
+func (n *node) alive() (record.Alive, error) {
+	boot, err := bootID()
+	if err != nil {
+		return record.Alive{}, err
+	}
+	return record.Alive{
+		Incarnation: fmt.Sprintf("%d-%s", os.Getpid(), api.NewRequestID()[:8]),
+		BootID:      boot, Addr: n.cfg.Bind, API: "unix:" + n.cfg.Socket, Version: n.cfg.Version, Ports: n.cfg.Ports,
+	}, nil
+}
+
+// counted takes in how many nodes there are. Having seen a second one once, this
+// agent goes on fencing: a cluster does not shrink to one while it runs jobs.
+func (n *node) counted(nodes int) {
+	n.crowd = nodes
+	n.strict = n.strict || fence.Strict(nodes)
+}
+
+// leave takes the node out of the cluster at once, if that is wanted and nothing runs here.
+func (n *node) leave() error {
+	if !n.cfg.Leave || n.presence.lease == 0 {
+		return nil
+	}
+	if len(n.runs) > 0 {
+		n.log.Warn().Int("runs", len(n.runs)).Msg("stays in the cluster until its lease expires: something still runs here")
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.ctx), store.DefaultCallTimeout)
+	defer cancel()
+	if err := n.gossip.Leave(); err != nil {
+		n.log.Warn().Err(err).Msg("gossip: cannot say goodbye")
+	}
+	if err := n.store.Revoke(ctx, n.presence.lease); err != nil {
+		return fmt.Errorf("leave the cluster: %w", err)
+	}
+	return n.data.dropLease()
+}
+
+// firstError keeps the first error of several goroutines.
+type firstError struct {
+	once sync.Once
+	err  error
+}
+
+// set keeps an error and ends everything because of it. Read err once all have ended.
+func (f *firstError) set(err error, end func()) {
+	if err != nil {
+		f.once.Do(func() { f.err = err })
+		end()
+	}
+}

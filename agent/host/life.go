@@ -1,0 +1,254 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/bellows-ml/bellows/agent/fence"
+	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/store"
+)
+
+const (
+	// retryFirst and retryLast bound the pauses between attempts at what etcd or
+	// a disk refused: short at first, because most troubles are; never longer
+	// than people wait for a node to come back.
+	retryFirst = 100 * time.Millisecond
+	retryLast  = 3 * time.Second
+)
+
+// ErrNameInUse means that another agent keeps this node's name alive.
+var ErrNameInUse = errors.New("node name is in use")
+
+// presence is the node's place in the cluster, as its life last reported it.
+type presence struct {
+	aliveRev int64 // CreateRevision of the alive key; 0 = not in the cluster
+	lease    int64
+	deadline int64         // by the last renewal of this lease, nanoseconds of CLOCK_BOOTTIME
+	renewed  time.Duration // when the last renewal that succeeded was sent, on the same clock
+}
+
+// life keeps the node in the cluster: a lease, renewed, and the alive key on it.
+//
+//	kept lease ──renew──► lease ──claim──► alive ──renew, renew, …──► lost ─┐
+//	    none, or gone ──grant──► ▲                                          │
+//	                             └──────────────── a new life ◄─────────────┘
+type life struct {
+	store *store.Store
+	dir   *dataDir
+	alive record.Alive
+	node  string // the alive key
+	cfg   Config
+	log   zerolog.Logger
+	// report is called with each change, from one goroutine.
+	report func(presence)
+	// abandon ends the present life: somebody has deleted its key.
+	abandon chan struct{}
+}
+
+// run goes from life to life until the context ends, and returns an error only
+// when the node cannot be in the cluster at all.
+func (l *life) run(ctx context.Context) error {
+	for {
+		err := l.live(ctx)
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // asked to end
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// live is one life.
+func (l *life) live(ctx context.Context) error {
+	p, granted, err := l.hold(ctx)
+	if err != nil {
+		return err
+	}
+	if p.aliveRev, err = l.claim(ctx, p.lease); err != nil {
+		if granted && errors.Is(err, ErrNameInUse) {
+			err = errors.Join(err, l.store.Revoke(ctx, p.lease), l.dir.dropLease())
+		}
+		return err
+	}
+	l.log.Info().Int64("alive_rev", p.aliveRev).Str("lease", fmt.Sprintf("%x", p.lease)).Bool("new_lease", granted).Msg("in the cluster")
+	l.report(p)
+	err = l.keep(ctx, p)
+	if ctx.Err() != nil {
+		return ctx.Err() // the lease is for a successor
+	}
+	l.report(presence{})
+	l.log.Warn().Err(err).Msg("no longer in the cluster; entering it anew")
+	return l.dir.dropLease()
+}
+
+// keep renews the lease until it is gone, the context ends, or the life is abandoned.
+func (l *life) keep(ctx context.Context, p presence) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	wg.Go(func() {
+		select {
+		case <-l.abandon:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	return l.store.KeepLease(ctx, p.lease, l.cfg.every(), func(sentAt time.Duration) {
+		p.renewed, p.deadline = sentAt, l.deadline(sentAt)
+		l.report(p)
+	})
+}
+
+func (l *life) deadline(sentAt time.Duration) int64 {
+	return fence.Deadline(int64(sentAt), l.cfg.TTL, l.cfg.margin())
+}
+
+// renewKept renews the lease that a predecessor has kept, if there is one: the
+// first thing that an agent does, because workers may hang on it.
+func renewKept(ctx context.Context, s *store.Store, dir *dataDir, log zerolog.Logger) error {
+	kept, err := dir.lease()
+	if err != nil || kept == 0 {
+		return err
+	}
+	return persist(ctx, log, "renew the lease", func() (bool, error) {
+		_, err := s.Renew(ctx, kept)
+		if errors.Is(err, record.ErrLeaseNotFound) {
+			return true, nil
+		}
+		return false, err
+	})
+}
+
+// hold renews the lease that was kept, or gets a new one and keeps that.
+func (l *life) hold(ctx context.Context) (p presence, granted bool, err error) {
+	kept, err := l.dir.lease()
+	if err != nil {
+		return presence{}, false, fmt.Errorf("read the kept lease: %w", err)
+	}
+	if kept != 0 {
+		err = l.persist(ctx, "renew the lease", func() error {
+			sentAt, errRenew := l.store.Renew(ctx, kept)
+			p = presence{lease: kept, renewed: sentAt, deadline: l.deadline(sentAt)}
+			if errors.Is(errRenew, record.ErrLeaseNotFound) {
+				p = presence{}
+				return nil
+			}
+			return errRenew
+		})
+		if err != nil || p.lease != 0 {
+			return p, false, err
+		}
+	}
+	err = l.persist(ctx, "get a lease", func() error {
+		sentAt := store.Boottime()
+		lease, errGrant := l.store.Grant(ctx, l.cfg.TTL)
+		p = presence{lease: lease, renewed: sentAt, deadline: l.deadline(sentAt)}
+		return errGrant
+	})
+	if err == nil {
+		err = l.dir.keepLease(p.lease)
+	}
+	return p, true, err
+}
+
+// claim makes the alive key ours and returns its CreateRevision.
+func (l *life) claim(ctx context.Context, lease int64) (rev int64, err error) {
+	err = l.persist(ctx, "enter the cluster", func() error {
+		var errClaim error
+		rev, errClaim = l.claimOnce(ctx, lease)
+		return errClaim
+	})
+	return rev, err
+}
+
+func (l *life) claimOnce(ctx context.Context, lease int64) (rev int64, err error) {
+	kv, exists, err := l.store.Get(ctx, l.node)
+	if err != nil {
+		return 0, err
+	}
+	txn := record.Txn{ID: "alive", Then: []record.Op{record.PutLeased(l.node, l.alive, lease)}}
+	switch {
+	case !exists:
+		txn.If = []record.Compare{record.Absent(l.node)}
+	case kv.Lease == lease:
+		txn.If = []record.Compare{record.SameLife(l.node, kv.CreateRevision)}
+	default:
+		return 0, l.inUse(kv)
+	}
+	out := l.store.Commit(ctx, txn)
+	switch out.Result {
+	case record.Applied:
+		if exists {
+			return kv.CreateRevision, nil
+		}
+		return out.Revision, nil
+	case record.Conflict, record.Unknown:
+		return 0, errors.Join(errors.New("the alive key has changed meanwhile"), out.Err)
+	}
+	panic("host: commit answered " + out.Result.String())
+}
+
+func (l *life) inUse(kv record.KV) error {
+	var other record.Alive
+	if err := json.Unmarshal(kv.Value, &other); err != nil {
+		return fmt.Errorf("read %s: %w", kv.Key, err)
+	}
+	return fmt.Errorf("%w: node %s is alive at %s (api %s, incarnation %s): give this agent another --node, or stop that one and wait %v for its lease to end",
+		ErrNameInUse, l.cfg.Node, other.Addr, other.API, other.Incarnation, l.cfg.TTL)
+}
+
+// persist calls f until it succeeds, the context ends, or the node's name turns
+// out to be another's. It says what is wrong when that changes, and now and then.
+func (l *life) persist(ctx context.Context, what string, f func() error) error {
+	return persist(ctx, l.log, what, func() (bool, error) {
+		err := f()
+		return errors.Is(err, ErrNameInUse), err
+	})
+}
+
+// complainEvery is how often a trouble that lasts is logged again.
+const complainEvery = 5 * time.Second
+
+// persist calls f until it returns no error, or that its error is final, or the
+// context ends. It logs a trouble when it begins and every few seconds.
+func persist(ctx context.Context, log zerolog.Logger, what string, f func() (final bool, err error)) error {
+	pause, complained := retryFirst, time.Time{}
+	for {
+		final, err := f()
+		if err == nil || final {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if time.Since(complained) >= complainEvery {
+			complained = time.Now()
+			log.Warn().Err(err).Msg("cannot " + what + " yet, trying again")
+		}
+		if !rest(ctx, pause) {
+			return ctx.Err()
+		}
+		pause = min(2*pause, retryLast)
+	}
+}
+
+// rest waits, and reports whether the context is still going on.
+func rest(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,161 @@
+package host
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/store"
+)
+
+const (
+	// tickEvery is how often the node looks at what nothing tells it: plain
+	// scripts' directories, waits that are over.
+	tickEvery = time.Second
+	// eventBacklog is how many events may wait for the owner. It only evens out
+	// bursts: who posts more waits.
+	eventBacklog = 256
+)
+
+// node is the state of the agent. One goroutine owns it: what others have to
+// say, they post.
+type node struct {
+	cfg   Config
+	store *store.Store
+	data  *dataDir
+	log   zerolog.Logger
+
+	ctx    context.Context //nolint:containedctx // lives as long as the owner's loop: the parent of all that runs beside
+	events chan func()
+	wg     sync.WaitGroup // everything that runs beside
+
+	cluster   string
+	presence  presence
+	abandon   chan struct{}
+	crowd     int  // how many nodes the cluster has, as last read; 0 = not known yet
+	strict    bool // more than one node was seen in this life of the agent
+	records   *records
+	followers map[string]*follower
+	runs      map[record.JobGen]*run
+	lanes     map[lane]bool // what is under way
+	collected map[record.JobGen]bool
+	gossip    *gossip
+	devices   devices
+	progress  time.Time // when the progress record was written last
+	checked   time.Time // when collected generations were last looked for
+	ready     bool      // announced
+}
+
+// lane is what only one action at a time may touch.
+type lane struct {
+	of   record.JobGen // zero for the node's own
+	what agent.Lane
+}
+
+// post hands an event to the owner. Events posted after the loop's end are dropped.
+func (n *node) post(event func()) {
+	select {
+	case n.events <- event:
+	case <-n.ctx.Done():
+	}
+}
+
+// loop takes events in and acts on what has changed, until the context ends.
+func (n *node) loop() {
+	tick := time.NewTicker(tickEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-n.ctx.Done():
+			return
+		case event := <-n.events:
+			event()
+			n.drain()
+		case <-tick.C:
+			n.tick()
+		}
+		n.step()
+	}
+}
+
+// drain takes in what has come meanwhile, so that one look at the whole serves all of it.
+func (n *node) drain() {
+	for range eventBacklog {
+		select {
+		case event := <-n.events:
+			event()
+		default:
+			return
+		}
+	}
+}
+
+// step brings everything in line with what is known now.
+func (n *node) step() {
+	n.noticeAlive()
+	n.followGoals()
+	n.forgetRuns()
+	n.lookForPlain()
+	for _, a := range agent.Plan(n.desired(), n.observed()) {
+		n.act(a)
+	}
+	n.writeInventory()
+	n.writeProgress()
+	n.announce()
+}
+
+// tick looks after what nothing tells.
+func (n *node) tick() {
+	n.askDevices()
+	n.checkCollected()
+	n.gossip.tell(n.reachesEtcd())
+	n.notifyWatchdog()
+}
+
+// reachedWithin is how fresh the last answer of etcd must be for this node to say that it reaches it.
+const reachedWithin = 3 * time.Second
+
+func (n *node) reachesEtcd() bool {
+	return n.presence.aliveRev != 0 && store.Boottime()-n.presence.renewed < reachedWithin
+}
+
+// noticeAlive ends a life whose alive key was deleted behind its lease's back:
+// the leader counts this node as lost, so it has to come back as a new one.
+func (n *node) noticeAlive() {
+	if n.presence.aliveRev == 0 || !n.records.known(selfPart) {
+		return
+	}
+	alive := n.records.mirror.Node(n.cfg.Node).Alive
+	if alive.Exists() && alive.Create == n.presence.aliveRev || n.records.listed[selfPart] < n.presence.aliveRev {
+		return
+	}
+	n.log.Error().Int64("alive_rev", n.presence.aliveRev).Msg("somebody has deleted this node's alive key")
+	n.presence = presence{}
+	select {
+	case n.abandon <- struct{}{}:
+	default: // it is ending already
+	}
+}
+
+// logger names a generation in every line.
+func (n *node) logger(jg record.JobGen) zerolog.Logger {
+	return n.log.With().Str("job", string(jg.Job)).Uint64("gen", uint64(jg.Generation)).Logger()
+}
+
+// self is this node's own records.
+func (n *node) self() *record.NodeView { return n.records.mirror.Node(n.cfg.Node) }
+
+// stillHere guards writes: they land only in this life of the node.
+func (n *node) stillHere() record.Compare {
+	return record.SameLife(record.AliveKey(n.cfg.Node), n.presence.aliveRev)
+}
+
+// generationOf is a short form for a pair of names.
+func generationOf(j cluster.JobID, g cluster.Generation) record.JobGen {
+	return record.JobGen{Job: j, Generation: g}
+}

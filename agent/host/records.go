@@ -1,0 +1,93 @@
+package host
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/rs/zerolog"
+
+	"github.com/bellows-ml/bellows/record"
+)
+
+// records are what was read of etcd: this node's own subtree and the
+// generations that concern it, each part as its own listings and watches
+// brought it. Only the owner touches them.
+type records struct {
+	raw    map[string]record.KV
+	mirror *record.Mirror
+	listed map[string]int64 // the parts that were listed at least once, and as of when they are known
+	log    zerolog.Logger
+}
+
+func newRecords(log zerolog.Logger) *records {
+	r := &records{raw: map[string]record.KV{}, listed: map[string]int64{}, log: log}
+	r.rebuild()
+	return r
+}
+
+// list takes a listing of a part in: what it lacks and was written before it is gone.
+func (r *records) list(part string, prefixes []string, kvs []record.KV, revision int64) {
+	present := map[string]bool{}
+	for _, kv := range kvs {
+		present[kv.Key] = true
+		r.change(record.Change{KV: kv})
+	}
+	for _, key := range slices.Sorted(maps.Keys(r.raw)) {
+		if within(key, prefixes) && !present[key] && r.raw[key].ModRevision <= revision {
+			r.change(record.Change{KV: record.KV{Key: key, ModRevision: revision}, Deleted: true})
+		}
+	}
+	r.listed[part] = revision
+}
+
+// known reports whether a part was listed.
+func (r *records) known(part string) bool { return r.listed[part] != 0 }
+
+// seen notes that a part is known as of a revision.
+func (r *records) seen(part string, revision int64) {
+	r.listed[part] = max(r.listed[part], revision)
+}
+
+// change takes one change in; what is older than what is known is ignored.
+func (r *records) change(c record.Change) {
+	if c.ModRevision < r.raw[c.Key].ModRevision {
+		return
+	}
+	if c.Deleted {
+		delete(r.raw, c.Key)
+	} else {
+		r.raw[c.Key] = c.KV
+	}
+	// A record that this version cannot read concerns one job at most; the
+	// others go on.
+	if err := r.mirror.Apply(c); err != nil {
+		r.log.Error().Err(err).Msg("left a record out")
+	}
+}
+
+// forget drops a part that is no longer followed, so that an old picture of it
+// is never taken for a new one.
+func (r *records) forget(part string, prefixes []string) {
+	delete(r.listed, part)
+	maps.DeleteFunc(r.raw, func(key string, _ record.KV) bool { return within(key, prefixes) })
+	r.rebuild()
+}
+
+// rebuild makes the typed picture anew, without the memory of what was deleted.
+func (r *records) rebuild() {
+	mirror, err := record.NewMirror(nil, 0)
+	if err != nil {
+		panic("host: an empty mirror: " + err.Error())
+	}
+	r.mirror = mirror
+	for _, key := range slices.Sorted(maps.Keys(r.raw)) {
+		if err := mirror.Apply(record.Change{KV: r.raw[key]}); err != nil {
+			r.log.Error().Err(err).Msg("left a record out")
+		}
+	}
+}
+
+func within(key string, prefixes []string) bool {
+	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(key, p) })
+}

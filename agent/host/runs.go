@@ -1,0 +1,213 @@
+package host
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/agent/shim"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// run is one generation's part on this node: its directory, its shim, and what
+// is being done with what it saved. Only the owner touches it.
+type run struct {
+	jg      record.JobGen
+	dir     string
+	order   shim.Order
+	shim    agent.Shim
+	report  *shim.Report
+	pushed  *agent.Wish
+	refused *record.Failed
+	swept   bool
+	digests map[int64]agent.Work[record.Saved]
+	merges  map[int64]agent.Work[record.Offer]
+	plain   *agent.Plain
+	looking bool      // a look for plain checkpoints is under way
+	looked  time.Time // when the last one began
+	changed time.Time // when anything of this last changed
+	// wishes hands the newest wish to whoever attends the shim.
+	wishes chan shim.Wish
+}
+
+func (n *node) newRun(jg record.JobGen, dir string, state agent.Shim) *run {
+	r := &run{
+		jg: jg, dir: dir, shim: state, changed: time.Now(),
+		digests: map[int64]agent.Work[record.Saved]{}, merges: map[int64]agent.Work[record.Offer]{},
+		wishes: make(chan shim.Wish, 1),
+	}
+	n.runs[jg] = r
+	return r
+}
+
+// runDir is short, because sockets lie in it, and still says to people whose it is.
+func (n *node) runDir(jg record.JobGen) string {
+	const readable, unique = 16, 8
+	sum := sha256.Sum256([]byte(jg.Job))
+	name := string(jg.Job)
+	if len(name) > readable {
+		name = name[:readable]
+	}
+	return filepath.Join(n.cfg.RunDir, fmt.Sprintf("%s-%s-g%d", name, hex.EncodeToString(sum[:])[:unique], jg.Generation))
+}
+
+// observed is what is on the node, for agent.Plan.
+func (n *node) observed() agent.Observed {
+	o := agent.Observed{Now: time.Now()}
+	for _, r := range n.runs {
+		o.Runs = append(o.Runs, agent.Run{
+			Job: r.jg.Job, Generation: r.jg.Generation,
+			Shim: r.shim, Report: told(r.report), Pushed: r.pushed, Refused: r.refused, Swept: r.swept,
+			Digests: r.digests, Merges: r.merges, Plain: r.plain, Quiet: time.Since(r.changed),
+		})
+	}
+	return o
+}
+
+// told is a report in the words of the agent's decisions.
+func told(r *shim.Report) *agent.Report {
+	if r == nil {
+		return nil
+	}
+	out := &agent.Report{
+		Workers: r.Workers, ExecedAt: r.ExecedAt, Containment: r.Containment,
+		Held: r.Held, Failed: r.Failed, Stopped: r.Stopped,
+	}
+	for _, s := range r.Saves {
+		out.Saves = append(out.Saves, agent.Save(s))
+	}
+	return out
+}
+
+// adopt takes over what an earlier agent of this node has left running. Workers
+// do not notice.
+func (n *node) adopt() error {
+	found, err := shim.Scan(n.cfg.RunDir)
+	for _, f := range found {
+		jg := generationOf(f.Order.World.Job, f.Order.World.Generation)
+		log := n.logger(jg)
+		if n.runs[jg] != nil {
+			log.Error().Str("dir", f.Dir).Msg("a second run directory of the same generation: left alone")
+			continue
+		}
+		r := n.newRun(jg, f.Dir, agent.Dead)
+		r.order = f.Order
+		if report, errRead := shim.ReadReport(f.Dir); errRead == nil {
+			r.report = &report
+		}
+		if f.Shim != (shim.Process{}) && shim.Alive(f.Shim) {
+			r.shim = agent.Live
+			n.attend(r, f.Shim)
+			log.Info().Int("pid", f.Shim.PID).Msg("adopted a run")
+		} else {
+			log.Warn().Str("dir", f.Dir).Msg("found a run whose shim is gone")
+		}
+	}
+	return err
+}
+
+// attend keeps a connection to a live shim, hands wishes over and reports back,
+// until the shim's process is gone.
+func (n *node) attend(r *run, process shim.Process) {
+	ctx := n.ctx
+	n.wg.Go(func() {
+		pause := retryFirst
+		for ctx.Err() == nil {
+			conn, err := shim.Dial(r.dir)
+			if err == nil {
+				pause = retryFirst
+				n.post(func() { r.pushed, r.changed = nil, time.Now() })
+				n.converse(ctx, r, conn)
+				continue
+			}
+			if !shim.Alive(process) {
+				n.bury(r)
+				return
+			}
+			rest(ctx, pause)
+			pause = min(2*pause, retryLast)
+		}
+	})
+}
+
+// converse serves one connection until it ends.
+func (n *node) converse(ctx context.Context, r *run, conn *shim.Conn) {
+	defer conn.Close()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case report, ok := <-conn.Reports():
+			if !ok {
+				return
+			}
+			n.post(func() { n.reported(r, report) })
+		case w := <-r.wishes:
+			if err := conn.Push(w); err != nil {
+				log := n.logger(r.jg)
+				log.Debug().Err(err).Msg("connecting to the shim again")
+				return
+			}
+		}
+	}
+}
+
+// bury notes a shim's death, with the last it had to say.
+func (n *node) bury(r *run) {
+	report, err := shim.ReadReport(r.dir)
+	n.post(func() {
+		if err == nil {
+			n.reported(r, report)
+		}
+		r.shim, r.pushed, r.changed = agent.Dead, nil, time.Now()
+		log := n.logger(r.jg)
+		if r.report == nil || r.report.Stopped == nil {
+			log.Error().Msg("the shim died; sweeping what it has left")
+		}
+	})
+}
+
+// reported takes a report in. One that lacks what an earlier one had is older:
+// it was read from disk while a newer one was on its way.
+func (n *node) reported(r *run, report shim.Report) {
+	if r.report != nil && r.report.Stopped != nil && report.Stopped == nil {
+		return
+	}
+	log := n.logger(r.jg)
+	if len(report.Workers) > 0 && (r.report == nil || len(r.report.Workers) == 0) {
+		log.Info().Int("workers", len(report.Workers)).Str("phase", "running").Msg("workers are running")
+	}
+	if report.Stopped != nil && (r.report == nil || r.report.Stopped == nil) {
+		log.Info().Bool("finished", report.Stopped.Finished).Str("phase", "stopped").Msg("workers have stopped")
+	}
+	r.report, r.changed = &report, time.Now()
+}
+
+// push gives the newest wish to whoever attends the shim; an older one that was
+// not handed over yet is replaced.
+func (n *node) push(r *run, w agent.Wish) {
+	select {
+	case <-r.wishes:
+	default:
+	}
+	r.wishes <- shim.Wish(w)
+	r.pushed = &w
+}
+
+// forgetRuns drops what was kept of runs that never came to be and are recorded
+// as stopped, or that nobody wants any more.
+func (n *node) forgetRuns() {
+	for jg, r := range n.runs {
+		if r.shim != agent.Absent {
+			continue
+		}
+		gone := n.records.known(genPart(jg)) && !n.records.mirror.Job(jg.Job).Generation(jg.Generation).Plan.Exists()
+		if gone || n.self().Ack(jg.Job, jg.Generation).Stopped.Exists() {
+			delete(n.runs, jg)
+		}
+	}
+}

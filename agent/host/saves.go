@@ -1,0 +1,185 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/checkpoint"
+	"github.com/bellows-ml/bellows/checkpoint/dirblob"
+	"github.com/bellows-ml/bellows/record"
+)
+
+const (
+	// taskBound is how long work on one checkpoint may take. A terabyte on a disk
+	// of 1 GB/s takes twenty minutes; what takes longer hangs.
+	taskBound = 30 * time.Minute
+	// lookEvery is how often a plain script's directory is looked at while it runs.
+	lookEvery = 2 * time.Second
+	// lookBound is how long one look may take.
+	lookBound = time.Minute
+)
+
+// root is where a job's generations save.
+func (r *run) root() string { return filepath.Dir(r.order.Checkpoint) }
+
+// relative is a checkpoint's directory below root. It comes from the script, so
+// it is not believed to lie there.
+func (r *run) relative(dir string) (string, error) {
+	rel, err := filepath.Rel(r.order.Checkpoint, dir)
+	if err != nil || !filepath.IsAbs(dir) || rel == ".." || strings.HasPrefix(rel, "../") {
+		return "", fmt.Errorf("checkpoint in %q: save below $BELLOWS_CHECKPOINT_DIR (%s)", dir, r.order.Checkpoint)
+	}
+	return filepath.Join(filepath.Base(r.order.Checkpoint), rel), nil
+}
+
+// digest makes this node's part of a checkpoint durable and lists it.
+func (n *node) digest(at lane, a agent.Digest) {
+	r, step := n.runs[at.of], a.Step
+	n.dropOld(r, step)
+	r.digests[step] = agent.Work[record.Saved]{}
+	n.beside(at, func(ctx context.Context) func() {
+		begun := time.Now()
+		saved, err := n.list(ctx, r, a)
+		return func() {
+			work := agent.Work[record.Saved]{Done: true, Value: saved}
+			log := n.logger(r.jg)
+			if err != nil {
+				work.Err = err.Error()
+				log.Error().Err(err).Int64("step", step).Msg("a checkpoint is lost")
+			} else {
+				log.Info().Int64("step", step).Int("files", len(saved.Files)).Dur("took", time.Since(begun)).Msg("digested a checkpoint")
+			}
+			r.digests[step], r.changed = work, time.Now()
+		}
+	})
+}
+
+func (n *node) list(ctx context.Context, r *run, a agent.Digest) (record.Saved, error) {
+	dir, err := r.relative(a.Dir)
+	if err != nil {
+		return record.Saved{}, err
+	}
+	task := dirblob.Task{Root: r.root(), Digest: &dirblob.Digest{Dir: dir, Ranks: a.Ranks}}
+	if a.Plain {
+		task.Digest.Ranks = nil
+	}
+	answer, err := n.do(ctx, r, task, taskBound)
+	if err != nil {
+		return record.Saved{}, fmt.Errorf("digest step %d: %w", a.Step, err)
+	}
+	return record.Saved{Dir: a.Dir, Ranks: a.Ranks, Samples: a.Samples, Files: answer.Files, At: time.Now()}, nil
+}
+
+// merge writes the manifest of a checkpoint, after which it can be offered.
+func (n *node) merge(at lane, a agent.Merge) {
+	r, step := n.runs[at.of], a.Step
+	r.merges[step] = agent.Work[record.Offer]{}
+	n.beside(at, func(ctx context.Context) func() {
+		offer, err := n.writeManifest(ctx, r, a)
+		return func() {
+			work := agent.Work[record.Offer]{Done: true, Value: offer}
+			log := n.logger(r.jg)
+			if err != nil {
+				work.Err = err.Error()
+				log.Error().Err(err).Int64("step", step).Msg("a checkpoint is lost")
+			} else {
+				log.Info().Int64("step", step).Int64("bytes", offer.Bytes).Msg("offering a checkpoint")
+			}
+			r.merges[step], r.changed = work, time.Now()
+		}
+	})
+}
+
+func (n *node) writeManifest(ctx context.Context, r *run, a agent.Merge) (record.Offer, error) {
+	title := checkpoint.Title{Job: a.Job, Generation: a.Generation, Step: a.Step, WorldSize: a.WorldSize}
+	manifest, err := checkpoint.Merge(title, a.Parts)
+	if err != nil {
+		return record.Offer{}, err
+	}
+	abs := a.Parts[0].Dir
+	dir, err := r.relative(abs)
+	if err != nil {
+		return record.Offer{}, err
+	}
+	answer, err := n.do(ctx, r, dirblob.Task{Root: r.root(), Write: &dirblob.Write{Dir: dir, Manifest: manifest}}, taskBound)
+	if err != nil {
+		return record.Offer{}, fmt.Errorf("merge step %d: %w", a.Step, err)
+	}
+	return record.Offer{At: time.Now(), Checkpoint: record.Checkpoint{
+		Generation: a.Generation, Step: a.Step, Samples: manifest.Samples, Dir: abs,
+		ManifestSHA256: answer.ManifestSHA256, WorldSize: a.WorldSize, Bytes: manifest.Bytes(),
+	}}, nil
+}
+
+// keptWork is how many steps' results a run keeps: only the newest ones matter.
+const keptWork = 16
+
+// dropOld bounds what is remembered of a long run's saves.
+func (n *node) dropOld(r *run, newest int64) {
+	for step, work := range r.digests {
+		if len(r.digests) > keptWork && work.Done && step < newest {
+			delete(r.digests, step)
+		}
+	}
+	for step, work := range r.merges {
+		if len(r.merges) > keptWork && work.Done && step < newest {
+			delete(r.merges, step)
+		}
+	}
+}
+
+// lookForPlain looks where plain scripts save: now and then while they run, and
+// once more when they have ended. Scripts with the SDK say so themselves.
+func (n *node) lookForPlain() {
+	for _, r := range n.runs {
+		if r.looking || r.report == nil {
+			continue
+		}
+		if members := r.order.World.Members; len(members) == 0 || members[0].Node != n.cfg.Node {
+			continue
+		}
+		ended := r.report.Stopped != nil || r.shim == agent.Dead && r.swept
+		switch {
+		case r.plain != nil && r.plain.Final:
+			continue
+		case len(r.report.Saves) > 0 || len(r.report.Workers) == 0:
+			if ended {
+				r.plain = &agent.Plain{Final: true, Step: -1}
+			}
+			continue
+		case !ended && (r.shim != agent.Live || time.Since(r.looked) < lookEvery):
+			continue
+		}
+		n.look(r, ended)
+	}
+}
+
+func (n *node) look(r *run, final bool) {
+	r.looking, r.looked = true, time.Now()
+	search := &checkpoint.Search{Dir: filepath.Base(r.order.Checkpoint), Since: -1, Ended: final}
+	if r.order.Resume != nil {
+		search.Since = r.order.Resume.Step
+	}
+	n.wg.Go(func() {
+		answer, err := n.do(n.ctx, r, dirblob.Task{Root: r.root(), Find: search}, lookBound)
+		n.post(func() {
+			r.looking = false
+			found := &agent.Plain{Final: final, Step: -1}
+			if p := answer.Plain; p != nil {
+				found.Step, found.Whole, found.Dir = p.Step, p.Whole, filepath.Join(r.root(), p.Dir)
+			}
+			if err != nil {
+				log := n.logger(r.jg)
+				log.Error().Err(err).Msg("cannot look for plain checkpoints")
+			}
+			if r.plain == nil || *r.plain != *found {
+				r.changed = time.Now()
+			}
+			r.plain = found
+		})
+	})
+}

@@ -1,0 +1,179 @@
+package host
+
+import (
+	"context"
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+
+	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+const (
+	// progressEvery is how often progress is recorded at most: it is for people,
+	// and etcd has better to do.
+	progressEvery = 10 * time.Second
+	// devicesEvery is how often the node's devices are looked at.
+	devicesEvery = 30 * time.Second
+	// collectEvery is how often the node looks which generations the leader has
+	// forgotten, and collectMost how many it looks for each time.
+	collectEvery = time.Minute
+	collectMost  = 16
+
+	inventoryLane agent.Lane = "inventory"
+	devicesLane   agent.Lane = "devices"
+	progressLane  agent.Lane = "progress"
+	collectLane   agent.Lane = "collect"
+)
+
+// devices is what was last seen of the node's devices.
+type devices struct {
+	asked time.Time
+	seen  *record.Inventory // nil until the first answer
+}
+
+// askDevices looks at the devices now and then.
+func (n *node) askDevices() {
+	at := lane{what: devicesLane}
+	if n.lanes[at] || time.Since(n.devices.asked) < devicesEvery {
+		return
+	}
+	n.devices.asked = time.Now()
+	n.beside(at, func(ctx context.Context) func() {
+		found, err := n.cfg.Devices.Devices(ctx)
+		return func() {
+			seen := record.Inventory{Devices: found}
+			if err != nil {
+				seen.Problem = err.Error()
+				n.log.Error().Err(err).Msg("cannot look at the devices")
+			}
+			n.devices.seen = &seen
+		}
+	})
+}
+
+// writeInventory records what the node has to give. A device under a process
+// that does not die has nothing to give.
+func (n *node) writeInventory() {
+	at := lane{what: inventoryLane}
+	if n.devices.seen == nil || n.presence.aliveRev == 0 || !n.records.known(selfPart) || n.lanes[at] {
+		return
+	}
+	inventory := record.Inventory{Devices: slices.Clone(n.devices.seen.Devices), Problem: n.devices.seen.Problem}
+	for _, r := range n.runs {
+		if r.report == nil || len(r.report.Unkillable) == 0 || r.report.Stopped != nil {
+			continue
+		}
+		member, _, _ := r.order.World.Member(n.cfg.Node)
+		for i, d := range inventory.Devices {
+			if slices.Contains(member.Devices, d.ID) {
+				inventory.Devices[i].Health = cluster.Unhealthy
+			}
+		}
+	}
+	if recorded := n.self().Inventory; recorded.Exists() && reflect.DeepEqual(recorded.Value, inventory) {
+		return
+	}
+	n.replace(at, "inventory", record.Put(record.InventoryKey(n.cfg.Node), inventory))
+}
+
+// writeProgress records how far the jobs have come: a generation's first word at
+// once, then now and then, and nothing where nothing has changed.
+func (n *node) writeProgress() {
+	at := lane{what: progressLane}
+	if n.presence.aliveRev == 0 || !n.records.known(selfPart) || n.lanes[at] {
+		return
+	}
+	recorded := n.self().Progress.Value.Jobs
+	jobs := map[cluster.JobID]record.JobProgress{}
+	// What ended stays to be seen as long as its generation does.
+	for job, p := range recorded {
+		if n.self().Acks[generationOf(job, p.Generation)] != nil {
+			jobs[job] = p
+		}
+	}
+	fresh := false
+	for jg, r := range n.runs {
+		if r.report == nil || r.report.Progress == nil || jobs[jg.Job].Generation > jg.Generation {
+			continue
+		}
+		p := *r.report.Progress
+		p.Generation = jg.Generation
+		fresh = fresh || recorded[jg.Job].Generation != jg.Generation
+		jobs[jg.Job] = p
+	}
+	if maps.EqualFunc(jobs, recorded, sameProgress) || !fresh && time.Since(n.progress) < progressEvery {
+		return
+	}
+	n.progress = time.Now()
+	n.replace(at, "progress", record.Put(record.ProgressKey(n.cfg.Node), record.Progress{Jobs: jobs}))
+}
+
+func sameProgress(a, b record.JobProgress) bool {
+	return a.Generation == b.Generation && a.Step == b.Step && a.Samples == b.Samples
+}
+
+// checkCollected looks which of the generations that this node has stopped the
+// leader has forgotten, so that their records here can go too. The oldest go
+// first, so a job whose oldest is still there has lost none.
+func (n *node) checkCollected() {
+	at := lane{what: collectLane}
+	if n.lanes[at] || time.Since(n.checked) < collectEvery || !n.records.known(selfPart) {
+		return
+	}
+	n.checked = time.Now()
+	current := n.current()
+	var old []record.JobGen
+	for jg := range n.self().Acks {
+		if !slices.Contains(current, jg) {
+			old = append(old, jg)
+		}
+	}
+	if len(old) == 0 {
+		return
+	}
+	slices.SortFunc(old, compareGenerations)
+	n.beside(at, func(ctx context.Context) func() {
+		gone := map[record.JobGen]bool{}
+		kept := map[cluster.JobID]bool{}
+		for _, jg := range old {
+			if kept[jg.Job] || len(gone) == collectMost {
+				continue
+			}
+			_, exists, err := n.store.Get(ctx, record.PlanKey(jg.Job, jg.Generation))
+			if err != nil || exists {
+				kept[jg.Job] = true
+				continue
+			}
+			gone[jg] = true
+		}
+		return func() { n.collected = gone }
+	})
+}
+
+// announce says once that the node is in the cluster and answers.
+func (n *node) announce() {
+	if n.ready || n.presence.aliveRev == 0 || !n.records.known(selfPart) {
+		return
+	}
+	n.ready = true
+	n.log.Info().Str("socket", n.cfg.Socket).Int("runs", len(n.runs)).Msg("ready")
+	if _, err := daemon.SdNotify(false, daemon.SdNotifyReady); err != nil {
+		n.log.Warn().Err(err).Msg("cannot tell systemd")
+	}
+	if n.cfg.Ready != nil {
+		n.cfg.Ready()
+	}
+}
+
+// notifyWatchdog tells systemd that the owner's loop goes round.
+func (n *node) notifyWatchdog() {
+	if _, err := daemon.SdNotify(false, daemon.SdNotifyWatchdog); err != nil {
+		n.log.Warn().Err(err).Msg("cannot tell systemd's watchdog")
+	}
+}
