@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"github.com/bellows-ml/bellows/agent/host"
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/nvml"
+	"github.com/bellows-ml/bellows/record"
+)
+
+const (
+	// The rendezvous ports of a node: below those that the kernel gives out by itself.
+	defaultPorts = "29400+400"
+	// simulatedMemory is what a simulated device says it has.
+	simulatedMemory = 16 << 30
+	localEtcd       = "127.0.0.1:2379"
+)
+
+func agentCommand() *cobra.Command {
+	var node, bind, dataDir, run, lock, clusterName, ports, keyFile string
+	var etcd []string
+	var gossipPort, simulate int
+	cmd := &cobra.Command{
+		Use:   "agent",
+		Short: "Run this machine's agent",
+		Long: `Runs the agent of this node until it is ended by a signal. Workers do not notice
+when it ends and starts again; a node on which nothing runs leaves the cluster.
+Messages are JSON lines on stderr.`,
+		Args: exactly(),
+	}
+	f := cmd.Flags()
+	f.StringVar(&node, "node", "", "name of this node, unique in the cluster (default: the host name)")
+	f.StringVar(&bind, "bind", "", "IP address under which the other nodes reach this one (default 127.0.0.1)")
+	f.IntVar(&gossipPort, "gossip-port", 7946, "port for gossip; 0 = any free one")
+	f.StringVar(&keyFile, "gossip-key-file", "", "file with the cluster's gossip key: 16, 24 or 32 bytes")
+	f.StringSliceVar(&etcd, "etcd", []string{localEtcd}, "host:port of etcd; several separated by commas")
+	f.StringVar(&clusterName, "cluster", "", "the cluster's name (default: whichever lies in etcd)")
+	f.StringVar(&dataDir, "data-dir", "", "what outlives the agent (default: /var/lib/bellows, or ~/.local/state/bellows/agent)")
+	f.StringVar(&run, "run-dir", "", "one folder for each generation that runs here; a short path (default: run in the data directory)")
+	f.StringVar(&lock, "lock-dir", "", "one lock for each device; the same for every agent of the machine (default /run/lock/bellows)")
+	f.StringVar(&ports, "ports", defaultPorts, "rendezvous ports kept for workers, first+count")
+	f.IntVar(&simulate, "simulate-devices", 0, "so many devices that exist in name only")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg := host.Config{
+			Node: cluster.NodeID(node), Bind: bind, GossipPort: gossipPort, Etcd: etcd, Cluster: clusterName,
+			DataDir: dataDir, RunDir: run, LockDir: lock, Socket: chosenSocket(cmd),
+			Version: version(), Leave: true, Log: childLogger(),
+		}
+		var err error
+		if cfg.Ports, err = parsePorts(ports); err != nil {
+			return usage("--ports %w", err)
+		}
+		if simulate < 1 {
+			return usage("--simulate-devices %d: this version knows no others yet; use 1 or more", simulate)
+		}
+		if cfg.GossipKey, err = readKey(keyFile); err != nil {
+			return err
+		}
+		if cfg, err = agentDefaults(cfg); err != nil {
+			return err
+		}
+		cfg.Devices = nvml.Simulated(cfg.Node, simulate, nvml.SimulatedModel, simulatedMemory)
+		ctx, stop := untilTerminated(cmd.Context())
+		defer stop()
+		return host.Run(ctx, cfg)
+	}
+	return cmd
+}
+
+// agentDefaults fills in what depends on the machine and the user.
+func agentDefaults(cfg host.Config) (host.Config, error) {
+	var err error
+	if cfg.Exe, err = os.Executable(); err != nil {
+		return cfg, fmt.Errorf("find this program: %w", err)
+	}
+	if cfg.Node == "" {
+		name, hostErr := os.Hostname()
+		if hostErr != nil {
+			return cfg, fmt.Errorf("find host name: %w: set --node", hostErr)
+		}
+		cfg.Node = cluster.NodeID(name)
+	}
+	if cfg.Bind == "" {
+		cfg.Bind = "127.0.0.1"
+	}
+	if ip := net.ParseIP(cfg.Bind); ip == nil {
+		return cfg, usage("--bind %q: use an IP address", cfg.Bind)
+	}
+	root := os.Getuid() == 0
+	if cfg.Socket == "" {
+		cfg.Socket = ownSocket()
+		if root {
+			cfg.Socket = systemSocket
+		} else if err = trusted(filepath.Dir(cfg.Socket)); err != nil {
+			return cfg, err
+		}
+	}
+	if cfg.DataDir == "" {
+		cfg.DataDir = "/var/lib/bellows"
+		if !root {
+			home, homeErr := os.UserHomeDir()
+			if homeErr != nil {
+				return cfg, fmt.Errorf("find home: %w: set --data-dir", homeErr)
+			}
+			cfg.DataDir = filepath.Join(home, ".local", "state", "bellows", "agent")
+		}
+	}
+	if cfg.LockDir == "" {
+		cfg.LockDir = "/run/lock/bellows"
+	}
+	for _, path := range []*string{&cfg.DataDir, &cfg.RunDir, &cfg.LockDir, &cfg.Socket} {
+		if *path == "" {
+			continue
+		}
+		if *path, err = filepath.Abs(*path); err != nil {
+			return cfg, fmt.Errorf("find %s: %w", *path, err)
+		}
+	}
+	return cfg, nil
+}
+
+// parsePorts reads first+count.
+func parsePorts(text string) (record.Ports, error) {
+	first, number, _ := strings.Cut(text, "+")
+	a, err1 := strconv.Atoi(first)
+	n, err2 := strconv.Atoi(number)
+	if err1 != nil || err2 != nil || a < 1 || n < 1 || a+n > 1<<16 {
+		return record.Ports{}, fmt.Errorf("%q: use first+count within 1 to 65535, as in %s", text, defaultPorts)
+	}
+	return record.Ports{First: a, Count: n}, nil
+}
+
+func readKey(path string) ([]byte, error) {
+	if path == "" {
+		return nil, nil
+	}
+	key, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read gossip key: %w", err)
+	}
+	if n := len(key); n != 16 && n != 24 && n != 32 {
+		return nil, fmt.Errorf("gossip key in %s has %d bytes: use 16, 24 or 32 random bytes, as of head -c 32 /dev/urandom", path, n)
+	}
+	return key, nil
+}
+
+// childLogger logs as JSON lines on stderr.
+func childLogger() zerolog.Logger {
+	zerolog.TimeFieldFormat = zerolog.TimeFormatUnixMs
+	return zerolog.New(os.Stderr).Level(zerolog.InfoLevel).With().Timestamp().Logger()
+}
+
+// untilTerminated ends a context with the first SIGTERM or SIGINT; a second one
+// ends the process as if nobody listened.
+func untilTerminated(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bellows-ml/bellows/allocator/policy"
+	"github.com/bellows-ml/bellows/coordinator/lead"
+	"github.com/bellows-ml/bellows/store"
+)
+
+const (
+	// minInterval keeps decisions apart by more than a rescale of a small job takes.
+	minInterval = 100 * time.Millisecond
+	// etcdPatience is how long a coordinator waits for etcd before it says so and tries again.
+	etcdPatience   = 10 * time.Second
+	defaultCluster = "bellows"
+)
+
+func coordinatorCommand() *cobra.Command {
+	var etcd []string
+	var clusterName, policyName, name string
+	var interval time.Duration
+	cmd := &cobra.Command{
+		Use:   "coordinator",
+		Short: "Run a candidate for leading the cluster",
+		Long: `Runs a coordinator until it is ended by a signal. Of several, one leads and the
+others wait to take over. Messages are JSON lines on stderr.`,
+		Args: exactly(),
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&etcd, "etcd", []string{localEtcd}, "host:port of etcd; several separated by commas")
+	f.StringVar(&clusterName, "cluster", defaultCluster, "the cluster's name; an etcd that holds another one is refused")
+	f.StringVar(&name, "name", "", "name of this candidate, for people (default: the host name)")
+	f.StringVar(&policyName, "policy", devPolicy, "how devices are shared out: "+strings.Join(policy.Names(), ", "))
+	f.DurationVar(&interval, "interval", lead.DefaultInterval, "time between decisions that may move running jobs")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		p, err := policy.ByName(policyName)
+		if err != nil {
+			return usage("--%w", err)
+		}
+		if interval < minInterval {
+			return usage("--interval %s: use %s or more", interval, minInterval)
+		}
+		if name == "" {
+			if name, err = os.Hostname(); err != nil {
+				return fmt.Errorf("find host name: %w: set --name", err)
+			}
+		}
+		ctx, stop := untilTerminated(cmd.Context())
+		defer stop()
+		log := childLogger()
+		var st *store.Store
+		for st == nil {
+			st, err = store.Open(ctx, store.Config{Endpoints: etcd, DialTimeout: etcdPatience, Log: log})
+			switch {
+			case ctx.Err() != nil:
+				return nil
+			case errors.Is(err, store.ErrUnreachable):
+				log.Warn().Err(err).Strs("etcd", etcd).Msg("etcd does not answer, trying again")
+			case err != nil:
+				return err
+			}
+		}
+		if _, err = st.EnsureMeta(ctx, clusterName); err == nil {
+			err = lead.Run(ctx, lead.Config{Store: st, Policy: p, Interval: interval, Node: name, Log: log})
+		}
+		return errors.Join(err, st.Close())
+	}
+	return cmd
+}

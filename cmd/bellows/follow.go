@@ -1,0 +1,256 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/bellows-ml/bellows/api"
+)
+
+const (
+	// agentPatience is how long following waits for an agent that went away:
+	// a restart takes a second, an upgrade a few.
+	agentPatience = time.Minute
+	agentRetry    = 500 * time.Millisecond
+	// logsGrace is how long the last lines may take once the job has ended.
+	logsGrace = 5 * time.Second
+)
+
+// follower shows a job while it runs.
+type follower struct {
+	client *api.Client
+	job    string
+	out    io.Writer
+	msg    io.Writer
+	style  style // of out
+	story  story
+
+	statuses chan api.JobStatus
+	lines    chan api.LogLine
+	failures chan error // of the watch: nothing more will be known
+	logsDone chan struct{}
+	answers  chan string // to the question after Ctrl-C
+	asking   bool
+}
+
+// follow shows the job until it has ended, or its watcher turns away.
+func follow(ctx context.Context, client *api.Client, job string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	f := &follower{
+		client: client, job: job, out: os.Stdout, msg: os.Stderr, style: styleOf(os.Stdout),
+		story:    story{style: styleOf(os.Stderr), zone: time.Local},
+		statuses: make(chan api.JobStatus), lines: make(chan api.LogLine), failures: make(chan error, 1),
+		logsDone: make(chan struct{}), answers: make(chan string, 1),
+	}
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	var wg sync.WaitGroup
+	wg.Go(func() { f.watch(ctx) })
+	wg.Go(func() { defer close(f.logsDone); f.readLogs(ctx) })
+	defer wg.Wait()
+	defer cancel()
+	return f.loop(ctx, signals)
+}
+
+func (f *follower) loop(ctx context.Context, signals <-chan os.Signal) error {
+	for {
+		select {
+		case status := <-f.statuses:
+			for _, line := range f.story.tell(status) {
+				fmt.Fprintln(f.msg, line)
+			}
+			if status.Ended {
+				f.drainLogs()
+				return f.end(status)
+			}
+		case line := <-f.lines:
+			f.show(line)
+		case err := <-f.failures:
+			return err
+		case answer := <-f.answers:
+			f.asking = false
+			if done, err := f.answered(ctx, answer); done {
+				return err
+			}
+		case s := <-signals:
+			if done, err := f.signalled(s); done {
+				return err
+			}
+		}
+	}
+}
+
+// drainLogs shows the last lines of a job that has ended.
+func (f *follower) drainLogs() {
+	late := time.After(logsGrace)
+	for {
+		select {
+		case line := <-f.lines:
+			f.show(line)
+		case <-f.logsDone:
+			return
+		case <-late:
+			fmt.Fprintf(f.msg, "the end of the log is not here yet: see bellows logs %s\n", f.job)
+			return
+		}
+	}
+}
+
+func (f *follower) end(status api.JobStatus) error {
+	for _, line := range f.story.ending(status) {
+		fmt.Fprintln(f.msg, line)
+	}
+	if status.ExitCode == nil || *status.ExitCode == 0 {
+		return nil
+	}
+	return exitStatus(*status.ExitCode)
+}
+
+func (f *follower) show(line api.LogLine) {
+	if line.Notice != "" {
+		fmt.Fprintln(f.msg, f.story.note(oneLine(line.Notice)))
+		return
+	}
+	fmt.Fprintln(f.out, prefixed(line, f.style))
+}
+
+// signalled decides what a signal does; done means that following ends.
+func (f *follower) signalled(s os.Signal) (done bool, err error) {
+	switch s {
+	case syscall.SIGHUP:
+		return true, nil
+	case syscall.SIGTERM:
+		f.detached()
+		return true, exitStatus(128 + int(syscall.SIGTERM))
+	}
+	_, canAsk := terminalWidth(os.Stdin)
+	if f.asking || !canAsk {
+		f.detached()
+		return true, exitStatus(128 + int(syscall.SIGINT))
+	}
+	f.asking = true
+	fmt.Fprint(f.msg, "\nstop the job? [s]top, [d]etach, Enter = go on: ")
+	go f.ask() // ends with the next line, or with the program: a read of a terminal cannot be called off
+	return false, nil
+}
+
+func (f *follower) ask() {
+	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
+	if err != nil && answer == "" {
+		answer = "d"
+	}
+	f.answers <- answer
+}
+
+func (f *follower) answered(ctx context.Context, answer string) (done bool, err error) {
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "":
+		return false, nil
+	case "d", "detach":
+		f.detached()
+		return true, nil
+	case "s", "stop":
+		if _, err := f.client.Stop(ctx, f.job); err != nil {
+			fmt.Fprintln(f.msg, "stop: "+plain(err.Error()))
+			return false, nil
+		}
+		fmt.Fprintln(f.msg, f.story.note("asked to stop: the job saves first; Ctrl-C detaches"))
+		return false, nil
+	}
+	fmt.Fprintln(f.msg, "neither s nor d: going on")
+	return false, nil
+}
+
+func (f *follower) detached() {
+	fmt.Fprintf(f.msg, "\ndetached; the job goes on: bellows logs -f %s, bellows stop %s\n", f.job, f.job)
+}
+
+// watch sends each new status, across restarts of the agent.
+func (f *follower) watch(ctx context.Context) {
+	err := f.again(ctx, func(heard func()) error {
+		return f.client.Watch(ctx, f.job, func(s api.JobStatus) error {
+			heard()
+			select {
+			case f.statuses <- s:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+	})
+	if err != nil && ctx.Err() == nil {
+		f.failures <- err
+	}
+}
+
+// again repeats a call while the agent does not answer, until nothing was heard for too long.
+func (f *follower) again(ctx context.Context, call func(heard func()) error) error {
+	last := time.Now()
+	for {
+		err := call(func() { last = time.Now() })
+		away := errors.Is(err, api.ErrNoAgent) || api.CodeOf(err) == api.Unavailable
+		if !away || ctx.Err() != nil || time.Since(last) > agentPatience {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(agentRetry):
+		}
+	}
+}
+
+// place is where a line was written.
+type place struct {
+	generation uint64
+	rank       int
+}
+
+// readLogs sends each line once, across restarts of the agent: a repeated
+// reading begins at the beginning, and as many lines of each rank as were shown are passed over.
+func (f *follower) readLogs(ctx context.Context) {
+	shown := map[place]int{}
+	err := f.again(ctx, func(heard func()) error {
+		seen := map[place]int{}
+		return f.client.Logs(ctx, f.job, api.LogQuery{Follow: true}, func(line api.LogLine) error {
+			heard()
+			at := place{line.Generation, line.Rank}
+			if seen[at]++; seen[at] <= shown[at] {
+				return nil
+			}
+			shown[at] = seen[at]
+			select {
+			case f.lines <- line:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+	})
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	select {
+	case f.lines <- api.LogLine{Rank: -1, Notice: "the log cannot be followed any more: " + err.Error()}:
+	case <-ctx.Done():
+	}
+}
+
+// prefixed is a log line with its rank before it.
+func prefixed(line api.LogLine, s style) string {
+	text := line.Text
+	if s.terminal {
+		text = tame(text)
+	}
+	return s.paint(cyan, fmt.Sprintf("[%d]", line.Rank)) + " " + text
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/bellows-ml/bellows/checkpoint/dirblob"
+)
+
+// internalCommand holds what the program runs of itself.
+func internalCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "internal", Short: "Parts of the program that it runs itself", Hidden: true, Args: noSuchCommand}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	cmd.AddCommand(
+		&cobra.Command{
+			Use:   "digest",
+			Short: "Do one checkpoint task, read from stdin, as the user that this runs as",
+			Args:  exactly(),
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				return dirblob.Serve(cmd.Context(), os.Stdin, os.Stdout)
+			},
+		},
+		&cobra.Command{
+			Use:   "docs",
+			Short: "Print docs/cli.md",
+			Args:  exactly(),
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				return writeDocs(os.Stdout, cmd.Root())
+			},
+		},
+	)
+	return cmd
+}
+
+// writeDocs writes every command that people use, with its flags, as Markdown.
+func writeDocs(w io.Writer, root *cobra.Command) error {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	var b strings.Builder
+	b.WriteString("# Commands\n\nWritten by `bellows internal docs`; a test keeps it current. Every command also has `--help`.\n\n")
+	b.WriteString(root.Long + "\n\n")
+	b.WriteString("The agent is found by `--socket`, else `$BELLOWS_SOCKET`, else at the first of `/run/bellows/agent.sock`,\n")
+	b.WriteString("`$XDG_RUNTIME_DIR/bellows/agent.sock` (or, where that is not set, `/tmp/bellows-<uid>/agent.sock`) that exists.\n")
+	documentCommands(&b, root)
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("write docs: %w", err)
+	}
+	return nil
+}
+
+func documentCommands(b *strings.Builder, parent *cobra.Command) {
+	for _, c := range parent.Commands() {
+		if c.Hidden || c.Name() == "help" || c.Parent().Name() == "completion" {
+			continue
+		}
+		fmt.Fprintf(b, "\n## `%s`\n\n%s.\n", c.UseLine(), c.Short)
+		if c.Long != "" && c.Name() != "completion" {
+			fmt.Fprintf(b, "\n```text\n%s\n```\n", c.Long)
+		}
+		if c.Example != "" {
+			fmt.Fprintf(b, "\n```sh\n%s\n```\n", strings.TrimSpace(c.Example))
+		}
+		c.InitDefaultHelpFlag()
+		documentFlags(b, c)
+		documentCommands(b, c)
+	}
+}
+
+func documentFlags(b *strings.Builder, c *cobra.Command) {
+	head := "\n| flag | default | |\n|---|---|---|\n"
+	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Hidden || f.Name == "help" {
+			return
+		}
+		b.WriteString(head)
+		head = ""
+		name, text := pflag.UnquoteUsage(f)
+		flag := "--" + f.Name
+		if f.Shorthand != "" {
+			flag = "-" + f.Shorthand + ", " + flag
+		}
+		if name != "" {
+			flag += " " + strings.ReplaceAll(name, "|", "\\|")
+		}
+		value := f.DefValue
+		if value == "[]" || value == "false" || strings.Contains(text, "(default") || value == "0" && f.Value.Type() != "int" || value == "0s" {
+			value = ""
+		}
+		if value != "" {
+			value = "`" + value + "`"
+		}
+		fmt.Fprintf(b, "| `%s` | %s | %s |\n", flag, value, text)
+	})
+}

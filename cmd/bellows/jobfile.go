@@ -1,0 +1,208 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/bellows-ml/bellows/cluster"
+)
+
+// maxJobFile bounds a job file; one beyond it is something else by mistake.
+const maxJobFile = 1 << 20
+
+// jobFile reads a spec from YAML, strictly: every fault is found, and said with
+// its line. Its keys are the names of the flags of `bellows run`.
+type jobFile struct {
+	name   string // of the file, for messages
+	now    time.Time
+	spec   cluster.Spec
+	env    []string
+	lines  map[string]int // key → its line
+	faults []lineFault
+}
+
+type lineFault struct {
+	line int
+	text string
+}
+
+func readJobFile(r io.Reader, name string, now time.Time) (*jobFile, error) {
+	text, err := io.ReadAll(io.LimitReader(r, maxJobFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, reason(err))
+	}
+	if len(text) > maxJobFile {
+		return nil, usage("%s: a job file has at most %d bytes", name, maxJobFile)
+	}
+	f := &jobFile{name: name, now: now, lines: map[string]int{}, spec: cluster.Spec{MaxRestarts: cluster.DefaultMaxRestarts}}
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	var doc yaml.Node
+	switch err := d.Decode(&doc); {
+	case errors.Is(err, io.EOF):
+		return nil, usage("%s: it is empty; give at least the command, as in: command: [python, train.py]", name)
+	case err != nil:
+		return nil, usage("%s: %s", name, strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	if d.Decode(new(yaml.Node)) == nil {
+		return nil, usage("%s: it holds more than one document; submit each job from its own", name)
+	}
+	f.document(doc.Content[0])
+	return f, f.err()
+}
+
+func (f *jobFile) fault(line int, format string, args ...any) {
+	f.faults = append(f.faults, lineFault{line, fmt.Sprintf(format, args...)})
+}
+
+// err joins the faults in the order of their lines.
+func (f *jobFile) err() error {
+	slices.SortStableFunc(f.faults, func(a, b lineFault) int { return cmp.Compare(a.line, b.line) })
+	var all []error
+	for _, x := range f.faults {
+		if x.line == 0 {
+			all = append(all, fmt.Errorf("%s: %s", f.name, x.text))
+			continue
+		}
+		all = append(all, fmt.Errorf("%s:%d: %s", f.name, x.line, x.text))
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return usageError{errors.Join(all...)}
+}
+
+// take adds faults that were found elsewhere, each at the line of its key.
+func (f *jobFile) take(err error) error {
+	for _, e := range faults(err) {
+		text := e.Error()
+		where, _ := fieldOf(text)
+		f.fault(f.lines[where.key], "%s", inWords(text, func(x field) string { return x.key }))
+	}
+	return f.err()
+}
+
+func (f *jobFile) document(n *yaml.Node) {
+	if n.Kind != yaml.MappingNode {
+		f.fault(n.Line, "write keys and values, as in: command: [python, train.py]")
+		return
+	}
+	known := f.setters()
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		first, repeated := f.lines[key.Value]
+		set := known[key.Value]
+		switch {
+		case repeated:
+			f.fault(key.Line, "%s is given twice, first in line %d", key.Value, first)
+			continue
+		case set == nil:
+			f.fault(key.Line, "unknown key %.40q: use %s", key.Value, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+			continue
+		}
+		f.lines[key.Value] = key.Line
+		if value.Kind == yaml.AliasNode {
+			value = value.Alias
+		}
+		if err := set(value); err != nil {
+			f.fault(value.Line, "%s: %s", key.Value, err)
+		}
+	}
+	if f.lines["steps"] != 0 && f.lines["eta"] != 0 {
+		f.fault(f.lines["eta"], "eta: steps says already how much work there is; give one of them")
+	}
+}
+
+func (f *jobFile) setters() map[string]func(*yaml.Node) error {
+	return map[string]func(*yaml.Node) error{
+		"name":           func(n *yaml.Node) error { return text(n, &f.spec.Name) },
+		"command":        func(n *yaml.Node) error { return texts(n, &f.spec.Command) },
+		"workdir":        func(n *yaml.Node) error { return text(n, &f.spec.Workdir) },
+		"checkpoint-dir": func(n *yaml.Node) error { return text(n, &f.spec.CheckpointDir) },
+		"env":            f.setEnv,
+		"min":            func(n *yaml.Node) error { return number(n, &f.spec.MinWorkers, 1) },
+		"max":            func(n *yaml.Node) error { return number(n, &f.spec.MaxWorkers, 1) },
+		"priority":       func(n *yaml.Node) error { return number(n, &f.spec.Priority, -cluster.MaxPriority) },
+		"max-restarts":   func(n *yaml.Node) error { return number(n, &f.spec.MaxRestarts, 0) },
+		"steps":          func(n *yaml.Node) error { return number(n, &f.spec.Steps, 1) },
+		"eta":            func(n *yaml.Node) error { return positive(n, &f.spec.ETA) },
+		"halt-timeout":   func(n *yaml.Node) error { return positive(n, &f.spec.HaltTimeout) },
+		"batch-size": func(n *yaml.Node) (err error) {
+			f.spec.BatchSize, err = batchSize(n.Value)
+			return err
+		},
+		"deadline": func(n *yaml.Node) (err error) {
+			f.spec.Deadline, err = deadline(n.Value, f.now)
+			return err
+		},
+	}
+}
+
+func (f *jobFile) setEnv(n *yaml.Node) error {
+	if n.Kind != yaml.MappingNode {
+		return errors.New("write names and values below it, as in: OMP_NUM_THREADS: \"4\"")
+	}
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		if seen[key.Value] {
+			f.fault(key.Line, "env: %s is given twice", key.Value)
+		}
+		if value.Kind != yaml.ScalarNode {
+			f.fault(value.Line, "env: %s: use a text", key.Value)
+		}
+		seen[key.Value] = true
+		f.env = append(f.env, key.Value+"="+value.Value)
+	}
+	return nil
+}
+
+func text(n *yaml.Node, to *string) error {
+	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
+		return errors.New("use a text")
+	}
+	*to = n.Value
+	return nil
+}
+
+func texts(n *yaml.Node, to *[]string) error {
+	if n.Kind != yaml.SequenceNode {
+		return errors.New("use a list of texts, as in: [python, train.py, --lr, \"0.1\"]")
+	}
+	for _, item := range n.Content {
+		var s string
+		if err := text(item, &s); err != nil {
+			return fmt.Errorf("item %d: %w", len(*to)+1, err)
+		}
+		*to = append(*to, s)
+	}
+	return nil
+}
+
+func number[T int | int64](n *yaml.Node, to *T, least int64) error {
+	v, err := strconv.ParseInt(n.Value, 10, 64)
+	if n.Kind != yaml.ScalarNode || n.Tag == "!!str" || err != nil || v < least || v > math.MaxInt32 && least != 1 {
+		return fmt.Errorf("%.40q: use a whole number from %d", n.Value, least)
+	}
+	*to = T(v)
+	return nil
+}
+
+func positive(n *yaml.Node, to *cluster.Duration) error {
+	d, err := time.ParseDuration(n.Value)
+	if n.Kind != yaml.ScalarNode || err != nil || d <= 0 {
+		return fmt.Errorf("%.40q: use a time above zero, as in 90s, 15m or 1h30m", n.Value)
+	}
+	*to = cluster.Duration(d)
+	return nil
+}

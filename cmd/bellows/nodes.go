@@ -1,0 +1,97 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bellows-ml/bellows/api"
+	"github.com/bellows-ml/bellows/cluster"
+)
+
+func nodesCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "nodes",
+		Short: "List the nodes, and which job has which of their devices",
+		Args:  exactly(),
+	}
+	out := outputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		client, socket := agentOf(cmd)
+		nodes, err := client.Nodes(cmd.Context())
+		if err != nil {
+			return explain(err, socket)
+		}
+		return out.write(os.Stdout, nodes, func() error { return writeNodes(os.Stdout, nodes, styleOf(os.Stdout)) })
+	}
+	return cmd
+}
+
+func writeNodes(w io.Writer, nodes []api.NodeStatus, s style) error {
+	t := table{
+		head: []string{"NODE", "STATE", "GOSSIP", "ADDRESS", "DEVICES", "FREE", "USED BY", "NOTE"},
+		paint: func(row, column int) string {
+			switch {
+			case column != 1:
+				return ""
+			case nodes[row].Alive:
+				return green
+			}
+			return red
+		},
+	}
+	for _, n := range nodes {
+		used, free := usersOf(n)
+		t.add(n.ID, stateOf(n), orDash(n.Gossip), orDash(n.Addr), fmt.Sprint(len(n.Devices)), fmt.Sprint(free), orDash(used), noteOf(n))
+	}
+	return t.write(w, s)
+}
+
+func stateOf(n api.NodeStatus) string {
+	switch {
+	case !n.Alive:
+		return "lost"
+	case n.Cordon != "":
+		return "cordoned"
+	}
+	return "alive"
+}
+
+// usersOf says which jobs have how many of a node's devices, and how many could be given out.
+func usersOf(n api.NodeStatus) (used string, free int) {
+	jobs := map[string]int{}
+	for _, d := range n.Devices {
+		switch {
+		case d.Job != "":
+			jobs[d.Job]++
+		case n.Alive && n.Cordon == "" && d.Health == string(cluster.Healthy):
+			free++
+		}
+	}
+	var parts []string
+	for _, job := range slices.Sorted(maps.Keys(jobs)) {
+		parts = append(parts, fmt.Sprintf("%s ×%d", job, jobs[job]))
+	}
+	return strings.Join(parts, ", "), free
+}
+
+func noteOf(n api.NodeStatus) string {
+	var parts []string
+	if n.Problem != "" {
+		parts = append(parts, n.Problem)
+	}
+	if n.Cordon != "" {
+		parts = append(parts, "cordoned: "+n.Cordon)
+	}
+	for _, d := range n.Devices {
+		if d.Health != string(cluster.Healthy) {
+			parts = append(parts, d.ID+" "+d.Health)
+		}
+	}
+	return orDash(strings.Join(parts, "; "))
+}

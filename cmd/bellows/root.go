@@ -1,0 +1,109 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Groups of commands in the help, by who needs them.
+const (
+	groupDaily    = "daily"
+	groupOperator = "operator"
+)
+
+// newRoot makes the tree of commands. *started turns true once the flags and
+// arguments of a command were found good and it begins.
+func newRoot() (root *cobra.Command, started *bool) {
+	started = new(bool)
+	root = &cobra.Command{
+		Use:   "bellows",
+		Short: "An elastic worker runtime for deep learning training",
+		Long: "Bellows runs training jobs whose number of workers grows and shrinks while they train.\n\n" +
+			"Exit status: 0 ok, 1 failed, 2 wrong usage, 3 nothing answers; `run` passes the job's own through.",
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		PersistentPreRunE: func(*cobra.Command, []string) error { *started = true; return nil },
+		Args:              noSuchCommand,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.PersistentFlags().String("socket", "", "the agent's socket (default $BELLOWS_SOCKET, else where the agent of this machine or user is)")
+	root.SetOut(os.Stdout)
+	root.SetErr(os.Stderr)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usage("%s\nSee '%s --help'", flagFault(err), cmd.CommandPath())
+	})
+	root.AddGroup(
+		&cobra.Group{ID: groupDaily, Title: "Every day:"},
+		&cobra.Group{ID: groupOperator, Title: "Running a cluster:"},
+	)
+	for _, c := range []*cobra.Command{runCommand(), submitCommand(), psCommand(), showCommand(), logsCommand(), stopCommand(), nodesCommand()} {
+		c.GroupID = groupDaily
+		root.AddCommand(c)
+	}
+	for _, c := range []*cobra.Command{devCommand(), agentCommand(), coordinatorCommand()} {
+		c.GroupID = groupOperator
+		root.AddCommand(c)
+	}
+	root.AddCommand(shimCommand(), internalCommand(), versionCommand())
+	return root, started
+}
+
+func noSuchCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return usage("there is no command %q%s; see 'bellows --help'", args[0], meant(cmd.SuggestionsFor(args[0])))
+}
+
+func meant(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return ": did you mean " + strings.Join(names, " or ") + "?"
+}
+
+// flagFault says a flag's fault in the flag's own words: pflag reports bad
+// numbers with the name of the function that refused them.
+func flagFault(err error) string {
+	text := err.Error()
+	for _, r := range [][2]string{
+		{`strconv.ParseInt: parsing `, `not a whole number: `},
+		{`strconv.ParseFloat: parsing `, `not a number: `},
+		{`strconv.ParseBool: parsing `, `not true or false: `},
+	} {
+		text = strings.Replace(text, r[0], r[1], 1)
+	}
+	return text
+}
+
+// exitStatus ends the program with a status and without a message.
+type exitStatus int
+
+func (s exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
+
+// usageError is a fault of the command line.
+type usageError struct{ error }
+
+func usage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+func isUsage(err error) bool {
+	_, ok := errors.AsType[usageError](err)
+	return ok
+}
+
+// exactly demands as many arguments as there are names, which the message says.
+func exactly(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < len(names):
+			return usage("%s: %s is missing; see '%s --help'", cmd.CommandPath(), names[len(args)], cmd.CommandPath())
+		case len(args) > len(names):
+			return usage("%s: %q is one argument too many; see '%s --help'", cmd.CommandPath(), args[len(names)], cmd.CommandPath())
+		}
+		return nil
+	}
+}

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bellows-ml/bellows/api"
+	"github.com/bellows-ml/bellows/cluster"
+)
+
+// submitAttempts bounds how often a submission whose fate is unknown is sent
+// again. It is the same request each time, so at most one job comes of it.
+const submitAttempts = 3
+
+// runFlags are the fields of a spec as flags.
+type runFlags struct {
+	name, workdir, checkpointDir, batch, deadline string
+	env                                           []string
+	min, max, priority, maxRestarts               int
+	steps                                         int64
+	eta, haltTimeout                              time.Duration
+	detach                                        bool
+}
+
+func runCommand() *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "run [flags] -- COMMAND [ARG…]",
+		Short: "Submit a job, follow it, and end with its exit status",
+		Long: `Submits a job to the agent of this machine and follows it: what its workers
+write goes to stdout with the rank before each line, and every change of phase or
+size is a line on stderr. The job's working directory, PATH, VIRTUAL_ENV, CONDA_*,
+LD_LIBRARY_PATH, PYTHONPATH and HOME are those of the submitter.
+
+The number of workers is a power of two from --min to --max that divides the
+batch size; Bellows changes it while the job trains.
+
+Ctrl-C asks whether to stop the job or to detach from it; a second one detaches.
+Without a terminal to ask on, the first Ctrl-C detaches. A terminal that goes
+away detaches too. A job that was detached from goes on: see bellows ps, logs, stop.
+
+Exit status: the job's own (that of its first failing worker; 1 if there is
+none), 0 after detaching as asked, 130 and 143 after detaching by a signal.`,
+		Example: "  bellows run --min 2 --max 8 --batch-size 256 -- python train.py --lr 0.1",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage("run: the command is missing, as in: bellows run -- python train.py")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			spec, err := f.spec(cmd, args)
+			if err != nil {
+				return err
+			}
+			client, socket := agentOf(cmd)
+			reply, err := submit(cmd.Context(), client, spec)
+			if err != nil {
+				return explain(err, socket)
+			}
+			announce(reply)
+			if f.detach {
+				fmt.Fprintln(os.Stdout, reply.ID)
+				return nil
+			}
+			return explain(follow(cmd.Context(), client, reply.ID), socket)
+		},
+	}
+	f.register(cmd)
+	cmd.Flags().SetInterspersed(false) // what follows the command is the command's
+	return cmd
+}
+
+func (f *runFlags) register(cmd *cobra.Command) {
+	p := cmd.Flags()
+	p.StringVar(&f.name, "name", "", "name of the job, unique among those that have not ended (default: the script's)")
+	p.IntVar(&f.min, "min", cluster.DefaultMinWorkers, "smallest number of workers")
+	p.IntVar(&f.max, "max", cluster.DefaultMaxWorkers, "largest number of workers")
+	p.StringVar(&f.batch, "batch-size", strconv.Itoa(cluster.DefaultBatchSize), "samples a step over all workers, smallest[:largest]")
+	p.StringVar(&f.workdir, "workdir", "", "where the workers start; the same path on every node (default: here)")
+	p.StringArrayVar(&f.env, "env", nil, "set NAME=VALUE for the workers, or pass NAME on from here; may be repeated")
+	p.StringVar(&f.checkpointDir, "checkpoint-dir", "", "where the job saves, on every node (default: checkpoints in its workdir)")
+	p.IntVar(&f.priority, "priority", 0, "-100 to 100; higher goes first")
+	p.StringVar(&f.deadline, "deadline", "", "when it is needed: a time such as 2026-01-31T18:00:00Z, or from now such as 2h30m")
+	p.Int64Var(&f.steps, "steps", 0, "optimiser steps in all, if known: gives progress and a time of arrival")
+	p.DurationVar(&f.eta, "eta", 0, "how long it takes on one device, if known")
+	p.IntVar(&f.maxRestarts, "max-restarts", cluster.DefaultMaxRestarts, "failures of its workers that the job survives; 0 = none")
+	p.DurationVar(&f.haltTimeout, "halt-timeout", time.Duration(cluster.DefaultHaltTimeout), "how long the script may take to save when it is halted")
+	p.BoolVarP(&f.detach, "detach", "d", false, "print the job's identifier and do not follow it")
+}
+
+// spec makes a whole, checked spec of the flags. All faults come at once.
+func (f *runFlags) spec(cmd *cobra.Command, command []string) (cluster.Spec, error) {
+	var bad []error
+	refuse := func(flag, format string, args ...any) {
+		bad = append(bad, fmt.Errorf("--"+flag+" "+format, args...))
+	}
+	for _, zero := range []struct {
+		flag, remedy string
+		value        int64
+	}{
+		{"min", "0: use 1 or more", int64(f.min)},
+		{"max", "0: use 1 or more", int64(f.max)},
+		{"steps", "0: use 1 or more, or leave it out if it is not known", f.steps},
+		{"eta", "0s: use a time above zero such as 3h, or leave it out if it is not known", int64(f.eta)},
+		{"halt-timeout", "0s: use a time above zero such as 2m; a script that has nothing to save ends at once anyway", int64(f.haltTimeout)},
+	} {
+		if zero.value == 0 && cmd.Flags().Changed(zero.flag) {
+			refuse(zero.flag, "%s", zero.remedy)
+		}
+	}
+	if f.steps != 0 && f.eta != 0 {
+		refuse("eta", "%s: --steps says already how much work there is; give one of them", f.eta)
+	}
+	s := cluster.Spec{
+		Name: f.name, Command: command, Workdir: f.workdir, CheckpointDir: f.checkpointDir, MinWorkers: f.min, MaxWorkers: f.max,
+		Priority: f.priority, Steps: f.steps, ETA: cluster.Duration(f.eta), MaxRestarts: f.maxRestarts, HaltTimeout: cluster.Duration(f.haltTimeout),
+	}
+	if !cmd.Flags().Changed("max") {
+		s.MaxWorkers = 0 // the default grows with --min
+	}
+	var err error
+	if s.BatchSize, err = batchSize(f.batch); err != nil {
+		refuse("batch-size", "%w", err)
+		s.BatchSize = cluster.BatchSize{} // said once is enough
+	}
+	if f.deadline != "" {
+		if s.Deadline, err = deadline(f.deadline, time.Now()); err != nil {
+			refuse("deadline", "%w", err)
+		}
+	}
+	if s.Env, err = submitterEnvironment(f.env); err != nil {
+		bad = append(bad, err)
+		s.Env = map[string]string{"PATH": os.Getenv("PATH")} // enough to check the rest
+	}
+	if cmd.Flags().Changed("name") && f.name == "" {
+		refuse("name", "is empty: use 1 to %d letters, digits, '.', '_' or '-'", cluster.MaxNameBytes)
+	}
+	base, err := os.Getwd()
+	if err != nil {
+		return s, fmt.Errorf("find this folder: %w: go to one that exists", err)
+	}
+	if s, err = complete(s, base); err == nil {
+		err = prepare(s)
+	}
+	if err = flagFaults(err); err != nil {
+		bad = append(bad, err)
+	}
+	if len(bad) > 0 {
+		return s, usageError{errors.Join(bad...)}
+	}
+	return s, nil
+}
+
+// submit sends a job to the agent, again if its fate is unknown.
+func submit(ctx context.Context, client *api.Client, spec cluster.Spec) (reply api.SubmitReply, err error) {
+	req := api.SubmitRequest{RequestID: api.NewRequestID(), Spec: spec}
+	for range submitAttempts {
+		reply, err = client.Submit(ctx, req)
+		if err == nil || api.CodeOf(err) != api.Unavailable {
+			return reply, err
+		}
+	}
+	return reply, err
+}
+
+// announce says what became of a submission.
+func announce(reply api.SubmitReply) {
+	if reply.Leader == "" {
+		fmt.Fprintf(os.Stderr, "%s: accepted, queued: no coordinator leads\n", reply.ID)
+		return
+	}
+	fmt.Fprintf(os.Stderr, "%s: accepted\n", reply.ID)
+}

@@ -1,0 +1,26 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/bellows-ml/bellows/agent/shim"
+)
+
+// shimCommand is for agents only: they start one shim for each generation of a job.
+func shimCommand() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:    "shim --dir DIR",
+		Short:  "Host the workers of one generation of a job on this node",
+		Hidden: true,
+		Args:   exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if dir == "" {
+				return usage("shim: --dir is missing; agents start shims, people need not")
+			}
+			return shim.Serve(cmd.Context(), dir)
+		},
+	}
+	cmd.Flags().StringVar(&dir, "dir", "", "the run directory")
+	return cmd
+}

@@ -1,0 +1,257 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bellows-ml/bellows/api"
+)
+
+const barWidth = 30
+
+func showCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "show JOB",
+		Short: "Show all about one job: where it is and why, its rescales, failures and checkpoints",
+		Long: `Shows one job, by its identifier or by its name: the live job of that name if there
+is one, else the one submitted last. The seconds of a rescale are: signal, until the
+last worker was told; save, until the last one was gone; commit, until the next world
+was planned; start, until its last worker ran. Ours is Bellows's own share of them.`,
+		Args: exactly("JOB"),
+	}
+	out := outputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		client, socket := agentOf(cmd)
+		job, err := client.Job(cmd.Context(), args[0])
+		if err != nil {
+			return explain(err, socket)
+		}
+		return out.write(os.Stdout, job, func() error {
+			return writeJob(os.Stdout, job, page{style: styleOf(os.Stdout), now: time.Now(), zone: time.Local})
+		})
+	}
+	return cmd
+}
+
+// jobPage writes one job as a page; the first error ends the writing.
+type jobPage struct {
+	page
+	w   io.Writer
+	job api.JobStatus
+	err error
+}
+
+func writeJob(w io.Writer, job api.JobStatus, p page) error {
+	out := &jobPage{page: p, w: w, job: job}
+	out.head()
+	out.members()
+	out.rescales()
+	out.failure()
+	out.checkpoints()
+	return out.err
+}
+
+func (p *jobPage) printf(format string, args ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.w, format, args...)
+	}
+}
+
+// field writes one line of the head; one without a text is left out.
+func (p *jobPage) field(name, text string) {
+	if text != "" {
+		p.printf("  %s %s\n", p.style.paint(faint, fmt.Sprintf("%-11s", name)), oneLine(text))
+	}
+}
+
+func (p *jobPage) section(name string) { p.printf("\n%s\n", p.style.paint(bold, name)) }
+
+func (p *jobPage) table(t table) {
+	t.indent = "  "
+	if p.err == nil {
+		p.err = t.write(p.w, p.style)
+	}
+}
+
+func (p *jobPage) head() {
+	j := p.job
+	phase := p.style.paint(phaseColour(j.Phase), string(j.Phase))
+	p.printf("%s  %s", p.style.paint(bold, j.ID), phase)
+	if j.Workers > 0 {
+		p.printf("  %s", count(j.Workers, "worker"))
+	}
+	if j.Generation > 0 {
+		p.printf("  generation %d", j.Generation)
+	}
+	p.printf("\n")
+	p.field("phase", fmt.Sprintf("%s since %s (%s)", j.Phase, p.clock(j.Since), p.ago(j.Since)))
+	if j.WhyPending != "" {
+		p.field("waits", whyOf(j))
+	} else {
+		p.field("why", j.Reason)
+	}
+	if j.Stopping {
+		p.field("wanted", "its owner stops it")
+	}
+	if j.NextStart != nil {
+		p.field("next start", p.clock(*j.NextStart))
+	}
+	if r := j.LastResize; r != nil {
+		p.field("last resize", fmt.Sprintf("%d → %s at %s: %s", r.From, count(r.To, "worker"), p.clock(r.At), r.Why))
+	}
+	p.progress()
+	p.field("size", fmt.Sprintf("%d to %s, batch of %s", j.MinWorkers, count(j.MaxWorkers, "worker"), batchText(j)))
+	if j.Pinned {
+		p.field("pinned", "keeps its size until it commits a checkpoint: its last halt saved nothing")
+	}
+	p.field("restarts", fmt.Sprintf("%d of %d", j.Restarts, j.MaxRestarts))
+	for _, node := range slices.Sorted(maps.Keys(j.Excluded)) {
+		p.field("excluded", node+": "+j.Excluded[node])
+	}
+	p.field("owner", fmt.Sprintf("%s (uid %d)", j.Owner, j.UID))
+	p.field("command", strings.Join(j.Command, " "))
+	p.field("workdir", j.Workdir)
+	p.field("saves in", j.CheckpointDir)
+	p.field("submitted", fmt.Sprintf("%s (%s ago)", p.clock(j.SubmittedAt), p.ago(j.SubmittedAt)))
+	if j.Priority != 0 {
+		p.field("priority", fmt.Sprint(j.Priority))
+	}
+	if j.Deadline != nil {
+		p.field("deadline", p.clock(*j.Deadline))
+	}
+	if j.ExitCode != nil {
+		p.field("exit", fmt.Sprint(*j.ExitCode))
+	}
+}
+
+func batchText(j api.JobStatus) string {
+	if j.BatchSize.Max > j.BatchSize.Min {
+		return fmt.Sprintf("%d to %d", j.BatchSize.Min, j.BatchSize.Max)
+	}
+	return fmt.Sprint(j.BatchSize.Min)
+}
+
+func (p *jobPage) progress() {
+	g := p.job.Progress
+	var parts []string
+	if g.Fraction != nil {
+		full := int(*g.Fraction * barWidth)
+		parts = append(parts, fmt.Sprintf("[%s%s] %d%%", strings.Repeat("#", full), strings.Repeat("-", barWidth-full), int(*g.Fraction*100)))
+	}
+	switch {
+	case g.StepsTotal > 0:
+		parts = append(parts, fmt.Sprintf("step %d of %d", g.Step, g.StepsTotal))
+	case g.Step > 0:
+		parts = append(parts, fmt.Sprintf("step %d", g.Step))
+	}
+	if g.Samples > 0 {
+		parts = append(parts, fmt.Sprintf("%d samples", g.Samples))
+	}
+	if g.Loss != nil {
+		parts = append(parts, fmt.Sprintf("loss %.4g", *g.Loss))
+	}
+	if !p.job.Ended && g.StepsPerSecond > 0 {
+		parts = append(parts, fmt.Sprintf("%.3g steps/s", g.StepsPerSecond))
+	}
+	if eta := etaOf(p.job); eta != "-" {
+		parts = append(parts, eta+" to go")
+	}
+	p.field("progress", strings.Join(parts, ", "))
+}
+
+func (p *jobPage) members() {
+	if len(p.job.Members) == 0 {
+		return
+	}
+	p.section("members")
+	t := table{head: []string{"NODE", "RANKS", "STATE", "CONTAINMENT", "PIDS", "DEVICES"}}
+	for _, m := range p.job.Members {
+		state := "starting"
+		switch {
+		case m.Lost:
+			state = "lost"
+		case m.Stopped:
+			state = "stopped"
+		case m.Started:
+			state = "started"
+		}
+		ranks := fmt.Sprint(m.FirstRank)
+		if n := len(m.Devices); n > 1 {
+			ranks = fmt.Sprintf("%d-%d", m.FirstRank, m.FirstRank+n-1)
+		}
+		t.add(m.Node, ranks, state, orDash(m.Containment), orDash(strings.Trim(fmt.Sprint(m.PIDs), "[]")), strings.Join(m.Devices, " "))
+	}
+	p.table(t)
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+func (p *jobPage) rescales() {
+	if len(p.job.Rescales) == 0 {
+		return
+	}
+	p.section("rescales (seconds)")
+	t := table{head: []string{"GEN", "AT", "FROM", "TO", "OURS", "SIGNAL", "SAVE", "COMMIT", "START", "RESUMED", "LOST", "WHY"}}
+	part := func(s float64) string {
+		if s < 0 {
+			return "?"
+		}
+		return fmt.Sprintf("%.2f", s)
+	}
+	for _, r := range p.job.Rescales {
+		resumed := "from 0"
+		if r.ResumeStep >= 0 {
+			resumed = fmt.Sprintf("step %d", r.ResumeStep)
+		}
+		lost := fmt.Sprint(r.LostSteps)
+		if r.LostSteps < 0 {
+			lost = "?"
+		}
+		t.add(fmt.Sprint(r.Generation), p.clock(r.At), fmt.Sprint(r.From), fmt.Sprint(r.To), part(r.OwnS),
+			part(r.SignalS), part(r.SaveS), part(r.CommitS), part(r.StartS), resumed, lost, r.Why)
+	}
+	p.table(t)
+}
+
+func (p *jobPage) failure() {
+	f := p.job.Failure
+	if f == nil {
+		return
+	}
+	p.section("last failure")
+	p.printf("  %s %s\n", p.clock(f.At), p.style.paint(red, oneLine(failureText(*f))))
+	for _, line := range f.LogTail {
+		p.printf("  %s %s\n", p.style.paint(faint, "|"), plain(line))
+	}
+}
+
+func (p *jobPage) checkpoints() {
+	if len(p.job.Checkpoints) == 0 {
+		return
+	}
+	p.section("checkpoints")
+	t := table{head: []string{"STEP", "GEN", "WORLD", "SIZE", "STATE", "FOLDER"}}
+	for _, c := range p.job.Checkpoints {
+		state := "kept"
+		switch {
+		case c.Bad != "":
+			state = "bad: " + c.Bad
+		case c.Committed:
+			state = "newest"
+		}
+		t.add(fmt.Sprint(c.Step), fmt.Sprint(c.Generation), fmt.Sprint(c.WorldSize), size(c.Bytes), state, c.Dir)
+	}
+	p.table(t)
+}

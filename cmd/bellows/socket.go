@@ -1,0 +1,92 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bellows-ml/bellows/api"
+)
+
+const (
+	socketVariable = "BELLOWS_SOCKET"
+	systemSocket   = "/run/bellows/agent.sock"
+	socketName     = "agent.sock"
+)
+
+// agentOf makes the client for the agent that a command is to talk to.
+func agentOf(cmd *cobra.Command) (*api.Client, string) {
+	path := findSocket(cmd)
+	return api.NewClient(path), path
+}
+
+// findSocket returns --socket, else $BELLOWS_SOCKET, else the first place where
+// there is one, else where this user's would be.
+func findSocket(cmd *cobra.Command) string {
+	if path := chosenSocket(cmd); path != "" {
+		return path
+	}
+	own := ownSocket()
+	for _, path := range []string{systemSocket, own} {
+		if _, err := os.Stat(path); err == nil && (path == systemSocket || trusted(filepath.Dir(path)) == nil) {
+			return path
+		}
+	}
+	return own
+}
+
+// chosenSocket returns what --socket or $BELLOWS_SOCKET say, or "".
+func chosenSocket(cmd *cobra.Command) string {
+	if path, err := cmd.Flags().GetString("socket"); err == nil && path != "" {
+		return path
+	}
+	return os.Getenv(socketVariable)
+}
+
+// ownSocket is the place of an agent that runs as this user.
+func ownSocket() string {
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
+		return filepath.Join(dir, "bellows", socketName)
+	}
+	return filepath.Join("/tmp", "bellows-"+strconv.Itoa(os.Getuid()), socketName)
+}
+
+// trusted reports why a folder is not this user's alone. Everybody may make
+// folders in /tmp, also one with the name that ours would have.
+func trusted(dir string) error {
+	info, err := os.Lstat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look at %s: %w", dir, err)
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || !info.IsDir() || int(stat.Uid) != os.Getuid() || info.Mode().Perm()&0o022 != 0 {
+		return fmt.Errorf("%s is not a folder that only you can write to: remove it, or set --socket", dir)
+	}
+	return nil
+}
+
+// remedied is an error with what the person can do about it in its text.
+type remedied struct {
+	error
+	text string
+}
+
+func (e remedied) Error() string { return e.text }
+func (e remedied) Unwrap() error { return e.error }
+
+// explain adds the remedy to the error of a call.
+func explain(err error, socket string) error {
+	if errors.Is(err, api.ErrNoAgent) && !errors.Is(err, syscall.EACCES) {
+		return remedied{err, fmt.Sprintf("no agent answers at %s: start one with 'bellows dev' or set --socket/$%s", socket, socketVariable)}
+	}
+	return err
+}

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bellows-ml/bellows/cluster"
+)
+
+// checkpointFolder is where a job saves unless it is told where.
+const checkpointFolder = "checkpoints"
+
+// batchSize reads 256 or 256:1024.
+func batchSize(text string) (cluster.BatchSize, error) {
+	low, high, both := strings.Cut(text, ":")
+	smallest, err := strconv.Atoi(low)
+	largest := smallest
+	if err == nil && both {
+		largest, err = strconv.Atoi(high)
+	}
+	if err != nil || smallest < 1 || largest < 1 {
+		return cluster.BatchSize{}, fmt.Errorf("%q: use a number of samples from 1, as in 256, or smallest:largest, as in 256:1024", text)
+	}
+	return cluster.BatchSize{Min: smallest, Max: largest}, nil
+}
+
+// deadline reads a time of day with its date, or how long from now.
+func deadline(text string, now time.Time) (*time.Time, error) {
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		d, durationErr := time.ParseDuration(text)
+		if durationErr != nil {
+			return nil, fmt.Errorf("%q: use a time such as %s, or a time from now such as 2h30m",
+				text, now.Add(2*time.Hour).UTC().Format(time.RFC3339))
+		}
+		t = now.Add(d)
+	}
+	if !t.After(now) {
+		return nil, fmt.Errorf("%q: it has passed already", text)
+	}
+	t = t.UTC().Truncate(time.Second)
+	return &t, nil
+}
+
+// complete fills in what a spec takes from where it is submitted, and makes its
+// paths absolute; relative ones are taken from base.
+func complete(spec cluster.Spec, base string) (cluster.Spec, error) {
+	if !filepath.IsAbs(base) {
+		return spec, fmt.Errorf("base folder %q is not absolute", base)
+	}
+	spec.Workdir = under(base, spec.Workdir)
+	if spec.CheckpointDir == "" {
+		spec.CheckpointDir = checkpointFolder
+		spec.CheckpointDir = under(spec.Workdir, spec.CheckpointDir)
+	} else {
+		spec.CheckpointDir = under(base, spec.CheckpointDir)
+	}
+	if spec.Name == "" {
+		spec.Name = defaultName(spec.Command)
+	}
+	return spec.WithDefaults(), nil
+}
+
+func under(base, path string) string {
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path)
+	}
+	return filepath.Join(base, path)
+}
+
+// defaultName names a job for its script, or else for its program.
+func defaultName(command []string) string {
+	if len(command) == 0 {
+		return "job"
+	}
+	name := command[0]
+	if script, module := scriptOf(command); module != "" {
+		name = module[strings.LastIndexByte(module, '.')+1:]
+	} else if script != "" {
+		name = script
+	}
+	name = filepath.Base(name)
+	name = strings.TrimSuffix(name, filepath.Ext(name))
+	name = strings.Map(func(r rune) rune {
+		if r < 0x80 && cluster.CheckName(string(r)) == nil {
+			return r
+		}
+		return '-'
+	}, name)
+	name = strings.Trim(name[:min(len(name), cluster.MaxNameBytes)], "-")
+	if cluster.CheckName(name) != nil {
+		return "job"
+	}
+	return name
+}
+
+// faults takes joined errors apart.
+func faults(err error) []error {
+	var joined interface{ Unwrap() []error }
+	if err == nil {
+		return nil
+	}
+	if !errors.As(err, &joined) {
+		return []error{err}
+	}
+	var all []error
+	for _, e := range joined.Unwrap() {
+		all = append(all, faults(e)...)
+	}
+	return all
+}
+
+// field is one field of a spec: how cluster's faults call it, and how people set it.
+type field struct{ word, flag, key string }
+
+var fields = []field{
+	{"min workers", "--min", "min"},
+	{"max workers", "--max", "max"},
+	{"batch size", "--batch-size", "batch-size"},
+	{"checkpoint dir", "--checkpoint-dir", "checkpoint-dir"},
+	{"max restarts", "--max-restarts", "max-restarts"},
+	{"halt timeout", "--halt-timeout", "halt-timeout"},
+	{"workdir", "--workdir", "workdir"},
+	{"name", "--name", "name"},
+	{"env", "--env", "env"},
+	{"priority", "--priority", "priority"},
+	{"deadline", "--deadline", "deadline"},
+	{"steps", "--steps", "steps"},
+	{"eta", "--eta", "eta"},
+	{"command", "command", "command"},
+}
+
+// fieldOf returns the field that a fault is about: faults begin with its word.
+func fieldOf(fault string) (field, bool) {
+	for _, f := range fields {
+		if strings.HasPrefix(fault, f.word+" ") || strings.HasPrefix(fault, f.word+":") {
+			return f, true
+		}
+	}
+	return field{}, false
+}
+
+// inWords says a fault with each field called as call says: --min where cluster
+// says min workers. Only the first word is replaced for fields of one word,
+// which also occur in prose.
+func inWords(fault string, call func(field) string) string {
+	if f, ok := fieldOf(fault); ok && !strings.Contains(f.word, " ") {
+		return call(f) + fault[len(f.word):]
+	}
+	for _, f := range fields {
+		if strings.Contains(f.word, " ") {
+			fault = strings.ReplaceAll(fault, f.word, call(f))
+		}
+	}
+	return fault
+}
+
+// flagFaults says everything that is wrong in the words of the flags.
+func flagFaults(err error) error {
+	var all []error
+	for _, e := range faults(err) {
+		all = append(all, errors.New(inWords(e.Error(), func(f field) string { return f.flag })))
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return usageError{errors.Join(all...)}
+}
+
+// prepare checks what can be checked here before a job is submitted, as the
+// user who submits: the nodes check again before they start it.
+func prepare(spec cluster.Spec) error {
+	if err := spec.Validate(); err != nil {
+		return err
+	}
+	info, err := os.Stat(spec.Workdir)
+	if err != nil {
+		return fmt.Errorf("workdir %s: %w", spec.Workdir, reason(err))
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("workdir %s: it is a file, use a folder", spec.Workdir)
+	}
+	return errors.Join(checkCommand(spec), prepareCheckpointDir(spec.CheckpointDir))
+}
+
+// prepareCheckpointDir makes the folder and writes to it once.
+func prepareCheckpointDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("checkpoint dir %s: cannot be made: %w; choose another", dir, reason(err))
+	}
+	f, err := os.CreateTemp(dir, ".bellows-probe-*")
+	if err != nil {
+		return fmt.Errorf("checkpoint dir %s: cannot be written to: %w; choose another", dir, reason(err))
+	}
+	_, writeErr := f.WriteString("probe")
+	if err := errors.Join(writeErr, f.Sync(), f.Close(), os.Remove(f.Name())); err != nil {
+		return fmt.Errorf("checkpoint dir %s: cannot be written to: %w; make room, or choose another", dir, reason(err))
+	}
+	return nil
+}
+
+// reason is what the kernel says, without the path that the message has already.
+func reason(err error) error {
+	if e, ok := errors.AsType[*os.PathError](err); ok {
+		return e.Err
+	}
+	return err
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/bellows-ml/bellows/api"
+	"github.com/bellows-ml/bellows/cluster"
+)
+
+// story tells a job's changes of phase and size, each once, a line each.
+type story struct {
+	style style
+	zone  *time.Location
+
+	phase      cluster.Phase
+	reason     string
+	generation uint64 // of the newest rescale told
+	restarts   int
+}
+
+// tell returns the lines that a new status adds.
+func (s *story) tell(j api.JobStatus) []string {
+	var lines []string
+	for _, r := range j.Rescales {
+		if r.Generation > s.generation {
+			s.generation = r.Generation
+			lines = append(lines, s.line(r.At, s.rescale(r)))
+		}
+	}
+	if j.Failure != nil && j.Restarts > s.restarts {
+		lines = append(lines, s.line(j.Failure.At, s.style.paint(red, failureText(*j.Failure))))
+	}
+	s.restarts = j.Restarts
+	changed := j.Phase != s.phase || j.Phase == cluster.Queued && j.WhyPending != s.reason
+	s.phase, s.reason = j.Phase, j.WhyPending
+	if text := s.phaseText(j); changed && text != "" {
+		lines = append(lines, s.line(j.Since, text))
+	}
+	return lines
+}
+
+// phaseText tells of a phase; those that a rescale or the ending tells of, and
+// those that last for a moment, need no line of their own.
+func (s *story) phaseText(j api.JobStatus) string {
+	switch j.Phase {
+	case cluster.Queued:
+		if j.QueuePosition > 0 {
+			return fmt.Sprintf("queued, place %d: %s", j.QueuePosition, j.WhyPending)
+		}
+		return "queued: " + j.WhyPending
+	case cluster.Halting:
+		return "saves and stops: " + j.Reason
+	case cluster.Backoff:
+		if j.NextStart != nil {
+			return fmt.Sprintf("restart %d of %d at %s: %s", j.Restarts, j.MaxRestarts, s.clock(*j.NextStart), j.Reason)
+		}
+		return "restarts: " + j.Reason
+	case cluster.Suspended, cluster.Held:
+		return string(j.Phase) + ": " + j.Reason
+	case cluster.Starting, cluster.Running, cluster.Succeeded, cluster.Failed, cluster.Stopped:
+	}
+	return ""
+}
+
+func (s *story) rescale(r api.Rescale) string {
+	if r.From == 0 && r.Generation == 1 {
+		return fmt.Sprintf("started with %s (%s of ours): %s", count(r.To, "worker"), seconds(r.OwnS), r.Why)
+	}
+	text := fmt.Sprintf("%d → %s: %s (%s of ours, %s save)", r.From, count(r.To, "worker"), r.Why, seconds(r.OwnS), seconds(r.SaveS))
+	if r.ResumeStep >= 0 {
+		text += fmt.Sprintf(", from step %d", r.ResumeStep)
+	} else {
+		text += ", from the beginning"
+	}
+	if r.LostSteps > 0 {
+		text += s.style.paint(yellow, fmt.Sprintf(", %s lost", count(int(r.LostSteps), "step")))
+	}
+	return text
+}
+
+// ending tells how the job ended.
+func (s *story) ending(j api.JobStatus) []string {
+	took := ""
+	if d := j.Since.Sub(j.SubmittedAt); d > 0 {
+		took = " after " + span(d)
+	}
+	switch j.Phase {
+	case cluster.Succeeded:
+		return []string{s.line(j.Since, s.style.paint(green, "succeeded")+took)}
+	case cluster.Failed:
+		return []string{s.line(j.Since, s.style.paint(red, "failed")+took+": "+j.Reason)}
+	case cluster.Stopped:
+		return []string{s.line(j.Since, "stopped"+took+": "+j.Reason)}
+	case cluster.Queued, cluster.Starting, cluster.Running, cluster.Halting, cluster.Suspended, cluster.Backoff, cluster.Held:
+	}
+	return nil
+}
+
+func failureText(f api.Failure) string {
+	var where []string
+	if f.Rank >= 0 {
+		where = append(where, fmt.Sprintf("rank %d", f.Rank))
+	}
+	if f.Node != "" {
+		where = append(where, "node "+f.Node)
+	}
+	if len(where) == 0 {
+		return "failed: " + f.Reason
+	}
+	return strings.Join(where, ", ") + " failed: " + f.Reason
+}
+
+func (s *story) line(at time.Time, text string) string {
+	return s.style.paint(bold, "▸ "+s.clock(at)) + " " + keepColours(text)
+}
+
+func (s *story) note(text string) string { return s.style.paint(bold, "▸") + " " + text }
+
+func (s *story) clock(t time.Time) string { return t.In(s.zone).Format("15:04:05") }
+
+// keepColours makes a line safe that is part ours, with colours, and part the records'.
+func keepColours(text string) string { return tame(strings.ReplaceAll(text, "\n", " ")) }
