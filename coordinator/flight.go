@@ -135,10 +135,12 @@ func (c *Coordinator) landed(f *flight, revision int64) {
 			continue
 		}
 		// The revision of creation is the watch's to tell; nothing asks it of the leader's own records.
-		c.apply(record.Change{
+		ch := record.Change{
 			KV:      record.KV{Key: op.Key, Value: op.Value, CreateRevision: revision, ModRevision: revision},
 			Deleted: op.Delete,
-		})
+		}
+		c.written[op.Key] = ch
+		c.apply(ch)
 	}
 }
 

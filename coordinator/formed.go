@@ -77,7 +77,23 @@ func (c *Coordinator) next(v *record.JobView, phase cluster.Phase, reason string
 	s.QueuePosition = 0
 	s.Next = time.Time{}
 	s.Excluded = maps.Clone(s.Excluded)
+	if v.State.Value.Phase.Active() && (!phase.Active() || phase == cluster.Starting) { // its generation is over
+		trained, service := c.trained(v)
+		s.Trained, s.Service = cluster.Duration(trained), cluster.Duration(service)
+	}
 	return s
+}
+
+// trained returns how long the job has had workers, and the device time that is.
+func (c *Coordinator) trained(v *record.JobView) (trained, service time.Duration) {
+	s := v.State.Value
+	trained, service = time.Duration(s.Trained), time.Duration(s.Service)
+	if plan := v.Generation(s.Generation).Plan.Value; s.Phase.Active() && !plan.At.IsZero() {
+		now := max(0, c.now.Sub(plan.At))
+		trained += now
+		service += now * time.Duration(plan.World.Size())
+	}
+	return trained, service
 }
 
 // phaseNote is the log line of a change of phase.

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/bellows-ml/bellows/cluster"
@@ -34,10 +35,9 @@ func (c *Coordinator) picture() *picture {
 
 func (c *Coordinator) drawNodes(p *picture) {
 	p.grants, p.healthy = map[slot][]cluster.JobID{}, map[slot]bool{}
-	jobs := c.mirror.JobIDs()
 	for _, id := range c.mirror.NodeIDs() {
 		v := c.mirror.Node(id)
-		for _, job := range jobs {
+		for _, job := range slices.Sorted(maps.Keys(v.Grants)) {
 			for _, d := range v.Grants[job].Value.Devices {
 				p.grants[slot{id, d}] = append(p.grants[slot{id, d}], job)
 			}

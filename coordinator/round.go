@@ -99,6 +99,7 @@ func (c *Coordinator) view(f formed) allocator.JobView {
 		v.Deadline = *spec.Deadline
 	}
 	v.Remaining = c.remaining(f)
+	v.Trained, v.Service = c.trained(f.JobView)
 	return v
 }
 

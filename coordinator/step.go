@@ -18,6 +18,7 @@ type Coordinator struct {
 	absent  map[cluster.NodeID]time.Time // when the node's alive key was first seen to be missing
 	flights map[cluster.JobID]*flight    // "" = the decision's record
 	targets map[cluster.JobID]target     // what the last decisions granted
+	written map[string]record.Change     // our own newest writes, until a listing has them
 	round   round
 	serial  int      // of the newest transaction
 	seen    *picture // nil = draw it anew
@@ -34,6 +35,7 @@ func New(cfg Config) *Coordinator {
 		absent:  map[cluster.NodeID]time.Time{},
 		flights: map[cluster.JobID]*flight{},
 		targets: map[cluster.JobID]target{},
+		written: map[string]record.Change{},
 	}
 }
 
@@ -60,8 +62,10 @@ func (c *Coordinator) Step(now time.Time, ev Event) Effects {
 	return c.out
 }
 
-// load replaces the mirror. The waits for lost nodes begin anew: a node may
-// have come and gone again while nobody watched.
+// load replaces the mirror. What we know to have written since the listing
+// was made stays in it: without it, devices just granted would look free. The
+// waits for lost nodes begin anew: a node may have come and gone again while
+// nobody watched.
 func (c *Coordinator) load(e Loaded) {
 	mirror, err := record.NewMirror(nil, e.Revision)
 	if err != nil {
@@ -70,6 +74,13 @@ func (c *Coordinator) load(e Loaded) {
 	c.mirror, c.seen = mirror, nil
 	for _, kv := range e.KVs {
 		c.apply(record.Change{KV: kv})
+	}
+	for key, ch := range c.written { // each key once, so the order is of no matter
+		if ch.ModRevision > e.Revision {
+			c.apply(ch)
+		} else {
+			delete(c.written, key)
+		}
 	}
 	clear(c.absent)
 	c.reloaded()

@@ -38,6 +38,10 @@ type State struct {
 	Pinned bool `json:"pinned,omitempty"`
 	// Excluded nodes refused the job; each with its reason.
 	Excluded map[cluster.NodeID]string `json:"excluded,omitempty"`
+	// Trained is how long the job had workers in generations that are over, and
+	// Service that times their number (device time), counted from plan to end.
+	Trained cluster.Duration `json:"trained,omitempty"`
+	Service cluster.Duration `json:"service,omitempty"`
 	// Failure is the last failure of a worker, for people.
 	Failure *Failed   `json:"failure,omitempty"`
 	Since   time.Time `json:"since"` // when Phase was entered

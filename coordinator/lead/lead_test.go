@@ -1,0 +1,311 @@
+package lead_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/bellows-ml/bellows/allocator"
+	"github.com/bellows-ml/bellows/allocator/policy"
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/coordinator/lead"
+	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/store"
+)
+
+// soon is far more than anything here takes, even on a loaded machine.
+const soon = 30 * time.Second
+
+func TestLeaderRunsAJob(t *testing.T) {
+	w := newWorld(t)
+	w.candidate("c1")
+	w.node("n1", 2)
+	w.submit("j-aaaaaa", 2, 2)
+	w.phase("j-aaaaaa", cluster.Running)
+	w.stop("j-aaaaaa")
+	w.phase("j-aaaaaa", cluster.Stopped)
+	if log := w.log.String(); strings.Count(log, `"phase":"running"`) != 1 || strings.Count(log, `"phase":"stopped"`) != 1 {
+		t.Errorf("the log has not one line for each change of phase:\n%s", log)
+	}
+}
+
+func TestSuccessorGoesOnAfterResignation(t *testing.T) {
+	w := newWorld(t)
+	first := w.candidate("c1")
+	w.node("n1", 2)
+	w.submit("j-aaaaaa", 1, 1)
+	w.phase("j-aaaaaa", cluster.Running)
+	w.candidate("c2")
+	w.end(first)
+	w.submit("k-aaaaaa", 1, 1)
+	w.phase("k-aaaaaa", cluster.Running)
+	if g := w.state("j-aaaaaa").Generation; g != 1 {
+		t.Errorf("the change of leaders has moved the running job to generation %d", g)
+	}
+}
+
+// A leader that dies leaves its key to its lease; until that has expired nobody leads.
+func TestSuccessorGoesOnAfterDeath(t *testing.T) {
+	w := newWorld(t)
+	first := w.candidate("c1")
+	w.node("n1", 2)
+	w.submit("j-aaaaaa", 1, 2)
+	w.phase("j-aaaaaa", cluster.Running)
+	w.candidate("c2")
+	if err := first.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.stop("j-aaaaaa") // nobody hears it
+	w.phase("j-aaaaaa", cluster.Stopped)
+}
+
+// A leader whose key is deleted under it stops, and leads again in another term.
+func TestLeaderWhoseKeyGoesStandsAgain(t *testing.T) {
+	w := newWorld(t)
+	w.candidate("c1")
+	w.node("n1", 1)
+	w.submit("j-aaaaaa", 1, 1)
+	w.phase("j-aaaaaa", cluster.Running)
+	w.commit(record.DeletePrefix(record.LeaderPrefix))
+	w.stop("j-aaaaaa")
+	w.phase("j-aaaaaa", cluster.Stopped)
+}
+
+// A policy that breaks the rules changes nothing, and the job says why it waits.
+func TestBadPolicyIsReported(t *testing.T) {
+	w := newWorld(t)
+	w.policy = rogue{}
+	w.candidate("c1")
+	w.node("n1", 1)
+	w.submit("j-aaaaaa", 1, 1)
+	w.until("the job gives the reason", func(m *record.Mirror) bool {
+		return strings.Contains(m.Job("j-aaaaaa").State.Value.Reason, "no decision: check the answer of policy rogue")
+	})
+}
+
+type rogue struct{}
+
+func (rogue) Name() string { return "rogue" }
+
+func (rogue) Allocate(in allocator.Input) allocator.Output {
+	return allocator.Output{Decisions: []allocator.Decision{{Job: in.Jobs[0].ID, Workers: 3}}}
+}
+
+// world is an etcd with candidates, and agents that do what they are asked for.
+type world struct {
+	t        *testing.T
+	endpoint string
+	own      *store.Store
+	policy   allocator.Policy
+	log      *journal
+}
+
+type running struct {
+	store *store.Store
+	stop  context.CancelFunc
+	done  chan error
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	server, err := store.StartEmbedded(t.Context(), store.EmbeddedConfig{DataDir: t.TempDir(), Name: "test", NoFsync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), soon)
+		defer cancel()
+		if err := server.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	share, err := policy.ByName("share")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, endpoint: server.Endpoint(), policy: share, log: &journal{}}
+	w.own = w.open()
+	return w
+}
+
+func (w *world) open() *store.Store {
+	w.t.Helper()
+	s, err := store.Open(w.t.Context(), store.Config{Endpoints: []string{w.endpoint}, LeaderTTL: 2 * time.Second})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			w.t.Error(err)
+		}
+	})
+	return s
+}
+
+// candidate starts one that ends with the test.
+func (w *world) candidate(name string) *running {
+	w.t.Helper()
+	ctx, stop := context.WithCancel(w.t.Context())
+	r := &running{store: w.open(), stop: stop, done: make(chan error, 1)}
+	go func() {
+		r.done <- lead.Run(ctx, lead.Config{
+			Store: r.store, Policy: w.policy, Interval: 100 * time.Millisecond, Node: name, Log: zerolog.New(w.log).Level(zerolog.InfoLevel),
+		})
+		close(r.done)
+	}()
+	w.t.Cleanup(func() {
+		stop()
+		<-r.done
+	})
+	return r
+}
+
+// end stops a candidate in good order.
+func (w *world) end(r *running) {
+	w.t.Helper()
+	r.stop()
+	select {
+	case err := <-r.done:
+		if err != nil {
+			w.t.Errorf("a candidate that was stopped returned %v", err)
+		}
+	case <-time.After(soon):
+		w.t.Fatal("a candidate that was stopped does not return")
+	}
+}
+
+func (w *world) commit(ops ...record.Op) {
+	w.t.Helper()
+	if out := w.own.Commit(w.t.Context(), record.Txn{ID: "test", Then: ops}); out.Result != record.Applied {
+		w.t.Fatalf("commit: %v %v", out.Result, out.Err)
+	}
+}
+
+// node brings a node up whose agent obeys at once.
+func (w *world) node(n cluster.NodeID, devices int) {
+	w.t.Helper()
+	var inv record.Inventory
+	for i := range devices {
+		inv.Devices = append(inv.Devices, cluster.Device{ID: cluster.DeviceID(fmt.Sprintf("%s-%d", n, i)), Health: cluster.Healthy})
+	}
+	w.commit(
+		record.Put(record.AliveKey(n), record.Alive{Addr: "127.0.0.1", Ports: record.Ports{First: 7000, Count: 10}}),
+		record.Put(record.InventoryKey(n), inv),
+	)
+	ctx, cancel := context.WithCancel(w.t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { w.follow(ctx, func(m *record.Mirror) bool { w.obey(ctx, m.Node(n), m); return false }) })
+	w.t.Cleanup(func() { cancel(); wg.Wait() })
+}
+
+// obey acknowledges what the records ask of the node.
+func (w *world) obey(ctx context.Context, v *record.NodeView, m *record.Mirror) {
+	for job, grant := range v.Grants {
+		g := grant.Value.Generation
+		gen, acks := m.Job(job).Generation(g), v.Ack(job, g)
+		ack := func(a record.Ack, value any) {
+			key := record.AckKey(v.ID, job, g, a)
+			w.own.Commit(ctx, record.Txn{ID: "ack", If: []record.Compare{record.Absent(key)}, Then: []record.Op{record.Put(key, value)}})
+		}
+		switch {
+		case gen.Plan.Exists() && gen.Permit.Exists() && !gen.Halt.Exists() && !acks.Started.Exists():
+			ack(record.AckStarted, record.Started{ExecedAt: time.Now()})
+		case gen.Halt.Exists() && !acks.Stopped.Exists():
+			ack(record.AckStopped, record.Stopped{SignalledAt: time.Now(), ExitedAt: time.Now()})
+		}
+	}
+}
+
+// follow keeps a mirror of the records until ctx ends or seen says that it is enough.
+func (w *world) follow(ctx context.Context, seen func(*record.Mirror) bool) {
+	kvs, revision, err := w.own.Range(ctx, record.Root)
+	if err != nil {
+		return // the test is over
+	}
+	m, err := record.NewMirror(kvs, revision)
+	if err != nil || seen(m) {
+		return
+	}
+	watch := w.own.Watch(ctx, revision+1, record.Root)
+	for batch := range watch.C {
+		for _, c := range batch.Changes {
+			if err := m.Apply(c); err != nil {
+				w.t.Error(err)
+			}
+		}
+		if seen(m) {
+			break
+		}
+	}
+	if err := watch.Close(); err != nil {
+		w.t.Error(err)
+	}
+}
+
+func (w *world) until(what string, seen func(*record.Mirror) bool) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), soon)
+	defer cancel()
+	met := false
+	w.follow(ctx, func(m *record.Mirror) bool {
+		met = seen(m)
+		return met
+	})
+	if !met {
+		w.t.Fatalf("not within %v: %s\n%s", soon, what, w.log)
+	}
+}
+
+func (w *world) phase(job cluster.JobID, want cluster.Phase) {
+	w.t.Helper()
+	w.until(fmt.Sprintf("%s is %s", job, want), func(m *record.Mirror) bool { return m.Job(job).State.Value.Phase == want })
+}
+
+func (w *world) state(job cluster.JobID) (s record.State) {
+	w.t.Helper()
+	w.until("the job has a state", func(m *record.Mirror) bool {
+		s = m.Job(job).State.Value
+		return s.Phase != ""
+	})
+	return s
+}
+
+func (w *world) submit(job cluster.JobID, least, most int) {
+	w.t.Helper()
+	name, _, _ := strings.Cut(string(job), "-")
+	w.commit(record.Put(record.RequestKey("n1", string(job)), record.Request{
+		Kind: record.SubmitRequest, Job: job, Owner: cluster.Owner{UID: 1000, User: "ann"}, At: time.Now(),
+		Spec: &cluster.Spec{Name: name, Command: []string{"train"}, Workdir: "/w", CheckpointDir: "/c", MinWorkers: least, MaxWorkers: most},
+	}))
+}
+
+func (w *world) stop(job cluster.JobID) {
+	w.t.Helper()
+	w.commit(record.Put(record.RequestKey("n1", "stop-"+string(job)), record.Request{
+		Kind: record.StopRequest, Job: job, Owner: cluster.Owner{UID: 1000, User: "ann"}, At: time.Now(),
+	}))
+}
+
+// journal is a log that several goroutines write to.
+type journal struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.buf.Write(p)
+}
+
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.buf.String()
+}
