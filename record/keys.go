@@ -65,9 +65,14 @@ func SavedKey(n cluster.NodeID, j cluster.JobID, g cluster.Generation, step int6
 	return SavedPrefix(n, j, g) + strconv.FormatInt(step, 10)
 }
 
+// OfferPrefix is the subtree of a node's offers of one generation.
+func OfferPrefix(n cluster.NodeID, j cluster.JobID, g cluster.Generation) string {
+	return NodePrefix(n) + "offer/" + string(j) + "/" + gen(g) + "/"
+}
+
 // OfferKey is where rank 0's node offers a whole checkpoint, its manifest durable on disk, for the leader to commit.
 func OfferKey(n cluster.NodeID, j cluster.JobID, g cluster.Generation, step int64) string {
-	return NodePrefix(n) + "offer/" + string(j) + "/" + gen(g) + "/" + strconv.FormatInt(step, 10)
+	return OfferPrefix(n, j, g) + strconv.FormatInt(step, 10)
 }
 
 // JobPrefix is the subtree of one job.

@@ -35,8 +35,8 @@ type dataDir struct{ file *os.File }
 // refuses one that belongs to another cluster. etcd itself would wait for ever
 // for a directory in use, and serve another cluster's data.
 func openDataDir(path, cluster string) (*dataDir, error) {
-	if path == "" || cluster == "" {
-		return nil, fmt.Errorf("data directory %q of cluster %q: both need a name", path, cluster)
+	if path == "" {
+		return nil, errors.New("no data directory: name one")
 	}
 	if err := os.MkdirAll(filepath.Join(path, etcdDir), 0o700); err != nil {
 		return nil, fmt.Errorf("make data directory: %w", err)

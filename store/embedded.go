@@ -42,7 +42,7 @@ type EmbeddedConfig struct {
 	Client  string // host:port for clients; port 0 or empty = any free one of 127.0.0.1
 	// Peer is host:port for other members. Empty: no listener, as a single member needs none.
 	Peer string
-	// Name is the cluster's. A data directory of another cluster is refused.
+	// Name is the cluster's; empty = "bellows". A data directory of another cluster is refused.
 	Name string
 	// MaxTxnOps is how many operations a transaction may have; 0 = record.DefaultMaxTxnOps.
 	MaxTxnOps int
@@ -68,6 +68,7 @@ type Server struct {
 // data; but etcd's database checks its pages on a goroutine of its own, and what
 // it finds there ends the process.
 func StartEmbedded(ctx context.Context, cfg EmbeddedConfig) (*Server, error) {
+	cfg.Name = cmp.Or(cfg.Name, "bellows")
 	dir, err := openDataDir(cfg.DataDir, cfg.Name)
 	if err != nil {
 		return nil, fmt.Errorf("start embedded etcd: %w", err)

@@ -70,7 +70,7 @@ func TestEmbeddedRefusesDirectories(t *testing.T) {
 		{"with a damaged log", damagedDir(t, "wal/*.wal", 1000, 10_000), "restore it from a backup", nil},
 		{"with a damaged database", damagedDir(t, "snap/db", 0, 10_000), "restore it from a backup", nil},
 		{"a file", filepath.Join(another, "cluster"), "not a directory", syscall.ENOTDIR},
-		{"none", "", "both need a name", nil},
+		{"none", "", "no data directory: name one", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			refused, err := store.StartEmbedded(t.Context(), embedded(c.dir))

@@ -13,6 +13,8 @@ import (
 	"github.com/rs/zerolog"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 
 	"github.com/bellows-ml/bellows/record"
 )
@@ -91,6 +93,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		// 10 s, and a server may take the pings for an attack.
 		DialKeepAliveTime:    10 * time.Second,
 		DialKeepAliveTimeout: 3 * time.Second,
+		DialOptions:          []grpc.DialOption{grpc.WithConnectParams(reconnect())},
 		Logger:               zap.NewNop(), // whatever it would say, a call returns as an error
 	})
 	if err == nil {
@@ -139,6 +142,16 @@ func (s *Store) spawn(f func()) {
 // call bounds a call in time.
 func (s *Store) call(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, s.cfg.CallTimeout)
+}
+
+// reconnect says how eagerly to look for an etcd that went away. gRPC's own
+// pause grows to two minutes, in which a node would lose its lease after etcd is
+// back; a second costs nothing.
+func reconnect() grpc.ConnectParams {
+	return grpc.ConnectParams{
+		Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+		MinConnectTimeout: 3 * time.Second,
+	}
 }
 
 func (c Config) addresses() string { return strings.Join(c.Endpoints, ",") }
