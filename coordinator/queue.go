@@ -27,6 +27,9 @@ func (c *Coordinator) explain(f formed) bool {
 
 // pending says why a queued job does not run; false while nothing is known yet.
 func (c *Coordinator) pending(f formed) (string, bool) {
+	if c.mirror.Paused.Exists() {
+		return c.pausedWhy(), true
+	}
 	nodes := c.nodes()
 	if len(nodes) == 0 {
 		return "no node is alive", true

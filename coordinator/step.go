@@ -109,7 +109,9 @@ func (c *Coordinator) apply(ch record.Change) {
 // act looks at everything and does what is to be done next.
 func (c *Coordinator) act() {
 	c.watchNodes()
-	c.ask()
+	if !c.pause() {
+		c.ask()
+	}
 	c.requests()
 	for _, f := range c.jobs() {
 		if !c.busy(f.JobView) {
@@ -131,10 +133,10 @@ func (c *Coordinator) advance(f formed) {
 		rules = []func(formed) bool{c.commit, c.stopIdle, c.retry}
 	case cluster.Starting, cluster.Running:
 		rules = []func(formed) bool{
-			c.commit, c.succeed, c.haltFailed, c.haltLost, c.haltStop, c.haltIdle, c.started, c.haltOverdue, c.rescale,
+			c.commit, c.succeed, c.haltFailed, c.haltLost, c.haltStop, c.haltPaused, c.haltIdle, c.started, c.haltOverdue, c.rescale,
 		}
 	case cluster.Halting:
-		rules = []func(formed) bool{c.commit, c.over, c.hurry, c.stopAfter, c.fence, c.kill}
+		rules = []func(formed) bool{c.commit, c.over, c.hurry, c.hurryPaused, c.stopAfter, c.fence, c.kill}
 	case cluster.Succeeded, cluster.Failed, cluster.Stopped:
 		rules = []func(formed) bool{c.expire}
 	}

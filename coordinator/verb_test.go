@@ -49,6 +49,7 @@ func (l *lab) do(line string) error {
 		"submit": l.submit, "stop": l.stop, "want": l.wants, "advance": l.pass, "failover": l.failover,
 		"started": l.started, "held": l.held, "failed": l.failed, "stopped": l.stopped, "offer": l.offer, "progress": l.progress,
 		"next": l.fate, "arrive": l.arrive, "think": l.think, "decide": l.decideNow, "repeat": l.repeat, "garbage": l.garbage,
+		"pause": l.pause, "unpause": l.unpause,
 	}
 	verb, ok := verbs[fields[0]]
 	if !ok {
@@ -87,6 +88,16 @@ func (l *lab) gone(w words) error {
 
 func (l *lab) cordon(w words) error {
 	l.commit(record.Put(record.CordonKey(cluster.NodeID(w.plain[0])), record.Cordon{Reason: "repair"}))
+	return nil
+}
+
+func (l *lab) pause(words) error {
+	l.commit(record.Put(record.PausedKey, record.Paused{Why: "shut down", At: l.now, SaveSeconds: 8}))
+	return nil
+}
+
+func (l *lab) unpause(words) error {
+	l.commit(record.Delete(record.PausedKey))
 	return nil
 }
 
