@@ -40,36 +40,37 @@ func Run(ctx context.Context, cfg Config) error {
 	if cfg.Timing == (coordinator.Timing{}) {
 		cfg.Timing = coordinator.DefaultTiming()
 	}
-	for {
-		leadership, err := cfg.Store.Campaign(ctx, record.Leader{Node: cfg.Node, Incarnation: rand.Text(), Since: time.Now().UTC()})
-		if ctx.Err() != nil {
-			return resignLate(ctx, leadership)
-		}
-		if err != nil {
+	for ctx.Err() == nil {
+		if err := serve(ctx, cfg); err != nil {
 			return fmt.Errorf("lead: %w", err)
 		}
-		cfg.Log.Info().Str("key", leadership.Key).Str("policy", cfg.Policy.Name()).Msg("leading")
-		newTerm(cfg, leadership).run(ctx)
-		if err := resign(ctx, leadership); err != nil {
-			cfg.Log.Warn().Err(err).Msg("term ended")
-		}
+	}
+	return nil
+}
+
+// serve campaigns and leads for one term.
+func serve(ctx context.Context, cfg Config) error {
+	leadership, err := cfg.Store.Campaign(ctx, record.Leader{Node: cfg.Node, Incarnation: rand.Text(), Since: time.Now().UTC()})
+	if err != nil {
 		if ctx.Err() != nil {
-			return nil
+			return nil // told to stop
 		}
+		return err
+	}
+	defer resign(ctx, cfg, leadership)
+	cfg.Log.Info().Str("key", leadership.Key).Str("policy", cfg.Policy.Name()).Msg("leading")
+	newTerm(cfg, leadership).run(ctx)
+	if ctx.Err() == nil {
 		cfg.Log.Warn().Msg("leadership lost, campaigning again")
 	}
+	return nil
 }
 
-// resignLate gives back a leadership that was won as ctx ended.
-func resignLate(ctx context.Context, l *store.Leadership) error {
-	if l == nil {
-		return nil
-	}
-	return resign(ctx, l)
-}
-
-func resign(ctx context.Context, l *store.Leadership) error {
+// resign gives the leadership back. Where that fails, the key goes with its lease.
+func resign(ctx context.Context, cfg Config, l *store.Leadership) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resignWithin)
 	defer cancel()
-	return l.Resign(ctx)
+	if err := l.Resign(ctx); err != nil {
+		cfg.Log.Warn().Err(err).Msg("term ended")
+	}
 }

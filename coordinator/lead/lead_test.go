@@ -121,8 +121,8 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), soon)
 		defer cancel()
-		if err := server.Close(ctx); err != nil {
-			t.Error(err)
+		if closeErr := server.Close(ctx); closeErr != nil {
+			t.Error(closeErr)
 		}
 	})
 	share, err := policy.ByName("share")
@@ -161,7 +161,8 @@ func (w *world) candidate(name string) *running {
 	}()
 	w.t.Cleanup(func() {
 		stop()
-		<-r.done
+		for range r.done { // until it is closed
+		}
 	})
 	return r
 }
