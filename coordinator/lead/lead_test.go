@@ -30,6 +30,7 @@ func TestLeaderRunsAJob(t *testing.T) {
 	w.phase("j-aaaaaa", cluster.Running)
 	w.stop("j-aaaaaa")
 	w.phase("j-aaaaaa", cluster.Stopped)
+	w.log.wait(t, `"phase":"stopped"`) // the outcome comes back a moment after the record is there
 	if log := w.log.String(); strings.Count(log, `"phase":"running"`) != 1 || strings.Count(log, `"phase":"stopped"`) != 1 {
 		t.Errorf("the log has not one line for each change of phase:\n%s", log)
 	}
@@ -129,7 +130,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, endpoint: server.Endpoint(), policy: share, log: &journal{}}
+	w := &world{t: t, endpoint: server.Endpoint(), policy: share, log: &journal{grown: make(chan struct{})}}
 	w.own = w.open()
 	return w
 }
@@ -293,16 +294,38 @@ func (w *world) stop(job cluster.JobID) {
 	}))
 }
 
-// journal is a log that several goroutines write to.
+// journal is a log that several goroutines write to, and that can be waited for.
 type journal struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
+	mu    sync.Mutex
+	buf   bytes.Buffer
+	grown chan struct{} // closed, and replaced, by each write
 }
 
 func (j *journal) Write(p []byte) (int, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	close(j.grown)
+	j.grown = make(chan struct{})
 	return j.buf.Write(p)
+}
+
+// wait returns when the log holds the text.
+func (j *journal) wait(t *testing.T, text string) {
+	t.Helper()
+	timeout := time.After(soon)
+	for {
+		j.mu.Lock()
+		held, grown := strings.Contains(j.buf.String(), text), j.grown
+		j.mu.Unlock()
+		if held {
+			return
+		}
+		select {
+		case <-grown:
+		case <-timeout:
+			t.Fatalf("the log does not say %s:\n%s", text, j)
+		}
+	}
 }
 
 func (j *journal) String() string {
