@@ -99,7 +99,23 @@ func (c *Client) Watch(ctx context.Context, ref string, f func(JobStatus) error)
 // Logs calls f with each line that the job's workers wrote. It returns nil at
 // their end, or what f returned.
 func (c *Client) Logs(ctx context.Context, ref string, q LogQuery, f func(LogLine) error) error {
-	return stream(ctx, c, jobPath(ref)+"/logs?"+q.values().Encode(), f)
+	return c.logLines(ctx, jobPath(ref)+"/logs?"+q.values().Encode(), f)
+}
+
+// logLines is stream for log lines, whose last one says that it is the last.
+func (c *Client) logLines(ctx context.Context, path string, f func(LogLine) error) error {
+	ended := false
+	err := stream(ctx, c, path, func(l LogLine) error {
+		if l.End {
+			ended = true
+			return nil
+		}
+		return f(l)
+	})
+	if err == nil && !ended {
+		err = fmt.Errorf("read logs: %w: the agent at %s ended the answer", ErrNoAgent, c.path)
+	}
+	return err
 }
 
 func jobPath(ref string) string { return "/v1/jobs/" + url.PathEscape(ref) }
@@ -204,5 +220,5 @@ func nodeLogs(ctx context.Context, addr string, q nodeLogQuery, f func(LogLine) 
 	c.user = formatUser(q.who)
 	v := q.query.values()
 	v.Set("job", string(q.job))
-	return stream(ctx, c, "/v1/node/logs?"+v.Encode(), f)
+	return c.logLines(ctx, "/v1/node/logs?"+v.Encode(), f)
 }

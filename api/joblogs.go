@@ -50,8 +50,10 @@ func (s *Server) handleLogs(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	merge := merger{server: s, job: cluster.JobID(status.ID), query: q, who: who}
-	// An error means that the caller has gone.
-	_ = merge.run(r.Context(), out.line)
+	// An error means that the caller has gone, or that this agent ends.
+	if merge.run(r.Context(), out.line) == nil {
+		_ = out.line(LogLine{End: true})
+	}
 }
 
 // merger brings together what a job's workers wrote, generation by generation.

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -171,6 +172,15 @@ func TestFollowDoesNotWaitForAFrozenNode(t *testing.T) {
 	store.put(t, record.Put(record.StateKey("train-aaaaaa"), record.State{Phase: cluster.Failed, Generation: 1}))
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+}
+
+func TestLogsOfAnAgentThatEndsAreNoEnd(t *testing.T) {
+	_, n1, _ := cluster2(t)
+	n1.write(t, "train-aaaaaa", 1, 0, "a\n")
+	err := n1.Logs(t.Context(), "train", LogQuery{Follow: true}, func(LogLine) error { go n1.stop(); return nil })
+	if !errors.Is(err, ErrNoAgent) {
+		t.Errorf("got %v, want %v", err, ErrNoAgent)
 	}
 }
 

@@ -87,9 +87,13 @@ func (s *Server) handleNodeLogs(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	// What goes wrong later can only be told within the stream.
-	if err := s.localLogs(r.Context(), job, q, out.line); err != nil && r.Context().Err() == nil {
+	if err := s.localLogs(r.Context(), job, q, out.line); err != nil {
+		if r.Context().Err() != nil {
+			return
+		}
 		_ = out.line(LogLine{Node: string(s.cfg.Node), Rank: -1, Generation: uint64(q.Generation), Notice: err.Error()})
 	}
+	_ = out.line(LogLine{End: true})
 }
 
 func (l lines) line(line LogLine) error {

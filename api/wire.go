@@ -197,4 +197,7 @@ type LogLine struct {
 	At time.Time `json:"at,omitzero"`
 	// Notice replaces Text where lines are missing, and says why.
 	Notice string `json:"notice,omitempty"`
+	// End is true in the last line of an answer, which is nothing but its end:
+	// an answer without it was cut off. Client's methods keep it to themselves.
+	End bool `json:"end,omitempty"`
 }

@@ -174,7 +174,8 @@ func (c *child) relay(from io.Reader, log io.Writer) {
 		line, err := lines.ReadSlice('\n')
 		if len(line) > 0 {
 			_, _ = log.Write(line) // a full disk is no reason to stop a cluster
-			if text, loud := brief(line); loud {
+			// What a process says of its own end, once that was asked for, is no news.
+			if text, loud := brief(line); loud && c.isUp() {
 				fmt.Fprintf(c.warn, "%s: %s\n", c.name, text)
 			}
 		}

@@ -46,6 +46,9 @@ func (s *story) tell(j api.JobStatus) []string {
 func (s *story) phaseText(j api.JobStatus) string {
 	switch j.Phase {
 	case cluster.Queued:
+		if strings.HasPrefix(j.WhyPending, "accepted") {
+			return "" // its submitter has been told
+		}
 		if j.QueuePosition > 0 {
 			return fmt.Sprintf("queued, place %d: %s", j.QueuePosition, j.WhyPending)
 		}
@@ -66,7 +69,7 @@ func (s *story) phaseText(j api.JobStatus) string {
 
 func (s *story) rescale(r api.Rescale) string {
 	if r.From == 0 && r.Generation == 1 {
-		return fmt.Sprintf("started with %s (%s of ours): %s", count(r.To, "worker"), seconds(r.OwnS), r.Why)
+		return fmt.Sprintf("started with %s (%s of ours)", count(r.To, "worker"), seconds(r.OwnS))
 	}
 	text := fmt.Sprintf("%d → %s: %s (%s of ours, %s save)", r.From, count(r.To, "worker"), r.Why, seconds(r.OwnS), seconds(r.SaveS))
 	if r.ResumeStep >= 0 {
