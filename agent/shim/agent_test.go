@@ -17,6 +17,7 @@ import (
 )
 
 func TestAgentsComeAndGo(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, 2, plain).start()
 	before := f.started()
 	f.awaitFile("up-0")
@@ -47,6 +48,7 @@ func TestAgentsComeAndGo(t *testing.T) {
 }
 
 func TestScanFindsRuns(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, 1, "sleep 100").start()
 	f.started()
 	write(t, filepath.Join(f.root, "broken", orderFile), "{", 0o600)
@@ -66,6 +68,7 @@ func TestScanFindsRuns(t *testing.T) {
 }
 
 func TestARunHasOneShim(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, 1, "sleep 100").start()
 	f.started()
 	exe, err := os.Executable()
@@ -89,6 +92,7 @@ func TestARunHasOneShim(t *testing.T) {
 }
 
 func TestAPatientStrictStart(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, 1, "exit 0")
 	f.order.Strict = true
 	f.start()
@@ -101,6 +105,7 @@ func TestAPatientStrictStart(t *testing.T) {
 }
 
 func TestADeadlinePassedBeforeTheStart(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, 1, "echo ran > ran")
 	f.order.Strict, f.order.Deadline = true, Boottime()-1
 	r := f.start().stopped()
@@ -110,6 +115,7 @@ func TestADeadlinePassedBeforeTheStart(t *testing.T) {
 }
 
 func TestAnUnknownDeadlineLeavesTheKnownOne(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, 1, "sleep 100")
 	f.order.Strict, f.order.Deadline = true, Boottime()+int64(700*time.Millisecond)
 	f.start()
@@ -120,6 +126,7 @@ func TestAnUnknownDeadlineLeavesTheKnownOne(t *testing.T) {
 }
 
 func TestLaxShimsIgnoreDeadlines(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, 1, "sleep 0.5").start()
 	f.push(Wish{Deadline: Boottime() + 1})
 	if r := f.stopped(); r.Failed != nil || !r.Stopped.Finished {
@@ -128,6 +135,7 @@ func TestLaxShimsIgnoreDeadlines(t *testing.T) {
 }
 
 func TestSignalsToTheShim(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, 1, "sleep 100").start()
 	f.started()
 	for _, s := range []syscall.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGPIPE} {
@@ -154,6 +162,7 @@ func TestSignalsToTheShim(t *testing.T) {
 }
 
 func TestWorkersDieWithTheShim(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, 2, stubborn).start()
 	r := f.started()
 	f.awaitFile("up-0")
@@ -166,6 +175,7 @@ func TestWorkersDieWithTheShim(t *testing.T) {
 }
 
 func TestSweepAfterTheShimsDeath(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, 1, "").python(escape + "while True: time.sleep(1)").start()
 	f.started()
 	p := f.escaped()
@@ -189,6 +199,7 @@ func TestSweepAfterTheShimsDeath(t *testing.T) {
 }
 
 func TestSweepEndsAShimThatHangs(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, 1, stubborn).start()
 	r := f.started()
 	if err := syscall.Kill(f.shim.PID, unix.SIGSTOP); err != nil {
@@ -204,12 +215,14 @@ func TestSweepEndsAShimThatHangs(t *testing.T) {
 }
 
 func TestSweepOfWhatNeverWas(t *testing.T) {
+	t.Parallel()
 	if err := Sweep(filepath.Join(t.TempDir(), "none")); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestALockThatIsHeldByOthers(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, 2, "exit 0")
 	write(t, lockPath(f.order.LockDir, "SIM-1"), `{"job":"other-zzzzzz","generation":7,"run":"/elsewhere","shim":4242}`, 0o644)
 	l, err := os.Open(lockPath(f.order.LockDir, "SIM-1"))
@@ -237,6 +250,7 @@ func TestALockThatIsHeldByOthers(t *testing.T) {
 }
 
 func TestStartGivesUpWithItsContext(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, 1, "exit 0")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -252,6 +266,7 @@ func TestStartGivesUpWithItsContext(t *testing.T) {
 }
 
 func TestOnlyItsOwnUserReachesTheShim(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, 1, "sleep 100").start()
 	f.started()
 	for _, mode := range []os.FileMode{0o600, 0o666} { // the file's rights, then the shim's own look

@@ -312,16 +312,16 @@ func (m *machine) stopped() {
 	}
 }
 
-// lastWords is how long a shim that was told to end tries to write its last report.
+// lastWords is how long a shim that may go tries to write its last report.
 const lastWords = 5 * time.Second
 
 func (m *machine) settleRetire(now int64) {
-	if m.wish.Retire {
-		m.ended = true
+	if !m.wish.Retire && m.terminated == 0 {
+		return
 	}
-	if m.terminated != 0 {
-		by := max(m.emptySince, m.terminated) + int64(lastWords)
-		m.ended = m.ended || now >= by || !m.dirty && m.durable == m.sequence
-		m.alarm.at(by)
+	if m.leaveBy == 0 {
+		m.leaveBy = now + int64(lastWords)
 	}
+	m.ended = now >= m.leaveBy || !m.dirty && m.durable == m.sequence
+	m.alarm.at(m.leaveBy)
 }

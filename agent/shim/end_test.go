@@ -12,6 +12,7 @@ import (
 )
 
 func TestFailuresEndTheWorld(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ how, reason string }{
 		"exit status": {"exit 3", "exit status 3"},
 		"signal":      {"kill -SEGV $$", "signal: segmentation fault"},
@@ -74,6 +75,7 @@ func (f *fixture) escaped() Process {
 }
 
 func TestEscapedChildrenDieWithTheWorkers(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, 1, "").python(escape + "while True: time.sleep(1)").start()
 	p := f.escaped()
 	f.push(Wish{Kill: "test"})
@@ -85,6 +87,7 @@ func TestEscapedChildrenDieWithTheWorkers(t *testing.T) {
 }
 
 func TestLeftoversAreNamedAndKilled(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, 1, "").python(escape).start()
 	p := f.escaped()
 	r := f.stopped()
@@ -101,6 +104,7 @@ func TestLeftoversAreNamedAndKilled(t *testing.T) {
 }
 
 func TestHelpersThatEndByThemselvesAreNoLeftovers(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, 1, "sleep 0.2 & exit 0").start()
 	r := f.stopped()
 	if len(r.Leftover) > 0 || !r.Stopped.Finished {
@@ -109,6 +113,7 @@ func TestHelpersThatEndByThemselvesAreNoLeftovers(t *testing.T) {
 }
 
 func TestAForkBombIsKilled(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, 1, `
 bomb() { while [ $(ls /proc | grep -c '^[0-9]') -lt 400 ]; do (bomb) & sleep 0.01; done; sleep 1000; }
 echo up > up-0
@@ -120,6 +125,7 @@ bomb & bomb & wait; wait; sleep 1000`).start()
 }
 
 func TestAFailureBesideRunningExecutions(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, 8, "exit 9").start()
 	r := f.stopped()
 	if r.Failed == nil || r.Failed.Kind != record.WorkerFailed || r.Failed.Reason != "exit status 9" {
@@ -129,6 +135,7 @@ func TestAFailureBesideRunningExecutions(t *testing.T) {
 }
 
 func TestTheJournalSurvivesADiskThatRefuses(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, 1, "sleep 0.3; exit 5")
 	blocked := filepath.Join(f.dir, reportFile+".tmp")
 	if err := os.MkdirAll(filepath.Join(blocked, "x"), 0o755); err != nil { // a file cannot take its place

@@ -45,6 +45,7 @@ func (f *fixture) python(script string) *fixture {
 }
 
 func TestHaltWithSDK(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, 3, "").python(trainer).start()
 	f.started()
 	for i := range 3 {
@@ -88,6 +89,7 @@ func TestHaltWithSDK(t *testing.T) {
 }
 
 func TestHaltFindsRanksThatHaveNotConnected(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, 2, "").python(`
 import os, time
 if os.environ["RANK"] == "1":
@@ -121,6 +123,7 @@ echo up > up-$RANK
 while :; do sleep 0.02; done`
 
 func TestHaltOfPlainScripts(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, 2, plain).start()
 	f.awaitFile("up-0")
 	f.awaitFile("up-1")
@@ -139,6 +142,7 @@ func TestHaltOfPlainScripts(t *testing.T) {
 
 // SIGTERM is for the worker alone: its children are needed for the last step.
 func TestSIGTERMReachesTheWorkerOnly(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, 1, `
 sh -c 'trap "echo hit > child-hit" TERM; while :; do sleep 0.02; [ -e bye ] && exit; done' & 
 trap 'sleep 0.2; touch bye; wait; exit 0' TERM
@@ -157,6 +161,7 @@ while :; do sleep 0.02; done`).start()
 const stubborn = `trap '' TERM; echo up > up-$RANK; while :; do sleep 0.02; done`
 
 func TestHaltsThatEndInSIGKILL(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		wish   Wish
 		atMost time.Duration
@@ -192,6 +197,7 @@ func TestHaltsThatEndInSIGKILL(t *testing.T) {
 }
 
 func TestAHaltCannotBeTakenBack(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, 1, plain).start()
 	f.awaitFile("up-0")
 	f.push(Wish{Halt: halt(true, time.Minute)})
@@ -202,6 +208,7 @@ func TestAHaltCannotBeTakenBack(t *testing.T) {
 }
 
 func TestHaltBeforeTheStart(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, 1, "echo ran > ran")
 	f.order.Strict = true // and no deadline: so it cannot have started yet
 	f.start()
@@ -218,6 +225,7 @@ func TestHaltBeforeTheStart(t *testing.T) {
 }
 
 func TestWorkersErrInAHaltWithoutFailure(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, 1, `trap 'exit 7' TERM; echo up > up-0; while :; do sleep 0.02; done`).start()
 	f.awaitFile("up-0")
 	f.push(Wish{Halt: halt(true, time.Minute)})

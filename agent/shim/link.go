@@ -65,6 +65,7 @@ type link struct {
 	gone   chan struct{}
 
 	holding, stopping bool // hold, stop_after were sent
+	refused           bool // what still comes is not listened to
 }
 
 type outgoing struct {
@@ -113,7 +114,7 @@ func (s *workerServer) read(k *link) {
 		var msg fromWorker
 		if err := json.Unmarshal(line, &msg); err != nil {
 			s.m.post(func() { s.refuse(k, "not a line of JSON: "+err.Error()) })
-			return false
+			return true // the writer hangs up, once it has said why
 		}
 		if msg.Hello != nil {
 			_ = k.conn.SetReadDeadline(time.Time{})
@@ -164,6 +165,10 @@ func (k *link) queue(o outgoing) {
 
 // refuse tells the other end what is wrong, and hangs up.
 func (s *workerServer) refuse(k *link, why string) {
+	if k.refused {
+		return
+	}
+	k.refused = true
 	s.m.log.Warn().Int32("pid", k.cred.Pid).Str("why", why).Msg("refused a worker's message")
 	k.queue(outgoing{message: toWorker{Error: why}, last: true})
 }
@@ -183,6 +188,7 @@ func (s *workerServer) close(k *link) {
 // hear takes one message in.
 func (s *workerServer) hear(k *link, msg fromWorker) {
 	switch {
+	case k.refused:
 	case msg.Hello != nil:
 		s.hello(k, msg)
 	case k.worker == nil:

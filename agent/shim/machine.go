@@ -77,7 +77,7 @@ type machine struct {
 	failingBy   int64
 
 	outSince, emptySince, emptyPause int64
-	terminated                       int64 // asked to go by a signal
+	terminated, leaveBy              int64 // asked to go by a signal; the last report is given up
 
 	report       Report
 	dirty        bool // the report has changed

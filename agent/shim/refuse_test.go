@@ -24,6 +24,7 @@ func write(t *testing.T, path, text string, mode os.FileMode) {
 }
 
 func TestNodesRefuse(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		spoil func(f *fixture)
 		kind  record.FailureKind
@@ -121,6 +122,7 @@ func TestNodesRefuse(t *testing.T) {
 }
 
 func TestPortTaken(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, 1, "echo ran > ran")
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", f.order.World.Master.Port))
 	if err != nil {
@@ -148,6 +150,7 @@ func pair(t *testing.T, script string) (first, second *fixture) {
 }
 
 func TestTwoNodesMeetAtTheCheckpoint(t *testing.T) {
+	t.Parallel()
 	first, second := pair(t, "exit 0")
 	second.order.Checkpoint = first.order.Checkpoint
 	second.start() // comes first, and has to wait
@@ -186,6 +189,7 @@ func TestTwoNodesThatDoNotMeet(t *testing.T) {
 }
 
 func TestOrdersThatMakeNoSense(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, 1, "")
 	for name, c := range map[string]struct {
 		spoil func(o *Order)
@@ -211,6 +215,7 @@ func TestOrdersThatMakeNoSense(t *testing.T) {
 }
 
 func TestDirectoriesTooLongForASocket(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, 1, "")
 	dir := filepath.Join(f.root, strings.Repeat("d", 100))
 	if _, err := Start(t.Context(), "/proc/self/exe", dir, f.order); err == nil || !strings.Contains(err.Error(), "shorter state directory") {

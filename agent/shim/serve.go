@@ -30,6 +30,7 @@ const readyWord = "ready\n"
 // ctx, and in both cases no process is left. An error means that it never
 // executed a worker.
 func Serve(ctx context.Context, dir string) error {
+	keepInherited() // also for a shim that was not started by Start
 	dir, err := filepath.Abs(dir)
 	if err == nil {
 		err = serve(ctx, dir)

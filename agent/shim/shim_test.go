@@ -247,6 +247,7 @@ func halt(save bool, within time.Duration, stopAfter ...int64) *record.Halt {
 }
 
 func TestRunsToItsEnd(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, 2, "echo hello from $RANK; echo problem >&2")
 	begun := time.Now()
 	f.start()
@@ -267,6 +268,7 @@ func TestRunsToItsEnd(t *testing.T) {
 }
 
 func TestDeadlineKills(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, 2, "trap '' TERM; while :; do sleep 0.1; done")
 	f.order.Strict = true
 	f.start()

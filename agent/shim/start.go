@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Start writes the order into the run directory dir, durable, and starts
@@ -38,6 +41,7 @@ func Start(ctx context.Context, exe, dir string, order Order) (Process, error) {
 	if err := writeOrder(dir, order); err != nil {
 		return fail(err)
 	}
+	keepInherited()
 	log, err := os.OpenFile(filepath.Join(dir, logFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return fail(err)
@@ -88,6 +92,13 @@ func writeOrder(dir string, order Order) error {
 		return fmt.Errorf("write order: %w", err)
 	}
 	return syncDir(filepath.Dir(dir)) // or a power cut takes the directory itself
+}
+
+// keepInherited keeps to this process what it has inherited from whoever started
+// it. Go closes only its own descriptors in children; a shim that carried a
+// shell's pipe along would hold that open for days, and its workers would too.
+func keepInherited() {
+	_ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) // kernels before 5.11 go without
 }
 
 // shimEnvironment is what a shim needs of ours; workers get none of it.

@@ -1,0 +1,186 @@
+package shim
+
+import (
+	"bufio"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// speaker is a worker that says to its shim whatever is put into its workdir as
+// say-0, say-1, … and writes down what it is told.
+const speaker = `
+import os, socket, threading, time
+s = socket.socket(socket.AF_UNIX); s.connect(os.environ["BELLOWS_WORKER_SOCKET"])
+def listen():
+    for line in s.makefile():
+        with open("heard", "a") as f: f.write(line)
+    with open("heard", "a") as f: f.write("END\n")
+threading.Thread(target=listen, daemon=True).start()
+open("up-0", "w").write("up\n")
+n = 0
+while True:
+    try:
+        with open("say-%d" % n) as f: text = f.read()
+        s.sendall(text.encode()); n += 1
+    except FileNotFoundError: time.sleep(0.005)
+`
+
+func (f *fixture) says(n int, lines ...string) {
+	f.t.Helper()
+	path := filepath.Join(f.order.Workdir, "say-"+itoa(n))
+	write(f.t, path+".tmp", strings.Join(lines, "\n")+"\n", 0o644)
+	if err := os.Rename(path+".tmp", path); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fixture) hears(want string) {
+	f.t.Helper()
+	eventually(f.t, "the worker hears "+want, func() bool {
+		b, _ := os.ReadFile(filepath.Join(f.order.Workdir, "heard"))
+		return strings.Contains(string(b), want)
+	})
+}
+
+const hello = `{"hello":{"version":1,"rank":0,"pid":1}}`
+
+func TestWhatWorkersMayNotSay(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ says, hears string }{
+		"nothing before hello": {`{"saved":{"step":1,"samples":1,"dir":"/x"}}`, "say hello first"},
+		"another version":      {`{"hello":{"version":2,"rank":0,"pid":1}}`, "this shim speaks version 1"},
+		"a rank of elsewhere":  {`{"hello":{"version":1,"rank":7,"pid":1}}`, "rank 7 is not on this node"},
+		"another's rank":       {`{"hello":{"version":1,"rank":1,"pid":1}}`, "does not belong to rank 1"},
+		"no JSON":              {"GET / HTTP/1.1", "not a line of JSON"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, 2, "").python(`
+import os, time
+if os.environ["RANK"] == "1": time.sleep(1000)
+` + speaker).start()
+			f.started()
+			f.says(0, c.says)
+			f.hears(c.hears)
+			f.hears("END") // and it hangs up
+		})
+	}
+}
+
+func TestSavesStayBelowTheCheckpointDirectory(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 1, "").python(speaker).start()
+	f.started()
+	f.says(0, hello,
+		`{"saved":{"step":1,"samples":1,"dir":"/etc"}}`,
+		`{"saved":{"step":2,"samples":1,"dir":"`+f.order.Checkpoint+`/../../x"}}`,
+		`{"saved":{"step":3,"samples":1,"dir":"`+f.order.Checkpoint+`"}}`,
+		`{"saved":{"step":-4,"samples":1,"dir":"`+f.order.Checkpoint+`/x"}}`,
+		`{"saved":{"step":5,"samples":1,"dir":"relative"}}`,
+		`{"surprise":{}}`,
+		`{"saved":{"step":6,"samples":60,"dir":"`+f.order.Checkpoint+`/step-6"}}`)
+	f.hears(`{"saved_ok":6}`)
+	f.hears("unknown message")
+	r := f.await("the save", func(r Report) bool { return len(r.Saves) > 0 })
+	if len(r.Saves) != 1 || r.Saves[0] != (Save{Step: 6, Samples: 60, Dir: f.order.Checkpoint + "/step-6"}) {
+		t.Errorf("saves %+v", r.Saves)
+	}
+	heard := f.read("work", "heard")
+	if n := strings.Count(heard, `"error"`); n != 6 {
+		t.Errorf("%d errors in %s", n, heard)
+	}
+	// What was confirmed is on disk at that moment, not later.
+	if disk, err := ReadReport(f.dir); err != nil || len(disk.Saves) != 1 {
+		t.Errorf("on disk: %+v, %v", disk.Saves, err)
+	}
+}
+
+func TestTheNewestStepsAreKept(t *testing.T) {
+	m := &machine{}
+	for step := range int64(10) {
+		for rank := range 3 {
+			m.addSave(Save{Step: 9 - step, Rank: 2 - rank})
+			m.addSave(Save{Step: 9 - step, Rank: 2 - rank, Samples: 1}) // again: it replaces
+		}
+	}
+	if len(m.report.Saves) != 3*keptSteps {
+		t.Fatalf("%d saves", len(m.report.Saves))
+	}
+	for i, s := range m.report.Saves {
+		if want := (Save{Step: int64(10 - keptSteps + i/3), Rank: i % 3, Samples: 1}); s != want {
+			t.Errorf("save %d is %+v, want %+v", i, s, want)
+		}
+	}
+}
+
+func TestProgressIsMeasured(t *testing.T) {
+	m := &machine{}
+	loss := 0.5
+	m.progressed(10, 640, nil)
+	m.progressed(10, 640, &loss) // the second rank of the same step adds its loss
+	m.progressed(9, 576, nil)    // a late one changes nothing
+	if p := m.report.Progress; p.Step != 10 || p.Loss == nil || *p.Loss != loss {
+		t.Errorf("progress %+v", p)
+	}
+	m.progressFrom.At = m.progressFrom.At.Add(-10e9)
+	m.progressed(110, 7040, nil)
+	if p := m.report.Progress; p.StepsPerSecond < 9 || p.StepsPerSecond > 10 {
+		t.Errorf("%v steps a second, want 100 in a little more than 10 s", p.StepsPerSecond)
+	}
+}
+
+// A worker's socket is nobody else's: not a stranger's with the same user.
+func TestStrangersAreRefused(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 1, "sleep 100").start()
+	f.started()
+	c, err := net.Dial("unix", filepath.Join(f.dir, workerSocket))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err = c.Write([]byte(hello + "\n")); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(c).ReadString('\n')
+	if err != nil || !strings.Contains(line, "does not belong to rank 0") {
+		t.Errorf("heard %q, %v", line, err)
+	}
+}
+
+// Whoever holds connections open takes nothing from the fencing.
+func TestSocketsAreNotFlooded(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 1, "sleep 100")
+	f.order.Strict, f.order.Deadline = true, Boottime()+int64(2*time.Second)
+	f.start()
+	f.started()
+	var open []net.Conn
+	for _, name := range []string{workerSocket, controlSocket} {
+		for range 100 {
+			c, err := net.Dial("unix", filepath.Join(f.dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			open = append(open, c)
+		}
+	}
+	f.stopped()
+	for _, c := range open {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	// A place is free again for the agent that comes now.
+	_ = f.conn.Close()
+	eventually(t, "an agent is let in", func() bool {
+		f.dial()
+		_, in := <-f.conn.Reports()
+		return in
+	})
+	f.retire()
+}

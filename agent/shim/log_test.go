@@ -1,0 +1,133 @@
+package shim
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bellows-ml/bellows/record"
+)
+
+func size(t *testing.T, path string) int64 {
+	t.Helper()
+	info, err := os.Stat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return 0
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
+}
+
+func TestLogsAreCapped(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 1, "seq 1 50000; printf 'no end'")
+	f.order.LogMaxBytes = 20_000
+	r := f.start().stopped()
+	if !r.Stopped.Finished {
+		t.Fatalf("failed %+v", r.Failed)
+	}
+	path := filepath.Join(f.order.LogDir, "rank-0.log")
+	now, before := size(t, path), size(t, path+".1")
+	if now+before > 20_000 || now+before < 9_000 {
+		t.Errorf("%d + %d bytes, want at most 20000 and not much less than half of it", now, before)
+	}
+	all := strings.Split(f.read("logs", "rank-0.log.1")+f.read("logs", "rank-0.log"), "\n")
+	if all[len(all)-1] != "no end" || all[len(all)-2] != "50000" {
+		t.Errorf("ends with %q", all[len(all)-2:])
+	}
+	for i, line := range all[:len(all)-1] { // whole lines, none lost between the files
+		if want := fmt.Sprint(50000 - (len(all) - 2) + i); line != want {
+			t.Fatalf("line %d is %q, want %q", i, line, want)
+		}
+	}
+}
+
+func TestLinesLongerThanALogAreCut(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 1, "head -c 100000 /dev/zero | tr '\\0' x; echo")
+	f.order.LogMaxBytes = 1000
+	f.start().stopped()
+	path := filepath.Join(f.order.LogDir, "rank-0.log")
+	if now, before := size(t, path), size(t, path+".1"); now > 500 || before > 500 || before == 0 {
+		t.Errorf("%d and %d bytes", now, before)
+	}
+}
+
+func TestAGenerationAppendsToTheLog(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 1, "echo second")
+	write(t, filepath.Join(f.order.LogDir, "rank-0.log"), "first\n", 0o644)
+	f.start().stopped()
+	if got := f.read("logs", "rank-0.log"); got != "first\nsecond\n" {
+		t.Errorf("log %q", got)
+	}
+}
+
+// A log is no reason for a training to stop; but what is missing is said.
+func TestAFullDiskDropsLinesAndSaysSo(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to mount a small file system")
+	}
+	f := newFixture(t, 1, `
+seq 1 20000; echo wrote > wrote; while ! [ -e go ]; do sleep 0.02; done; echo afterwards; exit 3`)
+	if err := os.Mkdir(f.order.LogDir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("tmpfs", f.order.LogDir, "tmpfs", 0, "size=256k"); err != nil {
+		t.Skipf("cannot mount: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(f.order.LogDir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	filler := filepath.Join(f.order.LogDir, "filler")
+	write(t, filler, strings.Repeat("x", 62*4096), 0o644)
+	f.start()
+	f.awaitFile("wrote") // more than fits into the pipe and onto the disk
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(f.order.Workdir, "go"), "", 0o644)
+	r := f.stopped()
+	log := f.read("logs", "rank-0.log")
+	if !strings.Contains(log, "lines are missing here") || !strings.Contains(log, "afterwards\n") {
+		t.Errorf("log of %d bytes ends with %q", len(log), log[max(0, len(log)-200):])
+	}
+	if r.Failed == nil || r.Failed.Kind != record.WorkerFailed || r.Failed.LogTail[len(r.Failed.LogTail)-1] != "afterwards" {
+		t.Errorf("failed %+v", r.Failed)
+	}
+}
+
+func TestLogsThatCannotBeOpenedKeepNobodyFromRunning(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 1, "seq 1 100000; exit 4")
+	write(t, f.order.LogDir, "a file where the directory should be", 0o644)
+	r := f.start().stopped()
+	if r.Failed == nil || r.Failed.Reason != "exit status 4" || r.Failed.LogTail[logTailLines-1] != "100000" {
+		t.Errorf("failed %+v", r.Failed)
+	}
+}
+
+func TestAHeldPipeDelaysTheEndButBriefly(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 1, "exit 0")
+	l, out, err := openLog(f.order, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(out) //nolint:errcheck // a pipe's
+	l.stop()
+	select {
+	case <-l.done:
+	case <-time.After(patience):
+		t.Error("the log goes on although it was stopped")
+	}
+}

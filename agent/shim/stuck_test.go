@@ -1,0 +1,106 @@
+package shim
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bellows-ml/bellows/record"
+)
+
+// A file system that hangs, played by a pipe where the note should be: whoever
+// opens it waits for ever.
+func TestPreparationsThatHangDoNotHoldUpTheEnd(t *testing.T) {
+	t.Parallel()
+	_, f := pair(t, "exit 0")
+	if err := os.MkdirAll(f.order.Checkpoint, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mkfifo(filepath.Join(f.order.Checkpoint, meetingFile), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f.start()
+	f.await("waiting", func(r Report) bool { return strings.Contains(r.Waiting, "checkpoint_dir") })
+	begun := time.Now()
+	f.push(Wish{Kill: "test"})
+	r := f.stopped()
+	if took := time.Since(begun); took > time.Second || r.Workers != nil || r.Failed != nil {
+		t.Errorf("took %v, report %+v", took, r)
+	}
+	f.retire()
+}
+
+func TestPreparationsHaveABound(t *testing.T) {
+	now := int64(1e12)
+	m := testMachine(t)
+	m.prepareBy = now
+	m.report.Waiting = "checking workdir"
+	m.settleStart(now - 1)
+	if m.report.Failed != nil {
+		t.Errorf("early: %+v", m.report.Failed)
+	}
+	m.settleStart(now)
+	if f := m.report.Failed; f == nil || f.Kind != record.NodeRefused || !strings.Contains(f.Reason, "checking workdir") || m.killed == "" {
+		t.Errorf("failed %+v", f)
+	}
+}
+
+func testMachine(t *testing.T) *machine {
+	t.Helper()
+	alarm, err := newAlarm()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(alarm.close)
+	return &machine{alarm: alarm, cancel: func() {}}
+}
+
+// A process in a frozen v1 freezer cannot be killed, like one in a driver that hangs.
+func TestUnkillableWorkers(t *testing.T) {
+	t.Parallel()
+	const freezer = "/sys/fs/cgroup/freezer"
+	f := newFixture(t, 1, "sleep 1000")
+	cell := filepath.Join(freezer, filepath.Base(f.root))
+	if err := os.Mkdir(cell, 0o755); err != nil {
+		t.Skipf("needs a cgroup v1 freezer and root: %v", err)
+	}
+	thaw := func() error { return os.WriteFile(filepath.Join(cell, "freezer.state"), []byte("THAWED"), 0) }
+	t.Cleanup(func() {
+		if err := errors.Join(thaw(), unix.Rmdir(cell)); err != nil {
+			t.Error(err)
+		}
+	})
+	r := f.start().started()
+	worker := f.worker(r, 0)
+	if err := os.WriteFile(filepath.Join(cell, "cgroup.procs"), []byte(itoa(worker.PID)), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(cell, "freezer.state"), []byte("FROZEN"), 0); err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	f.push(Wish{Kill: "test", Retire: true})
+	r = f.await("unkillable", func(r Report) bool { return len(r.Unkillable) > 0 })
+	if took := time.Since(begun); took < UnkillableAfter || took > UnkillableAfter+2*time.Second {
+		t.Errorf("reported after %v", took)
+	}
+	if r.Stopped != nil || r.Unkillable[0] != worker.PID || r.Failed == nil || !strings.HasPrefix(r.Failed.Reason, "UNKILLABLE pid "+itoa(worker.PID)) {
+		t.Errorf("report %+v, failed %+v", r, r.Failed)
+	}
+	if len(heldStill(f.order, f.dir)) == 0 {
+		t.Error("the device's lock is free while its worker lives")
+	}
+	if err := thaw(); err != nil {
+		t.Fatal(err)
+	}
+	f.gone("the shim", f.shim)
+	if r, err := ReadReport(f.dir); err != nil || r.Stopped == nil || len(r.Unkillable) > 0 {
+		t.Errorf("report on disk %+v, %v", r, err)
+	}
+	f.nothingLeft()
+}

@@ -1,0 +1,146 @@
+package shim
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bellows-ml/bellows/cluster"
+)
+
+const nobody = 65534
+
+// startUnprivileged starts the shim as an ordinary user would have it: no
+// rights on any cgroup.
+func (f *fixture) startUnprivileged() *fixture {
+	f.t.Helper()
+	f.giveTo(nobody, nobody)
+	exe, err := os.Executable()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	binary, err := os.ReadFile(exe) // where it lies only root may go
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	own := filepath.Join(f.root, "bellows")
+	write(f.t, own, string(binary), 0o755)
+	f.order.Owner = cluster.Owner{UID: nobody, GID: nobody, User: "nobody"}
+	if err = writeOrder(f.dir, f.order); err != nil {
+		f.t.Fatal(err)
+	}
+	for _, path := range []string{f.root, f.dir, filepath.Join(f.dir, orderFile)} {
+		if err = os.Chown(path, nobody, nobody); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	cmd := exec.Command(own, "shim", "--dir", f.dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	log, err := os.Create(filepath.Join(f.dir, logFile))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer log.Close()
+	cmd.Stderr = log
+	if err = cmd.Start(); err != nil {
+		f.t.Fatal(err)
+	}
+	if f.shim, err = identify(cmd.Process.Pid); err != nil {
+		f.t.Fatal(err)
+	}
+	go func() { _ = cmd.Wait() }()
+	eventually(f.t, "the shim answers", func() bool {
+		c, err := Dial(f.dir)
+		f.conn = c
+		return err == nil
+	})
+	return f
+}
+
+func TestWeakContainmentHoldsWhileTheShimLives(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 2, "").python(escape + "while True: time.sleep(1)").startUnprivileged()
+	if r := f.started(); r.Containment != weak {
+		t.Errorf("containment %q", r.Containment)
+	}
+	p := f.escaped()
+	f.push(Wish{Kill: "test"})
+	f.stopped()
+	if Alive(p) {
+		t.Error("the escaped process lives after Stopped")
+	}
+	f.retire()
+}
+
+func TestWeakContainmentOfLeftovers(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 1, "").python(escape).startUnprivileged()
+	p := f.escaped()
+	r := f.stopped()
+	if Alive(p) || len(r.Leftover) != 1 || !r.Stopped.Finished {
+		t.Errorf("lives: %v, leftover %v, stopped %+v", Alive(p), r.Leftover, r.Stopped)
+	}
+	f.retire()
+}
+
+func TestWeakContainmentOfAForkBomb(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 1, `
+bomb() { while [ $(ls /proc | grep -c '^[0-9]') -lt 300 ]; do (bomb) & sleep 0.01; done; sleep 1000; }
+echo up > up-0
+bomb & bomb & wait; wait; sleep 1000`).startUnprivileged()
+	f.awaitFile("up-0")
+	f.push(Wish{Kill: "test"})
+	f.stopped()
+	f.retire()
+}
+
+func TestSweepFindsWhatAWeakShimLeft(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 1, "").python(escape + "while True: time.sleep(1)").startUnprivileged()
+	f.started()
+	p := f.escaped()
+	if err := syscall.Kill(f.shim.PID, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	f.gone("the shim", f.shim)
+	if !Alive(p) {
+		t.Fatal("the escaped process is gone already: this tests nothing")
+	}
+	if err := Sweep(f.dir); err != nil {
+		t.Fatal(err)
+	}
+	if Alive(p) {
+		t.Error("the escaped process lives")
+	}
+	f.nothingLeft()
+}
+
+func TestAnOrdinaryUsersDeadlineKillsToo(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 2, stubborn)
+	f.order.Strict, f.order.Deadline = true, Boottime()+int64(time.Hour)
+	f.startUnprivileged()
+	f.started()
+	f.push(Wish{Deadline: Boottime() + int64(50*time.Millisecond)})
+	f.stopped()
+	f.retire()
+}
+
+func TestAnOrdinaryUserRunsNobodyElsesJobs(t *testing.T) {
+	if os.Geteuid() == 0 {
+		_, err := identifyOwner(t.Context(), cluster.Owner{UID: 0, User: "root"})
+		if err != nil {
+			t.Errorf("root's own job: %v", err)
+		}
+		return
+	}
+	if _, err := identifyOwner(t.Context(), cluster.Owner{UID: 0, User: "root"}); err == nil {
+		t.Error("root's job was accepted")
+	}
+}
