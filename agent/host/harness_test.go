@@ -139,7 +139,7 @@ func (f *fixture) settings(node string) settings {
 // agent runs an agent in this process until the test ends, or stop is called.
 func (f *fixture) agent(s settings) (stop func()) {
 	f.Helper()
-	ctx, cancel := context.WithCancel(context.Background()) //nolint:usetesting // ended by the cleanup, before etcd is
+	ctx, cancel := context.WithCancel(context.Background())
 	log := &lockedBuffer{}
 	done := make(chan error, 1)
 	go func() { done <- Run(ctx, s.config(zerolog.New(log).With().Timestamp().Logger())) }()
@@ -362,14 +362,11 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// write puts a script into the working directory.
-func (f *fixture) write(name, text string) string {
-	f.Helper()
-	path := filepath.Join(f.dir, name)
-	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
-		f.Fatal(err)
+// lives reports whether a worker's process does; one that nobody has reaped does not.
+func lives(w record.Worker) bool {
+	boot, err := bootID()
+	if err != nil {
+		panic(err)
 	}
-	return path
+	return shim.Alive(shim.Process{PID: w.PID, StartTime: w.StartTime, BootID: boot})
 }
-
-func lives(w record.Worker) bool { return syscall.Kill(w.PID, 0) == nil }

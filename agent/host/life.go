@@ -48,8 +48,8 @@ type life struct {
 	log   zerolog.Logger
 	// report is called with each change, from one goroutine.
 	report func(presence)
-	// abandon ends the present life: somebody has deleted its key.
-	abandon chan struct{}
+	// abandon ends the life with this CreateRevision: somebody has deleted its key.
+	abandon chan int64
 }
 
 // run goes from life to life until the context ends, and returns an error only
@@ -86,26 +86,43 @@ func (l *life) live(ctx context.Context) error {
 	}
 	l.report(presence{})
 	l.log.Warn().Err(err).Msg("no longer in the cluster; entering it anew")
+	if errors.Is(err, errAbandoned) {
+		if err := l.store.Revoke(ctx, p.lease); err != nil {
+			l.log.Warn().Err(err).Msg("cannot end the lease; it will expire")
+		}
+	}
 	return l.dir.dropLease()
 }
 
+// errAbandoned says that a life has ended before its lease.
+var errAbandoned = errors.New("the alive key was deleted")
+
 // keep renews the lease until it is gone, the context ends, or the life is abandoned.
 func (l *life) keep(ctx context.Context, p presence) error {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	defer cancel()
+	defer cancel(nil)
 	wg.Go(func() {
-		select {
-		case <-l.abandon:
-			cancel()
-		case <-ctx.Done():
+		for {
+			select {
+			case rev := <-l.abandon:
+				if rev == p.aliveRev { // else it was meant for an earlier life
+					cancel(errAbandoned)
+				}
+			case <-ctx.Done():
+				return
+			}
 		}
 	})
-	return l.store.KeepLease(ctx, p.lease, l.cfg.every(), func(sentAt time.Duration) {
+	err := l.store.KeepLease(ctx, p.lease, l.cfg.every(), func(sentAt time.Duration) {
 		p.renewed, p.deadline = sentAt, l.deadline(sentAt)
 		l.report(p)
 	})
+	if errors.Is(context.Cause(ctx), errAbandoned) {
+		return errAbandoned
+	}
+	return err
 }
 
 func (l *life) deadline(sentAt time.Duration) int64 {

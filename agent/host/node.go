@@ -36,7 +36,7 @@ type node struct {
 
 	cluster   string
 	presence  presence
-	abandon   chan struct{}
+	abandon   chan int64
 	crowd     int  // how many nodes the cluster has, as last read; 0 = not known yet
 	strict    bool // more than one node was seen in this life of the agent
 	records   *records
@@ -134,12 +134,13 @@ func (n *node) noticeAlive() {
 	if alive.Exists() && alive.Create == n.presence.aliveRev || n.records.listed[selfPart] < n.presence.aliveRev {
 		return
 	}
-	n.log.Error().Int64("alive_rev", n.presence.aliveRev).Msg("somebody has deleted this node's alive key")
-	n.presence = presence{}
+	n.log.Error().Int64("alive_rev", n.presence.aliveRev).Msg("this node's alive key is gone")
 	select {
-	case n.abandon <- struct{}{}:
-	default: // it is ending already
+	case <-n.abandon: // of an earlier life
+	default:
 	}
+	n.abandon <- n.presence.aliveRev
+	n.presence = presence{}
 }
 
 // logger names a generation in every line.

@@ -1,0 +1,281 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/bellows-ml/bellows/agent/shim"
+	"github.com/bellows-ml/bellows/api"
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/store"
+)
+
+func TestKilledAgentsSuccessorAdoptsTheSameProcesses(t *testing.T) {
+	f := newFixture(t)
+	s := f.settings("n1")
+	agent := f.process(s)
+	token := f.alive("n1")
+	j := f.job("long", sleeper(), map[string]int{"n1": 2}, "n1")
+	f.start(j)
+	before := ack[record.Started](f, j, "n1", record.AckStarted)
+	for range 3 {
+		if err := agent.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = agent.Wait()
+		agent = f.process(s)
+		f.until("the successor", func() bool {
+			status, err := api.NewClient(filepath.Join(s.Dir, "s")).Status(t.Context())
+			return err == nil && status.Node == "n1"
+		})
+		if now := f.alive("n1"); now != token {
+			t.Fatalf("the successor is another life: token %d, before %d", now, token)
+		}
+		for _, w := range before.Workers {
+			if !lives(w) {
+				t.Fatalf("rank %d is gone", w.Rank)
+			}
+		}
+	}
+	f.commit(record.Delete(record.PermitKey(j.Job, 1)))
+	stopped := ack[record.Stopped](f, j, "n1", record.AckStopped)
+	if len(stopped.Exits) != 2 {
+		t.Errorf("stopped: %+v", stopped)
+	}
+	f.until("an empty run directory", func() bool { return f.empty(s) })
+}
+
+func TestWhatHappenedWhileTheAgentWasDeadIsAcknowledged(t *testing.T) {
+	f := newFixture(t)
+	s := f.settings("n1")
+	agent := f.process(s)
+	j := f.job("short", []string{"/bin/sh", "-c", `while [ ! -e "$BELLOWS_CHECKPOINT_DIR/go" ]; do sleep 0.02; done; exit 7`},
+		map[string]int{"n1": 1}, "n1")
+	f.start(j)
+	worker := ack[record.Started](f, j, "n1", record.AckStarted).Workers[0]
+	if err := agent.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = agent.Wait()
+	if err := os.WriteFile(filepath.Join(f.dir, "ck", "short", "g00000001", "go"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f.until("the worker's end", func() bool { return !lives(worker) })
+	f.process(s)
+	if failed := ack[record.Failed](f, j, "n1", record.AckFailed); failed.Kind != record.WorkerFailed || failed.Rank != 0 {
+		t.Errorf("failed: %+v", failed)
+	}
+	if stopped := ack[record.Stopped](f, j, "n1", record.AckStopped); len(stopped.Exits) != 1 || stopped.Exits[0].Code != 7 {
+		t.Errorf("stopped: %+v", stopped)
+	}
+}
+
+// A frozen agent cannot renew. Its shim does not wait for it.
+func TestFrozenAgentIsFencedAndComesBackAsAnotherLife(t *testing.T) {
+	f := newFixture(t)
+	f.agent(f.settings("n2")) // a second node, without which nobody fences
+	s := f.settings("n1")
+	s.TTL = 4 * time.Second
+	agent := f.process(s)
+	token := f.alive("n1")
+	j := f.job("long", sleeper(), map[string]int{"n1": 1}, "n1")
+	f.start(j)
+	worker := ack[record.Started](f, j, "n1", record.AckStarted).Workers[0]
+	if err := agent.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	f.until("the worker to be killed or the lease to end", func() bool { return !lives(worker) || f.absent(record.AliveKey("n1")) })
+	if lives(worker) {
+		t.Error("the lease has ended before the worker")
+	}
+	f.until("the lease to end", func() bool { return f.absent(record.AliveKey("n1")) })
+	if err := agent.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if failed := ack[record.Failed](f, j, "n1", record.AckFailed); failed.Kind != record.NodeFenced {
+		t.Errorf("failed: %+v", failed)
+	}
+	ack[record.Stopped](f, j, "n1", record.AckStopped)
+	if now := f.alive("n1"); now == token {
+		t.Error("it came back with the token of the life that was lost")
+	}
+}
+
+func TestDeletedAliveKeyBeginsAnotherLife(t *testing.T) {
+	f := newFixture(t)
+	f.agent(f.settings("n1"))
+	token := f.alive("n1")
+	f.commit(record.Delete(record.AliveKey("n1")))
+	f.until("another life", func() bool { return f.alive("n1") != token })
+}
+
+func TestDeadShimIsSweptAndReported(t *testing.T) {
+	f := newFixture(t)
+	s := f.settings("n1")
+	f.agent(s)
+	j := f.job("long", sleeper(), map[string]int{"n1": 2}, "n1")
+	f.start(j)
+	started := ack[record.Started](f, j, "n1", record.AckStarted)
+	runs, err := shim.Scan(filepath.Join(s.Dir, "r"))
+	if err != nil || len(runs) != 1 {
+		t.Fatalf("runs: %v, %v", runs, err)
+	}
+	if err := syscall.Kill(runs[0].Shim.PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if failed := ack[record.Failed](f, j, "n1", record.AckFailed); failed.Kind != record.NodeFenced || !strings.Contains(failed.Reason, "shim") {
+		t.Errorf("failed: %+v", failed)
+	}
+	ack[record.Stopped](f, j, "n1", record.AckStopped)
+	for _, w := range started.Workers {
+		if lives(w) {
+			t.Errorf("rank %d lives", w.Rank)
+		}
+	}
+	f.until("an empty run directory", func() bool { return f.empty(s) })
+}
+
+func TestWhoMayNotBeThisNodeIsToldWhy(t *testing.T) {
+	f := newFixture(t)
+	s := f.settings("n1")
+	f.agent(s)
+	quiet := zerolog.Nop()
+	same := s.config(quiet)
+	same.Socket += "2"
+	if err := Run(t.Context(), same); !errors.Is(err, ErrDataDirInUse) {
+		t.Errorf("same data directory: %v", err)
+	}
+	twin := f.settings("n1")
+	err := Run(t.Context(), twin.config(quiet))
+	if !errors.Is(err, ErrNameInUse) || !strings.Contains(err.Error(), "alive at 127.0.0.1") || !strings.Contains(err.Error(), "incarnation") {
+		t.Errorf("same name: %v", err)
+	}
+	kept, err := (&dataDir{path: filepath.Join(twin.Dir, "data")}).lease()
+	if kept != 0 || err != nil {
+		t.Errorf("the refused agent keeps lease %x, %v", kept, err)
+	}
+	other := f.settings("n7").config(quiet)
+	other.Cluster = "elsewhere"
+	if err = Run(t.Context(), other); err == nil || !strings.Contains(err.Error(), `cluster "test", not "elsewhere"`) {
+		t.Errorf("another cluster: %v", err)
+	}
+	bad := f.settings("../x").config(quiet)
+	bad.Bind, bad.Ports = "0.0.0.0", record.Ports{First: 65000, Count: 1000}
+	err = Run(t.Context(), bad)
+	for _, want := range []string{"node: name", `bind "0.0.0.0"`, "ports 65000+1000"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not mention %s", err, want)
+		}
+	}
+}
+
+func TestDataDirectoryIsOnesOwn(t *testing.T) {
+	path := t.TempDir()
+	d, err := openDataDir(path, "n1", "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err = errors.Join(d.keepLease(1<<62), d.close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ node, cluster, want string }{
+		{"n2", "a", `belongs to node "n1"`},
+		{"n1", "b", `belongs to cluster "a"`},
+	} {
+		if _, err = openDataDir(path, "", ""); err == nil {
+			t.Error("a directory of a node was given to nobody")
+		}
+		if _, err = openDataDir(path, cluster.NodeID(c.node), c.cluster); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	d, err = openDataDir(path, "n1", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id, err := d.lease(); id != 1<<62 || err != nil {
+		t.Errorf("lease %x, %v", id, err)
+	}
+	if err := errors.Join(d.write(identityFile, identity{Format: dataFormat + 1, Node: "n1"}), d.close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openDataDir(path, "n1", ""); err == nil || !strings.Contains(err.Error(), "format 2") {
+		t.Errorf("a newer format: %v", err)
+	}
+}
+
+// Nothing is lost while etcd is away: neither the agent's start nor what it has to say.
+func TestEtcdMayComeLateAndGoAway(t *testing.T) {
+	f := &fixture{T: t, dir: t.TempDir()}
+	etcdDir := t.TempDir()
+	f.endpoint = startEtcdAt(t, etcdDir) // finds a port, and is gone again
+	s := f.settings("n1")
+	agent := f.process(s)
+	server := startEtcd(t, etcdDir, f.endpoint)
+	f.connect()
+	f.alive("n1")
+	j := f.job("brief", []string{"/bin/sh", "-c", `while [ ! -e "$BELLOWS_CHECKPOINT_DIR/go" ]; do sleep 0.02; done`},
+		map[string]int{"n1": 1}, "n1")
+	f.start(j)
+	worker := ack[record.Started](f, j, "n1", record.AckStarted).Workers[0]
+	if err := server.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(f.dir, "ck", "brief", "g00000001", "go"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f.until("the worker's end", func() bool { return !lives(worker) })
+	startEtcd(t, etcdDir, f.endpoint)
+	if stopped := ack[record.Stopped](f, j, "n1", record.AckStopped); !stopped.Finished {
+		t.Errorf("stopped: %+v", stopped)
+	}
+	if err := agent.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := agent.Wait(); err != nil {
+		t.Errorf("after SIGTERM: %v", err)
+	}
+}
+
+func startEtcdAt(t *testing.T, dir string) (endpoint string) {
+	t.Helper()
+	server, err := store.StartEmbedded(t.Context(), store.EmbeddedConfig{DataDir: dir, Name: "test", NoFsync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := server.Close(context.Background()); err != nil { //nolint:usetesting // also when the test was given up
+			t.Error(err)
+		}
+	}()
+	return server.Endpoint()
+}
+
+func TestLeavingTakesTheNodeOutAtOnce(t *testing.T) {
+	f := newFixture(t)
+	stay, leave := f.settings("n1"), f.settings("n2")
+	leave.Leave = true
+	stopStaying, stopLeaving := f.agent(stay), f.agent(leave)
+	token := f.alive("n1")
+	stopStaying()
+	stopLeaving()
+	if !f.absent(record.AliveKey("n2")) {
+		t.Error("n2 has left and is still alive")
+	}
+	if f.absent(record.AliveKey("n1")) {
+		t.Error("n1 only went for a moment, and has lost its lease")
+	}
+	f.agent(stay)
+	if now := f.alive("n1"); now != token {
+		t.Errorf("n1 came back as another life: token %d, before %d", now, token)
+	}
+}
