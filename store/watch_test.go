@@ -62,7 +62,7 @@ func closeWatch(t *testing.T, w *store.Watch) {
 // One transaction writes below each prefix; no batch may show one half of it.
 func TestWatchDeliversWholeTransactionsInOrder(t *testing.T) {
 	t.Parallel()
-	const before, during = 50, 200
+	const before, during = 1200, 200
 	s := etcd(t)
 	prefixes := []string{"a/", "b/", "c/"}
 	write := func(i int) int64 {
