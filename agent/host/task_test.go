@@ -1,0 +1,82 @@
+package host
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"github.com/bellows-ml/bellows/agent/shim"
+	"github.com/bellows-ml/bellows/checkpoint/dirblob"
+	"github.com/bellows-ml/bellows/cluster"
+)
+
+// An agent that runs as root sees a job's checkpoints with its owner's eyes.
+func TestCheckpointTasksRunAsTheOwner(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can be somebody else")
+	}
+	const nobody = 65534
+	// The test's own directories are closed to others.
+	base := filepath.Join("/tmp", fmt.Sprintf("bellows-task-%d", os.Getpid()))
+	root := filepath.Join(base, "job")
+	if err := os.MkdirAll(filepath.Join(root, "g00000001"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(base) })
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.ReadFile(exe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied := filepath.Join(base, "bellows")
+	if err = os.WriteFile(copied, program, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, mode := range map[string]os.FileMode{"mine": 0o600, "others": 0o600} {
+		path := filepath.Join(root, "g00000001", name)
+		if err = os.WriteFile(path, []byte(name), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err = os.Chown(filepath.Join(root, "g00000001", "mine"), nobody, nobody); err != nil {
+		t.Fatal(err)
+	}
+
+	n := &node{cfg: Config{Exe: copied}, log: zerolog.Nop()}
+	r := &run{order: shim.Order{Owner: cluster.Owner{UID: nobody, GID: nobody, User: "nobody"}}}
+	task := dirblob.Task{Root: root, Digest: &dirblob.Digest{Dir: "g00000001"}}
+	if _, err = n.do(t.Context(), r, task, lookBound); err == nil || !strings.Contains(err.Error(), "permission denied") {
+		t.Errorf("root's own file was read for nobody: %v", err)
+	}
+	if err = os.Remove(filepath.Join(root, "g00000001", "others")); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := n.do(t.Context(), r, task, lookBound)
+	if err != nil || len(answer.Files) != 1 || answer.Files[0].Path != "mine" {
+		t.Errorf("%+v, %v", answer, err)
+	}
+}
+
+func TestCheckpointsLieInTheirGenerationsDirectory(t *testing.T) {
+	r := &run{order: shim.Order{Checkpoint: "/ck/job/g00000003"}}
+	for dir, want := range map[string]string{
+		"/ck/job/g00000003/step-000000000007": "g00000003/step-000000000007",
+		"/ck/job/g00000003":                   "g00000003",
+		"/ck/job/g00000002/step-7":            "",
+		"/ck/job/g00000003/../../../etc":      "",
+		"step-7":                              "",
+		"/etc":                                "",
+	} {
+		got, err := r.relative(dir)
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("%s: %q, %v; want %q", dir, got, err, want)
+		}
+	}
+}
