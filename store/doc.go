@@ -11,5 +11,5 @@
 // Nothing here knows what the records mean, but for the cluster's meta record
 // and the leaders' keys.
 //
-// Close clients before servers: a client without its server keeps looking for it.
+// Close clients before servers: a server waits for its clients' streams.
 package store

@@ -139,7 +139,7 @@ func TestEmbeddedRefusesAddresses(t *testing.T) {
 	}
 }
 
-// A server with its JSON gateway would wait about seven seconds for its clients' streams.
+// A server waits about seven seconds for its clients' streams unless it ends them.
 func TestEmbeddedClosesInTimeUnderClients(t *testing.T) {
 	t.Parallel()
 	log, lines := logger()
