@@ -214,6 +214,51 @@ func TestSweepEndsAShimThatHangs(t *testing.T) {
 	f.nothingLeft()
 }
 
+// A shim that was started but has not claimed its run yet finds it swept.
+func TestAShimThatComesAfterTheSweep(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 1, "echo ran > ran")
+	if err := writeOrder(f.dir, f.order); err != nil {
+		t.Fatal(err)
+	}
+	if err := Sweep(f.dir); err != nil {
+		t.Fatal(err)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(exe, "shim", "--dir", f.dir).CombinedOutput(); err == nil || !strings.Contains(string(out), "it was swept") {
+		t.Errorf("%s, %v", out, err)
+	}
+	if _, err := os.Stat(filepath.Join(f.order.Workdir, "ran")); err == nil {
+		t.Error("it ran")
+	}
+	f.nothingLeft()
+}
+
+func TestAShimThatSleptPastItsDeadline(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 1, stubborn)
+	f.order.Strict, f.order.Deadline = true, Boottime()+int64(time.Second)
+	r := f.start().started()
+	if err := syscall.Kill(f.shim.PID, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the deadline is over", func() bool { return Boottime() > f.order.Deadline+int64(200*time.Millisecond) })
+	if !Alive(f.worker(r, 0)) {
+		t.Fatal("the worker is gone already: this tests nothing")
+	}
+	awake := time.Now()
+	if err := syscall.Kill(f.shim.PID, unix.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	r = f.stopped()
+	if took := r.Stopped.ExitedAt.Sub(awake); took > time.Second || r.Failed == nil || r.Failed.Kind != record.NodeFenced {
+		t.Errorf("took %v, failed %+v", took, r.Failed)
+	}
+}
+
 func TestSweepOfWhatNeverWas(t *testing.T) {
 	t.Parallel()
 	if err := Sweep(filepath.Join(t.TempDir(), "none")); err != nil {

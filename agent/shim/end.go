@@ -68,16 +68,22 @@ func (m *machine) exited(w *worker, status unix.WaitStatus) {
 	if w.exit.Code == 0 || m.killed != "" || m.wish.Halt != nil {
 		return
 	}
-	reason := fmt.Sprintf("exit status %d", w.exit.Code)
-	if status.Signaled() {
-		reason = "signal: " + status.Signal().String()
-		if status.CoreDump() {
-			reason += " (core dumped)"
-		}
-	}
+	reason := describeExit(status)
 	m.failing = &record.Failed{Kind: record.WorkerFailed, Reason: reason, Rank: w.Rank, At: m.exitedAt}
 	m.failingRank, m.failingBy = w, Boottime()+int64(tailWait)
 	m.kill(fmt.Sprintf("rank %d failed: %s", w.Rank, reason))
+}
+
+func describeExit(status unix.WaitStatus) string {
+	switch {
+	case !status.Signaled():
+		return fmt.Sprintf("exit status %d", status.ExitStatus())
+	case status.Signal() == unix.SIGKILL:
+		return "signal: killed, by the kernel for want of memory or by somebody's hand"
+	case status.CoreDump():
+		return "signal: " + status.Signal().String() + " (core dumped)"
+	}
+	return "signal: " + status.Signal().String()
 }
 
 // settleFailure reports a worker's failure once its last words are read.

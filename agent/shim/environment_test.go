@@ -6,7 +6,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
@@ -149,6 +152,19 @@ open("done", "w").write("saved\n")'`).giveTo(1, 1)
 		t.Errorf("the checkpoint's note belongs to %s", owner)
 	}
 	f.retire()
+}
+
+// A change of user clears the parent death signal, unless it is set afterwards.
+func TestOtherUsersWorkersDieWithTheShimToo(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 1, "echo up > up-0; while :; do sleep 0.02; done").giveTo(1, 1)
+	f.order.Owner = cluster.Owner{UID: 1, GID: 1, User: "daemon"}
+	r := f.start().started()
+	f.awaitFile("up-0")
+	if err := syscall.Kill(f.shim.PID, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	f.gone("the worker", f.worker(r, 0))
 }
 
 func TestTheOwnersRightsCountAndNotTheShims(t *testing.T) {

@@ -146,17 +146,22 @@ func descends(pid, root int) bool {
 // kill sends SIGKILL to exactly this process: a pid that has been reused since is left alone.
 func (s stat) kill() error {
 	fd, err := unix.PidfdOpen(s.pid, 0)
-	if errors.Is(err, unix.ESRCH) {
+	send := func() error { return unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) }
+	switch {
+	case errors.Is(err, unix.ESRCH):
 		return nil
-	} else if err != nil {
+	case errors.Is(err, unix.ENOSYS): // kernels before 5.3: a bare pid, just looked at
+		send = func() error { return unix.Kill(s.pid, unix.SIGKILL) }
+	case err != nil:
 		return fmt.Errorf("kill process %d: %w", s.pid, err)
+	default:
+		defer unix.Close(fd) //nolint:errcheck // nothing was written to it
 	}
-	defer unix.Close(fd) //nolint:errcheck // nothing was written to it
 	now, err := readStat(s.pid)
 	if err != nil || now.start != s.start {
 		return nil // it is gone
 	}
-	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+	if err := send(); err != nil && !errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("kill process %d: %w", s.pid, err)
 	}
 	return nil

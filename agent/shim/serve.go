@@ -142,6 +142,8 @@ func jobLabel(j cluster.JobID) string {
 	return string(j)
 }
 
+var errClaimed = errors.New("another shim hosts this run, or it was swept: adopt it, or remove its directory")
+
 // claim writes the run record, durable, unless there is one: a run has one shim
 // in its life, and two that were started by two agents find out here.
 func claim(path string, rec runRecord) error {
@@ -155,7 +157,7 @@ func claim(path string, rec runRecord) error {
 	}
 	err = os.Link(tmp, path) // unlike a rename it replaces nothing
 	if errors.Is(err, os.ErrExist) {
-		err = errors.New("another shim hosts this run, or has hosted it: adopt it or sweep it")
+		err = errClaimed
 	}
 	if err = errors.Join(err, os.Remove(tmp)); err == nil {
 		err = syncDir(filepath.Dir(path))

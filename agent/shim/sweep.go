@@ -32,8 +32,8 @@ func Sweep(dir string) error {
 	} else if err != nil {
 		return fmt.Errorf("sweep: %w", err)
 	}
-	var rec runRecord
-	if err := readJSON(filepath.Join(dir, shimFile), &rec); err != nil && !errors.Is(err, os.ErrNotExist) {
+	rec, err := readClaim(dir)
+	if err != nil {
 		return fmt.Errorf("sweep run %s: %w", dir, err)
 	}
 	s := sweeper{dir: dir, order: run.Order, shim: rec.Shim, group: cgroup(rec.Cgroup)}
@@ -51,6 +51,25 @@ func Sweep(dir string) error {
 		}
 	}
 	return nil
+}
+
+// readClaim returns the run record. If there is none it claims the run for nobody:
+// a shim that was started by an agent's last breath, and is about to claim it, must
+// find out that it has come too late.
+func readClaim(dir string) (runRecord, error) {
+	path := filepath.Join(dir, shimFile)
+	var rec runRecord
+	err := readJSON(path, &rec)
+	if errors.Is(err, os.ErrNotExist) {
+		nobody := runRecord{Version: ProtocolVersion}
+		if err = claim(path, nobody); err == nil {
+			return nobody, nil
+		}
+		if errors.Is(err, errClaimed) { // this very moment
+			err = readJSON(path, &rec)
+		}
+	}
+	return rec, err
 }
 
 type sweeper struct {
