@@ -413,6 +413,10 @@ class _Link:
             first, self._lost = self._lost is None, self._lost or why
             self._changed.notify_all()
         if first:
+            try:
+                self._socket.shutdown(socket.SHUT_RDWR)  # so that the other end knows, too
+            except OSError:
+                pass  # it does
             _warn("lost the connection to Bellows, nothing will be saved from now on: " + why)
 
     def _read(self) -> None:
@@ -567,10 +571,10 @@ class _Run:
 
     def save(self, step: int, write: Callable[[str], object], samples: int) -> None:
         self._training_process("save")
+        directory = os.path.join(self.directory, _step_dir(step))
         with self._saving:
             if step == self._kept:
                 return
-            directory = os.path.join(self.directory, _step_dir(step))
             if self.link is None:
                 self._write(directory, write, sync=True)
                 if rank() == 0:

@@ -18,7 +18,7 @@ func python(t *testing.T, line string) string {
 		t.Skip("no python3 on PATH: scripts/setup test installs it")
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, sdk.FileName), sdk.Module, 0o444); err != nil {
+	if err = os.WriteFile(filepath.Join(dir, sdk.FileName), sdk.Module, 0o444); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(interpreter, "-B", "-c", line)

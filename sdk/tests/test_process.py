@@ -1,0 +1,142 @@
+"""Forked, spawned and re-executed processes; and the file itself."""
+
+import ast
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from conftest import MODULE, PATIENCE_S, PYTHON, script_environment
+
+
+def in_child(call):
+    """Fork, call in the child, and return what it printed to its pipe."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.write(writing, str(call()).encode())
+        except BaseException as err:
+            os.write(writing, repr(err).encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as f:
+        said = f.read()
+    os.waitpid(pid, 0)
+    return said
+
+
+def test_a_forked_child_knows_its_samples_and_keeps_quiet(worker):
+    bellows, shim = worker(rank=1, WORLD_SIZE=2)
+    assert in_child(lambda: bellows.indices(0, 10)) == str(bellows.indices(0, 10))
+    assert in_child(lambda: bellows.report(1)) == "None"
+    for call in (lambda: bellows.should_stop(0), lambda: bellows.save(1, print)):
+        assert "call it there" in in_child(call)
+    # The parent is not disturbed, and nothing but its own message has come.
+    bellows.report(7)
+    assert shim.expect("progress")["step"] == 7
+
+
+def test_a_child_forked_while_the_lock_is_held(worker):
+    """The lock's holder does not exist in the child, so nobody would ever let it go."""
+    bellows, _ = worker()
+    link = bellows._run.link
+    held, done = threading.Event(), threading.Event()
+
+    def hold():
+        with link._changed, link._sending, bellows._run._saving, bellows._run._reporting:
+            held.set()
+            done.wait(PATIENCE_S)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert held.wait(PATIENCE_S)
+    assert in_child(lambda: bellows.report(1)) == "None"
+    assert "call it there" in in_child(lambda: bellows.should_stop(0))
+    done.set()
+    thread.join()
+
+
+def test_a_forked_child_does_not_keep_the_connection_open(worker):
+    bellows, shim = worker()
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(writing)
+        os.read(reading, 1)  # until the parent lets go
+        os._exit(0)
+    os.close(reading)
+    bellows._run.link._socket.shutdown(1)  # wakes its reader; closing alone would not
+    bellows._run.link.forget()
+    assert shim.next() is None
+    os.close(writing)
+    os.waitpid(pid, 0)
+
+
+def test_a_spawned_child_stays_off_the_socket(shim):
+    script = (
+        "import bellows, subprocess, sys\n"
+        "child = 'import bellows; print(bellows.rank(), bellows._run.link); bellows.should_stop(0)'\n"
+        "done = subprocess.run([sys.executable, '-c', child], capture_output=True, text=True)\n"
+        "print(done.stdout, 'call it there' in done.stderr)\n"
+    )
+    out = subprocess.run(
+        [PYTHON, "-c", script],
+        env=script_environment(BELLOWS_WORKER_SOCKET=shim.path, RANK=2, WORLD_SIZE=4),
+        stdout=subprocess.PIPE,
+        timeout=PATIENCE_S,
+        check=True,
+    ).stdout.decode()
+    assert out.split() == ["2", "None", "True"]
+    assert shim.accept().expect("hello")["rank"] == 2
+    shim.server.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        shim.accept()
+
+
+def test_a_process_that_executes_itself_anew_connects_anew(shim):
+    script = (
+        "import bellows, os, sys\n"
+        "if not os.environ.get('AGAIN'):\n"
+        "    os.execve(sys.executable, [sys.executable, '-c', sys.argv[1], sys.argv[1]], dict(os.environ, AGAIN='1'))\n"
+        "bellows.should_stop(0)\n"
+    )
+    subprocess.run(
+        [PYTHON, "-c", script, script],
+        env=script_environment(BELLOWS_WORKER_SOCKET=shim.path),
+        timeout=PATIENCE_S,
+        check=True,
+    )
+    first, second = shim.accept(), shim.accept()
+    assert first.expect("hello") == second.expect("hello")
+    assert first.next() is None
+
+
+def test_the_file_is_for_python_3_8():
+    with open(MODULE) as f:
+        source = f.read()
+    tree = ast.parse(source, feature_version=(3, 8))
+    imported = {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
+    imported |= {n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
+    known = getattr(sys, "stdlib_module_names", imported)
+    assert imported <= set(known), "only the standard library"
+
+
+def test_everything_is_typed_and_documented():
+    with open(MODULE) as f:
+        tree = ast.parse(f.read())
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
+            assert ast.get_docstring(node), node.name
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            untyped = [a.arg for a in node.args.args if a.annotation is None and a.arg != "self"]
+            assert node.returns is not None and not untyped, node.name
+
+
+def test_mypy_agrees():
+    pytest.importorskip("mypy")
+    done = subprocess.run([PYTHON, "-m", "mypy", "--strict", MODULE], stdout=subprocess.PIPE, timeout=300)
+    assert done.returncode == 0, done.stdout.decode()
