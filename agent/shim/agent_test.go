@@ -300,11 +300,11 @@ func TestStartGivesUpWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	// A program that never says it is ready.
-	write(t, filepath.Join(f.root, "mute"), "#!/bin/sh\nsleep 100\n", 0o755)
+	program(t, filepath.Join(f.root, "mute"), "#!/bin/sh\nexec sleep 100\n")
 	if _, err := Start(ctx, filepath.Join(f.root, "mute"), f.dir, f.order); !errors.Is(err, context.Canceled) {
 		t.Errorf("Start: %v", err)
 	}
-	write(t, filepath.Join(f.root, "dead"), "#!/bin/sh\nexit 1\n", 0o755)
+	program(t, filepath.Join(f.root, "dead"), "#!/bin/sh\nexit 1\n")
 	if _, err := Start(t.Context(), filepath.Join(f.root, "dead"), f.dir, f.order); err == nil || !strings.Contains(err.Error(), logFile) {
 		t.Errorf("Start: %v", err)
 	}

@@ -11,4 +11,28 @@
 // Wish whenever it likes, the shim sends its whole Report whenever that
 // changes, and either may be repeated or lost with a connection without harm.
 // The last Report also lies in the run directory, so that it outlives the shim.
+//
+// # The agent's side
+//
+//	Start ──► Dial ──► Push wishes, receive Reports ──► Push Retire ──► remove the directory
+//	             ▲
+//	Scan ────────┘ after a restart, for each run whose shim is Alive
+//	    └──► ReadReport, Sweep ──► remove the directory, where it is not
+//
+// # The shim's side
+//
+// One goroutine owns everything, looks at all that is known after each event and
+// does what is due; it never waits for a disk, a file system or a peer, because
+// the deadline is its own. Beside it run the preparations, the executions, the
+// writing of reports and one reader and writer for each connection.
+//
+// A run has one shim in its life: shim.json is created once, before any worker
+// is executed, by the shim that hosts the run or by the Sweep that gives it up.
+//
+// If the shim is killed its workers are killed with it, by the kernel (parent
+// death signal). What these have left behind keeps the device locks, if it kept
+// the descriptors, and is found by Sweep by its cgroup or its environment.
+//
+// The shim ignores SIGHUP and SIGINT. On SIGTERM it kills its workers, writes its
+// last report and ends.
 package shim

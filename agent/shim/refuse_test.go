@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -20,6 +21,18 @@ func write(t *testing.T, path, text string, mode os.FileMode) {
 	}
 	if err := os.WriteFile(path, []byte(text), mode); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// program writes an executable file, by another process: a descriptor of ours open
+// for writing could be in a child that another test is just about to execute, and
+// then the system takes the file for busy.
+func program(t *testing.T, path, text string) {
+	t.Helper()
+	cmd := exec.Command("/bin/sh", "-c", `cat > "$0" && chmod 755 "$0"`, path)
+	cmd.Stdin = strings.NewReader(text)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("write %s: %s, %v", path, out, err)
 	}
 }
 
@@ -59,14 +72,14 @@ func TestNodesRefuse(t *testing.T) {
 		},
 		"no shebang": {
 			func(f *fixture) {
-				write(f.t, filepath.Join(f.order.Workdir, "train.py"), "print()", 0o755)
+				program(f.t, filepath.Join(f.order.Workdir, "train.py"), "print()")
 				f.order.Command = []string{"./train.py"}
 			}, record.NodeRefused,
 			[]string{"train.py", "exec format error", "#!/usr/bin/env python3"},
 		},
 		"shebang of nowhere": {
 			func(f *fixture) {
-				write(f.t, filepath.Join(f.order.Workdir, "train.py"), "#!/opt/none/python\n", 0o755)
+				program(f.t, filepath.Join(f.order.Workdir, "train.py"), "#!/opt/none/python\n")
 				f.order.Command = []string{"./train.py"}
 			}, record.NodeRefused,
 			[]string{"train.py", "interpreter named in its first line"},

@@ -29,7 +29,7 @@ func (f *fixture) startUnprivileged() *fixture {
 		f.t.Fatal(err)
 	}
 	own := filepath.Join(f.root, "bellows")
-	write(f.t, own, string(binary), 0o755)
+	program(f.t, own, string(binary))
 	f.order.Owner = cluster.Owner{UID: nobody, GID: nobody, User: "nobody"}
 	if err = writeOrder(f.dir, f.order); err != nil {
 		f.t.Fatal(err)
