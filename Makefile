@@ -14,9 +14,9 @@ demo: ## start a small cluster with simulated devices on this machine and rescal
 	scripts/setup demo
 	scripts/demo
 
-test: ## run every test: Go with the race detector, real processes included, and the Python module
+test: ## run every test: Go with the race detector, real processes included, the Python module and the examples
 	scripts/setup test
-	$(PYTHON) -m pytest -q sdk
+	$(PYTHON) -m pytest -q sdk examples
 	go test -race -timeout 20m ./...
 
 lint: ## check the Go code, its formatting and the shell scripts
