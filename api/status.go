@@ -132,7 +132,7 @@ func progressOf(m *record.Mirror, v *record.JobView) Progress {
 			newest = r
 		}
 	}
-	if newest.Generation == v.State.Value.Generation || newest.Step > p.Step {
+	if newest.Generation != 0 && (newest.Generation == v.State.Value.Generation || newest.Step >= p.Step) {
 		addReport(&p, newest, v.State.Value.Phase)
 	}
 	if p.StepsTotal > 0 {

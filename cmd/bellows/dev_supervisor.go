@@ -247,8 +247,13 @@ func (s *supervisor) missing(ctx context.Context, client *api.Client, leader str
 		return err.Error()
 	}
 	var absent []string
+	there := func(n devNode) func(api.NodeStatus) bool {
+		return func(x api.NodeStatus) bool {
+			return x.ID == string(n.id) && x.Alive && len(x.Devices) > 0 && x.Gossip == "alive"
+		}
+	}
 	for _, n := range s.layout.nodes {
-		if !slices.ContainsFunc(nodes, func(x api.NodeStatus) bool { return x.ID == string(n.id) && x.Alive && len(x.Devices) > 0 }) {
+		if !slices.ContainsFunc(nodes, there(n)) {
 			absent = append(absent, string(n.id))
 		}
 	}

@@ -14,7 +14,11 @@ import (
 	"github.com/bellows-ml/bellows/api"
 )
 
-const barWidth = 30
+const (
+	barWidth = 30
+	// shownCheckpoints is how many of the newest checkpoints a page lists.
+	shownCheckpoints = 8
+)
 
 func showCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -243,7 +247,9 @@ func (p *jobPage) checkpoints() {
 	}
 	p.section("checkpoints")
 	t := table{head: []string{"STEP", "GEN", "WORLD", "SIZE", "STATE", "FOLDER"}}
-	for _, c := range p.job.Checkpoints {
+	list := p.job.Checkpoints
+	older := max(0, len(list)-shownCheckpoints)
+	for _, c := range list[older:] {
 		state := "kept"
 		switch {
 		case c.Bad != "":
@@ -254,4 +260,7 @@ func (p *jobPage) checkpoints() {
 		t.add(fmt.Sprint(c.Step), fmt.Sprint(c.Generation), fmt.Sprint(c.WorldSize), size(c.Bytes), state, c.Dir)
 	}
 	p.table(t)
+	if older > 0 {
+		p.printf("  and %d older: -o json lists all\n", older)
+	}
 }
