@@ -1,0 +1,300 @@
+package coordinator_test
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// simNode is a machine with an honest agent.
+type simNode struct {
+	id      cluster.NodeID
+	devices []cluster.Device
+	told    bool          // the inventory in etcd is as devices
+	up      bool          // the machine
+	agent   bool          // its agent; shims live on without it
+	cut     time.Duration // until then it cannot reach etcd
+	lease   int64
+	rev     int64         // of its alive key: this life
+	renewed time.Duration // when it last was
+	shims   map[record.JobGen]*simShim
+	refuses bool // it cannot run some jobs
+}
+
+// simShim hosts one generation's workers.
+type simShim struct {
+	jg       record.JobGen
+	life     int64
+	devices  []cluster.DeviceID
+	running  bool
+	execed   time.Duration
+	deadline time.Duration // its workers die then, unless renewed
+	from     int64         // the step that it resumed at
+	dying    bool
+	told     bool // to stop
+	toldAt   time.Duration
+	begun    int64
+	saved    int64 // step, -1 = none
+	leaving  bool
+	finished bool
+	failed   *record.Failed
+	offered  int64
+}
+
+const (
+	nodeTTL   = 10 * time.Second
+	margin    = 2500 * time.Millisecond
+	agentTick = 400 * time.Millisecond
+)
+
+// tick is the agent's loop.
+func (s *storm) tick(n *simNode) {
+	defer s.at(agentTick+s.between(0, agentTick/2), func() { s.tick(n) })
+	if !n.up || !n.agent || s.now < n.cut {
+		return
+	}
+	s.keepAlive(n)
+	view := s.mirror.Node(n.id)
+	var all []record.JobGen
+	for job, g := range view.Grants {
+		all = append(all, record.JobGen{Job: job, Generation: g.Value.Generation})
+	}
+	for jg := range n.shims {
+		if !slices.Contains(all, jg) {
+			all = append(all, jg)
+		}
+	}
+	slices.SortFunc(all, func(a, b record.JobGen) int {
+		if a.Job != b.Job {
+			return map[bool]int{true: -1, false: 1}[a.Job < b.Job]
+		}
+		return int(a.Generation) - int(b.Generation)
+	})
+	for _, jg := range all {
+		s.tend(n, jg)
+	}
+	for jg, acks := range view.Acks { // of generations that the leader has collected
+		if acks.Stopped.Exists() && !s.mirror.Job(jg.Job).Generation(jg.Generation).Plan.Exists() {
+			s.write(record.DeletePrefix(record.AckPrefix(n.id, jg.Job, jg.Generation)))
+		}
+	}
+}
+
+// keepAlive renews the lease each 2 s, and takes a new life when it is gone.
+func (s *storm) keepAlive(n *simNode) {
+	if n.rev != 0 && s.now < n.renewed+2*time.Second {
+		return
+	}
+	if n.rev == 0 || s.mem.KeepAlive(n.lease) != nil {
+		if _, ok := s.mem.Get(record.AliveKey(n.id)); ok { // of a life before a reboot: another key, another revision
+			s.write(record.Delete(record.AliveKey(n.id)))
+		}
+		n.lease = s.mem.Grant(nodeTTL)
+		n.rev = s.write(record.PutLeased(record.AliveKey(n.id), record.Alive{
+			Addr: string(n.id), Ports: record.Ports{First: 7000, Count: 20},
+		}, n.lease))
+		s.note("%s lives at %d", n.id, n.rev)
+	}
+	if !n.told {
+		s.write(record.Put(record.InventoryKey(n.id), record.Inventory{Devices: n.devices}))
+		n.told = true
+	}
+	n.renewed = s.now
+	for _, sh := range n.shims {
+		if sh.life == n.rev {
+			sh.deadline = s.now + nodeTTL - margin
+		}
+	}
+}
+
+// die ends a shim's workers within a moment.
+func (s *storm) die(sh *simShim) {
+	if sh.dying || !sh.running {
+		return
+	}
+	sh.dying = true
+	s.at(s.between(0, 400*time.Millisecond), func() { sh.running = false })
+}
+
+// tend does what the records ask for one generation.
+func (s *storm) tend(n *simNode, jg record.JobGen) {
+	job := s.mirror.Job(jg.Job)
+	gen, acks, sh := job.Generation(jg.Generation), s.mirror.Node(n.id).Ack(jg.Job, jg.Generation), n.shims[jg]
+	m, index, member := gen.Plan.Value.World.Member(n.id)
+	switch {
+	case acks.Stopped.Exists():
+		if sh != nil && !sh.running {
+			delete(n.shims, jg)
+		} else if sh != nil {
+			s.fault("the simulated agent of %s has acknowledged %v too early", n.id, jg)
+		}
+	case !member || m.AliveRev != n.rev || !gen.Permit.Exists() || gen.Halt.Exists() && !gen.Halt.Value.Save || s.peerFailed(gen, n, jg):
+		s.leave(n, jg, sh)
+	case sh == nil && (gen.Halt.Exists() || acks.Started.Exists()):
+		s.leave(n, jg, nil)
+	case sh == nil:
+		s.start(n, job, m)
+	case !sh.running:
+		s.leave(n, jg, sh)
+	case gen.Halt.Exists():
+		s.halting(n, sh, gen, index)
+	default:
+		s.train(n, sh, gen, index)
+	}
+}
+
+func (s *storm) peerFailed(gen record.GenerationView, n *simNode, jg record.JobGen) bool {
+	return slices.ContainsFunc(gen.Plan.Value.World.Members, func(m cluster.Member) bool {
+		return m.Node != n.id && s.mirror.Node(m.Node).Ack(jg.Job, jg.Generation).Failed.Exists()
+	})
+}
+
+// leave kills what runs and acknowledges once nothing is left.
+func (s *storm) leave(n *simNode, jg record.JobGen, sh *simShim) {
+	if sh == nil {
+		s.ack(n, jg, record.AckStopped, record.Stopped{ExitedAt: s.clock()})
+		return
+	}
+	if sh.running {
+		s.die(sh)
+		return
+	}
+	if sh.failed != nil {
+		s.ack(n, jg, record.AckFailed, *sh.failed)
+	}
+	s.ack(n, jg, record.AckStopped, record.Stopped{ExitedAt: s.clock(), Finished: sh.finished})
+}
+
+func (s *storm) ack(n *simNode, jg record.JobGen, a record.Ack, value any) {
+	key := record.AckKey(n.id, jg.Job, jg.Generation, a)
+	s.mem.Commit(record.Txn{ID: "ack", If: []record.Compare{record.Absent(key)}, Then: []record.Op{record.Put(key, value)}})
+	s.observe()
+}
+
+// start executes workers after a while, if that is still wanted then.
+func (s *storm) start(n *simNode, job *record.JobView, m cluster.Member) {
+	jg := record.JobGen{Job: job.ID, Generation: job.State.Value.Generation}
+	if n.refuses && s.chance(30) && !s.calm {
+		s.ack(n, jg, record.AckFailed, record.Failed{Kind: record.NodeRefused, Rank: -1, Reason: "workdir /w does not exist", At: s.clock()})
+		s.ack(n, jg, record.AckStopped, record.Stopped{ExitedAt: s.clock()})
+		return
+	}
+	sh := &simShim{
+		jg: jg, life: n.rev, devices: m.Devices, deadline: n.renewed + nodeTTL - margin, saved: -1, offered: -1, from: -1, begun: -1,
+	}
+	if r := job.Generation(jg.Generation).Plan.Value.Resume; r != nil {
+		sh.from = r.Step
+	}
+	if s.now >= sh.deadline {
+		return
+	}
+	n.shims[jg] = sh
+	sh.running, sh.execed = true, s.now
+	s.checkExec(n, sh)
+	s.watchDeadline(n, sh)
+	s.at(s.between(0, time.Second), func() {
+		if n.up && n.agent && s.now >= n.cut && n.rev == sh.life {
+			s.ack(n, jg, record.AckStarted, record.Started{ExecedAt: dawn.Add(sh.execed)})
+		}
+	})
+}
+
+// watchDeadline is the shim's own fence; it needs no agent.
+func (s *storm) watchDeadline(n *simNode, sh *simShim) {
+	s.at(sh.deadline-s.now, func() {
+		switch {
+		case !sh.running || n.shims[sh.jg] != sh:
+		case s.now >= sh.deadline:
+			s.die(sh)
+		default:
+			s.watchDeadline(n, sh)
+		}
+	})
+}
+
+// step is the newest that the shim's ranks have begun.
+func (s *storm) step(sh *simShim) int64 {
+	return sh.from + 1 + int64((s.now-sh.execed)/stepTime)
+}
+
+// train goes on, saves now and then, and ends.
+func (s *storm) train(n *simNode, sh *simShim, gen record.GenerationView, index int) {
+	job := s.jobs[sh.jg.Job]
+	acks := s.mirror.Node(n.id).Ack(sh.jg.Job, sh.jg.Generation)
+	if !acks.Started.Exists() { // its acknowledgement was lost with the agent
+		s.ack(n, sh.jg, record.AckStarted, record.Started{ExecedAt: dawn.Add(sh.execed)})
+	}
+	step := s.step(sh)
+	if step >= job.steps {
+		sh.finished, sh.running = true, false
+		return
+	}
+	if index == 0 && job.saves && step/40 > sh.offered/40 && step > sh.from {
+		sh.offered = step
+		s.offer(n, sh, gen, step)
+	}
+}
+
+// offer writes after a while: late news of a generation that is over.
+func (s *storm) offer(n *simNode, sh *simShim, gen record.GenerationView, step int64) {
+	world := gen.Plan.Value.World
+	late := s.between(0, 2*time.Second)
+	if s.calm {
+		late = 0
+	}
+	s.at(late, func() {
+		s.write(record.Put(record.OfferKey(n.id, sh.jg.Job, sh.jg.Generation, step), record.Offer{
+			At: s.clock(),
+			Checkpoint: record.Checkpoint{
+				Generation: sh.jg.Generation, Step: step, WorldSize: world.Size(), ManifestSHA256: "5a", Dir: "/c/x",
+			},
+		}))
+	})
+}
+
+// halting is a save-halt: hold, finish the last step, save, go.
+func (s *storm) halting(n *simNode, sh *simShim, gen record.GenerationView, index int) {
+	job := s.jobs[sh.jg.Job]
+	if !sh.told {
+		sh.told, sh.toldAt, sh.begun = true, s.now, s.step(sh)
+		if !job.sdk {
+			s.ack(n, sh.jg, record.AckHeld, record.Held{Begun: -1, At: s.clock()})
+		} else {
+			s.ack(n, sh.jg, record.AckHeld, record.Held{SDK: true, Begun: sh.begun, At: s.clock()})
+		}
+	}
+	if job.sdk && gen.Halt.Value.StopAfter == nil || sh.leaving {
+		return
+	}
+	sh.leaving = true
+	if job.sdk {
+		sh.begun = max(sh.begun, *gen.Halt.Value.StopAfter)
+	}
+	s.at(s.between(100*time.Millisecond, 2*time.Second), func() {
+		if !sh.running {
+			return
+		}
+		if job.saves {
+			sh.saved = sh.begun
+		}
+		if index == 0 && job.saves && n.agent && s.now >= n.cut {
+			s.offer(n, sh, gen, sh.begun)
+		}
+		sh.running = false
+	})
+}
+
+// jobsOf returns the generations that run on a node.
+func (n *simNode) jobsOf() []record.JobGen {
+	running := maps.Clone(n.shims)
+	maps.DeleteFunc(running, func(_ record.JobGen, sh *simShim) bool { return !sh.running })
+	return slices.SortedFunc(maps.Keys(running), func(a, b record.JobGen) int {
+		if a.Job < b.Job || a.Job == b.Job && a.Generation < b.Generation {
+			return -1
+		}
+		return 1
+	})
+}

@@ -1,0 +1,115 @@
+package coordinator_test
+
+import (
+	"strings"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// check holds one change against the invariants; the mirror has the whole revision already.
+func (s *storm) check(c record.Change, before map[cluster.JobID]record.Versioned[record.Checkpoint]) {
+	rest, ok := strings.CutPrefix(c.Key, record.JobsPrefix)
+	if !ok || c.Deleted {
+		return
+	}
+	job, rest, _ := strings.Cut(rest, "/")
+	v := s.mirror.Job(cluster.JobID(job))
+	switch {
+	case rest == "checkpoint/committed":
+		got, was := v.Committed.Value, before[v.ID]
+		if got.Generation != v.State.Value.Generation {
+			s.fault("I2: %s commits a save of generation %d in generation %d", job, got.Generation, v.State.Value.Generation)
+		}
+		if was.Exists() && got.Step <= was.Value.Step {
+			s.fault("I2: %s commits step %d after %d", job, got.Step, was.Value.Step)
+		}
+	case strings.HasSuffix(rest, "/plan"):
+		if c.CreateRevision != c.ModRevision {
+			s.fault("I10: %s is written a second time", c.Key)
+		}
+		s.checkWorld(v, v.Generation(v.State.Value.Generation).Plan.Value)
+	}
+}
+
+func (s *storm) checkWorld(v *record.JobView, p record.Plan) {
+	size, spec := p.World.Size(), v.Spec.Value
+	if size&(size-1) != 0 || size < spec.MinWorkers || size > spec.MaxWorkers {
+		s.fault("I6: %s is to have %d workers of %d to %d", v.ID, size, spec.MinWorkers, spec.MaxWorkers)
+	}
+	rank, used := 0, map[cluster.DeviceID]bool{}
+	for _, m := range p.World.Members {
+		if m.FirstRank != rank {
+			s.fault("I6: %s: %s begins at rank %d instead of %d", v.ID, m.Node, m.FirstRank, rank)
+		}
+		rank += len(m.Devices)
+		for _, d := range m.Devices {
+			if used[d] {
+				s.fault("I6: %s has two ranks on %s", v.ID, d)
+			}
+			used[d] = true
+		}
+	}
+}
+
+// checkGrants: a device is granted to one job.
+func (s *storm) checkGrants() {
+	for _, id := range s.mirror.NodeIDs() {
+		holder := map[cluster.DeviceID]cluster.JobID{}
+		for job, g := range s.mirror.Node(id).Grants {
+			for _, d := range g.Value.Devices {
+				if other, taken := holder[d]; taken {
+					s.fault("I3: %s is granted to %s and %s", d, min(job, other), max(job, other))
+				}
+				holder[d] = job
+			}
+		}
+	}
+}
+
+// checkExec: when a worker is executed, no worker of another generation of its
+// job is alive anywhere (I1), nor of another job on its device (I3).
+func (s *storm) checkExec(n *simNode, sh *simShim) {
+	for _, other := range s.nodes {
+		for jg, o := range other.shims {
+			if !o.running || o == sh {
+				continue
+			}
+			if jg.Job == sh.jg.Job && jg.Generation != sh.jg.Generation {
+				s.fault("I1: %s/%d starts on %s while %d runs on %s", jg.Job, sh.jg.Generation, n.id, jg.Generation, other.id)
+			}
+			for _, d := range o.devices {
+				for _, mine := range sh.devices {
+					if d == mine {
+						s.fault("I3: %s/%d starts on %s, which %s/%d is still using", sh.jg.Job, sh.jg.Generation, d, jg.Job, jg.Generation)
+					}
+				}
+			}
+		}
+	}
+}
+
+// checkEnd: a while after the faults have stopped every job is done, runs, or says why not (I9), and nothing is left of those done.
+func (s *storm) checkEnd() {
+	for id := range s.jobs {
+		v := s.mirror.Job(id)
+		st := v.State.Value
+		switch {
+		case st.Phase.Terminal():
+			for _, n := range s.nodes {
+				if s.mirror.Node(n.id).Grants[id].Exists() {
+					s.fault("I12: %s is %s and has a grant on %s", id, st.Phase, n.id)
+				}
+				for jg, sh := range n.shims {
+					if jg.Job == id && sh.running {
+						s.fault("I12: %s is %s and generation %d runs on %s", id, st.Phase, jg.Generation, n.id)
+					}
+				}
+			}
+		case st.Phase == cluster.Running:
+		case st.Phase == cluster.Queued && st.Reason != "" && st.Reason != "accepted", st.Phase == cluster.Held && st.Reason != "":
+		default:
+			s.fault("I9: %s is %s (generation %d, %q) long after the faults have stopped", id, st.Phase, st.Generation, st.Reason)
+		}
+	}
+}

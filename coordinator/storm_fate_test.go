@@ -1,0 +1,117 @@
+package coordinator_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// misfortune is something that goes wrong every few seconds.
+func (s *storm) misfortune() {
+	if s.calm {
+		return
+	}
+	s.at(s.between(500*time.Millisecond, 6*time.Second), s.misfortune)
+	n := s.nodes[s.rng.IntN(len(s.nodes))]
+	all := []func(*simNode){
+		s.crashLeader, s.freezeLeader, s.deposeLeader, s.crashAgent, s.loseNode, s.cutOff, s.revoke, s.revokeUnseen,
+		s.failWorker, s.failWorker, s.cordonNode, s.sickDevice, s.stopJob, s.refuse, s.cutOff,
+	}
+	all[s.rng.IntN(len(all))](n)
+}
+
+func (s *storm) leader() *simLeader { return s.leaders[len(s.leaders)-1] }
+
+func (s *storm) crashLeader(*simNode) {
+	s.note("leader dies")
+	s.leader().active = false
+}
+
+func (s *storm) freezeLeader(*simNode) {
+	l := s.leader()
+	l.frozen = s.now + s.between(time.Second, 15*time.Second)
+	s.note("leader freezes until +%v", l.frozen)
+}
+
+// deposeLeader: the key goes, and the leader does not notice for a while.
+func (s *storm) deposeLeader(*simNode) {
+	s.note("leader deposed unawares")
+	l := s.leader()
+	_ = s.mem.Revoke(l.lease) // perhaps it has none any more
+	s.at(s.between(time.Second, 20*time.Second), func() { l.active = false })
+}
+
+func (s *storm) crashAgent(n *simNode) {
+	down := s.between(500*time.Millisecond, 20*time.Second)
+	s.note("agent of %s down for %v", n.id, down)
+	n.agent = false
+	s.at(down, func() { n.agent = true })
+}
+
+func (s *storm) loseNode(n *simNode) {
+	down := s.between(5*time.Second, 40*time.Second)
+	s.note("%s lost for %v", n.id, down)
+	n.up, n.rev = false, 0
+	n.shims = map[record.JobGen]*simShim{}
+	s.at(down, func() { n.up = true })
+}
+
+func (s *storm) cutOff(n *simNode) {
+	n.cut = s.now + s.between(2*time.Second, 25*time.Second)
+	s.note("%s cut off until +%v", n.id, n.cut)
+}
+
+func (s *storm) revoke(n *simNode) {
+	s.note("lease of %s revoked", n.id)
+	_ = s.mem.Revoke(n.lease) // perhaps it is gone already
+}
+
+// revokeUnseen: the lease goes early, and the node does not learn of it before its own deadline.
+func (s *storm) revokeUnseen(n *simNode) {
+	s.cutOff(n)
+	s.revoke(n)
+}
+
+func (s *storm) failWorker(n *simNode) {
+	running := n.jobsOf()
+	if len(running) == 0 {
+		return
+	}
+	sh := n.shims[running[s.rng.IntN(len(running))]]
+	s.note("worker of %s/%d fails on %s", sh.jg.Job, sh.jg.Generation, n.id)
+	sh.running = false
+	sh.failed = &record.Failed{Kind: record.WorkerFailed, Reason: "exit status 1", At: s.clock()}
+}
+
+func (s *storm) cordonNode(n *simNode) {
+	s.write(record.Put(record.CordonKey(n.id), record.Cordon{Reason: "storm"}))
+	s.at(s.between(time.Second, 20*time.Second), func() {
+		if !s.calm {
+			s.write(record.Delete(record.CordonKey(n.id)))
+		}
+	})
+}
+
+func (s *storm) sickDevice(n *simNode) {
+	d := s.rng.IntN(len(n.devices))
+	n.devices = append([]cluster.Device(nil), n.devices...)
+	n.devices[d].Health, n.told = cluster.Unhealthy, false
+	s.at(s.between(time.Second, 20*time.Second), func() {
+		n.devices = append([]cluster.Device(nil), n.devices...)
+		n.devices[d].Health, n.told = cluster.Healthy, false
+	})
+}
+
+func (s *storm) stopJob(n *simNode) {
+	ids := s.mirror.JobIDs()
+	if len(ids) == 0 || !s.chance(30) {
+		return
+	}
+	s.write(record.Put(record.RequestKey(n.id, fmt.Sprintf("stop-%d", s.serial)), record.Request{
+		Kind: record.StopRequest, Job: ids[s.rng.IntN(len(ids))], At: s.clock(), Owner: cluster.Owner{UID: 1000, User: "ann"},
+	}))
+}
+
+func (s *storm) refuse(n *simNode) { n.refuses = !n.refuses }

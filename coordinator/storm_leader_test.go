@@ -1,0 +1,232 @@
+package coordinator_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/bellows-ml/bellows/allocator"
+	"github.com/bellows-ml/bellows/allocator/policy"
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/coordinator"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// simLeader is one term, and perhaps what goes on after it: a leader that does
+// not notice that it was deposed keeps sending.
+type simLeader struct {
+	s      *storm
+	core   *coordinator.Coordinator
+	token  coordinator.Token
+	lease  int64
+	active bool
+	frozen time.Duration // until then it does nothing, not even renew its lease
+	last   time.Duration // when its news so far will have arrived, if that comes in order
+	alarm  int           // number of the newest alarm; older ones are void
+	lists  int           // listings under way
+	heard  int64         // revision up to which its watch has delivered in order
+}
+
+const leaderTTL = 4 * time.Second
+
+// elect makes a leader when there is none.
+func (s *storm) elect() {
+	defer s.at(300*time.Millisecond, s.elect)
+	if kvs, _ := s.mem.Range(record.LeaderPrefix); len(kvs) > 0 {
+		return
+	}
+	l := &simLeader{s: s, active: true, lease: s.mem.Grant(leaderTTL)}
+	l.token.Key = leaderKey(len(s.leaders) + 1)
+	l.token.Create = s.write(record.PutLeased(l.token.Key, record.Leader{Node: "storm"}, l.lease))
+	l.core = coordinator.New(coordinator.Config{
+		Token: l.token, Policy: "storm", Interval: 3 * time.Second, Timing: coordinator.DefaultTiming(), Without: s.without,
+	})
+	s.note("leader %d", len(s.leaders)+1)
+	s.leaders = append(s.leaders, l)
+	l.renew()
+	l.list()
+	l.refresh()
+}
+
+func (l *simLeader) renew() {
+	if !l.active {
+		return
+	}
+	if l.s.now >= l.frozen {
+		_ = l.s.mem.KeepAlive(l.lease) // deposed: it will not notice
+	}
+	l.s.at(time.Second, l.renew)
+}
+
+// refresh lists again now and then, which mends what was dropped.
+func (l *simLeader) refresh() {
+	l.s.at(5*time.Second, func() {
+		if l.active && l.s.wild {
+			l.list()
+		}
+		if l.active {
+			l.refresh()
+		}
+	})
+}
+
+// do schedules something that the leader does, once it is not frozen.
+func (l *simLeader) do(after time.Duration, f func()) {
+	l.s.at(after, func() {
+		switch {
+		case !l.active:
+		case l.s.now < l.frozen:
+			l.do(l.frozen-l.s.now, f)
+		default:
+			f()
+		}
+	})
+}
+
+// hear delivers one revision's changes.
+func (l *simLeader) hear(changes []record.Change) {
+	if !l.active {
+		return
+	}
+	s := l.s
+	ev := coordinator.Changed{Changes: changes}
+	if !s.wild {
+		l.last = max(l.last, s.now+s.between(0, 100*time.Millisecond))
+		l.do(l.last-s.now, func() { l.step(ev) })
+		return
+	}
+	if s.chance(4) {
+		return
+	}
+	l.do(s.between(0, 400*time.Millisecond), func() { l.step(ev) })
+	if s.chance(6) {
+		l.do(s.between(0, 3*time.Second), func() { l.step(ev) })
+	}
+}
+
+// list reads everything; what happens until the listing is there follows it.
+func (l *simLeader) list() {
+	if l.lists++; l.lists > 1 {
+		return
+	}
+	s := l.s
+	l.do(s.between(0, 100*time.Millisecond), func() {
+		kvs, rev := s.mem.Range(record.Root)
+		l.do(s.between(0, 200*time.Millisecond), func() {
+			again := l.lists > 1
+			l.lists = 0
+			l.step(coordinator.Loaded{KVs: kvs, Revision: rev})
+			if missed, err := s.mem.Changes(rev+1, record.Root); err == nil && len(missed) > 0 {
+				l.step(coordinator.Changed{Changes: missed})
+			}
+			if again {
+				l.list()
+			}
+		})
+	})
+}
+
+func (l *simLeader) step(ev coordinator.Event) {
+	s := l.s
+	fx := l.core.Step(s.clock(), ev)
+	for _, t := range fx.Txns {
+		l.send(t)
+	}
+	if fx.Ask != nil {
+		in := *fx.Ask
+		l.do(s.between(10*time.Millisecond, 2*time.Second), func() { l.step(s.decide(in)) })
+	}
+	if fx.Reload {
+		l.do(200*time.Millisecond, l.list)
+	}
+	l.alarm++
+	if alarm := l.alarm; !fx.WakeAt.IsZero() {
+		l.do(fx.WakeAt.Sub(s.clock()), func() {
+			if alarm == l.alarm {
+				l.step(coordinator.Tick{})
+			}
+		})
+	}
+}
+
+// send is a transaction's way to etcd and its answer's way back.
+func (l *simLeader) send(t record.Txn) {
+	s := l.s
+	way, back := s.between(time.Millisecond, 80*time.Millisecond), s.between(time.Millisecond, 80*time.Millisecond)
+	unknown := func() {
+		l.step(coordinator.Outcome{Outcome: record.Outcome{ID: t.ID, Result: record.Unknown, Err: errors.New("deadline exceeded")}})
+	}
+	switch fate := s.rng.IntN(100); {
+	case s.calm || fate >= 9: // all is well
+		s.at(way, func() {
+			o := l.commit(t)
+			l.do(back, func() { l.step(coordinator.Outcome{Outcome: o}) })
+		})
+	case fate < 3: // it gets lost
+		l.do(2*time.Second, unknown)
+	case fate < 6: // its answer gets lost
+		s.at(way, func() { l.commit(t) })
+		l.do(2*time.Second, unknown)
+	default: // it arrives long after it was given up
+		l.do(time.Second, unknown)
+		s.at(s.between(time.Second, 10*time.Second), func() { l.commit(t) })
+	}
+}
+
+// commit executes a leader's transaction. It may land only while the leader's key is there.
+func (l *simLeader) commit(t record.Txn) record.Outcome {
+	kv, ok := l.s.mem.Get(l.token.Key)
+	o := l.s.mem.Commit(t)
+	if o.Err != nil {
+		l.s.fault("%s cannot be carried out: %v", t.ID, o.Err)
+	}
+	if o.Result == record.Applied {
+		l.s.note("%s", describe(t, l.s.clock()))
+		if !ok || kv.CreateRevision != l.token.Create {
+			l.s.fault("I10: a deposed leader's %s was applied", t.ID)
+		}
+		// Several deletions may follow in this moment; each revision is checked by itself.
+		l.s.observe()
+	}
+	return o
+}
+
+// decide answers as share does, or at whim, or not at all.
+func (s *storm) decide(in allocator.Input) coordinator.Decided {
+	var p allocator.Policy = whim{}
+	if s.calm || in.Seed%3 == 0 {
+		share, err := policy.ByName("share")
+		if err != nil {
+			panic(err)
+		}
+		p = share
+	}
+	out, err := allocator.Run(p, in)
+	if err != nil && !strings.Contains(err.Error(), "of policy whim") {
+		s.fault("%v", err)
+	}
+	return coordinator.Decided{Output: out, Err: err}
+}
+
+// whim is a policy without reason: any size that the rules allow, and sometimes one that they do not.
+type whim struct{}
+
+func (whim) Name() string { return "whim" }
+
+func (whim) Allocate(in allocator.Input) allocator.Output {
+	rng := rand.New(rand.NewPCG(in.Seed, uint64(len(in.Jobs))))
+	want := scripted{want: nil}
+	want.want = make(map[cluster.JobID]int, len(in.Jobs))
+	for _, j := range in.Jobs {
+		want.want[j.ID] = j.Sizes[rng.IntN(len(j.Sizes))]
+		if rng.IntN(6) == 0 {
+			want.want[j.ID] = -1 // none
+		}
+	}
+	out := want.Allocate(in)
+	if rng.IntN(20) == 0 {
+		out.Decisions[0].Workers = 3
+	}
+	return out
+}

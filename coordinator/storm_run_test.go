@@ -1,0 +1,56 @@
+package coordinator_test
+
+import (
+	"flag"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bellows-ml/bellows/coordinator"
+)
+
+var (
+	seeds = flag.Int("seeds", 300, "how many storms to live through")
+	seed  = flag.Uint64("seed", 0, "the first of them; a failing test names it")
+	trail = flag.Bool("trail", false, "show everything that happened in a failing storm")
+)
+
+const (
+	badWeather = 60 * time.Second
+	aftermath  = 20 * time.Minute // far more than every wait and deadline together
+)
+
+// weather lives through one storm.
+func weather(seed uint64, without coordinator.Rule) *storm {
+	s := newStorm(seed, without)
+	s.run(badWeather, func() bool { return false })
+	if len(s.faults) == 0 {
+		s.rest()
+		s.run(s.now+aftermath, s.settled)
+	}
+	if len(s.faults) == 0 {
+		s.run(s.now+5*time.Second, func() bool { return false }) // let the last workers go
+		s.checkEnd()
+	}
+	return s
+}
+
+// Whatever goes wrong, no invariant is broken, and afterwards every job goes on, ends or says why not.
+func TestStorms(t *testing.T) {
+	const lanes = 8
+	for lane := range lanes {
+		t.Run("", func(t *testing.T) {
+			t.Parallel()
+			for i := lane; i < *seeds; i += lanes {
+				s := weather(*seed+uint64(i), 0)
+				if len(s.faults) > 0 {
+					t.Errorf("go test ./coordinator -run Storms -seeds 1 -seed %d -trail\n%s", *seed+uint64(i), strings.Join(s.faults, "\n"))
+					if *trail {
+						t.Log(strings.Join(s.trail, "\n"))
+					}
+					return
+				}
+			}
+		})
+	}
+}

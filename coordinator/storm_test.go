@@ -1,0 +1,234 @@
+package coordinator_test
+
+import (
+	"container/heap"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/coordinator"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// storm is a small cluster in virtual time in which everything goes wrong that
+// the protocol promises to survive: leaders that die, freeze or do not notice
+// that they were deposed; transactions whose answers are lost or that arrive
+// late; news that is dropped, repeated and out of order; agents that die, nodes
+// that are cut off or lost, leases revoked early, workers that fail. Agents are
+// honest: they do what protocol and permit allow. The invariants are checked at
+// every revision, and whenever a worker is executed.
+type storm struct {
+	rng     *rand.Rand
+	without coordinator.Rule
+	wild    bool // news is dropped, repeated and reordered
+	calm    bool // nothing goes wrong any more
+
+	now    time.Duration
+	agenda agenda
+	serial int
+
+	mem     *record.Memory
+	mirror  *record.Mirror // of what is in etcd this moment
+	seen    int64
+	nodes   []*simNode
+	leaders []*simLeader
+	jobs    map[cluster.JobID]*simJob
+	faults  []string // broken invariants
+	trail   []string
+}
+
+// simJob is what a job's script is like.
+type simJob struct {
+	sdk   bool
+	steps int64 // it exits 0 after so many
+	saves bool  // a halt ends with a checkpoint
+}
+
+const stepTime = 250 * time.Millisecond
+
+func newStorm(seed uint64, without coordinator.Rule) *storm {
+	s := &storm{
+		rng: rand.New(rand.NewPCG(seed, 7)), without: without, mem: record.NewMemory(), jobs: map[cluster.JobID]*simJob{},
+	}
+	s.wild = seed%2 == 1
+	mirror, err := record.NewMirror(nil, 0)
+	if err != nil {
+		panic(err)
+	}
+	s.mirror = mirror
+	for i := range 2 + s.rng.IntN(3) {
+		n := &simNode{id: cluster.NodeID(fmt.Sprintf("n%d", i+1)), up: true, agent: true, shims: map[record.JobGen]*simShim{}}
+		for k := range 1 << s.rng.IntN(3) {
+			n.devices = append(n.devices, cluster.Device{ID: cluster.DeviceID(fmt.Sprintf("%s%c", n.id, 'a'+k)), Health: cluster.Healthy})
+		}
+		s.nodes = append(s.nodes, n)
+		s.at(s.between(0, time.Second), func() { s.tick(n) })
+	}
+	s.at(0, s.elect)
+	for i := range 3 + s.rng.IntN(3) {
+		s.at(s.between(0, 20*time.Second), func() { s.submit(i) })
+	}
+	s.at(s.between(0, 5*time.Second), s.misfortune)
+	return s
+}
+
+// at schedules f.
+func (s *storm) at(after time.Duration, f func()) {
+	s.serial++
+	heap.Push(&s.agenda, appointment{s.now + after, s.serial, f})
+}
+
+func (s *storm) between(least, most time.Duration) time.Duration {
+	return least + time.Duration(s.rng.Int64N(int64(most-least)+1))
+}
+
+func (s *storm) chance(percent int) bool { return s.rng.IntN(100) < percent }
+
+func (s *storm) clock() time.Time { return dawn.Add(s.now) }
+
+// run lets time pass until then, or until an invariant is broken, or enough says so.
+func (s *storm) run(until time.Duration, enough func() bool) {
+	for len(s.agenda) > 0 && s.agenda[0].at <= until && len(s.faults) == 0 && !enough() {
+		next, ok := heap.Pop(&s.agenda).(appointment)
+		if !ok {
+			panic("storm: not an appointment")
+		}
+		s.now = next.at
+		s.mem.Advance(s.now - s.mem.Elapsed())
+		s.observe()
+		next.do()
+		s.observe()
+	}
+}
+
+// observe checks what is new in etcd and spreads it among the leaders.
+func (s *storm) observe() {
+	changes, err := s.mem.Changes(s.seen+1, record.Root)
+	if err != nil {
+		panic(err)
+	}
+	s.seen = s.mem.Revision()
+	for len(changes) > 0 {
+		n := 1
+		for n < len(changes) && changes[n].ModRevision == changes[0].ModRevision {
+			n++
+		}
+		s.revision(changes[:n])
+		changes = changes[n:]
+	}
+}
+
+func (s *storm) revision(changes []record.Change) {
+	before := map[cluster.JobID]record.Versioned[record.Checkpoint]{}
+	for id, v := range s.mirror.Jobs {
+		before[id] = v.Committed
+	}
+	for _, c := range changes {
+		if err := s.mirror.Apply(c); err != nil {
+			s.fault("%v", err)
+		}
+	}
+	for _, c := range changes {
+		s.check(c, before)
+	}
+	s.checkGrants()
+	for _, l := range s.leaders {
+		l.hear(changes)
+	}
+}
+
+func (s *storm) fault(format string, args ...any) {
+	s.faults = append(s.faults, fmt.Sprintf("+%v: ", s.now)+fmt.Sprintf(format, args...))
+}
+
+func (s *storm) note(format string, args ...any) {
+	s.trail = append(s.trail, fmt.Sprintf("+%v: ", s.now)+fmt.Sprintf(format, args...))
+}
+
+// submit is a user's.
+func (s *storm) submit(i int) {
+	sizes := [][2]int{{1, 1}, {1, 4}, {2, 2}, {2, 8}, {4, 4}, {1, 2}}
+	size := sizes[s.rng.IntN(len(sizes))]
+	id := jobID(string(rune('p' + i)))
+	s.jobs[id] = &simJob{sdk: s.chance(60), steps: int64(20 + s.rng.IntN(300)), saves: s.chance(80)}
+	spec := cluster.Spec{
+		Name: string(rune('p' + i)), Command: []string{"train"}, Workdir: "/w", CheckpointDir: "/c", MaxRestarts: 5,
+		MinWorkers: size[0], MaxWorkers: size[1], BatchSize: cluster.BatchSize{Min: 64}, HaltTimeout: cluster.Duration(15 * time.Second),
+	}
+	s.write(record.Put(record.RequestKey(s.nodes[0].id, "r-"+string(id)), record.Request{
+		Kind: record.SubmitRequest, Job: id, Spec: &spec, At: s.clock(), Owner: cluster.Owner{UID: 1000, User: "ann"},
+	}))
+}
+
+// write commits as an agent does, for users and for itself.
+func (s *storm) write(ops ...record.Op) int64 {
+	o := s.mem.Commit(record.Txn{ID: "storm", Then: ops})
+	if o.Result != record.Applied {
+		panic(fmt.Sprintf("storm: write %v: %v", ops, o.Err))
+	}
+	return o.Revision
+}
+
+// appointment is something that happens at a time.
+type appointment struct {
+	at     time.Duration
+	serial int
+	do     func()
+}
+
+// agenda is a heap by time, then order of scheduling.
+type agenda []appointment
+
+func (a agenda) Len() int      { return len(a) }
+func (a agenda) Swap(i, j int) { a[i], a[j] = a[j], a[i] }
+func (a *agenda) Push(x any)   { *a = append(*a, x.(appointment)) }
+
+func (a agenda) Less(i, j int) bool {
+	return a[i].at < a[j].at || a[i].at == a[j].at && a[i].serial < a[j].serial
+}
+
+func (a *agenda) Pop() any {
+	old := *a
+	last := old[len(old)-1]
+	*a = old[:len(old)-1]
+	return last
+}
+
+// settled reports whether every job has ended.
+func (s *storm) settled() bool {
+	ended := 0
+	for _, id := range s.mirror.JobIDs() {
+		if s.mirror.Job(id).State.Value.Phase.Terminal() {
+			ended++
+		}
+	}
+	return ended == len(s.jobs)
+}
+
+// rest ends all misfortunes: every node is whole and can be reached.
+func (s *storm) rest() {
+	s.calm, s.wild = true, false
+	s.note("calm")
+	for _, n := range s.nodes {
+		n.up, n.agent, n.cut = true, true, 0
+		for i := range n.devices {
+			n.devices[i].Health = cluster.Healthy
+		}
+		n.told = false
+		if _, ok := s.mem.Get(record.CordonKey(n.id)); ok {
+			s.write(record.Delete(record.CordonKey(n.id)))
+		}
+	}
+	for _, l := range s.leaders {
+		if l.active {
+			s.at(0, l.list) // whatever it has missed
+		}
+	}
+}
+
+// member returns the node with a name.
+func (s *storm) member(id cluster.NodeID) *simNode {
+	return s.nodes[slices.IndexFunc(s.nodes, func(n *simNode) bool { return n.id == id })]
+}
