@@ -39,13 +39,14 @@ func (c *Coordinator) ask() {
 		return
 	}
 	sig := signature(in)
-	if sig == c.round.full {
+	full := sig + work(in)
+	if full == c.round.full {
 		return
 	}
 	due := c.round.last.Add(c.cfg.Interval)
 	switch {
 	case !c.now.Before(due) || c.urgent():
-		c.round.last, c.round.full = c.now, sig
+		c.round.last, c.round.full = c.now, full
 	case sig != c.round.idle && c.waiting() && c.idle() > 0:
 		c.round.idle = sig
 		in.Between = true
@@ -156,6 +157,16 @@ func signature(in allocator.Input) string {
 	}
 	for _, j := range in.Jobs {
 		fmt.Fprintf(&b, "%s %t %v %v\n", j.ID, j.Pinned, j.Present, j.Excluded)
+	}
+	return b.String()
+}
+
+// work writes down how much each job has left: it alone can change what a
+// policy answers at an interval's end, but nothing that it may do between two.
+func work(in allocator.Input) string {
+	var b strings.Builder
+	for _, j := range in.Jobs {
+		fmt.Fprintf(&b, "%d ", j.Remaining)
 	}
 	return b.String()
 }
