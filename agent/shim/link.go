@@ -66,6 +66,9 @@ type link struct {
 
 	holding, stopping bool // hold, stop_after were sent
 	refused           bool // what still comes is not listened to
+	// early is what came before the news that the worker was born; a new process
+	// can be faster than the thread that started it.
+	early []fromWorker
 }
 
 type outgoing struct {
@@ -79,7 +82,6 @@ type outgoing struct {
 type workerServer struct {
 	m     *machine
 	links map[*link]bool
-	early []func() // hellos that came before the news that their worker was born
 }
 
 func (s *workerServer) serve(l *net.UnixListener) {
@@ -189,6 +191,10 @@ func (s *workerServer) close(k *link) {
 func (s *workerServer) hear(k *link, msg fromWorker) {
 	switch {
 	case k.refused:
+	case len(k.early) >= linkQueue:
+		s.refuse(k, "too many messages before the worker was executed")
+	case len(k.early) > 0:
+		k.early = append(k.early, msg)
 	case msg.Hello != nil:
 		s.hello(k, msg)
 	case k.worker == nil:
@@ -216,7 +222,7 @@ func (s *workerServer) hello(k *link, msg fromWorker) {
 		s.refuse(k, fmt.Sprintf("rank %d is not on this node", msg.Hello.Rank))
 		return
 	case s.m.workers[i].PID == 0 && s.m.phase == starting:
-		s.early = append(s.early, func() { s.hello(k, msg) })
+		k.early = append(k.early, msg)
 		return
 	}
 	w := s.m.workers[i]
@@ -234,11 +240,15 @@ func (s *workerServer) hello(k *link, msg fromWorker) {
 	}
 }
 
+// admitEarly hears again what came before its worker was known. What is still
+// too early stays in its place.
 func (s *workerServer) admitEarly() {
-	early := s.early
-	s.early = nil
-	for _, f := range early {
-		f()
+	for k := range s.links {
+		early := k.early
+		k.early = nil
+		for _, msg := range early {
+			s.hear(k, msg)
+		}
 	}
 }
 

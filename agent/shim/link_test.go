@@ -2,12 +2,17 @@ package shim
 
 import (
 	"bufio"
+	"encoding/json"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bellows-ml/bellows/record"
 )
 
 // speaker is a worker that says to its shim whatever is put into its workdir as
@@ -96,6 +101,36 @@ func TestSavesStayBelowTheCheckpointDirectory(t *testing.T) {
 	// What was confirmed is on disk at that moment, not later.
 	if disk, err := ReadReport(f.dir); err != nil || len(disk.Saves) != 1 {
 		t.Errorf("on disk: %+v, %v", disk.Saves, err)
+	}
+}
+
+// A worker can speak before the machine has heard that it was started, and
+// nothing of what it says may be lost.
+func TestWordsThatComeBeforeTheBirth(t *testing.T) {
+	m := testMachine(t)
+	m.phase = starting
+	m.workers = []*worker{{Worker: record.Worker{Rank: 0}}, {Worker: record.Worker{Rank: 1}}}
+	s := &workerServer{m: m, links: map[*link]bool{}}
+	k := &link{cred: &unix.Ucred{Pid: int32(os.Getpid())}, out: make(chan outgoing, linkQueue), gone: make(chan struct{})}
+	s.links[k] = true
+	for _, line := range []string{`{"hello":{"version":1,"rank":1,"pid":1}}`, `{"progress":{"step":4,"samples":8}}`, `{"held":{"begun":5}}`} {
+		var msg fromWorker
+		if err := json.Unmarshal([]byte(line), &msg); err != nil {
+			t.Fatal(err)
+		}
+		s.hear(k, msg)
+	}
+	s.admitEarly() // another worker's birth changes nothing
+	if k.worker != nil || k.refused || m.report.Progress != nil {
+		t.Fatalf("worker %v, refused %v, progress %v", k.worker, k.refused, m.report.Progress)
+	}
+	m.workers[1].PID = os.Getpid()
+	s.admitEarly()
+	if w := m.workers[1]; w.link != k || w.begun == nil || *w.begun != 5 || m.report.Progress == nil || m.report.Progress.Step != 4 {
+		t.Errorf("worker %+v, progress %+v", w, m.report.Progress)
+	}
+	if len(k.out) > 0 || len(k.early) > 0 {
+		t.Errorf("told %d messages, %d are left", len(k.out), len(k.early))
 	}
 }
 

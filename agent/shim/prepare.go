@@ -180,6 +180,7 @@ func (m *machine) executed(w *worker, b born, err error) {
 	if m.report.ExecedAt.IsZero() {
 		m.report.ExecedAt, m.dirty = b.at, true
 	}
+	m.sdk.admitEarly()
 	if m.killed != "" { // what was started after the killing began is killed at once
 		m.nextKill = 0
 	}
