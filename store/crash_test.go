@@ -50,7 +50,7 @@ func TestEmbeddedSurvivesKill(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := open(t, strings.TrimSpace(endpoint))
+		s := openHasty(t, strings.TrimSpace(endpoint))
 		for range writes {
 			commit(t, s, put(fmt.Sprintf("k/%06d", applied), ""))
 			applied++

@@ -64,10 +64,17 @@ func stopServer(t *testing.T, server *store.Server) {
 	}
 }
 
-// open connects to an endpoint, with short times so that faults show quickly.
+// open connects to an endpoint. Only what a watch does in silence is made
+// faster; with other times shorter than in earnest, a loaded machine is a fault.
 func open(t *testing.T, endpoint string) *store.Store {
 	t.Helper()
-	return openWith(t, store.Config{Endpoints: []string{endpoint}, CallTimeout: time.Second, LeaderTTL: 2 * time.Second, StallAfter: time.Second})
+	return openWith(t, store.Config{Endpoints: []string{endpoint}, DialTimeout: soon, StallAfter: time.Second})
+}
+
+// openHasty connects to an endpoint that is to fail: calls give up after a second.
+func openHasty(t *testing.T, endpoint string) *store.Store {
+	t.Helper()
+	return openWith(t, store.Config{Endpoints: []string{endpoint}, DialTimeout: soon, CallTimeout: time.Second, StallAfter: time.Second})
 }
 
 func openWith(t *testing.T, cfg store.Config) *store.Store {

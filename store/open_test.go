@@ -3,6 +3,8 @@ package store_test
 import (
 	"crypto/tls"
 	"errors"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -22,7 +24,9 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 	_ = vacant.Close()
 	silent := listen(t)
 	defer silent.Close()
-	strange := httptest.NewTLSServer(http.NotFoundHandler())
+	strange := httptest.NewUnstartedServer(http.NotFoundHandler())
+	strange.Config.ErrorLog = log.New(io.Discard, "", 0)
+	strange.StartTLS()
 	defer strange.Close()
 	for _, c := range []struct {
 		name string

@@ -14,7 +14,7 @@ import (
 	"github.com/bellows-ml/bellows/store"
 )
 
-// callLimit bounds what open's CallTimeout of a second bounds, on a loaded machine.
+// callLimit bounds what openHasty's CallTimeout of a second bounds, on a loaded machine.
 const callLimit = 10 * time.Second
 
 // unanswered demands that calls to an etcd that does not answer end in time and say what they know.
@@ -40,7 +40,7 @@ func TestEtcdStopsAndComesBack(t *testing.T) {
 	t.Parallel()
 	cfg := embedded(t.TempDir())
 	server := startServer(t, cfg)
-	s := open(t, server.Endpoint())
+	s := openHasty(t, server.Endpoint())
 	lease, err := s.Grant(t.Context(), time.Hour)
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +83,7 @@ func TestEtcdHangs(t *testing.T) {
 	p := startProxy(t, endpoint)
 	log, lines := logger()
 	s := openWith(t, store.Config{
-		Endpoints: []string{p.endpoint()}, CallTimeout: time.Second, StallAfter: 500 * time.Millisecond, Log: log,
+		Endpoints: []string{p.endpoint()}, DialTimeout: soon, CallTimeout: time.Second, StallAfter: 500 * time.Millisecond, Log: log,
 	})
 	other := open(t, endpoint)
 	lease, err := s.Grant(t.Context(), time.Hour)
@@ -143,7 +143,7 @@ func TestEtcdOutOfSpace(t *testing.T) {
 func TestKeepLease(t *testing.T) {
 	t.Parallel()
 	s := etcd(t)
-	lease, err := s.Grant(t.Context(), 2*time.Second)
+	lease, err := s.Grant(t.Context(), time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
