@@ -5,6 +5,8 @@ import (
 	"net"
 	"os"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -27,25 +29,20 @@ type agentConn struct {
 
 // serveAgents accepts connections until the listener is closed.
 func (m *machine) serveAgents(l *net.UnixListener) {
-	for {
-		c, err := l.AcceptUnix()
-		if err != nil {
-			return
-		}
-		cred, err := peer(c)
-		if err != nil || cred.Uid != 0 && int(cred.Uid) != os.Geteuid() {
-			m.log.Warn().Err(err).Msg("refused a connection to the control socket: only the agent's own user and root may connect")
+	accept(l, func(c *net.UnixConn, cred *unix.Ucred) {
+		if cred.Uid != 0 && int(cred.Uid) != os.Geteuid() {
+			m.heard.Warn().Uint32("uid", cred.Uid).Msg("refused a connection to the control socket: only the agent's own user and root may connect")
 			_ = c.Close()
-			continue
+			return
 		}
 		a := &agentConn{conn: c, slot: make(chan []byte, 1), gone: make(chan struct{})}
 		m.post(func() { m.welcome(a) })
-	}
+	})
 }
 
 func (m *machine) welcome(a *agentConn) {
 	if len(m.agents) >= maxAgents {
-		m.log.Warn().Int("connections", maxAgents).Msg("refused a connection to the control socket: too many are open")
+		m.heard.Warn().Int("connections", maxAgents).Msg("refused a connection to the control socket: too many are open")
 		_ = a.conn.Close()
 		return
 	}
@@ -58,7 +55,7 @@ func (m *machine) welcome(a *agentConn) {
 		lines(a.conn, maxMessage, func(line []byte) bool {
 			var w Wish
 			if err := json.Unmarshal(line, &w); err != nil {
-				m.log.Warn().Err(err).Msg("an agent's wish cannot be read")
+				m.heard.Warn().Err(err).Msg("an agent's wish cannot be read")
 				return false
 			}
 			m.post(func() { m.wished(w) })

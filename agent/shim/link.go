@@ -85,19 +85,10 @@ type workerServer struct {
 }
 
 func (s *workerServer) serve(l *net.UnixListener) {
-	for {
-		c, err := l.AcceptUnix()
-		if err != nil {
-			return
-		}
-		cred, err := peer(c)
-		if err != nil {
-			_ = c.Close()
-			continue
-		}
+	accept(l, func(c *net.UnixConn, cred *unix.Ucred) {
 		k := &link{conn: c, cred: cred, out: make(chan outgoing, linkQueue), gone: make(chan struct{})}
 		s.m.post(func() { s.open(k) })
-	}
+	})
 }
 
 func (s *workerServer) open(k *link) {
@@ -171,7 +162,7 @@ func (s *workerServer) refuse(k *link, why string) {
 		return
 	}
 	k.refused = true
-	s.m.log.Warn().Int32("pid", k.cred.Pid).Str("why", why).Msg("refused a worker's message")
+	s.m.heard.Warn().Int32("pid", k.cred.Pid).Str("why", why).Msg("refused a worker's message")
 	k.queue(outgoing{message: toWorker{Error: why}, last: true})
 }
 

@@ -187,6 +187,40 @@ func TestStrangersAreRefused(t *testing.T) {
 	}
 }
 
+func TestAcceptingGoesOnAfterAFault(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := listen(path, os.Geteuid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err = l.SetDeadline(time.Unix(1, 0)); err != nil { // every accept fails
+		t.Fatal(err)
+	}
+	taken, ended := make(chan int32, 1), make(chan struct{})
+	go func() {
+		defer close(ended)
+		accept(l, func(c *net.UnixConn, cred *unix.Ucred) {
+			_ = c.Close()
+			taken <- cred.Pid
+		})
+	}()
+	c, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err = l.SetDeadline(time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	if pid := <-taken; int(pid) != os.Getpid() {
+		t.Errorf("process %d connected", pid)
+	}
+	if err = l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+}
+
 // Whoever holds connections open takes nothing from the fencing.
 func TestSocketsAreNotFlooded(t *testing.T) {
 	t.Parallel()

@@ -46,6 +46,7 @@ type workerLog struct {
 	mu   sync.Mutex
 	tail []string // the last whole lines
 	rest []byte   // of a line not ended yet
+	back bool     // a carriage return came last: what follows replaces rest
 }
 
 // openLog makes a rank's log and returns the descriptor to give to the worker,
@@ -165,16 +166,31 @@ func (l *workerLog) remember(b []byte) {
 	defer l.mu.Unlock()
 	for len(b) > 0 {
 		line, after, ended := bytes.Cut(b, []byte("\n"))
+		line = l.overwrite(line)
 		if room := logTailBytes - len(l.rest); room > 0 {
 			l.rest = append(l.rest, line[:min(room, len(line))]...)
 		}
 		if ended {
 			l.tail = append(l.tail, printable(string(l.rest)))
 			l.tail = l.tail[max(0, len(l.tail)-logTailLines):]
-			l.rest = l.rest[:0]
+			l.rest, l.back = l.rest[:0], false
 		}
 		b = after
 	}
+}
+
+// overwrite drops what a terminal would no longer show: progress bars go back to
+// the line's beginning and write over it.
+func (l *workerLog) overwrite(line []byte) []byte {
+	shown := bytes.TrimRight(line, "\r")
+	back := bytes.LastIndexByte(shown, '\r')
+	if len(shown) > 0 && (l.back || back >= 0) {
+		l.rest = l.rest[:0]
+	}
+	if len(line) > 0 {
+		l.back = len(shown) < len(line) || l.back && len(shown) == 0
+	}
+	return shown[back+1:]
 }
 
 // lastLines returns the end of what the worker has written, for people's terminals.

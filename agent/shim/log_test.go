@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -113,6 +114,30 @@ func TestLogsThatCannotBeOpenedKeepNobodyFromRunning(t *testing.T) {
 	r := f.start().stopped()
 	if r.Failed == nil || r.Failed.Reason != "exit status 4" || r.Failed.LogTail[logTailLines-1] != "100000" {
 		t.Errorf("failed %+v", r.Failed)
+	}
+}
+
+func TestTheTailIsWhatATerminalWouldShow(t *testing.T) {
+	for _, c := range []struct {
+		chunks []string
+		want   []string
+	}{
+		{[]string{"a\nb\n"}, []string{"a", "b"}},
+		{[]string{"windows\r\nlines\r\n"}, []string{"windows", "lines"}},
+		{[]string{"windows\r", "\nlines"}, []string{"windows", "lines"}},
+		{[]string{"0%\r50%\r100%\ndone"}, []string{"100%", "done"}},
+		{[]string{"0%", "\r50%", "\r", "100%\r", "\n"}, []string{"100%"}},
+		{[]string{"10%\r", "", "20%\rerror: x\n"}, []string{"error: x"}},
+		{[]string{"\x1b[31mred\x07\x00\n\n"}, []string{"[31mred", ""}},
+		{[]string{"bad \xff utf-8\ttab\n"}, []string{"bad  utf-8 tab"}},
+	} {
+		l := &workerLog{}
+		for _, chunk := range c.chunks {
+			l.remember([]byte(chunk))
+		}
+		if got := l.lastLines(); !slices.Equal(got, c.want) {
+			t.Errorf("%q shows %q, want %q", c.chunks, got, c.want)
+		}
 	}
 }
 

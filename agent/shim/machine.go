@@ -42,6 +42,7 @@ type machine struct {
 	member cluster.Member
 	id     identity
 	log    zerolog.Logger
+	heard  zerolog.Logger // for what others cause: a job must not fill the disk with it
 
 	events chan func()
 	done   chan struct{} // closed when the machine has ended

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
@@ -21,6 +22,12 @@ import (
 const readyVariable = "BELLOWS_SHIM_READY"
 
 const readyWord = "ready\n"
+
+// What others cause is logged at most so often.
+const (
+	heardBurst  = 20
+	heardPeriod = time.Minute
+)
 
 // Serve hosts the workers of the run whose order lies in dir. It is the whole of
 // a shim's process, and is called at most once in one: it becomes the subreaper,
@@ -111,6 +118,7 @@ func newMachine(ctx context.Context, dir string) (*machine, error) {
 		report: Report{Version: ProtocolVersion, Shim: self, Containment: cage.kind()},
 		dirty:  true,
 	}
+	m.heard = m.log.Sample(&zerolog.BurstSampler{Burst: heardBurst, Period: heardPeriod})
 	m.abort, m.cancel = context.WithCancel(ctx)
 	m.sdk = &workerServer{m: m, links: map[*link]bool{}}
 	m.journal = &journal{

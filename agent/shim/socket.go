@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -28,6 +29,29 @@ func listen(path string, uid int) (*net.UnixListener, error) {
 		return nil, errors.Join(fmt.Errorf("listen: %w", err), l.Close())
 	}
 	return l, nil
+}
+
+// acceptRetry is the pause after a connection that could not be accepted, for want
+// of descriptors mostly.
+const acceptRetry = 100 * time.Millisecond
+
+// accept takes connections, and who is at their other end, until the listener is closed.
+func accept(l *net.UnixListener, take func(*net.UnixConn, *unix.Ucred)) {
+	for {
+		c, err := l.AcceptUnix()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		} else if err != nil {
+			time.Sleep(acceptRetry)
+			continue
+		}
+		cred, err := peer(c)
+		if err != nil {
+			_ = c.Close()
+			continue
+		}
+		take(c, cred)
+	}
 }
 
 // peer asks the kernel who is at the other end.

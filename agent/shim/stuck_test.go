@@ -1,10 +1,10 @@
 package shim
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -60,29 +60,58 @@ func testMachine(t *testing.T) *machine {
 	return &machine{alarm: alarm, cancel: func() {}}
 }
 
+// freeze makes a process unkillable until thaw is called.
+func (f *fixture) freeze(p Process) (thaw func() error) {
+	f.t.Helper()
+	const freezer = "/sys/fs/cgroup/freezer"
+	cell := filepath.Join(freezer, filepath.Base(f.root))
+	if err := os.Mkdir(cell, 0o755); err != nil {
+		f.t.Skipf("needs a cgroup v1 freezer and root: %v", err)
+	}
+	thaw = func() error { return os.WriteFile(filepath.Join(cell, "freezer.state"), []byte("THAWED"), 0) }
+	f.t.Cleanup(func() {
+		if err := thaw(); err != nil {
+			f.t.Error(err)
+		}
+		eventually(f.t, "the freezer is empty", func() bool { return unix.Rmdir(cell) == nil })
+	})
+	if err := os.WriteFile(filepath.Join(cell, "cgroup.procs"), []byte(itoa(p.PID)), 0); err != nil {
+		f.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(cell, "freezer.state"), []byte("FROZEN"), 0); err != nil {
+		f.t.Fatal(err)
+	}
+	return thaw
+}
+
+func TestSweepNamesWhatItCannotKill(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 1, "sleep 1000")
+	r := f.start().started()
+	worker := f.worker(r, 0)
+	thaw := f.freeze(worker)
+	if err := syscall.Kill(f.shim.PID, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := Sweep(f.dir); err == nil || !strings.Contains(err.Error(), "UNKILLABLE pid "+itoa(worker.PID)) {
+		t.Errorf("Sweep: %v", err)
+	}
+	if err := thaw(); err != nil {
+		t.Fatal(err)
+	}
+	if err := Sweep(f.dir); err != nil {
+		t.Error(err)
+	}
+	f.nothingLeft()
+}
+
 // A process in a frozen v1 freezer cannot be killed, like one in a driver that hangs.
 func TestUnkillableWorkers(t *testing.T) {
 	t.Parallel()
-	const freezer = "/sys/fs/cgroup/freezer"
 	f := newFixture(t, 1, "sleep 1000")
-	cell := filepath.Join(freezer, filepath.Base(f.root))
-	if err := os.Mkdir(cell, 0o755); err != nil {
-		t.Skipf("needs a cgroup v1 freezer and root: %v", err)
-	}
-	thaw := func() error { return os.WriteFile(filepath.Join(cell, "freezer.state"), []byte("THAWED"), 0) }
-	t.Cleanup(func() {
-		if err := errors.Join(thaw(), unix.Rmdir(cell)); err != nil {
-			t.Error(err)
-		}
-	})
 	r := f.start().started()
 	worker := f.worker(r, 0)
-	if err := os.WriteFile(filepath.Join(cell, "cgroup.procs"), []byte(itoa(worker.PID)), 0); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(cell, "freezer.state"), []byte("FROZEN"), 0); err != nil {
-		t.Fatal(err)
-	}
+	thaw := f.freeze(worker)
 	begun := time.Now()
 	f.push(Wish{Kill: "test", Retire: true})
 	r = f.await("unkillable", func(r Report) bool { return len(r.Unkillable) > 0 })
