@@ -30,6 +30,9 @@ type lab struct {
 	thinks  bool
 	answer  string // what becomes of the next transactions: "lost", "late", "noreply", "conflict"
 	delayed []record.Txn
+
+	holding bool         // transactions and reloads wait for the test
+	waiting []record.Txn // those that do
 }
 
 func newLab() *lab {
@@ -109,7 +112,7 @@ func (l *lab) step(ev coordinator.Event) {
 			l.decide()
 		}
 	}
-	if fx.Reload {
+	if fx.Reload && !l.holding {
 		l.say("reload")
 		l.reload()
 	}
@@ -118,6 +121,10 @@ func (l *lab) step(ev coordinator.Event) {
 
 // execute commits a transaction and feeds its outcome back, or whatever else the story wants to become of it.
 func (l *lab) execute(t record.Txn) {
+	if l.holding {
+		l.waiting = append(l.waiting, t)
+		return
+	}
 	fate := l.answer
 	l.answer = ""
 	if fate != "" {

@@ -25,7 +25,6 @@ type simLeader struct {
 	last   time.Duration // when its news so far will have arrived, if that comes in order
 	alarm  int           // number of the newest alarm; older ones are void
 	lists  int           // listings under way
-	heard  int64         // revision up to which its watch has delivered in order
 }
 
 const leaderTTL = 4 * time.Second

@@ -4,7 +4,6 @@ import (
 	"container/heap"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
@@ -226,9 +225,4 @@ func (s *storm) rest() {
 			s.at(0, l.list) // whatever it has missed
 		}
 	}
-}
-
-// member returns the node with a name.
-func (s *storm) member(id cluster.NodeID) *simNode {
-	return s.nodes[slices.IndexFunc(s.nodes, func(n *simNode) bool { return n.id == id })]
 }
