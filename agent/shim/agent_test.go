@@ -333,6 +333,7 @@ func TestStartGivesUpWithItsContext(t *testing.T) {
 
 func TestOnlyItsOwnUserReachesTheShim(t *testing.T) {
 	t.Parallel()
+	needsRoot(t)
 	f := newFixture(t, 1, "sleep 100").start()
 	f.started()
 	for _, mode := range []os.FileMode{0o600, 0o666} { // the file's rights, then the shim's own look

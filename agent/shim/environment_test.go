@@ -107,12 +107,17 @@ os.rename("has-%s.tmp" % rank, "has-" + rank)
 	f.retire()
 }
 
+func needsRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to become somebody else")
+	}
+}
+
 // giveTo makes the fixture's places a user's, as that user's home would be.
 func (f *fixture) giveTo(uid, gid uint32) *fixture {
 	f.t.Helper()
-	if os.Geteuid() != 0 {
-		f.t.Skip("needs root, to become somebody else")
-	}
+	needsRoot(f.t)
 	base := filepath.Dir(filepath.Dir(f.order.Checkpoint))
 	if err := os.MkdirAll(base, 0o700); err != nil {
 		f.t.Fatal(err)

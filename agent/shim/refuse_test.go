@@ -105,11 +105,17 @@ func TestNodesRefuse(t *testing.T) {
 			[]string{"checkpoint_dir", "symbolic link", "elsewhere", "remove the link"},
 		},
 		"owner unknown here": {
-			func(f *fixture) { f.order.Owner = cluster.Owner{UID: 54321, GID: 54321, User: "nobody-knows"} }, record.NodeRefused,
+			func(f *fixture) {
+				needsRoot(f.t)
+				f.order.Owner = cluster.Owner{UID: 54321, GID: 54321, User: "nobody-knows"}
+			}, record.NodeRefused,
 			[]string{"owner nobody-knows (uid 54321)", "not known on this node", "create the user"},
 		},
 		"owner with another uid here": {
-			func(f *fixture) { f.order.Owner = cluster.Owner{UID: 54321, GID: 54321, User: "daemon"} }, record.NodeRefused,
+			func(f *fixture) {
+				needsRoot(f.t)
+				f.order.Owner = cluster.Owner{UID: 54321, GID: 54321, User: "daemon"}
+			}, record.NodeRefused,
 			[]string{"owner daemon has uid 54321", "uid 1 on this node", "one uid on every node"},
 		},
 	} {
