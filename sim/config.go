@@ -1,0 +1,130 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/bellows-ml/bellows/allocator"
+	"github.com/bellows-ml/bellows/cluster"
+)
+
+// Config is everything that a run depends on.
+type Config struct {
+	Jobs           []Job // sorted by Submit
+	Nodes          int
+	DevicesPerNode int
+	Policy         allocator.Policy
+	Interval       time.Duration
+	// RescaleCost is how long a world trains nothing after each start; StartDelay
+	// is how long its agents take to start the workers.
+	RescaleCost, StartDelay time.Duration
+	Failures                []Failure
+	// CheckpointEvery is how much training a lost node may cost.
+	CheckpointEvery time.Duration
+	// Rules are another simulator's conventions; nil = our own.
+	Rules Rules
+	// Stopwatch tells real time, for the cost of decisions; nil = do not measure. It decides nothing.
+	Stopwatch func() time.Duration
+	// Progress is called now and then with how many jobs have ended; may be nil.
+	Progress func(ended, of int)
+	// Log gets each line of the log, without its newline; may be nil.
+	Log func(line []byte)
+}
+
+// Failure is a node that goes and comes back.
+type Failure struct {
+	Node int // from 0
+	At   time.Duration
+	For  time.Duration
+}
+
+// Rules are the conventions of a published simulator.
+type Rules interface {
+	// Instant is called once at each moment at which a job came or ended, or that
+	// Instant itself asked for, before the coordinator hears of it. It counts the
+	// work of all running jobs and decides who runs.
+	Instant(s *State)
+	// Workers is what Instant decided for a job.
+	Workers(index int) int
+}
+
+// State is what Rules see of a moment.
+type State struct {
+	Now   time.Duration
+	Jobs  []Job // all of the trace
+	Came  []int // indices into Jobs, in the order of the trace
+	Ended []int // in the order of their ends
+	// Ends says when each running job will end if nothing else happens; Rules fill it.
+	Ends map[int]time.Duration
+	// Again asks for another Instant at that time; zero = none.
+	Again time.Duration
+}
+
+// nodeTTL is how long the store believes in a node that is gone.
+const nodeTTL = 10 * time.Second
+
+// Validate reports everything that keeps the config from being run.
+func (c Config) Validate() error {
+	var faults []error
+	add := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if c.Nodes < 1 {
+		add("nodes %d: use 1 or more", c.Nodes)
+	}
+	if c.DevicesPerNode < 1 {
+		add("devices per node %d: use 1 or more", c.DevicesPerNode)
+	}
+	if len(c.Jobs) == 0 {
+		add("no job to run: every one was left out")
+	}
+	if c.Interval < 0 || c.RescaleCost < 0 || c.StartDelay < 0 {
+		add("interval %v, rescale cost %v, start delay %v: use 0 or more", c.Interval, c.RescaleCost, c.StartDelay)
+	}
+	if (c.Policy == nil) == (c.Rules == nil) {
+		add("give a policy or rules, not both and not neither")
+	}
+	devices, found := c.Nodes*c.DevicesPerNode, 0
+	for i, j := range c.Jobs {
+		switch {
+		case i > 0 && j.Submit < c.Jobs[i-1].Submit:
+			add("job %.60q comes before the one above it: sort the jobs by submission", j.ID)
+		case j.MinWorkers > devices:
+			found++
+			if found == 1 {
+				add("job %.60q needs %d devices or more and the cluster has %d: use more nodes, or let jobs be elastic", j.ID, j.MinWorkers, devices)
+			}
+		case len(spec(j, 0).WorldSizes()) == 0:
+			add("job %.60q may have %d to %d workers: no power of two lies between them", j.ID, j.MinWorkers, j.MaxWorkers)
+		case j.Work <= 0:
+			add("job %.60q has no work to do", j.ID)
+		}
+	}
+	for _, f := range c.Failures {
+		if f.Node < 0 || f.Node >= c.Nodes || f.At < 0 || f.For <= nodeTTL {
+			add("failure of node %d at %v for %v: name a node below %d, and longer than %v", f.Node, f.At, f.For, c.Nodes, nodeTTL)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// spec is what the job's owner submits.
+func spec(j Job, index int) cluster.Spec {
+	return cluster.Spec{
+		Name: jobName(index), Command: []string{"train"}, Workdir: "/", CheckpointDir: "/checkpoints",
+		MinWorkers: j.MinWorkers, MaxWorkers: j.MaxWorkers,
+		BatchSize: cluster.BatchSize{Min: cluster.MaxWorldSize, Max: cluster.MaxWorldSize},
+	}.WithDefaults()
+}
+
+// jobName sorts as the index does.
+func jobName(index int) string { return fmt.Sprintf("j%07d", index) }
+
+// jobID is the job's name with a suffix such as requests give.
+func jobID(index int) cluster.JobID {
+	const digits = "abcdefghijklmnopqrstuvwxyz234567"
+	suffix := []byte("aaaaaa")
+	for i, n := len(suffix)-1, index; i >= 0; i, n = i-1, n/len(digits) {
+		suffix[i] = digits[n%len(digits)]
+	}
+	return cluster.JobID(jobName(index) + "-" + string(suffix))
+}

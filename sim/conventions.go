@@ -1,0 +1,74 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+)
+
+// conventions runs Rules: it calls Instant when it is due, ends jobs when the
+// rules say, and holds the coordinator to what was decided.
+type conventions struct {
+	rules    Rules
+	state    State
+	forecast map[int]int // job → number of its newest forecast end
+	again    int
+	due      bool
+}
+
+func newConventions(r Rules, jobs []Job) *conventions {
+	return &conventions{rules: r, state: State{Jobs: jobs, Ends: map[int]time.Duration{}}, forecast: map[int]int{}}
+}
+
+// instant calls the rules if something came or ended at this moment, or they asked for it.
+func (c *conventions) instant(w *world) {
+	s := &c.state
+	if len(s.Came) == 0 && len(s.Ended) == 0 && !c.due {
+		return
+	}
+	c.due = false
+	s.Now, s.Again = w.now, 0
+	clear(s.Ends)
+	c.rules.Instant(s)
+	s.Came, s.Ended = nil, nil
+	for i := range s.Jobs {
+		at, ok := s.Ends[i]
+		if !ok {
+			c.forecast[i]++
+			continue
+		}
+		c.forecast[i]++
+		number := c.forecast[i]
+		w.at(max(at, w.now), func() {
+			if c.forecast[i] == number {
+				s.Ended = append(s.Ended, i)
+				w.complete(w.jobs[i])
+			}
+		})
+	}
+	c.again++ // what was asked for earlier no longer counts
+	if s.Again > w.now {
+		number := c.again
+		w.at(s.Again, func() { c.due = c.due || c.again == number })
+	}
+}
+
+// complete ends a job whose work the rules have counted.
+func (w *world) complete(j *job) {
+	j.done = j.Work.Seconds()
+	w.stop(j, j.gen, true)
+}
+
+// check reports a job that does not have at this moment what the rules have
+// decided: then the numbers would be neither the rules' nor ours.
+func (c *conventions) check(w *world) error {
+	for _, j := range w.jobs {
+		have := 0
+		if j.gen != nil && !j.gen.gone {
+			have = j.gen.world.Size()
+		}
+		if want := c.rules.Workers(j.index); have != want && !j.phase.Terminal() {
+			return fmt.Errorf("simulate: at %v job %.60q has %d workers and the rules have decided %d", w.now, j.ID, have, want)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,75 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/bellows-ml/bellows/allocator"
+	"github.com/bellows-ml/bellows/coordinator"
+)
+
+// decide answers the leader's question as its shell does: the policy is asked,
+// and its answer checked, by allocator.Run.
+func (w *world) decide(in allocator.Input) coordinator.Decided {
+	in.Jobs = slices.Clone(in.Jobs)
+	for i := range in.Jobs {
+		w.measured(&in.Jobs[i])
+	}
+	var p allocator.Policy = ruled{w}
+	if w.rules == nil {
+		p = w.cfg.Policy
+	}
+	w.result.Decisions++
+	var before time.Duration
+	if w.cfg.Stopwatch != nil {
+		before = w.cfg.Stopwatch()
+	}
+	out, err := allocator.Run(p, in)
+	if w.cfg.Stopwatch != nil {
+		w.result.DecisionTimes = append(w.result.DecisionTimes, w.cfg.Stopwatch()-before)
+	}
+	if err != nil {
+		w.result.Rejected++
+		w.log.linef(w.now, "answer rejected: %v", err)
+		return coordinator.Decided{Err: err}
+	}
+	for i, d := range out.Decisions {
+		if d.Workers != in.Jobs[i].Workers {
+			w.log.linef(w.now, "decided %s %d to %d", w.byID[d.Job].ID, in.Jobs[i].Workers, d.Workers)
+		}
+	}
+	return coordinator.Decided{Output: out}
+}
+
+// measured adds what a cluster's agents measure of a job and a simulation knows:
+// how long it has trained, and, if it has a profile, its speeds.
+func (w *world) measured(v *allocator.JobView) {
+	j := w.byID[v.ID]
+	v.Trained = j.trained
+	v.Service = time.Duration(j.held * float64(time.Second))
+	if g := j.gen; g != nil && !g.gone {
+		v.Trained += w.now - g.planned
+		v.Service += (w.now - g.planned) * time.Duration(g.world.Size())
+	}
+	if j.Speed != nil {
+		v.Speeds = nil
+		for _, k := range v.Sizes {
+			v.Speeds = append(v.Speeds, j.Speed.On(k))
+		}
+	}
+}
+
+// ruled is a policy that says what the rules have decided at this moment.
+type ruled struct{ w *world }
+
+// Name implements allocator.Policy.
+func (ruled) Name() string { return "rules" }
+
+// Allocate implements allocator.Policy.
+func (r ruled) Allocate(in allocator.Input) allocator.Output {
+	var out allocator.Output
+	for _, v := range in.Jobs {
+		out.Decisions = append(out.Decisions, allocator.Decision{Job: v.ID, Workers: r.w.cfg.Rules.Workers(r.w.byID[v.ID].index)})
+	}
+	return out
+}

@@ -1,0 +1,103 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+var owner = cluster.Owner{UID: 1000, GID: 1000, User: "sim"}
+
+// submit is a user submitting a job.
+func (w *world) submit(j *job) {
+	s := spec(j.Job, j.index)
+	s.Steps = j.steps()
+	s.ETA = cluster.Duration(j.ETA)
+	if j.Deadline > 0 && !j.BestEffort {
+		at := zero.Add(j.Deadline)
+		s.Deadline = &at
+	}
+	j.phase, j.waitsSince = cluster.Queued, w.now
+	w.log.linef(w.now, "%s submitted: %d to %d workers, %v of work", j.ID, j.MinWorkers, j.MaxWorkers, j.Work)
+	w.write(record.Put(record.RequestKey(w.desk().id, jobName(j.index)), record.Request{
+		Kind: record.SubmitRequest, Job: j.id, Spec: &s, Owner: owner, At: zero.Add(w.now),
+	}))
+	if w.rules != nil {
+		w.rules.state.Came = append(w.rules.state.Came, j.index)
+	}
+	if j.Patience > 0 {
+		w.at(w.now+j.Patience, func() { w.giveUp(j) })
+	}
+}
+
+// giveUp is its owner stopping a job.
+func (w *world) giveUp(j *job) {
+	if j.phase.Terminal() {
+		return
+	}
+	w.log.linef(w.now, "%s stopped by its owner", j.ID)
+	w.write(record.Put(record.RequestKey(w.desk().id, "stop-"+jobName(j.index)), record.Request{
+		Kind: record.StopRequest, Job: j.id, Owner: owner, At: zero.Add(w.now),
+	}))
+}
+
+// desk is the node at which people ask: the first that is up, or any.
+func (w *world) desk() *node {
+	for _, n := range w.nodes {
+		if n.up {
+			return n
+		}
+	}
+	return w.nodes[0]
+}
+
+// lose takes a node away, with all its workers, for some time.
+func (w *world) lose(n *node, length time.Duration) {
+	if !n.up {
+		return
+	}
+	n.up = false
+	w.log.linef(w.now, "node %s lost", n.id)
+	for _, j := range w.jobs {
+		if g := j.gen; g != nil && !g.gone && !g.frozen && hasMember(g, n) {
+			j.advance(w.now)
+			g.frozen = true
+			w.rollBack(j, g)
+		}
+	}
+	w.at(w.now+nodeTTL, func() { w.write(record.Delete(record.AliveKey(n.id))) })
+	w.at(w.now+length, func() { w.back(n) })
+}
+
+// rollBack takes what was trained since the last periodic checkpoint. That checkpoint is offered as halts' are.
+func (w *world) rollBack(j *job, g *generation) {
+	if w.cfg.CheckpointEvery > 0 && g.started && w.now > g.planned {
+		kept := (w.now - g.planned).Truncate(w.cfg.CheckpointEvery) - w.cfg.RescaleCost
+		if j.done = j.saved + max(0, kept.Seconds())*j.Speed.On(g.world.Size()); j.done > j.saved {
+			w.save(j, g)
+			return
+		}
+	}
+	j.done = j.saved
+}
+
+func hasMember(g *generation, n *node) bool {
+	_, _, ok := g.world.Member(n.id)
+	return ok
+}
+
+// back is a node that comes back: its agent says that nothing is left of what it ran.
+func (w *world) back(n *node) {
+	w.log.linef(w.now, "node %s back", n.id)
+	w.appear(n)
+	var ops []record.Op
+	for _, j := range w.jobs {
+		if g := j.gen; g != nil && g.frozen && hasMember(g, n) && !j.phase.Terminal() {
+			ops = append(ops, w.stopped(j, g, n, false))
+		}
+	}
+	if len(ops) > 0 {
+		w.write(ops...)
+	}
+}

@@ -1,0 +1,230 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/coordinator"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// world is one run.
+type world struct {
+	cfg Config
+	agenda
+	now    time.Duration
+	store  *record.Memory
+	leader *coordinator.Coordinator
+	nodes  []*node
+	jobs   []*job
+	byID   map[cluster.JobID]*job
+
+	inbox     []coordinator.Event // what the leader has still to hear
+	fresh     []record.Change     // and what the watch has seen of others' writes
+	wake      time.Duration       // when it wants a Tick; 0 = not
+	reporting bool                // the agents' next report is on the agenda
+	ended     int
+	rules     *conventions
+	log       journal
+	result    Result
+}
+
+// zero is the moment at which virtual time begins. It only has to differ from time.Time's own zero.
+var zero = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+const (
+	leaderKey = record.LeaderPrefix + "sim"
+	// historyKept bounds the store's history; nobody here reads it twice.
+	historyKept = 1 << 12
+	// restless is how often the leader may be heard at one moment before the run
+	// is given up: something goes in a circle.
+	restless = 1 << 22
+)
+
+// Run runs one simulation to its end.
+func Run(cfg Config) (Result, error) {
+	if err := cfg.Validate(); err != nil {
+		return Result{}, fmt.Errorf("simulate: %w", err)
+	}
+	w := &world{cfg: cfg, store: record.NewMemory(), byID: make(map[cluster.JobID]*job, len(cfg.Jobs)), log: newJournal(cfg.Log)}
+	w.store.MaxTxnOps = 1 << 20
+	w.begin()
+	for {
+		if err := w.settle(); err != nil {
+			return Result{}, err
+		}
+		if w.ended == len(w.jobs) {
+			return w.finish(), nil
+		}
+		if !w.proceed() {
+			return Result{}, fmt.Errorf("simulate: at %v nothing more would happen, and %d jobs have not ended: %s",
+				w.now, len(w.jobs)-w.ended, w.stranded())
+		}
+		for {
+			do, ok := w.due(w.now)
+			if !ok {
+				break
+			}
+			do()
+		}
+		if w.rules != nil {
+			w.rules.instant(w)
+			w.report()
+		}
+	}
+}
+
+// begin puts the cluster and all that is known of the future in place.
+func (w *world) begin() {
+	out := w.store.Commit(record.Txn{Then: []record.Op{record.Put(leaderKey, record.Leader{Node: "sim"})}})
+	timing := coordinator.DefaultTiming()
+	timing.Retention = 0 // what has ended is not looked at
+	name := "rules"
+	if w.cfg.Policy != nil {
+		name = w.cfg.Policy.Name()
+	}
+	w.leader = coordinator.New(coordinator.Config{
+		Token: coordinator.Token{Key: leaderKey, Create: out.Revision}, Policy: name, Interval: w.cfg.Interval, Timing: timing,
+	})
+	for i := range w.cfg.Nodes {
+		w.addNode(i)
+	}
+	for i, j := range w.cfg.Jobs {
+		x := &job{Job: j, id: jobID(i), index: i}
+		w.jobs = append(w.jobs, x)
+		w.byID[x.id] = x
+		w.at(j.Submit, func() { w.submit(x) })
+	}
+	for _, f := range w.cfg.Failures {
+		w.at(f.At, func() { w.lose(w.nodes[f.Node], f.For) })
+	}
+	if w.cfg.Rules != nil {
+		w.rules = newConventions(w.cfg.Rules, w.cfg.Jobs)
+	}
+	kvs, revision := w.store.Range(record.Root)
+	w.fresh = nil
+	w.inbox = append(w.inbox, coordinator.Loaded{KVs: kvs, Revision: revision})
+}
+
+// proceed moves the clock to when something happens next.
+func (w *world) proceed() bool {
+	t, ok := w.next()
+	if w.wake > 0 && (!ok || w.wake < t) {
+		t, ok = w.wake, true
+	}
+	if ok {
+		w.store.Advance(t - w.now)
+		w.now = t
+	}
+	return ok
+}
+
+// settle lets the leader hear everything there is to hear at this moment, and does what it says.
+func (w *world) settle() error {
+	for range restless {
+		switch {
+		case len(w.fresh) > 0:
+			ev := coordinator.Changed{Changes: w.fresh}
+			w.fresh = nil
+			w.step(ev)
+		case len(w.inbox) > 0:
+			ev := w.inbox[0]
+			w.inbox = w.inbox[1:]
+			w.step(ev)
+		case w.wake > 0 && w.wake <= w.now:
+			w.step(coordinator.Tick{})
+		default:
+			w.inbox = nil
+			if w.rules != nil {
+				return w.rules.check(w)
+			}
+			return nil
+		}
+	}
+	return fmt.Errorf("simulate: at %v the coordinator does not come to rest: %s", w.now, w.stranded())
+}
+
+// step gives the leader one event and does what follows.
+func (w *world) step(ev coordinator.Event) {
+	w.result.Steps++
+	fx := w.leader.Step(zero.Add(w.now), ev)
+	w.wake = 0
+	if !fx.WakeAt.IsZero() {
+		w.wake = fx.WakeAt.Sub(zero)
+	}
+	for _, n := range fx.Notes {
+		w.note(n)
+	}
+	for _, t := range fx.Txns {
+		out := w.store.Commit(t)
+		w.result.Txns++
+		w.inbox = append(w.inbox, coordinator.Outcome{Outcome: out})
+		if out.Result != record.Applied {
+			w.log.linef(w.now, "refused %s: %v", t.ID, out.Err)
+			continue
+		}
+		for _, op := range t.Then {
+			w.obey(op)
+		}
+	}
+	if fx.Ask != nil {
+		w.inbox = append(w.inbox, w.decide(*fx.Ask))
+	}
+	if fx.Reload {
+		kvs, revision := w.store.Range(record.Root)
+		w.inbox = append(w.inbox, coordinator.Loaded{KVs: kvs, Revision: revision})
+	}
+}
+
+// write is what agents do to the store; the leader hears of it by its watch.
+func (w *world) write(ops ...record.Op) {
+	before := w.store.Revision()
+	out := w.store.Commit(record.Txn{Then: ops})
+	if out.Err != nil {
+		panic("sim: " + out.Err.Error())
+	}
+	changes, err := w.store.Changes(before+1, record.Root)
+	if err == nil && w.store.Revision()%historyKept == 0 {
+		err = w.store.Compact(w.store.Revision())
+	}
+	if err != nil && !errors.Is(err, record.ErrCompacted) {
+		panic("sim: " + err.Error())
+	}
+	w.fresh = append(w.fresh, changes...)
+}
+
+// note takes in a line of the leader's log.
+func (w *world) note(n coordinator.Note) {
+	j := w.byID[n.Job]
+	if j == nil || n.Phase == "" {
+		w.log.linef(w.now, "note %s %s", n.Job, n.Text)
+		return
+	}
+	w.log.linef(w.now, "%s g%d %s: %s", j.ID, n.Gen, n.Phase, n.Text)
+	j.phase = n.Phase
+	if n.Phase.Terminal() && j.ended == 0 {
+		j.ended = w.now
+		w.ended++
+		if j.waitsSince >= 0 {
+			j.waited += w.now - j.waitsSince
+			j.waitsSince = -1
+		}
+		if w.cfg.Progress != nil {
+			w.cfg.Progress(w.ended, len(w.jobs))
+		}
+	}
+}
+
+// stranded names a few jobs that have not ended, and where they are.
+func (w *world) stranded() string {
+	var names []string
+	for _, j := range w.jobs {
+		if !j.phase.Terminal() && len(names) < 5 {
+			names = append(names, fmt.Sprintf("%s (%s)", j.ID, j.phase))
+		}
+	}
+	return strings.Join(names, ", ")
+}
