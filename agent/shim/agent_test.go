@@ -315,6 +315,29 @@ func TestALockThatIsHeldByOthers(t *testing.T) {
 	f.retire()
 }
 
+func TestALockThatIsNeverFree(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 3, "")
+	write(t, lockPath(f.order.LockDir, "SIM-1"), `{"job":"other-zzzzzz","generation":7,"run":"/elsewhere","shim":4242}`, 0o644)
+	l, err := os.Open(lockPath(f.order.LockDir, "SIM-1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err = unix.Flock(int(l.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err = takeLocks(ctx, f.order, f.dir, func(string) {})
+	if err == nil || !strings.Contains(err.Error(), "lock device SIM-1: held by other-zzzzzz generation 7") || !strings.Contains(err.Error(), "cordon the node") {
+		t.Errorf("takeLocks: %v", err)
+	}
+	if held := heldStill(f.order, f.dir); len(held) > 0 { // SIM-0 was taken before
+		t.Errorf("held: %q", held)
+	}
+}
+
 func TestStartGivesUpWithItsContext(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "exit 0")

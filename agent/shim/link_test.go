@@ -168,6 +168,23 @@ func TestProgressIsMeasured(t *testing.T) {
 	}
 }
 
+func TestProgressAloneIsReportedOnceASecond(t *testing.T) {
+	m := testMachine(t)
+	now := int64(1e12)
+	m.progressed(1, 1, nil)
+	if m.settleProgress(now); !m.fresh {
+		t.Error("the first one waits")
+	}
+	m.fresh = false
+	m.progressed(2, 2, nil)
+	if m.settleProgress(now + int64(progressEvery)/2); m.fresh || m.alarm.next != now+int64(progressEvery) {
+		t.Errorf("half a second later: fresh %v, next look %d", m.fresh, m.alarm.next)
+	}
+	if m.settleProgress(now + int64(progressEvery)); !m.fresh {
+		t.Error("a second later: not reported")
+	}
+}
+
 // A worker's socket is nobody else's: not a stranger's with the same user.
 func TestStrangersAreRefused(t *testing.T) {
 	t.Parallel()

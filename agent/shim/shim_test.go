@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -96,13 +97,21 @@ func (f *fixture) cleanup() {
 	}
 }
 
+// freePort finds a port that stays free: below those that the system hands out
+// to whoever asks for any.
 func freePort(t *testing.T) int {
-	l, err := net.Listen("tcp", ":0")
-	if err != nil {
-		t.Fatal(err)
+	const first, count = 12_000, 18_000
+	for range 100 {
+		port := first + rand.IntN(count)
+		if l, err := net.Listen("tcp", ":"+itoa(port)); err == nil {
+			if err = l.Close(); err != nil {
+				t.Fatal(err)
+			}
+			return port
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	t.Fatal("no free port")
+	return 0
 }
 
 func (f *fixture) start() *fixture {
