@@ -337,6 +337,9 @@ class _Link:
            |                |
            +--- lost -------+-----> lost: the socket broke. It never comes back: what
                                     is at the other end kills its workers when it dies.
+
+    If no rank at all has begun a step there is nothing to save, and no step to
+    agree on: instead of stop_after there comes a SIGTERM.
     """
 
     def __init__(self, path: str, rank: int) -> None:
@@ -345,7 +348,6 @@ class _Link:
         self._held = False
         self._stop_after: Optional[int] = None
         self._begun = -1  # the highest step that should_stop has let begin
-        self._asked = False  # should_stop was ever called
         self._confirmed = -1  # the newest step that Bellows has answered saved_ok for
         self._refused: Optional[str] = None  # the newest error, until a save takes it
         self._lost: Optional[str] = None
@@ -361,7 +363,6 @@ class _Link:
 
     def should_stop(self, step: int) -> bool:
         with self._changed:
-            self._asked = True
             while self._held and self._stop_after is None and step > self._begun and self._lost is None:
                 self._changed.wait()
             if self._stop_after is not None:
@@ -472,12 +473,7 @@ class _Link:
         with self._changed:
             if self._stop_after is None:
                 self._stop_after = stop_after
-            idle = self._stop_after < 0 and not self._asked
             self._changed.notify_all()
-        if idle:
-            # No rank has begun a step, so there is nothing to save, and this
-            # one may be minutes away from asking: it is still loading.
-            os.kill(os.getpid(), signal.SIGTERM)
 
 
 # ---------------------------------------------------------------------------

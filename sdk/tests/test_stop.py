@@ -134,7 +134,7 @@ def test_all_ranks_end_after_the_same_step(worker):
         hold_at = rng.randrange(5)
         reached = threading.Event()
 
-        def train(bellows, rank):
+        def train(bellows, rank, hold_at=hold_at, reached=reached, meet=meet):
             step = 0
             while not bellows.should_stop(step):
                 if step == hold_at and rank == 0:
@@ -155,36 +155,28 @@ def test_all_ranks_end_after_the_same_step(worker):
             shim.close()
 
 
-def test_nothing_begun_anywhere_and_about_to_begin(worker):
+def test_nothing_begun(worker):
     bellows, shim = worker()
     shim.send({"hold": {}})
     assert shim.expect("held") == {"begun": -1}
-    asked = in_thread(bellows.should_stop, 0)
-    link = bellows._run.link
-    with link._changed:
-        assert link._changed.wait_for(lambda: waiting(link), PATIENCE_S)
+    asked = in_thread(bellows.should_stop, 100)
     shim.send({"stop_after": -1})
     assert asked()
 
 
-def waiting(link):
-    with link._changed:
-        link._changed.notify_all()
-    return link._asked
-
-
-def test_nothing_begun_anywhere_and_still_loading(shim):
-    """A script that has not reached its loop is not waited for."""
-    script = "import bellows, signal; print('loaded', flush=True); signal.sigtimedwait([], 60)"
-    with subprocess.Popen(
-        [PYTHON, "-c", script], env=script_environment(BELLOWS_WORKER_SOCKET=shim.path), stdout=subprocess.PIPE
-    ) as process:
+def test_a_held_worker_can_be_told_to_go(shim):
+    """When no rank has begun anything, a worker that waits in should_stop gets a SIGTERM."""
+    script = "import bellows; print('loaded', flush=True); input(); bellows.should_stop(0)"
+    environ = script_environment(BELLOWS_WORKER_SOCKET=shim.path)
+    with subprocess.Popen([PYTHON, "-c", script], env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         peer = shim.accept()
         assert peer.expect("hello")["pid"] == process.pid
         assert process.stdout.readline() == b"loaded\n"
         peer.send({"hold": {}})
         assert peer.expect("held") == {"begun": -1}
-        peer.send({"stop_after": -1})
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_S) == -signal.SIGTERM
 
 
