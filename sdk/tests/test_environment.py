@@ -1,0 +1,25 @@
+"""docs/environment.md names every variable that there is."""
+
+import glob
+import os
+import re
+
+from conftest import MODULE
+
+ROOT = os.path.join(os.path.dirname(MODULE), "..")
+
+
+def text(*path):
+    with open(os.path.join(ROOT, *path)) as f:
+        return f.read()
+
+
+def test_every_variable_is_documented():
+    documented = set(re.findall(r"\b[A-Z][A-Z_]+\b", text("docs", "environment.md")))
+    ours = set(re.findall(r"\bBELLOWS_[A-Z_]*[A-Z]\b", text("sdk", "bellows.py")))
+    for name in glob.glob(os.path.join(ROOT, "**", "*.go"), recursive=True):
+        if not name.endswith("_test.go"):
+            ours |= set(re.findall(r'"(BELLOWS_[A-Z_]*[A-Z])[="]', text(os.path.relpath(name, ROOT))))
+    workers = set(re.findall(r'^\t+"([A-Z_]+)":', text("agent", "shim", "environment.go"), re.MULTILINE))
+    assert len(workers) >= 19 and "BELLOWS_SOCKET" in ours
+    assert ours | workers <= documented, sorted((ours | workers) - documented)
