@@ -1,0 +1,162 @@
+package solve
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// The window and the size of the small knapsacks: what a combination of the
+// other jobs can still be short of, or leave, after a good search, and more
+// than enough jobs to make up for it.
+const (
+	window    = 96  // devices to both sides of what the best plans need
+	restItems = 160 // jobs a step, those that lose least by a change
+)
+
+// rest holds, for each step by itself, what it costs that the endless jobs (and
+// those that no good plan finishes)
+// together use so many devices more or fewer than their best plans: the least
+// that they lose, by dynamic programming over jobs and devices.
+type rest struct {
+	steps [maxSteps]restStep
+}
+
+type restStep struct {
+	items  []restItem
+	loss   [2*window + 1]float64 // by devices more than the best plans', + window: what jobs lose
+	cost   [2*window + 1]float64 // by devices that may be used more: with the price of those left idle
+	choice []uint8               // by item and window: 0 = its best option, else 1 + the option
+	price  float64
+	lowest int // the first index of cost that can be met at all
+}
+
+type restItem struct {
+	job  int
+	best int // its best option
+	less float64
+	loss [maxCounts]float64 // by option: against the best
+}
+
+// forbidden is what a device too many costs: more than any plan's worth.
+const forbidden = 1e6
+
+// fill makes the tables at the prices. It returns the least that any plan left
+// out of them loses.
+func (r *rest) fill(s *Solver) (cut float64) {
+	cut = math.Inf(1)
+	for t := range s.p.Steps {
+		q := &r.steps[t]
+		q.price = s.lambda[t]
+		q.items = q.items[:0]
+		for i := range s.jobs {
+			if s.loose[i] {
+				q.items = append(q.items, s.restItem(i, t))
+			}
+		}
+		slices.SortFunc(q.items, func(x, y restItem) int { return cmp.Or(cmp.Compare(x.less, y.less), x.job-y.job) })
+		if len(q.items) > restItems {
+			cut = min(cut, q.items[restItems].less)
+			q.items = q.items[:restItems]
+		}
+		cut = min(cut, q.combine(s))
+	}
+	return cut
+}
+
+func (s *Solver) restItem(i, t int) restItem {
+	j := &s.jobs[i]
+	x := restItem{job: i, less: math.Inf(1)}
+	top := math.Inf(-1)
+	for k := range j.speeds {
+		x.loss[k] = j.gain(t, k, s.p.Steps) - s.prices.cost[t*maxCounts+j.low+k]
+		if x.loss[k] > top {
+			top, x.best = x.loss[k], k
+		}
+	}
+	s.best[i][t] = uint8(x.best)
+	for k := range j.speeds {
+		x.loss[k] = top - x.loss[k]
+		if k != x.best {
+			x.less = min(x.less, x.loss[k])
+		}
+	}
+	return x
+}
+
+// combine runs the dynamic programme of one step.
+func (q *restStep) combine(s *Solver) (cut float64) {
+	const width = 2*window + 1
+	cut = math.Inf(1)
+	q.choice = resize(q.choice, len(q.items)*width)
+	clear(q.choice)
+	for x := range q.loss {
+		q.loss[x] = math.Inf(1)
+	}
+	q.loss[window] = 0
+	low, high := window, window // what has been reached
+	var before [width]float64
+	for n := range q.items {
+		item := &q.items[n]
+		j := &s.jobs[item.job]
+		before = q.loss
+		choice := q.choice[n*width:][:width]
+		from, to := low, high
+		for k := range j.speeds {
+			if k == item.best {
+				continue
+			}
+			more, loss := s.p.Counts[j.low+k]-s.p.Counts[j.low+item.best], item.loss[k]
+			for x := from; x <= to; x++ {
+				at, v := x+more, before[x]+loss
+				if at < 0 || at >= width {
+					cut = min(cut, v)
+				} else if v < q.loss[at] {
+					q.loss[at], choice[at] = v, uint8(k+1)
+					low, high = min(low, at), max(high, at)
+				}
+			}
+		}
+	}
+	best := math.Inf(1)
+	q.lowest = low
+	for x := range q.cost {
+		best = min(q.loss[x], best+q.price)
+		q.cost[x] = best
+	}
+	for x := range low {
+		q.cost[x] = forbidden * float64(1+low-x)
+	}
+	return cut
+}
+
+// at is what it costs when the endless jobs may use so many devices more than their best plans do.
+func (q *restStep) at(spare int) float64 {
+	x := spare + window
+	switch {
+	case x < 0:
+		return forbidden * float64(1+q.lowest-x)
+	case x >= len(q.cost):
+		return q.cost[len(q.cost)-1] + q.price*float64(x-len(q.cost)+1)
+	}
+	return q.cost[x]
+}
+
+// assign changes the plans of the endless jobs in step t to the cheapest with so many spare devices.
+func (q *restStep) assign(s *Solver, t, spare int) {
+	const width = 2*window + 1
+	x := min(spare+window, width-1)
+	for x > 0 && q.loss[x] > q.cost[x] {
+		x--
+	}
+	for n := len(q.items) - 1; n >= 0; n-- {
+		item := &q.items[n]
+		c := q.choice[n*width+x]
+		if c == 0 {
+			continue
+		}
+		j := &s.jobs[item.job]
+		s.best[item.job][t] = c - 1
+		x -= s.p.Counts[j.low+int(c-1)] - s.p.Counts[j.low+item.best]
+	}
+}
