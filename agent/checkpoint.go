@@ -10,9 +10,10 @@ import (
 )
 
 // OfferPatience is how long rank 0's node waits for the other members' parts of
-// the last save once nothing else happens. Digests run at disk speed on all
-// nodes at once, so a part that is this late is not coming.
-const OfferPatience = 30 * time.Second
+// the last save while they neither come nor their nodes go. It delays nothing: a
+// member that still digests has not stopped either, so the next generation waits
+// for it anyway. It only bounds what nobody has thought of.
+const OfferPatience = 10 * time.Minute
 
 // checkpoints moves what was saved on its way: digested here, recorded, merged
 // on rank 0's node and offered. It reports whether nothing is still to come.

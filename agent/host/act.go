@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"time"
@@ -35,7 +34,11 @@ func (n *node) act(a agent.Action) {
 	case agent.Push:
 	case agent.WriteAck:
 		log := n.logger(at.of)
-		log.Info().Str("phase", string(a.Ack)).Interface("ack", a.Value).Msg("acknowledging")
+		if failed, ok := a.Value.(record.Failed); ok {
+			log.Warn().Str("kind", string(failed.Kind)).Int("rank", failed.Rank).Str("reason", failed.Reason).Msg("acknowledging a failure")
+		} else {
+			log.Info().Str("ack", string(a.Ack)).Msg("acknowledging")
+		}
 		key := record.AckKey(n.cfg.Node, at.of.Job, at.of.Generation, a.Ack)
 		n.create(at, a.String(), record.Put(key, a.Value), nil)
 	case agent.WriteSaved:
@@ -120,11 +123,6 @@ func (n *node) startShim(at lane, a agent.StartShim) {
 
 // launch starts the shim, or leaves nothing.
 func (n *node) launch(ctx context.Context, dir string, order shim.Order) (shim.Process, error) {
-	for _, needed := range []string{n.cfg.RunDir, order.LogDir, order.LockDir} {
-		if err := os.MkdirAll(needed, 0o755); err != nil {
-			return shim.Process{}, fmt.Errorf("make directory for the run: %w", err)
-		}
-	}
 	process, err := shim.Start(ctx, n.cfg.Exe, dir, order)
 	if err != nil {
 		return process, errors.Join(err, shim.Sweep(dir), os.RemoveAll(dir))

@@ -362,6 +362,8 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
+func quiet() zerolog.Logger { return zerolog.Nop() }
+
 // lives reports whether a worker's process does; one that nobody has reaped does not.
 func lives(w record.Worker) bool {
 	boot, err := bootID()

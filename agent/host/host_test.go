@@ -38,6 +38,31 @@ func TestRunFromGrantToForgetting(t *testing.T) {
 	})
 }
 
+// The leader may forget a generation long after this node has done with it.
+func TestCollectedGenerationsAreForgottenLater(t *testing.T) {
+	f := newFixture(t)
+	s := f.settings("n1")
+	stop := f.agent(s)
+	j := f.job("brief", []string{"/bin/true"}, map[string]int{"n1": 1}, "n1")
+	f.start(j)
+	ack[record.Stopped](f, j, "n1", record.AckStopped)
+	f.commit(record.Delete(record.GrantKey("n1", j.Job)))
+	f.until("an empty run directory", func() bool { return f.empty(s) })
+	k := f.job("kept", []string{"/bin/true"}, map[string]int{"n1": 1}, "n1")
+	f.start(k)
+	ack[record.Stopped](f, k, "n1", record.AckStopped)
+	f.commit(record.Delete(record.GrantKey("n1", k.Job)))
+	stop()
+	f.commit(record.DeletePrefix(record.GenerationPrefix(j.Job, 1)))
+	f.agent(s)
+	f.until("the node's own records to be forgotten", func() bool {
+		return f.absent(record.AckKey("n1", j.Job, 1, record.AckStarted)) && f.absent(record.AckKey("n1", j.Job, 1, record.AckStopped))
+	})
+	if f.absent(record.AckKey("n1", k.Job, 1, record.AckStopped)) {
+		t.Error("a generation that the leader keeps was forgotten")
+	}
+}
+
 // empty reports whether no run directory is left.
 func (f *fixture) empty(s settings) bool {
 	entries, err := os.ReadDir(filepath.Join(s.Dir, "r"))

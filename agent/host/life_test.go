@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"github.com/bellows-ml/bellows/agent/shim"
 	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/cluster"
@@ -110,6 +108,32 @@ func TestFrozenAgentIsFencedAndComesBackAsAnotherLife(t *testing.T) {
 	}
 }
 
+// Where no other node could take over, etcd may be away for as long as it likes.
+func TestSingleNodeDoesNotFenceItself(t *testing.T) {
+	f := &fixture{T: t, dir: t.TempDir()}
+	etcdDir := t.TempDir()
+	f.endpoint = startEtcdAt(t, etcdDir)
+	server := startEtcd(t, etcdDir, f.endpoint)
+	f.connect()
+	s := f.settings("n1")
+	s.TTL = 2 * time.Second
+	f.agent(s)
+	j := f.job("long", sleeper(), map[string]int{"n1": 1}, "n1")
+	f.start(j)
+	worker := ack[record.Started](f, j, "n1", record.AckStarted).Workers[0]
+	if err := server.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	down := time.Now()
+	f.until("the lease's time to be over, twice", func() bool { return time.Since(down) > 2*s.TTL })
+	if !lives(worker) {
+		t.Fatal("the worker was killed")
+	}
+	startEtcd(t, etcdDir, f.endpoint)
+	f.commit(record.Delete(record.PermitKey(j.Job, 1)))
+	ack[record.Stopped](f, j, "n1", record.AckStopped)
+}
+
 func TestDeletedAliveKeyBeginsAnotherLife(t *testing.T) {
 	f := newFixture(t)
 	f.agent(f.settings("n1"))
@@ -148,14 +172,13 @@ func TestWhoMayNotBeThisNodeIsToldWhy(t *testing.T) {
 	f := newFixture(t)
 	s := f.settings("n1")
 	f.agent(s)
-	quiet := zerolog.Nop()
-	same := s.config(quiet)
+	same := s.config(quiet())
 	same.Socket += "2"
 	if err := Run(t.Context(), same); !errors.Is(err, ErrDataDirInUse) {
 		t.Errorf("same data directory: %v", err)
 	}
 	twin := f.settings("n1")
-	err := Run(t.Context(), twin.config(quiet))
+	err := Run(t.Context(), twin.config(quiet()))
 	if !errors.Is(err, ErrNameInUse) || !strings.Contains(err.Error(), "alive at 127.0.0.1") || !strings.Contains(err.Error(), "incarnation") {
 		t.Errorf("same name: %v", err)
 	}
@@ -163,12 +186,12 @@ func TestWhoMayNotBeThisNodeIsToldWhy(t *testing.T) {
 	if kept != 0 || err != nil {
 		t.Errorf("the refused agent keeps lease %x, %v", kept, err)
 	}
-	other := f.settings("n7").config(quiet)
+	other := f.settings("n7").config(quiet())
 	other.Cluster = "elsewhere"
 	if err = Run(t.Context(), other); err == nil || !strings.Contains(err.Error(), `cluster "test", not "elsewhere"`) {
 		t.Errorf("another cluster: %v", err)
 	}
-	bad := f.settings("../x").config(quiet)
+	bad := f.settings("../x").config(quiet())
 	bad.Bind, bad.Ports = "0.0.0.0", record.Ports{First: 65000, Count: 1000}
 	err = Run(t.Context(), bad)
 	for _, want := range []string{"node: name", `bind "0.0.0.0"`, "ports 65000+1000"} {

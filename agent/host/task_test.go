@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rs/zerolog"
-
 	"github.com/bellows-ml/bellows/agent/shim"
 	"github.com/bellows-ml/bellows/checkpoint/dirblob"
 	"github.com/bellows-ml/bellows/cluster"
@@ -49,7 +47,7 @@ func TestCheckpointTasksRunAsTheOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	n := &node{cfg: Config{Exe: copied}, log: zerolog.Nop()}
+	n := &node{cfg: Config{Exe: copied}, log: quiet()}
 	r := &run{order: shim.Order{Owner: cluster.Owner{UID: nobody, GID: nobody, User: "nobody"}}}
 	task := dirblob.Task{Root: root, Digest: &dirblob.Digest{Dir: "g00000001"}}
 	if _, err = n.do(t.Context(), r, task, lookBound); err == nil || !strings.Contains(err.Error(), "permission denied") {
