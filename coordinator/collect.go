@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -23,9 +22,7 @@ const (
 func (c *Coordinator) collect(f formed) bool {
 	var ops []record.Op
 	for _, g := range slices.Sorted(maps.Keys(f.Generations)) {
-		x := f.Generations[g] // an empty view is one whose records are gone
-		exists := x.Plan.Exists() || x.Permit.Exists() || x.Halt.Exists() || len(x.Fences) > 0
-		if exists && g+keptGenerations <= f.number() && len(ops) < collectedAtOnce {
+		if g+keptGenerations <= f.number() && len(ops) < collectedAtOnce {
 			ops = append(ops, record.DeletePrefix(record.GenerationPrefix(f.ID, g)))
 		}
 	}
@@ -51,21 +48,11 @@ func (c *Coordinator) expire(f formed) bool {
 	})
 }
 
-// forget drops the views of what a prefix deletion has removed.
-func (c *Coordinator) forget(prefix string) {
-	c.seen = nil
-	for _, id := range c.mirror.JobIDs() {
-		rest, ok := strings.CutPrefix(prefix, record.JobPrefix(id))
-		if !ok {
-			continue
+// forget takes in that everything below a prefix was deleted.
+func (c *Coordinator) forget(prefix string, revision int64) {
+	for _, key := range slices.Sorted(maps.Keys(c.known)) {
+		if strings.HasPrefix(key, prefix) {
+			c.apply(record.Change{KV: record.KV{Key: key, ModRevision: revision}, Deleted: true})
 		}
-		if rest == "" {
-			delete(c.mirror.Jobs, id)
-			return
-		}
-		v := c.mirror.Job(id)
-		maps.DeleteFunc(v.Generations, func(g cluster.Generation, _ *record.GenerationView) bool {
-			return record.GenerationPrefix(id, g) == prefix
-		})
 	}
 }

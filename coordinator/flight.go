@@ -131,16 +131,14 @@ func (c *Coordinator) reloaded() {
 func (c *Coordinator) landed(f *flight, revision int64) {
 	for _, op := range f.then {
 		if op.Prefix {
-			c.forget(op.Key)
+			c.forget(op.Key, revision)
 			continue
 		}
 		// The revision of creation is the watch's to tell; nothing asks it of the leader's own records.
-		ch := record.Change{
+		c.apply(record.Change{
 			KV:      record.KV{Key: op.Key, Value: op.Value, CreateRevision: revision, ModRevision: revision},
 			Deleted: op.Delete,
-		}
-		c.written[op.Key] = ch
-		c.apply(ch)
+		})
 	}
 }
 

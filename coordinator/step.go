@@ -13,12 +13,13 @@ import (
 type Coordinator struct {
 	cfg    Config
 	now    time.Time
-	mirror *record.Mirror // nil until loaded
+	mirror *record.Mirror   // nil until loaded
+	known  map[string]int64 // every key's newest revision that the mirror has taken in
+	listed int64            // revision of the newest listing
 
 	absent  map[cluster.NodeID]time.Time // when the node's alive key was first seen to be missing
 	flights map[cluster.JobID]*flight    // "" = the decision's record
 	targets map[cluster.JobID]target     // what the last decisions granted
-	written map[string]record.Change     // our own newest writes, until a listing has them
 	round   round
 	serial  int      // of the newest transaction
 	seen    *picture // nil = draw it anew
@@ -35,7 +36,7 @@ func New(cfg Config) *Coordinator {
 		absent:  map[cluster.NodeID]time.Time{},
 		flights: map[cluster.JobID]*flight{},
 		targets: map[cluster.JobID]target{},
-		written: map[string]record.Change{},
+		known:   map[string]int64{},
 	}
 }
 
@@ -60,50 +61,6 @@ func (c *Coordinator) Step(now time.Time, ev Event) Effects {
 		c.act()
 	}
 	return c.out
-}
-
-// load replaces the mirror. What we know to have written since the listing
-// was made stays in it: without it, devices just granted would look free. The
-// waits for lost nodes begin anew: a node may have come and gone again while
-// nobody watched.
-func (c *Coordinator) load(e Loaded) {
-	mirror, err := record.NewMirror(nil, e.Revision)
-	if err != nil {
-		panic("coordinator: an empty listing does not decode: " + err.Error())
-	}
-	c.mirror, c.seen = mirror, nil
-	for _, kv := range e.KVs {
-		c.apply(record.Change{KV: kv})
-	}
-	for key, ch := range c.written { // each key once, so the order is of no matter
-		if ch.ModRevision > e.Revision {
-			c.apply(ch)
-		} else {
-			delete(c.written, key)
-		}
-	}
-	clear(c.absent)
-	c.reloaded()
-}
-
-func (c *Coordinator) change(e Changed) {
-	if c.mirror == nil {
-		return // what came before the listing is in it
-	}
-	for _, ch := range e.Changes {
-		c.apply(ch)
-		if n, ok := aliveOf(ch.Key); ok && !ch.Deleted {
-			delete(c.absent, n) // its wait begins anew, even if it is gone again by the end of this batch
-		}
-	}
-}
-
-// apply takes one change in. A record that this version cannot read is reported and left alone.
-func (c *Coordinator) apply(ch record.Change) {
-	c.seen = nil
-	if err := c.mirror.Apply(ch); err != nil {
-		c.note(Note{Warn: true, Text: err.Error()})
-	}
 }
 
 // act looks at everything and does what is to be done next.
@@ -155,12 +112,6 @@ func (c *Coordinator) wake(t time.Time) {
 }
 
 func (c *Coordinator) note(n Note) { c.out.Notes = append(c.out.Notes, n) }
-
-// aliveOf returns the node whose alive key it is.
-func aliveOf(key string) (cluster.NodeID, bool) {
-	n := cluster.NodeID(strings.TrimSuffix(strings.TrimPrefix(key, record.NodesPrefix), "/alive"))
-	return n, key == record.AliveKey(n)
-}
 
 // list writes nodes for people.
 func list(nodes []cluster.NodeID) string {

@@ -1,0 +1,76 @@
+package coordinator
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// load brings the mirror up to a listing. What it knows of later revisions
+// stays: our own writes may be newer than the listing, and without them devices
+// just granted would look free. The waits for lost nodes begin anew: a node
+// may have come and gone again while nobody watched.
+func (c *Coordinator) load(e Loaded) {
+	if c.mirror == nil {
+		mirror, err := record.NewMirror(nil, 0)
+		if err != nil {
+			panic("coordinator: an empty listing does not decode: " + err.Error())
+		}
+		c.mirror = mirror
+	}
+	present := make(map[string]bool, len(e.KVs))
+	for _, kv := range e.KVs {
+		present[kv.Key] = true
+		if c.known[kv.Key] < kv.ModRevision {
+			c.apply(record.Change{KV: kv})
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(c.known)) {
+		if c.known[key] <= e.Revision && !present[key] {
+			c.apply(record.Change{KV: record.KV{Key: key, ModRevision: e.Revision}, Deleted: true})
+		}
+	}
+	c.mirror.Revision = max(c.mirror.Revision, e.Revision)
+	c.listed = max(c.listed, e.Revision)
+	clear(c.absent)
+	c.reloaded()
+}
+
+// change takes in what a watch has seen, but for what a listing has told already.
+func (c *Coordinator) change(e Changed) {
+	if c.mirror == nil {
+		return
+	}
+	for _, ch := range e.Changes {
+		if ch.ModRevision <= c.listed {
+			continue
+		}
+		c.apply(ch)
+		if n, ok := aliveOf(ch.Key); ok && !ch.Deleted {
+			delete(c.absent, n) // its wait begins anew, even if it is gone again by the end of this batch
+		}
+	}
+}
+
+// apply takes one change in. A record that this version cannot read is reported once and left alone.
+func (c *Coordinator) apply(ch record.Change) {
+	c.seen = nil
+	if err := c.mirror.Apply(ch); err != nil {
+		c.note(Note{Warn: true, Text: err.Error()})
+	}
+	switch {
+	case !ch.Deleted:
+		c.known[ch.Key] = max(c.known[ch.Key], ch.ModRevision)
+	case c.known[ch.Key] <= ch.ModRevision:
+		delete(c.known, ch.Key)
+	}
+}
+
+// aliveOf returns the node whose alive key it is.
+func aliveOf(key string) (cluster.NodeID, bool) {
+	n := cluster.NodeID(strings.TrimSuffix(strings.TrimPrefix(key, record.NodesPrefix), "/alive"))
+	return n, key == record.AliveKey(n)
+}
