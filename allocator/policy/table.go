@@ -10,6 +10,7 @@ import (
 // table lists the policies in the order in which they are offered.
 var table = []entry{
 	{greedy{}, "as many devices as fit to the first in the queue; shortest-trained grow, longest-trained shrink (Hu et al., section 3)"},
+	{hu{}, "most progress of all jobs over the next 25 minutes, with a certified bound (Hu et al., section 4)"},
 	{share{}, "equal shares in powers of two, the higher priority and then the earlier job first"},
 }
 

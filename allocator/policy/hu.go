@@ -1,0 +1,183 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/bellows-ml/bellows/allocator"
+	"github.com/bellows-ml/bellows/allocator/goodput"
+	"github.com/bellows-ml/bellows/allocator/solve"
+)
+
+// hu is the optimal resource allocator of Hu et al., "An Optimal Resource
+// Allocator of Elastic Training for Deep Learning Jobs on Cloud", section 4: a
+// rolling horizon of huSteps steps of huStep. It chooses a number of devices
+// for every job and step so that the sum over jobs and steps of the fraction of
+// the job's work done by then is largest (equation 1 under 2, 5, 6, 15 and 19
+// to 20), and puts the first step in force. Package solve finds that optimum,
+// mostly with proof, and always with a certified bound.
+//
+// How we read what the paper leaves open:
+//
+//   - Served demand is cumulative, so the objective is the area under the
+//     fraction-done curves: the shortest remaining jobs are preferred, and long
+//     ones are protected by their least number alone.
+//   - More jobs than devices is infeasible as printed. A running job keeps its
+//     smallest size or more; a waiting one may go on waiting (count 0).
+//   - A job keeps its smallest size after it has finished (equation 15); a
+//     waiting one that starts and finishes inside the horizon gives it back.
+//   - Equal plans are decided for the present allocation: a change must gain
+//     more than huStick.
+//   - Between two intervals the first in the queue gets as many idle devices as
+//     possible, and so on (section 2).
+//   - A job whose remaining time is unknown is taken to have as much work ahead
+//     as it has behind it, and huUnknown at least.
+//   - After a loss of devices the latest jobs go back to waiting if not all of
+//     the running ones can have their smallest size.
+type hu struct{}
+
+const (
+	huSteps   = 5
+	huStep    = 5 * time.Minute
+	huStick   = 2e-4 // of one job's work, for one step: 60 ms of everything it has
+	huUnknown = time.Hour
+	// huSizes bounds the sizes that are considered: 0 and the powers of two
+	// below 2^15, far more than a step of five minutes can need.
+	huSizes = 16
+)
+
+// Name implements allocator.Policy.
+func (hu) Name() string { return "hu" }
+
+// Allocate implements allocator.Policy.
+func (hu) Allocate(in allocator.Input) allocator.Output {
+	d := sit(in)
+	order := d.queue()
+	if in.Between {
+		greedyDesk{d}.settle()
+		for _, i := range order {
+			if d.waiting(i) && d.raise(i) {
+				d.why[i] = "first in the queue: as many devices as are idle"
+			}
+		}
+		return d.answer()
+	}
+	free, mine := d.clearMovable()
+	p, sizes := huProblem(d, free, mine)
+	var s solve.Solver
+	r, err := s.Solve(p, solve.Options{Parallel: in.Parallel})
+	if err != nil {
+		// The problem is made here, of numbers that are checked here: it is ours to answer for.
+		panic(fmt.Sprintf("policy hu: %v", err))
+	}
+	for n, i := range mine {
+		d.upTo(i, sizes[n], r.Plan[n*huSteps])
+	}
+	d.startFitting(order)
+	for i, j := range d.jobs {
+		if d.counts[i] != j.Workers {
+			d.why[i] = fmt.Sprintf("most progress of all jobs in the next %d minutes", int(huSteps*huStep/time.Minute))
+		}
+	}
+	out := d.answer()
+	out.Value, out.Bound = r.Value, r.Bound
+	return out
+}
+
+// queue is the order of the jobs at the desk.
+func (d *desk) queue() []int {
+	order := make([]int, len(d.jobs))
+	for i := range order {
+		order[i] = i
+	}
+	return order
+}
+
+// clearMovable takes the devices from all jobs that may be given another
+// number. Fixed jobs keep theirs, and so do those on devices that nobody else
+// could use: to move them would only cost. It returns how many devices that
+// frees, and whose.
+func (d *desk) clearMovable() (free int, mine []int) {
+	for i, s := range d.seats {
+		if s.fixed || s.stays && s.held < d.counts[i] {
+			continue
+		}
+		d.set(i, 0)
+		mine = append(mine, i)
+	}
+	return max(d.idle, 0), mine
+}
+
+// upTo gives job i the largest of its sizes that is at most n and fits.
+func (d *desk) upTo(i int, sizes []int, n int) {
+	for _, k := range slices.Backward(sizes) {
+		if k <= n && d.set(i, k) {
+			return
+		}
+	}
+}
+
+// huProblem puts the question to the solver. sizes are, beside mine, what each
+// job may have: the problem offers every job all counts in its range, those
+// that are not among its sizes at the speed of the size below.
+func huProblem(d *desk, free int, mine []int) (p *solve.Problem, sizes [][]int) {
+	p = &solve.Problem{Devices: free, Steps: huSteps, Step: huStep.Seconds(), Counts: []int{0}}
+	for k := 1; k <= free && len(p.Counts) < huSizes; k *= 2 {
+		p.Counts = append(p.Counts, k)
+	}
+	top := p.Counts[len(p.Counts)-1]
+	least := 0
+	for _, i := range mine {
+		j := d.jobs[i]
+		var can []int
+		for _, k := range j.Sizes {
+			if k <= min(top, d.about.Open(j)) {
+				can = append(can, k)
+			}
+		}
+		sizes = append(sizes, can)
+		job := solve.Job{Work: huWork(j), Present: j.Workers, Bonus: huStick, Speeds: huSpeeds(j, can, p.Counts)}
+		if len(can) > 0 {
+			job.Max = can[len(can)-1]
+			if j.Workers > 0 && least+can[0] <= free {
+				job.Min = can[0]
+				least += can[0]
+			}
+		}
+		p.Jobs = append(p.Jobs, job)
+	}
+	return p, sizes
+}
+
+// huWork is a job's remaining work in seconds on one device.
+func huWork(j allocator.JobView) float64 {
+	if j.Remaining > 0 {
+		return j.Remaining.Seconds()
+	}
+	return max(j.Service, huUnknown).Seconds()
+}
+
+// huSpeeds is the job's speed at each of the counts, never falling.
+func huSpeeds(j allocator.JobView, can, counts []int) []float64 {
+	speeds := make([]float64, len(counts))
+	for n, c := range counts {
+		if n > 0 {
+			speeds[n] = speeds[n-1]
+		}
+		if slices.Contains(can, c) {
+			speeds[n] = max(speeds[n], speedAt(j, c))
+		}
+	}
+	return speeds
+}
+
+// speedAt is the job's speed at one of its sizes relative to one device:
+// measured where it is known, else by the default model.
+func speedAt(j allocator.JobView, size int) float64 {
+	k := slices.Index(j.Sizes, size)
+	if k < 0 || k >= len(j.Speeds) || !(j.Speeds[k] > 0) {
+		return goodput.Default(size)
+	}
+	return j.Speeds[k]
+}
