@@ -25,6 +25,7 @@ type block struct {
 	use      [maxSteps]float64
 	spread   [maxSteps * maxSteps]float64 // d use / d price, up to the sign and the blur
 	weight   [maxColumns]float64
+	product  float64 // of the sums whose logarithm is to be added to value
 }
 
 // columns are the plans of finishing jobs that were best at some prices: the
@@ -110,7 +111,7 @@ next:
 func (s *Solver) blurred(lambda *[maxSteps]float64, blur float64) (value float64) {
 	s.prices.set(lambda, s.p.Counts)
 	s.inBlocks(func(b *block) {
-		b.value, b.use, b.spread = 0, [maxSteps]float64{}, [maxSteps * maxSteps]float64{}
+		b.value, b.product, b.use, b.spread = 0, 1, [maxSteps]float64{}, [maxSteps * maxSteps]float64{}
 		for i := b.from; i < b.to; i++ {
 			switch j := &s.jobs[i]; j.kind {
 			case finishing:
@@ -124,6 +125,7 @@ func (s *Solver) blurred(lambda *[maxSteps]float64, blur float64) (value float64
 				}
 			}
 		}
+		b.value += blur * math.Log(b.product)
 	})
 	s.use, s.spread = [maxSteps]float64{}, [maxSteps * maxSteps]float64{}
 	for k := range s.blocks {
@@ -145,6 +147,26 @@ func (s *Solver) blurred(lambda *[maxSteps]float64, blur float64) (value float64
 // faint is the share of blur beyond which a plan is too much worse than the best to matter: exp(-20).
 const faint = 20
 
+// times adds blur·log(total) to the value, many of them with one logarithm.
+func (b *block) times(total, blur float64) {
+	const large = 1e200
+	if b.product *= total; b.product > large {
+		b.value += blur * math.Log(b.product)
+		b.product = 1
+	}
+}
+
+// soften is exp(x) for x ≤ 0, mostly without the function.
+func soften(x float64) float64 {
+	switch {
+	case x == 0:
+		return 1
+	case x < -faint:
+		return 0
+	}
+	return math.Exp(x)
+}
+
 func (s *Solver) blurColumns(b *block, i int, lambda *[maxSteps]float64, blur float64) {
 	c, steps := &s.columns, s.p.Steps
 	n := c.count[i]
@@ -161,13 +183,11 @@ func (s *Solver) blurColumns(b *block, i int, lambda *[maxSteps]float64, blur fl
 	}
 	total := 0.0
 	for k, v := range worth {
-		worth[k] = 0
-		if x := (v - top) / blur; x > -faint {
-			worth[k] = math.Exp(x)
-			total += worth[k]
-		}
+		worth[k] = soften((v - top) / blur)
+		total += worth[k]
 	}
-	b.value += top + blur*math.Log(total)
+	b.value += top
+	b.times(total, blur)
 	var mean [maxSteps]float64
 	for k, w := range worth {
 		if w == 0 {
@@ -209,15 +229,16 @@ func (s *Solver) blurSteps(b *block, j *job, blur float64) {
 		}
 		total, mean, square := 0.0, 0.0, 0.0
 		for k, v := range worth {
-			if x := (v - top) / blur; x > -faint {
-				w, c := math.Exp(x), float64(counts[k])
+			if w := soften((v - top) / blur); w > 0 {
+				c := float64(counts[k])
 				total += w
 				mean += w * c
 				square += w * c * c
 			}
 		}
 		mean /= total
-		b.value += top + blur*math.Log(total)
+		b.value += top
+		b.times(total, blur)
 		b.use[t] += mean
 		b.spread[t*maxSteps+t] += square/total - mean*mean
 	}
