@@ -19,6 +19,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/bellows-ml/bellows/agent/shim"
+	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/checkpoint/dirblob"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/nvml"
@@ -371,4 +372,14 @@ func lives(w record.Worker) bool {
 		panic(err)
 	}
 	return shim.Alive(shim.Process{PID: w.PID, StartTime: w.StartTime, BootID: boot})
+}
+
+// apiNodes asks an agent's API what it hears of the nodes.
+func apiNodes(f *fixture, s settings) (map[string]string, error) {
+	list, err := api.NewClient(filepath.Join(s.Dir, "s")).Nodes(f.Context())
+	states := map[string]string{}
+	for _, n := range list {
+		states[n.ID] = n.Gossip
+	}
+	return states, err
 }

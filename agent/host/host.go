@@ -65,12 +65,8 @@ func runOn(ctx context.Context, cfg Config, data *dataDir, s *store.Store) error
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	n := &node{
-		cfg: cfg, store: s, data: data, log: cfg.Log, ctx: ctx, cluster: name,
-		events: make(chan func(), eventBacklog), abandon: make(chan int64, 1),
-		records: newRecords(cfg.Log), followers: map[string]*follower{},
-		runs: map[record.JobGen]*run{}, lanes: map[lane]bool{},
-	}
+	n := newNode(ctx, cfg, s)
+	n.data, n.cluster = data, name
 	return n.run(cancel)
 }
 

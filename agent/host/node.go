@@ -51,6 +51,15 @@ type node struct {
 	ready     bool      // announced
 }
 
+func newNode(ctx context.Context, cfg Config, s *store.Store) *node {
+	return &node{
+		cfg: cfg, store: s, log: cfg.Log, ctx: ctx,
+		events: make(chan func(), eventBacklog), abandon: make(chan int64, 1),
+		records: newRecords(cfg.Log), followers: map[string]*follower{},
+		runs: map[record.JobGen]*run{}, lanes: map[lane]bool{},
+	}
+}
+
 // lane is what only one action at a time may touch.
 type lane struct {
 	of   record.JobGen // zero for the node's own
