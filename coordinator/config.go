@@ -8,7 +8,7 @@ type Config struct {
 	Policy string // its name, for the records
 	// Interval is the time between two decisions that may move running jobs.
 	Interval time.Duration
-	Timing   Timing
+	Timing   Timing // zero = DefaultTiming
 	// Without switches rules of the protocol off, so that simulations can show
 	// what each is for. Zero in production.
 	Without Rule

@@ -70,7 +70,7 @@ func (c *Coordinator) busy(v *record.JobView) bool {
 	case f == nil:
 		return false
 	case !f.until.IsZero():
-		if c.now.Before(f.until) {
+		if c.clock.Before(f.until) {
 			c.wake(f.until)
 			return true
 		}
@@ -102,7 +102,7 @@ func (c *Coordinator) outcome(o record.Outcome) {
 			}
 		case record.Conflict:
 			if o.Err != nil {
-				f.until = c.now.Add(c.cfg.Interval)
+				f.until = c.clock.Add(c.cfg.Interval)
 				c.note(Note{Warn: true, Job: id, Text: fmt.Sprintf("commit %s: %v", f.id, o.Err)})
 				return
 			}

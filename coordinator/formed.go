@@ -38,12 +38,17 @@ func (c *Coordinator) attendance(f formed, m cluster.Member) rendezvous.Attendan
 		Held:     acks.Held.Exists(),
 		SDK:      acks.Held.Value.SDK,
 		Begun:    acks.Held.Value.Begun,
-		Lost:     node.Alive.Create != m.AliveRev,
+		Lost:     node.Alive.Create != m.AliveRev && !c.alone(),
 	}
 	// A fenced node that is alive again has to say itself that nothing is left.
 	a.Fenced = f.gen.Fences[m.Node].Exists() && (!node.Alive.Exists() || !c.rule(AliveAbsent))
 	return a
 }
+
+// alone reports whether the cluster has had a single node. Such a node does not
+// fence itself, for nobody could take its work over: when it comes back in
+// another life its workers are still there, and there is nothing to halt.
+func (c *Coordinator) alone() bool { return len(c.mirror.Nodes) <= 1 }
 
 func (f formed) state() record.State  { return f.State.Value }
 func (f formed) world() cluster.World { return f.gen.Plan.Value.World }

@@ -108,7 +108,7 @@ func (c *Coordinator) rescale(f formed) bool {
 func (c *Coordinator) stopAfter(f formed) bool {
 	h := f.gen.Halt.Value
 	step, known := f.roll.StopAfter()
-	if !known || !h.Save || h.StopAfter != nil || !f.gen.Halt.Exists() {
+	if !known || !h.Save || h.StopAfter != nil || !f.gen.Halt.Exists() || !f.gen.Permit.Exists() {
 		return false
 	}
 	h.StopAfter = &step

@@ -18,7 +18,7 @@ func (c *Coordinator) watchNodes() {
 		case alive:
 			delete(c.absent, id)
 		case !waiting:
-			c.absent[id] = c.now
+			c.absent[id] = c.clock
 		}
 	}
 }
@@ -58,10 +58,10 @@ func (c *Coordinator) fence(f formed) bool {
 	for _, m := range f.world().Members {
 		since, absent := c.absent[m.Node]
 		acks := c.mirror.Node(m.Node).Ack(f.ID, f.number())
-		if !absent || acks.Stopped.Exists() || f.gen.Fences[m.Node].Exists() {
+		if !absent || c.alone() || acks.Stopped.Exists() || f.gen.Fences[m.Node].Exists() {
 			continue
 		}
-		waited := c.now.Sub(since)
+		waited := c.clock.Sub(since)
 		if waited < c.lostAfter() {
 			c.wake(since.Add(c.lostAfter()))
 			continue

@@ -31,8 +31,8 @@ type round struct {
 
 // ask puts a question when one is due.
 func (c *Coordinator) ask() {
-	if c.round.asked != nil {
-		return
+	if c.round.asked != nil || len(c.nodes()) == 0 {
+		return // without devices there is nothing to decide: who runs is lost, or alone
 	}
 	in := c.question()
 	if len(in.Jobs) == 0 {
@@ -45,8 +45,8 @@ func (c *Coordinator) ask() {
 	}
 	due := c.round.last.Add(c.cfg.Interval)
 	switch {
-	case !c.now.Before(due) || c.urgent():
-		c.round.last, c.round.full = c.now, full
+	case !c.clock.Before(due) || c.urgent():
+		c.round.last, c.round.full = c.clock, full
 	case sig != c.round.idle && c.waiting() && c.idle() > 0:
 		c.round.idle = sig
 		in.Between = true

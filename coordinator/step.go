@@ -12,7 +12,8 @@ import (
 // Coordinator is one term of leadership. One goroutine owns it.
 type Coordinator struct {
 	cfg    Config
-	now    time.Time
+	now    time.Time        // for records
+	clock  time.Time        // the same with its monotonic reading, for waits: setting the wall clock must not shorten one
 	mirror *record.Mirror   // nil until loaded
 	known  map[string]int64 // every key's newest revision that the mirror has taken in
 	listed int64            // revision of the newest listing
@@ -31,6 +32,9 @@ type Coordinator struct {
 
 // New begins a term. Its first event has to be a Loaded.
 func New(cfg Config) *Coordinator {
+	if cfg.Timing == (Timing{}) {
+		cfg.Timing = DefaultTiming()
+	}
 	return &Coordinator{
 		cfg:     cfg,
 		absent:  map[cluster.NodeID]time.Time{},
@@ -40,10 +44,10 @@ func New(cfg Config) *Coordinator {
 	}
 }
 
-// Step takes one event in and says what follows. Calls need not come in the
-// order of time, but now should not run backwards.
+// Step takes one event in and says what follows. now is time.Now() of the shell,
+// with its monotonic reading, or virtual time; it does not run backwards.
 func (c *Coordinator) Step(now time.Time, ev Event) Effects {
-	c.now = now.Round(0).UTC()
+	c.now, c.clock = now.Round(0).UTC(), now
 	c.out = Effects{}
 	c.blocked = map[cluster.JobID]string{}
 	switch e := ev.(type) {
@@ -106,7 +110,7 @@ func (c *Coordinator) advance(f formed) {
 
 // wake asks for a Tick at t, if that is still to come.
 func (c *Coordinator) wake(t time.Time) {
-	if t.After(c.now) && (c.out.WakeAt.IsZero() || t.Before(c.out.WakeAt)) {
+	if t.After(c.clock) && (c.out.WakeAt.IsZero() || t.Before(c.out.WakeAt)) {
 		c.out.WakeAt = t
 	}
 }

@@ -37,9 +37,6 @@ func Run(ctx context.Context, cfg Config) error {
 	if cfg.Interval == 0 {
 		cfg.Interval = DefaultInterval
 	}
-	if cfg.Timing == (coordinator.Timing{}) {
-		cfg.Timing = coordinator.DefaultTiming()
-	}
 	for ctx.Err() == nil {
 		if err := serve(ctx, cfg); err != nil {
 			return fmt.Errorf("lead: %w", err)
