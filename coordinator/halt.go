@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
@@ -118,21 +117,22 @@ func (c *Coordinator) stopAfter(f formed) bool {
 	})
 }
 
-// kill deletes the permit of a generation whose time to save is over, or whose
-// save cannot succeed because a worker failed in it.
+// kill deletes the permit of a generation whose time to save is over. A worker
+// that fails in a halt does not cut it short: often it only stumbles over its
+// peers' exits, while others are still saving.
 func (c *Coordinator) kill(f formed) bool {
 	if !f.gen.Permit.Exists() {
+		return false
+	}
+	if deadline := f.gen.Halt.Value.Deadline; c.now.Before(deadline) {
+		c.wake(deadline)
 		return false
 	}
 	reason := f.state().Reason
 	if blame, ok := c.blame(f); ok {
 		reason += "; " + blame.text()
-	} else if deadline := f.gen.Halt.Value.Deadline; c.now.Before(deadline) {
-		c.wake(deadline)
-		return false
-	} else {
-		reason += "; not stopped in time, killed: " + list(f.roll.Present())
 	}
+	reason += "; not stopped in time, killed: " + list(f.roll.Present())
 	s := c.next(f.JobView, cluster.Halting, reason)
 	return c.send(move{
 		verb: "kill", job: f.JobView,
@@ -140,6 +140,6 @@ func (c *Coordinator) kill(f formed) bool {
 			record.Put(record.StateKey(f.ID), s),
 			record.Delete(record.PermitKey(f.ID, f.number())),
 		},
-		note: Note{Job: f.ID, Gen: f.number(), Text: strings.TrimPrefix(reason, "; ")},
+		note: Note{Warn: true, Job: f.ID, Gen: f.number(), Text: reason},
 	})
 }

@@ -34,6 +34,9 @@ func (c *Coordinator) start(f formed, from int, why string) bool {
 		c.blocked[f.ID] = err.Error()
 		return false
 	}
+	if first, failed := c.blame(f); failed && f.gen.Halt.Value.Save && f.state().Phase == cluster.Halting {
+		why += "; while halting, " + first.text() // reported, not charged
+	}
 	s := c.next(f.JobView, cluster.Starting, why)
 	s.Generation = world.Generation
 	if from > 0 && c.shouldPin(f) {

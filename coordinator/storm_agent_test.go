@@ -131,7 +131,7 @@ func (s *storm) tend(n *simNode, jg record.JobGen) {
 		} else if sh != nil {
 			s.fault("the simulated agent of %s has acknowledged %v too early", n.id, jg)
 		}
-	case !member || m.AliveRev != n.rev || !gen.Permit.Exists() || gen.Halt.Exists() && !gen.Halt.Value.Save || s.peerFailed(gen, n, jg):
+	case !member || m.AliveRev != n.rev || !gen.Permit.Exists() || gen.Halt.Exists() && !gen.Halt.Value.Save || !gen.Halt.Exists() && s.peerFailed(gen, n, jg):
 		s.leave(n, jg, sh)
 	case sh == nil && (gen.Halt.Exists() || acks.Started.Exists()):
 		s.leave(n, jg, nil)
