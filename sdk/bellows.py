@@ -359,7 +359,8 @@ class _Link:
             self._lose(f"connect to {path}: {err}")
             return
         self._send({"hello": {"version": PROTOCOL_VERSION, "rank": rank, "pid": os.getpid()}})
-        threading.Thread(target=self._read, name="bellows", daemon=True).start()
+        self._reader = threading.Thread(target=self._read, name="bellows", daemon=True)
+        self._reader.start()
 
     def should_stop(self, step: int) -> bool:
         with self._changed:

@@ -27,9 +27,12 @@ class Peer:
         self.thread.start()
 
     def read(self):
-        with self.connection.makefile("rb") as lines:
-            for line in lines:
-                self.messages.put(json.loads(line))
+        try:
+            with self.connection.makefile("rb") as lines:
+                for line in lines:
+                    self.messages.put(json.loads(line))
+        except OSError:
+            pass  # the worker died with something unread: an end like any other
         self.messages.put(None)  # the end
 
     def send(self, message):

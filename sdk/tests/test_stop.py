@@ -78,9 +78,8 @@ def test_a_shim_that_dies(worker, held, capfd):
 
 
 def wait_until_lost(bellows):
-    link = bellows._run.link
-    with link._changed:
-        assert link._changed.wait_for(lambda: link._lost is not None, PATIENCE_S)
+    bellows._run.link._reader.join(PATIENCE_S)
+    assert bellows._run.link.lost()
 
 
 @pytest.mark.parametrize("line", [b"not json\n", b"[1]\n", b'{"stop_after":"x"}\n', b"x" * (3 << 20)])

@@ -1,0 +1,57 @@
+package checkpoint
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bellows-ml/bellows/cluster"
+)
+
+var generationDir = regexp.MustCompile(`^g([0-9]{8,19})$`)
+
+// Leftovers returns the directories, sorted, that generations before the
+// running one have left and that hold none of the checkpoints to keep, given
+// as directories: saves that were never committed, and generations of which
+// nothing is left to keep. All are relative to the root of the Blobs. Nothing of an
+// older generation can be committed any more, so nobody will ask for them.
+func Leftovers(b Blobs, keep []string, running cluster.Generation) ([]string, error) {
+	generations, err := list(b, ".")
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	for _, g := range generations {
+		if !ended(g, running) || slices.Contains(keep, g.Name) {
+			continue
+		}
+		if !slices.ContainsFunc(keep, func(k string) bool { return strings.HasPrefix(k, g.Name+"/") }) {
+			found = append(found, g.Name)
+			continue
+		}
+		steps, err := b.List(g.Name)
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", g.Name, err)
+		}
+		for _, s := range steps {
+			dir := path.Join(g.Name, s.Name)
+			if _, ok := parseStep(s); ok && !slices.Contains(keep, dir) {
+				found = append(found, dir)
+			}
+		}
+	}
+	return found, nil
+}
+
+// ended reports whether an entry is the directory of a generation before the running one.
+func ended(e Entry, running cluster.Generation) bool {
+	name := generationDir.FindStringSubmatch(e.Name)
+	if name == nil || e.Kind != Directory {
+		return false
+	}
+	g, err := strconv.ParseUint(name[1], 10, 64)
+	return err == nil && cluster.Generation(g) < running
+}
