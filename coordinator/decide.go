@@ -21,15 +21,11 @@ type target struct {
 // Workers returns how many workers the job is to have.
 func (t target) Workers() int { return t.Allocation.Workers() }
 
-func (t target) holds(d cluster.DeviceID) bool {
-	return slices.ContainsFunc(t.Placements, func(p cluster.Placement) bool { return slices.Contains(p.Devices, d) })
-}
-
 // decided takes the answer in. Whatever has changed since the question is seen
 // again when the targets are carried out.
 func (c *Coordinator) decided(e Decided) {
 	q := c.round.asked
-	c.round.asked = nil
+	c.round.asked, c.round.drawn = nil, nil
 	if q == nil || c.mirror == nil {
 		return
 	}

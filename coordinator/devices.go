@@ -30,22 +30,27 @@ func (c *Coordinator) holders(s slot, job cluster.JobID) []cluster.JobID {
 // free reports whether nobody but the job itself has the device.
 func (c *Coordinator) free(s slot, job cluster.JobID) bool { return len(c.holders(s, job)) == 0 }
 
-// promised reports whether a decision has granted the device to a job other than this.
-func (c *Coordinator) promised(d cluster.DeviceID, job cluster.JobID) bool {
+// promised returns the devices that decisions have granted to jobs other than this.
+func (c *Coordinator) promised(job cluster.JobID) map[cluster.DeviceID]bool {
+	out := map[cluster.DeviceID]bool{}
 	for id, t := range c.targets {
-		if id != job && t.holds(d) {
-			return true
+		for _, p := range t.Placements {
+			for _, d := range p.Devices {
+				if id != job {
+					out[d] = true
+				}
+			}
 		}
 	}
-	return false
+	return out
 }
 
 // idle counts the devices that could be given to new work at once.
 func (c *Coordinator) idle() int {
-	count := 0
+	count, promised := 0, c.promised("")
 	for _, n := range c.nodes() {
 		for _, d := range n.Usable() {
-			if c.free(slot{n.ID, d}, "") && !c.promised(d, "") {
+			if c.free(slot{n.ID, d}, "") && !promised[d] {
 				count++
 			}
 		}
@@ -55,11 +60,11 @@ func (c *Coordinator) idle() int {
 
 // spare returns the nodes with only those devices that the job could start on now.
 func (c *Coordinator) spare(f formed) []cluster.Node {
-	nodes := slices.Clone(c.nodes())
+	nodes, promised := slices.Clone(c.nodes()), c.promised(f.ID)
 	for i, n := range nodes {
 		nodes[i].Devices = slices.DeleteFunc(slices.Clone(n.Devices), func(d cluster.Device) bool {
 			s := slot{n.ID, d.ID}
-			return !c.usable(s, f.state().Excluded) || !c.free(s, f.ID) || c.promised(d.ID, f.ID)
+			return !c.usable(s, f.state().Excluded) || !c.free(s, f.ID) || promised[d.ID]
 		})
 	}
 	return nodes

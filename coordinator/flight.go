@@ -2,7 +2,6 @@ package coordinator
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
@@ -56,6 +55,10 @@ func (c *Coordinator) send(m move) bool {
 			ifs = append(ifs, record.Unchanged(record.StateKey(id), f.state))
 		}
 	}
+	c.settled(id)
+	for _, d := range f.claims {
+		c.claims[d] = id
+	}
 	c.serial++
 	f.id = fmt.Sprintf("%s %s #%d", m.verb, id, c.serial)
 	c.flights[id] = f
@@ -82,7 +85,7 @@ func (c *Coordinator) busy(v *record.JobView) bool {
 			then: []record.Op{record.Put(record.StateKey(v.ID), v.State.Value)},
 		})
 	}
-	delete(c.flights, v.ID)
+	c.settled(v.ID)
 	return false
 }
 
@@ -95,7 +98,7 @@ func (c *Coordinator) outcome(o record.Outcome) {
 		f.result = o.Result
 		switch o.Result {
 		case record.Applied:
-			delete(c.flights, id)
+			c.settled(id)
 			c.landed(f, o.Revision)
 			if f.note.Text != "" {
 				c.note(f.note)
@@ -122,8 +125,18 @@ func (c *Coordinator) reloaded() {
 		case f.result == record.Unknown && len(f.claims) > 0 && c.rule(SettleUnknown):
 			f.settling = true
 		case f.result != 0 && f.until.IsZero():
-			delete(c.flights, id)
+			c.settled(id)
 		}
+	}
+}
+
+// settled takes a flight, if there is one, and its claims off the books.
+func (c *Coordinator) settled(id cluster.JobID) {
+	if f := c.flights[id]; f != nil {
+		for _, d := range f.claims {
+			delete(c.claims, d)
+		}
+		delete(c.flights, id)
 	}
 }
 
@@ -144,10 +157,6 @@ func (c *Coordinator) landed(f *flight, revision int64) {
 
 // claimed reports whether a START that may still land gives the device to a job other than this.
 func (c *Coordinator) claimed(d cluster.DeviceID, job cluster.JobID) bool {
-	for id, f := range c.flights {
-		if id != job && slices.Contains(f.claims, d) {
-			return true
-		}
-	}
-	return false
+	id, ok := c.claims[d]
+	return ok && id != job
 }

@@ -15,6 +15,8 @@ type picture struct {
 	queue   map[cluster.JobID]int
 	grants  map[slot][]cluster.JobID
 	healthy map[slot]bool // devices of nodes that are alive
+	total   int           // of those devices
+	usable  int           // of those, the ones that may be given to new work
 }
 
 // slot is one device where a node has it.
@@ -45,7 +47,10 @@ func (c *Coordinator) drawNodes(p *picture) {
 		if !v.Alive.Exists() {
 			continue
 		}
-		p.nodes = append(p.nodes, cluster.Node{ID: id, Devices: v.Inventory.Value.Devices, Cordoned: v.Cordon.Exists()})
+		n := cluster.Node{ID: id, Devices: v.Inventory.Value.Devices, Cordoned: v.Cordon.Exists()}
+		p.nodes = append(p.nodes, n)
+		p.total += len(n.Devices)
+		p.usable += len(n.Usable())
 		for _, d := range v.Inventory.Value.Devices {
 			p.healthy[slot{id, d.ID}] = d.Health == cluster.Healthy
 		}

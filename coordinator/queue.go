@@ -30,17 +30,10 @@ func (c *Coordinator) pending(f formed) (string, bool) {
 	if c.mirror.Paused.Exists() {
 		return c.pausedWhy(), true
 	}
-	nodes := c.nodes()
-	if len(nodes) == 0 {
+	if len(c.nodes()) == 0 {
 		return "no node is alive", true
 	}
-	total, usable := 0, 0
-	for _, n := range nodes {
-		if _, refused := f.state().Excluded[n.ID]; !refused {
-			total += len(n.Devices)
-			usable += len(n.Usable())
-		}
-	}
+	total, usable := c.open(f)
 	sizes := f.Spec.Value.WorldSizes()
 	if len(sizes) == 0 {
 		return "no world size fits its batch size", true
@@ -66,6 +59,21 @@ func (c *Coordinator) pending(f formed) (string, bool) {
 	return fmt.Sprintf("waits for %s", count(sizes[0], "device")), true
 }
 
+// open counts the devices of nodes that have not refused the job, and those of them that can be given to it.
+func (c *Coordinator) open(f formed) (total, usable int) {
+	total, usable = c.picture().total, c.picture().usable
+	if len(f.state().Excluded) == 0 {
+		return total, usable
+	}
+	for _, n := range c.nodes() {
+		if _, refused := f.state().Excluded[n.ID]; refused {
+			total -= len(n.Devices)
+			usable -= len(n.Usable())
+		}
+	}
+	return total, usable
+}
+
 // hold stops trying when every node that is alive has refused the job: only its owner can mend that.
 func (c *Coordinator) hold(f formed) bool {
 	if !c.nowhere(f) {
@@ -89,6 +97,9 @@ func (c *Coordinator) unhold(f formed) bool {
 
 // nowhere reports whether nodes are alive and all of them refused the job.
 func (c *Coordinator) nowhere(f formed) bool {
+	if len(f.state().Excluded) == 0 {
+		return false
+	}
 	nodes := c.nodes()
 	return len(nodes) > 0 && !slices.ContainsFunc(nodes, func(n cluster.Node) bool {
 		_, refused := f.state().Excluded[n.ID]

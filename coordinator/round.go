@@ -27,6 +27,9 @@ type round struct {
 	value  float64
 	bound  float64
 	fault  string // why the last question got no answer
+
+	drawn *picture  // of which it is known that nothing is to be asked
+	again time.Time // before this; zero = as long as it stays so
 }
 
 // ask puts a question when one is due.
@@ -34,16 +37,25 @@ func (c *Coordinator) ask() {
 	if c.round.asked != nil || len(c.nodes()) == 0 {
 		return // without devices there is nothing to decide: who runs is lost, or alone
 	}
+	if again := c.round.again; c.round.drawn == c.picture() && (again.IsZero() || c.clock.Before(again)) {
+		c.wake(again)
+		return
+	}
+	c.round.drawn, c.round.again = c.picture(), time.Time{}
 	in := c.question()
 	if len(in.Jobs) == 0 {
 		return
 	}
-	sig := signature(in)
-	full := sig + work(in)
+	sig, left := signature(in), work(in)
+	due := c.round.last.Add(c.cfg.Interval)
+	full := sig + left
 	if full == c.round.full {
+		if left != "" { // work gets done without any record that draws another picture
+			c.round.again = c.clock.Add(c.cfg.Interval)
+			c.wake(c.round.again)
+		}
 		return
 	}
-	due := c.round.last.Add(c.cfg.Interval)
 	switch {
 	case !c.clock.Before(due) || c.urgent():
 		c.round.last, c.round.full = c.clock, full
@@ -52,6 +64,7 @@ func (c *Coordinator) ask() {
 		in.Between = true
 		c.keepPromises(&in)
 	default:
+		c.round.again = due
 		c.wake(due)
 		return
 	}
@@ -161,12 +174,15 @@ func signature(in allocator.Input) string {
 	return b.String()
 }
 
-// work writes down how much each job has left: it alone can change what a
-// policy answers at an interval's end, but nothing that it may do between two.
+// work writes down how much each job has left, as far as that is known: it
+// alone can change what a policy answers at an interval's end, but nothing that
+// it may do between two.
 func work(in allocator.Input) string {
 	var b strings.Builder
 	for _, j := range in.Jobs {
-		fmt.Fprintf(&b, "%d ", j.Remaining)
+		if j.Remaining > 0 {
+			fmt.Fprintf(&b, "%s %d\n", j.ID, j.Remaining)
+		}
 	}
 	return b.String()
 }

@@ -18,9 +18,10 @@ type Coordinator struct {
 	known  map[string]int64 // every key's newest revision that the mirror has taken in
 	listed int64            // revision of the newest listing
 
-	absent  map[cluster.NodeID]time.Time // when the node's alive key was first seen to be missing
-	flights map[cluster.JobID]*flight    // "" = the decision's record
-	targets map[cluster.JobID]target     // what the last decisions granted
+	absent  map[cluster.NodeID]time.Time       // when the node's alive key was first seen to be missing
+	flights map[cluster.JobID]*flight          // "" = the decision's record
+	claims  map[cluster.DeviceID]cluster.JobID // devices of STARTs that may still land
+	targets map[cluster.JobID]target           // what the last decisions granted
 	round   round
 	serial  int      // of the newest transaction
 	seen    *picture // nil = draw it anew
@@ -39,6 +40,7 @@ func New(cfg Config) *Coordinator {
 		cfg:     cfg,
 		absent:  map[cluster.NodeID]time.Time{},
 		flights: map[cluster.JobID]*flight{},
+		claims:  map[cluster.DeviceID]cluster.JobID{},
 		targets: map[cluster.JobID]target{},
 		known:   map[string]int64{},
 	}

@@ -17,7 +17,7 @@ func (s *storm) misfortune() {
 	n := s.nodes[s.rng.IntN(len(s.nodes))]
 	all := []func(*simNode){
 		s.crashLeader, s.freezeLeader, s.deposeLeader, s.crashAgent, s.loseNode, s.cutOff, s.revoke, s.revokeUnseen,
-		s.failWorker, s.failWorker, s.cordonNode, s.sickDevice, s.stopJob, s.refuse, s.cutOff,
+		s.failWorker, s.failWorker, s.cordonNode, s.sickDevice, s.stopJob, s.refuse, s.cutOff, s.pause,
 	}
 	all[s.rng.IntN(len(all))](n)
 }
@@ -112,6 +112,20 @@ func (s *storm) stopJob(n *simNode) {
 	s.write(record.Put(record.RequestKey(n.id, fmt.Sprintf("stop-%d", s.serial)), record.Request{
 		Kind: record.StopRequest, Job: ids[s.rng.IntN(len(ids))], At: s.clock(), Owner: cluster.Owner{UID: 1000, User: "ann"},
 	}))
+}
+
+func (s *storm) pause(*simNode) {
+	if !s.chance(30) {
+		return
+	}
+	s.write(record.Put(record.PausedKey, record.Paused{Why: "storm", At: s.clock(), SaveSeconds: 5}))
+	s.at(s.between(time.Second, 10*time.Second), s.unpause)
+}
+
+func (s *storm) unpause() {
+	if _, ok := s.mem.Get(record.PausedKey); ok {
+		s.write(record.Delete(record.PausedKey))
+	}
 }
 
 func (s *storm) refuse(n *simNode) { n.refuses = !n.refuses }

@@ -210,6 +210,7 @@ func (s *storm) settled() bool {
 func (s *storm) rest() {
 	s.calm, s.wild = true, false
 	s.note("calm")
+	s.unpause()
 	for _, n := range s.nodes {
 		n.up, n.agent, n.cut = true, true, 0
 		for i := range n.devices {
