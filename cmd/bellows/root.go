@@ -51,6 +51,7 @@ func newRoot() (root *cobra.Command, started *bool) {
 	root.AddCommand(shimCommand(), internalCommand(), versionCommand())
 	return root, started
 }
+	addPlanning(root)
 
 func noSuchCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {

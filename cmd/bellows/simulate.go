@@ -1,0 +1,270 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/bellows-ml/bellows/allocator/policy"
+	"github.com/bellows-ml/bellows/sim"
+	"github.com/bellows-ml/bellows/trace"
+)
+
+// simulation is what the flags of simulate say.
+type simulation struct {
+	traces         []string
+	profile        string
+	device         string
+	flatten        bool
+	nodes          []int
+	devicesPerNode int
+	policies       []string
+	rules          string
+	speed          string
+	interval       time.Duration
+	rescaleCost    time.Duration
+	startDelay     time.Duration
+	model          sim.Model
+	plot           string
+	out            *format
+}
+
+// The rules that --rules takes.
+const (
+	rulesHu   = "hu"
+	rulesMuri = "muri"
+)
+
+// The values of --speed.
+const (
+	speedPaper   = "paper"
+	speedProfile = "profile"
+)
+
+// addPlanning adds the commands that answer "what if": they need no cluster.
+func addPlanning(root *cobra.Command) {
+	const group = "planning"
+	root.AddGroup(&cobra.Group{ID: group, Title: "Planning:"})
+	for _, c := range []*cobra.Command{simulateCommand()} {
+		c.GroupID = group
+		root.AddCommand(c)
+	}
+}
+
+func simulateCommand() *cobra.Command {
+	var s simulation
+	cmd := &cobra.Command{
+		Use:   "simulate",
+		Short: "Run job traces through the decisions of production, in virtual time",
+		Long: `Runs every combination of the traces, numbers of nodes and policies given, on all
+cores. The coordinator and the policies are those of a real cluster; agents,
+workers and users are simulated. The same flags give the same runs, byte for byte.
+
+Traces are CSV, gzipped or not:
+  ` + strings.Join(trace.Formats(), "\n  ") + `
+
+--rules takes over the conventions of a published simulator:
+  hu    jobs of 5 minutes or more cut to 3 days, a node counting as one device;
+        flags that are given go before
+  muri  rigid jobs, decisions at each event, its start costs; its policies are
+        ` + strings.Join(sim.MuriPolicies(), ", ") + `
+
+Completion times are of the jobs that finished; queueing is all the time a job
+had no devices. cost is device hours held, scaling_efficiency the work done for
+each of them, additional_jobs_at_100 how many more than greedy had finished when
+greedy had finished 100, cpu_s the processor time of the run's own thread.`,
+		Args: exactly(),
+	}
+	s.flags(cmd.Flags())
+	s.out = outputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := s.check(cmd.Flags()); err != nil {
+			return err
+		}
+		runs, err := s.runs()
+		if err != nil {
+			return err
+		}
+		done, err := runAll(cmd.Context(), runs, styleOf(os.Stderr))
+		if err != nil {
+			return err
+		}
+		compare(done)
+		if s.plot != "" {
+			if err := writePlot(s.plot, done); err != nil {
+				return err
+			}
+		}
+		return s.out.write(os.Stdout, report{Runs: done}, func() error { return writeRuns(os.Stdout, done, styleOf(os.Stdout)) })
+	}
+	return cmd
+}
+
+func (s *simulation) flags(f *pflag.FlagSet) {
+	f.StringSliceVar(&s.traces, "trace", nil, "job traces, separated by commas")
+	f.StringVar(&s.profile, "profile", "", "speeds of the trace's models; with --rules muri, its start costs")
+	f.StringVar(&s.device, "device", "", "which device of the profile, if it has several")
+	f.BoolVar(&s.flatten, "flatten", false, "where a profile's curve falls, let the surplus devices idle instead of refusing it")
+	f.IntSliceVar(&s.nodes, "nodes", nil, "numbers of nodes, separated by commas")
+	f.IntVar(&s.devicesPerNode, "devices-per-node", 1, "devices on each node")
+	f.StringSliceVar(&s.policies, "policy", nil, "policies, separated by commas: "+strings.Join(policy.Names(), ", "))
+	f.StringVar(&s.rules, "rules", "", "conventions of a published simulator: hu or muri")
+	f.StringVar(&s.speed, "speed", "", "speeds of jobs: paper (k·0.8^log2 k) or profile (default profile if --profile is given)")
+	f.DurationVar(&s.interval, "interval", 5*time.Minute, "time between decisions that may move running jobs")
+	f.DurationVar(&s.rescaleCost, "rescale-cost", 30*time.Second, "how long a job trains nothing after each start and rescale")
+	f.DurationVar(&s.startDelay, "start-delay", 0, "how long starting the workers takes besides")
+	f.IntVar(&s.model.MaxWorkers, "max-workers", 16, "workers that an elastic job may have")
+	f.BoolVar(&s.model.Rigid, "rigid", false, "jobs keep the number of workers that their users asked for")
+	f.DurationVar(&s.model.Longest, "longest", 0, "cut durations to this (0 = do not)")
+	f.DurationVar(&s.model.Shortest, "shortest", 0, "leave out jobs that are shorter")
+	f.Float64Var(&s.model.ETANoise, "eta-noise", 0, "how far off users' estimates are: 0.1 = ±10 %")
+	f.Float64Var(&s.model.Buggy, "buggy", 0, "share of jobs that a bug ends within 5 minutes of training")
+	f.Float64Var(&s.model.Impatient, "terminated", 0, "share of jobs that their users stop at some time")
+	f.Uint64Var(&s.model.Seed, "seed", 1, "of everything that is drawn")
+	f.StringVar(&s.plot, "plot", "", "also draw mean completion against nodes, as .svg or .html")
+}
+
+// check finds faults of the command line, all at once, and applies what rules take over.
+func (s *simulation) check(f *pflag.FlagSet) error {
+	var faults []error
+	demand := func(ok bool, format string, args ...any) {
+		if !ok {
+			faults = append(faults, fmt.Errorf(format, args...))
+		}
+	}
+	unless := func(flag string, set func()) {
+		if !f.Changed(flag) {
+			set()
+		}
+	}
+	switch s.rules {
+	case "":
+	case rulesHu:
+		unless("shortest", func() { s.model.Shortest = 5 * time.Minute })
+		unless("longest", func() { s.model.Longest = 72 * time.Hour })
+	case rulesMuri:
+		s.model.Rigid, s.interval, s.rescaleCost, s.startDelay = true, 0, 0, 0
+	default:
+		demand(false, "--rules %q: use hu or muri", s.rules)
+	}
+	if s.speed == "" {
+		s.speed = speedPaper
+		if s.profile != "" && s.rules != rulesMuri {
+			s.speed = speedProfile
+		}
+	}
+	demand(s.speed == speedPaper || s.speed == speedProfile, "--speed %q: use paper or profile", s.speed)
+	demand(s.speed != speedProfile || s.profile != "", "--speed profile: give --profile")
+	demand(len(s.traces) > 0, "--trace is missing: give one or more files")
+	demand(len(s.nodes) > 0, "--nodes is missing: give one or more numbers")
+	demand(len(s.policies) > 0, "--policy is missing: give one or more of %s", strings.Join(s.known(), ", "))
+	for _, n := range s.nodes {
+		demand(n > 0, "--nodes %d: use 1 or more", n)
+	}
+	demand(s.devicesPerNode > 0, "--devices-per-node %d: use 1 or more", s.devicesPerNode)
+	demand(s.model.MaxWorkers > 0, "--max-workers %d: use 1 or more", s.model.MaxWorkers)
+	demand(s.interval > 0 || s.rules == rulesMuri, "--interval %v: use a positive duration such as 5m", s.interval)
+	demand(s.rescaleCost >= 0, "--rescale-cost %v: use 0 or more", s.rescaleCost)
+	demand(s.startDelay >= 0, "--start-delay %v: use 0 or more", s.startDelay)
+	demand(s.model.ETANoise >= 0 && s.model.ETANoise < 1, "--eta-noise %v: use 0 or more and less than 1", s.model.ETANoise)
+	demand(s.model.Buggy >= 0 && s.model.Impatient >= 0 && s.model.Buggy+s.model.Impatient <= 1,
+		"--buggy %v, --terminated %v: use shares that make at most 1 together", s.model.Buggy, s.model.Impatient)
+	demand(s.plot == "" || strings.HasSuffix(s.plot, ".svg") || strings.HasSuffix(s.plot, ".html"), "--plot %q: name a file that ends in .svg or .html", s.plot)
+	if err := errors.Join(faults...); err != nil {
+		return usage("%w", err)
+	}
+	return nil
+}
+
+// known names the policies that can be asked for.
+func (s *simulation) known() []string {
+	if s.rules == rulesMuri {
+		return sim.MuriPolicies()
+	}
+	return policy.Names()
+}
+
+// runs makes the combinations, traces first.
+func (s *simulation) runs() ([]*simulated, error) {
+	overhead := sim.MuriOverhead()
+	var err error
+	switch {
+	case s.rules == rulesMuri && s.profile != "":
+		overhead, err = readFrom(s.profile, trace.ReadOverhead)
+	case s.speed == speedProfile:
+		s.model.Profile, err = readFrom(s.profile, func(name string, r io.Reader) (trace.Profile, error) {
+			return trace.ReadProfile(name, r, trace.Falling(s.flatten))
+		})
+		s.model.Device = s.device
+	}
+	if err != nil {
+		return nil, s.remedied(err)
+	}
+	var out []*simulated
+	for _, name := range s.traces {
+		jobs, err := s.jobs(name)
+		if err != nil {
+			return nil, err
+		}
+		for _, nodes := range s.nodes {
+			for _, p := range s.policies {
+				r := &simulated{Policy: p, Trace: name, Nodes: nodes, config: sim.Config{
+					Jobs: jobs, Nodes: nodes, DevicesPerNode: s.devicesPerNode,
+					Interval: s.interval, RescaleCost: s.rescaleCost, StartDelay: s.startDelay,
+				}}
+				if err := s.decider(r, overhead); err != nil {
+					return nil, usage("--%w", err)
+				}
+				if err := r.config.Validate(); err != nil {
+					return nil, fmt.Errorf("simulate %s on %d nodes: %w", name, nodes, err)
+				}
+				out = append(out, r)
+			}
+		}
+	}
+	return out, nil
+}
+
+// remedied adds the flag that helps where a profile's curve falls.
+func (s *simulation) remedied(err error) error {
+	if s.speed == speedProfile && !s.flatten {
+		return fmt.Errorf("%w\n(--flatten lets the surplus devices idle where a curve falls)", err)
+	}
+	return err
+}
+
+func (s *simulation) decider(r *simulated, overhead trace.Overhead) (err error) {
+	if s.rules == rulesMuri {
+		r.config.Rules, err = sim.NewMuri(r.Policy, overhead, r.Nodes, s.devicesPerNode)
+		return err
+	}
+	r.config.Policy, err = policy.ByName(r.Policy)
+	return err
+}
+
+func (s *simulation) jobs(name string) ([]sim.Job, error) {
+	f, err := readFrom(name, trace.Read)
+	if err == nil && s.rules == rulesMuri {
+		f, err = sim.MuriTrace(f)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.model.Jobs(f)
+}
+
+// readFrom opens a file for a reader.
+func readFrom[T any](name string, read func(string, io.Reader) (T, error)) (v T, err error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return v, fmt.Errorf("read %s: %w", name, reason(err))
+	}
+	defer f.Close()
+	return read(name, f)
+}
