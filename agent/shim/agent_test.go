@@ -219,6 +219,39 @@ func TestOrphansKeepTheLock(t *testing.T) {
 	f.nothingLeft()
 }
 
+// The first thread's end is not the process's: what goes on computes on the
+// device although it is shown as a zombie.
+func TestHeadlessProcessesAreAlive(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 1, "").python(`
+import ctypes, os, platform, threading, time
+def on():
+    while True:
+        with open("/proc/self/stat") as stat:
+            if stat.read().split(") ")[1][0] == "Z" and not os.path.exists("headless"):
+                open("headless", "w").write("yes\n")
+        time.sleep(0.01)
+threading.Thread(target=on).start()
+ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[platform.machine()], 0)  # exit, of this thread alone
+`).start()
+	r := f.started()
+	f.awaitFile("headless")
+	worker := f.worker(r, 0)
+	if !Alive(worker) {
+		t.Error("taken for dead")
+	}
+	if err := syscall.Kill(f.shim.PID, unix.SIGSTOP); err != nil { // no shim that could help
+		t.Fatal(err)
+	}
+	if err := Sweep(f.dir); err != nil {
+		t.Fatal(err)
+	}
+	if Alive(worker) {
+		t.Error("lives after the sweep")
+	}
+	f.nothingLeft()
+}
+
 func TestSweepEndsAShimThatHangs(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, stubborn).start()

@@ -162,7 +162,7 @@ func (m *machine) settleEnd(now int64) {
 	}
 	// Preparations that hang are left to themselves: they have no process, and
 	// take no lock any more.
-	given := m.phase == preparing && m.killed != ""
+	given := m.phase == preparing && m.killed != "" && !m.locking
 	if !m.over() && !given {
 		if m.killed != "" {
 			m.settleUnkillable(now)

@@ -98,13 +98,12 @@ if os.environ["RANK"] == "1":
 import bellows
 step = 0
 while not bellows.should_stop(step):
-    open("ready-0", "w").write("yes\n")
     time.sleep(0.01)
     step += 1
+    bellows.report(step)
 `).start()
-	f.awaitFile("ready-0")
 	f.awaitFile("importing-1")
-	f.started()
+	f.await("steps of the rank that has connected", func(r Report) bool { return r.Workers != nil && r.Progress != nil })
 	f.push(Wish{Halt: halt(true, time.Minute)})
 	r := f.await("held", func(r Report) bool { return r.Held != nil })
 	if !r.Held.SDK || r.Held.Begun < 0 {

@@ -59,6 +59,7 @@ type machine struct {
 	phase     phase
 	program   string
 	prepareBy int64
+	locking   bool // the preparations are taking the locks
 	workers   []*worker
 	wish      Wish
 	ended     bool // leave the loop

@@ -46,6 +46,9 @@ func precheck(ctx context.Context, o Order, dir string, id identity, waiting fun
 		{"checkpoint_dir", func() error { return meetAtCheckpoint(ctx, o) }},
 	}
 	for _, s := range steps {
+		if ctx.Err() != nil { // also if the owner is not known: then nothing is to be done in his name
+			return "", ctx.Err()
+		}
 		waiting("checking " + s.what)
 		if err := id.do(s.do); err != nil {
 			return "", &refusal{record.NodeRefused, err}

@@ -28,15 +28,32 @@ func (m *machine) prepare() {
 	program, err := precheck(m.abort, m.order, m.dir, m.id, waiting)
 	var held *locks
 	if err == nil {
-		if err = m.writeModule(); err == nil {
-			held, err = takeLocks(m.abort, m.order, m.dir, waiting)
-		}
+		err = m.writeModule()
+	}
+	if err == nil && m.mayLock() {
+		held, err = takeLocks(m.abort, m.order, m.dir, waiting)
 	}
 	m.post(func() { m.prepared(program, held, err) })
 }
 
+// mayLock asks the machine whether the run still stands. From then on it waits
+// for the preparations, which touch nothing that hangs any more, before it says Stopped.
+func (m *machine) mayLock() bool {
+	answer := make(chan bool, 1)
+	m.post(func() {
+		m.locking = m.killed == ""
+		answer <- m.locking
+	})
+	select {
+	case may := <-answer:
+		return may
+	case <-m.done:
+		return false
+	}
+}
+
 func (m *machine) prepared(program string, held *locks, err error) {
-	m.program, m.locks = program, held
+	m.program, m.locks, m.locking = program, held, false
 	m.waiting("")
 	if m.phase == preparing {
 		m.phase = ready
@@ -48,9 +65,6 @@ func (m *machine) prepared(program string, held *locks, err error) {
 		m.fail(r.kind, err.Error())
 	default:
 		m.fail(record.NodeRefused, err.Error())
-	}
-	if m.emptySince != 0 { // given up meanwhile
-		m.dropLocks()
 	}
 }
 

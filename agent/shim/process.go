@@ -53,10 +53,13 @@ type stat struct {
 	comm  string
 	state byte
 	ppid  int
-	start uint64
+	// threads tells a process that has ended from one whose first thread has: both
+	// are shown as zombies, but the second still computes and holds its files.
+	threads int
+	start   uint64
 }
 
-func (s stat) lives() bool { return s.state != 'Z' && s.state != 'X' }
+func (s stat) lives() bool { return s.state != 'X' && (s.state != 'Z' || s.threads > 1) }
 
 func readStat(pid int) (stat, error) {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
@@ -73,8 +76,10 @@ func readStat(pid int) (stat, error) {
 		return stat{}, fmt.Errorf("parse stat of process %d: %q", pid, b)
 	}
 	ppid, err1 := strconv.Atoi(f[1])
-	start, err2 := strconv.ParseUint(f[19], 10, 64)
-	return stat{pid: pid, comm: string(b[open+1 : end]), state: f[0][0], ppid: ppid, start: start}, errors.Join(err1, err2)
+	threads, err2 := strconv.Atoi(f[17])
+	start, err3 := strconv.ParseUint(f[19], 10, 64)
+	s := stat{pid: pid, comm: string(b[open+1 : end]), state: f[0][0], ppid: ppid, threads: threads, start: start}
+	return s, errors.Join(err1, err2, err3)
 }
 
 // processes lists all processes of the machine, as far as they do not come and go meanwhile.

@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -130,6 +131,11 @@ func TestNodesRefuse(t *testing.T) {
 			for _, w := range c.words {
 				if !strings.Contains(r.Failed.Reason, w) {
 					t.Errorf("reason %q does not say %q", r.Failed.Reason, w)
+				}
+			}
+			if strings.HasPrefix(name, "owner") { // nothing was made in the name of somebody else
+				if _, err := os.Stat(filepath.Join(f.root, "ckpt")); !errors.Is(err, os.ErrNotExist) {
+					t.Errorf("the checkpoint directory was made: %v", err)
 				}
 			}
 			if r.Workers != nil || len(r.Stopped.Exits) > 0 || r.Stopped.Finished {
