@@ -27,6 +27,8 @@ const (
 	hopelessAfter = 5
 	shortLife     = 2 * time.Second
 	slowRestart   = 5 * time.Second
+	// remembered is how many different things a child is not quoted with twice.
+	remembered = 4
 	// maxLogLine bounds a line of a child's log.
 	maxLogLine = 1 << 20
 )
@@ -48,6 +50,8 @@ type child struct {
 	wanted  bool
 	ended   chan struct{} // closed when the keeper has ended; nil = none runs
 	wake    chan struct{} // cuts the wait before a restart short
+	short   int           // how many short lives it has had in a row
+	said    []string      // what people were told last, by the keeper
 }
 
 // up starts the process and keeps it running until down is called.
@@ -100,27 +104,50 @@ func (c *child) signalLocked(s syscall.Signal) {
 // keep runs the process again and again while it is wanted.
 func (c *child) keep(ended, wake chan struct{}) {
 	defer close(ended)
-	short := 0
 	for {
 		began := time.Now()
 		err := c.once()
 		if !c.isUp() {
 			return
 		}
-		if short++; time.Since(began) > shortLife {
-			short = 0
-		}
 		pause := restartAfter
-		if short >= hopelessAfter {
+		if c.lived(time.Since(began)) {
 			pause = slowRestart
 		}
-		fmt.Fprintf(c.warn, "%s ended (%v), starting it again; its log is %s\n", c.name, err, c.log)
+		c.say(fmt.Sprintf("ended (%v), starting it again; its log is %s", err, c.log))
 		select {
 		case <-time.After(pause):
 		case <-wake:
 			return
 		}
 	}
+}
+
+// lived takes note of how long the process lived, and reports whether restarts do not help.
+func (c *child) lived(d time.Duration) (hopeless bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.short++; d > shortLife {
+		c.short = 0
+	}
+	return c.short >= hopelessAfter
+}
+
+// hopeless reports whether the process ends soon after each start.
+func (c *child) hopeless() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.short >= hopelessAfter
+}
+
+// say tells people something, unless they were told just now.
+func (c *child) say(text string) {
+	if slices.Contains(c.said, text) {
+		return
+	}
+	c.said = append(c.said, text)
+	c.said = c.said[max(0, len(c.said)-remembered):]
+	fmt.Fprintf(c.warn, "%s: %s\n", c.name, text)
 }
 
 // once runs the process to its end.
@@ -176,7 +203,7 @@ func (c *child) relay(from io.Reader, log io.Writer) {
 			_, _ = log.Write(line) // a full disk is no reason to stop a cluster
 			// What a process says of its own end, once that was asked for, is no news.
 			if text, loud := brief(line); loud && c.isUp() {
-				fmt.Fprintf(c.warn, "%s: %s\n", c.name, text)
+				c.say(text)
 			}
 		}
 		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {

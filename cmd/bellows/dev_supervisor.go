@@ -233,6 +233,11 @@ func (s *supervisor) awaitReady(ctx context.Context) error {
 		if missing == "" {
 			return nil
 		}
+		for _, c := range s.children() {
+			if c.hopeless() {
+				return fmt.Errorf("%s does not stay up; the end of %s:\n%s", c.name, c.log, c.lastLines(5))
+			}
+		}
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("the cluster did not come up within %s: %s\n%s", readyWithin, missing, s.lastWords())
@@ -317,16 +322,27 @@ func (s *supervisor) killAll() error {
 // eachChild calls f for every child at the same time and returns when all have.
 func (s *supervisor) eachChild(f func(*child)) {
 	var wg sync.WaitGroup
-	for _, c := range s.agents {
+	for _, c := range s.children() {
 		wg.Go(func() { f(c) })
-	}
-	if s.coordinator != nil {
-		wg.Go(func() { f(s.coordinator) })
 	}
 	wg.Wait()
 }
 
-// atRest reports how many jobs may still have processes.
+// children lists the processes that there are.
+func (s *supervisor) children() []*child {
+	var list []*child
+	if s.coordinator != nil {
+		list = append(list, s.coordinator)
+	}
+	for _, n := range s.layout.nodes {
+		if c := s.agents[n.id]; c != nil {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// active lists the jobs that may still have processes.
 func (s *supervisor) active(ctx context.Context) (jobs []cluster.JobID, err error) {
 	kvs, revision, err := s.store.Range(ctx, record.JobsPrefix)
 	if err != nil {

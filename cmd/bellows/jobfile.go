@@ -57,6 +57,9 @@ func readJobFile(r io.Reader, name string, now time.Time) (*jobFile, error) {
 	if d.Decode(new(yaml.Node)) == nil {
 		return nil, usage("%s: it holds more than one document; submit each job from its own", name)
 	}
+	if doc.Content[0].Kind != yaml.MappingNode {
+		return nil, usage("%s:%d: write keys and values, as in: command: [python, train.py]", name, doc.Content[0].Line)
+	}
 	f.document(doc.Content[0])
 	return f, f.err()
 }
@@ -93,10 +96,6 @@ func (f *jobFile) take(err error) error {
 }
 
 func (f *jobFile) document(n *yaml.Node) {
-	if n.Kind != yaml.MappingNode {
-		f.fault(n.Line, "write keys and values, as in: command: [python, train.py]")
-		return
-	}
 	known := f.setters()
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]

@@ -29,6 +29,8 @@ func newRoot() (root *cobra.Command, started *bool) {
 		PersistentPreRunE: func(*cobra.Command, []string) error { *started = true; return nil },
 		Args:              noSuchCommand,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+
+		SuggestionsMinimumDistance: 2,
 	}
 	root.PersistentFlags().String("socket", "", "the agent's socket (default $BELLOWS_SOCKET, else where the agent of this machine or user is)")
 	root.SetOut(os.Stdout)
@@ -49,9 +51,9 @@ func newRoot() (root *cobra.Command, started *bool) {
 		root.AddCommand(c)
 	}
 	root.AddCommand(shimCommand(), internalCommand(), versionCommand())
+	addPlanning(root)
 	return root, started
 }
-	addPlanning(root)
 
 func noSuchCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {

@@ -111,7 +111,7 @@ func (p *jobPage) head() {
 		p.field("last resize", fmt.Sprintf("%d → %s at %s: %s", r.From, count(r.To, "worker"), p.clock(r.At), r.Why))
 	}
 	p.progress()
-	p.field("size", fmt.Sprintf("%d to %s, batch of %s", j.MinWorkers, count(j.MaxWorkers, "worker"), batchText(j)))
+	p.field("size", fmt.Sprintf("%s workers, batch of %s", rangeText(j.MinWorkers, j.MaxWorkers), rangeText(j.BatchSize.Min, j.BatchSize.Max)))
 	if j.Pinned {
 		p.field("pinned", "keeps its size until it commits a checkpoint: its last halt saved nothing")
 	}
@@ -135,11 +135,11 @@ func (p *jobPage) head() {
 	}
 }
 
-func batchText(j api.JobStatus) string {
-	if j.BatchSize.Max > j.BatchSize.Min {
-		return fmt.Sprintf("%d to %d", j.BatchSize.Min, j.BatchSize.Max)
+func rangeText(low, high int) string {
+	if high > low {
+		return fmt.Sprintf("%d to %d", low, high)
 	}
-	return fmt.Sprint(j.BatchSize.Min)
+	return fmt.Sprint(low)
 }
 
 func (p *jobPage) progress() {

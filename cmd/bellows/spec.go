@@ -87,7 +87,7 @@ func defaultName(command []string) string {
 	name = filepath.Base(name)
 	name = strings.TrimSuffix(name, filepath.Ext(name))
 	name = strings.Map(func(r rune) rune {
-		if r < 0x80 && cluster.CheckName(string(r)) == nil {
+		if r < 0x80 && cluster.CheckName("a"+string(r)+"a") == nil {
 			return r
 		}
 		return '-'

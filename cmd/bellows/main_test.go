@@ -1,0 +1,98 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected files; the diff is the review")
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"bellows": main})
+}
+
+// TestScripts runs testdata/script/*.txtar: each is a story of commands and what they say.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Dir:           "testdata/script",
+		UpdateScripts: *update,
+		Setup: func(env *testscript.Env) error {
+			// A socket's path is short, and a test's own.
+			dir, err := os.MkdirTemp("/tmp", "bws") //nolint:usetesting // see above
+			if err != nil {
+				return err
+			}
+			env.Defer(func() { _ = os.RemoveAll(dir) })
+			env.Setenv("SHORT", dir)
+			env.Setenv(socketVariable, filepath.Join(dir, "a.sock"))
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status, "await": await, "nothing": nothing},
+	})
+}
+
+// status N COMMAND… runs a command and demands that it exits with status N.
+func status(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		exit, ok := errors.AsType[*exec.ExitError](err)
+		if !ok {
+			ts.Fatalf("%v: %v", args[1:], err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("%v: exit status %d, want %d", args[1:], got, want)
+	}
+}
+
+// awaited bounds how long a script waits for anything.
+const awaited = 30 * time.Second
+
+// await COMMAND… repeats a command until it succeeds and says something.
+func await(ts *testscript.TestScript, _ bool, args []string) {
+	for deadline := time.Now().Add(awaited); ; time.Sleep(20 * time.Millisecond) {
+		if err := ts.Exec(args[0], args[1:]...); err == nil && ts.ReadFile("stdout") != "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("not within %s: %v", awaited, args)
+		}
+	}
+}
+
+// nothing left of DIR demands that no process of a dev cluster is left.
+func nothing(ts *testscript.TestScript, _ bool, args []string) {
+	if left := devProcesses(args[2]); len(left) > 0 {
+		ts.Fatalf("processes are left: %+v", left)
+	}
+}
+
+// golden compares text with a file of testdata/golden.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", "golden", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s goes otherwise (go test ./cmd/bellows -update shows the difference):\n%s", path, got)
+	}
+}

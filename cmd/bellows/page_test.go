@@ -1,0 +1,130 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bellows-ml/bellows/api"
+	"github.com/bellows-ml/bellows/cluster"
+)
+
+var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+
+// trainedJob is a job that has seen everything.
+func trainedJob() api.JobStatus {
+	return api.JobStatus{
+		ID: "train-abcdef", Name: "train", Owner: "ann", UID: 1000, Phase: cluster.Running,
+		Workers: 4, MinWorkers: 1, MaxWorkers: 8, BatchSize: cluster.BatchSize{Min: 256, Max: 1024}, Priority: 5, Deadline: new(noon.Add(26 * time.Hour)),
+		Command: []string{"python", "train.py", "--lr", "0.1"}, Workdir: "/home/ann/train", CheckpointDir: "/data/ann",
+		Generation: 3, SubmittedAt: noon.Add(-90 * time.Minute), Since: noon.Add(-40 * time.Second),
+		Reason: "grow from 2 to 4 workers: idle devices", Pinned: true, Excluded: map[string]string{"n3": "no workdir", "n2": "no python"},
+		Progress: api.Progress{
+			Step: 600, Samples: 153600, Loss: new(0.123456), StepsTotal: 1000, Fraction: new(0.6), StepsPerSecond: 12.3, ETASeconds: new(32.5),
+		},
+		LastResize: &api.Resize{Generation: 3, From: 2, To: 4, Why: "idle devices", At: noon.Add(-40 * time.Second)},
+		Restarts:   1, MaxRestarts: 3,
+		Failure: &api.Failure{
+			Kind: "worker", Reason: "exit status 1", Node: "n2", Rank: 3, At: noon.Add(-5 * time.Minute),
+			LogTail: []string{"Traceback (most recent call last):", "ValueError: \x1b[31mbad\x1b[0m"},
+		},
+		Members: []api.Member{
+			{Node: "n1", Devices: []string{"SIM-n1-0", "SIM-n1-1", "SIM-n1-2"}, Started: true, PIDs: []int{11, 12, 13}, Containment: "cgroup2"},
+			{Node: "n4", Devices: []string{"SIM-n4-0"}, FirstRank: 3, Lost: true},
+		},
+		Rescales: []api.Rescale{
+			{Generation: 1, To: 4, Why: "start", At: noon.Add(-80 * time.Minute), StartS: 0.05, OwnS: 0.05, ResumeStep: -1},
+			{Generation: 2, From: 4, To: 2, Why: "make room for other-bcdefg", At: noon.Add(-6 * time.Minute), SignalS: 0.1, SaveS: 1.92, CommitS: 0.04, StartS: 0.07, OwnS: 0.21, ResumeStep: 400},
+			{Generation: 3, From: 2, To: 4, Why: "idle devices", At: noon.Add(-40 * time.Second), SaveS: 1, ResumeStep: 500, LostSteps: -1},
+		},
+		Checkpoints: []api.Checkpoint{
+			{Step: 400, Generation: 1, WorldSize: 4, Bytes: 3 << 20, Dir: "/data/ann/train-abcdef/g00000001/step-400", Bad: "digest differs"},
+			{Step: 500, Generation: 2, WorldSize: 2, Bytes: 700, Dir: "/data/ann/train-abcdef/g00000002/step-500", Committed: true},
+		},
+	}
+}
+
+func waitingJob() api.JobStatus {
+	return api.JobStatus{
+		ID: "other-bcdefg", Owner: "bob", Phase: cluster.Queued, MinWorkers: 8, MaxWorkers: 8, SubmittedAt: noon.Add(-3 * time.Hour),
+		Since: noon.Add(-2 * time.Minute), WhyPending: "needs 8 devices, 4 are free", QueuePosition: 2, Reason: "needs 8 devices, 4 are free",
+	}
+}
+
+func endedJob() api.JobStatus {
+	return api.JobStatus{
+		ID: "old-cdefgh", Owner: "ann", Phase: cluster.Failed, Ended: true, MinWorkers: 1, MaxWorkers: 1, Since: noon.Add(-49 * time.Hour),
+		Reason: "rank 0 failed: exit status 3;\nrestart limit", Progress: api.Progress{Step: 12}, ExitCode: new(3), Generation: 4,
+	}
+}
+
+func TestPages(t *testing.T) {
+	t.Parallel()
+	plainPage := page{now: noon, zone: time.UTC}
+	narrow := page{now: noon, zone: time.UTC, style: style{terminal: true, width: 72, colour: true}}
+	jobs := []api.JobStatus{trainedJob(), waitingJob(), endedJob()}
+	nodes := []api.NodeStatus{
+		{ID: "n1", Alive: true, Gossip: "alive", Addr: "10.0.0.1", Devices: []api.DeviceStatus{
+			{ID: "GPU-1", Health: "healthy", Job: "train-abcdef"}, {ID: "GPU-2", Health: "healthy"}, {ID: "GPU-3", Health: "unhealthy"},
+		}},
+		{ID: "n2", Alive: true, Gossip: "suspect", Addr: "10.0.0.2", Cordon: "new fans", Devices: []api.DeviceStatus{{ID: "GPU-4", Health: "healthy"}}},
+		{ID: "n3", Gossip: "dead", Problem: "driver not loaded"},
+	}
+	for name, write := range map[string]func(*strings.Builder) error{
+		"ps.txt":         func(b *strings.Builder) error { return writeJobs(b, jobs, plainPage) },
+		"ps_narrow.txt":  func(b *strings.Builder) error { return writeJobs(b, jobs, narrow) },
+		"show.txt":       func(b *strings.Builder) error { return writeJob(b, trainedJob(), plainPage) },
+		"show_wait.txt":  func(b *strings.Builder) error { return writeJob(b, waitingJob(), plainPage) },
+		"show_ended.txt": func(b *strings.Builder) error { return writeJob(b, endedJob(), plainPage) },
+		"nodes.txt":      func(b *strings.Builder) error { return writeNodes(b, nodes, style{}) },
+		"show.yaml":      func(b *strings.Builder) error { return asYAML.write(b, endedJob(), nil) },
+		"show.json":      func(b *strings.Builder) error { return asJSON.write(b, endedJob(), nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var b strings.Builder
+			if err := write(&b); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, name, b.String())
+		})
+	}
+}
+
+func TestStoryTellsEachChangeOnce(t *testing.T) {
+	t.Parallel()
+	j := trainedJob()
+	at := func(phase cluster.Phase, change func(*api.JobStatus)) api.JobStatus {
+		x := j
+		x.Phase, x.Rescales, x.Failure, x.Restarts = phase, nil, nil, 0
+		change(&x)
+		return x
+	}
+	s := story{zone: time.UTC}
+	var b strings.Builder
+	for _, status := range []api.JobStatus{
+		at(cluster.Queued, func(x *api.JobStatus) { x.WhyPending = "accepted" }),
+		at(cluster.Queued, func(x *api.JobStatus) { x.WhyPending, x.QueuePosition = "needs 4 devices", 2 }),
+		at(cluster.Queued, func(x *api.JobStatus) { x.WhyPending, x.QueuePosition = "needs 4 devices", 2 }),
+		at(cluster.Starting, func(*api.JobStatus) {}),
+		at(cluster.Running, func(x *api.JobStatus) { x.Rescales = j.Rescales[:1] }),
+		at(cluster.Halting, func(x *api.JobStatus) { x.Rescales, x.Reason = j.Rescales[:1], "make room" }),
+		at(cluster.Running, func(x *api.JobStatus) { x.Rescales = j.Rescales[:2] }),
+		at(cluster.Backoff, func(x *api.JobStatus) {
+			x.Rescales, x.Failure, x.Restarts, x.Reason, x.NextStart = j.Rescales[:2], j.Failure, 1, "again", new(noon)
+		}),
+		at(cluster.Running, func(x *api.JobStatus) {
+			x.Rescales, x.Failure, x.Restarts = j.Rescales, j.Failure, 1
+			x.Rescales[2].LostSteps = 7
+		}),
+	} {
+		for _, line := range s.tell(status) {
+			b.WriteString(line + "\n")
+		}
+	}
+	for _, phase := range []cluster.Phase{cluster.Succeeded, cluster.Failed, cluster.Stopped} {
+		for _, line := range s.ending(at(phase, func(x *api.JobStatus) { x.Reason = "why" })) {
+			b.WriteString(line + "\n")
+		}
+	}
+	golden(t, "story.txt", b.String())
+}
