@@ -51,7 +51,7 @@ const (
 func addPlanning(root *cobra.Command) {
 	const group = "planning"
 	root.AddGroup(&cobra.Group{ID: group, Title: "Planning:"})
-	for _, c := range []*cobra.Command{simulateCommand()} {
+	for _, c := range []*cobra.Command{simulateCommand(), benchCommand()} {
 		c.GroupID = group
 		root.AddCommand(c)
 	}
