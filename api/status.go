@@ -32,7 +32,9 @@ func jobStatus(m *record.Mirror, v *record.JobView, who cluster.Owner) JobStatus
 		s.Excluded[string(n)] = why
 	}
 	addPending(&s, state, leaderOf(m))
-	plan := v.Generation(state.Generation).Plan
+	g := v.Generation(state.Generation)
+	s.Saving = state.Phase == cluster.Halting && g.Permit.Exists() && g.Halt.Value.Save
+	plan := g.Plan
 	if plan.Exists() && state.Phase.Active() {
 		s.Workers = plan.Value.World.Size()
 		s.Members = members(m, plan.Value.World)

@@ -15,6 +15,8 @@ type JobStatus struct {
 	Phase cluster.Phase `json:"phase"`
 	// Ended: the phase is final.
 	Ended bool `json:"ended"`
+	// Saving: it is being halted and may save first.
+	Saving bool `json:"saving,omitempty"`
 	// Stopping: its owner has asked for it to be stopped.
 	Stopping bool `json:"stopping,omitempty"`
 

@@ -46,6 +46,10 @@ func (s *supervisor) shutDown(ctx context.Context, signals <-chan os.Signal) err
 			err = errors.Join(err, rmErr)
 		}
 	}
+	if s.options.socket == "" {
+		// Made for this cluster's sockets; with others' in it, it stays.
+		_ = os.Remove(filepath.Dir(s.layout.socket))
+	}
 	fmt.Fprintf(s.msg, "everything has ended; 'bellows dev' goes on from %s\n", s.layout.dir)
 	return err
 }

@@ -86,7 +86,9 @@ func (s *supervisor) run(ctx context.Context) (err error) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer stopControl()
+	controlEnded := make(chan struct{})
 	wg.Go(func() {
+		defer close(controlEnded)
 		if controlErr := s.serveControl(controlled, control); controlErr != nil {
 			fmt.Fprintln(s.msg, "bellows dev: "+controlErr.Error())
 		}
@@ -118,6 +120,9 @@ func (s *supervisor) run(ctx context.Context) (err error) {
 	case <-first:
 	case <-ctx.Done():
 	}
+	// Nobody is to bring a node up again from here on.
+	stopControl()
+	<-controlEnded
 	return s.shutDown(ctx, signals)
 }
 

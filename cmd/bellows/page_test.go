@@ -107,7 +107,9 @@ func TestStoryTellsEachChangeOnce(t *testing.T) {
 		at(cluster.Queued, func(x *api.JobStatus) { x.WhyPending, x.QueuePosition = "needs 4 devices", 2 }),
 		at(cluster.Starting, func(*api.JobStatus) {}),
 		at(cluster.Running, func(x *api.JobStatus) { x.Rescales = j.Rescales[:1] }),
-		at(cluster.Halting, func(x *api.JobStatus) { x.Rescales, x.Reason = j.Rescales[:1], "make room" }),
+		at(cluster.Halting, func(x *api.JobStatus) { x.Rescales, x.Reason, x.Saving = j.Rescales[:1], "make room", true }),
+		at(cluster.Running, func(x *api.JobStatus) { x.Rescales = j.Rescales[:1] }),
+		at(cluster.Halting, func(x *api.JobStatus) { x.Rescales, x.Reason = j.Rescales[:1], "rank 3 failed" }),
 		at(cluster.Running, func(x *api.JobStatus) { x.Rescales = j.Rescales[:2] }),
 		at(cluster.Backoff, func(x *api.JobStatus) {
 			x.Rescales, x.Failure, x.Restarts, x.Reason, x.NextStart = j.Rescales[:2], j.Failure, 1, "again", new(noon)

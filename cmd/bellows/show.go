@@ -111,7 +111,7 @@ func (p *jobPage) head() {
 		p.field("last resize", fmt.Sprintf("%d → %s at %s: %s", r.From, count(r.To, "worker"), p.clock(r.At), r.Why))
 	}
 	p.progress()
-	p.field("size", fmt.Sprintf("%s workers, batch of %s", rangeText(j.MinWorkers, j.MaxWorkers), rangeText(j.BatchSize.Min, j.BatchSize.Max)))
+	p.field("size", fmt.Sprintf("%s, batch of %s", rangeText(j.MinWorkers, j.MaxWorkers, "worker"), rangeText(j.BatchSize.Min, j.BatchSize.Max, "sample")))
 	if j.Pinned {
 		p.field("pinned", "keeps its size until it commits a checkpoint: its last halt saved nothing")
 	}
@@ -135,11 +135,11 @@ func (p *jobPage) head() {
 	}
 }
 
-func rangeText(low, high int) string {
+func rangeText(low, high int, what string) string {
 	if high > low {
-		return fmt.Sprintf("%d to %d", low, high)
+		return fmt.Sprintf("%d to %s", low, count(high, what))
 	}
-	return fmt.Sprint(low)
+	return count(low, what)
 }
 
 func (p *jobPage) progress() {

@@ -54,7 +54,10 @@ func (s *story) phaseText(j api.JobStatus) string {
 		}
 		return "queued: " + j.WhyPending
 	case cluster.Halting:
-		return "saves and stops: " + j.Reason
+		if j.Saving {
+			return "saves and stops: " + j.Reason
+		}
+		return "stops: " + j.Reason
 	case cluster.Backoff:
 		if j.NextStart != nil {
 			return fmt.Sprintf("restart %d of %d at %s: %s", j.Restarts, j.MaxRestarts, s.clock(*j.NextStart), j.Reason)
