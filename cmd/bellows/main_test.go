@@ -33,6 +33,7 @@ func TestScripts(t *testing.T) {
 			}
 			env.Defer(func() { _ = os.RemoveAll(dir) })
 			env.Setenv("SHORT", dir)
+			env.Setenv("GORACE", "atexit_sleep_ms=0") // else each of many commands takes a second
 			env.Setenv(socketVariable, filepath.Join(dir, "a.sock"))
 			return nil
 		},
