@@ -27,6 +27,8 @@ type world struct {
 	wake      time.Duration       // when it wants a Tick; 0 = not
 	reporting bool                // the agents' next report is on the agenda
 	ended     int
+	idle      int // how often in a row time has passed and nothing happened
+	txns      int // transactions when that began
 	rules     *conventions
 	log       journal
 	result    Result
@@ -39,9 +41,12 @@ const (
 	leaderKey = record.LeaderPrefix + "sim"
 	// historyKept bounds the store's history; nobody here reads it twice.
 	historyKept = 1 << 12
+	// patience is how many Ticks in a row may lead to nothing, with nothing else
+	// to come, before the run is given up: the leader may ask for them for ever.
+	patience = 1000
 	// restless is how often the leader may be heard at one moment before the run
 	// is given up: something goes in a circle.
-	restless = 1 << 22
+	restless = 1 << 20
 )
 
 // Run runs one simulation to its end.
@@ -112,6 +117,12 @@ func (w *world) begin() {
 // proceed moves the clock to when something happens next.
 func (w *world) proceed() bool {
 	t, ok := w.next()
+	if w.idle++; ok || w.txns != w.result.Txns {
+		w.idle, w.txns = 0, w.result.Txns
+	}
+	if w.idle > patience {
+		return false
+	}
 	if w.wake > 0 && (!ok || w.wake < t) {
 		t, ok = w.wake, true
 	}
