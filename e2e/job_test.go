@@ -1,0 +1,222 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/bellows-ml/bellows/api"
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// python is Debian's interpreter, the one that has torch.
+const python = "/usr/bin/python3"
+
+// example returns the absolute path of a script in examples/.
+func example(t testing.TB, name string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join("..", "examples", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// job is what a test submits: the keys of a job file.
+type job map[string]any
+
+// sdkJob trains nothing for steps of worker-seconds, with the module, and traces its samples.
+func (f *fleet) sdkJob(name string, smallest, largest, steps int, workerSeconds float64, more ...string) job {
+	trace := filepath.Join(f.dir, name+".trace")
+	command := []string{
+		python, example(f.t, "sdk_minimal.py"), "--steps", fmt.Sprint(steps), "--worker-seconds", fmt.Sprint(workerSeconds), "--trace", trace,
+	}
+	return job{
+		"name": name, "min": smallest, "max": largest, "batch-size": 64, "steps": steps,
+		"workdir": f.dir, "checkpoint-dir": filepath.Join(f.dir, "ckpt"), "command": append(command, more...),
+	}
+}
+
+// submit hands a job file to node n1 and returns the job's identifier.
+func (f *fleet) submit(j job) cluster.JobID {
+	f.t.Helper()
+	text, err := json.Marshal(j) // JSON is YAML
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	file := filepath.Join(f.dir, fmt.Sprintf("%v.yaml", j["name"]))
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		f.t.Fatal(err)
+	}
+	out, errs, code := f.bellows("submit", "-f", file, "-o", "json")
+	var reply api.SubmitReply
+	if err := json.Unmarshal([]byte(out), &reply); err != nil || code != 0 {
+		f.t.Fatalf("submit exited %d: %s%s", code, out, errs)
+	}
+	return cluster.JobID(reply.ID)
+}
+
+// show is `bellows show JOB -o json`.
+func (f *fleet) show(id cluster.JobID) api.JobStatus {
+	f.t.Helper()
+	out, errs, code := f.bellows("show", string(id), "-o", "json")
+	var s api.JobStatus
+	if err := json.Unmarshal([]byte(out), &s); err != nil || code != 0 {
+		f.t.Fatalf("show exited %d: %s%s", code, out, errs)
+	}
+	return s
+}
+
+// awaitPhase waits until the job is in one of the phases.
+func (f *fleet) awaitPhase(id cluster.JobID, limit time.Duration, phases ...cluster.Phase) record.State {
+	f.t.Helper()
+	m := f.await(limit, fmt.Sprintf("job %s to be %v", id, phases), func(m *record.Mirror) bool {
+		return slices.Contains(phases, m.Job(id).State.Value.Phase)
+	})
+	return m.Job(id).State.Value
+}
+
+// traceLine is one line of sdk_minimal.py's trace.
+type traceLine struct {
+	Step       int   `json:"step"`
+	Rank       int   `json:"rank"`
+	WorldSize  int   `json:"world_size"`
+	Generation int   `json:"generation"`
+	Samples    []int `json:"samples"`
+}
+
+// trace reads a file that ranks append to, from where it stopped the last time.
+type trace struct {
+	path   string
+	offset int64
+	lines  []traceLine
+}
+
+// read returns all lines that are complete by now.
+func (r *trace) read(t testing.TB) []traceLine {
+	t.Helper()
+	file, err := os.Open(r.path)
+	if os.IsNotExist(err) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.NewSectionReader(file, r.offset, 1<<40))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(text) {
+		if line[len(line)-1] != '\n' {
+			break
+		}
+		var l traceLine
+		if err := json.Unmarshal(line, &l); err != nil {
+			t.Fatalf("trace %s: %v", r.path, err)
+		}
+		r.lines = append(r.lines, l)
+		r.offset += int64(len(line))
+	}
+	return r.lines
+}
+
+// trace returns the named job's trace so far.
+func (f *fleet) trace(name string) []traceLine {
+	f.t.Helper()
+	if f.traces[name] == nil {
+		f.traces[name] = &trace{path: filepath.Join(f.dir, name+".trace")}
+	}
+	return f.traces[name].read(f.t)
+}
+
+// await a line of the named job's trace.
+func (f *fleet) awaitLine(name, what string, limit time.Duration, want func(traceLine) bool) traceLine {
+	f.t.Helper()
+	for deadline, next := time.Now().Add(limit), 0; ; time.Sleep(20 * time.Millisecond) {
+		lines := f.trace(name)
+		for ; next < len(lines); next++ {
+			if want(lines[next]) {
+				return lines[next]
+			}
+		}
+		if time.Now().After(deadline) {
+			f.t.Fatalf("job %s: %s: not within %s\n%s", name, what, limit, describe(f.mirror()))
+		}
+	}
+}
+
+// awaitStep waits until a step after another has been taken with the world size (0 = any), and returns it.
+func (f *fleet) awaitStep(name string, after, world int, limit time.Duration) int {
+	f.t.Helper()
+	return f.awaitLine(name, fmt.Sprintf("a step after %d with %d workers", after, world), limit, func(l traceLine) bool {
+		return l.Step > after && (world == 0 || l.WorldSize == world)
+	}).Step
+}
+
+// lastStep returns the highest step that any rank has begun, -1 if none was.
+func (f *fleet) lastStep(name string) int {
+	last := -1
+	for _, l := range f.trace(name) {
+		last = max(last, l.Step)
+	}
+	return last
+}
+
+// batches returns, for each step, the samples of its global batch, in rank
+// order, as the last generation that took the step saw them. It fails the test
+// if a step is missing or was taken by fewer ranks than its world has.
+func batches(t *testing.T, lines []traceLine) [][]int {
+	t.Helper()
+	type key struct{ generation, rank int }
+	steps := map[int]map[key]traceLine{}
+	for _, l := range lines {
+		if steps[l.Step] == nil {
+			steps[l.Step] = map[key]traceLine{}
+		}
+		steps[l.Step][key{l.Generation, l.Rank}] = l
+	}
+	var all [][]int
+	for step := range len(steps) {
+		takes, ok := steps[step]
+		if !ok {
+			t.Fatalf("step %d was never taken", step)
+		}
+		last := 0
+		for k := range maps.Keys(takes) {
+			last = max(last, k.generation)
+		}
+		var batch []int
+		for rank := 0; ; rank++ {
+			l, ok := takes[key{last, rank}]
+			if !ok {
+				break
+			}
+			batch = append(batch, l.Samples...)
+			if rank >= l.WorldSize {
+				t.Fatalf("step %d: rank %d in a world of %d", step, rank, l.WorldSize)
+			}
+		}
+		all = append(all, batch)
+	}
+	return all
+}
+
+// takes counts how often each step was begun by rank 0.
+func takes(lines []traceLine) map[int]int {
+	n := map[int]int{}
+	for _, l := range lines {
+		if l.Rank == 0 {
+			n[l.Step]++
+		}
+	}
+	return n
+}

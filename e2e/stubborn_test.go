@@ -1,0 +1,155 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// script writes a shell script for a job and returns its path.
+func (f *fleet) script(name, text string) string {
+	f.t.Helper()
+	path := filepath.Join(f.dir, name)
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text), 0o700); err != nil { //nolint:gosec // it is to be run
+		f.t.Fatal(err)
+	}
+	return path
+}
+
+func (f *fleet) shellJob(name string, text string) job {
+	return job{
+		"name": name, "min": 1, "max": 1, "workdir": f.dir, "checkpoint-dir": filepath.Join(f.dir, "ckpt"),
+		"command": []string{f.script(name+".sh", text)},
+	}
+}
+
+func TestScriptThatIgnoresSIGTERMIsKilledAtTheDeadline(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, config{})
+	j := f.shellJob("deaf", "trap '' TERM\nwhile :; do sleep 0.1; done\n")
+	j["halt-timeout"] = "2s"
+	id := f.submit(j)
+	f.awaitPhase(id, 20*time.Second, cluster.Running)
+	f.stop(id)
+	f.awaitPhase(id, 20*time.Second, cluster.Stopped)
+	if left := f.workers(id); len(left) != 0 {
+		t.Errorf("processes %v are left", left)
+	}
+}
+
+func TestScriptThatForksAndExitsLeavesNothing(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, config{})
+	id := f.submit(f.shellJob("forks", "setsid sh -c 'trap \"\" TERM HUP; while :; do sleep 0.1; done' &\nexit 0\n"))
+	f.awaitPhase(id, 30*time.Second, cluster.Succeeded)
+	if left := f.workers(id); len(left) != 0 {
+		t.Errorf("processes %v are left", left)
+	}
+}
+
+// A script that never saves loses its work once, is told so, and keeps its size from then on.
+func TestScriptThatNeverSavesIsPinned(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, config{nodes: 1, devices: 2, policy: "share"})
+	j := f.shellJob("forgetful", "trap 'exit 0' TERM\nwhile :; do sleep 0.1; done\n")
+	j["max"] = 2
+	id := f.submit(j)
+	f.awaitPhase(id, 20*time.Second, cluster.Running)
+	other := f.submit(f.sdkJob("other", 1, 1, 100000, 0.05))
+	f.await(30*time.Second, "the halt that saves nothing", func(m *record.Mirror) bool {
+		s := m.Job(id).State.Value
+		return s.Generation == 2 && s.Phase == cluster.Running && s.Pinned && strings.Contains(s.Reason, "NO_CHECKPOINT")
+	})
+	f.stop(other)
+	f.awaitPhase(other, 20*time.Second, cluster.Stopped)
+	// Devices are idle now, and still it is not moved. A job that comes and goes shows that decisions were made.
+	f.awaitPhase(f.submit(f.sdkJob("witness", 1, 1, 5, 0.01)), 30*time.Second, cluster.Succeeded)
+	if s := f.mirror().Job(id).State.Value; s.Generation != 2 {
+		t.Errorf("the pinned job was moved: %+v", s)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, config{})
+	run := func(args ...string) []string {
+		return append([]string{"run", "--checkpoint-dir", filepath.Join(f.dir, "c")}, args...)
+	}
+	for _, c := range []struct {
+		name string
+		args []string
+		want string
+		code int
+	}{
+		{"min above max", run("--min", "8", "--max", "4", "--", "true"), "--min 8", 2},
+		{"min zero", run("--min", "0", "--", "true"), "--min", 2},
+		{"no power of two", run("--min", "3", "--max", "3", "--", "true"), "power of two", 2},
+		{"negative", run("--max", "-1", "--", "true"), "--max", 2},
+		{"huge", run("--max", "2147483648", "--", "true"), "--max", 2},
+		{"batch", run("--min", "2", "--batch-size", "7", "--", "true"), "--batch-size 7", 2},
+		{"unknown flag", run("--mini", "2", "--", "true"), "--mini", 2},
+		{"name climbs", run("--name", "../x", "--", "true"), "../x", 2},
+		{"name empty", run("--name", "", "--", "true"), "name", 2},
+		{"name long", run("--name", strings.Repeat("n", 300), "--", "true"), "300 bytes", 2},
+		{"name with newline", run("--name", "a\nb", "--", "true"), `a\nb`, 2},
+		{"name with colour", run("--name", "\x1b[31mred", "--", "true"), `\x1b[31mred`, 2},
+		{"script missing", run("--", python, "nowhere.py"), "nowhere.py", 2},
+		{"program missing", run("--", "no-such-program"), "no-such-program", 2},
+		{"checkpoint dir", []string{"run", "--checkpoint-dir", "/proc/nope", "--", "true"}, "/proc/nope", 2},
+		{"no job", []string{"show", "nobody"}, "nobody", 1},
+		{"no agent", []string{"ps", "--socket", filepath.Join(f.dir, "none.sock")}, "none.sock", 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			out, errs, code := f.bellows(c.args...)
+			if code == 0 || !strings.Contains(errs, c.want) || strings.ContainsRune(errs, '\x1b') {
+				t.Errorf("exit %d (want %d), stderr %q, stdout %q; want …%s…", code, c.code, errs, out, c.want)
+			}
+			if code != c.code {
+				t.Errorf("exit %d, want %d: %s", code, c.code, errs)
+			}
+		})
+	}
+	if jobs := f.mirror().JobIDs(); len(jobs) != 0 {
+		t.Errorf("refused submits left the jobs %v", jobs)
+	}
+	first := f.submit(f.sdkJob("taken", 1, 1, 100000, 0.05))
+	_, errs, code := f.bellows(run("--name", "taken", "--", "true")...)
+	if code == 0 || !strings.Contains(errs, "taken") || !strings.Contains(errs, string(first)) {
+		t.Errorf("a name in use: exit %d: %s", code, errs)
+	}
+}
+
+func TestSecondAgentOfAName(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, config{})
+	p := f.start("twin", "agent", "--node", "n1", "--etcd", f.etcd.Endpoint(), "--bind", f.addr(7), "--socket", f.socket(7),
+		"--data-dir", filepath.Join(f.dir, "twin"), "--simulate-devices", "1", "--lock-dir", filepath.Join(f.dir, "locks"))
+	f.awaitLog(p, 20*time.Second, "n1", "name")
+	if m := f.mirror(); m.Node("n1").Alive.Value.Addr != f.addr(1) {
+		t.Errorf("the twin took the name over: %+v", m.Node("n1").Alive.Value)
+	}
+}
+
+// awaitLog waits until a process has written a line with all of the words.
+func (f *fleet) awaitLog(p *proc, limit time.Duration, words ...string) {
+	f.t.Helper()
+	var text []byte
+	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		text, _ = os.ReadFile(p.log)
+		for line := range strings.Lines(string(text)) {
+			all := true
+			for _, w := range words {
+				all = all && strings.Contains(line, w)
+			}
+			if all {
+				return
+			}
+		}
+	}
+	f.t.Fatalf("%s never said %q:\n%s", p.name, words, text)
+}
