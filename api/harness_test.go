@@ -20,8 +20,9 @@ type fakeStore struct {
 	mu      sync.Mutex
 	mem     *record.Memory
 	changed chan struct{}
-	down    bool // etcd does not answer
-	unknown int  // so many commits happen without their answer arriving
+	down    bool          // etcd does not answer
+	unknown int           // so many commits happen without their answer arriving
+	slow    time.Duration // of the watch
 }
 
 func newFakeStore() *fakeStore {
@@ -53,6 +54,7 @@ func (s *fakeStore) Commit(_ context.Context, t record.Txn) record.Outcome {
 
 func (s *fakeStore) watch(ctx context.Context, from int64, apply func([]record.Change)) error {
 	for {
+		time.Sleep(s.slow)
 		s.mu.Lock()
 		changes, err := s.mem.Changes(from, record.Root)
 		changed := s.changed

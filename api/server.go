@@ -23,6 +23,9 @@ const (
 	maxBody = 2 << 20
 	// commitTimeout bounds how long a request waits for etcd before its caller is told to ask again.
 	commitTimeout = 5 * time.Second
+	// knownWithin is how long a reply waits for the agent's own watch, which takes
+	// milliseconds unless it has to begin anew.
+	knownWithin = 2 * time.Second
 	// shutdownGrace is how long open answers have to end once the server stops.
 	shutdownGrace = time.Second
 )

@@ -54,7 +54,28 @@ func (s *Server) submit(ctx context.Context, req SubmitRequest, who cluster.Owne
 			Kind: record.SubmitRequest, Job: id, Spec: &spec, Owner: who, At: time.Now().UTC(),
 		})},
 	})
+	if err == nil {
+		s.awaitKnown(ctx, id)
+	}
 	return reply, err
+}
+
+// awaitKnown waits until this agent's own picture has the job, so that whoever
+// was told of it can ask for it at once. Accepted it is either way.
+func (s *Server) awaitKnown(ctx context.Context, id cluster.JobID) {
+	ctx, cancel := context.WithTimeout(ctx, knownWithin)
+	defer cancel()
+	for known := false; ; {
+		changed, err := s.view.read(func(m *record.Mirror) { _, known = ownerOf(m, id) })
+		if known || err != nil {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // precheck refuses what the leader would refuse, while the caller still

@@ -3,6 +3,7 @@ package api
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
@@ -50,6 +51,19 @@ func TestSubmitWhoseAnswerWasLostCanBeSentAgain(t *testing.T) {
 	}
 	if got := store.requests(t, "n1"); len(got) != 1 {
 		t.Errorf("%d requests, want 1", len(got))
+	}
+}
+
+func TestWhatWasAcceptedCanBeAskedForAtOnce(t *testing.T) {
+	store := newFakeStore()
+	store.slow = 50 * time.Millisecond
+	a := serve(t, store, "n1", nil)
+	reply, err := a.Submit(t.Context(), SubmitRequest{NewRequestID(), goodSpec("train")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Job(t.Context(), reply.ID); err != nil {
+		t.Errorf("right after it was accepted: %v", err)
 	}
 }
 
