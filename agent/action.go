@@ -149,6 +149,9 @@ func (w Wish) String() string {
 		if h.StopAfter != nil {
 			s += fmt.Sprintf(" stop_after=%d", *h.StopAfter)
 		}
+		if h.Terminate {
+			s += " terminate"
+		}
 		s += ")"
 	}
 	if w.Kill != "" {

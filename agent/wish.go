@@ -69,7 +69,7 @@ func (w Wish) equal(v Wish) bool {
 		return true
 	}
 	a, b := *w.Halt, *v.Halt
-	if (a.StopAfter == nil) != (b.StopAfter == nil) || a.StopAfter != nil && *a.StopAfter != *b.StopAfter {
+	if a.Terminate != b.Terminate || (a.StopAfter == nil) != (b.StopAfter == nil) || a.StopAfter != nil && *a.StopAfter != *b.StopAfter {
 		return false
 	}
 	return a.Why == b.Why && a.Save == b.Save && a.Deadline.Equal(b.Deadline)

@@ -58,6 +58,9 @@ func describeOp(op record.Op, now time.Time) string {
 		if h.StopAfter != nil {
 			s += fmt.Sprintf(" stop_after=%d", *h.StopAfter)
 		}
+		if h.Terminate {
+			s += " terminate"
+		}
 		return s
 	case strings.Contains(key, "/grants/"):
 		g := read[record.Grant](op)

@@ -103,16 +103,24 @@ func (c *Coordinator) rescale(f formed) bool {
 	})
 }
 
-// stopAfter tells the ranks which step is the last, once all have said what they have begun.
+// stopAfter tells the ranks which step is the last, once all have said what they
+// have begun; or, where no rank has anything to say, to go by SIGTERM. Not
+// before: a rank that is still importing looks like a plain script, and must
+// not be ended while others have begun a step that needs it.
 func (c *Coordinator) stopAfter(f formed) bool {
 	h := f.gen.Halt.Value
-	step, known := f.roll.StopAfter()
-	if !known || !h.Save || h.StopAfter != nil || !f.gen.Halt.Exists() || !f.gen.Permit.Exists() {
+	begun, sdk, known := f.roll.Answers()
+	if !known || !h.Save || h.StopAfter != nil || h.Terminate || !f.gen.Halt.Exists() || !f.gen.Permit.Exists() {
 		return false
 	}
-	h.StopAfter = &step
+	verb := "stop-after"
+	if sdk {
+		h.StopAfter = &begun
+	} else {
+		verb, h.Terminate = "terminate", true
+	}
 	return c.send(move{
-		verb: "stop-after", job: f.JobView,
+		verb: verb, job: f.JobView,
 		then: []record.Op{record.Put(record.HaltKey(f.ID, f.number()), h)},
 	})
 }

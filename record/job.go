@@ -72,7 +72,10 @@ type Halt struct {
 	// StopAfter is the last step that every rank finishes before it saves and
 	// exits; nil while not all nodes have answered Held. -1: nothing was begun
 	// anywhere, stop now.
-	StopAfter *int64    `json:"stop_after,omitempty"`
+	StopAfter *int64 `json:"stop_after,omitempty"`
+	// Terminate: all nodes have answered, and no rank anywhere speaks to its shim.
+	// Plain scripts are told by SIGTERM, and agree on a step among themselves.
+	Terminate bool      `json:"terminate,omitempty"`
 	At        time.Time `json:"at"`
 }
 

@@ -61,22 +61,23 @@ func (r Roll) Lost() []cluster.NodeID {
 	return r.nodes(func(a Attendance) bool { return a.Lost && !a.Stopped })
 }
 
-// StopAfter returns the last step that every rank has to finish before it
-// saves: the highest begun, -1 if none was. It is not known (false) before
-// every member that can answer has answered, and never when no rank speaks the
-// SDK's protocol: plain scripts agree among themselves.
-func (r Roll) StopAfter() (int64, bool) {
-	step, sdk := int64(-1), false
+// Answers returns what the members have said to a halt: the highest step that
+// any rank has begun, -1 if none was, and whether any rank speaks the SDK's
+// protocol. It is not known before every member that can answer has answered,
+// and never if none can.
+func (r Roll) Answers() (begun int64, sdk, known bool) {
+	begun = -1
 	for _, a := range r {
 		switch {
 		case a.Held:
+			known = true
 			sdk = sdk || a.SDK
-			step = max(step, a.Begun)
+			begun = max(begun, a.Begun)
 		case !a.Gone() && !a.Lost:
-			return 0, false
+			return -1, false, false
 		}
 	}
-	return step, sdk
+	return begun, sdk, known
 }
 
 func (r Roll) unstarted() []cluster.NodeID {

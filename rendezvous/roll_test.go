@@ -9,7 +9,7 @@ import (
 	"github.com/bellows-ml/bellows/rendezvous"
 )
 
-func TestStopAfter(t *testing.T) {
+func TestAnswersToAHalt(t *testing.T) {
 	held := func(sdk bool, begun int64) rendezvous.Attendance {
 		return rendezvous.Attendance{Held: true, SDK: sdk, Begun: begun}
 	}
@@ -17,20 +17,22 @@ func TestStopAfter(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		roll  rendezvous.Roll
-		step  int64
+		begun int64
+		sdk   bool
 		known bool
 	}{
-		{"the highest begun", rendezvous.Roll{held(true, 7), held(true, 9), held(true, 8)}, 9, true},
-		{"one has not answered", rendezvous.Roll{held(true, 7), silent}, 0, false},
-		{"nothing begun", rendezvous.Roll{held(true, -1), held(true, -1)}, -1, true},
-		{"one node still imports", rendezvous.Roll{held(true, 3), held(false, -1)}, 3, true},
-		{"plain scripts", rendezvous.Roll{held(false, -1), held(false, -1)}, -1, false},
-		{"a stopped member cannot answer", rendezvous.Roll{held(true, 4), {Stopped: true}}, 4, true},
-		{"a lost member cannot answer", rendezvous.Roll{held(true, 4), {Lost: true}}, 4, true},
-		{"what a member said before it stopped counts", rendezvous.Roll{held(true, 4), {Held: true, SDK: true, Begun: 5, Stopped: true}}, 5, true},
+		{"the highest begun", rendezvous.Roll{held(true, 7), held(true, 9), held(true, 8)}, 9, true, true},
+		{"one has not answered", rendezvous.Roll{held(true, 7), silent}, -1, false, false},
+		{"nothing begun", rendezvous.Roll{held(true, -1), held(true, -1)}, -1, true, true},
+		{"one node still imports", rendezvous.Roll{held(true, 3), held(false, -1)}, 3, true, true},
+		{"plain scripts", rendezvous.Roll{held(false, -1), held(false, -1)}, -1, false, true},
+		{"nobody can answer", rendezvous.Roll{{Stopped: true}, {Lost: true}}, -1, false, false},
+		{"a stopped member cannot answer", rendezvous.Roll{held(true, 4), {Stopped: true}}, 4, true, true},
+		{"a lost member cannot answer", rendezvous.Roll{held(true, 4), {Lost: true}}, 4, true, true},
+		{"what a member said before it stopped counts", rendezvous.Roll{held(true, 4), {Held: true, SDK: true, Begun: 5, Stopped: true}}, 5, true, true},
 	} {
-		if step, known := c.roll.StopAfter(); step != c.step && known || known != c.known {
-			t.Errorf("%s: %d, %t, want %d, %t", c.name, step, known, c.step, c.known)
+		if begun, sdk, known := c.roll.Answers(); begun != c.begun || sdk != c.sdk || known != c.known {
+			t.Errorf("%s: %d, %t, %t, want %d, %t, %t", c.name, begun, sdk, known, c.begun, c.sdk, c.known)
 		}
 	}
 }

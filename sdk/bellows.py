@@ -333,10 +333,12 @@ class _Link:
 
     A daemon thread reads. What it learns lies under one condition variable:
 
-        running --hold--> held (no step begins) --stop_after N--> steps up to N may begin
-           |                |
-           +--- lost -------+-----> lost: the socket broke. It never comes back: what
-                                    is at the other end kills its workers when it dies.
+        new --welcome--> running --hold--> held (no step begins) --stop_after N--> steps up to N may begin
+         |                  |                |
+         +------------------+----------------+--> lost: the socket broke. It never comes back: what
+                                                  is at the other end kills its workers when it dies.
+
+    No step begins before the welcome: the other end would not know of it.
 
     If no rank at all has begun a step there is nothing to save, and no step to
     agree on: instead of stop_after there comes a SIGTERM.
@@ -345,6 +347,7 @@ class _Link:
     def __init__(self, path: str, rank: int) -> None:
         self._changed = threading.Condition()
         self._sending = threading.Lock()
+        self._welcome = False  # the other end knows of us, and would hold us
         self._held = False
         self._stop_after: Optional[int] = None
         self._begun = -1  # the highest step that should_stop has let begin
@@ -364,6 +367,8 @@ class _Link:
 
     def should_stop(self, step: int) -> bool:
         with self._changed:
+            while not self._welcome and self._lost is None:
+                self._changed.wait()
             while self._held and self._stop_after is None and step > self._begun and self._lost is None:
                 self._changed.wait()
             if self._stop_after is not None:
@@ -449,7 +454,11 @@ class _Link:
                 raise ValueError(f"a line of more than {MAX_LINE_BYTES} bytes")
 
     def _take(self, kind: str, value: Any) -> None:
-        if kind == "hold":
+        if kind == "welcome":
+            with self._changed:
+                self._welcome = True
+                self._changed.notify_all()
+        elif kind == "hold":
             self._hold()
         elif kind == "stop_after":
             self._release(int(value))

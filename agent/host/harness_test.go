@@ -342,8 +342,13 @@ func (f *fixture) start(j *job) {
 
 func (f *fixture) halt(j *job, stopAfter *int64) {
 	f.Helper()
+	f.haltAs(j, stopAfter, false)
+}
+
+func (f *fixture) haltAs(j *job, stopAfter *int64, terminate bool) {
+	f.Helper()
 	f.commit(record.Put(record.HaltKey(j.Job, j.Generation), record.Halt{
-		Why: "test", Save: true, At: time.Now(), Deadline: time.Now().Add(time.Minute), StopAfter: stopAfter,
+		Why: "test", Save: true, At: time.Now(), Deadline: time.Now().Add(time.Minute), StopAfter: stopAfter, Terminate: terminate,
 	}))
 }
 

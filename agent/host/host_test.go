@@ -83,7 +83,7 @@ func TestPlainScriptsAreOfferedOnHalt(t *testing.T) {
 			ack[record.Started](f, j, "n1", record.AckStarted)
 			gen := filepath.Join(f.dir, "ck", "plain", "g00000001")
 			f.until("the script", func() bool { _, err := os.Stat(filepath.Join(gen, ".up")); return err == nil })
-			f.halt(j, nil)
+			f.haltAs(j, nil, true)
 			if held := ack[record.Held](f, j, "n1", record.AckHeld); held.SDK || held.Begun != -1 {
 				t.Errorf("held: %+v", held)
 			}

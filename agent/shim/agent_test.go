@@ -34,7 +34,7 @@ func TestAgentsComeAndGo(t *testing.T) {
 	if r := <-second.Reports(); len(r.Workers) != 2 {
 		t.Errorf("second connection: %+v", r)
 	}
-	if err := second.Push(Wish{Halt: halt(true, time.Minute)}); err != nil {
+	if err := second.Push(Wish{Halt: terminated()}); err != nil {
 		t.Fatal(err)
 	}
 	f.stopped()

@@ -16,9 +16,13 @@ const stopGrace = 2 * time.Second
 
 // settleHalt carries out the leader's halt:
 //
-//	halt seen ──► SDK ranks: hold ──► all answered: Held ──► stop_after ──► they exit
-//	         └──► the others: SIGTERM ─────────────────────────────────────► they exit
+//	halt seen ──► connected ranks: hold ──► all answered: Held ──► stop_after ──► they exit
+//	         │                                               └──► terminate: SIGTERM ──► they exit
 //	         └──► its time is over, or it allows no save: SIGKILL
+//
+// A rank that is not connected may be a plain script, or still importing: only
+// the leader, who hears of all ranks, can tell. One that connects during the
+// halt is held before it begins a step (workerServer.hello).
 //
 // The time is measured here, from the moment the halt was first seen: the leader's
 // clock need not agree with this node's, and the leader withdraws the permit anyway.
@@ -46,8 +50,13 @@ func (m *machine) settleHalt(now int64) {
 		return
 	}
 	m.holdRanks()
-	if h.StopAfter != nil {
+	switch {
+	case h.StopAfter != nil:
 		m.stopRanks(*h.StopAfter, now)
+	case h.Terminate:
+		for _, w := range m.workers {
+			m.sigterm(w)
+		}
 	}
 }
 
@@ -58,17 +67,14 @@ func haltSpan(h *record.Halt) time.Duration {
 	return max(0, h.Deadline.Sub(h.At))
 }
 
-// holdRanks asks every SDK rank how far it is and tells all others to stop.
+// holdRanks asks every connected rank how far it is.
 func (m *machine) holdRanks() {
 	complete, begun := true, int64(-1)
 	for _, w := range m.workers {
 		switch {
-		case !w.runs():
-		case w.link == nil:
-			m.sigterm(w)
+		case !w.runs(), w.link == nil:
 		case !w.link.holding:
-			w.link.holding = true
-			w.link.send(toWorker{Hold: &struct{}{}}, nil)
+			w.link.hold()
 			complete = false
 		case w.begun == nil:
 			complete = false

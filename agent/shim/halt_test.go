@@ -88,19 +88,23 @@ func TestHaltWithSDK(t *testing.T) {
 	}
 }
 
-func TestHaltFindsRanksThatHaveNotConnected(t *testing.T) {
+// A rank that is still importing when the halt comes is not ended while another
+// has begun a step: it is waited for, takes the same last step, and saves with it.
+func TestHaltWaitsForRanksThatHaveNotConnected(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 2, "").python(`
 import os, time
 if os.environ["RANK"] == "1":
     open("importing-1", "w").write("yes\n")
-    time.sleep(1000)
+    while not os.path.exists("go"):
+        time.sleep(0.01)
 import bellows
 step = 0
 while not bellows.should_stop(step):
     time.sleep(0.01)
     step += 1
     bellows.report(step)
+open("end-" + os.environ["RANK"], "w").write("%d\n" % step)
 `).start()
 	f.awaitFile("importing-1")
 	f.await("steps of the rank that has connected", func(r Report) bool { return r.Workers != nil && r.Progress != nil })
@@ -110,9 +114,16 @@ while not bellows.should_stop(step):
 		t.Errorf("held %+v", r.Held)
 	}
 	f.push(Wish{Halt: halt(true, time.Minute, r.Held.Begun)})
+	write(t, filepath.Join(f.order.Workdir, "go"), "", 0o600)
+	last := r.Held.Begun
 	r = f.stopped()
-	if r.Failed != nil || r.Stopped.Exits[1].Signal != int(syscall.SIGTERM) || r.Stopped.Exits[0].Code != 0 {
+	if r.Failed != nil || r.Stopped.Exits[1].Code != 0 || r.Stopped.Exits[0].Code != 0 {
 		t.Errorf("stopped %+v, failed %+v", r.Stopped, r.Failed)
+	}
+	for _, rank := range []string{"0", "1"} {
+		if got, want := f.awaitFile("end-"+rank), strconv.FormatInt(last+1, 10)+"\n"; got != want {
+			t.Errorf("rank %s ended at step %q, want %q", rank, got, want)
+		}
 	}
 }
 
@@ -127,6 +138,10 @@ func TestHaltOfPlainScripts(t *testing.T) {
 	f.awaitFile("up-0")
 	f.awaitFile("up-1")
 	f.push(Wish{Halt: halt(true, time.Minute)})
+	if r := f.await("held", func(r Report) bool { return r.Held != nil }); r.Stopped != nil {
+		t.Errorf("stopped before the leader's word: %+v", r.Stopped)
+	}
+	f.push(Wish{Halt: terminated()})
 	r := f.stopped()
 	if r.Held == nil || r.Held.SDK || r.Held.Begun != -1 {
 		t.Errorf("held %+v", r.Held)
@@ -148,7 +163,7 @@ trap 'sleep 0.2; touch bye; wait; exit 0' TERM
 echo up > up-0
 while :; do sleep 0.02; done`).start()
 	f.awaitFile("up-0")
-	f.push(Wish{Halt: halt(true, time.Minute)})
+	f.push(Wish{Halt: terminated()})
 	if r := f.stopped(); r.Stopped.Exits[0].Code != 0 || len(r.Leftover) > 0 {
 		t.Errorf("stopped %+v, leftover %v", r.Stopped, r.Leftover)
 	}
@@ -199,7 +214,7 @@ func TestAHaltCannotBeTakenBack(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, plain).start()
 	f.awaitFile("up-0")
-	f.push(Wish{Halt: halt(true, time.Minute)})
+	f.push(Wish{Halt: terminated()})
 	f.push(Wish{})
 	if r := f.stopped(); r.Stopped.Exits[0].Code != 0 {
 		t.Errorf("stopped %+v", r.Stopped)
@@ -227,7 +242,7 @@ func TestWorkersErrInAHaltWithoutFailure(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, `trap 'exit 7' TERM; echo up > up-0; while :; do sleep 0.02; done`).start()
 	f.awaitFile("up-0")
-	f.push(Wish{Halt: halt(true, time.Minute)})
+	f.push(Wish{Halt: terminated()})
 	if r := f.stopped(); r.Failed != nil || r.Stopped.Exits[0].Code != 7 {
 		t.Errorf("failed %+v, stopped %+v", r.Failed, r.Stopped)
 	}

@@ -50,6 +50,7 @@ type fromWorker struct {
 
 // toWorker is one line to the SDK; exactly one field is set.
 type toWorker struct {
+	Welcome   *struct{} `json:"welcome,omitempty"` // the hello was heard; no step begins before
 	Hold      *struct{} `json:"hold,omitempty"`
 	StopAfter *int64    `json:"stop_after,omitempty"`
 	SavedOK   *int64    `json:"saved_ok,omitempty"`
@@ -156,6 +157,12 @@ func (k *link) queue(o outgoing) {
 	}
 }
 
+// hold asks the rank which step it has begun, and keeps it from beginning another.
+func (k *link) hold() {
+	k.holding = true
+	k.send(toWorker{Hold: &struct{}{}}, nil)
+}
+
 // refuse tells the other end what is wrong, and hangs up.
 func (s *workerServer) refuse(k *link, why string) {
 	if k.refused {
@@ -225,6 +232,10 @@ func (s *workerServer) hello(k *link, msg fromWorker) {
 		_ = old.conn.Close()
 	}
 	w.link, w.begun, k.worker = k, nil, w
+	if s.m.haltSeen != 0 {
+		k.hold() // ahead of the welcome, so that no step begins in between
+	}
+	k.send(toWorker{Welcome: &struct{}{}}, nil)
 	if !s.m.sdkSeen {
 		s.m.sdkSeen = true
 		s.m.log.Info().Int("rank", w.Rank).Msg("the SDK has connected")

@@ -129,8 +129,8 @@ func TestWordsThatComeBeforeTheBirth(t *testing.T) {
 	if w := m.workers[1]; w.link != k || w.begun == nil || *w.begun != 5 || m.report.Progress == nil || m.report.Progress.Step != 4 {
 		t.Errorf("worker %+v, progress %+v", w, m.report.Progress)
 	}
-	if len(k.out) > 0 || len(k.early) > 0 {
-		t.Errorf("told %d messages, %d are left", len(k.out), len(k.early))
+	if o := <-k.out; o.message.Welcome == nil || len(k.out) > 0 || len(k.early) > 0 {
+		t.Errorf("told %+v and %d more, %d are left; want a welcome", o.message, len(k.out), len(k.early))
 	}
 }
 

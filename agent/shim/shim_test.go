@@ -258,6 +258,13 @@ func halt(save bool, within time.Duration, stopAfter ...int64) *record.Halt {
 	return h
 }
 
+// terminated is the leader's word to plain scripts, once all nodes have answered its halt.
+func terminated() *record.Halt {
+	h := halt(true, time.Minute)
+	h.Terminate = true
+	return h
+}
+
 func TestRunsToItsEnd(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 2, "echo hello from $RANK; echo problem >&2")

@@ -128,6 +128,7 @@ def worker(load, shim, tmp_path):
         peer = shim.accept()
         hello = peer.expect("hello")
         assert hello == {"version": 1, "rank": rank, "pid": os.getpid()}
+        peer.send({"welcome": {}})
         return module, peer
 
     return connect

@@ -101,14 +101,12 @@ def test_a_process_that_executes_itself_anew_connects_anew(shim):
         "    os.execve(sys.executable, [sys.executable, '-c', sys.argv[1], sys.argv[1]], dict(os.environ, AGAIN='1'))\n"
         "bellows.should_stop(0)\n"
     )
-    subprocess.run(
-        [PYTHON, "-c", script, script],
-        env=script_environment(BELLOWS_WORKER_SOCKET=shim.path),
-        timeout=PATIENCE_S,
-        check=True,
-    )
-    first, second = shim.accept(), shim.accept()
-    assert first.expect("hello") == second.expect("hello")
+    environ = script_environment(BELLOWS_WORKER_SOCKET=shim.path)
+    with subprocess.Popen([PYTHON, "-c", script, script], env=environ) as process:
+        first, second = shim.accept(), shim.accept()
+        assert first.expect("hello") == second.expect("hello")
+        second.send({"welcome": {}})
+        assert process.wait(PATIENCE_S) == 0
     assert first.next() is None
 
 

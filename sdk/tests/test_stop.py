@@ -180,13 +180,24 @@ def test_a_held_worker_can_be_told_to_go(shim):
 
 
 def test_a_worker_that_ends_closes_its_connection(shim):
-    subprocess.run(
-        [PYTHON, "-c", "import bellows; bellows.should_stop(0)"],
-        env=script_environment(BELLOWS_WORKER_SOCKET=shim.path, RANK=3, WORLD_SIZE=4),
-        check=True,
-        timeout=PATIENCE_S,
-    )
-    peer = shim.accept()
-    assert peer.expect("hello")["rank"] == 3
+    environ = script_environment(BELLOWS_WORKER_SOCKET=shim.path, RANK=3, WORLD_SIZE=4)
+    with subprocess.Popen([PYTHON, "-c", "import bellows; bellows.should_stop(0)"], env=environ) as process:
+        peer = shim.accept()
+        assert peer.expect("hello")["rank"] == 3
+        peer.send({"welcome": {}})
+        assert process.wait(PATIENCE_S) == 0
     assert peer.next() is None
     assert "BELLOWS_SDK_PID" not in os.environ
+
+
+def test_no_step_begins_before_the_welcome(load, shim, tmp_path):
+    """A halt that comes while a worker connects must find it before its first step."""
+    bellows = load(BELLOWS_WORKER_SOCKET=shim.path, RANK=0, BELLOWS_CHECKPOINT_DIR=tmp_path)
+    peer = shim.accept()
+    peer.expect("hello")
+    asked = in_thread(bellows.should_stop, 0)
+    peer.send({"hold": {}})  # ahead of the welcome
+    peer.send({"welcome": {}})
+    assert peer.expect("held") == {"begun": -1}
+    peer.send({"stop_after": -1})
+    assert asked()
