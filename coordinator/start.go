@@ -37,6 +37,11 @@ func (c *Coordinator) start(f formed, from int, why string) bool {
 	if first, failed := c.blame(f); failed && f.gen.Halt.Value.Save && f.state().Phase == cluster.Halting {
 		why += "; while halting, " + first.text() // reported, not charged
 	}
+	// A lost node's peers fail in their collectives before its lease has run out:
+	// the loss is the cause, whatever was seen first.
+	if lost := f.roll.Lost(); from > 0 && len(lost) > 0 && !strings.Contains(why, lostWhy(lost)) {
+		why = lostWhy(lost) + "; " + why
+	}
 	s := c.next(f.JobView, cluster.Starting, why)
 	s.Generation = world.Generation
 	if from > 0 && c.shouldPin(f) {
