@@ -44,7 +44,7 @@ func (f *fleet) losses(name string) map[int]float64 {
 // A real DDP job, rescaled 2 → 1 → 2, ends with the loss of a run that never was.
 func TestRescaledTorchJobLearnsTheSame(t *testing.T) {
 	t.Parallel()
-	const steps = 400
+	const steps = 1000
 	f := newFleet(t, config{nodes: 2, devices: 1, policy: "share"})
 	id := f.submit(f.torchJob("torch", 2, steps))
 	f.awaitLoss("torch", 50)
