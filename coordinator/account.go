@@ -51,6 +51,10 @@ func (c *Coordinator) accountBefore(f formed, r *record.Rescale) {
 	r.LostSteps = -1
 	if !f.Rescales[g].Exists() {
 		r.LostSteps = 0 // it never ran
+		// Found damaged by a generation that resumed there, a checkpoint is lost with all that came after the one before.
+		if before := gen.Plan.Value.Resume; before != nil && before.Step > r.ResumeStep {
+			r.LostSteps = before.Step - max(0, r.ResumeStep)
+		}
 	} else if known {
 		r.LostSteps = max(0, step-max(0, r.ResumeStep))
 	}

@@ -33,6 +33,8 @@ func (b blame) text() string {
 		return fmt.Sprintf("rendezvous port taken on %s: %s", b.node, b.failed.Reason)
 	case record.NodeFenced:
 		return fmt.Sprintf("node %s lost touch and stopped its workers", b.node)
+	case record.CheckpointDamaged:
+		return fmt.Sprintf("%s (seen on %s)", b.failed.Reason, b.node)
 	case record.WorkerFailed:
 	}
 	if b.failed.Rank < 0 {

@@ -74,8 +74,12 @@ func (c *Coordinator) open(f formed) (total, usable int) {
 	return total, usable
 }
 
-// hold stops trying when every node that is alive has refused the job: only its owner can mend that.
+// hold stops trying when every node that is alive has refused the job, or its
+// last checkpoint is lost: only its owner can mend that.
 func (c *Coordinator) hold(f formed) bool {
+	if bereft(f) {
+		return c.put(f, "hold", c.next(f.JobView, cluster.Held, bereftWhy(f)))
+	}
 	if !c.nowhere(f) {
 		return false
 	}
@@ -89,7 +93,7 @@ func (c *Coordinator) hold(f formed) bool {
 
 // unhold queues a held job again when a node is there that has not refused it.
 func (c *Coordinator) unhold(f formed) bool {
-	if c.nowhere(f) || len(c.nodes()) == 0 {
+	if bereft(f) || c.nowhere(f) || len(c.nodes()) == 0 {
 		return false
 	}
 	return c.put(f, "queue", c.next(f.JobView, cluster.Queued, "a node that has not refused it is there"))

@@ -24,7 +24,7 @@ func (c *Coordinator) startWaiting(f formed) bool {
 // for N nodes; each node that the job leaves adds the deletion of a grant.
 func (c *Coordinator) start(f formed, from int, why string) bool {
 	a, ok := c.startable(f)
-	if !ok {
+	if !ok || bereft(f) {
 		return false
 	}
 	world, err := rendezvous.Form(rendezvous.Request{

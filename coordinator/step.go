@@ -96,10 +96,10 @@ func (c *Coordinator) advance(f formed) {
 		rules = []func(formed) bool{c.commit, c.stopIdle, c.retry}
 	case cluster.Starting, cluster.Running:
 		rules = []func(formed) bool{
-			c.commit, c.succeed, c.haltFailed, c.haltLost, c.haltStop, c.haltPaused, c.haltIdle, c.started, c.haltOverdue, c.rescale,
+			c.commit, c.succeed, c.haltFailed, c.haltLost, c.haltStop, c.haltPaused, c.haltIdle, c.started, c.haltReading, c.haltOverdue, c.rescale,
 		}
 	case cluster.Halting:
-		rules = []func(formed) bool{c.commit, c.over, c.hurry, c.hurryPaused, c.stopAfter, c.fence, c.kill}
+		rules = []func(formed) bool{c.commit, c.fallBack, c.over, c.hurry, c.hurryPaused, c.stopAfter, c.fence, c.kill}
 	case cluster.Succeeded, cluster.Failed, cluster.Stopped:
 		rules = []func(formed) bool{c.expire}
 	}

@@ -57,6 +57,8 @@ const (
 	NodeRefused  FailureKind = "node"   // this node cannot run the job (no workdir, …): try other nodes
 	PortTaken    FailureKind = "port"   // the rendezvous port is in use: try another, counts nothing
 	NodeFenced   FailureKind = "fenced" // the node lost touch and killed its workers: counts nothing
+	// CheckpointDamaged: the checkpoint to resume from is not what was committed. An older one is taken, and nothing counts.
+	CheckpointDamaged FailureKind = "checkpoint"
 )
 
 // Failed says why this node's part of the generation cannot go on.

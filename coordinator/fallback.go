@@ -1,0 +1,116 @@
+package coordinator
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+const (
+	// unseenFor is how long a member waits for a checkpoint to become visible:
+	// what network file systems remember of a directory is at most a minute old.
+	unseenFor = time.Minute
+	// readAtLeast is how fast a checkpoint is read before it is loaded, in bytes a second, on the slowest disk that is put up with.
+	readAtLeast = 100 << 20
+)
+
+// haltReading is haltOverdue for a generation that resumes: its members verify
+// the checkpoint before they start, which takes the time that it takes to read.
+func (c *Coordinator) haltReading(f formed) bool {
+	plan := f.gen.Plan.Value
+	if f.state().Phase != cluster.Starting || plan.Resume == nil {
+		return false
+	}
+	within := c.cfg.Timing.StartWithin + unseenFor + time.Duration(plan.Resume.Bytes/readAtLeast)*time.Second
+	late := f.roll.Overdue(plan.At, c.now, within)
+	if len(late) == 0 {
+		c.wake(plan.At.Add(within))
+		return true // it is not overdue before
+	}
+	return c.halt(f, order{verb: "halt", why: fmt.Sprintf("not started within %v, with its checkpoint to be read: %s", within, list(late))})
+}
+
+// fallBack gives up the committed checkpoint once a member of the generation
+// that was to resume from it has found it damaged. The newest older one of the
+// history takes its place, and the next START resumes there: the one case in
+// which what is committed goes back. Nothing is charged.
+func (c *Coordinator) fallBack(f formed) bool {
+	found, ok := c.damage(f)
+	if !ok || !f.Committed.Exists() || f.Committed.Value.ManifestSHA256 != f.gen.Plan.Value.Resume.ManifestSHA256 {
+		return false // nothing is damaged, or that is done
+	}
+	bad := f.Committed.Value
+	h := f.gen.Halt.Value
+	if !strings.Contains(h.Why, found.text()) {
+		h.Why += "; " + found.text()
+	}
+	moved := record.Delete(record.CommittedKey(f.ID))
+	if older, exists := c.older(f); exists {
+		moved = record.Put(record.CommittedKey(f.ID), older)
+		h.Why += fmt.Sprintf("; falling back to step %d", older.Step)
+	}
+	m := move{
+		verb: "fall-back", job: f.JobView,
+		ifs: []record.Compare{record.Unchanged(record.CommittedKey(f.ID), f.Committed.Mod)},
+		then: []record.Op{
+			record.Put(record.StateKey(f.ID), c.next(f.JobView, cluster.Halting, h.Why)),
+			record.Put(record.HaltKey(f.ID, f.number()), h),
+			record.Put(record.BadCheckpointKey(f.ID, bad.Step), record.BadCheckpoint{Checkpoint: bad, Reason: found.text(), At: c.now}),
+			moved,
+		},
+		note: Note{Warn: true, Job: f.ID, Gen: f.number(), Text: h.Why},
+	}
+	if f.Checkpoints[bad.Step].Exists() {
+		m.then = append(m.then, record.Delete(record.CheckpointKey(f.ID, bad.Step)))
+	}
+	return c.send(m)
+}
+
+// damage returns what a member found wrong with the checkpoint that the newest
+// generation was to resume from; of several members the first in rank order.
+func (c *Coordinator) damage(f formed) (blame, bool) {
+	if f.gen.Plan.Value.Resume == nil {
+		return blame{}, false
+	}
+	for _, m := range f.world().Members {
+		failed := c.mirror.Node(m.Node).Ack(f.ID, f.number()).Failed
+		if failed.Exists() && failed.Value.Kind == record.CheckpointDamaged {
+			return blame{m.Node, failed.Value, failed.Create}, true
+		}
+	}
+	return blame{}, false
+}
+
+// older returns the newest checkpoint of the history before the committed one.
+// Bad ones have left the history.
+func (c *Coordinator) older(f formed) (record.Checkpoint, bool) {
+	var newest record.Checkpoint
+	found := false
+	for _, step := range slices.Sorted(maps.Keys(f.Checkpoints)) {
+		if step < f.Committed.Value.Step {
+			newest, found = f.Checkpoints[step].Value, true
+		}
+	}
+	return newest, found
+}
+
+// bereft reports whether the job has lost every checkpoint that it had. To
+// begin again at step 0 may throw days away that its owner could still save:
+// that is for the owner to decide.
+func bereft(f formed) bool { return !f.Committed.Exists() && len(f.Bad) > 0 }
+
+// bereftWhy names what was lost last.
+func bereftWhy(f formed) string {
+	var last record.BadCheckpoint
+	for _, step := range slices.Sorted(maps.Keys(f.Bad)) {
+		if b := f.Bad[step].Value; !b.At.Before(last.At) {
+			last = b
+		}
+	}
+	return last.Reason + "; there is no older one: stop the job and submit it again to begin at step 0"
+}
