@@ -34,6 +34,16 @@ type target struct{ record.JobGen }
 // Of names the generation that the action is about.
 func (t target) Of() record.JobGen { return t.JobGen }
 
+// Verify reads the checkpoint that the plan resumes from, before anything starts.
+type Verify struct {
+	target
+	Spec record.Submitted
+	Plan record.Plan
+	// Whole: every file is read. Otherwise only whether all of it is visible
+	// here is looked at: one node reads it for all.
+	Whole bool
+}
+
 // StartShim starts the generation's shim, which starts its workers.
 type StartShim struct {
 	target
@@ -96,6 +106,9 @@ type RemoveRun struct{ target }
 type Forget struct{ target }
 
 // Lane says what the action touches.
+func (Verify) Lane() Lane { return RunLane }
+
+// Lane says what the action touches.
 func (StartShim) Lane() Lane { return RunLane }
 
 // Lane says what the action touches.
@@ -125,6 +138,9 @@ func (RemoveRun) Lane() Lane { return RunLane }
 // Lane says what the action touches.
 func (Forget) Lane() Lane { return RecordLane }
 
+func (a Verify) String() string {
+	return fmt.Sprintf("verify %s step=%d whole=%t", name(a.JobGen), a.Plan.Resume.Step, a.Whole)
+}
 func (a StartShim) String() string { return "start " + name(a.JobGen) }
 func (a Push) String() string      { return "push " + name(a.JobGen) + " " + a.Wish.String() }
 func (a WriteAck) String() string  { return "ack " + name(a.JobGen) + " " + string(a.Ack) }

@@ -88,6 +88,8 @@ func (m *model) plan() []Action {
 func (m *model) carryOut(a Action) {
 	jg := a.Of()
 	switch a := a.(type) {
+	case Verify:
+		m.run(jg).Verified = true
 	case StartShim:
 		m.run(jg).Shim = Starting
 	case Push:

@@ -33,6 +33,7 @@ type Run struct {
 	Shim       Shim
 	Report     *Report        // the last one known, also of a dead shim; nil if it never reported
 	Pushed     *Wish          // what the shim was told last over its present connection; nil if nothing
+	Verified   bool           // the checkpoint to resume from was found to be as committed
 	Refused    *record.Failed // why it could not be started here
 	Swept      bool           // after the shim's death: no process and no device lock is left
 	// Digests and Merges are the work on checkpoints, by step: present means begun.

@@ -13,7 +13,7 @@ import (
 //
 // A generation's life on a node:
 //
-//	            permit, same life, older generations gone
+//	            permit, same life, checkpoint sound, older generations gone
 //	(nothing) ──────────────────────────────────────────► starting ──► live ──► gone ──► acked stopped ──► removed
 //	    └── no permit any more, halted, or refused ─────────────────────────────► gone
 func Plan(d Desired, o Observed) []Action {
@@ -107,8 +107,8 @@ func (p *planner) clear(x part, why string) {
 // follow does what the records ask.
 func (p *planner) follow(x part) {
 	if x.run.Shim == Absent && p.startable(x) {
-		if p.d.AliveRev != 0 && x.Spec != nil && !p.olderLives(x) {
-			p.add(StartShim{target: x.target, Spec: *x.Spec, Plan: *x.Plan})
+		if p.d.AliveRev != 0 && x.Spec != nil {
+			p.begin(x)
 		}
 		return
 	}
@@ -122,6 +122,16 @@ func (p *planner) follow(x part) {
 		p.tidy(x)
 	case x.run.Shim == Dead:
 		p.sweep(x)
+	}
+}
+
+// begin starts the workers, once what they resume from is known to be sound.
+func (p *planner) begin(x part) {
+	switch {
+	case x.Plan.Resume != nil && !x.run.Verified:
+		p.add(Verify{target: x.target, Spec: *x.Spec, Plan: *x.Plan, Whole: x.rank0})
+	case !p.olderLives(x):
+		p.add(StartShim{target: x.target, Spec: *x.Spec, Plan: *x.Plan})
 	}
 }
 

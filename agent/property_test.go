@@ -113,6 +113,15 @@ func (c *chaos) perform(a Action) {
 		if g := c.goal(jg); !g.Permit || g.Plan.World.Members[0].AliveRev != c.alive {
 			c.fault = fmt.Errorf("generation %d started with permit %t in life %d", jg.Generation, g.Permit, c.alive)
 		}
+		if r := c.run(jg); a.Plan.Resume != nil && !r.Verified || r.Refused != nil {
+			c.fault = fmt.Errorf("generation %d started with a checkpoint that was not verified", jg.Generation)
+		}
+	case Verify:
+		if c.rng.IntN(4) == 0 {
+			c.note("  damaged %d", jg.Generation)
+			c.run(jg).Refused = &record.Failed{Kind: record.CheckpointDamaged, Reason: "damaged"}
+			return
+		}
 	case WriteAck:
 		if a.Ack == record.AckStopped {
 			c.fault = c.unsaved(jg)
@@ -189,6 +198,9 @@ func (c *chaos) lead() {
 		}
 		x := c.goal(next)
 		x.Plan, x.Permit, x.Spec = &record.Plan{World: cluster.World{Members: members}}, true, &record.Submitted{}
+		if c.rng.IntN(2) == 0 {
+			x.Plan.Resume = &record.Checkpoint{Step: 1}
+		}
 		c.note("START %d alive=%d members=%d", c.newest, c.alive, len(members))
 	case n == 0 && g.Halt == nil:
 		g.Halt = &record.Halt{Save: c.rng.IntN(3) > 0}

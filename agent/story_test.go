@@ -234,6 +234,8 @@ func (m *model) runFact(jg record.JobGen, w []string) bool {
 	case "refused":
 		r.Shim = Absent
 		r.Refused = &record.Failed{Kind: record.NodeRefused, Reason: strings.Join(w[2:], " "), Rank: -1}
+	case "damaged":
+		r.Refused = &record.Failed{Kind: record.CheckpointDamaged, Reason: strings.Join(w[2:], " "), Rank: -1}
 	case "broken":
 		r.Digests[number(w[3])] = Work[record.Saved]{Done: true, Err: "input/output error"}
 	case "quiet":

@@ -29,6 +29,8 @@ func (n *node) act(a agent.Action) {
 		return
 	}
 	switch a := a.(type) {
+	case agent.Verify:
+		n.verify(at, a)
 	case agent.StartShim:
 		n.startShim(at, a)
 	case agent.Push:
@@ -78,16 +80,16 @@ func (n *node) beside(at lane, f func(ctx context.Context) (then func())) {
 }
 
 // order is what the shim needs to know to carry out a plan.
-func (n *node) order(a agent.StartShim) shim.Order {
-	gen := checkpoint.GenerationDir(a.Generation)
+func (n *node) order(jg record.JobGen, spec record.Submitted, plan record.Plan) shim.Order {
+	gen := checkpoint.GenerationDir(jg.Generation)
 	return shim.Order{
 		Version: shim.ProtocolVersion, Cluster: n.cluster, Node: n.cfg.Node,
-		World: a.Plan.World, Owner: a.Spec.Owner,
-		Command: a.Spec.Command, Workdir: a.Spec.Workdir, Env: a.Spec.Env,
-		Checkpoint:   filepath.Join(a.Spec.CheckpointDir, string(a.Job), gen),
-		Resume:       a.Plan.Resume,
-		RestartCount: int(a.Generation) - 1, //nolint:gosec // counted from 1 by people's patience
-		LogDir:       filepath.Join(n.cfg.logDir(), string(a.Job), gen),
+		World: plan.World, Owner: spec.Owner,
+		Command: spec.Command, Workdir: spec.Workdir, Env: spec.Env,
+		Checkpoint:   filepath.Join(spec.CheckpointDir, string(jg.Job), gen),
+		Resume:       plan.Resume,
+		RestartCount: int(jg.Generation) - 1, //nolint:gosec // counted from 1 by people's patience
+		LogDir:       filepath.Join(n.cfg.logDir(), string(jg.Job), gen),
 		LogMaxBytes:  MaxLogBytes,
 		LockDir:      n.cfg.LockDir,
 		// Always: whether the node fences is told by the deadline, because a
@@ -99,7 +101,7 @@ func (n *node) order(a agent.StartShim) shim.Order {
 
 func (n *node) startShim(at lane, a agent.StartShim) {
 	r := n.newRun(at.of, n.runDir(at.of), agent.Starting)
-	r.order = n.order(a)
+	r.order = n.order(at.of, a.Spec, a.Plan)
 	dir, order := r.dir, r.order
 	log := n.logger(at.of)
 	log.Info().Str("phase", "starting").Int("world", order.World.Size()).Msg("starting workers")

@@ -23,13 +23,16 @@ type run struct {
 	report  *shim.Report
 	pushed  *agent.Wish
 	refused *record.Failed
-	swept   bool
-	digests map[int64]agent.Work[record.Saved]
-	merges  map[int64]agent.Work[record.Offer]
-	plain   *agent.Plain
-	looking bool      // a look for plain checkpoints is under way
-	looked  time.Time // when the last one began
-	changed time.Time // when anything of this last changed
+	// verified: the checkpoint to resume from is sound; cancel ends the search for that.
+	verified bool
+	cancel   context.CancelFunc
+	swept    bool
+	digests  map[int64]agent.Work[record.Saved]
+	merges   map[int64]agent.Work[record.Offer]
+	plain    *agent.Plain
+	looking  bool      // a look for plain checkpoints is under way
+	looked   time.Time // when the last one began
+	changed  time.Time // when anything of this last changed
 	// wishes hands the newest wish to whoever attends the shim.
 	wishes chan shim.Wish
 }
@@ -38,7 +41,7 @@ func (n *node) newRun(jg record.JobGen, dir string, state agent.Shim) *run {
 	r := &run{
 		jg: jg, dir: dir, shim: state, changed: time.Now(),
 		digests: map[int64]agent.Work[record.Saved]{}, merges: map[int64]agent.Work[record.Offer]{},
-		wishes: make(chan shim.Wish, 1),
+		wishes: make(chan shim.Wish, 1), cancel: func() {},
 	}
 	n.runs[jg] = r
 	return r
@@ -61,7 +64,7 @@ func (n *node) observed() agent.Observed {
 	for _, r := range n.runs {
 		o.Runs = append(o.Runs, agent.Run{
 			Job: r.jg.Job, Generation: r.jg.Generation,
-			Shim: r.shim, Report: told(r.report), Pushed: r.pushed, Refused: r.refused, Swept: r.swept,
+			Shim: r.shim, Report: told(r.report), Pushed: r.pushed, Refused: r.refused, Verified: r.verified, Swept: r.swept,
 			Digests: r.digests, Merges: r.merges, Plain: r.plain, Quiet: time.Since(r.changed),
 		})
 	}
@@ -207,6 +210,7 @@ func (n *node) forgetRuns() {
 		}
 		gone := n.records.known(genPart(jg)) && !n.records.mirror.Job(jg.Job).Generation(jg.Generation).Plan.Exists()
 		if gone || n.self().Ack(jg.Job, jg.Generation).Stopped.Exists() {
+			r.cancel()
 			delete(n.runs, jg)
 		}
 	}

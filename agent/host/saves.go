@@ -87,6 +87,7 @@ func (n *node) merge(at lane, a agent.Merge) {
 				work.Err = err.Error()
 				log.Error().Err(err).Int64("step", step).Msg("a checkpoint is lost")
 			} else {
+				n.remember(offer.Checkpoint)
 				log.Info().Int64("step", step).Int64("bytes", offer.Bytes).Msg("offering a checkpoint")
 			}
 			r.merges[step], r.changed = work, time.Now()

@@ -1,0 +1,114 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/checkpoint"
+	"github.com/bellows-ml/bellows/checkpoint/dirblob"
+	"github.com/bellows-ml/bellows/record"
+)
+
+const (
+	// unseenFor is how long a checkpoint may be out of sight: what network file
+	// systems remember of a directory is at most a minute old. The leader allows
+	// for it, and for the reading.
+	unseenFor = time.Minute
+	// seenAgain is how often it is looked for meanwhile.
+	seenAgain = 2 * time.Second
+	// keptProofs is how many checkpoints are remembered to be sound.
+	keptProofs = 64
+)
+
+// proof names a checkpoint that this process has written or read as a whole.
+type proof struct{ dir, manifestSHA256 string }
+
+func proofOf(c record.Checkpoint) proof { return proof{c.Dir, c.ManifestSHA256} }
+
+// remember notes that a checkpoint is sound, so that who digested it a moment
+// ago need not read it again to resume from it. What a disk does to it later is
+// found by the next life of this agent, or by another node.
+func (n *node) remember(c record.Checkpoint) {
+	n.proofs = append(n.proofs, proofOf(c))
+	n.proofs = n.proofs[max(0, len(n.proofs)-keptProofs):]
+}
+
+// verify compares the checkpoint that a generation resumes from with what was committed.
+func (n *node) verify(at lane, a agent.Verify) {
+	r := n.runs[at.of]
+	if r == nil {
+		r = n.newRun(at.of, n.runDir(at.of), agent.Absent)
+	}
+	r.order = n.order(at.of, a.Spec, a.Plan)
+	known := slices.Contains(n.proofs, proofOf(*a.Plan.Resume))
+	ctx, cancel := context.WithCancel(n.ctx)
+	r.cancel = cancel
+	n.beside(at, func(context.Context) func() {
+		defer cancel()
+		var failed *record.Failed
+		begun := time.Now()
+		if !known {
+			failed = n.examine(ctx, r, a.Whole)
+		}
+		if ctx.Err() != nil {
+			return func() {} // cut short: nobody wants to know any more
+		}
+		return func() {
+			r.changed, r.refused, r.verified = time.Now(), failed, failed == nil
+			log := n.logger(r.jg)
+			switch {
+			case failed != nil:
+				log.Error().Int64("step", a.Plan.Resume.Step).Str("reason", failed.Reason).Msg("cannot resume")
+			case !known && a.Whole:
+				n.remember(*a.Plan.Resume)
+				log.Info().Int64("step", a.Plan.Resume.Step).Dur("took", time.Since(begun)).Msg("verified the checkpoint to resume from")
+			}
+		}
+	})
+}
+
+// examine returns why the checkpoint cannot be resumed from here, nil if it can.
+// One that differs is damaged for everybody. One that cannot be read may only be
+// out of this node's sight; but where rank 0's node sees a job's directory and
+// not all of its checkpoint, a part of that is lost.
+func (n *node) examine(ctx context.Context, r *run, whole bool) *record.Failed {
+	resume := *r.order.Resume
+	failed := func(kind record.FailureKind, format string, args ...any) *record.Failed {
+		return &record.Failed{Kind: kind, Reason: fmt.Sprintf(format, args...), Rank: -1, At: time.Now()}
+	}
+	dir, err := r.below(resume.Dir)
+	if err != nil {
+		return failed(record.NodeRefused, "cannot resume from step %d: %v", resume.Step, err)
+	}
+	task := dirblob.Task{Root: r.root(), Verify: &dirblob.Verify{Dir: dir, ManifestSHA256: resume.ManifestSHA256, Quick: !whole}}
+	begun := time.Now()
+	for {
+		_, err = n.do(ctx, r, task, taskBound)
+		var corrupt *checkpoint.CorruptError
+		switch {
+		case err == nil:
+			return nil
+		case errors.As(err, &corrupt):
+			return failed(record.CheckpointDamaged, "checkpoint of step %d is damaged: %v", resume.Step, corrupt)
+		case time.Since(begun) >= unseenFor && whole && errors.Is(err, checkpoint.ErrAbsent):
+			return failed(record.CheckpointDamaged, "checkpoint of step %d is damaged: %v (looked for %v)", resume.Step, err, unseenFor)
+		case time.Since(begun) >= unseenFor, !rest(ctx, seenAgain):
+			return failed(record.NodeRefused, "cannot read the checkpoint of step %d: %v", resume.Step, err)
+		}
+	}
+}
+
+// below is a committed checkpoint's directory relative to the job's.
+func (r *run) below(dir string) (string, error) {
+	rel, err := filepath.Rel(r.root(), dir)
+	if err != nil || !filepath.IsAbs(dir) || rel == "." || rel == ".." || strings.HasPrefix(rel, "../") {
+		return "", fmt.Errorf("checkpoint in %q does not lie below %s", dir, r.root())
+	}
+	return rel, nil
+}
