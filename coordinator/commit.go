@@ -9,9 +9,10 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
-// keptCheckpoints bounds the history of a job that saves often: enough to see
-// its rhythm, and more than anybody keeps on disk.
-const keptCheckpoints = 64
+// keptCheckpoints is how many committed checkpoints of a job are kept, in the
+// records and on disk: the newest, and two to fall back to. Rank 0's agent
+// deletes from disk what has left the history.
+const keptCheckpoints = 3
 
 // commit makes the newest valid offer of the job's generation its committed
 // checkpoint. An offer of any other generation is never looked at: the state
@@ -30,8 +31,9 @@ func (c *Coordinator) commit(f formed) bool {
 		},
 		note: Note{Job: f.ID, Gen: f.number(), Text: "checkpoint committed at step " + strconv.FormatInt(offer.Step, 10)},
 	}
-	if old := slices.Sorted(maps.Keys(f.Checkpoints)); len(old) >= keptCheckpoints && old[0] != offer.Step {
-		m.then = append(m.then, record.Delete(record.CheckpointKey(f.ID, old[0])))
+	old := slices.DeleteFunc(slices.Sorted(maps.Keys(f.Checkpoints)), func(step int64) bool { return step == offer.Step })
+	for _, step := range old[:max(0, len(old)-keptCheckpoints+1)] {
+		m.then = append(m.then, record.Delete(record.CheckpointKey(f.ID, step)))
 	}
 	if s := f.state(); s.Pinned {
 		s.Pinned = false

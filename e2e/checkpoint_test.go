@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -60,6 +61,50 @@ func TestOnlyCheckpointDamagedHolds(t *testing.T) {
 	if w := f.workers(id); len(w) > 0 {
 		t.Errorf("workers %v run without a checkpoint", w)
 	}
+}
+
+// Of many checkpoints three stay, with the one that the running generation resumed from.
+func TestOldCheckpointsAreDeleted(t *testing.T) {
+	t.Parallel()
+	const most = 4
+	f := newFleet(t, config{nodes: 1, devices: 2, policy: "share"})
+	id := f.submit(f.sdkJob("saver", 1, 2, 100000, 0.04, "--save-every", "10"))
+	committed := func(step int) {
+		f.await(time.Minute, fmt.Sprintf("a commit after step %d, and at most %d directories", step, most), func(m *record.Mirror) bool {
+			return m.Job(id).Committed.Value.Step > int64(step) && len(f.saves(id)) <= most
+		})
+	}
+	committed(100)
+	other := f.submit(f.sdkJob("other", 1, 1, 20, 0.05)) // rescales it, and again when it has ended
+	f.awaitPhase(other, time.Minute, cluster.Succeeded)
+	f.awaitStep("saver", f.lastStep("saver"), 2, time.Minute)
+	committed(f.lastStep("saver") + 100)
+	f.stop(id)
+	f.awaitPhase(id, time.Minute, cluster.Stopped)
+
+	job := f.mirror().Job(id)
+	if len(job.Checkpoints) != 3 {
+		t.Errorf("the history has %d entries", len(job.Checkpoints))
+	}
+	left := f.saves(id)
+	for step, c := range job.Checkpoints {
+		if !slices.Contains(left, c.Value.Dir) {
+			t.Errorf("the checkpoint of step %d is not on disk: %v", step, left)
+		}
+	}
+	if len(left) > most+1 { // the last save was committed as the agent let go of the job
+		t.Errorf("%d directories are left: %v", len(left), left)
+	}
+}
+
+// saves lists the step directories that a job has on disk.
+func (f *fleet) saves(id cluster.JobID) []string {
+	f.t.Helper()
+	dirs, err := filepath.Glob(filepath.Join(f.dir, "ckpt", string(id), "g*", "step-*"))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return dirs
 }
 
 // flip changes one bit in the middle of a file.

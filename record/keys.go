@@ -108,6 +108,9 @@ func FenceKey(j cluster.JobID, g cluster.Generation, n cluster.NodeID) string {
 	return GenerationPrefix(j, g) + "fence/" + string(n)
 }
 
+// CheckpointsPrefix is the subtree of what a job has committed.
+func CheckpointsPrefix(j cluster.JobID) string { return JobPrefix(j) + "checkpoint/" }
+
 // CommittedKey names the newest committed checkpoint.
 func CommittedKey(j cluster.JobID) string { return JobPrefix(j) + "checkpoint/committed" }
 

@@ -24,6 +24,9 @@ func (n *node) wanted() map[string][]string {
 	for _, jg := range n.current() {
 		parts[jobPart(jg.Job)] = []string{record.SpecKey(jg.Job)}
 		parts[genPart(jg)] = []string{record.GenerationPrefix(jg.Job, jg.Generation)}
+		if n.leads(n.records.mirror.Job(jg.Job).Generation(jg.Generation).Plan.Value.World) {
+			parts[savesPart(jg.Job)] = []string{record.CheckpointsPrefix(jg.Job)}
+		}
 		if prefixes := n.peerPrefixes(jg); len(prefixes) > 0 {
 			parts[peersPart(jg)] = prefixes
 		}

@@ -111,6 +111,7 @@ func (n *node) step() {
 	n.followGoals()
 	n.forgetRuns()
 	n.lookForPlain()
+	n.retain()
 	for _, a := range agent.Plan(n.desired(), n.observed()) {
 		n.act(a)
 	}

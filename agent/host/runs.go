@@ -10,6 +10,7 @@ import (
 
 	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/agent/shim"
+	"github.com/bellows-ml/bellows/checkpoint"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -30,6 +31,8 @@ type run struct {
 	digests  map[int64]agent.Work[record.Saved]
 	merges   map[int64]agent.Work[record.Offer]
 	plain    *agent.Plain
+	// retained is what was last to be kept of the checkpoints.
+	retained checkpoint.Retain
 	looking  bool      // a look for plain checkpoints is under way
 	looked   time.Time // when the last one began
 	changed  time.Time // when anything of this last changed

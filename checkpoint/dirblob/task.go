@@ -21,6 +21,7 @@ type Task struct {
 	Verify *Verify            `json:"verify,omitempty"`
 	Find   *checkpoint.Search `json:"find,omitempty"`
 	Delete string             `json:"delete,omitempty"`
+	Retain *checkpoint.Retain `json:"retain,omitempty"`
 }
 
 // Digest asks for checkpoint.Digest.
@@ -48,6 +49,7 @@ type Answer struct {
 	ManifestSHA256 string               `json:"manifest_sha256,omitempty"` // of Write
 	Manifest       *checkpoint.Manifest `json:"manifest,omitempty"`        // of Verify
 	Plain          *checkpoint.Plain    `json:"plain,omitempty"`           // of Find; nil = none
+	Deleted        []string             `json:"deleted,omitempty"`         // of Retain
 	Fault          *Fault               `json:"fault,omitempty"`
 }
 
@@ -100,6 +102,8 @@ func (t Task) Do(ctx context.Context) (Answer, error) {
 		}
 	case t.Delete != "":
 		err = d.Delete(t.Delete)
+	case t.Retain != nil:
+		a.Deleted, err = d.retain(ctx, *t.Retain)
 	default:
 		err = errors.New("the task is empty: set one of its fields")
 	}
@@ -118,6 +122,22 @@ func (v Verify) do(ctx context.Context, d *Dir) (*checkpoint.Manifest, error) {
 		m, err = checkpoint.Verify(ctx, d, v.Dir, v.ManifestSHA256)
 	}
 	return &m, err
+}
+
+// retain deletes what is surplus, the rest of it too where one resists.
+func (d *Dir) retain(ctx context.Context, r checkpoint.Retain) (deleted []string, err error) {
+	surplus, err := checkpoint.Surplus(d, r)
+	for _, dir := range surplus {
+		if ctx.Err() != nil {
+			return deleted, errors.Join(err, ctx.Err())
+		}
+		if failed := d.Delete(dir); failed != nil {
+			err = errors.Join(err, fmt.Errorf("delete %s: %w", dir, failed))
+			continue
+		}
+		deleted = append(deleted, dir)
+	}
+	return deleted, err
 }
 
 func fault(err error) (Answer, error) {

@@ -78,6 +78,17 @@ func TestTasksThroughAChild(t *testing.T) {
 	if _, err = through(t, verify); !errors.As(err, &corrupt) || corrupt.Path != dir+"/model" || corrupt.What != "sha256" {
 		t.Errorf("verify of a changed file: %v", err)
 	}
+	old := filepath.Join(root, "g00000001", "step-5", "deep")
+	if err = os.MkdirAll(old, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	retain := dirblob.Task{Root: root, Retain: &checkpoint.Retain{Keep: []string{dir}, Running: 1, Below: 7}}
+	if a, err = through(t, retain); err != nil || len(a.Deleted) != 1 || a.Deleted[0] != "g00000001/step-5" {
+		t.Errorf("retain: deleted %v, %v", a.Deleted, err)
+	}
+	if _, err = through(t, quick); err != nil {
+		t.Errorf("what was to be kept: %v", err)
+	}
 	if _, err = through(t, dirblob.Task{Root: root, Delete: dir}); err != nil {
 		t.Error(err)
 	}

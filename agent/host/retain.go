@@ -1,0 +1,96 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/checkpoint"
+	"github.com/bellows-ml/bellows/checkpoint/dirblob"
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+const retainLane agent.Lane = "retain"
+
+// savesPart is what a job has committed, followed on rank 0's node.
+func savesPart(j cluster.JobID) string { return fmt.Sprintf("checkpoints %s", j) }
+
+// leads reports whether rank 0 of a world is on this node.
+func (n *node) leads(w cluster.World) bool {
+	return len(w.Members) > 0 && w.Members[0].Node == n.cfg.Node
+}
+
+// retain deletes what nobody will resume from any more, each time that
+// something new was committed: jobs that save often must not fill the disk.
+// What could not be deleted is tried again with the next commit.
+func (n *node) retain() {
+	for jg, r := range n.runs {
+		at := lane{jg, retainLane}
+		want, ok := n.retained(r)
+		if !ok || n.lanes[at] || reflect.DeepEqual(want, r.retained) {
+			continue
+		}
+		r.retained = want
+		n.beside(at, func(ctx context.Context) func() {
+			log := n.logger(r.jg)
+			answer, err := n.do(ctx, r, dirblob.Task{Root: r.root(), Retain: &want}, taskBound)
+			if err != nil {
+				log.Error().Err(err).Msg("cannot delete old checkpoints yet")
+			} else if len(answer.Deleted) > 0 {
+				log.Info().Strs("dirs", answer.Deleted).Msg("deleted old checkpoints")
+			}
+			return func() {}
+		})
+	}
+}
+
+// retained says what to keep of a job that runs with rank 0 here: the history,
+// what it resumed from, and what was found bad as long as something older is
+// kept, for people to look at. False while that is not known for sure.
+func (n *node) retained(r *run) (checkpoint.Retain, bool) {
+	job := n.records.mirror.Job(r.jg.Job)
+	last := job.Committed.Value
+	known := n.records.known(savesPart(r.jg.Job)) && job.Committed.Exists() && len(job.Checkpoints) > 0
+	ran := r.report != nil && len(r.report.Workers) > 0
+	if !known || !ran || !n.leads(r.order.World) || last.Generation > r.jg.Generation {
+		return checkpoint.Retain{}, false
+	}
+	kept := []record.Checkpoint{last}
+	oldest := last
+	for _, c := range job.Checkpoints {
+		kept = append(kept, c.Value)
+		if olderThan(c.Value, oldest) {
+			oldest = c.Value
+		}
+	}
+	if r.order.Resume != nil {
+		kept = append(kept, *r.order.Resume)
+	}
+	for _, b := range job.Bad {
+		if olderThan(oldest, b.Value.Checkpoint) {
+			kept = append(kept, b.Value.Checkpoint)
+		}
+	}
+	want := checkpoint.Retain{Running: r.jg.Generation, Below: -1}
+	if last.Generation == r.jg.Generation {
+		want.Below = last.Step
+	}
+	for _, c := range kept {
+		dir, err := r.below(c.Dir)
+		if err != nil {
+			return checkpoint.Retain{}, false // something is not as it should be: delete nothing
+		}
+		want.Keep = append(want.Keep, dir)
+	}
+	slices.Sort(want.Keep)
+	want.Keep = slices.Compact(want.Keep)
+	return want, true
+}
+
+func olderThan(a, b record.Checkpoint) bool {
+	return cmp.Or(cmp.Compare(a.Generation, b.Generation), cmp.Compare(a.Step, b.Step)) < 0
+}
