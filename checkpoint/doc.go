@@ -1,12 +1,11 @@
 // Package checkpoint is how training state is saved all or nothing: what a
 // checkpoint is, when one may be offered, how it is verified before it is
-// loaded, which one to fall back to and which ones may go.
+// loaded, and which directories nobody will ask for any more.
 //
 // It promises that a checkpoint whose manifest was written is complete and
 // durable; that one which was torn, flipped or lost is told from one that is
-// not yet visible here; and that nothing is given up for deletion before two
-// newer ones were verified. A crash at any point leaves the older checkpoint
-// as it was.
+// not yet visible here; and that nothing which is to be kept counts as surplus.
+// A crash at any point leaves the older checkpoint as it was.
 //
 //	a job's directory            root of the Blobs
 //	  g00000003/                 one generation

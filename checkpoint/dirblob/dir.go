@@ -161,16 +161,6 @@ func (d *Dir) moveToTrash(dir string) error {
 	return fmt.Errorf("delete %s: %s holds %d earlier ones: remove them by hand", dir, trash, tries)
 }
 
-// FreeBytes returns how many bytes the user of this process may still write on
-// the file system that holds a path.
-func FreeBytes(name string) (int64, error) {
-	var s syscall.Statfs_t
-	if err := syscall.Statfs(name, &s); err != nil {
-		return 0, fmt.Errorf("look for free space at %s: %w", name, err)
-	}
-	return int64(s.Bavail) * s.Bsize, nil //nolint:gosec // no file system has 2^63 bytes
-}
-
 func ignoreAbsent(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -103,12 +103,3 @@ func TestAPipeIsRefusedAndNotWaitedFor(t *testing.T) {
 		t.Error("a checkpoint with a pipe in it was digested")
 	}
 }
-
-func TestFreeBytes(t *testing.T) {
-	if n, err := dirblob.FreeBytes(t.TempDir()); err != nil || n <= 0 {
-		t.Errorf("%d, %v", n, err)
-	}
-	if _, err := dirblob.FreeBytes(filepath.Join(t.TempDir(), "gone")); err == nil {
-		t.Error("a directory that is not there has free space")
-	}
-}
