@@ -2,6 +2,8 @@
 
 PYTHON  ?= /usr/bin/python3
 LINT    := .tools/bin/golangci-lint
+# The NVML binding compiles the whole of a header, the deprecated parts too.
+export CGO_CFLAGS ?= -g -O2 -Wno-deprecated-declarations
 SCRIPTS  = $(shell grep -rlE '^\#!.*\b(ba)?sh$$' .ci scripts examples 2>/dev/null)
 
 .DEFAULT_GOAL := help

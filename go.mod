@@ -3,6 +3,7 @@ module github.com/bellows-ml/bellows
 go 1.26.8
 
 require (
+	github.com/NVIDIA/go-nvml v0.13.1-0
 	github.com/coreos/go-systemd/v22 v22.7.0
 	github.com/hashicorp/memberlist v0.7.0
 	github.com/rogpeppe/go-internal v1.16.0

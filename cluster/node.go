@@ -15,6 +15,8 @@ type Device struct {
 	Model       string   `json:"model"`
 	MemoryBytes uint64   `json:"memory_bytes"`
 	Health      Health   `json:"health"`
+	// Problem says what is wrong with a device that is not healthy.
+	Problem string `json:"problem,omitempty"`
 }
 
 // Node is what allocation decisions may know of a machine.

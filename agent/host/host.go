@@ -18,11 +18,12 @@ import (
 // node cannot be in the cluster as it is configured; trouble that may pass it
 // only logs. Jobs are not disturbed by its end: a successor adopts them, if it
 // comes before the node's lease expires.
-func Run(ctx context.Context, cfg Config) error {
-	cfg, err := cfg.check()
+func Run(ctx context.Context, cfg Config) (err error) {
+	cfg, err = cfg.check()
 	if err != nil {
 		return fmt.Errorf("agent configuration: %w", err)
 	}
+	defer func() { err = errors.Join(err, cfg.Devices.Close()) }()
 	cfg.Log = cfg.Log.With().Str("node", string(cfg.Node)).Logger()
 	data, err := openDataDir(cfg.DataDir, cfg.Node, cfg.Cluster)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/nvml"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -18,8 +19,12 @@ const (
 	// progressEvery is how often progress is recorded at most: it is for people,
 	// and etcd has better to do.
 	progressEvery = 10 * time.Second
-	// devicesEvery is how often the node's devices are looked at.
-	devicesEvery = 30 * time.Second
+	// devicesEvery is how often the node's devices are looked at: how old what
+	// `bellows nodes` shows of them may be, and how late a lost one is noticed.
+	devicesEvery = 10 * time.Second
+	// blindFor is how long the devices may not be looked at before they count as
+	// sick: longer than the driver takes to be reloaded.
+	blindFor = 2 * time.Minute
 	// collectEvery is how often the node looks which generations the leader has
 	// forgotten, and collectMost how many it looks for each time.
 	collectEvery = time.Minute
@@ -33,8 +38,10 @@ const (
 
 // devices is what was last seen of the node's devices.
 type devices struct {
-	asked time.Time
-	seen  *record.Inventory // nil until the first answer
+	asked   time.Time
+	failing time.Time         // since when nobody could look; zero = the last look succeeded
+	seen    *record.Inventory // nil until the first answer
+	survey  nvml.Survey       // the last that succeeded
 }
 
 // askDevices looks at the devices now and then.
@@ -45,16 +52,37 @@ func (n *node) askDevices() {
 	}
 	n.devices.asked = time.Now()
 	n.beside(at, func(ctx context.Context) func() {
-		found, err := n.cfg.Devices.Devices(ctx)
-		return func() {
-			seen := record.Inventory{Devices: found}
-			if err != nil {
-				seen.Problem = err.Error()
-				n.log.Error().Err(err).Msg("cannot look at the devices")
-			}
-			n.devices.seen = &seen
-		}
+		survey, err := n.cfg.Devices.Survey(ctx)
+		return func() { n.surveyed(survey, err) }
 	})
+}
+
+// surveyed takes in what a look at the devices has found. One that failed says
+// nothing about the devices: those known stay as they are, and what runs on them
+// runs on. Only when nobody could look for some time do they count as sick, so
+// that their jobs save and move.
+func (n *node) surveyed(s nvml.Survey, err error) {
+	seen := record.Inventory{Devices: s.Inventory(), Problem: s.Problem}
+	if err == nil {
+		n.devices.survey, n.devices.failing = s, time.Time{}
+	} else {
+		if n.devices.failing.IsZero() {
+			n.devices.failing = time.Now()
+		}
+		seen.Problem = err.Error()
+		if n.devices.seen != nil {
+			seen.Devices = slices.Clone(n.devices.seen.Devices)
+		}
+		for i := range seen.Devices {
+			if time.Since(n.devices.failing) > blindFor {
+				seen.Devices[i].Health, seen.Devices[i].Problem = cluster.Unhealthy, "cannot be looked at"
+			}
+		}
+	}
+	if seen.Problem != "" && (n.devices.seen == nil || n.devices.seen.Problem != seen.Problem) {
+		n.log.Error().Str("problem", seen.Problem).Msg("devices are missing")
+	}
+	n.devices.seen = &seen
 }
 
 // writeInventory records what the node has to give. A device under a process
@@ -73,6 +101,7 @@ func (n *node) writeInventory() {
 		for i, d := range inventory.Devices {
 			if slices.Contains(member.Devices, d.ID) {
 				inventory.Devices[i].Health = cluster.Unhealthy
+				inventory.Devices[i].Problem = "a process of job " + string(r.order.World.Job) + " on it does not die"
 			}
 		}
 	}

@@ -29,7 +29,7 @@ const (
 )
 
 func agentCommand() *cobra.Command {
-	var node, bind, dataDir, run, lock, clusterName, ports, keyFile string
+	var node, bind, dataDir, run, lock, clusterName, ports, keyFile, library string
 	var etcd []string
 	var gossipPort, simulate int
 	cmd := &cobra.Command{
@@ -51,7 +51,8 @@ Messages are JSON lines on stderr.`,
 	f.StringVar(&run, "run-dir", "", "one folder for each generation that runs here; a short path (default: run in the data directory)")
 	f.StringVar(&lock, "lock-dir", "", "one lock for each device; the same for every agent of the machine (default /run/lock/bellows)")
 	f.StringVar(&ports, "ports", defaultPorts, "rendezvous ports kept for workers, first+count")
-	f.IntVar(&simulate, "simulate-devices", 0, "so many devices that exist in name only")
+	f.IntVar(&simulate, "simulate-devices", 0, "so many devices that exist in name only, instead of the machine's own")
+	f.StringVar(&library, "nvml-library", "", "NVIDIA's management library (default: libnvidia-ml.so.1 where the system has it)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg := host.Config{
 			Node: cluster.NodeID(node), Bind: bind, GossipPort: gossipPort, Etcd: etcd, Cluster: clusterName,
@@ -62,8 +63,8 @@ Messages are JSON lines on stderr.`,
 		if cfg.Ports, err = parsePorts(ports); err != nil {
 			return usage("--ports %w", err)
 		}
-		if simulate < 1 {
-			return usage("--simulate-devices %d: this version knows no others yet; use 1 or more", simulate)
+		if cmd.Flags().Changed("simulate-devices") && simulate < 1 {
+			return usage("--simulate-devices %d: use 1 or more, or leave it out to use the machine's own", simulate)
 		}
 		if cfg.GossipKey, err = readKey(keyFile); err != nil {
 			return err
@@ -71,7 +72,10 @@ Messages are JSON lines on stderr.`,
 		if cfg, err = agentDefaults(cfg); err != nil {
 			return err
 		}
-		cfg.Devices = nvml.Simulated(cfg.Node, simulate, nvml.SimulatedModel, simulatedMemory)
+		cfg.Devices = nvml.NewProbe(cfg.Exe, "internal", "nvml", "--library", library)
+		if simulate > 0 {
+			cfg.Devices = nvml.Simulated(cfg.Node, simulate, nvml.SimulatedModel, simulatedMemory)
+		}
 		ctx, stop := untilTerminated(cmd.Context())
 		defer stop()
 		return host.Run(ctx, cfg)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/bellows-ml/bellows/checkpoint/dirblob"
+	"github.com/bellows-ml/bellows/nvml"
 )
 
 // internalCommand holds what the program runs of itself.
@@ -25,6 +26,7 @@ func internalCommand() *cobra.Command {
 				return dirblob.Serve(cmd.Context(), os.Stdin, os.Stdout)
 			},
 		},
+		nvmlCommand(),
 		&cobra.Command{
 			Use:   "docs",
 			Short: "Print docs/cli.md",
@@ -34,6 +36,18 @@ func internalCommand() *cobra.Command {
 			},
 		},
 	)
+	return cmd
+}
+
+// nvmlCommand looks at the devices in a process of its own, as a call into the
+// driver may hang or end it. Answers go to descriptor 3.
+func nvmlCommand() *cobra.Command {
+	var library string
+	cmd := &cobra.Command{Use: "nvml", Short: "Look at this machine's devices, for each line read from stdin", Args: exactly()}
+	cmd.Flags().StringVar(&library, "library", "", "the driver's library (default: where the system has it)")
+	cmd.RunE = func(*cobra.Command, []string) error {
+		return nvml.Serve(os.Stdin, os.NewFile(3, "answers"), library)
+	}
 	return cmd
 }
 

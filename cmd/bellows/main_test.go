@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"testing"
 	"time"
@@ -61,10 +62,15 @@ func status(ts *testscript.TestScript, _ bool, args []string) {
 // awaited bounds how long a script waits for anything.
 const awaited = 30 * time.Second
 
-// await COMMAND… repeats a command until it succeeds and says something.
+// await [-m PATTERN] COMMAND… repeats a command until it succeeds and says
+// something, which a line of its output is to match.
 func await(ts *testscript.TestScript, _ bool, args []string) {
+	pattern := regexp.MustCompile(".")
+	if args[0] == "-m" {
+		pattern, args = regexp.MustCompile("(?m)"+args[1]), args[2:]
+	}
 	for deadline := time.Now().Add(awaited); ; time.Sleep(20 * time.Millisecond) {
-		if err := ts.Exec(args[0], args[1:]...); err == nil && ts.ReadFile("stdout") != "" {
+		if err := ts.Exec(args[0], args[1:]...); err == nil && pattern.MatchString(ts.ReadFile("stdout")) {
 			return
 		}
 		if time.Now().After(deadline) {

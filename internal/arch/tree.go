@@ -56,7 +56,7 @@ func Load(root string) (*Tree, error) {
 			}
 			return nil
 		}
-		if !d.Type().IsRegular() {
+		if !d.Type().IsRegular() || d.Name() == ".git" { // a file where the tree is a worktree
 			return nil
 		}
 		src, err := os.ReadFile(name)

@@ -1,0 +1,80 @@
+// Package nvml says which devices a node has, what they are doing, and who is
+// on them. A Source stands for wherever that is known from: the driver's
+// library, asked by a child process (Probe), or Simulated devices that need no
+// hardware, so that a whole cluster fits on one machine.
+//
+// It promises that
+//   - devices are named by what does not move (a UUID, never an index);
+//   - asking again is always allowed, and one device that errs, hangs up or is
+//     cut into MIG slices never hides the others: it is listed with its problem;
+//   - the agent survives whatever the library does. A call into it may hang for
+//     ever, end the process (a symbol that an old library lacks) or corrupt it;
+//     all of that happens to a child, which has a deadline and is replaced.
+//     A child that cannot even be killed is said so and not joined by a second.
+//
+// Nothing here is on the way of a lease, a fence or a halt.
+package nvml
+
+import (
+	"context"
+
+	"github.com/bellows-ml/bellows/cluster"
+)
+
+// Source is where devices are known from. It is safe for concurrent use.
+type Source interface {
+	// Survey looks at the node's devices now, in the order in which people count
+	// them. An error means that nothing is known; a Problem in the survey, that
+	// something is missing from it and why.
+	Survey(ctx context.Context) (Survey, error)
+	// Close lets go of the driver. The source is not used afterwards.
+	Close() error
+}
+
+// Survey is what one look at a node's devices has found.
+type Survey struct {
+	Driver  string    `json:"driver,omitempty"` // version
+	Devices []Reading `json:"devices"`
+	Links   []Link    `json:"links,omitempty"` // between devices, each pair once
+	// Problem says why devices are missing ("no NVIDIA driver …"); empty if nothing is wrong.
+	Problem string `json:"problem,omitempty"`
+}
+
+// Reading is one device and what it is doing.
+type Reading struct {
+	cluster.Device
+
+	Index int    `json:"index"`         // as nvidia-smi counts; moves with the next boot
+	PCI   string `json:"pci,omitempty"` // domain:bus:device.function
+	NUMA  int    `json:"numa_node"`     // −1 = unknown or none
+
+	// Busy is the share of the last sample period in which a kernel ran, in percent; nil = unknown.
+	Busy            *int      `json:"busy_percent,omitempty"`
+	MemoryUsedBytes uint64    `json:"memory_used_bytes"`
+	Processes       []Process `json:"processes,omitempty"` // that compute; ascending by pid
+}
+
+// Process computes on a device.
+type Process struct {
+	PID         int    `json:"pid"`
+	MemoryBytes uint64 `json:"memory_bytes"` // 0 = unknown
+}
+
+// Link is how two devices reach each other.
+type Link struct {
+	A       cluster.DeviceID `json:"a"`
+	B       cluster.DeviceID `json:"b"`
+	NVLinks int              `json:"nvlinks,omitempty"` // links, directly or through a switch
+	// Path is the way over PCIe, in nvidia-smi's words: PIX (one switch), PXB
+	// (several), PHB (host bridge), NODE (within a NUMA node), SYS (across).
+	Path string `json:"path,omitempty"`
+}
+
+// Inventory is the part of the survey that decisions are made on.
+func (s Survey) Inventory() []cluster.Device {
+	var devices []cluster.Device
+	for _, r := range s.Devices {
+		devices = append(devices, r.Device)
+	}
+	return devices
+}
