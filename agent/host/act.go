@@ -92,6 +92,7 @@ func (n *node) order(jg record.JobGen, spec record.Submitted, plan record.Plan) 
 		LogDir:       filepath.Join(n.cfg.logDir(), string(jg.Job), gen),
 		LogMaxBytes:  MaxLogBytes,
 		LockDir:      n.cfg.LockDir,
+		Containment:  n.cfg.Containment,
 		// Always: whether the node fences is told by the deadline, because a
 		// cluster may grow beyond one node while the job runs.
 		Strict:   true,

@@ -6,12 +6,14 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/bellows-ml/bellows/agent/fence"
+	"github.com/bellows-ml/bellows/agent/shim"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/nvml"
 	"github.com/bellows-ml/bellows/record"
@@ -30,6 +32,9 @@ type Config struct {
 	DataDir string // what outlives the agent: its lease, its logs
 	RunDir  string // one directory a run; a short path, as sockets lie in it. Empty = DataDir/run
 	LockDir string // one file a device; the same for every agent of the machine
+	// Containment is the kind that holds workers: shim.Cgroup2, shim.Cgroup1 or shim.Weak;
+	// empty takes the strongest that the node allows.
+	Containment string
 	Socket  string // of the API
 
 	Etcd    []string // host:port
@@ -78,6 +83,9 @@ func (c Config) check() (Config, error) {
 		if !filepath.IsAbs(p.path) {
 			fault("%s %q: use an absolute path", p.field, p.path)
 		}
+	}
+	if !slices.Contains([]string{"", shim.Cgroup2, shim.Cgroup1, shim.Weak}, c.Containment) {
+		fault("containment %q: use auto, %s, %s or %s", c.Containment, shim.Cgroup2, shim.Cgroup1, shim.Weak)
 	}
 	if c.Devices == nil {
 		fault("devices: no source")

@@ -10,15 +10,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The kinds of containment.
+// The kinds of containment, strongest first.
 const (
-	cgroup2 = "cgroup2"
-	weak    = "weak"
+	Cgroup2 = "cgroup2" // a cgroup v2, killed at one stroke
+	Cgroup1 = "cgroup1" // a cgroup of the v1 freezer: frozen, killed, thawed
+	Weak    = "weak"    // the shim as subreaper
 )
+
+// group is a set of processes that the kernel keeps together, wherever they fork to.
+type group interface {
+	// enter prepares for a process to be started in the group: release once it was.
+	enter(attr *syscall.SysProcAttr) (release func(), err error)
+	// kill sends SIGKILL to all that is inside. Gone is killed.
+	kill() error
+	// look names what is inside; populated may be true without a name. Gone is empty.
+	look() (pids []int, populated bool, err error)
+	// remove takes the group away, empty as it is. Gone is removed.
+	remove() error
+}
 
 // cage holds everything that the workers start. Two fences stand around it:
 //
-//   - a cgroup v2 of its own, where the machine and the user's rights allow one;
+//   - a group of its own, where the machine and the user's rights allow one;
 //   - always, the shim as subreaper: whatever a worker leaves behind, also with
 //     setsid and a double fork, becomes the shim's child and cannot become
 //     anybody else's. "The shim has no children" is exact, and needs no rights.
@@ -26,28 +39,58 @@ const (
 // The second alone is called weak for one reason: it is gone with the shim, and
 // a sweep must then look for the processes by their environment.
 type cage struct {
-	group cgroup // "" = weak
-	why   error  // why it is weak
+	kind  string
+	path  string // of the group
+	group group  // nil = weak
+	why   error  // why it is not a stronger kind
 }
 
-// newCage makes this process the subreaper and tries for a cgroup of that name.
-func newCage(name string) (*cage, error) {
+// newCage makes this process the subreaper, and a group of that name: of the kind
+// that is wanted, or of the strongest that there is if none is.
+func newCage(name, want string) (*cage, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("become subreaper: %w", err)
 	}
-	group, err := newCgroup(name)
-	return &cage{group: group, why: err}, nil
+	return newFence(name, want)
 }
 
-func (c *cage) kind() string {
-	if c.group == "" {
-		return weak
+// newFence is the first of the two.
+func newFence(name, want string) (*cage, error) {
+	c := &cage{kind: Weak}
+	if want == "" || want == Cgroup2 {
+		g, err := newCgroup(name)
+		if err == nil {
+			return &cage{kind: Cgroup2, path: string(g), group: g}, nil
+		}
+		c.why = errors.Join(c.why, err)
 	}
-	return cgroup2
+	if want == "" || want == Cgroup1 {
+		g, err := newFreezer(name)
+		if err == nil {
+			return &cage{kind: Cgroup1, path: string(g), group: g, why: c.why}, nil
+		}
+		c.why = errors.Join(c.why, err)
+	}
+	if want != "" && want != Weak {
+		return nil, fmt.Errorf("containment %s cannot be had on this node: %w: set the agent's --containment to another, or to auto", want, c.why)
+	}
+	return c, nil
+}
+
+// openGroup is the group that another shim has made; nil if it had none.
+func openGroup(rec runRecord) group {
+	switch {
+	case rec.Cgroup == "":
+		return nil
+	case rec.Containment == Cgroup1:
+		return freezer(rec.Cgroup)
+	default: // also what shims recorded that knew of no other
+		return cgroup(rec.Cgroup)
+	}
 }
 
 func (c *cage) enter(attr *syscall.SysProcAttr) (release func(), err error) {
-	if c.group == "" {
+	if c.group == nil {
 		return func() {}, nil
 	}
 	return c.group.enter(attr)
@@ -57,7 +100,7 @@ func (c *cage) enter(attr *syscall.SysProcAttr) (release func(), err error) {
 // another call unless there is a cgroup; the caller repeats it until empty.
 func (c *cage) kill() error {
 	var err error
-	if c.group != "" {
+	if c.group != nil {
 		err = c.group.kill()
 	}
 	if !hasChildren() {
@@ -77,10 +120,10 @@ func (c *cage) empty() (bool, error) {
 	if hasChildren() {
 		return false, nil
 	}
-	if c.group == "" {
+	if c.group == nil {
 		return true, nil
 	}
-	populated, err := c.group.populated()
+	_, populated, err := c.group.look()
 	return !populated, err
 }
 
@@ -91,8 +134,9 @@ func (c *cage) left() ([]stat, error) {
 		return nil, err
 	}
 	found := descendants(all, map[int]bool{os.Getpid(): true})
-	if c.group != "" {
-		for _, pid := range c.group.pids() {
+	if c.group != nil {
+		pids, _, _ := c.group.look() // whether it can be looked into is what empty tells
+		for _, pid := range pids {
 			if s, err := readStat(pid); err == nil && s.lives() && !slices.Contains(found, s) {
 				found = append(found, s)
 			}
@@ -103,7 +147,7 @@ func (c *cage) left() ([]stat, error) {
 }
 
 func (c *cage) remove() error {
-	if c.group == "" {
+	if c.group == nil {
 		return nil
 	}
 	return c.group.remove()

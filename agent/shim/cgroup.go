@@ -1,7 +1,6 @@
 package shim
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -21,7 +20,7 @@ type cgroup string
 
 // newCgroup makes a child of our own cgroup. An error means: not on this machine, not for this user.
 func newCgroup(name string) (cgroup, error) {
-	parent, err := ownCgroup()
+	parent, err := hierarchy{fstype: "cgroup2"}.own()
 	if err != nil {
 		return "", err
 	}
@@ -30,66 +29,30 @@ func newCgroup(name string) (cgroup, error) {
 		return "", fmt.Errorf("make cgroup: %w", err)
 	}
 	g := cgroup(dir)
-	// Kernels before 5.14 cannot kill a cgroup at one stroke, and a directory that
-	// was handed to us may forbid it; both show now and not when it matters.
-	if err := unix.Access(filepath.Join(dir, "cgroup.kill"), unix.W_OK); err != nil {
-		return "", errors.Join(fmt.Errorf("cgroup %s has no usable cgroup.kill: %w", dir, err), g.remove())
+	if err := g.try(); err != nil {
+		return "", errors.Join(err, g.remove())
 	}
 	return g, nil
 }
 
-// ownCgroup finds where this process is in the cgroup v2 hierarchy, which may be
-// mounted anywhere, also beside v1 hierarchies.
-func ownCgroup() (string, error) {
-	b, err := os.ReadFile("/proc/self/cgroup")
+// try finds out now, and not when it matters, what may be missing: kernels before
+// 5.14 cannot kill a cgroup at one stroke, a directory that was handed to us may
+// forbid it, and system call filters forbid to start a process in a cgroup.
+func (g cgroup) try() error {
+	if err := unix.Access(filepath.Join(string(g), "cgroup.kill"), unix.W_OK); err != nil {
+		return fmt.Errorf("cgroup %s has no usable cgroup.kill: %w", g, err)
+	}
+	attr := &syscall.ProcAttr{Sys: &syscall.SysProcAttr{}}
+	release, err := g.enter(attr.Sys)
 	if err != nil {
-		return "", fmt.Errorf("find own cgroup: %w", err)
+		return err
 	}
-	own := ""
-	for line := range strings.Lines(string(b)) {
-		if path, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "0::"); ok {
-			own = path
-		}
+	defer release()
+	// The child is born in the cgroup and finds nothing to execute there: that error alone is good news.
+	if _, err := syscall.ForkExec(filepath.Join(string(g), "no-such-program"), []string{"-"}, attr); !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("start a process in cgroup %s: %w", g, err)
 	}
-	if own == "" {
-		return "", errors.New("find own cgroup: this kernel has no cgroup v2")
-	}
-	f, err := os.Open("/proc/self/mountinfo")
-	if err != nil {
-		return "", fmt.Errorf("find cgroup mount: %w", err)
-	}
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		if dir, ok := mountedAt(lines.Text(), own); ok {
-			return dir, nil
-		}
-	}
-	return "", errors.Join(fmt.Errorf("find cgroup mount: no cgroup v2 is mounted that shows %s", own), lines.Err())
-}
-
-// mountedAt reads one line of mountinfo,
-//
-//	41 31 0:38 /root /mount/point rw,relatime - cgroup2 cgroup2 rw
-//
-// and says where the cgroup own lies if that mount shows it.
-func mountedAt(line, own string) (string, bool) {
-	before, after, ok := strings.Cut(line, " - ")
-	fields := strings.Fields(before)
-	if !ok || len(fields) < 5 || !strings.HasPrefix(after, "cgroup2 ") {
-		return "", false
-	}
-	root, mount := unescape(fields[3]), unescape(fields[4])
-	rel, err := filepath.Rel(root, own)
-	if err != nil || rel == ".." || strings.HasPrefix(rel, "../") {
-		return "", false
-	}
-	return filepath.Join(mount, rel), true
-}
-
-// unescape undoes mountinfo's octal escapes of white space and backslashes.
-func unescape(s string) string {
-	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
+	return nil
 }
 
 // enter makes a process to be started one of the group from its first instruction on.
@@ -111,21 +74,25 @@ func (g cgroup) kill() error {
 	return nil
 }
 
-// populated reports whether any process lives in the group or below.
-func (g cgroup) populated() (bool, error) {
+// look names the processes in the group and below, and says whether there are
+// any. A process that is about to be gone may count without having a name.
+func (g cgroup) look() (pids []int, populated bool, err error) {
 	b, err := os.ReadFile(filepath.Join(string(g), "cgroup.events"))
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENODEV) {
-		return false, nil
+		return nil, false, nil
 	} else if err != nil {
-		return true, fmt.Errorf("look into cgroup %s: %w", g, err)
+		return nil, true, fmt.Errorf("look into cgroup %s: %w", g, err)
 	}
-	return !strings.Contains(string(b), "populated 0"), nil
+	return members(string(g)), !strings.Contains(string(b), "populated 0"), nil
 }
 
-// pids names the processes in the group and below.
-func (g cgroup) pids() []int {
+// remove takes the empty group away.
+func (g cgroup) remove() error { return removeCgroup(string(g)) }
+
+// members names the processes in a cgroup and below, of either version.
+func members(dir string) []int {
 	var pids []int
-	_ = filepath.WalkDir(string(g), func(path string, d fs.DirEntry, err error) error {
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
 			return nil //nolint:nilerr // groups below may come and go
 		}
@@ -141,18 +108,12 @@ func (g cgroup) pids() []int {
 		return nil
 	})
 	slices.Sort(pids)
-	return pids
+	return slices.Compact(pids)
 }
 
-// remove takes the empty group away, with the empty groups that its processes have made below.
-func (g cgroup) remove() error {
-	var dirs []string
-	_ = filepath.WalkDir(string(g), func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() {
-			dirs = append(dirs, path)
-		}
-		return nil // the removal tells
-	})
+// removeCgroup takes an empty cgroup away, with the empty ones that its processes have made below.
+func removeCgroup(top string) error {
+	dirs := cgroupsBelow(top)
 	slices.Reverse(dirs)
 	for _, dir := range dirs {
 		if err := unix.Rmdir(dir); err != nil && !errors.Is(err, unix.ENOENT) {
@@ -160,4 +121,16 @@ func (g cgroup) remove() error {
 		}
 	}
 	return nil
+}
+
+// cgroupsBelow lists a cgroup and those below it, the higher ones first.
+func cgroupsBelow(top string) []string {
+	var dirs []string
+	_ = filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			dirs = append(dirs, path)
+		}
+		return nil // whoever works on them is told
+	})
+	return dirs
 }

@@ -126,7 +126,13 @@ func (m *machine) executeOne(local int) (born, error) {
 		// A session of its own: a terminal's Ctrl-C is not meant for workers.
 		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL, Credential: m.id.cred},
 	}
-	pid, err := m.forkExec(local, attr)
+	release, err := m.cage.enter(attr.Sys)
+	if err != nil {
+		log.stop()
+		return born{}, err
+	}
+	pid, err := syscall.ForkExec(m.program, m.order.Command, attr)
+	release()
 	if err != nil {
 		log.stop()
 		return born{}, fmt.Errorf("execute %s: %w", m.program, explainExec(err))
@@ -137,41 +143,6 @@ func (m *machine) executeOne(local int) (born, error) {
 		return born{}, fmt.Errorf("execute %s: %w", m.program, err)
 	}
 	return born{pid, s.start, at, log}, nil
-}
-
-// forkExec goes without the cgroup where the kernel lets us make one but not
-// start a process in it (system call filters do that).
-func (m *machine) forkExec(local int, attr *syscall.ProcAttr) (int, error) {
-	release, err := m.cage.enter(attr.Sys)
-	if err != nil {
-		return 0, err
-	}
-	pid, err := syscall.ForkExec(m.program, m.order.Command, attr)
-	release()
-	if err == nil || local > 0 || !attr.Sys.UseCgroupFD || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EACCES) {
-		return pid, err
-	}
-	attr.Sys.UseCgroupFD = false
-	pid, errWithout := syscall.ForkExec(m.program, m.order.Command, attr)
-	if errWithout != nil {
-		return 0, errWithout
-	}
-	weakened := make(chan struct{})
-	m.post(func() { m.weaken(err); close(weakened) })
-	select {
-	case <-weakened:
-	case <-m.done:
-	}
-	return pid, nil
-}
-
-func (m *machine) weaken(why error) {
-	m.log.Warn().Err(why).Msg("containment is weak: cannot start a process in the cgroup")
-	if err := m.cage.remove(); err != nil {
-		m.log.Warn().Err(err).Msg("remove cgroup")
-	}
-	m.cage.group = ""
-	m.report.Containment, m.dirty = m.cage.kind(), true
 }
 
 func explainExec(err error) error {

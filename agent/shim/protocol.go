@@ -28,6 +28,9 @@ type Order struct {
 	LogDir       string             `json:"log_dir"`       // rank-<r>.log are written here
 	LogMaxBytes  int64              `json:"log_max_bytes"` // per rank, over its files
 	LockDir      string             `json:"lock_dir"`      // one lock file per device of the machine
+	// Containment is the kind that holds the workers: Cgroup2, Cgroup1 or Weak;
+	// empty = the strongest that this node allows.
+	Containment string `json:"containment,omitempty"`
 	// Strict: the workers are killed at the fencing deadline, and none is executed
 	// before a deadline is known. False in a one-node cluster.
 	Strict bool `json:"strict"`
@@ -57,7 +60,7 @@ type Report struct {
 	Shim        Process             `json:"shim"`
 	Workers     []record.Worker     `json:"workers,omitempty"` // set once all are executed
 	ExecedAt    time.Time           `json:"execed_at,omitzero"`
-	Containment string              `json:"containment"`       // cgroup2 | weak
+	Containment string              `json:"containment"`       // cgroup2 | cgroup1 | weak
 	Waiting     string              `json:"waiting,omitempty"` // what keeps the workers from being executed yet, in words
 	Held        *record.Held        `json:"held,omitempty"`    // the answer to Wish.Halt
 	Failed      *record.Failed      `json:"failed,omitempty"`  // the first failure, with the log's tail

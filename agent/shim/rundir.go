@@ -31,6 +31,8 @@ type runRecord struct {
 	Version int     `json:"version"`
 	Shim    Process `json:"shim"`
 	Cgroup  string  `json:"cgroup,omitempty"` // the directory of the containment; empty = weak
+	// Containment is its kind; empty, with a Cgroup, is Cgroup2.
+	Containment string `json:"containment,omitempty"`
 }
 
 // Run is one run directory, as a scan found it.
@@ -119,6 +121,9 @@ func checkOrder(o Order) error {
 		if !filepath.IsAbs(path) {
 			fault("%s %q is not an absolute path", name, path)
 		}
+	}
+	if !slices.Contains([]string{"", Cgroup2, Cgroup1, Weak}, o.Containment) {
+		fault("containment %q: use %s, %s or %s, or nothing for the strongest that there is", o.Containment, Cgroup2, Cgroup1, Weak)
 	}
 	for key, value := range o.Env {
 		if key == "" || strings.ContainsAny(key, "=\x00") || strings.ContainsRune(value, 0) {

@@ -56,7 +56,7 @@ func serve(ctx context.Context, dir string) error {
 	defer m.alarm.close()
 	// First of all: the sockets are only ours if the run is. And from here on,
 	// what is started can be found again.
-	if err = claim(filepath.Join(dir, shimFile), runRecord{ProtocolVersion, m.report.Shim, string(m.cage.group)}); err != nil {
+	if err = claim(filepath.Join(dir, shimFile), m.record()); err != nil {
 		return errors.Join(err, m.cage.remove())
 	}
 	control, err := listen(filepath.Join(dir, controlSocket), os.Geteuid())
@@ -73,7 +73,7 @@ func serve(ctx context.Context, dir string) error {
 	go m.serveAgents(control)
 	go m.sdk.serve(workers)
 	tellReady(readyWord)
-	m.log.Info().Str("containment", m.report.Containment).AnErr("weak_because", m.cage.why).Int("pid", m.report.Shim.PID).Msg("shim is ready")
+	m.log.Info().Str("containment", m.report.Containment).AnErr("not_stronger_because", m.cage.why).Int("pid", m.report.Shim.PID).Msg("shim is ready")
 	m.run(ctx)
 	m.sdk.shut()
 	for a := range m.agents {
@@ -100,7 +100,7 @@ func newMachine(ctx context.Context, dir string) (*machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	cage, err := newCage(cgroupName(o, dir))
+	cage, err := newCage(cgroupName(o, dir), o.Containment)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func newMachine(ctx context.Context, dir string) (*machine, error) {
 		events: make(chan func()), done: make(chan struct{}),
 		agents: map[*agentConn]bool{},
 		wish:   Wish{Deadline: o.Deadline},
-		report: Report{Version: ProtocolVersion, Shim: self, Containment: cage.kind()},
+		report: Report{Version: ProtocolVersion, Shim: self, Containment: cage.kind},
 		dirty:  true,
 	}
 	m.heard = m.log.Sample(&zerolog.BurstSampler{Burst: heardBurst, Period: heardPeriod})
@@ -133,6 +133,11 @@ func newMachine(ctx context.Context, dir string) (*machine, error) {
 		m.fail(record.NodeRefused, err.Error())
 	}
 	return m, nil
+}
+
+// record is where to find what this shim starts.
+func (m *machine) record() runRecord {
+	return runRecord{Version: ProtocolVersion, Shim: m.report.Shim, Cgroup: m.cage.path, Containment: m.cage.kind}
 }
 
 // cgroupName is unique on the machine, also where several nodes of one cluster

@@ -320,3 +320,9 @@ func (f *fixture) shimWrites(what string, ok func(Report) bool) {
 		return err == nil && ok(r)
 	})
 }
+
+// script has the workers run a shell script.
+func (f *fixture) script(text string) *fixture {
+	f.order.Command = []string{"/bin/sh", "-c", text}
+	return f
+}

@@ -36,7 +36,7 @@ func Sweep(dir string) error {
 	if err != nil {
 		return fmt.Errorf("sweep run %s: %w", dir, err)
 	}
-	s := sweeper{dir: dir, order: run.Order, shim: rec.Shim, group: cgroup(rec.Cgroup)}
+	s := sweeper{dir: dir, order: run.Order, shim: rec.Shim, group: openGroup(rec)}
 	if report, err := ReadReport(dir); err == nil && report.Shim == rec.Shim {
 		for _, w := range report.Workers {
 			s.workers = append(s.workers, Process{PID: w.PID, StartTime: w.StartTime, BootID: rec.Shim.BootID})
@@ -76,7 +76,7 @@ type sweeper struct {
 	dir     string
 	order   Order
 	shim    Process
-	group   cgroup
+	group   group // nil = weak
 	workers []Process
 }
 
@@ -84,7 +84,7 @@ func (s *sweeper) killAll() error {
 	pause := time.Duration(firstPause)
 	for end := time.Now().Add(UnkillableAfter); ; {
 		left, err := s.left()
-		if s.group != "" {
+		if s.group != nil {
 			err = errors.Join(err, s.group.kill())
 		}
 		for _, p := range left {
@@ -94,8 +94,8 @@ func (s *sweeper) killAll() error {
 		populated := false
 		if len(left) == 0 && err == nil {
 			held = heldStill(s.order, s.dir)
-			if s.group != "" {
-				populated, err = s.group.populated()
+			if s.group != nil {
+				_, populated, err = s.group.look()
 			}
 			if err == nil && len(held) == 0 && !populated {
 				return s.removeGroup()
@@ -110,7 +110,7 @@ func (s *sweeper) killAll() error {
 }
 
 func (s *sweeper) removeGroup() error {
-	if s.group == "" {
+	if s.group == nil {
 		return nil
 	}
 	return s.group.remove()
@@ -151,8 +151,9 @@ func (s *sweeper) left() ([]stat, error) {
 		}
 	}
 	more, err := marked(s.dir)
-	if s.group != "" {
-		for _, pid := range s.group.pids() {
+	if s.group != nil {
+		pids, _, _ := s.group.look() // whether it can be looked into is killAll's question
+		for _, pid := range pids {
 			if p, errStat := readStat(pid); errStat == nil && p.lives() {
 				more = append(more, p)
 			}

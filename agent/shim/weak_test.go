@@ -65,7 +65,7 @@ func (f *fixture) startUnprivileged() *fixture {
 func TestWeakContainmentHoldsWhileTheShimLives(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 2, "").python(escape + "while True: time.sleep(1)").startUnprivileged()
-	if r := f.started(); r.Containment != weak {
+	if r := f.started(); r.Containment != Weak {
 		t.Errorf("containment %q", r.Containment)
 	}
 	p := f.escaped()

@@ -53,12 +53,14 @@ Messages are JSON lines on stderr.`,
 	f.StringVar(&ports, "ports", defaultPorts, "rendezvous ports kept for workers, first+count")
 	f.IntVar(&simulate, "simulate-devices", 0, "so many devices that exist in name only, instead of the machine's own")
 	f.StringVar(&library, "nvml-library", "", "NVIDIA's management library (default: libnvidia-ml.so.1 where the system has it)")
+	hosting := hostingFlags(f)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg := host.Config{
 			Node: cluster.NodeID(node), Bind: bind, GossipPort: gossipPort, Etcd: etcd, Cluster: clusterName,
 			DataDir: dataDir, RunDir: run, LockDir: lock, Socket: chosenSocket(cmd),
 			Version: version(), Leave: true, Log: childLogger(),
 		}
+		hosting.apply(&cfg)
 		var err error
 		if cfg.Ports, err = parsePorts(ports); err != nil {
 			return usage("--ports %w", err)

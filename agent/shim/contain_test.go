@@ -1,0 +1,204 @@
+package shim
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// eachKind runs a test in every containment that has a group.
+func eachKind(t *testing.T, ranks int, test func(f *fixture)) {
+	for _, kind := range kinds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			needsKind(t, kind)
+			f := newFixture(t, ranks, "")
+			f.order.Containment = kind
+			test(f)
+		})
+	}
+}
+
+// group is where the run's processes are.
+func (f *fixture) group() group {
+	f.t.Helper()
+	var rec runRecord
+	if err := readJSON(filepath.Join(f.dir, shimFile), &rec); err != nil {
+		f.t.Fatal(err)
+	}
+	return openGroup(rec)
+}
+
+func TestWorkersAreBornInsideTheirGroup(t *testing.T) {
+	t.Parallel()
+	eachKind(t, 2, func(f *fixture) {
+		f.script("sleep 1000 & echo up > up-$RANK; wait").start()
+		r := f.started()
+		f.awaitFile("up-0")
+		f.awaitFile("up-1")
+		if r.Containment != f.order.Containment {
+			f.t.Errorf("containment %q", r.Containment)
+		}
+		pids, populated, err := f.group().look()
+		if err != nil || !populated || len(pids) != 4 {
+			f.t.Errorf("inside are %v, %v, %v, want two workers and their two children", pids, populated, err)
+		}
+		f.push(Wish{Kill: "test"})
+		f.stopped()
+		f.retire()
+	})
+}
+
+func TestGroupsHoldWhoForksAndExits(t *testing.T) {
+	t.Parallel()
+	// Each process lives for an instant: whoever lists and then kills is always late.
+	const hare = `hop() { [ -e over ] || ( sleep 0.001; hop ) & }
+echo up > up-0; i=0; while [ $i -lt 20 ]; do hop; i=$((i+1)); done; exec sleep 1000`
+	eachKind(t, 1, func(f *fixture) {
+		f.script(hare).start()
+		f.awaitFile("up-0")
+		f.push(Wish{Kill: "test"})
+		f.stopped()
+		f.retire()
+	})
+}
+
+func TestGroupsHoldForkBombs(t *testing.T) {
+	t.Parallel()
+	eachKind(t, 1, func(f *fixture) {
+		f.script(`
+bomb() { while [ $(ls /proc | grep -c '^[0-9]') -lt 400 ]; do (bomb) & sleep 0.01; done; sleep 1000; }
+echo up > up-0
+bomb & bomb & wait; wait; sleep 1000`).start()
+		f.awaitFile("up-0")
+		f.push(Wish{Kill: "test"})
+		f.stopped()
+		f.retire()
+	})
+}
+
+func TestGroupsHoldDaemons(t *testing.T) {
+	t.Parallel()
+	eachKind(t, 1, func(f *fixture) {
+		f.python(escape + "while True: time.sleep(1)").start()
+		p := f.escaped()
+		if pids, _, err := f.group().look(); err != nil || !strings.Contains(join(pids), " "+itoa(p.PID)+" ") {
+			f.t.Errorf("the daemon %d is not among %v, %v", p.PID, pids, err)
+		}
+		f.push(Wish{Kill: "test"})
+		f.stopped()
+		if Alive(p) {
+			f.t.Error("the daemon lives after Stopped")
+		}
+		f.retire()
+	})
+}
+
+func TestGroupsLeadSweepsToWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	// Without the environment by which it could be found otherwise.
+	eachKind(t, 1, func(f *fixture) {
+		f.python(strings.Replace(escape, "os.setsid()", `os.setsid()
+    os.execve(sys.executable, [sys.executable, "-c", """`+
+			"import os, time\nif os.fork() == 0:\n    open('escaped.tmp', 'w').write('%d\\\\n' % os.getpid()); os.rename('escaped.tmp', 'escaped')\n    while True: time.sleep(1)\nos._exit(0)"+
+			`"""], {})`, 1) + "while True: time.sleep(1)").start()
+		f.started()
+		p := f.escaped()
+		if err := syscall.Kill(f.shim.PID, unix.SIGKILL); err != nil {
+			f.t.Fatal(err)
+		}
+		f.gone("the shim", f.shim)
+		if !Alive(p) {
+			f.t.Fatal("the daemon is gone already: this tests nothing")
+		}
+		if err := Sweep(f.dir); err != nil {
+			f.t.Fatal(err)
+		}
+		if Alive(p) {
+			f.t.Error("the daemon lives")
+		}
+		f.nothingLeft()
+	})
+}
+
+// A shim that dies between freezing and thawing leaves processes that SIGKILL
+// does not reach; the sweep after it thaws them.
+func TestSweepThawsWhatAShimHasFrozen(t *testing.T) {
+	t.Parallel()
+	needsKind(t, Cgroup1)
+	f := newFixture(t, 1, "").python(escape + "while True: time.sleep(1)")
+	f.order.Containment = Cgroup1
+	f.start()
+	f.started()
+	p := f.escaped()
+	if err := setFreezer(string(f.group().(freezer)), "FROZEN"); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(f.shim.PID, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	f.gone("the shim", f.shim)
+	if err := Sweep(f.dir); err != nil {
+		t.Fatal(err)
+	}
+	if Alive(p) {
+		t.Error("the daemon lives")
+	}
+	f.nothingLeft()
+}
+
+// A job of root's may divide its freezer and freeze a part itself.
+func TestWhatAJobHasFrozenItselfIsKilled(t *testing.T) {
+	t.Parallel()
+	needsKind(t, Cgroup1)
+	f := newFixture(t, 1, "")
+	f.order.Containment = Cgroup1
+	f.script("echo up > up-0; sleep 1000").start()
+	f.awaitFile("up-0")
+	below := filepath.Join(string(f.group().(freezer)), "own")
+	r := f.started()
+	if err := os.Mkdir(below, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(below, "cgroup.procs"), []byte(itoa(r.Workers[0].PID)), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := setFreezer(below, "FROZEN"); err != nil {
+		t.Fatal(err)
+	}
+	f.push(Wish{Kill: "test"})
+	f.stopped()
+	f.retire()
+}
+
+func TestAContainmentThatIsNotThereIsRefused(t *testing.T) {
+	t.Parallel()
+	if _, err := newFence("bellows/not/a/name", Cgroup1); err == nil || !strings.Contains(err.Error(), "--containment") {
+		t.Errorf("got %v", err)
+	}
+	c, err := newFence("bellows/not/a/name", "")
+	if err != nil || c.kind != Weak || c.why == nil {
+		t.Errorf("without a wish: %+v, %v", c, err)
+	}
+}
+
+func TestARecordOfAnOlderShimMeansCgroup2(t *testing.T) {
+	if g, ok := openGroup(runRecord{Cgroup: "/sys/fs/cgroup/x"}).(cgroup); !ok || g != "/sys/fs/cgroup/x" {
+		t.Errorf("got %v", g)
+	}
+	if g := openGroup(runRecord{Containment: Weak}); g != nil {
+		t.Errorf("got %v", g)
+	}
+}
+
+func join(pids []int) string {
+	s := " "
+	for _, p := range pids {
+		s += itoa(p) + " "
+	}
+	return s
+}
