@@ -109,8 +109,11 @@ func (m *merge) stream(ctx context.Context) error {
 
 // forward passes on what arrives for one prefix, last of all that nothing more will. stream owns it and reads until then.
 func (m *merge) forward(ctx context.Context, prefix int, arrivals chan<- arrival) {
+	// From one revision earlier than what is wanted: etcd gives no sign of life to
+	// a watch that begins after its present revision, as one behind a listing does
+	// for as long as nothing is written.
 	responses := m.watcher.Watch(ctx, m.prefixes[prefix],
-		clientv3.WithPrefix(), clientv3.WithRev(m.next), clientv3.WithCreatedNotify())
+		clientv3.WithPrefix(), clientv3.WithRev(max(m.next-1, 1)), clientv3.WithCreatedNotify())
 	for r := range responses {
 		arrivals <- arrival{prefix: prefix, response: r, open: true}
 	}
@@ -170,6 +173,9 @@ func (m *merge) take(a arrival) error {
 	}
 	for _, e := range r.Events {
 		c := record.Change{KV: recordKV(e.Kv), Deleted: e.Type == clientv3.EventTypeDelete}
+		if c.ModRevision < m.next {
+			continue // delivered, or listed, before
+		}
 		m.waiting = append(m.waiting, pending{a.prefix, c})
 		// Not the header's revision: a watch that catches up has not come that far.
 		m.reached[a.prefix] = c.ModRevision

@@ -195,3 +195,33 @@ func TestRangeIsOfOneRevision(t *testing.T) {
 		t.Errorf("%d keys listed, %v; want %d", len(kvs), err, keys+2)
 	}
 }
+
+// Behind a listing a watch begins after etcd's present revision. Where nothing is
+// written it is answered all the same when it asks for a sign of life.
+func TestAnIdleWatchIsNotInterrupted(t *testing.T) {
+	t.Parallel()
+	const stall = 2 * time.Second
+	for _, prefixes := range [][]string{{"one/"}, {"one/", "two/"}} {
+		t.Run(fmt.Sprint(len(prefixes)), func(t *testing.T) {
+			t.Parallel()
+			log, said := logger()
+			endpoint := startServer(t, embedded(t.TempDir())).Endpoint()
+			s := openWith(t, store.Config{Endpoints: []string{endpoint}, DialTimeout: soon, StallAfter: stall, Log: log})
+			at := commit(t, s, put("one/k", "listed"))
+			w := s.Watch(t.Context(), at+1, prefixes...)
+			select {
+			case b := <-w.C:
+				t.Errorf("delivered %+v, though nothing was written", b)
+			case <-time.After(2*stall + stall/2): // long enough for two stalls
+			}
+			last := commit(t, s, put("one/k", "new"))
+			if changes := collect(t, w, last); len(changes) != 1 || string(changes[0].Value) != "new" {
+				t.Errorf("got %+v, want the one write since the listing", changes)
+			}
+			if strings.Contains(said.String(), "interrupted") {
+				t.Errorf("the watch was interrupted: %s", said)
+			}
+			closeWatch(t, w)
+		})
+	}
+}
