@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -37,7 +36,7 @@ func BenchmarkRescale(b *testing.B) {
 				all = append(all, f.awaitRescale(id, seen, 2))
 			}
 			b.StopTimer()
-			report(b, all[:b.N])
+			reportRescales(b, all[:b.N])
 		})
 	}
 }
@@ -61,26 +60,17 @@ func (f *fleet) awaitRescale(id cluster.JobID, g cluster.Generation, size int) r
 	return r
 }
 
-// report adds the distribution of the parts to the benchmark's line, in milliseconds.
-func report(b *testing.B, all []record.Rescale) {
+// reportRescales adds the distribution of the rescales' parts to the benchmark's line.
+func reportRescales(b *testing.B, all []record.Rescale) {
 	b.Helper()
-	parts := []struct {
-		name string
-		of   func(record.Rescale) float64
-	}{
-		{"own", func(r record.Rescale) float64 { return r.OwnS }},
-		{"signal", func(r record.Rescale) float64 { return r.SignalS }},
-		{"save", func(r record.Rescale) float64 { return r.SaveS }},
-		{"commit", func(r record.Rescale) float64 { return r.CommitS }},
-		{"start", func(r record.Rescale) float64 { return r.StartS }},
-	}
-	for _, p := range parts {
-		var ms []float64
-		for _, r := range all {
-			ms = append(ms, 1000*p.of(r))
+	var p parts
+	for _, r := range all {
+		for _, part := range []struct {
+			name    string
+			seconds float64
+		}{{"own", r.OwnS}, {"signal", r.SignalS}, {"save", r.SaveS}, {"commit", r.CommitS}, {"start", r.StartS}} {
+			p.add(part.name, time.Duration(part.seconds*float64(time.Second)))
 		}
-		slices.Sort(ms)
-		b.ReportMetric(ms[len(ms)/2], p.name+"-p50-ms")
-		b.ReportMetric(ms[len(ms)*99/100], p.name+"-p99-ms")
 	}
+	p.report(b)
 }

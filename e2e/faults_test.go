@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"fmt"
 	"slices"
 	"syscall"
 	"testing"
@@ -129,13 +128,9 @@ func TestLostNodeIsFencedAndTheJobGoesOn(t *testing.T) {
 // killNode kills everything of a node at once, as a power cut does.
 func (f *fleet) killNode(n cluster.NodeID) {
 	f.t.Helper()
-	var index int
-	if _, err := fmt.Sscanf(string(n), "n%d", &index); err != nil {
-		f.t.Fatal(err)
-	}
 	agent := f.procs["agent-"+string(n)]
 	_ = agent.cmd.Process.Kill()
-	for _, pid := range f.mentioning(f.nodeDir(index) + "/") {
+	for _, pid := range f.mentioning(f.nodeDir(indexOf(n)) + "/") {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 	<-agent.done

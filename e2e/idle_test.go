@@ -1,11 +1,16 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
 )
 
 // An idle cluster renews its leases and writes nothing: etcd's disk is for decisions.
@@ -22,7 +27,37 @@ func TestIdleClusterWritesNothing(t *testing.T) {
 	t.Logf("idle agent: %d MiB resident, %.1f %% of a core", f.rss("agent-n1")>>20, 100*used)
 }
 
-// One planned rescale of a job on two nodes, counted in revisions: each is one transaction.
+// BenchmarkIdle counts what a cluster of two nodes writes, and what its
+// processes use, in a minute in which nothing happens: with no job, and with
+// one that trains, whose nodes note its progress.
+//
+//	go test ./e2e -run ^$ -bench Idle -benchtime 1x
+func BenchmarkIdle(b *testing.B) {
+	for _, jobs := range []int{0, 1} {
+		b.Run(fmt.Sprintf("jobs=%d", jobs), func(b *testing.B) {
+			f := newFleet(b, config{nodes: 2, devices: 4})
+			if jobs > 0 {
+				f.settled(f.submit(f.sdkJob("trains", 8, 8, 1<<30, 0.8)), 8)
+			}
+			time.Sleep(5 * time.Second) // gossip and first listings settle
+			for b.Loop() {
+				from, agent, coordinator := f.mirror().Revision, f.cpu("agent-n1"), f.cpu("coordinator-1")
+				time.Sleep(time.Minute) // what is measured
+				txns := f.transactions(from, f.mirror().Revision)
+				for _, keys := range txns {
+					b.Log(keys)
+				}
+				b.ReportMetric(float64(len(txns)), "writes/min")
+				b.ReportMetric(100*(f.cpu("agent-n1")-agent).Minutes(), "agent-%cpu")
+				b.ReportMetric(100*(f.cpu("coordinator-1")-coordinator).Minutes(), "coordinator-%cpu")
+			}
+			b.ReportMetric(float64(f.rss("agent-n1")>>20), "agent-MiB")
+			b.ReportMetric(float64(f.rss("coordinator-1")>>20), "coordinator-MiB")
+		})
+	}
+}
+
+// Planned rescales of a job on two nodes, counted in revisions: each is one transaction.
 func TestWritesPerRescale(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, config{nodes: 2, devices: 1, policy: "share"})
@@ -34,21 +69,67 @@ func TestWritesPerRescale(t *testing.T) {
 	f.stop(other)
 	f.awaitRescale(id, 3, 2)
 
-	counts := map[string]int{}
-	for _, c := range f.history() {
-		if strings.Contains(c.Key, string(id)) || strings.Contains(c.Key, "/allocation/") {
-			counts[fmt.Sprint(c.ModRevision)]++
+	// From the halt of a generation to its successor's running: the leader's halt,
+	// stop_after, commit, START and running; rank 0's offer; held, saved and stopped
+	// of each old member; started of each new one; and each node may note progress once.
+	for g, members := range map[cluster.Generation]int{2: 3*2 + 1, 3: 3*1 + 2} {
+		from, to := f.turnover(id, g)
+		var own [][]string
+		for _, keys := range f.transactions(from-1, to) {
+			if slices.ContainsFunc(keys, func(key string) bool { return strings.Contains(key, string(id)) }) {
+				own = append(own, keys)
+			}
+		}
+		t.Logf("%d transactions to generation %d", len(own), g)
+		for _, keys := range own {
+			t.Logf("  %s", strings.Join(keys, " "))
+		}
+		if most := 6 + members + 2; len(own) > most {
+			t.Errorf("generation %d took %d transactions, want at most %d", g, len(own), most)
 		}
 	}
-	// What one node or the leader writes between two lives of the job. The bound
-	// is what the protocol needs: per member started, held, saved, stopped; offer; and the
-	// leader's halt, stop_after, commit, start, running, decision, progress.
-	generations := 3
-	const most = 2*4 + 1 + 7
-	if got := len(counts); got > most*generations {
-		t.Errorf("%d transactions for %d generations, want at most %d each", got, generations, most)
+}
+
+// turnover returns the revisions at which the generation before g was halted and at which g was running.
+func (f *fleet) turnover(id cluster.JobID, g cluster.Generation) (halted, running int64) {
+	f.t.Helper()
+	for _, c := range f.history() {
+		if c.Key != record.StateKey(id) || c.Deleted {
+			continue
+		}
+		var s record.State
+		if err := json.Unmarshal(c.Value, &s); err != nil {
+			f.t.Fatal(err)
+		}
+		switch {
+		case s.Generation == g-1 && s.Phase == cluster.Halting && halted == 0:
+			halted = c.ModRevision
+		case s.Generation == g && s.Phase == cluster.Running && running == 0:
+			running = c.ModRevision
+		}
 	}
-	t.Logf("%d transactions for %d generations on two nodes", len(counts), generations)
+	if halted == 0 || running < halted {
+		f.t.Fatalf("generation %d of %s was never halted for the next: revisions %d and %d", g-1, id, halted, running)
+	}
+	return halted, running
+}
+
+// transactions returns the keys that were written after one revision and up to
+// another, transaction by transaction.
+func (f *fleet) transactions(after, last int64) [][]string {
+	f.t.Helper()
+	var all [][]string
+	var revision int64
+	for _, c := range f.history() {
+		if c.ModRevision <= after || c.ModRevision > last {
+			continue
+		}
+		if c.ModRevision != revision {
+			all, revision = append(all, nil), c.ModRevision
+		}
+		all[len(all)-1] = append(all[len(all)-1], strings.TrimPrefix(c.Key, record.Root))
+	}
+	return all
 }
 
 func (f *fleet) stat(name string) []string {
