@@ -30,10 +30,10 @@ func (s Spec) Validate() error {
 		add("priority %d: use -%d to %d", s.Priority, MaxPriority, MaxPriority)
 	}
 	if s.Steps < 0 {
-		add("steps %d: use 0 (unknown) or more", s.Steps)
+		add("steps %d: use 1 or more, or leave it out if it is not known", s.Steps)
 	}
 	if s.ETA < 0 {
-		add("eta %s: use 0 (unknown) or more", s.ETA)
+		add("eta %s: use a time above zero such as 3h, or leave it out if it is not known", s.ETA)
 	}
 	if s.MaxRestarts < 0 {
 		add("max restarts %d: use 0 (never restart) or more", s.MaxRestarts)

@@ -2,6 +2,7 @@
 // etcd, agents and coordinators as processes of their own, real training
 // scripts. Its observer reads etcd, never the processes' memory.
 //
-// Each test brings up its own fleet on its own loopback addresses and leaves
-// nothing behind: a process of the fleet that survives its test is a failure.
+// Each test brings up its own fleet on its own loopback addresses and ends
+// whatever is left of it. What Bellows itself must not leave behind is asked for
+// where a test says so: processes, locks, ports, files, records.
 package e2e

@@ -30,6 +30,10 @@ func TestMain(m *testing.M) {
 			return 1
 		}
 		defer func() { _ = os.RemoveAll(dir) }()
+		if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // other users run the program too
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
 		binary = filepath.Join(dir, "bellows")
 		args := []string{"build", "-o", binary}
 		if raceEnabled {
@@ -85,6 +89,9 @@ func newFleet(t testing.TB, c config) *fleet {
 	}
 	dir, err := os.MkdirTemp("", "b") //nolint:usetesting // t.TempDir's paths are too long for the unix sockets below
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // every user may talk to an agent
 		t.Fatal(err)
 	}
 	f := &fleet{t: t, config: c, dir: dir, subnet: os.Getpid()%15000*16 + int(subnets.Add(1)), procs: map[string]*proc{}, traces: map[string]*trace{}}
@@ -173,7 +180,7 @@ func (f *fleet) kill(name string) {
 	<-p.done
 }
 
-// close ends the fleet, shows the logs of a failed test, and fails the test if a process is left.
+// close ends the fleet and whatever is left of it, and shows the logs of a failed test.
 func (f *fleet) close() {
 	for name := range f.procs {
 		f.kill(name)
@@ -282,16 +289,16 @@ func (f *fleet) bellows(args ...string) (stdout, stderr string, code int) {
 
 func (f *fleet) bellowsOn(i int, args ...string) (stdout, stderr string, code int) {
 	f.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, binary, args...)
+	s := startSession(f.t, f.command(i, args...))
+	code = s.wait()
+	return s.out.String(), s.errs.String(), code
+}
+
+// command is a command line for the agent of node i.
+func (f *fleet) command(i int, args ...string) *exec.Cmd {
+	cmd := exec.Command(binary, args...)
 	cmd.Env = append(os.Environ(), "BELLOWS_SOCKET="+f.socket(i), "OMP_NUM_THREADS=1")
-	var out, errs strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
-		f.t.Fatal(err)
-	}
-	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+	return cmd
 }
 
 // workers lists the processes that carry the job in their environment.

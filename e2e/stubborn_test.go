@@ -74,56 +74,6 @@ func TestScriptThatNeverSavesIsPinned(t *testing.T) {
 	}
 }
 
-func TestRefusals(t *testing.T) {
-	t.Parallel()
-	f := newFleet(t, config{})
-	run := func(args ...string) []string {
-		return append([]string{"run", "--checkpoint-dir", filepath.Join(f.dir, "c")}, args...)
-	}
-	for _, c := range []struct {
-		name string
-		args []string
-		want string
-		code int
-	}{
-		{"min above max", run("--min", "8", "--max", "4", "--", "true"), "--min 8", 2},
-		{"min zero", run("--min", "0", "--", "true"), "--min", 2},
-		{"no power of two", run("--min", "3", "--max", "3", "--", "true"), "power of two", 2},
-		{"negative", run("--max", "-1", "--", "true"), "--max", 2},
-		{"huge", run("--max", "2147483648", "--", "true"), "--max", 2},
-		{"batch", run("--min", "2", "--batch-size", "7", "--", "true"), "--batch-size 7", 2},
-		{"unknown flag", run("--mini", "2", "--", "true"), "--mini", 2},
-		{"name climbs", run("--name", "../x", "--", "true"), "../x", 2},
-		{"name empty", run("--name", "", "--", "true"), "name", 2},
-		{"name long", run("--name", strings.Repeat("n", 300), "--", "true"), "300 bytes", 2},
-		{"name with newline", run("--name", "a\nb", "--", "true"), `a\nb`, 2},
-		{"name with colour", run("--name", "\x1b[31mred", "--", "true"), `\x1b[31mred`, 2},
-		{"script missing", run("--", python, "nowhere.py"), "nowhere.py", 2},
-		{"program missing", run("--", "no-such-program"), "no-such-program", 2},
-		{"checkpoint dir", []string{"run", "--checkpoint-dir", "/proc/nope", "--", "true"}, "/proc/nope", 2},
-		{"no job", []string{"show", "nobody"}, "nobody", 1},
-		{"no agent", []string{"ps", "--socket", filepath.Join(f.dir, "none.sock")}, "none.sock", 3},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			out, errs, code := f.bellows(c.args...)
-			if code == 0 || !strings.Contains(errs, c.want) || strings.ContainsRune(errs, '\x1b') {
-				t.Errorf("exit %d (want %d), stderr %q, stdout %q; want …%s…", code, c.code, errs, out, c.want)
-			}
-			if code != c.code {
-				t.Errorf("exit %d, want %d: %s", code, c.code, errs)
-			}
-		})
-	}
-	if jobs := f.mirror().JobIDs(); len(jobs) != 0 {
-		t.Errorf("refused submits left the jobs %v", jobs)
-	}
-	first := f.submit(f.sdkJob("taken", 1, 1, 100000, 0.05))
-	_, errs, code := f.bellows(run("--name", "taken", "--", "true")...)
-	if code == 0 || !strings.Contains(errs, "taken") || !strings.Contains(errs, string(first)) {
-		t.Errorf("a name in use: exit %d: %s", code, errs)
-	}
-}
-
 func TestSecondAgentOfAName(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, config{})

@@ -155,6 +155,7 @@ func (f *follower) ask() {
 func (f *follower) answered(ctx context.Context, answer string) (done bool, err error) {
 	switch strings.ToLower(strings.TrimSpace(answer)) {
 	case "":
+		fmt.Fprintln(f.msg, "going on")
 		return false, nil
 	case "d", "detach":
 		f.detached()

@@ -147,7 +147,7 @@ func (f *runFlags) spec(cmd *cobra.Command, command []string) (cluster.Spec, err
 		return s, fmt.Errorf("find this folder: %w: go to one that exists", err)
 	}
 	if s, err = complete(s, base); err == nil {
-		err = prepare(s)
+		err = prepare(s, len(bad) > 0)
 	}
 	if err = flagFaults(err); err != nil {
 		bad = append(bad, err)

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -173,8 +174,9 @@ func flagFaults(err error) error {
 }
 
 // prepare checks what can be checked here before a job is submitted, as the
-// user who submits: the nodes check again before they start it.
-func prepare(spec cluster.Spec) error {
+// user who submits: the nodes check again before they start it. Of a job that is
+// refused, here or already before, no folder is left.
+func prepare(spec cluster.Spec, refused bool) error {
 	if err := spec.Validate(); err != nil {
 		return err
 	}
@@ -185,7 +187,24 @@ func prepare(spec cluster.Spec) error {
 	if !info.IsDir() {
 		return fmt.Errorf("workdir %s: it is a file, use a folder", spec.Workdir)
 	}
-	return errors.Join(checkCommand(spec), prepareCheckpointDir(spec.CheckpointDir))
+	missing := missingFolders(spec.CheckpointDir)
+	err = errors.Join(checkCommand(spec), prepareCheckpointDir(spec.CheckpointDir))
+	if refused || err != nil {
+		for _, dir := range missing {
+			_ = os.Remove(dir) // in vain if it was not made, or if somebody uses it by now
+		}
+	}
+	return err
+}
+
+// missingFolders lists a folder that does not exist and its parents that do not, innermost first.
+func missingFolders(dir string) (missing []string) {
+	for ; ; dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+			return missing
+		}
+		missing = append(missing, dir)
+	}
 }
 
 // prepareCheckpointDir makes the folder and writes to it once.

@@ -97,7 +97,7 @@ func prepareUnless(f *jobFile, spec cluster.Spec) error {
 			}
 		}
 	}
-	for _, e := range faults(prepare(spec)) {
+	for _, e := range faults(prepare(spec, f.err() != nil)) {
 		if where, ok := fieldOf(e.Error()); !ok || !refused[where.key] {
 			rest = append(rest, e)
 		}

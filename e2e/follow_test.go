@@ -1,0 +1,118 @@
+package e2e
+
+import (
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bellows-ml/bellows/cluster"
+)
+
+// patient is a script that trains until it is told to save.
+const patient = "trap 'echo saved > \"$BELLOWS_CHECKPOINT_DIR/state\"; exit 0' TERM\necho training\nwhile :; do sleep 0.1; done\n"
+
+// What a person can do to a `bellows run` that follows a job, and what becomes of both.
+func TestTurningAwayFromARunningJob(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, config{devices: 8})
+	const question = "stop the job? [s]top, [d]etach, Enter = go on: "
+	const goesOn = "detached; the job goes on: bellows logs -f"
+	const ctrlC = "\x03"
+	for _, c := range []struct {
+		name     string
+		terminal bool
+		do       func(*session)
+		code     int
+		says     string
+		phase    cluster.Phase // of the job afterwards
+	}{
+		{"Ctrl-C, then s: the job saves and stops", true, func(s *session) {
+			s.press(ctrlC)
+			s.await(question)
+			s.press("s\r")
+			s.await("asked to stop: the job saves first")
+		}, 1, "stopped by", cluster.Stopped},
+		{"Ctrl-C, then d: the job goes on", true, func(s *session) {
+			s.press(ctrlC)
+			s.await(question)
+			s.press("d\r")
+		}, 0, goesOn, cluster.Running},
+		{"Ctrl-C, then Enter, then Ctrl-C twice: asked again, then detached", true, func(s *session) {
+			s.press(ctrlC)
+			s.await(question)
+			s.press("\r")
+			s.await("going on")
+			s.press(ctrlC)
+			s.awaitTimes(question, 2)
+			s.press(ctrlC)
+		}, 128 + int(syscall.SIGINT), goesOn, cluster.Running},
+		{"Ctrl-C, then something else: told so, and followed on", true, func(s *session) {
+			s.press(ctrlC)
+			s.await(question)
+			s.press("what?\r")
+			s.await("neither s nor d: going on")
+			s.press(ctrlC)
+			s.awaitTimes(question, 2)
+			s.press("d\r")
+		}, 0, goesOn, cluster.Running},
+		{"Ctrl-C with nobody to ask: detached", false, func(s *session) { s.signal(syscall.SIGINT) }, 128 + int(syscall.SIGINT), goesOn, cluster.Running},
+		{"the terminal is gone: detached", true, func(s *session) { s.drop() }, 0, "", cluster.Running},
+		{"SIGHUP: detached", false, func(s *session) { s.signal(syscall.SIGHUP) }, 0, "", cluster.Running},
+		{"SIGTERM: detached", false, func(s *session) { s.signal(syscall.SIGTERM) }, 128 + int(syscall.SIGTERM), goesOn, cluster.Running},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			name := strings.ToLower(strings.Map(lettersOnly, c.name))
+			cmd := f.command(1, "run", "--name", name, "--max", "1", "--checkpoint-dir", filepath.Join(f.dir, "ckpt"), "--", f.script(name+".sh", patient))
+			start := startSession
+			if c.terminal {
+				start = startOnTerminal
+			}
+			s := start(t, cmd)
+			s.await("training")
+			c.do(s)
+			if code := s.wait(); code != c.code || !strings.Contains(s.said(), c.says) {
+				t.Errorf("exit %d, want %d, and %q in:\n%s", code, c.code, c.says, s.said())
+			}
+			status := f.show(cluster.JobID(name))
+			if status.Phase != c.phase {
+				t.Errorf("the job is %s, want %s", status.Phase, c.phase)
+			}
+			id := cluster.JobID(status.ID)
+			if c.phase == cluster.Running {
+				f.stop(id)
+			}
+			f.awaitPhase(id, patience, cluster.Stopped)
+			if committed := f.mirror().Job(id).Committed; !committed.Exists() {
+				t.Error("it was stopped without a save")
+			}
+			f.nothingLeft(id)
+		})
+	}
+}
+
+// lettersOnly makes a job's name of a sentence.
+func lettersOnly(r rune) rune {
+	if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+		return r
+	}
+	return -1
+}
+
+// A second stop, while the script takes its time over the save, kills it.
+func TestStoppingTwiceKills(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, config{})
+	id := f.submit(f.shellJob("slow", "trap 'sleep 3600' TERM\nwhile :; do sleep 0.1; done\n"))
+	f.awaitPhase(id, patience, cluster.Running)
+	f.stop(id)
+	f.awaitPhase(id, patience, cluster.Halting)
+	begun := time.Now()
+	f.stop(id)
+	f.awaitPhase(id, patience, cluster.Stopped)
+	if took, most := time.Since(begun), time.Duration(cluster.DefaultHaltTimeout); took >= most {
+		t.Errorf("it was killed after %v, by the deadline of the save", took)
+	}
+	f.nothingLeft(id)
+}

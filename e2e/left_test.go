@@ -1,0 +1,79 @@
+package e2e
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bellows-ml/bellows/cluster"
+)
+
+// nothingLeft demands I12: that soon after its end nothing is left of a job: no
+// process, no lock of a device, no cgroup, no grant, no directory of a run. Its
+// checkpoints, logs and records stay.
+func (f *fleet) nothingLeft(id cluster.JobID) {
+	f.t.Helper()
+	var left []string
+	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		if left = f.leftOf(id); len(left) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			f.t.Fatalf("of job %s is left: %s\n%s", id, strings.Join(left, ", "), describe(f.mirror()))
+		}
+	}
+}
+
+func (f *fleet) leftOf(id cluster.JobID) (left []string) {
+	for _, pid := range f.workers(id) {
+		cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		left = append(left, fmt.Sprintf("process %d (%s)", pid, strings.ReplaceAll(string(cmdline), "\x00", " ")))
+	}
+	m := f.mirror()
+	world := m.Job(id).Generation(m.Job(id).State.Value.Generation).Plan.Value.World
+	for _, n := range m.NodeIDs() {
+		if m.Node(n).Grants[id].Exists() {
+			left = append(left, "its grant on "+string(n))
+		}
+	}
+	left = append(left, f.held(world)...)
+	left = append(left, f.paths(f.dir, "/run/", string(id))...)
+	return append(left, f.paths("/sys/fs/cgroup", "", string(id))...)
+}
+
+// held lists the locks of a world's devices that somebody holds.
+func (f *fleet) held(w cluster.World) (locked []string) {
+	for _, m := range w.Members {
+		for _, device := range m.Devices {
+			name := filepath.Join(f.dir, "locks", string(device)+".lock")
+			file, err := os.OpenFile(name, os.O_RDWR, 0)
+			if os.IsNotExist(err) {
+				continue // it was never taken
+			}
+			if err != nil {
+				f.t.Fatal(err)
+			}
+			if unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+				locked = append(locked, "lock "+name)
+			}
+			_ = file.Close()
+		}
+	}
+	return locked
+}
+
+// paths lists what lies below a directory, has a part in its path, and is named for a text.
+func (f *fleet) paths(dir, part, text string) (found []string) {
+	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && strings.Contains(path, part) && strings.Contains(e.Name(), text) {
+			found = append(found, path)
+		}
+		return nil // what goes away meanwhile is not left
+	})
+	return found
+}

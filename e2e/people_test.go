@@ -1,0 +1,158 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// nobody is Debian's user without rights, stranger one that has not even a name.
+const (
+	nobody   = 65534
+	stranger = 54321
+)
+
+// needRoot skips a test that acts as several users: only root can.
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("this test acts as other users, mounts, or both: run it as root")
+	}
+}
+
+// as runs a command as another user.
+func (f *fleet) as(uid uint32, args ...string) *session {
+	f.t.Helper()
+	cmd := f.command(1, args...)
+	cmd.Dir = f.dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+	return startSession(f.t, cmd)
+}
+
+// owned makes a folder of another user's.
+func (f *fleet) owned(name string, uid int) string {
+	f.t.Helper()
+	dir := filepath.Join(f.dir, name)
+	if err := os.Mkdir(dir, 0o755); err != nil { //nolint:gosec // others may look
+		f.t.Fatal(err)
+	}
+	if err := os.Chown(dir, uid, uid); err != nil {
+		f.t.Fatal(err)
+	}
+	return dir
+}
+
+// Jobs belong to whoever submitted them; what others ask changes nothing.
+func TestOnlyTheOwnerChangesAJob(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	f := newFleet(t, config{devices: 2})
+	wait := f.script("wait.sh", "trap 'exit 0' TERM\nwhile :; do sleep 0.1; done\n")
+	if err := os.Chmod(wait, 0o755); err != nil { //nolint:gosec // it is to be run by all
+		t.Fatal(err)
+	}
+	roots := f.submit(job{"name": "roots", "max": 1, "workdir": f.dir, "checkpoint-dir": filepath.Join(f.dir, "c"), "command": []string{wait}})
+	mine := f.as(nobody, "run", "-d", "--name", "mine", "--max", "1", "--checkpoint-dir", f.owned("mine", nobody), "--", wait)
+	if code := mine.wait(); code != 0 {
+		t.Fatalf("run as nobody exited %d: %s", code, mine.said())
+	}
+	nobodys := cluster.JobID(strings.TrimSpace(mine.out.String()))
+	f.awaitPhase(roots, patience, cluster.Running)
+	f.awaitPhase(nobodys, patience, cluster.Running)
+	for _, w := range f.started(nobodys) {
+		if uid := userOf(t, w.PID); uid != nobody {
+			t.Errorf("worker %d of nobody's job runs as user %d", w.PID, uid)
+		}
+	}
+
+	before := f.mirror().Revision
+	for _, c := range []struct {
+		uid  uint32
+		job  cluster.JobID
+		want string
+	}{
+		{nobody, roots, "belongs to root: only its owner or root may stop it"},
+		{stranger, roots, "belongs to root: only its owner or root may stop it"},
+		{stranger, nobodys, "belongs to nobody: only its owner or root may stop it"},
+	} {
+		s := f.as(c.uid, "stop", string(c.job))
+		if code := s.wait(); code != 1 || !strings.Contains(s.said(), "job "+string(c.job)+" "+c.want) {
+			t.Errorf("stop %s as %d: exit %d, %s", c.job, c.uid, code, s.said())
+		}
+	}
+	for _, keys := range f.transactions(before, f.mirror().Revision) {
+		if !strings.HasSuffix(keys[0], "/progress") {
+			t.Errorf("a refused stop wrote %v", keys)
+		}
+	}
+	for _, id := range []cluster.JobID{roots, nobodys} {
+		if s := f.mirror().Job(id); s.State.Value.Phase != cluster.Running || s.Wanted.Exists() && !s.Wanted.Value.Run {
+			t.Errorf("job %s was touched: %+v", id, s.State.Value)
+		}
+	}
+
+	if s := f.as(nobody, "stop", "mine"); s.wait() != 0 {
+		t.Errorf("its owner may stop it: %s", s.said())
+	}
+	f.awaitPhase(nobodys, patience, cluster.Stopped)
+	f.nothingLeft(nobodys)
+	f.stop(roots)
+	f.awaitPhase(roots, patience, cluster.Stopped)
+}
+
+// userOf is the user that a process runs as.
+func userOf(t *testing.T, pid int) uint32 {
+	t.Helper()
+	info, err := os.Stat(fmt.Sprintf("/proc/%d", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Sys().(*syscall.Stat_t).Uid
+}
+
+// An agent that is not root's runs jobs of its own user only, and says so.
+func TestAgentOfAUserServesThatUserOnly(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	f := newFleet(t, config{})
+	home := f.owned("home", nobody)
+	cmd := f.command(1, "agent", "--node", "own", "--etcd", f.etcd.Endpoint(), "--bind", f.addr(9), "--socket", filepath.Join(home, "s"),
+		"--data-dir", filepath.Join(home, "d"), "--lock-dir", filepath.Join(home, "l"), "--simulate-devices", "1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	agent := startSession(t, cmd)
+	f.await(patience, "the user's agent", func(m *record.Mirror) bool { return m.Node("own").Alive.Exists() })
+	_, errs, code := f.bellows("run", "--socket", filepath.Join(home, "s"), "--checkpoint-dir", filepath.Join(f.dir, "c"), "--", "true")
+	want := "this agent runs as nobody (uid 65534) and can only run that user's jobs; you are root (uid 0): ask an agent that runs as root, or your own"
+	if code != 1 || !strings.Contains(errs, want) {
+		t.Errorf("exit %d: %s\nwant %s", code, errs, want)
+	}
+	agent.signal(syscall.SIGTERM)
+	if code := agent.wait(); code != 0 {
+		t.Errorf("the agent ended with %d: %s", code, agent.said())
+	}
+}
+
+// A submission while nobody leads is kept, is told so, and runs once somebody does.
+func TestNoLeaderQueuesTheJob(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, config{})
+	f.kill("coordinator-1")
+	f.await(patience, "the dead leader's key to go", func(m *record.Mirror) bool { return len(m.Leaders) == 0 })
+	run := startSession(t, f.command(1, "run", "--name", "early", "--max", "1", "--checkpoint-dir", filepath.Join(f.dir, "c"),
+		"--", "sh", "-c", "echo at last"))
+	run.await("accepted, queued: no coordinator leads")
+	out, errs, code := f.bellows("ps")
+	if code != 0 || !strings.Contains(out, "early") || !strings.Contains(out, "no coordinator leads") {
+		t.Errorf("ps exited %d and does not say why it waits:\n%s%s", code, out, errs)
+	}
+	f.startCoordinator(2)
+	if code := run.wait(); code != 0 || !strings.Contains(run.out.String(), "at last") {
+		t.Errorf("run exited %d: %s", code, run.said())
+	}
+}
