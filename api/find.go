@@ -17,6 +17,7 @@ func jobs(m *record.Mirror, who cluster.Owner) []JobStatus {
 			list = append(list, jobStatus(m, v, who))
 		}
 	}
+	addPlaces(m, list)
 	for _, r := range waiting(m) {
 		list = append(list, pendingStatus(m, r))
 	}
@@ -24,6 +25,21 @@ func jobs(m *record.Mirror, who cluster.Owner) []JobStatus {
 		return cmp.Or(a.SubmittedAt.Compare(b.SubmittedAt), cmp.Compare(a.ID, b.ID))
 	})
 	return list
+}
+
+// addPlaces adds the places in the queue, counted from 1, of those jobs that
+// stand in it. They are nowhere written down: with each job that leaves they change.
+func addPlaces(m *record.Mirror, list []JobStatus) {
+	if !slices.ContainsFunc(list, func(s JobStatus) bool { return s.Phase == cluster.Queued }) {
+		return
+	}
+	place := map[string]int{}
+	for i, id := range m.Queue() {
+		place[string(id)] = i + 1
+	}
+	for i := range list {
+		list[i].QueuePosition = place[list[i].ID]
+	}
 }
 
 // waiting lists the submissions that no leader has carried out yet.
@@ -45,7 +61,9 @@ func waiting(m *record.Mirror) []record.Request {
 // name if there is one, else the one submitted last.
 func findJob(m *record.Mirror, ref string, who cluster.Owner) (JobStatus, bool) {
 	if v := m.Job(cluster.JobID(ref)); v.Spec.Exists() && v.State.Exists() {
-		return jobStatus(m, v, who), true
+		list := []JobStatus{jobStatus(m, v, who)}
+		addPlaces(m, list)
+		return list[0], true
 	}
 	var best JobStatus
 	for _, j := range jobs(m, who) {

@@ -31,12 +31,16 @@ func TestJobGoesFromAcceptedToAdmitted(t *testing.T) {
 		return err == nil && strings.Contains(status.WhyPending, "not admitted")
 	})
 	id := cluster.JobID(reply.ID)
-	store.admit(t, id, self(), record.State{Phase: cluster.Queued, Reason: "4 devices are in use", QueuePosition: 2})
+	store.admit(t, "ahead-aaaaaa", self(), record.State{Phase: cluster.Queued}) // as old, and first by its name
+	store.admit(t, id, self(), record.State{Phase: cluster.Queued, Reason: "4 devices are in use"})
 	store.put(t, record.Delete(record.RequestKey("n1", req.RequestID)))
 	eventually(t, "the job is admitted, and there once", func() bool {
-		jobs, err := a.Jobs(t.Context(), false)
-		return err == nil && len(jobs) == 1 && jobs[0].QueuePosition == 2 && jobs[0].WhyPending == "4 devices are in use"
+		jobs, listErr := a.Jobs(t.Context(), false)
+		return listErr == nil && len(jobs) == 2 && jobs[1].QueuePosition == 2 && jobs[1].WhyPending == "4 devices are in use"
 	})
+	if status, err = a.Job(t.Context(), reply.ID); err != nil || status.QueuePosition != 2 {
+		t.Errorf("by itself its place is %d, %v", status.QueuePosition, err)
+	}
 }
 
 func TestWatchTellsEachChangeUntilTheEnd(t *testing.T) {

@@ -73,7 +73,6 @@ func specStatus(id cluster.JobID, spec cluster.Spec, owner cluster.Owner, at tim
 func addPending(s *JobStatus, state record.State, leader string) {
 	switch state.Phase {
 	case cluster.Queued, cluster.Backoff, cluster.Held, cluster.Suspended:
-		s.QueuePosition = state.QueuePosition
 		s.WhyPending = cmp.Or(state.Reason, "waits for the next decision")
 		if leader == "" {
 			s.WhyPending += "; no coordinator leads"

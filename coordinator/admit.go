@@ -79,10 +79,8 @@ func (c *Coordinator) admit(r request, v *record.JobView) {
 
 // nameUsed returns the live job that has the name, or is about to.
 func (c *Coordinator) nameUsed(name string) (cluster.JobID, bool) {
-	for _, f := range c.jobs() {
-		if f.Spec.Value.Name == name && !f.state().Phase.Terminal() {
-			return f.ID, true
-		}
+	if id, used := c.picture().names[name]; used {
+		return id, true
 	}
 	for id, f := range c.flights {
 		if f.name == name {

@@ -2,9 +2,12 @@ package coordinator_test
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/coordinator"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -40,4 +43,120 @@ func BenchmarkStep(b *testing.B) {
 		l.now = l.now.Add(time.Millisecond)
 		l.c.Step(l.now, coordinator.Changed{Changes: changes})
 	}
+}
+
+// crowd is a cluster of nodes with 8 devices each, all of them in use by as many
+// jobs, and more jobs that wait in the queue for devices which the cluster lacks.
+func crowd(b testing.TB, nodes, queued int) *lab {
+	b.Helper()
+	l := newLab()
+	l.holding, l.thinks = true, true
+	for i := range nodes {
+		n := fmt.Sprintf("n%d", i+1)
+		if err := l.node(words{plain: []string{n}, named: map[string]string{"gpus": "8"}}); err != nil {
+			b.Fatal(err)
+		}
+		id := jobID(fmt.Sprintf("r%d", i+1))
+		var devices []cluster.DeviceID
+		for d := range 8 {
+			devices = append(devices, cluster.DeviceID(fmt.Sprintf("%s%c", n, 'a'+d)))
+		}
+		alive, _ := l.mem.Get(record.AliveKey(cluster.NodeID(n)))
+		world := cluster.World{Job: id, Generation: 1, BatchSize: 64, Members: []cluster.Member{
+			{Node: cluster.NodeID(n), AliveRev: alive.CreateRevision, Devices: devices},
+		}}
+		l.admitted(id, record.State{Phase: cluster.Running, Generation: 1, Since: l.now})
+		l.commit(
+			record.Put(record.PlanKey(id, 1), record.Plan{World: world, At: l.now}),
+			record.Put(record.PermitKey(id, 1), record.Permit{At: l.now}),
+			record.Put(record.GrantKey(cluster.NodeID(n), id), record.Grant{Generation: 1, Devices: devices}),
+			record.Put(record.AckKey(cluster.NodeID(n), id, 1, record.AckStarted), record.Started{ExecedAt: l.now}),
+		)
+	}
+	for i := range queued {
+		l.now = l.now.Add(time.Millisecond)
+		l.admitted(jobID(fmt.Sprintf("q%d", i+1)), record.State{Phase: cluster.Queued, Reason: "accepted", Since: l.now})
+	}
+	l.reload()
+	for _, t := range l.waiting { // every job learns why it waits
+		l.mem.Commit(t)
+	}
+	l.lead(0)
+	l.lines, l.waiting = nil, nil
+	return l
+}
+
+// admitted writes a job as the leader would have.
+func (l *lab) admitted(id cluster.JobID, s record.State) {
+	name, _, _ := strings.Cut(string(id), "-")
+	spec := cluster.Spec{
+		Name: name, Command: []string{"train"}, Workdir: "/w", CheckpointDir: "/c",
+		MinWorkers: 8, MaxWorkers: 8, BatchSize: cluster.BatchSize{Min: 1 << 14},
+	}.WithDefaults()
+	if s.Phase == cluster.Queued { // why it waits does not depend on a decision
+		spec.MinWorkers, spec.MaxWorkers = 1<<14, 1<<14
+	}
+	l.commit(
+		record.Put(record.SpecKey(id), record.Submitted{Spec: spec, ID: id, At: l.now, Owner: cluster.Owner{UID: 1000, User: "ann"}}),
+		record.Put(record.WantedKey(id), record.Wanted{Run: true, At: l.now}),
+		record.Put(record.StateKey(id), s),
+	)
+}
+
+// A job that leaves the queue costs those behind it nothing: only the one that
+// comes to its front is told more closely why it waits.
+func TestQueueChangeCostsNothing(t *testing.T) {
+	l := crowd(t, 2, 300)
+	l.commit(record.Put(record.StateKey(jobID("q1")), record.State{Phase: cluster.Stopped, Since: l.now}))
+	l.watch()
+	var sent []string
+	for _, txn := range l.waiting {
+		sent = append(sent, describe(txn, l.now))
+	}
+	want := `txn wait q101-aaaaaa: queued g0 "needs at least 16384 devices; the nodes that can run it have 16"`
+	if len(sent) != 1 || sent[0] != want {
+		t.Errorf("sent\n%s\nwant\n%s", strings.Join(sent, "\n"), want)
+	}
+}
+
+// BenchmarkQueueChange measures what it costs a crowd that the first job of the
+// queue leaves it: the time of the Step that sees it, and the transactions that it sends.
+func BenchmarkQueueChange(b *testing.B) {
+	l := crowd(b, 1_000, 10_000)
+	txns, i := 0, 0
+	b.ResetTimer()
+	for b.Loop() {
+		i++
+		id := jobID(fmt.Sprintf("q%d", i))
+		l.commit(record.Put(record.StateKey(id), record.State{Phase: cluster.Stopped, Since: l.now}))
+		changes, err := l.mem.Changes(l.watched+1, record.Root)
+		if err != nil {
+			b.Fatal(err)
+		}
+		l.watched = l.mem.Revision()
+		txns += len(l.c.Step(l.now, coordinator.Changed{Changes: changes}).Txns)
+	}
+	b.ReportMetric(float64(txns)/float64(i), "txns/op")
+}
+
+// BenchmarkNodeChange is the same for a device that turns out unhealthy, and back.
+func BenchmarkNodeChange(b *testing.B) {
+	l := crowd(b, 1_000, 10_000)
+	key := record.InventoryKey("n1")
+	inv := recorded[record.Inventory](l.mem, key)
+	txns, i := 0, 0
+	b.ResetTimer()
+	for b.Loop() {
+		i++
+		inv.Devices[0].Model = strconv.Itoa(i)
+		l.commit(record.Put(key, inv))
+		changes, err := l.mem.Changes(l.watched+1, record.Root)
+		if err != nil {
+			b.Fatal(err)
+		}
+		l.watched = l.mem.Revision()
+		l.now = l.now.Add(time.Millisecond)
+		txns += len(l.c.Step(l.now, coordinator.Changed{Changes: changes}).Txns)
+	}
+	b.ReportMetric(float64(txns)/float64(i), "txns/op")
 }

@@ -20,6 +20,9 @@ const (
 // collect deletes what is too old to be looked at: the oldest generations, and
 // what they cost. Agents then delete their own records of them.
 func (c *Coordinator) collect(f formed) bool {
+	if len(f.Generations) <= keptGenerations && len(f.Rescales) <= keptRescales {
+		return false // most of the time, for most jobs
+	}
 	var ops []record.Op
 	for _, g := range slices.Sorted(maps.Keys(f.Generations)) {
 		if g+keptGenerations <= f.number() && len(ops) < collectedAtOnce {
@@ -50,9 +53,14 @@ func (c *Coordinator) expire(f formed) bool {
 
 // forget takes in that everything below a prefix was deleted.
 func (c *Coordinator) forget(prefix string, revision int64) {
-	for _, key := range slices.Sorted(maps.Keys(c.known)) {
+	var below []string
+	for key := range c.known {
 		if strings.HasPrefix(key, prefix) {
-			c.apply(record.Change{KV: record.KV{Key: key, ModRevision: revision}, Deleted: true})
+			below = append(below, key)
 		}
+	}
+	slices.Sort(below)
+	for _, key := range below {
+		c.apply(record.Change{KV: record.KV{Key: key, ModRevision: revision}, Deleted: true})
 	}
 }

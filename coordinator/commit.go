@@ -44,6 +44,9 @@ func (c *Coordinator) commit(f formed) bool {
 
 // offer returns the newest valid offer of the generation that is newer than what is committed.
 func (c *Coordinator) offer(f formed) (record.Checkpoint, bool) {
+	if f.State.Value.Generation == 0 {
+		return record.Checkpoint{}, false
+	}
 	generations := []cluster.Generation{f.number()}
 	if !c.rule(CommitGeneration) {
 		generations = slices.Sorted(maps.Keys(f.Generations))

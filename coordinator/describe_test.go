@@ -88,9 +88,6 @@ func describeOp(op record.Op, now time.Time) string {
 
 func describeState(s record.State, now time.Time) string {
 	out := fmt.Sprintf("%s g%d %q", s.Phase, s.Generation, s.Reason)
-	if s.QueuePosition > 0 {
-		out += fmt.Sprintf(" place=%d", s.QueuePosition)
-	}
 	if s.Restarts > 0 {
 		out += fmt.Sprintf(" restarts=%d", s.Restarts)
 	}

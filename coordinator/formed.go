@@ -14,13 +14,16 @@ import (
 // and what the members have said.
 type formed struct {
 	*record.JobView
-	gen  record.GenerationView
+	gen  *record.GenerationView // never nil
 	roll rendezvous.Roll
 }
 
 func (c *Coordinator) formed(v *record.JobView) formed {
-	f := formed{JobView: v, gen: v.Generation(v.State.Value.Generation)}
-	for _, m := range f.world().Members {
+	f := formed{JobView: v, gen: v.Generations[v.State.Value.Generation]}
+	if f.gen == nil {
+		f.gen = &c.none
+	}
+	for _, m := range f.gen.Plan.Value.World.Members {
 		f.roll = append(f.roll, c.attendance(f, m))
 	}
 	return f
@@ -79,7 +82,6 @@ func (c *Coordinator) next(v *record.JobView, phase cluster.Phase, reason string
 		s.Since = c.now
 	}
 	s.Phase, s.Reason = phase, reason
-	s.QueuePosition = 0
 	s.Next = time.Time{}
 	s.Excluded = maps.Clone(s.Excluded)
 	if v.State.Value.Phase.Active() && (!phase.Active() || phase == cluster.Starting) { // its generation is over
@@ -112,8 +114,8 @@ func (c *Coordinator) release(v *record.JobView, kept ...cluster.NodeID) []recor
 	if g := v.State.Value.Generation; v.Generation(g).Permit.Exists() {
 		ops = append(ops, record.Delete(record.PermitKey(v.ID, g)))
 	}
-	for _, n := range c.mirror.NodeIDs() {
-		if c.mirror.Node(n).Grants[v.ID].Exists() && !slices.Contains(kept, n) {
+	for _, n := range c.picture().granted[v.ID] {
+		if !slices.Contains(kept, n) {
 			ops = append(ops, record.Delete(record.GrantKey(n, v.ID)))
 		}
 	}

@@ -57,9 +57,7 @@ func (c *Coordinator) change(e Changed) {
 
 // apply takes one change in. A record that this version cannot read is reported once and left alone.
 func (c *Coordinator) apply(ch record.Change) {
-	if !strings.HasSuffix(ch.Key, "/progress") { // which comes all the time and is read where it is needed
-		c.seen = nil
-	}
+	c.forgetPicture(ch.Key)
 	if err := c.mirror.Apply(ch); err != nil {
 		c.note(Note{Warn: true, Text: err.Error()})
 	}

@@ -13,7 +13,7 @@ func (c *Coordinator) pause() bool {
 		return false
 	}
 	clear(c.targets)
-	c.round.full, c.round.idle, c.round.drawn = "", "", nil
+	c.round.full, c.round.idle, c.round.drawn = nil, nil, nil
 	return true
 }
 

@@ -1,22 +1,31 @@
 package coordinator
 
 import (
-	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
 )
 
 // picture is what many rules read off the records, read off once until they change.
 type picture struct {
-	jobs    []formed       // admitted, sorted by identifier
-	nodes   []cluster.Node // alive, sorted by identifier
-	queue   map[cluster.JobID]int
-	grants  map[slot][]cluster.JobID
-	healthy map[slot]bool // devices of nodes that are alive
-	total   int           // of those devices
-	usable  int           // of those, the ones that may be given to new work
+	*floor
+	jobs  []formed                 // admitted, sorted by identifier
+	front map[cluster.JobID]bool   // the first jobs of the queue
+	ports []cluster.Endpoint       // of live generations
+	names map[string]cluster.JobID // of jobs that have not ended
+}
+
+// floor is the part of the picture that changes only with nodes and grants.
+type floor struct {
+	nodes   []cluster.Node                     // alive, sorted by identifier
+	grants  map[slot][]cluster.JobID           // who has the device
+	granted map[cluster.JobID][]cluster.NodeID // where the job has devices
+	healthy map[slot]bool                      // devices of nodes that are alive
+	total   int                                // of those devices
+	usable  int                                // of those, the ones that may be given to new work
 }
 
 // slot is one device where a node has it.
@@ -27,19 +36,43 @@ type slot struct {
 
 // picture returns the records' picture. Every change of the mirror forgets it.
 func (c *Coordinator) picture() *picture {
+	if c.ground == nil {
+		c.ground = c.drawFloor()
+	}
 	if c.seen == nil {
-		c.seen = &picture{}
-		c.drawNodes(c.seen)
+		c.seen = &picture{floor: c.ground}
 		c.drawJobs(c.seen)
 	}
 	return c.seen
 }
 
-func (c *Coordinator) drawNodes(p *picture) {
-	p.grants, p.healthy = map[slot][]cluster.JobID{}, map[slot]bool{}
-	for _, id := range c.mirror.NodeIDs() {
+// forgetPicture lets everything be drawn anew that a change of the key alters.
+func (c *Coordinator) forgetPicture(key string) {
+	rest, below := strings.CutPrefix(key, record.NodesPrefix)
+	_, what, _ := strings.Cut(rest, "/")
+	kind, _, _ := strings.Cut(what, "/")
+	switch {
+	case !below:
+		c.seen = nil
+	case kind == "progress": // which comes all the time and is read where it is needed
+	case kind == "ack", kind == "saved", kind == "offer", kind == "submit":
+		c.seen = nil
+	default:
+		c.seen, c.ground = nil, nil
+	}
+}
+
+func (c *Coordinator) drawFloor() *floor {
+	ids := c.mirror.NodeIDs()
+	p := &floor{
+		grants:  make(map[slot][]cluster.JobID, c.devices),
+		granted: make(map[cluster.JobID][]cluster.NodeID, len(ids)),
+		healthy: make(map[slot]bool, c.devices),
+	}
+	for _, id := range ids {
 		v := c.mirror.Node(id)
 		for _, job := range slices.Sorted(maps.Keys(v.Grants)) {
+			p.granted[job] = append(p.granted[job], id)
 			for _, d := range v.Grants[job].Value.Devices {
 				p.grants[slot{id, d}] = append(p.grants[slot{id, d}], job)
 			}
@@ -55,29 +88,32 @@ func (c *Coordinator) drawNodes(p *picture) {
 			p.healthy[slot{id, d.ID}] = d.Health == cluster.Healthy
 		}
 	}
+	c.devices = p.total
+	return p
 }
 
 func (c *Coordinator) drawJobs(p *picture) {
-	var queued []formed
-	for _, id := range c.mirror.JobIDs() {
+	ids := c.mirror.JobIDs()
+	p.names, p.jobs = make(map[string]cluster.JobID, len(ids)), make([]formed, 0, len(ids))
+	for _, id := range ids {
 		v := c.mirror.Job(id)
 		if !v.Spec.Exists() || !v.State.Exists() {
 			continue
 		}
 		f := c.formed(v)
 		p.jobs = append(p.jobs, f)
-		if f.state().Phase == cluster.Queued {
-			queued = append(queued, f)
+		phase := f.State.Value.Phase
+		if phase.Active() {
+			p.ports = append(p.ports, f.gen.Plan.Value.World.Master)
+		}
+		if name := v.Spec.Value.Name; !phase.Terminal() && p.names[name] == "" {
+			p.names[name] = id
 		}
 	}
-	// Important ones first, then old ones.
-	slices.SortFunc(queued, func(x, y formed) int {
-		a, b := x.Spec.Value, y.Spec.Value
-		return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.At.Compare(b.At), cmp.Compare(a.ID, b.ID))
-	})
-	p.queue = map[cluster.JobID]int{}
-	for i, f := range queued {
-		p.queue[f.ID] = i + 1
+	queue := c.mirror.Queue()
+	p.front = make(map[cluster.JobID]bool, min(len(queue), closelyExplained))
+	for _, id := range queue[:min(len(queue), closelyExplained)] {
+		p.front[id] = true
 	}
 }
 

@@ -9,20 +9,20 @@ import (
 	"github.com/bellows-ml/bellows/cluster"
 )
 
-// explain keeps what a waiting job's owner can read up to date: why it waits
-// and its place in the queue. It writes only when one of them has changed.
+// closelyExplained is how many jobs at the front of the queue are told the
+// numbers behind their waiting whenever those change. All others learn only what
+// does not change with every node and decision: a long queue would be written
+// anew each time. Their place in it is derived where it is read.
+const closelyExplained = 100
+
+// explain keeps what a waiting job's owner can read up to date: why it waits.
+// It writes only when that has changed.
 func (c *Coordinator) explain(f formed) bool {
 	reason, known := c.pending(f)
-	if !known {
+	if old := f.State.Value; !known || old.Phase == cluster.Queued && old.Reason == reason {
 		return false
 	}
-	s := c.next(f.JobView, cluster.Queued, reason)
-	s.QueuePosition = c.picture().queue[f.ID]
-	old := f.state()
-	if s.Phase == old.Phase && s.Reason == old.Reason && s.QueuePosition == old.QueuePosition {
-		return false
-	}
-	return c.put(f, "wait", s)
+	return c.put(f, "wait", c.next(f.JobView, cluster.Queued, reason))
 }
 
 // pending says why a queued job does not run; false while nothing is known yet.
@@ -38,9 +38,14 @@ func (c *Coordinator) pending(f formed) (string, bool) {
 	if len(sizes) == 0 {
 		return "no world size fits its batch size", true
 	}
+	front := c.picture().front[f.ID]
 	switch least := sizes[0]; {
+	case least > total && !front:
+		return fmt.Sprintf("needs at least %s: more than the nodes that can run it have", count(least, "device")), true
 	case least > total:
 		return fmt.Sprintf("needs at least %s; the nodes that can run it have %d", count(least, "device"), total), true
+	case least > usable && !front:
+		return fmt.Sprintf("needs at least %s: more than are healthy and not cordoned on nodes that can run it", count(least, "device")), true
 	case least > usable:
 		return fmt.Sprintf("needs at least %s; of %d on nodes that can run it %d are healthy and not cordoned",
 			count(least, "device"), total, usable), true
@@ -53,7 +58,7 @@ func (c *Coordinator) pending(f formed) (string, bool) {
 		return "waits for the next decision", c.round.asked == nil
 	case t.Workers() > 0:
 		return c.blocked[f.ID], c.blocked[f.ID] != ""
-	case t.reason != "":
+	case t.reason != "" && front:
 		return t.reason, true
 	}
 	return fmt.Sprintf("waits for %s", count(sizes[0], "device")), true

@@ -2,10 +2,8 @@ package coordinator
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/bellows-ml/bellows/allocator"
@@ -20,8 +18,8 @@ import (
 type round struct {
 	asked  *allocator.Input // waiting for its answer
 	last   time.Time        // when the last full question was asked
-	full   string           // signature of that question
-	idle   string           // and of the last one asked between
+	full   *allocator.Input // that question, to be asked again only when it is another
+	idle   *allocator.Input // the last one asked between
 	memory []byte
 	moves  []record.Move // decided and not yet recorded
 	value  float64
@@ -42,25 +40,30 @@ func (c *Coordinator) ask() {
 		return
 	}
 	c.round.drawn, c.round.again = c.picture(), time.Time{}
-	in := c.question()
-	if len(in.Jobs) == 0 {
+	due := c.round.last.Add(c.cfg.Interval)
+	full := !c.clock.Before(due) || c.urgent()
+	if !full && (!c.waiting() || c.idle() == 0) {
+		c.round.again = due
+		c.wake(due)
 		return
 	}
-	sig, left := signature(in), work(in)
-	due := c.round.last.Add(c.cfg.Interval)
-	full := sig + left
-	if full == c.round.full {
-		if left != "" { // work gets done without any record that draws another picture
+	in := c.question()
+	switch {
+	case len(in.Jobs) == 0:
+		return
+	case same(c.round.full, &in) && sameWork(c.round.full, &in):
+		if slices.ContainsFunc(in.Jobs, func(j allocator.JobView) bool { return j.Remaining > 0 }) {
+			// Work gets done without any record that draws another picture.
 			c.round.again = c.clock.Add(c.cfg.Interval)
 			c.wake(c.round.again)
 		}
 		return
-	}
-	switch {
-	case !c.clock.Before(due) || c.urgent():
-		c.round.last, c.round.full = c.clock, full
-	case sig != c.round.idle && c.waiting() && c.idle() > 0:
-		c.round.idle = sig
+	case full:
+		c.round.last, c.round.full = c.clock, &in
+	case !same(c.round.idle, &in):
+		before := in
+		before.Jobs = slices.Clone(in.Jobs)
+		c.round.idle = &before
 		in.Between = true
 		c.keepPromises(&in)
 	default:
@@ -162,27 +165,28 @@ func (c *Coordinator) waiting() bool {
 	})
 }
 
-// signature writes down what a decision depends on, but for the time.
-func signature(in allocator.Input) string {
-	var b strings.Builder
-	for _, n := range in.Nodes {
-		fmt.Fprintf(&b, "%s %t %v\n", n.ID, n.Cordoned, n.Devices)
-	}
-	for _, j := range in.Jobs {
-		fmt.Fprintf(&b, "%s %t %v %v\n", j.ID, j.Pinned, j.Present, j.Excluded)
-	}
-	return b.String()
+// same reports whether two questions are alike in all that a decision depends
+// on, but for the time and the work left.
+func same(a, b *allocator.Input) bool {
+	return a != nil && slices.EqualFunc(a.Nodes, b.Nodes, sameNode) && slices.EqualFunc(a.Jobs, b.Jobs, sameJob)
 }
 
-// work writes down how much each job has left, as far as that is known: it
-// alone can change what a policy answers at an interval's end, but nothing that
-// it may do between two.
-func work(in allocator.Input) string {
-	var b strings.Builder
-	for _, j := range in.Jobs {
-		if j.Remaining > 0 {
-			fmt.Fprintf(&b, "%s %d\n", j.ID, j.Remaining)
-		}
-	}
-	return b.String()
+func sameNode(a, b cluster.Node) bool {
+	return a.ID == b.ID && a.Cordoned == b.Cordoned && slices.Equal(a.Devices, b.Devices)
+}
+
+func sameJob(a, b allocator.JobView) bool {
+	return a.ID == b.ID && a.Pinned == b.Pinned && slices.Equal(a.Sizes, b.Sizes) && slices.Equal(a.Excluded, b.Excluded) &&
+		a.Present.BatchSize == b.Present.BatchSize && slices.EqualFunc(a.Present.Placements, b.Present.Placements, samePlacement)
+}
+
+func samePlacement(a, b cluster.Placement) bool {
+	return a.Node == b.Node && slices.Equal(a.Devices, b.Devices)
+}
+
+// sameWork compares how much each job of two like questions has left, as far as
+// that is known: it alone can change what a policy answers at an interval's end,
+// but nothing that it may do between two.
+func sameWork(a, b *allocator.Input) bool {
+	return slices.EqualFunc(a.Jobs, b.Jobs, func(x, y allocator.JobView) bool { return max(0, x.Remaining) == max(0, y.Remaining) })
 }

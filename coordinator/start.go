@@ -141,12 +141,7 @@ func (c *Coordinator) meeting(a cluster.Allocation) []rendezvous.Node {
 
 // takenPorts are the endpoints of live generations, and of the job's own last ones.
 func (c *Coordinator) takenPorts(f formed) []cluster.Endpoint {
-	var out []cluster.Endpoint
-	for _, other := range c.jobs() {
-		if other.state().Phase.Active() {
-			out = append(out, other.world().Master)
-		}
-	}
+	out := slices.Clone(c.picture().ports)
 	for g := f.number(); g > 0 && g+keptGenerations > f.number(); g-- {
 		out = append(out, f.Generation(g).Plan.Value.World.Master)
 	}

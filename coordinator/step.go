@@ -23,8 +23,11 @@ type Coordinator struct {
 	claims  map[cluster.DeviceID]cluster.JobID // devices of STARTs that may still land
 	targets map[cluster.JobID]target           // what the last decisions granted
 	round   round
-	serial  int      // of the newest transaction
-	seen    *picture // nil = draw it anew
+	serial  int                   // of the newest transaction
+	seen    *picture              // nil = draw it anew
+	ground  *floor                // the same; seen stands on it
+	devices int                   // how many the last floor had
+	none    record.GenerationView // of jobs that have no generation; always empty
 
 	// Valid during one Step.
 	out     Effects
@@ -85,29 +88,24 @@ func (c *Coordinator) act() {
 }
 
 // advance lets the first rule that applies to the job's phase act.
-func (c *Coordinator) advance(f formed) {
-	var rules []func(formed) bool
+func (c *Coordinator) advance(f formed) bool {
+	acted := false
 	switch f.state().Phase {
 	case cluster.Queued, cluster.Suspended:
-		rules = []func(formed) bool{c.commit, c.stopIdle, c.hold, c.startWaiting, c.explain}
+		acted = c.commit(f) || c.stopIdle(f) || c.hold(f) || c.startWaiting(f) || c.explain(f)
 	case cluster.Held:
-		rules = []func(formed) bool{c.commit, c.stopIdle, c.unhold}
+		acted = c.commit(f) || c.stopIdle(f) || c.unhold(f)
 	case cluster.Backoff:
-		rules = []func(formed) bool{c.commit, c.stopIdle, c.retry}
+		acted = c.commit(f) || c.stopIdle(f) || c.retry(f)
 	case cluster.Starting, cluster.Running:
-		rules = []func(formed) bool{
-			c.commit, c.succeed, c.haltFailed, c.haltLost, c.haltStop, c.haltPaused, c.haltIdle, c.started, c.haltReading, c.haltOverdue, c.rescale,
-		}
+		acted = c.commit(f) || c.succeed(f) || c.haltFailed(f) || c.haltLost(f) || c.haltStop(f) || c.haltPaused(f) ||
+			c.haltIdle(f) || c.started(f) || c.haltReading(f) || c.haltOverdue(f) || c.rescale(f)
 	case cluster.Halting:
-		rules = []func(formed) bool{c.commit, c.fallBack, c.over, c.hurry, c.hurryPaused, c.stopAfter, c.fence, c.kill}
+		acted = c.commit(f) || c.fallBack(f) || c.over(f) || c.hurry(f) || c.hurryPaused(f) || c.stopAfter(f) || c.fence(f) || c.kill(f)
 	case cluster.Succeeded, cluster.Failed, cluster.Stopped:
-		rules = []func(formed) bool{c.expire}
+		acted = c.expire(f)
 	}
-	for _, rule := range append(rules, c.collect) {
-		if rule(f) {
-			return
-		}
-	}
+	return acted || c.collect(f)
 }
 
 // wake asks for a Tick at t, if that is still to come.

@@ -29,8 +29,6 @@ type State struct {
 	Reason string `json:"reason,omitempty"`
 	// Next is when a Backoff ends.
 	Next time.Time `json:"next,omitzero"`
-	// QueuePosition counts from 1 among the jobs that wait; 0 when it does not wait.
-	QueuePosition int `json:"queue_position,omitempty"`
 	// Restarts counts the failures charged against Spec.MaxRestarts.
 	Restarts int `json:"restarts,omitempty"`
 	// Pinned: a halt of this job committed nothing, so that rescaling it would

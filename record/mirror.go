@@ -83,6 +83,9 @@ type Mirror struct {
 	Nodes    map[cluster.NodeID]*NodeView
 	Jobs     map[cluster.JobID]*JobView
 	gone     map[string]int64 // deleted keys and when, so that an older write arriving late stays ignored
+
+	nodeIDs []cluster.NodeID // sorted; nil = a node has come or gone since
+	jobIDs  []cluster.JobID
 }
 
 // NewMirror makes a mirror of a listing as of revision. Changes that the
@@ -137,11 +140,21 @@ func (v *JobView) Generation(g cluster.Generation) GenerationView {
 	return GenerationView{}
 }
 
-// NodeIDs returns the nodes' identifiers, sorted.
-func (m *Mirror) NodeIDs() []cluster.NodeID { return slices.Sorted(maps.Keys(m.Nodes)) }
+// NodeIDs returns the nodes' identifiers, sorted. The list is the mirror's own: it must not be changed.
+func (m *Mirror) NodeIDs() []cluster.NodeID {
+	if m.nodeIDs == nil {
+		m.nodeIDs = slices.Sorted(maps.Keys(m.Nodes))
+	}
+	return m.nodeIDs
+}
 
-// JobIDs returns the jobs' identifiers, sorted.
-func (m *Mirror) JobIDs() []cluster.JobID { return slices.Sorted(maps.Keys(m.Jobs)) }
+// JobIDs returns the jobs' identifiers, sorted. The list is the mirror's own: it must not be changed.
+func (m *Mirror) JobIDs() []cluster.JobID {
+	if m.jobIDs == nil {
+		m.jobIDs = slices.Sorted(maps.Keys(m.Jobs))
+	}
+	return m.jobIDs
+}
 
 // Apply takes one change in. A change older than one already seen of the same
 // key is ignored, so repeated and reordered deliveries do no harm. A value
@@ -188,7 +201,7 @@ func (m *Mirror) node(id cluster.NodeID) *NodeView {
 			ID: id, Grants: map[cluster.JobID]Versioned[Grant]{}, Requests: map[string]Versioned[Request]{},
 			Acks: map[JobGen]*Acks{}, Saved: map[JobGen]map[int64]Versioned[Saved]{}, Offers: map[JobGen]map[int64]Versioned[Offer]{},
 		}
-		m.Nodes[id] = v
+		m.Nodes[id], m.nodeIDs = v, nil
 	}
 	return v
 }
@@ -200,7 +213,7 @@ func (m *Mirror) job(id cluster.JobID) *JobView {
 			ID: id, Generations: map[cluster.Generation]*GenerationView{}, Checkpoints: map[int64]Versioned[Checkpoint]{},
 			Bad: map[int64]Versioned[BadCheckpoint]{}, Rescales: map[cluster.Generation]Versioned[Rescale]{},
 		}
-		m.Jobs[id] = v
+		m.Jobs[id], m.jobIDs = v, nil
 	}
 	return v
 }

@@ -38,6 +38,7 @@ func (m *Mirror) prune(parts []string) {
 		if v := m.Nodes[id]; v != nil {
 			if v.prune(); v.empty() {
 				delete(m.Nodes, id)
+				m.nodeIDs = nil
 			}
 		}
 	case "jobs":
@@ -45,6 +46,7 @@ func (m *Mirror) prune(parts []string) {
 		if v := m.Jobs[id]; v != nil {
 			if v.prune(); v.empty() {
 				delete(m.Jobs, id)
+				m.jobIDs = nil
 			}
 		}
 	}
