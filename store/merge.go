@@ -27,6 +27,7 @@ const (
 var (
 	errStalled = errors.New("no sign of life")
 	errClosed  = errors.New("etcd's client closed the watch")
+	errEarly   = errors.New("the revision before the first one wanted is compacted")
 )
 
 // merge makes one stream in revision order of the watches of several prefixes.
@@ -39,6 +40,8 @@ type merge struct {
 	out      chan<- Batch
 	prefixes []string
 	next     int64 // the first revision not delivered yet
+	// compacted is the last compaction that a watch has run into; 0 = none.
+	compacted int64
 
 	watcher clientv3.Watcher
 	open    int     // forwarders that have not ended
@@ -73,6 +76,8 @@ func (m *merge) run(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return fmt.Errorf("watch %s: %w", strings.Join(m.prefixes, " and "), ctx.Err())
+		case errors.Is(err, errEarly):
+			continue
 		case errors.Is(err, record.ErrCompacted), refused(err):
 			return fmt.Errorf("watch %s from revision %d: %w", strings.Join(m.prefixes, " and "), m.next, err)
 		}
@@ -109,15 +114,22 @@ func (m *merge) stream(ctx context.Context) error {
 
 // forward passes on what arrives for one prefix, last of all that nothing more will. stream owns it and reads until then.
 func (m *merge) forward(ctx context.Context, prefix int, arrivals chan<- arrival) {
-	// From one revision earlier than what is wanted: etcd gives no sign of life to
-	// a watch that begins after its present revision, as one behind a listing does
-	// for as long as nothing is written.
 	responses := m.watcher.Watch(ctx, m.prefixes[prefix],
-		clientv3.WithPrefix(), clientv3.WithRev(max(m.next-1, 1)), clientv3.WithCreatedNotify())
+		clientv3.WithPrefix(), clientv3.WithRev(m.begin()), clientv3.WithCreatedNotify())
 	for r := range responses {
 		arrivals <- arrival{prefix: prefix, response: r, open: true}
 	}
 	arrivals <- arrival{prefix: prefix}
+}
+
+// begin is where to watch from: one revision earlier than what is wanted, unless
+// that is compacted. etcd gives no sign of life to a watch that begins after its
+// present revision, as one behind a listing does for as long as nothing is written.
+func (m *merge) begin() int64 {
+	if m.next == m.compacted {
+		return m.next
+	}
+	return max(m.next-1, 1)
 }
 
 // serve takes arrivals in and delivers until something breaks.
@@ -168,6 +180,10 @@ func (m *merge) take(a arrival) error {
 	}
 	m.asked = time.Time{} // whatever it is, it is a sign of life
 	r := a.response
+	if r.CompactRevision == m.next && m.compacted != m.next {
+		m.compacted = m.next
+		return errEarly
+	}
 	if err := r.Err(); err != nil {
 		return named(err)
 	}
