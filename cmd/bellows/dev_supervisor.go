@@ -227,7 +227,8 @@ func (s *supervisor) child(name string, node cluster.NodeID, args []string) *chi
 	}
 }
 
-// awaitReady returns once somebody leads and every node is alive.
+// awaitReady returns once somebody leads and every node is alive, but for those
+// that their user has taken down again.
 func (s *supervisor) awaitReady(ctx context.Context) error {
 	client := api.NewClient(s.layout.socket)
 	missing := "no agent answers"
@@ -235,7 +236,7 @@ func (s *supervisor) awaitReady(ctx context.Context) error {
 		if status, err := client.Status(ctx); err == nil {
 			missing = s.missing(ctx, client, status.Leader)
 		}
-		if missing == "" {
+		if missing == "" || !s.agents[s.layout.nodes[0].id].isUp() { // who would answer is down
 			return nil
 		}
 		for _, c := range s.children() {
@@ -263,7 +264,7 @@ func (s *supervisor) missing(ctx context.Context, client *api.Client, leader str
 		}
 	}
 	for _, n := range s.layout.nodes {
-		if !slices.ContainsFunc(nodes, there(n)) {
+		if s.agents[n.id].isUp() && !slices.ContainsFunc(nodes, there(n)) {
 			absent = append(absent, string(n.id))
 		}
 	}
