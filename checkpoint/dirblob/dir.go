@@ -136,7 +136,15 @@ func (d *Dir) Delete(dir string) error {
 	if err := checkpoint.CheckPath(dir); err != nil || dir == trash || strings.HasPrefix(dir, trash+"/") {
 		return fmt.Errorf("delete %s: it is not a checkpoint's directory", dir)
 	}
-	if err := d.root.Mkdir(trash, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	switch err := d.root.Mkdir(trash, 0o700); {
+	case full(err):
+		// The one who could make room needs none: in place then, not all at once.
+		// A crash leaves a part of what nobody will ask for.
+		if _, err = d.root.Lstat(filepath.FromSlash(dir)); err == nil {
+			err = d.root.RemoveAll(filepath.FromSlash(dir))
+		}
+		return err
+	case err != nil && !errors.Is(err, fs.ErrExist):
 		return err
 	}
 	if err := d.moveToTrash(dir); err != nil {

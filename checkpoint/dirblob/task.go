@@ -7,13 +7,14 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"syscall"
 
 	"github.com/bellows-ml/bellows/checkpoint"
 	"github.com/bellows-ml/bellows/record"
 )
 
 // Task is one piece of work on a job's checkpoints. Exactly one of the
-// pointers, or Delete, is set. Directories are relative to Root.
+// pointers, Delete or Room is set. Directories are relative to Root.
 type Task struct {
 	Root   string             `json:"root"` // the job's checkpoint directory, absolute
 	Digest *Digest            `json:"digest,omitempty"`
@@ -22,6 +23,7 @@ type Task struct {
 	Find   *checkpoint.Search `json:"find,omitempty"`
 	Delete string             `json:"delete,omitempty"`
 	Retain *checkpoint.Retain `json:"retain,omitempty"`
+	Room   bool               `json:"room,omitempty"` // how much its file system has left
 }
 
 // Digest asks for checkpoint.Digest.
@@ -50,14 +52,16 @@ type Answer struct {
 	Manifest       *checkpoint.Manifest `json:"manifest,omitempty"`        // of Verify
 	Plain          *checkpoint.Plain    `json:"plain,omitempty"`           // of Find; nil = none
 	Deleted        []string             `json:"deleted,omitempty"`         // of Retain
+	Room           *checkpoint.Room     `json:"room,omitempty"`            // of Room
 	Fault          *Fault               `json:"fault,omitempty"`
 }
 
 // Fault is an error that has gone from one process to another and still answers
-// to errors.Is(err, checkpoint.ErrAbsent) and errors.As(err, **CorruptError).
+// to errors.Is(err, checkpoint.ErrAbsent), errors.Is(err, syscall.ENOSPC) and errors.As(err, **CorruptError).
 type Fault struct {
 	Text    string                   `json:"text"`
 	Absent  bool                     `json:"absent,omitempty"`
+	Full    bool                     `json:"full,omitempty"` // the disk, or the user's part of it
 	Corrupt *checkpoint.CorruptError `json:"corrupt,omitempty"`
 }
 
@@ -71,6 +75,8 @@ func (f *Fault) Unwrap() error {
 		return f.Corrupt
 	case f.Absent:
 		return checkpoint.ErrAbsent
+	case f.Full:
+		return syscall.ENOSPC
 	default:
 		return nil
 	}
@@ -104,6 +110,8 @@ func (t Task) Do(ctx context.Context) (Answer, error) {
 		err = d.Delete(t.Delete)
 	case t.Retain != nil:
 		a.Deleted, err = d.retain(ctx, *t.Retain)
+	case t.Room:
+		a.Room, err = room(t.Root)
 	default:
 		err = errors.New("the task is empty: set one of its fields")
 	}
@@ -141,7 +149,7 @@ func (d *Dir) retain(ctx context.Context, r checkpoint.Retain) (deleted []string
 }
 
 func fault(err error) (Answer, error) {
-	f := &Fault{Text: err.Error(), Absent: errors.Is(err, checkpoint.ErrAbsent)}
+	f := &Fault{Text: err.Error(), Absent: errors.Is(err, checkpoint.ErrAbsent), Full: full(err)}
 	errors.As(err, &f.Corrupt)
 	return Answer{Fault: f}, err
 }
