@@ -83,6 +83,7 @@ func (p *planner) newest(x part) (Digest, bool) {
 		}
 		if pl.Step >= 0 && (!pl.Whole || pl.Final && p.haltedWell(x)) {
 			d.Step, d.Dir, d.Ranks, d.Plain = pl.Step, pl.Dir, all, true
+			d.Samples = x.plainSamples(*pl)
 		}
 	}
 	return d, d.Step >= 0
@@ -90,6 +91,20 @@ func (p *planner) newest(x part) (Digest, bool) {
 
 // plain reports whether the script never said by the SDK that it had saved.
 func (x part) plain() bool { return x.run.Report != nil && len(x.run.Report.Saves) == 0 }
+
+// plainSamples is where in the data a plain checkpoint is: as the script says, or
+// as follows from what it reported by the SDK, since a generation's steps all
+// take the same batch. -1: nobody knows.
+func (x part) plainSamples(pl Plain) int64 {
+	told := x.run.Report.Progress
+	switch {
+	case pl.Samples >= 0:
+		return pl.Samples
+	case pl.Whole || told == nil || told.Samples < 0:
+		return -1
+	}
+	return max(-1, told.Samples+(pl.Step-told.Step)*int64(x.Plan.World.BatchSize))
+}
 
 // haltedWell reports whether a plain script was told to stop and did so of its
 // own accord: then what it left is what it saved.

@@ -56,7 +56,9 @@ type Work[T any] struct {
 type Plain struct {
 	Final bool  // this is a look taken after the last process was gone
 	Step  int64 // of the newest complete checkpoint, -1 if there is none
-	Dir   string
+	// Samples is what the script says of it, -1 if nothing.
+	Samples int64
+	Dir     string
 	// Whole: Dir is the generation's own directory, without step directories. It
 	// is a checkpoint only if the script ended properly.
 	Whole bool
@@ -78,6 +80,7 @@ type Report struct {
 	Held        *record.Held
 	Failed      *record.Failed
 	Saves       []Save
+	Progress    *record.JobProgress
 	Stopped     *record.Stopped
 }
 

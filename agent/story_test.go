@@ -94,7 +94,7 @@ func tell(a Action) string {
 			return fmt.Sprintf("%s finished=%t saved=%s", a, v.Finished, since(v.SavedAt))
 		}
 	case Digest:
-		return fmt.Sprintf("%s ranks=%v plain=%t dir=%q", a, a.Ranks, a.Plain, a.Dir)
+		return fmt.Sprintf("%s samples=%d ranks=%v plain=%t dir=%q", a, a.Samples, a.Ranks, a.Plain, a.Dir)
 	case Merge:
 		return fmt.Sprintf("%s parts=%d world=%d", a, len(a.Parts), a.WorldSize)
 	default:
@@ -137,7 +137,7 @@ func (m *model) recordFact(jg record.JobGen, w []string) bool {
 	g := m.goal(jg)
 	switch w[0] {
 	case "plan":
-		world := cluster.World{Job: jg.Job, Generation: jg.Generation}
+		world := cluster.World{Job: jg.Job, Generation: jg.Generation, BatchSize: 8}
 		plan := &record.Plan{}
 		rank := 0
 		for _, x := range w[2:] {
@@ -226,11 +226,18 @@ func (m *model) runFact(jg record.JobGen, w []string) bool {
 	r := m.run(jg)
 	switch w[0] {
 	case "plain":
-		r.Plain = &Plain{Step: -1, Final: w[len(w)-1] == "final"}
+		r.Plain = &Plain{Step: -1, Samples: -1, Final: w[len(w)-1] == "final"}
+		for _, word := range w {
+			if text, ok := strings.CutPrefix(word, "samples="); ok {
+				r.Plain.Samples = number(text)
+			}
+		}
 		if w[2] != "none" {
 			r.Plain.Step, r.Plain.Whole = number(w[2]), w[3] == "whole"
 			r.Plain.Dir = map[bool]string{true: "/ck", false: "/ck/step-" + w[2]}[r.Plain.Whole]
 		}
+	case "told": // by the SDK: told JOB/GEN STEP SAMPLES
+		m.report(jg).Progress = &record.JobProgress{Step: number(w[2]), Samples: number(w[3])}
 	case "refused":
 		r.Shim = Absent
 		r.Refused = &record.Failed{Kind: record.NodeRefused, Reason: strings.Join(w[2:], " "), Rank: -1}

@@ -40,6 +40,7 @@ func jobStatus(m *record.Mirror, v *record.JobView, who cluster.Owner) JobStatus
 		s.Members = members(m, plan.Value.World)
 	}
 	s.Progress = progressOf(m, v)
+	s.Problems = problemsOf(m, v)
 	addRescales(&s, v)
 	s.Checkpoints = checkpoints(v)
 	s.Failure = failureOf(m, v, mayRead(who, spec.Owner.UID))
@@ -145,6 +146,19 @@ func progressOf(m *record.Mirror, v *record.JobView) Progress {
 		p.ETASeconds = &eta
 	}
 	return p
+}
+
+// problemsOf are what the nodes tell of the present generation and the one
+// before, whose last save may be what is missing now.
+func problemsOf(m *record.Mirror, v *record.JobView) []Problem {
+	var list []Problem
+	for _, id := range m.NodeIDs() {
+		p, ok := m.Node(id).Progress.Value.Problems[v.ID]
+		if ok && !v.State.Value.Phase.Terminal() && p.Generation+1 >= v.State.Value.Generation {
+			list = append(list, Problem{Node: string(id), Generation: uint64(p.Generation), Text: p.Text, At: p.At})
+		}
+	}
+	return list
 }
 
 func addReport(p *Progress, r record.JobProgress, phase cluster.Phase) {

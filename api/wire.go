@@ -45,7 +45,9 @@ type JobStatus struct {
 	// Excluded are nodes that cannot run it, with the reasons.
 	Excluded map[string]string `json:"excluded,omitempty"`
 
-	Progress    Progress     `json:"progress"`
+	Progress Progress `json:"progress"`
+	// Problems stop nothing yet, but people should know of them.
+	Problems    []Problem    `json:"problems,omitempty"`
 	LastResize  *Resize      `json:"last_resize,omitempty"`
 	Restarts    int          `json:"restarts"`
 	MaxRestarts int          `json:"max_restarts"`
@@ -59,7 +61,7 @@ type JobStatus struct {
 // Progress is how far a job has come, as far as it says so.
 type Progress struct {
 	Step       int64    `json:"step"`    // optimiser steps finished
-	Samples    int64    `json:"samples"` // since the start of training
+	Samples    int64    `json:"samples"` // since the start of training; -1 = unknown
 	Loss       *float64 `json:"loss,omitempty"`
 	StepsTotal int64    `json:"steps_total,omitempty"` // 0 = unknown
 	// Fraction is Step/StepsTotal; nil = unknown.
@@ -67,6 +69,14 @@ type Progress struct {
 	StepsPerSecond float64    `json:"steps_per_second,omitempty"`
 	ETASeconds     *float64   `json:"eta_s,omitempty"` // to the end; nil = unknown
 	At             *time.Time `json:"at,omitempty"`    // when it was reported
+}
+
+// Problem is trouble that a node sees with a generation that runs, or that did just before.
+type Problem struct {
+	Node       string    `json:"node"`
+	Generation uint64    `json:"generation"`
+	Text       string    `json:"text"`
+	At         time.Time `json:"at"`
 }
 
 // Resize is the last change of a job's size.
@@ -123,7 +133,7 @@ type Rescale struct {
 type Checkpoint struct {
 	Step       int64  `json:"step"`
 	Generation uint64 `json:"generation"`
-	Samples    int64  `json:"samples"`
+	Samples    int64  `json:"samples"` // -1 = unknown
 	Dir        string `json:"dir"`
 	Bytes      int64  `json:"bytes"`
 	WorldSize  int    `json:"world_size"`

@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
 	"strconv"
@@ -31,6 +32,8 @@ func RankDir(rank int) string { return fmt.Sprintf("rank-%05d", rank) }
 type Plain struct {
 	Dir  string // relative to the root of the Blobs
 	Step int64
+	// Samples is what the script says in CompleteName, as samples=<N>; -1 if it does not.
+	Samples int64
 	// Whole: Dir is the generation's own directory, which holds no step
 	// directories. Its files do not say which step they are of, so Step counts on
 	// from the step before.
@@ -54,7 +57,7 @@ func FindPlain(b Blobs, s Search) (Plain, bool, error) {
 	if err != nil {
 		return Plain{}, false, err
 	}
-	newest, steps, files := Plain{Step: s.Since}, false, false
+	newest, steps, files := Plain{Step: s.Since, Samples: -1}, false, false
 	for _, e := range entries {
 		step, isStep := parseStep(e)
 		steps = steps || isStep
@@ -63,21 +66,45 @@ func FindPlain(b Blobs, s Search) (Plain, bool, error) {
 			continue
 		}
 		dir := path.Join(s.Dir, e.Name)
-		within, err := list(b, dir)
-		if err != nil {
-			return Plain{}, false, err
+		within, errList := list(b, dir)
+		if errList != nil {
+			return Plain{}, false, errList
 		}
 		if hasFile(within, CompleteName) {
 			newest = Plain{Dir: dir, Step: step}
 		}
 	}
 	if newest.Dir != "" {
-		return newest, true, nil
+		newest.Samples, err = samplesOf(b, newest.Dir)
+		return newest, err == nil, err // found, unless it vanished meanwhile
 	}
 	if s.Ended && files && !steps {
-		return Plain{Dir: s.Dir, Step: s.Since + 1, Whole: true}, true, nil
+		return Plain{Dir: s.Dir, Step: s.Since + 1, Samples: -1, Whole: true}, true, nil
 	}
 	return Plain{}, false, nil
+}
+
+// maxComplete bounds what is read of CompleteName: one line is of interest.
+const maxComplete = 4 << 10
+
+// samplesOf reads what a plain script says of its position in the data: a line
+// samples=<N> in CompleteName. -1: it says nothing, or nothing that can be read.
+func samplesOf(b Blobs, dir string) (int64, error) {
+	f, err := b.Open(path.Join(dir, CompleteName))
+	if err != nil {
+		return 0, fmt.Errorf("read %s: %w", path.Join(dir, CompleteName), err)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxComplete))
+	if err = errors.Join(err, f.Close()); err != nil {
+		return 0, fmt.Errorf("read %s: %w", path.Join(dir, CompleteName), err)
+	}
+	for line := range strings.Lines(string(text)) {
+		digits, ok := strings.CutPrefix(strings.TrimSpace(line), "samples=")
+		if n, err := strconv.ParseUint(digits, 10, 63); ok && err == nil {
+			return int64(n), nil //nolint:gosec // 63 bits fit
+		}
+	}
+	return -1, nil
 }
 
 // list is Blobs.List where a directory that is not there is an empty one.

@@ -45,10 +45,32 @@ func TestFindPlain(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, found, err := checkpoint.FindPlain(disk(t, c.files...), c.s)
+			c.want.Samples = -1 // COMPLETE holds an x
 			if err != nil || found != (c.want.Dir != "") || found && got != c.want {
 				t.Errorf("%+v, %t, %v, want %+v", got, found, err, c.want)
 			}
 		})
+	}
+}
+
+func TestPlainScriptsMaySayWhereTheyAre(t *testing.T) {
+	for text, want := range map[string]int64{
+		"":                             -1,
+		"samples=307200":               307200,
+		"loss=0.5\nsamples=12\n":       12,
+		" samples=0 \n":                0,
+		"samples=-4\nsamples=9\n":      9,
+		"samples=many":                 -1,
+		"samples=99999999999999999999": -1,
+	} {
+		d := disk(t, "g1/step-5/model")
+		if err := d.WriteFile("g1/step-5/COMPLETE", []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		got, _, err := checkpoint.FindPlain(d, checkpoint.Search{Dir: "g1", Since: -1})
+		if err != nil || got.Samples != want {
+			t.Errorf("%q says %d, %v, want %d", text, got.Samples, err, want)
+		}
 	}
 }
 

@@ -38,7 +38,7 @@ type Title struct {
 type Manifest struct {
 	Format int `json:"format"`
 	Title
-	Samples int64         `json:"samples"` // consumed since the start of training
+	Samples int64         `json:"samples"` // consumed since the start of training; -1 = unknown
 	Ranks   []int         `json:"ranks"`   // whose files these are, ascending
 	Files   []record.File `json:"files"`   // sorted by path
 }

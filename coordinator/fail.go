@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
@@ -35,6 +36,8 @@ func (b blame) text() string {
 		return fmt.Sprintf("node %s lost touch and stopped its workers", b.node)
 	case record.CheckpointDamaged:
 		return fmt.Sprintf("%s (seen on %s)", b.failed.Reason, b.node)
+	case record.NoSpace:
+		return fmt.Sprintf("%s has no room: %s", b.node, b.failed.Reason)
 	case record.WorkerFailed:
 	}
 	if b.failed.Rank < 0 {
@@ -105,6 +108,21 @@ func (c *Coordinator) backOff(f formed, restarts, n int, reason string) bool {
 	s := c.next(f.JobView, cluster.Backoff, reason)
 	s.Restarts, s.Next = restarts, c.now.Add(wait)
 	return c.put(f, "backoff", s)
+}
+
+// awaitRoom makes a job wait whose start or save found a disk full: nothing is
+// charged, and to try at once would be in vain or lose the same steps again.
+func (c *Coordinator) awaitRoom(f formed) bool {
+	first, ok := c.blame(f)
+	const doublings = 5 // half a minute, by default: people make room, not machines
+	if !ok || first.failed.Kind != record.NoSpace {
+		return false
+	}
+	why := f.gen.Halt.Value.Why
+	if !strings.Contains(why, first.text()) {
+		why += "; " + first.text()
+	}
+	return c.backOff(f, f.state().Restarts, doublings, why)
 }
 
 // put records a phase in which the job holds no devices.

@@ -119,8 +119,8 @@ def save(step, position, weights):
     os.makedirs(directory, exist_ok=True)
     with open(os.path.join(directory, "state.json"), "w") as f:
         json.dump({"step": step, "position": position, "weights": weights}, f)
-    with open(os.path.join(directory, "COMPLETE"), "w"):
-        pass
+    with open(os.path.join(directory, "COMPLETE"), "w") as f:
+        f.write(f"samples={position}\n")  # optional: lets `bellows show` say so
 
 
 def main():

@@ -59,6 +59,8 @@ const (
 	NodeFenced   FailureKind = "fenced" // the node lost touch and killed its workers: counts nothing
 	// CheckpointDamaged: the checkpoint to resume from is not what was committed. An older one is taken, and nothing counts.
 	CheckpointDamaged FailureKind = "checkpoint"
+	// NoSpace: a disk is full. Nobody's fault, counts nothing; the job starts again by itself once people have made room.
+	NoSpace FailureKind = "space"
 )
 
 // Failed says why this node's part of the generation cannot go on.
@@ -102,7 +104,7 @@ type File struct {
 type Saved struct {
 	Dir     string    `json:"dir"`     // the checkpoint's directory, absolute
 	Ranks   []int     `json:"ranks"`   // whose files these are
-	Samples int64     `json:"samples"` // position in the data, in samples since the start of training
+	Samples int64     `json:"samples"` // position in the data, in samples since the start of training; -1 = unknown
 	Files   []File    `json:"files"`
 	At      time.Time `json:"at"`
 }

@@ -88,7 +88,7 @@ type Fence struct {
 type Checkpoint struct {
 	Generation     cluster.Generation `json:"generation"` // which generation saved it
 	Step           int64              `json:"step"`       // optimiser steps finished
-	Samples        int64              `json:"samples"`    // samples consumed since the start of training
+	Samples        int64              `json:"samples"`    // samples consumed since the start of training; -1 = unknown
 	Dir            string             `json:"dir"`        // absolute
 	ManifestSHA256 string             `json:"manifest_sha256"`
 	WorldSize      int                `json:"world_size"` // of the generation that saved it

@@ -92,13 +92,23 @@ type Request struct {
 // Progress is one node's advisory view of its jobs, written at most every 10 s.
 type Progress struct {
 	Jobs map[cluster.JobID]JobProgress `json:"jobs"`
+	// Problems are what people should know of jobs that run on all the same.
+	Problems map[cluster.JobID]Problem `json:"problems,omitempty"`
+}
+
+// Problem is trouble that stops nothing yet: a disk that the next checkpoint
+// will not fit on, a checkpoint that was lost.
+type Problem struct {
+	Generation cluster.Generation `json:"generation"`
+	Text       string             `json:"text"`
+	At         time.Time          `json:"at"`
 }
 
 // JobProgress is how far a job's generation has come, as its ranks on this node reported.
 type JobProgress struct {
 	Generation cluster.Generation `json:"generation"`
 	Step       int64              `json:"step"`
-	Samples    int64              `json:"samples"`
+	Samples    int64              `json:"samples"` // -1 = unknown
 	Loss       *float64           `json:"loss,omitempty"`
 	// StepsPerSecond is measured over this generation.
 	StepsPerSecond float64   `json:"steps_per_second,omitempty"`

@@ -39,6 +39,7 @@ Bellows.
 """
 
 import atexit
+import errno
 import functools
 import hashlib
 import json
@@ -151,7 +152,7 @@ class Checkpoint(NamedTuple):
 
     path: str  # its directory, absolute
     step: int  # optimiser steps finished
-    samples: int  # samples consumed since the start of training
+    samples: int  # samples consumed since the start of training; -1 if whoever saved did not say
     world_size: int  # how many workers saved it
 
     def shards(self) -> List[str]:
@@ -186,12 +187,12 @@ def save(step: int, write: Callable[[str], object], samples: Optional[int] = Non
     which happens beside the training.
 
     Saving a step a second time, or the step resumed from, does nothing.
-    ``samples`` defaults to ``position(step)``.
+    ``samples`` defaults to ``position(step)``, or to "unknown" where that is.
 
     Raises what ``write`` raises, OSError if the directory cannot be made, and
     SaveError if Bellows does not confirm.
     """
-    _run.save(step, write, position(step) if samples is None else samples)
+    _run.save(step, write, _run.consumed(step) if samples is None else samples)
 
 
 # ---------------------------------------------------------------------------
@@ -229,9 +230,13 @@ def position(step: int) -> int:
 
     The count goes on through rescales, also where they change the batch size.
     """
-    if step < _run.start_step:
-        raise ValueError(f"step {step}: this run resumed at step {_run.start_step}; start your loop at resume().step")
-    return _run.start_samples + (step - _run.start_step) * _run.batch
+    samples = _run.consumed(step)
+    if samples < 0:
+        raise ValueError(
+            f"step {step}: the checkpoint that this run resumed from does not say how many samples were consumed: "
+            "save with bellows.save, or write samples=<N> into COMPLETE"
+        )
+    return samples
 
 
 def indices(step: int, dataset_size: int, seed: Optional[int] = 0) -> List[int]:
@@ -399,6 +404,10 @@ class _Link:
     def progress(self, step: int, samples: int, loss: Optional[float]) -> None:
         self._send({"progress": {"step": step, "samples": samples, "loss": loss}})
 
+    def no_room(self, step: int, reason: str) -> None:
+        """Say why this rank is about to fail: a full disk is nobody's bug, and is waited out."""
+        self._send({"no_room": {"step": step, "reason": reason}})
+
     def lost(self) -> Optional[str]:
         with self._changed:
             return self._lost
@@ -504,6 +513,8 @@ class _Run:
         self.directory = os.path.abspath(environ.get("BELLOWS_CHECKPOINT_DIR") or DEFAULT_DIRECTORY)
         self.start_step = _integer(environ, "BELLOWS_RESUME_STEP", 0)
         self.start_samples = _integer(environ, "BELLOWS_RESUME_SAMPLES", 0)
+        if environ.get("BELLOWS_RESUME_FROM") and environ.get("BELLOWS_RESUME_SAMPLES") == "":
+            self.start_samples = -1  # the checkpoint does not say
         self.link: Optional[_Link] = None
         self._resume_from = environ.get("BELLOWS_RESUME_FROM") or ""
         self._resume_known = bool(environ.get("BELLOWS_RESUME_STEP"))
@@ -573,6 +584,12 @@ class _Run:
                 return found
         return None
 
+    def consumed(self, step: int) -> int:
+        """Return how many samples were consumed when ``step`` begins; -1 if nobody knows."""
+        if step < self.start_step:
+            raise ValueError(f"step {step}: this run resumed at step {self.start_step}; start your loop at resume().step")
+        return -1 if self.start_samples < 0 else self.start_samples + (step - self.start_step) * self.batch
+
     # -- save --------------------------------------------------------------
 
     def save(self, step: int, write: Callable[[str], object], samples: int) -> None:
@@ -592,7 +609,12 @@ class _Run:
                 # After an unanswered save Bellows may already be reading what
                 # lies there: tell it again, but change nothing.
                 if self._written != step:
-                    self._write(directory, write, sync=False)
+                    try:
+                        self._write(directory, write, sync=False)
+                    except OSError as err:
+                        if err.errno in (errno.ENOSPC, errno.EDQUOT):
+                            self.link.no_room(step, str(err))
+                        raise
                     self._written = step
                 self.link.saved(step, samples, directory)
             self._kept = step
@@ -629,7 +651,7 @@ class _Run:
     def report(self, step: int, samples: Optional[int], loss: Any) -> None:
         if self.link is None:
             return
-        at = position(step) if samples is None else samples
+        at = self.consumed(step) if samples is None else samples
         with self._reporting:
             now = time.monotonic()
             if now < self._report_due:

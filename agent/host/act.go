@@ -119,7 +119,7 @@ func (n *node) startShim(at lane, a agent.StartShim) {
 			}
 			log.Error().Err(err).Msg("cannot start the workers here")
 			r.shim = agent.Absent
-			r.refused = &record.Failed{Kind: record.NodeRefused, Reason: err.Error(), Rank: -1, At: time.Now()}
+			r.refused = refusal(err)
 		}
 	})
 }

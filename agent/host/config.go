@@ -35,7 +35,7 @@ type Config struct {
 	// Containment is the kind that holds workers: shim.Cgroup2, shim.Cgroup1 or shim.Weak;
 	// empty takes the strongest that the node allows.
 	Containment string
-	Socket  string // of the API
+	Socket      string // of the API
 
 	Etcd    []string // host:port
 	Cluster string   // the cluster's name; empty takes the one that etcd holds

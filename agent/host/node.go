@@ -112,6 +112,7 @@ func (n *node) step() {
 	n.forgetRuns()
 	n.lookForPlain()
 	n.retain()
+	n.watchRoom()
 	for _, a := range agent.Plan(n.desired(), n.observed()) {
 		n.act(a)
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/checkpoint"
-	"github.com/bellows-ml/bellows/checkpoint/dirblob"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -30,33 +29,27 @@ func (n *node) leads(w cluster.World) bool {
 func (n *node) retain() {
 	for jg, r := range n.runs {
 		at := lane{jg, retainLane}
-		want, ok := n.retained(r)
-		if !ok || n.lanes[at] || reflect.DeepEqual(want, r.retained) {
+		want, ok := n.kept(r)
+		ran := r.report != nil && len(r.report.Workers) > 0
+		if !ok || !ran || n.lanes[at] || reflect.DeepEqual(want, r.retained) {
 			continue
 		}
 		r.retained = want
 		n.beside(at, func(ctx context.Context) func() {
-			log := n.logger(r.jg)
-			answer, err := n.do(ctx, r, dirblob.Task{Root: r.root(), Retain: &want}, taskBound)
-			if err != nil {
-				log.Error().Err(err).Msg("cannot delete old checkpoints yet")
-			} else if len(answer.Deleted) > 0 {
-				log.Info().Strs("dirs", answer.Deleted).Msg("deleted old checkpoints")
-			}
+			n.clean(ctx, r, want)
 			return func() {}
 		})
 	}
 }
 
-// retained says what to keep of a job that runs with rank 0 here: the history,
+// kept says what to keep of a job that has rank 0 here: the history,
 // what it resumed from, and what was found bad as long as something older is
 // kept, for people to look at. False while that is not known for sure.
-func (n *node) retained(r *run) (checkpoint.Retain, bool) {
+func (n *node) kept(r *run) (checkpoint.Retain, bool) {
 	job := n.records.mirror.Job(r.jg.Job)
 	last := job.Committed.Value
 	known := n.records.known(savesPart(r.jg.Job)) && job.Committed.Exists() && len(job.Checkpoints) > 0
-	ran := r.report != nil && len(r.report.Workers) > 0
-	if !known || !ran || !n.leads(r.order.World) || last.Generation > r.jg.Generation {
+	if !known || !n.leads(r.order.World) || last.Generation > r.jg.Generation {
 		return checkpoint.Retain{}, false
 	}
 	kept := []record.Checkpoint{last}

@@ -33,6 +33,9 @@ type run struct {
 	plain    *agent.Plain
 	// retained is what was last to be kept of the checkpoints.
 	retained checkpoint.Retain
+	lost     string    // why the newest checkpoint came to nothing
+	short    string    // why the next one may not fit
+	roomSeen time.Time // when that was last looked at
 	looking  bool      // a look for plain checkpoints is under way
 	looked   time.Time // when the last one began
 	changed  time.Time // when anything of this last changed
@@ -81,7 +84,7 @@ func told(r *shim.Report) *agent.Report {
 	}
 	out := &agent.Report{
 		Workers: r.Workers, ExecedAt: r.ExecedAt, Containment: r.Containment,
-		Held: r.Held, Failed: r.Failed, Stopped: r.Stopped,
+		Held: r.Held, Failed: r.Failed, Progress: r.Progress, Stopped: r.Stopped,
 	}
 	for _, s := range r.Saves {
 		out.Saves = append(out.Saves, agent.Save(s))

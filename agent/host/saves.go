@@ -49,6 +49,7 @@ func (n *node) digest(at lane, a agent.Digest) {
 			log := n.logger(r.jg)
 			if err != nil {
 				work.Err = err.Error()
+				r.lose(step, err)
 				log.Error().Err(err).Int64("step", step).Msg("a checkpoint is lost")
 			} else {
 				log.Info().Int64("step", step).Int("files", len(saved.Files)).Dur("took", time.Since(begun)).Msg("digested a checkpoint")
@@ -78,15 +79,22 @@ func (n *node) list(ctx context.Context, r *run, a agent.Digest) (record.Saved, 
 func (n *node) merge(at lane, a agent.Merge) {
 	r, step := n.runs[at.of], a.Step
 	r.merges[step] = agent.Work[record.Offer]{}
+	keep, known := n.kept(r)
 	n.beside(at, func(ctx context.Context) func() {
 		offer, err := n.writeManifest(ctx, r, a)
+		if noSpace(err) && known { // what is surplus goes; what is kept does not, whatever is lost for it
+			n.clean(ctx, r, keep)
+			offer, err = n.writeManifest(ctx, r, a)
+		}
 		return func() {
 			work := agent.Work[record.Offer]{Done: true, Value: offer}
 			log := n.logger(r.jg)
 			if err != nil {
 				work.Err = err.Error()
+				r.lose(step, err)
 				log.Error().Err(err).Int64("step", step).Msg("a checkpoint is lost")
 			} else {
+				r.lost, r.roomSeen = "", time.Time{}
 				n.remember(offer.Checkpoint)
 				log.Info().Int64("step", step).Int64("bytes", offer.Bytes).Msg("offering a checkpoint")
 			}
@@ -171,7 +179,7 @@ func (n *node) look(r *run, final bool) {
 			r.looking = false
 			found := &agent.Plain{Final: final, Step: -1}
 			if p := answer.Plain; p != nil {
-				found.Step, found.Whole, found.Dir = p.Step, p.Whole, filepath.Join(r.root(), p.Dir)
+				found.Step, found.Samples, found.Whole, found.Dir = p.Step, p.Samples, p.Whole, filepath.Join(r.root(), p.Dir)
 			}
 			if err != nil {
 				log := n.logger(r.jg)

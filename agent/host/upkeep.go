@@ -126,7 +126,8 @@ func (n *node) writeProgress() {
 			jobs[job] = p
 		}
 	}
-	fresh := false
+	problems := n.problems()
+	fresh := !maps.EqualFunc(problems, n.self().Progress.Value.Problems, sameProblem)
 	for jg, r := range n.runs {
 		if r.report == nil || r.report.Progress == nil || jobs[jg.Job].Generation > jg.Generation {
 			continue
@@ -136,12 +137,39 @@ func (n *node) writeProgress() {
 		fresh = fresh || recorded[jg.Job].Generation != jg.Generation
 		jobs[jg.Job] = p
 	}
-	if maps.EqualFunc(jobs, recorded, sameProgress) || !fresh && time.Since(n.progress) < progressEvery {
+	if !fresh && (maps.EqualFunc(jobs, recorded, sameProgress) || time.Since(n.progress) < progressEvery) {
 		return
 	}
 	n.progress = time.Now()
-	n.replace(at, "progress", record.Put(record.ProgressKey(n.cfg.Node), record.Progress{Jobs: jobs}))
+	n.replace(at, "progress", record.Put(record.ProgressKey(n.cfg.Node), record.Progress{Jobs: jobs, Problems: problems}))
 }
+
+// problems are those of the runs here, and those that ended with theirs as long
+// as their generations can be seen.
+func (n *node) problems() map[cluster.JobID]record.Problem {
+	recorded := n.self().Progress.Value.Problems
+	all := map[cluster.JobID]record.Problem{}
+	for job, p := range recorded {
+		jg := generationOf(job, p.Generation)
+		if n.runs[jg] == nil && n.self().Acks[jg] != nil {
+			all[job] = p
+		}
+	}
+	for jg, r := range n.runs {
+		text := r.problem()
+		if text == "" || all[jg.Job].Generation > jg.Generation {
+			continue
+		}
+		p := record.Problem{Generation: jg.Generation, Text: text, At: time.Now()}
+		if was := recorded[jg.Job]; sameProblem(was, p) {
+			p = was
+		}
+		all[jg.Job] = p
+	}
+	return all
+}
+
+func sameProblem(a, b record.Problem) bool { return a.Generation == b.Generation && a.Text == b.Text }
 
 func sameProgress(a, b record.JobProgress) bool {
 	return a.Generation == b.Generation && a.Step == b.Step && a.Samples == b.Samples

@@ -47,6 +47,8 @@ func (n *node) verify(at lane, a agent.Verify) {
 	}
 	r.order = n.order(at.of, a.Spec, a.Plan)
 	known := slices.Contains(n.proofs, proofOf(*a.Plan.Resume))
+	keep, _ := n.kept(r)
+	listed := n.records.known(savesPart(at.of.Job))
 	ctx, cancel := context.WithCancel(n.ctx)
 	r.cancel = cancel
 	n.beside(at, func(context.Context) func() {
@@ -56,11 +58,15 @@ func (n *node) verify(at lane, a agent.Verify) {
 		if !known {
 			failed = n.examine(ctx, r, a.Whole)
 		}
+		again := false
+		if failed == nil && a.Whole {
+			failed, again = n.preflight(ctx, r, keep, listed)
+		}
 		if ctx.Err() != nil {
 			return func() {} // cut short: nobody wants to know any more
 		}
 		return func() {
-			r.changed, r.refused, r.verified = time.Now(), failed, failed == nil
+			r.changed, r.refused, r.verified = time.Now(), failed, failed == nil && !again
 			log := n.logger(r.jg)
 			switch {
 			case failed != nil:

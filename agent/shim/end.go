@@ -65,12 +65,23 @@ func (m *machine) exited(w *worker, status unix.WaitStatus) {
 	}
 	m.exitedAt = time.Now()
 	m.log.Info().Int("rank", w.Rank).Int("code", w.exit.Code).Int("signal", w.exit.Signal).Bool("told", w.told).Msg("worker ended")
-	if w.exit.Code == 0 || m.killed != "" || m.wish.Halt != nil {
+	// In a halt ranks stumble over each other's exits; only a full disk is news, and costs the save.
+	if w.exit.Code == 0 || m.killed != "" || m.wish.Halt != nil && w.noRoom == "" {
 		return
 	}
 	reason := describeExit(status)
 	m.failing = &record.Failed{Kind: record.WorkerFailed, Reason: reason, Rank: w.Rank, At: m.exitedAt}
-	m.failingRank, m.failingBy = w, Boottime()+int64(tailWait)
+	m.failingRank = w
+	// Its peers often fail first, in the collective that it no longer comes to.
+	if i := slices.IndexFunc(m.workers, func(w *worker) bool { return w.noRoom != "" }); i >= 0 {
+		m.failingRank = m.workers[i]
+		m.failing.Kind, m.failing.Rank = record.NoSpace, m.failingRank.Rank
+		m.failing.Reason = fmt.Sprintf("%s: make room for $BELLOWS_CHECKPOINT_DIR, %s (%s)", m.workers[i].noRoom, m.order.Checkpoint, reason)
+	}
+	m.failingBy = Boottime() + int64(tailWait)
+	if m.wish.Halt != nil {
+		return
+	}
 	m.kill(fmt.Sprintf("rank %d failed: %s", w.Rank, reason))
 }
 

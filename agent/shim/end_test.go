@@ -139,18 +139,23 @@ func TestAFailureBesideRunningExecutions(t *testing.T) {
 
 func TestTheJournalSurvivesADiskThatRefuses(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, 1, "sleep 0.3; exit 5")
-	blocked := filepath.Join(f.dir, reportFile+".tmp")
+	f := newFixture(t, 1, "echo up > up-0; while ! [ -e go ]; do sleep 0.02; done; exit 5").start()
+	f.awaitFile("up-0")
+	f.shimWrites("a worker", func(r Report) bool { return r.Workers != nil })
+	blocked := filepath.Join(f.dir, reportFile+".spare")
+	if err := os.Remove(blocked); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.MkdirAll(filepath.Join(blocked, "x"), 0o755); err != nil { // a file cannot take its place
 		t.Fatal(err)
 	}
-	f.start()
+	write(t, filepath.Join(f.order.Workdir, "go"), "", 0o644)
 	r := f.stopped()
 	if r.Failed == nil {
 		t.Errorf("the agent was not told: %+v", r)
 	}
-	if _, err := ReadReport(f.dir); err == nil {
-		t.Fatal("a report was written all the same: this tests nothing")
+	if r, err := ReadReport(f.dir); err != nil || r.Stopped != nil {
+		t.Fatalf("a report was written all the same: this tests nothing: %+v, %v", r, err)
 	}
 	if err := os.RemoveAll(blocked); err != nil {
 		t.Fatal(err)

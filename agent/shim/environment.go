@@ -49,7 +49,10 @@ func environment(o Order, dir string, local int) []string {
 	if r := o.Resume; r != nil {
 		env["BELLOWS_RESUME_FROM"] = r.Dir
 		env["BELLOWS_RESUME_STEP"] = strconv.FormatInt(r.Step, 10)
-		env["BELLOWS_RESUME_SAMPLES"] = strconv.FormatInt(r.Samples, 10)
+		env["BELLOWS_RESUME_SAMPLES"] = ""
+		if r.Samples >= 0 { // else nobody knows, and 0 would be a lie
+			env["BELLOWS_RESUME_SAMPLES"] = strconv.FormatInt(r.Samples, 10)
+		}
 	}
 	python := filepath.Join(dir, pythonDir)
 	if rest := o.Env["PYTHONPATH"]; rest != "" {

@@ -77,6 +77,14 @@ func TestWithoutACheckpointThereIsNothingToResume(t *testing.T) {
 	}
 }
 
+func TestAnUnknownPositionIsNotZero(t *testing.T) {
+	f := newFixture(t, 1, "")
+	f.order.Resume = &record.Checkpoint{Step: 7, Samples: -1, Dir: "/c/step-7"}
+	if env := environment(f.order, f.dir, 0); !slices.Contains(env, "BELLOWS_RESUME_SAMPLES=") || !slices.Contains(env, "BELLOWS_RESUME_STEP=7") {
+		t.Errorf("got %q", env)
+	}
+}
+
 // What a worker has of the shim: its standard streams, the locks, a session of
 // its own, and none of the shim's files or signal settings.
 func TestWorkersInheritNothingElse(t *testing.T) {

@@ -41,6 +41,10 @@ type fromWorker struct {
 		Samples int64  `json:"samples"`
 		Dir     string `json:"dir"`
 	} `json:"saved"`
+	NoRoom *struct { // a save failed because a disk is full, and so will the rank
+		Step   int64  `json:"step"`
+		Reason string `json:"reason"`
+	} `json:"no_room"`
 	Progress *struct {
 		Step    int64    `json:"step"`
 		Samples int64    `json:"samples"`
@@ -201,10 +205,12 @@ func (s *workerServer) hear(k *link, msg fromWorker) {
 		k.worker.begun = &msg.Held.Begun
 	case msg.Saved != nil:
 		s.saved(k, Save{Step: msg.Saved.Step, Rank: k.worker.Rank, Samples: msg.Saved.Samples, Dir: msg.Saved.Dir})
+	case msg.NoRoom != nil:
+		k.worker.noRoom = fmt.Sprintf("save step %d: %s", msg.NoRoom.Step, cut(printable(msg.NoRoom.Reason)))
 	case msg.Progress != nil:
 		s.m.progressed(msg.Progress.Step, msg.Progress.Samples, msg.Progress.Loss)
 	default:
-		k.send(toWorker{Error: "unknown message: hello, held, saved and progress are understood"}, nil)
+		k.send(toWorker{Error: "unknown message: hello, held, saved, no_room and progress are understood"}, nil)
 	}
 }
 
@@ -267,16 +273,22 @@ func (s *workerServer) saved(k *link, save Save) {
 		k.send(toWorker{Error: err.Error()}, nil)
 		return
 	}
+	k.worker.noRoom = ""
 	s.m.addSave(save)
 	s.m.unconfirmed = append(s.m.unconfirmed, confirmation{k, save.Step, s.m.sequence + 1})
 }
+
+// maxReason bounds what a worker may put into a record.
+const maxReason = 1000
+
+func cut(s string) string { return s[:min(len(s), maxReason)] }
 
 // checkSave keeps a job from having the agent read, as root, what lies elsewhere.
 func checkSave(checkpoint string, s Save) error {
 	inside, err := filepath.Rel(checkpoint, s.Dir)
 	switch {
-	case s.Step < 0 || s.Samples < 0:
-		return fmt.Errorf("save of step %d with %d samples: use 0 or more", s.Step, s.Samples)
+	case s.Step < 0 || s.Samples < -1:
+		return fmt.Errorf("save of step %d with %d samples: use 0 or more, or -1 samples if nobody knows", s.Step, s.Samples)
 	case !filepath.IsAbs(s.Dir) || filepath.Clean(s.Dir) != s.Dir || err != nil || inside == "." || inside == ".." ||
 		strings.HasPrefix(inside, "../"):
 		return fmt.Errorf("save in %q: use a directory below $BELLOWS_CHECKPOINT_DIR, %s", printable(s.Dir), checkpoint)

@@ -73,22 +73,9 @@ func TestAGenerationAppendsToTheLog(t *testing.T) {
 
 // A log is no reason for a training to stop; but what is missing is said.
 func TestAFullDiskDropsLinesAndSaysSo(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root, to mount a small file system")
-	}
 	f := newFixture(t, 1, `
 seq 1 20000; echo wrote > wrote; while ! [ -e go ]; do sleep 0.02; done; echo afterwards; exit 3`)
-	if err := os.Mkdir(f.order.LogDir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Mount("tmpfs", f.order.LogDir, "tmpfs", 0, "size=256k"); err != nil {
-		t.Skipf("cannot mount: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(f.order.LogDir, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
+	f.smallDisk(f.order.LogDir, 256)
 	filler := filepath.Join(f.order.LogDir, "filler")
 	write(t, filler, strings.Repeat("x", 62*4096), 0o644)
 	f.start()

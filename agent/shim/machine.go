@@ -101,7 +101,9 @@ type worker struct {
 	begun *int64
 	told  bool // to stop: by SIGTERM, by stop_after or by being killed
 	term  bool // SIGTERM was sent
-	exit  *record.Exit
+	// noRoom: its last save found a full disk, in words; empty = it did not.
+	noRoom string
+	exit   *record.Exit
 }
 
 func (w *worker) runs() bool { return w.PID != 0 && w.exit == nil }

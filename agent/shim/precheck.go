@@ -51,7 +51,7 @@ func precheck(ctx context.Context, o Order, dir string, id identity, waiting fun
 		}
 		waiting("checking " + s.what)
 		if err := id.do(s.do); err != nil {
-			return "", &refusal{record.NodeRefused, err}
+			return "", &refusal{refusedFor(err), err}
 		}
 	}
 	if o.World.Members[0].Node == o.Node {
@@ -60,6 +60,14 @@ func precheck(ctx context.Context, o Order, dir string, id identity, waiting fun
 		}
 	}
 	return program, nil
+}
+
+// refusedFor tells a full disk, which passes, from what is wrong with the node.
+func refusedFor(err error) record.FailureKind {
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		return record.NoSpace
+	}
+	return record.NodeRefused
 }
 
 // checkEnterable demands a directory that one can make one's working directory.

@@ -64,7 +64,7 @@ func (m *machine) prepared(program string, held *locks, err error) {
 	case errors.As(err, &r):
 		m.fail(r.kind, err.Error())
 	default:
-		m.fail(record.NodeRefused, err.Error())
+		m.fail(refusedFor(err), err.Error())
 	}
 }
 
@@ -157,7 +157,7 @@ func explainExec(err error) error {
 
 func (m *machine) executed(w *worker, b born, err error) {
 	if err != nil {
-		m.fail(record.NodeRefused, err.Error())
+		m.fail(refusedFor(err), err.Error())
 		return
 	}
 	w.PID, w.StartTime, w.log = b.pid, b.start, b.log

@@ -21,7 +21,11 @@ import (
 // readyVariable names the descriptor on which a shim tells Start how its own start went.
 const readyVariable = "BELLOWS_SHIM_READY"
 
-const readyWord = "ready\n"
+const (
+	readyWord = "ready\n"
+	// fullWord begins what is told of a start that a full disk has prevented.
+	fullWord = "disk full: "
+)
 
 // What others cause is logged at most so often.
 const (
@@ -43,7 +47,11 @@ func Serve(ctx context.Context, dir string) error {
 		err = serve(ctx, dir)
 	}
 	if err != nil {
-		tellReady(err.Error())
+		word := err.Error()
+		if refusedFor(err) == record.NoSpace {
+			word = fullWord + word
+		}
+		tellReady(word)
 	}
 	return err
 }
@@ -57,6 +65,13 @@ func serve(ctx context.Context, dir string) error {
 	// First of all: the sockets are only ours if the run is. And from here on,
 	// what is started can be found again.
 	if err = claim(filepath.Join(dir, shimFile), m.record()); err != nil {
+		return errors.Join(err, m.cage.remove())
+	}
+	first, err := json.Marshal(m.report)
+	if err == nil {
+		err = m.journal.begin(first)
+	}
+	if err != nil {
 		return errors.Join(err, m.cage.remove())
 	}
 	control, err := listen(filepath.Join(dir, controlSocket), os.Geteuid())

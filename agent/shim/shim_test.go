@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/bellows-ml/bellows/agent/fence"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
@@ -42,6 +44,8 @@ type fixture struct {
 	shim  Process
 	conn  *Conn
 	last  Report
+	// unmount are file systems that the test has mounted below root.
+	unmount []string
 }
 
 // newFixture prepares a run of a shell script on that many devices.
@@ -91,6 +95,11 @@ func (f *fixture) cleanup() {
 	if f.t.Failed() {
 		b, _ := os.ReadFile(filepath.Join(f.dir, logFile))
 		f.t.Logf("shim.log:\n%s\nlast report: %+v", b, f.last)
+	}
+	for _, dir := range f.unmount {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			f.t.Errorf("clean up: %v", err)
+		}
 	}
 	if err := os.RemoveAll(f.root); err != nil {
 		f.t.Errorf("clean up: %v", err)

@@ -25,7 +25,8 @@ import (
 // remains the caller's child, and a goroutine waits for it so that it never
 // becomes a zombie; should the caller die, init inherits and reaps it.
 //
-// After an error, ctx's included, no shim is left, but Sweep dir before it is removed.
+// After an error, ctx's included, no shim is left, but Sweep dir before it is
+// removed. One that a full disk has caused answers to errors.Is(err, syscall.ENOSPC).
 func Start(ctx context.Context, exe, dir string, order Order) (Process, error) {
 	fail := func(err error) (Process, error) {
 		return Process{}, fmt.Errorf("start shim of %s generation %d: %w", order.World.Job, order.World.Generation, err)
@@ -126,5 +127,9 @@ func awaitReady(ctx context.Context, ready *os.File) error {
 	case len(word) == 0:
 		return fmt.Errorf("the shim ended before it was ready: its words are in %s", logFile)
 	}
-	return errors.New(strings.TrimSpace(string(word)))
+	text, full := strings.CutPrefix(strings.TrimSpace(string(word)), fullWord)
+	if full {
+		return fmt.Errorf("%s: %w", text, unix.ENOSPC)
+	}
+	return errors.New(text)
 }

@@ -44,7 +44,7 @@ func TestTasksThroughAChild(t *testing.T) {
 		t.Fatal(err)
 	}
 	a, err := through(t, find)
-	if err != nil || a.Plain == nil || *a.Plain != (checkpoint.Plain{Dir: dir, Step: 7}) {
+	if err != nil || a.Plain == nil || *a.Plain != (checkpoint.Plain{Dir: dir, Step: 7, Samples: -1}) {
 		t.Fatalf("after COMPLETE: %+v, %v", a.Plain, err)
 	}
 

@@ -22,6 +22,7 @@ func trainedJob() api.JobStatus {
 		Progress: api.Progress{
 			Step: 600, Samples: 153600, Loss: new(0.123456), StepsTotal: 1000, Fraction: new(0.6), StepsPerSecond: 12.3, ETASeconds: new(32.5),
 		},
+		Problems:   []api.Problem{{Node: "n1", Generation: 3, Text: "checkpoint dir /data/ann: 1.0 MiB are free, the next checkpoint needs 1.2 MiB", At: noon.Add(-time.Minute)}},
 		LastResize: &api.Resize{Generation: 3, From: 2, To: 4, Why: "idle devices", At: noon.Add(-40 * time.Second)},
 		Restarts:   1, MaxRestarts: 3,
 		Failure: &api.Failure{
@@ -54,7 +55,7 @@ func waitingJob() api.JobStatus {
 func endedJob() api.JobStatus {
 	return api.JobStatus{
 		ID: "old-cdefgh", Owner: "ann", Phase: cluster.Failed, Ended: true, MinWorkers: 1, MaxWorkers: 1, Since: noon.Add(-49 * time.Hour),
-		Reason: "rank 0 failed: exit status 3;\nrestart limit", Progress: api.Progress{Step: 12}, ExitCode: new(3), Generation: 4,
+		Reason: "rank 0 failed: exit status 3;\nrestart limit", Progress: api.Progress{Step: 12, Samples: -1}, ExitCode: new(3), Generation: 4,
 	}
 }
 

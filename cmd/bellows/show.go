@@ -111,6 +111,9 @@ func (p *jobPage) head() {
 		p.field("last resize", fmt.Sprintf("%d → %s at %s: %s", r.From, count(r.To, "worker"), p.clock(r.At), r.Why))
 	}
 	p.progress()
+	for _, x := range p.job.Problems {
+		p.field("problem", fmt.Sprintf("%s on %s, generation %d: %s", p.clock(x.At), x.Node, x.Generation, x.Text))
+	}
 	p.field("size", fmt.Sprintf("%s, batch of %s", rangeText(j.MinWorkers, j.MaxWorkers, "worker"), rangeText(j.BatchSize.Min, j.BatchSize.Max, "sample")))
 	if j.Pinned {
 		p.field("pinned", "keeps its size until it commits a checkpoint: its last halt saved nothing")
@@ -155,8 +158,11 @@ func (p *jobPage) progress() {
 	case g.Step > 0:
 		parts = append(parts, fmt.Sprintf("step %d", g.Step))
 	}
-	if g.Samples > 0 {
+	switch {
+	case g.Samples > 0:
 		parts = append(parts, fmt.Sprintf("%d samples", g.Samples))
+	case g.Samples < 0:
+		parts = append(parts, "samples unknown")
 	}
 	if g.Loss != nil {
 		parts = append(parts, fmt.Sprintf("loss %.4g", *g.Loss))

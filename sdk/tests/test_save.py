@@ -1,5 +1,6 @@
 """save: a directory that is complete or not there, and a confirmation or an error."""
 
+import errno
 import json
 import os
 
@@ -71,6 +72,7 @@ def test_write_that_fails_leaves_nothing(worker, tmp_path):
     with pytest.raises(OSError, match="No space left"):
         bellows.save(5, half)
     assert everything(tmp_path / "g00000001" / "step-000000000005") == []
+    shim.expect("no_room")
     saving = in_thread(bellows.save, 5, write)
     shim.expect("saved")
     shim.send({"saved_ok": 5})
@@ -220,3 +222,54 @@ def test_a_loss_is_looked_at_only_when_it_is_sent(worker):
         bellows.report(step, loss=Tensor())
     assert shim.expect("progress")["loss"] == 1.5
     assert Tensor.looked == 1
+
+
+class FullDisk(OSError):
+    """What a file system says when it has no room."""
+
+    def __init__(self):
+        super().__init__(errno.ENOSPC, "No space left on device", "model.pt")
+
+
+def test_a_full_disk_is_told_and_raised(worker, tmp_path):
+    bellows, shim = worker()
+
+    def fail(directory):
+        raise FullDisk()
+
+    with pytest.raises(OSError) as raised:
+        bellows.save(120, fail)
+    assert raised.value.errno == errno.ENOSPC
+    told = shim.expect("no_room")
+    assert told["step"] == 120 and "No space left on device" in told["reason"]
+    assert everything(tmp_path / "g00000001" / "step-000000000120") == []
+    saving = in_thread(bellows.save, 120, write)  # the script may go on and try again
+    assert shim.expect("saved")["step"] == 120
+    shim.send({"saved_ok": 120})
+    saving()
+
+
+def test_other_failures_to_write_are_the_scripts_own(worker):
+    bellows, shim = worker()
+
+    def fail(directory):
+        raise OSError(errno.EACCES, "Permission denied")
+
+    with pytest.raises(OSError):
+        bellows.save(1, fail)
+    bellows.report(1)
+    assert shim.expect("progress")["step"] == 1
+
+
+def test_an_unknown_position_is_not_taken_for_the_beginning(worker):
+    bellows, shim = worker(BELLOWS_RESUME_FROM="/c/g1/step-100", BELLOWS_RESUME_STEP=100, BELLOWS_RESUME_SAMPLES="")
+    with pytest.raises(ValueError, match="does not say how many samples"):
+        bellows.position(100)
+    with pytest.raises(ValueError, match="does not say how many samples"):
+        bellows.indices(101, 10)
+    bellows.report(110)
+    assert shim.expect("progress") == {"step": 110, "samples": -1, "loss": None}
+    saving = in_thread(bellows.save, 120, write)
+    assert shim.expect("saved")["samples"] == -1
+    shim.send({"saved_ok": 120})
+    saving()
