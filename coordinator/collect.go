@@ -24,13 +24,14 @@ func (c *Coordinator) collect(f formed) bool {
 		return false // most of the time, for most jobs
 	}
 	var ops []record.Op
+	most := min(collectedAtOnce, c.cfg.MaxTxnOps)
 	for _, g := range slices.Sorted(maps.Keys(f.Generations)) {
-		if g+keptGenerations <= f.number() && len(ops) < collectedAtOnce {
+		if g+keptGenerations <= f.number() && len(ops) < most {
 			ops = append(ops, record.DeletePrefix(record.GenerationPrefix(f.ID, g)))
 		}
 	}
 	for _, g := range slices.Sorted(maps.Keys(f.Rescales)) {
-		if g+keptRescales <= f.number() && len(ops) < collectedAtOnce {
+		if g+keptRescales <= f.number() && len(ops) < most {
 			ops = append(ops, record.Delete(record.RescaleKey(f.ID, g)))
 		}
 	}

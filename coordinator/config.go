@@ -9,10 +9,18 @@ type Config struct {
 	// Interval is the time between two decisions that may move running jobs.
 	Interval time.Duration
 	Timing   Timing // zero = DefaultTiming
+	// MaxTxnOps is how many compares, and how many operations, etcd takes in one
+	// transaction; 0 = record.DefaultMaxTxnOps. With fewer than LeastTxnOps it may be stuck.
+	MaxTxnOps int
 	// Without switches rules of the protocol off, so that simulations can show
 	// what each is for. Zero in production.
 	Without Rule
 }
+
+// LeastTxnOps is how many operations a transaction must be allowed to have.
+// What grows with a job's nodes is written in as many transactions as it takes;
+// all else needs no more than these.
+const LeastTxnOps = 8
 
 // Token fences a term: the leader's key and the revision at which it came into being.
 type Token struct {
@@ -57,6 +65,8 @@ const (
 	CommitGeneration                  // an old generation's checkpoint is committed into a newer one (I2)
 	AliveAbsent                       // a node that came back after its fence counts as gone (I1)
 	SettleUnknown                     // a START that landed late takes devices given to another since (I3)
+	GrantRest                         // of a START larger than one transaction some members never hear (I9)
+	PlanHolds                         // devices that such a START has yet to grant are given to another (I3)
 )
 
 // rule reports whether r is in force.

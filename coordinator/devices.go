@@ -21,6 +21,9 @@ func (c *Coordinator) holders(s slot, job cluster.JobID) []cluster.JobID {
 			out = append(out, id)
 		}
 	}
+	if id, waits := c.picture().planned[s]; waits && id != job {
+		out = append(out, id)
+	}
 	if c.claimed(s.device, job) {
 		out = append(out, "a start under way")
 	}

@@ -127,7 +127,7 @@ func (c *Coordinator) awaitRoom(f formed) bool {
 
 // put records a phase in which the job holds no devices.
 func (c *Coordinator) put(f formed, verb string, s record.State) bool {
-	then := append([]record.Op{record.Put(record.StateKey(f.ID), s)}, c.release(f.JobView)...)
+	then := c.fit(append([]record.Op{record.Put(record.StateKey(f.ID), s)}, c.release(f.JobView, cluster.World{})...))
 	note := phaseNote(f.JobView, s)
 	if s.Phase == f.state().Phase {
 		note.Text = "" // the phase is as it was

@@ -41,6 +41,9 @@ type flight struct {
 	until    time.Time // refused for no compare's sake: not again before
 }
 
+// leaderAndState is how many compares send adds to those of a move.
+const leaderAndState = 2
+
 // send emits a transaction and makes its job wait for the outcome.
 func (c *Coordinator) send(m move) bool {
 	var id cluster.JobID

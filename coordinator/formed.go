@@ -2,7 +2,6 @@ package coordinator
 
 import (
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
@@ -108,16 +107,11 @@ func phaseNote(v *record.JobView, s record.State) Note {
 	return Note{Job: v.ID, Gen: s.Generation, Phase: s.Phase, Text: s.Reason}
 }
 
-// release deletes everything that lets a generation run: its permit, and the job's grants on all nodes but those kept.
-func (c *Coordinator) release(v *record.JobView, kept ...cluster.NodeID) []record.Op {
+// release deletes everything that lets a generation run: its permit, and the job's grants but for those of the world given.
+func (c *Coordinator) release(v *record.JobView, w cluster.World) []record.Op {
 	var ops []record.Op
 	if g := v.State.Value.Generation; v.Generation(g).Permit.Exists() {
 		ops = append(ops, record.Delete(record.PermitKey(v.ID, g)))
 	}
-	for _, n := range c.picture().granted[v.ID] {
-		if !slices.Contains(kept, n) {
-			ops = append(ops, record.Delete(record.GrantKey(n, v.ID)))
-		}
-	}
-	return ops
+	return append(ops, c.grantOps(v.ID, w)...)
 }

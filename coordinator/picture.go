@@ -12,10 +12,11 @@ import (
 // picture is what many rules read off the records, read off once until they change.
 type picture struct {
 	*floor
-	jobs  []formed                 // admitted, sorted by identifier
-	front map[cluster.JobID]bool   // the first jobs of the queue
-	ports []cluster.Endpoint       // of live generations
-	names map[string]cluster.JobID // of jobs that have not ended
+	jobs    []formed                 // admitted, sorted by identifier
+	planned map[slot]cluster.JobID   // devices of live worlds that are not granted yet
+	front   map[cluster.JobID]bool   // the first jobs of the queue
+	ports   []cluster.Endpoint       // of live generations
+	names   map[string]cluster.JobID // of jobs that have not ended
 }
 
 // floor is the part of the picture that changes only with nodes and grants.
@@ -102,6 +103,7 @@ func (c *Coordinator) drawJobs(p *picture) {
 		}
 		f := c.formed(v)
 		p.jobs = append(p.jobs, f)
+		c.awaitGrants(p, f)
 		phase := f.State.Value.Phase
 		if phase.Active() {
 			p.ports = append(p.ports, f.gen.Plan.Value.World.Master)

@@ -23,6 +23,7 @@ func TestStormsBreakWhatHasNoRule(t *testing.T) {
 		{"state compare", coordinator.StateCompare, "I10"},
 		{"wait for lost nodes", coordinator.LostWait, "I1"},
 		{"generation of a commit", coordinator.CommitGeneration, "I2"},
+		{"grants that follow a start", coordinator.GrantRest, "I9"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -50,6 +51,7 @@ func TestSchedulesBreakWhatHasNoRule(t *testing.T) {
 		{"alive still absent, decided", coordinator.AliveAbsent, frozenNodeIsBack},
 		{"alive still absent, on its way", coordinator.AliveAbsent, frozenNodeComesBack},
 		{"settle an unknown start", coordinator.SettleUnknown, lateStart},
+		{"a plan holds its devices", coordinator.PlanHolds, halfGranted},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.schedule(t, 0) {
@@ -139,9 +141,15 @@ func lateStart(t *testing.T, without coordinator.Rule) bool {
 		}
 	}
 	l.mem.Commit(late)
+	return l.shared(t, "n1")
+}
+
+// shared reports whether both jobs, a and b, hold the node's only device.
+func (l *lab) shared(t *testing.T, n cluster.NodeID) bool {
+	t.Helper()
 	holders := 0
 	for _, job := range []cluster.JobID{"a-aaaaaa", "b-aaaaaa"} {
-		if _, granted := l.mem.Get(record.GrantKey("n1", job)); granted {
+		if _, granted := l.mem.Get(record.GrantKey(n, job)); granted {
 			holders++
 		}
 	}
@@ -149,4 +157,52 @@ func lateStart(t *testing.T, without coordinator.Rule) bool {
 		t.Error("nobody has the device")
 	}
 	return holders > 1
+}
+
+// START of a does not fit into one transaction, and the grant of its last device
+// gets lost time and again, while a is stopped and b waits for a device.
+func halfGranted(t *testing.T, without coordinator.Rule) bool {
+	l := newLabWithout(without)
+	l.limit, l.mem.MaxTxnOps = fewOps, fewOps
+	l.lead(without)
+	l.want["a-aaaaaa"] = 4
+	play(t, l, `node n1 gpus=1
+		node n2 gpus=1
+		node n3 gpus=1
+		node n4 gpus=1`)
+	l.holding = true
+	play(t, l, "submit a workers=4..4")
+	lost := 0
+	deliver := func() {
+		for most := lost + 5; len(l.waiting) > 0; {
+			next := l.waiting[0]
+			l.waiting = l.waiting[1:]
+			if strings.HasPrefix(next.ID, "grant a-") {
+				if lost++; lost > most {
+					continue // that will do: it stays on its way
+				}
+				l.step(coordinator.Outcome{Outcome: record.Outcome{ID: next.ID, Result: record.Unknown, Err: errors.New("deadline exceeded")}})
+				l.reload()
+				continue
+			}
+			l.step(coordinator.Outcome{Outcome: l.mem.Commit(next)})
+		}
+	}
+	deliver()
+	play(t, l, `stop a
+		cordon n1
+		cordon n2
+		cordon n3
+		submit b workers=1..1`)
+	l.lead(without)
+	deliver()
+	l.now = l.now.Add(10 * time.Second)
+	l.step(coordinator.Tick{})
+	deliver()
+	if lost == 0 {
+		t.Error("the start was granted at once")
+	}
+	l.holding = false
+	l.lead(without)
+	return l.shared(t, "n4")
 }

@@ -21,7 +21,8 @@ func (c *Coordinator) startWaiting(f formed) bool {
 // and all of them are free. What keeps it from starting is noted in blocked.
 //
 // Its N grants and plan, permit, state and old permit make N + 4 operations
-// for N nodes; each node that the job leaves adds the deletion of a grant.
+// for N nodes; each node that the job leaves adds the deletion of a grant. What
+// is more than etcd takes follows: see regrant.
 func (c *Coordinator) start(f formed, from int, why string) bool {
 	a, ok := c.startable(f)
 	if !ok || bereft(f) {
@@ -60,20 +61,21 @@ func (c *Coordinator) start(f formed, from int, why string) bool {
 			m.ifs = append(m.ifs, record.Absent(record.AliveKey(member.Node)))
 		}
 	}
+	if n := len(m.ifs) + leaderAndState; n > c.cfg.MaxTxnOps {
+		c.blocked[f.ID] = fmt.Sprintf("%s of its last world are lost and not back: to start without them takes %d compares in one transaction, "+
+			"and etcd takes %d: raise --max-txn-ops of etcd and of the coordinator, or bring some of them back",
+			count(n-leaderAndState-1, "node"), n, c.cfg.MaxTxnOps)
+		return false
+	}
 	m.then = []record.Op{
 		record.Put(record.PlanKey(f.ID, world.Generation), plan),
 		record.Put(record.PermitKey(f.ID, world.Generation), record.Permit{At: c.now}),
 		record.Put(record.StateKey(f.ID), s),
 	}
-	var stay []cluster.NodeID
 	for _, member := range world.Members {
-		stay = append(stay, member.Node)
 		m.claims = append(m.claims, member.Devices...)
-		m.then = append(m.then, record.Put(record.GrantKey(member.Node, f.ID), record.Grant{
-			Generation: world.Generation, Devices: member.Devices,
-		}))
 	}
-	m.then = append(m.then, c.release(f.JobView, stay...)...)
+	m.then = c.fit(append(m.then, c.release(f.JobView, world)...))
 	return c.send(m)
 }
 

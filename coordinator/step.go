@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -39,6 +40,7 @@ func New(cfg Config) *Coordinator {
 	if cfg.Timing == (Timing{}) {
 		cfg.Timing = DefaultTiming()
 	}
+	cfg.MaxTxnOps = cmp.Or(cfg.MaxTxnOps, record.DefaultMaxTxnOps)
 	return &Coordinator{
 		cfg:     cfg,
 		absent:  map[cluster.NodeID]time.Time{},
@@ -89,6 +91,9 @@ func (c *Coordinator) act() {
 
 // advance lets the first rule that applies to the job's phase act.
 func (c *Coordinator) advance(f formed) bool {
+	if c.regrant(f) {
+		return true
+	}
 	acted := false
 	switch f.state().Phase {
 	case cluster.Queued, cluster.Suspended:

@@ -45,6 +45,9 @@ type simJob struct {
 	saves bool  // a halt ends with a checkpoint
 }
 
+// fewOps is so few that a START on several nodes does not fit into one transaction.
+const fewOps = 6
+
 const stepTime = 250 * time.Millisecond
 
 func newStorm(seed uint64, without coordinator.Rule) *storm {
@@ -52,6 +55,9 @@ func newStorm(seed uint64, without coordinator.Rule) *storm {
 		rng: rand.New(rand.NewPCG(seed, 7)), without: without, mem: record.NewMemory(), jobs: map[cluster.JobID]*simJob{},
 	}
 	s.wild = seed%2 == 1
+	if seed%3 == 0 {
+		s.mem.MaxTxnOps = fewOps
+	}
 	mirror, err := record.NewMirror(nil, 0)
 	if err != nil {
 		panic(err)

@@ -92,7 +92,8 @@ func (w *world) begin() {
 		name = w.cfg.Policy.Name()
 	}
 	w.leader = coordinator.New(coordinator.Config{
-		Token: coordinator.Token{Key: leaderKey, Create: out.Revision}, Policy: name, Interval: w.cfg.Interval, Timing: timing,
+		MaxTxnOps: w.store.MaxTxnOps,
+		Token:     coordinator.Token{Key: leaderKey, Create: out.Revision}, Policy: name, Interval: w.cfg.Interval, Timing: timing,
 	})
 	for i := range w.cfg.Nodes {
 		w.addNode(i)

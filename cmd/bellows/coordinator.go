@@ -10,7 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellows-ml/bellows/allocator/policy"
+	"github.com/bellows-ml/bellows/coordinator"
 	"github.com/bellows-ml/bellows/coordinator/lead"
+	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/store"
 )
 
@@ -26,6 +28,7 @@ func coordinatorCommand() *cobra.Command {
 	var etcd []string
 	var clusterName, policyName, name string
 	var interval time.Duration
+	var maxTxnOps int
 	cmd := &cobra.Command{
 		Use:   "coordinator",
 		Short: "Run a candidate for leading the cluster",
@@ -39,6 +42,7 @@ others wait to take over. Messages are JSON lines on stderr.`,
 	f.StringVar(&name, "name", "", "name of this candidate, for people (default: the host name)")
 	f.StringVar(&policyName, "policy", devPolicy, "how devices are shared out: "+strings.Join(policy.Names(), ", "))
 	f.DurationVar(&interval, "interval", lead.DefaultInterval, "time between decisions that may move running jobs")
+	f.IntVar(&maxTxnOps, "max-txn-ops", record.DefaultMaxTxnOps, "operations that etcd takes in one transaction: what etcd's own --max-txn-ops says")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		p, err := policy.ByName(policyName)
 		if err != nil {
@@ -46,6 +50,9 @@ others wait to take over. Messages are JSON lines on stderr.`,
 		}
 		if interval < minInterval {
 			return usage("--interval %s: use %s or more", interval, minInterval)
+		}
+		if maxTxnOps < coordinator.LeastTxnOps {
+			return usage("--max-txn-ops %d: use %d or more, here and as etcd's own --max-txn-ops", maxTxnOps, coordinator.LeastTxnOps)
 		}
 		if name == "" {
 			if name, err = os.Hostname(); err != nil {
@@ -57,7 +64,7 @@ others wait to take over. Messages are JSON lines on stderr.`,
 		log := childLogger()
 		var st *store.Store
 		for st == nil {
-			st, err = store.Open(ctx, store.Config{Endpoints: etcd, DialTimeout: etcdPatience, Log: log})
+			st, err = store.Open(ctx, store.Config{Endpoints: etcd, DialTimeout: etcdPatience, MaxTxnOps: maxTxnOps, Log: log})
 			switch {
 			case ctx.Err() != nil:
 				return nil
@@ -68,7 +75,9 @@ others wait to take over. Messages are JSON lines on stderr.`,
 			}
 		}
 		if _, err = st.EnsureMeta(ctx, clusterName); err == nil {
-			err = lead.Run(ctx, lead.Config{Store: st, Policy: p, Interval: interval, Node: name, Log: log})
+			err = lead.Run(ctx, lead.Config{
+				Store: st, Policy: p, Interval: interval, MaxTxnOps: maxTxnOps, Node: name, Log: log,
+			})
 		}
 		return errors.Join(err, st.Close())
 	}

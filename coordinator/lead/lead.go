@@ -21,8 +21,11 @@ type Config struct {
 	// Interval is the time between two decisions that may move running jobs; 0 = DefaultInterval.
 	Interval time.Duration
 	Timing   coordinator.Timing // zero = coordinator.DefaultTiming
-	Node     string             // where this candidate runs, for people
-	Log      zerolog.Logger
+	// MaxTxnOps is what Store was opened with: operations that etcd takes in one
+	// transaction; 0 = record.DefaultMaxTxnOps.
+	MaxTxnOps int
+	Node      string // where this candidate runs, for people
+	Log       zerolog.Logger
 }
 
 // DefaultInterval is long enough for a job to earn back what being rescaled costs it.

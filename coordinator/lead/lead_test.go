@@ -90,6 +90,39 @@ func TestBadPolicyIsReported(t *testing.T) {
 	})
 }
 
+// A job on more nodes than etcd takes operations in one transaction runs, and lets go of all of them.
+func TestJobOnManyNodes(t *testing.T) {
+	const nodes = record.DefaultMaxTxnOps
+	w := newWorld(t)
+	w.candidate("c1")
+	for i := range nodes {
+		w.enter(cluster.NodeID(fmt.Sprintf("n%d", i+1)), 1)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		w.follow(ctx, func(m *record.Mirror) bool {
+			for _, n := range m.NodeIDs() {
+				w.obey(ctx, m.Node(n), m)
+			}
+			return false
+		})
+	})
+	t.Cleanup(func() { cancel(); wg.Wait() })
+	w.submit("j-aaaaaa", nodes, nodes)
+	w.phase("j-aaaaaa", cluster.Running)
+	w.stop("j-aaaaaa")
+	w.phase("j-aaaaaa", cluster.Stopped)
+	w.until("no node has a grant", func(m *record.Mirror) bool {
+		for _, n := range m.NodeIDs() {
+			if len(m.Node(n).Grants) > 0 {
+				return false
+			}
+		}
+		return true
+	})
+}
+
 type rogue struct{}
 
 func (rogue) Name() string { return "rogue" }
@@ -189,8 +222,8 @@ func (w *world) commit(ops ...record.Op) {
 	}
 }
 
-// node brings a node up whose agent obeys at once.
-func (w *world) node(n cluster.NodeID, devices int) {
+// enter brings a node up.
+func (w *world) enter(n cluster.NodeID, devices int) {
 	w.t.Helper()
 	var inv record.Inventory
 	for i := range devices {
@@ -200,6 +233,12 @@ func (w *world) node(n cluster.NodeID, devices int) {
 		record.Put(record.AliveKey(n), record.Alive{Addr: "127.0.0.1", Ports: record.Ports{First: 7000, Count: 10}}),
 		record.Put(record.InventoryKey(n), inv),
 	)
+}
+
+// node brings a node up whose agent obeys at once.
+func (w *world) node(n cluster.NodeID, devices int) {
+	w.t.Helper()
+	w.enter(n, devices)
 	ctx, cancel := context.WithCancel(w.t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() { w.follow(ctx, func(m *record.Mirror) bool { w.obey(ctx, m.Node(n), m); return false }) })
@@ -283,7 +322,7 @@ func (w *world) submit(job cluster.JobID, least, most int) {
 	name, _, _ := strings.Cut(string(job), "-")
 	w.commit(record.Put(record.RequestKey("n1", string(job)), record.Request{
 		Kind: record.SubmitRequest, Job: job, Owner: cluster.Owner{UID: 1000, User: "ann"}, At: time.Now(),
-		Spec: &cluster.Spec{Name: name, Command: []string{"train"}, Workdir: "/w", CheckpointDir: "/c", MinWorkers: least, MaxWorkers: most},
+		Spec: &cluster.Spec{Name: name, Command: []string{"train"}, Workdir: "/w", CheckpointDir: "/c", MinWorkers: least, MaxWorkers: most, BatchSize: cluster.BatchSize{Min: 256}},
 	}))
 }
 
