@@ -9,6 +9,7 @@ import (
 	"github.com/bellows-ml/bellows/agent/fence"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/store"
 )
 
 // BenchmarkNodeLoss measures how long a job is away when everything of one of
@@ -28,7 +29,7 @@ func BenchmarkNodeLoss(b *testing.B) {
 		lost := members[turn%len(members)].Node
 		turn++
 		// Losses fall anywhere between two renewals of the lease.
-		time.Sleep(time.Duration(turn) * fence.RenewEvery * 7 / 20 % fence.RenewEvery)
+		f.phase(turn, fence.RenewEvery)
 		f.killNode(lost)
 		killed := time.Now()
 		m := f.await(time.Minute, "a generation without "+string(lost), func(m *record.Mirror) bool {
@@ -51,6 +52,12 @@ func BenchmarkNodeLoss(b *testing.B) {
 		f.await(time.Minute, string(lost)+" to be back", func(m *record.Mirror) bool { return m.Node(lost).Alive.Exists() })
 	}
 	p.report(b)
+}
+
+// phase waits a part of a period, another one each time, so that what follows
+// falls anywhere between two beats of something that beats once a period.
+func (f *fleet) phase(turn int, period time.Duration) {
+	time.Sleep(time.Duration(turn) * period * 7 / 20 % period)
 }
 
 // settled waits until the job runs with so many workers, all of which have
@@ -92,6 +99,7 @@ func BenchmarkLeaderLoss(b *testing.B) {
 	for i := 0; b.Loop(); i++ {
 		g := f.settled(id, 4)
 		leader := f.leader()
+		f.phase(i, store.DefaultLeaderTTL/4)
 		before := len(f.trace("calm"))
 		f.kill("coordinator-" + leader[1:])
 		killed := time.Now()

@@ -74,17 +74,6 @@ func TestScriptThatNeverSavesIsPinned(t *testing.T) {
 	}
 }
 
-func TestSecondAgentOfAName(t *testing.T) {
-	t.Parallel()
-	f := newFleet(t, config{})
-	p := f.start("twin", "agent", "--node", "n1", "--etcd", f.etcd.Endpoint(), "--bind", f.addr(7), "--socket", f.socket(7),
-		"--data-dir", filepath.Join(f.dir, "twin"), "--simulate-devices", "1", "--lock-dir", filepath.Join(f.dir, "locks"))
-	f.awaitLog(p, 20*time.Second, "n1", "name")
-	if m := f.mirror(); m.Node("n1").Alive.Value.Addr != f.addr(1) {
-		t.Errorf("the twin took the name over: %+v", m.Node("n1").Alive.Value)
-	}
-}
-
 // awaitLog waits until a process has written a line with all of the words.
 func (f *fleet) awaitLog(p *proc, limit time.Duration, words ...string) {
 	f.t.Helper()
