@@ -64,8 +64,10 @@ type fleet struct {
 	subnet int
 	etcd   *store.Server
 	store  *store.Store
-	procs  map[string]*proc
-	traces map[string]*trace // by job name
+	// endpoint is etcd's address.
+	endpoint string
+	procs    map[string]*proc
+	traces   map[string]*trace // by job name
 }
 
 type proc struct {
@@ -79,6 +81,35 @@ type proc struct {
 var subnets atomic.Int32
 
 func newFleet(t testing.TB, c config) *fleet {
+	t.Helper()
+	f := emptyFleet(t, c)
+	f.startEtcd()
+	for i := range f.config.coordinators {
+		f.startCoordinator(i + 1)
+	}
+	for i := range f.config.nodes {
+		f.startAgent(i + 1)
+	}
+	f.awaitMembers()
+	return f
+}
+
+// awaitMembers waits until all nodes are there and somebody leads.
+func (f *fleet) awaitMembers() {
+	f.t.Helper()
+	f.await(patience, "all nodes and a leader", func(m *record.Mirror) bool {
+		alive := 0
+		for _, n := range m.Nodes {
+			if n.Alive.Exists() && n.Inventory.Exists() {
+				alive++
+			}
+		}
+		return alive == f.config.nodes && len(m.Leaders) > 0
+	})
+}
+
+// emptyFleet is a fleet of which nothing runs yet.
+func emptyFleet(t testing.TB, c config) *fleet {
 	t.Helper()
 	c.nodes, c.devices, c.coordinators = max(c.nodes, 1), max(c.devices, 1), max(c.coordinators, 1)
 	if c.policy == "" {
@@ -96,33 +127,21 @@ func newFleet(t testing.TB, c config) *fleet {
 	}
 	f := &fleet{t: t, config: c, dir: dir, subnet: os.Getpid()%15000*16 + int(subnets.Add(1)), procs: map[string]*proc{}, traces: map[string]*trace{}}
 	t.Cleanup(f.close)
-	f.startEtcd()
-	for i := range c.coordinators {
-		f.startCoordinator(i + 1)
-	}
-	for i := range c.nodes {
-		f.startAgent(i + 1)
-	}
-	f.await(20*time.Second, "all nodes and a leader", func(m *record.Mirror) bool {
-		alive := 0
-		for _, n := range m.Nodes {
-			if n.Alive.Exists() && n.Inventory.Exists() {
-				alive++
-			}
-		}
-		return alive == c.nodes && len(m.Leaders) > 0
-	})
 	return f
 }
 
+// startEtcd starts etcd at the fleet's endpoint, any free one at first, with the data that it had before.
 func (f *fleet) startEtcd() {
 	f.t.Helper()
 	var err error
-	f.etcd, err = store.StartEmbedded(context.Background(), store.EmbeddedConfig{DataDir: filepath.Join(f.dir, "etcd"), Log: zerolog.Nop()})
+	f.etcd, err = store.StartEmbedded(context.Background(), store.EmbeddedConfig{
+		DataDir: filepath.Join(f.dir, "etcd"), Client: f.endpoint, Log: zerolog.Nop(),
+	})
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	f.store, err = store.Open(context.Background(), store.Config{Endpoints: []string{f.etcd.Endpoint()}, Log: zerolog.Nop()})
+	f.endpoint = f.etcd.Endpoint()
+	f.store, err = store.Open(context.Background(), store.Config{Endpoints: []string{f.endpoint}, Log: zerolog.Nop()})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -141,7 +160,7 @@ func (f *fleet) nodeDir(i int) string { return filepath.Join(f.dir, fmt.Sprintf(
 func (f *fleet) startAgent(i int) *proc {
 	f.t.Helper()
 	args := []string{
-		"agent", "--node", string(node(i)), "--etcd", f.etcd.Endpoint(), "--bind", f.addr(i), "--socket", f.socket(i),
+		"agent", "--node", string(node(i)), "--etcd", f.endpoint, "--bind", f.addr(i), "--socket", f.socket(i),
 		"--data-dir", f.nodeDir(i), "--simulate-devices", fmt.Sprint(f.config.devices), "--lock-dir", filepath.Join(f.dir, "locks"),
 	}
 	return f.start(fmt.Sprintf("agent-n%d", i), args...)
@@ -149,7 +168,7 @@ func (f *fleet) startAgent(i int) *proc {
 
 func (f *fleet) startCoordinator(i int) *proc {
 	f.t.Helper()
-	return f.start(fmt.Sprintf("coordinator-%d", i), "coordinator", "--etcd", f.etcd.Endpoint(), "--name", fmt.Sprintf("c%d", i),
+	return f.start(fmt.Sprintf("coordinator-%d", i), "coordinator", "--etcd", f.endpoint, "--name", fmt.Sprintf("c%d", i),
 		"--policy", f.config.policy, "--interval", f.config.interval.String())
 }
 

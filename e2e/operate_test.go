@@ -33,7 +33,7 @@ func TestWhatAnOperatorGetsWrong(t *testing.T) {
 			"--data-dir", f.nodeDir(i), "--simulate-devices", "1", "--lock-dir", dir("locks"),
 		}, more...)
 	}
-	agent := func(i int, more ...string) []string { return at(f.etcd.Endpoint(), i, more...) }
+	agent := func(i int, more ...string) []string { return at(f.endpoint, i, more...) }
 	coordinator := func(more ...string) []string { return append([]string{"coordinator", "--name", "wrong"}, more...) }
 	f.writeIdentity("of-n2", `{"format": 1, "node": "n2", "cluster": "bellows"}`)
 	f.writeIdentity("newer", `{"format": 2, "node": "n8", "cluster": "bellows"}`)
@@ -200,7 +200,7 @@ func TestRendezvousPortsInUse(t *testing.T) {
 		defer l.Close()
 		busy = append(busy, l)
 	}
-	f.start("agent-n5", "agent", "--node", "n5", "--etcd", f.etcd.Endpoint(), "--bind", f.addr(5), "--socket", f.socket(5), "--data-dir", f.nodeDir(5),
+	f.start("agent-n5", "agent", "--node", "n5", "--etcd", f.endpoint, "--bind", f.addr(5), "--socket", f.socket(5), "--data-dir", f.nodeDir(5),
 		"--simulate-devices", "2", "--lock-dir", filepath.Join(f.dir, "locks"), "--ports", fmt.Sprintf("%d+%d", first, count))
 	f.await(patience, "n5", func(m *record.Mirror) bool { return m.Node("n5").Alive.Exists() })
 	id := f.submit(f.sdkJob("meets", 2, 2, 20, 0.05)) // two devices: only n5 has them

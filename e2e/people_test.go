@@ -122,7 +122,7 @@ func TestAgentOfAUserServesThatUserOnly(t *testing.T) {
 	needRoot(t)
 	f := newFleet(t, config{})
 	home := f.owned("home", nobody)
-	cmd := f.command(1, "agent", "--node", "own", "--etcd", f.etcd.Endpoint(), "--bind", f.addr(9), "--socket", filepath.Join(home, "s"),
+	cmd := f.command(1, "agent", "--node", "own", "--etcd", f.endpoint, "--bind", f.addr(9), "--socket", filepath.Join(home, "s"),
 		"--data-dir", filepath.Join(home, "d"), "--lock-dir", filepath.Join(home, "l"), "--simulate-devices", "1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	agent := startSession(t, cmd)
