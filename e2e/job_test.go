@@ -75,6 +75,20 @@ func (f *fleet) show(id cluster.JobID) api.JobStatus {
 	return s
 }
 
+// awaitShown waits until `bellows show` says what is wanted.
+func (f *fleet) awaitShown(id cluster.JobID, what string, want func(api.JobStatus) bool) api.JobStatus {
+	f.t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		s := f.show(id)
+		if want(s) {
+			return s
+		}
+		if time.Now().After(deadline) {
+			f.t.Fatalf("job %s never showed %s: %+v", id, what, s)
+		}
+	}
+}
+
 // awaitPhase waits until the job is in one of the phases.
 func (f *fleet) awaitPhase(id cluster.JobID, limit time.Duration, phases ...cluster.Phase) record.State {
 	f.t.Helper()

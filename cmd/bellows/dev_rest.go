@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -40,16 +39,6 @@ func (s *supervisor) shutDown(ctx context.Context, signals <-chan os.Signal) err
 		s.eachChild(func(c *child) { c.down(syscall.SIGTERM, leaveWithin) })
 	}
 	err := s.killAll()
-	for _, n := range s.layout.nodes {
-		// An agent that was killed leaves its socket behind.
-		if rmErr := os.Remove(n.socket); rmErr != nil && !errors.Is(rmErr, os.ErrNotExist) {
-			err = errors.Join(err, rmErr)
-		}
-	}
-	if s.options.socket == "" {
-		// Made for this cluster's sockets; with others' in it, it stays.
-		_ = os.Remove(filepath.Dir(s.layout.socket))
-	}
 	fmt.Fprintf(s.msg, "everything has ended; 'bellows dev' goes on from %s\n", s.layout.dir)
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -318,11 +319,31 @@ func (s *supervisor) startNode(_ context.Context, id cluster.NodeID) (string, er
 	return text, nil
 }
 
-// killAll ends every process at once.
+// killAll ends every process at once and removes the sockets that killed agents leave behind.
 func (s *supervisor) killAll() error {
 	s.eachChild(func(c *child) { c.down(syscall.SIGKILL, 0) })
 	_, err := sweep(s.layout.dir, func(devProcess) bool { return true })
+	for _, n := range s.layout.nodes {
+		err = errors.Join(err, removeDead(n.socket))
+	}
+	if s.options.socket == "" {
+		// Made for this cluster's sockets; with others' in it, it stays.
+		_ = os.Remove(filepath.Dir(s.layout.socket))
+	}
 	return err
+}
+
+// removeDead removes a socket on which nobody answers: one on which somebody
+// does is another agent's, and may be why this cluster did not come up.
+func removeDead(socket string) error {
+	conn, err := net.DialTimeout("unix", socket, time.Second)
+	if err == nil {
+		return conn.Close()
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return nil
+	}
+	return os.Remove(socket)
 }
 
 // eachChild calls f for every child at the same time and returns when all have.
