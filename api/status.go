@@ -180,7 +180,7 @@ func addRescales(s *JobStatus, v *record.JobView) {
 		r := v.Rescales[g].Value
 		s.Rescales = append(s.Rescales, Rescale{
 			Generation: uint64(r.Generation), From: r.From, To: r.To, Why: r.Why, At: r.At,
-			SignalS: r.SignalS, SaveS: r.SaveS, CommitS: r.CommitS, StartS: r.StartS, OwnS: r.OwnS,
+			SignalS: r.SignalS, SaveS: r.SaveS, WaitS: r.WaitS, CommitS: r.CommitS, StartS: r.StartS, OwnS: r.OwnS,
 			ResumeStep: r.ResumeStep, LostSteps: r.LostSteps,
 		})
 		if r.From != r.To {

@@ -122,6 +122,7 @@ type Rescale struct {
 	At         time.Time `json:"at"`
 	SignalS    float64   `json:"signal_s"`
 	SaveS      float64   `json:"save_s"`
+	WaitS      float64   `json:"wait_s,omitempty"` // for a lost node to be fenced
 	CommitS    float64   `json:"commit_s"`
 	StartS     float64   `json:"start_s"`
 	OwnS       float64   `json:"own_s"`

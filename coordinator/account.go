@@ -65,7 +65,15 @@ func (c *Coordinator) accountBefore(f formed, r *record.Rescale) {
 		r.SignalS = seconds(gen.Halt.Value.At, told)
 	}
 	r.SaveS = seconds(told, gone)
-	r.CommitS = seconds(gone, r.At)
+	fenced := time.Time{}
+	for _, f := range gen.Fences {
+		fenced = later(fenced, f.Value.At)
+	}
+	if gone.IsZero() { // nobody was left who could have exited
+		gone = gen.Halt.Value.At
+	}
+	r.WaitS = seconds(gone, fenced)
+	r.CommitS = seconds(later(gone, fenced), r.At)
 }
 
 // seconds is the time between two moments that were both recorded; clocks of

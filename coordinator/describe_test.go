@@ -74,8 +74,12 @@ func describeOp(op record.Op, now time.Time) string {
 		return fmt.Sprintf("committed step=%d gen=%d", c.Step, c.Generation)
 	case strings.HasPrefix(key, "rescales/"):
 		r := read[record.Rescale](op)
-		return fmt.Sprintf("rescale %d→%d signal=%gs save=%gs commit=%gs start=%gs own=%gs resume=%d lost=%d",
-			r.From, r.To, r.SignalS, r.SaveS, r.CommitS, r.StartS, r.OwnS, r.ResumeStep, r.LostSteps)
+		wait := ""
+		if r.WaitS > 0 {
+			wait = fmt.Sprintf(" wait=%gs", r.WaitS)
+		}
+		return fmt.Sprintf("rescale %d→%d signal=%gs save=%gs%s commit=%gs start=%gs own=%gs resume=%d lost=%d",
+			r.From, r.To, r.SignalS, r.SaveS, wait, r.CommitS, r.StartS, r.OwnS, r.ResumeStep, r.LostSteps)
 	case key == "allocation/last":
 		var moves []string
 		for _, m := range read[record.Decision](op).Moves {

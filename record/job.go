@@ -104,9 +104,11 @@ type BadCheckpoint struct {
 
 // Rescale tells how a generation came to be and what it cost, in seconds:
 //
-//	decided ─signal─► last worker told ─save─► last exit ─commit─► planned ─start─► first exec … last exec
+//	decided ─signal─► last worker told ─save─► last exit ─wait─► fenced ─commit─► planned ─start─► first exec … last exec
 //
-// Own is Bellows's own share: signal + commit + start up to the first exec.
+// Own is Bellows's own share: signal + commit + start up to the first exec. Wait
+// is what safety costs when a node is lost, until its workers are dead for sure;
+// it is 0 where nothing was fenced.
 type Rescale struct {
 	Generation cluster.Generation `json:"generation"`
 	From       int                `json:"from"` // world sizes; 0 = was not running
@@ -115,6 +117,7 @@ type Rescale struct {
 	At         time.Time          `json:"at"`
 	SignalS    float64            `json:"signal_s"`
 	SaveS      float64            `json:"save_s"`
+	WaitS      float64            `json:"wait_s,omitempty"`
 	CommitS    float64            `json:"commit_s"`
 	StartS     float64            `json:"start_s"`
 	OwnS       float64            `json:"own_s"`

@@ -35,7 +35,7 @@ func trainedJob() api.JobStatus {
 		},
 		Rescales: []api.Rescale{
 			{Generation: 1, To: 4, Why: "start", At: noon.Add(-80 * time.Minute), StartS: 0.05, OwnS: 0.05, ResumeStep: -1},
-			{Generation: 2, From: 4, To: 2, Why: "make room for other-bcdefg", At: noon.Add(-6 * time.Minute), SignalS: 0.1, SaveS: 1.92, CommitS: 0.04, StartS: 0.07, OwnS: 0.21, ResumeStep: 400},
+			{Generation: 2, From: 4, To: 2, Why: "node n7 lost", At: noon.Add(-6 * time.Minute), SignalS: 0.1, SaveS: 1.92, WaitS: 9.8, CommitS: 0.04, StartS: 0.07, OwnS: 0.21, ResumeStep: 400},
 			{Generation: 3, From: 2, To: 4, Why: "idle devices", At: noon.Add(-40 * time.Second), SaveS: 1, ResumeStep: 500, LostSteps: -1},
 		},
 		Checkpoints: []api.Checkpoint{

@@ -26,8 +26,9 @@ func showCommand() *cobra.Command {
 		Short: "Show all about one job: where it is and why, its rescales, failures and checkpoints",
 		Long: `Shows one job, by its identifier or by its name: the live job of that name if there
 is one, else the one submitted last. The seconds of a rescale are: signal, until the
-last worker was told; save, until the last one was gone; commit, until the next world
-was planned; start, until its last worker ran. Ours is Bellows's own share of them.`,
+last worker was told; save, until the last one was gone; wait, until the workers of a
+lost node were dead for sure; commit, until the next world was planned; start, until
+its first worker ran. Ours is Bellows's own share: signal, commit and start.`,
 		Args: exactly("JOB"),
 	}
 	out := outputFlag(cmd)
@@ -213,7 +214,7 @@ func (p *jobPage) rescales() {
 		return
 	}
 	p.section("rescales (seconds)")
-	t := table{head: []string{"GEN", "AT", "FROM", "TO", "OURS", "SIGNAL", "SAVE", "COMMIT", "START", "RESUMED", "LOST", "WHY"}}
+	t := table{head: []string{"GEN", "AT", "FROM", "TO", "OURS", "SIGNAL", "SAVE", "WAIT", "COMMIT", "START", "RESUMED", "LOST", "WHY"}}
 	part := func(s float64) string {
 		if s < 0 {
 			return "?"
@@ -230,7 +231,7 @@ func (p *jobPage) rescales() {
 			lost = "?"
 		}
 		t.add(fmt.Sprint(r.Generation), p.clock(r.At), fmt.Sprint(r.From), fmt.Sprint(r.To), part(r.OwnS),
-			part(r.SignalS), part(r.SaveS), part(r.CommitS), part(r.StartS), resumed, lost, r.Why)
+			part(r.SignalS), part(r.SaveS), part(r.WaitS), part(r.CommitS), part(r.StartS), resumed, lost, r.Why)
 	}
 	p.table(t)
 }

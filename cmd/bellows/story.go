@@ -74,7 +74,11 @@ func (s *story) rescale(r api.Rescale) string {
 	if r.From == 0 && r.Generation == 1 {
 		return fmt.Sprintf("started with %s (%s of ours)", count(r.To, "worker"), seconds(r.OwnS))
 	}
-	text := fmt.Sprintf("%d → %s: %s (%s of ours, %s save)", r.From, count(r.To, "worker"), r.Why, seconds(r.OwnS), seconds(r.SaveS))
+	text := fmt.Sprintf("%d → %s: %s (%s of ours, %s save", r.From, count(r.To, "worker"), r.Why, seconds(r.OwnS), seconds(r.SaveS))
+	if r.WaitS > 0 {
+		text += fmt.Sprintf(", %s until a lost node's workers were dead for sure", seconds(r.WaitS))
+	}
+	text += ")"
 	if r.ResumeStep >= 0 {
 		text += fmt.Sprintf(", from step %d", r.ResumeStep)
 	} else {
