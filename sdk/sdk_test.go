@@ -15,7 +15,7 @@ func python(t *testing.T, line string) string {
 	t.Helper()
 	interpreter, err := exec.LookPath("python3")
 	if err != nil {
-		t.Skip("no python3 on PATH: scripts/setup test installs it")
+		t.Fatal("no python3 on PATH: scripts/setup test installs it")
 	}
 	dir := t.TempDir()
 	if err = os.WriteFile(filepath.Join(dir, sdk.FileName), sdk.Module, 0o444); err != nil {

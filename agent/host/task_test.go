@@ -15,7 +15,7 @@ import (
 // An agent that runs as root sees a job's checkpoints with its owner's eyes.
 func TestCheckpointTasksRunAsTheOwner(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root can be somebody else")
+		t.Skip("only root can read as somebody else, and only that is tested here")
 	}
 	const nobody = 65534
 	// The test's own directories are closed to others.

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -100,6 +102,48 @@ func TestNodesRefuse(t *testing.T) {
 					f.t.Fatal(err)
 				}
 				if err := os.Symlink(elsewhere, filepath.Dir(f.order.Checkpoint)); err != nil {
+					f.t.Fatal(err)
+				}
+			}, record.NodeRefused,
+			[]string{"checkpoint_dir", "symbolic link", "elsewhere", "remove the link"},
+		},
+		"checkpoint base cannot be written to": {
+			func(f *fixture) {
+				f.giveTo(1, 1)
+				f.order.Owner = cluster.Owner{UID: 1, GID: 1, User: "daemon"}
+				if err := os.Chmod(filepath.Join(f.root, "ckpt"), 0o555); err != nil {
+					f.t.Fatal(err)
+				}
+			}, record.NodeRefused,
+			[]string{"checkpoint_dir", "permission denied", "the owner can write to"},
+		},
+		"checkpoint base is read-only": {
+			func(f *fixture) {
+				base := filepath.Join(f.root, "ckpt")
+				f.smallDisk(base, 64)
+				if err := unix.Mount("", base, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+					f.t.Fatal(err)
+				}
+			}, record.NodeRefused,
+			[]string{"checkpoint_dir", "read-only file system", "the owner can write to"},
+		},
+		"checkpoint base is a link to nowhere": {
+			func(f *fixture) {
+				if err := os.Symlink("/no/where", filepath.Join(f.root, "ckpt")); err != nil {
+					f.t.Fatal(err)
+				}
+			}, record.NodeRefused,
+			[]string{"checkpoint_dir", "base directory"},
+		},
+		"a generation's directory leads out": {
+			func(f *fixture) {
+				elsewhere := filepath.Join(f.root, "elsewhere")
+				for _, dir := range []string{elsewhere, filepath.Dir(f.order.Checkpoint)} {
+					if err := os.MkdirAll(dir, 0o755); err != nil {
+						f.t.Fatal(err)
+					}
+				}
+				if err := os.Symlink(elsewhere, f.order.Checkpoint); err != nil {
 					f.t.Fatal(err)
 				}
 			}, record.NodeRefused,

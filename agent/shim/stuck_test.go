@@ -66,7 +66,7 @@ func (f *fixture) freeze(p Process) (thaw func() error) {
 	const freezer = "/sys/fs/cgroup/freezer"
 	cell := filepath.Join(freezer, filepath.Base(f.root))
 	if err := os.Mkdir(cell, 0o755); err != nil {
-		f.t.Skipf("needs a cgroup v1 freezer and root: %v", err)
+		f.t.Skipf("a process that SIGKILL does not end can only be made with a cgroup v1 freezer, and root: %v", err)
 	}
 	thaw = func() error { return os.WriteFile(filepath.Join(cell, "freezer.state"), []byte("THAWED"), 0) }
 	f.t.Cleanup(func() {

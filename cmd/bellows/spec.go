@@ -207,22 +207,6 @@ func missingFolders(dir string) (missing []string) {
 	}
 }
 
-// prepareCheckpointDir makes the folder and writes to it once.
-func prepareCheckpointDir(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("checkpoint dir %s: cannot be made: %w; choose another", dir, reason(err))
-	}
-	f, err := os.CreateTemp(dir, ".bellows-probe-*")
-	if err != nil {
-		return fmt.Errorf("checkpoint dir %s: cannot be written to: %w; choose another", dir, reason(err))
-	}
-	_, writeErr := f.WriteString("probe")
-	if err := errors.Join(writeErr, f.Sync(), f.Close(), os.Remove(f.Name())); err != nil {
-		return fmt.Errorf("checkpoint dir %s: cannot be written to: %w; make room, or choose another", dir, reason(err))
-	}
-	return nil
-}
-
 // reason is what the kernel says, without the path that the message has already.
 func reason(err error) error {
 	if e, ok := errors.AsType[*os.PathError](err); ok {
