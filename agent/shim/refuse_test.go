@@ -41,11 +41,7 @@ func program(t *testing.T, path, text string) {
 
 func TestNodesRefuse(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		spoil func(f *fixture)
-		kind  record.FailureKind
-		words []string // field, value, remedy
-	}{
+	testRefusals(t, map[string]refused{
 		"no workdir": {
 			func(f *fixture) { f.order.Workdir = "/nowhere/at/all" }, record.NodeRefused,
 			[]string{"workdir /nowhere/at/all", "no such file", "same path on every node"},
@@ -87,6 +83,27 @@ func TestNodesRefuse(t *testing.T) {
 			}, record.NodeRefused,
 			[]string{"train.py", "interpreter named in its first line"},
 		},
+		"owner unknown here": {
+			func(f *fixture) {
+				needsRoot(f.t)
+				f.order.Owner = cluster.Owner{UID: 54321, GID: 54321, User: "nobody-knows"}
+			}, record.NodeRefused,
+			[]string{"owner nobody-knows (uid 54321)", "not known on this node", "create the user"},
+		},
+		"owner with another uid here": {
+			func(f *fixture) {
+				needsRoot(f.t)
+				f.order.Owner = cluster.Owner{UID: 54321, GID: 54321, User: "daemon"}
+			}, record.NodeRefused,
+			[]string{"owner daemon has uid 54321", "uid 1 on this node", "one uid on every node"},
+		},
+	})
+}
+
+// A checkpoint directory in which nothing can be saved is met before anything starts.
+func TestNodesRefuseCheckpointDirectories(t *testing.T) {
+	t.Parallel()
+	testRefusals(t, map[string]refused{
 		"checkpoint base is a file": {
 			func(f *fixture) { write(f.t, filepath.Join(f.root, "ckpt"), "", 0o644) }, record.NodeRefused,
 			[]string{"checkpoint_dir", "not a directory", "base directory"},
@@ -149,21 +166,18 @@ func TestNodesRefuse(t *testing.T) {
 			}, record.NodeRefused,
 			[]string{"checkpoint_dir", "symbolic link", "elsewhere", "remove the link"},
 		},
-		"owner unknown here": {
-			func(f *fixture) {
-				needsRoot(f.t)
-				f.order.Owner = cluster.Owner{UID: 54321, GID: 54321, User: "nobody-knows"}
-			}, record.NodeRefused,
-			[]string{"owner nobody-knows (uid 54321)", "not known on this node", "create the user"},
-		},
-		"owner with another uid here": {
-			func(f *fixture) {
-				needsRoot(f.t)
-				f.order.Owner = cluster.Owner{UID: 54321, GID: 54321, User: "daemon"}
-			}, record.NodeRefused,
-			[]string{"owner daemon has uid 54321", "uid 1 on this node", "one uid on every node"},
-		},
-	} {
+	})
+}
+
+// refused is what is wrong with a node, and how it says so.
+type refused struct {
+	spoil func(f *fixture)
+	kind  record.FailureKind
+	words []string // field, value, remedy
+}
+
+func testRefusals(t *testing.T, cases map[string]refused) {
+	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t, 2, "echo ran > ran")
