@@ -31,7 +31,7 @@ type Input struct {
 // JobView is what a policy may know of a job.
 type JobView struct {
 	ID          cluster.JobID
-	Sizes       []int // the world sizes it may have, ascending powers of two, never empty
+	Sizes       []int // the world sizes it may have, ascending, never empty: powers of two unless its owner has listed others
 	BatchSize   cluster.BatchSize
 	Priority    int
 	Deadline    time.Time // zero = none
@@ -64,7 +64,7 @@ type Output struct {
 type Decision struct {
 	Job       cluster.JobID
 	Workers   int // 0 = wait, else one of the job's Sizes
-	BatchSize int // samples per global step; 0 = the job's smallest
+	BatchSize int // samples per global step; 0 = the smallest of the job's that Workers divides
 	// Reason says in a few words why, for `bellows show`; may be empty where nothing changes.
 	Reason string
 }

@@ -1,6 +1,7 @@
 package allocator
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -27,7 +28,7 @@ const boundSlack = 1e-9
 //   - Each job of the input has exactly one decision, and nothing else has.
 //   - Workers is 0 or one of the job's Sizes.
 //   - BatchSize lies in the job's range and is a multiple of Workers; 0 stands
-//     for the smallest, which Run fills in.
+//     for the smallest such, which Run fills in.
 //   - The workers fit on the devices: those usable for new work, and those that
 //     jobs which keep their number hold already (a cordoned node keeps what it
 //     runs). No job has more workers than its own nodes have devices.
@@ -129,7 +130,7 @@ func (c *check) single(j JobView, d Decision) Decision {
 		return d
 	}
 	if d.BatchSize == 0 {
-		d.BatchSize = j.BatchSize.Min
+		d.BatchSize = cmp.Or(j.BatchSize.On(d.Workers), j.BatchSize.Min)
 	}
 	if d.BatchSize < j.BatchSize.Min || d.BatchSize > j.BatchSize.Max {
 		c.fault("job %q: batch size %d; it may be %d to %d", j.ID, d.BatchSize, j.BatchSize.Min, j.BatchSize.Max)

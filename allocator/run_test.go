@@ -148,3 +148,12 @@ func cordon(n cluster.Node) cluster.Node {
 	n.Cordoned = true
 	return n
 }
+
+func TestRunFillsInABatchThatTheWorkersCanShare(t *testing.T) {
+	j := job("x", 0)
+	j.Sizes = []int{3, 6}
+	out, err := allocator.Run(decide(6), allocator.Input{Nodes: []cluster.Node{node("a", 8)}, Jobs: []allocator.JobView{j}})
+	if err != nil || out.Decisions[0].BatchSize != 36 {
+		t.Errorf("%+v, %v; want a batch of 36 on 6 workers", out.Decisions, err)
+	}
+}

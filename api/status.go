@@ -63,7 +63,7 @@ func pendingStatus(m *record.Mirror, r record.Request) JobStatus {
 func specStatus(id cluster.JobID, spec cluster.Spec, owner cluster.Owner, at time.Time) JobStatus {
 	return JobStatus{
 		ID: string(id), Name: spec.Name, Owner: owner.User, UID: owner.UID,
-		MinWorkers: spec.MinWorkers, MaxWorkers: spec.MaxWorkers, BatchSize: spec.BatchSize,
+		MinWorkers: spec.MinWorkers, MaxWorkers: spec.MaxWorkers, WorldSizes: spec.Sizes, BatchSize: spec.BatchSize,
 		Priority: spec.Priority, Deadline: spec.Deadline,
 		Command: spec.Command, Workdir: spec.Workdir, CheckpointDir: spec.CheckpointDir,
 		SubmittedAt: at, MaxRestarts: spec.MaxRestarts,

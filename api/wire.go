@@ -20,9 +20,11 @@ type JobStatus struct {
 	// Stopping: its owner has asked for it to be stopped.
 	Stopping bool `json:"stopping,omitempty"`
 
-	Workers    int               `json:"workers"` // present world size, 0 = no world
-	MinWorkers int               `json:"min_workers"`
-	MaxWorkers int               `json:"max_workers"`
+	Workers    int `json:"workers"` // present world size, 0 = no world
+	MinWorkers int `json:"min_workers"`
+	MaxWorkers int `json:"max_workers"`
+	// WorldSizes are the numbers of workers that its owner has listed; empty = powers of two.
+	WorldSizes []int             `json:"world_sizes,omitempty"`
 	BatchSize  cluster.BatchSize `json:"batch_size"`
 	Priority   int               `json:"priority"`
 	Deadline   *time.Time        `json:"deadline,omitempty"`

@@ -1,6 +1,10 @@
 package cluster
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"time"
+)
 
 // Owner is whose job it is: the submitter, from the kernel (SO_PEERCRED), never from a request's body.
 type Owner struct {
@@ -26,9 +30,12 @@ type Spec struct {
 	// and on every node that may run the job.
 	CheckpointDir string `json:"checkpoint_dir"`
 
-	MinWorkers int       `json:"min_workers"`
-	MaxWorkers int       `json:"max_workers"`
-	BatchSize  BatchSize `json:"batch_size"`
+	MinWorkers int `json:"min_workers"`
+	MaxWorkers int `json:"max_workers"`
+	// Sizes are the world sizes that the script can run with, ascending, for models
+	// that are cut into parts of 3 or 6 and the like; empty = the powers of two.
+	Sizes     []int     `json:"world_sizes,omitempty"`
+	BatchSize BatchSize `json:"batch_size"`
 
 	Priority int        `json:"priority,omitempty"` // higher goes first, -100 … 100
 	Deadline *time.Time `json:"deadline,omitempty"` // when its owner needs it
@@ -57,6 +64,10 @@ const (
 // value stands for "not given" in each of them. Negative values are kept for
 // Validate to refuse.
 func (s Spec) WithDefaults() Spec {
+	if n := len(s.Sizes); n > 0 {
+		s.MinWorkers = cmp.Or(s.MinWorkers, s.Sizes[0])
+		s.MaxWorkers = cmp.Or(s.MaxWorkers, s.Sizes[n-1])
+	}
 	if s.MinWorkers == 0 {
 		s.MinWorkers = DefaultMinWorkers
 	}
@@ -75,9 +86,14 @@ func (s Spec) WithDefaults() Spec {
 	return s
 }
 
-// WorldSizes returns the world sizes that the job may have, ascending: the
-// powers of two in [MinWorkers, MaxWorkers] that divide its smallest batch.
+// WorldSizes returns the world sizes that the job may have, ascending: its Sizes,
+// or else the powers of two that divide its smallest batch, in [MinWorkers, MaxWorkers].
 func (s Spec) WorldSizes() []int {
+	if len(s.Sizes) > 0 {
+		return slices.DeleteFunc(slices.Clone(s.Sizes), func(k int) bool {
+			return k < s.MinWorkers || k > s.MaxWorkers || s.BatchSize.On(k) == 0
+		})
+	}
 	var sizes []int
 	for k := 1; k <= s.MaxWorkers && k <= MaxWorldSize; k *= 2 {
 		if k >= s.MinWorkers && s.BatchSize.Min%k == 0 {
@@ -85,6 +101,17 @@ func (s Spec) WorldSizes() []int {
 		}
 	}
 	return sizes
+}
+
+// On returns the smallest batch in the range that k workers can share equally, 0 if there is none.
+func (b BatchSize) On(k int) int {
+	if k < 1 || b.Min < 1 {
+		return 0
+	}
+	if up := (b.Min-1)/k*k + k; up <= b.Max {
+		return up
+	}
+	return 0
 }
 
 // MaxWorldSize is the largest world that Bellows forms; a bound, so that sizes stay sane everywhere.

@@ -37,6 +37,43 @@ func TestWorldSizes(t *testing.T) {
 	}
 }
 
+func TestListedWorldSizes(t *testing.T) {
+	s := good()
+	s.Sizes, s.MinWorkers, s.MaxWorkers, s.BatchSize = []int{3, 6, 12, 24}, 0, 0, BatchSize{256, 270}
+	s = s.WithDefaults()
+	if err := s.Validate(); err != nil || s.MinWorkers != 3 || s.MaxWorkers != 24 || !slices.Equal(s.WorldSizes(), s.Sizes) {
+		t.Errorf("%v of %d to %d, %v", s.WorldSizes(), s.MinWorkers, s.MaxWorkers, err)
+	}
+	for k, want := range map[int]int{3: 258, 6: 258, 12: 264, 24: 264, 256: 256, 270: 270, 200: 0, 0: 0} {
+		if got := s.BatchSize.On(k); got != want {
+			t.Errorf("batch on %d: %d, want %d", k, got, want)
+		}
+	}
+	for _, c := range []struct {
+		sizes []int
+		batch BatchSize
+		want  string
+	}{
+		{[]int{6, 3}, BatchSize{24, 24}, "world sizes [6 3]: write each once, the smaller first"},
+		{[]int{3, 3}, BatchSize{24, 24}, "write each once"},
+		{[]int{0, 3}, BatchSize{24, 24}, "world sizes [0 3]: 0: use 1 to 65536"},
+		{[]int{3, 5}, BatchSize{24, 24}, "batch size 24: 5 workers (world sizes [3 5]) cannot share it equally: use a multiple, or a range such as 24:28"},
+		{[]int{25}, BatchSize{20, 24}, "batch size 20:24: no number in it is a multiple of 25"},
+		{make([]int, MaxSizes+1), BatchSize{24, 24}, "world sizes: 257 are listed, at most 256"},
+	} {
+		s = good()
+		s.Sizes, s.MinWorkers, s.MaxWorkers, s.BatchSize = c.sizes, 1, 64, c.batch
+		if err := s.Validate(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v with %v: got %v, want …%s…", c.sizes, c.batch, err, c.want)
+		}
+	}
+	s = good()
+	s.Sizes, s.MaxWorkers = []int{2, 6}, 4
+	if err := s.Validate(); err == nil || !strings.Contains(err.Error(), "world sizes [2 6]: 6 is not between min workers 1 and max workers 4") {
+		t.Error(err)
+	}
+}
+
 func TestValidateNamesFieldValueAndRemedy(t *testing.T) {
 	for _, c := range []struct {
 		name   string

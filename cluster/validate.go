@@ -13,6 +13,7 @@ const (
 	MaxCommandBytes = 128 << 10 // the kernel's own limit for one argument
 	MaxEnvBytes     = 256 << 10
 	MaxPriority     = 100
+	MaxSizes        = 256 // listed world sizes
 )
 
 // Validate reports everything that is wrong with the spec at once (errors.Join);
@@ -92,10 +93,42 @@ func (s Spec) validateSizes(add func(string, ...any)) {
 	if !ok {
 		return
 	}
-	if powersOfTwo := (Spec{MinWorkers: s.MinWorkers, MaxWorkers: s.MaxWorkers}).WorldSizes(); len(powersOfTwo) == 0 {
+	if len(s.Sizes) > 0 {
+		s.validateList(add)
+	} else if powersOfTwo := (Spec{MinWorkers: s.MinWorkers, MaxWorkers: s.MaxWorkers}).WorldSizes(); len(powersOfTwo) == 0 {
 		add("min workers %d, max workers %d: no power of two lies between them; worlds have 1, 2, 4, 8, … workers", s.MinWorkers, s.MaxWorkers)
 	} else if len(s.WorldSizes()) == 0 {
 		add("batch size %d is divided by none of the allowed worker counts %v: use a multiple of %d", s.BatchSize.Min, powersOfTwo, powersOfTwo[0])
+	}
+}
+
+// validateList checks explicit world sizes, each against the other bounds.
+func (s Spec) validateList(add func(string, ...any)) {
+	const field = "world sizes %v: "
+	if len(s.Sizes) > MaxSizes {
+		add("world sizes: %d are listed, at most %d: leave out those that differ little", len(s.Sizes), MaxSizes)
+		return
+	}
+	for i, k := range s.Sizes {
+		switch {
+		case k < 1 || k > MaxWorldSize:
+			add(field+"%d: use 1 to %d", s.Sizes, k, MaxWorldSize)
+			return
+		case i > 0 && k <= s.Sizes[i-1]:
+			add(field+"write each once, the smaller first", s.Sizes)
+			return
+		}
+	}
+	for _, k := range s.Sizes {
+		switch {
+		case k < s.MinWorkers || k > s.MaxWorkers:
+			add(field+"%d is not between min workers %d and max workers %d: leave those two out", s.Sizes, k, s.MinWorkers, s.MaxWorkers)
+		case s.BatchSize.On(k) == 0 && s.BatchSize.Min == s.BatchSize.Max:
+			add("batch size %d: %d workers (world sizes %v) cannot share it equally: use a multiple, or a range such as %d:%d",
+				s.BatchSize.Min, k, s.Sizes, s.BatchSize.Min, s.BatchSize.Min+k-1)
+		case s.BatchSize.On(k) == 0:
+			add("batch size %d:%d: no number in it is a multiple of %d (world sizes %v): widen it", s.BatchSize.Min, s.BatchSize.Max, k, s.Sizes)
+		}
 	}
 }
 

@@ -126,6 +126,7 @@ func huProblem(d *desk, free int, mine []int) (p *solve.Problem, sizes [][]int) 
 	for k := 1; k <= free && len(p.Counts) < huSizes; k *= 2 {
 		p.Counts = append(p.Counts, k)
 	}
+	p.Counts = withListed(d, p.Counts, free, mine)
 	top := p.Counts[len(p.Counts)-1]
 	least := 0
 	for _, i := range mine {
@@ -137,17 +138,37 @@ func huProblem(d *desk, free int, mine []int) (p *solve.Problem, sizes [][]int) 
 			}
 		}
 		sizes = append(sizes, can)
-		job := solve.Job{Work: huWork(j), Present: j.Workers, Bonus: huStick, Speeds: huSpeeds(j, can, p.Counts)}
+		job := solve.Job{Work: huWork(j), Present: countFor(p.Counts, j.Workers), Bonus: huStick, Speeds: huSpeeds(j, can, p.Counts)}
 		if len(can) > 0 {
-			job.Max = can[len(can)-1]
-			if j.Workers > 0 && least+can[0] <= free {
-				job.Min = can[0]
-				least += can[0]
+			job.Max = countFor(p.Counts, can[len(can)-1])
+			if low := countFor(p.Counts, can[0]); j.Workers > 0 && least+low <= free {
+				job.Min = low
+				least += low
 			}
 		}
 		p.Jobs = append(p.Jobs, job)
 	}
 	return p, sizes
+}
+
+// withListed adds to the counts the sizes of jobs whose owners have listed
+// others than powers of two, as many as the solver's tables take.
+func withListed(d *desk, counts []int, free int, mine []int) []int {
+	for _, i := range mine {
+		for _, k := range d.jobs[i].Sizes {
+			at, found := slices.BinarySearch(counts, k)
+			if !found && k <= free && len(counts) < huSizes {
+				counts = slices.Insert(counts, at, k)
+			}
+		}
+	}
+	return counts
+}
+
+// countFor is the least of the counts that makes room for a size; the last if none does.
+func countFor(counts []int, size int) int {
+	at, _ := slices.BinarySearch(counts, size)
+	return counts[min(at, len(counts)-1)]
 }
 
 // huWork is a job's remaining work in seconds on one device.
@@ -158,15 +179,17 @@ func huWork(j allocator.JobView) float64 {
 	return max(j.Service, huUnknown).Seconds()
 }
 
-// huSpeeds is the job's speed at each of the counts, never falling.
+// huSpeeds is the job's speed at each of the counts, never falling: that of the
+// best of its sizes for which the count makes room.
 func huSpeeds(j allocator.JobView, can, counts []int) []float64 {
 	speeds := make([]float64, len(counts))
+	next := 0
 	for n, c := range counts {
 		if n > 0 {
 			speeds[n] = speeds[n-1]
 		}
-		if slices.Contains(can, c) {
-			speeds[n] = max(speeds[n], speedAt(j, c))
+		for ; next < len(can) && can[next] <= c; next++ {
+			speeds[n] = max(speeds[n], speedAt(j, can[next]))
 		}
 	}
 	return speeds

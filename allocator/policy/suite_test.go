@@ -60,6 +60,11 @@ func randomJob(r *rand.Rand, i int, nodes []cluster.Node, plain bool) allocator.
 	for k := low; k <= low+r.IntN(5); k++ {
 		j.Sizes = append(j.Sizes, 1<<k)
 	}
+	if i%4 == 3 { // its owner has listed other sizes
+		for n := range j.Sizes {
+			j.Sizes[n] = 3*j.Sizes[n] - n%2
+		}
+	}
 	if r.IntN(3) > 0 {
 		j.Remaining = time.Duration(1+r.IntN(40000)) * time.Second
 	}
@@ -110,7 +115,7 @@ func occupy(r *rand.Rand, in *allocator.Input, plain bool) {
 
 // run puts a job on single devices, gathered by node.
 func run(j *allocator.JobView, on []cluster.Placement) {
-	a := cluster.Allocation{Job: j.ID, BatchSize: 256}
+	a := cluster.Allocation{Job: j.ID, BatchSize: j.BatchSize.On(len(on))}
 	for _, p := range on {
 		k := slices.IndexFunc(a.Placements, func(q cluster.Placement) bool { return q.Node == p.Node })
 		if k < 0 {

@@ -131,6 +131,7 @@ func (f *jobFile) setters() map[string]func(*yaml.Node) error {
 		"env":            f.setEnv,
 		"min":            func(n *yaml.Node) error { return number(n, &f.spec.MinWorkers, 1) },
 		"max":            func(n *yaml.Node) error { return number(n, &f.spec.MaxWorkers, 1) },
+		"world-sizes":    func(n *yaml.Node) error { return numbers(n, &f.spec.Sizes) },
 		"priority":       func(n *yaml.Node) error { return number(n, &f.spec.Priority, -cluster.MaxPriority) },
 		"max-restarts":   func(n *yaml.Node) error { return number(n, &f.spec.MaxRestarts, 0) },
 		"steps":          func(n *yaml.Node) error { return number(n, &f.spec.Steps, 1) },
@@ -184,6 +185,20 @@ func texts(n *yaml.Node, to *[]string) error {
 			return fmt.Errorf("item %d: %w", len(*to)+1, err)
 		}
 		*to = append(*to, s)
+	}
+	return nil
+}
+
+func numbers(n *yaml.Node, to *[]int) error {
+	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
+		return errors.New("use a list of whole numbers, as in: [3, 6, 12]")
+	}
+	for i, item := range n.Content {
+		var v int
+		if err := number(item, &v, 1); err != nil {
+			return fmt.Errorf("item %d: %w", i+1, err)
+		}
+		*to = append(*to, v)
 	}
 	return nil
 }

@@ -23,6 +23,7 @@ type runFlags struct {
 	name, workdir, checkpointDir, batch, deadline string
 	env                                           []string
 	min, max, priority, maxRestarts               int
+	sizes                                         []int
 	steps                                         int64
 	eta, haltTimeout                              time.Duration
 	detach                                        bool
@@ -39,7 +40,9 @@ size is a line on stderr. The job's working directory, PATH, VIRTUAL_ENV, CONDA_
 LD_LIBRARY_PATH, PYTHONPATH and HOME are those of the submitter.
 
 The number of workers is a power of two from --min to --max that divides the
-batch size; Bellows changes it while the job trains.
+batch size; Bellows changes it while the job trains. A script that can only run
+with other numbers, say because its model is cut into three parts, names them
+with --world-sizes 3,6,12; each has to divide a number in the range of --batch-size.
 
 Ctrl-C asks whether to stop the job or to detach from it; a second one detaches.
 Without a terminal to ask on, the first Ctrl-C detaches. A terminal that goes
@@ -82,6 +85,7 @@ func (f *runFlags) register(cmd *cobra.Command) {
 	p.StringVar(&f.name, "name", "", "name of the job, unique among those that have not ended (default: the script's)")
 	p.IntVar(&f.min, "min", cluster.DefaultMinWorkers, "smallest number of workers")
 	p.IntVar(&f.max, "max", cluster.DefaultMaxWorkers, "largest number of workers")
+	p.IntSliceVar(&f.sizes, "world-sizes", nil, "the numbers of workers it can run with, such as 3,6,12 (default: powers of two)")
 	p.StringVar(&f.batch, "batch-size", strconv.Itoa(cluster.DefaultBatchSize), "samples a step over all workers, smallest[:largest]")
 	p.StringVar(&f.workdir, "workdir", "", "where the workers start; the same path on every node (default: here)")
 	p.StringArrayVar(&f.env, "env", nil, "set NAME=VALUE for the workers, or pass NAME on from here; may be repeated")
@@ -119,11 +123,15 @@ func (f *runFlags) spec(cmd *cobra.Command, command []string) (cluster.Spec, err
 		refuse("eta", "%s: --steps says already how much work there is; give one of them", f.eta)
 	}
 	s := cluster.Spec{
-		Name: f.name, Command: command, Workdir: f.workdir, CheckpointDir: f.checkpointDir, MinWorkers: f.min, MaxWorkers: f.max,
+		Name: f.name, Command: command, Workdir: f.workdir, CheckpointDir: f.checkpointDir,
+		MinWorkers: f.min, MaxWorkers: f.max, Sizes: f.sizes,
 		Priority: f.priority, Steps: f.steps, ETA: cluster.Duration(f.eta), MaxRestarts: f.maxRestarts, HaltTimeout: cluster.Duration(f.haltTimeout),
 	}
 	if !cmd.Flags().Changed("max") {
 		s.MaxWorkers = 0 // the default grows with --min
+	}
+	if len(f.sizes) > 0 && !cmd.Flags().Changed("min") {
+		s.MinWorkers = 0 // the default is the first size
 	}
 	var err error
 	if s.BatchSize, err = batchSize(f.batch); err != nil {

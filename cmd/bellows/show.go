@@ -115,7 +115,7 @@ func (p *jobPage) head() {
 	for _, x := range p.job.Problems {
 		p.field("problem", fmt.Sprintf("%s on %s, generation %d: %s", p.clock(x.At), x.Node, x.Generation, x.Text))
 	}
-	p.field("size", fmt.Sprintf("%s, batch of %s", rangeText(j.MinWorkers, j.MaxWorkers, "worker"), rangeText(j.BatchSize.Min, j.BatchSize.Max, "sample")))
+	p.field("size", fmt.Sprintf("%s, batch of %s", sizesText(j), rangeText(j.BatchSize.Min, j.BatchSize.Max, "sample")))
 	if j.Pinned {
 		p.field("pinned", "keeps its size until it commits a checkpoint: its last halt saved nothing")
 	}
@@ -137,6 +137,15 @@ func (p *jobPage) head() {
 	if j.ExitCode != nil {
 		p.field("exit", fmt.Sprint(*j.ExitCode))
 	}
+}
+
+// sizesText says how many workers a job may have.
+func sizesText(j api.JobStatus) string {
+	if len(j.WorldSizes) == 0 {
+		return rangeText(j.MinWorkers, j.MaxWorkers, "worker")
+	}
+	list := strings.Trim(strings.ReplaceAll(fmt.Sprint(j.WorldSizes), " ", ", "), "[]")
+	return "one of " + list + " workers"
 }
 
 func rangeText(low, high int, what string) string {

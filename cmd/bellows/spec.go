@@ -122,6 +122,7 @@ type field struct{ word, flag, key string }
 var fields = []field{
 	{"min workers", "--min", "min"},
 	{"max workers", "--max", "max"},
+	{"world sizes", "--world-sizes", "world-sizes"},
 	{"batch size", "--batch-size", "batch-size"},
 	{"checkpoint dir", "--checkpoint-dir", "checkpoint-dir"},
 	{"max restarts", "--max-restarts", "max-restarts"},
