@@ -197,7 +197,7 @@ func TestRendezvousPortsInUse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer l.Close()
+		t.Cleanup(func() { _ = l.Close() })
 		busy = append(busy, l)
 	}
 	f.start("agent-n5", "agent", "--node", "n5", "--etcd", f.endpoint, "--bind", f.addr(5), "--socket", f.socket(5), "--data-dir", f.nodeDir(5),

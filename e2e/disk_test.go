@@ -1,0 +1,190 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bellows-ml/bellows/api"
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// smallDisk mounts a file system of a few MiB in the fleet's directory.
+func (f *fleet) smallDisk(name string, mib int) string {
+	f.t.Helper()
+	dir := filepath.Join(f.dir, name)
+	if err := os.Mkdir(dir, 0o755); err != nil { //nolint:gosec // jobs of all users save there
+		f.t.Fatal(err)
+	}
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%dm,mode=755", mib)); err != nil {
+		f.t.Fatalf("mount a small disk: %v: this test needs the right to mount", err)
+	}
+	f.t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			f.t.Errorf("unmount %s: %v", dir, err)
+		}
+	})
+	return dir
+}
+
+// fill leaves a disk without a free byte and returns the file that took them all.
+func (f *fleet) fill(dir string) string {
+	f.t.Helper()
+	path := filepath.Join(dir, "ballast")
+	file, err := os.Create(path)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := io.Copy(file, zeroes{}); !errors.Is(err, syscall.ENOSPC) {
+		f.t.Fatalf("fill the disk: %v", err)
+	}
+	return path
+}
+
+// zeroes is an endless file.
+type zeroes struct{}
+
+// Read implements io.Reader.
+func (zeroes) Read(b []byte) (int, error) { clear(b); return len(b), nil }
+
+// A disk that fills up costs the steps since the last checkpoint and nothing
+// else: the job says what is missing, waits, and goes on once there is room.
+func TestFullDiskIsWaitedOut(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	f := newFleet(t, config{})
+	disk := f.smallDisk("disk", 16)
+	j := f.sdkJob("big", 1, 1, 1<<30, 0.02, "--save-every", "50", "--state-bytes", "1000000")
+	j["checkpoint-dir"] = filepath.Join(disk, "ckpt")
+	id := f.submit(j)
+	f.await(patience, "a checkpoint", func(m *record.Mirror) bool { return m.Job(id).Committed.Exists() })
+
+	ballast := f.fill(disk)
+	status := f.awaitShown(id, "that it waits for room", func(s api.JobStatus) bool { return !s.Phase.Active() })
+	for _, want := range []string{"make room", filepath.Join(disk, "ckpt", string(id))} {
+		if !strings.Contains(status.Reason, want) {
+			t.Errorf("it waits because %q, which lacks %q", status.Reason, want)
+		}
+	}
+	_, errs, code := f.bellows("run", "--checkpoint-dir", filepath.Join(disk, "ckpt"), "--", "true")
+	if code != 2 || !strings.Contains(errs, "no space left on device; make room, or choose another") {
+		t.Errorf("a submission that would save there: exit %d, %s", code, errs)
+	}
+	kept := f.mirror().Job(id).Committed.Value
+	if _, err := os.Stat(filepath.Join(kept.Dir, "MANIFEST.json")); err != nil {
+		t.Errorf("the last checkpoint is gone: %v", err)
+	}
+
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	m := f.await(patience, "a checkpoint after that", func(m *record.Mirror) bool { return m.Job(id).Committed.Value.Step > kept.Step })
+	if s := m.Job(id).State.Value; s.Restarts != 0 {
+		t.Errorf("the full disk was charged to the job: %+v", s)
+	}
+	f.stop(id)
+	f.awaitPhase(id, patience, cluster.Stopped)
+	f.nothingLeft(id)
+	batches(t, f.trace("big")) // no step is missing
+}
+
+// A halt whose save does not fit loses the steps since the last checkpoint, says so, and
+// the stop that asked for it is not held up.
+func TestStopOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	f := newFleet(t, config{})
+	disk := f.smallDisk("disk", 16)
+	j := f.sdkJob("big", 1, 1, 1<<30, 0.02, "--save-every", "100", "--state-bytes", "4000000")
+	j["checkpoint-dir"] = filepath.Join(disk, "ckpt")
+	id := f.submit(j)
+	m := f.await(patience, "a checkpoint", func(m *record.Mirror) bool { return m.Job(id).Committed.Exists() })
+	kept := m.Job(id).Committed.Value
+	f.fill(disk)
+	f.stop(id)
+	s := f.awaitPhase(id, patience, cluster.Stopped)
+	now := f.mirror().Job(id).Committed.Value
+	if now != kept {
+		t.Errorf("on a full disk %+v was committed after %+v", now, kept)
+	}
+	if _, err := os.Stat(filepath.Join(kept.Dir, "MANIFEST.json")); err != nil {
+		t.Errorf("the last checkpoint is gone: %v", err)
+	}
+	t.Logf("%+v", s)
+	out, _, _ := f.bellows("show", "big")
+	t.Log(out)
+	f.nothingLeft(id)
+}
+
+// A checkpoint directory that the job's owner cannot write to is told before anything starts.
+func TestCheckpointDirectoryOfSomebodyElse(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	f := newFleet(t, config{})
+	dir := f.owned("roots", 0)
+	s := f.as(nobody, "run", "-d", "--max", "1", "--checkpoint-dir", dir, "--", "true")
+	if want := "--checkpoint-dir " + dir + ": cannot be written to: permission denied; choose another"; s.wait() != 2 || !strings.Contains(s.said(), want) {
+		t.Errorf("exit %d, %s\nwant %s", s.wait(), s.said(), want)
+	}
+
+	// It was writable when the job was submitted, and is not when it starts.
+	f.kill("coordinator-1")
+	dir = f.owned("mine", nobody)
+	s = f.as(nobody, "run", "-d", "--name", "locked", "--max", "1", "--checkpoint-dir", dir, "--", "true")
+	if s.wait() != 0 {
+		t.Fatal(s.said())
+	}
+	id := cluster.JobID(strings.TrimSpace(s.out.String()))
+	if err := os.Chown(dir, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	f.startCoordinator(2)
+	status := f.awaitShown(id, "why it cannot run", func(s api.JobStatus) bool { return strings.Contains(s.Reason, "checkpoint_dir") })
+	for _, want := range []string{"cannot run on any node: n1: ", dir, "permission denied", "choose a base directory that the owner can write to on every node"} {
+		if !strings.Contains(status.Reason, want) {
+			t.Errorf("the reason %q lacks %q", status.Reason, want)
+		}
+	}
+	f.nothingLeft(id)
+}
+
+// A checkpoint with a link out of its directory is not one: it could bring
+// anything back at the next start. The job is told and trains on.
+func TestLinkOutOfACheckpoint(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, config{})
+	id := f.submit(f.shellJob("linked", `trap 'exit 0' TERM
+cd "$BELLOWS_CHECKPOINT_DIR"
+mkdir step-5 step-7 && ln -s /etc/passwd step-5/out && touch step-5/COMPLETE
+echo waiting; while [ ! -e go ]; do sleep 0.1; done
+echo good > step-7/state && touch step-7/COMPLETE
+while :; do sleep 0.1; done
+`))
+	status := f.awaitShown(id, "that a checkpoint is refused", func(s api.JobStatus) bool { return len(s.Problems) > 0 })
+	want := "the checkpoint of step 5 is lost: digest step 5: list g00000001/step-5/out: it is a link or a special file: save plain files only"
+	if p := status.Problems[0]; p.Node != "n1" || p.Text != want || status.Phase != cluster.Running {
+		t.Errorf("%s, problem %+v, want %s", status.Phase, p, want)
+	}
+	if out, _, _ := f.bellows("show", "linked"); !strings.Contains(out, "the checkpoint of step 5 is lost") {
+		t.Errorf("show does not tell:\n%s", out)
+	}
+	if err := os.WriteFile(filepath.Join(f.dir, "ckpt", string(id), "g00000001", "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f.await(patience, "the next one", func(m *record.Mirror) bool { return m.Job(id).Committed.Value.Step == 7 })
+	if _, there := f.mirror().Job(id).Checkpoints[5]; there {
+		t.Error("the one with the link was committed too")
+	}
+	f.stop(id)
+	f.awaitPhase(id, patience, cluster.Stopped)
+	f.nothingLeft(id)
+}
