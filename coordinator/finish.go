@@ -1,6 +1,8 @@
 package coordinator
 
 import (
+	"fmt"
+
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -35,7 +37,7 @@ func (c *Coordinator) over(f formed) bool {
 	case c.succeed(f):
 		return true
 	case f.unwanted():
-		return c.end(f, cluster.Stopped, "stopped by "+f.Wanted.Value.By)
+		return c.end(f, cluster.Stopped, c.stopped(f))
 	case c.charged(f):
 		return c.fail(f)
 	case len(c.excluding(f).Excluded) > len(f.state().Excluded):
@@ -50,6 +52,22 @@ func (c *Coordinator) over(f formed) bool {
 		return false // the answer may let it start from here
 	}
 	return c.put(f, "queue", c.requeued(f))
+}
+
+// stopped says of a job that was asked to stop what its last save did not keep.
+func (c *Coordinator) stopped(f formed) string {
+	reason := "stopped by " + f.Wanted.Value.By
+	if begun, known := c.begun(f); known && begun > f.Committed.Value.Step {
+		since := "its last checkpoint"
+		if !f.Committed.Exists() {
+			since = "the beginning: it never saved"
+		}
+		reason += fmt.Sprintf("; lost: %s since %s", count(int(begun-f.Committed.Value.Step), "step"), since)
+	}
+	if first, failed := c.blame(f); failed {
+		reason += "; " + first.text()
+	}
+	return reason
 }
 
 // requeued is the state of a job that goes back to the queue from a halt.
