@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -9,10 +10,15 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
-// keptCheckpoints is how many committed checkpoints of a job are kept, in the
-// records and on disk: the newest, and two to fall back to. Rank 0's agent
-// deletes from disk what has left the history.
-const keptCheckpoints = 3
+// How many committed checkpoints of a job are kept, in the records and on disk:
+// by default the newest, and two to fall back to; never less than one to fall
+// back to. Rank 0's agent deletes from disk what has left the history.
+const (
+	DefaultKeepCheckpoints = 3
+	LeastKeepCheckpoints   = 2
+
+	forgottenAtOnce = 3
+)
 
 // commit makes the newest valid offer of the job's generation its committed
 // checkpoint. An offer of any other generation is never looked at: the state
@@ -32,7 +38,9 @@ func (c *Coordinator) commit(f formed) bool {
 		note: Note{Job: f.ID, Gen: f.number(), Text: "checkpoint committed at step " + strconv.FormatInt(offer.Step, 10)},
 	}
 	old := slices.DeleteFunc(slices.Sorted(maps.Keys(f.Checkpoints)), func(step int64) bool { return step == offer.Step })
-	for _, step := range old[:max(0, len(old)-keptCheckpoints+1)] {
+	keep := max(cmp.Or(c.cfg.KeepCheckpoints, DefaultKeepCheckpoints), LeastKeepCheckpoints)
+	// More than one goes where fewer are to be kept than before: a few with each commit.
+	for _, step := range old[:min(max(0, len(old)-keep+1), forgottenAtOnce)] {
 		m.then = append(m.then, record.Delete(record.CheckpointKey(f.ID, step)))
 	}
 	if s := f.state(); s.Pinned {

@@ -12,6 +12,9 @@ type Config struct {
 	// MaxTxnOps is how many compares, and how many operations, etcd takes in one
 	// transaction; 0 = record.DefaultMaxTxnOps. With fewer than LeastTxnOps it may be stuck.
 	MaxTxnOps int
+	// KeepCheckpoints is how many committed checkpoints of a job are kept; 0 =
+	// DefaultKeepCheckpoints, and never fewer than LeastKeepCheckpoints.
+	KeepCheckpoints int
 	// Without switches rules of the protocol off, so that simulations can show
 	// what each is for. Zero in production.
 	Without Rule

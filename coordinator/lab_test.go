@@ -31,6 +31,7 @@ type lab struct {
 	answer  string // what becomes of the next transactions: "lost", "late", "noreply", "conflict"
 	delayed []record.Txn
 
+	keep    int          // how many checkpoints, 0 = the default
 	limit   int          // of operations in a transaction, 0 = etcd's own
 	holding bool         // transactions and reloads wait for the test
 	waiting []record.Txn // those that do
@@ -56,7 +57,7 @@ func (l *lab) lead(without coordinator.Rule) {
 	l.slow, l.wake = nil, time.Time{}
 	l.c = coordinator.New(coordinator.Config{
 		Token: coordinator.Token{Key: key, Create: kv.CreateRevision}, Policy: "script",
-		Interval: 10 * time.Second, Timing: coordinator.DefaultTiming(), Without: without, MaxTxnOps: l.limit,
+		Interval: 10 * time.Second, Timing: coordinator.DefaultTiming(), Without: without, MaxTxnOps: l.limit, KeepCheckpoints: l.keep,
 	})
 	l.reload()
 }

@@ -49,7 +49,7 @@ func (l *lab) do(line string) error {
 		"submit": l.submit, "stop": l.stop, "want": l.wants, "advance": l.pass, "failover": l.failover,
 		"started": l.started, "held": l.held, "failed": l.failed, "stopped": l.stopped, "offer": l.offer, "progress": l.progress,
 		"next": l.fate, "arrive": l.arrive, "think": l.think, "decide": l.decideNow, "repeat": l.repeat, "garbage": l.garbage,
-		"pause": l.pause, "limit": l.limitTxns, "unpause": l.unpause,
+		"pause": l.pause, "limit": l.limitTxns, "keep": l.keepCheckpoints, "unpause": l.unpause,
 	}
 	verb, ok := verbs[fields[0]]
 	if !ok {
@@ -230,6 +230,16 @@ func (l *lab) repeat(words) error {
 		l.step(coordinator.Changed{Changes: []record.Change{c}})
 	}
 	return nil
+}
+
+// keep 2: a leader takes over that keeps so many checkpoints of a job.
+func (l *lab) keepCheckpoints(w words) error {
+	n, err := strconv.Atoi(w.plain[0])
+	if err == nil {
+		l.keep = n
+		l.lead(0)
+	}
+	return err
 }
 
 // limit 8: etcd takes so many operations in a transaction, and a leader that knows it takes over.

@@ -90,7 +90,7 @@ func (n *node) order(jg record.JobGen, spec record.Submitted, plan record.Plan) 
 		Resume:       plan.Resume,
 		RestartCount: int(jg.Generation) - 1, //nolint:gosec // counted from 1 by people's patience
 		LogDir:       filepath.Join(n.cfg.logDir(), string(jg.Job), gen),
-		LogMaxBytes:  MaxLogBytes,
+		LogMaxBytes:  n.cfg.LogBytes,
 		LockDir:      n.cfg.LockDir,
 		Containment:  n.cfg.Containment,
 		// Always: whether the node fences is told by the deadline, because a

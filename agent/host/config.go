@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -43,6 +44,9 @@ type Config struct {
 	Exe     string // the program whose `shim` and `internal digest` commands are run
 	Version string
 
+	LogBytes int64    // how much is kept of each rank's log in a generation; 0 = DefaultLogBytes
+	KeepLogs KeepLogs // how long, and how much over all
+
 	// Leave: when Run's context ends and no run is left here, the node leaves the
 	// cluster at once. Otherwise its lease is kept, for a successor to adopt what runs.
 	Leave bool
@@ -54,9 +58,6 @@ type Config struct {
 	// waits are made for that, so only tests choose another.
 	TTL time.Duration
 }
-
-// MaxLogBytes is how much of a rank's log is kept.
-const MaxLogBytes = 64 << 20
 
 // check fills in defaults and reports everything that is wrong at once.
 func (c Config) check() (Config, error) {
@@ -89,6 +90,12 @@ func (c Config) check() (Config, error) {
 	}
 	if c.Devices == nil {
 		fault("devices: no source")
+	}
+	c.LogBytes = cmp.Or(c.LogBytes, DefaultLogBytes)
+	c.KeepLogs.Age = cmp.Or(c.KeepLogs.Age, DefaultKeepLogsAge)
+	c.KeepLogs.Bytes = cmp.Or(c.KeepLogs.Bytes, DefaultKeepLogsBytes)
+	if c.LogBytes < 0 || c.KeepLogs.Age < 0 || c.KeepLogs.Bytes < 0 {
+		fault("logs: %d bytes a rank, kept for %s and up to %d bytes: use positive values", c.LogBytes, c.KeepLogs.Age, c.KeepLogs.Bytes)
 	}
 	if c.TTL == 0 {
 		c.TTL = fence.TTL

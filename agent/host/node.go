@@ -49,6 +49,7 @@ type node struct {
 	devices   devices
 	progress  time.Time // when the progress record was written last
 	checked   time.Time // when collected generations were last looked for
+	logsSwept time.Time // when old logs were last looked for
 	ready     bool      // announced
 }
 
@@ -125,6 +126,7 @@ func (n *node) step() {
 func (n *node) tick() {
 	n.askDevices()
 	n.checkCollected()
+	n.sweepLogs()
 	n.gossip.tell(n.reachesEtcd())
 	n.notifyWatchdog()
 }

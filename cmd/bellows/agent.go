@@ -60,8 +60,10 @@ Messages are JSON lines on stderr.`,
 			DataDir: dataDir, RunDir: run, LockDir: lock, Socket: chosenSocket(cmd),
 			Version: version(), Leave: true, Log: childLogger(),
 		}
-		hosting.apply(&cfg)
-		var err error
+		err := hosting.apply(&cfg)
+		if err != nil {
+			return err
+		}
 		if cfg.Ports, err = parsePorts(ports); err != nil {
 			return usage("--ports %w", err)
 		}

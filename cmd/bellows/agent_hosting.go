@@ -1,6 +1,8 @@
 package main
 
 import (
+	"time"
+
 	"github.com/spf13/pflag"
 
 	"github.com/bellows-ml/bellows/agent/host"
@@ -8,18 +10,30 @@ import (
 
 // hosting is how an agent holds workers and what it keeps of them.
 type hosting struct {
-	containment string
+	containment           string
+	logSize, keepLogsSize byteSize
+	keepLogs              time.Duration
 }
 
 func hostingFlags(f *pflag.FlagSet) *hosting {
 	h := &hosting{}
 	f.StringVar(&h.containment, "containment", "auto",
 		"what holds workers together: cgroup2, cgroup1 (the v1 freezer), weak, or auto: the strongest that there is")
+	h.logSize, h.keepLogsSize = host.DefaultLogBytes, host.DefaultKeepLogsBytes
+	f.Var(&h.logSize, "log-size", "how much is kept of each rank's log in a generation; the oldest half goes first")
+	f.DurationVar(&h.keepLogs, "keep-logs", host.DefaultKeepLogsAge, "how long the logs of a generation are kept once nothing is written to them any more")
+	f.Var(&h.keepLogsSize, "keep-logs-size", "how much all logs of this node may take up; the oldest go first, those of running jobs stay")
 	return h
 }
 
-func (h *hosting) apply(cfg *host.Config) {
+func (h *hosting) apply(cfg *host.Config) error {
 	if h.containment != "auto" {
 		cfg.Containment = h.containment
 	}
+	if h.keepLogs <= 0 {
+		return usage("--keep-logs %s: use a positive duration, as in 168h", h.keepLogs)
+	}
+	cfg.LogBytes = int64(h.logSize)
+	cfg.KeepLogs = host.KeepLogs{Age: h.keepLogs, Bytes: int64(h.keepLogsSize)}
+	return nil
 }

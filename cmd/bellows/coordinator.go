@@ -27,8 +27,8 @@ const (
 func coordinatorCommand() *cobra.Command {
 	var etcd []string
 	var clusterName, policyName, name string
-	var interval time.Duration
-	var maxTxnOps int
+	var interval, keepJobs time.Duration
+	var maxTxnOps, keepCheckpoints int
 	cmd := &cobra.Command{
 		Use:   "coordinator",
 		Short: "Run a candidate for leading the cluster",
@@ -43,6 +43,8 @@ others wait to take over. Messages are JSON lines on stderr.`,
 	f.StringVar(&policyName, "policy", devPolicy, "how devices are shared out: "+strings.Join(policy.Names(), ", "))
 	f.DurationVar(&interval, "interval", lead.DefaultInterval, "time between decisions that may move running jobs")
 	f.IntVar(&maxTxnOps, "max-txn-ops", record.DefaultMaxTxnOps, "operations that etcd takes in one transaction: what etcd's own --max-txn-ops says")
+	f.IntVar(&keepCheckpoints, "keep-checkpoints", coordinator.DefaultKeepCheckpoints, "how many committed checkpoints of each job are kept; at least 2, one to fall back to")
+	f.DurationVar(&keepJobs, "keep-jobs", coordinator.DefaultTiming().Retention, "how long a job that has ended can be looked at; its checkpoints stay on disk")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		p, err := policy.ByName(policyName)
 		if err != nil {
@@ -54,6 +56,14 @@ others wait to take over. Messages are JSON lines on stderr.`,
 		if maxTxnOps < coordinator.LeastTxnOps {
 			return usage("--max-txn-ops %d: use %d or more, here and as etcd's own --max-txn-ops", maxTxnOps, coordinator.LeastTxnOps)
 		}
+		if keepCheckpoints < coordinator.LeastKeepCheckpoints {
+			return usage("--keep-checkpoints %d: use %d or more: a damaged one is given up for the one before", keepCheckpoints, coordinator.LeastKeepCheckpoints)
+		}
+		if keepJobs <= 0 {
+			return usage("--keep-jobs %s: use a positive duration, as in 24h", keepJobs)
+		}
+		timing := coordinator.DefaultTiming()
+		timing.Retention = keepJobs
 		if name == "" {
 			if name, err = os.Hostname(); err != nil {
 				return fmt.Errorf("find host name: %w: set --name", err)
@@ -76,7 +86,7 @@ others wait to take over. Messages are JSON lines on stderr.`,
 		}
 		if _, err = st.EnsureMeta(ctx, clusterName); err == nil {
 			err = lead.Run(ctx, lead.Config{
-				Store: st, Policy: p, Interval: interval, MaxTxnOps: maxTxnOps, Node: name, Log: log,
+				Store: st, Policy: p, Interval: interval, MaxTxnOps: maxTxnOps, Timing: timing, KeepCheckpoints: keepCheckpoints, Node: name, Log: log,
 			})
 		}
 		return errors.Join(err, st.Close())

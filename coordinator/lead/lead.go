@@ -24,8 +24,11 @@ type Config struct {
 	// MaxTxnOps is what Store was opened with: operations that etcd takes in one
 	// transaction; 0 = record.DefaultMaxTxnOps.
 	MaxTxnOps int
-	Node      string // where this candidate runs, for people
-	Log       zerolog.Logger
+	// KeepCheckpoints is how many committed checkpoints of a job are kept; 0 = coordinator.DefaultKeepCheckpoints.
+	KeepCheckpoints int
+
+	Node string // where this candidate runs, for people
+	Log  zerolog.Logger
 }
 
 // DefaultInterval is long enough for a job to earn back what being rescaled costs it.

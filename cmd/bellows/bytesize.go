@@ -1,0 +1,40 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// byteSize is a flag's number of bytes, as people write it: 64M, 1.5GiB, 4096.
+// K, M, G and T are powers of 1024, with or without iB.
+type byteSize int64
+
+func (b *byteSize) String() string { return strings.ReplaceAll(size(int64(*b)), " ", "") }
+
+// Type names the value in a flag's help.
+func (b *byteSize) Type() string { return "size" }
+
+// Set reads the value.
+func (b *byteSize) Set(text string) error {
+	n, err := parseBytes(text)
+	if err == nil {
+		*b = byteSize(n)
+	}
+	return err
+}
+
+func parseBytes(text string) (int64, error) {
+	number := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSpace(text), "B"), "i")
+	factor := 1.0
+	if i := strings.IndexAny(number, "KMGT"); i >= 0 && i == len(number)-1 {
+		factor = math.Pow(1<<10, float64(1+strings.IndexByte("KMGT", number[i])))
+		number = number[:i]
+	}
+	n, err := strconv.ParseFloat(number, 64)
+	if n *= factor; err != nil || !(n >= 1 && n < 1<<62) {
+		return 0, fmt.Errorf("%q: use a number of bytes, as in 512M or 64GiB", text)
+	}
+	return int64(n), nil
+}
