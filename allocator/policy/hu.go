@@ -32,16 +32,15 @@ import (
 //   - Between two intervals the first in the queue gets as many idle devices as
 //     possible, and so on (section 2).
 //   - A job whose remaining time is unknown is taken to have as much work ahead
-//     as it has behind it, and huUnknown at least.
+//     as it has behind it, and unknownWork at least.
 //   - After a loss of devices the latest jobs go back to waiting if not all of
 //     the running ones can have their smallest size.
 type hu struct{}
 
 const (
-	huSteps   = 5
-	huStep    = 5 * time.Minute
-	huStick   = 2e-4 // of one job's work, for one step: 60 ms of everything it has
-	huUnknown = time.Hour
+	huSteps = 5
+	huStep  = 5 * time.Minute
+	huStick = 2e-4 // of one job's work, for one step: 60 ms of everything it has
 	// huSizes bounds the sizes that are considered: 0 and the powers of two
 	// below 2^15, far more than a step of five minutes can need.
 	huSizes = 16
@@ -138,7 +137,7 @@ func huProblem(d *desk, free int, mine []int) (p *solve.Problem, sizes [][]int) 
 			}
 		}
 		sizes = append(sizes, can)
-		job := solve.Job{Work: huWork(j), Present: countFor(p.Counts, j.Workers), Bonus: huStick, Speeds: huSpeeds(j, can, p.Counts)}
+		job := solve.Job{Work: work(j), Present: countFor(p.Counts, j.Workers), Bonus: huStick, Speeds: huSpeeds(j, can, p.Counts)}
 		if len(can) > 0 {
 			job.Max = countFor(p.Counts, can[len(can)-1])
 			if low := countFor(p.Counts, can[0]); j.Workers > 0 && least+low <= free {
@@ -169,14 +168,6 @@ func withListed(d *desk, counts []int, free int, mine []int) []int {
 func countFor(counts []int, size int) int {
 	at, _ := slices.BinarySearch(counts, size)
 	return counts[min(at, len(counts)-1)]
-}
-
-// huWork is a job's remaining work in seconds on one device.
-func huWork(j allocator.JobView) float64 {
-	if j.Remaining > 0 {
-		return j.Remaining.Seconds()
-	}
-	return max(j.Service, huUnknown).Seconds()
 }
 
 // huSpeeds is the job's speed at each of the counts, never falling: that of the

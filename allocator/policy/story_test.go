@@ -26,7 +26,7 @@ var update = flag.Bool("update", false, "rewrite the expected lines of the stori
 //	node NAME DEVICES          a node joins
 //	cordon NAME, lose NAME     a node gets no new work, or is gone
 //	job NAME [sizes=1..8] [workers=2] [trained=5m] [remaining=1h] [priority=1]
-//	         [deadline=3h] [exclude=n1,n2] [pinned]      a job, submitted a second after the last one
+//	         [deadline=3h] [exclude=n1,n2] [speeds=1,1.6] [pinned]      a job, submitted a second after the last one
 //	pin NAME, unpin NAME, end NAME
 //	advance 5m                 time passes; what runs is trained
 //	decide, decide between     the policy is asked, and its answer put in force
@@ -156,6 +156,12 @@ func (s *story) job(f []string) {
 			for n := range strings.SplitSeq(value, ",") {
 				j.Excluded = append(j.Excluded, cluster.NodeID(n))
 			}
+		case "speeds":
+			for text := range strings.SplitSeq(value, ",") {
+				var speed float64
+				speed, err = strconv.ParseFloat(text, 64)
+				j.Speeds = append(j.Speeds, speed)
+			}
 		case "pinned":
 			j.Pinned = true
 		default:
@@ -236,7 +242,7 @@ func TestByName(t *testing.T) {
 			t.Errorf("%s: %v, %v, %q", name, p, err, policy.About(name))
 		}
 	}
-	if _, err := policy.ByName("best"); err == nil || !strings.Contains(err.Error(), `policy "best"`) || !strings.Contains(err.Error(), "greedy, hu, share") {
+	if _, err := policy.ByName("best"); err == nil || !strings.Contains(err.Error(), `policy "best"`) || !strings.Contains(err.Error(), "greedy, hu, share, ") {
 		t.Errorf("got %v", err)
 	}
 	if policy.About("best") != "" {

@@ -20,7 +20,7 @@ var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // frugal policies leave devices idle by design when no job would gain by more
 // of them. None leaves any idle while a job waits that could start on them.
-var frugal = map[string]bool{"hu": true}
+var frugal = map[string]bool{"hu": true, "hesrpt-steady": true}
 
 // random makes a cluster and jobs, some of them running. A plain one has no
 // cordoned, sick or excluded devices and no pinned jobs: there counting is all.
@@ -267,6 +267,10 @@ func TestNothingIdleThatCouldWork(t *testing.T) {
 		for _, d := range out.Decisions {
 			idle -= d.Workers
 		}
+		if policy.FixedSizes(p.Name()) {
+			nothingWhole(t, p.Name() == "fifo", idle, in, out)
+			return
+		}
 		for i, d := range out.Decisions {
 			j := in.Jobs[i]
 			k, _ := slices.BinarySearch(j.Sizes, d.Workers+1)
@@ -275,6 +279,50 @@ func TestNothingIdleThatCouldWork(t *testing.T) {
 			}
 			if more := j.Sizes[k] - d.Workers; more <= idle {
 				t.Errorf("%s has %d of %v; %d devices are idle", j.ID, d.Workers, j.Sizes, idle)
+			}
+		}
+	})
+}
+
+// nothingWhole demands of a policy of fixed sizes that no job waits whose full
+// size is idle; of a strict one only the first that waits is asked.
+func nothingWhole(t *testing.T, strict bool, idle int, in allocator.Input, out allocator.Output) {
+	t.Helper()
+	all := allocator.NewDevices(in).Usable()
+	for i, d := range out.Decisions {
+		j := in.Jobs[i]
+		if d.Workers > 0 || j.Sizes[0] > all {
+			continue
+		}
+		full := j.Sizes[0]
+		for _, k := range j.Sizes {
+			if k <= all {
+				full = k
+			}
+		}
+		if full <= idle {
+			t.Errorf("%s waits for %d devices; %d are idle", j.ID, full, idle)
+		}
+		if strict {
+			return
+		}
+	}
+}
+
+// A policy of fixed sizes changes nothing but between a job's full size and none.
+func TestFixedSizesAreFixed(t *testing.T) {
+	each(t, true, func(t *testing.T, p allocator.Policy, in allocator.Input) {
+		if !policy.FixedSizes(p.Name()) {
+			return
+		}
+		all := allocator.NewDevices(in).Usable()
+		for i, d := range ask(t, p, in).Decisions {
+			j := in.Jobs[i]
+			if d.Workers == 0 || d.Workers == j.Workers {
+				continue
+			}
+			if k := slices.Index(j.Sizes, d.Workers); k+1 < len(j.Sizes) && j.Sizes[k+1] <= all {
+				t.Errorf("%s gets %d of %v on %d devices", j.ID, d.Workers, j.Sizes, all)
 			}
 		}
 	})

@@ -12,6 +12,16 @@ var table = []entry{
 	{greedy{}, "as many devices as fit to the first in the queue; shortest-trained grow, longest-trained shrink (Hu et al., section 3)"},
 	{hu{}, "most progress of all jobs over the next 25 minutes, with a certified bound (Hu et al., section 4)"},
 	{share{}, "equal shares in powers of two, the higher priority and then the earlier job first"},
+	{hesrpt{}, "shares by remaining work that are best for the mean completion time (Berg et al., heSRPT)"},
+	{hesrpt{steady: true}, "heSRPT's shares, but everybody runs and nobody grows who would not end sooner for it"},
+	{optimus{}, "every device to the job whose remaining time it shortens most (Peng et al., Optimus)"},
+	{fifo(), "full sizes, first come first served, nobody passes"},
+	{edf(), "full sizes, earliest deadline first"},
+	{priority(), "full sizes, highest priority first"},
+	{srtf(), "full sizes, shortest remaining time first"},
+	{srsf(), "full sizes, least remaining device time first"},
+	{las(), "full sizes, least attained device time first"},
+	{tiresias(), "full sizes, three queues by attained device time (Gu et al., Tiresias-L)"},
 }
 
 type entry struct {
@@ -26,6 +36,14 @@ func Names() []string {
 		names[i] = e.policy.Name()
 	}
 	return names
+}
+
+// FixedSizes reports whether the policy with this name gives a job its full size
+// or nothing. To compare such a policy with one that is elastic, say first what
+// the full size is: what the job's user asked for, not the most it could use.
+func FixedSizes(name string) bool {
+	p, err := ByName(name)
+	return err == nil && fixedSizes(p)
 }
 
 // ByName returns the policy with this name.
