@@ -20,7 +20,7 @@ var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // frugal policies leave devices idle by design when no job would gain by more
 // of them. None leaves any idle while a job waits that could start on them.
-var frugal = map[string]bool{"hu": true, "hesrpt-steady": true}
+var frugal = map[string]bool{"hu": true, "hesrpt": true, "hesrpt-steady": true, "optimus": true}
 
 // random makes a cluster and jobs, some of them running. A plain one has no
 // cordoned, sick or excluded devices and no pinned jobs: there counting is all.
