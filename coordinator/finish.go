@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
@@ -57,6 +58,9 @@ func (c *Coordinator) over(f formed) bool {
 // stopped says of a job that was asked to stop what its last save did not keep.
 func (c *Coordinator) stopped(f formed) string {
 	reason := "stopped by " + f.Wanted.Value.By
+	if so := f.state().Reason; strings.HasPrefix(so, reason) {
+		reason = so // whom the halt's deadline has killed, too
+	}
 	if begun, known := c.begun(f); known && begun > f.Committed.Value.Step {
 		since := "its last checkpoint"
 		if !f.Committed.Exists() {
@@ -64,7 +68,7 @@ func (c *Coordinator) stopped(f formed) string {
 		}
 		reason += fmt.Sprintf("; lost: %s since %s", count(int(begun-f.Committed.Value.Step), "step"), since)
 	}
-	if first, failed := c.blame(f); failed {
+	if first, failed := c.blame(f); failed && !strings.Contains(reason, first.text()) {
 		reason += "; " + first.text()
 	}
 	return reason

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"os"
+	"os/user"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -34,22 +35,29 @@ func TestScriptThatIgnoresSIGTERMIsKilledAtTheDeadline(t *testing.T) {
 	j := f.shellJob("deaf", "trap '' TERM\nwhile :; do sleep 0.1; done\n")
 	j["halt-timeout"] = "2s"
 	id := f.submit(j)
-	f.awaitPhase(id, 20*time.Second, cluster.Running)
+	f.awaitPhase(id, patience, cluster.Running)
 	f.stop(id)
-	f.awaitPhase(id, 20*time.Second, cluster.Stopped)
-	if left := f.workers(id); len(left) != 0 {
-		t.Errorf("processes %v are left", left)
+	s := f.awaitPhase(id, patience, cluster.Stopped)
+	if want := "stopped by " + userName() + "; not stopped in time, killed: n1"; s.Reason != want {
+		t.Errorf("it ended because %q, want %q", s.Reason, want)
 	}
+	f.nothingLeft(id)
 }
 
 func TestScriptThatForksAndExitsLeavesNothing(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, config{})
 	id := f.submit(f.shellJob("forks", "setsid sh -c 'trap \"\" TERM HUP; while :; do sleep 0.1; done' &\nexit 0\n"))
-	f.awaitPhase(id, 30*time.Second, cluster.Succeeded)
-	if left := f.workers(id); len(left) != 0 {
-		t.Errorf("processes %v are left", left)
+	f.awaitPhase(id, patience, cluster.Succeeded)
+	f.nothingLeft(id)
+}
+
+// userName is who runs the tests.
+func userName() string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
 	}
+	return "nobody"
 }
 
 // A script that never saves loses its work once, is told so, and keeps its size from then on.
@@ -59,16 +67,16 @@ func TestScriptThatNeverSavesIsPinned(t *testing.T) {
 	j := f.shellJob("forgetful", "trap 'exit 0' TERM\nwhile :; do sleep 0.1; done\n")
 	j["max"] = 2
 	id := f.submit(j)
-	f.awaitPhase(id, 20*time.Second, cluster.Running)
+	f.awaitPhase(id, patience, cluster.Running)
 	other := f.submit(f.sdkJob("other", 1, 1, 100000, 0.05))
-	f.await(30*time.Second, "the halt that saves nothing", func(m *record.Mirror) bool {
+	f.await(patience, "the halt that saves nothing", func(m *record.Mirror) bool {
 		s := m.Job(id).State.Value
 		return s.Generation == 2 && s.Phase == cluster.Running && s.Pinned && strings.Contains(s.Reason, "NO_CHECKPOINT")
 	})
 	f.stop(other)
-	f.awaitPhase(other, 20*time.Second, cluster.Stopped)
+	f.awaitPhase(other, patience, cluster.Stopped)
 	// Devices are idle now, and still it is not moved. A job that comes and goes shows that decisions were made.
-	f.awaitPhase(f.submit(f.sdkJob("witness", 1, 1, 5, 0.01)), 30*time.Second, cluster.Succeeded)
+	f.awaitPhase(f.submit(f.sdkJob("witness", 1, 1, 5, 0.01)), patience, cluster.Succeeded)
 	if s := f.mirror().Job(id).State.Value; s.Generation != 2 {
 		t.Errorf("the pinned job was moved: %+v", s)
 	}
