@@ -133,7 +133,7 @@ func TestCheckpointDirectoryOfSomebodyElse(t *testing.T) {
 	f := newFleet(t, config{})
 	dir := f.owned("roots", 0)
 	s := f.as(nobody, "run", "-d", "--max", "1", "--checkpoint-dir", dir, "--", "true")
-	if want := "--checkpoint-dir " + dir + ": cannot be written to: permission denied; choose another"; s.wait() != 2 || !strings.Contains(s.said(), want) {
+	if want := "--checkpoint-dir " + dir + ": cannot be written to: permission denied; make it writable, or choose another"; s.wait() != 2 || !strings.Contains(s.said(), want) {
 		t.Errorf("exit %d, %s\nwant %s", s.wait(), s.said(), want)
 	}
 

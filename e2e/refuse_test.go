@@ -153,7 +153,7 @@ func directories(dir string) []refusal {
 		{"a workdir that is not", []string{"run", "--workdir", dir + "/nowhere", "--", "true"}, 2, []string{"--workdir " + dir + "/nowhere: no such file or directory"}},
 		{"a workdir that is a file", []string{"run", "--workdir", file, "--", "true"}, 2, []string{"--workdir " + file + ": it is a file, use a folder"}},
 		{"a checkpoint directory in /proc", []string{"run", "--checkpoint-dir", "/proc/nope", "--", "true"}, 2, []string{"--checkpoint-dir /proc/nope: cannot be made", "choose another"}},
-		{"a checkpoint directory below a file", []string{"run", "--checkpoint-dir", file + "/x", "--", "true"}, 2, []string{"--checkpoint-dir " + file + "/x: cannot be made: not a directory; choose another"}},
+		{"a checkpoint directory below a file", []string{"run", "--checkpoint-dir", file + "/x", "--", "true"}, 2, []string{"--checkpoint-dir " + file + "/x: cannot be made: " + file + ": not a directory; choose another"}},
 	}
 }
 
