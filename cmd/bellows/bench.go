@@ -1,15 +1,18 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"runtime"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/bellows-ml/bellows/allocator/milp"
 	"github.com/bellows-ml/bellows/allocator/solve"
 )
 
@@ -36,6 +39,7 @@ type answer struct {
 	Objective float64 `json:"objective"`
 	Bound     float64 `json:"bound"`
 	Proved    bool    `json:"proved"`
+	*compared         // with --solver
 }
 
 func benchCommand() *cobra.Command {
@@ -52,35 +56,66 @@ func benchCommand() *cobra.Command {
 func benchAllocateCommand() *cobra.Command {
 	var file string
 	var repeat int
+	var ref reference
 	cmd := &cobra.Command{
 		Use:   "allocate",
 		Short: "Solve one rolling-horizon allocation on one thread",
 		Long: `Solves an allocation as hu does at each interval and prints the plan, its value,
 a certified bound, and whether the plan is proved to be optimal. It runs on one
-thread, so that its processor time can be measured from outside.`,
+thread, so that its processor time can be measured from outside.
+
+--solver has the same problem solved by a mixed-integer solver instead, and
+prints its plan with our certified bound, what ours is worth, and which one is
+better; both are valued anew from their counts. highs runs inside this process
+(scripts/setup solver fetches it); cbc is the program of Debian's package
+coinor-cbc. --model says how the problem is put to it: paper is the model of
+Hu et al., section 4.4, tight has one binary variable for each choice.
+--write-model writes that as a file in the LP format besides.`,
 		Args: exactly(),
 	}
-	cmd.Flags().StringVar(&file, "instance", "", "the problem, as JSON: nodes, p, steps, counts, jobs of d, nmin, nmax, speed")
-	cmd.Flags().IntVar(&repeat, "repeat", 1, "solve it so many times and print the last")
-	cmd.RunE = func(*cobra.Command, []string) error {
+	f := cmd.Flags()
+	f.StringVar(&file, "instance", "", "the problem, as JSON: nodes, p, steps, counts, jobs of d, nmin, nmax, speed")
+	f.IntVar(&repeat, "repeat", 1, "solve it so many times and print the last")
+	f.StringVar(&ref.solver, "solver", solverOwn, "who solves it: own, highs or cbc")
+	f.StringVar(&ref.model, "model", string(milp.Tight), "how highs and cbc are asked, and what is written: tight or paper")
+	f.DurationVar(&ref.limit, "limit", time.Minute, "how long highs or cbc may take each time")
+	f.StringVar(&ref.write, "write-model", "", "write the model to this file")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		switch {
 		case file == "":
 			return usage("--instance is missing: give a file")
 		case repeat < 1:
 			return usage("--repeat %d: use 1 or more", repeat)
 		}
-		runtime.GOMAXPROCS(1)
+		if err := ref.check(); err != nil {
+			return err
+		}
 		in, err := readFrom(file, readInstance)
 		if err != nil {
 			return err
 		}
-		a, err := in.solve(repeat)
+		a, err := in.answer(cmd.Context(), &ref, repeat)
 		if err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
 		return json.NewEncoder(os.Stdout).Encode(a)
 	}
 	return cmd
+}
+
+// answer solves the instance by whom the flags name.
+func (in instance) answer(ctx context.Context, ref *reference, repeat int) (answer, error) {
+	p := in.problem()
+	if ref.write != "" {
+		if err := ref.writeModel(p); err != nil {
+			return answer{}, err
+		}
+	}
+	if ref.solver != solverOwn {
+		return ref.solve(ctx, p, repeat)
+	}
+	runtime.GOMAXPROCS(1)
+	return solveOwn(p, repeat)
 }
 
 func readInstance(name string, r io.Reader) (in instance, err error) {
@@ -109,9 +144,8 @@ func (in instance) problem() *solve.Problem {
 	return p
 }
 
-// solve solves it several times over; what it prints is checked by the value of its counts alone.
-func (in instance) solve(repeat int) (answer, error) {
-	p := in.problem()
+// solveOwn solves it several times over; what it prints is checked by the value of its counts alone.
+func solveOwn(p *solve.Problem, repeat int) (answer, error) {
 	var s solve.Solver
 	var r solve.Result
 	for range repeat {
@@ -124,9 +158,5 @@ func (in instance) solve(repeat int) (answer, error) {
 	if err != nil {
 		return answer{}, fmt.Errorf("check the plan: %w", err)
 	}
-	a := answer{Plan: make([][]int, 0, len(p.Jobs)), Objective: value, Bound: r.Bound, Proved: r.Proved}
-	for i := range p.Jobs {
-		a.Plan = append(a.Plan, r.Plan[i*p.Steps:(i+1)*p.Steps])
-	}
-	return a, nil
+	return answer{Plan: rows(p, r.Plan), Objective: value, Bound: r.Bound, Proved: r.Proved}, nil
 }

@@ -35,6 +35,10 @@ func TestScripts(t *testing.T) {
 			env.Defer(func() { _ = os.RemoveAll(dir) })
 			env.Setenv("SHORT", dir)
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // else each of many commands takes a second
+			if cache, err := os.UserCacheDir(); err == nil {
+				env.Setenv("CACHE", cache) // where scripts/setup put the solver
+			}
+			env.Setenv("BIN", filepath.SplitList(env.Getenv("PATH"))[0]) // bellows, and nothing else
 			env.Setenv(socketVariable, filepath.Join(dir, "a.sock"))
 			return nil
 		},
