@@ -58,6 +58,11 @@ func (c *Client) Stop(ctx context.Context, ref string) (reply StopReply, err err
 	return reply, c.call(ctx, http.MethodPost, jobPath(ref)+"/stop", nil, &reply)
 }
 
+// Resume asks for a job, by identifier or name, that was stopped, has failed or is held to go on.
+func (c *Client) Resume(ctx context.Context, ref string, req ResumeRequest) (reply ResumeReply, err error) {
+	return reply, c.call(ctx, http.MethodPost, jobPath(ref)+"/resume", req, &reply)
+}
+
 // Jobs lists the jobs by the time of their submission: those that have not ended, or all.
 func (c *Client) Jobs(ctx context.Context, all bool) (list []JobStatus, err error) {
 	path := "/v1/jobs"

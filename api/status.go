@@ -189,15 +189,24 @@ func addRescales(s *JobStatus, v *record.JobView) {
 	}
 }
 
+// checkpoints lists what was committed by step, also what was given up.
 func checkpoints(v *record.JobView) []Checkpoint {
-	var list []Checkpoint
-	for _, step := range slices.Sorted(maps.Keys(v.Checkpoints)) {
-		c := v.Checkpoints[step].Value
-		list = append(list, Checkpoint{
+	all := map[int64]Checkpoint{}
+	add := func(c record.Checkpoint, why string) {
+		all[c.Step] = Checkpoint{
 			Step: c.Step, Generation: uint64(c.Generation), Samples: c.Samples, Dir: c.Dir, Bytes: c.Bytes, WorldSize: c.WorldSize,
-			Committed: v.Committed.Exists() && v.Committed.Value.Step == step,
-			Bad:       v.Bad[step].Value.Reason,
-		})
+			Committed: why == "" && v.Committed.Exists() && v.Committed.Value.Step == c.Step, Bad: why,
+		}
+	}
+	for _, b := range v.Bad {
+		add(b.Value.Checkpoint, b.Value.Reason)
+	}
+	for _, c := range v.Checkpoints { // a step that was given up once may have been saved again
+		add(c.Value, "")
+	}
+	var list []Checkpoint
+	for _, step := range slices.Sorted(maps.Keys(all)) {
+		list = append(list, all[step])
 	}
 	return list
 }

@@ -115,42 +115,6 @@ func ownerOf(m *record.Mirror, id cluster.JobID) (cluster.Owner, bool) {
 	return cluster.Owner{}, false
 }
 
-func (s *Server) handleStop(w http.ResponseWriter, r *http.Request) {
-	who, err := caller(r)
-	if err != nil {
-		writeError(w, err)
-		return
-	}
-	reply, err := s.stop(r.Context(), r.PathValue("job"), who)
-	if err != nil {
-		writeError(w, err)
-		return
-	}
-	writeJSON(w, http.StatusAccepted, reply)
-}
-
-func (s *Server) stop(ctx context.Context, ref string, who cluster.Owner) (StopReply, error) {
-	job, _, err := s.job(ref, who)
-	if err != nil {
-		return StopReply{}, err
-	}
-	reply := StopReply{ID: job.ID, Phase: job.Phase, Ended: job.Ended}
-	if who.UID != 0 && who.UID != job.UID {
-		return StopReply{}, fault(Forbidden, "job %s belongs to %s: only its owner or root may stop it", job.ID, job.Owner)
-	}
-	if job.Ended {
-		return reply, nil
-	}
-	key := record.RequestKey(s.cfg.Node, NewRequestID())
-	return reply, s.commit(ctx, record.Txn{
-		ID: "stop " + job.ID,
-		If: []record.Compare{record.Absent(key)},
-		Then: []record.Op{record.Put(key, record.Request{
-			Kind: record.StopRequest, Job: cluster.JobID(job.ID), Owner: who, At: time.Now().UTC(),
-		})},
-	})
-}
-
 // commit executes a transaction that may be executed twice: a conflict means
 // that it happened before.
 func (s *Server) commit(ctx context.Context, txn record.Txn) error {

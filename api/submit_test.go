@@ -157,6 +157,60 @@ func TestStopIsForTheOwnerAndRoot(t *testing.T) {
 	}
 }
 
+func TestResumeIsForTheOwnerAndRoot(t *testing.T) {
+	store := newFakeStore()
+	owner := cluster.Owner{UID: 77, User: "owner"}
+	for id, s := range map[cluster.JobID]record.State{
+		"runs-aaaaaa": {Phase: cluster.Running}, "ended-aaaaaa": {Phase: cluster.Succeeded}, "bad-aaaaaa": {Phase: cluster.Failed, Reason: "no such policy"},
+		"lost-aaaaaa": {Phase: cluster.Held, Generation: 2}, "stopped-aaaaaa": {Phase: cluster.Stopped, Generation: 2},
+		"twin-aaaaaa": {Phase: cluster.Stopped, Generation: 2}, "twin-bbbbbb": {Phase: cluster.Queued},
+	} {
+		store.admit(t, id, owner, s)
+	}
+	sound := record.Checkpoint{Generation: 1, Step: 80}
+	store.put(t,
+		record.Put(record.BadCheckpointKey("lost-aaaaaa", 120), record.BadCheckpoint{Checkpoint: record.Checkpoint{Generation: 1, Step: 120}, Reason: "x is corrupt"}),
+		record.Put(record.CheckpointKey("stopped-aaaaaa", 80), sound), record.Put(record.CommittedKey("stopped-aaaaaa"), sound),
+	)
+	step := func(n int64) *int64 { return &n }
+	for _, c := range []struct {
+		who  cluster.Owner
+		job  string
+		from *int64
+		code Code
+		want string
+		at   int64
+	}{
+		{stranger, "stopped", nil, Forbidden, "only its owner or root may resume it", 0},
+		{owner, "runs", nil, Invalid, "is running: only a stopped, failed or held job", 0},
+		{owner, "ended", nil, Invalid, "nothing left to resume", 0},
+		{owner, "bad", nil, Invalid, "refused (no such policy): submit it again", 0},
+		{owner, "twin-aaaaaa", nil, InUse, "in use by job twin-bbbbbb", 0},
+		{owner, "lost", nil, Invalid, "step 120, given up: x is corrupt): say --from STEP", 0},
+		{owner, "lost", step(7), Invalid, "no checkpoint of step 7", 0},
+		{owner, "nobody", nil, NotFound, "no job", 0},
+		{owner, "stopped", nil, "", "", 80},
+		{owner, "stopped", step(record.FromStart), "", "", record.FromStart},
+		{cluster.Owner{User: "root"}, "lost", step(120), "", "", 120},
+	} {
+		before := len(store.requests(t, "n1"))
+		reply, err := serve(t, store, "n1", &c.who).Resume(t.Context(), c.job, ResumeRequest{c.from})
+		if c.code != "" {
+			if CodeOf(err) != c.code || !strings.Contains(err.Error(), c.want) || len(store.requests(t, "n1")) != before {
+				t.Errorf("%s resumes %s: %v, want %s %q and no request", c.who.User, c.job, err, c.code, c.want)
+			}
+			continue
+		}
+		if err != nil || reply.Step != c.at || len(store.requests(t, "n1")) != before+1 {
+			t.Errorf("%s resumes %s: %+v, %v", c.who.User, c.job, reply, err)
+		}
+	}
+	jobs, err := serve(t, store, "n1", &owner).Job(t.Context(), "lost")
+	if err != nil || len(jobs.Checkpoints) != 1 || jobs.Checkpoints[0].Bad != "x is corrupt" {
+		t.Errorf("what was given up is not shown: %+v, %v", jobs.Checkpoints, err)
+	}
+}
+
 func TestUserHeaderIsBelievedOfAgentsOnly(t *testing.T) {
 	store := newFakeStore()
 	end := cluster.Owner{UID: 77, GID: 8, User: "a:b"}

@@ -202,6 +202,20 @@ type StopReply struct {
 	Ended bool          `json:"ended"` // it had ended already; nothing was asked
 }
 
+// ResumeRequest says where a resume begins.
+type ResumeRequest struct {
+	// From is a step: of a committed checkpoint, or of one that was given up and is
+	// to be tried again; record.FromStart for the beginning of the training; nil for
+	// the last checkpoint committed.
+	From *int64 `json:"from,omitempty"`
+}
+
+// ResumeReply says what is resumed.
+type ResumeReply struct {
+	ID   string `json:"id"`
+	Step int64  `json:"step"` // where it begins; record.FromStart = at the beginning
+}
+
 // LogLine is one line that a worker wrote.
 type LogLine struct {
 	Node       string `json:"node"`

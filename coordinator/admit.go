@@ -36,6 +36,8 @@ func (c *Coordinator) requests() {
 			c.admit(r, v)
 		case record.StopRequest:
 			c.stop(r, v)
+		case record.ResumeRequest:
+			c.resume(r, v)
 		default:
 			c.drop(r, v, fmt.Sprintf("unknown kind %q", r.Value.Kind))
 		}
@@ -94,23 +96,18 @@ func (c *Coordinator) nameUsed(name string) (cluster.JobID, bool) {
 // the job is halting, it does not wait for the save.
 func (c *Coordinator) stop(r request, v *record.JobView) {
 	owner := r.Value.Owner
-	switch {
-	case !v.State.Exists():
-		c.drop(r, v, "stop: no such job")
-		return
-	case owner.UID != 0 && owner.UID != v.Spec.Value.Owner.UID:
-		c.drop(r, v, fmt.Sprintf("stop: %s (uid %d) does not own the job", owner.User, owner.UID))
-		return
-	case v.State.Value.Phase.Terminal():
-		c.drop(r, v, "")
+	if why := c.forbidden(r, v, "stop"); why != "" || v.State.Value.Phase.Terminal() {
+		c.drop(r, v, why)
 		return
 	}
+	w := v.Wanted.Value
+	w.Run, w.By, w.At = false, owner.User, r.Value.At
 	m := move{
 		verb: "want-stop", job: v,
 		ifs: []record.Compare{record.Unchanged(r.key, r.Mod)},
 		then: []record.Op{
 			record.Delete(r.key),
-			record.Put(record.WantedKey(v.ID), record.Wanted{By: owner.User, At: r.Value.At}),
+			record.Put(record.WantedKey(v.ID), w),
 		},
 		note: Note{Job: v.ID, Gen: v.State.Value.Generation, Text: "stop asked for by " + owner.User},
 	}
@@ -123,6 +120,17 @@ func (c *Coordinator) stop(r request, v *record.JobView) {
 		}
 	}
 	c.send(m)
+}
+
+// forbidden says why a request about a job is not its owner's or root's to make, empty if it is.
+func (c *Coordinator) forbidden(r request, v *record.JobView, verb string) string {
+	switch owner := r.Value.Owner; {
+	case !v.State.Exists() || !v.Spec.Exists():
+		return verb + ": no such job"
+	case owner.UID != 0 && owner.UID != v.Spec.Value.Owner.UID:
+		return fmt.Sprintf("%s: %s (uid %d) does not own the job", verb, owner.User, owner.UID)
+	}
+	return ""
 }
 
 // drop deletes a request that has nothing to carry out; why is for the log, empty if all is well.

@@ -52,7 +52,7 @@ func (c *Coordinator) commit(f formed) bool {
 
 // offer returns the newest valid offer of the generation that is newer than what is committed.
 func (c *Coordinator) offer(f formed) (record.Checkpoint, bool) {
-	if f.State.Value.Generation == 0 {
+	if s := f.State.Value; s.Generation == 0 || s.Generation <= s.Rewound && c.rule(Rewind) {
 		return record.Checkpoint{}, false
 	}
 	generations := []cluster.Generation{f.number()}

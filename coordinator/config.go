@@ -23,7 +23,7 @@ type Config struct {
 // LeastTxnOps is how many operations a transaction must be allowed to have.
 // What grows with a job's nodes is written in as many transactions as it takes;
 // all else needs no more than these.
-const LeastTxnOps = 8
+const LeastTxnOps = 16
 
 // Token fences a term: the leader's key and the revision at which it came into being.
 type Token struct {
@@ -69,6 +69,7 @@ const (
 	AliveAbsent                       // a node that came back after its fence counts as gone (I1)
 	SettleUnknown                     // a START that landed late takes devices given to another since (I3)
 	GrantRest                         // of a START larger than one transaction some members never hear (I9)
+	Rewind                            // what the owner has gone back behind is committed all the same (I5)
 	PlanHolds                         // devices that such a START has yet to grant are given to another (I3)
 )
 

@@ -68,7 +68,12 @@ func describeOp(op record.Op, now time.Time) string {
 	case strings.Contains(key, "/fence/"):
 		return fmt.Sprintf("%s waited=%dms", key, read[record.Fence](op).WaitedMS)
 	case key == "wanted":
-		return fmt.Sprintf("wanted run=%t", read[record.Wanted](op).Run)
+		w := read[record.Wanted](op)
+		s := fmt.Sprintf("wanted run=%t", w.Run)
+		if w.Forsaken > 0 {
+			s += fmt.Sprintf(" forsaken=%d", w.Forsaken)
+		}
+		return s
 	case key == "checkpoint/committed":
 		c := read[record.Checkpoint](op)
 		return fmt.Sprintf("committed step=%d gen=%d", c.Step, c.Generation)

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -99,18 +100,31 @@ func (c *Coordinator) older(f formed) (record.Checkpoint, bool) {
 	return newest, found
 }
 
-// bereft reports whether the job has lost every checkpoint that it had. To
-// begin again at step 0 may throw days away that its owner could still save:
-// that is for the owner to decide.
-func bereft(f formed) bool { return !f.Committed.Exists() && len(f.Bad) > 0 }
+// bereft reports whether the job has lost every checkpoint that it had, and its
+// owner has not forsaken them. To begin again at step 0 may throw days away that
+// could still be saved: that is for the owner to decide.
+func bereft(f formed) bool {
+	_, lost := lostLast(f)
+	return lost && !f.Committed.Exists()
+}
+
+// lostLast returns the checkpoint that was given up last, of those that the owner has not forsaken.
+func lostLast(f formed) (last record.BadCheckpoint, ok bool) {
+	for _, step := range slices.Sorted(maps.Keys(f.Bad)) {
+		b := f.Bad[step].Value
+		if b.Generation <= f.Wanted.Value.Forsaken {
+			continue
+		}
+		if !ok || cmp.Or(b.At.Compare(last.At), cmp.Compare(b.Generation, last.Generation)) >= 0 {
+			last, ok = b, true
+		}
+	}
+	return last, ok
+}
 
 // bereftWhy names what was lost last.
 func bereftWhy(f formed) string {
-	var last record.BadCheckpoint
-	for _, step := range slices.Sorted(maps.Keys(f.Bad)) {
-		if b := f.Bad[step].Value; !b.At.Before(last.At) {
-			last = b
-		}
-	}
-	return last.Reason + "; there is no older one: stop the job and submit it again to begin at step 0"
+	last, _ := lostLast(f)
+	return fmt.Sprintf("%s; there is no older one: once it is mended, 'bellows resume %s --from %d' tries it again; 'bellows resume %s --from-start' does without it",
+		last.Reason, f.ID, last.Step, f.ID)
 }

@@ -52,6 +52,7 @@ func TestSchedulesBreakWhatHasNoRule(t *testing.T) {
 		{"alive still absent, on its way", coordinator.AliveAbsent, frozenNodeComesBack},
 		{"settle an unknown start", coordinator.SettleUnknown, lateStart},
 		{"a plan holds its devices", coordinator.PlanHolds, halfGranted},
+		{"back is back", coordinator.Rewind, goesBack},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.schedule(t, 0) {
@@ -144,6 +145,24 @@ func lateStart(t *testing.T, without coordinator.Rule) bool {
 	return l.shared(t, "n1")
 }
 
+// The owner goes back to step 100. What the last generation has offered since is
+// still there, and one more such offer comes late.
+func goesBack(t *testing.T, without coordinator.Rule) bool {
+	l := newLabWithout(without)
+	play(t, l, `node n1 gpus=1
+		submit j workers=1..1
+		started j
+		offer j step=100
+		offer j step=120
+		stop j
+		held j begun=130
+		stopped j
+		want j=-1
+		resume j from=100
+		offer j step=130`)
+	return recorded[record.Checkpoint](l.mem, record.CommittedKey("j-aaaaaa")).Step != 100
+}
+
 // shared reports whether both jobs, a and b, hold the node's only device.
 func (l *lab) shared(t *testing.T, n cluster.NodeID) bool {
 	t.Helper()
@@ -163,7 +182,7 @@ func (l *lab) shared(t *testing.T, n cluster.NodeID) bool {
 // gets lost time and again, while a is stopped and b waits for a device.
 func halfGranted(t *testing.T, without coordinator.Rule) bool {
 	l := newLabWithout(without)
-	l.limit, l.mem.MaxTxnOps = fewOps, fewOps
+	l.limit = fewOps
 	l.lead(without)
 	l.want["a-aaaaaa"] = 4
 	play(t, l, `node n1 gpus=1

@@ -2,6 +2,8 @@ package coordinator_test
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
@@ -17,7 +19,7 @@ func (s *storm) misfortune() {
 	n := s.nodes[s.rng.IntN(len(s.nodes))]
 	all := []func(*simNode){
 		s.crashLeader, s.freezeLeader, s.deposeLeader, s.crashAgent, s.loseNode, s.cutOff, s.revoke, s.revokeUnseen,
-		s.failWorker, s.failWorker, s.cordonNode, s.sickDevice, s.stopJob, s.refuse, s.cutOff, s.pause,
+		s.failWorker, s.failWorker, s.cordonNode, s.sickDevice, s.stopJob, s.stopJob, s.resumeJob, s.refuse, s.cutOff, s.pause,
 	}
 	all[s.rng.IntN(len(all))](n)
 }
@@ -112,6 +114,29 @@ func (s *storm) stopJob(n *simNode) {
 	s.write(record.Put(record.RequestKey(n.id, fmt.Sprintf("stop-%d", s.serial)), record.Request{
 		Kind: record.StopRequest, Job: ids[s.rng.IntN(len(ids))], At: s.clock(), Owner: cluster.Owner{UID: 1000, User: "ann"},
 	}))
+}
+
+// resumeJob: a job that has ended is to go on, perhaps from further back.
+func (s *storm) resumeJob(n *simNode) {
+	var ended []cluster.JobID
+	for _, id := range s.mirror.JobIDs() {
+		if p := s.mirror.Job(id).State.Value.Phase; p == cluster.Stopped || p == cluster.Failed || p == cluster.Held {
+			ended = append(ended, id)
+		}
+	}
+	if len(ended) == 0 {
+		return
+	}
+	r := record.Request{
+		Kind: record.ResumeRequest, Job: ended[s.rng.IntN(len(ended))], At: s.clock(), Owner: cluster.Owner{UID: 1000, User: "ann"},
+	}
+	steps := append(slices.Sorted(maps.Keys(s.mirror.Job(r.Job).Checkpoints)), slices.Sorted(maps.Keys(s.mirror.Job(r.Job).Bad))...)
+	steps = append(steps, record.FromStart)
+	if s.chance(60) {
+		r.From = &steps[s.rng.IntN(len(steps))]
+	}
+	s.note("%s is to be resumed", r.Job)
+	s.write(record.Put(record.RequestKey(n.id, fmt.Sprintf("resume-%d", s.serial)), r))
 }
 
 func (s *storm) pause(*simNode) {

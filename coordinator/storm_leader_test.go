@@ -39,7 +39,7 @@ func (s *storm) elect() {
 	l.token.Key = leaderKey(len(s.leaders) + 1)
 	l.token.Create = s.write(record.PutLeased(l.token.Key, record.Leader{Node: "storm"}, l.lease))
 	l.core = coordinator.New(coordinator.Config{
-		MaxTxnOps: s.mem.MaxTxnOps, Token: l.token, Policy: "storm", Interval: 3 * time.Second, Timing: coordinator.DefaultTiming(), Without: s.without,
+		MaxTxnOps: s.ops, Token: l.token, Policy: "storm", Interval: 3 * time.Second, Timing: coordinator.DefaultTiming(), Without: s.without,
 	})
 	s.note("leader %d", len(s.leaders)+1)
 	s.leaders = append(s.leaders, l)

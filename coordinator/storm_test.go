@@ -21,6 +21,7 @@ import (
 type storm struct {
 	rng     *rand.Rand
 	without coordinator.Rule
+	ops     int  // that the leaders take for what etcd takes in a transaction
 	wild    bool // news is dropped, repeated and reordered
 	calm    bool // nothing goes wrong any more
 
@@ -56,7 +57,7 @@ func newStorm(seed uint64, without coordinator.Rule) *storm {
 	}
 	s.wild = seed%2 == 1
 	if seed%3 == 0 {
-		s.mem.MaxTxnOps = fewOps
+		s.mem.MaxTxnOps, s.ops = coordinator.LeastTxnOps, fewOps
 	}
 	mirror, err := record.NewMirror(nil, 0)
 	if err != nil {

@@ -46,7 +46,7 @@ func (l *lab) do(line string) error {
 	}
 	verbs := map[string]func(words) error{
 		"node": l.node, "gone": l.gone, "cordon": l.cordon, "uncordon": l.uncordon, "sick": l.sick, "unplug": l.unplug,
-		"submit": l.submit, "stop": l.stop, "want": l.wants, "advance": l.pass, "failover": l.failover,
+		"submit": l.submit, "stop": l.stop, "resume": l.resume, "want": l.wants, "advance": l.pass, "failover": l.failover,
 		"started": l.started, "held": l.held, "failed": l.failed, "stopped": l.stopped, "offer": l.offer, "progress": l.progress,
 		"next": l.fate, "arrive": l.arrive, "think": l.think, "decide": l.decideNow, "repeat": l.repeat, "garbage": l.garbage,
 		"pause": l.pause, "limit": l.limitTxns, "keep": l.keepCheckpoints, "unpause": l.unpause,
@@ -163,6 +163,23 @@ func (l *lab) stop(w words) error {
 	return nil
 }
 
+// resume j [from=120|start] [uid=1000].
+func (l *lab) resume(w words) error {
+	r := record.Request{
+		Kind: record.ResumeRequest, Job: jobID(w.plain[0]), At: l.now,
+		Owner: cluster.Owner{UID: uint32(w.number("uid", 1000)), User: w.text("user", "ann")},
+	}
+	if from, ok := w.named["from"]; ok {
+		step := record.FromStart
+		if from != "start" {
+			step = int64(w.number("from", 0))
+		}
+		r.From = &step
+	}
+	l.commit(record.Put(record.RequestKey("n1", fmt.Sprintf("s-%d", l.mem.Revision())), r))
+	return nil
+}
+
 // want j=4 k=2: what the policy answers from now on.
 func (l *lab) wants(w words) error {
 	for name, n := range w.named {
@@ -246,7 +263,7 @@ func (l *lab) keepCheckpoints(w words) error {
 func (l *lab) limitTxns(w words) error {
 	n, err := strconv.Atoi(w.plain[0])
 	if err == nil {
-		l.limit, l.mem.MaxTxnOps = n, n
+		l.limit, l.mem.MaxTxnOps = n, max(n, coordinator.LeastTxnOps)
 		l.lead(0)
 	}
 	return err

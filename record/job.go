@@ -19,6 +19,9 @@ type Wanted struct {
 	Run bool      `json:"run"` // false: stop it
 	By  string    `json:"by"`
 	At  time.Time `json:"at"`
+	// Forsaken: the owner does without what generations up to this one have saved.
+	// Without such a word a job that has lost its checkpoints is held.
+	Forsaken cluster.Generation `json:"forsaken,omitempty"`
 }
 
 // State is THE record of a job. Only the leader writes it, and compares its ModRevision when it does.
@@ -34,6 +37,9 @@ type State struct {
 	// Pinned: a halt of this job committed nothing, so that rescaling it would
 	// lose its work; it keeps its world until it commits.
 	Pinned bool `json:"pinned,omitempty"`
+	// Rewound: the owner has gone back to an older checkpoint, so what generations
+	// up to this one still offer is not committed any more.
+	Rewound cluster.Generation `json:"rewound,omitempty"`
 	// Excluded nodes refused the job; each with its reason.
 	Excluded map[cluster.NodeID]string `json:"excluded,omitempty"`
 	// Trained is how long the job had workers in generations that are over, and

@@ -77,17 +77,25 @@ type RequestKind string
 const (
 	SubmitRequest RequestKind = "submit"
 	StopRequest   RequestKind = "stop"
+	ResumeRequest RequestKind = "resume"
 )
 
 // Request waits below a node for the leader, who carries it out and deletes it in one transaction.
 // Owner is the caller as the kernel named it.
 type Request struct {
-	Kind  RequestKind   `json:"kind"`
-	Job   cluster.JobID `json:"job"`
-	Spec  *cluster.Spec `json:"spec,omitempty"` // of a submit
+	Kind RequestKind   `json:"kind"`
+	Job  cluster.JobID `json:"job"`
+	Spec *cluster.Spec `json:"spec,omitempty"` // of a submit
+	// From is the step that a resume begins at: of the history, or of a checkpoint
+	// that was given up and is to be tried again; FromStart for none at all; nil
+	// for the last one committed.
+	From  *int64        `json:"from,omitempty"`
 	Owner cluster.Owner `json:"owner"`
 	At    time.Time     `json:"at"`
 }
+
+// FromStart stands for the beginning of the training where a step is asked for.
+const FromStart int64 = -1
 
 // Progress is one node's advisory view of its jobs, written at most every 10 s.
 type Progress struct {

@@ -269,7 +269,7 @@ func (p *jobPage) checkpoints() {
 		state := "kept"
 		switch {
 		case c.Bad != "":
-			state = "bad: " + c.Bad
+			state = "given up: " + c.Bad
 		case c.Committed:
 			state = "newest"
 		}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bellows-ml/bellows/api"
+	"github.com/bellows-ml/bellows/record"
+)
+
+func resumeCommand() *cobra.Command {
+	var fromStart bool
+	var from int64
+	cmd := &cobra.Command{
+		Use:   "resume JOB",
+		Short: "Let a stopped, failed or held job go on",
+		Long: `Queues a job again that was stopped, has failed or is held. It goes on from its last
+committed checkpoint; with --from, from an older one, or from one that was found damaged
+and has been mended since; with --from-start it begins anew. What was saved after that
+point is given up: it is not resumed from any more unless --from names it, and its files
+stay until the job has committed newer checkpoints. Only its owner or root may.`,
+		Args: exactly("JOB"),
+	}
+	cmd.Flags().BoolVar(&fromStart, "from-start", false, "begin at step 0, without any checkpoint")
+	cmd.Flags().Int64Var(&from, "from", 0, "`STEP` of the checkpoint to begin with; 'bellows show JOB' lists them")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		var req api.ResumeRequest
+		switch {
+		case fromStart && cmd.Flags().Changed("from"):
+			return usage("--from and --from-start: use one of them")
+		case fromStart:
+			from = record.FromStart
+			req.From = &from
+		case cmd.Flags().Changed("from"):
+			if from < 0 {
+				return usage("--from %d: use the step of a checkpoint, or --from-start", from)
+			}
+			req.From = &from
+		}
+		client, socket := agentOf(cmd)
+		reply, err := client.Resume(cmd.Context(), args[0], req)
+		if err != nil {
+			return explain(err, socket)
+		}
+		where := fmt.Sprintf("step %d", reply.Step)
+		if reply.Step == record.FromStart {
+			where = "the beginning"
+		}
+		fmt.Fprintf(os.Stderr, "%s: goes on from %s\n", reply.ID, where)
+		return nil
+	}
+	return cmd
+}
