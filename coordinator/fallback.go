@@ -51,7 +51,7 @@ func (c *Coordinator) fallBack(f formed) bool {
 		h.Why += "; " + found.text()
 	}
 	moved := record.Delete(record.CommittedKey(f.ID))
-	if older, exists := c.older(f); exists {
+	if older, exists := c.olderThan(f, f.Committed.Value.Step); exists {
 		moved = record.Put(record.CommittedKey(f.ID), older)
 		h.Why += fmt.Sprintf("; falling back to step %d", older.Step)
 	}
@@ -87,13 +87,12 @@ func (c *Coordinator) damage(f formed) (blame, bool) {
 	return blame{}, false
 }
 
-// older returns the newest checkpoint of the history before the committed one.
-// Bad ones have left the history.
-func (c *Coordinator) older(f formed) (record.Checkpoint, bool) {
+// olderThan returns the newest checkpoint of the history before a step. Bad ones have left the history.
+func (c *Coordinator) olderThan(f formed, before int64) (record.Checkpoint, bool) {
 	var newest record.Checkpoint
 	found := false
 	for _, step := range slices.Sorted(maps.Keys(f.Checkpoints)) {
-		if step < f.Committed.Value.Step {
+		if step < before {
 			newest, found = f.Checkpoints[step].Value, true
 		}
 	}

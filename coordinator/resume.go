@@ -18,26 +18,63 @@ func (c *Coordinator) resume(r request, v *record.JobView) {
 		c.drop(r, v, why)
 		return
 	}
-	by := r.Value.Owner.User
+	from, by := r.Value.From, r.Value.Owner.User
+	m := move{
+		verb: "resume", job: v,
+		ifs: []record.Compare{record.Unchanged(r.key, r.Mod), record.Unchanged(record.CommittedKey(v.ID), v.Committed.Mod)},
+	}
+	if from != nil {
+		if later := laterThan(f, *from); len(later) > givenUpAtOnce {
+			c.goBack(m, f, later[len(later)-givenUpAtOnce:])
+			return
+		}
+		m.then = c.rewind(f, *from, by)
+	}
 	s := c.next(v, cluster.Queued, "resumed by "+by)
 	s.Restarts, s.Pinned, s.Excluded, s.Failure = 0, false, nil, nil
 	w := v.Wanted.Value
 	w.Run, w.By, w.At = true, by, r.Value.At
-	m := move{
-		verb: "resume", job: v, name: v.Spec.Value.Name, note: phaseNote(v, s),
-		ifs:  []record.Compare{record.Unchanged(r.key, r.Mod), record.Unchanged(record.CommittedKey(v.ID), v.Committed.Mod)},
-		then: []record.Op{record.Delete(r.key)},
-	}
-	if from := r.Value.From; from != nil {
-		m.then = append(m.then, c.rewind(f, *from, by)...)
+	if from != nil {
 		s.Rewound = f.number()
 		if *from == record.FromStart {
 			w.Forsaken = f.number()
 		}
 	}
-	m.then = append(m.then, record.Put(record.StateKey(v.ID), s), record.Put(record.WantedKey(v.ID), w))
+	m.then = append(m.then, record.Delete(r.key), record.Put(record.StateKey(v.ID), s), record.Put(record.WantedKey(v.ID), w))
+	m.name, m.note = v.Spec.Value.Name, phaseNote(v, s)
 	c.send(m)
 	c.round.full, c.round.idle = nil, nil // the question will perhaps be one that was asked before it stopped
+}
+
+// givenUpAtOnce keeps a resume from far back within one transaction's operations.
+const givenUpAtOnce = 3
+
+// laterThan returns the steps of the history after this one, ascending.
+func laterThan(f formed, step int64) []int64 {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(f.Checkpoints)), func(s int64) bool { return s <= step })
+}
+
+// goBack gives up the newest few of many checkpoints: the request stays, and is
+// carried out when few are left.
+func (c *Coordinator) goBack(m move, f formed, steps []int64) {
+	s := f.state()
+	s.Rewound = f.number()
+	m.then = append(c.giveUp(f, steps, "its owner"), record.Put(record.StateKey(f.ID), s))
+	if before, ok := c.olderThan(f, steps[0]); ok {
+		m.then = append(m.then, record.Put(record.CommittedKey(f.ID), before))
+	}
+	c.send(m)
+}
+
+// giveUp takes checkpoints out of the history.
+func (c *Coordinator) giveUp(f formed, steps []int64, by string) []record.Op {
+	var ops []record.Op
+	for _, s := range steps {
+		ops = append(ops, record.Delete(record.CheckpointKey(f.ID, s)), record.Put(record.BadCheckpointKey(f.ID, s), record.BadCheckpoint{
+			Checkpoint: f.Checkpoints[s].Value, Reason: "given up by " + by, At: c.now,
+		}))
+	}
+	return ops
 }
 
 // unresumable says why a job cannot be resumed as asked, empty if it can.
@@ -74,13 +111,6 @@ func (c *Coordinator) rewind(f formed, step int64, by string) []record.Op {
 	} else if kept := f.Checkpoints[step]; kept.Exists() {
 		committed = record.Put(record.CommittedKey(f.ID), kept.Value)
 	}
-	for _, s := range slices.Sorted(maps.Keys(f.Checkpoints)) {
-		if s <= step {
-			continue
-		}
-		ops = append(ops, record.Delete(record.CheckpointKey(f.ID, s)), record.Put(record.BadCheckpointKey(f.ID, s), record.BadCheckpoint{
-			Checkpoint: f.Checkpoints[s].Value, Reason: "given up by " + by, At: c.now,
-		}))
-	}
+	ops = append(ops, c.giveUp(f, laterThan(f, step), by)...)
 	return append(ops, committed)
 }
