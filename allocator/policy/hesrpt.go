@@ -20,8 +20,8 @@ import (
 //
 // In its first form that is all: the longest jobs may get
 // nothing, and everything is decided anew at each interval. The second form
-// (hesrpt-steady) gives every job its smallest size first, those that run and
-// then the shortest, and lets a job that runs grow only if it ends sooner for
+// (hesrpt-steady) gives every job its smallest size first, the shortest before
+// the others, and lets a job that runs grow only if it ends sooner for
 // it, the pause of a rescale counted: hardly any queueing and fewer rescales,
 // for a few per cent of the mean.
 type hesrpt struct{ steady bool }
@@ -54,13 +54,7 @@ func (h hesrpt) Allocate(in allocator.Input) allocator.Output {
 		d.ladder(order, gain)
 		d.startFitting(order) // what a long job could not fit, a shorter one may
 	} else {
-		for _, runs := range []bool{true, false} {
-			for _, i := range order {
-				if (d.jobs[i].Workers > 0) == runs {
-					d.set(i, d.smallest(i))
-				}
-			}
-		}
+		d.startFitting(order)
 		d.ladder(d.running(order), gain)
 		d.undoPoorGrowth(order)
 		d.startFitting(order)

@@ -14,7 +14,7 @@ import (
 	"github.com/bellows-ml/bellows/cluster"
 )
 
-const seeds = 600
+const seeds = 400
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
