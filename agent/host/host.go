@@ -12,6 +12,7 @@ import (
 	"github.com/bellows-ml/bellows/membership"
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/store"
+	"github.com/bellows-ml/bellows/systemd"
 )
 
 // Run is a node's agent. It returns nil when ctx ends, and an error when this
@@ -68,7 +69,21 @@ func runOn(ctx context.Context, cfg Config, data *dataDir, s *store.Store) error
 	defer cancel()
 	n := newNode(ctx, cfg, s)
 	n.data, n.cluster = data, name
+	n.scopes = scopes(ctx, cfg)
 	return n.run(cancel)
+}
+
+// scopes reports whether shims get transient scopes of systemd's, so that nothing
+// that is done to the agent's unit is done to training.
+func scopes(ctx context.Context, cfg Config) bool {
+	if !systemd.Managed() {
+		return false
+	}
+	if err := systemd.TryScope(ctx); err != nil {
+		cfg.Log.Warn().Err(err).Msg("workers will be part of this service: its unit must say KillMode=process, or ending it ends them")
+		return false
+	}
+	return true
 }
 
 // join checks that this etcd holds the cluster that this node belongs to.

@@ -49,6 +49,7 @@ type node struct {
 	devices   devices
 	progress  time.Time // when the progress record was written last
 	checked   time.Time // when collected generations were last looked for
+	scopes    bool      // shims get transient scopes of systemd's
 	logsSwept time.Time // when old logs were last looked for
 	ready     bool      // announced
 }

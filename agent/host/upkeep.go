@@ -7,12 +7,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/coreos/go-systemd/v22/daemon"
-
 	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/nvml"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/systemd"
 )
 
 const (
@@ -220,8 +219,8 @@ func (n *node) announce() {
 	}
 	n.ready = true
 	n.log.Info().Str("socket", n.cfg.Socket).Int("runs", len(n.runs)).Msg("ready")
-	if _, err := daemon.SdNotify(false, daemon.SdNotifyReady); err != nil {
-		n.log.Warn().Err(err).Msg("cannot tell systemd")
+	if err := systemd.Ready(); err != nil {
+		n.log.Warn().Err(err).Msg("cannot tell that it is ready")
 	}
 	if n.cfg.Ready != nil {
 		n.cfg.Ready()
@@ -230,7 +229,7 @@ func (n *node) announce() {
 
 // notifyWatchdog tells systemd that the owner's loop goes round.
 func (n *node) notifyWatchdog() {
-	if _, err := daemon.SdNotify(false, daemon.SdNotifyWatchdog); err != nil {
+	if err := systemd.Alive(); err != nil {
 		n.log.Warn().Err(err).Msg("cannot tell systemd's watchdog")
 	}
 }

@@ -31,6 +31,9 @@ type Order struct {
 	// Containment is the kind that holds the workers: Cgroup2, Cgroup1 or Weak;
 	// empty = the strongest that this node allows.
 	Containment string `json:"containment,omitempty"`
+	// Scope: the shim is started in a transient scope of systemd's, apart from the
+	// service that its agent is.
+	Scope bool `json:"scope,omitempty"`
 	// Strict: the workers are killed at the fencing deadline, and none is executed
 	// before a deadline is known. False in a one-node cluster.
 	Strict bool `json:"strict"`

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bellows-ml/bellows/systemd"
 )
 
 // Start writes the order into the run directory dir, durable, and starts
@@ -53,7 +55,8 @@ func Start(ctx context.Context, exe, dir string, order Order) (Process, error) {
 		return fail(err)
 	}
 	defer ready.Close()
-	cmd := exec.Command(exe, "shim", "--dir", dir)
+	argv := shimCommand(order, exe, dir)
+	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Dir = "/" // it is not to keep a file system busy
 	cmd.Env = append(shimEnvironment(), readyVariable+"=3")
 	cmd.Stdout, cmd.Stderr = log, log
@@ -73,12 +76,29 @@ func Start(ctx context.Context, exe, dir string, order Order) (Process, error) {
 	if err == nil {
 		err = awaitReady(ctx, ready)
 	}
+	if errors.Is(err, errSilent) {
+		err = fmt.Errorf("%w: %s", err, lastWord(log.Name()))
+	}
 	if err != nil {
 		_ = cmd.Process.Kill()
 		<-ended
 		return fail(err)
 	}
 	return p, nil
+}
+
+// shimCommand is how the shim is executed; also in a scope, the process that is
+// started becomes the shim.
+func shimCommand(order Order, exe, dir string) []string {
+	argv := []string{exe, "shim", "--dir", dir}
+	if !order.Scope {
+		return argv
+	}
+	label := jobLabel(order.World.Job)
+	return systemd.InScope(systemd.Scope{
+		Name:        systemd.ScopeName(label, uint64(order.World.Generation)),
+		Description: fmt.Sprintf("Bellows job %s generation %d", label, order.World.Generation),
+	}, argv)
 }
 
 func writeOrder(dir string, order Order) error {
@@ -105,12 +125,24 @@ func keepInherited() {
 // shimEnvironment is what a shim needs of ours; workers get none of it.
 func shimEnvironment() []string {
 	var env []string
-	for _, name := range []string{"PATH", "HOME", "TMPDIR", "TZ"} {
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "TZ", "XDG_RUNTIME_DIR"} { // the last is the way to a user's systemd
 		if value, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+value)
 		}
 	}
 	return env
+}
+
+var errSilent = errors.New("the shim ended before it was ready")
+
+// lastWord is the last line of what a shim, or whatever was to become it, has logged.
+func lastWord(path string) string {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	return cut(printable(lines[len(lines)-1]))
 }
 
 func awaitReady(ctx context.Context, ready *os.File) error {
@@ -125,7 +157,7 @@ func awaitReady(ctx context.Context, ready *os.File) error {
 	case string(word) == readyWord:
 		return nil
 	case len(word) == 0:
-		return fmt.Errorf("the shim ended before it was ready: its words are in %s", logFile)
+		return errSilent
 	}
 	text, full := strings.CutPrefix(strings.TrimSpace(string(word)), fullWord)
 	if full {

@@ -85,6 +85,7 @@ others wait to take over. Messages are JSON lines on stderr.`,
 			}
 		}
 		if _, err = st.EnsureMeta(ctx, clusterName); err == nil {
+			defer alive(ctx, log)()
 			err = lead.Run(ctx, lead.Config{
 				Store: st, Policy: p, Interval: interval, MaxTxnOps: maxTxnOps, Timing: timing, KeepCheckpoints: keepCheckpoints, Node: name, Log: log,
 			})

@@ -35,7 +35,7 @@ const (
 	layer1 = "record trace rendezvous checkpoint agent/fence agent " +
 		"allocator allocator/goodput allocator/solve allocator/place allocator/policy"
 	layer2 = "coordinator"
-	layer3 = "sdk nvml membership store store/storetest api agent/shim " +
+	layer3 = "sdk nvml systemd membership store store/storetest api agent/shim " +
 		"checkpoint/dirblob checkpoint/blobtest allocator/milp"
 	layer4 = "coordinator/lead agent/host dashboard sim"
 
@@ -69,7 +69,8 @@ func Rows() []Row {
 		{"store", "cluster record", Shell, "executes record.Txn on etcd"},
 		{"store/storetest", "cluster record store", Shell, "one suite for etcd and for the in-memory etcd"},
 		{"api", "cluster record", Shell, "how people and agents talk to an agent"},
-		{"agent/shim", "cluster record agent/fence sdk", Shell, "hosts one generation's workers and outlives the agent"},
+		{"systemd", "", Shell, "what services and their manager say to each other"},
+		{"agent/shim", "cluster record agent/fence sdk systemd", Shell, "hosts one generation's workers and outlives the agent"},
 		{"checkpoint/dirblob", "cluster record checkpoint", Shell, "Blobs on a directory"},
 		{"checkpoint/blobtest", "cluster record checkpoint", Shell, "one suite for every Blobs"},
 		{"allocator/milp", "cluster allocator allocator/solve", Shell, "reference models for an outside solver; never on the default path"},
@@ -107,7 +108,7 @@ func Libraries() []Library {
 		{"google.golang.org/grpc", "store", "", "the status codes of etcd's errors"},
 		{"github.com/NVIDIA/go-nvml", "nvml", "", "the device library"},
 		{"github.com/tetratelabs/wazero", "allocator/milp", "", "runs the solver without cgo"},
-		{"github.com/coreos/go-systemd", "agent/host", "", "readiness and watchdog notices"},
+		{"github.com/coreos/go-systemd", "systemd", "", "readiness and watchdog notices"},
 		{"github.com/spf13/cobra", "cmd/bellows", "", "commands, help and completion"},
 		{"github.com/spf13/pflag", "cmd/bellows", "", "cobra's flags"},
 		{"go.yaml.in/yaml", "cmd/bellows", "", "job files; inside, specs are JSON"},
