@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -358,14 +359,22 @@ func ack[T any](f *fixture, j *job, node string, a record.Ack) T {
 	return await[T](f, record.AckKey(cluster.NodeID(node), j.Job, j.Generation, a))
 }
 
+// freePort finds a port that stays free: below those that the system hands out
+// to whoever asks for any.
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	const first, count = 12_000, 8_000
+	for range 100 {
+		port := first + rand.IntN(count)
+		if l, err := net.Listen("tcp", fmt.Sprintf(":%d", port)); err == nil {
+			if err = l.Close(); err != nil {
+				t.Fatal(err)
+			}
+			return port
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	t.Fatal("no free port")
+	return 0
 }
 
 func quiet() zerolog.Logger { return zerolog.Nop() }

@@ -1,0 +1,268 @@
+package e2e
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// machine is a machine of its own as far as systemd is concerned: process 1 in namespaces.
+type machine struct {
+	f   *fleet
+	pid int
+}
+
+// bootMachine starts systemd. It shares the fleet's directory, the built program's
+// and the repository with the machine.
+func (f *fleet) bootMachine() *machine {
+	f.t.Helper()
+	repository, err := filepath.Abs("..")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "bellows-systemd-")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	log, err := os.Create(filepath.Join(f.dir, "systemd.log"))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer log.Close()
+	cmd := exec.Command("testdata/systemd", dir, f.dir, filepath.Dir(binary), repository)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		f.t.Fatal(err)
+	}
+	m := &machine{f: f}
+	f.t.Cleanup(func() {
+		if m.pid != 0 {
+			_ = syscall.Kill(m.pid, syscall.SIGKILL) // and all that is in its namespace
+		}
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		removeCgroups(filepath.Base(dir))
+		_ = os.RemoveAll(dir)
+	})
+	f.eventually("systemd to be up", func() bool {
+		children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", cmd.Process.Pid, cmd.Process.Pid))
+		pid, err := strconv.Atoi(strings.TrimSpace(string(children)))
+		if err != nil {
+			return false
+		}
+		comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+		if strings.TrimSpace(string(comm)) != "systemd" {
+			return false
+		}
+		m.pid = pid
+		out, _ := m.try("systemctl", "is-system-running")
+		return strings.TrimSpace(out) == "running"
+	})
+	return m
+}
+
+// removeCgroups takes away what systemd has left of the cgroup that it was started in.
+func removeCgroups(name string) {
+	for _, root := range []string{"/sys/fs/cgroup/unified", "/sys/fs/cgroup"} {
+		var dirs []string
+		_ = filepath.WalkDir(filepath.Join(root, name), func(path string, d fs.DirEntry, err error) error {
+			if err == nil && d.IsDir() {
+				dirs = append(dirs, path)
+			}
+			return nil
+		})
+		slices.Reverse(dirs)
+		for _, dir := range dirs {
+			for end := time.Now().Add(5 * time.Second); os.Remove(dir) != nil && time.Now().Before(end); {
+				time.Sleep(20 * time.Millisecond) // its processes are ending
+			}
+		}
+	}
+}
+
+func (m *machine) try(args ...string) (string, error) {
+	cmd := exec.Command("nsenter", append([]string{"-t", strconv.Itoa(m.pid), "-m", "-p", "-u", "-i", "-C", "--"}, args...)...)
+	cmd.Dir = "/"
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func (m *machine) run(args ...string) string {
+	m.f.t.Helper()
+	out, err := m.try(args...)
+	if err != nil {
+		m.f.t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return strings.TrimSpace(out)
+}
+
+func (m *machine) property(name string) string {
+	m.f.t.Helper()
+	return m.run("systemctl", "show", "--value", "--property", name, "bellows-agent.service")
+}
+
+// scopes lists the scopes of jobs.
+func (m *machine) scopes() []string {
+	m.f.t.Helper()
+	out := m.run("systemctl", "list-units", "--plain", "--no-legend", "--type=scope", "bellows-*.scope")
+	return strings.FieldsFunc(out, func(r rune) bool { return r == '\n' })
+}
+
+func (f *fleet) eventually(what string, ok func() bool) {
+	f.t.Helper()
+	for deadline := time.Now().Add(patience); !ok(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			f.t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+// installed is the fleet's second node: its agent is a service of a real systemd.
+func (f *fleet) installed(m *machine) {
+	f.t.Helper()
+	install, err := filepath.Abs("../scripts/install")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	m.run(install, "--binary", binary)
+	m.run(install, "--binary", binary) // which may be repeated
+	flags := fmt.Sprintf("BELLOWS_AGENT_FLAGS=--node n2 --etcd %s --bind %s --socket %s --data-dir %s --simulate-devices 2 --lock-dir %s\n",
+		f.etcd.Endpoint(), f.addr(2), f.socket(2), f.nodeDir(2), filepath.Join(f.dir, "locks"))
+	settings := filepath.Join(f.dir, "agent.env")
+	if err := os.WriteFile(settings, []byte(flags), 0o600); err != nil {
+		f.t.Fatal(err)
+	}
+	m.run("cp", settings, "/etc/bellows/agent.env")
+	m.run(install, "--binary", binary, "--agent")
+	if kept := m.run("cat", "/etc/bellows/agent.env"); kept != strings.TrimSpace(flags) {
+		f.t.Errorf("the installer has changed the settings: %s", kept)
+	}
+	f.eventually("the agent to be active", func() bool { return m.property("ActiveState") == "active" })
+}
+
+// Under systemd, nothing that is done to the agent's unit touches training.
+func TestTheAgentsUnitMayBeKilledRestartedAndUpgraded(t *testing.T) {
+	if _, err := os.Stat("/lib/systemd/systemd"); os.Geteuid() != 0 || err != nil {
+		t.Skip("a systemd of the test's own needs systemd installed, and root for its namespaces")
+	}
+	t.Parallel()
+	f := newFleet(t, config{nodes: 1, devices: 1})
+	m := f.bootMachine()
+	f.installed(m)
+	id := f.submit(f.sdkJob("steady", 2, 2, 1000000, 0.1))
+	f.awaitStep("steady", 3, 2, patience)
+	before := f.mirror().Node("n2").Ack(id, 1).Started.Value
+	if len(before.Workers) != 2 {
+		t.Fatalf("the workers are not on the machine: %+v", before)
+	}
+	if scopes := m.scopes(); len(scopes) != 1 || !strings.HasPrefix(scopes[0], "bellows-"+string(id)+"-1-") {
+		t.Errorf("scopes %q", scopes)
+	}
+	for _, w := range before.Workers {
+		if group := m.run("cat", fmt.Sprintf("/proc/%d/cgroup", w.PID)); !strings.Contains(group, "bellows.slice/bellows-"+string(id)+"-1-") {
+			t.Errorf("rank %d is in %s", w.Rank, group)
+		}
+	}
+	untouched := func(what string) {
+		t.Helper()
+		f.awaitStep("steady", f.lastStep("steady")+10, 2, patience)
+		s := f.mirror().Job(id).State.Value
+		if now := f.mirror().Node("n2").Ack(id, s.Generation).Started.Value; s.Generation != 1 || s.Phase != cluster.Running || !slices.Equal(now.Workers, before.Workers) {
+			t.Fatalf("after %s: %+v, workers %v, were %v", what, s, now.Workers, before.Workers)
+		}
+		for _, w := range before.Workers {
+			stat := strings.Fields(m.run("cat", fmt.Sprintf("/proc/%d/stat", w.PID)))
+			if stat[21] != fmt.Sprint(w.StartTime) {
+				t.Errorf("after %s: pid %d is another process now", what, w.PID)
+			}
+		}
+	}
+	again := func(what string, do func()) {
+		t.Helper()
+		main := m.property("MainPID")
+		do()
+		f.eventually("the agent to be back after "+what, func() bool {
+			now := m.property("MainPID")
+			return now != main && now != "0" && m.property("ActiveState") == "active"
+		})
+		untouched(what)
+	}
+	for range 3 {
+		again("kill -9", func() { m.run("systemctl", "kill", "--kill-whom=main", "--signal=KILL", "bellows-agent.service") })
+	}
+	again("systemctl restart", func() { m.run("systemctl", "restart", "bellows-agent.service") })
+	again("an upgrade", func() { f.upgrade(m) })
+	again("a stop and a start", func() {
+		m.run("systemctl", "stop", "bellows-agent.service")
+		m.run("systemctl", "start", "bellows-agent.service")
+	})
+	// An agent that hangs is ended by the watchdog. Whether it is back before its
+	// lease ends is a matter of the machine's load: the job goes on in any case.
+	main := m.property("MainPID")
+	m.run("systemctl", "kill", "--kill-whom=main", "--signal=STOP", "bellows-agent.service")
+	f.eventually("the watchdog to bite", func() bool {
+		now := m.property("MainPID")
+		return now != main && now != "0" && m.property("ActiveState") == "active"
+	})
+	f.awaitStep("steady", f.lastStep("steady")+10, 2, patience)
+	t.Logf("after a hang the job is in generation %d", f.mirror().Job(id).State.Value.Generation)
+	f.uninstall(m, id)
+}
+
+// upgrade installs another build, as bytes go, over the one that runs.
+func (f *fleet) upgrade(m *machine) {
+	f.t.Helper()
+	program, err := os.ReadFile(binary)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	program = append(program, "a newer build"...) // the loader does not mind
+	newer := filepath.Join(f.dir, "newer")
+	if err = os.WriteFile(newer, program, 0o755); err != nil { //nolint:gosec // a program
+		f.t.Fatal(err)
+	}
+	install, err := filepath.Abs("../scripts/install")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	m.run(install, "--binary", newer)
+	want := fmt.Sprintf("%x", sha256.Sum256(program))
+	f.eventually("the newer build to run", func() bool {
+		out, err := m.try("sha256sum", "/proc/"+m.property("MainPID")+"/exe")
+		return err == nil && bytes.HasPrefix([]byte(out), []byte(want))
+	})
+}
+
+// uninstall refuses while a job runs, and leaves nothing once none does.
+func (f *fleet) uninstall(m *machine, id cluster.JobID) {
+	f.t.Helper()
+	script, err := filepath.Abs("../scripts/uninstall")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if out, err := m.try(script); err == nil || !strings.Contains(out, "jobs run here") {
+		f.t.Errorf("with a job running: %v, %s", err, out)
+	}
+	f.stop(id)
+	f.await(patience, "the job to stop", func(r *record.Mirror) bool { return r.Job(id).State.Value.Phase == cluster.Stopped })
+	f.eventually("its scope to go", func() bool { return len(m.scopes()) == 0 })
+	m.run(script)
+	m.run(script) // which may be repeated
+	if out, err := m.try("systemctl", "cat", "bellows-agent.service"); err == nil {
+		f.t.Errorf("the unit is left: %s", out)
+	}
+}
