@@ -20,8 +20,8 @@ type session struct {
 	cmd   *exec.Cmd
 	out   *screen // stdout; on a terminal stderr too
 	errs  *screen
-	tty   *os.File // the terminal's other side; nil without one
-	ended chan struct{}
+	tty   *os.File      // the terminal's other side; nil without one
+	ended chan struct{} // closed once the command has ended and all that it wrote was read
 }
 
 // screen collects what is written, for whoever wants to look meanwhile.
@@ -53,7 +53,7 @@ func startSession(t testing.TB, cmd *exec.Cmd) *session {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	cmd.SysProcAttr.Setsid = true
-	s.begin()
+	s.begin(func() {})
 	return s
 }
 
@@ -70,22 +70,26 @@ func startOnTerminal(t testing.TB, cmd *exec.Cmd) *session {
 	s.errs = s.out
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = side, side, side
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
-	s.begin()
 	// Ends with an error once nobody has the other side open any more, or when the terminal is dropped.
-	go func() { _, _ = io.Copy(s.out, tty) }()
+	s.begin(func() { _, _ = io.Copy(s.out, tty) })
 	return s
 }
 
-func (s *session) begin() {
+// begin starts the command; read returns when there is nothing more to read of it.
+func (s *session) begin(read func()) {
 	s.t.Helper()
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	go func() { _ = s.cmd.Wait(); close(s.ended) }()
+	go func() {
+		read()
+		_ = s.cmd.Wait()
+		close(s.ended)
+	}()
 	s.t.Cleanup(func() {
 		_ = s.cmd.Process.Kill()
+		s.drop() // so that the reading ends, whoever else may have the terminal
 		<-s.ended
-		s.drop()
 	})
 }
 
