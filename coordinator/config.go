@@ -70,6 +70,7 @@ const (
 	SettleUnknown                     // a START that landed late takes devices given to another since (I3)
 	GrantRest                         // of a START larger than one transaction some members never hear (I9)
 	Rewind                            // what the owner has gone back behind is committed all the same (I5)
+	TwoWitnesses                      // a node with a bad disk gets good checkpoints given up (I5)
 	PlanHolds                         // devices that such a START has yet to grant are given to another (I3)
 )
 

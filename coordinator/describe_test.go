@@ -103,6 +103,9 @@ func describeState(s record.State, now time.Time) string {
 	if !s.Next.IsZero() {
 		out += fmt.Sprintf(" next=+%s", s.Next.Sub(now))
 	}
+	if s.Suspect != nil {
+		out += fmt.Sprintf(" suspect=%d@%s", s.Suspect.Step, s.Suspect.Node)
+	}
 	if s.Pinned {
 		out += " pinned"
 	}
@@ -120,6 +123,9 @@ func describePlan(p record.Plan) string {
 	fmt.Fprintf(&s, " %s", p.World.Master)
 	if p.Resume != nil {
 		fmt.Fprintf(&s, " resume=%d", p.Resume.Step)
+		if p.Doubted {
+			s.WriteString(" doubted")
+		}
 	}
 	return s.String()
 }

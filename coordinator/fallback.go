@@ -36,14 +36,17 @@ func (c *Coordinator) haltReading(f formed) bool {
 	return c.halt(f, order{verb: "halt", why: fmt.Sprintf("not started within %v, with its checkpoint to be read: %s", within, list(late))})
 }
 
-// fallBack gives up the committed checkpoint once a member of the generation
-// that was to resume from it has found it damaged. The newest older one of the
-// history takes its place, and the next START resumes there: the one case in
-// which what is committed goes back. Nothing is charged.
+// fallBack gives up the committed checkpoint once two members of generations
+// that were to resume from it have found it damaged, or one where no other node
+// could look at it. The newest older one of the history takes its place, and the
+// next START resumes there. Nothing is charged.
 func (c *Coordinator) fallBack(f formed) bool {
 	found, ok := c.damage(f)
-	if !ok || !f.Committed.Exists() || f.Committed.Value.ManifestSHA256 != f.gen.Plan.Value.Resume.ManifestSHA256 {
+	if !ok || !f.Committed.Exists() || f.Committed.Value != *f.gen.Plan.Value.Resume {
 		return false // nothing is damaged, or that is done
+	}
+	if c.rule(TwoWitnesses) && c.witnesses(f) < 2 && c.confirmable(f, found.node) {
+		return c.suspect(f, found)
 	}
 	bad := f.Committed.Value
 	h := f.gen.Halt.Value
@@ -59,7 +62,7 @@ func (c *Coordinator) fallBack(f formed) bool {
 		verb: "fall-back", job: f.JobView,
 		ifs: []record.Compare{record.Unchanged(record.CommittedKey(f.ID), f.Committed.Mod)},
 		then: []record.Op{
-			record.Put(record.StateKey(f.ID), c.next(f.JobView, cluster.Halting, h.Why)),
+			record.Put(record.StateKey(f.ID), unsuspected(c.next(f.JobView, cluster.Halting, h.Why))),
 			record.Put(record.HaltKey(f.ID, f.number()), h),
 			record.Put(record.BadCheckpointKey(f.ID, bad.Step), record.BadCheckpoint{Checkpoint: bad, Reason: found.text(), At: c.now}),
 			moved,

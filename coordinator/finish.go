@@ -43,7 +43,7 @@ func (c *Coordinator) over(f formed) bool {
 		return c.fail(f)
 	case len(c.excluding(f).Excluded) > len(f.state().Excluded):
 		return c.put(f, "exclude", c.requeued(f))
-	case c.hold(f), c.awaitRoom(f):
+	case c.noOther(f), c.hold(f), c.awaitRoom(f):
 		return true
 	case c.barren(f) >= patience:
 		return c.backOff(f, f.state().Restarts, c.barren(f)-patience, halt.Why)

@@ -31,7 +31,7 @@ func (c *Coordinator) resume(r request, v *record.JobView) {
 		m.then = c.rewind(f, *from, by)
 	}
 	s := c.next(v, cluster.Queued, "resumed by "+by)
-	s.Restarts, s.Pinned, s.Excluded, s.Failure = 0, false, nil, nil
+	s.Restarts, s.Pinned, s.Excluded, s.Failure, s.Suspect = 0, false, nil, nil, nil
 	w := v.Wanted.Value
 	w.Run, w.By, w.At = true, by, r.Value.At
 	if from != nil {

@@ -23,6 +23,7 @@ func TestStormsBreakWhatHasNoRule(t *testing.T) {
 		{"state compare", coordinator.StateCompare, "I10"},
 		{"wait for lost nodes", coordinator.LostWait, "I1"},
 		{"generation of a commit", coordinator.CommitGeneration, "I2"},
+		{"two witnesses", coordinator.TwoWitnesses, "I5"},
 		{"grants that follow a start", coordinator.GrantRest, "I9"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

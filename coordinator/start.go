@@ -52,7 +52,7 @@ func (c *Coordinator) start(f formed, from int, why string) bool {
 	}
 	plan := record.Plan{World: world, From: from, Why: why, At: c.now}
 	if f.Committed.Exists() {
-		plan.Resume = &f.Committed.Value
+		plan.Resume, plan.Doubted = &f.Committed.Value, s.Suspect != nil
 	}
 	m := move{verb: "start", job: f.JobView, note: phaseNote(f.JobView, s)}
 	m.ifs = append(m.ifs, record.Unchanged(record.CommittedKey(f.ID), f.Committed.Mod))
@@ -155,7 +155,7 @@ func (c *Coordinator) started(f formed) bool {
 	if f.state().Phase != cluster.Starting || !f.roll.AllStarted() {
 		return false
 	}
-	s := c.next(f.JobView, cluster.Running, f.state().Reason)
+	s := c.acquitted(f, c.next(f.JobView, cluster.Running, f.state().Reason))
 	return c.send(move{
 		verb: "running", job: f.JobView, note: phaseNote(f.JobView, s),
 		then: []record.Op{

@@ -97,7 +97,7 @@ func (c *Coordinator) advance(f formed) bool {
 	acted := false
 	switch f.state().Phase {
 	case cluster.Queued, cluster.Suspended:
-		acted = c.commit(f) || c.stopIdle(f) || c.hold(f) || c.startWaiting(f) || c.explain(f)
+		acted = c.commit(f) || c.stopIdle(f) || c.noOther(f) || c.hold(f) || c.startWaiting(f) || c.explain(f)
 	case cluster.Held:
 		acted = c.commit(f) || c.stopIdle(f) || c.unhold(f)
 	case cluster.Backoff:

@@ -21,7 +21,9 @@ type simNode struct {
 	rev     int64         // of its alive key: this life
 	renewed time.Duration // when it last was
 	shims   map[record.JobGen]*simShim
-	refuses bool // it cannot run some jobs
+	refuses bool          // it cannot run some jobs
+	misread bool          // its disk is bad: what it reads is not what is there
+	steady  time.Duration // since when it has been whole, and in etcd's view so
 }
 
 // simShim hosts one generation's workers.
@@ -182,6 +184,12 @@ func (s *storm) start(n *simNode, job *record.JobView, m cluster.Member) {
 		s.ack(n, jg, record.AckStopped, record.Stopped{ExitedAt: s.clock()})
 		return
 	}
+	if r := job.Generation(jg.Generation).Plan.Value.Resume; r != nil && m.FirstRank == 0 && (s.damaged[*r] || n.misread) {
+		s.note("%s finds the checkpoint of step %d of %s damaged", n.id, r.Step, jg.Job)
+		s.ack(n, jg, record.AckFailed, record.Failed{Kind: record.CheckpointDamaged, Rank: -1, Reason: "it is damaged", At: s.clock()})
+		s.ack(n, jg, record.AckStopped, record.Stopped{ExitedAt: s.clock()})
+		return
+	}
 	sh := &simShim{
 		jg: jg, life: n.rev, devices: m.Devices, deadline: n.renewed + nodeTTL - margin, saved: -1, offered: -1, from: -1, begun: -1,
 	}
@@ -245,13 +253,14 @@ func (s *storm) offer(n *simNode, sh *simShim, gen record.GenerationView, step i
 	if s.calm {
 		late = 0
 	}
+	c := record.Checkpoint{
+		Generation: sh.jg.Generation, Step: step, WorldSize: world.Size(), ManifestSHA256: "5a", Dir: "/c/" + string(sh.jg.Job),
+	}
+	if !s.calm && s.chance(15) {
+		s.damaged[c] = true
+	}
 	s.at(late, func() {
-		s.write(record.Put(record.OfferKey(n.id, sh.jg.Job, sh.jg.Generation, step), record.Offer{
-			At: s.clock(),
-			Checkpoint: record.Checkpoint{
-				Generation: sh.jg.Generation, Step: step, WorldSize: world.Size(), ManifestSHA256: "5a", Dir: "/c/x",
-			},
-		}))
+		s.write(record.Put(record.OfferKey(n.id, sh.jg.Job, sh.jg.Generation, step), record.Offer{At: s.clock(), Checkpoint: c}))
 	})
 }
 

@@ -1,7 +1,9 @@
 package coordinator_test
 
 import (
+	"encoding/json"
 	"strings"
+	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
@@ -17,9 +19,13 @@ func (s *storm) check(c record.Change, before map[cluster.JobID]record.Versioned
 	v := s.mirror.Job(cluster.JobID(job))
 	switch {
 	case rest == "checkpoint/committed":
+		_, gaveUp := v.Bad[before[v.ID].Value.Step]
 		got, was, st := v.Committed.Value, before[v.ID], v.State.Value
 		if st.Phase == cluster.Queued && st.Rewound == st.Generation && st.Rewound > 0 {
 			return // its owner has gone back
+		}
+		if gaveUp && was.Exists() && got.Step < was.Value.Step && v.Bad[was.Value.Step].Mod == c.ModRevision {
+			return // it falls back
 		}
 		if got.Generation != v.State.Value.Generation {
 			s.fault("I2: %s commits a save of generation %d in generation %d", job, got.Generation, v.State.Value.Generation)
@@ -27,6 +33,8 @@ func (s *storm) check(c record.Change, before map[cluster.JobID]record.Versioned
 		if was.Exists() && got.Step <= was.Value.Step {
 			s.fault("I2: %s commits step %d after %d", job, got.Step, was.Value.Step)
 		}
+	case strings.HasPrefix(rest, "checkpoint/bad/"):
+		s.checkGivenUp(v, c)
 	case strings.HasSuffix(rest, "/plan"):
 		if c.CreateRevision != c.ModRevision {
 			s.fault("I10: %s is written a second time", c.Key)
@@ -35,6 +43,41 @@ func (s *storm) check(c record.Change, before map[cluster.JobID]record.Versioned
 		s.checkWorld(v, plan)
 		if from := plan.Resume; (from != nil) != v.Committed.Exists() || from != nil && *from != v.Committed.Value {
 			s.fault("I5: %s/%d begins at %+v, committed is %+v", job, plan.World.Generation, from, v.Committed.Value)
+		}
+	}
+}
+
+// longEnough is far more than a leader's picture is ever late.
+const longEnough = 30 * time.Second
+
+// watchNodes notes since when each node could have run any job.
+func (s *storm) watchNodes() {
+	for _, n := range s.nodes {
+		v := s.mirror.Node(n.id)
+		sound := v.Alive.Exists() && !v.Cordon.Exists() && v.Inventory.Exists()
+		for _, d := range v.Inventory.Value.Devices {
+			sound = sound && d.Health == cluster.Healthy
+		}
+		if !sound {
+			n.steady = s.now
+		}
+	}
+}
+
+// checkGivenUp: a sound checkpoint is not given up at one node's word while
+// another has long been there that could have looked (I5).
+func (s *storm) checkGivenUp(v *record.JobView, c record.Change) {
+	var bad record.BadCheckpoint
+	if err := json.Unmarshal(c.Value, &bad); err != nil {
+		s.fault("%v", err)
+	}
+	if s.damaged[bad.Checkpoint] || strings.HasPrefix(bad.Reason, "given up by") {
+		return
+	}
+	for _, n := range s.nodes[1:] {
+		_, excluded := v.State.Value.Excluded[n.id]
+		if !excluded && s.now-n.steady > longEnough && len(n.devices) >= v.Spec.Value.MinWorkers {
+			s.fault("I5: the sound checkpoint of step %d of %s is given up, and %s has not looked at it", bad.Step, v.ID, n.id)
 		}
 	}
 }

@@ -19,7 +19,7 @@ func (s *storm) misfortune() {
 	n := s.nodes[s.rng.IntN(len(s.nodes))]
 	all := []func(*simNode){
 		s.crashLeader, s.freezeLeader, s.deposeLeader, s.crashAgent, s.loseNode, s.cutOff, s.revoke, s.revokeUnseen,
-		s.failWorker, s.failWorker, s.cordonNode, s.sickDevice, s.stopJob, s.stopJob, s.resumeJob, s.refuse, s.cutOff, s.pause,
+		s.failWorker, s.failWorker, s.cordonNode, s.sickDevice, s.stopJob, s.stopJob, s.resumeJob, s.refuse, s.cutOff, s.pause, s.misread,
 	}
 	all[s.rng.IntN(len(all))](n)
 }
@@ -152,5 +152,9 @@ func (s *storm) unpause() {
 		s.write(record.Delete(record.PausedKey))
 	}
 }
+
+// misread: the disk of the first node goes bad, or is well again. No other node's
+// does, so two that find the same damage are right.
+func (s *storm) misread(*simNode) { s.nodes[0].misread = !s.nodes[0].misread }
 
 func (s *storm) refuse(n *simNode) { n.refuses = !n.refuses }

@@ -35,6 +35,7 @@ type storm struct {
 	nodes   []*simNode
 	leaders []*simLeader
 	jobs    map[cluster.JobID]*simJob
+	damaged map[record.Checkpoint]bool
 	faults  []string // broken invariants
 	trail   []string
 }
@@ -54,6 +55,7 @@ const stepTime = 250 * time.Millisecond
 func newStorm(seed uint64, without coordinator.Rule) *storm {
 	s := &storm{
 		rng: rand.New(rand.NewPCG(seed, 7)), without: without, mem: record.NewMemory(), jobs: map[cluster.JobID]*simJob{},
+		damaged: map[record.Checkpoint]bool{},
 	}
 	s.wild = seed%2 == 1
 	if seed%3 == 0 {
@@ -136,6 +138,7 @@ func (s *storm) revision(changes []record.Change) {
 			s.fault("%v", err)
 		}
 	}
+	s.watchNodes()
 	for _, c := range changes {
 		s.check(c, before)
 	}
@@ -202,11 +205,12 @@ func (a *agenda) Pop() any {
 	return last
 }
 
-// settled reports whether every job has ended.
+// settled reports whether every job has ended, or can go on by its owner's word only.
 func (s *storm) settled() bool {
 	ended := 0
 	for _, id := range s.mirror.JobIDs() {
-		if s.mirror.Job(id).State.Value.Phase.Terminal() {
+		v := s.mirror.Job(id)
+		if v.State.Value.Phase.Terminal() || v.State.Value.Phase == cluster.Held && !v.Committed.Exists() && len(v.Bad) > 0 {
 			ended++
 		}
 	}
@@ -219,7 +223,7 @@ func (s *storm) rest() {
 	s.note("calm")
 	s.unpause()
 	for _, n := range s.nodes {
-		n.up, n.agent, n.cut = true, true, 0
+		n.up, n.agent, n.cut, n.misread = true, true, 0, false
 		for i := range n.devices {
 			n.devices[i].Health = cluster.Healthy
 		}

@@ -42,6 +42,9 @@ type State struct {
 	Rewound cluster.Generation `json:"rewound,omitempty"`
 	// Excluded nodes refused the job; each with its reason.
 	Excluded map[cluster.NodeID]string `json:"excluded,omitempty"`
+	// Suspect is the committed checkpoint where one node finds it damaged and
+	// another is to look at it before it is given up.
+	Suspect *Suspect `json:"suspect,omitempty"`
 	// Trained is how long the job had workers in generations that are over, and
 	// Service that times their number (device time), counted from plan to end.
 	Trained cluster.Duration `json:"trained,omitempty"`
@@ -56,6 +59,9 @@ type Plan struct {
 	World cluster.World `json:"world"`
 	// Resume is the checkpoint to load; nil = from the beginning.
 	Resume *Checkpoint `json:"resume,omitempty"`
+	// Doubted: a node has found Resume damaged, so that a node which thinks that it
+	// knows the checkpoint to be sound has to read it all the same.
+	Doubted bool `json:"doubted,omitempty"`
 	// From is the size of the world that this one replaces; 0 = the job was not running.
 	From int       `json:"from,omitempty"`
 	Why  string    `json:"why"`
@@ -106,6 +112,14 @@ type BadCheckpoint struct {
 	Checkpoint
 	Reason string    `json:"reason"`
 	At     time.Time `json:"at"`
+}
+
+// Suspect is a checkpoint that a single node finds damaged.
+type Suspect struct {
+	Checkpoint
+	Node   cluster.NodeID `json:"node"`
+	Reason string         `json:"reason"`
+	At     time.Time      `json:"at"`
 }
 
 // Rescale tells how a generation came to be and what it cost, in seconds:

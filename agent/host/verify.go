@@ -46,7 +46,7 @@ func (n *node) verify(at lane, a agent.Verify) {
 		r = n.newRun(at.of, n.runDir(at.of), agent.Absent)
 	}
 	r.order = n.order(at.of, a.Spec, a.Plan)
-	known := slices.Contains(n.proofs, proofOf(*a.Plan.Resume))
+	known := !a.Plan.Doubted && slices.Contains(n.proofs, proofOf(*a.Plan.Resume))
 	keep, _ := n.kept(r)
 	listed := n.records.known(savesPart(at.of.Job))
 	ctx, cancel := context.WithCancel(n.ctx)
