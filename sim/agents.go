@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/trace"
 )
 
 // node is a simulated agent with its devices.
@@ -22,14 +24,19 @@ type node struct {
 func (w *world) addNode(index int) {
 	n := &node{id: cluster.NodeID(fmt.Sprintf("n%05d", index)), index: index}
 	w.nodes = append(w.nodes, n)
+	w.survey(n, 0)
+	w.appear(n)
+}
+
+// survey writes what devices a node has.
+func (w *world) survey(n *node, memory uint64) {
 	inv := record.Inventory{}
 	for d := range w.cfg.DevicesPerNode {
 		inv.Devices = append(inv.Devices, cluster.Device{
-			ID: cluster.DeviceID(fmt.Sprintf("S%d-%d", index, d)), Model: "SIM", Health: cluster.Healthy,
+			ID: cluster.DeviceID(fmt.Sprintf("S%d-%d", n.index, d)), Model: "SIM", Health: cluster.Healthy, MemoryBytes: memory,
 		})
 	}
 	w.write(record.Put(record.InventoryKey(n.id), inv))
-	w.appear(n)
 }
 
 // appear writes the node's alive key: a new life.
@@ -116,7 +123,7 @@ func (w *world) start(j *job, g *generation) {
 		return
 	}
 	g.started = true
-	g.since = w.now + w.cfg.RescaleCost
+	g.since = w.now + w.startCost(j, g)
 	var ops []record.Op
 	for _, m := range g.world.Members {
 		ops = append(ops, record.Put(record.AckKey(m.Node, j.id, g.number, record.AckStarted), record.Started{ExecedAt: zero.Add(w.now)}))
@@ -130,6 +137,14 @@ func (w *world) start(j *job, g *generation) {
 		w.reporting = true
 		w.at(w.now.Truncate(w.cfg.Interval)+w.cfg.Interval, w.report)
 	}
+}
+
+// startCost is how long a new world trains nothing.
+func (w *world) startCost(j *job, g *generation) time.Duration {
+	if cost, ok := w.cfg.StartCosts[trace.OverheadKey{Workers: g.world.Size(), Model: j.Model}]; ok {
+		return cost
+	}
+	return w.cfg.RescaleCost
 }
 
 // forecast notes down when the present world will have done all the work.

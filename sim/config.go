@@ -7,6 +7,7 @@ import (
 
 	"github.com/bellows-ml/bellows/allocator"
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/trace"
 )
 
 // Config is everything that a run depends on.
@@ -19,6 +20,8 @@ type Config struct {
 	// RescaleCost is how long a world trains nothing after each start; StartDelay
 	// is how long its agents take to start the workers.
 	RescaleCost, StartDelay time.Duration
+	// StartCosts are RescaleCost by model and number of devices, for those it names.
+	StartCosts trace.Overhead
 	Failures                []Failure
 	// CheckpointEvery is how much training a lost node may cost.
 	CheckpointEvery time.Duration
@@ -59,6 +62,8 @@ type State struct {
 	Ends map[int]time.Duration
 	// Again asks for another Instant at that time; zero = none.
 	Again time.Duration
+	// Err is why the rules cannot go on; it ends the run.
+	Err error
 }
 
 // nodeTTL is how long the store believes in a node that is gone.
@@ -93,6 +98,8 @@ func (c Config) Validate() error {
 			if found == 1 {
 				add("job %.60q needs %d devices or more and the cluster has %d: use more nodes, or let jobs be elastic", j.ID, j.MinWorkers, devices)
 			}
+		case len(j.Sizes) > 0 && spec(j, 0).Validate() != nil:
+			faults = append(faults, fmt.Errorf("job %.60q: %w", j.ID, spec(j, 0).Validate()))
 		case len(spec(j, 0).WorldSizes()) == 0:
 			add("job %.60q may have %d to %d workers: no power of two lies between them", j.ID, j.MinWorkers, j.MaxWorkers)
 		case j.Work <= 0:
@@ -109,11 +116,15 @@ func (c Config) Validate() error {
 
 // spec is what the job's owner submits.
 func spec(j Job, index int) cluster.Spec {
-	return cluster.Spec{
+	s := cluster.Spec{
 		Name: jobName(index), Command: []string{"train"}, Workdir: "/", CheckpointDir: "/checkpoints",
-		MinWorkers: j.MinWorkers, MaxWorkers: j.MaxWorkers,
+		MinWorkers: j.MinWorkers, MaxWorkers: j.MaxWorkers, Sizes: j.Sizes,
 		BatchSize: cluster.BatchSize{Min: cluster.MaxWorldSize, Max: cluster.MaxWorldSize},
-	}.WithDefaults()
+	}
+	if len(j.Sizes) > 0 {
+		s.BatchSize.Max *= 2 // which holds a multiple of every size
+	}
+	return s.WithDefaults()
 }
 
 // jobName sorts as the index does.

@@ -3,6 +3,8 @@ package sim
 import (
 	"fmt"
 	"time"
+
+	"github.com/bellows-ml/bellows/cluster"
 )
 
 // conventions runs Rules: it calls Instant when it is due, ends jobs when the
@@ -13,6 +15,7 @@ type conventions struct {
 	forecast map[int]int // job → number of its newest forecast end
 	again    int
 	due      bool
+	surveys  uint64
 }
 
 func newConventions(r Rules, jobs []Job) *conventions {
@@ -29,7 +32,11 @@ func (c *conventions) instant(w *world) {
 	s.Now, s.Again = w.now, 0
 	clear(s.Ends)
 	c.rules.Instant(s)
+	if s.Err != nil {
+		return
+	}
 	s.Came, s.Ended = nil, nil
+	c.prompt(w)
 	for i := range s.Jobs {
 		at, ok := s.Ends[i]
 		if !ok {
@@ -52,6 +59,23 @@ func (c *conventions) instant(w *world) {
 	}
 }
 
+// prompt makes the coordinator ask where rules start a job of an idle cluster at
+// a moment of their own choosing: it asks nothing twice, and nothing else has
+// changed since the job came. A new survey of a node has.
+func (c *conventions) prompt(w *world) {
+	start := false
+	for _, j := range w.jobs {
+		if j.gen != nil && !j.gen.gone {
+			return
+		}
+		start = start || j.phase == cluster.Queued && c.rules.Workers(j.index) > 0
+	}
+	if start {
+		c.surveys++
+		w.survey(w.nodes[0], c.surveys)
+	}
+}
+
 // complete ends a job whose work the rules have counted.
 func (w *world) complete(j *job) {
 	j.done = j.Work.Seconds()
@@ -61,6 +85,9 @@ func (w *world) complete(j *job) {
 // check reports a job that does not have at this moment what the rules have
 // decided: then the numbers would be neither the rules' nor ours.
 func (c *conventions) check(w *world) error {
+	if err := c.state.Err; err != nil {
+		return fmt.Errorf("simulate: at %v: %w", w.now, err)
+	}
 	for _, j := range w.jobs {
 		have := 0
 		if j.gen != nil && !j.gen.gone {

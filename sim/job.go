@@ -16,8 +16,9 @@ type Job struct {
 	trace.Arrival
 	Work       time.Duration // on one device
 	Speed      Speed
-	MinWorkers int // powers of two
+	MinWorkers int // powers of two, unless
 	MaxWorkers int
+	Sizes      []int // lists what it may have; empty = the powers of two
 	ETA        time.Duration // Work as its owner believes it to be
 	// Bug is how much of Work is done when a bug ends it; 0 = none.
 	Bug time.Duration
@@ -116,6 +117,7 @@ type job struct {
 	id    cluster.JobID
 	index int // in Config.Jobs
 
+	ruled   bool // by Rules
 	phase   cluster.Phase
 	gen     *generation // the newest; nil before the first
 	past    []*generation
@@ -159,6 +161,11 @@ func (j *job) steps() int64 { return max(1, int64(math.Ceil(j.Work.Seconds()*ste
 func (j *job) advance(now time.Duration) {
 	g := j.gen
 	if g == nil || !g.started || g.frozen || now <= g.since {
+		return
+	}
+	if j.ruled { // what it does is counted elsewhere; here it only has to grow
+		j.done += float64((now - g.since).Seconds())
+		g.since = now
 		return
 	}
 	// The conversion keeps compilers from fusing the two operations on some machines only.

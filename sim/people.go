@@ -73,7 +73,7 @@ func (w *world) lose(n *node, length time.Duration) {
 // rollBack takes what was trained since the last periodic checkpoint. That checkpoint is offered as halts' are.
 func (w *world) rollBack(j *job, g *generation) {
 	if w.cfg.CheckpointEvery > 0 && g.started && w.now > g.planned {
-		kept := (w.now - g.planned).Truncate(w.cfg.CheckpointEvery) - w.cfg.RescaleCost
+		kept := (w.now - g.planned).Truncate(w.cfg.CheckpointEvery) - w.startCost(j, g)
 		if j.done = j.saved + max(0, kept.Seconds())*j.Speed.On(g.world.Size()); j.done > j.saved {
 			w.save(j, g)
 			return

@@ -99,7 +99,7 @@ func (w *world) begin() {
 		w.addNode(i)
 	}
 	for i, j := range w.cfg.Jobs {
-		x := &job{Job: j, id: jobID(i), index: i}
+		x := &job{Job: j, id: jobID(i), index: i, ruled: w.cfg.Rules != nil}
 		w.jobs = append(w.jobs, x)
 		w.byID[x.id] = x
 		w.at(j.Submit, func() { w.submit(x) })

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"time"
@@ -24,6 +23,9 @@ type simulation struct {
 	flatten        bool
 	nodes          []int
 	devicesPerNode int
+	failures       []string
+	startCosts     string
+	checkpoints    time.Duration
 	policies       []string
 	rules          string
 	speed          string
@@ -33,13 +35,9 @@ type simulation struct {
 	model          sim.Model
 	plot           string
 	out            *format
-}
 
-// The rules that --rules takes.
-const (
-	rulesHu   = "hu"
-	rulesMuri = "muri"
-)
+	overhead trace.Overhead // read from startCosts
+}
 
 // The values of --speed.
 const (
@@ -74,6 +72,9 @@ Traces are CSV, gzipped or not:
         flags that are given go before
   muri  rigid jobs, decisions at each event, its start costs; its policies are
         ` + strings.Join(sim.MuriPolicies(), ", ") + `
+  pollux  decisions once a minute, measured steps and batches, 30 s a move; its
+        policies are ` + strings.Join(sim.PolluxPolicies(), ", ") + `; --profile is the folder with
+        its four tables (default: profiles beside the trace's folder)
 
 Completion times are of the jobs that finished; queueing is all the time a job
 had no devices. cost is device hours held, scaling_efficiency the work done for
@@ -108,17 +109,20 @@ greedy had finished 100, cpu_s the processor time of the run's own thread.`,
 
 func (s *simulation) flags(f *pflag.FlagSet) {
 	f.StringSliceVar(&s.traces, "trace", nil, "job traces, separated by commas")
-	f.StringVar(&s.profile, "profile", "", "speeds of the trace's models; with --rules muri, its start costs")
+	f.StringVar(&s.profile, "profile", "", "speeds of the trace's models; with --rules muri its start costs, with --rules pollux the folder of its tables")
 	f.StringVar(&s.device, "device", "", "which device of the profile, if it has several")
 	f.BoolVar(&s.flatten, "flatten", false, "where a profile's curve falls, let the surplus devices idle instead of refusing it")
 	f.IntSliceVar(&s.nodes, "nodes", nil, "numbers of nodes, separated by commas")
 	f.IntVar(&s.devicesPerNode, "devices-per-node", 1, "devices on each node")
 	f.StringSliceVar(&s.policies, "policy", nil, "policies, separated by commas: "+strings.Join(policy.Names(), ", "))
-	f.StringVar(&s.rules, "rules", "", "conventions of a published simulator: hu or muri")
+	f.StringVar(&s.rules, "rules", "", "conventions of a published simulator: "+strings.Join(ruleNames(), ", "))
 	f.StringVar(&s.speed, "speed", "", "speeds of jobs: paper (k·0.8^log2 k) or profile (default profile if --profile is given)")
 	f.DurationVar(&s.interval, "interval", 5*time.Minute, "time between decisions that may move running jobs")
 	f.DurationVar(&s.rescaleCost, "rescale-cost", 30*time.Second, "how long a job trains nothing after each start and rescale")
 	f.DurationVar(&s.startDelay, "start-delay", 0, "how long starting the workers takes besides")
+	f.StringVar(&s.startCosts, "start-costs", "", "table of what a start costs instead, by model and devices: gpus,model,start_overhead_s")
+	f.StringSliceVar(&s.failures, "failures", nil, "nodes that go and come back, each as NODE@AFTER+LENGTH, say 0@1h+10m for the first node")
+	f.DurationVar(&s.checkpoints, "checkpoint-every", 30*time.Minute, "how often jobs save by themselves, which is what a lost node costs (0 = never)")
 	f.IntVar(&s.model.MaxWorkers, "max-workers", 16, "workers that an elastic job may have")
 	f.BoolVar(&s.model.Rigid, "rigid", false, "jobs keep the number of workers that their users asked for")
 	f.DurationVar(&s.model.Longest, "longest", 0, "cut durations to this (0 = do not)")
@@ -143,19 +147,14 @@ func (s *simulation) check(f *pflag.FlagSet) error {
 			set()
 		}
 	}
-	switch s.rules {
-	case "":
-	case rulesHu:
-		unless("shortest", func() { s.model.Shortest = 5 * time.Minute })
-		unless("longest", func() { s.model.Longest = 72 * time.Hour })
-	case rulesMuri:
-		s.model.Rigid, s.interval, s.rescaleCost, s.startDelay = true, 0, 0, 0
-	default:
-		demand(false, "--rules %q: use hu or muri", s.rules)
+	rules, known := ruleSets()[s.rules]
+	demand(known, "--rules %q: use one of %s", s.rules, strings.Join(ruleNames(), ", "))
+	if rules.take != nil {
+		rules.take(s, unless)
 	}
 	if s.speed == "" {
 		s.speed = speedPaper
-		if s.profile != "" && s.rules != rulesMuri {
+		if s.profile != "" && rules.policies == nil {
 			s.speed = speedProfile
 		}
 	}
@@ -169,9 +168,13 @@ func (s *simulation) check(f *pflag.FlagSet) error {
 	}
 	demand(s.devicesPerNode > 0, "--devices-per-node %d: use 1 or more", s.devicesPerNode)
 	demand(s.model.MaxWorkers > 0, "--max-workers %d: use 1 or more", s.model.MaxWorkers)
-	demand(s.interval > 0 || s.rules == rulesMuri, "--interval %v: use a positive duration such as 5m", s.interval)
+	demand(s.interval > 0 || rules.policies != nil, "--interval %v: use a positive duration such as 5m", s.interval)
 	demand(s.rescaleCost >= 0, "--rescale-cost %v: use 0 or more", s.rescaleCost)
 	demand(s.startDelay >= 0, "--start-delay %v: use 0 or more", s.startDelay)
+	demand(s.checkpoints >= 0, "--checkpoint-every %v: use 0 or more", s.checkpoints)
+	_, failuresErr := s.lost()
+	demand(failuresErr == nil, "--failures %w", failuresErr)
+	demand(s.startCosts == "" || rules.policies == nil, "--start-costs: --rules %s says what a start costs", s.rules)
 	demand(s.model.ETANoise >= 0 && s.model.ETANoise < 1, "--eta-noise %v: use 0 or more and less than 1", s.model.ETANoise)
 	demand(s.model.Buggy >= 0 && s.model.Impatient >= 0 && s.model.Buggy+s.model.Impatient <= 1,
 		"--buggy %v, --terminated %v: use shares that make at most 1 together", s.model.Buggy, s.model.Impatient)
@@ -182,89 +185,10 @@ func (s *simulation) check(f *pflag.FlagSet) error {
 	return nil
 }
 
-// known names the policies that can be asked for.
-func (s *simulation) known() []string {
-	if s.rules == rulesMuri {
-		return sim.MuriPolicies()
-	}
-	return policy.Names()
-}
-
-// runs makes the combinations, traces first.
-func (s *simulation) runs() ([]*simulated, error) {
-	overhead := sim.MuriOverhead()
-	var err error
-	switch {
-	case s.rules == rulesMuri && s.profile != "":
-		overhead, err = readFrom(s.profile, trace.ReadOverhead)
-	case s.speed == speedProfile:
-		s.model.Profile, err = readFrom(s.profile, func(name string, r io.Reader) (trace.Profile, error) {
-			return trace.ReadProfile(name, r, trace.Falling(s.flatten))
-		})
-		s.model.Device = s.device
-	}
-	if err != nil {
-		return nil, s.remedied(err)
-	}
-	var out []*simulated
-	for _, name := range s.traces {
-		jobs, err := s.jobs(name)
-		if err != nil {
-			return nil, err
-		}
-		for _, nodes := range s.nodes {
-			for _, p := range s.policies {
-				r := &simulated{Policy: p, Trace: name, Nodes: nodes, config: sim.Config{
-					Jobs: jobs, Nodes: nodes, DevicesPerNode: s.devicesPerNode,
-					Interval: s.interval, RescaleCost: s.rescaleCost, StartDelay: s.startDelay,
-				}}
-				if err := s.decider(r, overhead); err != nil {
-					return nil, usage("--%w", err)
-				}
-				if err := r.config.Validate(); err != nil {
-					return nil, fmt.Errorf("simulate %s on %d nodes: %w", name, nodes, err)
-				}
-				out = append(out, r)
-			}
-		}
-	}
-	return out, nil
-}
-
 // remedied adds the flag that helps where a profile's curve falls.
 func (s *simulation) remedied(err error) error {
 	if s.speed == speedProfile && !s.flatten {
 		return fmt.Errorf("%w\n(--flatten lets the surplus devices idle where a curve falls)", err)
 	}
 	return err
-}
-
-func (s *simulation) decider(r *simulated, overhead trace.Overhead) (err error) {
-	if s.rules == rulesMuri {
-		r.config.Rules, err = sim.NewMuri(r.Policy, overhead, r.Nodes, s.devicesPerNode)
-		return err
-	}
-	r.config.Policy, err = policy.ByName(r.Policy)
-	return err
-}
-
-func (s *simulation) jobs(name string) ([]sim.Job, error) {
-	f, err := readFrom(name, trace.Read)
-	if err == nil && s.rules == rulesMuri {
-		f, err = sim.MuriTrace(f)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return s.model.Jobs(f)
-}
-
-// readFrom opens a file for a reader.
-func readFrom[T any](name string, read func(string, io.Reader) (T, error)) (v T, err error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return v, fmt.Errorf("read %s: %w", name, reason(err))
-	}
-	defer f.Close()
-	return read(name, f)
 }

@@ -1,0 +1,112 @@
+package sim
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/bellows-ml/bellows/trace"
+)
+
+// tiresias runs two queues in their order, the second after the first. Jobs
+// begin in the first and go to the second for good by their device time.
+func (p *Pollux) tiresias(active []*polluxJob) error {
+	for i, q := range p.queues {
+		p.queues[i] = slices.DeleteFunc(q, func(j *polluxJob) bool { return j.ended })
+	}
+	for _, j := range active {
+		if !j.queued {
+			j.queued = true
+			p.queues[0] = append(p.queues[0], j)
+		}
+	}
+	for _, j := range active {
+		if j.running {
+			j.service += p.now - j.checked
+			if at := slices.Index(p.queues[0], j); at >= 0 && j.service*j.workers >= polluxDemotion {
+				p.queues[0] = slices.Delete(p.queues[0], at, at+1)
+				p.queues[1] = append(p.queues[1], j)
+			}
+		}
+		j.checked = p.now
+	}
+	left := len(p.free) * p.device
+	order := slices.Concat(p.queues[0], p.queues[1])
+	for _, j := range order {
+		if j.running = j.workers <= left; j.running {
+			left -= j.workers
+		} else {
+			p.release(j)
+		}
+	}
+	for _, j := range order {
+		if j.running && len(j.nodes) == 0 {
+			p.take(j, j.workers)
+		}
+	}
+	return nil
+}
+
+// optimus gives every job one worker as far as they go, and then each further
+// one to the job whose remaining time it shortens most.
+func (p *Pollux) optimus(active []*polluxJob) error {
+	left := len(p.free) * p.device
+	workers, gain := make([]int, len(active)), make([]float64, len(active))
+	raise := func(i int) (err error) {
+		workers[i]++
+		left--
+		gain[i] = 0
+		if workers[i] < active[i].most && left > 0 {
+			gain[i], err = active[i].gainOf(workers[i] + 1)
+		}
+		return err
+	}
+	for i := range min(left, len(active)) {
+		if err := raise(i); err != nil {
+			return err
+		}
+	}
+	for left > 0 {
+		best := 0
+		for i := range gain {
+			if gain[i] > gain[best] {
+				best = i
+			}
+		}
+		if !(gain[best] > 0) {
+			break
+		}
+		if err := raise(best); err != nil {
+			return err
+		}
+	}
+	order := make([]int, len(active))
+	for i, j := range active {
+		order[i] = i
+		if len(j.nodes) != workers[i] {
+			p.release(j)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(workers[a], workers[b]) })
+	for _, i := range order {
+		if len(active[i].nodes) == 0 {
+			p.take(active[i], workers[i])
+		}
+	}
+	return nil
+}
+
+// gainOf is by how many seconds the kth worker shortens what remains, as its
+// simulator counts it: of the last epoch one step remains.
+func (j *polluxJob) gainOf(k int) (float64, error) {
+	with, err := j.model.stepTime(j.batch, k)
+	if err != nil {
+		return 0, err
+	}
+	without, err := j.model.stepTime(j.batch, k-1)
+	remaining := 1.0
+	if last := j.model.Epochs - 1; j.epoch < last {
+		steps := func(e trace.PolluxEpoch) float64 { return e.Iteration }
+		remaining = j.model.at(j.batch, last, steps) - j.model.at(j.batch, j.epoch, steps)
+	}
+	return float64((without - with) * remaining), err
+}
