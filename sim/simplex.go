@@ -10,8 +10,19 @@ import (
 // false if q lies outside of all points. That simplex is the solution of a
 // small linear program: among all ways to write q as a mean of points, the one
 // with the least mean squared distance. So no triangulation is made.
+//
+// Measurements lie on a grid, where that simplex is not the only one: a
+// rectangle of workers and local batches can be cut along either diagonal. The
+// answer is the mean of both; which one a library takes is its own affair.
 func within(points []trace.PolluxPoint, q [3]float64) (polluxTime, bool) {
-	lp := newMeans(points, q)
+	a, ok := leaning(points, q, 1)
+	b, ok2 := leaning(points, q, -1)
+	return polluxTime{(a.step + b.step) / 2, (a.sync + b.sync) / 2}, ok && ok2
+}
+
+// leaning interpolates along one of the diagonals.
+func leaning(points []trace.PolluxPoint, q [3]float64, way float64) (polluxTime, bool) {
+	lp := newMeans(points, q, way)
 	if !lp.solve(lp.infeasible) {
 		return polluxTime{}, false
 	}
@@ -34,6 +45,7 @@ func within(points []trace.PolluxPoint, q [3]float64) (polluxTime, bool) {
 const (
 	meansRows  = 4 // three coordinates and the sum of the weights
 	meansSlack = 1e-9
+	meansLean  = 1e-3    // of one square, to choose among equals
 	meansMost  = 100_000 // pivots; far more than any table needs
 )
 
@@ -47,7 +59,7 @@ type means struct {
 	at         [meansRows]float64
 }
 
-func newMeans(points []trace.PolluxPoint, q [3]float64) *means {
+func newMeans(points []trace.PolluxPoint, q [3]float64, way float64) *means {
 	lp := &means{}
 	var scale [3]float64
 	away := func(p trace.PolluxPoint) [3]float64 {
@@ -70,7 +82,8 @@ func newMeans(points []trace.PolluxPoint, q [3]float64) *means {
 		}
 		lp.columns = append(lp.columns, c)
 		lp.infeasible = append(lp.infeasible, 0)
-		lp.spread = append(lp.spread, squared/most)
+		lean := way * meansLean * float64(c[1]*c[2])
+		lp.spread = append(lp.spread, (squared+lean)/most)
 	}
 	for r := range meansRows {
 		c := [meansRows]float64{}
