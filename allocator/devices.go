@@ -12,32 +12,46 @@ import (
 // how many devices there are. The zero value is a question without nodes.
 type Devices struct {
 	between bool
-	where   map[cluster.DeviceID]where
+	nodes   map[cluster.NodeID]shelf
 	usable  int
-	count   map[cluster.NodeID]int // of usable devices
 }
 
-type where struct {
-	node          cluster.NodeID
-	sound, usable bool
+// shelf is one node; its devices are few, so they are looked for one by one.
+type shelf struct {
+	devices []cluster.Device
+	open    bool // not cordoned
+	usable  int
 }
 
-// NewDevices reads the devices of a question.
+// NewDevices reads the devices of a question. Within Run the question brings them along.
 func NewDevices(in Input) Devices {
-	d := Devices{between: in.Between, where: map[cluster.DeviceID]where{}, count: map[cluster.NodeID]int{}}
+	if in.devices != nil {
+		return *in.devices
+	}
+	d := Devices{between: in.Between, nodes: make(map[cluster.NodeID]shelf, len(in.Nodes))}
 	for _, n := range in.Nodes {
+		s := shelf{devices: n.Devices, open: !n.Cordoned}
 		for _, x := range n.Devices {
-			d.where[x.ID] = where{node: n.ID, sound: x.Health == cluster.Healthy}
+			if s.open && x.Health == cluster.Healthy {
+				s.usable++
+			}
 		}
-		for _, id := range n.Usable() {
-			w := d.where[id]
-			w.usable = true
-			d.where[id] = w
-			d.usable++
-			d.count[n.ID]++
-		}
+		d.usable += s.usable
+		d.nodes[n.ID] = s
 	}
 	return d
+}
+
+// find looks for a device on a node: whether it is there and healthy, and whether it may be given to new work.
+func (d Devices) find(node cluster.NodeID, id cluster.DeviceID) (there, sound, usable bool) {
+	s := d.nodes[node]
+	for i := range s.devices {
+		if x := &s.devices[i]; x.ID == id {
+			sound = x.Health == cluster.Healthy
+			return true, sound, sound && s.open
+		}
+	}
+	return false, false, false
 }
 
 // Usable is how many devices may be given to new work.
@@ -48,7 +62,7 @@ func (d Devices) Open(j JobView) int {
 	n := d.usable
 	for i, id := range j.Excluded {
 		if !slices.Contains(j.Excluded[:i], id) {
-			n -= d.count[id]
+			n -= d.nodes[id].usable
 		}
 	}
 	return n
@@ -62,7 +76,7 @@ func (d Devices) MustKeep(j JobView) bool {
 		return false
 	}
 	for id, node := range held(j) {
-		if w, ok := d.where[id]; !ok || w.node != node {
+		if there, _, _ := d.find(node, id); !there {
 			return false
 		}
 	}
@@ -80,7 +94,7 @@ func (d Devices) Stays(j JobView) bool {
 		return true
 	}
 	for id, node := range held(j) {
-		if w := d.where[id]; w.node != node || !w.sound || slices.Contains(j.Excluded, node) {
+		if _, sound, _ := d.find(node, id); !sound || slices.Contains(j.Excluded, node) {
 			return false
 		}
 	}
@@ -91,7 +105,7 @@ func (d Devices) Stays(j JobView) bool {
 func (d Devices) Held(j JobView) iter.Seq2[cluster.DeviceID, cluster.NodeID] {
 	return func(yield func(cluster.DeviceID, cluster.NodeID) bool) {
 		for id, node := range held(j) {
-			if w := d.where[id]; w.usable && w.node == node && !yield(id, node) {
+			if _, _, usable := d.find(node, id); usable && !yield(id, node) {
 				return
 			}
 		}

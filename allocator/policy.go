@@ -26,6 +26,8 @@ type Input struct {
 	// Parallel calls f(0) … f(n-1), perhaps at the same time, and returns when all
 	// have; nil means in turn. The answer must not depend on it.
 	Parallel func(n int, f func(i int))
+
+	devices *Devices // of Nodes, read once by Run for itself and the policy
 }
 
 // JobView is what a policy may know of a job.

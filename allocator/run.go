@@ -41,11 +41,13 @@ const boundSlack = 1e-9
 // handed to Input.Parallel is out of reach if that runs it elsewhere.
 func Run(p Policy, in Input) (Output, error) {
 	name := p.Name()
+	devices := NewDevices(in)
+	in.devices = &devices
 	out, err := ask(p, in)
 	if err != nil {
 		return Output{}, err
 	}
-	c := check{in: in, devices: NewDevices(in)}
+	c := check{in: in, devices: devices}
 	c.match(out.Decisions)
 	if c.faults == nil {
 		c.capacity()
