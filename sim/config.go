@@ -22,7 +22,7 @@ type Config struct {
 	RescaleCost, StartDelay time.Duration
 	// StartCosts are RescaleCost by model and number of devices, for those it names.
 	StartCosts trace.Overhead
-	Failures                []Failure
+	Failures   []Failure
 	// CheckpointEvery is how much training a lost node may cost.
 	CheckpointEvery time.Duration
 	// Rules are another simulator's conventions; nil = our own.

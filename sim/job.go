@@ -18,7 +18,7 @@ type Job struct {
 	Speed      Speed
 	MinWorkers int // powers of two, unless
 	MaxWorkers int
-	Sizes      []int // lists what it may have; empty = the powers of two
+	Sizes      []int         // lists what it may have; empty = the powers of two
 	ETA        time.Duration // Work as its owner believes it to be
 	// Bug is how much of Work is done when a bug ends it; 0 = none.
 	Bug time.Duration

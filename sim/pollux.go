@@ -67,9 +67,12 @@ const (
 // PolluxPolicies names the policies that Pollux has rules for.
 func PolluxPolicies() []string { return []string{"tiresias", "optimus"} }
 
+// Machines are the cluster that rules place jobs on by themselves.
+type Machines struct{ Nodes, DevicesPerNode int }
+
 // NewPollux makes the rules for one of PolluxPolicies, and the jobs of a trace as they see them.
-func NewPollux(policy string, models trace.PolluxModels, f trace.File, nodes, perNode int) (*Pollux, []Job, error) {
-	p := &Pollux{device: perNode, free: make([]int, nodes)}
+func NewPollux(policy string, models trace.PolluxModels, f trace.File, on Machines) (*Pollux, []Job, error) {
+	p := &Pollux{device: on.DevicesPerNode, free: make([]int, on.Nodes)}
 	switch policy {
 	case "tiresias":
 		p.decide = (*Pollux).tiresias
@@ -78,9 +81,9 @@ func NewPollux(policy string, models trace.PolluxModels, f trace.File, nodes, pe
 	default:
 		return nil, nil, fmt.Errorf("policy %q: the rules pollux know %s", policy, strings.Join(PolluxPolicies(), ", "))
 	}
-	if nodes*perNode > cluster.MaxSizes || perNode > 4 {
+	if on.Nodes*on.DevicesPerNode > cluster.MaxSizes || on.DevicesPerNode > 4 {
 		return nil, nil, fmt.Errorf("%d nodes of %d devices: the rules pollux have measurements for up to 4 devices a node and %d in all",
-			nodes, perNode, cluster.MaxSizes)
+			on.Nodes, on.DevicesPerNode, cluster.MaxSizes)
 	}
 	known := map[string]*polluxModel{}
 	for name, m := range models {
@@ -98,7 +101,7 @@ func NewPollux(policy string, models trace.PolluxModels, f trace.File, nodes, pe
 			x.most = 1 // its simulator's exception: it does not scale
 		}
 		p.jobs = append(p.jobs, x)
-		j, err := x.job(a, policy == "tiresias", nodes*perNode)
+		j, err := x.job(a, policy == "tiresias", on.Nodes*on.DevicesPerNode)
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: job %.60q: %w", f.Name, a.ID, err)
 		}
@@ -142,7 +145,8 @@ func (p *Pollux) Instant(s *State) {
 	for _, i := range s.Ended {
 		p.jobs[i].ended = true
 	}
-	if now := int(s.Now / time.Second); s.Now%(polluxRound*time.Second) == 0 && now > p.now {
+	const round = polluxRound * time.Second
+	if now := int(s.Now / time.Second); s.Now%round == 0 && now > p.now {
 		p.now = now
 		s.Err = p.round()
 	}
@@ -157,7 +161,7 @@ func (p *Pollux) Instant(s *State) {
 		}
 	}
 	if left {
-		s.Again = (s.Now/(polluxRound*time.Second) + 1) * polluxRound * time.Second
+		s.Again = s.Now.Truncate(round) + round
 	}
 }
 

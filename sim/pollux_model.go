@@ -66,7 +66,8 @@ func (m *polluxModel) time(placement []int, local int) (polluxTime, error) {
 	if t, ok := m.memo[k]; ok {
 		return t, nil
 	}
-	t, ok := polluxTime{}, false
+	var t polluxTime
+	var ok bool
 	if curve := m.Placements[k.placement]; len(curve) > 0 {
 		t, ok = between(curve, local)
 	} else {

@@ -187,7 +187,7 @@ func (s *simulation) check(f *pflag.FlagSet) error {
 
 // remedied adds the flag that helps where a profile's curve falls.
 func (s *simulation) remedied(err error) error {
-	if s.speed == speedProfile && !s.flatten {
+	if err != nil && s.speed == speedProfile && !s.flatten {
 		return fmt.Errorf("%w\n(--flatten lets the surplus devices idle where a curve falls)", err)
 	}
 	return err

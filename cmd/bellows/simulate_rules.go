@@ -153,7 +153,7 @@ func (s *simulation) pollux(r *simulated, f trace.File) error {
 	if err != nil {
 		return err
 	}
-	r.config.Rules, r.config.Jobs, err = sim.NewPollux(r.Policy, models, f, r.Nodes, s.devicesPerNode)
+	r.config.Rules, r.config.Jobs, err = sim.NewPollux(r.Policy, models, f, sim.Machines{Nodes: r.Nodes, DevicesPerNode: s.devicesPerNode})
 	return err
 }
 
@@ -168,10 +168,14 @@ func readPollux(folder string) (trace.PolluxModels, error) {
 		read func(string, io.Reader) error
 	}{
 		{"pollux_statistical_efficiency.csv", models.ReadRuns},
-		{"pollux_t4_placements.csv.gz", models.ReadPlacements},
+		{"pollux_t4_placements.csv", models.ReadPlacements},
 		{"pollux_t4_scalability.csv", models.ReadWide},
 	} {
-		_, err := readFrom(filepath.Join(folder, table.name), func(name string, r io.Reader) (struct{}, error) {
+		name := filepath.Join(folder, table.name)
+		if _, err := os.Stat(name); err != nil {
+			name += ".gz"
+		}
+		_, err := readFrom(name, func(name string, r io.Reader) (struct{}, error) {
 			return struct{}{}, table.read(name, r)
 		})
 		if err != nil {

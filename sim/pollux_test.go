@@ -1,0 +1,146 @@
+package sim
+
+import (
+	"io"
+	"math"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bellows-ml/bellows/trace"
+)
+
+func opened(t *testing.T, name string) io.Reader {
+	t.Helper()
+	f, err := os.Open("testdata/pollux/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+func polluxFixture(t *testing.T) (trace.File, trace.PolluxModels) {
+	t.Helper()
+	f, err := trace.Read("trace.csv", opened(t, "trace.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := trace.ReadPolluxModels("models", opened(t, "pollux_app_params.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, read := range map[string]func(string, io.Reader) error{
+		"pollux_statistical_efficiency.csv": m.ReadRuns, "pollux_t4_placements.csv": m.ReadPlacements, "pollux_t4_scalability.csv": m.ReadWide,
+	} {
+		if err := read(name, opened(t, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return f, m
+}
+
+// The values are what Pollux's simulator (github.com/petuum/adaptdl at c793c70,
+// simulator.py) says of the same 14 jobs on three nodes of four devices.
+func TestPolluxAgreesWithItsSimulator(t *testing.T) {
+	for policy, want := range map[string][]int{
+		"tiresias": {3259, 13908, 31071, 13736, 14718, 14989, 6725, 12432, 13343, 28398, 19370, 17354, 23039, 25278},
+		"optimus":  {4315, 2873, 3640, 4465, 6074, 4013, 10198, 8705, 7877, 9115, 7449, 9983, 7594, 7651},
+	} {
+		t.Run(policy, func(t *testing.T) {
+			f, models := polluxFixture(t)
+			rules, jobs, err := NewPollux(policy, models, f, Machines{3, 4})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, _ := run(t, Config{Jobs: jobs, Nodes: 3, DevicesPerNode: 4, Rules: rules})
+			for i, o := range r.Jobs {
+				// An epoch's end is a whole second, and the tables have seven digits of what it is rounded from.
+				if got := o.End - o.Submit; (got - time.Duration(want[i])*time.Second).Abs() > time.Second {
+					t.Errorf("%s took %v, want %d s", o.ID, got, want[i])
+				}
+			}
+		})
+	}
+}
+
+func TestPolluxRefuses(t *testing.T) {
+	f, models := polluxFixture(t)
+	for _, c := range []struct {
+		policy  string
+		file    trace.File
+		perNode int
+		want    string
+	}{
+		{"magic", f, 4, `policy "magic": the rules pollux know tiresias, optimus`},
+		{"optimus", f, 8, "3 nodes of 8 devices: the rules pollux have measurements for up to 4 devices a node"},
+		{
+			"optimus",
+			trace.File{Name: "x.csv", Arrivals: []trace.Arrival{{ID: "a", Workers: 1, Model: "gpt", BatchSize: 12}}},
+			4,
+			`x.csv: job "a": model "gpt" at batch 12 was not measured`,
+		},
+		{
+			"optimus",
+			trace.File{Name: "x.csv", Arrivals: []trace.Arrival{{ID: "a", Workers: 1, Model: "bert", BatchSize: 8}}},
+			4,
+			`model "bert" at batch 8 was not measured`,
+		},
+	} {
+		if _, _, err := NewPollux(c.policy, models, c.file, Machines{3, c.perNode}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("got %v\nwant …%s…", err, c.want)
+		}
+	}
+}
+
+func TestRulesThatCannotGoOnEndTheRun(t *testing.T) {
+	f, models := polluxFixture(t)
+	for k := range models["bert"].Placements {
+		if k != 1 {
+			delete(models["bert"].Placements, k)
+		}
+	}
+	models["bert"].Wide = nil
+	rules, jobs, err := NewPollux("tiresias", models, f, Machines{3, 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = Run(Config{Jobs: jobs, Nodes: 3, DevicesPerNode: 4, Rules: rules}); err == nil ||
+		!strings.Contains(err.Error(), "outside of what was measured") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestWithin(t *testing.T) {
+	var cube []trace.PolluxPoint
+	for _, n := range []int{4, 8} {
+		for _, k := range []int{16, 32} {
+			for _, b := range []int{10, 30} {
+				cube = append(cube, trace.PolluxPoint{Nodes: n, Workers: k, Local: b, Step: float64(n + 2*k + 3*b), Sync: float64(k)})
+			}
+		}
+	}
+	for _, q := range [][3]float64{{4, 16, 10}, {8, 32, 30}, {5, 20, 12}, {6, 31, 29}, {4, 16, 20}, {8, 17, 11}} {
+		got, ok := within(cube, q)
+		if want := q[0] + 2*q[1] + 3*q[2]; !ok || math.Abs(got.step-want) > 1e-6 || math.Abs(got.sync-q[1]) > 1e-6 {
+			t.Errorf("%v: %+v, %t; want %v", q, got, ok, want)
+		}
+	}
+	for _, q := range [][3]float64{{3, 16, 10}, {9, 32, 30}, {6, 33, 20}, {6, 20, 9}} {
+		if got, ok := within(cube, q); ok {
+			t.Errorf("%v lies outside, but is given %+v", q, got)
+		}
+	}
+	// One corner stands out: where both diagonals are as good, half of what they say.
+	square := []trace.PolluxPoint{
+		{Nodes: 4, Workers: 10, Local: 10},
+		{Nodes: 4, Workers: 20, Local: 10},
+		{Nodes: 4, Workers: 10, Local: 20},
+		{Nodes: 4, Workers: 20, Local: 20, Step: 8},
+		{Nodes: 8, Workers: 15, Local: 15},
+	}
+	if got, ok := within(square, [3]float64{4, 15, 15}); !ok || math.Abs(got.step-2) > 1e-6 {
+		t.Errorf("the middle of a square: %+v, %t; want 2", got, ok)
+	}
+}
