@@ -26,6 +26,10 @@ type Spec struct {
 	Command []string          `json:"command"`
 	Workdir string            `json:"workdir"` // absolute, the same path on every node
 	Env     map[string]string `json:"env,omitempty"`
+	// EnvFile holds more of the environment, such as passwords: a file that each node
+	// reads as the owner when it starts workers, so that what is in it is never
+	// recorded. Absolute, and on every node that may run the job; empty = none.
+	EnvFile string `json:"env_file,omitempty"`
 	// CheckpointDir is the base under which the job's generations save; absolute,
 	// and on every node that may run the job.
 	CheckpointDir string `json:"checkpoint_dir"`

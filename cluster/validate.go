@@ -59,6 +59,9 @@ func (s Spec) validateCommand(add func(string, ...any)) {
 			add("%s %q: use a clean absolute path that every node has", f.field, f.value)
 		}
 	}
+	if f := s.EnvFile; f != "" && (!path.IsAbs(f) || path.Clean(f) != f || hasNUL(f)) {
+		add("env file %q: use a clean absolute path that every node has", f)
+	}
 	size := 0
 	for k, v := range s.Env {
 		size += bytesOf(k, v)

@@ -85,7 +85,7 @@ func (n *node) order(jg record.JobGen, spec record.Submitted, plan record.Plan) 
 	return shim.Order{
 		Version: shim.ProtocolVersion, Cluster: n.cluster, Node: n.cfg.Node,
 		World: plan.World, Owner: spec.Owner,
-		Command: spec.Command, Workdir: spec.Workdir, Env: spec.Env,
+		Command: spec.Command, Workdir: spec.Workdir, Env: spec.Env, EnvFile: spec.EnvFile,
 		Checkpoint:   filepath.Join(spec.CheckpointDir, string(jg.Job), gen),
 		Resume:       plan.Resume,
 		RestartCount: int(jg.Generation) - 1, //nolint:gosec // counted from 1 by people's patience

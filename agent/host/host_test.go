@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/bellows-ml/bellows/checkpoint"
@@ -134,6 +135,30 @@ func TestFailureHereAndAtAPeer(t *testing.T) {
 	}
 	if !f.absent(record.AckKey("n1", j.Job, 1, record.AckFailed)) {
 		t.Error("the peer that was killed calls it a failure of its own")
+	}
+}
+
+func TestSecretsAreNotRecorded(t *testing.T) {
+	f := newFixture(t)
+	s := f.settings("n1")
+	f.agent(s)
+	j := f.job("secretive", []string{"/bin/sh", "-c", `test ${#TOKEN} = 13`}, map[string]int{"n1": 1}, "n1")
+	j.Spec.EnvFile = filepath.Join(f.dir, "secrets")
+	if err := os.WriteFile(j.Spec.EnvFile, []byte("TOKEN=correct horse\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f.start(j)
+	if stopped := ack[record.Stopped](f, j, "n1", record.AckStopped); !stopped.Finished {
+		t.Errorf("the worker did not get it: %+v", stopped)
+	}
+	kvs, _, err := f.store.Range(f.Context(), record.Root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kv := range kvs {
+		if strings.Contains(string(kv.Value), "horse") {
+			t.Errorf("etcd holds the secret: %s = %s", kv.Key, kv.Value)
+		}
 	}
 }
 

@@ -58,6 +58,7 @@ type machine struct {
 
 	phase     phase
 	program   string
+	env       map[string]string // as submitted, with what the owner's file adds
 	prepareBy int64
 	locking   bool // the preparations are taking the locks
 	workers   []*worker

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -29,9 +30,10 @@ func (r *refusal) Unwrap() error { return r.err }
 
 // precheck looks, with the owner's eyes, at everything that the workers will
 // need from this node, so that a node where something is missing says what,
-// instead of a script that says something else. It returns the program to execute.
-func precheck(ctx context.Context, o Order, dir string, id identity, waiting func(string)) (string, error) {
-	program := ""
+// instead of a script that says something else. It returns the program to execute
+// and the environment to do it with.
+func precheck(ctx context.Context, o Order, dir string, id identity, waiting func(string)) (program string, env map[string]string, err error) {
+	o.Env = maps.Clone(o.Env)
 	steps := []struct {
 		what string
 		do   func() error
@@ -42,24 +44,35 @@ func precheck(ctx context.Context, o Order, dir string, id identity, waiting fun
 		{"workdir", func() error {
 			return checkEnterable("workdir", o.Workdir, "make it available at the same path on every node")
 		}},
+		{"env file", func() error {
+			if o.EnvFile == "" {
+				return nil
+			}
+			secret, err := ReadEnvFile(o.EnvFile, o.Owner.UID)
+			if err == nil && o.Env == nil {
+				o.Env = secret
+			}
+			maps.Copy(o.Env, secret)
+			return err
+		}},
 		{"command", func() (err error) { program, err = findProgram(o); return err }},
 		{"checkpoint_dir", func() error { return meetAtCheckpoint(ctx, o) }},
 	}
 	for _, s := range steps {
 		if ctx.Err() != nil { // also if the owner is not known: then nothing is to be done in his name
-			return "", ctx.Err()
+			return "", nil, ctx.Err()
 		}
 		waiting("checking " + s.what)
 		if err := id.do(s.do); err != nil {
-			return "", &refusal{refusedFor(err), err}
+			return "", nil, &refusal{refusedFor(err), err}
 		}
 	}
 	if o.World.Members[0].Node == o.Node {
 		if err := checkPort(o.World.Master.Port); err != nil {
-			return "", &refusal{record.PortTaken, err}
+			return "", nil, &refusal{record.PortTaken, err}
 		}
 	}
-	return program, nil
+	return program, o.Env, nil
 }
 
 // refusedFor tells a full disk, which passes, from what is wrong with the node.

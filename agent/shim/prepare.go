@@ -25,7 +25,7 @@ const prepareBound = 45 * time.Second
 // locks come last: whoever is given up before does not hold them.
 func (m *machine) prepare() {
 	waiting := func(what string) { m.post(func() { m.waiting(what) }) }
-	program, err := precheck(m.abort, m.order, m.dir, m.id, waiting)
+	program, env, err := precheck(m.abort, m.order, m.dir, m.id, waiting)
 	var held *locks
 	if err == nil {
 		err = m.writeModule()
@@ -33,7 +33,10 @@ func (m *machine) prepare() {
 	if err == nil && m.mayLock() {
 		held, err = takeLocks(m.abort, m.order, m.dir, waiting)
 	}
-	m.post(func() { m.prepared(program, held, err) })
+	m.post(func() {
+		m.env = env
+		m.prepared(program, held, err)
+	})
 }
 
 // mayLock asks the machine whether the run still stands. From then on it waits
@@ -119,9 +122,11 @@ func (m *machine) executeOne(local int) (born, error) {
 		return born{}, fmt.Errorf("open %s: %w", os.DevNull, err)
 	}
 	defer unix.Close(null) //nolint:errcheck // as above
+	order := m.order
+	order.Env = m.env
 	attr := &syscall.ProcAttr{
 		Dir:   m.order.Workdir,
-		Env:   environment(m.order, m.dir, local),
+		Env:   environment(order, m.dir, local),
 		Files: append([]uintptr{uintptr(null), uintptr(out), uintptr(out)}, m.locks.fds()...),
 		// A session of its own: a terminal's Ctrl-C is not meant for workers.
 		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL, Credential: m.id.cred},

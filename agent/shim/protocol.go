@@ -14,14 +14,17 @@ const ProtocolVersion = 1
 // Order is all that a shim needs to know. The agent writes it to the run
 // directory, durable, before it starts the shim.
 type Order struct {
-	Version      int                `json:"version"`
-	Cluster      string             `json:"cluster"`
-	Node         cluster.NodeID     `json:"node"`
-	World        cluster.World      `json:"world"`
-	Owner        cluster.Owner      `json:"owner"` // whom the workers run as
-	Command      []string           `json:"command"`
-	Workdir      string             `json:"workdir"`
-	Env          map[string]string  `json:"env"`            // as submitted
+	Version int               `json:"version"`
+	Cluster string            `json:"cluster"`
+	Node    cluster.NodeID    `json:"node"`
+	World   cluster.World     `json:"world"`
+	Owner   cluster.Owner     `json:"owner"` // whom the workers run as
+	Command []string          `json:"command"`
+	Workdir string            `json:"workdir"`
+	Env     map[string]string `json:"env"` // as submitted
+	// EnvFile is read as the owner before the workers are executed, and wins over Env;
+	// what is in it is kept in memory only.
+	EnvFile      string             `json:"env_file,omitempty"`
 	Checkpoint   string             `json:"checkpoint_dir"` // of this generation
 	Resume       *record.Checkpoint `json:"resume,omitempty"`
 	RestartCount int                `json:"restart_count"` // torch's TORCHELASTIC_RESTART_COUNT

@@ -115,6 +115,9 @@ func checkOrder(o Order) error {
 	if len(o.Command) == 0 || o.Command[0] == "" {
 		fault("command is empty: name the program to run")
 	}
+	if o.EnvFile != "" && !filepath.IsAbs(o.EnvFile) {
+		fault("env_file %q is not an absolute path", o.EnvFile)
+	}
 	for name, path := range map[string]string{
 		"workdir": o.Workdir, "checkpoint_dir": o.Checkpoint, "log_dir": o.LogDir, "lock_dir": o.LockDir,
 	} {

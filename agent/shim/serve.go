@@ -110,6 +110,7 @@ func newMachine(ctx context.Context, dir string) (*machine, error) {
 	if err = checkSocketPaths(dir); err != nil {
 		return nil, err
 	}
+	unlockMemory()
 	unix.Umask(0o022) // the workers inherit it, and the agent's own may be a service's
 	self, err := identify(os.Getpid())
 	if err != nil {
@@ -148,6 +149,20 @@ func newMachine(ctx context.Context, dir string) (*machine, error) {
 		m.fail(record.NodeRefused, err.Error())
 	}
 	return m, nil
+}
+
+// unlockMemory lets workers pin as much memory as they are allowed to: network
+// cards that read it directly need it pinned, and the usual limit is for people.
+func unlockMemory() {
+	limit := unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}
+	if unix.Setrlimit(unix.RLIMIT_MEMLOCK, &limit) == nil {
+		return
+	}
+	// Not root's: then as far as the agent's own limit goes, which its unit sets.
+	if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit) == nil {
+		limit.Cur = limit.Max
+		_ = unix.Setrlimit(unix.RLIMIT_MEMLOCK, &limit)
+	}
 }
 
 // record is where to find what this shim starts.

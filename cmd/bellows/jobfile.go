@@ -129,6 +129,7 @@ func (f *jobFile) setters() map[string]func(*yaml.Node) error {
 		"workdir":        func(n *yaml.Node) error { return text(n, &f.spec.Workdir) },
 		"checkpoint-dir": func(n *yaml.Node) error { return text(n, &f.spec.CheckpointDir) },
 		"env":            f.setEnv,
+		"env-file":       func(n *yaml.Node) error { return text(n, &f.spec.EnvFile) },
 		"min":            func(n *yaml.Node) error { return number(n, &f.spec.MinWorkers, 1) },
 		"max":            func(n *yaml.Node) error { return number(n, &f.spec.MaxWorkers, 1) },
 		"world-sizes":    func(n *yaml.Node) error { return numbers(n, &f.spec.Sizes) },

@@ -20,13 +20,13 @@ const submitAttempts = 3
 
 // runFlags are the fields of a spec as flags.
 type runFlags struct {
-	name, workdir, checkpointDir, batch, deadline string
-	env                                           []string
-	min, max, priority, maxRestarts               int
-	sizes                                         []int
-	steps                                         int64
-	eta, haltTimeout                              time.Duration
-	detach                                        bool
+	name, workdir, checkpointDir, batch, deadline, envFile string
+	env                                                    []string
+	min, max, priority, maxRestarts                        int
+	sizes                                                  []int
+	steps                                                  int64
+	eta, haltTimeout                                       time.Duration
+	detach                                                 bool
 }
 
 func runCommand() *cobra.Command {
@@ -89,6 +89,7 @@ func (f *runFlags) register(cmd *cobra.Command) {
 	p.StringVar(&f.batch, "batch-size", strconv.Itoa(cluster.DefaultBatchSize), "samples a step over all workers, smallest[:largest]")
 	p.StringVar(&f.workdir, "workdir", "", "where the workers start; the same path on every node (default: here)")
 	p.StringArrayVar(&f.env, "env", nil, "set NAME=VALUE for the workers, or pass NAME on from here; may be repeated")
+	p.StringVar(&f.envFile, "env-file", "", "file of NAME=VALUE lines for the workers, such as passwords; each node reads it, at the same path and as you, and nothing of it is recorded")
 	p.StringVar(&f.checkpointDir, "checkpoint-dir", "", "where the job saves, on every node (default: checkpoints in its workdir)")
 	p.IntVar(&f.priority, "priority", 0, "-100 to 100; higher goes first")
 	p.StringVar(&f.deadline, "deadline", "", "when it is needed: a time such as 2026-01-31T18:00:00Z, or from now such as 2h30m")
@@ -123,7 +124,7 @@ func (f *runFlags) spec(cmd *cobra.Command, command []string) (cluster.Spec, err
 		refuse("eta", "%s: --steps says already how much work there is; give one of them", f.eta)
 	}
 	s := cluster.Spec{
-		Name: f.name, Command: command, Workdir: f.workdir, CheckpointDir: f.checkpointDir,
+		Name: f.name, Command: command, Workdir: f.workdir, CheckpointDir: f.checkpointDir, EnvFile: f.envFile,
 		MinWorkers: f.min, MaxWorkers: f.max, Sizes: f.sizes,
 		Priority: f.priority, Steps: f.steps, ETA: cluster.Duration(f.eta), MaxRestarts: f.maxRestarts, HaltTimeout: cluster.Duration(f.haltTimeout),
 	}

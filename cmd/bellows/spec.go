@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bellows-ml/bellows/agent/shim"
 	"github.com/bellows-ml/bellows/cluster"
 )
 
@@ -60,6 +61,9 @@ func complete(spec cluster.Spec, base string) (cluster.Spec, error) {
 		spec.CheckpointDir = under(spec.Workdir, spec.CheckpointDir)
 	} else {
 		spec.CheckpointDir = under(base, spec.CheckpointDir)
+	}
+	if spec.EnvFile != "" {
+		spec.EnvFile = under(base, spec.EnvFile)
 	}
 	if spec.Name == "" {
 		spec.Name = defaultName(spec.Command)
@@ -129,6 +133,7 @@ var fields = []field{
 	{"halt timeout", "--halt-timeout", "halt-timeout"},
 	{"workdir", "--workdir", "workdir"},
 	{"name", "--name", "name"},
+	{"env file", "--env-file", "env-file"},
 	{"env", "--env", "env"},
 	{"priority", "--priority", "priority"},
 	{"deadline", "--deadline", "deadline"},
@@ -189,7 +194,7 @@ func prepare(spec cluster.Spec, refused bool) error {
 		return fmt.Errorf("workdir %s: it is a file, use a folder", spec.Workdir)
 	}
 	missing := missingFolders(spec.CheckpointDir)
-	err = errors.Join(checkCommand(spec), prepareCheckpointDir(spec.CheckpointDir))
+	err = errors.Join(checkCommand(spec), checkEnvFile(spec), prepareCheckpointDir(spec.CheckpointDir))
 	if refused || err != nil {
 		for _, dir := range missing {
 			_ = os.Remove(dir) // in vain if it was not made, or if somebody uses it by now
@@ -206,6 +211,15 @@ func missingFolders(dir string) (missing []string) {
 		}
 		missing = append(missing, dir)
 	}
+}
+
+// checkEnvFile reads the file as each node will.
+func checkEnvFile(spec cluster.Spec) error {
+	if spec.EnvFile == "" {
+		return nil
+	}
+	_, err := shim.ReadEnvFile(spec.EnvFile, uint32(os.Getuid())) //nolint:gosec // a uid is not negative
+	return err
 }
 
 // reason is what the kernel says, without the path that the message has already.
