@@ -79,6 +79,9 @@ func TestWhatAnOperatorGetsWrong(t *testing.T) {
 		{"a coordinator for an etcd of a newer format", coordinator("--etcd", newer), []string{
 			"/bellows/meta: format 2, this version of Bellows reads format 1",
 		}},
+		{"a coordinator for two etcds", coordinator("--etcd", f.endpoint+","+other), []string{
+			f.endpoint, other, "are not members of one etcd: set --etcd to the members of one",
+		}},
 		{"an agent whose gossip port is taken for TCP", agent(8, "--bind", f.addr(20), "--data-dir", dir("d8")), []string{busyTCP, "address already in use"}},
 		{"an agent whose gossip port is taken for UDP", agent(8, "--bind", f.addr(21), "--data-dir", dir("d8")), []string{busyUDP, "address already in use"}},
 		{"an agent whose address is not this machine's", agent(8, "--bind", "203.0.113.1", "--gossip-key-file", key, "--data-dir", dir("d8")), []string{
@@ -136,7 +139,7 @@ func lastLine(text string) string {
 func (f *fleet) otherEtcd(meta record.Meta) string {
 	f.t.Helper()
 	dir := filepath.Join(f.dir, fmt.Sprintf("etcd-%s-%d", meta.Cluster, meta.Format))
-	server, err := store.StartEmbedded(context.Background(), store.EmbeddedConfig{DataDir: dir, Log: zerolog.Nop()})
+	server, err := store.StartEmbedded(context.Background(), store.EmbeddedConfig{DataDir: dir, Name: meta.Cluster, Log: zerolog.Nop()})
 	if err != nil {
 		f.t.Fatal(err)
 	}

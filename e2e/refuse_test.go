@@ -29,7 +29,7 @@ func TestRefusals(t *testing.T) {
 	}
 	before, processes := f.mirror().Revision, len(f.leftovers())
 	var all []refusal
-	for _, some := range [][]refusal{numbers(run), names(run), commands(run, work), directories(f.dir), questions(f.dir)} {
+	for _, some := range [][]refusal{numbers(run), names(run), commands(run, work), directories(f.dir), jobFiles(work), questions(f.dir)} {
 		all = append(all, some...)
 	}
 	for _, c := range all {
@@ -46,9 +46,11 @@ func TestRefusals(t *testing.T) {
 			if out != "" || strings.ContainsRune(errs, '\x1b') || !strings.HasPrefix(errs, "bellows: ") {
 				t.Errorf("stdout %q, stderr %q", out, errs)
 			}
-			if _, err := os.Lstat(checkpoints); !os.IsNotExist(err) {
-				t.Errorf("the checkpoint directory of a refused job was made: %v", err)
-				_ = os.RemoveAll(checkpoints)
+			for _, dir := range []string{checkpoints, filepath.Join(work, "never")} {
+				if _, err := os.Lstat(dir); !os.IsNotExist(err) {
+					t.Errorf("the checkpoint directory of a refused job was made: %v", err)
+					_ = os.RemoveAll(dir)
+				}
 			}
 		})
 	}
@@ -72,7 +74,10 @@ func (f *fleet) makeWork(dir string) {
 	if err := os.MkdirAll(filepath.Join(dir, "folder"), 0o700); err != nil {
 		f.t.Fatal(err)
 	}
-	for name, text := range map[string]string{"plain.sh": "#!/bin/sh\n", "noint.sh": "#!/no/such/interpreter\n", "noenv.sh": "#!/usr/bin/env no-such-shell\n"} {
+	for name, text := range map[string]string{
+		"plain.sh": "#!/bin/sh\n", "noint.sh": "#!/no/such/interpreter\n", "noenv.sh": "#!/usr/bin/env no-such-shell\n",
+		"bad.yaml": "name: ../x\nmaximum: 3\nmin: 1\nmin: 2\ncommand: [python3, train.py]\ncheckpoint-dir: never\n",
+	} {
 		mode := os.FileMode(0o700)
 		if name == "plain.sh" {
 			mode = 0o600
@@ -154,6 +159,18 @@ func directories(dir string) []refusal {
 		{"a workdir that is a file", []string{"run", "--workdir", file, "--", "true"}, 2, []string{"--workdir " + file + ": it is a file, use a folder"}},
 		{"a checkpoint directory in /proc", []string{"run", "--checkpoint-dir", "/proc/nope", "--", "true"}, 2, []string{"--checkpoint-dir /proc/nope: cannot be made", "choose another"}},
 		{"a checkpoint directory below a file", []string{"run", "--checkpoint-dir", file + "/x", "--", "true"}, 2, []string{"--checkpoint-dir " + file + "/x: cannot be made: " + file + ": not a directory; choose another"}},
+	}
+}
+
+func jobFiles(work string) []refusal {
+	file := filepath.Join(work, "bad.yaml")
+	return []refusal{
+		{"a job file with many faults", []string{"submit", "-f", file}, 2, []string{
+			`bad.yaml:1: name "../x": use 1 to 63 letters`,
+			`bad.yaml:2: unknown key "maximum": use batch-size, `,
+			"bad.yaml:4: min is given twice, first in line 3",
+		}},
+		{"a job file that is not", []string{"submit", "-f", work + "/none.yaml"}, 2, []string{"open job file " + work + "/none.yaml: no such file or directory"}},
 	}
 }
 

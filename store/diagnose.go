@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -39,6 +41,39 @@ func (c Config) explain(ctx context.Context, err error) error {
 	}
 	return fmt.Errorf("%w at %s within %v: start it or set --etcd (%s)",
 		ErrUnreachable, c.addresses(), c.DialTimeout, strings.Join(found, "; "))
+}
+
+// oneCluster refuses endpoints that belong to different etcds: the client would
+// spread its calls over them, and a lease, a compare and a read would each be
+// about another world. Endpoints that do not answer are not asked twice.
+func (c Config) oneCluster(ctx context.Context, client *clientv3.Client) error {
+	if len(c.Endpoints) == 1 {
+		return nil
+	}
+	ids := make([]uint64, len(c.Endpoints)) // 0 = unknown
+	var wg sync.WaitGroup
+	for i, endpoint := range c.Endpoints {
+		wg.Go(func() {
+			probe, cancel := context.WithTimeout(ctx, probeTimeout)
+			defer cancel()
+			if answer, err := client.Status(probe, endpoint); err == nil {
+				ids[i] = answer.Header.GetClusterId()
+			}
+		})
+	}
+	wg.Wait()
+	first := -1
+	for i, id := range ids {
+		switch {
+		case id == 0:
+		case first < 0:
+			first = i
+		case id != ids[first]:
+			return fmt.Errorf("open etcd at %s: %s (cluster %x) and %s (cluster %x) are not members of one etcd: set --etcd to the members of one",
+				c.addresses(), c.Endpoints[first], ids[first], c.Endpoints[i], id)
+		}
+	}
+	return nil
 }
 
 // probe says in words what an endpoint does with a connection.

@@ -83,6 +83,28 @@ func listen(t *testing.T) net.Listener {
 
 func address(l net.Listener) string { return l.Addr().String() }
 
+func TestOpenRefusesMembersOfTwoEtcds(t *testing.T) {
+	t.Parallel()
+	cfg := embedded(t.TempDir())
+	one := startServer(t, cfg)
+	cfg = embedded(t.TempDir())
+	cfg.Name = "other"
+	other := startServer(t, cfg)
+	vacant := listen(t)
+	_ = vacant.Close()
+	s, err := store.Open(t.Context(), store.Config{Endpoints: []string{address(vacant), one.Endpoint(), other.Endpoint()}, DialTimeout: soon})
+	if err == nil {
+		_ = s.Close()
+		t.Fatal("opened")
+	}
+	for _, want := range []string{one.Endpoint() + " (cluster ", other.Endpoint() + " (cluster ", "are not members of one etcd: set --etcd to the members of one"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q lacks %q", err, want)
+		}
+	}
+	openWith(t, store.Config{Endpoints: []string{address(vacant), one.Endpoint(), one.Endpoint()}, DialTimeout: soon, StallAfter: time.Second})
+}
+
 func TestOpenAsUser(t *testing.T) {
 	t.Parallel()
 	endpoint := startServer(t, embedded(t.TempDir())).Endpoint()

@@ -98,6 +98,10 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	})
 	if err == nil {
 		if _, err = client.Get(dial, record.MetaKey); err == nil {
+			if err = cfg.oneCluster(dial, client); err != nil {
+				cancel()
+				return nil, errors.Join(err, ignoreCanceled(client.Close()))
+			}
 			return &Store{cfg: cfg, client: client, ctx: life, cancel: cancel}, nil
 		}
 	}
