@@ -155,6 +155,29 @@ func TestFollowGoesOverGenerationsToTheEnd(t *testing.T) {
 	}
 }
 
+// A node that is asked a moment before its own watch tells it of the generation
+// has not ended its part: its lines are to come.
+func TestAGenerationNotHeardOfHasNotEnded(t *testing.T) {
+	store, n1, n2 := cluster2(t)
+	for _, n := range []*agent{n1, n2} {
+		eventually(t, "generation 1 is known", func() bool {
+			s, err := n.Job(t.Context(), "train")
+			return err == nil && s.Generation == 1
+		})
+		if n.server.partEnded("train-aaaaaa", 1) || n.server.partEnded("train-aaaaaa", 2) {
+			t.Errorf("%s counts as ended: generation 1 %t, 2 %t", n.server.cfg.Node,
+				n.server.partEnded("train-aaaaaa", 1), n.server.partEnded("train-aaaaaa", 2))
+		}
+	}
+	store.plan(t, "train-aaaaaa", 2, "n2")
+	eventually(t, "generation 1 has ended", func() bool {
+		return n1.server.partEnded("train-aaaaaa", 1) && n2.server.partEnded("train-aaaaaa", 1)
+	})
+	if !n1.server.partEnded("train-aaaaaa", 2) || n2.server.partEnded("train-aaaaaa", 2) {
+		t.Error("n2 alone has a part of generation 2")
+	}
+}
+
 func TestFollowDoesNotWaitForAFrozenNode(t *testing.T) {
 	store, n1, n2 := cluster2(t)
 	n1.write(t, "train-aaaaaa", 1, 0, "a\n")

@@ -196,13 +196,17 @@ func ranksIn(folder string) ([]int, error) {
 	return slices.Compact(ranks), nil
 }
 
-// partEnded reports whether this node's workers of the generation write nothing more.
+// partEnded reports whether this node's workers of the generation write nothing
+// more. Of a generation that this node has not heard of yet, as whoever asks is
+// a moment ahead, it does not know that.
 func (s *Server) partEnded(job cluster.JobID, g cluster.Generation) (ended bool) {
 	_, err := s.view.read(func(m *record.Mirror) {
 		v := m.Job(job)
+		plan := v.Generation(g).Plan
 		_, fenced := v.Generation(g).Fences[s.cfg.Node]
-		_, _, member := v.Generation(g).Plan.Value.World.Member(s.cfg.Node)
-		ended = !member || fenced || !running(v, g) || m.Node(s.cfg.Node).Ack(job, g).Stopped.Exists()
+		_, _, member := plan.Value.World.Member(s.cfg.Node)
+		over := v.State.Value.Generation > g || v.State.Value.Generation == g && !v.State.Value.Phase.Active()
+		ended = over || fenced || plan.Exists() && !member || m.Node(s.cfg.Node).Ack(job, g).Stopped.Exists()
 	})
 	return err == nil && ended
 }
