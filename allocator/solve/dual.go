@@ -42,20 +42,7 @@ type columns struct {
 func (s *Solver) evaluate(lambda *[maxSteps]float64) (bound float64, use [maxSteps]float64) {
 	s.effort.Evaluations++
 	s.prices.set(lambda, s.p.Counts)
-	s.inBlocks(func(b *block) {
-		b.value, b.use = 0, [maxSteps]float64{}
-		for i := b.from; i < b.to; i++ {
-			j := &s.jobs[i]
-			plan := &s.best[i]
-			b.value += b.table.best(j, &s.prices, plan)
-			for t := range s.p.Steps {
-				b.use[t] += float64(s.p.Counts[j.low+int(plan[t])])
-			}
-			if j.kind == finishing {
-				s.remember(i)
-			}
-		}
-	})
+	s.inBlocks(planning)
 	for k := range s.blocks {
 		bound += s.blocks[k].value
 		for t := range s.p.Steps {
@@ -69,6 +56,22 @@ func (s *Solver) evaluate(lambda *[maxSteps]float64) (bound float64, use [maxSte
 		s.bound, s.lambda = bound, *lambda
 	}
 	return bound, use
+}
+
+// plan finds the best plan of each job of the block.
+func (s *Solver) plan(b *block) {
+	b.value, b.use = 0, [maxSteps]float64{}
+	for i := b.from; i < b.to; i++ {
+		j := &s.jobs[i]
+		plan := &s.best[i]
+		b.value += b.table.best(j, &s.prices, plan)
+		for t := range s.p.Steps {
+			b.use[t] += float64(s.p.Counts[j.low+int(plan[t])])
+		}
+		if j.kind == finishing {
+			s.remember(i)
+		}
+	}
 }
 
 // remember adds job i's best plan to its columns unless it is there.
@@ -110,23 +113,8 @@ next:
 // and its spread for the Newton step.
 func (s *Solver) blurred(lambda *[maxSteps]float64, blur float64) (value float64) {
 	s.prices.set(lambda, s.p.Counts)
-	s.inBlocks(func(b *block) {
-		b.value, b.product, b.use, b.spread = 0, 1, [maxSteps]float64{}, [maxSteps * maxSteps]float64{}
-		for i := b.from; i < b.to; i++ {
-			switch j := &s.jobs[i]; j.kind {
-			case finishing:
-				s.blurColumns(b, i, lambda, blur)
-			case endless:
-				s.blurSteps(b, j, blur)
-			case settled:
-				for t := range s.p.Steps {
-					b.value += 1 - s.prices.cost[t*maxCounts+j.low]
-					b.use[t] += float64(s.p.Counts[j.low])
-				}
-			}
-		}
-		b.value += blur * math.Log(b.product)
-	})
+	s.blur = blur
+	s.inBlocks(blurring)
 	s.use, s.spread = [maxSteps]float64{}, [maxSteps * maxSteps]float64{}
 	for k := range s.blocks {
 		b := &s.blocks[k]
@@ -142,6 +130,25 @@ func (s *Solver) blurred(lambda *[maxSteps]float64, blur float64) (value float64
 		value += lambda[t] * float64(s.p.Devices)
 	}
 	return value
+}
+
+// blurBlock adds up the block's part of the blurred dual function.
+func (s *Solver) blurBlock(b *block) {
+	b.value, b.product, b.use, b.spread = 0, 1, [maxSteps]float64{}, [maxSteps * maxSteps]float64{}
+	for i := b.from; i < b.to; i++ {
+		switch j := &s.jobs[i]; j.kind {
+		case finishing:
+			s.blurColumns(b, i)
+		case endless:
+			s.blurSteps(b, j)
+		case settled:
+			for t := range s.p.Steps {
+				b.value += 1 - s.prices.cost[t*maxCounts+j.low]
+				b.use[t] += float64(s.p.Counts[j.low])
+			}
+		}
+	}
+	b.value += s.blur * math.Log(b.product)
 }
 
 // faint is the share of blur beyond which a plan is too much worse than the best to matter: exp(-20).
@@ -167,7 +174,8 @@ func soften(x float64) float64 {
 	return math.Exp(x)
 }
 
-func (s *Solver) blurColumns(b *block, i int, lambda *[maxSteps]float64, blur float64) {
+func (s *Solver) blurColumns(b *block, i int) {
+	lambda, blur := &s.prices.lambda, s.blur
 	c, steps := &s.columns, s.p.Steps
 	n := c.count[i]
 	use := c.use[i*maxColumns*steps:][:n*steps]
@@ -216,7 +224,8 @@ func (s *Solver) blurColumns(b *block, i int, lambda *[maxSteps]float64, blur fl
 	}
 }
 
-func (s *Solver) blurSteps(b *block, j *job, blur float64) {
+func (s *Solver) blurSteps(b *block, j *job) {
+	blur := s.blur
 	n := len(j.speeds)
 	counts := s.p.Counts[j.low:][:n]
 	for t := range s.p.Steps {

@@ -98,37 +98,3 @@ func (p *Problem) index(count int) int {
 	}
 	return -1
 }
-
-// Plan is the number of devices of each job in each step: job i's are
-// [i*Steps, (i+1)*Steps).
-type Plan []int
-
-// Eval computes the value of a plan from its counts alone: the sum over jobs
-// and steps of the fraction of the job's work that is done by then (Hu et al.,
-// equation 1). It is the check on everything else here and shares no code with it.
-func Eval(p *Problem, plan Plan) (float64, error) {
-	if len(plan) != len(p.Jobs)*p.Steps {
-		return 0, fmt.Errorf("plan of %d counts: %d jobs in %d steps have %d", len(plan), len(p.Jobs), p.Steps, len(p.Jobs)*p.Steps)
-	}
-	used := make([]int, p.Steps)
-	total := 0.0
-	for i, j := range p.Jobs {
-		done := 0.0
-		for t := range p.Steps {
-			n := plan[i*p.Steps+t]
-			k := p.index(n)
-			if k < 0 || n < j.Min || n > j.Max {
-				return 0, fmt.Errorf("job %d, step %d: %d devices are not among %v from %d to %d", i, t, n, p.Counts, j.Min, j.Max)
-			}
-			used[t] += n
-			done = math.Min(j.Work, done+p.Step*j.Speeds[k])
-			total += done / j.Work
-		}
-	}
-	for t, n := range used {
-		if n > p.Devices {
-			return 0, fmt.Errorf("step %d: %d devices of %d", t, n, p.Devices)
-		}
-	}
-	return total, nil
-}

@@ -49,13 +49,15 @@ func newShape(options, steps int) *shape {
 	return s
 }
 
-// sums is the speed had so far in each state: Σ of the options' speeds.
-func (s *shape) sums(speeds []float64) []float64 {
-	sums := make([]float64, s.layer[s.steps+1])
+// size is how many states there are.
+func (s *shape) size() int { return s.layer[s.steps+1] }
+
+// addUp fills in the speed had so far in each state: Σ of the options' speeds.
+func (s *shape) addUp(speeds, sums []float64) {
 	for at := range sums {
+		sums[at] = 0
 		for k, v := range speeds {
 			sums[at] += float64(s.tally[at*s.options+k]) * v
 		}
 	}
-	return sums
 }

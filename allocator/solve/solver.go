@@ -16,7 +16,11 @@ type Solver struct {
 	shapes []*shape // by options
 	steps  int      // of the shapes
 	blocks []block
+	sums   []float64 // of all jobs' states
+	pass   pass      // that the blocks are in
+	each   func(k int)
 
+	blur    float64 // of the model
 	prices  prices
 	best    [][maxSteps]uint8 // by job: the best plan at the prices last evaluated
 	columns columns
@@ -33,7 +37,8 @@ type Solver struct {
 	loose   []bool            // by job: endless, or as good as that
 	keep    [][maxSteps]uint8 // by job: the best plan of all so far
 	missing float64           // what it is missing from the bound
-	plan    Plan
+	answer  Plan
+	single  single
 }
 
 func (s *Solver) prepare(p *Problem, o Options) error {
@@ -55,6 +60,7 @@ func (s *Solver) prepare(p *Problem, o Options) error {
 	for i := range p.Jobs {
 		s.ready(i)
 	}
+	s.addUp()
 	count := (n + blockJobs - 1) / blockJobs
 	s.blocks = resize(s.blocks, count)
 	for k := range s.blocks {
@@ -89,16 +95,43 @@ func (s *Solver) ready(i int) {
 	default:
 		j.kind = finishing
 		j.shape = s.shape(len(speeds))
-		for back := i - 1; back >= max(0, i-8) && j.sums == nil; back-- { // mostly all have the same curve
-			if o := &s.jobs[back]; o.sums != nil && o.low == low && slices.Equal(o.speeds, speeds) {
-				j.sums = o.sums
-			}
-		}
-		if j.sums == nil {
-			j.sums = j.shape.sums(speeds)
-		}
 	}
 	s.jobs[i] = j
+}
+
+// addUp fills in the sums of the finishing jobs' states. Mostly all jobs have
+// the same curve; those of a few jobs before are shared.
+func (s *Solver) addUp() {
+	const near = 8
+	shared, need := func(i int) *job {
+		j := &s.jobs[i]
+		for back := i - 1; back >= max(0, i-near); back-- {
+			if o := &s.jobs[back]; o.kind == finishing && o.low == j.low && slices.Equal(o.speeds, j.speeds) {
+				return o
+			}
+		}
+		return nil
+	}, 0
+	for i := range s.jobs {
+		if s.jobs[i].kind == finishing && shared(i) == nil {
+			need += s.jobs[i].shape.size()
+		}
+	}
+	s.sums = resize(s.sums, need)
+	left := s.sums
+	for i := range s.jobs {
+		j := &s.jobs[i]
+		if j.kind != finishing {
+			continue
+		}
+		if o := shared(i); o != nil {
+			j.sums = o.sums
+			continue
+		}
+		n := j.shape.size()
+		j.sums, left = left[:n:n], left[n:]
+		j.shape.addUp(j.speeds, j.sums)
+	}
 }
 
 func (s *Solver) shape(options int) *shape {
@@ -111,14 +144,36 @@ func (s *Solver) shape(options int) *shape {
 	return s.shapes[options]
 }
 
-func (s *Solver) inBlocks(f func(b *block)) {
+// pass is what is done to all blocks, perhaps at the same time.
+type pass uint8
+
+const (
+	planning pass = iota // evaluate: every job's best plan
+	blurring             // blurred: the softened model
+)
+
+func (s *Solver) inBlocks(what pass) {
+	s.pass = what
 	if s.o.Parallel == nil || len(s.blocks) == 1 {
 		for k := range s.blocks {
-			f(&s.blocks[k])
+			s.inBlock(k)
 		}
 		return
 	}
-	s.o.Parallel(len(s.blocks), func(k int) { f(&s.blocks[k]) })
+	if s.each == nil {
+		s.each = s.inBlock // once: a method value is allocated each time it is made
+	}
+	s.o.Parallel(len(s.blocks), s.each)
+}
+
+func (s *Solver) inBlock(k int) {
+	b := &s.blocks[k]
+	switch s.pass {
+	case planning:
+		s.plan(b)
+	case blurring:
+		s.blurBlock(b)
+	}
 }
 
 // Constants of the two searches for a plan: a narrow one first, which mostly
@@ -135,6 +190,9 @@ const (
 func (s *Solver) Solve(p *Problem, o Options) (Result, error) {
 	if err := s.prepare(p, o); err != nil {
 		return Result{}, err
+	}
+	if p.Steps == 1 {
+		return s.solveSingle()
 	}
 	s.seekPrices(o.Prices)
 	mean := 0.0
@@ -243,19 +301,19 @@ func (s *Solver) repair() {
 const exact = 1e-10
 
 func (s *Solver) result(cut float64) (Result, error) {
-	s.plan = resize(s.plan, len(s.jobs)*s.p.Steps)
+	s.answer = resize(s.answer, len(s.jobs)*s.p.Steps)
 	for i := range s.jobs {
 		for t := range s.p.Steps {
-			s.plan[i*s.p.Steps+t] = s.p.Counts[s.jobs[i].low+int(s.keep[i][t])]
+			s.answer[i*s.p.Steps+t] = s.p.Counts[s.jobs[i].low+int(s.keep[i][t])]
 		}
 	}
-	value, err := Eval(s.p, s.plan)
+	value, err := Eval(s.p, s.answer)
 	if err != nil {
 		return Result{}, fmt.Errorf("check the plan found: %w", err)
 	}
 	slack := exact * math.Abs(s.bound)
 	return Result{
-		Plan: s.plan, Value: value, Bound: max(value, s.bound-min(cut, s.missing)+slack),
+		Plan: s.answer, Value: value, Bound: max(value, s.bound-min(cut, s.missing)+slack),
 		Proved: cut >= s.missing-slack, Prices: s.lambda[:s.p.Steps], Effort: s.effort,
 	}, nil
 }
