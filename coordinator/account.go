@@ -49,8 +49,8 @@ func (c *Coordinator) accountBefore(f formed, r *record.Rescale) {
 		}
 	}
 	r.LostSteps = -1
-	if !f.Rescales[g].Exists() {
-		r.LostSteps = 0 // it never ran
+	if !f.Rescales[g].Exists() || !known && c.speaks(f) {
+		r.LostSteps = 0 // it never ran, or not long enough to begin a step
 		// Found damaged by a generation that resumed there, a checkpoint is lost with all that came after the one before.
 		if before := gen.Plan.Value.Resume; before != nil && before.Step > r.ResumeStep {
 			r.LostSteps = before.Step - max(0, r.ResumeStep)

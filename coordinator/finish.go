@@ -2,6 +2,8 @@ package coordinator
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/bellows-ml/bellows/cluster"
@@ -101,10 +103,24 @@ func (c *Coordinator) shouldPin(f formed) bool {
 		return false
 	}
 	begun, known := c.begun(f)
-	if !known { // a plain script that ran has begun something
-		return f.Rescales[f.number()].Exists()
+	if !known { // a plain script that ran has begun something; one whose ranks would have said so has not
+		return f.Rescales[f.number()].Exists() && !c.speaks(f)
 	}
 	return begun > from
+}
+
+// speaks reports whether ranks of one of the job's kept generations answered a
+// halt: the script uses the module, and a generation that was halted before any
+// of its ranks spoke, while they imported, has begun no step.
+func (c *Coordinator) speaks(f formed) bool {
+	for _, g := range slices.Sorted(maps.Keys(f.Generations)) {
+		for _, m := range f.Generation(g).Plan.Value.World.Members {
+			if c.mirror.Node(m.Node).Ack(f.ID, g).Held.Value.SDK {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // begun returns the highest step that any rank of the newest generation is
