@@ -137,7 +137,7 @@ func (s *Server) ask(ctx context.Context, r record.Request) error {
 	r.At = time.Now().UTC()
 	key := record.RequestKey(s.cfg.Node, NewRequestID())
 	return s.commit(ctx, record.Txn{
-		ID:   string(r.Kind) + " " + string(r.Job),
+		ID:   string(r.Kind) + " " + string(r.Job) + string(r.Node),
 		If:   []record.Compare{record.Absent(key)},
 		Then: []record.Op{record.Put(key, r)},
 	})

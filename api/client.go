@@ -63,6 +63,16 @@ func (c *Client) Resume(ctx context.Context, ref string, req ResumeRequest) (rep
 	return reply, c.call(ctx, http.MethodPost, jobPath(ref)+"/resume", req, &reply)
 }
 
+// Drain asks that a node gets no new work and what runs there saves and goes elsewhere.
+func (c *Client) Drain(ctx context.Context, node string, req DrainRequest) (reply DrainReply, err error) {
+	return reply, c.call(ctx, http.MethodPost, "/v1/nodes/"+url.PathEscape(node)+"/drain", req, &reply)
+}
+
+// Undrain asks that a node gets work again.
+func (c *Client) Undrain(ctx context.Context, node string) (reply DrainReply, err error) {
+	return reply, c.call(ctx, http.MethodPost, "/v1/nodes/"+url.PathEscape(node)+"/undrain", nil, &reply)
+}
+
 // Jobs lists the jobs by the time of their submission: those that have not ended, or all.
 func (c *Client) Jobs(ctx context.Context, all bool) (list []JobStatus, err error) {
 	path := "/v1/jobs"

@@ -29,7 +29,7 @@ func nodeStatuses(m *record.Mirror, gossip map[cluster.NodeID]string) []NodeStat
 			Version: v.Alive.Value.Version, Problem: v.Inventory.Value.Problem, Devices: []DeviceStatus{},
 		}
 		if v.Cordon.Exists() {
-			s.Cordon = v.Cordon.Value.Reason
+			s.Cordon, s.Drain = v.Cordon.Value.Reason, v.Cordon.Value.Drain
 		}
 		for _, d := range v.Inventory.Value.Devices {
 			x := users[d.ID]

@@ -93,6 +93,8 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("GET /v1/jobs/{job}/logs", s.handleLogs)
 	mux.HandleFunc("POST /v1/jobs/{job}/stop", s.handleStop)
 	mux.HandleFunc("POST /v1/jobs/{job}/resume", s.handleResume)
+	mux.HandleFunc("POST /v1/nodes/{node}/drain", s.handleDrain)
+	mux.HandleFunc("POST /v1/nodes/{node}/undrain", s.handleUndrain)
 	mux.HandleFunc("GET /v1/nodes", s.handleNodes)
 	mux.HandleFunc("GET /v1/node/logs", s.handleNodeLogs)
 	mux.HandleFunc("GET /v1/status", s.handleStatus)

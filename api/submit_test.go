@@ -230,3 +230,31 @@ func TestUserHeaderIsBelievedOfAgentsOnly(t *testing.T) {
 		t.Errorf("a header without numbers: %v", err)
 	}
 }
+
+func TestDrainIsForOperators(t *testing.T) {
+	store := newFakeStore()
+	store.put(t,
+		record.Put(record.AliveKey("n1"), record.Alive{}), record.Put(record.InventoryKey("n1"), record.Inventory{}),
+		record.Put(record.InventoryKey("n2"), record.Inventory{}), record.Put(record.GrantKey("n2", "j-aaaaaa"), record.Grant{Generation: 1}),
+	)
+	thief, mine := serve(t, store, "n1", &stranger), serve(t, store, "n1", nil)
+	_, theft := thief.Drain(t.Context(), "n1", DrainRequest{})
+	_, absent := mine.Drain(t.Context(), "n9", DrainRequest{})
+	_, alive := mine.Drain(t.Context(), "n1", DrainRequest{Down: true})
+	_, idle := mine.Undrain(t.Context(), "n1")
+	for want, err := range map[string]error{
+		"only root and": theft, `no node "n9"`: absent, "its lease is renewed": alive, "is not drained": idle,
+	} {
+		if err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	if theft == nil || absent == nil || alive == nil || idle == nil || len(store.requests(t, "n1")) != 0 {
+		t.Errorf("accepted: %v, %v, %v, %v", theft, absent, alive, idle)
+	}
+	reply, err := mine.Drain(t.Context(), "n2", DrainRequest{Reason: "new\n memory", Down: true})
+	requests := store.requests(t, "n1")
+	if err != nil || reply.Jobs != 1 || len(requests) != 1 || requests[0].Reason != "new memory" || !requests[0].Down || requests[0].Node != "n2" {
+		t.Errorf("%+v, %v: %+v", reply, err, requests)
+	}
+}

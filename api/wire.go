@@ -156,6 +156,7 @@ type NodeStatus struct {
 	Version string         `json:"version,omitempty"`
 	Problem string         `json:"problem,omitempty"` // why devices are missing
 	Cordon  string         `json:"cordon,omitempty"`  // why it gets no new work
+	Drain   bool           `json:"drain,omitempty"`   // what runs on it goes elsewhere
 	Devices []DeviceStatus `json:"devices"`
 }
 
@@ -214,6 +215,19 @@ type ResumeRequest struct {
 type ResumeReply struct {
 	ID   string `json:"id"`
 	Step int64  `json:"step"` // where it begins; record.FromStart = at the beginning
+}
+
+// DrainRequest asks that a node gets no new work and what runs there goes elsewhere.
+type DrainRequest struct {
+	Reason string `json:"reason"`
+	// Down: the caller has made sure that nothing runs on the node any more.
+	Down bool `json:"down,omitempty"`
+}
+
+// DrainReply says which node it is about, and how many jobs have devices there.
+type DrainReply struct {
+	Node string `json:"node"`
+	Jobs int    `json:"jobs"`
 }
 
 // LogLine is one line that a worker wrote.

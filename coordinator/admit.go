@@ -27,7 +27,7 @@ func (c *Coordinator) requests() {
 	}
 	slices.SortFunc(all, func(a, b request) int { return cmp.Or(cmp.Compare(a.Create, b.Create), cmp.Compare(a.key, b.key)) })
 	for _, r := range all {
-		v := c.mirror.Job(r.Value.Job)
+		v := c.mirror.Job(r.Value.Job) // of requests about nodes: none, which one of them at a time keeps busy
 		if c.busy(v) {
 			continue
 		}
@@ -38,6 +38,10 @@ func (c *Coordinator) requests() {
 			c.stop(r, v)
 		case record.ResumeRequest:
 			c.resume(r, v)
+		case record.DrainRequest:
+			c.drain(r)
+		case record.UndrainRequest:
+			c.undrain(r)
 		default:
 			c.drop(r, v, fmt.Sprintf("unknown kind %q", r.Value.Kind))
 		}

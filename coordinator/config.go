@@ -71,6 +71,7 @@ const (
 	GrantRest                         // of a START larger than one transaction some members never hear (I9)
 	Rewind                            // what the owner has gone back behind is committed all the same (I5)
 	TwoWitnesses                      // a node with a bad disk gets good checkpoints given up (I5)
+	FencingKnown                      // a node that lets its workers live on without a lease is given up (I1)
 	PlanHolds                         // devices that such a START has yet to grant are given to another (I3)
 )
 

@@ -31,7 +31,7 @@ func (c *Coordinator) decided(e Decided) {
 	}
 	if e.Err != nil {
 		c.round.fault = e.Err.Error()
-		c.round.full = nil // ask again when the interval is over
+		c.round.void = true // ask again when the interval is over, however urgent it is
 		c.note(Note{Warn: true, Text: "decide: " + c.round.fault})
 		return
 	}

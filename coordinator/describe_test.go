@@ -67,6 +67,9 @@ func describeOp(op record.Op, now time.Time) string {
 		return fmt.Sprintf("%s g%d %v", key, g.Generation, g.Devices)
 	case strings.Contains(key, "/fence/"):
 		return fmt.Sprintf("%s waited=%dms", key, read[record.Fence](op).WaitedMS)
+	case last == "cordon":
+		c := read[record.Cordon](op)
+		return fmt.Sprintf("%s %q drain=%t down=%t", key, c.Reason, c.Drain, c.Down)
 	case key == "wanted":
 		w := read[record.Wanted](op)
 		s := fmt.Sprintf("wanted run=%t", w.Run)

@@ -81,6 +81,8 @@ func (c *Coordinator) broken(f formed) string {
 			switch healthy, there := c.picture().healthy[slot{m.Node, d}]; {
 			case !there:
 				return fmt.Sprintf("device %s of %s is gone", d, m.Node)
+			case !healthy && !f.state().Pinned && c.mirror.Node(m.Node).Cordon.Value.Drain:
+				return fmt.Sprintf("%s is drained: %s", m.Node, c.mirror.Node(m.Node).Cordon.Value.Reason)
 			case !healthy && !f.state().Pinned:
 				return fmt.Sprintf("device %s of %s is unhealthy", d, m.Node)
 			}

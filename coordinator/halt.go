@@ -137,8 +137,8 @@ func (c *Coordinator) kill(f formed) bool {
 		return false
 	}
 	reason := f.state().Reason
-	if blame, ok := c.blame(f); ok {
-		reason += "; " + blame.text()
+	if first, ok := c.blame(f); ok {
+		reason += "; " + first.text()
 	}
 	reason += "; not stopped in time, killed: " + list(f.roll.Present())
 	s := c.next(f.JobView, cluster.Halting, reason)

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
@@ -58,7 +59,7 @@ func (c *Coordinator) fence(f formed) bool {
 	for _, m := range f.world().Members {
 		since, absent := c.absent[m.Node]
 		acks := c.mirror.Node(m.Node).Ack(f.ID, f.number())
-		if !absent || c.alone() || acks.Stopped.Exists() || f.gen.Fences[m.Node].Exists() {
+		if !absent || c.alone() || !c.fences(m) || acks.Stopped.Exists() || f.gen.Fences[m.Node].Exists() {
 			continue
 		}
 		waited := c.clock.Sub(since)
@@ -76,6 +77,41 @@ func (c *Coordinator) fence(f formed) bool {
 				Warn: true, Job: f.ID, Gen: f.number(), Node: m.Node,
 				Text: fmt.Sprintf("node %s was absent for %v: fenced", m.Node, waited.Round(time.Millisecond)),
 			},
+		})
+	}
+	return false
+}
+
+// fences reports whether a member's workers are known to die when its lease is
+// not renewed, or are dead by an operator's word.
+func (c *Coordinator) fences(m cluster.Member) bool {
+	v := c.mirror.Node(m.Node)
+	return v.Fencing.Value.AliveRev == m.AliveRev || v.Cordon.Value.Down || !c.rule(FencingKnown)
+}
+
+// unfenced tells the owner of a job what it waits for when a member is lost that
+// cannot be given up.
+func (c *Coordinator) unfenced(f formed) bool {
+	for _, m := range f.world().Members {
+		since, absent := c.absent[m.Node]
+		acks := c.mirror.Node(m.Node).Ack(f.ID, f.number())
+		if !absent || c.alone() || c.fences(m) || acks.Stopped.Exists() || f.gen.Fences[m.Node].Exists() {
+			continue
+		}
+		if c.clock.Sub(since) < c.lostAfter() {
+			c.wake(since.Add(c.lostAfter()))
+			continue
+		}
+		reason := fmt.Sprintf("%s; %s was alone in the cluster when it was lost, so it may still run its workers: "+
+			"the job goes on when it is back, or, once it is certain that it is switched off, after 'bellows drain %s --down'",
+			f.gen.Halt.Value.Why, m.Node, m.Node)
+		if strings.HasPrefix(f.state().Reason, reason) { // a kill has added to it
+			return false
+		}
+		return c.send(move{
+			verb: "unfenced", job: f.JobView,
+			then: []record.Op{record.Put(record.StateKey(f.ID), c.next(f.JobView, cluster.Halting, reason))},
+			note: Note{Warn: true, Job: f.ID, Gen: f.number(), Node: m.Node, Text: reason},
 		})
 	}
 	return false

@@ -82,10 +82,13 @@ func (c *Coordinator) drawFloor() *floor {
 			continue
 		}
 		n := cluster.Node{ID: id, Devices: v.Inventory.Value.Devices, Cordoned: v.Cordon.Exists()}
+		if v.Cordon.Value.Drain {
+			n.Devices = unfit(n.Devices)
+		}
 		p.nodes = append(p.nodes, n)
 		p.total += len(n.Devices)
 		p.usable += len(n.Usable())
-		for _, d := range v.Inventory.Value.Devices {
+		for _, d := range n.Devices {
 			p.healthy[slot{id, d.ID}] = d.Health == cluster.Healthy
 		}
 	}

@@ -20,6 +20,7 @@ type round struct {
 	last   time.Time        // when the last full question was asked
 	full   *allocator.Input // that question, to be asked again only when it is another
 	idle   *allocator.Input // the last one asked between
+	void   bool             // something that was granted since could not be had: ask again, though not at once
 	memory []byte
 	moves  []record.Move // decided and not yet recorded
 	value  float64
@@ -41,7 +42,8 @@ func (c *Coordinator) ask() {
 	}
 	c.round.drawn, c.round.again = c.picture(), time.Time{}
 	due := c.round.last.Add(c.cfg.Interval)
-	full := !c.clock.Before(due) || c.urgent()
+	timely := !c.clock.Before(due)
+	full := timely || c.urgent()
 	if !full && (!c.waiting() || c.idle() == 0) {
 		c.round.again = due
 		c.wake(due)
@@ -51,7 +53,12 @@ func (c *Coordinator) ask() {
 	switch {
 	case len(in.Jobs) == 0:
 		return
-	case same(c.round.full, &in) && sameWork(c.round.full, &in):
+	case same(c.round.full, &in) && sameWork(c.round.full, &in) && (!timely || !c.round.void):
+		if c.round.void {
+			c.round.again = due
+			c.wake(due)
+			return
+		}
 		if slices.ContainsFunc(in.Jobs, func(j allocator.JobView) bool { return j.Remaining > 0 }) {
 			// Work gets done without any record that draws another picture.
 			c.round.again = c.clock.Add(c.cfg.Interval)
@@ -59,7 +66,7 @@ func (c *Coordinator) ask() {
 		}
 		return
 	case full:
-		c.round.last, c.round.full = c.clock, &in
+		c.round.last, c.round.full, c.round.void = c.clock, &in, false
 	case !same(c.round.idle, &in):
 		before := in
 		before.Jobs = slices.Clone(in.Jobs)

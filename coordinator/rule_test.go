@@ -53,6 +53,7 @@ func TestSchedulesBreakWhatHasNoRule(t *testing.T) {
 		{"alive still absent, on its way", coordinator.AliveAbsent, frozenNodeComesBack},
 		{"settle an unknown start", coordinator.SettleUnknown, lateStart},
 		{"a plan holds its devices", coordinator.PlanHolds, halfGranted},
+		{"nodes that fence themselves", coordinator.FencingKnown, joinedUnseen},
 		{"back is back", coordinator.Rewind, goesBack},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -144,6 +145,18 @@ func lateStart(t *testing.T, without coordinator.Rule) bool {
 	}
 	l.mem.Commit(late)
 	return l.shared(t, "n1")
+}
+
+// A node that was alone is cut off, and its workers live on; a second one joins.
+func joinedUnseen(t *testing.T, without coordinator.Rule) bool {
+	l := newLabWithout(without)
+	play(t, l, `node n1 gpus=1
+		submit j workers=1..1
+		started j
+		gone n1
+		node n2 gpus=1
+		advance 1m`)
+	return recorded[record.State](l.mem, record.StateKey("j-aaaaaa")).Generation == 2 // while 1 runs on n1
 }
 
 // The owner goes back to step 100. What the last generation has offered since is

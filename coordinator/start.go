@@ -91,7 +91,7 @@ func (c *Coordinator) startable(f formed) (cluster.Allocation, bool) {
 		r := place.Place(c.spare(f), nil, []place.Count{{Job: f.ID, Workers: t.Workers(), BatchSize: t.BatchSize}})
 		if len(r.Allocations) == 0 {
 			delete(c.targets, f.ID)
-			c.round.drawn, c.round.full = nil, nil
+			c.round.drawn, c.round.void = nil, true
 			return cluster.Allocation{}, false
 		}
 		t.Allocation = r.Allocations[0]

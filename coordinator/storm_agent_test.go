@@ -22,6 +22,7 @@ type simNode struct {
 	renewed time.Duration // when it last was
 	shims   map[record.JobGen]*simShim
 	refuses bool          // it cannot run some jobs
+	strict  bool          // it has seen that it is not alone
 	misread bool          // its disk is bad: what it reads is not what is there
 	steady  time.Duration // since when it has been whole, and in etcd's view so
 }
@@ -105,10 +106,31 @@ func (s *storm) keepAlive(n *simNode) {
 		n.told = true
 	}
 	n.renewed = s.now
+	for _, other := range s.nodes {
+		n.strict = n.strict || other != n && s.mirror.Node(other.id).Inventory.Exists()
+	}
 	for _, sh := range n.shims {
 		if sh.life == n.rev {
-			sh.deadline = s.now + nodeTTL - margin
+			s.extend(n, sh)
 		}
+	}
+	if v := s.mirror.Node(n.id); n.strict && v.Fencing.Value.AliveRev != n.rev {
+		s.write(record.Put(record.FencingKey(n.id), record.Fencing{AliveRev: n.rev, At: s.clock()}))
+	}
+}
+
+// never is the deadline of a node that knows no other.
+const never = 1000 * time.Hour
+
+// extend gives a shim the deadline of the newest renewal.
+func (s *storm) extend(n *simNode, sh *simShim) {
+	was := sh.deadline
+	sh.deadline = never
+	if n.strict {
+		sh.deadline = n.renewed + nodeTTL - margin
+	}
+	if was > sh.deadline && sh.running {
+		s.watchDeadline(n, sh)
 	}
 }
 
@@ -191,12 +213,12 @@ func (s *storm) start(n *simNode, job *record.JobView, m cluster.Member) {
 		return
 	}
 	sh := &simShim{
-		jg: jg, life: n.rev, devices: m.Devices, deadline: n.renewed + nodeTTL - margin, saved: -1, offered: -1, from: -1, begun: -1,
+		jg: jg, life: n.rev, devices: m.Devices, saved: -1, offered: -1, from: -1, begun: -1,
 	}
 	if r := job.Generation(jg.Generation).Plan.Value.Resume; r != nil {
 		sh.from = r.Step
 	}
-	if s.now >= sh.deadline {
+	if s.extend(n, sh); s.now >= sh.deadline {
 		return
 	}
 	n.shims[jg] = sh

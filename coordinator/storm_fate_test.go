@@ -88,7 +88,7 @@ func (s *storm) failWorker(n *simNode) {
 }
 
 func (s *storm) cordonNode(n *simNode) {
-	s.write(record.Put(record.CordonKey(n.id), record.Cordon{Reason: "storm"}))
+	s.write(record.Put(record.CordonKey(n.id), record.Cordon{Reason: "storm", Drain: s.chance(50)}))
 	s.at(s.between(time.Second, 20*time.Second), func() {
 		if !s.calm {
 			s.write(record.Delete(record.CordonKey(n.id)))

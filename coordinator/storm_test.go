@@ -66,13 +66,24 @@ func newStorm(seed uint64, without coordinator.Rule) *storm {
 		panic(err)
 	}
 	s.mirror = mirror
+	alone := time.Duration(0) // for so long the first node is
+	if seed%4 == 1 {
+		alone = s.between(5*time.Second, 25*time.Second)
+	}
 	for i := range 2 + s.rng.IntN(3) {
 		n := &simNode{id: cluster.NodeID(fmt.Sprintf("n%d", i+1)), up: true, agent: true, shims: map[record.JobGen]*simShim{}}
 		for k := range 1 << s.rng.IntN(3) {
 			n.devices = append(n.devices, cluster.Device{ID: cluster.DeviceID(fmt.Sprintf("%s%c", n.id, 'a'+k)), Health: cluster.Healthy})
 		}
 		s.nodes = append(s.nodes, n)
-		s.at(s.between(0, time.Second), func() { s.tick(n) })
+		first := s.between(0, time.Second)
+		if i > 0 {
+			first += alone
+		}
+		s.at(first, func() { s.tick(n) })
+	}
+	if alone > 0 { // and it does not see that others come
+		s.at(alone-time.Second, func() { s.nodes[0].cut = s.now + s.between(25*time.Second, 45*time.Second) })
 	}
 	s.at(0, s.elect)
 	for i := range 3 + s.rng.IntN(3) {

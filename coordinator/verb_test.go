@@ -46,7 +46,7 @@ func (l *lab) do(line string) error {
 	}
 	verbs := map[string]func(words) error{
 		"node": l.node, "gone": l.gone, "cordon": l.cordon, "uncordon": l.uncordon, "sick": l.sick, "unplug": l.unplug,
-		"submit": l.submit, "stop": l.stop, "resume": l.resume, "want": l.wants, "advance": l.pass, "failover": l.failover,
+		"submit": l.submit, "stop": l.stop, "drain": l.drain, "undrain": l.undrain, "resume": l.resume, "want": l.wants, "advance": l.pass, "failover": l.failover,
 		"started": l.started, "held": l.held, "failed": l.failed, "stopped": l.stopped, "offer": l.offer, "progress": l.progress,
 		"next": l.fate, "arrive": l.arrive, "think": l.think, "decide": l.decideNow, "repeat": l.repeat, "garbage": l.garbage,
 		"pause": l.pause, "limit": l.limitTxns, "keep": l.keepCheckpoints, "unpause": l.unpause,
@@ -75,6 +75,42 @@ func (l *lab) node(w words) error {
 	l.commit(record.Put(record.AliveKey(n), record.Alive{
 		Addr: "10.0.0." + strings.TrimLeft(string(n), "n"), Ports: record.Ports{First: 7000, Count: w.number("ports", 8)},
 	}), record.Put(record.InventoryKey(n), inv))
+	l.promise()
+	return nil
+}
+
+// promise lets every node that is there and not alone say that it fences itself.
+func (l *lab) promise() {
+	kvs, _ := l.mem.Range(record.NodesPrefix)
+	var alive []record.KV
+	for _, kv := range kvs {
+		if strings.HasSuffix(kv.Key, "/alive") {
+			alive = append(alive, kv)
+		}
+	}
+	for _, kv := range alive {
+		key := record.FencingKey(cluster.NodeID(strings.TrimSuffix(strings.TrimPrefix(kv.Key, record.NodesPrefix), "/alive")))
+		if f := (record.Fencing{AliveRev: kv.CreateRevision}); len(alive) > 1 && recorded[record.Fencing](l.mem, key) != f {
+			l.commit(record.Put(key, f))
+		}
+	}
+}
+
+// drain n1 [why=…] [down=yes]: an operator wants it empty.
+func (l *lab) drain(w words) error {
+	return l.request(record.Request{
+		Kind: record.DrainRequest, Node: cluster.NodeID(w.plain[0]), Reason: w.text("why", "repair"), Down: w.text("down", "") != "",
+	})
+}
+
+// undrain n1.
+func (l *lab) undrain(w words) error {
+	return l.request(record.Request{Kind: record.UndrainRequest, Node: cluster.NodeID(w.plain[0])})
+}
+
+func (l *lab) request(r record.Request) error {
+	r.At, r.Owner = l.now, cluster.Owner{User: "root"}
+	l.commit(record.Put(record.RequestKey("n1", fmt.Sprintf("s-%d", l.mem.Revision())), r))
 	return nil
 }
 

@@ -31,6 +31,9 @@ func AliveKey(n cluster.NodeID) string { return NodePrefix(n) + "alive" }
 // InventoryKey holds the node's devices.
 func InventoryKey(n cluster.NodeID) string { return NodePrefix(n) + "inventory" }
 
+// FencingKey says of which of its lives the node fences itself.
+func FencingKey(n cluster.NodeID) string { return NodePrefix(n) + "fencing" }
+
 // CordonKey exists while the node is to get no new work. Leader-written.
 func CordonKey(n cluster.NodeID) string { return NodePrefix(n) + "cordon" }
 

@@ -33,6 +33,7 @@ type NodeView struct {
 	ID        cluster.NodeID
 	Alive     Versioned[Alive]
 	Inventory Versioned[Inventory]
+	Fencing   Versioned[Fencing]
 	Cordon    Versioned[Cordon]
 	Progress  Versioned[Progress]
 	Grants    map[cluster.JobID]Versioned[Grant]
@@ -226,6 +227,8 @@ func (v *NodeView) apply(parts []string, c Change) error {
 			return set(&v.Alive, c)
 		case "inventory":
 			return set(&v.Inventory, c)
+		case "fencing":
+			return set(&v.Fencing, c)
 		case "cordon":
 			return set(&v.Cordon, c)
 		case "progress":

@@ -37,6 +37,7 @@ func exemplars(n cluster.NodeID, j cluster.JobID, g cluster.Generation, step int
 		{"LeaderPrefix", record.LeaderPrefix + "694d9a3f21c80207", record.Leader{Node: "x"}, func(m *record.Mirror) any { return m.Leaders[record.LeaderPrefix+"694d9a3f21c80207"].Value }},
 		{"AliveKey", record.AliveKey(n), record.Alive{BootID: "b"}, func(m *record.Mirror) any { return m.Node(n).Alive.Value }},
 		{"InventoryKey", record.InventoryKey(n), record.Inventory{Problem: "p"}, func(m *record.Mirror) any { return m.Node(n).Inventory.Value }},
+		{"FencingKey", record.FencingKey(n), record.Fencing{AliveRev: 7}, func(m *record.Mirror) any { return m.Node(n).Fencing.Value }},
 		{"CordonKey", record.CordonKey(n), record.Cordon{Reason: "r"}, func(m *record.Mirror) any { return m.Node(n).Cordon.Value }},
 		{"ProgressKey", record.ProgressKey(n), record.Progress{Jobs: map[cluster.JobID]record.JobProgress{j: {Step: step}}}, func(m *record.Mirror) any { return m.Node(n).Progress.Value }},
 		{"GrantKey", record.GrantKey(n, j), record.Grant{Generation: g}, func(m *record.Mirror) any { return m.Node(n).Grants[j].Value }},
@@ -148,7 +149,7 @@ func text(t *testing.T, m *record.Mirror) string {
 		for jg, o := range v.Offers {
 			offers[fmt.Sprint(jg)] = o
 		}
-		shown["node "+string(id)] = []any{v.Alive, v.Inventory, v.Cordon, v.Progress, v.Grants, v.Requests, acks, saved, offers}
+		shown["node "+string(id)] = []any{v.Alive, v.Inventory, v.Fencing, v.Cordon, v.Progress, v.Grants, v.Requests, acks, saved, offers}
 	}
 	for id, v := range m.Jobs {
 		shown["job "+string(id)] = v

@@ -40,6 +40,15 @@ type Ports struct {
 	Count int `json:"count"`
 }
 
+// Fencing is the node's word that workers of its life AliveRev die by themselves
+// when its lease is not renewed. Without it nobody may conclude from the node's
+// absence that they are dead: one that knew no other node lets them live on. It
+// is no part of Alive, which is gone when it is needed.
+type Fencing struct {
+	AliveRev int64     `json:"alive_rev"`
+	At       time.Time `json:"at"`
+}
+
 // Inventory is what the node has to give.
 type Inventory struct {
 	Devices []cluster.Device `json:"devices"`
@@ -52,6 +61,11 @@ type Cordon struct {
 	Reason string    `json:"reason"`
 	By     string    `json:"by"`
 	At     time.Time `json:"at"`
+	// Drain: what runs on it is to save and go elsewhere.
+	Drain bool `json:"drain,omitempty"`
+	// Down: an operator has made sure that nothing runs on it any more, though the
+	// node itself cannot say so.
+	Down bool `json:"down,omitempty"`
 }
 
 // Paused asks the leader, while it exists, to halt every job with a save, keep
@@ -78,6 +92,9 @@ const (
 	SubmitRequest RequestKind = "submit"
 	StopRequest   RequestKind = "stop"
 	ResumeRequest RequestKind = "resume"
+	// The agent passes these on for root and for whom it runs as.
+	DrainRequest   RequestKind = "drain"
+	UndrainRequest RequestKind = "undrain"
 )
 
 // Request waits below a node for the leader, who carries it out and deletes it in one transaction.
@@ -89,9 +106,13 @@ type Request struct {
 	// From is the step that a resume begins at: of the history, or of a checkpoint
 	// that was given up and is to be tried again; FromStart for none at all; nil
 	// for the last one committed.
-	From  *int64        `json:"from,omitempty"`
-	Owner cluster.Owner `json:"owner"`
-	At    time.Time     `json:"at"`
+	From *int64 `json:"from,omitempty"`
+	// Node, Reason and Down are those of a drain, Node also of its end.
+	Node   cluster.NodeID `json:"node,omitempty"`
+	Reason string         `json:"reason,omitempty"`
+	Down   bool           `json:"down,omitempty"`
+	Owner  cluster.Owner  `json:"owner"`
+	At     time.Time      `json:"at"`
 }
 
 // FromStart stands for the beginning of the training where a step is asked for.

@@ -118,7 +118,7 @@ func (n *node) desired() agent.Desired {
 // take this one's place. 0, which changes nothing, as long as nothing is known.
 func (n *node) deadline() int64 {
 	switch {
-	case n.crowd == 0:
+	case n.crowd == 0 || !n.records.known(selfPart):
 		return 0
 	case !n.strict:
 		return fence.Never

@@ -110,6 +110,7 @@ func (n *node) drain() {
 // step brings everything in line with what is known now.
 func (n *node) step() {
 	n.noticeAlive()
+	n.promise()
 	n.followGoals()
 	n.forgetRuns()
 	n.lookForPlain()

@@ -56,6 +56,10 @@ func stateOf(n api.NodeStatus) string {
 	switch {
 	case !n.Alive:
 		return "lost"
+	case n.Drain && slices.ContainsFunc(n.Devices, func(d api.DeviceStatus) bool { return d.Job != "" }):
+		return "draining"
+	case n.Drain:
+		return "drained"
 	case n.Cordon != "":
 		return "cordoned"
 	}
@@ -86,7 +90,11 @@ func noteOf(n api.NodeStatus) string {
 		parts = append(parts, n.Problem)
 	}
 	if n.Cordon != "" {
-		parts = append(parts, "cordoned: "+n.Cordon)
+		what := "cordoned: "
+		if n.Drain {
+			what = "drained: "
+		}
+		parts = append(parts, what+n.Cordon)
 	}
 	for _, d := range n.Devices {
 		if d.Health != string(cluster.Healthy) {

@@ -46,7 +46,7 @@ func newRoot() (root *cobra.Command, started *bool) {
 		c.GroupID = groupDaily
 		root.AddCommand(c)
 	}
-	for _, c := range []*cobra.Command{devCommand(), agentCommand(), coordinatorCommand()} {
+	for _, c := range []*cobra.Command{devCommand(), agentCommand(), coordinatorCommand(), drainCommand(), undrainCommand()} {
 		c.GroupID = groupOperator
 		root.AddCommand(c)
 	}

@@ -1,0 +1,77 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// maxReason bounds what an operator can say about a node.
+const maxReason = 1024
+
+func (s *Server) handleDrain(w http.ResponseWriter, r *http.Request) {
+	answer(w, r, func(who cluster.Owner) (any, error) {
+		var req DrainRequest
+		if err := decode(r, &req); err != nil {
+			return nil, err
+		}
+		if len(req.Reason) > maxReason {
+			return nil, fault(Invalid, "reason has %d bytes: at most %d", len(req.Reason), maxReason)
+		}
+		return s.drain(r.Context(), record.Request{
+			Kind: record.DrainRequest, Node: cluster.NodeID(r.PathValue("node")), Reason: req.Reason, Down: req.Down, Owner: who,
+		})
+	})
+}
+
+func (s *Server) handleUndrain(w http.ResponseWriter, r *http.Request) {
+	answer(w, r, func(who cluster.Owner) (any, error) {
+		return s.drain(r.Context(), record.Request{Kind: record.UndrainRequest, Node: cluster.NodeID(r.PathValue("node")), Owner: who})
+	})
+}
+
+// drain passes a request about a node on. It is for root and for whom this
+// agent runs as: the leader believes the agent.
+func (s *Server) drain(ctx context.Context, r record.Request) (DrainReply, error) {
+	if err := mayOperate(r.Owner); err != nil {
+		return DrainReply{}, err
+	}
+	reply := DrainReply{Node: string(r.Node)}
+	var wrong error
+	_, err := s.view.read(func(m *record.Mirror) {
+		v := m.Node(r.Node)
+		reply.Jobs = len(v.Grants)
+		switch {
+		case !v.Alive.Exists() && !v.Inventory.Exists():
+			wrong = fault(NotFound, "there is no node %.80q: `bellows nodes` lists all of them", r.Node)
+		case r.Kind == record.UndrainRequest && !v.Cordon.Exists():
+			wrong = fault(Invalid, "node %s is not drained", r.Node)
+		case r.Down && v.Alive.Exists():
+			wrong = fault(Invalid, "node %s is alive: its lease is renewed, so it is not down; drain it without --down", r.Node)
+		}
+	})
+	if err == nil {
+		err = wrong
+	}
+	if err != nil {
+		return DrainReply{}, err
+	}
+	r.Reason = strings.Join(strings.Fields(r.Reason), " ")
+	if r.Reason == "" {
+		r.Reason = fmt.Sprintf("asked for by %s", r.Owner.User)
+	}
+	return reply, s.ask(ctx, r)
+}
+
+// mayOperate reports why a caller is no operator of this cluster.
+func mayOperate(who cluster.Owner) error {
+	if self := ownUID(); who.UID != 0 && who.UID != self {
+		return fault(Forbidden, "only root and %s (uid %d), whom this agent runs as, may take nodes out of service; you are %s (uid %d)",
+			userName(self), self, who.User, who.UID)
+	}
+	return nil
+}

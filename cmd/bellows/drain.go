@@ -1,0 +1,57 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bellows-ml/bellows/api"
+)
+
+func drainCommand() *cobra.Command {
+	var req api.DrainRequest
+	cmd := &cobra.Command{
+		Use:   "drain NODE",
+		Short: "Take a node out of service: its jobs save and go elsewhere",
+		Long: `Gives a node no new work, and lets the jobs that run there save, stop and go on on other
+nodes; those for which there is no room wait. Jobs that have never saved stay until they
+have. 'bellows nodes' shows it as draining, and as drained once it is empty. It stays so
+until 'bellows undrain'. Root and whom the agent runs as may.
+
+--down says that a lost node is switched off for certain: a node that was alone in its
+cluster when it was lost may run its workers on, so its jobs wait for it, or for this.`,
+		Args: exactly("NODE"),
+	}
+	cmd.Flags().StringVar(&req.Reason, "reason", "", "why, for those who look at the node")
+	cmd.Flags().BoolVar(&req.Down, "down", false, "the node is lost, and nothing runs on it any more: you have made sure")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		client, socket := agentOf(cmd)
+		reply, err := client.Drain(cmd.Context(), args[0], req)
+		if err != nil {
+			return explain(err, socket)
+		}
+		fmt.Fprintf(os.Stderr, "%s: gets no new work; %s to leave it\n", reply.Node, count(reply.Jobs, "job"))
+		return nil
+	}
+	return cmd
+}
+
+func undrainCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "undrain NODE",
+		Short: "Put a node into service again",
+		Long:  `Lets a node that was drained or cordoned get work again. Root and whom the agent runs as may.`,
+		Args:  exactly("NODE"),
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		client, socket := agentOf(cmd)
+		reply, err := client.Undrain(cmd.Context(), args[0])
+		if err != nil {
+			return explain(err, socket)
+		}
+		fmt.Fprintf(os.Stderr, "%s: gets work again\n", reply.Node)
+		return nil
+	}
+	return cmd
+}
