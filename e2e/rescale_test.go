@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
 )
 
 // The same job, once on its own and once rescaled 8 → 4 → 8 → 2 by others that
@@ -86,5 +87,39 @@ func TestMakeRoomForASecondJob(t *testing.T) {
 	out, _, _ := f.bellows("ps")
 	if !strings.Contains(out, "big") {
 		t.Errorf("ps does not show the job:\n%s", out)
+	}
+}
+
+// A halt that comes while the ranks still import costs nothing: not the
+// checkpoint before, not a step, and not the freedom to grow again.
+func TestHaltWhileImporting(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, config{nodes: 1, devices: 4, policy: "share"})
+	j := f.sdkJob("slow", 1, 4, 1<<30, 0.1)
+	j["command"] = append([]string{"/bin/sh", "-c", `sleep 5; exec "$@"`, "sh"}, j["command"].([]string)...) // imports a lot
+	id := f.submit(j)
+	f.awaitStep("slow", 5, 4, patience)
+	first := f.submit(f.sdkJob("first", 2, 2, 1<<30, 0.1))
+	f.await(patience, "the second generation to run", func(m *record.Mirror) bool {
+		s := m.Job(id).State.Value
+		return s.Generation == 2 && s.Phase == cluster.Running
+	})
+	second := f.submit(f.sdkJob("second", 1, 1, 1<<30, 0.1))
+	m := f.await(patience, "the third", func(m *record.Mirror) bool { return m.Job(id).Rescales[3].Exists() })
+	if r := m.Job(id).Rescales[3].Value; r.LostSteps != 0 || strings.Contains(r.Why, "NO_CHECKPOINT") || m.Job(id).State.Value.Pinned {
+		t.Errorf("the halt of a generation that took no step cost something: %+v", r)
+	}
+	for _, l := range f.trace("slow") {
+		if l.Generation == 2 {
+			t.Fatal("the second generation took a step before it was halted: the machine is too slow for this test")
+		}
+	}
+	f.stop(first)
+	f.stop(second)
+	f.awaitStep("slow", f.lastStep("slow"), 4, patience)
+	for step, n := range takes(f.trace("slow")) {
+		if n != 1 {
+			t.Errorf("step %d was taken %d times", step, n)
+		}
 	}
 }
