@@ -18,6 +18,7 @@ import (
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/nvml"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/store"
 )
 
 // Config is what an agent needs to know.
@@ -38,8 +39,8 @@ type Config struct {
 	Containment string
 	Socket      string // of the API
 
-	Etcd    []string // host:port
-	Cluster string   // the cluster's name; empty takes the one that etcd holds
+	Etcd    store.Config // where etcd is, and who we are to it
+	Cluster string       // the cluster's name; empty takes the one that etcd holds
 	Devices nvml.Source
 	Exe     string // the program whose `shim` and `internal digest` commands are run
 	Version string
@@ -69,7 +70,7 @@ func (c Config) check() (Config, error) {
 	if ip := net.ParseIP(c.Bind); ip == nil || ip.IsUnspecified() {
 		fault("bind %q: use the IP address under which other nodes reach this one", c.Bind)
 	}
-	if len(c.Etcd) == 0 {
+	if len(c.Etcd.Endpoints) == 0 {
 		fault("etcd: no address: use host:port, as in 127.0.0.1:2379")
 	}
 	if c.Ports.First < 1 || c.Ports.Count < 1 || c.Ports.First+c.Ports.Count > 1<<16 {

@@ -72,7 +72,7 @@ func (s settings) config(log zerolog.Logger) Config {
 		Node: cluster.NodeID(s.Node), Bind: "127.0.0.1", GossipPort: s.GossipPort,
 		Ports:   record.Ports{First: 20000, Count: 1000},
 		DataDir: filepath.Join(s.Dir, "data"), RunDir: filepath.Join(s.Dir, "r"), LockDir: filepath.Join(s.Dir, "locks"),
-		Socket: filepath.Join(s.Dir, "s"), Etcd: []string{s.Etcd},
+		Socket: filepath.Join(s.Dir, "s"), Etcd: store.Config{Endpoints: []string{s.Etcd}},
 		Devices: nvml.Simulated(cluster.NodeID(s.Node), 4, nvml.SimulatedModel, 1<<30),
 		Exe:     exe, Version: "test", Leave: s.Leave, Log: log, TTL: s.TTL,
 	}

@@ -50,7 +50,9 @@ func ignoreEnd(ctx context.Context, err error) error {
 // connect waits for etcd as long as it takes.
 func connect(ctx context.Context, cfg Config) (s *store.Store, err error) {
 	err = persist(ctx, cfg.Log, "reach etcd", func() (bool, error) {
-		s, err = store.Open(ctx, store.Config{Endpoints: cfg.Etcd, Log: cfg.Log})
+		etcd := cfg.Etcd
+		etcd.Log = cfg.Log
+		s, err = store.Open(ctx, etcd)
 		return false, err
 	})
 	return s, err

@@ -28,10 +28,18 @@ const (
 	localEtcd       = "127.0.0.1:2379"
 )
 
-func agentCommand() *cobra.Command {
-	var node, bind, dataDir, run, lock, clusterName, ports, keyFile, library string
-	var etcd []string
-	var gossipPort, simulate int
+func agentCommand() *cobra.Command { return agentDaemon().cmd }
+
+// agentFlags are what the agent is told.
+type agentFlags struct {
+	node, bind, dataDir, run, lock, cluster, ports, keyFile, library string
+	gossipPort, simulate                                             int
+	etcd                                                             *etcdFlags
+	hosting                                                          *hosting
+}
+
+func agentDaemon() daemon {
+	a := &agentFlags{}
 	cmd := &cobra.Command{
 		Use:   "agent",
 		Short: "Run this machine's agent",
@@ -41,50 +49,64 @@ Messages are JSON lines on stderr.`,
 		Args: exactly(),
 	}
 	f := cmd.Flags()
-	f.StringVar(&node, "node", "", "name of this node, unique in the cluster (default: the host name)")
-	f.StringVar(&bind, "bind", "", "IP address under which the other nodes reach this one (default 127.0.0.1)")
-	f.IntVar(&gossipPort, "gossip-port", 7946, "port for gossip; 0 = any free one")
-	f.StringVar(&keyFile, "gossip-key-file", "", "file with the cluster's gossip key: 16, 24 or 32 bytes")
-	f.StringSliceVar(&etcd, "etcd", []string{localEtcd}, "host:port of etcd; several separated by commas")
-	f.StringVar(&clusterName, "cluster", "", "the cluster's name (default: whichever lies in etcd)")
-	f.StringVar(&dataDir, "data-dir", "", "what outlives the agent (default: /var/lib/bellows, or ~/.local/state/bellows/agent)")
-	f.StringVar(&run, "run-dir", "", "one folder for each generation that runs here; a short path (default: run in the data directory)")
-	f.StringVar(&lock, "lock-dir", "", "one lock for each device; the same for every agent of the machine (default /run/lock/bellows)")
-	f.StringVar(&ports, "ports", defaultPorts, "rendezvous ports kept for workers, first+count")
-	f.IntVar(&simulate, "simulate-devices", 0, "so many devices that exist in name only, instead of the machine's own")
-	f.StringVar(&library, "nvml-library", "", "NVIDIA's management library (default: libnvidia-ml.so.1 where the system has it)")
-	hosting := hostingFlags(f)
+	f.StringVar(&a.node, "node", "", "name of this node, unique in the cluster (default: the host name)")
+	f.StringVar(&a.bind, "bind", "", "IP address under which the other nodes reach this one (default 127.0.0.1)")
+	f.IntVar(&a.gossipPort, "gossip-port", 7946, "port for gossip; 0 = any free one")
+	f.StringVar(&a.keyFile, "gossip-key-file", "", "file with the cluster's gossip key: 16, 24 or 32 bytes")
+	a.etcd = newEtcdFlags(f)
+	f.StringVar(&a.cluster, "cluster", "", "the cluster's name (default: whichever lies in etcd)")
+	f.StringVar(&a.dataDir, "data-dir", "", "what outlives the agent (default: /var/lib/bellows, or ~/.local/state/bellows/agent)")
+	f.StringVar(&a.run, "run-dir", "", "one folder for each generation that runs here; a short path (default: run in the data directory)")
+	f.StringVar(&a.lock, "lock-dir", "", "one lock for each device; the same for every agent of the machine (default /run/lock/bellows)")
+	f.StringVar(&a.ports, "ports", defaultPorts, "rendezvous ports kept for workers, first+count")
+	f.IntVar(&a.simulate, "simulate-devices", 0, "so many devices that exist in name only, instead of the machine's own")
+	f.StringVar(&a.library, "nvml-library", "", "NVIDIA's management library (default: libnvidia-ml.so.1 where the system has it)")
+	a.hosting = hostingFlags(f)
+	withSettings(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg := host.Config{
-			Node: cluster.NodeID(node), Bind: bind, GossipPort: gossipPort, Etcd: etcd, Cluster: clusterName,
-			DataDir: dataDir, RunDir: run, LockDir: lock, Socket: chosenSocket(cmd),
-			Version: version(), Leave: true, Log: childLogger(),
-		}
-		err := hosting.apply(&cfg)
+		cfg, err := a.config(cmd)
 		if err != nil {
-			return err
-		}
-		if cfg.Ports, err = parsePorts(ports); err != nil {
-			return usage("--ports %w", err)
-		}
-		if cmd.Flags().Changed("simulate-devices") && simulate < 1 {
-			return usage("--simulate-devices %d: use 1 or more, or leave it out to use the machine's own", simulate)
-		}
-		if cfg.GossipKey, err = readKey(keyFile); err != nil {
 			return err
 		}
 		if cfg, err = agentDefaults(cfg); err != nil {
 			return err
 		}
-		cfg.Devices = nvml.NewProbe(cfg.Exe, "internal", "nvml", "--library", library)
-		if simulate > 0 {
-			cfg.Devices = nvml.Simulated(cfg.Node, simulate, nvml.SimulatedModel, simulatedMemory)
+		cfg.Devices = nvml.NewProbe(cfg.Exe, "internal", "nvml", "--library", a.library)
+		if a.simulate > 0 {
+			cfg.Devices = nvml.Simulated(cfg.Node, a.simulate, nvml.SimulatedModel, simulatedMemory)
 		}
 		ctx, stop := untilTerminated(cmd.Context())
 		defer stop()
 		return host.Run(ctx, cfg)
 	}
-	return cmd
+	return daemon{cmd, func() error { _, err := a.config(cmd); return err }}
+}
+
+// config is what the flags say, with the files read, before anything of the machine is looked at.
+func (a *agentFlags) config(cmd *cobra.Command) (host.Config, error) {
+	cfg := host.Config{
+		Node: cluster.NodeID(a.node), Bind: a.bind, GossipPort: a.gossipPort, Cluster: a.cluster,
+		DataDir: a.dataDir, RunDir: a.run, LockDir: a.lock, Socket: chosenSocket(cmd),
+		Version: version(), Leave: true, Log: childLogger(),
+	}
+	if err := a.hosting.apply(&cfg); err != nil {
+		return cfg, err
+	}
+	var err error
+	if cfg.Etcd, err = a.etcd.config(); err != nil {
+		return cfg, err
+	}
+	if cfg.Ports, err = parsePorts(a.ports); err != nil {
+		return cfg, usage("--ports %w", err)
+	}
+	if cmd.Flags().Changed("simulate-devices") && a.simulate < 1 {
+		return cfg, usage("--simulate-devices %d: use 1 or more, or leave it out to use the machine's own", a.simulate)
+	}
+	if cfg.Bind != "" && net.ParseIP(cfg.Bind) == nil {
+		return cfg, usage("--bind %q: use an IP address", cfg.Bind)
+	}
+	cfg.GossipKey, err = readKey(a.keyFile)
+	return cfg, err
 }
 
 // agentDefaults fills in what depends on the machine and the user.
@@ -102,9 +124,6 @@ func agentDefaults(cfg host.Config) (host.Config, error) {
 	}
 	if cfg.Bind == "" {
 		cfg.Bind = "127.0.0.1"
-	}
-	if ip := net.ParseIP(cfg.Bind); ip == nil {
-		return cfg, usage("--bind %q: use an IP address", cfg.Bind)
 	}
 	root := os.Getuid() == 0
 	if cfg.Socket == "" {

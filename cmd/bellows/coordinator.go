@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -24,11 +25,18 @@ const (
 	defaultCluster = "bellows"
 )
 
-func coordinatorCommand() *cobra.Command {
-	var etcd []string
-	var clusterName, policyName, name string
-	var interval, keepJobs time.Duration
-	var maxTxnOps, keepCheckpoints int
+func coordinatorCommand() *cobra.Command { return coordinatorDaemon().cmd }
+
+// coordinatorFlags are what the coordinator is told.
+type coordinatorFlags struct {
+	cluster, policy, name      string
+	interval, keepJobs         time.Duration
+	maxTxnOps, keepCheckpoints int
+	etcd                       *etcdFlags
+}
+
+func coordinatorDaemon() daemon {
+	c := &coordinatorFlags{}
 	cmd := &cobra.Command{
 		Use:   "coordinator",
 		Short: "Run a candidate for leading the cluster",
@@ -37,60 +45,79 @@ others wait to take over. Messages are JSON lines on stderr.`,
 		Args: exactly(),
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&etcd, "etcd", []string{localEtcd}, "host:port of etcd; several separated by commas")
-	f.StringVar(&clusterName, "cluster", defaultCluster, "the cluster's name; an etcd that holds another one is refused")
-	f.StringVar(&name, "name", "", "name of this candidate, for people (default: the host name)")
-	f.StringVar(&policyName, "policy", devPolicy, "how devices are shared out: "+strings.Join(policy.Names(), ", "))
-	f.DurationVar(&interval, "interval", lead.DefaultInterval, "time between decisions that may move running jobs")
-	f.IntVar(&maxTxnOps, "max-txn-ops", record.DefaultMaxTxnOps, "operations that etcd takes in one transaction: what etcd's own --max-txn-ops says")
-	f.IntVar(&keepCheckpoints, "keep-checkpoints", coordinator.DefaultKeepCheckpoints, "how many committed checkpoints of each job are kept; at least 2, one to fall back to")
-	f.DurationVar(&keepJobs, "keep-jobs", coordinator.DefaultTiming().Retention, "how long a job that has ended can be looked at; its checkpoints stay on disk")
+	c.etcd = newEtcdFlags(f)
+	f.StringVar(&c.cluster, "cluster", defaultCluster, "the cluster's name; an etcd that holds another one is refused")
+	f.StringVar(&c.name, "name", "", "name of this candidate, for people (default: the host name)")
+	f.StringVar(&c.policy, "policy", devPolicy, "how devices are shared out: "+strings.Join(policy.Names(), ", "))
+	f.DurationVar(&c.interval, "interval", lead.DefaultInterval, "time between decisions that may move running jobs")
+	f.IntVar(&c.maxTxnOps, "max-txn-ops", record.DefaultMaxTxnOps, "operations that etcd takes in one transaction: what etcd's own --max-txn-ops says")
+	f.IntVar(&c.keepCheckpoints, "keep-checkpoints", coordinator.DefaultKeepCheckpoints, "how many committed checkpoints of each job are kept; at least 2, one to fall back to")
+	f.DurationVar(&c.keepJobs, "keep-jobs", coordinator.DefaultTiming().Retention, "how long a job that has ended can be looked at; its checkpoints stay on disk")
+	withSettings(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		p, err := policy.ByName(policyName)
+		cfg, etcd, err := c.config()
 		if err != nil {
-			return usage("--%w", err)
+			return err
 		}
-		if interval < minInterval {
-			return usage("--interval %s: use %s or more", interval, minInterval)
-		}
-		if maxTxnOps < coordinator.LeastTxnOps {
-			return usage("--max-txn-ops %d: use %d or more, here and as etcd's own --max-txn-ops", maxTxnOps, coordinator.LeastTxnOps)
-		}
-		if keepCheckpoints < coordinator.LeastKeepCheckpoints {
-			return usage("--keep-checkpoints %d: use %d or more: a damaged one is given up for the one before", keepCheckpoints, coordinator.LeastKeepCheckpoints)
-		}
-		if keepJobs <= 0 {
-			return usage("--keep-jobs %s: use a positive duration, as in 24h", keepJobs)
-		}
-		timing := coordinator.DefaultTiming()
-		timing.Retention = keepJobs
-		if name == "" {
-			if name, err = os.Hostname(); err != nil {
+		if cfg.Node == "" {
+			if cfg.Node, err = os.Hostname(); err != nil {
 				return fmt.Errorf("find host name: %w: set --name", err)
 			}
 		}
 		ctx, stop := untilTerminated(cmd.Context())
 		defer stop()
-		log := childLogger()
-		var st *store.Store
-		for st == nil {
-			st, err = store.Open(ctx, store.Config{Endpoints: etcd, DialTimeout: etcdPatience, MaxTxnOps: maxTxnOps, Log: log})
-			switch {
-			case ctx.Err() != nil:
-				return nil
-			case errors.Is(err, store.ErrUnreachable):
-				log.Warn().Err(err).Strs("etcd", etcd).Msg("etcd does not answer, trying again")
-			case err != nil:
-				return err
-			}
-		}
-		if _, err = st.EnsureMeta(ctx, clusterName); err == nil {
-			defer alive(ctx, log)()
-			err = lead.Run(ctx, lead.Config{
-				Store: st, Policy: p, Interval: interval, MaxTxnOps: maxTxnOps, Timing: timing, KeepCheckpoints: keepCheckpoints, Node: name, Log: log,
-			})
-		}
-		return errors.Join(err, st.Close())
+		return coordinate(ctx, cfg, etcd, c.cluster)
 	}
-	return cmd
+	return daemon{cmd, func() error { _, _, err := c.config(); return err }}
+}
+
+// config is what the flags say, with the files read.
+func (c *coordinatorFlags) config() (lead.Config, store.Config, error) {
+	timing := coordinator.DefaultTiming()
+	timing.Retention = c.keepJobs
+	cfg := lead.Config{
+		Interval: c.interval, MaxTxnOps: c.maxTxnOps, Timing: timing, KeepCheckpoints: c.keepCheckpoints, Node: c.name, Log: childLogger(),
+	}
+	etcd, err := c.etcd.config()
+	if err != nil {
+		return cfg, etcd, err
+	}
+	etcd.DialTimeout, etcd.MaxTxnOps, etcd.Log = etcdPatience, c.maxTxnOps, cfg.Log
+	if cfg.Policy, err = policy.ByName(c.policy); err != nil {
+		return cfg, etcd, usage("--%w", err)
+	}
+	switch {
+	case c.interval < minInterval:
+		err = usage("--interval %s: use %s or more", c.interval, minInterval)
+	case c.maxTxnOps < coordinator.LeastTxnOps:
+		err = usage("--max-txn-ops %d: use %d or more, here and as etcd's own --max-txn-ops", c.maxTxnOps, coordinator.LeastTxnOps)
+	case c.keepCheckpoints < coordinator.LeastKeepCheckpoints:
+		err = usage("--keep-checkpoints %d: use %d or more: a damaged one is given up for the one before", c.keepCheckpoints, coordinator.LeastKeepCheckpoints)
+	case c.keepJobs <= 0:
+		err = usage("--keep-jobs %s: use a positive duration, as in 24h", c.keepJobs)
+	}
+	return cfg, etcd, err
+}
+
+// coordinate leads, or waits to, until the context ends.
+func coordinate(ctx context.Context, cfg lead.Config, etcd store.Config, name string) error {
+	for cfg.Store == nil {
+		st, err := store.Open(ctx, etcd)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, store.ErrUnreachable):
+			cfg.Log.Warn().Err(err).Strs("etcd", etcd.Endpoints).Msg("etcd does not answer, trying again")
+		case err != nil:
+			return err
+		default:
+			cfg.Store = st
+		}
+	}
+	_, err := cfg.Store.EnsureMeta(ctx, name)
+	if err == nil {
+		defer alive(ctx, cfg.Log)()
+		err = lead.Run(ctx, cfg)
+	}
+	return errors.Join(err, cfg.Store.Close())
 }

@@ -207,7 +207,7 @@ func (l devLayout) nodeDir(id cluster.NodeID) string {
 // agentArgs is the command line of a node's agent.
 func (l devLayout) agentArgs(n devNode, o devOptions, etcd string) []string {
 	return []string{
-		"agent", "--node", string(n.id), "--bind", n.bind, "--gossip-port", "0", "--socket", n.socket, "--etcd", etcd, "--cluster", devCluster,
+		"agent", "--config", "none", "--node", string(n.id), "--bind", n.bind, "--gossip-port", "0", "--socket", n.socket, "--etcd", etcd, "--cluster", devCluster,
 		"--data-dir", l.nodeDir(n.id), "--run-dir", filepath.Join(runDir(l.dir), string(n.id)), "--lock-dir", filepath.Join(l.dir, "locks"),
 		"--ports", n.ports, "--simulate-devices", fmt.Sprint(o.devices),
 	}

@@ -162,7 +162,8 @@ func (c *child) once() error {
 	}
 	defer log.Close()
 	cmd := exec.Command(exe, c.args...)
-	cmd.Env = append(os.Environ(), c.env...)
+	// The cluster is as its flags say, whatever is set for daemons of this machine.
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), isDaemonVariable), c.env...)
 	// A group of its own: Ctrl-C at the terminal is for `bellows dev` alone.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Stdout = log

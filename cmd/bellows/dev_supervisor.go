@@ -210,7 +210,7 @@ func (s *supervisor) startChildren(ctx context.Context) error {
 	}
 	etcd := s.etcd.Endpoint()
 	s.coordinator = s.child("coordinator", "", []string{
-		"coordinator", "--etcd", etcd, "--cluster", devCluster, "--name", "dev",
+		"coordinator", "--config", "none", "--etcd", etcd, "--cluster", devCluster, "--name", "dev",
 		"--interval", s.options.interval.String(), "--policy", s.options.policy,
 	})
 	s.coordinator.up()

@@ -32,7 +32,7 @@ func newRoot() (root *cobra.Command, started *bool) {
 
 		SuggestionsMinimumDistance: 2,
 	}
-	root.PersistentFlags().String("socket", "", "the agent's socket (default $BELLOWS_SOCKET, else where the agent of this machine or user is)")
+	addSocketFlag(root.PersistentFlags())
 	root.SetOut(os.Stdout)
 	root.SetErr(os.Stderr)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
@@ -46,7 +46,9 @@ func newRoot() (root *cobra.Command, started *bool) {
 		c.GroupID = groupDaily
 		root.AddCommand(c)
 	}
-	for _, c := range []*cobra.Command{devCommand(), agentCommand(), coordinatorCommand(), drainCommand(), undrainCommand()} {
+	for _, c := range []*cobra.Command{
+		devCommand(), agentCommand(), coordinatorCommand(), configCommand(), drainCommand(), undrainCommand(),
+	} {
 		c.GroupID = groupOperator
 		root.AddCommand(c)
 	}

@@ -10,11 +10,13 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/bellows-ml/bellows/api"
 )
 
 const (
+	socketFlag     = "socket"
 	socketVariable = "BELLOWS_SOCKET"
 	systemSocket   = "/run/bellows/agent.sock"
 	socketName     = "agent.sock"
@@ -41,9 +43,14 @@ func findSocket(cmd *cobra.Command) string {
 	return own
 }
 
+// addSocketFlag lets a command be told where the agent's socket is.
+func addSocketFlag(f *pflag.FlagSet) {
+	f.String(socketFlag, "", "the agent's socket (default $BELLOWS_SOCKET, else where the agent of this machine or user is)")
+}
+
 // chosenSocket returns what --socket or $BELLOWS_SOCKET say, or "".
 func chosenSocket(cmd *cobra.Command) string {
-	if path, err := cmd.Flags().GetString("socket"); err == nil && path != "" {
+	if path, err := cmd.Flags().GetString(socketFlag); err == nil && path != "" {
 		return path
 	}
 	return os.Getenv(socketVariable)

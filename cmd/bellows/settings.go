@@ -1,0 +1,259 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+)
+
+// The daemons take each setting from the first of these that has it: the command
+// line, the environment, a YAML file, the default. A flag is the only place
+// where a setting is declared: --gossip-port of the agent is the variable
+// BELLOWS_AGENT_GOSSIP_PORT and the key gossip-port.
+
+// configFlag names the file.
+const configFlag = "config"
+
+// maxConfigFile bounds a configuration file; one beyond it is something else by mistake.
+const maxConfigFile = 1 << 20
+
+// settings is where the flags of a daemon get their values from.
+type settings struct {
+	role    string // agent or coordinator
+	flags   *pflag.FlagSet
+	origins map[string]string // by flag: what set it; missing = the default
+}
+
+// withSettings lets a daemon's command take its flags from elsewhere too.
+func withSettings(cmd *cobra.Command) {
+	role := cmd.Name()
+	cmd.Flags().String(configFlag, "", fmt.Sprintf("YAML file with settings; \"none\" = read none (default: %s, if it is there)", systemConfig(role)))
+	cmd.Long += fmt.Sprintf(`
+
+Each setting comes from the first that has it: a flag; a variable, as %s for
+--data-dir; the file that --config names, with the key data-dir. See also: bellows config.`,
+		variableOf(role, "data-dir"))
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		s := newSettings(role, cmd.Flags())
+		file, err := configOf(role, cmd.Flags())
+		if err != nil {
+			return err
+		}
+		return s.fill(os.Environ(), file)
+	}
+}
+
+func newSettings(role string, flags *pflag.FlagSet) *settings {
+	s := &settings{role: role, flags: flags, origins: map[string]string{}}
+	flags.Visit(func(f *pflag.Flag) { s.origins[f.Name] = "command line" })
+	return s
+}
+
+func systemConfig(role string) string { return "/etc/bellows/" + role + ".yaml" }
+
+// variableOf is the environment variable of a daemon's flag.
+func variableOf(role, flag string) string {
+	return "BELLOWS_" + strings.ToUpper(role+"_"+strings.ReplaceAll(flag, "-", "_"))
+}
+
+// isDaemonVariable reports whether a NAME=value sets something of a daemon.
+func isDaemonVariable(kv string) bool {
+	for role := range daemons() {
+		if strings.HasPrefix(kv, variableOf(role, "")) {
+			return true
+		}
+	}
+	return false
+}
+
+// isSetting leaves out what is about one call of the program only.
+func isSetting(role string, f *pflag.Flag) bool {
+	switch f.Name {
+	case configFlag, "help":
+		return false
+	case socketFlag: // which every command has, and a coordinator no use for
+		return role == "agent"
+	}
+	return true
+}
+
+func (s *settings) names() []string {
+	var names []string
+	s.flags.VisitAll(func(f *pflag.Flag) {
+		if isSetting(s.role, f) {
+			names = append(names, f.Name)
+		}
+	})
+	return names
+}
+
+// A configFile is a file of settings that has been read.
+type configFile struct {
+	name string
+	text []byte
+}
+
+// configOf reads the file that the flags or the environment name, or the
+// system's if that is there. One that is named has to be there.
+func configOf(role string, flags *pflag.FlagSet) (configFile, error) {
+	name := flags.Lookup(configFlag).Value.String()
+	if name == "" {
+		name = os.Getenv(variableOf(role, configFlag))
+	}
+	switch name {
+	case "none":
+		return configFile{}, nil
+	case "":
+		file, err := readConfig(systemConfig(role))
+		if errors.Is(err, fs.ErrNotExist) {
+			return configFile{}, nil
+		}
+		return file, err
+	}
+	return readConfig(name)
+}
+
+func readConfig(name string) (configFile, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return configFile{}, fmt.Errorf("read settings: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxConfigFile+1))
+	if err != nil {
+		return configFile{}, fmt.Errorf("read settings: %w", err)
+	}
+	if len(text) > maxConfigFile {
+		return configFile{}, usage("%s: a file of settings has at most %d bytes", name, maxConfigFile)
+	}
+	return configFile{name, text}, nil
+}
+
+// fill gives the flags that the command line has left alone their values, and
+// says everything that is wrong at once.
+func (s *settings) fill(environ []string, file configFile) error {
+	faults := s.fromEnvironment(environ)
+	faults = append(faults, s.fromFile(file)...)
+	if len(faults) > 0 {
+		return usageError{errors.Join(faults...)}
+	}
+	return nil
+}
+
+func (s *settings) fromEnvironment(environ []string) (faults []error) {
+	prefix := variableOf(s.role, "")
+	known := map[string]string{variableOf(s.role, configFlag): ""}
+	for _, name := range s.names() {
+		known[variableOf(s.role, name)] = name
+	}
+	for _, kv := range slices.Sorted(slices.Values(environ)) {
+		variable, value, _ := strings.Cut(kv, "=")
+		name, ok := known[variable]
+		switch {
+		case !strings.HasPrefix(variable, prefix), ok && name == "":
+		case !ok:
+			faults = append(faults, fmt.Errorf("$%s: there is no such setting: see bellows %s --help", variable, s.role))
+		case s.origins[name] == "":
+			if err := s.set(name, []string{value}, false); err != nil {
+				faults = append(faults, fmt.Errorf("$%s: %w", variable, err))
+			}
+			s.origins[name] = "$" + variable
+		}
+	}
+	return faults
+}
+
+func (s *settings) fromFile(file configFile) (faults []error) {
+	fault := func(line int, format string, args ...any) {
+		faults = append(faults, fmt.Errorf("%s:%d: %w", file.name, line, fmt.Errorf(format, args...)))
+	}
+	var doc yaml.Node
+	d := yaml.NewDecoder(bytes.NewReader(file.text))
+	switch err := d.Decode(&doc); {
+	case errors.Is(err, io.EOF):
+		return nil
+	case err != nil:
+		return []error{fmt.Errorf("%s: %s", file.name, strings.TrimPrefix(err.Error(), "yaml: "))}
+	case d.Decode(new(yaml.Node)) == nil:
+		return []error{fmt.Errorf("%s: it holds more than one document: write all settings into one", file.name)}
+	case doc.Content[0].Kind != yaml.MappingNode:
+		fault(doc.Content[0].Line, "write keys and values, as in: data-dir: /var/lib/bellows")
+		return faults
+	}
+	names, lines := s.names(), map[string]int{}
+	for pair := range slices.Chunk(doc.Content[0].Content, 2) {
+		key, value := pair[0], pair[1]
+		first, repeated := lines[key.Value]
+		lines[key.Value] = cmp.Or(first, key.Line)
+		switch {
+		case repeated:
+			fault(key.Line, "%s is given twice, first in line %d", key.Value, first)
+		case !slices.Contains(names, key.Value):
+			fault(key.Line, "unknown key %.40q: use %s", key.Value, strings.Join(names, ", "))
+		default:
+			if err := s.setNode(key.Value, value, s.origins[key.Value] != ""); err != nil {
+				fault(value.Line, "%s: %w", key.Value, err)
+			} else if s.origins[key.Value] == "" {
+				s.origins[key.Value] = fmt.Sprintf("%s:%d", file.name, value.Line)
+			}
+		}
+	}
+	return faults
+}
+
+// setNode sets a flag to what stands in a file. A flag that is overridden is left
+// alone, but what stands there has to be right all the same.
+func (s *settings) setNode(name string, n *yaml.Node, overridden bool) error {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	var values []string
+	switch {
+	case n.Kind == yaml.ScalarNode && n.Tag != "!!null":
+		values = []string{n.Value}
+	case n.Kind == yaml.SequenceNode:
+		if err := texts(n, &values); err != nil {
+			return err
+		}
+	default:
+		return errors.New("use a value, or leave the key out")
+	}
+	return s.set(name, values, overridden)
+}
+
+// set gives a flag one value, or one that is a list all of its values.
+func (s *settings) set(name string, values []string, overridden bool) error {
+	f := s.flags.Lookup(name)
+	list, isList := f.Value.(pflag.SliceValue)
+	if !isList && len(values) != 1 {
+		return errors.New("use one value, not a list")
+	}
+	if overridden && !isList {
+		before := f.Value.String()
+		defer func() { _ = f.Value.Set(before) }() // it was set to that
+	}
+	var err error
+	switch {
+	case !isList:
+		err = f.Value.Set(values[0])
+	case !overridden && len(values) == 1:
+		err = list.Replace(strings.Split(values[0], ","))
+	case !overridden:
+		err = list.Replace(values)
+	}
+	if err != nil {
+		return fmt.Errorf("%.60q: use a value as for --%s (%s): %s", values[0], name, f.Value.Type(), flagFault(err))
+	}
+	f.Changed = true
+	return nil
+}
