@@ -80,7 +80,7 @@ func (c *CBC) run(ctx context.Context, args ...string) error {
 	case ctx.Err() != nil:
 		return fmt.Errorf("cbc was ended: %w", context.Cause(ctx))
 	case err != nil:
-		return fmt.Errorf("cbc: %w: %s", err, said)
+		return fmt.Errorf("cbc: %w: its last words: %q", err, said)
 	}
 	return nil
 }

@@ -63,9 +63,10 @@ func openHiGHS(dir string, memory uint32) (*HiGHS, error) {
 	if sum := sha256.Sum256(code); hex.EncodeToString(sum[:]) != want {
 		return nil, fmt.Errorf("open HiGHS: the SHA-256 of %s is %x, not %s: delete it and fetch it again with scripts/setup solver", path, sum, want)
 	}
-	cache, err := wazero.NewCompilationCacheWithDir(filepath.Join(dir, "compiled"))
+	compiled := filepath.Join(dir, "compiled")
+	cache, err := wazero.NewCompilationCacheWithDir(compiled)
 	if err != nil {
-		return nil, fmt.Errorf("open HiGHS: keep compiled code: %w", err)
+		return nil, fmt.Errorf("open HiGHS: keep compiled code: %w: make %s a directory that you may write to", err, dir)
 	}
 	config := wazero.NewRuntimeConfig().WithCompilationCache(cache).WithCloseOnContextDone(true).WithMemoryLimitPages(memory)
 	h := &HiGHS{ready: make(chan struct{})}
@@ -77,7 +78,7 @@ func openHiGHS(dir string, memory uint32) (*HiGHS, error) {
 			h.module, h.err = h.runtime.CompileModule(ctx, code)
 		}
 		if h.err != nil {
-			h.err = fmt.Errorf("compile HiGHS: %w", h.err)
+			h.err = fmt.Errorf("compile HiGHS: %w: delete %s, where compiled code is kept, and try again", h.err, compiled)
 		}
 	}()
 	return h, nil

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -223,5 +225,40 @@ func TestOutOfMemory(t *testing.T) {
 	small := &Model{Columns: []Column{{Objective: 1, Upper: 4}}, Rows: []Row{{Limit: 3, Terms: []Term{{0, 1}}}}}
 	if a, err := h.Solve(t.Context(), small, time.Minute); err != nil || !a.Optimal || a.Values[0] != 3 {
 		t.Errorf("got %+v, %v", a, err)
+	}
+}
+
+// TestDamagedCache damages what is kept of the compilation: it is not run.
+func TestDamagedCache(t *testing.T) {
+	from, err := CacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	solve := func(dir string) error {
+		h, open := OpenHiGHS(dir)
+		if open != nil {
+			return open
+		}
+		_, failed := h.Solve(t.Context(), &Model{Columns: []Column{{Objective: 1, Upper: 4}}}, time.Minute)
+		return errors.Join(failed, h.Close())
+	}
+	if err = solve(from); err != nil {
+		t.Fatalf("%v (this test needs what scripts/setup test installs)", err)
+	}
+	dir := t.TempDir()
+	if err = os.CopyFS(dir, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+	kept, err := filepath.Glob(filepath.Join(dir, "compiled", "*", "*"))
+	if err != nil || len(kept) == 0 {
+		t.Fatalf("kept: %v, %v", kept, err)
+	}
+	for _, name := range kept {
+		if err = os.Truncate(name, 1<<20); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err = solve(dir); err == nil || !strings.Contains(err.Error(), "delete "+filepath.Join(dir, "compiled")) {
+		t.Errorf("got %v", err)
 	}
 }
