@@ -300,9 +300,11 @@ func TestEvalRefuses(t *testing.T) {
 	}
 }
 
+func sizeName(size [2]int) string { return fmt.Sprintf("jobs=%d/devices=%d", size[0], size[1]) }
+
 func BenchmarkSolve(b *testing.B) {
 	for _, size := range [][2]int{{60, 110}, {150, 190}, {1000, 1200}} {
-		b.Run(fmt.Sprintf("jobs=%d/devices=%d", size[0], size[1]), func(b *testing.B) {
+		b.Run(sizeName(size), func(b *testing.B) {
 			p := random(2, size[0], size[1], 5, []int{1, 2, 4, 8, 16})
 			var s solve.Solver
 			b.ReportAllocs()
