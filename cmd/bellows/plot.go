@@ -1,43 +1,107 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"html"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 )
 
-// The picture's measures, in pixels.
+// The picture's measures, in pixels. A row is one trace; its panels are one quantity each.
 const (
-	plotWidth, plotHeight = 640, 360
-	plotLeft, plotBottom  = 70, 40
-	plotTop, plotRight    = 30, 150
+	panelWidth, panelHeight = 360, 260
+	panelLeft, panelRight   = 64, 16
+	panelTop, panelBottom   = 34, 44
+	rowTitle, legendHeight  = 30, 30
 )
 
-// plotColours tell policies apart, also for eyes that do not tell red from green.
-var plotColours = [...]string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"}
+// plotMark is how a policy is told from the others: by colour, dash and shape,
+// so that neither colour-blind eyes nor a black-and-white print lose one.
+type plotMark struct{ colour, dash, shape string }
 
-// writePlot draws mean completion against nodes, one picture a trace and one
-// line a policy, into an SVG or a page.
+var plotMarks = [...]plotMark{
+	{"#0072b2", "", "circle"},
+	{"#d55e00", "7 3", "square"},
+	{"#009e73", "2 3", "diamond"},
+	{"#cc79a7", "9 3 2 3", "triangle"},
+	{"#e69f00", "", "square"},
+	{"#56b4e9", "7 3", "diamond"},
+	{"#000000", "2 3", "circle"},
+	{"#7a5195", "9 3 2 3", "circle"},
+}
+
+func plotMarkOf(i int) plotMark { return plotMarks[i%len(plotMarks)] }
+
+// at draws the mark's shape.
+func (m plotMark) at(x, y float64) string {
+	switch m.shape {
+	case "square":
+		return fmt.Sprintf(`<rect x="%.1f" y="%.1f" width="6.4" height="6.4" fill="%s"/>`, x-3.2, y-3.2, m.colour)
+	case "diamond":
+		return fmt.Sprintf(`<path d="M%.1f %.1fl4.4 4.4l-4.4 4.4l-4.4 -4.4z" fill="%s"/>`, x, y-4.4, m.colour)
+	case "triangle":
+		return fmt.Sprintf(`<path d="M%.1f %.1fl4.4 7.6h-8.8z" fill="%s"/>`, x, y-4.6, m.colour)
+	}
+	return fmt.Sprintf(`<circle cx="%.1f" cy="%.1f" r="3.6" fill="%s"/>`, x, y, m.colour)
+}
+
+// panel is one quantity against the number of nodes.
+type panel struct {
+	title string
+	value func(*simulated) (float64, bool)
+	time  bool // in seconds, to be written in the unit that suits
+}
+
+func panels() []panel {
+	always := func(f func(*simulated) float64) func(*simulated) (float64, bool) {
+		return func(r *simulated) (float64, bool) { return f(r), true }
+	}
+	return []panel{
+		{"Mean completion", always(func(r *simulated) float64 { return r.MeanCompletionS }), true},
+		{"Mean queueing", always(func(r *simulated) float64 { return r.MeanQueueingS }), true},
+		{"Jobs beyond each 100 of greedy's", func(r *simulated) (float64, bool) {
+			if r.AdditionalJobsPer100 == nil {
+				return 0, false
+			}
+			return *r.AdditionalJobsPer100, true
+		}, false},
+		{"Rescales per job", always(func(r *simulated) float64 { return r.RescalesPerJob }), false},
+	}
+}
+
+// writePlot draws the runs into an SVG or a page, one row a trace.
 func writePlot(name string, runs []*simulated) error {
+	shown := slices.DeleteFunc(panels(), func(p panel) bool {
+		return !slices.ContainsFunc(runs, func(r *simulated) bool { _, ok := p.value(r); return ok })
+	})
 	var traces []string
 	for _, r := range runs {
 		if !slices.Contains(traces, r.Trace) {
 			traces = append(traces, r.Trace)
 		}
 	}
+	policies := policiesOf(runs)
+	width := panelWidth * len(shown)
+	legend, legendRows := plotLegend(policies, width)
 	var b strings.Builder
-	for i, t := range traces {
-		b.WriteString(picture(t, i*plotHeight, runs))
+	b.WriteString(legend)
+	top := legendRows*legendHeight + 4
+	for _, t := range traces {
+		fmt.Fprintf(&b, `<text x="12" y="%d" font-size="14" font-weight="bold">%s</text>`+"\n", top+20, html.EscapeString(filepath.Base(t)))
+		of := slices.DeleteFunc(slices.Clone(runs), func(r *simulated) bool { return r.Trace != t })
+		for i, p := range shown {
+			fmt.Fprintf(&b, `<g transform="translate(%d %d)">`+"\n%s</g>\n", i*panelWidth, top+rowTitle, p.draw(of, policies))
+		}
+		top += rowTitle + panelHeight
 	}
-	svg := fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="11">
+	svg := fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" font-family="sans-serif" font-size="11" fill="#222">
 <rect width="100%%" height="100%%" fill="white"/>
 %s</svg>
-`, plotWidth, plotHeight*len(traces), b.String())
+`, width, top, width, top, b.String())
 	if strings.HasSuffix(name, ".html") {
-		svg = "<!doctype html>\n<meta charset=\"utf-8\">\n<title>bellows simulate</title>\n" + svg
+		svg = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>bellows simulate</title>\n" + svg + "</html>\n"
 	}
 	if err := os.WriteFile(name, []byte(svg), 0o644); err != nil {
 		return fmt.Errorf("write plot %s: %w", name, reason(err))
@@ -45,41 +109,19 @@ func writePlot(name string, runs []*simulated) error {
 	return nil
 }
 
-// picture is one trace's part, offset downwards.
-func picture(name string, offset int, runs []*simulated) string {
-	runs = slices.DeleteFunc(slices.Clone(runs), func(r *simulated) bool { return r.Trace != name })
-	byNodes := func(a, b *simulated) int { return cmp.Compare(a.Nodes, b.Nodes) }
-	low, high := slices.MinFunc(runs, byNodes).Nodes, slices.MaxFunc(runs, byNodes).Nodes
-	most := slices.MaxFunc(runs, func(a, b *simulated) int { return cmp.Compare(a.MeanCompletionS, b.MeanCompletionS) }).MeanCompletionS
-	x := func(nodes int) float64 {
-		if high == low {
-			return plotLeft
-		}
-		return plotLeft + float64(nodes-low)/float64(high-low)*(plotWidth-plotLeft-plotRight)
-	}
-	y := func(s float64) float64 {
-		return float64(offset+plotTop) + (1-s/max(most, 1))*(plotHeight-plotTop-plotBottom)
-	}
+// plotLegend names the policies beside their marks, in as many rows as it takes.
+func plotLegend(policies []string, width int) (svg string, rows int) {
 	var b strings.Builder
-	fmt.Fprintf(&b, `<text x="%d" y="%d">%s: mean completion, s, against nodes</text>`+"\n", plotLeft, offset+18, html.EscapeString(name))
-	for i := range 5 {
-		v := most * float64(i) / 4
-		fmt.Fprintf(&b, `<path d="M%d %.1fH%d" stroke="#ddd"/><text x="%d" y="%.1f" text-anchor="end">%.0f</text>`+"\n",
-			plotLeft, y(v), plotWidth-plotRight, plotLeft-6, y(v)+4, v)
-	}
-	for i, p := range policiesOf(runs) {
-		line := slices.SortedFunc(slices.Values(slices.DeleteFunc(slices.Clone(runs), func(r *simulated) bool { return r.Policy != p })), byNodes)
-		colour := plotColours[i%len(plotColours)]
-		var points []string
-		for _, r := range line {
-			points = append(points, fmt.Sprintf("%.1f,%.1f", x(r.Nodes), y(r.MeanCompletionS)))
-			fmt.Fprintf(&b, `<circle cx="%.1f" cy="%.1f" r="3" fill="%s"/>`, x(r.Nodes), y(r.MeanCompletionS), colour)
-			if i == 0 {
-				fmt.Fprintf(&b, `<text x="%.1f" y="%d" text-anchor="middle">%d</text>`, x(r.Nodes), offset+plotHeight-plotBottom+16, r.Nodes)
-			}
+	x, y := 12, legendHeight/2+4
+	for i, p := range policies {
+		wide := 56 + 7*len(p)
+		if x+wide > width && x > 12 {
+			x, y = 12, y+legendHeight
 		}
-		fmt.Fprintf(&b, "\n"+`<polyline points="%s" fill="none" stroke="%s" stroke-width="2"/>`, strings.Join(points, " "), colour)
-		fmt.Fprintf(&b, `<text x="%d" y="%d" fill="%s">%s</text>`+"\n", plotWidth-plotRight+12, offset+plotTop+12+16*i, colour, html.EscapeString(p))
+		m := plotMarkOf(i)
+		fmt.Fprintf(&b, `<path d="M%d %dh28" stroke="%s" stroke-width="2" stroke-dasharray="%s"/>%s<text x="%d" y="%d" font-size="12">%s</text>`+"\n",
+			x, y, m.colour, m.dash, m.at(float64(x+14), float64(y)), x+34, y+4, html.EscapeString(p))
+		x += wide
 	}
-	return b.String()
+	return b.String(), (y + legendHeight/2) / legendHeight
 }

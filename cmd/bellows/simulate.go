@@ -34,6 +34,7 @@ type simulation struct {
 	startDelay     time.Duration
 	model          sim.Model
 	plot           string
+	atOnce         bool
 	out            *format
 
 	overhead trace.Overhead // read from startCosts
@@ -49,7 +50,7 @@ const (
 func addPlanning(root *cobra.Command) {
 	const group = "planning"
 	root.AddGroup(&cobra.Group{ID: group, Title: "Planning:"})
-	for _, c := range []*cobra.Command{simulateCommand(), benchCommand()} {
+	for _, c := range []*cobra.Command{simulateCommand(), reproduceCommand(), benchCommand()} {
 		c.GroupID = group
 		root.AddCommand(c)
 	}
@@ -79,7 +80,8 @@ Traces are CSV, gzipped or not:
 Completion times are of the jobs that finished; queueing is all the time a job
 had no devices. cost is device hours held, scaling_efficiency the work done for
 each of them, additional_jobs_at_100 how many more than greedy had finished when
-greedy had finished 100, cpu_s the processor time of the run's own thread.`,
+greedy had finished 100, additional_jobs_per_100 the same over the whole trace, by
+mean completions, cpu_s the run's processor time.`,
 		Args: exactly(),
 	}
 	s.flags(cmd.Flags())
@@ -108,7 +110,8 @@ greedy had finished 100, cpu_s the processor time of the run's own thread.`,
 }
 
 func (s *simulation) flags(f *pflag.FlagSet) {
-	f.StringSliceVar(&s.traces, "trace", nil, "job traces, separated by commas")
+	f.StringSliceVar(&s.traces, "trace", nil, "job traces, separated by commas; synthetic = drawn by --seed like those of Hu et al.")
+	f.BoolVar(&s.atOnce, "at-once", false, "all jobs are submitted at the beginning")
 	f.StringVar(&s.profile, "profile", "", "speeds of the trace's models; with --rules muri its start costs, with --rules pollux the folder of its tables")
 	f.StringVar(&s.device, "device", "", "which device of the profile, if it has several")
 	f.BoolVar(&s.flatten, "flatten", false, "where a profile's curve falls, let the surplus devices idle instead of refusing it")

@@ -68,7 +68,7 @@ func (s *simulation) runs() ([]*simulated, error) {
 	}
 	var out []*simulated
 	for _, name := range s.traces {
-		f, err := readFrom(name, trace.Read)
+		f, err := s.trace(name)
 		if err != nil {
 			return nil, err
 		}
@@ -92,6 +92,20 @@ func (s *simulation) runs() ([]*simulated, error) {
 		}
 	}
 	return out, nil
+}
+
+// trace reads a trace, or draws it.
+func (s *simulation) trace(name string) (f trace.File, err error) {
+	if f = sim.Synthetic(s.model.Seed); name != sim.SyntheticName {
+		f, err = readFrom(name, trace.Read)
+	}
+	if s.atOnce {
+		for i := range f.Arrivals {
+			a := &f.Arrivals[i]
+			a.Submit, a.Deadline = 0, max(0, a.Deadline-a.Submit)
+		}
+	}
+	return f, err
 }
 
 // fill says which jobs a run has, and who decides.
