@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,51 @@ func (s *Server) handleResume(w http.ResponseWriter, r *http.Request) {
 		}
 		return s.resume(r.Context(), resumption{r.PathValue("job"), req.From}, who)
 	})
+}
+
+func (s *Server) handleScale(w http.ResponseWriter, r *http.Request) {
+	answer(w, r, func(who cluster.Owner) (any, error) {
+		var req ScaleRequest
+		if err := decode(r, &req); err != nil {
+			return nil, err
+		}
+		return s.scale(r.Context(), record.Request{
+			Kind: record.ScaleRequest, Job: cluster.JobID(r.PathValue("job")), MinWorkers: req.MinWorkers, MaxWorkers: req.MaxWorkers, Owner: who,
+		})
+	})
+}
+
+// scale passes a request on whose Job may still be a name, unless the leader would refuse it.
+func (s *Server) scale(ctx context.Context, r record.Request) (ScaleReply, error) {
+	job, err := s.owned(string(r.Job), r.Owner, "scale")
+	if err != nil {
+		return ScaleReply{}, err
+	}
+	if job.Ended {
+		return ScaleReply{}, fault(Invalid, "job %s is %s: it has no workers any more", job.ID, job.Phase)
+	}
+	r.Job = cluster.JobID(job.ID)
+	reply := ScaleReply{ID: job.ID, MinWorkers: cmp.Or(r.MinWorkers, job.MinWorkers), MaxWorkers: cmp.Or(r.MaxWorkers, job.MaxWorkers)}
+	var wrong error
+	_, err = s.view.read(func(m *record.Mirror) {
+		v := m.Job(r.Job)
+		if !v.Spec.Exists() {
+			wrong = fault(Unavailable, "job %s is not admitted yet: try again in a moment", job.ID)
+			return
+		}
+		spec := v.Scaled()
+		spec.MinWorkers, spec.MaxWorkers = reply.MinWorkers, reply.MaxWorkers
+		if bad := spec.Validate(); bad != nil {
+			wrong = fault(Invalid, "%s", bad)
+		}
+	})
+	if err == nil {
+		err = wrong
+	}
+	if err != nil {
+		return ScaleReply{}, err
+	}
+	return reply, s.ask(ctx, r)
 }
 
 // answer writes what f makes of a request of the caller, or why not.

@@ -63,6 +63,11 @@ func (c *Client) Resume(ctx context.Context, ref string, req ResumeRequest) (rep
 	return reply, c.call(ctx, http.MethodPost, jobPath(ref)+"/resume", req, &reply)
 }
 
+// Scale asks for other bounds of the worlds of a job, by identifier or name.
+func (c *Client) Scale(ctx context.Context, ref string, req ScaleRequest) (reply ScaleReply, err error) {
+	return reply, c.call(ctx, http.MethodPost, jobPath(ref)+"/scale", req, &reply)
+}
+
 // Drain asks that a node gets no new work and what runs there saves and goes elsewhere.
 func (c *Client) Drain(ctx context.Context, node string, req DrainRequest) (reply DrainReply, err error) {
 	return reply, c.call(ctx, http.MethodPost, "/v1/nodes/"+url.PathEscape(node)+"/drain", req, &reply)

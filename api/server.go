@@ -93,6 +93,7 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("GET /v1/jobs/{job}/logs", s.handleLogs)
 	mux.HandleFunc("POST /v1/jobs/{job}/stop", s.handleStop)
 	mux.HandleFunc("POST /v1/jobs/{job}/resume", s.handleResume)
+	mux.HandleFunc("POST /v1/jobs/{job}/scale", s.handleScale)
 	mux.HandleFunc("POST /v1/nodes/{node}/drain", s.handleDrain)
 	mux.HandleFunc("POST /v1/nodes/{node}/undrain", s.handleUndrain)
 	mux.HandleFunc("GET /v1/nodes", s.handleNodes)

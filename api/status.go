@@ -16,7 +16,7 @@ const signalBase = 128
 // jobStatus puts together what is recorded of a job, as far as who may see it.
 func jobStatus(m *record.Mirror, v *record.JobView, who cluster.Owner) JobStatus {
 	spec, state := v.Spec.Value, v.State.Value
-	s := specStatus(v.ID, spec.Spec, spec.Owner, spec.At)
+	s := specStatus(v.ID, v.Scaled(), spec.Owner, spec.At)
 	s.Phase, s.Ended = state.Phase, state.Phase.Terminal()
 	s.Stopping = v.Wanted.Exists() && !v.Wanted.Value.Run && !s.Ended
 	s.Generation = uint64(state.Generation)

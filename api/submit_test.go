@@ -258,3 +258,42 @@ func TestDrainIsForOperators(t *testing.T) {
 		t.Errorf("%+v, %v: %+v", reply, err, requests)
 	}
 }
+
+func TestScaleIsForTheOwnerAndRoot(t *testing.T) {
+	store := newFakeStore()
+	owner := cluster.Owner{UID: 77, User: "owner"}
+	store.admit(t, "mine-aaaaaa", owner, record.State{Phase: cluster.Running, Generation: 1})
+	store.admit(t, "gone-aaaaaa", owner, record.State{Phase: cluster.Succeeded})
+	for _, c := range []struct {
+		who  cluster.Owner
+		job  string
+		req  ScaleRequest
+		code Code
+		want string
+	}{
+		{stranger, "mine", ScaleRequest{MaxWorkers: 2}, Forbidden, "only its owner or root may scale it"},
+		{owner, "gone", ScaleRequest{MaxWorkers: 2}, Invalid, "has no workers any more"},
+		{owner, "mine", ScaleRequest{MinWorkers: 64}, Invalid, "min workers 64 is above max workers"},
+		{owner, "mine", ScaleRequest{MinWorkers: 3, MaxWorkers: 3}, Invalid, "no power of two"},
+		{owner, "mine", ScaleRequest{MaxWorkers: -2}, Invalid, "max workers -2"},
+		{owner, "mine", ScaleRequest{MinWorkers: 2, MaxWorkers: 4}, "", ""},
+	} {
+		before := len(store.requests(t, "n1"))
+		reply, err := serve(t, store, "n1", &c.who).Scale(t.Context(), c.job, c.req)
+		if c.code != "" {
+			if CodeOf(err) != c.code || !strings.Contains(err.Error(), c.want) || len(store.requests(t, "n1")) != before {
+				t.Errorf("%s scales %s to %+v: %v, want %s %q and no request", c.who.User, c.job, c.req, err, c.code, c.want)
+			}
+			continue
+		}
+		if err != nil || reply.MinWorkers != 2 || reply.MaxWorkers != 4 || len(store.requests(t, "n1")) != before+1 {
+			t.Errorf("%+v, %v", reply, err)
+		}
+	}
+	store.put(t, record.Put(record.WantedKey("mine-aaaaaa"), record.Wanted{Run: true, MinWorkers: 2, MaxWorkers: 4}))
+	a := serve(t, store, "n1", &owner)
+	eventually(t, "the new bounds are shown", func() bool {
+		j, err := a.Job(t.Context(), "mine")
+		return err == nil && j.MinWorkers == 2 && j.MaxWorkers == 4
+	})
+}

@@ -217,6 +217,19 @@ type ResumeReply struct {
 	Step int64  `json:"step"` // where it begins; record.FromStart = at the beginning
 }
 
+// ScaleRequest asks for other bounds of a job's worlds; 0 = as it was.
+type ScaleRequest struct {
+	MinWorkers int `json:"min_workers,omitempty"`
+	MaxWorkers int `json:"max_workers,omitempty"`
+}
+
+// ScaleReply says what the bounds will be.
+type ScaleReply struct {
+	ID         string `json:"id"`
+	MinWorkers int    `json:"min_workers"`
+	MaxWorkers int    `json:"max_workers"`
+}
+
 // DrainRequest asks that a node gets no new work and what runs there goes elsewhere.
 type DrainRequest struct {
 	Reason string `json:"reason"`

@@ -38,6 +38,8 @@ func (c *Coordinator) requests() {
 			c.stop(r, v)
 		case record.ResumeRequest:
 			c.resume(r, v)
+		case record.ScaleRequest:
+			c.scale(r, v)
 		case record.DrainRequest:
 			c.drain(r)
 		case record.UndrainRequest:

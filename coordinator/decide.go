@@ -77,7 +77,7 @@ func (c *Coordinator) place(q allocator.Input, decisions []allocator.Decision) m
 	for _, d := range decisions {
 		v := c.mirror.Job(d.Job)
 		j, ok := asked[d.Job]
-		if !ok || !v.State.Exists() || !c.asksFor(c.formed(v)) || d.Workers != 0 && !slices.Contains(v.Spec.Value.WorldSizes(), d.Workers) {
+		if !ok || !v.State.Exists() || !c.asksFor(c.formed(v)) || d.Workers != 0 && !slices.Contains(v.Scaled().WorldSizes(), d.Workers) {
 			continue
 		}
 		granted[d.Job] = target{Allocation: cluster.Allocation{Job: d.Job}, reason: d.Reason}

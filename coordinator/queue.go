@@ -34,7 +34,7 @@ func (c *Coordinator) pending(f formed) (string, bool) {
 		return "no node is alive", true
 	}
 	total, usable := c.open(f)
-	sizes := f.Spec.Value.WorldSizes()
+	sizes := f.Scaled().WorldSizes()
 	if len(sizes) == 0 {
 		return "no world size fits its batch size", true
 	}

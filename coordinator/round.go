@@ -98,7 +98,7 @@ func (c *Coordinator) question() allocator.Input {
 
 // asksFor reports whether the job takes part in decisions: it runs, or could start before the next one.
 func (c *Coordinator) asksFor(f formed) bool {
-	if len(f.Spec.Value.WorldSizes()) == 0 || f.unwanted() {
+	if len(f.Scaled().WorldSizes()) == 0 || f.unwanted() {
 		return false
 	}
 	switch s := f.state(); s.Phase {
@@ -114,11 +114,18 @@ func (c *Coordinator) asksFor(f formed) bool {
 func (c *Coordinator) view(f formed) allocator.JobView {
 	spec := f.Spec.Value
 	v := allocator.JobView{
-		ID: f.ID, Sizes: spec.WorldSizes(), BatchSize: spec.BatchSize, Priority: spec.Priority,
+		ID: f.ID, Sizes: f.Scaled().WorldSizes(), BatchSize: spec.BatchSize, Priority: spec.Priority,
 		SubmittedAt: spec.At, Present: f.allocation(), Excluded: slices.Sorted(maps.Keys(f.state().Excluded)),
 	}
 	v.Workers = v.Present.Workers()
 	v.Pinned = f.state().Pinned && v.Workers > 0
+	if v.Workers > 0 && !slices.Contains(v.Sizes, v.Workers) { // its owner has scaled it since
+		if v.Pinned {
+			v.Sizes = slices.Sorted(slices.Values(append(v.Sizes, v.Workers)))
+		} else {
+			v.Workers, v.Present = 0, cluster.Allocation{} // it asks as one that waits does
+		}
+	}
 	if spec.Deadline != nil {
 		v.Deadline = *spec.Deadline
 	}
@@ -154,7 +161,7 @@ func (c *Coordinator) progress(f formed) int64 {
 // is in force: a question between two intervals must not undo it.
 func (c *Coordinator) keepPromises(in *allocator.Input) {
 	for i, j := range in.Jobs {
-		if t, ok := c.targets[j.ID]; ok && t.Workers() > 0 {
+		if t, ok := c.targets[j.ID]; ok && t.Workers() > 0 && slices.Contains(j.Sizes, t.Workers()) {
 			in.Jobs[i].Present, in.Jobs[i].Workers = t.Allocation, t.Workers()
 		}
 	}

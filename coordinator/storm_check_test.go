@@ -83,9 +83,9 @@ func (s *storm) checkGivenUp(v *record.JobView, c record.Change) {
 }
 
 func (s *storm) checkWorld(v *record.JobView, p record.Plan) {
-	size, spec := p.World.Size(), v.Spec.Value
-	if size&(size-1) != 0 || size < spec.MinWorkers || size > spec.MaxWorkers {
-		s.fault("I6: %s is to have %d workers of %d to %d", v.ID, size, spec.MinWorkers, spec.MaxWorkers)
+	size, job := p.World.Size(), s.jobs[v.ID]
+	if size&(size-1) != 0 || size < job.least || size > job.most {
+		s.fault("I6: %s is to have %d workers of %d to %d", v.ID, size, job.least, job.most)
 	}
 	rank, used := 0, map[cluster.DeviceID]bool{}
 	for _, m := range p.World.Members {

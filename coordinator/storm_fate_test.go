@@ -19,7 +19,7 @@ func (s *storm) misfortune() {
 	n := s.nodes[s.rng.IntN(len(s.nodes))]
 	all := []func(*simNode){
 		s.crashLeader, s.freezeLeader, s.deposeLeader, s.crashAgent, s.loseNode, s.cutOff, s.revoke, s.revokeUnseen,
-		s.failWorker, s.failWorker, s.cordonNode, s.sickDevice, s.stopJob, s.stopJob, s.resumeJob, s.refuse, s.cutOff, s.pause, s.misread,
+		s.failWorker, s.failWorker, s.cordonNode, s.sickDevice, s.stopJob, s.stopJob, s.scaleJob, s.resumeJob, s.refuse, s.cutOff, s.pause, s.misread,
 	}
 	all[s.rng.IntN(len(all))](n)
 }
@@ -114,6 +114,22 @@ func (s *storm) stopJob(n *simNode) {
 	s.write(record.Put(record.RequestKey(n.id, fmt.Sprintf("stop-%d", s.serial)), record.Request{
 		Kind: record.StopRequest, Job: ids[s.rng.IntN(len(ids))], At: s.clock(), Owner: cluster.Owner{UID: 1000, User: "ann"},
 	}))
+}
+
+// scaleJob: its owner wants other bounds.
+func (s *storm) scaleJob(n *simNode) {
+	ids := s.mirror.JobIDs()
+	if len(ids) == 0 {
+		return
+	}
+	r := record.Request{
+		Kind: record.ScaleRequest, Job: ids[s.rng.IntN(len(ids))], MinWorkers: 1 << s.rng.IntN(2), MaxWorkers: 1 << (1 + s.rng.IntN(3)),
+		At: s.clock(), Owner: cluster.Owner{UID: 1000, User: "ann"},
+	}
+	j := s.jobs[r.Job]
+	j.least, j.most = min(j.least, r.MinWorkers), max(j.most, r.MaxWorkers)
+	s.note("%s is to have %d to %d workers", r.Job, r.MinWorkers, r.MaxWorkers)
+	s.write(record.Put(record.RequestKey(n.id, fmt.Sprintf("scale-%d", s.serial)), r))
 }
 
 // resumeJob: a job that has ended is to go on, perhaps from further back.

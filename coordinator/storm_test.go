@@ -45,6 +45,8 @@ type simJob struct {
 	sdk   bool
 	steps int64 // it exits 0 after so many
 	saves bool  // a halt ends with a checkpoint
+	// All bounds that it ever had lie within these.
+	least, most int
 }
 
 // fewOps is so few that a START on several nodes does not fit into one transaction.
@@ -172,7 +174,7 @@ func (s *storm) submit(i int) {
 	sizes := [][2]int{{1, 1}, {1, 4}, {2, 2}, {2, 8}, {4, 4}, {1, 2}}
 	size := sizes[s.rng.IntN(len(sizes))]
 	id := jobID(string(rune('p' + i)))
-	s.jobs[id] = &simJob{sdk: s.chance(60), steps: int64(20 + s.rng.IntN(300)), saves: s.chance(80)}
+	s.jobs[id] = &simJob{sdk: s.chance(60), steps: int64(20 + s.rng.IntN(300)), saves: s.chance(80), least: size[0], most: size[1]}
 	spec := cluster.Spec{
 		Name: string(rune('p' + i)), Command: []string{"train"}, Workdir: "/w", CheckpointDir: "/c", MaxRestarts: 5,
 		MinWorkers: size[0], MaxWorkers: size[1], BatchSize: cluster.BatchSize{Min: 64}, HaltTimeout: cluster.Duration(15 * time.Second),

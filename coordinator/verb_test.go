@@ -46,7 +46,7 @@ func (l *lab) do(line string) error {
 	}
 	verbs := map[string]func(words) error{
 		"node": l.node, "gone": l.gone, "cordon": l.cordon, "uncordon": l.uncordon, "sick": l.sick, "unplug": l.unplug,
-		"submit": l.submit, "stop": l.stop, "drain": l.drain, "undrain": l.undrain, "resume": l.resume, "want": l.wants, "advance": l.pass, "failover": l.failover,
+		"submit": l.submit, "stop": l.stop, "scale": l.scale, "drain": l.drain, "undrain": l.undrain, "resume": l.resume, "want": l.wants, "advance": l.pass, "failover": l.failover,
 		"started": l.started, "held": l.held, "failed": l.failed, "stopped": l.stopped, "offer": l.offer, "progress": l.progress,
 		"next": l.fate, "arrive": l.arrive, "think": l.think, "decide": l.decideNow, "repeat": l.repeat, "garbage": l.garbage,
 		"pause": l.pause, "limit": l.limitTxns, "keep": l.keepCheckpoints, "unpause": l.unpause,
@@ -101,6 +101,15 @@ func (l *lab) drain(w words) error {
 	return l.request(record.Request{
 		Kind: record.DrainRequest, Node: cluster.NodeID(w.plain[0]), Reason: w.text("why", "repair"), Down: w.text("down", "") != "",
 	})
+}
+
+// scale j [min=2] [max=8] [uid=1000].
+func (l *lab) scale(w words) error {
+	l.commit(record.Put(record.RequestKey("n1", fmt.Sprintf("s-%d", l.mem.Revision())), record.Request{
+		Kind: record.ScaleRequest, Job: jobID(w.plain[0]), MinWorkers: w.number("min", 0), MaxWorkers: w.number("max", 0), At: l.now,
+		Owner: cluster.Owner{UID: uint32(w.number("uid", 1000)), User: w.text("user", "ann")},
+	}))
+	return nil
 }
 
 // undrain n1.

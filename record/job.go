@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
@@ -22,6 +23,16 @@ type Wanted struct {
 	// Forsaken: the owner does without what generations up to this one have saved.
 	// Without such a word a job that has lost its checkpoints is held.
 	Forsaken cluster.Generation `json:"forsaken,omitempty"`
+	// MinWorkers and MaxWorkers replace those of the spec; 0 = as submitted.
+	MinWorkers int `json:"min_workers,omitempty"`
+	MaxWorkers int `json:"max_workers,omitempty"`
+}
+
+// Scaled returns the job's spec with the bounds that its owner last asked for.
+func (v *JobView) Scaled() cluster.Spec {
+	s, w := v.Spec.Value.Spec, v.Wanted.Value
+	s.MinWorkers, s.MaxWorkers = cmp.Or(w.MinWorkers, s.MinWorkers), cmp.Or(w.MaxWorkers, s.MaxWorkers)
+	return s
 }
 
 // State is THE record of a job. Only the leader writes it, and compares its ModRevision when it does.

@@ -92,6 +92,7 @@ const (
 	SubmitRequest RequestKind = "submit"
 	StopRequest   RequestKind = "stop"
 	ResumeRequest RequestKind = "resume"
+	ScaleRequest  RequestKind = "scale"
 	// The agent passes these on for root and for whom it runs as.
 	DrainRequest   RequestKind = "drain"
 	UndrainRequest RequestKind = "undrain"
@@ -107,6 +108,9 @@ type Request struct {
 	// that was given up and is to be tried again; FromStart for none at all; nil
 	// for the last one committed.
 	From *int64 `json:"from,omitempty"`
+	// MinWorkers and MaxWorkers are a scale's; 0 = as it was.
+	MinWorkers int `json:"min_workers,omitempty"`
+	MaxWorkers int `json:"max_workers,omitempty"`
 	// Node, Reason and Down are those of a drain, Node also of its end.
 	Node   cluster.NodeID `json:"node,omitempty"`
 	Reason string         `json:"reason,omitempty"`

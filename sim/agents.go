@@ -39,13 +39,20 @@ func (w *world) survey(n *node, memory uint64) {
 	w.write(record.Put(record.InventoryKey(n.id), inv))
 }
 
-// appear writes the node's alive key: a new life.
+// appear writes the node's alive key: a new life, in which it fences itself.
 func (w *world) appear(n *node) {
 	n.up = true
 	n.life++
-	w.write(record.Put(record.AliveKey(n.id), record.Alive{
-		Incarnation: strconv.Itoa(n.life), Addr: string(n.id), Ports: record.Ports{First: 20000, Count: 4096},
-	}))
+	life := w.store.Revision() + 1
+	if kv, exists := w.store.Get(record.AliveKey(n.id)); exists {
+		life = kv.CreateRevision
+	}
+	w.write(
+		record.Put(record.AliveKey(n.id), record.Alive{
+			Incarnation: strconv.Itoa(n.life), Addr: string(n.id), Ports: record.Ports{First: 20000, Count: 4096},
+		}),
+		record.Put(record.FencingKey(n.id), record.Fencing{AliveRev: life}),
+	)
 }
 
 func (w *world) node(id cluster.NodeID) *node {

@@ -1,0 +1,45 @@
+package coordinator
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// scale changes the bounds of a job's worlds. The next decision keeps to them: a
+// job whose present world lies outside is then halted with a save.
+func (c *Coordinator) scale(r request, v *record.JobView) {
+	why := c.forbidden(r, v, "scale")
+	if why == "" && v.State.Value.Phase.Terminal() {
+		why = fmt.Sprintf("scale: the job is %s", v.State.Value.Phase)
+	}
+	w := v.Wanted.Value
+	if n := r.Value.MinWorkers; n != 0 {
+		w.MinWorkers = n
+	}
+	if n := r.Value.MaxWorkers; n != 0 {
+		w.MaxWorkers = n
+	}
+	scaled := record.JobView{Spec: v.Spec, Wanted: record.Versioned[record.Wanted]{Value: w}}
+	spec := scaled.Scaled()
+	if err := spec.Validate(); why == "" && err != nil {
+		why = "scale: " + strings.ReplaceAll(err.Error(), "\n", "; ")
+	}
+	if why != "" {
+		c.drop(r, v, why)
+		return
+	}
+	c.send(move{
+		verb: "scale", job: v,
+		ifs:  []record.Compare{record.Unchanged(r.key, r.Mod)},
+		then: []record.Op{record.Delete(r.key), record.Put(record.WantedKey(v.ID), w)},
+		note: Note{Job: v.ID, Gen: v.State.Value.Generation, Text: fmt.Sprintf(
+			"scaled to %d to %d workers by %s", spec.MinWorkers, spec.MaxWorkers, r.Value.Owner.User)},
+	})
+	if v.State.Value.Phase != cluster.Running {
+		delete(c.targets, v.ID) // granted within other bounds
+		c.round.full, c.round.idle = nil, nil
+	}
+}
