@@ -28,9 +28,14 @@ func (c *Coordinator) start(f formed, from int, why string) bool {
 	if !ok || bereft(f) {
 		return false
 	}
-	world, err := rendezvous.Form(rendezvous.Request{
+	request := rendezvous.Request{
 		Allocation: a, Generation: f.number() + 1, Previous: f.world().Members, Nodes: c.meeting(a), Taken: c.takenPorts(f),
-	})
+	}
+	world, err := rendezvous.Form(request)
+	if errors.Is(err, rendezvous.ErrNoPort) { // where there are few, one that was ours or could not be had may be free again
+		request.Taken = c.picture().ports
+		world, err = rendezvous.Form(request)
+	}
 	if err != nil {
 		c.blocked[f.ID] = err.Error()
 		return false

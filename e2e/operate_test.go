@@ -207,7 +207,7 @@ func TestRendezvousPortsInUse(t *testing.T) {
 		"--simulate-devices", "2", "--lock-dir", filepath.Join(f.dir, "locks"), "--ports", fmt.Sprintf("%d+%d", first, count))
 	f.await(patience, "n5", func(m *record.Mirror) bool { return m.Node("n5").Alive.Exists() })
 	id := f.submit(f.sdkJob("meets", 2, 2, 20, 0.05)) // two devices: only n5 has them
-	f.await(patience, "a second attempt", func(m *record.Mirror) bool { return m.Job(id).State.Value.Generation >= 2 })
+	f.await(patience, "a third attempt, after both ports", func(m *record.Mirror) bool { return m.Job(id).State.Value.Generation >= 3 })
 	ports := map[int]bool{}
 	for g := cluster.Generation(1); g <= 2; g++ {
 		ports[f.mirror().Job(id).Generation(g).Plan.Value.World.Master.Port] = true
