@@ -65,10 +65,7 @@ func (p *planner) newest(x part) (Digest, bool) {
 	if x.run.Report == nil {
 		return d, false
 	}
-	ranks := make([]int, len(x.member.Devices))
-	for i := range ranks {
-		ranks[i] = x.member.FirstRank + i
-	}
+	ranks := x.member.Ranks()
 	by := map[int64][]int{} // who has saved, by step
 	for _, s := range x.run.Report.Saves {
 		by[s.Step] = append(by[s.Step], s.Rank)
@@ -77,7 +74,7 @@ func (p *planner) newest(x part) (Digest, bool) {
 		}
 	}
 	if pl := x.run.Plain; pl != nil && x.rank0 && x.plain() {
-		all := make([]int, x.Plan.World.Size())
+		all := make([]int, x.Plan.World.Processes())
 		for i := range all {
 			all[i] = i
 		}
@@ -141,7 +138,7 @@ func (p *planner) whole(x part) (settled bool) {
 				p.add(WriteOffer{target: x.target, Step: step, Offer: work.Value})
 			}
 		case !busy(x.run.Merges):
-			p.add(Merge{target: x.target, Step: step, WorldSize: x.Plan.World.Size(), Parts: parts})
+			p.add(Merge{target: x.target, Step: step, WorldSize: x.Plan.World.Processes(), Parts: parts})
 		}
 		return false
 	}
@@ -155,9 +152,7 @@ func (p *planner) whole(x part) (settled bool) {
 func (p *planner) parts(x part, step int64) (parts []record.Saved, complete bool) {
 	var have, want []int
 	for _, m := range x.Plan.World.Members {
-		for i := range m.Devices {
-			want = append(want, m.FirstRank+i)
-		}
+		want = append(want, m.Ranks()...)
 		saved, ok := x.Saved[step]
 		if m.Node != p.d.Node {
 			saved, ok = x.peer(m.Node).Saved[step]

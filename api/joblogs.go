@@ -113,7 +113,7 @@ func (m merger) parts(g cluster.Generation) (parts []part) {
 	// A view that was never read has no jobs, and we were not asked about one.
 	_, _ = m.server.view.read(func(mirror *record.Mirror) {
 		for _, member := range mirror.Job(m.job).Generation(g).Plan.Value.World.Members {
-			if m.query.Rank != nil && (*m.query.Rank < member.FirstRank || *m.query.Rank >= member.FirstRank+len(member.Devices)) {
+			if m.query.Rank != nil && !slices.Contains(member.Ranks(), *m.query.Rank) {
 				continue
 			}
 			parts = append(parts, part{member, mirror.Node(member.Node).Alive.Value.API})
@@ -178,7 +178,7 @@ func (m merger) read(ctx context.Context, p part, q LogQuery, send func(LogLine)
 	if err == nil || ctx.Err() != nil {
 		return
 	}
-	last := p.member.FirstRank + len(p.member.Devices) - 1
+	last := p.member.FirstRank + p.member.Processes() - 1
 	// If the reader has gone there is nobody to tell.
 	_ = send(LogLine{
 		Node: string(p.member.Node), Rank: -1, Generation: uint64(q.Generation),

@@ -55,11 +55,12 @@ func deviceUsers(m *record.Mirror) map[cluster.DeviceID]DeviceStatus {
 			if !ok {
 				continue
 			}
-			for local, d := range member.Devices {
-				if u, granted := users[d]; granted {
-					rank := member.FirstRank + local
-					u.Rank = &rank
-					users[d] = u
+			for local, rank := range member.Ranks() {
+				for _, d := range member.DevicesOf(local) {
+					if u, granted := users[d]; granted {
+						u.Rank = &rank
+						users[d] = u
+					}
 				}
 			}
 		}

@@ -102,7 +102,7 @@ func members(m *record.Mirror, w cluster.World) []Member {
 		node := m.Node(member.Node)
 		acks := node.Ack(w.Job, w.Generation)
 		x := Member{
-			Node: string(member.Node), FirstRank: member.FirstRank,
+			Node: string(member.Node), FirstRank: member.FirstRank, Processes: member.Processes(),
 			Started: acks.Started.Exists(), Stopped: acks.Stopped.Exists(),
 			Containment: acks.Started.Value.Containment, Lost: !node.Alive.Exists(),
 		}

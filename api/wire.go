@@ -106,6 +106,7 @@ type Member struct {
 	Node      string   `json:"node"`
 	Devices   []string `json:"devices"`
 	FirstRank int      `json:"first_rank"`
+	Processes int      `json:"processes"` // how many ranks it has, from FirstRank on
 	Started   bool     `json:"started"`
 	Stopped   bool     `json:"stopped"`
 	PIDs      []int    `json:"pids,omitempty"` // by local rank, once started

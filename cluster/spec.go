@@ -34,6 +34,11 @@ type Spec struct {
 	// and on every node that may run the job.
 	CheckpointDir string `json:"checkpoint_dir"`
 
+	// PerNode: one worker on each node has all of the job's devices there, instead of
+	// one for each device: for JAX, accelerate or a nested torchrun. The numbers of
+	// workers below are numbers of devices all the same.
+	PerNode bool `json:"per_node,omitempty"`
+
 	MinWorkers int `json:"min_workers"`
 	MaxWorkers int `json:"max_workers"`
 	// Sizes are the world sizes that the script can run with, ascending, for models

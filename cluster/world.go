@@ -48,8 +48,8 @@ func (e Endpoint) String() string {
 	return e.Host + ":" + strconv.Itoa(e.Port)
 }
 
-// Member is one node's part of a world. Its workers have the ranks
-// FirstRank … FirstRank+len(Devices)-1, in the order of Devices.
+// Member is one node's part of a world. Its workers' ranks count from FirstRank:
+// one for each device, in the order of Devices, or one for all of them.
 type Member struct {
 	Node NodeID `json:"node"`
 	// AliveRev is the CreateRevision of the node's alive key when the world was
@@ -58,6 +58,33 @@ type Member struct {
 	AliveRev  int64      `json:"alive_rev"`
 	Devices   []DeviceID `json:"devices"`
 	FirstRank int        `json:"first_rank"`
+	// OneProcess: a single worker has all of the devices.
+	OneProcess bool `json:"one_process,omitempty"`
+}
+
+// Processes returns how many workers the member has.
+func (m Member) Processes() int {
+	if m.OneProcess {
+		return min(1, len(m.Devices))
+	}
+	return len(m.Devices)
+}
+
+// Ranks returns the ranks of the member's workers, ascending.
+func (m Member) Ranks() []int {
+	ranks := make([]int, m.Processes())
+	for i := range ranks {
+		ranks[i] = m.FirstRank + i
+	}
+	return ranks
+}
+
+// DevicesOf returns the devices of the worker with that local rank.
+func (m Member) DevicesOf(local int) []DeviceID {
+	if m.OneProcess {
+		return m.Devices
+	}
+	return m.Devices[local : local+1]
 }
 
 // World is the agreed membership of one generation.
@@ -69,7 +96,17 @@ type World struct {
 	BatchSize  int        `json:"batch_size"`
 }
 
-// Size returns the world size: how many workers there are.
+// Processes returns how many workers there are, which is what scripts and
+// checkpoints know as the world size: ranks are 0 … Processes()-1.
+func (w World) Processes() int {
+	n := 0
+	for _, m := range w.Members {
+		n += m.Processes()
+	}
+	return n
+}
+
+// Size returns how many devices the world has: what policies decide about.
 func (w World) Size() int {
 	n := 0
 	for _, m := range w.Members {

@@ -89,7 +89,7 @@ func (l *lab) offer(w words) error {
 	l.commit(record.Put(record.OfferKey(world.Members[0].Node, id, g, step), record.Offer{
 		At: l.now,
 		Checkpoint: record.Checkpoint{
-			Generation: g, Step: step, Samples: step * 64, WorldSize: w.number("world", world.Size()), ManifestSHA256: fmt.Sprintf("%d-%d", g, step),
+			Generation: g, Step: step, Samples: step * 64, WorldSize: w.number("world", world.Processes()), ManifestSHA256: fmt.Sprintf("%d-%d", g, step),
 			Dir: fmt.Sprintf("/c/%s/g%08d/step-%012d", id, g, step),
 		},
 	}))

@@ -69,7 +69,7 @@ func (c *Coordinator) offer(f formed) (record.Checkpoint, bool) {
 		offers := c.mirror.Node(world.Members[0].Node).Offers[record.JobGen{Job: f.ID, Generation: g}]
 		for _, step := range slices.Sorted(maps.Keys(offers)) {
 			o := offers[step].Value.Checkpoint
-			if o.Generation == g && o.Step == step && o.Step >= 0 && o.WorldSize == world.Size() &&
+			if o.Generation == g && o.Step == step && o.Step >= 0 && o.WorldSize == world.Processes() &&
 				o.Dir != "" && o.ManifestSHA256 != "" && (!f.Committed.Exists() || step > f.Committed.Value.Step) {
 				best, found = o, true
 			}

@@ -276,7 +276,7 @@ func (s *storm) offer(n *simNode, sh *simShim, gen record.GenerationView, step i
 		late = 0
 	}
 	c := record.Checkpoint{
-		Generation: sh.jg.Generation, Step: step, WorldSize: world.Size(), ManifestSHA256: "5a", Dir: "/c/" + string(sh.jg.Job),
+		Generation: sh.jg.Generation, Step: step, WorldSize: world.Processes(), ManifestSHA256: "5a", Dir: "/c/" + string(sh.jg.Job),
 	}
 	if !s.calm && s.chance(15) {
 		s.damaged[c] = true

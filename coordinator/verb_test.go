@@ -186,7 +186,7 @@ func (l *lab) submit(w words) error {
 	id := jobID(w.plain[0])
 	name, _, _ := strings.Cut(string(id), "-")
 	spec := cluster.Spec{
-		Name: name, Command: []string{"train"}, Workdir: "/w", CheckpointDir: "/c", MaxRestarts: w.number("restarts", 3),
+		Name: name, Command: []string{"train"}, Workdir: "/w", CheckpointDir: "/c", MaxRestarts: w.number("restarts", 3), PerNode: w.text("process", "") == "per-node",
 		Priority: w.number("priority", 0), BatchSize: cluster.BatchSize{Min: w.number("batch", 64)},
 	}
 	least, most, _ := strings.Cut(w.text("workers", "1..4"), "..")

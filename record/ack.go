@@ -32,7 +32,7 @@ type Started struct {
 // Worker is one training process. A pid alone means nothing: it is reused.
 type Worker struct {
 	Rank      int              `json:"rank"`
-	Device    cluster.DeviceID `json:"device"`
+	Device    cluster.DeviceID `json:"device"` // the first, if it has all of its node's
 	PID       int              `json:"pid"`
 	StartTime uint64           `json:"start_time"` // field 22 of /proc/<pid>/stat
 }

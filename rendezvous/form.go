@@ -22,6 +22,7 @@ type Node struct {
 type Request struct {
 	Allocation cluster.Allocation
 	Generation cluster.Generation
+	PerNode    bool // one process on each node, instead of one for each device
 	// Previous are the members of the generation before, in rank order; empty if there is none.
 	Previous []cluster.Member
 	// Nodes must hold every node of the allocation.
@@ -51,10 +52,11 @@ func Form(r Request) (cluster.World, error) {
 		if !ok {
 			return cluster.World{}, fmt.Errorf("form world of %s: %s: %w", w.Job, p.Node, ErrNodeUnknown)
 		}
-		w.Members = append(w.Members, cluster.Member{
-			Node: p.Node, AliveRev: node.AliveRev, Devices: slices.Clone(p.Devices), FirstRank: rank,
-		})
-		rank += len(p.Devices)
+		m := cluster.Member{
+			Node: p.Node, AliveRev: node.AliveRev, Devices: slices.Clone(p.Devices), FirstRank: rank, OneProcess: r.PerNode,
+		}
+		w.Members = append(w.Members, m)
+		rank += m.Processes()
 	}
 	first, _ := find(r.Nodes, w.Members[0].Node)
 	master, err := pickPort(first, r)

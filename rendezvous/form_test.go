@@ -22,6 +22,20 @@ func nodes(names ...string) []rendezvous.Node {
 	return out
 }
 
+func TestOneProcessOnEachNode(t *testing.T) {
+	w, err := rendezvous.Form(rendezvous.Request{
+		Allocation: alloc(t, "a:4 b:1 c:3"), Generation: 1, PerNode: true, Nodes: nodes("a", "b", "c"),
+	})
+	if err != nil || w.Processes() != 3 || w.Size() != 8 {
+		t.Fatalf("%d processes on %d devices, %v", w.Processes(), w.Size(), err)
+	}
+	for i, m := range w.Members {
+		if ranks := m.Ranks(); len(ranks) != 1 || ranks[0] != i || len(m.DevicesOf(0)) != len(m.Devices) {
+			t.Errorf("member %d has the ranks %v with the devices %v", i, ranks, m.DevicesOf(0))
+		}
+	}
+}
+
 // alloc reads "b:2 a:1": two devices on b, one on a.
 func alloc(t *testing.T, text string) cluster.Allocation {
 	t.Helper()

@@ -234,7 +234,7 @@ func (w *world) save(j *job, g *generation) {
 	}
 	w.write(record.Put(record.OfferKey(g.world.Members[0].Node, j.id, g.number, step), record.Offer{
 		Checkpoint: record.Checkpoint{
-			Generation: g.number, Step: step, Samples: step, Dir: "/checkpoints", ManifestSHA256: "0", WorldSize: g.world.Size(),
+			Generation: g.number, Step: step, Samples: step, Dir: "/checkpoints", ManifestSHA256: "0", WorldSize: g.world.Processes(),
 		},
 		At: zero.Add(w.now),
 	}))

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -102,6 +103,37 @@ func TestHaltOfTwoNodesSavesOneCheckpoint(t *testing.T) {
 		p := await[record.Progress](f, record.ProgressKey("n2")).Jobs[j.Job]
 		return p.Generation == 2 && p.Step > last+1
 	})
+}
+
+// With one process on each node, a checkpoint is whole with one part of each.
+func TestOneProcessOnEachNodeSavesOneCheckpoint(t *testing.T) {
+	f := newFixture(t)
+	f.agent(f.settings("n1"))
+	f.agent(f.settings("n2"))
+	j := f.training("jax", 5, map[string]int{"n1": 3, "n2": 2}, "n1", "n2")
+	j.Members[0].OneProcess, j.Members[1].OneProcess, j.Members[1].FirstRank = true, true, 1
+	f.start(j)
+	for node, rank := range map[string]int{"n1": 0, "n2": 1} {
+		if s := ack[record.Started](f, j, node, record.AckStarted); len(s.Workers) != 1 || s.Workers[0].Rank != rank {
+			t.Errorf("%s started %+v", node, s.Workers)
+		}
+	}
+	var offer record.Offer
+	f.until("an offer", func() bool {
+		kvs, _, err := f.store.Range(f.Context(), record.NodePrefix("n1")+"offer/")
+		return err == nil && len(kvs) > 0 && json.Unmarshal(kvs[len(kvs)-1].Value, &offer) == nil
+	})
+	if offer.WorldSize != 2 {
+		t.Errorf("offer %+v", offer)
+	}
+	for _, dir := range []string{"rank-00000", "rank-00001"} {
+		if _, err := os.Stat(filepath.Join(offer.Dir, dir, "state")); err != nil {
+			t.Error(err)
+		}
+	}
+	f.commit(record.Delete(record.PermitKey(j.Job, 1)))
+	ack[record.Stopped](f, j, "n1", record.AckStopped)
+	ack[record.Stopped](f, j, "n2", record.AckStopped)
 }
 
 func TestSavesDuringARunAreOffered(t *testing.T) {

@@ -20,6 +20,11 @@ func environment(o Order, dir string, local int) []string {
 	for i, d := range member.Devices {
 		devices[i] = string(d)
 	}
+	all := strings.Join(devices, ",")
+	own := all
+	if !member.OneProcess {
+		own = devices[local]
+	}
 	env := maps.Clone(o.Env)
 	if env == nil {
 		env = map[string]string{}
@@ -27,14 +32,14 @@ func environment(o Order, dir string, local int) []string {
 	maps.Copy(env, map[string]string{
 		"RANK":                       strconv.Itoa(member.FirstRank + local),
 		"LOCAL_RANK":                 strconv.Itoa(local),
-		"WORLD_SIZE":                 strconv.Itoa(o.World.Size()),
-		"LOCAL_WORLD_SIZE":           strconv.Itoa(len(devices)),
+		"WORLD_SIZE":                 strconv.Itoa(o.World.Processes()),
+		"LOCAL_WORLD_SIZE":           strconv.Itoa(member.Processes()),
 		"GROUP_RANK":                 strconv.Itoa(group),
 		"MASTER_ADDR":                o.World.Master.Host,
 		"MASTER_PORT":                strconv.Itoa(o.World.Master.Port),
 		"TORCHELASTIC_RUN_ID":        string(o.World.Job),
 		"TORCHELASTIC_RESTART_COUNT": strconv.Itoa(o.RestartCount),
-		"CUDA_VISIBLE_DEVICES":       strings.Join(devices, ","),
+		"CUDA_VISIBLE_DEVICES":       all,
 		"BELLOWS_JOB":                string(o.World.Job),
 		"BELLOWS_NODE":               string(o.Node),
 		"BELLOWS_GENERATION":         strconv.FormatUint(uint64(o.World.Generation), 10),
@@ -44,7 +49,9 @@ func environment(o Order, dir string, local int) []string {
 		"BELLOWS_RESUME_STEP":        "0",
 		"BELLOWS_RESUME_SAMPLES":     "0",
 		socketVariable:               filepath.Join(dir, workerSocket),
-		"BELLOWS_DEVICE":             devices[local],
+		"BELLOWS_DEVICE":             own,
+		"BELLOWS_DEVICES":            strconv.Itoa(o.World.Size()),
+		"BELLOWS_LOCAL_DEVICES":      strconv.Itoa(len(devices)),
 	})
 	if r := o.Resume; r != nil {
 		env["BELLOWS_RESUME_FROM"] = r.Dir

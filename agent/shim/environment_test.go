@@ -33,8 +33,10 @@ func TestTheEnvironmentIsExact(t *testing.T) {
 	want := fmt.Sprintf(`BELLOWS_BATCH_SIZE=64
 BELLOWS_CHECKPOINT_DIR=%[1]s/ckpt/train-abcdef/g00000003
 BELLOWS_DEVICE=SIM-1
+BELLOWS_DEVICES=4
 BELLOWS_GENERATION=3
 BELLOWS_JOB=train-abcdef
+BELLOWS_LOCAL_DEVICES=2
 BELLOWS_NODE=n1
 BELLOWS_RESUME_FROM=/c/step-7
 BELLOWS_RESUME_SAMPLES=448
@@ -75,6 +77,31 @@ func TestWithoutACheckpointThereIsNothingToResume(t *testing.T) {
 			t.Errorf("%s is not in %q", want, env)
 		}
 	}
+}
+
+func TestOneProcessHasAllDevicesOfItsNode(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 2, `env > env.tmp; mv env.tmp env-$RANK`)
+	f.order.World.Members = []cluster.Member{
+		{Node: "n0", Devices: []cluster.DeviceID{"SIM-7", "SIM-8", "SIM-9"}, OneProcess: true},
+		{Node: "n1", Devices: []cluster.DeviceID{"SIM-0", "SIM-1"}, FirstRank: 1, OneProcess: true},
+	}
+	write(t, filepath.Join(f.order.Checkpoint, meetingFile), // rank 0 is elsewhere
+		fmt.Sprintf("job=train-abcdef generation=3 master=%s node=n0\n", f.order.World.Master), 0o644)
+	r := f.start().stopped()
+	if !r.Stopped.Finished || len(r.Workers) != 1 || len(r.Stopped.Exits) != 1 || r.Workers[0].Rank != 1 {
+		t.Fatalf("failed %+v, workers %+v", r.Failed, r.Workers)
+	}
+	got := f.awaitFile("env-1")
+	for _, want := range []string{
+		"RANK=1", "LOCAL_RANK=0", "WORLD_SIZE=2", "LOCAL_WORLD_SIZE=1", "GROUP_RANK=1", "CUDA_VISIBLE_DEVICES=SIM-0,SIM-1",
+		"BELLOWS_DEVICE=SIM-0,SIM-1", "BELLOWS_LOCAL_DEVICES=2", "BELLOWS_DEVICES=5",
+	} {
+		if !strings.Contains("\n"+got, "\n"+want+"\n") {
+			t.Errorf("the environment lacks %s:\n%s", want, got)
+		}
+	}
+	f.retire()
 }
 
 func TestAnUnknownPositionIsNotZero(t *testing.T) {

@@ -142,8 +142,8 @@ func newMachine(ctx context.Context, dir string) (*machine, error) {
 		stored: func(sequence int64) { m.post(func() { m.stored(sequence) }) },
 	}
 	m.member, _, _ = o.World.Member(o.Node)
-	for i, device := range m.member.Devices {
-		m.workers = append(m.workers, &worker{Worker: record.Worker{Rank: m.member.FirstRank + i, Device: device}})
+	for local, rank := range m.member.Ranks() {
+		m.workers = append(m.workers, &worker{Worker: record.Worker{Rank: rank, Device: m.member.DevicesOf(local)[0]}})
 	}
 	if m.id, err = identifyOwner(ctx, o.Owner); err != nil {
 		m.fail(record.NodeRefused, err.Error())

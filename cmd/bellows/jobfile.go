@@ -138,6 +138,10 @@ func (f *jobFile) setters() map[string]func(*yaml.Node) error {
 		"steps":          func(n *yaml.Node) error { return number(n, &f.spec.Steps, 1) },
 		"eta":            func(n *yaml.Node) error { return positive(n, &f.spec.ETA) },
 		"halt-timeout":   func(n *yaml.Node) error { return positive(n, &f.spec.HaltTimeout) },
+		"process": func(n *yaml.Node) (err error) {
+			f.spec.PerNode, err = perNode(n.Value)
+			return err
+		},
 		"batch-size": func(n *yaml.Node) (err error) {
 			f.spec.BatchSize, err = batchSize(n.Value)
 			return err

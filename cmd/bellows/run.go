@@ -20,13 +20,13 @@ const submitAttempts = 3
 
 // runFlags are the fields of a spec as flags.
 type runFlags struct {
-	name, workdir, checkpointDir, batch, deadline, envFile string
-	env                                                    []string
-	min, max, priority, maxRestarts                        int
-	sizes                                                  []int
-	steps                                                  int64
-	eta, haltTimeout                                       time.Duration
-	detach                                                 bool
+	name, workdir, checkpointDir, batch, deadline, envFile, process string
+	env                                                             []string
+	min, max, priority, maxRestarts                                 int
+	sizes                                                           []int
+	steps                                                           int64
+	eta, haltTimeout                                                time.Duration
+	detach                                                          bool
 }
 
 func runCommand() *cobra.Command {
@@ -86,6 +86,7 @@ func (f *runFlags) register(cmd *cobra.Command) {
 	p.IntVar(&f.min, "min", cluster.DefaultMinWorkers, "smallest number of workers")
 	p.IntVar(&f.max, "max", cluster.DefaultMaxWorkers, "largest number of workers")
 	p.IntSliceVar(&f.sizes, "world-sizes", nil, "the numbers of workers it can run with, such as 3,6,12 (default: powers of two)")
+	p.StringVar(&f.process, "process", perDevice, "what a worker is: per-device, or per-node: one process with all the devices of its node, for JAX, accelerate or a nested torchrun")
 	p.StringVar(&f.batch, "batch-size", strconv.Itoa(cluster.DefaultBatchSize), "samples a step over all workers, smallest[:largest]")
 	p.StringVar(&f.workdir, "workdir", "", "where the workers start; the same path on every node (default: here)")
 	p.StringArrayVar(&f.env, "env", nil, "set NAME=VALUE for the workers, or pass NAME on from here; may be repeated")
@@ -135,6 +136,9 @@ func (f *runFlags) spec(cmd *cobra.Command, command []string) (cluster.Spec, err
 		s.MinWorkers = 0 // the default is the first size
 	}
 	var err error
+	if s.PerNode, err = perNode(f.process); err != nil {
+		refuse("process", "%w", err)
+	}
 	if s.BatchSize, err = batchSize(f.batch); err != nil {
 		refuse("batch-size", "%w", err)
 		s.BatchSize = cluster.BatchSize{} // said once is enough

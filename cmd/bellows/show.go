@@ -203,7 +203,7 @@ func (p *jobPage) members() {
 			state = "started"
 		}
 		ranks := fmt.Sprint(m.FirstRank)
-		if n := len(m.Devices); n > 1 {
+		if n := m.Processes; n > 1 {
 			ranks = fmt.Sprintf("%d-%d", m.FirstRank, m.FirstRank+n-1)
 		}
 		t.add(m.Node, ranks, state, orDash(m.Containment), orDash(strings.Trim(fmt.Sprint(m.PIDs), "[]")), strings.Join(m.Devices, " "))

@@ -31,6 +31,19 @@ func batchSize(text string) (cluster.BatchSize, error) {
 	return cluster.BatchSize{Min: smallest, Max: largest}, nil
 }
 
+// What --process can be.
+const (
+	perDevice  = "per-device"
+	onePerNode = "per-node"
+)
+
+func perNode(text string) (bool, error) {
+	if text != perDevice && text != onePerNode {
+		return false, fmt.Errorf("%q: use %s or %s", text, perDevice, onePerNode)
+	}
+	return text == onePerNode, nil
+}
+
 // deadline reads a time of day with its date, or how long from now.
 func deadline(text string, now time.Time) (*time.Time, error) {
 	t, err := time.Parse(time.RFC3339, text)
