@@ -32,7 +32,7 @@ func (n Node) Usable() []DeviceID {
 	if n.Cordoned {
 		return nil
 	}
-	var ids []DeviceID
+	ids := make([]DeviceID, 0, len(n.Devices))
 	for _, d := range n.Devices {
 		if d.Health == Healthy {
 			ids = append(ids, d.ID)

@@ -10,13 +10,14 @@ import (
 // usable reports whether the device may be given to new work of the job.
 func (c *Coordinator) usable(s slot, excluded map[cluster.NodeID]string) bool {
 	_, refused := excluded[s.node]
-	return !refused && c.picture().healthy[s] && !c.mirror.Node(s.node).Cordon.Exists()
+	healthy, _ := c.picture().health(s)
+	return !refused && healthy && !c.mirror.Node(s.node).Cordon.Exists()
 }
 
 // holders returns the jobs other than this to which the device is granted, or will be if a START lands.
 func (c *Coordinator) holders(s slot, job cluster.JobID) []cluster.JobID {
 	var out []cluster.JobID
-	for _, id := range c.picture().grants[s] {
+	for _, id := range c.picture().holds(s) {
 		if id != job {
 			out = append(out, id)
 		}
@@ -76,9 +77,18 @@ func (c *Coordinator) spare(f formed) []cluster.Node {
 // broken names a device of the world that is gone, or unsound in a job that
 // need not keep it; empty if there is none.
 func (c *Coordinator) broken(f formed) string {
+	if f.looked {
+		return f.fault
+	}
+	c.picture() // stands on the floor that faulty looks at
+	return c.faulty(f)
+}
+
+// faulty looks for what broken names, on the floor that has been drawn.
+func (c *Coordinator) faulty(f formed) string {
 	for _, m := range f.world().Members {
 		for _, d := range m.Devices {
-			switch healthy, there := c.picture().healthy[slot{m.Node, d}]; {
+			switch healthy, there := c.ground.health(slot{m.Node, d}); {
 			case !there:
 				return fmt.Sprintf("device %s of %s is gone", d, m.Node)
 			case !healthy && !f.state().Pinned && c.mirror.Node(m.Node).Cordon.Value.Drain:

@@ -15,6 +15,9 @@ type formed struct {
 	*record.JobView
 	gen  *record.GenerationView // never nil
 	roll rendezvous.Roll
+
+	looked bool   // fault says whether the world is broken
+	fault  string // and how
 }
 
 func (c *Coordinator) formed(v *record.JobView) formed {

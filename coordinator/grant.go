@@ -14,7 +14,8 @@ func (c *Coordinator) grantOps(job cluster.JobID, w cluster.World) []record.Op {
 			ops = append(ops, record.Put(record.GrantKey(m.Node, job), record.Grant{Generation: w.Generation, Devices: m.Devices}))
 		}
 	}
-	for _, n := range c.picture().granted[job] {
+	c.picture()
+	for _, n := range c.granted[job] {
 		if _, _, stays := w.Member(n); !stays {
 			ops = append(ops, record.Delete(record.GrantKey(n, job)))
 		}

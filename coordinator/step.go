@@ -24,11 +24,14 @@ type Coordinator struct {
 	claims  map[cluster.DeviceID]cluster.JobID // devices of STARTs that may still land
 	targets map[cluster.JobID]target           // what the last decisions granted
 	round   round
-	serial  int                   // of the newest transaction
-	seen    *picture              // nil = draw it anew
-	ground  *floor                // the same; seen stands on it
-	devices int                   // how many the last floor had
-	none    record.GenerationView // of jobs that have no generation; always empty
+	serial  int                                // of the newest transaction
+	seen    *picture                           // nil = draw it anew
+	ground  *floor                             // the same; seen stands on it
+	stands  map[cluster.NodeID]*stand          // of nodes that have not changed since they were drawn
+	granted map[cluster.JobID][]cluster.NodeID // where they say the job has devices, sorted
+	forms   map[cluster.JobID]formed           // what has been read off each job, until something of it changes
+	lonely  bool                               // there was one node when forms were read
+	none    record.GenerationView              // of jobs that have no generation; always empty
 
 	// Valid during one Step.
 	out     Effects
@@ -48,6 +51,9 @@ func New(cfg Config) *Coordinator {
 		claims:  map[cluster.DeviceID]cluster.JobID{},
 		targets: map[cluster.JobID]target{},
 		known:   map[string]int64{},
+		stands:  map[cluster.NodeID]*stand{},
+		granted: map[cluster.JobID][]cluster.NodeID{},
+		forms:   map[cluster.JobID]formed{},
 	}
 }
 

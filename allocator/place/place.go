@@ -150,6 +150,9 @@ func (b *board) reason(c Count) string {
 // before small. It reports false, with nothing changed, when someone finds no
 // place that way, which happens only where nodes are excluded.
 func (b *board) placeNicely(movers []int) bool {
+	if len(movers) == 0 {
+		return true
+	}
 	before := make([]shelf, len(b.nodes))
 	for i, s := range b.nodes {
 		before[i] = s.clone()
