@@ -35,7 +35,7 @@ const (
 	layer1 = "record trace rendezvous checkpoint agent/fence agent " +
 		"allocator allocator/goodput allocator/solve allocator/place allocator/policy"
 	layer2 = "coordinator"
-	layer3 = "sdk nvml systemd membership store store/storetest api agent/shim " +
+	layer3 = "sdk trust nvml systemd membership store store/storetest api agent/shim " +
 		"checkpoint/dirblob checkpoint/blobtest allocator/milp"
 	layer4 = "coordinator/lead agent/host dashboard sim"
 
@@ -64,11 +64,12 @@ func Rows() []Row {
 		{"coordinator", "cluster record allocator allocator/place rendezvous", Pure, "the life of every job"},
 
 		{"sdk", "", Sealed, "the Python module, embedded"},
+		{"trust", "cluster", Shell, "who a node is: certificates and TLS between agents"},
 		{"nvml", "cluster", Shell, "devices and their health"},
 		{"membership", "cluster", Shell, "who is there, by gossip: a hint, never authority"},
 		{"store", "cluster record", Shell, "executes record.Txn on etcd"},
 		{"store/storetest", "cluster record store", Shell, "one suite for etcd and for the in-memory etcd"},
-		{"api", "cluster record", Shell, "how people and agents talk to an agent"},
+		{"api", "cluster record trust", Shell, "how people and agents talk to an agent"},
 		{"systemd", "", Shell, "what services and their manager say to each other"},
 		{"agent/shim", "cluster record agent/fence sdk systemd", Shell, "hosts one generation's workers and outlives the agent"},
 		{"checkpoint/dirblob", "cluster record checkpoint", Shell, "Blobs on a directory"},

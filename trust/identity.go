@@ -1,0 +1,197 @@
+package trust
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bellows-ml/bellows/cluster"
+)
+
+// scheme is of the name that a certificate carries: bellows://node/<id>.
+const (
+	scheme   = "bellows"
+	nodeHost = "node"
+)
+
+func identityOf(node cluster.NodeID) *url.URL {
+	return &url.URL{Scheme: scheme, Host: nodeHost, Path: "/" + string(node)}
+}
+
+// nodeOf is the node that a certificate is for.
+func nodeOf(cert *x509.Certificate) (cluster.NodeID, error) {
+	for _, u := range cert.URIs {
+		if u.Scheme == scheme && u.Host == nodeHost {
+			id := strings.TrimPrefix(u.Path, "/")
+			return cluster.NodeID(id), cluster.CheckName(id)
+		}
+	}
+	return "", fmt.Errorf("the certificate of %q is for no node: issue it with bellows tls issue", cert.Subject.CommonName)
+}
+
+// An Identity is a node's folder of certificates. It is safe for concurrent use.
+type Identity struct {
+	dir  string
+	node cluster.NodeID
+	now  func() time.Time
+
+	mu    sync.Mutex
+	stamp string // of the files as they were last read
+	pair  tls.Certificate
+	roots *x509.CertPool
+}
+
+// Load reads a node's folder. The certificate has to be of that node and valid now.
+func Load(dir string, node cluster.NodeID) (*Identity, error) {
+	return load(dir, node, time.Now)
+}
+
+func load(dir string, node cluster.NodeID, now func() time.Time) (*Identity, error) {
+	i := &Identity{dir: dir, node: node, now: now}
+	pair, _, err := i.current()
+	if err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(filepath.Join(dir, KeyFile))
+	if err != nil {
+		return nil, fmt.Errorf("read key: %w", err)
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("%s: others may read it (mode %04o): chmod 600 it", filepath.Join(dir, KeyFile), info.Mode().Perm())
+	}
+	if shown, err := nodeOf(pair.Leaf); err == nil && shown != node {
+		return nil, fmt.Errorf("%s: it is of node %s, and this is node %s: bellows tls issue %s makes the right one",
+			filepath.Join(dir, CertFile), shown, node, node)
+	}
+	if err := i.verify([]*x509.Certificate{pair.Leaf}, node); err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, CertFile), err)
+	}
+	return i, nil
+}
+
+// Node is whose identity it is.
+func (i *Identity) Node() cluster.NodeID { return i.node }
+
+// current returns what the files hold now. Files that are being replaced and do
+// not fit each other leave what was read before in force.
+func (i *Identity) current() (tls.Certificate, *x509.CertPool, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	var stamps [3]string
+	for n, name := range []string{CertFile, KeyFile, AuthorityFile} {
+		info, err := os.Stat(filepath.Join(i.dir, name))
+		if err != nil {
+			return i.kept(fmt.Errorf("read certificates of this node: %w: bellows tls issue %s makes them", err, i.node))
+		}
+		stamps[n] = fmt.Sprint(info.ModTime().UnixNano(), info.Size())
+	}
+	stamp := strings.Join(stamps[:], " ")
+	if stamp == i.stamp {
+		return i.pair, i.roots, nil
+	}
+	pair, err := tls.LoadX509KeyPair(filepath.Join(i.dir, CertFile), filepath.Join(i.dir, KeyFile))
+	if err != nil {
+		return i.kept(fmt.Errorf("read certificate of this node: %w", err))
+	}
+	text, err := os.ReadFile(filepath.Join(i.dir, AuthorityFile))
+	if err != nil {
+		return i.kept(fmt.Errorf("read authority: %w", err))
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(text) {
+		return i.kept(fmt.Errorf("%s: there is no certificate in it", filepath.Join(i.dir, AuthorityFile)))
+	}
+	i.stamp, i.pair, i.roots = stamp, pair, roots
+	return pair, roots, nil
+}
+
+func (i *Identity) kept(err error) (tls.Certificate, *x509.CertPool, error) {
+	if i.stamp != "" {
+		return i.pair, i.roots, nil
+	}
+	return tls.Certificate{}, nil, err
+}
+
+// Server is how this node answers: to nodes of its cluster only. Peer names them.
+func (i *Identity) Server() *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13,
+		NextProtos: []string{"http/1.1"},
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			pair, _, err := i.current()
+			return &pair, err
+		},
+		// Verified below, against the authorities as they are then.
+		ClientAuth: tls.RequireAnyClientCert,
+		VerifyConnection: func(s tls.ConnectionState) error {
+			return i.verify(s.PeerCertificates, "")
+		},
+	}
+}
+
+// Client is how this node asks another one, which has to be that one.
+func (i *Identity) Client(node cluster.NodeID) *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13,
+		NextProtos: []string{"http/1.1"},
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			pair, _, err := i.current()
+			return &pair, err
+		},
+		// Names and addresses do not count, nodes do: verified below, whole.
+		InsecureSkipVerify: true, //nolint:gosec // see above
+		VerifyConnection: func(s tls.ConnectionState) error {
+			return i.verify(s.PeerCertificates, node)
+		},
+	}
+}
+
+// Peer is the node at the other end of a connection to Server.
+func Peer(s *tls.ConnectionState) (cluster.NodeID, error) {
+	if s == nil || len(s.PeerCertificates) == 0 {
+		return "", errors.New("the other side has shown no certificate")
+	}
+	return nodeOf(s.PeerCertificates[0])
+}
+
+// verify checks a certificate that was shown; node = "" takes any node of the cluster.
+func (i *Identity) verify(chain []*x509.Certificate, node cluster.NodeID) error {
+	if len(chain) == 0 {
+		return errors.New("the other side has shown no certificate")
+	}
+	_, roots, err := i.current()
+	if err != nil {
+		return err
+	}
+	cert, now := chain[0], i.now()
+	shown, err := nodeOf(cert)
+	if err != nil {
+		return err
+	}
+	_, err = cert.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
+	var invalid x509.CertificateInvalidError
+	var unknown x509.UnknownAuthorityError
+	switch {
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired && now.Before(cert.NotBefore):
+		return fmt.Errorf("the certificate of node %s is valid from %s on, and the clock here says %s: correct the clock that is wrong",
+			shown, cert.NotBefore.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return fmt.Errorf("the certificate of node %s ended %s, and the clock here says %s: bellows tls renew %s, or correct the clock",
+			shown, cert.NotAfter.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339), shown)
+	case errors.As(err, &unknown):
+		return fmt.Errorf("the certificate of node %s is from authority %q, which %s does not hold: issue it from this cluster's authority",
+			shown, cert.Issuer.CommonName, filepath.Join(i.dir, AuthorityFile))
+	case err != nil:
+		return fmt.Errorf("the certificate of node %s: %w", shown, err)
+	case node != "" && shown != node:
+		return fmt.Errorf("asked node %s, and the certificate shown is of node %s: is the address another node's, or were certificates swapped?", node, shown)
+	}
+	return nil
+}
