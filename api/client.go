@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -184,11 +185,22 @@ func (c *Client) do(ctx context.Context, method, path string, body any) (*http.R
 	return nil, &e
 }
 
+// distrust is why a TLS connection was not made.
+type distrust struct{ error }
+
+// Unwrap returns the cause.
+func (d distrust) Unwrap() error { return d.error }
+
 // explain turns what the kernel says of a socket into what to do about it.
 func (c *Client) explain(ctx context.Context, err error) error {
+	if d, ok := errors.AsType[distrust](err); ok && ctx.Err() == nil {
+		return fmt.Errorf("talk to the agent at %s: %w", c.path, d.error)
+	}
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
+	case strings.Contains(err.Error(), "remote error: tls: "): // a type that crypto/tls keeps to itself
+		return fmt.Errorf("the agent at %s refuses the certificate of this node, and says why in its log: compare bellows tls show on both", c.path)
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Errorf("%w at %s", ErrNoAgent, c.path)
 	case errors.Is(err, fs.ErrPermission):
@@ -231,14 +243,46 @@ type nodeLogQuery struct {
 }
 
 // nodeLogs reads another node's part of a generation's logs, for the user who asked us.
-func nodeLogs(ctx context.Context, addr string, q nodeLogQuery, f func(LogLine) error) error {
-	path, ok := strings.CutPrefix(addr, "unix:")
-	if !ok {
-		return fmt.Errorf("reach agent at %q: only unix:/path is understood; is it of a newer version?", addr)
+func (s *Server) nodeLogs(ctx context.Context, p part, q nodeLogQuery, f func(LogLine) error) error {
+	c, err := s.agentAt(p.member.Node, p.api)
+	if err != nil {
+		return err
 	}
-	c := NewClient(path)
 	c.user = formatUser(q.who)
 	v := q.query.values()
 	v.Set("job", string(q.job))
 	return c.logLines(ctx, "/v1/node/logs?"+v.Encode(), f)
+}
+
+// agentAt makes a client for the agent of a node, which answers at addr: on the
+// same machine at "unix:/path", from everywhere at "tls:host:port".
+func (s *Server) agentAt(id cluster.NodeID, addr string) (*Client, error) {
+	kind, where, _ := strings.Cut(addr, ":")
+	switch {
+	case kind == "unix":
+		return NewClient(where), nil
+	case kind != "tls":
+		return nil, fmt.Errorf("reach agent at %q: only unix:/path and tls:host:port are understood; is it of a newer version?", addr)
+	case s.cfg.Identity == nil:
+		return nil, fmt.Errorf("reach agent at %s: it wants a certificate, and node %s has none: issue one with bellows tls issue %s",
+			where, s.cfg.Node, s.cfg.Node)
+	}
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", where)
+		if err != nil {
+			return nil, err
+		}
+		secure := tls.Client(conn, s.cfg.Identity.Client(id))
+		within, cancel := context.WithTimeout(ctx, dialTimeout)
+		defer cancel()
+		if err := secure.HandshakeContext(within); err != nil {
+			_ = conn.Close() // nothing was said over it
+			return nil, distrust{err}
+		}
+		return secure, nil
+	}
+	return &Client{path: where, http: &http.Client{
+		// The scheme of the requests is http: the connection is TLS already.
+		Transport: &http.Transport{DialContext: dial, ResponseHeaderTimeout: answerTimeout, DisableKeepAlives: true},
+	}}, nil
 }

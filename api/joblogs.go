@@ -173,7 +173,7 @@ func (m merger) read(ctx context.Context, p part, q LogQuery, send func(LogLine)
 	case p.api == "":
 		err = fmt.Errorf("the node is not in the cluster now")
 	default:
-		err = nodeLogs(ctx, p.api, nodeLogQuery{m.job, q, m.who}, send)
+		err = m.server.nodeLogs(ctx, p, nodeLogQuery{m.job, q, m.who}, send)
 	}
 	if err == nil || ctx.Err() != nil {
 		return

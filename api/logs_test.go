@@ -229,14 +229,14 @@ func TestLogsAreForTheOwnerAndRoot(t *testing.T) {
 		t.Errorf("a stranger: %v", err)
 	}
 	q := nodeLogQuery{"train-aaaaaa", LogQuery{Generation: 1}, owner}
-	if err := nodeLogs(t.Context(), "unix:"+thief.socket, q, nothing); CodeOf(err) != Forbidden {
+	if err := thief.server.nodeLogs(t.Context(), part{api: "unix:" + thief.socket}, q, nothing); CodeOf(err) != Forbidden {
 		t.Errorf("a stranger who says that he is the owner: %v", err)
 	}
 	mine := serve(t, store, "n1", &owner)
 	if err := mine.Logs(t.Context(), "train", LogQuery{}, nothing); err != nil {
 		t.Errorf("the owner: %v", err)
 	}
-	if err := nodeLogs(t.Context(), "unix:"+mine.socket, nodeLogQuery{"../../etc", LogQuery{Generation: 1}, owner}, nothing); err == nil {
+	if err := mine.server.nodeLogs(t.Context(), part{api: "unix:" + mine.socket}, nodeLogQuery{"../../etc", LogQuery{Generation: 1}, owner}, nothing); err == nil {
 		t.Error("a path for a job")
 	}
 }

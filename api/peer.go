@@ -30,6 +30,15 @@ func withPeer(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, peerKey{}, owner)
 }
 
+// withNode is http.Server.ConnContext of connections from other nodes, which say
+// who they are with their certificates.
+func withNode(ctx context.Context, _ net.Conn) context.Context {
+	return context.WithValue(ctx, peerKey{}, node{})
+}
+
+// node stands for an agent of the cluster, whose certificate has been verified.
+type node struct{}
+
 // named is a connection that knows by itself who is at its other end, as one
 // that is no unix socket has to.
 type named interface{ Peer() (cluster.Owner, error) }
@@ -65,13 +74,16 @@ func userName(uid uint32) string {
 	return "uid " + id
 }
 
-// caller returns whom a request is for: the peer, or the user whom a peer
-// names that may speak for others, which only root and the agent's own user may.
+// caller returns whom a request is for: the peer, or the user whom a peer names
+// that may speak for others, which only root, the agent's own user and other
+// nodes may; those have no user of their own.
 func caller(r *http.Request) (cluster.Owner, error) {
 	var peer cluster.Owner
 	switch v := r.Context().Value(peerKey{}).(type) {
 	case cluster.Owner:
 		peer = v
+	case node:
+		return parseUser(r.Header.Get(userHeader))
 	case error:
 		return cluster.Owner{}, v
 	default:

@@ -2,10 +2,12 @@ package api
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	stdlog "log"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/trust"
 )
 
 const (
@@ -37,6 +40,8 @@ type Config struct {
 	Node    cluster.NodeID
 	LogDir  string // <LogDir>/<job>/g<%08d>/rank-<r>.log
 	Version string
+	// Identity is what this node shows to others; nil = it talks to those on this machine only.
+	Identity *trust.Identity
 	// Gossip says what this agent hears of each node: alive, suspect, dead or left. May be nil.
 	Gossip func() map[cluster.NodeID]string
 	Log    zerolog.Logger
@@ -59,14 +64,53 @@ func NewServer(cfg Config) *Server {
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	srv := &http.Server{
-		Handler:           s.handler(),
-		ConnContext:       withPeer,
-		BaseContext:       func(net.Listener) context.Context { return ctx },
-		ReadHeaderTimeout: commitTimeout,
-	}
 	var wg sync.WaitGroup
 	wg.Go(func() { s.view.run(ctx) })
+	err := serveHTTP(ctx, ln, &http.Server{Handler: s.handler(), ConnContext: withPeer})
+	cancel()
+	wg.Wait()
+	return err
+}
+
+// ServeNodes answers other nodes of the cluster on a TCP listener until the
+// context ends, as Serve does those of this machine. It needs Config.Identity and
+// a Serve beside it. Other nodes may ask for little: what only this node has.
+func (s *Server) ServeNodes(ctx context.Context, ln net.Listener) error {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/node/logs", s.handleNodeLogs)
+	refusals := stdlog.New(s.cfg.Log.With().Str("listener", "nodes").Logger(), "", 0)
+	return serveHTTP(ctx, tls.NewListener(ln, s.cfg.Identity.Server()), &http.Server{
+		Handler: s.fromNodes(mux), ConnContext: withNode, ErrorLog: refusals,
+	})
+}
+
+// fromNodes lets only nodes that are in the cluster ask: a certificate outlives a node that was taken out.
+func (s *Server) fromNodes(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id, err := trust.Peer(r.TLS)
+		if err != nil {
+			writeError(w, fault(Forbidden, "%v", err))
+			return
+		}
+		there := false
+		if _, err = s.view.read(func(m *record.Mirror) { there = m.Node(id).Alive.Exists() }); err == nil && !there {
+			err = fault(Forbidden, "node %s is not in this cluster now", id)
+		}
+		if err != nil {
+			writeError(w, err)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// serveHTTP runs an HTTP server until the context ends, and closes the listener.
+func serveHTTP(ctx context.Context, ln net.Listener, srv *http.Server) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	srv.BaseContext = func(net.Listener) context.Context { return ctx }
+	srv.ReadHeaderTimeout = commitTimeout
+	var wg sync.WaitGroup
 	wg.Go(func() {
 		<-ctx.Done()
 		grace, done := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)

@@ -19,6 +19,7 @@ import (
 	"github.com/bellows-ml/bellows/nvml"
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/store"
+	"github.com/bellows-ml/bellows/trust"
 )
 
 // Config is what an agent needs to know.
@@ -28,6 +29,10 @@ type Config struct {
 	Bind       string
 	GossipPort int    // 0 = any free one
 	GossipKey  []byte // 16, 24 or 32 bytes; may be empty where Bind is a loopback address
+	// Identity is what this node shows to others, who reach it at APIPort (0 = any
+	// free one); nil = agents of other machines cannot ask it for logs.
+	Identity *trust.Identity
+	APIPort  int
 	// Ports are reserved for the rendezvous of worlds whose rank 0 is here.
 	Ports record.Ports
 

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
+	"strconv"
 	"sync"
 
 	"github.com/bellows-ml/bellows/agent/fence"
@@ -116,18 +118,25 @@ func (n *node) run(cancel context.CancelFunc) error {
 	if err != nil {
 		return err
 	}
+	nodes, err := n.listenToNodes()
+	if err != nil {
+		return err
+	}
+	if nodes != nil {
+		alive.API = "tls:" + nodes.Addr().String()
+	}
 	meta := membership.Meta{Incarnation: alive.Incarnation, API: alive.API}
 	if n.gossip, err = startGossip(n.cfg, meta, c.known); err != nil {
-		return err
+		return errors.Join(err, closeListener(nodes))
 	}
 	alive.Gossip = n.gossip.Addr()
 	listener, err := api.Listen(n.cfg.Socket)
 	if err != nil {
-		return errors.Join(err, n.gossip.Close())
+		return errors.Join(err, n.gossip.Close(), closeListener(nodes))
 	}
 	server := api.NewServer(api.Config{
 		KV: c, Watch: c.watch, Node: n.cfg.Node, LogDir: n.cfg.logDir(), Version: n.cfg.Version,
-		Gossip: n.gossip.states, Log: n.log,
+		Gossip: n.gossip.states, Identity: n.cfg.Identity, Log: n.log,
 	})
 	l := &life{
 		store: n.store, dir: n.data, alive: alive, node: record.AliveKey(n.cfg.Node), cfg: n.cfg, log: n.log,
@@ -138,6 +147,9 @@ func (n *node) run(cancel context.CancelFunc) error {
 	outer.Go(n.gossip.listen)
 	n.wg.Go(func() { fatal.set(l.run(n.ctx), cancel) })
 	n.wg.Go(func() { fatal.set(server.Serve(n.ctx, listener), cancel) })
+	if nodes != nil {
+		n.wg.Go(func() { fatal.set(server.ServeNodes(n.ctx, nodes), cancel) })
+	}
 	n.askDevices()
 	n.loop()
 	cancel()
@@ -145,6 +157,30 @@ func (n *node) run(cancel context.CancelFunc) error {
 	err = errors.Join(fatal.err, n.leave(), n.gossip.Close())
 	outer.Wait()
 	return err
+}
+
+// listenToNodes opens the port on which other nodes ask this one; nil where it
+// has nothing to show them who it is.
+func (n *node) listenToNodes() (net.Listener, error) {
+	if n.cfg.Identity == nil {
+		if !net.ParseIP(n.cfg.Bind).IsLoopback() {
+			n.log.Warn().Msg("no --tls-dir: the logs of this node's workers can be read on this node only")
+		}
+		return nil, nil
+	}
+	address := net.JoinHostPort(n.cfg.Bind, strconv.Itoa(n.cfg.APIPort))
+	ln, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listen to other nodes: %w: choose another --bind or --api-port", err)
+	}
+	return ln, nil
+}
+
+func closeListener(ln net.Listener) error {
+	if ln == nil {
+		return nil
+	}
+	return ln.Close()
 }
 
 // alive is what this node says about itself.

@@ -3,8 +3,7 @@ package solve
 // Options say how hard to look. The zero value is the usual effort.
 type Options struct {
 	// Labels is the budget of the last search: how many combinations are kept
-	// after each job. 0 stands for DefaultLabels, and for more
-	// where there are few jobs.
+	// after each job. 0 stands for DefaultLabels.
 	Labels int
 	// Prices are those of an earlier Result, to begin with; nil = from nothing.
 	Prices []float64

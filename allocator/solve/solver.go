@@ -184,8 +184,6 @@ const (
 	firstAlternatives = 32  // plans a job
 	firstLabels       = 24
 	wideAlternatives  = 200 // plans a job; at most 256
-	fewJobs           = 50  // with so few the gap is wide and labels are cheap: more of them
-	fewLabels         = 1000
 )
 
 // Solve finds a plan for p.
@@ -213,9 +211,6 @@ func (s *Solver) Solve(p *Problem, o Options) (Result, error) {
 	budget := o.Labels
 	if budget == 0 {
 		budget = DefaultLabels
-		if len(p.Jobs) <= fewJobs {
-			budget = fewLabels
-		}
 	}
 	cut := s.improve(firstLimit*mean, firstAlternatives, min(budget, firstLabels))
 	if s.missing >= forbidden {

@@ -18,6 +18,7 @@ import (
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/nvml"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/trust"
 )
 
 const (
@@ -32,10 +33,10 @@ func agentCommand() *cobra.Command { return agentDaemon().cmd }
 
 // agentFlags are what the agent is told.
 type agentFlags struct {
-	node, bind, dataDir, run, lock, cluster, ports, keyFile, library string
-	gossipPort, simulate                                             int
-	etcd                                                             *etcdFlags
-	hosting                                                          *hosting
+	node, bind, dataDir, run, lock, cluster, ports, keyFile, library, tlsDir string
+	gossipPort, apiPort, simulate                                            int
+	etcd                                                                     *etcdFlags
+	hosting                                                                  *hosting
 }
 
 func agentDaemon() daemon {
@@ -53,6 +54,8 @@ Messages are JSON lines on stderr.`,
 	f.StringVar(&a.bind, "bind", "", "IP address under which the other nodes reach this one (default 127.0.0.1)")
 	f.IntVar(&a.gossipPort, "gossip-port", 7946, "port for gossip; 0 = any free one")
 	f.StringVar(&a.keyFile, "gossip-key-file", "", "file with the cluster's gossip key: 16, 24 or 32 bytes")
+	f.StringVar(&a.tlsDir, "tls-dir", "", "this node's certificates, as `bellows tls issue` makes them; without, other machines cannot read logs here")
+	f.IntVar(&a.apiPort, "api-port", 7947, "port on which other nodes ask this one, with --tls-dir; 0 = any free one")
 	a.etcd = newEtcdFlags(f)
 	f.StringVar(&a.cluster, "cluster", "", "the cluster's name (default: whichever lies in etcd)")
 	f.StringVar(&a.dataDir, "data-dir", "", "what outlives the agent (default: /var/lib/bellows, or ~/.local/state/bellows/agent)")
@@ -71,6 +74,11 @@ Messages are JSON lines on stderr.`,
 		if cfg, err = agentDefaults(cfg); err != nil {
 			return err
 		}
+		if a.tlsDir != "" {
+			if cfg.Identity, err = trust.Load(a.tlsDir, cfg.Node); err != nil {
+				return err
+			}
+		}
 		cfg.Devices = nvml.NewProbe(cfg.Exe, "internal", "nvml", "--library", a.library)
 		if a.simulate > 0 {
 			cfg.Devices = nvml.Simulated(cfg.Node, a.simulate, nvml.SimulatedModel, simulatedMemory)
@@ -85,7 +93,7 @@ Messages are JSON lines on stderr.`,
 // config is what the flags say, with the files read, before anything of the machine is looked at.
 func (a *agentFlags) config(cmd *cobra.Command) (host.Config, error) {
 	cfg := host.Config{
-		Node: cluster.NodeID(a.node), Bind: a.bind, GossipPort: a.gossipPort, Cluster: a.cluster,
+		Node: cluster.NodeID(a.node), Bind: a.bind, GossipPort: a.gossipPort, APIPort: a.apiPort, Cluster: a.cluster,
 		DataDir: a.dataDir, RunDir: a.run, LockDir: a.lock, Socket: chosenSocket(cmd),
 		Version: version(), Leave: true, Log: childLogger(),
 	}
