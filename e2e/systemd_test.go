@@ -140,7 +140,7 @@ func (f *fleet) installed(m *machine) {
 	}
 	m.run(install, "--binary", binary)
 	m.run(install, "--binary", binary) // which may be repeated
-	flags := fmt.Sprintf("BELLOWS_AGENT_FLAGS=--node n2 --etcd %s --bind %s --socket %s --data-dir %s --simulate-devices 2 --lock-dir %s\n",
+	flags := fmt.Sprintf("AGENT_FLAGS=--node n2 --etcd %s --bind %s --socket %s --data-dir %s --simulate-devices 2 --lock-dir %s\n",
 		f.etcd.Endpoint(), f.addr(2), f.socket(2), f.nodeDir(2), filepath.Join(f.dir, "locks"))
 	settings := filepath.Join(f.dir, "agent.env")
 	if err := os.WriteFile(settings, []byte(flags), 0o600); err != nil {
