@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -62,6 +63,7 @@ type fleet struct {
 	config config
 	dir    string
 	subnet int
+	claim  net.Listener // holds the subnet
 	etcd   *store.Server
 	store  *store.Store
 	// endpoint is etcd's address.
@@ -77,8 +79,23 @@ type proc struct {
 	done chan struct{} // closed once it has been waited for
 }
 
-// subnets hands each fleet its own 127.x.y.0/24, from the test process's pid, so that fleets never meet.
+// subnets numbers the 127.x.y.0/24 that this process has asked for.
 var subnets atomic.Int32
+
+// claimSubnet takes a 127.x.y.0/24 that no other fleet has, of this test process
+// or another one: whoever listens at port 7945 of its last address has it.
+func (f *fleet) claimSubnet() {
+	f.t.Helper()
+	const last, tries = 253, 1000
+	var err error
+	for range tries {
+		f.subnet = os.Getpid()%15000*16 + int(subnets.Add(1))
+		if f.claim, err = net.Listen("tcp", f.addr(last)+":7945"); err == nil {
+			return
+		}
+	}
+	f.t.Fatalf("no subnet is free: %v", err)
+}
 
 func newFleet(t testing.TB, c config) *fleet {
 	t.Helper()
@@ -125,8 +142,9 @@ func emptyFleet(t testing.TB, c config) *fleet {
 	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // every user may talk to an agent
 		t.Fatal(err)
 	}
-	f := &fleet{t: t, config: c, dir: dir, subnet: os.Getpid()%15000*16 + int(subnets.Add(1)), procs: map[string]*proc{}, traces: map[string]*trace{}}
+	f := &fleet{t: t, config: c, dir: dir, procs: map[string]*proc{}, traces: map[string]*trace{}}
 	t.Cleanup(f.close)
+	f.claimSubnet()
 	return f
 }
 
@@ -218,6 +236,9 @@ func (f *fleet) close() {
 	}
 	if f.t.Failed() {
 		f.showLogs()
+	}
+	if f.claim != nil {
+		_ = f.claim.Close()
 	}
 	_ = os.RemoveAll(f.dir)
 }
