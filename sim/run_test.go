@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -152,15 +153,66 @@ func TestTheSameSeedGivesTheSameLog(t *testing.T) {
 	}
 }
 
+func TestTheNumberOfCoresChangesNothing(t *testing.T) {
+	hashes := map[string]bool{}
+	for _, cores := range []int{1, 4} {
+		before := runtime.GOMAXPROCS(cores)
+		r, _ := run(t, Config{
+			Jobs: crowd(60, 3), Nodes: 3, DevicesPerNode: 4, Policy: byName(t, "hu"), Interval: 60 * s, RescaleCost: 5 * s,
+			Stopwatch: func() time.Duration { return time.Duration(len(hashes)) * time.Hour }, // what it says must not count
+		})
+		runtime.GOMAXPROCS(before)
+		hashes[r.LogSHA256] = true
+	}
+	if len(hashes) != 1 {
+		t.Errorf("on 1 and on 4 cores: %v", hashes)
+	}
+}
+
 func TestManyMoreJobsThanDevices(t *testing.T) {
-	r, _ := run(t, Config{Jobs: crowd(100, 1), Nodes: 1, DevicesPerNode: 1, Policy: byName(t, "share"), Interval: 300 * s})
-	for _, o := range r.Jobs {
-		if !o.Phase.Terminal() || o.End < o.Submit || o.Queueing > o.End-o.Submit {
-			t.Errorf("%+v", o)
+	for _, name := range policy.Names() {
+		t.Run(name, func(t *testing.T) {
+			r, _ := run(t, Config{Jobs: crowd(100, 1), Nodes: 1, DevicesPerNode: 1, Policy: byName(t, name), Interval: 300 * s})
+			for _, o := range r.Jobs {
+				if !o.Phase.Terminal() || o.End < o.Submit || o.Queueing > o.End-o.Submit {
+					t.Errorf("%+v", o)
+				}
+			}
+			if r.Rejected != 0 {
+				t.Errorf("%d answers rejected", r.Rejected)
+			}
+		})
+	}
+}
+
+func TestJobsWithListedSizes(t *testing.T) {
+	three := elastic("three", 0, 1000*s, 0)
+	three.Sizes, three.MinWorkers, three.MaxWorkers = []int{3, 6, 12}, 3, 12
+	for _, name := range policy.Names() {
+		r, log := run(t, Config{
+			Jobs:  []Job{three, elastic("b", 10*s, 500*s, 8), elastic("c", 20*s, 500*s, 8)},
+			Nodes: 2, DevicesPerNode: 7, Policy: byName(t, name), Interval: 60 * s,
+		})
+		for _, o := range r.Jobs {
+			if o.Phase != cluster.Succeeded {
+				t.Errorf("%s: %+v\n%s", name, o, strings.Join(log, "\n"))
+			}
+		}
+		if r.Rejected != 0 {
+			t.Errorf("%s: %d answers rejected", name, r.Rejected)
 		}
 	}
-	if r.Rejected != 0 {
-		t.Errorf("%d answers rejected", r.Rejected)
+}
+
+func TestStartCostsByModelAndSize(t *testing.T) {
+	j := elastic("a", 0, 160*s, 2)
+	j.Model = "bert"
+	r, _ := run(t, Config{
+		Jobs: []Job{j}, Nodes: 1, DevicesPerNode: 2, Policy: byName(t, "greedy"), Interval: 300 * s, RescaleCost: 30 * s,
+		StartCosts: trace.Overhead{{Workers: 2, Model: "bert"}: 7 * s, {Workers: 1, Model: "bert"}: 50 * s, {Workers: 2, Model: "gpt"}: 90 * s},
+	})
+	if r.Jobs[0].End != 107*s {
+		t.Errorf("ended at %v, want 107s: 7 s of pause and 160 s of work at 1.6", r.Jobs[0].End)
 	}
 }
 

@@ -16,7 +16,7 @@ func PaperSpeed(k int) float64 {
 	return float64(k) * math.Pow(0.8, math.Log2(float64(k)))
 }
 
-// On returns the speed on k devices, a power of two.
+// On returns the speed on k devices; a curve is read at the largest power of two that is not above k.
 func (s Speed) On(k int) float64 {
 	if s == nil {
 		return PaperSpeed(k)
