@@ -70,6 +70,8 @@ type fleet struct {
 	endpoint string
 	procs    map[string]*proc
 	traces   map[string]*trace // by job name
+	// hosts are processes in network namespaces, one for each node; nil = all nodes are on loopback.
+	hosts []int
 }
 
 type proc struct {
@@ -167,19 +169,27 @@ func (f *fleet) startEtcd() {
 
 func node(i int) cluster.NodeID { return cluster.NodeID(fmt.Sprintf("n%d", i)) }
 
-// addr is the loopback address of node i of this fleet.
+// addr is the address of node i of this fleet: on its host, else on loopback.
 func (f *fleet) addr(i int) string {
+	if f.hosts != nil {
+		return fmt.Sprintf("10.77.0.%d", i)
+	}
 	return fmt.Sprintf("127.%d.%d.%d", 1+f.subnet>>8%250, f.subnet&255, i+1)
 }
 
 func (f *fleet) socket(i int) string  { return filepath.Join(f.dir, fmt.Sprintf("n%d.sock", i)) }
 func (f *fleet) nodeDir(i int) string { return filepath.Join(f.dir, fmt.Sprintf("n%d", i)) }
 
-func (f *fleet) startAgent(i int) *proc {
+func (f *fleet) startAgent(i int, more ...string) *proc {
 	f.t.Helper()
 	args := []string{
 		"agent", "--node", string(node(i)), "--etcd", f.endpoint, "--bind", f.addr(i), "--socket", f.socket(i),
 		"--data-dir", f.nodeDir(i), "--simulate-devices", fmt.Sprint(f.config.devices), "--lock-dir", filepath.Join(f.dir, "locks"),
+	}
+	args = append(args, more...)
+	if f.hosts != nil {
+		args = append([]string{"nsenter", "-t", fmt.Sprint(f.hosts[i-1]), "-n", binary}, args...)
+		return f.startProgram(fmt.Sprintf("agent-n%d", i), args[0], args[1:]...)
 	}
 	return f.start(fmt.Sprintf("agent-n%d", i), args...)
 }
@@ -192,13 +202,18 @@ func (f *fleet) startCoordinator(i int) *proc {
 
 func (f *fleet) start(name string, args ...string) *proc {
 	f.t.Helper()
+	return f.startProgram(name, binary, args...)
+}
+
+func (f *fleet) startProgram(name, program string, args ...string) *proc {
+	f.t.Helper()
 	p := &proc{name: name, log: filepath.Join(f.dir, name+".log"), done: make(chan struct{})}
 	out, err := os.OpenFile(p.log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	defer out.Close()
-	p.cmd = exec.Command(binary, args...)
+	p.cmd = exec.Command(program, args...)
 	p.cmd.Stdout, p.cmd.Stderr = out, out
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := p.cmd.Start(); err != nil {

@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"flag"
+	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,6 +36,12 @@ func TestScripts(t *testing.T) {
 			}
 			env.Defer(func() { _ = os.RemoveAll(dir) })
 			env.Setenv("SHORT", dir)
+			taken, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				return err
+			}
+			env.Defer(func() { _ = taken.Close() })
+			env.Setenv("TAKEN", fmt.Sprint(taken.Addr().(*net.TCPAddr).Port)) // a port that somebody listens on
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // else each of many commands takes a second
 			if cache, err := os.UserCacheDir(); err == nil {
 				env.Setenv("CACHE", cache) // where scripts/setup put the solver

@@ -1,0 +1,198 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// inside marks the test process that has a network of its own.
+const inside = "BELLOWS_E2E_NETWORK"
+
+// Three hosts, each a network namespace with an address of its own on one
+// switch, with data and logs of their own; shared are etcd, which stands on the
+// switch's own address, and the checkpoint directory. It needs root, as only root
+// may make namespaces; as another user it asks for them in a user namespace.
+func TestSeveralHosts(t *testing.T) {
+	t.Parallel()
+	if os.Getenv(inside) == "" {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestSeveralHosts$", "-test.v", "-test.timeout=5m")
+		cmd.Env = append(os.Environ(), inside+"=1")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
+		if os.Getuid() != 0 {
+			cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
+			cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
+			cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
+		}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("in a network of its own: %v\n%s", err, out)
+		}
+		return
+	}
+	f := emptyFleet(t, config{nodes: 3, devices: 1, policy: "share", interval: 300 * time.Millisecond})
+	f.connectHosts()
+	f.startEtcd()
+	f.startCoordinator(1)
+	for i := range f.config.nodes {
+		f.startAgent(i+1, "--gossip-key-file", f.gossipKey(), "--tls-dir", f.certificate(i+1))
+	}
+	f.awaitMembers()
+
+	// Submitted and followed on n1, which is drained: trained on n2 and n3.
+	f.mustBellows("drain", "n1")
+	j := f.sdkJob("a", 1, 2, 1<<20, 0.05, "--save-every", "20")
+	id := f.submit(j)
+	f.awaitStep("a", 1, 2, time.Minute)
+	follow := startSession(t, f.command(1, "logs", "-f", "a"))
+	workers := func(want ...cluster.NodeID) {
+		t.Helper()
+		f.await(2*time.Minute, fmt.Sprintf("workers on %v", want), func(m *record.Mirror) bool {
+			v := m.Job(id)
+			g := v.Generation(v.State.Value.Generation)
+			var on []cluster.NodeID
+			for _, member := range g.Plan.Value.World.Members {
+				on = append(on, member.Node)
+			}
+			slices.Sort(on)
+			return v.State.Value.Phase == cluster.Running && slices.Equal(on, want)
+		})
+	}
+	workers("n2", "n3")
+
+	// Rescaled for another job, and back.
+	other := f.submit(f.sdkJob("b", 1, 1, 1<<20, 0.05))
+	f.awaitStep("a", f.lastStep("a"), 1, time.Minute)
+	f.mustBellows("stop", string(other))
+	f.awaitStep("a", f.lastStep("a"), 2, time.Minute)
+
+	// n1 takes the place of n3, which is drained: no step is lost.
+	f.mustBellows("undrain", "n1")
+	f.mustBellows("drain", "n3")
+	workers("n1", "n2")
+	f.awaitStep("a", f.lastStep("a"), 2, time.Minute)
+	for _, r := range f.show(id).Rescales {
+		if r.LostSteps != 0 {
+			t.Errorf("generation %d lost %d steps to a planned change", r.Generation, r.LostSteps)
+		}
+	}
+
+	// n2 is lost, with all that runs there, and n3 takes its place.
+	f.mustBellows("undrain", "n3")
+	f.switchOff(2)
+	workers("n1", "n3")
+	f.awaitStep("a", f.lastStep("a"), 2, time.Minute)
+
+	// Whoever follows on n1 has seen the ranks of every node, n2's until it was lost.
+	f.mustBellows("stop", "-w", "a")
+	if code := follow.wait(); code != 0 {
+		t.Errorf("logs -f ended with %d\n%s", code, follow.errs)
+	}
+	for _, want := range []string{"[0] ", "[1] "} {
+		if seen := follow.out.String(); !strings.Contains(seen, want) {
+			t.Errorf("the log that was followed on n1 lacks %q:\n%s\n%s", want, seen, follow.errs)
+		}
+	}
+}
+
+// mustBellows runs a command against n1's agent that has to succeed.
+func (f *fleet) mustBellows(args ...string) {
+	f.t.Helper()
+	if out, errs, code := f.bellows(args...); code != 0 {
+		f.t.Fatalf("bellows %s exited %d\n%s%s", strings.Join(args, " "), code, out, errs)
+	}
+}
+
+// connectHosts makes a host for each node, all on one switch. The fleet lives in
+// a network namespace of its own already, which is the switch.
+func (f *fleet) connectHosts() {
+	f.t.Helper()
+	f.ip("link", "set", "lo", "up")
+	f.ip("link", "add", "switch", "type", "bridge")
+	f.ip("addr", "add", "10.77.0.254/24", "dev", "switch")
+	f.ip("link", "set", "switch", "up")
+	f.endpoint = "10.77.0.254:0"
+	for i := range f.config.nodes {
+		holder := exec.Command("sleep", "infinity")
+		holder.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
+		if err := holder.Start(); err != nil {
+			f.t.Fatal(err)
+		}
+		f.t.Cleanup(func() { _ = holder.Process.Kill(); _ = holder.Wait() })
+		pid, wire := fmt.Sprint(holder.Process.Pid), fmt.Sprintf("wire%d", i+1)
+		f.hosts = append(f.hosts, holder.Process.Pid)
+		f.ip("link", "add", wire, "type", "veth", "peer", "name", "eth0", "netns", pid)
+		f.ip("link", "set", wire, "master", "switch", "up")
+		for _, args := range [][]string{
+			{"link", "set", "lo", "up"},
+			{"addr", "add", f.addr(i+1) + "/24", "dev", "eth0"},
+			{"link", "set", "eth0", "up"},
+		} {
+			f.run(exec.Command("nsenter", append([]string{"-t", pid, "-n", "ip"}, args...)...))
+		}
+	}
+}
+
+func (f *fleet) ip(args ...string) {
+	f.t.Helper()
+	f.run(exec.Command("ip", args...))
+}
+
+func (f *fleet) run(cmd *exec.Cmd) {
+	f.t.Helper()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		f.t.Fatalf("%s: %v\n%s", cmd, err, out)
+	}
+}
+
+// switchOff kills everything on a host at once, as a power cut does.
+func (f *fleet) switchOff(i int) {
+	f.t.Helper()
+	at, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", f.hosts[i-1]))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	entries, err := filepath.Glob("/proc/[0-9]*/ns/net")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for _, entry := range entries {
+		var pid int
+		if there, err := os.Readlink(entry); err != nil || there != at {
+			continue
+		}
+		if _, err := fmt.Sscanf(entry, "/proc/%d/", &pid); err != nil {
+			f.t.Fatal(err)
+		}
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+// gossipKey is the file with the fleet's key.
+func (f *fleet) gossipKey() string {
+	f.t.Helper()
+	path := filepath.Join(f.dir, "gossip.key")
+	if err := os.WriteFile(path, []byte("0123456789abcdef"), 0o600); err != nil {
+		f.t.Fatal(err)
+	}
+	return path
+}
+
+// certificate makes node i's folder of certificates, and the authority with the first.
+func (f *fleet) certificate(i int) string {
+	f.t.Helper()
+	ca, out := filepath.Join(f.dir, "ca"), filepath.Join(f.dir, "tls-"+string(node(i)))
+	if _, err := os.Stat(ca); err != nil {
+		f.run(exec.Command(binary, "tls", "init", "--ca", ca))
+	}
+	f.run(exec.Command(binary, "tls", "issue", string(node(i)), "--ca", ca, "--out", out))
+	return out
+}
