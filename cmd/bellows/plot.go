@@ -11,9 +11,9 @@ import (
 
 // The picture's measures, in pixels. A row is one trace; its panels are one quantity each.
 const (
-	panelWidth, panelHeight = 360, 260
+	panelWidth, panelHeight = 360, 272
 	panelLeft, panelRight   = 64, 16
-	panelTop, panelBottom   = 34, 44
+	panelTop, panelBottom   = 34, 56
 	rowTitle, legendHeight  = 30, 30
 )
 
@@ -32,7 +32,15 @@ var plotMarks = [...]plotMark{
 	{"#7a5195", "9 3 2 3", "circle"},
 }
 
-func plotMarkOf(i int) plotMark { return plotMarks[i%len(plotMarks)] }
+// plotMarkOf is the ith policy's mark: the list twice, the second time with the
+// dash and shape of the next colour.
+func plotMarkOf(i int) plotMark {
+	m := plotMarks[i%len(plotMarks)]
+	if next := plotMarks[(i+1)%len(plotMarks)]; i/len(plotMarks)%2 == 1 {
+		m.dash, m.shape = next.dash, next.shape
+	}
+	return m
+}
 
 // at draws the mark's shape.
 func (m plotMark) at(x, y float64) string {

@@ -22,7 +22,11 @@ type axes struct {
 func (p panel) draw(runs []*simulated, policies []string) string {
 	a := p.axes(runs)
 	var b strings.Builder
-	fmt.Fprintf(&b, `<text x="%d" y="20" font-size="12">%s</text>`+"\n", panelLeft, html.EscapeString(p.title+a.unit))
+	title := p.title + a.unit
+	if len(a.nodes) == 1 {
+		title += " (" + count(a.nodes[0], "node") + ")"
+	}
+	fmt.Fprintf(&b, `<text x="%d" y="20" font-size="12">%s</text>`+"\n", panelLeft, html.EscapeString(title))
 	for i := range int(math.Round((a.top-a.bottom)/a.step)) + 1 {
 		v := a.bottom + float64(i)*a.step
 		colour := "#ddd"
@@ -33,9 +37,7 @@ func (p panel) draw(runs []*simulated, policies []string) string {
 			panelLeft, a.y(v*a.scale), panelWidth-panelRight, colour, panelLeft-6, a.y(v*a.scale)+4, strconv.FormatFloat(v, 'g', 6, 64))
 	}
 	middle := (panelLeft + panelWidth - panelRight) / 2
-	if len(a.nodes) == 1 {
-		fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="middle">%s</text>`+"\n", middle, panelHeight-panelBottom+32, count(a.nodes[0], "node"))
-	} else {
+	if len(a.nodes) > 1 {
 		for _, n := range a.nodes {
 			fmt.Fprintf(&b, `<text x="%.1f" y="%d" text-anchor="middle">%d</text>`, a.x(n), panelHeight-panelBottom+16, n)
 		}
@@ -108,8 +110,11 @@ func (p panel) bar(runs []*simulated, policies []string, i int, a axes) string {
 	wide := float64(panelWidth-panelLeft-panelRight) / float64(len(policies))
 	x := panelLeft + (float64(i)+0.5)*wide
 	m := plotMarkOf(i)
-	return fmt.Sprintf(`<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s" fill-opacity="0.55" stroke="%s" stroke-dasharray="%s"/>%s`+"\n",
-		x-wide*0.35, a.y(max(v, 0)), wide*0.7, a.y(min(v, 0))-a.y(max(v, 0)), m.colour, m.colour, m.dash, m.at(x, a.y(v)))
+	const foot = panelHeight - panelBottom + 10
+	return fmt.Sprintf(`<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s" fill-opacity="0.55" stroke="%s" stroke-dasharray="%s"/>%s`+
+		`<text x="%.1f" y="%d" font-size="9" text-anchor="end" transform="rotate(-40 %.1f %d)">%s</text>`+"\n",
+		x-wide*0.35, a.y(max(v, 0)), wide*0.7, a.y(min(v, 0))-a.y(max(v, 0)), m.colour, m.colour, m.dash, m.at(x, a.y(v)),
+		x+4, foot, x+4, foot, html.EscapeString(policies[i]))
 }
 
 // timeUnit is the unit in which times up to most seconds read well.

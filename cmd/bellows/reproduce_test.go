@@ -43,9 +43,12 @@ func TestHuFiguresStandNextToThePublishedOnes(t *testing.T) {
 
 func TestPlotsTellPoliciesApartWithoutColour(t *testing.T) {
 	seen := map[string]string{}
-	for i := range plotMarks {
+	for i := range 2 * len(plotMarks) {
 		m := plotMarkOf(i)
 		key := m.dash + m.shape
+		if i >= len(plotMarks) {
+			key += m.colour // by then colour has to help
+		}
 		if other, ok := seen[key]; ok {
 			t.Errorf("%s and %s have the same dash and shape", m.colour, other)
 		}
