@@ -113,6 +113,10 @@ func (a *agentFlags) config(cmd *cobra.Command) (host.Config, error) {
 	if cfg.Bind != "" && net.ParseIP(cfg.Bind) == nil {
 		return cfg, usage("--bind %q: use an IP address", cfg.Bind)
 	}
+	if ip := net.ParseIP(cfg.Bind); ip != nil && !ip.IsLoopback() && a.keyFile == "" {
+		return cfg, usage("--bind %s: other machines can reach that, so the cluster needs a gossip key: "+
+			"head -c 32 /dev/urandom > FILE once, and --gossip-key-file with a copy of it on every node", cfg.Bind)
+	}
 	cfg.GossipKey, err = readKey(a.keyFile)
 	return cfg, err
 }

@@ -42,7 +42,7 @@ func TestScripts(t *testing.T) {
 			}
 			env.Defer(func() { _ = taken.Close() })
 			env.Setenv("TAKEN", fmt.Sprint(taken.Addr().(*net.TCPAddr).Port)) // a port that somebody listens on
-			env.Setenv("GORACE", "atexit_sleep_ms=0") // else each of many commands takes a second
+			env.Setenv("GORACE", "atexit_sleep_ms=0")                         // else each of many commands takes a second
 			if cache, err := os.UserCacheDir(); err == nil {
 				env.Setenv("CACHE", cache) // where scripts/setup put the solver
 			}
