@@ -61,7 +61,7 @@ func pendingStatus(m *record.Mirror, r record.Request) JobStatus {
 }
 
 func specStatus(id cluster.JobID, spec cluster.Spec, owner cluster.Owner, at time.Time) JobStatus {
-	return JobStatus{
+	s := JobStatus{
 		ID: string(id), Name: spec.Name, Owner: owner.User, UID: owner.UID,
 		MinWorkers: spec.MinWorkers, MaxWorkers: spec.MaxWorkers, WorldSizes: spec.Sizes, BatchSize: spec.BatchSize,
 		Priority: spec.Priority, Deadline: spec.Deadline,
@@ -69,6 +69,10 @@ func specStatus(id cluster.JobID, spec cluster.Spec, owner cluster.Owner, at tim
 		SubmittedAt: at, MaxRestarts: spec.MaxRestarts,
 		Progress: Progress{StepsTotal: spec.Steps},
 	}
+	if !spec.Where.Anywhere() {
+		s.Where = &spec.Where
+	}
+	return s
 }
 
 func addPending(s *JobStatus, state record.State, leader string) {

@@ -27,9 +27,11 @@ type JobStatus struct {
 	WorldSizes []int             `json:"world_sizes,omitempty"`
 	BatchSize  cluster.BatchSize `json:"batch_size"`
 	Priority   int               `json:"priority"`
-	Deadline   *time.Time        `json:"deadline,omitempty"`
-	Command    []string          `json:"command"`
-	Workdir    string            `json:"workdir"`
+	// Where says which nodes may run it; nil = all.
+	Where    *cluster.Where `json:"where,omitempty"`
+	Deadline *time.Time     `json:"deadline,omitempty"`
+	Command  []string       `json:"command"`
+	Workdir  string         `json:"workdir"`
 	// CheckpointDir is the base under which the job's generations save.
 	CheckpointDir string `json:"checkpoint_dir"`
 

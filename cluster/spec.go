@@ -46,6 +46,8 @@ type Spec struct {
 	Sizes     []int     `json:"world_sizes,omitempty"`
 	BatchSize BatchSize `json:"batch_size"`
 
+	Where Where `json:"where,omitzero"` // which nodes may run it
+
 	Priority int        `json:"priority,omitempty"` // higher goes first, -100 … 100
 	Deadline *time.Time `json:"deadline,omitempty"` // when its owner needs it
 	// Steps is how many optimiser steps the job takes in all; ETA is how long it

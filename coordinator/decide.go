@@ -83,7 +83,7 @@ func (c *Coordinator) place(q allocator.Input, decisions []allocator.Decision) m
 		granted[d.Job] = target{Allocation: cluster.Allocation{Job: d.Job}, reason: d.Reason}
 		want = append(want, place.Count{
 			Job: d.Job, Workers: d.Workers, BatchSize: cmp.Or(d.BatchSize, v.Spec.Value.BatchSize.Min),
-			Excluded: slices.Sorted(maps.Keys(v.State.Value.Excluded)), Keep: q.Between && j.Workers > 0 || v.State.Value.Pinned,
+			Excluded: slices.Sorted(maps.Keys(c.barred(v))), Keep: q.Between && j.Workers > 0 || v.State.Value.Pinned,
 		})
 	}
 	// Who is left out when not everything fits: the least important, then the youngest.

@@ -64,11 +64,11 @@ func (c *Coordinator) idle() int {
 
 // spare returns the nodes with only those devices that the job could start on now.
 func (c *Coordinator) spare(f formed) []cluster.Node {
-	nodes, promised := slices.Clone(c.nodes()), c.promised(f.ID)
+	nodes, promised, barred := slices.Clone(c.nodes()), c.promised(f.ID), c.barred(f.JobView)
 	for i, n := range nodes {
 		nodes[i].Devices = slices.DeleteFunc(slices.Clone(n.Devices), func(d cluster.Device) bool {
 			s := slot{n.ID, d.ID}
-			return !c.usable(s, f.state().Excluded) || !c.free(s, f.ID) || promised[d.ID]
+			return !c.usable(s, barred) || !c.free(s, f.ID) || promised[d.ID]
 		})
 	}
 	return nodes

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
 )
 
 // closelyExplained is how many jobs at the front of the queue are told the
@@ -67,11 +68,12 @@ func (c *Coordinator) pending(f formed) (string, bool) {
 // open counts the devices of nodes that have not refused the job, and those of them that can be given to it.
 func (c *Coordinator) open(f formed) (total, usable int) {
 	total, usable = c.picture().total, c.picture().usable
-	if len(f.state().Excluded) == 0 {
+	barred := c.barred(f.JobView)
+	if len(barred) == 0 {
 		return total, usable
 	}
 	for _, n := range c.nodes() {
-		if _, refused := f.state().Excluded[n.ID]; refused {
+		if _, refused := barred[n.ID]; refused {
 			total -= len(n.Devices)
 			usable -= len(n.Usable())
 		}
@@ -88,7 +90,7 @@ func (c *Coordinator) hold(f formed) bool {
 	if !c.nowhere(f) {
 		return false
 	}
-	excluded := f.state().Excluded
+	excluded := c.barred(f.JobView)
 	var why []string
 	for _, n := range slices.Sorted(maps.Keys(excluded)) {
 		why = append(why, fmt.Sprintf("%s: %s", n, excluded[n]))
@@ -104,14 +106,34 @@ func (c *Coordinator) unhold(f formed) bool {
 	return c.put(f, "queue", c.next(f.JobView, cluster.Queued, "a node that has not refused it is there"))
 }
 
+// barred are the nodes on which the job must not start, and why: those that have
+// refused it, and those that it does not want.
+func (c *Coordinator) barred(v *record.JobView) map[cluster.NodeID]string {
+	where := v.Spec.Value.Where
+	if where.Anywhere() {
+		return v.State.Value.Excluded
+	}
+	barred := maps.Clone(v.State.Value.Excluded)
+	for _, n := range c.nodes() {
+		if why := where.Refuses(n); why != "" && barred[n.ID] == "" {
+			if barred == nil {
+				barred = map[cluster.NodeID]string{}
+			}
+			barred[n.ID] = why
+		}
+	}
+	return barred
+}
+
 // nowhere reports whether nodes are alive and all of them refused the job.
 func (c *Coordinator) nowhere(f formed) bool {
-	if len(f.state().Excluded) == 0 {
+	barred := c.barred(f.JobView)
+	if len(barred) == 0 {
 		return false
 	}
 	nodes := c.nodes()
 	return len(nodes) > 0 && !slices.ContainsFunc(nodes, func(n cluster.Node) bool {
-		_, refused := f.state().Excluded[n.ID]
+		_, refused := barred[n.ID]
 		return !refused
 	})
 }

@@ -115,7 +115,7 @@ func (c *Coordinator) view(f formed) allocator.JobView {
 	spec := f.Spec.Value
 	v := allocator.JobView{
 		ID: f.ID, Sizes: f.Scaled().WorldSizes(), BatchSize: spec.BatchSize, Priority: spec.Priority,
-		SubmittedAt: spec.At, Present: f.allocation(), Excluded: slices.Sorted(maps.Keys(f.state().Excluded)),
+		SubmittedAt: spec.At, Present: f.allocation(), Excluded: slices.Sorted(maps.Keys(c.barred(f.JobView))),
 	}
 	v.Workers = v.Present.Workers()
 	v.Pinned = f.state().Pinned && v.Workers > 0

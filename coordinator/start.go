@@ -122,9 +122,10 @@ func (c *Coordinator) startable(f formed) (cluster.Allocation, bool) {
 
 // sound reports whether every granted device may be given to new work of the job.
 func (c *Coordinator) sound(f formed, t target) bool {
+	barred := c.barred(f.JobView)
 	for _, p := range t.Placements {
 		for _, d := range p.Devices {
-			if !c.usable(slot{p.Node, d}, f.state().Excluded) {
+			if !c.usable(slot{p.Node, d}, barred) {
 				return false
 			}
 		}

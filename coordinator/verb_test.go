@@ -62,12 +62,12 @@ func (l *lab) do(line string) error {
 	return nil
 }
 
-// node n1 gpus=4 [ports=8]: comes up, or comes back in another life.
+// node n1 gpus=4 [ports=8] [model=h100]: comes up, or comes back in another life.
 func (l *lab) node(w words) error {
 	n := cluster.NodeID(w.plain[0])
 	var inv record.Inventory
 	for i := range w.number("gpus", 4) {
-		inv.Devices = append(inv.Devices, cluster.Device{ID: cluster.DeviceID(fmt.Sprintf("%s%c", n, 'a'+i)), Health: cluster.Healthy})
+		inv.Devices = append(inv.Devices, cluster.Device{ID: cluster.DeviceID(fmt.Sprintf("%s%c", n, 'a'+i)), Model: w.text("model", ""), Health: cluster.Healthy})
 	}
 	if _, ok := l.mem.Get(record.AliveKey(n)); ok {
 		l.commit(record.Delete(record.AliveKey(n)))
@@ -181,13 +181,17 @@ func jobID(name string) cluster.JobID {
 	return cluster.JobID(name + "-aaaaaa")
 }
 
-// submit j [workers=1..4] [restarts=3] [uid=1000] [batch=64] [priority=0] [via=n1] [id=...].
+// submit j [workers=1..4] [restarts=3] [uid=1000] [batch=64] [priority=0] [via=n1] [id=...] [model=h100] [not=n1].
 func (l *lab) submit(w words) error {
 	id := jobID(w.plain[0])
 	name, _, _ := strings.Cut(string(id), "-")
 	spec := cluster.Spec{
 		Name: name, Command: []string{"train"}, Workdir: "/w", CheckpointDir: "/c", MaxRestarts: w.number("restarts", 3), PerNode: w.text("process", "") == "per-node",
 		Priority: w.number("priority", 0), BatchSize: cluster.BatchSize{Min: w.number("batch", 64)},
+	}
+	spec.Where.DeviceModel = w.text("model", "")
+	if n := w.text("not", ""); n != "" {
+		spec.Where.Not = []cluster.NodeID{cluster.NodeID(n)}
 	}
 	least, most, _ := strings.Cut(w.text("workers", "1..4"), "..")
 	spec.MinWorkers, _ = strconv.Atoi(least)

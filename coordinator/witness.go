@@ -55,7 +55,7 @@ func (c *Coordinator) another(f formed, node cluster.NodeID) bool {
 	if len(sizes) == 0 {
 		return false
 	}
-	excluded := slices.Sorted(maps.Keys(f.state().Excluded))
+	excluded := slices.Sorted(maps.Keys(c.barred(f.JobView)))
 	if !slices.Contains(excluded, node) {
 		excluded = append(excluded, node)
 	}

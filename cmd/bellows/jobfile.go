@@ -129,15 +129,23 @@ func (f *jobFile) setters() map[string]func(*yaml.Node) error {
 		"workdir":        func(n *yaml.Node) error { return text(n, &f.spec.Workdir) },
 		"checkpoint-dir": func(n *yaml.Node) error { return text(n, &f.spec.CheckpointDir) },
 		"env":            f.setEnv,
-		"env-file":       func(n *yaml.Node) error { return text(n, &f.spec.EnvFile) },
-		"min":            func(n *yaml.Node) error { return number(n, &f.spec.MinWorkers, 1) },
-		"max":            func(n *yaml.Node) error { return number(n, &f.spec.MaxWorkers, 1) },
-		"world-sizes":    func(n *yaml.Node) error { return numbers(n, &f.spec.Sizes) },
-		"priority":       func(n *yaml.Node) error { return number(n, &f.spec.Priority, -cluster.MaxPriority) },
-		"max-restarts":   func(n *yaml.Node) error { return number(n, &f.spec.MaxRestarts, 0) },
-		"steps":          func(n *yaml.Node) error { return number(n, &f.spec.Steps, 1) },
-		"eta":            func(n *yaml.Node) error { return positive(n, &f.spec.ETA) },
-		"halt-timeout":   func(n *yaml.Node) error { return positive(n, &f.spec.HaltTimeout) },
+		"node":           func(n *yaml.Node) error { return nodeNames(n, &f.spec.Where.Nodes) },
+		"exclude-node":   func(n *yaml.Node) error { return nodeNames(n, &f.spec.Where.Not) },
+		"device-model":   func(n *yaml.Node) error { return text(n, &f.spec.Where.DeviceModel) },
+		"device-memory": func(n *yaml.Node) error {
+			bytes, err := parseBytes(n.Value)
+			f.spec.Where.DeviceMemoryBytes = uint64(bytes)
+			return err
+		},
+		"env-file":     func(n *yaml.Node) error { return text(n, &f.spec.EnvFile) },
+		"min":          func(n *yaml.Node) error { return number(n, &f.spec.MinWorkers, 1) },
+		"max":          func(n *yaml.Node) error { return number(n, &f.spec.MaxWorkers, 1) },
+		"world-sizes":  func(n *yaml.Node) error { return numbers(n, &f.spec.Sizes) },
+		"priority":     func(n *yaml.Node) error { return number(n, &f.spec.Priority, -cluster.MaxPriority) },
+		"max-restarts": func(n *yaml.Node) error { return number(n, &f.spec.MaxRestarts, 0) },
+		"steps":        func(n *yaml.Node) error { return number(n, &f.spec.Steps, 1) },
+		"eta":          func(n *yaml.Node) error { return positive(n, &f.spec.ETA) },
+		"halt-timeout": func(n *yaml.Node) error { return positive(n, &f.spec.HaltTimeout) },
 		"process": func(n *yaml.Node) (err error) {
 			f.spec.PerNode, err = perNode(n.Value)
 			return err
@@ -191,6 +199,19 @@ func texts(n *yaml.Node, to *[]string) error {
 		}
 		*to = append(*to, s)
 	}
+	return nil
+}
+
+// nodeNames reads one name or a list of them.
+func nodeNames(n *yaml.Node, to *[]cluster.NodeID) error {
+	names := []string{n.Value}
+	if n.Kind != yaml.ScalarNode {
+		names = nil
+		if err := texts(n, &names); err != nil {
+			return err
+		}
+	}
+	*to = nodeIDs(names)
 	return nil
 }
 

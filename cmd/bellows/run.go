@@ -22,6 +22,9 @@ const submitAttempts = 3
 type runFlags struct {
 	name, workdir, checkpointDir, batch, deadline, envFile, process string
 	env                                                             []string
+	nodes, notNodes                                                 []string
+	deviceModel                                                     string
+	deviceMemory                                                    byteSize
 	min, max, priority, maxRestarts                                 int
 	sizes                                                           []int
 	steps                                                           int64
@@ -92,6 +95,10 @@ func (f *runFlags) register(cmd *cobra.Command) {
 	p.StringArrayVar(&f.env, "env", nil, "set NAME=VALUE for the workers, or pass NAME on from here; may be repeated")
 	p.StringVar(&f.envFile, "env-file", "", "file of NAME=VALUE lines for the workers, such as passwords; each node reads it, at the same path and as you, and nothing of it is recorded")
 	p.StringVar(&f.checkpointDir, "checkpoint-dir", "", "where the job saves, on every node (default: checkpoints in its workdir)")
+	p.StringSliceVar(&f.nodes, "node", nil, "run it on these nodes only; may be repeated")
+	p.StringSliceVar(&f.notNodes, "exclude-node", nil, "do not run it on these nodes; may be repeated")
+	p.StringVar(&f.deviceModel, "device-model", "", "run it on nodes whose devices have this in their model's name, such as h100")
+	p.Var(&f.deviceMemory, "device-memory", "run it on nodes whose devices have so much memory or more, such as 40G")
 	p.IntVar(&f.priority, "priority", 0, "-100 to 100; higher goes first")
 	p.StringVar(&f.deadline, "deadline", "", "when it is needed: a time such as 2026-01-31T18:00:00Z, or from now such as 2h30m")
 	p.Int64Var(&f.steps, "steps", 0, "optimiser steps in all, if known: gives progress and a time of arrival")
@@ -99,6 +106,20 @@ func (f *runFlags) register(cmd *cobra.Command) {
 	p.IntVar(&f.maxRestarts, "max-restarts", cluster.DefaultMaxRestarts, "failures of its workers that the job survives; 0 = none")
 	p.DurationVar(&f.haltTimeout, "halt-timeout", time.Duration(cluster.DefaultHaltTimeout), "how long the script may take to save when it is halted")
 	p.BoolVarP(&f.detach, "detach", "d", false, "print the job's identifier and do not follow it")
+}
+
+func (f *runFlags) where() cluster.Where {
+	return cluster.Where{
+		Nodes: nodeIDs(f.nodes), Not: nodeIDs(f.notNodes), DeviceModel: f.deviceModel, DeviceMemoryBytes: uint64(f.deviceMemory),
+	}
+}
+
+func nodeIDs(names []string) []cluster.NodeID {
+	var ids []cluster.NodeID
+	for _, n := range names {
+		ids = append(ids, cluster.NodeID(n))
+	}
+	return ids
 }
 
 // spec makes a whole, checked spec of the flags. All faults come at once.
@@ -127,6 +148,7 @@ func (f *runFlags) spec(cmd *cobra.Command, command []string) (cluster.Spec, err
 	s := cluster.Spec{
 		Name: f.name, Command: command, Workdir: f.workdir, CheckpointDir: f.checkpointDir, EnvFile: f.envFile,
 		MinWorkers: f.min, MaxWorkers: f.max, Sizes: f.sizes,
+		Where: f.where(),
 		Priority: f.priority, Steps: f.steps, ETA: cluster.Duration(f.eta), MaxRestarts: f.maxRestarts, HaltTimeout: cluster.Duration(f.haltTimeout),
 	}
 	if !cmd.Flags().Changed("max") {

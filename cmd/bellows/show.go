@@ -120,6 +120,9 @@ func (p *jobPage) head() {
 		p.field("pinned", "keeps its size until it commits a checkpoint: its last halt saved nothing")
 	}
 	p.field("restarts", fmt.Sprintf("%d of %d", j.Restarts, j.MaxRestarts))
+	if j.Where != nil {
+		p.field("runs on", whereText(*j.Where))
+	}
 	for _, node := range slices.Sorted(maps.Keys(j.Excluded)) {
 		p.field("excluded", node+": "+j.Excluded[node])
 	}

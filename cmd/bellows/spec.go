@@ -146,6 +146,8 @@ var fields = []field{
 	{"halt timeout", "--halt-timeout", "halt-timeout"},
 	{"workdir", "--workdir", "workdir"},
 	{"name", "--name", "name"},
+	{"node", "--node", "node"},
+	{"exclude node", "--exclude-node", "exclude-node"},
 	{"env file", "--env-file", "env-file"},
 	{"env", "--env", "env"},
 	{"priority", "--priority", "priority"},

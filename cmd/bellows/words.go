@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/bellows-ml/bellows/cluster"
 )
 
 // count says how many there are of something.
@@ -58,4 +60,22 @@ func size(bytes int64) string {
 		}
 	}
 	return fmt.Sprintf("%.1f %s", value, unit)
+}
+
+// whereText says in words which nodes may run a job.
+func whereText(w cluster.Where) string {
+	var parts []string
+	if len(w.Nodes) > 0 {
+		parts = append(parts, fmt.Sprintf("%v only", w.Nodes))
+	}
+	if len(w.Not) > 0 {
+		parts = append(parts, fmt.Sprintf("not %v", w.Not))
+	}
+	if w.DeviceModel != "" {
+		parts = append(parts, "devices "+w.DeviceModel)
+	}
+	if w.DeviceMemoryBytes > 0 {
+		parts = append(parts, "devices of "+size(int64(w.DeviceMemoryBytes))+" or more")
+	}
+	return "nodes: " + strings.Join(parts, ", ")
 }
