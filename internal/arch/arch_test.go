@@ -16,6 +16,7 @@ var checks = map[string]func(*arch.Tree) []arch.Finding{
 	"package docs":  arch.CheckPackageDocs,
 	"exported docs": arch.CheckExportedDocs,
 	"names":         arch.CheckNames,
+	"strays":        arch.CheckStrays,
 	"machine paths": arch.CheckMachinePaths,
 	"scripts":       arch.CheckScripts,
 }

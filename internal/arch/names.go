@@ -41,3 +41,23 @@ func CheckNames(t *Tree) []Finding {
 	}
 	return found
 }
+
+// besideGo are the files that may lie in a package's folder beside Go: what it
+// embeds. Everything else that a package needs is a sample, below testdata, or
+// something that a run has left behind.
+var besideGo = []string{".go", ".md", ".py", ".sha256"}
+
+// CheckStrays finds files in packages' folders that do not belong there.
+func CheckStrays(t *Tree) []Finding {
+	packages := map[string]bool{}
+	for _, row := range Rows() {
+		packages[row.Path] = true
+	}
+	var found []Finding
+	for _, f := range t.Files {
+		if packages[f.Dir()] && !slices.Contains(besideGo, path.Ext(f.Path)) {
+			found = append(found, Finding{f.Path, 1, "stray", "this is no source file", "delete it, or move it below testdata"})
+		}
+	}
+	return found
+}

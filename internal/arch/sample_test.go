@@ -103,6 +103,12 @@ var samples = map[string][]sample{
 		{"agent/a.go", "package agent\nvar V int", []string{"exported V"}},
 		{"agent/a_test.go", "package agent\nfunc F() {}", nil},
 	},
+	"strays": {
+		{"trace/66,10", "2", []string{"no source file"}},
+		{"allocator/milp/highs.sha256", "0", nil},
+		{"trace/testdata/66,10", "2", nil},
+		{"docs/66,10", "2", nil},
+	},
 	"names": {
 		{"agent/plan.go", "package agent", nil},
 		{"agent/utils.go", "package agent", []string{"utils.go says nothing"}},
