@@ -148,7 +148,7 @@ func (f *runFlags) spec(cmd *cobra.Command, command []string) (cluster.Spec, err
 	s := cluster.Spec{
 		Name: f.name, Command: command, Workdir: f.workdir, CheckpointDir: f.checkpointDir, EnvFile: f.envFile,
 		MinWorkers: f.min, MaxWorkers: f.max, Sizes: f.sizes,
-		Where: f.where(),
+		Where:    f.where(),
 		Priority: f.priority, Steps: f.steps, ETA: cluster.Duration(f.eta), MaxRestarts: f.maxRestarts, HaltTimeout: cluster.Duration(f.haltTimeout),
 	}
 	if !cmd.Flags().Changed("max") {
