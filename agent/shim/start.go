@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,7 +78,7 @@ func Start(ctx context.Context, exe, dir string, order Order) (Process, error) {
 		err = awaitReady(ctx, ready)
 	}
 	if errors.Is(err, errSilent) {
-		err = fmt.Errorf("%w: %s", err, lastWord(log.Name()))
+		err = fmt.Errorf("%w: the end of %s: %s", err, log.Name(), lastWord(log.Name()))
 	}
 	if err != nil {
 		_ = cmd.Process.Kill()
@@ -142,7 +143,7 @@ func lastWord(path string) string {
 		return err.Error()
 	}
 	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
-	return cut(printable(lines[len(lines)-1]))
+	return cmp.Or(cut(printable(lines[len(lines)-1])), "it is empty")
 }
 
 func awaitReady(ctx context.Context, ready *os.File) error {
