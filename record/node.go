@@ -28,7 +28,7 @@ type Alive struct {
 	BootID      string `json:"boot_id"`
 	Addr        string `json:"addr"`   // host part under which other nodes reach this one's workers
 	Gossip      string `json:"gossip"` // host:port of its memberlist
-	API         string `json:"api"`    // where other agents reach its API: "unix:/path"
+	API         string `json:"api"`    // where other agents reach its API: "unix:/path" on its own machine, "tls:host:port" from everywhere on its own machine only, "tls:host:port" from everywhere
 	Version     string `json:"version"`
 	// Ports that this node reserves for workers' rendezvous (MASTER_PORT): First … First+Count-1.
 	Ports Ports `json:"ports"`
