@@ -19,7 +19,7 @@ demo: ## start a small cluster with simulated devices on this machine and rescal
 test: ## run every test: Go with the race detector, real processes included, the Python module and the examples
 	scripts/setup test
 	$(PYTHON) -m pytest -q sdk examples
-	go test -race -timeout 20m ./...
+	go test -race -count=1 -timeout 20m ./... # e2e runs programs that go's cache of results does not see
 
 lint: ## check the Go code, its formatting and the shell scripts
 	scripts/setup lint
