@@ -10,8 +10,9 @@ import (
 	"github.com/bellows-ml/bellows/cluster"
 )
 
-// MaxMemoryBytes bounds what a policy may ask to have handed back: it travels
-// in one etcd request, of which 1.5 MiB is the limit.
+// MaxMemoryBytes bounds what a policy may ask to have handed back. The leader
+// keeps it, and a new leader begins without: it may make an answer cheaper, and
+// must not be what makes it right.
 const MaxMemoryBytes = 1 << 20
 
 // maxFaults bounds how many faults of one answer are reported; the first few
