@@ -115,6 +115,15 @@ func (w World) Size() int {
 	return n
 }
 
+// Allocation returns what the world holds of the cluster, for the job given.
+func (w World) Allocation(job JobID) Allocation {
+	a := Allocation{Job: job, BatchSize: w.BatchSize, Placements: make([]Placement, len(w.Members))}
+	for i, m := range w.Members {
+		a.Placements[i] = Placement{Node: m.Node, Devices: m.Devices}
+	}
+	return a
+}
+
 // Member returns node's part, and its index among the members (torch's GROUP_RANK).
 func (w World) Member(node NodeID) (m Member, index int, ok bool) {
 	i := slices.IndexFunc(w.Members, func(m Member) bool { return m.Node == node })

@@ -87,7 +87,7 @@ func (c *Coordinator) admit(r request, v *record.JobView) {
 
 // nameUsed returns the live job that has the name, or is about to.
 func (c *Coordinator) nameUsed(name string) (cluster.JobID, bool) {
-	if id, used := c.picture().names[name]; used {
+	if id, used := c.named(name); used {
 		return id, true
 	}
 	for id, f := range c.flights {

@@ -3,7 +3,6 @@ package coordinator
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/bellows-ml/bellows/record"
 )
@@ -54,14 +53,7 @@ func (c *Coordinator) expire(f formed) bool {
 
 // forget takes in that everything below a prefix was deleted.
 func (c *Coordinator) forget(prefix string, revision int64) {
-	var below []string
-	for key := range c.known {
-		if strings.HasPrefix(key, prefix) {
-			below = append(below, key)
-		}
-	}
-	slices.Sort(below)
-	for _, key := range below {
+	for _, key := range c.known.below(prefix) {
 		c.apply(record.Change{KV: record.KV{Key: key, ModRevision: revision}, Deleted: true})
 	}
 }

@@ -15,6 +15,9 @@ type Config struct {
 	// KeepCheckpoints is how many committed checkpoints of a job are kept; 0 =
 	// DefaultKeepCheckpoints, and never fewer than LeastKeepCheckpoints.
 	KeepCheckpoints int
+	// Restless has every rule look at every job at each Step, also where it is
+	// known that none has anything to do: for tests, whose answers it must not change.
+	Restless bool
 	// Without switches rules of the protocol off, so that simulations can show
 	// what each is for. Zero in production.
 	Without Rule

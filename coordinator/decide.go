@@ -12,15 +12,6 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
-// target is what the last decision granted a job: devices, or none and why.
-type target struct {
-	cluster.Allocation
-	reason string
-}
-
-// Workers returns how many workers the job is to have.
-func (t target) Workers() int { return t.Allocation.Workers() }
-
 // decided takes the answer in. Whatever has changed since the question is seen
 // again when the targets are carried out.
 func (c *Coordinator) decided(e Decided) {
@@ -39,17 +30,17 @@ func (c *Coordinator) decided(e Decided) {
 	c.round.memory = e.Output.Memory
 	granted := c.place(*q, e.Output.Decisions)
 	if !q.Between {
-		clear(c.targets) // jobs that were not asked for have nothing coming
+		c.ungrantAll() // jobs that were not asked for have nothing coming
 	}
 	c.round.moves = nil
 	c.round.value, c.round.bound = e.Output.Value, e.Output.Bound
 	for _, j := range q.Jobs {
 		t, ok := granted[j.ID]
-		if !ok || q.Between && c.targets[j.ID].Workers() > 0 {
+		if !ok || q.Between && c.targets.of[j.ID].Workers() > 0 {
 			continue
 		}
-		c.targets[j.ID] = t
-		if from := c.formed(c.mirror.Job(j.ID)).allocation().Workers(); from != t.Workers() {
+		c.grant(j.ID, t)
+		if from := c.workers(j.ID); from != t.Workers() {
 			c.round.moves = append(c.round.moves, record.Move{Job: j.ID, From: from, To: t.Workers(), Why: t.reason})
 		}
 	}
@@ -64,8 +55,8 @@ func (c *Coordinator) place(q allocator.Input, decisions []allocator.Decision) m
 	}
 	var present []cluster.Allocation
 	for _, f := range c.jobs() {
-		a := f.allocation()
-		if t := c.targets[f.ID]; q.Between && t.Workers() > 0 {
+		a := f.has
+		if t := c.targets.of[f.ID]; q.Between && t.Workers() > 0 {
 			a = t.Allocation
 		}
 		if a.Workers() > 0 {
@@ -75,15 +66,15 @@ func (c *Coordinator) place(q allocator.Input, decisions []allocator.Decision) m
 	granted := map[cluster.JobID]target{}
 	var want []place.Count
 	for _, d := range decisions {
-		v := c.mirror.Job(d.Job)
+		f := c.job(d.Job)
 		j, ok := asked[d.Job]
-		if !ok || !v.State.Exists() || !c.asksFor(c.formed(v)) || d.Workers != 0 && !slices.Contains(v.Scaled().WorldSizes(), d.Workers) {
+		if !ok || f == nil || !c.asksFor(*f) || d.Workers != 0 && !slices.Contains(f.sizes, d.Workers) {
 			continue
 		}
 		granted[d.Job] = target{Allocation: cluster.Allocation{Job: d.Job}, reason: d.Reason}
 		want = append(want, place.Count{
-			Job: d.Job, Workers: d.Workers, BatchSize: cmp.Or(d.BatchSize, v.Spec.Value.BatchSize.Min),
-			Excluded: slices.Sorted(maps.Keys(c.barred(v))), Keep: q.Between && j.Workers > 0 || v.State.Value.Pinned,
+			Job: d.Job, Workers: d.Workers, BatchSize: cmp.Or(d.BatchSize, f.Spec.Value.BatchSize.Min),
+			Excluded: slices.Sorted(maps.Keys(c.barred(f.JobView))), Keep: q.Between && j.Workers > 0 || f.state().Pinned,
 		})
 	}
 	// Who is left out when not everything fits: the least important, then the youngest.

@@ -32,43 +32,39 @@ func (c *Coordinator) holders(s slot, job cluster.JobID) []cluster.JobID {
 }
 
 // free reports whether nobody but the job itself has the device.
-func (c *Coordinator) free(s slot, job cluster.JobID) bool { return len(c.holders(s, job)) == 0 }
-
-// promised returns the devices that decisions have granted to jobs other than this.
-func (c *Coordinator) promised(job cluster.JobID) map[cluster.DeviceID]bool {
-	out := map[cluster.DeviceID]bool{}
-	for id, t := range c.targets {
-		for _, p := range t.Placements {
-			for _, d := range p.Devices {
-				if id != job {
-					out[d] = true
-				}
-			}
+func (c *Coordinator) free(s slot, job cluster.JobID) bool {
+	p := c.picture()
+	for _, id := range p.holds(s) {
+		if id != job {
+			return false
 		}
 	}
-	return out
+	id, waits := p.planned[s]
+	return (!waits || id == job) && !c.claimed(s.device, job)
 }
 
-// idle counts the devices that could be given to new work at once.
-func (c *Coordinator) idle() int {
-	count, promised := 0, c.promised("")
+// idle reports whether a device could be given to new work at once.
+func (c *Coordinator) idle() bool {
 	for _, n := range c.nodes() {
-		for _, d := range n.Usable() {
-			if c.free(slot{n.ID, d}, "") && !promised[d] {
-				count++
+		if n.Cordoned {
+			continue
+		}
+		for _, d := range n.Devices {
+			if d.Health == cluster.Healthy && !c.promised(d.ID, "") && c.free(slot{n.ID, d.ID}, "") {
+				return true
 			}
 		}
 	}
-	return count
+	return false
 }
 
 // spare returns the nodes with only those devices that the job could start on now.
 func (c *Coordinator) spare(f formed) []cluster.Node {
-	nodes, promised, barred := slices.Clone(c.nodes()), c.promised(f.ID), c.barred(f.JobView)
+	nodes, barred := slices.Clone(c.nodes()), c.barred(f.JobView)
 	for i, n := range nodes {
 		nodes[i].Devices = slices.DeleteFunc(slices.Clone(n.Devices), func(d cluster.Device) bool {
 			s := slot{n.ID, d.ID}
-			return !c.usable(s, barred) || !c.free(s, f.ID) || promised[d.ID]
+			return !c.usable(s, barred) || !c.free(s, f.ID) || c.promised(d.ID, f.ID)
 		})
 	}
 	return nodes

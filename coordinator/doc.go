@@ -1,5 +1,5 @@
-// Package coordinator decides the life of every job: Step takes one event and
-// answers with the transactions, questions and alarms that follow from it.
+// Package coordinator decides the life of every job: Step takes what has
+// happened and answers with the transactions, questions and alarms that follow.
 //
 //	Loaded, Changed ──► mirror of the records ─┐
 //	Outcome, Decided, Tick ────────────────────┴─► Step ─► Effects{Txns, Ask, Reload, WakeAt, Notes}
@@ -9,6 +9,8 @@
 // taking an event twice does nothing twice. Beside the mirror a Coordinator keeps
 // only when it first saw a node absent, which transactions it waits for, and
 // what the last decision granted to whom; losing those costs time, never safety.
+// It also knows which jobs are at rest, so that a Step among thousands of them
+// looks at the few that something has happened to.
 //
 // Every transaction compares the leader's key and the state record of the job
 // that it changes; a job has at most one transaction in flight. The package is

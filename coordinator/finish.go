@@ -20,7 +20,7 @@ func (c *Coordinator) succeed(f formed) bool {
 
 // end sends DONE: the job keeps no devices and never runs again.
 func (c *Coordinator) end(f formed, phase cluster.Phase, reason string) bool {
-	delete(c.targets, f.ID)
+	c.ungrant(f.ID)
 	return c.put(f, string(phase), c.next(f.JobView, phase, reason))
 }
 
@@ -51,7 +51,7 @@ func (c *Coordinator) over(f formed) bool {
 		return c.backOff(f, f.state().Restarts, c.barren(f)-patience, halt.Why)
 	case c.start(f, f.world().Size(), halt.Why):
 		return true
-	case c.round.asked != nil && c.targets[f.ID].Workers() == 0:
+	case c.round.asked != nil && c.targets.of[f.ID].Workers() == 0:
 		return false // the answer may let it start from here
 	}
 	return c.put(f, "queue", c.requeued(f))

@@ -64,7 +64,7 @@ func (c *Coordinator) send(m move) bool {
 	}
 	c.serial++
 	f.id = fmt.Sprintf("%s %s #%d", m.verb, id, c.serial)
-	c.flights[id] = f
+	c.flights[id], c.sent[f.id] = f, id
 	c.out.Txns = append(c.out.Txns, record.Txn{ID: f.id, If: append(ifs, m.ifs...), Then: m.then})
 	return true
 }
@@ -94,30 +94,29 @@ func (c *Coordinator) busy(v *record.JobView) bool {
 
 // outcome ends a flight, or marks it as one that a reload has to clear up.
 func (c *Coordinator) outcome(o record.Outcome) {
-	for id, f := range c.flights {
-		if f.id != o.ID {
-			continue
-		}
-		f.result = o.Result
-		switch o.Result {
-		case record.Applied:
-			c.settled(id)
-			c.landed(f, o.Revision)
-			if f.note.Text != "" {
-				c.note(f.note)
-			}
-		case record.Conflict:
-			if o.Err != nil {
-				f.until = c.clock.Add(c.cfg.Interval)
-				c.note(Note{Warn: true, Job: id, Text: fmt.Sprintf("commit %s: %v", f.id, o.Err)})
-				return
-			}
-			c.out.Reload = true
-		case record.Unknown:
-			c.note(Note{Warn: true, Job: id, Text: fmt.Sprintf("commit %s: no answer: %v", f.id, o.Err)})
-			c.out.Reload = true
-		}
+	id, ours := c.sent[o.ID]
+	if !ours {
 		return
+	}
+	f := c.flights[id]
+	f.result = o.Result
+	switch o.Result {
+	case record.Applied:
+		c.settled(id)
+		c.landed(f, o.Revision)
+		if f.note.Text != "" {
+			c.note(f.note)
+		}
+	case record.Conflict:
+		if o.Err != nil {
+			f.until = c.clock.Add(c.cfg.Interval)
+			c.note(Note{Warn: true, Job: id, Text: fmt.Sprintf("commit %s: %v", f.id, o.Err)})
+			return
+		}
+		c.out.Reload = true
+	case record.Unknown:
+		c.note(Note{Warn: true, Job: id, Text: fmt.Sprintf("commit %s: no answer: %v", f.id, o.Err)})
+		c.out.Reload = true
 	}
 }
 
@@ -140,6 +139,7 @@ func (c *Coordinator) settled(id cluster.JobID) {
 			delete(c.claims, d)
 		}
 		delete(c.flights, id)
+		delete(c.sent, f.id)
 	}
 }
 

@@ -13,13 +13,20 @@ import (
 // and what the members have said.
 type formed struct {
 	*record.JobView
-	gen  *record.GenerationView // never nil
-	roll rendezvous.Roll
+	gen   *record.GenerationView // never nil
+	roll  rendezvous.Roll
+	sizes []int              // the world sizes that it may have; not to be changed
+	has   cluster.Allocation // what its live world holds
 
-	looked bool   // fault says whether the world is broken
-	fault  string // and how
+	looked bool   // the rest has been read, too
+	fault  string // how its world is broken; empty = it is not
+	owed   []slot // devices of its live world that are not granted yet
+
+	calm  int       // equal to the coordinator's: no rule had anything to do, and will not
+	again time.Time // before then; zero = for as long as nothing changes
 }
 
+// formed reads a job off the records. Those of c.jobs have been read already.
 func (c *Coordinator) formed(v *record.JobView) formed {
 	f := formed{JobView: v, gen: v.Generations[v.State.Value.Generation]}
 	if f.gen == nil {
@@ -27,6 +34,12 @@ func (c *Coordinator) formed(v *record.JobView) formed {
 	}
 	for _, m := range f.gen.Plan.Value.World.Members {
 		f.roll = append(f.roll, c.attendance(f, m))
+	}
+	if v.Spec.Exists() {
+		f.sizes = v.Scaled().WorldSizes()
+	}
+	if f.state().Phase.Active() {
+		f.has = f.world().Allocation(f.ID)
 	}
 	return f
 }
@@ -63,19 +76,6 @@ func (f formed) unwanted() bool { return f.Wanted.Exists() && !f.Wanted.Value.Ru
 
 // number is the job's newest generation.
 func (f formed) number() cluster.Generation { return f.state().Generation }
-
-// allocation is what the job's world holds; nothing if it has no live one.
-func (f formed) allocation() cluster.Allocation {
-	w := f.world()
-	if !f.state().Phase.Active() {
-		return cluster.Allocation{}
-	}
-	a := cluster.Allocation{Job: f.ID, BatchSize: w.BatchSize}
-	for _, m := range w.Members {
-		a.Placements = append(a.Placements, cluster.Placement{Node: m.Node, Devices: m.Devices})
-	}
-	return a
-}
 
 // next is the job's state as it will be in another phase; everything that is not of the phase stays.
 func (c *Coordinator) next(v *record.JobView, phase cluster.Phase, reason string) record.State {

@@ -51,21 +51,20 @@ func (c *Coordinator) regrant(f formed) bool {
 // fit cuts operations to what one transaction takes.
 func (c *Coordinator) fit(ops []record.Op) []record.Op { return ops[:min(len(ops), c.cfg.MaxTxnOps)] }
 
-// awaitGrants adds the devices of a live world that are not granted yet: they
-// are the job's from the moment at which its plan was written.
-func (c *Coordinator) awaitGrants(p *picture, f formed) {
-	if !f.State.Value.Phase.Active() || !c.rule(PlanHolds) {
-		return
+// owed lists the devices of a live world that are not granted yet: they are the
+// job's from the moment at which its plan was written.
+func (c *Coordinator) owed(f formed) []slot {
+	if !f.state().Phase.Active() || !c.rule(PlanHolds) {
+		return nil
 	}
-	for _, m := range f.gen.Plan.Value.World.Members {
-		if c.grantedTo(m, f.ID, f.State.Value.Generation) {
+	var out []slot
+	for _, m := range f.world().Members {
+		if c.grantedTo(m, f.ID, f.number()) {
 			continue
 		}
 		for _, d := range m.Devices {
-			if p.planned == nil {
-				p.planned = map[slot]cluster.JobID{}
-			}
-			p.planned[slot{m.Node, d}] = f.ID
+			out = append(out, slot{m.Node, d})
 		}
 	}
+	return out
 }

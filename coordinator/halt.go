@@ -76,11 +76,11 @@ func (c *Coordinator) haltOverdue(f formed) bool {
 // rescale halts a running job whose last decision grants it other devices than
 // it has. One that only grows runs on until the devices that it gains are free.
 func (c *Coordinator) rescale(f formed) bool {
-	t, ok := c.targets[f.ID]
+	t, ok := c.targets.of[f.ID]
 	if f.state().Phase != cluster.Running || !ok || f.state().Pinned && c.broken(f) == "" {
 		return false
 	}
-	have, kept, blocked := f.allocation(), 0, false
+	have, kept, blocked := f.has, 0, false
 	for _, p := range t.Placements {
 		m, _, _ := f.world().Member(p.Node)
 		for _, d := range p.Devices {

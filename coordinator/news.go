@@ -1,8 +1,6 @@
 package coordinator
 
 import (
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/bellows-ml/bellows/cluster"
@@ -24,12 +22,12 @@ func (c *Coordinator) load(e Loaded) {
 	present := make(map[string]bool, len(e.KVs))
 	for _, kv := range e.KVs {
 		present[kv.Key] = true
-		if c.known[kv.Key] < kv.ModRevision {
+		if c.known.revision(kv.Key) < kv.ModRevision {
 			c.apply(record.Change{KV: kv})
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(c.known)) {
-		if c.known[key] <= e.Revision && !present[key] {
+	for _, key := range c.known.until(e.Revision) {
+		if !present[key] {
 			c.apply(record.Change{KV: record.KV{Key: key, ModRevision: e.Revision}, Deleted: true})
 		}
 	}
@@ -61,12 +59,7 @@ func (c *Coordinator) apply(ch record.Change) {
 	if err := c.mirror.Apply(ch); err != nil {
 		c.note(Note{Warn: true, Text: err.Error()})
 	}
-	switch {
-	case !ch.Deleted:
-		c.known[ch.Key] = max(c.known[ch.Key], ch.ModRevision)
-	case c.known[ch.Key] <= ch.ModRevision:
-		delete(c.known, ch.Key)
-	}
+	c.known.take(ch)
 }
 
 // aliveOf returns the node whose alive key it is.

@@ -12,11 +12,13 @@ import (
 // picture is what many rules read off the records, read off once until they change.
 type picture struct {
 	*floor
-	jobs    []formed                 // admitted, sorted by identifier
-	planned map[slot]cluster.JobID   // devices of live worlds that are not granted yet
-	front   map[cluster.JobID]bool   // the first jobs of the queue
-	ports   []cluster.Endpoint       // of live generations
-	names   map[string]cluster.JobID // of jobs that have not ended
+	jobs    []*formed              // admitted, sorted by identifier
+	planned map[slot]cluster.JobID // devices of live worlds that are not granted yet
+
+	// Read off the jobs when first asked for; nil until then.
+	front map[cluster.JobID]bool   // the first jobs of the queue
+	ports []cluster.Endpoint       // of live generations
+	names map[string]cluster.JobID // of jobs that have not ended
 }
 
 // floor is the part of the picture that changes only with nodes and grants.
@@ -47,10 +49,10 @@ type slot struct {
 func (c *Coordinator) picture() *picture {
 	if c.ground == nil {
 		c.ground = c.drawFloor()
+		c.calm++
 	}
 	if c.seen == nil {
-		c.seen = &picture{floor: c.ground}
-		c.drawJobs(c.seen)
+		c.seen = c.drawJobs()
 	}
 	return c.seen
 }
@@ -59,31 +61,38 @@ func (c *Coordinator) picture() *picture {
 // and nothing else: a cluster has thousands of devices and jobs, and most
 // changes concern one of them.
 func (c *Coordinator) forgetPicture(key string) {
+	if rest, below := strings.CutPrefix(key, record.JobsPrefix); below {
+		job, _, _ := strings.Cut(rest, "/")
+		c.forgetJob(job)
+		return
+	}
 	rest, below := strings.CutPrefix(key, record.NodesPrefix)
-	if !below {
-		job, _, _ := strings.Cut(strings.TrimPrefix(key, record.JobsPrefix), "/")
-		delete(c.forms, cluster.JobID(job))
+	if !below { // of the whole cluster, such as its being paused
+		c.calm++
 		c.seen = nil
 		return
 	}
 	node, what, _ := strings.Cut(rest, "/")
 	kind, about, _ := strings.Cut(what, "/")
+	job, _, _ := strings.Cut(about, "/")
 	switch kind {
-	case "progress": // which comes all the time and is read where it is needed
-	case "saved", "offer", "submit":
-		c.seen = nil
-	case "ack":
-		job, _, _ := strings.Cut(about, "/")
-		delete(c.forms, cluster.JobID(job))
-		c.seen = nil
+	case "progress", "submit": // which are read where they are needed
+	case "saved", "offer", "ack":
+		c.forgetJob(job)
 	case "grants":
 		c.forgetStand(cluster.NodeID(node))
-		c.seen, c.ground = nil, nil
+		c.forgetJob(job)
+		c.ground = nil
 	default:
 		c.forgetStand(cluster.NodeID(node))
-		clear(c.forms)
-		c.seen, c.ground = nil, nil
+		c.ground, c.seen, c.unread = nil, nil, true
 	}
+}
+
+// forgetJob lets one job be read anew.
+func (c *Coordinator) forgetJob(id string) {
+	c.stale[cluster.JobID(id)] = true
+	c.seen = nil
 }
 
 func (c *Coordinator) drawFloor() *floor {
@@ -161,43 +170,106 @@ func (p *floor) health(s slot) (healthy, there bool) {
 	return healthy, there
 }
 
-func (c *Coordinator) drawJobs(p *picture) {
-	if alone := c.alone(); alone != c.lonely {
-		clear(c.forms)
-		c.lonely = alone
-	}
-	ids := c.mirror.JobIDs()
-	p.names, p.jobs = make(map[string]cluster.JobID, len(ids)), make([]formed, 0, len(ids))
-	for _, id := range ids {
-		v := c.mirror.Job(id)
-		if !v.Spec.Exists() || !v.State.Exists() {
-			continue
-		}
-		f, known := c.forms[id]
-		if !known {
-			f = c.formed(v)
-			f.fault, f.looked = c.faulty(f), true
-			c.forms[id] = f
-		}
-		p.jobs = append(p.jobs, f)
-		c.awaitGrants(p, f)
-		phase := f.State.Value.Phase
-		if phase.Active() {
-			p.ports = append(p.ports, f.gen.Plan.Value.World.Master)
-		}
-		if name := v.Spec.Value.Name; !phase.Terminal() && p.names[name] == "" {
-			p.names[name] = id
+func (c *Coordinator) drawJobs() *picture {
+	if alone := c.alone(); c.unread || alone != c.lonely {
+		c.unread, c.lonely = false, alone
+		for _, id := range c.mirror.JobIDs() {
+			c.stale[id] = true
 		}
 	}
-	queue := c.mirror.Queue()
-	p.front = make(map[cluster.JobID]bool, min(len(queue), closelyExplained))
-	for _, id := range queue[:min(len(queue), closelyExplained)] {
-		p.front[id] = true
+	came := false
+	for id := range c.stale {
+		v, f := c.mirror.Job(id), c.forms[id]
+		switch admitted := v.Spec.Exists() && v.State.Exists(); {
+		case admitted && f != nil:
+			c.read(f, v)
+		case admitted:
+			f = &formed{}
+			c.read(f, v)
+			c.forms[id], came = f, true
+		case f != nil:
+			delete(c.forms, id)
+			came = true
+		}
 	}
+	clear(c.stale)
+	if came {
+		c.roster = make([]*formed, 0, len(c.forms))
+		for _, id := range c.mirror.JobIDs() {
+			if f := c.forms[id]; f != nil {
+				c.roster = append(c.roster, f)
+			}
+		}
+	}
+	p := &picture{floor: c.ground, jobs: c.roster}
+	for _, f := range p.jobs {
+		for _, s := range f.owed {
+			if p.planned == nil {
+				p.planned = map[slot]cluster.JobID{}
+			}
+			p.planned[s] = f.ID
+		}
+	}
+	return p
+}
+
+// read reads a job off the records, on the floor that has been drawn.
+func (c *Coordinator) read(f *formed, v *record.JobView) {
+	*f = c.formed(v)
+	f.fault, f.looked = c.faulty(*f), true
+	f.owed = c.owed(*f)
 }
 
 // jobs returns the jobs that have been admitted, sorted by identifier.
-func (c *Coordinator) jobs() []formed { return c.picture().jobs }
+func (c *Coordinator) jobs() []*formed { return c.picture().jobs }
+
+// job returns one of them, nil if it has not been admitted.
+func (c *Coordinator) job(id cluster.JobID) *formed {
+	c.picture()
+	return c.forms[id]
+}
 
 // nodes returns what decisions may know of the nodes that are alive, sorted.
 func (c *Coordinator) nodes() []cluster.Node { return c.picture().nodes }
+
+// atFront reports whether the job is among the first of the queue.
+func (c *Coordinator) atFront(job cluster.JobID) bool {
+	p := c.picture()
+	if p.front == nil {
+		queue := c.mirror.Queue()
+		p.front = make(map[cluster.JobID]bool, min(len(queue), closelyExplained))
+		for _, id := range queue[:min(len(queue), closelyExplained)] {
+			p.front[id] = true
+		}
+	}
+	return p.front[job]
+}
+
+// ports returns where the live generations meet. The list is the picture's own.
+func (c *Coordinator) ports() []cluster.Endpoint {
+	p := c.picture()
+	if p.ports == nil {
+		p.ports = []cluster.Endpoint{}
+		for _, f := range p.jobs {
+			if f.state().Phase.Active() {
+				p.ports = append(p.ports, f.world().Master)
+			}
+		}
+	}
+	return p.ports
+}
+
+// named returns the job that has the name and has not ended.
+func (c *Coordinator) named(name string) (cluster.JobID, bool) {
+	p := c.picture()
+	if p.names == nil {
+		p.names = make(map[string]cluster.JobID, len(p.jobs))
+		for _, f := range p.jobs {
+			if own := f.Spec.Value.Name; !f.state().Phase.Terminal() && p.names[own] == "" {
+				p.names[own] = f.ID
+			}
+		}
+	}
+	id, used := p.names[name]
+	return id, used
+}

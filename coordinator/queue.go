@@ -35,11 +35,11 @@ func (c *Coordinator) pending(f formed) (string, bool) {
 		return "no node is alive", true
 	}
 	total, usable := c.open(f)
-	sizes := f.Scaled().WorldSizes()
+	sizes := f.sizes
 	if len(sizes) == 0 {
 		return "no world size fits its batch size", true
 	}
-	front := c.picture().front[f.ID]
+	front := c.atFront(f.ID)
 	switch least := sizes[0]; {
 	case least > total && !front:
 		return fmt.Sprintf("needs at least %s: more than the nodes that can run it have", count(least, "device")), true
@@ -51,7 +51,7 @@ func (c *Coordinator) pending(f formed) (string, bool) {
 		return fmt.Sprintf("needs at least %s; of %d on nodes that can run it %d are healthy and not cordoned",
 			count(least, "device"), total, usable), true
 	}
-	t, decided := c.targets[f.ID]
+	t, decided := c.targets.of[f.ID]
 	switch {
 	case !decided && c.round.fault != "":
 		return "no decision: " + c.round.fault, true

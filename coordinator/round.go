@@ -44,7 +44,7 @@ func (c *Coordinator) ask() {
 	due := c.round.last.Add(c.cfg.Interval)
 	timely := !c.clock.Before(due)
 	full := timely || c.urgent()
-	if !full && (!c.waiting() || c.idle() == 0) {
+	if !full && (!c.waiting() || !c.idle()) {
 		c.round.again = due
 		c.wake(due)
 		return
@@ -86,8 +86,8 @@ func (c *Coordinator) ask() {
 func (c *Coordinator) question() allocator.Input {
 	in := allocator.Input{Now: c.now, Seed: uint64(c.mirror.Revision), Nodes: c.nodes(), Memory: c.round.memory}
 	for _, f := range c.jobs() {
-		if c.asksFor(f) {
-			in.Jobs = append(in.Jobs, c.view(f))
+		if c.asksFor(*f) {
+			in.Jobs = append(in.Jobs, c.view(*f))
 		}
 	}
 	slices.SortFunc(in.Jobs, func(a, b allocator.JobView) int {
@@ -98,7 +98,7 @@ func (c *Coordinator) question() allocator.Input {
 
 // asksFor reports whether the job takes part in decisions: it runs, or could start before the next one.
 func (c *Coordinator) asksFor(f formed) bool {
-	if len(f.Scaled().WorldSizes()) == 0 || f.unwanted() {
+	if len(f.sizes) == 0 || f.unwanted() {
 		return false
 	}
 	switch s := f.state(); s.Phase {
@@ -114,14 +114,14 @@ func (c *Coordinator) asksFor(f formed) bool {
 func (c *Coordinator) view(f formed) allocator.JobView {
 	spec := f.Spec.Value
 	v := allocator.JobView{
-		ID: f.ID, Sizes: f.Scaled().WorldSizes(), BatchSize: spec.BatchSize, Priority: spec.Priority,
-		SubmittedAt: spec.At, Present: f.allocation(), Excluded: slices.Sorted(maps.Keys(c.barred(f.JobView))),
+		ID: f.ID, Sizes: f.sizes, BatchSize: spec.BatchSize, Priority: spec.Priority,
+		SubmittedAt: spec.At, Present: f.has, Excluded: slices.Sorted(maps.Keys(c.barred(f.JobView))),
 	}
 	v.Workers = v.Present.Workers()
 	v.Pinned = f.state().Pinned && v.Workers > 0
 	if v.Workers > 0 && !slices.Contains(v.Sizes, v.Workers) { // its owner has scaled it since
 		if v.Pinned {
-			v.Sizes = slices.Sorted(slices.Values(append(v.Sizes, v.Workers)))
+			v.Sizes = slices.Sorted(slices.Values(append(slices.Clone(v.Sizes), v.Workers)))
 		} else {
 			v.Workers, v.Present = 0, cluster.Allocation{} // it asks as one that waits does
 		}
@@ -161,7 +161,7 @@ func (c *Coordinator) progress(f formed) int64 {
 // is in force: a question between two intervals must not undo it.
 func (c *Coordinator) keepPromises(in *allocator.Input) {
 	for i, j := range in.Jobs {
-		if t, ok := c.targets[j.ID]; ok && t.Workers() > 0 && slices.Contains(j.Sizes, t.Workers()) {
+		if t, ok := c.targets.of[j.ID]; ok && t.Workers() > 0 && slices.Contains(j.Sizes, t.Workers()) {
 			in.Jobs[i].Present, in.Jobs[i].Workers = t.Allocation, t.Workers()
 		}
 	}
@@ -169,13 +169,13 @@ func (c *Coordinator) keepPromises(in *allocator.Input) {
 
 // urgent reports whether a running job uses a device that it cannot keep.
 func (c *Coordinator) urgent() bool {
-	return slices.ContainsFunc(c.jobs(), func(f formed) bool { return f.state().Phase == cluster.Running && c.broken(f) != "" })
+	return slices.ContainsFunc(c.jobs(), func(f *formed) bool { return f.fault != "" && f.state().Phase == cluster.Running })
 }
 
 // waiting reports whether a job could use devices and has been promised none.
 func (c *Coordinator) waiting() bool {
-	return slices.ContainsFunc(c.jobs(), func(f formed) bool {
-		return c.asksFor(f) && f.allocation().Workers() == 0 && c.targets[f.ID].Workers() == 0
+	return slices.ContainsFunc(c.jobs(), func(f *formed) bool {
+		return len(f.has.Placements) == 0 && c.asksFor(*f) && c.targets.of[f.ID].Workers() == 0
 	})
 }
 

@@ -39,7 +39,7 @@ func (c *Coordinator) scale(r request, v *record.JobView) {
 			"scaled to %d to %d workers by %s", spec.MinWorkers, spec.MaxWorkers, r.Value.Owner.User)},
 	})
 	if v.State.Value.Phase != cluster.Running {
-		delete(c.targets, v.ID) // granted within other bounds
+		c.ungrant(v.ID) // granted within other bounds
 		c.round.full, c.round.idle = nil, nil
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 // startWaiting starts a job that waits, once its devices are free.
 func (c *Coordinator) startWaiting(f formed) bool {
-	return c.start(f, 0, "start with "+count(c.targets[f.ID].Workers(), "worker"))
+	return c.start(f, 0, "start with "+count(c.targets.of[f.ID].Workers(), "worker"))
 }
 
 // start sends START of the next generation, if a decision has granted devices
@@ -33,7 +33,7 @@ func (c *Coordinator) start(f formed, from int, why string) bool {
 	}
 	world, err := rendezvous.Form(request)
 	if errors.Is(err, rendezvous.ErrNoPort) { // where there are few, one that was ours or could not be had may be free again
-		request.Taken = c.picture().ports
+		request.Taken = c.ports()
 		world, err = rendezvous.Form(request)
 	}
 	if err != nil {
@@ -88,19 +88,19 @@ func (c *Coordinator) start(f formed, from int, why string) bool {
 // have since been lost, cordoned or refused are replaced by spare ones; if there
 // are too few, the grant is void and the next decision has to make another.
 func (c *Coordinator) startable(f formed) (cluster.Allocation, bool) {
-	t, ok := c.targets[f.ID]
+	t, ok := c.targets.of[f.ID]
 	if !ok || t.Workers() == 0 {
 		return cluster.Allocation{}, false
 	}
 	if !c.sound(f, t) {
 		r := place.Place(c.spare(f), nil, []place.Count{{Job: f.ID, Workers: t.Workers(), BatchSize: t.BatchSize}})
 		if len(r.Allocations) == 0 {
-			delete(c.targets, f.ID)
+			c.ungrant(f.ID)
 			c.round.drawn, c.round.void = nil, true
 			return cluster.Allocation{}, false
 		}
 		t.Allocation = r.Allocations[0]
-		c.targets[f.ID] = t
+		c.grant(f.ID, t)
 	}
 	var awaited []string
 	for _, p := range t.Placements {
@@ -149,7 +149,7 @@ func (c *Coordinator) meeting(a cluster.Allocation) []rendezvous.Node {
 
 // takenPorts are the endpoints of live generations, and of the job's own last ones.
 func (c *Coordinator) takenPorts(f formed) []cluster.Endpoint {
-	out := slices.Clone(c.picture().ports)
+	out := slices.Clone(c.ports())
 	for g := f.number(); g > 0 && g+keptGenerations > f.number(); g-- {
 		out = append(out, f.Generation(g).Plan.Value.World.Master)
 	}

@@ -13,24 +13,29 @@ import (
 // Coordinator is one term of leadership. One goroutine owns it.
 type Coordinator struct {
 	cfg    Config
-	now    time.Time        // for records
-	clock  time.Time        // the same with its monotonic reading, for waits: setting the wall clock must not shorten one
-	mirror *record.Mirror   // nil until loaded
-	known  map[string]int64 // every key's newest revision that the mirror has taken in
-	listed int64            // revision of the newest listing
+	now    time.Time      // for records
+	clock  time.Time      // the same with its monotonic reading, for waits: setting the wall clock must not shorten one
+	mirror *record.Mirror // nil until loaded
+	known  known
+	listed int64 // revision of the newest listing
 
 	absent  map[cluster.NodeID]time.Time       // when the node's alive key was first seen to be missing
 	flights map[cluster.JobID]*flight          // "" = the decision's record
+	sent    map[string]cluster.JobID           // the same by the transaction's identifier
 	claims  map[cluster.DeviceID]cluster.JobID // devices of STARTs that may still land
-	targets map[cluster.JobID]target           // what the last decisions granted
+	targets targets                            // what the last decisions granted
 	round   round
 	serial  int                                // of the newest transaction
 	seen    *picture                           // nil = draw it anew
 	ground  *floor                             // the same; seen stands on it
 	stands  map[cluster.NodeID]*stand          // of nodes that have not changed since they were drawn
 	granted map[cluster.JobID][]cluster.NodeID // where they say the job has devices, sorted
-	forms   map[cluster.JobID]formed           // what has been read off each job, until something of it changes
+	forms   map[cluster.JobID]*formed          // what has been read off each admitted job
+	roster  []*formed                          // the same, sorted
+	stale   map[cluster.JobID]bool             // of which something has changed since
+	unread  bool                               // all are stale
 	lonely  bool                               // there was one node when forms were read
+	calm    int                                // counts what may rouse every job
 	none    record.GenerationView              // of jobs that have no generation; always empty
 
 	// Valid during one Step.
@@ -48,31 +53,37 @@ func New(cfg Config) *Coordinator {
 		cfg:     cfg,
 		absent:  map[cluster.NodeID]time.Time{},
 		flights: map[cluster.JobID]*flight{},
+		sent:    map[string]cluster.JobID{},
 		claims:  map[cluster.DeviceID]cluster.JobID{},
-		targets: map[cluster.JobID]target{},
-		known:   map[string]int64{},
+		targets: newTargets(),
+		known:   known{},
 		stands:  map[cluster.NodeID]*stand{},
 		granted: map[cluster.JobID][]cluster.NodeID{},
-		forms:   map[cluster.JobID]formed{},
+		forms:   map[cluster.JobID]*formed{},
+		stale:   map[cluster.JobID]bool{},
 	}
 }
 
-// Step takes one event in and says what follows. now is time.Now() of the shell,
-// with its monotonic reading, or virtual time; it does not run backwards.
-func (c *Coordinator) Step(now time.Time, ev Event) Effects {
+// Step takes in what has happened, in order, and says what follows from all of
+// it: a shell that has several events hands them over together, for each call
+// looks at the whole cluster. now is time.Now() of the shell, with its monotonic
+// reading, or virtual time; it does not run backwards.
+func (c *Coordinator) Step(now time.Time, events ...Event) Effects {
 	c.now, c.clock = now.Round(0).UTC(), now
 	c.out = Effects{}
 	c.blocked = map[cluster.JobID]string{}
-	switch e := ev.(type) {
-	case Loaded:
-		c.load(e)
-	case Changed:
-		c.change(e)
-	case Outcome:
-		c.outcome(e.Outcome)
-	case Decided:
-		c.decided(e)
-	case Tick:
+	for _, ev := range events {
+		switch e := ev.(type) {
+		case Loaded:
+			c.load(e)
+		case Changed:
+			c.change(e)
+		case Outcome:
+			c.outcome(e.Outcome)
+		case Decided:
+			c.decided(e)
+		case Tick:
+		}
 	}
 	if c.mirror != nil {
 		c.act()
@@ -88,11 +99,44 @@ func (c *Coordinator) act() {
 	}
 	c.requests()
 	for _, f := range c.jobs() {
-		if !c.busy(f.JobView) {
-			c.advance(f)
+		if c.busy(f.JobView) || c.rests(f) {
+			continue
 		}
+		before := c.out.WakeAt
+		c.out.WakeAt = time.Time{}
+		acted := c.advance(*f)
+		if again := c.out.WakeAt; !acted && c.restful(f) {
+			f.calm, f.again = c.calm, again
+		}
+		c.wake(before)
 	}
 	c.recordDecision()
+}
+
+// rests reports whether it is known that no rule has anything to do about the
+// job: nothing of what they read has changed since they last looked. Most jobs
+// rest most of the time, and there may be thousands.
+func (c *Coordinator) rests(f *formed) bool {
+	if f.calm != c.calm || c.cfg.Restless || !f.again.IsZero() && !c.clock.Before(f.again) {
+		return false
+	}
+	c.wake(f.again)
+	return true
+}
+
+// restful reports whether the rules of the job's phase read nothing but the job
+// itself, the floor, its target and the time: then they need not look again.
+// Those of jobs that are about to start or move look at what others hold.
+func (c *Coordinator) restful(f *formed) bool {
+	switch f.state().Phase {
+	case cluster.Running:
+		t, ok := c.targets.of[f.ID]
+		return !ok || f.state().Pinned || t.Equal(f.has)
+	case cluster.Backoff, cluster.Held, cluster.Succeeded, cluster.Failed, cluster.Stopped:
+		return true
+	case cluster.Queued, cluster.Suspended, cluster.Starting, cluster.Halting:
+	}
+	return false
 }
 
 // advance lets the first rule that applies to the job's phase act.

@@ -3,6 +3,7 @@ package coordinator_test
 import (
 	"errors"
 	"math/rand/v2"
+	"reflect"
 	"strings"
 	"time"
 
@@ -18,6 +19,8 @@ import (
 type simLeader struct {
 	s      *storm
 	core   *coordinator.Coordinator
+	twin   *coordinator.Coordinator // that looks at every job each time, and must say the same
+	held   []coordinator.Event      // come, and not yet handed over
 	token  coordinator.Token
 	lease  int64
 	active bool
@@ -38,9 +41,12 @@ func (s *storm) elect() {
 	l := &simLeader{s: s, active: true, lease: s.mem.Grant(leaderTTL)}
 	l.token.Key = leaderKey(len(s.leaders) + 1)
 	l.token.Create = s.write(record.PutLeased(l.token.Key, record.Leader{Node: "storm"}, l.lease))
-	l.core = coordinator.New(coordinator.Config{
+	cfg := coordinator.Config{
 		MaxTxnOps: s.ops, Token: l.token, Policy: "storm", Interval: 3 * time.Second, Timing: coordinator.DefaultTiming(), Without: s.without,
-	})
+	}
+	l.core = coordinator.New(cfg)
+	cfg.Restless = true
+	l.twin = coordinator.New(cfg)
 	s.note("leader %d", len(s.leaders)+1)
 	s.leaders = append(s.leaders, l)
 	l.renew()
@@ -126,9 +132,25 @@ func (l *simLeader) list() {
 	})
 }
 
+// step hands an event over, often with others that come a moment later.
 func (l *simLeader) step(ev coordinator.Event) {
-	s := l.s
-	fx := l.core.Step(s.clock(), ev)
+	l.held = append(l.held, ev)
+	switch {
+	case len(l.held) > 1: // those before wait already
+	case l.s.chance(30):
+		l.do(l.s.between(0, 50*time.Millisecond), l.handOver)
+	default:
+		l.handOver()
+	}
+}
+
+func (l *simLeader) handOver() {
+	s, events := l.s, l.held
+	l.held = nil
+	fx := l.core.Step(s.clock(), events...)
+	if twin := l.twin.Step(s.clock(), events...); !reflect.DeepEqual(fx, twin) {
+		s.fault("a job at rest was not at rest: %+v instead of %+v", fx, twin)
+	}
 	for _, t := range fx.Txns {
 		l.send(t)
 	}

@@ -51,7 +51,7 @@ func (c *Coordinator) confirmable(f formed, node cluster.NodeID) bool {
 
 // another reports whether the job could run, at its smallest, without the node.
 func (c *Coordinator) another(f formed, node cluster.NodeID) bool {
-	sizes := f.Scaled().WorldSizes()
+	sizes := f.sizes
 	if len(sizes) == 0 {
 		return false
 	}

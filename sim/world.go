@@ -137,19 +137,18 @@ func (w *world) proceed() bool {
 // settle lets the leader hear everything there is to hear at this moment, and does what it says.
 func (w *world) settle() error {
 	for range restless {
-		switch {
-		case len(w.fresh) > 0:
-			ev := coordinator.Changed{Changes: w.fresh}
+		heard := w.inbox
+		w.inbox = nil
+		if len(w.fresh) > 0 {
+			heard = append(heard, coordinator.Changed{Changes: w.fresh})
 			w.fresh = nil
-			w.step(ev)
-		case len(w.inbox) > 0:
-			ev := w.inbox[0]
-			w.inbox = w.inbox[1:]
-			w.step(ev)
+		}
+		switch {
+		case len(heard) > 0:
+			w.step(heard...)
 		case w.wake > 0 && w.wake <= w.now:
 			w.step(coordinator.Tick{})
 		default:
-			w.inbox = nil
 			if w.rules != nil {
 				return w.rules.check(w)
 			}
@@ -159,10 +158,10 @@ func (w *world) settle() error {
 	return fmt.Errorf("simulate: at %v the coordinator does not come to rest: %s", w.now, w.stranded())
 }
 
-// step gives the leader one event and does what follows.
-func (w *world) step(ev coordinator.Event) {
+// step tells the leader what has happened and does what follows.
+func (w *world) step(events ...coordinator.Event) {
 	w.result.Steps++
-	fx := w.leader.Step(zero.Add(w.now), ev)
+	fx := w.leader.Step(zero.Add(w.now), events...)
 	w.wake = 0
 	if !fx.WakeAt.IsZero() {
 		w.wake = fx.WakeAt.Sub(zero)

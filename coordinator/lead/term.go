@@ -20,6 +20,8 @@ const (
 	refreshEvery = 30 * time.Minute
 	// commitsAtOnce bounds the transactions under way; the others wait for their turn.
 	commitsAtOnce = 32
+	// heardAtOnce bounds what one Step takes in, so that Lost is looked at in between.
+	heardAtOnce = 4 * commitsAtOnce
 )
 
 // term is one leadership, run by one goroutine.
@@ -70,21 +72,41 @@ func (t *term) run(ctx context.Context) {
 			return
 		default:
 		}
+		var heard []coordinator.Event
 		select {
 		case <-t.leadership.Lost():
 			return
 		case <-ctx.Done():
 			return
 		case batch, ok := <-t.changes():
-			t.changed(ctx, batch, ok)
+			heard = t.changed(ctx, batch, ok)
 		case ev := <-t.events:
-			t.happened(ctx, ev)
+			heard = t.happened(ctx, ev)
 		case <-t.wake.C:
-			t.step(ctx, coordinator.Tick{})
+			heard = []coordinator.Event{coordinator.Tick{}}
 		case <-refresh.C:
 			t.list(ctx, 0)
 		}
+		if heard = t.more(ctx, heard); len(heard) > 0 {
+			t.step(ctx, heard)
+		}
 	}
+}
+
+// more adds what else has come in: many transactions are under way at once, and
+// each Step looks at the whole cluster.
+func (t *term) more(ctx context.Context, heard []coordinator.Event) []coordinator.Event {
+	for len(heard) < heardAtOnce {
+		select {
+		case batch, ok := <-t.changes():
+			heard = append(heard, t.changed(ctx, batch, ok)...)
+		case ev := <-t.events:
+			heard = append(heard, t.happened(ctx, ev)...)
+		default:
+			return heard
+		}
+	}
+	return heard
 }
 
 // close joins everything that runs beside the term.
@@ -108,20 +130,22 @@ func (t *term) changes() <-chan store.Batch {
 	return t.watch.C
 }
 
-func (t *term) changed(ctx context.Context, batch store.Batch, ok bool) {
+// changed takes in what the watch has brought.
+func (t *term) changed(ctx context.Context, batch store.Batch, ok bool) []coordinator.Event {
 	if !ok { // compacted, or refused: only a listing helps
 		t.cfg.Log.Warn().Err(t.watch.Err()).Msg("watch ended, listing again")
 		t.watch = nil
 		t.list(ctx, reloadEvery)
-		return
+		return nil
 	}
-	if len(batch.Changes) > 0 {
-		t.step(ctx, coordinator.Changed{Changes: batch.Changes})
+	if len(batch.Changes) == 0 {
+		return nil
 	}
+	return []coordinator.Event{coordinator.Changed{Changes: batch.Changes}}
 }
 
 // happened takes in what a goroutine beside has brought about.
-func (t *term) happened(ctx context.Context, ev coordinator.Event) {
+func (t *term) happened(ctx context.Context, ev coordinator.Event) []coordinator.Event {
 	if loaded, ok := ev.(coordinator.Loaded); ok {
 		t.listing = false
 		t.closeWatch() // what it has delivered is not all in the listing
@@ -131,12 +155,12 @@ func (t *term) happened(ctx context.Context, ev coordinator.Event) {
 			t.list(ctx, reloadEvery)
 		}
 	}
-	t.step(ctx, ev)
+	return []coordinator.Event{ev}
 }
 
 // step lets the coordinator decide, and does what it asks for.
-func (t *term) step(ctx context.Context, ev coordinator.Event) {
-	fx := t.core.Step(time.Now(), ev)
+func (t *term) step(ctx context.Context, heard []coordinator.Event) {
+	fx := t.core.Step(time.Now(), heard...)
 	for _, n := range fx.Notes {
 		t.log(n)
 	}
