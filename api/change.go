@@ -38,7 +38,7 @@ func (s *Server) handleScale(w http.ResponseWriter, r *http.Request) {
 			return nil, err
 		}
 		return s.scale(r.Context(), record.Request{
-			Kind: record.ScaleRequest, Job: cluster.JobID(r.PathValue("job")), MinWorkers: req.MinWorkers, MaxWorkers: req.MaxWorkers, Owner: who,
+			Kind: record.ScaleRequest, Job: cluster.JobID(r.PathValue("job")), MinWorkers: req.MinWorkers, MaxWorkers: req.MaxWorkers, TimeLimit: req.TimeLimit, Owner: who,
 		})
 	})
 }
@@ -63,6 +63,8 @@ func (s *Server) scale(ctx context.Context, r record.Request) (ScaleReply, error
 		}
 		spec := v.Scaled()
 		spec.MinWorkers, spec.MaxWorkers = reply.MinWorkers, reply.MaxWorkers
+		spec.TimeLimit = cmp.Or(r.TimeLimit, spec.TimeLimit)
+		reply.TimeLimit = spec.TimeLimit
 		if bad := spec.Validate(); bad != nil {
 			wrong = fault(Invalid, "%s", bad)
 		}

@@ -13,6 +13,9 @@ import (
 // signalBase is what a shell adds to a signal's number to make an exit status of it.
 const signalBase = 128
 
+// timedOutStatus is the exit status of a job that its time limit has ended, as timeout(1) has it.
+const timedOutStatus = 124
+
 // jobStatus puts together what is recorded of a job, as far as who may see it.
 func jobStatus(m *record.Mirror, v *record.JobView, who cluster.Owner) JobStatus {
 	spec, state := v.Spec.Value, v.State.Value
@@ -30,6 +33,10 @@ func jobStatus(m *record.Mirror, v *record.JobView, who cluster.Owner) JobStatus
 			s.Excluded = map[string]string{}
 		}
 		s.Excluded[string(n)] = why
+	}
+	s.RanS, s.TimedOut = time.Duration(state.Ran).Seconds(), v.TimedOut()
+	if at, limited := v.LimitAt(); limited {
+		s.LimitAt = &at
 	}
 	addPending(&s, state, leaderOf(m))
 	g := v.Generation(state.Generation)
@@ -66,7 +73,7 @@ func specStatus(id cluster.JobID, spec cluster.Spec, owner cluster.Owner, at tim
 		MinWorkers: spec.MinWorkers, MaxWorkers: spec.MaxWorkers, WorldSizes: spec.Sizes, BatchSize: spec.BatchSize,
 		Priority: spec.Priority, Deadline: spec.Deadline,
 		Command: spec.Command, Workdir: spec.Workdir, CheckpointDir: spec.CheckpointDir,
-		SubmittedAt: at, MaxRestarts: spec.MaxRestarts,
+		SubmittedAt: at, MaxRestarts: spec.MaxRestarts, TimeLimitS: time.Duration(spec.TimeLimit).Seconds(),
 		Progress: Progress{StepsTotal: spec.Steps},
 	}
 	if !spec.Where.Anywhere() {
@@ -250,7 +257,8 @@ func shellStatus(e record.Exit) int {
 }
 
 // exitCode is what following the job to its end comes to: 0 if it succeeded,
-// the first failing worker's own status if that is known, else 1.
+// the first failing worker's own status if that is known, 124 if its time limit
+// has ended it, else 1.
 func exitCode(s JobStatus) *int {
 	code := 1
 	switch s.Phase {
@@ -261,6 +269,9 @@ func exitCode(s JobStatus) *int {
 			code = *s.Failure.ExitCode
 		}
 	case cluster.Stopped:
+		if s.TimedOut {
+			code = timedOutStatus
+		}
 	case cluster.Queued, cluster.Starting, cluster.Running, cluster.Halting, cluster.Suspended, cluster.Backoff, cluster.Held:
 		return nil
 	}

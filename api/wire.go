@@ -30,8 +30,17 @@ type JobStatus struct {
 	// Where says which nodes may run it; nil = all.
 	Where    *cluster.Where `json:"where,omitempty"`
 	Deadline *time.Time     `json:"deadline,omitempty"`
-	Command  []string       `json:"command"`
-	Workdir  string         `json:"workdir"`
+	// TimeLimitS is how long it may be running, in seconds, over all generations; 0 = as long as it takes.
+	TimeLimitS float64 `json:"time_limit_s,omitempty"`
+	// RanS is how long it had been running when it entered the present phase, since
+	// it was submitted or last resumed. Waiting, starting and saving do not count.
+	RanS float64 `json:"ran_s"`
+	// LimitAt is when a running job will have reached its time limit.
+	LimitAt *time.Time `json:"limit_at,omitempty"`
+	// TimedOut: its time limit has ended it.
+	TimedOut bool     `json:"timed_out,omitempty"`
+	Command  []string `json:"command"`
+	Workdir  string   `json:"workdir"`
 	// CheckpointDir is the base under which the job's generations save.
 	CheckpointDir string `json:"checkpoint_dir"`
 
@@ -220,17 +229,19 @@ type ResumeReply struct {
 	Step int64  `json:"step"` // where it begins; record.FromStart = at the beginning
 }
 
-// ScaleRequest asks for other bounds of a job's worlds; 0 = as it was.
+// ScaleRequest asks for other bounds of a job's worlds and its time; 0 = as it was.
 type ScaleRequest struct {
-	MinWorkers int `json:"min_workers,omitempty"`
-	MaxWorkers int `json:"max_workers,omitempty"`
+	MinWorkers int              `json:"min_workers,omitempty"`
+	MaxWorkers int              `json:"max_workers,omitempty"`
+	TimeLimit  cluster.Duration `json:"time_limit,omitempty"`
 }
 
 // ScaleReply says what the bounds will be.
 type ScaleReply struct {
-	ID         string `json:"id"`
-	MinWorkers int    `json:"min_workers"`
-	MaxWorkers int    `json:"max_workers"`
+	ID         string           `json:"id"`
+	MinWorkers int              `json:"min_workers"`
+	MaxWorkers int              `json:"max_workers"`
+	TimeLimit  cluster.Duration `json:"time_limit,omitempty"`
 }
 
 // DrainRequest asks that a node gets no new work and what runs there goes elsewhere.

@@ -23,7 +23,7 @@ const (
 	Held      Phase = "held"      // cannot go on without its owner; the reason says why
 	Succeeded Phase = "succeeded" // every rank exited 0
 	Failed    Phase = "failed"    // gave up; the reason says why
-	Stopped   Phase = "stopped"   // its owner stopped it
+	Stopped   Phase = "stopped"   // its owner stopped it, or its time limit is over; the reason says which
 )
 
 // Terminal reports whether the job has ended for good.

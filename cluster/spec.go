@@ -54,6 +54,9 @@ type Spec struct {
 	// takes on one device. Either gives policies a remaining demand; 0 = unknown.
 	Steps int64    `json:"steps,omitempty"`
 	ETA   Duration `json:"eta,omitempty"`
+	// TimeLimit is how long the job may be running, over all generations: it is
+	// then halted with a save, and ends. 0 = as long as it takes.
+	TimeLimit Duration `json:"time_limit,omitempty"`
 
 	// MaxRestarts is how many failures of its workers the job may survive.
 	// Rescales and lost nodes are not failures of the job and do not count.

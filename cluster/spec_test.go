@@ -92,6 +92,7 @@ func TestValidateNamesFieldValueAndRemedy(t *testing.T) {
 		{"reserved env", func(s *Spec) { s.Env = map[string]string{"BELLOWS_RANK": "1"} }, "env BELLOWS_RANK"},
 		{"NUL", func(s *Spec) { s.Command = []string{"a\x00b"} }, "NUL"},
 		{"priority", func(s *Spec) { s.Priority = 101 }, "priority 101: use -100 to 100"},
+		{"time limit", func(s *Spec) { s.TimeLimit = -1 }, "time limit -1ns: use a time above zero such as 12h"},
 		{"restarts", func(s *Spec) { s.MaxRestarts = -1 }, "max restarts -1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

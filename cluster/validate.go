@@ -37,6 +37,9 @@ func (s Spec) Validate() error {
 	if s.ETA < 0 {
 		add("eta %s: use a time above zero such as 3h, or leave it out if it is not known", s.ETA)
 	}
+	if s.TimeLimit < 0 {
+		add("time limit %s: use a time above zero such as 12h, or leave it out if there is none", s.TimeLimit)
+	}
 	if s.MaxRestarts < 0 {
 		add("max restarts %d: use 0 (never restart) or more", s.MaxRestarts)
 	}

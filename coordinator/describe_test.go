@@ -3,6 +3,7 @@ package coordinator_test
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -23,6 +24,17 @@ func describe(t record.Txn, now time.Time) string {
 		parts = append(parts, describeOp(op, now))
 	}
 	return fmt.Sprintf("txn %s: %s", verb, strings.Join(parts, " | "))
+}
+
+var ranWords = regexp.MustCompile(` ran=\S+`)
+
+// describe leaves out how long jobs have run where the story is not about that.
+func (l *lab) describe(t record.Txn) string {
+	text := describe(t, l.now)
+	if !l.limited {
+		text = ranWords.ReplaceAllString(text, "")
+	}
+	return text
 }
 
 // shortKey leaves away what the line says anyway.
@@ -76,6 +88,9 @@ func describeOp(op record.Op, now time.Time) string {
 		if w.MinWorkers+w.MaxWorkers > 0 {
 			s += fmt.Sprintf(" workers=%d..%d", w.MinWorkers, w.MaxWorkers)
 		}
+		if w.TimeLimit > 0 {
+			s += fmt.Sprintf(" limit=%s", w.TimeLimit)
+		}
 		if w.Forsaken > 0 {
 			s += fmt.Sprintf(" forsaken=%d", w.Forsaken)
 		}
@@ -103,6 +118,9 @@ func describeOp(op record.Op, now time.Time) string {
 
 func describeState(s record.State, now time.Time) string {
 	out := fmt.Sprintf("%s g%d %q", s.Phase, s.Generation, s.Reason)
+	if s.Ran > 0 {
+		out += fmt.Sprintf(" ran=%s", s.Ran)
+	}
 	if s.Restarts > 0 {
 		out += fmt.Sprintf(" restarts=%d", s.Restarts)
 	}

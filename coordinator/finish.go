@@ -26,7 +26,7 @@ func (c *Coordinator) end(f formed, phase cluster.Phase, reason string) bool {
 
 // stopIdle ends a job that has no workers and whose owner wants it stopped.
 func (c *Coordinator) stopIdle(f formed) bool {
-	return f.unwanted() && c.end(f, cluster.Stopped, "stopped by "+f.Wanted.Value.By)
+	return f.unwanted() && c.end(f, cluster.Stopped, stoppedWhy(f))
 }
 
 // over decides what follows when nothing of a halted generation is left. Its
@@ -40,7 +40,9 @@ func (c *Coordinator) over(f formed) bool {
 	case c.succeed(f):
 		return true
 	case f.unwanted():
-		return c.end(f, cluster.Stopped, c.stopped(f))
+		return c.end(f, cluster.Stopped, c.stopped(f, stoppedWhy(f)))
+	case f.Spent(c.now):
+		return c.end(f, cluster.Stopped, c.stopped(f, spentWhy(f)))
 	case c.charged(f):
 		return c.fail(f)
 	case len(c.excluding(f).Excluded) > len(f.state().Excluded):
@@ -57,9 +59,10 @@ func (c *Coordinator) over(f formed) bool {
 	return c.put(f, "queue", c.requeued(f))
 }
 
-// stopped says of a job that was asked to stop what its last save did not keep.
-func (c *Coordinator) stopped(f formed) string {
-	reason := "stopped by " + f.Wanted.Value.By
+func stoppedWhy(f formed) string { return "stopped by " + f.Wanted.Value.By }
+
+// stopped adds to the reason for which a job was stopped what its last save did not keep.
+func (c *Coordinator) stopped(f formed, reason string) string {
 	if so := f.state().Reason; strings.HasPrefix(so, reason) {
 		reason = so // whom the halt's deadline has killed, too
 	}

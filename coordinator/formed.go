@@ -83,6 +83,9 @@ func (c *Coordinator) next(v *record.JobView, phase cluster.Phase, reason string
 	if s.Phase != phase {
 		s.Since = c.now
 	}
+	if v.State.Value.Phase == cluster.Running && phase != cluster.Running {
+		s.Ran = cluster.Duration(v.Ran(c.now))
+	}
 	s.Phase, s.Reason = phase, reason
 	s.Next = time.Time{}
 	s.Excluded = maps.Clone(s.Excluded)

@@ -42,7 +42,7 @@ func (c *Coordinator) haltStop(f formed) bool {
 	if !f.unwanted() {
 		return false
 	}
-	return c.halt(f, order{verb: "halt", why: "stopped by " + f.Wanted.Value.By, save: true, within: time.Duration(f.Spec.Value.HaltTimeout)})
+	return c.halt(f, order{verb: "halt", why: stoppedWhy(f), save: true, within: time.Duration(f.Spec.Value.HaltTimeout)})
 }
 
 // haltIdle halts a generation in which a member stopped although nothing was

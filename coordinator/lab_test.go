@@ -33,6 +33,7 @@ type lab struct {
 
 	keep    int          // how many checkpoints, 0 = the default
 	limit   int          // of operations in a transaction, 0 = etcd's own
+	limited bool         // the story is about time limits: what jobs have run is shown
 	holding bool         // transactions and reloads wait for the test
 	waiting []record.Txn // those that do
 }
@@ -130,9 +131,9 @@ func (l *lab) execute(t record.Txn) {
 	fate := l.answer
 	l.answer = ""
 	if fate != "" {
-		l.say("%s: %s", fate, describe(t, l.now))
+		l.say("%s: %s", fate, l.describe(t))
 	} else {
-		l.say("%s", describe(t, l.now))
+		l.say("%s", l.describe(t))
 	}
 	o := record.Outcome{ID: t.ID, Result: record.Unknown, Err: errors.New("deadline exceeded")}
 	switch fate {

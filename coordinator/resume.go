@@ -11,7 +11,8 @@ import (
 
 // resume queues a job again that its owner has stopped, that has failed, or that
 // is held. It goes on from the last committed checkpoint, unless another is asked
-// for: then all later ones are given up, by name, because its owner says so.
+// for: then all later ones are given up, by name, because its owner says so. Its
+// restarts and its time limit begin anew.
 func (c *Coordinator) resume(r request, v *record.JobView) {
 	f := c.formed(v)
 	if why := c.unresumable(r, f); why != "" {
@@ -31,7 +32,7 @@ func (c *Coordinator) resume(r request, v *record.JobView) {
 		m.then = c.rewind(f, *from, by)
 	}
 	s := c.next(v, cluster.Queued, "resumed by "+by)
-	s.Restarts, s.Pinned, s.Excluded, s.Failure, s.Suspect = 0, false, nil, nil, nil
+	s.Restarts, s.Pinned, s.Excluded, s.Failure, s.Suspect, s.Ran = 0, false, nil, nil, nil, 0
 	w := v.Wanted.Value
 	w.Run, w.By, w.At = true, by, r.Value.At
 	if from != nil {

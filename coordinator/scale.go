@@ -8,8 +8,9 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
-// scale changes the bounds of a job's worlds. The next decision keeps to them: a
-// job whose present world lies outside is then halted with a save.
+// scale changes the bounds of a job's worlds and of its time. The next decision
+// keeps to the former: a job whose present world lies outside is then halted with
+// a save. The latter counts at once.
 func (c *Coordinator) scale(r request, v *record.JobView) {
 	why := c.forbidden(r, v, "scale")
 	if why == "" && v.State.Value.Phase.Terminal() {
@@ -21,6 +22,9 @@ func (c *Coordinator) scale(r request, v *record.JobView) {
 	}
 	if n := r.Value.MaxWorkers; n != 0 {
 		w.MaxWorkers = n
+	}
+	if d := r.Value.TimeLimit; d != 0 {
+		w.TimeLimit = d
 	}
 	scaled := record.JobView{Spec: v.Spec, Wanted: record.Versioned[record.Wanted]{Value: w}}
 	spec := scaled.Scaled()
@@ -36,10 +40,17 @@ func (c *Coordinator) scale(r request, v *record.JobView) {
 		ifs:  []record.Compare{record.Unchanged(r.key, r.Mod)},
 		then: []record.Op{record.Delete(r.key), record.Put(record.WantedKey(v.ID), w)},
 		note: Note{Job: v.ID, Gen: v.State.Value.Generation, Text: fmt.Sprintf(
-			"scaled to %d to %d workers by %s", spec.MinWorkers, spec.MaxWorkers, r.Value.Owner.User)},
+			"scaled to %d to %d workers%s by %s", spec.MinWorkers, spec.MaxWorkers, limitWords(spec.TimeLimit), r.Value.Owner.User)},
 	})
 	if v.State.Value.Phase != cluster.Running {
 		c.ungrant(v.ID) // granted within other bounds
 		c.round.full, c.round.idle = nil, nil
 	}
+}
+
+func limitWords(limit cluster.Duration) string {
+	if limit == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" and a time limit of %s", limit)
 }

@@ -76,7 +76,7 @@ func (s *storm) checkGivenUp(v *record.JobView, c record.Change) {
 	}
 	for _, n := range s.nodes[1:] {
 		_, excluded := v.State.Value.Excluded[n.id]
-		if !excluded && s.now-n.steady > longEnough && len(n.devices) >= v.Spec.Value.MinWorkers {
+		if !excluded && s.now-n.steady > longEnough && len(n.devices) >= v.Scaled().MinWorkers {
 			s.fault("I5: the sound checkpoint of step %d of %s is given up, and %s has not looked at it", bad.Step, v.ID, n.id)
 		}
 	}
@@ -86,6 +86,9 @@ func (s *storm) checkWorld(v *record.JobView, p record.Plan) {
 	size, job := p.World.Size(), s.jobs[v.ID]
 	if size&(size-1) != 0 || size < job.least || size > job.most {
 		s.fault("I6: %s is to have %d workers of %d to %d", v.ID, size, job.least, job.most)
+	}
+	if v.Spent(s.clock()) {
+		s.fault("%s starts generation %d after %v of running, and may have %v", v.ID, p.World.Generation, v.Ran(s.clock()), v.Scaled().TimeLimit)
 	}
 	rank, used := 0, map[cluster.DeviceID]bool{}
 	for _, m := range p.World.Members {

@@ -127,6 +127,9 @@ func (s *storm) scaleJob(n *simNode) {
 		At: s.clock(), Owner: cluster.Owner{UID: 1000, User: "ann"},
 	}
 	j := s.jobs[r.Job]
+	if s.rng.IntN(3) == 0 {
+		r.TimeLimit = cluster.Duration(time.Duration(1+s.rng.IntN(40)) * time.Second)
+	}
 	j.least, j.most = min(j.least, r.MinWorkers), max(j.most, r.MaxWorkers)
 	s.note("%s is to have %d to %d workers", r.Job, r.MinWorkers, r.MaxWorkers)
 	s.write(record.Put(record.RequestKey(n.id, fmt.Sprintf("scale-%d", s.serial)), r))

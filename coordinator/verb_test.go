@@ -26,6 +26,18 @@ func (w words) number(key string, otherwise int) int {
 	return otherwise
 }
 
+// limitOf reads a time limit; with the first one the story is about them.
+func (l *lab) limitOf(w words) cluster.Duration {
+	var d cluster.Duration
+	if text, ok := w.named["limit"]; ok {
+		if err := d.UnmarshalText([]byte(text)); err != nil {
+			panic(err)
+		}
+		l.limited = true
+	}
+	return d
+}
+
 func (w words) text(key, otherwise string) string {
 	if s, ok := w.named[key]; ok {
 		return s
@@ -103,10 +115,10 @@ func (l *lab) drain(w words) error {
 	})
 }
 
-// scale j [min=2] [max=8] [uid=1000].
+// scale j [min=2] [max=8] [limit=10m] [uid=1000].
 func (l *lab) scale(w words) error {
 	l.commit(record.Put(record.RequestKey("n1", fmt.Sprintf("s-%d", l.mem.Revision())), record.Request{
-		Kind: record.ScaleRequest, Job: jobID(w.plain[0]), MinWorkers: w.number("min", 0), MaxWorkers: w.number("max", 0), At: l.now,
+		Kind: record.ScaleRequest, Job: jobID(w.plain[0]), MinWorkers: w.number("min", 0), MaxWorkers: w.number("max", 0), At: l.now, TimeLimit: l.limitOf(w),
 		Owner: cluster.Owner{UID: uint32(w.number("uid", 1000)), User: w.text("user", "ann")},
 	}))
 	return nil
@@ -181,13 +193,13 @@ func jobID(name string) cluster.JobID {
 	return cluster.JobID(name + "-aaaaaa")
 }
 
-// submit j [workers=1..4] [restarts=3] [uid=1000] [batch=64] [priority=0] [via=n1] [id=...] [model=h100] [not=n1].
+// submit j [workers=1..4] [restarts=3] [uid=1000] [batch=64] [priority=0] [via=n1] [id=...] [model=h100] [not=n1] [limit=10m].
 func (l *lab) submit(w words) error {
 	id := jobID(w.plain[0])
 	name, _, _ := strings.Cut(string(id), "-")
 	spec := cluster.Spec{
 		Name: name, Command: []string{"train"}, Workdir: "/w", CheckpointDir: "/c", MaxRestarts: w.number("restarts", 3), PerNode: w.text("process", "") == "per-node",
-		Priority: w.number("priority", 0), BatchSize: cluster.BatchSize{Min: w.number("batch", 64)},
+		Priority: w.number("priority", 0), BatchSize: cluster.BatchSize{Min: w.number("batch", 64)}, TimeLimit: l.limitOf(w),
 	}
 	spec.Where.DeviceModel = w.text("model", "")
 	if n := w.text("not", ""); n != "" {
@@ -265,7 +277,7 @@ func (l *lab) fate(w words) error {
 // arrive: the transactions that are late arrive.
 func (l *lab) arrive(words) error {
 	for _, t := range l.delayed {
-		l.say("%s: %s", l.mem.Commit(t).Result, describe(t, l.now))
+		l.say("%s: %s", l.mem.Commit(t).Result, l.describe(t))
 	}
 	l.delayed = nil
 	return nil

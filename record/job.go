@@ -26,12 +26,15 @@ type Wanted struct {
 	// MinWorkers and MaxWorkers replace those of the spec; 0 = as submitted.
 	MinWorkers int `json:"min_workers,omitempty"`
 	MaxWorkers int `json:"max_workers,omitempty"`
+	// TimeLimit replaces that of the spec; 0 = as submitted.
+	TimeLimit cluster.Duration `json:"time_limit,omitempty"`
 }
 
 // Scaled returns the job's spec with the bounds that its owner last asked for.
 func (v *JobView) Scaled() cluster.Spec {
 	s, w := v.Spec.Value.Spec, v.Wanted.Value
 	s.MinWorkers, s.MaxWorkers = cmp.Or(w.MinWorkers, s.MinWorkers), cmp.Or(w.MaxWorkers, s.MaxWorkers)
+	s.TimeLimit = cmp.Or(w.TimeLimit, s.TimeLimit)
 	return s
 }
 
@@ -60,6 +63,9 @@ type State struct {
 	// Service that times their number (device time), counted from plan to end.
 	Trained cluster.Duration `json:"trained,omitempty"`
 	Service cluster.Duration `json:"service,omitempty"`
+	// Ran is how long the job was in phase running before it entered the present
+	// one, since it was submitted or last resumed: what the time limit counts.
+	Ran cluster.Duration `json:"ran,omitempty"`
 	// Failure is the last failure of a worker, for people.
 	Failure *Failed   `json:"failure,omitempty"`
 	Since   time.Time `json:"since"` // when Phase was entered

@@ -145,6 +145,7 @@ func (f *jobFile) setters() map[string]func(*yaml.Node) error {
 		"max-restarts": func(n *yaml.Node) error { return number(n, &f.spec.MaxRestarts, 0) },
 		"steps":        func(n *yaml.Node) error { return number(n, &f.spec.Steps, 1) },
 		"eta":          func(n *yaml.Node) error { return positive(n, &f.spec.ETA) },
+		"time-limit":   func(n *yaml.Node) error { return positive(n, &f.spec.TimeLimit) },
 		"halt-timeout": func(n *yaml.Node) error { return positive(n, &f.spec.HaltTimeout) },
 		"process": func(n *yaml.Node) (err error) {
 			f.spec.PerNode, err = perNode(n.Value)

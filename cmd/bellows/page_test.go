@@ -16,6 +16,7 @@ func trainedJob() api.JobStatus {
 	return api.JobStatus{
 		ID: "train-abcdef", Name: "train", Owner: "ann", UID: 1000, Phase: cluster.Running,
 		Workers: 4, MinWorkers: 1, MaxWorkers: 8, BatchSize: cluster.BatchSize{Min: 256, Max: 1024}, Priority: 5, Deadline: new(noon.Add(26 * time.Hour)),
+		TimeLimitS: 7200, RanS: 3000, LimitAt: new(noon.Add(70 * time.Minute)),
 		Command: []string{"python", "train.py", "--lr", "0.1"}, Workdir: "/home/ann/train", CheckpointDir: "/data/ann",
 		Generation: 3, SubmittedAt: noon.Add(-90 * time.Minute), Since: noon.Add(-40 * time.Second),
 		Reason: "grow from 2 to 4 workers: idle devices", Pinned: true, Excluded: map[string]string{"n3": "no workdir", "n2": "no python"},
@@ -56,6 +57,7 @@ func endedJob() api.JobStatus {
 	return api.JobStatus{
 		ID: "old-cdefgh", Owner: "ann", Phase: cluster.Failed, Ended: true, MinWorkers: 1, MaxWorkers: 1, Since: noon.Add(-49 * time.Hour),
 		Reason: "rank 0 failed: exit status 3;\nrestart limit", Progress: api.Progress{Step: 12, Samples: -1}, ExitCode: new(3), Generation: 4,
+		TimeLimitS: 3600, RanS: 3540,
 	}
 }
 
@@ -126,6 +128,14 @@ func TestStoryTellsEachChangeOnce(t *testing.T) {
 	}
 	for _, phase := range []cluster.Phase{cluster.Succeeded, cluster.Failed, cluster.Stopped} {
 		for _, line := range s.ending(at(phase, func(x *api.JobStatus) { x.Reason = "why" })) {
+			b.WriteString(line + "\n")
+		}
+	}
+	for _, change := range []func(*api.JobStatus){
+		func(x *api.JobStatus) { x.TimedOut, x.Reason = true, "time limit of 2h0m0s reached" },
+		func(x *api.JobStatus) { x.TimedOut, x.Reason, x.Checkpoints = true, "time limit of 1m0s reached", nil },
+	} {
+		for _, line := range s.ending(at(cluster.Stopped, change)) {
 			b.WriteString(line + "\n")
 		}
 	}

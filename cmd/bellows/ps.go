@@ -59,7 +59,7 @@ func (p page) ago(t time.Time) string { return span(p.now.Sub(t)) }
 
 func writeJobs(w io.Writer, jobs []api.JobStatus, p page) error {
 	t := table{
-		head: []string{"JOB", "OWNER", "PHASE", "WORKERS", "GEN", "PROGRESS", "ETA", "SINCE", "WHY"},
+		head: []string{"JOB", "OWNER", "PHASE", "WORKERS", "GEN", "PROGRESS", "ETA", "LEFT", "SINCE", "WHY"},
 		paint: func(row, column int) string {
 			if column != 2 {
 				return ""
@@ -68,7 +68,7 @@ func writeJobs(w io.Writer, jobs []api.JobStatus, p page) error {
 		},
 	}
 	for _, j := range jobs {
-		t.add(j.ID, j.Owner, string(j.Phase), workersOf(j), fmt.Sprint(j.Generation), progressOf(j), etaOf(j), p.ago(j.Since), whyOf(j))
+		t.add(j.ID, j.Owner, string(j.Phase), workersOf(j), fmt.Sprint(j.Generation), progressOf(j), etaOf(j), p.left(j), p.ago(j.Since), whyOf(j))
 	}
 	return t.write(w, p.style)
 }
@@ -120,4 +120,27 @@ func whyOf(j api.JobStatus) string {
 		return j.WhyPending
 	}
 	return j.Reason
+}
+
+// left says how much of its time limit a job has left.
+func (p page) left(j api.JobStatus) string {
+	switch {
+	case j.TimeLimitS == 0:
+		return "-"
+	case j.LimitAt != nil:
+		return span(j.LimitAt.Sub(p.now))
+	}
+	return span(time.Duration((j.TimeLimitS - j.RanS) * float64(time.Second)))
+}
+
+// limitText says what a job's time limit is and how much of it is left.
+func (p page) limitText(j api.JobStatus) string {
+	if j.TimeLimitS == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("%s of running, %s left", span(time.Duration(j.TimeLimitS*float64(time.Second))), p.left(j))
+	if j.LimitAt != nil {
+		text += ", until " + p.clock(*j.LimitAt) + " if nothing interrupts it"
+	}
+	return text
 }

@@ -28,7 +28,7 @@ type runFlags struct {
 	min, max, priority, maxRestarts                                 int
 	sizes                                                           []int
 	steps                                                           int64
-	eta, haltTimeout                                                time.Duration
+	eta, haltTimeout, timeLimit                                     time.Duration
 	detach                                                          bool
 }
 
@@ -51,8 +51,14 @@ Ctrl-C asks whether to stop the job or to detach from it; a second one detaches.
 Without a terminal to ask on, the first Ctrl-C detaches. A terminal that goes
 away detaches too. A job that was detached from goes on: see bellows ps, logs, stop.
 
-Exit status: the job's own (that of its first failing worker; 1 if there is
-none), 0 after detaching as asked, 130 and 143 after detaching by a signal.`,
+With --time-limit the job saves and ends once it has been running for so long, from
+when all of its workers were started to when they are halted, over all generations.
+What it waits, starts, saves and backs off does not count; a resume gives it the
+whole limit again, and bellows scale --time-limit changes it.
+
+Exit status: the job's own (that of its first failing worker; 1 if there is none),
+124 if its time limit has ended it, 0 after detaching as asked, 130 and 143 after
+detaching by a signal.`,
 		Example: "  bellows run --min 2 --max 8 --batch-size 256 -- python train.py --lr 0.1",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -103,6 +109,7 @@ func (f *runFlags) register(cmd *cobra.Command) {
 	p.StringVar(&f.deadline, "deadline", "", "when it is needed: a time such as 2026-01-31T18:00:00Z, or from now such as 2h30m")
 	p.Int64Var(&f.steps, "steps", 0, "optimiser steps in all, if known: gives progress and a time of arrival")
 	p.DurationVar(&f.eta, "eta", 0, "how long it takes on one device, if known")
+	p.DurationVar(&f.timeLimit, "time-limit", 0, "how long it may be running in all, as in 12h: it then saves and ends, with exit status 124 (default: no limit)")
 	p.IntVar(&f.maxRestarts, "max-restarts", cluster.DefaultMaxRestarts, "failures of its workers that the job survives; 0 = none")
 	p.DurationVar(&f.haltTimeout, "halt-timeout", time.Duration(cluster.DefaultHaltTimeout), "how long the script may take to save when it is halted")
 	p.BoolVarP(&f.detach, "detach", "d", false, "print the job's identifier and do not follow it")
@@ -122,12 +129,8 @@ func nodeIDs(names []string) []cluster.NodeID {
 	return ids
 }
 
-// spec makes a whole, checked spec of the flags. All faults come at once.
-func (f *runFlags) spec(cmd *cobra.Command, command []string) (cluster.Spec, error) {
-	var bad []error
-	refuse := func(flag, format string, args ...any) {
-		bad = append(bad, fmt.Errorf("--"+flag+" "+format, args...))
-	}
+// refuseZeros refuses what was given as nothing: left out it would mean the default.
+func (f *runFlags) refuseZeros(cmd *cobra.Command, refuse func(flag, format string, args ...any)) {
 	for _, zero := range []struct {
 		flag, remedy string
 		value        int64
@@ -136,12 +139,22 @@ func (f *runFlags) spec(cmd *cobra.Command, command []string) (cluster.Spec, err
 		{"max", "0: use 1 or more", int64(f.max)},
 		{"steps", "0: use 1 or more, or leave it out if it is not known", f.steps},
 		{"eta", "0s: use a time above zero such as 3h, or leave it out if it is not known", int64(f.eta)},
+		{"time-limit", "0s: use a time above zero such as 12h, or leave it out if there is none", int64(f.timeLimit)},
 		{"halt-timeout", "0s: use a time above zero such as 2m; a script that has nothing to save ends at once anyway", int64(f.haltTimeout)},
 	} {
 		if zero.value == 0 && cmd.Flags().Changed(zero.flag) {
 			refuse(zero.flag, "%s", zero.remedy)
 		}
 	}
+}
+
+// spec makes a whole, checked spec of the flags. All faults come at once.
+func (f *runFlags) spec(cmd *cobra.Command, command []string) (cluster.Spec, error) {
+	var bad []error
+	refuse := func(flag, format string, args ...any) {
+		bad = append(bad, fmt.Errorf("--"+flag+" "+format, args...))
+	}
+	f.refuseZeros(cmd, refuse)
 	if f.steps != 0 && f.eta != 0 {
 		refuse("eta", "%s: --steps says already how much work there is; give one of them", f.eta)
 	}
@@ -150,6 +163,7 @@ func (f *runFlags) spec(cmd *cobra.Command, command []string) (cluster.Spec, err
 		MinWorkers: f.min, MaxWorkers: f.max, Sizes: f.sizes,
 		Where:    f.where(),
 		Priority: f.priority, Steps: f.steps, ETA: cluster.Duration(f.eta), MaxRestarts: f.maxRestarts, HaltTimeout: cluster.Duration(f.haltTimeout),
+		TimeLimit: cluster.Duration(f.timeLimit),
 	}
 	if !cmd.Flags().Changed("max") {
 		s.MaxWorkers = 0 // the default grows with --min

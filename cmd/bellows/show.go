@@ -137,6 +137,7 @@ func (p *jobPage) head() {
 	if j.Deadline != nil {
 		p.field("deadline", p.clock(*j.Deadline))
 	}
+	p.field("time limit", p.limitText(j))
 	if j.ExitCode != nil {
 		p.field("exit", fmt.Sprint(*j.ExitCode))
 	}

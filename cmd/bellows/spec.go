@@ -154,6 +154,7 @@ var fields = []field{
 	{"deadline", "--deadline", "deadline"},
 	{"steps", "--steps", "steps"},
 	{"eta", "--eta", "eta"},
+	{"time limit", "--time-limit", "time-limit"},
 	{"command", "command", "command"},
 }
 

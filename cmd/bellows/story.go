@@ -102,6 +102,10 @@ func (s *story) ending(j api.JobStatus) []string {
 	case cluster.Failed:
 		return []string{s.line(j.Since, s.style.paint(red, "failed")+took+": "+j.Reason)}
 	case cluster.Stopped:
+		if j.TimedOut {
+			return []string{s.line(j.Since, s.style.paint(yellow, "stopped by its time limit"+took+": "+j.Reason)), s.note(
+				s.style.paint(yellow, fmt.Sprintf("warning: it had not finished; bellows resume %s goes on from %s, with the whole limit again", j.ID, lastSaved(j))))}
+		}
 		return []string{s.line(j.Since, "stopped"+took+": "+j.Reason)}
 	case cluster.Queued, cluster.Starting, cluster.Running, cluster.Halting, cluster.Suspended, cluster.Backoff, cluster.Held:
 	}
@@ -132,3 +136,13 @@ func (s *story) clock(t time.Time) string { return t.In(s.zone).Format("15:04:05
 
 // keepColours makes a line safe that is part ours, with colours, and part the records'.
 func keepColours(text string) string { return tame(strings.ReplaceAll(text, "\n", " ")) }
+
+// lastSaved says where a job that has ended would go on.
+func lastSaved(j api.JobStatus) string {
+	for _, c := range j.Checkpoints {
+		if c.Committed {
+			return fmt.Sprintf("step %d", c.Step)
+		}
+	}
+	return "the beginning, for it never saved"
+}
