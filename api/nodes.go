@@ -25,7 +25,7 @@ func nodeStatuses(m *record.Mirror, gossip map[cluster.NodeID]string) []NodeStat
 	for _, id := range slices.Sorted(maps.Keys(ids)) {
 		v := m.Node(id)
 		s := NodeStatus{
-			ID: string(id), Alive: v.Alive.Exists(), Gossip: gossip[id], Addr: v.Alive.Value.Addr,
+			ID: string(id), Alive: v.Alive.Exists(), Gossip: gossip[id], Addr: v.Alive.Value.Addr, TrainAddr: v.Inventory.Value.Addr,
 			Version: v.Alive.Value.Version, Problem: v.Inventory.Value.Problem, Devices: []DeviceStatus{},
 		}
 		if v.Cordon.Exists() {
@@ -34,6 +34,7 @@ func nodeStatuses(m *record.Mirror, gossip map[cluster.NodeID]string) []NodeStat
 		for _, d := range v.Inventory.Value.Devices {
 			x := users[d.ID]
 			x.ID, x.Model, x.MemoryBytes, x.Health = string(d.ID), d.Model, d.MemoryBytes, string(d.Health)
+			x.Problem = d.Problem
 			s.Devices = append(s.Devices, x)
 		}
 		list = append(list, s)

@@ -163,13 +163,15 @@ type NodeStatus struct {
 	Alive bool   `json:"alive"` // by its lease in etcd
 	// Gossip is what the answering agent hears of it: alive, suspect, dead, left,
 	// or empty if it never heard of it.
-	Gossip  string         `json:"gossip,omitempty"`
-	Addr    string         `json:"addr,omitempty"`
-	Version string         `json:"version,omitempty"`
-	Problem string         `json:"problem,omitempty"` // why devices are missing
-	Cordon  string         `json:"cordon,omitempty"`  // why it gets no new work
-	Drain   bool           `json:"drain,omitempty"`   // what runs on it goes elsewhere
-	Devices []DeviceStatus `json:"devices"`
+	Gossip string `json:"gossip,omitempty"`
+	Addr   string `json:"addr,omitempty"`
+	// TrainAddr is where its workers are reached, where that is not at Addr.
+	TrainAddr string         `json:"train_addr,omitempty"`
+	Version   string         `json:"version,omitempty"`
+	Problem   string         `json:"problem,omitempty"` // why devices are missing
+	Cordon    string         `json:"cordon,omitempty"`  // why it gets no new work
+	Drain     bool           `json:"drain,omitempty"`   // what runs on it goes elsewhere
+	Devices   []DeviceStatus `json:"devices"`
 }
 
 // DeviceStatus is one device and whose it is.
@@ -178,6 +180,7 @@ type DeviceStatus struct {
 	Model       string `json:"model"`
 	MemoryBytes uint64 `json:"memory_bytes"`
 	Health      string `json:"health"`
+	Problem     string `json:"problem,omitempty"` // what is wrong with it
 	Job         string `json:"job,omitempty"`
 	Generation  uint64 `json:"generation,omitempty"`
 	Rank        *int   `json:"rank,omitempty"`

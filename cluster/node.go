@@ -15,7 +15,8 @@ type Device struct {
 	Model       string   `json:"model"`
 	MemoryBytes uint64   `json:"memory_bytes"`
 	Health      Health   `json:"health"`
-	// Problem says what is wrong with a device that is not healthy.
+	// Problem says what is wrong with the device. One that is healthy all the same
+	// keeps what runs on it.
 	Problem string `json:"problem,omitempty"`
 }
 

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -140,7 +141,8 @@ func (c *Coordinator) meeting(a cluster.Allocation) []rendezvous.Node {
 		if v := c.mirror.Node(p.Node); v.Alive.Exists() {
 			alive := v.Alive.Value
 			out = append(out, rendezvous.Node{
-				ID: p.Node, AliveRev: v.Alive.Create, Addr: alive.Addr, FirstPort: alive.Ports.First, PortCount: alive.Ports.Count,
+				ID: p.Node, AliveRev: v.Alive.Create, Addr: cmp.Or(v.Inventory.Value.Addr, alive.Addr),
+				FirstPort: alive.Ports.First, PortCount: alive.Ports.Count,
 			})
 		}
 	}

@@ -74,10 +74,10 @@ func (l *lab) do(line string) error {
 	return nil
 }
 
-// node n1 gpus=4 [ports=8] [model=h100]: comes up, or comes back in another life.
+// node n1 gpus=4 [ports=8] [model=h100] [train=10.9.0.1]: comes up, or comes back in another life.
 func (l *lab) node(w words) error {
 	n := cluster.NodeID(w.plain[0])
-	var inv record.Inventory
+	inv := record.Inventory{Addr: w.text("train", "")}
 	for i := range w.number("gpus", 4) {
 		inv.Devices = append(inv.Devices, cluster.Device{ID: cluster.DeviceID(fmt.Sprintf("%s%c", n, 'a'+i)), Model: w.text("model", ""), Health: cluster.Healthy})
 	}

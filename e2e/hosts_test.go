@@ -24,18 +24,7 @@ const inside = "BELLOWS_E2E_NETWORK"
 // may make namespaces; as another user it asks for them in a user namespace.
 func TestSeveralHosts(t *testing.T) {
 	t.Parallel()
-	if os.Getenv(inside) == "" {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestSeveralHosts$", "-test.v", "-test.timeout=5m")
-		cmd.Env = append(os.Environ(), inside+"=1")
-		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
-		if os.Getuid() != 0 {
-			cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
-			cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
-			cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
-		}
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("in a network of its own: %v\n%s", err, out)
-		}
+	if !ownNetwork(t) {
 		return
 	}
 	f := emptyFleet(t, config{nodes: 3, devices: 1, policy: "share", interval: 300 * time.Millisecond})
@@ -103,6 +92,27 @@ func TestSeveralHosts(t *testing.T) {
 	}
 }
 
+// ownNetwork runs the test once more, in a process with a network of its own, and
+// reports whether this is that process.
+func ownNetwork(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv(inside) != "" {
+		return true
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=5m")
+	cmd.Env = append(os.Environ(), inside+"=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
+	if os.Getuid() != 0 {
+		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
+		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("in a network of its own: %v\n%s", err, out)
+	}
+	return false
+}
+
 // mustBellows runs a command against n1's agent that has to succeed.
 func (f *fleet) mustBellows(args ...string) {
 	f.t.Helper()
@@ -136,9 +146,15 @@ func (f *fleet) connectHosts() {
 			{"addr", "add", f.addr(i+1) + "/24", "dev", "eth0"},
 			{"link", "set", "eth0", "up"},
 		} {
-			f.run(exec.Command("nsenter", append([]string{"-t", pid, "-n", "ip"}, args...)...))
+			f.ipOn(i+1, args...)
 		}
 	}
+}
+
+// ipOn runs ip on node i's host.
+func (f *fleet) ipOn(i int, args ...string) {
+	f.t.Helper()
+	f.run(exec.Command("nsenter", append([]string{"-t", fmt.Sprint(f.hosts[i-1]), "-n", "ip"}, args...)...))
 }
 
 func (f *fleet) ip(args ...string) {

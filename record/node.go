@@ -26,9 +26,9 @@ type Leader struct {
 type Alive struct {
 	Incarnation string `json:"incarnation"`
 	BootID      string `json:"boot_id"`
-	Addr        string `json:"addr"`   // host part under which other nodes reach this one's workers
+	Addr        string `json:"addr"`   // host part under which other nodes reach this one, and its workers unless Inventory says another
 	Gossip      string `json:"gossip"` // host:port of its memberlist
-	API         string `json:"api"`    // where other agents reach its API: "unix:/path" on its own machine, "tls:host:port" from everywhere on its own machine only, "tls:host:port" from everywhere
+	API         string `json:"api"`    // where other agents reach its API: "unix:/path" on its own machine, "tls:host:port" from everywhere
 	Version     string `json:"version"`
 	// Ports that this node reserves for workers' rendezvous (MASTER_PORT): First … First+Count-1.
 	Ports Ports `json:"ports"`
@@ -54,6 +54,9 @@ type Inventory struct {
 	Devices []cluster.Device `json:"devices"`
 	// Problem says why devices are missing ("driver not loaded"); empty if nothing is wrong.
 	Problem string `json:"problem,omitempty"`
+	// Addr is where other nodes reach this one's workers, on the interface kept for
+	// training; empty = at Alive.Addr.
+	Addr string `json:"addr,omitempty"`
 }
 
 // Cordon keeps new work away from a node.

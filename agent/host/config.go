@@ -29,6 +29,9 @@ type Config struct {
 	Bind       string
 	GossipPort int    // 0 = any free one
 	GossipKey  []byte // 16, 24 or 32 bytes; may be empty where Bind is a loopback address
+	// TrainInterface is the network interface that workers meet on, where that is
+	// another than Bind's; empty = they find one by themselves.
+	TrainInterface string
 	// Identity is what this node shows to others, who reach it at APIPort (0 = any
 	// free one); nil = agents of other machines cannot ask it for logs.
 	Identity *trust.Identity
@@ -74,6 +77,9 @@ func (c Config) check() (Config, error) {
 	}
 	if ip := net.ParseIP(c.Bind); ip == nil || ip.IsUnspecified() {
 		fault("bind %q: use the IP address under which other nodes reach this one", c.Bind)
+	}
+	if err := checkInterface(c.TrainInterface); err != nil {
+		fault("train interface: %w", err)
 	}
 	if len(c.Etcd.Endpoints) == 0 {
 		fault("etcd: no address: use host:port, as in 127.0.0.1:2379")

@@ -151,6 +151,7 @@ func (n *node) run(cancel context.CancelFunc) error {
 		n.wg.Go(func() { fatal.set(server.ServeNodes(n.ctx, nodes), cancel) })
 	}
 	n.askDevices()
+	n.lookAtInterface()
 	n.loop()
 	cancel()
 	n.wg.Wait()

@@ -47,6 +47,7 @@ type node struct {
 	collected map[record.JobGen]bool
 	gossip    *gossip
 	devices   devices
+	train     train
 	progress  time.Time // when the progress record was written last
 	checked   time.Time // when collected generations were last looked for
 	scopes    bool      // shims get transient scopes of systemd's
@@ -127,6 +128,7 @@ func (n *node) step() {
 // tick looks after what nothing tells.
 func (n *node) tick() {
 	n.askDevices()
+	n.lookAtInterface()
 	n.checkCollected()
 	n.sweepLogs()
 	n.gossip.tell(n.reachesEtcd())

@@ -84,30 +84,39 @@ func (n *node) surveyed(s nvml.Survey, err error) {
 	n.devices.seen = &seen
 }
 
-// writeInventory records what the node has to give. A device under a process
-// that does not die has nothing to give.
+// writeInventory records what the node has to give.
 func (n *node) writeInventory() {
 	at := lane{what: inventoryLane}
-	if n.devices.seen == nil || n.presence.aliveRev == 0 || !n.records.known(selfPart) || n.lanes[at] {
+	if n.devices.seen == nil || n.presence.aliveRev == 0 || !n.records.known(selfPart) || n.lanes[at] ||
+		n.cfg.TrainInterface != "" && !n.train.looked {
 		return
 	}
-	inventory := record.Inventory{Devices: slices.Clone(n.devices.seen.Devices), Problem: n.devices.seen.Problem}
-	for _, r := range n.runs {
-		if r.report == nil || len(r.report.Unkillable) == 0 || r.report.Stopped != nil {
-			continue
-		}
-		member, _, _ := r.order.World.Member(n.cfg.Node)
-		for i, d := range inventory.Devices {
-			if slices.Contains(member.Devices, d.ID) {
-				inventory.Devices[i].Health = cluster.Unhealthy
-				inventory.Devices[i].Problem = "a process of job " + string(r.order.World.Job) + " on it does not die"
-			}
-		}
-	}
+	inventory := n.stock().Inventory()
 	if recorded := n.self().Inventory; recorded.Exists() && reflect.DeepEqual(recorded.Value, inventory) {
 		return
 	}
 	n.replace(at, "inventory", record.Put(record.InventoryKey(n.cfg.Node), inventory))
+}
+
+// stock is what is known of the node's devices.
+func (n *node) stock() agent.Stock {
+	s := agent.Stock{
+		Devices: n.devices.seen.Devices, Problem: n.devices.seen.Problem, Addr: n.train.addr, Cut: n.train.problem,
+		Taken: map[cluster.DeviceID]bool{}, Stuck: map[cluster.DeviceID]cluster.JobID{},
+	}
+	for _, r := range n.runs {
+		if r.shim == agent.Absent || r.report != nil && r.report.Stopped != nil {
+			continue
+		}
+		member, _, _ := r.order.World.Member(n.cfg.Node)
+		for _, d := range member.Devices {
+			s.Taken[d] = true
+			if r.report != nil && len(r.report.Unkillable) > 0 {
+				s.Stuck[d] = r.order.World.Job
+			}
+		}
+	}
+	return s
 }
 
 // writeProgress records how far the jobs have come: a generation's first word at

@@ -12,8 +12,9 @@ import (
 // one of a certain run, wherever it has got to: the run directory is unique.
 const socketVariable = "BELLOWS_WORKER_SOCKET"
 
-// environment is what the worker with this local rank gets: what was submitted,
-// then ours. torch reads the first half as torchrun would have set it.
+// environment is what the worker with this local rank gets: the node's network
+// interface, what was submitted, then ours. torch reads the first half of that as
+// torchrun would have set it.
 func environment(o Order, dir string, local int) []string {
 	member, group, _ := o.World.Member(o.Node)
 	devices := make([]string, len(member.Devices))
@@ -25,10 +26,12 @@ func environment(o Order, dir string, local int) []string {
 	if !member.OneProcess {
 		own = devices[local]
 	}
-	env := maps.Clone(o.Env)
-	if env == nil {
-		env = map[string]string{}
+	env := map[string]string{}
+	if o.Interface != "" {
+		// NCCL takes a bare name for the beginning of several; Gloo knows no sign for that.
+		env["NCCL_SOCKET_IFNAME"], env["GLOO_SOCKET_IFNAME"] = "="+o.Interface, o.Interface
 	}
+	maps.Copy(env, o.Env)
 	maps.Copy(env, map[string]string{
 		"RANK":                       strconv.Itoa(member.FirstRank + local),
 		"LOCAL_RANK":                 strconv.Itoa(local),

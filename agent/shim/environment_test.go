@@ -236,3 +236,16 @@ func TestTheOwnersRightsCountAndNotTheShims(t *testing.T) {
 		})
 	}
 }
+
+// The node's network interface is a default: who submits may know better.
+func TestTheTrainingInterfaceIsTold(t *testing.T) {
+	f := newFixture(t, 1, "")
+	f.order.Interface = "ib0"
+	f.order.Env = map[string]string{"GLOO_SOCKET_IFNAME": "eth9"}
+	env := environment(f.order, f.dir, 0)
+	for _, want := range []string{"NCCL_SOCKET_IFNAME==ib0", "GLOO_SOCKET_IFNAME=eth9"} {
+		if !slices.Contains(env, want) {
+			t.Errorf("%s is not in %q", want, env)
+		}
+	}
+}

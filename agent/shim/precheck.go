@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -68,7 +69,7 @@ func precheck(ctx context.Context, o Order, dir string, id identity, waiting fun
 		}
 	}
 	if o.World.Members[0].Node == o.Node {
-		if err := checkPort(o.World.Master.Port); err != nil {
+		if err := checkMaster(o.World.Master); err != nil {
 			return "", nil, &refusal{record.PortTaken, err}
 		}
 	}
@@ -150,11 +151,20 @@ func checkExecutable(path string) error {
 	return unix.Faccessat(unix.AT_FDCWD, path, unix.X_OK, unix.AT_EACCESS)
 }
 
-// checkPort tries the port that rank 0 is going to listen on, on all addresses as torch does.
-func checkPort(port int) error {
-	l, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
+// checkMaster tries the port that rank 0 is going to listen on, on all addresses
+// as torch does, and whether the address is still one of this node's: an interface
+// may have got another since the world was planned.
+func checkMaster(master cluster.Endpoint) error {
+	l, err := net.Listen("tcp", fmt.Sprintf(":%d", master.Port))
 	if err != nil {
-		return fmt.Errorf("master port %d: %w: another one is tried", port, err)
+		return fmt.Errorf("master port %d: %w: another one is tried", master.Port, err)
+	}
+	if err = l.Close(); err != nil {
+		return fmt.Errorf("master port %d: %w: another one is tried", master.Port, err)
+	}
+	l, err = net.Listen("tcp", net.JoinHostPort(master.Host, "0"))
+	if err != nil {
+		return fmt.Errorf("master address %s: %w: it is tried again with this node's present one", master.Host, err)
 	}
 	return l.Close()
 }

@@ -33,10 +33,10 @@ func agentCommand() *cobra.Command { return agentDaemon().cmd }
 
 // agentFlags are what the agent is told.
 type agentFlags struct {
-	node, bind, dataDir, run, lock, cluster, ports, keyFile, library, tlsDir string
-	gossipPort, apiPort, simulate                                            int
-	etcd                                                                     *etcdFlags
-	hosting                                                                  *hosting
+	node, bind, train, dataDir, run, lock, cluster, ports, keyFile, library, tlsDir string
+	gossipPort, apiPort, simulate                                                   int
+	etcd                                                                            *etcdFlags
+	hosting                                                                         *hosting
 }
 
 func agentDaemon() daemon {
@@ -52,6 +52,7 @@ Messages are JSON lines on stderr.`,
 	f := cmd.Flags()
 	f.StringVar(&a.node, "node", "", "name of this node, unique in the cluster (default: the host name)")
 	f.StringVar(&a.bind, "bind", "", "IP address under which the other nodes reach this one (default 127.0.0.1)")
+	f.StringVar(&a.train, "train-interface", "", "network interface that workers meet on, if not the one with --bind: its address is MASTER_ADDR, its name NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME")
 	f.IntVar(&a.gossipPort, "gossip-port", 7946, "port for gossip; 0 = any free one")
 	f.StringVar(&a.keyFile, "gossip-key-file", "", "file with the cluster's gossip key: 16, 24 or 32 bytes")
 	f.StringVar(&a.tlsDir, "tls-dir", "", "this node's certificates, as `bellows tls issue` makes them; without, other machines cannot read logs here")
@@ -93,7 +94,7 @@ Messages are JSON lines on stderr.`,
 // config is what the flags say, with the files read, before anything of the machine is looked at.
 func (a *agentFlags) config(cmd *cobra.Command) (host.Config, error) {
 	cfg := host.Config{
-		Node: cluster.NodeID(a.node), Bind: a.bind, GossipPort: a.gossipPort, APIPort: a.apiPort, Cluster: a.cluster,
+		Node: cluster.NodeID(a.node), Bind: a.bind, TrainInterface: a.train, GossipPort: a.gossipPort, APIPort: a.apiPort, Cluster: a.cluster,
 		DataDir: a.dataDir, RunDir: a.run, LockDir: a.lock, Socket: chosenSocket(cmd),
 		Version: version(), Leave: true, Log: childLogger(),
 	}

@@ -47,7 +47,7 @@ func writeNodes(w io.Writer, nodes []api.NodeStatus, s style) error {
 	}
 	for _, n := range nodes {
 		used, free := usersOf(n)
-		t.add(n.ID, stateOf(n), orDash(n.Gossip), orDash(n.Addr), fmt.Sprint(len(n.Devices)), fmt.Sprint(free), orDash(used), noteOf(n))
+		t.add(n.ID, stateOf(n), orDash(n.Gossip), addressOf(n), fmt.Sprint(len(n.Devices)), fmt.Sprint(free), orDash(used), noteOf(n))
 	}
 	return t.write(w, s)
 }
@@ -84,6 +84,14 @@ func usersOf(n api.NodeStatus) (used string, free int) {
 	return strings.Join(parts, ", "), free
 }
 
+// addressOf is where a node is reached, and where its workers are if that is elsewhere.
+func addressOf(n api.NodeStatus) string {
+	if n.TrainAddr == "" || n.TrainAddr == n.Addr {
+		return orDash(n.Addr)
+	}
+	return orDash(n.Addr) + " (training " + n.TrainAddr + ")"
+}
+
 func noteOf(n api.NodeStatus) string {
 	var parts []string
 	if n.Problem != "" {
@@ -97,7 +105,11 @@ func noteOf(n api.NodeStatus) string {
 		parts = append(parts, what+n.Cordon)
 	}
 	for _, d := range n.Devices {
-		if d.Health != string(cluster.Healthy) {
+		switch {
+		case d.Problem != "" && strings.Contains(n.Problem, d.Problem): // has been said of all of them
+		case d.Problem != "":
+			parts = append(parts, d.ID+": "+d.Problem)
+		case d.Health != string(cluster.Healthy):
 			parts = append(parts, d.ID+" "+d.Health)
 		}
 	}

@@ -1,0 +1,122 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/bellows-ml/bellows/agent"
+)
+
+const (
+	// interfaceEvery is how often the training interface is looked at: how late a
+	// new address of it is known to others.
+	interfaceEvery = 5 * time.Second
+	// longestInterface is the kernel's limit for a name, in bytes (IFNAMSIZ − 1).
+	longestInterface = 15
+
+	interfaceLane agent.Lane = "interface"
+)
+
+// train is what was last seen of the interface that workers meet on.
+type train struct {
+	asked   time.Time
+	looked  bool
+	addr    string
+	problem string // why workers cannot meet on it; empty if they can
+}
+
+// checkInterface refuses what cannot be the name of one interface. NCCL's own
+// lists and patterns are refused too: other nodes need one address to go to.
+func checkInterface(name string) error {
+	if name == "" {
+		return nil
+	}
+	if len(name) > longestInterface || name == "." || name == ".." || strings.ContainsAny(name, "/:,^= \t\n\x00") {
+		return fmt.Errorf("%q: use the name of one network interface of this node, as ip link shows it", name)
+	}
+	return nil
+}
+
+// lookAtInterface looks at the training interface now and then.
+func (n *node) lookAtInterface() {
+	at := lane{what: interfaceLane}
+	if n.cfg.TrainInterface == "" || n.lanes[at] || time.Since(n.train.asked) < interfaceEvery {
+		return
+	}
+	n.train.asked = time.Now()
+	name, local := n.cfg.TrainInterface, net.ParseIP(n.cfg.Bind).IsLoopback()
+	// Beside: the kernel answers when it has finished what it is doing to an
+	// interface, which for a network card that is being reset is seconds.
+	n.beside(at, func(context.Context) func() {
+		addr, err := interfaceAddress(name, local)
+		return func() { n.sawInterface(addr, err) }
+	})
+}
+
+func (n *node) sawInterface(addr string, err error) {
+	problem := ""
+	if err != nil {
+		problem = fmt.Sprintf("training interface %s: %v", n.cfg.TrainInterface, err)
+	}
+	if problem != "" && problem != n.train.problem {
+		n.log.Error().Str("problem", problem).Msg("nothing new starts here")
+	}
+	if addr != "" && addr != n.train.addr {
+		n.log.Info().Str("interface", n.cfg.TrainInterface).Str("addr", addr).Msg("workers meet here")
+	}
+	n.train.looked, n.train.addr, n.train.problem = true, addr, problem
+}
+
+// interfaceAddress is where workers on an interface are reached. local: other
+// nodes are on this machine, so that a loopback address will do.
+func interfaceAddress(name string, local bool) (string, error) {
+	link, err := net.InterfaceByName(name)
+	if err != nil {
+		return "", fmt.Errorf("there is none of that name: use one of ip link, or wait for its driver: %w", err)
+	}
+	switch {
+	case link.Flags&net.FlagUp == 0:
+		return "", errors.New("it is down: ip link set " + name + " up")
+	case link.Flags&net.FlagRunning == 0:
+		return "", errors.New("it has no carrier: look at its cable and its switch")
+	}
+	list, err := link.Addrs()
+	if err != nil {
+		return "", fmt.Errorf("ask for its addresses: %w", err)
+	}
+	var addrs []netip.Addr
+	for _, a := range list {
+		if prefix, err := netip.ParsePrefix(a.String()); err == nil {
+			addrs = append(addrs, prefix.Addr().Unmap())
+		}
+	}
+	return reachable(addrs, local)
+}
+
+// reachable chooses the address that other nodes are told: IPv4 before IPv6, as
+// not every library of workers speaks that, and of either the first that the
+// kernel lists, which is the primary one.
+func reachable(addrs []netip.Addr, local bool) (string, error) {
+	kinds := []func(netip.Addr) bool{
+		func(a netip.Addr) bool { return a.Is4() && a.IsGlobalUnicast() },
+		func(a netip.Addr) bool { return a.Is6() && a.IsGlobalUnicast() },
+		func(a netip.Addr) bool { return a.Is4() && a.IsLinkLocalUnicast() },
+		func(a netip.Addr) bool { return local && a.IsLoopback() },
+	}
+	for _, fits := range kinds {
+		for _, a := range addrs {
+			if fits(a) {
+				return a.String(), nil
+			}
+		}
+	}
+	if len(addrs) == 0 {
+		return "", errors.New("it has no address: give it one that other nodes reach")
+	}
+	return "", fmt.Errorf("it has no address that other nodes reach: %s is good for this node or link only; give it another", addrs[0])
+}

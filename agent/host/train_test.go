@@ -1,0 +1,74 @@
+package host
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/nvml"
+)
+
+func TestWhereWorkersAreReached(t *testing.T) {
+	for _, c := range []struct {
+		addrs string
+		local bool
+		want  string // an address, or what the refusal says
+	}{
+		{"10.1.0.7 10.1.0.8", false, "10.1.0.7"},
+		{"fe80::1 fd00::7 10.1.0.7", false, "10.1.0.7"},
+		{"fe80::1 fd00::7", false, "fd00::7"},
+		{"169.254.3.4 fd00::7", false, "fd00::7"},
+		{"169.254.3.4 fe80::1", false, "169.254.3.4"},
+		{"fe80::1", false, "no address that other nodes reach: fe80::1"},
+		{"127.0.0.1 ::1", false, "no address that other nodes reach: 127.0.0.1"},
+		{"127.0.0.1 ::1", true, "127.0.0.1"},
+		{"", true, "it has no address"},
+	} {
+		var addrs []netip.Addr
+		for a := range strings.FieldsSeq(c.addrs) {
+			addrs = append(addrs, netip.MustParseAddr(a))
+		}
+		got, err := reachable(addrs, c.local)
+		if err != nil {
+			got = err.Error()
+		}
+		if got != c.want && (err == nil || !strings.Contains(got, c.want)) {
+			t.Errorf("%q: got %q, want %q", c.addrs, got, c.want)
+		}
+	}
+}
+
+func TestOneInterfaceIsNamed(t *testing.T) {
+	for _, bad := range []string{"eth0,eth1", "^docker0", "=eth0", "a/b", "..", "longer-than-fifteen", "eth0:1", "e 0"} {
+		if err := checkInterface(bad); err == nil {
+			t.Errorf("%q is taken for a name", bad)
+		}
+	}
+	for _, good := range []string{"", "ib0", "enp129s0f0np0", "bond0.100"} {
+		if err := checkInterface(good); err != nil {
+			t.Errorf("%q: %v", good, err)
+		}
+	}
+	if _, err := interfaceAddress("none-of-those", true); err == nil || !strings.Contains(err.Error(), "none of that name") {
+		t.Errorf("an interface that is not there: %v", err)
+	}
+	if addr, err := interfaceAddress("lo", true); err != nil || addr != "127.0.0.1" {
+		t.Errorf("lo: %q, %v", addr, err)
+	}
+}
+
+// The address goes with the devices, so that both change at once.
+func TestAnInterfaceThatGoesTakesNewWorkAway(t *testing.T) {
+	n := &node{cfg: Config{TrainInterface: "ib0"}, log: quiet()}
+	n.surveyed(nvml.Survey{Devices: []nvml.Reading{{Device: cluster.Device{ID: "GPU-1", Health: cluster.Healthy}}}}, nil)
+	n.sawInterface("10.1.0.7", nil)
+	if got := n.stock().Inventory(); got.Addr != "10.1.0.7" || got.Problem != "" || got.Devices[0].Health != cluster.Healthy {
+		t.Errorf("up: %+v", got)
+	}
+	n.sawInterface("", errors.New("it is down"))
+	if got := n.stock().Inventory(); got.Addr != "" || got.Problem != "training interface ib0: it is down" || got.Devices[0].Health != cluster.Unhealthy {
+		t.Errorf("down: %+v", got)
+	}
+}

@@ -1,0 +1,49 @@
+package agent
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// Stock is what a node knows of its devices when it says what it has to give.
+type Stock struct {
+	Devices []cluster.Device // as the driver tells
+	Problem string           // why devices are missing
+	Addr    string           // where workers are reached, where that is not the node's own address
+	// Cut says why workers here could not meet others; empty if they can.
+	Cut string
+	// Taken devices have a generation here that may have processes.
+	Taken map[cluster.DeviceID]bool
+	// Stuck devices have processes of a job that do not die.
+	Stuck map[cluster.DeviceID]cluster.JobID
+}
+
+// Inventory is what the node publishes. What hinders only new work leaves taken
+// devices healthy, with the problem beside: a job that runs is not sent away
+// because of it.
+func (s Stock) Inventory() record.Inventory {
+	inventory := record.Inventory{Devices: slices.Clone(s.Devices), Problem: joined(s.Problem, s.Cut), Addr: s.Addr}
+	for i := range inventory.Devices {
+		d := &inventory.Devices[i]
+		if d.Health != cluster.Healthy {
+			continue
+		}
+		if job, stuck := s.Stuck[d.ID]; stuck {
+			d.Health, d.Problem = cluster.Unhealthy, "a process of job "+string(job)+" on it does not die"
+			continue
+		}
+		d.Problem = s.Cut
+		if d.Problem != "" && !s.Taken[d.ID] {
+			d.Health = cluster.Unhealthy
+		}
+	}
+	return inventory
+}
+
+// joined puts what is said into one line.
+func joined(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), "; ")
+}

@@ -1,0 +1,50 @@
+package agent
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+func TestWhatANodeHasToGive(t *testing.T) {
+	device := func(id string, health cluster.Health, problem string) cluster.Device {
+		return cluster.Device{ID: cluster.DeviceID(id), Health: health, Problem: problem}
+	}
+	seen := []cluster.Device{device("a", cluster.Healthy, ""), device("b", cluster.Healthy, ""), device("c", cluster.Unhealthy, "fell off the bus")}
+	taken := map[cluster.DeviceID]bool{"a": true, "c": true}
+	for name, c := range map[string]struct {
+		stock Stock
+		want  record.Inventory
+	}{
+		"as it is": {
+			Stock{Addr: "10.1.0.1", Taken: taken},
+			record.Inventory{Devices: seen, Addr: "10.1.0.1"},
+		},
+		"a process does not die": {
+			Stock{Taken: taken, Stuck: map[cluster.DeviceID]cluster.JobID{"a": "j"}},
+			record.Inventory{Devices: []cluster.Device{device("a", cluster.Unhealthy, "a process of job j on it does not die"), seen[1], seen[2]}},
+		},
+		"cut off: what runs stays, nothing new comes": {
+			Stock{Taken: taken, Cut: "ib0 is down"},
+			record.Inventory{Problem: "ib0 is down", Devices: []cluster.Device{
+				device("a", cluster.Healthy, "ib0 is down"), device("b", cluster.Unhealthy, "ib0 is down"), seen[2],
+			}},
+		},
+		"cut off, and devices are missing": {
+			Stock{Problem: "no driver", Cut: "ib0 is down"},
+			record.Inventory{Problem: "no driver; ib0 is down", Devices: []cluster.Device{
+				device("a", cluster.Unhealthy, "ib0 is down"), device("b", cluster.Unhealthy, "ib0 is down"), seen[2],
+			}},
+		},
+	} {
+		c.stock.Devices = seen
+		if got := c.stock.Inventory(); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s:\ngot  %+v\nwant %+v", name, got, c.want)
+		}
+	}
+	if seen[0].Problem != "" || seen[1].Health != cluster.Healthy {
+		t.Errorf("what was seen has been changed: %+v", seen)
+	}
+}
