@@ -60,6 +60,8 @@ type State struct {
 	Ended []int // in the order of their ends
 	// Ends says when each running job will end if nothing else happens; Rules fill it.
 	Ends map[int]time.Duration
+	// Refused are those that will never run; Rules fill it, and their owners give them up.
+	Refused []int
 	// Again asks for another Instant at that time; zero = none.
 	Again time.Duration
 	// Err is why the rules cannot go on; it ends the run.

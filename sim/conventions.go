@@ -36,6 +36,10 @@ func (c *conventions) instant(w *world) {
 		return
 	}
 	s.Came, s.Ended = nil, nil
+	for _, i := range s.Refused {
+		w.giveUp(w.jobs[i])
+	}
+	s.Refused = nil
 	c.prompt(w)
 	for i := range s.Jobs {
 		at, ok := s.Ends[i]

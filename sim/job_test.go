@@ -104,9 +104,9 @@ func TestJobIDsAreOnesThatTheCoordinatorTakes(t *testing.T) {
 
 func TestSummary(t *testing.T) {
 	r := Result{Jobs: []Outcome{
-		{Phase: cluster.Succeeded, Submit: 10 * time.Second, End: 20 * time.Second, Deadline: 20 * time.Second, Rescales: 2, Work: 8 * time.Second, Held: 10 * time.Second},
+		{Phase: cluster.Succeeded, Submit: 10 * time.Second, End: 20 * time.Second, Deadline: 20 * time.Second, Rescales: 2, Work: 8 * time.Second, Held: 9 * time.Second},
 		{Phase: cluster.Succeeded, Submit: 20 * time.Second, End: 50 * time.Second, Deadline: 49 * time.Second, Queueing: 4 * time.Second},
-		{Phase: cluster.Failed, Submit: 20 * time.Second, End: 60 * time.Second, Deadline: 90 * time.Second},
+		{Phase: cluster.Failed, Submit: 20 * time.Second, End: 60 * time.Second, Deadline: 90 * time.Second, Held: time.Second},
 	}}
 	s := r.Summary()
 	third := 1.0 / 3

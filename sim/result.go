@@ -73,14 +73,16 @@ func (r Result) Summary() Summary {
 	var completion, queueing []float64
 	var work, held float64
 	rescales, due, met := 0, 0, 0
-	first, last := r.Jobs[0].Submit, time.Duration(0)
+	first, last := r.Jobs[0].Submit, r.Jobs[0].Submit
 	for _, o := range r.Jobs {
 		queueing = append(queueing, o.Queueing.Seconds())
 		rescales += o.Rescales
 		work += o.Work.Seconds()
 		held += o.Held.Seconds()
-		last = max(last, o.End)
 		done := o.Phase == cluster.Succeeded
+		if done || o.Held > 0 { // whoever was dropped without having run has made nothing
+			last = max(last, o.End)
+		}
 		if done {
 			completion = append(completion, (o.End - o.Submit).Seconds())
 		}

@@ -29,20 +29,22 @@ func (k Key) String() string {
 }
 
 // Profile is the speed curves of models, each from one worker on, without
-// holes among the powers of two, and never falling: a job that is given more
-// devices is never the slower for it.
+// holes among the powers of two, and, unless read with Keep, never falling: a
+// job that is given more devices is never the slower for it.
 type Profile map[Key][]Point
 
 // Falling says what to do with a curve on which more workers are slower.
-type Falling bool
+type Falling int
 
 // What to do about falling curves.
 const (
 	// Refuse makes a falling curve a fault.
-	Refuse Falling = false
+	Refuse Falling = iota
 	// Flatten lets a world that is slower than a smaller one run as fast as that:
 	// what the surplus devices do best is nothing.
-	Flatten Falling = true
+	Flatten
+	// Keep takes curves as they were measured: for simulators that let jobs be slower on more.
+	Keep
 )
 
 // profileFormat names the columns of one kind of profile.
@@ -133,7 +135,7 @@ func (t *table) checkPoint(k Key, curve []Point, i int, falling Falling) {
 		fault(fmt.Sprintf("a hole after %d", curve[i-1].Workers), "measure it on every power of two in between")
 	case pt.Rate < curve[i-1].Rate && falling == Flatten:
 		curve[i].Rate = curve[i-1].Rate
-	case pt.Rate < curve[i-1].Rate:
+	case pt.Rate < curve[i-1].Rate && falling == Refuse:
 		fault(fmt.Sprintf("%v steps per second are fewer than the %v on %d", pt.Rate, curve[i-1].Rate, curve[i-1].Workers),
 			"end the curve at its peak, or ask for falling curves to be flattened")
 	}

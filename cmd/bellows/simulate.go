@@ -69,6 +69,10 @@ Traces are CSV, gzipped or not:
   ` + strings.Join(trace.Formats(), "\n  ") + `
 
 --rules takes over the conventions of a published simulator:
+  elasticflow  a decision a minute at most (--interval), fixed batches, measured
+        speeds, deadlines; its policies are ` + strings.Join(sim.ElasticFlowPolicies(), ", ") + `;
+        --profile is its table of speeds (default: elasticflow_a100.csv in
+        profiles beside the trace's folder)
   hu    jobs of 5 minutes or more cut to 3 days, a node counting as one device;
         flags that are given go before
   muri  rigid jobs, decisions at each event, its start costs; its policies are
@@ -112,7 +116,7 @@ mean completions, cpu_s the run's processor time.`,
 func (s *simulation) flags(f *pflag.FlagSet) {
 	f.StringSliceVar(&s.traces, "trace", nil, "job traces, separated by commas; synthetic = drawn by --seed like those of Hu et al.")
 	f.BoolVar(&s.atOnce, "at-once", false, "all jobs are submitted at the beginning")
-	f.StringVar(&s.profile, "profile", "", "speeds of the trace's models; with --rules muri its start costs, with --rules pollux the folder of its tables")
+	f.StringVar(&s.profile, "profile", "", "speeds of the trace's models; with --rules elasticflow its speeds, with muri its start costs, with pollux the folder of its tables")
 	f.StringVar(&s.device, "device", "", "which device of the profile, if it has several")
 	f.BoolVar(&s.flatten, "flatten", false, "where a profile's curve falls, let the surplus devices idle instead of refusing it")
 	f.IntSliceVar(&s.nodes, "nodes", nil, "numbers of nodes, separated by commas")

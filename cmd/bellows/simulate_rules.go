@@ -39,6 +39,10 @@ func ruleSets() map[string]ruleSet {
 			unless("shortest", func() { s.model.Shortest = 5 * time.Minute })
 			unless("longest", func() { s.model.Longest = 72 * time.Hour })
 		}},
+		"elasticflow": {policies: sim.ElasticFlowPolicies(), take: func(s *simulation, unless func(string, func())) {
+			unless("interval", func() { s.interval = time.Minute })
+			s.rescaleCost, s.startDelay = 0, 0
+		}, jobs: (*simulation).elasticFlow},
 		"muri":   {policies: sim.MuriPolicies(), take: fixed, jobs: (*simulation).muri},
 		"pollux": {policies: sim.PolluxPolicies(), take: fixed, jobs: (*simulation).pollux},
 	}
@@ -130,9 +134,13 @@ func (s *simulation) readTables() (err error) {
 	case s.startCosts != "":
 		s.overhead, err = readFrom(s.startCosts, trace.ReadOverhead)
 	}
+	falling := trace.Refuse
+	if s.flatten {
+		falling = trace.Flatten
+	}
 	if err == nil && s.speed == speedProfile {
 		s.model.Profile, err = readFrom(s.profile, func(name string, r io.Reader) (trace.Profile, error) {
-			return trace.ReadProfile(name, r, trace.Falling(s.flatten))
+			return trace.ReadProfile(name, r, falling)
 		})
 		s.model.Device = s.device
 		err = s.remedied(err)
@@ -150,6 +158,23 @@ func (s *simulation) muri(r *simulated, f trace.File) error {
 	}
 	r.config.Rules, err = sim.NewMuri(r.Policy, s.overhead, r.Nodes, s.devicesPerNode)
 	r.config.StartCosts = nil
+	return err
+}
+
+func (s *simulation) elasticFlow(r *simulated, f trace.File) (err error) {
+	name := s.profile
+	if name == "" {
+		name = filepath.Join(filepath.Dir(r.Trace), "..", "profiles", "elasticflow_a100.csv")
+	}
+	in := sim.ElasticFlowSetup{Machines: sim.Machines{Nodes: r.Nodes, DevicesPerNode: s.devicesPerNode}, Slot: s.interval, Device: s.device}
+	if in.Profile, err = readFrom(name, func(name string, r io.Reader) (trace.Profile, error) {
+		return trace.ReadProfile(name, r, trace.Keep)
+	}); err != nil {
+		return fmt.Errorf("%w\n(the rules elasticflow need the speeds that its simulator ships, scheduler/throughputs_A100 and throughputs_T4 of "+
+			"github.com/pkusys/ElasticFlow, as gpu_type,model,global_batch,gpus,iters_per_s; --profile names the table)", err)
+	}
+	r.config.Interval = 0
+	r.config.Rules, r.config.Jobs, err = sim.NewElasticFlow(r.Policy, f, in)
 	return err
 }
 
