@@ -7,7 +7,7 @@ export CGO_CFLAGS ?= -g -O2 -Wno-deprecated-declarations
 SCRIPTS  = $(shell grep -rlE '^\#!.*\b(ba)?sh$$' .ci scripts examples 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint check bench tools build fmt clean
+.PHONY: help demo test lint check bench tools build deb fmt clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,7 +35,11 @@ tools: ## install the pinned linter into .tools/bin
 	scripts/setup lint
 
 build: ## build the one binary, bin/bellows
-	go build -trimpath -o bin/bellows ./cmd/bellows
+	go build -trimpath -buildvcs=auto -o bin/bellows ./cmd/bellows
+
+deb: build ## make a Debian package in dist/
+	scripts/setup deb
+	scripts/deb
 
 fmt: ## rewrite the Go code as lint wants it
 	scripts/setup lint

@@ -35,6 +35,14 @@ func internalCommand() *cobra.Command {
 				return writeDocs(os.Stdout, cmd.Root())
 			},
 		},
+		&cobra.Command{
+			Use:   "man DIR",
+			Short: "Write a manual page for each command into DIR",
+			Args:  exactly("DIR"),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				return writeManual(args[0], cmd.Root())
+			},
+		},
 	)
 	return cmd
 }
