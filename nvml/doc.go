@@ -17,6 +17,7 @@ package nvml
 
 import (
 	"context"
+	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
 )
@@ -48,16 +49,41 @@ type Reading struct {
 	PCI   string `json:"pci,omitempty"` // domain:bus:device.function
 	NUMA  int    `json:"numa_node"`     // −1 = unknown or none
 
-	// Busy is the share of the last sample period in which a kernel ran, in percent; nil = unknown.
-	Busy            *int      `json:"busy_percent,omitempty"`
-	MemoryUsedBytes uint64    `json:"memory_used_bytes"`
-	Processes       []Process `json:"processes,omitempty"` // that compute; ascending by pid
+	// What follows only informs: nil, zero or empty = unknown.
+
+	// Busy is the share of the last sample period in which a kernel ran, in percent.
+	Busy            *int   `json:"busy_percent,omitempty"`
+	MemoryUsedBytes uint64 `json:"memory_used_bytes"`
+	TemperatureC    *int   `json:"temperature_c,omitempty"`
+	// Slowed says what makes the hardware run slower than its clocks: "heat", "power brake", "hardware".
+	Slowed string `json:"slowed,omitempty"`
+	// UncorrectedECC counts memory errors since the driver was loaded that were not corrected.
+	UncorrectedECC *uint64 `json:"uncorrected_ecc,omitempty"`
+	// Warning is what the driver advises that can wait, such as a reset for rows of memory to be replaced.
+	Warning string `json:"warning,omitempty"`
+	// LastXid is the driver's last critical error on the device, as seen since the child was started.
+	LastXid *Xid `json:"last_xid,omitempty"`
+
+	// Processes compute or draw on it; ascending by pid, at most MaxProcesses of them.
+	Processes []Process `json:"processes,omitempty"`
 }
 
-// Process computes on a device.
+// MaxProcesses is how many processes of a device are listed: more than contexts fit into its memory.
+const MaxProcesses = 256
+
+// Xid is an error of a device by NVIDIA's numbers (docs.nvidia.com/deploy/xid-errors).
+type Xid struct {
+	Code uint64    `json:"code"`
+	At   time.Time `json:"at"` // when it was noticed
+}
+
+// Process is one that the driver lists on a device, by its pid in the first pid
+// namespace of the machine.
 type Process struct {
 	PID         int    `json:"pid"`
 	MemoryBytes uint64 `json:"memory_bytes"` // 0 = unknown
+	// Graphics: it only draws, as a display's server does.
+	Graphics bool `json:"graphics,omitempty"`
 }
 
 // Link is how two devices reach each other.

@@ -3,12 +3,10 @@
 package nvml
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -31,6 +29,7 @@ type driver struct {
 	last  map[int]Reading // what was last seen at an index, for a device that no longer answers
 	known string          // the devices that links was read for
 	links []Link
+	xids  *xids
 }
 
 // open loads the library at path ("" = where the system has it).
@@ -45,7 +44,7 @@ func open(path string) (surveyor, error) {
 		return nil, errors.New(initProblem(ret))
 	}
 	has := func(symbol string) bool { return lib.Extensions().LookupSymbol(symbol) == nil }
-	return &driver{lib: lib, has: has, sys: "/sys/bus/pci/devices"}, nil
+	return &driver{lib: lib, has: has, sys: "/sys/bus/pci/devices", xids: newXids(lib, has)}, nil
 }
 
 func initProblem(ret nvml.Return) string {
@@ -70,6 +69,7 @@ func (d *driver) survey() (Survey, error) {
 	if ret != nvml.SUCCESS {
 		return Survey{}, fmt.Errorf("count devices: %s", ret.Error())
 	}
+	d.drainXids()
 	s := Survey{Devices: []Reading{}}
 	if version, ret := d.lib.SystemGetDriverVersion(); ret == nvml.SUCCESS {
 		s.Driver = version
@@ -128,12 +128,7 @@ func (d *driver) read(index int) (Reading, nvml.Device, error) {
 		return r, nil, err
 	}
 	d.activity(&r, handle)
-	if d.has("nvmlDeviceGetMigMode") {
-		if mode, _, ret := handle.GetMigMode(); ret == nvml.SUCCESS && mode == nvml.DEVICE_MIG_ENABLE {
-			r.Health = cluster.Unhealthy
-			r.Device.Problem = fmt.Sprintf("MIG mode is on and Bellows gives out whole devices: nvidia-smi -i %d -mig 0, then reset it", index)
-		}
-	}
+	d.health(&r, handle)
 	return r, handle, nil
 }
 
@@ -166,31 +161,6 @@ func (d *driver) memory(r *Reading, handle nvml.Device) error {
 		return lost(ret)
 	}
 	return nil
-}
-
-// activity reads what only informs: what is refused stays unknown.
-func (d *driver) activity(r *Reading, handle nvml.Device) {
-	if d.has("nvmlDeviceGetUtilizationRates") {
-		if u, ret := handle.GetUtilizationRates(); ret == nvml.SUCCESS {
-			busy := int(u.Gpu)
-			r.Busy = &busy
-		}
-	}
-	if !d.has("nvmlDeviceGetComputeRunningProcesses") {
-		return
-	}
-	processes, ret := handle.GetComputeRunningProcesses()
-	if ret != nvml.SUCCESS {
-		return
-	}
-	for _, p := range processes {
-		used := p.UsedGpuMemory
-		if used == ^uint64(0) { // not available
-			used = 0
-		}
-		r.Processes = append(r.Processes, Process{PID: int(p.Pid), MemoryBytes: used})
-	}
-	slices.SortFunc(r.Processes, func(a, b Process) int { return cmp.Compare(a.PID, b.PID) })
 }
 
 // address is the device's place on the bus as the kernel writes it.

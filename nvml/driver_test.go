@@ -28,7 +28,18 @@ func dgx() (*driver, *dgxa100.Server) {
 		d.GetUtilizationRatesFunc = func() (nvml.Utilization, nvml.Return) {
 			return nvml.Utilization{Gpu: uint32(10 * i)}, nvml.SUCCESS
 		}
-		d.GetComputeRunningProcessesFunc = func() ([]nvml.ProcessInfo, nvml.Return) { return nil, nvml.SUCCESS }
+		none := func() ([]nvml.ProcessInfo, nvml.Return) { return nil, nvml.SUCCESS }
+		d.GetComputeRunningProcessesFunc, d.GetMPSComputeRunningProcessesFunc, d.GetGraphicsRunningProcessesFunc = none, none, none
+		d.GetTemperatureFunc = func(nvml.TemperatureSensors) (uint32, nvml.Return) { return uint32(40 + i), nvml.SUCCESS }
+		d.GetTotalEccErrorsFunc = func(nvml.MemoryErrorType, nvml.EccCounterType) (uint64, nvml.Return) {
+			return 0, nvml.ERROR_NOT_SUPPORTED
+		}
+		d.GetCurrentClocksEventReasonsFunc = func() (uint64, nvml.Return) { return 4, nvml.SUCCESS } // a power cap
+		d.GetRemappedRowsFunc = func() (int, int, bool, bool, nvml.Return) { return 0, 0, false, false, nvml.SUCCESS }
+		d.GetFieldValuesFunc = func(values []nvml.FieldValue) nvml.Return {
+			values[0].NvmlReturn = uint32(nvml.ERROR_NOT_SUPPORTED)
+			return nvml.SUCCESS
+		}
 		d.GetNvLinkStateFunc = func(link int) (nvml.EnableState, nvml.Return) {
 			if link >= 12 {
 				return nvml.FEATURE_DISABLED, nvml.ERROR_INVALID_ARGUMENT
@@ -42,7 +53,9 @@ func dgx() (*driver, *dgxa100.Server) {
 			return nvml.TOPOLOGY_SYSTEM, nvml.SUCCESS
 		}
 	}
-	return &driver{lib: server, has: func(string) bool { return true }, sys: "testdata/none"}, server
+	has := func(string) bool { return true }
+	server.EventSetCreateFunc = func() (nvml.EventSet, nvml.Return) { return nil, nvml.ERROR_NOT_SUPPORTED }
+	return &driver{lib: server, has: has, sys: "testdata/none", xids: newXids(server, has)}, server
 }
 
 func read(t *testing.T, d *driver) Survey {
@@ -71,12 +84,12 @@ func TestADGXIsReadWhole(t *testing.T) {
 	if len(s.Devices) != 8 || s.Driver != "550.54.15" || s.Problem != "" {
 		t.Fatalf("got %d devices, driver %s, problem %q", len(s.Devices), s.Driver, s.Problem)
 	}
-	busy := 30
+	busy, celsius := 30, 43
 	want := Reading{
 		Device: cluster.Device{
 			ID: cluster.DeviceID(third.UUID), Model: "Mock NVIDIA A100-SXM4-40GB", MemoryBytes: 40 << 30, Health: cluster.Healthy,
 		},
-		Index: 3, PCI: "0000:0a:00.0", NUMA: 3, Busy: &busy, MemoryUsedBytes: 3 << 30,
+		Index: 3, PCI: "0000:0a:00.0", NUMA: 3, Busy: &busy, MemoryUsedBytes: 3 << 30, TemperatureC: &celsius,
 		Processes: []Process{{PID: 40}, {PID: 900, MemoryBytes: 1 << 30}},
 	}
 	if !reflect.DeepEqual(s.Devices[3], want) {
@@ -185,7 +198,10 @@ func TestALibraryWithoutExtrasIsEnough(t *testing.T) {
 		for _, f := range []any{
 			&device.(*dgxa100.Device).GetUtilizationRatesFunc, &device.(*dgxa100.Device).GetMigModeFunc,
 			&device.(*dgxa100.Device).GetComputeRunningProcessesFunc, &device.(*dgxa100.Device).GetNvLinkStateFunc,
-			&device.(*dgxa100.Device).GetTopologyCommonAncestorFunc,
+			&device.(*dgxa100.Device).GetTopologyCommonAncestorFunc, &device.(*dgxa100.Device).GetTemperatureFunc,
+			&device.(*dgxa100.Device).GetTotalEccErrorsFunc, &device.(*dgxa100.Device).GetCurrentClocksEventReasonsFunc,
+			&device.(*dgxa100.Device).GetRemappedRowsFunc, &device.(*dgxa100.Device).GetFieldValuesFunc,
+			&device.(*dgxa100.Device).GetMPSComputeRunningProcessesFunc, &device.(*dgxa100.Device).GetGraphicsRunningProcessesFunc,
 		} {
 			reflect.ValueOf(f).Elem().SetZero() // the mock panics when it is called
 		}

@@ -1,7 +1,12 @@
 /* A libnvidia-ml.so for tests: two devices, and whatever goes wrong as
  * $FAKE_NVML says: hang-init, hang-count, no-driver, mismatch, crash; lose = the
  * second device is lost once the file $FAKE_NVML_LOST exists; old = compiled
- * with -DOLD, a library that lacks a symbol that no Bellows can do without. */
+ * with -DOLD, a library that lacks a symbol that no Bellows can do without;
+ * hang-processes, refuse-processes, endless-processes = asked who is on a device,
+ * it hangs, errs, or says for ever that there are more. Else the lines of the file
+ * $FAKE_NVML_PROCESSES say who is where: device, pid, bytes, and C, M or G for
+ * computing, computing through MPS, or drawing; a pid of 0 is memory that nobody
+ * is listed for. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,11 +87,71 @@ int nvmlDeviceGetPciInfo_v3(void *handle, pci_t *pci)
 	return 0;
 }
 
+typedef struct { int device; unsigned pid; unsigned long long bytes; char kind; } guest_t;
+
+/* guest reads the line with that number. */
+static int guest(int number, guest_t *g)
+{
+	const char *path = getenv("FAKE_NVML_PROCESSES");
+	FILE *f = path ? fopen(path, "r") : NULL;
+	int ok = 0;
+	if (!f) return 0;
+	for (int i = 0; i <= number; i++)
+		ok = fscanf(f, "%d %u %llu %c", &g->device, &g->pid, &g->bytes, &g->kind) == 4;
+	fclose(f);
+	return ok;
+}
+
+typedef struct { unsigned pid; unsigned long long used; unsigned gpu, compute; } process_t;
+
+static int list(void *handle, unsigned *count, process_t *out, char kind)
+{
+	unsigned room = *count;
+	guest_t g;
+	if (wants("hang-processes")) hang();
+	if (wants("refuse-processes")) return 3;
+	if (wants("endless-processes")) { usleep(10000); *count = 1; return 7; }
+	*count = 0;
+	for (int i = 0; guest(i, &g); i++) {
+		if (g.device != *(int *)handle || g.kind != kind || g.pid == 0) continue;
+		if (*count < room) {
+			memset(&out[*count], 0, sizeof *out);
+			out[*count].pid = g.pid;
+			out[*count].used = g.bytes;
+		}
+		++*count;
+	}
+	return *count > room ? 7 : 0;
+}
+
+int nvmlDeviceGetComputeRunningProcesses_v3(void *h, unsigned *n, process_t *p) { return list(h, n, p, 'C'); }
+int nvmlDeviceGetComputeRunningProcesses(void *h, unsigned *n, process_t *p) { return list(h, n, p, 'C'); }
+int nvmlDeviceGetMPSComputeRunningProcesses_v3(void *h, unsigned *n, process_t *p) { return list(h, n, p, 'M'); }
+int nvmlDeviceGetMPSComputeRunningProcesses(void *h, unsigned *n, process_t *p) { return list(h, n, p, 'M'); }
+int nvmlDeviceGetGraphicsRunningProcesses_v3(void *h, unsigned *n, process_t *p) { return list(h, n, p, 'G'); }
+int nvmlDeviceGetGraphicsRunningProcesses(void *h, unsigned *n, process_t *p) { return list(h, n, p, 'G'); }
+
+int nvmlDeviceGetTemperature(void *handle, int sensor, unsigned *celsius)
+{
+	(void)sensor;
+	*celsius = 50 + *(int *)handle;
+	return 0;
+}
+
+int nvmlDeviceGetUtilizationRates(void *handle, unsigned *percent)
+{
+	percent[0] = 10 + *(int *)handle;
+	percent[1] = 5;
+	return 0;
+}
+
 int nvmlDeviceGetMemoryInfo(void *handle, memory_t *memory)
 {
-	(void)handle;
+	guest_t g;
 	memory->total = 1ULL << 34;
 	memory->used = 1ULL << 20;
+	for (int i = 0; guest(i, &g); i++)
+		if (g.device == *(int *)handle) memory->used += g.bytes;
 	memory->free = memory->total - memory->used;
 	return 0;
 }
