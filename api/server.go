@@ -44,7 +44,10 @@ type Config struct {
 	Identity *trust.Identity
 	// Gossip says what this agent hears of each node: alive, suspect, dead or left. May be nil.
 	Gossip func() map[cluster.NodeID]string
-	Log    zerolog.Logger
+	// Readings says what this node's devices were doing when last looked at. It
+	// answers at once. May be nil.
+	Readings func() NodeReadings
+	Log      zerolog.Logger
 }
 
 // Server answers people and other agents. Make one with NewServer and let Serve run it.
@@ -78,6 +81,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 func (s *Server) ServeNodes(ctx context.Context, ln net.Listener) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/node/logs", s.handleNodeLogs)
+	mux.HandleFunc("GET /v1/node/readings", s.handleReadings)
 	refusals := stdlog.New(s.cfg.Log.With().Str("listener", "nodes").Logger(), "", 0)
 	return serveHTTP(ctx, tls.NewListener(ln, s.cfg.Identity.Server()), &http.Server{
 		Handler: s.fromNodes(mux), ConnContext: withNode, ErrorLog: refusals,
@@ -142,6 +146,7 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("POST /v1/nodes/{node}/undrain", s.handleUndrain)
 	mux.HandleFunc("GET /v1/nodes", s.handleNodes)
 	mux.HandleFunc("GET /v1/node/logs", s.handleNodeLogs)
+	mux.HandleFunc("GET /v1/node/readings", s.handleReadings)
 	mux.HandleFunc("GET /v1/status", s.handleStatus)
 	return mux
 }
@@ -162,7 +167,7 @@ func (s *Server) handleStatus(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, reply)
 }
 
-func (s *Server) handleNodes(w http.ResponseWriter, _ *http.Request) {
+func (s *Server) handleNodes(w http.ResponseWriter, r *http.Request) {
 	var gossip map[cluster.NodeID]string
 	if s.cfg.Gossip != nil {
 		gossip = s.cfg.Gossip()
@@ -172,6 +177,7 @@ func (s *Server) handleNodes(w http.ResponseWriter, _ *http.Request) {
 		writeError(w, err)
 		return
 	}
+	s.addReadings(r.Context(), list)
 	writeJSON(w, http.StatusOK, list)
 }
 
@@ -207,6 +213,7 @@ func (s *Server) handleJob(w http.ResponseWriter, r *http.Request) {
 		writeError(w, err)
 		return
 	}
+	s.addJobReadings(r.Context(), &status)
 	writeJSON(w, http.StatusOK, status)
 }
 

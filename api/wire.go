@@ -124,6 +124,10 @@ type Member struct {
 	// Containment says how its processes are held together: cgroup2, cgroup1 or weak.
 	Containment string `json:"containment,omitempty"`
 	Lost        bool   `json:"lost,omitempty"` // the node is not in the cluster now
+	// Readings are what its devices are doing, as NodeStatus has them; of one job's answer only.
+	Readings     []DeviceReading `json:"readings,omitempty"`
+	ReadingsAgeS *float64        `json:"readings_age_s,omitempty"`
+	NoReadings   string          `json:"no_readings,omitempty"`
 }
 
 // Rescale is how a generation came to be and what it cost, in seconds. Own is
@@ -172,6 +176,13 @@ type NodeStatus struct {
 	Cordon    string         `json:"cordon,omitempty"`  // why it gets no new work
 	Drain     bool           `json:"drain,omitempty"`   // what runs on it goes elsewhere
 	Devices   []DeviceStatus `json:"devices"`
+
+	Driver string `json:"driver,omitempty"` // the version of its devices' driver
+	// ReadingsAgeS is how old its devices' readings are, in seconds; nil if there are
+	// none, and NoReadings says why.
+	ReadingsAgeS *float64 `json:"readings_age_s,omitempty"`
+	NoReadings   string   `json:"no_readings,omitempty"`
+	Simulated    bool     `json:"simulated,omitempty"` // its devices exist in name only
 }
 
 // DeviceStatus is one device and whose it is.
@@ -184,6 +195,8 @@ type DeviceStatus struct {
 	Job         string `json:"job,omitempty"`
 	Generation  uint64 `json:"generation,omitempty"`
 	Rank        *int   `json:"rank,omitempty"`
+	// Reading is what it is doing, where its node says so.
+	Reading *DeviceReading `json:"reading,omitempty"`
 }
 
 // AgentStatus is the answering agent and what it sees of the cluster.

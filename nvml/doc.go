@@ -37,6 +37,8 @@ type Survey struct {
 	Driver  string    `json:"driver,omitempty"` // version
 	Devices []Reading `json:"devices"`
 	Links   []Link    `json:"links,omitempty"` // between devices, each pair once
+	// Simulated devices exist in name only.
+	Simulated bool `json:"simulated,omitempty"`
 	// Problem says why devices are missing ("no NVIDIA driver …"); empty if nothing is wrong.
 	Problem string `json:"problem,omitempty"`
 }
@@ -75,6 +77,11 @@ const MaxProcesses = 256
 type Xid struct {
 	Code uint64    `json:"code"`
 	At   time.Time `json:"at"` // when it was noticed
+}
+
+// Known reports whether the device has said what it is doing.
+func (r Reading) Known() bool {
+	return r.Busy != nil || r.MemoryUsedBytes != 0 || r.TemperatureC != nil || len(r.Processes) > 0
 }
 
 // Process is one that the driver lists on a device, by its pid in the first pid

@@ -32,7 +32,7 @@ func Simulated(node cluster.NodeID, count int, model string, memoryBytes uint64)
 }
 
 func (s simulated) Survey(context.Context) (Survey, error) {
-	return Survey{Devices: slices.Clone(s)}, nil
+	return Survey{Devices: slices.Clone(s), Simulated: true}, nil
 }
 
 func (s simulated) Close() error { return nil }

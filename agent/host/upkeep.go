@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/bellows-ml/bellows/agent"
@@ -40,7 +41,8 @@ type devices struct {
 	asked   time.Time
 	failing time.Time         // since when nobody could look; zero = the last look succeeded
 	seen    *record.Inventory // nil until the first answer
-	survey  nvml.Survey       // the last that succeeded
+	// read is what the API shows of the last look.
+	read atomic.Pointer[readings]
 }
 
 // askDevices looks at the devices now and then.
@@ -63,7 +65,8 @@ func (n *node) askDevices() {
 func (n *node) surveyed(s nvml.Survey, err error) {
 	seen := record.Inventory{Devices: s.Inventory(), Problem: s.Problem}
 	if err == nil {
-		n.devices.survey, n.devices.failing = s, time.Time{}
+		n.devices.failing = time.Time{}
+		n.devices.read.Store(&readings{at: time.Now(), survey: s})
 	} else {
 		if n.devices.failing.IsZero() {
 			n.devices.failing = time.Now()

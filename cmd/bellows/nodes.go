@@ -15,11 +15,16 @@ import (
 )
 
 func nodesCommand() *cobra.Command {
+	devices := false
 	cmd := &cobra.Command{
 		Use:   "nodes",
 		Short: "List the nodes, and which job has which of their devices",
-		Args:  exactly(),
+		Long: `Lists the nodes. How busy their devices are and how much of their memory is used
+is asked of each node's agent, which looks every 10 s; "-" where nobody can tell, as
+with simulated devices. -o json says how old each reading is, and why one is missing.`,
+		Args: exactly(),
 	}
+	cmd.Flags().BoolVar(&devices, "devices", false, "list each device, with its temperature and its troubles")
 	out := outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		client, socket := agentOf(cmd)
@@ -27,14 +32,18 @@ func nodesCommand() *cobra.Command {
 		if err != nil {
 			return explain(err, socket)
 		}
-		return out.write(os.Stdout, nodes, func() error { return writeNodes(os.Stdout, nodes, styleOf(os.Stdout)) })
+		write := writeNodes
+		if devices {
+			write = writeDevices
+		}
+		return out.write(os.Stdout, nodes, func() error { return write(os.Stdout, nodes, styleOf(os.Stdout)) })
 	}
 	return cmd
 }
 
 func writeNodes(w io.Writer, nodes []api.NodeStatus, s style) error {
 	t := table{
-		head: []string{"NODE", "STATE", "GOSSIP", "ADDRESS", "DEVICES", "FREE", "USED BY", "NOTE"},
+		head: []string{"NODE", "STATE", "GOSSIP", "ADDRESS", "DEVICES", "FREE", "BUSY", "MEMORY", "USED BY", "NOTE"},
 		paint: func(row, column int) string {
 			switch {
 			case column != 1:
@@ -47,9 +56,14 @@ func writeNodes(w io.Writer, nodes []api.NodeStatus, s style) error {
 	}
 	for _, n := range nodes {
 		used, free := usersOf(n)
-		t.add(n.ID, stateOf(n), orDash(n.Gossip), addressOf(n), fmt.Sprint(len(n.Devices)), fmt.Sprint(free), orDash(used), noteOf(n))
+		l := loadOf(n)
+		t.add(n.ID, stateOf(n), orDash(n.Gossip), addressOf(n), fmt.Sprint(len(n.Devices)), fmt.Sprint(free),
+			l.share(), l.memoryText(), orDash(used), noteOf(n))
 	}
-	return t.write(w, s)
+	if err := t.write(w, s); err != nil {
+		return err
+	}
+	return writeUnread(w, nodes, s, false)
 }
 
 func stateOf(n api.NodeStatus) string {
@@ -111,6 +125,9 @@ func noteOf(n api.NodeStatus) string {
 			parts = append(parts, d.ID+": "+d.Problem)
 		case d.Health != string(cluster.Healthy):
 			parts = append(parts, d.ID+" "+d.Health)
+		}
+		for _, what := range trouble(d.Reading) {
+			parts = append(parts, d.ID+": "+what)
 		}
 	}
 	return orDash(strings.Join(parts, "; "))

@@ -31,7 +31,9 @@ func trainedJob() api.JobStatus {
 			LogTail: []string{"Traceback (most recent call last):", "ValueError: \x1b[31mbad\x1b[0m"},
 		},
 		Members: []api.Member{
-			{Node: "n1", Devices: []string{"SIM-n1-0", "SIM-n1-1", "SIM-n1-2"}, Started: true, PIDs: []int{11, 12, 13}, Containment: "cgroup2"},
+			{Node: "n1", Devices: []string{"SIM-n1-0", "SIM-n1-1", "SIM-n1-2"}, Started: true, PIDs: []int{11, 12, 13}, Containment: "cgroup2", Readings: []api.DeviceReading{
+				{ID: "SIM-n1-0", BusyPercent: new(90), MemoryUsedBytes: 10 << 30, Warning: "wants a reset"}, {ID: "SIM-n1-1", BusyPercent: new(100), MemoryUsedBytes: 11 << 30},
+			}},
 			{Node: "n4", Devices: []string{"SIM-n4-0"}, FirstRank: 3, Lost: true},
 		},
 		Rescales: []api.Rescale{
@@ -68,10 +70,17 @@ func TestPages(t *testing.T) {
 	jobs := []api.JobStatus{trainedJob(), waitingJob(), endedJob()}
 	nodes := []api.NodeStatus{
 		{ID: "n1", Alive: true, Gossip: "alive", Addr: "10.0.0.1", Devices: []api.DeviceStatus{
-			{ID: "GPU-1", Health: "healthy", Job: "train-abcdef"}, {ID: "GPU-2", Health: "healthy"}, {ID: "GPU-3", Health: "unhealthy"},
-		}},
-		{ID: "n2", Alive: true, Gossip: "suspect", Addr: "10.0.0.2", Cordon: "new fans", Devices: []api.DeviceStatus{{ID: "GPU-4", Health: "healthy"}}},
+			{ID: "GPU-1", Model: "H100", MemoryBytes: 80 << 30, Health: "healthy", Job: "train-abcdef", Rank: new(0), Reading: &api.DeviceReading{
+				ID: "GPU-1", BusyPercent: new(97), MemoryUsedBytes: 61 << 30, TemperatureC: new(71), Slowed: "heat",
+			}},
+			{ID: "GPU-2", Model: "H100", MemoryBytes: 80 << 30, Health: "healthy", Reading: &api.DeviceReading{
+				ID: "GPU-2", BusyPercent: new(0), UncorrectedECC: new(uint64(2)), LastXid: &api.LastXid{Code: 31, AgeS: 75},
+			}},
+			{ID: "GPU-3", Health: "unhealthy", Problem: "fell off the bus"},
+		}, ReadingsAgeS: new(4.5)},
+		{ID: "n2", Alive: true, Gossip: "suspect", Addr: "10.0.0.2", Cordon: "new fans", Devices: []api.DeviceStatus{{ID: "GPU-4", Health: "healthy"}}, NoReadings: "no answer within 2s"},
 		{ID: "n3", Gossip: "dead", Problem: "driver not loaded"},
+		{ID: "n4", Alive: true, Devices: []api.DeviceStatus{{ID: "SIM-n4-0", Model: "simulated", Health: "healthy"}}, NoReadings: "its devices are simulated", Simulated: true},
 	}
 	for name, write := range map[string]func(*strings.Builder) error{
 		"ps.txt":         func(b *strings.Builder) error { return writeJobs(b, jobs, plainPage) },
@@ -80,6 +89,7 @@ func TestPages(t *testing.T) {
 		"show_wait.txt":  func(b *strings.Builder) error { return writeJob(b, waitingJob(), plainPage) },
 		"show_ended.txt": func(b *strings.Builder) error { return writeJob(b, endedJob(), plainPage) },
 		"nodes.txt":      func(b *strings.Builder) error { return writeNodes(b, nodes, style{}) },
+		"devices.txt":    func(b *strings.Builder) error { return writeDevices(b, nodes, style{}) },
 		"show.yaml":      func(b *strings.Builder) error { return asYAML.write(b, endedJob(), nil) },
 		"show.json":      func(b *strings.Builder) error { return asJSON.write(b, endedJob(), nil) },
 	} {

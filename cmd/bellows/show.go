@@ -115,6 +115,7 @@ func (p *jobPage) head() {
 	for _, x := range p.job.Problems {
 		p.field("problem", fmt.Sprintf("%s on %s, generation %d: %s", p.clock(x.At), x.Node, x.Generation, x.Text))
 	}
+	p.troubles()
 	p.field("size", fmt.Sprintf("%s, batch of %s", sizesText(j), rangeText(j.BatchSize.Min, j.BatchSize.Max, "sample")))
 	if j.Pinned {
 		p.field("pinned", "keeps its size until it commits a checkpoint: its last halt saved nothing")
@@ -190,12 +191,23 @@ func (p *jobPage) progress() {
 	p.field("progress", strings.Join(parts, ", "))
 }
 
+// troubles are those of the job's own devices.
+func (p *jobPage) troubles() {
+	for _, m := range p.job.Members {
+		for _, r := range m.Readings {
+			if what := trouble(&r); what != nil {
+				p.field("device", fmt.Sprintf("%s on %s: %s", r.ID, m.Node, strings.Join(what, "; ")))
+			}
+		}
+	}
+}
+
 func (p *jobPage) members() {
 	if len(p.job.Members) == 0 {
 		return
 	}
 	p.section("members")
-	t := table{head: []string{"NODE", "RANKS", "STATE", "CONTAINMENT", "PIDS", "DEVICES"}}
+	t := table{head: []string{"NODE", "RANKS", "STATE", "CONTAINMENT", "PIDS", "BUSY", "MEMORY", "DEVICES"}}
 	for _, m := range p.job.Members {
 		state := "starting"
 		switch {
@@ -210,7 +222,12 @@ func (p *jobPage) members() {
 		if n := m.Processes; n > 1 {
 			ranks = fmt.Sprintf("%d-%d", m.FirstRank, m.FirstRank+n-1)
 		}
-		t.add(m.Node, ranks, state, orDash(m.Containment), orDash(strings.Trim(fmt.Sprint(m.PIDs), "[]")), strings.Join(m.Devices, " "))
+		var l load
+		for _, r := range m.Readings {
+			l.add(&r, 0)
+		}
+		t.add(m.Node, ranks, state, orDash(m.Containment), orDash(strings.Trim(fmt.Sprint(m.PIDs), "[]")),
+			l.share(), l.memoryText(), strings.Join(m.Devices, " "))
 	}
 	p.table(t)
 }

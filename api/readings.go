@@ -1,0 +1,179 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+const (
+	// readingsWait is how long all nodes together have to say what their devices
+	// are doing: a person waits, and one that is frozen would never say.
+	readingsWait = 2 * time.Second
+	// readingsAtOnce bounds how many nodes are asked at the same time.
+	readingsAtOnce = 32
+)
+
+// NodeReadings is what a node's devices were doing when its agent last looked.
+// It is asked for when somebody wants to know, and recorded nowhere.
+type NodeReadings struct {
+	// AgeS is how many seconds ago that was. Not a time: clocks of nodes differ.
+	AgeS    float64         `json:"age_s"`
+	Driver  string          `json:"driver,omitempty"` // version
+	Devices []DeviceReading `json:"devices"`
+	// Missing says why there is nothing to read, in a few words.
+	Missing   string `json:"missing,omitempty"`
+	Simulated bool   `json:"simulated,omitempty"` // the devices exist in name only
+}
+
+// DeviceReading is one device's; what is unknown is left out.
+type DeviceReading struct {
+	ID              string   `json:"id"`
+	BusyPercent     *int     `json:"busy_percent,omitempty"` // of the last sample period, in which a kernel ran
+	MemoryUsedBytes uint64   `json:"memory_used_bytes"`
+	TemperatureC    *int     `json:"temperature_c,omitempty"`
+	Slowed          string   `json:"slowed,omitempty"`          // what makes the hardware slower than its clocks
+	UncorrectedECC  *uint64  `json:"uncorrected_ecc,omitempty"` // memory errors since the driver was loaded
+	Warning         string   `json:"warning,omitempty"`         // what the driver advises that can wait
+	LastXid         *LastXid `json:"last_xid,omitempty"`
+	// Processes are those that the driver lists on it.
+	Processes []DeviceProcess `json:"processes,omitempty"`
+}
+
+// LastXid is the driver's last critical error on a device, by NVIDIA's numbers.
+type LastXid struct {
+	Code uint64  `json:"code"`
+	AgeS float64 `json:"age_s"` // seconds since it was noticed
+}
+
+// DeviceProcess is a process on a device.
+type DeviceProcess struct {
+	PID         int    `json:"pid"`
+	MemoryBytes uint64 `json:"memory_bytes,omitempty"` // 0 = unknown
+	Graphics    bool   `json:"graphics,omitempty"`     // it only draws
+}
+
+// handleReadings says what this node's own devices are doing.
+func (s *Server) handleReadings(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, s.ownReadings())
+}
+
+func (s *Server) ownReadings() NodeReadings {
+	if s.cfg.Readings == nil {
+		return NodeReadings{Devices: []DeviceReading{}, Missing: "this agent reads none"}
+	}
+	return s.cfg.Readings()
+}
+
+// readings asks nodes, by where their agents answer, what their devices are
+// doing. Those that cannot be asked say why.
+func (s *Server) readings(ctx context.Context, nodes map[cluster.NodeID]string) map[cluster.NodeID]NodeReadings {
+	ctx, cancel := context.WithTimeout(ctx, readingsWait)
+	defer cancel()
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	all, turn := map[cluster.NodeID]NodeReadings{}, make(chan struct{}, readingsAtOnce)
+	for id, at := range nodes {
+		wg.Go(func() {
+			turn <- struct{}{}
+			defer func() { <-turn }()
+			r, err := s.readingsOf(ctx, id, at)
+			switch {
+			case errors.Is(err, context.DeadlineExceeded):
+				r = NodeReadings{Missing: fmt.Sprintf("no answer within %s", readingsWait)}
+			case err != nil:
+				r = NodeReadings{Missing: err.Error()}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all[id] = r
+		})
+	}
+	wg.Wait()
+	return all
+}
+
+func (s *Server) readingsOf(ctx context.Context, id cluster.NodeID, at string) (r NodeReadings, err error) {
+	if id == s.cfg.Node {
+		return s.ownReadings(), nil
+	}
+	if ctx.Err() != nil {
+		return r, ctx.Err()
+	}
+	c, err := s.agentAt(id, at)
+	if err != nil {
+		return r, err
+	}
+	return r, c.call(ctx, http.MethodGet, "/v1/node/readings", nil, &r)
+}
+
+// addReadings completes the statuses of nodes that are in the cluster.
+func (s *Server) addReadings(ctx context.Context, list []NodeStatus) {
+	answers := s.readings(ctx, s.askable(func(id cluster.NodeID) bool { return true }))
+	for i := range list {
+		n := &list[i]
+		r, ok := answers[cluster.NodeID(n.ID)]
+		if !ok {
+			continue
+		}
+		n.Driver, n.NoReadings, n.Simulated = r.Driver, r.Missing, r.Simulated
+		if r.Missing != "" {
+			continue
+		}
+		n.ReadingsAgeS = &r.AgeS
+		for j := range n.Devices {
+			n.Devices[j].Reading = r.of(n.Devices[j].ID)
+		}
+	}
+}
+
+// addJobReadings completes a job's members with the readings of their own devices.
+func (s *Server) addJobReadings(ctx context.Context, job *JobStatus) {
+	on := map[cluster.NodeID]bool{}
+	for _, m := range job.Members {
+		on[cluster.NodeID(m.Node)] = true
+	}
+	answers := s.readings(ctx, s.askable(func(id cluster.NodeID) bool { return on[id] }))
+	for i := range job.Members {
+		m := &job.Members[i]
+		r := answers[cluster.NodeID(m.Node)]
+		if m.NoReadings = r.Missing; r.Missing != "" {
+			continue
+		}
+		m.ReadingsAgeS = &r.AgeS
+		for _, d := range m.Devices {
+			if x := r.of(d); x != nil {
+				m.Readings = append(m.Readings, *x)
+			}
+		}
+	}
+}
+
+// askable are the nodes that are in the cluster, of those wanted, and where their agents answer.
+func (s *Server) askable(wanted func(cluster.NodeID) bool) map[cluster.NodeID]string {
+	nodes := map[cluster.NodeID]string{}
+	// A view that was never read has no nodes, and its error has been told.
+	_, _ = s.view.read(func(m *record.Mirror) {
+		for id, v := range m.Nodes {
+			if v.Alive.Exists() && wanted(id) {
+				nodes[id] = v.Alive.Value.API
+			}
+		}
+	})
+	return nodes
+}
+
+func (r NodeReadings) of(device string) *DeviceReading {
+	for i := range r.Devices {
+		if r.Devices[i].ID == device {
+			return &r.Devices[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bellows-ml/bellows/api"
+)
+
+// load is what devices do together; those that say nothing are left out.
+type load struct {
+	busy, busyOf int
+	used, memory uint64
+}
+
+func (l *load) add(r *api.DeviceReading, memory uint64) {
+	if r == nil {
+		return
+	}
+	if r.BusyPercent != nil {
+		l.busy += *r.BusyPercent
+		l.busyOf++
+	}
+	l.used += r.MemoryUsedBytes
+	l.memory += memory
+}
+
+// share is how busy they are on the average.
+func (l load) share() string {
+	if l.busyOf == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%d%%", l.busy/l.busyOf)
+}
+
+// memoryText says how much of their memory is used, of how much where that is known.
+func (l load) memoryText() string {
+	switch {
+	case l.used == 0 && l.memory == 0:
+		return "-"
+	case l.memory == 0:
+		return gibibytes(l.used) + " GiB"
+	}
+	return gibibytes(l.used) + "/" + gibibytes(l.memory) + " GiB"
+}
+
+func gibibytes(bytes uint64) string { return fmt.Sprintf("%.0f", float64(bytes)/(1<<30)) }
+
+// loadOf is that of a node's devices.
+func loadOf(n api.NodeStatus) (l load) {
+	for _, d := range n.Devices {
+		l.add(d.Reading, d.MemoryBytes)
+	}
+	return l
+}
+
+// trouble is what a reading tells that somebody should know.
+func trouble(r *api.DeviceReading) []string {
+	if r == nil {
+		return nil
+	}
+	var parts []string
+	if r.Slowed != "" {
+		parts = append(parts, "slowed down by "+r.Slowed)
+	}
+	if r.UncorrectedECC != nil && *r.UncorrectedECC > 0 {
+		parts = append(parts, fmt.Sprintf("%d uncorrected memory errors", *r.UncorrectedECC))
+	}
+	if r.LastXid != nil {
+		parts = append(parts, fmt.Sprintf("Xid %d %s ago", r.LastXid.Code, span(time.Duration(r.LastXid.AgeS*float64(time.Second)))))
+	}
+	if r.Warning != "" {
+		parts = append(parts, r.Warning)
+	}
+	return parts
+}
+
+// writeDevices is the table of single devices.
+func writeDevices(w io.Writer, nodes []api.NodeStatus, s style) error {
+	t := table{head: []string{"NODE", "DEVICE", "MODEL", "STATE", "JOB", "RANK", "BUSY", "MEMORY", "TEMP", "NOTE"}}
+	for _, n := range nodes {
+		for _, d := range n.Devices {
+			var l load
+			l.add(d.Reading, d.MemoryBytes)
+			rank, celsius, note := "-", "-", trouble(d.Reading)
+			if d.Rank != nil {
+				rank = fmt.Sprint(*d.Rank)
+			}
+			if r := d.Reading; r != nil && r.TemperatureC != nil {
+				celsius = fmt.Sprintf("%d°C", *r.TemperatureC)
+			}
+			if d.Problem != "" {
+				note = append([]string{d.Problem}, note...)
+			}
+			state := d.Health
+			if !n.Alive {
+				state = "lost"
+			}
+			t.add(n.ID, d.ID, orDash(d.Model), state, orDash(d.Job), rank, l.share(), l.memoryText(), celsius, orDash(strings.Join(note, "; ")))
+		}
+	}
+	if err := t.write(w, s); err != nil {
+		return err
+	}
+	return writeUnread(w, nodes, s, true)
+}
+
+// writeUnread says below a table which nodes have no readings, and why; of
+// simulated devices only where readings are what is asked for.
+func writeUnread(w io.Writer, nodes []api.NodeStatus, s style, simulated bool) error {
+	by := map[string][]string{}
+	var whys []string
+	for _, n := range nodes {
+		if n.NoReadings == "" || n.Simulated && !simulated || len(n.Devices) == 0 {
+			continue
+		}
+		if by[n.NoReadings] == nil {
+			whys = append(whys, n.NoReadings)
+		}
+		by[n.NoReadings] = append(by[n.NoReadings], n.ID)
+	}
+	slices.Sort(whys)
+	for _, why := range whys {
+		line := fmt.Sprintf("no readings of %s: %s", strings.Join(by[why], ", "), oneLine(why))
+		if _, err := fmt.Fprintln(w, s.paint(faint, line)); err != nil {
+			return fmt.Errorf("write: %w", err)
+		}
+	}
+	return nil
+}
