@@ -3,7 +3,6 @@ package api
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -17,7 +16,13 @@ import (
 
 func (s *Server) handleStop(w http.ResponseWriter, r *http.Request) {
 	answer(w, r, func(who cluster.Owner) (any, error) {
-		return s.stop(r.Context(), r.PathValue("job"), who)
+		var req StopRequest
+		if r.ContentLength != 0 { // it may be left out
+			if err := decode(r, &req); err != nil {
+				return nil, err
+			}
+		}
+		return s.stop(r.Context(), r.PathValue("job"), req, who)
 	})
 }
 
@@ -27,7 +32,7 @@ func (s *Server) handleResume(w http.ResponseWriter, r *http.Request) {
 		if err := decode(r, &req); err != nil {
 			return nil, err
 		}
-		return s.resume(r.Context(), resumption{r.PathValue("job"), req.From}, who)
+		return s.resume(r.Context(), resumption{r.PathValue("job"), req}, who)
 	})
 }
 
@@ -37,14 +42,14 @@ func (s *Server) handleScale(w http.ResponseWriter, r *http.Request) {
 		if err := decode(r, &req); err != nil {
 			return nil, err
 		}
-		return s.scale(r.Context(), record.Request{
+		return s.scale(r.Context(), req.RequestID, record.Request{
 			Kind: record.ScaleRequest, Job: cluster.JobID(r.PathValue("job")), MinWorkers: req.MinWorkers, MaxWorkers: req.MaxWorkers, TimeLimit: req.TimeLimit, Owner: who,
 		})
 	})
 }
 
 // scale passes a request on whose Job may still be a name, unless the leader would refuse it.
-func (s *Server) scale(ctx context.Context, r record.Request) (ScaleReply, error) {
+func (s *Server) scale(ctx context.Context, requestID string, r record.Request) (ScaleReply, error) {
 	job, err := s.owned(string(r.Job), r.Owner, "scale")
 	if err != nil {
 		return ScaleReply{}, err
@@ -75,7 +80,10 @@ func (s *Server) scale(ctx context.Context, r record.Request) (ScaleReply, error
 	if err != nil {
 		return ScaleReply{}, err
 	}
-	return reply, s.ask(ctx, r)
+	if repeated, err := s.repeated(r.Job, requestID); repeated || err != nil {
+		return reply, err
+	}
+	return reply, s.ask(ctx, requestID, r)
 }
 
 // answer writes what f makes of a request of the caller, or why not.
@@ -93,22 +101,29 @@ func answer(w http.ResponseWriter, r *http.Request, f func(who cluster.Owner) (a
 	writeJSON(w, http.StatusAccepted, reply)
 }
 
-func (s *Server) stop(ctx context.Context, ref string, who cluster.Owner) (StopReply, error) {
+func (s *Server) stop(ctx context.Context, ref string, req StopRequest, who cluster.Owner) (StopReply, error) {
 	job, err := s.owned(ref, who, "stop")
 	if err != nil {
 		return StopReply{}, err
 	}
-	reply := StopReply{ID: job.ID, Phase: job.Phase, Ended: job.Ended}
-	if job.Ended {
-		return reply, nil
+	id := cluster.JobID(job.ID)
+	reply := StopReply{ID: job.ID, Phase: job.Phase, Ended: job.Ended, Stopping: job.Stopping, SaveUntil: job.SaveUntil}
+	repeated, err := s.repeated(id, req.RequestID)
+	if err != nil || job.Ended || repeated {
+		return reply, err
 	}
-	return reply, s.ask(ctx, record.Request{Kind: record.StopRequest, Job: cluster.JobID(job.ID), Owner: who})
+	if _, err = s.view.read(func(m *record.Mirror) {
+		reply.SaveWithinS = time.Duration(m.Job(id).Spec.Value.HaltTimeout).Seconds()
+	}); err != nil {
+		return reply, err
+	}
+	return reply, s.ask(ctx, req.RequestID, record.Request{Kind: record.StopRequest, Job: id, Now: req.Now, Owner: who})
 }
 
 // resumption is a job to be resumed, and where.
 type resumption struct {
-	ref  string
-	from *int64 // as in ResumeRequest
+	ref string
+	ResumeRequest
 }
 
 // resume refuses what the leader would refuse, while the caller still listens.
@@ -119,23 +134,30 @@ func (s *Server) resume(ctx context.Context, r resumption, who cluster.Owner) (R
 	}
 	id := cluster.JobID(job.ID)
 	reply := ResumeReply{ID: job.ID, Step: record.FromStart}
+	repeated, err := s.repeated(id, r.RequestID)
 	_, unread := s.view.read(func(m *record.Mirror) {
 		v := m.Job(id)
-		if r.from != nil {
-			reply.Step = *r.from
+		if r.From != nil {
+			reply.Step = *r.From
 		} else if v.Committed.Exists() {
 			reply.Step = v.Committed.Value.Step
+		}
+		if repeated || err != nil {
+			return
 		}
 		if other, used := nameUser(m, job.Name, id); used {
 			err = fault(InUse, "name %q is in use by job %s: stop that job first", job.Name, other)
 		} else {
-			err = resumable(v, r.from)
+			err = resumable(v, r.From)
 		}
 	})
-	if err = errors.Join(unread, err); err != nil {
+	if err = cmp.Or(unread, err); err != nil {
 		return ResumeReply{}, err
 	}
-	return reply, s.ask(ctx, record.Request{Kind: record.ResumeRequest, Job: id, From: r.from, Owner: who})
+	if repeated {
+		return reply, nil
+	}
+	return reply, s.ask(ctx, r.RequestID, record.Request{Kind: record.ResumeRequest, Job: id, From: r.From, Owner: who})
 }
 
 // resumable says why a job cannot be resumed from there.
@@ -180,10 +202,24 @@ func (s *Server) owned(ref string, who cluster.Owner, verb string) (JobStatus, e
 	return job, err
 }
 
-// ask writes a request for the leader.
-func (s *Server) ask(ctx context.Context, r record.Request) error {
+// repeated reports whether the request of this identifier was carried out already.
+func (s *Server) repeated(id cluster.JobID, requestID string) (bool, error) {
+	if requestID == "" {
+		return false, nil
+	}
+	if err := checkRequestID(requestID); err != nil {
+		return false, err
+	}
+	before := false
+	_, err := s.view.read(func(m *record.Mirror) { before = m.Job(id).Wanted.Value.Request == requestID })
+	return before, err
+}
+
+// ask writes a request for the leader. Its identifier is the caller's, so that one
+// who lost the reply can send it again; empty: it gets a new one.
+func (s *Server) ask(ctx context.Context, requestID string, r record.Request) error {
 	r.At = time.Now().UTC()
-	key := record.RequestKey(s.cfg.Node, NewRequestID())
+	key := record.RequestKey(s.cfg.Node, cmp.Or(requestID, NewRequestID()))
 	return s.commit(ctx, record.Txn{
 		ID:   string(r.Kind) + " " + string(r.Job) + string(r.Node),
 		If:   []record.Compare{record.Absent(key)},

@@ -55,8 +55,8 @@ func (c *Client) Submit(ctx context.Context, req SubmitRequest) (reply SubmitRep
 }
 
 // Stop asks for a job, by identifier or name, to save and stop.
-func (c *Client) Stop(ctx context.Context, ref string) (reply StopReply, err error) {
-	return reply, c.call(ctx, http.MethodPost, jobPath(ref)+"/stop", nil, &reply)
+func (c *Client) Stop(ctx context.Context, ref string, req StopRequest) (reply StopReply, err error) {
+	return reply, c.call(ctx, http.MethodPost, jobPath(ref)+"/stop", req, &reply)
 }
 
 // Resume asks for a job, by identifier or name, that was stopped, has failed or is held to go on.

@@ -64,7 +64,7 @@ func (s *Server) drain(ctx context.Context, r record.Request) (DrainReply, error
 	if r.Reason == "" {
 		r.Reason = fmt.Sprintf("asked for by %s", r.Owner.User)
 	}
-	return reply, s.ask(ctx, r)
+	return reply, s.ask(ctx, "", r)
 }
 
 // mayOperate reports why a caller is no operator of this cluster.

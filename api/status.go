@@ -41,6 +41,9 @@ func jobStatus(m *record.Mirror, v *record.JobView, who cluster.Owner) JobStatus
 	addPending(&s, state, leaderOf(m))
 	g := v.Generation(state.Generation)
 	s.Saving = state.Phase == cluster.Halting && g.Permit.Exists() && g.Halt.Value.Save
+	if deadline := g.Halt.Value.Deadline; s.Saving && !deadline.IsZero() {
+		s.SaveUntil = &deadline
+	}
 	plan := g.Plan
 	if plan.Exists() && state.Phase.Active() {
 		s.Workers = plan.Value.World.Size()

@@ -133,14 +133,14 @@ func TestStopIsForTheOwnerAndRoot(t *testing.T) {
 	store.admit(t, "mine-aaaaaa", owner, record.State{Phase: cluster.Running})
 	store.admit(t, "gone-aaaaaa", owner, record.State{Phase: cluster.Succeeded})
 	thief := serve(t, store, "n1", &stranger)
-	if _, err := thief.Stop(t.Context(), "mine"); CodeOf(err) != Forbidden || !strings.Contains(err.Error(), "owner") {
+	if _, err := thief.Stop(t.Context(), "mine", StopRequest{}); CodeOf(err) != Forbidden || !strings.Contains(err.Error(), "owner") {
 		t.Errorf("a stranger: %v", err)
 	}
 	if n := len(store.requests(t, "n1")); n != 0 {
 		t.Fatalf("a refused stop left %d requests", n)
 	}
 	for i, who := range []cluster.Owner{owner, {UID: 0, User: "root"}} {
-		reply, err := serve(t, store, "n1", &who).Stop(t.Context(), "mine")
+		reply, err := serve(t, store, "n1", &who).Stop(t.Context(), "mine", StopRequest{})
 		if err != nil || reply.ID != "mine-aaaaaa" || reply.Ended {
 			t.Errorf("%s: %+v, %v", who.User, reply, err)
 		}
@@ -148,12 +148,44 @@ func TestStopIsForTheOwnerAndRoot(t *testing.T) {
 			t.Errorf("%s: %d requests", who.User, n)
 		}
 	}
-	reply, err := serve(t, store, "n1", &owner).Stop(t.Context(), "gone")
+	reply, err := serve(t, store, "n1", &owner).Stop(t.Context(), "gone", StopRequest{})
 	if err != nil || !reply.Ended || len(store.requests(t, "n1")) != 2 {
 		t.Errorf("a job that has ended: %+v, %v", reply, err)
 	}
-	if _, err := serve(t, store, "n1", &owner).Stop(t.Context(), "nobody"); CodeOf(err) != NotFound {
+	if _, err := serve(t, store, "n1", &owner).Stop(t.Context(), "nobody", StopRequest{}); CodeOf(err) != NotFound {
 		t.Errorf("no such job: %v", err)
+	}
+}
+
+// Whoever did not hear the answer sends the request again, and it is carried out once.
+func TestAStopSentAgainIsOneStop(t *testing.T) {
+	store := newFakeStore()
+	store.admit(t, "mine-aaaaaa", self(), record.State{Phase: cluster.Running})
+	a := serve(t, store, "n1", nil)
+	req := StopRequest{RequestID: NewRequestID(), Now: true}
+	store.mu.Lock()
+	store.unknown = 1
+	store.mu.Unlock()
+	if _, err := a.Stop(t.Context(), "mine", req); CodeOf(err) != Unavailable {
+		t.Fatalf("an answer that was lost: %v", err)
+	}
+	if _, err := a.Stop(t.Context(), "mine", req); err != nil {
+		t.Error(err)
+	}
+	if list := store.requests(t, "n1"); len(list) != 1 || !list[0].Now {
+		t.Fatalf("requests: %+v", list)
+	}
+	// The leader carries it out.
+	store.put(t, record.Delete(record.RequestKey("n1", req.RequestID)), record.Put(record.WantedKey("mine-aaaaaa"), record.Wanted{Request: req.RequestID}))
+	eventually(t, "the agent knows that it was carried out", func() bool {
+		status, err := a.Job(t.Context(), "mine")
+		return err == nil && status.Stopping
+	})
+	if reply, err := a.Stop(t.Context(), "mine", req); err != nil || !reply.Stopping || len(store.requests(t, "n1")) != 0 {
+		t.Errorf("once more: %+v, %v", reply, err)
+	}
+	if _, err := a.Stop(t.Context(), "mine", StopRequest{RequestID: "../../x"}); CodeOf(err) != Invalid {
+		t.Errorf("an identifier that is none: %v", err)
 	}
 }
 
@@ -194,7 +226,7 @@ func TestResumeIsForTheOwnerAndRoot(t *testing.T) {
 		{cluster.Owner{User: "root"}, "lost", step(120), "", "", 120},
 	} {
 		before := len(store.requests(t, "n1"))
-		reply, err := serve(t, store, "n1", &c.who).Resume(t.Context(), c.job, ResumeRequest{c.from})
+		reply, err := serve(t, store, "n1", &c.who).Resume(t.Context(), c.job, ResumeRequest{From: c.from})
 		if c.code != "" {
 			if CodeOf(err) != c.code || !strings.Contains(err.Error(), c.want) || len(store.requests(t, "n1")) != before {
 				t.Errorf("%s resumes %s: %v, want %s %q and no request", c.who.User, c.job, err, c.code, c.want)

@@ -17,6 +17,8 @@ type JobStatus struct {
 	Ended bool `json:"ended"`
 	// Saving: it is being halted and may save first.
 	Saving bool `json:"saving,omitempty"`
+	// SaveUntil is by when a job that saves is killed if it has not ended.
+	SaveUntil *time.Time `json:"save_until,omitempty"`
 	// Stopping: its owner has asked for it to be stopped.
 	Stopping bool `json:"stopping,omitempty"`
 
@@ -224,15 +226,32 @@ type SubmitReply struct {
 	Leader string `json:"leader"` // empty: accepted, and queued until a coordinator leads
 }
 
+// StopRequest asks a job to save and stop.
+type StopRequest struct {
+	// RequestID comes from NewRequestID: sending the same one again is the same
+	// request. Empty: the agent makes one.
+	RequestID string `json:"request_id,omitempty"`
+	// Now: it is killed without waiting for a save; what is not saved is lost.
+	Now bool `json:"now,omitempty"`
+}
+
 // StopReply says what stopping came to.
 type StopReply struct {
 	ID    string        `json:"id"`
 	Phase cluster.Phase `json:"phase"` // as it was when the request came
 	Ended bool          `json:"ended"` // it had ended already; nothing was asked
+	// Stopping: it had been asked to stop before, which one more request does not hasten unless it says Now.
+	Stopping bool `json:"stopping"`
+	// SaveUntil is by when a job that saves is killed if it has not ended.
+	SaveUntil *time.Time `json:"save_until,omitempty"`
+	// SaveWithinS is how long its script may take to save once it is told, in seconds.
+	SaveWithinS float64 `json:"save_within_s"`
 }
 
 // ResumeRequest says where a resume begins.
 type ResumeRequest struct {
+	// RequestID is as in StopRequest.
+	RequestID string `json:"request_id,omitempty"`
 	// From is a step: of a committed checkpoint, or of one that was given up and is
 	// to be tried again; record.FromStart for the beginning of the training; nil for
 	// the last checkpoint committed.
@@ -247,6 +266,8 @@ type ResumeReply struct {
 
 // ScaleRequest asks for other bounds of a job's worlds and its time; 0 = as it was.
 type ScaleRequest struct {
+	// RequestID is as in StopRequest.
+	RequestID  string           `json:"request_id,omitempty"`
 	MinWorkers int              `json:"min_workers,omitempty"`
 	MaxWorkers int              `json:"max_workers,omitempty"`
 	TimeLimit  cluster.Duration `json:"time_limit,omitempty"`

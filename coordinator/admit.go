@@ -13,6 +13,7 @@ import (
 // request is one that waits below a node.
 type request struct {
 	record.Versioned[record.Request]
+	id  string
 	key string
 }
 
@@ -22,7 +23,7 @@ func (c *Coordinator) requests() {
 	var all []request
 	for _, n := range c.mirror.NodeIDs() {
 		for id, r := range c.mirror.Node(n).Requests {
-			all = append(all, request{r, record.RequestKey(n, id)})
+			all = append(all, request{r, id, record.RequestKey(n, id)})
 		}
 	}
 	slices.SortFunc(all, func(a, b request) int { return cmp.Or(cmp.Compare(a.Create, b.Create), cmp.Compare(a.key, b.key)) })
@@ -98,16 +99,18 @@ func (c *Coordinator) nameUsed(name string) (cluster.JobID, bool) {
 	return "", false
 }
 
-// stop notes that the owner wants the job stopped. Asked a second time while
-// the job is halting, it does not wait for the save.
+// stop notes that the owner wants the job stopped. Only one that says Now cuts a
+// save short: whoever asks again out of impatience must not lose work by it.
 func (c *Coordinator) stop(r request, v *record.JobView) {
 	owner := r.Value.Owner
-	if why := c.forbidden(r, v, "stop"); why != "" || v.State.Value.Phase.Terminal() {
+	w := v.Wanted.Value
+	asked := v.Wanted.Exists() && !w.Run && (w.Now || !r.Value.Now)
+	if why := c.forbidden(r, v, "stop"); why != "" || v.State.Value.Phase.Terminal() || asked || repeated(r, v) {
 		c.drop(r, v, why)
 		return
 	}
-	w := v.Wanted.Value
-	w.Run, w.By, w.At = false, owner.User, r.Value.At
+	w.Now = r.Value.Now
+	w.Run, w.By, w.At, w.Request = false, owner.User, r.Value.At, r.id
 	m := move{
 		verb: "want-stop", job: v,
 		ifs: []record.Compare{record.Unchanged(r.key, r.Mod)},
@@ -117,16 +120,19 @@ func (c *Coordinator) stop(r request, v *record.JobView) {
 		},
 		note: Note{Job: v.ID, Gen: v.State.Value.Generation, Text: "stop asked for by " + owner.User},
 	}
-	if f := c.formed(v); f.unwanted() && f.state().Phase == cluster.Halting && f.gen.Halt.Exists() {
-		h := f.gen.Halt.Value
-		h.Save, h.Why, h.At = false, "stopped at once by "+owner.User, c.now
-		m.then = append(m.then, record.Put(record.HaltKey(v.ID, f.number()), h))
-		if f.gen.Permit.Exists() {
-			m.then = append(m.then, record.Delete(record.PermitKey(v.ID, f.number())))
-		}
+	if f := c.formed(v); r.Value.Now && f.state().Phase == cluster.Halting && f.gen.Permit.Exists() {
+		h, s := f.gen.Halt.Value, c.next(v, cluster.Halting, atOnceBy(owner.User)+"; its save was not waited for")
+		h.Save, h.Why, h.At = false, atOnceBy(owner.User), c.now
+		m.then = append(m.then,
+			record.Put(record.StateKey(v.ID), s),
+			record.Put(record.HaltKey(v.ID, f.number()), h),
+			record.Delete(record.PermitKey(v.ID, f.number())))
 	}
 	c.send(m)
 }
+
+// atOnceBy is the reason of a stop that waits for no save.
+func atOnceBy(user string) string { return "stopped at once by " + user }
 
 // forbidden says why a request about a job is not its owner's or root's to make, empty if it is.
 func (c *Coordinator) forbidden(r request, v *record.JobView, verb string) string {
@@ -137,6 +143,11 @@ func (c *Coordinator) forbidden(r request, v *record.JobView, verb string) strin
 		return fmt.Sprintf("%s: %s (uid %d) does not own the job", verb, owner.User, owner.UID)
 	}
 	return ""
+}
+
+// repeated reports whether a request was carried out already: its answer was lost, and it was sent again.
+func repeated(r request, v *record.JobView) bool {
+	return r.id != "" && v.Wanted.Value.Request == r.id
 }
 
 // drop deletes a request that has nothing to carry out; why is for the log, empty if all is well.

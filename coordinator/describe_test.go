@@ -85,6 +85,9 @@ func describeOp(op record.Op, now time.Time) string {
 	case key == "wanted":
 		w := read[record.Wanted](op)
 		s := fmt.Sprintf("wanted run=%t", w.Run)
+		if w.Now {
+			s += " now"
+		}
 		if w.MinWorkers+w.MaxWorkers > 0 {
 			s += fmt.Sprintf(" workers=%d..%d", w.MinWorkers, w.MaxWorkers)
 		}

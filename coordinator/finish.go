@@ -59,7 +59,12 @@ func (c *Coordinator) over(f formed) bool {
 	return c.put(f, "queue", c.requeued(f))
 }
 
-func stoppedWhy(f formed) string { return "stopped by " + f.Wanted.Value.By }
+func stoppedWhy(f formed) string {
+	if f.Wanted.Value.Now {
+		return atOnceBy(f.Wanted.Value.By)
+	}
+	return "stopped by " + f.Wanted.Value.By
+}
 
 // stopped adds to the reason for which a job was stopped what its last save did not keep.
 func (c *Coordinator) stopped(f formed, reason string) string {

@@ -21,6 +21,9 @@ type order struct {
 
 // halt sends HALT. Without a save the permit goes at once: kill now.
 func (c *Coordinator) halt(f formed, o order) bool {
+	if f.unwanted() && f.Wanted.Value.Now {
+		o.save = false
+	}
 	s := c.next(f.JobView, cluster.Halting, o.why)
 	if o.state.Phase != "" {
 		s.Failure, s.Excluded = o.state.Failure, o.state.Excluded

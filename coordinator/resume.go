@@ -34,7 +34,7 @@ func (c *Coordinator) resume(r request, v *record.JobView) {
 	s := c.next(v, cluster.Queued, "resumed by "+by)
 	s.Restarts, s.Pinned, s.Excluded, s.Failure, s.Suspect, s.Ran = 0, false, nil, nil, nil, 0
 	w := v.Wanted.Value
-	w.Run, w.By, w.At = true, by, r.Value.At
+	w.Run, w.Now, w.By, w.At, w.Request = true, false, by, r.Value.At, r.id
 	if from != nil {
 		s.Rewound = f.number()
 		if *from == record.FromStart {
@@ -82,6 +82,9 @@ func (c *Coordinator) giveUp(f formed, steps []int64, by string) []record.Op {
 func (c *Coordinator) unresumable(r request, f formed) string {
 	if why := c.forbidden(r, f.JobView, "resume"); why != "" {
 		return why
+	}
+	if repeated(r, f.JobView) {
+		return "resume: it was carried out before"
 	}
 	from, phase := r.Value.From, f.state().Phase
 	switch {

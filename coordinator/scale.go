@@ -16,7 +16,11 @@ func (c *Coordinator) scale(r request, v *record.JobView) {
 	if why == "" && v.State.Value.Phase.Terminal() {
 		why = fmt.Sprintf("scale: the job is %s", v.State.Value.Phase)
 	}
+	if why == "" && repeated(r, v) {
+		why = "scale: it was carried out before"
+	}
 	w := v.Wanted.Value
+	w.Request = r.id
 	if n := r.Value.MinWorkers; n != 0 {
 		w.MinWorkers = n
 	}

@@ -215,16 +215,16 @@ func (l *lab) submit(w words) error {
 	return nil
 }
 
-// stop j [uid=1000].
+// stop j [now] [uid=1000] [id=x].
 func (l *lab) stop(w words) error {
-	l.commit(record.Put(record.RequestKey("n1", fmt.Sprintf("s-%d", l.mem.Revision())), record.Request{
-		Kind: record.StopRequest, Job: jobID(w.plain[0]), At: l.now,
+	l.commit(record.Put(record.RequestKey("n1", w.text("id", fmt.Sprintf("s-%d", l.mem.Revision()))), record.Request{
+		Kind: record.StopRequest, Job: jobID(w.plain[0]), At: l.now, Now: slices.Contains(w.plain, "now"),
 		Owner: cluster.Owner{UID: uint32(w.number("uid", 1000)), User: w.text("user", "ann")},
 	}))
 	return nil
 }
 
-// resume j [from=120|start] [uid=1000].
+// resume j [from=120|start] [uid=1000] [id=x].
 func (l *lab) resume(w words) error {
 	r := record.Request{
 		Kind: record.ResumeRequest, Job: jobID(w.plain[0]), At: l.now,
@@ -237,7 +237,7 @@ func (l *lab) resume(w words) error {
 		}
 		r.From = &step
 	}
-	l.commit(record.Put(record.RequestKey("n1", fmt.Sprintf("s-%d", l.mem.Revision())), r))
+	l.commit(record.Put(record.RequestKey("n1", w.text("id", fmt.Sprintf("s-%d", l.mem.Revision()))), r))
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -32,7 +33,7 @@ func TestTurningAwayFromARunningJob(t *testing.T) {
 			s.press(ctrlC)
 			s.await(question)
 			s.press("s\r")
-			s.await("asked to stop: the job saves first")
+			s.await("asked to stop; it saves first, within 2m00s at most; Ctrl-C detaches")
 		}, 1, "stopped by", cluster.Stopped},
 		{"Ctrl-C, then d: the job goes on", true, func(s *session) {
 			s.press(ctrlC)
@@ -92,6 +93,37 @@ func TestTurningAwayFromARunningJob(t *testing.T) {
 	}
 }
 
+// Once asked to stop, the job saves on, however often its owner presses Ctrl-C.
+func TestCtrlCWhileAJobStopsDetaches(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, config{})
+	text := "trap 'while [ ! -e go ]; do sleep 0.1; done; echo saved > \"$BELLOWS_CHECKPOINT_DIR/state\"; exit 0' TERM\necho training\nwhile :; do sleep 0.1; done\n"
+	s := startOnTerminal(t, f.command(1, "run", "--name", "saver", "--max", "1", "--workdir", f.dir, "--checkpoint-dir", filepath.Join(f.dir, "ckpt"), "--", f.script("saver.sh", text)))
+	s.await("training")
+	s.press("\x03")
+	s.await("stop the job? ")
+	s.press("s\r")
+	s.await("; Ctrl-C detaches")
+	id := cluster.JobID(f.show("saver").ID)
+	f.awaitPhase(id, patience, cluster.Halting)
+	s.press("\x03")
+	if code, want := s.wait(), 128+int(syscall.SIGINT); code != want || !strings.Contains(s.said(), "detached; the job saves and stops by itself: bellows show saver") {
+		t.Errorf("exit %d, want %d, and it said:\n%s", code, want, s.said())
+	}
+	status := f.show("saver")
+	if !status.Saving || status.SaveUntil == nil {
+		t.Errorf("it does not save on: %s, %q", status.Phase, status.Reason)
+	}
+	if err := os.WriteFile(filepath.Join(f.dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f.awaitPhase(id, patience, cluster.Stopped)
+	if !f.mirror().Job(id).Committed.Exists() {
+		t.Error("its save was cut short")
+	}
+	f.nothingLeft(id)
+}
+
 // lettersOnly makes a job's name of a sentence.
 func lettersOnly(r rune) rune {
 	if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
@@ -100,19 +132,27 @@ func lettersOnly(r rune) rune {
 	return -1
 }
 
-// A second stop, while the script takes its time over the save, kills it.
-func TestStoppingTwiceKills(t *testing.T) {
+// A second stop, while the script takes its time over the save, says how to kill it, and does not.
+func TestOnlyStopNowCutsASaveShort(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, config{})
 	id := f.submit(f.shellJob("slow", "trap 'sleep 3600' TERM\nwhile :; do sleep 0.1; done\n"))
 	f.awaitPhase(id, patience, cluster.Running)
 	f.stop(id)
 	f.awaitPhase(id, patience, cluster.Halting)
+	if _, errs, code := f.bellows("stop", string(id)); code != 0 || !strings.Contains(errs, "bellows stop --now "+string(id)+" kills it") {
+		t.Errorf("a second stop exits %d and says %q", code, errs)
+	}
 	begun := time.Now()
-	f.stop(id)
-	f.awaitPhase(id, patience, cluster.Stopped)
+	if _, errs, code := f.bellows("stop", "--now", string(id)); code != 0 || !strings.Contains(errs, "what it has not saved is lost") {
+		t.Errorf("stop --now exits %d and says %q", code, errs)
+	}
+	s := f.awaitPhase(id, patience, cluster.Stopped)
 	if took, most := time.Since(begun), time.Duration(cluster.DefaultHaltTimeout); took >= most {
 		t.Errorf("it was killed after %v, by the deadline of the save", took)
+	}
+	if want := "stopped at once by " + userName() + "; its save was not waited for"; s.Reason != want {
+		t.Errorf("it ended because %q, want %q", s.Reason, want)
 	}
 	f.nothingLeft(id)
 }

@@ -17,9 +17,14 @@ type Submitted struct {
 
 // Wanted is what the owner last asked for.
 type Wanted struct {
-	Run bool      `json:"run"` // false: stop it
+	Run bool `json:"run"` // false: stop it
+	// Now: a stop does not wait for a save.
+	Now bool      `json:"now,omitempty"`
 	By  string    `json:"by"`
 	At  time.Time `json:"at"`
+	// Request is the identifier of the request last carried out: when its answer was
+	// lost and it comes again, nothing is left to do.
+	Request string `json:"request,omitempty"`
 	// Forsaken: the owner does without what generations up to this one have saved.
 	// Without such a word a job that has lost its checkpoints is held.
 	Forsaken cluster.Generation `json:"forsaken,omitempty"`

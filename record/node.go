@@ -111,6 +111,8 @@ type Request struct {
 	// that was given up and is to be tried again; FromStart for none at all; nil
 	// for the last one committed.
 	From *int64 `json:"from,omitempty"`
+	// Now is a stop's: kill it, whatever it has not saved is lost.
+	Now bool `json:"now,omitempty"`
 	// MinWorkers and MaxWorkers are a scale's; 0 = as it was.
 	MinWorkers int `json:"min_workers,omitempty"`
 	MaxWorkers int `json:"max_workers,omitempty"`

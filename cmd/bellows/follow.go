@@ -40,6 +40,7 @@ type follower struct {
 	logsDone chan struct{}
 	answers  chan string // to the question after Ctrl-C
 	asking   bool
+	stopping bool // the job has been asked to stop
 }
 
 // follow shows the job until it has ended, or its watcher turns away.
@@ -66,6 +67,7 @@ func (f *follower) loop(ctx context.Context, signals <-chan os.Signal) error {
 	for {
 		select {
 		case status := <-f.statuses:
+			f.stopping = f.stopping || status.Stopping
 			for _, line := range f.story.tell(status) {
 				fmt.Fprintln(f.msg, line)
 			}
@@ -134,7 +136,7 @@ func (f *follower) signalled(s os.Signal) (done bool, err error) {
 		return true, exitStatus(128 + int(syscall.SIGTERM))
 	}
 	_, canAsk := terminalWidth(os.Stdin)
-	if f.asking || !canAsk {
+	if f.asking || f.stopping || !canAsk { // whoever is impatient with a save must not be led to end it
 		f.detached()
 		return true, exitStatus(128 + int(syscall.SIGINT))
 	}
@@ -161,11 +163,13 @@ func (f *follower) answered(ctx context.Context, answer string) (done bool, err 
 		f.detached()
 		return true, nil
 	case "s", "stop":
-		if _, err := f.client.Stop(ctx, f.job); err != nil {
+		reply, err := stopJob(ctx, f.client, f.job, false)
+		if err != nil {
 			fmt.Fprintln(f.msg, "stop: "+plain(err.Error()))
 			return false, nil
 		}
-		fmt.Fprintln(f.msg, f.story.note("asked to stop: the job saves first; Ctrl-C detaches"))
+		f.stopping = true
+		fmt.Fprintln(f.msg, f.story.note(stopText(reply, false, f.story.zone)+"; Ctrl-C detaches"))
 		return false, nil
 	}
 	fmt.Fprintln(f.msg, "neither s nor d: going on")
@@ -173,6 +177,10 @@ func (f *follower) answered(ctx context.Context, answer string) (done bool, err 
 }
 
 func (f *follower) detached() {
+	if f.stopping {
+		fmt.Fprintf(f.msg, "\ndetached; the job saves and stops by itself: bellows show %s\n", f.job)
+		return
+	}
 	fmt.Fprintf(f.msg, "\ndetached; the job goes on: bellows logs -f %s, bellows stop %s\n", f.job, f.job)
 }
 

@@ -40,7 +40,12 @@ stay until the job has committed newer checkpoints. Only its owner or root may.`
 			req.From = &from
 		}
 		client, socket := agentOf(cmd)
-		reply, err := client.Resume(cmd.Context(), args[0], req)
+		req.RequestID = api.NewRequestID()
+		var reply api.ResumeReply
+		err := insist(func() (err error) {
+			reply, err = client.Resume(cmd.Context(), args[0], req)
+			return err
+		})
 		if err != nil {
 			return explain(err, socket)
 		}

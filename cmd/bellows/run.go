@@ -14,9 +14,9 @@ import (
 	"github.com/bellows-ml/bellows/cluster"
 )
 
-// submitAttempts bounds how often a submission whose fate is unknown is sent
-// again. It is the same request each time, so at most one job comes of it.
-const submitAttempts = 3
+// requestAttempts bounds how often a request whose fate is unknown is sent. It has
+// the same identifier each time, so it is carried out once at most.
+const requestAttempts = 3
 
 // runFlags are the fields of a spec as flags.
 type runFlags struct {
@@ -47,7 +47,8 @@ batch size; Bellows changes it while the job trains. A script that can only run
 with other numbers, say because its model is cut into three parts, names them
 with --world-sizes 3,6,12; each has to divide a number in the range of --batch-size.
 
-Ctrl-C asks whether to stop the job or to detach from it; a second one detaches.
+Ctrl-C asks whether to stop the job or to detach from it; a second one detaches, as
+does one while the job stops: it saves on, and 'bellows stop --now' would cut that short.
 Without a terminal to ask on, the first Ctrl-C detaches. A terminal that goes
 away detaches too. A job that was detached from goes on: see bellows ps, logs, stop.
 
@@ -210,13 +211,20 @@ func (f *runFlags) spec(cmd *cobra.Command, command []string) (cluster.Spec, err
 // submit sends a job to the agent, again if its fate is unknown.
 func submit(ctx context.Context, client *api.Client, spec cluster.Spec) (reply api.SubmitReply, err error) {
 	req := api.SubmitRequest{RequestID: api.NewRequestID(), Spec: spec}
-	for range submitAttempts {
+	err = insist(func() error {
 		reply, err = client.Submit(ctx, req)
-		if err == nil || api.CodeOf(err) != api.Unavailable {
-			return reply, err
+		return err
+	})
+	return reply, err
+}
+
+// insist sends a request, again if its fate is unknown.
+func insist(send func() error) error {
+	for attempt := 1; ; attempt++ {
+		if err := send(); api.CodeOf(err) != api.Unavailable || attempt == requestAttempts {
+			return err
 		}
 	}
-	return reply, err
 }
 
 // announce says what became of a submission.

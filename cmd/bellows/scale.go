@@ -40,7 +40,12 @@ is not given stays. Only its owner or root may.`,
 		}
 		req.TimeLimit = cluster.Duration(limit)
 		client, socket := agentOf(cmd)
-		reply, err := client.Scale(cmd.Context(), args[0], req)
+		req.RequestID = api.NewRequestID()
+		var reply api.ScaleReply
+		err := insist(func() (err error) {
+			reply, err = client.Scale(cmd.Context(), args[0], req)
+			return err
+		})
 		if err != nil {
 			return explain(err, socket)
 		}

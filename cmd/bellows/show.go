@@ -105,6 +105,9 @@ func (p *jobPage) head() {
 	if j.Stopping {
 		p.field("wanted", "its owner stops it")
 	}
+	if j.SaveUntil != nil {
+		p.field("saves", "until "+p.clock(*j.SaveUntil)+" at most: it is killed then")
+	}
 	if j.NextStart != nil {
 		p.field("next start", p.clock(*j.NextStart))
 	}

@@ -33,8 +33,12 @@ func (s *story) tell(j api.JobStatus) []string {
 		lines = append(lines, s.line(j.Failure.At, s.style.paint(red, failureText(*j.Failure))))
 	}
 	s.restarts = j.Restarts
-	changed := j.Phase != s.phase || j.Phase == cluster.Queued && j.WhyPending != s.reason
-	s.phase, s.reason = j.Phase, j.WhyPending
+	reason := j.WhyPending
+	if j.Phase == cluster.Halting {
+		reason = j.Reason // it may be cut short
+	}
+	changed := j.Phase != s.phase || (j.Phase == cluster.Queued || j.Phase == cluster.Halting) && reason != s.reason
+	s.phase, s.reason = j.Phase, reason
 	if text := s.phaseText(j); changed && text != "" {
 		lines = append(lines, s.line(j.Since, text))
 	}
