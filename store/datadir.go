@@ -17,6 +17,7 @@ import (
 const (
 	etcdDir     = "etcd"    // below the data directory: etcd's own
 	clusterFile = "cluster" // beside it: whose data this is; its lock says who is at it
+	memberFile  = "member"  // and which of several members has it
 )
 
 // lockTimeout bounds the wait for a database that another process, an etcd not started by Bellows, has locked.
@@ -32,9 +33,9 @@ var ErrDataDirInUse = errors.New("in use by another process: stop that one, or c
 type dataDir struct{ file *os.File }
 
 // openDataDir makes the directory if need be, takes it for this process, and
-// refuses one that belongs to another cluster. etcd itself would wait for ever
+// refuses one that belongs to another cluster or member. etcd itself would wait for ever
 // for a directory in use, and serve another cluster's data.
-func openDataDir(path, cluster string) (*dataDir, error) {
+func openDataDir(path, cluster, member string) (*dataDir, error) {
 	if path == "" {
 		return nil, errors.New("no data directory: name one")
 	}
@@ -46,7 +47,11 @@ func openDataDir(path, cluster string) (*dataDir, error) {
 		return nil, fmt.Errorf("open data directory: %w", err)
 	}
 	d := &dataDir{file}
-	if err := d.claim(path, cluster); err != nil {
+	err = d.claim(path, cluster)
+	if err == nil && member != "" {
+		err = claimMember(path, member)
+	}
+	if err != nil {
 		return nil, errors.Join(err, d.close())
 	}
 	return d, nil
@@ -76,6 +81,31 @@ func (d *dataDir) claim(path, cluster string) error {
 		return fmt.Errorf("write %s: %w", d.file.Name(), err)
 	}
 	return d.file.Sync()
+}
+
+// claimMember refuses the data of another member. A server that was alone has
+// none, and becomes one when it is given a name.
+func claimMember(path, member string) error {
+	name := filepath.Join(path, memberFile)
+	owner, err := os.ReadFile(name)
+	owner = bytes.TrimSpace(owner)
+	switch {
+	case err == nil && string(owner) == member:
+		return nil
+	case err == nil && len(owner) > 0:
+		return fmt.Errorf("data directory %s is of member %q, not %q: choose another directory, or that member's name", path, owner, member)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("read whose data directory %s is: %w", path, err)
+	}
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return fmt.Errorf("write whose data directory %s is: %w", path, err)
+	}
+	_, err = file.WriteString(member + "\n")
+	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return fmt.Errorf("write whose data directory %s is: %w", path, err)
+	}
+	return nil
 }
 
 // checkDatabase opens etcd's database and closes it again: where that fails,

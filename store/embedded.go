@@ -6,53 +6,21 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/url"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
-	"github.com/rs/zerolog"
 	"go.etcd.io/etcd/server/v3/embed"
 	"google.golang.org/grpc"
-
-	"github.com/bellows-ml/bellows/record"
 )
 
-const (
-	// A single member elects itself after about one election timeout, so short
-	// ones make the start fast; it has no heartbeats that could come late.
-	tickMS     = 50
-	electionMS = 250
-	// historyRevisions is how much history watches can catch up on. Who is
-	// further behind lists again, so this only bounds the disk.
-	historyRevisions = 10_000
-	// quotaBytes bounds the data. Bellows keeps kilobytes per job; this is
-	// etcd's own advice for a big cluster, and protects the disk.
-	quotaBytes = 2 << 30
-	// readyTimeout bounds the start: replaying a long log from a slow disk takes seconds.
-	readyTimeout = 60 * time.Second
-)
+// readyTimeout bounds the start: replaying a long log from a slow disk takes seconds.
+const readyTimeout = 60 * time.Second
 
-// EmbeddedConfig says where an embedded server keeps its data and listens.
-type EmbeddedConfig struct {
-	DataDir string // made if absent; one server at a time
-	Client  string // host:port for clients; port 0 or empty = any free one of 127.0.0.1
-	// Peer is host:port for other members. Empty: no listener, as a single member needs none.
-	Peer string
-	// Name is the cluster's; empty = "bellows". A data directory of another cluster is refused.
-	Name string
-	// MaxTxnOps is how many operations a transaction may have; 0 = record.DefaultMaxTxnOps.
-	MaxTxnOps int
-	// NoFsync answers before data is on disk: for tests only, a power cut loses what was acknowledged.
-	NoFsync bool
-	Log     zerolog.Logger
-}
-
-// Server is a running embedded etcd with one member.
+// Server is a running embedded etcd: one that is alone, or one member of several.
 type Server struct {
+	cfg      EmbeddedConfig
 	etcd     *embed.Etcd
 	endpoint string
 	dir      *dataDir
@@ -60,22 +28,38 @@ type Server struct {
 	once     sync.Once
 	closed   chan struct{}
 	closeErr error // set when closed is
+
+	tending sync.WaitGroup
+	resign  context.CancelFunc // ends tending
+	ended   chan struct{}      // closed when the server has ended by itself
+	why     error              // set when ended is
+	settled sync.Once
+	ready   chan struct{} // closed when it has taken writes
 }
 
-// StartEmbedded starts a server and returns once it takes writes. What stands
-// in its way is an error that says what to do: a data directory that is in use
-// or another cluster's, an address that is taken. So is most damage to the
-// data; but etcd's database checks its pages on a goroutine of its own, and what
-// it finds there ends the process.
+// StartEmbedded starts a server. One that is alone takes writes when this
+// returns; one of several may still wait for enough of the others, which a client
+// notices: it looks after itself, joins, and says in the log what it misses. A
+// member without data waits here, until all others have been heard of.
+//
+// What stands in its way is an error that says what to do: a data directory that
+// is in use, or another cluster's or member's, an address that is taken. So is
+// most damage to the data; but etcd's database checks its pages on a goroutine of
+// its own, and what it finds there ends the process.
 func StartEmbedded(ctx context.Context, cfg EmbeddedConfig) (*Server, error) {
 	cfg.Name = cmp.Or(cfg.Name, "bellows")
-	dir, err := openDataDir(cfg.DataDir, cfg.Name)
+	dir, err := openDataDir(cfg.DataDir, cfg.Name, cfg.Member)
 	if err != nil {
 		return nil, fmt.Errorf("start embedded etcd: %w", err)
 	}
-	streams, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	s := &Server{dir: dir, streams: cancel, closed: make(chan struct{})}
-	ec, err := cfg.etcd(streams)
+	life := context.WithoutCancel(ctx)
+	streams, cancel := context.WithCancel(life)
+	s := &Server{cfg: cfg, dir: dir, streams: cancel, closed: make(chan struct{}), ended: make(chan struct{}), ready: make(chan struct{})}
+	b, err := cfg.begin(ctx)
+	var ec *embed.Config
+	if err == nil {
+		ec, err = cfg.etcd(streams, b)
+	}
 	if err == nil {
 		err = s.start(ctx, ec)
 	}
@@ -83,11 +67,25 @@ func StartEmbedded(ctx context.Context, cfg EmbeddedConfig) (*Server, error) {
 		cancel()
 		return nil, errors.Join(fmt.Errorf("start embedded etcd in %s: %w", cfg.DataDir, err), dir.close())
 	}
+	tending, resign := context.WithCancel(life)
+	s.resign = resign
+	s.tending.Go(func() { s.tend(tending) })
 	return s, nil
 }
 
-// Endpoint returns host:port for Config.Endpoints.
+// Endpoint returns host:port for Config.Endpoints, with https:// before it where it takes TLS only.
 func (s *Server) Endpoint() string { return s.endpoint }
+
+// Ready is closed when the server takes writes: a member of several does when
+// more than half of them are there, and it has joined them.
+func (s *Server) Ready() <-chan struct{} { return s.ready }
+
+// Ended is closed when the server has ended without Close, as a member does that
+// was removed from its cluster. Close it then, too.
+func (s *Server) Ended() <-chan struct{} { return s.ended }
+
+// Why says why the server has ended; it is to be asked once Ended is closed.
+func (s *Server) Why() error { return s.why }
 
 // Close stops the server and returns when it is gone, or ctx's error if that
 // takes longer; it then goes on stopping, and Close can be called again to wait
@@ -97,6 +95,8 @@ func (s *Server) Close(ctx context.Context) error {
 		s.streams()
 		go func() {
 			defer close(s.closed)
+			s.resign()
+			s.tending.Wait()
 			s.etcd.Close()
 			s.closeErr = s.dir.close()
 		}()
@@ -114,10 +114,17 @@ func (s *Server) start(ctx context.Context, ec *embed.Config) (err error) {
 		return explainStart(err)
 	}
 	s.endpoint = s.etcd.Clients[0].Addr().String()
+	if s.cfg.TLS != nil {
+		s.endpoint = "https://" + s.endpoint
+	}
+	if len(ec.ListenPeerUrls) > 0 {
+		return nil // there may be nobody yet to be ready with
+	}
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	select {
 	case <-s.etcd.Server.ReadyNotify():
+		close(s.ready)
 		return nil
 	case err = <-s.etcd.Err():
 	case <-s.etcd.Server.StopNotify():
@@ -145,52 +152,13 @@ func explainStart(err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%w: another program listens there, perhaps another Bellows: stop it or choose another port", err)
 	}
+	if errors.Is(err, syscall.ENOSPC) || strings.Contains(err.Error(), syscall.ENOSPC.Error()) {
+		return fmt.Errorf("%w: make room there and start it again; nothing is lost", err)
+	}
 	if _, ok := errors.AsType[*net.OpError](err); ok {
 		return err
 	}
 	return fmt.Errorf("%w: %s", err, damagedRemedy)
-}
-
-// etcd translates the configuration.
-func (c EmbeddedConfig) etcd(streams context.Context) (*embed.Config, error) {
-	client, err := httpURL("client", cmp.Or(c.Client, "127.0.0.1:0"))
-	if err != nil {
-		return nil, err
-	}
-	ec := embed.NewConfig()
-	ec.Name = c.Name
-	ec.Dir = filepath.Join(c.DataDir, etcdDir)
-	ec.ListenClientUrls, ec.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
-	// The address of a member is part of its data, so one without a listener has a constant one.
-	peer := url.URL{Scheme: "http", Host: "127.0.0.1:2380"}
-	ec.ListenPeerUrls = nil
-	if c.Peer != "" {
-		if peer, err = httpURL("peer", c.Peer); err != nil {
-			return nil, err
-		}
-		ec.ListenPeerUrls = []url.URL{peer}
-	}
-	ec.AdvertisePeerUrls = []url.URL{peer}
-	ec.InitialCluster = ec.InitialClusterFromName(c.Name)
-	ec.InitialClusterToken = c.Name
-	ec.TickMs, ec.ElectionMs = tickMS, electionMS
-	ec.MaxTxnOps = uint(cmp.Or(c.MaxTxnOps, record.DefaultMaxTxnOps))
-	ec.AutoCompactionMode = embed.CompactorModeRevision
-	ec.AutoCompactionRetention = strconv.Itoa(historyRevisions)
-	ec.QuotaBackendBytes = quotaBytes
-	ec.UnsafeNoFsync = c.NoFsync
-	ec.EnableGRPCGateway = false // its own connection would hold up Close, too
-	ec.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zapTo(c.Log))
-	ec.GRPCAdditionalServerOptions = []grpc.ServerOption{grpc.ChainStreamInterceptor(endWith(streams))}
-	return ec, nil
-}
-
-func httpURL(what, address string) (url.URL, error) {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil || net.ParseIP(host) == nil || strings.Trim(port, "0123456789") != "" {
-		return url.URL{}, fmt.Errorf("%s address %q: use an IP address and a port, as in 127.0.0.1:2379", what, address)
-	}
-	return url.URL{Scheme: "http", Host: address}, nil
 }
 
 // endWith ends every stream of a client when ctx ends. etcd's handlers of

@@ -120,10 +120,13 @@ func TestEmbeddedRefusesAddresses(t *testing.T) {
 		{taken, "", taken, syscall.EADDRINUSE},
 		{"", taken, taken, syscall.EADDRINUSE},
 		{"nowhere", "", `client address "nowhere": use an IP address and a port`, nil},
-		{"", "127.0.0.1:http", `peer address "127.0.0.1:http": use an IP address and a port`, nil},
+		{"", "127.0.0.1:http", `member n1 at "http://127.0.0.1:http": use https, an IP address and a port`, nil},
 	} {
 		cfg := embedded(t.TempDir())
-		cfg.Client, cfg.Peer = c.client, c.peer
+		cfg.Client = c.client
+		if c.peer != "" {
+			cfg.Member, cfg.Members = "n1", []store.Member{{Name: "n1", URL: "http://" + c.peer}}
+		}
 		server, err := store.StartEmbedded(t.Context(), cfg)
 		if err == nil {
 			stopServer(t, server)
@@ -134,7 +137,7 @@ func TestEmbeddedRefusesAddresses(t *testing.T) {
 			t.Errorf("client %q, peer %q: error %q, want %q, %v", c.client, c.peer, err, c.want, c.is)
 		}
 		// What was refused let go of its directory.
-		cfg.Client, cfg.Peer = "", ""
+		cfg.Client, cfg.Member, cfg.Members = "", "", nil
 		startServer(t, cfg)
 	}
 }

@@ -46,6 +46,9 @@ type Config struct {
 	LeaderTTL   time.Duration // of a candidate's lease; 0 = DefaultLeaderTTL
 	// StallAfter is how long a watch may be silent; 0 = DefaultStallAfter.
 	StallAfter time.Duration
+	// AnyMember is content with one member that answers, whether or not there is a
+	// quorum: for looking at an etcd, and for nothing that needs to be right.
+	AnyMember bool
 	// MaxTxnOps is etcd's --max-txn-ops; 0 = record.DefaultMaxTxnOps.
 	MaxTxnOps int
 
@@ -97,7 +100,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		Logger:               zap.NewNop(), // whatever it would say, a call returns as an error
 	})
 	if err == nil {
-		if _, err = client.Get(dial, record.MetaKey); err == nil {
+		if err = cfg.greet(dial, client); err == nil {
 			if err = cfg.oneCluster(dial, client); err != nil {
 				cancel()
 				return nil, errors.Join(err, ignoreCanceled(client.Close()))
@@ -113,6 +116,16 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		return nil, fmt.Errorf("open etcd at %s: %w", cfg.addresses(), ctx.Err())
 	}
 	return nil, cfg.explain(ctx, err)
+}
+
+// greet returns once etcd has answered.
+func (c Config) greet(ctx context.Context, client *clientv3.Client) error {
+	var how []clientv3.OpOption
+	if c.AnyMember {
+		how = append(how, clientv3.WithSerializable())
+	}
+	_, err := client.Get(ctx, record.MetaKey, how...)
+	return err
 }
 
 // Close ends every watch and leadership of this store, waits for them, and

@@ -22,6 +22,13 @@ var expected = []string{
 	// A fresh database has no version yet; etcd looks again.
 	"Failed to detect schema version",
 	"failed to update storage version",
+	// A member that does not answer: Server says so itself, once.
+	"prober detected unhealthy status",
+	"failed to publish local member to cluster through raft",
+	"failed to reach the peer URL",
+	"failed to get version",
+	"stopping secure grpc server due to error",
+	"stopped secure grpc server due to error",
 	"simple token is not cryptographically signed",
 }
 

@@ -29,6 +29,11 @@ const (
 	KeyFile          = "node-key.pem"
 )
 
+// EtcdName is the one name that the certificates of all nodes carry besides
+// their own: members of an embedded etcd check names as TLS has them, and take
+// each other, wherever they are, for nodes of the cluster by this one.
+const EtcdName = "etcd.bellows"
+
 const (
 	// authorityLife is how long an authority may sign, and its certificate verifies.
 	authorityLife = 10 * 365 * 24 * time.Hour
@@ -112,6 +117,7 @@ func Issue(r Request, now time.Time) error {
 	}
 	template := &x509.Certificate{
 		SerialNumber: serial(), Subject: pkix.Name{CommonName: string(r.Node)}, URIs: []*url.URL{identityOf(r.Node)},
+		DNSNames:  []string{EtcdName},
 		NotBefore: now.Add(-backdate), NotAfter: now.Add(r.Life),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}

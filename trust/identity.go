@@ -153,6 +153,27 @@ func (i *Identity) Client(node cluster.NodeID) *tls.Config {
 	}
 }
 
+// Any is how this node asks where any node of the cluster may answer, as an
+// embedded etcd does, which runs on some.
+func (i *Identity) Any() *tls.Config {
+	c := i.Client("")
+	c.NextProtos = nil // the caller's
+	return c
+}
+
+// CheckEtcd refuses a certificate with which no embedded etcd would be recognised.
+func (i *Identity) CheckEtcd() error {
+	pair, _, err := i.current()
+	if err != nil {
+		return err
+	}
+	if err := pair.Leaf.VerifyHostname(EtcdName); err != nil {
+		return fmt.Errorf("%s was issued by an older version, and an embedded etcd needs the name %s in it: bellows tls renew %s",
+			filepath.Join(i.dir, CertFile), EtcdName, i.node)
+	}
+	return nil
+}
+
 // Peer is the node at the other end of a connection to Server.
 func Peer(s *tls.ConnectionState) (cluster.NodeID, error) {
 	if s == nil || len(s.PeerCertificates) == 0 {

@@ -79,6 +79,7 @@ Messages are JSON lines on stderr.`,
 			if cfg.Identity, err = trust.Load(a.tlsDir, cfg.Node); err != nil {
 				return err
 			}
+			cfg.Etcd = trusting(cfg.Etcd, cfg.Identity)
 		}
 		cfg.Devices = nvml.NewProbe(cfg.Exe, "internal", "nvml", "--library", a.library)
 		if a.simulate > 0 {

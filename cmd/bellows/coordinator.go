@@ -5,23 +5,30 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
 	"github.com/bellows-ml/bellows/allocator/policy"
+	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/coordinator"
 	"github.com/bellows-ml/bellows/coordinator/lead"
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/store"
+	"github.com/bellows-ml/bellows/trust"
 )
 
 const (
 	// minInterval keeps decisions apart by more than a rescale of a small job takes.
 	minInterval = 100 * time.Millisecond
 	// etcdPatience is how long a coordinator waits for etcd before it says so and tries again.
-	etcdPatience   = 10 * time.Second
+	etcdPatience = 10 * time.Second
+	// memberWithin bounds the end of an embedded etcd, whose leadership is handed over first.
+	memberWithin   = 5 * time.Second
 	defaultCluster = "bellows"
 )
 
@@ -29,23 +36,43 @@ func coordinatorCommand() *cobra.Command { return coordinatorDaemon().cmd }
 
 // coordinatorFlags are what the coordinator is told.
 type coordinatorFlags struct {
-	cluster, policy, name      string
-	interval, keepJobs         time.Duration
-	maxTxnOps, keepCheckpoints int
-	etcd                       *etcdFlags
+	cluster, policy, name, tlsDir string
+	interval, keepJobs            time.Duration
+	maxTxnOps, keepCheckpoints    int
+	etcd                          *etcdFlags
+	embedded                      *embeddedFlags
+}
+
+// candidacy is what a coordinator does.
+type candidacy struct {
+	lead    lead.Config
+	etcd    store.Config
+	member  *store.EmbeddedConfig // nil = etcd is somebody else's
+	cluster string
 }
 
 func coordinatorDaemon() daemon {
+	c, cmd := newCoordinator()
+	return daemon{cmd, func() error { _, err := c.config(); return err }}
+}
+
+func newCoordinator() (*coordinatorFlags, *cobra.Command) {
 	c := &coordinatorFlags{}
 	cmd := &cobra.Command{
 		Use:   "coordinator",
 		Short: "Run a candidate for leading the cluster",
 		Long: `Runs a coordinator until it is ended by a signal. Of several, one leads and the
-others wait to take over. Messages are JSON lines on stderr.`,
+others wait to take over. Messages are JSON lines on stderr.
+
+With --etcd embedded it also runs etcd, on this server alone or on three, each of
+which runs a coordinator: see docs/etcd.md.`,
 		Args: exactly(),
 	}
 	f := cmd.Flags()
 	c.etcd = newEtcdFlags(f)
+	f.Lookup("etcd").Usage += "; or embedded: this coordinator runs it"
+	c.embedded = newEmbeddedFlags(f)
+	f.StringVar(&c.tlsDir, "tls-dir", "", "this server's certificates, as `bellows tls issue` makes them: for an etcd at https:// addresses, and for an embedded one")
 	f.StringVar(&c.cluster, "cluster", defaultCluster, "the cluster's name; an etcd that holds another one is refused")
 	f.StringVar(&c.name, "name", "", "name of this candidate, for people (default: the host name)")
 	f.StringVar(&c.policy, "policy", devPolicy, "how devices are shared out: "+strings.Join(policy.Names(), ", "))
@@ -55,36 +82,39 @@ others wait to take over. Messages are JSON lines on stderr.`,
 	f.DurationVar(&c.keepJobs, "keep-jobs", coordinator.DefaultTiming().Retention, "how long a job that has ended can be looked at; its checkpoints stay on disk")
 	withSettings(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, etcd, err := c.config()
+		k, err := c.config()
 		if err != nil {
 			return err
 		}
-		if cfg.Node == "" {
-			if cfg.Node, err = os.Hostname(); err != nil {
+		if k.lead.Node == "" {
+			if k.lead.Node, err = os.Hostname(); err != nil {
 				return fmt.Errorf("find host name: %w: set --name", err)
 			}
 		}
+		if err := c.identify(&k); err != nil {
+			return err
+		}
 		ctx, stop := untilTerminated(cmd.Context())
 		defer stop()
-		return coordinate(ctx, cfg, etcd, c.cluster)
+		return coordinate(ctx, k)
 	}
-	return daemon{cmd, func() error { _, _, err := c.config(); return err }}
+	return c, cmd
 }
 
 // config is what the flags say, with the files read.
-func (c *coordinatorFlags) config() (lead.Config, store.Config, error) {
+func (c *coordinatorFlags) config() (candidacy, error) {
 	timing := coordinator.DefaultTiming()
 	timing.Retention = c.keepJobs
-	cfg := lead.Config{
+	k := candidacy{cluster: c.cluster, lead: lead.Config{
 		Interval: c.interval, MaxTxnOps: c.maxTxnOps, Timing: timing, KeepCheckpoints: c.keepCheckpoints, Node: c.name, Log: childLogger(),
+	}}
+	var err error
+	if k.etcd, k.member, err = c.which(k.lead.Log); err != nil {
+		return k, err
 	}
-	etcd, err := c.etcd.config()
-	if err != nil {
-		return cfg, etcd, err
-	}
-	etcd.DialTimeout, etcd.MaxTxnOps, etcd.Log = etcdPatience, c.maxTxnOps, cfg.Log
-	if cfg.Policy, err = policy.ByName(c.policy); err != nil {
-		return cfg, etcd, usage("--%w", err)
+	k.etcd.DialTimeout, k.etcd.MaxTxnOps, k.etcd.Log = etcdPatience, c.maxTxnOps, k.lead.Log
+	if k.lead.Policy, err = policy.ByName(c.policy); err != nil {
+		return k, usage("--%w", err)
 	}
 	switch {
 	case c.interval < minInterval:
@@ -96,28 +126,129 @@ func (c *coordinatorFlags) config() (lead.Config, store.Config, error) {
 	case c.keepJobs <= 0:
 		err = usage("--keep-jobs %s: use a positive duration, as in 24h", c.keepJobs)
 	}
-	return cfg, etcd, err
+	return k, err
 }
 
-// coordinate leads, or waits to, until the context ends.
-func coordinate(ctx context.Context, cfg lead.Config, etcd store.Config, name string) error {
+// which is the etcd to use, and to run.
+func (c *coordinatorFlags) which(log zerolog.Logger) (store.Config, *store.EmbeddedConfig, error) {
+	e := c.embedded
+	if !slices.Contains(c.etcd.endpoints, embeddedEtcd) {
+		etcd, err := c.etcd.config()
+		if err == nil && (len(e.members) > 0 || e.client != "" || e.dataDir != "") {
+			err = usage("--etcd-members, --etcd-client and --data-dir are for --etcd embedded, and this one is at %s", strings.Join(c.etcd.endpoints, ","))
+		}
+		return etcd, nil, err
+	}
+	if len(c.etcd.endpoints) > 1 {
+		return store.Config{}, nil, usage("--etcd %s: use embedded alone, or addresses", strings.Join(c.etcd.endpoints, ","))
+	}
+	if f := c.etcd; f.ca+f.cert+f.key+f.user+f.passwordFile != "" {
+		return store.Config{}, nil, usage("--etcd embedded has no users, and takes its certificates from --tls-dir: leave the other --etcd-… settings out")
+	}
+	member, err := e.config(c.name)
+	if err == nil {
+		err = checkTLS(member, c.tlsDir)
+	}
+	if err == nil && member.DataDir == "" {
+		member.DataDir, err = coordinatorData()
+	}
+	member.Name, member.MaxTxnOps, member.Log = c.cluster, c.maxTxnOps, log
+	return store.Config{}, &member, err
+}
+
+// identify completes what depends on this server's name, which is known by now.
+func (c *coordinatorFlags) identify(k *candidacy) error {
+	name := k.lead.Node
+	if k.member != nil {
+		named, err := c.embedded.config(name)
+		if err != nil {
+			return err
+		}
+		k.member.Member, k.member.Client = named.Member, named.Client
+	}
+	if c.tlsDir == "" {
+		return nil
+	}
+	identity, err := trust.Load(c.tlsDir, cluster.NodeID(name))
+	if err != nil {
+		return err
+	}
+	if k.member == nil {
+		k.etcd = trusting(k.etcd, identity)
+		return nil
+	}
+	k.member.TLS, k.etcd.TLS = memberTLS(c.tlsDir), identity.Any()
+	return identity.CheckEtcd()
+}
+
+// coordinate runs etcd if it is to, and leads, or waits to, until the context ends.
+func coordinate(ctx context.Context, k candidacy) error {
+	if k.member == nil {
+		return campaign(ctx, k)
+	}
+	server, err := store.StartEmbedded(ctx, *k.member)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	k.lead.Log.Info().Str("etcd", server.Endpoint()).Str("data", k.member.DataDir).Msg("etcd runs here")
+	k.etcd.Endpoints = []string{server.Endpoint()}
+	life, end := context.WithCancel(ctx)
+	defer end()
+	var watcher sync.WaitGroup
+	watcher.Go(func() {
+		select {
+		case <-server.Ended():
+			end()
+		case <-life.Done():
+		}
+	})
+	select {
+	case <-server.Ready():
+		err = campaign(life, k)
+	case <-life.Done():
+	}
+	end()
+	watcher.Wait()
+	select {
+	case <-server.Ended():
+		err = errors.Join(err, server.Why())
+	default:
+	}
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), memberWithin)
+	defer cancel()
+	if closeErr := server.Close(closing); closeErr != nil {
+		// What was answered is on disk, and the others notice.
+		k.lead.Log.Warn().Err(closeErr).Msg("etcd takes long to end, going without")
+	}
+	return err
+}
+
+// campaign leads, or waits to, until the context ends.
+func campaign(ctx context.Context, k candidacy) error {
+	cfg := k.lead
 	for cfg.Store == nil {
-		st, err := store.Open(ctx, etcd)
+		st, err := store.Open(ctx, k.etcd)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, store.ErrUnreachable):
-			cfg.Log.Warn().Err(err).Strs("etcd", etcd.Endpoints).Msg("etcd does not answer, trying again")
+			cfg.Log.Warn().Err(err).Strs("etcd", k.etcd.Endpoints).Msg("etcd does not answer, trying again")
 		case err != nil:
 			return err
 		default:
 			cfg.Store = st
 		}
 	}
-	_, err := cfg.Store.EnsureMeta(ctx, name)
+	_, err := cfg.Store.EnsureMeta(ctx, k.cluster)
 	if err == nil {
 		defer alive(ctx, cfg.Log)()
 		err = lead.Run(ctx, cfg)
+	}
+	if ctx.Err() != nil {
+		err = nil // told to end, or etcd has
 	}
 	return errors.Join(err, cfg.Store.Close())
 }

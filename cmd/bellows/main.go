@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/bellows-ml/bellows/api"
+	"github.com/bellows-ml/bellows/store"
 )
 
 // Exit statuses. `run` besides passes the job's own through.
@@ -46,7 +47,7 @@ func execute(ctx context.Context, args []string) int {
 	switch {
 	case !*started, isUsage(err), api.CodeOf(err) == api.Invalid:
 		return exitUsage
-	case errors.Is(err, api.ErrNoAgent), api.CodeOf(err) == api.Unavailable:
+	case errors.Is(err, api.ErrNoAgent), errors.Is(err, store.ErrUnreachable), api.CodeOf(err) == api.Unavailable:
 		return exitNoAnswer
 	}
 	return exitFailed

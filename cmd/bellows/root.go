@@ -47,7 +47,7 @@ func newRoot() (root *cobra.Command, started *bool) {
 		root.AddCommand(c)
 	}
 	for _, c := range []*cobra.Command{
-		devCommand(), agentCommand(), coordinatorCommand(), configCommand(), tlsCommand(), drainCommand(), undrainCommand(),
+		devCommand(), agentCommand(), coordinatorCommand(), configCommand(), tlsCommand(), etcdCommand(), drainCommand(), undrainCommand(),
 	} {
 		c.GroupID = groupOperator
 		root.AddCommand(c)

@@ -55,7 +55,11 @@ Each setting comes from the first that has it: a flag; a variable, as %s for
 
 func newSettings(role string, flags *pflag.FlagSet) *settings {
 	s := &settings{role: role, flags: flags, origins: map[string]string{}}
-	flags.Visit(func(f *pflag.Flag) { s.origins[f.Name] = "command line" })
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Changed {
+			s.origins[f.Name] = "command line"
+		}
+	})
 	return s
 }
 

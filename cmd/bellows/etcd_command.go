@@ -1,0 +1,295 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/store"
+	"github.com/bellows-ml/bellows/trust"
+)
+
+// compactWithin bounds the work on a database at its quota, on a slow disk.
+const compactWithin = 5 * time.Minute
+
+func etcdCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "etcd",
+		Short: "Look after the etcd that coordinators run",
+		Long: `Looks after the etcd that coordinators run with --etcd embedded. Its address and
+certificates are the coordinator's settings: on a server with a coordinator these
+commands need no flags. docs/etcd.md goes through it step by step.
+
+  bellows etcd members               which servers there are, and how they are
+  bellows etcd remove n3             a server is lost for good
+  bellows etcd add n4 https://10.0.0.4:2380
+  bellows etcd snapshot FILE         a backup of everything but checkpoints`,
+		Args: noSuchCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(etcdMembersCommand(), etcdAddCommand(), etcdRemoveCommand(), etcdSnapshotCommand(), etcdRestoreCommand(), etcdCompactCommand())
+	return cmd
+}
+
+// coordinatorSettings lets a command find etcd as a coordinator here would.
+type coordinatorSettings struct{ flags *coordinatorFlags }
+
+// takeSettings gives a command those of the coordinator's flags that say where etcd is.
+func takeSettings(cmd *cobra.Command, more ...string) *coordinatorSettings {
+	flags, daemon := newCoordinator()
+	all := daemon.Flags()
+	for _, name := range append([]string{
+		configFlag, "name", "tls-dir", "etcd", "etcd-ca", "etcd-cert", "etcd-key", "etcd-user", "etcd-password-file", "etcd-members", "etcd-client",
+	}, more...) {
+		f := *all.Lookup(name)
+		f.Hidden = strings.HasPrefix(name, "etcd-") && len(more) == 0
+		cmd.Flags().AddFlag(&f)
+	}
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if same := all.Lookup(f.Name); same != nil {
+				same.Changed = f.Changed
+			}
+		})
+		file, err := configOf("coordinator", all)
+		if err != nil {
+			return err
+		}
+		return newSettings("coordinator", all).fill(os.Environ(), file)
+	}
+	return &coordinatorSettings{flags}
+}
+
+// read is what a coordinator here would do.
+func (s *coordinatorSettings) read() (candidacy, error) {
+	if s.flags.tlsDir != "" && s.flags.name == "" {
+		// Whose certificate it is says who we are.
+		node, _, _, err := trust.Show(s.flags.tlsDir)
+		if err != nil {
+			return candidacy{}, err
+		}
+		s.flags.name = string(node)
+	}
+	k, err := s.flags.config()
+	if err != nil {
+		return k, err
+	}
+	if k.lead.Node == "" {
+		if k.lead.Node, err = os.Hostname(); err != nil {
+			return k, fmt.Errorf("find host name: %w: set --name", err)
+		}
+	}
+	if err := s.flags.identify(&k); err != nil {
+		return k, err
+	}
+	if k.member != nil {
+		k.etcd.Endpoints = clientsOf(*k.member)
+	}
+	k.etcd.DialTimeout = store.DefaultDialTimeout
+	return k, nil
+}
+
+// with opens etcd for a function.
+func (s *coordinatorSettings) with(ctx context.Context, adjust func(*store.Config), do func(*store.Store) error) error {
+	k, err := s.read()
+	if err != nil {
+		return err
+	}
+	if adjust != nil {
+		adjust(&k.etcd)
+	}
+	st, err := store.Open(ctx, k.etcd)
+	if err != nil {
+		return err
+	}
+	defer st.Close() //nolint:errcheck // what was asked for has been answered
+	return do(st)
+}
+
+// etcdMember is a line of `etcd members`. Its JSON names are a contract.
+type etcdMember struct {
+	Name    string `json:"name"`
+	State   string `json:"state"` // leader, member, joining, added, silent
+	Peer    string `json:"peer"`
+	Client  string `json:"client,omitempty"`
+	Version string `json:"version,omitempty"`
+	Bytes   int64  `json:"bytes"`
+	InUse   int64  `json:"bytes_in_use"`
+	Problem string `json:"problem,omitempty"`
+}
+
+func etcdMembersCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "members",
+		Short: "List the servers that run etcd, and how they are",
+		Long:  "Lists the servers that run etcd, and how they are. It works as long as one of them answers.",
+		Args:  exactly(),
+	}
+	s, out := takeSettings(cmd), outputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return s.with(cmd.Context(), func(c *store.Config) { c.AnyMember = true }, func(st *store.Store) error {
+			members, err := st.Members(cmd.Context())
+			if err != nil {
+				return err
+			}
+			list := make([]etcdMember, len(members))
+			for i, m := range members {
+				list[i] = etcdMember{
+					Name: m.Name, State: memberState(m), Peer: m.URL, Client: m.Client, Version: m.Version, Bytes: m.Bytes, InUse: m.InUse, Problem: m.Problem,
+				}
+			}
+			return out.write(os.Stdout, list, func() error {
+				t := table{head: []string{"NAME", "STATE", "PEER", "CLIENT", "VERSION", "DATA", "PROBLEM"}}
+				for _, m := range list {
+					t.add(orDash(m.Name), m.State, m.Peer, orDash(m.Client), orDash(m.Version), fmt.Sprintf("%.1f MB", float64(m.Bytes)/1e6), orDash(m.Problem))
+				}
+				return t.write(os.Stdout, styleOf(os.Stdout))
+			})
+		})
+	}
+	return cmd
+}
+
+func memberState(m store.MemberStatus) string {
+	switch {
+	case m.Client == "":
+		return "added"
+	case !m.Answers:
+		return "silent"
+	case m.Learner:
+		return "joining"
+	case m.Leader:
+		return "leader"
+	}
+	return "member"
+}
+
+func etcdAddCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "add NAME URL",
+		Short: "Make a place for a server that is to run etcd too",
+		Long: `Makes a place for a server that is to run etcd too. Started after that, with no
+data, the coordinator there joins by itself: it copies all data, and votes once it
+has them. One server at a time.`,
+		Example: "bellows etcd add n4 https://10.0.0.4:2380",
+		Args:    exactly("NAME", "URL"),
+	}
+	s := takeSettings(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		m := store.Member{Name: args[0], URL: strings.TrimSuffix(args[1], "/")}
+		if err := checkMember(m); err != nil {
+			return usage("%w", err)
+		}
+		return s.with(cmd.Context(), nil, func(st *store.Store) error {
+			if err := st.AddMember(cmd.Context(), m); err != nil {
+				return err
+			}
+			fmt.Fprintf(os.Stderr, "%s: there is a place for it; start its coordinator with --etcd embedded --name %s, no data, and %s=%s among its --etcd-members\n",
+				m.Name, m.Name, m.Name, m.URL)
+			return nil
+		})
+	}
+	return cmd
+}
+
+func etcdRemoveCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "remove NAME",
+		Short: "Take a server out of etcd for good",
+		Long: `Takes a server out of etcd for good; one that has never started is named by its
+URL. Its coordinator ends, and its data are of no use any more. Refused where the
+servers that are left would have no quorum.`,
+		Args: exactly("NAME"),
+	}
+	s := takeSettings(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := cluster.CheckName(args[0]); err != nil && !strings.Contains(args[0], "://") {
+			return usage("member: %w", err)
+		}
+		return s.with(cmd.Context(), nil, func(st *store.Store) error {
+			if err := st.RemoveMember(cmd.Context(), args[0]); err != nil {
+				return err
+			}
+			fmt.Fprintf(os.Stderr, "%s: removed\n", args[0])
+			return nil
+		})
+	}
+	return cmd
+}
+
+func etcdSnapshotCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "snapshot FILE",
+		Short: "Write all data of etcd to a file",
+		Long: `Writes all data of etcd to a file, which must not exist: jobs and what became of
+them, but no checkpoints, which lie where jobs keep them. bellows etcd restore
+makes data directories of it.`,
+		Args: exactly("FILE"),
+	}
+	s := takeSettings(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		// A snapshot is one member's: a file of two would be nobody's.
+		return s.with(cmd.Context(), func(c *store.Config) { c.AnyMember = true }, func(st *store.Store) error {
+			size, err := st.Snapshot(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(os.Stderr, "%s: written, %.1f MB\n", args[0], float64(size)/1e6)
+			return nil
+		})
+	}
+	return cmd
+}
+
+func etcdRestoreCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "restore FILE",
+		Short: "Make a data directory of etcd from a snapshot",
+		Long: `Makes this server's data directory of etcd from a snapshot. For when more than
+half of the servers are lost with their disks: end all coordinators and agents,
+restore each server from the same file, start the coordinators, then the agents.
+Jobs go on from the newest checkpoint that the snapshot knows.`,
+		Args: exactly("FILE"),
+	}
+	s := takeSettings(cmd, "data-dir", "cluster")
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		k, err := s.read()
+		if err != nil {
+			return err
+		}
+		if k.member == nil {
+			return usage("--etcd %s: a snapshot is restored for --etcd embedded; for another etcd use etcdutl snapshot restore", strings.Join(k.etcd.Endpoints, ","))
+		}
+		if err := store.Restore(*k.member, args[0]); err != nil {
+			return err
+		}
+		fmt.Fprintf(os.Stderr, "%s: restored into %s for %s\n", args[0], k.member.DataDir, cmp.Or(k.member.Member, "a single server"))
+		return nil
+	}
+	return cmd
+}
+
+func etcdCompactCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "compact",
+		Short: "Free what etcd keeps of the past, and end its alarm when it was full",
+		Long: `Frees what etcd keeps of the past, gives the room back to the disk, one server
+after the other, and ends the alarm with which a full etcd refuses writes. etcd
+does the first by itself; this is for when it was full.`,
+		Args: exactly(),
+	}
+	s := takeSettings(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return s.with(cmd.Context(), func(c *store.Config) { c.CallTimeout = compactWithin }, func(st *store.Store) error {
+			return st.Compact(cmd.Context())
+		})
+	}
+	return cmd
+}
