@@ -26,6 +26,10 @@ const (
 	maxBody = 2 << 20
 	// commitTimeout bounds how long a request waits for etcd before its caller is told to ask again.
 	commitTimeout = 5 * time.Second
+	// commitAttempt is after how long it is sent again in that time: what reached
+	// an etcd of several members just before its leader died is never answered,
+	// though another leads after a second.
+	commitAttempt = 1500 * time.Millisecond
 	// knownWithin is how long a reply waits for the agent's own watch, which takes
 	// milliseconds unless it has to begin anew.
 	knownWithin = 2 * time.Second

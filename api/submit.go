@@ -120,15 +120,23 @@ func ownerOf(m *record.Mirror, id cluster.JobID) (cluster.Owner, bool) {
 func (s *Server) commit(ctx context.Context, txn record.Txn) error {
 	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
 	defer cancel()
-	switch outcome := s.cfg.KV.Commit(ctx, txn); outcome.Result {
-	case record.Applied:
-		return nil
-	case record.Conflict:
-		if outcome.Err == nil {
-			return nil
+	for ctx.Err() == nil {
+		attempt, done := context.WithTimeout(ctx, commitAttempt)
+		outcome := s.cfg.KV.Commit(attempt, txn)
+		if outcome.Result == record.Unknown {
+			<-attempt.Done() // also where that was known early: few attempts are made
 		}
-		return fault(Unavailable, "%s: etcd refuses to write it, so nothing was accepted: %s", txn.ID, outcome.Err)
-	case record.Unknown:
+		done()
+		switch outcome.Result {
+		case record.Applied:
+			return nil
+		case record.Conflict:
+			if outcome.Err == nil {
+				return nil
+			}
+			return fault(Unavailable, "%s: etcd refuses to write it, so nothing was accepted: %s", txn.ID, outcome.Err)
+		case record.Unknown:
+		}
 	}
 	return fault(Unavailable, "%s: etcd did not answer within %s, so it may or may not be accepted; sending the same request again is safe", txn.ID, commitTimeout)
 }

@@ -37,20 +37,29 @@ func TestSubmitIsWrittenBeforeTheReplyAndOnce(t *testing.T) {
 }
 
 func TestSubmitWhoseAnswerWasLostCanBeSentAgain(t *testing.T) {
+	t.Parallel()
 	store := newFakeStore()
 	a := serve(t, store, "n1", nil)
+	lose := func(answers int) {
+		store.mu.Lock()
+		defer store.mu.Unlock()
+		store.unknown = answers
+	}
+	lose(1) // as with the death of etcd's leader: the agent itself sends it again
+	if _, err := a.Submit(t.Context(), SubmitRequest{RequestID: NewRequestID(), Spec: goodSpec("first")}); err != nil {
+		t.Fatal(err)
+	}
 	req := SubmitRequest{RequestID: NewRequestID(), Spec: goodSpec("train")}
-	store.mu.Lock()
-	store.unknown = 1
-	store.mu.Unlock()
+	lose(1000)
 	if _, err := a.Submit(t.Context(), req); CodeOf(err) != Unavailable {
 		t.Fatalf("got %v, want %s", err, Unavailable)
 	}
+	lose(0)
 	if _, err := a.Submit(t.Context(), req); err != nil {
 		t.Fatal(err)
 	}
-	if got := store.requests(t, "n1"); len(got) != 1 {
-		t.Errorf("%d requests, want 1", len(got))
+	if got := store.requests(t, "n1"); len(got) != 2 {
+		t.Errorf("%d requests, want 2", len(got))
 	}
 }
 

@@ -113,7 +113,7 @@ func (w *watchman) look(ctx context.Context) {
 		w.led, w.orphaned = time.Now(), false
 	case time.Since(w.led) > orphanedAfter && !w.orphaned:
 		w.orphaned, w.asked = true, time.Time{} // say at once whom it lacks
-		log.Warn().Msg("etcd has no quorum: training goes on, nothing else does, until more than half of the members are back: see docs/etcd.md")
+		log.Warn().Msg("etcd has no quorum: nothing is decided, and nodes cannot prove that they are there, until more than half of the members are back: see docs/etcd.md")
 	}
 	if time.Since(w.asked) < sayEvery {
 		return

@@ -24,6 +24,8 @@ var expected = []string{
 	"failed to update storage version",
 	// A member that does not answer: Server says so itself, once.
 	"prober detected unhealthy status",
+	"lost TCP streaming connection with remote peer",
+	"peer became inactive",
 	"failed to publish local member to cluster through raft",
 	"failed to reach the peer URL",
 	"failed to get version",
