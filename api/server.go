@@ -151,6 +151,7 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("GET /v1/nodes", s.handleNodes)
 	mux.HandleFunc("GET /v1/node/logs", s.handleNodeLogs)
 	mux.HandleFunc("GET /v1/node/readings", s.handleReadings)
+	mux.HandleFunc("GET /v1/events", s.handleEvents)
 	mux.HandleFunc("GET /v1/status", s.handleStatus)
 	return mux
 }

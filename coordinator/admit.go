@@ -63,7 +63,7 @@ func (c *Coordinator) admit(r request, v *record.JobView) {
 		return
 	}
 	spec := record.Submitted{Spec: r.Value.Spec.WithDefaults(), ID: r.Value.Job, Owner: r.Value.Owner, At: r.Value.At}
-	s := record.State{Phase: cluster.Queued, Since: c.now, Reason: "accepted"}
+	s := record.State{Phase: cluster.Queued, Since: c.now, Reason: acceptedWhy}
 	if err := spec.Validate(); err != nil {
 		s.Phase, s.Reason = cluster.Failed, "spec is not valid: "+strings.ReplaceAll(err.Error(), "\n", "; ")
 	} else if other, used := c.nameUsed(spec.Name); used {
@@ -82,9 +82,13 @@ func (c *Coordinator) admit(r request, v *record.JobView) {
 	}
 	if s.Phase == cluster.Queued {
 		m.name = spec.Name
+		m.event = record.Event{Kind: record.JobSubmitted, Job: spec.ID, By: spec.Owner.User}
 	}
 	c.send(m)
 }
+
+// acceptedWhy is the reason of a job that has been admitted and not looked at yet.
+const acceptedWhy = "accepted"
 
 // nameUsed returns the live job that has the name, or is about to.
 func (c *Coordinator) nameUsed(name string) (cluster.JobID, bool) {
@@ -118,7 +122,8 @@ func (c *Coordinator) stop(r request, v *record.JobView) {
 			record.Delete(r.key),
 			record.Put(record.WantedKey(v.ID), w),
 		},
-		note: Note{Job: v.ID, Gen: v.State.Value.Generation, Text: "stop asked for by " + owner.User},
+		note:  Note{Job: v.ID, Gen: v.State.Value.Generation, Text: "stop asked for by " + owner.User},
+		event: record.Event{Kind: record.JobStopping, Job: v.ID, Generation: v.State.Value.Generation, By: owner.User},
 	}
 	if f := c.formed(v); r.Value.Now && f.state().Phase == cluster.Halting && f.gen.Permit.Exists() {
 		h, s := f.gen.Halt.Value, c.next(v, cluster.Halting, atOnceBy(owner.User)+"; its save was not waited for")

@@ -15,6 +15,8 @@ type Config struct {
 	// KeepCheckpoints is how many committed checkpoints of a job are kept; 0 =
 	// DefaultKeepCheckpoints, and never fewer than LeastKeepCheckpoints.
 	KeepCheckpoints int
+	// Quiet: no events are written. For simulations, of which nobody reads any.
+	Quiet bool
 	// Restless has every rule look at every job at each Step, also where it is
 	// known that none has anything to do: for tests, whose answers it must not change.
 	Restless bool

@@ -101,6 +101,8 @@ func describeOp(op record.Op, now time.Time) string {
 	case key == "checkpoint/committed":
 		c := read[record.Checkpoint](op)
 		return fmt.Sprintf("committed step=%d gen=%d", c.Step, c.Generation)
+	case strings.HasPrefix(key, "events/"):
+		return describeEvent(read[record.Event](op))
 	case strings.HasPrefix(key, "rescales/"):
 		r := read[record.Rescale](op)
 		wait := ""
@@ -117,6 +119,27 @@ func describeOp(op record.Op, now time.Time) string {
 		return strings.Join(moves, ", ")
 	}
 	return key
+}
+
+func describeEvent(e record.Event) string {
+	out := fmt.Sprintf("event %d %s", e.Seq, e.Kind)
+	for _, part := range []struct{ name, text string }{
+		{"", string(e.Job)}, {"", string(e.Node)}, {"by=", e.By},
+	} {
+		if part.text != "" {
+			out += " " + part.name + part.text
+		}
+	}
+	if e.Rank != nil {
+		out += fmt.Sprintf(" rank=%d", *e.Rank)
+	}
+	if e.To > 0 {
+		out += fmt.Sprintf(" %d→%d in %gs", e.From, e.To, e.Seconds)
+	}
+	if e.Why != "" {
+		out += fmt.Sprintf(" %q", e.Why)
+	}
+	return out
 }
 
 func describeState(s record.State, now time.Time) string {

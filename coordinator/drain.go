@@ -15,7 +15,7 @@ func (c *Coordinator) drain(r request) {
 		c.drop(r, &record.JobView{}, "drain: no such node")
 		return
 	}
-	c.cordon(r, "drain "+string(n), record.Put(record.CordonKey(n), record.Cordon{
+	c.cordon(r, record.NodeDrained, record.Put(record.CordonKey(n), record.Cordon{
 		Reason: r.Value.Reason, By: r.Value.Owner.User, At: r.Value.At, Drain: true, Down: r.Value.Down,
 	}))
 }
@@ -27,17 +27,18 @@ func (c *Coordinator) undrain(r request) {
 		c.drop(r, &record.JobView{}, "")
 		return
 	}
-	c.cordon(r, "undrain "+string(n), record.Delete(record.CordonKey(n)))
+	c.cordon(r, record.NodeUndrained, record.Delete(record.CordonKey(n)))
 }
 
 // cordon carries out a request about a node. No job's state is compared: a START
 // on its way to the node lands before or after, and the job moves on if before.
-func (c *Coordinator) cordon(r request, what string, op record.Op) {
+func (c *Coordinator) cordon(r request, what record.EventKind, op record.Op) {
 	c.send(move{
-		verb: "cordon",
-		ifs:  []record.Compare{record.Unchanged(r.key, r.Mod)},
-		then: []record.Op{record.Delete(r.key), op},
-		note: Note{Node: r.Value.Node, Text: what + " by " + r.Value.Owner.User},
+		verb:  "cordon",
+		ifs:   []record.Compare{record.Unchanged(r.key, r.Mod)},
+		then:  []record.Op{record.Delete(r.key), op},
+		note:  Note{Node: r.Value.Node, Text: string(what) + " by " + r.Value.Owner.User},
+		event: record.Event{Kind: what, Node: r.Value.Node, By: r.Value.Owner.User, Why: r.Value.Reason},
 	})
 }
 

@@ -56,7 +56,7 @@ func (c *Coordinator) haltFailed(f formed) bool {
 	if first.failed.Kind == record.WorkerFailed {
 		s.Failure = &first.failed
 	}
-	return c.halt(f, order{verb: "halt", why: first.text(), state: s})
+	return c.halt(f, order{verb: "halt", why: first.text(), state: s, event: failedEvent(first, f)})
 }
 
 // excluding is the job's state with every node that refused this generation excluded.

@@ -67,7 +67,8 @@ func (c *Coordinator) fallBack(f formed) bool {
 			record.Put(record.BadCheckpointKey(f.ID, bad.Step), record.BadCheckpoint{Checkpoint: bad, Reason: found.text(), At: c.now}),
 			moved,
 		},
-		note: Note{Warn: true, Job: f.ID, Gen: f.number(), Text: h.Why},
+		note:  Note{Warn: true, Job: f.ID, Gen: f.number(), Text: h.Why},
+		event: record.Event{Kind: record.JobFellBack, Job: f.ID, Generation: f.number(), Node: found.node, Why: h.Why},
 	}
 	if f.Checkpoints[bad.Step].Exists() {
 		m.then = append(m.then, record.Delete(record.CheckpointKey(f.ID, bad.Step)))

@@ -15,6 +15,7 @@ type move struct {
 	ifs    []record.Compare
 	then   []record.Op
 	note   Note               // for the log once applied, if it has a text
+	event  record.Event       // for people; without a kind it follows from the note
 	claims []cluster.DeviceID // devices that it gives to the job
 	name   string             // job name that it takes into use
 }
@@ -47,6 +48,9 @@ const leaderAndState = 2
 // send emits a transaction and makes its job wait for the outcome.
 func (c *Coordinator) send(m move) bool {
 	var id cluster.JobID
+	if e, ok := eventOf(m); ok && !c.cfg.Quiet {
+		m.then = append(m.then, c.tell(e))
+	}
 	f := &flight{note: m.note, claims: m.claims, name: m.name, then: m.then}
 	var ifs []record.Compare
 	if c.rule(LeaderCompare) {

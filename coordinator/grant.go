@@ -48,8 +48,14 @@ func (c *Coordinator) regrant(f formed) bool {
 	return c.send(move{verb: "grant", job: f.JobView, then: c.fit(ops)})
 }
 
-// fit cuts operations to what one transaction takes.
-func (c *Coordinator) fit(ops []record.Op) []record.Op { return ops[:min(len(ops), c.cfg.MaxTxnOps)] }
+// fit cuts operations to what one transaction takes beside an event.
+func (c *Coordinator) fit(ops []record.Op) []record.Op {
+	room := c.cfg.MaxTxnOps
+	if !c.cfg.Quiet {
+		room--
+	}
+	return ops[:min(len(ops), room)]
+}
 
 // owed lists the devices of a live world that are not granted yet: they are the
 // job's from the moment at which its plan was written.

@@ -17,6 +17,7 @@ type order struct {
 	save   bool
 	within time.Duration // for the save
 	state  record.State  // what else changes; zero = nothing
+	event  record.Event  // other than that it is halted
 }
 
 // halt sends HALT. Without a save the permit goes at once: kill now.
@@ -37,7 +38,7 @@ func (c *Coordinator) halt(f formed, o order) bool {
 	if !o.save {
 		then = append(then, record.Delete(record.PermitKey(f.ID, f.number())))
 	}
-	return c.send(move{verb: o.verb, job: f.JobView, then: then, note: phaseNote(f.JobView, s)})
+	return c.send(move{verb: o.verb, job: f.JobView, then: then, note: phaseNote(f.JobView, s), event: o.event})
 }
 
 // haltStop halts a job whose owner wants it stopped.
@@ -151,6 +152,7 @@ func (c *Coordinator) kill(f formed) bool {
 			record.Put(record.StateKey(f.ID), s),
 			record.Delete(record.PermitKey(f.ID, f.number())),
 		},
-		note: Note{Warn: true, Job: f.ID, Gen: f.number(), Text: reason},
+		note:  Note{Warn: true, Job: f.ID, Gen: f.number(), Text: reason},
+		event: record.Event{Kind: record.JobKilled, Job: f.ID, Generation: f.number(), Why: reason},
 	})
 }

@@ -33,6 +33,7 @@ type lab struct {
 
 	keep    int          // how many checkpoints, 0 = the default
 	limit   int          // of operations in a transaction, 0 = etcd's own
+	events  bool         // they are written, and shown
 	limited bool         // the story is about time limits: what jobs have run is shown
 	holding bool         // transactions and reloads wait for the test
 	waiting []record.Txn // those that do
@@ -58,7 +59,7 @@ func (l *lab) lead(without coordinator.Rule) {
 	l.slow, l.wake = nil, time.Time{}
 	l.c = coordinator.New(coordinator.Config{
 		Token: coordinator.Token{Key: key, Create: kv.CreateRevision}, Policy: "script",
-		Interval: 10 * time.Second, Timing: coordinator.DefaultTiming(), Without: without, MaxTxnOps: l.limit, KeepCheckpoints: l.keep,
+		Interval: 10 * time.Second, Timing: coordinator.DefaultTiming(), Without: without, MaxTxnOps: l.limit, KeepCheckpoints: l.keep, Quiet: !l.events,
 	})
 	l.reload()
 }

@@ -77,6 +77,10 @@ func (c *Coordinator) fence(f formed) bool {
 				Warn: true, Job: f.ID, Gen: f.number(), Node: m.Node,
 				Text: fmt.Sprintf("node %s was absent for %v: fenced", m.Node, waited.Round(time.Millisecond)),
 			},
+			event: record.Event{
+				Kind: record.NodeGivenUp, Job: f.ID, Generation: f.number(), Node: m.Node,
+				Why: fmt.Sprintf("absent for %v: its workers are dead for sure", waited.Round(time.Millisecond)),
+			},
 		})
 	}
 	return false

@@ -67,6 +67,9 @@ func (c *Coordinator) forgetPicture(key string) {
 		return
 	}
 	rest, below := strings.CutPrefix(key, record.NodesPrefix)
+	if !below && strings.HasPrefix(key, record.EventsPrefix) {
+		return // by which nothing is decided
+	}
 	if !below { // of the whole cluster, such as its being paused
 		c.calm++
 		c.seen = nil
@@ -76,7 +79,7 @@ func (c *Coordinator) forgetPicture(key string) {
 	kind, about, _ := strings.Cut(what, "/")
 	job, _, _ := strings.Cut(about, "/")
 	switch kind {
-	case "progress", "submit": // which are read where they are needed
+	case "progress", "submit", "events": // which are read where they are needed
 	case "saved", "offer", "ack":
 		c.forgetJob(job)
 	case "grants":

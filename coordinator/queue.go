@@ -23,8 +23,18 @@ func (c *Coordinator) explain(f formed) bool {
 	if old := f.State.Value; !known || old.Phase == cluster.Queued && old.Reason == reason {
 		return false
 	}
-	return c.put(f, "wait", c.next(f.JobView, cluster.Queued, reason))
+	s := c.next(f.JobView, cluster.Queued, reason)
+	// What it waits for first is news to its owner; how that changes is shown, and not told.
+	if old := f.state().Reason; reason == undecidedWhy || old != acceptedWhy && old != undecidedWhy {
+		return c.put(f, "wait", s)
+	}
+	return c.send(move{verb: "wait", job: f.JobView, then: []record.Op{record.Put(record.StateKey(f.ID), s)}, event: record.Event{
+		Kind: record.JobQueued, Job: f.ID, Generation: f.number(), Why: reason,
+	}})
 }
+
+// undecidedWhy is the reason of a job that was not part of a decision yet.
+const undecidedWhy = "waits for the next decision"
 
 // pending says why a queued job does not run; false while nothing is known yet.
 func (c *Coordinator) pending(f formed) (string, bool) {
@@ -56,7 +66,7 @@ func (c *Coordinator) pending(f formed) (string, bool) {
 	case !decided && c.round.fault != "":
 		return "no decision: " + c.round.fault, true
 	case !decided:
-		return "waits for the next decision", c.round.asked == nil
+		return undecidedWhy, c.round.asked == nil
 	case t.Workers() > 0:
 		return c.blocked[f.ID], c.blocked[f.ID] != ""
 	case t.reason != "" && front:

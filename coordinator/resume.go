@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
@@ -43,6 +44,10 @@ func (c *Coordinator) resume(r request, v *record.JobView) {
 	}
 	m.then = append(m.then, record.Delete(r.key), record.Put(record.StateKey(v.ID), s), record.Put(record.WantedKey(v.ID), w))
 	m.name, m.note = v.Spec.Value.Name, phaseNote(v, s)
+	m.event = record.Event{Kind: record.JobResumed, Job: v.ID, Generation: s.Generation, By: by}
+	if from != nil {
+		m.event.Why = "from step " + strconv.FormatInt(max(0, *from), 10)
+	}
 	c.send(m)
 	c.round.full, c.round.idle = nil, nil // the question will perhaps be one that was asked before it stopped
 }

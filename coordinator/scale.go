@@ -39,12 +39,13 @@ func (c *Coordinator) scale(r request, v *record.JobView) {
 		c.drop(r, v, why)
 		return
 	}
+	what := fmt.Sprintf("%d to %d workers%s", spec.MinWorkers, spec.MaxWorkers, limitWords(spec.TimeLimit))
 	c.send(move{
 		verb: "scale", job: v,
-		ifs:  []record.Compare{record.Unchanged(r.key, r.Mod)},
-		then: []record.Op{record.Delete(r.key), record.Put(record.WantedKey(v.ID), w)},
-		note: Note{Job: v.ID, Gen: v.State.Value.Generation, Text: fmt.Sprintf(
-			"scaled to %d to %d workers%s by %s", spec.MinWorkers, spec.MaxWorkers, limitWords(spec.TimeLimit), r.Value.Owner.User)},
+		ifs:   []record.Compare{record.Unchanged(r.key, r.Mod)},
+		then:  []record.Op{record.Delete(r.key), record.Put(record.WantedKey(v.ID), w)},
+		note:  Note{Job: v.ID, Gen: v.State.Value.Generation, Text: fmt.Sprintf("scaled to %s by %s", what, r.Value.Owner.User)},
+		event: record.Event{Kind: record.JobScaled, Job: v.ID, Generation: v.State.Value.Generation, By: r.Value.Owner.User, Why: what},
 	})
 	if v.State.Value.Phase != cluster.Running {
 		c.ungrant(v.ID) // granted within other bounds

@@ -163,12 +163,12 @@ func (c *Coordinator) started(f formed) bool {
 	if f.state().Phase != cluster.Starting || !f.roll.AllStarted() {
 		return false
 	}
-	s := c.acquitted(f, c.next(f.JobView, cluster.Running, f.state().Reason))
+	s, took := c.acquitted(f, c.next(f.JobView, cluster.Running, f.state().Reason)), c.account(f)
 	return c.send(move{
-		verb: "running", job: f.JobView, note: phaseNote(f.JobView, s),
+		verb: "running", job: f.JobView, note: phaseNote(f.JobView, s), event: startedEvent(took, f.ID),
 		then: []record.Op{
 			record.Put(record.StateKey(f.ID), s),
-			record.Put(record.RescaleKey(f.ID, f.number()), c.account(f)),
+			record.Put(record.RescaleKey(f.ID, f.number()), took),
 		},
 	})
 }

@@ -19,24 +19,27 @@ type Coordinator struct {
 	known  known
 	listed int64 // revision of the newest listing
 
-	absent  map[cluster.NodeID]time.Time       // when the node's alive key was first seen to be missing
-	flights map[cluster.JobID]*flight          // "" = the decision's record
-	sent    map[string]cluster.JobID           // the same by the transaction's identifier
-	claims  map[cluster.DeviceID]cluster.JobID // devices of STARTs that may still land
-	targets targets                            // what the last decisions granted
-	round   round
-	serial  int                                // of the newest transaction
-	seen    *picture                           // nil = draw it anew
-	ground  *floor                             // the same; seen stands on it
-	stands  map[cluster.NodeID]*stand          // of nodes that have not changed since they were drawn
-	granted map[cluster.JobID][]cluster.NodeID // where they say the job has devices, sorted
-	forms   map[cluster.JobID]*formed          // what has been read off each admitted job
-	roster  []*formed                          // the same, sorted
-	stale   map[cluster.JobID]bool             // of which something has changed since
-	unread  bool                               // all are stale
-	lonely  bool                               // there was one node when forms were read
-	calm    int                                // counts what may rouse every job
-	none    record.GenerationView              // of jobs that have no generation; always empty
+	absent    map[cluster.NodeID]time.Time       // when the node's alive key was first seen to be missing
+	flights   map[cluster.JobID]*flight          // "" = the decision's record
+	sent      map[string]cluster.JobID           // the same by the transaction's identifier
+	claims    map[cluster.DeviceID]cluster.JobID // devices of STARTs that may still land
+	targets   targets                            // what the last decisions granted
+	round     round
+	serial    int                                // of the newest transaction
+	told      uint64                             // number of the newest event; 0 = not known yet
+	mourned   map[cluster.NodeID]int64           // nodes whose loss is told, by the revision of their own last word
+	seen      *picture                           // nil = draw it anew
+	ground    *floor                             // the same; seen stands on it
+	stands    map[cluster.NodeID]*stand          // of nodes that have not changed since they were drawn
+	granted   map[cluster.JobID][]cluster.NodeID // where they say the job has devices, sorted
+	forms     map[cluster.JobID]*formed          // what has been read off each admitted job
+	roster    []*formed                          // the same, sorted
+	stale     map[cluster.JobID]bool             // of which something has changed since
+	unread    bool                               // all are stale
+	lonely    bool                               // there was one node when forms were read
+	announced bool                               // it is told that this leader leads
+	calm      int                                // counts what may rouse every job
+	none      record.GenerationView              // of jobs that have no generation; always empty
 
 	// Valid during one Step.
 	out     Effects
@@ -57,6 +60,7 @@ func New(cfg Config) *Coordinator {
 		claims:  map[cluster.DeviceID]cluster.JobID{},
 		targets: newTargets(),
 		known:   known{},
+		mourned: map[cluster.NodeID]int64{},
 		stands:  map[cluster.NodeID]*stand{},
 		granted: map[cluster.JobID][]cluster.NodeID{},
 		forms:   map[cluster.JobID]*formed{},
@@ -94,6 +98,7 @@ func (c *Coordinator) Step(now time.Time, events ...Event) Effects {
 // act looks at everything and does what is to be done next.
 func (c *Coordinator) act() {
 	c.watchNodes()
+	c.tellNews()
 	if !c.pause() {
 		c.ask()
 	}

@@ -19,6 +19,7 @@ type simNode struct {
 	cut     time.Duration // until then it cannot reach etcd
 	lease   int64
 	rev     int64         // of its alive key: this life
+	lives   uint64        // how many it has had
 	renewed time.Duration // when it last was
 	shims   map[record.JobGen]*simShim
 	refuses bool          // it cannot run some jobs
@@ -98,7 +99,8 @@ func (s *storm) keepAlive(n *simNode) {
 		n.lease = s.mem.Grant(nodeTTL)
 		n.rev = s.write(record.PutLeased(record.AliveKey(n.id), record.Alive{
 			Addr: string(n.id), Ports: record.Ports{First: 7000, Count: 20},
-		}, n.lease))
+		}, n.lease), record.Put(record.NodeEventKey(n.id, n.lives+1), record.Event{Seq: n.lives + 1, Kind: record.NodeJoined, Node: n.id}))
+		n.lives++
 		s.note("%s lives at %d", n.id, n.rev)
 	}
 	if !n.told {

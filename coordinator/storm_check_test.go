@@ -11,6 +11,7 @@ import (
 
 // check holds one change against the invariants; the mirror has the whole revision already.
 func (s *storm) check(c record.Change, before map[cluster.JobID]record.Versioned[record.Checkpoint]) {
+	s.checkEvent(c)
 	rest, ok := strings.CutPrefix(c.Key, record.JobsPrefix)
 	if !ok || c.Deleted {
 		return
@@ -43,6 +44,33 @@ func (s *storm) check(c record.Change, before map[cluster.JobID]record.Versioned
 		s.checkWorld(v, plan)
 		if from := plan.Resume; (from != nil) != v.Committed.Exists() || from != nil && *from != v.Committed.Value {
 			s.fault("I5: %s/%d begins at %+v, committed is %+v", job, plan.World.Generation, from, v.Committed.Value)
+		}
+	}
+}
+
+// checkEvent: no number is used twice, by whichever leader, and each event is
+// written with what it tells of.
+func (s *storm) checkEvent(c record.Change) {
+	if !strings.HasPrefix(c.Key, record.EventsPrefix) {
+		return
+	}
+	var e record.Event
+	if err := json.Unmarshal(c.Value, &e); err != nil || c.Deleted {
+		s.fault("event %s: %v", c.Key, err)
+	}
+	if s.told[e.Seq] {
+		s.fault("event %d is written twice", e.Seq)
+	}
+	s.told[e.Seq] = true
+	v := s.mirror.Job(e.Job)
+	switch st, kind := v.State, string(e.Kind); kind {
+	case "succeeded", "failed", "stopped", "held", "backoff":
+		if st.Mod != c.ModRevision || string(st.Value.Phase) != kind {
+			s.fault("event %d tells that %s is %s, and it is %s since revision %d", e.Seq, e.Job, e.Kind, st.Value.Phase, st.Mod)
+		}
+	case "started", "rescaled":
+		if r := v.Rescales[e.Generation]; r.Mod != c.ModRevision || r.Value.To != e.To {
+			s.fault("event %d tells of generation %d of %s, which is not accounted for with it", e.Seq, e.Generation, e.Job)
 		}
 	}
 }
@@ -142,6 +170,15 @@ func (s *storm) checkExec(n *simNode, sh *simShim) {
 	}
 }
 
+func (s *storm) toldOf(id cluster.JobID, kind record.EventKind) bool {
+	for _, e := range s.mirror.Events(0) {
+		if e.Job == id && e.Kind == kind {
+			return true
+		}
+	}
+	return false
+}
+
 // checkEnd: a while after the faults have stopped every job is done, runs, or says why not (I9), and nothing is left of those done.
 func (s *storm) checkEnd() {
 	for id := range s.jobs {
@@ -149,6 +186,9 @@ func (s *storm) checkEnd() {
 		st := v.State.Value
 		switch {
 		case st.Phase.Terminal():
+			if !s.toldOf(id, record.EventKind(st.Phase)) {
+				s.fault("I9: %s is %s, and no event tells", id, st.Phase)
+			}
 			for _, n := range s.nodes {
 				if s.mirror.Node(n.id).Grants[id].Exists() {
 					s.fault("I12: %s is %s and has a grant on %s", id, st.Phase, n.id)

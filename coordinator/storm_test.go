@@ -36,7 +36,8 @@ type storm struct {
 	leaders []*simLeader
 	jobs    map[cluster.JobID]*simJob
 	damaged map[record.Checkpoint]bool
-	faults  []string // broken invariants
+	told    map[uint64]bool // numbers of events
+	faults  []string        // broken invariants
 	trail   []string
 }
 
@@ -57,7 +58,7 @@ const stepTime = 250 * time.Millisecond
 func newStorm(seed uint64, without coordinator.Rule) *storm {
 	s := &storm{
 		rng: rand.New(rand.NewPCG(seed, 7)), without: without, mem: record.NewMemory(), jobs: map[cluster.JobID]*simJob{},
-		damaged: map[record.Checkpoint]bool{},
+		damaged: map[record.Checkpoint]bool{}, told: map[uint64]bool{},
 	}
 	s.wild = seed%2 == 1
 	if seed%3 == 0 {

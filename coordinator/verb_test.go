@@ -61,7 +61,7 @@ func (l *lab) do(line string) error {
 		"submit": l.submit, "stop": l.stop, "scale": l.scale, "drain": l.drain, "undrain": l.undrain, "resume": l.resume, "want": l.wants, "advance": l.pass, "failover": l.failover,
 		"started": l.started, "held": l.held, "failed": l.failed, "stopped": l.stopped, "offer": l.offer, "progress": l.progress,
 		"next": l.fate, "arrive": l.arrive, "think": l.think, "decide": l.decideNow, "repeat": l.repeat, "garbage": l.garbage,
-		"pause": l.pause, "limit": l.limitTxns, "keep": l.keepCheckpoints, "unpause": l.unpause,
+		"pause": l.pause, "limit": l.limitTxns, "keep": l.keepCheckpoints, "events": l.withEvents, "unpause": l.unpause,
 	}
 	verb, ok := verbs[fields[0]]
 	if !ok {
@@ -87,8 +87,16 @@ func (l *lab) node(w words) error {
 	l.commit(record.Put(record.AliveKey(n), record.Alive{
 		Addr: "10.0.0." + strings.TrimLeft(string(n), "n"), Ports: record.Ports{First: 7000, Count: w.number("ports", 8)},
 	}), record.Put(record.InventoryKey(n), inv))
+	l.says(n, record.NodeJoined)
 	l.promise()
 	return nil
+}
+
+// says lets a node tell of itself.
+func (l *lab) says(n cluster.NodeID, kind record.EventKind) {
+	if seq := uint64(l.mem.Revision()); l.events {
+		l.commit(record.Put(record.NodeEventKey(n, seq), record.Event{Seq: seq, At: l.now, Kind: kind, Node: n}))
+	}
 }
 
 // promise lets every node that is there and not alone say that it fences itself.
@@ -135,9 +143,12 @@ func (l *lab) request(r record.Request) error {
 	return nil
 }
 
-// gone n1: its alive key is no longer there.
+// gone n1 [says=goodbye]: its alive key is no longer there.
 func (l *lab) gone(w words) error {
 	for _, n := range w.plain {
+		if w.text("says", "") != "" {
+			l.says(cluster.NodeID(n), record.NodeLeft)
+		}
 		l.commit(record.Delete(record.AliveKey(cluster.NodeID(n))))
 	}
 	return nil
@@ -307,6 +318,13 @@ func (l *lab) repeat(words) error {
 	for _, c := range slices.Backward(changes) {
 		l.step(coordinator.Changed{Changes: []record.Change{c}})
 	}
+	return nil
+}
+
+// events: a leader takes over that writes them, and nodes do, too.
+func (l *lab) withEvents(words) error {
+	l.events = true
+	l.lead(0)
 	return nil
 }
 

@@ -61,5 +61,6 @@ func TestDocumentedKeys(t *testing.T) {
 // pattern replaces what varies in an example's key.
 func pattern(key string) string {
 	return strings.NewReplacer("/n1", "/<node>", "train-k3x9qa", "<job>", "00000002", "<gen>", "1200", "<step>",
-		"694d9a3f21c80207", "<lease>", "k3x9qamplu", "<request>").Replace(key)
+		"694d9a3f21c80207", "<lease>", "k3x9qamplu", "<request>",
+		"events/0615", "events/<slot>", "events/03", "events/<slot>").Replace(key)
 }

@@ -19,6 +19,7 @@ const (
 	JobsPrefix    = Root + "jobs/"
 	AllocationKey = Root + "allocation/last"
 	PausedKey     = Root + "paused"
+	EventsPrefix  = Root + "events/"
 	submitPart    = "/submit/"
 )
 
@@ -39,6 +40,17 @@ func CordonKey(n cluster.NodeID) string { return NodePrefix(n) + "cordon" }
 
 // ProgressKey holds the node's view of its jobs' progress.
 func ProgressKey(n cluster.NodeID) string { return NodePrefix(n) + "progress" }
+
+// NodeEventKey holds an event of the node's own, by its number; of the numbers that share it the newest.
+func NodeEventKey(n cluster.NodeID, seq uint64) string {
+	return fmt.Sprintf("%s%02d", NodeEventsPrefix(n), seq%KeptNodeEvents)
+}
+
+// NodeEventsPrefix is the subtree of the events that the node tells itself.
+func NodeEventsPrefix(n cluster.NodeID) string { return NodePrefix(n) + "events/" }
+
+// EventKey holds an event that the leader tells, by its number; of the numbers that share it the newest.
+func EventKey(seq uint64) string { return fmt.Sprintf("%s%04d", EventsPrefix, seq%KeptEvents) }
 
 // GrantKey says which devices of the node serve which generation of the job. Leader-written.
 func GrantKey(n cluster.NodeID, j cluster.JobID) string { return NodePrefix(n) + "grants/" + string(j) }

@@ -36,6 +36,7 @@ type NodeView struct {
 	Fencing   Versioned[Fencing]
 	Cordon    Versioned[Cordon]
 	Progress  Versioned[Progress]
+	Told      map[uint64]Versioned[Event] // what the node tells, by slot
 	Grants    map[cluster.JobID]Versioned[Grant]
 	Requests  map[string]Versioned[Request]
 	Acks      map[JobGen]*Acks
@@ -81,6 +82,7 @@ type Mirror struct {
 	Leaders  map[string]Versioned[Leader] // by key
 	Decision Versioned[Decision]
 	Paused   Versioned[Paused]
+	Told     map[uint64]Versioned[Event] // what leaders tell, by slot
 	Nodes    map[cluster.NodeID]*NodeView
 	Jobs     map[cluster.JobID]*JobView
 	gone     map[string]int64 // deleted keys and when, so that an older write arriving late stays ignored
@@ -95,6 +97,7 @@ type Mirror struct {
 func NewMirror(kvs []KV, revision int64) (*Mirror, error) {
 	m := &Mirror{
 		Leaders: map[string]Versioned[Leader]{},
+		Told:    map[uint64]Versioned[Event]{},
 		Nodes:   map[cluster.NodeID]*NodeView{},
 		Jobs:    map[cluster.JobID]*JobView{},
 		gone:    map[string]int64{},
@@ -175,6 +178,8 @@ func (m *Mirror) Apply(c Change) error {
 		err = set(&m.Decision, c)
 	case c.Key == PausedKey:
 		err = set(&m.Paused, c)
+	case parts[0] == "events" && len(parts) == 2:
+		err = setSlot(m.Told, parts[1], c)
 	case strings.HasPrefix(c.Key, LeaderPrefix):
 		err = setIn(m.Leaders, c.Key, c)
 	case parts[0] == "nodes" && len(parts) >= 3:
@@ -199,7 +204,7 @@ func (m *Mirror) node(id cluster.NodeID) *NodeView {
 	v := m.Nodes[id]
 	if v == nil {
 		v = &NodeView{
-			ID: id, Grants: map[cluster.JobID]Versioned[Grant]{}, Requests: map[string]Versioned[Request]{},
+			ID: id, Told: map[uint64]Versioned[Event]{}, Grants: map[cluster.JobID]Versioned[Grant]{}, Requests: map[string]Versioned[Request]{},
 			Acks: map[JobGen]*Acks{}, Saved: map[JobGen]map[int64]Versioned[Saved]{}, Offers: map[JobGen]map[int64]Versioned[Offer]{},
 		}
 		m.Nodes[id], m.nodeIDs = v, nil
@@ -234,6 +239,8 @@ func (v *NodeView) apply(parts []string, c Change) error {
 		case "progress":
 			return set(&v.Progress, c)
 		}
+	case len(parts) == 2 && parts[0] == "events":
+		return setSlot(v.Told, parts[1], c)
 	case len(parts) == 2 && parts[0] == "grants":
 		return setIn(v.Grants, cluster.JobID(parts[1]), c)
 	case len(parts) == 2 && parts[0] == "submit":
@@ -376,6 +383,15 @@ func setIn[K comparable, T any](m map[K]Versioned[T], k K, c Change) error {
 		delete(m, k)
 	}
 	return nil
+}
+
+// setSlot is setIn for a slot of a ring of events.
+func setSlot(ring map[uint64]Versioned[Event], name string, c Change) error {
+	slot, err := strconv.ParseUint(name, 10, 16)
+	if err != nil {
+		return errUnknownKey
+	}
+	return setIn(ring, slot, c)
 }
 
 func inner[K comparable, T any](m map[JobGen]map[K]T, jg JobGen) map[K]T {

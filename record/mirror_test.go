@@ -40,6 +40,8 @@ func exemplars(n cluster.NodeID, j cluster.JobID, g cluster.Generation, step int
 		{"FencingKey", record.FencingKey(n), record.Fencing{AliveRev: 7}, func(m *record.Mirror) any { return m.Node(n).Fencing.Value }},
 		{"CordonKey", record.CordonKey(n), record.Cordon{Reason: "r"}, func(m *record.Mirror) any { return m.Node(n).Cordon.Value }},
 		{"ProgressKey", record.ProgressKey(n), record.Progress{Jobs: map[cluster.JobID]record.JobProgress{j: {Step: step}}}, func(m *record.Mirror) any { return m.Node(n).Progress.Value }},
+		{"EventKey", record.EventKey(4711), record.Event{Seq: 4711, Kind: record.JobStarted, Job: j, To: 2}, func(m *record.Mirror) any { return m.Told[4711%record.KeptEvents].Value }},
+		{"NodeEventKey", record.NodeEventKey(n, 35), record.Event{Seq: 35, Kind: record.NodeJoined, Node: n}, func(m *record.Mirror) any { return m.Node(n).Told[3].Value }},
 		{"GrantKey", record.GrantKey(n, j), record.Grant{Generation: g}, func(m *record.Mirror) any { return m.Node(n).Grants[j].Value }},
 		{"RequestKey", record.RequestKey(n, "k3x9qamplu"), record.Request{Kind: record.StopRequest, Job: j}, func(m *record.Mirror) any { return m.Node(n).Requests["k3x9qamplu"].Value }},
 		{"AckKey", record.AckKey(n, j, g, record.AckStarted), record.Started{ExecedAt: at}, func(m *record.Mirror) any { return ack(m).Started.Value }},

@@ -93,7 +93,7 @@ func (w *world) begin() {
 	}
 	w.leader = coordinator.New(coordinator.Config{
 		MaxTxnOps: w.store.MaxTxnOps,
-		Token:     coordinator.Token{Key: leaderKey, Create: out.Revision}, Policy: name, Interval: w.cfg.Interval, Timing: timing,
+		Token:     coordinator.Token{Key: leaderKey, Create: out.Revision}, Policy: name, Interval: w.cfg.Interval, Timing: timing, Quiet: true,
 	})
 	for i := range w.cfg.Nodes {
 		w.addNode(i)

@@ -22,9 +22,9 @@ func (n *node) create(at lane, what string, op record.Op, refused func(error)) {
 	}, refused)
 }
 
-// replace writes a record that changes.
-func (n *node) replace(at lane, what string, op record.Op) {
-	n.write(at, record.Txn{ID: what, If: []record.Compare{n.stillHere()}, Then: []record.Op{op}}, nil)
+// replace writes records that change.
+func (n *node) replace(at lane, what string, ops ...record.Op) {
+	n.write(at, record.Txn{ID: what, If: []record.Compare{n.stillHere()}, Then: ops}, nil)
 }
 
 // forget deletes this node's records of a generation that the leader has collected.

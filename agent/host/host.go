@@ -217,6 +217,7 @@ func (n *node) leave() error {
 	if err := n.gossip.Leave(); err != nil {
 		n.log.Warn().Err(err).Msg("gossip: cannot say goodbye")
 	}
+	n.sayGoodbye(ctx)
 	if err := n.store.Revoke(ctx, n.presence.lease); err != nil {
 		return fmt.Errorf("leave the cluster: %w", err)
 	}

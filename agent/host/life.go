@@ -28,7 +28,8 @@ var ErrNameInUse = errors.New("node name is in use")
 
 // presence is the node's place in the cluster, as its life last reported it.
 type presence struct {
-	aliveRev int64 // CreateRevision of the alive key; 0 = not in the cluster
+	aliveRev int64  // CreateRevision of the alive key; 0 = not in the cluster
+	told     uint64 // number of the event that told of this life; 0 = a predecessor began it
 	lease    int64
 	deadline int64         // by the last renewal of this lease, nanoseconds of CLOCK_BOOTTIME
 	renewed  time.Duration // when the last renewal that succeeded was sent, on the same clock
@@ -72,7 +73,7 @@ func (l *life) live(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.aliveRev, err = l.claim(ctx, p.lease); err != nil {
+	if p.aliveRev, p.told, err = l.claim(ctx, p.lease); err != nil {
 		if granted && errors.Is(err, ErrNameInUse) {
 			err = errors.Join(err, l.store.Revoke(ctx, p.lease), l.dir.dropLease())
 		}
@@ -177,39 +178,48 @@ func (l *life) hold(ctx context.Context) (p presence, granted bool, err error) {
 	return p, true, err
 }
 
-// claim makes the alive key ours and returns its CreateRevision.
-func (l *life) claim(ctx context.Context, lease int64) (rev int64, err error) {
+// claim makes the alive key ours and returns its CreateRevision, and the number
+// of the event that tells so; 0 where it was ours before.
+func (l *life) claim(ctx context.Context, lease int64) (rev int64, told uint64, err error) {
 	err = l.persist(ctx, "enter the cluster", func() error {
 		var errClaim error
-		rev, errClaim = l.claimOnce(ctx, lease)
+		rev, told, errClaim = l.claimOnce(ctx, lease)
 		return errClaim
 	})
-	return rev, err
+	return rev, told, err
 }
 
-func (l *life) claimOnce(ctx context.Context, lease int64) (rev int64, err error) {
+func (l *life) claimOnce(ctx context.Context, lease int64) (rev int64, told uint64, err error) {
 	kv, exists, err := l.store.Get(ctx, l.node)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	txn := record.Txn{ID: "alive", Then: []record.Op{record.PutLeased(l.node, l.alive, lease)}}
 	switch {
 	case !exists:
 		txn.If = []record.Compare{record.Absent(l.node)}
+		last, err := lastTold(ctx, l.store, l.cfg.Node)
+		if err != nil {
+			return 0, 0, err
+		}
+		told = last + 1
+		txn.Then = append(txn.Then, tell(l.cfg.Node, told, record.Event{
+			Kind: record.NodeJoined, Why: fmt.Sprintf("at %s, version %s", l.alive.Addr, l.alive.Version),
+		}))
 	case kv.Lease == lease:
 		txn.If = []record.Compare{record.SameLife(l.node, kv.CreateRevision)}
 	default:
-		return 0, l.inUse(kv)
+		return 0, 0, l.inUse(kv)
 	}
 	out := l.store.Commit(ctx, txn)
 	switch out.Result {
 	case record.Applied:
 		if exists {
-			return kv.CreateRevision, nil
+			return kv.CreateRevision, 0, nil
 		}
-		return out.Revision, nil
+		return out.Revision, told, nil
 	case record.Conflict, record.Unknown:
-		return 0, errors.Join(errors.New("the alive key has changed meanwhile"), out.Err)
+		return 0, 0, errors.Join(errors.New("the alive key has changed meanwhile"), out.Err)
 	}
 	panic("host: commit answered " + out.Result.String())
 }

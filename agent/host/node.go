@@ -36,6 +36,7 @@ type node struct {
 
 	cluster   string
 	presence  presence
+	told      uint64 // number of this node's newest event, as far as it came from here
 	abandon   chan int64
 	crowd     int  // how many nodes the cluster has, as last read; 0 = not known yet
 	strict    bool // more than one node was seen in this life of the agent

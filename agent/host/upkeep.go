@@ -95,10 +95,15 @@ func (n *node) writeInventory() {
 		return
 	}
 	inventory := n.stock().Inventory()
-	if recorded := n.self().Inventory; recorded.Exists() && reflect.DeepEqual(recorded.Value, inventory) {
+	recorded := n.self().Inventory
+	if recorded.Exists() && reflect.DeepEqual(recorded.Value, inventory) {
 		return
 	}
-	n.replace(at, "inventory", record.Put(record.InventoryKey(n.cfg.Node), inventory))
+	ops := []record.Op{record.Put(record.InventoryKey(n.cfg.Node), inventory)}
+	for _, e := range agent.DeviceNews(recorded.Value, inventory) {
+		ops = append(ops, n.tell(e))
+	}
+	n.replace(at, "inventory", ops...)
 }
 
 // stock is what is known of the node's devices.

@@ -186,7 +186,7 @@ func (f *follower) detached() {
 
 // watch sends each new status, across restarts of the agent.
 func (f *follower) watch(ctx context.Context) {
-	err := f.again(ctx, func(heard func()) error {
+	err := again(ctx, func(heard func()) error {
 		return f.client.Watch(ctx, f.job, func(s api.JobStatus) error {
 			heard()
 			select {
@@ -202,11 +202,16 @@ func (f *follower) watch(ctx context.Context) {
 	}
 }
 
-// again repeats a call while the agent does not answer, until nothing was heard for too long.
-func (f *follower) again(ctx context.Context, call func(heard func()) error) error {
+// again repeats a call while the agent does not answer, until it has been away for
+// too long: since the end of the last call in which something was heard.
+func again(ctx context.Context, call func(heard func()) error) error {
 	last := time.Now()
 	for {
-		err := call(func() { last = time.Now() })
+		answered := false
+		err := call(func() { answered = true })
+		if answered {
+			last = time.Now()
+		}
 		away := errors.Is(err, api.ErrNoAgent) || api.CodeOf(err) == api.Unavailable
 		if !away || ctx.Err() != nil || time.Since(last) > agentPatience {
 			return err
@@ -229,7 +234,7 @@ type place struct {
 // reading begins at the beginning, and as many lines of each rank as were shown are passed over.
 func (f *follower) readLogs(ctx context.Context) {
 	shown := map[place]int{}
-	err := f.again(ctx, func(heard func()) error {
+	err := again(ctx, func(heard func()) error {
 		seen := map[place]int{}
 		return f.client.Logs(ctx, f.job, api.LogQuery{Follow: true}, func(line api.LogLine) error {
 			heard()

@@ -88,6 +88,8 @@ func TestPages(t *testing.T) {
 		"show.txt":       func(b *strings.Builder) error { return writeJob(b, trainedJob(), plainPage) },
 		"show_wait.txt":  func(b *strings.Builder) error { return writeJob(b, waitingJob(), plainPage) },
 		"show_ended.txt": func(b *strings.Builder) error { return writeJob(b, endedJob(), plainPage) },
+		"events.txt":     func(b *strings.Builder) error { return writeEvents(b, plainPage, asTable) },
+		"events.json":    func(b *strings.Builder) error { return writeEvents(b, plainPage, asJSON) },
 		"nodes.txt":      func(b *strings.Builder) error { return writeNodes(b, nodes, style{}) },
 		"devices.txt":    func(b *strings.Builder) error { return writeDevices(b, nodes, style{}) },
 		"show.yaml":      func(b *strings.Builder) error { return asYAML.write(b, endedJob(), nil) },
@@ -101,6 +103,27 @@ func TestPages(t *testing.T) {
 			golden(t, name, b.String())
 		})
 	}
+}
+
+// writeEvents writes one event of each sort.
+func writeEvents(b *strings.Builder, p page, f format) error {
+	w := eventWriter{out: b, format: f, page: p}
+	for i, e := range []api.Event{
+		{Kind: "leader", By: "c2", Why: "leads after c1"},
+		{Kind: "node-joined", Node: "n1", Why: "at 10.0.0.1, version 0.1.0"},
+		{Kind: "submitted", Job: "train-abcdef", By: "ann"},
+		{Kind: "started", Job: "train-abcdef", Generation: 1, To: 1, Seconds: 0.05, OwnS: 0.05, Why: "start with 1 worker"},
+		{Kind: "rescaled", Job: "train-abcdef", Generation: 2, From: 1, To: 4, Seconds: 12.34, OwnS: 0.2, Why: "idle\n\x1b[31mdevices"},
+		{Kind: "worker-failed", Job: "train-abcdef", Generation: 2, Node: "n1", Rank: new(3), Why: "rank 3 failed on n1: exit status 1"},
+		{Kind: "device-problem", Node: "n1", Device: "GPU-1", Why: "GPU-1: fell off the bus"},
+		{Kind: "made-by-a-later-version", Job: "a-job-with-a-name-that-is-long-abcdef"},
+	} {
+		e.Revision, e.At = int64(10+i), noon.Add(time.Duration(i)*time.Minute)
+		if err := w.write(e); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func TestStoryTellsEachChangeOnce(t *testing.T) {

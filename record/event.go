@@ -1,0 +1,135 @@
+package record
+
+import (
+	"cmp"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/bellows-ml/bellows/cluster"
+)
+
+// How many events are kept: the newest of each writer, in a ring whose slots are
+// written over, so that nobody has to delete any. The leader's ring is about 1.5
+// MB at most and holds weeks of a cluster that people use, or half an hour of a
+// script that submits a thousand jobs; a node's holds its last lives and troubles.
+const (
+	KeptEvents     = 4096
+	KeptNodeEvents = 32
+	// MaxEventWhy bounds an event's Why, in bytes.
+	MaxEventWhy = 512
+)
+
+// EventKind says what happened.
+type EventKind string
+
+// What happens to jobs. Those that are named as a phase say that it was entered.
+const (
+	JobSubmitted    EventKind = "submitted"
+	JobQueued       EventKind = "queued"
+	JobStarted      EventKind = "started"  // all workers of a generation, where none were before
+	JobRescaled     EventKind = "rescaled" // all workers of a generation that replaces another
+	JobHalting      EventKind = "halting"
+	JobKilled       EventKind = "killed" // it did not stop in time
+	JobWorkerFailed EventKind = "worker-failed"
+	JobBackoff      EventKind = "backoff"
+	JobHeld         EventKind = "held"
+	JobFellBack     EventKind = "fell-back" // to an older checkpoint
+	JobStopping     EventKind = "stopping"  // its owner asked for it
+	JobScaled       EventKind = "scaled"
+	JobResumed      EventKind = "resumed"
+	JobSucceeded    EventKind = "succeeded"
+	JobFailed       EventKind = "failed"
+	JobStopped      EventKind = "stopped"
+)
+
+// What happens to nodes and to the cluster.
+const (
+	NodeJoined    EventKind = "node-joined"
+	NodeLeft      EventKind = "node-left"
+	NodeLost      EventKind = "node-lost"      // it vanished without a word
+	NodeGivenUp   EventKind = "node-fenced"    // as a member of a generation
+	NodeDrained   EventKind = "node-drained"   // or cordoned
+	NodeUndrained EventKind = "node-undrained" // back in service
+	DeviceProblem EventKind = "device-problem" // devices have become unfit, or are missing
+	DeviceWell    EventKind = "device-well"    // devices are fit again
+	LeaderChanged EventKind = "leader"         // a coordinator leads
+)
+
+// Event is one thing that happened, and why: for people, nothing is decided by
+// it. It is written with what it tells of, in the same transaction.
+type Event struct {
+	// Seq numbers the events of one writer, from 1. Numbers that are missing were
+	// never written, or are older than what is kept.
+	Seq        uint64             `json:"seq"`
+	At         time.Time          `json:"at"` // by the writer's clock
+	Kind       EventKind          `json:"kind"`
+	Job        cluster.JobID      `json:"job,omitempty"`
+	Generation cluster.Generation `json:"generation,omitempty"`
+	Node       cluster.NodeID     `json:"node,omitempty"`
+	Device     cluster.DeviceID   `json:"device,omitempty"` // where it is about one
+	Rank       *int               `json:"rank,omitempty"`   // that failed
+	// From and To are world sizes, of a start or rescale.
+	From int `json:"from,omitempty"`
+	To   int `json:"to,omitempty"`
+	// Seconds is how long that took, from the decision to the first worker; OwnS is Bellows's own share.
+	Seconds float64 `json:"seconds,omitempty"`
+	OwnS    float64 `json:"own_s,omitempty"`
+	// Term is the CreateRevision of the key of the leader that leads.
+	Term int64  `json:"term,omitempty"`
+	By   string `json:"by,omitempty"` // who asked for it, or leads
+	Why  string `json:"why,omitempty"`
+}
+
+// Cut returns the event with its Why no longer than MaxEventWhy.
+func (e Event) Cut() Event {
+	if len(e.Why) <= MaxEventWhy {
+		return e
+	}
+	const mark = "…"
+	cut := MaxEventWhy - len(mark)
+	for cut > 0 && !utf8.RuneStart(e.Why[cut]) {
+		cut--
+	}
+	e.Why = e.Why[:cut] + mark
+	return e
+}
+
+// Happening is an event with the revision at which it became true: they are in that order.
+type Happening struct {
+	Event
+	Revision int64
+}
+
+// Events returns what the leaders and the nodes have told after a revision, in order.
+func (m *Mirror) Events(after int64) []Happening {
+	var out []Happening
+	take := func(v Versioned[Event]) {
+		if v.Mod > after {
+			out = append(out, Happening{v.Value, v.Mod})
+		}
+	}
+	for _, v := range m.Told {
+		take(v)
+	}
+	for _, n := range m.Nodes {
+		for _, v := range n.Told {
+			take(v)
+		}
+	}
+	slices.SortFunc(out, func(a, b Happening) int {
+		return cmp.Or(cmp.Compare(a.Revision, b.Revision), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Seq, b.Seq))
+	})
+	return out
+}
+
+// Newest returns the newest of a ring's events; one that does not exist if there is none.
+func Newest(ring map[uint64]Versioned[Event]) Versioned[Event] {
+	var newest Versioned[Event]
+	for _, v := range ring {
+		if v.Value.Seq > newest.Value.Seq {
+			newest = v
+		}
+	}
+	return newest
+}
