@@ -17,6 +17,8 @@ type Stock struct {
 	Cut string
 	// Taken devices have a generation here that may have processes.
 	Taken map[cluster.DeviceID]bool
+	// Occupied says of devices who is on them and should not be.
+	Occupied map[cluster.DeviceID]string
 	// Stuck devices have processes of a job that do not die.
 	Stuck map[cluster.DeviceID]cluster.JobID
 }
@@ -35,7 +37,7 @@ func (s Stock) Inventory() record.Inventory {
 			d.Health, d.Problem = cluster.Unhealthy, "a process of job "+string(job)+" on it does not die"
 			continue
 		}
-		d.Problem = s.Cut
+		d.Problem = joined(s.Occupied[d.ID], s.Cut)
 		if d.Problem != "" && !s.Taken[d.ID] {
 			d.Health = cluster.Unhealthy
 		}

@@ -26,6 +26,12 @@ func TestWhatANodeHasToGive(t *testing.T) {
 			Stock{Taken: taken, Stuck: map[cluster.DeviceID]cluster.JobID{"a": "j"}},
 			record.Inventory{Devices: []cluster.Device{device("a", cluster.Unhealthy, "a process of job j on it does not die"), seen[1], seen[2]}},
 		},
+		"a stranger: what runs stays, nothing new comes": {
+			Stock{Taken: taken, Occupied: map[cluster.DeviceID]string{"a": "in use by 1", "b": "in use by 2", "c": "in use by 3"}},
+			record.Inventory{Devices: []cluster.Device{
+				device("a", cluster.Healthy, "in use by 1"), device("b", cluster.Unhealthy, "in use by 2"), seen[2],
+			}},
+		},
 		"cut off: what runs stays, nothing new comes": {
 			Stock{Taken: taken, Cut: "ib0 is down"},
 			record.Inventory{Problem: "ib0 is down", Devices: []cluster.Device{

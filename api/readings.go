@@ -55,6 +55,9 @@ type LastXid struct {
 // DeviceProcess is a process on a device.
 type DeviceProcess struct {
 	PID         int    `json:"pid"`
+	Command     string `json:"command,omitempty"` // the program's name; empty where the system shows no such process
+	User        string `json:"user,omitempty"`
+	Job         string `json:"job,omitempty"`          // whose it is; empty = a stranger, or not known
 	MemoryBytes uint64 `json:"memory_bytes,omitempty"` // 0 = unknown
 	Graphics    bool   `json:"graphics,omitempty"`     // it only draws
 }

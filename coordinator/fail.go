@@ -32,6 +32,8 @@ func (b blame) text() string {
 		return fmt.Sprintf("%s cannot run it: %s", b.node, b.failed.Reason)
 	case record.PortTaken:
 		return fmt.Sprintf("rendezvous port taken on %s: %s", b.node, b.failed.Reason)
+	case record.DeviceBusy:
+		return fmt.Sprintf("%s cannot run it now: %s", b.node, b.failed.Reason)
 	case record.NodeFenced:
 		return fmt.Sprintf("node %s lost touch and stopped its workers", b.node)
 	case record.CheckpointDamaged:

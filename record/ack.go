@@ -59,6 +59,9 @@ const (
 	NodeFenced   FailureKind = "fenced" // the node lost touch and killed its workers: counts nothing
 	// CheckpointDamaged: the checkpoint to resume from is not what was committed. An older one is taken, and nothing counts.
 	CheckpointDamaged FailureKind = "checkpoint"
+	// DeviceBusy: somebody who should not be is on a device of the node. Nobody's
+	// fault, counts nothing; the node has published the device as unhealthy.
+	DeviceBusy FailureKind = "device"
 	// NoSpace: a disk is full. Nobody's fault, counts nothing; the job starts again by itself once people have made room.
 	NoSpace FailureKind = "space"
 )

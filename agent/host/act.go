@@ -105,6 +105,11 @@ func (n *node) order(jg record.JobGen, spec record.Submitted, plan record.Plan) 
 func (n *node) startShim(at lane, a agent.StartShim) {
 	r := n.newRun(at.of, n.runDir(at.of), agent.Starting)
 	r.order = n.order(at.of, a.Spec, a.Plan)
+	member, _, _ := r.order.World.Member(n.cfg.Node)
+	if r.refused = n.occupied(member.Devices); r.refused != nil {
+		r.shim = agent.Absent
+		return
+	}
 	dir, order := r.dir, r.order
 	log := n.logger(at.of)
 	log.Info().Str("phase", "starting").Int("world", order.World.Size()).Msg("starting workers")
@@ -116,6 +121,7 @@ func (n *node) startShim(at lane, a agent.StartShim) {
 			r.changed = time.Now()
 			if err == nil {
 				r.shim = agent.Live
+				n.lookSoon() // who else is on its devices
 				n.attend(r, process)
 				return
 			}

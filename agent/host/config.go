@@ -42,6 +42,8 @@ type Config struct {
 	DataDir string // what outlives the agent: its lease, its logs
 	RunDir  string // one directory a run; a short path, as sockets lie in it. Empty = DataDir/run
 	LockDir string // one file a device; the same for every agent of the machine
+	// Strangers says what is made of other people's processes on devices; empty = AutoStrangers.
+	Strangers Strangers
 	// Containment is the kind that holds workers: shim.Cgroup2, shim.Cgroup1 or shim.Weak;
 	// empty takes the strongest that the node allows.
 	Containment string
@@ -99,6 +101,9 @@ func (c Config) check() (Config, error) {
 	}
 	if !slices.Contains([]string{"", shim.Cgroup2, shim.Cgroup1, shim.Weak}, c.Containment) {
 		fault("containment %q: use auto, %s, %s or %s", c.Containment, shim.Cgroup2, shim.Cgroup1, shim.Weak)
+	}
+	if !slices.Contains([]Strangers{"", AutoStrangers, RefuseStrangers, IgnoreStrangers}, c.Strangers) {
+		fault("foreign processes %q: use %s, %s or %s", c.Strangers, AutoStrangers, RefuseStrangers, IgnoreStrangers)
 	}
 	if c.Devices == nil {
 		fault("devices: no source")

@@ -61,6 +61,7 @@ type settings struct {
 	TTL        time.Duration
 	GossipPort int
 	Leave      bool
+	Devices    nvml.Source `json:"-"` // nil = four simulated ones
 }
 
 func (s settings) config(log zerolog.Logger) Config {
@@ -68,13 +69,17 @@ func (s settings) config(log zerolog.Logger) Config {
 	if err != nil {
 		panic(err)
 	}
+	devices := s.Devices
+	if devices == nil {
+		devices = nvml.Simulated(cluster.NodeID(s.Node), 4, nvml.SimulatedModel, 1<<30)
+	}
 	return Config{
 		Node: cluster.NodeID(s.Node), Bind: "127.0.0.1", GossipPort: s.GossipPort,
 		Ports:   record.Ports{First: 20000, Count: 1000},
 		DataDir: filepath.Join(s.Dir, "data"), RunDir: filepath.Join(s.Dir, "r"), LockDir: filepath.Join(s.Dir, "locks"),
 		Socket: filepath.Join(s.Dir, "s"), Etcd: store.Config{Endpoints: []string{s.Etcd}},
-		Devices: nvml.Simulated(cluster.NodeID(s.Node), 4, nvml.SimulatedModel, 1<<30),
-		Exe:     exe, Version: "test", Leave: s.Leave, Log: log, TTL: s.TTL,
+		Devices: devices, Strangers: RefuseStrangers,
+		Exe: exe, Version: "test", Leave: s.Leave, Log: log, TTL: s.TTL,
 	}
 }
 

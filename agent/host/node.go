@@ -49,6 +49,7 @@ type node struct {
 	gossip    *gossip
 	devices   devices
 	train     train
+	occupants occupants
 	progress  time.Time // when the progress record was written last
 	checked   time.Time // when collected generations were last looked for
 	scopes    bool      // shims get transient scopes of systemd's

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/api"
+	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/nvml"
 )
 
@@ -11,6 +12,7 @@ import (
 type readings struct {
 	at     time.Time
 	survey nvml.Survey
+	guests map[cluster.DeviceID][]found // who the processes are; nil = not known yet
 }
 
 // readings is what the devices were doing when they were last looked at. It may
@@ -32,8 +34,12 @@ func (n *node) readings() api.NodeReadings {
 		if x := r.LastXid; x != nil {
 			d.LastXid = &api.LastXid{Code: x.Code, AgeS: time.Since(x.At).Seconds()}
 		}
-		for _, p := range r.Processes {
-			d.Processes = append(d.Processes, api.DeviceProcess{PID: p.PID, MemoryBytes: p.MemoryBytes, Graphics: p.Graphics})
+		for i, p := range r.Processes {
+			x := api.DeviceProcess{PID: p.PID, MemoryBytes: p.MemoryBytes, Graphics: p.Graphics}
+			if guests := last.guests[r.ID]; i < len(guests) {
+				x.Command, x.User, x.Job = guests[i].Command, guests[i].User, string(guests[i].Run.Job)
+			}
+			d.Processes = append(d.Processes, x)
 		}
 		out.Devices = append(out.Devices, d)
 	}

@@ -122,10 +122,13 @@ func (n *node) lastBytes(r *run) int64 {
 // problem is what people should know of a run; "" = nothing.
 func (r *run) problem() string {
 	var all []string
-	for _, p := range []string{r.lost, r.short} {
+	for _, p := range []string{r.lost, r.short, r.shared} {
 		if p != "" {
 			all = append(all, p)
 		}
+	}
+	if r.report != nil && len(r.report.Leftover) > 0 {
+		all = append(all, "its workers left processes behind, which were killed: "+strings.Join(r.report.Leftover, ", "))
 	}
 	return strings.Join(all, "; ")
 }

@@ -36,6 +36,7 @@ type run struct {
 	lost     string    // why the newest checkpoint came to nothing
 	short    string    // why the next one may not fit
 	roomSeen time.Time // when that was last looked at
+	shared   string    // who else is on its devices
 	looking  bool      // a look for plain checkpoints is under way
 	looked   time.Time // when the last one began
 	changed  time.Time // when anything of this last changed
@@ -192,6 +193,7 @@ func (n *node) reported(r *run, report shim.Report) {
 	}
 	if report.Stopped != nil && (r.report == nil || r.report.Stopped == nil) {
 		log.Info().Bool("finished", report.Stopped.Finished).Str("phase", "stopped").Msg("workers have stopped")
+		n.lookSoon() // what they may have left
 	}
 	r.report, r.changed = &report, time.Now()
 }

@@ -54,7 +54,12 @@ func (n *node) askDevices() {
 	n.devices.asked = time.Now()
 	n.beside(at, func(ctx context.Context) func() {
 		survey, err := n.cfg.Devices.Survey(ctx)
-		return func() { n.surveyed(survey, err) }
+		return func() {
+			n.surveyed(survey, err)
+			if err == nil {
+				n.attribute(survey)
+			}
+		}
 	})
 }
 
@@ -91,7 +96,7 @@ func (n *node) surveyed(s nvml.Survey, err error) {
 func (n *node) writeInventory() {
 	at := lane{what: inventoryLane}
 	if n.devices.seen == nil || n.presence.aliveRev == 0 || !n.records.known(selfPart) || n.lanes[at] ||
-		n.cfg.TrainInterface != "" && !n.train.looked {
+		n.cfg.TrainInterface != "" && !n.train.looked || !n.occupants.looked && n.devices.failing.IsZero() {
 		return
 	}
 	inventory := n.stock().Inventory()
@@ -110,18 +115,13 @@ func (n *node) writeInventory() {
 func (n *node) stock() agent.Stock {
 	s := agent.Stock{
 		Devices: n.devices.seen.Devices, Problem: n.devices.seen.Problem, Addr: n.train.addr, Cut: n.train.problem,
-		Taken: map[cluster.DeviceID]bool{}, Stuck: map[cluster.DeviceID]cluster.JobID{},
+		Occupied: n.occupants.judged.Problems,
+		Taken:    map[cluster.DeviceID]bool{}, Stuck: map[cluster.DeviceID]cluster.JobID{},
 	}
-	for _, r := range n.runs {
-		if r.shim == agent.Absent || r.report != nil && r.report.Stopped != nil {
-			continue
-		}
-		member, _, _ := r.order.World.Member(n.cfg.Node)
-		for _, d := range member.Devices {
-			s.Taken[d] = true
-			if r.report != nil && len(r.report.Unkillable) > 0 {
-				s.Stuck[d] = r.order.World.Job
-			}
+	for d, jg := range n.holders() {
+		s.Taken[d] = true
+		if r := n.runs[jg].report; r != nil && len(r.Unkillable) > 0 {
+			s.Stuck[d] = jg.Job
 		}
 	}
 	return s

@@ -36,12 +36,7 @@ func Sweep(dir string) error {
 	if err != nil {
 		return fmt.Errorf("sweep run %s: %w", dir, err)
 	}
-	s := sweeper{dir: dir, order: run.Order, shim: rec.Shim, group: openGroup(rec)}
-	if report, err := ReadReport(dir); err == nil && report.Shim == rec.Shim {
-		for _, w := range report.Workers {
-			s.workers = append(s.workers, Process{PID: w.PID, StartTime: w.StartTime, BootID: rec.Shim.BootID})
-		}
-	}
+	s := sweeper{dir: dir, order: run.Order, shim: rec.Shim, group: openGroup(rec), workers: reported(dir, rec)}
 	if err := s.killAll(); err != nil {
 		return fmt.Errorf("sweep run %s: %w", dir, err)
 	}
@@ -51,6 +46,18 @@ func Sweep(dir string) error {
 		}
 	}
 	return nil
+}
+
+// reported are the workers in the last report of the run's shim.
+func reported(dir string, rec runRecord) (workers []Process) {
+	report, err := ReadReport(dir)
+	if err != nil || report.Shim != rec.Shim {
+		return nil
+	}
+	for _, w := range report.Workers {
+		workers = append(workers, Process{PID: w.PID, StartTime: w.StartTime, BootID: rec.Shim.BootID})
+	}
+	return workers
 }
 
 // readClaim returns the run record. If there is none it claims the run for nobody:
@@ -132,8 +139,18 @@ func describeLeft(left []stat, held []string, populated bool) error {
 	return nil
 }
 
-// left finds the processes of the run that still live.
+// left finds the processes of the run that still live, wherever they have got to.
 func (s *sweeper) left() ([]stat, error) {
+	found, err := s.inside()
+	if err != nil {
+		return nil, err
+	}
+	more, err := marked(s.dir)
+	return merged(found, more), err
+}
+
+// inside finds those that descend from its shim or its workers, or are in its group.
+func (s *sweeper) inside() ([]stat, error) {
 	all, err := processes()
 	if err != nil {
 		return nil, err
@@ -150,22 +167,27 @@ func (s *sweeper) left() ([]stat, error) {
 			found = append(found, p)
 		}
 	}
-	more, err := marked(s.dir)
+	var grouped []stat
 	if s.group != nil {
 		pids, _, _ := s.group.look() // whether it can be looked into is killAll's question
 		for _, pid := range pids {
-			if p, errStat := readStat(pid); errStat == nil && p.lives() {
-				more = append(more, p)
+			if p, err := readStat(pid); err == nil && p.lives() {
+				grouped = append(grouped, p)
 			}
 		}
 	}
+	return merged(found, grouped), nil
+}
+
+// merged puts two lists of processes into one, by pid.
+func merged(found, more []stat) []stat {
 	for _, p := range more {
 		if !slices.ContainsFunc(found, func(o stat) bool { return o.pid == p.pid }) {
 			found = append(found, p)
 		}
 	}
 	slices.SortFunc(found, func(a, b stat) int { return a.pid - b.pid })
-	return found, err
+	return found
 }
 
 // marked finds the living processes whose environment names the run's worker

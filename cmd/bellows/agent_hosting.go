@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -11,6 +12,7 @@ import (
 // hosting is how an agent holds workers and what it keeps of them.
 type hosting struct {
 	containment           string
+	strangers             string
 	logSize, keepLogsSize byteSize
 	keepLogs              time.Duration
 }
@@ -19,6 +21,8 @@ func hostingFlags(f *pflag.FlagSet) *hosting {
 	h := &hosting{}
 	f.StringVar(&h.containment, "containment", "auto",
 		"what holds workers together: cgroup2, cgroup1 (the v1 freezer), weak, or auto: the strongest that there is")
+	f.StringVar(&h.strangers, "foreign-processes", string(host.AutoStrangers),
+		"what other people's processes on a device do to it: refuse (no new work comes there), ignore, or auto: refuse, by memory alone where this agent sees other pids than the driver")
 	h.logSize, h.keepLogsSize = host.DefaultLogBytes, host.DefaultKeepLogsBytes
 	f.Var(&h.logSize, "log-size", "how much is kept of each rank's log in a generation; the oldest half goes first")
 	f.DurationVar(&h.keepLogs, "keep-logs", host.DefaultKeepLogsAge, "how long the logs of a generation are kept once nothing is written to them any more")
@@ -32,6 +36,10 @@ func (h *hosting) apply(cfg *host.Config) error {
 	}
 	if h.keepLogs <= 0 {
 		return usage("--keep-logs %s: use a positive duration, as in 168h", h.keepLogs)
+	}
+	cfg.Strangers = host.Strangers(h.strangers)
+	if !slices.Contains([]host.Strangers{host.AutoStrangers, host.RefuseStrangers, host.IgnoreStrangers}, cfg.Strangers) {
+		return usage("--foreign-processes %q: use %s, %s or %s", h.strangers, host.AutoStrangers, host.RefuseStrangers, host.IgnoreStrangers)
 	}
 	cfg.LogBytes = int64(h.logSize)
 	cfg.KeepLogs = host.KeepLogs{Age: h.keepLogs, Bytes: int64(h.keepLogsSize)}

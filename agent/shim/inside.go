@@ -1,0 +1,65 @@
+package shim
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Seen is a process as the system shows it to us.
+type Seen struct {
+	StartTime uint64 // as in Process
+	Command   string // as the kernel calls it: the program's name, at most 15 bytes
+	UID       uint32 // whom it runs as
+}
+
+// LookAt returns what the system shows of a process; false if it shows nothing
+// or only what has ended. Nothing that it reads waits for the process.
+func LookAt(pid int) (Seen, bool) {
+	s, err := readStat(pid)
+	if err != nil || !s.lives() {
+		return Seen{}, false
+	}
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		return Seen{}, false
+	}
+	for line := range strings.Lines(string(b)) {
+		if ids, ok := strings.CutPrefix(line, "Uid:"); ok {
+			first, _, _ := strings.Cut(strings.TrimSpace(ids), "\t")
+			uid, err := strconv.ParseUint(first, 10, 32)
+			return Seen{StartTime: s.start, Command: printable(s.comm), UID: uint32(uid)}, err == nil
+		}
+	}
+	return Seen{}, false
+}
+
+// Inside lists the processes of the run in dir that live: its shim, its workers,
+// and what they have started, as far as the run's cgroup or their descent tells. A
+// directory that is no run, or not yet, has none.
+func Inside(dir string) ([]int, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("look into run: %w", err)
+	}
+	var rec runRecord
+	switch err = readJSON(filepath.Join(dir, shimFile), &rec); {
+	case errors.Is(err, os.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("look into run %s: %w", dir, err)
+	}
+	s := sweeper{dir: dir, shim: rec.Shim, group: openGroup(rec), workers: reported(dir, rec)}
+	found, err := s.inside()
+	if err != nil {
+		return nil, fmt.Errorf("look into run %s: %w", dir, err)
+	}
+	pids := make([]int, len(found))
+	for i, p := range found {
+		pids[i] = p.pid
+	}
+	return pids, nil
+}

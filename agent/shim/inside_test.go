@@ -1,0 +1,55 @@
+package shim
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+	"time"
+)
+
+// Workers and what they have started are inside, whatever holds them; others are not.
+func TestWhoIsInsideARun(t *testing.T) {
+	t.Parallel()
+	for _, kind := range append(kinds(), Weak) {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			if kind != Weak {
+				needsKind(t, kind)
+			}
+			f := newFixture(t, 1, "setsid sleep 1000 & echo $! > child; wait")
+			f.order.Containment = kind
+			f.start()
+			r := f.started()
+			child := 0
+			if _, err := fmt.Sscan(f.awaitFile("child"), &child); err != nil {
+				t.Fatal(err)
+			}
+			pids, err := Inside(f.dir)
+			for _, pid := range []int{r.Shim.PID, r.Workers[0].PID, child} {
+				if err != nil || !slices.Contains(pids, pid) {
+					t.Errorf("%d is not among %v, %v", pid, pids, err)
+				}
+			}
+			if slices.Contains(pids, os.Getpid()) {
+				t.Error("we are not inside")
+			}
+			seen, ok := LookAt(child)
+			for end := time.Now().Add(patience); ok && seen.Command != "sleep" && time.Now().Before(end); time.Sleep(time.Millisecond) {
+				seen, ok = LookAt(child) // it has yet to become that
+			}
+			if !ok || seen.Command != "sleep" || seen.UID != uint32(os.Getuid()) || seen.StartTime == 0 {
+				t.Errorf("the child is shown as %+v, %v", seen, ok)
+			}
+			f.push(Wish{Kill: "test"})
+			f.stopped()
+			if seen, ok := LookAt(child); ok {
+				t.Errorf("a process that is gone is shown as %+v", seen)
+			}
+			f.retire()
+		})
+	}
+	if pids, err := Inside(t.TempDir()); err != nil || pids != nil {
+		t.Errorf("a directory that is no run: %v, %v", pids, err)
+	}
+}
