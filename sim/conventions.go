@@ -63,13 +63,14 @@ func (c *conventions) instant(w *world) {
 	}
 }
 
-// prompt makes the coordinator ask where rules start a job of an idle cluster at
-// a moment of their own choosing: it asks nothing twice, and nothing else has
-// changed since the job came. A new survey of a node has.
+// prompt makes the coordinator ask where rules start a job at a moment of their
+// own choosing: it asks nothing twice, and nothing has changed since the job
+// came, neither who runs nor, if all who run have done what they were thought to
+// have to do, how much is left. A new survey of a node has.
 func (c *conventions) prompt(w *world) {
 	start := false
 	for _, j := range w.jobs {
-		if j.gen != nil && !j.gen.gone {
+		if j.gen != nil && !j.gen.gone && j.done < j.Work.Seconds() {
 			return
 		}
 		start = start || j.phase == cluster.Queued && c.rules.Workers(j.index) > 0

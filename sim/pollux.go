@@ -180,6 +180,9 @@ func (p *Pollux) round() error {
 			p.free[n]--
 		}
 	}
+	if len(active) == 0 { // the last one ended since the round before
+		return nil
+	}
 	before := make([][]int, len(active))
 	for i, j := range active {
 		before[i] = j.nodes
