@@ -144,3 +144,43 @@ func TestWithin(t *testing.T) {
 		t.Errorf("the middle of a square: %+v, %t; want 2", got, ok)
 	}
 }
+
+// a runs from the first minute on for 13,699 s, of which its work, as it was
+// told, is 13,586 s: for the last two minutes there seems to be nothing left.
+func TestPolluxMinutesInWhichLittleHappens(t *testing.T) {
+	_, models := polluxFixture(t)
+	for name, submit := range map[string]time.Duration{"beside one that is thought to be done": 13650 * s, "after a minute without anybody": 20000 * s} {
+		for _, policy := range PolluxPolicies() {
+			f := trace.File{Arrivals: []trace.Arrival{
+				{ID: "a", Submit: 30 * s, Workers: 1, Model: "bert", BatchSize: 24},
+				{ID: "b", Submit: submit, Workers: 1, Model: "bert", BatchSize: 24},
+			}}
+			rules, jobs, err := NewPollux(policy, models, f, Machines{1, 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, log := run(t, Config{Jobs: jobs, Nodes: 1, DevicesPerNode: 2, Rules: rules})
+			if policy != "tiresias" {
+				continue
+			}
+			a, b := r.Jobs[0], r.Jobs[1]
+			if took := a.End - 60*s; took != b.End-(submit+60*s).Truncate(60*s) || took != 13639*s {
+				t.Errorf("%s: a ends at %v, b at %v\n%s", name, a.End, b.End, strings.Join(log, "\n"))
+			}
+		}
+	}
+}
+
+// The last one may end on the minute, together with the round.
+func TestPolluxRoundOfNobody(t *testing.T) {
+	f, models := polluxFixture(t)
+	for _, policy := range PolluxPolicies() {
+		rules, _, err := NewPollux(policy, models, f, Machines{3, 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err = rules.round(); err != nil {
+			t.Error(err)
+		}
+	}
+}
