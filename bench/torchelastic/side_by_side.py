@@ -250,7 +250,7 @@ class Bellows:
         self.down.add(launcher)
 
     def freeze_node(self, launcher):
-        agents = [p for p in processes([self.binary, "agent", launcher])]
+        agents = [p for p in processes([self.binary, "agent", launcher]) if parent(p) == self.dev.pid]
         workers = [p for p in processes([TRAIN, self.directory]) if ("BELLOWS_NODE=" + launcher) in environment(p)]
         kill(agents + workers + [parent(p) for p in workers], signal.SIGSTOP)
         self.down.add(launcher)
