@@ -31,6 +31,8 @@ type Config struct {
 	Stopwatch func() time.Duration
 	// Progress is called now and then with how many jobs have ended; may be nil.
 	Progress func(ended, of int)
+	// Check is asked at each moment whether the run may go on; an error ends it. May be nil.
+	Check func() error
 	// Log gets each line of the log, without its newline; may be nil.
 	Log func(line []byte)
 }

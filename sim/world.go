@@ -61,6 +61,11 @@ func Run(cfg Config) (Result, error) {
 		if err := w.settle(); err != nil {
 			return Result{}, err
 		}
+		if w.cfg.Check != nil {
+			if err := w.cfg.Check(); err != nil {
+				return Result{}, fmt.Errorf("simulate: at %v: %w", w.now, err)
+			}
+		}
 		if w.ended == len(w.jobs) {
 			return w.finish(), nil
 		}

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -35,8 +38,11 @@ type simulation struct {
 	model          sim.Model
 	plot           string
 	atOnce         bool
+	solver         string
+	solverLimit    time.Duration
 	out            *format
 
+	referee  *referee       // if solver is not our own
 	overhead trace.Overhead // read from startCosts
 }
 
@@ -94,11 +100,7 @@ mean completions, cpu_s the run's processor time.`,
 		if err := s.check(cmd.Flags()); err != nil {
 			return err
 		}
-		runs, err := s.runs()
-		if err != nil {
-			return err
-		}
-		done, err := runAll(cmd.Context(), runs, styleOf(os.Stderr))
+		done, err := s.run(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -111,6 +113,24 @@ mean completions, cpu_s the run's processor time.`,
 		return s.out.write(os.Stdout, report{Runs: done}, func() error { return writeRuns(os.Stdout, done, styleOf(os.Stdout)) })
 	}
 	return cmd
+}
+
+// run makes all runs and runs them.
+func (s *simulation) run(ctx context.Context) (done []*simulated, err error) {
+	if s.solver != solverOwn { // which may be a process of its own, not to be left behind
+		var stop func()
+		ctx, stop = signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		if err = s.openSolver(ctx); err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, s.referee.solver.Close()) }()
+	}
+	runs, err := s.runs()
+	if err != nil {
+		return nil, err
+	}
+	return runAll(ctx, runs, styleOf(os.Stderr))
 }
 
 func (s *simulation) flags(f *pflag.FlagSet) {
@@ -138,6 +158,8 @@ func (s *simulation) flags(f *pflag.FlagSet) {
 	f.Float64Var(&s.model.Buggy, "buggy", 0, "share of jobs that a bug ends within 5 minutes of training")
 	f.Float64Var(&s.model.Impatient, "terminated", 0, "share of jobs that their users stop at some time")
 	f.Uint64Var(&s.model.Seed, "seed", 1, "of everything that is drawn")
+	f.StringVar(&s.solver, "solver", solverOwn, "who answers policy hu's questions: own, or highs or cbc, a reference that takes far longer; what it found is in -o json")
+	f.DurationVar(&s.solverLimit, "solver-limit", time.Minute, "how long highs or cbc may take for one question; runs in which they take it all are not the same on every machine")
 	f.StringVar(&s.plot, "plot", "", "also draw mean completion against nodes, as .svg or .html")
 }
 
@@ -179,6 +201,7 @@ func (s *simulation) check(f *pflag.FlagSet) error {
 	demand(s.rescaleCost >= 0, "--rescale-cost %v: use 0 or more", s.rescaleCost)
 	demand(s.startDelay >= 0, "--start-delay %v: use 0 or more", s.startDelay)
 	demand(s.checkpoints >= 0, "--checkpoint-every %v: use 0 or more", s.checkpoints)
+	s.checkSolver(demand)
 	_, failuresErr := s.lost()
 	demand(failuresErr == nil, "--failures %w", failuresErr)
 	demand(s.startCosts == "" || rules.policies == nil, "--start-costs: --rules %s says what a start costs", s.rules)

@@ -120,6 +120,12 @@ func (s *simulation) fill(r *simulated, f trace.File) (err error) {
 	if r.config.Jobs, err = s.model.Jobs(f); err != nil {
 		return err
 	}
+	if s.referee != nil {
+		r.Reference = &refereed{}
+		r.config.Policy = s.referee.policyWith(r.Reference)
+		r.config.Check = func() error { return s.referee.check(r.Reference) }
+		return nil
+	}
 	r.config.Policy, err = policy.ByName(r.Policy)
 	return err
 }

@@ -38,6 +38,8 @@ type simulated struct {
 	DecisionMSP99        float64  `json:"decision_ms_p99"`
 	CPUS                 float64  `json:"cpu_s"`
 	LogSHA256            string   `json:"log_sha256"`
+	// Reference is what came of --solver; null of our own.
+	Reference *refereed `json:"reference,omitempty"`
 
 	config sim.Config
 	result sim.Result
