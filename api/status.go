@@ -209,13 +209,13 @@ func checkpoints(v *record.JobView) []Checkpoint {
 	add := func(c record.Checkpoint, why string) {
 		all[c.Step] = Checkpoint{
 			Step: c.Step, Generation: uint64(c.Generation), Samples: c.Samples, Dir: c.Dir, Bytes: c.Bytes, WorldSize: c.WorldSize,
-			Committed: why == "" && v.Committed.Exists() && v.Committed.Value.Step == c.Step, Bad: why,
+			Committed: why == "" && v.Committed.Exists() && v.Committed.Value == c, Bad: why,
 		}
 	}
 	for _, b := range v.Bad {
 		add(b.Value.Checkpoint, b.Value.Reason)
 	}
-	for _, c := range v.Checkpoints { // a step that was given up once may have been saved again
+	for _, c := range v.Checkpoints { // of a step that was given up and saved again, before that deleted the record, the one that --from names
 		add(c.Value, "")
 	}
 	var list []Checkpoint

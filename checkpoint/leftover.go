@@ -28,7 +28,7 @@ func Leftovers(b Blobs, keep []string, running cluster.Generation) ([]string, er
 		if !ended(g, running) || slices.Contains(keep, g.Name) {
 			continue
 		}
-		if !slices.ContainsFunc(keep, func(k string) bool { return strings.HasPrefix(k, g.Name+"/") }) {
+		if !holds(g.Name, keep) {
 			found = append(found, g.Name)
 			continue
 		}
@@ -38,12 +38,17 @@ func Leftovers(b Blobs, keep []string, running cluster.Generation) ([]string, er
 		}
 		for _, s := range steps {
 			dir := path.Join(g.Name, s.Name)
-			if _, ok := parseStep(s); ok && !slices.Contains(keep, dir) {
+			if _, ok := parseStep(s); ok && !holds(dir, keep) {
 				found = append(found, dir)
 			}
 		}
 	}
 	return found, nil
+}
+
+// holds reports whether a directory is one of those to keep, or has one of them below it.
+func holds(dir string, keep []string) bool {
+	return slices.ContainsFunc(keep, func(k string) bool { return k == dir || strings.HasPrefix(k, dir+"/") })
 }
 
 // ended reports whether an entry is the directory of a generation before the running one.

@@ -2,7 +2,6 @@ package checkpoint
 
 import (
 	"path"
-	"slices"
 
 	"github.com/bellows-ml/bellows/cluster"
 )
@@ -34,7 +33,7 @@ func Surplus(b Blobs, r Retain) ([]string, error) {
 	}
 	for _, e := range steps {
 		dir := path.Join(own, e.Name)
-		if step, ok := parseStep(e); ok && step < r.Below && !slices.Contains(r.Keep, dir) {
+		if step, ok := parseStep(e); ok && step < r.Below && !holds(dir, r.Keep) {
 			found = append(found, dir)
 		}
 	}

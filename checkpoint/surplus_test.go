@@ -9,18 +9,19 @@ import (
 
 func TestSurplus(t *testing.T) {
 	d := disk(t,
-		"g00000001/step-10/x",              // an older generation's, with nothing to keep
-		"g00000002/step-000000000020/x",    // kept
-		"g00000002/step-000000000030/x",    // never committed
-		"g00000003/step-000000000040/x",    // the running one's, overtaken
-		"g00000003/step-000000000050/x",    // kept
-		"g00000003/step-000000000060/x",    // committed last
-		"g00000003/step-000000000070/x",    // may be committed yet
-		"g00000003/.step-000000000005.x/x", // being written
-		"g00000004/step-80/x",              // from the future
-		"notes/step-1/x",                   // not ours
+		"g00000001/step-10/x",               // an older generation's, with nothing to keep
+		"g00000002/step-000000000020/x",     // kept
+		"g00000002/step-000000000030/x",     // never committed
+		"g00000003/step-000000000040/x",     // the running one's, overtaken
+		"g00000003/step-000000000045/own/x", // kept, and not where we would look for it
+		"g00000003/step-000000000050/x",     // kept
+		"g00000003/step-000000000060/x",     // committed last
+		"g00000003/step-000000000070/x",     // may be committed yet
+		"g00000003/.step-000000000005.x/x",  // being written
+		"g00000004/step-80/x",               // from the future
+		"notes/step-1/x",                    // not ours
 	)
-	keep := []string{"g00000002/step-000000000020", "g00000003/step-000000000050", "g00000003/step-000000000060"}
+	keep := []string{"g00000002/step-000000000020", "g00000003/step-000000000045/own", "g00000003/step-000000000050", "g00000003/step-000000000060"}
 	for _, c := range []struct {
 		name string
 		r    checkpoint.Retain

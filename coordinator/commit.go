@@ -43,11 +43,41 @@ func (c *Coordinator) commit(f formed) bool {
 	for _, step := range old[:min(max(0, len(old)-keep+1), forgottenAtOnce)] {
 		m.then = append(m.then, record.Delete(record.CheckpointKey(f.ID, step)))
 	}
+	for _, step := range outlived(f, offer, m.then) {
+		if step == offer.Step && !c.rule(OnePerStep) {
+			continue
+		}
+		m.then = append(m.then, record.Delete(record.BadCheckpointKey(f.ID, step)))
+	}
 	if s := f.state(); s.Pinned {
 		s.Pinned = false
 		m.then = append(m.then, record.Put(record.StateKey(f.ID), s))
 	}
 	return c.send(m)
+}
+
+// outlived returns the steps of given-up checkpoints that go with a commit: the
+// one of the same step, because a step is asked for by its number, and those
+// older than everything that stays in the history, a few at a time. Their files
+// are deleted once they are in no record any more.
+func outlived(f formed, offer record.Checkpoint, then []record.Op) []int64 {
+	oldest := offer
+	for step, kept := range f.Checkpoints {
+		goes := slices.ContainsFunc(then, func(op record.Op) bool { return op.Delete && op.Key == record.CheckpointKey(f.ID, step) })
+		if !goes && step != offer.Step && kept.Value.Before(oldest) {
+			oldest = kept.Value
+		}
+	}
+	var steps []int64
+	if f.Bad[offer.Step].Exists() {
+		steps = append(steps, offer.Step)
+	}
+	for _, step := range slices.Sorted(maps.Keys(f.Bad)) {
+		if step != offer.Step && f.Bad[step].Value.Before(oldest) && len(steps) < forgottenAtOnce {
+			steps = append(steps, step)
+		}
+	}
+	return steps
 }
 
 // offer returns the newest valid offer of the generation that is newer than what is committed.

@@ -78,6 +78,8 @@ const (
 	TwoWitnesses                      // a node with a bad disk gets good checkpoints given up (I5)
 	FencingKnown                      // a node that lets its workers live on without a lease is given up (I1)
 	PlanHolds                         // devices that such a START has yet to grant are given to another (I3)
+	DoubtFailed                       // workers fail again and again from a checkpoint that its writer thinks sound (I5)
+	OnePerStep                        // a step names two checkpoints, and the one given up is resumed from (I5)
 )
 
 // rule reports whether r is in force.

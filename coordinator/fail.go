@@ -48,6 +48,25 @@ func (b blame) text() string {
 	return fmt.Sprintf("rank %d failed on %s: %s", b.failed.Rank, b.node, b.failed.Reason)
 }
 
+// failedFrom reports whether a worker of one of the kept generations failed that
+// had resumed from the checkpoint: perhaps that was the reason, and whoever
+// thinks it sound is to look again.
+func (c *Coordinator) failedFrom(f formed, from record.Checkpoint) bool {
+	for _, g := range f.Generations {
+		plan := g.Plan.Value
+		if plan.Resume == nil || *plan.Resume != from {
+			continue
+		}
+		for _, m := range plan.World.Members {
+			failed := c.mirror.Node(m.Node).Ack(f.ID, plan.World.Generation).Failed
+			if failed.Exists() && failed.Value.Kind == record.WorkerFailed {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // haltFailed halts a generation in which something failed: the others cannot go on.
 func (c *Coordinator) haltFailed(f formed) bool {
 	first, ok := c.blame(f)

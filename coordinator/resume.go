@@ -33,7 +33,7 @@ func (c *Coordinator) resume(r request, v *record.JobView) {
 		m.then = c.rewind(f, *from, by)
 	}
 	s := c.next(v, cluster.Queued, "resumed by "+by)
-	s.Restarts, s.Pinned, s.Excluded, s.Failure, s.Suspect, s.Ran = 0, false, nil, nil, nil, 0
+	s.Restarts, s.Pinned, s.Doubted, s.Excluded, s.Failure, s.Suspect, s.Ran = 0, false, true, nil, nil, nil, 0
 	w := v.Wanted.Value
 	w.Run, w.Now, w.By, w.At, w.Request = true, false, by, r.Value.At, r.id
 	if from != nil {
@@ -109,16 +109,17 @@ func (c *Coordinator) unresumable(r request, f formed) string {
 }
 
 // rewind makes the checkpoint of a step the committed one, or none, and gives up
-// all that are later. One that was given up before comes back: its owner has
-// mended what made it unreadable, and if not it is found damaged again.
+// all that are later. One that is kept goes before one of the same step that was
+// given up. Where there is only that, it comes back: its owner has mended what
+// made it unreadable, and if not it is found damaged again.
 func (c *Coordinator) rewind(f formed, step int64, by string) []record.Op {
 	committed := record.Delete(record.CommittedKey(f.ID))
 	var ops []record.Op
-	if bad := f.Bad[step]; bad.Exists() {
+	if kept := f.Checkpoints[step]; kept.Exists() {
+		committed = record.Put(record.CommittedKey(f.ID), kept.Value)
+	} else if bad := f.Bad[step]; bad.Exists() {
 		committed = record.Put(record.CommittedKey(f.ID), bad.Value.Checkpoint)
 		ops = append(ops, record.Delete(record.BadCheckpointKey(f.ID, step)), record.Put(record.CheckpointKey(f.ID, step), bad.Value.Checkpoint))
-	} else if kept := f.Checkpoints[step]; kept.Exists() {
-		committed = record.Put(record.CommittedKey(f.ID), kept.Value)
 	}
 	ops = append(ops, c.giveUp(f, laterThan(f, step), by)...)
 	return append(ops, committed)

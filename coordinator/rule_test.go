@@ -25,6 +25,8 @@ func TestStormsBreakWhatHasNoRule(t *testing.T) {
 		{"generation of a commit", coordinator.CommitGeneration, "I2"},
 		{"two witnesses", coordinator.TwoWitnesses, "I5"},
 		{"grants that follow a start", coordinator.GrantRest, "I9"},
+		{"doubt after a failure", coordinator.DoubtFailed, "I5"},
+		{"one checkpoint of a step", coordinator.OnePerStep, "I5"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

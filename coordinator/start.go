@@ -58,7 +58,8 @@ func (c *Coordinator) start(f formed, from int, why string) bool {
 	}
 	plan := record.Plan{World: world, From: from, Why: why, At: c.now}
 	if f.Committed.Exists() {
-		plan.Resume, plan.Doubted = &f.Committed.Value, s.Suspect != nil
+		s.Doubted = s.Doubted || s.Suspect != nil || c.failedFrom(f, f.Committed.Value) && c.rule(DoubtFailed)
+		plan.Resume, plan.Doubted = &f.Committed.Value, s.Doubted
 	}
 	m := move{verb: "start", job: f.JobView, note: phaseNote(f.JobView, s)}
 	m.ifs = append(m.ifs, record.Unchanged(record.CommittedKey(f.ID), f.Committed.Mod))
@@ -164,6 +165,7 @@ func (c *Coordinator) started(f formed) bool {
 		return false
 	}
 	s, took := c.acquitted(f, c.next(f.JobView, cluster.Running, f.state().Reason)), c.account(f)
+	s.Doubted = false
 	return c.send(move{
 		verb: "running", job: f.JobView, note: phaseNote(f.JobView, s), event: startedEvent(took, f.ID),
 		then: []record.Op{

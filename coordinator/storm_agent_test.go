@@ -22,10 +22,11 @@ type simNode struct {
 	lives   uint64        // how many it has had
 	renewed time.Duration // when it last was
 	shims   map[record.JobGen]*simShim
-	refuses bool          // it cannot run some jobs
-	strict  bool          // it has seen that it is not alone
-	misread bool          // its disk is bad: what it reads is not what is there
-	steady  time.Duration // since when it has been whole, and in etcd's view so
+	refuses bool                       // it cannot run some jobs
+	strict  bool                       // it has seen that it is not alone
+	misread bool                       // its disk is bad: what it reads is not what is there
+	knows   map[record.Checkpoint]bool // which its agent has written: it reads them only if they are doubted
+	steady  time.Duration              // since when it has been whole, and in etcd's view so
 }
 
 // simShim hosts one generation's workers.
@@ -208,7 +209,12 @@ func (s *storm) start(n *simNode, job *record.JobView, m cluster.Member) {
 		s.ack(n, jg, record.AckStopped, record.Stopped{ExitedAt: s.clock()})
 		return
 	}
-	if r := job.Generation(jg.Generation).Plan.Value.Resume; r != nil && m.FirstRank == 0 && (s.damaged[*r] || n.misread) {
+	plan := job.Generation(jg.Generation).Plan.Value
+	blind := plan.Resume != nil && m.FirstRank == 0 && n.knows[*plan.Resume] && !plan.Doubted
+	if blind {
+		s.checkBlind(job, *plan.Resume)
+	}
+	if r := plan.Resume; r != nil && m.FirstRank == 0 && !blind && (s.damaged[*r] || n.misread) {
 		s.note("%s finds the checkpoint of step %d of %s damaged", n.id, r.Step, jg.Job)
 		s.ack(n, jg, record.AckFailed, record.Failed{Kind: record.CheckpointDamaged, Rank: -1, Reason: "it is damaged", At: s.clock()})
 		s.ack(n, jg, record.AckStopped, record.Stopped{ExitedAt: s.clock()})
@@ -217,8 +223,8 @@ func (s *storm) start(n *simNode, job *record.JobView, m cluster.Member) {
 	sh := &simShim{
 		jg: jg, life: n.rev, devices: m.Devices, saved: -1, offered: -1, from: -1, begun: -1,
 	}
-	if r := job.Generation(jg.Generation).Plan.Value.Resume; r != nil {
-		sh.from = r.Step
+	if plan.Resume != nil {
+		sh.from = plan.Resume.Step
 	}
 	if s.extend(n, sh); s.now >= sh.deadline {
 		return
@@ -226,6 +232,9 @@ func (s *storm) start(n *simNode, job *record.JobView, m cluster.Member) {
 	n.shims[jg] = sh
 	sh.running, sh.execed = true, s.now
 	s.checkExec(n, sh)
+	if blind && s.damaged[*plan.Resume] { // which its workers find when they load it
+		s.at(s.between(0, time.Second), func() { s.failIn(sh) })
+	}
 	s.watchDeadline(n, sh)
 	s.at(s.between(0, time.Second), func() {
 		if n.up && n.agent && s.now >= n.cut && n.rev == sh.life {
@@ -283,6 +292,7 @@ func (s *storm) offer(n *simNode, sh *simShim, gen record.GenerationView, step i
 	if !s.calm && s.chance(15) {
 		s.damaged[c] = true
 	}
+	n.knows[c] = true
 	s.at(late, func() {
 		s.write(record.Put(record.OfferKey(n.id, sh.jg.Job, sh.jg.Generation, step), record.Offer{At: s.clock(), Checkpoint: c}))
 	})

@@ -18,6 +18,14 @@ func (s *storm) check(c record.Change, before map[cluster.JobID]record.Versioned
 	}
 	job, rest, _ := strings.Cut(rest, "/")
 	v := s.mirror.Job(cluster.JobID(job))
+	if step, name := v.Committed.Value.Step, "I5: %s: step %d, which is committed, is not the one kept"; v.Committed.Exists() && v.Checkpoints[step].Value != v.Committed.Value {
+		s.fault(name, job, step)
+	}
+	for step := range v.Bad {
+		if v.Checkpoints[step].Exists() {
+			s.fault("I5: %s: step %d is kept and given up", job, step)
+		}
+	}
 	switch {
 	case rest == "checkpoint/committed":
 		_, gaveUp := v.Bad[before[v.ID].Value.Step]
@@ -106,6 +114,21 @@ func (s *storm) checkGivenUp(v *record.JobView, c record.Change) {
 		_, excluded := v.State.Value.Excluded[n.id]
 		if !excluded && s.now-n.steady > longEnough && len(n.devices) >= v.Scaled().MinWorkers {
 			s.fault("I5: the sound checkpoint of step %d of %s is given up, and %s has not looked at it", bad.Step, v.ID, n.id)
+		}
+	}
+}
+
+// checkBlind: nobody starts unread from a checkpoint that is known to have let workers fail.
+func (s *storm) checkBlind(v *record.JobView, from record.Checkpoint) {
+	for g, gen := range v.Generations {
+		r := gen.Plan.Value.Resume
+		if s.wild || r == nil || *r != from { // a leader that news is kept from cannot know
+			continue
+		}
+		for _, m := range gen.Plan.Value.World.Members {
+			if a := s.mirror.Node(m.Node).Ack(v.ID, g); a.Failed.Exists() && a.Failed.Value.Kind == record.WorkerFailed && g < v.State.Value.Generation {
+				s.fault("I5: %s starts unread from step %d, from which generation %d has failed", v.ID, from.Step, g)
+			}
 		}
 	}
 }

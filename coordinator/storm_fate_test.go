@@ -49,6 +49,7 @@ func (s *storm) crashAgent(n *simNode) {
 	down := s.between(500*time.Millisecond, 20*time.Second)
 	s.note("agent of %s down for %v", n.id, down)
 	n.agent = false
+	clear(n.knows)
 	s.at(down, func() { n.agent = true })
 }
 
@@ -57,6 +58,7 @@ func (s *storm) loseNode(n *simNode) {
 	s.note("%s lost for %v", n.id, down)
 	n.up, n.rev = false, 0
 	n.shims = map[record.JobGen]*simShim{}
+	clear(n.knows)
 	s.at(down, func() { n.up = true })
 }
 
@@ -83,8 +85,15 @@ func (s *storm) failWorker(n *simNode) {
 	}
 	sh := n.shims[running[s.rng.IntN(len(running))]]
 	s.note("worker of %s/%d fails on %s", sh.jg.Job, sh.jg.Generation, n.id)
-	sh.running = false
-	sh.failed = &record.Failed{Kind: record.WorkerFailed, Reason: "exit status 1", At: s.clock()}
+	s.failIn(sh)
+}
+
+// failIn lets a worker fail.
+func (s *storm) failIn(sh *simShim) {
+	if sh.running {
+		sh.running = false
+		sh.failed = &record.Failed{Kind: record.WorkerFailed, Reason: "exit status 1", At: s.clock()}
+	}
 }
 
 func (s *storm) cordonNode(n *simNode) {

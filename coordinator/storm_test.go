@@ -74,7 +74,7 @@ func newStorm(seed uint64, without coordinator.Rule) *storm {
 		alone = s.between(5*time.Second, 25*time.Second)
 	}
 	for i := range 2 + s.rng.IntN(3) {
-		n := &simNode{id: cluster.NodeID(fmt.Sprintf("n%d", i+1)), up: true, agent: true, shims: map[record.JobGen]*simShim{}}
+		n := &simNode{id: cluster.NodeID(fmt.Sprintf("n%d", i+1)), up: true, agent: true, shims: map[record.JobGen]*simShim{}, knows: map[record.Checkpoint]bool{}}
 		for k := range 1 << s.rng.IntN(3) {
 			n.devices = append(n.devices, cluster.Device{ID: cluster.DeviceID(fmt.Sprintf("%s%c", n.id, 'a'+k)), Health: cluster.Healthy})
 		}

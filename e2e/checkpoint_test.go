@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -29,11 +30,18 @@ func TestDamagedCheckpointFallsBack(t *testing.T) {
 	f.startAgent(1)
 	f.awaitPhase(id, time.Minute, cluster.Succeeded)
 
-	job := f.mirror().Job(id)
-	bad, ok := job.Bad[damaged.Step]
-	if !ok || bad.Value.Checkpoint != damaged || !strings.Contains(bad.Value.Reason, "rank-00000/state.json is corrupt: sha256 is ") {
-		t.Errorf("recorded as bad: %+v, want %+v and its file", bad.Value, damaged)
+	var bad record.BadCheckpoint // until the step was saved again
+	for _, c := range f.history() {
+		if c.Key == record.BadCheckpointKey(id, damaged.Step) && !c.Deleted {
+			if err := json.Unmarshal(c.Value, &bad); err != nil {
+				t.Error(err)
+			}
+		}
 	}
+	if bad.Checkpoint != damaged || !strings.Contains(bad.Reason, "rank-00000/state.json is corrupt: sha256 is ") {
+		t.Errorf("recorded as bad: %+v, want %+v and its file", bad, damaged)
+	}
+	job := f.mirror().Job(id)
 	plan := job.Generation(job.State.Value.Generation).Plan.Value
 	want := fmt.Sprintf("falling back to step %d", damaged.Step-25)
 	if plan.Resume == nil || plan.Resume.Step != damaged.Step-25 || !strings.Contains(plan.Why, want) {

@@ -105,10 +105,13 @@ type File struct {
 
 // Saved lists what a node's ranks saved at a step: fsynced and digested.
 type Saved struct {
-	Dir     string    `json:"dir"`     // the checkpoint's directory, absolute
-	Ranks   []int     `json:"ranks"`   // whose files these are
-	Samples int64     `json:"samples"` // position in the data, in samples since the start of training; -1 = unknown
-	Files   []File    `json:"files"`
+	Dir     string `json:"dir"`     // the checkpoint's directory, absolute
+	Ranks   []int  `json:"ranks"`   // whose files these are
+	Samples int64  `json:"samples"` // position in the data, in samples since the start of training; -1 = unknown
+	Files   []File `json:"files"`
+	// Changed is when the newest of them was changed, in nanoseconds of the file
+	// system's clock, before they were digested; 0 = unknown.
+	Changed int64     `json:"changed,omitempty"`
 	At      time.Time `json:"at"`
 }
 

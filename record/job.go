@@ -59,6 +59,9 @@ type State struct {
 	// Rewound: the owner has gone back to an older checkpoint, so what generations
 	// up to this one still offer is not committed any more.
 	Rewound cluster.Generation `json:"rewound,omitempty"`
+	// Doubted: the committed checkpoint is read as a whole before anything starts
+	// from it, as Plan.Doubted says; until a generation has.
+	Doubted bool `json:"doubted,omitempty"`
 	// Excluded nodes refused the job; each with its reason.
 	Excluded map[cluster.NodeID]string `json:"excluded,omitempty"`
 	// Suspect is the committed checkpoint where one node finds it damaged and
@@ -81,8 +84,9 @@ type Plan struct {
 	World cluster.World `json:"world"`
 	// Resume is the checkpoint to load; nil = from the beginning.
 	Resume *Checkpoint `json:"resume,omitempty"`
-	// Doubted: a node has found Resume damaged, so that a node which thinks that it
-	// knows the checkpoint to be sound has to read it all the same.
+	// Doubted: a node which thinks that it knows Resume to be sound has to read it
+	// all the same: another has found it damaged, workers that began from it have
+	// failed, or the owner has resumed the job.
 	Doubted bool `json:"doubted,omitempty"`
 	// From is the size of the world that this one replaces; 0 = the job was not running.
 	From int       `json:"from,omitempty"`
@@ -127,6 +131,11 @@ type Checkpoint struct {
 	ManifestSHA256 string             `json:"manifest_sha256"`
 	WorldSize      int                `json:"world_size"` // of the generation that saved it
 	Bytes          int64              `json:"bytes"`
+}
+
+// Before reports whether it was saved before the other: by an older generation, or by the same at an earlier step.
+func (c Checkpoint) Before(other Checkpoint) bool {
+	return c.Generation < other.Generation || c.Generation == other.Generation && c.Step < other.Step
 }
 
 // BadCheckpoint records why a committed checkpoint was given up.

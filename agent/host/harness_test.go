@@ -146,8 +146,20 @@ func (f *fixture) settings(node string) settings {
 // agent runs an agent in this process until the test ends, or stop is called.
 func (f *fixture) agent(s settings) (stop func()) {
 	f.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
+	return f.agentTo(s, &lockedBuffer{})
+}
+
+// logged runs an agent until the test ends, and returns what it logs.
+func (f *fixture) logged(s settings) *lockedBuffer {
+	f.Helper()
 	log := &lockedBuffer{}
+	f.agentTo(s, log)
+	return log
+}
+
+func (f *fixture) agentTo(s settings, log *lockedBuffer) (stop func()) {
+	f.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- Run(ctx, s.config(zerolog.New(log).With().Timestamp().Logger())) }()
 	var once sync.Once
@@ -303,6 +315,7 @@ type job struct {
 	Spec    record.Submitted
 	Members []cluster.Member
 	Resume  *record.Checkpoint
+	Doubted bool
 }
 
 // job describes a job with so many workers on each node.
@@ -331,7 +344,7 @@ func (f *fixture) job(name string, command []string, workers map[string]int, ord
 // start writes what a leader writes to start a generation.
 func (f *fixture) start(j *job) {
 	f.Helper()
-	plan := record.Plan{Resume: j.Resume, World: cluster.World{
+	plan := record.Plan{Resume: j.Resume, Doubted: j.Doubted, World: cluster.World{
 		Job: j.Job, Generation: j.Generation, Members: j.Members,
 		Master: cluster.Endpoint{Host: "127.0.0.1", Port: freePort(f.T)}, BatchSize: 8,
 	}}

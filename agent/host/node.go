@@ -44,7 +44,7 @@ type node struct {
 	followers map[string]*follower
 	runs      map[record.JobGen]*run
 	lanes     map[lane]bool // what is under way
-	proofs    []proof       // checkpoints known to be sound, the newest last
+	proofs    []proof       // of checkpoints known to be sound, the newest last
 	collected map[record.JobGen]bool
 	gossip    *gossip
 	devices   devices

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"reflect"
@@ -42,9 +41,10 @@ func (n *node) retain() {
 	}
 }
 
-// kept says what to keep of a job that has rank 0 here: the history,
-// what it resumed from, and what was found bad as long as something older is
-// kept, for people to look at. False while that is not known for sure.
+// kept says what to keep of a job that has rank 0 here: what it resumed from,
+// and all that is named in the records, be it as committed or as given up, for
+// that can be resumed from as well. So a record goes before its files do. False
+// while that is not known for sure.
 func (n *node) kept(r *run) (checkpoint.Retain, bool) {
 	job := n.records.mirror.Job(r.jg.Job)
 	last := job.Committed.Value
@@ -53,20 +53,14 @@ func (n *node) kept(r *run) (checkpoint.Retain, bool) {
 		return checkpoint.Retain{}, false
 	}
 	kept := []record.Checkpoint{last}
-	oldest := last
 	for _, c := range job.Checkpoints {
 		kept = append(kept, c.Value)
-		if olderThan(c.Value, oldest) {
-			oldest = c.Value
-		}
+	}
+	for _, b := range job.Bad {
+		kept = append(kept, b.Value.Checkpoint)
 	}
 	if r.order.Resume != nil {
 		kept = append(kept, *r.order.Resume)
-	}
-	for _, b := range job.Bad {
-		if olderThan(oldest, b.Value.Checkpoint) {
-			kept = append(kept, b.Value.Checkpoint)
-		}
 	}
 	want := checkpoint.Retain{Running: r.jg.Generation, Below: -1}
 	if last.Generation == r.jg.Generation {
@@ -82,8 +76,4 @@ func (n *node) kept(r *run) (checkpoint.Retain, bool) {
 	slices.Sort(want.Keep)
 	want.Keep = slices.Compact(want.Keep)
 	return want, true
-}
-
-func olderThan(a, b record.Checkpoint) bool {
-	return cmp.Or(cmp.Compare(a.Generation, b.Generation), cmp.Compare(a.Step, b.Step)) < 0
 }

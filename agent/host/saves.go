@@ -72,7 +72,7 @@ func (n *node) list(ctx context.Context, r *run, a agent.Digest) (record.Saved, 
 	if err != nil {
 		return record.Saved{}, fmt.Errorf("digest step %d: %w", a.Step, err)
 	}
-	return record.Saved{Dir: a.Dir, Ranks: a.Ranks, Samples: a.Samples, Files: answer.Files, At: time.Now()}, nil
+	return record.Saved{Dir: a.Dir, Ranks: a.Ranks, Samples: a.Samples, Files: answer.Files, Changed: answer.Changed, At: time.Now()}, nil
 }
 
 // merge writes the manifest of a checkpoint, after which it can be offered.
@@ -81,10 +81,10 @@ func (n *node) merge(at lane, a agent.Merge) {
 	r.merges[step] = agent.Work[record.Offer]{}
 	keep, known := n.kept(r)
 	n.beside(at, func(ctx context.Context) func() {
-		offer, err := n.writeManifest(ctx, r, a)
+		offer, seal, err := n.writeManifest(ctx, r, a)
 		if noSpace(err) && known { // what is surplus goes; what is kept does not, whatever is lost for it
 			n.clean(ctx, r, keep)
-			offer, err = n.writeManifest(ctx, r, a)
+			offer, seal, err = n.writeManifest(ctx, r, a)
 		}
 		return func() {
 			work := agent.Work[record.Offer]{Done: true, Value: offer}
@@ -95,7 +95,7 @@ func (n *node) merge(at lane, a agent.Merge) {
 				log.Error().Err(err).Int64("step", step).Msg("a checkpoint is lost")
 			} else {
 				r.lost, r.roomSeen = "", time.Time{}
-				n.remember(offer.Checkpoint)
+				n.remember(offer.Checkpoint, seal)
 				log.Info().Int64("step", step).Int64("bytes", offer.Bytes).Msg("offering a checkpoint")
 			}
 			r.merges[step], r.changed = work, time.Now()
@@ -103,25 +103,42 @@ func (n *node) merge(at lane, a agent.Merge) {
 	})
 }
 
-func (n *node) writeManifest(ctx context.Context, r *run, a agent.Merge) (record.Offer, error) {
+func (n *node) writeManifest(ctx context.Context, r *run, a agent.Merge) (offer record.Offer, seal string, err error) {
 	title := checkpoint.Title{Job: a.Job, Generation: a.Generation, Step: a.Step, WorldSize: a.WorldSize}
 	manifest, err := checkpoint.Merge(title, a.Parts)
 	if err != nil {
-		return record.Offer{}, err
+		return record.Offer{}, "", err
 	}
 	abs := a.Parts[0].Dir
 	dir, err := r.relative(abs)
 	if err != nil {
-		return record.Offer{}, err
+		return record.Offer{}, "", err
 	}
-	answer, err := n.do(ctx, r, dirblob.Task{Root: r.root(), Write: &dirblob.Write{Dir: dir, Manifest: manifest}}, taskBound)
+	task := dirblob.Task{Root: r.root(), Write: &dirblob.Write{Dir: dir, Manifest: manifest, Changes: changesOf(manifest, a.Parts)}}
+	answer, err := n.do(ctx, r, task, taskBound)
 	if err != nil {
-		return record.Offer{}, fmt.Errorf("merge step %d: %w", a.Step, err)
+		return record.Offer{}, "", fmt.Errorf("merge step %d: %w", a.Step, err)
 	}
 	return record.Offer{At: time.Now(), Checkpoint: record.Checkpoint{
 		Generation: a.Generation, Step: a.Step, Samples: manifest.Samples, Dir: abs,
 		ManifestSHA256: answer.ManifestSHA256, WorldSize: a.WorldSize, Bytes: manifest.Bytes(),
-	}}, nil
+	}}, answer.Seal, nil
+}
+
+// changesOf says by file of a manifest when the newest of its node's files was
+// changed, as far as the node's digest knew.
+func changesOf(m checkpoint.Manifest, parts []record.Saved) []int64 {
+	known := map[string]int64{}
+	for _, p := range parts {
+		for _, f := range p.Files {
+			known[f.Path] = p.Changed
+		}
+	}
+	changes := make([]int64, len(m.Files))
+	for i, f := range m.Files {
+		changes[i] = known[f.Path]
+	}
+	return changes
 }
 
 // keptWork is how many steps' results a run keeps: only the newest ones matter.

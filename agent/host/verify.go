@@ -24,19 +24,42 @@ const (
 	seenAgain = 2 * time.Second
 	// keptProofs is how many checkpoints are remembered to be sound.
 	keptProofs = 64
+	// proofHolds is how long for: as long as a rescale takes, and a few failed
+	// starts. What a disk does to a file changes nothing that the file system
+	// knows of it; it is found when the file is read.
+	proofHolds = 10 * time.Minute
 )
 
-// proof names a checkpoint that this process has written or read as a whole.
-type proof struct{ dir, manifestSHA256 string }
+// proof says that this process has digested or read a checkpoint as a whole, and
+// what the file system said of its files then.
+type proof struct {
+	dir, manifestSHA256 string
+	seal                string
+	at                  time.Time
+}
 
-func proofOf(c record.Checkpoint) proof { return proof{c.Dir, c.ManifestSHA256} }
+func (p proof) of(c record.Checkpoint) bool {
+	return p.dir == c.Dir && p.manifestSHA256 == c.ManifestSHA256
+}
 
-// remember notes that a checkpoint is sound, so that who digested it a moment
-// ago need not read it again to resume from it. What a disk does to it later is
-// found by the next life of this agent, or by another node.
-func (n *node) remember(c record.Checkpoint) {
-	n.proofs = append(n.proofs, proofOf(c))
+// remember notes that a checkpoint is sound as long as its seal is not broken,
+// so that who digested it a moment ago need not read it again to resume from it.
+func (n *node) remember(c record.Checkpoint, seal string) {
+	n.proofs = slices.DeleteFunc(n.proofs, func(p proof) bool { return p.of(c) })
+	if seal != "" {
+		n.proofs = append(n.proofs, proof{c.Dir, c.ManifestSHA256, seal, time.Now()})
+	}
 	n.proofs = n.proofs[max(0, len(n.proofs)-keptProofs):]
+}
+
+// sealOf is what must not have changed since a checkpoint was known to be sound;
+// empty if it has to be read.
+func (n *node) sealOf(c record.Checkpoint) string {
+	i := slices.IndexFunc(n.proofs, func(p proof) bool { return p.of(c) && time.Since(p.at) < proofHolds })
+	if i < 0 {
+		return ""
+	}
+	return n.proofs[i].seal
 }
 
 // verify compares the checkpoint that a generation resumes from with what was committed.
@@ -46,18 +69,18 @@ func (n *node) verify(at lane, a agent.Verify) {
 		r = n.newRun(at.of, n.runDir(at.of), agent.Absent)
 	}
 	r.order = n.order(at.of, a.Spec, a.Plan)
-	known := !a.Plan.Doubted && slices.Contains(n.proofs, proofOf(*a.Plan.Resume))
+	task := dirblob.Verify{ManifestSHA256: a.Plan.Resume.ManifestSHA256, Quick: !a.Whole}
+	if !a.Plan.Doubted {
+		task.Seal = n.sealOf(*a.Plan.Resume)
+	}
 	keep, _ := n.kept(r)
 	listed := n.records.known(savesPart(at.of.Job))
 	ctx, cancel := context.WithCancel(n.ctx)
 	r.cancel = cancel
 	n.beside(at, func(context.Context) func() {
 		defer cancel()
-		var failed *record.Failed
 		begun := time.Now()
-		if !known {
-			failed = n.examine(ctx, r, a.Whole)
-		}
+		answer, failed := n.examine(ctx, r, task)
 		again := false
 		if failed == nil && a.Whole {
 			failed, again = n.preflight(ctx, r, keep, listed)
@@ -70,9 +93,10 @@ func (n *node) verify(at lane, a agent.Verify) {
 			log := n.logger(r.jg)
 			switch {
 			case failed != nil:
+				n.remember(*a.Plan.Resume, "")
 				log.Error().Int64("step", a.Plan.Resume.Step).Str("reason", failed.Reason).Msg("cannot resume")
-			case !known && a.Whole:
-				n.remember(*a.Plan.Resume)
+			case answer.Whole:
+				n.remember(*a.Plan.Resume, answer.Seal)
 				log.Info().Int64("step", a.Plan.Resume.Step).Dur("took", time.Since(begun)).Msg("verified the checkpoint to resume from")
 			}
 		}
@@ -83,26 +107,25 @@ func (n *node) verify(at lane, a agent.Verify) {
 // One that differs is damaged for everybody. One that cannot be read may only be
 // out of this node's sight; but where rank 0's node sees a job's directory and
 // not all of its checkpoint, a part of that is lost.
-func (n *node) examine(ctx context.Context, r *run, whole bool) *record.Failed {
+func (n *node) examine(ctx context.Context, r *run, task dirblob.Verify) (dirblob.Answer, *record.Failed) {
 	resume := *r.order.Resume
-	failed := func(kind record.FailureKind, format string, args ...any) *record.Failed {
-		return &record.Failed{Kind: kind, Reason: fmt.Sprintf(format, args...), Rank: -1, At: time.Now()}
+	failed := func(kind record.FailureKind, format string, args ...any) (dirblob.Answer, *record.Failed) {
+		return dirblob.Answer{}, &record.Failed{Kind: kind, Reason: fmt.Sprintf(format, args...), Rank: -1, At: time.Now()}
 	}
-	dir, err := r.below(resume.Dir)
-	if err != nil {
+	var err error
+	if task.Dir, err = r.below(resume.Dir); err != nil {
 		return failed(record.NodeRefused, "cannot resume from step %d: %v", resume.Step, err)
 	}
-	task := dirblob.Task{Root: r.root(), Verify: &dirblob.Verify{Dir: dir, ManifestSHA256: resume.ManifestSHA256, Quick: !whole}}
 	begun := time.Now()
 	for {
-		_, err = n.do(ctx, r, task, taskBound)
+		answer, err := n.do(ctx, r, dirblob.Task{Root: r.root(), Verify: &task}, taskBound)
 		var corrupt *checkpoint.CorruptError
 		switch {
 		case err == nil:
-			return nil
+			return answer, nil
 		case errors.As(err, &corrupt):
 			return failed(record.CheckpointDamaged, "checkpoint of step %d is damaged: %v", resume.Step, corrupt)
-		case time.Since(begun) >= unseenFor && whole && errors.Is(err, checkpoint.ErrAbsent):
+		case time.Since(begun) >= unseenFor && !task.Quick && errors.Is(err, checkpoint.ErrAbsent):
 			return failed(record.CheckpointDamaged, "checkpoint of step %d is damaged: %v (looked for %v)", resume.Step, err, unseenFor)
 		case time.Since(begun) >= unseenFor, !rest(ctx, seenAgain):
 			return failed(record.NodeRefused, "cannot read the checkpoint of step %d: %v", resume.Step, err)

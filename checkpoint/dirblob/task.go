@@ -36,6 +36,9 @@ type Digest struct {
 type Write struct {
 	Dir      string              `json:"dir"`
 	Manifest checkpoint.Manifest `json:"manifest"`
+	// Changes says by file of the manifest what Answer.Changed was when it was
+	// digested: a file that was changed since is not what the manifest says of it.
+	Changes []int64 `json:"changes,omitempty"`
 }
 
 // Verify asks for checkpoint.Verify, or checkpoint.Inspect.
@@ -43,13 +46,19 @@ type Verify struct {
 	Dir            string `json:"dir"`
 	ManifestSHA256 string `json:"manifest_sha256"`
 	Quick          bool   `json:"quick,omitempty"` // Inspect: sizes only
+	// Seal is Answer.Seal of the last time that it was known to be sound: if it is
+	// the same now, the files are not read again.
+	Seal string `json:"seal,omitempty"`
 }
 
 // Answer is what came of a task. Only the field that belongs to the task is set.
 type Answer struct {
 	Files          []record.File        `json:"files,omitempty"`           // of Digest
+	Changed        int64                `json:"changed,omitempty"`         // of Digest: when the newest of them was, before they were read
 	ManifestSHA256 string               `json:"manifest_sha256,omitempty"` // of Write
 	Manifest       *checkpoint.Manifest `json:"manifest,omitempty"`        // of Verify
+	Whole          bool                 `json:"whole,omitempty"`           // of Verify: every file was read
+	Seal           string               `json:"seal,omitempty"`            // of Write, and of Verify where it was read as a whole
 	Plain          *checkpoint.Plain    `json:"plain,omitempty"`           // of Find; nil = none
 	Deleted        []string             `json:"deleted,omitempty"`         // of Retain
 	Room           *checkpoint.Room     `json:"room,omitempty"`            // of Room
@@ -95,11 +104,15 @@ func (t Task) Do(ctx context.Context) (Answer, error) {
 	var a Answer
 	switch {
 	case t.Digest != nil:
-		a.Files, err = checkpoint.Digest(ctx, d, t.Digest.Dir, t.Digest.Ranks)
+		if a.Changed, err = d.lastChange(t.Digest.Dir, t.Digest.Ranks); err == nil {
+			a.Files, err = checkpoint.Digest(ctx, d, t.Digest.Dir, t.Digest.Ranks)
+		}
 	case t.Write != nil:
-		a.ManifestSHA256, err = checkpoint.Write(d, t.Write.Dir, t.Write.Manifest)
+		if a.ManifestSHA256, err = checkpoint.Write(d, t.Write.Dir, t.Write.Manifest); err == nil && len(t.Write.Changes) > 0 {
+			a.Seal = d.seal(t.Write.Dir, t.Write.Manifest, t.Write.Changes)
+		}
 	case t.Verify != nil:
-		a.Manifest, err = t.Verify.do(ctx, d)
+		a, err = t.Verify.do(ctx, d)
 	case t.Find != nil:
 		var p checkpoint.Plain
 		var found bool
@@ -121,15 +134,18 @@ func (t Task) Do(ctx context.Context) (Answer, error) {
 	return a, nil
 }
 
-func (v Verify) do(ctx context.Context, d *Dir) (*checkpoint.Manifest, error) {
-	var m checkpoint.Manifest
-	var err error
-	if v.Quick {
-		m, err = checkpoint.Inspect(d, v.Dir, v.ManifestSHA256)
-	} else {
-		m, err = checkpoint.Verify(ctx, d, v.Dir, v.ManifestSHA256)
+func (v Verify) do(ctx context.Context, d *Dir) (Answer, error) {
+	m, err := checkpoint.Inspect(d, v.Dir, v.ManifestSHA256)
+	if err != nil || v.Quick {
+		return Answer{Manifest: &m}, err
 	}
-	return &m, err
+	// Before the files are read: what is changed meanwhile breaks it.
+	seal := d.seal(v.Dir, m, nil)
+	if seal != "" && seal == v.Seal {
+		return Answer{Manifest: &m, Seal: seal}, nil
+	}
+	m, err = checkpoint.Verify(ctx, d, v.Dir, v.ManifestSHA256)
+	return Answer{Manifest: &m, Whole: true, Seal: seal}, err
 }
 
 // retain deletes what is surplus, the rest of it too where one resists.

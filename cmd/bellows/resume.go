@@ -19,8 +19,10 @@ func resumeCommand() *cobra.Command {
 		Long: `Queues a job again that was stopped, has failed or is held. It goes on from its last
 committed checkpoint; with --from, from an older one, or from one that was found damaged
 and has been mended since; with --from-start it begins anew. What was saved after that
-point is given up: it is not resumed from any more unless --from names it, and its files
-stay until the job has committed newer checkpoints. Only its owner or root may.`,
+point is given up: it is not resumed from any more unless --from names it, and it stays
+as long as 'bellows show JOB' lists it: until all checkpoints that are kept are newer,
+after --from-start therefore until the first save. Whatever it goes on from is read as a
+whole first, and given up for the one before if it is damaged. Only its owner or root may.`,
 		Args: exactly("JOB"),
 	}
 	cmd.Flags().BoolVar(&fromStart, "from-start", false, "begin at step 0, without any checkpoint")

@@ -1,0 +1,112 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// resume asks for a job to go on, and waits until it runs again.
+func (f *fleet) resume(id cluster.JobID, more ...string) record.Plan {
+	f.t.Helper()
+	before := f.mirror().Job(id).State.Value.Generation
+	if _, stderr, code := f.bellows(append([]string{"resume", string(id)}, more...)...); code != 0 {
+		f.t.Fatalf("resume %v: exit status %d: %s", more, code, stderr)
+	}
+	m := f.await(3*time.Minute, "the resumed job to run", func(m *record.Mirror) bool {
+		s := m.Job(id).State.Value
+		return s.Generation > before && s.Phase == cluster.Running
+	})
+	s := m.Job(id).State.Value
+	return m.Job(id).Generation(s.Generation).Plan.Value
+}
+
+// saveAndStop waits until the newest committed checkpoint is of this step or a later one, and stops the job.
+func (f *fleet) saveAndStop(id cluster.JobID, step int64) record.Checkpoint {
+	f.t.Helper()
+	f.await(2*time.Minute, fmt.Sprintf("a checkpoint of step %d", step), func(m *record.Mirror) bool {
+		return m.Job(id).Committed.Value.Step >= step
+	})
+	f.stop(id)
+	f.awaitPhase(id, time.Minute, cluster.Stopped)
+	return f.mirror().Job(id).Committed.Value
+}
+
+// keptFiles fails if files are missing of a checkpoint that the records name.
+func (f *fleet) keptFiles(id cluster.JobID) {
+	f.t.Helper()
+	job := f.mirror().Job(id)
+	named := []record.Checkpoint{job.Committed.Value}
+	for _, c := range job.Checkpoints {
+		named = append(named, c.Value)
+	}
+	for _, b := range job.Bad {
+		named = append(named, b.Value.Checkpoint)
+	}
+	for _, c := range named {
+		if _, err := os.Stat(filepath.Join(c.Dir, "rank-00000", "state.json")); err != nil {
+			f.t.Errorf("step %d of generation %d is in the records: %v", c.Step, c.Generation, err)
+		}
+	}
+}
+
+// A step is saved, given up, and saved again by a later generation: what is
+// resumed from is the later one, and no file of it goes.
+func TestAStepThatIsSavedTwiceIsTheLaterOne(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, config{nodes: 1, devices: 1})
+	id := f.submit(f.sdkJob("twice", 1, 1, 100000, 0.05, "--save-every", "20"))
+	f.saveAndStop(id, 20)
+	f.keptFiles(id)
+	if p := f.resume(id, "--from-start"); p.Resume != nil {
+		t.Fatalf("began at %+v", p.Resume)
+	}
+	f.await(2*time.Minute, "step 20 again", func(m *record.Mirror) bool {
+		return m.Job(id).Checkpoints[20].Value.Generation == 2
+	})
+	f.stop(id)
+	f.awaitPhase(id, time.Minute, cluster.Stopped)
+	f.keptFiles(id)
+	p := f.resume(id, "--from", "20")
+	if p.Resume == nil || p.Resume.Step != 20 || p.Resume.Generation != 2 {
+		t.Errorf("went on from %+v", p.Resume)
+	}
+	f.saveAndStop(id, 60)
+	f.keptFiles(id)
+	if s := f.mirror().Job(id).State.Value; s.Restarts != 0 {
+		t.Errorf("charged: %+v", s)
+	}
+}
+
+// What happens to a checkpoint while its job is stopped is found by the very
+// agent that wrote it, and costs what came after the one before. Nothing is charged.
+func TestDamageAfterAStopIsFound(t *testing.T) {
+	t.Parallel()
+	for name, damage := range map[string]func(dir string) error{
+		"short": func(dir string) error { return os.Truncate(filepath.Join(dir, "rank-00000", "state.json"), 100) },
+		"gone":  os.RemoveAll,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFleet(t, config{nodes: 1, devices: 1})
+			id := f.submit(f.sdkJob(name, 1, 1, 100000, 0.01, "--save-every", "20"))
+			last := f.saveAndStop(id, 40)
+			if err := damage(last.Dir); err != nil {
+				t.Fatal(err)
+			}
+			p := f.resume(id)
+			if p.Resume == nil || p.Resume.Step >= last.Step || !strings.Contains(p.Why, "falling back to step") {
+				t.Errorf("went on from %+v because %q", p.Resume, p.Why)
+			}
+			if s := f.mirror().Job(id).State.Value; s.Restarts != 0 {
+				t.Errorf("charged: %+v", s)
+			}
+		})
+	}
+}
