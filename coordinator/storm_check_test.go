@@ -122,7 +122,7 @@ func (s *storm) checkGivenUp(v *record.JobView, c record.Change) {
 func (s *storm) checkBlind(v *record.JobView, from record.Checkpoint) {
 	for g, gen := range v.Generations {
 		r := gen.Plan.Value.Resume
-		if s.wild || r == nil || *r != from { // a leader that news is kept from cannot know
+		if s.lossy || r == nil || *r != from { // a leader that news is kept from cannot know
 			continue
 		}
 		for _, m := range gen.Plan.Value.World.Members {

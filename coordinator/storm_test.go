@@ -23,6 +23,7 @@ type storm struct {
 	without coordinator.Rule
 	ops     int  // that the leaders take for what etcd takes in a transaction
 	wild    bool // news is dropped, repeated and reordered
+	lossy   bool // it was so for a time
 	calm    bool // nothing goes wrong any more
 
 	now    time.Duration
@@ -61,6 +62,7 @@ func newStorm(seed uint64, without coordinator.Rule) *storm {
 		damaged: map[record.Checkpoint]bool{}, told: map[uint64]bool{},
 	}
 	s.wild = seed%2 == 1
+	s.lossy = s.wild
 	if seed%3 == 0 {
 		s.mem.MaxTxnOps, s.ops = coordinator.LeastTxnOps, fewOps
 	}
