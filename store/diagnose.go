@@ -21,6 +21,9 @@ import (
 // ErrNoSpace means that etcd has reached its quota: it refuses every write but deletions until it was cleaned up.
 var ErrNoSpace = errors.New("etcd is out of space: compact and defragment it or raise its quota, then disarm its NOSPACE alarm")
 
+// refusalTimeout is how long a server's refusal of a certificate may take.
+const refusalTimeout = 300 * time.Millisecond
+
 // probeTimeout bounds one look at an endpoint that did not answer Open.
 const probeTimeout = time.Second
 
@@ -99,8 +102,15 @@ func (c Config) probe(ctx context.Context, endpoint string) string {
 	if config.ServerName == "" {
 		config.ServerName, _, _ = net.SplitHostPort(address)
 	}
-	if err := tls.Client(conn, config).HandshakeContext(ctx); err != nil {
+	secure := tls.Client(conn, config)
+	if err = secure.HandshakeContext(ctx); err != nil {
 		return "TLS: " + err.Error()
+	}
+	// With TLS 1.3 the client is done before the server has looked at its
+	// certificate: a refusal comes with the first thing that is read.
+	_ = secure.SetReadDeadline(time.Now().Add(refusalTimeout))
+	if _, err = secure.Read(make([]byte, 1)); err != nil && strings.Contains(err.Error(), "remote error") {
+		return "TLS: it refuses this client's certificate: " + err.Error()
 	}
 	return "TLS is established, but etcd does not answer: it hangs, has no quorum, or refuses this client's certificate"
 }
