@@ -13,6 +13,9 @@ import (
 const (
 	logBurst  = 20
 	logWindow = 10 * time.Second
+	// keyWindow is how often people are told that another node has another key,
+	// which it goes on having until somebody mends that.
+	keyWindow = 5 * time.Minute
 )
 
 // logLines turns memberlist's lines into zerolog events. Gossip is only a
@@ -26,6 +29,7 @@ type logLines struct {
 	windowEnds time.Time
 	written    int
 	dropped    int
+	keySaid    time.Time // when people were last told of a key that does not fit
 }
 
 func newLogger(to zerolog.Logger) *log.Logger {
@@ -40,6 +44,10 @@ func (l *logLines) Write(line []byte) (int, error) {
 	case "INFO":
 		l.to.Debug().Msg(text)
 	default: // WARN, ERR, and lines that have no level
+		if isKeyTrouble(text) {
+			l.sayKey(text)
+			break
+		}
 		if !l.admit() {
 			break
 		}
@@ -50,6 +58,24 @@ func (l *logLines) Write(line []byte) (int, error) {
 		l.to.Warn().Msg(text)
 	}
 	return len(line), nil
+}
+
+// isKeyTrouble recognises what memberlist says of a peer with another key, or with
+// none, over UDP and over TCP.
+func isKeyTrouble(text string) bool {
+	text = strings.ToLower(text)
+	return strings.Contains(text, "no installed keys could decrypt") || strings.Contains(text, "encryption is not configured") ||
+		strings.Contains(text, "remote state is not encrypted")
+}
+
+func (l *logLines) sayKey(text string) {
+	now := l.now()
+	if !l.keySaid.IsZero() && now.Sub(l.keySaid) < keyWindow {
+		return
+	}
+	l.keySaid = now
+	_, from, _ := strings.Cut(text, "from=")
+	l.to.Warn().Str("from", from).Msg("gossip: a node has another gossip key, or none, and is not heard: put the same --gossip-key-file on every node")
 }
 
 // admit counts a warning against the current window.

@@ -34,6 +34,31 @@ func TestLogFilter(t *testing.T) {
 	}
 }
 
+// Another key is said once, with the remedy, in whichever of its words memberlist notices it.
+func TestLogOfAnotherKey(t *testing.T) {
+	var out bytes.Buffer
+	now := time.Unix(1000, 0)
+	l := newLogger(zerolog.New(&out))
+	l.SetOutput(&logLines{to: zerolog.New(&out), now: func() time.Time { return now }})
+	for _, line := range []string{
+		"[ERR] memberlist: Decrypt packet failed: No installed keys could decrypt the message from=10.0.0.2:7946",
+		"[ERR] memberlist: failed to receive: no installed keys could decrypt the message from=10.0.0.3:7946",
+		"[ERR] memberlist: failed to receive: remote state is encrypted and encryption is not configured from=10.0.0.3:7946",
+		"[ERR] memberlist: failed to receive: encryption is configured but remote state is not encrypted from=10.0.0.3:7946",
+	} {
+		l.Print(line)
+	}
+	want := `{"level":"warn","from":"10.0.0.2:7946","message":"gossip: a node has another gossip key, or none, and is not heard: put the same --gossip-key-file on every node"}`
+	if got := strings.TrimSpace(out.String()); got != want {
+		t.Errorf("logged %s, want %s", got, want)
+	}
+	now = now.Add(keyWindow)
+	l.Print("[ERR] memberlist: failed to receive: no installed keys could decrypt the message from=10.0.0.3:7946")
+	if n := strings.Count(out.String(), "\n"); n != 2 {
+		t.Errorf("after a while it was said %d times, want 2", n)
+	}
+}
+
 func TestLogBurst(t *testing.T) {
 	var out bytes.Buffer
 	now := time.Unix(1000, 0)

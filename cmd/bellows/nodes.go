@@ -57,7 +57,7 @@ func writeNodes(w io.Writer, nodes []api.NodeStatus, s style) error {
 	for _, n := range nodes {
 		used, free := usersOf(n)
 		l := loadOf(n)
-		t.add(n.ID, stateOf(n), orDash(n.Gossip), addressOf(n), fmt.Sprint(len(n.Devices)), fmt.Sprint(free),
+		t.add(n.ID, stateOf(n), gossipOf(n), addressOf(n), fmt.Sprint(len(n.Devices)), fmt.Sprint(free),
 			l.share(), l.memoryText(), orDash(used), noteOf(n))
 	}
 	if err := t.write(w, s); err != nil {
@@ -78,6 +78,15 @@ func stateOf(n api.NodeStatus) string {
 		return "cordoned"
 	}
 	return "alive"
+}
+
+// gossipOf is what is heard of a node. One that is alive by its lease should be
+// heard, too: with another gossip key, or behind a firewall, it is not.
+func gossipOf(n api.NodeStatus) string {
+	if n.Gossip == "" && n.Alive {
+		return "unheard"
+	}
+	return orDash(n.Gossip)
 }
 
 // usersOf says which jobs have how many of a node's devices, and how many could be given out.
