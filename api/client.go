@@ -236,6 +236,12 @@ func stream[T any](ctx context.Context, c *Client, path string, f func(T) error)
 	return nil
 }
 
+// part is a node, and where its agent answers.
+type part struct {
+	node cluster.NodeID
+	api  string
+}
+
 type nodeLogQuery struct {
 	job   cluster.JobID
 	query LogQuery
@@ -244,7 +250,7 @@ type nodeLogQuery struct {
 
 // nodeLogs reads another node's part of a generation's logs, for the user who asked us.
 func (s *Server) nodeLogs(ctx context.Context, p part, q nodeLogQuery, f func(LogLine) error) error {
-	c, err := s.agentAt(p.member.Node, p.api)
+	c, err := s.agentAt(p.node, p.api)
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,9 @@ const (
 	overGrace = 3 * time.Second
 	// mergeBuffer is how many lines wait for a slow reader before the nodes wait too.
 	mergeBuffer = 256
+	// nodeRetry is how often a node whose agent went away is asked again while its
+	// part is followed: a restart takes a second, an upgrade a few.
+	nodeRetry = 500 * time.Millisecond
 )
 
 // handleLogs writes a job's log lines, merged over its nodes.
@@ -40,6 +43,9 @@ func (s *Server) handleLogs(w http.ResponseWriter, r *http.Request) {
 	}
 	if err == nil && q.Generation != 0 && uint64(q.Generation) > status.Generation {
 		err = fault(NotFound, "generation %d of job %s: it has had %d so far", q.Generation, status.ID, status.Generation)
+	}
+	if err == nil && q.Rank != nil {
+		err = s.knownRank(cluster.JobID(status.ID), q)
 	}
 	if err != nil {
 		writeError(w, err)
@@ -68,7 +74,11 @@ func (m merger) run(ctx context.Context, emit func(LogLine) error) error {
 	if m.query.Generation != 0 {
 		return m.generation(ctx, m.query.Generation, emit)
 	}
-	for done := cluster.Generation(0); ; {
+	done := max(m.query.From, 1) - 1
+	if m.query.Tail != nil && m.query.From == 0 {
+		done = m.newest() - 1
+	}
+	for {
 		g, ended, changed := m.next(done)
 		switch {
 		case g != 0:
@@ -103,29 +113,47 @@ func (m merger) next(done cluster.Generation) (g cluster.Generation, ended bool,
 	return g, ended || err != nil, changed
 }
 
-// part is one member's share of a generation's logs.
-type part struct {
-	member cluster.Member
-	api    string // where its agent answers; empty = it is not in the cluster
+// newest returns the newest generation, at least 1.
+func (m merger) newest() cluster.Generation {
+	g := cluster.Generation(1)
+	// A view that was never read has no jobs, and we were not asked about one.
+	_, _ = m.server.view.read(func(mirror *record.Mirror) { g = max(g, mirror.Job(m.job).State.Value.Generation) })
+	return g
 }
 
-func (m merger) parts(g cluster.Generation) (parts []part) {
-	// A view that was never read has no jobs, and we were not asked about one.
-	_, _ = m.server.view.read(func(mirror *record.Mirror) {
+func (m merger) parts(g cluster.Generation) (parts []cluster.Member) {
+	_, _ = m.server.view.read(func(mirror *record.Mirror) { // as above
 		for _, member := range mirror.Job(m.job).Generation(g).Plan.Value.World.Members {
-			if m.query.Rank != nil && !slices.Contains(member.Ranks(), *m.query.Rank) {
-				continue
+			if m.query.Rank == nil || slices.Contains(member.Ranks(), *m.query.Rank) {
+				parts = append(parts, member)
 			}
-			parts = append(parts, part{member, mirror.Node(member.Node).Alive.Value.API})
 		}
 	})
 	return parts
+}
+
+// partQuery is what a node is asked of generation g.
+func (m merger) partQuery(g cluster.Generation, member cluster.Member, follow bool) LogQuery {
+	q := LogQuery{Rank: m.query.Rank, Generation: g, Follow: follow, After: map[int]Position{}}
+	if m.query.From == g || m.query.Generation == g {
+		for _, rank := range member.Ranks() {
+			if at, known := m.query.After[rank]; known {
+				q.After[rank] = at
+			}
+		}
+	}
+	if m.query.Generation == g || m.query.Generation == 0 && m.query.From == g || m.query.From == 0 && m.newest() == g {
+		q.Tail = m.query.Tail
+	}
+	return q
 }
 
 // generation emits one generation's lines: while it runs as they come, afterwards member by member.
 func (m merger) generation(ctx context.Context, g cluster.Generation, emit func(LogLine) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	reading, enough := context.WithCancel(ctx)
+	defer enough()
 	merged := make(chan LogLine, mergeBuffer)
 	send := func(line LogLine) error {
 		select {
@@ -138,19 +166,20 @@ func (m merger) generation(ctx context.Context, g cluster.Generation, emit func(
 	follow := m.query.Follow && !m.over(g)
 	var readers, watcher sync.WaitGroup
 	if follow {
-		watcher.Go(func() { m.cancelWhenOver(ctx, g, cancel) })
+		watcher.Go(func() { m.cancelWhenOver(reading, g, enough) })
 	}
 	parts := m.parts(g)
 	readers.Go(func() {
-		for _, p := range parts {
+		for _, member := range parts {
+			q := m.partQuery(g, member, follow)
 			if !follow {
-				m.read(ctx, p, LogQuery{Rank: m.query.Rank, Generation: g}, send)
+				m.read(reading, member, q, send)
 				continue
 			}
-			readers.Go(func() { m.read(ctx, p, LogQuery{Rank: m.query.Rank, Generation: g, Follow: true}, send) })
+			readers.Go(func() { m.follow(reading, member, q, send) })
 		}
 	})
-	watcher.Go(func() { readers.Wait(); close(merged) })
+	watcher.Go(func() { readers.Wait(); enough(); close(merged) })
 	var err error
 	for line := range merged {
 		if err == nil {
@@ -165,26 +194,73 @@ func (m merger) generation(ctx context.Context, g cluster.Generation, emit func(
 }
 
 // read reads one member's part, and says so in the stream if that cannot be had.
-func (m merger) read(ctx context.Context, p part, q LogQuery, send func(LogLine) error) {
-	var err error
-	switch {
-	case p.member.Node == m.server.cfg.Node:
-		err = m.server.localLogs(ctx, m.job, q, send)
-	case p.api == "":
-		err = fmt.Errorf("the node is not in the cluster now")
-	default:
-		err = m.server.nodeLogs(ctx, p, nodeLogQuery{m.job, q, m.who}, send)
+func (m merger) read(ctx context.Context, member cluster.Member, q LogQuery, send func(LogLine) error) {
+	if err := m.ask(ctx, member.Node, q, send); err != nil && ctx.Err() == nil {
+		m.notice(member, q.Generation, send, fmt.Sprintf("what %s wrote in generation %d is missing here, in part or whole: %s",
+			ranksText(member), q.Generation, strings.TrimSpace(err.Error())))
 	}
-	if err == nil || ctx.Err() != nil {
-		return
+}
+
+// follow reads one member's part until its end. While the node's agent is away it
+// is asked again, and goes on where it was; ctx ends when that has taken too long.
+func (m merger) follow(ctx context.Context, member cluster.Member, q LogQuery, send func(LogLine) error) {
+	away := error(nil)
+	for {
+		err := m.ask(ctx, member.Node, q, func(line LogLine) error {
+			if away = nil; line.After != nil {
+				q.After[line.Rank] = *line.After
+			}
+			return send(line)
+		})
+		switch {
+		case err == nil:
+			return
+		case ctx.Err() != nil:
+			m.notice(member, q.Generation, send, fmt.Sprintf("the last of what %s wrote in generation %d is missing here, if there is more: the node has not handed it over in time",
+				ranksText(member), q.Generation))
+			return
+		case away == nil:
+			if send(LogLine{Node: string(member.Node), Rank: -1, Generation: uint64(q.Generation), Notice: fmt.Sprintf(
+				"node %s: its agent does not answer; what %s wrote meanwhile comes once it does: %s",
+				member.Node, ranksText(member), strings.TrimSpace(err.Error()))}) != nil {
+				return
+			}
+		}
+		away = err
+		select {
+		case <-time.After(nodeRetry):
+		case <-ctx.Done():
+		}
 	}
-	last := p.member.FirstRank + p.member.Processes() - 1
-	// If the reader has gone there is nobody to tell.
-	_ = send(LogLine{
-		Node: string(p.member.Node), Rank: -1, Generation: uint64(q.Generation),
-		Notice: fmt.Sprintf("node %s: what ranks %d to %d wrote in generation %d is missing here, in part or whole: %s",
-			p.member.Node, p.member.FirstRank, last, q.Generation, strings.TrimSpace(err.Error())),
+}
+
+// ask reads from the node that was a member, at the address that it has now.
+func (m merger) ask(ctx context.Context, node cluster.NodeID, q LogQuery, send func(LogLine) error) error {
+	if node == m.server.cfg.Node {
+		return m.server.localLogs(ctx, m.job, q, send)
+	}
+	addr := ""
+	if _, err := m.server.view.read(func(mirror *record.Mirror) { addr = mirror.Node(node).Alive.Value.API }); err != nil {
+		return err
+	}
+	if addr == "" {
+		return fmt.Errorf("the node is not in the cluster now")
+	}
+	return m.server.nodeLogs(ctx, part{node, addr}, nodeLogQuery{m.job, q, m.who}, send)
+}
+
+// notice says which lines are missing.
+func (m merger) notice(member cluster.Member, g cluster.Generation, send func(LogLine) error, text string) {
+	_ = send(LogLine{ // if the reader has gone there is nobody to tell
+		Node: string(member.Node), Rank: -1, Generation: uint64(g), Missing: true, Notice: fmt.Sprintf("node %s: %s", member.Node, text),
 	})
+}
+
+func ranksText(m cluster.Member) string {
+	if m.Processes() == 1 {
+		return fmt.Sprintf("rank %d", m.FirstRank)
+	}
+	return fmt.Sprintf("ranks %d to %d", m.FirstRank, m.FirstRank+m.Processes()-1)
 }
 
 func (m merger) over(g cluster.Generation) (over bool) {

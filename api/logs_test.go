@@ -133,9 +133,7 @@ func TestFollowGoesOverGenerationsToTheEnd(t *testing.T) {
 	expect("g1 r0 half")
 	// Rotated, with lines on both sides.
 	appendTo(t, path, "last of the old file\n")
-	if err := os.Rename(path, path+".1"); err != nil {
-		t.Fatal(err)
-	}
+	rotate(t, path, 1)
 	appendTo(t, path, "first of the new file\n")
 	expect("g1 r0 last of the old file")
 	expect("g1 r0 first of the new file")
@@ -241,69 +239,6 @@ func TestLogsAreForTheOwnerAndRoot(t *testing.T) {
 	}
 }
 
-func TestRankLogAcrossRotations(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "rank-0.log")
-	rotate := func() {
-		if err := os.Rename(path, path+".1"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	l := &rankLog{path: path}
-	defer l.close()
-	var got []string
-	emit := func(s string) error { got = append(got, s); return nil }
-	poll := func(want ...string) {
-		t.Helper()
-		got = nil
-		if err := l.poll(emit); err != nil {
-			t.Fatal(err)
-		}
-		if !slices.Equal(got, want) {
-			t.Fatalf("got %q, want %q", got, want)
-		}
-	}
-	poll()
-	appendTo(t, path, "1\n")
-	rotate()
-	appendTo(t, path, "2\n")
-	poll("1", "2") // one that was rotated before anybody looked
-	rotate()
-	poll() // between the two steps of a rotation
-	appendTo(t, path, "3\n")
-	poll("3")
-	appendTo(t, path, "4\n")
-	rotate()
-	appendTo(t, path, "5\n")
-	rotate()
-	appendTo(t, path, "6\n")
-	poll("4", "5", "6") // twice between two looks: the old file is still open
-	appendTo(t, path, "long\n")
-	poll("long")
-	if err := os.Truncate(path, 0); err != nil {
-		t.Fatal(err)
-	}
-	appendTo(t, path, "7\r\n")
-	poll("7")
-}
-
-func TestRankLogCutsLinesAndMendsText(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "rank-0.log")
-	appendTo(t, path, strings.Repeat("x", maxLine+10)+"\nbroken \xff\nlast")
-	l := &rankLog{path: path}
-	defer l.close()
-	var got []string
-	emit := func(s string) error { got = append(got, s); return nil }
-	if err := l.poll(emit); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.finish(emit); err != nil {
-		t.Fatal(err)
-	}
-	if len(got) != 3 || got[0] != strings.Repeat("x", maxLine)+cutMark || got[1] != "broken \ufffd" || got[2] != "last" {
-		t.Errorf("%d lines: %.40q…", len(got), got)
-	}
-}
-
 func TestRankLogFollowsNoLink(t *testing.T) {
 	dir := t.TempDir()
 	secret := filepath.Join(dir, "secret")
@@ -312,9 +247,9 @@ func TestRankLogFollowsNoLink(t *testing.T) {
 	if err := os.Symlink(secret, path); err != nil {
 		t.Fatal(err)
 	}
-	l := &rankLog{path: path}
+	l := newRankLog(path, Position{})
 	defer l.close()
-	if err := l.poll(func(s string) error { t.Errorf("read %q", s); return nil }); err == nil {
+	if err := l.poll(func(s logText) error { t.Errorf("read %q", s.text); return nil }); err == nil {
 		t.Error("a link in place of a log was read")
 	}
 }

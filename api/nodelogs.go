@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -28,6 +29,14 @@ type LogQuery struct {
 	Rank       *int               // nil = every rank
 	Generation cluster.Generation // 0 = every generation
 	Follow     bool               // also the lines to come, until the generation, or the job, has ended
+	// Tail is how many lines of each rank are wanted, the last ones there are in the
+	// newest generation, in From or in Generation; those that come while following are more. nil = all.
+	Tail *int
+	// From leaves out the generations before it; 0 = none.
+	From cluster.Generation
+	// After says where the ranks have been read up to in generation From, or in
+	// Generation: what comes goes on there. Tail does not count for those ranks.
+	After map[int]Position
 }
 
 func (q LogQuery) values() url.Values {
@@ -41,6 +50,16 @@ func (q LogQuery) values() url.Values {
 	if q.Follow {
 		v.Set("follow", "true")
 	}
+	if q.Tail != nil {
+		v.Set("tail", strconv.Itoa(*q.Tail))
+	}
+	if q.From != 0 {
+		v.Set("from", strconv.FormatUint(uint64(q.From), 10))
+	}
+	for _, rank := range slices.Sorted(maps.Keys(q.After)) {
+		at := q.After[rank]
+		v.Add("after", fmt.Sprintf("%d:%d:%d", rank, at.File, at.Offset))
+	}
 	return v
 }
 
@@ -53,14 +72,38 @@ func parseLogQuery(v url.Values) (LogQuery, error) {
 		}
 		q.Rank = &rank
 	}
-	if s := v.Get("generation"); s != "" {
-		g, err := strconv.ParseUint(s, 10, 64)
-		if err != nil || g == 0 {
-			return q, fault(Invalid, "generation %.20q: use 1 or more", s)
+	for name, into := range map[string]*cluster.Generation{"generation": &q.Generation, "from": &q.From} {
+		if s := v.Get(name); s != "" {
+			g, err := strconv.ParseUint(s, 10, 64)
+			if err != nil || g == 0 {
+				return q, fault(Invalid, "%s %.20q: use 1 or more", name, s)
+			}
+			*into = cluster.Generation(g)
 		}
-		q.Generation = cluster.Generation(g)
 	}
-	return q, nil
+	if s := v.Get("tail"); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 0 {
+			return q, fault(Invalid, "tail %.20q: use 0 or more", s)
+		}
+		q.Tail = &n
+	}
+	return q, q.parseAfter(v["after"])
+}
+
+// parseAfter reads positions as rank:file:offset.
+func (q *LogQuery) parseAfter(list []string) error {
+	for _, s := range list {
+		rank, at := 0, Position{}
+		if n, err := fmt.Sscanf(s, "%d:%d:%d", &rank, &at.File, &at.Offset); n != 3 || err != nil || rank < 0 || at.File < 0 || at.Offset < 0 {
+			return fault(Invalid, "after %.40q: use rank:file:offset as lines give them", s)
+		}
+		if q.After == nil {
+			q.After = map[int]Position{}
+		}
+		q.After[rank] = at
+	}
+	return nil
 }
 
 // handleNodeLogs writes what this node's workers of one generation wrote.
@@ -141,7 +184,11 @@ func (s *Server) localLogs(ctx context.Context, job cluster.JobID, q LogQuery, e
 				continue
 			}
 			if open[rank] == nil {
-				open[rank] = &rankLog{path: filepath.Join(folder, fmt.Sprintf("rank-%d.log", rank))}
+				after, err := q.start(folder, rank, following)
+				if err != nil {
+					return err
+				}
+				open[rank] = newRankLog(logPath(folder, rank), after)
 			}
 			toLine := s.lineOf(rank, q.Generation, following, emit)
 			if err := open[rank].poll(toLine); err != nil {
@@ -165,9 +212,24 @@ func (s *Server) localLogs(ctx context.Context, job cluster.JobID, q LogQuery, e
 	}
 }
 
-func (s *Server) lineOf(rank int, g cluster.Generation, following bool, emit func(LogLine) error) func(string) error {
-	return func(text string) error {
-		line := LogLine{Node: string(s.cfg.Node), Rank: rank, Generation: uint64(g), Text: text}
+func logPath(folder string, rank int) string {
+	return filepath.Join(folder, fmt.Sprintf("rank-%d.log", rank))
+}
+
+// start says after what a rank's log is to be read; all of what comes while following is wanted.
+func (q LogQuery) start(folder string, rank int, following bool) (Position, error) {
+	if after, known := q.After[rank]; known || q.Tail == nil || following {
+		return after, nil
+	}
+	return tailStart(logPath(folder, rank), *q.Tail)
+}
+
+func (s *Server) lineOf(rank int, g cluster.Generation, following bool, emit func(LogLine) error) func(logText) error {
+	return func(l logText) error {
+		line := LogLine{Node: string(s.cfg.Node), Rank: rank, Generation: uint64(g), Text: l.text, After: &l.after}
+		if l.gap != "" {
+			line.After, line.Notice = nil, fmt.Sprintf("rank %d in generation %d: %s", rank, g, l.gap)
+		}
 		if following {
 			line.At = time.Now().UTC()
 		}
@@ -183,12 +245,12 @@ func ranksIn(folder string) ([]int, error) {
 	}
 	var ranks []int
 	for _, e := range entries {
-		name, ok := strings.CutPrefix(strings.TrimSuffix(e.Name(), ".1"), "rank-")
-		if !ok {
+		name, ok := strings.CutPrefix(e.Name(), "rank-")
+		name, number, isLog := strings.Cut(name, ".log")
+		if n, err := strconv.Atoi(strings.TrimPrefix(number, ".")); !ok || !isLog || number != "" && (err != nil || n < 1) {
 			continue
 		}
-		name, ok = strings.CutSuffix(name, ".log")
-		if rank, err := strconv.Atoi(name); ok && err == nil {
+		if rank, err := strconv.Atoi(name); err == nil {
 			ranks = append(ranks, rank)
 		}
 	}

@@ -302,8 +302,12 @@ type LogLine struct {
 	Text       string `json:"text"`
 	// At is when the line was read while following; zero for what was there already.
 	At time.Time `json:"at,omitzero"`
-	// Notice replaces Text where lines are missing, and says why.
+	// After is where the line ends: with it in LogQuery.After a reading goes on from there.
+	After *Position `json:"after,omitempty"`
+	// Notice replaces Text where lines are missing or late, and says why.
 	Notice string `json:"notice,omitempty"`
+	// Missing: a notice of lines that this answer should have had and has not.
+	Missing bool `json:"missing,omitempty"`
 	// End is true in the last line of an answer, which is nothing but its end:
 	// an answer without it was cut off. Client's methods keep it to themselves.
 	End bool `json:"end,omitempty"`

@@ -53,7 +53,8 @@ func TestOnlyTheOwnerChangesAJob(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
 	f := newFleet(t, config{devices: 2})
-	wait := f.script("wait.sh", "trap 'exit 0' TERM\nwhile :; do sleep 0.1; done\n")
+	wait := f.script("wait.sh", "trap 'exit 0' TERM\ncat "+f.nodeDir(1)+"/logs/*/*/* && echo logs are open\n"+
+		"for f in "+f.nodeDir(1)+"/logs "+f.nodeDir(1)+"/logs/x; do echo x >> $f && echo logs can be written\ndone\necho looked\nwhile :; do sleep 0.1; done\n")
 	if err := os.Chmod(wait, 0o755); err != nil { //nolint:gosec // it is to be run by all
 		t.Fatal(err)
 	}
@@ -71,6 +72,17 @@ func TestOnlyTheOwnerChangesAJob(t *testing.T) {
 		}
 	}
 
+	var logs string
+	f.eventually("the job to look at the logs", func() bool {
+		logs, _, _ = f.bellows("logs", "mine")
+		return strings.Contains(logs, "looked")
+	})
+	if strings.Contains(logs, "logs are open") || strings.Contains(logs, "logs can be written") {
+		t.Errorf("a job gets at logs: %s", logs)
+	}
+	if s := f.as(stranger, "logs", "mine"); s.wait() != 1 || !strings.Contains(s.said(), "only its owner or root may read its logs") {
+		t.Errorf("a stranger's logs: %s", s.said())
+	}
 	before := f.mirror().Revision
 	for _, c := range []struct {
 		uid  uint32

@@ -125,7 +125,7 @@ func (c Config) margin() time.Duration { return c.TTL / (fence.TTL / fence.Margi
 func (c Config) every() time.Duration  { return c.TTL / (fence.TTL / fence.RenewEvery) }
 
 // logDir is where the logs of a generation's ranks are.
-func (c Config) logDir() string { return filepath.Join(c.DataDir, "logs") }
+func (c Config) logDir() string { return filepath.Join(c.DataDir, logsDir) }
 
 // bootID names this start of the machine.
 func bootID() (string, error) {

@@ -19,6 +19,7 @@ const (
 	identityFile = "agent.json"
 	leaseFile    = "lease.json"
 	lockFile     = "lock"
+	logsDir      = "logs"
 )
 
 // ErrDataDirInUse means that another agent has the data directory.
@@ -48,10 +49,27 @@ func openDataDir(path string, node cluster.NodeID, clusterName string) (*dataDir
 		return nil, fmt.Errorf("open data directory: %w", err)
 	}
 	d := &dataDir{path: path, lock: lock}
-	if err := d.claim(node, clusterName); err != nil {
+	err = d.claim(node, clusterName)
+	if err == nil {
+		err = closeLogs(filepath.Join(path, logsDir))
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("data directory %s: %w", path, err), lock.Close())
 	}
 	return d, nil
+}
+
+// closeLogs lets nobody but the agent's own user into the logs: what a job prints
+// is its owner's, who reads it through the agent. A directory that an earlier
+// version left open to all is closed, and with it all that lies in it.
+func closeLogs(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make folder of logs: %w", err)
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		return fmt.Errorf("close folder of logs: %w", err)
+	}
+	return nil
 }
 
 func (d *dataDir) claim(node cluster.NodeID, clusterName string) error {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -25,7 +27,11 @@ const (
 )
 
 // workerLog takes what one worker writes and keeps it, capped, in a file and the
-// one rotated away before it.
+// one rotated away before it. The n-th file of a rank ends as rank-<r>.log.<n>, so
+// that a reader knows where it was however often the log is rotated meanwhile, and
+// the one being written is the one after the last of those. Logs are their owner's,
+// who reads them through the agent: other users of the machine must not see them,
+// nor may the job's own processes write them.
 //
 // The worker writes into a pipe of the shim's. Its own descriptor on the file
 // would be simpler, but could be neither capped nor rotated without losing lines,
@@ -131,13 +137,40 @@ func (l *workerLog) confess() {
 	}
 }
 
+// rotate gives the full file its number and only then deletes the one before: at
+// no time does the directory say that fewer files have been written.
 func (l *workerLog) rotate() {
 	_ = l.file.Close()
 	l.file, l.opened = nil, time.Time{}
-	if err := os.Rename(l.path, l.path+".1"); err != nil && !errors.Is(err, os.ErrNotExist) {
-		// Better the newest lines than the oldest ones, and never more than the cap.
-		_ = os.Truncate(l.path, 0)
+	before := l.rotated()
+	number := 1
+	if len(before) > 0 {
+		number = before[len(before)-1] + 1
 	}
+	if err := os.Rename(l.path, fmt.Sprintf("%s.%d", l.path, number)); err != nil {
+		if !errors.Is(err, os.ErrNotExist) {
+			// Better the newest lines than the oldest ones, and never more than the cap.
+			_ = os.Truncate(l.path, 0)
+		}
+		return
+	}
+	for _, n := range before {
+		_ = os.Remove(fmt.Sprintf("%s.%d", l.path, n)) // if it stays, the next rotation tries again
+	}
+}
+
+// rotated lists the numbers of the files that were rotated away and not deleted yet, ascending.
+func (l *workerLog) rotated() (numbers []int) {
+	entries, _ := os.ReadDir(filepath.Dir(l.path)) // what cannot be listed has no numbers that matter
+	for _, e := range entries {
+		if s, ok := strings.CutPrefix(e.Name(), filepath.Base(l.path)+"."); ok {
+			if n, err := strconv.Atoi(s); err == nil && n > 0 {
+				numbers = append(numbers, n)
+			}
+		}
+	}
+	slices.Sort(numbers)
+	return numbers
 }
 
 func (l *workerLog) open() bool {
@@ -145,10 +178,10 @@ func (l *workerLog) open() bool {
 		return false
 	}
 	l.opened = time.Now()
-	if err := os.MkdirAll(filepath.Dir(l.path), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(l.path), 0o700); err != nil {
 		return false
 	}
-	f, err := os.OpenFile(l.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NOFOLLOW, 0o644)
+	f, err := os.OpenFile(l.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return false
 	}

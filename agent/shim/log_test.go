@@ -35,11 +35,16 @@ func TestLogsAreCapped(t *testing.T) {
 		t.Fatalf("failed %+v", r.Failed)
 	}
 	path := filepath.Join(f.order.LogDir, "rank-0.log")
-	now, before := size(t, path), size(t, path+".1")
+	rotated, err := filepath.Glob(path + ".*")
+	if err != nil || len(rotated) != 1 {
+		t.Fatalf("rotated away: %q, %v", rotated, err)
+	}
+	written, kept := 0, f.read("logs", filepath.Base(rotated[0]))
+	now, before := size(t, path), int64(len(kept))
 	if now+before > 20_000 || now+before < 9_000 {
 		t.Errorf("%d + %d bytes, want at most 20000 and not much less than half of it", now, before)
 	}
-	all := strings.Split(f.read("logs", "rank-0.log.1")+f.read("logs", "rank-0.log"), "\n")
+	all := strings.Split(kept+f.read("logs", "rank-0.log"), "\n")
 	if all[len(all)-1] != "no end" || all[len(all)-2] != "50000" {
 		t.Errorf("ends with %q", all[len(all)-2:])
 	}
@@ -47,6 +52,13 @@ func TestLogsAreCapped(t *testing.T) {
 		if want := fmt.Sprint(50000 - (len(all) - 2) + i); line != want {
 			t.Fatalf("line %d is %q, want %q", i, line, want)
 		}
+	}
+	// Its number is that of the files before and itself: each holds almost half of what is kept.
+	for i := 1; i <= 50000; i++ {
+		written += len(fmt.Sprintln(i))
+	}
+	if want := fmt.Sprintf("%s.%d", path, (written-1)/9_990); rotated[0] > want || rotated[0] < fmt.Sprintf("%s.%d", path, (written-1)/10_000) {
+		t.Errorf("the file before is %s, want %s or a little less", rotated[0], want)
 	}
 }
 
@@ -56,7 +68,11 @@ func TestLinesLongerThanALogAreCut(t *testing.T) {
 	f.order.LogMaxBytes = 1000
 	f.start().stopped()
 	path := filepath.Join(f.order.LogDir, "rank-0.log")
-	if now, before := size(t, path), size(t, path+".1"); now > 500 || before > 500 || before == 0 {
+	rotated, err := filepath.Glob(path + ".*")
+	if err != nil || len(rotated) != 1 {
+		t.Fatalf("rotated away: %q, %v", rotated, err)
+	}
+	if now, before := size(t, path), size(t, rotated[0]); now > 500 || before > 500 || before == 0 {
 		t.Errorf("%d and %d bytes", now, before)
 	}
 }
@@ -141,5 +157,23 @@ func TestAHeldPipeDelaysTheEndButBriefly(t *testing.T) {
 	case <-l.done:
 	case <-time.After(patience):
 		t.Error("the log goes on although it was stopped")
+	}
+}
+
+// Logs are for their owner, through the agent, and for root: nobody else on the
+// machine reads them, and the job itself cannot change what it has written.
+func TestLogsAreClosedToOthers(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 1, "seq 1 5000")
+	f.order.LogMaxBytes = 20_000
+	f.start().stopped()
+	files, err := filepath.Glob(filepath.Join(f.order.LogDir, "rank-0.log*"))
+	if err != nil || len(files) != 2 {
+		t.Fatalf("logs: %q, %v", files, err)
+	}
+	for path, want := range map[string]os.FileMode{f.order.LogDir: os.ModeDir | 0o700, files[0]: 0o600, files[1]: 0o600} {
+		if info, err := os.Stat(path); err != nil || info.Mode() != want {
+			t.Errorf("%s: %v, want mode %v", path, err, want)
+		}
 	}
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -16,14 +15,8 @@ import (
 	"github.com/bellows-ml/bellows/api"
 )
 
-const (
-	// agentPatience is how long following waits for an agent that went away:
-	// a restart takes a second, an upgrade a few.
-	agentPatience = time.Minute
-	agentRetry    = 500 * time.Millisecond
-	// logsGrace is how long the last lines may take once the job has ended.
-	logsGrace = 5 * time.Second
-)
+// logsGrace is how long the last lines may take once the job has ended.
+const logsGrace = 5 * time.Second
 
 // follower shows a job while it runs.
 type follower struct {
@@ -202,54 +195,15 @@ func (f *follower) watch(ctx context.Context) {
 	}
 }
 
-// again repeats a call while the agent does not answer, until it has been away for
-// too long: since the end of the last call in which something was heard.
-func again(ctx context.Context, call func(heard func()) error) error {
-	last := time.Now()
-	for {
-		answered := false
-		err := call(func() { answered = true })
-		if answered {
-			last = time.Now()
-		}
-		away := errors.Is(err, api.ErrNoAgent) || api.CodeOf(err) == api.Unavailable
-		if !away || ctx.Err() != nil || time.Since(last) > agentPatience {
-			return err
-		}
+// readLogs sends each line once, across restarts of the agent.
+func (f *follower) readLogs(ctx context.Context) {
+	err := followLogs(ctx, f.client, f.job, api.LogQuery{}, func(line api.LogLine) error {
 		select {
+		case f.lines <- line:
+			return nil
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(agentRetry):
 		}
-	}
-}
-
-// place is where a line was written.
-type place struct {
-	generation uint64
-	rank       int
-}
-
-// readLogs sends each line once, across restarts of the agent: a repeated
-// reading begins at the beginning, and as many lines of each rank as were shown are passed over.
-func (f *follower) readLogs(ctx context.Context) {
-	shown := map[place]int{}
-	err := again(ctx, func(heard func()) error {
-		seen := map[place]int{}
-		return f.client.Logs(ctx, f.job, api.LogQuery{Follow: true}, func(line api.LogLine) error {
-			heard()
-			at := place{line.Generation, line.Rank}
-			if seen[at]++; seen[at] <= shown[at] {
-				return nil
-			}
-			shown[at] = seen[at]
-			select {
-			case f.lines <- line:
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		})
 	})
 	if err == nil || ctx.Err() != nil {
 		return

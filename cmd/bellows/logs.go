@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -13,20 +15,27 @@ import (
 
 func logsCommand() *cobra.Command {
 	var follow bool
-	var rank int
+	var rank, tail int
 	var generation uint64
 	cmd := &cobra.Command{
 		Use:   "logs JOB",
 		Short: "Print what a job's workers wrote, over all its nodes",
 		Long: `Prints what the workers of a job wrote, generation by generation, with the rank
-before each line; with --rank the lines alone. On a terminal, escape sequences
-other than colours are taken out; a file or a pipe gets every byte. -o json
-writes a line of JSON for each line.`,
-		Args: exactly("JOB"),
+before each line; with --rank the lines alone. On a terminal a line says where a
+generation begins, and escape sequences other than colours are taken out; a file or
+a pipe gets every byte of the workers' and no other. -o json writes a line of JSON
+for each line.
+
+Where lines are missing, stderr says which and why. Exit status: 1 if a node could
+not hand over what its ranks wrote. Of each rank the last part of what it wrote in a
+generation is kept (bellows agent --log-size).`,
+		Example: "  bellows logs train --tail 20\n  bellows logs -f train --rank 0",
+		Args:    exactly("JOB"),
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what comes, until the job has ended")
 	cmd.Flags().IntVar(&rank, "rank", 0, "only this rank's lines (default: all)")
 	cmd.Flags().Uint64Var(&generation, "generation", 0, "only this generation's lines (default: all)")
+	cmd.Flags().IntVar(&tail, "tail", 0, "only the last so many `LINES` of each rank, in the newest generation or in that of --generation; with -f what comes follows (default: all)")
 	out := outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		q := api.LogQuery{Follow: follow, Generation: cluster.Generation(generation)}
@@ -36,6 +45,12 @@ writes a line of JSON for each line.`,
 			}
 			q.Rank = &rank
 		}
+		if cmd.Flags().Changed("tail") {
+			if tail < 0 {
+				return usage("--tail %d: use 0 or more", tail)
+			}
+			q.Tail = &tail
+		}
 		if cmd.Flags().Changed("generation") && generation == 0 {
 			return usage("--generation 0: use 1 or more")
 		}
@@ -43,29 +58,62 @@ writes a line of JSON for each line.`,
 			return usage("--output yaml: log lines come as a table or as json")
 		}
 		client, socket := agentOf(cmd)
-		return explain(client.Logs(cmd.Context(), args[0], q, logWriter(*out, q.Rank != nil)), socket)
+		w := &logWriter{out: os.Stdout, msg: os.Stderr, style: styleOf(os.Stdout), json: *out == asJSON, bare: q.Rank != nil}
+		if err := readLogs(cmd.Context(), client, args[0], q, w.line); err != nil {
+			return explain(err, socket)
+		}
+		if w.missing {
+			return exitStatus(1)
+		}
+		return nil
 	}
 	return cmd
 }
 
-// logWriter writes lines to stdout; what is missing is a message.
-func logWriter(out format, bare bool) func(api.LogLine) error {
-	s := styleOf(os.Stdout)
-	encoder := json.NewEncoder(os.Stdout)
-	return func(line api.LogLine) error {
-		var err error
-		switch {
-		case out == asJSON:
-			err = encoder.Encode(line)
-		case line.Notice != "":
-			fmt.Fprintln(os.Stderr, "bellows: "+oneLine(line.Notice))
-		case bare && s.terminal:
-			_, err = fmt.Fprintln(os.Stdout, tame(line.Text))
-		case bare:
-			_, err = fmt.Fprintln(os.Stdout, line.Text)
-		default:
-			_, err = fmt.Fprintln(os.Stdout, prefixed(line, s))
-		}
+// readLogs reads a job's lines; while following, across restarts of the agent.
+func readLogs(ctx context.Context, client *api.Client, ref string, q api.LogQuery, f func(api.LogLine) error) error {
+	if !q.Follow {
+		return client.Logs(ctx, ref, q, f)
+	}
+	status, err := client.Job(ctx, ref) // a name may come to mean another job
+	if err != nil {
 		return err
 	}
+	return followLogs(ctx, client, status.ID, q, f)
+}
+
+// logWriter writes lines; what is missing is a message.
+type logWriter struct {
+	out, msg   io.Writer
+	style      style // of out
+	json       bool
+	bare       bool   // without ranks
+	generation uint64 // of the last line
+	missing    bool   // lines that should have come have not
+}
+
+func (w *logWriter) line(line api.LogLine) error {
+	w.missing = w.missing || line.Missing
+	switch {
+	case w.json:
+		return json.NewEncoder(w.out).Encode(line)
+	case line.Notice != "":
+		_, err := fmt.Fprintln(w.msg, "bellows: "+oneLine(line.Notice))
+		return err
+	}
+	if w.style.terminal && line.Generation != w.generation && (w.generation != 0 || line.Generation > 1) {
+		if _, err := fmt.Fprintln(w.out, w.style.paint(faint, fmt.Sprintf("── generation %d ──", line.Generation))); err != nil {
+			return err
+		}
+	}
+	w.generation = line.Generation
+	text := line.Text
+	switch {
+	case !w.bare:
+		text = prefixed(line, w.style)
+	case w.style.terminal:
+		text = tame(text)
+	}
+	_, err := fmt.Fprintln(w.out, text)
+	return err
 }

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/bellows-ml/bellows/api"
+)
+
+// A terminal is told where a generation begins, a file gets the workers' lines
+// alone, and both learn what is missing beside them.
+func TestLogWriter(t *testing.T) {
+	t.Parallel()
+	lines := []api.LogLine{
+		{Generation: 1, Rank: 0, Text: "a\a"},
+		{Generation: 1, Rank: 1, Text: "b"},
+		{Generation: 2, Rank: 0, Text: "c"},
+		{Generation: 2, Rank: -1, Notice: "node n2: gone", Missing: true},
+	}
+	const first = "── generation 1 ──"
+	for _, c := range []struct {
+		w     logWriter
+		lines []api.LogLine
+		want  string
+	}{
+		{logWriter{style: style{terminal: true}}, lines, "[0] a\n[1] b\n── generation 2 ──\n[0] c\n"},
+		{logWriter{style: style{terminal: true}}, lines[2:], "── generation 2 ──\n[0] c\n"},
+		{logWriter{}, lines, "[0] a\a\n[1] b\n[0] c\n"},
+		{logWriter{bare: true}, lines[:1], "a\a\n"},
+	} {
+		var out, msg strings.Builder
+		c.w.out, c.w.msg = &out, &msg
+		for _, l := range c.lines {
+			if err := c.w.line(l); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if out.String() != c.want || strings.Contains(out.String(), first) {
+			t.Errorf("got %q, want %q", out.String(), c.want)
+		}
+		if lost := len(c.lines) > 1; c.w.missing != lost || lost != (msg.String() == "bellows: node n2: gone\n") {
+			t.Errorf("missing %t, said %q", c.w.missing, msg.String())
+		}
+	}
+}
