@@ -96,19 +96,22 @@ func (c Config) Validate() error {
 	for i, j := range c.Jobs {
 		switch {
 		case i > 0 && j.Submit < c.Jobs[i-1].Submit:
-			add("job %.60q comes before the one above it: sort the jobs by submission", j.ID)
+			add("%s comes before the one above it: sort the jobs by submission", named(j))
 		case j.MinWorkers > devices:
 			found++
 			if found == 1 {
-				add("job %.60q needs %d devices or more and the cluster has %d: use more nodes, or let jobs be elastic", j.ID, j.MinWorkers, devices)
+				add("%s needs %d devices or more and the cluster has %d: use more nodes, or let jobs be elastic", named(j), j.MinWorkers, devices)
 			}
 		case len(j.Sizes) > 0 && spec(j, 0).Validate() != nil:
-			faults = append(faults, fmt.Errorf("job %.60q: %w", j.ID, spec(j, 0).Validate()))
+			add("%s: %w", named(j), spec(j, 0).Validate())
 		case len(spec(j, 0).WorldSizes()) == 0:
-			add("job %.60q may have %d to %d workers: no power of two lies between them", j.ID, j.MinWorkers, j.MaxWorkers)
+			add("%s may have %d to %d workers: no power of two lies between them", named(j), j.MinWorkers, j.MaxWorkers)
 		case j.Work <= 0:
-			add("job %.60q has no work to do", j.ID)
+			add("%s has no work to do: leave it out of the trace", named(j))
 		}
+	}
+	if found > 1 {
+		add("and %d more jobs need more devices than the cluster has", found-1)
 	}
 	for _, f := range c.Failures {
 		if f.Node < 0 || f.Node >= c.Nodes || f.At < 0 || f.For <= nodeTTL {
@@ -116,6 +119,14 @@ func (c Config) Validate() error {
 		}
 	}
 	return errors.Join(faults...)
+}
+
+// named is how a fault names a job: with its line, if it came from a file.
+func named(j Job) string {
+	if j.Line == 0 {
+		return fmt.Sprintf("job %.60q", j.ID)
+	}
+	return fmt.Sprintf("line %d: job %.60q", j.Line, j.ID)
 }
 
 // spec is what the job's owner submits.

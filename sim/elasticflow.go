@@ -105,7 +105,7 @@ func NewElasticFlow(policy string, f trace.File, in ElasticFlowSetup) (*ElasticF
 			err = fmt.Errorf("it asks for %d devices and the cluster has %d: use more nodes", x.asked, on.devices())
 		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("%s: job %.60q: %w", f.Name, a.ID, err)
+			return nil, nil, fmt.Errorf("%s: job %.60q: %w", f.At(a), a.ID, err)
 		}
 		e.jobs = append(e.jobs, x)
 		jobs = append(jobs, x.job(a, policy == "tiresias", on.devices()))

@@ -137,7 +137,7 @@ func TestElasticFlowRefuses(t *testing.T) {
 		{"edf", good, Machines{32, 3}, time.Minute, "32 nodes of 3 devices"},
 		{"edf", good, Machines{4, 4}, 1500 * time.Millisecond, "an interval of 1.5s: the rules elasticflow count whole seconds"},
 		{"edf", good, Machines{4, 4}, 0, "an interval of 0s"},
-		{"edf", with(func(a *trace.Arrival) { a.Deadline = 0 }), Machines{4, 4}, time.Minute, `x.csv: job "0": it has no deadline, iterations or duration`},
+		{"edf", with(func(a *trace.Arrival) { a.Deadline = 0 }), Machines{4, 4}, time.Minute, `x.csv:2: job "0": it has no deadline, iterations or duration`},
 		{"edf", with(func(a *trace.Arrival) { a.Submit++ }), Machines{4, 4}, time.Minute, "count whole seconds"},
 		{"edf", with(func(a *trace.Arrival) { a.BatchSize = 31 }), Machines{4, 4}, time.Minute, "the profile has no speed for it"},
 		{"edf", with(func(a *trace.Arrival) { a.Workers = 3 }), Machines{4, 4}, time.Minute, "on 3 devices: the rules elasticflow need powers of two"},

@@ -57,7 +57,7 @@ func (m Model) Jobs(f trace.File) ([]Job, error) {
 		}
 		j, err := m.job(a)
 		if err != nil {
-			return nil, fmt.Errorf("%s: job %.60q: %w", f.Name, a.ID, err)
+			return nil, fmt.Errorf("%s: job %.60q: %w", f.At(a), a.ID, err)
 		}
 		noise, fate, when := rng.Float64(), rng.Float64(), rng.Float64()
 		j.ETA = time.Duration(float64(j.Work) * (1 + m.ETANoise*(2*noise-1)))

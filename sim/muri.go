@@ -241,7 +241,7 @@ func MuriTrace(f trace.File) (trace.File, error) {
 	f.Arrivals = slices.Clone(f.Arrivals)
 	for i, a := range f.Arrivals {
 		if a.Iterations == 0 || a.IterationTime == 0 {
-			return trace.File{}, fmt.Errorf("%s: job %.60q has no iterations or no iter_time_ms: the rules muri need a trace of that format", f.Name, a.ID)
+			return trace.File{}, fmt.Errorf("%s: job %.60q has no iterations or no iter_time_ms: the rules muri need a trace of that format", f.At(a), a.ID)
 		}
 		f.Arrivals[i].Duration = duration(float64(a.Iterations) * muriStep(a))
 	}

@@ -94,7 +94,7 @@ func NewPollux(policy string, models trace.PolluxModels, f trace.File, on Machin
 		m := known[a.Model]
 		if m == nil || a.BatchSize < m.InitBatch || a.BatchSize > m.MaxBatch {
 			return nil, nil, fmt.Errorf("%s: job %.60q: model %.40q at batch %d was not measured: the rules pollux need a trace of that simulator",
-				f.Name, a.ID, a.Model, a.BatchSize)
+				f.At(a), a.ID, a.Model, a.BatchSize)
 		}
 		x := &polluxJob{index: i, model: m, batch: a.BatchSize, workers: a.Workers, most: a.BatchSize / m.MinLocal}
 		if a.Model == "ncf" {
@@ -103,7 +103,7 @@ func NewPollux(policy string, models trace.PolluxModels, f trace.File, on Machin
 		p.jobs = append(p.jobs, x)
 		j, err := x.job(a, policy == "tiresias", on.Nodes*on.DevicesPerNode)
 		if err != nil {
-			return nil, nil, fmt.Errorf("%s: job %.60q: %w", f.Name, a.ID, err)
+			return nil, nil, fmt.Errorf("%s: job %.60q: %w", f.At(a), a.ID, err)
 		}
 		jobs = append(jobs, j)
 	}

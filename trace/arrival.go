@@ -1,10 +1,14 @@
 package trace
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Arrival is one job as a trace has it. Times count from the file's own zero.
 type Arrival struct {
 	ID      string
+	Line    int // of the file, for messages; 0 = in none
 	Submit  time.Duration
 	Workers int // devices that its user asked for
 	// Duration is how long it runs on Workers devices without interruption;
@@ -35,6 +39,15 @@ type Arrival struct {
 type SoftDeadline struct {
 	After time.Duration
 	Value float64
+}
+
+// At says where a job of the trace is, for messages: file and line, or the
+// trace's name if it was not read from a file.
+func (f File) At(a Arrival) string {
+	if a.Line == 0 {
+		return f.Name
+	}
+	return fmt.Sprintf("%s:%d", f.Name, a.Line)
 }
 
 // File is a trace that was read without a fault.

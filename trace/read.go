@@ -84,7 +84,7 @@ func Read(name string, r io.Reader) (File, error) {
 // arrival reads the columns that every trace has, but for gpus: some formats have jobs that use none.
 func (t *table) arrival() Arrival {
 	a := Arrival{
-		ID: t.must("job_id"), Duration: t.seconds("duration_s"),
+		ID: t.must("job_id"), Line: t.line, Duration: t.seconds("duration_s"),
 		Model: t.text("model"), BatchSize: int(t.count("batch_size")), Iterations: t.count("iterations"),
 		Deadline: t.seconds("deadline_s"), Group: t.text("vc"),
 	}

@@ -105,6 +105,14 @@ func TestReadGzip(t *testing.T) {
 	}
 }
 
+func TestReadWhatSpreadsheetsWrite(t *testing.T) {
+	text := "\ufeffjob_id,submit_s,gpus,duration_s,model,batch_size,iterations,deadline_s,vc\r\na,0,1,5,,,,,\r\n"
+	f, err := Read("x.csv", strings.NewReader(text))
+	if err != nil || len(f.Arrivals) != 1 || f.Arrivals[0].ID != "a" || f.At(f.Arrivals[0]) != "x.csv:2" {
+		t.Errorf("%+v, %v", f, err)
+	}
+}
+
 func TestReadRefuses(t *testing.T) {
 	const head = "job_id,submit_s,gpus,duration_s,model,batch_size,iterations,deadline_s,vc\n"
 	for _, c := range []struct{ name, text, want string }{

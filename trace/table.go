@@ -38,6 +38,9 @@ func openTable(name string, r io.Reader) (*table, error) {
 		}
 		r = unzipped
 	}
+	if mark, err := b.Peek(3); err == nil && string(mark) == "\ufeff" {
+		_, _ = b.Discard(len(mark)) // what spreadsheets put in front; Peek has them
+	}
 	t := &table{faults: faults{file: name}, csv: csv.NewReader(r)}
 	t.csv.FieldsPerRecord = -1
 	t.csv.ReuseRecord = true
