@@ -3,6 +3,7 @@ package sim
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -317,7 +318,8 @@ func (w *world) forget(j *job, number cluster.Generation) {
 func (w *world) report() {
 	reports := make([]record.Progress, len(w.nodes))
 	running := false
-	for _, j := range w.jobs {
+	w.open = slices.DeleteFunc(w.open, func(j *job) bool { return j.phase.Terminal() })
+	for _, j := range w.open {
 		if g := j.gen; g != nil && g.started && !g.gone {
 			j.advance(w.now)
 			n := w.node(g.world.Members[0].Node)

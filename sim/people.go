@@ -19,6 +19,7 @@ func (w *world) submit(j *job) {
 		s.Deadline = &at
 	}
 	j.phase, j.waitsSince = cluster.Queued, w.now
+	w.open = append(w.open, j)
 	w.log.linef(w.now, "%s submitted: %d to %d workers, %v of work", j.ID, j.MinWorkers, j.MaxWorkers, j.Work)
 	w.write(record.Put(record.RequestKey(w.desk().id, jobName(j.index)), record.Request{
 		Kind: record.SubmitRequest, Job: j.id, Spec: &s, Owner: owner, At: zero.Add(w.now),

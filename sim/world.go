@@ -20,6 +20,7 @@ type world struct {
 	leader *coordinator.Coordinator
 	nodes  []*node
 	jobs   []*job
+	open   []*job // submitted; those that have ended leave at the next report
 	byID   map[cluster.JobID]*job
 
 	inbox     []coordinator.Event // what the leader has still to hear
