@@ -64,7 +64,7 @@ func (p *planner) failed(x part) *record.Failed {
 		return lost("the plan was made for an earlier life of this node")
 	case r.Shim == Dead && r.Report != nil && r.Report.Stopped == nil && r.Swept:
 		// Not charged to the job: nothing says that it was its fault.
-		return lost("the shim died; its workers were killed")
+		return lost("the process that hosts its workers (bellows shim) died; they were killed")
 	}
 	return nil
 }

@@ -60,9 +60,13 @@ func (l *lab) held(w words) error {
 
 // failed j n2 [kind=worker] [rank=1] [why=exit_status_1].
 func (l *lab) failed(w words) error {
+	kind, why := record.FailureKind(w.text("kind", "worker")), "exit status 1"
+	if kind == record.NodeFenced {
+		why = "it lost touch"
+	}
 	return l.ack(w, record.AckFailed, func(cluster.NodeID) any {
 		return record.Failed{
-			Kind: record.FailureKind(w.text("kind", "worker")), Rank: w.number("rank", 0), Reason: w.text("why", "exit status 1"), At: l.now,
+			Kind: kind, Rank: w.number("rank", 0), Reason: w.text("why", why), At: l.now,
 		}
 	})
 }

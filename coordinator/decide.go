@@ -41,7 +41,11 @@ func (c *Coordinator) decided(e Decided) {
 		}
 		c.grant(j.ID, t)
 		if from := c.workers(j.ID); from != t.Workers() {
-			c.round.moves = append(c.round.moves, record.Move{Job: j.ID, From: from, To: t.Workers(), Why: t.reason})
+			why := t.reason
+			if f := c.job(j.ID); f != nil {
+				why = resizeReason(*f, t)
+			}
+			c.round.moves = append(c.round.moves, record.Move{Job: j.ID, From: from, To: t.Workers(), Why: why})
 		}
 	}
 }
@@ -102,6 +106,29 @@ func (c *Coordinator) recordDecision() {
 	c.send(move{verb: "decision", then: []record.Op{record.Put(record.AllocationKey, record.Decision{
 		Policy: c.cfg.Policy, At: c.now, Value: c.round.value, Bound: c.round.bound, Moves: moves,
 	})}})
+}
+
+// resizeReason is why a decision gives a job what it does: its owner's word where
+// the size that it has is no longer one that it may have, for then the policy was
+// asked as if the job waited.
+func resizeReason(f formed, t target) string {
+	if n := f.has.Workers(); n == 0 || slices.Contains(f.sizes, n) || f.Wanted.Value.ScaledBy == "" {
+		return t.reason
+	}
+	bounds := f.Scaled()
+	why := fmt.Sprintf("scaled by %s, now %s", f.Wanted.Value.ScaledBy, workersText(bounds.MinWorkers, bounds.MaxWorkers))
+	if t.Workers() == 0 && t.reason != "" {
+		why += "; " + t.reason
+	}
+	return why
+}
+
+// workersText writes the bounds of a job's worlds.
+func workersText(low, high int) string {
+	if low == high {
+		return count(low, "worker")
+	}
+	return fmt.Sprintf("%d to %s", low, count(high, "worker"))
 }
 
 // resizeWhy says in words what a decision makes of a job.

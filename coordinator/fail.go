@@ -35,7 +35,7 @@ func (b blame) text() string {
 	case record.DeviceBusy:
 		return fmt.Sprintf("%s cannot run it now: %s", b.node, b.failed.Reason)
 	case record.NodeFenced:
-		return fmt.Sprintf("node %s lost touch and stopped its workers", b.node)
+		return fmt.Sprintf("node %s: %s", b.node, b.failed.Reason)
 	case record.CheckpointDamaged:
 		return fmt.Sprintf("%s (seen on %s)", b.failed.Reason, b.node)
 	case record.NoSpace:

@@ -100,7 +100,7 @@ func (c *Coordinator) rescale(f formed) bool {
 	if grows && (blocked || t.Workers() == kept && (t.BatchSize == have.BatchSize || t.Workers() == 0)) {
 		return false
 	}
-	why := resizeWhy(have.Workers(), t.Workers(), cmp.Or(c.broken(f), t.reason))
+	why := resizeWhy(have.Workers(), t.Workers(), cmp.Or(c.broken(f), resizeReason(f, t)))
 	return c.halt(f, order{
 		verb: "halt", why: why,
 		save: true, within: time.Duration(f.Spec.Value.HaltTimeout),

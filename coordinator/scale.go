@@ -27,6 +27,9 @@ func (c *Coordinator) scale(r request, v *record.JobView) {
 	if n := r.Value.MaxWorkers; n != 0 {
 		w.MaxWorkers = n
 	}
+	if r.Value.MinWorkers != 0 || r.Value.MaxWorkers != 0 {
+		w.ScaledBy = r.Value.Owner.User
+	}
 	if d := r.Value.TimeLimit; d != 0 {
 		w.TimeLimit = d
 	}
@@ -39,7 +42,7 @@ func (c *Coordinator) scale(r request, v *record.JobView) {
 		c.drop(r, v, why)
 		return
 	}
-	what := fmt.Sprintf("%d to %d workers%s", spec.MinWorkers, spec.MaxWorkers, limitWords(spec.TimeLimit))
+	what := workersText(spec.MinWorkers, spec.MaxWorkers) + limitWords(spec.TimeLimit)
 	c.send(move{
 		verb: "scale", job: v,
 		ifs:   []record.Compare{record.Unchanged(r.key, r.Mod)},

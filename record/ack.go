@@ -56,7 +56,7 @@ const (
 	WorkerFailed FailureKind = "worker" // a worker exited non-zero or by a signal: counts against MaxRestarts
 	NodeRefused  FailureKind = "node"   // this node cannot run the job (no workdir, …): try other nodes
 	PortTaken    FailureKind = "port"   // the rendezvous port is in use: try another, counts nothing
-	NodeFenced   FailureKind = "fenced" // the node lost touch and killed its workers: counts nothing
+	NodeFenced   FailureKind = "fenced" // the node lost touch, or what hosts its workers has died, and they were killed: counts nothing
 	// CheckpointDamaged: the checkpoint to resume from is not what was committed. An older one is taken, and nothing counts.
 	CheckpointDamaged FailureKind = "checkpoint"
 	// DeviceBusy: somebody who should not be is on a device of the node. Nobody's

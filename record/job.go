@@ -28,9 +28,10 @@ type Wanted struct {
 	// Forsaken: the owner does without what generations up to this one have saved.
 	// Without such a word a job that has lost its checkpoints is held.
 	Forsaken cluster.Generation `json:"forsaken,omitempty"`
-	// MinWorkers and MaxWorkers replace those of the spec; 0 = as submitted.
-	MinWorkers int `json:"min_workers,omitempty"`
-	MaxWorkers int `json:"max_workers,omitempty"`
+	// MinWorkers and MaxWorkers replace those of the spec; 0 = as submitted. ScaledBy asked for that.
+	MinWorkers int    `json:"min_workers,omitempty"`
+	MaxWorkers int    `json:"max_workers,omitempty"`
+	ScaledBy   string `json:"scaled_by,omitempty"`
 	// TimeLimit replaces that of the spec; 0 = as submitted.
 	TimeLimit cluster.Duration `json:"time_limit,omitempty"`
 }

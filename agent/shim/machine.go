@@ -181,7 +181,7 @@ func (m *machine) settleDeadline(now int64) {
 		return
 	}
 	if fence.Expired(now, m.wish.Deadline) {
-		m.fail(record.NodeFenced, "the node lost touch with the cluster and killed its workers at its fencing deadline")
+		m.fail(record.NodeFenced, "it lost touch with the cluster, and its workers were killed at the fencing deadline")
 		return
 	}
 	if m.wish.Deadline != 0 {
