@@ -52,7 +52,9 @@ type trial struct {
 
 // experiments are what can be reproduced: the trials of each, from the folder of the traces.
 func experiments() map[string]func(dir string, quick bool) ([]trial, error) {
-	return map[string]func(string, bool) ([]trial, error){"hu": huTrials, "muri": muriTrials, "pollux": polluxTrials}
+	return map[string]func(string, bool) ([]trial, error){
+		"elasticflow": elasticFlowTrials, "hu": huTrials, "muri": muriTrials, "pollux": polluxTrials,
+	}
 }
 
 func reproduceCommand() *cobra.Command {
@@ -65,6 +67,8 @@ func reproduceCommand() *cobra.Command {
 		Long: `Runs the experiments of a paper in the simulator and writes each figure next to the
 published one, with the simulate commands that give the same:
 
+  elasticflow  the baselines of ElasticFlow's simulator (ASPLOS 2023) on its
+          traces: how many deadlines are kept
   hu      Hu et al., section 5, figures 9 to 16: queueing and total time, jobs
           finished beyond greedy's 100, all jobs instead of the long ones, wrong
           estimates, bugs and impatient users, a delay of each start, decision
@@ -73,7 +77,7 @@ published one, with the simulate commands that give the same:
   muri    the policies of Muri's simulator (SIGCOMM 2022) on its traces
   pollux  the baselines of Pollux's simulator (OSDI 2021) on its workloads
 
---traces is a folder with philly, muri, pollux and profiles below it.`,
+--traces is a folder with elasticflow, philly, muri, pollux and profiles below it.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || !slices.Contains(names, args[0]) {
 				return usage("reproduce: name one of %s", strings.Join(names, ", "))
@@ -143,8 +147,9 @@ func withTraces(err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return fmt.Errorf("%w\n(--traces names a folder with philly/, muri/, pollux/ and profiles/; they are made from github.com/petuum/adaptdl, "+
-		"branch osdi21-artifact, simulator/traces/philly.csv and simulator/workloads*, and from github.com/Rivendile/Muri, simulator/trace-data)", err)
+	return fmt.Errorf("%w\n(--traces names a folder with elasticflow/, philly/, muri/, pollux/ and profiles/; they are made from github.com/petuum/adaptdl, "+
+		"branch osdi21-artifact, simulator/traces/philly.csv and simulator/workloads*, from github.com/Rivendile/Muri, simulator/trace-data, "+
+		"and from github.com/pkusys/ElasticFlow, traces_for_ElasticFlow)", err)
 }
 
 func writeReproduction(w io.Writer, r reproduction, s style) error {

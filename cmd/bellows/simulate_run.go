@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -46,18 +47,25 @@ type simulated struct {
 	ended  atomic.Int64 // jobs, for the progress bar
 }
 
-// runAll runs everything on all cores, showing how far it has come where somebody watches.
+// runAll runs everything on all cores, the runs with most jobs first, so that
+// none of them is left over at the end; it shows how far it has come where somebody watches.
 func runAll(ctx context.Context, runs []*simulated, s style) ([]*simulated, error) {
 	next, failed := atomic.Int64{}, make([]error, len(runs))
+	order := make([]int, len(runs))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(len(runs[b].config.Jobs), len(runs[a].config.Jobs)) })
 	before := processTime()
 	var wg sync.WaitGroup
 	for range min(len(runs), runtime.GOMAXPROCS(0)) {
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				i := int(next.Add(1)) - 1
-				if i >= len(runs) {
+				n := int(next.Add(1)) - 1
+				if n >= len(runs) {
 					return
 				}
+				i := order[n]
 				failed[i] = runs[i].run()
 			}
 		})
