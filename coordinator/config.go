@@ -17,6 +17,9 @@ type Config struct {
 	KeepCheckpoints int
 	// Quiet: no events are written. For simulations, of which nobody reads any.
 	Quiet bool
+	// KeepResumable is how many jobs are kept beyond Timing.Retention to be resumed;
+	// of more, those that ended first go. 0 = DefaultKeepResumable.
+	KeepResumable int
 	// Restless has every rule look at every job at each Step, also where it is
 	// known that none has anything to do: for tests, whose answers it must not change.
 	Restless bool
@@ -47,8 +50,10 @@ type Timing struct {
 	StartWithin time.Duration
 	// BackoffFirst is the wait after the first failure; it doubles up to BackoffMost.
 	BackoffFirst, BackoffMost time.Duration
-	// Retention is how long a finished job can be looked at.
-	Retention time.Duration
+	// Retention is how long a finished job can be looked at, and Resumable how long
+	// one can be resumed that has stopped or failed with a checkpoint, where that is
+	// longer: beyond Retention without its generations.
+	Retention, Resumable time.Duration
 }
 
 // DefaultTiming returns the protocol's times; LostAfter goes with a node lease of 10 s.
@@ -59,6 +64,7 @@ func DefaultTiming() Timing {
 		BackoffFirst: time.Second,
 		BackoffMost:  time.Minute,
 		Retention:    24 * time.Hour,
+		Resumable:    14 * 24 * time.Hour, // two weekends, and the week between
 	}
 }
 

@@ -32,6 +32,7 @@ type lab struct {
 	delayed []record.Txn
 
 	keep    int          // how many checkpoints, 0 = the default
+	shelf   int          // how many jobs to be resumed, 0 = the default
 	limit   int          // of operations in a transaction, 0 = etcd's own
 	events  bool         // they are written, and shown
 	limited bool         // the story is about time limits: what jobs have run is shown
@@ -59,7 +60,7 @@ func (l *lab) lead(without coordinator.Rule) {
 	l.slow, l.wake = nil, time.Time{}
 	l.c = coordinator.New(coordinator.Config{
 		Token: coordinator.Token{Key: key, Create: kv.CreateRevision}, Policy: "script",
-		Interval: 10 * time.Second, Timing: coordinator.DefaultTiming(), Without: without, MaxTxnOps: l.limit, KeepCheckpoints: l.keep, Quiet: !l.events,
+		Interval: 10 * time.Second, Timing: coordinator.DefaultTiming(), Without: without, MaxTxnOps: l.limit, KeepCheckpoints: l.keep, KeepResumable: l.shelf, Quiet: !l.events,
 	})
 	l.reload()
 }

@@ -14,6 +14,7 @@ type picture struct {
 	*floor
 	jobs    []*formed              // admitted, sorted by identifier
 	planned map[slot]cluster.JobID // devices of live worlds that are not granted yet
+	shelved int                    // how many have ended and can be resumed
 
 	// Read off the jobs when first asked for; nil until then.
 	front map[cluster.JobID]bool   // the first jobs of the queue
@@ -206,6 +207,9 @@ func (c *Coordinator) drawJobs() *picture {
 	}
 	p := &picture{floor: c.ground, jobs: c.roster}
 	for _, f := range p.jobs {
+		if f.shelved() {
+			p.shelved++
+		}
 		for _, s := range f.owed {
 			if p.planned == nil {
 				p.planned = map[slot]cluster.JobID{}

@@ -103,6 +103,7 @@ func (c *Coordinator) act() {
 		c.ask()
 	}
 	c.requests()
+	c.clear()
 	for _, f := range c.jobs() {
 		if c.busy(f.JobView) || c.rests(f) {
 			continue

@@ -208,6 +208,7 @@ func (s *storm) checkEnd() {
 		v := s.mirror.Job(id)
 		st := v.State.Value
 		switch {
+		case s.brief && !v.Spec.Exists(): // it ended so early that it is forgotten
 		case st.Phase.Terminal():
 			if !s.toldOf(id, record.EventKind(st.Phase)) {
 				s.fault("I9: %s is %s, and no event tells", id, st.Phase)
@@ -226,6 +227,15 @@ func (s *storm) checkEnd() {
 		case st.Phase == cluster.Queued && st.Reason != "" && st.Reason != "accepted", st.Phase == cluster.Held && st.Reason != "":
 		default:
 			s.fault("I9: %s is %s (generation %d, %q) long after the faults have stopped", id, st.Phase, st.Generation, st.Reason)
+		}
+	}
+}
+
+// checkForgotten: nothing is kept of jobs that ended long ago.
+func (s *storm) checkForgotten() {
+	for _, id := range s.mirror.JobIDs() {
+		if v := s.mirror.Job(id); v.State.Value.Phase.Terminal() {
+			s.fault("I12: %s ended at %v and is still kept", id, v.State.Value.Since)
 		}
 	}
 }

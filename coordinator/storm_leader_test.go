@@ -44,6 +44,9 @@ func (s *storm) elect() {
 	cfg := coordinator.Config{
 		MaxTxnOps: s.ops, Token: l.token, Policy: "storm", Interval: 3 * time.Second, Timing: coordinator.DefaultTiming(), Without: s.without,
 	}
+	if s.brief {
+		cfg.Timing.Retention, cfg.Timing.Resumable, cfg.KeepResumable = 3*time.Minute, 6*time.Minute, 1
+	}
 	l.core = coordinator.New(cfg)
 	cfg.Restless = true
 	l.twin = coordinator.New(cfg)

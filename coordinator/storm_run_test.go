@@ -32,6 +32,10 @@ func weather(seed uint64, without coordinator.Rule) *storm {
 		s.run(s.now+5*time.Second, func() bool { return false }) // let the last workers go
 		s.checkEnd()
 	}
+	if s.brief && len(s.faults) == 0 {
+		s.run(s.now+10*time.Minute, func() bool { return false })
+		s.checkForgotten()
+	}
 	return s
 }
 

@@ -24,6 +24,7 @@ type storm struct {
 	ops     int  // that the leaders take for what etcd takes in a transaction
 	wild    bool // news is dropped, repeated and reordered
 	lossy   bool // it was so for a time
+	brief   bool // what has ended is kept for minutes, and one job at most to be resumed
 	calm    bool // nothing goes wrong any more
 
 	now    time.Duration
@@ -63,6 +64,7 @@ func newStorm(seed uint64, without coordinator.Rule) *storm {
 	}
 	s.wild = seed%2 == 1
 	s.lossy = s.wild
+	s.brief = seed%5 == 2
 	if seed%3 == 0 {
 		s.mem.MaxTxnOps, s.ops = coordinator.LeastTxnOps, fewOps
 	}

@@ -61,7 +61,7 @@ func (l *lab) do(line string) error {
 		"submit": l.submit, "stop": l.stop, "scale": l.scale, "drain": l.drain, "undrain": l.undrain, "resume": l.resume, "want": l.wants, "advance": l.pass, "failover": l.failover,
 		"started": l.started, "held": l.held, "failed": l.failed, "stopped": l.stopped, "offer": l.offer, "progress": l.progress,
 		"next": l.fate, "arrive": l.arrive, "think": l.think, "decide": l.decideNow, "repeat": l.repeat, "garbage": l.garbage,
-		"pause": l.pause, "limit": l.limitTxns, "keep": l.keepCheckpoints, "events": l.withEvents, "unpause": l.unpause,
+		"pause": l.pause, "limit": l.limitTxns, "keep": l.keepCheckpoints, "shelf": l.keepResumable, "events": l.withEvents, "unpause": l.unpause,
 	}
 	verb, ok := verbs[fields[0]]
 	if !ok {
@@ -333,6 +333,16 @@ func (l *lab) keepCheckpoints(w words) error {
 	n, err := strconv.Atoi(w.plain[0])
 	if err == nil {
 		l.keep = n
+		l.lead(0)
+	}
+	return err
+}
+
+// shelf 2: a leader takes over that keeps so many jobs to be resumed.
+func (l *lab) keepResumable(w words) error {
+	n, err := strconv.Atoi(w.plain[0])
+	if err == nil {
+		l.shelf = n
 		l.lead(0)
 	}
 	return err

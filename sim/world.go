@@ -92,7 +92,7 @@ func Run(cfg Config) (Result, error) {
 func (w *world) begin() {
 	out := w.store.Commit(record.Txn{Then: []record.Op{record.Put(leaderKey, record.Leader{Node: "sim"})}})
 	timing := coordinator.DefaultTiming()
-	timing.Retention = 0 // what has ended is not looked at
+	timing.Retention, timing.Resumable = 0, 0 // what has ended is not looked at
 	name := "rules"
 	if w.cfg.Policy != nil {
 		name = w.cfg.Policy.Name()

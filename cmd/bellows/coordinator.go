@@ -36,11 +36,11 @@ func coordinatorCommand() *cobra.Command { return coordinatorDaemon().cmd }
 
 // coordinatorFlags are what the coordinator is told.
 type coordinatorFlags struct {
-	cluster, policy, name, tlsDir string
-	interval, keepJobs            time.Duration
-	maxTxnOps, keepCheckpoints    int
-	etcd                          *etcdFlags
-	embedded                      *embeddedFlags
+	cluster, policy, name, tlsDir     string
+	interval, keepJobs, keepResumable time.Duration
+	maxTxnOps, keepCheckpoints        int
+	etcd                              *etcdFlags
+	embedded                          *embeddedFlags
 }
 
 // candidacy is what a coordinator does.
@@ -80,6 +80,9 @@ which runs a coordinator: see docs/etcd.md.`,
 	f.IntVar(&c.maxTxnOps, "max-txn-ops", record.DefaultMaxTxnOps, "operations that etcd takes in one transaction: what etcd's own --max-txn-ops says")
 	f.IntVar(&c.keepCheckpoints, "keep-checkpoints", coordinator.DefaultKeepCheckpoints, "how many committed checkpoints of each job are kept; at least 2, one to fall back to")
 	f.DurationVar(&c.keepJobs, "keep-jobs", coordinator.DefaultTiming().Retention, "how long a job that has ended can be looked at; its checkpoints stay on disk")
+	f.DurationVar(&c.keepResumable, "keep-resumable", coordinator.DefaultTiming().Resumable, fmt.Sprintf(
+		"how long a job that was stopped or has failed can be resumed if it has a checkpoint, where that is longer than --keep-jobs: its spec, state and "+
+			"checkpoints are remembered, of the newest %d such jobs; what it has on disk stays in any case", coordinator.DefaultKeepResumable))
 	withSettings(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		k, err := c.config()
@@ -104,7 +107,7 @@ which runs a coordinator: see docs/etcd.md.`,
 // config is what the flags say, with the files read.
 func (c *coordinatorFlags) config() (candidacy, error) {
 	timing := coordinator.DefaultTiming()
-	timing.Retention = c.keepJobs
+	timing.Retention, timing.Resumable = c.keepJobs, c.keepResumable
 	k := candidacy{cluster: c.cluster, lead: lead.Config{
 		Interval: c.interval, MaxTxnOps: c.maxTxnOps, Timing: timing, KeepCheckpoints: c.keepCheckpoints, Node: c.name, Log: childLogger(),
 	}}
@@ -123,6 +126,8 @@ func (c *coordinatorFlags) config() (candidacy, error) {
 		err = usage("--max-txn-ops %d: use %d or more, here and as etcd's own --max-txn-ops", c.maxTxnOps, coordinator.LeastTxnOps)
 	case c.keepCheckpoints < coordinator.LeastKeepCheckpoints:
 		err = usage("--keep-checkpoints %d: use %d or more: a damaged one is given up for the one before", c.keepCheckpoints, coordinator.LeastKeepCheckpoints)
+	case c.keepResumable <= 0:
+		err = usage("--keep-resumable %s: use a positive duration, as in 336h", c.keepResumable)
 	case c.keepJobs <= 0:
 		err = usage("--keep-jobs %s: use a positive duration, as in 24h", c.keepJobs)
 	}
