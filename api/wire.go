@@ -34,6 +34,8 @@ type JobStatus struct {
 	Deadline *time.Time     `json:"deadline,omitempty"`
 	// TimeLimitS is how long it may be running, in seconds, over all generations; 0 = as long as it takes.
 	TimeLimitS float64 `json:"time_limit_s,omitempty"`
+	// PerWorker bounds each worker's memory and processors.
+	PerWorker cluster.Limits `json:"per_worker,omitzero"`
 	// RanS is how long it had been running when it entered the present phase, since
 	// it was submitted or last resumed. Waiting, starting and saving do not count.
 	RanS float64 `json:"ran_s"`

@@ -47,6 +47,8 @@ type Spec struct {
 	BatchSize BatchSize `json:"batch_size"`
 
 	Where Where `json:"where,omitzero"` // which nodes may run it
+	// PerWorker bounds each worker's memory and processors.
+	PerWorker Limits `json:"per_worker,omitzero"`
 
 	Priority int        `json:"priority,omitempty"` // higher goes first, -100 … 100
 	Deadline *time.Time `json:"deadline,omitempty"` // when its owner needs it

@@ -28,6 +28,7 @@ func (s Spec) Validate() error {
 	s.validateCommand(add)
 	s.validateSizes(add)
 	s.Where.validate(add)
+	s.PerWorker.validate(add)
 	if s.Priority < -MaxPriority || s.Priority > MaxPriority {
 		add("priority %d: use -%d to %d", s.Priority, MaxPriority, MaxPriority)
 	}

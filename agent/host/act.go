@@ -93,6 +93,7 @@ func (n *node) order(jg record.JobGen, spec record.Submitted, plan record.Plan) 
 		LogMaxBytes:  n.cfg.LogBytes,
 		LockDir:      n.cfg.LockDir,
 		Containment:  n.cfg.Containment,
+		Limits:       spec.PerWorker,
 		Interface:    n.cfg.TrainInterface,
 		Scope:        n.scopes,
 		// Always: whether the node fences is told by the deadline, because a

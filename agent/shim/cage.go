@@ -43,6 +43,8 @@ type cage struct {
 	path  string // of the group
 	group group  // nil = weak
 	why   error  // why it is not a stronger kind
+	// limits hold each worker apart; nil = there are none.
+	limits *limits
 }
 
 // newCage makes this process the subreaper, and a group of that name: of the kind
@@ -147,10 +149,14 @@ func (c *cage) left() ([]stat, error) {
 }
 
 func (c *cage) remove() error {
-	if c.group == nil {
-		return nil
+	var err error
+	if c.limits != nil {
+		err = removeTops(c.limits.tops)
 	}
-	return c.group.remove()
+	if c.group != nil {
+		err = errors.Join(err, c.group.remove())
+	}
+	return err
 }
 
 // hasChildren reports whether this process has any child, living or waiting to be reaped.

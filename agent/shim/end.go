@@ -70,6 +70,9 @@ func (m *machine) exited(w *worker, status unix.WaitStatus) {
 		return
 	}
 	reason := describeExit(status)
+	if limit, yes := m.cage.starved(slices.Index(m.workers, w)); yes {
+		reason = describeStarved(status, limit)
+	}
 	m.failing = &record.Failed{Kind: record.WorkerFailed, Reason: reason, Rank: w.Rank, At: m.exitedAt}
 	m.failingRank = w
 	// Its peers often fail first, in the collective that it no longer comes to.
@@ -95,6 +98,20 @@ func describeExit(status unix.WaitStatus) string {
 		return "signal: " + status.Signal().String() + " (core dumped)"
 	}
 	return "signal: " + status.Signal().String()
+}
+
+// describeStarved says how a worker ended that has reached its limit of memory. In
+// a cgroup v1 the kernel may have killed only one of its processes.
+func describeStarved(status unix.WaitStatus, limit uint64) string {
+	text := fmt.Sprintf("%.4g GiB", float64(limit)/(1<<30))
+	if limit < 1<<30 {
+		text = fmt.Sprintf("%.4g MiB", float64(limit)/(1<<20))
+	}
+	out := "killed: out of its memory limit of " + text
+	if status.Signaled() && status.Signal() == unix.SIGKILL {
+		return out
+	}
+	return fmt.Sprintf("%s, after one of its processes was %s", describeExit(status), out)
 }
 
 // settleFailure reports a worker's failure once its last words are read.

@@ -48,13 +48,16 @@ func newFreezer(name string) (freezer, error) {
 // first instruction on, which moving it afterwards would not achieve. The caller
 // has locked its goroutine to the thread.
 func (g freezer) enter(*syscall.SysProcAttr) (release func(), err error) {
-	tid := fmt.Appendf(nil, "%d", unix.Gettid())
-	move := func(dir string) error { return os.WriteFile(filepath.Join(dir, "tasks"), tid, 0) }
-	if err := move(string(g)); err != nil {
+	if err := os.WriteFile(filepath.Join(string(g), "tasks"), fmt.Appendf(nil, "%d", unix.Gettid()), 0); err != nil {
 		return nil, fmt.Errorf("enter cgroup %s: %w", g, err)
 	}
-	// A thread that stays inside is in nobody's way but the directory's removal's, which tells.
-	return func() { _ = move(filepath.Dir(string(g))) }, nil
+	return func() { g.leave(filepath.Dir(string(g))) }, nil
+}
+
+// leave moves the calling thread back to where it was. One that stays inside is in
+// nobody's way but the directory's removal's, which tells.
+func (g freezer) leave(to string) {
+	_ = os.WriteFile(filepath.Join(to, "tasks"), fmt.Appendf(nil, "%d", unix.Gettid()), 0)
 }
 
 // kill freezes the group and all below, sends SIGKILL to each process, and thaws.

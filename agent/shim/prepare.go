@@ -131,7 +131,7 @@ func (m *machine) executeOne(local int) (born, error) {
 		// A session of its own: a terminal's Ctrl-C is not meant for workers.
 		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL, Credential: m.id.cred},
 	}
-	release, err := m.cage.enter(attr.Sys)
+	release, err := m.cage.hold(local, attr.Sys)
 	if err != nil {
 		log.stop()
 		return born{}, err

@@ -34,6 +34,8 @@ type Order struct {
 	// Containment is the kind that holds the workers: Cgroup2, Cgroup1 or Weak;
 	// empty = the strongest that this node allows.
 	Containment string `json:"containment,omitempty"`
+	// Limits of each worker; a node that cannot keep them refuses.
+	Limits cluster.Limits `json:"limits,omitzero"`
 	// Interface is the network interface that workers meet on; empty = theirs to find.
 	Interface string `json:"interface,omitempty"`
 	// Scope: the shim is started in a transient scope of systemd's, apart from the

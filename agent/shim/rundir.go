@@ -33,6 +33,8 @@ type runRecord struct {
 	Cgroup  string  `json:"cgroup,omitempty"` // the directory of the containment; empty = weak
 	// Containment is its kind; empty, with a Cgroup, is Cgroup2.
 	Containment string `json:"containment,omitempty"`
+	// Limits are the directories of more cgroups that hold the workers.
+	Limits []string `json:"limits,omitempty"`
 }
 
 // Run is one run directory, as a scan found it.

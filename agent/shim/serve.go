@@ -145,7 +145,10 @@ func newMachine(ctx context.Context, dir string) (*machine, error) {
 	for local, rank := range m.member.Ranks() {
 		m.workers = append(m.workers, &worker{Worker: record.Worker{Rank: rank, Device: m.member.DevicesOf(local)[0]}})
 	}
-	if m.id, err = identifyOwner(ctx, o.Owner); err != nil {
+	if m.id, err = identifyOwner(ctx, o.Owner); err == nil {
+		err = m.cage.limit(cgroupName(o, dir), o, m.member)
+	}
+	if err != nil {
 		m.fail(record.NodeRefused, err.Error())
 	}
 	return m, nil
@@ -167,7 +170,11 @@ func unlockMemory() {
 
 // record is where to find what this shim starts.
 func (m *machine) record() runRecord {
-	return runRecord{Version: ProtocolVersion, Shim: m.report.Shim, Cgroup: m.cage.path, Containment: m.cage.kind}
+	rec := runRecord{Version: ProtocolVersion, Shim: m.report.Shim, Cgroup: m.cage.path, Containment: m.cage.kind}
+	if m.cage.limits != nil {
+		rec.Limits = m.cage.limits.tops
+	}
+	return rec
 }
 
 // cgroupName is unique on the machine, also where several nodes of one cluster

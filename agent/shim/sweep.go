@@ -36,7 +36,7 @@ func Sweep(dir string) error {
 	if err != nil {
 		return fmt.Errorf("sweep run %s: %w", dir, err)
 	}
-	s := sweeper{dir: dir, order: run.Order, shim: rec.Shim, group: openGroup(rec), workers: reported(dir, rec)}
+	s := sweeper{dir: dir, order: run.Order, limits: rec.Limits, shim: rec.Shim, group: openGroup(rec), workers: reported(dir, rec)}
 	if err := s.killAll(); err != nil {
 		return fmt.Errorf("sweep run %s: %w", dir, err)
 	}
@@ -82,6 +82,7 @@ func readClaim(dir string) (runRecord, error) {
 type sweeper struct {
 	dir     string
 	order   Order
+	limits  []string
 	shim    Process
 	group   group // nil = weak
 	workers []Process
@@ -117,10 +118,11 @@ func (s *sweeper) killAll() error {
 }
 
 func (s *sweeper) removeGroup() error {
-	if s.group == nil {
-		return nil
+	err := removeTops(s.limits)
+	if s.group != nil {
+		err = errors.Join(err, s.group.remove())
 	}
-	return s.group.remove()
+	return err
 }
 
 func describeLeft(left []stat, held []string, populated bool) error {

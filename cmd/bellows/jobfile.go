@@ -137,16 +137,22 @@ func (f *jobFile) setters() map[string]func(*yaml.Node) error {
 			f.spec.Where.DeviceMemoryBytes = uint64(bytes)
 			return err
 		},
-		"env-file":     func(n *yaml.Node) error { return text(n, &f.spec.EnvFile) },
-		"min":          func(n *yaml.Node) error { return number(n, &f.spec.MinWorkers, 1) },
-		"max":          func(n *yaml.Node) error { return number(n, &f.spec.MaxWorkers, 1) },
-		"world-sizes":  func(n *yaml.Node) error { return numbers(n, &f.spec.Sizes) },
-		"priority":     func(n *yaml.Node) error { return number(n, &f.spec.Priority, -cluster.MaxPriority) },
-		"max-restarts": func(n *yaml.Node) error { return number(n, &f.spec.MaxRestarts, 0) },
-		"steps":        func(n *yaml.Node) error { return number(n, &f.spec.Steps, 1) },
-		"eta":          func(n *yaml.Node) error { return positive(n, &f.spec.ETA) },
-		"time-limit":   func(n *yaml.Node) error { return positive(n, &f.spec.TimeLimit) },
-		"halt-timeout": func(n *yaml.Node) error { return positive(n, &f.spec.HaltTimeout) },
+		"memory-per-worker": func(n *yaml.Node) error {
+			bytes, err := parseBytes(n.Value)
+			f.spec.PerWorker.MemoryBytes = uint64(bytes)
+			return err
+		},
+		"cpus-per-worker": func(n *yaml.Node) error { return processors(n, &f.spec.PerWorker.CPUs) },
+		"env-file":        func(n *yaml.Node) error { return text(n, &f.spec.EnvFile) },
+		"min":             func(n *yaml.Node) error { return number(n, &f.spec.MinWorkers, 1) },
+		"max":             func(n *yaml.Node) error { return number(n, &f.spec.MaxWorkers, 1) },
+		"world-sizes":     func(n *yaml.Node) error { return numbers(n, &f.spec.Sizes) },
+		"priority":        func(n *yaml.Node) error { return number(n, &f.spec.Priority, -cluster.MaxPriority) },
+		"max-restarts":    func(n *yaml.Node) error { return number(n, &f.spec.MaxRestarts, 0) },
+		"steps":           func(n *yaml.Node) error { return number(n, &f.spec.Steps, 1) },
+		"eta":             func(n *yaml.Node) error { return positive(n, &f.spec.ETA) },
+		"time-limit":      func(n *yaml.Node) error { return positive(n, &f.spec.TimeLimit) },
+		"halt-timeout":    func(n *yaml.Node) error { return positive(n, &f.spec.HaltTimeout) },
 		"process": func(n *yaml.Node) (err error) {
 			f.spec.PerNode, err = perNode(n.Value)
 			return err
@@ -245,5 +251,14 @@ func positive(n *yaml.Node, to *cluster.Duration) error {
 		return fmt.Errorf("%.40q: use a time above zero, as in 90s, 15m or 1h30m", n.Value)
 	}
 	*to = cluster.Duration(d)
+	return nil
+}
+
+func processors(n *yaml.Node, to *float64) error {
+	v, err := strconv.ParseFloat(n.Value, 64)
+	if n.Kind != yaml.ScalarNode || n.Tag == "!!str" || err != nil || !(v > 0) {
+		return fmt.Errorf("%.40q: use a number of processors, as in 4 or 0.5", n.Value)
+	}
+	*to = v
 	return nil
 }

@@ -16,6 +16,7 @@ func trainedJob() api.JobStatus {
 	return api.JobStatus{
 		ID: "train-abcdef", Name: "train", Owner: "ann", UID: 1000, Phase: cluster.Running,
 		Workers: 4, MinWorkers: 1, MaxWorkers: 8, BatchSize: cluster.BatchSize{Min: 256, Max: 1024}, Priority: 5, Deadline: new(noon.Add(26 * time.Hour)),
+		PerWorker:  cluster.Limits{MemoryBytes: 32 << 30, CPUs: 4},
 		TimeLimitS: 7200, RanS: 3000, LimitAt: new(noon.Add(70 * time.Minute)),
 		Command: []string{"python", "train.py", "--lr", "0.1"}, Workdir: "/home/ann/train", CheckpointDir: "/data/ann",
 		Generation: 3, SubmittedAt: noon.Add(-90 * time.Minute), Since: noon.Add(-40 * time.Second),

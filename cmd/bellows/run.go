@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"strconv"
 	"time"
@@ -24,7 +25,8 @@ type runFlags struct {
 	env                                                             []string
 	nodes, notNodes                                                 []string
 	deviceModel                                                     string
-	deviceMemory                                                    byteSize
+	deviceMemory, memoryPerWorker                                   byteSize
+	cpusPerWorker                                                   float64
 	min, max, priority, maxRestarts                                 int
 	sizes                                                           []int
 	steps                                                           int64
@@ -106,6 +108,8 @@ func (f *runFlags) register(cmd *cobra.Command) {
 	p.StringSliceVar(&f.notNodes, "exclude-node", nil, "do not run it on these nodes; may be repeated")
 	p.StringVar(&f.deviceModel, "device-model", "", "run it on nodes whose devices have this in their model's name, such as h100")
 	p.Var(&f.deviceMemory, "device-memory", "run it on nodes whose devices have so much memory or more, such as 40G")
+	p.Var(&f.memoryPerWorker, "memory-per-worker", "kill a worker, with what it has started, that uses more memory than this, such as 32G; swap is not used")
+	p.Float64Var(&f.cpusPerWorker, "cpus-per-worker", 0, "let a worker, with what it has started, use no more processors than this, such as 4 or 0.5")
 	p.IntVar(&f.priority, "priority", 0, "-100 to 100; higher goes first")
 	p.StringVar(&f.deadline, "deadline", "", "when it is needed: a time such as 2026-01-31T18:00:00Z, or from now such as 2h30m")
 	p.Int64Var(&f.steps, "steps", 0, "optimiser steps in all, if known: gives progress and a time of arrival")
@@ -140,6 +144,7 @@ func (f *runFlags) refuseZeros(cmd *cobra.Command, refuse func(flag, format stri
 		{"max", "0: use 1 or more", int64(f.max)},
 		{"steps", "0: use 1 or more, or leave it out if it is not known", f.steps},
 		{"eta", "0s: use a time above zero such as 3h, or leave it out if it is not known", int64(f.eta)},
+		{"cpus-per-worker", "0: use processors above zero such as 4 or 0.5, or leave it out if there is no limit", int64(math.Ceil(math.Abs(f.cpusPerWorker)))},
 		{"time-limit", "0s: use a time above zero such as 12h, or leave it out if there is none", int64(f.timeLimit)},
 		{"halt-timeout", "0s: use a time above zero such as 2m; a script that has nothing to save ends at once anyway", int64(f.haltTimeout)},
 	} {
@@ -162,7 +167,7 @@ func (f *runFlags) spec(cmd *cobra.Command, command []string) (cluster.Spec, err
 	s := cluster.Spec{
 		Name: f.name, Command: command, Workdir: f.workdir, CheckpointDir: f.checkpointDir, EnvFile: f.envFile,
 		MinWorkers: f.min, MaxWorkers: f.max, Sizes: f.sizes,
-		Where:    f.where(),
+		Where: f.where(), PerWorker: cluster.Limits{MemoryBytes: uint64(f.memoryPerWorker), CPUs: f.cpusPerWorker},
 		Priority: f.priority, Steps: f.steps, ETA: cluster.Duration(f.eta), MaxRestarts: f.maxRestarts, HaltTimeout: cluster.Duration(f.haltTimeout),
 		TimeLimit: cluster.Duration(f.timeLimit),
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellows-ml/bellows/api"
+	"github.com/bellows-ml/bellows/cluster"
 )
 
 const (
@@ -130,6 +131,7 @@ func (p *jobPage) head() {
 	for _, node := range slices.Sorted(maps.Keys(j.Excluded)) {
 		p.field("excluded", node+": "+j.Excluded[node])
 	}
+	p.field("per worker", perWorkerText(j.PerWorker))
 	p.field("owner", fmt.Sprintf("%s (uid %d)", j.Owner, j.UID))
 	p.field("command", strings.Join(j.Command, " "))
 	p.field("workdir", j.Workdir)
@@ -154,6 +156,21 @@ func sizesText(j api.JobStatus) string {
 	}
 	list := strings.Trim(strings.ReplaceAll(fmt.Sprint(j.WorldSizes), " ", ", "), "[]")
 	return "one of " + list + " workers"
+}
+
+// perWorkerText says what each worker may use at most.
+func perWorkerText(l cluster.Limits) string {
+	var parts []string
+	if l.MemoryBytes > 0 {
+		parts = append(parts, size(int64(l.MemoryBytes))+" of memory") //nolint:gosec // validated
+	}
+	if l.CPUs > 0 {
+		parts = append(parts, fmt.Sprintf("%g processors", l.CPUs))
+	}
+	if parts == nil {
+		return ""
+	}
+	return "at most " + strings.Join(parts, ", ")
 }
 
 func rangeText(low, high int, what string) string {

@@ -155,6 +155,8 @@ var fields = []field{
 	{"steps", "--steps", "steps"},
 	{"eta", "--eta", "eta"},
 	{"time limit", "--time-limit", "time-limit"},
+	{"memory per worker", "--memory-per-worker", "memory-per-worker"},
+	{"cpus per worker", "--cpus-per-worker", "cpus-per-worker"},
 	{"command", "command", "command"},
 }
 
