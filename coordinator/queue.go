@@ -58,8 +58,8 @@ func (c *Coordinator) pending(f formed) (string, bool) {
 	case least > usable && !front:
 		return fmt.Sprintf("needs at least %s: more than are healthy and not cordoned on nodes that can run it", count(least, "device")), true
 	case least > usable:
-		return fmt.Sprintf("needs at least %s; of %d on nodes that can run it %d are healthy and not cordoned",
-			count(least, "device"), total, usable), true
+		return fmt.Sprintf("needs at least %s; of %d on nodes that can run it %d are healthy and not cordoned%s",
+			count(least, "device"), total, usable, c.outOfService(f)), true
 	}
 	t, decided := c.targets.of[f.ID]
 	switch {
@@ -89,6 +89,33 @@ func (c *Coordinator) open(f formed) (total, usable int) {
 		}
 	}
 	return total, usable
+}
+
+// named is how many nodes a reason names; there may be thousands.
+const named = 3
+
+// outOfService says which nodes that can run the job are drained or cordoned, and why.
+func (c *Coordinator) outOfService(f formed) string {
+	barred := c.barred(f.JobView)
+	var out []string
+	for _, n := range c.nodes() {
+		if _, refused := barred[n.ID]; refused || !n.Cordoned {
+			continue
+		}
+		if len(out) == named {
+			out = append(out, "and more")
+			break
+		}
+		v, what := c.mirror.Node(n.ID).Cordon.Value, "cordoned"
+		if v.Drain {
+			what = "drained"
+		}
+		out = append(out, strings.TrimSuffix(fmt.Sprintf("%s is %s: %s", n.ID, what, v.Reason), ": "))
+	}
+	if len(out) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(out, "; ") + ")"
 }
 
 // hold stops trying when every node that is alive has refused the job, or its
