@@ -35,3 +35,8 @@ func (p Phase) Terminal() bool {
 func (p Phase) Active() bool {
 	return p == Starting || p == Running || p == Halting
 }
+
+// Phases returns all of them, in the order in which a job may go through them.
+func Phases() []Phase {
+	return []Phase{Queued, Starting, Running, Halting, Suspended, Backoff, Held, Succeeded, Failed, Stopped}
+}

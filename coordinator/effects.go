@@ -31,4 +31,6 @@ type Note struct {
 	Node  cluster.NodeID
 	Phase cluster.Phase // set once for each change of phase, when it has been recorded
 	Text  string
+	// Rescale is what a generation that runs now has cost, once it is recorded; else nil.
+	Rescale *record.Rescale
 }

@@ -166,8 +166,10 @@ func (c *Coordinator) started(f formed) bool {
 	}
 	s, took := c.acquitted(f, c.next(f.JobView, cluster.Running, f.state().Reason)), c.account(f)
 	s.Doubted = false
+	note := phaseNote(f.JobView, s)
+	note.Rescale = &took
 	return c.send(move{
-		verb: "running", job: f.JobView, note: phaseNote(f.JobView, s), event: startedEvent(took, f.ID),
+		verb: "running", job: f.JobView, note: note, event: startedEvent(took, f.ID),
 		then: []record.Op{
 			record.Put(record.StateKey(f.ID), s),
 			record.Put(record.RescaleKey(f.ID, f.number()), took),

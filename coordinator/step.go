@@ -95,6 +95,15 @@ func (c *Coordinator) Step(now time.Time, events ...Event) Effects {
 	return c.out
 }
 
+// Census counts what the records tell, as far as this leader knows them; false
+// before it has read them.
+func (c *Coordinator) Census(now time.Time) (record.Census, bool) {
+	if c.mirror == nil {
+		return record.Census{}, false
+	}
+	return c.mirror.Census(now), true
+}
+
 // act looks at everything and does what is to be done next.
 func (c *Coordinator) act() {
 	c.watchNodes()

@@ -194,10 +194,12 @@ func (f *fleet) startAgent(i int, more ...string) *proc {
 	return f.start(fmt.Sprintf("agent-n%d", i), args...)
 }
 
-func (f *fleet) startCoordinator(i int) *proc {
+func (f *fleet) startCoordinator(i int, more ...string) *proc {
 	f.t.Helper()
-	return f.start(fmt.Sprintf("coordinator-%d", i), "coordinator", "--etcd", f.endpoint, "--name", fmt.Sprintf("c%d", i),
-		"--policy", f.config.policy, "--interval", f.config.interval.String())
+	args := []string{
+		"coordinator", "--etcd", f.endpoint, "--name", fmt.Sprintf("c%d", i), "--policy", f.config.policy, "--interval", f.config.interval.String(),
+	}
+	return f.start(fmt.Sprintf("coordinator-%d", i), append(args, more...)...)
 }
 
 func (f *fleet) start(name string, args ...string) *proc {

@@ -136,3 +136,8 @@ func (g *Gossip) missing(addrs []string) []string {
 	rand.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
 	return out
 }
+
+// Health says how badly this node itself keeps up with gossip: 0 is well; the
+// more of its probes go unanswered in time, the higher, and the longer it waits
+// before it suspects others.
+func (g *Gossip) Health() int { return g.list.GetHealthScore() }

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -16,6 +17,25 @@ func (s *Store) Commit(ctx context.Context, t record.Txn) record.Outcome {
 	if err := t.Check(s.cfg.MaxTxnOps); err != nil {
 		return record.Outcome{ID: t.ID, Result: record.Conflict, Err: err}
 	}
+	began := time.Now()
+	out := s.commit(ctx, t)
+	if s.cfg.Observe != nil {
+		s.cfg.Observe(Call{Kind: "txn", Result: resultOf(out), Took: time.Since(began)})
+	}
+	return out
+}
+
+func resultOf(out record.Outcome) string {
+	switch {
+	case out.Result == record.Unknown:
+		return "error"
+	case out.Result == record.Conflict && out.Err != nil:
+		return "refused"
+	}
+	return out.Result.String()
+}
+
+func (s *Store) commit(ctx context.Context, t record.Txn) record.Outcome {
 	ctx, cancel := s.call(ctx)
 	defer cancel()
 	answer, err := s.client.Txn(ctx).If(compares(t.If)...).Then(operations(t.Then)...).Commit()

@@ -27,7 +27,8 @@ func Boottime() time.Duration {
 }
 
 // Grant makes a lease of at least ttl, in whole seconds and not below etcd's own minimum of about 2 s.
-func (s *Store) Grant(ctx context.Context, ttl time.Duration) (int64, error) {
+func (s *Store) Grant(ctx context.Context, ttl time.Duration) (id int64, err error) {
+	defer s.observed("grant", time.Now(), &err)
 	ctx, cancel := s.call(ctx)
 	defer cancel()
 	answer, err := s.client.Grant(ctx, int64(math.Ceil(ttl.Seconds())))
@@ -45,6 +46,7 @@ func (s *Store) Grant(ctx context.Context, ttl time.Duration) (int64, error) {
 // the lease has expired, and counts from when answers arrive. Nor is it
 // KeepAliveOnce, which sends again and again in one call.
 func (s *Store) Renew(ctx context.Context, id int64) (sentAt time.Duration, err error) {
+	defer s.observed("renew", time.Now(), &err)
 	ctx, cancel := s.call(ctx)
 	defer cancel()
 	sentAt = Boottime()
@@ -120,10 +122,11 @@ func (s *Store) TimeToLive(ctx context.Context, id int64) (time.Duration, error)
 }
 
 // Revoke ends a lease: its keys go at one revision.
-func (s *Store) Revoke(ctx context.Context, id int64) error {
+func (s *Store) Revoke(ctx context.Context, id int64) (err error) {
+	defer s.observed("revoke", time.Now(), &err)
 	ctx, cancel := s.call(ctx)
 	defer cancel()
-	if _, err := s.client.Revoke(ctx, clientv3.LeaseID(id)); err != nil {
+	if _, err = s.client.Revoke(ctx, clientv3.LeaseID(id)); err != nil {
 		return fmt.Errorf("revoke lease %x: %w", id, named(err))
 	}
 	return nil

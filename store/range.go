@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -24,7 +25,8 @@ const (
 )
 
 // Get reads one key, and whether it exists.
-func (s *Store) Get(ctx context.Context, key string) (record.KV, bool, error) {
+func (s *Store) Get(ctx context.Context, key string) (kv record.KV, exists bool, err error) {
+	defer s.observed("get", time.Now(), &err)
 	ctx, cancel := s.call(ctx)
 	defer cancel()
 	answer, err := s.client.Get(ctx, key)
@@ -82,7 +84,8 @@ func (s *Store) list(ctx context.Context, prefixes []string) ([]record.KV, int64
 }
 
 // page reads up to pageKeys keys in [from, end), at a revision if it is not 0.
-func (s *Store) page(ctx context.Context, from, end string, revision int64) (*clientv3.GetResponse, error) {
+func (s *Store) page(ctx context.Context, from, end string, revision int64) (answer *clientv3.GetResponse, err error) {
+	defer s.observed("list", time.Now(), &err)
 	ctx, cancel := s.call(ctx)
 	defer cancel()
 	return s.client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(pageKeys), clientv3.WithRev(revision))

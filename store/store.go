@@ -52,7 +52,32 @@ type Config struct {
 	// MaxTxnOps is etcd's --max-txn-ops; 0 = record.DefaultMaxTxnOps.
 	MaxTxnOps int
 
+	// Observe is told of each call that was made; nil = nobody is. It is called by
+	// whoever called, and must not block.
+	Observe func(Call)
+
 	Log zerolog.Logger
+}
+
+// Call is one call of etcd, for those who watch how it does.
+type Call struct {
+	Kind string // txn, get, list (one page of it), grant, renew or revoke
+	// Result is ok or error; of a txn applied, conflict, or error where it is not
+	// known whether it was applied, and refused where etcd would not.
+	Result string
+	Took   time.Duration
+}
+
+// observed is deferred with a call's error, when it has begun.
+func (s *Store) observed(kind string, began time.Time, err *error) {
+	if s.cfg.Observe == nil {
+		return
+	}
+	result := "ok"
+	if *err != nil {
+		result = "error"
+	}
+	s.cfg.Observe(Call{Kind: kind, Result: result, Took: time.Since(began)})
 }
 
 // Store is a connection to etcd, safe for concurrent use.

@@ -63,7 +63,10 @@ type Config struct {
 	Leave bool
 	// Ready is called once, when the node is in the cluster and answers; may be nil.
 	Ready func()
-	Log   zerolog.Logger
+	// Vitals is called every second or so with how the node does, and must not
+	// block; nil = nobody wants to know.
+	Vitals func(Vitals)
+	Log    zerolog.Logger
 
 	// TTL is how long the lease lives without a renewal; 0 = fence.TTL. The leader's
 	// waits are made for that, so only tests choose another.

@@ -134,6 +134,7 @@ func (n *node) tick() {
 	n.checkCollected()
 	n.sweepLogs()
 	n.gossip.tell(n.reachesEtcd())
+	n.tellVitals()
 	n.notifyWatchdog()
 }
 

@@ -37,6 +37,7 @@ type agentFlags struct {
 	gossipPort, apiPort, simulate                                                   int
 	etcd                                                                            *etcdFlags
 	hosting                                                                         *hosting
+	scraping                                                                        *scraping
 }
 
 func agentDaemon() daemon {
@@ -66,6 +67,7 @@ Messages are JSON lines on stderr.`,
 	f.IntVar(&a.simulate, "simulate-devices", 0, "so many devices that exist in name only, instead of the machine's own")
 	f.StringVar(&a.library, "nvml-library", "", "NVIDIA's management library (default: libnvidia-ml.so.1 where the system has it)")
 	a.hosting = hostingFlags(f)
+	a.scraping = scrapingFlag(f)
 	withSettings(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := a.config(cmd)
@@ -87,7 +89,7 @@ Messages are JSON lines on stderr.`,
 		}
 		ctx, stop := untilTerminated(cmd.Context())
 		defer stop()
-		return host.Run(ctx, cfg)
+		return a.scraping.agent(ctx, cfg)
 	}
 	return daemon{cmd, func() error { _, err := a.config(cmd); return err }}
 }
@@ -100,6 +102,9 @@ func (a *agentFlags) config(cmd *cobra.Command) (host.Config, error) {
 		Version: version(), Leave: true, Log: childLogger(),
 	}
 	if err := a.hosting.apply(&cfg); err != nil {
+		return cfg, err
+	}
+	if err := a.scraping.check(); err != nil {
 		return cfg, err
 	}
 	var err error

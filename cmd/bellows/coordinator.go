@@ -41,6 +41,7 @@ type coordinatorFlags struct {
 	maxTxnOps, keepCheckpoints        int
 	etcd                              *etcdFlags
 	embedded                          *embeddedFlags
+	scraping                          *scraping
 }
 
 // candidacy is what a coordinator does.
@@ -83,6 +84,7 @@ which runs a coordinator: see docs/etcd.md.`,
 	f.DurationVar(&c.keepResumable, "keep-resumable", coordinator.DefaultTiming().Resumable, fmt.Sprintf(
 		"how long a job that was stopped or has failed can be resumed if it has a checkpoint, where that is longer than --keep-jobs: its spec, state and "+
 			"checkpoints are remembered, of the newest %d such jobs; what it has on disk stays in any case", coordinator.DefaultKeepResumable))
+	c.scraping = scrapingFlag(f)
 	withSettings(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		k, err := c.config()
@@ -99,7 +101,7 @@ which runs a coordinator: see docs/etcd.md.`,
 		}
 		ctx, stop := untilTerminated(cmd.Context())
 		defer stop()
-		return coordinate(ctx, k)
+		return c.scraping.coordinator(ctx, k)
 	}
 	return c, cmd
 }
@@ -118,6 +120,9 @@ func (c *coordinatorFlags) config() (candidacy, error) {
 	k.etcd.DialTimeout, k.etcd.MaxTxnOps, k.etcd.Log = etcdPatience, c.maxTxnOps, k.lead.Log
 	if k.lead.Policy, err = policy.ByName(c.policy); err != nil {
 		return k, usage("--%w", err)
+	}
+	if err = c.scraping.check(); err != nil {
+		return k, err
 	}
 	switch {
 	case c.interval < minInterval:

@@ -27,6 +27,11 @@ type Config struct {
 	// KeepCheckpoints is how many committed checkpoints of a job are kept; 0 = coordinator.DefaultKeepCheckpoints.
 	KeepCheckpoints int
 
+	// Observer is told what this candidate does; nil = nobody is.
+	Observer Observer
+	// Window shows what it sees while it leads; nil = there is none.
+	Window *Window
+
 	Node string // where this candidate runs, for people
 	Log  zerolog.Logger
 }
@@ -42,6 +47,9 @@ const resignWithin = 2 * time.Second
 func Run(ctx context.Context, cfg Config) error {
 	if cfg.Interval == 0 {
 		cfg.Interval = DefaultInterval
+	}
+	if cfg.Observer == nil {
+		cfg.Observer = unobserved{}
 	}
 	for ctx.Err() == nil {
 		if err := serve(ctx, cfg); err != nil {
@@ -62,7 +70,11 @@ func serve(ctx context.Context, cfg Config) error {
 	}
 	defer resign(ctx, cfg, leadership)
 	cfg.Log.Info().Str("key", leadership.Key).Str("policy", cfg.Policy.Name()).Msg("leading")
+	cfg.Observer.Leads(true)
+	cfg.Window.setOpen(true)
 	newTerm(cfg, leadership).run(ctx)
+	cfg.Window.setOpen(false)
+	cfg.Observer.Leads(false)
 	if ctx.Err() == nil {
 		cfg.Log.Warn().Msg("leadership lost, campaigning again")
 	}

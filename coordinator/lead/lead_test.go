@@ -144,6 +144,9 @@ type running struct {
 	store *store.Store
 	stop  context.CancelFunc
 	done  chan error
+
+	window *lead.Window
+	seen   *notebook
 }
 
 func newWorld(t *testing.T) *world {
@@ -186,9 +189,10 @@ func (w *world) open() *store.Store {
 func (w *world) candidate(name string) *running {
 	w.t.Helper()
 	ctx, stop := context.WithCancel(w.t.Context())
-	r := &running{store: w.open(), stop: stop, done: make(chan error, 1)}
+	r := &running{store: w.open(), stop: stop, done: make(chan error, 1), window: lead.NewWindow(), seen: &notebook{}}
 	go func() {
 		r.done <- lead.Run(ctx, lead.Config{
+			Window: r.window, Observer: r.seen,
 			Store: r.store, Policy: w.policy, Interval: 100 * time.Millisecond, Node: name, Log: zerolog.New(w.log).Level(zerolog.InfoLevel),
 		})
 		close(r.done)

@@ -86,6 +86,9 @@ func (t *term) run(ctx context.Context) {
 			heard = []coordinator.Event{coordinator.Tick{}}
 		case <-refresh.C:
 			t.list(ctx, 0)
+		case seen := <-t.cfg.Window.asked():
+			census, known := t.core.Census(time.Now())
+			seen <- view{census, known}
 		}
 		if heard = t.more(ctx, heard); len(heard) > 0 {
 			t.step(ctx, heard)
@@ -160,9 +163,14 @@ func (t *term) happened(ctx context.Context, ev coordinator.Event) []coordinator
 
 // step lets the coordinator decide, and does what it asks for.
 func (t *term) step(ctx context.Context, heard []coordinator.Event) {
-	fx := t.core.Step(time.Now(), heard...)
+	began := time.Now()
+	fx := t.core.Step(began, heard...)
+	t.cfg.Observer.Stepped(time.Since(began))
 	for _, n := range fx.Notes {
 		t.log(n)
+		if n.Rescale != nil {
+			t.cfg.Observer.Rescaled(*n.Rescale)
+		}
 	}
 	for _, txn := range fx.Txns {
 		t.commit(ctx, txn)
@@ -197,7 +205,9 @@ func (t *term) commit(ctx context.Context, txn record.Txn) {
 // end of a term waits for it.
 func (t *term) ask(ctx context.Context, in allocator.Input) {
 	t.beside.Go(func() {
+		began := time.Now()
 		out, err := allocator.Run(t.cfg.Policy, in)
+		t.cfg.Observer.Decided(time.Since(began), err)
 		t.tell(ctx, coordinator.Decided{Output: out, Err: err})
 	})
 }

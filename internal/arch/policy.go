@@ -35,7 +35,7 @@ const (
 	layer1 = "record trace rendezvous checkpoint agent/fence agent " +
 		"allocator allocator/goodput allocator/solve allocator/place allocator/policy"
 	layer2 = "coordinator"
-	layer3 = "sdk trust nvml systemd membership store store/storetest api agent/shim " +
+	layer3 = "sdk trust nvml systemd metrics membership store store/storetest api agent/shim " +
 		"checkpoint/dirblob checkpoint/blobtest allocator/milp"
 	layer4 = "coordinator/lead agent/host dashboard sim"
 
@@ -70,6 +70,7 @@ func Rows() []Row {
 		{"store", "cluster record", Shell, "executes record.Txn on etcd"},
 		{"store/storetest", "cluster record store", Shell, "one suite for etcd and for the in-memory etcd"},
 		{"api", "cluster record trust", Shell, "how people and agents talk to an agent"},
+		{"metrics", "cluster record", Shell, "what Prometheus reads of an agent or a coordinator"},
 		{"systemd", "", Shell, "what services and their manager say to each other"},
 		{"agent/shim", "cluster record agent/fence sdk systemd", Shell, "hosts one generation's workers and outlives the agent"},
 		{"checkpoint/dirblob", "cluster record checkpoint", Shell, "Blobs on a directory"},
@@ -100,7 +101,7 @@ type Library struct {
 
 // Libraries is the list of what is not ours.
 func Libraries() []Library {
-	const shells = "membership store nvml api agent/shim agent/host coordinator/lead dashboard cmd/bellows"
+	const shells = "membership metrics store nvml api agent/shim agent/host coordinator/lead dashboard cmd/bellows"
 	return []Library{
 		{"github.com/hashicorp/memberlist", "membership", "", "gossip"},
 		{"go.etcd.io/etcd", "store", "store/storetest e2e", "the store, as client and embedded"},
@@ -108,6 +109,9 @@ func Libraries() []Library {
 		{"go.uber.org/zap", "store", "", "the logger that embedded etcd insists on"},
 		{"google.golang.org/grpc", "store", "", "the status codes of etcd's errors"},
 		{"github.com/NVIDIA/go-nvml", "nvml", "", "the device library"},
+		{"github.com/prometheus/client_golang", "metrics", "", "counters, histograms, and the format that is scraped"},
+		{"github.com/prometheus/client_model", "metrics", "e2e", "the same as values"},
+		{"github.com/prometheus/common", "", "metrics e2e", "parses what is scraped"},
 		{"github.com/tetratelabs/wazero", "allocator/milp", "", "runs the solver without cgo"},
 		{"github.com/coreos/go-systemd", "systemd", "", "readiness and watchdog notices"},
 		{"github.com/spf13/cobra", "cmd/bellows", "", "commands, help and completion"},

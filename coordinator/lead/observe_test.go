@@ -1,0 +1,73 @@
+package lead_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// notebook is an observer that writes everything down.
+type notebook struct {
+	mu        sync.Mutex
+	terms     []bool
+	steps     int
+	decisions int
+	rescales  []record.Rescale
+}
+
+func (n *notebook) note(f func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	f()
+}
+
+func (n *notebook) Leads(leads bool) { n.note(func() { n.terms = append(n.terms, leads) }) }
+
+func (n *notebook) Stepped(time.Duration) { n.note(func() { n.steps++ }) }
+
+func (n *notebook) Decided(time.Duration, error) { n.note(func() { n.decisions++ }) }
+
+func (n *notebook) Rescaled(r record.Rescale) {
+	n.note(func() { n.rescales = append(n.rescales, r) })
+}
+
+// What a leader does is told to whoever watches it, and what it sees can be seen
+// while it leads, and not before or after.
+func TestLeaderIsObserved(t *testing.T) {
+	w := newWorld(t)
+	first := w.candidate("c1")
+	w.node("n1", 2)
+	w.submit("j-aaaaaa", 2, 2)
+	w.phase("j-aaaaaa", cluster.Running)
+	second := w.candidate("c2")
+	if _, ok := second.window.Census(t.Context()); ok {
+		t.Error("who waits shows what it cannot know")
+	}
+	for deadline := time.Now().Add(soon); ; time.Sleep(10 * time.Millisecond) {
+		c, ok := first.window.Census(t.Context())
+		if ok && c.Jobs[cluster.Running] == 1 && c.Devices[record.DeviceInUse] == 2 && len(c.Active) == 1 && c.Active[0].Workers == 2 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the leader shows %+v, %v", c, ok)
+		}
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	first.window.Census(gone) // returns, whoever is there
+	w.end(first)
+	if _, ok := first.window.Census(t.Context()); ok {
+		t.Error("who has resigned goes on showing")
+	}
+	first.seen.note(func() {
+		n := first.seen
+		if !slices.Equal(n.terms, []bool{true, false}) || n.steps == 0 || n.decisions == 0 || len(n.rescales) != 1 || n.rescales[0].To != 2 {
+			t.Errorf("told was: terms %v, %d steps, %d decisions, rescales %+v", n.terms, n.steps, n.decisions, n.rescales)
+		}
+	})
+}
