@@ -36,6 +36,10 @@ type Client struct {
 	path string
 	http *http.Client
 	user string // the end user, when one agent asks another
+
+	// Silence, if not nil, is called with an answer of an agent that etcd has not
+	// answered for so long: it is the last that the agent has heard.
+	Silence func(time.Duration)
 }
 
 // NewClient makes a client for the socket at path; nothing is dialled yet.
@@ -175,6 +179,9 @@ func (c *Client) do(ctx context.Context, method, path string, body any) (*http.R
 		return nil, c.explain(ctx, err)
 	}
 	if resp.StatusCode >= http.StatusOK && resp.StatusCode < http.StatusMultipleChoices {
+		if d, err := time.ParseDuration(resp.Header.Get(silenceHeader)); err == nil && c.Silence != nil {
+			c.Silence(d)
+		}
 		return resp, nil
 	}
 	defer resp.Body.Close()

@@ -23,6 +23,7 @@ type fakeStore struct {
 	down    bool          // etcd does not answer
 	unknown int           // so many commits happen without their answer arriving
 	slow    time.Duration // of the watch
+	silence time.Duration // for how long it has not answered
 }
 
 func newFakeStore() *fakeStore {
@@ -121,7 +122,8 @@ func serve(t *testing.T, store *fakeStore, node cluster.NodeID, as *cluster.Owne
 	a := &agent{store: store, socket: filepath.Join(dir, "s"), logs: filepath.Join(dir, "logs")}
 	a.server = NewServer(Config{
 		KV: store, Watch: store.watch, Node: node, LogDir: a.logs, Version: "test", Log: zerolog.Nop(),
-		Gossip: func() map[cluster.NodeID]string { return map[cluster.NodeID]string{node: "alive"} },
+		Silence: func() time.Duration { return store.silence },
+		Gossip:  func() map[cluster.NodeID]string { return map[cluster.NodeID]string{node: "alive"} },
 	})
 	ln, err := Listen(a.socket)
 	if err != nil {

@@ -51,7 +51,10 @@ type Config struct {
 	// Readings says what this node's devices were doing when last looked at. It
 	// answers at once. May be nil.
 	Readings func() NodeReadings
-	Log      zerolog.Logger
+	// Silence says for how long etcd has not answered this node; 0 = it does, or
+	// never has. Replies say so, for what they show is then the last picture. May be nil.
+	Silence func() time.Duration
+	Log     zerolog.Logger
 }
 
 // Server answers people and other agents. Make one with NewServer and let Serve run it.
@@ -73,7 +76,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	defer cancel()
 	var wg sync.WaitGroup
 	wg.Go(func() { s.view.run(ctx) })
-	err := serveHTTP(ctx, ln, &http.Server{Handler: s.handler(), ConnContext: withPeer})
+	err := serveHTTP(ctx, ln, &http.Server{Handler: s.telling(s.handler()), ConnContext: withPeer})
 	cancel()
 	wg.Wait()
 	return err
@@ -154,6 +157,21 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("GET /v1/events", s.handleEvents)
 	mux.HandleFunc("GET /v1/status", s.handleStatus)
 	return mux
+}
+
+// silenceHeader is for how long etcd has not answered, as time.Duration writes it.
+const silenceHeader = "Bellows-Etcd-Silence"
+
+// telling adds to each reply for how long etcd has been silent, if it has.
+func (s *Server) telling(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.cfg.Silence != nil {
+			if d := s.cfg.Silence(); d > 0 {
+				w.Header().Set(silenceHeader, d.String())
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 func (s *Server) handleStatus(w http.ResponseWriter, r *http.Request) {

@@ -189,3 +189,17 @@ func TestListenReplacesOnlyLeftovers(t *testing.T) {
 		t.Errorf("a long path: %v", err)
 	}
 }
+
+// While etcd is silent an answer says for how long: it is the last picture.
+func TestAnswersSayThatEtcdIsSilent(t *testing.T) {
+	for _, silence := range []time.Duration{0, 7 * time.Second} {
+		store := newFakeStore()
+		store.silence = silence
+		c := serve(t, store, "n1", nil)
+		var heard time.Duration
+		c.Silence = func(d time.Duration) { heard = d }
+		if _, err := c.Jobs(t.Context(), false); err != nil || heard != silence {
+			t.Errorf("silent for %v: heard %v, %v", silence, heard, err)
+		}
+	}
+}

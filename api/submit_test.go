@@ -173,11 +173,14 @@ func TestAStopSentAgainIsOneStop(t *testing.T) {
 	a := serve(t, store, "n1", nil)
 	req := StopRequest{RequestID: NewRequestID(), Now: true}
 	store.mu.Lock()
-	store.unknown = 1
+	store.unknown = 1 << 10 // however often it is tried
 	store.mu.Unlock()
 	if _, err := a.Stop(t.Context(), "mine", req); CodeOf(err) != Unavailable {
 		t.Fatalf("an answer that was lost: %v", err)
 	}
+	store.mu.Lock()
+	store.unknown = 0
+	store.mu.Unlock()
 	if _, err := a.Stop(t.Context(), "mine", req); err != nil {
 		t.Error(err)
 	}

@@ -60,6 +60,10 @@ func TestEtcdComesLateAndGoesAway(t *testing.T) {
 	if want := "etcd did not answer within 5s, so it may or may not be accepted; sending the same request again is safe"; code != 3 || !strings.Contains(errs, want) {
 		t.Errorf("run without etcd: exit %d, %s", code, errs)
 	}
+	out, errs, code := f.bellows("ps")
+	if code != 0 || !strings.Contains(out, "lasting") || !strings.Contains(errs, "etcd has not answered this node for") {
+		t.Errorf("ps without etcd: exit %d, %s, %s", code, out, errs)
+	}
 	_, errs, code = f.bellows("stop", "lasting")
 	if code != 3 || !strings.Contains(errs, "etcd did not answer within 5s") {
 		t.Errorf("stop without etcd: exit %d, %s", code, errs)

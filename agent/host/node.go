@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -36,7 +37,8 @@ type node struct {
 
 	cluster   string
 	presence  presence
-	told      uint64 // number of this node's newest event, as far as it came from here
+	heard     atomic.Int64 // presence.renewed, for others to read
+	told      uint64       // number of this node's newest event, as far as it came from here
 	abandon   chan int64
 	crowd     int  // how many nodes the cluster has, as last read; 0 = not known yet
 	strict    bool // more than one node was seen in this life of the agent
@@ -143,6 +145,15 @@ const reachedWithin = 3 * time.Second
 
 func (n *node) reachesEtcd() bool {
 	return n.presence.aliveRev != 0 && store.Boottime()-n.presence.renewed < reachedWithin
+}
+
+// silence is for how long etcd has not answered, once that is worth a word. Any goroutine may ask.
+func (n *node) silence() time.Duration {
+	heard := time.Duration(n.heard.Load())
+	if since := store.Boottime() - heard; heard > 0 && since >= reachedWithin {
+		return since
+	}
+	return 0
 }
 
 // noticeAlive ends a life whose alive key was deleted behind its lease's back:

@@ -7,7 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -25,7 +27,14 @@ const (
 // agentOf makes the client for the agent that a command is to talk to.
 func agentOf(cmd *cobra.Command) (*api.Client, string) {
 	path := findSocket(cmd)
-	return api.NewClient(path), path
+	client := api.NewClient(path)
+	var once sync.Once
+	client.Silence = func(d time.Duration) {
+		once.Do(func() {
+			fmt.Fprintf(os.Stderr, "etcd has not answered this node for %v: this is what it knew then\n", d.Round(time.Second))
+		})
+	}
+	return client, path
 }
 
 // findSocket returns --socket, else $BELLOWS_SOCKET, else the first place where
