@@ -41,6 +41,9 @@ func (f *fleet) stopEtcd() {
 func TestEtcdComesLateAndGoesAway(t *testing.T) {
 	t.Parallel()
 	f := newFleetWithoutEtcd(t, config{devices: 2})
+	for _, name := range []string{"coordinator-1", "agent-n1"} { // at once, before anything can have failed
+		f.awaitLog(f.procs[name], patience, "connecting to etcd", f.endpoint)
+	}
 	f.awaitLog(f.procs["coordinator-1"], patience, "etcd does not answer", f.endpoint, "trying again")
 	f.awaitLog(f.procs["agent-n1"], patience, "etcd does not answer", f.endpoint, "trying again")
 	_, errs, code := f.bellows("ps")

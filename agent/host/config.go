@@ -102,8 +102,8 @@ func (c Config) check() (Config, error) {
 			fault("%s %q: use an absolute path", p.field, p.path)
 		}
 	}
-	if !slices.Contains([]string{"", shim.Cgroup2, shim.Cgroup1, shim.Weak}, c.Containment) {
-		fault("containment %q: use auto, %s, %s or %s", c.Containment, shim.Cgroup2, shim.Cgroup1, shim.Weak)
+	if err := CheckContainment(c.Containment); c.Containment != "" && err != nil {
+		fault("%w", err)
 	}
 	if !slices.Contains([]Strangers{"", AutoStrangers, RefuseStrangers, IgnoreStrangers}, c.Strangers) {
 		fault("foreign processes %q: use %s, %s or %s", c.Strangers, AutoStrangers, RefuseStrangers, IgnoreStrangers)
@@ -121,6 +121,14 @@ func (c Config) check() (Config, error) {
 		c.TTL = fence.TTL
 	}
 	return c, errors.Join(faults...)
+}
+
+// CheckContainment reports a kind of containment that there is not.
+func CheckContainment(kind string) error {
+	if !slices.Contains([]string{shim.Cgroup2, shim.Cgroup1, shim.Weak}, kind) {
+		return fmt.Errorf("containment %q: use auto, %s, %s or %s", kind, shim.Cgroup2, shim.Cgroup1, shim.Weak)
+	}
+	return nil
 }
 
 // margin and every keep fence's proportions where a test chooses a shorter lease.

@@ -51,6 +51,7 @@ func ignoreEnd(ctx context.Context, err error) error {
 
 // connect waits for etcd as long as it takes.
 func connect(ctx context.Context, cfg Config) (s *store.Store, err error) {
+	cfg.Log.Info().Strs("etcd", cfg.Etcd.Endpoints).Msg("connecting to etcd")
 	err = persist(ctx, cfg.Log, "reach etcd", func() (bool, error) {
 		etcd := cfg.Etcd
 		etcd.Log = cfg.Log

@@ -101,31 +101,41 @@ func (a *agentFlags) config(cmd *cobra.Command) (host.Config, error) {
 		DataDir: a.dataDir, RunDir: a.run, LockDir: a.lock, Socket: chosenSocket(cmd),
 		Version: version(), Leave: true, Log: childLogger(),
 	}
-	if err := a.hosting.apply(&cfg); err != nil {
-		return cfg, err
+	var bad faultList
+	if a.node != "" {
+		if err := cluster.CheckName(a.node); err != nil {
+			bad.add(usage("--node %s", strings.TrimPrefix(err.Error(), "name ")))
+		}
 	}
-	if err := a.scraping.check(); err != nil {
-		return cfg, err
-	}
+	bad.add(a.scraping.check())
+	bad.add(a.hosting.apply(&cfg))
 	var err error
-	if cfg.Etcd, err = a.etcd.config(); err != nil {
-		return cfg, err
-	}
+	cfg.Etcd, err = a.etcd.config()
+	bad.add(err)
 	if cfg.Ports, err = parsePorts(a.ports); err != nil {
-		return cfg, usage("--ports %w", err)
+		bad.add(usage("--ports %w", err))
 	}
 	if cmd.Flags().Changed("simulate-devices") && a.simulate < 1 {
-		return cfg, usage("--simulate-devices %d: use 1 or more, or leave it out to use the machine's own", a.simulate)
+		bad.add(usage("--simulate-devices %d: use 1 or more, or leave it out to use the machine's own", a.simulate))
 	}
-	if cfg.Bind != "" && net.ParseIP(cfg.Bind) == nil {
-		return cfg, usage("--bind %q: use an IP address", cfg.Bind)
+	if ip := net.ParseIP(cfg.Bind); cfg.Bind != "" && (ip == nil || ip.IsUnspecified()) {
+		bad.add(usage("--bind %q: use the IP address under which other nodes reach this one", cfg.Bind))
+	} else if ip != nil && !ip.IsLoopback() && a.keyFile == "" {
+		bad.add(usage("--bind %s: other machines can reach that, so the cluster needs a gossip key: "+
+			"head -c 32 /dev/urandom > FILE once, and --gossip-key-file with a copy of it on every node", cfg.Bind))
 	}
-	if ip := net.ParseIP(cfg.Bind); ip != nil && !ip.IsLoopback() && a.keyFile == "" {
-		return cfg, usage("--bind %s: other machines can reach that, so the cluster needs a gossip key: "+
-			"head -c 32 /dev/urandom > FILE once, and --gossip-key-file with a copy of it on every node", cfg.Bind)
+	for _, p := range []struct {
+		flag string
+		port int
+	}{{"gossip-port", a.gossipPort}, {"api-port", a.apiPort}} {
+		if p.port < 0 || p.port > 65535 {
+			bad.add(usage("--%s %d: use a port, or 0 for any free one", p.flag, p.port))
+		}
 	}
-	cfg.GossipKey, err = readKey(a.keyFile)
-	return cfg, err
+	if cfg.GossipKey, err = readKey(a.keyFile); err != nil {
+		bad.add(fmt.Errorf("--gossip-key-file: %w", err))
+	}
+	return cfg, bad.err()
 }
 
 // agentDefaults fills in what depends on the machine and the user.
@@ -194,7 +204,7 @@ func readKey(path string) ([]byte, error) {
 	}
 	key, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("read gossip key: %w", err)
+		return nil, err
 	}
 	if n := len(key); n != 16 && n != 24 && n != 32 {
 		return nil, fmt.Errorf("gossip key in %s has %d bytes: use 16, 24 or 32 random bytes, as of head -c 32 /dev/urandom", path, n)

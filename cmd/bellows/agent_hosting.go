@@ -31,17 +31,21 @@ func hostingFlags(f *pflag.FlagSet) *hosting {
 }
 
 func (h *hosting) apply(cfg *host.Config) error {
+	var bad faultList
 	if h.containment != "auto" {
 		cfg.Containment = h.containment
+		if err := host.CheckContainment(h.containment); err != nil {
+			bad.add(usage("--%w", err))
+		}
 	}
 	if h.keepLogs <= 0 {
-		return usage("--keep-logs %s: use a positive duration, as in 168h", h.keepLogs)
+		bad.add(usage("--keep-logs %s: use a positive duration, as in 168h", h.keepLogs))
 	}
 	cfg.Strangers = host.Strangers(h.strangers)
 	if !slices.Contains([]host.Strangers{host.AutoStrangers, host.RefuseStrangers, host.IgnoreStrangers}, cfg.Strangers) {
-		return usage("--foreign-processes %q: use %s, %s or %s", h.strangers, host.AutoStrangers, host.RefuseStrangers, host.IgnoreStrangers)
+		bad.add(usage("--foreign-processes %q: use %s, %s or %s", h.strangers, host.AutoStrangers, host.RefuseStrangers, host.IgnoreStrangers))
 	}
 	cfg.LogBytes = int64(h.logSize)
 	cfg.KeepLogs = host.KeepLogs{Age: h.keepLogs, Bytes: int64(h.keepLogsSize)}
-	return nil
+	return bad.err()
 }

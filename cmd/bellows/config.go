@@ -53,16 +53,34 @@ with it. Neither flags nor the environment count, and nothing is started or aske
 			return err
 		}
 		s := newSettings(role, d.cmd.Flags())
-		if err := s.fill(nil, file); err != nil {
-			return err
+		var bad, more faultList
+		bad.add(s.fill(nil, file))
+		more.add(d.check()) // what could not be read is at its default
+		for _, err := range more {
+			bad.add(s.inFile(file, err))
 		}
-		if err := d.check(); err != nil {
-			return fmt.Errorf("%s: %w", args[0], err)
+		if len(bad) > 0 {
+			return bad
 		}
 		fmt.Fprintf(os.Stderr, "%s: fine, %d of %d settings\n", args[0], len(s.origins), len(s.names()))
 		return nil
 	}
 	return cmd
+}
+
+// inFile says where in a file stands what a daemon finds wrong with a flag.
+func (s *settings) inFile(file configFile, err error) error {
+	word, _, _ := strings.Cut(err.Error(), " ")
+	name := strings.Trim(word, "-:")
+	where, fromFile := strings.CutPrefix(s.origins[name], file.name+":")
+	if !fromFile {
+		return fmt.Errorf("%s: %w", file.name, err)
+	}
+	text := strings.TrimPrefix(err.Error(), "--")
+	if isUsage(err) {
+		return usage("%s:%s: %s", file.name, where, text)
+	}
+	return fmt.Errorf("%s:%s: %s", file.name, where, text)
 }
 
 // setting is one line of `config show`. Its JSON names are a contract.

@@ -113,30 +113,36 @@ func (c *coordinatorFlags) config() (candidacy, error) {
 	k := candidacy{cluster: c.cluster, lead: lead.Config{
 		Interval: c.interval, MaxTxnOps: c.maxTxnOps, Timing: timing, KeepCheckpoints: c.keepCheckpoints, Node: c.name, Log: childLogger(),
 	}}
+	var bad faultList
 	var err error
-	if k.etcd, k.member, err = c.which(k.lead.Log); err != nil {
-		return k, err
-	}
+	k.etcd, k.member, err = c.which(k.lead.Log)
+	bad.add(err)
 	k.etcd.DialTimeout, k.etcd.MaxTxnOps, k.etcd.Log = etcdPatience, c.maxTxnOps, k.lead.Log
 	if k.lead.Policy, err = policy.ByName(c.policy); err != nil {
-		return k, usage("--%w", err)
+		bad.add(usage("--%w", err))
 	}
-	if err = c.scraping.check(); err != nil {
-		return k, err
+	bad.add(c.scraping.check())
+	if c.name != "" {
+		if err = cluster.CheckName(c.name); err != nil {
+			bad.add(usage("--name %s", strings.TrimPrefix(err.Error(), "name ")))
+		}
 	}
-	switch {
-	case c.interval < minInterval:
-		err = usage("--interval %s: use %s or more", c.interval, minInterval)
-	case c.maxTxnOps < coordinator.LeastTxnOps:
-		err = usage("--max-txn-ops %d: use %d or more, here and as etcd's own --max-txn-ops", c.maxTxnOps, coordinator.LeastTxnOps)
-	case c.keepCheckpoints < coordinator.LeastKeepCheckpoints:
-		err = usage("--keep-checkpoints %d: use %d or more: a damaged one is given up for the one before", c.keepCheckpoints, coordinator.LeastKeepCheckpoints)
-	case c.keepResumable <= 0:
-		err = usage("--keep-resumable %s: use a positive duration, as in 336h", c.keepResumable)
-	case c.keepJobs <= 0:
-		err = usage("--keep-jobs %s: use a positive duration, as in 24h", c.keepJobs)
+	if c.interval < minInterval {
+		bad.add(usage("--interval %s: use %s or more", c.interval, minInterval))
 	}
-	return k, err
+	if c.maxTxnOps < coordinator.LeastTxnOps {
+		bad.add(usage("--max-txn-ops %d: use %d or more, here and as etcd's own --max-txn-ops", c.maxTxnOps, coordinator.LeastTxnOps))
+	}
+	if c.keepCheckpoints < coordinator.LeastKeepCheckpoints {
+		bad.add(usage("--keep-checkpoints %d: use %d or more: a damaged one is given up for the one before", c.keepCheckpoints, coordinator.LeastKeepCheckpoints))
+	}
+	if c.keepResumable <= 0 {
+		bad.add(usage("--keep-resumable %s: use a positive duration, as in 336h", c.keepResumable))
+	}
+	if c.keepJobs <= 0 {
+		bad.add(usage("--keep-jobs %s: use a positive duration, as in 24h", c.keepJobs))
+	}
+	return k, bad.err()
 }
 
 // which is the etcd to use, and to run.
@@ -239,6 +245,7 @@ func coordinate(ctx context.Context, k candidacy) error {
 // campaign leads, or waits to, until the context ends.
 func campaign(ctx context.Context, k candidacy) error {
 	cfg := k.lead
+	cfg.Log.Info().Strs("etcd", k.etcd.Endpoints).Msg("connecting to etcd")
 	for cfg.Store == nil {
 		st, err := store.Open(ctx, k.etcd)
 		switch {

@@ -33,25 +33,29 @@ func newEtcdFlags(f *pflag.FlagSet) *etcdFlags {
 // config is what the flags say, with the files read.
 func (e *etcdFlags) config() (store.Config, error) {
 	c := store.Config{Endpoints: e.endpoints, Username: e.user}
+	var bad faultList
+	for _, endpoint := range e.endpoints {
+		if err := store.CheckEndpoint(endpoint); err != nil {
+			bad.add(usage("--etcd %w", err))
+		}
+	}
 	if (e.cert == "") != (e.key == "") {
-		return c, usage("--etcd-cert %q, --etcd-key %q: give both or neither", e.cert, e.key)
-	}
-	if (e.user == "") != (e.passwordFile == "") {
-		return c, usage("--etcd-user %q, --etcd-password-file %q: give both or neither", e.user, e.passwordFile)
-	}
-	if e.cert != "" && e.ca == "" {
-		return c, usage("--etcd-cert %s: give --etcd-ca too: who shows a certificate should know whom to", e.cert)
+		bad.add(usage("--etcd-cert %q, --etcd-key %q: give both or neither", e.cert, e.key))
+	} else if e.cert != "" && e.ca == "" {
+		bad.add(usage("--etcd-cert %s: give --etcd-ca too: who shows a certificate should know whom to", e.cert))
 	}
 	var err error
-	if e.passwordFile != "" {
-		if c.Password, err = readSecret("--etcd-password-file", e.passwordFile); err != nil {
-			return c, err
-		}
+	if (e.user == "") != (e.passwordFile == "") {
+		bad.add(usage("--etcd-user %q, --etcd-password-file %q: give both or neither", e.user, e.passwordFile))
+	} else if e.passwordFile != "" {
+		c.Password, err = readSecret("--etcd-password-file", e.passwordFile)
+		bad.add(err)
 	}
 	if e.ca != "" {
 		c.TLS, err = e.tls()
+		bad.add(err)
 	}
-	return c, err
+	return c, bad.err()
 }
 
 func (e *etcdFlags) tls() (*tls.Config, error) {
@@ -64,7 +68,7 @@ func (e *etcdFlags) tls() (*tls.Config, error) {
 		return nil, fmt.Errorf("--etcd-ca %s: there is no certificate in it: give PEM", e.ca)
 	}
 	c := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}
-	if e.cert == "" {
+	if e.cert == "" || e.key == "" {
 		return c, nil
 	}
 	if _, err := tls.LoadX509KeyPair(e.cert, e.key); err != nil {

@@ -256,6 +256,7 @@ func (s *settings) set(name string, values []string, overridden bool) error {
 		err = list.Replace(values)
 	}
 	if err != nil {
+		_ = f.Value.Set(f.DefValue) // what was read in part would look wrong once more
 		return fmt.Errorf("%.60q: use a value as for --%s (%s): %s", values[0], name, f.Value.Type(), flagFault(err))
 	}
 	f.Changed = true
