@@ -83,7 +83,7 @@ func (c Config) check() (Config, error) {
 	if ip := net.ParseIP(c.Bind); ip == nil || ip.IsUnspecified() {
 		fault("bind %q: use the IP address under which other nodes reach this one", c.Bind)
 	}
-	if err := checkInterface(c.TrainInterface); err != nil {
+	if err := CheckInterface(c.TrainInterface); err != nil {
 		fault("train interface: %w", err)
 	}
 	if len(c.Etcd.Endpoints) == 0 {

@@ -2,8 +2,10 @@ package host
 
 import (
 	"context"
+	"maps"
 	"os"
 	"os/user"
+	"slices"
 	"strconv"
 	"time"
 
@@ -112,14 +114,19 @@ func identify(s nvml.Survey, dirs map[record.JobGen]string) (map[cluster.DeviceI
 	if !listed {
 		return guests, nil
 	}
+	runs := slices.Collect(maps.Keys(dirs))
+	paths := make([]string, len(runs))
+	for i, jg := range runs {
+		paths[i] = dirs[jg]
+	}
+	lists, err := shim.Inside(paths)
+	if err != nil {
+		return nil, err
+	}
 	inside := map[int]record.JobGen{}
-	for jg, dir := range dirs {
-		pids, err := shim.Inside(dir)
-		if err != nil {
-			return nil, err
-		}
+	for i, pids := range lists {
 		for _, pid := range pids {
-			inside[pid] = jg
+			inside[pid] = runs[i]
 		}
 	}
 	for _, list := range guests {

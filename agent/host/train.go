@@ -30,9 +30,10 @@ type train struct {
 	problem string // why workers cannot meet on it; empty if they can
 }
 
-// checkInterface refuses what cannot be the name of one interface. NCCL's own
-// lists and patterns are refused too: other nodes need one address to go to.
-func checkInterface(name string) error {
+// CheckInterface refuses what cannot be the name of one network interface; none
+// is none. NCCL's own lists and patterns are refused too: other nodes need one
+// address to go to.
+func CheckInterface(name string) error {
 	if name == "" {
 		return nil
 	}

@@ -42,12 +42,12 @@ func TestWhereWorkersAreReached(t *testing.T) {
 
 func TestOneInterfaceIsNamed(t *testing.T) {
 	for _, bad := range []string{"eth0,eth1", "^docker0", "=eth0", "a/b", "..", "longer-than-fifteen", "eth0:1", "e 0"} {
-		if err := checkInterface(bad); err == nil {
+		if err := CheckInterface(bad); err == nil {
 			t.Errorf("%q is taken for a name", bad)
 		}
 	}
 	for _, good := range []string{"", "ib0", "enp129s0f0np0", "bond0.100"} {
-		if err := checkInterface(good); err != nil {
+		if err := CheckInterface(good); err != nil {
 			t.Errorf("%q: %v", good, err)
 		}
 	}

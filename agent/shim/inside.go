@@ -37,29 +37,30 @@ func LookAt(pid int) (Seen, bool) {
 	return Seen{}, false
 }
 
-// Inside lists the processes of the run in dir that live: its shim, its workers,
-// and what they have started, as far as the run's cgroup or their descent tells. A
-// directory that is no run, or not yet, has none.
-func Inside(dir string) ([]int, error) {
-	dir, err := filepath.Abs(dir)
+// Inside lists, for each run in dirs, its processes that live: its shim, its
+// workers, and what they have started, as far as the run's cgroup or their descent
+// tells. A directory that is no run, or not yet, has none.
+func Inside(dirs []string) ([][]int, error) {
+	all, err := processes() // once for all runs: there may be many of both
 	if err != nil {
-		return nil, fmt.Errorf("look into run: %w", err)
+		return nil, fmt.Errorf("look into runs: %w", err)
 	}
-	var rec runRecord
-	switch err = readJSON(filepath.Join(dir, shimFile), &rec); {
-	case errors.Is(err, os.ErrNotExist):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("look into run %s: %w", dir, err)
+	lists := make([][]int, len(dirs))
+	for i, dir := range dirs {
+		if dir, err = filepath.Abs(dir); err != nil {
+			return nil, fmt.Errorf("look into run: %w", err)
+		}
+		var rec runRecord
+		switch err = readJSON(filepath.Join(dir, shimFile), &rec); {
+		case errors.Is(err, os.ErrNotExist):
+			continue
+		case err != nil:
+			return nil, fmt.Errorf("look into run %s: %w", dir, err)
+		}
+		s := sweeper{dir: dir, shim: rec.Shim, group: openGroup(rec), workers: reported(dir, rec)}
+		for _, p := range s.inside(all) {
+			lists[i] = append(lists[i], p.pid)
+		}
 	}
-	s := sweeper{dir: dir, shim: rec.Shim, group: openGroup(rec), workers: reported(dir, rec)}
-	found, err := s.inside()
-	if err != nil {
-		return nil, fmt.Errorf("look into run %s: %w", dir, err)
-	}
-	pids := make([]int, len(found))
-	for i, p := range found {
-		pids[i] = p.pid
-	}
-	return pids, nil
+	return lists, nil
 }

@@ -50,6 +50,10 @@ func TestNodesRefuse(t *testing.T) {
 			func(f *fixture) { f.order.Workdir = "/etc/passwd" }, record.NodeRefused,
 			[]string{"workdir /etc/passwd", "not a directory"},
 		},
+		"a master address that is not here any more": {
+			func(f *fixture) { f.order.World.Master.Host = "192.0.2.77" }, record.PortTaken,
+			[]string{"master address 192.0.2.77", "present one"},
+		},
 		"no interpreter in PATH": {
 			func(f *fixture) { f.order.Command = []string{"python-of-nobody"} }, record.NodeRefused,
 			[]string{"command python-of-nobody", "/usr/bin:/bin", "install"},

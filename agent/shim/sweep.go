@@ -143,20 +143,17 @@ func describeLeft(left []stat, held []string, populated bool) error {
 
 // left finds the processes of the run that still live, wherever they have got to.
 func (s *sweeper) left() ([]stat, error) {
-	found, err := s.inside()
-	if err != nil {
-		return nil, err
-	}
-	more, err := marked(s.dir)
-	return merged(found, more), err
-}
-
-// inside finds those that descend from its shim or its workers, or are in its group.
-func (s *sweeper) inside() ([]stat, error) {
 	all, err := processes()
 	if err != nil {
 		return nil, err
 	}
+	more, err := marked(s.dir)
+	return merged(s.inside(all), more), err
+}
+
+// inside finds those that descend from its shim or its workers, or are in its
+// group, of all processes.
+func (s *sweeper) inside(all []stat) []stat {
 	roots := map[int]bool{}
 	for _, p := range append([]Process{s.shim}, s.workers...) {
 		if Alive(p) {
@@ -178,7 +175,7 @@ func (s *sweeper) inside() ([]stat, error) {
 			}
 		}
 	}
-	return merged(found, grouped), nil
+	return merged(found, grouped)
 }
 
 // merged puts two lists of processes into one, by pid.

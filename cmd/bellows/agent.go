@@ -118,6 +118,9 @@ func (a *agentFlags) config(cmd *cobra.Command) (host.Config, error) {
 	if cmd.Flags().Changed("simulate-devices") && a.simulate < 1 {
 		bad.add(usage("--simulate-devices %d: use 1 or more, or leave it out to use the machine's own", a.simulate))
 	}
+	if err = host.CheckInterface(a.train); err != nil {
+		bad.add(usage("--train-interface %w", err))
+	}
 	if ip := net.ParseIP(cfg.Bind); cfg.Bind != "" && (ip == nil || ip.IsUnspecified()) {
 		bad.add(usage("--bind %q: use the IP address under which other nodes reach this one", cfg.Bind))
 	} else if ip != nil && !ip.IsLoopback() && a.keyFile == "" {
