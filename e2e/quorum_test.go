@@ -334,3 +334,38 @@ func TestWhatIsWrongWithAServer(t *testing.T) {
 	f.mustEnd(s.start("c3"), "this member, c3, was removed from its cluster", "bellows etcd add c3")
 	s.awaitState("c1", settled("c1", "c2"))
 }
+
+// A server whose disk is full ends and says why; the others go on, and it comes
+// back with all its data once there is room.
+func TestAFullDiskUnderEtcd(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	f := emptyFleet(t, config{})
+	const mib = 200 // etcd reserves two logs of 64 MiB
+	disk := f.smallDisk("etcd-c3", mib)
+	s := f.startServers("c1", "c2", "c3")
+	s.awaitState("c1", settled("c1", "c2", "c3"))
+	ballast := f.fill(disk)
+	full := f.procs["coordinator-c3"]
+	value := strings.Repeat("x", 1<<20)
+	f.eventually("the server with the full disk to end", func() bool {
+		out := f.store.Commit(t.Context(), record.Txn{ID: "much", Then: []record.Op{{Key: "elsewhere", Value: []byte(value)}}})
+		if out.Result != record.Applied {
+			t.Logf("not written: %v", out.Err)
+		}
+		select {
+		case <-full.done:
+			return true
+		default:
+			return false
+		}
+	})
+	remedy := []string{"no space left on device: ", "make room there and start it again; nothing is lost"}
+	f.mustEnd(full, append(remedy, "etcd cannot go on: ")...)
+	f.mustEnd(s.start("c3"), append(remedy, s.dir("c3"))...)
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	s.start("c3")
+	s.awaitState("c1", settled("c1", "c2", "c3"))
+}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -25,6 +26,30 @@ const lockTimeout = time.Second
 
 // damagedRemedy is what to do about data that cannot be read.
 const damagedRemedy = "if the data is damaged, restore it from a backup, or move it away to begin with an empty one"
+
+const (
+	// leastRoom is what a disk has to have free for a start: etcd writes to its
+	// database at once, and one that ends at that would be started again and again.
+	leastRoom  = 32 << 20
+	fullRemedy = "make room there and start it again; nothing is lost"
+)
+
+// roomFor refuses a disk that is as good as full.
+func roomFor(path string) error {
+	var s unix.Statfs_t
+	if err := unix.Statfs(path, &s); err != nil {
+		return fmt.Errorf("look at the disk of %s: %w", path, err)
+	}
+	if free := s.Bavail * uint64(s.Bsize); free < leastRoom {
+		return fmt.Errorf("%w: %d MiB are free and %d are needed: %s", unix.ENOSPC, free>>20, leastRoom>>20, fullRemedy)
+	}
+	return nil
+}
+
+// isFull recognises a full disk, also where etcd has made text of it.
+func isFull(err error) bool {
+	return errors.Is(err, unix.ENOSPC) || strings.Contains(err.Error(), unix.ENOSPC.Error())
+}
 
 // ErrDataDirInUse means that another process has the data directory.
 var ErrDataDirInUse = errors.New("in use by another process: stop that one, or choose another directory")

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -35,6 +34,7 @@ type Server struct {
 	why     error              // set when ended is
 	settled sync.Once
 	ready   chan struct{} // closed when it has taken writes
+	words   lastWords
 }
 
 // StartEmbedded starts a server. One that is alone takes writes when this
@@ -55,10 +55,15 @@ func StartEmbedded(ctx context.Context, cfg EmbeddedConfig) (*Server, error) {
 	life := context.WithoutCancel(ctx)
 	streams, cancel := context.WithCancel(life)
 	s := &Server{cfg: cfg, dir: dir, streams: cancel, closed: make(chan struct{}), ended: make(chan struct{}), ready: make(chan struct{})}
-	b, err := cfg.begin(ctx)
+	s.words.said = make(chan error, 1)
+	var b beginning
+	err = roomFor(cfg.DataDir)
+	if err == nil {
+		b, err = cfg.begin(ctx)
+	}
 	var ec *embed.Config
 	if err == nil {
-		ec, err = cfg.etcd(streams, b)
+		ec, err = cfg.etcd(streams, b, zapWith(cfg.Log, &s.words))
 	}
 	if err == nil {
 		err = s.start(ctx, ec)
@@ -113,6 +118,7 @@ func (s *Server) start(ctx context.Context, ec *embed.Config) (err error) {
 	if s.etcd, err = startEtcd(ec); err != nil {
 		return explainStart(err)
 	}
+	s.words.started.Store(true)
 	s.endpoint = s.etcd.Clients[0].Addr().String()
 	if s.cfg.TLS != nil {
 		s.endpoint = "https://" + s.endpoint
@@ -126,6 +132,8 @@ func (s *Server) start(ctx context.Context, ec *embed.Config) (err error) {
 	case <-s.etcd.Server.ReadyNotify():
 		close(s.ready)
 		return nil
+	case err = <-s.words.said:
+		return explainStart(err) // it stands still, and would not close
 	case err = <-s.etcd.Err():
 	case <-s.etcd.Server.StopNotify():
 		err = errors.New("it stopped while starting")
@@ -141,7 +149,10 @@ func (s *Server) start(ctx context.Context, ec *embed.Config) (err error) {
 func startEtcd(cfg *embed.Config) (e *embed.Etcd, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("%v", r)
+			var is bool
+			if err, is = r.(error); !is {
+				err = fmt.Errorf("%v", r)
+			}
 		}
 	}()
 	return embed.StartEtcd(cfg)
@@ -152,8 +163,8 @@ func explainStart(err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%w: another program listens there, perhaps another Bellows: stop it or choose another port", err)
 	}
-	if errors.Is(err, syscall.ENOSPC) || strings.Contains(err.Error(), syscall.ENOSPC.Error()) {
-		return fmt.Errorf("%w: make room there and start it again; nothing is lost", err)
+	if isFull(err) {
+		return fmt.Errorf("%w: %s", err, fullRemedy)
 	}
 	if _, ok := errors.AsType[*net.OpError](err); ok {
 		return err

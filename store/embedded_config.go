@@ -16,6 +16,7 @@ import (
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	"go.etcd.io/etcd/pkg/v3/featuregate"
 	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap"
 	"google.golang.org/grpc"
 
 	"github.com/bellows-ml/bellows/record"
@@ -106,7 +107,7 @@ func (c EmbeddedConfig) tlsInfo() transport.TLSInfo {
 
 // etcd translates the configuration. initial are the members with which the
 // data begin, if there are none yet, and joins says that those others have theirs.
-func (c EmbeddedConfig) etcd(streams context.Context, b beginning) (*embed.Config, error) {
+func (c EmbeddedConfig) etcd(streams context.Context, b beginning, lg *zap.Logger) (*embed.Config, error) {
 	ec := embed.NewConfig()
 	ec.Name = cmp.Or(c.Member, c.Name)
 	ec.Dir = filepath.Join(c.DataDir, etcdDir)
@@ -128,7 +129,7 @@ func (c EmbeddedConfig) etcd(streams context.Context, b beginning) (*embed.Confi
 	ec.QuotaBackendBytes = quotaBytes
 	ec.UnsafeNoFsync = c.NoFsync
 	ec.EnableGRPCGateway = false // its own connection would hold up Close, too
-	ec.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zapTo(c.Log))
+	ec.ZapLoggerBuilder = embed.NewZapLoggerBuilder(lg)
 	ec.GRPCAdditionalServerOptions = []grpc.ServerOption{grpc.ChainStreamInterceptor(endWith(streams))}
 	return ec, nil
 }

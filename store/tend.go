@@ -40,6 +40,13 @@ func (s *Server) tend(ctx context.Context) {
 		case err := <-s.etcd.Err():
 			s.fail(ctx, err)
 			return
+		case err := <-s.words.said:
+			if isFull(err) {
+				err = fmt.Errorf("%w: %s", err, fullRemedy)
+			}
+			s.why = fmt.Errorf("etcd cannot go on: %w", err)
+			close(s.ended)
+			return
 		case <-tick.C:
 		}
 		if len(s.cfg.Members) == 0 {

@@ -1,10 +1,12 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/rs/zerolog"
 	"go.uber.org/zap"
@@ -35,11 +37,38 @@ var expected = []string{
 }
 
 // zapTo makes the logger that etcd insists on out of ours: warnings and worse.
-// Where etcd would end the process, it panics, so that a failed start becomes an
-// error; after the start, on a disk that no longer takes writes, the panic is
-// nobody's to catch and ends the process all the same.
-func zapTo(log zerolog.Logger) *zap.Logger {
-	return zap.New(zerologCore{log: log}, zap.WithFatalHook(zapcore.WriteThenPanic))
+// Where etcd would end the process, it panics, so that a failed start becomes an error.
+func zapTo(log zerolog.Logger) *zap.Logger { return zapWith(log, zapcore.WriteThenPanic) }
+
+func zapWith(log zerolog.Logger, fatal zapcore.CheckWriteHook) *zap.Logger {
+	return zap.New(zerologCore{log: log}, zap.WithFatalHook(fatal))
+}
+
+// lastWords is where etcd goes when it would end the process. While it starts it
+// panics, see zapTo. Later, as on a disk that takes no more writes, it stands
+// still with all that it holds: whatever went on could be wrong. Who runs it is
+// told, and ends.
+type lastWords struct {
+	started atomic.Bool
+	said    chan error // holds one
+}
+
+// OnWrite implements zapcore.CheckWriteHook.
+func (l *lastWords) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Field) {
+	err := errors.New(entry.Message)
+	for _, f := range fields {
+		if cause, ok := f.Interface.(error); ok && f.Type == zapcore.ErrorType {
+			err = fmt.Errorf("%s: %w", entry.Message, cause)
+		}
+	}
+	if !l.started.Load() {
+		panic(err)
+	}
+	select {
+	case l.said <- err:
+	default: // it has ended already
+	}
+	select {} // for ever: the process ends without this goroutine
 }
 
 // zerologCore writes zap's entries to a zerolog.Logger.

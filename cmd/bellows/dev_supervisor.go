@@ -120,6 +120,8 @@ func (s *supervisor) run(ctx context.Context) (err error) {
 	select {
 	case <-first:
 	case <-ctx.Done():
+	case <-s.etcd.Ended():
+		return errors.Join(s.etcd.Why(), s.killAll())
 	}
 	// Nobody is to bring a node up again from here on.
 	stopControl()
