@@ -74,6 +74,10 @@ func (p *planner) stopped(x part) record.Stopped {
 	if r := x.run.Report; r != nil && r.Stopped != nil {
 		s = *r.Stopped
 	}
+	if r := x.run.Report; r != nil && r.Progress != nil {
+		last := *r.Progress
+		last.Generation, s.Progress = x.JobGen.Generation, &last
+	}
 	s.SavedAt = time.Time{}
 	for _, saved := range x.Saved {
 		if saved.At.After(s.SavedAt) {

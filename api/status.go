@@ -54,7 +54,7 @@ func jobStatus(m *record.Mirror, v *record.JobView, who cluster.Owner) JobStatus
 	addRescales(&s, v)
 	s.Checkpoints = checkpoints(v)
 	s.Failure = failureOf(m, v, mayRead(who, spec.Owner.UID))
-	s.ExitCode = exitCode(s)
+	s.ExitCode = exitCode(m, v, s)
 	return s
 }
 
@@ -139,13 +139,20 @@ func progressOf(m *record.Mirror, v *record.JobView) Progress {
 		p.Step, p.Samples = c.Value.Step, c.Value.Samples
 	}
 	var newest record.JobProgress
-	for _, id := range m.NodeIDs() {
-		r, ok := m.Node(id).Progress.Value.Jobs[v.ID]
-		if !ok || r.Generation > v.State.Value.Generation {
-			continue
-		}
-		if newer := cmp.Compare(r.Generation, newest.Generation); newer > 0 || newer == 0 && r.Step > newest.Step {
+	take := func(r record.JobProgress) {
+		newer := cmp.Or(cmp.Compare(r.Generation, newest.Generation), cmp.Compare(r.Step, newest.Step))
+		if r.Generation <= v.State.Value.Generation && (newer > 0 || newer == 0 && newest.Loss == nil) {
 			newest = r
+		}
+	}
+	for _, id := range m.NodeIDs() {
+		take(m.Node(id).Progress.Value.Jobs[v.ID])
+	}
+	for _, g := range slices.Sorted(maps.Keys(v.Generations)) {
+		for _, member := range v.Generations[g].Plan.Value.World.Members {
+			if r, ok := m.Node(member.Node).Reported(v.ID, g); ok {
+				take(r)
+			}
 		}
 	}
 	if newest.Generation != 0 && (newest.Generation == v.State.Value.Generation || newest.Step >= p.Step) {
@@ -176,10 +183,9 @@ func problemsOf(m *record.Mirror, v *record.JobView) []Problem {
 }
 
 func addReport(p *Progress, r record.JobProgress, phase cluster.Phase) {
-	if r.Step >= p.Step {
-		p.Step, p.Samples = r.Step, r.Samples
+	if r.Step >= p.Step { // a checkpoint may be newer than any report, and nobody knows the loss of its step
+		p.Step, p.Samples, p.Loss = r.Step, r.Samples, r.Loss
 	}
-	p.Loss = r.Loss
 	if phase == cluster.Running {
 		p.StepsPerSecond = r.StepsPerSecond
 	}
@@ -259,10 +265,11 @@ func shellStatus(e record.Exit) int {
 	return e.Code
 }
 
-// exitCode is what following the job to its end comes to: 0 if it succeeded,
-// the first failing worker's own status if that is known, 124 if its time limit
-// has ended it, else 1.
-func exitCode(s JobStatus) *int {
+// exitCode is what following the job to its end comes to: 0 if it succeeded, the
+// first failing worker's own status if that is known, 124 if its time limit has
+// ended it, what its workers ended with if it was stopped, else 1. nil if it has
+// not ended, or nothing is recorded any more of how.
+func exitCode(m *record.Mirror, v *record.JobView, s JobStatus) *int {
 	code := 1
 	switch s.Phase {
 	case cluster.Succeeded:
@@ -274,9 +281,32 @@ func exitCode(s JobStatus) *int {
 	case cluster.Stopped:
 		if s.TimedOut {
 			code = timedOutStatus
+		} else if v.State.Value.Generation > 0 {
+			return stoppedStatus(m, v.Generation(v.State.Value.Generation).Plan.Value.World)
 		}
 	case cluster.Queued, cluster.Starting, cluster.Running, cluster.Halting, cluster.Suspended, cluster.Backoff, cluster.Held:
 		return nil
+	}
+	return &code
+}
+
+// stoppedStatus is that of the first rank of a stopped generation that did not
+// exit 0, or 0; 1 if not all of them are known to have exited.
+func stoppedStatus(m *record.Mirror, w cluster.World) *int {
+	if len(w.Members) == 0 {
+		return nil
+	}
+	var exits []record.Exit
+	for _, member := range w.Members {
+		exits = append(exits, m.Node(member.Node).Ack(w.Job, w.Generation).Stopped.Value.Exits...)
+	}
+	slices.SortFunc(exits, func(a, b record.Exit) int { return cmp.Compare(a.Rank, b.Rank) })
+	code := 0
+	if len(exits) < w.Processes() {
+		code = 1
+	}
+	if i := slices.IndexFunc(exits, func(e record.Exit) bool { return shellStatus(e) != 0 }); i >= 0 {
+		code = shellStatus(exits[i])
 	}
 	return &code
 }

@@ -69,7 +69,7 @@ type JobStatus struct {
 	Restarts    int          `json:"restarts"`
 	MaxRestarts int          `json:"max_restarts"`
 	Failure     *Failure     `json:"failure,omitempty"`
-	ExitCode    *int         `json:"exit_code,omitempty"` // of an ended job: what `bellows run` exits with
+	ExitCode    *int         `json:"exit_code,omitempty"` // of an ended job, as long as it is known: what `bellows run` exits with
 	Members     []Member     `json:"members,omitempty"`   // of the present generation
 	Rescales    []Rescale    `json:"rescales,omitempty"`  // by generation
 	Checkpoints []Checkpoint `json:"checkpoints,omitempty"`

@@ -44,19 +44,23 @@ func (c *Coordinator) accountBefore(f formed, r *record.Rescale) {
 		if h := acks.Held; h.Exists() && h.Value.SDK {
 			step, known = max(step, h.Value.Begun), true
 		}
-		if p, ok := node.Progress.Value.Jobs[f.ID]; ok && p.Generation == g {
+		if p, ok := node.Reported(f.ID, g); ok {
 			step, known = max(step, p.Step), true
 		}
+	}
+	saved := max(0, r.ResumeStep)
+	if s := f.state(); s.Rewound == g { // its owner gave up what came later: that was saved
+		saved = max(saved, s.RewoundFrom)
 	}
 	r.LostSteps = -1
 	if !f.Rescales[g].Exists() || !known && c.speaks(f) {
 		r.LostSteps = 0 // it never ran, or not long enough to begin a step
 		// Found damaged by a generation that resumed there, a checkpoint is lost with all that came after the one before.
-		if before := gen.Plan.Value.Resume; before != nil && before.Step > r.ResumeStep {
-			r.LostSteps = before.Step - max(0, r.ResumeStep)
+		if before := gen.Plan.Value.Resume; before != nil && before.Step > saved {
+			r.LostSteps = before.Step - saved
 		}
 	} else if known {
-		r.LostSteps = max(0, step-max(0, r.ResumeStep))
+		r.LostSteps = max(0, step-saved)
 	}
 	if r.From == 0 {
 		return // it waited in between: that is not what a rescale costs

@@ -71,7 +71,7 @@ func (l *lab) failed(w words) error {
 	})
 }
 
-// stopped j [n1 …] [finished=yes] [told=2s]: told so long ago, gone now.
+// stopped j [n1 …] [finished=yes] [told=2s] [step=99]: told so long ago, gone now; the last that its ranks reported.
 func (l *lab) stopped(w words) error {
 	told, err := time.ParseDuration(w.text("told", "0s"))
 	if err != nil {
@@ -81,6 +81,10 @@ func (l *lab) stopped(w words) error {
 		s := record.Stopped{Finished: w.text("finished", "") == "yes", ExitedAt: l.now}
 		if !s.Finished {
 			s.SignalledAt = l.now.Add(-told)
+		}
+		if step := int64(w.number("step", -1)); step >= 0 {
+			_, g, _, _ := l.target(w)
+			s.Progress = &record.JobProgress{Generation: g, Step: step, At: l.now}
 		}
 		return s
 	})

@@ -37,7 +37,7 @@ func (c *Coordinator) resume(r request, v *record.JobView) {
 	w := v.Wanted.Value
 	w.Run, w.Now, w.By, w.At, w.Request = true, false, by, r.Value.At, r.id
 	if from != nil {
-		s.Rewound = f.number()
+		s = rewound(s, f)
 		if *from == record.FromStart {
 			w.Forsaken = f.number()
 		}
@@ -63,13 +63,20 @@ func laterThan(f formed, step int64) []int64 {
 // goBack gives up the newest few of many checkpoints: the request stays, and is
 // carried out when few are left.
 func (c *Coordinator) goBack(m move, f formed, steps []int64) {
-	s := f.state()
-	s.Rewound = f.number()
+	s := rewound(f.state(), f)
 	m.then = append(c.giveUp(f, steps, "its owner"), record.Put(record.StateKey(f.ID), s))
 	if before, ok := c.olderThan(f, steps[0]); ok {
 		m.then = append(m.then, record.Put(record.CommittedKey(f.ID), before))
 	}
 	c.send(m)
+}
+
+// rewound is the state of a job whose owner goes back: this time, or in part already.
+func rewound(s record.State, f formed) record.State {
+	if s.Rewound != f.number() {
+		s.Rewound, s.RewoundFrom = f.number(), f.Committed.Value.Step
+	}
+	return s
 }
 
 // giveUp takes checkpoints out of the history.

@@ -149,8 +149,7 @@ func (c *Coordinator) remaining(f formed) time.Duration {
 func (c *Coordinator) progress(f formed) int64 {
 	step := int64(-1)
 	for _, m := range f.world().Members {
-		p, ok := c.mirror.Node(m.Node).Progress.Value.Jobs[f.ID]
-		if ok && p.Generation == f.number() {
+		if p, ok := c.mirror.Node(m.Node).Reported(f.ID, f.number()); ok {
 			step = max(step, p.Step)
 		}
 	}

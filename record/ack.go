@@ -87,6 +87,9 @@ type Stopped struct {
 	SignalledAt time.Time `json:"signalled_at,omitzero"`
 	ExitedAt    time.Time `json:"exited_at"`
 	SavedAt     time.Time `json:"saved_at,omitzero"`
+	// Progress is the last that the node's ranks reported; its record among the
+	// node's own is older by up to ten seconds. nil if they said nothing.
+	Progress *JobProgress `json:"progress,omitempty"`
 }
 
 // Exit is how one worker ended.

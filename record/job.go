@@ -60,6 +60,8 @@ type State struct {
 	// Rewound: the owner has gone back to an older checkpoint, so what generations
 	// up to this one still offer is not committed any more.
 	Rewound cluster.Generation `json:"rewound,omitempty"`
+	// RewoundFrom is the step that was committed then.
+	RewoundFrom int64 `json:"rewound_from,omitempty"`
 	// Doubted: the committed checkpoint is read as a whole before anything starts
 	// from it, as Plan.Doubted says; until a generation has.
 	Doubted bool `json:"doubted,omitempty"`

@@ -136,6 +136,18 @@ func (v *NodeView) Ack(j cluster.JobID, g cluster.Generation) Acks {
 	return Acks{}
 }
 
+// Reported returns how far a generation's ranks on this node have come, false if
+// they have said nothing: by the progress record, or by what they said last.
+func (v *NodeView) Reported(j cluster.JobID, g cluster.Generation) (p JobProgress, ok bool) {
+	if p, ok = v.Progress.Value.Jobs[j]; ok && p.Generation != g {
+		p, ok = JobProgress{}, false
+	}
+	if last := v.Ack(j, g).Stopped.Value.Progress; last != nil && (!ok || last.Step >= p.Step) {
+		p, ok = *last, true
+	}
+	return p, ok
+}
+
 // Generation returns the generation's view, an empty one if nothing is recorded.
 func (v *JobView) Generation(g cluster.Generation) GenerationView {
 	if x := v.Generations[g]; x != nil {

@@ -284,3 +284,23 @@ func TestMirrorForgetsOldDeletions(t *testing.T) {
 		t.Error("the oldest deletion is remembered: nothing bounds how many are")
 	}
 }
+
+// The last word of a generation counts where it says more than the record that is written now and then.
+func TestReported(t *testing.T) {
+	v := &record.NodeView{Acks: map[record.JobGen]*record.Acks{}}
+	report := func(g cluster.Generation, step int64) *record.JobProgress {
+		return &record.JobProgress{Generation: g, Step: step}
+	}
+	if _, ok := v.Reported("j", 1); ok {
+		t.Error("nothing was said")
+	}
+	v.Progress.Value.Jobs = map[cluster.JobID]record.JobProgress{"j": *report(1, 7)}
+	v.Acks[record.JobGen{"j", 1}] = &record.Acks{Stopped: record.Versioned[record.Stopped]{Value: record.Stopped{Progress: report(1, 9)}, Mod: 1}}
+	v.Acks[record.JobGen{"j", 2}] = &record.Acks{Stopped: record.Versioned[record.Stopped]{Value: record.Stopped{}, Mod: 1}}
+	v.Acks[record.JobGen{"j", 3}] = &record.Acks{Stopped: record.Versioned[record.Stopped]{Value: record.Stopped{Progress: report(3, 0)}, Mod: 1}}
+	for g, want := range map[cluster.Generation]int64{1: 9, 2: -1, 3: 0} {
+		if p, ok := v.Reported("j", g); ok != (want >= 0) || ok && (p.Step != want || p.Generation != g) {
+			t.Errorf("generation %d: %+v, %t, want step %d", g, p, ok, want)
+		}
+	}
+}

@@ -30,14 +30,13 @@ func (n *node) replace(at lane, what string, ops ...record.Op) {
 // forget deletes this node's records of a generation that the leader has collected.
 func (n *node) forget(at lane) {
 	node, job, gen := n.cfg.Node, at.of.Job, at.of.Generation
-	offers := record.OfferKey(node, job, gen, 0)
 	n.write(at, record.Txn{
 		ID: fmt.Sprintf("forget %s/%d", job, gen),
 		If: []record.Compare{n.stillHere()},
 		Then: []record.Op{
 			record.DeletePrefix(record.AckPrefix(node, job, gen)),
 			record.DeletePrefix(record.SavedPrefix(node, job, gen)),
-			record.DeletePrefix(offers[:len(offers)-1]),
+			record.DeletePrefix(record.OfferPrefix(node, job, gen)),
 		},
 	}, nil)
 }

@@ -296,6 +296,11 @@ func (m *machine) settleStopped(now int64) {
 		m.alarm.at(now + firstPause)
 		return
 	}
+	// What the workers said before they were gone is still to be read.
+	if len(m.sdk.links) > 0 && now < m.emptySince+int64(flushWait) {
+		m.pause(now)
+		return
+	}
 	if held := heldStill(m.order, m.dir); len(held) > 0 {
 		m.pursue(held)
 		m.pause(now)

@@ -1,0 +1,71 @@
+package api
+
+import (
+	"testing"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// The loss that is shown is that of the step that is shown.
+func TestLossBelongsToItsStep(t *testing.T) {
+	const job = "train-aaaaaa"
+	store := newFakeStore()
+	store.admit(t, job, self(), record.State{})
+	store.plan(t, job, 2, "n1", "n2")
+	a := serve(t, store, "n1", nil)
+	shown := func(what string, step int64, loss float64) {
+		t.Helper()
+		eventually(t, what, func() bool {
+			s, err := a.Job(t.Context(), job)
+			p := s.Progress
+			return err == nil && p.Step == step && (loss == 0) == (p.Loss == nil) && (p.Loss == nil || *p.Loss == loss)
+		})
+	}
+	report := func(node cluster.NodeID, g cluster.Generation, step int64, loss *float64) {
+		t.Helper()
+		store.put(t, record.Put(record.ProgressKey(node), record.Progress{Jobs: map[cluster.JobID]record.JobProgress{
+			job: {Generation: g, Step: step, Loss: loss},
+		}}))
+	}
+	report("n1", 2, 190, nil)
+	report("n2", 2, 190, new(2.25))
+	shown("the loss that one of two ranks at the same step tells", 190, 2.25)
+	store.put(t, record.Put(record.CommittedKey(job), record.Checkpoint{Generation: 2, Step: 200}))
+	shown("no loss of a step that only a checkpoint tells of", 200, 0)
+	store.put(t,
+		record.Put(record.AckKey("n2", job, 2, record.AckStopped), record.Stopped{Progress: &record.JobProgress{Generation: 2, Step: 207, Loss: new(1.5)}}),
+		record.Put(record.StateKey(job), record.State{Phase: cluster.Succeeded, Generation: 2}),
+	)
+	shown("the last word of the run", 207, 1.5)
+}
+
+// A job that was stopped has the status of its workers.
+func TestExitCodeOfAStoppedJob(t *testing.T) {
+	store := newFakeStore()
+	stopped := func(job cluster.JobID, exits ...record.Exit) {
+		t.Helper()
+		store.plan(t, job, 1, "n1", "n2")
+		store.put(t, record.Put(record.StateKey(job), record.State{Phase: cluster.Stopped, Generation: 1}))
+		for i, node := range []cluster.NodeID{"n1", "n2"} {
+			if 2*i < len(exits) {
+				store.put(t, record.Put(record.AckKey(node, job, 1, record.AckStopped), record.Stopped{Exits: exits[2*i : 2*i+2]}))
+			}
+		}
+	}
+	zero := []record.Exit{{Rank: 0}, {Rank: 1}, {Rank: 2}, {Rank: 3}}
+	for _, id := range []cluster.JobID{"clean-aaaaaa", "killed-aaaaaa", "lost-aaaaaa", "idle-aaaaaa", "shelved-aaaaaa"} {
+		store.admit(t, id, self(), record.State{Phase: cluster.Stopped})
+	}
+	stopped("clean-aaaaaa", zero...)
+	stopped("killed-aaaaaa", record.Exit{Rank: 0}, record.Exit{Rank: 1}, record.Exit{Rank: 2, Code: -1, Signal: 15}, record.Exit{Rank: 3, Code: 3})
+	stopped("lost-aaaaaa", zero[:2]...)
+	store.put(t, record.Put(record.StateKey("shelved-aaaaaa"), record.State{Phase: cluster.Stopped, Generation: 7}))
+	a := serve(t, store, "n1", nil)
+	for id, want := range map[string]*int{"clean": new(0), "killed": new(143), "lost": new(1), "idle": new(1), "shelved": nil} {
+		s, err := a.Job(t.Context(), id)
+		if err != nil || (s.ExitCode == nil) != (want == nil) || want != nil && *s.ExitCode != *want {
+			t.Errorf("%s: %+v, %v, want %v", id, s.ExitCode, err, want)
+		}
+	}
+}
