@@ -39,7 +39,7 @@ func TestSeveralHosts(t *testing.T) {
 	// What devices do is asked of each host's agent over TLS, which says here that there is nothing to read.
 	f.await(time.Minute, "an answer of every host about its devices", func(*record.Mirror) bool {
 		out, _, _ := f.bellows("nodes", "--devices")
-		return strings.Contains(out, "no readings of n1, n2, n3: its devices are simulated")
+		return strings.Contains(out, "no readings of n1, n2, n3: simulated devices have none")
 	})
 
 	// Submitted and followed on n1, which is drained: trained on n2 and n3.

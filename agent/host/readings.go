@@ -46,7 +46,7 @@ func (n *node) readings() api.NodeReadings {
 	switch {
 	case len(out.Devices) > 0:
 	case last.survey.Simulated:
-		out.Missing, out.Simulated = "its devices are simulated", true
+		out.Missing, out.Simulated = "simulated devices have none", true
 	case len(last.survey.Devices) == 0:
 		out.Missing = "it has no devices"
 	default:

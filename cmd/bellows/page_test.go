@@ -81,7 +81,7 @@ func TestPages(t *testing.T) {
 		}, ReadingsAgeS: new(4.5)},
 		{ID: "n2", Alive: true, Gossip: "suspect", Addr: "10.0.0.2", Cordon: "new fans", Devices: []api.DeviceStatus{{ID: "GPU-4", Health: "healthy"}}, NoReadings: "no answer within 2s"},
 		{ID: "n3", Gossip: "dead", Problem: "driver not loaded"},
-		{ID: "n4", Alive: true, Devices: []api.DeviceStatus{{ID: "SIM-n4-0", Model: "simulated", Health: "healthy"}}, NoReadings: "its devices are simulated", Simulated: true},
+		{ID: "n4", Alive: true, Devices: []api.DeviceStatus{{ID: "SIM-n4-0", Model: "simulated", Health: "healthy"}}, NoReadings: "simulated devices have none", Simulated: true},
 	}
 	for name, write := range map[string]func(*strings.Builder) error{
 		"ps.txt":         func(b *strings.Builder) error { return writeJobs(b, jobs, plainPage) },

@@ -165,7 +165,11 @@ func perWorkerText(l cluster.Limits) string {
 		parts = append(parts, size(int64(l.MemoryBytes))+" of memory") //nolint:gosec // validated
 	}
 	if l.CPUs > 0 {
-		parts = append(parts, fmt.Sprintf("%g processors", l.CPUs))
+		what := " processors"
+		if l.CPUs == 1 {
+			what = " processor"
+		}
+		parts = append(parts, fmt.Sprintf("%g", l.CPUs)+what)
 	}
 	if parts == nil {
 		return ""
