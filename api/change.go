@@ -132,6 +132,9 @@ func (s *Server) resume(ctx context.Context, r resumption, who cluster.Owner) (R
 	if err != nil {
 		return ResumeReply{}, err
 	}
+	if r.TimeLimit < 0 {
+		return ResumeReply{}, fault(Invalid, "time limit %s: use a time above zero such as 12h", r.TimeLimit)
+	}
 	id := cluster.JobID(job.ID)
 	reply := ResumeReply{ID: job.ID, Step: record.FromStart}
 	repeated, err := s.repeated(id, r.RequestID)
@@ -157,7 +160,7 @@ func (s *Server) resume(ctx context.Context, r resumption, who cluster.Owner) (R
 	if repeated {
 		return reply, nil
 	}
-	return reply, s.ask(ctx, r.RequestID, record.Request{Kind: record.ResumeRequest, Job: id, From: r.From, Owner: who})
+	return reply, s.ask(ctx, r.RequestID, record.Request{Kind: record.ResumeRequest, Job: id, From: r.From, TimeLimit: r.TimeLimit, Owner: who})
 }
 
 // resumable says why a job cannot be resumed from there.

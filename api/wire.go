@@ -258,6 +258,8 @@ type ResumeRequest struct {
 	// to be tried again; record.FromStart for the beginning of the training; nil for
 	// the last checkpoint committed.
 	From *int64 `json:"from,omitempty"`
+	// TimeLimit is how long it may be running from then on; 0 = as before.
+	TimeLimit cluster.Duration `json:"time_limit,omitempty"`
 }
 
 // ResumeReply says what is resumed.

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -36,6 +37,7 @@ func (c *Coordinator) resume(r request, v *record.JobView) {
 	s.Restarts, s.Pinned, s.Doubted, s.Excluded, s.Failure, s.Suspect, s.Ran = 0, false, true, nil, nil, nil, 0
 	w := v.Wanted.Value
 	w.Run, w.Now, w.By, w.At, w.Request = true, false, by, r.Value.At, r.id
+	w.TimeLimit = cmp.Or(r.Value.TimeLimit, w.TimeLimit)
 	if from != nil {
 		s = rewound(s, f)
 		if *from == record.FromStart {
@@ -100,6 +102,8 @@ func (c *Coordinator) unresumable(r request, f formed) string {
 	}
 	from, phase := r.Value.From, f.state().Phase
 	switch {
+	case r.Value.TimeLimit < 0:
+		return fmt.Sprintf("resume: time limit %s: use a time above zero", r.Value.TimeLimit)
 	case phase == cluster.Failed && f.number() == 0:
 		return "resume: it was never admitted: submit it again"
 	case phase != cluster.Held && phase != cluster.Stopped && phase != cluster.Failed:

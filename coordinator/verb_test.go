@@ -235,10 +235,10 @@ func (l *lab) stop(w words) error {
 	return nil
 }
 
-// resume j [from=120|start] [uid=1000] [id=x].
+// resume j [from=120|start] [limit=1h] [uid=1000] [id=x].
 func (l *lab) resume(w words) error {
 	r := record.Request{
-		Kind: record.ResumeRequest, Job: jobID(w.plain[0]), At: l.now,
+		Kind: record.ResumeRequest, Job: jobID(w.plain[0]), At: l.now, TimeLimit: l.limitOf(w),
 		Owner: cluster.Owner{UID: uint32(w.number("uid", 1000)), User: w.text("user", "ann")},
 	}
 	if from, ok := w.named["from"]; ok {

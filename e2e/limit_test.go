@@ -56,9 +56,10 @@ func TestTimeLimit(t *testing.T) {
 	}
 
 	// It goes on where it was, with a whole limit, which can be changed while it runs.
-	if _, errs, code := f.bellows("resume", string(id)); code != 0 {
+	if _, errs, code := f.bellows("resume", string(id), "--time-limit", "30m"); code != 0 {
 		t.Fatal(errs)
 	}
+	f.awaitShown(id, "another limit", func(s api.JobStatus) bool { return s.TimeLimitS == 1800 && s.RanS == 0 })
 	f.awaitStep("limited", last+3, 1, patience)
 	if got := takes(f.trace("limited"))[last]; got != 1 {
 		t.Errorf("step %d was taken %d times", last, got)

@@ -116,7 +116,7 @@ type Request struct {
 	// MinWorkers and MaxWorkers are a scale's; 0 = as it was.
 	MinWorkers int `json:"min_workers,omitempty"`
 	MaxWorkers int `json:"max_workers,omitempty"`
-	// TimeLimit is a scale's; 0 = as it was.
+	// TimeLimit is a scale's or a resume's; 0 = as it was.
 	TimeLimit cluster.Duration `json:"time_limit,omitempty"`
 	// Node, Reason and Down are those of a drain, Node also of its end.
 	Node   cluster.NodeID `json:"node,omitempty"`

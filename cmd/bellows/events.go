@@ -113,8 +113,9 @@ func (w *eventWriter) write(e api.Event) error {
 		}
 	}
 	kind := w.page.style.paint(eventColour(e.Kind), fmt.Sprintf("%-14s", oneLine(e.Kind)))
-	_, err := fmt.Fprintf(w.out, "%-19s %s %-20s %-8s %s\n", e.At.In(w.page.zone).Format(time.DateTime), kind,
+	line := fmt.Sprintf("%-19s %s %-20s %-8s %s", e.At.In(w.page.zone).Format(time.DateTime), kind,
 		oneLine(cmp.Or(e.Job, "-")), oneLine(cmp.Or(e.Node, "-")), oneLine(whatHappened(e)))
+	_, err := fmt.Fprintln(w.out, strings.TrimRight(line, " "))
 	return err
 }
 
@@ -148,7 +149,7 @@ func whatHappened(e api.Event) string {
 	if e.By != "" {
 		parts = append(parts, "by "+e.By)
 	}
-	if e.Why != "" {
+	if e.Why != "" && e.Why != "start with "+count(e.To, "worker") { // which the figures say
 		parts = append(parts, e.Why)
 	}
 	text := strings.Join(parts, ": ")

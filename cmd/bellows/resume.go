@@ -3,16 +3,19 @@ package main
 import (
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/bellows-ml/bellows/api"
+	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
 
 func resumeCommand() *cobra.Command {
 	var fromStart bool
 	var from int64
+	var limit time.Duration
 	cmd := &cobra.Command{
 		Use:   "resume JOB",
 		Short: "Let a stopped, failed or held job go on",
@@ -22,11 +25,13 @@ and has been mended since; with --from-start it begins anew. What was saved afte
 point is given up: it is not resumed from any more unless --from names it, and it stays
 as long as 'bellows show JOB' lists it: until all checkpoints that are kept are newer,
 after --from-start therefore until the first save. Whatever it goes on from is read as a
-whole first, and given up for the one before if it is damaged. Only its owner or root may.`,
+whole first, and given up for the one before if it is damaged. A job with a time limit
+has the whole of it again, or another one with --time-limit. Only its owner or root may.`,
 		Args: exactly("JOB"),
 	}
 	cmd.Flags().BoolVar(&fromStart, "from-start", false, "begin at step 0, without any checkpoint")
 	cmd.Flags().Int64Var(&from, "from", 0, "`STEP` of the checkpoint to begin with; 'bellows show JOB' lists them")
+	cmd.Flags().DurationVar(&limit, "time-limit", 0, "how long it may be running from now on, as in 12h (default: as before)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var req api.ResumeRequest
 		switch {
@@ -41,6 +46,10 @@ whole first, and given up for the one before if it is damaged. Only its owner or
 			}
 			req.From = &from
 		}
+		if cmd.Flags().Changed("time-limit") && limit <= 0 {
+			return usage("--time-limit %s: use a time above zero such as 12h", limit)
+		}
+		req.TimeLimit = cluster.Duration(limit)
 		client, socket := agentOf(cmd)
 		req.RequestID = api.NewRequestID()
 		var reply api.ResumeReply

@@ -108,7 +108,7 @@ func (s *story) ending(j api.JobStatus) []string {
 	case cluster.Stopped:
 		if j.TimedOut {
 			return []string{s.line(j.Since, s.style.paint(yellow, "stopped by its time limit"+took+": "+j.Reason)), s.note(
-				s.style.paint(yellow, fmt.Sprintf("warning: it had not finished; bellows resume %s goes on from %s, with the whole limit again", j.ID, lastSaved(j))))}
+				s.style.paint(yellow, fmt.Sprintf("warning: it had not finished; bellows resume %s goes on from %s, with the whole limit again or, with --time-limit, another", j.ID, lastSaved(j))))}
 		}
 		return []string{s.line(j.Since, "stopped"+took+": "+j.Reason)}
 	case cluster.Queued, cluster.Starting, cluster.Running, cluster.Halting, cluster.Suspended, cluster.Backoff, cluster.Held:
