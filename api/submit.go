@@ -2,7 +2,10 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
@@ -44,6 +47,9 @@ func (s *Server) submit(ctx context.Context, req SubmitRequest, who cluster.Owne
 	id := jobID(spec.Name, req.RequestID)
 	reply, known, err := s.precheck(spec.Name, id, who)
 	if err != nil || known {
+		return reply, err
+	}
+	if _, err = s.view.read(func(m *record.Mirror) { reply.Warnings = unknownNodes(m, spec.Where) }); err != nil {
 		return reply, err
 	}
 	key := record.RequestKey(s.cfg.Node, req.RequestID)
@@ -100,6 +106,38 @@ func (s *Server) precheck(name string, id cluster.JobID, who cluster.Owner) (rep
 		return SubmitReply{}, false, unread
 	}
 	return reply, known, err
+}
+
+// namedNodes is how many of the cluster's nodes a warning names.
+const namedNodes = 10
+
+// unknownNodes warns of nodes that a job names and that the cluster does not
+// have: mistyped, most likely, though they may yet join.
+func unknownNodes(m *record.Mirror, w cluster.Where) (warnings []string) {
+	var there []string
+	for _, id := range m.NodeIDs() {
+		if v := m.Node(id); v.Alive.Exists() || v.Inventory.Exists() {
+			there = append(there, string(id))
+		}
+	}
+	known := "it has " + strings.Join(there[:min(len(there), namedNodes)], ", ")
+	switch more := len(there) - namedNodes; {
+	case len(there) == 0:
+		known = "it has none yet"
+	case more > 0:
+		known += fmt.Sprintf(" and %d more: `bellows nodes` lists them", more)
+	}
+	for i, n := range slices.Concat(w.Nodes, w.Not) {
+		if slices.Contains(there, string(n)) || len(warnings) == namedNodes {
+			continue
+		}
+		consequence := "the job waits for it unless another that it names will do"
+		if i >= len(w.Nodes) {
+			consequence = "there is nothing to exclude"
+		}
+		warnings = append(warnings, fmt.Sprintf("the cluster has no node %q, so %s; %s", n, consequence, known))
+	}
+	return warnings
 }
 
 // ownerOf says whose a job is, admitted or not.

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -340,4 +342,24 @@ func TestScaleIsForTheOwnerAndRoot(t *testing.T) {
 		j, err := a.Job(t.Context(), "mine")
 		return err == nil && j.MinWorkers == 2 && j.MaxWorkers == 4
 	})
+}
+
+// A node that a job names and that there is not is most likely mistyped: said at once, in few words.
+func TestUnknownNodesAreWarnedOf(t *testing.T) {
+	store := newFakeStore()
+	for i := range 500 {
+		store.put(t, record.Put(record.InventoryKey(cluster.NodeID(fmt.Sprintf("n%03d", i))), record.Inventory{}))
+	}
+	a := serve(t, store, "n000", nil)
+	spec := goodSpec("picky")
+	spec.Where = cluster.Where{Nodes: []cluster.NodeID{"n001", "n1"}, Not: []cluster.NodeID{"n002", "n2"}}
+	reply, err := a.Submit(t.Context(), SubmitRequest{NewRequestID(), spec})
+	const known = "it has n000, n001, n002, n003, n004, n005, n006, n007, n008, n009 and 490 more: `bellows nodes` lists them"
+	want := []string{
+		`the cluster has no node "n1", so the job waits for it unless another that it names will do; ` + known,
+		`the cluster has no node "n2", so there is nothing to exclude; ` + known,
+	}
+	if err != nil || !slices.Equal(reply.Warnings, want) {
+		t.Errorf("got %q, %v", reply.Warnings, err)
+	}
 }

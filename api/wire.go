@@ -226,6 +226,8 @@ type SubmitReply struct {
 	ID     string `json:"id"`
 	Name   string `json:"name"`
 	Leader string `json:"leader"` // empty: accepted, and queued until a coordinator leads
+	// Warnings are what its submitter should look at, though it is accepted.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // StopRequest asks a job to save and stop.

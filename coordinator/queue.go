@@ -127,12 +127,7 @@ func (c *Coordinator) hold(f formed) bool {
 	if !c.nowhere(f) {
 		return false
 	}
-	excluded := c.barred(f.JobView)
-	var why []string
-	for _, n := range slices.Sorted(maps.Keys(excluded)) {
-		why = append(why, fmt.Sprintf("%s: %s", n, excluded[n]))
-	}
-	return c.put(f, "hold", c.next(f.JobView, cluster.Held, "cannot run on any node: "+strings.Join(why, "; ")))
+	return c.put(f, "hold", c.next(f.JobView, cluster.Held, c.nowhereWhy(f)))
 }
 
 // unhold queues a held job again when a node is there that has not refused it.

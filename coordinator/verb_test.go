@@ -213,6 +213,9 @@ func (l *lab) submit(w words) error {
 		Priority: w.number("priority", 0), BatchSize: cluster.BatchSize{Min: w.number("batch", 64)}, TimeLimit: l.limitOf(w),
 	}
 	spec.Where.DeviceModel = w.text("model", "")
+	if n := w.text("on", ""); n != "" {
+		spec.Where.Nodes = []cluster.NodeID{cluster.NodeID(n)}
+	}
 	if n := w.text("not", ""); n != "" {
 		spec.Where.Not = []cluster.NodeID{cluster.NodeID(n)}
 	}

@@ -120,6 +120,46 @@ func TestDevIsLeftAndTakenUpAgain(t *testing.T) {
 	d.empty(port)
 }
 
+// Started with fewer nodes, a dev cluster has fewer: no job waits for those of
+// the run before, whether that was shut down or killed.
+func TestDevWithFewerNodes(t *testing.T) {
+	t.Parallel()
+	d := newDevRoom(t)
+	first := d.up("--nodes", "3")
+	id := d.submit(d.sdkJob("moves", 1, 4, 1<<30, 0.1))
+	d.awaitStep("moves", 5, 2, patience)
+	first.press("\x03")
+	first.wait()
+
+	second := d.up("--nodes", "2")
+	second.await("taken out of the cluster, as an earlier run had them and this one has not: n3")
+	d.awaitStep("moves", d.lastStep("moves")+5, 2, patience)
+	if out, _, _ := d.bellows("nodes"); strings.Contains(out, "n3") || !strings.Contains(out, "n2") {
+		t.Errorf("nodes:\n%s", out)
+	}
+	if err := second.cmd.Process.Kill(); err != nil { // and all that it had started goes on
+		t.Fatal(err)
+	}
+	<-second.ended
+
+	third := d.up("--nodes", "1")
+	third.await("this one has not: n2")
+	d.awaitShown(id, "it to go on with one worker", func(s api.JobStatus) bool { return s.Phase == cluster.Running && s.Workers == 1 })
+	third.press("\x03")
+	third.wait()
+
+	fourth := d.up("--nodes", "1") // by now nothing is known of n2
+	d.awaitStep("moves", d.lastStep("moves")+5, 1, patience)
+	if out, _, _ := d.bellows("nodes"); strings.Contains(out, "n2") {
+		t.Errorf("nodes:\n%s", out)
+	}
+	d.stop(id)
+	d.awaitShown(id, "its end", func(s api.JobStatus) bool { return s.Phase == cluster.Stopped })
+	fourth.press("\x03")
+	fourth.wait()
+	d.empty(0)
+}
+
 // A script that does not hear holds Ctrl-C up; a second one kills everything,
 // and the job goes on from its last checkpoint at the next start.
 func TestDevSecondCtrlCKills(t *testing.T) {
@@ -147,8 +187,7 @@ func TestDevSecondCtrlCKills(t *testing.T) {
 	logs.await("from " + filepath.Join(d.dir, "ckpt", string(id)))
 	logs.signal(syscall.SIGTERM)
 	// The other way to end it: the job first, then the cluster.
-	d.stop(id)
-	d.stop(id)
+	d.mustBellows("stop", "--now", string(id))
 	d.awaitShown(id, "its end", func(s api.JobStatus) bool { return s.Phase == cluster.Stopped })
 	logs.wait()
 	s.press("\x03")

@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -138,6 +141,9 @@ func (o *devOptions) layout() (devLayout, error) {
 	if err != nil {
 		return devLayout{}, fmt.Errorf("find data directory: %w", err)
 	}
+	if err = unmixed(dir); err != nil {
+		return devLayout{}, err
+	}
 	if err = os.MkdirAll(filepath.Join(dir, "log"), 0o755); err != nil {
 		return devLayout{}, fmt.Errorf("make data directory: %w", err)
 	}
@@ -164,6 +170,24 @@ func (o *devOptions) layout() (devLayout, error) {
 		l.nodes = append(l.nodes, n)
 	}
 	return l, nil
+}
+
+// unmixed refuses a folder with other people's things in it, which nobody could
+// tell from ours afterwards.
+func unmixed(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look into data directory: %w", err)
+	}
+	for _, e := range entries {
+		if slices.Contains([]string{"etcd", "log", "nodes"}, e.Name()) {
+			return nil // of an earlier run
+		}
+	}
+	return usage("--data-dir %s: other things are in it, such as %q: choose a folder of its own", dir, entries[0].Name())
 }
 
 // besides names a socket that lies beside another one.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math/bits"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -70,23 +71,26 @@ func (s *supervisor) bringToRest(ctx context.Context) error {
 // pause writes the record that asks the leader for it. The scripts get a little
 // less time than we wait, so that the leader still kills in order.
 func (s *supervisor) pause(ctx context.Context) error {
-	return s.commit(ctx, record.Put(record.PausedKey, record.Paused{
+	return s.commit(ctx, "pause the cluster", record.Put(record.PausedKey, record.Paused{
 		Why: "bellows dev is shut down", At: time.Now().UTC(), SaveSeconds: (restWithin - 2*time.Second).Seconds(),
 	}))
 }
 
 // resume takes the record away that an earlier run has left.
 func (s *supervisor) resume(ctx context.Context) error {
-	return s.commit(ctx, record.Delete(record.PausedKey))
+	return s.commit(ctx, "let the cluster go on", record.Delete(record.PausedKey))
 }
 
-func (s *supervisor) commit(ctx context.Context, op record.Op) error {
-	out := s.store.Commit(ctx, record.Txn{ID: "pause", Then: []record.Op{op}})
+func (s *supervisor) commit(ctx context.Context, what string, ops ...record.Op) error {
+	out := s.store.Commit(ctx, record.Txn{ID: what, Then: ops})
 	if out.Result != record.Applied {
-		return fmt.Errorf("pause the cluster: %s: %w", out.Result, out.Err)
+		return fmt.Errorf("%s: %s: %w", what, out.Result, out.Err)
 	}
 	return nil
 }
+
+// powerOfTwo returns the largest power of two up to n, which a job can have of n devices; n is at least 1.
+func powerOfTwo(n int) int { return 1 << (bits.Len(uint(n)) - 1) }
 
 // welcome says what to type next.
 func (s *supervisor) welcome(took time.Duration) {
@@ -98,7 +102,7 @@ func (s *supervisor) welcome(took time.Duration) {
 	}
 	last := s.layout.nodes[len(s.layout.nodes)-1].id
 	fmt.Fprintf(w, "  bellows nodes\n")
-	fmt.Fprintf(w, "  bellows run --max %d -- python3 %s\n", s.options.nodes*s.options.devices, filepath.Join("examples", "plain.py"))
+	fmt.Fprintf(w, "  bellows run --max %d -- python3 %s\n", powerOfTwo(s.options.nodes*s.options.devices), filepath.Join("examples", "plain.py"))
 	fmt.Fprintf(w, "  bellows ps\n")
 	fmt.Fprintf(w, "  bellows dev kill %s\n", last)
 	fmt.Fprintf(w, "  etcdctl --endpoints=%s get --prefix %s\n\n", s.etcd.Endpoint(), record.Root)

@@ -207,6 +207,9 @@ func (s *supervisor) stopEtcd(ctx context.Context) error {
 
 // startChildren lets the jobs run again that were brought to rest, and starts the processes.
 func (s *supervisor) startChildren(ctx context.Context) error {
+	if err := s.forgetNodes(ctx); err != nil {
+		return err
+	}
 	if err := s.resume(ctx); err != nil {
 		return err
 	}

@@ -235,6 +235,9 @@ func insist(send func() error) error {
 
 // announce says what became of a submission.
 func announce(reply api.SubmitReply) {
+	for _, w := range reply.Warnings {
+		fmt.Fprintln(os.Stderr, "warning: "+oneLine(w))
+	}
 	if reply.Leader == "" {
 		fmt.Fprintf(os.Stderr, "%s: accepted, queued: no coordinator leads\n", reply.ID)
 		return

@@ -66,16 +66,21 @@ func size(bytes int64) string {
 func whereText(w cluster.Where) string {
 	var parts []string
 	if len(w.Nodes) > 0 {
-		parts = append(parts, fmt.Sprintf("%v only", w.Nodes))
+		parts = append(parts, "only on "+nodesText(w.Nodes))
 	}
 	if len(w.Not) > 0 {
-		parts = append(parts, fmt.Sprintf("not %v", w.Not))
+		parts = append(parts, "not on "+nodesText(w.Not))
 	}
 	if w.DeviceModel != "" {
-		parts = append(parts, "devices "+w.DeviceModel)
+		parts = append(parts, fmt.Sprintf("on devices whose model has %q in its name", w.DeviceModel))
 	}
 	if w.DeviceMemoryBytes > 0 {
-		parts = append(parts, "devices of "+size(int64(w.DeviceMemoryBytes))+" or more")
+		parts = append(parts, "on devices of "+size(int64(w.DeviceMemoryBytes))+" or more")
 	}
-	return "nodes: " + strings.Join(parts, ", ")
+	return strings.Join(parts, ", ")
+}
+
+// nodesText names nodes for people.
+func nodesText(nodes []cluster.NodeID) string {
+	return strings.ReplaceAll(strings.Trim(fmt.Sprint(nodes), "[]"), " ", ", ")
 }
