@@ -27,6 +27,8 @@ import (
 //   - tiresias gives each job the devices its user asked for, in three queues
 //     that device time separates; a start costs what comes off the job's time
 //     at the decision after, if it has not ended by then.
+//   - gandiva deals the nodes out to the sizes that jobs ask for, and jobs of one
+//     size take turns on them each minute.
 //   - A deadline is kept by an end at or before it; who is dropped has not kept it.
 type ElasticFlow struct {
 	policy   elasticFlowPolicy
@@ -76,7 +78,7 @@ func (j *elasticFlowJob) rate(devices int) float64 { return j.rates[bits.Len(uin
 const elasticFlowWidest = 64
 
 // ElasticFlowPolicies names the policies that ElasticFlow has rules for.
-func ElasticFlowPolicies() []string { return []string{"edf", "edf-admission", "tiresias"} }
+func ElasticFlowPolicies() []string { return []string{"edf", "edf-admission", "tiresias", "gandiva"} }
 
 // ElasticFlowSetup is a cluster whose decisions are Slot apart at least, and the
 // speeds measured on the devices of one kind (all, if Device is empty).
@@ -101,14 +103,15 @@ func NewElasticFlow(policy string, f trace.File, in ElasticFlowSetup) (*ElasticF
 	var jobs []Job
 	for i, a := range f.Arrivals {
 		x, err := newElasticFlowJob(i, in, a)
-		if err == nil && policy == "tiresias" && x.asked > on.devices() {
+		rigid := policy == "tiresias" || policy == "gandiva"
+		if err == nil && rigid && x.asked > on.devices() {
 			err = fmt.Errorf("it asks for %d devices and the cluster has %d: use more nodes", x.asked, on.devices())
 		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: job %.60q: %w", f.At(a), a.ID, err)
 		}
 		e.jobs = append(e.jobs, x)
-		jobs = append(jobs, x.job(a, policy == "tiresias", on.devices()))
+		jobs = append(jobs, x.job(a, rigid, on.devices()))
 	}
 	if len(e.jobs) > 0 {
 		e.next = e.jobs[0].submit
@@ -120,6 +123,8 @@ func NewElasticFlow(policy string, f trace.File, in ElasticFlowSetup) (*ElasticF
 		e.policy = newElasticFlowEDF(e, true)
 	case "tiresias":
 		e.policy = newElasticFlowTiresias(e)
+	case "gandiva":
+		e.policy = newElasticFlowGandiva(e)
 	default:
 		return nil, nil, fmt.Errorf("policy %q: the rules elasticflow know %s", policy, strings.Join(ElasticFlowPolicies(), ", "))
 	}
@@ -149,8 +154,8 @@ func newElasticFlowJob(index int, in ElasticFlowSetup, a trace.Arrival) (*elasti
 		x.rates = append(x.rates, p.Rate)
 	}
 	x.most = min(curve[len(curve)-1].Workers, elasticFlowWidest, a.BatchSize)
-	if bits.OnesCount(uint(x.most)) != 1 || bits.OnesCount(uint(x.asked)) != 1 {
-		return nil, fmt.Errorf("batch %d on %d devices: the rules elasticflow need powers of two", a.BatchSize, x.asked)
+	if largest := elasticFlowGroups[len(elasticFlowGroups)-1]; bits.OnesCount(uint(x.most)) != 1 || bits.OnesCount(uint(x.asked)) != 1 || x.asked > largest {
+		return nil, fmt.Errorf("batch %d on %d devices: the rules elasticflow need powers of two, and %d devices at most", a.BatchSize, x.asked, largest)
 	}
 	return x, nil
 }

@@ -96,6 +96,24 @@ func TestElasticFlowAgreesWithItsSimulator(t *testing.T) {
 				4910, 3183, 6510, 6862, 3451, 3668, 5294, 7564, 4565, 3950, 3926, 5599, 5696, 4245, 5258, 8030, 6957, 8654,
 			},
 		},
+		{
+			"gandiva",
+			Machines{4, 4},
+			9,
+			[36]int{
+				3060, 434, 509, 2263, 7275, 1004, 2364, 934, 2156, 3279, 4847, 2954, 2089, 4788, 6658, 5783, 6722, 3518,
+				7945, 3977, 9919, 13075, 4125, 4256, 5772, 9210, 9459, 5964, 5400, 6713, 7830, 6959, 5904, 8600, 9147, 13557,
+			},
+		},
+		{
+			"gandiva",
+			Machines{32, 8},
+			15,
+			[36]int{
+				2277, 449, 861, 2323, 7425, 1306, 2428, 939, 2191, 3368, 3722, 3017, 2094, 4347, 5618, 4762, 4832, 2792,
+				5045, 3191, 6642, 7013, 3509, 3701, 5375, 7572, 7604, 3932, 3963, 5618, 5756, 4231, 5284, 8943, 6957, 8577,
+			},
+		},
 	} {
 		f, p := elasticFlowFixture(t)
 		rules, jobs, err := NewElasticFlow(c.policy, f, ElasticFlowSetup{Machines: c.on, Slot: time.Minute, Profile: p})
@@ -132,7 +150,7 @@ func TestElasticFlowRefuses(t *testing.T) {
 		slot   time.Duration
 		want   string
 	}{
-		{"magic", good, Machines{4, 4}, time.Minute, `policy "magic": the rules elasticflow know edf, edf-admission, tiresias`},
+		{"magic", good, Machines{4, 4}, time.Minute, `policy "magic": the rules elasticflow know edf, edf-admission, tiresias, gandiva`},
 		{"edf", good, Machines{3, 4}, time.Minute, "3 nodes of 4 devices: the rules elasticflow need a power of two on each node"},
 		{"edf", good, Machines{32, 3}, time.Minute, "32 nodes of 3 devices"},
 		{"edf", good, Machines{4, 4}, 1500 * time.Millisecond, "an interval of 1.5s: the rules elasticflow count whole seconds"},
@@ -141,6 +159,7 @@ func TestElasticFlowRefuses(t *testing.T) {
 		{"edf", with(func(a *trace.Arrival) { a.Submit++ }), Machines{4, 4}, time.Minute, "count whole seconds"},
 		{"edf", with(func(a *trace.Arrival) { a.BatchSize = 31 }), Machines{4, 4}, time.Minute, "the profile has no speed for it"},
 		{"edf", with(func(a *trace.Arrival) { a.Workers = 3 }), Machines{4, 4}, time.Minute, "on 3 devices: the rules elasticflow need powers of two"},
+		{"gandiva", with(func(a *trace.Arrival) { a.Workers = 512 }), Machines{64, 8}, time.Minute, "on 512 devices: the rules elasticflow need powers of two, and 256 devices at most"},
 		{"tiresias", with(func(a *trace.Arrival) { a.Workers = 4 }), Machines{1, 2}, time.Minute, "it asks for 4 devices and the cluster has 2: use more nodes"},
 	} {
 		if _, _, err := NewElasticFlow(c.policy, c.file, ElasticFlowSetup{Machines: c.on, Slot: c.slot, Profile: p}); err == nil || !strings.Contains(err.Error(), c.want) {
