@@ -65,12 +65,14 @@ func (m *machine) exited(w *worker, status unix.WaitStatus) {
 	}
 	m.exitedAt = time.Now()
 	m.log.Info().Int("rank", w.Rank).Int("code", w.exit.Code).Int("signal", w.exit.Signal).Bool("told", w.told).Msg("worker ended")
-	// In a halt ranks stumble over each other's exits; only a full disk is news, and costs the save.
-	if w.exit.Code == 0 || m.killed != "" || m.wish.Halt != nil && w.noRoom == "" {
+	limit, starved := m.cage.starved(slices.Index(m.workers, w))
+	// In a halt ranks stumble over each other's exits; only a full disk and too little
+	// memory are news, and cost the save.
+	if w.exit.Code == 0 || m.killed != "" || m.wish.Halt != nil && w.noRoom == "" && !starved {
 		return
 	}
 	reason := describeExit(status)
-	if limit, yes := m.cage.starved(slices.Index(m.workers, w)); yes {
+	if starved {
 		reason = describeStarved(status, limit)
 	}
 	m.failing = &record.Failed{Kind: record.WorkerFailed, Reason: reason, Rank: w.Rank, At: m.exitedAt}

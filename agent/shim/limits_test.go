@@ -89,6 +89,24 @@ exec dd if=/dev/zero of=/dev/null bs=200M count=1000`, func(f *fixture) {
 	})
 }
 
+// Saving may take more memory than training did: what a halt has lost for that is told.
+func TestASaveThatWantsTooMuchMemoryIsTold(t *testing.T) {
+	t.Parallel()
+	eachCage(t, 1, `trap 'exec dd if=/dev/zero of=/dev/null bs=200M count=1000' TERM; echo up > up-0; while :; do sleep 0.02; done`, func(f *fixture) {
+		f.order.Limits.MemoryBytes = 64 << 20
+		f.start()
+		f.started()
+		f.awaitFile("up-0")
+		h := halt(true, time.Minute)
+		h.Terminate = true
+		f.push(Wish{Halt: h})
+		if r := f.stopped(); r.Failed == nil || r.Failed.Reason != "killed: out of its memory limit of 64 MiB" || r.Failed.Rank != 0 {
+			f.t.Errorf("failed %+v", r.Failed)
+		}
+		f.retire()
+	})
+}
+
 // A script may survive the death of what it has started, and fail for that.
 func TestAChildThatWantsTooMuchMemoryIsNamed(t *testing.T) {
 	t.Parallel()
