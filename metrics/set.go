@@ -29,6 +29,9 @@ const (
 	countWithin = 2 * time.Second
 	// headerWithin bounds how long a connection may keep us waiting for its request.
 	headerWithin = 5 * time.Second
+	// readWithin bounds how long whoever scrapes may take to read an answer, for
+	// whom the next one waits.
+	readWithin = 20 * time.Second
 	// shutdownWithin is how long open answers have to end.
 	shutdownWithin = time.Second
 )
@@ -117,7 +120,7 @@ func (s *Set) Serve(ctx context.Context, ln net.Listener, log zerolog.Logger) er
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.gatherer, promhttp.HandlerOpts{
 		ErrorLog: faults, ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: scrapesAtOnce, Timeout: scrapeWithin,
 	}))
-	srv := &http.Server{Handler: mux, ReadHeaderTimeout: headerWithin, ErrorLog: faults, BaseContext: func(net.Listener) context.Context { return ctx }}
+	srv := &http.Server{Handler: mux, ReadHeaderTimeout: headerWithin, WriteTimeout: readWithin, ErrorLog: faults, BaseContext: func(net.Listener) context.Context { return ctx }}
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		<-ctx.Done()

@@ -61,7 +61,8 @@ type settings struct {
 	TTL        time.Duration
 	GossipPort int
 	Leave      bool
-	Devices    nvml.Source `json:"-"` // nil = four simulated ones
+	Devices    nvml.Source  `json:"-"` // nil = four simulated ones
+	Vitals     func(Vitals) `json:"-"`
 }
 
 func (s settings) config(log zerolog.Logger) Config {
@@ -79,7 +80,7 @@ func (s settings) config(log zerolog.Logger) Config {
 		DataDir: filepath.Join(s.Dir, "data"), RunDir: filepath.Join(s.Dir, "r"), LockDir: filepath.Join(s.Dir, "locks"),
 		Socket: filepath.Join(s.Dir, "s"), Etcd: store.Config{Endpoints: []string{s.Etcd}},
 		Devices: devices, Strangers: RefuseStrangers,
-		Exe: exe, Version: "test", Leave: s.Leave, Log: log, TTL: s.TTL,
+		Exe: exe, Version: "test", Leave: s.Leave, Log: log, TTL: s.TTL, Vitals: s.Vitals,
 	}
 }
 
