@@ -71,6 +71,10 @@ func TestTrainingHasANetworkOfItsOwn(t *testing.T) {
 	j = f.torchJob("six", 2, 200)
 	j["min"] = 2
 	f.meetOn(f.submit(j), "fd78::", "=ib0", "=rdma1")
+	f.meetOn(f.submit(job{
+		"name": "plain", "min": 2, "max": 2, "workdir": f.dir, "checkpoint-dir": filepath.Join(f.dir, "ckpt"),
+		"command": []string{python, example(t, "plain.py"), "--steps", "300", "--save-every", "100"},
+	}), "fd78::", "=ib0", "=rdma1")
 }
 
 // meetOn waits for a job's end and checks on which network its workers met, and

@@ -45,7 +45,8 @@ class Sum:
             return
         address = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
         if RANK == 0:
-            with socket.create_server(address, backlog=WORLD_SIZE) as server:
+            family = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)[0][0]  # IPv4 or IPv6
+            with socket.create_server(address, family=family, backlog=WORLD_SIZE) as server:
                 server.settimeout(60)
                 self.peers = [server.accept()[0] for _ in range(WORLD_SIZE - 1)]
         else:

@@ -10,6 +10,10 @@ import (
 	"github.com/bellows-ml/bellows/api"
 )
 
+// staleReading is how old a reading is of which people are told: agents look every
+// 10 s, and a driver may take as long to answer.
+const staleReading = 30 * time.Second
+
 // load is what devices do together; those that say nothing are left out.
 type load struct {
 	busy, busyOf int
@@ -123,8 +127,17 @@ func writeUnread(w io.Writer, nodes []api.NodeStatus, s style, simulated bool) e
 		by[n.NoReadings] = append(by[n.NoReadings], n.ID)
 	}
 	slices.Sort(whys)
+	var lines []string
 	for _, why := range whys {
-		line := fmt.Sprintf("no readings of %s: %s", strings.Join(by[why], ", "), oneLine(why))
+		lines = append(lines, fmt.Sprintf("no readings of %s: %s", strings.Join(by[why], ", "), oneLine(why)))
+	}
+	for _, n := range nodes {
+		if n.ReadingsAgeS != nil && *n.ReadingsAgeS > staleReading.Seconds() {
+			age := time.Duration(*n.ReadingsAgeS * float64(time.Second))
+			lines = append(lines, fmt.Sprintf("readings of %s are %s old: its driver has not answered since", n.ID, span(age)))
+		}
+	}
+	for _, line := range lines {
 		if _, err := fmt.Fprintln(w, s.paint(faint, line)); err != nil {
 			return fmt.Errorf("write: %w", err)
 		}
