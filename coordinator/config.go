@@ -86,6 +86,7 @@ const (
 	PlanHolds                         // devices that such a START has yet to grant are given to another (I3)
 	DoubtFailed                       // workers fail again and again from a checkpoint that its writer thinks sound (I5)
 	OnePerStep                        // a step names two checkpoints, and the one given up is resumed from (I5)
+	OwnClock                          // a leader whose clock is ahead of the last one's cuts saves short
 )
 
 // rule reports whether r is in force.

@@ -7,7 +7,7 @@
 // It promises to be level-triggered: what to do next is read off the records,
 // never remembered, so a successor goes on where its predecessor stopped, and
 // taking an event twice does nothing twice. Beside the mirror a Coordinator keeps
-// only when it first saw a node absent, which transactions it waits for, and
+// only when it first saw a node absent or another wait begin, which transactions it waits for, and
 // what the last decision granted to whom; losing those costs time, never safety.
 // It also knows which jobs are at rest, so that a Step among thousands of them
 // looks at the few that something has happened to.

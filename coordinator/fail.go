@@ -158,8 +158,8 @@ func (c *Coordinator) put(f formed, verb string, s record.State) bool {
 
 // retry ends a wait: the job starts if it may, or stands in the queue again.
 func (c *Coordinator) retry(f formed) bool {
-	if next := f.state().Next; c.now.Before(next) {
-		c.wake(next)
+	if at := c.retryAt(f); c.clock.Before(at) {
+		c.wake(at)
 		return false
 	}
 	if c.start(f, 0, "restart after: "+f.state().Reason) {

@@ -28,9 +28,10 @@ func (c *Coordinator) haltReading(f formed) bool {
 		return false
 	}
 	within := c.cfg.Timing.StartWithin + unseenFor + time.Duration(plan.Resume.Bytes/readAtLeast)*time.Second
-	late := f.roll.Overdue(plan.At, c.now, within)
+	at := c.since(wait{f.ID, startWait}, plan.At)
+	late := f.roll.Overdue(at, c.clock, within)
 	if len(late) == 0 {
-		c.wake(plan.At.Add(within))
+		c.wake(at.Add(within))
 		return true // it is not overdue before
 	}
 	return c.halt(f, order{verb: "halt", why: fmt.Sprintf("not started within %v, with its checkpoint to be read: %s", within, list(late))})

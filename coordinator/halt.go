@@ -68,8 +68,8 @@ func (c *Coordinator) haltOverdue(f formed) bool {
 	if f.state().Phase != cluster.Starting {
 		return false
 	}
-	at, within := f.gen.Plan.Value.At, c.cfg.Timing.StartWithin
-	late := f.roll.Overdue(at, c.now, within)
+	at, within := c.since(wait{f.ID, startWait}, f.gen.Plan.Value.At), c.cfg.Timing.StartWithin
+	late := f.roll.Overdue(at, c.clock, within)
 	if len(late) == 0 {
 		c.wake(at.Add(within))
 		return false
@@ -136,8 +136,8 @@ func (c *Coordinator) kill(f formed) bool {
 	if !f.gen.Permit.Exists() {
 		return false
 	}
-	if deadline := f.gen.Halt.Value.Deadline; c.now.Before(deadline) {
-		c.wake(deadline)
+	if left := c.saveTime(f); left > 0 {
+		c.wake(c.clock.Add(left))
 		return false
 	}
 	reason := f.state().Reason

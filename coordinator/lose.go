@@ -37,18 +37,16 @@ func (c *Coordinator) haltLost(f formed) bool {
 // hurry shortens a halt in which a node is lost: a save that needs all ranks
 // will never be whole, and nothing can start before the node is fenced anyway.
 func (c *Coordinator) hurry(f formed) bool {
-	lost, h := f.roll.Lost(), f.gen.Halt.Value
-	deadline := c.now.Add(c.lostAfter())
-	if len(lost) == 0 || !f.gen.Permit.Exists() || !f.gen.Halt.Exists() || !h.Deadline.After(deadline) {
+	lost := f.roll.Lost()
+	if len(lost) == 0 || !f.gen.Permit.Exists() || !f.gen.Halt.Exists() || c.saveTime(f) <= c.lostAfter() {
 		return false
 	}
-	h.Deadline = deadline
 	s := c.next(f.JobView, cluster.Halting, f.state().Reason+"; "+lostWhy(lost))
 	return c.send(move{
 		verb: "hurry", job: f.JobView,
 		then: []record.Op{
 			record.Put(record.StateKey(f.ID), s),
-			record.Put(record.HaltKey(f.ID, f.number()), h),
+			record.Put(record.HaltKey(f.ID, f.number()), c.shortened(f, c.lostAfter())),
 		},
 		note: Note{Job: f.ID, Gen: f.number(), Text: lostWhy(lost)},
 	})

@@ -28,15 +28,17 @@ func (c *Coordinator) haltPaused(f formed) bool {
 
 // hurryPaused brings a halt that began before the pause to the pause's deadline.
 func (c *Coordinator) hurryPaused(f formed) bool {
-	h := f.gen.Halt.Value
-	by := c.mirror.Paused.Value.At.Add(c.pausedWithin(f))
-	if !c.mirror.Paused.Exists() || !f.gen.Halt.Exists() || !h.Save || !h.Deadline.After(by) {
+	if !c.mirror.Paused.Exists() || !f.gen.Halt.Exists() || !f.gen.Halt.Value.Save {
 		return false
 	}
-	h.Deadline = by
+	paused := c.since(wait{what: pauseWait}, c.mirror.Paused.Value.At)
+	left := max(0, c.pausedWithin(f)-c.clock.Sub(paused))
+	if c.saveTime(f) <= left {
+		return false
+	}
 	return c.send(move{
 		verb: "hurry", job: f.JobView,
-		then: []record.Op{record.Put(record.HaltKey(f.ID, f.number()), h)},
+		then: []record.Op{record.Put(record.HaltKey(f.ID, f.number()), c.shortened(f, left))},
 	})
 }
 

@@ -193,6 +193,7 @@ func (c *Coordinator) drawJobs() *picture {
 			c.forms[id], came = f, true
 		case f != nil:
 			delete(c.forms, id)
+			c.forgetWaits(id)
 			came = true
 		}
 	}

@@ -105,7 +105,7 @@ func (c *Coordinator) asksFor(f formed) bool {
 	case cluster.Queued, cluster.Starting, cluster.Running, cluster.Halting:
 		return true
 	case cluster.Backoff:
-		return s.Next.Before(c.now.Add(c.cfg.Interval))
+		return c.retryAt(f).Before(c.clock.Add(c.cfg.Interval))
 	case cluster.Suspended, cluster.Held, cluster.Succeeded, cluster.Failed, cluster.Stopped:
 	}
 	return false

@@ -27,6 +27,7 @@ func TestStormsBreakWhatHasNoRule(t *testing.T) {
 		{"grants that follow a start", coordinator.GrantRest, "I9"},
 		{"doubt after a failure", coordinator.DoubtFailed, "I5"},
 		{"one checkpoint of a step", coordinator.OnePerStep, "I5"},
+		{"waits on the leader's own clock", coordinator.OwnClock, "save"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -14,12 +14,13 @@ import (
 type Coordinator struct {
 	cfg    Config
 	now    time.Time      // for records
-	clock  time.Time      // the same with its monotonic reading, for waits: setting the wall clock must not shorten one
+	clock  time.Time      // the same with its monotonic reading, for waits: neither setting the wall clock nor another leader's shortens one
 	mirror *record.Mirror // nil until loaded
 	known  known
 	listed int64 // revision of the newest listing
 
 	absent    map[cluster.NodeID]time.Time       // when the node's alive key was first seen to be missing
+	waits     map[wait]begun                     // what is waited for
 	flights   map[cluster.JobID]*flight          // "" = the decision's record
 	sent      map[string]cluster.JobID           // the same by the transaction's identifier
 	claims    map[cluster.DeviceID]cluster.JobID // devices of STARTs that may still land
@@ -55,6 +56,7 @@ func New(cfg Config) *Coordinator {
 	return &Coordinator{
 		cfg:     cfg,
 		absent:  map[cluster.NodeID]time.Time{},
+		waits:   map[wait]begun{},
 		flights: map[cluster.JobID]*flight{},
 		sent:    map[string]cluster.JobID{},
 		claims:  map[cluster.DeviceID]cluster.JobID{},

@@ -42,6 +42,10 @@ func (s *storm) check(c record.Change, before map[cluster.JobID]record.Versioned
 		if was.Exists() && got.Step <= was.Value.Step {
 			s.fault("I2: %s commits step %d after %d", job, got.Step, was.Value.Step)
 		}
+	case rest == "state":
+		s.checkSaveTime(v)
+	case strings.HasSuffix(rest, "/halt") && c.CreateRevision == c.ModRevision:
+		s.halted[record.JobGen{Job: v.ID, Generation: v.State.Value.Generation}] = s.now
 	case strings.HasPrefix(rest, "checkpoint/bad/"):
 		s.checkGivenUp(v, c)
 	case strings.HasSuffix(rest, "/plan"):
@@ -118,6 +122,19 @@ func (s *storm) checkGivenUp(v *record.JobView, c record.Change) {
 	}
 }
 
+// checkSaveTime: nobody who saves is killed before the time for it is over.
+func (s *storm) checkSaveTime(v *record.JobView) {
+	st := v.State.Value
+	h := v.Generation(st.Generation).Halt.Value
+	at, known := s.halted[record.JobGen{Job: v.ID, Generation: st.Generation}]
+	if st.Phase != cluster.Halting || !known || !strings.Contains(st.Reason, "not stopped in time, killed") {
+		return
+	}
+	if had, promised := s.now-at, h.Deadline.Sub(h.At); had < promised {
+		s.fault("save: %s/%d is killed after %v of %v", v.ID, st.Generation, had, promised)
+	}
+}
+
 // checkBlind: nobody starts unread from a checkpoint that is known to have let workers fail.
 func (s *storm) checkBlind(v *record.JobView, from record.Checkpoint) {
 	for g, gen := range v.Generations {
@@ -138,7 +155,7 @@ func (s *storm) checkWorld(v *record.JobView, p record.Plan) {
 	if size&(size-1) != 0 || size < job.least || size > job.most {
 		s.fault("I6: %s is to have %d workers of %d to %d", v.ID, size, job.least, job.most)
 	}
-	if v.Spent(s.clock()) {
+	if v.Spent(s.clock()) && !s.skewed {
 		s.fault("%s starts generation %d after %v of running, and may have %v", v.ID, p.World.Generation, v.Ran(s.clock()), v.Scaled().TimeLimit)
 	}
 	rank, used := 0, map[cluster.DeviceID]bool{}

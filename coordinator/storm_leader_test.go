@@ -28,7 +28,10 @@ type simLeader struct {
 	last   time.Duration // when its news so far will have arrived, if that comes in order
 	alarm  int           // number of the newest alarm; older ones are void
 	lists  int           // listings under way
+	skew   time.Duration // of its clock
 }
+
+func (l *simLeader) clock() time.Time { return l.s.clock().Add(l.skew) }
 
 const leaderTTL = 4 * time.Second
 
@@ -39,6 +42,9 @@ func (s *storm) elect() {
 		return
 	}
 	l := &simLeader{s: s, active: true, lease: s.mem.Grant(leaderTTL)}
+	if s.skewed {
+		l.skew = s.between(-3*time.Minute, 3*time.Minute)
+	}
 	l.token.Key = leaderKey(len(s.leaders) + 1)
 	l.token.Create = s.write(record.PutLeased(l.token.Key, record.Leader{Node: "storm"}, l.lease))
 	cfg := coordinator.Config{
@@ -150,8 +156,8 @@ func (l *simLeader) step(ev coordinator.Event) {
 func (l *simLeader) handOver() {
 	s, events := l.s, l.held
 	l.held = nil
-	fx := l.core.Step(s.clock(), events...)
-	if twin := l.twin.Step(s.clock(), events...); !reflect.DeepEqual(fx, twin) {
+	fx := l.core.Step(l.clock(), events...)
+	if twin := l.twin.Step(l.clock(), events...); !reflect.DeepEqual(fx, twin) {
 		s.fault("a job at rest was not at rest: %+v instead of %+v", fx, twin)
 	}
 	for _, t := range fx.Txns {
@@ -166,7 +172,7 @@ func (l *simLeader) handOver() {
 	}
 	l.alarm++
 	if alarm := l.alarm; !fx.WakeAt.IsZero() {
-		l.do(fx.WakeAt.Sub(s.clock()), func() {
+		l.do(fx.WakeAt.Sub(l.clock()), func() {
 			if alarm == l.alarm {
 				l.step(coordinator.Tick{})
 			}

@@ -38,6 +38,8 @@ type storm struct {
 	leaders []*simLeader
 	jobs    map[cluster.JobID]*simJob
 	damaged map[record.Checkpoint]bool
+	skewed  bool // leaders' clocks differ by minutes
+	halted  map[record.JobGen]time.Duration
 	told    map[uint64]bool // numbers of events
 	faults  []string        // broken invariants
 	trail   []string
@@ -60,11 +62,12 @@ const stepTime = 250 * time.Millisecond
 func newStorm(seed uint64, without coordinator.Rule) *storm {
 	s := &storm{
 		rng: rand.New(rand.NewPCG(seed, 7)), without: without, mem: record.NewMemory(), jobs: map[cluster.JobID]*simJob{},
-		damaged: map[record.Checkpoint]bool{}, told: map[uint64]bool{},
+		damaged: map[record.Checkpoint]bool{}, halted: map[record.JobGen]time.Duration{}, told: map[uint64]bool{},
 	}
 	s.wild = seed%2 == 1
 	s.lossy = s.wild
 	s.brief = seed%5 == 2
+	s.skewed = seed%4 == 3 && !s.brief
 	if seed%3 == 0 {
 		s.mem.MaxTxnOps, s.ops = coordinator.LeastTxnOps, fewOps
 	}

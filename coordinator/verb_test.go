@@ -276,8 +276,13 @@ func (l *lab) pass(w words) error {
 	return err
 }
 
-// failover [without=…]: the leader dies and another leads, from the records alone.
-func (l *lab) failover(words) error {
+// failover [ahead=2m]: the leader dies and another leads, from the records alone, and perhaps by a clock that is ahead.
+func (l *lab) failover(w words) error {
+	ahead, err := time.ParseDuration(w.text("ahead", "0s"))
+	if err != nil {
+		return err
+	}
+	l.now = l.now.Add(ahead)
 	l.lead(0)
 	return nil
 }

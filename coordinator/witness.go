@@ -44,9 +44,9 @@ func (c *Coordinator) confirmable(f formed, node cluster.NodeID) bool {
 	if s == nil || s.Checkpoint != f.Committed.Value {
 		return c.another(f, node)
 	}
-	end := s.At.Add(confirmWithin)
+	end := c.since(wait{f.ID, secondWait}, s.At).Add(confirmWithin)
 	c.wake(end)
-	return c.now.Before(end) && c.another(f, node)
+	return c.clock.Before(end) && c.another(f, node)
 }
 
 // another reports whether the job could run, at its smallest, without the node.
