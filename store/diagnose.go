@@ -103,7 +103,10 @@ func (c Config) probe(ctx context.Context, endpoint string) string {
 		config.ServerName, _, _ = net.SplitHostPort(address)
 	}
 	secure := tls.Client(conn, config)
-	if err = secure.HandshakeContext(ctx); err != nil {
+	switch err = secure.HandshakeContext(ctx); {
+	case errors.Is(err, context.DeadlineExceeded):
+		return "connected, but nobody answers there: etcd hangs, or has just been started and waits for a quorum; the log of that server says whom it misses"
+	case err != nil:
 		return "TLS: " + err.Error()
 	}
 	// With TLS 1.3 the client is done before the server has looked at its

@@ -99,9 +99,14 @@ func (s *Store) AddMember(ctx context.Context, m Member) error {
 			return fmt.Errorf("add %s: there is a member of this name, at %s: if it is lost: bellows etcd remove %s", m.Name, other.URL, m.Name)
 		}
 	}
-	err = s.change(ctx, func(ctx context.Context) error {
-		_, refusal := s.client.MemberAddAsLearner(ctx, []string{m.URL})
-		return refusal
+	err = s.carryOut(ctx, change{
+		try: func(ctx context.Context) error {
+			_, refusal := s.client.MemberAddAsLearner(ctx, []string{m.URL})
+			return refusal
+		},
+		done: func(now []MemberStatus) bool {
+			return slices.ContainsFunc(now, func(other MemberStatus) bool { return other.URL == m.URL })
+		},
 	})
 	if err != nil {
 		return fmt.Errorf("add %s: %w", m.Name, err)
@@ -109,15 +114,29 @@ func (s *Store) AddMember(ctx context.Context, m Member) error {
 	return nil
 }
 
-// change carries out a change of the members. etcd takes one only while those
-// that are there have been connected for five seconds; that is waited for.
-func (s *Store) change(ctx context.Context, try func(context.Context) error) error {
+// change is a change of the members, and how to see that it has happened.
+type change struct {
+	try  func(context.Context) error
+	done func([]MemberStatus) bool
+}
+
+// carryOut tries until the change has happened or is refused. etcd takes none
+// before the members that are there have been connected for five seconds; and its
+// answer is lost where the member that was asked is the one that goes.
+func (s *Store) carryOut(ctx context.Context, c change) error {
 	for deadline := time.Now().Add(steadyWithin); ; {
 		attempt, cancel := s.call(ctx)
-		err := try(attempt)
+		err := c.try(attempt)
 		cancel()
+		if err == nil {
+			return nil
+		}
+		if members, listErr := s.Members(ctx); listErr == nil && c.done(members) {
+			return nil
+		}
+		unhealthy := errors.Is(err, rpctypes.ErrUnhealthy)
 		switch {
-		case !errors.Is(err, rpctypes.ErrUnhealthy) || ctx.Err() != nil:
+		case ctx.Err() != nil, refused(err) && !unhealthy, time.Now().After(deadline) && !unhealthy:
 			return named(err)
 		case time.Now().After(deadline):
 			return fmt.Errorf("%w: a member does not answer: bellows etcd members says which: bring it back, or remove that one first", err)
@@ -140,9 +159,14 @@ func (s *Store) RemoveMember(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("remove %s: %w", name, err)
 	}
-	err = s.change(ctx, func(ctx context.Context) error {
-		_, refusal := s.client.MemberRemove(ctx, id)
-		return refusal
+	err = s.carryOut(ctx, change{
+		try: func(ctx context.Context) error {
+			_, refusal := s.client.MemberRemove(ctx, id)
+			return refusal
+		},
+		done: func(now []MemberStatus) bool {
+			return !slices.ContainsFunc(now, func(other MemberStatus) bool { return other.id == id })
+		},
 	})
 	if err != nil {
 		return fmt.Errorf("remove %s: %w", name, err)
