@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"strings"
 
@@ -61,9 +60,6 @@ func (s *Server) drain(ctx context.Context, r record.Request) (DrainReply, error
 		return DrainReply{}, err
 	}
 	r.Reason = strings.Join(strings.Fields(r.Reason), " ")
-	if r.Reason == "" {
-		r.Reason = fmt.Sprintf("asked for by %s", r.Owner.User)
-	}
 	return reply, s.ask(ctx, "", r)
 }
 

@@ -28,8 +28,8 @@ func ParseEnvFile(text string) (map[string]string, error) {
 		switch {
 		case !ok || name == "" || strings.ContainsAny(name, " \t\x00") || hasNUL(value):
 			faults = append(faults, fmt.Errorf("line %d: use NAME=VALUE, without spaces before the '=' and without NUL bytes", number))
-		case strings.HasPrefix(name, "BELLOWS_"):
-			faults = append(faults, fmt.Errorf("line %d: %s: names that begin with BELLOWS_ are set by Bellows; choose another", number, name))
+		case reservedName(name) != "":
+			faults = append(faults, fmt.Errorf("line %d: %s: %s", number, name, reservedName(name)))
 		case repeated:
 			faults = append(faults, fmt.Errorf("line %d: %s is given twice", number, name))
 		default:

@@ -90,6 +90,7 @@ func TestValidateNamesFieldValueAndRemedy(t *testing.T) {
 		{"relative dir", func(s *Spec) { s.CheckpointDir = "ckpt" }, `checkpoint dir "ckpt"`},
 		{"dots in dir", func(s *Spec) { s.Workdir = "/a/../b" }, `workdir "/a/../b"`},
 		{"reserved env", func(s *Spec) { s.Env = map[string]string{"BELLOWS_RANK": "1"} }, "env BELLOWS_RANK"},
+		{"env of the workers' own", func(s *Spec) { s.Env = map[string]string{"RANK": "3", "A": "b"} }, "env RANK: Bellows sets it for each worker"},
 		{"NUL", func(s *Spec) { s.Command = []string{"a\x00b"} }, "NUL"},
 		{"priority", func(s *Spec) { s.Priority = 101 }, "priority 101: use -100 to 100"},
 		{"time limit", func(s *Spec) { s.TimeLimit = -1 }, "time limit -1ns: use a time above zero such as 12h"},

@@ -73,13 +73,27 @@ func (s Spec) validateCommand(add func(string, ...any)) {
 		if k == "" || strings.ContainsAny(k, "=\x00") || hasNUL(v) {
 			add("env %q: a name must be non-empty and without '=', and neither part may hold a NUL byte", k)
 		}
-		if strings.HasPrefix(k, "BELLOWS_") {
-			add("env %s: names that begin with BELLOWS_ are set by Bellows; choose another", k)
+		if why := reservedName(k); why != "" {
+			add("env %s: %s", k, why)
 		}
 	}
 	if size > MaxEnvBytes {
 		add("env has %d bytes: at most %d", size, MaxEnvBytes)
 	}
+}
+
+// reservedName says why a job cannot have a variable of this name: each worker gets
+// its own, which would take the place of the job's. Empty if it can.
+func reservedName(name string) string {
+	switch name {
+	case "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT",
+		"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "CUDA_VISIBLE_DEVICES":
+		return "Bellows sets it for each worker, so this value would be lost; leave it out"
+	}
+	if strings.HasPrefix(name, "BELLOWS_") {
+		return "names that begin with BELLOWS_ are set by Bellows; choose another"
+	}
+	return ""
 }
 
 func (s Spec) validateSizes(add func(string, ...any)) {

@@ -1,6 +1,8 @@
 package coordinator
 
 import (
+	"cmp"
+
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -15,8 +17,11 @@ func (c *Coordinator) drain(r request) {
 		c.drop(r, &record.JobView{}, "drain: no such node")
 		return
 	}
+	// Asked again without a reason, the one that is known stays; and what is down stays down.
+	before := v.Cordon.Value
 	c.cordon(r, record.NodeDrained, record.Put(record.CordonKey(n), record.Cordon{
-		Reason: r.Value.Reason, By: r.Value.Owner.User, At: r.Value.At, Drain: true, Down: r.Value.Down,
+		Reason: cmp.Or(r.Value.Reason, before.Reason, "asked for by "+r.Value.Owner.User),
+		By:     r.Value.Owner.User, At: r.Value.At, Drain: true, Down: r.Value.Down || before.Down && !v.Alive.Exists(),
 	}))
 }
 

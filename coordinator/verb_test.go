@@ -119,7 +119,7 @@ func (l *lab) promise() {
 // drain n1 [why=…] [down=yes]: an operator wants it empty.
 func (l *lab) drain(w words) error {
 	return l.request(record.Request{
-		Kind: record.DrainRequest, Node: cluster.NodeID(w.plain[0]), Reason: w.text("why", "repair"), Down: w.text("down", "") != "",
+		Kind: record.DrainRequest, Node: cluster.NodeID(w.plain[0]), Reason: w.text("why", ""), Down: w.text("down", "") != "",
 	})
 }
 

@@ -153,6 +153,11 @@ func TestDevWithFewerNodes(t *testing.T) {
 	if out, _, _ := d.bellows("nodes"); strings.Contains(out, "n2") {
 		t.Errorf("nodes:\n%s", out)
 	}
+	fourth.press("\x03")
+	fourth.wait()
+
+	fourth = d.up("--nodes", "2") // and n2 is a node like any other
+	d.awaitShown(id, "it to run on both nodes", func(s api.JobStatus) bool { return s.Phase == cluster.Running && s.Workers == 2 })
 	d.stop(id)
 	d.awaitShown(id, "its end", func(s api.JobStatus) bool { return s.Phase == cluster.Stopped })
 	fourth.press("\x03")

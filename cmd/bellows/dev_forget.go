@@ -11,6 +11,9 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
+// devName is who takes nodes out where nobody has asked for it by a command.
+const devName = "bellows dev"
+
 // forgetNodes takes the nodes out of the cluster that an earlier run on the same
 // data had and this one has not. All their processes have been ended by now
 // (cleanUp), and no coordinator runs yet. What such a node has said and was asked,
@@ -27,6 +30,11 @@ func (s *supervisor) forgetNodes(ctx context.Context) error {
 	var gone []string
 	for _, id := range m.NodeIDs() {
 		v := m.Node(id)
+		if _, ours := s.layout.node(id); ours && v.Cordon.Value.By == devName { // one that is back
+			if err := s.commit(ctx, "take node "+string(id)+" in", record.Delete(record.CordonKey(id))); err != nil {
+				return err
+			}
+		}
 		if _, ours := s.layout.node(id); ours || !v.Alive.Exists() && !v.Inventory.Exists() && !v.Cordon.Exists() {
 			continue
 		}
@@ -55,7 +63,7 @@ func forget(m *record.Mirror, id cluster.NodeID, now time.Time) []record.Op {
 	})
 	if member {
 		return append(ops, record.Put(record.CordonKey(id), record.Cordon{
-			Reason: "'bellows dev' was started without it", By: "bellows dev", At: now, Drain: true, Down: true,
+			Reason: "'bellows dev' was started without it", By: devName, At: now, Drain: true, Down: true,
 		}))
 	}
 	return append(ops, record.Delete(record.CordonKey(id)), record.Delete(record.FencingKey(id)))

@@ -29,6 +29,9 @@ func jobEnvironment(environ, settings []string) (map[string]string, error) {
 	}
 	for _, s := range settings {
 		k, v, given := strings.Cut(s, "=")
+		if k == "" {
+			return nil, usage("--env %q: the name is missing: write NAME=value, or NAME for the value it has here", s)
+		}
 		if !given {
 			if v, given = own[k]; !given {
 				return nil, usage("--env %q: it is not set here; write %s=value", k, k)
