@@ -16,11 +16,11 @@ type JobStatus struct {
 	// Ended: the phase is final.
 	Ended bool `json:"ended"`
 	// Saving: it is being halted and may save first.
-	Saving bool `json:"saving,omitempty"`
+	Saving bool `json:"saving"`
 	// SaveUntil is by when a job that saves is killed if it has not ended.
 	SaveUntil *time.Time `json:"save_until,omitempty"`
 	// Stopping: its owner has asked for it to be stopped.
-	Stopping bool `json:"stopping,omitempty"`
+	Stopping bool `json:"stopping"`
 
 	Workers    int `json:"workers"` // present world size, 0 = no world
 	MinWorkers int `json:"min_workers"`
@@ -42,7 +42,7 @@ type JobStatus struct {
 	// LimitAt is when a running job will have reached its time limit.
 	LimitAt *time.Time `json:"limit_at,omitempty"`
 	// TimedOut: its time limit has ended it.
-	TimedOut bool     `json:"timed_out,omitempty"`
+	TimedOut bool     `json:"timed_out"`
 	Command  []string `json:"command"`
 	Workdir  string   `json:"workdir"`
 	// CheckpointDir is the base under which the job's generations save.
@@ -58,7 +58,7 @@ type JobStatus struct {
 	QueuePosition int        `json:"queue_position,omitempty"` // from 1; 0 = does not wait
 	NextStart     *time.Time `json:"next_start,omitempty"`     // the end of a backoff
 	// Pinned: it keeps its size until it commits a checkpoint.
-	Pinned bool `json:"pinned,omitempty"`
+	Pinned bool `json:"pinned"`
 	// Excluded are nodes that cannot run it, with the reasons.
 	Excluded map[string]string `json:"excluded,omitempty"`
 
@@ -127,7 +127,7 @@ type Member struct {
 	PIDs      []int    `json:"pids,omitempty"` // by local rank, once started
 	// Containment says how its processes are held together: cgroup2, cgroup1 or weak.
 	Containment string `json:"containment,omitempty"`
-	Lost        bool   `json:"lost,omitempty"` // the node is not in the cluster now
+	Lost        bool   `json:"lost"` // the node is not in the cluster now
 	// Readings are what its devices are doing, as NodeStatus has them; of one job's answer only.
 	Readings     []DeviceReading `json:"readings,omitempty"`
 	ReadingsAgeS *float64        `json:"readings_age_s,omitempty"`
@@ -160,7 +160,7 @@ type Checkpoint struct {
 	Dir        string `json:"dir"`
 	Bytes      int64  `json:"bytes"`
 	WorldSize  int    `json:"world_size"`
-	Committed  bool   `json:"committed,omitempty"` // the one a next generation resumes from
+	Committed  bool   `json:"committed"` // the one a next generation resumes from
 	// Bad says why it was given up; empty if it was not.
 	Bad string `json:"bad,omitempty"`
 }
@@ -178,7 +178,7 @@ type NodeStatus struct {
 	Version   string         `json:"version,omitempty"`
 	Problem   string         `json:"problem,omitempty"` // why devices are missing
 	Cordon    string         `json:"cordon,omitempty"`  // why it gets no new work
-	Drain     bool           `json:"drain,omitempty"`   // what runs on it goes elsewhere
+	Drain     bool           `json:"drain"`             // what runs on it goes elsewhere
 	Devices   []DeviceStatus `json:"devices"`
 
 	Driver string `json:"driver,omitempty"` // the version of its devices' driver
@@ -186,7 +186,7 @@ type NodeStatus struct {
 	// none, and NoReadings says why.
 	ReadingsAgeS *float64 `json:"readings_age_s,omitempty"`
 	NoReadings   string   `json:"no_readings,omitempty"`
-	Simulated    bool     `json:"simulated,omitempty"` // its devices exist in name only
+	Simulated    bool     `json:"simulated"` // its devices exist in name only
 }
 
 // DeviceStatus is one device and whose it is.

@@ -90,7 +90,7 @@ func (c *Coordinator) requeued(f formed) record.State {
 	s.Excluded = c.excluding(f).Excluded
 	if c.shouldPin(f) {
 		s.Pinned = true
-		s.Reason += "; NO_CHECKPOINT: the halt saved nothing"
+		s.Reason += "; the script saved nothing when it was halted"
 	}
 	return s
 }

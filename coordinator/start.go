@@ -53,7 +53,7 @@ func (c *Coordinator) start(f formed, from int, why string) bool {
 	s.Generation = world.Generation
 	if from > 0 && c.shouldPin(f) {
 		s.Pinned = true
-		why += "; NO_CHECKPOINT: the halt saved nothing, so the job keeps this world until it saves"
+		why += "; the script saved nothing when it was halted, so the job keeps this size until it saves"
 		s.Reason = why
 	}
 	plan := record.Plan{World: world, From: from, Why: why, At: c.now}

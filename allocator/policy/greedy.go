@@ -97,7 +97,7 @@ func (g greedyDesk) start(i int) {
 			copy(g.why, why)
 			return
 		}
-		g.halve(k, string(g.jobs[i].ID)+" waits")
+		g.halve(k, string(g.jobs[i].ID)+" waits for devices")
 		if g.raise(i) {
 			g.why[i] = "first in the queue: what others released"
 			return
@@ -129,7 +129,7 @@ func (g greedyDesk) longest() int {
 func (g greedyDesk) halve(i int, why string) {
 	half, _ := g.below(i)
 	g.set(i, half)
-	g.why[i] = fmt.Sprintf("longest training time (%s): halved, %s", g.jobs[i].Trained.Round(time.Second), why)
+	g.why[i] = fmt.Sprintf("halved, as it has trained the longest (%s) and %s", g.jobs[i].Trained.Round(time.Second), why)
 }
 
 // growAll is scenario 2. A job that has grown, or could not, has its turn behind it.

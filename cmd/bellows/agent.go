@@ -56,7 +56,7 @@ Messages are JSON lines on stderr.`,
 	f.StringVar(&a.train, "train-interface", "", "network interface that workers meet on, if not the one with --bind: its address is MASTER_ADDR, its name NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME")
 	f.IntVar(&a.gossipPort, "gossip-port", 7946, "port for gossip; 0 = any free one")
 	f.StringVar(&a.keyFile, "gossip-key-file", "", "file with the cluster's gossip key: 16, 24 or 32 bytes")
-	f.StringVar(&a.tlsDir, "tls-dir", "", "this node's certificates, as `bellows tls issue` makes them; without, other machines cannot read logs here")
+	f.StringVar(&a.tlsDir, "tls-dir", "", "this node's certificates, as 'bellows tls issue' makes them; without, other machines cannot read logs here")
 	f.IntVar(&a.apiPort, "api-port", 7947, "port on which other nodes ask this one, with --tls-dir; 0 = any free one")
 	a.etcd = newEtcdFlags(f)
 	f.StringVar(&a.cluster, "cluster", "", "the cluster's name (default: whichever lies in etcd)")

@@ -73,7 +73,7 @@ which runs a coordinator: see docs/etcd.md.`,
 	c.etcd = newEtcdFlags(f)
 	f.Lookup("etcd").Usage += "; or embedded: this coordinator runs it"
 	c.embedded = newEmbeddedFlags(f)
-	f.StringVar(&c.tlsDir, "tls-dir", "", "this server's certificates, as `bellows tls issue` makes them: for an etcd at https:// addresses, and for an embedded one")
+	f.StringVar(&c.tlsDir, "tls-dir", "", "this server's certificates, as 'bellows tls issue' makes them: for an etcd at https:// addresses, and for an embedded one")
 	f.StringVar(&c.cluster, "cluster", defaultCluster, "the cluster's name; an etcd that holds another one is refused")
 	f.StringVar(&c.name, "name", "", "name of this candidate, for people (default: the host name)")
 	f.StringVar(&c.policy, "policy", devPolicy, "how devices are shared out: "+strings.Join(policy.Names(), ", "))

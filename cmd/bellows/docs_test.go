@@ -4,7 +4,27 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
+
+// pflag takes what stands in backquotes for the name of a flag's value: one word.
+func TestValuesOfFlagsHaveOneWord(t *testing.T) {
+	root, _ := newRoot()
+	var look func(cmd *cobra.Command)
+	look = func(cmd *cobra.Command) {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if value, _ := pflag.UnquoteUsage(f); strings.Contains(value, " ") {
+				t.Errorf("%s --%s %s: use other quotes in its usage", cmd.CommandPath(), f.Name, value)
+			}
+		})
+		for _, c := range cmd.Commands() {
+			look(c)
+		}
+	}
+	look(root)
+}
 
 // TestDocsAreCurrent keeps docs/cli.md what `bellows internal docs` prints.
 func TestDocsAreCurrent(t *testing.T) {

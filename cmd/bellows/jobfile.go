@@ -37,10 +37,19 @@ type lineFault struct {
 	text string
 }
 
+// yamlFault is what the reader of YAML finds wrong, with its line as all other faults have it.
+func yamlFault(name string, err error) error {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	if rest, ok := strings.CutPrefix(text, "line "); ok {
+		return fmt.Errorf("%s:%s", name, rest)
+	}
+	return fmt.Errorf("%s: %s", name, text)
+}
+
 func readJobFile(r io.Reader, name string, now time.Time) (*jobFile, error) {
 	text, err := io.ReadAll(io.LimitReader(r, maxJobFile+1))
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", name, reason(err))
+		return nil, usage("read %s: %w", name, reason(err))
 	}
 	if len(text) > maxJobFile {
 		return nil, usage("%s: a job file has at most %d bytes", name, maxJobFile)
@@ -52,7 +61,7 @@ func readJobFile(r io.Reader, name string, now time.Time) (*jobFile, error) {
 	case errors.Is(err, io.EOF):
 		return nil, usage("%s: it is empty; give at least the command, as in: command: [python, train.py]", name)
 	case err != nil:
-		return nil, usage("%s: %s", name, strings.TrimPrefix(err.Error(), "yaml: "))
+		return nil, usage("%w", yamlFault(name, err))
 	}
 	if d.Decode(new(yaml.Node)) == nil {
 		return nil, usage("%s: it holds more than one document; submit each job from its own", name)

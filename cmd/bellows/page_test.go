@@ -22,7 +22,7 @@ func trainedJob() api.JobStatus {
 		Generation: 3, SubmittedAt: noon.Add(-90 * time.Minute), Since: noon.Add(-40 * time.Second),
 		Reason: "grow from 2 to 4 workers: idle devices", Pinned: true, Excluded: map[string]string{"n3": "no workdir", "n2": "no python"},
 		Progress: api.Progress{
-			Step: 600, Samples: 153600, Loss: new(0.123456), StepsTotal: 1000, Fraction: new(0.6), StepsPerSecond: 12.3, ETASeconds: new(32.5),
+			Step: 600, Samples: 153600, Loss: new(0.123456), StepsTotal: 1000, Fraction: new(0.6), StepsPerSecond: 12.3, ETASeconds: new(32.5), At: new(noon.Add(-10 * time.Second)),
 		},
 		Problems:   []api.Problem{{Node: "n1", Generation: 3, Text: "checkpoint dir /data/ann: 1.0 MiB are free, the next checkpoint needs 1.2 MiB", At: noon.Add(-time.Minute)}},
 		LastResize: &api.Resize{Generation: 3, From: 2, To: 4, Why: "idle devices", At: noon.Add(-40 * time.Second)},
@@ -43,6 +43,7 @@ func trainedJob() api.JobStatus {
 			{Generation: 3, From: 2, To: 4, Why: "idle devices", At: noon.Add(-40 * time.Second), SaveS: 1, ResumeStep: 500, LostSteps: -1},
 		},
 		Checkpoints: []api.Checkpoint{
+			{Step: 300, Generation: 1, WorldSize: 4, Bytes: 3 << 20, Dir: "/data/ann/train-abcdef/g00000001/step-300", Bad: "given up by root"},
 			{Step: 400, Generation: 1, WorldSize: 4, Bytes: 3 << 20, Dir: "/data/ann/train-abcdef/g00000001/step-400", Bad: "digest differs"},
 			{Step: 500, Generation: 2, WorldSize: 2, Bytes: 700, Dir: "/data/ann/train-abcdef/g00000002/step-500", Committed: true},
 		},

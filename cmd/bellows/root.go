@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -32,6 +33,7 @@ func newRoot() (root *cobra.Command, started *bool) {
 
 		SuggestionsMinimumDistance: 2,
 	}
+	root.SetHelpCommand(helpCommand())
 	addSocketFlag(root.PersistentFlags())
 	root.SetOut(os.Stdout)
 	root.SetErr(os.Stderr)
@@ -55,6 +57,25 @@ func newRoot() (root *cobra.Command, started *bool) {
 	root.AddCommand(shimCommand(), internalCommand(), versionCommand())
 	addPlanning(root)
 	return root, started
+}
+
+// helpCommand is cobra's own, but that a command that there is not is an error.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Help about a command",
+		Args:  cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			target, rest, err := cmd.Root().Find(args)
+			if err != nil {
+				return usageError{err}
+			}
+			if len(rest) > 0 {
+				return noSuchCommand(target, rest)
+			}
+			return target.Help()
+		},
+	}
 }
 
 func noSuchCommand(cmd *cobra.Command, args []string) error {
@@ -108,6 +129,9 @@ func exactly(names ...string) cobra.PositionalArgs {
 			return usage("%s: %s is missing; see '%s --help'", cmd.CommandPath(), names[len(args)], cmd.CommandPath())
 		case len(args) > len(names):
 			return usage("%s: %q is one argument too many; see '%s --help'", cmd.CommandPath(), args[len(names)], cmd.CommandPath())
+		}
+		if i := slices.Index(args, ""); i >= 0 {
+			return usage("%s: %s is empty; see '%s --help'", cmd.CommandPath(), names[i], cmd.CommandPath())
 		}
 		return nil
 	}

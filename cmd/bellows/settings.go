@@ -187,7 +187,7 @@ func (s *settings) fromFile(file configFile) (faults []error) {
 	case errors.Is(err, io.EOF):
 		return nil
 	case err != nil:
-		return []error{fmt.Errorf("%s: %s", file.name, strings.TrimPrefix(err.Error(), "yaml: "))}
+		return []error{yamlFault(file.name, err)}
 	case d.Decode(new(yaml.Node)) == nil:
 		return []error{fmt.Errorf("%s: it holds more than one document: write all settings into one", file.name)}
 	case doc.Content[0].Kind != yaml.MappingNode:

@@ -212,6 +212,9 @@ func (p *jobPage) progress() {
 	if eta := etaOf(p.job); eta != "-" {
 		parts = append(parts, eta+" to go")
 	}
+	if !p.job.Ended && g.At != nil && len(parts) > 0 {
+		parts = append(parts, "as reported "+p.ago(*g.At)+" ago")
+	}
 	p.field("progress", strings.Join(parts, ", "))
 }
 
@@ -308,19 +311,23 @@ func (p *jobPage) checkpoints() {
 	}
 	p.section("checkpoints")
 	t := table{head: []string{"STEP", "GEN", "WORLD", "SIZE", "STATE", "FOLDER"}}
-	list := p.job.Checkpoints
+	list, why := p.job.Checkpoints, []string{} // reasons are too long for a column before the folders
 	older := max(0, len(list)-shownCheckpoints)
 	for _, c := range list[older:] {
 		state := "kept"
 		switch {
 		case c.Bad != "":
-			state = "given up: " + c.Bad
+			state = "given up"
+			why = append(why, fmt.Sprintf("step %d, generation %d: %s", c.Step, c.Generation, strings.TrimPrefix(c.Bad, "given up ")))
 		case c.Committed:
 			state = "newest"
 		}
 		t.add(fmt.Sprint(c.Step), fmt.Sprint(c.Generation), fmt.Sprint(c.WorldSize), size(c.Bytes), state, c.Dir)
 	}
 	p.table(t)
+	for _, text := range why {
+		p.printf("  given up: %s\n", oneLine(text))
+	}
 	if older > 0 {
 		p.printf("  and %d older: -o json lists all\n", older)
 	}
