@@ -56,9 +56,10 @@ if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
         os.closerange(0, 100)
-        fd = os.open("escaped.tmp", os.O_CREAT | os.O_WRONLY)
+        own = "escaped.%d" % os.getpid() # every rank writes one
+        fd = os.open(own, os.O_CREAT | os.O_WRONLY)
         os.write(fd, b"%d\n" % os.getpid())
-        os.rename("escaped.tmp", "escaped")
+        os.rename(own, "escaped")
         while True: time.sleep(1)
     os._exit(0)
 while not os.path.exists("escaped"): time.sleep(0.01)

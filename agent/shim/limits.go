@@ -58,8 +58,14 @@ func (c *cage) limit(name string, o Order, member cluster.Member) error {
 		l.workers = append(l.workers, bound{Limits: o.Limits.Of(len(member.DevicesOf(local)))})
 	}
 	c.limits = l
+	// Where we are now: to have one controller, this process may have to move into
+	// a leaf, where no other is to be had.
+	own, err := hierarchy{fstype: "cgroup2"}.own()
+	if err != nil {
+		own = ""
+	}
 	for _, controller := range controllers(o.Limits) {
-		err := l.inV2(c, controller, o.Scope)
+		err = l.inV2(c, own, controller, o.Scope)
 		if errors.Is(err, errElsewhere) {
 			err = l.inV1(name, controller)
 		}
@@ -73,10 +79,10 @@ func (c *cage) limit(name string, o Order, member cluster.Member) error {
 // errElsewhere says that cgroup v2 does not have a controller on this machine.
 var errElsewhere = errors.New("cgroup v2 has no such controller here")
 
-// inV2 makes a child of the containment for each worker, with the controller's limits.
-func (l *limits) inV2(c *cage, controller string, scope bool) error {
-	own, err := hierarchy{fstype: "cgroup2"}.own()
-	if err != nil || !offers(own, controller) {
+// inV2 makes a child of the containment for each worker, with the controller's
+// limits. own is the v2 cgroup in which the shim began; empty if there is none.
+func (l *limits) inV2(c *cage, own, controller string, scope bool) error {
+	if own == "" || !offers(own, controller) {
 		return errElsewhere
 	}
 	if c.kind != Cgroup2 {

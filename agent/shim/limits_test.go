@@ -212,16 +212,19 @@ func TestLimitsInCgroupV2(t *testing.T) {
 	for _, worker := range []string{"worker-0", "worker-1"} { // the kernel makes these files, a mkdir here does not
 		fakeCgroup(t, filepath.Join(top, worker), map[string]string{"memory.max": "", "memory.oom.group": "", "cpu.max": ""})
 	}
+	c := &cage{limits: l, kind: Cgroup2, path: top}
 	for _, controller := range []string{"memory", "cpu"} {
 		fakeCgroup(t, top, map[string]string{"cgroup.subtree_control": ""})
-		if err := l.below(top, controller); err != nil {
+		if err := l.inV2(c, top, controller, true); err != nil {
 			t.Fatal(err)
 		}
-		if got := (&fixture{t: t, root: top}).read("cgroup.subtree_control"); got != "+"+controller {
+		if got := (&fixture{t: t, root: top}).read("cgroup.subtree_control"); !strings.HasPrefix(got, "+"+controller) {
 			t.Errorf("turned on %q", got)
 		}
 	}
-	c := &cage{limits: l}
+	if err := l.inV2(c, "", "cpu", true); !errors.Is(err, errElsewhere) {
+		t.Errorf("without cgroup v2: %v", err)
+	}
 	for local, worker := range []string{"worker-0", "worker-1"} {
 		f := &fixture{t: t, root: filepath.Join(top, worker)}
 		if f.read("memory.max") != "1073741824" || f.read("memory.oom.group") != "1" || f.read("cpu.max") != "150000 100000" {
