@@ -155,7 +155,7 @@ func (s *storm) checkWorld(v *record.JobView, p record.Plan) {
 	if size&(size-1) != 0 || size < job.least || size > job.most {
 		s.fault("I6: %s is to have %d workers of %d to %d", v.ID, size, job.least, job.most)
 	}
-	if v.Spent(s.clock()) && !s.skewed {
+	if v.Spent(s.clock()) {
 		s.fault("%s starts generation %d after %v of running, and may have %v", v.ID, p.World.Generation, v.Ran(s.clock()), v.Scaled().TimeLimit)
 	}
 	rank, used := 0, map[cluster.DeviceID]bool{}
