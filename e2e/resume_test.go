@@ -110,3 +110,28 @@ func TestDamageAfterAStopIsFound(t *testing.T) {
 		})
 	}
 }
+
+// Long after a job has failed its owner comes back: what can be looked at is
+// gone, and the job goes on all the same.
+func TestAFailedJobIsResumedLongAfter(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, config{nodes: 1, devices: 1})
+	f.kill("coordinator-1")
+	f.startCoordinator(2, "--keep-jobs", "3s", "--keep-resumable", "1h")
+	j := f.counter("friday", 80)
+	j["max-restarts"] = 0
+	id := f.submit(j)
+	done := f.submit(f.sdkJob("done", 1, 1, 3, 0.01))
+	f.awaitPhase(id, time.Minute, cluster.Failed)
+	f.await(2*time.Minute, "one to be forgotten, and of the other all but what it takes to resume it", func(m *record.Mirror) bool {
+		return !m.Job(done).Spec.Exists() && m.Job(id).Spec.Exists() && len(m.Job(id).Generations) == 0
+	})
+	s := f.show(id)
+	if s.Phase != cluster.Failed || !strings.Contains(s.Reason, "exit status 3") || len(s.Checkpoints) != 1 || !s.Checkpoints[0].Committed {
+		t.Errorf("shown: %+v", s)
+	}
+	if p := f.resume(id); p.Resume == nil || p.Resume.Step != 20 || p.World.Generation != 2 {
+		t.Errorf("went on by %+v", p)
+	}
+	f.awaitPhase(id, time.Minute, cluster.Succeeded)
+}
