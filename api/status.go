@@ -132,7 +132,8 @@ func members(m *record.Mirror, w cluster.World) []Member {
 }
 
 // progressOf takes the furthest report of the present generation, and before
-// the first one the checkpoint that it resumed from.
+// the first one the checkpoint that it resumed from, with what an earlier
+// generation said of that very step. What was lost since is nowhere any more.
 func progressOf(m *record.Mirror, v *record.JobView) Progress {
 	p := Progress{StepsTotal: v.Spec.Value.Steps}
 	if c := v.Committed; c.Exists() {
@@ -155,7 +156,7 @@ func progressOf(m *record.Mirror, v *record.JobView) Progress {
 			}
 		}
 	}
-	if newest.Generation != 0 && (newest.Generation == v.State.Value.Generation || newest.Step >= p.Step) {
+	if newest.Generation != 0 && (newest.Generation == v.State.Value.Generation || newest.Step == p.Step) {
 		addReport(&p, newest, v.State.Value.Phase)
 	}
 	if p.StepsTotal > 0 {

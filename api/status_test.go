@@ -40,6 +40,22 @@ func TestLossBelongsToItsStep(t *testing.T) {
 	shown("the last word of the run", 207, 1.5)
 }
 
+// Steps that a generation has lost are not shown as progress of the next.
+func TestLostStepsAreNoProgress(t *testing.T) {
+	const job = "train-aaaaaa"
+	store := newFakeStore()
+	store.admit(t, job, self(), record.State{})
+	store.plan(t, job, 2, "n1")
+	store.put(t,
+		record.Put(record.CommittedKey(job), record.Checkpoint{Generation: 1, Step: 20}),
+		record.Put(record.ProgressKey("n1"), record.Progress{Jobs: map[cluster.JobID]record.JobProgress{job: {Generation: 1, Step: 57, Loss: new(0.5)}}}),
+	)
+	s, err := serve(t, store, "n1", nil).Job(t.Context(), job)
+	if p := s.Progress; err != nil || p.Step != 20 || p.Loss != nil {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
 // A job that was stopped has the status of its workers.
 func TestExitCodeOfAStoppedJob(t *testing.T) {
 	store := newFakeStore()

@@ -58,7 +58,9 @@ func TestACleanStopIsNoFailure(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, config{nodes: 1, devices: 1})
 	id := f.submit(f.counter("clean", 100000))
-	f.await(time.Minute, "its second generation", func(m *record.Mirror) bool { return len(m.Job(id).Rescales) == 2 })
+	f.await(time.Minute, "its second generation to train", func(m *record.Mirror) bool {
+		return m.Node("n1").Progress.Value.Jobs[id].Generation == 2
+	})
 	f.stop(id)
 	f.awaitPhase(id, time.Minute, cluster.Stopped)
 	s := f.show(id)
