@@ -134,7 +134,7 @@ func (m merger) parts(g cluster.Generation) (parts []cluster.Member) {
 
 // partQuery is what a node is asked of generation g.
 func (m merger) partQuery(g cluster.Generation, member cluster.Member, follow bool) LogQuery {
-	q := LogQuery{Rank: m.query.Rank, Generation: g, Follow: follow, After: map[int]Position{}}
+	q := LogQuery{Rank: m.query.Rank, Generation: g, Follow: follow, Since: m.query.Since, After: map[int]Position{}}
 	if m.query.From == g || m.query.Generation == g {
 		for _, rank := range member.Ranks() {
 			if at, known := m.query.After[rank]; known {

@@ -32,6 +32,9 @@ type LogQuery struct {
 	// Tail is how many lines of each rank are wanted, the last ones there are in the
 	// newest generation, in From or in Generation; those that come while following are more. nil = all.
 	Tail *int
+	// Since leaves out what was written before it, but for a little where the time is
+	// not known exactly: a line or two, or what was written within a minute. Zero = nothing.
+	Since time.Time
 	// From leaves out the generations before it; 0 = none.
 	From cluster.Generation
 	// After says where the ranks have been read up to in generation From, or in
@@ -52,6 +55,9 @@ func (q LogQuery) values() url.Values {
 	}
 	if q.Tail != nil {
 		v.Set("tail", strconv.Itoa(*q.Tail))
+	}
+	if !q.Since.IsZero() {
+		v.Set("since", q.Since.UTC().Format(time.RFC3339Nano))
 	}
 	if q.From != 0 {
 		v.Set("from", strconv.FormatUint(uint64(q.From), 10))
@@ -87,6 +93,13 @@ func parseLogQuery(v url.Values) (LogQuery, error) {
 			return q, fault(Invalid, "tail %.20q: use 0 or more", s)
 		}
 		q.Tail = &n
+	}
+	if s := v.Get("since"); s != "" {
+		t, err := time.Parse(time.RFC3339Nano, s)
+		if err != nil {
+			return q, fault(Invalid, "since %.40q: use a time as in 2026-01-31T18:00:00Z", s)
+		}
+		q.Since = t
 	}
 	return q, q.parseAfter(v["after"])
 }
@@ -218,10 +231,15 @@ func logPath(folder string, rank int) string {
 
 // start says after what a rank's log is to be read; all of what comes while following is wanted.
 func (q LogQuery) start(folder string, rank int, following bool) (Position, error) {
-	if after, known := q.After[rank]; known || q.Tail == nil || following {
-		return after, nil
+	after, known := q.After[rank]
+	switch {
+	case known || following:
+	case q.Tail != nil:
+		return tailStart(logPath(folder, rank), *q.Tail)
+	case !q.Since.IsZero():
+		return sinceStart(logPath(folder, rank), q.Since)
 	}
-	return tailStart(logPath(folder, rank), *q.Tail)
+	return after, nil
 }
 
 func (s *Server) lineOf(rank int, g cluster.Generation, following bool, emit func(LogLine) error) func(logText) error {

@@ -53,8 +53,20 @@ func TestFollowingAcrossAgentsThatRestart(t *testing.T) {
 		further(20)
 	}
 	f.stop("counts")
-	if code := s.wait(); code != 0 { // that of its workers, who were told to go
+	if code := s.wait(); code != 0 {
 		t.Errorf("exit %d", code)
+	}
+	if out, errs, code := f.bellows("logs", "counts", "--rank", "1", "--since", "1h"); code != 0 || !strings.Contains(out, fmt.Sprintf("rank 1 line %d\n", lastLines(s.said())["1"])) {
+		t.Errorf("logs of the last hour: exit %d, %s%s", code, out, errs)
+	}
+	if out, errs, code := f.bellows("logs", "counts", "--rank", "1", "--since", "2100-01-01T00:00:00Z"); code != 0 || out != "" {
+		t.Errorf("logs of the future: exit %d, %s%s", code, out, errs)
+	}
+	if out, errs, code := f.bellows("logs", "counts", "--tail", "2"); code != 0 || strings.Count(out, "\n") != 4 {
+		t.Errorf("the end of the logs: exit %d, %s%s", code, out, errs)
+	}
+	if _, errs, code := f.bellows("logs", "counts", "--rank", "9"); code != 1 || !strings.Contains(errs, "it has had ranks 0 to 1 so far") {
+		t.Errorf("logs of a rank that is none: exit %d, %s", code, errs)
 	}
 	// Once each and in order; where rotated lines could not be read in time, words say so.
 	last, jumps := map[int]int{}, 0

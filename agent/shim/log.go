@@ -48,6 +48,7 @@ type workerLog struct {
 	size    int64
 	opened  time.Time // when opening was last tried
 	dropped int       // lines that could not be written
+	marks   marks     // when it was written
 
 	mu   sync.Mutex
 	tail []string // the last whole lines
@@ -97,6 +98,7 @@ func (l *workerLog) run() {
 	if l.file != nil {
 		_ = l.file.Close()
 	}
+	l.unmark()
 }
 
 // write appends b to the log, rotating at line ends where there are any.
@@ -114,8 +116,14 @@ func (l *workerLog) write(b []byte) {
 				fits = 0
 			}
 		}
+		if fits > 0 {
+			l.mark(time.Now())
+		}
 		n, err := l.file.Write(b[:fits])
 		l.size += int64(n)
+		if n > 0 {
+			l.marks.inLine = b[n-1] != '\n'
+		}
 		if err != nil {
 			l.dropped += 1 + bytes.Count(b[n:], []byte("\n"))
 			return
@@ -142,21 +150,20 @@ func (l *workerLog) confess() {
 func (l *workerLog) rotate() {
 	_ = l.file.Close()
 	l.file, l.opened = nil, time.Time{}
-	before := l.rotated()
-	number := 1
-	if len(before) > 0 {
-		number = before[len(before)-1] + 1
-	}
+	l.unmark()
+	before, number := l.rotated(), l.number()
 	if err := os.Rename(l.path, fmt.Sprintf("%s.%d", l.path, number)); err != nil {
 		if !errors.Is(err, os.ErrNotExist) {
 			// Better the newest lines than the oldest ones, and never more than the cap.
 			_ = os.Truncate(l.path, 0)
+			l.sweepTimes(number + 1)
 		}
 		return
 	}
 	for _, n := range before {
 		_ = os.Remove(fmt.Sprintf("%s.%d", l.path, n)) // if it stays, the next rotation tries again
 	}
+	l.sweepTimes(number)
 }
 
 // rotated lists the numbers of the files that were rotated away and not deleted yet, ascending.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,6 +18,7 @@ func logsCommand() *cobra.Command {
 	var follow bool
 	var rank, tail int
 	var generation uint64
+	var since string
 	cmd := &cobra.Command{
 		Use:   "logs JOB",
 		Short: "Print what a job's workers wrote, over all its nodes",
@@ -29,13 +31,14 @@ for each line.
 Where lines are missing, stderr says which and why. Exit status: 1 if a node could
 not hand over what its ranks wrote. Of each rank the last part of what it wrote in a
 generation is kept (bellows agent --log-size).`,
-		Example: "  bellows logs train --tail 20\n  bellows logs -f train --rank 0",
+		Example: "  bellows logs train --tail 20\n  bellows logs train --since 10m\n  bellows logs -f train --rank 0",
 		Args:    exactly("JOB"),
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what comes, until the job has ended")
 	cmd.Flags().IntVar(&rank, "rank", 0, "only this rank's lines (default: all)")
 	cmd.Flags().Uint64Var(&generation, "generation", 0, "only this generation's lines (default: all)")
 	cmd.Flags().IntVar(&tail, "tail", 0, "only the last so many `LINES` of each rank, in the newest generation or in that of --generation; with -f what comes follows (default: all)")
+	cmd.Flags().StringVar(&since, "since", "", "only what was written so long ago or later, such as 10m, or from a time on such as 2026-01-31T18:00:00Z")
 	out := outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		q := api.LogQuery{Follow: follow, Generation: cluster.Generation(generation)}
@@ -50,6 +53,16 @@ generation is kept (bellows agent --log-size).`,
 				return usage("--tail %d: use 0 or more", tail)
 			}
 			q.Tail = &tail
+		}
+		if since != "" {
+			t, err := sinceTime(since, time.Now())
+			if err != nil {
+				return err
+			}
+			if q.Tail != nil {
+				return usage("--tail and --since: use one of them")
+			}
+			q.Since = t
 		}
 		if cmd.Flags().Changed("generation") && generation == 0 {
 			return usage("--generation 0: use 1 or more")
@@ -68,6 +81,18 @@ generation is kept (bellows agent --log-size).`,
 		return nil
 	}
 	return cmd
+}
+
+// sinceTime reads a time, or how long ago it was.
+func sinceTime(text string, now time.Time) (time.Time, error) {
+	if d, err := time.ParseDuration(text); err == nil && d > 0 {
+		return now.Add(-d), nil
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return t, usage("--since %q: use a time above zero such as 10m, or a date such as 2026-01-31T18:00:00Z", text)
+	}
+	return t, nil
 }
 
 // readLogs reads a job's lines; while following, across restarts of the agent.
