@@ -115,6 +115,10 @@ func (c *Coordinator) stop(r request, v *record.JobView) {
 	}
 	w.Now = r.Value.Now
 	w.Run, w.By, w.At, w.Request = false, owner.User, r.Value.At, r.id
+	how := ""
+	if w.Now {
+		how = "at once, whatever it has not saved"
+	}
 	m := move{
 		verb: "want-stop", job: v,
 		ifs: []record.Compare{record.Unchanged(r.key, r.Mod)},
@@ -123,7 +127,7 @@ func (c *Coordinator) stop(r request, v *record.JobView) {
 			record.Put(record.WantedKey(v.ID), w),
 		},
 		note:  Note{Job: v.ID, Gen: v.State.Value.Generation, Text: "stop asked for by " + owner.User},
-		event: record.Event{Kind: record.JobStopping, Job: v.ID, Generation: v.State.Value.Generation, By: owner.User},
+		event: record.Event{Kind: record.JobStopping, Job: v.ID, Generation: v.State.Value.Generation, By: owner.User, Why: how},
 	}
 	if f := c.formed(v); r.Value.Now && f.state().Phase == cluster.Halting && f.gen.Permit.Exists() {
 		h, s := f.gen.Halt.Value, c.next(v, cluster.Halting, atOnceBy(owner.User)+"; its save was not waited for")

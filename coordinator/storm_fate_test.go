@@ -121,7 +121,7 @@ func (s *storm) stopJob(n *simNode) {
 		return
 	}
 	s.write(record.Put(record.RequestKey(n.id, fmt.Sprintf("stop-%d", s.serial)), record.Request{
-		Kind: record.StopRequest, Job: ids[s.rng.IntN(len(ids))], At: s.clock(), Owner: cluster.Owner{UID: 1000, User: "ann"},
+		Kind: record.StopRequest, Job: ids[s.rng.IntN(len(ids))], Now: s.rng.IntN(3) == 0, At: s.clock(), Owner: cluster.Owner{UID: 1000, User: "ann"},
 	}))
 }
 
