@@ -150,8 +150,8 @@ func (c *coordinatorFlags) which(log zerolog.Logger) (store.Config, *store.Embed
 	e := c.embedded
 	if !slices.Contains(c.etcd.endpoints, embeddedEtcd) {
 		etcd, err := c.etcd.config()
-		if err == nil && (len(e.members) > 0 || e.client != "" || e.dataDir != "") {
-			err = usage("--etcd-members, --etcd-client and --data-dir are for --etcd embedded, and this one is at %s", strings.Join(c.etcd.endpoints, ","))
+		if err == nil && (len(e.members) > 0 || e.client != "" || e.dataDir != "" || e.plain) {
+			err = usage("--etcd-members, --etcd-client, --etcd-plain and --data-dir are for --etcd embedded, and this one is at %s", strings.Join(c.etcd.endpoints, ","))
 		}
 		return etcd, nil, err
 	}
@@ -163,7 +163,7 @@ func (c *coordinatorFlags) which(log zerolog.Logger) (store.Config, *store.Embed
 	}
 	member, err := e.config(c.name)
 	if err == nil {
-		err = checkTLS(member, c.tlsDir)
+		err = e.checkTLS(member, c.tlsDir)
 	}
 	if err == nil && member.DataDir == "" {
 		member.DataDir, err = coordinatorData()

@@ -35,6 +35,8 @@ func devCommand() *cobra.Command {
 		Short: "Run a small cluster with simulated devices on this machine",
 		Long: `Runs etcd, a coordinator, and agents as processes of their own on 127.0.0.2,
 127.0.0.3, …, each with simulated devices. What it needs lies in the data directory.
+It is for trying out on a machine of your own: other users of the machine can reach
+its etcd, and with it run programs as you.
 
 Ctrl-C halts the jobs with a save, 10 s at most, and ends everything; the next start
 on the same data directory goes on with them. A second Ctrl-C kills at once.`,

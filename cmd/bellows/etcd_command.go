@@ -24,8 +24,11 @@ func etcdCommand() *cobra.Command {
 		Use:   "etcd",
 		Short: "Look after the etcd that coordinators run",
 		Long: `Looks after the etcd that coordinators run with --etcd embedded. Its address and
-certificates are the coordinator's settings: on a server with a coordinator these
-commands need no flags. docs/etcd.md goes through it step by step.
+certificates are the coordinator's settings, from /etc/bellows/coordinator.yaml and
+variables as BELLOWS_COORDINATOR_NAME: on a server with a coordinator that has them
+there, these commands need no flags, but root, who may read the certificates. What
+only coordinator.env has, which is systemd's, is to be said here again.
+docs/etcd.md goes through it step by step.
 
   bellows etcd members               which servers there are, and how they are
   bellows etcd remove n3             a server is lost for good
@@ -46,7 +49,7 @@ func takeSettings(cmd *cobra.Command, more ...string) *coordinatorSettings {
 	flags, daemon := newCoordinator()
 	all := daemon.Flags()
 	for _, name := range append([]string{
-		configFlag, "name", "tls-dir", "etcd", "etcd-ca", "etcd-cert", "etcd-key", "etcd-user", "etcd-password-file", "etcd-members", "etcd-client",
+		configFlag, "name", "tls-dir", "etcd", "etcd-ca", "etcd-cert", "etcd-key", "etcd-user", "etcd-password-file", "etcd-members", "etcd-client", "etcd-plain",
 	}, more...) {
 		f := *all.Lookup(name)
 		f.Hidden = strings.HasPrefix(name, "etcd-") && len(more) == 0

@@ -28,6 +28,7 @@ const (
 type embeddedFlags struct {
 	members         []string
 	client, dataDir string
+	plain           bool
 }
 
 func newEmbeddedFlags(f *pflag.FlagSet) *embeddedFlags {
@@ -36,6 +37,9 @@ func newEmbeddedFlags(f *pflag.FlagSet) *embeddedFlags {
 		"with --etcd embedded: the 1 or 3 servers that run it, the same on each, as name=https://IP:port; --name says which one this is")
 	f.StringVar(&e.client, "etcd-client", "",
 		"with --etcd embedded: IP:port on which it answers (default: port 2379 of this server's address in --etcd-members, else 127.0.0.1:2379)")
+	f.BoolVar(&e.plain, "etcd-plain", false,
+		"with --etcd embedded on one server: do without certificates. Every user and every job of this server can then read all jobs' "+
+			"specifications and environments, change everything, and have the agent run what they like, as root where it is root")
 	f.StringVar(&e.dataDir, "data-dir", "",
 		"with --etcd embedded: where its data lie (default: /var/lib/bellows-coordinator, or ~/.local/state/bellows/coordinator)")
 	return e
@@ -118,18 +122,24 @@ func hostOf(m store.Member) string {
 	return u.Hostname()
 }
 
-// checkTLS refuses to do without certificates where others can reach etcd.
-func checkTLS(c store.EmbeddedConfig, tlsDir string) error {
+// checkTLS refuses to do without certificates. Who can write to etcd has the
+// agents start what he likes as whom he likes, and 127.0.0.1 is open to every user
+// and every job of the server: only a flag that says so lets them in.
+func (e *embeddedFlags) checkTLS(c store.EmbeddedConfig, tlsDir string) error {
+	how := "anybody who reaches %s may change everything, and run programs as whom the agents run as, so it needs certificates: " +
+		"bellows tls init once, bellows tls issue " + cmp.Or(c.Member, "NAME") + ", and --tls-dir with the folder that this makes"
 	host, _, _ := net.SplitHostPort(c.Client)
-	const how = "anybody who reaches that may change everything, so it needs certificates: " +
-		"bellows tls init once, bellows tls issue %s, and --tls-dir with the folder that this makes"
 	switch ip := net.ParseIP(host); {
+	case tlsDir != "" && e.plain:
+		return usage("--etcd-plain: it is for doing without certificates, and --tls-dir %s has some: leave one of them out", tlsDir)
 	case tlsDir != "":
 		return nil
 	case len(c.Members) > 0:
-		return usage("--etcd-members %s: "+how, c.Members[0].URL, cmp.Or(c.Member, "NAME"))
+		return usage("--etcd-members %s: "+how, c.Members[0].URL, "that")
 	case ip != nil && !ip.IsLoopback():
-		return usage("--etcd-client %s: "+how, c.Client, "NAME")
+		return usage("--etcd-client %s: "+how, c.Client, "that")
+	case !e.plain:
+		return usage("--etcd embedded: "+how+"; to let every user and job of this server in: --etcd-plain", c.Client)
 	}
 	return nil
 }
