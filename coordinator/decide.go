@@ -96,7 +96,7 @@ func (c *Coordinator) place(q allocator.Input, decisions []allocator.Decision) m
 // recordDecision writes down what was decided, if it is other than what was decided before.
 func (c *Coordinator) recordDecision() {
 	moves := c.round.moves
-	if len(moves) == 0 || c.flights[""] != nil {
+	if len(moves) == 0 || c.busy(c.mirror.Job("")) {
 		return
 	}
 	c.round.moves = nil

@@ -28,7 +28,8 @@ type lab struct {
 
 	slow    *allocator.Input // a question that the policy still thinks about
 	thinks  bool
-	answer  string // what becomes of the next transactions: "lost", "late", "noreply", "conflict"
+	answer  string // what becomes of the next transactions: "lost", "late", "noreply", "conflict", "full"
+	skip    int    // but for so many of them before
 	delayed []record.Txn
 
 	keep    int          // how many checkpoints, 0 = the default
@@ -130,8 +131,10 @@ func (l *lab) execute(t record.Txn) {
 		l.waiting = append(l.waiting, t)
 		return
 	}
-	fate := l.answer
-	l.answer = ""
+	fate := ""
+	if l.skip--; l.skip < 0 {
+		fate, l.answer = l.answer, ""
+	}
 	if fate != "" {
 		l.say("%s: %s", fate, l.describe(t))
 	} else {
@@ -145,6 +148,8 @@ func (l *lab) execute(t record.Txn) {
 		}
 	case "conflict":
 		o = record.Outcome{ID: t.ID, Result: record.Conflict}
+	case "full": // etcd has no room for it
+		o = record.Outcome{ID: t.ID, Result: record.Conflict, Err: errors.New("mvcc: database space exceeded")}
 	case "noreply": // it was applied, and nobody hears of it
 		l.mem.Commit(t)
 	case "late": // it arrives after everything that follows

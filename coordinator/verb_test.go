@@ -287,9 +287,9 @@ func (l *lab) failover(w words) error {
 	return nil
 }
 
-// next lost|noreply|late|conflict: what becomes of the next transaction.
+// next lost|noreply|late|conflict|full [skip=1]: what becomes of the next transaction, or of one after it.
 func (l *lab) fate(w words) error {
-	l.answer = w.plain[0]
+	l.answer, l.skip = w.plain[0], w.number("skip", 0)
 	return nil
 }
 
