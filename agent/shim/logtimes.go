@@ -20,10 +20,10 @@ const (
 	markAtLeast = time.Minute
 )
 
-// LogTimes is the file that says when what stands in a rank's log file of this
+// logTimes is the file that says when what stands in a rank's log file of this
 // number was written: lines of a time in milliseconds since 1970 and an offset,
 // at which a line begins. Lines themselves carry no times: they are the worker's.
-func LogTimes(log string, number int) string {
+func logTimes(log string, number int) string {
 	return fmt.Sprintf("%s.times.%d", strings.TrimSuffix(log, ".log"), number)
 }
 
@@ -44,7 +44,7 @@ func (l *workerLog) mark(now time.Time) {
 		return
 	}
 	if m.file == nil {
-		f, err := os.OpenFile(LogTimes(l.path, l.number()), os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
+		f, err := os.OpenFile(logTimes(l.path, l.number()), os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
 		if err != nil {
 			return
 		}
@@ -72,7 +72,7 @@ func (l *workerLog) unmark() {
 
 // sweepTimes deletes the times of log files that are gone.
 func (l *workerLog) sweepTimes(oldest int) {
-	all, _ := filepath.Glob(LogTimes(l.path, 0)[:len(LogTimes(l.path, 0))-1] + "*")
+	all, _ := filepath.Glob(logTimes(l.path, 0)[:len(logTimes(l.path, 0))-1] + "*")
 	for _, name := range all {
 		var n int
 		if _, err := fmt.Sscanf(filepath.Ext(name), ".%d", &n); err == nil && n < oldest {

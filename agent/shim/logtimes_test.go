@@ -21,7 +21,7 @@ func TestTimesOfALog(t *testing.T) {
 	l.marks.last = l.marks.last.Add(-2 * markAtLeast)
 	l.write([]byte("late\n"))
 	l.write([]byte("later\n"))
-	text, err := os.ReadFile(LogTimes(path, 1))
+	text, err := os.ReadFile(logTimes(path, 1))
 	var ms [3]int64
 	var at [3]int64
 	n, scanErr := fmt.Sscan(string(text), &ms[0], &at[0], &ms[1], &at[1], &ms[2], &at[2])
