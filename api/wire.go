@@ -69,7 +69,7 @@ type JobStatus struct {
 	Restarts    int          `json:"restarts"`
 	MaxRestarts int          `json:"max_restarts"`
 	Failure     *Failure     `json:"failure,omitempty"`
-	ExitCode    *int         `json:"exit_code,omitempty"` // of an ended job, as long as it is known: what `bellows run` exits with
+	ExitCode    *int         `json:"exit_code,omitempty"` // of an ended job, as long as it is known: `bellows run` exits with it, or with 1 if a stopped one's is 0
 	Members     []Member     `json:"members,omitempty"`   // of the present generation
 	Rescales    []Rescale    `json:"rescales,omitempty"`  // by generation
 	Checkpoints []Checkpoint `json:"checkpoints,omitempty"`

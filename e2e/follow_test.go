@@ -34,7 +34,7 @@ func TestTurningAwayFromARunningJob(t *testing.T) {
 			s.await(question)
 			s.press("s\r")
 			s.await("asked to stop; it saves first, within 2m00s at most; Ctrl-C detaches")
-		}, 0, "stopped by", cluster.Stopped},
+		}, 1, "stopped by", cluster.Stopped},
 		{"Ctrl-C, then d: the job goes on", true, func(s *session) {
 			s.press(ctrlC)
 			s.await(question)

@@ -53,7 +53,7 @@ func TestFollowingAcrossAgentsThatRestart(t *testing.T) {
 		further(20)
 	}
 	f.stop("counts")
-	if code := s.wait(); code != 0 {
+	if code := s.wait(); code != 1 {
 		t.Errorf("exit %d", code)
 	}
 	if out, errs, code := f.bellows("logs", "counts", "--rank", "1", "--since", "1h"); code != 0 || !strings.Contains(out, fmt.Sprintf("rank 1 line %d\n", lastLines(s.said())["1"])) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/api"
+	"github.com/bellows-ml/bellows/cluster"
 )
 
 // logsGrace is how long the last lines may take once the job has ended.
@@ -105,10 +106,13 @@ func (f *follower) end(status api.JobStatus) error {
 	for _, line := range f.story.ending(status) {
 		fmt.Fprintln(f.msg, line)
 	}
-	if status.ExitCode == nil || *status.ExitCode == 0 {
-		return nil
+	switch {
+	case status.ExitCode != nil && *status.ExitCode != 0:
+		return exitStatus(*status.ExitCode)
+	case status.Phase == cluster.Stopped:
+		return exitStatus(1) // its workers ended well, and what comes after it must not begin: it is not done
 	}
-	return exitStatus(*status.ExitCode)
+	return nil
 }
 
 func (f *follower) show(line api.LogLine) {

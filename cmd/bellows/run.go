@@ -61,8 +61,8 @@ whole limit again, and bellows scale --time-limit changes it.
 
 Exit status: the job's own (that of its first failing worker; 1 if there is none),
 124 if its time limit has ended it, 0 after detaching as asked, 130 and 143 after
-detaching by a signal. A job that was stopped has that of its workers: 0 if all of
-them saved and exited 0; 1 if it never had any.`,
+detaching by a signal. Of a job that was stopped it is never 0: that of its workers,
+or 1 if all of them saved and exited 0, for the job is not done.`,
 		Example: "  bellows run --min 2 --max 8 --batch-size 256 -- python train.py --lr 0.1",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
