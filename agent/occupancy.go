@@ -20,7 +20,7 @@ const (
 	// IdleMemory is what may be in use on a device on which nobody computes: what
 	// drivers and displays keep, less than what a training process takes at least.
 	IdleMemory = 1 << 30
-	// namedGuests is how many processes are named in one problem.
+	// namedGuests is how many programs are named in one problem.
 	namedGuests = 3
 	// mpsServer is the beginning of what the kernel calls NVIDIA's servers for
 	// sharing a device. They compute nothing; their clients are listed beside them.
@@ -48,13 +48,20 @@ type Look struct {
 	Holder    record.JobGen // the generation here that has the device; zero = none
 	// Nameless: the driver's pids are not this agent's, as in a container.
 	Nameless bool
+	// Undecided: who belongs there cannot be told this time; what was said stands.
+	Undecided bool
 }
 
 // Occupancy is who is on a node's devices and should not be.
+//
+// What it says of a device is published, and whatever the node publishes makes the
+// leader consider its jobs anew. So it changes only when others are there: it has
+// no pids and no amounts, which may be others in each look. Those are in readings.
 type Occupancy struct {
 	Problems map[cluster.DeviceID]string
 	doubts   map[doubt]time.Time // since when
 	ours     map[int]once        // processes seen inside of generations, and on a device still
+	names    map[int]title       // what processes on a device were called when they were first seen
 }
 
 // doubt is something on a device that may be over by the next look. pid 0 = its memory.
@@ -70,6 +77,12 @@ type once struct {
 	start   uint64
 }
 
+// title is a process's, which may rename itself as often as it likes.
+type title struct {
+	start   uint64
+	command string
+}
+
 // Occupy judges what was found on all devices of the node, by what was found before.
 //
 // A process that computes belongs there if it is inside of the generation that
@@ -79,9 +92,15 @@ type once struct {
 // counts on devices that no generation has: that is all there is to go by where
 // processes are hidden.
 func Occupy(before Occupancy, looks []Look, now time.Time) Occupancy {
-	after := Occupancy{Problems: map[cluster.DeviceID]string{}, doubts: map[doubt]time.Time{}, ours: map[int]once{}}
+	after := Occupancy{
+		Problems: map[cluster.DeviceID]string{}, doubts: map[doubt]time.Time{}, ours: map[int]once{}, names: map[int]title{},
+	}
 	for _, l := range looks {
 		j := judge{before: before, after: after, look: l, now: now}
+		if l.Undecided {
+			j.stand()
+			continue
+		}
 		j.processes()
 		j.memory()
 		if len(j.said) > 0 {
@@ -110,6 +129,35 @@ func (j *judge) lasting(pid int) bool {
 	return j.now.Sub(since) >= DoubtFor
 }
 
+// stand lets all that was known of the device stand.
+func (j *judge) stand() {
+	device := j.look.Device
+	if said := j.before.Problems[device]; said != "" {
+		j.after.Problems[device] = said
+	}
+	for d, since := range j.before.doubts {
+		if d.device == device {
+			j.after.doubts[d] = since
+		}
+	}
+	for _, g := range j.look.Guests {
+		if was, known := j.before.ours[g.PID]; known && (g.Start == 0 || g.Start == was.start) {
+			j.after.ours[g.PID] = was
+		}
+		j.called(g)
+	}
+}
+
+// called is what a guest was called when it was first seen.
+func (j *judge) called(g Guest) string {
+	was, known := j.before.names[g.PID]
+	if !known || was.start != g.Start {
+		was = title{g.Start, g.Command}
+	}
+	j.after.names[g.PID] = was
+	return was.command
+}
+
 func (j *judge) processes() {
 	if j.look.Nameless {
 		return
@@ -129,8 +177,10 @@ func (j *judge) processes() {
 			strangers = append(strangers, text)
 		}
 	}
-	if more := len(strangers) - namedGuests; more > 0 {
-		strangers = append(strangers[:namedGuests], fmt.Sprintf("and %d more", more))
+	slices.Sort(strangers) // the driver lists them in any order
+	strangers = slices.Compact(strangers)
+	if len(strangers) > namedGuests {
+		strangers = append(strangers[:namedGuests], "and others")
 	}
 	if len(strangers) > 0 {
 		j.said = append(j.said, "in use by "+strings.Join(strangers, ", ")+": end what should not be there, and it is given out again")
@@ -140,22 +190,23 @@ func (j *judge) processes() {
 // stranger says who a guest is that does not belong there; "" if it does, or may.
 func (j *judge) stranger(g Guest) string {
 	was, known := j.after.ours[g.PID]
+	command := j.called(g)
 	switch {
 	case g.Run == j.look.Holder && g.Run != (record.JobGen{}):
 		return ""
 	case g.Run != (record.JobGen{}):
-		return fmt.Sprintf("process %d (%s) of job %s, which has other devices", g.PID, g.Command, g.Run.Job)
+		return fmt.Sprintf("%s of job %s, which has other devices", command, g.Run.Job)
 	case g.Start != 0 && known:
-		return fmt.Sprintf("process %d (%s) of %s, left behind by job %s generation %d", g.PID, g.Command, g.User, was.run.Job, was.run.Generation)
+		return fmt.Sprintf("%s of %s, left behind by job %s generation %d", command, g.User, was.run.Job, was.run.Generation)
 	case g.Start != 0:
-		return fmt.Sprintf("process %d (%s) of %s", g.PID, g.Command, g.User)
+		return fmt.Sprintf("%s of %s", command, g.User)
 	case !j.lasting(g.PID):
 		return ""
 	case known:
-		return fmt.Sprintf("process %d (%s) of job %s generation %d, which has ended and whose memory the driver has not given back",
-			g.PID, was.command, was.run.Job, was.run.Generation)
+		return fmt.Sprintf("%s of job %s generation %d, which has ended and whose memory the driver has not given back",
+			was.command, was.run.Job, was.run.Generation)
 	default:
-		return fmt.Sprintf("process %d, which has ended or is hidden from this agent", g.PID)
+		return "a process that has ended or is hidden from this agent"
 	}
 }
 
@@ -170,8 +221,7 @@ func (j *judge) memory() {
 		return
 	}
 	if j.lasting(0) {
-		j.said = append(j.said, fmt.Sprintf("%.1f GiB of its memory are in use, and nobody is listed on it: see nvidia-smi, and whether containers hide their processes",
-			float64(used)/(1<<30)))
+		j.said = append(j.said, "its memory is in use, and nobody is listed on it: see nvidia-smi, and whether containers hide their processes")
 	}
 }
 

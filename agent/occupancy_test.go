@@ -29,24 +29,42 @@ func TestWhoShouldNotBeOnADevice(t *testing.T) {
 			{time.Minute, Look{Holder: job, Guests: []Guest{worker}, UsedBytes: 60 << 30}, nil},
 		},
 		"a stranger counts at once, whether the device is held or not": {
-			{0, Look{Guests: []Guest{stranger}}, []string{"in use by process 77 (jupyter) of bob:"}},
-			{time.Second, Look{Holder: job, Guests: []Guest{stranger, worker}}, []string{"process 77 (jupyter) of bob:"}},
+			{0, Look{Guests: []Guest{stranger}}, []string{"in use by jupyter of bob:"}},
+			{time.Second, Look{Holder: job, Guests: []Guest{stranger, worker}}, []string{"in use by jupyter of bob:"}},
 			{time.Second, Look{Holder: job, Guests: []Guest{worker}}, nil},
 		},
 		"many are not all named": {
-			{0, Look{Guests: []Guest{stranger, stranger, stranger, stranger, stranger}}, []string{"of bob, and 2 more:"}},
+			{0, Look{Guests: []Guest{
+				stranger,
+				{PID: 78, Start: 9, Command: "vi", User: "bob"},
+				{PID: 79, Start: 9, Command: "vi", User: "bob"},
+				{PID: 80, Start: 9, Command: "ed", User: "bob"},
+				{PID: 81, Start: 9, Command: "ld", User: "bob"},
+			}}, []string{"by ed of bob, jupyter of bob, ld of bob, and others:"}},
 		},
 		"a worker on a device of another job": {
-			{0, Look{Holder: other, Guests: []Guest{worker}}, []string{"process 10 (python) of job train-abcdef, which has other devices"}},
+			{0, Look{Holder: other, Guests: []Guest{worker}}, []string{"python of job train-abcdef, which has other devices"}},
 		},
 		"a worker that has got out": {
 			{0, Look{Holder: job, Guests: []Guest{worker}}, nil},
-			{time.Second, Look{Guests: []Guest{outside}}, []string{"process 10 (python) of ada, left behind by job train-abcdef generation 2"}},
+			{time.Second, Look{Guests: []Guest{outside}}, []string{"python of ada, left behind by job train-abcdef generation 2"}},
 			{time.Hour, Look{Guests: []Guest{outside}}, []string{"left behind by job train-abcdef generation 2"}},
+		},
+		"what cannot be told stands as it was": {
+			{0, Look{Holder: job, Guests: []Guest{worker, stranger}}, []string{"by jupyter of bob:"}},
+			{time.Second, Look{Holder: job, Undecided: true, Guests: []Guest{outside}}, []string{"by jupyter of bob:"}},
+			{time.Second, Look{Guests: []Guest{outside}}, []string{"of ada, left behind by job train-abcdef"}},
+			{time.Second, Look{}, nil},
+			{time.Second, Look{Undecided: true, Guests: []Guest{outside}}, nil},
+		},
+		"doubts last while nothing can be told": {
+			{0, Look{UsedBytes: 3 << 30}, nil},
+			{time.Second, Look{Undecided: true}, nil},
+			{DoubtFor, Look{UsedBytes: 3 << 30}, []string{"nobody is listed"}},
 		},
 		"another process of the same pid is not a worker": {
 			{0, Look{Holder: job, Guests: []Guest{worker}}, nil},
-			{time.Second, Look{Guests: []Guest{{PID: 10, Start: 6, Command: "vi", User: "bob"}}}, []string{"process 10 (vi) of bob:"}},
+			{time.Second, Look{Guests: []Guest{{PID: 10, Start: 6, Command: "vi", User: "bob"}}}, []string{"by vi of bob:"}},
 		},
 		"clearing up takes a moment": {
 			{0, Look{Holder: job, Guests: []Guest{worker}, UsedBytes: 4 << 30}, nil},
@@ -57,18 +75,18 @@ func TestWhoShouldNotBeOnADevice(t *testing.T) {
 		"the driver gives nothing back": {
 			{0, Look{Holder: job, Guests: []Guest{worker}, UsedBytes: 4 << 30}, nil},
 			{time.Second, Look{Guests: []Guest{gone}, UsedBytes: 4 << 30}, nil},
-			{DoubtFor, Look{Guests: []Guest{gone}, UsedBytes: 4 << 30}, []string{"process 10 (python) of job train-abcdef generation 2, which has ended"}},
+			{DoubtFor, Look{Guests: []Guest{gone}, UsedBytes: 4 << 30}, []string{"python of job train-abcdef generation 2, which has ended"}},
 			{time.Second, Look{}, nil},
 		},
 		"hidden, and then gone: doubts begin anew": {
 			{0, Look{Guests: []Guest{{PID: 99}}}, nil},
-			{DoubtFor, Look{Guests: []Guest{{PID: 99}}}, []string{"process 99, which has ended or is hidden from this agent"}},
+			{DoubtFor, Look{Guests: []Guest{{PID: 99}}}, []string{"a process that has ended or is hidden from this agent"}},
 			{time.Second, Look{}, nil},
 			{DoubtFor, Look{Guests: []Guest{{PID: 99}}}, nil},
 		},
 		"memory that nobody has": {
 			{0, Look{UsedBytes: 3 << 30}, nil},
-			{DoubtFor, Look{UsedBytes: 3 << 30}, []string{"3.0 GiB of its memory are in use, and nobody is listed"}},
+			{DoubtFor, Look{UsedBytes: 3 << 30}, []string{"its memory is in use, and nobody is listed"}},
 			{time.Second, Look{UsedBytes: IdleMemory}, nil},
 		},
 		"memory of a device that is held is its holder's": {
@@ -86,11 +104,11 @@ func TestWhoShouldNotBeOnADevice(t *testing.T) {
 			}}, nil},
 		},
 		"a client of MPS is a process like others": {
-			{0, Look{Guests: []Guest{{PID: 2, Start: 2, Command: "nvidia-cuda-mps"}, stranger}}, []string{"by process 77 (jupyter) of bob"}},
+			{0, Look{Guests: []Guest{{PID: 2, Start: 2, Command: "nvidia-cuda-mps"}, stranger}}, []string{"by jupyter of bob"}},
 		},
 		"in a container, only memory tells": {
 			{0, Look{Nameless: true, Guests: []Guest{stranger, gone}, UsedBytes: 3 << 30}, nil},
-			{DoubtFor, Look{Nameless: true, Guests: []Guest{stranger, gone}, UsedBytes: 3 << 30}, []string{"3.0 GiB"}},
+			{DoubtFor, Look{Nameless: true, Guests: []Guest{stranger, gone}, UsedBytes: 3 << 30}, []string{"its memory is in use"}},
 			{DoubtFor, Look{Nameless: true, Holder: job, Guests: []Guest{stranger, gone}, UsedBytes: 3 << 30}, nil},
 		},
 	} {
@@ -118,10 +136,53 @@ func TestWhatIsSaidOfAJobsDevices(t *testing.T) {
 	stranger := Guest{PID: 77, Start: 9, Command: "jupyter", User: "bob"}
 	o := Occupy(Occupancy{}, []Look{{Device: "a", Guests: []Guest{stranger}}, {Device: "b"}, {Device: "c", Guests: []Guest{stranger}}}, time.Unix(1e9, 0))
 	got := o.Of([]cluster.DeviceID{"c", "b"})
-	if !strings.HasPrefix(got, "device c: in use by process 77") || strings.Contains(got, "device a") || strings.Contains(got, "device b") {
+	if !strings.HasPrefix(got, "device c: in use by jupyter") || strings.Contains(got, "device a") || strings.Contains(got, "device b") {
 		t.Errorf("got %q", got)
 	}
 	if o.Of([]cluster.DeviceID{"b"}) != "" || o.Same(Occupancy{}) || !o.Same(o) || !strings.Contains(o.String(), "device a: in use") {
 		t.Errorf("of others %q, all %q", o.Of([]cluster.DeviceID{"b"}), o)
 	}
+}
+
+// What is published does not change while the same people do the same there,
+// whatever their processes and their memory are from look to look.
+func TestWhatIsSaidOfStrangersIsStable(t *testing.T) {
+	process := func(pid int, start uint64, command string) Guest {
+		return Guest{PID: pid, Start: start, Command: command, User: "bob", MemoryBytes: uint64(pid)}
+	}
+	for name, looks := range map[string][]Look{
+		"processes come and go": {
+			{Guests: []Guest{process(5, 1, "python"), process(6, 1, "sh")}},
+			{Guests: []Guest{process(6, 1, "sh"), process(7, 2, "python"), process(8, 3, "python")}},
+		},
+		"a process calls itself something else": {
+			{Guests: []Guest{process(5, 1, "ray::IDLE")}},
+			{Guests: []Guest{process(5, 1, "ray::train")}},
+			{Guests: []Guest{process(5, 1, "ray::save")}},
+		},
+		"hidden ones come and go": {
+			{Guests: []Guest{{PID: 1}, {PID: 2}}}, {Guests: []Guest{{PID: 2}, {PID: 1}}}, {Guests: []Guest{{PID: 2}}},
+		},
+		"memory grows": {{UsedBytes: 3 << 30}, {UsedBytes: 4 << 30}, {UsedBytes: 5 << 30}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now, said := time.Unix(1e9, 0), ""
+			o := Occupy(Occupancy{}, onDeviceD(looks[0]), now) // where doubts begin
+			for i, l := range looks {
+				now = now.Add(2 * DoubtFor)
+				o = Occupy(o, onDeviceD(l), now)
+				if i == 0 {
+					said = o.Problems["d"]
+				}
+				if got := o.Problems["d"]; got == "" || got != said {
+					t.Errorf("look %d: %q, before %q", i, got, said)
+				}
+			}
+		})
+	}
+}
+
+func onDeviceD(l Look) []Look {
+	l.Device = "d"
+	return []Look{l}
 }

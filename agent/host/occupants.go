@@ -52,7 +52,7 @@ func (c Config) nameless() bool {
 type occupants struct {
 	looked bool // judged says something
 	judged agent.Occupancy
-	users  map[uint32]string // names by uid; empty = asked for
+	users  users
 }
 
 // found is one process on a device, as attributed.
@@ -62,105 +62,141 @@ type found struct {
 	uid uint32
 }
 
+// place is where a generation is.
+type place struct {
+	dir     string
+	devices []cluster.DeviceID
+}
+
+// identified is whose the processes on the devices are.
+type identified struct {
+	guests map[int]found // by pid
+	// opaque are the generations whose processes cannot be told, and why; undecided
+	// their devices.
+	opaque    map[record.JobGen]error
+	undecided map[cluster.DeviceID]bool
+}
+
 // attribute finds out who the processes are that a look has found. It is done
 // beside: it reads what the system shows of all processes.
-func (n *node) attribute(s nvml.Survey) {
+func (n *node) attribute(look *readings) {
 	at := lane{what: occupantsLane}
-	if s.Simulated || n.cfg.Strangers == IgnoreStrangers {
+	if look.survey.Simulated || n.cfg.Strangers == IgnoreStrangers {
 		n.occupants.looked = true
+		n.devices.keep(look)
 		return
 	}
 	if n.lanes[at] {
+		n.devices.keep(look)
 		return
 	}
 	// Taken after the look: whoever was on a device then, and is of a generation,
 	// is of one of these, or has ended.
-	dirs := map[record.JobGen]string{}
+	places := map[record.JobGen]place{}
 	for jg, r := range n.runs {
 		if r.shim != agent.Absent {
-			dirs[jg] = r.dir
+			member, _, _ := r.order.World.Member(n.cfg.Node)
+			places[jg] = place{r.dir, member.Devices}
 		}
 	}
+	nameless := n.cfg.nameless()
 	n.beside(at, func(context.Context) func() {
-		guests, err := identify(s, dirs)
+		who, err := identify(look.survey, places, nameless)
 		return func() {
-			if !n.occupants.looked && n.cfg.nameless() {
+			if !n.occupants.looked && nameless {
 				n.log.Warn().Msg("this agent sees other pids than the driver, as in a container: other people's processes on devices show only by their memory")
 			}
 			n.occupants.looked = true
 			if err != nil {
 				// Ours could be taken for strangers: what was known stands.
 				n.log.Warn().Err(err).Msg("cannot tell whose the processes on the devices are")
+				n.devices.keep(look)
 				return
 			}
-			n.attributed(s, guests)
+			n.attributed(look, who, nameless)
 		}
 	})
 }
 
-// identify tells whose the processes are that a survey lists, by device.
-func identify(s nvml.Survey, dirs map[record.JobGen]string) (map[cluster.DeviceID][]found, error) {
-	guests, listed := map[cluster.DeviceID][]found{}, false
+// identify tells whose the processes are that a survey lists. Nothing is known of
+// them where we are nameless: under their pids are other processes here.
+func identify(s nvml.Survey, places map[record.JobGen]place, nameless bool) (identified, error) {
+	who := identified{guests: map[int]found{}, opaque: map[record.JobGen]error{}, undecided: map[cluster.DeviceID]bool{}}
+	if nameless {
+		return who, nil
+	}
 	for _, r := range s.Devices {
 		for _, p := range r.Processes {
-			listed = true
-			g := found{Guest: agent.Guest{PID: p.PID, Graphics: p.Graphics, MemoryBytes: p.MemoryBytes}}
+			g := found{Guest: agent.Guest{PID: p.PID}}
 			if seen, ok := shim.LookAt(p.PID); ok {
 				g.Start, g.Command, g.uid = seen.StartTime, seen.Command, seen.UID
 			}
-			guests[r.ID] = append(guests[r.ID], g)
+			who.guests[p.PID] = g
 		}
 	}
-	if !listed {
-		return guests, nil
+	if len(who.guests) == 0 {
+		return who, nil
 	}
-	runs := slices.Collect(maps.Keys(dirs))
-	paths := make([]string, len(runs))
+	runs := slices.Collect(maps.Keys(places))
+	dirs := make([]string, len(runs))
 	for i, jg := range runs {
-		paths[i] = dirs[jg]
+		dirs[i] = places[jg].dir
 	}
-	lists, err := shim.Inside(paths)
+	lists, err := shim.Inside(dirs)
 	if err != nil {
-		return nil, err
+		return identified{}, err
 	}
-	inside := map[int]record.JobGen{}
-	for i, pids := range lists {
-		for _, pid := range pids {
-			inside[pid] = runs[i]
+	for i, inside := range lists {
+		if inside.Err != nil {
+			who.opaque[runs[i]] = inside.Err
+			for _, d := range places[runs[i]].devices {
+				who.undecided[d] = true
+			}
+		}
+		for _, pid := range inside.PIDs {
+			if g, listed := who.guests[pid]; listed {
+				g.Run = runs[i]
+				who.guests[pid] = g
+			}
 		}
 	}
-	for _, list := range guests {
-		for i := range list {
-			list[i].Run = inside[list[i].PID]
-		}
-	}
-	return guests, nil
+	return who, nil
 }
 
 // attributed judges what was found, and tells people of a change.
-func (n *node) attributed(s nvml.Survey, guests map[cluster.DeviceID][]found) {
-	holders, nameless := n.holders(), n.cfg.nameless()
-	var looks []agent.Look
-	for _, r := range s.Devices {
-		look := agent.Look{Device: r.ID, UsedBytes: r.MemoryUsedBytes, Holder: holders[r.ID], Nameless: nameless}
-		for i := range guests[r.ID] {
-			g := &guests[r.ID][i]
-			if g.Start != 0 {
-				g.User = n.userName(g.uid)
-			}
-			look.Guests = append(look.Guests, g.Guest)
+func (n *node) attributed(look *readings, who identified, nameless bool) {
+	for pid, g := range who.guests {
+		if g.Start != 0 {
+			g.User = n.userName(g.uid)
+			who.guests[pid] = g
 		}
-		looks = append(looks, look)
+	}
+	holders := n.holders()
+	var looks []agent.Look
+	for _, r := range look.survey.Devices {
+		on := agent.Look{
+			Device: r.ID, UsedBytes: r.MemoryUsedBytes, Holder: holders[r.ID], Nameless: nameless, Undecided: who.undecided[r.ID],
+		}
+		for _, p := range r.Processes {
+			g := who.guests[p.PID].Guest
+			g.PID, g.Graphics, g.MemoryBytes = p.PID, p.Graphics, p.MemoryBytes
+			on.Guests = append(on.Guests, g)
+		}
+		looks = append(looks, on)
 	}
 	judged := agent.Occupy(n.occupants.judged, looks, time.Now())
 	if !judged.Same(n.occupants.judged) {
 		n.log.Warn().Str("occupants", judged.String()).Msg("who is on the devices has changed")
 	}
 	n.occupants.judged = judged
-	if last := n.devices.read.Load(); last != nil {
-		n.devices.read.Store(&readings{at: last.at, survey: last.survey, guests: guests})
-	}
-	for _, r := range n.runs {
+	look.guests = who.guests
+	n.devices.keep(look)
+	for jg, r := range n.runs {
+		if err := who.opaque[jg]; err != nil && !r.opaque {
+			log := n.logger(jg)
+			log.Warn().Err(err).Msg("cannot tell who is on this generation's devices: what was known of them stands")
+		}
+		r.opaque = who.opaque[jg] != nil
 		member, _, _ := r.order.World.Member(n.cfg.Node)
 		r.shared = ""
 		if r.shim != agent.Absent && (r.report == nil || r.report.Stopped == nil) {
@@ -184,30 +220,48 @@ func (n *node) holders() map[cluster.DeviceID]record.JobGen {
 	return holders
 }
 
-// userName is a user's name once it is known: a directory service may take its
-// time, which nothing here waits for.
-func (n *node) userName(uid uint32) string {
-	id := strconv.FormatUint(uint64(uid), 10)
-	name, asked := n.occupants.users[uid]
-	if name != "" {
-		return name
+// askAgain is how long after a name could not be found out it is asked for again.
+const askAgain = time.Minute
+
+// users are people's names by uid.
+type users map[uint32]userEntry
+
+type userEntry struct {
+	name  string // empty = not known
+	asked time.Time
+}
+
+// of is a user's name, or what to call him until it is known; ask says that it
+// should be asked for now.
+func (u users) of(uid uint32, now time.Time) (name string, ask bool) {
+	e, known := u[uid]
+	if e.name != "" {
+		return e.name, false
 	}
+	return "uid " + strconv.FormatUint(uint64(uid), 10), !known || now.Sub(e.asked) >= askAgain
+}
+
+// userName is a user's name once it is known: a directory service may take its
+// time, which nothing here waits for, or be away for a while.
+func (n *node) userName(uid uint32) string {
+	name, ask := n.occupants.users.of(uid, time.Now())
 	at := lane{what: usersLane}
-	if !asked && !n.lanes[at] {
-		if n.occupants.users == nil {
-			n.occupants.users = map[uint32]string{}
-		}
-		n.occupants.users[uid] = ""
+	if ask && !n.lanes[at] {
 		n.beside(at, func(context.Context) func() {
-			u, err := user.LookupId(id)
+			u, err := user.LookupId(strconv.FormatUint(uint64(uid), 10))
 			return func() {
-				if err == nil {
-					n.occupants.users[uid] = u.Username
+				if n.occupants.users == nil {
+					n.occupants.users = users{}
 				}
+				e := userEntry{asked: time.Now()}
+				if err == nil {
+					e.name = u.Username
+				}
+				n.occupants.users[uid] = e
 			}
 		})
 	}
-	return "uid " + id
+	return name
 }
 
 // occupied is why a generation cannot have its devices here now; nil if it can.

@@ -3,14 +3,18 @@ package host
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/nvml"
@@ -63,17 +67,13 @@ func (f *fixture) published(device int, health cluster.Health, words string) {
 
 func TestStrangersKeepNewWorkAwayAndNothingElse(t *testing.T) {
 	f := newFixture(t)
-	stranger := exec.Command("sleep", "600")
-	if err := stranger.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = stranger.Process.Kill(); _ = stranger.Wait() })
+	stranger := f.stranger()
 	sc := &scene{on: map[cluster.DeviceID][]nvml.Process{}}
-	sc.put("SIM-n1-0", stranger.Process.Pid)
+	sc.put("SIM-n1-0", stranger)
 	s := f.settings("n1")
 	s.Devices = sc
 	f.agent(s)
-	who := fmt.Sprintf("process %d (sleep) of ", stranger.Process.Pid)
+	const who = "in use by sleep of "
 	f.published(0, cluster.Unhealthy, who)
 	f.published(1, cluster.Healthy, "")
 
@@ -91,7 +91,7 @@ func TestStrangersKeepNewWorkAwayAndNothingElse(t *testing.T) {
 	j.Members[0].Devices = []cluster.DeviceID{"SIM-n1-1"}
 	f.start(j)
 	worker := ack[record.Started](f, j, "n1", record.AckStarted).Workers[0].PID
-	sc.put("SIM-n1-1", worker, stranger.Process.Pid)
+	sc.put("SIM-n1-1", worker, stranger)
 	f.published(1, cluster.Healthy, who)
 	f.problem(j, "device SIM-n1-1: in use by", who)
 	listed := func() []api.DeviceProcess {
@@ -113,7 +113,119 @@ func TestStrangersKeepNewWorkAwayAndNothingElse(t *testing.T) {
 	f.published(0, cluster.Healthy, "")
 	f.commit(record.Delete(record.PermitKey(j.Job, j.Generation)))
 	ack[record.Stopped](f, j, "n1", record.AckStopped)
-	f.published(1, cluster.Unhealthy, fmt.Sprintf("process %d (sh) of job train generation 1, which has ended", worker))
+	f.published(1, cluster.Unhealthy, "in use by sh of job train generation 1, which has ended")
 	sc.put("SIM-n1-1")
 	f.published(1, cluster.Healthy, "")
+}
+
+// A run that cannot be looked into says nothing of its own devices, and hides
+// nothing that goes on on others.
+func TestAnUnreadableRunLeavesOnlyItsDevicesUndecided(t *testing.T) {
+	f := newFixture(t)
+	sc := &scene{on: map[cluster.DeviceID][]nvml.Process{}}
+	s := f.settings("n1")
+	s.Devices = sc
+	f.agent(s)
+	j := f.job("train", sleeper(), map[string]int{"n1": 1}, "n1")
+	f.start(j)
+	worker := ack[record.Started](f, j, "n1", record.AckStarted).Workers[0].PID
+	claims, err := filepath.Glob(filepath.Join(s.Dir, "r", "*", "shim.json"))
+	if err != nil || len(claims) != 1 {
+		t.Fatalf("run records %v, %v", claims, err)
+	}
+	claim, err := os.ReadFile(claims[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.replaceFile(claims[0], []byte("{"))
+	sc.put("SIM-n1-0", worker)
+	stranger := f.stranger()
+	sc.put("SIM-n1-1", stranger)
+	const who = "in use by sleep of "
+	f.published(1, cluster.Unhealthy, who)
+	f.published(0, cluster.Healthy, "") // its worker is not taken for a stranger
+	sc.put("SIM-n1-1")
+	f.published(1, cluster.Healthy, "")
+
+	f.replaceFile(claims[0], claim)
+	sc.put("SIM-n1-0", worker, stranger)
+	f.published(0, cluster.Healthy, who)
+}
+
+// stranger is a process of nobody's.
+func (f *fixture) stranger() (pid int) {
+	f.Helper()
+	c := exec.Command("sleep", "600")
+	if err := c.Start(); err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+	return c.Process.Pid
+}
+
+// replaceFile never shows half a file.
+func (f *fixture) replaceFile(path string, b []byte) {
+	f.Helper()
+	if err := errors.Join(os.WriteFile(path+".new", b, 0o600), os.Rename(path+".new", path)); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// Under the driver's pids are other processes where the agent has its own: none
+// of them is named.
+func TestProcessesAreNotNamedByPidsOfAnotherNamespace(t *testing.T) {
+	s := nvml.Survey{Devices: []nvml.Reading{{Device: cluster.Device{ID: "d"}, Processes: []nvml.Process{{PID: os.Getpid()}}}}}
+	for _, nameless := range []bool{false, true} {
+		who, err := identify(s, nil, nameless)
+		if g := who.guests[os.Getpid()]; err != nil || (g.Command == "") != nameless || (g.Start == 0) != nameless {
+			t.Errorf("nameless %t: %+v, %v", nameless, g, err)
+		}
+	}
+}
+
+// Names are shown with the look that they were found out for, whatever order the
+// driver lists processes in, and never beside another look's.
+func TestNamesBelongToTheirLook(t *testing.T) {
+	n := &node{}
+	look := func(at time.Time, guests map[int]found, pids ...int) *readings {
+		r := nvml.Reading{Device: cluster.Device{ID: "d", Health: cluster.Healthy}, MemoryUsedBytes: 1}
+		for _, pid := range pids {
+			r.Processes = append(r.Processes, nvml.Process{PID: pid})
+		}
+		return &readings{at: at, survey: nvml.Survey{Devices: []nvml.Reading{r}}, guests: guests}
+	}
+	shown := func() (names []string) {
+		for _, d := range n.readings().Devices {
+			for _, p := range d.Processes {
+				names = append(names, fmt.Sprint(p.PID, p.Command))
+			}
+		}
+		return names
+	}
+	first := time.Now()
+	n.devices.keep(look(first, map[int]found{7: {Guest: agent.Guest{Command: "vi"}}, 8: {Guest: agent.Guest{Command: "sh"}}}, 9, 8, 7))
+	if got := shown(); !slices.Equal(got, []string{"9", "8sh", "7vi"}) {
+		t.Errorf("shown are %q", got)
+	}
+	n.devices.keep(look(first.Add(time.Second), nil, 7))
+	n.devices.keep(look(first, map[int]found{7: {Guest: agent.Guest{Command: "vi"}}}, 7)) // comes late
+	if got := shown(); !slices.Equal(got, []string{"7"}) {
+		t.Errorf("after a newer look are shown %q", got)
+	}
+}
+
+// A directory service that was away is asked again.
+func TestANameIsAskedForAgain(t *testing.T) {
+	now := time.Now()
+	u := users{1: {asked: now}, 2: {name: "ada", asked: now}}
+	for _, c := range []struct {
+		uid   uint32
+		after time.Duration
+		name  string
+		ask   bool
+	}{{0, 0, "uid 0", true}, {1, 0, "uid 1", false}, {1, askAgain, "uid 1", true}, {2, time.Hour, "ada", false}} {
+		if name, ask := u.of(c.uid, now.Add(c.after)); name != c.name || ask != c.ask {
+			t.Errorf("uid %d after %s: %q, %t", c.uid, c.after, name, ask)
+		}
+	}
 }

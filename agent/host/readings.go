@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/api"
-	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/nvml"
 )
 
@@ -12,7 +11,15 @@ import (
 type readings struct {
 	at     time.Time
 	survey nvml.Survey
-	guests map[cluster.DeviceID][]found // who the processes are; nil = not known yet
+	guests map[int]found // who the processes are, as far as that is known, by pid
+}
+
+// keep lets a look be shown, with what is known of the processes that it found and
+// not of any other's: another look may have found others of the same pids.
+func (d *devices) keep(r *readings) {
+	if last := d.read.Load(); last == nil || !last.at.After(r.at) {
+		d.read.Store(r)
+	}
 }
 
 // readings is what the devices were doing when they were last looked at. It may
@@ -34,12 +41,11 @@ func (n *node) readings() api.NodeReadings {
 		if x := r.LastXid; x != nil {
 			d.LastXid = &api.LastXid{Code: x.Code, AgeS: time.Since(x.At).Seconds()}
 		}
-		for i, p := range r.Processes {
-			x := api.DeviceProcess{PID: p.PID, MemoryBytes: p.MemoryBytes, Graphics: p.Graphics}
-			if guests := last.guests[r.ID]; i < len(guests) {
-				x.Command, x.User, x.Job = guests[i].Command, guests[i].User, string(guests[i].Run.Job)
-			}
-			d.Processes = append(d.Processes, x)
+		for _, p := range r.Processes {
+			g := last.guests[p.PID]
+			d.Processes = append(d.Processes, api.DeviceProcess{
+				PID: p.PID, MemoryBytes: p.MemoryBytes, Graphics: p.Graphics, Command: g.Command, User: g.User, Job: string(g.Run.Job),
+			})
 		}
 		out.Devices = append(out.Devices, d)
 	}

@@ -37,6 +37,7 @@ type run struct {
 	short    string    // why the next one may not fit
 	roomSeen time.Time // when that was last looked at
 	shared   string    // who else is on its devices
+	opaque   bool      // its processes cannot be told from others
 	looking  bool      // a look for plain checkpoints is under way
 	looked   time.Time // when the last one began
 	changed  time.Time // when anything of this last changed

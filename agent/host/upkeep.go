@@ -54,10 +54,11 @@ func (n *node) askDevices() {
 	n.devices.asked = time.Now()
 	n.beside(at, func(ctx context.Context) func() {
 		survey, err := n.cfg.Devices.Survey(ctx)
+		looked := time.Now()
 		return func() {
 			n.surveyed(survey, err)
 			if err == nil {
-				n.attribute(survey)
+				n.attribute(&readings{at: looked, survey: survey})
 			}
 		}
 	})
@@ -71,7 +72,6 @@ func (n *node) surveyed(s nvml.Survey, err error) {
 	seen := record.Inventory{Devices: s.Inventory(), Problem: s.Problem}
 	if err == nil {
 		n.devices.failing = time.Time{}
-		n.devices.read.Store(&readings{at: time.Now(), survey: s})
 	} else {
 		if n.devices.failing.IsZero() {
 			n.devices.failing = time.Now()

@@ -37,30 +37,49 @@ func LookAt(pid int) (Seen, bool) {
 	return Seen{}, false
 }
 
-// Inside lists, for each run in dirs, its processes that live: its shim, its
-// workers, and what they have started, as far as the run's cgroup or their descent
-// tells. A directory that is no run, or not yet, has none.
-func Inside(dirs []string) ([][]int, error) {
+// Insiders are a run's processes that live: its shim, its workers, and what they
+// have started, as far as the run's cgroup or their descent tells.
+type Insiders struct {
+	PIDs []int
+	Err  error // why they cannot be told
+}
+
+// Inside lists them for each run in dirs. A directory that is no run, or not yet,
+// has none. An error means that nothing can be told of any.
+func Inside(dirs []string) ([]Insiders, error) {
 	all, err := processes() // once for all runs: there may be many of both
 	if err != nil {
 		return nil, fmt.Errorf("look into runs: %w", err)
 	}
-	lists := make([][]int, len(dirs))
+	lists := make([]Insiders, len(dirs))
 	for i, dir := range dirs {
-		if dir, err = filepath.Abs(dir); err != nil {
-			return nil, fmt.Errorf("look into run: %w", err)
-		}
-		var rec runRecord
-		switch err = readJSON(filepath.Join(dir, shimFile), &rec); {
-		case errors.Is(err, os.ErrNotExist):
-			continue
-		case err != nil:
-			return nil, fmt.Errorf("look into run %s: %w", dir, err)
-		}
-		s := sweeper{dir: dir, shim: rec.Shim, group: openGroup(rec), workers: reported(dir, rec)}
-		for _, p := range s.inside(all) {
-			lists[i] = append(lists[i], p.pid)
+		if lists[i].PIDs, err = insideRun(dir, all); err != nil {
+			lists[i] = Insiders{Err: fmt.Errorf("look into run %s: %w", dir, err)}
 		}
 	}
 	return lists, nil
+}
+
+// insideRun finds a run's among all processes.
+func insideRun(dir string, all []stat) (pids []int, err error) {
+	if dir, err = filepath.Abs(dir); err != nil {
+		return nil, err
+	}
+	var rec runRecord
+	switch err = readJSON(filepath.Join(dir, shimFile), &rec); {
+	case errors.Is(err, os.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	s := sweeper{dir: dir, shim: rec.Shim, group: openGroup(rec), workers: reported(dir, rec)}
+	if s.group != nil {
+		if _, _, err := s.group.look(); err != nil {
+			return nil, err
+		}
+	}
+	for _, p := range s.inside(all) {
+		pids = append(pids, p.pid)
+	}
+	return pids, nil
 }

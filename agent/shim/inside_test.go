@@ -3,6 +3,7 @@ package shim
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -25,11 +26,15 @@ func TestWhoIsInsideARun(t *testing.T) {
 			if _, err := fmt.Sscan(f.awaitFile("child"), &child); err != nil {
 				t.Fatal(err)
 			}
-			lists, err := Inside([]string{f.root, f.dir}) // the first is no run
-			if err != nil || len(lists) != 2 || lists[0] != nil {
+			broken := t.TempDir()
+			if err := os.WriteFile(filepath.Join(broken, shimFile), []byte("{"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			lists, err := Inside([]string{f.root, broken, f.dir}) // the first is no run
+			if err != nil || len(lists) != 3 || lists[0].PIDs != nil || lists[0].Err != nil || lists[1].Err == nil || lists[2].Err != nil {
 				t.Fatalf("inside are %v, %v", lists, err)
 			}
-			pids := lists[1]
+			pids := lists[2].PIDs
 			for _, pid := range []int{r.Shim.PID, r.Workers[0].PID, child} {
 				if !slices.Contains(pids, pid) {
 					t.Errorf("%d is not among %v", pid, pids)
