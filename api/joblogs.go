@@ -56,6 +56,7 @@ func (s *Server) handleLogs(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	merge := merger{server: s, job: cluster.JobID(status.ID), query: q, who: who}
+	merge.tailed = merge.tailOf()
 	// An error means that the caller has gone, or that this agent ends.
 	if merge.run(r.Context(), out.line) == nil {
 		_ = out.line(LogLine{End: true})
@@ -68,6 +69,19 @@ type merger struct {
 	job    cluster.JobID
 	query  LogQuery
 	who    cluster.Owner
+	// tailed is the generation for which the query's Tail counts, settled when the
+	// reading begins: all of what later ones write is wanted. 0 = none yet.
+	tailed cluster.Generation
+}
+
+func (m merger) tailOf() cluster.Generation {
+	switch {
+	case m.query.Generation != 0:
+		return m.query.Generation
+	case m.query.From != 0:
+		return m.query.From
+	}
+	return m.newest()
 }
 
 func (m merger) run(ctx context.Context, emit func(LogLine) error) error {
@@ -76,7 +90,12 @@ func (m merger) run(ctx context.Context, emit func(LogLine) error) error {
 	}
 	done := max(m.query.From, 1) - 1
 	if m.query.Tail != nil && m.query.From == 0 {
-		done = m.newest() - 1
+		done = max(m.tailed, 1) - 1
+		if m.query.Follow { // so that whoever is cut off before the first line does not take the tail of a later one
+			if err := emit(LogLine{Node: string(m.server.cfg.Node), Rank: -1, Generation: uint64(m.tailed), Begin: true}); err != nil {
+				return err
+			}
+		}
 	}
 	for {
 		g, ended, changed := m.next(done)
@@ -113,11 +132,10 @@ func (m merger) next(done cluster.Generation) (g cluster.Generation, ended bool,
 	return g, ended || err != nil, changed
 }
 
-// newest returns the newest generation, at least 1.
-func (m merger) newest() cluster.Generation {
-	g := cluster.Generation(1)
+// newest returns the newest generation, 0 if there is none yet.
+func (m merger) newest() (g cluster.Generation) {
 	// A view that was never read has no jobs, and we were not asked about one.
-	_, _ = m.server.view.read(func(mirror *record.Mirror) { g = max(g, mirror.Job(m.job).State.Value.Generation) })
+	_, _ = m.server.view.read(func(mirror *record.Mirror) { g = mirror.Job(m.job).State.Value.Generation })
 	return g
 }
 
@@ -142,7 +160,7 @@ func (m merger) partQuery(g cluster.Generation, member cluster.Member, follow bo
 			}
 		}
 	}
-	if m.query.Generation == g || m.query.Generation == 0 && m.query.From == g || m.query.From == 0 && m.newest() == g {
+	if m.tailed == g {
 		q.Tail = m.query.Tail
 	}
 	return q

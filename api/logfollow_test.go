@@ -23,7 +23,7 @@ func (a *agent) again(t *testing.T, node cluster.NodeID) *agent {
 	return b
 }
 
-// followed is what following a job's logs tells.
+// followed is what following a job's logs tells; of train where no job is named.
 type followed struct {
 	t     *testing.T
 	lines chan LogLine
@@ -31,34 +31,109 @@ type followed struct {
 	after map[int]Position
 }
 
-func followLogs(ctx context.Context, t *testing.T, a *agent, q LogQuery) *followed {
+func followLogs(ctx context.Context, t *testing.T, a *agent, q LogQuery, job ...string) *followed {
 	q.Follow = true
 	s := &followed{t, make(chan LogLine, 100), make(chan error, 1), maps.Clone(q.After)}
 	if s.after == nil {
 		s.after = map[int]Position{}
 	}
-	go func() { s.done <- a.Logs(ctx, "train", q, func(l LogLine) error { s.lines <- l; return nil }) }()
+	go func() {
+		s.done <- a.Logs(ctx, append(job, "train")[0], q, func(l LogLine) error { s.lines <- l; return nil })
+	}()
 	return s
 }
 
+// next is the next line.
+func (s *followed) next(want string) (l LogLine) {
+	s.t.Helper()
+	select {
+	case l = <-s.lines:
+	case err := <-s.done:
+		s.t.Fatalf("it ended with %v, want %q", err, want)
+	case <-time.After(10 * time.Second):
+		s.t.Fatalf("nothing came, want %q", want)
+	}
+	if l.After != nil {
+		s.after[l.Rank] = *l.After
+	}
+	return l
+}
+
+// expect reads lines, past those that only say where a reading begins.
 func (s *followed) expect(want ...string) {
 	s.t.Helper()
 	for _, w := range want {
-		select {
-		case l := <-s.lines:
-			if l.After != nil {
-				s.after[l.Rank] = *l.After
-			}
-			begin, more := strings.CutSuffix(w, "…")
-			if got := fmt.Sprintf("g%d r%d %s%s", l.Generation, l.Rank, l.Text, l.Notice); got != w && (!more || !strings.HasPrefix(got, begin)) {
-				s.t.Fatalf("got %q, want %q", got, w)
-			}
-		case err := <-s.done:
-			s.t.Fatalf("it ended with %v, want %q", err, w)
-		case <-time.After(10 * time.Second):
-			s.t.Fatalf("nothing came, want %q", w)
+		l := s.next(w)
+		for ; l.Begin; l = s.next(w) {
+			s.expectBegin(l)
+		}
+		begin, more := strings.CutSuffix(w, "…")
+		if got := fmt.Sprintf("g%d r%d %s%s", l.Generation, l.Rank, l.Text, l.Notice); got != w && (!more || !strings.HasPrefix(got, begin)) {
+			s.t.Fatalf("got %q, want %q", got, w)
 		}
 	}
+}
+
+// expectBegin checks that lines only say where a reading begins.
+func (s *followed) expectBegin(lines ...LogLine) {
+	s.t.Helper()
+	for _, l := range lines {
+		if !l.Begin || l.Text+l.Notice != "" || (l.After == nil) != (l.Rank < 0) {
+			s.t.Fatalf("got %+v, want only where the reading begins", l)
+		}
+	}
+}
+
+// Tail counts for the generation that was the newest when following began: of
+// each one that a rescale starts meanwhile every line comes.
+func TestTailIsOfOneGeneration(t *testing.T) {
+	store, n1, n2 := cluster2(t)
+	n1.write(t, "train-aaaaaa", 1, 0, "before\n")
+	s := followLogs(t.Context(), t, n1, LogQuery{Tail: new(0)})
+	for range 5 { // the generation, and four ranks
+		s.expectBegin(s.next("where it begins"))
+	}
+	n1.write(t, "train-aaaaaa", 1, 0, "meanwhile\n")
+	s.expect("g1 r0 meanwhile")
+	n2.write(t, "train-aaaaaa", 2, 0, "first\nsecond\n")
+	store.plan(t, "train-aaaaaa", 2, "n2")
+	s.expect("g2 r0 first", "g2 r0 second")
+
+	store.admit(t, "later-bbbbbb", self(), record.State{})
+	eventually(t, "the job is known", func() bool { _, err := n1.Job(t.Context(), "later"); return err == nil })
+	s = followLogs(t.Context(), t, n1, LogQuery{Tail: new(0)}, "later")
+	if l := s.next("where it begins"); !l.Begin || l.Rank != -1 || l.Generation != 0 {
+		t.Errorf("before the first generation it says %+v", l)
+	}
+	n1.write(t, "later-bbbbbb", 1, 0, "first\n")
+	store.plan(t, "later-bbbbbb", 1, "n1")
+	s.expect("g1 r0 first")
+}
+
+// Tail is applied once: after a restart of an agent, of ranks that had written
+// nothing when following began, or nothing since, all comes that they wrote meanwhile.
+func TestTailIsAppliedOnce(t *testing.T) {
+	_, n1, n2 := cluster2(t)
+	path := n2.write(t, "train-aaaaaa", 1, 2, "before\n")
+	s := followLogs(t.Context(), t, n1, LogQuery{Tail: new(0)})
+	for range 5 { // the generation, and four ranks
+		s.expectBegin(s.next("where it begins"))
+	}
+	n2.stop()
+	s.expect("g1 r-1 node n2: its agent does not answer; …")
+	appendTo(t, path, "a\nb\n")
+	n2.write(t, "train-aaaaaa", 1, 3, "c\nd\n")
+	n2 = n2.again(t, "n2")
+	s.expect("g1 r2 a", "g1 r2 b", "g1 r3 c", "g1 r3 d")
+	n1.stop() // and of the agent that answers
+	if err := <-s.done; !errors.Is(err, ErrNoAgent) {
+		t.Fatal(err)
+	}
+	n1.write(t, "train-aaaaaa", 1, 0, "e\nf\n")
+	s = followLogs(t.Context(), t, n1.again(t, "n1"), LogQuery{Tail: new(0), From: 1, After: s.after})
+	s.expect("g1 r0 e", "g1 r0 f")
+	n2.write(t, "train-aaaaaa", 1, 3, "g\n")
+	s.expect("g1 r3 g")
 }
 
 // When another node's agent restarts, its ranks' lines go on where they were.

@@ -178,45 +178,21 @@ func (s *Server) mayReadLogs(job cluster.JobID, who cluster.Owner) error {
 // localLogs hands the lines of this node's ranks to emit; without Follow rank by
 // rank, with it as they come, until the node has nothing left of the generation.
 func (s *Server) localLogs(ctx context.Context, job cluster.JobID, q LogQuery, emit func(LogLine) error) error {
-	folder := s.logFolder(job, q.Generation)
-	open := map[int]*rankLog{}
+	p := nodePart{server: s, job: job, query: q, emit: emit, folder: s.logFolder(job, q.Generation), open: map[int]*rankLog{}}
 	defer func() {
-		for _, l := range open {
+		for _, l := range p.open {
 			l.close()
 		}
 	}()
-	following := false
 	for {
 		last := !q.Follow || s.partEnded(job, q.Generation)
-		ranks, err := ranksIn(folder)
-		if err != nil {
+		if err := p.begin(); err != nil {
 			return err
 		}
-		for _, rank := range ranks {
-			if q.Rank != nil && *q.Rank != rank {
-				continue
-			}
-			if open[rank] == nil {
-				after, err := q.start(folder, rank, following)
-				if err != nil {
-					return err
-				}
-				open[rank] = newRankLog(logPath(folder, rank), after)
-			}
-			toLine := s.lineOf(rank, q.Generation, following, emit)
-			if err := open[rank].poll(toLine); err != nil {
-				return err
-			}
-			if last {
-				if err := open[rank].finish(toLine); err != nil {
-					return err
-				}
-			}
+		if err := p.poll(last); err != nil || last {
+			return err
 		}
-		if last {
-			return nil
-		}
-		following = true
+		p.following = true
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -225,21 +201,86 @@ func (s *Server) localLogs(ctx context.Context, job cluster.JobID, q LogQuery, e
 	}
 }
 
+// nodePart reads this node's part of a generation's logs.
+type nodePart struct {
+	server    *Server
+	job       cluster.JobID
+	query     LogQuery
+	emit      func(LogLine) error
+	folder    string
+	open      map[int]*rankLog
+	following bool // what was there when the reading began has been read
+}
+
+// begin settles after what each rank that is new is read, also one that has
+// written nothing yet, and says so before any line where Tail is part of that:
+// by the time that a reading which was cut off goes on, the end is elsewhere.
+func (p *nodePart) begin() error {
+	ranks, err := ranksIn(p.folder)
+	if err != nil {
+		return err
+	}
+	_, _ = p.server.view.read(func(m *record.Mirror) { // without a picture there are the files
+		member, _, _ := m.Job(p.job).Generation(p.query.Generation).Plan.Value.World.Member(p.server.cfg.Node)
+		ranks = append(ranks, member.Ranks()...)
+	})
+	slices.Sort(ranks)
+	for _, rank := range slices.Compact(ranks) {
+		if p.open[rank] != nil || p.query.Rank != nil && *p.query.Rank != rank {
+			continue
+		}
+		after, err := p.query.start(p.folder, rank, p.following)
+		if err != nil {
+			return err
+		}
+		p.open[rank] = newRankLog(logPath(p.folder, rank), after)
+		if _, known := p.query.After[rank]; known || p.query.Tail == nil || !p.query.Follow {
+			continue
+		}
+		if err := p.emit(LogLine{
+			Node: string(p.server.cfg.Node), Rank: rank, Generation: uint64(p.query.Generation), After: &after, Begin: true,
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// poll hands over what the ranks have written since; last: and will not finish.
+func (p *nodePart) poll(last bool) error {
+	for _, rank := range slices.Sorted(maps.Keys(p.open)) {
+		toLine := p.server.lineOf(rank, p.query.Generation, p.following, p.emit)
+		if err := p.open[rank].poll(toLine); err != nil {
+			return err
+		}
+		if last {
+			if err := p.open[rank].finish(toLine); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 func logPath(folder string, rank int) string {
 	return filepath.Join(folder, fmt.Sprintf("rank-%d.log", rank))
 }
 
-// start says after what a rank's log is to be read; all of what comes while following is wanted.
-func (q LogQuery) start(folder string, rank int, following bool) (Position, error) {
+// start says after what a rank's log is to be read; all of what comes while
+// following is wanted, and of a rank that has written nothing yet there is no more.
+func (q LogQuery) start(folder string, rank int, following bool) (after Position, err error) {
 	after, known := q.After[rank]
 	switch {
 	case known || following:
 	case q.Tail != nil:
-		return tailStart(logPath(folder, rank), *q.Tail)
+		after, err = tailStart(logPath(folder, rank), *q.Tail)
 	case !q.Since.IsZero():
-		return sinceStart(logPath(folder, rank), q.Since)
+		after, err = sinceStart(logPath(folder, rank), q.Since)
 	}
-	return after, nil
+	if errors.Is(err, fs.ErrNotExist) {
+		return Position{}, nil
+	}
+	return after, err
 }
 
 func (s *Server) lineOf(rank int, g cluster.Generation, following bool, emit func(LogLine) error) func(logText) error {

@@ -310,6 +310,11 @@ type LogLine struct {
 	At time.Time `json:"at,omitzero"`
 	// After is where the line ends: with it in LogQuery.After a reading goes on from there.
 	After *Position `json:"after,omitempty"`
+	// Begin is true in a line that is none of a worker's, with which an answer to a
+	// query with Tail and Follow says early what Tail has come to, so that a reading
+	// that was cut off goes on there instead of applying it again: after which
+	// position the rank is read, or, of rank -1, for which generation Tail counts; 0 = for none.
+	Begin bool `json:"begin,omitempty"`
 	// Notice replaces Text where lines are missing or late, and says why.
 	Notice string `json:"notice,omitempty"`
 	// Missing: a notice of lines that this answer should have had and has not.

@@ -45,8 +45,11 @@ func followLogs(ctx context.Context, client *api.Client, job string, q api.LogQu
 	return again(ctx, func(heard func()) error {
 		return client.Logs(ctx, job, q, func(line api.LogLine) error {
 			heard()
-			if line.After != nil {
+			if line.After != nil || line.Begin {
 				q = after(q, line)
+			}
+			if line.Begin {
+				return nil
 			}
 			return f(line)
 		})
@@ -61,6 +64,11 @@ func after(q api.LogQuery, line api.LogLine) api.LogQuery {
 		}
 		q.From, q.After = g, map[int]api.Position{}
 	}
-	q.After[line.Rank] = *line.After
+	switch {
+	case line.After != nil:
+		q.After[line.Rank] = *line.After
+	case line.Generation == 0: // the reading began before the first generation
+		q.Tail = nil
+	}
 	return q
 }
