@@ -27,16 +27,13 @@ func TestTheCoordinatorsUnitRunsEtcd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.run(install, "--binary", binary, "--coordinator") // with a user, and before there are settings
+	m.run(install, "--binary", binary)
+	m.run("cp", "-r", f.identity("c1"), "/etc/bellows/tls")
 	settings := filepath.Join(f.dir, "coordinator.yaml")
 	text := fmt.Sprintf("etcd: embedded\nname: c1\ncluster: lab\netcd-client: %s:2379\ntls-dir: /etc/bellows/tls\n", f.server("c1"))
 	if err = os.WriteFile(settings, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	m.run("install", "-m", "644", settings, "/etc/bellows/coordinator.yaml")
-	m.run("cp", "-r", f.identity("c1"), "/etc/bellows/tls")
-	m.run("chown", "-R", "bellows-coordinator", "/etc/bellows/tls")
-	m.run("systemctl", "restart", "bellows-coordinator.service")
 	property := func(name string) string {
 		return m.run("systemctl", "show", "--value", "--property", name, "bellows-coordinator.service")
 	}
@@ -44,6 +41,23 @@ func TestTheCoordinatorsUnitRunsEtcd(t *testing.T) {
 		t.Helper()
 		f.eventually("the coordinator to be active after "+what, func() bool { return property("ActiveState") == "active" })
 	}
+	// A user that systemd makes for the time the unit runs gives way to a lasting
+	// one, to whom certificates belong.
+	m.run("sh", "-c", "echo etcd: 127.0.0.1:1 >/etc/bellows/coordinator.yaml") // where it waits
+	m.run("systemctl", "start", "--no-block", "bellows-coordinator.service")
+	passing := ""
+	f.eventually("a passing user", func() bool {
+		passing = property("UID")
+		return len(passing) == len("61184") && strings.Trim(passing, "0123456789") == ""
+	})
+	m.run("chown", "-R", passing, "/etc/bellows/tls")
+	m.run(install, "--binary", binary, "--coordinator")
+	m.run("grep", "-q", "^bellows-coordinator:", "/etc/passwd")
+	if owner := m.run("stat", "-c", "%U", "/etc/bellows/tls/node-key.pem"); owner != "bellows-coordinator" {
+		t.Errorf("the key belongs to %s once there is a lasting user", owner)
+	}
+	m.run("install", "-m", "644", settings, "/etc/bellows/coordinator.yaml")
+	m.run("systemctl", "restart", "bellows-coordinator.service")
 	active("its start")
 
 	identity, err := trust.Load(f.identity("watcher"), "watcher")
@@ -89,7 +103,48 @@ func TestTheCoordinatorsUnitRunsEtcd(t *testing.T) {
 	if out := m.run("bellows", "etcd", "members"); !containsAll(out, f.endpoint, "leader") {
 		t.Errorf("on the server itself, without a flag: %s", out)
 	}
+	f.restored(m, active)
+	f.unfit(m, property)
 	if log := m.run("journalctl", "--no-pager", "-o", "cat", "-u", "bellows-coordinator"); strings.Contains(log, "panic") {
 		t.Errorf("its log:\n%s", log)
 	}
+}
+
+// restored restores a snapshot as root, in place of the data and where there is nothing at all.
+func (f *fleet) restored(m *machine, active func(string)) {
+	f.t.Helper()
+	m.run("bellows", "etcd", "snapshot", "/var/tmp/snapshot")
+	for _, loss := range [][]string{
+		{"mv", "/var/lib/bellows-coordinator/etcd", "/var/tmp/etcd.old"},
+		{"rm", "-r", "/var/lib/private/bellows-coordinator"}, // to which a link is left
+		{"rm", "-r", "/var/lib/private/bellows-coordinator", "/var/lib/bellows-coordinator"},
+	} {
+		m.run("systemctl", "stop", "bellows-coordinator.service")
+		m.run(loss...)
+		m.run("bellows", "etcd", "restore", "/var/tmp/snapshot")
+		m.run("systemctl", "start", "bellows-coordinator.service")
+		active("a restore after " + strings.Join(loss, " "))
+		f.eventually("the node's record after a restore", func() bool {
+			kv, exists, err := f.store.Get(f.t.Context(), record.InventoryKey("n1"))
+			return err == nil && exists && len(kv.Value) > 0
+		})
+		if strangers := m.run("find", "/var/lib/private/bellows-coordinator", "!", "-user", "bellows-coordinator"); strangers != "" {
+			f.t.Errorf("after a restore these are not the coordinator's: %s", strangers)
+		}
+	}
+}
+
+// unfit gives the coordinator settings that only a person can mend: it says so and stays down.
+func (f *fleet) unfit(m *machine, property func(string) string) {
+	f.t.Helper()
+	for _, wrong := range []string{"cluster: another", "name: c2", "interval: never"} {
+		m.run("sed", "-i.right", "/^"+strings.SplitAfter(wrong, ":")[0]+"/d;$a "+wrong, "/etc/bellows/coordinator.yaml")
+		_, _ = m.try("systemctl", "restart", "bellows-coordinator.service") // it fails
+		f.eventually("the unit to give up with "+wrong, func() bool { return property("ActiveState") == "failed" })
+		if status := property("ExecMainStatus"); status != "2" {
+			f.t.Errorf("with %s it ended with status %s", wrong, status)
+		}
+		m.run("mv", "/etc/bellows/coordinator.yaml.right", "/etc/bellows/coordinator.yaml")
+	}
+	m.run("systemctl", "start", "bellows-coordinator.service")
 }

@@ -164,10 +164,10 @@ func (c EmbeddedConfig) placeIn(a peerAnswer) (beginning, error) {
 	own, _ := c.own()
 	i := slices.IndexFunc(a.members, func(m peerMember) bool { return slices.Contains(m.PeerURLs, own.URL) })
 	if i < 0 {
-		return beginning{}, fmt.Errorf("the cluster of member %s has no place for %s at %s: run there: bellows etcd add %s %s", a.from.Name, own.Name, own.URL, own.Name, own.URL)
+		return beginning{}, unfit("the cluster of member %s has no place for %s at %s: run there: bellows etcd add %s %s", a.from.Name, own.Name, own.URL, own.Name, own.URL)
 	}
 	if len(a.members[i].ClientURLs) > 0 {
-		return beginning{}, fmt.Errorf("%s has no data, but %s knows member %s at %s as one that had: if its disk was lost, "+
+		return beginning{}, unfit("%s has no data, but %s knows member %s at %s as one that had: if its disk was lost, "+
 			"run on another server: bellows etcd remove %s, then bellows etcd add %s %s; if not, set --data-dir to where its data are",
 			c.DataDir, a.from.Name, a.members[i].Name, own.URL, a.members[i].Name, own.Name, own.URL)
 	}

@@ -94,7 +94,7 @@ func (d *dataDir) claim(path, cluster string) error {
 		return fmt.Errorf("read whose data directory %s is: %w", path, err)
 	}
 	if owner = bytes.TrimSpace(owner); len(owner) > 0 && string(owner) != cluster {
-		return fmt.Errorf("data directory %s holds cluster %q, not %q: choose another directory, or that cluster's name", path, owner, cluster)
+		return unfit("data directory %s holds cluster %q, not %q: choose another directory, or that cluster's name", path, owner, cluster)
 	}
 	if err := checkDatabase(filepath.Join(path, etcdDir, "member", "snap", "db")); err != nil {
 		return fmt.Errorf("data directory %s: %w", path, err)
@@ -118,7 +118,7 @@ func claimMember(path, member string) error {
 	case err == nil && string(owner) == member:
 		return nil
 	case err == nil && len(owner) > 0:
-		return fmt.Errorf("data directory %s is of member %q, not %q: choose another directory, or that member's name", path, owner, member)
+		return unfit("data directory %s is of member %q, not %q: choose another directory, or that member's name", path, owner, member)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("read whose data directory %s is: %w", path, err)
 	}

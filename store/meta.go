@@ -40,15 +40,15 @@ func (s *Store) CheckMeta(ctx context.Context, cluster string) (record.Meta, err
 	}
 	var meta record.Meta
 	if err := json.Unmarshal(kv.Value, &meta); err != nil {
-		return record.Meta{}, fmt.Errorf("read %s: %.80q is not a meta record: %w: this etcd serves something else, set --etcd to another",
+		return record.Meta{}, unfit("read %s: %.80q is not a meta record: %w: this etcd serves something else, set --etcd to another",
 			record.MetaKey, kv.Value, err)
 	}
 	switch {
 	case meta.Format != record.Format:
-		return meta, fmt.Errorf("%s: format %d, this version of Bellows reads format %d: run the version that the cluster's other nodes run",
+		return meta, unfit("%s: format %d, this version of Bellows reads format %d: run the version that the cluster's other nodes run",
 			record.MetaKey, meta.Format, record.Format)
 	case cluster != "" && meta.Cluster != cluster:
-		return meta, fmt.Errorf("%s: this etcd belongs to cluster %q, not %q: set --cluster %s, or --etcd to another etcd",
+		return meta, unfit("%s: this etcd belongs to cluster %q, not %q: set --cluster %s, or --etcd to another etcd",
 			record.MetaKey, meta.Cluster, cluster, meta.Cluster)
 	}
 	return meta, nil

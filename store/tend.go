@@ -65,7 +65,7 @@ func (s *Server) fail(ctx context.Context, err error) {
 		err = errors.New("etcd has ended by itself: its last messages say why")
 	}
 	if s.isRemoved(ctx) {
-		err = fmt.Errorf("this member, %s, was removed from its cluster: to let the server join again, move %s away, "+
+		err = unfit("this member, %s, was removed from its cluster: to let the server join again, move %s away, "+
 			"run elsewhere: bellows etcd add %s URL, and start it", s.cfg.Member, s.cfg.DataDir, s.cfg.Member)
 	}
 	s.why = err

@@ -89,7 +89,7 @@ which runs a coordinator: see docs/etcd.md.`,
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		k, err := c.config()
 		if err != nil {
-			return err
+			return usageError{err} // with that status the unit does not try again
 		}
 		if k.lead.Node == "" {
 			if k.lead.Node, err = os.Hostname(); err != nil {
@@ -97,7 +97,7 @@ which runs a coordinator: see docs/etcd.md.`,
 			}
 		}
 		if err := c.identify(&k); err != nil {
-			return err
+			return usageError{err}
 		}
 		ctx, stop := untilTerminated(cmd.Context())
 		defer stop()

@@ -238,9 +238,11 @@ makes data directories of it.`,
 	}
 	s := takeSettings(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx, stop := untilTerminated(cmd.Context()) // a part is removed
+		defer stop()
 		// A snapshot is one member's: a file of two would be nobody's.
-		return s.with(cmd.Context(), func(c *store.Config) { c.AnyMember = true }, func(st *store.Store) error {
-			size, err := st.Snapshot(cmd.Context(), args[0])
+		return s.with(ctx, func(c *store.Config) { c.AnyMember = true }, func(st *store.Store) error {
+			size, err := st.Snapshot(ctx, args[0])
 			if err != nil {
 				return err
 			}
@@ -257,7 +259,8 @@ func etcdRestoreCommand() *cobra.Command {
 		Short: "Make a data directory of etcd from a snapshot",
 		Long: `Makes this server's data directory of etcd from a snapshot. For when more than
 half of the servers are lost with their disks: end all coordinators and agents,
-restore each server from the same file, start the coordinators, then the agents.
+restore each server from the same file, as root, start the coordinators, then the
+agents. The files get the owner that the data directory has.
 Jobs go on from the newest checkpoint that the snapshot knows.`,
 		Args: exactly("FILE"),
 	}

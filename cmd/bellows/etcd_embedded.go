@@ -168,13 +168,27 @@ func clientsOf(c store.EmbeddedConfig) []string {
 	return all
 }
 
+// unitData is the directory of the coordinator's unit. With DynamicUser= it is a
+// link to a private one, which may be gone and is then made anew.
+func unitData() string {
+	const dir = "/var/lib/bellows-coordinator"
+	to, err := os.Readlink(dir)
+	switch {
+	case err != nil:
+		return dir
+	case filepath.IsAbs(to):
+		return to
+	}
+	return filepath.Join(filepath.Dir(dir), to)
+}
+
 // coordinatorData is where the data lie unless it is said.
 func coordinatorData() (string, error) {
 	if dir := os.Getenv("STATE_DIRECTORY"); dir != "" { // systemd's
 		return dir, nil
 	}
 	if os.Getuid() == 0 {
-		return "/var/lib/bellows-coordinator", nil
+		return unitData(), nil
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {

@@ -3,7 +3,7 @@
 //
 // It promises that stdout is the result and stderr the messages, that every
 // error says what to do about it, and an exit status that scripts can use: 0 ok,
-// 1 failed, 2 wrong usage, 3 nothing answers; `run` passes the job's own on.
+// 1 failed, 2 wrong usage or settings, 3 nothing answers; `run` passes the job's own on.
 // Here lie flags, files and wiring, one file a command; what is decided is
 // decided in the packages that it ties together.
 package main
@@ -45,7 +45,7 @@ func execute(ctx context.Context, args []string) int {
 		fmt.Fprintln(os.Stderr, "bellows: "+strings.TrimRight(line, "\n"))
 	}
 	switch {
-	case !*started, isUsage(err), api.CodeOf(err) == api.Invalid:
+	case !*started, isUsage(err), errors.Is(err, store.ErrUnfit), api.CodeOf(err) == api.Invalid:
 		return exitUsage
 	case errors.Is(err, api.ErrNoAgent), errors.Is(err, store.ErrUnreachable), api.CodeOf(err) == api.Unavailable:
 		return exitNoAnswer
