@@ -222,8 +222,9 @@ func (s *Server) repeated(id cluster.JobID, requestID string) (bool, error) {
 // who lost the reply can send it again; empty: it gets a new one.
 func (s *Server) ask(ctx context.Context, requestID string, r record.Request) error {
 	r.At = time.Now().UTC()
-	key := record.RequestKey(s.cfg.Node, cmp.Or(requestID, NewRequestID()))
-	return s.commit(ctx, record.Txn{
+	requestID = cmp.Or(requestID, NewRequestID())
+	key := record.RequestKey(s.cfg.Node, requestID)
+	return s.commit(ctx, requestID, record.Txn{
 		ID:   string(r.Kind) + " " + string(r.Job) + string(r.Node),
 		If:   []record.Compare{record.Absent(key)},
 		Then: []record.Op{record.Put(key, r)},

@@ -22,6 +22,7 @@ type fakeStore struct {
 	changed chan struct{}
 	down    bool          // etcd does not answer
 	unknown int           // so many commits happen without their answer arriving
+	lost    bool          // one has; until the last has, nothing else is answered either
 	slow    time.Duration // of the watch
 	silence time.Duration // for how long it has not answered
 }
@@ -33,7 +34,7 @@ func newFakeStore() *fakeStore {
 func (s *fakeStore) Range(_ context.Context, prefixes ...string) ([]record.KV, int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.down {
+	if s.down || s.lost && s.unknown > 0 {
 		return nil, 0, context.DeadlineExceeded
 	}
 	kvs, revision := s.mem.Range(prefixes...)
@@ -48,6 +49,7 @@ func (s *fakeStore) Commit(_ context.Context, t record.Txn) record.Outcome {
 	s.changed = make(chan struct{})
 	if s.unknown > 0 {
 		s.unknown--
+		s.lost = true
 		return record.Outcome{ID: t.ID, Result: record.Unknown, Err: context.DeadlineExceeded}
 	}
 	return out

@@ -61,11 +61,12 @@ type Config struct {
 type Server struct {
 	cfg  Config
 	view *view
+	turn chan struct{} // holds one: whose request is being written
 }
 
 // NewServer makes a server; nothing runs before Serve.
 func NewServer(cfg Config) *Server {
-	return &Server{cfg: cfg, view: newView(cfg)}
+	return &Server{cfg: cfg, view: newView(cfg), turn: make(chan struct{}, 1)}
 }
 
 // Serve answers on the listener until the context ends, and returns when every

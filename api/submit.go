@@ -53,7 +53,7 @@ func (s *Server) submit(ctx context.Context, req SubmitRequest, who cluster.Owne
 		return reply, err
 	}
 	key := record.RequestKey(s.cfg.Node, req.RequestID)
-	err = s.commit(ctx, record.Txn{
+	err = s.commit(ctx, req.RequestID, record.Txn{
 		ID: "submit " + string(id),
 		If: []record.Compare{record.Absent(key), record.Absent(record.SpecKey(id))},
 		Then: []record.Op{record.Put(key, record.Request{
@@ -151,30 +151,4 @@ func ownerOf(m *record.Mirror, id cluster.JobID) (cluster.Owner, bool) {
 		}
 	}
 	return cluster.Owner{}, false
-}
-
-// commit executes a transaction that may be executed twice: a conflict means
-// that it happened before.
-func (s *Server) commit(ctx context.Context, txn record.Txn) error {
-	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
-	defer cancel()
-	for ctx.Err() == nil {
-		attempt, done := context.WithTimeout(ctx, commitAttempt)
-		outcome := s.cfg.KV.Commit(attempt, txn)
-		if outcome.Result == record.Unknown {
-			<-attempt.Done() // also where that was known early: few attempts are made
-		}
-		done()
-		switch outcome.Result {
-		case record.Applied:
-			return nil
-		case record.Conflict:
-			if outcome.Err == nil {
-				return nil
-			}
-			return fault(Unavailable, "%s: etcd refuses to write it, so nothing was accepted: %s", txn.ID, outcome.Err)
-		case record.Unknown:
-		}
-	}
-	return fault(Unavailable, "%s: etcd did not answer within %s, so it may or may not be accepted; sending the same request again is safe", txn.ID, commitTimeout)
 }

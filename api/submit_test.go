@@ -65,6 +65,40 @@ func TestSubmitWhoseAnswerWasLostCanBeSentAgain(t *testing.T) {
 	}
 }
 
+// The leader carries a request out while the agent waits for its answer, which is
+// lost; what others have done since is not undone.
+func TestARequestWhoseAnswerWasLostIsCarriedOutOnce(t *testing.T) {
+	t.Parallel()
+	store := newFakeStore()
+	a := serve(t, store, "n1", nil)
+	store.put(t, record.Put(record.InventoryKey("n2"), record.Inventory{}))
+	eventually(t, "the agent knows the node", func() bool {
+		nodes, err := a.Nodes(t.Context())
+		return err == nil && len(nodes) == 2
+	})
+	store.mu.Lock()
+	store.unknown = 1
+	store.mu.Unlock()
+	done := make(chan error, 1)
+	go func() { _, err := a.Drain(t.Context(), "n2", DrainRequest{}); done <- err }()
+	var key string
+	eventually(t, "the request", func() bool {
+		kvs, _, _ := store.Range(t.Context(), record.NodePrefix("n1")+"submit/")
+		if len(kvs) == 1 {
+			key = kvs[0].Key
+		}
+		return key != ""
+	})
+	store.put(t, record.Delete(key), record.Put(record.CordonKey("n2"), record.Cordon{Drain: true}))
+	store.put(t, record.Delete(record.CordonKey("n2"))) // and somebody undrains it
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if list := store.requests(t, "n1"); len(list) != 0 {
+		t.Errorf("carried out, and asked for again: %+v", list)
+	}
+}
+
 func TestWhatWasAcceptedCanBeAskedForAtOnce(t *testing.T) {
 	store := newFakeStore()
 	store.slow = 50 * time.Millisecond

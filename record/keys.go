@@ -60,6 +60,9 @@ func RequestKey(n cluster.NodeID, id string) string {
 	return NodesPrefix + string(n) + submitPart + id
 }
 
+// AskedKey names the last request that the node's agent has written.
+func AskedKey(n cluster.NodeID) string { return NodePrefix(n) + "asked" }
+
 // AckPrefix is the subtree of a node's acknowledgements of one generation.
 func AckPrefix(n cluster.NodeID, j cluster.JobID, g cluster.Generation) string {
 	return NodePrefix(n) + "ack/" + string(j) + "/" + gen(g) + "/"

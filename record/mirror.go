@@ -35,6 +35,7 @@ type NodeView struct {
 	Inventory Versioned[Inventory]
 	Fencing   Versioned[Fencing]
 	Cordon    Versioned[Cordon]
+	Asked     Versioned[Asked]
 	Progress  Versioned[Progress]
 	Told      map[uint64]Versioned[Event] // what the node tells, by slot
 	Grants    map[cluster.JobID]Versioned[Grant]
@@ -250,6 +251,8 @@ func (v *NodeView) apply(parts []string, c Change) error {
 			return set(&v.Cordon, c)
 		case "progress":
 			return set(&v.Progress, c)
+		case "asked":
+			return set(&v.Asked, c)
 		}
 	case len(parts) == 2 && parts[0] == "events":
 		return setSlot(v.Told, parts[1], c)

@@ -44,6 +44,7 @@ func exemplars(n cluster.NodeID, j cluster.JobID, g cluster.Generation, step int
 		{"NodeEventKey", record.NodeEventKey(n, 35), record.Event{Seq: 35, Kind: record.NodeJoined, Node: n}, func(m *record.Mirror) any { return m.Node(n).Told[3].Value }},
 		{"GrantKey", record.GrantKey(n, j), record.Grant{Generation: g}, func(m *record.Mirror) any { return m.Node(n).Grants[j].Value }},
 		{"RequestKey", record.RequestKey(n, "k3x9qamplu"), record.Request{Kind: record.StopRequest, Job: j}, func(m *record.Mirror) any { return m.Node(n).Requests["k3x9qamplu"].Value }},
+		{"AskedKey", record.AskedKey(n), record.Asked{Request: "k3x9qamplu"}, func(m *record.Mirror) any { return m.Node(n).Asked.Value }},
 		{"AckKey", record.AckKey(n, j, g, record.AckStarted), record.Started{ExecedAt: at}, func(m *record.Mirror) any { return ack(m).Started.Value }},
 		{"AckKey", record.AckKey(n, j, g, record.AckHeld), record.Held{Begun: step}, func(m *record.Mirror) any { return ack(m).Held.Value }},
 		{"AckKey", record.AckKey(n, j, g, record.AckFailed), record.Failed{Reason: "r"}, func(m *record.Mirror) any { return ack(m).Failed.Value }},
@@ -151,7 +152,7 @@ func text(t *testing.T, m *record.Mirror) string {
 		for jg, o := range v.Offers {
 			offers[fmt.Sprint(jg)] = o
 		}
-		shown["node "+string(id)] = []any{v.Alive, v.Inventory, v.Fencing, v.Cordon, v.Progress, v.Grants, v.Requests, acks, saved, offers}
+		shown["node "+string(id)] = []any{v.Alive, v.Inventory, v.Fencing, v.Cordon, v.Progress, v.Asked, v.Grants, v.Requests, acks, saved, offers}
 	}
 	for id, v := range m.Jobs {
 		shown["job "+string(id)] = v

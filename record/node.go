@@ -126,6 +126,13 @@ type Request struct {
 	At     time.Time      `json:"at"`
 }
 
+// Asked is the last request that a node's agent has written. It changes with each
+// and outlives them, so that one whose answer was lost is not written again when
+// the leader has carried it out and deleted it.
+type Asked struct {
+	Request string `json:"request"`
+}
+
 // FromStart stands for the beginning of the training where a step is asked for.
 const FromStart int64 = -1
 
