@@ -72,7 +72,7 @@ func insideRun(dir string, all []stat) (pids []int, err error) {
 	case err != nil:
 		return nil, err
 	}
-	s := sweeper{dir: dir, shim: rec.Shim, group: openGroup(rec), workers: reported(dir, rec)}
+	s := sweeper{dir: dir, limits: rec.Limits, shim: rec.Shim, group: openGroup(rec), workers: reported(dir, rec)}
 	if s.group != nil {
 		if _, _, err := s.group.look(); err != nil {
 			return nil, err

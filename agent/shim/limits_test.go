@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -184,6 +185,43 @@ func TestASweepTakesLimitsAway(t *testing.T) {
 		}
 		if err := Sweep(f.dir); err != nil {
 			f.t.Fatal(err)
+		}
+		if left := f.limitsLeft(); len(left) > 0 {
+			f.t.Errorf("left are %v", left)
+		}
+	})
+}
+
+// What has got away from its worker and has lost the run's mark is still in the
+// worker's limits, which give it away to a sweep where nothing else does.
+func TestASweepFindsWhatOnlyLimitsHold(t *testing.T) {
+	t.Parallel()
+	eachCage(t, 1, `(env -i sleep 1000 & echo $! > child); echo up > up-0; exec sleep 1000`, func(f *fixture) {
+		f.order.Limits = cluster.Limits{MemoryBytes: 64 << 20}
+		f.start()
+		f.started()
+		f.awaitFile("up-0")
+		child, err := strconv.Atoi(strings.TrimSpace(f.awaitFile("child")))
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		p, err := identify(child)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		if err := unix.Kill(f.shim.PID, unix.SIGKILL); err != nil {
+			f.t.Fatal(err)
+		}
+		f.gone("the shim", f.shim)
+		if lists, err := Inside([]string{f.dir}); err != nil || !slices.Contains(lists[0].PIDs, child) {
+			f.t.Errorf("%d is not among %v, %v", child, lists, err)
+		}
+		if err := Sweep(f.dir); err != nil {
+			f.t.Errorf("sweep: %v", err)
+		}
+		if Alive(p) {
+			f.t.Error("the process lives")
+			_ = unix.Kill(child, unix.SIGKILL)
 		}
 		if left := f.limitsLeft(); len(left) > 0 {
 			f.t.Errorf("left are %v", left)

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Sweep ends everything that is left of a run whose shim has died, the shim
@@ -18,8 +20,8 @@ import (
 // error names what survives SIGKILL, or what was in the way. It may be repeated,
 // and takes up to UnkillableAfter. The directory and its last report stay.
 //
-// Three traces lead to the processes: the cgroup in the run record; the workers
-// in the last report, with all their descendants; and the socket's name in their
+// Three traces lead to the processes: the cgroups in the run record, also those
+// that only limit; the workers in the last report, with all their descendants; and the socket's name in their
 // environment, which they inherit wherever they go.
 func Sweep(dir string) error {
 	dir, err := filepath.Abs(dir)
@@ -106,7 +108,9 @@ func (s *sweeper) killAll() error {
 				_, populated, err = s.group.look()
 			}
 			if err == nil && len(held) == 0 && !populated {
-				return s.removeGroup()
+				if err = s.removeGroup(); !errors.Is(err, unix.EBUSY) { // somebody is just leaving, or has just come
+					return err
+				}
 			}
 		}
 		if time.Now().After(end) {
@@ -152,7 +156,7 @@ func (s *sweeper) left() ([]stat, error) {
 }
 
 // inside finds those that descend from its shim or its workers, or are in its
-// group, of all processes.
+// group or its limits', of all processes.
 func (s *sweeper) inside(all []stat) []stat {
 	roots := map[int]bool{}
 	for _, p := range append([]Process{s.shim}, s.workers...) {
@@ -166,13 +170,17 @@ func (s *sweeper) inside(all []stat) []stat {
 			found = append(found, p)
 		}
 	}
-	var grouped []stat
+	var pids []int
 	if s.group != nil {
-		pids, _, _ := s.group.look() // whether it can be looked into is killAll's question
-		for _, pid := range pids {
-			if p, err := readStat(pid); err == nil && p.lives() {
-				grouped = append(grouped, p)
-			}
+		pids, _, _ = s.group.look() // whether it can be looked into is killAll's question
+	}
+	for _, top := range s.limits {
+		pids = append(pids, members(top)...)
+	}
+	var grouped []stat
+	for _, pid := range pids {
+		if p, err := readStat(pid); err == nil && p.lives() && pid != os.Getpid() {
+			grouped = append(grouped, p)
 		}
 	}
 	return merged(found, grouped)
