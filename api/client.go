@@ -187,7 +187,7 @@ func (c *Client) do(ctx context.Context, method, path string, body any) (*http.R
 	defer resp.Body.Close()
 	var e Error
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxBody)).Decode(&e); err != nil || e.Message == "" {
-		return nil, fmt.Errorf("the agent at %s answers %s to %s %s: is it of another version?", c.path, resp.Status, method, path)
+		return nil, permanent{fmt.Errorf("the agent at %s answers %s to %s %s: is it of another version?", c.path, resp.Status, method, path)}
 	}
 	return nil, &e
 }
@@ -201,13 +201,17 @@ func (d distrust) Unwrap() error { return d.error }
 // explain turns what the kernel says of a socket into what to do about it.
 func (c *Client) explain(ctx context.Context, err error) error {
 	if d, ok := errors.AsType[distrust](err); ok && ctx.Err() == nil {
-		return fmt.Errorf("talk to the agent at %s: %w", c.path, d.error)
+		err = fmt.Errorf("talk to the agent at %s: %w", c.path, d.error)
+		if brokenOff(d.error) {
+			return err
+		}
+		return permanent{err}
 	}
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case strings.Contains(err.Error(), "remote error: tls: "): // a type that crypto/tls keeps to itself
-		return fmt.Errorf("the agent at %s refuses the certificate of this node, and says why in its log: compare bellows tls show on both", c.path)
+		return permanent{fmt.Errorf("the agent at %s refuses the certificate of this node, and says why in its log: compare bellows tls show on both", c.path)}
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Errorf("%w at %s", ErrNoAgent, c.path)
 	case errors.Is(err, fs.ErrPermission):
@@ -217,6 +221,14 @@ func (c *Client) explain(ctx context.Context, err error) error {
 		err = urlErr.Err
 	}
 	return fmt.Errorf("%w in time at %s: %w", ErrNoAgent, c.path, err)
+}
+
+// brokenOff reports whether a connection was not made because the other end
+// went away or was slow, and not for what one of them said.
+func brokenOff(err error) bool {
+	timed, ok := errors.AsType[net.Error](err)
+	return ok && timed.Timeout() || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 // stream calls f with each JSON line of an answer.
@@ -275,10 +287,10 @@ func (s *Server) agentAt(id cluster.NodeID, addr string) (*Client, error) {
 	case kind == "unix":
 		return NewClient(where), nil
 	case kind != "tls":
-		return nil, fmt.Errorf("reach agent at %q: only unix:/path and tls:host:port are understood; is it of a newer version?", addr)
+		return nil, permanent{fmt.Errorf("reach agent at %q: only unix:/path and tls:host:port are understood; is it of a newer version?", addr)}
 	case s.cfg.Identity == nil:
-		return nil, fmt.Errorf("reach agent at %s: it wants a certificate, and node %s has none: issue one with bellows tls issue %s",
-			where, s.cfg.Node, s.cfg.Node)
+		return nil, permanent{fmt.Errorf("reach agent at %s: it wants a certificate, and node %s has none: issue one with bellows tls issue %s",
+			where, s.cfg.Node, s.cfg.Node)}
 	}
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", where)

@@ -41,6 +41,26 @@ func CodeOf(err error) Code {
 	return ""
 }
 
+// permanent is an error of reaching an agent that lasts until somebody does something about it.
+type permanent struct{ error }
+
+// Unwrap returns the cause.
+func (p permanent) Unwrap() error { return p.error }
+
+// lasts reports whether the same question is of no use again soon. A node that
+// knows of no such job may have to hear of it first, and an agent that starts or
+// ends can break an answer off anywhere: what is not known to last is not said to.
+func lasts(err error) bool {
+	switch CodeOf(err) {
+	case Invalid, Forbidden, InUse, Internal:
+		return true
+	case NotFound, Unavailable:
+		return false
+	}
+	_, ok := errors.AsType[permanent](err)
+	return ok
+}
+
 func (c Code) status() int {
 	switch c {
 	case Invalid:

@@ -214,13 +214,19 @@ func (m merger) generation(ctx context.Context, g cluster.Generation, emit func(
 // read reads one member's part, and says so in the stream if that cannot be had.
 func (m merger) read(ctx context.Context, member cluster.Member, q LogQuery, send func(LogLine) error) {
 	if err := m.ask(ctx, member.Node, q, send); err != nil && ctx.Err() == nil {
-		m.notice(member, q.Generation, send, fmt.Sprintf("what %s wrote in generation %d is missing here, in part or whole: %s",
-			ranksText(member), q.Generation, strings.TrimSpace(err.Error())))
+		m.lost(member, q.Generation, err, send)
 	}
+}
+
+// lost says that a member's part cannot be had.
+func (m merger) lost(member cluster.Member, g cluster.Generation, err error, send func(LogLine) error) {
+	m.notice(member, g, send, fmt.Sprintf("what %s wrote in generation %d is missing here, in part or whole: %s",
+		ranksText(member), g, strings.TrimSpace(err.Error())))
 }
 
 // follow reads one member's part until its end. While the node's agent is away it
 // is asked again, and goes on where it was; ctx ends when that has taken too long.
+// An error that lasts is told once, and ends it.
 func (m merger) follow(ctx context.Context, member cluster.Member, q LogQuery, send func(LogLine) error) {
 	away := error(nil)
 	for {
@@ -236,6 +242,9 @@ func (m merger) follow(ctx context.Context, member cluster.Member, q LogQuery, s
 		case ctx.Err() != nil:
 			m.notice(member, q.Generation, send, fmt.Sprintf("the last of what %s wrote in generation %d is missing here, if there is more: the node has not handed it over in time",
 				ranksText(member), q.Generation))
+			return
+		case lasts(err):
+			m.lost(member, q.Generation, err, send)
 			return
 		case away == nil:
 			if send(LogLine{Node: string(member.Node), Rank: -1, Generation: uint64(q.Generation), Notice: fmt.Sprintf(
@@ -255,7 +264,10 @@ func (m merger) follow(ctx context.Context, member cluster.Member, q LogQuery, s
 // ask reads from the node that was a member, at the address that it has now.
 func (m merger) ask(ctx context.Context, node cluster.NodeID, q LogQuery, send func(LogLine) error) error {
 	if node == m.server.cfg.Node {
-		return m.server.localLogs(ctx, m.job, q, send)
+		if err := m.server.localLogs(ctx, m.job, q, send); err != nil {
+			return permanent{err} // there is no agent to wait for: files cannot be read
+		}
+		return nil
 	}
 	addr := ""
 	if _, err := m.server.view.read(func(mirror *record.Mirror) { addr = mirror.Node(node).Alive.Value.API }); err != nil {

@@ -147,7 +147,7 @@ func (s *Server) handleNodeLogs(w http.ResponseWriter, r *http.Request) {
 		if r.Context().Err() != nil {
 			return
 		}
-		_ = out.line(LogLine{Node: string(s.cfg.Node), Rank: -1, Generation: uint64(q.Generation), Notice: err.Error()})
+		_ = out.line(LogLine{Node: string(s.cfg.Node), Rank: -1, Generation: uint64(q.Generation), Notice: err.Error(), Missing: true})
 	}
 	_ = out.line(LogLine{End: true})
 }

@@ -2,11 +2,15 @@ package api
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -111,6 +115,71 @@ func TestNodesThatDoNotTrustEachOtherSaySo(t *testing.T) {
 	missing("n1 at n2's address", "asked node n2, and the certificate shown is of node n1")
 	n1.store.put(t, record.Put(record.AliveKey("n2"), record.Alive{API: "tls:" + address}), record.Delete(record.AliveKey("n1")))
 	missing("taken out of the cluster", "node n1 is not in this cluster now")
+}
+
+// What waiting does not mend is told once while following, as it is, and not waited for.
+func TestFollowDoesNotWaitForWhatLasts(t *testing.T) {
+	store, n1, n2 := cluster2(t)
+	ca := authority(t)
+	address := n2.serveNodes(t, certified(t, ca, "n2"))
+	n1.write(t, "train-aaaaaa", 1, 0, "a\n")
+	n2.write(t, "train-aaaaaa", 1, 2, "b\n")
+	for _, c := range []struct {
+		what, api string
+		as        *trust.Identity
+		want      string
+	}{
+		{"no certificate", "tls:" + address, nil, "node n1 has none: issue one"},
+		{"another authority's", "tls:" + address, certified(t, authority(t), "n1"), "which "},
+		{"a later version", "quic:" + address, nil, "is it of a newer version?"},
+	} {
+		n1.server.cfg.Identity = c.as
+		store.put(t, record.Put(record.AliveKey("n2"), record.Alive{API: c.api}))
+		eventually(t, "n1 knows where n2 answers", func() bool {
+			got := texts(t, n1, LogQuery{})
+			return len(got) == 2 && strings.Contains(got[1], c.want)
+		})
+		// Its end comes while the job runs: nobody waits for the node.
+		s := followLogs(t.Context(), t, n1, LogQuery{Rank: new(2), Generation: 1})
+		l := s.next(c.want)
+		if !l.Missing || !strings.HasPrefix(l.Notice, "node n2: what ranks 2 to 3 wrote in generation 1 is missing here") || !strings.Contains(l.Notice, c.want) {
+			t.Errorf("%s: told is %+v", c.what, l)
+		}
+		select {
+		case err := <-s.done:
+			if err != nil || len(s.lines) > 0 {
+				t.Errorf("%s: it ends with %v, and %d more lines", c.what, err, len(s.lines))
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%s: following the rank does not end", c.what)
+		}
+	}
+}
+
+// What an agent that starts or ends may cause is waited for.
+func TestWhatLasts(t *testing.T) {
+	t.Parallel()
+	c := NewClient("/s")
+	for _, x := range []struct {
+		err  error
+		want bool
+	}{
+		{c.explain(t.Context(), distrust{io.EOF}), false},
+		{c.explain(t.Context(), distrust{fmt.Errorf("read: %w", syscall.ECONNRESET)}), false},
+		{c.explain(t.Context(), distrust{context.DeadlineExceeded}), false},
+		{c.explain(t.Context(), distrust{errors.New("the certificate shown is of node n1")}), true},
+		{c.explain(t.Context(), errors.New("remote error: tls: bad certificate")), true},
+		{c.explain(t.Context(), syscall.ECONNREFUSED), false},
+		{errors.New("read answer: unexpected end of JSON input"), false},
+		{fault(Unavailable, "no etcd"), false},
+		{fault(NotFound, "no job"), false},
+		{fault(Forbidden, "not yours"), true},
+		{fmt.Errorf("ask: %w", fault(Invalid, "rank x")), true},
+	} {
+		if got := lasts(x.err); got != x.want {
+			t.Errorf("%v: lasts is %t, want %t", x.err, got, x.want)
+		}
+	}
 }
 
 // Other nodes may ask for a node's part of the logs, as somebody, and for nothing else.

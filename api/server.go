@@ -106,7 +106,7 @@ func (s *Server) fromNodes(next http.Handler) http.Handler {
 		}
 		there := false
 		if _, err = s.view.read(func(m *record.Mirror) { there = m.Node(id).Alive.Exists() }); err == nil && !there {
-			err = fault(Forbidden, "node %s is not in this cluster now", id)
+			err = fault(Unavailable, "node %s is not in this cluster now", id) // its lease may have run out
 		}
 		if err != nil {
 			writeError(w, err)
