@@ -118,7 +118,7 @@ func TestAFailedJobIsResumedLongAfter(t *testing.T) {
 	f := newFleet(t, config{nodes: 1, devices: 1})
 	f.kill("coordinator-1")
 	f.startCoordinator(2, "--keep-jobs", "3s", "--keep-resumable", "1h")
-	j := f.counter("friday", 80)
+	j := f.counter("friday", 600) // so that it is seen to run when it is resumed
 	j["max-restarts"] = 0
 	id := f.submit(j)
 	done := f.submit(f.sdkJob("done", 1, 1, 3, 0.01))

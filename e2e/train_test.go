@@ -52,7 +52,7 @@ func TestTrainingHasANetworkOfItsOwn(t *testing.T) {
 		out, _, _ := f.bellows("nodes")
 		return strings.Contains(out, "10.77.0.1 (training 10.78.0.1)") && strings.Contains(out, "ip link set rdma1 up")
 	})
-	j := f.torchJob("four", 2, 200)
+	j := f.torchJob("four", 2, 1500) // it runs before the nodes are looked at again
 	j["min"] = 2
 	four := f.submit(j)
 	f.ipOn(2, "link", "set", "rdma1", "up")
@@ -68,12 +68,12 @@ func TestTrainingHasANetworkOfItsOwn(t *testing.T) {
 	f.await(time.Minute, "addresses of IPv6", func(m *record.Mirror) bool {
 		return m.Node("n1").Inventory.Value.Addr == "fd78::1" && m.Node("n2").Inventory.Value.Addr == "fd78::2"
 	})
-	j = f.torchJob("six", 2, 200)
+	j = f.torchJob("six", 2, 600)
 	j["min"] = 2
 	f.meetOn(f.submit(j), "fd78::", "=ib0", "=rdma1")
 	f.meetOn(f.submit(job{
 		"name": "plain", "min": 2, "max": 2, "workdir": f.dir, "checkpoint-dir": filepath.Join(f.dir, "ckpt"),
-		"command": []string{python, example(t, "plain.py"), "--steps", "300", "--save-every", "100"},
+		"command": []string{python, example(t, "plain.py"), "--steps", "1200", "--save-every", "400"},
 	}), "fd78::", "=ib0", "=rdma1")
 }
 
