@@ -151,7 +151,7 @@ func (s *Server) eventsOf(ref string, who cluster.Owner) (string, error) {
 func (s *Server) events(q EventQuery) (list []Event, changed <-chan struct{}, err error) {
 	changed, err = s.view.read(func(m *record.Mirror) {
 		told := m.Events(q.After)
-		if q.After > 0 && writtenOver(m, q.After) {
+		if q.After > 0 && len(told) > 0 && writtenOver(m, q.After) {
 			list = append(list, Event{Revision: q.After, Notice: fmt.Sprintf(
 				"events may be missing here: more than the %d that are kept came at once", record.KeptEvents)})
 		}

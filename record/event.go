@@ -101,8 +101,18 @@ type Happening struct {
 	Revision int64
 }
 
-// Events returns what the leaders and the nodes have told after a revision, in order.
+// isEvent reports whether the parts of a key below Root are those of an event's.
+func isEvent(parts []string) bool {
+	return len(parts) == 2 && parts[0] == "events" || len(parts) == 4 && parts[0] == "nodes" && parts[2] == "events"
+}
+
+// Events returns what the leaders and the nodes have told after a revision, in
+// order. Where that is nothing it costs nothing, as whoever follows events asks
+// at each change of any record.
 func (m *Mirror) Events(after int64) []Happening {
+	if after >= m.told {
+		return nil
+	}
 	var out []Happening
 	take := func(v Versioned[Event]) {
 		if v.Mod > after {

@@ -86,6 +86,7 @@ type Mirror struct {
 	Told     map[uint64]Versioned[Event] // what leaders tell, by slot
 	Nodes    map[cluster.NodeID]*NodeView
 	Jobs     map[cluster.JobID]*JobView
+	told     int64            // revision of the newest event of all
 	gone     map[string]int64 // deleted keys and when, so that an older write arriving late stays ignored
 
 	nodeIDs []cluster.NodeID // sorted; nil = a node has come or gone since
@@ -210,6 +211,9 @@ func (m *Mirror) Apply(c Change) error {
 	}
 	m.remember(c)
 	m.Revision = max(m.Revision, c.ModRevision)
+	if isEvent(parts) && !c.Deleted {
+		m.told = max(m.told, c.ModRevision)
+	}
 	return nil
 }
 
