@@ -139,15 +139,19 @@ func (c *Coordinator) unhold(f formed) bool {
 }
 
 // barred are the nodes on which the job must not start, and why: those that have
-// refused it, and those that it does not want.
+// refused it, those that it does not want, and those that would not keep its limits.
 func (c *Coordinator) barred(v *record.JobView) map[cluster.NodeID]string {
-	where := v.Spec.Value.Where
-	if where.Anywhere() {
+	where, limited := v.Spec.Value.Where, v.Spec.Value.PerWorker != cluster.Limits{}
+	if where.Anywhere() && !limited {
 		return v.State.Value.Excluded
 	}
 	barred := maps.Clone(v.State.Value.Excluded)
 	for _, n := range c.nodes() {
-		if why := where.Refuses(n); why != "" && barred[n.ID] == "" {
+		why := where.Refuses(n)
+		if why == "" && limited && !c.mirror.Node(n.ID).Alive.Value.Limits {
+			why = "its agent is of a version that knows no limits of workers: upgrade it"
+		}
+		if why != "" && barred[n.ID] == "" {
 			if barred == nil {
 				barred = map[cluster.NodeID]string{}
 			}

@@ -74,7 +74,7 @@ func (l *lab) do(line string) error {
 	return nil
 }
 
-// node n1 gpus=4 [ports=8] [model=h100] [train=10.9.0.1]: comes up, or comes back in another life.
+// node n1 gpus=4 [ports=8] [model=h100] [train=10.9.0.1] [limits=no]: comes up, or comes back in another life.
 func (l *lab) node(w words) error {
 	n := cluster.NodeID(w.plain[0])
 	inv := record.Inventory{Addr: w.text("train", "")}
@@ -86,6 +86,7 @@ func (l *lab) node(w words) error {
 	}
 	l.commit(record.Put(record.AliveKey(n), record.Alive{
 		Addr: "10.0.0." + strings.TrimLeft(string(n), "n"), Ports: record.Ports{First: 7000, Count: w.number("ports", 8)},
+		Limits: w.text("limits", "yes") == "yes",
 	}), record.Put(record.InventoryKey(n), inv))
 	l.says(n, record.NodeJoined)
 	l.promise()
@@ -204,7 +205,7 @@ func jobID(name string) cluster.JobID {
 	return cluster.JobID(name + "-aaaaaa")
 }
 
-// submit j [workers=1..4] [restarts=3] [uid=1000] [batch=64] [priority=0] [via=n1] [id=...] [model=h100] [not=n1] [limit=10m].
+// submit j [workers=1..4] [restarts=3] [uid=1000] [batch=64] [priority=0] [via=n1] [id=...] [model=h100] [not=n1] [limit=10m] [cpus=4].
 func (l *lab) submit(w words) error {
 	id := jobID(w.plain[0])
 	name, _, _ := strings.Cut(string(id), "-")
@@ -212,6 +213,7 @@ func (l *lab) submit(w words) error {
 		Name: name, Command: []string{"train"}, Workdir: "/w", CheckpointDir: "/c", MaxRestarts: w.number("restarts", 3), PerNode: w.text("process", "") == "per-node",
 		Priority: w.number("priority", 0), BatchSize: cluster.BatchSize{Min: w.number("batch", 64)}, TimeLimit: l.limitOf(w),
 	}
+	spec.PerWorker.CPUs = float64(w.number("cpus", 0))
 	spec.Where.DeviceModel = w.text("model", "")
 	if n := w.text("on", ""); n != "" {
 		spec.Where.Nodes = []cluster.NodeID{cluster.NodeID(n)}

@@ -30,6 +30,9 @@ type Alive struct {
 	Gossip      string `json:"gossip"` // host:port of its memberlist
 	API         string `json:"api"`    // where other agents reach its API: "unix:/path" on its own machine, "tls:host:port" from everywhere
 	Version     string `json:"version"`
+	// Limits: it keeps its workers within cluster.Spec.PerWorker, or refuses the job.
+	// Agents that are older than limits would start it without.
+	Limits bool `json:"limits,omitempty"`
 	// Ports that this node reserves for workers' rendezvous (MASTER_PORT): First … First+Count-1.
 	Ports Ports `json:"ports"`
 }
