@@ -125,22 +125,41 @@ func TestScaleStopAndResumeByWhom(t *testing.T) {
 	f.nothingLeft(id)
 }
 
+// freeze stops a worker of a generation, so that a halt, which waits for the end
+// of a step, lasts until it is thawed.
+func (f *fleet) freeze(id cluster.JobID, g cluster.Generation) (thaw func()) {
+	f.t.Helper()
+	pid := f.mirror().Node("n1").Ack(id, g).Started.Value.Workers[0].PID
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		f.t.Fatal(err)
+	}
+	return func() {
+		if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+			f.t.Error(err)
+		}
+	}
+}
+
 // New bounds in the middle of a change of size count for the next one, and the
 // job is not torn between the two.
 func TestScaleWhileHalting(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, config{devices: 4, policy: "share", interval: 300 * time.Millisecond})
-	id := f.submit(f.sdkJob("a", 1, 4, 1<<30, 4)) // a halt waits for the end of a step: a second of four workers
+	id := f.submit(f.sdkJob("a", 1, 4, 1<<30, 0.4))
 	g := f.awaitRunning(id, 4, 0)
 	f.awaitStep("a", 1, 4, patience)
+	thaw := f.freeze(id, g)
 	f.mustBellows("scale", "a", "--max", "2")
 	f.awaitPhase(id, patience, cluster.Halting)
-	f.mustBellows("scale", "a", "--max", "1") // while it saves
+	f.mustBellows("scale", "a", "--max", "1") // while it is to save
+	thaw()
 	g = f.awaitRunning(id, 1, g)
 	f.awaitStep("a", f.lastStep("a"), 1, patience)
+	thaw = f.freeze(id, g)
 	f.mustBellows("scale", "a", "--max", "4")
 	f.awaitPhase(id, patience, cluster.Halting)
 	f.mustBellows("stop", "a") // and something else altogether
+	thaw()
 	f.awaitPhase(id, patience, cluster.Stopped)
 	if s := f.mirror().Job(id).State.Value; s.Generation > g+1 {
 		t.Errorf("a stop while halting started generation %d after %d", s.Generation, g)

@@ -1,6 +1,8 @@
 package store_test
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -12,15 +14,26 @@ import (
 	"github.com/bellows-ml/bellows/store"
 )
 
-// freeAddress returns an address of this machine at which nobody listens.
+// freeAddress returns an address of this machine at which nobody listens, nor will
+// before the test does: one of millions, which nobody is given by chance, with a
+// port that no connection gets by itself.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for {
+		n := rand.IntN(1 << 22)
+		address := fmt.Sprintf("127.%d.%d.%d:2379", 64+n>>16, n>>8&0xff, n&0xff)
+		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
+		if t.Context().Err() != nil {
+			t.Fatal(err)
+		}
+		if err != nil {
+			continue
+		}
+		if err = l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return address
 	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // trio are the members of an etcd, and where clients reach each.
@@ -228,6 +241,14 @@ func TestASnapshotIsRestored(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "backup")
 	if size, err := s.Snapshot(t.Context(), file); err != nil || size == 0 {
 		t.Fatalf("snapshot of %d bytes: %v", size, err)
+	}
+	broken, cancel := after(t, soon)
+	cancel()
+	if _, err := s.Snapshot(broken, file+".2"); err == nil {
+		t.Error("a snapshot that was interrupted is there")
+	}
+	if left, err := os.ReadDir(filepath.Dir(file)); err != nil || len(left) != 1 {
+		t.Errorf("an interrupted snapshot leaves %v, %v", left, err)
 	}
 	at := commit(t, s, put("a", "newer"))
 	if _, err := s.Snapshot(t.Context(), file); err == nil || !strings.Contains(err.Error(), "exists: choose another name") {

@@ -109,7 +109,7 @@ func TestOpenAsUser(t *testing.T) {
 	t.Parallel()
 	endpoint := startServer(t, embedded(t.TempDir())).Endpoint()
 	enableAuth(t, endpoint)
-	cfg := store.Config{Endpoints: []string{endpoint}, Username: "root", Password: "wrong", DialTimeout: 5 * time.Second}
+	cfg := store.Config{Endpoints: []string{endpoint}, Username: "root", Password: "wrong", DialTimeout: soon}
 	for want, change := range map[string]func(*store.Config){
 		`as user "root"`: func(*store.Config) {},
 		`as user ""`:     func(c *store.Config) { c.Username, c.Password = "", "" },
