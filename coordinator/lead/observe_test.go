@@ -2,7 +2,6 @@ package lead_test
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -66,7 +65,12 @@ func TestLeaderIsObserved(t *testing.T) {
 	}
 	first.seen.note(func() {
 		n := first.seen
-		if !slices.Equal(n.terms, []bool{true, false}) || n.steps == 0 || n.decisions == 0 || len(n.rescales) != 1 || n.rescales[0].To != 2 {
+		// On a machine with too much to do there may be more terms than one; each begins, and then ends.
+		inTurn := len(n.terms) > 0 && len(n.terms)%2 == 0
+		for i, leads := range n.terms {
+			inTurn = inTurn && leads == (i%2 == 0)
+		}
+		if !inTurn || n.steps == 0 || n.decisions == 0 || len(n.rescales) != 1 || n.rescales[0].To != 2 {
 			t.Errorf("told was: terms %v, %d steps, %d decisions, rescales %+v", n.terms, n.steps, n.decisions, n.rescales)
 		}
 	})
