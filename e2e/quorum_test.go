@@ -174,7 +174,7 @@ func TestEtcdOnThreeServers(t *testing.T) {
 	f.awaitLog(f.procs["coordinator-"+others[0]], patience, "a member of etcd does not answer", f.server(lost))
 
 	// It does not come back by itself, and is not needed for a quorum while the others are.
-	f.mustEnd(s.start(lost), "has no data, but", "bellows etcd remove "+lost)
+	f.mustGiveUp(s.start(lost), "has no data, but", "bellows etcd remove "+lost)
 	if _, errs, code := s.etcd(others[0], "remove", others[1]); code != 1 || !strings.Contains(errs, "only 1 would answer (not "+lost+")") {
 		t.Errorf("remove one that is needed: exit %d, %s", code, errs)
 	}
@@ -219,6 +219,17 @@ func TestEtcdOnThreeServers(t *testing.T) {
 // mustEnd waits until a process has ended with an error and these last words.
 func (f *fleet) mustEnd(p *proc, says ...string) {
 	f.t.Helper()
+	f.mustEndWith(1, p, says...)
+}
+
+// mustGiveUp is mustEnd with the status on which a unit does not start it again.
+func (f *fleet) mustGiveUp(p *proc, says ...string) {
+	f.t.Helper()
+	f.mustEndWith(2, p, says...)
+}
+
+func (f *fleet) mustEndWith(status int, p *proc, says ...string) {
+	f.t.Helper()
 	select {
 	case <-p.done:
 	case <-time.After(patience):
@@ -234,8 +245,8 @@ func (f *fleet) mustEnd(p *proc, says ...string) {
 			f.t.Errorf("the last words of %s, %q, lack %q", p.name, last, want)
 		}
 	}
-	if p.cmd.ProcessState.ExitCode() != 1 {
-		f.t.Errorf("%s: %v, want status 1", p.name, p.cmd.ProcessState)
+	if p.cmd.ProcessState.ExitCode() != status {
+		f.t.Errorf("%s: %v, want status %d", p.name, p.cmd.ProcessState, status)
 	}
 }
 
@@ -314,24 +325,24 @@ func TestWhatIsWrongWithAServer(t *testing.T) {
 		return f.start("coordinator-c3", append(args, more...)...)
 	}
 	f.mustEnd(run("--data-dir", s.dir("c2")), "data directory "+s.dir("c2")+": in use by another process")
-	f.mustEnd(run("--data-dir", s.dir("c3"), "--cluster", "mine"), `data directory `+s.dir("c3")+` holds cluster "bellows", not "mine"`)
+	f.mustGiveUp(run("--data-dir", s.dir("c3"), "--cluster", "mine"), `data directory `+s.dir("c3")+` holds cluster "bellows", not "mine"`)
 	f.kill("coordinator-c2")
-	f.mustEnd(run("--data-dir", s.dir("c2")), `is of member "c2", not "c3"`)
+	f.mustGiveUp(run("--data-dir", s.dir("c2")), `is of member "c2", not "c3"`)
 	s.start("c2")
 	s.awaitState("c1", func(states map[string]string) bool { return states["c2"] != "silent" })
 
 	taken := f.listenTCP(f.server("c3") + ":4379")
 	f.mustEnd(run("--data-dir", s.dir("c3"), "--etcd-client", taken), taken, "address already in use", "choose another port")
-	f.mustEnd(run("--data-dir", s.dir("c3"), "--tls-dir", f.identity("c1")), "it is of node c1, and this is node c3")
-	f.mustEnd(run("--data-dir", s.dir("c3"), "--tls-dir", filepath.Join(f.dir, "nothing")), "bellows tls issue c3 makes them")
+	f.mustGiveUp(run("--data-dir", s.dir("c3"), "--tls-dir", f.identity("c1")), "it is of node c1, and this is node c3")
+	f.mustGiveUp(run("--data-dir", s.dir("c3"), "--tls-dir", filepath.Join(f.dir, "nothing")), "bellows tls issue c3 makes them")
 	s.start("c3")
 	s.awaitState("c1", settled("c1", "c2", "c3"))
 
 	// Removed while it runs, and when it is started again.
 	running := f.procs["coordinator-c3"]
 	s.must("c1", "remove", "c3")
-	f.mustEnd(running, "this member, c3, was removed from its cluster", "bellows etcd add c3")
-	f.mustEnd(s.start("c3"), "this member, c3, was removed from its cluster", "bellows etcd add c3")
+	f.mustGiveUp(running, "this member, c3, was removed from its cluster", "bellows etcd add c3")
+	f.mustGiveUp(s.start("c3"), "this member, c3, was removed from its cluster", "bellows etcd add c3")
 	s.awaitState("c1", settled("c1", "c2"))
 }
 
