@@ -17,9 +17,15 @@ import (
 func TestIdleClusterWritesNothing(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, config{nodes: 2, devices: 4})
-	time.Sleep(3 * time.Second) // let gossip and first listings settle
-	revision, ticks, start := f.mirror().Revision, f.cpu("agent-n1"), time.Now()
-	time.Sleep(10 * time.Second)
+	revision, since := int64(0), time.Now()
+	f.await(time.Minute, "it to come to rest after its start", func(m *record.Mirror) bool {
+		if m.Revision != revision {
+			revision, since = m.Revision, time.Now()
+		}
+		return time.Since(since) > 3*time.Second
+	})
+	ticks, start := f.cpu("agent-n1"), time.Now()
+	time.Sleep(10 * time.Second) // what is measured
 	if now := f.mirror().Revision; now != revision {
 		t.Errorf("%d writes in 10 idle seconds, want none", now-revision)
 	}
