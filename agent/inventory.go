@@ -15,6 +15,9 @@ type Stock struct {
 	Addr    string           // where workers are reached, where that is not the node's own address
 	// Cut says why workers here could not meet others; empty if they can.
 	Cut string
+	// Unseen says why the devices cannot be used by anything new, as the driver's
+	// library refuses as a whole; empty if it does not.
+	Unseen string
 	// Taken devices have a generation here that may have processes.
 	Taken map[cluster.DeviceID]bool
 	// Occupied says of devices who is on them and should not be.
@@ -37,7 +40,7 @@ func (s Stock) Inventory() record.Inventory {
 			d.Health, d.Problem = cluster.Unhealthy, "a process of job "+string(job)+" on it does not die"
 			continue
 		}
-		d.Problem = joined(s.Occupied[d.ID], s.Cut)
+		d.Problem = joined(s.Occupied[d.ID], s.Unseen, s.Cut)
 		if d.Problem != "" && !s.Taken[d.ID] {
 			d.Health = cluster.Unhealthy
 		}

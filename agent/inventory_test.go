@@ -44,6 +44,12 @@ func TestWhatANodeHasToGive(t *testing.T) {
 				device("a", cluster.Unhealthy, "ib0 is down"), device("b", cluster.Unhealthy, "ib0 is down"), seen[2],
 			}},
 		},
+		"the driver's library refuses: what runs stays, nothing new comes": {
+			Stock{Problem: "reload the driver", Unseen: "reload the driver", Taken: taken},
+			record.Inventory{Problem: "reload the driver", Devices: []cluster.Device{
+				device("a", cluster.Healthy, "reload the driver"), device("b", cluster.Unhealthy, "reload the driver"), seen[2],
+			}},
+		},
 	} {
 		c.stock.Devices = seen
 		if got := c.stock.Inventory(); !reflect.DeepEqual(got, c.want) {

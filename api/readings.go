@@ -27,6 +27,10 @@ type NodeReadings struct {
 	AgeS    float64         `json:"age_s"`
 	Driver  string          `json:"driver,omitempty"` // version
 	Devices []DeviceReading `json:"devices"`
+	// Places says where each device is, also one that says nothing any more; Links
+	// how those that answer reach each other, each pair once.
+	Places []DevicePlace `json:"places,omitempty"`
+	Links  []DeviceLink  `json:"links,omitempty"`
 	// Missing says why there is nothing to read, in a few words.
 	Missing   string `json:"missing,omitempty"`
 	Simulated bool   `json:"simulated,omitempty"` // the devices exist in name only
@@ -44,6 +48,23 @@ type DeviceReading struct {
 	LastXid         *LastXid `json:"last_xid,omitempty"`
 	// Processes are those that the driver lists on it.
 	Processes []DeviceProcess `json:"processes,omitempty"`
+}
+
+// DevicePlace is where a device is, for whoever has to reset it or take it out.
+type DevicePlace struct {
+	ID    string `json:"id"`
+	Index int    `json:"index"`               // as nvidia-smi counts; moves with the next boot
+	PCI   string `json:"pci,omitempty"`       // domain:bus:device.function
+	NUMA  *int   `json:"numa_node,omitempty"` // nil = unknown, or none
+}
+
+// DeviceLink is how two devices reach each other.
+type DeviceLink struct {
+	A       string `json:"a"`
+	B       string `json:"b"`
+	NVLinks int    `json:"nvlinks,omitempty"` // links, directly or through a switch
+	// Path is the way over PCIe, in nvidia-smi's words: PIX, PXB, PHB, NODE or SYS; empty = unknown.
+	Path string `json:"path,omitempty"`
 }
 
 // LastXid is the driver's last critical error on a device, by NVIDIA's numbers.
@@ -125,7 +146,10 @@ func (s *Server) addReadings(ctx context.Context, list []NodeStatus) {
 		if !ok {
 			continue
 		}
-		n.Driver, n.NoReadings, n.Simulated = r.Driver, r.Missing, r.Simulated
+		n.Driver, n.NoReadings, n.Simulated, n.Links = r.Driver, r.Missing, r.Simulated, r.Links
+		for j := range n.Devices {
+			n.Devices[j].Place = r.place(n.Devices[j].ID)
+		}
 		if r.Missing != "" {
 			continue
 		}
@@ -170,6 +194,15 @@ func (s *Server) askable(wanted func(cluster.NodeID) bool) map[cluster.NodeID]st
 		}
 	})
 	return nodes
+}
+
+func (r NodeReadings) place(device string) *DevicePlace {
+	for i := range r.Places {
+		if r.Places[i].ID == device {
+			return &r.Places[i]
+		}
+	}
+	return nil
 }
 
 func (r NodeReadings) of(device string) *DeviceReading {

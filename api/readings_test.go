@@ -17,8 +17,11 @@ func (a *agent) reads(node string, percent int) {
 		r := NodeReadings{AgeS: 3, Driver: "550.54.15"}
 		for i := range 2 {
 			busy := percent + i
-			r.Devices = append(r.Devices, DeviceReading{ID: fmt.Sprintf("D-%s-%d", node, i), BusyPercent: &busy})
+			id := fmt.Sprintf("D-%s-%d", node, i)
+			r.Devices = append(r.Devices, DeviceReading{ID: id, BusyPercent: &busy})
+			r.Places = append(r.Places, DevicePlace{ID: id, Index: i, PCI: fmt.Sprintf("0000:%02x:00.0", 7+i)})
 		}
+		r.Links = []DeviceLink{{A: "D-" + node + "-0", B: "D-" + node + "-1", NVLinks: 12, Path: "SYS"}}
 		return r
 	}
 }
@@ -63,6 +66,14 @@ func TestReadingsComeFromWhoeverHasTheDevices(t *testing.T) {
 	want := map[string]int{"D-n1-0": 10, "D-n1-1": 11, "D-n2-0": 20, "D-n2-1": 21}
 	var got map[string]int
 	eventually(t, "n1 knows what n2's devices do", func() bool { got = busy(t, n1); return reflect.DeepEqual(got, want) })
+
+	nodes, err := n1.Nodes(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := nodes[1]; n.Devices[1].Place == nil || n.Devices[1].Place.PCI != "0000:08:00.0" || len(n.Links) != 1 || n.Links[0].NVLinks != 12 {
+		t.Errorf("where n2's devices are, and how they reach each other: %+v", n)
+	}
 
 	job, err := n1.Job(t.Context(), "train")
 	if err != nil {

@@ -187,6 +187,8 @@ type NodeStatus struct {
 	ReadingsAgeS *float64 `json:"readings_age_s,omitempty"`
 	NoReadings   string   `json:"no_readings,omitempty"`
 	Simulated    bool     `json:"simulated"` // its devices exist in name only
+	// Links are how its devices reach each other, where it says so.
+	Links []DeviceLink `json:"links,omitempty"`
 }
 
 // DeviceStatus is one device and whose it is.
@@ -199,6 +201,8 @@ type DeviceStatus struct {
 	Job         string `json:"job,omitempty"`
 	Generation  uint64 `json:"generation,omitempty"`
 	Rank        *int   `json:"rank,omitempty"`
+	// Place is where it is, where its node says so.
+	Place *DevicePlace `json:"place,omitempty"`
 	// Reading is what it is doing, where its node says so.
 	Reading *DeviceReading `json:"reading,omitempty"`
 }

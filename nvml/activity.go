@@ -114,6 +114,10 @@ func (d *driver) processes(handle nvml.Device) []Process {
 	return all
 }
 
+// withoutUs comes before what the driver refuses while anybody has a device open,
+// as the child that looks at them has all of them.
+const withoutUs = "drain this node, systemctl stop bellows-agent, "
+
 // health takes the driver's own verdict of a device where it has one, rather than
 // what its error numbers would let one guess.
 func (d *driver) health(r *Reading, handle nvml.Device) {
@@ -124,12 +128,12 @@ func (d *driver) health(r *Reading, handle nvml.Device) {
 	}
 	if d.has("nvmlDeviceGetMigMode") {
 		if mode, _, ret := handle.GetMigMode(); ret == nvml.SUCCESS && mode == nvml.DEVICE_MIG_ENABLE {
-			problem("MIG mode is on and Bellows gives out whole devices: nvidia-smi -i %d -mig 0, then reset it", r.Index)
+			problem("MIG mode is on and Bellows gives out whole devices: "+withoutUs+"nvidia-smi -i %d -mig 0", r.Index)
 		}
 	}
 	switch d.recovery(handle) {
 	case nvml.GPU_RECOVERY_ACTION_GPU_RESET, nvml.GPU_RECOVERY_ACTION_DRAIN_AND_RESET:
-		problem("needs a reset, the driver says: nvidia-smi -i %d --gpu-reset", r.Index)
+		problem("needs a reset, the driver says: "+withoutUs+"nvidia-smi -i %d --gpu-reset", r.Index)
 	case nvml.GPU_RECOVERY_ACTION_NODE_REBOOT:
 		problem("the driver says that this node has to be rebooted")
 	case nvml.GPU_RECOVERY_ACTION_DRAIN_P2P:
@@ -143,7 +147,7 @@ func (d *driver) health(r *Reading, handle nvml.Device) {
 	case failed:
 		problem("a bad row of its memory could not be replaced: have the device exchanged")
 	case pending:
-		r.Warning = fmt.Sprintf("a bad row of its memory is replaced with the next reset: nvidia-smi -i %d --gpu-reset when it is idle", r.Index)
+		r.Warning = fmt.Sprintf("a bad row of its memory is replaced with the next reset: "+withoutUs+"nvidia-smi -i %d --gpu-reset", r.Index)
 	}
 }
 

@@ -138,7 +138,7 @@ func lost(ret nvml.Return) error {
 	case nvml.ERROR_GPU_IS_LOST:
 		return errors.New("fell off the bus: see dmesg for its Xid; reboot the node")
 	case nvml.ERROR_RESET_REQUIRED:
-		return errors.New("needs a reset: nvidia-smi --gpu-reset, or reboot the node")
+		return errors.New("needs a reset: " + withoutUs + "nvidia-smi --gpu-reset; or reboot the node")
 	default:
 		return fmt.Errorf("does not answer the driver: %s", ret.Error())
 	}

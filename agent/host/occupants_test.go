@@ -23,13 +23,17 @@ import (
 
 // scene is two devices on which the test says who is.
 type scene struct {
-	mu sync.Mutex
-	on map[cluster.DeviceID][]nvml.Process
+	mu      sync.Mutex
+	on      map[cluster.DeviceID][]nvml.Process
+	refuses string // why there is nothing to look with; empty = there is
 }
 
 func (s *scene) Survey(context.Context) (nvml.Survey, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.refuses != "" {
+		return nvml.Survey{Problem: s.refuses}, nil
+	}
 	var out nvml.Survey
 	for i := range 2 {
 		id := cluster.DeviceID(fmt.Sprintf("SIM-n1-%d", i))
@@ -41,6 +45,13 @@ func (s *scene) Survey(context.Context) (nvml.Survey, error) {
 }
 
 func (s *scene) Close() error { return nil }
+
+// refuse makes the library refuse as a whole; for no reason, answer again.
+func (s *scene) refuse(why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refuses = why
+}
 
 // put places processes on a device, instead of those that were there.
 func (s *scene) put(device cluster.DeviceID, pids ...int) {
@@ -55,13 +66,24 @@ func (s *scene) put(device cluster.DeviceID, pids ...int) {
 // published waits until a device is published so.
 func (f *fixture) published(device int, health cluster.Health, words string) {
 	f.Helper()
+	f.inventory(func(inv record.Inventory) bool {
+		if len(inv.Devices) <= device {
+			return false
+		}
+		d := inv.Devices[device]
+		return d.Health == health && strings.Contains(d.Problem, words) && (words != "" || d.Problem == "")
+	})
+}
+
+// inventory waits until what n1 has to give is published so.
+func (f *fixture) inventory(want func(record.Inventory) bool) {
+	f.Helper()
 	f.awaitKV(record.InventoryKey("n1"), func(kv record.KV) bool {
 		var inv record.Inventory
 		if err := json.Unmarshal(kv.Value, &inv); err != nil {
 			f.Fatal(err)
 		}
-		d := inv.Devices[device]
-		return d.Health == health && strings.Contains(d.Problem, words) && (words != "" || d.Problem == "")
+		return want(inv)
 	})
 }
 

@@ -30,7 +30,13 @@ func (n *node) readings() api.NodeReadings {
 		return api.NodeReadings{Missing: "its devices have not been looked at yet"}
 	}
 	out := api.NodeReadings{AgeS: time.Since(last.at).Seconds(), Driver: last.survey.Driver, Devices: []api.DeviceReading{}}
+	for _, l := range last.survey.Links {
+		out.Links = append(out.Links, api.DeviceLink{A: string(l.A), B: string(l.B), NVLinks: l.NVLinks, Path: l.Path})
+	}
 	for _, r := range last.survey.Devices {
+		if !last.survey.Simulated {
+			out.Places = append(out.Places, placeOf(r))
+		}
 		if !r.Known() {
 			continue
 		}
@@ -53,10 +59,20 @@ func (n *node) readings() api.NodeReadings {
 	case len(out.Devices) > 0:
 	case last.survey.Simulated:
 		out.Missing, out.Simulated = "simulated devices have none", true
+	case last.survey.Problem != "" && len(last.survey.Devices) == 0:
+		out.Missing = last.survey.Problem
 	case len(last.survey.Devices) == 0:
 		out.Missing = "it has no devices"
 	default:
 		out.Missing = "none of its devices answers"
 	}
 	return out
+}
+
+func placeOf(r nvml.Reading) api.DevicePlace {
+	p := api.DevicePlace{ID: string(r.ID), Index: r.Index, PCI: r.PCI}
+	if r.NUMA >= 0 {
+		p.NUMA = &r.NUMA
+	}
+	return p
 }

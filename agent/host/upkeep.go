@@ -39,7 +39,8 @@ const (
 // devices is what was last seen of the node's devices.
 type devices struct {
 	asked   time.Time
-	failing time.Time         // since when nobody could look; zero = the last look succeeded
+	failing time.Time         // since when nobody could look; zero = the last look was answered
+	unseen  string            // why the answer was that there is nothing to look with; empty = it was another
 	seen    *record.Inventory // nil until the first answer
 	// read is what the API shows of the last look.
 	read atomic.Pointer[readings]
@@ -68,28 +69,65 @@ func (n *node) askDevices() {
 // nothing about the devices: those known stay as they are, and what runs on them
 // runs on. Only when nobody could look for some time do they count as sick, so
 // that their jobs save and move.
+//
+// A library that answers and refuses as a whole, as after an upgrade of the
+// driver's package, says nothing about what runs either: workers that have the
+// driver open go on. Only for something new there are no devices then.
 func (n *node) surveyed(s nvml.Survey, err error) {
 	seen := record.Inventory{Devices: s.Inventory(), Problem: s.Problem}
+	n.devices.unseen = ""
 	if err == nil {
 		n.devices.failing = time.Time{}
+		if s.Problem != "" && len(s.Devices) == 0 {
+			n.devices.unseen = s.Problem
+			seen.Devices = n.known()
+		}
 	} else {
 		if n.devices.failing.IsZero() {
 			n.devices.failing = time.Now()
 		}
 		seen.Problem = err.Error()
-		if n.devices.seen != nil {
-			seen.Devices = slices.Clone(n.devices.seen.Devices)
-		}
-		for i := range seen.Devices {
-			if time.Since(n.devices.failing) > blindFor {
-				seen.Devices[i].Health, seen.Devices[i].Problem = cluster.Unhealthy, "cannot be looked at"
-			}
+		seen.Devices = n.known()
+		if n.blind() {
+			sicken(seen.Devices)
 		}
 	}
 	if seen.Problem != "" && (n.devices.seen == nil || n.devices.seen.Problem != seen.Problem) {
 		n.log.Error().Str("problem", seen.Problem).Msg("devices are missing")
 	}
 	n.devices.seen = &seen
+}
+
+// known are the devices that were seen last, for the caller to change.
+func (n *node) known() []cluster.Device {
+	if n.devices.seen == nil {
+		return nil
+	}
+	return slices.Clone(n.devices.seen.Devices)
+}
+
+// blind reports whether nobody could look for so long that devices count as sick.
+func (n *node) blind() bool {
+	return !n.devices.failing.IsZero() && time.Since(n.devices.failing) > blindFor
+}
+
+func sicken(devices []cluster.Device) {
+	for i := range devices {
+		devices[i].Health, devices[i].Problem = cluster.Unhealthy, "cannot be looked at"
+	}
+}
+
+// adopted are the devices of the runs that this agent has found here, as its
+// predecessor has recorded them: all that it knows of while it cannot look itself.
+func (n *node) adopted(taken map[cluster.DeviceID]bool) []cluster.Device {
+	if n.devices.unseen == "" && n.devices.failing.IsZero() {
+		return nil
+	}
+	devices := slices.DeleteFunc(slices.Clone(n.self().Inventory.Value.Devices), func(d cluster.Device) bool { return !taken[d.ID] })
+	if n.blind() {
+		sicken(devices)
+	}
+	return devices
 }
 
 // writeInventory records what the node has to give.
@@ -115,14 +153,17 @@ func (n *node) writeInventory() {
 func (n *node) stock() agent.Stock {
 	s := agent.Stock{
 		Devices: n.devices.seen.Devices, Problem: n.devices.seen.Problem, Addr: n.train.addr, Cut: n.train.problem,
-		Occupied: n.occupants.judged.Problems,
-		Taken:    map[cluster.DeviceID]bool{}, Stuck: map[cluster.DeviceID]cluster.JobID{},
+		Unseen: n.devices.unseen, Occupied: n.occupants.judged.Problems,
+		Taken: map[cluster.DeviceID]bool{}, Stuck: map[cluster.DeviceID]cluster.JobID{},
 	}
 	for d, jg := range n.holders() {
 		s.Taken[d] = true
 		if r := n.runs[jg].report; r != nil && len(r.Unkillable) > 0 {
 			s.Stuck[d] = jg.Job
 		}
+	}
+	if len(s.Devices) == 0 {
+		s.Devices = n.adopted(s.Taken)
 	}
 	return s
 }

@@ -78,7 +78,7 @@ func TestPages(t *testing.T) {
 			{ID: "GPU-2", Model: "H100", MemoryBytes: 80 << 30, Health: "healthy", Reading: &api.DeviceReading{
 				ID: "GPU-2", BusyPercent: new(0), UncorrectedECC: new(uint64(2)), LastXid: &api.LastXid{Code: 31, AgeS: 75},
 			}},
-			{ID: "GPU-3", Health: "unhealthy", Problem: "fell off the bus"},
+			{ID: "GPU-3", Health: "unhealthy", Problem: "fell off the bus", Place: &api.DevicePlace{ID: "GPU-3", Index: 2, PCI: "0000:09:00.0"}},
 		}, ReadingsAgeS: new(130.5)},
 		{ID: "n2", Alive: true, Gossip: "suspect", Addr: "10.0.0.2", Cordon: "new fans", Devices: []api.DeviceStatus{{ID: "GPU-4", Health: "healthy"}}, NoReadings: "no answer within 2s"},
 		{ID: "n3", Gossip: "dead", Problem: "driver not loaded"},

@@ -84,12 +84,15 @@ func trouble(r *api.DeviceReading) []string {
 
 // writeDevices is the table of single devices.
 func writeDevices(w io.Writer, nodes []api.NodeStatus, s style) error {
-	t := table{head: []string{"NODE", "DEVICE", "MODEL", "STATE", "JOB", "RANK", "BUSY", "MEMORY", "TEMP", "NOTE"}}
+	t := table{head: []string{"NODE", "DEVICE", "PCI", "MODEL", "STATE", "JOB", "RANK", "BUSY", "MEMORY", "TEMP", "NOTE"}}
 	for _, n := range nodes {
 		for _, d := range n.Devices {
 			var l load
 			l.add(d.Reading, d.MemoryBytes)
-			rank, celsius, note := "-", "-", trouble(d.Reading)
+			rank, celsius, pci, note := "-", "-", "", trouble(d.Reading)
+			if d.Place != nil {
+				pci = d.Place.PCI
+			}
 			if d.Rank != nil {
 				rank = fmt.Sprint(*d.Rank)
 			}
@@ -103,7 +106,7 @@ func writeDevices(w io.Writer, nodes []api.NodeStatus, s style) error {
 			if !n.Alive {
 				state = "lost"
 			}
-			t.add(n.ID, d.ID, orDash(d.Model), state, orDash(d.Job), rank, l.share(), l.memoryText(), celsius, orDash(strings.Join(note, "; ")))
+			t.add(n.ID, d.ID, orDash(pci), orDash(d.Model), state, orDash(d.Job), rank, l.share(), l.memoryText(), celsius, orDash(strings.Join(note, "; ")))
 		}
 	}
 	if err := t.write(w, s); err != nil {

@@ -1,12 +1,14 @@
 /* A libnvidia-ml.so for tests: two devices, and whatever goes wrong as
- * $FAKE_NVML says: hang-init, hang-count, no-driver, mismatch, crash; lose = the
- * second device is lost once the file $FAKE_NVML_LOST exists; old = compiled
- * with -DOLD, a library that lacks a symbol that no Bellows can do without;
+ * $FAKE_NVML or any line of the file $FAKE_NVML_NOW says: hang-init, hang-count,
+ * no-driver, mismatch, crash; unloaded = the driver has gone from under a library
+ * that was loaded; third = a third device is there; mig-0 = the first has MIG on;
+ * lose = the second device is lost once the file $FAKE_NVML_LOST exists; old =
+ * compiled with -DOLD, a library that lacks a symbol that no Bellows can do without;
  * hang-processes, refuse-processes, endless-processes = asked who is on a device,
  * it hangs, errs, or says for ever that there are more. Else the lines of the file
  * $FAKE_NVML_PROCESSES say who is where: device, pid, bytes, and C, M or G for
  * computing, computing through MPS, or drawing; a pid of 0 is memory that nobody
- * is listed for. */
+ * is listed for. $FAKE_NVML_UUID, $FAKE_NVML_MODEL and $FAKE_NVML_GIB say what they are. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,12 +21,18 @@ typedef struct {
 	char bus_id[32];
 } pci_t;
 
-static int devices[2] = {0, 1};
+static int devices[3] = {0, 1, 2};
 
 static int wants(const char *what)
 {
-	const char *said = getenv("FAKE_NVML");
-	return said && strcmp(said, what) == 0;
+	const char *said = getenv("FAKE_NVML"), *path = getenv("FAKE_NVML_NOW");
+	char line[64];
+	int found = said && strcmp(said, what) == 0;
+	FILE *f = path ? fopen(path, "r") : NULL;
+	if (!f) return found;
+	while (!found && fscanf(f, "%63s", line) == 1) found = strcmp(line, what) == 0;
+	fclose(f);
+	return found;
 }
 
 static void hang(void) { for (;;) sleep(1000); }
@@ -32,7 +40,7 @@ static void hang(void) { for (;;) sleep(1000); }
 int nvmlInit_v2(void)
 {
 	if (wants("hang-init")) hang();
-	if (wants("no-driver")) return 9;
+	if (wants("no-driver") || wants("unloaded")) return 9;
 	if (wants("mismatch")) return 18;
 	printf("a library that prints to standard output\n");
 	fflush(stdout);
@@ -54,7 +62,8 @@ int nvmlDeviceGetCount_v2(unsigned *count)
 {
 	if (wants("hang-count")) hang();
 	if (wants("crash")) abort();
-	*count = 2;
+	if (wants("unloaded")) return 999;
+	*count = wants("third") ? 3 : 2;
 	return 0;
 }
 #endif
@@ -69,14 +78,16 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **handle)
 
 int nvmlDeviceGetUUID(void *handle, char *uuid, unsigned length)
 {
-	snprintf(uuid, length, "GPU-fake-%d", *(int *)handle);
+	const char *name = getenv("FAKE_NVML_UUID");
+	snprintf(uuid, length, "GPU-%s-%d", name ? name : "fake", *(int *)handle);
 	return 0;
 }
 
 int nvmlDeviceGetName(void *handle, char *name, unsigned length)
 {
 	(void)handle;
-	snprintf(name, length, "NVIDIA Fake");
+	const char *model = getenv("FAKE_NVML_MODEL");
+	snprintf(name, length, "%s", model ? model : "NVIDIA Fake");
 	return 0;
 }
 
@@ -131,6 +142,12 @@ int nvmlDeviceGetMPSComputeRunningProcesses(void *h, unsigned *n, process_t *p) 
 int nvmlDeviceGetGraphicsRunningProcesses_v3(void *h, unsigned *n, process_t *p) { return list(h, n, p, 'G'); }
 int nvmlDeviceGetGraphicsRunningProcesses(void *h, unsigned *n, process_t *p) { return list(h, n, p, 'G'); }
 
+int nvmlDeviceGetMigMode(void *handle, unsigned *current, unsigned *pending)
+{
+	*current = *pending = *(int *)handle == 0 && wants("mig-0");
+	return 0;
+}
+
 int nvmlDeviceGetTemperature(void *handle, int sensor, unsigned *celsius)
 {
 	(void)sensor;
@@ -148,7 +165,8 @@ int nvmlDeviceGetUtilizationRates(void *handle, unsigned *percent)
 int nvmlDeviceGetMemoryInfo(void *handle, memory_t *memory)
 {
 	guest_t g;
-	memory->total = 1ULL << 34;
+	const char *gib = getenv("FAKE_NVML_GIB");
+	memory->total = (gib ? strtoull(gib, NULL, 10) : 16) << 30;
 	memory->used = 1ULL << 20;
 	for (int i = 0; guest(i, &g); i++)
 		if (g.device == *(int *)handle) memory->used += g.bytes;
