@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -68,7 +69,11 @@ func TestAnAgentWithAWrongCertificateDoesNotStart(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := f.startAgent(2, "--tls-dir", c.dir)
-			f.mustEnd(p, c.says...)
+			if slices.Contains([]string{"ended", "of a clock two hours fast", "with another's key", "torn"}, c.name) {
+				f.mustEnd(p, c.says...) // it is tried again: a clock is set, and a certificate renewed, file by file
+			} else {
+				f.mustGiveUp(p, c.says...)
+			}
 			if err := os.Truncate(p.log, 0); err != nil {
 				t.Fatal(err)
 			}

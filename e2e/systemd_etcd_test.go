@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -105,6 +106,7 @@ func TestTheCoordinatorsUnitRunsEtcd(t *testing.T) {
 	}
 	f.restored(m, active)
 	f.unfit(m, property)
+	f.early(m, active)
 	if log := m.run("journalctl", "--no-pager", "-o", "cat", "-u", "bellows-coordinator"); strings.Contains(log, "panic") {
 		t.Errorf("its log:\n%s", log)
 	}
@@ -132,6 +134,21 @@ func (f *fleet) restored(m *machine, active func(string)) {
 			f.t.Errorf("after a restore these are not the coordinator's: %s", strangers)
 		}
 	}
+}
+
+// early gives the coordinator a certificate that is not valid yet, as after a
+// boot without a clock: it is up by itself once that has passed.
+func (f *fleet) early(m *machine, active func(string)) {
+	f.t.Helper()
+	folder := f.issueAt("early", "c1", time.Now().Add(2*time.Hour), time.Hour)
+	active("the settings are right again")
+	m.run("sh", "-c", "cp -r /etc/bellows/tls /etc/bellows/tls.right; cp "+folder+"/* /etc/bellows/tls/; chown -R bellows-coordinator /etc/bellows/tls*")
+	m.run("systemctl", "restart", "--no-block", "bellows-coordinator.service")
+	f.eventually("it to say that the clock is wrong", func() bool {
+		return strings.Contains(m.run("journalctl", "--no-pager", "-o", "cat", "-p", "err", "-u", "bellows-coordinator"), "correct the clock that is wrong")
+	})
+	m.run("sh", "-c", "cp /etc/bellows/tls.right/* /etc/bellows/tls/")
+	active("its certificate is valid")
 }
 
 // unfit gives the coordinator settings that only a person can mend: it says so and stays down.

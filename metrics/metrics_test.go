@@ -82,6 +82,9 @@ func busy() (*metrics.Agent, *metrics.Coordinator) {
 			Active:  []record.JobCensus{{ID: "j-aaaaaa", Workers: 4, Steps: 300, StepsPerSecond: 4, Trained: 100 * time.Second, Restarts: 1}},
 		}, true
 	})
+	for _, set := range []*metrics.Set{a.Set, c.Set} {
+		set.Certificate(func() time.Time { return time.Unix(1e9, 0) })
+	}
 	c.EtcdCall("list", "error", time.Second)
 	c.Leads(true)
 	c.Stepped(time.Millisecond)
@@ -162,6 +165,7 @@ func TestValues(t *testing.T) {
 		labels []string
 	}{
 		{1, "bellows_leader", nil},
+		{1e9, "bellows_certificate_end_timestamp_seconds", nil},
 		{1, "bellows_terms_total", nil},
 		{1, "bellows_jobs", []string{"phase=running"}},
 		{0, "bellows_jobs", []string{"phase=held"}},

@@ -58,6 +58,12 @@ func (s *Set) EtcdCall(call, result string, took time.Duration) {
 	s.etcd.WithLabelValues(call, result).Observe(took.Seconds())
 }
 
+// Certificate shows when this node's certificate ends, as end says at each scrape.
+func (s *Set) Certificate(end func() time.Time) {
+	f := family("bellows_certificate_end_timestamp_seconds")
+	s.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: f.Name, Help: f.Help}, func() float64 { return float64(end().Unix()) }))
+}
+
 // WithEtcd also shows what an etcd within this process tells of itself.
 func (s *Set) WithEtcd() {
 	s.gatherer = prometheus.Gatherers{s.registry, prefixed{prometheus.DefaultGatherer, "etcd_"}}

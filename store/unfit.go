@@ -18,4 +18,7 @@ func (unfitError) Is(target error) bool { return target == ErrUnfit }
 // Unwrap returns what is wrong.
 func (e unfitError) Unwrap() error { return e.error }
 
-func unfit(format string, args ...any) error { return unfitError{fmt.Errorf(format, args...)} }
+// Unfit marks an error as ErrUnfit; it reads as before.
+func Unfit(err error) error { return unfitError{err} }
+
+func unfit(format string, args ...any) error { return Unfit(fmt.Errorf(format, args...)) }

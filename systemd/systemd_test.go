@@ -1,11 +1,13 @@
 package systemd
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -65,5 +67,29 @@ func TestWhatTheServiceManagerIsTold(t *testing.T) {
 		if n, err := l.Read(b); err != nil || string(b[:n]) != want {
 			t.Errorf("told %q, %v, want %s", b[:n], err, want)
 		}
+	}
+}
+
+func TestWhatGoesToTheJournal(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	var s syscall.Stat_t
+	if err := syscall.Fstat(int(w.Fd()), &s); err != nil {
+		t.Fatal(err)
+	}
+	for stream, want := range map[string]bool{
+		"": false, fmt.Sprintf("%d:%d", s.Dev, s.Ino): true, fmt.Sprintf("%d:%d", s.Dev, s.Ino+1): false,
+	} {
+		t.Setenv("JOURNAL_STREAM", stream)
+		if Journal(w) != want {
+			t.Errorf("$JOURNAL_STREAM %q: %t", stream, !want)
+		}
+	}
+	if got := Warning.Prefix(); got != "<4>" {
+		t.Errorf("a warning begins with %q", got)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -24,6 +25,19 @@ const (
 func identityOf(node cluster.NodeID) *url.URL {
 	return &url.URL{Scheme: scheme, Host: nodeHost, Path: "/" + string(node)}
 }
+
+// ErrPasses is in errors that pass once the clock is set, or a renewed certificate
+// is in place: the one that is there is not valid now, or its files are just being replaced.
+var ErrPasses = errors.New("certificate that may be good later")
+
+// passes is ErrPasses, and reads as what is wrong.
+type passes struct{ error }
+
+// Is implements what errors.Is asks for.
+func (passes) Is(target error) bool { return target == ErrPasses }
+
+// Unwrap returns what is wrong.
+func (e passes) Unwrap() error { return e.error }
 
 // nodeOf is the node that a certificate is for.
 func nodeOf(cert *x509.Certificate) (cluster.NodeID, error) {
@@ -79,6 +93,15 @@ func load(dir string, node cluster.NodeID, now func() time.Time) (*Identity, err
 // Node is whose identity it is.
 func (i *Identity) Node() cluster.NodeID { return i.node }
 
+// Ends is when the certificate that is in force now ends; zero = nobody can tell.
+func (i *Identity) Ends() time.Time {
+	pair, _, err := i.current()
+	if err != nil {
+		return time.Time{}
+	}
+	return pair.Leaf.NotAfter
+}
+
 // current returns what the files hold now. Files that are being replaced and do
 // not fit each other leave what was read before in force.
 func (i *Identity) current() (tls.Certificate, *x509.CertPool, error) {
@@ -98,7 +121,11 @@ func (i *Identity) current() (tls.Certificate, *x509.CertPool, error) {
 	}
 	pair, err := tls.LoadX509KeyPair(filepath.Join(i.dir, CertFile), filepath.Join(i.dir, KeyFile))
 	if err != nil {
-		return i.kept(fmt.Errorf("read certificate of this node: %w", err))
+		err = fmt.Errorf("read certificate of this node: %w", err)
+		if !errors.Is(err, fs.ErrPermission) {
+			err = passes{err}
+		}
+		return i.kept(err)
 	}
 	text, err := os.ReadFile(filepath.Join(i.dir, AuthorityFile))
 	if err != nil {
@@ -201,11 +228,11 @@ func (i *Identity) verify(chain []*x509.Certificate, node cluster.NodeID) error 
 	var unknown x509.UnknownAuthorityError
 	switch {
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired && now.Before(cert.NotBefore):
-		return fmt.Errorf("the certificate of node %s is valid from %s on, and the clock here says %s: correct the clock that is wrong",
-			shown, cert.NotBefore.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+		return passes{fmt.Errorf("the certificate of node %s is valid from %s on, and the clock here says %s: correct the clock that is wrong",
+			shown, cert.NotBefore.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))}
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return fmt.Errorf("the certificate of node %s ended %s, and the clock here says %s: bellows tls renew %s, or correct the clock",
-			shown, cert.NotAfter.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339), shown)
+		return passes{fmt.Errorf("the certificate of node %s ended %s, and the clock here says %s: bellows tls renew %s, or correct the clock",
+			shown, cert.NotAfter.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339), shown)}
 	case errors.As(err, &unknown):
 		return fmt.Errorf("the certificate of node %s is from authority %q, which %s does not hold: issue it from this cluster's authority",
 			shown, cert.Issuer.CommonName, filepath.Join(i.dir, AuthorityFile))

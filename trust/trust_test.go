@@ -161,6 +161,9 @@ func TestRenewalNeedsNoRestart(t *testing.T) {
 	if peer, serverErr, clientErr := talk(t, server, client); peer != "n1" || serverErr != nil || clientErr != nil {
 		t.Errorf("renewed: peer %q, %v, %v", peer, serverErr, clientErr)
 	}
+	if want := now.Add(DefaultLife); !n1.Ends().Equal(want) {
+		t.Errorf("renewed it ends %s, want %s", n1.Ends(), want)
+	}
 }
 
 // With both authorities in its file a node knows certificates of either: so one
@@ -200,8 +203,8 @@ func TestFilesInBetweenAreNotTaken(t *testing.T) {
 	if _, serverErr, clientErr := talk(t, n2.Server(), n1.Client("n2")); serverErr != nil || clientErr != nil {
 		t.Errorf("with the next key beside the present certificate: %v, %v", serverErr, clientErr)
 	}
-	if _, err := Load(dir, "n1"); err == nil {
-		t.Error("a node starts with a key that is not its certificate's")
+	if _, err := Load(dir, "n1"); err == nil || !errors.Is(err, ErrPasses) {
+		t.Errorf("a node starts with a key that is not its certificate's, or never would: %v", err)
 	}
 }
 
@@ -233,9 +236,13 @@ func TestANodeStartsOnlyWithItsOwnAndAValidCertificate(t *testing.T) {
 	}{
 		{"another's", "n2", epoch, []string{"is of node n1", "node n2"}},
 		{"ended", "n1", epoch.Add(2 * time.Hour), []string{"ended", "renew"}},
+		{"early", "n1", epoch.Add(-2 * time.Hour), []string{"is valid from", "correct the clock"}},
 	} {
 		_, err := load(dir, c.node, func() time.Time { return c.now })
 		says(t, c.what, err, c.words...)
+		if passes := errors.Is(err, ErrPasses); passes != (c.what != "another's") {
+			t.Errorf("%s: it passes by itself: %t", c.what, passes)
+		}
 	}
 	if err := os.Chmod(filepath.Join(dir, KeyFile), 0o644); err != nil {
 		t.Fatal(err)

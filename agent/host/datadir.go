@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/store"
 )
 
 // dataFormat is the version of what lies in a data directory.
@@ -86,12 +87,12 @@ func (d *dataDir) claim(node cluster.NodeID, clusterName string) error {
 	case err != nil:
 		return err
 	case d.id.Format != dataFormat:
-		return fmt.Errorf("it has format %d, this version of Bellows reads format %d: run the version that wrote it, or choose another directory",
-			d.id.Format, dataFormat)
+		return store.Unfit(fmt.Errorf("it has format %d, this version of Bellows reads format %d: run the version that wrote it, or choose another directory",
+			d.id.Format, dataFormat))
 	case d.id.Node != node:
-		return fmt.Errorf("it belongs to node %q, not %q: start this agent with --node %s, or choose another directory", d.id.Node, node, d.id.Node)
+		return store.Unfit(fmt.Errorf("it belongs to node %q, not %q: start this agent with --node %s, or choose another directory", d.id.Node, node, d.id.Node))
 	case clusterName != "" && d.id.Cluster != "" && d.id.Cluster != clusterName:
-		return fmt.Errorf("it belongs to cluster %q, not %q: choose another directory, or that cluster", d.id.Cluster, clusterName)
+		return store.Unfit(fmt.Errorf("it belongs to cluster %q, not %q: choose another directory, or that cluster", d.id.Cluster, clusterName))
 	}
 	return nil
 }

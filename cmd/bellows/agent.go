@@ -72,14 +72,14 @@ Messages are JSON lines on stderr.`,
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := a.config(cmd)
 		if err != nil {
-			return err
+			return unmended(err)
 		}
 		if cfg, err = agentDefaults(cfg); err != nil {
 			return err
 		}
 		if a.tlsDir != "" {
 			if cfg.Identity, err = trust.Load(a.tlsDir, cfg.Node); err != nil {
-				return err
+				return unmended(err)
 			}
 			cfg.Etcd = trusting(cfg.Etcd, cfg.Identity)
 		}
@@ -89,7 +89,7 @@ Messages are JSON lines on stderr.`,
 		}
 		ctx, stop := untilTerminated(cmd.Context())
 		defer stop()
-		return a.scraping.agent(ctx, cfg)
+		return minding(ctx, cfg.Identity, cfg.Log, func() error { return a.scraping.agent(ctx, cfg) })
 	}
 	return daemon{cmd, func() error { _, err := a.config(cmd); return err }}
 }
@@ -215,10 +215,10 @@ func readKey(path string) ([]byte, error) {
 	return key, nil
 }
 
-// childLogger logs as JSON lines on stderr.
+// childLogger logs as JSON lines on stderr, in the journal with their priorities.
 func childLogger() zerolog.Logger {
 	zerolog.TimeFieldFormat = zerolog.TimeFormatUnixMs
-	return zerolog.New(os.Stderr).Level(zerolog.InfoLevel).With().Timestamp().Logger()
+	return zerolog.New(messages(os.Stderr)).Level(zerolog.InfoLevel).With().Timestamp().Logger()
 }
 
 // untilTerminated ends a context with the first SIGTERM or SIGINT; a second one

@@ -50,6 +50,8 @@ type candidacy struct {
 	etcd    store.Config
 	member  *store.EmbeddedConfig // nil = etcd is somebody else's
 	cluster string
+	// identity is this server's; nil = it has none.
+	identity *trust.Identity
 }
 
 func coordinatorDaemon() daemon {
@@ -89,7 +91,7 @@ which runs a coordinator: see docs/etcd.md.`,
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		k, err := c.config()
 		if err != nil {
-			return usageError{err} // with that status the unit does not try again
+			return unmended(err)
 		}
 		if k.lead.Node == "" {
 			if k.lead.Node, err = os.Hostname(); err != nil {
@@ -97,11 +99,11 @@ which runs a coordinator: see docs/etcd.md.`,
 			}
 		}
 		if err := c.identify(&k); err != nil {
-			return usageError{err}
+			return unmended(err)
 		}
 		ctx, stop := untilTerminated(cmd.Context())
 		defer stop()
-		return c.scraping.coordinator(ctx, k)
+		return minding(ctx, k.identity, k.lead.Log, func() error { return c.scraping.coordinator(ctx, k) })
 	}
 	return c, cmd
 }
@@ -189,6 +191,7 @@ func (c *coordinatorFlags) identify(k *candidacy) error {
 	if err != nil {
 		return err
 	}
+	k.identity = identity
 	if k.member == nil {
 		k.etcd = trusting(k.etcd, identity)
 		return nil

@@ -11,9 +11,7 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
-	"strings"
 
 	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/store"
@@ -41,9 +39,7 @@ func execute(ctx context.Context, args []string) int {
 	if status, ok := errors.AsType[exitStatus](err); ok {
 		return int(status)
 	}
-	for line := range strings.Lines(plain(err.Error())) {
-		fmt.Fprintln(os.Stderr, "bellows: "+strings.TrimRight(line, "\n"))
-	}
+	complain(os.Stderr, plain(err.Error()))
 	switch {
 	case !*started, isUsage(err), errors.Is(err, store.ErrUnfit), api.CodeOf(err) == api.Invalid:
 		return exitUsage

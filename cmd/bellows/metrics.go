@@ -63,6 +63,9 @@ func (s *scraping) agent(ctx context.Context, cfg host.Config) error {
 	}
 	watched := metrics.NewAgent(version())
 	cfg.Etcd.Observe = etcdCalls(watched.Set)
+	if cfg.Identity != nil {
+		watched.Certificate(cfg.Identity.Ends)
+	}
 	cfg.Vitals = func(v host.Vitals) { watched.Tell(nodeOf(v)) }
 	return s.during(ctx, watched.Set, cfg.Log.With().Str("node", string(cfg.Node)).Logger(), func() error { return host.Run(ctx, cfg) })
 }
@@ -76,6 +79,9 @@ func (s *scraping) coordinator(ctx context.Context, k candidacy) error {
 	watched := metrics.NewCoordinator(version(), k.lead.Window.Census)
 	k.lead.Observer = watched
 	k.etcd.Observe = etcdCalls(watched.Set)
+	if k.identity != nil {
+		watched.Certificate(k.identity.Ends)
+	}
 	if k.member != nil {
 		watched.WithEtcd()
 	}

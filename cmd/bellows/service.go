@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/bellows-ml/bellows/systemd"
+	"github.com/bellows-ml/bellows/trust"
 )
 
 // aliveEvery is how often a service says that it lives: several times in the
@@ -37,4 +39,15 @@ func alive(ctx context.Context, log zerolog.Logger) (stop func()) {
 		}
 	})
 	return func() { cancel(); wg.Wait() }
+}
+
+// unmended is a fault of what a service was told, which only a person can mend:
+// it ends with the status with which its unit does not start it again. A
+// certificate that is not valid now is none: the clock may be set late at boot, and
+// a renewed one be copied, by somebody who does not look at the unit.
+func unmended(err error) error {
+	if errors.Is(err, trust.ErrPasses) {
+		return err
+	}
+	return usageError{err}
 }

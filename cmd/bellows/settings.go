@@ -47,7 +47,7 @@ Each setting comes from the first that has it: a flag; a variable, as %s for
 		s := newSettings(role, cmd.Flags())
 		file, err := configOf(role, cmd.Flags())
 		if err != nil {
-			return err
+			return unmended(err)
 		}
 		return s.fill(os.Environ(), file)
 	}

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+
+	"github.com/rs/zerolog"
+
+	"github.com/bellows-ml/bellows/systemd"
+)
+
+// messages is where a daemon's messages go. In the journal each has its level as
+// its priority, for journalctl -p warning.
+func messages(f *os.File) io.Writer {
+	if systemd.Journal(f) {
+		return journal{f}
+	}
+	return f
+}
+
+type journal struct{ io.Writer }
+
+// WriteLevel implements zerolog.LevelWriter: a line in one piece.
+func (j journal) WriteLevel(level zerolog.Level, line []byte) (int, error) {
+	priority := systemd.Info
+	switch {
+	case level >= zerolog.ErrorLevel && level != zerolog.NoLevel && level != zerolog.Disabled:
+		priority = systemd.Error
+	case level == zerolog.WarnLevel:
+		priority = systemd.Warning
+	case level < zerolog.InfoLevel:
+		priority = systemd.Debug
+	}
+	if _, err := j.Write(append([]byte(priority.Prefix()), line...)); err != nil {
+		return 0, err
+	}
+	return len(line), nil
+}
+
+// complain writes an error's lines, as what they are.
+func complain(f *os.File, text string) {
+	var b bytes.Buffer
+	prefix := ""
+	if systemd.Journal(f) {
+		prefix = systemd.Error.Prefix()
+	}
+	for line := range bytes.Lines([]byte(text)) {
+		b.WriteString(prefix + "bellows: ")
+		b.Write(bytes.TrimRight(line, "\n"))
+		b.WriteByte('\n')
+	}
+	_, _ = f.Write(b.Bytes()) // there is nobody left to tell
+}
