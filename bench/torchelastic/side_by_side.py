@@ -434,7 +434,7 @@ def cells(mine):
         return " %s%s | – | – |" % (spread([r["resumed"] for r in good]), note)
     return " %s%s | %s | %s |" % (
         spread([r["down"] for r in good]), note,
-        spread([r["own"] for r in good]),
+        spread([r["own"] for r in good], "%.2f"),
         spread([r["lost"] for r in good], "%d"),
     )  # fmt: skip
 
