@@ -30,7 +30,7 @@ func (c *Coordinator) decided(e Decided) {
 	c.round.memory = e.Output.Memory
 	granted := c.place(*q, e.Output.Decisions)
 	if !q.Between {
-		c.ungrantAll() // jobs that were not asked for have nothing coming
+		c.ungrantOthers(granted) // jobs that were not asked for have nothing coming
 	}
 	c.round.moves = nil
 	c.round.value, c.round.bound = e.Output.Value, e.Output.Bound
@@ -76,6 +76,9 @@ func (c *Coordinator) place(q allocator.Input, decisions []allocator.Decision) m
 			continue
 		}
 		granted[d.Job] = target{Allocation: cluster.Allocation{Job: d.Job}, reason: d.Reason}
+		if d.Workers == 0 && f.has.Workers() == 0 && c.targets.of[d.Job].Workers() == 0 {
+			continue // it waits on: many do
+		}
 		want = append(want, place.Count{
 			Job: d.Job, Workers: d.Workers, BatchSize: cmp.Or(d.BatchSize, f.Spec.Value.BatchSize.Min),
 			Excluded: slices.Sorted(maps.Keys(c.barred(f.JobView))), Keep: q.Between && j.Workers > 0 || f.state().Pinned,

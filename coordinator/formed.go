@@ -4,6 +4,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/bellows-ml/bellows/allocator"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/rendezvous"
@@ -22,7 +23,9 @@ type formed struct {
 	fault  string // how its world is broken; empty = it is not
 	owed   []slot // devices of its live world that are not granted yet
 
-	calm  int       // equal to the coordinator's: no rule had anything to do, and will not
+	asks allocator.JobView // what a decision learns of it while it has no workers; without an identifier: not read off yet
+
+	calm  int       // not 0, and equal to the coordinator's: no rule had anything to do, and will not
 	again time.Time // before then; zero = for as long as nothing changes
 }
 

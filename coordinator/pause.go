@@ -12,7 +12,7 @@ func (c *Coordinator) pause() bool {
 	if !c.mirror.Paused.Exists() {
 		return false
 	}
-	c.ungrantAll()
+	c.ungrantOthers(nil)
 	c.round.full, c.round.idle, c.round.drawn = nil, nil, nil
 	return true
 }

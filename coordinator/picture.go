@@ -17,7 +17,6 @@ type picture struct {
 	shelved int                    // how many have ended and can be resumed
 
 	// Read off the jobs when first asked for; nil until then.
-	front map[cluster.JobID]bool   // the first jobs of the queue
 	ports []cluster.Endpoint       // of live generations
 	names map[string]cluster.JobID // of jobs that have not ended
 }
@@ -68,12 +67,11 @@ func (c *Coordinator) forgetPicture(key string) {
 		return
 	}
 	rest, below := strings.CutPrefix(key, record.NodesPrefix)
-	if !below && strings.HasPrefix(key, record.EventsPrefix) {
+	if !below && (strings.HasPrefix(key, record.EventsPrefix) || key == record.AllocationKey) {
 		return // by which nothing is decided
 	}
 	if !below { // of the whole cluster, such as its being paused
-		c.calm++
-		c.seen = nil
+		c.seen, c.unread = nil, true
 		return
 	}
 	node, what, _ := strings.Cut(rest, "/")
@@ -181,9 +179,10 @@ func (c *Coordinator) drawJobs() *picture {
 			c.stale[id] = true
 		}
 	}
-	came := false
+	came, requeue := false, false
 	for id := range c.stale {
 		v, f := c.mirror.Job(id), c.forms[id]
+		requeue = requeue || c.front[id] || v.State.Value.Phase == cluster.Queued
 		switch admitted := v.Spec.Exists() && v.State.Exists(); {
 		case admitted && f != nil:
 			c.read(f, v)
@@ -205,6 +204,9 @@ func (c *Coordinator) drawJobs() *picture {
 				c.roster = append(c.roster, f)
 			}
 		}
+	}
+	if requeue {
+		c.drawFront()
 	}
 	p := &picture{floor: c.ground, jobs: c.roster}
 	for _, f := range p.jobs {
@@ -240,17 +242,27 @@ func (c *Coordinator) job(id cluster.JobID) *formed {
 // nodes returns what decisions may know of the nodes that are alive, sorted.
 func (c *Coordinator) nodes() []cluster.Node { return c.picture().nodes }
 
-// atFront reports whether the job is among the first of the queue.
-func (c *Coordinator) atFront(job cluster.JobID) bool {
-	p := c.picture()
-	if p.front == nil {
-		queue := c.mirror.Queue()
-		p.front = make(map[cluster.JobID]bool, min(len(queue), closelyExplained))
-		for _, id := range queue[:min(len(queue), closelyExplained)] {
-			p.front[id] = true
+// drawFront reads off who is first in the queue, and rouses those who came to its
+// front or left it: they are told otherwise why they wait.
+func (c *Coordinator) drawFront() {
+	before, queue := c.front, c.mirror.Queue()
+	c.front = make(map[cluster.JobID]bool, min(len(queue), closelyExplained))
+	for _, id := range queue[:min(len(queue), closelyExplained)] {
+		if c.front[id] = true; !before[id] {
+			c.rouse(id)
 		}
 	}
-	return p.front[job]
+	for id := range before {
+		if !c.front[id] {
+			c.rouse(id)
+		}
+	}
+}
+
+// atFront reports whether the job is among the first of the queue.
+func (c *Coordinator) atFront(job cluster.JobID) bool {
+	c.picture()
+	return c.front[job]
 }
 
 // ports returns where the live generations meet. The list is the picture's own.

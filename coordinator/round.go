@@ -87,7 +87,7 @@ func (c *Coordinator) question() allocator.Input {
 	in := allocator.Input{Now: c.now, Seed: uint64(c.mirror.Revision), Nodes: c.nodes(), Memory: c.round.memory}
 	for _, f := range c.jobs() {
 		if c.asksFor(*f) {
-			in.Jobs = append(in.Jobs, c.view(*f))
+			in.Jobs = append(in.Jobs, c.asking(f))
 		}
 	}
 	slices.SortFunc(in.Jobs, func(a, b allocator.JobView) int {
@@ -109,6 +109,22 @@ func (c *Coordinator) asksFor(f formed) bool {
 	case cluster.Suspended, cluster.Held, cluster.Succeeded, cluster.Failed, cluster.Stopped:
 	}
 	return false
+}
+
+// asking returns what a decision learns of the job. Of one without workers, and
+// there may be thousands, it stays the same until a record of it changes; but
+// what its nodes report of its progress may still come.
+func (c *Coordinator) asking(f *formed) allocator.JobView {
+	if f.asks.ID != "" && !c.cfg.Restless {
+		v := f.asks
+		v.Remaining = c.remaining(*f)
+		return v
+	}
+	v := c.view(*f)
+	if !f.state().Phase.Active() {
+		f.asks = v
+	}
+	return v
 }
 
 func (c *Coordinator) view(f formed) allocator.JobView {

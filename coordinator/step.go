@@ -35,6 +35,7 @@ type Coordinator struct {
 	granted   map[cluster.JobID][]cluster.NodeID // where they say the job has devices, sorted
 	forms     map[cluster.JobID]*formed          // what has been read off each admitted job
 	roster    []*formed                          // the same, sorted
+	front     map[cluster.JobID]bool             // the first jobs of the queue
 	stale     map[cluster.JobID]bool             // of which something has changed since
 	unread    bool                               // all are stale
 	lonely    bool                               // there was one node when forms were read
@@ -134,7 +135,8 @@ func (c *Coordinator) act() {
 // job: nothing of what they read has changed since they last looked. Most jobs
 // rest most of the time, and there may be thousands.
 func (c *Coordinator) rests(f *formed) bool {
-	if f.calm != c.calm || c.cfg.Restless || !f.again.IsZero() && !c.clock.Before(f.again) {
+	waits := f.state().Phase == cluster.Queued // then it does not matter to it who has which devices
+	if f.calm == 0 || f.calm != c.calm && !waits || c.cfg.Restless || !f.again.IsZero() && !c.clock.Before(f.again) {
 		return false
 	}
 	c.wake(f.again)
@@ -142,8 +144,9 @@ func (c *Coordinator) rests(f *formed) bool {
 }
 
 // restful reports whether the rules of the job's phase read nothing but the job
-// itself, the floor, its target and the time: then they need not look again.
-// Those of jobs that are about to start or move look at what others hold.
+// itself, the floor, its target, its place at the front of the queue, and the
+// time: then they need not look again. Those of jobs that are about to start or
+// move look at what others hold.
 func (c *Coordinator) restful(f *formed) bool {
 	switch f.state().Phase {
 	case cluster.Running:
@@ -151,7 +154,10 @@ func (c *Coordinator) restful(f *formed) bool {
 		return !ok || f.state().Pinned || t.Equal(f.has)
 	case cluster.Backoff, cluster.Held, cluster.Succeeded, cluster.Failed, cluster.Stopped:
 		return true
-	case cluster.Queued, cluster.Suspended, cluster.Starting, cluster.Halting:
+	case cluster.Queued:
+		t, decided := c.targets.of[f.ID]
+		return decided && t.Workers() == 0
+	case cluster.Suspended, cluster.Starting, cluster.Halting:
 	}
 	return false
 }

@@ -273,10 +273,24 @@ func (s *storm) train(n *simNode, sh *simShim, gen record.GenerationView, index 
 		sh.finished, sh.running = true, false
 		return
 	}
+	if s.chance(10) {
+		s.report(n, sh, step)
+	}
 	if index == 0 && job.saves && step/40 > sh.offered/40 && step > sh.from {
 		sh.offered = step
 		s.offer(n, sh, gen, step)
 	}
+}
+
+// report tells how far a node's ranks are, perhaps when they are long gone.
+func (s *storm) report(n *simNode, sh *simShim, step int64) {
+	s.at(s.between(0, 5*time.Second), func() {
+		if n.agent {
+			s.write(record.Put(record.ProgressKey(n.id), record.Progress{Jobs: map[cluster.JobID]record.JobProgress{
+				sh.jg.Job: {Generation: sh.jg.Generation, Step: step, Samples: -1, At: s.clock()},
+			}}))
+		}
+	})
 }
 
 // offer writes after a while: late news of a generation that is over.

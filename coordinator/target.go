@@ -21,9 +21,12 @@ func newTargets() targets {
 	return targets{of: map[cluster.JobID]target{}, devices: map[cluster.DeviceID]cluster.JobID{}}
 }
 
-// grant notes what a job is to have.
+// grant notes what a job is to have. One that is told the same again is not roused.
 func (c *Coordinator) grant(job cluster.JobID, t target) {
-	c.ungrant(job)
+	if old, ok := c.targets.of[job]; !ok || !old.Equal(t.Allocation) || old.reason != t.reason {
+		c.rouse(job)
+	}
+	c.targets.drop(job)
 	c.targets.of[job] = t
 	for _, p := range t.Placements {
 		for _, d := range p.Devices {
@@ -34,24 +37,37 @@ func (c *Coordinator) grant(job cluster.JobID, t target) {
 
 // ungrant forgets what a job was to have.
 func (c *Coordinator) ungrant(job cluster.JobID) {
-	for _, p := range c.targets.of[job].Placements {
-		for _, d := range p.Devices {
-			if c.targets.devices[d] == job {
-				delete(c.targets.devices, d)
-			}
-		}
+	if _, ok := c.targets.of[job]; ok {
+		c.rouse(job)
 	}
-	delete(c.targets.of, job)
-	if f := c.forms[job]; f != nil {
-		f.calm = 0
+	c.targets.drop(job)
+}
+
+// ungrantOthers forgets what all jobs were to have but these.
+func (c *Coordinator) ungrantOthers(than map[cluster.JobID]target) {
+	for job := range c.targets.of {
+		if _, ok := than[job]; !ok {
+			c.ungrant(job)
+		}
 	}
 }
 
-// ungrantAll forgets what all jobs were to have.
-func (c *Coordinator) ungrantAll() {
-	clear(c.targets.of)
-	clear(c.targets.devices)
-	c.calm++
+func (t targets) drop(job cluster.JobID) {
+	for _, p := range t.of[job].Placements {
+		for _, d := range p.Devices {
+			if t.devices[d] == job {
+				delete(t.devices, d)
+			}
+		}
+	}
+	delete(t.of, job)
+}
+
+// rouse has every rule look at the job again.
+func (c *Coordinator) rouse(job cluster.JobID) {
+	if f := c.forms[job]; f != nil {
+		f.calm = 0
+	}
 }
 
 // promised reports whether a decision has granted the device to a job other than this.
