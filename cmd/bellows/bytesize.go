@@ -11,7 +11,12 @@ import (
 // K, M, G and T are powers of 1024, with or without iB.
 type byteSize int64
 
-func (b *byteSize) String() string { return strings.ReplaceAll(size(int64(*b)), " ", "") }
+func (b *byteSize) String() string {
+	if *b == 0 {
+		return "0" // which the help takes for no default
+	}
+	return strings.ReplaceAll(size(int64(*b)), " ", "")
+}
 
 // Type names the value in a flag's help.
 func (b *byteSize) Type() string { return "size" }
