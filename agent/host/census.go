@@ -17,12 +17,13 @@ import (
 // there are, without a second listing of its own.
 type census struct {
 	store *store.Store
+	self  string // this node
 	// counted is called when the number of nodes has changed.
 	counted func(nodes int)
 
 	mu     sync.Mutex
 	gossip map[string]string // where each node that is alive gossips, by its alive key
-	nodes  map[string]bool   // the nodes that have an inventory
+	nodes  map[string]bool   // the other nodes that have an inventory
 	count  int
 }
 
@@ -67,7 +68,7 @@ func (c *census) take(changes []record.Change) {
 		switch node, what, _ := strings.Cut(name, "/"); {
 		case what == "inventory" && change.Deleted:
 			delete(c.nodes, node)
-		case what == "inventory":
+		case what == "inventory" && node != c.self: // this one's may be still to come, or was deleted while it was away
 			c.nodes[node] = true
 		case what == "alive" && change.Deleted:
 			delete(c.gossip, change.Key)
@@ -78,7 +79,7 @@ func (c *census) take(changes []record.Change) {
 			}
 		}
 	}
-	count := max(1, len(c.nodes)) // this one's inventory may be still to come
+	count := 1 + len(c.nodes)
 	changed := count != c.count
 	c.count = count
 	c.mu.Unlock()

@@ -97,7 +97,7 @@ func (n *node) followGoals() {
 
 // desired is what the records say, for agent.Plan.
 func (n *node) desired() agent.Desired {
-	d := agent.Desired{Node: n.cfg.Node, AliveRev: n.presence.aliveRev, Strict: n.strict, Deadline: n.deadline()}
+	d := agent.Desired{Node: n.cfg.Node, AliveRev: n.presence.aliveRev, Strict: n.strict(), Deadline: n.deadline()}
 	if !n.records.known(selfPart) {
 		return d // nothing may be taken for absent
 	}
@@ -120,7 +120,7 @@ func (n *node) deadline() int64 {
 	switch {
 	case n.crowd == 0 || !n.records.known(selfPart):
 		return 0
-	case !n.strict:
+	case !n.strict():
 		return fence.Never
 	default:
 		return n.presence.deadline

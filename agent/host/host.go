@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/bellows-ml/bellows/agent/fence"
 	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/membership"
 	"github.com/bellows-ml/bellows/record"
@@ -114,7 +113,7 @@ func (n *node) run(cancel context.CancelFunc) error {
 	if err := n.adopt(); err != nil {
 		n.log.Error().Err(err).Msg("a run directory cannot be read: look at it and remove it by hand")
 	}
-	c := &census{store: n.store, counted: func(count int) { n.post(func() { n.counted(count) }) }}
+	c := &census{store: n.store, self: string(n.cfg.Node), counted: func(count int) { n.post(func() { n.crowd = count }) }}
 	alive, err := n.alive()
 	if err != nil {
 		return err
@@ -199,13 +198,6 @@ func (n *node) alive() (record.Alive, error) {
 		BootID:      boot, Addr: n.cfg.Bind, API: "unix:" + n.cfg.Socket, Version: n.cfg.Version, Ports: n.cfg.Ports,
 		Limits: true,
 	}, nil
-}
-
-// counted takes in how many nodes there are. Having seen a second one once, this
-// agent goes on fencing: a cluster does not shrink to one while it runs jobs.
-func (n *node) counted(nodes int) {
-	n.crowd = nodes
-	n.strict = n.strict || fence.Strict(nodes)
 }
 
 // leave takes the node out of the cluster at once, if that is wanted and nothing runs here.

@@ -40,8 +40,7 @@ type node struct {
 	heard     atomic.Int64 // presence.renewed, for others to read
 	told      uint64       // number of this node's newest event, as far as it came from here
 	abandon   chan int64
-	crowd     int  // how many nodes the cluster has, as last read; 0 = not known yet
-	strict    bool // more than one node was seen in this life of the agent
+	crowd     int // how many nodes the cluster has, as last read; 0 = not known yet
 	records   *records
 	followers map[string]*follower
 	runs      map[record.JobGen]*run

@@ -14,24 +14,39 @@ const fencingLane agent.Lane = "fencing"
 // renewed, once that is so: the node has seen that it is not alone, and each of
 // its shims has been told a deadline. The leader gives up no node that has not
 // said so. Promised is promised: an agent that is started anew keeps the word of
-// its predecessor, before it has counted the nodes.
+// its predecessor, before it has counted the nodes. A node that is alone again,
+// since all others were removed, takes its word back, and lets its workers live
+// on without a lease only when that is recorded.
 func (n *node) promise() {
 	at := lane{what: fencingLane}
 	if n.presence.aliveRev == 0 || !n.records.known(selfPart) || n.lanes[at] {
 		return
 	}
-	if n.self().Fencing.Value.AliveRev == n.presence.aliveRev {
-		n.strict = true
-		return
+	say := func(life int64) {
+		n.replace(at, "fencing", record.Put(record.FencingKey(n.cfg.Node), record.Fencing{AliveRev: life, At: time.Now().UTC()}))
 	}
-	if !n.strict {
-		return
+	said := n.self().Fencing.Value.AliveRev
+	switch {
+	case n.crowd == 1 && said != 0:
+		say(0)
+	case fence.Strict(n.crowd) && said != n.presence.aliveRev && n.allFenced():
+		say(n.presence.aliveRev)
 	}
+}
+
+// strict reports whether workers here die when the node's lease is not renewed:
+// another node may take their place, or might by this one's word.
+func (n *node) strict() bool {
+	return fence.Strict(n.crowd) || n.self().Fencing.Value.AliveRev != 0
+}
+
+// allFenced reports whether each shim has been told a deadline.
+func (n *node) allFenced() bool {
 	for _, r := range n.runs {
 		told := r.pushed != nil && r.pushed.Deadline != 0 && r.pushed.Deadline != fence.Never
 		if (r.shim == agent.Live || r.shim == agent.Starting) && !told {
-			return
+			return false
 		}
 	}
-	n.replace(at, "fencing", record.Put(record.FencingKey(n.cfg.Node), record.Fencing{AliveRev: n.presence.aliveRev, At: time.Now().UTC()}))
+	return true
 }
