@@ -83,6 +83,11 @@ func (c *Client) Undrain(ctx context.Context, node string) (reply DrainReply, er
 	return reply, c.call(ctx, http.MethodPost, "/v1/nodes/"+url.PathEscape(node)+"/undrain", nil, &reply)
 }
 
+// Remove asks that a node that is gone for good is one of the cluster's no longer.
+func (c *Client) Remove(ctx context.Context, node string) (reply RemoveReply, err error) {
+	return reply, c.call(ctx, http.MethodPost, "/v1/nodes/"+url.PathEscape(node)+"/remove", nil, &reply)
+}
+
 // Jobs lists the jobs by the time of their submission: those that have not ended, or all.
 func (c *Client) Jobs(ctx context.Context, all bool) (list []JobStatus, err error) {
 	path := "/v1/jobs"

@@ -45,8 +45,8 @@ func (s *Server) drain(ctx context.Context, r record.Request) (DrainReply, error
 		v := m.Node(r.Node)
 		reply.Jobs = len(v.Grants)
 		switch {
-		case !v.Alive.Exists() && !v.Inventory.Exists():
-			wrong = fault(NotFound, "there is no node %.80q: `bellows nodes` lists all of them", r.Node)
+		case !v.Belongs():
+			wrong = noNode(r.Node)
 		case r.Kind == record.UndrainRequest && !v.Cordon.Exists():
 			wrong = fault(Invalid, "node %s is not drained", r.Node)
 		case r.Down && v.Alive.Exists():
@@ -61,6 +61,11 @@ func (s *Server) drain(ctx context.Context, r record.Request) (DrainReply, error
 	}
 	r.Reason = strings.Join(strings.Fields(r.Reason), " ")
 	return reply, s.ask(ctx, "", r)
+}
+
+// noNode says that the cluster has no such node.
+func noNode(n cluster.NodeID) *Error {
+	return fault(NotFound, "there is no node %.80q: `bellows nodes` lists all of them", n)
 }
 
 // mayOperate reports why a caller is no operator of this cluster.

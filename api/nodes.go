@@ -8,18 +8,20 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
-// nodeStatuses lists every node recorded, or heard of by gossip, by name.
+// heardAlive is what gossip says of a node that it hears.
+const heardAlive = "alive"
+
+// nodeStatuses lists every node of the cluster, and those that are heard now though
+// they are not recorded (yet), by name.
 func nodeStatuses(m *record.Mirror, gossip map[cluster.NodeID]string) []NodeStatus {
 	ids := map[cluster.NodeID]bool{}
-	for id := range gossip {
-		ids[id] = true
+	for id, state := range gossip {
+		ids[id] = state == heardAlive // one that was removed is remembered as dead
 	}
 	for id, v := range m.Nodes {
-		// A subtree may hold nothing any more but acknowledgements of ended jobs.
-		if v.Alive.Exists() || v.Inventory.Exists() || v.Cordon.Exists() {
-			ids[id] = true
-		}
+		ids[id] = ids[id] || v.Belongs()
 	}
+	maps.DeleteFunc(ids, func(_ cluster.NodeID, listed bool) bool { return !listed })
 	users := deviceUsers(m)
 	list := make([]NodeStatus, 0, len(ids))
 	for _, id := range slices.Sorted(maps.Keys(ids)) {

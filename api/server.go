@@ -152,6 +152,7 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("POST /v1/jobs/{job}/scale", s.handleScale)
 	mux.HandleFunc("POST /v1/nodes/{node}/drain", s.handleDrain)
 	mux.HandleFunc("POST /v1/nodes/{node}/undrain", s.handleUndrain)
+	mux.HandleFunc("POST /v1/nodes/{node}/remove", s.handleRemove)
 	mux.HandleFunc("GET /v1/nodes", s.handleNodes)
 	mux.HandleFunc("GET /v1/node/logs", s.handleNodeLogs)
 	mux.HandleFunc("GET /v1/node/readings", s.handleReadings)

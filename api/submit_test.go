@@ -339,6 +339,46 @@ func TestDrainIsForOperators(t *testing.T) {
 	}
 }
 
+func TestRemoveIsForOperators(t *testing.T) {
+	store := newFakeStore()
+	store.admit(t, "train-aaaaaa", self(), record.State{Phase: cluster.Halting, Generation: 4})
+	store.plan(t, "train-aaaaaa", 4, "n2", "n3")
+	store.put(t,
+		record.Put(record.AliveKey("n1"), record.Alive{}), record.Put(record.InventoryKey("n1"), record.Inventory{}),
+		record.Put(record.InventoryKey("n2"), record.Inventory{}), record.Put(record.InventoryKey("n3"), record.Inventory{}),
+		record.Put(record.FenceKey("train-aaaaaa", 4, "n3"), record.Fence{}),
+	)
+	thief, mine := serve(t, store, "n1", &stranger), serve(t, store, "n1", nil)
+	_, theft := thief.Remove(t.Context(), "n3")
+	_, absent := mine.Remove(t.Context(), "n9")
+	_, alive := mine.Remove(t.Context(), "n1")
+	_, busy := mine.Remove(t.Context(), "n2")
+	for want, err := range map[string]error{
+		"only root and": theft, `no node "n9"`: absent, "n1 is alive": alive, "generation 4 of job train-aaaaaa is not over on node n2": busy,
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	// Nobody leads: it is asked for. Somebody does: it is done.
+	reply, err := mine.Remove(t.Context(), "n3")
+	requests := store.requests(t, "n1")
+	if err != nil || reply.Removed || len(requests) != 1 || requests[0].Kind != record.RemoveRequest || requests[0].Node != "n3" {
+		t.Errorf("%+v, %v: %+v", reply, err, requests)
+	}
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		reply, err = mine.Remove(t.Context(), "n3")
+		done <- err
+	}()
+	eventually(t, "a second request", func() bool { return len(store.requests(t, "n1")) == 2 })
+	store.put(t, record.Delete(record.InventoryKey("n3")))
+	if err := <-done; err != nil || !reply.Removed {
+		t.Errorf("%+v, %v", reply, err)
+	}
+}
+
 func TestScaleIsForTheOwnerAndRoot(t *testing.T) {
 	store := newFakeStore()
 	owner := cluster.Owner{UID: 77, User: "owner"}

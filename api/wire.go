@@ -304,6 +304,13 @@ type DrainReply struct {
 	Jobs int    `json:"jobs"`
 }
 
+// RemoveReply says what removing a node came to.
+type RemoveReply struct {
+	Node string `json:"node"`
+	// Removed: it is done. Otherwise it is asked for, and done once a coordinator leads.
+	Removed bool `json:"removed"`
+}
+
 // LogLine is one line that a worker wrote.
 type LogLine struct {
 	Node       string `json:"node"`

@@ -45,6 +45,8 @@ func (c *Coordinator) requests() {
 			c.drain(r)
 		case record.UndrainRequest:
 			c.undrain(r)
+		case record.RemoveRequest:
+			c.removeNode(r)
 		default:
 			c.drop(r, v, fmt.Sprintf("unknown kind %q", r.Value.Kind))
 		}

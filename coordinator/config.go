@@ -87,6 +87,8 @@ const (
 	DoubtFailed                       // workers fail again and again from a checkpoint that its writer thinks sound (I5)
 	OnePerStep                        // a step names two checkpoints, and the one given up is resumed from (I5)
 	OwnClock                          // a leader whose clock is ahead of the last one's cuts saves short
+	WordStands                        // a node that has taken its word back meanwhile is given up (I1)
+	RemoveOver                        // a job waits for ever for a node that was removed (I9)
 )
 
 // rule reports whether r is in force.

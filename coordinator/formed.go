@@ -59,17 +59,24 @@ func (c *Coordinator) attendance(f formed, m cluster.Member) rendezvous.Attendan
 		Held:     acks.Held.Exists(),
 		SDK:      acks.Held.Value.SDK,
 		Begun:    acks.Held.Value.Begun,
-		Lost:     node.Alive.Create != m.AliveRev && !c.alone(),
+		Lost:     node.Alive.Create != m.AliveRev && !c.alone(m.Node),
 	}
 	// A fenced node that is alive again has to say itself that nothing is left.
 	a.Fenced = f.gen.Fences[m.Node].Exists() && (!node.Alive.Exists() || !c.rule(AliveAbsent))
 	return a
 }
 
-// alone reports whether the cluster has had a single node. Such a node does not
-// fence itself, for nobody could take its work over: when it comes back in
+// alone reports whether no node but this belongs to the cluster. Such a node does
+// not fence itself, for nobody could take its work over: when it comes back in
 // another life its workers are still there, and there is nothing to halt.
-func (c *Coordinator) alone() bool { return len(c.mirror.Nodes) <= 1 }
+func (c *Coordinator) alone(n cluster.NodeID) bool {
+	for id, v := range c.mirror.Nodes {
+		if id != n && v.Belongs() {
+			return false // most often the first or the second
+		}
+	}
+	return true
+}
 
 func (f formed) state() record.State  { return f.State.Value }
 func (f formed) world() cluster.World { return f.gen.Plan.Value.World }

@@ -57,7 +57,7 @@ func (c *Coordinator) fence(f formed) bool {
 	for _, m := range f.world().Members {
 		since, absent := c.absent[m.Node]
 		acks := c.mirror.Node(m.Node).Ack(f.ID, f.number())
-		if !absent || c.alone() || !c.fences(m) || acks.Stopped.Exists() || f.gen.Fences[m.Node].Exists() {
+		if !absent || c.alone(m.Node) || !c.fences(m) || acks.Stopped.Exists() || f.gen.Fences[m.Node].Exists() {
 			continue
 		}
 		waited := c.clock.Sub(since)
@@ -65,9 +65,12 @@ func (c *Coordinator) fence(f formed) bool {
 			c.wake(since.Add(c.lostAfter()))
 			continue
 		}
+		ifs := []record.Compare{record.Absent(record.AliveKey(m.Node))}
+		if word := c.mirror.Node(m.Node).Fencing; c.rule(WordStands) {
+			ifs = append(ifs, record.Unchanged(record.FencingKey(m.Node), word.Mod))
+		}
 		return c.send(move{
-			verb: "fence", job: f.JobView,
-			ifs: []record.Compare{record.Absent(record.AliveKey(m.Node))},
+			verb: "fence", job: f.JobView, ifs: ifs,
 			then: []record.Op{record.Put(record.FenceKey(f.ID, f.number(), m.Node), record.Fence{
 				AliveRev: m.AliveRev, WaitedMS: waited.Milliseconds(), At: c.now,
 			})},
@@ -88,7 +91,14 @@ func (c *Coordinator) fence(f formed) bool {
 // not renewed, or are dead by an operator's word.
 func (c *Coordinator) fences(m cluster.Member) bool {
 	v := c.mirror.Node(m.Node)
-	return v.Fencing.Value.AliveRev == m.AliveRev || v.Cordon.Value.Down || !c.rule(FencingKnown)
+	return v.Fencing.Value.AliveRev == m.AliveRev || down(v) || !c.rule(FencingKnown)
+}
+
+// down reports whether an operator's word that nothing runs on the node is true
+// still: since it was given the node has not been in the cluster, which it would
+// have told itself.
+func down(v *record.NodeView) bool {
+	return v.Cordon.Value.Down && !v.Alive.Exists() && record.Newest(v.Told).Mod < v.Cordon.Mod
 }
 
 // unfenced tells the owner of a job what it waits for when a member is lost that
@@ -97,7 +107,7 @@ func (c *Coordinator) unfenced(f formed) bool {
 	for _, m := range f.world().Members {
 		since, absent := c.absent[m.Node]
 		acks := c.mirror.Node(m.Node).Ack(f.ID, f.number())
-		if !absent || c.alone() || c.fences(m) || acks.Stopped.Exists() || f.gen.Fences[m.Node].Exists() {
+		if !absent || c.alone(m.Node) || c.fences(m) || acks.Stopped.Exists() || f.gen.Fences[m.Node].Exists() {
 			continue
 		}
 		if c.clock.Sub(since) < c.lostAfter() {

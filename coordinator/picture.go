@@ -173,8 +173,8 @@ func (p *floor) health(s slot) (healthy, there bool) {
 }
 
 func (c *Coordinator) drawJobs() *picture {
-	if alone := c.alone(); c.unread || alone != c.lonely {
-		c.unread, c.lonely = false, alone
+	if c.unread {
+		c.unread = false
 		for _, id := range c.mirror.JobIDs() {
 			c.stale[id] = true
 		}

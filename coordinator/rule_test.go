@@ -44,7 +44,7 @@ func TestStormsBreakWhatHasNoRule(t *testing.T) {
 	}
 }
 
-// Two rules are for moments so short that storms miss them: each has a schedule
+// Other rules are for moments so short that storms miss them: each has a schedule
 // of its own, which breaks without the rule and does not with it.
 func TestSchedulesBreakWhatHasNoRule(t *testing.T) {
 	for _, c := range []struct {
@@ -58,6 +58,9 @@ func TestSchedulesBreakWhatHasNoRule(t *testing.T) {
 		{"a plan holds its devices", coordinator.PlanHolds, halfGranted},
 		{"nodes that fence themselves", coordinator.FencingKnown, joinedUnseen},
 		{"back is back", coordinator.Rewind, goesBack},
+		{"a word that stands", coordinator.WordStands, wordTakenBack},
+		{"over before removed", coordinator.RemoveOver, removedTooSoon},
+		{"over before removed, on its way", coordinator.RemoveOver, removedInBetween},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.schedule(t, 0) {
@@ -241,4 +244,67 @@ func halfGranted(t *testing.T, without coordinator.Rule) bool {
 	l.holding = false
 	l.lead(without)
 	return l.shared(t, "n4")
+}
+
+// A node is about to be given up by its word. It is back for a moment, alone, and
+// takes its word back; then it vanishes once more, and its workers live on.
+func wordTakenBack(t *testing.T, without coordinator.Rule) bool {
+	l := newLabWithout(without)
+	play(t, l, `node n1 gpus=1
+		node n2 gpus=1
+		submit j workers=1..1
+		started j
+		gone n1`)
+	l.holding = true
+	play(t, l, "advance 12s")
+	l.commit(record.Put(record.FencingKey("n1"), record.Fencing{}))
+	for _, txn := range l.waiting {
+		if strings.HasPrefix(txn.ID, "fence ") {
+			return l.mem.Commit(txn).Result == record.Applied
+		}
+	}
+	t.Fatalf("held: %v", l.waiting)
+	return false
+}
+
+// A node is removed as soon as it is lost, and never comes back: its job goes on without it.
+func removedTooSoon(t *testing.T, without coordinator.Rule) bool {
+	l := newLabWithout(without)
+	play(t, l, `node n1 gpus=1
+		node n2 gpus=1
+		want j=2
+		submit j workers=1..2
+		started j
+		gone n2
+		remove n2
+		stopped j n1
+		advance 1m`)
+	return recorded[record.State](l.mem, record.StateKey("j-aaaaaa")).Generation == 1
+}
+
+// The same, but START is still on its way when the node is lost and to be removed.
+func removedInBetween(t *testing.T, without coordinator.Rule) bool {
+	l := newLabWithout(without)
+	play(t, l, `node n1 gpus=1
+		node n2 gpus=1
+		think
+		submit j workers=1..1 on=n2`)
+	l.holding = true
+	play(t, l, "decide")
+	late := l.waiting[0]
+	l.waiting = l.waiting[1:]
+	if !strings.HasPrefix(late.ID, "start j-") {
+		t.Fatalf("sent: %s", late.ID)
+	}
+	play(t, l, `gone n2
+		remove n2`)
+	for len(l.waiting) > 0 {
+		next := l.waiting[0]
+		l.waiting = l.waiting[1:]
+		l.step(coordinator.Outcome{Outcome: l.mem.Commit(next)})
+	}
+	l.holding = false
+	l.step(coordinator.Outcome{Outcome: l.mem.Commit(late)})
+	play(t, l, "advance 1m")
+	return recorded[record.State](l.mem, record.StateKey("j-aaaaaa")).Phase.Active()
 }

@@ -38,7 +38,6 @@ type Coordinator struct {
 	front     map[cluster.JobID]bool             // the first jobs of the queue
 	stale     map[cluster.JobID]bool             // of which something has changed since
 	unread    bool                               // all are stale
-	lonely    bool                               // there was one node when forms were read
 	announced bool                               // it is told that this leader leads
 	calm      int                                // counts what may rouse every job
 	none      record.GenerationView              // of jobs that have no generation; always empty
@@ -115,6 +114,7 @@ func (c *Coordinator) act() {
 		c.ask()
 	}
 	c.requests()
+	c.sweep()
 	c.clear()
 	for _, f := range c.jobs() {
 		if c.busy(f.JobView) || c.rests(f) {

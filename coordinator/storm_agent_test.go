@@ -11,22 +11,23 @@ import (
 
 // simNode is a machine with an honest agent.
 type simNode struct {
-	id      cluster.NodeID
-	devices []cluster.Device
-	told    bool          // the inventory in etcd is as devices
-	up      bool          // the machine
-	agent   bool          // its agent; shims live on without it
-	cut     time.Duration // until then it cannot reach etcd
-	lease   int64
-	rev     int64         // of its alive key: this life
-	lives   uint64        // how many it has had
-	renewed time.Duration // when it last was
-	shims   map[record.JobGen]*simShim
-	refuses bool                       // it cannot run some jobs
-	strict  bool                       // it has seen that it is not alone
-	misread bool                       // its disk is bad: what it reads is not what is there
-	knows   map[record.Checkpoint]bool // which its agent has written: it reads them only if they are doubted
-	steady  time.Duration              // since when it has been whole, and in etcd's view so
+	id       cluster.NodeID
+	devices  []cluster.Device
+	told     bool          // the inventory in etcd is as devices
+	up       bool          // the machine
+	agent    bool          // its agent; shims live on without it
+	cut      time.Duration // until then it cannot reach etcd
+	lease    int64
+	rev      int64         // of its alive key: this life
+	lives    uint64        // how many it has had
+	renewed  time.Duration // when it last was
+	shims    map[record.JobGen]*simShim
+	refuses  bool                       // it cannot run some jobs
+	strict   bool                       // it is not alone, or has given its word that its workers die without a lease
+	misread  bool                       // its disk is bad: what it reads is not what is there
+	knows    map[record.Checkpoint]bool // which its agent has written: it reads them only if they are doubted
+	scrapped bool                       // it never comes back
+	steady   time.Duration              // since when it has been whole, and in etcd's view so
 }
 
 // simShim hosts one generation's workers.
@@ -104,20 +105,31 @@ func (s *storm) keepAlive(n *simNode) {
 		n.lives++
 		s.note("%s lives at %d", n.id, n.rev)
 	}
-	if !n.told {
+	v := s.mirror.Node(n.id)
+	if !n.told || !v.Inventory.Exists() {
 		s.write(record.Put(record.InventoryKey(n.id), record.Inventory{Devices: n.devices}))
 		n.told = true
 	}
 	n.renewed = s.now
+	n.strict = v.Fencing.Value.AliveRev != 0 // it has given its word
+	lone := true
 	for _, other := range s.nodes {
-		n.strict = n.strict || other != n && s.mirror.Node(other.id).Inventory.Exists()
+		lone = lone && (other == n || !s.mirror.Node(other.id).Inventory.Exists())
+	}
+	switch {
+	case !lone:
+		n.strict = true
+	case n.strict: // it takes its word back, and then lets workers live on
+		s.write(record.Put(record.FencingKey(n.id), record.Fencing{At: s.clock()}))
+		s.note("%s is alone again", n.id)
+		n.strict = false
 	}
 	for _, sh := range n.shims {
 		if sh.life == n.rev {
 			s.extend(n, sh)
 		}
 	}
-	if v := s.mirror.Node(n.id); n.strict && v.Fencing.Value.AliveRev != n.rev {
+	if n.strict && v.Fencing.Value.AliveRev != n.rev {
 		s.write(record.Put(record.FencingKey(n.id), record.Fencing{AliveRev: n.rev, At: s.clock()}))
 	}
 }

@@ -12,6 +12,7 @@ import (
 // check holds one change against the invariants; the mirror has the whole revision already.
 func (s *storm) check(c record.Change, before map[cluster.JobID]record.Versioned[record.Checkpoint]) {
 	s.checkEvent(c)
+	s.checkRemoved(c)
 	rest, ok := strings.CutPrefix(c.Key, record.JobsPrefix)
 	if !ok || c.Deleted {
 		return
@@ -83,6 +84,19 @@ func (s *storm) checkEvent(c record.Change) {
 	case "started", "rescaled":
 		if r := v.Rescales[e.Generation]; r.Mod != c.ModRevision || r.Value.To != e.To {
 			s.fault("event %d tells of generation %d of %s, which is not accounted for with it", e.Seq, e.Generation, e.Job)
+		}
+	}
+}
+
+// checkRemoved: nothing is left on a node that is removed, and it is not there.
+func (s *storm) checkRemoved(c record.Change) {
+	for _, n := range s.nodes {
+		if c.Key != record.InventoryKey(n.id) || !c.Deleted {
+			continue
+		}
+		s.removed++
+		if left := s.mirror.Unfinished(n.id); len(left) > 0 || s.mirror.Node(n.id).Belongs() {
+			s.fault("I9: %s is removed, and %v is not over there", n.id, left)
 		}
 	}
 }
@@ -248,11 +262,16 @@ func (s *storm) checkEnd() {
 	}
 }
 
-// checkForgotten: nothing is kept of jobs that ended long ago.
+// checkForgotten: nothing is kept of jobs that ended long ago, nor of nodes that are gone for good.
 func (s *storm) checkForgotten() {
 	for _, id := range s.mirror.JobIDs() {
 		if v := s.mirror.Job(id); v.State.Value.Phase.Terminal() {
 			s.fault("I12: %s ended at %v and is still kept", id, v.State.Value.Since)
+		}
+	}
+	for _, n := range s.nodes {
+		if v := s.mirror.Nodes[n.id]; n.scrapped && v != nil && !s.mirror.Quoted(v) {
+			s.fault("I12: of %s, which was removed, is left: %+v", n.id, *v)
 		}
 	}
 }

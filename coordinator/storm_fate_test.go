@@ -19,7 +19,7 @@ func (s *storm) misfortune() {
 	n := s.nodes[s.rng.IntN(len(s.nodes))]
 	all := []func(*simNode){
 		s.crashLeader, s.freezeLeader, s.deposeLeader, s.crashAgent, s.loseNode, s.cutOff, s.revoke, s.revokeUnseen,
-		s.failWorker, s.failWorker, s.cordonNode, s.sickDevice, s.stopJob, s.stopJob, s.scaleJob, s.resumeJob, s.refuse, s.cutOff, s.pause, s.misread,
+		s.failWorker, s.failWorker, s.cordonNode, s.sickDevice, s.stopJob, s.stopJob, s.scaleJob, s.resumeJob, s.refuse, s.cutOff, s.pause, s.misread, s.misread, s.scrapNode,
 	}
 	all[s.rng.IntN(len(all))](n)
 }
@@ -59,7 +59,7 @@ func (s *storm) loseNode(n *simNode) {
 	n.up, n.rev = false, 0
 	n.shims = map[record.JobGen]*simShim{}
 	clear(n.knows)
-	s.at(down, func() { n.up = true })
+	s.at(down, func() { n.up = !n.scrapped })
 }
 
 func (s *storm) cutOff(n *simNode) {
@@ -165,6 +165,49 @@ func (s *storm) resumeJob(n *simNode) {
 	}
 	s.note("%s is to be resumed", r.Job)
 	s.write(record.Put(record.RequestKey(n.id, fmt.Sprintf("resume-%d", s.serial)), r))
+}
+
+// scrapNode: a node dies, and an operator thinks that it is for good, which it may
+// be. He says so until he is heard, or told that it is not.
+func (s *storm) scrapNode(n *simNode) {
+	n.scrapped = n != s.nodes[0] && s.chance(30)
+	s.loseNode(n)
+	for range 1 + s.rng.IntN(4) {
+		s.at(s.between(0, 40*time.Second), func() { s.removeNode(n) })
+	}
+	if s.chance(30) {
+		s.at(s.between(0, 20*time.Second), func() { s.callDown(n) })
+	}
+}
+
+// removeNode asks for it to be removed, most often only where that can be.
+func (s *storm) removeNode(n *simNode) {
+	if v := s.mirror.Node(n.id); v.Belongs() && (s.chance(10) || !v.Alive.Exists() && len(s.mirror.Unfinished(n.id)) == 0) {
+		s.operate(record.Request{Kind: record.RemoveRequest, Node: n.id})
+	}
+}
+
+// callDown says that nothing runs on a node, which is so.
+func (s *storm) callDown(n *simNode) {
+	if !n.up {
+		s.operate(record.Request{Kind: record.DrainRequest, Node: n.id, Down: true})
+	}
+}
+
+// operate hands in what an operator wants.
+func (s *storm) operate(r record.Request) {
+	s.note("to do: %s %s", r.Kind, r.Node)
+	r.At, r.Owner = s.clock(), cluster.Owner{User: "root"}
+	s.write(record.Put(record.RequestKey(s.nodes[s.rng.IntN(len(s.nodes))].id, fmt.Sprintf("%s-%d", r.Kind, s.serial)), r))
+}
+
+// discard goes on until a node that is gone for good is removed.
+func (s *storm) discard(n *simNode) {
+	if s.mirror.Node(n.id).Belongs() {
+		s.callDown(n)
+		s.removeNode(n)
+		s.at(30*time.Second, func() { s.discard(n) })
+	}
 }
 
 func (s *storm) pause(*simNode) {

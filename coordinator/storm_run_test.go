@@ -3,6 +3,7 @@ package coordinator_test
 import (
 	"flag"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,11 +43,18 @@ func weather(seed uint64, without coordinator.Rule) *storm {
 // Whatever goes wrong, no invariant is broken, and afterwards every job goes on, ends or says why not.
 func TestStorms(t *testing.T) {
 	const lanes = 8
+	var removed atomic.Int64
+	t.Cleanup(func() {
+		if *seeds >= 100 && removed.Load() == 0 {
+			t.Error("no node was ever removed")
+		}
+	})
 	for lane := range lanes {
 		t.Run("", func(t *testing.T) {
 			t.Parallel()
 			for i := lane; i < *seeds; i += lanes {
 				s := weather(*seed+uint64(i), 0)
+				removed.Add(int64(s.removed))
 				if len(s.faults) > 0 {
 					t.Errorf("go test ./coordinator -run Storms -seeds 1 -seed %d -trail\n%s", *seed+uint64(i), strings.Join(s.faults, "\n"))
 					if *trail {

@@ -41,6 +41,7 @@ type storm struct {
 	skewed  bool // leaders' clocks differ by minutes
 	halted  map[record.JobGen]time.Duration
 	told    map[uint64]bool // numbers of events
+	removed int             // how often a node was
 	faults  []string        // broken invariants
 	trail   []string
 }
@@ -239,12 +240,16 @@ func (s *storm) settled() bool {
 	return ended == len(s.jobs)
 }
 
-// rest ends all misfortunes: every node is whole and can be reached.
+// rest ends all misfortunes: every node is whole and can be reached, or removed.
 func (s *storm) rest() {
 	s.calm, s.wild = true, false
 	s.note("calm")
 	s.unpause()
 	for _, n := range s.nodes {
+		if n.scrapped {
+			s.discard(n)
+			continue
+		}
 		n.up, n.agent, n.cut, n.misread = true, true, 0, false
 		for i := range n.devices {
 			n.devices[i].Health = cluster.Healthy

@@ -58,7 +58,7 @@ func (l *lab) do(line string) error {
 	}
 	verbs := map[string]func(words) error{
 		"node": l.node, "gone": l.gone, "cordon": l.cordon, "uncordon": l.uncordon, "sick": l.sick, "unplug": l.unplug,
-		"submit": l.submit, "stop": l.stop, "scale": l.scale, "drain": l.drain, "undrain": l.undrain, "resume": l.resume, "want": l.wants, "advance": l.pass, "failover": l.failover,
+		"submit": l.submit, "stop": l.stop, "scale": l.scale, "drain": l.drain, "undrain": l.undrain, "remove": l.remove, "resume": l.resume, "want": l.wants, "advance": l.pass, "failover": l.failover,
 		"started": l.started, "held": l.held, "failed": l.failed, "stopped": l.stopped, "offer": l.offer, "progress": l.progress,
 		"next": l.fate, "arrive": l.arrive, "think": l.think, "decide": l.decideNow, "repeat": l.repeat, "garbage": l.garbage,
 		"pause": l.pause, "limit": l.limitTxns, "keep": l.keepCheckpoints, "shelf": l.keepResumable, "events": l.withEvents, "unpause": l.unpause,
@@ -136,6 +136,14 @@ func (l *lab) scale(w words) error {
 // undrain n1.
 func (l *lab) undrain(w words) error {
 	return l.request(record.Request{Kind: record.UndrainRequest, Node: cluster.NodeID(w.plain[0])})
+}
+
+// remove n1 [via=n2]: an operator says that it is gone for good.
+func (l *lab) remove(w words) error {
+	l.commit(record.Put(record.RequestKey(cluster.NodeID(w.text("via", "n1")), fmt.Sprintf("s-%d", l.mem.Revision())), record.Request{
+		Kind: record.RemoveRequest, Node: cluster.NodeID(w.plain[0]), At: l.now, Owner: cluster.Owner{User: "root"},
+	}))
+	return nil
 }
 
 func (l *lab) request(r record.Request) error {

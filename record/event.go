@@ -51,6 +51,7 @@ const (
 	NodeGivenUp   EventKind = "node-fenced"    // as a member of a generation
 	NodeDrained   EventKind = "node-drained"   // or cordoned
 	NodeUndrained EventKind = "node-undrained" // back in service
+	NodeRemoved   EventKind = "node-removed"   // gone for good
 	DeviceProblem EventKind = "device-problem" // devices have become unfit, or are missing
 	DeviceWell    EventKind = "device-well"    // devices are fit again
 	LeaderChanged EventKind = "leader"         // a coordinator leads

@@ -73,6 +73,11 @@ func AckKey(n cluster.NodeID, j cluster.JobID, g cluster.Generation, a Ack) stri
 	return AckPrefix(n, j, g) + string(a)
 }
 
+// SaidPrefixes are the subtrees of all that a node says of generations.
+func SaidPrefixes(n cluster.NodeID) []string {
+	return []string{NodePrefix(n) + "ack/", NodePrefix(n) + "saved/", NodePrefix(n) + "offer/"}
+}
+
 // SavedPrefix is the subtree of what a node's ranks of one generation saved.
 func SavedPrefix(n cluster.NodeID, j cluster.JobID, g cluster.Generation) string {
 	return NodePrefix(n) + "saved/" + string(j) + "/" + gen(g) + "/"

@@ -44,7 +44,7 @@ type Ports struct {
 }
 
 // Fencing is the node's word that workers of its life AliveRev die by themselves
-// when its lease is not renewed. Without it nobody may conclude from the node's
+// when its lease is not renewed; 0 = of none. Without it nobody may conclude from the node's
 // absence that they are dead: one that knew no other node lets them live on. It
 // is no part of Alive, which is gone when it is needed.
 type Fencing struct {
@@ -102,6 +102,7 @@ const (
 	// The agent passes these on for root and for whom it runs as.
 	DrainRequest   RequestKind = "drain"
 	UndrainRequest RequestKind = "undrain"
+	RemoveRequest  RequestKind = "remove"
 )
 
 // Request waits below a node for the leader, who carries it out and deletes it in one transaction.
@@ -121,7 +122,7 @@ type Request struct {
 	MaxWorkers int `json:"max_workers,omitempty"`
 	// TimeLimit is a scale's or a resume's; 0 = as it was.
 	TimeLimit cluster.Duration `json:"time_limit,omitempty"`
-	// Node, Reason and Down are those of a drain, Node also of its end.
+	// Node, Reason and Down are those of a drain, Node also of its end and of a removal.
 	Node   cluster.NodeID `json:"node,omitempty"`
 	Reason string         `json:"reason,omitempty"`
 	Down   bool           `json:"down,omitempty"`

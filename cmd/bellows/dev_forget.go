@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -56,15 +55,10 @@ func (s *supervisor) forgetNodes(ctx context.Context) error {
 // leader has to give the node up first: it is told that this is safe.
 func forget(m *record.Mirror, id cluster.NodeID, now time.Time) []record.Op {
 	ops := []record.Op{record.Delete(record.AliveKey(id)), record.Delete(record.InventoryKey(id)), record.Delete(record.ProgressKey(id))}
-	member := slices.ContainsFunc(m.JobIDs(), func(j cluster.JobID) bool {
-		state := m.Job(j).State.Value
-		_, _, is := m.Job(j).Generation(state.Generation).Plan.Value.World.Member(id)
-		return is && state.Phase.Active()
-	})
-	if member {
+	if len(m.Unfinished(id)) > 0 {
 		return append(ops, record.Put(record.CordonKey(id), record.Cordon{
 			Reason: "'bellows dev' was started without it", By: devName, At: now, Drain: true, Down: true,
 		}))
 	}
-	return append(ops, record.Delete(record.CordonKey(id)), record.Delete(record.FencingKey(id)))
+	return append(ops, record.Delete(record.CordonKey(id)), record.Delete(record.FencingKey(id)), record.DeletePrefix(record.NodeEventsPrefix(id)))
 }

@@ -126,7 +126,7 @@ func eventColour(kind string) string {
 	switch record.EventKind(kind) {
 	case record.JobWorkerFailed, record.JobFailed, record.JobKilled, record.JobFellBack, record.NodeLost, record.NodeGivenUp, record.DeviceProblem:
 		return red
-	case record.JobHalting, record.JobBackoff, record.JobHeld, record.JobStopped, record.JobQueued, record.NodeDrained, record.NodeLeft:
+	case record.JobHalting, record.JobBackoff, record.JobHeld, record.JobStopped, record.JobQueued, record.NodeDrained, record.NodeLeft, record.NodeRemoved:
 		return yellow
 	case record.JobStarted, record.JobRescaled, record.JobSucceeded, record.NodeJoined, record.NodeUndrained, record.DeviceWell:
 		return green

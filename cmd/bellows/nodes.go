@@ -21,7 +21,8 @@ func nodesCommand() *cobra.Command {
 		Short: "List the nodes, and which job has which of their devices",
 		Long: `Lists the nodes. How busy their devices are and how much of their memory is used
 is asked of each node's agent, which looks every 10 s; "-" where nobody can tell, as
-with simulated devices. -o json says how old each reading is, and why one is missing.`,
+with simulated devices. -o json says how old each reading is, and why one is missing.
+A node that is lost stays in the list until it is back, or removed.`,
 		Args: exactly(),
 	}
 	cmd.Flags().BoolVar(&devices, "devices", false, "list each device, with its temperature and its troubles")
@@ -37,6 +38,36 @@ with simulated devices. -o json says how old each reading is, and why one is mis
 			write = writeDevices
 		}
 		return out.write(os.Stdout, nodes, func() error { return write(os.Stdout, nodes, styleOf(os.Stdout)) })
+	}
+	cmd.AddCommand(nodesRemoveCommand())
+	return cmd
+}
+
+func nodesRemoveCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "remove NODE",
+		Short: "A node is gone for good: take it out of the cluster",
+		Long: `Takes a node that is gone for good, or goes by another name now, out of the cluster: its
+devices, why it was drained, what it has told. Only a node that is lost can be removed, and
+only once nothing of a job can be left on it. It is no lock: an agent of that name that
+comes back joins as any new node does, and ends what still runs there from before.
+Checkpoints and logs on its disks are not touched. Root and whom the agent runs as may.
+
+A server with a coordinator that runs etcd has a place there, too: 'bellows etcd remove'.`,
+		Args: exactly("NODE"),
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		client, socket := agentOf(cmd)
+		reply, err := client.Remove(cmd.Context(), args[0])
+		if err != nil {
+			return explain(err, socket)
+		}
+		if reply.Removed {
+			fmt.Fprintf(os.Stderr, "%s: removed\n", reply.Node)
+			return nil
+		}
+		fmt.Fprintf(os.Stderr, "%s: asked for; a coordinator that leads removes it\n", reply.Node)
+		return nil
 	}
 	return cmd
 }
@@ -57,7 +88,7 @@ func writeNodes(w io.Writer, nodes []api.NodeStatus, s style) error {
 	for _, n := range nodes {
 		used, free := usersOf(n)
 		l := loadOf(n)
-		t.add(n.ID, stateOf(n), gossipOf(n), addressOf(n), fmt.Sprint(len(n.Devices)), fmt.Sprint(free),
+		t.add(n.ID, stateOf(n), gossipOf(n), addressOf(n), fmt.Sprint(len(n.Devices)), free,
 			l.share(), l.memoryText(), orDash(used), noteOf(n))
 	}
 	if err := t.write(w, s); err != nil {
@@ -89,22 +120,26 @@ func gossipOf(n api.NodeStatus) string {
 	return orDash(n.Gossip)
 }
 
-// usersOf says which jobs have how many of a node's devices, and how many could be given out.
-func usersOf(n api.NodeStatus) (used string, free int) {
-	jobs := map[string]int{}
+// usersOf says which jobs have how many of a node's devices, and how many could be
+// given out: of one that is lost nobody can tell.
+func usersOf(n api.NodeStatus) (used, free string) {
+	jobs, count := map[string]int{}, 0
 	for _, d := range n.Devices {
 		switch {
 		case d.Job != "":
 			jobs[d.Job]++
 		case n.Alive && n.Cordon == "" && d.Health == string(cluster.Healthy):
-			free++
+			count++
 		}
+	}
+	if n.Alive {
+		free = fmt.Sprint(count)
 	}
 	var parts []string
 	for _, job := range slices.Sorted(maps.Keys(jobs)) {
 		parts = append(parts, fmt.Sprintf("%s ×%d", job, jobs[job]))
 	}
-	return strings.Join(parts, ", "), free
+	return strings.Join(parts, ", "), orDash(free)
 }
 
 // addressOf is where a node is reached, and where its workers are if that is elsewhere.

@@ -1,0 +1,73 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+func (s *Server) handleRemove(w http.ResponseWriter, r *http.Request) {
+	answer(w, r, func(who cluster.Owner) (any, error) {
+		return s.remove(r.Context(), record.Request{Kind: record.RemoveRequest, Node: cluster.NodeID(r.PathValue("node")), Owner: who})
+	})
+}
+
+// remove asks the leader to take a node out of the cluster for good, unless it
+// would refuse, and waits a moment for it. It is for operators, as a drain is.
+func (s *Server) remove(ctx context.Context, r record.Request) (RemoveReply, error) {
+	reply := RemoveReply{Node: string(r.Node)}
+	if err := mayOperate(r.Owner); err != nil {
+		return reply, err
+	}
+	var wrong *Error
+	look := func(m *record.Mirror) { reply.Removed, wrong = !m.Node(r.Node).Belongs(), stays(m, r.Node) }
+	_, err := s.view.read(look)
+	switch {
+	case err != nil:
+		return reply, err
+	case reply.Removed:
+		return reply, noNode(r.Node)
+	case wrong != nil:
+		return reply, wrong
+	}
+	if err := s.ask(ctx, "", r); err != nil {
+		return reply, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, knownWithin)
+	defer cancel()
+	for {
+		over := ctx.Err() != nil
+		changed, err := s.view.read(look)
+		switch {
+		case err != nil || reply.Removed:
+			return reply, err
+		case over && wrong != nil: // it came back in this moment, and the leader has refused
+			return reply, wrong
+		case over: // perhaps nobody leads
+			return reply, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// stays says why a node cannot be removed now, nil if it can.
+func stays(m *record.Mirror, n cluster.NodeID) *Error {
+	if m.Node(n).Alive.Exists() {
+		return fault(Invalid, "node %s is alive: drain it, and stop its agent once it is empty", n)
+	}
+	if left := m.Unfinished(n); len(left) > 0 {
+		return fault(Invalid, "generation %d of job %s is not over on node %s: it is given up some %s after the node was lost; "+
+			"if 'bellows show %s' says that the node was alone, then after 'bellows drain %s --down', which says that it is switched off for certain",
+			left[0].Generation, left[0].Job, n, givenUpAfter, left[0].Job, n)
+	}
+	return nil
+}
+
+// givenUpAfter is how long people wait until a lost node is given up, by default: its lease's time and the leader's.
+const givenUpAfter = 22 * time.Second

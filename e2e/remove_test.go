@@ -1,0 +1,82 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// A server is gone for good: it is removed once its job goes on without it, and
+// the node that is left is alone, so that an outage of etcd costs it nothing. An
+// agent of that name with its old data joins as a new node.
+func TestRemoveNode(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	f := newFleet(t, config{nodes: 2, devices: 1, policy: "share"})
+	id := f.submit(f.sdkJob("a", 1, 2, 1<<30, 0.1, "--save-every", "10"))
+	g := f.awaitRunning(id, 2, 0)
+	f.awaitStep("a", 10, 2, patience)
+
+	s := f.as(nobody, "nodes", "remove", "n2")
+	if s.wait() != 1 || !strings.Contains(s.said(), "you are nobody") {
+		t.Errorf("by nobody: %s", s.said())
+	}
+	f.says(1, []string{`there is no node "n9": `}, "nodes", "remove", "n9")
+	f.says(2, []string{"node n2 is alive", "drain it, and stop its agent"}, "nodes", "remove", "n2")
+
+	f.killNode("n2")
+	f.await(patience, "n2 to be lost", func(m *record.Mirror) bool { return !m.Node("n2").Alive.Exists() })
+	f.says(2, []string{"of job " + string(id) + " is not over on node n2", "bellows drain n2 --down"}, "nodes", "remove", "n2")
+	g = f.awaitRunning(id, 1, g)
+	f.awaitNodes("n2 without free devices", func(line []string) bool { return line[0] == "n2" && line[1] == "lost" && line[5] == "-" })
+
+	f.says(0, []string{"n2: removed"}, "nodes", "remove", "n2")
+	f.says(1, []string{`there is no node "n2": `}, "nodes", "remove", "n2")
+	f.says(0, []string{"node-removed", "n2", "root"}, "events")
+	if out, errs, code := f.bellows("nodes"); code != 0 || strings.Contains(out, "n2") {
+		t.Errorf("nodes: exit %d, %s%s", code, out, errs)
+	}
+	f.await(patience, "n1 to take its word back", func(m *record.Mirror) bool {
+		return m.Node("n1").Fencing.Exists() && m.Node("n1").Fencing.Value.AliveRev == 0
+	})
+
+	workers := f.started(id)
+	f.stopEtcd()
+	f.awaitStep("a", f.lastStep("a")+150, 1, patience) // at 10 steps a second: longer than D
+	f.startEtcd()
+	f.await(patience, "a leader and the node", func(m *record.Mirror) bool { return len(m.Leaders) > 0 && m.Node("n1").Alive.Exists() })
+	f.awaitStep("a", f.lastStep("a")+20, 1, patience)
+	if now := f.started(id); len(now) != 1 || now[0] != workers[0] {
+		t.Errorf("the workers were %v and are %v", workers, now)
+	}
+
+	f.startAgent(2)
+	f.awaitRunning(id, 2, g)
+	m := f.await(patience, "both nodes to say that they fence themselves", func(m *record.Mirror) bool {
+		n1, n2 := m.Node("n1"), m.Node("n2")
+		return n1.Fencing.Value.AliveRev == n1.Alive.Create && n2.Fencing.Value.AliveRev == n2.Alive.Create
+	})
+	if s := m.Job(id).State.Value; s.Restarts != 0 {
+		t.Errorf("it was charged to the job: %+v", s)
+	}
+	f.mustBellows("stop", "-w", "a")
+	f.awaitPhase(id, patience, cluster.Stopped)
+	f.nothingLeft(id)
+	batches(t, f.trace("a")) // no step is missing
+}
+
+// awaitNodes waits until a line of `bellows nodes`, in its words, is as wanted.
+func (f *fleet) awaitNodes(what string, cond func(line []string) bool) {
+	f.t.Helper()
+	f.eventually(what, func() bool {
+		out, _, _ := f.bellows("nodes")
+		for line := range strings.Lines(out) {
+			if words := strings.Fields(line); len(words) > 5 && cond(words) {
+				return true
+			}
+		}
+		return false
+	})
+}
