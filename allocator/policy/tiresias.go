@@ -7,18 +7,6 @@ import (
 	"github.com/bellows-ml/bellows/allocator"
 )
 
-// las runs the jobs that have attained the least service (device time) so far,
-// each at its full size: short jobs get through without anyone knowing that
-// they are short (least attained service; for devices Tiresias, Gu et al.,
-// NSDI 2019, section 3.1, 2D-LAS). Taken continuously, as here, equals that
-// compete take turns at every interval; tiresias is made against that.
-func las() ranked {
-	return ranked{
-		name: "las", why: "least attained device time",
-		before: func(x, y allocator.JobView) int { return cmp.Compare(x.Service, y.Service) },
-	}
-}
-
 // tiresiasLimits are the attained device times at which a job falls into the
 // next queue: those that the simulators of Muri and its successors use for
 // Tiresias-L, 3250 and 7200 device seconds.
