@@ -17,8 +17,9 @@ const (
 	// Paper is the model of Hu et al., section 4.4, as printed: an integer
 	// number of devices a job and step, and for each count two binary variables
 	// that say whether the number is at most and at least that count (equations
-	// 7 to 14), tied to it by a big M. M is the largest count, the smallest that
-	// is sound and the kindest to a solver.
+	// 16 to 18), tied to it by a big M, and the work done by the count chosen
+	// (19 and 20). M is the largest count, the smallest that is sound and the
+	// kindest to a solver.
 	Paper Formulation = "paper"
 	// Tight has one binary variable for each job, step and count, of which
 	// exactly one is 1. Solvers are about ten times as fast with it.

@@ -10,9 +10,9 @@ import (
 )
 
 // hesrpt shares devices as heSRPT does (Berg, Vesilo, Harchol-Balter, "heSRPT:
-// Parallel Scheduling to Minimize Mean Slowdown", Performance Evaluation 2020,
-// Theorem 8 for mean flow time): among m jobs whose speed with k devices is k^p,
-// present at once, the optimum gives the i-th longest the fraction
+// Optimal Parallel Scheduling of Jobs With Known Sizes", 2019, arXiv 1903.09346,
+// its optimal allocation for mean flow time): among m jobs whose speed with k
+// devices is k^p, present at once, the optimum gives the i-th longest the fraction
 // (i/m)^e − ((i−1)/m)^e of all devices, e = 1/(1−p). Those fractions maximise
 // Σ w_i·θ_i^p for the weights w_i = (i^e − (i−1)^e)^(1−p), and so devices, which
 // do not divide and come in powers of two, go rung by rung to whoever gains most
@@ -26,7 +26,8 @@ import (
 // for a few per cent of the mean.
 type hesrpt struct{ steady bool }
 
-// hesrptPause is what a rescale is taken to cost a job: 30 s, as Hu et al. assume.
+// hesrptPause is what a rescale is taken to cost a job: the 30 s that Pollux's
+// simulator charges (Qiao et al., OSDI 2021), and bellows simulate unless told otherwise.
 const hesrptPause = 30 * time.Second
 
 // Name implements allocator.Policy.
