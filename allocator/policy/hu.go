@@ -14,7 +14,7 @@ import (
 // Allocator of Elastic Training for Deep Learning Jobs on Cloud", section 4: a
 // rolling horizon of huSteps steps of huStep. It chooses a number of devices
 // for every job and step so that the sum over jobs and steps of the fraction of
-// the job's work done by then is largest (equation 1 under 2, 5, 6, 15 and 19
+// the job's work done by then is largest (equation 1 under 2, 5, 6 and 15
 // to 20), and puts the first step in force. Package solve finds that optimum,
 // mostly with proof, and always with a certified bound.
 //
@@ -23,16 +23,22 @@ import (
 //   - Served demand is cumulative, so the objective is the area under the
 //     fraction-done curves: the shortest remaining jobs are preferred, and long
 //     ones are protected by their least number alone.
-//   - More jobs than devices is infeasible as printed. A running job keeps its
-//     smallest size or more; a waiting one may go on waiting (count 0).
-//   - A job keeps its smallest size after it has finished (equation 15); a
-//     waiting one that starts and finishes inside the horizon gives it back.
+//   - Every job has its smallest size at least, waiting ones too (equation 15),
+//     as long as there are devices enough for that. With more jobs than devices
+//     the problem is infeasible as printed: then a running job keeps its smallest
+//     size or more, and a waiting one may go on waiting (count 0).
+//   - A step is five minutes, whatever the interval between decisions: the
+//     paper's step is its interval, which is five minutes as well (section 5.1).
+//   - A job keeps its smallest size after it has finished (equation 15); where
+//     there are more jobs than devices, one that waits now and would finish inside
+//     the horizon gives it back.
 //   - Equal plans are decided for the present allocation: a change must gain
 //     more than huStick.
 //   - Between two intervals idle devices go to waiting jobs at once (section 2):
 //     as the same optimum shares them out. The paper gives the first in the queue
-//     as many as possible; under load that hands every freed device to one job
-//     after the other, undoes the optimum and was hardly better than greedy.
+//     as many as possible; with more jobs than devices that hands every freed
+//     device to one job after the other, undoes the optimum and is hardly better
+//     than greedy (docs/policies.md), and otherwise it makes no difference.
 //   - A job whose remaining time is unknown is taken to have as much work ahead
 //     as it has behind it, and unknownWork at least.
 //   - After a loss of devices the latest jobs go back to waiting if not all of
@@ -132,7 +138,7 @@ func huProblem(d *desk, free int, mine []int) (p *solve.Problem, sizes [][]int) 
 	}
 	p.Counts = withListed(d, p.Counts, free, mine)
 	top := p.Counts[len(p.Counts)-1]
-	least := 0
+	least, everybody := 0, d.leastOf(mine) <= free
 	for _, i := range mine {
 		j := d.jobs[i]
 		var can []int
@@ -145,7 +151,7 @@ func huProblem(d *desk, free int, mine []int) (p *solve.Problem, sizes [][]int) 
 		job := solve.Job{Work: work(j), Present: countFor(p.Counts, j.Workers), Bonus: huStick, Speeds: huSpeeds(j, can, p.Counts)}
 		if len(can) > 0 {
 			job.Max = countFor(p.Counts, can[len(can)-1])
-			if low := countFor(p.Counts, can[0]); j.Workers > 0 && least+low <= free {
+			if low := countFor(p.Counts, can[0]); (everybody || j.Workers > 0) && least+low <= free {
 				job.Min = low
 				least += low
 			}
@@ -153,6 +159,18 @@ func huProblem(d *desk, free int, mine []int) (p *solve.Problem, sizes [][]int) 
 		p.Jobs = append(p.Jobs, job)
 	}
 	return p, sizes
+}
+
+// leastOf is how many devices it takes that each of the jobs can run that its
+// nodes could have room for.
+func (d *desk) leastOf(jobs []int) int {
+	n := 0
+	for _, i := range jobs {
+		if least := d.smallest(i); least <= d.about.Open(d.jobs[i]) {
+			n += least
+		}
+	}
+	return n
 }
 
 // withListed adds to the counts the sizes of jobs whose owners have listed
