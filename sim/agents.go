@@ -141,10 +141,6 @@ func (w *world) start(j *job, g *generation) {
 		return
 	}
 	w.forecast(j)
-	if !w.reporting && w.cfg.Interval > 0 {
-		w.reporting = true
-		w.at(w.now.Truncate(w.cfg.Interval)+w.cfg.Interval, w.report)
-	}
 }
 
 // startCost is how long a new world trains nothing.
@@ -313,26 +309,23 @@ func (w *world) forget(j *job, number cluster.Generation) {
 	}
 }
 
-// report is every agent's word on how far its jobs have come: once an interval
-// while anything runs, in time for the decision; under Rules, at each event.
+// report is every agent's word on how far its jobs have come. Agents give it every
+// few seconds; here it is enough when the leader wakes by itself, as it does for
+// every decision that is due while anything runs. Under Rules it is at each event.
 func (w *world) report() {
 	reports := make([]record.Progress, len(w.nodes))
-	running := false
 	w.open = slices.DeleteFunc(w.open, func(j *job) bool { return j.phase.Terminal() })
 	for _, j := range w.open {
 		if g := j.gen; g != nil && g.started && !g.gone {
-			j.advance(w.now)
+			if j.advance(w.now); j.step() <= j.commit {
+				continue // no step of this world has begun: there is nothing to say yet
+			}
 			n := w.node(g.world.Members[0].Node)
 			if reports[n.index].Jobs == nil {
 				reports[n.index].Jobs = map[cluster.JobID]record.JobProgress{}
 			}
 			reports[n.index].Jobs[j.id] = record.JobProgress{Generation: g.number, Step: j.step(), At: zero.Add(w.now)}
-			running = true
 		}
-	}
-	w.reporting = running && w.rules == nil && w.cfg.Interval > 0
-	if w.reporting {
-		w.at(w.now+w.cfg.Interval, w.report)
 	}
 	var ops []record.Op
 	for i, r := range reports {
@@ -340,7 +333,7 @@ func (w *world) report() {
 			ops = append(ops, record.Put(record.ProgressKey(w.nodes[i].id), r))
 		}
 	}
-	if running {
+	if len(ops) > 0 {
 		w.write(ops...)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/bellows-ml/bellows/allocator/goodput"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/trace"
 )
@@ -22,7 +23,7 @@ type Job struct {
 	ETA        time.Duration // Work as its owner believes it to be
 	// Bug is how much of Work is done when a bug ends it; 0 = none.
 	Bug time.Duration
-	// Patience is how long after submission its owner stops it, done or not; 0 = never.
+	// Patience is how long after submission its owner stops it, if it has not ended; 0 = never.
 	Patience time.Duration
 }
 
@@ -38,13 +39,15 @@ type Model struct {
 	Shortest   time.Duration // shorter jobs are left out
 	// ETANoise n makes what owners believe a random factor in [1-n, 1+n] of the truth.
 	ETANoise float64
-	// Buggy and Impatient are the shares of jobs that end early: by a bug within
-	// five minutes of training, or stopped by their owners at any time.
+	// Buggy and Impatient are the shares of jobs that end early: by a bug, which
+	// comes within the first five minutes of Work, or stopped by their owners,
+	// at any time between submission and as much later as Work takes on one device.
 	Buggy, Impatient float64
 	Seed             uint64
 }
 
-// bugsWithin is how soon after its start a buggy job fails (Hu et al., section 5.4).
+// bugsWithin is how soon a buggy job fails on one device (Hu et al., section 5.4:
+// within five minutes); with more devices it comes to its bug the sooner.
 const bugsWithin = 5 * time.Minute
 
 // Jobs applies the model. Its draws depend on the seed and a job's place in the trace only.
@@ -106,7 +109,7 @@ func (m Model) job(a trace.Arrival) (Job, error) {
 // asked is the speed on the number of devices that the trace's duration is for.
 func (m Model) asked(j Job) float64 {
 	if m.Profile == nil {
-		return PaperSpeed(j.Workers)
+		return goodput.Default(j.Workers)
 	}
 	return j.Speed.On(1 << (bits.Len(uint(j.Workers)) - 1))
 }

@@ -216,6 +216,55 @@ func TestStartCostsByModelAndSize(t *testing.T) {
 	}
 }
 
+// witness is a policy that notes down what it is told is left of jobs that run.
+type witness struct {
+	allocator.Policy
+	left map[time.Duration]time.Duration // by moment of the decisions at intervals' ends
+}
+
+func (p witness) Allocate(in allocator.Input) allocator.Output {
+	for _, j := range in.Jobs {
+		if j.Workers > 0 && !in.Between {
+			p.left[in.Now.Sub(zero)] = j.Remaining
+		}
+	}
+	return p.Policy.Allocate(in)
+}
+
+// Decisions follow the first arrival in steps of the interval, wherever that
+// lies. What they are told is left is what is left then, not at some moment before.
+func TestDecisionsAreToldWhatIsLeft(t *testing.T) {
+	for _, submit := range []time.Duration{0, 89 * s, 299 * s} {
+		w := witness{byName(t, "greedy"), map[time.Duration]time.Duration{}}
+		run(t, Config{
+			Jobs: []Job{elastic("a", submit, 2000*s, 1)}, Nodes: 1, DevicesPerNode: 1, Policy: w, Interval: 300 * s, RescaleCost: 30 * s,
+		})
+		if len(w.left) != 6 {
+			t.Errorf("submitted at %v: %d decisions while it runs, want 6: %v", submit, len(w.left), w.left)
+		}
+		for at, left := range w.left {
+			if want := 2000*s - (at - submit - 30*s); (left - want).Abs() > 2*time.Millisecond {
+				t.Errorf("submitted at %v: at %v it is told that %v is left, not %v", submit, at, left, want)
+			}
+		}
+	}
+}
+
+// A job that is halted before its first step has lost nothing, and is not held to its size for that.
+func TestAHaltInThePauseOfAStartPinsNobody(t *testing.T) {
+	r, log := run(t, Config{
+		Jobs:  []Job{elastic("a", 0, 1600*s, 2), elastic("b", 5*s, 50*s, 1)},
+		Nodes: 1, DevicesPerNode: 2, Policy: byName(t, "greedy"), Interval: 20 * s, RescaleCost: 30 * s,
+	})
+	// a is halved at 20 s, having had 2 workers and no step, trains alone on one device from 50 s on, and
+	// grows again at 120 s, the interval's end after b's.
+	a, b := r.Jobs[0], r.Jobs[1]
+	end := 150*s + time.Duration((1600-70)/1.6*float64(s))
+	if b.End != 100*s || a.Rescales != 2 || (a.End-end).Abs() > 2*time.Nanosecond {
+		t.Errorf("a %+v\nb %+v\nwant a at %v\n%s", a, b, end, strings.Join(log, "\n"))
+	}
+}
+
 // sulky answers once and then only nonsense.
 type sulky struct{ answered bool }
 

@@ -1,25 +1,20 @@
 package sim
 
 import (
-	"math"
 	"math/bits"
 
+	"github.com/bellows-ml/bellows/allocator/goodput"
 	"github.com/bellows-ml/bellows/trace"
 )
 
 // Speed is how fast a job runs, relative to one device, on 1, 2, 4, … devices. Nil is
-// the paper's model. Beyond its end a curve is flat.
+// the paper's model, goodput.Default. Beyond its end a curve is flat.
 type Speed []float64
-
-// PaperSpeed is the model of Hu et al., section 4: each doubling of k devices brings the factor 1.6.
-func PaperSpeed(k int) float64 {
-	return float64(k) * math.Pow(0.8, math.Log2(float64(k)))
-}
 
 // On returns the speed on k devices; a curve is read at the largest power of two that is not above k.
 func (s Speed) On(k int) float64 {
 	if s == nil {
-		return PaperSpeed(k)
+		return goodput.Default(k)
 	}
 	return s[min(bits.Len(uint(k))-1, len(s)-1)]
 }

@@ -23,16 +23,15 @@ type world struct {
 	open   []*job // submitted; those that have ended leave at the next report
 	byID   map[cluster.JobID]*job
 
-	inbox     []coordinator.Event // what the leader has still to hear
-	fresh     []record.Change     // and what the watch has seen of others' writes
-	wake      time.Duration       // when it wants a Tick; 0 = not
-	reporting bool                // the agents' next report is on the agenda
-	ended     int
-	idle      int // how often in a row time has passed and nothing happened
-	txns      int // transactions when that began
-	rules     *conventions
-	log       journal
-	result    Result
+	inbox  []coordinator.Event // what the leader has still to hear
+	fresh  []record.Change     // and what the watch has seen of others' writes
+	wake   time.Duration       // when it wants a Tick; 0 = not
+	ended  int
+	idle   int // how often in a row time has passed and nothing happened
+	txns   int // transactions when that began
+	rules  *conventions
+	log    journal
+	result Result
 }
 
 // zero is the moment at which virtual time begins. It only has to differ from time.Time's own zero.
@@ -81,8 +80,11 @@ func Run(cfg Config) (Result, error) {
 			}
 			do()
 		}
-		if w.rules != nil {
+		switch {
+		case w.rules != nil:
 			w.rules.instant(w)
+			w.report()
+		case w.wake > 0 && w.wake <= w.now:
 			w.report()
 		}
 	}
