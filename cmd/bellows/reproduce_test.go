@@ -2,15 +2,60 @@ package main
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/sim"
 )
 
-// made is a run with the figures that reproduce looks at.
+// made is a run of one job with the figures that reproduce looks at.
 func made(policy string, nodes int, completion, queueing float64) *simulated {
-	return &simulated{Policy: policy, Trace: "t", Nodes: nodes, Summary: sim.Summary{MeanCompletionS: completion, MeanQueueingS: queueing}}
+	r := &simulated{Policy: policy, Trace: "t", Nodes: nodes, Summary: sim.Summary{MeanCompletionS: completion, MeanQueueingS: queueing}}
+	r.result.Jobs = []sim.Outcome{{Phase: cluster.Succeeded, End: time.Duration(completion * float64(time.Second))}}
+	return r
+}
+
+// The slower one's user stops the long job, which the faster one still finishes.
+func TestMoreJobsAreOfThoseThatBothFinished(t *testing.T) {
+	greedy, hu := made("greedy", 10, 100, 0), made("hu", 10, 550, 0)
+	long := sim.Outcome{Phase: cluster.Stopped, End: 1010 * time.Second}
+	greedy.result.Jobs = append(greedy.result.Jobs, long)
+	hu.result.Jobs[0].End = 80 * time.Second
+	long.Phase = cluster.Succeeded
+	hu.result.Jobs = append(hu.result.Jobs, long)
+	compare([]*simulated{greedy, hu})
+	if hu.AdditionalJobsPer100 == nil || math.Abs(*hu.AdditionalJobsPer100-25) > 1e-9 {
+		t.Errorf("got %v, want 25", hu.AdditionalJobsPer100)
+	}
+}
+
+func TestTroublesStandBesideWhatTheyCost(t *testing.T) {
+	v := huVariants()
+	plain, noise := v[0], v[2]
+	without := huMore(runsWith(120), plain)
+	with := huMore(runsWith(115), noise)
+	rows := huFewer(without, with, noise)
+	if len(rows) != 1 || math.Abs(rows[0].Ours-5) > 1e-9 || rows[0].Published != nil || rows[0].Figure != "13" || rows[0].Note != "published: 0.6 to 2.4" {
+		t.Errorf("%+v", rows)
+	}
+	if with[0].Published != nil || without[0].Published == nil || *without[0].Published != 17.4 {
+		t.Errorf("published stand where nothing was: %+v, or not where it was: %+v", with, without)
+	}
+	for _, v := range v {
+		if v.less != "" && !slices.ContainsFunc(huVariants(), func(o huVariant) bool { return o.figure == v.less }) {
+			t.Errorf("figure %s is compared with %s, which there is not", v.figure, v.less)
+		}
+	}
+}
+
+// runsWith are greedy's mean completion and that of hu, 100.
+func runsWith(greedy float64) []*simulated {
+	runs := []*simulated{made("greedy", 110, greedy, 0), made("hu", 110, 100, 0)}
+	compare(runs)
+	return runs
 }
 
 func TestHuFiguresStandNextToThePublishedOnes(t *testing.T) {
@@ -28,7 +73,7 @@ func TestHuFiguresStandNextToThePublishedOnes(t *testing.T) {
 			}
 		}
 	}
-	for _, f := range huMore(runs, "11", 17.4, "at most") {
+	for _, f := range huMore(runs, huVariant{figure: "11", most: 17.4, note: "at most"}) {
 		if f.Published != nil {
 			found["11"] = f.Ours
 			if f.Nodes != 110 || f.Note != "at most" {

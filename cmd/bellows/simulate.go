@@ -90,8 +90,9 @@ Traces are CSV, gzipped or not:
 Completion times are of the jobs that finished; queueing is all the time a job
 had no devices. cost is device hours held, scaling_efficiency the work done for
 each of them, additional_jobs_at_100 how many more than greedy had finished when
-greedy had finished 100, additional_jobs_per_100 the same over the whole trace, by
-mean completions, cpu_s the run's processor time.`,
+greedy had finished 100, additional_jobs_per_100 how many more are trained while
+greedy trains 100, by the mean completions of the jobs that finished under both,
+cpu_s the run's processor time.`,
 		Args: exactly(),
 	}
 	s.flags(cmd.Flags())
