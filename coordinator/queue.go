@@ -54,7 +54,7 @@ func (c *Coordinator) pending(f formed) (string, bool) {
 	case least > total && !front:
 		return fmt.Sprintf("needs at least %s: more than the nodes that can run it have", count(least, "device")), true
 	case least > total:
-		return fmt.Sprintf("needs at least %s; the nodes that can run it have %d", count(least, "device"), total), true
+		return fmt.Sprintf("needs at least %s; the nodes that can run it have %d%s", count(least, "device"), total, c.unable(f)), true
 	case least > usable && !front:
 		return fmt.Sprintf("needs at least %s: more than are healthy and not cordoned on nodes that can run it", count(least, "device")), true
 	case least > usable:
@@ -94,23 +94,49 @@ func (c *Coordinator) open(f formed) (total, usable int) {
 // named is how many nodes a reason names; there may be thousands.
 const named = 3
 
+// unable says which nodes have refused the job, or have no devices for want of a
+// driver, and why: mended, they would be among those that can run it.
+func (c *Coordinator) unable(f formed) string {
+	return c.aside(func(n cluster.Node) string {
+		why := f.state().Excluded[n.ID]
+		if why == "" && len(n.Devices) == 0 {
+			why = c.mirror.Node(n.ID).Inventory.Value.Problem
+		}
+		if why == "" {
+			return ""
+		}
+		return fmt.Sprintf("%s: %s", n.ID, why)
+	})
+}
+
 // outOfService says which nodes that can run the job are drained or cordoned, and why.
 func (c *Coordinator) outOfService(f formed) string {
 	barred := c.barred(f.JobView)
+	return c.aside(func(n cluster.Node) string {
+		if _, refused := barred[n.ID]; refused || !n.Cordoned {
+			return ""
+		}
+		v, what := c.mirror.Node(n.ID).Cordon.Value, "cordoned"
+		if v.Drain {
+			what = "drained"
+		}
+		return strings.TrimSuffix(fmt.Sprintf("%s is %s: %s", n.ID, what, v.Reason), ": ")
+	})
+}
+
+// aside puts into brackets what is to be said of nodes, of a few by name.
+func (c *Coordinator) aside(of func(cluster.Node) string) string {
 	var out []string
 	for _, n := range c.nodes() {
-		if _, refused := barred[n.ID]; refused || !n.Cordoned {
+		said := of(n)
+		if said == "" {
 			continue
 		}
 		if len(out) == named {
 			out = append(out, "and more")
 			break
 		}
-		v, what := c.mirror.Node(n.ID).Cordon.Value, "cordoned"
-		if v.Drain {
-			what = "drained"
-		}
-		out = append(out, strings.TrimSuffix(fmt.Sprintf("%s is %s: %s", n.ID, what, v.Reason), ": "))
+		out = append(out, said)
 	}
 	if len(out) == 0 {
 		return ""

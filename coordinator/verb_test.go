@@ -77,7 +77,7 @@ func (l *lab) do(line string) error {
 // node n1 gpus=4 [ports=8] [model=h100] [train=10.9.0.1] [limits=no]: comes up, or comes back in another life.
 func (l *lab) node(w words) error {
 	n := cluster.NodeID(w.plain[0])
-	inv := record.Inventory{Addr: w.text("train", "")}
+	inv := record.Inventory{Addr: w.text("train", ""), Problem: w.text("problem", "")}
 	for i := range w.number("gpus", 4) {
 		inv.Devices = append(inv.Devices, cluster.Device{ID: cluster.DeviceID(fmt.Sprintf("%s%c", n, 'a'+i)), Model: w.text("model", ""), Health: cluster.Healthy})
 	}

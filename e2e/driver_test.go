@@ -243,7 +243,9 @@ func TestANodeWithoutADriver(t *testing.T) {
 		t.Errorf("devices of a library that cannot be asked: %+v", inv)
 	}
 	id := f.submit(f.sdkJob("a", 1, 2, 1<<30, 0.05))
-	f.awaitShown(id, "what it waits for", func(s api.JobStatus) bool { return s.Phase == cluster.Queued && s.Reason != "" })
+	f.awaitShown(id, "what it waits for", func(s api.JobStatus) bool {
+		return s.Phase == cluster.Queued && strings.Contains(s.Reason, "n1: ask the NVIDIA driver: the NVIDIA library is too old")
+	})
 	if err := os.Remove(d.library); err != nil {
 		t.Fatal(err)
 	}
