@@ -53,6 +53,11 @@ func TestTheAgentsUnitWithWrongSettings(t *testing.T) {
 	if err == nil || !containsAll(out, settings+`:2: unknown key "keep-locks"`, "bellows-agent goes on with the program of before: mend "+settings) {
 		t.Errorf("an upgrade over wrong settings: %v\n%s", err, out)
 	}
+	m.run("cp", binary, "/usr/bin/bellows")
+	out, err = m.try(filepath.Join(filepath.Dir(install), "package", "postinst"), "configure")
+	if err != nil || !strings.Contains(out, "bellows-agent goes on with the program of before: mend "+settings) {
+		t.Errorf("the package's upgrade over wrong settings: %v\n%s", err, out)
+	}
 	if now := m.property("MainPID"); now != main || m.property("ActiveState") != "active" {
 		t.Errorf("it restarted the agent: %s, was %s", now, main)
 	}
@@ -76,7 +81,7 @@ func TestTheAgentsUnitWithWrongSettings(t *testing.T) {
 		t.Errorf("journalctl -p err:\n%s", errs)
 	}
 	m.run("rm", settings)
-	m.run("systemctl", "start", "bellows-agent.service")
+	m.run(install, "--binary", binary) // which starts what has failed
 	m.awaitAgent("active")
 	if all := m.run("journalctl", "--no-pager", "-o", "cat", "-p", "info", "-u", "bellows-agent"); !strings.Contains(all, `"message":"ready"`) || strings.Contains(all, "<6>") {
 		t.Errorf("journalctl -p info:\n%s", all)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -115,6 +116,18 @@ func (m *machine) property(name string) string {
 	return m.run("systemctl", "show", "--value", "--property", name, "bellows-agent.service")
 }
 
+// locked are the limits of memory that a process may pin, the one in force and
+// the highest. The unit asks for no limit; a machine may have one of its own.
+func (m *machine) locked(pid string) (limits [2]string) {
+	m.f.t.Helper()
+	found := regexp.MustCompile(`Max locked memory +(\S+) +(\S+)`).FindStringSubmatch(m.run("cat", "/proc/"+pid+"/limits"))
+	if found == nil {
+		m.f.t.Fatalf("process %s has no limit of locked memory", pid)
+	}
+	copy(limits[:], found[1:])
+	return limits
+}
+
 // scopes lists the scopes of jobs.
 func (m *machine) scopes() []string {
 	m.f.t.Helper()
@@ -175,6 +188,9 @@ func TestTheAgentsUnitMayBeKilledRestartedAndUpgraded(t *testing.T) {
 	for _, w := range before.Workers {
 		if group := m.run("cat", fmt.Sprintf("/proc/%d/cgroup", w.PID)); !strings.Contains(group, "bellows.slice/bellows-"+string(id)+"-1-") {
 			t.Errorf("rank %d is in %s", w.Rank, group)
+		}
+		if own, agents := m.locked(fmt.Sprint(w.PID)), m.locked(m.property("MainPID")); own[0] != own[1] || own != agents {
+			t.Errorf("rank %d may pin %v of memory, the agent %v", w.Rank, own, agents)
 		}
 	}
 	untouched := func(what string) {
