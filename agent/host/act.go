@@ -95,6 +95,7 @@ func (n *node) order(jg record.JobGen, spec record.Submitted, plan record.Plan) 
 		Containment:  n.cfg.Containment,
 		Limits:       spec.PerWorker,
 		Interface:    n.cfg.TrainInterface,
+		Bound:        n.train.bound,
 		Scope:        n.scopes,
 		// Always: whether the node fences is told by the deadline, because a
 		// cluster may grow beyond one node while the job runs.

@@ -28,6 +28,15 @@ type train struct {
 	looked  bool
 	addr    string
 	problem string // why workers cannot meet on it; empty if they can
+	// bound is the interface with the address of --bind, where none was named for
+	// training; empty = not known, or the address is for this machine alone.
+	bound string
+}
+
+// networked reports whether workers may have to meet those of other machines.
+func (c Config) networked() bool {
+	ip := net.ParseIP(c.Bind)
+	return c.TrainInterface != "" || ip != nil && !ip.IsLoopback()
 }
 
 // CheckInterface refuses what cannot be the name of one network interface; none
@@ -43,18 +52,22 @@ func CheckInterface(name string) error {
 	return nil
 }
 
-// lookAtInterface looks at the training interface now and then.
+// lookAtInterface looks now and then at the interface on which workers meet.
 func (n *node) lookAtInterface() {
 	at := lane{what: interfaceLane}
-	if n.cfg.TrainInterface == "" || n.lanes[at] || time.Since(n.train.asked) < interfaceEvery {
+	if !n.cfg.networked() || n.lanes[at] || time.Since(n.train.asked) < interfaceEvery {
 		return
 	}
 	n.train.asked = time.Now()
-	name, local := n.cfg.TrainInterface, net.ParseIP(n.cfg.Bind).IsLoopback()
+	name, bind := n.cfg.TrainInterface, net.ParseIP(n.cfg.Bind)
 	// Beside: the kernel answers when it has finished what it is doing to an
 	// interface, which for a network card that is being reset is seconds.
 	n.beside(at, func(context.Context) func() {
-		addr, err := interfaceAddress(name, local)
+		if name == "" {
+			bound := interfaceWith(bind)
+			return func() { n.train.looked, n.train.bound = true, bound }
+		}
+		addr, err := interfaceAddress(name, bind.IsLoopback())
 		return func() { n.sawInterface(addr, err) }
 	})
 }
@@ -71,6 +84,27 @@ func (n *node) sawInterface(addr string, err error) {
 		n.log.Info().Str("interface", n.cfg.TrainInterface).Str("addr", addr).Msg("workers meet here")
 	}
 	n.train.looked, n.train.addr, n.train.problem = true, addr, problem
+}
+
+// interfaceWith is the name of the interface that has an address; empty if none
+// has, or the kernel does not say.
+func interfaceWith(ip net.IP) string {
+	links, err := net.Interfaces()
+	if err != nil {
+		return ""
+	}
+	for _, link := range links {
+		addrs, err := link.Addrs()
+		if err != nil {
+			continue // it has gone meanwhile
+		}
+		for _, a := range addrs {
+			if own, ok := a.(*net.IPNet); ok && own.IP.Equal(ip) {
+				return link.Name
+			}
+		}
+	}
+	return ""
 }
 
 // interfaceAddress is where workers on an interface are reached. local: other

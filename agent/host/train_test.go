@@ -2,6 +2,7 @@ package host
 
 import (
 	"errors"
+	"net"
 	"net/netip"
 	"strings"
 	"testing"
@@ -56,6 +57,20 @@ func TestOneInterfaceIsNamed(t *testing.T) {
 	}
 	if addr, err := interfaceAddress("lo", true); err != nil || addr != "127.0.0.1" {
 		t.Errorf("lo: %q, %v", addr, err)
+	}
+}
+
+func TestTheInterfaceWithAnAddress(t *testing.T) {
+	if got := interfaceWith(net.IPv4(127, 0, 0, 1)); got != "lo" {
+		t.Errorf("127.0.0.1 is on %q", got)
+	}
+	if got := interfaceWith(net.IPv4(192, 0, 2, 1)); got != "" {
+		t.Errorf("an address that nobody has is on %q", got)
+	}
+	for bind, want := range map[string]bool{"127.0.0.2": false, "::1": false, "": false, "192.0.2.1": true} {
+		if got := (Config{Bind: bind}).networked(); got != want {
+			t.Errorf("bound to %q: networked %v", bind, got)
+		}
 	}
 }
 

@@ -134,7 +134,7 @@ func (n *node) adopted(taken map[cluster.DeviceID]bool) []cluster.Device {
 func (n *node) writeInventory() {
 	at := lane{what: inventoryLane}
 	if n.devices.seen == nil || n.presence.aliveRev == 0 || !n.records.known(selfPart) || n.lanes[at] ||
-		n.cfg.TrainInterface != "" && !n.train.looked || !n.occupants.looked && n.devices.failing.IsZero() {
+		n.cfg.networked() && !n.train.looked || !n.occupants.looked && n.devices.failing.IsZero() {
 		return
 	}
 	inventory := n.stock().Inventory()

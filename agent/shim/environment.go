@@ -27,6 +27,9 @@ func environment(o Order, dir string, local int) []string {
 		own = devices[local]
 	}
 	env := map[string]string{}
+	if o.Bound != "" {
+		env["GLOO_SOCKET_IFNAME"] = o.Bound
+	}
 	if o.Interface != "" {
 		// NCCL takes a bare name for the beginning of several; Gloo knows no sign for that.
 		env["NCCL_SOCKET_IFNAME"], env["GLOO_SOCKET_IFNAME"] = "="+o.Interface, o.Interface

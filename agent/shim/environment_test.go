@@ -249,3 +249,21 @@ func TestTheTrainingInterfaceIsTold(t *testing.T) {
 		}
 	}
 }
+
+// Where none was named, Gloo is told the one with the node's address, and NCCL, which finds
+// better ones by itself, nothing.
+func TestTheBoundInterfaceIsTold(t *testing.T) {
+	f := newFixture(t, 1, "")
+	f.order.Bound = "eth0"
+	env := environment(f.order, f.dir, 0)
+	if !slices.Contains(env, "GLOO_SOCKET_IFNAME=eth0") {
+		t.Errorf("Gloo is told nothing in %q", env)
+	}
+	if i := slices.IndexFunc(env, func(kv string) bool { return strings.HasPrefix(kv, "NCCL_SOCKET_IFNAME") }); i >= 0 {
+		t.Errorf("NCCL is told %s", env[i])
+	}
+	f.order.Env = map[string]string{"GLOO_SOCKET_IFNAME": "eth9"}
+	if env = environment(f.order, f.dir, 0); !slices.Contains(env, "GLOO_SOCKET_IFNAME=eth9") {
+		t.Errorf("the job's own does not win in %q", env)
+	}
+}

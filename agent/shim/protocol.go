@@ -36,8 +36,13 @@ type Order struct {
 	Containment string `json:"containment,omitempty"`
 	// Limits of each worker; a node that cannot keep them refuses.
 	Limits cluster.Limits `json:"limits,omitzero"`
-	// Interface is the network interface that workers meet on; empty = theirs to find.
+	// Interface is the network interface that was named for workers to meet on;
+	// empty = none was.
 	Interface string `json:"interface,omitempty"`
+	// Bound is then the one with this node's address, which Gloo is told: by itself it
+	// takes the address of the host's name, which in Debian's /etc/hosts is 127.0.1.1.
+	// Empty = theirs to find. NCCL finds one by itself.
+	Bound string `json:"bound,omitempty"`
 	// Scope: the shim is started in a transient scope of systemd's, apart from the
 	// service that its agent is.
 	Scope bool `json:"scope,omitempty"`
