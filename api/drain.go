@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -70,9 +71,13 @@ func noNode(n cluster.NodeID) *Error {
 
 // mayOperate reports why a caller is no operator of this cluster.
 func mayOperate(who cluster.Owner) error {
-	if self := ownUID(); who.UID != 0 && who.UID != self {
-		return fault(Forbidden, "only root and %s (uid %d), whom this agent runs as, may take nodes out of service; you are %s (uid %d)",
-			userName(self), self, who.User, who.UID)
+	self := ownUID()
+	if who.UID == 0 || who.UID == self {
+		return nil
 	}
-	return nil
+	others := ""
+	if self != 0 {
+		others = fmt.Sprintf(" and %s (uid %d), whom this agent runs as,", userName(self), self)
+	}
+	return fault(Forbidden, "only root%s may take nodes out of service; you are %s (uid %d)", others, who.User, who.UID)
 }

@@ -323,7 +323,7 @@ func TestDrainIsForOperators(t *testing.T) {
 	_, alive := mine.Drain(t.Context(), "n1", DrainRequest{Down: true})
 	_, idle := mine.Undrain(t.Context(), "n1")
 	for want, err := range map[string]error{
-		"only root and": theft, `no node "n9"`: absent, "its lease is renewed": alive, "is not drained": idle,
+		"may take nodes out of service; you are": theft, `no node "n9"`: absent, "its lease is renewed": alive, "is not drained": idle,
 	} {
 		if err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)

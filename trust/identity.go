@@ -8,7 +8,9 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -111,7 +113,7 @@ func (i *Identity) current() (tls.Certificate, *x509.CertPool, error) {
 	for n, name := range []string{CertFile, KeyFile, AuthorityFile} {
 		info, err := os.Stat(filepath.Join(i.dir, name))
 		if err != nil {
-			return i.kept(fmt.Errorf("read certificates of this node: %w: bellows tls issue %s makes them", err, i.node))
+			return i.kept(fmt.Errorf("read certificates of this node: %w%s", err, i.remedy(err)))
 		}
 		stamps[n] = fmt.Sprint(info.ModTime().UnixNano(), info.Size())
 	}
@@ -121,7 +123,7 @@ func (i *Identity) current() (tls.Certificate, *x509.CertPool, error) {
 	}
 	pair, err := tls.LoadX509KeyPair(filepath.Join(i.dir, CertFile), filepath.Join(i.dir, KeyFile))
 	if err != nil {
-		err = fmt.Errorf("read certificate of this node: %w", err)
+		err = fmt.Errorf("read certificate of this node: %w%s", err, i.remedy(err))
 		if !errors.Is(err, fs.ErrPermission) {
 			err = passes{err}
 		}
@@ -137,6 +139,21 @@ func (i *Identity) current() (tls.Certificate, *x509.CertPool, error) {
 	}
 	i.stamp, i.pair, i.roots = stamp, pair, roots
 	return pair, roots, nil
+}
+
+// remedy is what to do about files that cannot be read.
+func (i *Identity) remedy(err error) string {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Sprintf(": bellows tls issue %s makes them", i.node)
+	case !errors.Is(err, fs.ErrPermission):
+		return ""
+	}
+	name := strconv.Itoa(os.Getuid())
+	if u, err := user.LookupId(name); err == nil {
+		name = u.Username
+	}
+	return fmt.Sprintf(": they are not for user %s to read: chown -R %s %s", name, name, i.dir)
 }
 
 func (i *Identity) kept(err error) (tls.Certificate, *x509.CertPool, error) {

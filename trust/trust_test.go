@@ -4,10 +4,12 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -251,6 +253,12 @@ func TestANodeStartsOnlyWithItsOwnAndAValidCertificate(t *testing.T) {
 	says(t, "a key that others may read", err, "chmod 600")
 	_, err = Load(filepath.Join(dir, "nothing"), "n1")
 	says(t, "no files", err, "bellows tls issue n1")
+	// Root, as whom this may run, is never refused.
+	i := &Identity{dir: dir, node: "n1"}
+	denied := i.remedy(&fs.PathError{Op: "stat", Path: dir, Err: syscall.EACCES})
+	if !strings.Contains(denied, "chown -R ") || !strings.HasSuffix(denied, " "+dir) || strings.Contains(denied, "tls issue") {
+		t.Errorf("files of another user: %q", denied)
+	}
 }
 
 func mustRead(t *testing.T, path string) []byte {

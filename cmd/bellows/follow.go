@@ -62,7 +62,7 @@ func (f *follower) loop(ctx context.Context, signals <-chan os.Signal) error {
 		select {
 		case status := <-f.statuses:
 			f.stopping = f.stopping || status.Stopping
-			for _, line := range f.story.tell(status) {
+			for _, line := range f.story.tell(status, time.Now()) {
 				fmt.Fprintln(f.msg, line)
 			}
 			if status.Ended {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -129,6 +130,18 @@ func writeEvents(b *strings.Builder, p page, f format) error {
 	return nil
 }
 
+// Where the package has put the unit, it is the unit that does not run.
+func TestAnAgentThatIsDownIsAUnit(t *testing.T) {
+	t.Parallel()
+	for socket, want := range map[string]string{
+		systemSocket: "'systemctl start bellows-agent.service' as root", "/tmp/a.sock": "start one with 'bellows dev'",
+	} {
+		if err := explain(fmt.Errorf("ask: %w", api.ErrNoAgent), socket); !strings.Contains(err.Error(), want) {
+			t.Errorf("at %s: %v", socket, err)
+		}
+	}
+}
+
 func TestStoryTellsEachChangeOnce(t *testing.T) {
 	t.Parallel()
 	j := trainedJob()
@@ -144,6 +157,8 @@ func TestStoryTellsEachChangeOnce(t *testing.T) {
 		at(cluster.Queued, func(x *api.JobStatus) { x.WhyPending = "accepted" }),
 		at(cluster.Queued, func(x *api.JobStatus) { x.WhyPending, x.QueuePosition = "needs 4 devices", 2 }),
 		at(cluster.Queued, func(x *api.JobStatus) { x.WhyPending, x.QueuePosition = "needs 4 devices", 2 }),
+		at(cluster.Queued, func(x *api.JobStatus) { x.WhyPending, x.QueuePosition = "needs 4 devices", 1 }),
+		at(cluster.Queued, func(x *api.JobStatus) { x.WhyPending, x.QueuePosition = "waits for train", 1 }),
 		at(cluster.Starting, func(*api.JobStatus) {}),
 		at(cluster.Running, func(x *api.JobStatus) { x.Rescales = j.Rescales[:1] }),
 		at(cluster.Halting, func(x *api.JobStatus) { x.Rescales, x.Reason, x.Saving = j.Rescales[:1], "make room", true }),
@@ -158,7 +173,7 @@ func TestStoryTellsEachChangeOnce(t *testing.T) {
 			x.Rescales[2].LostSteps = 7
 		}),
 	} {
-		for _, line := range s.tell(status) {
+		for _, line := range s.tell(status, noon.Add(time.Hour)) {
 			b.WriteString(line + "\n")
 		}
 	}

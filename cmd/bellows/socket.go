@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -21,6 +22,7 @@ const (
 	socketFlag     = "socket"
 	socketVariable = "BELLOWS_SOCKET"
 	systemSocket   = "/run/bellows/agent.sock"
+	agentUnit      = "bellows-agent.service"
 	socketName     = "agent.sock"
 )
 
@@ -49,7 +51,18 @@ func findSocket(cmd *cobra.Command) string {
 			return path
 		}
 	}
+	if installed(agentUnit) {
+		return systemSocket // it is down
+	}
 	return own
+}
+
+// installed reports whether this machine has a unit of systemd's.
+func installed(unit string) bool {
+	return slices.ContainsFunc([]string{"/etc/systemd/system", "/usr/lib/systemd/system"}, func(dir string) bool {
+		_, err := os.Stat(filepath.Join(dir, unit))
+		return err == nil
+	})
 }
 
 // addSocketFlag lets a command be told where the agent's socket is.
@@ -102,6 +115,9 @@ func (e remedied) Unwrap() error { return e.error }
 // explain adds the remedy to the error of a call.
 func explain(err error, socket string) error {
 	if errors.Is(err, api.ErrNoAgent) && !errors.Is(err, syscall.EACCES) {
+		if socket == systemSocket {
+			return remedied{err, fmt.Sprintf("no agent answers at %s: 'systemctl start %s' as root starts it; 'journalctl -u %s' says what keeps it", socket, agentUnit, agentUnit)}
+		}
 		return remedied{err, fmt.Sprintf("no agent answers at %s: start one with 'bellows dev' or set --socket/$%s", socket, socketVariable)}
 	}
 	return err

@@ -20,8 +20,8 @@ type story struct {
 	restarts   int
 }
 
-// tell returns the lines that a new status adds.
-func (s *story) tell(j api.JobStatus) []string {
+// tell returns the lines that a new status adds, which was seen at a time.
+func (s *story) tell(j api.JobStatus, seen time.Time) []string {
 	var lines []string
 	for _, r := range j.Rescales {
 		if r.Generation > s.generation {
@@ -38,9 +38,13 @@ func (s *story) tell(j api.JobStatus) []string {
 		reason = j.Reason // it may be cut short
 	}
 	changed := j.Phase != s.phase || (j.Phase == cluster.Queued || j.Phase == cluster.Halting) && reason != s.reason
+	at := j.Since
+	if j.Phase == s.phase {
+		at = seen // only why has changed
+	}
 	s.phase, s.reason = j.Phase, reason
 	if text := s.phaseText(j); changed && text != "" {
-		lines = append(lines, s.line(j.Since, text))
+		lines = append(lines, s.line(at, text))
 	}
 	return lines
 }
