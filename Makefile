@@ -37,8 +37,9 @@ tools: ## install the pinned linter into .tools/bin
 build: ## build the one binary, bin/bellows
 	go build -trimpath -buildvcs=auto -o bin/bellows ./cmd/bellows
 
-deb: build ## make a Debian package in dist/
+deb: ## make a Debian package in dist/
 	scripts/setup deb
+	$(MAKE) --no-print-directory build
 	scripts/deb
 
 fmt: ## rewrite the Go code as lint wants it

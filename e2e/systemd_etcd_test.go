@@ -44,6 +44,7 @@ func TestTheCoordinatorsUnitRunsEtcd(t *testing.T) {
 	}
 	// A user that systemd makes for the time the unit runs gives way to a lasting
 	// one, to whom certificates belong.
+	m.run("userdel", "bellows-coordinator")
 	m.run("sh", "-c", "echo etcd: 127.0.0.1:1 >/etc/bellows/coordinator.yaml") // where it waits
 	m.run("systemctl", "start", "--no-block", "bellows-coordinator.service")
 	passing := ""
@@ -107,6 +108,7 @@ func TestTheCoordinatorsUnitRunsEtcd(t *testing.T) {
 	f.restored(m, active)
 	f.unfit(m, property)
 	f.early(m, active)
+	f.notUnderEtcd(m, active)
 	if log := m.run("journalctl", "--no-pager", "-o", "cat", "-u", "bellows-coordinator"); strings.Contains(log, "panic") {
 		t.Errorf("its log:\n%s", log)
 	}
@@ -164,4 +166,21 @@ func (f *fleet) unfit(m *machine, property func(string) string) {
 		m.run("mv", "/etc/bellows/coordinator.yaml.right", "/etc/bellows/coordinator.yaml")
 	}
 	m.run("systemctl", "start", "bellows-coordinator.service")
+}
+
+// notUnderEtcd: etcd is not taken away from its cluster by mistake.
+func (f *fleet) notUnderEtcd(m *machine, active func(string)) {
+	f.t.Helper()
+	uninstall, err := filepath.Abs("../scripts/uninstall")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	active("its settings were mended")
+	if out, err := m.try(uninstall); err == nil || !containsAll(out, "runs etcd", "bellows etcd remove") {
+		f.t.Errorf("with etcd running: %v, %s", err, out)
+	}
+	active("it was not uninstalled")
+	m.run("systemctl", "stop", "bellows-coordinator.service")
+	m.run(uninstall)
+	m.run("test", "-d", "/var/lib/bellows-coordinator/etcd") // only a purge deletes it
 }
