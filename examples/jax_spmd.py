@@ -70,8 +70,9 @@ def main():
     if world > 1:
         # A worker for each device takes its own of those that are visible; one for a node takes all.
         each = os.environ.get("CUDA_VISIBLE_DEVICES") and os.environ.get("LOCAL_WORLD_SIZE") != "1"
+        host = os.environ["MASTER_ADDR"]
         jax.distributed.initialize(
-            coordinator_address="%s:%s" % (os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"]),
+            coordinator_address="%s:%s" % ("[%s]" % host if ":" in host else host, os.environ["MASTER_PORT"]),
             num_processes=world, process_id=rank, local_device_ids=[bellows.local_rank()] if each else None,
         )  # fmt: skip
     mesh = jax.make_mesh((jax.device_count(),), ("data",))

@@ -18,11 +18,11 @@ PATIENCE_S = 120  # importing torch on a busy machine
 class Run:
     """The workers of one run of an example."""
 
-    def __init__(self, script, *args, world=1, directory, resume_from="", batch=64):
-        with socket.create_server(("127.0.0.1", 0)) as probe:
+    def __init__(self, script, *args, world=1, directory, resume_from="", batch=64, host="127.0.0.1"):
+        with socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
             port = probe.getsockname()[1]
         base = {k: v for k, v in os.environ.items() if not k.startswith("BELLOWS_")}
-        base.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), WORLD_SIZE=str(world), PYTHONDONTWRITEBYTECODE="1")
+        base.update(MASTER_ADDR=host, MASTER_PORT=str(port), WORLD_SIZE=str(world), PYTHONDONTWRITEBYTECODE="1")
         base.update(BELLOWS_CHECKPOINT_DIR=str(directory), BELLOWS_RESUME_FROM=str(resume_from))
         base.update(BELLOWS_BATCH_SIZE=str(batch))
         self.workers = [
@@ -117,3 +117,18 @@ def test_ddp_learns_the_same_when_rescaled(tmp_path):
     assert rest.startswith("step 30: begin with 1 workers")
     assert losses(begun + rest) == pytest.approx(losses(one), abs=2e-6)
     assert len(losses(one)) == 6 and losses(one)[-1] < losses(one)[0] < 2.5
+
+
+def spmd(*args, **run):
+    return Run("jax_spmd.py", "--samples", "512", "--log-every", "10", *args, **run).finish()
+
+
+@pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="jax is not installed")
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_jax_learns_the_same_when_rescaled(tmp_path, host):
+    one = spmd("--steps", "60", directory=tmp_path / "1")
+    begun = spmd("--steps", "30", world=2, directory=tmp_path / "2", host=host)
+    rest = spmd("--steps", "60", directory=tmp_path / "2")
+    assert rest.startswith("step 30: begin with 1 processes")
+    assert losses(begun + rest) == pytest.approx(losses(one), abs=2e-6)
+    assert len(losses(one)) == 6 and losses(one)[-1] < losses(one)[0]
