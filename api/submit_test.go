@@ -354,7 +354,7 @@ func TestRemoveIsForOperators(t *testing.T) {
 	_, alive := mine.Remove(t.Context(), "n1")
 	_, busy := mine.Remove(t.Context(), "n2")
 	for want, err := range map[string]error{
-		"only root and": theft, `no node "n9"`: absent, "n1 is alive": alive, "generation 4 of job train-aaaaaa is not over on node n2": busy,
+		"may take nodes out of service; you are": theft, `no node "n9"`: absent, "n1 is alive": alive, "generation 4 of job train-aaaaaa is not over on node n2": busy,
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
