@@ -116,7 +116,7 @@ func TestEventsOfALostNode(t *testing.T) {
 		}
 		return joined == 2
 	})
-	_ = follow.cmd.Process.Signal(syscall.SIGINT)
+	_ = follow.cmd.Process.Signal(syscall.SIGTERM) // which a program also hears where a shell has it ignore Ctrl-C
 	follow.wait()
 }
 

@@ -112,7 +112,7 @@ func TestCertificatesAreRenewedUnderRunningAgents(t *testing.T) {
 		return !strings.Contains(out, " of many") && strings.Contains(errs, "node n2: ") && strings.Contains(errs, "authority")
 	})
 	readable("at the end")
-	follow.signal(syscall.SIGINT)
+	follow.signal(syscall.SIGTERM)
 	follow.wait()
 	lines := strings.Count(follow.out.String(), " of many")
 	if lines < last {

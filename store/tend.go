@@ -145,7 +145,11 @@ func (s *Server) settle(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
 	defer cancel()
 	es := s.etcd.Server
-	if es.IsLearner() {
+	self := es.Cluster().Member(es.MemberID())
+	if self == nil {
+		return // it is being removed; IsLearner would panic
+	}
+	if self.IsLearner {
 		// Until it has caught up it is refused, for which the next look is early enough.
 		if _, err := es.PromoteMember(ctx, uint64(es.MemberID())); err == nil {
 			s.cfg.Log.Info().Str("member", s.cfg.Member).Msg("joined: this member of etcd has all data and votes")
@@ -159,8 +163,7 @@ func (s *Server) settle(ctx context.Context) {
 	default:
 		return
 	}
-	self := es.Cluster().Member(es.MemberID())
-	if self == nil || slices.Equal(self.PeerURLs, []string{own.URL}) {
+	if slices.Equal(self.PeerURLs, []string{own.URL}) {
 		return
 	}
 	moved := membership.Member{ID: self.ID, RaftAttributes: membership.RaftAttributes{PeerURLs: []string{own.URL}}}
