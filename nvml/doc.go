@@ -41,6 +41,9 @@ type Survey struct {
 	Simulated bool `json:"simulated,omitempty"`
 	// Problem says why devices are missing ("no NVIDIA driver …"); empty if nothing is wrong.
 	Problem string `json:"problem,omitempty"`
+	// Refused: the library cannot be used as a whole, so that the survey says nothing
+	// of any device; Problem says why.
+	Refused bool `json:"refused,omitempty"`
 }
 
 // Reading is one device and what it is doing.

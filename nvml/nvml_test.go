@@ -126,7 +126,7 @@ func TestWithoutADriverThereAreNoDevicesAndAReason(t *testing.T) {
 		{library, "mismatch", "of different versions"},
 	} {
 		got := survey(t, probeOf(t, c.library, c.mode))
-		if len(got.Devices) != 0 || !strings.Contains(got.Problem, c.want) {
+		if len(got.Devices) != 0 || !got.Refused || !strings.Contains(got.Problem, c.want) {
 			t.Errorf("%s: got %+v, want no device and the problem %q", c.mode, got, c.want)
 		}
 	}
@@ -180,7 +180,7 @@ func TestADeviceLostBeforeTheFirstSurveyIsAProblem(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := survey(t, probeOf(t, fakeLibrary(t), "", "FAKE_NVML_LOST="+flag))
-	if len(got.Devices) != 1 || !strings.Contains(got.Problem, "device 1: fell off the bus") {
+	if len(got.Devices) != 1 || got.Refused || !strings.Contains(got.Problem, "device 1: fell off the bus") {
 		t.Errorf("got %+v, want one device and a problem that names device 1", got)
 	}
 }

@@ -58,7 +58,7 @@ func answer(requests <-chan struct{}, answers io.Writer, path string) error {
 	for range requests {
 		s, err := look(&lib, path)
 		if err != nil {
-			s = Survey{Problem: err.Error()}
+			s = Survey{Problem: err.Error(), Refused: true}
 			lib = nil
 		}
 		if err = out.Encode(s); err != nil {

@@ -38,6 +38,15 @@ func TestADriverThatDoesNotAnswerTakesNothingAwayAtOnce(t *testing.T) {
 	if !n.devices.failing.IsZero() {
 		t.Error("still counted as failing")
 	}
+	const upgraded = "reload the driver"
+	n.surveyed(nvml.Survey{Problem: upgraded, Refused: true}, nil)
+	if check("refuses as a whole", upgraded, device); n.devices.unseen != upgraded {
+		t.Errorf("new work may start: %q", n.devices.unseen)
+	}
+	n.surveyed(nvml.Survey{Problem: "device 0: fell off the bus"}, nil)
+	if check("answers, and that the device is lost", "device 0: fell off the bus"); n.devices.unseen != "" {
+		t.Errorf("refused still: %q", n.devices.unseen)
+	}
 }
 
 // A library that answers that it cannot be used, as after an upgrade of the

@@ -32,7 +32,7 @@ func (s *scene) Survey(context.Context) (nvml.Survey, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.refuses != "" {
-		return nvml.Survey{Problem: s.refuses}, nil
+		return nvml.Survey{Problem: s.refuses, Refused: true}, nil
 	}
 	var out nvml.Survey
 	for i := range 2 {

@@ -78,7 +78,7 @@ func (n *node) surveyed(s nvml.Survey, err error) {
 	n.devices.unseen = ""
 	if err == nil {
 		n.devices.failing = time.Time{}
-		if s.Problem != "" && len(s.Devices) == 0 {
+		if s.Refused {
 			n.devices.unseen = s.Problem
 			seen.Devices = n.known()
 		}
