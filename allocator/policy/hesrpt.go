@@ -38,6 +38,8 @@ func (h hesrpt) Name() string {
 	return "hesrpt"
 }
 
+func (hesrpt) frugal() {}
+
 // Allocate implements allocator.Policy.
 func (h hesrpt) Allocate(in allocator.Input) allocator.Output {
 	d := sit(in)

@@ -65,6 +65,10 @@ const (
 // Name implements allocator.Policy.
 func (hu) Name() string { return "hu" }
 
+func (hu) frugal() {}
+
+func (hu) restless() {}
+
 // Allocate implements allocator.Policy.
 func (h hu) Allocate(in allocator.Input) allocator.Output {
 	d := sit(in)

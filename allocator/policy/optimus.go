@@ -17,6 +17,8 @@ type optimus struct{}
 // Name implements allocator.Policy.
 func (optimus) Name() string { return "optimus" }
 
+func (optimus) frugal() {}
+
 // Allocate implements allocator.Policy.
 func (optimus) Allocate(in allocator.Input) allocator.Output {
 	d := sit(in)

@@ -18,10 +18,6 @@ const seeds = 400
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// frugal policies leave devices idle by design when no job would gain by more
-// of them. None leaves any idle while a job waits that could start on them.
-var frugal = map[string]bool{"hu": true, "hesrpt": true, "hesrpt-steady": true, "optimus": true}
-
 // random makes a cluster and jobs, some of them running. A plain one has no
 // cordoned, sick or excluded devices and no pinned jobs: there counting is all.
 func random(seed uint64, plain bool) allocator.Input {
@@ -233,17 +229,13 @@ func TestAnswersAreAFunction(t *testing.T) {
 	})
 }
 
-// restless policies look at a job that waits in another way than at one that
-// runs, so that what they start can move others once more.
-var restless = map[string]bool{"hu": true}
-
 func TestAnswersSettle(t *testing.T) {
 	// Where devices are bound, moving a job can open what was closed: that may
 	// take a few rounds too, but must end.
 	for _, plain := range []bool{true, false} {
 		each(t, plain, func(t *testing.T, p allocator.Policy, in allocator.Input) {
 			rounds := 6
-			if plain && !restless[p.Name()] {
+			if plain && !policy.Restless(p) {
 				rounds = 1
 			}
 			out := ask(t, p, in)
@@ -274,7 +266,7 @@ func TestNothingIdleThatCouldWork(t *testing.T) {
 		for i, d := range out.Decisions {
 			j := in.Jobs[i]
 			k, _ := slices.BinarySearch(j.Sizes, d.Workers+1)
-			if k == len(j.Sizes) || d.Workers > 0 && (in.Between && j.Workers > 0 || frugal[p.Name()]) {
+			if k == len(j.Sizes) || d.Workers > 0 && (in.Between && j.Workers > 0 || policy.Frugal(p)) {
 				continue
 			}
 			if more := j.Sizes[k] - d.Workers; more <= idle {

@@ -29,6 +29,17 @@ type entry struct {
 	about  string
 }
 
+// What a policy may say of itself in its own file, for the property suite, which
+// holds all others to more.
+type (
+	// frugal policies leave devices idle by design when no job would gain by more
+	// of them. None leaves any idle while a job waits that could start on them.
+	frugal interface{ frugal() }
+	// restless policies look at a job that waits in another way than at one that
+	// runs, so that what they start can move others once more.
+	restless interface{ restless() }
+)
+
 // Names returns the names of all policies, in the order in which they are offered.
 func Names() []string {
 	names := make([]string, len(table))
