@@ -3,6 +3,7 @@ package trace
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Fault is what is wrong with one cell, or with one line as a whole (Field empty).
@@ -42,6 +43,14 @@ func (f *faults) add(fault Fault) {
 	}
 	fault.File = f.file
 	f.list = append(f.list, &fault)
+}
+
+// has reports whether a cell has a fault already: what is no value is in no order either.
+func (f *faults) has(line int, field string) bool {
+	return slices.ContainsFunc(f.list, func(err error) bool {
+		var fault *Fault
+		return errors.As(err, &fault) && fault.Line == line && fault.Field == field
+	})
 }
 
 func (f *faults) err() error {

@@ -152,6 +152,17 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
+// A cell that holds no time is one fault, and not another one for its place in the file.
+func TestReadNamesEachFaultOnce(t *testing.T) {
+	for _, submit := range []string{"", "-5", "NaN", "soon", "1e12"} {
+		text := "job_id,submit_s,gpus,duration_s,model,batch_size,iterations,deadline_s,vc\na,7,1,5,,,,,\nb," + submit + ",1,5,,,,,\n"
+		_, err := Read("x.csv", strings.NewReader(text))
+		if err == nil || strings.Count(err.Error(), "x.csv:3: submit_s") != 1 || strings.Contains(err.Error(), "before the line above") {
+			t.Errorf("%q: %v", submit, err)
+		}
+	}
+}
+
 func TestReadReportsAllFaultsUpToABound(t *testing.T) {
 	text := "job_id,submit_s,gpus,duration_s,model,batch_size,iterations,deadline_s,vc\n" + strings.Repeat("a,-1,0,NaN,,,,,\n", 5)
 	_, err := Read("x.csv", strings.NewReader(text))

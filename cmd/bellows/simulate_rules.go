@@ -89,7 +89,7 @@ func (s *simulation) runs() ([]*simulated, error) {
 					return nil, err
 				}
 				if err := r.config.Validate(); err != nil {
-					return nil, fmt.Errorf("simulate %s on %d nodes: %w", name, nodes, err)
+					return nil, fmt.Errorf("simulate %s on %s: %w", name, count(nodes, "node"), err)
 				}
 				out = append(out, r)
 			}

@@ -81,7 +81,7 @@ func runAll(ctx context.Context, runs []*simulated, s style) ([]*simulated, erro
 	watching.Wait()
 	for i, err := range failed {
 		if err != nil {
-			return nil, fmt.Errorf("%s on %d nodes with %s: %w", runs[i].Trace, runs[i].Nodes, runs[i].Policy, err)
+			return nil, fmt.Errorf("%s on %s with %s: %w", runs[i].Trace, count(runs[i].Nodes, "node"), runs[i].Policy, err)
 		}
 	}
 	return runs, ctx.Err()
