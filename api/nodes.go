@@ -8,20 +8,17 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
-// heardAlive is what gossip says of a node that it hears.
-const heardAlive = "alive"
-
-// nodeStatuses lists every node of the cluster, and those that are heard now though
-// they are not recorded (yet), by name.
+// nodeStatuses lists every node of the cluster, or heard of by gossip, by name.
 func nodeStatuses(m *record.Mirror, gossip map[cluster.NodeID]string) []NodeStatus {
 	ids := map[cluster.NodeID]bool{}
-	for id, state := range gossip {
-		ids[id] = state == heardAlive // one that was removed is remembered as dead
+	for id := range gossip {
+		ids[id] = true
 	}
 	for id, v := range m.Nodes {
-		ids[id] = ids[id] || v.Belongs()
+		if v.Belongs() { // else nothing is left of it but what it has said of jobs
+			ids[id] = true
+		}
 	}
-	maps.DeleteFunc(ids, func(_ cluster.NodeID, listed bool) bool { return !listed })
 	users := deviceUsers(m)
 	list := make([]NodeStatus, 0, len(ids))
 	for _, id := range slices.Sorted(maps.Keys(ids)) {

@@ -5,7 +5,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -156,29 +155,6 @@ func TestNodesSayWhoHasWhichDevice(t *testing.T) {
 	}
 	if n := nodes[1]; n.Alive || n.Cordon != "maintenance" {
 		t.Errorf("n2: %+v", n)
-	}
-}
-
-// A node that was removed is remembered by gossip for as long as the agent runs.
-func TestNodesAreThoseOfTheCluster(t *testing.T) {
-	m, err := record.NewMirror(nil, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, op := range []record.Op{
-		record.Put(record.InventoryKey("away"), record.Inventory{}),
-		record.Put(record.AckKey("removed", "train-aaaaaa", 4, record.AckStopped), record.Stopped{}),
-	} {
-		if err := m.Apply(record.Change{KV: record.KV{Key: op.Key, Value: op.Value, ModRevision: 2}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var got []string
-	for _, n := range nodeStatuses(m, map[cluster.NodeID]string{"away": "dead", "new": "alive", "removed": "dead", "left": "left"}) {
-		got = append(got, n.ID)
-	}
-	if want := []string{"away", "new"}; !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
 	}
 }
 

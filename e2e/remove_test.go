@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/bellows-ml/bellows/cluster"
@@ -26,7 +28,7 @@ func TestRemoveNode(t *testing.T) {
 	f.says(1, []string{`there is no node "n9": `}, "nodes", "remove", "n9")
 	f.says(2, []string{"node n2 is alive", "drain it, and stop its agent"}, "nodes", "remove", "n2")
 
-	f.killNode("n2")
+	shims := f.freezeNode("n2", id)
 	f.await(patience, "n2 to be lost", func(m *record.Mirror) bool { return !m.Node("n2").Alive.Exists() })
 	f.says(2, []string{"of job " + string(id) + " is not over on node n2", "bellows drain n2 --down"}, "nodes", "remove", "n2")
 	g = f.awaitRunning(id, 1, g)
@@ -52,6 +54,12 @@ func TestRemoveNode(t *testing.T) {
 		t.Errorf("the workers were %v and are %v", workers, now)
 	}
 
+	// What was left there is ended: its shim's deadline has long passed.
+	for _, pid := range shims {
+		if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+			t.Error(err)
+		}
+	}
 	f.startAgent(2)
 	f.awaitRunning(id, 2, g)
 	m := f.await(patience, "both nodes to say that they fence themselves", func(m *record.Mirror) bool {
@@ -65,6 +73,25 @@ func TestRemoveNode(t *testing.T) {
 	f.awaitPhase(id, patience, cluster.Stopped)
 	f.nothingLeft(id)
 	batches(t, f.trace("a")) // no step is missing
+}
+
+// freezeNode kills a node's agent and lets everything else there stand still, and returns its shims.
+func (f *fleet) freezeNode(n cluster.NodeID, id cluster.JobID) (shims []int) {
+	f.t.Helper()
+	f.kill("agent-" + string(n))
+	workers := f.workers(id)
+	for _, pid := range f.mentioning(f.nodeDir(indexOf(n)) + "/") {
+		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+			f.t.Fatal(err)
+		}
+		if !slices.Contains(workers, pid) {
+			shims = append(shims, pid)
+		}
+	}
+	if len(shims) == 0 {
+		f.t.Fatalf("no shim runs on %s", n)
+	}
+	return shims
 }
 
 // awaitNodes waits until a line of `bellows nodes`, in its words, is as wanted.

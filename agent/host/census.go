@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/store"
 )
@@ -86,6 +87,13 @@ func (c *census) take(changes []record.Change) {
 	if changed {
 		c.counted(count)
 	}
+}
+
+// has reports whether another node has an inventory: it may be away, but was not removed.
+func (c *census) has(n cluster.NodeID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.nodes[string(n)]
 }
 
 // known returns where other nodes gossip.

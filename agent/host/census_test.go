@@ -1,9 +1,11 @@
 package host
 
 import (
+	"maps"
 	"slices"
 	"testing"
 
+	"github.com/bellows-ml/bellows/agent/fence"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -43,6 +45,47 @@ func TestCensusCountsNodesAndKnowsWhereTheyGossip(t *testing.T) {
 	}
 	if !slices.Equal(counts, []int{1, 2, 1}) {
 		t.Errorf("counts: %v", counts)
+	}
+}
+
+// What has fallen silent is shown for as long as it belongs to the cluster.
+func TestGossipForgetsWhoWasRemoved(t *testing.T) {
+	c := &census{self: "n1", nodes: map[string]bool{"away": true}}
+	g := &gossip{belongs: c.has, heard: map[cluster.NodeID]string{"n1": "alive", "new": "alive", "away": "dead", "removed": "dead", "gone": "left"}}
+	want := map[cluster.NodeID]string{"n1": "alive", "new": "alive", "away": "dead"}
+	if got := g.states(); !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// A node fences itself while it knows of others, or as long as its word stands
+// that it does, of whichever life; and is told nothing before it knows.
+func TestWhoIsAloneFencesItselfUntilThatIsTakenBack(t *testing.T) {
+	const own, deadline = 7, 42
+	for _, c := range []struct {
+		crowd  int
+		said   int64
+		strict bool
+		told   int64
+	}{
+		{0, 0, false, 0},
+		{0, own, true, 0},
+		{1, 0, false, fence.Never},
+		{1, own, true, deadline},
+		{1, own - 1, true, deadline},
+		{2, 0, true, deadline},
+		{2, own, true, deadline},
+	} {
+		n := newNode(t.Context(), Config{Node: "n1", Log: quiet()}, nil)
+		n.crowd, n.presence = c.crowd, presence{aliveRev: own, deadline: deadline}
+		if n.deadline() != 0 {
+			t.Error("it tells a deadline before it knows its own records")
+		}
+		word := record.Put(record.FencingKey("n1"), record.Fencing{AliveRev: c.said})
+		n.records.list(selfPart, []string{record.NodePrefix("n1")}, []record.KV{{Key: word.Key, Value: word.Value, ModRevision: 8}}, 9)
+		if n.strict() != c.strict || n.deadline() != c.told {
+			t.Errorf("%d nodes, said of life %d: strict %v, deadline %d; want %v, %d", c.crowd, c.said, n.strict(), n.deadline(), c.strict, c.told)
+		}
 	}
 }
 

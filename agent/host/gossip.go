@@ -18,12 +18,14 @@ type gossip struct {
 	*membership.Gossip
 	meta membership.Meta // as told last; the owner's
 	log  zerolog.Logger
+	// belongs reports whether another node is one of the cluster's, by its records.
+	belongs func(cluster.NodeID) bool
 
 	mu    sync.Mutex
 	heard map[cluster.NodeID]string
 }
 
-func startGossip(cfg Config, meta membership.Meta, known func() []string) (*gossip, error) {
+func startGossip(cfg Config, meta membership.Meta, c *census) (*gossip, error) {
 	g, err := membership.Start(membership.Config{
 		Node: cfg.Node,
 		Bind: net.JoinHostPort(cfg.Bind, strconv.Itoa(cfg.GossipPort)),
@@ -31,13 +33,13 @@ func startGossip(cfg Config, meta membership.Meta, known func() []string) (*goss
 		// On a loopback address nobody from outside can send a packet.
 		AllowPlain: net.ParseIP(cfg.Bind).IsLoopback(),
 		Meta:       meta,
-		Known:      known,
+		Known:      c.known,
 		Log:        cfg.Log,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &gossip{Gossip: g, meta: meta, log: cfg.Log, heard: map[cluster.NodeID]string{cfg.Node: "alive"}}, nil
+	return &gossip{Gossip: g, meta: meta, log: cfg.Log, belongs: c.has, heard: map[cluster.NodeID]string{cfg.Node: "alive"}}, nil
 }
 
 // listen takes events in until gossip is closed.
@@ -83,10 +85,12 @@ func (g *gossip) recount() {
 	}
 }
 
-// states says what was heard of each node: alive, dead or left.
+// states says what was heard of each node: alive, dead or left. One that has
+// fallen silent and was removed is forgotten.
 func (g *gossip) states() map[cluster.NodeID]string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	maps.DeleteFunc(g.heard, func(n cluster.NodeID, state string) bool { return state != "alive" && !g.belongs(n) })
 	return maps.Clone(g.heard)
 }
 

@@ -126,7 +126,7 @@ func (n *node) run(cancel context.CancelFunc) error {
 		alive.API = "tls:" + nodes.Addr().String()
 	}
 	meta := membership.Meta{Incarnation: alive.Incarnation, API: alive.API}
-	if n.gossip, err = startGossip(n.cfg, meta, c.known); err != nil {
+	if n.gossip, err = startGossip(n.cfg, meta, c); err != nil {
 		return errors.Join(err, closeListener(nodes))
 	}
 	alive.Gossip = n.gossip.Addr()

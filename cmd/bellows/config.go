@@ -39,7 +39,7 @@ func configCheckCommand() *cobra.Command {
 		Short: "Say everything that is wrong with a file of settings",
 		Long: `Reads a file of settings as the daemon would, and says everything that is wrong
 with it. Neither flags nor the environment count, and nothing is started or asked.`,
-		Example: "bellows config check --role agent /etc/bellows/agent.yaml",
+		Example: "  bellows config check --role agent /etc/bellows/agent.yaml",
 		Args:    exactly("FILE"),
 	}
 	roleFlag(cmd, &role)

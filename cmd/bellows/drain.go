@@ -20,7 +20,8 @@ have. 'bellows nodes' shows it as draining, and as drained once it is empty. It 
 until 'bellows undrain'. Root and whom the agent runs as may.
 
 --down says that a lost node is switched off for certain: a node that was alone in its
-cluster when it was lost may run its workers on, so its jobs wait for it, or for this.`,
+cluster when it was lost may run its workers on, so its jobs wait for it, or for this. It
+counts until the node is there again. One that is gone for good: 'bellows nodes remove'.`,
 		Args: exactly("NODE"),
 	}
 	cmd.Flags().StringVar(&req.Reason, "reason", "", "why, for those who look at the node")

@@ -181,7 +181,7 @@ func etcdAddCommand() *cobra.Command {
 		Long: `Makes a place for a server that is to run etcd too. Started after that, with no
 data, the coordinator there joins by itself: it copies all data, and votes once it
 has them. One server at a time.`,
-		Example: "bellows etcd add n4 https://10.0.0.4:2380",
+		Example: "  bellows etcd add n4 https://10.0.0.4:2380",
 		Args:    exactly("NAME", "URL"),
 	}
 	s := takeSettings(cmd)

@@ -85,7 +85,7 @@ func documentCommands(b *strings.Builder, parent *cobra.Command) {
 			fmt.Fprintf(b, "\n```text\n%s\n```\n", c.Long)
 		}
 		if c.Example != "" {
-			fmt.Fprintf(b, "\n```sh\n%s\n```\n", strings.TrimSpace(c.Example))
+			fmt.Fprintf(b, "\n```sh\n%s\n```\n", strings.TrimPrefix(strings.ReplaceAll(c.Example, "\n  ", "\n"), "  "))
 		}
 		c.InitDefaultHelpFlag()
 		documentFlags(b, c)
