@@ -44,6 +44,7 @@ import functools
 import hashlib
 import json
 import math
+import operator
 import os
 import re
 import shutil
@@ -137,7 +138,8 @@ def standalone(batch_size: Optional[int] = None, directory: Optional[str] = None
     if batch_size is not None and not os.environ.get("BELLOWS_BATCH_SIZE"):
         if batch_size < 1:
             raise ValueError(f"batch_size {batch_size}: use 1 or more")
-        _run.batch = batch_size
+        _run.batch = _whole("batch_size", batch_size)
+        _run.tell_spawned()
     if directory is not None and not os.environ.get("BELLOWS_CHECKPOINT_DIR"):
         _run.directory = os.path.abspath(directory)
 
@@ -190,9 +192,11 @@ def save(step: int, write: Callable[[str], object], samples: Optional[int] = Non
     ``samples`` defaults to ``position(step)``, or to "unknown" where that is.
 
     Raises what ``write`` raises, OSError if the directory cannot be made, and
-    SaveError if Bellows does not confirm.
+    SaveError if Bellows does not confirm. Where the disk is full, however
+    ``write`` says so, Bellows hears of it: a worker that ends then has not failed.
     """
-    _run.save(step, write, _run.consumed(step) if samples is None else samples)
+    step = _whole("step", step)
+    _run.save(step, write, _run.consumed(step) if samples is None else _whole("samples", samples))
 
 
 # ---------------------------------------------------------------------------
@@ -208,7 +212,7 @@ def should_stop(step: int) -> bool:
     takes some milliseconds, the call waits. Without Bellows it returns True
     after a SIGTERM.
     """
-    return _run.should_stop(step)
+    return _run.should_stop(_whole("step", step))
 
 
 def report(step: int, samples: Optional[int] = None, loss: Optional[float] = None) -> None:
@@ -217,7 +221,7 @@ def report(step: int, samples: Optional[int] = None, loss: Optional[float] = Non
     Call it as often as you like: at most one report a second is passed on, and
     only then is ``loss`` (a number, or anything float() takes) looked at.
     """
-    _run.report(step, samples, loss)
+    _run.report(_whole("step", step), None if samples is None else _whole("samples", samples), loss)
 
 
 # ---------------------------------------------------------------------------
@@ -230,7 +234,7 @@ def position(step: int) -> int:
 
     The count goes on through rescales, also where they change the batch size.
     """
-    samples = _run.consumed(step)
+    samples = _run.consumed(_whole("step", step))
     if samples < 0:
         raise ValueError(
             f"step {step}: the checkpoint that this run resumed from does not say how many samples were consumed: "
@@ -279,6 +283,7 @@ class Batches:
 
 
 def _samples(first: int, last: int, size: int, seed: Optional[int]) -> List[int]:
+    size = _whole("dataset_size", size)
     if size < 1:
         raise ValueError(f"dataset_size {size}: use 1 or more")
     if seed is None:
@@ -537,12 +542,15 @@ class _Run:
     """What this process knows of its run. Only the training process of a managed run has a link."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        self.batch = _integer(environ, "BELLOWS_BATCH_SIZE", DEFAULT_BATCH_SIZE)
+        self.batch = _integer(environ, "BELLOWS_BATCH_SIZE", DEFAULT_BATCH_SIZE, least=1)
         self.directory = os.path.abspath(environ.get("BELLOWS_CHECKPOINT_DIR") or DEFAULT_DIRECTORY)
         self.start_step = _integer(environ, "BELLOWS_RESUME_STEP", 0)
         self.start_samples = _integer(environ, "BELLOWS_RESUME_SAMPLES", 0)
         if environ.get("BELLOWS_RESUME_FROM") and environ.get("BELLOWS_RESUME_SAMPLES") == "":
             self.start_samples = -1  # the checkpoint does not say
+        if environ.get(_PARENT_RUN) and not managed():
+            batch, self.start_step, self.start_samples = map(int, environ[_PARENT_RUN].split(","))
+            self.batch = self.batch if environ.get("BELLOWS_BATCH_SIZE") else batch
         self.link: Optional[_Link] = None
         self._resume_from = environ.get("BELLOWS_RESUME_FROM") or ""
         self._resume_known = bool(environ.get("BELLOWS_RESUME_STEP"))
@@ -550,7 +558,7 @@ class _Run:
         self._written = -1  # the newest step whose directory this process has put in place
         self._unsent: Optional[Tuple[int, int, Optional[float]]] = None
         self._report_due = 0.0
-        self._sigterm: Optional[threading.Event] = None
+        self._sigterm: Optional[_Sigterm] = None
         self._new_locks()
 
     def _new_locks(self) -> None:
@@ -564,12 +572,22 @@ class _Run:
             self.link = _Link(path, rank())
 
     def after_fork(self) -> None:
-        """Make a forked child forget the connection; its locks may have been held elsewhere."""
+        """Make a forked child forget the connection; its locks may have been held elsewhere.
+
+        Nor does it ask should_stop: a SIGTERM is to end it, as Process.terminate expects.
+        """
         self._new_locks()
         self._unsent = None
+        if self._sigterm is not None:
+            self._sigterm.undo()
+            self._sigterm = None
         if self.link is not None:
             self.link.forget()
             self.link = None
+
+    def tell_spawned(self) -> None:
+        """Let processes that this one spawns know what only its script has said."""
+        os.environ[_PARENT_RUN] = f"{self.batch},{self.start_step},{self.start_samples}"
 
     def _training_process(self, call: str) -> None:
         if self.link is None and managed():
@@ -585,6 +603,10 @@ class _Run:
         found = self._given() if self._resume_from else None if managed() else self._newest()
         if found is not None:
             self.start_step, self.start_samples, self._kept = found.step, found.samples, found.step
+        elif not managed():  # nor does what a parent of this process has resumed from count
+            self.start_step = self.start_samples = 0
+        if not managed():
+            self.tell_spawned()
         return found
 
     def _given(self) -> Checkpoint:
@@ -637,29 +659,30 @@ class _Run:
                 # After an unanswered save Bellows may already be reading what
                 # lies there: tell it again, but change nothing.
                 if self._written != step:
-                    try:
-                        self._write(directory, write, sync=False)
-                    except OSError as err:
-                        if err.errno in (errno.ENOSPC, errno.EDQUOT):
-                            self.link.no_room(step, str(err))
-                        raise
+                    link = self.link
+                    self._write(directory, write, sync=False, full=lambda why: link.no_room(step, why))
                     self._written = step
                 self.link.saved(step, samples, directory)
             self._kept = step
 
-    def _write(self, directory: str, write: Callable[[str], object], sync: bool) -> None:
+    def _write(
+        self, directory: str, write: Callable[[str], object], sync: bool, full: Optional[Callable[[str], None]] = None
+    ) -> None:
         final = os.path.join(directory, _rank_dir(rank()))
         fresh = os.path.join(directory, "." + _rank_dir(rank()) + ".tmp")
         shutil.rmtree(fresh, ignore_errors=True)
-        os.makedirs(fresh)
         try:
+            os.makedirs(fresh)
             write(fresh)
             if sync:  # Bellows does it beside the training
                 _sync_tree(fresh)
             if os.path.isdir(final):  # of an earlier run in the same place
                 shutil.rmtree(final)
             os.rename(fresh, final)
-        except BaseException:
+        except BaseException as err:
+            why = _full_disk(err, fresh) if full and isinstance(err, Exception) else None
+            if full and why:
+                full(why)
             shutil.rmtree(fresh, ignore_errors=True)
             raise
         if sync:
@@ -673,8 +696,8 @@ class _Run:
         if self.link is not None:
             return self.link.should_stop(step)
         if self._sigterm is None:
-            self._sigterm = _catch_sigterm()
-        return self._sigterm.is_set()
+            self._sigterm = _Sigterm()
+        return self._sigterm.caught
 
     def report(self, step: int, samples: Optional[int], loss: Any) -> None:
         if self.link is None:
@@ -699,16 +722,25 @@ class _Run:
 
 
 _PID_MARK = "BELLOWS_SDK_PID"
+_PARENT_RUN = "BELLOWS_SDK_RUN"  # without Bellows: batch size, and the step and samples that a parent began with
 
 
-def _integer(environ: Mapping[str, str], name: str, default: int) -> int:
+def _whole(name: str, value: Any) -> int:
+    """Make an int of what counts as one, such as numpy's: only that can be told to Bellows."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} {value!r}: use a whole number") from None
+
+
+def _integer(environ: Mapping[str, str], name: str, default: int, least: int = 0) -> int:
     text = environ.get(name) or str(default)
     try:
         value = int(text)
     except ValueError:
         value = -1
-    if value < 0:
-        raise ValueError(f"{name}={text!r}: use a whole number, 0 or more")
+    if value < least:
+        raise ValueError(f"{name}={text!r}: use a whole number, {least} or more")
     return value
 
 
@@ -767,18 +799,54 @@ def _sync(path: str) -> None:
         os.close(fd)
 
 
-def _catch_sigterm() -> threading.Event:
-    """Turn the first SIGTERM into an event, where nobody else handles it; the second one kills."""
-    caught = threading.Event()
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+# More than the last block of a file that was being written when the disk became full.
+_PROBE_BYTES = 1 << 20
 
-    def handler(number: int, frame: object) -> None:
-        caught.set()
+
+def _full_disk(err: BaseException, directory: str) -> Optional[str]:
+    """Say in words that a write failed because there is no room in a directory; None if there is.
+
+    Writers in C++ and Rust raise errors of their own: torch.save says "unexpected
+    pos 384 vs 306". What they have written is still there, so it can be tried.
+    """
+    said = str(err).split("\n", 1)[0]
+    cause: Optional[BaseException] = err
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno in _FULL:
+            return str(cause)
+        for text in map(os.strerror, _FULL):
+            if text in str(cause):
+                return said if text in said else f"{text}: {type(err).__name__}: {said}"
+        cause = cause.__cause__ or cause.__context__
+    try:
+        with open(os.path.join(directory, ".room"), "wb") as f:
+            f.write(bytes(_PROBE_BYTES))
+            f.flush()
+            os.fsync(f.fileno())
+    except OSError as probe:
+        if probe.errno in _FULL:
+            return f"{os.strerror(probe.errno)}: {type(err).__name__}: {said}"
+    return None
+
+
+class _Sigterm:
+    """Takes note of the first SIGTERM, where nobody else handles it; the second one kills."""
+
+    def __init__(self) -> None:
+        self.caught = False
+        # Only the main thread may set handlers.
+        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+            signal.signal(signal.SIGTERM, self._catch)
+
+    def _catch(self, number: int, frame: object) -> None:
+        self.caught = True
         signal.signal(number, signal.SIG_DFL)
 
-    # Only the main thread may set handlers.
-    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, handler)
-    return caught
+    def undo(self) -> None:
+        """Let SIGTERM kill, in a forked child; its only thread counts as the main one."""
+        if signal.getsignal(signal.SIGTERM) == self._catch:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _warn(text: str) -> None:

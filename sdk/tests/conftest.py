@@ -108,6 +108,7 @@ def load(environment):
     """Load a fresh copy of the module in an environment, as one worker's process would."""
 
     def fresh(**names):
+        os.environ.pop("BELLOWS_SDK_RUN", None)  # for children, and this is none
         environment(**names)
         spec = importlib.util.spec_from_file_location("bellows", MODULE)
         module = importlib.util.module_from_spec(spec)

@@ -110,6 +110,55 @@ def test_a_process_that_executes_itself_anew_connects_anew(shim):
     assert first.next() is None
 
 
+def test_a_forked_child_can_be_terminated(tmp_path):
+    """As multiprocessing.Pool.terminate does, which waits for it afterwards."""
+    script = (
+        "import bellows, os, signal\n"
+        "assert not bellows.should_stop(0)\n"
+        "reading, writing = os.pipe()\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    os.write(writing, b'x')\n"
+        "    signal.alarm(%d)\n"
+        "    while True: signal.pause()\n"
+        "os.read(reading, 1)\n"
+        "os.kill(child, signal.SIGTERM)\n"
+        "assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGTERM\n"
+        "os.kill(os.getpid(), signal.SIGTERM)\n"
+        "assert bellows.should_stop(1)\n" % PATIENCE_S
+    )
+    subprocess.run([PYTHON, "-c", script], env=script_environment(), cwd=str(tmp_path), timeout=2 * PATIENCE_S, check=True)
+
+
+def test_a_spawned_child_counts_as_its_parent_does(tmp_path):
+    """Without Bellows, too, where only the script knows its batch size and what it resumed from."""
+    child = (
+        "import bellows, sys\n"
+        "print(bellows.indices(int(sys.argv[1]), 1000, None))\n"
+        "bellows.standalone(directory='elsewhere')\n"
+        "print(bellows.resume(), bellows.position(0))\n"
+    )
+    script = (
+        "import bellows, subprocess, sys\n"
+        "bellows.standalone(batch_size=int(sys.argv[2]), directory='here')\n"
+        "checkpoint = bellows.resume()\n"
+        "step = checkpoint.step if checkpoint else 0\n"
+        "for batch in bellows.Batches(step, step + 1, 1000, None): print(batch, flush=True)\n"
+        "subprocess.run([sys.executable, '-c', sys.argv[1], str(step)], check=True)\n"
+        "bellows.save(step + 2, lambda d: None)\n"
+    )
+
+    def run(batch):
+        command = [PYTHON, "-c", script, child, str(batch)]
+        done = subprocess.run(
+            command, env=script_environment(), cwd=str(tmp_path), stdout=subprocess.PIPE, timeout=PATIENCE_S, check=True
+        )
+        return done.stdout.decode().splitlines()
+
+    assert run(3) == ["[0, 1, 2]", "[0, 1, 2]", "None 0"]
+    assert run(2) == ["[6, 7]", "[6, 7]", "None 0"]  # 6 samples were consumed, not 2 * 2
+
+
 def test_the_file_is_for_python_3_8():
     with open(MODULE) as f:
         source = f.read()

@@ -273,3 +273,89 @@ def test_an_unknown_position_is_not_taken_for_the_beginning(worker):
     assert shim.expect("saved")["samples"] == -1
     shim.send({"saved_ok": 120})
     saving()
+
+
+def test_a_full_disk_is_known_by_whatever_was_raised(worker):
+    """torch.save and safetensors raise errors of their own."""
+    bellows, shim = worker()
+
+    def wrapped(directory):
+        try:
+            raise FullDisk()
+        except OSError:
+            raise RuntimeError("unexpected pos 384 vs 306")  # noqa: B904
+
+    def in_words(directory):
+        raise RuntimeError("I/O error: No space left on device (os error 28)\nframe #0")
+
+    for step, (fail, said) in enumerate([(wrapped, "model.pt"), (in_words, "(os error 28)")]):
+        with pytest.raises(RuntimeError):
+            bellows.save(step, fail)
+        told = shim.expect("no_room")
+        assert told["step"] == step and "No space left on device" in told["reason"] and said in told["reason"]
+        assert "frame" not in told["reason"]
+
+
+def test_a_full_disk_is_tried_where_nothing_says_so(worker, monkeypatch):
+    bellows, shim = worker()
+
+    def fail(directory):
+        with open(os.path.join(directory, "model.pt"), "wb") as f:
+            f.write(b"half")
+        raise RuntimeError("unexpected pos 384 vs 306\nframe #0: somewhere")
+
+    def fsync(fd):
+        raise FullDisk()
+
+    with pytest.raises(RuntimeError):
+        bellows.save(5, fail)  # there is room
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(RuntimeError):
+        bellows.save(6, fail)
+    said = "No space left on device: RuntimeError: unexpected pos 384 vs 306"
+    assert shim.expect("no_room") == {"step": 6, "reason": said}
+
+
+class Whole:
+    """Counts as an int, as numpy's do, and is none to json."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __index__(self):
+        return self.value
+
+
+def test_whole_numbers_of_other_kinds_are_told_as_ints(worker):
+    bellows, shim = worker()
+    assert bellows.indices(Whole(1), Whole(100), None) == list(range(8, 16))
+    assert bellows.position(Whole(2)) == 16
+    assert not bellows.should_stop(Whole(1))
+    shim.send({"hold": {}})
+    assert shim.expect("held") == {"begun": 1}
+    shim.send({"stop_after": 1})
+    assert bellows.should_stop(Whole(2))
+    bellows.report(Whole(2), samples=Whole(16))
+    assert shim.expect("progress") == {"step": 2, "samples": 16, "loss": None}
+    saving = in_thread(bellows.save, Whole(2), write, Whole(16))
+    saved = shim.expect("saved")
+    assert (saved["step"], saved["samples"]) == (2, 16)
+    shim.send({"saved_ok": 2})
+    saving()
+
+
+@pytest.mark.parametrize("step", [1.0, "1", None])
+def test_other_numbers_are_refused_before_anything_happens(worker, tmp_path, step):
+    bellows, shim = worker()
+    calls = (
+        lambda: bellows.should_stop(step),
+        lambda: bellows.report(step),
+        lambda: bellows.save(step, write),
+        lambda: bellows.indices(step, 10),
+    )
+    for call in calls:
+        with pytest.raises(TypeError, match="step .*: use a whole number"):
+            call()
+    bellows.report(3)
+    assert shim.expect("progress")["step"] == 3  # the connection is there
+    assert not (tmp_path / "g00000001").exists()

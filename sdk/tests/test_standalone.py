@@ -117,3 +117,8 @@ def test_a_handler_of_the_script_stays(tmp_path):
         assert process.stdout.readline() == b"training\n"
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_S) == 9
+
+
+def test_a_batch_without_samples_is_refused(load):
+    with pytest.raises(ValueError, match="BELLOWS_BATCH_SIZE='0': use a whole number, 1 or more"):
+        load(BELLOWS_BATCH_SIZE=0)
