@@ -79,6 +79,7 @@ type WriteSaved struct {
 	target
 	Step  int64
 	Saved record.Saved
+	Drop  []int64 // older steps, whose records nobody needs any more
 }
 
 // Merge writes the manifest of a step that all ranks have saved.
@@ -94,6 +95,7 @@ type WriteOffer struct {
 	target
 	Step  int64
 	Offer record.Offer
+	Drop  []int64 // as of WriteSaved
 }
 
 // Sweep kills whatever a dead shim has left and waits until it is gone.
@@ -146,14 +148,25 @@ func (a Push) String() string      { return "push " + name(a.JobGen) + " " + a.W
 func (a WriteAck) String() string  { return "ack " + name(a.JobGen) + " " + string(a.Ack) }
 func (a Digest) String() string    { return fmt.Sprintf("digest %s step=%d", name(a.JobGen), a.Step) }
 
-func (a WriteSaved) String() string { return fmt.Sprintf("saved %s step=%d", name(a.JobGen), a.Step) }
+func (a WriteSaved) String() string {
+	return fmt.Sprintf("saved %s step=%d%s", name(a.JobGen), a.Step, dropped(a.Drop))
+}
 
 func (a Merge) String() string { return fmt.Sprintf("merge %s step=%d", name(a.JobGen), a.Step) }
 
-func (a WriteOffer) String() string { return fmt.Sprintf("offer %s step=%d", name(a.JobGen), a.Step) }
-func (a Sweep) String() string      { return "sweep " + name(a.JobGen) }
-func (a RemoveRun) String() string  { return "remove " + name(a.JobGen) }
-func (a Forget) String() string     { return "forget " + name(a.JobGen) }
+func (a WriteOffer) String() string {
+	return fmt.Sprintf("offer %s step=%d%s", name(a.JobGen), a.Step, dropped(a.Drop))
+}
+func (a Sweep) String() string     { return "sweep " + name(a.JobGen) }
+func (a RemoveRun) String() string { return "remove " + name(a.JobGen) }
+func (a Forget) String() string    { return "forget " + name(a.JobGen) }
+
+func dropped(steps []int64) string {
+	if len(steps) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" drop=%v", steps)
+}
 
 func name(jg record.JobGen) string { return fmt.Sprintf("%s/%d", jg.Job, jg.Generation) }
 

@@ -53,7 +53,7 @@ func (p *planner) ownPart(x part) (settled bool) {
 	case work.Err != "":
 		return settled
 	case p.d.AliveRev != 0:
-		p.add(WriteSaved{target: x.target, Step: d.Step, Saved: work.Value})
+		p.add(WriteSaved{target: x.target, Step: d.Step, Saved: work.Value, Drop: x.outlived()})
 	}
 	return false
 }
@@ -85,6 +85,35 @@ func (p *planner) newest(x part) (Digest, bool) {
 	}
 	return d, d.Step >= 0
 }
+
+const (
+	// keptSaved is how many saves of a generation a node keeps records of at most,
+	// where no checkpoint becomes whole: others digest slower, and may yet come to them.
+	keptSaved = 64
+	// droppedAtOnce keeps a record's transaction small, whatever earlier versions have left.
+	droppedAtOnce = 8
+)
+
+// outlived are the steps of this node's saves, but for the newest, that nobody
+// needs any more: a later one has been offered, or there are too many. A generation
+// may save for months, and etcd is to hold no more of it in the end than in the beginning.
+func (x part) outlived() []int64 {
+	offered := newestStep(x.Offers)
+	if !x.rank0 {
+		offered = x.peer(x.Plan.World.Members[0].Node).Offered
+	}
+	steps := before(x.Saved, newestStep(x.Saved))
+	goes := len(before(x.Saved, min(offered, newestStep(x.Saved))))
+	goes = max(goes, len(steps)-keptSaved)
+	return atMost(steps[:goes])
+}
+
+// before are the steps before another, ascending.
+func before[T any](m map[int64]T, step int64) []int64 {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(m)), func(s int64) bool { return s >= step })
+}
+
+func atMost(steps []int64) []int64 { return steps[:min(len(steps), droppedAtOnce)] }
 
 // plain reports whether the script never said by the SDK that it had saved.
 func (x part) plain() bool { return x.run.Report != nil && len(x.run.Report.Saves) == 0 }
@@ -135,7 +164,7 @@ func (p *planner) whole(x part) (settled bool) {
 			continue
 		case begun && work.Done:
 			if p.d.AliveRev != 0 {
-				p.add(WriteOffer{target: x.target, Step: step, Offer: work.Value})
+				p.add(WriteOffer{target: x.target, Step: step, Offer: work.Value, Drop: atMost(before(x.Offers, step))})
 			}
 		case !busy(x.run.Merges):
 			p.add(Merge{target: x.target, Step: step, WorldSize: x.Plan.World.Processes(), Parts: parts})

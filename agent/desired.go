@@ -43,6 +43,8 @@ type Peer struct {
 	Failed *record.Failed
 	Gone   bool                   // it has stopped or was fenced: nothing more comes from it
 	Saved  map[int64]record.Saved // needed on rank 0's node only
+	// Offered is the newest step that it has offered; 0 = none. Rank 0's node alone offers.
+	Offered int64
 }
 
 // of names the goal's generation.

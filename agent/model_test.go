@@ -101,11 +101,17 @@ func (m *model) carryOut(a Action) {
 			Dir: a.Dir, Ranks: a.Ranks, Samples: a.Samples, At: epoch().Add(time.Duration(a.Step) * time.Second),
 		}}
 	case WriteSaved:
+		for _, step := range a.Drop {
+			delete(m.goal(jg).Saved, step)
+		}
 		m.goal(jg).Saved[a.Step] = a.Saved
 	case Merge:
 		c := record.Checkpoint{Generation: jg.Generation, Step: a.Step, WorldSize: a.WorldSize}
 		m.run(jg).Merges[a.Step] = Work[record.Offer]{Done: true, Value: record.Offer{Checkpoint: c}}
 	case WriteOffer:
+		for _, step := range a.Drop {
+			delete(m.goal(jg).Offers, step)
+		}
 		m.goal(jg).Offers[a.Step] = a.Offer
 	case Sweep:
 		m.run(jg).Swept = true

@@ -175,6 +175,8 @@ func (m *model) recordFact(jg record.JobGen, w []string) bool {
 			p.Failed = &record.Failed{Reason: strings.Join(w[4:], " ")}
 		case "gone":
 			p.Gone = true
+		case "offered":
+			p.Offered = number(w[4])
 		case "saved":
 			member, _, _ := g.Plan.World.Member(p.Node)
 			s := record.Saved{}

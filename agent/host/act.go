@@ -42,15 +42,19 @@ func (n *node) act(a agent.Action) {
 			log.Info().Str("ack", string(a.Ack)).Msg("acknowledging")
 		}
 		key := record.AckKey(n.cfg.Node, at.of.Job, at.of.Generation, a.Ack)
-		n.create(at, a.String(), record.Put(key, a.Value), nil)
+		n.create(at, a.String(), []record.Op{record.Put(key, a.Value)}, nil)
 	case agent.WriteSaved:
-		r := n.runs[at.of]
-		n.create(at, a.String(), record.Put(record.SavedKey(n.cfg.Node, at.of.Job, at.of.Generation, a.Step), a.Saved), func(err error) {
+		r, key := n.runs[at.of], func(step int64) string {
+			return record.SavedKey(n.cfg.Node, at.of.Job, at.of.Generation, step)
+		}
+		n.create(at, a.String(), inPlaceOf(record.Put(key(a.Step), a.Saved), key, a.Drop), func(err error) {
 			r.digests[a.Step] = agent.Work[record.Saved]{Done: true, Err: err.Error()}
 		})
 	case agent.WriteOffer:
-		r := n.runs[at.of]
-		n.create(at, a.String(), record.Put(record.OfferKey(n.cfg.Node, at.of.Job, at.of.Generation, a.Step), a.Offer), func(err error) {
+		r, key := n.runs[at.of], func(step int64) string {
+			return record.OfferKey(n.cfg.Node, at.of.Job, at.of.Generation, step)
+		}
+		n.create(at, a.String(), inPlaceOf(record.Put(key(a.Step), a.Offer), key, a.Drop), func(err error) {
 			r.merges[a.Step] = agent.Work[record.Offer]{Done: true, Err: err.Error()}
 		})
 	case agent.Digest:

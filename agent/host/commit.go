@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -10,16 +9,26 @@ import (
 	"github.com/bellows-ml/bellows/store"
 )
 
-// create writes a record that is written once. Whatever comes of it, the
+// create writes a record that is written once, the first of ops, and what goes
+// with it. Whatever comes of it, the
 // owner's picture shows it before the lane is free again, so that nothing is
 // planned from an older one. refused is called by the owner if etcd will never
 // take it; nil if there is nothing to do about that.
-func (n *node) create(at lane, what string, op record.Op, refused func(error)) {
+func (n *node) create(at lane, what string, ops []record.Op, refused func(error)) {
 	n.write(at, record.Txn{
 		ID:   what,
-		If:   []record.Compare{record.Absent(op.Key), n.stillHere()},
-		Then: []record.Op{op},
+		If:   []record.Compare{record.Absent(ops[0].Key), n.stillHere()},
+		Then: ops,
 	}, refused)
+}
+
+// inPlaceOf writes a step's record and deletes those of older steps.
+func inPlaceOf(op record.Op, key func(step int64) string, older []int64) []record.Op {
+	ops := []record.Op{op}
+	for _, step := range older {
+		ops = append(ops, record.Delete(key(step)))
+	}
+	return ops
 }
 
 // replace writes records that change.
@@ -54,7 +63,7 @@ func (n *node) write(at lane, txn record.Txn, refused func(error)) {
 				changes = applied(txn, out.Revision)
 				return false, nil
 			case out.Err != nil:
-				return out.Result == record.Conflict && !errors.Is(out.Err, store.ErrNoSpace), out.Err
+				return out.Result == record.Conflict && !store.Passes(out.Err), out.Err
 			}
 			var err error
 			changes, err = n.reread(ctx, txn)

@@ -31,7 +31,7 @@ func TestRecordThatIsThereAlreadyIsRead(t *testing.T) {
 	n := f.writer()
 	key := record.AckKey("n1", "j", 1, record.AckFailed)
 	f.commit(record.Put(key, record.Failed{Reason: "the first word"}))
-	n.create(ackLane("j"), "ack", record.Put(key, record.Failed{Reason: "the second"}), func(err error) { t.Error(err) })
+	n.create(ackLane("j"), "ack", []record.Op{record.Put(key, record.Failed{Reason: "the second"})}, func(err error) { t.Error(err) })
 	if !n.lanes[ackLane("j")] {
 		t.Error("the lane is free while the write is under way")
 	}
@@ -49,7 +49,7 @@ func TestAnotherLifesWriteDoesNotLand(t *testing.T) {
 	n := f.writer()
 	n.presence.aliveRev--
 	key := record.AckKey("n1", "j", 1, record.AckStopped)
-	n.create(ackLane("j"), "ack", record.Put(key, record.Stopped{}), nil)
+	n.create(ackLane("j"), "ack", []record.Op{record.Put(key, record.Stopped{})}, nil)
 	(<-n.events)()
 	if !f.absent(key) || n.self().Ack("j", 1).Stopped.Exists() {
 		t.Error("an acknowledgement of another life of the node was written")
@@ -61,7 +61,7 @@ func TestRecordThatEtcdNeverTakesIsGivenUp(t *testing.T) {
 	n := f.writer()
 	var refused error
 	huge := record.Saved{Dir: strings.Repeat("x", 4<<20)}
-	n.create(ackLane("j"), "saved", record.Put(record.SavedKey("n1", "j", 1, 5), huge), func(err error) { refused = err })
+	n.create(ackLane("j"), "saved", []record.Op{record.Put(record.SavedKey("n1", "j", 1, 5), huge)}, func(err error) { refused = err })
 	(<-n.events)()
 	if refused == nil {
 		t.Error("a record of 4 MiB was accepted, or is still being tried")

@@ -57,7 +57,8 @@ func compareGenerations(a, b record.JobGen) int {
 }
 
 // peerPrefixes are where the other members of a generation write what this node
-// has to know while it runs: their failures and ends, and on rank 0's node their saves.
+// has to know while it runs: their failures and ends, and on rank 0's node their
+// saves; what that one has offered, all others.
 func (n *node) peerPrefixes(jg record.JobGen) []string {
 	plan := n.records.mirror.Job(jg.Job).Generation(jg.Generation).Plan
 	if !plan.Exists() || n.self().Ack(jg.Job, jg.Generation).Stopped.Exists() {
@@ -76,6 +77,9 @@ func (n *node) peerPrefixes(jg record.JobGen) []string {
 		if index == 0 {
 			prefixes = append(prefixes, record.SavedPrefix(m.Node, jg.Job, jg.Generation))
 		}
+	}
+	if index != 0 {
+		prefixes = append(prefixes, record.OfferPrefix(plan.Value.World.Members[0].Node, jg.Job, jg.Generation))
 	}
 	return prefixes
 }
@@ -153,10 +157,18 @@ func (n *node) goal(jg record.JobGen) agent.Goal {
 		fence := gen.Fences[m.Node]
 		g.Peers = append(g.Peers, agent.Peer{
 			Node: m.Node, Failed: value(acks.Failed), Gone: acks.Stopped.Exists() || fence.Exists(),
-			Saved: values(view.Saved[jg]),
+			Saved: values(view.Saved[jg]), Offered: newest(view.Offers[jg]),
 		})
 	}
 	return g
+}
+
+// newest is the highest step; 0 if there is none.
+func newest[T any](m map[int64]T) (step int64) {
+	for s := range m {
+		step = max(step, s)
+	}
+	return step
 }
 
 func value[T any](v record.Versioned[T]) *T {

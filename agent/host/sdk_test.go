@@ -156,3 +156,27 @@ func TestSavesDuringARunAreOffered(t *testing.T) {
 		t.Error("it has stopped")
 	}
 }
+
+// What a generation has saved since its beginning does not pile up in etcd, on no node.
+func TestRecordsOfOvertakenSavesGo(t *testing.T) {
+	f := newFixture(t)
+	f.agent(f.settings("n1"))
+	f.agent(f.settings("n2"))
+	j := f.training("months", 5, map[string]int{"n1": 1, "n2": 1}, "n1", "n2")
+	f.start(j)
+	seen, most := map[string]bool{}, 0
+	f.until("many offers", func() bool {
+		kvs, _, err := f.store.Range(f.Context(), record.NodePrefix("n1")+"saved/", record.NodePrefix("n1")+"offer/", record.NodePrefix("n2")+"saved/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, kv := range kvs {
+			seen[kv.Key] = true
+		}
+		most = max(most, len(kvs))
+		return len(seen) >= 45 // of which there are three a step
+	})
+	if most > 24 {
+		t.Errorf("up to %d records at once, of %d", most, len(seen))
+	}
+}
