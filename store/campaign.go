@@ -10,8 +10,12 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
-// candidacyDelay spaces the attempts of a candidate that etcd keeps refusing.
-const candidacyDelay = 200 * time.Millisecond
+const (
+	// candidacyDelay spaces the attempts of a candidate that loses its candidacy.
+	candidacyDelay = 200 * time.Millisecond
+	// refusedDelay does the same while etcd takes nothing from anybody, which people have to mend.
+	refusedDelay = 5 * time.Second
+)
 
 // errOvertaken means that a candidate's key went while it waited.
 var errOvertaken = errors.New("the candidate's key is gone")
@@ -43,10 +47,14 @@ func (s *Store) Campaign(ctx context.Context, candidate record.Leader) (*Leaders
 			return nil, fmt.Errorf("campaign: %w", err)
 		}
 		s.cfg.Log.Warn().Err(err).Msg("candidacy lost, standing again")
+		delay := candidacyDelay
+		if Passes(err) {
+			delay = refusedDelay
+		}
 		select {
 		case <-ctx.Done():
 		case <-s.ctx.Done():
-		case <-time.After(candidacyDelay):
+		case <-time.After(delay):
 		}
 	}
 }

@@ -21,6 +21,13 @@ import (
 // ErrNoSpace means that etcd has reached its quota: it refuses every write but deletions until it was cleaned up.
 var ErrNoSpace = errors.New("etcd is out of space: compact and defragment it or raise its quota, then disarm its NOSPACE alarm")
 
+// ErrBusy means that etcd has more to do than it can: it has not looked at the call, and may take it a moment later.
+var ErrBusy = errors.New("etcd is overloaded: it has more writes to apply than it takes at a time")
+
+// Passes reports whether etcd's refusal of a call says nothing about the call:
+// the same one may be taken later.
+func Passes(err error) bool { return errors.Is(err, ErrNoSpace) || errors.Is(err, ErrBusy) }
+
 // refusalTimeout is how long a server's refusal of a certificate may take.
 const refusalTimeout = 300 * time.Millisecond
 
@@ -125,6 +132,8 @@ func named(err error) error {
 		return record.ErrLeaseNotFound
 	case errors.Is(err, rpctypes.ErrNoSpace):
 		return ErrNoSpace
+	case errors.Is(err, rpctypes.ErrTooManyRequests):
+		return ErrBusy
 	case errors.Is(err, rpctypes.ErrCompacted):
 		return record.ErrCompacted
 	case errors.Is(err, rpctypes.ErrFutureRev):
@@ -134,7 +143,7 @@ func named(err error) error {
 }
 
 // refused reports whether etcd answered no: the call had no effect, and the
-// same call would not fare better.
+// same call would not fare better at once; later it may, see Passes.
 func refused(err error) bool {
 	switch errorCode(err) {
 	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.PermissionDenied, codes.Unauthenticated,

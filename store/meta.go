@@ -14,8 +14,11 @@ var ErrNoCluster = errors.New("no Bellows cluster in this etcd: start a coordina
 
 // EnsureMeta makes sure that this etcd belongs to the cluster of this name, in
 // the format that this version writes: it creates the meta record if there is
-// none and otherwise checks it.
+// none and otherwise checks it, for which etcd need not take writes.
 func (s *Store) EnsureMeta(ctx context.Context, cluster string) (record.Meta, error) {
+	if meta, err := s.CheckMeta(ctx, cluster); !errors.Is(err, ErrNoCluster) {
+		return meta, err
+	}
 	want := record.Meta{Format: record.Format, Cluster: cluster}
 	out := s.Commit(ctx, record.Txn{
 		ID:   "meta",

@@ -140,6 +140,43 @@ func TestEtcdOutOfSpace(t *testing.T) {
 	}
 }
 
+// An etcd out of space is mended by people, while it runs: a coordinator that
+// ended over it would take the etcd that it runs along, and the remedy with it.
+func TestCandidatesOutliveEtcdOutOfSpace(t *testing.T) {
+	t.Parallel()
+	server := startServer(t, embedded(t.TempDir()))
+	s := open(t, server.Endpoint())
+	if _, err := s.EnsureMeta(t.Context(), "lab"); err != nil {
+		t.Fatal(err)
+	}
+	admin, err := clientv3.New(clientv3.Config{Endpoints: []string{server.Endpoint()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close()
+	alarm := pb.AlarmRequest{Action: pb.AlarmRequest_ACTIVATE, Alarm: pb.AlarmType_NOSPACE}
+	if _, err := pb.NewMaintenanceClient(admin.ActiveConnection()).Alarm(t.Context(), &alarm); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.EnsureMeta(t.Context(), "lab"); err != nil {
+		t.Errorf("a coordinator that starts: %v", err)
+	}
+	log, lines := logger()
+	patient := openWith(t, store.Config{Endpoints: []string{server.Endpoint()}, Log: log})
+	leads := make(chan error, 1)
+	go func() {
+		_, err := patient.Campaign(t.Context(), record.Leader{Node: "n1"})
+		leads <- err
+	}()
+	awaitLine(t, lines, store.ErrNoSpace.Error())
+	if err := s.Compact(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-leads; err != nil {
+		t.Errorf("once there is space again: %v", err)
+	}
+}
+
 func TestKeepLease(t *testing.T) {
 	t.Parallel()
 	s := etcd(t)

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/bellows-ml/bellows/record"
 )
@@ -48,6 +51,34 @@ func (f *fixture) fill(dir string, leave int64) (free func()) {
 		if err := os.Remove(path); err != nil {
 			f.Fatal(err)
 		}
+	}
+}
+
+// A lease that cannot be kept for a successor, because the disk is full, is no
+// reason for an agent to end.
+func TestLeaseWaitsForRoomToBeKept(t *testing.T) {
+	f := newFixture(t)
+	dir := filepath.Join(f.dir, "small")
+	f.disk(dir, "512")
+	data, err := openDataDir(filepath.Join(dir, "data"), "n1", "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	free := f.fill(dir, 0)
+	log := &lockedBuffer{}
+	l := &life{store: f.store, dir: data, node: record.AliveKey("n1"), cfg: Config{Node: "n1", TTL: time.Minute}, log: zerolog.New(log)}
+	held := make(chan error, 1)
+	go func() {
+		_, _, err := l.hold(t.Context())
+		held <- errors.Join(err, data.close())
+	}()
+	f.until("a word about it", func() bool { return strings.Contains(log.String(), "cannot keep the lease yet") })
+	free()
+	if err := <-held; err != nil {
+		t.Error(err)
+	}
+	if kept, err := data.lease(); kept == 0 || err != nil {
+		t.Errorf("kept %x, %v", kept, err)
 	}
 }
 

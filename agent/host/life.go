@@ -74,6 +74,10 @@ func (l *life) live(ctx context.Context) error {
 		return err
 	}
 	if p.aliveRev, p.told, err = l.claim(ctx, p.lease); err != nil {
+		if errors.Is(err, record.ErrLeaseNotFound) {
+			l.log.Warn().Msg("the lease ended before this node was in the cluster; getting another")
+			return l.dir.dropLease()
+		}
 		if granted && errors.Is(err, ErrNameInUse) {
 			err = errors.Join(err, l.store.Revoke(ctx, p.lease), l.dir.dropLease())
 		}
@@ -173,13 +177,17 @@ func (l *life) hold(ctx context.Context) (p presence, granted bool, err error) {
 		return errGrant
 	})
 	if err == nil {
-		err = l.dir.keepLease(p.lease)
+		err = persist(ctx, l.log, "keep the lease", func() (bool, error) {
+			errKeep := l.dir.keepLease(p.lease)
+			return !noSpace(errKeep), errKeep // people make room; what is in the way otherwise stays there
+		})
 	}
 	return p, true, err
 }
 
 // claim makes the alive key ours and returns its CreateRevision, and the number
-// of the event that tells so; 0 where it was ours before.
+// of the event that tells so; 0 where it was ours before. The error is
+// record.ErrLeaseNotFound where the lease has ended meanwhile: nobody renews it yet.
 func (l *life) claim(ctx context.Context, lease int64) (rev int64, told uint64, err error) {
 	err = l.persist(ctx, "enter the cluster", func() error {
 		var errClaim error
@@ -233,12 +241,12 @@ func (l *life) inUse(kv record.KV) error {
 		ErrNameInUse, l.cfg.Node, other.Addr, other.API, other.Incarnation, l.cfg.TTL)
 }
 
-// persist calls f until it succeeds, the context ends, or the node's name turns
-// out to be another's. It says what is wrong when that changes, and now and then.
+// persist calls f until it succeeds, the context ends, the node's name turns out
+// to be another's, or the lease has ended. It says what is wrong when that changes, and now and then.
 func (l *life) persist(ctx context.Context, what string, f func() error) error {
 	return persist(ctx, l.log, what, func() (bool, error) {
 		err := f()
-		return errors.Is(err, ErrNameInUse), err
+		return errors.Is(err, ErrNameInUse) || errors.Is(err, record.ErrLeaseNotFound), err
 	})
 }
 

@@ -168,6 +168,32 @@ func TestDeadShimIsSweptAndReported(t *testing.T) {
 	f.until("an empty run directory", func() bool { return f.empty(s) })
 }
 
+// Nobody renews a lease before its node is in the cluster: an agent that was
+// stopped for that long has to get another.
+func TestLeaseThatEndedBeforeItsLifeBeganIsReplaced(t *testing.T) {
+	f := newFixture(t)
+	data, err := openDataDir(t.TempDir(), "n1", "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer data.close() //nolint:errcheck // nothing is written through it
+	lease, err := f.store.Grant(t.Context(), time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err = errors.Join(data.keepLease(lease), f.store.Revoke(t.Context(), lease)); err != nil {
+		t.Fatal(err)
+	}
+	l := &life{store: f.store, dir: data, node: record.AliveKey("n1"), cfg: Config{Node: "n1", TTL: time.Minute}, log: quiet()}
+	if _, _, err = l.claim(t.Context(), lease); !errors.Is(err, record.ErrLeaseNotFound) {
+		t.Errorf("claimed with a lease that has ended: %v", err)
+	}
+	p, granted, err := l.hold(t.Context())
+	if err != nil || !granted || p.lease == lease {
+		t.Errorf("holds %x, granted %t, %v: it had %x", p.lease, granted, err, lease)
+	}
+}
+
 func TestWhoMayNotBeThisNodeIsToldWhy(t *testing.T) {
 	f := newFixture(t)
 	s := f.settings("n1")
