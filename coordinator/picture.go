@@ -78,7 +78,7 @@ func (c *Coordinator) forgetPicture(key string) {
 	kind, about, _ := strings.Cut(what, "/")
 	job, _, _ := strings.Cut(about, "/")
 	switch kind {
-	case "progress", "submit", "events": // which are read where they are needed
+	case "progress", "submit", "asked", "events": // which are read where they are needed, if at all
 	case "saved", "offer", "ack":
 		c.forgetJob(job)
 	case "grants":

@@ -122,7 +122,7 @@ func (n *node) startShim(at lane, a agent.StartShim) {
 	n.beside(at, func(ctx context.Context) func() {
 		ctx, cancel := context.WithTimeout(ctx, startBound)
 		defer cancel()
-		process, err := n.launch(ctx, dir, order)
+		process, left, err := n.launch(ctx, dir, order)
 		return func() {
 			r.changed = time.Now()
 			if err == nil {
@@ -133,18 +133,25 @@ func (n *node) startShim(at lane, a agent.StartShim) {
 			}
 			log.Error().Err(err).Msg("cannot start the workers here")
 			r.shim = agent.Absent
+			if left {
+				r.shim = agent.Dead // to be swept, and not stopped before
+			}
 			r.refused = refusal(err)
 		}
 	})
 }
 
-// launch starts the shim, or leaves nothing.
-func (n *node) launch(ctx context.Context, dir string, order shim.Order) (shim.Process, error) {
-	process, err := shim.Start(ctx, n.cfg.Exe, dir, order)
-	if err != nil {
-		return process, errors.Join(err, shim.Sweep(dir), os.RemoveAll(dir))
+// launch starts the shim, or leaves nothing; left says that it could not, and that
+// the run directory is still needed to find what is left.
+func (n *node) launch(ctx context.Context, dir string, order shim.Order) (process shim.Process, left bool, err error) {
+	process, err = shim.Start(ctx, n.cfg.Exe, dir, order)
+	if err == nil {
+		return process, false, nil
 	}
-	return process, nil
+	if swept := shim.Sweep(dir); swept != nil {
+		return process, true, errors.Join(err, swept)
+	}
+	return process, false, errors.Join(err, os.RemoveAll(dir))
 }
 
 func (n *node) sweep(at lane) {

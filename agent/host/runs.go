@@ -40,6 +40,7 @@ type run struct {
 	opaque   bool      // its processes cannot be told from others
 	looking  bool      // a look for plain checkpoints is under way
 	looked   time.Time // when the last one began
+	unseen   time.Time // since when they have failed; zero = the last one did not
 	changed  time.Time // when anything of this last changed
 	// wishes hands the newest wish to whoever attends the shim.
 	wishes chan shim.Wish
@@ -132,7 +133,11 @@ func (n *node) attend(r *run, process shim.Process) {
 			if err == nil {
 				pause = retryFirst
 				n.post(func() { r.pushed, r.changed = nil, time.Now() })
+				began := time.Now()
 				n.converse(ctx, r, conn)
+				if time.Since(began) < retryFirst {
+					rest(ctx, retryFirst) // a shim that hangs up at once is not to keep the node busy
+				}
 				continue
 			}
 			if !shim.Alive(process) {

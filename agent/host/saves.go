@@ -21,6 +21,9 @@ const (
 	lookEvery = 2 * time.Second
 	// lookBound is how long one look may take.
 	lookBound = time.Minute
+	// lookAgain is for how long the last look, on which a save may hang, is tried
+	// again where it fails: network file systems have moments at which they do.
+	lookAgain = 20 * time.Second
 )
 
 // root is where a job's generations save.
@@ -177,11 +180,30 @@ func (n *node) lookForPlain() {
 				r.plain = &agent.Plain{Final: true, Step: -1}
 			}
 			continue
-		case !ended && (r.shim != agent.Live || time.Since(r.looked) < lookEvery):
+		case !ended && r.shim != agent.Live, (!ended || !r.unseen.IsZero()) && time.Since(r.looked) < lookEvery:
 			continue
 		}
 		n.look(r, ended)
 	}
+}
+
+// cannotLook notes how a look for plain checkpoints has ended, and reports whether
+// it is worth another.
+func (n *node) cannotLook(r *run, err error) (again bool) {
+	if err == nil {
+		r.unseen = time.Time{}
+		return false
+	}
+	log := n.logger(r.jg)
+	log.Error().Err(err).Msg("cannot look for plain checkpoints")
+	if r.unseen.IsZero() {
+		r.unseen = time.Now()
+	}
+	if time.Since(r.unseen) < lookAgain {
+		return true
+	}
+	r.lost = fmt.Sprintf("nobody knows what it saved last: %v", err)
+	return false
 }
 
 func (n *node) look(r *run, final bool) {
@@ -198,9 +220,8 @@ func (n *node) look(r *run, final bool) {
 			if p := answer.Plain; p != nil {
 				found.Step, found.Samples, found.Whole, found.Dir = p.Step, p.Samples, p.Whole, filepath.Join(r.root(), p.Dir)
 			}
-			if err != nil {
-				log := n.logger(r.jg)
-				log.Error().Err(err).Msg("cannot look for plain checkpoints")
+			if again := n.cannotLook(r, err); again && final {
+				return
 			}
 			if r.plain == nil || *r.plain != *found {
 				r.changed = time.Now()
