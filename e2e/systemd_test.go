@@ -30,6 +30,17 @@ type machine struct {
 // and the repository with the machine.
 func (f *fleet) bootMachine() *machine {
 	f.t.Helper()
+	return f.bootBy("systemd")
+}
+
+// bootHost is bootMachine with the network of the fleet's host i.
+func (f *fleet) bootHost(i int) *machine {
+	f.t.Helper()
+	return f.bootBy("systemd-"+string(node(i)), "nsenter", "-t", fmt.Sprint(f.hosts[i-1]), "-n")
+}
+
+func (f *fleet) bootBy(name string, by ...string) *machine {
+	f.t.Helper()
 	repository, err := filepath.Abs("..")
 	if err != nil {
 		f.t.Fatal(err)
@@ -38,12 +49,13 @@ func (f *fleet) bootMachine() *machine {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	log, err := os.Create(filepath.Join(f.dir, "systemd.log"))
+	log, err := os.Create(filepath.Join(f.dir, name+".log"))
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	defer log.Close()
-	cmd := exec.Command("testdata/systemd", dir, f.dir, filepath.Dir(binary), repository)
+	by = append(by, "testdata/systemd", dir, f.dir, filepath.Dir(binary), repository)
+	cmd := exec.Command(by[0], by[1:]...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
@@ -96,7 +108,7 @@ func removeCgroups(name string) {
 }
 
 func (m *machine) try(args ...string) (string, error) {
-	cmd := exec.Command("nsenter", append([]string{"-t", strconv.Itoa(m.pid), "-m", "-p", "-u", "-i", "-C", "--"}, args...)...)
+	cmd := exec.Command("nsenter", append([]string{"-t", strconv.Itoa(m.pid), "-m", "-p", "-u", "-i", "-C", "-n", "--"}, args...)...)
 	cmd.Dir = "/"
 	out, err := cmd.CombinedOutput()
 	return string(out), err
