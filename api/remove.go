@@ -59,11 +59,11 @@ func (s *Server) remove(ctx context.Context, r record.Request) (RemoveReply, err
 // stays says why a node cannot be removed now, nil if it can.
 func stays(m *record.Mirror, n cluster.NodeID) *Error {
 	if m.Node(n).Alive.Exists() {
-		return fault(Invalid, "node %s is alive: drain it, and stop its agent once it is empty", n)
+		return fault(Invalid, "node %s is alive, or was seconds ago: drain it, and stop its agent once it is empty; if it is gone, try again in a moment", n)
 	}
 	if left := m.Unfinished(n); len(left) > 0 {
-		return fault(Invalid, "generation %d of job %s is not over on node %s: it is given up some %s after the node was lost; "+
-			"if 'bellows show %s' says that the node was alone, then after 'bellows drain %s --down', which says that it is switched off for certain",
+		return fault(Invalid, "generation %d of job %s is not over on node %s: it is given up some %s after the node was lost, "+
+			"or, if 'bellows show %s' says that the node was alone, when you say that it is certainly switched off: bellows drain %s --down",
 			left[0].Generation, left[0].Job, n, givenUpAfter, left[0].Job, n)
 	}
 	return nil
