@@ -9,22 +9,54 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
-// jobs lists every job, admitted or waiting to be, by the time of its submission.
-func jobs(m *record.Mirror, who cluster.Owner) []JobStatus {
+// jobs lists the wanted jobs, admitted or waiting to be, by the time of their submission.
+func jobs(m *record.Mirror, who cluster.Owner, wanted func(id cluster.JobID, name string, ended bool) bool) []JobStatus {
 	var list []JobStatus
+	var about map[cluster.JobID][]cluster.NodeID
 	for _, id := range m.JobIDs() {
-		if v := m.Job(id); v.Spec.Exists() && v.State.Exists() {
-			list = append(list, jobStatus(m, v, who))
+		v := m.Job(id)
+		if !v.Spec.Exists() || !v.State.Exists() || !wanted(id, v.Spec.Value.Name, v.State.Value.Phase.Terminal()) {
+			continue
 		}
+		if about == nil {
+			about = speakers(m)
+		}
+		list = append(list, jobStatus(m, v, who, about[id]))
 	}
 	addPlaces(m, list)
 	for _, r := range waiting(m) {
-		list = append(list, pendingStatus(m, r))
+		if wanted(r.Job, r.Spec.Name, false) {
+			list = append(list, pendingStatus(m, r))
+		}
 	}
 	slices.SortFunc(list, func(a, b JobStatus) int {
 		return cmp.Or(a.SubmittedAt.Compare(b.SubmittedAt), cmp.Compare(a.ID, b.ID))
 	})
 	return list
+}
+
+// speakers are the nodes that have something to say of each job, in their order:
+// there may be thousands of both, and whoever lists jobs must not ask all about all.
+func speakers(m *record.Mirror) map[cluster.JobID][]cluster.NodeID {
+	about := map[cluster.JobID][]cluster.NodeID{}
+	for _, id := range m.NodeIDs() {
+		v := m.Node(id)
+		add := func(job cluster.JobID) {
+			if n := about[job]; len(n) == 0 || n[len(n)-1] != id {
+				about[job] = append(n, id)
+			}
+		}
+		for job := range v.Progress.Value.Jobs {
+			add(job)
+		}
+		for job := range v.Progress.Value.Problems {
+			add(job)
+		}
+		for jg := range v.Acks {
+			add(jg.Job)
+		}
+	}
+	return about
 }
 
 // addPlaces adds the places in the queue, counted from 1, of those jobs that
@@ -61,16 +93,16 @@ func waiting(m *record.Mirror) []record.Request {
 // name if there is one, else the one submitted last.
 func findJob(m *record.Mirror, ref string, who cluster.Owner) (JobStatus, bool) {
 	if v := m.Job(cluster.JobID(ref)); v.Spec.Exists() && v.State.Exists() {
-		list := []JobStatus{jobStatus(m, v, who)}
+		list := []JobStatus{jobStatus(m, v, who, m.NodeIDs())}
 		addPlaces(m, list)
 		return list[0], true
 	}
 	var best JobStatus
-	for _, j := range jobs(m, who) {
+	for _, j := range jobs(m, who, func(id cluster.JobID, name string, _ bool) bool { return string(id) == ref || name == ref }) {
 		if j.ID == ref {
 			return j, true
 		}
-		if j.Name == ref && (best.ID == "" || best.Ended || !j.Ended) {
+		if best.ID == "" || best.Ended || !j.Ended {
 			best = j
 		}
 	}

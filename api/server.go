@@ -215,11 +215,7 @@ func (s *Server) handleJobs(w http.ResponseWriter, r *http.Request) {
 	all := r.URL.Query().Has("all")
 	list := []JobStatus{}
 	if _, err = s.view.read(func(m *record.Mirror) {
-		for _, j := range jobs(m, who) {
-			if all || !j.Ended {
-				list = append(list, j)
-			}
-		}
+		list = append(list, jobs(m, who, func(_ cluster.JobID, _ string, ended bool) bool { return all || !ended })...)
 	}); err != nil {
 		writeError(w, err)
 		return
@@ -252,6 +248,10 @@ func (s *Server) job(ref string, who cluster.Owner) (status JobStatus, changed <
 	return status, changed, err
 }
 
+// watchEvery is how often a watched job is looked at at most: a big cluster changes
+// hundreds of times a second, and mostly elsewhere.
+const watchEvery = 200 * time.Millisecond
+
 // handleWatch writes the job's status as a JSON line whenever it changes, until the job has ended.
 func (s *Server) handleWatch(w http.ResponseWriter, r *http.Request) {
 	who, err := caller(r)
@@ -261,6 +261,7 @@ func (s *Server) handleWatch(w http.ResponseWriter, r *http.Request) {
 	}
 	ref, last, out := r.PathValue("job"), "", newLines(w)
 	for {
+		next := time.After(watchEvery)
 		status, changed, err := s.job(ref, who)
 		if err != nil {
 			if last == "" {
@@ -284,6 +285,11 @@ func (s *Server) handleWatch(w http.ResponseWriter, r *http.Request) {
 		}
 		select {
 		case <-changed:
+		case <-r.Context().Done():
+			return
+		}
+		select {
+		case <-next:
 		case <-r.Context().Done():
 			return
 		}

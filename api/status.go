@@ -16,8 +16,9 @@ const signalBase = 128
 // timedOutStatus is the exit status of a job that its time limit has ended, as timeout(1) has it.
 const timedOutStatus = 124
 
-// jobStatus puts together what is recorded of a job, as far as who may see it.
-func jobStatus(m *record.Mirror, v *record.JobView, who cluster.Owner) JobStatus {
+// jobStatus puts together what is recorded of a job, as far as who may see it. about
+// are the nodes that may have something to say of it.
+func jobStatus(m *record.Mirror, v *record.JobView, who cluster.Owner, about []cluster.NodeID) JobStatus {
 	spec, state := v.Spec.Value, v.State.Value
 	s := specStatus(v.ID, v.Scaled(), spec.Owner, spec.At)
 	s.Phase, s.Ended = state.Phase, state.Phase.Terminal()
@@ -49,11 +50,11 @@ func jobStatus(m *record.Mirror, v *record.JobView, who cluster.Owner) JobStatus
 		s.Workers = plan.Value.World.Size()
 		s.Members = members(m, plan.Value.World)
 	}
-	s.Progress = progressOf(m, v)
-	s.Problems = problemsOf(m, v)
+	s.Progress = progressOf(m, v, about)
+	s.Problems = problemsOf(m, v, about)
 	addRescales(&s, v)
 	s.Checkpoints = checkpoints(v)
-	s.Failure = failureOf(m, v, mayRead(who, spec.Owner.UID))
+	s.Failure = failureOf(m, v, mayRead(who, spec.Owner.UID), about)
 	s.ExitCode = exitCode(m, v, s)
 	return s
 }
@@ -134,7 +135,7 @@ func members(m *record.Mirror, w cluster.World) []Member {
 // progressOf takes the furthest report of the present generation, and before
 // the first one the checkpoint that it resumed from, with what an earlier
 // generation said of that very step. What was lost since is nowhere any more.
-func progressOf(m *record.Mirror, v *record.JobView) Progress {
+func progressOf(m *record.Mirror, v *record.JobView, about []cluster.NodeID) Progress {
 	p := Progress{StepsTotal: v.Spec.Value.Steps}
 	if c := v.Committed; c.Exists() {
 		p.Step, p.Samples = c.Value.Step, c.Value.Samples
@@ -146,7 +147,7 @@ func progressOf(m *record.Mirror, v *record.JobView) Progress {
 			newest = r
 		}
 	}
-	for _, id := range m.NodeIDs() {
+	for _, id := range about {
 		take(m.Node(id).Progress.Value.Jobs[v.ID])
 	}
 	for _, g := range slices.Sorted(maps.Keys(v.Generations)) {
@@ -172,9 +173,9 @@ func progressOf(m *record.Mirror, v *record.JobView) Progress {
 
 // problemsOf are what the nodes tell of the present generation and the one
 // before, whose last save may be what is missing now.
-func problemsOf(m *record.Mirror, v *record.JobView) []Problem {
+func problemsOf(m *record.Mirror, v *record.JobView, about []cluster.NodeID) []Problem {
 	var list []Problem
-	for _, id := range m.NodeIDs() {
+	for _, id := range about {
 		p, ok := m.Node(id).Progress.Value.Problems[v.ID]
 		if ok && !v.State.Value.Phase.Terminal() && p.Generation+1 >= v.State.Value.Generation {
 			list = append(list, Problem{Node: string(id), Generation: uint64(p.Generation), Text: p.Text, At: p.At})
@@ -233,7 +234,7 @@ func checkpoints(v *record.JobView) []Checkpoint {
 }
 
 // failureOf returns the last failure; what the workers wrote is for their owner only.
-func failureOf(m *record.Mirror, v *record.JobView, mine bool) *Failure {
+func failureOf(m *record.Mirror, v *record.JobView, mine bool, about []cluster.NodeID) *Failure {
 	f := v.State.Value.Failure
 	if f == nil {
 		return nil
@@ -242,7 +243,7 @@ func failureOf(m *record.Mirror, v *record.JobView, mine bool) *Failure {
 	if mine {
 		x.LogTail = f.LogTail
 	}
-	for _, id := range m.NodeIDs() {
+	for _, id := range about {
 		for jg, acks := range m.Node(id).Acks {
 			if jg.Job != v.ID || !acks.Failed.Exists() || !acks.Failed.Value.At.Equal(f.At) || acks.Failed.Value.Rank != f.Rank {
 				continue

@@ -1,7 +1,9 @@
 package api
 
 import (
+	"reflect"
 	"testing"
+	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
@@ -82,6 +84,53 @@ func TestExitCodeOfAStoppedJob(t *testing.T) {
 		s, err := a.Job(t.Context(), id)
 		if err != nil || (s.ExitCode == nil) != (want == nil) || want != nil && *s.ExitCode != *want {
 			t.Errorf("%s: %+v, %v, want %v", id, s.ExitCode, err, want)
+		}
+	}
+}
+
+// A list says of each job what is said of it alone, though no node is asked about all jobs.
+func TestListsSayWhatIsSaidOfOne(t *testing.T) {
+	store := newFakeStore()
+	at := time.Unix(1700000000, 0).UTC()
+	nodes := []cluster.NodeID{"n1", "n2", "n3"}
+	progress := map[cluster.NodeID]record.Progress{}
+	for i, job := range []cluster.JobID{"a-aaaaaa", "b-aaaaaa", "c-aaaaaa", "d-aaaaaa"} {
+		failure := &record.Failed{Kind: record.WorkerFailed, Reason: "exit status 7", Rank: 0, At: at}
+		waits := record.State{Phase: cluster.Backoff, Generation: 2, Failure: failure}
+		store.admit(t, job, self(), waits)
+		if i == 3 {
+			continue // of which nobody says anything
+		}
+		store.plan(t, job, 2, nodes[i])
+		store.put(t,
+			record.Put(record.StateKey(job), waits),
+			record.Put(record.AckKey(nodes[i], job, 1, record.AckFailed), *failure),
+			record.Put(record.AckKey(nodes[i], job, 1, record.AckStopped), record.Stopped{Exits: []record.Exit{{Rank: 0, Code: 7}}}))
+		other := nodes[(i+1)%len(nodes)]
+		progress[other] = record.Progress{
+			Jobs:     map[cluster.JobID]record.JobProgress{job: {Generation: 2, Step: int64(10 + i)}},
+			Problems: map[cluster.JobID]record.Problem{job: {Generation: 2, Text: "the disk is nearly full"}},
+		}
+	}
+	for node, p := range progress {
+		store.put(t, record.Put(record.ProgressKey(node), p))
+	}
+	a := serve(t, store, "n1", nil)
+	list, err := a.Jobs(t.Context(), true)
+	if err != nil || len(list) != 4 {
+		t.Fatalf("%d jobs, %v", len(list), err)
+	}
+	for i, listed := range list {
+		one, err := a.Job(t.Context(), listed.ID)
+		if err != nil || !reflect.DeepEqual(one, listed) {
+			t.Errorf("alone, %v:\n%+v\nin the list:\n%+v", err, one, listed)
+		}
+		if told := i < 3; told != (listed.Progress.Step == int64(10+i)) || told != (len(listed.Problems) == 1) || told != (listed.Failure.Node != "") {
+			t.Errorf("listed: %+v, %+v", listed, listed.Failure)
+		}
+		byName, err := a.Job(t.Context(), listed.Name)
+		if err != nil || byName.ID != listed.ID {
+			t.Errorf("by its name: %s, %v", byName.ID, err)
 		}
 	}
 }
