@@ -69,6 +69,9 @@ func (n *node) write(at lane, txn record.Txn, refused func(error)) {
 			changes, err = n.reread(ctx, txn)
 			return false, err
 		})
+		if err != nil && refused == nil {
+			rest(ctx, retryLast) // the same is about to be planned again
+		}
 		return func() {
 			if err != nil && ctx.Err() == nil {
 				n.log.Error().Err(err).Str("txn", txn.ID).Msg("etcd refuses a record; giving it up")

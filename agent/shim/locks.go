@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -54,6 +55,9 @@ func takeLocks(ctx context.Context, o Order, run string, waiting func(string)) (
 	if err := os.MkdirAll(o.LockDir, 0o755); err != nil {
 		return nil, fmt.Errorf("make lock_dir: %w", err)
 	}
+	if err := checkLockDir(o.LockDir); err != nil {
+		return nil, fmt.Errorf("lock_dir %s: %w", o.LockDir, err)
+	}
 	member, _, _ := o.World.Member(o.Node)
 	l := &locks{run: run}
 	me := holder{Job: o.World.Job, Generation: o.World.Generation, Run: run, Shim: os.Getpid()}
@@ -67,10 +71,32 @@ func takeLocks(ctx context.Context, o Order, run string, waiting func(string)) (
 	return l, nil
 }
 
+// checkLockDir refuses a directory in which somebody else could put other files in
+// the locks' places: everybody may make one below /run/lock, and be first.
+func checkLockDir(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	const others = 0o002
+	switch {
+	case !ok || stat.Uid != 0 && int(stat.Uid) != os.Geteuid():
+		return fmt.Errorf("it belongs to another user (uid %d): remove it, or give the agent another --lock-dir", stat.Uid)
+	case info.Mode().Perm()&others != 0 && info.Mode()&os.ModeSticky == 0:
+		return fmt.Errorf("everybody may replace what is in it (mode %04o): chmod o-w", info.Mode().Perm())
+	}
+	return nil
+}
+
 func takeLock(ctx context.Context, path string, me holder, waiting func(string)) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o644)
+	// Who can open it can lock it, and so keep everybody else from the device.
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, err
+	}
+	if err = f.Chmod(0o600); err != nil { // of one that an earlier version has made
+		return nil, errors.Join(err, f.Close())
 	}
 	ctx, cancel := context.WithTimeout(ctx, lockWait)
 	defer cancel()
