@@ -12,8 +12,8 @@ import (
 // one of a certain run, wherever it has got to: the run directory is unique.
 const socketVariable = "BELLOWS_WORKER_SOCKET"
 
-// environment is what the worker with this local rank gets: the node's network
-// interface, what was submitted, then ours. torch reads the first half of that as
+// environment is what the worker with this local rank gets: what suits most jobs, the
+// node's network interface, what was submitted, then ours. torch reads the first half of that as
 // torchrun would have set it.
 func environment(o Order, dir string, local int) []string {
 	member, group, _ := o.World.Member(o.Node)
@@ -26,7 +26,9 @@ func environment(o Order, dir string, local int) []string {
 	if !member.OneProcess {
 		own = devices[local]
 	}
-	env := map[string]string{}
+	// Into a pipe, Python would keep its lines until there are 8 KiB of them, and lose
+	// them when a signal ends it.
+	env := map[string]string{"PYTHONUNBUFFERED": "1"}
 	if o.Bound != "" {
 		env["GLOO_SOCKET_IFNAME"] = o.Bound
 	}

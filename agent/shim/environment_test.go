@@ -53,6 +53,7 @@ MASTER_PORT=%[2]d
 PATH=/usr/bin:/bin
 PWD=%[1]s/work
 PYTHONPATH=%[1]s/run/python:/lib/mine
+PYTHONUNBUFFERED=1
 RANK=3
 TORCHELASTIC_RESTART_COUNT=2
 TORCHELASTIC_RUN_ID=train-abcdef
@@ -234,6 +235,18 @@ func TestTheOwnersRightsCountAndNotTheShims(t *testing.T) {
 				t.Errorf("failed %+v", r.Failed)
 			}
 		})
+	}
+}
+
+// What Python prints is there at once, unless the job wants otherwise.
+func TestPythonKeepsNoLinesBack(t *testing.T) {
+	f := newFixture(t, 1, "")
+	if env := environment(f.order, f.dir, 0); !slices.Contains(env, "PYTHONUNBUFFERED=1") {
+		t.Errorf("Python would keep its lines: %q", env)
+	}
+	f.order.Env = map[string]string{"PYTHONUNBUFFERED": ""}
+	if env := environment(f.order, f.dir, 0); !slices.Contains(env, "PYTHONUNBUFFERED=") {
+		t.Errorf("the job's own does not win in %q", env)
 	}
 }
 

@@ -136,7 +136,7 @@ func TestACheckpointDirectoryThatIsFullAtTheStart(t *testing.T) {
 	f.fill(base)
 	r := f.start().stopped()
 	if r.Failed == nil || r.Failed.Kind != record.NoSpace || !strings.Contains(r.Failed.Reason, "checkpoint_dir") ||
-		!strings.Contains(r.Failed.Reason, "no space left on device") {
+		!strings.Contains(r.Failed.Reason, "no space left on device: make room there") {
 		t.Errorf("failed %+v", r.Failed)
 	}
 	f.retire()

@@ -187,13 +187,13 @@ func meetAtCheckpoint(ctx context.Context, o Order) error {
 	path := filepath.Join(o.Checkpoint, meetingFile)
 	if o.Node == first {
 		if err := os.MkdirAll(o.Checkpoint, 0o755); err != nil {
-			return fmt.Errorf("checkpoint_dir %s: %w: choose a base directory that the owner can write to on every node", o.Checkpoint, err)
+			return unwritable(o, err, "choose a base directory that the owner can write to on every node")
 		}
 		if err := checkInside(o.Checkpoint); err != nil {
 			return err
 		}
 		if err := writeNote(path, note); err != nil {
-			return fmt.Errorf("checkpoint_dir %s: %w: let the owner write there", o.Checkpoint, err)
+			return unwritable(o, err, "let the owner write there")
 		}
 		return nil
 	}
@@ -206,9 +206,17 @@ func meetAtCheckpoint(ctx context.Context, o Order) error {
 	}
 	probe := filepath.Join(o.Checkpoint, meetingFile+"-"+string(o.Node))
 	if err := writeNote(probe, note); err != nil {
-		return fmt.Errorf("checkpoint_dir %s: %w: let the owner write there from every node", o.Checkpoint, err)
+		return unwritable(o, err, "let the owner write there from every node")
 	}
 	return os.Remove(probe)
+}
+
+// unwritable says what is to be done where a job cannot save: a full disk asks for room, not for rights.
+func unwritable(o Order, err error, remedy string) error {
+	if refusedFor(err) == record.NoSpace {
+		remedy = "make room there; the job starts again by itself"
+	}
+	return fmt.Errorf("checkpoint_dir %s: %w: %s", o.Checkpoint, err, remedy)
 }
 
 // writeNote replaces the file as a whole: a reader sees all of it or nothing.

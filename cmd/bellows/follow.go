@@ -35,6 +35,7 @@ type follower struct {
 	answers  chan string // to the question after Ctrl-C
 	asking   bool
 	stopping bool // the job has been asked to stop
+	unshown  int  // lines that could not be written, say for a full disk
 }
 
 // follow shows the job until it has ended, or its watcher turns away.
@@ -106,6 +107,9 @@ func (f *follower) end(status api.JobStatus) error {
 	for _, line := range f.story.ending(status) {
 		fmt.Fprintln(f.msg, line)
 	}
+	if f.unshown > 0 {
+		fmt.Fprintf(f.msg, "%s could not be written here: bellows logs %s\n", count(f.unshown, "line"), f.job)
+	}
 	switch {
 	case status.ExitCode != nil && *status.ExitCode != 0:
 		return exitStatus(*status.ExitCode)
@@ -120,7 +124,11 @@ func (f *follower) show(line api.LogLine) {
 		fmt.Fprintln(f.msg, f.story.note(oneLine(line.Notice)))
 		return
 	}
-	fmt.Fprintln(f.out, prefixed(line, f.style))
+	if _, err := fmt.Fprintln(f.out, prefixed(line, f.style)); err != nil {
+		if f.unshown++; f.unshown == 1 { // the job, whose logs its nodes keep, goes on
+			fmt.Fprintln(f.msg, f.story.note(fmt.Sprintf("%v: lines are missing here; bellows logs %s has them", err, f.job)))
+		}
+	}
 }
 
 // signalled decides what a signal does; done means that following ends.

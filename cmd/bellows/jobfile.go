@@ -40,6 +40,9 @@ type lineFault struct {
 // yamlFault is what the reader of YAML finds wrong, with its line as all other faults have it.
 func yamlFault(name string, err error) error {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	if strings.Contains(text, "cannot start any token") {
+		text += ": indent with spaces, not tabs, and put a text that begins with @, % or ` into quotes"
+	}
 	if rest, ok := strings.CutPrefix(text, "line "); ok {
 		return fmt.Errorf("%s:%s", name, rest)
 	}

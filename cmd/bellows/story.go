@@ -68,7 +68,7 @@ func (s *story) phaseText(j api.JobStatus) string {
 		return "stops: " + j.Reason
 	case cluster.Backoff:
 		if j.NextStart != nil {
-			return fmt.Sprintf("restart %d of %d at %s: %s", j.Restarts, j.MaxRestarts, s.clock(*j.NextStart), j.Reason)
+			return fmt.Sprintf("starts again at %s: %s", s.clock(*j.NextStart), j.Reason) // which says whether that is charged
 		}
 		return "restarts: " + j.Reason
 	case cluster.Suspended, cluster.Held:
