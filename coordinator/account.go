@@ -6,7 +6,9 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
-// account tells what the newest generation's start has cost, part by part.
+// account tells what the newest generation's start has cost, part by part. Nodes
+// tell by their own clocks when something happened there, which may be hours off:
+// their moments are moved to where they must have been by the leader's.
 func (c *Coordinator) account(f formed) record.Rescale {
 	plan := f.gen.Plan.Value
 	r := record.Rescale{
@@ -22,7 +24,7 @@ func (c *Coordinator) account(f formed) record.Rescale {
 			execed = at
 		}
 	}
-	r.StartS = seconds(plan.At, execed)
+	r.StartS = seconds(plan.At, moved(execed, execed, execed, span{plan.At, c.now}))
 	if f.number() > 1 {
 		c.accountBefore(f, &r)
 	}
@@ -34,13 +36,20 @@ func (c *Coordinator) account(f formed) record.Rescale {
 func (c *Coordinator) accountBefore(f formed, r *record.Rescale) {
 	g := f.number() - 1
 	gen := f.Generation(g)
+	halting := span{to: r.At}
+	if h := gen.Halt; h.Exists() && h.Value.Save {
+		halting.from = h.Value.At
+	} else if h.Exists() { // workers that failed were gone before it
+		halting.from = h.Value.At.Add(-noticed)
+	}
 	var told, gone time.Time
 	step, known := int64(-1), false
 	for _, m := range gen.Plan.Value.World.Members {
 		node := c.mirror.Node(m.Node)
 		acks := node.Ack(f.ID, g)
-		told = later(told, acks.Stopped.Value.SignalledAt)
-		gone = later(gone, acks.Stopped.Value.ExitedAt)
+		s := acks.Stopped.Value
+		told = later(told, moved(s.SignalledAt, s.SignalledAt, s.ExitedAt, halting))
+		gone = later(gone, moved(s.ExitedAt, s.SignalledAt, s.ExitedAt, halting))
 		if h := acks.Held; h.Exists() && h.Value.SDK {
 			step, known = max(step, h.Value.Begun), true
 		}
@@ -78,6 +87,40 @@ func (c *Coordinator) accountBefore(f formed, r *record.Rescale) {
 	}
 	r.WaitS = seconds(gone, fenced)
 	r.CommitS = seconds(later(gone, fenced), r.At)
+}
+
+// noticed is how long after a failure its halt is decided at most, unless the
+// leader could not be told.
+const noticed = time.Minute
+
+// span is what lies between two moments of the leader's clock; zero = not known.
+type span struct{ from, to time.Time }
+
+// moved is a moment of a node's clock on the leader's. first and last, of the same
+// clock, are known to lie within: if they do not, they are all moved by the same,
+// as little as brings them there. A moment that is zero stays so.
+func moved(at, first, last time.Time, within span) time.Time {
+	if at.IsZero() {
+		return at
+	}
+	if first.IsZero() {
+		first = last
+	}
+	by := time.Duration(0)
+	switch {
+	case !within.to.IsZero() && last.After(within.to):
+		by = within.to.Sub(last)
+	case !within.from.IsZero() && first.Before(within.from):
+		by = within.from.Sub(first)
+	}
+	at = at.Add(by)
+	if !within.from.IsZero() && at.Before(within.from) {
+		return within.from
+	}
+	if !within.to.IsZero() && at.After(within.to) {
+		return within.to
+	}
+	return at
 }
 
 // seconds is the time between two moments that were both recorded; clocks of

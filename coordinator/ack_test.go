@@ -1,6 +1,7 @@
 package coordinator_test
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -38,10 +39,14 @@ func (l *lab) ack(w words, a record.Ack, value func(cluster.NodeID) any) error {
 	return nil
 }
 
-// started j [n1 n2]: the workers were executed a moment ago.
+// started j [n1 n2] [clock=2h]: the workers were executed a moment ago, by a clock that is so much ahead.
 func (l *lab) started(w words) error {
+	ahead, err := time.ParseDuration(w.text("clock", "0s"))
+	if err != nil {
+		return err
+	}
 	return l.ack(w, record.AckStarted, func(cluster.NodeID) any {
-		return record.Started{ExecedAt: l.now, Containment: "weak"}
+		return record.Started{ExecedAt: l.now.Add(ahead), Containment: "weak"}
 	})
 }
 
@@ -71,16 +76,18 @@ func (l *lab) failed(w words) error {
 	})
 }
 
-// stopped j [n1 …] [finished=yes] [told=2s] [step=99]: told so long ago, gone now; the last that its ranks reported.
+// stopped j [n1 …] [finished=yes] [told=2s] [clock=2h] [step=99]: told so long ago,
+// gone now, by a clock that is so much ahead; the last that its ranks reported.
 func (l *lab) stopped(w words) error {
 	told, err := time.ParseDuration(w.text("told", "0s"))
-	if err != nil {
+	ahead, err2 := time.ParseDuration(w.text("clock", "0s"))
+	if err = errors.Join(err, err2); err != nil {
 		return err
 	}
 	return l.ack(w, record.AckStopped, func(cluster.NodeID) any {
-		s := record.Stopped{Finished: w.text("finished", "") == "yes", ExitedAt: l.now}
+		s := record.Stopped{Finished: w.text("finished", "") == "yes", ExitedAt: l.now.Add(ahead)}
 		if !s.Finished {
-			s.SignalledAt = l.now.Add(-told)
+			s.SignalledAt = s.ExitedAt.Add(-told)
 		}
 		if step := int64(w.number("step", -1)); step >= 0 {
 			_, g, _, _ := l.target(w)
