@@ -31,9 +31,13 @@ type NodeReadings struct {
 	// how those that answer reach each other, each pair once.
 	Places []DevicePlace `json:"places,omitempty"`
 	Links  []DeviceLink  `json:"links,omitempty"`
+	// Now is what the answering agent's clock says.
+	Now time.Time `json:"now,omitzero"`
 	// Missing says why there is nothing to read, in a few words.
 	Missing   string `json:"missing,omitempty"`
 	Simulated bool   `json:"simulated,omitempty"` // the devices exist in name only
+
+	ahead *float64 // of the clock of whoever asked, in seconds; nil = cannot be told
 }
 
 // DeviceReading is one device's; what is unknown is left out.
@@ -85,7 +89,9 @@ type DeviceProcess struct {
 
 // handleReadings says what this node's own devices are doing.
 func (s *Server) handleReadings(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, s.ownReadings())
+	r := s.ownReadings()
+	r.Now = time.Now().UTC()
+	writeJSON(w, http.StatusOK, r)
 }
 
 func (s *Server) ownReadings() NodeReadings {
@@ -134,7 +140,24 @@ func (s *Server) readingsOf(ctx context.Context, id cluster.NodeID, at string) (
 	if err != nil {
 		return r, err
 	}
-	return r, c.call(ctx, http.MethodGet, "/v1/node/readings", nil, &r)
+	sent := time.Now()
+	if err := c.call(ctx, http.MethodGet, "/v1/node/readings", nil, &r); err != nil {
+		return r, err
+	}
+	r.ahead = ahead(sent, r.Now, time.Now())
+	return r, nil
+}
+
+// ahead is by how many seconds a clock that said now was ahead of ours, which
+// said sent before and got after it; nil where it was between them, as far as can be told.
+func ahead(sent, now, got time.Time) *float64 {
+	took := got.Sub(sent)
+	by := now.Sub(sent.Add(took / 2))
+	if now.IsZero() || by.Abs() <= took/2 {
+		return nil
+	}
+	seconds := by.Seconds()
+	return &seconds
 }
 
 // addReadings completes the statuses of nodes that are in the cluster.
@@ -146,7 +169,7 @@ func (s *Server) addReadings(ctx context.Context, list []NodeStatus) {
 		if !ok {
 			continue
 		}
-		n.Driver, n.NoReadings, n.Simulated, n.Links = r.Driver, r.Missing, r.Simulated, r.Links
+		n.Driver, n.NoReadings, n.Simulated, n.Links, n.ClockAheadS = r.Driver, r.Missing, r.Simulated, r.Links, r.ahead
 		for j := range n.Devices {
 			n.Devices[j].Place = r.place(n.Devices[j].ID)
 		}

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
@@ -116,6 +117,30 @@ func TestNodesThatDoNotAnswerHaveNoReadings(t *testing.T) {
 		}
 		if read := n.Devices[0].Reading != nil; read != (want == "") {
 			t.Errorf("%s: devices %+v", n.ID, n.Devices)
+		}
+	}
+}
+
+func TestAClockThatIsOffIsTold(t *testing.T) {
+	sent := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	got := sent.Add(4 * time.Second)
+	for _, c := range []struct {
+		says time.Time
+		want string
+	}{
+		{sent, "agree"},
+		{got, "agree"},
+		{sent.Add(time.Second), "agree"},
+		{time.Time{}, "agree"},
+		{sent.Add(2*time.Hour + 2*time.Second), "7200"},
+		{sent.Add(2*time.Second - 2*time.Hour), "-7200"},
+	} {
+		said := "agree"
+		if a := ahead(sent, c.says, got); a != nil {
+			said = fmt.Sprint(*a)
+		}
+		if said != c.want {
+			t.Errorf("a clock that says %s between %s and %s: %s, want %s", c.says, sent, got, said, c.want)
 		}
 	}
 }

@@ -187,6 +187,9 @@ type NodeStatus struct {
 	ReadingsAgeS *float64 `json:"readings_age_s,omitempty"`
 	NoReadings   string   `json:"no_readings,omitempty"`
 	Simulated    bool     `json:"simulated"` // its devices exist in name only
+	// ClockAheadS is by how many seconds its clock is ahead of the answering node's,
+	// negative = behind; nil = they agree as far as can be told.
+	ClockAheadS *float64 `json:"clock_ahead_s,omitempty"`
 	// Links are how its devices reach each other, where it says so.
 	Links []DeviceLink `json:"links,omitempty"`
 }

@@ -4,15 +4,21 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/cluster"
 )
+
+// clockOff is how much clocks of nodes differ before people are told: where times
+// are kept by NTP they do not by a second.
+const clockOff = 10 * time.Second
 
 func nodesCommand() *cobra.Command {
 	devices := false
@@ -164,6 +170,14 @@ func noteOf(n api.NodeStatus) string {
 			what = "drained: "
 		}
 		parts = append(parts, what+n.Cordon)
+	}
+	if a := n.ClockAheadS; a != nil && math.Abs(*a) >= clockOff.Seconds() {
+		by := time.Duration(math.Abs(*a) * float64(time.Second)).Round(time.Second)
+		which := "ahead of"
+		if *a < 0 {
+			which = "behind"
+		}
+		parts = append(parts, fmt.Sprintf("its clock is %s %s that of the node asked: see its time service", span(by), which))
 	}
 	for _, d := range n.Devices {
 		switch {
