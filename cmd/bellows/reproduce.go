@@ -72,14 +72,14 @@ published one, with the simulate commands that give the same:
   hu      Hu et al., section 5, figures 9 to 16: queueing and total time, jobs
           finished beyond greedy's 100, all jobs instead of the long ones, wrong
           estimates, bugs and impatient users, a delay of each start, decision
-          times. Their trace is not public: Philly windows and a load drawn like
+          times; with a pause of 30 s at each start, and without as theirs. Their trace is not public: Philly windows and a load drawn like
           theirs stand for it, so shapes compare, not values
   muri    the policies of Muri's simulator (SIGCOMM 2022) on its traces
   pollux  the baselines of Pollux's simulator (OSDI 2021) on its workloads
 
 --traces is a folder with elasticflow, philly, muri, pollux and profiles below it.
 They take all cores: of one core pollux half a minute, elasticflow 10 minutes, hu
-16, muri half an hour or more. --quick makes a part of each within a minute.`,
+25, muri half an hour or more. --quick makes a part of each within a minute.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || !slices.Contains(names, args[0]) {
 				return usage("reproduce: name one of %s", strings.Join(names, ", "))
