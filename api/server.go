@@ -33,6 +33,9 @@ const (
 	// knownWithin is how long a reply waits for the agent's own watch, which takes
 	// milliseconds unless it has to begin anew.
 	knownWithin = 2 * time.Second
+	// idleTimeout is how long a connection may be kept for a next request: anybody on
+	// the node can open them, and they are not endless.
+	idleTimeout = time.Minute
 	// shutdownGrace is how long open answers have to end once the server stops.
 	shutdownGrace = time.Second
 )
@@ -121,7 +124,7 @@ func serveHTTP(ctx context.Context, ln net.Listener, srv *http.Server) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	srv.BaseContext = func(net.Listener) context.Context { return ctx }
-	srv.ReadHeaderTimeout = commitTimeout
+	srv.ReadHeaderTimeout, srv.IdleTimeout = commitTimeout, idleTimeout
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		<-ctx.Done()

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -106,9 +108,20 @@ func (c EmbeddedConfig) begin(ctx context.Context) (beginning, error) {
 	}
 }
 
+// hasData reports whether there is a log, without which etcd begins anew. What
+// cannot be looked at is not taken for empty.
 func (c EmbeddedConfig) hasData() bool {
-	logs, err := filepath.Glob(filepath.Join(c.DataDir, etcdDir, "member", "wal", "*.wal"))
-	return err == nil && len(logs) > 0
+	entries, err := os.ReadDir(filepath.Join(c.DataDir, etcdDir, "member", "wal"))
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return filepath.Ext(e.Name()) == ".wal" })
+}
+
+// hasDatabase reports whether there is a database, though perhaps no log.
+func (c EmbeddedConfig) hasDatabase() bool {
+	_, err := os.Lstat(filepath.Join(c.DataDir, etcdDir, "member", "snap", "db"))
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 func (c EmbeddedConfig) others() []Member {

@@ -287,6 +287,32 @@ func TestASnapshotIsRestored(t *testing.T) {
 	}
 }
 
+// Restoring deletes what is in the way, which must never be data.
+func TestDataAreNotRestoredOver(t *testing.T) {
+	t.Parallel()
+	cfg := embedded(filepath.Join(t.TempDir(), "etcd[1]"))
+	server := startServer(t, cfg)
+	s := open(t, server.Endpoint())
+	commit(t, s, put("a", "1"))
+	file := filepath.Join(t.TempDir(), "backup")
+	if _, err := s.Snapshot(t.Context(), file); err != nil {
+		t.Fatal(err)
+	}
+	stopServer(t, server)
+	says(t, "over data in a folder of an odd name", store.Restore(cfg, file), "has data already: move it away")
+	member := filepath.Join(cfg.DataDir, "etcd", "member")
+	if err := os.RemoveAll(filepath.Join(member, "wal")); err != nil {
+		t.Fatal(err)
+	}
+	says(t, "over a database that has lost its log", store.Restore(cfg, file), "has data already: move it away")
+	if err := os.RemoveAll(member); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Restore(cfg, file); err != nil {
+		t.Errorf("over nothing: %v", err)
+	}
+}
+
 func TestMembersThatDoNotFit(t *testing.T) {
 	t.Parallel()
 	tr := newTrio(t, "n1", "n2", "n3")

@@ -111,7 +111,7 @@ func (t *trailer) check() error {
 // directory has: whom the coordinator runs as.
 func Restore(cfg EmbeddedConfig, file string) (err error) {
 	cfg.Name = cmp.Or(cfg.Name, "bellows")
-	if cfg.hasData() {
+	if cfg.hasData() || cfg.hasDatabase() {
 		return fmt.Errorf("restore %s: %s has data already: move it away, or choose another directory", file, cfg.DataDir)
 	}
 	if _, err = os.Stat(file); err != nil {
