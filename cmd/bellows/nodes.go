@@ -159,7 +159,7 @@ func addressOf(n api.NodeStatus) string {
 func noteOf(n api.NodeStatus) string {
 	var parts []string
 	if gossipOf(n) == "unheard" {
-		parts = append(parts, "no gossip from there: is its gossip key another, or port 7946 (TCP and UDP) closed?")
+		parts = append(parts, "no gossip from there: has it only just started, is its gossip key another, or port 7946 (TCP and UDP) closed?")
 	}
 	if n.Problem != "" {
 		parts = append(parts, n.Problem)
