@@ -128,8 +128,10 @@ func (c EmbeddedConfig) others() []Member {
 	return slices.DeleteFunc(slices.Clone(c.Members), func(m Member) bool { return m.Name == c.Member })
 }
 
-// judge says how to begin, or which members have yet to answer.
+// judge says how to begin, or which members have yet to answer. A member may not
+// have heard yet of a place that another one knows of.
 func (c EmbeddedConfig) judge(answers []peerAnswer) (b beginning, missing []string, err error) {
+	var refusal error
 	for _, a := range answers {
 		switch {
 		case a.err != nil:
@@ -140,9 +142,16 @@ func (c EmbeddedConfig) judge(answers []peerAnswer) (b beginning, missing []stri
 				missing = append(missing, other.Error())
 			}
 		default:
-			b, err = c.placeIn(a)
-			return b, nil, err
+			if b, err = c.placeIn(a); err == nil {
+				return b, nil, nil
+			}
+			if refusal == nil {
+				refusal = err
+			}
 		}
+	}
+	if refusal != nil {
+		return beginning{}, nil, refusal
 	}
 	return beginning{members: c.Members}, missing, nil
 }
