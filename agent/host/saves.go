@@ -3,11 +3,14 @@ package host
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/agent/shim"
 	"github.com/bellows-ml/bellows/checkpoint"
 	"github.com/bellows-ml/bellows/checkpoint/dirblob"
 	"github.com/bellows-ml/bellows/record"
@@ -142,6 +145,42 @@ func changesOf(m checkpoint.Manifest, parts []record.Saved) []int64 {
 		changes[i] = known[f.Path]
 	}
 	return changes
+}
+
+// apart says so where ranks here save at different steps, or some not at all, of
+// which no checkpoint ever comes; "" if they do not.
+func (r *run) apart() string {
+	member, _, ok := r.order.World.Member(r.order.Node)
+	if !ok || r.report == nil {
+		return ""
+	}
+	return savesApart(r.report.Saves, member.Ranks())
+}
+
+// savesApart takes a rank that has saved twice since the newest step that all have
+// saved for one that goes its own way: where all take part in each step, none is
+// ahead of another by that much.
+func savesApart(saves []shim.Save, ranks []int) (text string) {
+	by := map[int64][]int{} // who has saved, by step
+	for _, s := range saves {
+		by[s.Step] = append(by[s.Step], s.Rank)
+	}
+	alone := map[int]int{} // how many steps a rank has saved since
+	for _, step := range slices.Sorted(maps.Keys(by)) {
+		missing := slices.DeleteFunc(slices.Clone(ranks), func(rank int) bool { return slices.Contains(by[step], rank) })
+		if len(missing) == 0 {
+			clear(alone)
+			text = ""
+			continue
+		}
+		for _, rank := range by[step] {
+			if alone[rank]++; alone[rank] > 1 && text == "" {
+				text = fmt.Sprintf("rank %d saves steps that rank %d does not: no checkpoint counts until every rank calls bellows.save at the same step",
+					rank, missing[0])
+			}
+		}
+	}
+	return text
 }
 
 // keptWork is how many steps' results a run keeps: only the newest ones matter.

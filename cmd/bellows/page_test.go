@@ -151,6 +151,9 @@ func TestStoryTellsEachChangeOnce(t *testing.T) {
 		change(&x)
 		return x
 	}
+	told := func(text string) []api.Problem {
+		return []api.Problem{{Node: "n1", Generation: 1, Text: text, At: noon}}
+	}
 	s := story{zone: time.UTC}
 	var b strings.Builder
 	for _, status := range []api.JobStatus{
@@ -163,6 +166,10 @@ func TestStoryTellsEachChangeOnce(t *testing.T) {
 		at(cluster.Running, func(x *api.JobStatus) { x.Rescales = j.Rescales[:1] }),
 		at(cluster.Halting, func(x *api.JobStatus) { x.Rescales, x.Reason, x.Saving = j.Rescales[:1], "make room", true }),
 		at(cluster.Running, func(x *api.JobStatus) { x.Rescales = j.Rescales[:1] }),
+		at(cluster.Running, func(x *api.JobStatus) { x.Rescales, x.Problems = j.Rescales[:1], told("step 3 is lost") }),
+		at(cluster.Running, func(x *api.JobStatus) {
+			x.Rescales, x.Problems = j.Rescales[:1], append(told("step 3 is lost"), told("step 4 is lost")...)
+		}),
 		at(cluster.Halting, func(x *api.JobStatus) { x.Rescales, x.Reason = j.Rescales[:1], "rank 3 failed" }),
 		at(cluster.Running, func(x *api.JobStatus) { x.Rescales = j.Rescales[:2] }),
 		at(cluster.Backoff, func(x *api.JobStatus) {

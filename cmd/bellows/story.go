@@ -18,6 +18,7 @@ type story struct {
 	reason     string
 	generation uint64 // of the newest rescale told
 	restarts   int
+	problems   map[string]bool // told, by the line without its time
 }
 
 // tell returns the lines that a new status adds, which was seen at a time.
@@ -45,6 +46,22 @@ func (s *story) tell(j api.JobStatus, seen time.Time) []string {
 	s.phase, s.reason = j.Phase, reason
 	if text := s.phaseText(j); changed && text != "" {
 		lines = append(lines, s.line(at, text))
+	}
+	return append(lines, s.troubles(j)...)
+}
+
+// troubles are the lines for what nodes tell that may cost work, such as a checkpoint that does not count.
+func (s *story) troubles(j api.JobStatus) (lines []string) {
+	for _, p := range j.Problems {
+		text := fmt.Sprintf("problem on %s: %s", p.Node, p.Text)
+		if s.problems[text] {
+			continue
+		}
+		if s.problems == nil {
+			s.problems = map[string]bool{}
+		}
+		s.problems[text] = true
+		lines = append(lines, s.line(p.At, s.style.paint(red, text)))
 	}
 	return lines
 }
