@@ -55,7 +55,7 @@ Messages are JSON lines on stderr.`,
 	f.StringVar(&a.bind, "bind", "", "IP address under which the other nodes reach this one (default 127.0.0.1)")
 	f.StringVar(&a.train, "train-interface", "", "network interface that workers meet on, if not the one with --bind: its address is MASTER_ADDR, its name NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME")
 	f.IntVar(&a.gossipPort, "gossip-port", 7946, "port for gossip; 0 = any free one")
-	f.StringVar(&a.keyFile, "gossip-key-file", "", "file with the cluster's gossip key: 16, 24 or 32 bytes")
+	f.StringVar(&a.keyFile, "gossip-key-file", "", "file with the cluster's gossip key: 16, 24 or 32 bytes, which nobody else may read")
 	f.StringVar(&a.tlsDir, "tls-dir", "", "this node's certificates, as 'bellows tls issue' makes them; without, other machines cannot read logs here")
 	f.IntVar(&a.apiPort, "api-port", 7947, "port on which other nodes ask this one, with --tls-dir; 0 = any free one")
 	a.etcd = newEtcdFlags(f)
@@ -136,7 +136,7 @@ func (a *agentFlags) config(cmd *cobra.Command) (host.Config, error) {
 		}
 	}
 	if cfg.GossipKey, err = readKey(a.keyFile); err != nil {
-		bad.add(fmt.Errorf("--gossip-key-file: %w", err))
+		bad.add(err)
 	}
 	return cfg, bad.err()
 }
@@ -205,12 +205,12 @@ func readKey(path string) ([]byte, error) {
 	if path == "" {
 		return nil, nil
 	}
-	key, err := os.ReadFile(path)
+	key, err := readSecret("--gossip-key-file", path)
 	if err != nil {
 		return nil, err
 	}
 	if n := len(key); n != 16 && n != 24 && n != 32 {
-		return nil, fmt.Errorf("gossip key in %s has %d bytes: use 16, 24 or 32 random bytes, as of head -c 32 /dev/urandom", path, n)
+		return nil, fmt.Errorf("--gossip-key-file: gossip key in %s has %d bytes: use 16, 24 or 32 random bytes, as of head -c 32 /dev/urandom", path, n)
 	}
 	return key, nil
 }

@@ -48,7 +48,7 @@ func (e *etcdFlags) config() (store.Config, error) {
 	if (e.user == "") != (e.passwordFile == "") {
 		bad.add(usage("--etcd-user %q, --etcd-password-file %q: give both or neither", e.user, e.passwordFile))
 	} else if e.passwordFile != "" {
-		c.Password, err = readSecret("--etcd-password-file", e.passwordFile)
+		c.Password, err = readPassword("--etcd-password-file", e.passwordFile)
 		bad.add(err)
 	}
 	if e.ca != "" {
@@ -83,17 +83,26 @@ func (e *etcdFlags) tls() (*tls.Config, error) {
 }
 
 // readSecret reads a file that nobody else may read.
-func readSecret(flag, path string) (string, error) {
+func readSecret(flag, path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", flag, err)
+		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
 	if open := info.Mode().Perm() & 0o077; open != 0 {
-		return "", fmt.Errorf("%s %s: others may read it (mode %04o): chmod 600 it", flag, path, info.Mode().Perm())
+		return nil, fmt.Errorf("%s %s: others may read it (mode %04o): chmod 600 it", flag, path, info.Mode().Perm())
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", flag, err)
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	return text, nil
+}
+
+// readPassword reads a secret of one line.
+func readPassword(flag, path string) (string, error) {
+	text, err := readSecret(flag, path)
+	if err != nil {
+		return "", err
 	}
 	secret := strings.TrimRight(string(text), "\r\n")
 	if secret == "" {
