@@ -79,7 +79,7 @@ published one, with the simulate commands that give the same:
 
 --traces is a folder with elasticflow, philly, muri, pollux and profiles below it.
 They take all cores: of one core pollux half a minute, elasticflow 10 minutes, hu
-25, muri half an hour. --quick makes a part of each within a minute.`,
+27, muri half an hour. --quick makes a part of each within a minute.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || !slices.Contains(names, args[0]) {
 				return usage("reproduce: name one of %s", strings.Join(names, ", "))
