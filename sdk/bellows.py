@@ -556,7 +556,7 @@ class _Run:
         self._resume_known = bool(environ.get("BELLOWS_RESUME_STEP"))
         self._kept = self.start_step if self._resume_from and self._resume_known else -1  # needs no saving again
         self._written = -1  # the newest step whose directory this process has put in place
-        self._unsent: Optional[Tuple[int, int, Optional[float]]] = None
+        self._unsent: Optional[Tuple[int, int, Any]] = None  # step, samples, loss
         self._report_due = 0.0
         self._sigterm: Optional[_Sigterm] = None
         self._new_locks()
@@ -706,8 +706,8 @@ class _Run:
         with self._reporting:
             now = time.monotonic()
             if now < self._report_due:
-                # Kept for the end; but not a tensor, which would keep its graph.
-                self._unsent = (step, at, loss if isinstance(loss, (int, float)) else None)
+                # Kept for the end; a tensor without its graph.
+                self._unsent = (step, at, loss.detach() if hasattr(loss, "detach") else loss)
                 return
             self._report_due = now + REPORT_INTERVAL_S
             self._unsent = None
@@ -718,7 +718,12 @@ class _Run:
         with self._reporting:
             unsent, self._unsent = self._unsent, None
         if unsent is not None and self.link is not None:
-            self.link.progress(unsent[0], unsent[1], _finite(unsent[2]))
+            step, at, loss = unsent
+            try:
+                loss = _finite(loss)
+            except Exception:  # such as of a device that has failed: the script is ending, for a reason of its own
+                loss = None
+            self.link.progress(step, at, loss)
 
 
 _PID_MARK = "BELLOWS_SDK_PID"

@@ -92,16 +92,20 @@ func meant(names []string) string {
 	return ": did you mean " + strings.Join(names, " or ") + "?"
 }
 
-// flagFault says a flag's fault in the flag's own words: pflag reports bad
-// numbers with the name of the function that refused them.
+// flagFault says a flag's fault in the flag's own words: pflag reports bad numbers
+// and times with the name of the function or package that refused them.
 func flagFault(err error) string {
 	text := err.Error()
 	for _, r := range [][2]string{
 		{`strconv.ParseInt: parsing `, `not a whole number: `},
+		{`strconv.Atoi: parsing `, `not a whole number: `}, // in a list
 		{`strconv.ParseFloat: parsing `, `not a number: `},
 		{`strconv.ParseBool: parsing `, `not true or false: `},
 	} {
 		text = strings.Replace(text, r[0], r[1], 1)
+	}
+	if before, _, isTime := strings.Cut(text, ": time: "); isTime {
+		text = before + ": use a time with its unit, as in 90s, 15m or 1h30m"
 	}
 	return text
 }

@@ -224,6 +224,36 @@ def test_a_loss_is_looked_at_only_when_it_is_sent(worker):
     assert Tensor.looked == 1
 
 
+@pytest.mark.parametrize("broken", [False, True])
+def test_the_last_loss_arrives_without_its_graph(worker, monkeypatch, broken):
+    bellows, shim = worker()
+
+    class Clock:
+        monotonic = staticmethod(lambda: 100.0)
+
+    monkeypatch.setattr(bellows, "time", Clock)
+
+    class Tensor:
+        def __init__(self, graph):
+            self.graph = graph
+
+        def detach(self):
+            return Tensor(graph=None)
+
+        def __float__(self):
+            assert self.graph is None
+            if broken:
+                raise RuntimeError("the device has failed")
+            return 1.5
+
+    bellows.report(1, loss=0.5)
+    assert shim.expect("progress")["loss"] == 0.5
+    bellows.report(2, loss=Tensor(graph="large"))
+    assert bellows._run._unsent[2].graph is None
+    bellows._run.flush()  # as at exit
+    assert shim.expect("progress") == {"step": 2, "samples": 16, "loss": None if broken else 1.5}
+
+
 class FullDisk(OSError):
     """What a file system says when it has no room."""
 
