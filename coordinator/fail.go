@@ -115,7 +115,7 @@ func (c *Coordinator) fail(f formed) bool {
 	restarts, most := f.state().Restarts+1, f.Spec.Value.MaxRestarts
 	reason := f.gen.Halt.Value.Why
 	if restarts > most {
-		return c.end(f, cluster.Failed, fmt.Sprintf("%s; gave up after %d restarts", reason, most))
+		return c.end(f, cluster.Failed, fmt.Sprintf("%s; gave up after %s", reason, count(most, "restart")))
 	}
 	return c.backOff(f, restarts, restarts-1, fmt.Sprintf("%s; restart %d of %d", reason, restarts, most))
 }
