@@ -1,10 +1,13 @@
 package host
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/bellows-ml/bellows/agent/shim"
@@ -59,6 +62,26 @@ func TestCheckpointTasksRunAsTheOwner(t *testing.T) {
 	answer, err := n.do(t.Context(), r, task, lookBound)
 	if err != nil || len(answer.Files) != 1 || answer.Files[0].Path != "mine" {
 		t.Errorf("%+v, %v", answer, err)
+	}
+}
+
+// A user may do what he likes to a process of his: it must not keep the agent
+// waiting, nor take its memory.
+func TestChildrenThatMisbehaveAreNotHeardOut(t *testing.T) {
+	script := func(text string) *exec.Cmd {
+		child := exec.CommandContext(t.Context(), "/bin/sh", "-c", text)
+		child.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		t.Cleanup(func() { _ = syscall.Kill(-child.Process.Pid, syscall.SIGKILL) })
+		return child
+	}
+	if answer, err := hear(script("echo fine")); err != nil || answer.String() != "fine\n" {
+		t.Errorf("one that behaves: %v, %v", answer, err)
+	}
+	if _, err := hear(script("sleep 600 & echo fine")); !errors.Is(err, exec.ErrWaitDelay) {
+		t.Errorf("one that leaves its output to another: %v", err)
+	}
+	if _, err := hear(script("exec yes >&2")); err == nil || len(err.Error()) > maxComplaint+100 {
+		t.Errorf("one that does not end: %.100v", err)
 	}
 }
 
