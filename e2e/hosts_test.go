@@ -132,7 +132,8 @@ func (f *fleet) mustBellows(args ...string) {
 func (f *fleet) connectHosts() {
 	f.t.Helper()
 	f.ip("link", "set", "lo", "up")
-	f.ip("link", "add", "switch", "type", "bridge")
+	// With an address of its own: it would take the least of its wires', and another when that wire goes with its host.
+	f.ip("link", "add", "switch", "address", "02:00:0a:4d:00:fe", "type", "bridge")
 	f.ip("addr", "add", "10.77.0.254/24", "dev", "switch")
 	f.ip("link", "set", "switch", "up")
 	f.endpoint = "10.77.0.254:0"

@@ -37,7 +37,7 @@ func TestTimeLimit(t *testing.T) {
 		t.Errorf("bellows run exits %d, want 124: %s", code, run.errs.String())
 	}
 	for _, want := range []string{
-		"saves and stops: time limit of 6s reached", "stopped by its time limit after", "warning: it had not finished; bellows resume " + string(id) + " goes on from step",
+		"time limit of 6s reached", "stopped by its time limit after", "warning: it had not finished; bellows resume " + string(id) + " goes on from step",
 	} {
 		if !strings.Contains(run.errs.String(), want) {
 			t.Errorf("what it tells lacks %q: %s", want, run.errs.String())
