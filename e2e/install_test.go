@@ -24,9 +24,7 @@ const pageUser, pageUID = "ada", 4711
 // worker is to be met.
 func TestTheInstallPage(t *testing.T) {
 	t.Parallel()
-	if _, err := os.Stat("/lib/systemd/systemd"); os.Geteuid() != 0 || err != nil {
-		t.Skip("a systemd of the test's own needs systemd installed, and root for its namespaces")
-	}
+	needsSystemd(t)
 	if !ownNetwork(t) {
 		return
 	}

@@ -18,9 +18,7 @@ import (
 // The coordinator's unit runs an etcd with certificates, as a user of its own who
 // may do little, and keeps its data when it is killed and upgraded.
 func TestTheCoordinatorsUnitRunsEtcd(t *testing.T) {
-	if _, err := os.Stat("/lib/systemd/systemd"); os.Geteuid() != 0 || err != nil {
-		t.Skip("a systemd of the test's own needs systemd installed, and root for its namespaces")
-	}
+	needsSystemd(t)
 	t.Parallel()
 	f := emptyFleet(t, config{})
 	m := f.bootMachine()

@@ -32,9 +32,7 @@ func (m *machine) awaitAgent(state string) {
 // passes by itself is tried again, and not five times a second. An upgrade does
 // not restart an agent that the new program would not let come back.
 func TestTheAgentsUnitWithWrongSettings(t *testing.T) {
-	if _, err := os.Stat("/lib/systemd/systemd"); os.Geteuid() != 0 || err != nil {
-		t.Skip("a systemd of the test's own needs systemd installed, and root for its namespaces")
-	}
+	needsSystemd(t)
 	t.Parallel()
 	f := newFleet(t, config{nodes: 1, devices: 1})
 	m := f.bootMachine()

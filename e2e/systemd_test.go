@@ -179,11 +179,18 @@ func (f *fleet) installed(m *machine) {
 	f.eventually("the agent to be active", func() bool { return m.property("ActiveState") == "active" })
 }
 
-// Under systemd, nothing that is done to the agent's unit touches training.
-func TestTheAgentsUnitMayBeKilledRestartedAndUpgraded(t *testing.T) {
+// needsSystemd leaves out a test on a machine that cannot have a systemd of the
+// test's own: scripts/setup installs one, but only root may start it.
+func needsSystemd(t *testing.T) {
+	t.Helper()
 	if _, err := os.Stat("/lib/systemd/systemd"); os.Geteuid() != 0 || err != nil {
 		t.Skip("a systemd of the test's own needs systemd installed, and root for its namespaces")
 	}
+}
+
+// Under systemd, nothing that is done to the agent's unit touches training.
+func TestTheAgentsUnitMayBeKilledRestartedAndUpgraded(t *testing.T) {
+	needsSystemd(t)
 	t.Parallel()
 	f := newFleet(t, config{nodes: 1, devices: 1})
 	m := f.bootMachine()
