@@ -10,10 +10,9 @@ import (
 )
 
 // create writes a record that is written once, the first of ops, and what goes
-// with it. Whatever comes of it, the
-// owner's picture shows it before the lane is free again, so that nothing is
-// planned from an older one. refused is called by the owner if etcd will never
-// take it; nil if there is nothing to do about that.
+// with it. Whatever comes of it, the owner's picture shows it before the lane is
+// free again, so that nothing is planned from an older one. refused is called by
+// the owner if etcd will never take it; nil if there is nothing to do about that.
 func (n *node) create(at lane, what string, ops []record.Op, refused func(error)) {
 	n.write(at, record.Txn{
 		ID:   what,
