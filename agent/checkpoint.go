@@ -17,7 +17,14 @@ const OfferPatience = 10 * time.Minute
 
 // checkpoints moves what was saved on its way: digested here, recorded, merged
 // on rank 0's node and offered. It reports whether nothing is still to come.
+//
+// Without a run there is nothing to do it with: no directory, and no memory of what
+// has failed before. What had not been offered when the run was acknowledged as
+// stopped was given up then, whatever other members still say.
 func (p *planner) checkpoints(x part) (settled bool) {
+	if x.run.Shim == Absent || x.Acks.Stopped.Exists() {
+		return true
+	}
 	settled = p.ownPart(x)
 	if x.rank0 {
 		// Both are looked at even if one is unsettled: they run side by side.
@@ -31,7 +38,7 @@ func (p *planner) checkpoints(x part) (settled bool) {
 func (p *planner) ownPart(x part) (settled bool) {
 	d, ok := p.newest(x)
 	switch {
-	case x.rank0 && x.run.Shim != Absent && x.run.Report != nil && (x.run.Plain == nil || !x.run.Plain.Final):
+	case x.rank0 && x.run.Report != nil && (x.run.Plain == nil || !x.run.Plain.Final):
 		settled = false // the last look for plain checkpoints is still to come
 	default:
 		settled = true

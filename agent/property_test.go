@@ -85,6 +85,10 @@ func (c *chaos) step() {
 // order. Old ones may come late; one that is under way is not begun twice.
 func (c *chaos) act() {
 	for _, a := range c.plan() {
+		if runless(a, c.runs[a.Of()]) {
+			c.fault = fmt.Errorf("%s is planned without a run", a)
+			return
+		}
 		if _, ok := a.(StartShim); ok {
 			// A start is begun as it is planned, by the goroutine that knows no
 			// later fact; what takes its time is the starting.
@@ -106,9 +110,30 @@ func (c *chaos) act() {
 	}
 }
 
+// runless reports whether an action is about a run that is not there. The host
+// acts at once, on the runs that it has told Plan of.
+func runless(a Action, r *Run) bool {
+	switch a.(type) {
+	case Push, Digest, WriteSaved, Merge, WriteOffer, Sweep, RemoveRun:
+		return r == nil || r.Shim == Absent
+	default:
+		return false
+	}
+}
+
 func (c *chaos) perform(a Action) {
 	jg := a.Of()
 	switch a := a.(type) {
+	case Digest:
+		if c.rng.IntN(4) == 0 {
+			c.run(jg).Digests[a.Step] = Work[record.Saved]{Done: true, Err: "input/output error"}
+			return
+		}
+	case Merge:
+		if c.rng.IntN(2) == 0 {
+			c.run(jg).Merges[a.Step] = Work[record.Offer]{Done: true, Err: "is a directory"}
+			return
+		}
 	case StartShim:
 		if g := c.goal(jg); !g.Permit || g.Plan.World.Members[0].AliveRev != c.alive {
 			c.fault = fmt.Errorf("generation %d started with permit %t in life %d", jg.Generation, g.Permit, c.alive)
@@ -159,6 +184,8 @@ func (c *chaos) unsaved(jg record.JobGen) error {
 	}
 	_, saved := g.Saved[newest]
 	_, offered := g.Offers[newest]
+	saved = saved || r.Digests[newest].Err != "" // given up
+	offered = offered || r.Merges[newest].Err != "" || r.Digests[newest].Err != ""
 	alone := len(g.Plan.World.Members) == 1
 	if !saved || alone && !offered && newestStep(g.Offers) < newest {
 		return fmt.Errorf("generation %d stops with step %d on its way: saved %t, offered %t", jg.Generation, newest, saved, offered)
@@ -210,12 +237,17 @@ func (c *chaos) lead() {
 		c.note("WITHDRAW %d", c.newest)
 	case n == 2:
 		p := c.peer(last, "n2")
-		if c.rng.IntN(2) == 0 {
+		switch c.rng.IntN(3) {
+		case 0:
 			p.Failed = &record.Failed{Reason: "over there"}
-		} else {
+		case 1:
 			p.Gone = true
+		case 2: // what this node has saved, too
+			for step := range g.Saved {
+				p.Saved[step] = record.Saved{Ranks: []int{2}}
+			}
 		}
-		c.note("PEER %d failed=%t gone=%t", c.newest, p.Failed != nil, p.Gone)
+		c.note("PEER %d failed=%t gone=%t saved=%d", c.newest, p.Failed != nil, p.Gone, len(p.Saved))
 	case n == 3:
 		for jg, old := range c.goals {
 			if jg.Generation+1 < c.newest && old.Plan != nil && old.Acks.Stopped.Exists() {

@@ -247,6 +247,8 @@ func (m *model) runFact(jg record.JobGen, w []string) bool {
 		r.Refused = &record.Failed{Kind: record.CheckpointDamaged, Reason: strings.Join(w[2:], " "), Rank: -1}
 	case "broken":
 		r.Digests[number(w[3])] = Work[record.Saved]{Done: true, Err: "input/output error"}
+	case "unmergeable":
+		r.Merges[number(w[3])] = Work[record.Offer]{Done: true, Err: "is a directory"}
 	case "quiet":
 		r.Quiet = OfferPatience
 	default:
