@@ -277,9 +277,9 @@ func (m *machine) settleUnkillable(now int64) {
 	}
 }
 
-// settleStopped waits for the logs' ends and the locks, then says Stopped.
+// settleStopped waits for the logs' ends and the locks, then says Stopped. A log
+// that does not end on a disk that hangs is left alone.
 func (m *machine) settleStopped(now int64) {
-	m.dropLocks()
 	for _, w := range m.workers {
 		if w.log == nil {
 			continue
@@ -287,6 +287,9 @@ func (m *machine) settleStopped(now int64) {
 		select {
 		case <-w.log.done:
 		default:
+			if now >= m.emptySince+int64(2*flushWait) {
+				continue
+			}
 			if now >= m.emptySince+int64(flushWait) {
 				w.log.stop()
 			}
@@ -303,36 +306,56 @@ func (m *machine) settleStopped(now int64) {
 		m.pause(now)
 		return
 	}
-	if held := heldStill(m.order, m.dir); len(held) > 0 {
-		m.pursue(held)
-		m.pause(now)
-		return
+	if m.locksFree(now) {
+		m.stopped()
 	}
-	m.stopped()
 }
 
-func (m *machine) dropLocks() {
-	if m.locks != nil {
-		if err := m.locks.close(); err != nil {
-			m.log.Error().Err(err).Msg("close device locks")
-		}
+// locksFree reports whether no process has a lock of ours any more. That is looked
+// at beside, since the locks' files lie on a disk: an answer is the next event.
+func (m *machine) locksFree(now int64) bool {
+	switch {
+	case m.unlocked:
+		return true
+	case m.looking:
+	case now < m.nextLook:
+		m.alarm.at(m.nextLook)
+	default:
+		m.looking = true
+		own := m.locks
 		m.locks = nil
+		go m.freeLocks(own)
 	}
+	return false
 }
 
-// pursue goes after whoever has a lock of ours without being in the cage.
-func (m *machine) pursue(held []string) {
-	if !m.pursued {
-		m.pursued = true
-		m.log.Error().Strs("locks", held).Msg("device locks are held outside of the containment")
+// freeLocks gives up our own share of the locks, and goes after whoever has one
+// without being in the cage.
+func (m *machine) freeLocks(own *locks) {
+	var err error
+	if own != nil {
+		err = own.close()
 	}
-	found, err := marked(m.dir)
-	for _, s := range found {
-		err = errors.Join(err, s.kill())
+	held := heldStill(m.order, m.dir)
+	if len(held) > 0 {
+		found, errFind := marked(m.dir)
+		err = errors.Join(err, errFind)
+		for _, s := range found {
+			err = errors.Join(err, s.kill())
+		}
 	}
 	if err != nil {
 		m.log.Error().Err(err).Msg("free the device locks")
 	}
+	m.post(func() {
+		m.looking, m.unlocked = false, len(held) == 0
+		m.emptyPause = min(max(2*m.emptyPause, firstPause), lastPause)
+		m.nextLook = Boottime() + m.emptyPause
+		if !m.unlocked && !m.pursued {
+			m.pursued = true
+			m.log.Error().Strs("locks", held).Msg("device locks are held outside of the containment")
+		}
+	})
 }
 
 func (m *machine) stopped() {

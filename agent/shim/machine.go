@@ -34,8 +34,9 @@ const (
 // machine is the whole of a shim: one goroutine owns it, all others send it
 // functions to run. It is level-triggered: after whatever happened, settle looks
 // at everything that is known and does what is due. Nothing in that goroutine
-// waits for a disk, a user's file system or a peer, since it is what keeps the
-// fencing deadline.
+// waits for a disk, a user's file system, a log or a peer, since it is what keeps
+// the fencing deadline: the files that it reads and writes itself are the kernel's
+// own, below /proc and /sys/fs/cgroup.
 type machine struct {
 	dir    string
 	order  Order
@@ -69,7 +70,10 @@ type machine struct {
 	killedAt  int64
 	nextKill  int64
 	killPause int64
-	pursued   bool
+
+	looking, unlocked bool // the locks are being looked at, were found free
+	nextLook          int64
+	pursued           bool // a lock was found held outside of the cage, and that was told
 
 	haltSeen, haltEnds, stopNow int64 // when the halt was first seen, when it is over, when -1 was seen
 	sdkSeen                     bool  // any rank has ever said hello

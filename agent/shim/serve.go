@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/logging"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -57,7 +58,10 @@ func Serve(ctx context.Context, dir string) error {
 }
 
 func serve(ctx context.Context, dir string) error {
-	m, err := newMachine(ctx, dir)
+	// The machine may log before it kills, and a disk may hang.
+	lines := logging.NewWriter(os.Stderr)
+	defer lines.Close()
+	m, err := newMachine(ctx, dir, zerolog.New(lines))
 	if err != nil {
 		return err
 	}
@@ -98,7 +102,7 @@ func serve(ctx context.Context, dir string) error {
 	return nil
 }
 
-func newMachine(ctx context.Context, dir string) (*machine, error) {
+func newMachine(ctx context.Context, dir string, log zerolog.Logger) (*machine, error) {
 	run, err := readRun(dir)
 	if err != nil {
 		return nil, err
@@ -126,7 +130,7 @@ func newMachine(ctx context.Context, dir string) (*machine, error) {
 	}
 	m := &machine{
 		dir: dir, order: o, cage: cage, alarm: alarm,
-		log: zerolog.New(os.Stderr).With().Timestamp().Str("job", string(o.World.Job)).
+		log: log.With().Timestamp().Str("job", string(o.World.Job)).
 			Uint64("gen", uint64(o.World.Generation)).Str("node", string(o.Node)).Logger(),
 		events: make(chan func()), done: make(chan struct{}),
 		agents: map[*agentConn]bool{},

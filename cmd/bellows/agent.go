@@ -70,7 +70,9 @@ Messages are JSON lines on stderr.`,
 	a.scraping = scrapingFlag(f)
 	withSettings(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := a.config(cmd)
+		log, flush := serviceLogger()
+		defer flush()
+		cfg, err := a.config(cmd, log)
 		if err != nil {
 			return unmended(err)
 		}
@@ -91,15 +93,15 @@ Messages are JSON lines on stderr.`,
 		defer stop()
 		return minding(ctx, cfg.Identity, cfg.Log, func() error { return a.scraping.agent(ctx, cfg) })
 	}
-	return daemon{cmd, func() error { _, err := a.config(cmd); return err }}
+	return daemon{cmd, func() error { _, err := a.config(cmd, zerolog.Nop()); return err }}
 }
 
 // config is what the flags say, with the files read, before anything of the machine is looked at.
-func (a *agentFlags) config(cmd *cobra.Command) (host.Config, error) {
+func (a *agentFlags) config(cmd *cobra.Command, log zerolog.Logger) (host.Config, error) {
 	cfg := host.Config{
 		Node: cluster.NodeID(a.node), Bind: a.bind, TrainInterface: a.train, GossipPort: a.gossipPort, APIPort: a.apiPort, Cluster: a.cluster,
 		DataDir: a.dataDir, RunDir: a.run, LockDir: a.lock, Socket: chosenSocket(cmd),
-		Version: version(), Leave: true, Log: childLogger(),
+		Version: version(), Leave: true, Log: log,
 	}
 	var bad faultList
 	if a.node != "" {
@@ -213,12 +215,6 @@ func readKey(path string) ([]byte, error) {
 		return nil, fmt.Errorf("--gossip-key-file: gossip key in %s has %d bytes: use 16, 24 or 32 random bytes, as of head -c 32 /dev/urandom", path, n)
 	}
 	return key, nil
-}
-
-// childLogger logs as JSON lines on stderr, in the journal with their priorities.
-func childLogger() zerolog.Logger {
-	zerolog.TimeFieldFormat = zerolog.TimeFormatUnixMs
-	return zerolog.New(messages(os.Stderr)).Level(zerolog.InfoLevel).With().Timestamp().Logger()
 }
 
 // untilTerminated ends a context with the first SIGTERM or SIGINT; a second one

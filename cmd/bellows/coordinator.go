@@ -56,7 +56,7 @@ type candidacy struct {
 
 func coordinatorDaemon() daemon {
 	c, cmd := newCoordinator()
-	return daemon{cmd, func() error { _, err := c.config(); return err }}
+	return daemon{cmd, func() error { _, err := c.config(zerolog.Nop()); return err }}
 }
 
 func newCoordinator() (*coordinatorFlags, *cobra.Command) {
@@ -89,7 +89,9 @@ which runs a coordinator: see docs/etcd.md.`,
 	c.scraping = scrapingFlag(f)
 	withSettings(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		k, err := c.config()
+		log, flush := serviceLogger()
+		defer flush()
+		k, err := c.config(log)
 		if err != nil {
 			return unmended(err)
 		}
@@ -109,11 +111,11 @@ which runs a coordinator: see docs/etcd.md.`,
 }
 
 // config is what the flags say, with the files read.
-func (c *coordinatorFlags) config() (candidacy, error) {
+func (c *coordinatorFlags) config(log zerolog.Logger) (candidacy, error) {
 	timing := coordinator.DefaultTiming()
 	timing.Retention, timing.Resumable = c.keepJobs, c.keepResumable
 	k := candidacy{cluster: c.cluster, lead: lead.Config{
-		Interval: c.interval, MaxTxnOps: c.maxTxnOps, Timing: timing, KeepCheckpoints: c.keepCheckpoints, Node: c.name, Log: childLogger(),
+		Interval: c.interval, MaxTxnOps: c.maxTxnOps, Timing: timing, KeepCheckpoints: c.keepCheckpoints, Node: c.name, Log: log,
 	}}
 	var bad faultList
 	var err error

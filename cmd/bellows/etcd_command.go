@@ -80,7 +80,7 @@ func (s *coordinatorSettings) read() (candidacy, error) {
 		}
 		s.flags.name = string(node)
 	}
-	k, err := s.flags.config()
+	k, err := s.flags.config(childLogger(messages(os.Stderr, os.Stderr)))
 	if err != nil {
 		return k, err
 	}

@@ -7,16 +7,31 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/bellows-ml/bellows/logging"
 	"github.com/bellows-ml/bellows/systemd"
 )
 
-// messages is where a daemon's messages go. In the journal each has its level as
-// its priority, for journalctl -p warning.
-func messages(f *os.File) io.Writer {
+// serviceLogger is a service's: it never makes the service wait, since neither a
+// leader nor a node may stand still because nobody takes its log lines. Call flush
+// at the end.
+func serviceLogger() (log zerolog.Logger, flush func()) {
+	lines := logging.NewWriter(os.Stderr)
+	return childLogger(messages(os.Stderr, lines)), lines.Close
+}
+
+// childLogger logs as JSON lines.
+func childLogger(w io.Writer) zerolog.Logger {
+	zerolog.TimeFieldFormat = zerolog.TimeFormatUnixMs
+	return zerolog.New(w).Level(zerolog.InfoLevel).With().Timestamp().Logger()
+}
+
+// messages is how messages go to w, which ends in f. In the journal each has its
+// level as its priority, for journalctl -p warning.
+func messages(f *os.File, w io.Writer) io.Writer {
 	if systemd.Journal(f) {
-		return journal{f}
+		return journal{w}
 	}
-	return f
+	return w
 }
 
 type journal struct{ io.Writer }

@@ -35,7 +35,7 @@ const (
 	layer1 = "record trace rendezvous checkpoint agent/fence agent " +
 		"allocator allocator/goodput allocator/solve allocator/place allocator/policy"
 	layer2 = "coordinator"
-	layer3 = "sdk trust nvml systemd metrics membership store store/storetest api agent/shim " +
+	layer3 = "sdk logging trust nvml systemd metrics membership store store/storetest api agent/shim " +
 		"checkpoint/dirblob checkpoint/blobtest allocator/milp"
 	layer4 = "coordinator/lead agent/host dashboard sim"
 
@@ -64,6 +64,7 @@ func Rows() []Row {
 		{"coordinator", "cluster record allocator allocator/place rendezvous", Pure, "the life of every job"},
 
 		{"sdk", "", Sealed, "the Python module, embedded"},
+		{"logging", "", Sealed, "log lines that never make their writer wait"},
 		{"trust", "cluster", Shell, "who a node is: certificates and TLS between agents"},
 		{"nvml", "cluster", Shell, "devices and their health"},
 		{"membership", "cluster", Shell, "who is there, by gossip: a hint, never authority"},
@@ -72,7 +73,7 @@ func Rows() []Row {
 		{"api", "cluster record trust", Shell, "how people and agents talk to an agent"},
 		{"metrics", "cluster record", Shell, "what Prometheus reads of an agent or a coordinator"},
 		{"systemd", "", Shell, "what services and their manager say to each other"},
-		{"agent/shim", "cluster record agent/fence sdk systemd", Shell, "hosts one generation's workers and outlives the agent"},
+		{"agent/shim", "cluster record agent/fence sdk logging systemd", Shell, "hosts one generation's workers and outlives the agent"},
 		{"checkpoint/dirblob", "cluster record checkpoint", Shell, "Blobs on a directory"},
 		{"checkpoint/blobtest", "cluster record checkpoint", Shell, "one suite for every Blobs"},
 		{"allocator/milp", "cluster allocator allocator/solve", Shell, "reference models for an outside solver; never on the default path"},
@@ -101,7 +102,7 @@ type Library struct {
 
 // Libraries is the list of what is not ours.
 func Libraries() []Library {
-	const shells = "membership metrics store nvml api agent/shim agent/host coordinator/lead dashboard cmd/bellows"
+	const shells = "logging membership metrics store nvml api agent/shim agent/host coordinator/lead dashboard cmd/bellows"
 	return []Library{
 		{"github.com/hashicorp/memberlist", "membership", "", "gossip"},
 		{"go.etcd.io/etcd", "store", "store/storetest e2e", "the store, as client and embedded"},
@@ -117,7 +118,7 @@ func Libraries() []Library {
 		{"github.com/spf13/cobra", "cmd/bellows", "", "commands, help and completion"},
 		{"github.com/spf13/pflag", "cmd/bellows", "", "cobra's flags"},
 		{"go.yaml.in/yaml", "cmd/bellows", "", "job files; inside, specs are JSON"},
-		{"golang.org/x/sys", "agent/shim agent/host api store", "e2e", "pidfd, cgroups, peer credentials, file locks, the clock that counts sleep"},
+		{"golang.org/x/sys", "agent/shim agent/host api store", "e2e logging", "pidfd, cgroups, peer credentials, file locks, the clock that counts sleep"},
 		{"github.com/rs/zerolog", shells, "e2e", "logs: for shells, pure code has nothing to log"},
 		{"github.com/rogpeppe/go-internal", "", "cmd/bellows e2e", "testscript"},
 	}
