@@ -1,6 +1,10 @@
 package coordinator
 
-import "time"
+import (
+	"time"
+
+	"github.com/bellows-ml/bellows/agent/fence"
+)
 
 // Config is what a Coordinator is told once, for one term of leadership.
 type Config struct {
@@ -42,9 +46,7 @@ type Token struct {
 // Timing holds the protocol's times.
 type Timing struct {
 	// LostAfter is how long a node's alive key must have been absent, on the
-	// leader's own clock, before its workers count as dead. It covers a shim
-	// that was renewed just before the lease was revoked (TTL − 2.5 s) and has
-	// to kill its workers yet.
+	// leader's own clock, before its workers count as dead: see fence.Wait.
 	LostAfter time.Duration
 	// StartWithin is how long the members of a new generation have to start their workers.
 	StartWithin time.Duration
@@ -56,10 +58,10 @@ type Timing struct {
 	Retention, Resumable time.Duration
 }
 
-// DefaultTiming returns the protocol's times; LostAfter goes with a node lease of 10 s.
+// DefaultTiming returns the protocol's times; LostAfter goes with a node lease of fence.TTL.
 func DefaultTiming() Timing {
 	return Timing{
-		LostAfter:    12 * time.Second,
+		LostAfter:    fence.Wait,
 		StartWithin:  time.Minute,
 		BackoffFirst: time.Second,
 		BackoffMost:  time.Minute,

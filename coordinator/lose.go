@@ -12,6 +12,15 @@ import (
 )
 
 // watchNodes starts the wait for each node whose alive key is missing, and ends that of each which is back.
+//
+// What a fence needs is that the life which the member was planned with ended at
+// least that long ago: its workers die by the last renewal of its lease, and a
+// life that has ended is never renewed. So the wait counts from when this term
+// first knew that the life was over, and ends when the node is seen alive.
+// Neither a listing nor a life that came and went unseen, between two listings or
+// within one batch of changes, restarts it: no plan names a life that this leader
+// did not see, a later life renews the workers of none before, and one that has
+// given its word has by that taken back the word of those before (see fences).
 func (c *Coordinator) watchNodes() {
 	for _, id := range c.mirror.NodeIDs() {
 		_, waiting := c.absent[id]
@@ -114,7 +123,7 @@ func (c *Coordinator) unfenced(f formed) bool {
 			c.wake(since.Add(c.lostAfter()))
 			continue
 		}
-		reason := fmt.Sprintf("%s; %s was alone in the cluster when it was lost, so it may still run its workers: "+
+		reason := fmt.Sprintf("%s; %s did not say that its workers end without it (it was alone in the cluster, or has been back in another life since), so they may still run: "+
 			"the job goes on when it is back, or, once it is certain that it is switched off, after 'bellows drain %s --down'",
 			f.gen.Halt.Value.Why, m.Node, m.Node)
 		if strings.HasPrefix(f.state().Reason, reason) { // a kill has added to it

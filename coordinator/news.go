@@ -1,16 +1,12 @@
 package coordinator
 
 import (
-	"strings"
-
-	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
 
 // load brings the mirror up to a listing. What it knows of later revisions
 // stays: our own writes may be newer than the listing, and without them devices
-// just granted would look free. The waits for lost nodes begin anew: a node
-// may have come and gone again while nobody watched.
+// just granted would look free. The waits for lost nodes go on: see watchNodes.
 func (c *Coordinator) load(e Loaded) {
 	if c.mirror == nil {
 		mirror, err := record.NewMirror(nil, 0)
@@ -33,7 +29,6 @@ func (c *Coordinator) load(e Loaded) {
 	}
 	c.mirror.Revision = max(c.mirror.Revision, e.Revision)
 	c.listed = max(c.listed, e.Revision)
-	clear(c.absent)
 	c.reloaded()
 }
 
@@ -47,9 +42,6 @@ func (c *Coordinator) change(e Changed) {
 			continue
 		}
 		c.apply(ch)
-		if n, ok := aliveOf(ch.Key); ok && !ch.Deleted {
-			delete(c.absent, n) // its wait begins anew, even if it is gone again by the end of this batch
-		}
 	}
 }
 
@@ -60,10 +52,4 @@ func (c *Coordinator) apply(ch record.Change) {
 		c.note(Note{Warn: true, Text: err.Error()})
 	}
 	c.known.take(ch)
-}
-
-// aliveOf returns the node whose alive key it is.
-func aliveOf(key string) (cluster.NodeID, bool) {
-	n := cluster.NodeID(strings.TrimSuffix(strings.TrimPrefix(key, record.NodesPrefix), "/alive"))
-	return n, key == record.AliveKey(n)
 }

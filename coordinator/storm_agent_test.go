@@ -59,7 +59,15 @@ const (
 // tick is the agent's loop.
 func (s *storm) tick(n *simNode) {
 	defer s.at(agentTick+s.between(0, agentTick/2), func() { s.tick(n) })
-	if !n.up || !n.agent || s.now < n.cut {
+	switch {
+	case !n.up:
+		s.did("machine down")
+		return
+	case !n.agent:
+		s.did("agent down")
+		return
+	case s.now < n.cut:
+		s.did("node cut off")
 		return
 	}
 	s.keepAlive(n)
@@ -228,6 +236,9 @@ func (s *storm) start(n *simNode, job *record.JobView, m cluster.Member) {
 	}
 	if r := plan.Resume; r != nil && m.FirstRank == 0 && !blind && (s.damaged[*r] || n.misread) {
 		s.note("%s finds the checkpoint of step %d of %s damaged", n.id, r.Step, jg.Job)
+		if !s.damaged[*r] {
+			s.did("sound checkpoint misread")
+		}
 		s.ack(n, jg, record.AckFailed, record.Failed{Kind: record.CheckpointDamaged, Rank: -1, Reason: "it is damaged", At: s.clock()})
 		s.ack(n, jg, record.AckStopped, record.Stopped{ExitedAt: s.clock()})
 		return
@@ -245,6 +256,7 @@ func (s *storm) start(n *simNode, job *record.JobView, m cluster.Member) {
 	sh.running, sh.execed = true, s.now
 	s.checkExec(n, sh)
 	if blind && s.damaged[*plan.Resume] { // which its workers find when they load it
+		s.did("damaged checkpoint loaded")
 		s.at(s.between(0, time.Second), func() { s.failIn(sh) })
 	}
 	s.watchDeadline(n, sh)
@@ -261,6 +273,7 @@ func (s *storm) watchDeadline(n *simNode, sh *simShim) {
 		switch {
 		case !sh.running || n.shims[sh.jg] != sh:
 		case s.now >= sh.deadline:
+			s.did("shim kills by itself")
 			s.die(sh)
 		default:
 			s.watchDeadline(n, sh)

@@ -94,7 +94,6 @@ func (s *storm) checkRemoved(c record.Change) {
 		if c.Key != record.InventoryKey(n.id) || !c.Deleted {
 			continue
 		}
-		s.removed++
 		if left := s.mirror.Unfinished(n.id); len(left) > 0 || s.mirror.Node(n.id).Belongs() {
 			s.fault("I9: %s is removed, and %v is not over there", n.id, left)
 		}

@@ -17,11 +17,41 @@ func (s *storm) misfortune() {
 	}
 	s.at(s.between(500*time.Millisecond, 6*time.Second), s.misfortune)
 	n := s.nodes[s.rng.IntN(len(s.nodes))]
-	all := []func(*simNode){
-		s.crashLeader, s.freezeLeader, s.deposeLeader, s.crashAgent, s.loseNode, s.cutOff, s.revoke, s.revokeUnseen,
-		s.failWorker, s.failWorker, s.cordonNode, s.sickDevice, s.stopJob, s.stopJob, s.scaleJob, s.resumeJob, s.refuse, s.cutOff, s.pause, s.misread, s.misread, s.scrapNode,
-	}
-	all[s.rng.IntN(len(all))](n)
+	next := fates[s.rng.IntN(len(fates))]
+	s.did("fate: " + next.name)
+	next.do(s, n)
+}
+
+// fate is one kind of misfortune.
+type fate struct {
+	name string
+	do   func(*storm, *simNode)
+}
+
+// fates are drawn from; what is there twice comes twice as often.
+var fates = []fate{
+	{"leader dies", (*storm).crashLeader},
+	{"leader freezes", (*storm).freezeLeader},
+	{"leader deposed", (*storm).deposeLeader},
+	{"agent dies", (*storm).crashAgent},
+	{"node lost", (*storm).loseNode},
+	{"node cut off", (*storm).cutOff},
+	{"lease revoked", (*storm).revoke},
+	{"lease revoked unseen", (*storm).revokeUnseen},
+	{"worker fails", (*storm).failWorker},
+	{"worker fails", (*storm).failWorker},
+	{"node cordoned", (*storm).cordonNode},
+	{"device sick", (*storm).sickDevice},
+	{"stop", (*storm).stopJob},
+	{"stop", (*storm).stopJob},
+	{"scale", (*storm).scaleJob},
+	{"resume", (*storm).resumeJob},
+	{"node refuses", (*storm).refuse},
+	{"node cut off", (*storm).cutOff},
+	{"pause", (*storm).pause},
+	{"disk misread", (*storm).misread},
+	{"disk misread", (*storm).misread},
+	{"node scrapped", (*storm).scrapNode},
 }
 
 func (s *storm) leader() *simLeader { return s.leaders[len(s.leaders)-1] }
@@ -85,7 +115,9 @@ func (s *storm) failWorker(n *simNode) {
 	}
 	sh := n.shims[running[s.rng.IntN(len(running))]]
 	s.note("worker of %s/%d fails on %s", sh.jg.Job, sh.jg.Generation, n.id)
-	s.failIn(sh)
+	if s.failIn(sh); sh.failed != nil {
+		s.did("worker failed")
+	}
 }
 
 // failIn lets a worker fail.

@@ -41,6 +41,17 @@ func (s *storm) elect() {
 	if kvs, _ := s.mem.Range(record.LeaderPrefix); len(kvs) > 0 {
 		return
 	}
+	if len(s.leaders) > 0 {
+		s.did("takeover")
+		switch last := s.leader(); {
+		case !last.active:
+			s.did("leader died")
+		case s.now < last.frozen:
+			s.did("leader frozen out")
+		default:
+			s.did("leader deposed unawares")
+		}
+	}
 	l := &simLeader{s: s, active: true, lease: s.mem.Grant(leaderTTL)}
 	if s.skewed {
 		l.skew = s.between(-3*time.Minute, 3*time.Minute)
@@ -111,10 +122,12 @@ func (l *simLeader) hear(changes []record.Change) {
 		return
 	}
 	if s.chance(4) {
+		s.did("news dropped")
 		return
 	}
 	l.do(s.between(0, 400*time.Millisecond), func() { l.step(ev) })
 	if s.chance(6) {
+		s.did("news repeated")
 		l.do(s.between(0, 3*time.Second), func() { l.step(ev) })
 	}
 }
@@ -130,6 +143,7 @@ func (l *simLeader) list() {
 		l.do(s.between(0, 200*time.Millisecond), func() {
 			again := l.lists > 1
 			l.lists = 0
+			s.did("listing")
 			l.step(coordinator.Loaded{KVs: kvs, Revision: rev})
 			if missed, err := s.mem.Changes(rev+1, record.Root); err == nil && len(missed) > 0 {
 				l.step(coordinator.Changed{Changes: missed})
@@ -194,11 +208,14 @@ func (l *simLeader) send(t record.Txn) {
 			l.do(back, func() { l.step(coordinator.Outcome{Outcome: o}) })
 		})
 	case fate < 3: // it gets lost
+		s.did("transaction lost")
 		l.do(2*time.Second, unknown)
 	case fate < 6: // its answer gets lost
+		s.did("answer lost")
 		s.at(way, func() { l.commit(t) })
 		l.do(2*time.Second, unknown)
 	default: // it arrives long after it was given up
+		s.did("transaction late")
 		l.do(time.Second, unknown)
 		s.at(s.between(time.Second, 10*time.Second), func() { l.commit(t) })
 	}
@@ -211,9 +228,18 @@ func (l *simLeader) commit(t record.Txn) record.Outcome {
 	if o.Err != nil {
 		l.s.fault("%s cannot be carried out: %v", t.ID, o.Err)
 	}
+	deposed := !ok || kv.CreateRevision != l.token.Create
+	switch verb, _, _ := strings.Cut(t.ID, " "); {
+	case o.Result == record.Applied:
+		l.s.did("txn " + verb)
+	case deposed:
+		l.s.did("stale leader refused")
+	default:
+		l.s.did("overtaken write refused")
+	}
 	if o.Result == record.Applied {
 		l.s.note("%s", describe(t, l.s.clock()))
-		if !ok || kv.CreateRevision != l.token.Create {
+		if deposed {
 			l.s.fault("I10: a deposed leader's %s was applied", t.ID)
 		}
 		// Several deletions may follow in this moment; each revision is checked by itself.
@@ -233,6 +259,9 @@ func (s *storm) decide(in allocator.Input) coordinator.Decided {
 		p = share
 	}
 	out, err := allocator.Run(p, in)
+	if err != nil {
+		s.did("policy refused")
+	}
 	if err != nil && !strings.Contains(err.Error(), "of policy whim") {
 		s.fault("%v", err)
 	}

@@ -24,6 +24,7 @@ type storm struct {
 	ops     int  // that the leaders take for what etcd takes in a transaction
 	wild    bool // news is dropped, repeated and reordered
 	lossy   bool // it was so for a time
+	alone   bool // the first node is, for a time
 	brief   bool // what has ended is kept for minutes, and one job at most to be resumed
 	calm    bool // nothing goes wrong any more
 
@@ -41,7 +42,7 @@ type storm struct {
 	skewed  bool // leaders' clocks differ by minutes
 	halted  map[record.JobGen]time.Duration
 	told    map[uint64]bool // numbers of events
-	removed int             // how often a node was
+	tally   tally           // what it did
 	faults  []string        // broken invariants
 	trail   []string
 }
@@ -63,7 +64,7 @@ const stepTime = 250 * time.Millisecond
 func newStorm(seed uint64, without coordinator.Rule) *storm {
 	s := &storm{
 		rng: rand.New(rand.NewPCG(seed, 7)), without: without, mem: record.NewMemory(), jobs: map[cluster.JobID]*simJob{},
-		damaged: map[record.Checkpoint]bool{}, halted: map[record.JobGen]time.Duration{}, told: map[uint64]bool{},
+		damaged: map[record.Checkpoint]bool{}, halted: map[record.JobGen]time.Duration{}, told: map[uint64]bool{}, tally: tally{},
 	}
 	s.wild = seed%2 == 1
 	s.lossy = s.wild
@@ -79,7 +80,7 @@ func newStorm(seed uint64, without coordinator.Rule) *storm {
 	s.mirror = mirror
 	alone := time.Duration(0) // for so long the first node is
 	if seed%4 == 1 {
-		alone = s.between(5*time.Second, 25*time.Second)
+		alone, s.alone = s.between(5*time.Second, 25*time.Second), true
 	}
 	for i := range 2 + s.rng.IntN(3) {
 		n := &simNode{id: cluster.NodeID(fmt.Sprintf("n%d", i+1)), up: true, agent: true, shims: map[record.JobGen]*simShim{}, knows: map[record.Checkpoint]bool{}}
@@ -163,6 +164,7 @@ func (s *storm) revision(changes []record.Change) {
 	s.watchNodes()
 	for _, c := range changes {
 		s.check(c, before)
+		s.count(c)
 	}
 	s.checkGrants()
 	for _, l := range s.leaders {

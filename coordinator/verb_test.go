@@ -57,7 +57,7 @@ func (l *lab) do(line string) error {
 		}
 	}
 	verbs := map[string]func(words) error{
-		"node": l.node, "gone": l.gone, "cordon": l.cordon, "uncordon": l.uncordon, "sick": l.sick, "unplug": l.unplug,
+		"node": l.node, "gone": l.gone, "blink": l.blink, "listed": l.listed, "cordon": l.cordon, "uncordon": l.uncordon, "sick": l.sick, "unplug": l.unplug,
 		"submit": l.submit, "stop": l.stop, "scale": l.scale, "drain": l.drain, "undrain": l.undrain, "remove": l.remove, "resume": l.resume, "want": l.wants, "advance": l.pass, "failover": l.failover,
 		"started": l.started, "held": l.held, "failed": l.failed, "stopped": l.stopped, "offer": l.offer, "progress": l.progress,
 		"next": l.fate, "arrive": l.arrive, "think": l.think, "decide": l.decideNow, "repeat": l.repeat, "garbage": l.garbage,
@@ -159,6 +159,35 @@ func (l *lab) gone(w words) error {
 			l.says(cluster.NodeID(n), record.NodeLeft)
 		}
 		l.commit(record.Delete(record.AliveKey(cluster.NodeID(n))))
+	}
+	return nil
+}
+
+// blink n1 [word=yes]: it comes back in another life, gives its word for that
+// perhaps, and is gone again: the leader hears of all that at once.
+func (l *lab) blink(w words) error {
+	n := cluster.NodeID(w.plain[0])
+	l.commit(record.Put(record.AliveKey(n), record.Alive{Addr: "10.0.0." + strings.TrimLeft(string(n), "n"), Ports: record.Ports{First: 7000, Count: 8}}))
+	if kv, _ := l.mem.Get(record.AliveKey(n)); w.text("word", "") != "" {
+		l.commit(record.Put(record.FencingKey(n), record.Fencing{AliveRev: kv.CreateRevision}))
+	}
+	l.commit(record.Delete(record.AliveKey(n)))
+	return nil
+}
+
+// listed [every=10s] [for=1m]: so long and so often everything is read anew.
+func (l *lab) listed(w words) error {
+	every, err := time.ParseDuration(w.text("every", "10s"))
+	if err != nil {
+		return err
+	}
+	during, err := time.ParseDuration(w.text("for", "1m"))
+	if err != nil {
+		return err
+	}
+	for end := l.now.Add(during); l.now.Before(end); {
+		l.advance(every)
+		l.reload()
 	}
 	return nil
 }

@@ -29,9 +29,12 @@ const (
 	// Margin is how long before the lease can expire the workers are killed.
 	Margin = 2500 * time.Millisecond
 	// Wait is how long the leader sees a node absent, on its own clock, before it
-	// gives the node up: longer than TTL, so that a lease that was revoked early
-	// (and not expired) does not shorten the time its workers are given to die.
-	Wait = 12 * time.Second
+	// gives the node up. A lease may be revoked just after its last renewal: the
+	// workers then die TTL − Margin later, and Kill is what that may take.
+	Wait = TTL - Margin + Kill
+	// Kill bounds timers, the kill itself, the end of the processes, and how far
+	// the clocks of two machines drift apart within a TTL.
+	Kill = 4500 * time.Millisecond
 )
 
 // Never is the deadline that does not come.

@@ -56,6 +56,26 @@ func TestOnNaturalExpiryAllAreDeadBeforeTheLease(t *testing.T) {
 	}
 }
 
+// A lease that is revoked just after it was renewed ends before the deadline that
+// the renewal has set: from then on the leader waits for long enough all the same.
+func TestTheWaitCoversALeaseRevokedEarly(t *testing.T) {
+	const (
+		killTakes = int64(4 * time.Second)
+		seeds     = 20_000
+	)
+	for seed := range uint64(seeds) {
+		rng := rand.New(rand.NewPCG(seed, 8))
+		sent := rng.Int64N(int64(time.Minute))
+		renewed := sent + rng.Int64N(int64(3*time.Second))
+		revoked := renewed + rng.Int64N(int64(TTL))
+		dead := Deadline(sent, TTL, Margin) + killTakes
+		if seen := revoked; dead >= seen+int64(Wait) {
+			t.Fatalf("seed %d: revoked at %v, dead at %v, given up at %v", seed,
+				time.Duration(revoked), time.Duration(dead), time.Duration(seen+int64(Wait)))
+		}
+	}
+}
+
 // The property above is not empty: a deadline counted from the answer, with no
 // margin, breaks it on most seeds.
 func TestCountingFromTheAnswerWouldBreakIt(t *testing.T) {

@@ -61,7 +61,7 @@ func Rows() []Row {
 		{"agent/fence", "cluster", Pure, "the deadlines that keep two generations apart"},
 		{"agent", "cluster record agent/fence", Pure, "what one node should do next"},
 
-		{"coordinator", "cluster record allocator allocator/place rendezvous", Pure, "the life of every job"},
+		{"coordinator", "cluster record allocator allocator/place rendezvous agent/fence", Pure, "the life of every job"},
 
 		{"sdk", "", Sealed, "the Python module, embedded"},
 		{"logging", "", Sealed, "log lines that never make their writer wait"},
