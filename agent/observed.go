@@ -77,6 +77,7 @@ type Report struct {
 	Workers     []record.Worker
 	ExecedAt    time.Time
 	Containment string
+	Deadline    int64 // the fencing deadline in force, as in Wish; 0 = none, or a shim of a version that does not say
 	Held        *record.Held
 	Failed      *record.Failed
 	Saves       []Save

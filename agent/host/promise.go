@@ -12,7 +12,7 @@ const fencingLane agent.Lane = "fencing"
 
 // promise records that the workers of this life die when its lease is not
 // renewed, once that is so: the node has seen that it is not alone, and each of
-// its shims has been told a deadline. The leader gives up no node that has not
+// its shims has confirmed a deadline. The leader gives up no node that has not
 // said so. Promised is promised: an agent that is started anew keeps the word of
 // its predecessor, before it has counted the nodes. A node that is alone again,
 // since all others were removed, takes its word back, and lets its workers live
@@ -29,7 +29,7 @@ func (n *node) promise() {
 	switch {
 	case n.crowd == 1 && said != 0:
 		say(0)
-	case fence.Strict(n.crowd) && said != n.presence.aliveRev && n.allFenced():
+	case fence.Strict(n.crowd) && said != n.presence.aliveRev && agent.Fenced(n.observed().Runs):
 		say(n.presence.aliveRev)
 	}
 }
@@ -38,15 +38,4 @@ func (n *node) promise() {
 // another node may take their place, or might by this one's word.
 func (n *node) strict() bool {
 	return fence.Strict(n.crowd) || n.self().Fencing.Value.AliveRev != 0
-}
-
-// allFenced reports whether each shim has been told a deadline.
-func (n *node) allFenced() bool {
-	for _, r := range n.runs {
-		told := r.pushed != nil && r.pushed.Deadline != 0 && r.pushed.Deadline != fence.Never
-		if (r.shim == agent.Live || r.shim == agent.Starting) && !told {
-			return false
-		}
-	}
-	return true
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"time"
 
 	"github.com/bellows-ml/bellows/agent"
@@ -86,7 +87,7 @@ func told(r *shim.Report) *agent.Report {
 		return nil
 	}
 	out := &agent.Report{
-		Workers: r.Workers, ExecedAt: r.ExecedAt, Containment: r.Containment,
+		Workers: r.Workers, ExecedAt: r.ExecedAt, Containment: r.Containment, Deadline: r.Deadline,
 		Held: r.Held, Failed: r.Failed, Progress: r.Progress, Stopped: r.Stopped,
 	}
 	for _, s := range r.Saves {
@@ -192,6 +193,14 @@ func (n *node) bury(r *run) {
 func (n *node) reported(r *run, report shim.Report) {
 	if r.report != nil && r.report.Stopped != nil && report.Stopped == nil {
 		return
+	}
+	if r.report != nil {
+		was := *r.report
+		was.Deadline = report.Deadline
+		if reflect.DeepEqual(was, report) { // nothing has happened there
+			r.report = &report
+			return
+		}
 	}
 	log := n.logger(r.jg)
 	if len(report.Workers) > 0 && (r.report == nil || len(r.report.Workers) == 0) {

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/agent/fence"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -122,6 +123,39 @@ func TestAnUnknownDeadlineLeavesTheKnownOne(t *testing.T) {
 	f.push(Wish{})
 	if r := f.stopped(); r.Failed == nil || r.Failed.Kind != record.NodeFenced {
 		t.Errorf("failed %+v", r.Failed)
+	}
+}
+
+// The agent gives the node's word only for deadlines that have arrived.
+func TestTheReportEchoesTheDeadline(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 1, "sleep 100")
+	first := Boottime() + int64(time.Hour)
+	f.order.Strict, f.order.Deadline = true, first
+	f.start()
+	in := func(deadline int64) {
+		t.Helper()
+		f.await("the deadline that is in force", func(r Report) bool { return r.Deadline == deadline })
+	}
+	if r := f.started(); r.Deadline != first {
+		t.Errorf("deadline %d, want the order's %d", r.Deadline, first)
+	}
+	f.shimWrites("its workers", func(r Report) bool { return len(r.Workers) > 0 })
+	for _, next := range []int64{first + 1, fence.Never, first + 2} {
+		f.push(Wish{Deadline: next})
+		in(next)
+	}
+	f.push(Wish{}) // changes nothing
+	f.push(Wish{Halt: halt(true, time.Minute)})
+	if r := f.await("held", func(r Report) bool { return r.Held != nil }); r.Deadline != first+2 {
+		t.Errorf("deadline %d, want %d", r.Deadline, first+2)
+	}
+	// Renewals are no business of the disk's: what lies there is no newer than what else has happened.
+	f.shimWrites("held", func(r Report) bool { return r.Held != nil })
+	f.push(Wish{Deadline: first + 3})
+	in(first + 3)
+	if r, err := ReadReport(f.dir); err != nil || r.Deadline == first+3 {
+		t.Errorf("deadline %d on disk, %v", r.Deadline, err)
 	}
 }
 

@@ -240,6 +240,15 @@ func (m *machine) wished(w Wish) {
 		m.log.Info().Str("why", w.Halt.Why).Bool("save", w.Halt.Save).Msg("halt")
 	}
 	m.wish = w
+	m.echoDeadline()
+}
+
+// echoDeadline has the report say which deadline is in force. That goes out at
+// once; on disk it is of no use, and would be written with each renewal.
+func (m *machine) echoDeadline() {
+	if m.order.Strict && m.report.Deadline != m.wish.Deadline {
+		m.report.Deadline, m.fresh = m.wish.Deadline, true
+	}
 }
 
 // settleReport tells agents and disk what has changed.

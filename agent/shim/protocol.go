@@ -71,16 +71,20 @@ type Wish struct {
 
 // Report is everything the shim knows, each time something of it changes.
 type Report struct {
-	Version     int                 `json:"version"`
-	Shim        Process             `json:"shim"`
-	Workers     []record.Worker     `json:"workers,omitempty"` // set once all are executed
-	ExecedAt    time.Time           `json:"execed_at,omitzero"`
-	Containment string              `json:"containment"`       // cgroup2 | cgroup1 | weak
-	Waiting     string              `json:"waiting,omitempty"` // what keeps the workers from being executed yet, in words
-	Held        *record.Held        `json:"held,omitempty"`    // the answer to Wish.Halt
-	Failed      *record.Failed      `json:"failed,omitempty"`  // the first failure, with the log's tail
-	Saves       []Save              `json:"saves,omitempty"`   // of the newest few steps, ascending by step, then rank
-	Progress    *record.JobProgress `json:"progress,omitempty"`
+	Version     int             `json:"version"`
+	Shim        Process         `json:"shim"`
+	Workers     []record.Worker `json:"workers,omitempty"` // set once all are executed
+	ExecedAt    time.Time       `json:"execed_at,omitzero"`
+	Containment string          `json:"containment"` // cgroup2 | cgroup1 | weak
+	// Deadline is the fencing deadline in force, by the order or the last Wish that
+	// named one: that it has arrived, and not only been sent. 0 = none, or the shim
+	// is of a version that does not say.
+	Deadline int64               `json:"deadline,omitempty"`
+	Waiting  string              `json:"waiting,omitempty"` // what keeps the workers from being executed yet, in words
+	Held     *record.Held        `json:"held,omitempty"`    // the answer to Wish.Halt
+	Failed   *record.Failed      `json:"failed,omitempty"`  // the first failure, with the log's tail
+	Saves    []Save              `json:"saves,omitempty"`   // of the newest few steps, ascending by step, then rank
+	Progress *record.JobProgress `json:"progress,omitempty"`
 	// Stopped is set once no process is left in the containment and all device locks are free. SavedAt is not the shim's to set.
 	Stopped *record.Stopped `json:"stopped,omitempty"`
 	// Leftover names what the workers had left behind when they ended; it was killed.

@@ -138,6 +138,7 @@ func newMachine(ctx context.Context, dir string, log zerolog.Logger) (*machine, 
 		report: Report{Version: ProtocolVersion, Shim: self, Containment: cage.kind},
 		dirty:  true,
 	}
+	m.echoDeadline()
 	m.heard = m.log.Sample(&zerolog.BurstSampler{Burst: heardBurst, Period: heardPeriod})
 	m.abort, m.cancel = context.WithCancel(ctx)
 	m.sdk = &workerServer{m: m, links: map[*link]bool{}}
