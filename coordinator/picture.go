@@ -193,6 +193,7 @@ func (c *Coordinator) drawJobs() *picture {
 		case f != nil:
 			delete(c.forms, id)
 			c.forgetWaits(id)
+			c.ungrant(id)
 			came = true
 		}
 	}
@@ -223,11 +224,19 @@ func (c *Coordinator) drawJobs() *picture {
 	return p
 }
 
-// read reads a job off the records, on the floor that has been drawn.
+// read reads a job off the records, on the floor that has been drawn. One that
+// takes no part in decisions any more has nothing coming, whichever answer granted
+// it and when: the question may have been asked before the job ended, and the
+// answer have come while its end was on its way. What it was promised would keep
+// devices idle to the next decision. When it is back, it is to be asked for again.
 func (c *Coordinator) read(f *formed, v *record.JobView) {
 	*f = c.formed(v)
 	f.fault, f.looked = c.faulty(*f), true
 	f.owed = c.owed(*f)
+	if c.targets.of[f.ID].Workers() > 0 && !c.asksFor(*f) {
+		c.ungrant(f.ID)
+		c.round.full, c.round.idle = nil, nil
+	}
 }
 
 // jobs returns the jobs that have been admitted, sorted by identifier.

@@ -60,7 +60,7 @@ func (l *lab) do(line string) error {
 		"node": l.node, "gone": l.gone, "blink": l.blink, "listed": l.listed, "cordon": l.cordon, "uncordon": l.uncordon, "sick": l.sick, "unplug": l.unplug,
 		"submit": l.submit, "stop": l.stop, "scale": l.scale, "drain": l.drain, "undrain": l.undrain, "remove": l.remove, "resume": l.resume, "want": l.wants, "advance": l.pass, "failover": l.failover,
 		"started": l.started, "held": l.held, "failed": l.failed, "stopped": l.stopped, "offer": l.offer, "progress": l.progress,
-		"next": l.fate, "arrive": l.arrive, "think": l.think, "decide": l.decideNow, "repeat": l.repeat, "garbage": l.garbage,
+		"next": l.fate, "arrive": l.arrive, "think": l.think, "hold": l.hold, "release": l.release, "decide": l.decideNow, "repeat": l.repeat, "garbage": l.garbage,
 		"pause": l.pause, "limit": l.limitTxns, "keep": l.keepCheckpoints, "shelf": l.keepResumable, "events": l.withEvents, "unpause": l.unpause,
 	}
 	verb, ok := verbs[fields[0]]
@@ -344,6 +344,23 @@ func (l *lab) arrive(words) error {
 // think: the policy takes its time until decide.
 func (l *lab) think(words) error {
 	l.thinks = true
+	return nil
+}
+
+// hold: transactions are on their way until release.
+func (l *lab) hold(words) error {
+	l.holding = true
+	return nil
+}
+
+// release: they arrive, in order, and so do those that follow.
+func (l *lab) release(words) error {
+	l.holding = false
+	arriving := l.waiting
+	l.waiting = nil
+	for _, t := range arriving {
+		l.execute(t)
+	}
 	return nil
 }
 
