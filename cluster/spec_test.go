@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -139,5 +140,57 @@ func TestDurationText(t *testing.T) {
 	}
 	if err := d.UnmarshalText([]byte("90")); err == nil {
 		t.Error("a duration without a unit was accepted")
+	}
+}
+
+// Each field has a bound of its own, and all of them together one more. What is wrong
+// is said in a few bytes, whatever was submitted.
+func TestValidateBoundsEveryField(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 1<<20)
+	names := make(map[string]string)
+	for i := range MaxEnvNames + 1 {
+		names[fmt.Sprint("A", i)] = ""
+	}
+	for want, change := range map[string]func(*Spec){
+		"name":                                 func(s *Spec) { s.Name = long },
+		"command has 1048576 bytes":            func(s *Spec) { s.Command = []string{long} },
+		"command has 16385 words":              func(s *Spec) { s.Command = slices.Repeat([]string{"x"}, MaxCommandWords+1) },
+		"workdir \"/xxx":                       func(s *Spec) { s.Workdir = "/" + long },
+		"checkpoint dir \"/xxx":                func(s *Spec) { s.CheckpointDir = "/" + long },
+		"env file \"/xxx":                      func(s *Spec) { s.EnvFile = "/" + long },
+		"env has 1048577 bytes":                func(s *Spec) { s.Env = map[string]string{"A": long} },
+		"env has 4097 names":                   func(s *Spec) { s.Env = names },
+		"a name must be non-empty":             func(s *Spec) { s.Env = map[string]string{"=" + long: ""} },
+		"env BELLOWS_xxx":                      func(s *Spec) { s.Env = map[string]string{"BELLOWS_" + long: ""} },
+		"device model \"xxx":                   func(s *Spec) { s.Where.DeviceModel = long },
+		"exclude node: 1025 are named":         func(s *Spec) { s.Where.Not = make([]NodeID, MaxWhereNodes+1) },
+		"node: name \"xxx":                     func(s *Spec) { s.Where.Nodes = []NodeID{NodeID(long)} },
+		"world sizes: 257 are listed":          func(s *Spec) { s.Sizes = make([]int, MaxSizes+1) },
+		"spec has 786604 bytes as JSON, at mo": func(s *Spec) { s.Command = []string{"a", strings.Repeat("\x01", MaxCommandBytes-1)} },
+	} {
+		s := good()
+		change(&s)
+		if err := s.Validate(); err == nil || !strings.Contains(err.Error(), want) || len(err.Error()) > 2000 {
+			t.Errorf("want …%s…, got %.300v", want, err)
+		}
+	}
+}
+
+func TestValidateTakesEachFieldAtItsBound(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*Spec){
+		"one word":  func(s *Spec) { s.Command = []string{strings.Repeat("x", MaxCommandBytes)} },
+		"words":     func(s *Spec) { s.Command = slices.Repeat([]string{"1234567"}, MaxCommandWords) },
+		"workdir":   func(s *Spec) { s.Workdir = "/" + strings.Repeat("x", MaxPathBytes-1) },
+		"env":       func(s *Spec) { s.Env = map[string]string{"A": strings.Repeat("x", MaxEnvBytes-1)} },
+		"model":     func(s *Spec) { s.Where.DeviceModel = strings.Repeat("x", MaxModelBytes) },
+		"env file":  func(s *Spec) { s.EnvFile = "/" + strings.Repeat("x", MaxPathBytes-1) },
+		"base path": func(s *Spec) { s.CheckpointDir = "/" + strings.Repeat("x", MaxPathBytes-1) },
+	} {
+		s := good()
+		if change(&s); s.Validate() != nil {
+			t.Errorf("%s: %.300v", name, s.Validate())
+		}
 	}
 }

@@ -1,20 +1,31 @@
 package cluster
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
 )
 
-// Bounds of a Spec. They keep a record well below etcd's request limit.
+// Bounds of a Spec. They keep a record well below etcd's request limit, and what a
+// coordinator holds of one in memory not much above its bytes.
 const (
+	MaxSpecBytes    = 512 << 10 // as JSON, a third of what etcd takes at once
 	MaxCommandBytes = 128 << 10 // the kernel's own limit for one argument
+	MaxCommandWords = 16 << 10
 	MaxEnvBytes     = 256 << 10
+	MaxEnvNames     = 4 << 10
+	MaxPathBytes    = 4 << 10 // the kernel's own limit for a path
+	MaxModelBytes   = 256     // of a device
 	MaxPriority     = 100
 	MaxSizes        = 256 // listed world sizes
 )
+
+// quoted is how much of what is wrong an error repeats.
+const quoted = 80
 
 // Validate reports everything that is wrong with the spec at once (errors.Join);
 // each fault names the field, the value and what would be right. Call it after WithDefaults.
@@ -47,7 +58,19 @@ func (s Spec) Validate() error {
 	if s.HaltTimeout < 0 {
 		add("halt timeout %s: use a positive duration such as 2m", s.HaltTimeout)
 	}
+	s.validateTotal(add)
 	return errors.Join(faults...)
+}
+
+// validateTotal bounds what the fields come to together, as it is recorded: JSON
+// writes some bytes as six.
+func (s Spec) validateTotal(add func(string, ...any)) {
+	switch text, err := json.Marshal(s); {
+	case err != nil:
+		add("spec: %w", err)
+	case len(text) > MaxSpecBytes:
+		add("spec has %d bytes as JSON, at most %d: shorten the command or the environment, or put them into files", len(text), MaxSpecBytes)
+	}
 }
 
 func (s Spec) validateCommand(add func(string, ...any)) {
@@ -56,29 +79,40 @@ func (s Spec) validateCommand(add func(string, ...any)) {
 		add("command is empty: give the program to run, as in: bellows run -- python train.py")
 	case bytesOf(s.Command...) > MaxCommandBytes:
 		add("command has %d bytes: at most %d", bytesOf(s.Command...), MaxCommandBytes)
+	case len(s.Command) > MaxCommandWords:
+		add("command has %d words: at most %d; put them into a file", len(s.Command), MaxCommandWords)
 	case slices.ContainsFunc(s.Command, hasNUL):
 		add("command holds a NUL byte: no argument of a program can")
 	}
-	for _, f := range []struct{ field, value string }{{"workdir", s.Workdir}, {"checkpoint dir", s.CheckpointDir}} {
-		if !path.IsAbs(f.value) || path.Clean(f.value) != f.value || hasNUL(f.value) {
+	for _, f := range []struct{ field, value string }{{"workdir", s.Workdir}, {"checkpoint dir", s.CheckpointDir}, {"env file", s.EnvFile}} {
+		switch {
+		case f.field == "env file" && f.value == "":
+		case len(f.value) > MaxPathBytes:
+			add("%s %.*q… has %d bytes: at most %d", f.field, quoted, f.value, len(f.value), MaxPathBytes)
+		case !path.IsAbs(f.value) || path.Clean(f.value) != f.value || hasNUL(f.value):
 			add("%s %q: use a clean absolute path that every node has", f.field, f.value)
 		}
 	}
-	if f := s.EnvFile; f != "" && (!path.IsAbs(f) || path.Clean(f) != f || hasNUL(f)) {
-		add("env file %q: use a clean absolute path that every node has", f)
-	}
+	s.validateEnv(add)
+}
+
+func (s Spec) validateEnv(add func(string, ...any)) {
 	size := 0
-	for k, v := range s.Env {
+	for _, k := range slices.Sorted(maps.Keys(s.Env)) {
+		v := s.Env[k]
 		size += bytesOf(k, v)
 		if k == "" || strings.ContainsAny(k, "=\x00") || hasNUL(v) {
-			add("env %q: a name must be non-empty and without '=', and neither part may hold a NUL byte", k)
+			add("env %.*q: a name must be non-empty and without '=', and neither part may hold a NUL byte", quoted, k)
 		}
 		if why := reservedName(k); why != "" {
-			add("env %s: %s", k, why)
+			add("env %.*s: %s", quoted, k, why)
 		}
 	}
 	if size > MaxEnvBytes {
 		add("env has %d bytes: at most %d", size, MaxEnvBytes)
+	}
+	if len(s.Env) > MaxEnvNames {
+		add("env has %d names: at most %d", len(s.Env), MaxEnvNames)
 	}
 }
 

@@ -61,15 +61,6 @@ func TestEventsAreBounded(t *testing.T) {
 	}
 }
 
-// A reason that goes on for ever is cut where a letter ends.
-func TestEventIsCut(t *testing.T) {
-	t.Parallel()
-	e := record.Event{Why: strings.Repeat("ü", record.MaxEventWhy)}.Cut()
-	if len(e.Why) > record.MaxEventWhy || !strings.HasSuffix(e.Why, "ü…") || strings.ContainsRune(e.Why, '\ufffd') {
-		t.Errorf("%d bytes, %q", len(e.Why), e.Why[len(e.Why)-8:])
-	}
-}
-
 // A candidate that has stood since before the present leader told of itself
 // tells of itself all the same when it leads.
 func TestEarlyCandidateIsTold(t *testing.T) {

@@ -19,7 +19,7 @@ func (c *Coordinator) tell(e record.Event) record.Op {
 	}
 	c.told++
 	e.Seq, e.At = c.told, c.now
-	return record.Put(record.EventKey(e.Seq), e.Cut())
+	return record.Put(record.EventKey(e.Seq), e)
 }
 
 // eventOf is what a transaction lets happen that people should know of; false if

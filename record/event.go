@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	"github.com/bellows-ml/bellows/cluster"
 )
@@ -16,7 +15,7 @@ import (
 const (
 	KeptEvents     = 4096
 	KeptNodeEvents = 32
-	// MaxEventWhy bounds an event's Why, in bytes.
+	// MaxEventWhy bounds an event's Why, in bytes; Put cuts it.
 	MaxEventWhy = 512
 )
 
@@ -80,20 +79,6 @@ type Event struct {
 	Term int64  `json:"term,omitempty"`
 	By   string `json:"by,omitempty"` // who asked for it, or leads
 	Why  string `json:"why,omitempty"`
-}
-
-// Cut returns the event with its Why no longer than MaxEventWhy.
-func (e Event) Cut() Event {
-	if len(e.Why) <= MaxEventWhy {
-		return e
-	}
-	const mark = "…"
-	cut := MaxEventWhy - len(mark)
-	for cut > 0 && !utf8.RuneStart(e.Why[cut]) {
-		cut--
-	}
-	e.Why = e.Why[:cut] + mark
-	return e
 }
 
 // Happening is an event with the revision at which it became true: they are in that order.

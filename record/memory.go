@@ -15,6 +15,8 @@ import (
 type Memory struct {
 	// MaxTxnOps bounds the compares, and the operations, of one transaction.
 	MaxTxnOps int
+	// MaxTxnBytes bounds its size, as Txn.Bytes counts it.
+	MaxTxnBytes int
 
 	revision  int64
 	compacted int64
@@ -36,10 +38,11 @@ var (
 // NewMemory makes an empty one, at revision 1 as a fresh etcd is.
 func NewMemory() *Memory {
 	return &Memory{
-		MaxTxnOps: DefaultMaxTxnOps,
-		revision:  1,
-		kvs:       map[string]KV{},
-		leases:    map[int64]memoryLease{},
+		MaxTxnOps:   DefaultMaxTxnOps,
+		MaxTxnBytes: DefaultMaxTxnBytes,
+		revision:    1,
+		kvs:         map[string]KV{},
+		leases:      map[int64]memoryLease{},
 	}
 }
 
@@ -50,6 +53,9 @@ func (m *Memory) Revision() int64 { return m.revision }
 func (m *Memory) Commit(t Txn) Outcome {
 	if err := t.Check(m.MaxTxnOps); err != nil {
 		return Outcome{ID: t.ID, Result: Conflict, Err: err}
+	}
+	if n := t.Bytes(); n > m.MaxTxnBytes {
+		return Outcome{ID: t.ID, Result: Conflict, Err: fmt.Errorf("commit %q with %d bytes, at most %d: %w", t.ID, n, m.MaxTxnBytes, ErrTooLarge)}
 	}
 	if !t.hold(func(key string) KV { return m.kvs[key] }) {
 		return Outcome{ID: t.ID, Result: Conflict}

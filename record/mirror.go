@@ -175,9 +175,9 @@ func (m *Mirror) JobIDs() []cluster.JobID {
 }
 
 // Apply takes one change in. A change older than one already seen of the same
-// key is ignored, so repeated and reordered deliveries do no harm. A value
-// that does not decode, or a key that this version does not know, is an error
-// that names the key; the mirror keeps what it had. A node, job or generation
+// key is ignored, so repeated and reordered deliveries do no harm. Texts for people
+// are cut to MaxReason. A value that does not decode, or holds longer words than it
+// can rightly, or a key that this version does not know, is an error that names the key; the mirror keeps what it had. A node, job or generation
 // of which nothing is recorded any more leaves the mirror.
 func (m *Mirror) Apply(c Change) error {
 	if c.ModRevision < m.gone[c.Key] {
@@ -386,6 +386,12 @@ func set[T any](v *Versioned[T], c Change) error {
 	if err := json.Unmarshal(c.Value, &value); err != nil {
 		return fmt.Errorf("decode %.80q: %w", c.Value, err)
 	}
+	if x, ok := any(value).(checked); ok {
+		if err := x.check(); err != nil {
+			return err
+		}
+	}
+	value = cutWords(value, MaxReason)
 	*v = Versioned[T]{Value: value, Create: c.CreateRevision, Mod: c.ModRevision}
 	return nil
 }

@@ -55,6 +55,8 @@ type Op struct {
 	Lease  int64 // attach to this lease; 0 = none
 	Delete bool
 	Prefix bool
+
+	record any // what Value was made of; nil = not known
 }
 
 // Absent demands that key does not exist.
@@ -70,14 +72,16 @@ func SameLife(key string, create int64) Compare {
 	return Compare{Key: key, Field: CreateRevision, Revision: create}
 }
 
-// Put writes v as JSON. Records are this package's own types, which always
-// marshal; anything else is a programming error and panics.
+// Put writes v as JSON, its texts for people cut to MaxReason. Records are this
+// package's own types, which always marshal; anything else is a programming error
+// and panics.
 func Put(key string, v any) Op {
+	v = cutWords(v, MaxReason)
 	b, err := json.Marshal(v)
 	if err != nil {
 		panic("record: put " + key + ": " + err.Error())
 	}
-	return Op{Key: key, Value: b}
+	return Op{Key: key, Value: b, record: v}
 }
 
 // PutLeased is Put with the key attached to a lease.
@@ -123,18 +127,41 @@ type Outcome struct {
 	Revision int64
 	// Err says why, where the result alone does not: always of an Unknown, and
 	// of a Conflict that no compare explains, because the transaction could not
-	// be carried out at all (ErrMalformed, ErrLeaseNotFound, out of space).
+	// be carried out at all (ErrMalformed, ErrTooLarge, ErrLeaseNotFound, out of space).
 	// Nothing happened then, and repeating it at once will not help.
 	Err error
 }
 
-// DefaultMaxTxnOps is how many compares, and how many operations, etcd takes in one transaction unless configured otherwise.
-const DefaultMaxTxnOps = 128
+// What etcd takes in one transaction unless configured otherwise.
+const (
+	DefaultMaxTxnOps   = 128         // compares, and operations
+	DefaultMaxTxnBytes = 3 << 20 / 2 // keys and values, and what each of them takes besides
+)
+
+// opOverhead is what an operation or a compare takes beside its key and value, about.
+const opOverhead = 16
+
+// Bytes returns about how large an operation is where etcd counts.
+func (op Op) Bytes() int { return len(op.Key) + len(op.Value) + opOverhead }
+
+// Bytes returns about how large the transaction is where etcd counts.
+func (t Txn) Bytes() int {
+	n := 0
+	for _, c := range t.If {
+		n += len(c.Key) + opOverhead
+	}
+	for _, op := range t.Then {
+		n += op.Bytes()
+	}
+	return n
+}
 
 // Reasons for an Outcome that no compare explains.
 var (
 	ErrMalformed     = errors.New("malformed transaction")
 	ErrLeaseNotFound = errors.New("lease does not exist: it expired or was revoked")
+	// ErrTooLarge: it has more bytes, or more operations, than this etcd takes at once.
+	ErrTooLarge = errors.New("transaction is larger than etcd takes: raise its --max-request-bytes or --max-txn-ops")
 )
 
 // Check reports what makes etcd refuse the transaction whatever it holds: more

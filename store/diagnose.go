@@ -134,12 +134,20 @@ func named(err error) error {
 		return ErrNoSpace
 	case errors.Is(err, rpctypes.ErrTooManyRequests):
 		return ErrBusy
+	case errors.Is(err, rpctypes.ErrRequestTooLarge), errors.Is(err, rpctypes.ErrTooManyOps), oversized(err):
+		return fmt.Errorf("%w (%w)", record.ErrTooLarge, err)
 	case errors.Is(err, rpctypes.ErrCompacted):
 		return record.ErrCompacted
 	case errors.Is(err, rpctypes.ErrFutureRev):
 		return record.ErrFuture
 	}
 	return err
+}
+
+// oversized reports whether gRPC, here or at the server, has refused a message for
+// its size, before etcd could: it has one code for that and for an etcd that is busy.
+func oversized(err error) bool {
+	return errorCode(err) == codes.ResourceExhausted && strings.Contains(err.Error(), "message larger than max")
 }
 
 // refused reports whether etcd answered no: the call had no effect, and the

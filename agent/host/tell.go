@@ -13,7 +13,7 @@ import (
 // transaction that makes it true.
 func tell(node cluster.NodeID, seq uint64, e record.Event) record.Op {
 	e.Seq, e.At, e.Node = seq, time.Now().UTC(), node
-	return record.Put(record.NodeEventKey(node, seq), e.Cut())
+	return record.Put(record.NodeEventKey(node, seq), e)
 }
 
 // tell is the function of that name for this node, which knows its numbers.

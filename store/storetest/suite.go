@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -88,6 +89,8 @@ func refusals(t *testing.T, s Subject) {
 		{"twice the same key", []record.Op{put("f/a", "1"), record.Delete("f/a")}, record.ErrMalformed},
 		{"below a deleted prefix", []record.Op{record.DeletePrefix("f/"), put("f/a", "1")}, record.ErrMalformed},
 		{"too many", many, record.ErrMalformed},
+		{"too large", []record.Op{put("f/a", strings.Repeat("x", record.DefaultMaxTxnBytes))}, record.ErrTooLarge},
+		{"larger than a message", []record.Op{put("f/a", strings.Repeat("x", 2*record.DefaultMaxTxnBytes))}, record.ErrTooLarge},
 		{"no such lease", []record.Op{put("f/a", "1"), {Key: "f/b", Lease: 0x5eed}}, record.ErrLeaseNotFound},
 	} {
 		out := s.Commit(t.Context(), record.Txn{ID: c.name, Then: c.ops})

@@ -1,0 +1,220 @@
+package record
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/bellows-ml/bellows/cluster"
+)
+
+// Words in records quote what users, their scripts and other nodes wrote. They are
+// cut where they are written (Put) and where they are read (Mirror.Apply): an agent
+// of another version, or a hostile one, may write more.
+const (
+	// MaxReason bounds each reason, note and problem in a record, in bytes.
+	MaxReason = 1 << 10
+	// SmallReason is what is left of each of them in Txn.Small.
+	SmallReason = 128
+	// maxLogTail bounds the last log lines of a failure, all together.
+	maxLogTail = 8 << 10
+	// maxExcluded bounds the reasons of all nodes that have refused a job.
+	maxExcluded = 64 << 10
+	// maxMoves bounds the moves that the record of a decision names.
+	maxMoves = 1000
+	// maxWord bounds what is no text for people, such as an address, a digest or a user's name.
+	maxWord = 1 << 10
+)
+
+// cutMark ends a text that has been cut.
+const cutMark = "… (cut)"
+
+// Cut returns a text of at most so many bytes, cut between two characters and
+// marked if it was longer.
+func Cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	end := max(0, most-len(cutMark))
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return strings.TrimSuffix(text[:end], "…") + cutMark // what was cut before is marked once
+}
+
+// Reason is Cut for what a record holds as a reason, a note or a problem.
+func Reason(text string) string { return Cut(text, MaxReason) }
+
+// wordy is a record with texts for people.
+type wordy interface {
+	// cut returns the record with none of its texts longer than most.
+	cut(most int) any
+}
+
+// cutWords returns a record with its texts cut.
+func cutWords[T any](v T, most int) T {
+	if w, ok := any(v).(wordy); ok {
+		return w.cut(most).(T) //nolint:forcetypeassert // each returns its own type, which a test holds them to
+	}
+	return v
+}
+
+func (s State) cut(most int) any {
+	s.Reason = Cut(s.Reason, most)
+	if s.Failure != nil {
+		f := cutWords(*s.Failure, most)
+		s.Failure = &f
+	}
+	if s.Suspect != nil {
+		suspect := *s.Suspect
+		suspect.Reason = Cut(suspect.Reason, most)
+		s.Suspect = &suspect
+	}
+	if n := len(s.Excluded); n > 0 {
+		each := min(most, max(2*len(cutMark), maxExcluded/n)) // a cluster may have thousands of nodes
+		s.Excluded = maps.Clone(s.Excluded)
+		for node, why := range s.Excluded {
+			s.Excluded[node] = Cut(why, each)
+		}
+	}
+	return s
+}
+
+func (f Failed) cut(most int) any {
+	f.Reason = Cut(f.Reason, most)
+	left := min(maxLogTail, maxLogTail/MaxReason*most)
+	var tail []string
+	for _, line := range slices.Backward(f.LogTail) { // the last lines are the best
+		line = Cut(line, most)
+		if left -= len(line); left < 0 {
+			break
+		}
+		tail = append(tail, line)
+	}
+	slices.Reverse(tail)
+	f.LogTail = tail
+	return f
+}
+
+func (p Plan) cut(most int) any {
+	p.Why = Cut(p.Why, most)
+	return p
+}
+
+func (h Halt) cut(most int) any {
+	h.Why = Cut(h.Why, most)
+	return h
+}
+
+func (b BadCheckpoint) cut(most int) any {
+	b.Reason = Cut(b.Reason, most)
+	return b
+}
+
+func (r Rescale) cut(most int) any {
+	r.Why = Cut(r.Why, most)
+	return r
+}
+
+func (d Decision) cut(most int) any {
+	d.Moves = slices.Clone(d.Moves[:min(len(d.Moves), maxMoves)])
+	for i := range d.Moves {
+		d.Moves[i].Why = Cut(d.Moves[i].Why, min(most, 2*SmallReason))
+	}
+	return d
+}
+
+func (i Inventory) cut(most int) any {
+	i.Problem = Cut(i.Problem, most)
+	i.Devices = slices.Clone(i.Devices)
+	for k := range i.Devices {
+		i.Devices[k].Problem = Cut(i.Devices[k].Problem, most)
+		i.Devices[k].Model = Cut(i.Devices[k].Model, most)
+	}
+	return i
+}
+
+func (c Cordon) cut(most int) any {
+	c.Reason = Cut(c.Reason, most)
+	return c
+}
+
+func (p Paused) cut(most int) any {
+	p.Why = Cut(p.Why, most)
+	return p
+}
+
+func (r Request) cut(most int) any {
+	r.Reason = Cut(r.Reason, most)
+	return r
+}
+
+func (p Progress) cut(most int) any {
+	p.Problems = maps.Clone(p.Problems)
+	for job, problem := range p.Problems {
+		problem.Text = Cut(problem.Text, most)
+		p.Problems[job] = problem
+	}
+	return p
+}
+
+func (e Event) cut(most int) any {
+	e.Why = Cut(e.Why, min(most, MaxEventWhy))
+	return e
+}
+
+// ErrUnreadable marks a record that is not taken in because a part of it that
+// cannot be cut is longer than it can rightly be.
+var ErrUnreadable = errors.New("it is longer than it can rightly be")
+
+// word demands that a part of a record is no longer than it can rightly be.
+func word[T ~string](what string, most int, parts ...T) error {
+	for _, part := range parts {
+		if len(part) > most {
+			return fmt.Errorf("%s %.40q… has %d bytes, at most %d: %w", what, string(part), len(part), most, ErrUnreadable)
+		}
+	}
+	return nil
+}
+
+// checked is a record with parts that other records repeat and that cannot be cut.
+type checked interface{ check() error }
+
+func (c Checkpoint) check() error {
+	return errors.Join(word("dir", cluster.MaxPathBytes, c.Dir), word("digest", maxWord, c.ManifestSHA256))
+}
+
+func (a Alive) check() error {
+	return word("address", maxWord, a.Addr, a.Gossip, a.API, a.Incarnation, a.BootID, a.Version)
+}
+
+func (i Inventory) check() error {
+	faults := []error{word("address", maxWord, i.Addr)}
+	for _, d := range i.Devices {
+		faults = append(faults, word("device", maxWord, d.ID))
+	}
+	return errors.Join(faults...)
+}
+
+func (r Request) check() error {
+	return errors.Join(word("user", maxWord, r.Owner.User), word("job", maxWord, r.Job), word("node", maxWord, r.Node))
+}
+
+// Small returns the transaction with every text for people cut short and without
+// events: what is left when etcd finds it too large (ErrTooLarge), and means the same.
+func (t Txn) Small() Txn {
+	out := Txn{ID: t.ID, If: t.If}
+	for _, op := range t.Then {
+		if strings.HasPrefix(op.Key, EventsPrefix) {
+			continue
+		}
+		if w, ok := op.record.(wordy); ok {
+			op.Value = Put(op.Key, w.cut(SmallReason)).Value
+		}
+		out.Then = append(out.Then, op)
+	}
+	return out
+}
