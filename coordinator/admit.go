@@ -68,8 +68,14 @@ func (c *Coordinator) admit(r request, v *record.JobView) {
 	s := record.State{Phase: cluster.Queued, Since: c.now, Reason: acceptedWhy}
 	if err := spec.Validate(); err != nil {
 		s.Phase, s.Reason = cluster.Failed, "spec is not valid: "+strings.ReplaceAll(err.Error(), "\n", "; ")
+	} else if c.tight[spec.ID] {
+		s.Phase, s.Reason = cluster.Failed, "this etcd takes no spec of such a size: shorten the command or the environment, or put them into files"
 	} else if other, used := c.nameUsed(spec.Name); used {
 		s.Phase, s.Reason = cluster.Failed, fmt.Sprintf("name %q is in use by %s", spec.Name, other)
+	}
+	s.Reason = c.worded(spec.ID, s.Reason)
+	if s.Phase == cluster.Failed {
+		spec.Spec = remnant(spec.Spec)
 	}
 	m := move{
 		verb: "admit", job: &record.JobView{ID: spec.ID},
@@ -87,6 +93,21 @@ func (c *Coordinator) admit(r request, v *record.JobView) {
 		m.event = record.Event{Kind: record.JobSubmitted, Job: spec.ID, By: spec.Owner.User}
 	}
 	c.send(m)
+}
+
+// remnant is what is kept of a spec that was refused: enough to tell whose and which
+// it was, whatever its size.
+func remnant(s cluster.Spec) cluster.Spec {
+	const most = 256 // bytes of each text
+	kept := cluster.Spec{
+		Name: s.Name, Workdir: record.Cut(s.Workdir, most), CheckpointDir: record.Cut(s.CheckpointDir, most),
+		MinWorkers: s.MinWorkers, MaxWorkers: s.MaxWorkers, BatchSize: s.BatchSize, Priority: s.Priority,
+		MaxRestarts: s.MaxRestarts, HaltTimeout: s.HaltTimeout,
+	}
+	if len(s.Command) > 0 {
+		kept.Command = []string{record.Cut(s.Command[0], most)}
+	}
+	return kept
 }
 
 // acceptedWhy is the reason of a job that has been admitted and not looked at yet.

@@ -91,6 +91,7 @@ const (
 	OwnClock                          // a leader whose clock is ahead of the last one's cuts saves short
 	WordStands                        // a node that has taken its word back meanwhile is given up (I1)
 	RemoveOver                        // a job waits for ever for a node that was removed (I9)
+	SmallerForm                       // a job whose transaction is too large for etcd keeps its devices for ever (I9)
 )
 
 // rule reports whether r is in force.

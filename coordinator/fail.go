@@ -27,6 +27,7 @@ func (c *Coordinator) blame(f formed) (first blame, ok bool) {
 }
 
 func (b blame) text() string {
+	b.failed.Reason = record.Cut(b.failed.Reason, record.MaxReason/2) // it is part of others
 	switch b.failed.Kind {
 	case record.NodeRefused:
 		return fmt.Sprintf("%s cannot run it: %s", b.node, b.failed.Reason)
@@ -148,7 +149,7 @@ func (c *Coordinator) awaitRoom(f formed) bool {
 
 // put records a phase in which the job holds no devices.
 func (c *Coordinator) put(f formed, verb string, s record.State) bool {
-	then := c.fit(append([]record.Op{record.Put(record.StateKey(f.ID), s)}, c.release(f.JobView, cluster.World{})...))
+	then := c.fit(f.ID, append([]record.Op{record.Put(record.StateKey(f.ID), s)}, c.release(f.JobView, cluster.World{})...))
 	note := phaseNote(f.JobView, s)
 	if s.Phase == f.state().Phase {
 		note.Text = "" // the phase is as it was

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -24,6 +25,7 @@ type move struct {
 //
 //	sent ──► applied: over
 //	    ├──► conflict ──► reload: over
+//	    ├──► too large ──► over; from then on the job's are small
 //	    └──► unknown ──► reload: over, or, if it claims devices, settling
 //
 // Settling: a START without an answer may land late, when another job has been
@@ -37,6 +39,7 @@ type flight struct {
 	claims   []cluster.DeviceID
 	name     string
 	then     []record.Op
+	small    bool          // as small as it can be made
 	result   record.Result // 0 = on its way
 	settling bool
 	until    time.Time // refused for no compare's sake: not again before
@@ -51,7 +54,7 @@ func (c *Coordinator) send(m move) bool {
 	if e, ok := eventOf(m); ok && !c.cfg.Quiet {
 		m.then = append(m.then, c.tell(e))
 	}
-	f := &flight{note: m.note, claims: m.claims, name: m.name, then: m.then}
+	f := &flight{note: m.note, claims: m.claims, name: m.name}
 	var ifs []record.Compare
 	if c.rule(LeaderCompare) {
 		ifs = append(ifs, record.SameLife(c.cfg.Token.Key, c.cfg.Token.Create))
@@ -69,7 +72,12 @@ func (c *Coordinator) send(m move) bool {
 	c.serial++
 	f.id = fmt.Sprintf("%s %s #%d", m.verb, id, c.serial)
 	c.flights[id], c.sent[f.id] = f, id
-	c.out.Txns = append(c.out.Txns, record.Txn{ID: f.id, If: append(ifs, m.ifs...), Then: m.then})
+	txn := record.Txn{ID: f.id, If: append(ifs, m.ifs...), Then: m.then}
+	if f.small = c.tight[id]; f.small {
+		txn = txn.Small()
+	}
+	f.then = txn.Then
+	c.out.Txns = append(c.out.Txns, txn)
 	return true
 }
 
@@ -112,6 +120,12 @@ func (c *Coordinator) outcome(o record.Outcome) {
 			c.note(f.note)
 		}
 	case record.Conflict:
+		if errors.Is(o.Err, record.ErrTooLarge) && !f.small && c.rule(SmallerForm) {
+			c.note(Note{Warn: true, Job: id, Text: fmt.Sprintf("commit %s: %v: trying less", f.id, o.Err)})
+			c.settled(id)
+			c.tight[id] = true
+			return
+		}
 		if o.Err != nil {
 			f.until = c.clock.Add(c.cfg.Interval)
 			c.note(Note{Warn: true, Job: id, Text: fmt.Sprintf("commit %s: %v", f.id, o.Err)})

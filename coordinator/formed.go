@@ -96,7 +96,7 @@ func (c *Coordinator) next(v *record.JobView, phase cluster.Phase, reason string
 	if v.State.Value.Phase == cluster.Running && phase != cluster.Running {
 		s.Ran = cluster.Duration(v.Ran(c.now))
 	}
-	s.Phase, s.Reason = phase, reason
+	s.Phase, s.Reason = phase, c.worded(v.ID, reason)
 	s.Next = time.Time{}
 	s.Excluded = maps.Clone(s.Excluded)
 	if v.State.Value.Phase.Active() && (!phase.Active() || phase == cluster.Starting) { // its generation is over
@@ -104,6 +104,15 @@ func (c *Coordinator) next(v *record.JobView, phase cluster.Phase, reason string
 		s.Trained, s.Service = cluster.Duration(trained), cluster.Duration(service)
 	}
 	return s
+}
+
+// worded is a reason as it is recorded, so that what is to be written can be
+// compared with what is.
+func (c *Coordinator) worded(job cluster.JobID, reason string) string {
+	if c.tight[job] {
+		return record.Cut(reason, record.SmallReason)
+	}
+	return record.Reason(reason)
 }
 
 // trained returns how long the job has had workers, and the device time that is.

@@ -45,14 +45,28 @@ func (c *Coordinator) regrant(f formed) bool {
 	if len(ops) == 0 || !c.rule(GrantRest) {
 		return false
 	}
-	return c.send(move{verb: "grant", job: f.JobView, then: c.fit(ops)})
+	return c.send(move{verb: "grant", job: f.JobView, then: c.fit(f.ID, ops)})
 }
 
-// fit cuts operations to what one transaction takes beside an event.
-func (c *Coordinator) fit(ops []record.Op) []record.Op {
+// roomForOps is what the operations of one transaction may take of etcd's bytes; the
+// rest is for its compares and an event.
+const roomForOps = record.DefaultMaxTxnBytes / 4 * 3
+
+// fit cuts a job's operations to what one transaction takes beside an event. The
+// first is always among them.
+func (c *Coordinator) fit(job cluster.JobID, ops []record.Op) []record.Op {
 	room := c.cfg.MaxTxnOps
+	if c.tight[job] { // etcd may take fewer than it is said to
+		room = min(room, LeastTxnOps)
+	}
 	if !c.cfg.Quiet {
 		room--
+	}
+	bytes := 0
+	for i, op := range ops[:min(len(ops), room)] {
+		if bytes += op.Bytes(); bytes > roomForOps && i > 0 {
+			return ops[:i]
+		}
 	}
 	return ops[:min(len(ops), room)]
 }

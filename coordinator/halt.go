@@ -25,6 +25,7 @@ func (c *Coordinator) halt(f formed, o order) bool {
 	if f.unwanted() && f.Wanted.Value.Now {
 		o.save = false
 	}
+	o.why = record.Reason(o.why)
 	s := c.next(f.JobView, cluster.Halting, o.why)
 	if o.state.Phase != "" {
 		s.Failure, s.Excluded = o.state.Failure, o.state.Excluded

@@ -125,7 +125,8 @@ func (c *Coordinator) unfenced(f formed) bool {
 		}
 		reason := fmt.Sprintf("%s; %s did not say that its workers end without it (it was alone in the cluster, or has been back in another life since), so they may still run: "+
 			"the job goes on when it is back, or, once it is certain that it is switched off, after 'bellows drain %s --down'",
-			f.gen.Halt.Value.Why, m.Node, m.Node)
+			record.Cut(f.gen.Halt.Value.Why, record.MaxReason/2), m.Node, m.Node)
+		reason = c.worded(f.ID, reason)
 		if strings.HasPrefix(f.state().Reason, reason) { // a kill has added to it
 			return false
 		}

@@ -20,6 +20,7 @@ const closelyExplained = 100
 // It writes only when that has changed.
 func (c *Coordinator) explain(f formed) bool {
 	reason, known := c.pending(f)
+	reason = c.worded(f.ID, reason)
 	if old := f.State.Value; !known || old.Phase == cluster.Queued && old.Reason == reason {
 		return false
 	}

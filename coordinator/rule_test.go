@@ -61,6 +61,7 @@ func TestSchedulesBreakWhatHasNoRule(t *testing.T) {
 		{"a word that stands", coordinator.WordStands, wordTakenBack},
 		{"over before removed", coordinator.RemoveOver, removedTooSoon},
 		{"over before removed, on its way", coordinator.RemoveOver, removedInBetween},
+		{"less where all is too much", coordinator.SmallerForm, tooMuchForEtcd},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.schedule(t, 0) {

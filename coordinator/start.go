@@ -79,10 +79,15 @@ func (c *Coordinator) start(f formed, from int, why string) bool {
 		record.Put(record.PermitKey(f.ID, world.Generation), record.Permit{At: c.now}),
 		record.Put(record.StateKey(f.ID), s),
 	}
+	if n := (record.Txn{Then: m.then}).Bytes(); n > roomForOps {
+		c.blocked[f.ID] = fmt.Sprintf("its plan of %s takes %d bytes in one transaction, at most %d: scale the job to fewer workers",
+			count(len(world.Members), "node"), n, roomForOps)
+		return false
+	}
 	for _, member := range world.Members {
 		m.claims = append(m.claims, member.Devices...)
 	}
-	m.then = c.fit(append(m.then, c.release(f.JobView, world)...))
+	m.then = c.fit(f.ID, append(m.then, c.release(f.JobView, world)...))
 	return c.send(m)
 }
 

@@ -24,6 +24,7 @@ type Coordinator struct {
 	flights   map[cluster.JobID]*flight          // "" = the decision's record
 	sent      map[string]cluster.JobID           // the same by the transaction's identifier
 	claims    map[cluster.DeviceID]cluster.JobID // devices of STARTs that may still land
+	tight     map[cluster.JobID]bool             // of which a transaction was too large for etcd
 	targets   targets                            // what the last decisions granted
 	round     round
 	serial    int                                // of the newest transaction
@@ -60,6 +61,7 @@ func New(cfg Config) *Coordinator {
 		flights: map[cluster.JobID]*flight{},
 		sent:    map[string]cluster.JobID{},
 		claims:  map[cluster.DeviceID]cluster.JobID{},
+		tight:   map[cluster.JobID]bool{},
 		targets: newTargets(),
 		known:   known{},
 		mourned: map[cluster.NodeID]int64{},
