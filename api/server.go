@@ -23,7 +23,9 @@ import (
 
 const (
 	// maxBody bounds a request: a spec at its own limits, with room for JSON's escapes.
-	maxBody = 2 << 20
+	maxBody = 2 * cluster.MaxSpecBytes
+	// maxFaults bounds what is said to be wrong with one, which may be a fault for each of its words.
+	maxFaults = 8 << 10
 	// commitTimeout bounds how long a request waits for etcd before its caller is told to ask again.
 	commitTimeout = 5 * time.Second
 	// commitAttempt is after how long it is sent again in that time: what reached

@@ -42,7 +42,7 @@ func (s *Server) submit(ctx context.Context, req SubmitRequest, who cluster.Owne
 	}
 	spec := req.Spec.WithDefaults()
 	if err := spec.Validate(); err != nil {
-		return SubmitReply{}, fault(Invalid, "%s", err)
+		return SubmitReply{}, fault(Invalid, "%s", record.Cut(err.Error(), maxFaults))
 	}
 	id := jobID(spec.Name, req.RequestID)
 	reply, known, err := s.precheck(spec.Name, id, who)

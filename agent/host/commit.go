@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -57,6 +58,10 @@ func (n *node) write(at lane, txn record.Txn, refused func(error)) {
 		var changes []record.Change
 		err := persist(ctx, n.log, "write "+txn.ID, func() (bool, error) {
 			out := n.store.Commit(ctx, txn)
+			if errors.Is(out.Err, record.ErrTooLarge) {
+				txn = txn.Small()
+				out = n.store.Commit(ctx, txn)
+			}
 			switch {
 			case out.Result == record.Applied:
 				changes = applied(txn, out.Revision)

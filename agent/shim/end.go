@@ -15,6 +15,8 @@ const (
 	// leftoverGrace is what processes get that the workers have left behind:
 	// helpers that notice by themselves that their parent is gone.
 	leftoverGrace = time.Second
+	// leftoversNamed is how many of them are named; a job may fork without end.
+	leftoversNamed = 8
 	// UnkillableAfter is how long a process may survive SIGKILL before it is
 	// reported; drivers that reset a device take seconds.
 	UnkillableAfter = 10 * time.Second
@@ -81,7 +83,8 @@ func (m *machine) exited(w *worker, status unix.WaitStatus) {
 	if i := slices.IndexFunc(m.workers, func(w *worker) bool { return w.noRoom != "" }); i >= 0 {
 		m.failingRank = m.workers[i]
 		m.failing.Kind, m.failing.Rank = record.NoSpace, m.failingRank.Rank
-		m.failing.Reason = fmt.Sprintf("%s: make room for $BELLOWS_CHECKPOINT_DIR, %s (%s)", m.workers[i].noRoom, m.order.Checkpoint, reason)
+		m.failing.Reason = record.Reason(fmt.Sprintf("%s: make room for $BELLOWS_CHECKPOINT_DIR, %s (%s)",
+			m.workers[i].noRoom, m.order.Checkpoint, reason))
 	}
 	m.failingBy = Boottime() + int64(tailWait)
 	if m.wish.Halt != nil {
@@ -139,6 +142,7 @@ func (m *machine) settleFailure(now int64) {
 
 // fail reports a failure that is no worker's, and ends all.
 func (m *machine) fail(kind record.FailureKind, reason string) {
+	reason = record.Reason(reason) // it may quote paths and a whole PATH
 	if m.report.Failed == nil && m.report.Stopped == nil && m.killed == "" {
 		m.report.Failed, m.dirty = &record.Failed{Kind: kind, Reason: reason, Rank: -1, At: time.Now()}, true
 	}
@@ -236,7 +240,11 @@ func (m *machine) nameLeftovers() {
 	if err != nil {
 		m.log.Error().Err(err).Msg("name what is left")
 	}
-	for _, s := range left {
+	for i, s := range left {
+		if i == leftoversNamed {
+			m.report.Leftover = append(m.report.Leftover, fmt.Sprintf("and %d more", len(left)-i))
+			break
+		}
 		m.report.Leftover = append(m.report.Leftover, s.String())
 	}
 	m.dirty = true

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bellows-ml/bellows/record"
 )
 
 const (
@@ -206,7 +208,7 @@ func (s *workerServer) hear(k *link, msg fromWorker) {
 	case msg.Saved != nil:
 		s.saved(k, Save{Step: msg.Saved.Step, Rank: k.worker.Rank, Samples: msg.Saved.Samples, Dir: msg.Saved.Dir})
 	case msg.NoRoom != nil:
-		k.worker.noRoom = fmt.Sprintf("save step %d: %s", msg.NoRoom.Step, cut(printable(msg.NoRoom.Reason)))
+		k.worker.noRoom = fmt.Sprintf("save step %d: %s", msg.NoRoom.Step, record.Cut(printable(msg.NoRoom.Reason), record.MaxReason/2))
 	case msg.Progress != nil:
 		s.m.progressed(msg.Progress.Step, msg.Progress.Samples, msg.Progress.Loss)
 	default:
@@ -277,11 +279,6 @@ func (s *workerServer) saved(k *link, save Save) {
 	s.m.addSave(save)
 	s.m.unconfirmed = append(s.m.unconfirmed, confirmation{k, save.Step, s.m.sequence + 1})
 }
-
-// maxReason bounds what a worker may put into a record.
-const maxReason = 1000
-
-func cut(s string) string { return s[:min(len(s), maxReason)] }
 
 // checkSave keeps a job from having the agent read, as root, what lies elsewhere.
 func checkSave(checkpoint string, s Save) error {

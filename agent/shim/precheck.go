@@ -101,6 +101,9 @@ func checkEnterable(field, path, remedy string) error {
 	return nil
 }
 
+// shownPath is how much of a path or a PATH an error repeats before it says what to do.
+const shownPath = 256
+
 // findProgram resolves the command's first word as execvp would in the workdir.
 func findProgram(o Order) (string, error) {
 	const remedy = "install it at the same path on every node, and submit with the environment it needs activated"
@@ -130,7 +133,7 @@ func findProgram(o Order) (string, error) {
 	if first != nil {
 		return "", fmt.Errorf("command %s: %w: %s", name, first, remedy)
 	}
-	return "", fmt.Errorf("command %s is not in the submitted PATH %s: %s", name, search, remedy)
+	return "", fmt.Errorf("command %s is not in the submitted PATH %s: %s", record.Cut(name, shownPath), record.Cut(search, shownPath), remedy)
 }
 
 func absolute(base, path string) string {

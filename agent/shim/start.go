@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/systemd"
 )
 
@@ -143,7 +144,7 @@ func lastWord(path string) string {
 		return err.Error()
 	}
 	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
-	return cmp.Or(cut(printable(lines[len(lines)-1])), "it is empty")
+	return cmp.Or(record.Reason(printable(lines[len(lines)-1])), "it is empty")
 }
 
 func awaitReady(ctx context.Context, ready *os.File) error {

@@ -1,0 +1,85 @@
+package e2e
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bellows-ml/bellows/api"
+	"github.com/bellows-ml/bellows/cluster"
+)
+
+// Every field of a spec at its bound, alone and all at once: each such job ends, at
+// the latest when its owner stops it at once, and gives its devices back. Whatever the
+// node says of it is short. Beyond the bound it is refused before anything is recorded.
+func TestSpecsAtTheirBoundsEnd(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, config{nodes: 1, devices: 1})
+	client := api.NewClient(f.socket(1))
+	good := cluster.Spec{
+		Command: []string{"/bin/true"}, Workdir: f.dir, CheckpointDir: filepath.Join(f.dir, "c"), MinWorkers: 1, MaxWorkers: 1,
+	}
+	path := func(bytes int) string { return strings.Repeat("/"+strings.Repeat("p", 200), bytes/201+1)[:bytes] }
+	names := map[string]string{}
+	for i := range cluster.MaxEnvNames - 1 {
+		names[fmt.Sprintf("NAME%04d", i)] = strings.Repeat("v", 40)
+	}
+	changes := map[string]func(*cluster.Spec){
+		"words": func(s *cluster.Spec) { s.Command = slices.Repeat([]string{"/bin/no"}, cluster.MaxCommandWords) },
+		"word":  func(s *cluster.Spec) { s.Command = []string{strings.Repeat("w", cluster.MaxCommandBytes)} },
+		"arg": func(s *cluster.Spec) {
+			s.Command = []string{"/bin/true", strings.Repeat("w", cluster.MaxCommandBytes-9)}
+		},
+		"workdir": func(s *cluster.Spec) { s.Workdir = path(cluster.MaxPathBytes) },
+		"base":    func(s *cluster.Spec) { s.CheckpointDir = path(cluster.MaxPathBytes) },
+		"envfile": func(s *cluster.Spec) { s.EnvFile = path(cluster.MaxPathBytes) },
+		"path": func(s *cluster.Spec) {
+			s.Command, s.Env = []string{"no-such-program"}, map[string]string{"PATH": path(cluster.MaxEnvBytes - 4)}
+		},
+		"names": func(s *cluster.Spec) { s.Env = names },
+		"all": func(s *cluster.Spec) {
+			s.Command = slices.Repeat([]string{"1234567"}, cluster.MaxCommandWords)
+			s.Workdir, s.CheckpointDir, s.EnvFile, s.Env = path(cluster.MaxPathBytes), path(cluster.MaxPathBytes), path(cluster.MaxPathBytes), names
+		},
+	}
+	for name, change := range changes {
+		spec := good
+		spec.Name = name
+		change(&spec)
+		reply, err := client.Submit(t.Context(), api.SubmitRequest{RequestID: api.NewRequestID(), Spec: spec})
+		if err != nil {
+			t.Errorf("%s: %.300v", name, err)
+			continue
+		}
+		s := f.awaitShown(cluster.JobID(reply.ID), "settled", func(s api.JobStatus) bool {
+			return s.Ended || s.Phase == cluster.Held || s.Phase == cluster.Queued && len(s.Excluded) > 0 || s.Phase == cluster.Backoff
+		})
+		t.Logf("%s: %s: %.200s", name, s.Phase, s.Reason)
+		if len(s.Reason) > 1<<10 {
+			t.Errorf("%s: a reason of %d bytes", name, len(s.Reason))
+		}
+		if _, err = client.Stop(t.Context(), reply.ID, api.StopRequest{Now: true}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		f.awaitShown(cluster.JobID(reply.ID), "ended", func(s api.JobStatus) bool { return s.Ended })
+	}
+	f.awaitShown(f.submit(f.sdkJob("next", 1, 1, 3, 0.01)), "succeeded", func(s api.JobStatus) bool { return s.Phase == cluster.Succeeded })
+
+	for name, change := range map[string]func(*cluster.Spec){
+		"125000 words": func(s *cluster.Spec) {
+			s.Command = slices.Repeat([]string{"x"}, 125_000)
+			s.Env = map[string]string{"PATH": path(127_000)}
+		},
+		"300 KB of path": func(s *cluster.Spec) { s.CheckpointDir = path(300_000) },
+	} {
+		spec := good
+		spec.Name = "beyond"
+		change(&spec)
+		_, err := client.Submit(t.Context(), api.SubmitRequest{RequestID: api.NewRequestID(), Spec: spec})
+		if api.CodeOf(err) != api.Invalid || len(err.Error()) > 500 {
+			t.Errorf("%s: %.300v", name, err)
+		}
+	}
+}
