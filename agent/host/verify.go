@@ -12,6 +12,7 @@ import (
 	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/checkpoint"
 	"github.com/bellows-ml/bellows/checkpoint/dirblob"
+	"github.com/bellows-ml/bellows/checkpoint/owned"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -127,6 +128,8 @@ func (n *node) examine(ctx context.Context, r *run, task dirblob.Verify) (dirblo
 			return failed(record.CheckpointDamaged, "checkpoint of step %d is damaged: %v", resume.Step, corrupt)
 		case time.Since(begun) >= unseenFor && !task.Quick && errors.Is(err, checkpoint.ErrAbsent):
 			return failed(record.CheckpointDamaged, "checkpoint of step %d is damaged: %v (looked for %v)", resume.Step, err, unseenFor)
+		case errors.Is(err, owned.ErrForeign): // which does not pass by itself
+			return failed(record.NodeRefused, "cannot resume from step %d: %v", resume.Step, err)
 		case time.Since(begun) >= unseenFor, !rest(ctx, seenAgain):
 			return failed(record.NodeRefused, "cannot read the checkpoint of step %d: %v", resume.Step, err)
 		}

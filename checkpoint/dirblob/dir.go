@@ -10,29 +10,50 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/bellows-ml/bellows/checkpoint"
+	"github.com/bellows-ml/bellows/checkpoint/owned"
 )
 
 // trash is where deleted directories go before they are removed, so that a
 // checkpoint is there or not, never in part.
 const trash = ".trash"
 
-// Dir is checkpoint.Blobs on a directory.
+// Dir is checkpoint.Blobs on a directory that is this process's user's alone, as
+// all that is read and written in it has to be.
 type Dir struct {
 	root *os.Root
+
+	mu    sync.Mutex
+	owned map[string]bool // directories that were found to be; nobody else can change that
 }
 
 var _ checkpoint.Blobs = (*Dir)(nil)
 
 // Open opens a directory that exists. The caller closes it.
 func Open(root string) (*Dir, error) {
-	r, err := os.OpenRoot(root)
+	r, err := owned.Open(root)
 	if err != nil {
 		return nil, fmt.Errorf("open checkpoint directory: %w", err)
 	}
-	return &Dir{root: r}, nil
+	return &Dir{root: r, owned: map[string]bool{}}, nil
+}
+
+// check demands that a directory, and all on the way to it, is the owner's alone.
+func (d *Dir) check(dir string) error {
+	dir = path.Clean(dir)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.owned[dir] {
+		return nil
+	}
+	if err := owned.Check(d.root, dir); err != nil {
+		return err
+	}
+	d.owned[dir] = true
+	return nil
 }
 
 // Close lets go of the directory.
@@ -40,6 +61,9 @@ func (d *Dir) Close() error { return d.root.Close() }
 
 // List implements checkpoint.Blobs.
 func (d *Dir) List(dir string) ([]checkpoint.Entry, error) {
+	if err := d.check(dir); err != nil {
+		return nil, err
+	}
 	f, err := d.root.Open(filepath.FromSlash(dir))
 	if err != nil {
 		return nil, err
@@ -78,6 +102,9 @@ func entry(info fs.FileInfo) checkpoint.Entry {
 // Open implements checkpoint.Blobs. It never waits for the writer of a pipe,
 // and refuses what is neither a plain file nor a directory.
 func (d *Dir) Open(name string) (checkpoint.File, error) {
+	if err := d.check(path.Dir(name)); err != nil {
+		return nil, err
+	}
 	f, err := d.root.OpenFile(filepath.FromSlash(name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -85,6 +112,9 @@ func (d *Dir) Open(name string) (checkpoint.File, error) {
 	info, err := f.Stat()
 	if err == nil && !info.IsDir() && !info.Mode().IsRegular() {
 		err = fmt.Errorf("open %s: it is a %s: only plain files belong into a checkpoint", name, info.Mode().Type())
+	}
+	if err == nil {
+		err = owned.CheckFile(info, filepath.Join(d.root.Name(), filepath.FromSlash(name)))
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -95,6 +125,9 @@ func (d *Dir) Open(name string) (checkpoint.File, error) {
 // Put implements checkpoint.Blobs: a new file, synced and then renamed over the
 // old one, and the directories above it synced.
 func (d *Dir) Put(name string, data []byte) error {
+	if err := d.check(path.Dir(name)); err != nil {
+		return err
+	}
 	name = filepath.FromSlash(name)
 	fresh := filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+".tmp")
 	if err := d.writeSynced(fresh, data); err != nil {

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/bellows-ml/bellows/checkpoint"
+	"github.com/bellows-ml/bellows/checkpoint/owned"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -66,11 +67,13 @@ type Answer struct {
 }
 
 // Fault is an error that has gone from one process to another and still answers
-// to errors.Is(err, checkpoint.ErrAbsent), errors.Is(err, syscall.ENOSPC) and errors.As(err, **CorruptError).
+// to errors.Is(err, checkpoint.ErrAbsent), errors.Is(err, owned.ErrForeign),
+// errors.Is(err, syscall.ENOSPC) and errors.As(err, **CorruptError).
 type Fault struct {
 	Text    string                   `json:"text"`
 	Absent  bool                     `json:"absent,omitempty"`
-	Full    bool                     `json:"full,omitempty"` // the disk, or the user's part of it
+	Foreign bool                     `json:"foreign,omitempty"` // another user could exchange what is there
+	Full    bool                     `json:"full,omitempty"`    // the disk, or the user's part of it
 	Corrupt *checkpoint.CorruptError `json:"corrupt,omitempty"`
 }
 
@@ -84,6 +87,8 @@ func (f *Fault) Unwrap() error {
 		return f.Corrupt
 	case f.Absent:
 		return checkpoint.ErrAbsent
+	case f.Foreign:
+		return owned.ErrForeign
 	case f.Full:
 		return syscall.ENOSPC
 	default:
@@ -165,7 +170,7 @@ func (d *Dir) retain(ctx context.Context, r checkpoint.Retain) (deleted []string
 }
 
 func fault(err error) (Answer, error) {
-	f := &Fault{Text: err.Error(), Absent: errors.Is(err, checkpoint.ErrAbsent), Full: full(err)}
+	f := &Fault{Text: err.Error(), Absent: errors.Is(err, checkpoint.ErrAbsent), Foreign: errors.Is(err, owned.ErrForeign), Full: full(err)}
 	errors.As(err, &f.Corrupt)
 	return Answer{Fault: f}, err
 }

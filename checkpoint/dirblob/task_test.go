@@ -11,6 +11,7 @@ import (
 
 	"github.com/bellows-ml/bellows/checkpoint"
 	"github.com/bellows-ml/bellows/checkpoint/dirblob"
+	"github.com/bellows-ml/bellows/checkpoint/owned"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -94,6 +95,70 @@ func TestTasksThroughAChild(t *testing.T) {
 	}
 	if _, err = through(t, verify); !errors.Is(err, checkpoint.ErrAbsent) || errors.As(err, &corrupt) {
 		t.Errorf("verify of a deleted checkpoint: %v", err)
+	}
+}
+
+// What another user could have made, or can exchange at any time, is neither
+// digested nor resumed from: whoever loads it may execute it.
+func TestTasksRefuseWhatOthersCanExchange(t *testing.T) {
+	base := t.TempDir()
+	root := filepath.Join(base, "job")
+	const dir = "g00000001/step-7"
+	step := filepath.Join(root, dir)
+	if err := os.MkdirAll(step, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"model", checkpoint.CompleteName} {
+		if err := os.WriteFile(filepath.Join(step, name), []byte("weights"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	digest := dirblob.Task{Root: root, Digest: &dirblob.Digest{Dir: dir}}
+	a, err := through(t, digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := checkpoint.Merge(checkpoint.Title{Job: "j", Generation: 1, Step: 7, WorldSize: 1},
+		[]record.Saved{{Dir: step, Ranks: []int{0}, Files: a.Files}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := dirblob.Task{Root: root, Write: &dirblob.Write{Dir: dir, Manifest: m}}
+	if a, err = through(t, write); err != nil {
+		t.Fatal(err)
+	}
+	verify := dirblob.Task{Root: root, Verify: &dirblob.Verify{Dir: dir, ManifestSHA256: a.ManifestSHA256}}
+	quick := dirblob.Task{Root: root, Verify: &dirblob.Verify{Dir: dir, ManifestSHA256: a.ManifestSHA256, Quick: true}}
+	find := dirblob.Task{Root: root, Find: &checkpoint.Search{Dir: "g00000001", Since: -1}}
+	all := map[string]dirblob.Task{"digest": digest, "write": write, "verify": verify, "quick look": quick, "find": find}
+	for path, mode := range map[string]os.FileMode{
+		base: 0o777, root: 0o757, filepath.Join(root, "g00000001"): 0o757, step: 0o1777,
+		filepath.Join(step, "model"): 0o666, filepath.Join(step, checkpoint.ManifestName): 0o646,
+	} {
+		info, errStat := os.Stat(path)
+		if errStat != nil {
+			t.Fatal(errStat)
+		}
+		if err = os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		for name, task := range all {
+			file := !info.IsDir()
+			if file && name != "verify" && (name != "digest" || filepath.Base(path) != "model") {
+				continue // which do not read this file
+			}
+			if _, err = through(t, task); !errors.Is(err, owned.ErrForeign) || !strings.Contains(err.Error(), path) {
+				t.Errorf("%s with mode %04o of %s: %v", name, mode, path, err)
+			}
+		}
+		if err = os.Chmod(path, info.Mode()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, task := range all {
+		if _, err = through(t, task); err != nil {
+			t.Errorf("%s, once they are the owner's alone again: %v", name, err)
+		}
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/bellows-ml/bellows/checkpoint/owned"
 )
 
 // prepareCheckpointDir makes the folder and writes to it once, as the user who
@@ -17,6 +19,9 @@ func prepareCheckpointDir(dir string) error {
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("checkpoint dir %s: cannot be made: %w; choose another", dir, culprit(dir, err))
+	}
+	if err := owned.CheckBase(dir); err != nil {
+		return fmt.Errorf("checkpoint dir %s: %w", dir, err)
 	}
 	f, err := os.CreateTemp(dir, ".bellows-probe-*")
 	if err != nil {

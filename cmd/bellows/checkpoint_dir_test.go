@@ -52,8 +52,16 @@ func TestCheckpointDirsAreTriedBeforeAJobIsSubmitted(t *testing.T) {
 			if full := os.WriteFile(filepath.Join(base, "filler"), make([]byte, 1<<20), 0o600); !errors.Is(full, syscall.ENOSPC) {
 				t.Fatalf("the disk is not full: %v", full)
 			}
-			return base, errors.Join(err, os.Chmod(base, 0o777))
+			return base, errors.Join(err, os.Chmod(base, 0o777|os.ModeSticky))
 		}, true, []string{"no space left on device", "make room"}},
+		"open to all": {
+			func(_ *testing.T, base string) (string, error) { return base, os.Chmod(base, 0o777) },
+			false,
+			[]string{"its mode 0777 lets others", "chmod go-w", "chmod +t", "a folder of your own"},
+		},
+		"shared as /tmp is": {
+			func(_ *testing.T, base string) (string, error) { return base, os.Chmod(base, 0o777|os.ModeSticky) }, false, nil,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.root && os.Geteuid() != 0 {

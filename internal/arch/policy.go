@@ -36,7 +36,7 @@ const (
 		"allocator allocator/goodput allocator/solve allocator/place allocator/policy"
 	layer2 = "coordinator"
 	layer3 = "sdk logging trust nvml systemd metrics membership store store/storetest api agent/shim " +
-		"checkpoint/dirblob checkpoint/blobtest allocator/milp"
+		"agent/child checkpoint/owned checkpoint/dirblob checkpoint/blobtest allocator/milp"
 	layer4 = "coordinator/lead agent/host dashboard sim"
 
 	// below4 is what the two big shells tie together.
@@ -73,8 +73,10 @@ func Rows() []Row {
 		{"api", "cluster record trust", Shell, "how people and agents talk to an agent"},
 		{"metrics", "cluster record", Shell, "what Prometheus reads of an agent or a coordinator"},
 		{"systemd", "", Shell, "what services and their manager say to each other"},
-		{"agent/shim", "cluster record agent/fence sdk logging systemd", Shell, "hosts one generation's workers and outlives the agent"},
-		{"checkpoint/dirblob", "cluster record checkpoint", Shell, "Blobs on a directory"},
+		{"agent/child", "", Shell, "runs a part of this program as another user"},
+		{"checkpoint/owned", "", Shell, "whether a folder is its owner's alone"},
+		{"agent/shim", "cluster record agent/fence sdk logging systemd agent/child checkpoint/owned", Shell, "hosts one generation's workers and outlives the agent"},
+		{"checkpoint/dirblob", "cluster record checkpoint checkpoint/owned", Shell, "Blobs on a directory"},
 		{"checkpoint/blobtest", "cluster record checkpoint", Shell, "one suite for every Blobs"},
 		{"allocator/milp", "cluster allocator allocator/solve", Shell, "reference models for an outside solver; never on the default path"},
 
@@ -118,7 +120,7 @@ func Libraries() []Library {
 		{"github.com/spf13/cobra", "cmd/bellows", "", "commands, help and completion"},
 		{"github.com/spf13/pflag", "cmd/bellows", "", "cobra's flags"},
 		{"go.yaml.in/yaml", "cmd/bellows", "", "job files; inside, specs are JSON"},
-		{"golang.org/x/sys", "agent/shim agent/host api store", "e2e logging", "pidfd, cgroups, peer credentials, file locks, the clock that counts sleep"},
+		{"golang.org/x/sys", "agent/child agent/shim agent/host checkpoint/owned api store", "e2e logging", "pidfd, cgroups, peer credentials, file locks, the clock that counts sleep"},
 		{"github.com/rs/zerolog", shells, "e2e", "logs: for shells, pure code has nothing to log"},
 		{"github.com/rogpeppe/go-internal", "", "cmd/bellows e2e", "testscript"},
 	}
