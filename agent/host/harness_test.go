@@ -39,6 +39,8 @@ func TestMain(m *testing.M) {
 	switch {
 	case len(os.Args) > 3 && os.Args[1] == "shim":
 		err = shim.Serve(ctx, os.Args[3])
+	case len(os.Args) > 2 && os.Args[1] == "internal" && os.Args[2] == "look":
+		err = shim.Look(ctx, os.Stdin, os.Stdout)
 	case len(os.Args) > 2 && os.Args[1] == "internal":
 		err = dirblob.Serve(ctx, os.Stdin, os.Stdout)
 	case len(os.Args) > 2 && os.Args[1] == "agent":

@@ -4,15 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
+	"time"
 
 	"github.com/bellows-ml/bellows/agent/shim"
 	"github.com/bellows-ml/bellows/checkpoint/dirblob"
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
 )
 
 // An agent that runs as root sees a job's checkpoints with its owner's eyes.
@@ -46,8 +46,10 @@ func TestCheckpointTasksRunAsTheOwner(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err = os.Chown(filepath.Join(root, "g00000001", "mine"), nobody, nobody); err != nil {
-		t.Fatal(err)
+	for _, own := range []string{root, filepath.Join(root, "g00000001"), filepath.Join(root, "g00000001", "mine")} {
+		if err = os.Chown(own, nobody, nobody); err != nil {
+			t.Fatal(err)
+		}
 	}
 
 	n := &node{cfg: Config{Exe: copied}, log: quiet()}
@@ -65,23 +67,26 @@ func TestCheckpointTasksRunAsTheOwner(t *testing.T) {
 	}
 }
 
-// A user may do what he likes to a process of his: it must not keep the agent
-// waiting, nor take its memory.
-func TestChildrenThatMisbehaveAreNotHeardOut(t *testing.T) {
-	script := func(text string) *exec.Cmd {
-		child := exec.CommandContext(t.Context(), "/bin/sh", "-c", text)
-		child.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		t.Cleanup(func() { _ = syscall.Kill(-child.Process.Pid, syscall.SIGKILL) })
-		return child
+// A checkpoint that others could exchange is none that may become one by waiting.
+func TestNothingIsResumedThatOthersCouldExchange(t *testing.T) {
+	job := filepath.Join(t.TempDir(), "job")
+	step := filepath.Join(job, "g00000001", "step-5")
+	if err := errors.Join(os.MkdirAll(step, 0o755), os.Chmod(step, 0o777)); err != nil {
+		t.Fatal(err)
 	}
-	if answer, err := hear(script("echo fine")); err != nil || answer.String() != "fine\n" {
-		t.Errorf("one that behaves: %v, %v", answer, err)
+	n := &node{cfg: Config{}, log: quiet()}
+	self := uint32(os.Geteuid()) //nolint:gosec // a uid is not negative
+	r := &run{order: shim.Order{
+		Owner: cluster.Owner{UID: self}, Checkpoint: filepath.Join(job, "g00000002"),
+		Resume: &record.Checkpoint{Generation: 1, Step: 5, Dir: step},
+	}}
+	begun := time.Now()
+	_, failed := n.examine(t.Context(), r, dirblob.Verify{})
+	if failed == nil || failed.Kind != record.NodeRefused || !strings.Contains(failed.Reason, step+" has mode 0777") {
+		t.Errorf("%+v", failed)
 	}
-	if _, err := hear(script("sleep 600 & echo fine")); !errors.Is(err, exec.ErrWaitDelay) {
-		t.Errorf("one that leaves its output to another: %v", err)
-	}
-	if _, err := hear(script("exec yes >&2")); err == nil || len(err.Error()) > maxComplaint+100 {
-		t.Errorf("one that does not end: %.100v", err)
+	if time.Since(begun) > unseenFor/2 {
+		t.Error("it was looked at again and again")
 	}
 }
 

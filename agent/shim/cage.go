@@ -45,6 +45,9 @@ type cage struct {
 	why   error  // why it is not a stronger kind
 	// limits hold each worker apart; nil = there are none.
 	limits *limits
+	// apart is a child of the shim's that is no worker's: it looks at what the owner
+	// has, takes no lock, and may hang as what it looks at may. 0 = there is none.
+	apart int
 }
 
 // newCage makes this process the subreaper, and a group of that name: of the kind
@@ -120,7 +123,12 @@ func (c *cage) kill() error {
 // count until they are reaped.
 func (c *cage) empty() (bool, error) {
 	if hasChildren() {
-		return false, nil
+		if c.apart == 0 {
+			return false, nil
+		}
+		if left, err := c.left(); err != nil || len(left) > 0 {
+			return false, err
+		}
 	}
 	if c.group == nil {
 		return true, nil
@@ -144,6 +152,7 @@ func (c *cage) left() ([]stat, error) {
 			}
 		}
 	}
+	found = slices.DeleteFunc(found, func(s stat) bool { return s.pid == c.apart })
 	slices.SortFunc(found, func(a, b stat) int { return a.pid - b.pid })
 	return found, nil
 }

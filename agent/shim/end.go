@@ -194,8 +194,8 @@ func (m *machine) settleEnd(now int64) {
 		m.settleRetire(now)
 		return
 	}
-	// Preparations that hang are left to themselves: they have no process, and
-	// take no lock any more.
+	// Preparations that hang are left to themselves: what they have of a process is
+	// no worker's, and they take no lock any more.
 	given := m.phase == preparing && m.killed != "" && !m.locking
 	if !m.over() && !given {
 		if m.killed != "" {

@@ -2,18 +2,14 @@ package shim
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"os/user"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/bellows-ml/bellows/cluster"
 )
@@ -98,49 +94,4 @@ func parseGroups(o cluster.Owner, names []string) ([]uint32, error) {
 		groups = append(groups, uint32(gid))
 	}
 	return groups, nil
-}
-
-// do runs f with the owner's rights on files. f must do its work itself and not
-// in other goroutines.
-//
-// Linux keeps a thread's file system identity apart from its process's. So f runs
-// on a thread of its own that takes the owner's, and dies afterwards instead of
-// going back to the others: no child process, and nothing that could forget to
-// switch back.
-func (id identity) do(f func() error) error {
-	if id.cred == nil {
-		return f()
-	}
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-		if err := id.assume(); err != nil {
-			done <- fmt.Errorf("act as uid %d: %w", id.cred.Uid, err)
-			return
-		}
-		done <- f()
-	}()
-	return <-done
-}
-
-// assume changes the calling thread only, which the wrappers of package syscall would not.
-func (id identity) assume() error {
-	groups := id.cred.Groups
-	if len(groups) == 0 {
-		groups = []uint32{id.cred.Gid}
-	}
-	if err := setThreadGroups(groups); err != nil {
-		return err
-	}
-	if err := unix.Setfsgid(int(id.cred.Gid)); err != nil {
-		return err
-	}
-	if err := unix.Setfsuid(int(id.cred.Uid)); err != nil {
-		return err
-	}
-	// The calls do not report failure; asking for an impossible id tells which one is in force.
-	if now, err := unix.SetfsuidRetUid(-1); err != nil || uint32(now) != id.cred.Uid {
-		return errors.Join(errors.New("the system refused the change of user"), err)
-	}
-	return nil
 }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -29,51 +28,67 @@ type refusal struct {
 func (r *refusal) Error() string { return r.err.Error() }
 func (r *refusal) Unwrap() error { return r.err }
 
-// precheck looks, with the owner's eyes, at everything that the workers will
-// need from this node, so that a node where something is missing says what,
-// instead of a script that says something else. It returns the program to execute
-// and the environment to do it with.
-func precheck(ctx context.Context, o Order, dir string, id identity, waiting func(string)) (program string, env map[string]string, err error) {
-	o.Env = maps.Clone(o.Env)
-	steps := []struct {
-		what string
-		do   func() error
-	}{
-		{"run directory", func() error {
-			return checkEnterable("run directory", dir, "let the owner enter it and its parents (chmod o+x)")
-		}},
-		{"workdir", func() error {
-			return checkEnterable("workdir", o.Workdir, "make it available at the same path on every node")
-		}},
-		{"env file", func() error {
-			if o.EnvFile == "" {
-				return nil
-			}
-			secret, err := ReadEnvFile(o.EnvFile, o.Owner.UID)
-			if err == nil && o.Env == nil {
-				o.Env = secret
-			}
-			maps.Copy(o.Env, secret)
-			return err
-		}},
-		{"command", func() (err error) { program, err = findProgram(o); return err }},
-		{"checkpoint_dir", func() error { return meetAtCheckpoint(ctx, o) }},
+// findings is what was found of a run's needs on this node.
+type findings struct {
+	Program string            `json:"program"`           // to execute
+	Secrets map[string]string `json:"secrets,omitempty"` // what the env file holds
+}
+
+// precheck looks at everything that the workers will need from this node, so that
+// a node where something is missing says what, instead of a script that says
+// something else. It returns the program to execute and the environment to do it with.
+func precheck(ctx context.Context, o Order, l look, id identity) (program string, env map[string]string, err error) {
+	if ctx.Err() != nil { // also if the owner is not known: then nothing is to be done in its name
+		return "", nil, ctx.Err()
 	}
-	for _, s := range steps {
-		if ctx.Err() != nil { // also if the owner is not known: then nothing is to be done in his name
-			return "", nil, ctx.Err()
-		}
-		waiting("checking " + s.what)
-		if err := id.do(s.do); err != nil {
-			return "", nil, &refusal{refusedFor(err), err}
-		}
+	found, err := l.as(ctx, id)
+	if err != nil {
+		return "", nil, err
 	}
+	env = maps.Clone(o.Env)
+	if env == nil {
+		env = found.Secrets
+	}
+	maps.Copy(env, found.Secrets)
 	if o.World.Members[0].Node == o.Node {
 		if err := checkMaster(o.World.Master); err != nil {
 			return "", nil, &refusal{record.PortTaken, err}
 		}
 	}
-	return program, o.Env, nil
+	return found.Program, env, nil
+}
+
+// here does the looking, in a process of the owner's.
+func (l look) here(ctx context.Context) (f findings, err error) {
+	o := l.Order
+	for _, step := range []struct {
+		what string
+		do   func() error
+	}{
+		{"run directory", func() error {
+			return checkEnterable("run directory", l.Dir, "let the owner enter it and its parents (chmod o+x)")
+		}},
+		{"workdir", func() error {
+			return checkEnterable("workdir", o.Workdir, "make it available at the same path on every node")
+		}},
+		{"env file", func() (err error) {
+			if o.EnvFile != "" {
+				f.Secrets, err = ReadEnvFile(o.EnvFile, o.Owner.UID)
+			}
+			return err
+		}},
+		{"command", func() (err error) { f.Program, err = findProgram(o, f.Secrets); return err }},
+		{"checkpoint_dir", func() error { return meetAtCheckpoint(ctx, o) }},
+	} {
+		if ctx.Err() != nil {
+			return f, ctx.Err()
+		}
+		l.waiting("checking " + step.what)
+		if err := step.do(); err != nil {
+			return f, &refusal{refusedFor(err), err}
+		}
+	}
+	return f, nil
 }
 
 // refusedFor tells a full disk, which passes, from what is wrong with the node.
@@ -105,7 +120,7 @@ func checkEnterable(field, path, remedy string) error {
 const shownPath = 256
 
 // findProgram resolves the command's first word as execvp would in the workdir.
-func findProgram(o Order) (string, error) {
+func findProgram(o Order, secrets map[string]string) (string, error) {
 	const remedy = "install it at the same path on every node, and submit with the environment it needs activated"
 	name := o.Command[0]
 	if strings.Contains(name, "/") {
@@ -115,7 +130,10 @@ func findProgram(o Order) (string, error) {
 		}
 		return path, nil
 	}
-	search, ok := o.Env["PATH"]
+	search, ok := secrets["PATH"]
+	if !ok {
+		search, ok = o.Env["PATH"]
+	}
 	if !ok {
 		search = defaultPath
 	}
@@ -170,103 +188,4 @@ func checkMaster(master cluster.Endpoint) error {
 		return fmt.Errorf("master address %s: %w: it is tried again with this node's present one", master.Host, err)
 	}
 	return l.Close()
-}
-
-const (
-	// meetWait is how long rank 0's node may take to make the directory, and a
-	// network file system to show it.
-	meetWait = 10 * time.Second
-	meetPoll = 20 * time.Millisecond
-
-	meetingFile = ".bellows-generation"
-)
-
-// meetAtCheckpoint proves that the generation's directory is one and the same on
-// all nodes: rank 0's node makes it and leaves a note, the others look for it.
-// It runs as the owner.
-func meetAtCheckpoint(ctx context.Context, o Order) error {
-	first := o.World.Members[0].Node
-	note := fmt.Sprintf("job=%s generation=%d master=%s node=%s\n", o.World.Job, o.World.Generation, o.World.Master, first)
-	path := filepath.Join(o.Checkpoint, meetingFile)
-	if o.Node == first {
-		if err := os.MkdirAll(o.Checkpoint, 0o755); err != nil {
-			return unwritable(o, err, "choose a base directory that the owner can write to on every node")
-		}
-		if err := checkInside(o.Checkpoint); err != nil {
-			return err
-		}
-		if err := writeNote(path, note); err != nil {
-			return unwritable(o, err, "let the owner write there")
-		}
-		return nil
-	}
-	if err := awaitNote(ctx, path, note); err != nil {
-		return fmt.Errorf("checkpoint_dir %s is not the same directory on node %s and node %s (%w): use a file system that both see",
-			o.Checkpoint, o.Node, first, err)
-	}
-	if err := checkInside(o.Checkpoint); err != nil {
-		return err
-	}
-	probe := filepath.Join(o.Checkpoint, meetingFile+"-"+string(o.Node))
-	if err := writeNote(probe, note); err != nil {
-		return unwritable(o, err, "let the owner write there from every node")
-	}
-	return os.Remove(probe)
-}
-
-// unwritable says what is to be done where a job cannot save: a full disk asks for room, not for rights.
-func unwritable(o Order, err error, remedy string) error {
-	if refusedFor(err) == record.NoSpace {
-		remedy = "make room there; the job starts again by itself"
-	}
-	return fmt.Errorf("checkpoint_dir %s: %w: %s", o.Checkpoint, err, remedy)
-}
-
-// writeNote replaces the file as a whole: a reader sees all of it or nothing.
-func writeNote(path, note string) error {
-	tmp := path + ".tmp"
-	if err := os.WriteFile(tmp, []byte(note), 0o644); err != nil {
-		return err
-	}
-	return os.Rename(tmp, path)
-}
-
-func awaitNote(ctx context.Context, path, want string) error {
-	ctx, cancel := context.WithTimeout(ctx, meetWait)
-	defer cancel()
-	poll := time.NewTicker(meetPoll)
-	defer poll.Stop()
-	for {
-		got, err := os.ReadFile(path)
-		if err == nil && string(got) == want {
-			return nil
-		}
-		if err == nil {
-			err = fmt.Errorf("its note says %q", printable(string(got)))
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-poll.C:
-		}
-	}
-}
-
-// checkInside refuses a generation directory <base>/<job>/<generation> that a
-// symbolic link takes out of its base.
-func checkInside(checkpoint string) error {
-	job := filepath.Dir(checkpoint)
-	base := filepath.Dir(job)
-	realBase, err := filepath.EvalSymlinks(base)
-	if err != nil {
-		return fmt.Errorf("checkpoint_dir %s: %w", checkpoint, err)
-	}
-	got, err := filepath.EvalSymlinks(checkpoint)
-	if err != nil {
-		return fmt.Errorf("checkpoint_dir %s: %w", checkpoint, err)
-	}
-	if want := filepath.Join(realBase, filepath.Base(job), filepath.Base(checkpoint)); got != want {
-		return fmt.Errorf("checkpoint_dir %s is a symbolic link to %s, outside of %s: remove the link", checkpoint, got, base)
-	}
-	return nil
 }

@@ -25,7 +25,9 @@ const prepareBound = 45 * time.Second
 // locks come last: whoever is given up before does not hold them.
 func (m *machine) prepare() {
 	waiting := func(what string) { m.post(func() { m.waiting(what) }) }
-	program, env, err := precheck(m.abort, m.order, m.dir, m.id, waiting)
+	l := look{Dir: m.dir, Order: m.order, waiting: waiting, started: func(pid int) { m.post(func() { m.cage.apart = pid }) }}
+	program, env, err := precheck(m.abort, m.order, l, m.id)
+	m.post(func() { m.cage.apart = 0 })
 	var held *locks
 	if err == nil {
 		err = m.writeModule()

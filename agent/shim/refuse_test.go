@@ -108,6 +108,26 @@ func TestNodesRefuse(t *testing.T) {
 func TestNodesRefuseCheckpointDirectories(t *testing.T) {
 	t.Parallel()
 	testRefusals(t, map[string]refused{
+		"a stranger was first with the job's directory": {
+			func(f *fixture) { f.premade(0o777, f.order.Checkpoint, filepath.Dir(f.order.Checkpoint)) }, record.NodeRefused,
+			[]string{"checkpoint_dir", "/train-abcdef belongs to", "uid 65534", "have it removed"},
+		},
+		"a stranger was first with the generation's directory": {
+			func(f *fixture) { f.premade(0o777, f.order.Checkpoint) }, record.NodeRefused,
+			[]string{"checkpoint_dir", "/g00000003 belongs to", "uid 65534", "have it removed"},
+		},
+		"all may write to the base": {
+			func(f *fixture) { f.premade(0o777); f.chmod(0o777, filepath.Join(f.root, "ckpt")) }, record.NodeRefused,
+			[]string{"checkpoint_dir", "/ckpt: its mode 0777", "chmod +t", "a folder of your own"},
+		},
+		"all may write to the job's directory": {
+			func(f *fixture) { f.premade(0o755); f.chmod(0o777, filepath.Dir(f.order.Checkpoint)) }, record.NodeRefused,
+			[]string{"checkpoint_dir", "/train-abcdef has mode 0777", "chmod -R go-w"},
+		},
+		"the kernel's file system for a base": {
+			func(f *fixture) { f.order.Checkpoint = "/proc/sys/train-abcdef/g00000003" }, record.NodeRefused,
+			[]string{"checkpoint_dir", "/proc/sys: it lies in a file system of the kernel's"},
+		},
 		"checkpoint base is a file": {
 			func(f *fixture) { write(f.t, filepath.Join(f.root, "ckpt"), "", 0o644) }, record.NodeRefused,
 			[]string{"checkpoint_dir", "not a directory", "base directory"},
@@ -171,6 +191,32 @@ func TestNodesRefuseCheckpointDirectories(t *testing.T) {
 			[]string{"checkpoint_dir", "symbolic link", "elsewhere", "remove the link"},
 		},
 	})
+}
+
+// premade makes the generation's directory beforehand, and those of the given ones
+// a stranger's, in a base that is shared as /tmp is.
+func (f *fixture) premade(mode os.FileMode, strangers ...string) {
+	f.t.Helper()
+	if err := os.MkdirAll(f.order.Checkpoint, 0o755); err != nil {
+		f.t.Fatal(err)
+	}
+	f.chmod(0o777|os.ModeSticky, filepath.Join(f.root, "ckpt"))
+	if len(strangers) > 0 {
+		needsRoot(f.t)
+	}
+	for _, dir := range strangers {
+		if err := os.Chown(dir, 65534, 65534); err != nil {
+			f.t.Fatal(err)
+		}
+		f.chmod(mode, dir)
+	}
+}
+
+func (f *fixture) chmod(mode os.FileMode, path string) {
+	f.t.Helper()
+	if err := os.Chmod(path, mode); err != nil {
+		f.t.Fatal(err)
+	}
 }
 
 // refused is what is wrong with a node, and how it says so.

@@ -130,16 +130,21 @@ func checkOrder(o Order) error {
 	if !slices.Contains([]string{"", Cgroup2, Cgroup1, Weak}, o.Containment) {
 		fault("containment %q: use %s, %s or %s, or nothing for the strongest that there is", o.Containment, Cgroup2, Cgroup1, Weak)
 	}
-	for key, value := range o.Env {
-		if key == "" || strings.ContainsAny(key, "=\x00") || strings.ContainsRune(value, 0) {
-			fault("env %q cannot be set: names have no '=', and neither names nor values a zero byte", key)
-		}
-	}
+	faults = append(faults, checkEnv(o.Env)...)
 	if slices.ContainsFunc(o.Command, func(a string) bool { return strings.ContainsRune(a, 0) }) {
 		fault("command %q has a zero byte", o.Command)
 	}
 	slices.SortFunc(faults, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(faults...)
+}
+
+func checkEnv(env map[string]string) (faults []error) {
+	for key, value := range env {
+		if key == "" || strings.ContainsAny(key, "=\x00") || strings.ContainsRune(value, 0) {
+			faults = append(faults, fmt.Errorf("env %q cannot be set: names have no '=', and neither names nor values a zero byte", key))
+		}
+	}
+	return faults
 }
 
 func readJSON(path string, v any) error {

@@ -13,26 +13,36 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
-// A file system that hangs, played by a pipe where the note should be: whoever
-// opens it waits for ever.
+// A file system that hangs, played by a freezer: the process that looks at it does
+// not even end when it is killed.
 func TestPreparationsThatHangDoNotHoldUpTheEnd(t *testing.T) {
 	t.Parallel()
 	_, f := pair(t, "exit 0")
-	if err := os.MkdirAll(f.order.Checkpoint, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Mkfifo(filepath.Join(f.order.Checkpoint, meetingFile), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	f.start()
+	f.ownedBy(1, "daemon").start()
 	f.await("waiting", func(r Report) bool { return strings.Contains(r.Waiting, "checkpoint_dir") })
+	all, err := processes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	looks := descendants(all, map[int]bool{f.shim.PID: true})
+	if len(looks) != 1 {
+		t.Fatalf("the shim's processes are %v, want the one that looks", looks)
+	}
+	thaw := f.freeze(Process{PID: looks[0].pid})
 	begun := time.Now()
 	f.push(Wish{Kill: "test"})
 	r := f.stopped()
-	if took := time.Since(begun); took > time.Second || r.Workers != nil || r.Failed != nil {
+	if took := time.Since(begun); took > UnkillableAfter/2 || r.Workers != nil || r.Failed != nil {
 		t.Errorf("took %v, report %+v", took, r)
 	}
 	f.retire()
+	if err := thaw(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the process that looked is gone", func() bool {
+		now, err := readStat(looks[0].pid)
+		return err != nil || now.start != looks[0].start || !now.lives()
+	})
 }
 
 func TestPreparationsHaveABound(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/bellows-ml/bellows/agent/shim"
 	"github.com/bellows-ml/bellows/checkpoint/dirblob"
 	"github.com/bellows-ml/bellows/nvml"
 )
@@ -24,6 +25,14 @@ func internalCommand() *cobra.Command {
 			Args:  exactly(),
 			RunE: func(cmd *cobra.Command, _ []string) error {
 				return dirblob.Serve(cmd.Context(), os.Stdin, os.Stdout)
+			},
+		},
+		&cobra.Command{
+			Use:   "look",
+			Short: "Look at what a job needs of this node, read from stdin, as the job's owner",
+			Args:  exactly(),
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				return shim.Look(cmd.Context(), os.Stdin, os.Stdout)
 			},
 		},
 		nvmlCommand(),

@@ -1,0 +1,100 @@
+package child
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestMain lets the test binary be a child that says who it is.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == "who" {
+		status, err := os.ReadFile("/proc/self/status")
+		fmt.Printf("%s%v\n", status, err)
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// script is a child that is a shell. What it leaves behind ends with the test.
+func script(t *testing.T, text string) (Task, *bytes.Buffer) {
+	out := &bytes.Buffer{}
+	return Task{
+		Program: "/bin/sh", Args: []string{"-c", text}, Out: out, Most: 1000,
+		Started: func(pid int) { t.Cleanup(func() { _ = syscall.Kill(-pid, syscall.SIGKILL) }) },
+	}, out
+}
+
+// The whole identity: what sysctls, signals and setuid programs go by, too.
+func TestAChildIsTheUserAndNothingMore(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can start somebody else's process, and only that is tested here")
+	}
+	out := &bytes.Buffer{}
+	err := Run(t.Context(), Task{
+		Program: Self, Args: []string{"who"}, Out: out, Most: 1 << 20,
+		As: &syscall.Credential{Uid: 65534, Gid: 65533, Groups: []uint32{65533, 65532}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"Uid:\t65534\t65534\t65534\t65534", "Gid:\t65533\t65533\t65533\t65533", "Groups:\t65532 65533",
+		"CapPrm:\t0000000000000000", "CapEff:\t0000000000000000", "CapAmb:\t0000000000000000", "NoNewPrivs:\t1",
+	} {
+		if !strings.Contains(out.String(), want+"\n") && !strings.Contains(out.String(), want+" \n") {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
+// The parent may still start setuid programs, and its workers what they like: the
+// thread that gave the right up is never used again.
+func TestNoNewPrivilegesStaysWithTheChild(t *testing.T) {
+	for range 20 {
+		task, _ := script(t, "exit 0")
+		if err := Run(t.Context(), task); err != nil {
+			t.Fatal(err)
+		}
+		after := exec.Command("grep", "NoNewPrivs", "/proc/self/status")
+		if out, err := after.Output(); err != nil || string(out) != "NoNewPrivs:\t0\n" {
+			t.Fatalf("a process started afterwards: %q, %v", out, err)
+		}
+	}
+}
+
+// A user may do what it likes to a process of its own: it must not keep the agent
+// waiting, nor take its memory.
+func TestChildrenThatMisbehaveAreNotHeardOut(t *testing.T) {
+	task, out := script(t, "cat; echo fine")
+	task.In = []byte("hello ")
+	if err := Run(t.Context(), task); err != nil || out.String() != "hello fine\n" {
+		t.Errorf("one that behaves: %q, %v", out, err)
+	}
+	task, _ = script(t, "sleep 600 & echo fine")
+	if err := Run(t.Context(), task); !errors.Is(err, exec.ErrWaitDelay) {
+		t.Errorf("one that leaves its output to another: %v", err)
+	}
+	task, _ = script(t, "exec yes >&2")
+	if err := Run(t.Context(), task); err == nil || len(err.Error()) > maxComplaint+100 {
+		t.Errorf("one that complains for ever: %.100v", err)
+	}
+	task, out = script(t, "exec yes")
+	if err := Run(t.Context(), task); err == nil || out.Len() > task.Most {
+		t.Errorf("one that says more than it may: %d bytes, %v", out.Len(), err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	task, _ = script(t, "exec sleep 600")
+	task.Started = func(int) { cancel() }
+	begun := time.Now()
+	if err := Run(ctx, task); err == nil || time.Since(begun) > time.Minute {
+		t.Errorf("one that hangs: %v after %v", err, time.Since(begun))
+	}
+}

@@ -1,0 +1,138 @@
+package shim
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/bellows-ml/bellows/agent/child"
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// look is the question what a node has of a run's needs, put to a process that is
+// the run's owner: the shim touches nothing itself at a path that a user has named.
+type look struct {
+	Dir     string       `json:"dir"` // the run directory
+	Order   Order        `json:"order"`
+	waiting func(string) // told what is looked at
+	started func(pid int)
+}
+
+// said is a line of what the process says: what it looks at, or how the look ended.
+type said struct {
+	Waiting  string             `json:"waiting,omitempty"`
+	Findings *findings          `json:"findings,omitempty"`
+	Refused  record.FailureKind `json:"refused,omitempty"`
+	Reason   string             `json:"reason,omitempty"` // of Refused
+}
+
+// lookCommand is the program's own command that does the looking.
+var lookCommand = []string{"internal", "look"}
+
+// maxSaid bounds all that the process says: JSON takes six bytes for some of one of the file's.
+const maxSaid = 6*cluster.MaxEnvFileBytes + 256<<10
+
+// as looks as the owner: here, if that is who this process is.
+func (l look) as(ctx context.Context, id identity) (findings, error) {
+	if id.cred == nil {
+		return l.here(ctx)
+	}
+	in, err := json.Marshal(l)
+	if err != nil {
+		return findings{}, fmt.Errorf("encode order: %w", err)
+	}
+	h := &hearing{waiting: l.waiting}
+	err = child.Run(ctx, child.Task{
+		Program: child.Self, Args: lookCommand, As: id.cred, In: in, Out: h, Most: maxSaid, Started: l.started,
+	})
+	switch {
+	case ctx.Err() != nil:
+		return findings{}, ctx.Err()
+	case h.last.Reason != "":
+		return findings{}, &refusal{h.kind(), errors.New(record.Reason(printable(h.last.Reason)))}
+	case err == nil && h.last.Findings == nil:
+		err = errors.New("the process ended without an answer")
+	}
+	if err != nil {
+		return findings{}, fmt.Errorf("look at what the job needs, as uid %d: %w", id.cred.Uid, err)
+	}
+	return *h.last.Findings, checkFindings(*h.last.Findings)
+}
+
+// checkFindings is as careful with what a user's process says as with an order.
+func checkFindings(f findings) error {
+	if !strings.HasPrefix(f.Program, "/") || strings.ContainsRune(f.Program, 0) {
+		return fmt.Errorf("command: its program %q is not an absolute path", f.Program)
+	}
+	return errors.Join(checkEnv(f.Secrets)...)
+}
+
+// hearing takes in what the process says, line by line.
+type hearing struct {
+	waiting func(string)
+	rest    []byte
+	last    said
+}
+
+// Write implements io.Writer.
+func (h *hearing) Write(p []byte) (int, error) {
+	h.rest = append(h.rest, p...)
+	for {
+		line, after, ended := bytes.Cut(h.rest, []byte("\n"))
+		if !ended {
+			return len(p), nil
+		}
+		h.last = said{}
+		if err := json.Unmarshal(line, &h.last); err != nil {
+			return 0, fmt.Errorf("decode what it says: %w", err)
+		}
+		if h.last.Waiting != "" {
+			h.waiting(record.Reason(printable(h.last.Waiting)))
+		}
+		h.rest = after
+	}
+}
+
+// kind is one of those that there are for a look.
+func (h *hearing) kind() record.FailureKind {
+	if h.last.Refused == record.NoSpace {
+		return record.NoSpace
+	}
+	return record.NodeRefused
+}
+
+// Look is that process's side: it reads the question from in and answers on out.
+// Its error says that the two could not talk.
+func Look(ctx context.Context, in io.Reader, out io.Writer) error {
+	var l look
+	if err := json.NewDecoder(in).Decode(&l); err != nil {
+		return fmt.Errorf("read what to look at: %w", err)
+	}
+	enc := json.NewEncoder(out)
+	var errSay error
+	say := func(s said) { errSay = errors.Join(errSay, enc.Encode(s)) }
+	if uint64(os.Geteuid()) != uint64(l.Order.Owner.UID) { //nolint:gosec // a uid is not negative
+		return fmt.Errorf("look as uid %d for uid %d: it is another user's", os.Geteuid(), l.Order.Owner.UID)
+	}
+	l.waiting = func(what string) { say(said{Waiting: what}) }
+	found, err := l.here(ctx)
+	var r *refusal
+	switch {
+	case errors.As(err, &r):
+		say(said{Refused: r.kind, Reason: r.Error()})
+	case err != nil:
+		say(said{Refused: record.NodeRefused, Reason: err.Error()})
+	default:
+		say(said{Findings: &found})
+	}
+	if errSay != nil {
+		return fmt.Errorf("say what was found: %w", errSay)
+	}
+	return nil
+}
