@@ -40,7 +40,7 @@ func (p *planner) held(x part) *record.Held {
 	switch {
 	case x.run.Report != nil:
 		return x.run.Report.Held
-	case x.run.Shim == Absent && x.Halt != nil && x.Halt.Save && !x.Acks.Started.Exists():
+	case x.run.Shim == Absent && x.run.gone() && x.Halt != nil && x.Halt.Save && !x.Acks.Started.Exists():
 		return &record.Held{Begun: -1, At: p.now.Now}
 	}
 	return nil
@@ -62,7 +62,7 @@ func (p *planner) failed(x part) *record.Failed {
 		return lost("the run directory is gone, and with it all that is known of the workers")
 	case r.Shim == Absent && !p.sameLife(x):
 		return lost("the plan was made for an earlier life of this node")
-	case r.Shim == Dead && r.Report != nil && r.Report.Stopped == nil && r.Swept:
+	case r.Shim == Dead && r.Swept && (r.Report != nil && r.Report.Stopped == nil || r.Report == nil && x.Acks.Started.Exists()):
 		// Not charged to the job: nothing says that it was its fault.
 		return lost("the process that hosts its workers (bellows shim) died; they were killed")
 	}

@@ -26,9 +26,12 @@ type Goal struct {
 	Job        cluster.JobID
 	Generation cluster.Generation
 	// Read: all of the generation's records were read. Until then an absent one means nothing.
-	Read   bool
-	Spec   *record.Submitted
-	Plan   *record.Plan // nil once Read: the leader has collected the generation
+	Read bool
+	Spec *record.Submitted
+	Plan *record.Plan // nil once Read: the leader has collected the generation
+	// Fresh: it was planned while this agent had the node, so that nobody else can
+	// have started it here.
+	Fresh  bool
 	Permit bool
 	Halt   *record.Halt
 	Acks   record.Acks            // this node's own

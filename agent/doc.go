@@ -11,5 +11,6 @@
 // permit, in a plan made for this life of the node, and never beside an older
 // generation of their job; an acknowledgement is written once, in the order of
 // record.Ack; and nothing is acknowledged as stopped while a process of it may
-// live or a save of it is still on its way.
+// live or a save of it is still on its way. That no run is known of says nothing
+// about processes: these are looked for first.
 package agent

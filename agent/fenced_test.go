@@ -25,7 +25,8 @@ func TestFenced(t *testing.T) {
 		"its shim has died":                  {Run{Shim: Dead, Report: &Report{Deadline: 70}}, false},
 		"and was swept":                      {Run{Shim: Dead, Swept: true, Report: &Report{}}, true},
 		"stopped, its shim has not gone yet": {Run{Shim: Live, Report: &Report{Stopped: &record.Stopped{}}}, true},
-		"there is none":                      {Run{Shim: Absent}, true},
+		"there is none":                      {Run{Shim: Absent, Swept: true}, true},
+		"there seems to be none":             {Run{Shim: Absent}, false},
 	} {
 		if got := Fenced([]Run{confirmed, c.run, confirmed}); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)

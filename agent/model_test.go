@@ -31,7 +31,7 @@ func (m *model) goal(jg record.JobGen) *Goal {
 	g := m.goals[jg]
 	if g == nil {
 		g = &Goal{
-			Job: jg.Job, Generation: jg.Generation, Read: true,
+			Job: jg.Job, Generation: jg.Generation, Read: true, Fresh: true,
 			Saved: map[int64]record.Saved{}, Offers: map[int64]record.Offer{},
 		}
 		m.goals[jg] = g
@@ -91,7 +91,7 @@ func (m *model) carryOut(a Action) {
 	case Verify:
 		m.run(jg).Verified = true
 	case StartShim:
-		m.run(jg).Shim = Starting
+		m.run(jg).Shim, m.run(jg).Swept = Starting, false
 	case Push:
 		m.run(jg).Pushed = &a.Wish
 	case WriteAck:

@@ -20,7 +20,7 @@ type Shim uint8
 
 // The states of a shim.
 const (
-	Absent   Shim = iota // there is no run directory
+	Absent   Shim = iota // no run directory is known of, which does not say that nothing runs
 	Starting             // being started; nothing is known of it yet
 	Live                 // its process lives
 	Dead                 // there is a run directory, and no process of the shim
@@ -35,7 +35,9 @@ type Run struct {
 	Pushed     *Wish          // what the shim was told last over its present connection; nil if nothing
 	Verified   bool           // the checkpoint to resume from was found to be as committed
 	Refused    *record.Failed // why it could not be started here
-	Swept      bool           // after the shim's death: no process and no device lock is left
+	// Swept: it was looked whether a process or a device lock is left of a shim that is
+	// Dead or Absent, and nothing is.
+	Swept bool
 	// Digests and Merges are the work on checkpoints, by step: present means begun.
 	Digests map[int64]Work[record.Saved]
 	Merges  map[int64]Work[record.Offer]
@@ -99,7 +101,7 @@ func (r Run) of() record.JobGen { return record.JobGen{Job: r.Job, Generation: r
 func (r Run) gone() bool {
 	switch r.Shim {
 	case Absent:
-		return true
+		return r.Swept
 	case Starting:
 		return false
 	case Live, Dead:

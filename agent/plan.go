@@ -16,6 +16,10 @@ import (
 //	            permit, same life, checkpoint sound, older generations gone
 //	(nothing) ──────────────────────────────────────────► starting ──► live ──► gone ──► acked stopped ──► removed
 //	    └── no permit any more, halted, or refused ─────────────────────────────► gone
+//
+// Nothing is known for nothing only of a generation that no earlier agent can have
+// started. Else the directory may be what is lost, and the processes live: it is
+// swept before anything is started or acknowledged as stopped.
 func Plan(d Desired, o Observed) []Action {
 	p := &planner{d: d, now: o, goals: map[record.JobGen]Goal{}, runs: map[record.JobGen]Run{}}
 	var all []record.JobGen
@@ -26,6 +30,12 @@ func Plan(d Desired, o Observed) []Action {
 	for _, r := range o.Runs {
 		p.runs[r.of()] = r
 		all = append(all, r.of())
+	}
+	for jg, g := range p.goals {
+		if r := p.runs[jg]; g.Fresh && r.Shim == Absent {
+			r.Job, r.Generation, r.Swept = jg.Job, jg.Generation, true
+			p.runs[jg] = r
+		}
 	}
 	slices.SortFunc(all, func(a, b record.JobGen) int {
 		return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Generation, b.Generation))
@@ -120,7 +130,7 @@ func (p *planner) follow(x part) {
 	switch {
 	case x.Acks.Stopped.Exists(), p.stillborn(x):
 		p.tidy(x)
-	case x.run.Shim == Dead:
+	case x.run.Shim == Dead, x.run.Shim == Absent:
 		p.sweep(x)
 	}
 }
@@ -128,6 +138,8 @@ func (p *planner) follow(x part) {
 // begin starts the workers, once what they resume from is known to be sound.
 func (p *planner) begin(x part) {
 	switch {
+	case !x.run.gone():
+		p.sweep(x)
 	case x.Plan.Resume != nil && !x.run.Verified:
 		p.add(Verify{target: x.target, Spec: *x.Spec, Plan: *x.Plan, Whole: x.rank0})
 	case !p.olderLives(x):
@@ -148,11 +160,24 @@ func (p *planner) sameLife(x part) bool {
 	return p.d.AliveRev == 0 || x.member.AliveRev == p.d.AliveRev
 }
 
-// olderLives reports whether an older generation of the job may still have processes here.
+// olderLives reports whether an older generation of the job may still have processes
+// here: one with a run, or one that this node was a member of and has not stopped.
 func (p *planner) olderLives(x part) bool {
-	return slices.ContainsFunc(p.now.Runs, func(r Run) bool {
-		return r.Job == x.JobGen.Job && r.Generation < x.JobGen.Generation && !r.gone()
-	})
+	older := func(jg record.JobGen) bool { return jg.Job == x.JobGen.Job && jg.Generation < x.JobGen.Generation }
+	for jg, r := range p.runs {
+		if older(jg) && r.Shim != Absent && !r.gone() {
+			return true
+		}
+	}
+	for jg, g := range p.goals {
+		if !older(jg) || g.Plan == nil || g.Acks.Stopped.Exists() || p.runs[jg].gone() {
+			continue
+		}
+		if _, _, ours := g.Plan.World.Member(p.d.Node); ours {
+			return true
+		}
+	}
+	return false
 }
 
 // newerPlan returns the newest generation planned after x, 0 if x is the newest.

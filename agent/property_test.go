@@ -25,6 +25,7 @@ type chaos struct {
 	pending []Action // planned once, not yet carried out
 	log     []string
 	fault   error // a promise that an action broke
+	lost    int   // directories under whatever lived
 }
 
 func TestNothingOverlapsWhateverHappens(t *testing.T) {
@@ -32,6 +33,7 @@ func TestNothingOverlapsWhateverHappens(t *testing.T) {
 	if testing.Short() {
 		seeds = 300
 	}
+	lost := 0
 	for seed := range seeds {
 		c := &chaos{
 			model: newModel(), rng: rand.New(rand.NewPCG(seed, 1)), job: "j",
@@ -41,6 +43,10 @@ func TestNothingOverlapsWhateverHappens(t *testing.T) {
 		if err := c.play(); err != nil {
 			t.Fatalf("seed %d: %v\n%s", seed, err, lastLines(c.log))
 		}
+		lost += c.lost
+	}
+	if lost < int(seeds)/10 {
+		t.Errorf("only %d directories were lost in %d plays", lost, seeds)
 	}
 }
 
@@ -114,7 +120,7 @@ func (c *chaos) act() {
 // acts at once, on the runs that it has told Plan of.
 func runless(a Action, r *Run) bool {
 	switch a.(type) {
-	case Push, Digest, WriteSaved, Merge, WriteOffer, Sweep, RemoveRun:
+	case Push, Digest, WriteSaved, Merge, WriteOffer, RemoveRun: // a sweep makes one
 		return r == nil || r.Shim == Absent
 	default:
 		return false
@@ -329,12 +335,22 @@ func (c *chaos) end(jg record.JobGen, rep *Report, s *record.Stopped) {
 }
 
 // crash ends the agent: what it had in mind is lost, shims and records are not.
+// Now and then a run directory goes with it, under the shim and its workers.
 func (c *chaos) crash() {
 	c.pending = nil
+	for _, g := range c.goals {
+		g.Fresh = false
+	}
 	for jg, r := range c.runs {
 		r.Pushed, r.Refused, r.Swept = nil, nil, false
 		clear(r.Digests)
 		clear(r.Merges)
+		if r.Shim != Absent && c.rng.IntN(8) == 0 {
+			c.note("LOST DIRECTORY %d", jg.Generation)
+			c.lost++
+			delete(c.runs, jg)
+			continue
+		}
 		switch r.Shim {
 		case Starting:
 			r.Shim = []Shim{Live, Dead}[c.rng.IntN(2)]

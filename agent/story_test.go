@@ -125,6 +125,12 @@ func (m *model) fact(w []string) error {
 	case "strict":
 		m.strict = true
 		return nil
+	case "restarted": // another agent, which has found no run directories
+		clear(m.runs)
+		for _, g := range m.goals {
+			g.Fresh = false
+		}
+		return nil
 	}
 	jg := named(w[1])
 	if m.recordFact(jg, w) || m.shimFact(jg, w) || m.runFact(jg, w) {

@@ -62,9 +62,10 @@ func InScope(s Scope, argv []string) []string {
 	return append(append(command, "--"), argv...)
 }
 
-// ScopeName is one that no scope has had, and that people can tell.
-func ScopeName(job string, generation uint64) string {
-	return fmt.Sprintf("bellows-%s-%d-%s", job, generation, unique())
+// ScopeName is one that no scope has had, and that people can tell. The last part
+// but one is run, by which the scope is found where nothing else is known of it.
+func ScopeName(job string, generation uint64, run string) string {
+	return fmt.Sprintf("bellows-%s-%d-%s-%s", job, generation, run, unique())
 }
 
 func unique() string {

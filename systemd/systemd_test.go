@@ -12,7 +12,7 @@ import (
 )
 
 func TestACommandInAScopeStaysTheSame(t *testing.T) {
-	argv := InScope(Scope{Name: ScopeName("train-abcdef", 7), Description: "a job", Properties: []string{"MemoryMax=1G"}}, []string{"/bin/x", "--", "-y"})
+	argv := InScope(Scope{Name: ScopeName("train-abcdef", 7, "0a1b2c3d"), Description: "a job", Properties: []string{"MemoryMax=1G"}}, []string{"/bin/x", "--", "-y"})
 	i := slices.Index(argv, "--")
 	if argv[0] != "systemd-run" || i < 0 || !slices.Equal(argv[i+1:], []string{"/bin/x", "--", "-y"}) {
 		t.Fatalf("got %q", argv)
@@ -26,12 +26,12 @@ func TestACommandInAScopeStaysTheSame(t *testing.T) {
 		t.Errorf("--user: %t", user)
 	}
 	named := func(a string) bool {
-		return strings.HasPrefix(a, "--unit=bellows-train-abcdef-7-") && strings.HasSuffix(a, ".scope")
+		return strings.HasPrefix(a, "--unit=bellows-train-abcdef-7-0a1b2c3d-") && strings.HasSuffix(a, ".scope")
 	}
 	if !slices.ContainsFunc(argv, named) {
 		t.Errorf("%q has no name", argv)
 	}
-	if one, two := ScopeName("j", 1), ScopeName("j", 1); one == two {
+	if one, two := ScopeName("j", 1, "r"), ScopeName("j", 1, "r"); one == two {
 		t.Error("two scopes of one name")
 	}
 }

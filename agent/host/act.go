@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/bellows-ml/bellows/agent"
@@ -113,7 +114,7 @@ func (n *node) startShim(at lane, a agent.StartShim) {
 	r.order = n.order(at.of, a.Spec, a.Plan)
 	member, _, _ := r.order.World.Member(n.cfg.Node)
 	if r.refused = n.occupied(member.Devices); r.refused != nil {
-		r.shim = agent.Absent
+		r.shim, r.swept = agent.Absent, true // as it was found to be before
 		return
 	}
 	dir, order := r.dir, r.order
@@ -132,7 +133,7 @@ func (n *node) startShim(at lane, a agent.StartShim) {
 				return
 			}
 			log.Error().Err(err).Msg("cannot start the workers here")
-			r.shim = agent.Absent
+			r.shim, r.swept = agent.Absent, !left
 			if left {
 				r.shim = agent.Dead // to be swept, and not stopped before
 			}
@@ -148,22 +149,40 @@ func (n *node) launch(ctx context.Context, dir string, order shim.Order) (proces
 	if err == nil {
 		return process, false, nil
 	}
-	if swept := shim.Sweep(dir); swept != nil {
+	if swept := shim.Sweep(dir, order.LockDir); swept != nil {
 		return process, true, errors.Join(err, swept)
 	}
 	return process, false, errors.Join(err, os.RemoveAll(dir))
 }
 
+// sweep makes sure that nothing of a generation lives here. Of one without a run,
+// each place is looked through in which an agent of this node has ever kept runs.
 func (n *node) sweep(at lane) {
 	r := n.runs[at.of]
+	if r == nil {
+		r = n.newRun(at.of, n.runDir(at.of), agent.Absent)
+	}
+	dirs := []string{r.dir}
+	if r.shim == agent.Absent {
+		for _, root := range n.data.runDirs() {
+			dirs = append(dirs, filepath.Join(root, filepath.Base(r.dir)))
+		}
+		slices.Sort(dirs)
+		dirs = slices.Compact(dirs)
+	}
 	n.beside(at, func(ctx context.Context) func() {
-		err := shim.Sweep(r.dir)
+		var err error
+		for _, dir := range dirs {
+			err = errors.Join(err, shim.Sweep(dir, n.cfg.LockDir))
+		}
+		unswept := ""
 		if err != nil {
+			unswept = "cannot make sure that nothing of it lives on node " + string(n.cfg.Node) + ": " + err.Error()
 			log := n.logger(at.of)
 			log.Error().Err(err).Msg("cannot sweep a run yet, trying again")
 			rest(ctx, retryLast)
 		}
-		return func() { r.swept, r.changed = err == nil, time.Now() }
+		return func() { r.swept, r.unswept, r.changed = err == nil, unswept, time.Now() }
 	})
 }
 

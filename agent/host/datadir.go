@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -19,6 +20,7 @@ const dataFormat = 1
 const (
 	identityFile = "agent.json"
 	leaseFile    = "lease.json"
+	runDirsFile  = "runs.json"
 	lockFile     = "lock"
 	logsDir      = "logs"
 )
@@ -39,6 +41,8 @@ type dataDir struct {
 	path string
 	lock *os.File
 	id   identity
+	// roots are where runs are and have been.
+	roots keptRunDirs
 }
 
 func openDataDir(path string, node cluster.NodeID, clusterName string) (*dataDir, error) {
@@ -130,6 +134,34 @@ func (d *dataDir) dropLease() error {
 	}
 	return err
 }
+
+// keptRunDirs are the directories below which agents of this node have kept runs.
+type keptRunDirs struct {
+	Dirs []string `json:"dirs"`
+}
+
+// keepRunDir notes, before any run is started there, that runs lie below dir: a
+// successor that is told another directory still finds them.
+func (d *dataDir) keepRunDir(dir string) error {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return fmt.Errorf("run directory: %w", err)
+	}
+	if err := readJSON(filepath.Join(d.path, runDirsFile), &d.roots); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("find where runs are: %w: it is in JSON, and can be removed once none of this node's workers lives", err)
+	}
+	if slices.Contains(d.roots.Dirs, dir) {
+		return nil
+	}
+	d.roots.Dirs = append(d.roots.Dirs, dir)
+	if err := d.write(runDirsFile, d.roots); !noSpace(err) {
+		return err
+	}
+	return nil // a full disk is no reason to leave workers alone; the next agent writes it
+}
+
+// runDirs are all of them.
+func (d *dataDir) runDirs() []string { return d.roots.Dirs }
 
 // close lets go of the directory.
 func (d *dataDir) close() error { return d.lock.Close() }

@@ -106,7 +106,9 @@ func (n *node) desired() agent.Desired {
 		return d // nothing may be taken for absent
 	}
 	for _, jg := range n.current() {
-		d.Goals = append(d.Goals, n.goal(jg))
+		if n.runs[jg] != nil || n.unscanned == nil { // else it may have a run that is yet to be found
+			d.Goals = append(d.Goals, n.goal(jg))
+		}
 	}
 	for _, jg := range slices.SortedFunc(maps.Keys(n.collected), compareGenerations) {
 		if n.runs[jg] == nil {
@@ -139,6 +141,7 @@ func (n *node) goal(jg record.JobGen) agent.Goal {
 		Read:   n.records.known(genPart(jg)) && n.records.known(jobPart(jg.Job)),
 		Spec:   value(job.Spec),
 		Plan:   value(gen.Plan),
+		Fresh:  n.fresh(jg, gen.Plan),
 		Permit: gen.Permit.Exists(),
 		Halt:   value(gen.Halt),
 		Acks:   n.self().Ack(jg.Job, jg.Generation),

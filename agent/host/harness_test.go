@@ -2,6 +2,7 @@ package host
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -59,6 +60,7 @@ func TestMain(m *testing.M) {
 type settings struct {
 	Node       string
 	Dir        string
+	Runs       string // where runs are kept, below Dir; empty = "r"
 	Etcd       string
 	TTL        time.Duration
 	GossipPort int
@@ -79,7 +81,7 @@ func (s settings) config(log zerolog.Logger) Config {
 	return Config{
 		Node: cluster.NodeID(s.Node), Bind: "127.0.0.1", GossipPort: s.GossipPort,
 		Ports:   record.Ports{First: 20000, Count: 1000},
-		DataDir: filepath.Join(s.Dir, "data"), RunDir: filepath.Join(s.Dir, "r"), LockDir: filepath.Join(s.Dir, "locks"),
+		DataDir: filepath.Join(s.Dir, "data"), RunDir: filepath.Join(s.Dir, cmp.Or(s.Runs, "r")), LockDir: filepath.Join(s.Dir, "locks"),
 		Socket: filepath.Join(s.Dir, "s"), Etcd: store.Config{Endpoints: []string{s.Etcd}},
 		Devices: devices, Strangers: RefuseStrangers,
 		Exe: exe, Version: "test", Leave: s.Leave, Log: log, TTL: s.TTL, Vitals: s.Vitals,
@@ -216,13 +218,13 @@ func (f *fixture) process(s settings) *exec.Cmd {
 // endShims ends what a test has left running.
 func (f *fixture) endShims(s settings) {
 	root := filepath.Join(s.Dir, "r")
-	runs, _ := shim.Scan(root)
+	runs, _, _ := shim.Scan(root)
 	for _, r := range runs {
 		if f.Failed() {
 			text, _ := os.ReadFile(filepath.Join(r.Dir, "shim.log"))
 			f.Logf("%s:\n%s", r.Dir, text)
 		}
-		if err := shim.Sweep(r.Dir); err != nil {
+		if err := shim.Sweep(r.Dir, r.Order.LockDir); err != nil {
 			f.Error(err)
 		}
 	}

@@ -110,9 +110,10 @@ func join(ctx context.Context, cfg Config, data *dataDir, s *store.Store) (strin
 
 // run starts everything that runs beside, is the owner itself, and ends them all.
 func (n *node) run(cancel context.CancelFunc) error {
-	if err := n.adopt(); err != nil {
-		n.log.Error().Err(err).Msg("a run directory cannot be read: look at it and remove it by hand")
+	if err := n.data.keepRunDir(n.cfg.RunDir); err != nil {
+		return err
 	}
+	n.adopt(scan(n.data.runDirs()))
 	c := &census{store: n.store, self: string(n.cfg.Node), counted: func(count int) { n.post(func() { n.crowd = count }) }}
 	alive, err := n.alive()
 	if err != nil {
@@ -205,7 +206,7 @@ func (n *node) leave() error {
 	if !n.cfg.Leave || n.presence.lease == 0 {
 		return nil
 	}
-	if len(n.runs) > 0 {
+	if len(n.runs)+len(n.strays) > 0 {
 		n.log.Warn().Int("runs", len(n.runs)).Msg("stays in the cluster until its lease expires: something still runs here")
 		return nil
 	}

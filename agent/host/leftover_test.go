@@ -27,7 +27,8 @@ func TestRunDirectoryStaysWhereItCannotBeSwept(t *testing.T) {
 		left       bool
 	}{
 		{"nothing", "exit 1", false},
-		{"unreadable", `echo '{' > "$3/shim.json"; exit 1`, true},
+		{"unreadable", `echo '{' > "$3/shim.json"; exit 1`, false},
+		{"unseen", `printf '{"version":1,"shim":{"pid":1,"start_time":1,"boot_id":"%s"},"cgroup":"/tmp/no/cgroup"}' "$(cat /proc/sys/kernel/random/boot_id)" > "$3/shim.json"; exit 1`, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n.cfg.Exe = filepath.Join(f.dir, c.name)

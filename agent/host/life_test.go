@@ -149,7 +149,7 @@ func TestDeadShimIsSweptAndReported(t *testing.T) {
 	j := f.job("long", sleeper(), map[string]int{"n1": 2}, "n1")
 	f.start(j)
 	started := ack[record.Started](f, j, "n1", record.AckStarted)
-	runs, err := shim.Scan(filepath.Join(s.Dir, "r"))
+	runs, _, err := shim.Scan(filepath.Join(s.Dir, "r"))
 	if err != nil || len(runs) != 1 {
 		t.Fatalf("runs: %v, %v", runs, err)
 	}

@@ -44,8 +44,11 @@ type node struct {
 	records   *records
 	followers map[string]*follower
 	runs      map[record.JobGen]*run
-	lanes     map[lane]bool // what is under way
-	proofs    []proof       // of checkpoints known to be sound, the newest last
+	strays    map[string]bool // run directories that could not be adopted and are not swept yet
+	unscanned error           // why it is not known which runs there are; nil once it is
+	began     int64           // as of which revision this agent has known the node's records; 0 = not yet
+	lanes     map[lane]bool   // what is under way
+	proofs    []proof         // of checkpoints known to be sound, the newest last
 	collected map[record.JobGen]bool
 	gossip    *gossip
 	devices   devices
@@ -63,7 +66,7 @@ func newNode(ctx context.Context, cfg Config, s *store.Store) *node {
 		cfg: cfg, store: s, log: cfg.Log, ctx: ctx,
 		events: make(chan func(), eventBacklog), abandon: make(chan int64, 1),
 		records: newRecords(cfg.Log), followers: map[string]*follower{},
-		runs: map[record.JobGen]*run{}, lanes: map[lane]bool{},
+		runs: map[record.JobGen]*run{}, strays: map[string]bool{}, lanes: map[lane]bool{},
 	}
 }
 
@@ -114,6 +117,8 @@ func (n *node) drain() {
 // step brings everything in line with what is known now.
 func (n *node) step() {
 	n.noticeAlive()
+	n.noticeBegin()
+	n.sweepStrays()
 	n.promise()
 	n.followGoals()
 	n.forgetRuns()
@@ -130,6 +135,7 @@ func (n *node) step() {
 
 // tick looks after what nothing tells.
 func (n *node) tick() {
+	n.scanAgain()
 	n.askDevices()
 	n.lookAtInterface()
 	n.checkCollected()

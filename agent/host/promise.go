@@ -11,8 +11,8 @@ import (
 const fencingLane agent.Lane = "fencing"
 
 // promise records that the workers of this life die when its lease is not
-// renewed, once that is so: the node has seen that it is not alone, and each of
-// its shims has confirmed a deadline. The leader gives up no node that has not
+// renewed, once that is so: the node has seen that it is not alone, knows all that
+// runs here, and each of its shims has confirmed a deadline. The leader gives up no node that has not
 // said so. Promised is promised: an agent that is started anew keeps the word of
 // its predecessor, before it has counted the nodes. A node that is alone again,
 // since all others were removed, takes its word back, and lets its workers live
@@ -29,7 +29,7 @@ func (n *node) promise() {
 	switch {
 	case n.crowd == 1 && said != 0:
 		say(0)
-	case fence.Strict(n.crowd) && said != n.presence.aliveRev && agent.Fenced(n.observed().Runs):
+	case fence.Strict(n.crowd) && said != n.presence.aliveRev && n.accounted() && agent.Fenced(n.observed().Runs):
 		say(n.presence.aliveRev)
 	}
 }

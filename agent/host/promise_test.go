@@ -14,7 +14,7 @@ import (
 // run finds a job's run on a node.
 func (f *fixture) run(s settings, j *job) shim.Run {
 	f.Helper()
-	runs, err := shim.Scan(filepath.Join(s.Dir, "r"))
+	runs, _, err := shim.Scan(filepath.Join(s.Dir, "r"))
 	if err != nil {
 		f.Fatal(err)
 	}

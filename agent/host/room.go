@@ -122,7 +122,7 @@ func (n *node) lastBytes(r *run) int64 {
 // problem is what people should know of a run; "" = nothing.
 func (r *run) problem() string {
 	var all []string
-	for _, p := range []string{r.lost, r.apart(), r.short, r.shared} {
+	for _, p := range []string{r.lost, r.apart(), r.short, r.shared, r.unswept} {
 		if p != "" {
 			all = append(all, p)
 		}

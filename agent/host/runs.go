@@ -21,6 +21,7 @@ type run struct {
 	jg      record.JobGen
 	dir     string
 	order   shim.Order
+	process shim.Process // the shim's, of a run that was adopted
 	shim    agent.Shim
 	report  *shim.Report
 	pushed  *agent.Wish
@@ -29,6 +30,7 @@ type run struct {
 	verified bool
 	cancel   context.CancelFunc
 	swept    bool
+	unswept  string // why it cannot be
 	digests  map[int64]agent.Work[record.Saved]
 	merges   map[int64]agent.Work[record.Offer]
 	plain    *agent.Plain
@@ -74,7 +76,8 @@ func (n *node) observed() agent.Observed {
 	for _, r := range n.runs {
 		o.Runs = append(o.Runs, agent.Run{
 			Job: r.jg.Job, Generation: r.jg.Generation,
-			Shim: r.shim, Report: told(r.report), Pushed: r.pushed, Refused: r.refused, Verified: r.verified, Swept: r.swept,
+			Shim: r.shim, Report: told(r.report), Pushed: r.pushed, Refused: r.refused, Verified: r.verified,
+			Swept:   n.over(r),
 			Digests: r.digests, Merges: r.merges, Plain: r.plain, Quiet: time.Since(r.changed),
 		})
 	}
@@ -94,33 +97,6 @@ func told(r *shim.Report) *agent.Report {
 		out.Saves = append(out.Saves, agent.Save(s))
 	}
 	return out
-}
-
-// adopt takes over what an earlier agent of this node has left running. Workers
-// do not notice.
-func (n *node) adopt() error {
-	found, err := shim.Scan(n.cfg.RunDir)
-	for _, f := range found {
-		jg := generationOf(f.Order.World.Job, f.Order.World.Generation)
-		log := n.logger(jg)
-		if n.runs[jg] != nil {
-			log.Error().Str("dir", f.Dir).Msg("a second run directory of the same generation: left alone")
-			continue
-		}
-		r := n.newRun(jg, f.Dir, agent.Dead)
-		r.order = f.Order
-		if report, errRead := shim.ReadReport(f.Dir); errRead == nil {
-			r.report = &report
-		}
-		if f.Shim != (shim.Process{}) && shim.Alive(f.Shim) {
-			r.shim = agent.Live
-			n.attend(r, f.Shim)
-			log.Info().Int("pid", f.Shim.PID).Msg("adopted a run")
-		} else {
-			log.Warn().Str("dir", f.Dir).Msg("found a run whose shim is gone")
-		}
-	}
-	return err
 }
 
 // attend keeps a connection to a live shim, hands wishes over and reports back,

@@ -53,9 +53,9 @@ func TestScanFindsRuns(t *testing.T) {
 	f := newFixture(t, 1, "sleep 100").start()
 	f.started()
 	write(t, filepath.Join(f.root, "broken", orderFile), "{", 0o600)
-	runs, err := Scan(f.root)
-	if err == nil || !strings.Contains(err.Error(), "broken") {
-		t.Errorf("the broken run: %v", err)
+	runs, strays, err := Scan(f.root)
+	if err != nil || len(strays) != 1 || strays[0].Dir != filepath.Join(f.root, "broken") || strays[0].Why == nil {
+		t.Errorf("the broken run: %+v, %v", strays, err)
 	}
 	if len(runs) != 1 || runs[0].Dir != f.dir || runs[0].Shim != f.shim || runs[0].Order.World.Job != f.order.World.Job {
 		t.Errorf("runs %+v", runs)
@@ -63,7 +63,7 @@ func TestScanFindsRuns(t *testing.T) {
 	if !Alive(runs[0].Shim) {
 		t.Error("its shim is not alive")
 	}
-	if runs, err = Scan(filepath.Join(f.root, "none")); err != nil || runs != nil {
+	if runs, strays, err = Scan(filepath.Join(f.root, "none")); err != nil || runs != nil || strays != nil {
 		t.Errorf("a root that is not there: %v, %v", runs, err)
 	}
 }
@@ -220,14 +220,14 @@ func TestSweepAfterTheShimsDeath(t *testing.T) {
 	if !Alive(p) {
 		t.Fatal("the escaped process is gone already: this tests nothing")
 	}
-	if err := Sweep(f.dir); err != nil {
+	if err := Sweep(f.dir, f.order.LockDir); err != nil {
 		t.Fatal(err)
 	}
 	if Alive(p) {
 		t.Error("the escaped process lives")
 	}
 	f.nothingLeft()
-	if err := Sweep(f.dir); err != nil {
+	if err := Sweep(f.dir, f.order.LockDir); err != nil {
 		t.Errorf("a second time: %v", err)
 	}
 }
@@ -247,7 +247,7 @@ func TestOrphansKeepTheLock(t *testing.T) {
 	if len(held) != 1 || !strings.Contains(held[0], "pid "+itoa(p.PID)) {
 		t.Errorf("held: %q, want process %d", held, p.PID)
 	}
-	if err := Sweep(f.dir); err != nil {
+	if err := Sweep(f.dir, f.order.LockDir); err != nil {
 		t.Fatal(err)
 	}
 	f.nothingLeft()
@@ -277,7 +277,7 @@ ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[platform.machine()], 0) 
 	if err := syscall.Kill(f.shim.PID, unix.SIGSTOP); err != nil { // no shim that could help
 		t.Fatal(err)
 	}
-	if err := Sweep(f.dir); err != nil {
+	if err := Sweep(f.dir, f.order.LockDir); err != nil {
 		t.Fatal(err)
 	}
 	if Alive(worker) {
@@ -293,7 +293,7 @@ func TestSweepEndsAShimThatHangs(t *testing.T) {
 	if err := syscall.Kill(f.shim.PID, unix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	if err := Sweep(f.dir); err != nil {
+	if err := Sweep(f.dir, f.order.LockDir); err != nil {
 		t.Fatal(err)
 	}
 	if Alive(f.shim) || Alive(f.worker(r, 0)) {
@@ -309,7 +309,7 @@ func TestAShimThatComesAfterTheSweep(t *testing.T) {
 	if err := writeOrder(f.dir, f.order); err != nil {
 		t.Fatal(err)
 	}
-	if err := Sweep(f.dir); err != nil {
+	if err := Sweep(f.dir, f.order.LockDir); err != nil {
 		t.Fatal(err)
 	}
 	exe, err := os.Executable()
@@ -349,7 +349,7 @@ func TestAShimThatSleptPastItsDeadline(t *testing.T) {
 
 func TestSweepOfWhatNeverWas(t *testing.T) {
 	t.Parallel()
-	if err := Sweep(filepath.Join(t.TempDir(), "none")); err != nil {
+	if err := Sweep(filepath.Join(t.TempDir(), "none"), t.TempDir()); err != nil {
 		t.Error(err)
 	}
 }

@@ -115,7 +115,7 @@ func TestGroupsLeadSweepsToWhatIsLeft(t *testing.T) {
 		if !Alive(p) {
 			f.t.Fatal("the daemon is gone already: this tests nothing")
 		}
-		if err := Sweep(f.dir); err != nil {
+		if err := Sweep(f.dir, f.order.LockDir); err != nil {
 			f.t.Fatal(err)
 		}
 		if Alive(p) {
@@ -142,7 +142,7 @@ func TestSweepThawsWhatAShimHasFrozen(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.gone("the shim", f.shim)
-	if err := Sweep(f.dir); err != nil {
+	if err := Sweep(f.dir, f.order.LockDir); err != nil {
 		t.Fatal(err)
 	}
 	if Alive(p) {

@@ -17,7 +17,8 @@
 //	Start ──► Dial ──► Push wishes, receive Reports ──► Push Retire ──► remove the directory
 //	             ▲
 //	Scan ────────┘ after a restart, for each run whose shim is Alive
-//	    └──► ReadReport, Sweep ──► remove the directory, where it is not
+//	    └──► ReadReport, Sweep ──► remove the directory, where it is not,
+//	         and of strays, whose files are lost or cannot be read
 //
 // # The shim's side
 //

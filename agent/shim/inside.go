@@ -65,20 +65,21 @@ func insideRun(dir string, all []stat) (pids []int, err error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return nil, err
 	}
-	var rec runRecord
-	switch err = readJSON(filepath.Join(dir, shimFile), &rec); {
+	rec, err := readRecord(dir)
+	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return nil, nil
 	case err != nil:
 		return nil, err
 	}
-	s := sweeper{dir: dir, limits: rec.Limits, shim: rec.Shim, group: openGroup(rec), workers: reported(dir, rec)}
-	if s.group != nil {
-		if _, _, err := s.group.look(); err != nil {
+	s := sweeper{dir: dir, limits: rec.Limits, shim: rec.Shim, workers: reported(dir, rec)}
+	if g := openGroup(rec); g != nil {
+		if _, _, err := g.look(); err != nil {
 			return nil, err
 		}
+		s.groups = append(s.groups, g)
 	}
-	for _, p := range s.inside(all) {
+	for _, p := range s.inside(all, nil) {
 		pids = append(pids, p.pid)
 	}
 	return pids, nil

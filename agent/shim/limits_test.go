@@ -183,7 +183,7 @@ func TestASweepTakesLimitsAway(t *testing.T) {
 		if err := unix.Kill(f.shim.PID, unix.SIGKILL); err != nil {
 			f.t.Fatal(err)
 		}
-		if err := Sweep(f.dir); err != nil {
+		if err := Sweep(f.dir, f.order.LockDir); err != nil {
 			f.t.Fatal(err)
 		}
 		if left := f.limitsLeft(); len(left) > 0 {
@@ -216,7 +216,7 @@ func TestASweepFindsWhatOnlyLimitsHold(t *testing.T) {
 		if lists, err := Inside([]string{f.dir}); err != nil || !slices.Contains(lists[0].PIDs, child) {
 			f.t.Errorf("%d is not among %v, %v", child, lists, err)
 		}
-		if err := Sweep(f.dir); err != nil {
+		if err := Sweep(f.dir, f.order.LockDir); err != nil {
 			f.t.Errorf("sweep: %v", err)
 		}
 		if Alive(p) {

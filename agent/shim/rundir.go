@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
 // The files of a run directory. order.json is the agent's, all others are the shim's.
@@ -44,51 +42,119 @@ type Run struct {
 	Shim  Process // zero if the shim never came so far as to say who it is
 }
 
+// Stray is a run directory that no agent can adopt, because what is in it cannot
+// be read, or because it is gone. Its processes may live: Sweep it.
+type Stray struct {
+	Dir string
+	Why error
+}
+
 // Scan lists the runs whose directories lie directly below root, in the order of
-// their names, so that a restarted agent can adopt them. Directories without an
-// order are no runs. A run that cannot be read is named in the error, beside
-// the others in the answer; a root that does not exist holds no runs.
-func Scan(root string) ([]Run, error) {
-	entries, err := os.ReadDir(root)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	} else if err != nil {
-		return nil, fmt.Errorf("list runs: %w", err)
+// their names, so that a restarted agent can adopt them, and those that cannot be
+// adopted, also those that only living processes still name. An error means that
+// nothing can be told of any; a root that does not exist is as good as an empty one.
+func Scan(root string) (runs []Run, strays []Stray, err error) {
+	root, err = filepath.Abs(root)
+	if err != nil {
+		return nil, nil, fmt.Errorf("list runs: %w", err)
 	}
-	var runs []Run
-	var faults []error
+	entries, err := os.ReadDir(root)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, nil, fmt.Errorf("list runs: %w", err)
+	}
+	known := map[string]bool{}
 	for _, e := range entries {
-		run, err := readRun(filepath.Join(root, e.Name()))
-		switch {
-		case errors.Is(err, os.ErrNotExist), errors.Is(err, unix.ENOTDIR):
-		case err != nil:
-			faults = append(faults, err)
-		default:
+		if !e.IsDir() {
+			continue
+		}
+		dir := filepath.Join(root, e.Name())
+		if !isRun(dir) {
+			continue
+		}
+		known[dir] = true
+		if run, why := readRun(dir); why != nil {
+			strays = append(strays, Stray{dir, why})
+		} else {
 			runs = append(runs, run)
 		}
 	}
-	return runs, errors.Join(faults...)
+	named, err := hostsBelow(root)
+	if err != nil {
+		return nil, nil, fmt.Errorf("look for runs without a directory: %w", err)
+	}
+	for _, dir := range named {
+		if !known[dir] {
+			strays = append(strays, Stray{dir, errors.New("processes of it live, but the directory is gone")})
+		}
+	}
+	return runs, strays, nil
 }
 
-func readRun(dir string) (Run, error) {
-	run := Run{Dir: dir}
-	if err := readJSON(filepath.Join(dir, orderFile), &run.Order); err != nil {
-		return run, fmt.Errorf("read order of run %s: %w", dir, err)
+// isRun reports whether a directory has any of the files that only runs have.
+func isRun(dir string) bool {
+	return slices.ContainsFunc([]string{orderFile, shimFile, reportFile, controlSocket}, func(name string) bool {
+		_, err := os.Lstat(filepath.Join(dir, name))
+		return !errors.Is(err, os.ErrNotExist)
+	})
+}
+
+func readRun(dir string) (run Run, err error) {
+	run.Dir = dir
+	if run.Order, err = readOrder(dir); err != nil {
+		return run, err
 	}
-	var rec runRecord
-	err := readJSON(filepath.Join(dir, shimFile), &rec)
+	rec, err := readRecord(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return run, fmt.Errorf("read run record of %s: %w", dir, err)
+		return run, err
 	}
 	run.Shim = rec.Shim
 	return run, nil
 }
 
+// errUnreadable says that a file of a run is there, or its directory is not, and
+// that nothing is to be learned from it.
+var errUnreadable = errors.New("nothing can be learned from it")
+
+// readFile reads one of a run's files, of which what tells the version: a file of
+// a version that is yet to come, or of none, is not understood.
+func readFile(dir, name string, v any, version *int) error {
+	path := filepath.Join(dir, name)
+	err := readJSON(path, v)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return err
+	case err != nil:
+		return errors.Join(err, errUnreadable)
+	case *version < 1 || *version > ProtocolVersion:
+		return fmt.Errorf("%s has version %d, this program understands 1 to %d: %w", path, *version, ProtocolVersion, errUnreadable)
+	}
+	return nil
+}
+
+// readOrder reads what the agent wanted of a run.
+func readOrder(dir string) (o Order, err error) {
+	err = readFile(dir, orderFile, &o, &o.Version)
+	if err == nil && (o.World.Job == "" || o.World.Generation == 0 || o.LockDir == "") {
+		err = fmt.Errorf("%s names no job, generation or lock_dir: %w", filepath.Join(dir, orderFile), errUnreadable)
+	}
+	if err != nil {
+		return Order{}, fmt.Errorf("read order of run %s: %w", dir, err)
+	}
+	return o, nil
+}
+
+// readRecord reads who hosts a run; os.ErrNotExist: nobody has yet.
+func readRecord(dir string) (rec runRecord, err error) {
+	if err = readFile(dir, shimFile, &rec, &rec.Version); err != nil {
+		return runRecord{}, fmt.Errorf("read run record of %s: %w", dir, err)
+	}
+	return rec, nil
+}
+
 // ReadReport returns the last report that the run's shim made durable, whether or
 // not the shim still lives. os.ErrNotExist: it never wrote one.
-func ReadReport(dir string) (Report, error) {
-	var r Report
-	if err := readJSON(filepath.Join(dir, reportFile), &r); err != nil {
+func ReadReport(dir string) (r Report, err error) {
+	if err = readFile(dir, reportFile, &r, &r.Version); err != nil {
 		return Report{}, fmt.Errorf("read report of run %s: %w", dir, err)
 	}
 	return r, nil

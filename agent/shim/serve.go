@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -185,9 +186,23 @@ func (m *machine) record() runRecord {
 // cgroupName is unique on the machine, also where several nodes of one cluster
 // run on it, and tells people whose it is.
 func cgroupName(o Order, dir string) string {
+	return fmt.Sprintf("bellows-%s-g%d-%s-%d", jobLabel(o.World.Job), o.World.Generation, nameOf(dir), os.Getpid())
+}
+
+// nameOf is a short name of a run directory, by which what bears it can be found.
+func nameOf(dir string) string {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(dir))
-	return fmt.Sprintf("bellows-%s-g%d-%08x-%d", jobLabel(o.World.Job), o.World.Generation, h.Sum32(), os.Getpid())
+	return fmt.Sprintf("%08x", h.Sum32())
+}
+
+const scopeSuffix = ".scope"
+
+// namesRun reports whether a cgroup's name is one that cgroupName or shimCommand
+// have made for a run: the part before the last, which no job's name gets to.
+func namesRun(name, dir string) bool {
+	parts := strings.Split(strings.TrimSuffix(name, scopeSuffix), "-")
+	return len(parts) >= 4 && parts[0] == "bellows" && parts[len(parts)-2] == nameOf(dir)
 }
 
 func jobLabel(j cluster.JobID) string {

@@ -98,7 +98,7 @@ func shimCommand(order Order, exe, dir string) []string {
 	}
 	label := jobLabel(order.World.Job)
 	return systemd.InScope(systemd.Scope{
-		Name:        systemd.ScopeName(label, uint64(order.World.Generation)),
+		Name:        systemd.ScopeName(label, uint64(order.World.Generation), nameOf(dir)),
 		Description: fmt.Sprintf("Bellows job %s generation %d", label, order.World.Generation),
 	}, argv)
 }

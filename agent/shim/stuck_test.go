@@ -103,13 +103,13 @@ func TestSweepNamesWhatItCannotKill(t *testing.T) {
 	if err := syscall.Kill(f.shim.PID, unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	if err := Sweep(f.dir); err == nil || !strings.Contains(err.Error(), "UNKILLABLE pid "+itoa(worker.PID)) {
+	if err := Sweep(f.dir, f.order.LockDir); err == nil || !strings.Contains(err.Error(), "UNKILLABLE pid "+itoa(worker.PID)) {
 		t.Errorf("Sweep: %v", err)
 	}
 	if err := thaw(); err != nil {
 		t.Fatal(err)
 	}
-	if err := Sweep(f.dir); err != nil {
+	if err := Sweep(f.dir, f.order.LockDir); err != nil {
 		t.Error(err)
 	}
 	f.nothingLeft()

@@ -1,13 +1,11 @@
 package shim
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -15,31 +13,26 @@ import (
 )
 
 // Sweep ends everything that is left of a run whose shim has died, the shim
-// itself if it only seems dead, and clears away its cgroup and sockets. It
+// itself if it only seems dead, and clears away its cgroups and sockets. It
 // returns nil when no process is left and the run's device locks are free; an
-// error names what survives SIGKILL, or what was in the way. It may be repeated,
-// and takes up to UnkillableAfter. The directory and its last report stay.
+// error names what survives SIGKILL, what was in the way, or why nobody can tell.
+// It may be repeated, and takes up to UnkillableAfter. The directory and its last
+// report stay.
 //
-// Three traces lead to the processes: the cgroups in the run record, also those
-// that only limit; the workers in the last report, with all their descendants; and the socket's name in their
-// environment, which they inherit wherever they go.
-func Sweep(dir string) error {
+// The files of the run are not needed for it, nor the directory: they may be
+// lost, damaged, or of another version while everything lives. These traces lead
+// to the processes: the cgroups of the run record and those that bear the run's
+// name; the shim's command line, with all its descendants; the workers of the last
+// report, with theirs; and the socket's name in the environment, which processes
+// inherit. lockDir is where the locks lie of a run whose order cannot be read.
+func Sweep(dir, lockDir string) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return fmt.Errorf("sweep: %w", err)
 	}
-	run, err := readRun(dir)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil // without an order no shim has ever come far
-	} else if err != nil {
-		return fmt.Errorf("sweep: %w", err)
-	}
-	rec, err := readClaim(dir)
-	if err != nil {
-		return fmt.Errorf("sweep run %s: %w", dir, err)
-	}
-	s := sweeper{dir: dir, order: run.Order, limits: rec.Limits, shim: rec.Shim, group: openGroup(rec), workers: reported(dir, rec)}
-	if err := s.killAll(); err != nil {
+	s, faults := newSweeper(dir, lockDir)
+	// What cannot be read is killed first and complained of then.
+	if err := errors.Join(s.killAll(), faults); err != nil {
 		return fmt.Errorf("sweep run %s: %w", dir, err)
 	}
 	for _, name := range []string{controlSocket, workerSocket} {
@@ -48,6 +41,31 @@ func Sweep(dir string) error {
 		}
 	}
 	return nil
+}
+
+// newSweeper learns of the run what its directory still tells. The error is one
+// that keeps the run from being over, whatever is killed.
+func newSweeper(dir, lockDir string) (*sweeper, error) {
+	s := &sweeper{dir: dir, lockDir: lockDir}
+	if order, err := readOrder(dir); err == nil {
+		s.order = &order
+	}
+	rec, err := readClaim(dir)
+	switch {
+	case errors.Is(err, errUnreadable): // the other traces have to do
+		if report, errRead := ReadReport(dir); errRead == nil {
+			s.shim, s.workers = report.Shim, reported(dir, runRecord{Shim: report.Shim})
+		}
+		return s, nil
+	case err != nil:
+		return s, err
+	}
+	s.limits, s.shim, s.workers = rec.Limits, rec.Shim, reported(dir, rec)
+	if g := openGroup(rec); g != nil && rec.Shim.BootID == bootID() {
+		s.groups, s.contained = append(s.groups, g), true
+		return s, onCgroupfs(rec.Cgroup)
+	}
+	return s, nil
 }
 
 // reported are the workers in the last report of the run's shim.
@@ -64,38 +82,48 @@ func reported(dir string, rec runRecord) (workers []Process) {
 
 // readClaim returns the run record. If there is none it claims the run for nobody:
 // a shim that was started by an agent's last breath, and is about to claim it, must
-// find out that it has come too late.
+// find out that it has come too late. Where the directory itself is gone, or the
+// record is there and says nothing, no shim can claim it any more.
 func readClaim(dir string) (runRecord, error) {
 	path := filepath.Join(dir, shimFile)
-	var rec runRecord
-	err := readJSON(path, &rec)
-	if errors.Is(err, os.ErrNotExist) {
-		nobody := runRecord{Version: ProtocolVersion}
-		if err = claim(path, nobody); err == nil {
-			return nobody, nil
-		}
-		if errors.Is(err, errClaimed) { // this very moment
-			err = readJSON(path, &rec)
-		}
+	rec, err := readRecord(dir)
+	if !errors.Is(err, os.ErrNotExist) {
+		return rec, err
+	}
+	if _, gone := os.Lstat(dir); errors.Is(gone, os.ErrNotExist) {
+		return runRecord{}, errUnreadable
+	}
+	nobody := runRecord{Version: ProtocolVersion}
+	if err = claim(path, nobody); err == nil {
+		return nobody, nil
+	}
+	if errors.Is(err, errClaimed) { // this very moment
+		return readRecord(dir)
 	}
 	return rec, err
 }
 
 type sweeper struct {
-	dir     string
-	order   Order
-	limits  []string
-	shim    Process
-	group   group // nil = weak
-	workers []Process
+	dir, lockDir string
+	order        *Order // nil = it cannot be read
+	limits       []string
+	shim         Process
+	groups       []group
+	scopes       []string // systemd's, by their cgroups: systemd removes them
+	workers      []Process
+	// contained: a group held all that the workers have started, so that nothing
+	// depends on what processes show of themselves.
+	contained bool
+	found     []stat // what was last found
 }
 
 func (s *sweeper) killAll() error {
 	pause := time.Duration(firstPause)
 	for end := time.Now().Add(UnkillableAfter); ; {
+		s.findGroups()
 		left, err := s.left()
-		if s.group != nil {
-			err = errors.Join(err, s.group.kill())
+		for _, g := range s.groups {
+			err = errors.Join(err, g.kill())
 		}
 		for _, p := range left {
 			err = errors.Join(err, p.kill())
@@ -103,12 +131,9 @@ func (s *sweeper) killAll() error {
 		var held []string
 		populated := false
 		if len(left) == 0 && err == nil {
-			held = heldStill(s.order, s.dir)
-			if s.group != nil {
-				_, populated, err = s.group.look()
-			}
+			held, populated, err = s.rest()
 			if err == nil && len(held) == 0 && !populated {
-				if err = s.removeGroup(); !errors.Is(err, unix.EBUSY) { // somebody is just leaving, or has just come
+				if err = s.removeGroups(); !errors.Is(err, unix.EBUSY) { // somebody is just leaving, or has just come
 					return err
 				}
 			}
@@ -121,10 +146,27 @@ func (s *sweeper) killAll() error {
 	}
 }
 
-func (s *sweeper) removeGroup() error {
+// rest looks for what shows no process: locks, groups that are not empty, and
+// processes that do not show whose they are.
+func (s *sweeper) rest() (held []string, populated bool, err error) {
+	if !s.contained {
+		err = s.veiled()
+	}
+	for _, g := range s.groups {
+		_, inside, errLook := g.look()
+		populated, err = populated || inside, errors.Join(err, errLook)
+	}
+	if s.order != nil {
+		return heldStill(*s.order, s.dir), populated, err
+	}
+	held, errHeld := heldBy(s.lockDir, s.dir)
+	return held, populated, errors.Join(err, errHeld)
+}
+
+func (s *sweeper) removeGroups() error {
 	err := removeTops(s.limits)
-	if s.group != nil {
-		err = errors.Join(err, s.group.remove())
+	for _, g := range s.groups {
+		err = errors.Join(err, g.remove())
 	}
 	return err
 }
@@ -152,17 +194,29 @@ func (s *sweeper) left() ([]stat, error) {
 		return nil, err
 	}
 	more, err := marked(s.dir)
-	return merged(s.inside(all), more), err
+	found := merged(s.inside(all, hosting(s.dir, all)), more)
+	// One that is ending shows neither environment nor command line any more, but
+	// still has its files and devices.
+	for _, p := range s.found {
+		if now, gone := readStat(p.pid); gone == nil && now.start == p.start && now.lives() {
+			found = merged(found, []stat{now})
+		}
+	}
+	s.found = found
+	return slices.Clone(found), err
 }
 
-// inside finds those that descend from its shim or its workers, or are in its
-// group or its limits', of all processes.
-func (s *sweeper) inside(all []stat) []stat {
+// inside finds those that are its shim's, its workers' or the hosts', or descend
+// from these, or are in its groups or its limits', of all processes.
+func (s *sweeper) inside(all, hosts []stat) []stat {
 	roots := map[int]bool{}
 	for _, p := range append([]Process{s.shim}, s.workers...) {
 		if Alive(p) {
 			roots[p.PID] = true
 		}
+	}
+	for _, p := range hosts {
+		roots[p.pid] = true
 	}
 	found := descendants(all, roots)
 	for _, p := range all {
@@ -171,10 +225,11 @@ func (s *sweeper) inside(all []stat) []stat {
 		}
 	}
 	var pids []int
-	if s.group != nil {
-		pids, _, _ = s.group.look() // whether it can be looked into is killAll's question
+	for _, g := range s.groups {
+		inside, _, _ := g.look() // whether it can be looked into is killAll's question
+		pids = append(pids, inside...)
 	}
-	for _, top := range s.limits {
+	for _, top := range slices.Concat(s.limits, s.scopes) {
 		pids = append(pids, members(top)...)
 	}
 	var grouped []stat
@@ -195,25 +250,4 @@ func merged(found, more []stat) []stat {
 	}
 	slices.SortFunc(found, func(a, b stat) int { return a.pid - b.pid })
 	return found
-}
-
-// marked finds the living processes whose environment names the run's worker
-// socket: what workers have started carries it along.
-func marked(dir string) ([]stat, error) {
-	all, err := processes()
-	if err != nil {
-		return nil, err
-	}
-	mark := []byte("\x00" + socketVariable + "=" + filepath.Join(dir, workerSocket) + "\x00")
-	var found []stat
-	for _, p := range all {
-		if p.pid == os.Getpid() || !p.lives() {
-			continue
-		}
-		env, err := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/environ")
-		if err == nil && bytes.Contains(append([]byte{0}, env...), mark) {
-			found = append(found, p)
-		}
-	}
-	return found, nil
 }

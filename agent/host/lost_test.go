@@ -1,0 +1,163 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/bellows-ml/bellows/agent/shim"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// nested is a worker whose child outlives it, and says that it is there.
+func nested() []string {
+	return []string{"/bin/sh", "-c", `sh -c 'echo $$ > child.tmp; mv child.tmp "child-$BELLOWS_GENERATION"; while :; do sleep 0.05; done' & wait`}
+}
+
+// child waits for the child of a generation's worker.
+func (f *fixture) child(generation int) record.Worker {
+	f.Helper()
+	var w record.Worker
+	f.until("the worker's child", func() bool {
+		text, err := os.ReadFile(filepath.Join(f.dir, fmt.Sprintf("child-%d", generation)))
+		if err != nil {
+			return false
+		}
+		if _, err = fmt.Sscan(string(text), &w.PID); err != nil {
+			f.Fatal(err)
+		}
+		seen, ok := shim.LookAt(w.PID)
+		w.StartTime = seen.StartTime
+		return ok
+	})
+	return w
+}
+
+// Whatever becomes of what an agent wrote of its runs: as long as their processes
+// live, nothing is acknowledged as stopped. On a lone node no deadline helps.
+func TestWhatLivesIsNotStopped(t *testing.T) {
+	for name, lose := range map[string]func(f *fixture, s *settings, run shim.Run) error{
+		"directory": func(_ *fixture, _ *settings, run shim.Run) error { return os.RemoveAll(run.Dir) },
+		"all directories": func(_ *fixture, s *settings, _ shim.Run) error {
+			return os.RemoveAll(filepath.Join(s.Dir, "r"))
+		},
+		"directory, dead shim": func(f *fixture, _ *settings, run shim.Run) error {
+			err := errors.Join(os.RemoveAll(run.Dir), syscall.Kill(run.Shim.PID, syscall.SIGKILL))
+			f.until("the shim's end", func() bool { return !shim.Alive(run.Shim) })
+			return err
+		},
+		"order": func(_ *fixture, _ *settings, run shim.Run) error {
+			return os.Truncate(filepath.Join(run.Dir, "order.json"), 10)
+		},
+		"run record": func(_ *fixture, _ *settings, run shim.Run) error {
+			return os.WriteFile(filepath.Join(run.Dir, "shim.json"), []byte(`{"version":99}`), 0o600)
+		},
+		"another place": func(_ *fixture, s *settings, _ shim.Run) error {
+			s.Runs = "q"
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			s := f.settings("n1")
+			stop := f.agent(s)
+			j := f.job("lost", nested(), map[string]int{"n1": 2}, "n1")
+			f.start(j)
+			started := ack[record.Started](f, j, "n1", record.AckStarted)
+			child := f.child(1)
+			stop()
+			runs, _, err := shim.Scan(filepath.Join(s.Dir, "r"))
+			if err != nil || len(runs) != 1 {
+				t.Fatalf("runs: %v, %v", runs, err)
+			}
+			if err := lose(f, &s, runs[0]); err != nil {
+				t.Fatal(err)
+			}
+			if !lives(child) {
+				t.Fatal("the child is gone already: this tests nothing")
+			}
+			f.agent(s)
+			if name == "another place" { // its agent has adopted it from there
+				f.commit(record.Delete(record.PermitKey(j.Job, 1)))
+			} else {
+				failed := ack[record.Failed](f, j, "n1", record.AckFailed)
+				if failed.Kind != record.NodeFenced {
+					t.Errorf("failed: %+v", failed)
+				}
+			}
+			ack[record.Stopped](f, j, "n1", record.AckStopped)
+			for _, w := range append(started.Workers, child) {
+				if lives(w) {
+					t.Errorf("process %d lives although it is acknowledged as stopped", w.PID)
+				}
+			}
+			next := *j
+			next.Generation = 2
+			f.start(&next)
+			ack[record.Started](f, &next, "n1", record.AckStarted)
+			f.commit(record.Delete(record.PermitKey(next.Job, 2)))
+			ack[record.Stopped](f, &next, "n1", record.AckStopped)
+			f.until("no run directory", func() bool { return f.empty(s) })
+		})
+	}
+}
+
+// The directory may also go under an agent that lives; the shim says all that is
+// left to say, and what its death leaves behind is still found.
+func TestADirectoryThatIsRemovedUnderALivingAgent(t *testing.T) {
+	f := newFixture(t)
+	s := f.settings("n1")
+	f.agent(s)
+	j := f.job("lost", nested(), map[string]int{"n1": 1}, "n1")
+	f.start(j)
+	started := ack[record.Started](f, j, "n1", record.AckStarted)
+	child := f.child(1)
+	runs, _, err := shim.Scan(filepath.Join(s.Dir, "r"))
+	if err != nil || len(runs) != 1 {
+		t.Fatalf("runs: %v, %v", runs, err)
+	}
+	if err := errors.Join(os.RemoveAll(runs[0].Dir), syscall.Kill(runs[0].Shim.PID, syscall.SIGKILL)); err != nil {
+		t.Fatal(err)
+	}
+	ack[record.Failed](f, j, "n1", record.AckFailed)
+	ack[record.Stopped](f, j, "n1", record.AckStopped)
+	for _, w := range append(started.Workers, child) {
+		if lives(w) {
+			t.Errorf("process %d lives although it is acknowledged as stopped", w.PID)
+		}
+	}
+}
+
+// Where the place of the runs cannot be read nobody knows what runs: nothing is
+// acknowledged until it can.
+func TestAnUnreadablePlaceOfRuns(t *testing.T) {
+	f := newFixture(t)
+	s := f.settings("n1")
+	stop := f.agent(s)
+	j := f.job("lost", nested(), map[string]int{"n1": 1}, "n1")
+	f.start(j)
+	ack[record.Started](f, j, "n1", record.AckStarted)
+	f.child(1)
+	stop()
+	root := filepath.Join(s.Dir, "r")
+	if err := errors.Join(os.Rename(root, root+".away"), os.WriteFile(root, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	log := f.logged(s)
+	f.until("a word about it", func() bool { return strings.Contains(log.String(), "cannot tell which runs are here") })
+	f.alive("n1")
+	if !f.absent(record.AckKey("n1", j.Job, 1, record.AckStopped)) {
+		t.Error("acknowledged as stopped")
+	}
+	if err := errors.Join(os.Remove(root), os.Rename(root+".away", root)); err != nil {
+		t.Fatal(err)
+	}
+	f.until("the run's adoption", func() bool { return strings.Contains(log.String(), "adopted a run") })
+	f.commit(record.Delete(record.PermitKey(j.Job, 1)))
+	ack[record.Stopped](f, j, "n1", record.AckStopped)
+}

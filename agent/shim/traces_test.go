@@ -1,0 +1,243 @@
+package shim
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// bare is a worker that leaves a daemon without the environment that marks it.
+const bare = `
+import os, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.closerange(0, 100)
+        os.execve(sys.executable, [sys.executable, "-c", "import os, time; open('own', 'w').write('%d\\n' % os.getpid()); os.rename('own', 'escaped'); time.sleep(1000)"], {})
+    os._exit(0)
+while not os.path.exists("escaped"): time.sleep(0.01)
+while True: time.sleep(1)
+`
+
+// recorded is what the run record says, also after its directory has gone.
+func (f *fixture) recorded() runRecord {
+	f.t.Helper()
+	rec, err := readRecord(f.dir)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return rec
+}
+
+func (f *fixture) removeDirectory() {
+	f.t.Helper()
+	if err := os.RemoveAll(f.dir); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// A run directory that is gone, as after its tmpfs was unmounted, does not hide
+// what lives: neither the shim nor what its containment holds.
+func TestSweepNeedsNoDirectory(t *testing.T) {
+	t.Parallel()
+	for _, kind := range append(kinds(), Weak) {
+		for _, orphaned := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s orphaned=%t", kind, orphaned), func(t *testing.T) {
+				t.Parallel()
+				if kind != Weak {
+					needsKind(t, kind)
+				}
+				f := newFixture(t, 1, "").python(bare)
+				if kind == Weak && orphaned { // then the mark is all there is to go by
+					f.python(escape + "while True: time.sleep(1)")
+				}
+				f.order.Containment = kind
+				f.start()
+				f.started()
+				p, rec := f.escaped(), f.recorded()
+				if orphaned {
+					if err := syscall.Kill(f.shim.PID, unix.SIGKILL); err != nil {
+						t.Fatal(err)
+					}
+					f.gone("the shim", f.shim)
+				}
+				f.removeDirectory()
+				if err := Sweep(f.dir, f.order.LockDir); err != nil {
+					t.Fatal(err)
+				}
+				if Alive(p) || Alive(f.shim) {
+					t.Errorf("after the sweep the daemon lives: %t, the shim: %t", Alive(p), Alive(f.shim))
+				}
+				if held := heldStill(f.order, f.dir); len(held) > 0 {
+					t.Errorf("locks are held: %v", held)
+				}
+				if _, err := os.Stat(rec.Cgroup); rec.Cgroup != "" && !errors.Is(err, os.ErrNotExist) {
+					t.Errorf("cgroup is left: %v", err)
+				}
+			})
+		}
+	}
+}
+
+// A file that says nothing, says it wrongly, cannot be read or is a later version's
+// hides nothing either.
+func TestSweepNeedsNoFiles(t *testing.T) {
+	t.Parallel()
+	damages := map[string]func(path string) error{
+		"gone":      os.Remove,
+		"truncated": func(path string) error { return os.Truncate(path, 7) },
+		"empty":     func(path string) error { return os.WriteFile(path, nil, 0o600) },
+		"wrong":     func(path string) error { return os.WriteFile(path, []byte("[]"), 0o600) },
+		"hollow":    func(path string) error { return os.WriteFile(path, []byte("{}"), 0o600) },
+		"later":     func(path string) error { return os.WriteFile(path, []byte(`{"version":99,"shim":{"pid":1}}`), 0o600) },
+		"unreadable": func(path string) error { // to root as well
+			return errors.Join(os.Remove(path), os.Mkdir(path, 0o700))
+		},
+	}
+	for _, file := range []string{orderFile, shimFile, reportFile} {
+		for name, damage := range damages {
+			t.Run(file+" "+name, func(t *testing.T) {
+				t.Parallel()
+				f := newFixture(t, 1, "").python(bare).start()
+				f.started()
+				p := f.escaped()
+				f.shimWrites("the workers", func(r Report) bool { return r.Workers != nil })
+				f.freezeReports()
+				if err := damage(filepath.Join(f.dir, file)); err != nil {
+					t.Fatal(err)
+				}
+				runs, strays, err := Scan(f.root)
+				adopted := len(runs) == 1 && len(strays) == 0 && (runs[0].Shim == f.shim || file == shimFile && name == "gone")
+				given := len(runs) == 0 && len(strays) == 1 && strays[0].Dir == f.dir
+				if err != nil || adopted == given {
+					t.Errorf("scan: %+v, %+v, %v", runs, strays, err)
+				}
+				if err := Sweep(f.dir, f.order.LockDir); err != nil {
+					t.Fatal(err)
+				}
+				if Alive(p) || Alive(f.shim) {
+					t.Errorf("after the sweep the daemon lives: %t, the shim: %t", Alive(p), Alive(f.shim))
+				}
+			})
+		}
+	}
+}
+
+// freezeReports keeps the shim from writing its files anew.
+func (f *fixture) freezeReports() {
+	f.t.Helper()
+	if err := syscall.Kill(f.shim.PID, unix.SIGSTOP); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// Directories that are not there any more are found by who names them.
+func TestScanFindsRunsWithoutADirectory(t *testing.T) {
+	t.Parallel()
+	for _, orphaned := range []bool{false, true} {
+		t.Run(fmt.Sprintf("orphaned=%t", orphaned), func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, 1, "").python(escape + "while True: time.sleep(1)").start()
+			f.started()
+			f.escaped()
+			if orphaned {
+				if err := syscall.Kill(f.shim.PID, unix.SIGKILL); err != nil {
+					t.Fatal(err)
+				}
+				f.gone("the shim", f.shim)
+			}
+			f.removeDirectory()
+			runs, strays, err := Scan(f.root)
+			if err != nil || len(runs) > 0 || len(strays) != 1 || strays[0].Dir != f.dir {
+				t.Errorf("scan: %+v, %+v, %v", runs, strays, err)
+			}
+		})
+	}
+}
+
+// What does not show whether it belongs to a run may: it is not over then. Here a
+// user's process hides its environment from the agent of the same user.
+func TestSweepDoesNotGuess(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 1, "").python(strings.Replace(escape, "own =", "import ctypes; ctypes.CDLL(None).prctl(4, 0)  # not dumpable\n        own =", 1) +
+		"while True: time.sleep(1)").startUnprivileged()
+	f.started()
+	p := f.escaped()
+	if err := syscall.Kill(f.shim.PID, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	f.gone("the shim", f.shim)
+	f.removeDirectory()
+	sweep := exec.Command(filepath.Join(f.root, "bellows"), "sweep", f.dir, f.order.LockDir)
+	sweep.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	out, err := sweep.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "does not show whether it belongs to the run") {
+		t.Errorf("an ordinary user's sweep: %s, %v", out, err)
+	}
+	if !Alive(p) {
+		t.Fatal("the process is gone: this tests nothing")
+	}
+	if err := Sweep(f.dir, f.order.LockDir); err != nil { // root's sees it
+		t.Error(err)
+	}
+	if Alive(p) {
+		t.Error("the process lives after root's sweep")
+	}
+}
+
+// A cgroup that cannot be seen is not an empty one.
+func TestACgroupThatCannotBeSeenIsNotEmpty(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 1, "")
+	if err := writeOrder(f.dir, f.order); err != nil {
+		t.Fatal(err)
+	}
+	self, err := identify(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := Process{PID: self.PID, StartTime: self.StartTime + 1, BootID: self.BootID}
+	path := filepath.Join(f.dir, shimFile)
+	if err := writeDurable(path, runRecord{Version: ProtocolVersion, Shim: gone, Cgroup: filepath.Join(f.root, "unmounted", "x"), Containment: Cgroup2}); err != nil {
+		t.Fatal(err)
+	}
+	if err := Sweep(f.dir, f.order.LockDir); err == nil || !strings.Contains(err.Error(), "no cgroups are mounted there") {
+		t.Errorf("Sweep: %v", err)
+	}
+	gone.BootID = "another boot" // in which nothing of it can live
+	if err := writeDurable(path, runRecord{Version: ProtocolVersion, Shim: gone, Cgroup: filepath.Join(f.root, "unmounted", "x"), Containment: Cgroup2}); err != nil {
+		t.Fatal(err)
+	}
+	if err := Sweep(f.dir, f.order.LockDir); err != nil {
+		t.Errorf("after a reboot: %v", err)
+	}
+}
+
+// A job's name does not make its cgroup look like another run's.
+func TestNamesOfGroupsTellTheRun(t *testing.T) {
+	const dir = "/run/bellows/j-12345678-g1"
+	own, other := nameOf(dir), nameOf("/run/bellows/k-12345678-g1")
+	for name, want := range map[string]bool{
+		"bellows-j-g1-" + own + "-4242":                               true,
+		"bellows-j-1-" + own + "-abcdef.scope":                        true,
+		"bellows-with-dashes-g12-" + own + "-1":                       true,
+		"bellows-j-" + own + "-1-g1-" + other + "-7":                  false,
+		"bellows-j-g1-" + own:                                         false,
+		"other-j-g1-" + own + "-4242":                                 false,
+		"bellows-j-" + own + "-g1-" + other + "-abcdef.scope":         false,
+		"bellows-" + own + "-4242":                                    false,
+		cgroupName(Order{}, dir):                                      true,
+		shimCommand(Order{Scope: true}, "x", dir)[4][len("--unit="):]: true,
+	} {
+		if namesRun(name, dir) != want {
+			t.Errorf("%s: %t", name, !want)
+		}
+	}
+}
