@@ -16,6 +16,7 @@ const (
 	Forbidden   Code = "forbidden"   // not the caller's to do
 	NotFound    Code = "not_found"   // no such job or generation
 	InUse       Code = "in_use"      // the name, or the request id, belongs to something else
+	Limited     Code = "limited"     // more than a user may have, or than etcd has room for
 	Unavailable Code = "unavailable" // the agent cannot reach etcd now; asking again may help
 	Internal    Code = "internal"    // a fault of the agent's
 )
@@ -52,7 +53,7 @@ func (p permanent) Unwrap() error { return p.error }
 // ends can break an answer off anywhere: what is not known to last is not said to.
 func lasts(err error) bool {
 	switch CodeOf(err) {
-	case Invalid, Forbidden, InUse, Internal:
+	case Invalid, Forbidden, InUse, Limited, Internal:
 		return true
 	case NotFound, Unavailable:
 		return false
@@ -71,6 +72,8 @@ func (c Code) status() int {
 		return http.StatusNotFound
 	case InUse:
 		return http.StatusConflict
+	case Limited:
+		return http.StatusTooManyRequests
 	case Unavailable:
 		return http.StatusServiceUnavailable
 	case Internal:
@@ -85,6 +88,15 @@ func writeError(w http.ResponseWriter, err error) {
 		e = &Error{Code: Internal, Message: err.Error()}
 	}
 	writeJSON(w, e.Code.status(), e)
+}
+
+// json is the error as an answer's body.
+func (e *Error) json() []byte {
+	b, err := json.Marshal(e)
+	if err != nil {
+		panic("api: marshal an error: " + err.Error()) // two strings always marshal
+	}
+	return b
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {

@@ -25,6 +25,19 @@ type fakeStore struct {
 	lost    bool          // one has; until the last has, nothing else is answered either
 	slow    time.Duration // of the watch
 	silence time.Duration // for how long it has not answered
+	full    record.Space  // what it says of that
+}
+
+func (s *fakeStore) space(context.Context) (record.Space, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.full, nil
+}
+
+func (s *fakeStore) fill(full record.Space) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.full = full
 }
 
 func newFakeStore() *fakeStore {
@@ -124,8 +137,8 @@ func serve(t *testing.T, store *fakeStore, node cluster.NodeID, as *cluster.Owne
 	a := &agent{store: store, socket: filepath.Join(dir, "s"), logs: filepath.Join(dir, "logs")}
 	a.server = NewServer(Config{
 		KV: store, Watch: store.watch, Node: node, LogDir: a.logs, Version: "test", Log: zerolog.Nop(),
-		Silence: func() time.Duration { return store.silence },
-		Gossip:  func() map[cluster.NodeID]string { return map[cluster.NodeID]string{node: "alive"} },
+		Silence: func() time.Duration { return store.silence }, Space: store.space,
+		Gossip: func() map[cluster.NodeID]string { return map[cluster.NodeID]string{node: "alive"} },
 	})
 	ln, err := Listen(a.socket)
 	if err != nil {

@@ -59,7 +59,9 @@ type Config struct {
 	// Silence says for how long etcd has not answered this node; 0 = it does, or
 	// never has. Replies say so, for what they show is then the last picture. May be nil.
 	Silence func() time.Duration
-	Log     zerolog.Logger
+	// Space says how full etcd is. May be nil.
+	Space func(context.Context) (record.Space, error)
+	Log   zerolog.Logger
 }
 
 // Server answers people and other agents. Make one with NewServer and let Serve run it.
@@ -67,6 +69,7 @@ type Server struct {
 	cfg  Config
 	view *view
 	turn chan struct{} // holds one: whose request is being written
+	room room
 }
 
 // NewServer makes a server; nothing runs before Serve.

@@ -52,6 +52,9 @@ func (s *Server) submit(ctx context.Context, req SubmitRequest, who cluster.Owne
 	if _, err = s.view.read(func(m *record.Mirror) { reply.Warnings = unknownNodes(m, spec.Where) }); err != nil {
 		return reply, err
 	}
+	if err = s.withinLimits(ctx, spec, who); err != nil {
+		return SubmitReply{}, err
+	}
 	key := record.RequestKey(s.cfg.Node, req.RequestID)
 	err = s.commit(ctx, req.RequestID, record.Txn{
 		ID: "submit " + string(id),

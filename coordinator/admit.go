@@ -26,6 +26,7 @@ func (c *Coordinator) requests() {
 			all = append(all, request{r, id, record.RequestKey(n, id)})
 		}
 	}
+	c.usage = nil
 	slices.SortFunc(all, func(a, b request) int { return cmp.Or(cmp.Compare(a.Create, b.Create), cmp.Compare(a.key, b.key)) })
 	for _, r := range all {
 		v := c.mirror.Job(r.Value.Job) // of requests about nodes: none, which one of them at a time keeps busy
@@ -70,6 +71,8 @@ func (c *Coordinator) admit(r request, v *record.JobView) {
 		s.Phase, s.Reason = cluster.Failed, "spec is not valid: "+strings.ReplaceAll(err.Error(), "\n", "; ")
 	} else if c.tight[spec.ID] {
 		s.Phase, s.Reason = cluster.Failed, "this etcd takes no spec of such a size: shorten the command or the environment, or put them into files"
+	} else if why := c.overLimit(r, spec.Spec); why != "" {
+		s.Phase, s.Reason = cluster.Failed, why
 	} else if other, used := c.nameUsed(spec.Name); used {
 		s.Phase, s.Reason = cluster.Failed, fmt.Sprintf("name %q is in use by %s", spec.Name, other)
 	}

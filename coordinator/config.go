@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/agent/fence"
+	"github.com/bellows-ml/bellows/record"
 )
 
 // Config is what a Coordinator is told once, for one term of leadership.
@@ -24,6 +25,8 @@ type Config struct {
 	// KeepResumable is how many jobs are kept beyond Timing.Retention to be resumed;
 	// of more, those that ended first go. 0 = DefaultKeepResumable.
 	KeepResumable int
+	// Limits bound what each user may have; nil = nothing does.
+	Limits *record.Limits
 	// Restless has every rule look at every job at each Step, also where it is
 	// known that none has anything to do: for tests, whose answers it must not change.
 	Restless bool

@@ -25,6 +25,9 @@ type formed struct {
 
 	asks allocator.JobView // what a decision learns of it while it has no workers; without an identifier: not read off yet
 
+	owner uint32 // whose it is
+	ended *kept  // what it adds to those that are kept, if it has ended
+
 	calm  int       // not 0, and equal to the coordinator's: no rule had anything to do, and will not
 	again time.Time // before then; zero = for as long as nothing changes
 }

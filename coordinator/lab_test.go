@@ -32,13 +32,14 @@ type lab struct {
 	skip    int    // but for so many of them before
 	delayed []record.Txn
 
-	keep    int          // how many checkpoints, 0 = the default
-	shelf   int          // how many jobs to be resumed, 0 = the default
-	limit   int          // of operations in a transaction, 0 = etcd's own
-	events  bool         // they are written, and shown
-	limited bool         // the story is about time limits: what jobs have run is shown
-	holding bool         // transactions and reloads wait for the test
-	waiting []record.Txn // those that do
+	keep    int            // how many checkpoints, 0 = the default
+	shelf   int            // how many jobs to be resumed, 0 = the default
+	users   *record.Limits // of each user; nil = none
+	limit   int            // of operations in a transaction, 0 = etcd's own
+	events  bool           // they are written, and shown
+	limited bool           // the story is about time limits: what jobs have run is shown
+	holding bool           // transactions and reloads wait for the test
+	waiting []record.Txn   // those that do
 }
 
 func newLab() *lab {
@@ -61,7 +62,7 @@ func (l *lab) lead(without coordinator.Rule) {
 	l.slow, l.wake = nil, time.Time{}
 	l.c = coordinator.New(coordinator.Config{
 		Token: coordinator.Token{Key: key, Create: kv.CreateRevision}, Policy: "script",
-		Interval: 10 * time.Second, Timing: coordinator.DefaultTiming(), Without: without, MaxTxnOps: l.limit, KeepCheckpoints: l.keep, KeepResumable: l.shelf, Quiet: !l.events,
+		Interval: 10 * time.Second, Timing: coordinator.DefaultTiming(), Without: without, MaxTxnOps: l.limit, KeepCheckpoints: l.keep, KeepResumable: l.shelf, Quiet: !l.events, Limits: l.users,
 	})
 	l.reload()
 }

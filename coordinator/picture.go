@@ -185,12 +185,13 @@ func (c *Coordinator) drawJobs() *picture {
 		requeue = requeue || c.front[id] || v.State.Value.Phase == cluster.Queued
 		switch admitted := v.Spec.Exists() && v.State.Exists(); {
 		case admitted && f != nil:
-			c.read(f, v)
+			c.reread(f, v)
 		case admitted:
 			f = &formed{}
-			c.read(f, v)
+			c.reread(f, v)
 			c.forms[id], came = f, true
 		case f != nil:
+			c.countEnded(f, nil)
 			delete(c.forms, id)
 			c.forgetWaits(id)
 			c.ungrant(id)
@@ -222,6 +223,16 @@ func (c *Coordinator) drawJobs() *picture {
 		}
 	}
 	return p
+}
+
+// reread reads a job off the records, and counts it if it has ended.
+func (c *Coordinator) reread(f *formed, v *record.JobView) {
+	c.countEnded(f, nil)
+	c.read(f, v)
+	f.owner = v.Spec.Value.Owner.UID
+	if f.state().Phase.Terminal() {
+		c.countEnded(f, &kept{1, v.Bytes()})
+	}
 }
 
 // read reads a job off the records, on the floor that has been drawn. One that

@@ -121,3 +121,14 @@ func TestPlanThatIsTooLargeSaysSo(t *testing.T) {
 		t.Errorf("%s: %s", s.Phase, s.Reason)
 	}
 }
+
+// users live=2 kept=1 submits=9 bytes=100000 priority=50 exempt=7: a leader that keeps users to this takes over.
+func (l *lab) userLimits(w words) error {
+	limits := record.Limits{
+		LiveJobs: w.number("live", 100), KeptJobs: w.number("kept", 100), Submits: w.number("submits", 100),
+		Bytes: int64(w.number("bytes", 1<<20)), Priority: w.number("priority", 50), Connections: 9, Exempt: []uint32{uint32(w.number("exempt", 7))},
+	}
+	l.users = &limits
+	l.lead(0)
+	return nil
+}

@@ -34,6 +34,7 @@ type Coordinator struct {
 	ground    *floor                             // the same; seen stands on it
 	stands    map[cluster.NodeID]*stand          // of nodes that have not changed since they were drawn
 	granted   map[cluster.JobID][]cluster.NodeID // where they say the job has devices, sorted
+	ended     map[uint32]kept                    // what is kept of each user's jobs that have
 	forms     map[cluster.JobID]*formed          // what has been read off each admitted job
 	roster    []*formed                          // the same, sorted
 	front     map[cluster.JobID]bool             // the first jobs of the queue
@@ -45,6 +46,7 @@ type Coordinator struct {
 
 	// Valid during one Step.
 	out     Effects
+	usage   map[uint32]*record.Usage // what each user has; nil = not counted yet
 	blocked map[cluster.JobID]string // why a granted start does not happen yet
 }
 
@@ -67,6 +69,7 @@ func New(cfg Config) *Coordinator {
 		mourned: map[cluster.NodeID]int64{},
 		stands:  map[cluster.NodeID]*stand{},
 		granted: map[cluster.JobID][]cluster.NodeID{},
+		ended:   map[uint32]kept{},
 		forms:   map[cluster.JobID]*formed{},
 		stale:   map[cluster.JobID]bool{},
 	}
@@ -112,12 +115,14 @@ func (c *Coordinator) Census(now time.Time) (record.Census, bool) {
 func (c *Coordinator) act() {
 	c.watchNodes()
 	c.tellNews()
+	c.publishLimits()
 	if !c.pause() {
 		c.ask()
 	}
 	c.requests()
 	c.sweep()
 	c.clear()
+	c.trim()
 	for _, f := range c.jobs() {
 		if c.busy(f.JobView) || c.rests(f) {
 			continue

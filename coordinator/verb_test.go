@@ -61,7 +61,7 @@ func (l *lab) do(line string) error {
 		"submit": l.submit, "stop": l.stop, "scale": l.scale, "drain": l.drain, "undrain": l.undrain, "remove": l.remove, "resume": l.resume, "want": l.wants, "advance": l.pass, "failover": l.failover,
 		"started": l.started, "held": l.held, "failed": l.failed, "stopped": l.stopped, "offer": l.offer, "progress": l.progress,
 		"next": l.fate, "arrive": l.arrive, "think": l.think, "hold": l.hold, "release": l.release, "decide": l.decideNow, "repeat": l.repeat, "garbage": l.garbage,
-		"pause": l.pause, "limit": l.limitTxns, "keep": l.keepCheckpoints, "shelf": l.keepResumable, "events": l.withEvents, "unpause": l.unpause,
+		"pause": l.pause, "limit": l.limitTxns, "keep": l.keepCheckpoints, "shelf": l.keepResumable, "events": l.withEvents, "unpause": l.unpause, "users": l.userLimits,
 	}
 	verb, ok := verbs[fields[0]]
 	if !ok {

@@ -39,7 +39,7 @@ func Families() []Family {
 	both := []Role{AgentRole, CoordinatorRole}
 	return slices.Concat([]Family{
 		{"bellows_build_info", Gauge, []string{"goversion", "role", "version"}, "Always 1: which build this is.", both},
-		{"bellows_etcd_call_seconds", Histogram, []string{"call", "result"}, "How long calls of etcd took, as their caller saw it: txn, list (a page), get, grant, renew, revoke.", both},
+		{"bellows_etcd_call_seconds", Histogram, []string{"call", "result"}, "How long calls of etcd took, as their caller saw it: txn, list (a page), get, grant, renew, revoke, status.", both},
 		{"bellows_certificate_end_timestamp_seconds", Gauge, nil, "When this node's certificate (--tls-dir) ends, in seconds since 1970; absent without one.", both},
 	}, clusterFamilies(), leaderFamilies(), nodeFamilies())
 }

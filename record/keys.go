@@ -19,6 +19,7 @@ const (
 	JobsPrefix    = Root + "jobs/"
 	AllocationKey = Root + "allocation/last"
 	PausedKey     = Root + "paused"
+	LimitsKey     = Root + "limits"
 	EventsPrefix  = Root + "events/"
 	submitPart    = "/submit/"
 )

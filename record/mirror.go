@@ -17,6 +17,7 @@ type Versioned[T any] struct {
 	Value  T
 	Create int64
 	Mod    int64
+	Size   int // bytes, as it is recorded
 }
 
 // Exists reports whether the record is there.
@@ -83,6 +84,7 @@ type Mirror struct {
 	Leaders  map[string]Versioned[Leader] // by key
 	Decision Versioned[Decision]
 	Paused   Versioned[Paused]
+	Limits   Versioned[Limits]
 	Told     map[uint64]Versioned[Event] // what leaders tell, by slot
 	Nodes    map[cluster.NodeID]*NodeView
 	Jobs     map[cluster.JobID]*JobView
@@ -192,6 +194,8 @@ func (m *Mirror) Apply(c Change) error {
 		err = set(&m.Decision, c)
 	case c.Key == PausedKey:
 		err = set(&m.Paused, c)
+	case c.Key == LimitsKey:
+		err = set(&m.Limits, c)
 	case parts[0] == "events" && len(parts) == 2:
 		err = setSlot(m.Told, parts[1], c)
 	case strings.HasPrefix(c.Key, LeaderPrefix):
@@ -392,7 +396,7 @@ func set[T any](v *Versioned[T], c Change) error {
 		}
 	}
 	value = cutWords(value, MaxReason)
-	*v = Versioned[T]{Value: value, Create: c.CreateRevision, Mod: c.ModRevision}
+	*v = Versioned[T]{Value: value, Create: c.CreateRevision, Mod: c.ModRevision, Size: len(c.Value)}
 	return nil
 }
 

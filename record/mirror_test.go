@@ -33,6 +33,7 @@ func exemplars(n cluster.NodeID, j cluster.JobID, g cluster.Generation, step int
 	return []exemplar{
 		{"MetaKey", record.MetaKey, record.Meta{Format: 1, Cluster: "c"}, func(m *record.Mirror) any { return m.Meta.Value }},
 		{"PausedKey", record.PausedKey, record.Paused{Why: "w"}, func(m *record.Mirror) any { return m.Paused.Value }},
+		{"LimitsKey", record.LimitsKey, record.Limits{LiveJobs: 3, Exempt: []uint32{7}}, func(m *record.Mirror) any { return m.Limits.Value }},
 		{"AllocationKey", record.AllocationKey, record.Decision{Policy: "p"}, func(m *record.Mirror) any { return m.Decision.Value }},
 		{"LeaderPrefix", record.LeaderPrefix + "694d9a3f21c80207", record.Leader{Node: "x"}, func(m *record.Mirror) any { return m.Leaders[record.LeaderPrefix+"694d9a3f21c80207"].Value }},
 		{"AliveKey", record.AliveKey(n), record.Alive{BootID: "b"}, func(m *record.Mirror) any { return m.Node(n).Alive.Value }},

@@ -61,7 +61,7 @@ type Config struct {
 
 // Call is one call of etcd, for those who watch how it does.
 type Call struct {
-	Kind string // txn, get, list (one page of it), grant, renew or revoke
+	Kind string // txn, get, list (one page of it), grant, renew, revoke or status
 	// Result is ok or error; of a txn applied, conflict, or error where it is not
 	// known whether it was applied, and refused where etcd would not.
 	Result string

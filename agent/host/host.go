@@ -137,7 +137,7 @@ func (n *node) run(cancel context.CancelFunc) error {
 	}
 	server := api.NewServer(api.Config{
 		KV: c, Watch: c.watch, Node: n.cfg.Node, LogDir: n.cfg.logDir(), Version: n.cfg.Version,
-		Gossip: n.gossip.states, Readings: n.readings, Identity: n.cfg.Identity, Silence: n.silence, Log: n.log,
+		Gossip: n.gossip.states, Readings: n.readings, Identity: n.cfg.Identity, Silence: n.silence, Space: n.store.Space, Log: n.log,
 	})
 	l := &life{
 		store: n.store, dir: n.data, alive: alive, node: record.AliveKey(n.cfg.Node), cfg: n.cfg, log: n.log,

@@ -41,6 +41,7 @@ type coordinatorFlags struct {
 	maxTxnOps, keepCheckpoints        int
 	etcd                              *etcdFlags
 	embedded                          *embeddedFlags
+	users                             *userFlags
 	scraping                          *scraping
 }
 
@@ -86,6 +87,7 @@ which runs a coordinator: see docs/etcd.md.`,
 	f.DurationVar(&c.keepResumable, "keep-resumable", coordinator.DefaultTiming().Resumable, fmt.Sprintf(
 		"how long a job that was stopped or has failed can be resumed if it has a checkpoint, where that is longer than --keep-jobs: its spec, state and "+
 			"checkpoints are remembered, of the newest %d such jobs; what it has on disk stays in any case", coordinator.DefaultKeepResumable))
+	c.users = newUserFlags(f)
 	c.scraping = scrapingFlag(f)
 	withSettings(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -125,6 +127,9 @@ func (c *coordinatorFlags) config(log zerolog.Logger) (candidacy, error) {
 	if k.lead.Policy, err = policy.ByName(c.policy); err != nil {
 		bad.add(usage("--%w", err))
 	}
+	limits, err := c.users.limits()
+	bad.add(err)
+	k.lead.Limits = &limits
 	bad.add(c.scraping.check())
 	if c.name != "" {
 		if err = cluster.CheckName(c.name); err != nil {

@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -217,6 +218,7 @@ func (s *supervisor) startChildren(ctx context.Context) error {
 	s.coordinator = s.child("coordinator", "", []string{
 		"coordinator", "--config", "none", "--etcd", etcd, "--cluster", devCluster, "--name", "dev",
 		"--interval", s.options.interval.String(), "--policy", s.options.policy,
+		"--" + unlimitedUsers, strconv.Itoa(os.Getuid()), // whose cluster it is
 	})
 	s.coordinator.up()
 	for _, n := range s.layout.nodes {

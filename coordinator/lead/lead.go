@@ -27,6 +27,9 @@ type Config struct {
 	// KeepCheckpoints is how many committed checkpoints of a job are kept; 0 = coordinator.DefaultKeepCheckpoints.
 	KeepCheckpoints int
 
+	// Limits bound what each user may have; nil = nothing does.
+	Limits *record.Limits
+
 	// Observer is told what this candidate does; nil = nobody is.
 	Observer Observer
 	// Window shows what it sees while it leads; nil = there is none.

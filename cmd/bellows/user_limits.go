@@ -1,0 +1,77 @@
+package main
+
+import (
+	"fmt"
+	"os/user"
+	"strconv"
+
+	"github.com/spf13/pflag"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// unlimitedUsers is the flag that names who is bound by no limits.
+const unlimitedUsers = "unlimited-users"
+
+// userFlags say what one user may have of the cluster.
+type userFlags struct {
+	record.Limits
+
+	bytes     byteSize
+	unlimited []string
+}
+
+func newUserFlags(f *pflag.FlagSet) *userFlags {
+	u := &userFlags{Limits: record.DefaultLimits()}
+	u.bytes = byteSize(u.Bytes)
+	f.IntVar(&u.LiveJobs, "user-live-jobs", u.LiveJobs, "how many jobs of one user may wait or run")
+	f.IntVar(&u.KeptJobs, "user-kept-jobs", u.KeptJobs, "how many jobs of one user that have ended are kept, for as long as --keep-jobs; of more, those that ended first are forgotten")
+	f.Var(&u.bytes, "user-bytes", "how much of etcd the specs of one user's live jobs may take; those of jobs that have ended are kept in half as much")
+	f.IntVar(&u.Submits, "user-submits-per-minute", u.Submits, "how many jobs one user may submit in a minute; each 8 KiB of a spec count as one more")
+	f.IntVar(&u.Connections, "user-connections", u.Connections, "how many connections one user may have to an agent")
+	f.IntVar(&u.Priority, "user-priority", u.Priority, fmt.Sprintf("the highest --priority that users may give their jobs, up to %d", cluster.MaxPriority))
+	f.StringSliceVar(&u.unlimited, unlimitedUsers, nil, "users, by name or uid, whom the --user-… limits do not bind; root is one of them")
+	return u
+}
+
+// leastConnections lets a user follow a job's state and its logs, and ask for something besides.
+const leastConnections = 4
+
+// limits are what the flags say.
+func (u *userFlags) limits() (record.Limits, error) {
+	l := u.Limits
+	var bad faultList
+	for _, f := range []struct {
+		flag         string
+		value, least int
+	}{
+		{"user-live-jobs", l.LiveJobs, 1},
+		{"user-kept-jobs", l.KeptJobs, 0},
+		{"user-submits-per-minute", l.Submits, 1},
+		{"user-connections", l.Connections, leastConnections},
+	} {
+		if f.value < f.least {
+			bad.add(usage("--%s %d: use %d or more", f.flag, f.value, f.least))
+		}
+	}
+	if l.Priority < -cluster.MaxPriority || l.Priority > cluster.MaxPriority {
+		bad.add(usage("--user-priority %d: use -%d to %d", l.Priority, cluster.MaxPriority, cluster.MaxPriority))
+	}
+	if l.Bytes = int64(u.bytes); l.Bytes < cluster.MaxSpecBytes {
+		bad.add(usage("--user-bytes %d: use %d bytes or more, as in 64M: one job may take so much", l.Bytes, cluster.MaxSpecBytes))
+	}
+	for _, name := range u.unlimited {
+		id := name
+		if known, err := user.Lookup(name); err == nil {
+			id = known.Uid
+		}
+		uid, err := strconv.ParseUint(id, 10, 32)
+		if err != nil {
+			bad.add(usage("--%s %.40q: use names of users that this machine knows, or their uids", unlimitedUsers, name))
+			continue
+		}
+		l.Exempt = append(l.Exempt, uint32(uid))
+	}
+	return l, bad.err()
+}
