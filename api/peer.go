@@ -44,16 +44,45 @@ type node struct{}
 type named interface{ Peer() (cluster.Owner, error) }
 
 func peerOf(c net.Conn) (cluster.Owner, error) {
-	if n, ok := c.(named); ok {
+	if n, ok := accepted(c).(named); ok {
 		return n.Peer()
 	}
-	conn, ok := c.(*net.UnixConn)
+	cred, err := credOf(c)
+	if err != nil {
+		return cluster.Owner{}, err
+	}
+	return cluster.Owner{UID: cred.Uid, GID: cred.Gid, User: userName(cred.Uid)}, nil
+}
+
+// uidOf is peerOf without the user's name, which a directory service may be slow to tell.
+func uidOf(c net.Conn) (uint32, error) {
+	if n, ok := accepted(c).(named); ok {
+		owner, err := n.Peer()
+		return owner.UID, err
+	}
+	cred, err := credOf(c)
+	if err != nil {
+		return 0, err
+	}
+	return cred.Uid, nil
+}
+
+// accepted is the connection that another one is made of.
+func accepted(c net.Conn) net.Conn {
+	if outer, ok := c.(interface{ NetConn() net.Conn }); ok {
+		return outer.NetConn()
+	}
+	return c
+}
+
+func credOf(c net.Conn) (*unix.Ucred, error) {
+	conn, ok := accepted(c).(*net.UnixConn)
 	if !ok {
-		return cluster.Owner{}, fmt.Errorf("read peer of %T: not a unix socket", c)
+		return nil, fmt.Errorf("read peer of %T: not a unix socket", c)
 	}
 	raw, err := conn.SyscallConn()
 	if err != nil {
-		return cluster.Owner{}, fmt.Errorf("read peer: %w", err)
+		return nil, fmt.Errorf("read peer: %w", err)
 	}
 	var cred *unix.Ucred
 	var credErr error
@@ -61,9 +90,9 @@ func peerOf(c net.Conn) (cluster.Owner, error) {
 		cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
 	})
 	if err = errors.Join(err, credErr); err != nil {
-		return cluster.Owner{}, fmt.Errorf("read peer: %w", err)
+		return nil, fmt.Errorf("read peer: %w", err)
 	}
-	return cluster.Owner{UID: cred.Uid, GID: cred.Gid, User: userName(cred.Uid)}, nil
+	return cred, nil
 }
 
 func userName(uid uint32) string {

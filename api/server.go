@@ -85,7 +85,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	defer cancel()
 	var wg sync.WaitGroup
 	wg.Go(func() { s.view.run(ctx) })
-	err := serveHTTP(ctx, ln, &http.Server{Handler: s.telling(s.handler()), ConnContext: withPeer})
+	err := serveHTTP(ctx, s.guarded(ln), &http.Server{Handler: s.telling(s.handler()), ConnContext: withPeer})
 	cancel()
 	wg.Wait()
 	return err
@@ -99,7 +99,7 @@ func (s *Server) ServeNodes(ctx context.Context, ln net.Listener) error {
 	mux.HandleFunc("GET /v1/node/logs", s.handleNodeLogs)
 	mux.HandleFunc("GET /v1/node/readings", s.handleReadings)
 	refusals := stdlog.New(s.cfg.Log.With().Str("listener", "nodes").Logger(), "", 0)
-	return serveHTTP(ctx, tls.NewListener(ln, s.cfg.Identity.Server()), &http.Server{
+	return serveHTTP(ctx, tls.NewListener(guardedNodes(ln), s.cfg.Identity.Server()), &http.Server{
 		Handler: s.fromNodes(mux), ConnContext: withNode, ErrorLog: refusals,
 	})
 }
@@ -129,7 +129,8 @@ func serveHTTP(ctx context.Context, ln net.Listener, srv *http.Server) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	srv.BaseContext = func(net.Listener) context.Context { return ctx }
-	srv.ReadHeaderTimeout, srv.IdleTimeout = commitTimeout, idleTimeout
+	srv.Handler, srv.MaxHeaderBytes = timely(srv.Handler), maxHeader
+	srv.ReadHeaderTimeout, srv.IdleTimeout = commitTimeout, idleTimeout // the first bounds a TLS handshake, too
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		<-ctx.Done()
@@ -328,7 +329,7 @@ func (s *Server) logFolder(job cluster.JobID, g cluster.Generation) string {
 }
 
 func decode(r *http.Request, v any) error {
-	d := json.NewDecoder(http.MaxBytesReader(nil, r.Body, maxBody))
+	d := json.NewDecoder(r.Body)
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
 		return fault(Invalid, "request: %s", err)

@@ -18,6 +18,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/rs/zerolog"
+
+	"github.com/bellows-ml/bellows/gate"
 )
 
 const (
@@ -29,6 +31,13 @@ const (
 	countWithin = 2 * time.Second
 	// headerWithin bounds how long a connection may keep us waiting for its request.
 	headerWithin = 5 * time.Second
+	// idleFor is how long a connection may wait for its next request: longer than a usual
+	// pause between scrapes.
+	idleFor = 2 * time.Minute
+	// connections bounds those that are open; whoever reaches the address may open them.
+	connections = 64
+	// maxHeader bounds a request's header.
+	maxHeader = 16 << 10
 	// readWithin bounds how long whoever scrapes may take to read an answer, for
 	// whom the next one waits.
 	readWithin = 20 * time.Second
@@ -126,7 +135,10 @@ func (s *Set) Serve(ctx context.Context, ln net.Listener, log zerolog.Logger) er
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.gatherer, promhttp.HandlerOpts{
 		ErrorLog: faults, ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: scrapesAtOnce, Timeout: scrapeWithin,
 	}))
-	srv := &http.Server{Handler: mux, ReadHeaderTimeout: headerWithin, WriteTimeout: readWithin, ErrorLog: faults, BaseContext: func(net.Listener) context.Context { return ctx }}
+	srv := &http.Server{
+		Handler: mux, ReadTimeout: headerWithin, WriteTimeout: readWithin, IdleTimeout: idleFor, MaxHeaderBytes: maxHeader,
+		ErrorLog: faults, BaseContext: func(net.Listener) context.Context { return ctx },
+	}
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		<-ctx.Done()
@@ -136,7 +148,7 @@ func (s *Set) Serve(ctx context.Context, ln net.Listener, log zerolog.Logger) er
 			_ = srv.Close() // whoever still reads does so after our end
 		}
 	})
-	err := srv.Serve(ln)
+	err := srv.Serve(gate.Listen(ln, gate.Config{Total: connections}))
 	cancel()
 	wg.Wait()
 	if errors.Is(err, http.ErrServerClosed) {

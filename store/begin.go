@@ -233,7 +233,7 @@ func (c EmbeddedConfig) wait(own Member) (stop func(), err error) {
 	mux.HandleFunc("GET "+waitingPath, func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode(waiting{Cluster: c.Name, Members: c.Members}) // who is gone asks again
 	})
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: askTimeout, ErrorLog: discardLog()}
+	server := &http.Server{Handler: mux, ReadTimeout: askTimeout, WriteTimeout: askTimeout, IdleTimeout: askTimeout, ErrorLog: discardLog()}
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = server.Serve(ln) }) // ends with Close
 	return func() { _ = server.Close(); wg.Wait() }, nil

@@ -33,7 +33,7 @@ func (s *supervisor) serveControl(ctx context.Context, ln net.Listener) error {
 	}
 	handle("kill", s.killNode)
 	handle("start", s.startNode)
-	srv := &http.Server{Handler: mux, ReadHeaderTimeout: controlTimeout}
+	srv := &http.Server{Handler: mux, ReadTimeout: controlTimeout, IdleTimeout: controlTimeout}
 	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
 	defer stop()
 	if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {

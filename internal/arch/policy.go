@@ -35,7 +35,7 @@ const (
 	layer1 = "record trace rendezvous checkpoint agent/fence agent " +
 		"allocator allocator/goodput allocator/solve allocator/place allocator/policy"
 	layer2 = "coordinator"
-	layer3 = "sdk logging trust nvml systemd metrics membership store store/storetest api agent/shim " +
+	layer3 = "gate sdk logging trust nvml systemd metrics membership store store/storetest api agent/shim " +
 		"agent/child checkpoint/owned checkpoint/dirblob checkpoint/blobtest allocator/milp"
 	layer4 = "coordinator/lead agent/host dashboard sim"
 
@@ -63,6 +63,7 @@ func Rows() []Row {
 
 		{"coordinator", "cluster record allocator allocator/place rendezvous agent/fence", Pure, "the life of every job"},
 
+		{"gate", "", Shell, "how many connections may be open at a listener"},
 		{"sdk", "", Sealed, "the Python module, embedded"},
 		{"logging", "", Sealed, "log lines that never make their writer wait"},
 		{"trust", "cluster", Shell, "who a node is: certificates and TLS between agents"},
@@ -70,8 +71,8 @@ func Rows() []Row {
 		{"membership", "cluster", Shell, "who is there, by gossip: a hint, never authority"},
 		{"store", "cluster record", Shell, "executes record.Txn on etcd"},
 		{"store/storetest", "cluster record store", Shell, "one suite for etcd and for the in-memory etcd"},
-		{"api", "cluster record trust", Shell, "how people and agents talk to an agent"},
-		{"metrics", "cluster record", Shell, "what Prometheus reads of an agent or a coordinator"},
+		{"api", "cluster record gate trust", Shell, "how people and agents talk to an agent"},
+		{"metrics", "cluster record gate", Shell, "what Prometheus reads of an agent or a coordinator"},
 		{"systemd", "", Shell, "what services and their manager say to each other"},
 		{"agent/child", "", Shell, "runs a part of this program as another user"},
 		{"checkpoint/owned", "", Shell, "whether a folder is its owner's alone"},
