@@ -13,20 +13,24 @@ func (p *planner) acknowledge(x part, settled bool) {
 	write := func(kind record.Ack, value any) {
 		p.add(WriteAck{target: x.target, Ack: kind, Value: value})
 	}
-	a, r := x.Acks, x.run.Report
+	a, r, nonce := x.Acks, x.run.Report, x.Plan.World.Nonce
 	if a.Stopped.Exists() {
 		return
 	}
 	if r != nil && len(r.Workers) > 0 && !a.Started.Exists() && !a.Failed.Exists() {
-		write(record.AckStarted, record.Started{Workers: r.Workers, ExecedAt: r.ExecedAt, Containment: r.Containment})
+		write(record.AckStarted, record.Started{Workers: r.Workers, ExecedAt: r.ExecedAt, Containment: r.Containment, Nonce: nonce})
 		return
 	}
 	if held := p.held(x); held != nil && !a.Held.Exists() && !a.Failed.Exists() {
-		write(record.AckHeld, *held)
+		said := *held
+		said.Nonce = nonce
+		write(record.AckHeld, said)
 		return
 	}
 	if failed := p.failed(x); failed != nil && !a.Failed.Exists() {
-		write(record.AckFailed, *failed)
+		said := *failed
+		said.Nonce = nonce
+		write(record.AckFailed, said)
 		return
 	}
 	if x.run.gone() && settled && !p.stillborn(x) {
@@ -78,7 +82,7 @@ func (p *planner) stopped(x part) record.Stopped {
 		last := *r.Progress
 		last.Generation, s.Progress = x.JobGen.Generation, &last
 	}
-	s.SavedAt = time.Time{}
+	s.SavedAt, s.Nonce = time.Time{}, x.Plan.World.Nonce
 	for _, saved := range x.Saved {
 		if saved.At.After(s.SavedAt) {
 			s.SavedAt = saved.At

@@ -60,7 +60,9 @@ func (p *planner) ownPart(x part) (settled bool) {
 	case work.Err != "":
 		return settled
 	case p.d.AliveRev != 0:
-		p.add(WriteSaved{target: x.target, Step: d.Step, Saved: work.Value, Drop: x.outlived()})
+		saved := work.Value
+		saved.Nonce = x.Plan.World.Nonce
+		p.add(WriteSaved{target: x.target, Step: d.Step, Saved: saved, Drop: x.outlived()})
 	}
 	return false
 }
@@ -171,7 +173,9 @@ func (p *planner) whole(x part) (settled bool) {
 			continue
 		case begun && work.Done:
 			if p.d.AliveRev != 0 {
-				p.add(WriteOffer{target: x.target, Step: step, Offer: work.Value, Drop: atMost(before(x.Offers, step))})
+				offer := work.Value
+				offer.Nonce = x.Plan.World.Nonce
+				p.add(WriteOffer{target: x.target, Step: step, Offer: offer, Drop: atMost(before(x.Offers, step))})
 			}
 		case !busy(x.run.Merges):
 			p.add(Merge{target: x.target, Step: step, WorldSize: x.Plan.World.Processes(), Parts: parts})

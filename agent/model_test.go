@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
@@ -75,7 +76,7 @@ func (m *model) peer(jg record.JobGen, n cluster.NodeID) *Peer {
 func (m *model) plan() []Action {
 	d := Desired{Node: m.node, AliveRev: m.alive, Deadline: m.deadline, Strict: m.strict}
 	for _, g := range m.goals {
-		d.Goals = append(d.Goals, *g)
+		d.Goals = append(d.Goals, g.own())
 	}
 	o := Observed{Now: epoch()}
 	for _, r := range m.runs {
@@ -84,14 +85,30 @@ func (m *model) plan() []Action {
 	return Plan(d, o)
 }
 
+// own is the goal with what this node has said of the generation that is planned,
+// as the host sees it.
+func (g Goal) own() Goal {
+	if g.Plan == nil {
+		return g
+	}
+	nonce := g.Plan.World.Nonce
+	g.Acks, g.Saved, g.Offers = g.Acks.Of(nonce), maps.Clone(g.Saved), maps.Clone(g.Offers)
+	maps.DeleteFunc(g.Saved, func(_ int64, s record.Saved) bool { return s.Nonce != nonce })
+	maps.DeleteFunc(g.Offers, func(_ int64, o record.Offer) bool { return o.Nonce != nonce })
+	return g
+}
+
 // carryOut does what an action says, as the shell would once it has succeeded.
 func (m *model) carryOut(a Action) {
 	jg := a.Of()
 	switch a := a.(type) {
 	case Verify:
-		m.run(jg).Verified = true
+		*m.run(jg) = Run{
+			Job: jg.Job, Generation: jg.Generation, Nonce: a.Plan.World.Nonce, Verified: true,
+			Digests: map[int64]Work[record.Saved]{}, Merges: map[int64]Work[record.Offer]{},
+		}
 	case StartShim:
-		m.run(jg).Shim, m.run(jg).Swept = Starting, false
+		m.run(jg).Shim, m.run(jg).Swept, m.run(jg).Nonce = Starting, false, a.Plan.World.Nonce
 	case Push:
 		m.run(jg).Pushed = &a.Wish
 	case WriteAck:

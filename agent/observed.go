@@ -30,6 +30,7 @@ const (
 type Run struct {
 	Job        cluster.JobID
 	Generation cluster.Generation
+	Nonce      string // of the world that it was begun for
 	Shim       Shim
 	Report     *Report        // the last one known, also of a dead shim; nil if it never reported
 	Pushed     *Wish          // what the shim was told last over its present connection; nil if nothing

@@ -32,10 +32,15 @@ func Plan(d Desired, o Observed) []Action {
 		all = append(all, r.of())
 	}
 	for jg, g := range p.goals {
-		if r := p.runs[jg]; g.Fresh && r.Shim == Absent {
-			r.Job, r.Generation, r.Swept = jg.Job, jg.Generation, true
-			p.runs[jg] = r
+		r := p.runs[jg]
+		if r.Shim != Absent {
+			continue
 		}
+		if g.Plan != nil && r.Nonce != g.Plan.World.Nonce { // what was found out for the start of another of its number
+			r = Run{Nonce: g.Plan.World.Nonce}
+		}
+		r.Job, r.Generation, r.Swept = jg.Job, jg.Generation, r.Swept || g.Fresh
+		p.runs[jg] = r
 	}
 	slices.SortFunc(all, func(a, b record.JobGen) int {
 		return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Generation, b.Generation))
@@ -63,6 +68,11 @@ type part struct {
 	rank0  bool           // this node hosts rank 0
 }
 
+// strange reports whether the run is of another generation of the same number, of
+// a timeline of etcd that is lost. It is nothing that the plan asks for, and is never
+// acknowledged as that.
+func (x part) strange() bool { return x.Plan != nil && x.run.Nonce != x.Plan.World.Nonce }
+
 func (p *planner) add(a Action) { p.actions = append(p.actions, a) }
 
 func (p *planner) generation(jg record.JobGen) {
@@ -80,6 +90,8 @@ func (p *planner) generation(jg record.JobGen) {
 		p.collect(x)
 	case !ours:
 		p.clear(x, "the plan has no worker on this node")
+	case x.strange():
+		p.clear(x, "another generation of this number is planned: etcd was restored from a backup")
 	default:
 		p.follow(x)
 	}
@@ -142,7 +154,7 @@ func (p *planner) begin(x part) {
 		p.sweep(x)
 	case x.Plan.Resume != nil && !x.run.Verified:
 		p.add(Verify{target: x.target, Spec: *x.Spec, Plan: *x.Plan, Whole: x.rank0})
-	case !p.olderLives(x):
+	case !p.othersLive(x):
 		p.add(StartShim{target: x.target, Spec: *x.Spec, Plan: *x.Plan})
 	}
 }
@@ -160,17 +172,18 @@ func (p *planner) sameLife(x part) bool {
 	return p.d.AliveRev == 0 || x.member.AliveRev == p.d.AliveRev
 }
 
-// olderLives reports whether an older generation of the job may still have processes
-// here: one with a run, or one that this node was a member of and has not stopped.
-func (p *planner) olderLives(x part) bool {
-	older := func(jg record.JobGen) bool { return jg.Job == x.JobGen.Job && jg.Generation < x.JobGen.Generation }
+// othersLive reports whether another generation of the job may still have processes
+// here: one with a run, be it of a later number, from a timeline of etcd that is lost;
+// or an older one that this node was a member of and has not stopped.
+func (p *planner) othersLive(x part) bool {
 	for jg, r := range p.runs {
-		if older(jg) && r.Shim != Absent && !r.gone() {
+		if jg.Job == x.JobGen.Job && jg != x.JobGen && r.Shim != Absent && !r.gone() {
 			return true
 		}
 	}
 	for jg, g := range p.goals {
-		if !older(jg) || g.Plan == nil || g.Acks.Stopped.Exists() || p.runs[jg].gone() {
+		older := jg.Job == x.JobGen.Job && jg.Generation < x.JobGen.Generation
+		if !older || g.Plan == nil || g.Acks.Stopped.Exists() || p.runs[jg].gone() {
 			continue
 		}
 		if _, _, ours := g.Plan.World.Member(p.d.Node); ours {

@@ -151,6 +151,10 @@ func (m *model) recordFact(jg record.JobGen, w []string) bool {
 				plan.Resume = &record.Checkpoint{Step: number(step)}
 				continue
 			}
+			if nonce, ok := strings.CutPrefix(x, "nonce="); ok {
+				world.Nonce = nonce
+				continue
+			}
 			node, rest, _ := strings.Cut(x, "@")
 			rev, count, _ := strings.Cut(rest, "*")
 			member := cluster.Member{Node: cluster.NodeID(node), AliveRev: number(rev), FirstRank: rank}

@@ -327,7 +327,7 @@ func (s *Server) partEnded(job cluster.JobID, g cluster.Generation) (ended bool)
 		_, fenced := v.Generation(g).Fences[s.cfg.Node]
 		_, _, member := plan.Value.World.Member(s.cfg.Node)
 		over := v.State.Value.Generation > g || v.State.Value.Generation == g && !v.State.Value.Phase.Active()
-		ended = over || fenced || plan.Exists() && !member || m.Node(s.cfg.Node).Ack(job, g).Stopped.Exists()
+		ended = over || fenced || plan.Exists() && !member || m.Node(s.cfg.Node).Ack(job, g, plan.Value.World.Nonce).Stopped.Exists()
 	})
 	return err == nil && ended
 }

@@ -115,7 +115,7 @@ func members(m *record.Mirror, w cluster.World) []Member {
 	list := make([]Member, 0, len(w.Members))
 	for _, member := range w.Members {
 		node := m.Node(member.Node)
-		acks := node.Ack(w.Job, w.Generation)
+		acks := node.Ack(w.Job, w.Generation, w.Nonce)
 		x := Member{
 			Node: string(member.Node), FirstRank: member.FirstRank, Processes: member.Processes(),
 			Started: acks.Started.Exists(), Stopped: acks.Stopped.Exists(),
@@ -148,11 +148,15 @@ func progressOf(m *record.Mirror, v *record.JobView, about []cluster.NodeID) Pro
 		}
 	}
 	for _, id := range about {
-		take(m.Node(id).Progress.Value.Jobs[v.ID])
+		r := m.Node(id).Progress.Value.Jobs[v.ID]
+		if plan := v.Generation(r.Generation).Plan; !plan.Exists() || plan.Value.World.Nonce == r.Nonce {
+			take(r)
+		}
 	}
 	for _, g := range slices.Sorted(maps.Keys(v.Generations)) {
-		for _, member := range v.Generations[g].Plan.Value.World.Members {
-			if r, ok := m.Node(member.Node).Reported(v.ID, g); ok {
+		world := v.Generations[g].Plan.Value.World
+		for _, member := range world.Members {
+			if r, ok := m.Node(member.Node).Reported(v.ID, g, world.Nonce); ok {
 				take(r)
 			}
 		}
@@ -300,7 +304,7 @@ func stoppedStatus(m *record.Mirror, w cluster.World) *int {
 	}
 	var exits []record.Exit
 	for _, member := range w.Members {
-		exits = append(exits, m.Node(member.Node).Ack(w.Job, w.Generation).Stopped.Value.Exits...)
+		exits = append(exits, m.Node(member.Node).Ack(w.Job, w.Generation, w.Nonce).Stopped.Value.Exits...)
 	}
 	slices.SortFunc(exits, func(a, b record.Exit) int { return cmp.Compare(a.Rank, b.Rank) })
 	code := 0

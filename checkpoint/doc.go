@@ -8,7 +8,7 @@
 // A crash at any point leaves the older checkpoint as it was.
 //
 //	a job's directory            root of the Blobs
-//	  g00000003/                 one generation
+//	  g00000003-k7qz2mxw4fba/    one generation
 //	    step-000000000120/       one checkpoint
 //	      rank-00000/…           what the ranks saved
 //	      rank-00001/…

@@ -20,7 +20,15 @@ const (
 )
 
 // GenerationDir is where one generation saves, relative to its job's directory.
-func GenerationDir(g cluster.Generation) string { return fmt.Sprintf("g%08d", uint64(g)) }
+// With the nonce of its world it is no other's, also when numbers come again, and
+// no one can make it first.
+func GenerationDir(g cluster.Generation, nonce string) string {
+	dir := fmt.Sprintf("g%08d", uint64(g))
+	if nonce != "" {
+		dir += "-" + nonce
+	}
+	return dir
+}
 
 // StepDir is the directory that the SDK makes for a step, relative to its generation's.
 func StepDir(step int64) string { return fmt.Sprintf("%s%012d", stepPrefix, step) }

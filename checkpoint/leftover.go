@@ -11,7 +11,8 @@ import (
 	"github.com/bellows-ml/bellows/cluster"
 )
 
-var generationDir = regexp.MustCompile(`^g([0-9]{8,19})$`)
+// generationDir is what GenerationDir makes, without a nonce too.
+var generationDir = regexp.MustCompile(`^g([0-9]{8,19})(?:-[0-9a-z]+)?$`)
 
 // Leftovers returns the directories, sorted, that generations before the
 // running one have left and that hold none of the checkpoints to keep, given

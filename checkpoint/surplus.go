@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"path"
 
 	"github.com/bellows-ml/bellows/cluster"
@@ -10,6 +11,8 @@ import (
 type Retain struct {
 	Keep    []string           `json:"keep"`    // directories relative to the root of the Blobs
 	Running cluster.Generation `json:"running"` // the newest generation
+	// Own is the directory of the newest generation; empty = that without a nonce.
+	Own string `json:"own,omitempty"`
 	// Below: of the running generation's own steps only those before this one can
 	// go. Later ones may be on their way to being committed.
 	Below int64 `json:"below"`
@@ -26,7 +29,7 @@ func Surplus(b Blobs, r Retain) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	own := GenerationDir(r.Running)
+	own := cmp.Or(r.Own, GenerationDir(r.Running, ""))
 	steps, err := list(b, own)
 	if err != nil {
 		return nil, err

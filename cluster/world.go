@@ -94,6 +94,10 @@ type World struct {
 	Members    []Member   `json:"members"` // in rank order; Members[0] hosts rank 0
 	Master     Endpoint   `json:"master"`  // where rank 0 listens, for torch's MASTER_ADDR and MASTER_PORT
 	BatchSize  int        `json:"batch_size"`
+	// Nonce tells this generation from another of the same number: numbers come
+	// again when etcd is restored from a backup. It cannot be foreseen. Empty in
+	// plans of leaders that knew none, and where a member's agent knows none.
+	Nonce string `json:"nonce,omitempty"`
 }
 
 // Processes returns how many workers there are, which is what scripts and

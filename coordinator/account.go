@@ -19,7 +19,7 @@ func (c *Coordinator) account(f formed) record.Rescale {
 	}
 	var execed time.Time
 	for _, m := range plan.World.Members {
-		at := c.mirror.Node(m.Node).Ack(f.ID, f.number()).Started.Value.ExecedAt
+		at := c.acks(f, m.Node).Started.Value.ExecedAt
 		if execed.IsZero() || !at.IsZero() && at.Before(execed) {
 			execed = at
 		}
@@ -46,14 +46,14 @@ func (c *Coordinator) accountBefore(f formed, r *record.Rescale) {
 	step, known := int64(-1), false
 	for _, m := range gen.Plan.Value.World.Members {
 		node := c.mirror.Node(m.Node)
-		acks := node.Ack(f.ID, g)
+		acks := node.Ack(f.ID, g, gen.Plan.Value.World.Nonce)
 		s := acks.Stopped.Value
 		told = later(told, moved(s.SignalledAt, s.SignalledAt, s.ExitedAt, halting))
 		gone = later(gone, moved(s.ExitedAt, s.SignalledAt, s.ExitedAt, halting))
 		if h := acks.Held; h.Exists() && h.Value.SDK {
 			step, known = max(step, h.Value.Begun), true
 		}
-		if p, ok := node.Reported(f.ID, g); ok {
+		if p, ok := node.Reported(f.ID, g, gen.Plan.Value.World.Nonce); ok {
 			step, known = max(step, p.Step), true
 		}
 	}

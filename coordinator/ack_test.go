@@ -1,6 +1,7 @@
 package coordinator_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -11,7 +12,7 @@ import (
 )
 
 // target is the generation that an acknowledgement is about: the newest unless gen=N, and
-// the members named, or all.
+// the members named, or all. It is of the timeline that is planned, unless nonce=x.
 func (l *lab) target(w words) (id cluster.JobID, g cluster.Generation, world cluster.World, nodes []cluster.NodeID) {
 	id = jobID(w.plain[0])
 	g = cluster.Generation(w.number("gen", int(recorded[record.State](l.mem, record.StateKey(id)).Generation)))
@@ -28,15 +29,51 @@ func (l *lab) target(w words) (id cluster.JobID, g cluster.Generation, world clu
 }
 
 func (l *lab) ack(w words, a record.Ack, value func(cluster.NodeID) any) error {
-	id, g, _, nodes := l.target(w)
+	id, g, world, nodes := l.target(w)
 	for _, n := range nodes {
 		key := record.AckKey(n, id, g, a)
-		o := l.mem.Commit(record.Txn{ID: "ack", If: []record.Compare{record.Absent(key)}, Then: []record.Op{record.Put(key, value(n))}})
+		o := l.mem.Commit(acknowledgement(l.mem, key, stamped(value(n), w.text("nonce", world.Nonce))))
 		if o.Result != record.Applied {
 			return fmt.Errorf("%s was acknowledged before", key)
 		}
 	}
 	return nil
+}
+
+// acknowledgement writes a record once, in the place of one of another timeline.
+func acknowledgement(mem *record.Memory, key string, value any) record.Txn {
+	op, fresh := record.Put(key, value), record.Absent(key)
+	var was, is struct {
+		Nonce string `json:"nonce"`
+	}
+	if kv, ok := mem.Get(key); ok {
+		if err := errors.Join(json.Unmarshal(kv.Value, &was), json.Unmarshal(op.Value, &is)); err != nil {
+			panic(err)
+		}
+		if was != is {
+			fresh = record.Unchanged(key, kv.ModRevision)
+		}
+	}
+	return record.Txn{ID: "ack", If: []record.Compare{fresh}, Then: []record.Op{op}}
+}
+
+// stamped says of which generation of its number a node speaks.
+func stamped(value any, nonce string) any {
+	switch v := value.(type) {
+	case record.Started:
+		v.Nonce = nonce
+		return v
+	case record.Held:
+		v.Nonce = nonce
+		return v
+	case record.Failed:
+		v.Nonce = nonce
+		return v
+	case record.Stopped:
+		v.Nonce = nonce
+		return v
+	}
+	panic(fmt.Sprintf("%T is no acknowledgement", value))
 }
 
 // started j [n1 n2] [clock=2h]: the workers were executed a moment ago, by a clock that is so much ahead.
@@ -102,7 +139,7 @@ func (l *lab) offer(w words) error {
 	id, g, world, _ := l.target(w)
 	step := int64(w.number("step", 0))
 	l.commit(record.Put(record.OfferKey(world.Members[0].Node, id, g, step), record.Offer{
-		At: l.now,
+		At: l.now, Nonce: w.text("nonce", world.Nonce),
 		Checkpoint: record.Checkpoint{
 			Generation: g, Step: step, Samples: step * 64, WorldSize: w.number("world", world.Processes()), ManifestSHA256: fmt.Sprintf("%d-%d", g, step),
 			Dir: fmt.Sprintf("/c/%s/g%08d/step-%012d", id, g, step),
@@ -113,10 +150,10 @@ func (l *lab) offer(w words) error {
 
 // progress j n1 step=99.
 func (l *lab) progress(w words) error {
-	id, g, _, nodes := l.target(w)
+	id, g, world, nodes := l.target(w)
 	for _, n := range nodes {
 		l.commit(record.Put(record.ProgressKey(n), record.Progress{Jobs: map[cluster.JobID]record.JobProgress{
-			id: {Generation: g, Step: int64(w.number("step", 0)), At: l.now},
+			id: {Generation: g, Step: int64(w.number("step", 0)), At: l.now, Nonce: w.text("nonce", world.Nonce)},
 		}}))
 	}
 	return nil

@@ -97,6 +97,9 @@ func (c *Coordinator) offer(f formed) (record.Checkpoint, bool) {
 			continue
 		}
 		offers := c.mirror.Node(world.Members[0].Node).Offers[record.JobGen{Job: f.ID, Generation: g}]
+		if c.rule(SameTimeline) {
+			offers = record.Of(offers, world.Nonce)
+		}
 		for _, step := range slices.Sorted(maps.Keys(offers)) {
 			o := offers[step].Value.Checkpoint
 			if o.Generation == g && o.Step == step && o.Step >= 0 && o.WorldSize == world.Processes() &&

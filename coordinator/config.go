@@ -9,7 +9,11 @@ import (
 
 // Config is what a Coordinator is told once, for one term of leadership.
 type Config struct {
-	Token  Token
+	Token Token
+	// Secret is random, and anew in each term: the plans' nonces follow from it, so
+	// that numbers which come again after etcd was restored from a backup are told
+	// apart. Empty = plans have none, for simulations.
+	Secret string
 	Policy string // its name, for the records
 	// Interval is the time between two decisions that may move running jobs.
 	Interval time.Duration
@@ -95,6 +99,7 @@ const (
 	WordStands                        // a node that has taken its word back meanwhile is given up (I1)
 	RemoveOver                        // a job waits for ever for a node that was removed (I9)
 	SmallerForm                       // a job whose transaction is too large for etcd keeps its devices for ever (I9)
+	SameTimeline                      // what was said of a generation before etcd was restored counts for another of its number (I1, I2)
 )
 
 // rule reports whether r is in force.

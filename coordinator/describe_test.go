@@ -177,6 +177,9 @@ func describePlan(p record.Plan) string {
 			s.WriteString(" doubted")
 		}
 	}
+	if n := p.World.Nonce; n != "" {
+		s.WriteString(" nonce=" + n)
+	}
 	return s.String()
 }
 

@@ -18,7 +18,7 @@ type blame struct {
 // blame returns the failure of the generation that was recorded first, for the others may follow from it.
 func (c *Coordinator) blame(f formed) (first blame, ok bool) {
 	for _, m := range f.world().Members {
-		failed := c.mirror.Node(m.Node).Ack(f.ID, f.number()).Failed
+		failed := c.acks(f, m.Node).Failed
 		if failed.Exists() && (!ok || failed.Create < first.at) {
 			first, ok = blame{m.Node, failed.Value, failed.Create}, true
 		}
@@ -53,13 +53,13 @@ func (b blame) text() string {
 // had resumed from the checkpoint: perhaps that was the reason, and whoever
 // thinks it sound is to look again.
 func (c *Coordinator) failedFrom(f formed, from record.Checkpoint) bool {
-	for _, g := range f.Generations {
-		plan := g.Plan.Value
+	for g, v := range f.Generations {
+		plan := v.Plan.Value
 		if plan.Resume == nil || *plan.Resume != from {
 			continue
 		}
 		for _, m := range plan.World.Members {
-			failed := c.mirror.Node(m.Node).Ack(f.ID, plan.World.Generation).Failed
+			failed := c.mirror.Node(m.Node).Ack(f.ID, g, plan.World.Nonce).Failed
 			if failed.Exists() && failed.Value.Kind == record.WorkerFailed {
 				return true
 			}
@@ -85,7 +85,7 @@ func (c *Coordinator) haltFailed(f formed) bool {
 func (c *Coordinator) excluding(f formed) record.State {
 	s := c.next(f.JobView, f.state().Phase, f.state().Reason)
 	for _, m := range f.world().Members {
-		failed := c.mirror.Node(m.Node).Ack(f.ID, f.number()).Failed
+		failed := c.acks(f, m.Node).Failed
 		if failed.Exists() && failed.Value.Kind == record.NodeRefused {
 			if s.Excluded == nil {
 				s.Excluded = map[cluster.NodeID]string{}
@@ -102,7 +102,7 @@ func (c *Coordinator) excluding(f formed) record.State {
 func (c *Coordinator) charged(f formed) bool {
 	mark, same := f.state().Failure, false
 	for _, m := range f.world().Members {
-		failed := c.mirror.Node(m.Node).Ack(f.ID, f.number()).Failed
+		failed := c.acks(f, m.Node).Failed
 		if failed.Exists() && failed.Value.Kind != record.WorkerFailed || f.gen.Fences[m.Node].Exists() {
 			return false
 		}

@@ -84,7 +84,7 @@ func (c *Coordinator) damage(f formed) (blame, bool) {
 		return blame{}, false
 	}
 	for _, m := range f.world().Members {
-		failed := c.mirror.Node(m.Node).Ack(f.ID, f.number()).Failed
+		failed := c.acks(f, m.Node).Failed
 		if failed.Exists() && failed.Value.Kind == record.CheckpointDamaged {
 			return blame{m.Node, failed.Value, failed.Create}, true
 		}

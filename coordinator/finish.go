@@ -122,8 +122,9 @@ func (c *Coordinator) shouldPin(f formed) bool {
 // of its ranks spoke, while they imported, has begun no step.
 func (c *Coordinator) speaks(f formed) bool {
 	for _, g := range slices.Sorted(maps.Keys(f.Generations)) {
-		for _, m := range f.Generation(g).Plan.Value.World.Members {
-			if c.mirror.Node(m.Node).Ack(f.ID, g).Held.Value.SDK {
+		world := f.Generation(g).Plan.Value.World
+		for _, m := range world.Members {
+			if c.mirror.Node(m.Node).Ack(f.ID, g, world.Nonce).Held.Value.SDK {
 				return true
 			}
 		}

@@ -52,7 +52,7 @@ func (c *Coordinator) formed(v *record.JobView) formed {
 
 func (c *Coordinator) attendance(f formed, m cluster.Member) rendezvous.Attendance {
 	node := c.mirror.Node(m.Node)
-	acks := node.Ack(f.ID, f.state().Generation)
+	acks := c.acks(f, m.Node)
 	a := rendezvous.Attendance{
 		Node:     m.Node,
 		Started:  acks.Started.Exists(),
@@ -67,6 +67,15 @@ func (c *Coordinator) attendance(f formed, m cluster.Member) rendezvous.Attendan
 	// A fenced node that is alive again has to say itself that nothing is left.
 	a.Fenced = f.gen.Fences[m.Node].Exists() && (!node.Alive.Exists() || !c.rule(AliveAbsent))
 	return a
+}
+
+// acks are what a node has acknowledged of the job's newest generation.
+func (c *Coordinator) acks(f formed, n cluster.NodeID) record.Acks {
+	v := c.mirror.Node(n)
+	if all := v.Acks[record.JobGen{Job: f.ID, Generation: f.number()}]; all != nil && !c.rule(SameTimeline) {
+		return *all
+	}
+	return v.Ack(f.ID, f.number(), f.world().Nonce)
 }
 
 // alone reports whether no node but this belongs to the cluster. Such a node does

@@ -36,6 +36,7 @@ type lab struct {
 	shelf   int            // how many jobs to be resumed, 0 = the default
 	users   *record.Limits // of each user; nil = none
 	limit   int            // of operations in a transaction, 0 = etcd's own
+	secret  string         // plans have nonces
 	events  bool           // they are written, and shown
 	limited bool           // the story is about time limits: what jobs have run is shown
 	holding bool           // transactions and reloads wait for the test
@@ -62,7 +63,7 @@ func (l *lab) lead(without coordinator.Rule) {
 	l.slow, l.wake = nil, time.Time{}
 	l.c = coordinator.New(coordinator.Config{
 		Token: coordinator.Token{Key: key, Create: kv.CreateRevision}, Policy: "script",
-		Interval: 10 * time.Second, Timing: coordinator.DefaultTiming(), Without: without, MaxTxnOps: l.limit, KeepCheckpoints: l.keep, KeepResumable: l.shelf, Quiet: !l.events, Limits: l.users,
+		Interval: 10 * time.Second, Timing: coordinator.DefaultTiming(), Without: without, MaxTxnOps: l.limit, Secret: l.secret, KeepCheckpoints: l.keep, KeepResumable: l.shelf, Quiet: !l.events, Limits: l.users,
 	})
 	l.reload()
 }

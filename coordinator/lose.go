@@ -65,7 +65,7 @@ func (c *Coordinator) hurry(f formed) bool {
 func (c *Coordinator) fence(f formed) bool {
 	for _, m := range f.world().Members {
 		since, absent := c.absent[m.Node]
-		acks := c.mirror.Node(m.Node).Ack(f.ID, f.number())
+		acks := c.acks(f, m.Node)
 		if !absent || c.alone(m.Node) || !c.fences(m) || acks.Stopped.Exists() || f.gen.Fences[m.Node].Exists() {
 			continue
 		}
@@ -115,7 +115,7 @@ func down(v *record.NodeView) bool {
 func (c *Coordinator) unfenced(f formed) bool {
 	for _, m := range f.world().Members {
 		since, absent := c.absent[m.Node]
-		acks := c.mirror.Node(m.Node).Ack(f.ID, f.number())
+		acks := c.acks(f, m.Node)
 		if !absent || c.alone(m.Node) || c.fences(m) || acks.Stopped.Exists() || f.gen.Fences[m.Node].Exists() {
 			continue
 		}

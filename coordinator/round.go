@@ -165,7 +165,7 @@ func (c *Coordinator) remaining(f formed) time.Duration {
 func (c *Coordinator) progress(f formed) int64 {
 	step := int64(-1)
 	for _, m := range f.world().Members {
-		if p, ok := c.mirror.Node(m.Node).Reported(f.ID, f.number()); ok {
+		if p, ok := c.mirror.Node(m.Node).Reported(f.ID, f.number(), f.world().Nonce); ok {
 			step = max(step, p.Step)
 		}
 	}

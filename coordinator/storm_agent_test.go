@@ -169,7 +169,7 @@ func (s *storm) die(sh *simShim) {
 // tend does what the records ask for one generation.
 func (s *storm) tend(n *simNode, jg record.JobGen) {
 	job := s.mirror.Job(jg.Job)
-	gen, acks, sh := job.Generation(jg.Generation), s.mirror.Node(n.id).Ack(jg.Job, jg.Generation), n.shims[jg]
+	gen, acks, sh := job.Generation(jg.Generation), s.acks(n.id, jg), n.shims[jg]
 	m, index, member := gen.Plan.Value.World.Member(n.id)
 	switch {
 	case acks.Stopped.Exists():
@@ -193,9 +193,14 @@ func (s *storm) tend(n *simNode, jg record.JobGen) {
 	}
 }
 
+// acks are what a node has acknowledged of the generation that is planned.
+func (s *storm) acks(n cluster.NodeID, jg record.JobGen) record.Acks {
+	return s.mirror.Node(n).Ack(jg.Job, jg.Generation, s.mirror.Job(jg.Job).Generation(jg.Generation).Plan.Value.World.Nonce)
+}
+
 func (s *storm) peerFailed(gen record.GenerationView, n *simNode, jg record.JobGen) bool {
 	return slices.ContainsFunc(gen.Plan.Value.World.Members, func(m cluster.Member) bool {
-		return m.Node != n.id && s.mirror.Node(m.Node).Ack(jg.Job, jg.Generation).Failed.Exists()
+		return m.Node != n.id && s.acks(m.Node, jg).Failed.Exists()
 	})
 }
 
@@ -289,7 +294,7 @@ func (s *storm) step(sh *simShim) int64 {
 // train goes on, saves now and then, and ends.
 func (s *storm) train(n *simNode, sh *simShim, gen record.GenerationView, index int) {
 	job := s.jobs[sh.jg.Job]
-	acks := s.mirror.Node(n.id).Ack(sh.jg.Job, sh.jg.Generation)
+	acks := s.acks(n.id, sh.jg)
 	if !acks.Started.Exists() { // its acknowledgement was lost with the agent
 		s.ack(n, sh.jg, record.AckStarted, record.Started{ExecedAt: dawn.Add(sh.execed)})
 	}

@@ -156,7 +156,7 @@ func (s *storm) checkBlind(v *record.JobView, from record.Checkpoint) {
 			continue
 		}
 		for _, m := range gen.Plan.Value.World.Members {
-			if a := s.mirror.Node(m.Node).Ack(v.ID, g); a.Failed.Exists() && a.Failed.Value.Kind == record.WorkerFailed && g < v.State.Value.Generation {
+			if a := s.acks(m.Node, record.JobGen{Job: v.ID, Generation: g}); a.Failed.Exists() && a.Failed.Value.Kind == record.WorkerFailed && g < v.State.Value.Generation {
 				s.fault("I5: %s starts unread from step %d, from which generation %d has failed", v.ID, from.Step, g)
 			}
 		}

@@ -61,7 +61,7 @@ func (l *lab) do(line string) error {
 		"submit": l.submit, "stop": l.stop, "scale": l.scale, "drain": l.drain, "undrain": l.undrain, "remove": l.remove, "resume": l.resume, "want": l.wants, "advance": l.pass, "failover": l.failover,
 		"started": l.started, "held": l.held, "failed": l.failed, "stopped": l.stopped, "offer": l.offer, "progress": l.progress,
 		"next": l.fate, "arrive": l.arrive, "think": l.think, "hold": l.hold, "release": l.release, "decide": l.decideNow, "repeat": l.repeat, "garbage": l.garbage,
-		"pause": l.pause, "limit": l.limitTxns, "keep": l.keepCheckpoints, "shelf": l.keepResumable, "events": l.withEvents, "unpause": l.unpause, "users": l.userLimits,
+		"pause": l.pause, "limit": l.limitTxns, "keep": l.keepCheckpoints, "shelf": l.keepResumable, "events": l.withEvents, "secret": l.withSecret, "unpause": l.unpause, "users": l.userLimits,
 	}
 	verb, ok := verbs[fields[0]]
 	if !ok {
@@ -74,7 +74,7 @@ func (l *lab) do(line string) error {
 	return nil
 }
 
-// node n1 gpus=4 [ports=8] [model=h100] [train=10.9.0.1] [limits=no]: comes up, or comes back in another life.
+// node n1 gpus=4 [ports=8] [model=h100] [train=10.9.0.1] [limits=no] [nonces=no]: comes up, or comes back in another life.
 func (l *lab) node(w words) error {
 	n := cluster.NodeID(w.plain[0])
 	inv := record.Inventory{Addr: w.text("train", ""), Problem: w.text("problem", "")}
@@ -86,7 +86,7 @@ func (l *lab) node(w words) error {
 	}
 	l.commit(record.Put(record.AliveKey(n), record.Alive{
 		Addr: "10.0.0." + strings.TrimLeft(string(n), "n"), Ports: record.Ports{First: 7000, Count: w.number("ports", 8)},
-		Limits: w.text("limits", "yes") == "yes",
+		Limits: w.text("limits", "yes") == "yes", Nonces: w.text("nonces", "yes") == "yes",
 	}), record.Put(record.InventoryKey(n), inv))
 	l.says(n, record.NodeJoined)
 	l.promise()
@@ -420,6 +420,13 @@ func (l *lab) limitTxns(w words) error {
 		l.lead(0)
 	}
 	return err
+}
+
+// secret x: a leader takes over that gives plans a nonce.
+func (l *lab) withSecret(w words) error {
+	l.secret = w.plain[0]
+	l.lead(0)
+	return nil
 }
 
 // garbage KEY: somebody writes what nobody can read.

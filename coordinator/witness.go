@@ -26,7 +26,7 @@ func (c *Coordinator) witnesses(f formed) int {
 		seen[s.Node] = true
 	}
 	for _, m := range f.world().Members {
-		failed := c.mirror.Node(m.Node).Ack(f.ID, f.number()).Failed
+		failed := c.acks(f, m.Node).Failed
 		if failed.Exists() && failed.Value.Kind == record.CheckpointDamaged {
 			seen[m.Node] = true
 		}

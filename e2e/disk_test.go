@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bellows-ml/bellows/api"
+	"github.com/bellows-ml/bellows/checkpoint"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -171,14 +172,15 @@ echo good > step-7/state && touch step-7/COMPLETE
 while :; do sleep 0.1; done
 `))
 	status := f.awaitShown(id, "that a checkpoint is refused", func(s api.JobStatus) bool { return len(s.Problems) > 0 })
-	want := "the checkpoint of step 5 is lost: digest step 5: list g00000001/step-5/out: it is a link or a special file: save plain files only"
+	gen := checkpoint.GenerationDir(1, f.nonce(id, 1))
+	want := "the checkpoint of step 5 is lost: digest step 5: list " + gen + "/step-5/out: it is a link or a special file: save plain files only"
 	if p := status.Problems[0]; p.Node != "n1" || p.Text != want || status.Phase != cluster.Running {
 		t.Errorf("%s, problem %+v, want %s", status.Phase, p, want)
 	}
 	if out, _, _ := f.bellows("show", "linked"); !strings.Contains(out, "the checkpoint of step 5 is lost") {
 		t.Errorf("show does not tell:\n%s", out)
 	}
-	if err := os.WriteFile(filepath.Join(f.dir, "ckpt", string(id), "g00000001", "go"), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(f.dir, "ckpt", string(id), gen, "go"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	f.await(patience, "the next one", func(m *record.Mirror) bool { return m.Job(id).Committed.Value.Step == 7 })

@@ -40,9 +40,10 @@ func (f *fleet) started(id cluster.JobID) []record.Worker {
 	f.t.Helper()
 	m := f.mirror()
 	g := m.Job(id).State.Value.Generation
+	nonce := m.Job(id).Generation(g).Plan.Value.World.Nonce
 	var all []record.Worker
 	for _, n := range m.NodeIDs() {
-		all = append(all, m.Node(n).Ack(id, g).Started.Value.Workers...)
+		all = append(all, m.Node(n).Ack(id, g, nonce).Started.Value.Workers...)
 	}
 	for _, w := range all {
 		if err := syscall.Kill(w.PID, 0); err != nil {

@@ -294,6 +294,12 @@ func (f *fleet) showLogs() {
 }
 
 // mirror reads the records.
+// nonce is that of a job's generation.
+func (f *fleet) nonce(id cluster.JobID, g cluster.Generation) string {
+	f.t.Helper()
+	return f.mirror().Job(id).Generation(g).Plan.Value.World.Nonce
+}
+
 func (f *fleet) mirror() *record.Mirror {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)

@@ -197,7 +197,7 @@ func TestTheAgentsUnitMayBeKilledRestartedAndUpgraded(t *testing.T) {
 	f.installed(m)
 	id := f.submit(f.sdkJob("steady", 2, 2, 1000000, 0.1))
 	f.awaitStep("steady", 3, 2, patience)
-	before := f.mirror().Node("n2").Ack(id, 1).Started.Value
+	before := f.mirror().Node("n2").Ack(id, 1, f.nonce(id, 1)).Started.Value
 	if len(before.Workers) != 2 {
 		t.Fatalf("the workers are not on the machine: %+v", before)
 	}
@@ -216,7 +216,7 @@ func TestTheAgentsUnitMayBeKilledRestartedAndUpgraded(t *testing.T) {
 		t.Helper()
 		f.awaitStep("steady", f.lastStep("steady")+10, 2, patience)
 		s := f.mirror().Job(id).State.Value
-		if now := f.mirror().Node("n2").Ack(id, s.Generation).Started.Value; s.Generation != 1 || s.Phase != cluster.Running || !slices.Equal(now.Workers, before.Workers) {
+		if now := f.mirror().Node("n2").Ack(id, s.Generation, f.nonce(id, s.Generation)).Started.Value; s.Generation != 1 || s.Phase != cluster.Running || !slices.Equal(now.Workers, before.Workers) {
 			t.Fatalf("after %s: %+v, workers %v, were %v", what, s, now.Workers, before.Workers)
 		}
 		for _, w := range before.Workers {

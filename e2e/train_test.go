@@ -85,7 +85,7 @@ func (f *fleet) meetOn(id cluster.JobID, network string, interfaces ...string) {
 	f.await(2*time.Minute, "workers on both nodes", func(m *record.Mirror) bool {
 		told = nil
 		for i := range f.config.nodes {
-			for _, w := range m.Node(node(i+1)).Ack(id, 1).Started.Value.Workers {
+			for _, w := range m.Node(node(i+1)).Ack(id, 1, f.nonce(id, 1)).Started.Value.Workers {
 				environ, err := os.ReadFile(filepath.Join("/proc", fmt.Sprint(w.PID), "environ"))
 				if err != nil {
 					return false

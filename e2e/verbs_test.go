@@ -129,7 +129,7 @@ func TestScaleStopAndResumeByWhom(t *testing.T) {
 // of a step, lasts until it is thawed.
 func (f *fleet) freeze(id cluster.JobID, g cluster.Generation) (thaw func()) {
 	f.t.Helper()
-	pid := f.mirror().Node("n1").Ack(id, g).Started.Value.Workers[0].PID
+	pid := f.mirror().Node("n1").Ack(id, g, f.nonce(id, g)).Started.Value.Workers[0].PID
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		f.t.Fatal(err)
 	}

@@ -27,6 +27,9 @@ type Started struct {
 	Workers     []Worker  `json:"workers"`
 	ExecedAt    time.Time `json:"execed_at"`   // the first exec
 	Containment string    `json:"containment"` // cgroup2 | cgroup1 | weak
+	// Nonce is that of the generation's world, here and in all else that a node
+	// says of a generation: what was said of another of the same number counts for nothing.
+	Nonce string `json:"nonce,omitempty"`
 }
 
 // Worker is one training process. A pid alone means nothing: it is reused.
@@ -46,6 +49,7 @@ type Held struct {
 	// Begun is the highest step begun, -1 if none was.
 	Begun int64     `json:"begun"`
 	At    time.Time `json:"at"`
+	Nonce string    `json:"nonce,omitempty"`
 }
 
 // FailureKind says whose fault a failure is, which decides what follows.
@@ -73,6 +77,7 @@ type Failed struct {
 	Rank    int         `json:"rank"`               // the first rank that failed; -1 if none
 	LogTail []string    `json:"log_tail,omitempty"` // its last lines
 	At      time.Time   `json:"at"`
+	Nonce   string      `json:"nonce,omitempty"`
 }
 
 // Stopped says that nothing of the generation is left on the node: processes
@@ -90,6 +95,7 @@ type Stopped struct {
 	// Progress is the last that the node's ranks reported; its record among the
 	// node's own is older by up to ten seconds. nil if they said nothing.
 	Progress *JobProgress `json:"progress,omitempty"`
+	Nonce    string       `json:"nonce,omitempty"`
 }
 
 // Exit is how one worker ended.
@@ -116,10 +122,12 @@ type Saved struct {
 	// system's clock, before they were digested; 0 = unknown.
 	Changed int64     `json:"changed,omitempty"`
 	At      time.Time `json:"at"`
+	Nonce   string    `json:"nonce,omitempty"`
 }
 
 // Offer is a whole checkpoint whose manifest lies on disk, durable, waiting for the leader's commit.
 type Offer struct {
 	Checkpoint
-	At time.Time `json:"at"`
+	At    time.Time `json:"at"`
+	Nonce string    `json:"nonce,omitempty"`
 }

@@ -17,7 +17,7 @@ func (m *Mirror) Unfinished(n cluster.NodeID) []JobGen {
 		state := m.Jobs[id].State.Value
 		gen := m.Jobs[id].Generation(state.Generation)
 		_, _, member := gen.Plan.Value.World.Member(n)
-		if member && state.Phase.Active() && !gen.Fences[n].Exists() && !m.Node(n).Ack(id, state.Generation).Stopped.Exists() {
+		if member && state.Phase.Active() && !gen.Fences[n].Exists() && !m.Node(n).Ack(id, state.Generation, gen.Plan.Value.World.Nonce).Stopped.Exists() {
 			out = append(out, JobGen{id, state.Generation})
 		}
 	}

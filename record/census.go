@@ -85,7 +85,7 @@ func (m *Mirror) jobCensus(v *JobView, now time.Time) JobCensus {
 	}
 	for _, member := range plan.World.Members {
 		p, ok := m.Node(member.Node).Progress.Value.Jobs[v.ID]
-		if ok && p.Generation == s.Generation {
+		if ok && p.Generation == s.Generation && p.Nonce == plan.World.Nonce {
 			j.Steps, j.StepsPerSecond = max(j.Steps, p.Step), max(j.StepsPerSecond, p.StepsPerSecond)
 		}
 	}

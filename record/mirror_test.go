@@ -28,7 +28,12 @@ type exemplar struct {
 func exemplars(n cluster.NodeID, j cluster.JobID, g cluster.Generation, step int64) []exemplar {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	jg := record.JobGen{Job: j, Generation: g}
-	ack := func(m *record.Mirror) record.Acks { return m.Node(n).Ack(j, g) }
+	ack := func(m *record.Mirror) (a record.Acks) {
+		if all := m.Node(n).Acks[jg]; all != nil {
+			a = *all
+		}
+		return a
+	}
 	saved := record.Checkpoint{Generation: g, Step: step, Dir: "/d"}
 	return []exemplar{
 		{"MetaKey", record.MetaKey, record.Meta{Format: 1, Cluster: "c"}, func(m *record.Mirror) any { return m.Meta.Value }},
@@ -293,7 +298,7 @@ func TestReported(t *testing.T) {
 	report := func(g cluster.Generation, step int64) *record.JobProgress {
 		return &record.JobProgress{Generation: g, Step: step}
 	}
-	if _, ok := v.Reported("j", 1); ok {
+	if _, ok := v.Reported("j", 1, ""); ok {
 		t.Error("nothing was said")
 	}
 	v.Progress.Value.Jobs = map[cluster.JobID]record.JobProgress{"j": *report(1, 7)}
@@ -301,7 +306,7 @@ func TestReported(t *testing.T) {
 	v.Acks[record.JobGen{"j", 2}] = &record.Acks{Stopped: record.Versioned[record.Stopped]{Value: record.Stopped{}, Mod: 1}}
 	v.Acks[record.JobGen{"j", 3}] = &record.Acks{Stopped: record.Versioned[record.Stopped]{Value: record.Stopped{Progress: report(3, 0)}, Mod: 1}}
 	for g, want := range map[cluster.Generation]int64{1: 9, 2: -1, 3: 0} {
-		if p, ok := v.Reported("j", g); ok != (want >= 0) || ok && (p.Step != want || p.Generation != g) {
+		if p, ok := v.Reported("j", g, ""); ok != (want >= 0) || ok && (p.Step != want || p.Generation != g) {
 			t.Errorf("generation %d: %+v, %t, want step %d", g, p, ok, want)
 		}
 	}

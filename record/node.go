@@ -33,6 +33,9 @@ type Alive struct {
 	// Limits: it keeps its workers within cluster.Spec.PerWorker, or refuses the job.
 	// Agents that are older than limits would start it without.
 	Limits bool `json:"limits,omitempty"`
+	// Nonces: it tells generations of the same number apart, and writes which it
+	// speaks of. Plans with a member that does not have no nonce.
+	Nonces bool `json:"nonces,omitempty"`
 	// Ports that this node reserves for workers' rendezvous (MASTER_PORT): First … First+Count-1.
 	Ports Ports `json:"ports"`
 }
@@ -164,4 +167,5 @@ type JobProgress struct {
 	// StepsPerSecond is measured over this generation.
 	StepsPerSecond float64   `json:"steps_per_second,omitempty"`
 	At             time.Time `json:"at"`
+	Nonce          string    `json:"nonce,omitempty"` // of the generation
 }

@@ -22,7 +22,8 @@ type Node struct {
 type Request struct {
 	Allocation cluster.Allocation
 	Generation cluster.Generation
-	PerNode    bool // one process on each node, instead of one for each device
+	Nonce      string // tells the generation from others of the same number
+	PerNode    bool   // one process on each node, instead of one for each device
 	// Previous are the members of the generation before, in rank order; empty if there is none.
 	Previous []cluster.Member
 	// Nodes must hold every node of the allocation.
@@ -45,7 +46,7 @@ func Form(r Request) (cluster.World, error) {
 	if r.Allocation.Workers() == 0 {
 		return cluster.World{}, fmt.Errorf("form world of %s: the allocation has no devices", r.Allocation.Job)
 	}
-	w := cluster.World{Job: r.Allocation.Job, Generation: r.Generation, BatchSize: r.Allocation.BatchSize}
+	w := cluster.World{Job: r.Allocation.Job, Generation: r.Generation, BatchSize: r.Allocation.BatchSize, Nonce: r.Nonce}
 	rank := 0
 	for _, p := range ordered(r.Allocation.Placements, r.Previous) {
 		node, ok := find(r.Nodes, p.Node)

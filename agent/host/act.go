@@ -86,15 +86,14 @@ func (n *node) beside(at lane, f func(ctx context.Context) (then func())) {
 
 // order is what the shim needs to know to carry out a plan.
 func (n *node) order(jg record.JobGen, spec record.Submitted, plan record.Plan) shim.Order {
-	gen := checkpoint.GenerationDir(jg.Generation)
 	return shim.Order{
 		Version: shim.ProtocolVersion, Cluster: n.cluster, Node: n.cfg.Node,
 		World: plan.World, Owner: spec.Owner,
 		Command: spec.Command, Workdir: spec.Workdir, Env: spec.Env, EnvFile: spec.EnvFile,
-		Checkpoint:   filepath.Join(spec.CheckpointDir, string(jg.Job), gen),
+		Checkpoint:   filepath.Join(spec.CheckpointDir, string(jg.Job), checkpoint.GenerationDir(jg.Generation, plan.World.Nonce)),
 		Resume:       plan.Resume,
 		RestartCount: int(jg.Generation) - 1, //nolint:gosec // counted from 1 by people's patience
-		LogDir:       filepath.Join(n.cfg.logDir(), string(jg.Job), gen),
+		LogDir:       filepath.Join(n.cfg.logDir(), string(jg.Job), checkpoint.GenerationDir(jg.Generation, "")),
 		LogMaxBytes:  n.cfg.LogBytes,
 		LockDir:      n.cfg.LockDir,
 		Containment:  n.cfg.Containment,
@@ -110,7 +109,8 @@ func (n *node) order(jg record.JobGen, spec record.Submitted, plan record.Plan) 
 }
 
 func (n *node) startShim(at lane, a agent.StartShim) {
-	r := n.newRun(at.of, n.runDir(at.of), agent.Starting)
+	nonce := a.Plan.World.Nonce
+	r := n.newRun(at.of, nonce, n.runDir(at.of, nonce), agent.Starting)
 	r.order = n.order(at.of, a.Spec, a.Plan)
 	member, _, _ := r.order.World.Member(n.cfg.Node)
 	if r.refused = n.occupied(member.Devices); r.refused != nil {
@@ -159,8 +159,8 @@ func (n *node) launch(ctx context.Context, dir string, order shim.Order) (proces
 // each place is looked through in which an agent of this node has ever kept runs.
 func (n *node) sweep(at lane) {
 	r := n.runs[at.of]
-	if r == nil {
-		r = n.newRun(at.of, n.runDir(at.of), agent.Absent)
+	if nonce := n.planOf(at.of).Value.World.Nonce; r == nil || r.shim == agent.Absent && r.nonce != nonce {
+		r = n.newRun(at.of, nonce, n.runDir(at.of, nonce), agent.Absent)
 	}
 	dirs := []string{r.dir}
 	if r.shim == agent.Absent {

@@ -67,7 +67,7 @@ func (n *node) adopt(found findings) {
 			n.adoptSecond(f, other)
 			continue
 		}
-		r := n.newRun(jg, f.Dir, agent.Dead)
+		r := n.newRun(jg, f.Order.World.Nonce, f.Dir, agent.Dead)
 		r.order, r.process = f.Order, f.Shim
 		if report, err := shim.ReadReport(f.Dir); err == nil && report.Shim == f.Shim {
 			r.report = &report
@@ -102,7 +102,7 @@ func (n *node) adoptSecond(f shim.Run, first *run) {
 }
 
 func (n *node) misplaced(f shim.Run) int {
-	if f.Dir == n.runDir(generationOf(f.Order.World.Job, f.Order.World.Generation)) {
+	if f.Dir == n.runDir(generationOf(f.Order.World.Job, f.Order.World.Generation), f.Order.World.Nonce) {
 		return 0
 	}
 	return 1
@@ -148,7 +148,7 @@ func (n *node) accounted() bool {
 	return n.scanned() && !slices.ContainsFunc(n.current(), func(jg record.JobGen) bool {
 		plan := n.planOf(jg)
 		collected := n.records.known(genPart(jg)) && !plan.Exists()
-		stopped := n.self().Ack(jg.Job, jg.Generation).Stopped.Exists()
+		stopped := n.acks(jg).Stopped.Exists()
 		return n.runs[jg] == nil && !collected && !stopped && !n.fresh(jg, plan)
 	})
 }
@@ -163,5 +163,5 @@ func (n *node) noticeBegin() {
 // fresh reports whether no earlier agent can have started a generation here: it
 // was planned when this one had the node's data directory.
 func (n *node) fresh(jg record.JobGen, plan record.Versioned[record.Plan]) bool {
-	return n.unscanned == nil && n.began != 0 && plan.Create > n.began && !n.strays[n.runDir(jg)]
+	return n.unscanned == nil && n.began != 0 && plan.Create > n.began && !n.strays[n.runDir(jg, plan.Value.World.Nonce)]
 }

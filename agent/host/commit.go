@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -11,15 +12,28 @@ import (
 )
 
 // create writes a record that is written once, the first of ops, and what goes
-// with it. Whatever comes of it, the owner's picture shows it before the lane is
+// with it. One of the same name that is of another generation of the number is
+// replaced. Whatever comes of it, the owner's picture shows it before the lane is
 // free again, so that nothing is planned from an older one. refused is called by
 // the owner if etcd will never take it; nil if there is nothing to do about that.
 func (n *node) create(at lane, what string, ops []record.Op, refused func(error)) {
-	n.write(at, record.Txn{
-		ID:   what,
-		If:   []record.Compare{record.Absent(ops[0].Key), n.stillHere()},
-		Then: ops,
-	}, refused)
+	fresh := record.Absent(ops[0].Key)
+	if there, exists := n.records.raw[ops[0].Key]; exists && nonceOf(there.Value) != nonceOf(ops[0].Value) {
+		fresh = record.Unchanged(ops[0].Key, there.ModRevision)
+	}
+	n.write(at, record.Txn{ID: what, If: []record.Compare{fresh, n.stillHere()}, Then: ops}, refused)
+}
+
+// nonceOf is which generation of its number a record speaks of; "" also of one
+// that cannot be read, and is replaced.
+func nonceOf(value []byte) string {
+	var said struct {
+		Nonce string `json:"nonce"`
+	}
+	if json.Unmarshal(value, &said) != nil {
+		return ""
+	}
+	return said.Nonce
 }
 
 // inPlaceOf writes a step's record and deletes those of older steps.

@@ -36,7 +36,7 @@ func TestRecordThatIsThereAlreadyIsRead(t *testing.T) {
 		t.Error("the lane is free while the write is under way")
 	}
 	(<-n.events)()
-	if got := n.self().Ack("j", 1).Failed; !got.Exists() || got.Value.Reason != "the first word" {
+	if got := n.self().Ack("j", 1, "").Failed; !got.Exists() || got.Value.Reason != "the first word" {
 		t.Errorf("read %+v", got)
 	}
 	if n.lanes[ackLane("j")] {
@@ -51,7 +51,7 @@ func TestAnotherLifesWriteDoesNotLand(t *testing.T) {
 	key := record.AckKey("n1", "j", 1, record.AckStopped)
 	n.create(ackLane("j"), "ack", []record.Op{record.Put(key, record.Stopped{})}, nil)
 	(<-n.events)()
-	if !f.absent(key) || n.self().Ack("j", 1).Stopped.Exists() {
+	if !f.absent(key) || n.self().Ack("j", 1, "").Stopped.Exists() {
 		t.Error("an acknowledgement of another life of the node was written")
 	}
 }

@@ -61,7 +61,7 @@ func compareGenerations(a, b record.JobGen) int {
 // saves; what that one has offered, all others.
 func (n *node) peerPrefixes(jg record.JobGen) []string {
 	plan := n.records.mirror.Job(jg.Job).Generation(jg.Generation).Plan
-	if !plan.Exists() || n.self().Ack(jg.Job, jg.Generation).Stopped.Exists() {
+	if !plan.Exists() || n.acks(jg).Stopped.Exists() {
 		return nil
 	}
 	_, index, ours := plan.Value.World.Member(n.cfg.Node)
@@ -113,7 +113,7 @@ func (n *node) desired() agent.Desired {
 	for _, jg := range slices.SortedFunc(maps.Keys(n.collected), compareGenerations) {
 		if n.runs[jg] == nil {
 			d.Goals = append(d.Goals, agent.Goal{
-				Job: jg.Job, Generation: jg.Generation, Read: true, Acks: n.self().Ack(jg.Job, jg.Generation),
+				Job: jg.Job, Generation: jg.Generation, Read: true, Acks: n.acks(jg),
 			})
 		}
 	}
@@ -144,26 +144,40 @@ func (n *node) goal(jg record.JobGen) agent.Goal {
 		Fresh:  n.fresh(jg, gen.Plan),
 		Permit: gen.Permit.Exists(),
 		Halt:   value(gen.Halt),
-		Acks:   n.self().Ack(jg.Job, jg.Generation),
+		Acks:   n.acks(jg),
 		Saved:  values(n.self().Saved[jg]),
 		Offers: values(n.self().Offers[jg]),
 	}
 	if g.Plan == nil {
 		return g
 	}
+	nonce := g.Plan.World.Nonce
+	g.Saved, g.Offers = values(record.Of(n.self().Saved[jg], nonce)), values(record.Of(n.self().Offers[jg], nonce))
 	for _, m := range g.Plan.World.Members {
 		if m.Node == n.cfg.Node {
 			continue
 		}
 		view := n.records.mirror.Node(m.Node)
-		acks := view.Ack(jg.Job, jg.Generation)
+		acks := view.Ack(jg.Job, jg.Generation, nonce)
 		fence := gen.Fences[m.Node]
 		g.Peers = append(g.Peers, agent.Peer{
 			Node: m.Node, Failed: value(acks.Failed), Gone: acks.Stopped.Exists() || fence.Exists(),
-			Saved: values(view.Saved[jg]), Offered: newest(view.Offers[jg]),
+			Saved: values(record.Of(view.Saved[jg], nonce)), Offered: newest(record.Of(view.Offers[jg], nonce)),
 		})
 	}
 	return g
+}
+
+// acks are what this node has acknowledged of a generation: of the one that is
+// planned, or, of one that is not, of any of its number.
+func (n *node) acks(jg record.JobGen) record.Acks {
+	if plan := n.planOf(jg); plan.Exists() {
+		return n.self().Ack(jg.Job, jg.Generation, plan.Value.World.Nonce)
+	}
+	if all := n.self().Acks[jg]; all != nil {
+		return *all
+	}
+	return record.Acks{}
 }
 
 // newest is the highest step; 0 if there is none.

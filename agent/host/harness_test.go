@@ -321,6 +321,7 @@ type job struct {
 	Members []cluster.Member
 	Resume  *record.Checkpoint
 	Doubted bool
+	Nonce   string
 }
 
 // job describes a job with so many workers on each node.
@@ -351,7 +352,7 @@ func (f *fixture) start(j *job) {
 	f.Helper()
 	plan := record.Plan{Resume: j.Resume, Doubted: j.Doubted, World: cluster.World{
 		Job: j.Job, Generation: j.Generation, Members: j.Members,
-		Master: cluster.Endpoint{Host: "127.0.0.1", Port: freePort(f.T)}, BatchSize: 8,
+		Master: cluster.Endpoint{Host: "127.0.0.1", Port: freePort(f.T)}, BatchSize: 8, Nonce: j.Nonce,
 	}}
 	ops := []record.Op{
 		record.Put(record.SpecKey(j.Job), j.Spec),

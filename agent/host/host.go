@@ -197,7 +197,7 @@ func (n *node) alive() (record.Alive, error) {
 	return record.Alive{
 		Incarnation: fmt.Sprintf("%d-%s", os.Getpid(), api.NewRequestID()[:8]),
 		BootID:      boot, Addr: n.cfg.Bind, API: "unix:" + n.cfg.Socket, Version: n.cfg.Version, Ports: n.cfg.Ports,
-		Limits: true,
+		Limits: true, Nonces: true,
 	}, nil
 }
 

@@ -51,7 +51,7 @@ func (n *node) sweepLogs() {
 	n.logsSwept = time.Now()
 	running := map[string]bool{}
 	for _, jg := range n.current() {
-		running[filepath.Join(string(jg.Job), checkpoint.GenerationDir(jg.Generation))] = true
+		running[filepath.Join(string(jg.Job), checkpoint.GenerationDir(jg.Generation, ""))] = true
 	}
 	root, keep := n.cfg.logDir(), n.cfg.KeepLogs
 	n.beside(at, func(context.Context) func() {

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"reflect"
 	"slices"
 
@@ -62,7 +63,7 @@ func (n *node) kept(r *run) (checkpoint.Retain, bool) {
 	if r.order.Resume != nil {
 		kept = append(kept, *r.order.Resume)
 	}
-	want := checkpoint.Retain{Running: r.jg.Generation, Below: -1}
+	want := checkpoint.Retain{Running: r.jg.Generation, Own: filepath.Base(r.order.Checkpoint), Below: -1}
 	if last.Generation == r.jg.Generation {
 		want.Below = last.Step
 	}

@@ -19,6 +19,7 @@ import (
 // is being done with what it saved. Only the owner touches it.
 type run struct {
 	jg      record.JobGen
+	nonce   string // of the world that it is for
 	dir     string
 	order   shim.Order
 	process shim.Process // the shim's, of a run that was adopted
@@ -49,9 +50,9 @@ type run struct {
 	wishes chan shim.Wish
 }
 
-func (n *node) newRun(jg record.JobGen, dir string, state agent.Shim) *run {
+func (n *node) newRun(jg record.JobGen, nonce, dir string, state agent.Shim) *run {
 	r := &run{
-		jg: jg, dir: dir, shim: state, changed: time.Now(),
+		jg: jg, nonce: nonce, dir: dir, shim: state, changed: time.Now(),
 		digests: map[int64]agent.Work[record.Saved]{}, merges: map[int64]agent.Work[record.Offer]{},
 		wishes: make(chan shim.Wish, 1), cancel: func() {},
 	}
@@ -60,9 +61,10 @@ func (n *node) newRun(jg record.JobGen, dir string, state agent.Shim) *run {
 }
 
 // runDir is short, because sockets lie in it, and still says to people whose it is.
-func (n *node) runDir(jg record.JobGen) string {
+// It is no other generation's, also when numbers come again.
+func (n *node) runDir(jg record.JobGen, nonce string) string {
 	const readable, unique = 16, 8
-	sum := sha256.Sum256([]byte(jg.Job))
+	sum := sha256.Sum256([]byte(string(jg.Job) + nonce))
 	name := string(jg.Job)
 	if len(name) > readable {
 		name = name[:readable]
@@ -75,7 +77,7 @@ func (n *node) observed() agent.Observed {
 	o := agent.Observed{Now: time.Now()}
 	for _, r := range n.runs {
 		o.Runs = append(o.Runs, agent.Run{
-			Job: r.jg.Job, Generation: r.jg.Generation,
+			Job: r.jg.Job, Generation: r.jg.Generation, Nonce: r.nonce,
 			Shim: r.shim, Report: told(r.report), Pushed: r.pushed, Refused: r.refused, Verified: r.verified,
 			Swept:   n.over(r),
 			Digests: r.digests, Merges: r.merges, Plain: r.plain, Quiet: time.Since(r.changed),
@@ -208,7 +210,7 @@ func (n *node) forgetRuns() {
 			continue
 		}
 		gone := n.records.known(genPart(jg)) && !n.records.mirror.Job(jg.Job).Generation(jg.Generation).Plan.Exists()
-		if gone || n.self().Ack(jg.Job, jg.Generation).Stopped.Exists() {
+		if gone || n.acks(jg).Stopped.Exists() {
 			r.cancel()
 			delete(n.runs, jg)
 		}

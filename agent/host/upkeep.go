@@ -190,7 +190,7 @@ func (n *node) writeProgress() {
 			continue
 		}
 		p := *r.report.Progress
-		p.Generation = jg.Generation
+		p.Generation, p.Nonce = jg.Generation, r.nonce
 		fresh = fresh || recorded[jg.Job].Generation != jg.Generation
 		jobs[jg.Job] = p
 	}
@@ -229,7 +229,7 @@ func (n *node) problems() map[cluster.JobID]record.Problem {
 func sameProblem(a, b record.Problem) bool { return a.Generation == b.Generation && a.Text == b.Text }
 
 func sameProgress(a, b record.JobProgress) bool {
-	return a.Generation == b.Generation && a.Step == b.Step && a.Samples == b.Samples
+	return a.Generation == b.Generation && a.Nonce == b.Nonce && a.Step == b.Step && a.Samples == b.Samples
 }
 
 // checkCollected looks which of the generations that this node has stopped the

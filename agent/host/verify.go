@@ -66,8 +66,8 @@ func (n *node) sealOf(c record.Checkpoint) string {
 // verify compares the checkpoint that a generation resumes from with what was committed.
 func (n *node) verify(at lane, a agent.Verify) {
 	r := n.runs[at.of]
-	if r == nil {
-		r = n.newRun(at.of, n.runDir(at.of), agent.Absent)
+	if nonce := a.Plan.World.Nonce; r == nil || r.nonce != nonce { // what was found of another's counts for nothing
+		r = n.newRun(at.of, nonce, n.runDir(at.of, nonce), agent.Absent)
 	}
 	r.order = n.order(at.of, a.Spec, a.Plan)
 	task := dirblob.Verify{ManifestSHA256: a.Plan.Resume.ManifestSHA256, Quick: !a.Whole}

@@ -24,7 +24,7 @@ type Bench struct {
 const world = 4
 
 func stepDir(step int64) string {
-	return path.Join(checkpoint.GenerationDir(1), checkpoint.StepDir(step))
+	return path.Join(checkpoint.GenerationDir(1, ""), checkpoint.StepDir(step))
 }
 
 // content is what a rank saves at a step: of several sizes, none like another.

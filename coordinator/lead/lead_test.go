@@ -253,7 +253,8 @@ func (w *world) node(n cluster.NodeID, devices int) {
 func (w *world) obey(ctx context.Context, v *record.NodeView, m *record.Mirror) {
 	for job, grant := range v.Grants {
 		g := grant.Value.Generation
-		gen, acks := m.Job(job).Generation(g), v.Ack(job, g)
+		gen := m.Job(job).Generation(g)
+		acks := v.Ack(job, g, gen.Plan.Value.World.Nonce)
 		ack := func(a record.Ack, value any) {
 			key := record.AckKey(v.ID, job, g, a)
 			w.own.Commit(ctx, record.Txn{ID: "ack", If: []record.Compare{record.Absent(key)}, Then: []record.Op{record.Put(key, value)}})

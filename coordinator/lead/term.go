@@ -2,6 +2,7 @@ package lead
 
 import (
 	"context"
+	"crypto/rand"
 	"sync"
 	"time"
 
@@ -43,7 +44,7 @@ func newTerm(cfg Config, l *store.Leadership) *term {
 	return &term{
 		cfg: cfg,
 		core: coordinator.New(coordinator.Config{
-			Token:  coordinator.Token{Key: l.Key, Create: l.CreateRevision},
+			Token: coordinator.Token{Key: l.Key, Create: l.CreateRevision}, Secret: rand.Text(),
 			Policy: cfg.Policy.Name(), Interval: cfg.Interval, Timing: cfg.Timing, MaxTxnOps: cfg.MaxTxnOps, KeepCheckpoints: cfg.KeepCheckpoints, Limits: cfg.Limits,
 		}),
 		leadership: l,
