@@ -22,6 +22,8 @@ type Stock struct {
 	Taken map[cluster.DeviceID]bool
 	// Occupied says of devices who is on them and should not be.
 	Occupied map[cluster.DeviceID]string
+	// Locks says of devices who has an old lock of theirs, which hinders nothing.
+	Locks map[cluster.DeviceID]string
 	// Stuck devices have processes of a job that do not die.
 	Stuck map[cluster.DeviceID]cluster.JobID
 }
@@ -44,6 +46,7 @@ func (s Stock) Inventory() record.Inventory {
 		if d.Problem != "" && !s.Taken[d.ID] {
 			d.Health = cluster.Unhealthy
 		}
+		d.Problem = joined(d.Problem, s.Locks[d.ID])
 	}
 	return inventory
 }

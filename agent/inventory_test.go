@@ -32,6 +32,12 @@ func TestWhatANodeHasToGive(t *testing.T) {
 				device("a", cluster.Healthy, "in use by 1"), device("b", cluster.Unhealthy, "in use by 2"), seen[2],
 			}},
 		},
+		"an old lock is held: nothing is kept away": {
+			Stock{Taken: taken, Locks: map[cluster.DeviceID]string{"a": "open in 1", "b": "open in 2", "c": "open in 3"}},
+			record.Inventory{Devices: []cluster.Device{
+				device("a", cluster.Healthy, "open in 1"), device("b", cluster.Healthy, "open in 2"), seen[2],
+			}},
+		},
 		"cut off: what runs stays, nothing new comes": {
 			Stock{Taken: taken, Cut: "ib0 is down"},
 			record.Inventory{Problem: "ib0 is down", Devices: []cluster.Device{

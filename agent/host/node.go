@@ -54,6 +54,7 @@ type node struct {
 	devices   devices
 	train     train
 	occupants occupants
+	locks     oldLocks
 	progress  time.Time // when the progress record was written last
 	checked   time.Time // when collected generations were last looked for
 	scopes    bool      // shims get transient scopes of systemd's
@@ -138,6 +139,7 @@ func (n *node) tick() {
 	n.scanAgain()
 	n.askDevices()
 	n.lookAtInterface()
+	n.lookAtLocks()
 	n.checkCollected()
 	n.sweepLogs()
 	n.gossip.tell(n.reachesEtcd())

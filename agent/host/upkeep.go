@@ -153,7 +153,7 @@ func (n *node) writeInventory() {
 func (n *node) stock() agent.Stock {
 	s := agent.Stock{
 		Devices: n.devices.seen.Devices, Problem: n.devices.seen.Problem, Addr: n.train.addr, Cut: n.train.problem,
-		Unseen: n.devices.unseen, Occupied: n.occupants.judged.Problems,
+		Unseen: n.devices.unseen, Occupied: n.occupants.judged.Problems, Locks: n.locks.onDevices(),
 		Taken: map[cluster.DeviceID]bool{}, Stuck: map[cluster.DeviceID]cluster.JobID{},
 	}
 	for d, jg := range n.holders() {
@@ -217,11 +217,13 @@ func (n *node) problems() map[cluster.JobID]record.Problem {
 		if text == "" || all[jg.Job].Generation > jg.Generation {
 			continue
 		}
-		p := record.Problem{Generation: jg.Generation, Text: text, At: time.Now()}
-		if was := recorded[jg.Job]; sameProblem(was, p) {
-			p = was
+		all[jg.Job] = record.Problem{Generation: jg.Generation, Text: text, At: time.Now()}
+	}
+	n.tellOfLocks(all)
+	for job, p := range all {
+		if was := recorded[job]; sameProblem(was, p) {
+			all[job] = was
 		}
-		all[jg.Job] = p
 	}
 	return all
 }

@@ -232,27 +232,6 @@ func TestSweepAfterTheShimsDeath(t *testing.T) {
 	}
 }
 
-// Until somebody sweeps, what has outlived its shim keeps the device from others.
-func TestOrphansKeepTheLock(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, 1, "").python(strings.Replace(escape, "os.closerange(0, 100)", "", 1) + "while True: time.sleep(1)").start()
-	r := f.started()
-	p := f.escaped()
-	if err := syscall.Kill(f.shim.PID, unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	f.gone("the shim", f.shim)
-	f.gone("the worker", f.worker(r, 0))
-	held := heldStill(f.order, f.dir)
-	if len(held) != 1 || !strings.Contains(held[0], "pid "+itoa(p.PID)) {
-		t.Errorf("held: %q, want process %d", held, p.PID)
-	}
-	if err := Sweep(f.dir, f.order.LockDir); err != nil {
-		t.Fatal(err)
-	}
-	f.nothingLeft()
-}
-
 // The first thread's end is not the process's: what goes on computes on the
 // device although it is shown as a zombie.
 func TestHeadlessProcessesAreAlive(t *testing.T) {

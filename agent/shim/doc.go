@@ -4,8 +4,9 @@
 // It promises to outlive the agent (its own session, its own containment), so
 // that an agent can die, be upgraded and come back without a worker noticing;
 // to kill its workers at the fencing deadline whether or not anybody still
-// talks to it; to leave nothing behind when it retires; and to keep the devices'
-// locks held as long as a worker may live.
+// talks to it; to leave nothing behind when it retires; and to keep the devices
+// from other runs as long as a worker may live, by locks that no worker has a
+// descriptor of.
 //
 // The agent and its shims speak in levels, not in events: the agent pushes a
 // Wish whenever it likes, the shim sends its whole Report whenever that
@@ -31,8 +32,9 @@
 // is executed, by the shim that hosts the run or by the Sweep that gives it up.
 //
 // If the shim is killed its workers are killed with it, by the kernel (parent
-// death signal). What these have left behind keeps the device locks, if it kept
-// the descriptors, and is found by Sweep by its cgroup or its environment.
+// death signal). What these have left behind is found by its cgroup or its
+// environment: by Sweep, which kills it, and by whoever takes a device's lock next,
+// who finds the run's name in the lock file and waits.
 //
 // The shim ignores SIGHUP and SIGINT. On SIGTERM it kills its workers, writes its
 // last report and ends.

@@ -319,8 +319,8 @@ func (m *machine) settleStopped(now int64) {
 	}
 }
 
-// locksFree reports whether no process has a lock of ours any more. That is looked
-// at beside, since the locks' files lie on a disk: an answer is the next event.
+// locksFree reports whether the devices' locks are there for the next. That is
+// looked at beside, since the locks' files lie on a disk: an answer is the next event.
 func (m *machine) locksFree(now int64) bool {
 	switch {
 	case m.unlocked:
@@ -337,19 +337,25 @@ func (m *machine) locksFree(now int64) bool {
 	return false
 }
 
-// freeLocks gives up our own share of the locks, and goes after whoever has one
-// without being in the cage.
+// freeLocks gives up our own locks. What of the run has one without being in the
+// cage is killed; others who have one, though they are none of the run's, keep a
+// lock that stands for nothing any more.
 func (m *machine) freeLocks(own *locks) {
 	var err error
 	if own != nil {
 		err = own.close()
 	}
-	held := heldStill(m.order, m.dir)
+	files := locksOf(m.order, m.dir)
+	held, errBack := files.giveBack()
+	err = errors.Join(err, errBack)
 	if len(held) > 0 {
 		found, errFind := marked(m.dir)
 		err = errors.Join(err, errFind)
 		for _, s := range found {
 			err = errors.Join(err, s.kill())
+		}
+		if len(found) == 0 && errFind == nil {
+			err = errors.Join(err, files.clear(true))
 		}
 	}
 	if err != nil {

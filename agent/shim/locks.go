@@ -2,13 +2,11 @@ package shim
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -26,23 +24,13 @@ const (
 	lockPoll = 10 * time.Millisecond
 )
 
-// locks are the flocks of this run's devices. Every worker inherits the
-// descriptors: a lock is free when the last process that has one is gone.
+// locks are the flocks of this run's devices. The shim alone holds them: what a
+// worker has, it can pass on to any process of the machine, which would then keep
+// the device; and it could write to it. So that a device stays taken when the shim
+// dies and something of its run does not, each lock file names the run, and who
+// takes the lock looks for what is left of that one first.
 type locks struct {
 	files []*os.File
-	run   string // the run directory: who we are in the lock files
-}
-
-// holder is what a lock file says about who took the lock last.
-type holder struct {
-	Job        cluster.JobID      `json:"job"`
-	Generation cluster.Generation `json:"generation"`
-	Run        string             `json:"run"`
-	Shim       int                `json:"shim"`
-}
-
-func (h holder) String() string {
-	return fmt.Sprintf("%s generation %d, whose shim was process %d", h.Job, h.Generation, h.Shim)
 }
 
 func lockPath(dir string, device cluster.DeviceID) string {
@@ -58,11 +46,19 @@ func takeLocks(ctx context.Context, o Order, run string, waiting func(string)) (
 	if err := checkLockDir(o.LockDir); err != nil {
 		return nil, fmt.Errorf("lock_dir %s: %w", o.LockDir, err)
 	}
-	member, _, _ := o.World.Member(o.Node)
-	l := &locks{run: run}
 	me := holder{Job: o.World.Job, Generation: o.World.Generation, Run: run, Shim: os.Getpid()}
+	switch rec, err := readRecord(run); {
+	case err == nil:
+		me.Record = &rec
+	case !errors.Is(err, os.ErrNotExist):
+		return nil, fmt.Errorf("lock devices: %w", err)
+	}
+	member, _, _ := o.World.Member(o.Node)
+	l := &locks{}
 	for _, device := range slices.Sorted(slices.Values(member.Devices)) {
-		f, err := takeLock(ctx, lockPath(o.LockDir, device), me, waiting)
+		me.Device = device
+		t := taker{path: lockPath(o.LockDir, device), me: me, waiting: waiting, who: "the guard of " + o.LockDir}
+		f, err := t.take(ctx)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("lock device %s: %w", device, err), l.close())
 		}
@@ -89,102 +85,112 @@ func checkLockDir(path string) error {
 	return nil
 }
 
-func takeLock(ctx context.Context, path string, me holder, waiting func(string)) (*os.File, error) {
-	// Who can open it can lock it, and so keep everybody else from the device.
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if err = f.Chmod(0o600); err != nil { // of one that an earlier version has made
-		return nil, errors.Join(err, f.Close())
-	}
+// taker waits for one device's lock.
+type taker struct {
+	path    string
+	me      holder
+	waiting func(string)
+
+	// gone is the run of which nothing is left, though the lock file names it.
+	gone  string
+	held  bool      // at the last try
+	who   string    // has the device
+	asked time.Time // when that was looked for
+}
+
+func (t *taker) take(ctx context.Context) (*os.File, error) {
 	ctx, cancel := context.WithTimeout(ctx, lockWait)
 	defer cancel()
 	poll := time.NewTicker(lockPoll)
 	defer poll.Stop()
-	who, asked := "", time.Time{}
 	for {
-		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			break
+		f, was, err := t.try()
+		busy := errors.Is(err, errBusy)
+		if f != nil || err != nil && !busy {
+			return f, err
 		}
-		if !errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, errors.Join(err, f.Close())
-		}
-		if time.Since(asked) > time.Second { // looking through all processes is not cheap
-			who, asked = describeHolder(f), time.Now()
-			waiting("device lock " + path + " is held by " + who)
+		if !busy && time.Since(t.asked) > time.Second { // looking through all processes is not cheap
+			t.asked = time.Now()
+			before := t.gone
+			if err = t.look(was); err != nil {
+				return nil, err
+			}
+			if t.gone != before {
+				continue
+			}
+			t.waiting("device lock " + t.path + " is held by " + t.who)
 		}
 		select {
 		case <-ctx.Done():
-			return nil, errors.Join(fmt.Errorf("held by %s: end these processes, or cordon the node", who), f.Close())
+			return nil, fmt.Errorf("held by %s: end these processes, or cordon the node", t.who)
 		case <-poll.C:
 		}
 	}
-	b, err := json.Marshal(me)
-	if err == nil {
-		err = f.Truncate(0)
-	}
-	if err == nil {
-		_, err = f.WriteAt(b, 0)
-	}
-	if err != nil { // for people only, but a file system that cannot write is no place for locks
-		return nil, errors.Join(fmt.Errorf("sign the lock: %w", err), f.Close())
-	}
-	return f, nil
 }
 
-// describeHolder says who took the lock and which processes still have it open.
-func describeHolder(f *os.File) string {
-	var h holder
-	who := "an unknown process"
-	b := make([]byte, 4096)
-	if n, _ := f.ReadAt(b, 0); json.Unmarshal(b[:n], &h) == nil && h.Job != "" {
-		who = h.String()
-	}
-	if pids := openers(f.Name()); len(pids) > 0 {
-		who += " (open in " + strings.Join(pids, ", ") + ")"
-	}
-	return who
-}
-
-// openers names the processes other than this one that have the file open, as far as we may see.
-func openers(path string) []string {
-	all, err := processes()
+// try takes the lock if it is free and nothing is left of the run that the file
+// names; else it returns who had it. Whatever is done to a lock file's name or
+// content is done under the directory's guard, so that nobody has a lock of a file
+// that is not at its path any more.
+func (t *taker) try() (*os.File, holder, error) {
+	release, err := guard(filepath.Dir(t.path))
 	if err != nil {
+		return nil, holder{}, err
+	}
+	defer release()
+	// Who can open it can lock it, and so keep everybody else from the device.
+	f, err := os.OpenFile(t.path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, holder{}, err
+	}
+	if err = f.Chmod(0o600); err != nil { // of one that an earlier version has made
+		return nil, holder{}, errors.Join(err, f.Close())
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	was := readHolder(f)
+	t.held = errors.Is(err, unix.EWOULDBLOCK)
+	switch {
+	case t.held:
+		return nil, was, f.Close()
+	case err != nil:
+		return nil, was, errors.Join(err, f.Close())
+	case was.Run != "" && was.Run != t.me.Run && was.Run != t.gone:
+		return nil, was, f.Close()
+	}
+	if err = sign(f, t.me); err != nil { // a file system that cannot write is no place for locks
+		return nil, was, errors.Join(fmt.Errorf("sign the lock: %w", err), f.Close())
+	}
+	return f, was, nil
+}
+
+// look finds out what keeps the device: processes of the run that its lock file
+// names, or whoever has the lock open. A lock that is held though nothing of its
+// run lives is cleared.
+func (t *taker) look(was holder) error {
+	left, known, err := was.left()
+	t.who = was.String()
+	switch {
+	case err != nil:
+		t.who += fmt.Sprintf(", of which it cannot be told what is left: %v", err)
+		return nil
+	case left != "":
+		t.who += ": " + left
+		return nil
+	case !t.held:
+		t.gone = was.Run
 		return nil
 	}
-	var found []string
-	for _, s := range all {
-		if s.pid == os.Getpid() {
-			continue
-		}
-		dir := "/proc/" + strconv.Itoa(s.pid) + "/fd"
-		fds, err := os.ReadDir(dir)
-		if err != nil {
-			continue
-		}
-		if slices.ContainsFunc(fds, func(fd os.DirEntry) bool {
-			to, err := os.Readlink(filepath.Join(dir, fd.Name()))
-			return err == nil && to == path
-		}) {
-			found = append(found, s.String())
-		}
+	if by := namesOf(openers(t.path)); by != "" {
+		t.who += ": " + by
 	}
-	return found
+	if !known {
+		return nil
+	}
+	t.gone = was.Run
+	return notBusy(clearLock(t.path, was.Run, false))
 }
 
-// fds are the descriptors for a worker to inherit.
-func (l *locks) fds() []uintptr {
-	var fds []uintptr
-	for _, f := range l.files {
-		fds = append(fds, f.Fd())
-	}
-	return fds
-}
-
-// close gives up this process's share of the locks. It never unlocks: a flock
-// belongs to all that inherited it, and LOCK_UN would take it from them too.
+// close gives up the locks; the files name the run still.
 func (l *locks) close() error {
 	var err error
 	for _, f := range l.files {
@@ -193,24 +199,66 @@ func (l *locks) close() error {
 	return err
 }
 
-// heldStill returns the lock files that somebody of the run still holds. A lock
-// that its next user has taken already is no longer this run's business.
-func heldStill(o Order, run string) []string {
+// lockFiles are those of the devices of a run.
+type lockFiles struct {
+	run   string
+	paths []string
+}
+
+func locksOf(o Order, run string) lockFiles {
+	l := lockFiles{run: run}
 	member, _, _ := o.World.Member(o.Node)
-	var held []string
 	for _, device := range member.Devices {
-		path := lockPath(o.LockDir, device)
-		f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
-		if err != nil {
-			continue
-		}
-		if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
-			var h holder
-			if err := readJSON(path, &h); err != nil || h.Run == run {
-				held = append(held, path+": "+describeHolder(f))
-			}
-		}
-		_ = f.Close() // which drops the shared lock again
+		l.paths = append(l.paths, lockPath(o.LockDir, device))
 	}
-	return held
+	return l
+}
+
+// allLocks are all that there are, for a run of which nothing else is known, not
+// even its devices: it is named in those that it has.
+func allLocks(lockDir, run string) (lockFiles, error) {
+	entries, err := os.ReadDir(lockDir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return lockFiles{}, fmt.Errorf("look for the run's device locks: %w", err)
+	}
+	l := lockFiles{run: run}
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), ".lock") {
+			l.paths = append(l.paths, filepath.Join(lockDir, e.Name()))
+		}
+	}
+	return l, nil
+}
+
+// giveBack takes the run's name off its devices' lock files, once nothing is left
+// of the run, and returns those that are held all the same. A lock that its next
+// user has taken already is no longer this run's business.
+func (l lockFiles) giveBack() (held []string, err error) {
+	for _, path := range l.paths {
+		f, errOpen := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW, 0)
+		if errOpen != nil {
+			continue // it was never taken
+		}
+		errLock := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		was := readHolder(f)
+		switch {
+		case errors.Is(errLock, unix.EWOULDBLOCK) && (was.Run == "" || was.Run == l.run):
+			held = append(held, path)
+		case errLock == nil && was.Run == l.run:
+			err = errors.Join(err, f.Truncate(0))
+		}
+		err = errors.Join(err, f.Close()) // which drops the lock again
+	}
+	return held, err
+}
+
+// clear makes way for the next users of the run's devices where their locks are held
+// by processes that are none of the run's; the caller looks again whether they are.
+// sure: nothing of the run lives.
+func (l lockFiles) clear(sure bool) error {
+	var err error
+	for _, path := range l.paths {
+		err = errors.Join(err, notBusy(clearLock(path, l.run, sure)))
+	}
+	return err
 }

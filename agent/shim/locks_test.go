@@ -1,10 +1,13 @@
 package shim
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/bellows-ml/bellows/cluster"
 )
@@ -69,5 +72,98 @@ func TestLockDirOfOthersIsRefused(t *testing.T) {
 	}
 	if err := take(); err == nil || !strings.Contains(err.Error(), "uid 65534") {
 		t.Errorf("another user's: %v", err)
+	}
+}
+
+// heldStill names the locks of a run that it, or anybody in its name, still holds.
+func heldStill(o Order, run string) (held []string) {
+	for _, device := range o.World.Members[0].Devices {
+		path := lockPath(o.LockDir, device)
+		f, err := os.Open(path)
+		if err != nil {
+			continue
+		}
+		err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+		if was := readHolder(f); errors.Is(err, unix.EWOULDBLOCK) && (was.Run == "" || was.Run == run) {
+			held = append(held, path+": "+namesOf(openers(path)))
+		}
+		_ = f.Close()
+	}
+	return held
+}
+
+// A lock is cleared only of the run that is gone; one of an earlier version's, whose
+// workers may hold it themselves, only where it is sure that none lives; and never
+// while others are at it.
+func TestWhichLocksAreCleared(t *testing.T) {
+	const ours, other = "/runs/ours", "/runs/other"
+	rec := &runRecord{Version: ProtocolVersion}
+	for name, c := range map[string]struct {
+		held, guarded, sure bool
+		says                holder
+		clears              bool
+	}{
+		"ours":                      {held: true, says: holder{Job: "j", Run: ours, Record: rec}, clears: true},
+		"free":                      {says: holder{Job: "j", Run: ours, Record: rec}, sure: true},
+		"another run's":             {held: true, sure: true, says: holder{Job: "k", Run: other, Record: rec}},
+		"an earlier version's":      {held: true, says: holder{Job: "j", Run: ours}},
+		"an earlier version's, end": {held: true, sure: true, says: holder{Job: "j", Run: ours}, clears: true},
+		"others are at it":          {held: true, guarded: true, sure: true, says: holder{Job: "j", Run: ours, Record: rec}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := lockPath(dir, "d0")
+			f, err := os.Create(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			if err = sign(f, c.says); err != nil {
+				t.Fatal(err)
+			}
+			if c.held {
+				if err = unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if c.guarded {
+				release, errGuard := guard(dir)
+				if errGuard != nil {
+					t.Fatal(errGuard)
+				}
+				defer release()
+				me := taker{path: path, me: holder{Run: ours}}
+				if _, _, errTry := me.try(); !errors.Is(errTry, errBusy) {
+					t.Errorf("a taker: %v", errTry)
+				}
+			}
+			if err = clearLock(path, ours, c.sure); err != nil && (!c.guarded || !errors.Is(err, errBusy)) {
+				t.Fatal(err)
+			}
+			if _, err = os.Stat(path); errors.Is(err, os.ErrNotExist) != c.clears {
+				t.Errorf("cleared: %t, want %t", !c.clears, c.clears)
+			}
+		})
+	}
+}
+
+// A lock file of which nothing can be read any more keeps no device, nor does one of
+// a run from before the machine was started anew.
+func TestLockFilesThatSayNothingAreTaken(t *testing.T) {
+	for name, says := range map[string]string{
+		"half a word":       `{"job":"j","gener`,
+		"an earlier boot":   `{"job":"j","generation":1,"run":"/r","shim":1,"record":{"version":1,"shim":{"pid":1,"start_time":1,"boot_id":"x"}}}`,
+		"of an old version": `{"job":"j","generation":1,"run":"/no/such/run","shim":1}`,
+	} {
+		dir := t.TempDir()
+		write(t, lockPath(dir, "d0"), says, 0o600)
+		l, err := takeLocks(t.Context(), lockOrder(dir), t.TempDir(), func(string) {})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if err = l.close(); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -127,9 +127,10 @@ func (m *machine) executeOne(local int) (born, error) {
 	order := m.order
 	order.Env = m.env
 	attr := &syscall.ProcAttr{
-		Dir:   m.order.Workdir,
-		Env:   environment(order, m.dir, local),
-		Files: append([]uintptr{uintptr(null), uintptr(out), uintptr(out)}, m.locks.fds()...),
+		Dir: m.order.Workdir,
+		Env: environment(order, m.dir, local),
+		// And no others: what a worker has, it can pass on.
+		Files: []uintptr{uintptr(null), uintptr(out), uintptr(out)},
 		// A session of its own: a terminal's Ctrl-C is not meant for workers.
 		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL, Credential: m.id.cred},
 	}

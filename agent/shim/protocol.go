@@ -85,7 +85,7 @@ type Report struct {
 	Failed   *record.Failed      `json:"failed,omitempty"`  // the first failure, with the log's tail
 	Saves    []Save              `json:"saves,omitempty"`   // of the newest few steps, ascending by step, then rank
 	Progress *record.JobProgress `json:"progress,omitempty"`
-	// Stopped is set once no process is left in the containment and all device locks are free. SavedAt is not the shim's to set.
+	// Stopped is set once no process is left in the containment and all device locks are free, or were cleared away. SavedAt is not the shim's to set.
 	Stopped *record.Stopped `json:"stopped,omitempty"`
 	// Leftover names what the workers had left behind when they ended; it was killed.
 	Leftover []string `json:"leftover,omitempty"`

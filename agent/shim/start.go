@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -121,7 +122,22 @@ func writeOrder(dir string, order Order) error {
 // it. Go closes only its own descriptors in children; a shim that carried a
 // shell's pipe along would hold that open for days, and its workers would too.
 func keepInherited() {
-	_ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) // kernels before 5.11 go without
+	if unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) != nil { // kernels before 5.11
+		keepEach()
+	}
+}
+
+// keepEach does so one by one.
+func keepEach() {
+	names, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return
+	}
+	for _, name := range names {
+		if fd, err := strconv.Atoi(name.Name()); err == nil && fd > 2 {
+			unix.CloseOnExec(fd)
+		}
+	}
 }
 
 // shimEnvironment is what a shim needs of ours; workers get none of it.

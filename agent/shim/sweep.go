@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -146,8 +147,8 @@ func (s *sweeper) killAll() error {
 	}
 }
 
-// rest looks for what shows no process: locks, groups that are not empty, and
-// processes that do not show whose they are.
+// rest looks for what shows no process: groups that are not empty, processes that do
+// not show whose they are, and once there are none of these locks.
 func (s *sweeper) rest() (held []string, populated bool, err error) {
 	if !s.contained {
 		err = s.veiled()
@@ -156,11 +157,29 @@ func (s *sweeper) rest() (held []string, populated bool, err error) {
 		_, inside, errLook := g.look()
 		populated, err = populated || inside, errors.Join(err, errLook)
 	}
-	if s.order != nil {
-		return heldStill(*s.order, s.dir), populated, err
+	if populated || err != nil {
+		return nil, populated, err
 	}
-	held, errHeld := heldBy(s.lockDir, s.dir)
-	return held, populated, errors.Join(err, errHeld)
+	held, err = s.freeLocks()
+	return held, false, err
+}
+
+// freeLocks gives the locks back once nothing is left of the run. One that is held
+// all the same is cleared away if that is sure, or if it is not a worker's.
+func (s *sweeper) freeLocks() (held []string, err error) {
+	var l lockFiles
+	if s.order != nil {
+		l = locksOf(*s.order, s.dir)
+	} else if l, err = allLocks(s.lockDir, s.dir); err != nil {
+		return nil, err
+	}
+	if held, err = l.giveBack(); len(held) == 0 || err != nil {
+		return held, err
+	}
+	if err = l.clear(s.contained); err != nil {
+		return held, err
+	}
+	return l.giveBack()
 }
 
 func (s *sweeper) removeGroups() error {
@@ -172,14 +191,13 @@ func (s *sweeper) removeGroups() error {
 }
 
 func describeLeft(left []stat, held []string, populated bool) error {
-	names := make([]string, len(left))
-	for i, p := range left {
-		names[i] = p.String()
-	}
 	switch {
 	case len(left) > 0:
-		return fmt.Errorf("UNKILLABLE %s: reboot the node to get its devices back", strings.Join(names, ", "))
+		return fmt.Errorf("UNKILLABLE %s: reboot the node to get its devices back", namesOf(left))
 	case len(held) > 0:
+		for i, path := range held {
+			held[i] = fmt.Sprintf("%s (open in %s)", path, cmp.Or(namesOf(openers(path)), "no process that is seen"))
+		}
 		return fmt.Errorf("a device lock is still held: %s", strings.Join(held, ", "))
 	case populated:
 		return errors.New("the cgroup is not empty, but shows no process")

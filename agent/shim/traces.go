@@ -13,8 +13,6 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/bellows-ml/bellows/cluster"
 )
 
 // marked finds the living processes whose environment names the run's worker
@@ -273,20 +271,4 @@ func sees() bool {
 	var data [2]unix.CapUserData
 	err := unix.Capget(&header, &data[0])
 	return err == nil && data[0].Effective&(1<<unix.CAP_SYS_PTRACE) != 0
-}
-
-// heldBy returns the lock files in a directory that somebody of the run still
-// holds: for a run of which nothing else is known, not even its devices.
-func heldBy(lockDir, run string) ([]string, error) {
-	entries, err := os.ReadDir(lockDir)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("look for the run's device locks: %w", err)
-	}
-	var all cluster.Member
-	for _, e := range entries {
-		if device, ok := strings.CutSuffix(e.Name(), ".lock"); ok {
-			all.Devices = append(all.Devices, cluster.DeviceID(device))
-		}
-	}
-	return heldStill(Order{LockDir: lockDir, World: cluster.World{Members: []cluster.Member{all}}}, run), nil
 }
