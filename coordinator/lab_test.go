@@ -32,15 +32,16 @@ type lab struct {
 	skip    int    // but for so many of them before
 	delayed []record.Txn
 
-	keep    int            // how many checkpoints, 0 = the default
-	shelf   int            // how many jobs to be resumed, 0 = the default
-	users   *record.Limits // of each user; nil = none
-	limit   int            // of operations in a transaction, 0 = etcd's own
-	secret  string         // plans have nonces
-	events  bool           // they are written, and shown
-	limited bool           // the story is about time limits: what jobs have run is shown
-	holding bool           // transactions and reloads wait for the test
-	waiting []record.Txn   // those that do
+	keep    int              // how many checkpoints, 0 = the default
+	shelf   int              // how many jobs to be resumed, 0 = the default
+	users   *record.Limits   // of each user; nil = none
+	limit   int              // of operations in a transaction, 0 = etcd's own
+	secret  string           // plans have nonces
+	without coordinator.Rule // of a leader with a secret
+	events  bool             // they are written, and shown
+	limited bool             // the story is about time limits: what jobs have run is shown
+	holding bool             // transactions and reloads wait for the test
+	waiting []record.Txn     // those that do
 }
 
 func newLab() *lab {

@@ -14,13 +14,13 @@ import (
 // directory for each before a generation does, few enough for a path.
 const nonceLength = 12
 
-// nonce names the next generation of a job for good. It follows from the term's
+// nonce names a generation that is about to be planned for good. It follows from the term's
 // secret, so that nobody foresees it, and from the number of the transaction: a
 // term may outlive a restore of etcd and plan a generation of the same number again.
 //
 // Where a member's agent is of a version that knows no nonces, there is none:
 // what that agent writes would count for nothing.
-func (c *Coordinator) nonce(job cluster.JobID, a cluster.Allocation) string {
+func (c *Coordinator) nonce(a cluster.Allocation) string {
 	if c.cfg.Secret == "" {
 		return ""
 	}
@@ -30,7 +30,7 @@ func (c *Coordinator) nonce(job cluster.JobID, a cluster.Allocation) string {
 		}
 	}
 	mac := hmac.New(sha256.New, []byte(c.cfg.Secret))
-	fmt.Fprintf(mac, "%s %d", job, c.serial) // a hash takes everything
+	fmt.Fprint(mac, c.serial) // a hash takes everything
 	text := base32.StdEncoding.EncodeToString(mac.Sum(nil))
 	return strings.ToLower(text[:nonceLength])
 }

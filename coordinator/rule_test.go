@@ -61,6 +61,8 @@ func TestSchedulesBreakWhatHasNoRule(t *testing.T) {
 		{"a word that stands", coordinator.WordStands, wordTakenBack},
 		{"over before removed", coordinator.RemoveOver, removedTooSoon},
 		{"over before removed, on its way", coordinator.RemoveOver, removedInBetween},
+		{"a lost timeline's end", coordinator.SameTimeline, endedInALostTimeline},
+		{"a lost timeline's offer", coordinator.SameTimeline, offeredInALostTimeline},
 		{"less where all is too much", coordinator.SmallerForm, tooMuchForEtcd},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -164,6 +166,33 @@ func joinedUnseen(t *testing.T, without coordinator.Rule) bool {
 		node n2 gpus=1
 		advance 1m`)
 	return recorded[record.State](l.mem, record.StateKey("j-aaaaaa")).Generation == 2 // while 1 runs on n1
+}
+
+// etcd was restored from a backup. What was said of the generation that had the
+// number before is still there, or comes only now, while the new one runs.
+const restored = `secret x
+	node n1 gpus=1
+	node n2 gpus=1
+	want j=2
+	submit j workers=2..2
+	started j
+	`
+
+func endedInALostTimeline(t *testing.T, without coordinator.Rule) bool {
+	l := newLab()
+	l.without = without
+	play(t, l, restored+`failed j n1
+		stopped j n1
+		stopped j n2 nonce=lost
+		advance 1m`)
+	return recorded[record.State](l.mem, record.StateKey("j-aaaaaa")).Generation == 2 // while 1 runs on n2
+}
+
+func offeredInALostTimeline(t *testing.T, without coordinator.Rule) bool {
+	l := newLab()
+	l.without = without
+	play(t, l, restored+"offer j step=90 nonce=lost")
+	return recorded[record.Checkpoint](l.mem, record.CommittedKey("j-aaaaaa")).Step == 90
 }
 
 // The owner goes back to step 100. What the last generation has offered since is

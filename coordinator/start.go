@@ -30,7 +30,7 @@ func (c *Coordinator) start(f formed, from int, why string) bool {
 		return false
 	}
 	request := rendezvous.Request{
-		Allocation: a, Generation: f.number() + 1, Nonce: c.nonce(f.ID, a), PerNode: f.Spec.Value.PerNode, Previous: f.world().Members, Nodes: c.meeting(a), Taken: c.takenPorts(f),
+		Allocation: a, Generation: f.number() + 1, Nonce: c.nonce(a), PerNode: f.Spec.Value.PerNode, Previous: f.world().Members, Nodes: c.meeting(a), Taken: c.takenPorts(f),
 	}
 	world, err := rendezvous.Form(request)
 	if errors.Is(err, rendezvous.ErrNoPort) { // where there are few, one that was ours or could not be had may be free again

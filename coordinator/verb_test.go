@@ -425,7 +425,7 @@ func (l *lab) limitTxns(w words) error {
 // secret x: a leader takes over that gives plans a nonce.
 func (l *lab) withSecret(w words) error {
 	l.secret = w.plain[0]
-	l.lead(0)
+	l.lead(l.without)
 	return nil
 }
 
