@@ -1,6 +1,11 @@
 package agent
 
-import "github.com/bellows-ml/bellows/agent/fence"
+import (
+	"time"
+
+	"github.com/bellows-ml/bellows/agent/fence"
+	"github.com/bellows-ml/bellows/record"
+)
 
 // Fenced reports whether the workers of all runs die by a deadline of which this
 // node's lease is not needed any more: each shim that may have any has confirmed
@@ -26,4 +31,46 @@ func (r Run) confirmed() bool {
 	}
 	told := r.Pushed.Deadline
 	return told != 0 && told != fence.Never && r.Report.Deadline == told
+}
+
+// Strike is what the agent kills itself of a run, without asking its shim.
+type Strike uint8
+
+// What is killed.
+const (
+	StrikeNothing Strike = iota
+	StrikeWorkers        // the workers; their shim says that it is at it, and may have more to say
+	StrikeAll            // the shim as well: stopped as it may be, it must not go on later
+)
+
+// Overdue says what the agent kills of a run whose deadline is over, by the clock
+// now (CLOCK_BOOTTIME) and a grace: where the shim has not done what it is there
+// for. deadline is the last that the shim was told by its own life's lease. A shim
+// that has reported to be killing is given patience more, and one that has named
+// what survives SIGKILL is left alone: more kills change nothing. Where no run is
+// known of there is no shim either, and a sweep has to find what there is.
+func Overdue(now, deadline int64, r Run, t Times) Strike {
+	switch {
+	case r.gone() || r.Shim == Absent || !fence.Overdue(now, deadline, t.Grace):
+		return StrikeNothing
+	case r.Shim != Live || r.Report == nil || r.Report.Failed == nil || r.Report.Failed.Kind != record.NodeFenced:
+		return StrikeAll
+	case len(r.Report.Unkillable) > 0:
+		return StrikeNothing
+	case fence.Overdue(now, deadline, t.Grace+t.Patience):
+		return StrikeAll
+	}
+	return StrikeWorkers
+}
+
+// Times are those of Overdue.
+type Times struct {
+	Grace    time.Duration // fence.Grace, where no shorter lease was chosen
+	Patience time.Duration // with a shim that is killing: longer than it takes to call something unkillable
+}
+
+// Prolongs reports whether a wish moves the deadline that the agent itself keeps
+// for a run, planned for a life of this node: the lease of another life prolongs nothing.
+func (w Wish) Prolongs(planned, life int64) bool {
+	return w.Deadline == fence.Never || w.Deadline != 0 && planned == life
 }

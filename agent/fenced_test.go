@@ -2,6 +2,7 @@ package agent
 
 import (
 	"testing"
+	"time"
 
 	"github.com/bellows-ml/bellows/agent/fence"
 	"github.com/bellows-ml/bellows/record"
@@ -34,5 +35,55 @@ func TestFenced(t *testing.T) {
 	}
 	if !Fenced(nil) {
 		t.Error("a node without runs cannot give its word")
+	}
+}
+
+func TestOverdue(t *testing.T) {
+	const deadline = int64(100 * time.Second)
+	times := Times{Grace: time.Second, Patience: 11 * time.Second}
+	live := Run{Shim: Live, Report: &Report{}}
+	kills := Run{Shim: Live, Report: &Report{Failed: &record.Failed{Kind: record.NodeFenced}}}
+	for name, c := range map[string]struct {
+		run  Run
+		late time.Duration
+		want Strike
+	}{
+		"the shim has its second":                       {live, time.Second - 1, StrikeNothing},
+		"it has not done it":                            {live, time.Second, StrikeAll},
+		"it has never reported":                         {Run{Shim: Live}, time.Second, StrikeAll},
+		"it is being started":                           {Run{Shim: Starting}, time.Second, StrikeAll},
+		"it has died, and was not swept":                {Run{Shim: Dead, Report: kills.Report}, time.Second, StrikeAll},
+		"it has died, and was swept":                    {Run{Shim: Dead, Swept: true}, time.Hour, StrikeNothing},
+		"nothing is known of it":                        {Run{Shim: Absent}, time.Hour, StrikeNothing},
+		"it has stopped":                                {Run{Shim: Live, Report: &Report{Stopped: &record.Stopped{}}}, time.Hour, StrikeNothing},
+		"it is at it":                                   {kills, time.Second, StrikeWorkers},
+		"it is at it for long":                          {kills, 12*time.Second - 1, StrikeWorkers},
+		"it was at it, and hangs":                       {kills, 12 * time.Second, StrikeAll},
+		"a worker's failure does not say that it kills": {Run{Shim: Live, Report: &Report{Failed: &record.Failed{Kind: record.WorkerFailed}}}, time.Second, StrikeAll},
+		"it has said what does not die": {Run{Shim: Live, Report: &Report{
+			Failed: kills.Report.Failed, Unkillable: []int{7},
+		}}, time.Hour, StrikeNothing},
+	} {
+		if got := Overdue(deadline+int64(c.late), deadline, c.run, times); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+		for _, none := range []int64{0, fence.Never} {
+			if got := Overdue(deadline+int64(c.late), none, c.run, times); got != StrikeNothing {
+				t.Errorf("%s, with no deadline (%d): %v", name, none, got)
+			}
+		}
+	}
+}
+
+// A node whose lease was lost is back with another one at once. Its old workers
+// have the time of the old lease, and no more.
+func TestOnlyTheLeaseOfItsOwnLifeProlongsARun(t *testing.T) {
+	for _, c := range []struct {
+		deadline, life int64
+		want           bool
+	}{{70, 10, true}, {70, 20, false}, {0, 10, false}, {fence.Never, 10, true}, {fence.Never, 20, true}} {
+		if got := (Wish{Deadline: c.deadline}).Prolongs(10, c.life); got != c.want {
+			t.Errorf("deadline %d of life %d: %v", c.deadline, c.life, got)
+		}
 	}
 }

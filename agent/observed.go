@@ -38,7 +38,8 @@ type Run struct {
 	Refused    *record.Failed // why it could not be started here
 	// Swept: it was looked whether a process or a device lock is left of a shim that is
 	// Dead or Absent, and nothing is.
-	Swept bool
+	Swept  bool
+	Struck bool // its workers lived past their deadline, and the agent has killed them
 	// Digests and Merges are the work on checkpoints, by step: present means begun.
 	Digests map[int64]Work[record.Saved]
 	Merges  map[int64]Work[record.Offer]
@@ -86,6 +87,7 @@ type Report struct {
 	Saves       []Save
 	Progress    *record.JobProgress
 	Stopped     *record.Stopped
+	Unkillable  []int // what survives SIGKILL
 }
 
 // Save is one rank's word that its files of a step are written.

@@ -259,6 +259,8 @@ func (m *model) runFact(jg record.JobGen, w []string) bool {
 		r.Digests[number(w[3])] = Work[record.Saved]{Done: true, Err: "input/output error"}
 	case "unmergeable":
 		r.Merges[number(w[3])] = Work[record.Offer]{Done: true, Err: "is a directory"}
+	case "struck":
+		r.Struck = true
 	case "quiet":
 		r.Quiet = OfferPatience
 	default:

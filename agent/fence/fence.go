@@ -10,7 +10,8 @@
 //
 // etcd renews after the request was sent, never before, so a deadline counted
 // from the sending is early by the request's whole way there; Margin is what is
-// left for timers, the kill itself and clocks that drift apart.
+// left for timers, the kill itself and clocks that drift apart. Two see to it: the
+// shim at the deadline, and the agent, Grace later, where the shim does not.
 //
 // All times are nanoseconds of CLOCK_BOOTTIME, passed in: the clock that neither
 // jumps nor stands still while a machine sleeps. 0 stands for "unknown".
@@ -28,12 +29,16 @@ const (
 	RenewEvery = 2 * time.Second
 	// Margin is how long before the lease can expire the workers are killed.
 	Margin = 2500 * time.Millisecond
+	// Grace is how long after the deadline the agent gives a shim before it kills the
+	// workers itself: so long that one that only takes its time is left to it, and
+	// so short that they are dead before the lease ends, Margin after the deadline.
+	Grace = time.Second
 	// Wait is how long the leader sees a node absent, on its own clock, before it
 	// gives the node up. A lease may be revoked just after its last renewal: the
 	// workers then die TTL − Margin later, and Kill is what that may take.
 	Wait = TTL - Margin + Kill
-	// Kill bounds timers, the kill itself, the end of the processes, and how far
-	// the clocks of two machines drift apart within a TTL.
+	// Kill bounds timers, Grace where the shim hangs, the kill itself, the end of the
+	// processes, and how far the clocks of two machines drift apart within a TTL.
 	Kill = 4500 * time.Millisecond
 )
 
@@ -50,6 +55,12 @@ func Deadline(sent int64, ttl, margin time.Duration) int64 {
 
 // Expired reports whether the deadline has come. An unknown deadline (0) has not.
 func Expired(now, deadline int64) bool { return deadline != 0 && now >= deadline }
+
+// Overdue reports whether a deadline has come so long ago. One that is unknown or
+// never comes is not.
+func Overdue(now, deadline int64, since time.Duration) bool {
+	return deadline != Never && Expired(now-int64(since), deadline)
+}
 
 // Strict reports whether nodes fence themselves in a cluster of that many: with
 // a single one there is nobody who could start the job elsewhere, and etcd being

@@ -1,6 +1,7 @@
 package fence
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -31,6 +32,32 @@ func TestExpired(t *testing.T) {
 		if got := Expired(c.now, c.deadline); got != c.want {
 			t.Errorf("Expired(%d, %d) = %v, want %v", c.now, c.deadline, got, c.want)
 		}
+	}
+}
+
+func TestOverdue(t *testing.T) {
+	for _, c := range []struct {
+		now, deadline int64
+		want          bool
+	}{
+		{1, 0, false},
+		{1 << 62, 0, false}, // unknown
+		{109, 10, false},
+		{110, 10, true},
+		{1 << 62, Never, false},
+		{math.MaxInt64, Never, false},
+	} {
+		if got := Overdue(c.now, c.deadline, 100); got != c.want {
+			t.Errorf("Overdue(%d, %d) = %v, want %v", c.now, c.deadline, got, c.want)
+		}
+	}
+}
+
+// The second witness, too, is in time: a fifth of a second for its look, and one
+// for the kill.
+func TestTheGraceLeavesTimeToKill(t *testing.T) {
+	if left := Margin - Grace; left < time.Second+200*time.Millisecond {
+		t.Errorf("%v are left between the agent's kill and the lease's end", left)
 	}
 }
 

@@ -112,6 +112,7 @@ func (n *node) startShim(at lane, a agent.StartShim) {
 	nonce := a.Plan.World.Nonce
 	r := n.newRun(at.of, nonce, n.runDir(at.of, nonce), agent.Starting)
 	r.order = n.order(at.of, a.Spec, a.Plan)
+	r.deadline = r.order.Deadline
 	member, _, _ := r.order.World.Member(n.cfg.Node)
 	if r.refused = n.occupied(member.Devices); r.refused != nil {
 		r.shim, r.swept = agent.Absent, true // as it was found to be before
@@ -195,6 +196,6 @@ func (n *node) removeRun(at lane) {
 			rest(ctx, retryLast)
 			return func() {}
 		}
-		return func() { delete(n.runs, at.of) }
+		return func() { n.drop(at.of) }
 	})
 }

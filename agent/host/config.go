@@ -133,6 +133,7 @@ func CheckContainment(kind string) error {
 
 // margin and every keep fence's proportions where a test chooses a shorter lease.
 func (c Config) margin() time.Duration { return c.TTL / (fence.TTL / fence.Margin) }
+func (c Config) grace() time.Duration  { return c.TTL / (fence.TTL / fence.Grace) }
 func (c Config) every() time.Duration  { return c.TTL / (fence.TTL / fence.RenewEvery) }
 
 // logDir is where the logs of a generation's ranks are.

@@ -6,7 +6,8 @@
 // predecessor kept on disk, before anything slow, then adopts the shims as they
 // are. It promises that the deadline which shims fence by is counted from the
 // sending of renewals that succeeded, and is never prolonged by anything else
-// as long as another node may take this one's place;
+// as long as another node may take this one's place; that workers past it are
+// killed here if their shim does not do it, whatever else hangs;
 // that what it has to record is written once and tried again for as long as etcd
 // is away; and that Run returns only when every goroutine has ended.
 //

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -162,7 +163,13 @@ func (f *fixture) logged(s settings) *lockedBuffer {
 	return log
 }
 
-func (f *fixture) agentTo(s settings, log *lockedBuffer) (stop func()) {
+// logTo is where an agent of a test logs to; it shows that if the test fails.
+type logTo interface {
+	io.Writer
+	fmt.Stringer
+}
+
+func (f *fixture) agentTo(s settings, log logTo) (stop func()) {
 	f.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

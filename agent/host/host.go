@@ -154,6 +154,7 @@ func (n *node) run(cancel context.CancelFunc) error {
 	if nodes != nil {
 		n.wg.Go(func() { fatal.set(server.ServeNodes(n.ctx, nodes), cancel) })
 	}
+	n.wg.Go(func() { n.witness.run(n.ctx) })
 	n.askDevices()
 	n.lookAtInterface()
 	n.loop()

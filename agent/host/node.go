@@ -47,8 +47,9 @@ type node struct {
 	strays    map[string]bool // run directories that could not be adopted and are not swept yet
 	unscanned error           // why it is not known which runs there are; nil once it is
 	began     int64           // as of which revision this agent has known the node's records; 0 = not yet
-	lanes     map[lane]bool   // what is under way
-	proofs    []proof         // of checkpoints known to be sound, the newest last
+	witness   *witness
+	lanes     map[lane]bool // what is under way
+	proofs    []proof       // of checkpoints known to be sound, the newest last
 	collected map[record.JobGen]bool
 	gossip    *gossip
 	devices   devices
@@ -63,12 +64,14 @@ type node struct {
 }
 
 func newNode(ctx context.Context, cfg Config, s *store.Store) *node {
-	return &node{
+	n := &node{
 		cfg: cfg, store: s, log: cfg.Log, ctx: ctx,
 		events: make(chan func(), eventBacklog), abandon: make(chan int64, 1),
 		records: newRecords(cfg.Log), followers: map[string]*follower{},
 		runs: map[record.JobGen]*run{}, strays: map[string]bool{}, lanes: map[lane]bool{},
 	}
+	n.witness = newWitness(cfg, n.struck)
+	return n
 }
 
 // lane is what only one action at a time may touch.
@@ -129,6 +132,7 @@ func (n *node) step() {
 	for _, a := range agent.Plan(n.desired(), n.observed()) {
 		n.act(a)
 	}
+	n.guard()
 	n.writeInventory()
 	n.writeProgress()
 	n.announce()

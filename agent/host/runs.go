@@ -32,6 +32,9 @@ type run struct {
 	cancel   context.CancelFunc
 	swept    bool
 	unswept  string // why it cannot be
+	// deadline is what the witness holds the workers to: 0 = not known, fence.Never = to nothing.
+	deadline int64
+	struck   bool // by the witness
 	digests  map[int64]agent.Work[record.Saved]
 	merges   map[int64]agent.Work[record.Offer]
 	plain    *agent.Plain
@@ -79,7 +82,7 @@ func (n *node) observed() agent.Observed {
 		o.Runs = append(o.Runs, agent.Run{
 			Job: r.jg.Job, Generation: r.jg.Generation, Nonce: r.nonce,
 			Shim: r.shim, Report: told(r.report), Pushed: r.pushed, Refused: r.refused, Verified: r.verified,
-			Swept:   n.over(r),
+			Swept: n.over(r), Struck: r.struck,
 			Digests: r.digests, Merges: r.merges, Plain: r.plain, Quiet: time.Since(r.changed),
 		})
 	}
@@ -93,7 +96,7 @@ func told(r *shim.Report) *agent.Report {
 	}
 	out := &agent.Report{
 		Workers: r.Workers, ExecedAt: r.ExecedAt, Containment: r.Containment, Deadline: r.Deadline,
-		Held: r.Held, Failed: r.Failed, Progress: r.Progress, Stopped: r.Stopped,
+		Held: r.Held, Failed: r.Failed, Progress: r.Progress, Stopped: r.Stopped, Unkillable: r.Unkillable,
 	}
 	for _, s := range r.Saves {
 		out.Saves = append(out.Saves, agent.Save(s))
@@ -106,6 +109,9 @@ func told(r *shim.Report) *agent.Report {
 func (n *node) attend(r *run, process shim.Process) {
 	ctx := n.ctx
 	n.wg.Go(func() {
+		if reach, err := shim.ReachOf(r.dir); err == nil { // else the witness tries again when it has to
+			n.witness.learn(r.jg, reach)
+		}
 		pause := retryFirst
 		for ctx.Err() == nil {
 			conn, err := shim.Dial(r.dir)
@@ -200,6 +206,9 @@ func (n *node) push(r *run, w agent.Wish) {
 	}
 	r.wishes <- shim.Wish(w)
 	r.pushed = &w
+	if m, _, _ := r.order.World.Member(n.cfg.Node); w.Prolongs(m.AliveRev, n.presence.aliveRev) {
+		r.deadline = w.Deadline
+	}
 }
 
 // forgetRuns drops what was kept of runs that never came to be and are recorded
@@ -212,7 +221,13 @@ func (n *node) forgetRuns() {
 		gone := n.records.known(genPart(jg)) && !n.records.mirror.Job(jg.Job).Generation(jg.Generation).Plan.Exists()
 		if gone || n.acks(jg).Stopped.Exists() {
 			r.cancel()
-			delete(n.runs, jg)
+			n.drop(jg)
 		}
 	}
+}
+
+// drop forgets a run that is gone.
+func (n *node) drop(jg record.JobGen) {
+	delete(n.runs, jg)
+	n.witness.forget(jg)
 }

@@ -153,3 +153,18 @@ func TestAKillWaitsForNoLog(t *testing.T) {
 		t.Errorf("the log has lost why the workers were killed: %q", text)
 	}
 }
+
+// hides is hangs for a file that is needed again afterwards.
+func (f *fixture) hides(path string) (thaw func()) {
+	f.t.Helper()
+	if err := os.Rename(path, path+".kept"); err != nil {
+		f.t.Fatal(err)
+	}
+	end := f.hangs(path)
+	return func() {
+		end()
+		if err := os.Rename(path+".kept", path); err != nil {
+			f.t.Error(err)
+		}
+	}
+}

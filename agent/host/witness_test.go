@@ -1,0 +1,256 @@
+package host
+
+import (
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/agent/shim"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// wire leads to etcd as long as it is not cut: then bytes wait, as they do where a
+// network drops them.
+type wire struct {
+	listener net.Listener
+	wg       sync.WaitGroup
+	cut      sync.RWMutex // locked = cut
+	waiting  atomic.Int32 // passages that have something to pass on
+
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+func (f *fixture) wire() *wire {
+	f.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		f.Fatal(err)
+	}
+	w := &wire{listener: l}
+	w.wg.Go(func() { w.accept(f.endpoint) })
+	f.Cleanup(func() {
+		_ = l.Close()
+		w.mu.Lock()
+		for _, c := range w.conns {
+			_ = c.Close()
+		}
+		w.mu.Unlock()
+		w.wg.Wait()
+	})
+	return w
+}
+
+func (w *wire) accept(to string) {
+	for {
+		in, err := w.listener.Accept()
+		if err != nil {
+			return
+		}
+		out, err := net.Dial("tcp", to)
+		if err != nil {
+			_ = in.Close()
+			continue
+		}
+		w.mu.Lock()
+		w.conns = append(w.conns, in, out)
+		w.mu.Unlock()
+		w.wg.Go(func() { w.pass(in, out) })
+		w.wg.Go(func() { w.pass(out, in) })
+	}
+}
+
+func (w *wire) pass(from, to net.Conn) {
+	defer to.Close()
+	b := make([]byte, 1<<16)
+	for {
+		n, err := from.Read(b)
+		w.waiting.Add(1)
+		w.cut.RLock()
+		w.waiting.Add(-1)
+		_, errWrite := to.Write(b[:n])
+		w.cut.RUnlock()
+		if err != nil || errWrite != nil {
+			return
+		}
+	}
+}
+
+// hold locks until release is called, or the test ends.
+func (f *fixture) hold(m *sync.RWMutex) (release func()) {
+	m.Lock()
+	release = sync.OnceFunc(m.Unlock)
+	f.Cleanup(release)
+	return release
+}
+
+// A node is cut off from etcd with its agent alive and its shim stopped, which
+// nothing but the agent can make up for. No other node has a reason to wait.
+func TestTheAgentKillsWhereItsShimDoesNot(t *testing.T) {
+	f := newFixture(t)
+	f.agent(f.settings("n2"))
+	w := f.wire()
+	s := f.settings("n1")
+	s.Etcd = w.listener.Addr().String()
+	f.agent(s)
+	token := f.alive("n1")
+	j := f.job("long", sleeper(), map[string]int{"n1": 2}, "n1")
+	f.start(j)
+	workers := ack[record.Started](f, j, "n1", record.AckStarted).Workers
+	f.until("the node's word", func() bool { return f.fenced("n1", token) })
+	run := f.run(s, j)
+	f.signal(run, syscall.SIGSTOP)
+	heal := f.hold(&w.cut)
+	live := func() bool { return lives(workers[0]) || lives(workers[1]) }
+	f.until("the workers to be killed or the lease to end", func() bool { return !live() || f.absent(record.AliveKey("n1")) })
+	if live() {
+		t.Error("the lease has ended before the workers")
+	}
+	f.until("the shim's end", func() bool { return !shim.Alive(run.Shim) })
+	f.until("the lease's end", func() bool { return f.absent(record.AliveKey("n1")) })
+
+	heal()
+	if failed := ack[record.Failed](f, j, "n1", record.AckFailed); failed.Kind != record.NodeFenced {
+		t.Errorf("failed: %+v", failed)
+	}
+	ack[record.Stopped](f, j, "n1", record.AckStopped)
+	f.until("an empty run directory", func() bool { return f.empty(s) })
+	if now := f.alive("n1"); now == token {
+		t.Error("it came back with the token of the life that was lost")
+	}
+}
+
+// stuckLog takes nothing any more once it is stuck.
+type stuckLog struct {
+	lockedBuffer
+	stuck sync.RWMutex
+}
+
+// Write implements io.Writer.
+func (l *stuckLog) Write(p []byte) (int, error) {
+	l.stuck.RLock()
+	defer l.stuck.RUnlock()
+	return l.lockedBuffer.Write(p)
+}
+
+// The agent's owner hangs, here in its log, and nothing of the run's directory can
+// be read any more. The workers of a stopped shim die all the same, with nobody
+// to move their deadline.
+func TestTheAgentKillsWithItsOwnerAndItsDiskStuck(t *testing.T) {
+	f := newFixture(t)
+	f.agent(f.settings("n2"))
+	s := f.settings("n1")
+	log := &stuckLog{}
+	f.agentTo(s, log)
+	token := f.alive("n1")
+	j := f.job("long", sleeper(), map[string]int{"n1": 1}, "n1")
+	f.start(j)
+	worker := ack[record.Started](f, j, "n1", record.AckStarted).Workers[0]
+	f.until("the node's word", func() bool { return f.fenced("n1", token) })
+	run := f.run(s, j)
+	f.signal(run, syscall.SIGSTOP)
+	var thaws []func()
+	for _, name := range []string{"order.json", "shim.json", "report.json"} {
+		thaws = append(thaws, f.hides(filepath.Join(run.Dir, name)))
+	}
+	release := f.hold(&log.stuck)
+	k := f.job("other", sleeper(), map[string]int{"n1": 2}, "n1") // whose start is logged
+	k.Members[0].Devices = k.Members[0].Devices[1:]
+	f.start(k)
+	f.until("the worker's end", func() bool { return !lives(worker) })
+	f.until("the shim's end", func() bool { return !shim.Alive(run.Shim) })
+	if !f.absent(record.AckKey("n1", k.Job, 1, record.AckStarted)) {
+		t.Fatal("the agent's owner did not hang: this tests nothing")
+	}
+
+	for _, thaw := range thaws {
+		thaw()
+	}
+	release()
+	ack[record.Failed](f, j, "n1", record.AckFailed)
+	ack[record.Stopped](f, j, "n1", record.AckStopped)
+}
+
+// hides puts a pipe in a file's place, which who opens waits at, until thaw is called.
+func (f *fixture) hides(path string) (thaw func()) {
+	f.Helper()
+	if err := errors.Join(os.Rename(path, path+".kept"), unix.Mkfifo(path, 0o600)); err != nil {
+		f.Fatal(err)
+	}
+	var once sync.Once
+	thaw = func() {
+		once.Do(func() {
+			if fd, err := unix.Open(path, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0); err == nil { // its opener goes on
+				defer unix.Close(fd) //nolint:errcheck // nothing was written to it
+			}
+			if err := os.Rename(path+".kept", path); err != nil {
+				f.Error(err)
+			}
+		})
+	}
+	f.Cleanup(thaw)
+	return thaw
+}
+
+// What is not due, and what is unknown, is left alone; what does not die is not
+// struck without a pause.
+func TestTheWitnessStrikesWhatIsOverdueOnly(t *testing.T) {
+	jg := generationOf("a", 1)
+	tried := make(chan error, 10)
+	w := newWitness(Config{TTL: 10 * time.Second}, func(_ record.JobGen, err error) { tried <- err })
+	now := int64(time.Hour)
+	watch := func(deadline int64) {
+		dir := t.TempDir() // of a run whose record says nothing, so that each strike fails
+		if err := os.WriteFile(filepath.Join(dir, "shim.json"), []byte("{"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		w.watch(map[record.JobGen]guarded{jg: {deadline: deadline, dir: dir}})
+	}
+	look := func(want int) {
+		t.Helper()
+		w.look(now)
+		w.wg.Wait()
+		if len(tried) != want {
+			t.Fatalf("%d strikes, want %d", len(tried), want)
+		}
+		for range want {
+			if err := <-tried; err == nil || !strings.Contains(err.Error(), "shim.json") {
+				t.Error(err)
+			}
+		}
+	}
+	w.look(now)
+	watch(now)
+	look(0)
+	now += int64(time.Second)
+	look(0) // it counts as gone: no shim was ever started
+	w.runs[jg] = guarded{Run: live(), deadline: now, dir: w.runs[jg].dir}
+	look(0)
+	now += int64(time.Second)
+	look(1)
+	look(0)
+	now += int64(witnessEvery)
+	look(1)
+	now += int64(witnessEvery)
+	look(0)
+	now += int64(strikeLast)
+	look(1)
+	w.runs[jg] = guarded{Run: live(), deadline: w.runs[jg].deadline, dir: filepath.Join(t.TempDir(), "none")}
+	now += int64(strikeLast)
+	look(0) // its shim has claimed nothing yet
+	w.watch(nil)
+	now += int64(strikeLast)
+	look(0)
+}
+
+func live() agent.Run { return agent.Run{Job: "a", Generation: 1, Shim: agent.Live} }

@@ -1,0 +1,72 @@
+package shim
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/bellows-ml/bellows/record"
+)
+
+// Reach is what leads to a run's processes, kept in memory: who has it can kill
+// them without a disk, and without the shim.
+type Reach struct {
+	dir string
+	run runRecord
+}
+
+// ReachOf reads a run's record, which its shim has written before it answers Dial.
+func ReachOf(dir string) (Reach, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return Reach{}, fmt.Errorf("read how to reach a run: %w", err)
+	}
+	reach := Reach{dir: dir}
+	if err := readJSON(filepath.Join(dir, shimFile), &reach.run); err != nil {
+		return Reach{}, fmt.Errorf("read how to reach run %s: %w", dir, err)
+	}
+	return reach, nil
+}
+
+// Strike sends SIGKILL to all that can be found of the run by its cgroups, its
+// shim, its workers, and by descent from these; to the shim itself unless it is
+// spared. It looks at /proc and /sys/fs/cgroup only, and waits for no process, so
+// that it is what to do first. It may be repeated; what forks meanwhile, where
+// there is no cgroup, needs that.
+func (r Reach) Strike(workers []record.Worker, spare bool) error {
+	s := sweeper{dir: r.dir, limits: r.run.Limits, shim: r.run.Shim}
+	if g := openGroup(r.run); g != nil {
+		s.groups = append(s.groups, g)
+	}
+	for _, w := range workers {
+		s.workers = append(s.workers, Process{PID: w.PID, StartTime: w.StartTime, BootID: r.run.Shim.BootID})
+	}
+	all, err := processes()
+	found := s.inside(all, nil) // before the shim dies: who descends from it shows no more then
+	for _, g := range s.groups {
+		err = errors.Join(err, g.kill())
+	}
+	for _, p := range found {
+		if spare && p.pid == r.run.Shim.PID {
+			continue
+		}
+		err = errors.Join(err, p.kill())
+	}
+	if err != nil {
+		return fmt.Errorf("kill run %s: %w", r.dir, err)
+	}
+	return nil
+}
+
+// StrikeMarked does the same to those that only their environment tells of. It
+// reads the memory of all processes, and so may wait for one that a driver holds.
+func (r Reach) StrikeMarked() error {
+	found, err := marked(r.dir)
+	for _, p := range found {
+		err = errors.Join(err, p.kill())
+	}
+	if err != nil {
+		return fmt.Errorf("kill run %s: %w", r.dir, err)
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+package shim
+
+import (
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A stopped shim does nothing, and nothing of the disk can be read any more: who
+// has its reach in memory kills all the same, and the shim does not come back.
+func TestStrikeKillsWithoutShimAndDisk(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 2, "").python(escape + "while True: time.sleep(1)").start()
+	r := f.started()
+	helper := f.escaped()
+	reach, err := ReachOf(f.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err = syscall.Kill(f.shim.PID, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	var thaws []func()
+	for _, name := range []string{orderFile, shimFile, reportFile} {
+		thaws = append(thaws, f.hides(filepath.Join(f.dir, name)))
+	}
+	thaws = append(thaws, f.hides(lockPath(f.order.LockDir, "SIM-0")))
+	if err = reach.Strike(r.Workers, false); err != nil {
+		t.Error(err)
+	}
+	f.gone("the shim", f.shim)
+	f.gone("worker 0", f.worker(r, 0))
+	f.gone("worker 1", f.worker(r, 1))
+	f.gone("what a worker has started", helper)
+	for _, thaw := range thaws {
+		thaw()
+	}
+	if err = Sweep(f.dir, f.order.LockDir); err != nil {
+		t.Error(err)
+	}
+	f.nothingLeft()
+}
+
+func TestStrikeMaySpareTheShim(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 1, stubborn).start()
+	r := f.started()
+	reach, err := ReachOf(f.dir)
+	if err == nil {
+		err = reach.Strike(r.Workers, true)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r = f.stopped(); len(r.Stopped.Exits) != 1 || r.Stopped.Exits[0].Signal != int(unix.SIGKILL) {
+		t.Errorf("stopped %+v", r.Stopped)
+	}
+	f.retire()
+}
+
+// In weak containment what has left its parent descends from the shim alone, and
+// once that is dead only its environment tells of it.
+func TestStrikeAtAWeakContainment(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 1, "").python(escape + "while True: time.sleep(1)").startUnprivileged()
+	r := f.started()
+	helper := f.escaped()
+	reach, err := ReachOf(f.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err = reach.Strike(r.Workers, false); err != nil {
+		t.Error(err)
+	}
+	f.gone("the shim", f.shim)
+	f.gone("the worker", f.worker(r, 0))
+	f.gone("what it has started", helper)
+	f.nothingLeft()
+}
+
+func TestStrikeAtWhatOnlyItsEnvironmentTells(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 1, "").python(escape + "while True: time.sleep(1)").startUnprivileged()
+	f.started()
+	helper := f.escaped()
+	reach, err := ReachOf(f.dir)
+	if err == nil {
+		err = syscall.Kill(f.shim.PID, unix.SIGKILL)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.gone("the shim", f.shim)
+	if !Alive(helper) {
+		t.Fatal("the helper is gone already: this tests nothing")
+	}
+	if err = reach.StrikeMarked(); err != nil {
+		t.Error(err)
+	}
+	f.gone("the helper", helper)
+	f.nothingLeft()
+}
