@@ -129,6 +129,7 @@ type proxy struct {
 	mu    sync.Mutex
 	thaw  sync.Cond
 	ice   bool
+	held  int // passages that have something to pass on, and wait for the thaw
 	conns []net.Conn
 }
 
@@ -163,6 +164,20 @@ func (p *proxy) freeze(ice bool) {
 	p.thaw.Broadcast()
 }
 
+// holds waits until the ice has caught something.
+func (p *proxy) holds(t *testing.T) {
+	t.Helper()
+	for deadline := time.Now().Add(soon); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		p.mu.Lock()
+		held := p.held
+		p.mu.Unlock()
+		if held > 0 {
+			return
+		}
+	}
+	t.Fatalf("nothing came within %v", soon)
+}
+
 func (p *proxy) accept(to string) {
 	for {
 		in, err := p.listener.Accept()
@@ -189,7 +204,9 @@ func (p *proxy) pass(from io.Reader, to net.Conn) {
 		n, err := from.Read(buf)
 		p.mu.Lock()
 		for p.ice {
+			p.held++
 			p.thaw.Wait()
+			p.held--
 		}
 		p.mu.Unlock()
 		if _, writeErr := to.Write(buf[:n]); err != nil || writeErr != nil {

@@ -177,6 +177,59 @@ func TestCandidatesOutliveEtcdOutOfSpace(t *testing.T) {
 	}
 }
 
+// What a node may rely on begins when it asked, not when it was answered: etcd may
+// have renewed at any time in between. What the ice catches may be another matter of
+// the connection's, ahead of the question; not each time.
+func TestRenewalsCountFromTheirSending(t *testing.T) {
+	t.Parallel()
+	p := startProxy(t, startServer(t, embedded(t.TempDir())).Endpoint())
+	s := openWith(t, store.Config{Endpoints: []string{p.endpoint()}, DialTimeout: soon, CallTimeout: soon})
+	lease, err := s.Grant(t.Context(), time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, renew := range map[string]func() (time.Duration, error){
+		"Renew": func() (time.Duration, error) { return s.Renew(t.Context(), lease) },
+		"KeepLease": func() (at time.Duration, err error) {
+			ctx, cancel := context.WithCancel(t.Context())
+			err = s.KeepLease(ctx, lease, soon, func(sentAt time.Duration) {
+				at = sentAt
+				cancel()
+			})
+			if errors.Is(err, context.Canceled) {
+				err = nil
+			}
+			return at, err
+		},
+	} {
+		const rounds = 10
+		late := 0
+		for range rounds {
+			p.freeze(true)
+			asked := store.Boottime()
+			sent, failed := make(chan time.Duration, 1), make(chan error, 1)
+			go func() {
+				at, err := renew()
+				sent <- at
+				failed <- err
+			}()
+			p.holds(t)
+			unanswered := store.Boottime()
+			p.freeze(false)
+			at, err := <-sent, <-failed
+			if err != nil || at < asked {
+				t.Fatalf("%s: asked at %v, sent at %v, %v", name, asked, at, err)
+			}
+			if at > unanswered {
+				late++
+			}
+		}
+		if late == rounds {
+			t.Errorf("%s counts from the answer", name)
+		}
+	}
+}
+
 func TestKeepLease(t *testing.T) {
 	t.Parallel()
 	s := etcd(t)

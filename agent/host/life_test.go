@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bellows-ml/bellows/agent/fence"
 	"github.com/bellows-ml/bellows/agent/shim"
 	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/cluster"
@@ -191,6 +192,76 @@ func TestLeaseThatEndedBeforeItsLifeBeganIsReplaced(t *testing.T) {
 	p, granted, err := l.hold(t.Context())
 	if err != nil || !granted || p.lease == lease {
 		t.Errorf("holds %x, granted %t, %v: it had %x", p.lease, granted, err, lease)
+	}
+}
+
+// However late etcd's answer comes, the deadline counts from the question. What the
+// wire holds up may be another matter of the connection's, ahead of the question;
+// not each time.
+func TestDeadlinesCountFromTheSending(t *testing.T) {
+	f := newFixture(t)
+	w := f.wire()
+	s, err := store.Open(t.Context(), store.Config{Endpoints: []string{w.listener.Addr().String()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close() //nolint:errcheck // the test's own
+	data, err := openDataDir(t.TempDir(), "n1", "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer data.close() //nolint:errcheck // nothing is written through it
+	const ttl = time.Minute
+	l := &life{store: s, dir: data, node: record.AliveKey("n1"), cfg: Config{Node: "n1", TTL: ttl}, log: quiet()}
+	var last presence
+	hold := func() (err error) {
+		last, _, err = l.hold(t.Context())
+		return err
+	}
+	keep := func() error {
+		ctx, cancel := context.WithCancel(t.Context())
+		l.report = func(p presence) {
+			last = p
+			cancel()
+		}
+		if err := l.keep(ctx, last); !errors.Is(err, context.Canceled) {
+			return err
+		}
+		return nil
+	}
+	renew := func() error {
+		if err := data.dropLease(); err != nil {
+			return err
+		}
+		return hold()
+	}
+	for name, do := range map[string]func() error{"a new lease": renew, "a predecessor's": hold, "kept": keep} {
+		if err := hold(); err != nil {
+			t.Fatal(err)
+		}
+		const rounds = 10
+		late := 0
+		for range rounds {
+			heal := f.hold(&w.cut)
+			asked := store.Boottime()
+			done := make(chan error, 1)
+			go func() { done <- do() }()
+			f.until("the question", func() bool { return w.waiting.Load() > 0 })
+			unanswered := store.Boottime()
+			heal()
+			if err := <-done; err != nil || last.renewed < asked {
+				t.Fatalf("%s: asked at %v, renewed at %v, %v", name, asked, last.renewed, err)
+			}
+			if last.renewed > unanswered {
+				late++
+			}
+			if want := fence.Deadline(int64(last.renewed), ttl, ttl/4); last.deadline != want {
+				t.Errorf("%s: deadline %d, want %d", name, last.deadline, want)
+			}
+		}
+		if late == rounds {
+			t.Errorf("%s: counted from the answer", name)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -131,6 +132,45 @@ func TestWordsThatComeBeforeTheBirth(t *testing.T) {
 	}
 	if o := <-k.out; o.message.Welcome == nil || len(k.out) > 0 || len(k.early) > 0 {
 		t.Errorf("told %+v and %d more, %d are left; want a welcome", o.message, len(k.out), len(k.early))
+	}
+}
+
+// A rank that says hello during a halt must not begin a step on being welcomed:
+// the others may have been told their last one already.
+func TestDuringAHaltTheHoldComesBeforeTheWelcome(t *testing.T) {
+	for _, halted := range []bool{false, true} {
+		m := testMachine(t)
+		m.phase = running
+		m.workers = []*worker{{Worker: record.Worker{Rank: 0, PID: os.Getpid()}}}
+		if halted {
+			m.haltSeen = 1
+		}
+		s := &workerServer{m: m, links: map[*link]bool{}}
+		k := &link{cred: &unix.Ucred{Pid: int32(os.Getpid())}, out: make(chan outgoing, linkQueue), gone: make(chan struct{})}
+		s.links[k] = true
+		var msg fromWorker
+		if err := json.Unmarshal([]byte(hello), &msg); err != nil {
+			t.Fatal(err)
+		}
+		s.hear(k, msg)
+		var told []string
+		for len(k.out) > 0 {
+			switch o := <-k.out; {
+			case o.message.Hold != nil:
+				told = append(told, "hold")
+			case o.message.Welcome != nil:
+				told = append(told, "welcome")
+			default:
+				t.Errorf("told %+v", o.message)
+			}
+		}
+		want := []string{"welcome"}
+		if halted {
+			want = []string{"hold", "welcome"}
+		}
+		if !slices.Equal(told, want) {
+			t.Errorf("halted %v: told %v, want %v", halted, told, want)
+		}
 	}
 }
 
