@@ -55,7 +55,7 @@ func (g Goal) of() record.JobGen { return record.JobGen{Job: g.Job, Generation: 
 
 // kept reports whether this node has records of the generation.
 func (g Goal) kept() bool {
-	return g.Acks.Started.Exists() || g.Acks.Held.Exists() || g.Acks.Failed.Exists() || g.Acks.Stopped.Exists() ||
+	return g.Acks.Started.Exists() || g.Acks.Held.Exists() || g.Acks.Failed.Exists() || g.Acks.Stopped.Exists() || g.Acks.Cleared.Exists() ||
 		len(g.Saved) > 0 || len(g.Offers) > 0
 }
 

@@ -210,6 +210,8 @@ func (c *chaos) has(jg record.JobGen, a record.Ack) bool {
 		return acks.Failed.Exists()
 	case record.AckStopped:
 		return acks.Stopped.Exists()
+	case record.AckCleared:
+		return acks.Cleared.Exists()
 	}
 	return false
 }

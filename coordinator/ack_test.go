@@ -72,6 +72,9 @@ func stamped(value any, nonce string) any {
 	case record.Stopped:
 		v.Nonce = nonce
 		return v
+	case record.Cleared:
+		v.Nonce = nonce
+		return v
 	}
 	panic(fmt.Sprintf("%T is no acknowledgement", value))
 }
@@ -132,6 +135,11 @@ func (l *lab) stopped(w words) error {
 		}
 		return s
 	})
+}
+
+// cleared j [n1 …]: what the nodes failed of is over, they say.
+func (l *lab) cleared(w words) error {
+	return l.ack(w, record.AckCleared, func(cluster.NodeID) any { return record.Cleared{At: l.now} })
 }
 
 // offer j step=120 [gen=1].

@@ -150,6 +150,9 @@ func describeState(s record.State, now time.Time) string {
 	if s.Restarts > 0 {
 		out += fmt.Sprintf(" restarts=%d", s.Restarts)
 	}
+	if s.Retries > 0 {
+		out += fmt.Sprintf(" retries=%d", s.Retries)
+	}
 	if !s.Next.IsZero() {
 		out += fmt.Sprintf(" next=+%s", s.Next.Sub(now))
 	}
@@ -161,6 +164,9 @@ func describeState(s record.State, now time.Time) string {
 	}
 	if len(s.Excluded) > 0 {
 		out += fmt.Sprintf(" excluded=%v", s.Excluded)
+	}
+	if len(s.Passing) > 0 {
+		out += fmt.Sprintf(" passing=%v", s.Passing)
 	}
 	return out
 }

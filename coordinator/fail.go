@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/bellows-ml/bellows/cluster"
@@ -41,6 +42,8 @@ func (b blame) text() string {
 		return fmt.Sprintf("%s (seen on %s)", b.failed.Reason, b.node)
 	case record.NoSpace:
 		return fmt.Sprintf("%s has no room: %s", b.node, b.failed.Reason)
+	case record.Transient:
+		return fmt.Sprintf("%s cannot run it now: %s", b.node, b.failed.Reason)
 	case record.WorkerFailed:
 	}
 	if b.failed.Rank < 0 {
@@ -81,17 +84,26 @@ func (c *Coordinator) haltFailed(f formed) bool {
 	return c.halt(f, order{verb: "halt", why: first.text(), state: s, event: failedEvent(first, f)})
 }
 
-// excluding is the job's state with every node that refused this generation excluded.
+// excluding is the job's state with every node that refused this generation
+// excluded, for good or until what it failed of has passed.
 func (c *Coordinator) excluding(f formed) record.State {
 	s := c.next(f.JobView, f.state().Phase, f.state().Reason)
+	if s.Phase == cluster.Running && c.now.Sub(s.Since) >= ranWell {
+		s.Retries = 0
+	}
 	for _, m := range f.world().Members {
 		failed := c.acks(f, m.Node).Failed
-		if failed.Exists() && failed.Value.Kind == record.NodeRefused {
-			if s.Excluded == nil {
-				s.Excluded = map[cluster.NodeID]string{}
-			}
-			s.Excluded[m.Node] = failed.Value.Reason
+		passes := failed.Value.Kind == record.Transient
+		if !failed.Exists() || failed.Value.Kind != record.NodeRefused && !passes {
+			continue
 		}
+		if s.Excluded == nil {
+			s.Excluded = map[cluster.NodeID]string{}
+		}
+		if passes && s.Excluded[m.Node] == "" {
+			s.Passing = append(slices.Clone(s.Passing), m.Node)
+		}
+		s.Excluded[m.Node] = failed.Value.Reason
 	}
 	return s
 }
@@ -123,28 +135,9 @@ func (c *Coordinator) fail(f formed) bool {
 
 // backOff makes the job wait; the wait doubles with each of n failures before.
 func (c *Coordinator) backOff(f formed, restarts, n int, reason string) bool {
-	wait := c.cfg.Timing.BackoffMost
-	if n < 16 { // further doubling has long passed the cap, and would overflow one day
-		wait = min(wait, c.cfg.Timing.BackoffFirst<<n)
-	}
 	s := c.next(f.JobView, cluster.Backoff, reason)
-	s.Restarts, s.Next = restarts, c.now.Add(wait)
+	s.Restarts, s.Next = restarts, c.now.Add(doubled(c.cfg.Timing.BackoffFirst, c.cfg.Timing.BackoffMost, n))
 	return c.put(f, "backoff", s)
-}
-
-// awaitRoom makes a job wait whose start or save found a disk full: nothing is
-// charged, and to try at once would be in vain or lose the same steps again.
-func (c *Coordinator) awaitRoom(f formed) bool {
-	first, ok := c.blame(f)
-	const doublings = 5 // half a minute, by default: people make room, not machines
-	if !ok || first.failed.Kind != record.NoSpace {
-		return false
-	}
-	why := f.gen.Halt.Value.Why
-	if !strings.Contains(why, first.text()) {
-		why += "; " + first.text()
-	}
-	return c.backOff(f, f.state().Restarts, doublings, why)
 }
 
 // put records a phase in which the job holds no devices.
@@ -163,10 +156,11 @@ func (c *Coordinator) retry(f formed) bool {
 		c.wake(at)
 		return false
 	}
-	if c.start(f, 0, "restart after: "+f.state().Reason) {
+	why, _, _ := strings.Cut(f.state().Reason, againWhy)
+	if c.start(f, 0, "restart after: "+why) {
 		return true
 	}
-	return c.put(f, "queue", c.next(f.JobView, cluster.Queued, f.state().Reason))
+	return c.put(f, "queue", c.next(f.JobView, cluster.Queued, why))
 }
 
 // barren counts the newest generations in a row that never ran as a gang: their

@@ -47,7 +47,7 @@ func (c *Coordinator) over(f formed) bool {
 		return c.fail(f)
 	case len(c.excluding(f).Excluded) > len(f.state().Excluded):
 		return c.put(f, "exclude", c.requeued(f))
-	case c.noOther(f), c.hold(f), c.awaitRoom(f):
+	case c.noOther(f), c.awaitTransient(f), c.hold(f), c.awaitRoom(f):
 		return true
 	case c.barren(f) >= patience:
 		return c.backOff(f, f.state().Restarts, c.barren(f)-patience, halt.Why)
@@ -87,7 +87,8 @@ func (c *Coordinator) stopped(f formed, reason string) string {
 // requeued is the state of a job that goes back to the queue from a halt.
 func (c *Coordinator) requeued(f formed) record.State {
 	s := c.next(f.JobView, cluster.Queued, f.gen.Halt.Value.Why)
-	s.Excluded = c.excluding(f).Excluded
+	refused := c.excluding(f)
+	s.Excluded, s.Passing = refused.Excluded, refused.Passing
 	if c.shouldPin(f) {
 		s.Pinned = true
 		s.Reason += "; the script saved nothing when it was halted"

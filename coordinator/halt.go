@@ -28,7 +28,7 @@ func (c *Coordinator) halt(f formed, o order) bool {
 	o.why = record.Reason(o.why)
 	s := c.next(f.JobView, cluster.Halting, o.why)
 	if o.state.Phase != "" {
-		s.Failure, s.Excluded = o.state.Failure, o.state.Excluded
+		s.Failure, s.Excluded, s.Passing, s.Retries = o.state.Failure, o.state.Excluded, o.state.Passing, o.state.Retries
 	}
 	then := []record.Op{
 		record.Put(record.StateKey(f.ID), s),

@@ -177,14 +177,15 @@ func (c *Coordinator) advance(f formed) bool {
 	acted := false
 	switch f.state().Phase {
 	case cluster.Queued, cluster.Suspended:
-		acted = c.commit(f) || c.stopIdle(f) || c.spentIdle(f) || c.noOther(f) || c.hold(f) || c.startWaiting(f) || c.explain(f)
+		acted = c.commit(f) || c.stopIdle(f) || c.spentIdle(f) || c.pardon(f) || c.noOther(f) || c.awaitTransient(f) || c.hold(f) ||
+			c.startWaiting(f) || c.explain(f)
 	case cluster.Held:
 		acted = c.commit(f) || c.stopIdle(f) || c.spentIdle(f) || c.unhold(f)
 	case cluster.Backoff:
 		acted = c.commit(f) || c.stopIdle(f) || c.spentIdle(f) || c.retry(f)
 	case cluster.Starting, cluster.Running:
 		acted = c.commit(f) || c.succeed(f) || c.haltFailed(f) || c.haltLost(f) || c.haltStop(f) || c.haltSpent(f) ||
-			c.haltPaused(f) || c.haltIdle(f) || c.started(f) || c.haltReading(f) || c.haltOverdue(f) || c.rescale(f)
+			c.haltPaused(f) || c.haltIdle(f) || c.started(f) || c.haltReading(f) || c.haltOverdue(f) || c.pardon(f) || c.rescale(f)
 	case cluster.Halting:
 		acted = c.commit(f) || c.fallBack(f) || c.over(f) || c.hurry(f) || c.hurryPaused(f) || c.stopAfter(f) || c.fence(f) || c.kill(f) || c.unfenced(f)
 	case cluster.Succeeded, cluster.Failed, cluster.Stopped:

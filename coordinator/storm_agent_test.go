@@ -226,12 +226,26 @@ func (s *storm) ack(n *simNode, jg record.JobGen, a record.Ack, value any) {
 	s.observe()
 }
 
+// turnDown refuses a generation, for good or for something that passes.
+func (s *storm) turnDown(n *simNode, jg record.JobGen) {
+	kinds := []record.FailureKind{record.NodeRefused, record.Transient, record.NoSpace}
+	kind := kinds[s.rng.IntN(len(kinds))]
+	s.ack(n, jg, record.AckFailed, record.Failed{Kind: kind, Rank: -1, Reason: "workdir /w cannot be used", At: s.clock()})
+	s.ack(n, jg, record.AckStopped, record.Stopped{ExitedAt: s.clock()})
+	if kind.MayPass() {
+		s.at(s.between(time.Second, time.Minute), func() {
+			if n.up && n.agent && s.now >= n.cut {
+				s.ack(n, jg, record.AckCleared, record.Cleared{At: s.clock()})
+			}
+		})
+	}
+}
+
 // start executes workers after a while, if that is still wanted then.
 func (s *storm) start(n *simNode, job *record.JobView, m cluster.Member) {
 	jg := record.JobGen{Job: job.ID, Generation: job.State.Value.Generation}
 	if n.refuses && s.chance(30) && !s.calm {
-		s.ack(n, jg, record.AckFailed, record.Failed{Kind: record.NodeRefused, Rank: -1, Reason: "workdir /w does not exist", At: s.clock()})
-		s.ack(n, jg, record.AckStopped, record.Stopped{ExitedAt: s.clock()})
+		s.turnDown(n, jg)
 		return
 	}
 	plan := job.Generation(jg.Generation).Plan.Value

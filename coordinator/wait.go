@@ -65,9 +65,3 @@ func (c *Coordinator) shortened(f formed, left time.Duration) record.Halt {
 	h.Deadline = h.At.Add(c.clock.Sub(c.since(wait{f.ID, saveWait}, h.At)) + max(0, left))
 	return h
 }
-
-// retryAt is when a job's wait after a failure ends, on this term's clock.
-func (c *Coordinator) retryAt(f formed) time.Time {
-	s := f.state()
-	return c.since(wait{f.ID, retryWait}, s.Next).Add(min(s.Next.Sub(s.Since), c.cfg.Timing.BackoffMost))
-}

@@ -3,10 +3,8 @@ package coordinator
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
-	"github.com/bellows-ml/bellows/allocator/place"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -51,16 +49,12 @@ func (c *Coordinator) confirmable(f formed, node cluster.NodeID) bool {
 
 // another reports whether the job could run, at its smallest, without the node.
 func (c *Coordinator) another(f formed, node cluster.NodeID) bool {
-	sizes := f.sizes
-	if len(sizes) == 0 {
-		return false
+	without := maps.Clone(c.barred(f.JobView))
+	if without == nil {
+		without = map[cluster.NodeID]string{}
 	}
-	excluded := slices.Sorted(maps.Keys(c.barred(f.JobView)))
-	if !slices.Contains(excluded, node) {
-		excluded = append(excluded, node)
-	}
-	want := []place.Count{{Job: f.ID, Workers: sizes[0], Excluded: excluded}}
-	return len(place.Place(c.nodes(), nil, want).Allocations) > 0
+	without[node] = "it is asked about another"
+	return c.placeable(f, without)
 }
 
 // suspect keeps the job from a node that finds its checkpoint damaged, until

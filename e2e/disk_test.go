@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -88,6 +89,7 @@ func TestFullDiskIsWaitedOut(t *testing.T) {
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}
+	f.goesOnWithin(id, 10*time.Second, "the disk was emptied")
 	m := f.await(patience, "a checkpoint after that", func(m *record.Mirror) bool { return m.Job(id).Committed.Value.Step > kept.Step })
 	if s := m.Job(id).State.Value; s.Restarts != 0 {
 		t.Errorf("the full disk was charged to the job: %+v", s)
@@ -96,6 +98,61 @@ func TestFullDiskIsWaitedOut(t *testing.T) {
 	f.awaitPhase(id, patience, cluster.Stopped)
 	f.nothingLeft(id)
 	batches(t, f.trace("big")) // no step is missing
+}
+
+// goesOnWithin waits for a job to start, and demands it within three times what
+// people are promised: other tests want the machine too.
+func (f *fleet) goesOnWithin(id cluster.JobID, promised time.Duration, after string) {
+	f.t.Helper()
+	since := time.Now()
+	f.await(patience, "its start", func(m *record.Mirror) bool { return m.Job(id).State.Value.Phase.Active() })
+	took := time.Since(since)
+	f.t.Logf("it started %.1f s after %s", took.Seconds(), after)
+	if took > 3*promised {
+		f.t.Errorf("it started %v after %s, want %v", took, after, promised)
+	}
+}
+
+// A checkpoint directory that is read-only for a while holds no job: it says why
+// it waits and with which bound, and goes on by itself.
+func TestReadOnlyDiskIsWaitedOut(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	f := newFleet(t, config{})
+	disk := f.smallDisk("disk", 16)
+	remount := func(flags uintptr) {
+		if err := unix.Mount("tmpfs", disk, "tmpfs", unix.MS_REMOUNT|flags, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	j := f.sdkJob("blip", 1, 1, 1<<30, 0.02, "--save-every", "50", "--state-bytes", "100000")
+	j["checkpoint-dir"] = filepath.Join(disk, "ckpt")
+	id := f.submit(j)
+	f.await(patience, "a checkpoint", func(m *record.Mirror) bool { return m.Job(id).Committed.Exists() })
+
+	remount(unix.MS_RDONLY)
+	status := f.awaitShown(id, "that it waits", func(s api.JobStatus) bool { return s.Phase == cluster.Backoff })
+	for _, want := range []string{"cannot run now: n1: ", filepath.Join(disk, "ckpt", string(id)), "starts again by itself, try ", " of 60, then it is held"} {
+		if !strings.Contains(status.Reason, want) {
+			t.Errorf("it waits because %q, which lacks %q", status.Reason, want)
+		}
+	}
+	kept := f.mirror().Job(id).Committed.Value
+	for end := time.Now().Add(15 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if phase := f.mirror().Job(id).State.Value.Phase; phase == cluster.Held || phase.Terminal() {
+			t.Fatalf("it is %s", phase)
+		}
+	}
+	remount(0)
+	f.goesOnWithin(id, 10*time.Second, "the directory was writable again")
+	m := f.await(patience, "a checkpoint after that", func(m *record.Mirror) bool { return m.Job(id).Committed.Value.Step > kept.Step })
+	if s := m.Job(id).State.Value; s.Restarts != 0 || len(s.Excluded) > 0 {
+		t.Errorf("the read-only directory was charged to the job: %+v", s)
+	}
+	f.stop(id)
+	f.awaitPhase(id, patience, cluster.Stopped)
+	f.nothingLeft(id)
+	batches(t, f.trace("blip")) // no step is missing
 }
 
 // A stop whose save does not fit is not held up, keeps the checkpoint before and says what is lost.

@@ -9,7 +9,7 @@ import (
 // Ack names an acknowledgement of a generation. Each is created once per node:
 //
 //	started ──► held (a halt has reached the SDK's ranks) ──► stopped
-//	       └──► failed (a worker or this node could not go on) ──► stopped
+//	       └──► failed (a worker or this node could not go on) ──► stopped ──► cleared (what it failed of is over)
 //
 // failed may come without started (the node refused), stopped without either.
 type Ack string
@@ -20,6 +20,7 @@ const (
 	AckHeld    Ack = "held"
 	AckFailed  Ack = "failed"
 	AckStopped Ack = "stopped"
+	AckCleared Ack = "cleared"
 )
 
 // Started says that every worker of the node was executed.
@@ -68,7 +69,13 @@ const (
 	DeviceBusy FailureKind = "device"
 	// NoSpace: a disk is full. Nobody's fault, counts nothing; the job starts again by itself once people have made room.
 	NoSpace FailureKind = "space"
+	// Transient: a file system of the node is read-only, fails or does not answer, or the node is out of something that others may give back.
+	// Nobody's fault, counts nothing; the node is tried again, a bounded number of times.
+	Transient FailureKind = "transient"
 )
+
+// MayPass reports whether the node looks for itself when what it failed of is over, and says so by Cleared.
+func (k FailureKind) MayPass() bool { return k == NoSpace || k == Transient }
 
 // Failed says why this node's part of the generation cannot go on.
 type Failed struct {
@@ -96,6 +103,15 @@ type Stopped struct {
 	// node's own is older by up to ten seconds. nil if they said nothing.
 	Progress *JobProgress `json:"progress,omitempty"`
 	Nonce    string       `json:"nonce,omitempty"`
+}
+
+// Cleared says that what the node failed of is over: after a Failed of a kind
+// that may pass the node looks every few seconds whether its user can write
+// there again, and the leader need not wait any longer. Advisory: it starts
+// nothing by itself.
+type Cleared struct {
+	At    time.Time `json:"at"`
+	Nonce string    `json:"nonce,omitempty"`
 }
 
 // Exit is how one worker ended.

@@ -67,6 +67,11 @@ type State struct {
 	Doubted bool `json:"doubted,omitempty"`
 	// Excluded nodes refused the job; each with its reason.
 	Excluded map[cluster.NodeID]string `json:"excluded,omitempty"`
+	// Passing are those of the excluded nodes whose reason may pass. They are tried
+	// again where the job can run nowhere else, and when they say that it is over.
+	Passing []cluster.NodeID `json:"passing,omitempty"`
+	// Retries counts the waits for such reasons, since the job last committed a checkpoint or ran for a while.
+	Retries int `json:"retries,omitempty"`
 	// Suspect is the committed checkpoint where one node finds it damaged and
 	// another is to look at it before it is given up.
 	Suspect *Suspect `json:"suspect,omitempty"`

@@ -52,6 +52,7 @@ type Acks struct {
 	Held    Versioned[Held]
 	Failed  Versioned[Failed]
 	Stopped Versioned[Stopped]
+	Cleared Versioned[Cleared]
 }
 
 // JobView is everything recorded below one job.
@@ -296,6 +297,8 @@ func (v *NodeView) applyGeneration(parts []string, c Change) error {
 			return set(&a.Failed, c)
 		case AckStopped:
 			return set(&a.Stopped, c)
+		case AckCleared:
+			return set(&a.Cleared, c)
 		}
 		return errUnknownKey
 	}

@@ -55,6 +55,7 @@ func exemplars(n cluster.NodeID, j cluster.JobID, g cluster.Generation, step int
 		{"AckKey", record.AckKey(n, j, g, record.AckHeld), record.Held{Begun: step}, func(m *record.Mirror) any { return ack(m).Held.Value }},
 		{"AckKey", record.AckKey(n, j, g, record.AckFailed), record.Failed{Reason: "r"}, func(m *record.Mirror) any { return ack(m).Failed.Value }},
 		{"AckKey", record.AckKey(n, j, g, record.AckStopped), record.Stopped{Finished: true}, func(m *record.Mirror) any { return ack(m).Stopped.Value }},
+		{"AckKey", record.AckKey(n, j, g, record.AckCleared), record.Cleared{At: at}, func(m *record.Mirror) any { return ack(m).Cleared.Value }},
 		{"SavedKey", record.SavedKey(n, j, g, step), record.Saved{Dir: "/d"}, func(m *record.Mirror) any { return m.Node(n).Saved[jg][step].Value }},
 		{"OfferKey", record.OfferKey(n, j, g, step), record.Offer{Checkpoint: saved}, func(m *record.Mirror) any { return m.Node(n).Offers[jg][step].Value }},
 		{"SpecKey", record.SpecKey(j), record.Submitted{ID: j, At: at}, func(m *record.Mirror) any { return m.Job(j).Spec.Value }},

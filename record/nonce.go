@@ -12,7 +12,7 @@ import "maps"
 func (a Acks) Of(nonce string) Acks {
 	return Acks{
 		Started: only(a.Started, nonce), Held: only(a.Held, nonce),
-		Failed: only(a.Failed, nonce), Stopped: only(a.Stopped, nonce),
+		Failed: only(a.Failed, nonce), Stopped: only(a.Stopped, nonce), Cleared: only(a.Cleared, nonce),
 	}
 }
 
@@ -30,6 +30,7 @@ func (s Started) of() string { return s.Nonce }
 func (h Held) of() string    { return h.Nonce }
 func (f Failed) of() string  { return f.Nonce }
 func (s Stopped) of() string { return s.Nonce }
+func (c Cleared) of() string { return c.Nonce }
 func (s Saved) of() string   { return s.Nonce }
 func (o Offer) of() string   { return o.Nonce }
 

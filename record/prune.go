@@ -54,7 +54,7 @@ func (m *Mirror) prune(parts []string) {
 
 func (v *NodeView) prune() {
 	maps.DeleteFunc(v.Acks, func(_ JobGen, a *Acks) bool {
-		return !a.Started.Exists() && !a.Held.Exists() && !a.Failed.Exists() && !a.Stopped.Exists()
+		return !a.Started.Exists() && !a.Held.Exists() && !a.Failed.Exists() && !a.Stopped.Exists() && !a.Cleared.Exists()
 	})
 	maps.DeleteFunc(v.Saved, func(_ JobGen, m map[int64]Versioned[Saved]) bool { return len(m) == 0 })
 	maps.DeleteFunc(v.Offers, func(_ JobGen, m map[int64]Versioned[Offer]) bool { return len(m) == 0 })

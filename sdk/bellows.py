@@ -192,8 +192,9 @@ def save(step: int, write: Callable[[str], object], samples: Optional[int] = Non
     ``samples`` defaults to ``position(step)``, or to "unknown" where that is.
 
     Raises what ``write`` raises, OSError if the directory cannot be made, and
-    SaveError if Bellows does not confirm. Where the disk is full, however
-    ``write`` says so, Bellows hears of it: a worker that ends then has not failed.
+    SaveError if Bellows does not confirm. Where the disk is full or its file
+    system fails, however ``write`` says so, Bellows hears of it: a worker that
+    ends then has not failed.
     """
     step = _whole("step", step)
     _run.save(step, write, _run.consumed(step) if samples is None else _whole("samples", samples))
@@ -437,9 +438,12 @@ class _Link:
     def progress(self, step: int, samples: int, loss: Optional[float]) -> None:
         self._send({"progress": {"step": step, "samples": samples, "loss": loss}})
 
-    def no_room(self, step: int, reason: str) -> None:
-        """Say why this rank is about to fail: a full disk is nobody's bug, and is waited out."""
-        self._send({"no_room": {"step": step, "reason": reason}})
+    def no_room(self, step: int, reason: str, transient: bool) -> None:
+        """Say why this rank is about to fail: a full or failing disk is nobody's bug, and is waited out."""
+        told: Dict[str, Any] = {"step": step, "reason": reason}
+        if transient:
+            told["transient"] = True
+        self._send({"no_room": told})
 
     def lost(self) -> Optional[str]:
         with self._changed:
@@ -660,13 +664,13 @@ class _Run:
                 # lies there: tell it again, but change nothing.
                 if self._written != step:
                     link = self.link
-                    self._write(directory, write, sync=False, full=lambda why: link.no_room(step, why))
+                    self._write(directory, write, sync=False, full=lambda why, transient: link.no_room(step, why, transient))
                     self._written = step
                 self.link.saved(step, samples, directory)
             self._kept = step
 
     def _write(
-        self, directory: str, write: Callable[[str], object], sync: bool, full: Optional[Callable[[str], None]] = None
+        self, directory: str, write: Callable[[str], object], sync: bool, full: Optional[Callable[[str, bool], None]] = None
     ) -> None:
         final = os.path.join(directory, _rank_dir(rank()))
         fresh = os.path.join(directory, "." + _rank_dir(rank()) + ".tmp")
@@ -682,7 +686,7 @@ class _Run:
         except BaseException as err:
             why = _full_disk(err, fresh) if full and isinstance(err, Exception) else None
             if full and why:
-                full(why)
+                full(*why)
             shutil.rmtree(fresh, ignore_errors=True)
             raise
         if sync:
@@ -805,24 +809,38 @@ def _sync(path: str) -> None:
 
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+# A file system that is read-only, or fails, until it is mended, or whose server is away for a moment.
+_TRANSIENT = (
+    errno.EROFS,
+    errno.EIO,
+    errno.ESTALE,
+    errno.ETIMEDOUT,
+    errno.ENOTCONN,
+    errno.ESHUTDOWN,
+    errno.EHOSTDOWN,
+    errno.EHOSTUNREACH,
+    errno.EREMOTEIO,
+)
 # More than the last block of a file that was being written when the disk became full.
 _PROBE_BYTES = 1 << 20
 
 
-def _full_disk(err: BaseException, directory: str) -> Optional[str]:
-    """Say in words that a write failed because there is no room in a directory; None if there is.
+def _full_disk(err: BaseException, directory: str) -> Optional[Tuple[str, bool]]:
+    """Say in words that a write failed because there is no room in a directory, or (True) its file system fails.
 
-    Writers in C++ and Rust raise errors of their own: torch.save says "unexpected
-    pos 384 vs 306". What they have written is still there, so it can be tried.
+    None if it was neither. Writers in C++ and Rust raise errors of their own:
+    torch.save says "unexpected pos 384 vs 306". What they have written is still
+    there, so it can be tried.
     """
     said = str(err).split("\n", 1)[0]
     cause: Optional[BaseException] = err
     while cause is not None:
-        if isinstance(cause, OSError) and cause.errno in _FULL:
-            return str(cause)
-        for text in map(os.strerror, _FULL):
+        for number in _FULL + _TRANSIENT:
+            text = os.strerror(number)
+            if isinstance(cause, OSError) and cause.errno == number:
+                return str(cause), number in _TRANSIENT
             if text in str(cause):
-                return said if text in said else f"{text}: {type(err).__name__}: {said}"
+                return (said if text in said else f"{text}: {type(err).__name__}: {said}"), number in _TRANSIENT
         cause = cause.__cause__ or cause.__context__
     try:
         with open(os.path.join(directory, ".room"), "wb") as f:
@@ -830,8 +848,8 @@ def _full_disk(err: BaseException, directory: str) -> Optional[str]:
             f.flush()
             os.fsync(f.fileno())
     except OSError as probe:
-        if probe.errno in _FULL:
-            return f"{os.strerror(probe.errno)}: {type(err).__name__}: {said}"
+        if probe.errno in _FULL + _TRANSIENT:
+            return f"{os.strerror(probe.errno)}: {type(err).__name__}: {said}", probe.errno in _TRANSIENT
     return None
 
 

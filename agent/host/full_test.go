@@ -11,6 +11,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -127,6 +128,7 @@ func TestNothingStartsWhereItsNextCheckpointWouldNotFit(t *testing.T) {
 	f.agent(f.settings("n1"))
 	j := f.committed()
 	free := f.fill(base, 600<<10) // more than the last one, less than 1.2 times that
+	f.waiting(j)
 	f.start(j)
 	failed := ack[record.Failed](f, j, "n1", record.AckFailed)
 	if failed.Kind != record.NoSpace || failed.Rank != -1 {
@@ -141,11 +143,69 @@ func TestNothingStartsWhereItsNextCheckpointWouldNotFit(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(j.Resume.Dir, "model")); err != nil {
 		t.Errorf("the committed checkpoint: %v", err)
 	}
+	if f.staysAbsent(record.AckKey("n1", j.Job, 2, record.AckCleared)); t.Failed() {
+		return
+	}
 	free()
+	ack[record.Cleared](f, j, "n1", record.AckCleared)
 	again := *j
 	again.Generation = 3
 	f.start(&again)
 	ack[record.Started](f, &again, "n1", record.AckStarted)
+}
+
+// waiting records that the job waits after this generation, as a leader does.
+func (f *fixture) waiting(j *job) {
+	f.Helper()
+	f.commit(record.Put(record.StateKey(j.Job), record.State{Phase: cluster.Backoff, Generation: j.Generation}))
+}
+
+// staysAbsent gives a record time to be written that is not to be: two looks and more.
+func (f *fixture) staysAbsent(key string) {
+	f.Helper()
+	for end := time.Now().Add(2*probeEvery + time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		if !f.absent(key) {
+			f.Errorf("there is %s", key)
+			return
+		}
+	}
+}
+
+// A node on which a file system is read-only says that it cannot run the job now,
+// and says so when that is over, also for an agent that was started since.
+func TestAReadOnlyDiskIsToldToBeOver(t *testing.T) {
+	f := newFixture(t)
+	base := filepath.Join(f.dir, "ck")
+	f.disk(base, "2048")
+	s := f.settings("n1")
+	stop := f.agent(s)
+	j := f.job("still", sleeper(), map[string]int{"n1": 1}, "n1")
+	remount := func(flags uintptr) {
+		if err := syscall.Mount("tmpfs", base, "tmpfs", syscall.MS_REMOUNT|flags, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remount(syscall.MS_RDONLY)
+	f.waiting(j)
+	f.start(j)
+	if failed := ack[record.Failed](f, j, "n1", record.AckFailed); failed.Kind != record.Transient || !strings.Contains(failed.Reason, "read-only file system") {
+		t.Errorf("failed %+v", failed)
+	}
+	ack[record.Stopped](f, j, "n1", record.AckStopped)
+	f.staysAbsent(record.AckKey("n1", j.Job, 1, record.AckCleared))
+	stop()
+	f.agent(s)
+	remount(0)
+	ack[record.Cleared](f, j, "n1", record.AckCleared)
+	left, err := os.ReadDir(base)
+	for _, e := range left {
+		if strings.HasPrefix(e.Name(), ".") {
+			t.Errorf("the looks have left %s", e.Name())
+		}
+	}
+	if err != nil {
+		t.Error(err)
+	}
 }
 
 // What a generation has left when it was killed in the middle of a save is in
@@ -232,13 +292,16 @@ func TestAFullDiskOfTheAgent(t *testing.T) {
 	f.agent(s)
 	free := f.fill(runs, 0)
 	j := f.job("unlucky", sleeper(), map[string]int{"n1": 1}, "n1")
+	f.waiting(j)
 	f.start(j)
 	failed := ack[record.Failed](f, j, "n1", record.AckFailed)
 	if failed.Kind != record.NoSpace || !strings.Contains(failed.Reason, "no space left on device") {
 		t.Errorf("failed %+v", failed)
 	}
 	ack[record.Stopped](f, j, "n1", record.AckStopped)
+	f.staysAbsent(record.AckKey("n1", j.Job, 1, record.AckCleared))
 	free()
+	ack[record.Cleared](f, j, "n1", record.AckCleared)
 	again := *j
 	again.Generation = 2
 	f.start(&again)

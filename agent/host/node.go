@@ -51,6 +51,7 @@ type node struct {
 	lanes     map[lane]bool // what is under way
 	proofs    []proof       // of checkpoints known to be sound, the newest last
 	collected map[record.JobGen]bool
+	probes    map[record.JobGen]time.Time // when to look next whether what this node failed of is over
 	gossip    *gossip
 	devices   devices
 	train     train
@@ -69,6 +70,7 @@ func newNode(ctx context.Context, cfg Config, s *store.Store) *node {
 		events: make(chan func(), eventBacklog), abandon: make(chan int64, 1),
 		records: newRecords(cfg.Log), followers: map[string]*follower{},
 		runs: map[record.JobGen]*run{}, strays: map[string]bool{}, lanes: map[lane]bool{},
+		probes: map[record.JobGen]time.Time{},
 	}
 	n.witness = newWitness(cfg, n.struck)
 	return n
@@ -129,6 +131,7 @@ func (n *node) step() {
 	n.lookForPlain()
 	n.retain()
 	n.watchRoom()
+	n.probeFailed()
 	for _, a := range agent.Plan(n.desired(), n.observed()) {
 		n.act(a)
 	}

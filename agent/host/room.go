@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/agent/shim"
 	"github.com/bellows-ml/bellows/checkpoint"
 	"github.com/bellows-ml/bellows/checkpoint/dirblob"
 	"github.com/bellows-ml/bellows/record"
@@ -27,13 +28,9 @@ func noSpace(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// refusal is why something cannot be started here. A full disk passes.
+// refusal is why something cannot be started here. A full disk passes, and so may what a file system says of itself.
 func refusal(err error) *record.Failed {
-	kind := record.NodeRefused
-	if noSpace(err) {
-		kind = record.NoSpace
-	}
-	return &record.Failed{Kind: kind, Reason: err.Error(), Rank: -1, At: time.Now()}
+	return &record.Failed{Kind: shim.FailureOf(err), Reason: err.Error(), Rank: -1, At: time.Now()}
 }
 
 // shortage says why the next checkpoint may not fit where a run saves; "" if it

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/agent/shim"
 	"github.com/bellows-ml/bellows/checkpoint"
 	"github.com/bellows-ml/bellows/checkpoint/dirblob"
 	"github.com/bellows-ml/bellows/checkpoint/owned"
@@ -131,7 +132,7 @@ func (n *node) examine(ctx context.Context, r *run, task dirblob.Verify) (dirblo
 		case errors.Is(err, owned.ErrForeign): // which does not pass by itself
 			return failed(record.NodeRefused, "cannot resume from step %d: %v", resume.Step, err)
 		case time.Since(begun) >= unseenFor, !rest(ctx, seenAgain):
-			return failed(record.NodeRefused, "cannot read the checkpoint of step %d: %v", resume.Step, err)
+			return failed(shim.FailureOf(err), "cannot read the checkpoint of step %d: %v", resume.Step, err)
 		}
 	}
 }

@@ -68,9 +68,9 @@ func (m *machine) exited(w *worker, status unix.WaitStatus) {
 	m.exitedAt = time.Now()
 	m.log.Info().Int("rank", w.Rank).Int("code", w.exit.Code).Int("signal", w.exit.Signal).Bool("told", w.told).Msg("worker ended")
 	limit, starved := m.cage.starved(slices.Index(m.workers, w))
-	// In a halt ranks stumble over each other's exits; only a full disk and too little
-	// memory are news, and cost the save.
-	if w.exit.Code == 0 || m.killed != "" || m.wish.Halt != nil && w.noRoom == "" && !starved {
+	// In a halt ranks stumble over each other's exits; only a disk that takes no save
+	// and too little memory are news, and cost the save.
+	if w.exit.Code == 0 || m.killed != "" || m.wish.Halt != nil && w.unsaved == "" && !starved {
 		return
 	}
 	reason := describeExit(status)
@@ -80,11 +80,14 @@ func (m *machine) exited(w *worker, status unix.WaitStatus) {
 	m.failing = &record.Failed{Kind: record.WorkerFailed, Reason: reason, Rank: w.Rank, At: m.exitedAt}
 	m.failingRank = w
 	// Its peers often fail first, in the collective that it no longer comes to.
-	if i := slices.IndexFunc(m.workers, func(w *worker) bool { return w.noRoom != "" }); i >= 0 {
+	if i := slices.IndexFunc(m.workers, func(w *worker) bool { return w.unsaved != "" }); i >= 0 {
 		m.failingRank = m.workers[i]
-		m.failing.Kind, m.failing.Rank = record.NoSpace, m.failingRank.Rank
-		m.failing.Reason = record.Reason(fmt.Sprintf("%s: make room for $BELLOWS_CHECKPOINT_DIR, %s (%s)",
-			m.workers[i].noRoom, m.order.Checkpoint, reason))
+		m.failing.Kind, m.failing.Rank = m.failingRank.unsavedFor, m.failingRank.Rank
+		remedy := "make room for"
+		if m.failing.Kind == record.Transient {
+			remedy = "look at the file system of"
+		}
+		m.failing.Reason = record.Reason(fmt.Sprintf("%s: %s $BELLOWS_CHECKPOINT_DIR, %s (%s)", m.failingRank.unsaved, remedy, m.order.Checkpoint, reason))
 	}
 	m.failingBy = Boottime() + int64(tailWait)
 	if m.wish.Halt != nil {

@@ -141,3 +141,58 @@ func TestACheckpointDirectoryThatIsFullAtTheStart(t *testing.T) {
 	}
 	f.retire()
 }
+
+// remount makes a disk read-only, or not.
+func (f *fixture) remount(dir string, flags uintptr) {
+	f.t.Helper()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_REMOUNT|flags, ""); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func TestAReadOnlyCheckpointDirectoryMayPass(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 1, "echo ran > ran")
+	base := filepath.Dir(filepath.Dir(f.order.Checkpoint))
+	f.smallDisk(base, 64)
+	f.remount(base, unix.MS_RDONLY)
+	r := f.start().stopped()
+	if r.Failed == nil || r.Failed.Kind != record.Transient || !strings.Contains(r.Failed.Reason, "checkpoint_dir") ||
+		!strings.Contains(r.Failed.Reason, "read-only file system: look at its file system") {
+		t.Errorf("failed %+v", r.Failed)
+	}
+	f.retire()
+}
+
+func TestASaveOnAReadOnlyDiskFailsTheSaveAndNotTheJob(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 1, "").python(saver)
+	base := filepath.Dir(filepath.Dir(f.order.Checkpoint))
+	f.smallDisk(base, 256)
+	f.start()
+	f.started()
+	write(t, filepath.Join(f.order.Workdir, "go-1"), "", 0o644)
+	f.awaitFile("saved-1")
+	f.remount(base, unix.MS_RDONLY)
+	write(t, filepath.Join(f.order.Workdir, "go-2"), "", 0o644)
+	r := f.stopped()
+	if r.Failed == nil || r.Failed.Kind != record.Transient || r.Failed.Rank != 0 || !strings.Contains(r.Failed.Reason, "save step 2") ||
+		!strings.Contains(r.Failed.Reason, "look at the file system of $BELLOWS_CHECKPOINT_DIR") {
+		t.Fatalf("failed %+v", r.Failed)
+	}
+	f.retire()
+}
+
+// What is wrong for a moment is told from what a person has to mend.
+func TestFailureOf(t *testing.T) {
+	t.Parallel()
+	for err, want := range map[error]record.FailureKind{
+		unix.ENOSPC: record.NoSpace, unix.EDQUOT: record.NoSpace,
+		unix.EROFS: record.Transient, unix.EIO: record.Transient, unix.ESTALE: record.Transient, unix.ETIMEDOUT: record.Transient, unix.ENOMEM: record.Transient,
+		unix.EACCES: record.NodeRefused, unix.ENOENT: record.NodeRefused, unix.ENOTDIR: record.NodeRefused, errors.New("x"): record.NodeRefused,
+	} {
+		if got := FailureOf(&os.PathError{Op: "mkdir", Path: "/ck", Err: err}); got != want {
+			t.Errorf("%v: %s, want %s", err, got, want)
+		}
+	}
+}

@@ -44,8 +44,9 @@ type fromWorker struct {
 		Dir     string `json:"dir"`
 	} `json:"saved"`
 	NoRoom *struct { // a save failed because a disk is full, and so will the rank
-		Step   int64  `json:"step"`
-		Reason string `json:"reason"`
+		Step      int64  `json:"step"`
+		Reason    string `json:"reason"`
+		Transient bool   `json:"transient"` // because a file system fails otherwise, as it may for a moment
 	} `json:"no_room"`
 	Progress *struct {
 		Step    int64    `json:"step"`
@@ -208,7 +209,11 @@ func (s *workerServer) hear(k *link, msg fromWorker) {
 	case msg.Saved != nil:
 		s.saved(k, Save{Step: msg.Saved.Step, Rank: k.worker.Rank, Samples: msg.Saved.Samples, Dir: msg.Saved.Dir})
 	case msg.NoRoom != nil:
-		k.worker.noRoom = fmt.Sprintf("save step %d: %s", msg.NoRoom.Step, record.Cut(printable(msg.NoRoom.Reason), record.MaxReason/2))
+		k.worker.unsaved = fmt.Sprintf("save step %d: %s", msg.NoRoom.Step, record.Cut(printable(msg.NoRoom.Reason), record.MaxReason/2))
+		k.worker.unsavedFor = record.NoSpace
+		if msg.NoRoom.Transient {
+			k.worker.unsavedFor = record.Transient
+		}
 	case msg.Progress != nil:
 		s.m.progressed(msg.Progress.Step, msg.Progress.Samples, msg.Progress.Loss)
 	default:
@@ -275,7 +280,7 @@ func (s *workerServer) saved(k *link, save Save) {
 		k.send(toWorker{Error: err.Error()}, nil)
 		return
 	}
-	k.worker.noRoom = ""
+	k.worker.unsaved = ""
 	s.m.addSave(save)
 	s.m.unconfirmed = append(s.m.unconfirmed, confirmation{k, save.Step, s.m.sequence + 1})
 }

@@ -101,8 +101,8 @@ func (h *hearing) Write(p []byte) (int, error) {
 
 // kind is one of those that there are for a look.
 func (h *hearing) kind() record.FailureKind {
-	if h.last.Refused == record.NoSpace {
-		return record.NoSpace
+	if h.last.Refused.MayPass() {
+		return h.last.Refused
 	}
 	return record.NodeRefused
 }

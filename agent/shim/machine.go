@@ -106,9 +106,11 @@ type worker struct {
 	begun *int64
 	told  bool // to stop: by SIGTERM, by stop_after or by being killed
 	term  bool // SIGTERM was sent
-	// noRoom: its last save found a full disk, in words; empty = it did not.
-	noRoom string
-	exit   *record.Exit
+	// unsaved: why its last save failed, where that was a full disk's fault or a
+	// failing file system's; empty = it was not. unsavedFor says which.
+	unsaved    string
+	unsavedFor record.FailureKind
+	exit       *record.Exit
 }
 
 func (w *worker) runs() bool { return w.PID != 0 && w.exit == nil }
@@ -198,7 +200,7 @@ func (m *machine) settleStart(now int64) {
 	switch {
 	case m.phase == preparing && m.killed == "":
 		if now >= m.prepareBy {
-			m.fail(record.NodeRefused, fmt.Sprintf("no answer within %s: %s", prepareBound, m.report.Waiting))
+			m.fail(record.Transient, fmt.Sprintf("no answer within %s: %s", prepareBound, m.report.Waiting))
 			return
 		}
 		m.alarm.at(m.prepareBy)

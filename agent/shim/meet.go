@@ -61,9 +61,12 @@ func meetAtCheckpoint(ctx context.Context, o Order) error {
 // unwritable says what is to be done where a job cannot save: a full disk asks for
 // room and not for rights, and a folder of somebody else's has said so itself.
 func unwritable(o Order, err error, remedy string) error {
-	if refusedFor(err) == record.NoSpace {
+	switch kind := FailureOf(err); {
+	case kind == record.NoSpace:
 		remedy = "make room there; the job starts again by itself"
-	} else if errors.Is(err, owned.ErrForeign) {
+	case kind == record.Transient:
+		remedy = "look at its file system, or " + remedy
+	case errors.Is(err, owned.ErrForeign):
 		return fmt.Errorf("checkpoint_dir %s: %w", o.Checkpoint, err)
 	}
 	return fmt.Errorf("checkpoint_dir %s: %w: %s", o.Checkpoint, err, remedy)

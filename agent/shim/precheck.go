@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -85,16 +86,30 @@ func (l look) here(ctx context.Context) (f findings, err error) {
 		}
 		l.waiting("checking " + step.what)
 		if err := step.do(); err != nil {
-			return f, &refusal{refusedFor(err), err}
+			return f, &refusal{FailureOf(err), err}
 		}
 	}
 	return f, nil
 }
 
-// refusedFor tells a full disk, which passes, from what is wrong with the node.
-func refusedFor(err error) record.FailureKind {
+// transients are what file systems and the kernel say of what may be over in a
+// moment: a mount that is read-only or fails until it is mended, a server of
+// files that is not there, and what others hold and may give back. The module
+// in Python knows those of files by the same numbers.
+var transients = []unix.Errno{
+	unix.EROFS, unix.EIO, unix.ESTALE, unix.ETIMEDOUT, unix.ENOTCONN, unix.ESHUTDOWN, unix.ECONNREFUSED, unix.ECONNRESET, unix.ECONNABORTED,
+	unix.EHOSTDOWN, unix.EHOSTUNREACH, unix.ENETDOWN, unix.ENETUNREACH, unix.EREMOTEIO,
+	unix.ENOMEM, unix.EAGAIN, unix.EMFILE, unix.ENFILE,
+}
+
+// FailureOf tells what passes, a full disk or a file system in trouble, from what
+// is wrong with the node or the job.
+func FailureOf(err error) record.FailureKind {
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 		return record.NoSpace
+	}
+	if slices.ContainsFunc(transients, func(e unix.Errno) bool { return errors.Is(err, e) }) {
+		return record.Transient
 	}
 	return record.NodeRefused
 }

@@ -69,7 +69,7 @@ func (m *machine) prepared(program string, held *locks, err error) {
 	case errors.As(err, &r):
 		m.fail(r.kind, err.Error())
 	default:
-		m.fail(refusedFor(err), err.Error())
+		m.fail(FailureOf(err), err.Error())
 	}
 }
 
@@ -165,7 +165,7 @@ func explainExec(err error) error {
 
 func (m *machine) executed(w *worker, b born, err error) {
 	if err != nil {
-		m.fail(refusedFor(err), err.Error())
+		m.fail(FailureOf(err), err.Error())
 		return
 	}
 	w.PID, w.StartTime, w.log = b.pid, b.start, b.log

@@ -165,7 +165,7 @@ func TestNodesRefuseCheckpointDirectories(t *testing.T) {
 				if err := unix.Mount("", base, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
 					f.t.Fatal(err)
 				}
-			}, record.NodeRefused,
+			}, record.Transient,
 			[]string{"checkpoint_dir", "read-only file system", "the owner can write to"},
 		},
 		"checkpoint base is a link to nowhere": {

@@ -25,8 +25,9 @@ const readyVariable = "BELLOWS_SHIM_READY"
 
 const (
 	readyWord = "ready\n"
-	// fullWord begins what is told of a start that a full disk has prevented.
-	fullWord = "disk full: "
+	// errnoWord begins what is told of a start that something has prevented which
+	// passes; the number of the error follows.
+	errnoWord = "errno "
 )
 
 // What others cause is logged at most so often.
@@ -50,8 +51,9 @@ func Serve(ctx context.Context, dir string) error {
 	}
 	if err != nil {
 		word := err.Error()
-		if refusedFor(err) == record.NoSpace {
-			word = fullWord + word
+		var errno unix.Errno
+		if FailureOf(err).MayPass() && errors.As(err, &errno) {
+			word = fmt.Sprintf("%s%d %s", errnoWord, errno, word)
 		}
 		tellReady(word)
 	}

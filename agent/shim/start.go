@@ -31,7 +31,7 @@ import (
 // becomes a zombie; should the caller die, init inherits and reaps it.
 //
 // After an error, ctx's included, no shim is left, but Sweep dir before it is
-// removed. One that a full disk has caused answers to errors.Is(err, syscall.ENOSPC).
+// removed. FailureOf knows one that a full disk or a failing file system has caused.
 func Start(ctx context.Context, exe, dir string, order Order) (Process, error) {
 	fail := func(err error) (Process, error) {
 		return Process{}, fmt.Errorf("start shim of %s generation %d: %w", order.World.Job, order.World.Generation, err)
@@ -177,9 +177,12 @@ func awaitReady(ctx context.Context, ready *os.File) error {
 	case len(word) == 0:
 		return errSilent
 	}
-	text, full := strings.CutPrefix(strings.TrimSpace(string(word)), fullWord)
-	if full {
-		return fmt.Errorf("%s: %w", text, unix.ENOSPC)
+	text := strings.TrimSpace(string(word))
+	if rest, passes := strings.CutPrefix(text, errnoWord); passes {
+		number, words, _ := strings.Cut(rest, " ")
+		if n, err := strconv.ParseUint(number, 10, 16); err == nil {
+			return fmt.Errorf("%s: %w", words, unix.Errno(n))
+		}
 	}
 	return errors.New(text)
 }

@@ -55,7 +55,7 @@ func TestPreparationsHaveABound(t *testing.T) {
 		t.Errorf("early: %+v", m.report.Failed)
 	}
 	m.settleStart(now)
-	if f := m.report.Failed; f == nil || f.Kind != record.NodeRefused || !strings.Contains(f.Reason, "checking workdir") || m.killed == "" {
+	if f := m.report.Failed; f == nil || f.Kind != record.Transient || !strings.Contains(f.Reason, "checking workdir") || m.killed == "" {
 		t.Errorf("failed %+v", f)
 	}
 }

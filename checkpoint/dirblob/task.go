@@ -15,7 +15,7 @@ import (
 )
 
 // Task is one piece of work on a job's checkpoints. Exactly one of the
-// pointers, Delete or Room is set. Directories are relative to Root.
+// pointers, Delete, Room or Probe is set. Directories are relative to Root.
 type Task struct {
 	Root   string             `json:"root"` // the job's checkpoint directory, absolute
 	Digest *Digest            `json:"digest,omitempty"`
@@ -25,6 +25,9 @@ type Task struct {
 	Delete string             `json:"delete,omitempty"`
 	Retain *checkpoint.Retain `json:"retain,omitempty"`
 	Room   bool               `json:"room,omitempty"` // how much its file system has left
+	// Probe is who asks whether Root, or what is there of its path, can be written
+	// to, and how much its file system has left. Two that ask at once have two names.
+	Probe string `json:"probe,omitempty"`
 }
 
 // Digest asks for checkpoint.Digest.
@@ -62,18 +65,19 @@ type Answer struct {
 	Seal           string               `json:"seal,omitempty"`            // of Write, and of Verify where it was read as a whole
 	Plain          *checkpoint.Plain    `json:"plain,omitempty"`           // of Find; nil = none
 	Deleted        []string             `json:"deleted,omitempty"`         // of Retain
-	Room           *checkpoint.Room     `json:"room,omitempty"`            // of Room
+	Room           *checkpoint.Room     `json:"room,omitempty"`            // of Room and Probe
 	Fault          *Fault               `json:"fault,omitempty"`
 }
 
 // Fault is an error that has gone from one process to another and still answers
 // to errors.Is(err, checkpoint.ErrAbsent), errors.Is(err, owned.ErrForeign),
-// errors.Is(err, syscall.ENOSPC) and errors.As(err, **CorruptError).
+// errors.As(err, **CorruptError), and errors.Is(err, syscall.ENOSPC) or another number.
 type Fault struct {
 	Text    string                   `json:"text"`
 	Absent  bool                     `json:"absent,omitempty"`
 	Foreign bool                     `json:"foreign,omitempty"` // another user could exchange what is there
 	Full    bool                     `json:"full,omitempty"`    // the disk, or the user's part of it
+	Errno   syscall.Errno            `json:"errno,omitempty"`   // what the system said, if it was the system
 	Corrupt *checkpoint.CorruptError `json:"corrupt,omitempty"`
 }
 
@@ -91,6 +95,8 @@ func (f *Fault) Unwrap() error {
 		return owned.ErrForeign
 	case f.Full:
 		return syscall.ENOSPC
+	case f.Errno != 0:
+		return f.Errno
 	default:
 		return nil
 	}
@@ -100,6 +106,13 @@ func (f *Fault) Unwrap() error {
 func (t Task) Do(ctx context.Context) (Answer, error) {
 	if !filepath.IsAbs(t.Root) {
 		return fault(fmt.Errorf("checkpoint directory %q: use an absolute path", t.Root))
+	}
+	if t.Probe != "" {
+		found, err := probe(t.Root, t.Probe)
+		if err != nil {
+			return fault(err)
+		}
+		return Answer{Room: found}, nil
 	}
 	d, err := Open(t.Root)
 	if err != nil {
@@ -172,6 +185,7 @@ func (d *Dir) retain(ctx context.Context, r checkpoint.Retain) (deleted []string
 func fault(err error) (Answer, error) {
 	f := &Fault{Text: err.Error(), Absent: errors.Is(err, checkpoint.ErrAbsent), Foreign: errors.Is(err, owned.ErrForeign), Full: full(err)}
 	errors.As(err, &f.Corrupt)
+	errors.As(err, &f.Errno)
 	return Answer{Fault: f}, err
 }
 

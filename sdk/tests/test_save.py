@@ -291,6 +291,22 @@ def test_other_failures_to_write_are_the_scripts_own(worker):
     assert shim.expect("progress")["step"] == 1
 
 
+def test_a_file_system_that_fails_for_a_moment_is_told_too(worker):
+    bellows, shim = worker()
+
+    def by_number(directory):
+        raise OSError(errno.EROFS, "Read-only file system", "model.pt")
+
+    def in_words(directory):
+        raise RuntimeError("I/O error: Stale file handle (os error 116)")
+
+    for step, (fail, said) in enumerate([(by_number, "Read-only"), (in_words, "Stale file handle")]):
+        with pytest.raises((OSError, RuntimeError)):
+            bellows.save(step, fail)
+        told = shim.expect("no_room")
+        assert told["step"] == step and told["transient"] is True and said in told["reason"]
+
+
 def test_an_unknown_position_is_not_taken_for_the_beginning(worker):
     bellows, shim = worker(BELLOWS_RESUME_FROM="/c/g1/step-100", BELLOWS_RESUME_STEP=100, BELLOWS_RESUME_SAMPLES="")
     with pytest.raises(ValueError, match="does not say how many samples"):

@@ -1,0 +1,133 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/agent/shim"
+	"github.com/bellows-ml/bellows/checkpoint/dirblob"
+	"github.com/bellows-ml/bellows/record"
+)
+
+const (
+	// probeEvery is how often a node looks whether what it failed of is over, for
+	// jobs that wait for that: a job is to go on within ten seconds of it.
+	probeEvery = 3 * time.Second
+	// probeSeldom is how often it looks for jobs that run elsewhere by now.
+	probeSeldom = time.Minute
+	// probeBound is how long one look may take: a file system that hangs is not well.
+	probeBound = 10 * time.Second
+	// probeRest is what a look leaves the node in peace for, however many jobs wait.
+	probeRest = 50 * time.Millisecond
+
+	probeLane agent.Lane = "probe"
+)
+
+// probeFailed looks, one job at a time, whether what this node failed of and may
+// pass is over: a full disk, a file system that is read-only or fails. It says so
+// once a generation, and the leader need not wait any longer.
+func (n *node) probeFailed() {
+	at := lane{what: probeLane}
+	if n.lanes[at] || n.presence.aliveRev == 0 || !n.records.known(selfPart) {
+		return
+	}
+	maps.DeleteFunc(n.probes, func(jg record.JobGen, _ time.Time) bool { return !n.awaits(jg) })
+	for _, jg := range slices.SortedFunc(maps.Keys(n.self().Acks), compareGenerations) {
+		if _, known := n.probes[jg]; !known && n.awaits(jg) {
+			n.probes[jg] = time.Time{}
+		}
+	}
+	due := record.JobGen{}
+	for jg, next := range n.probes {
+		if due.Job == "" || next.Before(n.probes[due]) || next.Equal(n.probes[due]) && compareGenerations(jg, due) < 0 {
+			due = jg
+		}
+	}
+	if due.Job == "" || time.Now().Before(n.probes[due]) {
+		return
+	}
+	n.beside(at, func(ctx context.Context) func() {
+		again, err := n.probe(ctx, due)
+		rest(ctx, probeRest)
+		return func() {
+			if n.probes[due] = time.Now().Add(again); err != nil || again > 0 {
+				return
+			}
+			key := record.AckKey(n.cfg.Node, due.Job, due.Generation, record.AckCleared)
+			n.create(lane{due, agent.AckLane}, "ack cleared "+string(due.Job), []record.Op{record.Put(key, record.Cleared{At: time.Now(), Nonce: n.acks(due).Failed.Value.Nonce})}, nil)
+		}
+	})
+}
+
+// awaits reports whether this node has failed in a generation of something that
+// may pass, and has not said that it is over. Only the job's newest generation here counts.
+func (n *node) awaits(jg record.JobGen) bool {
+	acks := n.acks(jg)
+	if !acks.Failed.Exists() || !acks.Failed.Value.Kind.MayPass() || !acks.Stopped.Exists() || acks.Cleared.Exists() || n.lanes[lane{jg, agent.AckLane}] {
+		return false
+	}
+	for other := range n.self().Acks {
+		if other.Job == jg.Job && other.Generation > jg.Generation {
+			return false
+		}
+	}
+	return true
+}
+
+// probe looks once; again is when to look next, 0 if it is over.
+func (n *node) probe(ctx context.Context, jg record.JobGen) (again time.Duration, _ error) {
+	ctx, cancel := context.WithTimeout(ctx, probeBound)
+	defer cancel()
+	var state record.State
+	var spec record.Submitted
+	var last record.Checkpoint
+	for key, v := range map[string]any{record.StateKey(jg.Job): &state, record.SpecKey(jg.Job): &spec, record.CommittedKey(jg.Job): &last} {
+		kv, exists, err := n.store.Get(ctx, key)
+		if err == nil && exists {
+			err = json.Unmarshal(kv.Value, v)
+		}
+		if err != nil {
+			return probeEvery, err
+		}
+	}
+	again = probeEvery
+	if state.Generation != jg.Generation || state.Phase.Terminal() || spec.ID == "" {
+		again = probeSeldom
+	}
+	if spec.ID == "" {
+		return again, nil
+	}
+	r := &run{jg: jg, order: shim.Order{Owner: spec.Owner, Checkpoint: filepath.Join(spec.CheckpointDir, string(jg.Job), "probe")}}
+	answer, err := n.do(ctx, r, dirblob.Task{Root: r.root(), Probe: string(n.cfg.Node)}, probeBound)
+	if err == nil && answer.Room != nil && answer.Room.Shortage(r.root(), last.Bytes) != "" {
+		return again, nil
+	}
+	if err = errors.Join(err, tryWriting(n.cfg.RunDir)); err != nil {
+		log := n.logger(jg)
+		log.Debug().Err(err).Msg("what it failed of is not over yet")
+		return again, nil
+	}
+	return 0, nil
+}
+
+// tryWriting reports whether the agent's own disk takes what a start needs.
+func tryWriting(dir string) error {
+	const aStart = 256 << 10 // an order, its reports, and the module
+	f, err := os.OpenFile(filepath.Join(dir, ".probe"), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fmt.Errorf("try to write to %s: %w", dir, err)
+	}
+	_, err = f.Write(make([]byte, aStart))
+	if err = errors.Join(err, f.Sync(), f.Close(), os.Remove(f.Name())); err != nil {
+		return fmt.Errorf("try to write to %s: %w", dir, err)
+	}
+	return nil
+}

@@ -1,0 +1,173 @@
+package coordinator
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bellows-ml/bellows/allocator/place"
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// A node may fail of something that passes: a full disk, a file system that is
+// read-only, hangs or fails. Nothing is charged. The job goes elsewhere if it
+// can; if not it waits and tries again:
+//
+//	failed ──► elsewhere, the node excluded as passing ──► the node says that it is over: back in
+//	   └── nowhere else ──► backoff ──► START, at the end of the wait or when the nodes say that it is over
+//	                           └── mostRetries in a row ──► held
+//
+// A full disk is waited for without an end, because its remedy is known and said.
+const (
+	// mostRetries is how often in a row: with waits that double up to
+	// transientMost, most of a working day.
+	mostRetries   = 60
+	transientMost = 10 * time.Minute
+	// roomDoublings make the wait for room half a minute, by default.
+	roomDoublings = 5
+	// hastyMost is how long a job waits at least although its nodes say that what
+	// it failed of is over, because they may be wrong: as little as people do not
+	// mind. From hastyTries on they have been wrong each time about what is tried
+	// so often only, and the wait is a longer one.
+	hastyMost  = 8 * time.Second
+	hastyTries = 16
+	// ranWell is how long a generation has to run for its next failure to be
+	// another one.
+	ranWell = 10 * time.Minute
+)
+
+// againWhy is what a reason says of the wait, and no longer once that is over.
+const againWhy = "; the job starts again by itself"
+
+// awaitRoom makes a job wait whose start or save found a disk full: to try at
+// once would be in vain or lose the same steps again.
+func (c *Coordinator) awaitRoom(f formed) bool {
+	first, ok := c.blame(f)
+	if !ok || first.failed.Kind != record.NoSpace {
+		return false
+	}
+	why := f.gen.Halt.Value.Why
+	if !strings.Contains(why, first.text()) {
+		why += "; " + first.text()
+	}
+	s := c.next(f.JobView, cluster.Backoff, why)
+	s.Retries++
+	s.Next = c.now.Add(min(c.cfg.Timing.BackoffMost, c.cfg.Timing.BackoffFirst<<roomDoublings))
+	return c.put(f, "backoff", s)
+}
+
+// awaitTransient makes a job wait that could run if what passes were over, and
+// cannot anywhere else. All its nodes are tried again after that.
+func (c *Coordinator) awaitTransient(f formed) bool {
+	s := f.state()
+	var why []string
+	for _, n := range s.Passing {
+		if reason := s.Excluded[n]; reason != "" && c.mirror.Node(n).Alive.Exists() {
+			why = append(why, fmt.Sprintf("%s: %s", n, record.Cut(reason, record.MaxReason/(2*named))))
+		}
+	}
+	if len(why) == 0 || s.Retries >= mostRetries || c.placeable(f, c.barred(f.JobView)) {
+		return false
+	}
+	more := ""
+	if len(why) > named {
+		why, more = why[:named], "; and more"
+	}
+	reason := fmt.Sprintf("cannot run now: %s%s%s, try %d of %d, then it is held", strings.Join(why, "; "), more, againWhy, s.Retries+1, mostRetries)
+	next := pardoned(c.next(f.JobView, cluster.Backoff, reason), s.Passing)
+	next.Retries++
+	next.Next = c.now.Add(doubled(c.cfg.Timing.BackoffFirst, transientMost, s.Retries))
+	return c.put(f, "backoff", next)
+}
+
+// doubled is a wait after n others, each twice as long as the one before.
+func doubled(first, most time.Duration, n int) time.Duration {
+	if n >= 16 { // further doubling has long passed the cap, and would overflow one day
+		return most
+	}
+	return min(most, first<<n)
+}
+
+// placeable reports whether the job could run, at its smallest, without these nodes.
+func (c *Coordinator) placeable(f formed, without map[cluster.NodeID]string) bool {
+	if len(f.sizes) == 0 {
+		return false
+	}
+	want := []place.Count{{Job: f.ID, Workers: f.sizes[0], Excluded: slices.Sorted(maps.Keys(without))}}
+	return len(place.Place(c.nodes(), nil, want).Allocations) > 0
+}
+
+// pardoned is the state in which the nodes may run the job again. It changes the
+// map of excluded nodes, which c.next has cloned.
+func pardoned(s record.State, nodes []cluster.NodeID) record.State {
+	for _, n := range nodes {
+		delete(s.Excluded, n)
+	}
+	s.Passing = slices.DeleteFunc(slices.Clone(s.Passing), func(n cluster.NodeID) bool { return slices.Contains(nodes, n) })
+	return s
+}
+
+// pardon lets nodes run the job again that say that what they failed of is over.
+func (c *Coordinator) pardon(f formed) bool {
+	var over []cluster.NodeID
+	for _, n := range f.state().Passing {
+		if c.overSince(f, n) {
+			over = append(over, n)
+		}
+	}
+	if len(over) == 0 {
+		return false
+	}
+	s := pardoned(c.next(f.JobView, f.state().Phase, f.state().Reason), over)
+	return c.send(move{verb: "pardon", job: f.JobView, then: []record.Op{record.Put(record.StateKey(f.ID), s)}})
+}
+
+// overSince reports whether the node has said that what it failed of is over, of
+// the newest generation in which it failed.
+func (c *Coordinator) overSince(f formed, n cluster.NodeID) bool {
+	for g := f.number(); g > 0 && g+keptGenerations > f.number(); g-- {
+		nonce := f.Generation(g).Plan.Value.World.Nonce
+		if acks := c.mirror.Node(n).Ack(f.ID, g, nonce); acks.Failed.Exists() {
+			return acks.Cleared.Exists()
+		}
+	}
+	return false
+}
+
+// cleared reports whether every node that has failed of something that passes
+// says that it is over.
+func (c *Coordinator) cleared(f formed) bool {
+	found := false
+	for _, m := range f.world().Members {
+		acks := c.acks(f, m.Node)
+		if !acks.Failed.Exists() || !acks.Failed.Value.Kind.MayPass() {
+			continue
+		}
+		if !acks.Cleared.Exists() {
+			return false
+		}
+		found = true
+	}
+	return found
+}
+
+// retryAt is when a job's wait after a failure ends, on this term's clock.
+func (c *Coordinator) retryAt(f formed) time.Time {
+	s := f.state()
+	most := c.cfg.Timing.BackoffMost
+	if s.Retries > 0 {
+		most = max(most, transientMost)
+	}
+	left := min(s.Next.Sub(s.Since), most)
+	if s.Retries > 0 && c.cleared(f) {
+		hasty := doubled(c.cfg.Timing.BackoffFirst, hastyMost, s.Retries-1)
+		if first, _ := c.blame(f); s.Retries > hastyTries && first.failed.Kind == record.Transient {
+			hasty = c.cfg.Timing.BackoffMost
+		}
+		left = min(left, hasty)
+	}
+	return c.since(wait{f.ID, retryWait}, s.Next).Add(left)
+}

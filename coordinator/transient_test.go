@@ -1,0 +1,110 @@
+package coordinator_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+func nowOf(l *lab) record.State { return recorded[record.State](l.mem, record.StateKey("j-aaaaaa")) }
+
+// untilPhase lets time pass, at most so much.
+func untilPhase(t *testing.T, l *lab, phase cluster.Phase, most time.Duration) {
+	t.Helper()
+	for end := l.now.Add(most); nowOf(l).Phase != phase; l.advance(time.Second) {
+		if l.now.After(end) {
+			t.Fatalf("not %s after %v: %+v", phase, most, nowOf(l))
+		}
+	}
+}
+
+const (
+	readOnly  = "failed j kind=transient rank=-1 why=read-only_file_system\nstopped j"
+	fullDisk  = "failed j kind=space rank=-1 why=no_space_left\nstopped j"
+	wellAgain = readOnly + "\ncleared j" // as its node says each time, and is wrong
+)
+
+// What may pass is tried again, not for ever, and the wait says how often.
+func TestWhatMayPassIsTriedAgainWithABound(t *testing.T) {
+	for name, failure := range map[string]string{"it lasts": readOnly, "its node is wrong each time": wellAgain} {
+		l := newLab()
+		play(t, l, "node n1 gpus=1\nsubmit j workers=1..1 restarts=0")
+		began := l.now
+		for try := 1; try <= 60; try++ {
+			play(t, l, failure)
+			if s := nowOf(l); s.Phase != cluster.Backoff || s.Retries != try || s.Restarts != 0 || len(s.Excluded)+len(s.Passing) > 0 ||
+				!strings.Contains(s.Reason, "of 60, then it is held") {
+				t.Fatalf("%s: after try %d: %+v", name, try, s)
+			}
+			untilPhase(t, l, cluster.Starting, 11*time.Minute)
+		}
+		if took := l.now.Sub(began); took < 30*time.Minute {
+			t.Errorf("%s: 60 tries took %v", name, took)
+		}
+		play(t, l, failure)
+		if s := nowOf(l); s.Phase != cluster.Held || !strings.Contains(s.Reason, "read-only file system") {
+			t.Errorf("%s: in the end %+v", name, s)
+		}
+		play(t, l, "resume j\nadvance 10s")
+		if s := nowOf(l); s.Phase != cluster.Starting || s.Retries != 0 {
+			t.Errorf("%s: resumed: %+v", name, s)
+		}
+	}
+}
+
+// Ten seconds after its node says that it is over a job starts, however long it lasted.
+func TestAJobStartsSoonAfterItsNodeSaysThatItIsOver(t *testing.T) {
+	for name, failure := range map[string]string{"read-only": readOnly, "full": fullDisk} {
+		for _, lasts := range []time.Duration{0, 15 * time.Second, time.Minute, time.Hour} {
+			l := newLab()
+			play(t, l, "node n1 gpus=1\nsubmit j workers=1..1 restarts=0\n"+failure)
+			for over := l.now.Add(lasts); l.now.Before(over); l.advance(time.Second) {
+				if nowOf(l).Phase == cluster.Starting {
+					play(t, l, failure)
+				}
+			}
+			if nowOf(l).Phase == cluster.Starting {
+				play(t, l, failure)
+			}
+			play(t, l, "cleared j")
+			untilPhase(t, l, cluster.Starting, 10*time.Second)
+			if s := nowOf(l); s.Restarts != 0 {
+				t.Errorf("%s for %v is charged: %+v", name, lasts, s)
+			}
+		}
+	}
+}
+
+// A full disk is waited for without an end: its remedy is known and said.
+func TestAFullDiskIsWaitedForWithoutAnEnd(t *testing.T) {
+	l := newLab()
+	play(t, l, "node n1 gpus=1\nsubmit j workers=1..1 restarts=0")
+	for range 100 {
+		play(t, l, fullDisk)
+		untilPhase(t, l, cluster.Starting, time.Minute)
+	}
+}
+
+// What failed long ago does not count against what fails now.
+func TestRetriesBeginAnew(t *testing.T) {
+	l := newLab()
+	play(t, l, "node n1 gpus=1\nsubmit j workers=1..1 restarts=0\n"+readOnly)
+	untilPhase(t, l, cluster.Starting, time.Minute)
+	play(t, l, readOnly)
+	if s := nowOf(l); s.Retries != 2 {
+		t.Fatalf("%+v", s)
+	}
+	untilPhase(t, l, cluster.Starting, time.Minute)
+	play(t, l, "started j\nadvance 11m\n"+readOnly)
+	if s := nowOf(l); s.Retries != 1 {
+		t.Errorf("after eleven minutes of work: %+v", s)
+	}
+	untilPhase(t, l, cluster.Starting, time.Minute)
+	play(t, l, "started j\noffer j step=3\n"+readOnly)
+	if s := nowOf(l); s.Retries != 1 {
+		t.Errorf("after a commit: %+v", s)
+	}
+}
