@@ -199,7 +199,7 @@ func (p *planner) parts(x part, step int64) (parts []record.Saved, complete bool
 		}
 		if ok {
 			parts = append(parts, saved)
-			have = append(have, saved.Ranks...)
+			have = append(have, saved.Of()...)
 		}
 	}
 	return parts, covers(have, want)

@@ -20,9 +20,9 @@ type Blobs interface {
 	// the file survives a power cut; when it does not, the file is as it was before or
 	// complete, never in between.
 	Put(name string, data []byte) error
-	// Delete removes a directory and all below it. It vanishes from its place
-	// at once, however long the removal takes; a crash leaves only litter.
-	Delete(dir string) error
+	// Delete removes a file, or a directory and all below it. It vanishes from its
+	// place at once, however long the removal takes; a crash leaves only litter.
+	Delete(name string) error
 }
 
 // File is an open file of Blobs.

@@ -12,7 +12,8 @@
 //	    step-000000000120/       one checkpoint
 //	      rank-00000/…           what the ranks saved
 //	      rank-00001/…
-//	      MANIFEST.json          lists and digests it all; written last
+//	      .part-00001.json       a node's list, where it is too long for a record
+//	      MANIFEST.json          lists and digests it all; written last, and then there are no parts
 //
 // All I/O goes through Blobs, so that every crash point can be tested.
 package checkpoint

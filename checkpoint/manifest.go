@@ -127,8 +127,12 @@ func Merge(t Title, parts []record.Saved) (Manifest, error) {
 		return m, nil
 	}
 	for _, p := range parts {
+		dirs := map[string]bool{}
+		for _, r := range p.Ranks {
+			dirs[RankDir(r)] = true
+		}
 		for _, f := range p.Files {
-			if !slices.ContainsFunc(p.Ranks, func(r int) bool { return strings.HasPrefix(f.Path, RankDir(r)+"/") }) {
+			if first, _, below := strings.Cut(f.Path, "/"); !below || !dirs[first] {
 				return Manifest{}, fmt.Errorf("merge step %d: file %q is not in the directory of %s, which listed it",
 					t.Step, f.Path, ranks(p.Ranks))
 			}
@@ -175,8 +179,11 @@ func gather(t Title, parts []record.Saved) (Manifest, error) {
 // its digest. Only then may the checkpoint be offered. Writing it again is harmless.
 func Write(b Blobs, dir string, m Manifest) (digest string, err error) {
 	text, digest, err := m.Encode()
+	if err == nil {
+		err = fits(len(text), len(m.Files))
+	}
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("write manifest of %s: %w", dir, err)
 	}
 	if err := b.Put(path.Join(dir, ManifestName), text); err != nil {
 		return "", fmt.Errorf("write manifest of %s: %w", dir, err)

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
 
@@ -79,17 +78,9 @@ func Inspect(b Blobs, dir, manifestSHA256 string) (Manifest, error) {
 
 func readManifest(b Blobs, dir, want string) (Manifest, error) {
 	name := path.Join(dir, ManifestName)
-	f, err := b.Open(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return Manifest{}, absent(name)
-	}
+	text, err := readBounded(b, name)
 	if err != nil {
-		return Manifest{}, fmt.Errorf("open %s: %w", name, err)
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, MaxManifestBytes+1))
-	if err != nil {
-		return Manifest{}, fmt.Errorf("read %s: %w", name, err)
+		return Manifest{}, err
 	}
 	sum := sha256.Sum256(text)
 	if got := hex.EncodeToString(sum[:]); got != want {

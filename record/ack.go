@@ -134,11 +134,32 @@ type Saved struct {
 	Ranks   []int  `json:"ranks"`   // whose files these are
 	Samples int64  `json:"samples"` // position in the data, in samples since the start of training; -1 = unknown
 	Files   []File `json:"files"`
+	// Part stands for Ranks and Files where those are too many for a record. An
+	// agent of a version that does not know it finds the ranks missing, and
+	// makes no checkpoint without their files.
+	Part *Part `json:"part,omitempty"`
 	// Changed is when the newest of them was changed, in nanoseconds of the file
 	// system's clock, before they were digested; 0 = unknown.
 	Changed int64     `json:"changed,omitempty"`
 	At      time.Time `json:"at"`
 	Nonce   string    `json:"nonce,omitempty"`
+}
+
+// Of returns whose files these are.
+func (s Saved) Of() []int {
+	if s.Part != nil {
+		return s.Part.Ranks
+	}
+	return s.Ranks
+}
+
+// Part is a node's list of files that lies in the checkpoint's directory until
+// the manifest takes it up.
+type Part struct {
+	Ranks  []int  `json:"ranks"`  // whose files these are
+	SHA256 string `json:"sha256"` // of the list
+	Files  int    `json:"files"`  // how many, and their bytes
+	Bytes  int64  `json:"bytes"`
 }
 
 // Offer is a whole checkpoint whose manifest lies on disk, durable, waiting for the leader's commit.

@@ -34,6 +34,7 @@ const (
 	JobBackoff      EventKind = "backoff"
 	JobHeld         EventKind = "held"
 	JobFellBack     EventKind = "fell-back" // to an older checkpoint
+	CheckpointLost  EventKind = "save-lost" // a save that cannot be committed, the first since one that could; told by its node
 	JobStopping     EventKind = "stopping"  // its owner asked for it
 	JobScaled       EventKind = "scaled"
 	JobResumed      EventKind = "resumed"

@@ -49,6 +49,7 @@ func (n *node) act(a agent.Action) {
 			return record.SavedKey(n.cfg.Node, at.of.Job, at.of.Generation, step)
 		}
 		n.create(at, a.String(), inPlaceOf(record.Put(key(a.Step), a.Saved), key, a.Drop), func(err error) {
+			r.lose(a.Step, err)
 			r.digests[a.Step] = agent.Work[record.Saved]{Done: true, Err: err.Error()}
 		})
 	case agent.WriteOffer:
@@ -56,6 +57,7 @@ func (n *node) act(a agent.Action) {
 			return record.OfferKey(n.cfg.Node, at.of.Job, at.of.Generation, step)
 		}
 		n.create(at, a.String(), inPlaceOf(record.Put(key(a.Step), a.Offer), key, a.Drop), func(err error) {
+			r.lose(a.Step, err)
 			r.merges[a.Step] = agent.Work[record.Offer]{Done: true, Err: err.Error()}
 		})
 	case agent.Digest:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -249,6 +250,12 @@ func TestAFullDiskIsToldWhileTheJobRunsOn(t *testing.T) {
 		return err == nil
 	})
 	f.problem(j, "checkpoint of step 2 is lost", "no space left on device")
+	f.until("an event", func() bool {
+		kvs, _, err := f.store.Range(f.Context(), record.NodeEventsPrefix("n1"))
+		return err == nil && slices.ContainsFunc(kvs, func(kv record.KV) bool {
+			return strings.Contains(string(kv.Value), `"save-lost"`) && strings.Contains(string(kv.Value), "checkpoint of step 2 is lost")
+		})
+	})
 	if !f.absent(record.AckKey("n1", j.Job, 2, record.AckFailed)) {
 		t.Error("it is called a failure")
 	}

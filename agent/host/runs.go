@@ -41,6 +41,7 @@ type run struct {
 	// retained is what was last to be kept of the checkpoints.
 	retained checkpoint.Retain
 	lost     string    // why the newest checkpoint came to nothing
+	lostTold bool      // and that is written down as an event
 	short    string    // why the next one may not fit
 	roomSeen time.Time // when that was last looked at
 	shared   string    // who else is on its devices

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -58,7 +59,11 @@ func (n *node) digest(at lane, a agent.Digest) {
 				r.lose(step, err)
 				log.Error().Err(err).Int64("step", step).Msg("a checkpoint is lost")
 			} else {
-				log.Info().Int64("step", step).Int("files", len(saved.Files)).Dur("took", time.Since(begun)).Msg("digested a checkpoint")
+				count := len(saved.Files)
+				if saved.Part != nil {
+					count = saved.Part.Files
+				}
+				log.Info().Int64("step", step).Int("files", count).Dur("took", time.Since(begun)).Msg("digested a checkpoint")
 			}
 			r.digests[step], r.changed = work, time.Now()
 		}
@@ -70,7 +75,7 @@ func (n *node) list(ctx context.Context, r *run, a agent.Digest) (record.Saved, 
 	if err != nil {
 		return record.Saved{}, err
 	}
-	task := dirblob.Task{Root: r.root(), Digest: &dirblob.Digest{Dir: dir, Ranks: a.Ranks}}
+	task := dirblob.Task{Root: r.root(), Digest: &dirblob.Digest{Dir: dir, Ranks: a.Ranks, Part: a.Ranks}}
 	if a.Plain {
 		task.Digest.Ranks = nil
 	}
@@ -78,7 +83,11 @@ func (n *node) list(ctx context.Context, r *run, a agent.Digest) (record.Saved, 
 	if err != nil {
 		return record.Saved{}, fmt.Errorf("digest step %d: %w", a.Step, err)
 	}
-	return record.Saved{Dir: a.Dir, Ranks: a.Ranks, Samples: a.Samples, Files: answer.Files, Changed: answer.Changed, At: time.Now()}, nil
+	saved := record.Saved{Dir: a.Dir, Samples: a.Samples, Part: answer.Part, Changed: answer.Changed, At: time.Now()}
+	if saved.Part == nil {
+		saved.Ranks, saved.Files = a.Ranks, answer.Files
+	}
+	return saved, nil
 }
 
 // merge writes the manifest of a checkpoint, after which it can be offered.
@@ -100,7 +109,7 @@ func (n *node) merge(at lane, a agent.Merge) {
 				r.lose(step, err)
 				log.Error().Err(err).Int64("step", step).Msg("a checkpoint is lost")
 			} else {
-				r.lost, r.roomSeen = "", time.Time{}
+				r.lost, r.lostTold, r.roomSeen = "", false, time.Time{}
 				n.remember(offer.Checkpoint, seal)
 				log.Info().Int64("step", step).Int64("bytes", offer.Bytes).Msg("offering a checkpoint")
 			}
@@ -109,42 +118,28 @@ func (n *node) merge(at lane, a agent.Merge) {
 	})
 }
 
+// writeManifest puts together what the nodes have saved of a step. What another
+// node has left of it may take a while to be visible here.
 func (n *node) writeManifest(ctx context.Context, r *run, a agent.Merge) (offer record.Offer, seal string, err error) {
+	saved := a.Parts[0]
+	dir, err := r.relative(saved.Dir)
+	if err != nil {
+		return record.Offer{}, "", err
+	}
 	title := checkpoint.Title{Job: a.Job, Generation: a.Generation, Step: a.Step, WorldSize: a.WorldSize}
-	manifest, err := checkpoint.Merge(title, a.Parts)
-	if err != nil {
-		return record.Offer{}, "", err
-	}
-	abs := a.Parts[0].Dir
-	dir, err := r.relative(abs)
-	if err != nil {
-		return record.Offer{}, "", err
-	}
-	task := dirblob.Task{Root: r.root(), Write: &dirblob.Write{Dir: dir, Manifest: manifest, Changes: changesOf(manifest, a.Parts)}}
+	task := dirblob.Task{Root: r.root(), Assemble: &dirblob.Assemble{Dir: dir, Title: title, Parts: a.Parts}}
+	begun := time.Now()
 	answer, err := n.do(ctx, r, task, taskBound)
+	for errors.Is(err, checkpoint.ErrAbsent) && time.Since(begun) < unseenFor && rest(ctx, seenAgain) {
+		answer, err = n.do(ctx, r, task, taskBound)
+	}
 	if err != nil {
 		return record.Offer{}, "", fmt.Errorf("merge step %d: %w", a.Step, err)
 	}
 	return record.Offer{At: time.Now(), Checkpoint: record.Checkpoint{
-		Generation: a.Generation, Step: a.Step, Samples: manifest.Samples, Dir: abs,
-		ManifestSHA256: answer.ManifestSHA256, WorldSize: a.WorldSize, Bytes: manifest.Bytes(),
+		Generation: a.Generation, Step: a.Step, Samples: saved.Samples, Dir: saved.Dir,
+		ManifestSHA256: answer.ManifestSHA256, WorldSize: a.WorldSize, Bytes: answer.Bytes,
 	}}, answer.Seal, nil
-}
-
-// changesOf says by file of a manifest when the newest of its node's files was
-// changed, as far as the node's digest knew.
-func changesOf(m checkpoint.Manifest, parts []record.Saved) []int64 {
-	known := map[string]int64{}
-	for _, p := range parts {
-		for _, f := range p.Files {
-			known[f.Path] = p.Changed
-		}
-	}
-	changes := make([]int64, len(m.Files))
-	for i, f := range m.Files {
-		changes[i] = known[f.Path]
-	}
-	return changes
 }
 
 // apart says so where ranks here save at different steps, or some not at all, of

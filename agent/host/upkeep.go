@@ -30,6 +30,9 @@ const (
 	collectEvery = time.Minute
 	collectMost  = 16
 
+	// lostAtOnce keeps the transaction small that tells of lost saves; the rest is told with the next.
+	lostAtOnce = 8
+
 	inventoryLane agent.Lane = "inventory"
 	devicesLane   agent.Lane = "devices"
 	progressLane  agent.Lane = "progress"
@@ -194,11 +197,35 @@ func (n *node) writeProgress() {
 		fresh = fresh || recorded[jg.Job].Generation != jg.Generation
 		jobs[jg.Job] = p
 	}
+	fresh = fresh || n.lostUntold()
 	if !fresh && (maps.EqualFunc(jobs, recorded, sameProgress) || time.Since(n.progress) < progressEvery) {
 		return
 	}
 	n.progress = time.Now()
-	n.replace(at, "progress", record.Put(record.ProgressKey(n.cfg.Node), record.Progress{Jobs: jobs, Problems: problems}))
+	ops := append([]record.Op{record.Put(record.ProgressKey(n.cfg.Node), record.Progress{Jobs: jobs, Problems: problems})}, n.tellLost()...)
+	n.replace(at, "progress", ops...)
+}
+
+func (n *node) lostUntold() bool {
+	for _, r := range n.runs {
+		if r.lost != "" && !r.lostTold {
+			return true
+		}
+	}
+	return false
+}
+
+// tellLost tells of saves that came to nothing, once until one is whole again: a
+// job may save every second.
+func (n *node) tellLost() (ops []record.Op) {
+	for _, jg := range slices.SortedFunc(maps.Keys(n.runs), compareGenerations) {
+		r := n.runs[jg]
+		if r.lost != "" && !r.lostTold && len(ops) < lostAtOnce {
+			ops = append(ops, n.tell(record.Event{Kind: record.CheckpointLost, Job: jg.Job, Generation: jg.Generation, Why: r.lost}))
+			r.lostTold = true
+		}
+	}
+	return ops
 }
 
 // problems are those of the runs here, and those that ended with theirs as long

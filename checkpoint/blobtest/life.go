@@ -47,19 +47,36 @@ func (b Bench) train(step int64) error {
 }
 
 // offer does what agents do once the ranks have written: both nodes digest,
-// rank 0's merges and writes the manifest, whose digest it may then offer.
-func offer(ctx context.Context, b checkpoint.Blobs, step int64) (manifestSHA256 string, err error) {
-	var parts []record.Saved
-	for _, ranks := range [][]int{{0, 1}, {2, 3}} {
-		part := record.Saved{Dir: stepDir(step), Ranks: ranks, Samples: step * 256}
-		if part.Files, err = checkpoint.Digest(ctx, b, part.Dir, ranks); err != nil {
-			return "", err
-		}
-		parts = append(parts, part)
-	}
-	m, err := checkpoint.Merge(checkpoint.Title{Job: "job-abcdef", Generation: 1, Step: step, WorldSize: world}, parts)
+// rank 0's merges and writes the manifest, whose digest it may then offer. Long
+// lists go by way of parts.
+func offer(ctx context.Context, b checkpoint.Blobs, step int64, long bool) (manifestSHA256 string, err error) {
+	parts, err := recorded(ctx, b, step, long)
 	if err != nil {
 		return "", err
 	}
-	return checkpoint.Write(b, stepDir(step), m)
+	return merge(b, step, parts)
+}
+
+// recorded is what the nodes record of a step.
+func recorded(ctx context.Context, b checkpoint.Blobs, step int64, long bool) (parts []record.Saved, err error) {
+	for _, ranks := range [][]int{{0, 1}, {2, 3}} {
+		part := record.Saved{Dir: stepDir(step), Ranks: ranks, Samples: step * 256}
+		if part.Files, err = checkpoint.Digest(ctx, b, part.Dir, ranks); err != nil {
+			return nil, err
+		}
+		if long {
+			if part.Part, err = checkpoint.WritePart(b, part.Dir, ranks, part.Files); err != nil {
+				return nil, err
+			}
+			part.Ranks, part.Files = nil, nil
+		}
+		parts = append(parts, part)
+	}
+	return parts, nil
+}
+
+func merge(b checkpoint.Blobs, step int64, parts []record.Saved) (manifestSHA256 string, err error) {
+	title := checkpoint.Title{Job: "job-abcdef", Generation: 1, Step: step, WorldSize: world}
+	_, manifestSHA256, err = checkpoint.Assemble(b, stepDir(step), title, parts)
+	return manifestSHA256, err
 }

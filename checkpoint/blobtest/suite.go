@@ -26,6 +26,7 @@ func Run(t *testing.T, open func(t *testing.T) Bench) {
 		{"delete takes one directory", testDelete},
 		{"names that lead outside", testOutside},
 		{"damage is found and named", testDamage},
+		{"parts of a manifest", testParts},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) { c.run(t, open(t)) })
@@ -173,7 +174,7 @@ func testLinks(t *testing.T, b Bench) {
 
 func testDamage(t *testing.T, b Bench) {
 	must(t, b.train(100))
-	sum, err := offer(t.Context(), b.Blobs, 100)
+	sum, err := offer(t.Context(), b.Blobs, 100, false)
 	must(t, err)
 	m, err := checkpoint.Verify(t.Context(), b.Blobs, stepDir(100), sum)
 	must(t, err)
@@ -210,9 +211,59 @@ func testDamage(t *testing.T, b Bench) {
 	}
 }
 
+// testParts merges by way of parts: to the same manifest, again and again, and to none where one is not what was recorded.
+func testParts(t *testing.T, b Bench) {
+	must(t, b.train(100))
+	want, err := offer(t.Context(), b.Blobs, 100, false)
+	must(t, err)
+	manifest := path.Join(stepDir(100), checkpoint.ManifestName)
+	text := read(t, b.Blobs, manifest)
+	must(t, b.Blobs.Delete(manifest))
+	parts, err := recorded(t.Context(), b.Blobs, 100, true)
+	must(t, err)
+	second := path.Join(stepDir(100), checkpoint.PartName([]int{2, 3}))
+	list := read(t, b.Blobs, second)
+
+	must(t, b.Write(second, []byte(list[:len(list)/2])))
+	var corrupt *checkpoint.CorruptError
+	if _, err = merge(b.Blobs, 100, parts); !errors.As(err, &corrupt) || corrupt.Path != second {
+		t.Errorf("a torn part: %v", err)
+	}
+	must(t, b.Blobs.Delete(second))
+	if _, err = merge(b.Blobs, 100, parts); !errors.Is(err, checkpoint.ErrAbsent) {
+		t.Errorf("a part that is not there: %v", err)
+	}
+	must(t, b.Write(manifest, []byte(strings.Replace(text, "model.pt", "modem.pt", 1))))
+	if _, err = merge(b.Blobs, 100, parts); !errors.Is(err, checkpoint.ErrAbsent) {
+		t.Errorf("a part that is not there, and another manifest: %v", err)
+	}
+	must(t, b.Write(second, []byte(list)))
+	for range 3 { // the parts are there, then they are not
+		got, errMerge := merge(b.Blobs, 100, parts)
+		if must(t, errMerge); got != want {
+			t.Errorf("merged to %s, from records alone to %s", got, want)
+		}
+		if left, _ := b.Blobs.List(stepDir(100)); len(left) != world+1 {
+			t.Errorf("left behind: %v", left)
+		}
+		_, err = checkpoint.Verify(t.Context(), b.Blobs, stepDir(100), got)
+		must(t, err)
+	}
+	parts[1].Samples++
+	if _, err = merge(b.Blobs, 100, parts); !errors.Is(err, checkpoint.ErrAbsent) {
+		t.Errorf("no parts, and the manifest is of another save: %v", err)
+	}
+}
+
 // testFaults writes a second checkpoint while each operation in turn goes
 // wrong: the first one must stay good, and the second be good if it is offered.
 func testFaults(t *testing.T, open func(t *testing.T) Bench) {
+	for _, long := range []bool{false, true} {
+		testFaultsWith(t, open, long)
+	}
+}
+
+func testFaultsWith(t *testing.T, open func(t *testing.T) Bench, long bool) {
 	counter := &Faulty{At: -1}
 	for at := -1; at < counter.Ops(); at++ {
 		for _, wrong := range []struct {
@@ -221,17 +272,19 @@ func testFaults(t *testing.T, open func(t *testing.T) Bench) {
 		}{{err: syscall.EIO}, {err: syscall.ENOSPC}, {err: ErrDead, done: true}} {
 			b := open(t)
 			must(t, b.train(100))
-			first, err := offer(t.Context(), b.Blobs, 100)
+			first, err := offer(t.Context(), b.Blobs, 100, false)
 			must(t, err)
 			must(t, b.train(200))
 
 			f := &Faulty{Blobs: b.Blobs, At: at, Err: wrong.err, Done: wrong.done}
-			second, err := offer(t.Context(), f, 200)
+			second, err := offer(t.Context(), f, 200, long)
 			if at < 0 {
 				must(t, err)
 				counter = f
 			}
-			if at >= 0 && err == nil {
+			// What only takes parts away may fail: they go with their checkpoint.
+			tidying := long && at >= counter.Ops()-2
+			if at >= 0 && err == nil && !tidying {
 				t.Errorf("operation %d returned %v, and the checkpoint was offered all the same", at, wrong.err)
 			}
 			if err == nil {

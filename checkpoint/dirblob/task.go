@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/bellows-ml/bellows/checkpoint"
@@ -17,14 +18,15 @@ import (
 // Task is one piece of work on a job's checkpoints. Exactly one of the
 // pointers, Delete, Room or Probe is set. Directories are relative to Root.
 type Task struct {
-	Root   string             `json:"root"` // the job's checkpoint directory, absolute
-	Digest *Digest            `json:"digest,omitempty"`
-	Write  *Write             `json:"write,omitempty"`
-	Verify *Verify            `json:"verify,omitempty"`
-	Find   *checkpoint.Search `json:"find,omitempty"`
-	Delete string             `json:"delete,omitempty"`
-	Retain *checkpoint.Retain `json:"retain,omitempty"`
-	Room   bool               `json:"room,omitempty"` // how much its file system has left
+	Root     string             `json:"root"` // the job's checkpoint directory, absolute
+	Digest   *Digest            `json:"digest,omitempty"`
+	Write    *Write             `json:"write,omitempty"`
+	Assemble *Assemble          `json:"assemble,omitempty"`
+	Verify   *Verify            `json:"verify,omitempty"`
+	Find     *checkpoint.Search `json:"find,omitempty"`
+	Delete   string             `json:"delete,omitempty"`
+	Retain   *checkpoint.Retain `json:"retain,omitempty"`
+	Room     bool               `json:"room,omitempty"` // how much its file system has left
 	// Probe is who asks whether Root, or what is there of its path, can be written
 	// to, and how much its file system has left. Two that ask at once have two names.
 	Probe string `json:"probe,omitempty"`
@@ -34,9 +36,20 @@ type Task struct {
 type Digest struct {
 	Dir   string `json:"dir"`
 	Ranks []int  `json:"ranks,omitempty"` // none: all that a plain script left
+	// Part is whose files these are, where a list too long for a record is to be
+	// left beside them; none: it is answered whatever its length.
+	Part []int `json:"part,omitempty"`
 }
 
-// Write asks for checkpoint.Write.
+// Assemble asks for checkpoint.Assemble.
+type Assemble struct {
+	Dir   string           `json:"dir"`
+	Title checkpoint.Title `json:"title"`
+	Parts []record.Saved   `json:"parts"`
+}
+
+// Write asks for checkpoint.Write. Agents of versions that merged by themselves
+// ask for it while their program has been replaced beneath them.
 type Write struct {
 	Dir      string              `json:"dir"`
 	Manifest checkpoint.Manifest `json:"manifest"`
@@ -57,16 +70,17 @@ type Verify struct {
 
 // Answer is what came of a task. Only the field that belongs to the task is set.
 type Answer struct {
-	Files          []record.File        `json:"files,omitempty"`           // of Digest
-	Changed        int64                `json:"changed,omitempty"`         // of Digest: when the newest of them was, before they were read
-	ManifestSHA256 string               `json:"manifest_sha256,omitempty"` // of Write
-	Manifest       *checkpoint.Manifest `json:"manifest,omitempty"`        // of Verify
-	Whole          bool                 `json:"whole,omitempty"`           // of Verify: every file was read
-	Seal           string               `json:"seal,omitempty"`            // of Write, and of Verify where it was read as a whole
-	Plain          *checkpoint.Plain    `json:"plain,omitempty"`           // of Find; nil = none
-	Deleted        []string             `json:"deleted,omitempty"`         // of Retain
-	Room           *checkpoint.Room     `json:"room,omitempty"`            // of Room and Probe
-	Fault          *Fault               `json:"fault,omitempty"`
+	Files          []record.File     `json:"files,omitempty"`           // of Digest
+	Changed        int64             `json:"changed,omitempty"`         // of Digest: when the newest of them was, before they were read
+	Part           *record.Part      `json:"part,omitempty"`            // of Digest, in place of Files
+	ManifestSHA256 string            `json:"manifest_sha256,omitempty"` // of Write and Assemble
+	Bytes          int64             `json:"bytes,omitempty"`           // of Assemble and Verify: of all files together
+	Whole          bool              `json:"whole,omitempty"`           // of Verify: every file was read
+	Seal           string            `json:"seal,omitempty"`            // of Write and Assemble, and of Verify where it was read as a whole
+	Plain          *checkpoint.Plain `json:"plain,omitempty"`           // of Find; nil = none
+	Deleted        []string          `json:"deleted,omitempty"`         // of Retain
+	Room           *checkpoint.Room  `json:"room,omitempty"`            // of Room and Probe
+	Fault          *Fault            `json:"fault,omitempty"`
 }
 
 // Fault is an error that has gone from one process to another and still answers
@@ -122,9 +136,9 @@ func (t Task) Do(ctx context.Context) (Answer, error) {
 	var a Answer
 	switch {
 	case t.Digest != nil:
-		if a.Changed, err = d.lastChange(t.Digest.Dir, t.Digest.Ranks); err == nil {
-			a.Files, err = checkpoint.Digest(ctx, d, t.Digest.Dir, t.Digest.Ranks)
-		}
+		a, err = t.Digest.do(ctx, d)
+	case t.Assemble != nil:
+		a, err = t.Assemble.do(d)
 	case t.Write != nil:
 		if a.ManifestSHA256, err = checkpoint.Write(d, t.Write.Dir, t.Write.Manifest); err == nil && len(t.Write.Changes) > 0 {
 			a.Seal = d.seal(t.Write.Dir, t.Write.Manifest, t.Write.Changes)
@@ -152,18 +166,59 @@ func (t Task) Do(ctx context.Context) (Answer, error) {
 	return a, nil
 }
 
+func (g Digest) do(ctx context.Context, d *Dir) (a Answer, err error) {
+	if a.Changed, err = d.lastChange(g.Dir, g.Ranks); err != nil {
+		return Answer{}, err
+	}
+	files, err := checkpoint.Digest(ctx, d, g.Dir, g.Ranks)
+	if err == nil && len(g.Part) > 0 && !checkpoint.Inline(files) {
+		a.Part, err = checkpoint.WritePart(d, g.Dir, g.Part, files)
+		return a, err
+	}
+	a.Files = files
+	return a, err
+}
+
+func (m Assemble) do(d *Dir) (Answer, error) {
+	manifest, digest, err := checkpoint.Assemble(d, m.Dir, m.Title, m.Parts)
+	if err != nil {
+		return Answer{}, err
+	}
+	return Answer{ManifestSHA256: digest, Bytes: manifest.Bytes(), Seal: d.seal(m.Dir, manifest, changesOf(manifest, m.Parts))}, nil
+}
+
+// changesOf says by file of a manifest when the newest of its node's files was
+// changed, as far as the node's digest knew.
+func changesOf(m checkpoint.Manifest, parts []record.Saved) []int64 {
+	known := map[string]int64{}
+	for _, p := range parts {
+		for _, r := range p.Of() {
+			known[checkpoint.RankDir(r)] = p.Changed
+		}
+	}
+	changes := make([]int64, len(m.Files))
+	for i, f := range m.Files {
+		first, _, _ := strings.Cut(f.Path, "/")
+		changes[i] = known[first]
+		if len(parts) == 1 { // which may list what it likes
+			changes[i] = parts[0].Changed
+		}
+	}
+	return changes
+}
+
 func (v Verify) do(ctx context.Context, d *Dir) (Answer, error) {
 	m, err := checkpoint.Inspect(d, v.Dir, v.ManifestSHA256)
 	if err != nil || v.Quick {
-		return Answer{Manifest: &m}, err
+		return Answer{Bytes: m.Bytes()}, err
 	}
 	// Before the files are read: what is changed meanwhile breaks it.
 	seal := d.seal(v.Dir, m, nil)
 	if seal != "" && seal == v.Seal {
-		return Answer{Manifest: &m, Seal: seal}, nil
+		return Answer{Bytes: m.Bytes(), Seal: seal}, nil
 	}
 	m, err = checkpoint.Verify(ctx, d, v.Dir, v.ManifestSHA256)
-	return Answer{Manifest: &m, Whole: true, Seal: seal}, err
+	return Answer{Bytes: m.Bytes(), Whole: true, Seal: seal}, err
 }
 
 // retain deletes what is surplus, the rest of it too where one resists.

@@ -63,7 +63,7 @@ func TestTasksThroughAChild(t *testing.T) {
 		t.Fatalf("write: %+v, %v", a, err)
 	}
 	verify := dirblob.Task{Root: root, Verify: &dirblob.Verify{Dir: dir, ManifestSHA256: a.ManifestSHA256}}
-	if a, err = through(t, verify); err != nil || a.Manifest.Bytes() != int64(len("weights")) {
+	if a, err = through(t, verify); err != nil || a.Bytes != int64(len("weights")) {
 		t.Fatalf("verify: %+v, %v", a, err)
 	}
 

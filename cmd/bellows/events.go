@@ -124,7 +124,8 @@ const eventLine = "%-19s %-14s %-20s %-8s %s"
 
 func eventColour(kind string) string {
 	switch record.EventKind(kind) {
-	case record.JobWorkerFailed, record.JobFailed, record.JobKilled, record.JobFellBack, record.NodeLost, record.NodeGivenUp, record.DeviceProblem:
+	case record.JobWorkerFailed, record.JobFailed, record.JobKilled, record.JobFellBack, record.CheckpointLost,
+		record.NodeLost, record.NodeGivenUp, record.DeviceProblem:
 		return red
 	case record.JobHalting, record.JobBackoff, record.JobHeld, record.JobStopped, record.JobQueued, record.NodeDrained, record.NodeLeft, record.NodeRemoved:
 		return yellow
