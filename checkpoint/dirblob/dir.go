@@ -25,6 +25,8 @@ const trash = ".trash"
 // all that is read and written in it has to be.
 type Dir struct {
 	root *os.Root
+	// fsync makes a file or directory durable: (*os.File).Sync, or a test's that knows what a power cut would leave.
+	fsync func(*os.File) error
 
 	mu    sync.Mutex
 	owned map[string]bool // directories that were found to be; nobody else can change that
@@ -38,7 +40,7 @@ func Open(root string) (*Dir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open checkpoint directory: %w", err)
 	}
-	return &Dir{root: r, owned: map[string]bool{}}, nil
+	return &Dir{root: r, fsync: (*os.File).Sync, owned: map[string]bool{}}, nil
 }
 
 // check demands that a directory, and all on the way to it, is the owner's alone.
@@ -150,7 +152,7 @@ func (d *Dir) writeSynced(name string, data []byte) error {
 	}
 	_, err = f.Write(data)
 	if err == nil {
-		err = f.Sync()
+		err = d.fsync(f)
 	}
 	return errors.Join(err, f.Close())
 }
@@ -160,7 +162,7 @@ func (d *Dir) sync(dir string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Sync(), f.Close())
+	return errors.Join(d.fsync(f), f.Close())
 }
 
 // Delete implements checkpoint.Blobs. It also removes what earlier deletions,
