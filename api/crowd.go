@@ -60,15 +60,19 @@ func guardedNodes(ln net.Listener) net.Listener {
 	})
 }
 
-// refuseConnection answers a request that has not been read: the kernel takes so
-// little without the other end.
+// refusedWithin bounds the time in which a client that is refused has to read why.
+const refusedWithin = 500 * time.Millisecond
+
+// refuseConnection answers a request that is not looked at. It is taken in all the
+// same: a client that cannot send it does not read the answer.
 func refuseConnection(c net.Conn, p gate.Peer) {
 	e := fault(Limited, "too many connections to this agent are open (%d of one user's, --user-connections of the coordinator; %d in all): close some, and try again",
 		p.Most, maxConnections)
 	head := fmt.Sprintf("HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: ", e.Code.status(), http.StatusText(e.Code.status()))
 	body := e.json()
-	_ = c.SetWriteDeadline(time.Now().Add(time.Second)) // it has a buffer of its own, which is empty
+	_ = c.SetDeadline(time.Now().Add(refusedWithin))
 	_, _ = io.WriteString(c, head+strconv.Itoa(len(body))+"\r\n\r\n"+string(body))
+	_, _ = io.Copy(io.Discard, io.LimitReader(c, maxBody)) // until the client, which has its answer, hangs up
 }
 
 // timely reads a request's body before anything is done about it, in bounded time.

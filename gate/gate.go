@@ -8,6 +8,9 @@ import (
 // reserve is the part of all connections that only Peers with Reserve may take.
 const reserve = 16
 
+// toldAtOnce bounds the refusals that are under way.
+const toldAtOnce = 32
+
 // Peer is whose a connection is.
 type Peer struct {
 	Name string // connections of one name count together
@@ -21,8 +24,9 @@ type Config struct {
 	Total int // connections in all
 	// Of says whose a connection is. It must not wait for the other end. nil = all are one peer's.
 	Of func(net.Conn) Peer
-	// Refuse may tell the other end why its connection is closed, without waiting for
-	// it; nil = nothing is said.
+	// Refuse may tell the other end why its connection is closed. It runs beside
+	// Accept, and has to end soon by itself; where many are being refused, more are
+	// closed without a word. nil = nothing is said.
 	Refuse func(net.Conn, Peer)
 }
 
@@ -39,9 +43,12 @@ type listener struct {
 
 	cfg Config
 
-	mu    sync.Mutex
-	open  map[string]int // by peer
-	total int
+	told sync.WaitGroup
+
+	mu      sync.Mutex
+	open    map[string]int // by peer
+	total   int
+	telling int
 }
 
 // Accept returns the next connection that may be open.
@@ -55,11 +62,36 @@ func (l *listener) Accept() (net.Conn, error) {
 		if l.enter(p) {
 			return &conn{Conn: c, leave: sync.OnceFunc(func() { l.leave(p) })}, nil
 		}
-		if l.cfg.Refuse != nil {
-			l.cfg.Refuse(c, p)
-		}
-		_ = c.Close() // it was not wanted
+		l.refuse(c, p)
 	}
+}
+
+// Close closes the listener, and returns when no refusal is under way.
+func (l *listener) Close() error {
+	err := l.Listener.Close()
+	l.told.Wait()
+	return err
+}
+
+// refuse closes a connection that may not be open, and says why if it can.
+func (l *listener) refuse(c net.Conn, p Peer) {
+	l.mu.Lock()
+	tell := l.cfg.Refuse != nil && l.telling < toldAtOnce
+	if tell {
+		l.telling++
+	}
+	l.mu.Unlock()
+	if !tell {
+		_ = c.Close() // it was not wanted
+		return
+	}
+	l.told.Go(func() {
+		l.cfg.Refuse(c, p)
+		_ = c.Close() // as above
+		l.mu.Lock()
+		l.telling--
+		l.mu.Unlock()
+	})
 }
 
 func (l *listener) enter(p Peer) bool {
