@@ -86,8 +86,10 @@ func load(dir string, node cluster.NodeID, now func() time.Time) (*Identity, err
 		return nil, fmt.Errorf("%s: it is of node %s, and this is node %s: bellows tls issue %s makes the right one",
 			filepath.Join(dir, CertFile), shown, node, node)
 	}
-	if err := i.verify([]*x509.Certificate{pair.Leaf}, node); err != nil {
-		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, CertFile), err)
+	for _, usage := range []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth} { // it is shown as both
+		if err := i.verify([]*x509.Certificate{pair.Leaf}, node, usage); err != nil {
+			return nil, fmt.Errorf("%s: %w", filepath.Join(dir, CertFile), err)
+		}
 	}
 	return i, nil
 }
@@ -175,7 +177,7 @@ func (i *Identity) Server() *tls.Config {
 		// Verified below, against the authorities as they are then.
 		ClientAuth: tls.RequireAnyClientCert,
 		VerifyConnection: func(s tls.ConnectionState) error {
-			return i.verify(s.PeerCertificates, "")
+			return i.verify(s.PeerCertificates, "", x509.ExtKeyUsageClientAuth)
 		},
 	}
 }
@@ -192,7 +194,7 @@ func (i *Identity) Client(node cluster.NodeID) *tls.Config {
 		// Names and addresses do not count, nodes do: verified below, whole.
 		InsecureSkipVerify: true, //nolint:gosec // see above
 		VerifyConnection: func(s tls.ConnectionState) error {
-			return i.verify(s.PeerCertificates, node)
+			return i.verify(s.PeerCertificates, node, x509.ExtKeyUsageServerAuth)
 		},
 	}
 }
@@ -226,8 +228,9 @@ func Peer(s *tls.ConnectionState) (cluster.NodeID, error) {
 	return nodeOf(s.PeerCertificates[0])
 }
 
-// verify checks a certificate that was shown; node = "" takes any node of the cluster.
-func (i *Identity) verify(chain []*x509.Certificate, node cluster.NodeID) error {
+// verify checks a certificate that was shown as a client's or a server's; node = ""
+// takes any node of the cluster.
+func (i *Identity) verify(chain []*x509.Certificate, node cluster.NodeID, as x509.ExtKeyUsage) error {
 	if len(chain) == 0 {
 		return errors.New("the other side has shown no certificate")
 	}
@@ -240,7 +243,7 @@ func (i *Identity) verify(chain []*x509.Certificate, node cluster.NodeID) error 
 	if err != nil {
 		return err
 	}
-	_, err = cert.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
+	_, err = cert.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{as}})
 	var invalid x509.CertificateInvalidError
 	var unknown x509.UnknownAuthorityError
 	switch {
@@ -253,6 +256,9 @@ func (i *Identity) verify(chain []*x509.Certificate, node cluster.NodeID) error 
 	case errors.As(err, &unknown):
 		return fmt.Errorf("the certificate of node %s is from authority %q, which %s does not hold: issue it from this cluster's authority",
 			shown, cert.Issuer.CommonName, filepath.Join(i.dir, AuthorityFile))
+	case errors.As(err, &invalid) && invalid.Reason == x509.IncompatibleUsage:
+		role := map[x509.ExtKeyUsage]string{x509.ExtKeyUsageServerAuth: "server", x509.ExtKeyUsageClientAuth: "client"}[as]
+		return fmt.Errorf("the certificate of node %s is not for a %s (extended key usage): issue it with bellows tls issue %s", shown, role, shown)
 	case err != nil:
 		return fmt.Errorf("the certificate of node %s: %w", shown, err)
 	case node != "" && shown != node:
