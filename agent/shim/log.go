@@ -14,6 +14,8 @@ import (
 	"unicode"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bellows-ml/bellows/cluster"
 )
 
 const (
@@ -253,7 +255,7 @@ func printable(s string) string {
 		switch {
 		case r == '\t':
 			return ' '
-		case unicode.IsControl(r), r == unicode.ReplacementChar:
+		case cluster.Disturbs(r), r == unicode.ReplacementChar:
 			return -1
 		}
 		return r

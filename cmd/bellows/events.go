@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -100,7 +99,7 @@ func (w *eventWriter) run(ctx context.Context, client *api.Client, q api.EventQu
 
 func (w *eventWriter) write(e api.Event) error {
 	if w.format == asJSON {
-		return json.NewEncoder(w.out).Encode(e)
+		return writeJSON(w.out, e, "")
 	}
 	if e.Notice != "" {
 		fmt.Fprintln(os.Stderr, "bellows: "+oneLine(e.Notice))

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -121,7 +120,7 @@ func (w *logWriter) line(line api.LogLine) error {
 	w.missing = w.missing || line.Missing
 	switch {
 	case w.json:
-		return json.NewEncoder(w.out).Encode(line)
+		return writeJSON(w.out, line, "")
 	case line.Notice != "":
 		_, err := fmt.Fprintln(w.msg, "bellows: "+oneLine(line.Notice))
 		return err

@@ -5,9 +5,10 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"unicode"
 	"unicode/utf8"
 	"unsafe"
+
+	"github.com/bellows-ml/bellows/cluster"
 )
 
 // windowSize is the kernel's struct winsize.
@@ -58,13 +59,14 @@ func (s style) paint(colour, text string) string {
 }
 
 // plain makes a text from elsewhere safe to show: control characters, which
-// could move the cursor or rename the window, become spaces; lines stay.
+// could move the cursor or rename the window, and those that turn the direction of
+// text become spaces; lines stay.
 func plain(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' {
 			return r
 		}
-		if unicode.IsControl(r) {
+		if cluster.Disturbs(r) {
 			return ' '
 		}
 		return r
@@ -80,7 +82,7 @@ func tame(line string) string {
 	if i := strings.LastIndexByte(strings.TrimRight(line, "\r"), '\r'); i >= 0 {
 		line = line[i+1:]
 	}
-	if strings.IndexFunc(line, unicode.IsControl) < 0 {
+	if strings.IndexFunc(line, cluster.Disturbs) < 0 {
 		return line
 	}
 	var b strings.Builder
@@ -94,7 +96,7 @@ func tame(line string) string {
 			continue
 		}
 		r, size := utf8.DecodeRuneInString(line[i:])
-		if r == '\t' || !unicode.IsControl(r) {
+		if r == '\t' || !cluster.Disturbs(r) {
 			b.WriteString(line[i : i+size])
 		}
 		i += size
