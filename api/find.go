@@ -26,7 +26,7 @@ func jobs(m *record.Mirror, who cluster.Owner, wanted func(id cluster.JobID, nam
 	addPlaces(m, list)
 	for _, r := range waiting(m) {
 		if wanted(r.Job, r.Spec.Name, false) {
-			list = append(list, pendingStatus(m, r))
+			list = append(list, pendingStatus(m, r, who))
 		}
 	}
 	slices.SortFunc(list, func(a, b JobStatus) int {

@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"maps"
+	"path"
 	"slices"
 	"time"
 
@@ -56,11 +57,20 @@ func jobStatus(m *record.Mirror, v *record.JobView, who cluster.Owner, about []c
 	s.Checkpoints = checkpoints(v)
 	s.Failure = failureOf(m, v, mayRead(who, spec.Owner.UID), about)
 	s.ExitCode = exitCode(m, v, s)
+	s.hide(who)
 	return s
 }
 
+// hide leaves what the caller may not see of a job out: to others than its owner and
+// root the program's name has to do, for arguments may hold what is nobody else's.
+func (s *JobStatus) hide(who cluster.Owner) {
+	if !mayRead(who, s.UID) && len(s.Command) > 0 {
+		s.Command = []string{path.Base(s.Command[0])}
+	}
+}
+
 // pendingStatus is a job whose submission no leader has carried out yet.
-func pendingStatus(m *record.Mirror, r record.Request) JobStatus {
+func pendingStatus(m *record.Mirror, r record.Request, who cluster.Owner) JobStatus {
 	s := specStatus(r.Job, *r.Spec, r.Owner, r.At)
 	s.Phase, s.Since = cluster.Queued, r.At
 	s.WhyPending = "accepted; the coordinator has not admitted it yet"
@@ -68,6 +78,7 @@ func pendingStatus(m *record.Mirror, r record.Request) JobStatus {
 		s.WhyPending = "accepted, queued: no coordinator leads"
 	}
 	s.Reason = s.WhyPending
+	s.hide(who)
 	return s
 }
 

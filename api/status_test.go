@@ -134,3 +134,42 @@ func TestListsSayWhatIsSaidOfOne(t *testing.T) {
 		}
 	}
 }
+
+// Arguments may hold what is nobody else's: others than the owner and root see the
+// program's name, of jobs that were admitted and of those that wait to be.
+func TestArgumentsAreForTheOwner(t *testing.T) {
+	t.Parallel()
+	m, err := record.NewMirror(nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := goodSpec("train")
+	spec.Command = []string{"/opt/conda/bin/python", "train.py", "--token", "secret"}
+	owner := cluster.Owner{UID: 1000, User: "ada"}
+	for i, op := range []record.Op{
+		record.Put(record.SpecKey("train-aaaaaa"), record.Submitted{Spec: spec, ID: "train-aaaaaa", Owner: owner}),
+		record.Put(record.StateKey("train-aaaaaa"), record.State{Phase: cluster.Queued}),
+		record.Put(record.RequestKey("n1", "r"), record.Request{Kind: record.SubmitRequest, Job: "train-bbbbbb", Spec: &spec, Owner: owner}),
+	} {
+		rev := int64(i + 1)
+		if err := m.Apply(record.Change{KV: record.KV{Key: op.Key, Value: op.Value, CreateRevision: rev, ModRevision: rev}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for uid, want := range map[uint32][]string{0: spec.Command, 1000: spec.Command, 1001: {"python"}} {
+		who := cluster.Owner{UID: uid}
+		list := jobs(m, who, func(cluster.JobID, string, bool) bool { return true })
+		for _, id := range []string{"train-aaaaaa", "train-bbbbbb"} {
+			one, _ := findJob(m, id, who)
+			list = append(list, one)
+		}
+		if len(list) != 4 {
+			t.Fatalf("%d jobs", len(list))
+		}
+		for _, s := range list {
+			if !reflect.DeepEqual(s.Command, want) {
+				t.Errorf("uid %d sees %s of %s", uid, s.Command, s.ID)
+			}
+		}
+	}
+}

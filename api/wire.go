@@ -42,9 +42,10 @@ type JobStatus struct {
 	// LimitAt is when a running job will have reached its time limit.
 	LimitAt *time.Time `json:"limit_at,omitempty"`
 	// TimedOut: its time limit has ended it.
-	TimedOut bool     `json:"timed_out"`
-	Command  []string `json:"command"`
-	Workdir  string   `json:"workdir"`
+	TimedOut bool `json:"timed_out"`
+	// Command is for the owner and root; others see the program's name only.
+	Command []string `json:"command"`
+	Workdir string   `json:"workdir"`
 	// CheckpointDir is the base under which the job's generations save.
 	CheckpointDir string `json:"checkpoint_dir"`
 
