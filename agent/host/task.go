@@ -6,15 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/user"
-	"strconv"
 	"syscall"
 	"time"
 
 	"github.com/bellows-ml/bellows/agent/child"
+	"github.com/bellows-ml/bellows/agent/shim"
 	"github.com/bellows-ml/bellows/checkpoint"
 	"github.com/bellows-ml/bellows/checkpoint/dirblob"
-	"github.com/bellows-ml/bellows/cluster"
 )
 
 // do does a piece of work on a job's checkpoints with its owner's rights: in a
@@ -30,9 +28,15 @@ func (n *node) do(ctx context.Context, r *run, task dirblob.Task, bound time.Dur
 	if err := json.NewEncoder(&in).Encode(task); err != nil {
 		return dirblob.Answer{}, fmt.Errorf("encode checkpoint task: %w", err)
 	}
+	as, err := shim.Credential(ctx, owner)
+	if err != nil { // a directory service that does not answer is to cost no save: what is the owner's needs no group
+		log := n.logger(r.jg)
+		log.Warn().Err(err).Msg("cannot ask for the owner's groups, going without")
+		as = &syscall.Credential{Uid: owner.UID, Gid: noGroup}
+	}
 	var answer bytes.Buffer
-	err := child.Run(ctx, child.Task{
-		Program: n.cfg.Exe, Args: []string{"internal", "digest"}, As: credential(owner), In: in.Bytes(), Out: &answer, Most: maxAnswer,
+	err = child.Run(ctx, child.Task{
+		Program: n.cfg.Exe, Args: []string{"internal", "digest"}, As: as, In: in.Bytes(), Out: &answer, Most: maxAnswer,
 	})
 	if err != nil {
 		return dirblob.Answer{}, fmt.Errorf("work on checkpoints as %s: %w", owner.User, err)
@@ -40,25 +44,8 @@ func (n *node) do(ctx context.Context, r *run, task dirblob.Task, bound time.Dur
 	return dirblob.ReadAnswer(&answer)
 }
 
+// noGroup is the group of those that have none.
+const noGroup = 65534
+
 // maxAnswer bounds what a child answers: a manifest's files, and some words.
 const maxAnswer = 2 * checkpoint.MaxManifestBytes
-
-// credential is a user with its groups, as far as this node knows them. The
-// shim has refused users that the node maps differently.
-func credential(o cluster.Owner) *syscall.Credential {
-	c := &syscall.Credential{Uid: o.UID, Gid: o.GID, Groups: []uint32{o.GID}}
-	u, err := user.Lookup(o.User)
-	if err != nil || u.Uid != strconv.FormatUint(uint64(o.UID), 10) {
-		return c
-	}
-	ids, err := u.GroupIds()
-	if err != nil {
-		return c
-	}
-	for _, id := range ids {
-		if gid, err := strconv.ParseUint(id, 10, 32); err == nil && uint32(gid) != o.GID {
-			c.Groups = append(c.Groups, uint32(gid))
-		}
-	}
-	return c
-}

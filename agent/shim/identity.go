@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"os/user"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -31,49 +32,75 @@ func identifyOwner(ctx context.Context, o cluster.Owner) (identity, error) {
 		return identity{}, fmt.Errorf("owner %s (uid %d): this node's agent runs as uid %d and can only run that user's jobs: run the agent as root",
 			o.User, o.UID, self)
 	}
-	groups, err := lookupGroups(ctx, o)
+	cred, err := Credential(ctx, o)
 	if err != nil {
 		return identity{}, err
 	}
-	return identity{cred: &syscall.Credential{Uid: o.UID, Gid: o.GID, Groups: groups}}, nil
+	return identity{cred: cred}, nil
 }
 
-func lookupGroups(ctx context.Context, o cluster.Owner) ([]uint32, error) {
+// Credential is a user's identity on this node as the system has it now: a group
+// that the user was in when the job was submitted may have been taken away since.
+func Credential(ctx context.Context, o cluster.Owner) (*syscall.Credential, error) {
+	m, err := lookupGroups(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return m.credential(o), nil
+}
+
+// membership is what the system says of a user's groups.
+type membership struct {
+	primary uint32
+	groups  []uint32
+}
+
+// credential has the group that the job was submitted with, as after newgrp, only
+// while the user is still in it.
+func (m membership) credential(o cluster.Owner) *syscall.Credential {
+	c := &syscall.Credential{Uid: o.UID, Gid: m.primary, Groups: m.groups}
+	if slices.Contains(m.groups, o.GID) {
+		c.Gid = o.GID
+	}
+	return c
+}
+
+func lookupGroups(ctx context.Context, o cluster.Owner) (membership, error) {
 	u, err := user.Lookup(o.User)
 	if err != nil {
 		// Built without cgo, package user reads /etc/passwd only; the system knows more.
 		return askGroups(ctx, o)
 	}
 	if err = checkUID(o, u.Uid); err != nil {
-		return nil, err
+		return membership{}, err
 	}
 	names, err := u.GroupIds()
 	if err != nil {
-		return nil, fmt.Errorf("owner %s: list groups: %w", o.User, err)
+		return membership{}, fmt.Errorf("owner %s: list groups: %w", o.User, err)
 	}
-	return parseGroups(o, names)
+	return parseGroups(o, u.Gid, names)
 }
 
 // askGroups asks the system's own name service, by the tools that come with it.
-func askGroups(ctx context.Context, o cluster.Owner) ([]uint32, error) {
+func askGroups(ctx context.Context, o cluster.Owner) (membership, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookupBound)
 	defer cancel()
 	if err := cluster.CheckName(o.User); err != nil { // never an option for a program
-		return nil, fmt.Errorf("owner %q: %w", o.User, err)
+		return membership{}, fmt.Errorf("owner %q: %w", o.User, err)
 	}
 	passwd, err := exec.CommandContext(ctx, "getent", "passwd", "--", o.User).Output()
 	fields := strings.Split(string(passwd), ":")
 	if err != nil || len(fields) < 4 {
-		return nil, fmt.Errorf("owner %s (uid %d) is not known on this node: create the user with the same uid on every node", o.User, o.UID)
+		return membership{}, fmt.Errorf("owner %s (uid %d) is not known on this node: create the user with the same uid on every node", o.User, o.UID)
 	}
 	if err = checkUID(o, fields[2]); err != nil {
-		return nil, err
+		return membership{}, err
 	}
 	groups, err := exec.CommandContext(ctx, "id", "-G", "--", o.User).Output()
 	if err != nil {
-		return nil, fmt.Errorf("owner %s: list groups: %w", o.User, err)
+		return membership{}, fmt.Errorf("owner %s: list groups: %w", o.User, err)
 	}
-	return parseGroups(o, strings.Fields(string(groups)))
+	return parseGroups(o, fields[3], strings.Fields(string(groups)))
 }
 
 func checkUID(o cluster.Owner, uid string) error {
@@ -84,14 +111,19 @@ func checkUID(o cluster.Owner, uid string) error {
 	return nil
 }
 
-func parseGroups(o cluster.Owner, names []string) ([]uint32, error) {
-	var groups []uint32
-	for _, name := range names {
+func parseGroups(o cluster.Owner, primary string, names []string) (membership, error) {
+	var m membership
+	for i, name := range append([]string{primary}, names...) {
 		gid, err := strconv.ParseUint(name, 10, 32)
 		if err != nil {
-			return nil, fmt.Errorf("owner %s: group %q is not a number", o.User, name)
+			return membership{}, fmt.Errorf("owner %s: group %q is not a number", o.User, name)
 		}
-		groups = append(groups, uint32(gid))
+		if i == 0 {
+			m.primary = uint32(gid)
+		}
+		if !slices.Contains(m.groups, uint32(gid)) {
+			m.groups = append(m.groups, uint32(gid))
+		}
 	}
-	return groups, nil
+	return m, nil
 }

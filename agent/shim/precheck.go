@@ -166,7 +166,8 @@ func findProgram(o Order, secrets map[string]string) (string, error) {
 	if first != nil {
 		return "", fmt.Errorf("command %s: %w: %s", name, first, remedy)
 	}
-	return "", fmt.Errorf("command %s is not in the submitted PATH %s: %s", record.Cut(name, shownPath), record.Cut(search, shownPath), remedy)
+	return "", fmt.Errorf("command %s is in none of the %d folders of the submitted PATH: %s",
+		record.Cut(name, shownPath), len(filepath.SplitList(search)), remedy) // which is not others' to see
 }
 
 func absolute(base, path string) string {

@@ -56,7 +56,7 @@ func TestNodesRefuse(t *testing.T) {
 		},
 		"no interpreter in PATH": {
 			func(f *fixture) { f.order.Command = []string{"python-of-nobody"} }, record.NodeRefused,
-			[]string{"command python-of-nobody", "/usr/bin:/bin", "install"},
+			[]string{"command python-of-nobody", "of the submitted PATH", "install"},
 		},
 		"no interpreter at its path": {
 			func(f *fixture) { f.order.Command = []string{"/opt/none/python"} }, record.NodeRefused,

@@ -1,0 +1,42 @@
+package shim
+
+import (
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/bellows-ml/bellows/cluster"
+)
+
+// A group that the owner has been taken out of since the job was submitted is not
+// given to its workers, however often the job has been restarted since.
+func TestGroupsAreThoseOfNow(t *testing.T) {
+	t.Parallel()
+	now, err := parseGroups(cluster.Owner{User: "ada"}, "1000", []string{"1000", "27", "4000"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for submitted, want := range map[uint32]uint32{1000: 1000, 4000: 4000, 5000: 1000, 0: 1000} {
+		c := now.credential(cluster.Owner{UID: 1000, GID: submitted, User: "ada"})
+		if c.Gid != want || c.Uid != 1000 || !slices.Equal(c.Groups, []uint32{1000, 27, 4000}) {
+			t.Errorf("submitted as group %d: %+v, want group %d", submitted, c, want)
+		}
+	}
+}
+
+// The system is asked, and not the job: who it knows otherwise, or not at all, is refused.
+func TestIdentityIsTheSystems(t *testing.T) {
+	t.Parallel()
+	self := uint32(os.Getuid())
+	nobody := cluster.Owner{UID: 65534, GID: 4242, User: "nobody"}
+	c, err := Credential(t.Context(), nobody)
+	if err != nil || c.Gid == 4242 || slices.Contains(c.Groups, 4242) {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if _, err = Credential(t.Context(), cluster.Owner{UID: self + 1, User: "root"}); err == nil && self == 0 {
+		t.Error("root under another uid is not refused")
+	}
+	if _, err = Credential(t.Context(), cluster.Owner{UID: 54321, User: "no-such-user-here"}); err == nil {
+		t.Error("a user whom nobody knows is not refused")
+	}
+}
