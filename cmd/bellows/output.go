@@ -100,14 +100,14 @@ func writeYAML(w io.Writer, v any) error {
 		return fmt.Errorf("write result: %w", err)
 	}
 	var node yaml.Node
-	if err := yaml.Unmarshal([]byte(escaped(string(text))), &node); err != nil {
+	if err = yaml.Unmarshal([]byte(escaped(string(text))), &node); err != nil {
 		return fmt.Errorf("write result: %w", err)
 	}
 	block(&node)
 	var out bytes.Buffer
 	e := yaml.NewEncoder(&out)
 	e.SetIndent(2)
-	if err := errors.Join(e.Encode(&node), e.Close()); err != nil {
+	if err = errors.Join(e.Encode(&node), e.Close()); err != nil {
 		return fmt.Errorf("write result: %w", err)
 	}
 	_, err = io.WriteString(w, escaped(out.String()))
