@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -37,6 +38,46 @@ func (f *fixture) child(generation int) record.Worker {
 	return w
 }
 
+// killShim kills a run's shim, and its holder before that, which would end what it leaves.
+func (f *fixture) killShim(run shim.Run) {
+	f.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", run.Shim.PID))
+	if err != nil {
+		f.Fatal(err)
+	}
+	var holder int
+	if _, err := fmt.Sscanf(string(stat[bytes.LastIndexByte(stat, ')'):]), ") %1s %d", new(string), &holder); err != nil {
+		f.Fatal(err)
+	}
+	if err := errors.Join(syscall.Kill(holder, syscall.SIGKILL), syscall.Kill(run.Shim.PID, syscall.SIGKILL)); err != nil {
+		f.Fatal(err)
+	}
+	f.until("the shim's end", func() bool { return !shim.Alive(run.Shim) })
+}
+
+// An agent and a shim that are killed by the same hand leave nobody who knows of
+// the workers but the shim's holder. What a worker has started ends all the same.
+func TestAgentAndShimKilledTogether(t *testing.T) {
+	f := newFixture(t)
+	s := f.settings("n1")
+	agent := f.process(s)
+	f.alive("n1")
+	j := f.job("both", nested(), map[string]int{"n1": 2}, "n1")
+	f.start(j)
+	started := ack[record.Started](f, j, "n1", record.AckStarted)
+	child := f.child(1)
+	runs, _, err := shim.Scan(filepath.Join(s.Dir, "r"))
+	if err != nil || len(runs) != 1 {
+		t.Fatalf("runs: %v, %v", runs, err)
+	}
+	if err := errors.Join(agent.Process.Kill(), syscall.Kill(runs[0].Shim.PID, syscall.SIGKILL)); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range append(started.Workers, child) {
+		f.until("the end of what the shim has left", func() bool { return !lives(w) })
+	}
+}
+
 // Whatever becomes of what an agent wrote of its runs: as long as their processes
 // live, nothing is acknowledged as stopped. On a lone node no deadline helps.
 func TestWhatLivesIsNotStopped(t *testing.T) {
@@ -46,9 +87,8 @@ func TestWhatLivesIsNotStopped(t *testing.T) {
 			return os.RemoveAll(filepath.Join(s.Dir, "r"))
 		},
 		"directory, dead shim": func(f *fixture, _ *settings, run shim.Run) error {
-			err := errors.Join(os.RemoveAll(run.Dir), syscall.Kill(run.Shim.PID, syscall.SIGKILL))
-			f.until("the shim's end", func() bool { return !shim.Alive(run.Shim) })
-			return err
+			f.killShim(run)
+			return os.RemoveAll(run.Dir)
 		},
 		"order": func(_ *fixture, _ *settings, run shim.Run) error {
 			return os.Truncate(filepath.Join(run.Dir, "order.json"), 10)
@@ -121,9 +161,10 @@ func TestADirectoryThatIsRemovedUnderALivingAgent(t *testing.T) {
 	if err != nil || len(runs) != 1 {
 		t.Fatalf("runs: %v, %v", runs, err)
 	}
-	if err := errors.Join(os.RemoveAll(runs[0].Dir), syscall.Kill(runs[0].Shim.PID, syscall.SIGKILL)); err != nil {
+	if err := os.RemoveAll(runs[0].Dir); err != nil {
 		t.Fatal(err)
 	}
+	f.killShim(runs[0])
 	ack[record.Failed](f, j, "n1", record.AckFailed)
 	ack[record.Stopped](f, j, "n1", record.AckStopped)
 	for _, w := range append(started.Workers, child) {

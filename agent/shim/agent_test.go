@@ -200,9 +200,7 @@ func TestWorkersDieWithTheShim(t *testing.T) {
 	f := newFixture(t, 2, stubborn).start()
 	r := f.started()
 	f.awaitFile("up-0")
-	if err := syscall.Kill(f.shim.PID, unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	f.killShim()
 	f.gone("worker 0", f.worker(r, 0))
 	f.gone("worker 1", f.worker(r, 1))
 	eventually(t, "the locks are free", func() bool { return len(heldStill(f.order, f.dir)) == 0 })
@@ -213,10 +211,7 @@ func TestSweepAfterTheShimsDeath(t *testing.T) {
 	f := newFixture(t, 1, "").python(escape + "while True: time.sleep(1)").start()
 	f.started()
 	p := f.escaped()
-	if err := syscall.Kill(f.shim.PID, unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	f.gone("the shim", f.shim)
+	f.killShim()
 	if !Alive(p) {
 		t.Fatal("the escaped process is gone already: this tests nothing")
 	}

@@ -4,10 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
-
-	"golang.org/x/sys/unix"
 )
 
 // eachKind runs a test in every containment that has a group.
@@ -108,10 +105,7 @@ func TestGroupsLeadSweepsToWhatIsLeft(t *testing.T) {
 			`"""], {})`, 1) + "while True: time.sleep(1)").start()
 		f.started()
 		p := f.escaped()
-		if err := syscall.Kill(f.shim.PID, unix.SIGKILL); err != nil {
-			f.t.Fatal(err)
-		}
-		f.gone("the shim", f.shim)
+		f.killShim()
 		if !Alive(p) {
 			f.t.Fatal("the daemon is gone already: this tests nothing")
 		}
@@ -138,10 +132,7 @@ func TestSweepThawsWhatAShimHasFrozen(t *testing.T) {
 	if err := setFreezer(string(f.group().(freezer)), "FROZEN"); err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Kill(f.shim.PID, unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	f.gone("the shim", f.shim)
+	f.killShim()
 	if err := Sweep(f.dir, f.order.LockDir); err != nil {
 		t.Fatal(err)
 	}

@@ -6,10 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
@@ -201,9 +198,7 @@ func TestOtherUsersWorkersDieWithTheShimToo(t *testing.T) {
 	f.order.Owner = cluster.Owner{UID: 1, GID: 1, User: "daemon"}
 	r := f.start().started()
 	f.awaitFile("up-0")
-	if err := syscall.Kill(f.shim.PID, unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	f.killShim()
 	f.gone("the worker", f.worker(r, 0))
 }
 

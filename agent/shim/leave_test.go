@@ -157,10 +157,7 @@ func TestALockThatOutlivesItsRunIsClearedAndNamed(t *testing.T) {
 			f.gone("the shim", f.shim)
 		},
 		"swept": func(f *fixture) {
-			if err := syscall.Kill(f.shim.PID, unix.SIGKILL); err != nil {
-				f.t.Fatal(err)
-			}
-			f.gone("the shim", f.shim)
+			f.killShim()
 			if err := Sweep(f.dir, f.order.LockDir); err != nil {
 				f.t.Error(err)
 			}
@@ -227,10 +224,7 @@ func TestOrphansKeepTheirDevice(t *testing.T) {
 	f := newFixture(t, 1, "").python(escape + "while True: time.sleep(1)").start()
 	r := f.started()
 	p := f.escaped()
-	if err := syscall.Kill(f.shim.PID, unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	f.gone("the shim", f.shim)
+	f.killShim()
 	f.gone("the worker", f.worker(r, 0))
 	other := f.next().start()
 	w := other.await("waiting", func(r Report) bool { return strings.Contains(r.Waiting, "held by") || r.Workers != nil })

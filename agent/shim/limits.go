@@ -149,8 +149,13 @@ func delegate(own, controller string, scope bool) error {
 	if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("make cgroup: %w", err)
 	}
-	if err := set(leaf, "cgroup.procs", strconv.Itoa(os.Getpid())); err != nil {
-		return err
+	for _, pid := range []int{os.Getpid(), holderPID()} {
+		if pid == 0 { // nothing holds this process any more
+			continue
+		}
+		if err := set(leaf, "cgroup.procs", strconv.Itoa(pid)); err != nil {
+			return err
+		}
 	}
 	if err := turnOn(own, controller); err != nil {
 		return fmt.Errorf("%w: %s", err, remedy)

@@ -180,9 +180,7 @@ func TestASweepTakesLimitsAway(t *testing.T) {
 		f.order.Limits = cluster.Limits{MemoryBytes: 64 << 20, CPUs: 2}
 		f.start()
 		f.started()
-		if err := unix.Kill(f.shim.PID, unix.SIGKILL); err != nil {
-			f.t.Fatal(err)
-		}
+		f.killShim()
 		if err := Sweep(f.dir, f.order.LockDir); err != nil {
 			f.t.Fatal(err)
 		}
@@ -209,10 +207,7 @@ func TestASweepFindsWhatOnlyLimitsHold(t *testing.T) {
 		if err != nil {
 			f.t.Fatal(err)
 		}
-		if err := unix.Kill(f.shim.PID, unix.SIGKILL); err != nil {
-			f.t.Fatal(err)
-		}
-		f.gone("the shim", f.shim)
+		f.killShim()
 		if lists, err := Inside([]string{f.dir}); err != nil || !slices.Contains(lists[0].PIDs, child) {
 			f.t.Errorf("%d is not among %v, %v", child, lists, err)
 		}

@@ -40,13 +40,21 @@ const (
 // a shim's process, and is called at most once in one: it becomes the subreaper,
 // sets the umask, and leaves threads and descriptors to the process's end.
 //
+// Called in a process that nothing holds, it becomes the holder: it starts the
+// program once more with the same arguments, which does the above, and returns
+// when that and all it has left is gone, with an Ended where that failed.
+//
 // It returns nil once it was told to retire, or was told to end by SIGTERM or
-// ctx, and in both cases no process is left. An error means that it never
+// ctx, and in both cases no process is left. Any other error means that it never
 // executed a worker.
 func Serve(ctx context.Context, dir string) error {
 	keepInherited() // also for a shim that was not started by Start
 	dir, err := filepath.Abs(dir)
-	if err == nil {
+	if err == nil && os.Getenv(heldVariable) == "" {
+		if err = hold(dir); err == nil || errors.As(err, new(Ended)) {
+			return err // the shim has told the rest
+		}
+	} else if err == nil {
 		err = serve(ctx, dir)
 	}
 	if err != nil {

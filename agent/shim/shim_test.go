@@ -212,12 +212,42 @@ func (f *fixture) retire() {
 	f.t.Helper()
 	f.push(Wish{Retire: true})
 	f.gone("the shim", f.shim)
+	eventually(f.t, "the holder is gone", func() bool {
+		all, err := processes()
+		return err == nil && len(hosting(f.dir, all)) == 0
+	})
 	for _, name := range []string{controlSocket, workerSocket} {
 		if _, err := os.Stat(filepath.Join(f.dir, name)); !errors.Is(err, os.ErrNotExist) {
 			f.t.Errorf("%s is left: %v", name, err)
 		}
 	}
 	f.nothingLeft()
+}
+
+// holder is the process that holds the shim.
+func (f *fixture) holder() Process {
+	f.t.Helper()
+	s, err := readStat(f.shim.PID)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	p, err := identify(s.ppid)
+	if err != nil || hostedBy(p.PID) != f.dir {
+		f.t.Fatalf("process %d does not hold the shim: %v", s.ppid, err)
+	}
+	return p
+}
+
+// killShim kills the shim, and its holder before that, so that nobody but a sweep
+// ends what they leave.
+func (f *fixture) killShim() {
+	f.t.Helper()
+	for _, p := range []Process{f.holder(), f.shim} {
+		if err := unix.Kill(p.PID, unix.SIGKILL); err != nil {
+			f.t.Fatal(err)
+		}
+		f.gone("shim or holder", p)
+	}
 }
 
 // nothingLeft is I12: no process, no cgroup, no lock.

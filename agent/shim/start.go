@@ -26,8 +26,8 @@ import (
 // shim has claimed the run and answers Dial; its workers may not be executed yet.
 //
 // The shim has a session of its own and holds nothing of the caller's but the end
-// of a pipe that tells of its start; what it has to say goes to dir/shim.log. It
-// remains the caller's child, and a goroutine waits for it so that it never
+// of a pipe that tells of its start; what it has to say goes to dir/shim.log. Its
+// holder remains the caller's child, and a goroutine waits for it so that it never
 // becomes a zombie; should the caller die, init inherits and reaps it.
 //
 // After an error, ctx's included, no shim is left, but Sweep dir before it is
@@ -70,24 +70,24 @@ func Start(ctx context.Context, exe, dir string, order Order) (Process, error) {
 	if err != nil {
 		return fail(err)
 	}
-	p, err := identify(cmd.Process.Pid) // a zombie at worst: it is reaped below
 	ended := make(chan struct{})
 	go func() {
 		_ = cmd.Wait() // how it ended is in its log and its report
 		close(ended)
 	}()
-	if err == nil {
-		err = awaitReady(ctx, ready)
+	var rec runRecord
+	if err = awaitReady(ctx, ready); err == nil {
+		rec, err = readRecord(dir)
 	}
 	if errors.Is(err, errSilent) {
 		err = fmt.Errorf("%w: the end of %s: %s", err, log.Name(), lastWord(log.Name()))
 	}
 	if err != nil {
-		_ = cmd.Process.Kill()
+		_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL) // the holder and the shim; their session has nobody else
 		<-ended
 		return fail(err)
 	}
-	return p, nil
+	return rec.Shim, nil
 }
 
 // shimCommand is how the shim is executed; also in a scope, the process that is

@@ -86,13 +86,10 @@ func TestStrikeAtWhatOnlyItsEnvironmentTells(t *testing.T) {
 	f.started()
 	helper := f.escaped()
 	reach, err := ReachOf(f.dir)
-	if err == nil {
-		err = syscall.Kill(f.shim.PID, unix.SIGKILL)
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.gone("the shim", f.shim)
+	f.killShim()
 	if !Alive(helper) {
 		t.Fatal("the helper is gone already: this tests nothing")
 	}

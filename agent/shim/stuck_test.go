@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -35,10 +34,14 @@ func TestPreparationsThatHangDoNotHoldUpTheEnd(t *testing.T) {
 	if took := time.Since(begun); took > UnkillableAfter/2 || r.Workers != nil || r.Failed != nil {
 		t.Errorf("took %v, report %+v", took, r)
 	}
-	f.retire()
+	holder := f.holder()
+	f.push(Wish{Retire: true})
+	f.gone("the shim", f.shim)
 	if err := thaw(); err != nil {
 		t.Fatal(err)
 	}
+	f.gone("the holder, which waits for the process", holder)
+	f.nothingLeft()
 	eventually(t, "the process that looked is gone", func() bool {
 		now, err := readStat(looks[0].pid)
 		return err != nil || now.start != looks[0].start || !now.lives()
@@ -100,9 +103,7 @@ func TestSweepNamesWhatItCannotKill(t *testing.T) {
 	r := f.start().started()
 	worker := f.worker(r, 0)
 	thaw := f.freeze(worker)
-	if err := syscall.Kill(f.shim.PID, unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	f.killShim()
 	if err := Sweep(f.dir, f.order.LockDir); err == nil || !strings.Contains(err.Error(), "UNKILLABLE pid "+itoa(worker.PID)) {
 		t.Errorf("Sweep: %v", err)
 	}

@@ -115,6 +115,7 @@ type sweeper struct {
 	// contained: a group held all that the workers have started, so that nothing
 	// depends on what processes show of themselves.
 	contained bool
+	under     int    // all that descends from this process is the run's; 0 = there is none
 	found     []stat // what was last found
 }
 
@@ -213,6 +214,9 @@ func (s *sweeper) left() ([]stat, error) {
 	}
 	more, err := marked(s.dir)
 	found := merged(s.inside(all, hosting(s.dir, all)), more)
+	if s.under != 0 {
+		found = merged(found, descendants(all, map[int]bool{s.under: true}))
+	}
 	// One that is ending shows neither environment nor command line any more, but
 	// still has its files and devices.
 	for _, p := range s.found {

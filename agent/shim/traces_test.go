@@ -63,10 +63,7 @@ func TestSweepNeedsNoDirectory(t *testing.T) {
 				f.started()
 				p, rec := f.escaped(), f.recorded()
 				if orphaned {
-					if err := syscall.Kill(f.shim.PID, unix.SIGKILL); err != nil {
-						t.Fatal(err)
-					}
-					f.gone("the shim", f.shim)
+					f.killShim()
 				}
 				f.removeDirectory()
 				if err := Sweep(f.dir, f.order.LockDir); err != nil {
@@ -148,10 +145,7 @@ func TestScanFindsRunsWithoutADirectory(t *testing.T) {
 			f.started()
 			f.escaped()
 			if orphaned {
-				if err := syscall.Kill(f.shim.PID, unix.SIGKILL); err != nil {
-					t.Fatal(err)
-				}
-				f.gone("the shim", f.shim)
+				f.killShim()
 			}
 			f.removeDirectory()
 			runs, strays, err := Scan(f.root)
@@ -170,10 +164,7 @@ func TestSweepDoesNotGuess(t *testing.T) {
 		"while True: time.sleep(1)").startUnprivileged()
 	f.started()
 	p := f.escaped()
-	if err := syscall.Kill(f.shim.PID, unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	f.gone("the shim", f.shim)
+	f.killShim()
 	f.removeDirectory()
 	sweep := exec.Command(filepath.Join(f.root, "bellows"), "sweep", f.dir, f.order.LockDir)
 	sweep.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}

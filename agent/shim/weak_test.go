@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/bellows-ml/bellows/cluster"
 )
 
@@ -50,15 +48,13 @@ func (f *fixture) startUnprivileged() *fixture {
 	if err = cmd.Start(); err != nil {
 		f.t.Fatal(err)
 	}
-	if f.shim, err = identify(cmd.Process.Pid); err != nil {
-		f.t.Fatal(err)
-	}
 	go func() { _ = cmd.Wait() }()
 	eventually(f.t, "the shim answers", func() bool {
 		c, err := Dial(f.dir)
 		f.conn = c
 		return err == nil
 	})
+	f.shim = f.recorded().Shim
 	return f
 }
 
@@ -105,10 +101,7 @@ func TestSweepFindsWhatAWeakShimLeft(t *testing.T) {
 	f := newFixture(t, 1, "").python(escape + "while True: time.sleep(1)").startUnprivileged()
 	f.started()
 	p := f.escaped()
-	if err := syscall.Kill(f.shim.PID, unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	f.gone("the shim", f.shim)
+	f.killShim()
 	if !Alive(p) {
 		t.Fatal("the escaped process is gone already: this tests nothing")
 	}

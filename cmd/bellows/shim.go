@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+
 	"github.com/spf13/cobra"
 
 	"github.com/bellows-ml/bellows/agent/shim"
@@ -18,7 +20,11 @@ func shimCommand() *cobra.Command {
 			if dir == "" {
 				return usage("shim: --dir is missing; agents start shims, people need not")
 			}
-			return shim.Serve(cmd.Context(), dir)
+			err := shim.Serve(cmd.Context(), dir)
+			if ended, ok := errors.AsType[shim.Ended](err); ok {
+				return exitStatus(ended) // it has said why
+			}
+			return err
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", "", "the run directory")

@@ -1,0 +1,139 @@
+package shim
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// heldVariable tells a shim the pid of its holder.
+const heldVariable = "BELLOWS_SHIM_HOLDER"
+
+// Ended is how a shim has ended that this process held.
+type Ended int
+
+func (e Ended) Error() string { return fmt.Sprintf("the shim ended with status %d", int(e)) }
+
+// hold starts the shim proper as a child, from the same command line, and waits
+// for its end. It is there for the moment in which a shim dies before its workers:
+// these die with it, but what they have started does not, and the agent, which
+// would sweep, may have been killed by the same hand. All that is then left becomes
+// this process's by descent, because it is a subreaper, and is killed at once: a
+// run has one shim in its life, and nothing of it may go on without.
+//
+// It owns nothing else, knows nothing, and does nothing while the shim lives. If it
+// is killed itself the shim goes on alone.
+func hold(dir string) error {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("become subreaper: %w", err)
+	}
+	shim, err := startHeld()
+	if err != nil {
+		return fmt.Errorf("start the shim proper: %w", err)
+	}
+	// The shim hears them as well, and decides. Notify and not Ignore: what is
+	// ignored stays ignored in children.
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGPIPE)
+	defer signal.Stop(signals)
+	debug.FreeOSMemory() // it will need no more for days
+	status := waitFor(shim)
+	if status != 0 || hasChildren() {
+		endAll(dir)
+	}
+	if status != 0 {
+		return Ended(status)
+	}
+	return nil
+}
+
+// startHeld starts this program once more, with all that was given to it, and
+// returns the pid.
+func startHeld() (int, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return 0, err
+	}
+	cmd := exec.Command(exe, os.Args[1:]...)
+	cmd.Args[0] = os.Args[0]
+	cmd.Env = append(os.Environ(), heldVariable+"="+strconv.Itoa(os.Getpid()))
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	if fd, err := strconv.Atoi(os.Getenv(readyVariable)); err == nil {
+		ready := os.NewFile(uintptr(fd), "ready pipe")
+		defer ready.Close() //nolint:errcheck // or nobody would notice that the shim closes its own
+		cmd.ExtraFiles = []*os.File{ready}
+		cmd.Env = append(cmd.Env, readyVariable+"=3")
+	}
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	pid := cmd.Process.Pid
+	return pid, cmd.Process.Release() // it is reaped with all other children
+}
+
+// waitFor reaps children until the shim was among them, and returns its status;
+// as shells have it, 128 and the signal's number if one has ended it.
+func waitFor(shim int) int {
+	for {
+		var status unix.WaitStatus
+		pid, err := unix.Wait4(-1, &status, 0, nil)
+		switch {
+		case err != nil && !errors.Is(err, unix.EINTR):
+			return 1 // it cannot be: the shim is a child
+		case err != nil || pid != shim:
+		case status.Signaled():
+			return 128 + int(status.Signal())
+		default:
+			return status.ExitStatus()
+		}
+	}
+}
+
+// endAll kills what a dead shim has left until nothing is. Only the kernel is
+// asked, and none of the run's files: a disk may hang.
+func endAll(dir string) {
+	s := &sweeper{dir: dir, under: os.Getpid()}
+	for pause := time.Duration(firstPause); s.strike(); pause = min(2*pause, time.Second) {
+		time.Sleep(pause) // children's ends are signalled, others' are not
+	}
+	_ = s.removeGroups() // the agent's sweep tells what is in the way
+}
+
+// strike kills all that is to be found now, and reports whether anything may be left.
+func (s *sweeper) strike() bool {
+	for pid := 1; pid > 0; {
+		pid, _ = unix.Wait4(-1, nil, unix.WNOHANG, nil)
+	}
+	s.findGroups()
+	left, err := s.left()
+	for _, g := range s.groups {
+		err = errors.Join(err, g.kill())
+	}
+	for _, p := range left {
+		err = errors.Join(err, p.kill())
+	}
+	for _, g := range s.groups {
+		_, inside, errLook := g.look()
+		err = errors.Join(err, errLook)
+		if inside {
+			return true
+		}
+	}
+	return err != nil || len(left) > 0 || hasChildren()
+}
+
+// holderPID is the pid of the process that holds this one; 0 if none does any more.
+func holderPID() int {
+	pid, err := strconv.Atoi(os.Getenv(heldVariable))
+	if err != nil || pid != os.Getppid() {
+		return 0
+	}
+	return pid
+}
