@@ -51,9 +51,12 @@ func newSweeper(dir, lockDir string) (*sweeper, error) {
 	if order, err := readOrder(dir); err == nil {
 		s.order = &order
 	}
-	rec, err := readClaim(dir)
+	rec, err := readRecord(dir)
+	if s.order != nil && errors.Is(err, os.ErrNotExist) {
+		rec, err = claimForNobody(dir)
+	}
 	switch {
-	case errors.Is(err, errUnreadable): // the other traces have to do
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, errUnreadable): // the other traces have to do
 		if report, errRead := ReadReport(dir); errRead == nil {
 			s.shim, s.workers = report.Shim, reported(dir, runRecord{Shim: report.Shim})
 		}
@@ -81,27 +84,16 @@ func reported(dir string, rec runRecord) (workers []Process) {
 	return workers
 }
 
-// readClaim returns the run record. If there is none it claims the run for nobody:
-// a shim that was started by an agent's last breath, and is about to claim it, must
-// find out that it has come too late. Where the directory itself is gone, or the
-// record is there and says nothing, no shim can claim it any more.
-func readClaim(dir string) (runRecord, error) {
-	path := filepath.Join(dir, shimFile)
-	rec, err := readRecord(dir)
-	if !errors.Is(err, os.ErrNotExist) {
-		return rec, err
-	}
-	if _, gone := os.Lstat(dir); errors.Is(gone, os.ErrNotExist) {
-		return runRecord{}, errUnreadable
-	}
+// claimForNobody claims a run that has no record: a shim that was started by an
+// agent's last breath, and is about to claim it, must find out that it has come too
+// late. Without an order that can be read none comes so far.
+func claimForNobody(dir string) (runRecord, error) {
 	nobody := runRecord{Version: ProtocolVersion}
-	if err = claim(path, nobody); err == nil {
-		return nobody, nil
-	}
+	err := claim(filepath.Join(dir, shimFile), nobody)
 	if errors.Is(err, errClaimed) { // this very moment
 		return readRecord(dir)
 	}
-	return rec, err
+	return nobody, err
 }
 
 type sweeper struct {
