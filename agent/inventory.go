@@ -24,6 +24,8 @@ type Stock struct {
 	Occupied map[cluster.DeviceID]string
 	// Locks says of devices who has an old lock of theirs, which hinders nothing.
 	Locks map[cluster.DeviceID]string
+	// Files says how workers are kept from devices that are not theirs.
+	Files string
 	// Stuck devices have processes of a job that do not die.
 	Stuck map[cluster.DeviceID]cluster.JobID
 }
@@ -32,7 +34,7 @@ type Stock struct {
 // devices healthy, with the problem beside: a job that runs is not sent away
 // because of it.
 func (s Stock) Inventory() record.Inventory {
-	inventory := record.Inventory{Devices: slices.Clone(s.Devices), Problem: joined(s.Problem, s.Cut), Addr: s.Addr}
+	inventory := record.Inventory{Devices: slices.Clone(s.Devices), Problem: joined(s.Problem, s.Cut), Addr: s.Addr, DeviceFiles: s.Files}
 	for i := range inventory.Devices {
 		d := &inventory.Devices[i]
 		if d.Health != cluster.Healthy {

@@ -82,6 +82,7 @@ type Report struct {
 	ExecedAt    time.Time
 	Containment string
 	Deadline    int64 // the fencing deadline in force, as in Wish; 0 = none, or a shim of a version that does not say
+	DeviceFiles string
 	Held        *record.Held
 	Failed      *record.Failed
 	Saves       []Save

@@ -25,7 +25,8 @@ func nodeStatuses(m *record.Mirror, gossip map[cluster.NodeID]string) []NodeStat
 		v := m.Node(id)
 		s := NodeStatus{
 			ID: string(id), Alive: v.Alive.Exists(), Gossip: gossip[id], Addr: v.Alive.Value.Addr, TrainAddr: v.Inventory.Value.Addr,
-			Version: v.Alive.Value.Version, Problem: v.Inventory.Value.Problem, Devices: []DeviceStatus{},
+			Version: v.Alive.Value.Version, Problem: v.Inventory.Value.Problem, DeviceFiles: v.Inventory.Value.DeviceFiles,
+			Devices: []DeviceStatus{},
 		}
 		if v.Cordon.Exists() {
 			s.Cordon, s.Drain = v.Cordon.Value.Reason, v.Cordon.Value.Drain

@@ -128,6 +128,9 @@ type Member struct {
 	PIDs      []int    `json:"pids,omitempty"` // by local rank, once started
 	// Containment says how its processes are held together: cgroup2, cgroup1 or weak.
 	Containment string `json:"containment,omitempty"`
+	// DeviceFiles says how they are kept from devices that are not theirs: bpf,
+	// devices, or "not enforced (why)"; empty = nothing is known of it.
+	DeviceFiles string `json:"device_files,omitempty"`
 	Lost        bool   `json:"lost"` // the node is not in the cluster now
 	// Readings are what its devices are doing, as NodeStatus has them; of one job's answer only.
 	Readings     []DeviceReading `json:"readings,omitempty"`
@@ -182,7 +185,10 @@ type NodeStatus struct {
 	Drain     bool           `json:"drain"`             // what runs on it goes elsewhere
 	Devices   []DeviceStatus `json:"devices"`
 
-	Driver string `json:"driver,omitempty"` // the version of its devices' driver
+	// DeviceFiles says how its workers are kept from devices that are not theirs, as
+	// in Member; empty also of devices that have no files.
+	DeviceFiles string `json:"device_files,omitempty"`
+	Driver      string `json:"driver,omitempty"` // the version of its devices' driver
 	// ReadingsAgeS is how old its devices' readings are, in seconds; nil if there are
 	// none, and NoReadings says why.
 	ReadingsAgeS *float64 `json:"readings_age_s,omitempty"`

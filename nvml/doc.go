@@ -53,6 +53,8 @@ type Reading struct {
 	Index int    `json:"index"`         // as nvidia-smi counts; moves with the next boot
 	PCI   string `json:"pci,omitempty"` // domain:bus:device.function
 	NUMA  int    `json:"numa_node"`     // −1 = unknown or none
+	// Minor is the number of its file, /dev/nvidia<Minor>; nil = unknown or none.
+	Minor *uint32 `json:"minor,omitempty"`
 
 	// What follows only informs: nil, zero or empty = unknown.
 
@@ -72,6 +74,13 @@ type Reading struct {
 	// Processes compute or draw on it; ascending by pid, at most MaxProcesses of them.
 	Processes []Process `json:"processes,omitempty"`
 }
+
+// The numbers of the driver's device files (devices.txt of the kernel). Those above
+// LastMinor are shared by all devices: /dev/nvidiactl, /dev/nvidia-modeset.
+const (
+	Major     = 195
+	LastMinor = 253
+)
 
 // MaxProcesses is how many processes of a device are listed: more than contexts fit into its memory.
 const MaxProcesses = 256

@@ -86,7 +86,7 @@ func (d *driver) survey() (Survey, error) {
 				continue
 			}
 			// It was here and no longer answers: it stays, so that what runs on it can be named.
-			r = Reading{Device: old.Device, Index: i, PCI: old.PCI, NUMA: old.NUMA}
+			r = Reading{Device: old.Device, Index: i, PCI: old.PCI, NUMA: old.NUMA, Minor: old.Minor}
 			r.Health, r.Device.Problem = cluster.Unhealthy, err.Error()
 		} else {
 			handles[r.ID] = handle
@@ -113,7 +113,7 @@ func (d *driver) read(index int) (Reading, nvml.Device, error) {
 	}
 	r.ID, r.Health = cluster.DeviceID(id), cluster.Healthy
 	if old, ok := d.last[index]; ok && old.ID == r.ID {
-		r.Model, r.PCI, r.NUMA = old.Model, old.PCI, old.NUMA
+		r.Model, r.PCI, r.NUMA, r.Minor = old.Model, old.PCI, old.NUMA, old.Minor
 	}
 	if r.Model == "" {
 		if r.Model, ret = handle.GetName(); ret != nvml.SUCCESS {
@@ -123,6 +123,9 @@ func (d *driver) read(index int) (Reading, nvml.Device, error) {
 	if r.PCI == "" {
 		r.PCI = d.address(handle)
 		r.NUMA = d.numa(r.PCI)
+	}
+	if r.Minor == nil {
+		r.Minor = d.minor(handle)
 	}
 	if err := d.memory(&r, handle); err != nil {
 		return r, nil, err
@@ -170,6 +173,19 @@ func (d *driver) address(handle nvml.Device) string {
 		return ""
 	}
 	return fmt.Sprintf("%04x:%02x:%02x.0", info.Domain, info.Bus, info.Device)
+}
+
+// minor is the number of the device's file; nil where the driver has none for it.
+func (d *driver) minor(handle nvml.Device) *uint32 {
+	if !d.has("nvmlDeviceGetMinorNumber") {
+		return nil
+	}
+	n, ret := handle.GetMinorNumber()
+	if ret != nvml.SUCCESS || n < 0 || n > LastMinor {
+		return nil
+	}
+	minor := uint32(n)
+	return &minor
 }
 
 // numa asks the kernel, which knows it for every driver's age; −1 = unknown or none.

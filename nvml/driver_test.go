@@ -84,12 +84,12 @@ func TestADGXIsReadWhole(t *testing.T) {
 	if len(s.Devices) != 8 || s.Driver != "550.54.15" || s.Problem != "" {
 		t.Fatalf("got %d devices, driver %s, problem %q", len(s.Devices), s.Driver, s.Problem)
 	}
-	busy, celsius := 30, 43
+	busy, celsius, minor := 30, 43, uint32(3)
 	want := Reading{
 		Device: cluster.Device{
 			ID: cluster.DeviceID(third.UUID), Model: "Mock NVIDIA A100-SXM4-40GB", MemoryBytes: 40 << 30, Health: cluster.Healthy,
 		},
-		Index: 3, PCI: "0000:0a:00.0", NUMA: 3, Busy: &busy, MemoryUsedBytes: 3 << 30, TemperatureC: &celsius,
+		Index: 3, PCI: "0000:0a:00.0", NUMA: 3, Minor: &minor, Busy: &busy, MemoryUsedBytes: 3 << 30, TemperatureC: &celsius,
 		Processes: []Process{{PID: 40}, {PID: 900, MemoryBytes: 1 << 30}},
 	}
 	if !reflect.DeepEqual(s.Devices[3], want) {
@@ -102,6 +102,32 @@ func TestADGXIsReadWhole(t *testing.T) {
 		if l.NVLinks != 12 || l.Path != "SYS" {
 			t.Errorf("got %+v, want 12 links through switches, PCIe across sockets", l)
 		}
+	}
+}
+
+// A number that is none of a device's, or that nobody tells, is not taken for one.
+func TestFilesThatNobodyTells(t *testing.T) {
+	d, server := dgx()
+	for i, answer := range []func() (int, nvml.Return){
+		func() (int, nvml.Return) { return 0, nvml.ERROR_NOT_SUPPORTED },
+		func() (int, nvml.Return) { return LastMinor + 1, nvml.SUCCESS },
+		func() (int, nvml.Return) { return -1, nvml.SUCCESS },
+		func() (int, nvml.Return) { return LastMinor, nvml.SUCCESS },
+	} {
+		server.Devices[i].(*dgxa100.Device).GetMinorNumberFunc = answer
+	}
+	devices := read(t, d).Devices
+	if devices[0].Minor != nil || devices[1].Minor != nil || devices[2].Minor != nil || devices[3].Minor == nil || *devices[3].Minor != LastMinor {
+		t.Errorf("got %v %v %v %v", devices[0].Minor, devices[1].Minor, devices[2].Minor, devices[3].Minor)
+	}
+	old, _ := dgx()
+	old.has = func(symbol string) bool { return symbol != "nvmlDeviceGetMinorNumber" }
+	if m := read(t, old).Devices[0].Minor; m != nil {
+		t.Errorf("of a library that knows no such call: %d", *m)
+	}
+	server.Devices[3].(*dgxa100.Device).GetUUIDFunc = func() (string, nvml.Return) { return "", nvml.ERROR_GPU_IS_LOST }
+	if m := read(t, d).Devices[3].Minor; m == nil || *m != LastMinor {
+		t.Errorf("of a device that was lost: %v", m)
 	}
 }
 

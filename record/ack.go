@@ -31,7 +31,13 @@ type Started struct {
 	// Nonce is that of the generation's world, here and in all else that a node
 	// says of a generation: what was said of another of the same number counts for nothing.
 	Nonce string `json:"nonce,omitempty"`
+	// DeviceFiles says how they are kept from devices that are not theirs: bpf,
+	// devices, or "not enforced (why)"; empty = their devices have no files.
+	DeviceFiles string `json:"device_files,omitempty"`
 }
+
+// NotEnforced begins what is said of a node whose workers may open each device.
+const NotEnforced = "not enforced"
 
 // Worker is one training process. A pid alone means nothing: it is reused.
 type Worker struct {

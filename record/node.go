@@ -63,6 +63,9 @@ type Inventory struct {
 	// Addr is where other nodes reach this one's workers, on the interface kept for
 	// training; empty = at Alive.Addr.
 	Addr string `json:"addr,omitempty"`
+	// DeviceFiles says how workers are kept from devices that are not theirs, as in
+	// Started; empty also of agents that knew nothing of it.
+	DeviceFiles string `json:"device_files,omitempty"`
 }
 
 // Cordon keeps new work away from a node.

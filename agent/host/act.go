@@ -88,6 +88,7 @@ func (n *node) beside(at lane, f func(ctx context.Context) (then func())) {
 
 // order is what the shim needs to know to carry out a plan.
 func (n *node) order(jg record.JobGen, spec record.Submitted, plan record.Plan) shim.Order {
+	member, _, _ := plan.World.Member(n.cfg.Node)
 	return shim.Order{
 		Version: shim.ProtocolVersion, Cluster: n.cluster, Node: n.cfg.Node,
 		World: plan.World, Owner: spec.Owner,
@@ -100,6 +101,7 @@ func (n *node) order(jg record.JobGen, spec record.Submitted, plan record.Plan) 
 		LockDir:      n.cfg.LockDir,
 		Containment:  n.cfg.Containment,
 		Limits:       spec.PerWorker,
+		DeviceFiles:  n.files.of(member.Devices),
 		Interface:    n.cfg.TrainInterface,
 		Bound:        n.train.bound,
 		Scope:        n.scopes,

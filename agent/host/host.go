@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/bellows-ml/bellows/agent/shim"
 	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/membership"
 	"github.com/bellows-ml/bellows/record"
@@ -74,6 +75,7 @@ func runOn(ctx context.Context, cfg Config, data *dataDir, s *store.Store) error
 	n := newNode(ctx, cfg, s)
 	n.data, n.cluster = data, name
 	n.scopes = scopes(ctx, cfg)
+	n.files.how = shim.TryDevices(cfg.Containment)
 	return n.run(cancel)
 }
 

@@ -57,6 +57,7 @@ type node struct {
 	train     train
 	occupants occupants
 	locks     oldLocks
+	files     files
 	progress  time.Time // when the progress record was written last
 	checked   time.Time // when collected generations were last looked for
 	scopes    bool      // shims get transient scopes of systemd's

@@ -26,6 +26,7 @@ type scene struct {
 	mu      sync.Mutex
 	on      map[cluster.DeviceID][]nvml.Process
 	refuses string // why there is nothing to look with; empty = there is
+	minors  map[cluster.DeviceID]uint32
 }
 
 func (s *scene) Survey(context.Context) (nvml.Survey, error) {
@@ -37,9 +38,11 @@ func (s *scene) Survey(context.Context) (nvml.Survey, error) {
 	var out nvml.Survey
 	for i := range 2 {
 		id := cluster.DeviceID(fmt.Sprintf("SIM-n1-%d", i))
-		out.Devices = append(out.Devices, nvml.Reading{
-			Device: cluster.Device{ID: id, Health: cluster.Healthy}, MemoryUsedBytes: 1, Processes: slices.Clone(s.on[id]),
-		})
+		r := nvml.Reading{Device: cluster.Device{ID: id, Health: cluster.Healthy}, MemoryUsedBytes: 1, Processes: slices.Clone(s.on[id])}
+		if minor, told := s.minors[id]; told {
+			r.Minor = &minor
+		}
+		out.Devices = append(out.Devices, r)
 	}
 	return out, nil
 }

@@ -84,6 +84,8 @@ func (n *node) surveyed(s nvml.Survey, err error) {
 		if s.Refused {
 			n.devices.unseen = s.Problem
 			seen.Devices = n.known()
+		} else {
+			n.files.learn(s)
 		}
 	} else {
 		if n.devices.failing.IsZero() {
@@ -156,7 +158,7 @@ func (n *node) writeInventory() {
 func (n *node) stock() agent.Stock {
 	s := agent.Stock{
 		Devices: n.devices.seen.Devices, Problem: n.devices.seen.Problem, Addr: n.train.addr, Cut: n.train.problem,
-		Unseen: n.devices.unseen, Occupied: n.occupants.judged.Problems, Locks: n.locks.onDevices(),
+		Unseen: n.devices.unseen, Occupied: n.occupants.judged.Problems, Locks: n.locks.onDevices(), Files: n.files.enforced(),
 		Taken: map[cluster.DeviceID]bool{}, Stuck: map[cluster.DeviceID]cluster.JobID{},
 	}
 	for d, jg := range n.holders() {

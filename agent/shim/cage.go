@@ -48,6 +48,10 @@ type cage struct {
 	// apart is a child of the shim's that is no worker's: it looks at what the owner
 	// has, takes no lock, and may hang as what it looks at may. 0 = there is none.
 	apart int
+	// devices is one more group, which keeps workers from devices that are not
+	// theirs; nil = there is none, or the first one does.
+	devices     group
+	devicesPath string
 }
 
 // newCage makes this process the subreaper, and a group of that name: of the kind
@@ -161,6 +165,9 @@ func (c *cage) remove() error {
 	var err error
 	if c.limits != nil {
 		err = removeTops(c.limits.tops)
+	}
+	if c.devices != nil {
+		err = errors.Join(err, c.devices.remove())
 	}
 	if c.group != nil {
 		err = errors.Join(err, c.group.remove())

@@ -236,11 +236,11 @@ func TestOrphansKeepTheirDevice(t *testing.T) {
 	if err := Sweep(f.dir, f.order.LockDir); err != nil {
 		t.Fatal(err)
 	}
-	f.nothingLeft()
 	if r := other.stopped(); r.Failed != nil {
 		t.Errorf("after the sweep: %+v", r.Failed)
 	}
 	other.retire()
+	f.nothingLeft()
 }
 
 // Many take the same device at once while locks leak and are cleared: never do two have it.

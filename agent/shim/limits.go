@@ -236,38 +236,50 @@ func set(dir, file, value string) error {
 }
 
 // hold prepares for the worker with that local rank to be started within its
-// limits and the cage: release once it was. The caller has locked its goroutine
-// to the thread, which is in the worker's v1 groups meanwhile.
+// limits, kept from others' devices, and in the cage: release once it was. The
+// caller has locked its goroutine to the thread, which is in the worker's v1
+// groups meanwhile.
 func (c *cage) hold(local int, attr *syscall.SysProcAttr) (release func(), err error) {
-	if c.limits == nil {
-		return c.enter(attr)
+	var enters []func(*syscall.SysProcAttr) (func(), error)
+	if c.devices != nil { // first: limits may lie below it
+		enters = append(enters, c.devices.enter)
 	}
-	b := c.limits.workers[local]
-	enter := c.enter
-	if b.born != "" {
-		enter = cgroup(b.born).enter
+	into := c.enter
+	if c.limits != nil {
+		b := c.limits.workers[local]
+		for _, dir := range b.enter {
+			enters = append(enters, bounded(dir).enter)
+		}
+		if b.born != "" {
+			into = cgroup(b.born).enter
+		}
 	}
-	var entered []freezer // whose way of entering is that of any v1 group
-	leave := func() {}
-	for _, dir := range b.enter {
-		g := freezer(dir)
-		if _, err = g.enter(attr); err != nil {
-			leave()
+	var releases []func()
+	release = func() {
+		for _, r := range slices.Backward(releases) {
+			r()
+		}
+	}
+	for _, enter := range append(enters, into) {
+		left, err := enter(attr)
+		if err != nil {
+			release()
 			return nil, err
 		}
-		entered = append(entered, g)
-		leave = func() {
-			for _, g := range entered {
-				g.leave(filepath.Dir(filepath.Dir(string(g)))) // worker, run, and where we were
-			}
-		}
+		releases = append(releases, left)
 	}
-	left, err := enter(attr)
-	if err != nil {
-		leave()
+	return release, nil
+}
+
+// bounded is a worker's group in a v1 hierarchy, below its run's.
+type bounded string
+
+func (b bounded) enter(attr *syscall.SysProcAttr) (release func(), err error) {
+	g := freezer(b) // whose way of entering is that of any v1 group
+	if _, err = g.enter(attr); err != nil {
 		return nil, err
 	}
-	return func() { left(); leave() }, nil
+	return func() { g.leave(filepath.Dir(filepath.Dir(string(g)))) }, nil // worker, run, and where we were
 }
 
 // starved reports whether the kernel has killed something of a worker because it

@@ -36,6 +36,8 @@ type Order struct {
 	Containment string `json:"containment,omitempty"`
 	// Limits of each worker; a node that cannot keep them refuses.
 	Limits cluster.Limits `json:"limits,omitzero"`
+	// DeviceFiles are those of the node's devices; nil = they have none.
+	DeviceFiles *DeviceFiles `json:"device_files,omitempty"`
 	// Interface is the network interface that was named for workers to meet on;
 	// empty = none was.
 	Interface string `json:"interface,omitempty"`
@@ -76,6 +78,9 @@ type Report struct {
 	Workers     []record.Worker `json:"workers,omitempty"` // set once all are executed
 	ExecedAt    time.Time       `json:"execed_at,omitzero"`
 	Containment string          `json:"containment"` // cgroup2 | cgroup1 | weak
+	// DeviceFiles says how the workers are kept from devices that are not theirs:
+	// DeviceFilter, DeviceController, or why they are not; empty = from none.
+	DeviceFiles string `json:"device_files,omitempty"`
 	// Deadline is the fencing deadline in force, by the order or the last Wish that
 	// named one: that it has arrived, and not only been sent. 0 = none, or the shim
 	// is of a version that does not say.

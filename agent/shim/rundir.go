@@ -31,7 +31,8 @@ type runRecord struct {
 	Cgroup  string  `json:"cgroup,omitempty"` // the directory of the containment; empty = weak
 	// Containment is its kind; empty, with a Cgroup, is Cgroup2.
 	Containment string `json:"containment,omitempty"`
-	// Limits are the directories of more cgroups that hold the workers.
+	// Limits are the directories of more cgroups that hold the workers, also of the one
+	// that keeps them from others' devices.
 	Limits []string `json:"limits,omitempty"`
 }
 

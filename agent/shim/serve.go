@@ -8,6 +8,7 @@ import (
 	"hash/fnv"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -161,6 +162,7 @@ func newMachine(ctx context.Context, dir string, log zerolog.Logger) (*machine, 
 	for local, rank := range m.member.Ranks() {
 		m.workers = append(m.workers, &worker{Worker: record.Worker{Rank: rank, Device: m.member.DevicesOf(local)[0]}})
 	}
+	m.report.DeviceFiles = cage.keepDevices(cgroupName(o, dir), o.DeviceFiles)
 	if m.id, err = identifyOwner(ctx, o.Owner); err == nil {
 		err = m.cage.limit(cgroupName(o, dir), o, m.member)
 	}
@@ -188,7 +190,10 @@ func unlockMemory() {
 func (m *machine) record() runRecord {
 	rec := runRecord{Version: ProtocolVersion, Shim: m.report.Shim, Cgroup: m.cage.path, Containment: m.cage.kind}
 	if m.cage.limits != nil {
-		rec.Limits = m.cage.limits.tops
+		rec.Limits = slices.Clone(m.cage.limits.tops)
+	}
+	if m.cage.devices != nil {
+		rec.Limits = append(rec.Limits, m.cage.devicesPath)
 	}
 	return rec
 }

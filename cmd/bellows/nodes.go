@@ -14,6 +14,7 @@ import (
 
 	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
 )
 
 // clockOff is how much clocks of nodes differ before people are told: where times
@@ -179,6 +180,9 @@ func noteOf(n api.NodeStatus) string {
 		}
 		parts = append(parts, fmt.Sprintf("its clock is %s %s that of the node asked: see its time service", span(by), which))
 	}
+	if openFiles(n.DeviceFiles) {
+		parts = append(parts, "device files: "+n.DeviceFiles)
+	}
 	for _, d := range n.Devices {
 		switch {
 		case d.Problem != "" && strings.Contains(n.Problem, d.Problem): // has been said of all of them
@@ -193,3 +197,6 @@ func noteOf(n api.NodeStatus) string {
 	}
 	return orDash(strings.Join(parts, "; "))
 }
+
+// openFiles reports whether workers may open devices that are not theirs.
+func openFiles(how string) bool { return strings.HasPrefix(how, record.NotEnforced) }

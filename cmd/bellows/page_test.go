@@ -33,7 +33,7 @@ func trainedJob() api.JobStatus {
 			LogTail: []string{"Traceback (most recent call last):", "ValueError: \x1b[31mbad\x1b[0m"},
 		},
 		Members: []api.Member{
-			{Node: "n1", Devices: []string{"SIM-n1-0", "SIM-n1-1", "SIM-n1-2"}, Started: true, PIDs: []int{11, 12, 13}, Containment: "cgroup2", Readings: []api.DeviceReading{
+			{Node: "n1", Devices: []string{"SIM-n1-0", "SIM-n1-1", "SIM-n1-2"}, Started: true, PIDs: []int{11, 12, 13}, Containment: "cgroup2", DeviceFiles: "not enforced (operation not permitted)", Readings: []api.DeviceReading{
 				{ID: "SIM-n1-0", BusyPercent: new(90), MemoryUsedBytes: 10 << 30, Warning: "wants a reset"}, {ID: "SIM-n1-1", BusyPercent: new(100), MemoryUsedBytes: 11 << 30},
 			}},
 			{Node: "n4", Devices: []string{"SIM-n4-0"}, FirstRank: 3, Lost: true},
@@ -72,7 +72,7 @@ func TestPages(t *testing.T) {
 	narrow := page{now: noon, zone: time.UTC, style: style{terminal: true, width: 72, colour: true}}
 	jobs := []api.JobStatus{trainedJob(), waitingJob(), endedJob()}
 	nodes := []api.NodeStatus{
-		{ID: "n1", Alive: true, Gossip: "alive", Addr: "10.0.0.1", Devices: []api.DeviceStatus{
+		{ID: "n1", Alive: true, Gossip: "alive", Addr: "10.0.0.1", DeviceFiles: "bpf", Devices: []api.DeviceStatus{
 			{ID: "GPU-1", Model: "H100", MemoryBytes: 80 << 30, Health: "healthy", Job: "train-abcdef", Rank: new(0), Reading: &api.DeviceReading{
 				ID: "GPU-1", BusyPercent: new(97), MemoryUsedBytes: 61 << 30, TemperatureC: new(71), Slowed: "heat",
 			}},
@@ -81,7 +81,7 @@ func TestPages(t *testing.T) {
 			}},
 			{ID: "GPU-3", Health: "unhealthy", Problem: "fell off the bus", Place: &api.DevicePlace{ID: "GPU-3", Index: 2, PCI: "0000:09:00.0"}},
 		}, ReadingsAgeS: new(130.5)},
-		{ID: "n2", Alive: true, Gossip: "suspect", Addr: "10.0.0.2", Cordon: "new fans", Devices: []api.DeviceStatus{{ID: "GPU-4", Health: "healthy"}}, NoReadings: "no answer within 2s"},
+		{ID: "n2", Alive: true, Gossip: "suspect", Addr: "10.0.0.2", DeviceFiles: "not enforced (operation not permitted)", Cordon: "new fans", Devices: []api.DeviceStatus{{ID: "GPU-4", Health: "healthy"}}, NoReadings: "no answer within 2s"},
 		{ID: "n3", Gossip: "dead", Problem: "driver not loaded", ClockAheadS: new(-7200.5)},
 		{ID: "n4", Alive: true, Devices: []api.DeviceStatus{{ID: "SIM-n4-0", Model: "simulated", Health: "healthy"}}, NoReadings: "simulated devices have none", Simulated: true},
 	}

@@ -221,6 +221,9 @@ func (p *jobPage) progress() {
 // troubles are those of the job's own devices.
 func (p *jobPage) troubles() {
 	for _, m := range p.job.Members {
+		if openFiles(m.DeviceFiles) {
+			p.field("device", fmt.Sprintf("files on %s: %s", m.Node, m.DeviceFiles))
+		}
 		for _, r := range m.Readings {
 			if what := trouble(&r); what != nil {
 				p.field("device", fmt.Sprintf("%s on %s: %s", r.ID, m.Node, strings.Join(what, "; ")))

@@ -1,0 +1,166 @@
+package shim
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bellows-ml/bellows/record"
+)
+
+// How workers are kept from the files of devices that are not theirs.
+const (
+	// DeviceFilter is a program of the kernel's (BPF) on a cgroup v2.
+	DeviceFilter = "bpf"
+	// DeviceController is a cgroup of the v1 hierarchy of devices.
+	DeviceController = "devices"
+)
+
+// DeviceFiles are the files of a node's devices, by the kernel's numbers. Those that
+// a run was not granted are kept from its workers, also those of devices that are
+// added later; all other files, also those that all devices share, are left to them.
+type DeviceFiles struct {
+	Major uint32 `json:"major"`
+	// Last is the highest minor number that is a device's; those above are shared.
+	Last    uint32   `json:"last"`
+	Granted []uint32 `json:"granted"` // minor numbers
+	// Unknown says why it is not known which file is whose; empty if it is.
+	Unknown string `json:"unknown,omitempty"`
+}
+
+// notEnforced is what is said where workers may open each device.
+func notEnforced(why string) string {
+	return record.Reason(record.NotEnforced + " (" + printable(why) + ")")
+}
+
+// keepDevices keeps the workers from devices that are not theirs, and says how: by
+// DeviceFilter, by DeviceController, or why not. Nothing to be kept from: "". A node
+// that cannot runs jobs all the same, as CUDA_VISIBLE_DEVICES is heeded by all that
+// mean no harm.
+func (c *cage) keepDevices(name string, d *DeviceFiles) string {
+	if d == nil {
+		return ""
+	}
+	if d.Unknown != "" {
+		return notEnforced(d.Unknown)
+	}
+	if c.kind == Cgroup2 {
+		err := filterDevices(c.path, *d)
+		if err == nil {
+			return DeviceFilter
+		}
+		return c.keepApart(name, *d, err)
+	}
+	return c.keepApart(name, *d, nil)
+}
+
+// keepApart does so by a group that is there for nothing else.
+func (c *cage) keepApart(name string, d DeviceFiles, why error) string {
+	g, err := denyDevices(name, d)
+	if err == nil {
+		c.devices, c.devicesPath = g, string(g)
+		return DeviceController
+	}
+	why = errors.Join(why, err)
+	if c.kind == Cgroup2 {
+		return notEnforced(why.Error())
+	}
+	apart, err := newFilter(name, d)
+	if err != nil {
+		return notEnforced(errors.Join(why, err).Error())
+	}
+	c.devices, c.devicesPath = apart, string(apart)
+	return DeviceFilter
+}
+
+// newFilter makes a v2 group for workers that are contained by another kind.
+func newFilter(name string, d DeviceFiles) (cgroup, error) {
+	parent, err := hierarchy{fstype: "cgroup2"}.own()
+	if err != nil {
+		return "", err
+	}
+	g := cgroup(filepath.Join(parent, name))
+	if err = os.Mkdir(string(g), 0o755); err != nil {
+		return "", fmt.Errorf("make cgroup: %w", err)
+	}
+	if err = filterDevices(string(g), d); err != nil {
+		return "", errors.Join(err, g.remove())
+	}
+	return g, nil
+}
+
+// denyDevices makes a group in the v1 hierarchy of devices, to be entered as any v1
+// group is. It lies below our own and not beside: a service manager that sets the
+// rules of its units anew, as at a daemon-reload, does not reach into it.
+func denyDevices(name string, d DeviceFiles) (freezer, error) {
+	own, err := hierarchy{"cgroup", "devices"}.own()
+	if err != nil {
+		return "", err
+	}
+	g := freezer(filepath.Join(own, name))
+	if err = os.Mkdir(string(g), 0o755); err != nil && !errors.Is(err, os.ErrExist) { // for a limit of the same hierarchy
+		return "", fmt.Errorf("make cgroup: %w", err)
+	}
+	for minor := range d.Last + 1 {
+		if slices.Contains(d.Granted, minor) {
+			continue
+		}
+		if err = set(string(g), "devices.deny", fmt.Sprintf("c %d:%d rwm", d.Major, minor)); err != nil {
+			return "", errors.Join(err, g.remove())
+		}
+	}
+	if err = denied(string(g), d); err != nil {
+		return "", errors.Join(err, g.remove())
+	}
+	return g, nil
+}
+
+// denied checks that the rules took effect. Where our own group has a list of what
+// is allowed, as in containers, the kernel takes a single device off it only if the
+// list names it singly, and says nothing.
+func denied(dir string, d DeviceFiles) error {
+	b, err := os.ReadFile(filepath.Join(dir, "devices.list"))
+	if err != nil {
+		return err
+	}
+	if strings.TrimSpace(string(b)) == "a *:* rwm" {
+		return nil // all but what was denied
+	}
+	for line := range strings.Lines(string(b)) {
+		f := strings.Fields(line)
+		if len(f) < 2 || f[0] == "b" {
+			continue
+		}
+		major, minor, _ := strings.Cut(f[1], ":")
+		if major != "*" && major != strconv.FormatUint(uint64(d.Major), 10) {
+			continue
+		}
+		n, err := strconv.ParseUint(minor, 10, 32)
+		if err != nil || uint32(n) <= d.Last && !slices.Contains(d.Granted, uint32(n)) {
+			return fmt.Errorf("the agent's own cgroup allows devices by the rule %q, of which none can be taken away", strings.TrimSpace(line))
+		}
+	}
+	return nil
+}
+
+// TryDevices says how this node would keep workers from devices that are not theirs,
+// as keepDevices does, with containment of that kind.
+func TryDevices(containment string) string {
+	name := fmt.Sprintf("bellows-try-%d-%d", os.Getpid(), Boottime())
+	c, err := newFence(name, containment)
+	if err != nil {
+		return notEnforced(err.Error())
+	}
+	how := c.keepDevices(name, &DeviceFiles{Major: nobodysMajor})
+	if err = c.remove(); err != nil {
+		return notEnforced(err.Error())
+	}
+	return how
+}
+
+// nobodysMajor is a number of the kernel's that is reserved for trials (devices.txt).
+const nobodysMajor = 60

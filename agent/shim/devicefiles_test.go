@@ -1,0 +1,215 @@
+package shim
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bellows-ml/bellows/cluster"
+)
+
+// opens tries all files below ../dev, and some that every program needs, and says
+// how each went. No driver answers for fake ones: those that may be opened are not there.
+const opens = `
+import errno, os
+def attempt(what, f):
+    try: f(); return what + " yes"
+    except OSError as e: return what + " " + errno.errorcode[e.errno]
+out = []
+for name in sorted(os.listdir("../dev")):
+    out.append(attempt(name, lambda: os.open("../dev/" + name, os.O_RDWR)))
+for path in ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/shm/bellows-%d" % os.getpid()):
+    out.append(attempt(path.split("-")[0], lambda: os.open(path, os.O_RDWR | os.O_CREAT if "shm" in path else os.O_RDONLY)))
+    if "shm" in path: os.unlink(path)
+open("opened.tmp", "w").write("\n".join(out) + "\n")
+os.rename("opened.tmp", "opened")
+`
+
+// gpus makes files of that name and number in the fixture's own directory.
+func (f *fixture) gpus(files map[string][2]uint32) {
+	f.t.Helper()
+	needsRoot(f.t)
+	dir := filepath.Join(f.root, "dev")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		f.t.Fatal(err)
+	}
+	for name, number := range files {
+		path := filepath.Join(dir, name)
+		kind := uint32(unix.S_IFCHR)
+		if name == "disk" {
+			kind = unix.S_IFBLK
+		}
+		if err := unix.Mknod(path, kind|0o666, int(unix.Mkdev(number[0], number[1]))); err != nil {
+			f.t.Skipf("device files can only be told apart where they can be made: %v", err)
+		}
+		if err := os.Chmod(path, 0o666); err != nil {
+			f.t.Fatal(err)
+		}
+		file, err := os.Open(path)
+		if err == nil {
+			_ = file.Close()
+		} else if !strings.Contains(err.Error(), "no such device") {
+			f.t.Skipf("device files can only be told apart where root may open them: %v", err)
+		}
+	}
+}
+
+// The driver's files, and one of the system's that answers.
+var fakes = map[string][2]uint32{
+	"nvidia0": {195, 0}, "nvidia1": {195, 1}, "nvidia2": {195, 2}, "nvidia253": {195, 253},
+	"nvidia-modeset": {195, 254}, "nvidiactl": {195, 255}, "nvidia-uvm": {509, 0}, "other": {194, 0}, "full": {1, 7}, "disk": {195, 0},
+}
+
+const opened = `disk ENXIO
+full yes
+nvidia-modeset ENXIO
+nvidia-uvm ENXIO
+nvidia0 EPERM
+nvidia1 ENXIO
+nvidia2 EPERM
+nvidia253 EPERM
+nvidiactl ENXIO
+other ENXIO
+/dev/null yes
+/dev/zero yes
+/dev/urandom yes
+/dev/shm/bellows yes
+`
+
+// A worker opens its own devices, what all share and what every program needs, and
+// no other device of the driver's, also none that is not there yet.
+func TestWorkersOpenTheirOwnDevicesOnly(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		kind, how string
+		owner     cluster.Owner
+		limits    cluster.Limits
+	}{
+		"cgroup v2":             {kind: Cgroup2, how: DeviceFilter, owner: cluster.Owner{UID: 1, GID: 1, User: "daemon"}},
+		"cgroup v2, limits":     {kind: Cgroup2, how: DeviceFilter, owner: cluster.Owner{UID: 1, GID: 1, User: "daemon"}, limits: cluster.Limits{CPUs: 1, MemoryBytes: 1 << 30}},
+		"cgroup v2, root's job": {kind: Cgroup2, how: DeviceFilter, owner: cluster.Owner{User: "root"}},
+		"cgroup v1":             {kind: Cgroup1, how: DeviceController, owner: cluster.Owner{UID: 1, GID: 1, User: "daemon"}},
+		"cgroup v1, limits":     {kind: Cgroup1, how: DeviceController, owner: cluster.Owner{UID: 1, GID: 1, User: "daemon"}, limits: cluster.Limits{CPUs: 1, MemoryBytes: 1 << 30}},
+		"weak":                  {kind: Weak, how: DeviceController, owner: cluster.Owner{UID: 1, GID: 1, User: "daemon"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			needsKind(t, c.kind)
+			if _, err := (hierarchy{"cgroup", "devices"}).own(); err != nil && c.how == DeviceController {
+				t.Skip("there is no such controller here")
+			}
+			f := newFixture(t, 1, "").python(opens).giveTo(c.owner.UID, c.owner.GID)
+			f.gpus(fakes)
+			f.order.Containment, f.order.Owner, f.order.Limits = c.kind, c.owner, c.limits
+			f.order.DeviceFiles = &DeviceFiles{Major: 195, Last: 253, Granted: []uint32{1}}
+			r := f.start().started()
+			if r.DeviceFiles != c.how {
+				t.Errorf("device files: %q", r.DeviceFiles)
+			}
+			if got := f.awaitFile("opened"); got != opened {
+				t.Errorf("got\n%swant\n%s", got, opened)
+			}
+			f.stopped()
+			f.retire()
+			var rec runRecord
+			if err := readJSON(filepath.Join(f.dir, shimFile), &rec); err != nil {
+				t.Fatal(err)
+			}
+			for _, dir := range rec.Limits {
+				if _, err := os.Stat(dir); err == nil {
+					t.Errorf("%s is left", dir)
+				}
+			}
+		})
+	}
+}
+
+// Where a v2 group serves no other purpose, its filter holds all the same.
+func TestADeviceFilterOfItsOwn(t *testing.T) {
+	t.Parallel()
+	needsKind(t, Cgroup2)
+	f := newFixture(t, 1, "")
+	f.gpus(fakes)
+	g, err := newFilter("bellows-filter-"+filepath.Base(f.root), DeviceFiles{Major: 195, Last: 253, Granted: []uint32{1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"nvidia0": "not permitted", "nvidia1": "No such device", "full": ""} {
+		cmd := exec.Command("/usr/bin/head", "-c1", filepath.Join(f.root, "dev", name))
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+		release, err := g.enter(cmd.SysProcAttr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var words strings.Builder
+		cmd.Stderr = &words
+		_ = cmd.Run()
+		release()
+		if got := words.String(); !strings.Contains(got, want) || (want == "") != (got == "") {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	eventually(t, "the group can be removed", func() bool { return g.remove() == nil })
+}
+
+// A job runs where devices cannot be kept from it, and its report says why.
+func TestDevicesThatCannotBeKeptAreSaid(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 1, "exit 0")
+	f.order.DeviceFiles = &DeviceFiles{Unknown: "the driver\x1b does not tell"}
+	if r := f.start().stopped(); !r.Stopped.Finished || r.DeviceFiles != "not enforced (the driver does not tell)" {
+		t.Errorf("finished %+v, device files %q", r.Stopped, r.DeviceFiles)
+	}
+	f.retire()
+	g := newFixture(t, 1, "exit 0")
+	g.order.DeviceFiles = &DeviceFiles{Major: 195, Last: 253}
+	if r := g.startUnprivileged().stopped(); !r.Stopped.Finished || !strings.HasPrefix(r.DeviceFiles, "not enforced (") || !strings.Contains(r.DeviceFiles, "permi") {
+		t.Errorf("finished %+v, device files %q", r.Stopped, r.DeviceFiles)
+	}
+	g.retire()
+	h := newFixture(t, 1, "exit 0")
+	if r := h.start().stopped(); r.DeviceFiles != "" {
+		t.Errorf("without devices: %q", r.DeviceFiles)
+	}
+	h.retire()
+}
+
+// A cgroup with a list of what is allowed, as a container has, may have none taken off it.
+func TestAnAllowListIsNotTakenForRules(t *testing.T) {
+	d := DeviceFiles{Major: 195, Last: 253, Granted: []uint32{1}}
+	for list, ok := range map[string]bool{
+		"a *:* rwm\n":                            true,
+		"c 1:3 rwm\nc 195:1 rw\nc 195:255 rwm\n": true,
+		"b *:* m\nc 1:3 rwm\n":                   true,
+		"c 1:3 rwm\nc 195:* rwm\n":               false,
+		"c *:* m\n":                              false,
+		"c 1:3 rwm\nc 195:0 rw\n":                false,
+		"a 195:* rwm\n":                          false,
+	} {
+		dir := t.TempDir()
+		write(t, filepath.Join(dir, "devices.list"), list, 0o600)
+		if err := denied(dir, d); (err == nil) != ok {
+			t.Errorf("%q: %v", list, err)
+		}
+	}
+}
+
+func TestTryDevicesLeavesNothing(t *testing.T) {
+	needsRoot(t)
+	for _, kind := range append(kinds(), Weak) {
+		if how := TryDevices(kind); how != DeviceFilter && how != DeviceController {
+			t.Logf("%s: %s", kind, how)
+		}
+	}
+	for _, root := range []string{"/sys/fs/cgroup"} {
+		found, err := exec.Command("find", root, "-name", "bellows-try-"+itoa(os.Getpid())+"-*").Output()
+		if err != nil || len(found) > 0 {
+			t.Errorf("left: %s, %v", found, err)
+		}
+	}
+}
