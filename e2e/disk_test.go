@@ -248,3 +248,37 @@ while :; do sleep 0.1; done
 	f.awaitPhase(id, patience, cluster.Stopped)
 	f.nothingLeft(id)
 }
+
+// A script that lets all users write to what it saves is told so while it runs, and
+// nothing of that is committed until it is mended.
+func TestSavesThatAllCanWriteToAreRefused(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, config{})
+	id := f.submit(f.shellJob("open", `trap 'exit 0' TERM
+umask 000
+cd "$BELLOWS_CHECKPOINT_DIR"
+mkdir step-5 && echo weights > step-5/state && touch step-5/COMPLETE
+while [ ! -e go ]; do sleep 0.1; done
+chmod -R go-w .
+while :; do sleep 0.1; done
+`))
+	status := f.awaitShown(id, "that a checkpoint is refused", func(s api.JobStatus) bool { return len(s.Problems) > 0 })
+	gen := f.mirror().Job(id).Generation(1).Plan.Value.World
+	dir := filepath.Join(f.dir, "ckpt", string(id), checkpoint.GenerationDir(1, gen.Nonce))
+	for _, want := range []string{"nothing that it saves is kept: ", dir + "/step-5 has mode 0777", "chmod -R go-w it", "umask of 022"} {
+		if p := status.Problems[0]; !strings.Contains(p.Text, want) {
+			t.Errorf("problem %+v lacks %q", p, want)
+		}
+	}
+	if f.mirror().Job(id).Committed.Exists() {
+		t.Error("it was committed")
+	}
+	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f.await(patience, "the checkpoint", func(m *record.Mirror) bool { return m.Job(id).Committed.Value.Step == 5 })
+	f.awaitShown(id, "no problem any more", func(s api.JobStatus) bool { return len(s.Problems) == 0 })
+	f.stop(id)
+	f.awaitPhase(id, patience, cluster.Stopped)
+	f.nothingLeft(id)
+}

@@ -71,8 +71,11 @@ func TestRefusals(t *testing.T) {
 // makeWork makes a folder with scripts that cannot be run.
 func (f *fleet) makeWork(dir string) {
 	f.t.Helper()
-	if err := os.MkdirAll(filepath.Join(dir, "folder"), 0o700); err != nil {
-		f.t.Fatal(err)
+	open := filepath.Join(dir, "open")
+	for _, err := range []error{os.MkdirAll(filepath.Join(dir, "folder"), 0o700), os.Mkdir(open, 0o700), os.Chmod(open, 0o777)} { //nolint:gosec // it is to be refused
+		if err != nil {
+			f.t.Fatal(err)
+		}
 	}
 	for name, text := range map[string]string{
 		"plain.sh": "#!/bin/sh\n", "noint.sh": "#!/no/such/interpreter\n", "noenv.sh": "#!/usr/bin/env no-such-shell\n",
@@ -153,11 +156,12 @@ func commands(run func(...string) []string, work string) []refusal {
 }
 
 func directories(dir string) []refusal {
-	file := filepath.Join(dir, "work", "plain.sh")
+	file, open := filepath.Join(dir, "work", "plain.sh"), filepath.Join(dir, "work", "open")
 	return []refusal{
 		{"a workdir that is not", []string{"run", "--workdir", dir + "/nowhere", "--", "true"}, 2, []string{"--workdir " + dir + "/nowhere: no such file or directory"}},
 		{"a workdir that is a file", []string{"run", "--workdir", file, "--", "true"}, 2, []string{"--workdir " + file + ": it is a file, use a folder"}},
 		{"a checkpoint directory in /proc", []string{"run", "--checkpoint-dir", "/proc/nope", "--", "true"}, 2, []string{"--checkpoint-dir /proc/nope: cannot be made", "choose another"}},
+		{"a checkpoint directory for all", []string{"run", "--checkpoint-dir", open, "--", "true"}, 2, []string{"--checkpoint-dir " + open + ": its mode 0777 lets others than its owner exchange what is in it: chmod go-w "}},
 		{"a checkpoint directory below a file", []string{"run", "--checkpoint-dir", file + "/x", "--", "true"}, 2, []string{"--checkpoint-dir " + file + "/x: cannot be made: " + file + ": not a directory; choose another"}},
 	}
 }

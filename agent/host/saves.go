@@ -14,6 +14,7 @@ import (
 	"github.com/bellows-ml/bellows/agent/shim"
 	"github.com/bellows-ml/bellows/checkpoint"
 	"github.com/bellows-ml/bellows/checkpoint/dirblob"
+	"github.com/bellows-ml/bellows/checkpoint/owned"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -232,6 +233,9 @@ func (n *node) cannotLook(r *run, err error) (again bool) {
 	log.Error().Err(err).Msg("cannot look for plain checkpoints")
 	if r.unseen.IsZero() {
 		r.unseen = time.Now()
+	}
+	if errors.Is(err, owned.ErrForeign) { // told at once: the script goes on saving in vain
+		r.lost = fmt.Sprintf("nothing that it saves is kept: %v", err)
 	}
 	if time.Since(r.unseen) < lookAgain {
 		return true

@@ -11,6 +11,7 @@ import (
 	"github.com/bellows-ml/bellows/checkpoint"
 	"github.com/bellows-ml/bellows/checkpoint/blobtest"
 	"github.com/bellows-ml/bellows/checkpoint/dirblob"
+	"github.com/bellows-ml/bellows/checkpoint/owned"
 )
 
 func open(t *testing.T, root string) *dirblob.Dir {
@@ -101,5 +102,26 @@ func TestAPipeIsRefusedAndNotWaitedFor(t *testing.T) {
 	}
 	if _, err := checkpoint.Digest(t.Context(), d, "g1", nil); err == nil {
 		t.Error("a checkpoint with a pipe in it was digested")
+	}
+}
+
+// Each of them alone: none relies on another having been asked before.
+func TestNothingIsTouchedInADirectoryOfAll(t *testing.T) {
+	root := t.TempDir()
+	for _, err := range []error{
+		os.MkdirAll(filepath.Join(root, "g1/step-1"), 0o755), os.WriteFile(filepath.Join(root, "g1/step-1/model"), nil, 0o644), os.Chmod(filepath.Join(root, "g1"), 0o777),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for what, touch := range map[string]func(d *dirblob.Dir) error{
+		"List": func(d *dirblob.Dir) error { _, err := d.List("g1/step-1"); return err },
+		"Open": func(d *dirblob.Dir) error { _, err := d.Open("g1/step-1/model"); return err },
+		"Put":  func(d *dirblob.Dir) error { return d.Put("g1/step-1/MANIFEST.json", nil) },
+	} {
+		if err := touch(open(t, root)); !errors.Is(err, owned.ErrForeign) {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }

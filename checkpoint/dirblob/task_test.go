@@ -162,6 +162,27 @@ func TestTasksRefuseWhatOthersCanExchange(t *testing.T) {
 	}
 }
 
+// A hard link brings another user's file into an owned directory; it is that user's still.
+func TestAnothersFileIsNoPartOfACheckpoint(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files away, and only that is tested here")
+	}
+	root := filepath.Join(t.TempDir(), "job")
+	step := filepath.Join(root, "g00000001", "step-7")
+	theirs := filepath.Join(t.TempDir(), "theirs")
+	for _, err := range []error{
+		os.MkdirAll(step, 0o755), os.WriteFile(theirs, []byte("weights"), 0o644), os.Chown(theirs, 65534, 65534), os.Link(theirs, filepath.Join(step, "model")),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := through(t, dirblob.Task{Root: root, Digest: &dirblob.Digest{Dir: "g00000001/step-7"}})
+	if !errors.Is(err, owned.ErrForeign) || !strings.Contains(err.Error(), "/model belongs to") {
+		t.Errorf("it was digested: %v", err)
+	}
+}
+
 func TestTasksThatCannotBe(t *testing.T) {
 	for want, task := range map[string]dirblob.Task{
 		"use an absolute path": {Root: "ckpt", Delete: "g1"},

@@ -65,7 +65,8 @@ func CheckBase(base string) error {
 	if err != nil {
 		return plain(err)
 	}
-	return errors.Join(checkBase(f, base), f.Close())
+	defer f.Close()
+	return checkBase(f, base)
 }
 
 func checkBase(f *os.File, base string) error {
@@ -118,7 +119,8 @@ func Open(dir string) (*os.Root, error) {
 	if err != nil {
 		return nil, plain(err)
 	}
-	if err = errors.Join(checkBase(above, base.Name()), above.Close()); err != nil {
+	defer above.Close()
+	if err = checkBase(above, base.Name()); err != nil {
 		return nil, fmt.Errorf("%s: %w", base.Name(), err)
 	}
 	return enter(base, filepath.Base(dir))
