@@ -7,7 +7,7 @@ export CGO_CFLAGS ?= -g -O2 -Wno-deprecated-declarations
 SCRIPTS  = $(shell grep -rlE '^\#!.*\b(ba)?sh$$' .ci scripts examples 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint check bench tools build deb fmt clean
+.PHONY: help demo test attacks lint check bench tools build deb fmt clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,6 +20,10 @@ test: ## run every test: Go with the race detector, real processes included, the
 	scripts/setup test
 	$(PYTHON) -m pytest -q sdk examples
 	go test -race -count=1 -timeout 20m ./... # e2e runs programs that go's cache of results does not see
+
+attacks: ## try what a hostile user could: the tests that docs/security.md lists (as root, they act as several users)
+	scripts/setup test
+	scripts/attacks
 
 lint: ## check the Go code, its formatting and the shell scripts
 	scripts/setup lint

@@ -13,11 +13,12 @@ import (
 	"time"
 )
 
-// TestMain lets the test binary be a child that says who it is.
+// TestMain lets the test binary be a child that says who it is and what it has.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == "who" {
 		status, err := os.ReadFile("/proc/self/status")
-		fmt.Printf("%s%v\n", status, err)
+		at, errAt := os.Getwd()
+		fmt.Printf("%s%v\nenv %q\nat %s %v\n", status, err, os.Environ(), at, errAt)
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
@@ -37,6 +38,7 @@ func TestAChildIsTheUserAndNothingMore(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can start somebody else's process, and only that is tested here")
 	}
+	t.Setenv("LD_PRELOAD_OF_SOMEBODY", "/tmp/evil.so")
 	out := &bytes.Buffer{}
 	err := Run(t.Context(), Task{
 		Program: Self, Args: []string{"who"}, Out: out, Most: 1 << 20,
@@ -48,6 +50,7 @@ func TestAChildIsTheUserAndNothingMore(t *testing.T) {
 	for _, want := range []string{
 		"Uid:\t65534\t65534\t65534\t65534", "Gid:\t65533\t65533\t65533\t65533", "Groups:\t65532 65533",
 		"CapPrm:\t0000000000000000", "CapEff:\t0000000000000000", "CapAmb:\t0000000000000000", "NoNewPrivs:\t1",
+		fmt.Sprintf("env %q", []string{"PATH=" + os.Getenv("PATH")}), "at / <nil>",
 	} {
 		if !strings.Contains(out.String(), want+"\n") && !strings.Contains(out.String(), want+" \n") {
 			t.Errorf("no %q in\n%s", want, out)
