@@ -45,7 +45,7 @@ func (p *planner) held(x part) *record.Held {
 	case x.run.Report != nil:
 		return x.run.Report.Held
 	case x.run.Shim == Absent && x.run.gone() && x.Halt != nil && x.Halt.Save && !x.Acks.Started.Exists():
-		return &record.Held{Begun: -1, At: p.now.Now}
+		return &record.Held{Begun: -1, Deaf: true, At: p.now.Now}
 	}
 	return nil
 }

@@ -90,7 +90,7 @@ func (l *lab) started(w words) error {
 	})
 }
 
-// held j [n1 …] begun=7 | plain.
+// held j [n1 …] begun=7 | [deaf=yes].
 func (l *lab) held(w words) error {
 	begun, sdk := w.named["begun"]
 	step, err := strconv.ParseInt(begun, 10, 64)
@@ -100,7 +100,9 @@ func (l *lab) held(w words) error {
 	if !sdk {
 		step = -1
 	}
-	return l.ack(w, record.AckHeld, func(cluster.NodeID) any { return record.Held{SDK: sdk, Begun: step, At: l.now} })
+	return l.ack(w, record.AckHeld, func(cluster.NodeID) any {
+		return record.Held{SDK: sdk, Begun: step, Deaf: w.text("deaf", "") == "yes", At: l.now}
+	})
 }
 
 // failed j n2 [kind=worker] [rank=1] [why=exit_status_1].

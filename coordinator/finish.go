@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
@@ -96,12 +97,13 @@ func (c *Coordinator) requeued(f formed) record.State {
 	return s
 }
 
-// shouldPin reports whether a halt lost work that the job had time to save: it
+// shouldPin reports whether a halt lost work that the job could have saved: it
 // ended with no checkpoint newer than the one it began from although steps were
-// begun. Halts for lost nodes and failures say nothing about how the job saves.
+// begun. Halts for lost nodes and failures say nothing about how the job saves,
+// nor do those that came while its workers were only starting.
 func (c *Coordinator) shouldPin(f formed) bool {
 	halt := f.gen.Halt.Value
-	if !f.gen.Halt.Exists() || !halt.Save || lostAny(f) || f.state().Pinned {
+	if !f.gen.Halt.Exists() || !halt.Save || lostAny(f) || f.state().Pinned || c.premature(f) {
 		return f.state().Pinned
 	}
 	from := int64(-1)
@@ -116,6 +118,24 @@ func (c *Coordinator) shouldPin(f formed) bool {
 		return f.Rescales[f.number()].Exists() && !c.speaks(f)
 	}
 	return begun > from
+}
+
+// importing is how long a script may take to come to its first step, or to where
+// it catches SIGTERM: interpreters and libraries from a slow network file system.
+// One that has not by then never will, and loses its work with each halt.
+const importing = 2 * time.Minute
+
+// premature reports whether a halt came so early that a worker had not begun to
+// listen for it: then no checkpoint of all ranks could be saved.
+func (c *Coordinator) premature(f formed) bool {
+	for _, m := range f.world().Members {
+		acks := c.mirror.Node(m.Node).Ack(f.ID, f.number(), f.world().Nonce)
+		// Both by the node's own clock.
+		if h := acks.Held.Value; h.Deaf && h.At.Sub(acks.Started.Value.ExecedAt) < importing {
+			return true
+		}
+	}
+	return false
 }
 
 // speaks reports whether ranks of one of the job's kept generations answered a

@@ -98,7 +98,7 @@ func (c *Coordinator) rescale(f formed) bool {
 		}
 	}
 	grows := kept == have.Workers()
-	if grows && (blocked || t.Workers() == kept && (t.BatchSize == have.BatchSize || t.Workers() == 0)) {
+	if grows && (blocked || t.Workers() == kept && (t.BatchSize == have.BatchSize || t.Workers() == 0) || !c.underWay(f)) {
 		return false
 	}
 	why := resizeWhy(have.Workers(), t.Workers(), cmp.Or(c.broken(f), resizeReason(f, t)))
@@ -106,6 +106,22 @@ func (c *Coordinator) rescale(f formed) bool {
 		verb: "halt", why: why,
 		save: true, within: time.Duration(f.Spec.Value.HaltTimeout),
 	})
+}
+
+// underWithin is how long a job that is to grow is left alone to come to its first
+// step: to halt it before would cost its start and gain it nothing. Plain scripts
+// do not say that they have begun.
+const underWithin = 20 * time.Second
+
+// underWay reports whether a running generation has begun its first step, or has
+// had the time for it.
+func (c *Coordinator) underWay(f formed) bool {
+	if c.progress(f) >= 0 || f.Committed.Exists() && f.Committed.Value.Generation == f.number() {
+		return true
+	}
+	end := c.since(wait{f.ID, startWait}, f.gen.Plan.Value.At).Add(underWithin)
+	c.wake(end)
+	return !c.clock.Before(end)
 }
 
 // stopAfter tells the ranks which step is the last, once all have said what they

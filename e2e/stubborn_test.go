@@ -82,6 +82,24 @@ func TestScriptThatNeverSavesIsPinned(t *testing.T) {
 	}
 }
 
+// A script that is halted before it listens for that could not save: it is not pinned for it.
+func TestScriptHaltedWhileStartingIsNotPinned(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, config{nodes: 1, devices: 2, policy: "share"})
+	j := f.shellJob("early", "while :; do sleep 0.1; done # it imports\n")
+	j["max"] = 2
+	id := f.submit(j)
+	f.awaitPhase(id, patience, cluster.Running)
+	f.submit(f.sdkJob("other", 1, 1, 100000, 0.05))
+	f.await(patience, "the halt that comes too early", func(m *record.Mirror) bool {
+		s := m.Job(id).State.Value
+		return s.Generation == 2 && s.Phase == cluster.Running
+	})
+	if s := f.mirror().Job(id).State.Value; s.Pinned {
+		t.Errorf("it is pinned: %+v", s)
+	}
+}
+
 // awaitLog waits until a process has written a line with all of the words.
 func (f *fleet) awaitLog(p *proc, limit time.Duration, words ...string) {
 	f.t.Helper()

@@ -54,7 +54,11 @@ type Held struct {
 	// stopped by SIGTERM and agree on a step among themselves.
 	SDK bool `json:"sdk"`
 	// Begun is the highest step begun, -1 if none was.
-	Begun int64     `json:"begun"`
+	Begun int64 `json:"begun"`
+	// Deaf: a worker of the node would not notice being asked to stop. It does not
+	// speak to its shim and does not catch SIGTERM: it is only just starting, or
+	// never will. Agents that are older than this say it of none.
+	Deaf  bool      `json:"deaf,omitempty"`
 	At    time.Time `json:"at"`
 	Nonce string    `json:"nonce,omitempty"`
 }

@@ -3,6 +3,7 @@ package shim
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -90,9 +91,16 @@ func (m *machine) holdRanks() {
 
 func (m *machine) held(begun int64) {
 	if m.report.Held == nil {
-		m.report.Held, m.dirty = &record.Held{SDK: m.sdkSeen, Begun: begun, At: time.Now()}, true
-		m.log.Info().Bool("sdk", m.sdkSeen).Int64("begun", begun).Msg("held")
+		m.report.Held, m.dirty = &record.Held{SDK: m.sdkSeen, Begun: begun, Deaf: m.deaf(), At: time.Now()}, true
+		m.log.Info().Bool("sdk", m.sdkSeen).Int64("begun", begun).Bool("deaf", m.report.Held.Deaf).Msg("held")
 	}
+}
+
+// deaf reports whether a worker here would not notice being asked to stop, or none runs yet.
+func (m *machine) deaf() bool {
+	return m.phase == preparing || m.phase == ready || slices.ContainsFunc(m.workers, func(w *worker) bool {
+		return w.runs() && w.link == nil && !catches(w.PID, unix.SIGTERM)
+	})
 }
 
 // stopRanks tells the SDK ranks their last step; or all to go at once if nothing was begun anywhere.

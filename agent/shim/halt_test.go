@@ -53,7 +53,7 @@ func TestHaltWithSDK(t *testing.T) {
 	}
 	f.push(Wish{Halt: halt(true, time.Minute)})
 	r := f.await("held", func(r Report) bool { return r.Held != nil })
-	if !r.Held.SDK || r.Held.Begun < 2 {
+	if !r.Held.SDK || r.Held.Begun < 2 || r.Held.Deaf {
 		t.Fatalf("held %+v", r.Held)
 	}
 	if r.Progress == nil || r.Progress.Step < 1 || r.Progress.Loss == nil {
@@ -110,7 +110,8 @@ open("end-" + os.environ["RANK"], "w").write("%d\n" % step)
 	f.await("steps of the rank that has connected", func(r Report) bool { return r.Workers != nil && r.Progress != nil })
 	f.push(Wish{Halt: halt(true, time.Minute)})
 	r := f.await("held", func(r Report) bool { return r.Held != nil })
-	if !r.Held.SDK || r.Held.Begun < 0 {
+	if !r.Held.SDK || r.Held.Begun < 0 || !r.Held.Deaf { // rank 1 imports
+
 		t.Errorf("held %+v", r.Held)
 	}
 	f.push(Wish{Halt: halt(true, time.Minute, r.Held.Begun)})
@@ -143,7 +144,7 @@ func TestHaltOfPlainScripts(t *testing.T) {
 	}
 	f.push(Wish{Halt: terminated()})
 	r := f.stopped()
-	if r.Held == nil || r.Held.SDK || r.Held.Begun != -1 {
+	if r.Held == nil || r.Held.SDK || r.Held.Begun != -1 || r.Held.Deaf {
 		t.Errorf("held %+v", r.Held)
 	}
 	if r.Failed != nil || r.Stopped.Finished || r.Stopped.SignalledAt.IsZero() {
@@ -151,6 +152,23 @@ func TestHaltOfPlainScripts(t *testing.T) {
 	}
 	f.awaitFile("saved-0")
 	f.awaitFile("saved-1")
+	f.retire()
+}
+
+// A script that does not catch SIGTERM, or has not come as far, says so by its shim.
+func TestHaltOfScriptsThatDoNotListen(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 2, `[ "$RANK" = 0 ] && trap 'exit 0' TERM
+echo up > up-$RANK
+while :; do sleep 0.02; done`).start()
+	f.awaitFile("up-0")
+	f.awaitFile("up-1")
+	f.push(Wish{Halt: halt(true, time.Minute)})
+	if r := f.await("held", func(r Report) bool { return r.Held != nil }); r.Held.SDK || !r.Held.Deaf {
+		t.Errorf("held %+v", r.Held)
+	}
+	f.push(Wish{Halt: terminated()})
+	f.stopped()
 	f.retire()
 }
 
@@ -229,7 +247,7 @@ func TestHaltBeforeTheStart(t *testing.T) {
 	f.await("waiting", func(r Report) bool { return strings.Contains(r.Waiting, "deadline") })
 	f.push(Wish{Halt: halt(true, time.Minute)})
 	r := f.stopped()
-	if r.Held == nil || r.Held.Begun != -1 || r.Stopped.Finished || len(r.Stopped.Exits) != 0 || r.Workers != nil {
+	if r.Held == nil || r.Held.Begun != -1 || !r.Held.Deaf || r.Stopped.Finished || len(r.Stopped.Exits) != 0 || r.Workers != nil {
 		t.Errorf("report %+v, stopped %+v", r, r.Stopped)
 	}
 	if _, err := os.Stat(filepath.Join(f.order.Workdir, "ran")); err == nil {

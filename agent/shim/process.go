@@ -173,3 +173,18 @@ func (s stat) kill() error {
 }
 
 func (s stat) String() string { return fmt.Sprintf("pid %d (%s)", s.pid, printable(s.comm)) }
+
+// catches reports whether a process has a handler for the signal; true where it cannot be told.
+func catches(pid int, sig unix.Signal) bool {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		return true
+	}
+	for line := range strings.Lines(string(b)) {
+		if mask, ok := strings.CutPrefix(line, "SigCgt:"); ok {
+			caught, err := strconv.ParseUint(strings.TrimSpace(mask), 16, 64)
+			return err != nil || caught>>(sig-1)&1 == 1
+		}
+	}
+	return true
+}
