@@ -49,7 +49,7 @@ func (s *Server) submit(ctx context.Context, req SubmitRequest, who cluster.Owne
 	if err != nil || known {
 		return reply, err
 	}
-	if _, err = s.view.read(func(m *record.Mirror) { reply.Warnings = unknownNodes(m, spec.Where) }); err != nil {
+	if _, err = s.view.read(func(m *record.Mirror) { reply.Warnings = append(unknownNodes(m, spec.Where), tooLarge(m, spec)...) }); err != nil {
 		return reply, err
 	}
 	if err = s.withinLimits(ctx, spec, who); err != nil {

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -117,6 +118,18 @@ func (s Spec) WorldSizes() []int {
 		}
 	}
 	return sizes
+}
+
+// LargestText says what the largest world is that the script could have on so
+// many devices, whatever its bounds.
+func (s Spec) LargestText(devices int) string {
+	free := s
+	free.MinWorkers, free.MaxWorkers = 1, devices
+	sizes := free.WorldSizes()
+	if len(sizes) == 0 {
+		return "no world of it fits"
+	}
+	return fmt.Sprintf("the largest world that fits is of %d", sizes[len(sizes)-1])
 }
 
 // On returns the smallest batch in the range that k workers can share equally, 0 if there is none.

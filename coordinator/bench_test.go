@@ -113,7 +113,7 @@ func TestQueueChangeCostsNothing(t *testing.T) {
 	for _, txn := range l.waiting {
 		sent = append(sent, describe(txn, l.now))
 	}
-	want := `txn wait q101-aaaaaa: queued g0 "needs at least 16384 devices; the nodes that can run it have 16"`
+	want := `txn wait q101-aaaaaa: queued g0 "needs at least 16384 devices; the nodes that can run it have 16; it never fits the cluster as it is: the largest world that fits is of 16"`
 	if len(sent) != 1 || sent[0] != want {
 		t.Errorf("sent\n%s\nwant\n%s", strings.Join(sent, "\n"), want)
 	}

@@ -153,6 +153,24 @@ func resizeWhy(from, to int, reason string) string {
 	return s
 }
 
+// overtaken is why a halted job starts where it does: not for what it was halted
+// for, if a later decision, or what has become of the devices, gives it another world.
+func (c *Coordinator) overtaken(f formed, a cluster.Allocation, why string) string {
+	h := f.gen.Halt.Value
+	if h.To == nil || *h.To == a.Workers() && *h.To != f.world().Size() {
+		return why
+	}
+	before, to := f.world().Allocation(f.ID), a.Workers()
+	now := resizeWhy(before.Workers(), to, c.targets.of[f.ID].reason)
+	switch same := slices.EqualFunc(before.Placements, a.Placements, samePlacement); {
+	case same:
+		now = "start again with " + count(to, "worker")
+	case *h.To == to:
+		return why
+	}
+	return fmt.Sprintf("%s (halted to %s, which was overtaken)", now, why)
+}
+
 // count writes a number of things for people.
 func count(n int, thing string) string {
 	if n != 1 {

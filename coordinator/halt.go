@@ -16,6 +16,7 @@ type order struct {
 	why    string
 	save   bool
 	within time.Duration // for the save
+	to     *int          // the size of the world that it makes room for, if any
 	state  record.State  // what else changes; zero = nothing
 	event  record.Event  // other than that it is halted
 }
@@ -33,7 +34,7 @@ func (c *Coordinator) halt(f formed, o order) bool {
 	then := []record.Op{
 		record.Put(record.StateKey(f.ID), s),
 		record.Put(record.HaltKey(f.ID, f.number()), record.Halt{
-			Why: o.why, Save: o.save, Deadline: c.now.Add(o.within), At: c.now,
+			Why: o.why, To: o.to, Save: o.save, Deadline: c.now.Add(o.within), At: c.now,
 		}),
 	}
 	if !o.save {
@@ -101,9 +102,9 @@ func (c *Coordinator) rescale(f formed) bool {
 	if grows && (blocked || t.Workers() == kept && (t.BatchSize == have.BatchSize || t.Workers() == 0) || !c.underWay(f)) {
 		return false
 	}
-	why := resizeWhy(have.Workers(), t.Workers(), cmp.Or(c.broken(f), resizeReason(f, t)))
+	to := t.Workers()
 	return c.halt(f, order{
-		verb: "halt", why: why,
+		verb: "halt", why: resizeWhy(have.Workers(), to, cmp.Or(c.broken(f), resizeReason(f, t))), to: &to,
 		save: true, within: time.Duration(f.Spec.Value.HaltTimeout),
 	})
 }

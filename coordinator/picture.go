@@ -26,6 +26,7 @@ type floor struct {
 	nodes  []cluster.Node            // alive, sorted by identifier
 	stands map[cluster.NodeID]*stand // of all nodes; the coordinator's own
 	total  int                       // devices of nodes that are alive
+	away   int                       // the same of those that are not
 	usable int                       // of those, the ones that may be given to new work
 }
 
@@ -113,6 +114,8 @@ func (c *Coordinator) drawFloor() *floor {
 			p.nodes = append(p.nodes, s.node)
 			p.total += len(s.node.Devices)
 			p.usable += s.usable
+		} else {
+			p.away += len(c.mirror.Node(id).Inventory.Value.Devices)
 		}
 	}
 	return p

@@ -53,9 +53,10 @@ func (c *Coordinator) pending(f formed) (string, bool) {
 	front := c.atFront(f.ID)
 	switch least := sizes[0]; {
 	case least > total && !front:
-		return fmt.Sprintf("needs at least %s: more than the nodes that can run it have", count(least, "device")), true
+		return fmt.Sprintf("needs at least %s: more than the nodes that can run it have%s", count(least, "device"), c.neverFits(f, total)), true
 	case least > total:
-		return fmt.Sprintf("needs at least %s; the nodes that can run it have %d%s", count(least, "device"), total, c.unable(f)), true
+		return fmt.Sprintf("needs at least %s; the nodes that can run it have %d%s%s",
+			count(least, "device"), total, c.unable(f), c.neverFits(f, total)), true
 	case least > usable && !front:
 		return fmt.Sprintf("needs at least %s: more than are healthy and not cordoned on nodes that can run it", count(least, "device")), true
 	case least > usable:
@@ -74,6 +75,15 @@ func (c *Coordinator) pending(f formed) (string, bool) {
 		return t.reason, true
 	}
 	return fmt.Sprintf("waits for %s", count(sizes[0], "device")), true
+}
+
+// neverFits says that a job waits without end, where it needs more than the
+// cluster has even with the nodes that are lost and may come back; else nothing.
+func (c *Coordinator) neverFits(f formed, total int) string {
+	if f.sizes[0] <= total+c.picture().away {
+		return ""
+	}
+	return fmt.Sprintf("; it never fits the cluster as it is: %s", f.Scaled().LargestText(total))
 }
 
 // open counts the devices of nodes that have not refused the job, and those of them that can be given to it.

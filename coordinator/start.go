@@ -41,6 +41,9 @@ func (c *Coordinator) start(f formed, from int, why string) bool {
 		c.blocked[f.ID] = err.Error()
 		return false
 	}
+	if from > 0 {
+		why = c.overtaken(f, a, why)
+	}
 	if first, failed := c.blame(f); failed && f.gen.Halt.Value.Save && f.state().Phase == cluster.Halting {
 		why += "; while halting, " + first.text() // reported, not charged
 	}

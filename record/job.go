@@ -113,6 +113,9 @@ type Halt struct {
 	// Save: workers may save first, until Deadline. Otherwise they are killed now.
 	Save     bool      `json:"save"`
 	Deadline time.Time `json:"deadline"`
+	// To is how many workers the job was to have instead, where a decision has
+	// halted it for another world; nil = it was halted for something else.
+	To *int `json:"to,omitempty"`
 	// StopAfter is the last step that every rank finishes before it saves and
 	// exits; nil while not all nodes have answered Held. -1: nothing was begun
 	// anywhere, stop now.
