@@ -129,7 +129,7 @@ const importing = 2 * time.Minute
 // listen for it: then no checkpoint of all ranks could be saved.
 func (c *Coordinator) premature(f formed) bool {
 	for _, m := range f.world().Members {
-		acks := c.mirror.Node(m.Node).Ack(f.ID, f.number(), f.world().Nonce)
+		acks := c.acks(f, m.Node)
 		// Both by the node's own clock.
 		if h := acks.Held.Value; h.Deaf && h.At.Sub(acks.Started.Value.ExecedAt) < importing {
 			return true
