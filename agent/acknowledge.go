@@ -66,6 +66,8 @@ func (p *planner) failed(x part) *record.Failed {
 		return lost("the run directory is gone, and with it all that is known of the workers")
 	case r.Shim == Absent && !p.sameLife(x):
 		return lost("the plan was made for an earlier life of this node")
+	case r.Shim == Dead && r.Swept && r.ToldToKill >= HangPatience && (r.Report == nil || r.Report.Stopped == nil):
+		return lost("the process that hosts its workers (bellows shim) did not end them when it was told to: the agent killed them")
 	case r.Struck && r.Shim == Dead && r.Swept && (r.Report == nil || r.Report.Stopped == nil):
 		return lost("its workers were not killed at the fencing deadline by the process that hosts them (bellows shim): the agent killed them")
 	case r.Shim == Dead && r.Swept && (r.Report != nil && r.Report.Stopped == nil || r.Report == nil && x.Acks.Started.Exists()):

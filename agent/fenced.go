@@ -74,3 +74,19 @@ type Times struct {
 func (w Wish) Prolongs(planned, life int64) bool {
 	return w.Deadline == fence.Never || w.Deadline != 0 && planned == life
 }
+
+// HangPatience is how long a shim may take to do what it was told for good: longer
+// than it takes to name what survives SIGKILL, or to write its last report.
+const HangPatience = 20 * time.Second
+
+// hangs reports whether the shim does not do what it was told: to kill, or to go.
+// One that names what does not die does what it can.
+func (r Run) hangs() bool {
+	switch {
+	case r.Shim != Live || r.Swept:
+		return false
+	case r.Report != nil && r.Report.Stopped != nil:
+		return r.ToldToGo >= HangPatience
+	}
+	return r.ToldToKill >= HangPatience && (r.Report == nil || len(r.Report.Unkillable) == 0)
+}

@@ -44,6 +44,8 @@ type Run struct {
 	Digests map[int64]Work[record.Saved]
 	Merges  map[int64]Work[record.Offer]
 	Plain   *Plain // what a plain script has left; nil where nobody looks (not rank 0's node)
+	// ToldToKill is how long ago its shim was first told to kill, ToldToGo to retire; 0 = it was not.
+	ToldToKill, ToldToGo time.Duration
 	// Quiet is how long ago anything of this run last changed.
 	Quiet time.Duration
 }

@@ -142,7 +142,7 @@ func (p *planner) follow(x part) {
 	switch {
 	case x.Acks.Stopped.Exists(), p.stillborn(x):
 		p.tidy(x)
-	case x.run.Shim == Dead, x.run.Shim == Absent:
+	case x.run.Shim == Dead, x.run.Shim == Absent, x.run.hangs():
 		p.sweep(x)
 	}
 }
@@ -211,9 +211,11 @@ func (p *planner) stillborn(x part) bool {
 }
 
 // tidy removes a run that has nothing more to say: its shim retires by itself
-// once it is told to, a dead one is swept first.
+// once it is told to, one that is dead or does not go is swept first.
 func (p *planner) tidy(x part) {
 	switch {
+	case x.run.hangs():
+		p.add(Sweep{x.target})
 	case x.run.Shim != Dead:
 	case x.run.gone():
 		p.add(RemoveRun{x.target})

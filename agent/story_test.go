@@ -259,6 +259,10 @@ func (m *model) runFact(jg record.JobGen, w []string) bool {
 		r.Digests[number(w[3])] = Work[record.Saved]{Done: true, Err: "input/output error"}
 	case "unmergeable":
 		r.Merges[number(w[3])] = Work[record.Offer]{Done: true, Err: "is a directory"}
+	case "unheeded": // by a shim that was told to kill, or to go
+		r.ToldToKill, r.ToldToGo = HangPatience, HangPatience
+	case "unkillable":
+		m.report(jg).Unkillable = []int{1000}
 	case "struck":
 		r.Struck = true
 	case "quiet":

@@ -35,9 +35,12 @@ type run struct {
 	// deadline is what the witness holds the workers to: 0 = not known, fence.Never = to nothing.
 	deadline int64
 	struck   bool // by the witness
-	digests  map[int64]agent.Work[record.Saved]
-	merges   map[int64]agent.Work[record.Offer]
-	plain    *agent.Plain
+	// toldToKill and toldToGo are when the shim was first told to kill, and to retire; zero = not yet.
+	toldToKill, toldToGo time.Time
+
+	digests map[int64]agent.Work[record.Saved]
+	merges  map[int64]agent.Work[record.Offer]
+	plain   *agent.Plain
 	// retained is what was last to be kept of the checkpoints.
 	retained checkpoint.Retain
 	lost     string    // why the newest checkpoint came to nothing
@@ -83,11 +86,19 @@ func (n *node) observed() agent.Observed {
 		o.Runs = append(o.Runs, agent.Run{
 			Job: r.jg.Job, Generation: r.jg.Generation, Nonce: r.nonce,
 			Shim: r.shim, Report: told(r.report), Pushed: r.pushed, Refused: r.refused, Verified: r.verified,
-			Swept: n.over(r), Struck: r.struck,
+			Swept: n.over(r), Struck: r.struck, ToldToKill: ago(r.toldToKill), ToldToGo: ago(r.toldToGo),
 			Digests: r.digests, Merges: r.merges, Plain: r.plain, Quiet: time.Since(r.changed),
 		})
 	}
 	return o
+}
+
+// ago is how long ago something was; 0 if it never was.
+func ago(t time.Time) time.Duration {
+	if t.IsZero() {
+		return 0
+	}
+	return time.Since(t)
 }
 
 // told is a report in the words of the agent's decisions.
@@ -207,6 +218,12 @@ func (n *node) push(r *run, w agent.Wish) {
 	}
 	r.wishes <- shim.Wish(w)
 	r.pushed = &w
+	if w.Kill != "" && r.toldToKill.IsZero() {
+		r.toldToKill = time.Now()
+	}
+	if w.Retire && r.toldToGo.IsZero() {
+		r.toldToGo = time.Now()
+	}
 	if m, _, _ := r.order.World.Member(n.cfg.Node); w.Prolongs(m.AliveRev, n.presence.aliveRev) {
 		r.deadline = w.Deadline
 	}

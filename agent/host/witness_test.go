@@ -254,3 +254,23 @@ func TestTheWitnessStrikesWhatIsOverdueOnly(t *testing.T) {
 }
 
 func live() agent.Run { return agent.Run{Job: "a", Generation: 1, Shim: agent.Live} }
+
+// A node has its lease, but one of its shims does not do what it was told.
+func TestAShimThatDoesNotHeedIsSwept(t *testing.T) {
+	f := newFixture(t)
+	s := f.settings("n1")
+	f.agent(s)
+	j := f.job("long", sleeper(), map[string]int{"n1": 1}, "n1")
+	f.start(j)
+	worker := ack[record.Started](f, j, "n1", record.AckStarted).Workers[0]
+	f.signal(f.run(s, j), syscall.SIGSTOP)
+	f.commit(record.Delete(record.PermitKey(j.Job, 1)))
+	if failed := ack[record.Failed](f, j, "n1", record.AckFailed); failed.Kind != record.NodeFenced || !strings.Contains(failed.Reason, "when it was told to") {
+		t.Errorf("failed: %+v", failed)
+	}
+	ack[record.Stopped](f, j, "n1", record.AckStopped)
+	if lives(worker) {
+		t.Error("the worker lives")
+	}
+	f.until("an empty run directory", func() bool { return f.empty(s) })
+}
