@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -89,8 +90,13 @@ func (m *machine) writeModule() error {
 // as the machine: the kernel's parent death signal, by which workers die if the
 // shim is killed, goes by the thread that started them and not by the process.
 // It is beside the machine because an exec from a hanging file system hangs too.
+//
+// It collects no garbage meanwhile. A process that is being executed keeps its
+// parent's thread, and with that one of Go's processors, until it is: a collection
+// would stop all others, the machine with its deadline among them, to wait for it.
 func (m *machine) execute() {
 	runtime.LockOSThread() // never unlocked
+	collect := debug.SetGCPercent(-1)
 	for i, w := range m.workers {
 		if m.abort.Err() != nil {
 			break
@@ -101,6 +107,7 @@ func (m *machine) execute() {
 			break
 		}
 	}
+	debug.SetGCPercent(collect)
 	m.post(m.executedAll)
 	<-m.done
 }

@@ -8,6 +8,7 @@ import (
 	"hash/fnv"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -70,6 +71,9 @@ func Serve(ctx context.Context, dir string) error {
 }
 
 func serve(ctx context.Context, dir string) error {
+	// One processor may be kept by a process that is being executed; see execute. The
+	// number is set, or Go would stop everything to adapt it later.
+	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
 	// The machine may log before it kills, and a disk may hang.
 	lines := logging.NewWriter(os.Stderr)
 	defer lines.Close()
