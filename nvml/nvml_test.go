@@ -101,11 +101,11 @@ func TestProbeReadsALibraryThatPrints(t *testing.T) {
 	want := Survey{Driver: "550.54.15", Devices: []Reading{
 		{
 			Device: cluster.Device{ID: "GPU-fake-0", Model: "NVIDIA Fake", MemoryBytes: 1 << 34, Health: cluster.Healthy},
-			Index:  0, PCI: "0000:07:00.0", NUMA: -1, MemoryUsedBytes: 1 << 20, Busy: number(10), TemperatureC: number(50),
+			Index:  0, PCI: "0000:07:00.0", NUMA: -1, Minor: new(uint32(0)), MemoryUsedBytes: 1 << 20, Busy: number(10), TemperatureC: number(50),
 		},
 		{
 			Device: cluster.Device{ID: "GPU-fake-1", Model: "NVIDIA Fake", MemoryBytes: 1 << 34, Health: cluster.Healthy},
-			Index:  1, PCI: "0000:08:00.0", NUMA: -1, MemoryUsedBytes: 1 << 20, Busy: number(11), TemperatureC: number(51),
+			Index:  1, PCI: "0000:08:00.0", NUMA: -1, Minor: new(uint32(1)), MemoryUsedBytes: 1 << 20, Busy: number(11), TemperatureC: number(51),
 		},
 	}, Links: []Link{{A: "GPU-fake-0", B: "GPU-fake-1"}}}
 	if !reflect.DeepEqual(got, want) {

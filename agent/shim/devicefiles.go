@@ -65,16 +65,42 @@ func (c *cage) keepApart(name string, d DeviceFiles, why error) string {
 		c.devices, c.devicesPath = g, string(g)
 		return DeviceController
 	}
-	why = errors.Join(why, err)
+	whys := []error{why, err}
 	if c.kind == Cgroup2 {
-		return notEnforced(why.Error())
+		return notEnforced(reasons(whys))
 	}
 	apart, err := newFilter(name, d)
 	if err != nil {
-		return notEnforced(errors.Join(why, err).Error())
+		return notEnforced(reasons(append(whys, err)))
 	}
 	c.devices, c.devicesPath = apart, string(apart)
 	return DeviceFilter
+}
+
+// reasons puts what was tried in vain into one line.
+func reasons(all []error) string {
+	var said []string
+	for _, err := range all {
+		if err != nil && !slices.Contains(said, err.Error()) {
+			said = append(said, err.Error())
+		}
+	}
+	return strings.Join(said, "; ")
+}
+
+// makeGroup makes a cgroup. Its error is the same for each run.
+func makeGroup(path string) error {
+	err := os.Mkdir(path, 0o755)
+	if at, ok := errors.AsType[*os.PathError](err); ok {
+		err = at.Err
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, os.ErrPermission):
+		return fmt.Errorf("make a cgroup in %s: %w: run the agent as root", filepath.Dir(path), err)
+	}
+	return fmt.Errorf("make a cgroup in %s: %w", filepath.Dir(path), err)
 }
 
 // newFilter makes a v2 group for workers that are contained by another kind.
@@ -84,8 +110,8 @@ func newFilter(name string, d DeviceFiles) (cgroup, error) {
 		return "", err
 	}
 	g := cgroup(filepath.Join(parent, name))
-	if err = os.Mkdir(string(g), 0o755); err != nil {
-		return "", fmt.Errorf("make cgroup: %w", err)
+	if err = makeGroup(string(g)); err != nil {
+		return "", err
 	}
 	if err = filterDevices(string(g), d); err != nil {
 		return "", errors.Join(err, g.remove())
@@ -102,8 +128,8 @@ func denyDevices(name string, d DeviceFiles) (freezer, error) {
 		return "", err
 	}
 	g := freezer(filepath.Join(own, name))
-	if err = os.Mkdir(string(g), 0o755); err != nil && !errors.Is(err, os.ErrExist) { // for a limit of the same hierarchy
-		return "", fmt.Errorf("make cgroup: %w", err)
+	if err = makeGroup(string(g)); err != nil && !errors.Is(err, os.ErrExist) { // for a limit of the same hierarchy
+		return "", err
 	}
 	for minor := range d.Last + 1 {
 		if slices.Contains(d.Granted, minor) {

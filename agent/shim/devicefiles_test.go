@@ -168,7 +168,8 @@ func TestDevicesThatCannotBeKeptAreSaid(t *testing.T) {
 	f.retire()
 	g := newFixture(t, 1, "exit 0")
 	g.order.DeviceFiles = &DeviceFiles{Major: 195, Last: 253}
-	if r := g.startUnprivileged().stopped(); !r.Stopped.Finished || !strings.HasPrefix(r.DeviceFiles, "not enforced (") || !strings.Contains(r.DeviceFiles, "permi") {
+	if r := g.startUnprivileged().stopped(); !r.Stopped.Finished || !strings.HasPrefix(r.DeviceFiles, "not enforced (") ||
+		!strings.Contains(r.DeviceFiles, "run the agent as root") || strings.Contains(r.DeviceFiles, string(g.order.World.Job)) {
 		t.Errorf("finished %+v, device files %q", r.Stopped, r.DeviceFiles)
 	}
 	g.retire()
