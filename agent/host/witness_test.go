@@ -2,9 +2,11 @@ package host
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -94,6 +96,28 @@ func (f *fixture) hold(m *sync.RWMutex) (release func()) {
 	return release
 }
 
+// stop stops the shim of a run, and the process that holds it.
+func (f *fixture) stop(r shim.Run) {
+	f.Helper()
+	f.signal(r, syscall.SIGSTOP)
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", r.Shim.PID))
+	if err != nil {
+		f.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	holder, err := strconv.Atoi(strings.Fields(rest)[1])
+	if err != nil {
+		f.Fatal(err)
+	}
+	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", holder))
+	if err != nil || !strings.Contains(string(line), "\x00shim\x00") { // never the agent, which the test itself is
+		f.Fatalf("process %d is no holder of a shim: %q, %v", holder, line, err)
+	}
+	if err := syscall.Kill(holder, syscall.SIGSTOP); err != nil {
+		f.Fatal(err)
+	}
+}
+
 // A node is cut off from etcd with its agent alive and its shim stopped, which
 // nothing but the agent can make up for. No other node has a reason to wait.
 func TestTheAgentKillsWhereItsShimDoesNot(t *testing.T) {
@@ -109,7 +133,7 @@ func TestTheAgentKillsWhereItsShimDoesNot(t *testing.T) {
 	workers := ack[record.Started](f, j, "n1", record.AckStarted).Workers
 	f.until("the node's word", func() bool { return f.fenced("n1", token) })
 	run := f.run(s, j)
-	f.signal(run, syscall.SIGSTOP)
+	f.stop(run)
 	heal := f.hold(&w.cut)
 	live := func() bool { return lives(workers[0]) || lives(workers[1]) }
 	f.until("the workers to be killed or the lease to end", func() bool { return !live() || f.absent(record.AliveKey("n1")) })
@@ -158,7 +182,7 @@ func TestTheAgentKillsWithItsOwnerAndItsDiskStuck(t *testing.T) {
 	worker := ack[record.Started](f, j, "n1", record.AckStarted).Workers[0]
 	f.until("the node's word", func() bool { return f.fenced("n1", token) })
 	run := f.run(s, j)
-	f.signal(run, syscall.SIGSTOP)
+	f.stop(run)
 	var thaws []func()
 	for _, name := range []string{"order.json", "shim.json", "report.json"} {
 		thaws = append(thaws, f.hides(filepath.Join(run.Dir, name)))
@@ -263,7 +287,7 @@ func TestAShimThatDoesNotHeedIsSwept(t *testing.T) {
 	j := f.job("long", sleeper(), map[string]int{"n1": 1}, "n1")
 	f.start(j)
 	worker := ack[record.Started](f, j, "n1", record.AckStarted).Workers[0]
-	f.signal(f.run(s, j), syscall.SIGSTOP)
+	f.stop(f.run(s, j))
 	f.commit(record.Delete(record.PermitKey(j.Job, 1)))
 	if failed := ack[record.Failed](f, j, "n1", record.AckFailed); failed.Kind != record.NodeFenced || !strings.Contains(failed.Reason, "when it was told to") {
 		t.Errorf("failed: %+v", failed)
