@@ -15,7 +15,8 @@ func jobs(m *record.Mirror, who cluster.Owner, wanted func(id cluster.JobID, nam
 	var about map[cluster.JobID][]cluster.NodeID
 	for _, id := range m.JobIDs() {
 		v := m.Job(id)
-		if !v.Spec.Exists() || !v.State.Exists() || !wanted(id, v.Spec.Value.Name, v.State.Value.Phase.Terminal()) {
+		recorded := v.Spec.Exists() && v.State.Exists() || v.Unreadable() != ""
+		if !recorded || !wanted(id, v.Spec.Value.Name, v.State.Value.Phase.Terminal()) {
 			continue
 		}
 		if about == nil {
@@ -92,7 +93,7 @@ func waiting(m *record.Mirror) []record.Request {
 // findJob finds a job by its identifier, or by its name: the live job of that
 // name if there is one, else the one submitted last.
 func findJob(m *record.Mirror, ref string, who cluster.Owner) (JobStatus, bool) {
-	if v := m.Job(cluster.JobID(ref)); v.Spec.Exists() && v.State.Exists() {
+	if v := m.Job(cluster.JobID(ref)); v.Spec.Exists() && v.State.Exists() || v.Unreadable() != "" {
 		list := []JobStatus{jobStatus(m, v, who, m.NodeIDs())}
 		addPlaces(m, list)
 		return list[0], true

@@ -26,6 +26,9 @@ func jobStatus(m *record.Mirror, v *record.JobView, who cluster.Owner, about []c
 	s.Stopping = v.Wanted.Exists() && !v.Wanted.Value.Run && !s.Ended
 	s.Generation = uint64(state.Generation)
 	s.Since, s.Reason = state.Since, state.Reason
+	if why := v.Unreadable(); why != "" {
+		s.Phase, s.Ended, s.Reason = cmp.Or(state.Phase, cluster.Held), false, why
+	}
 	s.Restarts, s.Pinned = state.Restarts, state.Pinned
 	if !state.Next.IsZero() && state.Phase == cluster.Backoff {
 		s.NextStart = &state.Next

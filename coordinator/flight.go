@@ -3,6 +3,7 @@ package coordinator
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
@@ -38,6 +39,7 @@ type flight struct {
 	note     Note
 	claims   []cluster.DeviceID
 	name     string
+	ifs      []record.Compare
 	then     []record.Op
 	small    bool          // as small as it can be made
 	result   record.Result // 0 = on its way
@@ -76,15 +78,19 @@ func (c *Coordinator) send(m move) bool {
 	if f.small = c.tight[id]; f.small {
 		txn = txn.Small()
 	}
-	f.then = txn.Then
+	f.ifs, f.then = txn.If, txn.Then
 	c.out.Txns = append(c.out.Txns, txn)
 	return true
 }
 
-// busy reports whether the job has to wait for a transaction. It sends the one that settles an unknown START.
+// busy reports whether the job has to wait for a transaction, or for someone to mend
+// its records: a transaction would compare what is there no more, again and again.
+// It sends the one that settles an unknown START.
 func (c *Coordinator) busy(v *record.JobView) bool {
 	f := c.flights[v.ID]
 	switch {
+	case v.Unreadable() != "":
+		return true
 	case f == nil:
 		return false
 	case !f.until.IsZero():
@@ -114,6 +120,7 @@ func (c *Coordinator) outcome(o record.Outcome) {
 	f.result = o.Result
 	switch o.Result {
 	case record.Applied:
+		delete(c.refused, id)
 		c.settled(id)
 		c.landed(f, o.Revision)
 		if f.note.Text != "" {
@@ -132,10 +139,37 @@ func (c *Coordinator) outcome(o record.Outcome) {
 			return
 		}
 		c.out.Reload = true
+		if c.again(id, f) {
+			f.until = c.clock.Add(c.cfg.Interval)
+			c.note(Note{Warn: true, Job: id, Text: fmt.Sprintf("commit %s: what it compares is not as the listing shows it: a record cannot be read", f.id)})
+		}
 	case record.Unknown:
 		c.note(Note{Warn: true, Job: id, Text: fmt.Sprintf("commit %s: no answer: %v", f.id, o.Err)})
 		c.out.Reload = true
 	}
+}
+
+// refusal is a transaction that was refused because of what it compares.
+type refusal struct {
+	ifs   []record.Compare
+	times int
+}
+
+// mostRefusals is how often in a row a transaction that compares the same is sent.
+// What it is refused for once is known after a listing; it was not, if it is
+// refused again: by then others wait for etcd, which is busy with our listings.
+const mostRefusals = 3
+
+// again reports whether the job's transaction has been refused too often for what
+// no listing has shown.
+func (c *Coordinator) again(id cluster.JobID, f *flight) bool {
+	r := c.refused[id]
+	if !slices.Equal(r.ifs, f.ifs) {
+		r = refusal{ifs: f.ifs}
+	}
+	r.times++
+	c.refused[id] = r
+	return r.times >= mostRefusals
 }
 
 // reloaded clears up the flights whose fate the listing has shown.

@@ -197,6 +197,7 @@ func (c *Coordinator) drawJobs() *picture {
 			c.countEnded(f, nil)
 			delete(c.forms, id)
 			c.forgetWaits(id)
+			delete(c.refused, id)
 			c.ungrant(id)
 			came = true
 		}

@@ -25,6 +25,7 @@ type Coordinator struct {
 	sent      map[string]cluster.JobID           // the same by the transaction's identifier
 	claims    map[cluster.DeviceID]cluster.JobID // devices of STARTs that may still land
 	tight     map[cluster.JobID]bool             // of which a transaction was too large for etcd
+	refused   map[cluster.JobID]refusal          // the last transaction that was refused, until one is applied
 	targets   targets                            // what the last decisions granted
 	round     round
 	serial    int                                // of the newest transaction
@@ -63,6 +64,7 @@ func New(cfg Config) *Coordinator {
 		flights: map[cluster.JobID]*flight{},
 		sent:    map[string]cluster.JobID{},
 		claims:  map[cluster.DeviceID]cluster.JobID{},
+		refused: map[cluster.JobID]refusal{},
 		tight:   map[cluster.JobID]bool{},
 		targets: newTargets(),
 		known:   known{},

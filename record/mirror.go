@@ -66,6 +66,7 @@ type JobView struct {
 	Checkpoints map[int64]Versioned[Checkpoint]
 	Bad         map[int64]Versioned[BadCheckpoint]
 	Rescales    map[cluster.Generation]Versioned[Rescale]
+	unreadable  map[string]unreadable // records that are not as the rest of the view shows them, by key
 }
 
 // GenerationView is everything recorded below one generation.
@@ -205,7 +206,9 @@ func (m *Mirror) Apply(c Change) error {
 	case parts[0] == "nodes" && len(parts) >= 3:
 		err = m.node(cluster.NodeID(parts[1])).apply(parts[2:], c)
 	case parts[0] == "jobs" && len(parts) >= 3:
-		err = m.job(cluster.JobID(parts[1])).apply(parts[2:], c)
+		v := m.job(cluster.JobID(parts[1]))
+		err = v.apply(parts[2:], c)
+		v.noteUnreadable(c, err)
 	default:
 		err = errUnknownKey
 	}

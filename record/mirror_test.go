@@ -162,6 +162,9 @@ func text(t *testing.T, m *record.Mirror) string {
 		shown["node "+string(id)] = []any{v.Alive, v.Inventory, v.Fencing, v.Cordon, v.Progress, v.Asked, v.Grants, v.Requests, acks, saved, offers}
 	}
 	for id, v := range m.Jobs {
+		if v.Unreadable() != "" && !v.Spec.Exists() && !v.State.Exists() {
+			continue // there for nothing else
+		}
 		shown["job "+string(id)] = v
 	}
 	out, err := json.MarshalIndent(shown, "", " ")

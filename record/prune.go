@@ -73,5 +73,5 @@ func (v *JobView) prune() {
 
 func (v *JobView) empty() bool {
 	return !v.Spec.Exists() && !v.Wanted.Exists() && !v.State.Exists() && !v.Committed.Exists() &&
-		len(v.Generations)+len(v.Checkpoints)+len(v.Bad)+len(v.Rescales) == 0
+		len(v.Generations)+len(v.Checkpoints)+len(v.Bad)+len(v.Rescales)+len(v.unreadable) == 0
 }
