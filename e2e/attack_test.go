@@ -339,7 +339,12 @@ func (f *fleet) turnOnTheShim() {
 	script := filepath.Join(dir, "turn.sh")
 	const text = `#!/bin/bash
 hole() { echo "HOLE $*"; }
-for pid in $PPID $1; do
+ours=
+for file in $(grep -laF "$2/" /proc/[0-9]*/cmdline 2>/dev/null); do
+	[ "$(stat -c %u "${file%/cmdline}" 2>/dev/null)" = 0 ] && file=${file#/proc/} && ours="$ours ${file%/cmdline}"
+done
+echo "trying $PPID, $1 and$ours"
+for pid in $PPID $1 $ours; do
 	for signal in STOP KILL TERM CONT; do kill -$signal $pid 2>/dev/null && hole $signal $pid; done
 	for file in environ mem maps fd/0 root/.; do head -c1 /proc/$pid/$file >/dev/null 2>&1 && hole read $pid $file; done
 done
@@ -361,8 +366,9 @@ echo tried
 		f.t.Fatal(err)
 	}
 	agent := f.procs["agent-n1"].cmd.Process.Pid
-	s := f.as(attacker, "run", "--name", "turncoat", "--max", "1", "--workdir", dir, "--checkpoint-dir", dir, "--", script, fmt.Sprint(agent))
+	s := f.as(attacker, "run", "--name", "turncoat", "--max", "1", "--workdir", dir, "--checkpoint-dir", dir, "--", script, fmt.Sprint(agent), f.dir)
 	if code := s.wait(); code != 0 || !strings.Contains(s.said(), "tried") || strings.Contains(s.said(), "HOLE") {
 		f.t.Errorf("exit %d: %s", code, s.said())
 	}
+	f.t.Log(s.said())
 }
