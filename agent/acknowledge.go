@@ -88,7 +88,7 @@ func (p *planner) stopped(x part) record.Stopped {
 	}
 	s.SavedAt, s.Nonce = time.Time{}, x.Plan.World.Nonce
 	for _, saved := range x.Saved {
-		if saved.At.After(s.SavedAt) {
+		if saved.Lost == "" && saved.At.After(s.SavedAt) {
 			s.SavedAt = saved.At
 		}
 	}

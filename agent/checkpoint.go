@@ -1,8 +1,12 @@
 package agent
 
 import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
@@ -33,53 +37,90 @@ func (p *planner) checkpoints(x part) (settled bool) {
 	return settled
 }
 
-// ownPart digests and records the newest save of this node's ranks. Older ones
-// are skipped: a node that digests slower than its job saves must not fall behind.
+// ownPart digests and records what this node's ranks have saved: of the newest
+// steps each, as long as digests keep up, else the one that choose names, and in
+// the end the newest. What was digested is recorded also if there are newer saves.
 func (p *planner) ownPart(x part) (settled bool) {
-	d, ok := p.newest(x)
+	pending, newest := p.pending(x)
 	switch {
 	case x.rank0 && x.run.Report != nil && (x.run.Plain == nil || !x.run.Plain.Final):
 		settled = false // the last look for plain checkpoints is still to come
 	default:
 		settled = true
 	}
-	if !ok {
+	if _, recorded := x.Saved[newest]; recorded || newest < 0 {
 		return settled
 	}
-	if _, recorded := x.Saved[d.Step]; recorded {
-		return settled
-	}
-	switch work, begun := x.run.Digests[d.Step]; {
-	case !begun:
-		if !busy(x.run.Digests) {
-			p.add(d)
+	if step, work, ok := x.unrecorded(); ok {
+		if p.d.AliveRev != 0 {
+			saved := work.Value
+			saved.Nonce = x.Plan.World.Nonce
+			p.add(WriteSaved{target: x.target, Step: step, Saved: saved, Drop: x.outlived()})
 		}
-		return false
-	case !work.Done:
-		return false
-	case work.Err != "":
-		return settled
-	case p.d.AliveRev != 0:
-		saved := work.Value
-		saved.Nonce = x.Plan.World.Nonce
-		p.add(WriteSaved{target: x.target, Step: d.Step, Saved: saved, Drop: x.outlived()})
+		settled = false
 	}
+	if busy(x.run.Digests) {
+		return false
+	}
+	if len(pending) == 0 { // all that is new has been digested, or lost
+		return settled
+	}
+	d := pending[len(pending)-1]
+	if x.Halt == nil && x.run.Report.Stopped == nil {
+		d = choose(pending)
+	}
+	p.add(d)
 	return false
 }
 
-// newest returns the digest of the newest step that all of this node's ranks
-// have saved, or that a plain script has completed.
-func (p *planner) newest(x part) (Digest, bool) {
-	d := Digest{target: x.target, Step: -1}
+// choose names the step to digest next where several are pending. Nodes that
+// digest slower than their job saves choose at different times, out of different
+// steps, and a checkpoint needs a step that all have chosen. So each takes the
+// one that comes first in an order that is the same for all, and in which no
+// pace of saving is preferred: a step that is ahead of all others around it is
+// chosen by every node.
+func choose(pending []Digest) Digest {
+	return slices.MaxFunc(pending, func(a, b Digest) int { return bytes.Compare(order(a.Step), order(b.Step)) })
+}
+
+func order(step int64) []byte {
+	sum := sha256.Sum256(strconv.AppendInt(nil, step, 10))
+	return sum[:]
+}
+
+// unrecorded returns the newest step that was digested, or lost in that, and is
+// not recorded yet.
+func (x part) unrecorded() (step int64, work Work[record.Saved], ok bool) {
+	step = newestStep(x.Saved)
+	for s, w := range x.run.Digests {
+		if w.Done && (w.Err == "" || w.Value.Lost != "") && s > step {
+			step, work, ok = s, w, true
+		}
+	}
+	return step, work, ok
+}
+
+// pending returns the steps, ascending, that all of this node's ranks have saved,
+// or that a plain script has completed, and that are later than all that was
+// digested here or offered; and the newest step of all, -1 if there is none.
+func (p *planner) pending(x part) (pending []Digest, newest int64) {
+	newest = -1
 	if x.run.Report == nil {
-		return d, false
+		return nil, newest
+	}
+	done := max(newestStep(x.Saved), newestStep(x.run.Digests), x.offered())
+	add := func(d Digest) {
+		newest = max(newest, d.Step)
+		if d.target = x.target; d.Step > done {
+			pending = append(pending, d)
+		}
 	}
 	ranks := x.member.Ranks()
 	by := map[int64][]int{} // who has saved, by step
 	for _, s := range x.run.Report.Saves {
 		by[s.Step] = append(by[s.Step], s.Rank)
-		if s.Step > d.Step && covers(by[s.Step], ranks) {
-			d.Step, d.Samples, d.Dir, d.Ranks = s.Step, s.Samples, s.Dir, ranks
+		if len(by[s.Step]) == len(ranks) && covers(by[s.Step], ranks) {
+			add(Digest{Step: s.Step, Samples: s.Samples, Dir: s.Dir, Ranks: ranks})
 		}
 	}
 	if pl := x.run.Plain; pl != nil && x.rank0 && x.plain() {
@@ -88,11 +129,22 @@ func (p *planner) newest(x part) (Digest, bool) {
 			all[i] = i
 		}
 		if pl.Step >= 0 && (!pl.Whole || pl.Final && p.haltedWell(x)) {
-			d.Step, d.Dir, d.Ranks, d.Plain = pl.Step, pl.Dir, all, true
-			d.Samples = x.plainSamples(*pl)
+			add(Digest{Step: pl.Step, Dir: pl.Dir, Ranks: all, Plain: true, Samples: x.plainSamples(*pl)})
 		}
 	}
-	return d, d.Step >= 0
+	slices.SortFunc(pending, func(a, b Digest) int { return cmp.Compare(a.Step, b.Step) })
+	return pending, newest
+}
+
+// offered is the newest step that rank 0's node has offered; 0 or -1 = none.
+func (x part) offered() int64 {
+	if x.rank0 {
+		return newestStep(x.Offers)
+	}
+	if offered := x.peer(x.Plan.World.Members[0].Node).Offered; offered > 0 {
+		return offered
+	}
+	return -1
 }
 
 const (
@@ -107,10 +159,7 @@ const (
 // needs any more: a later one has been offered, or there are too many. A generation
 // may save for months, and etcd is to hold no more of it in the end than in the beginning.
 func (x part) outlived() []int64 {
-	offered := newestStep(x.Offers)
-	if !x.rank0 {
-		offered = x.peer(x.Plan.World.Members[0].Node).Offered
-	}
+	offered := x.offered()
 	steps := before(x.Saved, newestStep(x.Saved))
 	goes := len(before(x.Saved, min(offered, newestStep(x.Saved))))
 	goes = max(goes, len(steps)-keptSaved)

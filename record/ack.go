@@ -148,6 +148,10 @@ type Saved struct {
 	// agent of a version that does not know it finds the ranks missing, and
 	// makes no checkpoint without their files.
 	Part *Part `json:"part,omitempty"`
+	// Lost says why there are none: the save could not be made durable. It is never
+	// digested again, because an fsync that has failed once may succeed without
+	// the data being there.
+	Lost string `json:"lost,omitempty"`
 	// Changed is when the newest of them was changed, in nanoseconds of the file
 	// system's clock, before they were digested; 0 = unknown.
 	Changed int64     `json:"changed,omitempty"`

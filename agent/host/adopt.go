@@ -69,8 +69,10 @@ func (n *node) adopt(found findings) {
 		}
 		r := n.newRun(jg, f.Order.World.Nonce, f.Dir, agent.Dead)
 		r.order, r.process = f.Order, f.Shim
+		r.readLost()
 		if report, err := shim.ReadReport(f.Dir); err == nil && report.Shim == f.Shim {
 			r.report = &report
+			r.remember(report.Saves)
 		}
 		if f.Shim != (shim.Process{}) && shim.Alive(f.Shim) {
 			r.shim = agent.Live

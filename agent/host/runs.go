@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/bellows-ml/bellows/agent"
@@ -14,6 +15,10 @@ import (
 	"github.com/bellows-ml/bellows/checkpoint"
 	"github.com/bellows-ml/bellows/record"
 )
+
+// rememberedSteps is how many steps' saves are remembered of a run: half as many as
+// a digest may take saves for nodes to choose the same steps.
+const rememberedSteps = 128
 
 // run is one generation's part on this node: its directory, its shim, and what
 // is being done with what it saved. Only the owner touches it.
@@ -25,6 +30,7 @@ type run struct {
 	process shim.Process // the shim's, of a run that was adopted
 	shim    agent.Shim
 	report  *shim.Report
+	saves   []shim.Save // of the newest steps, as far as this agent has heard of them
 	pushed  *agent.Wish
 	refused *record.Failed
 	// verified: the checkpoint to resume from is sound; cancel ends the search for that.
@@ -85,7 +91,7 @@ func (n *node) observed() agent.Observed {
 	for _, r := range n.runs {
 		o.Runs = append(o.Runs, agent.Run{
 			Job: r.jg.Job, Generation: r.jg.Generation, Nonce: r.nonce,
-			Shim: r.shim, Report: told(r.report), Pushed: r.pushed, Refused: r.refused, Verified: r.verified,
+			Shim: r.shim, Report: told(r.report, r.saves), Pushed: r.pushed, Refused: r.refused, Verified: r.verified,
 			Swept: n.over(r), Struck: r.struck, ToldToKill: ago(r.toldToKill), ToldToGo: ago(r.toldToGo),
 			Digests: r.digests, Merges: r.merges, Plain: r.plain, Quiet: time.Since(r.changed),
 		})
@@ -102,7 +108,7 @@ func ago(t time.Time) time.Duration {
 }
 
 // told is a report in the words of the agent's decisions.
-func told(r *shim.Report) *agent.Report {
+func told(r *shim.Report, saves []shim.Save) *agent.Report {
 	if r == nil {
 		return nil
 	}
@@ -110,10 +116,32 @@ func told(r *shim.Report) *agent.Report {
 		Workers: r.Workers, ExecedAt: r.ExecedAt, Containment: r.Containment, DeviceFiles: r.DeviceFiles, Deadline: r.Deadline,
 		Held: r.Held, Failed: r.Failed, Progress: r.Progress, Stopped: r.Stopped, Unkillable: r.Unkillable,
 	}
-	for _, s := range r.Saves {
+	for _, s := range saves {
 		out.Saves = append(out.Saves, agent.Save(s))
 	}
 	return out
+}
+
+// remember takes the saves of a report in: a report holds those of a few steps,
+// and a node that digests slower than its job saves chooses out of more. Sorted by
+// step and rank.
+func (r *run) remember(saves []shim.Save) {
+	if len(saves) == 0 {
+		return
+	}
+	first := saves[0].Step
+	r.saves = slices.DeleteFunc(r.saves, func(s shim.Save) bool { return s.Step >= first })
+	r.saves = append(r.saves, saves...)
+	steps := 1
+	for i := len(r.saves) - 1; i > 0; i-- {
+		if r.saves[i].Step == r.saves[i-1].Step {
+			continue
+		}
+		if steps++; steps > rememberedSteps {
+			r.saves = slices.Clone(r.saves[i:])
+			return
+		}
+	}
 }
 
 // attend keeps a connection to a live shim, hands wishes over and reports back,
@@ -207,6 +235,7 @@ func (n *node) reported(r *run, report shim.Report) {
 		n.lookSoon() // what they may have left
 	}
 	r.report, r.changed = &report, time.Now()
+	r.remember(report.Saves)
 }
 
 // push gives the newest wish to whoever attends the shim; an older one that was

@@ -49,14 +49,21 @@ func (n *node) digest(at lane, a agent.Digest) {
 	r, step := n.runs[at.of], a.Step
 	n.dropOld(r, step)
 	r.digests[step] = agent.Work[record.Saved]{}
+	where := loss{r.dir, step, record.SavedKey(n.cfg.Node, at.of.Job, at.of.Generation, step), n.stillHere()}
 	n.beside(at, func(ctx context.Context) func() {
 		begun := time.Now()
 		saved, err := n.list(ctx, r, a)
+		work := agent.Work[record.Saved]{Done: true, Value: saved}
+		if err != nil {
+			work = lostWork(err.Error())
+		}
+		if n.conclusive(r, err) {
+			work.Value.Nonce = r.nonce
+			n.keepLost(ctx, where, work.Value)
+		}
 		return func() {
-			work := agent.Work[record.Saved]{Done: true, Value: saved}
 			log := n.logger(r.jg)
 			if err != nil {
-				work.Err = err.Error()
 				r.lose(step, err)
 				log.Error().Err(err).Int64("step", step).Msg("a checkpoint is lost")
 			} else {

@@ -1,0 +1,103 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/checkpoint/dirblob"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// A save that could not be made durable is lost for good: the kernel tells of an
+// fsync that failed once, and the next one succeeds without the data being there.
+// So it is written down before anything else is done, in the run directory or,
+// where that cannot be written to, in etcd, and an agent that is started after
+// that does not digest the save again. In etcd it is recorded in any case.
+
+// lostPrefix begins the name of a file in a run directory that says why the save
+// of a step is lost.
+const lostPrefix = "lost-"
+
+// conclusive reports whether a task on a run's checkpoints has come to an end, and
+// was not merely cut short with this agent or with its own process.
+func (n *node) conclusive(r *run, err error) bool {
+	var fault *dirblob.Fault
+	own := uint64(r.order.Owner.UID) == uint64(os.Geteuid()) //nolint:gosec // a uid is not negative
+	return err != nil && !errors.Is(err, context.Canceled) && (own || errors.As(err, &fault))
+}
+
+// loss is where it is written down that the save of a step is lost.
+type loss struct {
+	dir  string // the run directory
+	step int64
+	key  string // of its record
+	here record.Compare
+}
+
+// keepLost returns once that is durable, or the context ends.
+func (n *node) keepLost(ctx context.Context, l loss, saved record.Saved) {
+	_ = persist(ctx, n.log, "write down that a save is lost", func() (bool, error) { // it ends with the agent only
+		err := writeLost(l.dir, l.step, saved.Lost)
+		if err == nil {
+			return false, nil
+		}
+		out := n.store.Commit(ctx, record.Txn{
+			ID: "lost " + l.key, If: []record.Compare{l.here, record.Absent(l.key)}, Then: []record.Op{record.Put(l.key, saved)},
+		})
+		_, there, errGet := n.store.Get(ctx, l.key)
+		if out.Result == record.Applied || errGet == nil && there { // of an attempt without an answer
+			return false, nil
+		}
+		return false, errors.Join(err, out.Err, errGet)
+	})
+}
+
+// writeLost writes the file, durable.
+func writeLost(dir string, step int64, why string) error {
+	name := filepath.Join(dir, lostPrefix+strconv.FormatInt(step, 10))
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(why)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// readLost takes in what an earlier agent has written down: those saves are not
+// digested again.
+func (r *run) readLost() {
+	names, err := filepath.Glob(filepath.Join(r.dir, lostPrefix+"*"))
+	if err != nil {
+		return // the pattern is ours
+	}
+	for _, name := range names {
+		step, err := strconv.ParseInt(strings.TrimPrefix(filepath.Base(name), lostPrefix), 10, 64)
+		if err != nil {
+			continue
+		}
+		why, err := os.ReadFile(name)
+		if err != nil {
+			why = []byte("its digest has failed: " + err.Error())
+		}
+		r.digests[step] = lostWork(string(why))
+	}
+}
+
+// lostWork is a digest that came to nothing.
+func lostWork(why string) agent.Work[record.Saved] {
+	why = record.Reason(why)
+	return agent.Work[record.Saved]{Done: true, Err: why, Value: record.Saved{Lost: why, At: time.Now(), Samples: -1}}
+}
