@@ -66,7 +66,9 @@ func runHere(cmd *exec.Cmd, started func(pid int)) error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("set no_new_privs: %w", err)
 	}
-	if err := cmd.Start(); err != nil {
+	if err := cmd.Start(); errors.Is(err, unix.EACCES) {
+		return fmt.Errorf("%w: let every user execute the program of the agent (chmod o+x)", err)
+	} else if err != nil {
 		return err
 	}
 	if started != nil {

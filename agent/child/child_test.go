@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -55,6 +56,21 @@ func TestAChildIsTheUserAndNothingMore(t *testing.T) {
 		if !strings.Contains(out.String(), want+"\n") && !strings.Contains(out.String(), want+" \n") {
 			t.Errorf("no %q in\n%s", want, out)
 		}
+	}
+}
+
+// A program that its owner keeps to itself cannot become another user's process.
+func TestAProgramForItsOwnerAlone(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can start somebody else's process, and only that is tested here")
+	}
+	program := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	err := Run(t.Context(), Task{Program: program, Out: &bytes.Buffer{}, As: &syscall.Credential{Uid: 65534, Gid: 65534}})
+	if err == nil || !strings.Contains(err.Error(), program+": permission denied: let every user execute the program") {
+		t.Errorf("%v", err)
 	}
 }
 
