@@ -157,11 +157,14 @@ func (c *Coordinator) retry(f formed) bool {
 		return false
 	}
 	why, _, _ := strings.Cut(f.state().Reason, againWhy)
-	if c.start(f, 0, "restart after: "+why) {
+	if c.start(f, 0, restartAfter+why) {
 		return true
 	}
-	return c.put(f, "queue", c.next(f.JobView, cluster.Queued, why))
+	return c.put(f, "queue", c.next(f.JobView, cluster.Queued, restartAfter+why))
 }
+
+// restartAfter begins the reason of a start that follows a wait, also where it has to be decided anew.
+const restartAfter = "restart after: "
 
 // barren counts the newest generations in a row that never ran as a gang: their
 // rescale was never accounted for. Whatever hinders them may hinder the next.

@@ -15,7 +15,11 @@ import (
 
 // startWaiting starts a job that waits, once its devices are free.
 func (c *Coordinator) startWaiting(f formed) bool {
-	return c.start(f, 0, "start with "+count(c.targets.of[f.ID].Workers(), "worker"))
+	why := "start with " + count(c.targets.of[f.ID].Workers(), "worker")
+	if so := f.state().Reason; strings.HasPrefix(so, restartAfter) {
+		why = so
+	}
+	return c.start(f, 0, why)
 }
 
 // start sends START of the next generation, if a decision has granted devices
