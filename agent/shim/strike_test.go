@@ -83,13 +83,14 @@ func TestStrikeAtAWeakContainment(t *testing.T) {
 func TestStrikeAtWhatOnlyItsEnvironmentTells(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "").python(escape + "while True: time.sleep(1)").startUnprivileged()
-	f.started()
+	worker := f.worker(f.started(), 0)
 	helper := f.escaped()
 	reach, err := ReachOf(f.dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.killShim()
+	f.gone("the worker, which dies with the shim", worker)
 	if !Alive(helper) {
 		t.Fatal("the helper is gone already: this tests nothing")
 	}
