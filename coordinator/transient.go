@@ -63,18 +63,18 @@ func (c *Coordinator) awaitRoom(f formed) bool {
 // cannot anywhere else. All its nodes are tried again after that.
 func (c *Coordinator) awaitTransient(f formed) bool {
 	s := f.state()
-	var why []string
-	for _, n := range s.Passing {
-		if reason := s.Excluded[n]; reason != "" && c.mirror.Node(n).Alive.Exists() {
-			why = append(why, fmt.Sprintf("%s: %s", n, record.Cut(reason, record.MaxReason/(2*named))))
-		}
-	}
-	if len(why) == 0 || s.Retries >= mostRetries || c.placeable(f, c.barred(f.JobView)) {
+	passing := slices.DeleteFunc(slices.Clone(s.Passing), func(n cluster.NodeID) bool {
+		return s.Excluded[n] == "" || !c.mirror.Node(n).Alive.Exists()
+	})
+	if len(passing) == 0 || s.Retries >= mostRetries || c.placeable(f, c.barred(f.JobView)) {
 		return false
 	}
-	more := ""
-	if len(why) > named {
-		why, more = why[:named], "; and more"
+	why, more := []string{}, ""
+	if len(passing) > named {
+		passing, more = passing[:named], "; and more"
+	}
+	for _, n := range passing { // what follows is not to be cut
+		why = append(why, fmt.Sprintf("%s: %s", n, record.Cut(s.Excluded[n], record.MaxReason/2/len(passing))))
 	}
 	reason := fmt.Sprintf("cannot run now: %s%s%s, try %d of %d, then it is held", strings.Join(why, "; "), more, againWhy, s.Retries+1, mostRetries)
 	next := pardoned(c.next(f.JobView, cluster.Backoff, reason), s.Passing)
