@@ -7,7 +7,7 @@ export CGO_CFLAGS ?= -g -O2 -Wno-deprecated-declarations
 SCRIPTS  = $(shell grep -rlE '^\#!.*\b(ba)?sh$$' .ci scripts examples 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test attacks lint check bench tools build deb fmt clean
+.PHONY: help demo test attacks mutants lint check bench tools build deb fmt clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,6 +24,9 @@ test: ## run every test: Go with the race detector, real processes included, the
 attacks: ## try what a hostile user could: the tests that docs/security.md lists (as root, they act as several users)
 	scripts/setup test
 	scripts/attacks
+
+mutants: ## take each safety rule out and run the tests that must notice (about half an hour)
+	go run ./internal/mutants
 
 lint: ## check the Go code, its formatting and the shell scripts
 	scripts/setup lint

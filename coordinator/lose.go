@@ -74,7 +74,10 @@ func (c *Coordinator) fence(f formed) bool {
 			c.wake(since.Add(c.lostAfter()))
 			continue
 		}
-		ifs := []record.Compare{record.Absent(record.AliveKey(m.Node))}
+		var ifs []record.Compare
+		if c.rule(AliveAbsent) {
+			ifs = append(ifs, record.Absent(record.AliveKey(m.Node)))
+		}
 		if word := c.mirror.Node(m.Node).Fencing; c.rule(WordStands) {
 			ifs = append(ifs, record.Unchanged(record.FencingKey(m.Node), word.Mod))
 		}

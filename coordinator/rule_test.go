@@ -2,6 +2,7 @@ package coordinator_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -54,6 +55,7 @@ func TestSchedulesBreakWhatHasNoRule(t *testing.T) {
 	}{
 		{"alive still absent, decided", coordinator.AliveAbsent, frozenNodeIsBack},
 		{"alive still absent, on its way", coordinator.AliveAbsent, frozenNodeComesBack},
+		{"alive still absent, at the fence", coordinator.AliveAbsent, fencedNodeComesBack},
 		{"settle an unknown start", coordinator.SettleUnknown, lateStart},
 		{"a plan holds its devices", coordinator.PlanHolds, halfGranted},
 		{"nodes that fence themselves", coordinator.FencingKnown, joinedUnseen},
@@ -120,6 +122,29 @@ func frozenNodeComesBack(t *testing.T, without coordinator.Rule) bool {
 	}
 	play(t, l, "node n2 gpus=2")
 	return l.mem.Commit(l.waiting[0]).Result == record.Applied
+}
+
+// FENCE is on its way when the node comes back. Were it to land, the node's next
+// loss would count as waited for.
+func fencedNodeComesBack(t *testing.T, without coordinator.Rule) bool {
+	l := newLabWithout(without)
+	play(t, l, `node n1 gpus=2
+		node n2 gpus=2
+		want j=4
+		submit j
+		started j
+		gone n2`)
+	l.holding = true
+	play(t, l, "advance 12s")
+	held := slices.Clone(l.waiting)
+	l.commit(record.Put(record.AliveKey("n2"), record.Alive{})) // and has not given its word yet
+	for _, txn := range held {
+		if strings.HasPrefix(txn.ID, "fence ") {
+			return l.mem.Commit(txn).Result == record.Applied
+		}
+	}
+	t.Fatalf("held: %v", held)
+	return false
 }
 
 // START of a gets no answer, and a decision gives its device to b. Then the START of a arrives after all.

@@ -239,6 +239,20 @@ func TestAHaltCannotBeTakenBack(t *testing.T) {
 	}
 }
 
+// An agent that was started anew pushes a wish before it has read the halt: the
+// time that the halt gave its workers runs on.
+func TestAHaltsTimeRunsOnWhateverIsWishedNext(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 1, `trap '' TERM; echo up > up-0; while :; do sleep 0.02; done`).start()
+	f.awaitFile("up-0")
+	f.push(Wish{Halt: halt(true, 300*time.Millisecond)})
+	f.push(Wish{})
+	if r := f.stopped(); r.Stopped.Exits[0].Signal != int(syscall.SIGKILL) {
+		t.Errorf("stopped %+v", r.Stopped)
+	}
+	f.retire()
+}
+
 func TestHaltBeforeTheStart(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "echo ran > ran")

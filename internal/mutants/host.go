@@ -1,0 +1,24 @@
+package main
+
+var ofHost = []Mutant{
+	{
+		Name: "word-after-all-are-told", File: "agent/host/promise.go", Tests: "TestTheWordWaitsForAShimThatHangs",
+		Old: "&& agent.Fenced(n.observed().Runs):", New: ":",
+		Breaks: "a node whose shims know no deadline counts as one that fences itself (I1)",
+	},
+	{
+		Name: "agent-is-second-witness", File: "agent/host/witness.go", Tests: "TestTheAgentKillsWhereItsShimDoesNot",
+		Old: "if what == agent.StrikeNothing {", New: "if true {",
+		Breaks: "workers of a shim that hangs live past their deadline (I1)",
+	},
+	{
+		Name: "nothing-lives-is-found-out", File: "agent/host/adopt.go", Tests: "TestWhatLivesIsNotStopped",
+		Old: "\treturn r.swept && n.scanned() || n.fresh(r.jg, n.planOf(r.jg))", New: "\treturn true",
+		Breaks: "stopped is said of a run whose directory is lost while its workers live (I1)",
+	},
+	{
+		Name: "lease-counts-from-sending", File: "agent/host/life.go", Tests: "TestDeadlinesCountFromTheSending",
+		Old: "p.renewed, p.deadline = sentAt, l.deadline(sentAt)", New: "p.renewed, p.deadline = sentAt, l.deadline(store.Boottime())",
+		Breaks: "a deadline counts from a renewal's answer (I1)",
+	},
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+)
+
+const root = "../.."
+
+// A mutant whose text has gone, or whose tests have, would prove nothing. The
+// run itself takes many minutes and is not part of the tests.
+func TestMutantsFitTheCode(t *testing.T) {
+	names := map[string]bool{}
+	for _, m := range All() {
+		t.Run(m.Name, func(t *testing.T) {
+			if names[m.Name] {
+				t.Error("the name is taken by another mutant")
+			}
+			names[m.Name] = true
+			if m.Breaks == "" {
+				t.Error("what breaks without the rule is not said")
+			}
+			src, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(m.File)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			edited, err := m.Apply(src)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := parser.ParseFile(token.NewFileSet(), m.File, edited, 0); err != nil {
+				t.Error(err)
+			}
+			if !hasTest(t, filepath.Dir(m.File), m.Tests) {
+				t.Errorf("no test of %s matches %q", m.Package(), m.Tests)
+			}
+		})
+	}
+}
+
+// hasTest reports whether a package has a top-level test that the first element of a -run pattern names.
+func hasTest(t *testing.T, dir, run string) bool {
+	t.Helper()
+	first := regexp.MustCompile(regexp.MustCompile(`^[^/]*`).FindString(run))
+	files, err := filepath.Glob(filepath.Join(root, dir, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		src, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllSubmatch(src, -1) {
+			if first.Match(found[1]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// The runner tells a test that notices from one that does not, and both from an
+// edit that does not compile.
+func TestVerdicts(t *testing.T) {
+	dir := t.TempDir()
+	for name, src := range map[string]string{
+		"go.mod":       "module sample\n\ngo 1.26\n",
+		"rule.go":      "package sample\n\nfunc safe(n int) bool { return n > 0 }\n\nfunc other() int { return 1 }\n",
+		"rule_test.go": "package sample\n\nimport \"testing\"\n\nfunc TestSafe(t *testing.T) {\n\tif safe(0) || other() == 0 {\n\t\tt.Fail()\n\t}\n}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(src), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		old, edit, tests string
+		want             Verdict
+	}{
+		{"n > 0", "true", "TestSafe", Caught},
+		{"return 1", "return 2", "TestSafe", Survived},
+		{"n > 0", "n + 1", "TestSafe", Invalid},      // does not compile
+		{"n > 9", "true", "TestSafe", Invalid},       // not in the file
+		{"n > 0", "n >= 1", "TestNone", Invalid},     // no such test
+		{"sample", "sample\n", "TestSafe", Survived}, // the package clause alone: nothing changes
+	} {
+		m := Mutant{Name: "m", File: "rule.go", Old: c.old, New: c.edit, Tests: c.tests}
+		if got, err := Run(t.Context(), dir, m); got != c.want {
+			t.Errorf("%q → %q: %s (%v), want %s", c.old, c.edit, got, err, c.want)
+		}
+	}
+}

@@ -1,0 +1,8 @@
+package main
+
+import "slices"
+
+// All returns the mutants of every package, each named once.
+func All() []Mutant {
+	return slices.Concat(ofCoordinator, ofAgent, ofShim, ofHost, ofStore, ofCheckpoint)
+}
