@@ -33,7 +33,7 @@ func (p *planner) acknowledge(x part, settled bool) {
 		write(record.AckFailed, said)
 		return
 	}
-	if x.run.gone() && settled && !p.stillborn(x) {
+	if x.run.ended() && settled && !p.stillborn(x) {
 		write(record.AckStopped, p.stopped(x))
 	}
 }
@@ -81,6 +81,9 @@ func (p *planner) stopped(x part) record.Stopped {
 	s := record.Stopped{ExitedAt: p.now.Now}
 	if r := x.run.Report; r != nil && r.Stopped != nil {
 		s = *r.Stopped
+	}
+	if !x.run.gone() {
+		s.Unkillable = x.run.Doomed
 	}
 	if r := x.run.Report; r != nil && r.Progress != nil {
 		last := *r.Progress

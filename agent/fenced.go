@@ -17,7 +17,7 @@ import (
 // as it lives; a word that was given before stands, as its deadline only moves.
 func Fenced(runs []Run) bool {
 	for _, r := range runs {
-		if !r.gone() && !r.confirmed() {
+		if !r.ended() && !r.confirmed() {
 			return false
 		}
 	}

@@ -27,6 +27,7 @@ func TestFenced(t *testing.T) {
 		"and was swept":                      {Run{Shim: Dead, Swept: true, Report: &Report{}}, true},
 		"stopped, its shim has not gone yet": {Run{Shim: Live, Report: &Report{Stopped: &record.Stopped{}}}, true},
 		"there is none":                      {Run{Shim: Absent, Swept: true}, true},
+		"what is left runs no more":          {Run{Shim: Live, Report: &Report{}, Doomed: []int{7}}, true},
 		"there seems to be none":             {Run{Shim: Absent}, false},
 	} {
 		if got := Fenced([]Run{confirmed, c.run, confirmed}); got != c.want {

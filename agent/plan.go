@@ -177,7 +177,7 @@ func (p *planner) sameLife(x part) bool {
 // or an older one that this node was a member of and has not stopped.
 func (p *planner) othersLive(x part) bool {
 	for jg, r := range p.runs {
-		if jg.Job == x.JobGen.Job && jg != x.JobGen && r.Shim != Absent && !r.gone() {
+		if jg.Job == x.JobGen.Job && jg != x.JobGen && r.Shim != Absent && !r.ended() {
 			return true
 		}
 	}

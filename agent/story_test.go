@@ -91,7 +91,11 @@ func tell(a Action) string {
 		case record.Held:
 			return fmt.Sprintf("%s sdk=%t begun=%d", a, v.SDK, v.Begun)
 		case record.Stopped:
-			return fmt.Sprintf("%s finished=%t saved=%s", a, v.Finished, since(v.SavedAt))
+			left := ""
+			if len(v.Unkillable) > 0 {
+				left = fmt.Sprintf(" unkillable=%v", v.Unkillable)
+			}
+			return fmt.Sprintf("%s finished=%t saved=%s%s", a, v.Finished, since(v.SavedAt), left)
 		}
 	case Digest:
 		return fmt.Sprintf("%s samples=%d ranks=%v plain=%t dir=%q", a, a.Samples, a.Ranks, a.Plain, a.Dir)
@@ -265,6 +269,8 @@ func (m *model) runFact(jg record.JobGen, w []string) bool {
 		m.report(jg).Unkillable = []int{1000}
 	case "struck":
 		r.Struck = true
+	case "doomed": // its device is withheld
+		r.Doomed = []int{int(number(w[2]))}
 	case "quiet":
 		r.Quiet = OfferPatience
 	default:

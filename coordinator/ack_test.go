@@ -105,16 +105,20 @@ func (l *lab) held(w words) error {
 	})
 }
 
-// failed j n2 [kind=worker] [rank=1] [why=exit_status_1].
+// failed j n2 [kind=worker] [rank=1] [why=exit_status_1] [unkillable=7].
 func (l *lab) failed(w words) error {
 	kind, why := record.FailureKind(w.text("kind", "worker")), "exit status 1"
 	if kind == record.NodeFenced {
 		why = "it lost touch"
 	}
 	return l.ack(w, record.AckFailed, func(cluster.NodeID) any {
-		return record.Failed{
+		failed := record.Failed{
 			Kind: kind, Rank: w.number("rank", 0), Reason: w.text("why", why), At: l.now,
 		}
+		if pid := w.number("unkillable", 0); pid > 0 {
+			failed.Unkillable = []int{pid}
+		}
+		return failed
 	})
 }
 

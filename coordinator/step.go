@@ -189,7 +189,7 @@ func (c *Coordinator) advance(f formed) bool {
 		acted = c.commit(f) || c.succeed(f) || c.haltFailed(f) || c.haltLost(f) || c.haltStop(f) || c.haltSpent(f) ||
 			c.haltPaused(f) || c.haltIdle(f) || c.started(f) || c.haltReading(f) || c.haltOverdue(f) || c.pardon(f) || c.rescale(f)
 	case cluster.Halting:
-		acted = c.commit(f) || c.fallBack(f) || c.over(f) || c.hurry(f) || c.hurryPaused(f) || c.stopAfter(f) || c.fence(f) || c.kill(f) || c.unfenced(f)
+		acted = c.commit(f) || c.fallBack(f) || c.over(f) || c.hurry(f) || c.hurryPaused(f) || c.stopAfter(f) || c.fence(f) || c.kill(f) || c.undead(f) || c.unfenced(f)
 	case cluster.Succeeded, cluster.Failed, cluster.Stopped:
 		acted = c.expire(f)
 	}

@@ -95,6 +95,8 @@ type Failed struct {
 	LogTail []string    `json:"log_tail,omitempty"` // its last lines
 	At      time.Time   `json:"at"`
 	Nonce   string      `json:"nonce,omitempty"`
+	// Unkillable processes have survived SIGKILL; this is what the part is waited for.
+	Unkillable []int `json:"unkillable,omitempty"`
 }
 
 // Stopped says that nothing of the generation is left on the node: processes
@@ -112,7 +114,10 @@ type Stopped struct {
 	// Progress is the last that the node's ranks reported; its record among the
 	// node's own is older by up to ten seconds. nil if they said nothing.
 	Progress *JobProgress `json:"progress,omitempty"`
-	Nonce    string       `json:"nonce,omitempty"`
+	// Unkillable processes are left that have survived SIGKILL. It is pending, so that
+	// they never run code of their own again; the node withholds their devices.
+	Unkillable []int  `json:"unkillable,omitempty"`
+	Nonce      string `json:"nonce,omitempty"`
 }
 
 // Cleared says that what the node failed of is over: after a Failed of a kind

@@ -187,7 +187,8 @@ func (n *node) sweep(at lane) {
 			log.Error().Err(err).Msg("cannot sweep a run yet, trying again")
 			rest(ctx, retryLast)
 		}
-		return func() { r.swept, r.unswept, r.changed = err == nil, unswept, time.Now() }
+		undead, _ := errors.AsType[*shim.Unkillable](err)
+		return func() { r.swept, r.unswept, r.undead, r.changed = err == nil, unswept, undead, time.Now() }
 	})
 }
 

@@ -119,7 +119,7 @@ func (n *node) lastBytes(r *run) int64 {
 // problem is what people should know of a run; "" = nothing.
 func (r *run) problem() string {
 	var all []string
-	for _, p := range []string{r.lost, r.apart(), r.short, r.shared, r.unswept} {
+	for _, p := range []string{r.lost, r.apart(), r.short, r.shared, r.unswept, r.stuck()} {
 		if p != "" {
 			all = append(all, p)
 		}

@@ -37,7 +37,8 @@ type run struct {
 	verified bool
 	cancel   context.CancelFunc
 	swept    bool
-	unswept  string // why it cannot be
+	unswept  string           // why it cannot be
+	undead   *shim.Unkillable // what has survived the last sweep
 	// deadline is what the witness holds the workers to: 0 = not known, fence.Never = to nothing.
 	deadline int64
 	struck   bool // by the witness
@@ -93,6 +94,7 @@ func (n *node) observed() agent.Observed {
 			Job: r.jg.Job, Generation: r.jg.Generation, Nonce: r.nonce,
 			Shim: r.shim, Report: told(r.report, r.saves), Pushed: r.pushed, Refused: r.refused, Verified: r.verified,
 			Swept: n.over(r), Struck: r.struck, ToldToKill: ago(r.toldToKill), ToldToGo: ago(r.toldToGo),
+			Doomed:  n.doomed(r),
 			Digests: r.digests, Merges: r.merges, Plain: r.plain, Quiet: time.Since(r.changed),
 		})
 	}

@@ -213,7 +213,8 @@ func (n *node) lookForPlain() {
 		if members := r.order.World.Members; len(members) == 0 || members[0].Node != n.cfg.Node {
 			continue
 		}
-		ended := r.report.Stopped != nil || r.shim == agent.Dead && r.swept
+		_, doomed := r.survivors()
+		ended := r.report.Stopped != nil || r.shim == agent.Dead && r.swept || doomed
 		switch {
 		case r.plain != nil && r.plain.Final:
 			continue

@@ -163,7 +163,7 @@ func (n *node) stock() agent.Stock {
 	}
 	for d, jg := range n.holders() {
 		s.Taken[d] = true
-		if r := n.runs[jg].report; r != nil && len(r.Unkillable) > 0 {
+		if pids, _ := n.runs[jg].survivors(); len(pids) > 0 {
 			s.Stuck[d] = jg.Job
 		}
 	}

@@ -224,7 +224,7 @@ func (m *machine) emptied(now int64) bool {
 	}
 	if empty {
 		m.emptySince, m.emptyPause = now, 0
-		m.report.Unkillable = nil
+		m.report.Unkillable, m.report.Doomed = nil, false
 		return true
 	}
 	m.reap()
@@ -276,7 +276,17 @@ func (m *machine) settleUnkillable(now int64) {
 	for i, s := range left {
 		pids[i] = s.pid
 	}
-	if slices.Equal(pids, m.report.Unkillable) {
+	known := slices.Equal(pids, m.report.Unkillable)
+	if known && m.report.Doomed {
+		return
+	}
+	if !known {
+		m.report.Doomed = false
+	}
+	if doomed(left, m.cage.left) {
+		m.report.Doomed, m.dirty = true, true
+	}
+	if known {
 		return
 	}
 	m.report.Unkillable, m.dirty = pids, true
@@ -284,7 +294,7 @@ func (m *machine) settleUnkillable(now int64) {
 		pids[0], left[0], UnkillableAfter)
 	m.log.Error().Msg(reason)
 	if m.report.Failed == nil {
-		m.report.Failed = &record.Failed{Kind: record.NodeRefused, Reason: reason, Rank: -1, At: time.Now()}
+		m.report.Failed = &record.Failed{Kind: record.NodeRefused, Reason: reason, Rank: -1, At: time.Now(), Unkillable: pids}
 	}
 }
 

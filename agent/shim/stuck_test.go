@@ -1,8 +1,10 @@
 package shim
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -104,8 +106,12 @@ func TestSweepNamesWhatItCannotKill(t *testing.T) {
 	worker := f.worker(r, 0)
 	thaw := f.freeze(worker)
 	f.killShim()
-	if err := Sweep(f.dir, f.order.LockDir); err == nil || !strings.Contains(err.Error(), "UNKILLABLE pid "+itoa(worker.PID)) {
+	err := Sweep(f.dir, f.order.LockDir)
+	if err == nil || !strings.Contains(err.Error(), "UNKILLABLE pid "+itoa(worker.PID)) {
 		t.Errorf("Sweep: %v", err)
+	}
+	if u, ok := errors.AsType[*Unkillable](err); !ok || !u.Doomed || !slices.Contains(u.PIDs, worker.PID) {
+		t.Errorf("Sweep: %+v", u)
 	}
 	if err := thaw(); err != nil {
 		t.Fatal(err)
@@ -125,7 +131,10 @@ func TestUnkillableWorkers(t *testing.T) {
 	thaw := f.freeze(worker)
 	begun := time.Now()
 	f.push(Wish{Kill: "test", Retire: true})
-	r = f.await("unkillable", func(r Report) bool { return len(r.Unkillable) > 0 })
+	if killPending(worker.PID) {
+		t.Error("SIGKILL is pending before it was sent: this tests nothing")
+	}
+	r = f.await("unkillable, and doomed", func(r Report) bool { return len(r.Unkillable) > 0 && r.Doomed })
 	if took := time.Since(begun); took < UnkillableAfter || took > UnkillableAfter+2*time.Second {
 		t.Errorf("reported after %v", took)
 	}
@@ -139,8 +148,47 @@ func TestUnkillableWorkers(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.gone("the shim", f.shim)
-	if r, err := ReadReport(f.dir); err != nil || r.Stopped == nil || len(r.Unkillable) > 0 {
+	if r, err := ReadReport(f.dir); err != nil || r.Stopped == nil || len(r.Unkillable) > 0 || r.Doomed {
 		t.Errorf("report on disk %+v, %v", r, err)
 	}
 	f.nothingLeft()
+}
+
+// Who is doomed runs nothing more, in any thread, and has forked nobody meanwhile.
+func TestWhoIsDoomed(t *testing.T) {
+	const pending, other = "State:\tD (disk sleep)\nSigQ:\t1/2\nSigPnd:\t0000000000000100\nShdPnd:\t0000000000000000\n", "0000000000000200"
+	for status, want := range map[string]bool{
+		pending: true,
+		strings.Replace(pending, "0000000000000100", other, 1):                           false,
+		strings.Replace(pending, "0000000000000100", "0000000000000300", 1):              true,
+		"State:\tD (disk sleep)\nSigPnd:\t0000000000000000\nShdPnd:\t0000000000000100\n": false, // the kernel sends it to each thread
+		"State:\tZ (zombie)\nSigPnd:\t0000000000000000\n":                                true,
+		"State:\tR (running)\nSigPnd:\tnonsense\n":                                       false,
+		"": false,
+	} {
+		if ends(status) != want {
+			t.Errorf("%q: %t", status, !want)
+		}
+	}
+	self, err := readStat(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if doomed([]stat{self}, func() ([]stat, error) { return []stat{self}, nil }) {
+		t.Error("this test is doomed")
+	}
+	gone := stat{pid: 1 << 30, start: 1} // none has such a pid
+	for name, c := range map[string]struct {
+		again []stat
+		err   error
+		want  bool
+	}{
+		"alone":        {[]stat{gone}, nil, true},
+		"with a child": {[]stat{gone, self}, nil, false},
+		"unknown":      {[]stat{gone}, os.ErrPermission, false},
+	} {
+		if doomed([]stat{gone}, func() ([]stat, error) { return c.again, c.err }) != c.want {
+			t.Errorf("%s: %t", name, !c.want)
+		}
+	}
 }

@@ -133,7 +133,10 @@ func (s *sweeper) killAll() error {
 			}
 		}
 		if time.Now().After(end) {
-			return errors.Join(describeLeft(left, held, populated), err)
+			if len(left) > 0 {
+				return errors.Join(s.unkillable(left), err)
+			}
+			return errors.Join(describeLeft(held, populated), err)
 		}
 		time.Sleep(pause) // nothing tells when somebody else's processes are gone
 		pause = min(2*pause, time.Duration(lastPause))
@@ -183,10 +186,17 @@ func (s *sweeper) removeGroups() error {
 	return err
 }
 
-func describeLeft(left []stat, held []string, populated bool) error {
+func (s *sweeper) unkillable(left []stat) error {
+	u := &Unkillable{names: namesOf(left)}
+	for _, p := range left {
+		u.PIDs = append(u.PIDs, p.pid)
+	}
+	u.Doomed = (s.contained || s.veiled() == nil) && doomed(left, s.left)
+	return u
+}
+
+func describeLeft(held []string, populated bool) error {
 	switch {
-	case len(left) > 0:
-		return fmt.Errorf("UNKILLABLE %s: reboot the node to get its devices back", namesOf(left))
 	case len(held) > 0:
 		for i, path := range held {
 			held[i] = fmt.Sprintf("%s (open in %s)", path, cmp.Or(namesOf(openers(path)), "no process that is seen"))
