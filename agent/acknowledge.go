@@ -18,7 +18,7 @@ func (p *planner) acknowledge(x part, settled bool) {
 		return
 	}
 	if r != nil && len(r.Workers) > 0 && !a.Started.Exists() && !a.Failed.Exists() {
-		write(record.AckStarted, record.Started{Workers: r.Workers, ExecedAt: r.ExecedAt, Containment: r.Containment, DeviceFiles: r.DeviceFiles, Nonce: nonce})
+		write(record.AckStarted, record.Started{Workers: r.Workers, ExecedAt: r.ExecedAt, Containment: r.Containment, DeviceFiles: r.DeviceFiles, Processes: r.Processes, Nonce: nonce})
 		return
 	}
 	if held := p.held(x); held != nil && !a.Held.Exists() && !a.Failed.Exists() {

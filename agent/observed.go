@@ -86,6 +86,7 @@ type Report struct {
 	Workers     []record.Worker
 	ExecedAt    time.Time
 	Containment string
+	Processes   int   // how many the workers may have together; 0 = any number
 	Deadline    int64 // the fencing deadline in force, as in Wish; 0 = none, or a shim of a version that does not say
 	DeviceFiles string
 	Held        *record.Held

@@ -133,7 +133,8 @@ func members(m *record.Mirror, w cluster.World) []Member {
 		x := Member{
 			Node: string(member.Node), FirstRank: member.FirstRank, Processes: member.Processes(),
 			Started: acks.Started.Exists(), Stopped: acks.Stopped.Exists(),
-			Containment: acks.Started.Value.Containment, DeviceFiles: acks.Started.Value.DeviceFiles, Lost: !node.Alive.Exists(),
+			Containment: acks.Started.Value.Containment, DeviceFiles: acks.Started.Value.DeviceFiles, ProcessLimit: acks.Started.Value.Processes,
+			Lost: !node.Alive.Exists(),
 		}
 		for _, d := range member.Devices {
 			x.Devices = append(x.Devices, string(d))

@@ -128,6 +128,8 @@ type Member struct {
 	PIDs      []int    `json:"pids,omitempty"` // by local rank, once started
 	// Containment says how its processes are held together: cgroup2, cgroup1 or weak.
 	Containment string `json:"containment,omitempty"`
+	// ProcessLimit is how many processes and threads its ranks may have together; 0 = any number.
+	ProcessLimit int `json:"process_limit,omitempty"`
 	// DeviceFiles says how they are kept from devices that are not theirs: bpf,
 	// devices, or "not enforced (why)"; empty = nothing is known of it.
 	DeviceFiles string `json:"device_files,omitempty"`

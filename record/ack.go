@@ -28,6 +28,8 @@ type Started struct {
 	Workers     []Worker  `json:"workers"`
 	ExecedAt    time.Time `json:"execed_at"`   // the first exec
 	Containment string    `json:"containment"` // cgroup2 | cgroup1 | weak
+	// Processes is how many processes and threads the node's workers may have together; 0 = any number.
+	Processes int `json:"processes,omitempty"`
 	// Nonce is that of the generation's world, here and in all else that a node
 	// says of a generation: what was said of another of the same number counts for nothing.
 	Nonce string `json:"nonce,omitempty"`

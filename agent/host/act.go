@@ -102,6 +102,7 @@ func (n *node) order(jg record.JobGen, spec record.Submitted, plan record.Plan) 
 		Containment:  n.cfg.Containment,
 		Limits:       spec.PerWorker,
 		DeviceFiles:  n.files.of(member.Devices),
+		Processes:    n.cfg.Processes,
 		Interface:    n.cfg.TrainInterface,
 		Bound:        n.train.bound,
 		Scope:        n.scopes,

@@ -44,6 +44,9 @@ type Config struct {
 	LockDir string // one file a device; the same for every agent of the machine
 	// Strangers says what is made of other people's processes on devices; empty = AutoStrangers.
 	Strangers Strangers
+	// Processes bounds the processes and threads of a job on this node, for each device
+	// that it has there; 0 = DefaultProcesses, negative = nothing does.
+	Processes int
 	// Containment is the kind that holds workers: shim.Cgroup2, shim.Cgroup1 or shim.Weak;
 	// empty takes the strongest that the node allows.
 	Containment string
@@ -111,6 +114,7 @@ func (c Config) check() (Config, error) {
 	if c.Devices == nil {
 		fault("devices: no source")
 	}
+	c.Processes = max(0, cmp.Or(c.Processes, DefaultProcesses))
 	c.LogBytes = cmp.Or(c.LogBytes, DefaultLogBytes)
 	c.KeepLogs.Age = cmp.Or(c.KeepLogs.Age, DefaultKeepLogsAge)
 	c.KeepLogs.Bytes = cmp.Or(c.KeepLogs.Bytes, DefaultKeepLogsBytes)
@@ -122,6 +126,10 @@ func (c Config) check() (Config, error) {
 	}
 	return c, errors.Join(faults...)
 }
+
+// DefaultProcesses is many times what training takes, data loaders with all their
+// threads included, and a small part of what a machine can have.
+const DefaultProcesses = 4096
 
 // CheckContainment reports a kind of containment that there is not.
 func CheckContainment(kind string) error {

@@ -115,7 +115,7 @@ func told(r *shim.Report, saves []shim.Save) *agent.Report {
 		return nil
 	}
 	out := &agent.Report{
-		Workers: r.Workers, ExecedAt: r.ExecedAt, Containment: r.Containment, DeviceFiles: r.DeviceFiles, Deadline: r.Deadline,
+		Workers: r.Workers, ExecedAt: r.ExecedAt, Containment: r.Containment, DeviceFiles: r.DeviceFiles, Processes: r.Processes, Deadline: r.Deadline,
 		Held: r.Held, Failed: r.Failed, Progress: r.Progress, Stopped: r.Stopped, Unkillable: r.Unkillable,
 	}
 	for _, s := range saves {

@@ -45,6 +45,9 @@ type cage struct {
 	why   error  // why it is not a stronger kind
 	// limits hold each worker apart; nil = there are none.
 	limits *limits
+	// processes is how many all workers may have together; 0 = any number, because of unbound.
+	processes int
+	unbound   error
 	// apart is a child of the shim's that is no worker's: it looks at what the owner
 	// has, takes no lock, and may hang as what it looks at may. 0 = there is none.
 	apart int

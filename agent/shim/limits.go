@@ -50,20 +50,28 @@ func controllers(l cluster.Limits) (names []string) {
 // limit makes the groups that hold each worker within the order's limits. An
 // error means that this node cannot.
 func (c *cage) limit(name string, o Order, member cluster.Member) error {
-	if o.Limits == (cluster.Limits{}) {
-		return nil
-	}
-	l := &limits{}
-	for local := range member.Processes() {
-		l.workers = append(l.workers, bound{Limits: o.Limits.Of(len(member.DevicesOf(local)))})
-	}
-	c.limits = l
 	// Where we are now: to have one controller, this process may have to move into
 	// a leaf, where no other is to be had.
 	own, err := hierarchy{fstype: "cgroup2"}.own()
 	if err != nil {
 		own = ""
 	}
+	if o.Limits != (cluster.Limits{}) {
+		if err := c.limitEach(name, own, o, member); err != nil {
+			return err
+		}
+	}
+	c.processes, c.unbound = c.bind(name, own, o, member)
+	return nil
+}
+
+// limitEach keeps each worker within the limits that its job asks for.
+func (c *cage) limitEach(name, own string, o Order, member cluster.Member) (err error) {
+	l := &limits{}
+	for local := range member.Processes() {
+		l.workers = append(l.workers, bound{Limits: o.Limits.Of(len(member.DevicesOf(local)))})
+	}
+	c.limits = l
 	for _, controller := range controllers(o.Limits) {
 		err = l.inV2(c, own, controller, o.Scope)
 		if errors.Is(err, errElsewhere) {

@@ -108,7 +108,7 @@ func serve(ctx context.Context, dir string) error {
 	go m.serveAgents(control)
 	go m.sdk.serve(workers)
 	tellReady(readyWord)
-	m.log.Info().Str("containment", m.report.Containment).AnErr("not_stronger_because", m.cage.why).Int("pid", m.report.Shim.PID).Msg("shim is ready")
+	m.log.Info().Str("containment", m.report.Containment).AnErr("not_stronger_because", m.cage.why).AnErr("any_number_of_processes_because", m.cage.unbound).Int("pid", m.report.Shim.PID).Msg("shim is ready")
 	m.run(ctx)
 	m.sdk.shut()
 	for a := range m.agents {
@@ -169,6 +169,7 @@ func newMachine(ctx context.Context, dir string, log zerolog.Logger) (*machine, 
 	m.report.DeviceFiles = cage.keepDevices(cgroupName(o, dir), o.DeviceFiles)
 	if m.id, err = identifyOwner(ctx, o.Owner); err == nil {
 		err = m.cage.limit(cgroupName(o, dir), o, m.member)
+		m.report.Processes = m.cage.processes
 	}
 	if err != nil {
 		m.fail(record.NodeRefused, err.Error())

@@ -15,7 +15,11 @@ type hosting struct {
 	strangers             string
 	logSize, keepLogsSize byteSize
 	keepLogs              time.Duration
+	processes             int
 }
+
+// leastProcesses lets an interpreter start with its libraries' threads.
+const leastProcesses = 64
 
 func hostingFlags(f *pflag.FlagSet) *hosting {
 	h := &hosting{}
@@ -23,6 +27,8 @@ func hostingFlags(f *pflag.FlagSet) *hosting {
 		"what holds workers together: cgroup2, cgroup1 (the v1 freezer), weak, or auto: the strongest that there is")
 	f.StringVar(&h.strangers, "foreign-processes", string(host.AutoStrangers),
 		"what other people's processes on a device do to it: refuse (no new work comes there), ignore, or auto: refuse, by memory alone where this agent sees other pids than the driver")
+	f.IntVar(&h.processes, "processes-per-device", host.DefaultProcesses,
+		"how many processes and threads a job may have here for each of its devices, where the kernel's pids controller can be had; 0 = any number")
 	h.logSize, h.keepLogsSize = host.DefaultLogBytes, host.DefaultKeepLogsBytes
 	f.Var(&h.logSize, "log-size", "how much is kept of each rank's log in a generation; the oldest half goes first")
 	f.DurationVar(&h.keepLogs, "keep-logs", host.DefaultKeepLogsAge, "how long the logs of a generation are kept once nothing is written to them any more")
@@ -37,6 +43,12 @@ func (h *hosting) apply(cfg *host.Config) error {
 		if err := host.CheckContainment(h.containment); err != nil {
 			bad.add(usage("--%w", err))
 		}
+	}
+	if cfg.Processes = h.processes; h.processes == 0 {
+		cfg.Processes = -1 // which is no default
+	}
+	if h.processes < 0 || h.processes > 0 && h.processes < leastProcesses {
+		bad.add(usage("--processes-per-device %d: use %d or more, as every thread counts, or 0 for any number", h.processes, leastProcesses))
 	}
 	if h.keepLogs <= 0 {
 		bad.add(usage("--keep-logs %s: use a positive duration, as in 168h", h.keepLogs))

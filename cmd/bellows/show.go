@@ -256,7 +256,11 @@ func (p *jobPage) members() {
 		for _, r := range m.Readings {
 			l.add(&r, 0)
 		}
-		t.add(m.Node, ranks, state, orDash(m.Containment), orDash(strings.Trim(fmt.Sprint(m.PIDs), "[]")),
+		held := orDash(m.Containment)
+		if m.ProcessLimit > 0 {
+			held += fmt.Sprintf(", %d processes", m.ProcessLimit)
+		}
+		t.add(m.Node, ranks, state, held, orDash(strings.Trim(fmt.Sprint(m.PIDs), "[]")),
 			l.share(), l.memoryText(), strings.Join(m.Devices, " "))
 	}
 	p.table(t)

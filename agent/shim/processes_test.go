@@ -1,0 +1,55 @@
+package shim
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// canBind reports whether this machine's kernel has a pids controller for this user.
+func canBind(t *testing.T) bool {
+	t.Helper()
+	own, err := hierarchy{"cgroup", "pids"}.own()
+	if err == nil {
+		return unix.Access(own, unix.W_OK) == nil
+	}
+	own, err = hierarchy{fstype: "cgroup2"}.own()
+	return err == nil && offers(own, "pids") && unix.Access(filepath.Join(own, "cgroup.subtree_control"), unix.W_OK) == nil
+}
+
+// A job that forks without end runs into its own limit, and another beside it does
+// not notice; where the node cannot limit it, it says so and the job runs.
+func TestAForkBombIsBounded(t *testing.T) {
+	t.Parallel()
+	bound := canBind(t)
+	for _, kind := range append(kinds(), Weak) {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			if kind != Weak {
+				needsKind(t, kind)
+			}
+			// A shell that cannot fork ends; what it has started is counted until then.
+			f := newFixture(t, 1, `(i=0; while [ $i -lt 300 ]; do sleep 1000 & echo started >> started; i=$((i+1)); done) 2> refused
+echo > over
+exec sleep 1000`)
+			f.order.Containment, f.order.Processes = kind, 60
+			r := f.start().started()
+			f.awaitFile("over")
+			n := strings.Count(f.awaitFile("started"), "started")
+			if bound && (r.Processes != 60 || n >= 60) {
+				t.Errorf("limited to %d processes, it started %d", r.Processes, n)
+			}
+			if !bound && r.Processes != 0 {
+				t.Errorf("a limit of %d is reported that this machine cannot keep", r.Processes)
+			}
+			f.push(Wish{Kill: "test"})
+			f.stopped()
+			if left := f.limitsLeft(); len(left) > 0 {
+				t.Errorf("groups are left: %v", left)
+			}
+			f.retire()
+		})
+	}
+}
