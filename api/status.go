@@ -89,7 +89,7 @@ func specStatus(id cluster.JobID, spec cluster.Spec, owner cluster.Owner, at tim
 	s := JobStatus{
 		ID: string(id), Name: spec.Name, Owner: owner.User, UID: owner.UID,
 		MinWorkers: spec.MinWorkers, MaxWorkers: spec.MaxWorkers, WorldSizes: spec.Sizes, BatchSize: spec.BatchSize,
-		Priority: spec.Priority, Deadline: spec.Deadline, PerWorker: spec.PerWorker,
+		Priority: spec.Priority, Deadline: spec.Deadline, PerWorker: spec.PerWorker, NoNewPrivs: spec.NoNewPrivs,
 		Command: spec.Command, Workdir: spec.Workdir, CheckpointDir: spec.CheckpointDir,
 		SubmittedAt: at, MaxRestarts: spec.MaxRestarts, TimeLimitS: time.Duration(spec.TimeLimit).Seconds(),
 		Progress: Progress{StepsTotal: spec.Steps},

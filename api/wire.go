@@ -36,6 +36,8 @@ type JobStatus struct {
 	TimeLimitS float64 `json:"time_limit_s,omitempty"`
 	// PerWorker bounds each worker's memory and processors.
 	PerWorker cluster.Limits `json:"per_worker,omitzero"`
+	// NoNewPrivs: neither its workers nor what they start gain rights by setuid programs.
+	NoNewPrivs bool `json:"no_new_privs,omitempty"`
 	// RanS is how long it had been running when it entered the present phase, since
 	// it was submitted or last resumed. Waiting, starting and saving do not count.
 	RanS float64 `json:"ran_s"`

@@ -50,6 +50,9 @@ type Spec struct {
 	Where Where `json:"where,omitzero"` // which nodes may run it
 	// PerWorker bounds each worker's memory and processors.
 	PerWorker Limits `json:"per_worker,omitzero"`
+	// NoNewPrivs keeps the workers, and all that they start, from becoming another user
+	// by setuid programs, such as sudo, for good.
+	NoNewPrivs bool `json:"no_new_privs,omitempty"`
 
 	Priority int        `json:"priority,omitempty"` // higher goes first, -100 … 100
 	Deadline *time.Time `json:"deadline,omitempty"` // when its owner needs it

@@ -66,6 +66,7 @@ func (c *Coordinator) admit(r request, v *record.JobView) {
 		return
 	}
 	spec := record.Submitted{Spec: r.Value.Spec.WithDefaults(), ID: r.Value.Job, Owner: r.Value.Owner, At: r.Value.At}
+	spec.NoNewPrivs = spec.NoNewPrivs || c.cfg.NoNewPrivs
 	s := record.State{Phase: cluster.Queued, Since: c.now, Reason: acceptedWhy}
 	if err := spec.Validate(); err != nil {
 		s.Phase, s.Reason = cluster.Failed, "spec is not valid: "+strings.ReplaceAll(err.Error(), "\n", "; ")

@@ -68,3 +68,18 @@ func TestAFloodLeavesNoMoreThanIsKept(t *testing.T) {
 		t.Errorf("requests are left: %d", len(kvs))
 	}
 }
+
+// A cluster that lets no job gain rights lets none, whatever its owner has said, and
+// the job's record says so.
+func TestTheClusterForbidsNewRights(t *testing.T) {
+	t.Parallel()
+	for _, forced := range []bool{true, false} {
+		l := newLab()
+		l.noPrivs = forced
+		l.lead(0)
+		play(t, l, "submit j")
+		if spec := recorded[record.Submitted](l.mem, record.SpecKey("j-aaaaaa")); spec.NoNewPrivs != forced {
+			t.Errorf("forced %v: %+v", forced, spec)
+		}
+	}
+}

@@ -29,6 +29,8 @@ type Config struct {
 	// KeepResumable is how many jobs are kept beyond Timing.Retention to be resumed;
 	// of more, those that ended first go. 0 = DefaultKeepResumable.
 	KeepResumable int
+	// NoNewPrivs is every job's, whatever its owner has said.
+	NoNewPrivs bool
 	// Limits bound what each user may have; nil = nothing does.
 	Limits *record.Limits
 	// Restless has every rule look at every job at each Step, also where it is

@@ -35,6 +35,7 @@ type lab struct {
 	keep    int              // how many checkpoints, 0 = the default
 	shelf   int              // how many jobs to be resumed, 0 = the default
 	users   *record.Limits   // of each user; nil = none
+	noPrivs bool             // no job may gain rights
 	limit   int              // of operations in a transaction, 0 = etcd's own
 	secret  string           // plans have nonces
 	without coordinator.Rule // of a leader with a secret
@@ -64,7 +65,7 @@ func (l *lab) lead(without coordinator.Rule) {
 	l.slow, l.wake = nil, time.Time{}
 	l.c = coordinator.New(coordinator.Config{
 		Token: coordinator.Token{Key: key, Create: kv.CreateRevision}, Policy: "script",
-		Interval: 10 * time.Second, Timing: coordinator.DefaultTiming(), Without: without, MaxTxnOps: l.limit, Secret: l.secret, KeepCheckpoints: l.keep, KeepResumable: l.shelf, Quiet: !l.events, Limits: l.users,
+		Interval: 10 * time.Second, Timing: coordinator.DefaultTiming(), Without: without, MaxTxnOps: l.limit, Secret: l.secret, KeepCheckpoints: l.keep, KeepResumable: l.shelf, Quiet: !l.events, Limits: l.users, NoNewPrivs: l.noPrivs,
 	})
 	l.reload()
 }

@@ -176,10 +176,11 @@ func (c *Coordinator) unhold(f formed) bool {
 }
 
 // barred are the nodes on which the job must not start, and why: those that have
-// refused it, those that it does not want, and those that would not keep its limits.
+// refused it, those that it does not want, and those that would not keep its limits
+// or let it gain rights.
 func (c *Coordinator) barred(v *record.JobView) map[cluster.NodeID]string {
-	where, limited := v.Spec.Value.Where, v.Spec.Value.PerWorker != cluster.Limits{}
-	if where.Anywhere() && !limited {
+	where, limited, noPrivs := v.Spec.Value.Where, v.Spec.Value.PerWorker != cluster.Limits{}, v.Spec.Value.NoNewPrivs
+	if where.Anywhere() && !limited && !noPrivs {
 		return v.State.Value.Excluded
 	}
 	barred := maps.Clone(v.State.Value.Excluded)
@@ -187,6 +188,9 @@ func (c *Coordinator) barred(v *record.JobView) map[cluster.NodeID]string {
 		why := where.Refuses(n)
 		if why == "" && limited && !c.mirror.Node(n.ID).Alive.Value.Limits {
 			why = "its agent is of a version that knows no limits of workers: upgrade it"
+		}
+		if why == "" && noPrivs && !c.mirror.Node(n.ID).Alive.Value.NoNewPrivs {
+			why = "its agent is of a version that does not know --no-new-privs: upgrade it"
 		}
 		if why != "" && barred[n.ID] == "" {
 			if barred == nil {

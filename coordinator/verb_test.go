@@ -86,7 +86,7 @@ func (l *lab) node(w words) error {
 	}
 	l.commit(record.Put(record.AliveKey(n), record.Alive{
 		Addr: "10.0.0." + strings.TrimLeft(string(n), "n"), Ports: record.Ports{First: 7000, Count: w.number("ports", 8)},
-		Limits: w.text("limits", "yes") == "yes", Nonces: w.text("nonces", "yes") == "yes",
+		Limits: w.text("limits", "yes") == "yes", NoNewPrivs: w.text("privs", "") == "kept", Nonces: w.text("nonces", "yes") == "yes",
 	}), record.Put(record.InventoryKey(n), inv))
 	l.says(n, record.NodeJoined)
 	l.promise()
@@ -250,6 +250,7 @@ func (l *lab) submit(w words) error {
 		Name: name, Command: []string{"train"}, Workdir: "/w", CheckpointDir: "/c", MaxRestarts: w.number("restarts", 3), PerNode: w.text("process", "") == "per-node",
 		Priority: w.number("priority", 0), BatchSize: cluster.BatchSize{Min: w.number("batch", 64)}, TimeLimit: l.limitOf(w),
 	}
+	spec.NoNewPrivs = w.text("privs", "") == "none"
 	spec.PerWorker.CPUs = float64(w.number("cpus", 0))
 	spec.Where.DeviceModel = w.text("model", "")
 	if n := w.text("on", ""); n != "" {

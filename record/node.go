@@ -33,6 +33,8 @@ type Alive struct {
 	// Limits: it keeps its workers within cluster.Spec.PerWorker, or refuses the job.
 	// Agents that are older than limits would start it without.
 	Limits bool `json:"limits,omitempty"`
+	// NoNewPrivs: it keeps to cluster.Spec.NoNewPrivs. Older agents would start the job without.
+	NoNewPrivs bool `json:"no_new_privs,omitempty"`
 	// Nonces: it tells generations of the same number apart, and writes which it
 	// speaks of. Plans with a member that does not have no nonce.
 	Nonces bool `json:"nonces,omitempty"`

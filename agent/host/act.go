@@ -103,6 +103,7 @@ func (n *node) order(jg record.JobGen, spec record.Submitted, plan record.Plan) 
 		Limits:       spec.PerWorker,
 		DeviceFiles:  n.files.of(member.Devices),
 		Processes:    n.cfg.Processes,
+		NoNewPrivs:   spec.NoNewPrivs,
 		Interface:    n.cfg.TrainInterface,
 		Bound:        n.train.bound,
 		Scope:        n.scopes,

@@ -96,6 +96,17 @@ func (m *machine) writeModule() error {
 // would stop all others, the machine with its deadline among them, to wait for it.
 func (m *machine) execute() {
 	runtime.LockOSThread() // never unlocked
+	if m.order.NoNewPrivs {
+		// This thread's for good, and so its children's; the shim's others keep theirs.
+		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+			m.post(func() {
+				m.executed(m.workers[0], born{}, fmt.Errorf("keep workers from new privileges: %w", err))
+				m.executedAll()
+			})
+			<-m.done
+			return
+		}
+	}
 	collect := debug.SetGCPercent(-1)
 	for i, w := range m.workers {
 		if m.abort.Err() != nil {

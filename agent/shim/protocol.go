@@ -38,6 +38,8 @@ type Order struct {
 	Limits cluster.Limits `json:"limits,omitzero"`
 	// DeviceFiles are those of the node's devices; nil = they have none.
 	DeviceFiles *DeviceFiles `json:"device_files,omitempty"`
+	// NoNewPrivs keeps the workers from gaining rights by what they execute.
+	NoNewPrivs bool `json:"no_new_privs,omitempty"`
 	// Processes bounds the processes and threads of all workers of the node, for each
 	// of their devices; 0 = nothing does. It is kept where the node can.
 	Processes int `json:"processes,omitempty"`
@@ -84,7 +86,7 @@ type Report struct {
 	// DeviceFiles says how the workers are kept from devices that are not theirs:
 	// DeviceFilter, DeviceController, or why they are not; empty = from none.
 	DeviceFiles string `json:"device_files,omitempty"`
-	Processes   int `json:"processes,omitempty"` // how many the workers may have together; 0 = any number
+	Processes   int    `json:"processes,omitempty"` // how many the workers may have together; 0 = any number
 	// Deadline is the fencing deadline in force, by the order or the last Wish that
 	// named one: that it has arrived, and not only been sent. 0 = none, or the shim
 	// is of a version that does not say.

@@ -39,6 +39,7 @@ type coordinatorFlags struct {
 	cluster, policy, name, tlsDir     string
 	interval, keepJobs, keepResumable time.Duration
 	maxTxnOps, keepCheckpoints        int
+	noNewPrivs                        bool
 	etcd                              *etcdFlags
 	embedded                          *embeddedFlags
 	users                             *userFlags
@@ -87,6 +88,7 @@ which runs a coordinator: see docs/etcd.md.`,
 	f.DurationVar(&c.keepResumable, "keep-resumable", coordinator.DefaultTiming().Resumable, fmt.Sprintf(
 		"how long a job that was stopped or has failed can be resumed if it has a checkpoint, where that is longer than --keep-jobs: its spec, state and "+
 			"checkpoints are remembered, of the newest %d such jobs; what it has on disk stays in any case", coordinator.DefaultKeepResumable))
+	f.BoolVar(&c.noNewPrivs, "no-new-privs", false, "have all jobs that are submitted from now on run as with bellows run --no-new-privs")
 	c.users = newUserFlags(f)
 	c.scraping = scrapingFlag(f)
 	withSettings(cmd)
@@ -129,7 +131,7 @@ func (c *coordinatorFlags) config(log zerolog.Logger) (candidacy, error) {
 	}
 	limits, err := c.users.limits()
 	bad.add(err)
-	k.lead.Limits = &limits
+	k.lead.Limits, k.lead.NoNewPrivs = &limits, c.noNewPrivs
 	bad.add(c.scraping.check())
 	if c.name != "" {
 		if err = cluster.CheckName(c.name); err != nil {

@@ -155,16 +155,22 @@ func (f *jobFile) setters() map[string]func(*yaml.Node) error {
 			return err
 		},
 		"cpus-per-worker": func(n *yaml.Node) error { return processors(n, &f.spec.PerWorker.CPUs) },
-		"env-file":        func(n *yaml.Node) error { return text(n, &f.spec.EnvFile) },
-		"min":             func(n *yaml.Node) error { return number(n, &f.spec.MinWorkers, 1) },
-		"max":             func(n *yaml.Node) error { return number(n, &f.spec.MaxWorkers, 1) },
-		"world-sizes":     func(n *yaml.Node) error { return numbers(n, &f.spec.Sizes) },
-		"priority":        func(n *yaml.Node) error { return number(n, &f.spec.Priority, -cluster.MaxPriority) },
-		"max-restarts":    func(n *yaml.Node) error { return number(n, &f.spec.MaxRestarts, 0) },
-		"steps":           func(n *yaml.Node) error { return number(n, &f.spec.Steps, 1) },
-		"eta":             func(n *yaml.Node) error { return positive(n, &f.spec.ETA) },
-		"time-limit":      func(n *yaml.Node) error { return positive(n, &f.spec.TimeLimit) },
-		"halt-timeout":    func(n *yaml.Node) error { return positive(n, &f.spec.HaltTimeout) },
+		"no-new-privs": func(n *yaml.Node) error {
+			if n.Decode(&f.spec.NoNewPrivs) != nil {
+				return fmt.Errorf("%.40q: use true or false", n.Value)
+			}
+			return nil
+		},
+		"env-file":     func(n *yaml.Node) error { return text(n, &f.spec.EnvFile) },
+		"min":          func(n *yaml.Node) error { return number(n, &f.spec.MinWorkers, 1) },
+		"max":          func(n *yaml.Node) error { return number(n, &f.spec.MaxWorkers, 1) },
+		"world-sizes":  func(n *yaml.Node) error { return numbers(n, &f.spec.Sizes) },
+		"priority":     func(n *yaml.Node) error { return number(n, &f.spec.Priority, -cluster.MaxPriority) },
+		"max-restarts": func(n *yaml.Node) error { return number(n, &f.spec.MaxRestarts, 0) },
+		"steps":        func(n *yaml.Node) error { return number(n, &f.spec.Steps, 1) },
+		"eta":          func(n *yaml.Node) error { return positive(n, &f.spec.ETA) },
+		"time-limit":   func(n *yaml.Node) error { return positive(n, &f.spec.TimeLimit) },
+		"halt-timeout": func(n *yaml.Node) error { return positive(n, &f.spec.HaltTimeout) },
 		"process": func(n *yaml.Node) (err error) {
 			f.spec.PerNode, err = perNode(n.Value)
 			return err

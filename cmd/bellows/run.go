@@ -27,6 +27,7 @@ type runFlags struct {
 	deviceModel                                                     string
 	deviceMemory, memoryPerWorker                                   byteSize
 	cpusPerWorker                                                   float64
+	noNewPrivs                                                      bool
 	min, max, priority, maxRestarts                                 int
 	sizes                                                           []int
 	steps                                                           int64
@@ -110,6 +111,7 @@ func (f *runFlags) register(cmd *cobra.Command) {
 	p.StringVar(&f.deviceModel, "device-model", "", "run it on nodes whose devices have this in their model's name, such as h100")
 	p.Var(&f.deviceMemory, "device-memory", "run it on nodes whose devices have so much memory or more, such as 40G")
 	p.Var(&f.memoryPerWorker, "memory-per-worker", "kill a worker, with what it has started, that uses more memory than this, such as 32G; swap is not used")
+	p.BoolVar(&f.noNewPrivs, "no-new-privs", false, "let no worker, nor what it starts, become another user by setuid programs such as sudo")
 	p.Float64Var(&f.cpusPerWorker, "cpus-per-worker", 0, "let a worker, with what it has started, use no more processors than this, such as 4 or 0.5")
 	p.IntVar(&f.priority, "priority", 0, "-100 to 100; higher goes first")
 	p.StringVar(&f.deadline, "deadline", "", "when it is needed: a time such as 2026-01-31T18:00:00Z, or from now such as 2h30m")
@@ -170,7 +172,7 @@ func (f *runFlags) spec(cmd *cobra.Command, command []string) (cluster.Spec, err
 		MinWorkers: f.min, MaxWorkers: f.max, Sizes: f.sizes,
 		Where: f.where(), PerWorker: cluster.Limits{MemoryBytes: uint64(f.memoryPerWorker), CPUs: f.cpusPerWorker},
 		Priority: f.priority, Steps: f.steps, ETA: cluster.Duration(f.eta), MaxRestarts: f.maxRestarts, HaltTimeout: cluster.Duration(f.haltTimeout),
-		TimeLimit: cluster.Duration(f.timeLimit),
+		TimeLimit: cluster.Duration(f.timeLimit), NoNewPrivs: f.noNewPrivs,
 	}
 	if !cmd.Flags().Changed("max") {
 		s.MaxWorkers = 0 // the default grows with --min

@@ -132,6 +132,9 @@ func (p *jobPage) head() {
 		p.field("excluded", node+": "+j.Excluded[node])
 	}
 	p.field("per worker", perWorkerText(j.PerWorker))
+	if j.NoNewPrivs {
+		p.field("privileges", "none but its owner's: setuid programs such as sudo give it no others")
+	}
 	p.field("owner", fmt.Sprintf("%s (uid %d)", j.Owner, j.UID))
 	p.field("command", strings.Join(j.Command, " "))
 	p.field("workdir", j.Workdir)

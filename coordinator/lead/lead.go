@@ -27,6 +27,8 @@ type Config struct {
 	// KeepCheckpoints is how many committed checkpoints of a job are kept; 0 = coordinator.DefaultKeepCheckpoints.
 	KeepCheckpoints int
 
+	// NoNewPrivs is every job's that is admitted, whatever its owner has said.
+	NoNewPrivs bool
 	// Limits bound what each user may have; nil = nothing does.
 	Limits *record.Limits
 
