@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"maps"
+	"math"
 	"path"
 	"slices"
 	"time"
@@ -13,6 +14,10 @@ import (
 
 // signalBase is what a shell adds to a signal's number to make an exit status of it.
 const signalBase = 128
+
+// lastYear is the first that JSON's times do not have: a job whose record says so
+// would keep all others from being shown.
+const lastYear = 10_000
 
 // timedOutStatus is the exit status of a job that its time limit has ended, as timeout(1) has it.
 const timedOutStatus = 124
@@ -40,7 +45,7 @@ func jobStatus(m *record.Mirror, v *record.JobView, who cluster.Owner, about []c
 		s.Excluded[string(n)] = why
 	}
 	s.RanS, s.TimedOut = time.Duration(state.Ran).Seconds(), v.TimedOut()
-	if at, limited := v.LimitAt(); limited {
+	if at, limited := v.LimitAt(); limited && at.Year() < lastYear {
 		s.LimitAt = &at
 	}
 	addPending(&s, state, leaderOf(m))
@@ -184,8 +189,9 @@ func progressOf(m *record.Mirror, v *record.JobView, about []cluster.NodeID) Pro
 		p.Fraction = &f
 	}
 	if left := p.StepsTotal - p.Step; left > 0 && p.StepsPerSecond > 0 {
-		eta := float64(left) / p.StepsPerSecond
-		p.ETASeconds = &eta
+		if eta := float64(left) / p.StepsPerSecond; !math.IsInf(eta, 0) { // which JSON has not, and all jobs go with it
+			p.ETASeconds = &eta
+		}
 	}
 	return p
 }

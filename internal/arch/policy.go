@@ -50,7 +50,7 @@ func Rows() []Row {
 		{"cluster", "", Pure, "the vocabulary every package speaks"},
 
 		{"record", "cluster", Pure, "what is in etcd, and an in-memory etcd to test against"},
-		{"record/recordtest", "record", Pure, "records made wrong, for the tests of all that read them"},
+		{"record/recordtest", "cluster record", Pure, "records made wrong, for the tests of all that read them"},
 		{"trace", "cluster", Virtual, "readers of job traces; the caller opens the file"},
 		{"rendezvous", "cluster", Pure, "forming a world: who, by when, which rank"},
 		{"checkpoint", "cluster record", Sealed, "all-or-nothing saved state; I/O only through Blobs"},

@@ -132,7 +132,7 @@ func (w wrong) instead(v any) any {
 	case string:
 		return w.word()
 	case float64:
-		all := []any{0, -1, 1, x + 1, x - 1, -x, json.Number("9223372036854775807"), json.Number("-9223372036854775808"), 1 << 31, 1e-300, json.Number("1e308")}
+		all := []any{0, -1, 1, x + 1, x - 1, -x, json.Number("9223372036854775807"), json.Number("-9223372036854775808"), 1 << 31, json.Number("5e-324"), json.Number("1e308")}
 		return all[w.rng.IntN(len(all))]
 	case bool:
 		return !x

@@ -1,0 +1,133 @@
+package shim
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/recordtest"
+)
+
+func anyOrder() Order {
+	return Order{
+		Version: ProtocolVersion, Cluster: "c", Node: "n1", Command: []string{"train"}, Workdir: "/w", Env: map[string]string{"A": "b"},
+		Checkpoint: "/c/j/g00000002-x", LogDir: "/l", LockDir: "/k", LogMaxBytes: 1 << 20, Resume: &record.Checkpoint{Dir: "/c/j/g00000001/step-1", Step: 1},
+		World: cluster.World{Job: "j", Generation: 2, Nonce: "x", BatchSize: 8, Master: cluster.Endpoint{Host: "10.0.0.1", Port: 7000}, Members: []cluster.Member{
+			{Node: "n0", Devices: []cluster.DeviceID{"c"}}, {Node: "n1", Devices: []cluster.DeviceID{"d", "e"}, FirstRank: 1},
+		}},
+	}
+}
+
+// FuzzOrder: an order that is not refused can be carried out: each of its workers
+// has an environment and a device.
+func FuzzOrder(f *testing.F) {
+	text, err := json.Marshal(anyOrder())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	for seed := range uint64(300) {
+		f.Add(recordtest.Value(rand.New(rand.NewPCG(seed, 4)), text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var o Order
+		if json.Unmarshal(text, &o) != nil || checkOrder(o) != nil {
+			return
+		}
+		member, _, _ := o.World.Member(o.Node)
+		for local := range member.Processes() {
+			if len(member.DevicesOf(local)) == 0 {
+				t.Errorf("worker %d of %+v has no device", local, member)
+			}
+			for _, v := range environment(o, "/r/j", local) {
+				if strings.ContainsRune(v, 0) {
+					t.Errorf("%q cannot be set", v)
+				}
+			}
+		}
+	})
+}
+
+// FuzzWorkerMessage: whatever a worker says, the report stays one that can be written.
+func FuzzWorkerMessage(f *testing.F) {
+	for _, text := range []string{
+		`{"saved":{"step":5,"samples":40,"dir":"/c/j/g00000002-x/step-5"}}`, `{"progress":{"step":5,"samples":40,"loss":1.5}}`,
+		`{"saved":{"step":9223372036854775807,"samples":-1,"dir":"/c/j/g00000002-x/../../x"}}`, `{"progress":{"step":-9223372036854775808}}`,
+	} {
+		f.Add([]byte(text), []byte(`{"progress":{"step":9223372036854775807,"samples":-5}}`))
+	}
+	f.Fuzz(func(t *testing.T, one, two []byte) {
+		m := &machine{order: anyOrder()}
+		for _, text := range [][]byte{one, two, one} {
+			var msg fromWorker
+			if json.Unmarshal(text, &msg) != nil {
+				continue
+			}
+			if s := msg.Saved; s != nil {
+				save := Save{Step: s.Step, Samples: s.Samples, Dir: s.Dir}
+				if checkSave(m.order.Checkpoint, save) == nil {
+					m.addSave(save)
+				}
+			}
+			if p := msg.Progress; p != nil {
+				m.progressed(p.Step, p.Samples, p.Loss)
+			}
+		}
+		for _, s := range m.report.Saves {
+			if !strings.HasPrefix(s.Dir, m.order.Checkpoint+"/") || s.Step < 0 {
+				t.Errorf("a save of %+v", s)
+			}
+		}
+		if _, err := json.Marshal(m.report); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A scan reads whatever lies in run directories, and leaves out what is no run.
+func TestRunFilesMadeWrong(t *testing.T) {
+	const seeds = 300
+	order, err := json.Marshal(anyOrder())
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string][]byte{
+		orderFile: order, shimFile: []byte(`{"version":1,"shim":{"pid":4194303,"start_time":1,"boot_id":"b"},"cgroup":"/none","limits":["/none"]}`),
+		reportFile: []byte(`{"version":1,"shim":{"pid":4194303,"start_time":1,"boot_id":"b"},"workers":[{"rank":1,"pid":4194302,"start_time":1}],"stopped":{"exits":[]}}`),
+	}
+	for seed := range uint64(seeds) {
+		rng := rand.New(rand.NewPCG(seed, 5))
+		root := t.TempDir()
+		dir := filepath.Join(root, "j-g2")
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range files {
+			switch rng.IntN(6) {
+			case 0:
+				text = text[:rng.IntN(len(text))]
+			case 1, 2, 3:
+				text = recordtest.Value(rng, text)
+			}
+			if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		runs, strays, err := Scan(root)
+		if err != nil || len(runs)+len(strays) > 1 {
+			t.Errorf("seed %d: %d runs, %d strays, %v", seed, len(runs), len(strays), err)
+		}
+		for _, r := range runs {
+			_, _ = ReadReport(r.Dir)
+			_ = checkOrder(r.Order)
+		}
+		if lists, err := Inside([]string{dir}); err != nil || len(lists) != 1 {
+			t.Errorf("seed %d: %v, %v", seed, lists, err)
+		}
+	}
+}
