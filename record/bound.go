@@ -99,6 +99,11 @@ func (f Failed) cut(most int) any {
 	return f
 }
 
+func (s Started) cut(most int) any {
+	s.Containment, s.DeviceFiles = Cut(s.Containment, most), Cut(s.DeviceFiles, most)
+	return s
+}
+
 func (p Plan) cut(most int) any {
 	p.Why = Cut(p.Why, most)
 	return p

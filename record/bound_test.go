@@ -32,7 +32,7 @@ func TestCutEndsBetweenCharacters(t *testing.T) {
 }
 
 // texts are the names of fields that hold words for people.
-var texts = []string{"Reason", "Why", "Text", "Problem", "Model", "LogTail"}
+var texts = []string{"Reason", "Why", "Text", "Problem", "Model", "LogTail", "Containment", "DeviceFiles"}
 
 // swell makes every text in a record huge, and every map and list of them long.
 func swell(v reflect.Value, field string) {
@@ -106,23 +106,24 @@ func TestTextsAreCutWhereTheyAreWrittenAndRead(t *testing.T) {
 	t.Parallel()
 	const node, job = "n1", "j-aaaaaa"
 	for key, empty := range map[string]any{
-		record.StateKey(job):                          record.State{},
-		record.WantedKey(job):                         record.Wanted{},
-		record.PlanKey(job, 1):                        record.Plan{},
-		record.HaltKey(job, 1):                        record.Halt{},
-		record.RescaleKey(job, 1):                     record.Rescale{},
-		record.CommittedKey(job):                      record.Checkpoint{},
-		record.BadCheckpointKey(job, 1):               record.BadCheckpoint{},
-		record.AllocationKey:                          record.Decision{},
-		record.PausedKey:                              record.Paused{},
-		record.EventKey(1):                            record.Event{},
-		record.AliveKey(node):                         record.Alive{},
-		record.InventoryKey(node):                     record.Inventory{},
-		record.CordonKey(node):                        record.Cordon{},
-		record.ProgressKey(node):                      record.Progress{},
-		record.NodeEventKey(node, 1):                  record.Event{},
-		record.RequestKey(node, "r"):                  record.Request{},
-		record.AckKey(node, job, 1, record.AckFailed): record.Failed{},
+		record.StateKey(job):                           record.State{},
+		record.WantedKey(job):                          record.Wanted{},
+		record.PlanKey(job, 1):                         record.Plan{},
+		record.HaltKey(job, 1):                         record.Halt{},
+		record.RescaleKey(job, 1):                      record.Rescale{},
+		record.CommittedKey(job):                       record.Checkpoint{},
+		record.BadCheckpointKey(job, 1):                record.BadCheckpoint{},
+		record.AllocationKey:                           record.Decision{},
+		record.PausedKey:                               record.Paused{},
+		record.EventKey(1):                             record.Event{},
+		record.AliveKey(node):                          record.Alive{},
+		record.InventoryKey(node):                      record.Inventory{},
+		record.CordonKey(node):                         record.Cordon{},
+		record.ProgressKey(node):                       record.Progress{},
+		record.NodeEventKey(node, 1):                   record.Event{},
+		record.RequestKey(node, "r"):                   record.Request{},
+		record.AckKey(node, job, 1, record.AckFailed):  record.Failed{},
+		record.AckKey(node, job, 1, record.AckStarted): record.Started{},
 	} {
 		huge := reflect.New(reflect.TypeOf(empty)).Elem()
 		swell(huge, "")
