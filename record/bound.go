@@ -133,7 +133,7 @@ func (d Decision) cut(most int) any {
 }
 
 func (i Inventory) cut(most int) any {
-	i.Problem = Cut(i.Problem, most)
+	i.Problem, i.DeviceFiles = Cut(i.Problem, most), Cut(i.DeviceFiles, most)
 	i.Devices = slices.Clone(i.Devices)
 	for k := range i.Devices {
 		i.Devices[k].Problem = Cut(i.Devices[k].Problem, most)
