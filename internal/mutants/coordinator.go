@@ -50,7 +50,7 @@ var ofCoordinator = []Mutant{
 		Breaks: "a START lands although a fenced node is back (I1)",
 	},
 	{
-		Name: "fenced-only-while-absent", File: "coordinator/formed.go", Tests: schedules,
+		Name: "fenced-only-while-absent", File: "coordinator/formed.go", Tests: "TestStories|TestStorms$",
 		Old: "(!node.Alive.Exists() || !c.rule(AliveAbsent))", New: "true",
 		Breaks: "a node that came back after its fence counts as gone (I1)",
 	},
