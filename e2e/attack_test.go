@@ -183,7 +183,11 @@ func (f *fleet) makeFolderFirst() {
 	id := cluster.JobID(strings.TrimSpace(s.out.String()))
 	f.awaitPhase(id, patience, cluster.Queued)
 	mine := filepath.Join(base, string(id))
-	trap := fmt.Sprintf(`umask 0; mkdir -p %s/g00000001/step-5 && echo poison > %s/g00000001/step-5/model && ln -s /proc/sys/kernel/hostname %s/g00000001/.bellows-generation.tmp`, mine, mine, mine)
+	roots := filepath.Join(f.dir, "roots")
+	if err := os.WriteFile(roots, []byte("root's"), 0o600); err != nil {
+		f.t.Fatal(err)
+	}
+	trap := fmt.Sprintf(`umask 0; mkdir -p %s/g00000001/step-5 && echo poison > %s/g00000001/step-5/model && ln -s %s %s/g00000001/.bellows-generation.tmp`, mine, mine, roots, mine)
 	if out, err := f.asUser(attacker, "/bin/sh", "-c", trap); err != nil {
 		f.t.Fatalf("the trap: %v: %s", err, out)
 	}
@@ -196,6 +200,9 @@ func (f *fleet) makeFolderFirst() {
 	}
 	if f.mirror().Job(id).Committed.Exists() || len(f.workers(id)) > 0 {
 		f.t.Error("it runs, or has committed something")
+	}
+	if b, err := os.ReadFile(roots); err != nil || string(b) != "root's" {
+		f.t.Errorf("what the link leads to is written over: %q, %v", b, err)
 	}
 	f.stop(id)
 	f.awaitPhase(id, patience, cluster.Stopped)
