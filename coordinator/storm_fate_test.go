@@ -84,6 +84,12 @@ func (s *storm) crashAgent(n *simNode) {
 }
 
 func (s *storm) loseNode(n *simNode) {
+	s.did("machine lost for a time")
+	s.takeDown(n)
+}
+
+// takeDown ends all that runs on a machine, for a time unless it is scrapped.
+func (s *storm) takeDown(n *simNode) {
 	down := s.between(5*time.Second, 40*time.Second)
 	s.note("%s lost for %v", n.id, down)
 	n.up, n.rev = false, 0
@@ -203,7 +209,7 @@ func (s *storm) resumeJob(n *simNode) {
 // be. He says so until he is heard, or told that it is not.
 func (s *storm) scrapNode(n *simNode) {
 	n.scrapped = n != s.nodes[0] && s.chance(30)
-	s.loseNode(n)
+	s.takeDown(n)
 	for range 1 + s.rng.IntN(4) {
 		s.at(s.between(0, 40*time.Second), func() { s.removeNode(n) })
 	}

@@ -183,6 +183,7 @@ var floors = []struct {
 	{"lease revoked unseen", [6]int{34, 32, 24, 15, 14, 14}},
 	{"listing", [6]int{4230, 5784, 3033, 2237, 2191, 3037}},
 	{"machine down", [6]int{6610, 5418, 3122, 2907, 2071, 3060}},
+	{"machine lost for a time", [6]int{40, 39, 28, 17, 17, 18}},
 	{"news dropped", [6]int{0, 386, 118, 71, 175, 169}},
 	{"news repeated", [6]int{0, 580, 180, 124, 246, 260}},
 	{"node called down", [6]int{8, 7, 6, 1, 3, 3}},

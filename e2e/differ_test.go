@@ -49,7 +49,7 @@ func TestNodesThatDiffer(t *testing.T) {
 		{"interpreter", func(_ *fleet, d map[string]string) string { return fmt.Sprintf(hide, d["tools"]) }, []string{
 			"command ", "no such file or directory: install it at the same path on every node, and submit with the environment it needs activated",
 		}},
-		{"checkpoint directory", func(_ *fleet, d map[string]string) string { return fmt.Sprintf(hide+"chmod 777 %[1]s\n", d["ckpt"]) }, []string{
+		{"checkpoint directory", func(_ *fleet, d map[string]string) string { return fmt.Sprintf(hide+"chmod 1777 %[1]s\n", d["ckpt"]) }, []string{
 			"checkpoint_dir ", "n1",
 		}},
 		{"user", func(f *fleet, _ map[string]string) string {
