@@ -45,12 +45,12 @@ var ofAgent = []Mutant{
 	},
 	{
 		Name: "stopped-when-gone", File: "agent/acknowledge.go", Tests: agentStories,
-		Old: "if x.run.gone() && settled", New: "if settled",
+		Old: "if x.run.ended() && settled", New: "if settled",
 		Breaks: "a node acknowledges stopped while its workers live (I1)",
 	},
 	{
 		Name: "stopped-when-saved", File: "agent/acknowledge.go", Tests: agentStories,
-		Old: "if x.run.gone() && settled", New: "if x.run.gone()",
+		Old: "if x.run.ended() && settled", New: "if x.run.ended()",
 		Breaks: "the next generation starts before the last save is offered (I5)",
 	},
 	{
@@ -77,5 +77,20 @@ var ofAgent = []Mutant{
 		Name: "deadline-counts-from-sending", File: "agent/fence/fence.go", Tests: "TestDeadlineCountsFromTheSending",
 		Old: "return sent + int64(max(0, ttl-margin))", New: "return sent + int64(max(0, ttl))",
 		Breaks: "workers live when the lease expires (I1)",
+	},
+	{
+		Name: "nothing-without-a-run", File: "agent/checkpoint.go", Tests: agentStories,
+		Old: "x.run.Shim == Absent || x.Acks.Stopped.Exists()", New: "false",
+		Breaks: "a merge without a run ends the agent",
+	},
+	{
+		Name: "absent-is-looked-for", File: "agent/observed.go", Tests: agentStories,
+		Old: "\t\treturn r.Swept\n", New: "\t\treturn true\n",
+		Breaks: "a run whose directory is lost counts as over while its workers live (I1)",
+	},
+	{
+		Name: "nodes-choose-alike", File: "agent/checkpoint.go", Tests: "TestNodesOfDifferentSpeedsShareSteps",
+		Old: "d = choose(pending)", New: "d = pending[len(pending)-1]",
+		Breaks: "nodes of different speeds share no step, and nothing is committed (I5)",
 	},
 }

@@ -41,4 +41,14 @@ var ofCheckpoint = []Mutant{
 		Old: "ok && step < r.Below", New: "ok",
 		Breaks: "a save on its way to being committed is deleted (I4)",
 	},
+	{
+		Name: "part-is-the-recorded-one", File: "checkpoint/parts.go", Tests: "TestCheckpointsOnADisk",
+		Old: "got != p.Part.SHA256", New: "got == \"\"",
+		Breaks: "another list of files is committed than the node has digested (I4)",
+	},
+	{
+		Name: "only-the-owners-files", File: "checkpoint/dirblob/dir.go", Tests: "TestTasksRefuseWhatOthersCanExchange",
+		Old: "err = owned.CheckFile(info", New: "_ = owned.CheckFile(info",
+		Breaks: "another user exchanges what is resumed from (I14)",
+	},
 }

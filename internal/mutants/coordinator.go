@@ -124,4 +124,54 @@ var ofCoordinator = []Mutant{
 		Old: "then = append(then, record.Delete(record.PermitKey(f.ID, f.number())))", New: "_ = then",
 		Breaks: "a generation that is to be killed at once keeps its permit (I1)",
 	},
+	{
+		Name: "listing-keeps-waits", File: "coordinator/news.go", Tests: "TestStories",
+		Old: "\tc.listed = max(c.listed, e.Revision)\n", New: "\tc.listed = max(c.listed, e.Revision)\n\tclear(c.absent)\n",
+		Breaks: "a node is never given up while transactions go unanswered (I9)",
+	},
+	{
+		Name: "ended-asks-for-nothing", File: "coordinator/picture.go", Tests: "TestStories",
+		Old: "\tif c.targets.of[f.ID].Workers() > 0 && !c.asksFor(*f) {", New: "\tif false && !c.asksFor(*f) {",
+		Breaks: "devices that were promised to a job that has ended stay idle (I9)",
+	},
+	{
+		Name: "too-early-to-pin", File: "coordinator/finish.go", Tests: "TestStories",
+		Old: " || c.premature(f) {", New: " {",
+		Breaks: "a job is pinned by a halt in which it could not have saved",
+	},
+	{
+		Name: "grow-after-first-step", File: "coordinator/halt.go", Tests: "TestStories",
+		Old: " || !c.underWay(f)) {", New: ") {",
+		Breaks: "a growing job is halted before its first step",
+	},
+	{
+		Name: "reason-is-of-what-starts", File: "coordinator/start.go", Tests: "TestStories",
+		Old: "\t\twhy = c.overtaken(f, a, why)\n", New: "",
+		Breaks: "a job says that it grew although it did not (I9)",
+	},
+	{
+		Name: "retries-are-bounded", File: "coordinator/transient.go", Tests: "TestWhatMayPassIsTriedAgainWithABound",
+		Old: "s.Retries >= mostRetries || ", New: "",
+		Breaks: "a job tries again for ever what does not pass (I9)",
+	},
+	{
+		Name: "too-large-gets-smaller", File: "coordinator/flight.go", Tests: schedules,
+		Old: "&& c.rule(SmallerForm)", New: "&& false",
+		Breaks: "a transaction too large for etcd keeps devices for ever (I9)",
+	},
+	{
+		Name: "refused-again-waits", File: "coordinator/flight.go", Tests: "TestRecordsMadeWrong",
+		Old: "return r.times >= mostRefusals", New: "return false",
+		Breaks: "a transaction that is always refused causes listings without end",
+	},
+	{
+		Name: "requests-count", File: "coordinator/allow.go", Tests: "TestLimitsCountWhatIsOnItsWay",
+		Old: "\t\tu.CountRequest(r.Versioned)\n", New: "",
+		Breaks: "a user gets around the limits by submitting on several nodes",
+	},
+	{
+		Name: "nonces-differ", File: "coordinator/nonce.go", Tests: "TestNoncesDiffer",
+		Old: "fmt.Fprint(mac, c.serial)", New: "fmt.Fprint(mac, 0)",
+		Breaks: "two generations of one number have one nonce (I1)",
+	},
 }

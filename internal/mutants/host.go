@@ -21,4 +21,14 @@ var ofHost = []Mutant{
 		Old: "p.renewed, p.deadline = sentAt, l.deadline(sentAt)", New: "p.renewed, p.deadline = sentAt, l.deadline(store.Boottime())",
 		Breaks: "a deadline counts from a renewal's answer (I1)",
 	},
+	{
+		Name: "stale-word-is-replaced", File: "agent/host/commit.go", Tests: "TestAcknowledgementOfALostTimelineIsReplaced",
+		Old: "exists && nonceOf(there.Value) != nonceOf(ops[0].Value)", New: "exists && false",
+		Breaks: "a generation waits for an acknowledgement that its node cannot write (I9)",
+	},
+	{
+		Name: "failed-digest-is-kept", File: "agent/host/saves.go", Tests: "TestALostSaveIsLostToTheNextAgentToo",
+		Old: "if n.conclusive(r, err) {", New: "if false {",
+		Breaks: "files whose fsync failed are digested again and committed (I4)",
+	},
 }

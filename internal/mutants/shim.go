@@ -46,4 +46,34 @@ var ofShim = []Mutant{
 		Old: "|| !descends(int(k.cred.Pid), w.PID)", New: "",
 		Breaks: "a process that is no worker speaks for a rank (I14)",
 	},
+	{
+		Name: "no-log-holds-the-kill", File: "agent/shim/serve.go", Tests: "TestAKillWaitsForNoLog",
+		Old: "zerolog.New(lines))", New: "zerolog.New(os.Stderr))",
+		Breaks: "a log on a disk that hangs holds up the fence (I1)",
+	},
+	{
+		Name: "no-file-holds-the-kill", File: "agent/shim/end.go", Tests: "TestTheDeadlineHoldsWhateverHangs",
+		Old: "\t\tgo m.freeLocks(own)\n", New: "\t\tm.freeLocks(own)\n",
+		Breaks: "a lock on a disk that hangs holds up the fence (I1)",
+	},
+	{
+		Name: "holder-ends-what-is-left", File: "agent/shim/hold.go", Tests: "TestWhatOutlivesItsShimIsKilledAtOnce",
+		Old: "status != 0 || hasChildren()", New: "false",
+		Breaks: "a wrapper's child outlives agent and shim (I1)",
+	},
+	{
+		Name: "unkillable-is-proved", File: "agent/shim/doomed.go", Tests: "TestWhoIsDoomed",
+		Old: "set&kill != 0", New: "set != 0",
+		Breaks: "a process that may run on counts as dead (I1)",
+	},
+	{
+		Name: "sweep-does-not-guess", File: "agent/shim/sweep.go", Tests: "TestSweepDoesNotGuess",
+		Old: "\t\terr = s.veiled()\n", New: "\t\terr = nil\n",
+		Breaks: "what cannot be seen counts as gone (I1)",
+	},
+	{
+		Name: "user-work-is-the-users", File: "agent/shim/look.go", Tests: "TestTheOwnersRightsCountAndNotTheShims",
+		Old: "\tif id.cred == nil {\n", New: "\tif true {\n",
+		Breaks: "root opens what a user names (I14)",
+	},
 }
