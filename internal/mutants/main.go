@@ -60,9 +60,18 @@ func run(ctx context.Context, args []string) int {
 
 // runAll runs the mutants in turn, says what became of each, and returns how many were not caught.
 func runAll(ctx context.Context, root string, mutants []Mutant) (failed int) {
+	type suite struct{ dir, tests string }
+	baselines := map[suite]error{}
 	for _, m := range mutants {
 		began := time.Now()
-		verdict, err := Run(ctx, root, m)
+		of := suite{m.Package(), m.Tests}
+		if _, known := baselines[of]; !known {
+			baselines[of] = Baseline(ctx, root, m)
+		}
+		verdict, err := Invalid, baselines[of]
+		if err == nil {
+			verdict, err = Run(ctx, root, m)
+		}
 		if ctx.Err() != nil {
 			fmt.Fprintln(os.Stderr, "mutants: interrupted")
 			return failed + 1

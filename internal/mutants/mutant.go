@@ -69,16 +69,30 @@ func runIn(ctx context.Context, dir, root string, m Mutant) (Verdict, error) {
 	if out, errCompile := compile.CombinedOutput(); errCompile != nil {
 		return Invalid, fmt.Errorf("mutant %s does not compile: %w\n%s", m.Name, errCompile, out)
 	}
-	test := exec.CommandContext(ctx, "go", "test", "-count=1", "-failfast", "-v", "-timeout", testTimeout, "-overlay", overlay, "-run", m.Tests, m.Package())
-	test.Dir = root
-	out, err := test.CombinedOutput()
-	switch {
-	case err == nil && !bytes.Contains(out, []byte("--- PASS")):
-		return Invalid, fmt.Errorf("mutant %s: no test of %s matches %q", m.Name, m.Package(), m.Tests)
-	case err == nil:
-		return Survived, nil
+	if _, err := m.test(ctx, root, "-overlay", overlay); err != nil {
+		return Caught, nil //nolint:nilerr // as it must
 	}
-	return Caught, nil
+	return Survived, nil
+}
+
+// Baseline runs a mutant's tests on the code as it is: a test that fails anyway
+// would catch every mutant.
+func Baseline(ctx context.Context, root string, m Mutant) error {
+	out, err := m.test(ctx, root)
+	switch {
+	case err != nil:
+		return fmt.Errorf("the tests %q of %s fail without any edit: %w\n%s", m.Tests, m.Package(), err, out)
+	case !bytes.Contains(out, []byte("--- PASS")):
+		return fmt.Errorf("no test of %s matches %q", m.Package(), m.Tests)
+	}
+	return nil
+}
+
+func (m Mutant) test(ctx context.Context, root string, more ...string) (out []byte, err error) {
+	args := append([]string{"test", "-count=1", "-failfast", "-v", "-timeout", testTimeout, "-run", m.Tests}, more...)
+	test := exec.CommandContext(ctx, "go", append(args, m.Package())...)
+	test.Dir = root
+	return test.CombinedOutput()
 }
 
 // writeOverlay writes the edited file, and what tells the go command to compile it in place of the original.

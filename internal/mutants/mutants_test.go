@@ -71,7 +71,7 @@ func TestVerdicts(t *testing.T) {
 	for name, src := range map[string]string{
 		"go.mod":       "module sample\n\ngo 1.26\n",
 		"rule.go":      "package sample\n\nfunc safe(n int) bool { return n > 0 }\n\nfunc other() int { return 1 }\n",
-		"rule_test.go": "package sample\n\nimport \"testing\"\n\nfunc TestSafe(t *testing.T) {\n\tif safe(0) || other() == 0 {\n\t\tt.Fail()\n\t}\n}\n",
+		"rule_test.go": "package sample\n\nimport \"testing\"\n\nfunc TestSafe(t *testing.T) {\n\tif safe(0) || other() == 0 {\n\t\tt.Fail()\n\t}\n}\n\nfunc TestBroken(t *testing.T) { t.Fail() }\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(src), 0o600); err != nil {
 			t.Fatal(err)
@@ -85,12 +85,16 @@ func TestVerdicts(t *testing.T) {
 		{"return 1", "return 2", "TestSafe", Survived},
 		{"n > 0", "n + 1", "TestSafe", Invalid},      // does not compile
 		{"n > 9", "true", "TestSafe", Invalid},       // not in the file
-		{"n > 0", "n >= 1", "TestNone", Invalid},     // no such test
 		{"sample", "sample\n", "TestSafe", Survived}, // the package clause alone: nothing changes
 	} {
 		m := Mutant{Name: "m", File: "rule.go", Old: c.old, New: c.edit, Tests: c.tests}
 		if got, err := Run(t.Context(), dir, m); got != c.want {
 			t.Errorf("%q → %q: %s (%v), want %s", c.old, c.edit, got, err, c.want)
+		}
+	}
+	for tests, want := range map[string]bool{"TestSafe": true, "TestNone": false, "TestBroken": false} {
+		if err := Baseline(t.Context(), dir, Mutant{File: "rule.go", Tests: tests}); (err == nil) != want {
+			t.Errorf("baseline of %s: %v", tests, err)
 		}
 	}
 }
