@@ -143,8 +143,11 @@ func readParts(b Blobs, dir string, parts []record.Saved) ([]record.Saved, error
 			return nil, differs(name, "sha256", p.Part.SHA256, got)
 		}
 		var list partFile
-		if err := json.Unmarshal(text, &list); err != nil || list.Format != Format || !slices.Equal(list.Ranks, p.Part.Ranks) {
+		if err := json.Unmarshal(text, &list); err != nil {
 			return nil, fmt.Errorf("read %s: it is no list of the files of %s: %w", name, ranks(p.Part.Ranks), err)
+		}
+		if list.Format != Format || !slices.Equal(list.Ranks, p.Part.Ranks) {
+			return nil, fmt.Errorf("read %s: it lists the files of %s in format %d, want %s in format %d", name, ranks(list.Ranks), list.Format, ranks(p.Part.Ranks), Format)
 		}
 		full[i].Ranks, full[i].Files, full[i].Part = list.Ranks, list.Files, nil
 	}
