@@ -50,6 +50,9 @@ func (c *Coordinator) pending(f formed) (string, bool) {
 	if len(sizes) == 0 {
 		return "no world size fits its batch size", true
 	}
+	if away := c.away(f); len(away) > 0 && c.nowhere(f) {
+		return fmt.Sprintf("waits for %s to be back (%s: %s); the other nodes cannot run it%s", someNodes(away), away[0], f.state().Excluded[away[0]], c.unable(f)), true
+	}
 	front := c.atFront(f.ID)
 	switch least := sizes[0]; {
 	case least > total && !front:
@@ -156,12 +159,13 @@ func (c *Coordinator) aside(of func(cluster.Node) string) string {
 }
 
 // hold stops trying when every node that is alive has refused the job, or its
-// last checkpoint is lost: only its owner can mend that.
+// last checkpoint is lost: only its owner can mend that. One that is away and
+// may be well when it is back is waited for.
 func (c *Coordinator) hold(f formed) bool {
 	if bereft(f) {
 		return c.put(f, "hold", c.next(f.JobView, cluster.Held, bereftWhy(f)))
 	}
-	if !c.nowhere(f) {
+	if !c.nowhere(f) || len(c.away(f)) > 0 {
 		return false
 	}
 	return c.put(f, "hold", c.next(f.JobView, cluster.Held, c.nowhereWhy(f)))

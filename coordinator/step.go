@@ -182,7 +182,7 @@ func (c *Coordinator) advance(f formed) bool {
 		acted = c.commit(f) || c.stopIdle(f) || c.spentIdle(f) || c.pardon(f) || c.noOther(f) || c.awaitTransient(f) || c.hold(f) ||
 			c.startWaiting(f) || c.explain(f)
 	case cluster.Held:
-		acted = c.commit(f) || c.stopIdle(f) || c.spentIdle(f) || c.unhold(f)
+		acted = c.commit(f) || c.stopIdle(f) || c.spentIdle(f) || c.pardon(f) || c.unhold(f)
 	case cluster.Backoff:
 		acted = c.commit(f) || c.stopIdle(f) || c.spentIdle(f) || c.retry(f)
 	case cluster.Starting, cluster.Running:

@@ -110,8 +110,12 @@ func pardoned(s record.State, nodes []cluster.NodeID) record.State {
 	return s
 }
 
-// pardon lets nodes run the job again that say that what they failed of is over.
+// pardon lets nodes run the job again that say that what they failed of is over,
+// unless the job was tried so often that only its owner has it tried again.
 func (c *Coordinator) pardon(f formed) bool {
+	if f.state().Phase == cluster.Held && f.state().Retries >= mostRetries {
+		return false
+	}
 	var over []cluster.NodeID
 	for _, n := range f.state().Passing {
 		if c.overSince(f, n) {
@@ -126,7 +130,8 @@ func (c *Coordinator) pardon(f formed) bool {
 }
 
 // overSince reports whether the node has said that what it failed of is over, of
-// the newest generation in which it failed.
+// the newest generation in which it failed. Once that is no longer kept the node
+// looks no more, and would stay excluded for ever: it is tried again.
 func (c *Coordinator) overSince(f formed, n cluster.NodeID) bool {
 	for g := f.number(); g > 0 && g+keptGenerations > f.number(); g-- {
 		nonce := f.Generation(g).Plan.Value.World.Nonce
@@ -134,7 +139,20 @@ func (c *Coordinator) overSince(f formed, n cluster.NodeID) bool {
 			return acks.Cleared.Exists()
 		}
 	}
-	return false
+	return true
+}
+
+// away are the nodes that failed of something that passes and are not there now:
+// people restart nodes to mend what they failed of.
+func (c *Coordinator) away(f formed) []cluster.NodeID {
+	s := f.state()
+	if s.Retries >= mostRetries {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(s.Passing), func(n cluster.NodeID) bool {
+		v := c.mirror.Node(n)
+		return v.Alive.Exists() || !v.Inventory.Exists() || s.Excluded[n] == ""
+	})
 }
 
 // cleared reports whether every node that has failed of something that passes

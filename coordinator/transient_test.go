@@ -108,3 +108,59 @@ func TestRetriesBeginAnew(t *testing.T) {
 		t.Errorf("after a commit: %+v", s)
 	}
 }
+
+// A node that has failed of what may pass is not excluded for longer than what it
+// has said of it is kept: it looks no more then, and can no longer say that it is over.
+func TestAnExcludedNodeIsTriedAgainOnceItsFailureIsNotKept(t *testing.T) {
+	l := newLab()
+	play(t, l, "node n1 gpus=1\nnode n2 gpus=1\nsubmit j workers=1..1 restarts=9\n"+readOnly+"\nstarted j")
+	for range 2 {
+		if s := nowOf(l); len(s.Passing) != 1 || s.Passing[0] != "n1" || s.Excluded["n1"] == "" {
+			t.Fatalf("n1 has not said that it is over: %+v", s)
+		}
+		play(t, l, "failed j kind=worker rank=0 why=exit_status_1\nstopped j")
+		untilPhase(t, l, cluster.Starting, 10*time.Minute)
+		play(t, l, "started j")
+	}
+	if s := nowOf(l); len(s.Passing)+len(s.Excluded) > 0 {
+		t.Errorf("n1's failure is no longer kept: %+v", s)
+	}
+}
+
+// A node that is restarted to mend what it failed of is waited for; and one that
+// was removed and joins again is tried again.
+func TestANodeThatIsAwayWhileItIsMendedIsWaitedFor(t *testing.T) {
+	const failure = "node n1 gpus=1\nnode n2 gpus=1\nsubmit j workers=1..1 restarts=0\n" + readOnly + "\ngone n1\nadvance 1m\n"
+	const refusal = "failed j kind=node rank=-1 why=workdir_/w_does_not_exist\nstopped j\nadvance 1m\n"
+	for what, story := range map[string]struct {
+		away string
+		then cluster.Phase
+	}{
+		"restarted": {"", cluster.Queued},
+		"removed":   {"remove n1\n", cluster.Held},
+	} {
+		l := newLab()
+		play(t, l, failure+story.away+refusal)
+		if s := nowOf(l); s.Phase != story.then {
+			t.Fatalf("%s: while n1 is away: %+v", what, s)
+		}
+		if what == "restarted" && !strings.Contains(nowOf(l).Reason, "waits for n1 to be back (n1: read-only file system)") {
+			t.Errorf("its owner is not told what it waits for: %s", nowOf(l).Reason)
+		}
+		play(t, l, "node n1 gpus=1\ncleared j n1 gen=1\nadvance 10s")
+		if s := nowOf(l); s.Phase != cluster.Starting || s.Excluded["n1"] != "" {
+			t.Errorf("%s: n1 is back and well: %+v", what, s)
+		}
+	}
+}
+
+// One that is back and not well yet is tried as any other.
+func TestANodeThatIsBackAndNotWellIsTriedAgain(t *testing.T) {
+	l := newLab()
+	play(t, l, "node n1 gpus=1\nnode n2 gpus=1\nsubmit j workers=1..1 restarts=0\n"+readOnly+"\ngone n1\nadvance 1m\n"+
+		"failed j kind=node rank=-1 why=workdir_/w_does_not_exist\nstopped j\nadvance 1m\nnode n1 gpus=1")
+	if s := nowOf(l); s.Phase != cluster.Backoff || s.Retries != 1 {
+		t.Fatalf("%+v", s)
+	}
+	untilPhase(t, l, cluster.Starting, time.Minute)
+}
