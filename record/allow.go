@@ -150,7 +150,7 @@ func (l Limits) Refuses(s Submission, u *Usage) string {
 	return ""
 }
 
-// Space is how full etcd is. Quota is 0 where etcd does not say.
+// Space is how full etcd is, without what is free in its file. Quota is 0 where etcd does not say.
 type Space struct{ Used, Quota int64 }
 
 // reserve is the part of etcd's quota that no user may fill: what the leader and the

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +12,8 @@ import (
 )
 
 // Space asks every endpoint how full it is, and returns the answer of the fullest:
-// each member refuses writes by its own size.
+// each member refuses writes by its own size. Pages that compaction has freed do
+// not count: the file keeps them and takes them again before it grows.
 func (s *Store) Space(ctx context.Context) (space record.Space, err error) {
 	defer s.observed("status", time.Now(), &err)
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
@@ -23,7 +25,7 @@ func (s *Store) Space(ctx context.Context) (space record.Space, err error) {
 		wg.Go(func() {
 			answer, err := s.client.Status(ctx, endpoint)
 			if faults[i] = err; err == nil {
-				answers[i] = record.Space{Used: answer.DbSize, Quota: answer.DbSizeQuota}
+				answers[i] = record.Space{Used: cmp.Or(answer.DbSizeInUse, answer.DbSize), Quota: answer.DbSizeQuota}
 			}
 		})
 	}
