@@ -19,7 +19,7 @@ demo: ## start a small cluster with simulated devices on this machine and rescal
 test: ## run every test: Go with the race detector, real processes included, the Python module and the examples
 	scripts/setup test
 	$(PYTHON) -m pytest -q sdk examples
-	go test -race -count=1 -timeout 20m ./... # e2e runs programs that go's cache of results does not see
+	go test -race -count=1 -timeout 20m -p 3 -parallel 6 ./... # not cached: e2e runs programs; more at once than cores: tests wait
 
 attacks: ## try what a hostile user could: the tests that docs/security.md lists (as root, they act as several users)
 	scripts/setup test

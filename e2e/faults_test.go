@@ -102,6 +102,7 @@ func TestLostNodeIsFencedAndTheJobGoesOn(t *testing.T) {
 	f := newFleet(t, config{nodes: 3, devices: 2, policy: "share"})
 	id := f.submit(f.sdkJob("survivor", 1, 4, 100000, 0.2, "--save-every", "10"))
 	f.awaitStep("survivor", 25, 4, 40*time.Second)
+	f.await(patience, "step 20 to be committed", func(m *record.Mirror) bool { return m.Job(id).Committed.Value.Step >= 20 })
 	w := f.mirror().Job(id).Generation(1).Plan.Value.World
 	if len(w.Members) < 2 {
 		t.Fatalf("a world of 4 on nodes of 2 has the members %+v", w.Members)

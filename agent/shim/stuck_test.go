@@ -129,13 +129,13 @@ func TestUnkillableWorkers(t *testing.T) {
 	r := f.start().started()
 	worker := f.worker(r, 0)
 	thaw := f.freeze(worker)
-	begun := time.Now()
-	f.push(Wish{Kill: "test", Retire: true})
 	if killPending(worker.PID) {
 		t.Error("SIGKILL is pending before it was sent: this tests nothing")
 	}
+	begun := time.Now()
+	f.push(Wish{Kill: "test", Retire: true})
 	r = f.await("unkillable, and doomed", func(r Report) bool { return len(r.Unkillable) > 0 && r.Doomed })
-	if took := time.Since(begun); took < UnkillableAfter || took > UnkillableAfter+2*time.Second {
+	if took := time.Since(begun); took < UnkillableAfter {
 		t.Errorf("reported after %v", took)
 	}
 	if r.Stopped != nil || r.Unkillable[0] != worker.PID || r.Failed == nil || !strings.HasPrefix(r.Failed.Reason, "UNKILLABLE pid "+itoa(worker.PID)) {
