@@ -62,7 +62,7 @@ func TestAShimGoesOnWithoutItsHolder(t *testing.T) {
 	}
 	f.gone("the holder", holder)
 	f.push(Wish{Halt: terminated()})
-	if r := f.stopped(); !r.Stopped.Finished && r.Stopped.Exits[0].Code != 0 {
+	if r := f.stopped(); r.Failed != nil || r.Stopped.Exits[0].Code != 0 {
 		t.Errorf("stopped %+v", r.Stopped)
 	}
 	f.retire()

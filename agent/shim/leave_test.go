@@ -275,7 +275,10 @@ func TestAClearedLockIsNeverTakenTwice(t *testing.T) {
 						return
 					}
 				}
-				most.Store(max(most.Load(), have.Add(1)))
+				now := have.Add(1)
+				for was := most.Load(); was < now; was = most.Load() {
+					most.CompareAndSwap(was, now)
+				}
 				time.Sleep(time.Millisecond)
 				if leaks {
 					fd, errDup := unix.FcntlInt(l.files[0].Fd(), unix.F_DUPFD_CLOEXEC, 3)
