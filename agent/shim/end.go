@@ -362,7 +362,7 @@ func (m *machine) freeLocks(own *locks) {
 	held, errBack := files.giveBack()
 	err = errors.Join(err, errBack)
 	if len(held) > 0 {
-		found, errFind := marked(m.dir)
+		found, errFind := marked(m.dir, &m.order.Owner.UID)
 		err = errors.Join(err, errFind)
 		for _, s := range found {
 			err = errors.Join(err, s.kill())

@@ -28,12 +28,13 @@ func (e Ended) Error() string { return fmt.Sprintf("the shim ended with status %
 // this process's by descent, because it is a subreaper, and is killed at once: a
 // run has one shim in its life, and nothing of it may go on without.
 //
-// It owns nothing else, knows nothing, and does nothing while the shim lives. If it
+// It owns nothing else, knows only whose run it is, and does nothing while the shim lives. If it
 // is killed itself the shim goes on alone.
 func hold(dir string) error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become subreaper: %w", err)
 	}
+	owner := ownerOf(dir, runRecord{})
 	shim, err := startHeld()
 	if err != nil {
 		return fmt.Errorf("start the shim proper: %w", err)
@@ -46,7 +47,7 @@ func hold(dir string) error {
 	debug.FreeOSMemory() // it will need no more for days
 	status := waitFor(shim)
 	if status != 0 || hasChildren() {
-		endAll(dir)
+		endAll(dir, owner)
 	}
 	if status != 0 {
 		return Ended(status)
@@ -98,8 +99,8 @@ func waitFor(shim int) int {
 
 // endAll kills what a dead shim has left until nothing is. Only the kernel is
 // asked, and none of the run's files: a disk may hang.
-func endAll(dir string) {
-	s := &sweeper{dir: dir, under: os.Getpid()}
+func endAll(dir string, owner *uint32) {
+	s := &sweeper{dir: dir, owner: owner, under: os.Getpid()}
 	for pause := time.Duration(firstPause); s.strike(); pause = min(2*pause, time.Second) {
 		time.Sleep(pause) // children's ends are signalled, others' are not
 	}

@@ -84,7 +84,7 @@ func (h holder) left() (text string, known bool, err error) {
 	if rec.Shim.BootID != bootID() {
 		return "", true, nil // the machine was started anew since
 	}
-	s := sweeper{dir: h.Run, limits: rec.Limits, shim: rec.Shim, workers: reported(h.Run, *rec)}
+	s := sweeper{dir: h.Run, limits: rec.Limits, shim: rec.Shim, workers: reported(h.Run, *rec), owner: ownerOf(h.Run, *rec)}
 	if g := openGroup(*rec); g != nil {
 		s.addGroup(g)
 	}

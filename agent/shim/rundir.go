@@ -34,6 +34,8 @@ type runRecord struct {
 	// Limits are the directories of more cgroups that hold the workers, also of the one
 	// that keeps them from others' devices.
 	Limits []string `json:"limits,omitempty"`
+	// Owner is the uid of the workers. Shims of earlier versions have written none.
+	Owner *uint32 `json:"owner_uid,omitempty"`
 }
 
 // Run is one run directory, as a scan found it.

@@ -193,7 +193,7 @@ func unlockMemory() {
 
 // record is where to find what this shim starts.
 func (m *machine) record() runRecord {
-	rec := runRecord{Version: ProtocolVersion, Shim: m.report.Shim, Cgroup: m.cage.path, Containment: m.cage.kind}
+	rec := runRecord{Version: ProtocolVersion, Shim: m.report.Shim, Cgroup: m.cage.path, Containment: m.cage.kind, Owner: &m.order.Owner.UID}
 	if m.cage.limits != nil {
 		rec.Limits = slices.Clone(m.cage.limits.tops)
 	}

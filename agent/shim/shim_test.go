@@ -253,7 +253,7 @@ func (f *fixture) killShim() {
 // nothingLeft is I12: no process, no cgroup, no lock.
 func (f *fixture) nothingLeft() {
 	f.t.Helper()
-	left, err := marked(f.dir)
+	left, err := marked(f.dir, nil)
 	if err != nil || len(left) > 0 {
 		f.t.Errorf("left behind: %v, %v", left, err)
 	}

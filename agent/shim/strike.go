@@ -25,6 +25,7 @@ func ReachOf(dir string) (Reach, error) {
 	if err := readJSON(filepath.Join(dir, shimFile), &reach.run); err != nil {
 		return Reach{}, fmt.Errorf("read how to reach run %s: %w", dir, err)
 	}
+	reach.run.Owner = ownerOf(dir, reach.run)
 	return reach, nil
 }
 
@@ -61,7 +62,7 @@ func (r Reach) Strike(workers []record.Worker, spare bool) error {
 // StrikeMarked does the same to those that only their environment tells of. It
 // reads the memory of all processes, and so may wait for one that a driver holds.
 func (r Reach) StrikeMarked() error {
-	found, err := marked(r.dir)
+	found, err := marked(r.dir, r.run.Owner)
 	for _, p := range found {
 		err = errors.Join(err, p.kill())
 	}

@@ -52,6 +52,7 @@ func newSweeper(dir, lockDir string) (*sweeper, error) {
 		s.order = &order
 	}
 	rec, err := readRecord(dir)
+	s.owner = ownerOf(dir, rec)
 	if s.order != nil && errors.Is(err, os.ErrNotExist) {
 		rec, err = claimForNobody(dir)
 	}
@@ -98,7 +99,8 @@ func claimForNobody(dir string) (runRecord, error) {
 
 type sweeper struct {
 	dir, lockDir string
-	order        *Order // nil = it cannot be read
+	order        *Order  // nil = it cannot be read
+	owner        *uint32 // of the run; nil = it is not known
 	limits       []string
 	shim         Process
 	groups       []group
@@ -214,7 +216,7 @@ func (s *sweeper) left() ([]stat, error) {
 	if err != nil {
 		return nil, err
 	}
-	more, err := marked(s.dir)
+	more, err := marked(s.dir, s.owner)
 	found := merged(s.inside(all, hosting(s.dir, all)), more)
 	if s.under != 0 {
 		found = merged(found, descendants(all, map[int]bool{s.under: true}))

@@ -15,25 +15,52 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// marked finds the living processes whose environment names the run's worker
-// socket: what workers have started carries it along.
-func marked(dir string) ([]stat, error) {
+// marked finds the living processes of the run's owner, or of ours, whose
+// environment names the run's worker socket: what workers have started carries it
+// along. Any user can name another's run. A nil owner is unknown: then all count.
+func marked(dir string, owner *uint32) ([]stat, error) {
 	all, err := processes()
 	if err != nil {
 		return nil, err
 	}
 	mark := []byte("\x00" + socketVariable + "=" + filepath.Join(dir, workerSocket) + "\x00")
+	// Without CAP_SYS_PTRACE only our own user's processes, also those in a user
+	// namespace of its own, show their environment.
+	anyUser := owner == nil || !sees()
 	var found []stat
 	for _, p := range all {
 		if p.pid == os.Getpid() || !p.lives() {
 			continue
 		}
 		env, err := os.ReadFile(procFile(p.pid, "environ"))
-		if err == nil && bytes.Contains(append([]byte{0}, env...), mark) {
+		if err == nil && bytes.Contains(append([]byte{0}, env...), mark) && (anyUser || runsAs(p.pid, *owner)) {
 			found = append(found, p)
 		}
 	}
 	return found, nil
+}
+
+// runsAs reports whether a process is the owner's or ours, by its real user: a
+// setuid program that another user has started is still that user's.
+func runsAs(pid int, owner uint32) bool {
+	seen, ok := LookAt(pid)
+	return ok && (seen.UID == owner || int(seen.UID) == os.Geteuid())
+}
+
+// ownerOf is whom a run's workers run as, by what its directory tells; nil if it
+// tells nothing. Records of earlier versions name none: their sockets are the owner's.
+func ownerOf(dir string, rec runRecord) *uint32 {
+	if rec.Owner != nil {
+		return rec.Owner
+	}
+	if order, err := readOrder(dir); err == nil {
+		return &order.Owner.UID
+	}
+	var at unix.Stat_t
+	if err := unix.Lstat(filepath.Join(dir, workerSocket), &at); err == nil {
+		return &at.Uid
+	}
+	return nil
 }
 
 func procFile(pid int, name string) string { return "/proc/" + strconv.Itoa(pid) + "/" + name }

@@ -236,3 +236,79 @@ func TestNamesOfGroupsTellTheRun(t *testing.T) {
 		}
 	}
 }
+
+// bearing starts a user's process, in no containment, whose environment names the
+// run as a worker's does.
+func (f *fixture) bearing(uid uint32) Process {
+	f.t.Helper()
+	cmd := exec.Command("/bin/sleep", "1000")
+	cmd.Env = []string{socketVariable + "=" + filepath.Join(f.dir, workerSocket)}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+	if err := cmd.Start(); err != nil {
+		f.t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait()
+	}()
+	f.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-ended
+	})
+	p, err := identify(cmd.Process.Pid)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return p
+}
+
+// Run directories are public: a user whose processes name another's run neither
+// holds it up nor has them killed for it. Only where nothing tells the run's owner
+// does every user's count.
+func TestAnotherUsersMarkIsNone(t *testing.T) {
+	t.Parallel()
+	needsRoot(t)
+	const daemon = 1
+	for name, c := range map[string]struct {
+		lost   []string // files
+		spared bool
+	}{
+		"by all":        {nil, true},
+		"by the record": {[]string{orderFile, workerSocket}, true},
+		"by the order":  {[]string{shimFile, workerSocket}, true},
+		"by the socket": {[]string{orderFile, shimFile}, true},
+		"by nothing":    {[]string{orderFile, shimFile, workerSocket}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, 1, "sleep 1000").ownedBy(daemon, "daemon").start()
+			f.started()
+			own, strangers := f.bearing(daemon), f.bearing(nobody)
+			reach, err := ReachOf(f.dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.killShim()
+			for _, file := range c.lost {
+				if err := os.Remove(filepath.Join(f.dir, file)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if c.spared {
+				if err := reach.StrikeMarked(); err != nil {
+					t.Error(err)
+				}
+				f.gone("the owner's process", own)
+				own = f.bearing(daemon)
+			}
+			if err := Sweep(f.dir, f.order.LockDir); err != nil {
+				t.Error(err)
+			}
+			f.gone("the owner's process", own)
+			if Alive(strangers) != c.spared {
+				t.Errorf("another user's process lives: %t", !c.spared)
+			}
+		})
+	}
+}

@@ -72,6 +72,11 @@ var ofShim = []Mutant{
 		Breaks: "what cannot be seen counts as gone (I1)",
 	},
 	{
+		Name: "a-mark-is-its-owners", File: "agent/shim/traces.go", Tests: "TestAnotherUsersMarkIsNone",
+		Old: "(anyUser || runsAs(p.pid, *owner))", New: "(anyUser || *owner != 0)",
+		Breaks: "any user keeps another's run from being stopped",
+	},
+	{
 		Name: "user-work-is-the-users", File: "agent/shim/look.go", Tests: "TestTheOwnersRightsCountAndNotTheShims",
 		Old: "\tif id.cred == nil {\n", New: "\tif true {\n",
 		Breaks: "root opens what a user names (I14)",
