@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
@@ -78,36 +79,75 @@ func (c *Coordinator) countEnded(f *formed, as *kept) {
 	f.ended = as
 }
 
-// trim deletes a job of each user who has more that have ended than are kept: first
-// those that cannot be resumed, and of them the one that ended first.
+// justEnded is for how long a job that has ended is not counted among those that are
+// kept, and not deleted for them: `bellows run`, or a script that looks every minute
+// or so, is to find how it ended, though its agent restarted just then.
+const justEnded = 5 * time.Minute
+
+// surplus counts a user's jobs that have ended, and knows the one to delete first.
+type surplus struct {
+	kept
+	first *formed
+}
+
+func (s *surplus) add(f *formed) {
+	s.jobs, s.bytes = s.jobs+f.ended.jobs, s.bytes+f.ended.bytes
+	if s.first == nil || f.goesBefore(s.first) {
+		s.first = f
+	}
+}
+
+// goesBefore reports whether a job is deleted before another: those that cannot be
+// resumed are, and of equals the one that ended first.
+func (f *formed) goesBefore(other *formed) bool {
+	if f.shelved() != other.shelved() {
+		return other.shelved()
+	}
+	return f.state().Since.Before(other.state().Since)
+}
+
+// tooMany reports whether more is kept of a user's jobs than the limits allow.
+func tooMany(l record.Limits, has kept) bool {
+	return has.jobs > l.KeptJobs || int64(has.bytes) > l.Bytes/2
+}
+
+// trim deletes a job of each user who has more that have ended than are kept. Those
+// that ended just now are counted for themselves, so that each user has twice the
+// limit at most. What is being deleted counts no longer: an answer that takes its
+// time must not cost a job at each Step.
 func (c *Coordinator) trim() {
 	l := c.cfg.Limits
 	if l == nil {
 		return
 	}
 	c.picture()
-	for _, uid := range slices.Sorted(maps.Keys(c.ended)) {
-		if has := c.ended[uid]; (has.jobs > l.KeptJobs || int64(has.bytes) > l.Bytes/2) && !l.Exempts(uid) {
-			c.trimOne(uid)
+	over := map[uint32]*[2]surplus{} // of each user: what is kept, and what ended just now
+	for uid, has := range c.ended {
+		if tooMany(*l, has) && !l.Exempts(uid) {
+			over[uid] = &[2]surplus{}
 		}
 	}
-}
-
-func (c *Coordinator) trimOne(uid uint32) {
-	var first *formed
-	before := func(a, b *formed) bool {
-		if a.shelved() != b.shelved() {
-			return b.shelved()
-		}
-		return a.state().Since.Before(b.state().Since)
+	if len(over) == 0 {
+		return // most of the time
 	}
 	for _, f := range c.jobs() {
-		if f.owner == uid && f.ended != nil && c.flights[f.ID] == nil && (first == nil || before(f, first)) {
-			first = f
+		of := over[f.owner]
+		if of == nil || f.ended == nil || c.flights[f.ID] != nil {
+			continue
+		}
+		if until := f.state().Since.Add(justEnded); c.now.Before(until) {
+			c.wake(until)
+			of[1].add(f)
+		} else {
+			of[0].add(f)
 		}
 	}
-	if first != nil {
-		c.remove(*first, fmt.Sprintf(", and of its owner's that ended later as many as --user-kept-jobs and --user-bytes allow are kept: %d jobs, %d bytes",
-			c.cfg.Limits.KeptJobs, c.cfg.Limits.Bytes/2))
+	for _, uid := range slices.Sorted(maps.Keys(over)) {
+		for _, s := range over[uid] {
+			if s.first != nil && tooMany(*l, s.kept) {
+				c.remove("trim", *s.first, fmt.Sprintf(", and of its owner's as many as --user-kept-jobs and --user-bytes allow are kept: %d jobs, %d bytes",
+					l.KeptJobs, l.Bytes/2))
+			}
+		}
 	}
 }

@@ -2,9 +2,12 @@ package coordinator_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/coordinator"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -66,6 +69,43 @@ func TestAFloodLeavesNoMoreThanIsKept(t *testing.T) {
 	}
 	if kvs, _ := l.mem.Range(record.NodesPrefix); len(kvs) != 0 {
 		t.Errorf("requests are left: %d", len(kvs))
+	}
+}
+
+// One job over the limit costs one job, however long etcd takes to answer, and as
+// many as are over it when nothing is answered at all.
+func TestASlowAnswerCostsNoMoreJobs(t *testing.T) {
+	t.Parallel()
+	l := newLab()
+	if err := l.userLimits(words{named: map[string]string{"live": "1", "kept": "10"}}); err != nil {
+		t.Fatal(err)
+	}
+	play(t, l, "submit live")
+	for i := range 10 { // refused: they have ended
+		play(t, l, fmt.Sprintf("submit f%02d", i))
+	}
+	l.answers()
+	l.holding = true
+	for over := range 2 {
+		play(t, l, fmt.Sprintf("submit more%d", over))
+		for _, txn := range l.waiting { // its admission lands, what follows does not
+			if strings.HasPrefix(txn.ID, "admit ") {
+				l.step(coordinator.Outcome{Outcome: l.mem.Commit(txn)})
+			}
+		}
+		for range 5 {
+			l.now = l.now.Add(time.Second)
+			l.step(coordinator.Tick{})
+		}
+	}
+	trims := 0
+	for _, txn := range l.waiting {
+		if strings.HasPrefix(txn.ID, "trim ") {
+			trims++
+		}
+	}
+	if trims != 2 {
+		t.Errorf("%d jobs are deleted of 12 where 10 are kept: want 2", trims)
 	}
 }
 

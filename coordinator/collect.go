@@ -83,7 +83,7 @@ func (c *Coordinator) expire(f formed) bool {
 		c.wake(looked)
 		return false
 	}
-	return c.remove(f, "")
+	return c.remove("expire", f, "")
 }
 
 // clear deletes the job that ended first of those that are kept only to be
@@ -105,18 +105,18 @@ func (c *Coordinator) clear() {
 		}
 	}
 	if kept > most {
-		c.remove(*first, fmt.Sprintf(", and %d that could be resumed ended later", most))
+		c.remove("expire", *first, fmt.Sprintf(", and %d that could be resumed ended later", most))
 	}
 }
 
 // remove deletes the records of a job that has ended.
-func (c *Coordinator) remove(f formed, why string) bool {
+func (c *Coordinator) remove(verb string, f formed, why string) bool {
 	text := "records deleted: it ended at " + f.state().Since.String() + why
 	if last := f.Committed.Value; f.Committed.Exists() {
 		text += "; its last checkpoint stays in " + last.Dir
 	}
 	return c.send(move{
-		verb: "expire", job: f.JobView,
+		verb: verb, job: f.JobView,
 		then: []record.Op{record.DeletePrefix(record.JobPrefix(f.ID))},
 		note: Note{Job: f.ID, Text: text},
 	})

@@ -26,7 +26,7 @@ func newUserFlags(f *pflag.FlagSet) *userFlags {
 	u := &userFlags{Limits: record.DefaultLimits()}
 	u.bytes = byteSize(u.Bytes)
 	f.IntVar(&u.LiveJobs, "user-live-jobs", u.LiveJobs, "how many jobs of one user may wait or run")
-	f.IntVar(&u.KeptJobs, "user-kept-jobs", u.KeptJobs, "how many jobs of one user that have ended are kept, for as long as --keep-jobs; of more, those that ended first are forgotten")
+	f.IntVar(&u.KeptJobs, "user-kept-jobs", u.KeptJobs, "how many jobs of one user that have ended are kept, for as long as --keep-jobs; of more, those that ended first are forgotten, minutes after their end")
 	f.Var(&u.bytes, "user-bytes", "how much of etcd the specs of one user's live jobs may take; those of jobs that have ended are kept in half as much")
 	f.IntVar(&u.Submits, "user-submits-per-minute", u.Submits, "how many jobs one user may submit in a minute; each 8 KiB of a spec count as one more")
 	f.IntVar(&u.Connections, "user-connections", u.Connections, "how many connections one user may have to an agent")
@@ -47,7 +47,7 @@ func (u *userFlags) limits() (record.Limits, error) {
 		value, least int
 	}{
 		{"user-live-jobs", l.LiveJobs, 1},
-		{"user-kept-jobs", l.KeptJobs, 0},
+		{"user-kept-jobs", l.KeptJobs, 1},
 		{"user-submits-per-minute", l.Submits, 1},
 		{"user-connections", l.Connections, leastConnections},
 	} {

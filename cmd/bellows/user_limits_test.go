@@ -31,7 +31,7 @@ func TestUserFlags(t *testing.T) {
 	}
 	for arg, want := range map[string]string{
 		"--user-live-jobs=0":               "--user-live-jobs 0: use 1 or more",
-		"--user-kept-jobs=-1":              "--user-kept-jobs -1: use 0 or more",
+		"--user-kept-jobs=0":               "--user-kept-jobs 0: use 1 or more",
 		"--user-submits-per-minute=0":      "--user-submits-per-minute 0: use 1 or more",
 		"--user-connections=3":             "--user-connections 3: use 4 or more",
 		"--user-priority=101":              "--user-priority 101: use -100 to 100",
