@@ -179,6 +179,19 @@ func TestRecordsMadeWrong(t *testing.T) {
 	}
 }
 
+// A record below a job without a name keeps a leader from nothing that concerns no job.
+func TestJobWithoutANameHoldsNothingUp(t *testing.T) {
+	t.Parallel()
+	l := newLab()
+	l.commit(record.Op{Key: record.StateKey(""), Value: []byte("?")})
+	if err := l.userLimits(words{named: map[string]string{"live": "3"}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := recorded[record.Limits](l.mem, record.LimitsKey); got.LiveJobs != 3 {
+		t.Errorf("the limits are not published: %+v", got)
+	}
+}
+
 // A leader that does not come to rest by itself takes etcd's time from all others.
 const (
 	mostLists = 40

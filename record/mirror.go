@@ -191,6 +191,8 @@ func (m *Mirror) Apply(c Change) error {
 	var err error
 	parts := split(c.Key, Root)
 	switch {
+	case slices.Contains(parts, ""): // no node, job or request is called so: its view would be that of none
+		err = errUnknownKey
 	case c.Key == MetaKey:
 		err = set(&m.Meta, c)
 	case c.Key == AllocationKey:

@@ -72,6 +72,22 @@ func exemplars(n cluster.NodeID, j cluster.JobID, g cluster.Generation, step int
 	}
 }
 
+// A record of a node, job or request without a name is of none: a mirror's view of
+// what is not there stays empty.
+func TestNoNameIsNoKey(t *testing.T) {
+	for _, e := range slices.Concat(exemplars("", "j", 1, 2), exemplars("n", "", 1, 2)) {
+		for _, value := range []string{"{}", "?"} {
+			m := mirror(t, nil)
+			if strings.Contains(strings.TrimPrefix(e.key, record.Root), "//") || strings.HasSuffix(e.key, "/") {
+				err := m.Apply(record.Change{KV: record.KV{Key: e.key, Value: []byte(value), ModRevision: 5}})
+				if err == nil || !strings.Contains(err.Error(), "unknown key") || len(m.Nodes)+len(m.Jobs) > 0 || m.Job("").Unreadable() != "" {
+					t.Errorf("%s: %v; %d nodes, %d jobs", e.key, err, len(m.Nodes), len(m.Jobs))
+				}
+			}
+		}
+	}
+}
+
 func TestEveryKeyIsMirrored(t *testing.T) {
 	covered := map[string]bool{}
 	m := mirror(t, nil)
