@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os/user"
 	"strconv"
@@ -20,10 +21,15 @@ type userFlags struct {
 
 	bytes     byteSize
 	unlimited []string
+	lookup    func(name string) (*user.User, error)
 }
 
+// errNoDirectory passes by itself: at boot a directory of users may come up after
+// the coordinator. A user whom it does not know is another fault.
+var errNoDirectory = errors.New("users cannot be looked up now")
+
 func newUserFlags(f *pflag.FlagSet) *userFlags {
-	u := &userFlags{Limits: record.DefaultLimits()}
+	u := &userFlags{Limits: record.DefaultLimits(), lookup: user.Lookup}
 	u.bytes = byteSize(u.Bytes)
 	f.IntVar(&u.LiveJobs, "user-live-jobs", u.LiveJobs, "how many jobs of one user may wait or run")
 	f.IntVar(&u.KeptJobs, "user-kept-jobs", u.KeptJobs, "how many jobs of one user that have ended are kept, for as long as --keep-jobs; of more, those that ended first are forgotten, minutes after their end")
@@ -63,11 +69,16 @@ func (u *userFlags) limits() (record.Limits, error) {
 	}
 	for _, name := range u.unlimited {
 		id := name
-		if known, err := user.Lookup(name); err == nil {
+		known, err := u.lookup(name)
+		if err == nil {
 			id = known.Uid
 		}
-		uid, err := strconv.ParseUint(id, 10, 32)
-		if err != nil {
+		uid, notUID := strconv.ParseUint(id, 10, 32)
+		if _, unknown := errors.AsType[user.UnknownUserError](err); notUID != nil && err != nil && !unknown {
+			bad.add(fmt.Errorf("--%s %.40q: %w: %w", unlimitedUsers, name, errNoDirectory, err))
+			continue
+		}
+		if notUID != nil {
 			bad.add(usage("--%s %.40q: use names of users that this machine knows, or their uids", unlimitedUsers, name))
 			continue
 		}

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"os"
+	"os/user"
 	"strconv"
 	"strings"
 	"testing"
@@ -40,6 +42,32 @@ func TestUserFlags(t *testing.T) {
 	} {
 		if _, err := parse(arg); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want …%s…", arg, err, want)
+		}
+	}
+}
+
+// A directory of users that is late at boot does not end the coordinator for good; a
+// name that it does not know does, and a uid needs no directory.
+func TestALateDirectoryOfUsersPasses(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		err   error
+		usage bool
+	}{
+		{"alice", errors.New("user: lookup username alice: connection refused"), false},
+		{"alice", user.UnknownUserError("alice"), true},
+	} {
+		u := newUserFlags(pflag.NewFlagSet("coordinator", pflag.ContinueOnError))
+		u.lookup = func(string) (*user.User, error) { return nil, c.err }
+		u.unlimited = []string{c.name}
+		_, err := u.limits()
+		if err == nil || isUsage(unmended(err)) != c.usage || !strings.Contains(err.Error(), `--unlimited-users "alice": `) {
+			t.Errorf("%v: %v", c.err, err)
+		}
+		u.unlimited = []string{"4242"}
+		if l, err := u.limits(); err != nil || !l.Exempts(4242) {
+			t.Errorf("a uid: %+v, %v", l, err)
 		}
 	}
 }
