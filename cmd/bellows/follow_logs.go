@@ -17,16 +17,18 @@ const (
 )
 
 // again repeats a call while the agent does not answer, until it has been away for
-// too long: since the end of the last call in which something was heard.
+// too long: since the end of the last call in which something was heard. One that has
+// been heard in is repeated, too, where the agent has no connection left: after its
+// restart all who follow something come back at once.
 func again(ctx context.Context, call func(heard func()) error) error {
-	last := time.Now()
+	last, begun := time.Now(), false
 	for {
 		answered := false
 		err := call(func() { answered = true })
 		if answered {
-			last = time.Now()
+			last, begun = time.Now(), true
 		}
-		away := errors.Is(err, api.ErrNoAgent) || api.CodeOf(err) == api.Unavailable
+		away := errors.Is(err, api.ErrNoAgent) || api.CodeOf(err) == api.Unavailable || begun && api.CodeOf(err) == api.Limited
 		if !away || ctx.Err() != nil || time.Since(last) > agentPatience {
 			return err
 		}

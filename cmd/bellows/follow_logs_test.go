@@ -85,3 +85,26 @@ func TestFollowedTailIsAppliedOnce(t *testing.T) {
 		})
 	}
 }
+
+// Following goes on when there was no connection left for it after the agent's
+// restart, and does not begin where there is none.
+func TestFollowingOutlivesACrowd(t *testing.T) {
+	t.Parallel()
+	crowded := &api.Error{Code: api.Limited, Message: "too many connections"}
+	answers := []error{api.ErrNoAgent, crowded, crowded, nil}
+	err := again(t.Context(), func(heard func()) error {
+		if len(answers) == 4 {
+			heard()
+		}
+		err := answers[0]
+		answers = answers[1:]
+		return err
+	})
+	if err != nil || len(answers) != 0 {
+		t.Errorf("%v, %d answers are left", err, len(answers))
+	}
+	calls := 0
+	if err = again(t.Context(), func(func()) error { calls++; return crowded }); !errors.Is(err, crowded) || calls != 1 {
+		t.Errorf("%v after %d calls", err, calls)
+	}
+}
