@@ -64,13 +64,17 @@ func guardedNodes(ln net.Listener) net.Listener {
 const refusedWithin = 500 * time.Millisecond
 
 // refuseConnection answers a request that is not looked at. It is taken in all the
-// same: a client that cannot send it does not read the answer.
+// same: a client that cannot send it does not read the answer, and Go's takes one that
+// comes before it has begun to send for no answer of its own.
 func refuseConnection(c net.Conn, p gate.Peer) {
 	e := fault(Limited, "too many connections to this agent are open (%d of one user's, --user-connections of the coordinator; %d in all): close some, and try again",
 		p.Most, maxConnections)
 	head := fmt.Sprintf("HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: ", e.Code.status(), http.StatusText(e.Code.status()))
 	body := e.json()
 	_ = c.SetDeadline(time.Now().Add(refusedWithin))
+	if _, err := io.ReadFull(c, make([]byte, 1)); err != nil {
+		return // it asks for nothing
+	}
 	_, _ = io.WriteString(c, head+strconv.Itoa(len(body))+"\r\n\r\n"+string(body))
 	_, _ = io.Copy(io.Discard, io.LimitReader(c, maxBody)) // until the client, which has its answer, hangs up
 }
