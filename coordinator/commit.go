@@ -49,8 +49,8 @@ func (c *Coordinator) commit(f formed) bool {
 		}
 		m.then = append(m.then, record.Delete(record.BadCheckpointKey(f.ID, step)))
 	}
-	if s := f.state(); s.Pinned || s.Retries > 0 {
-		s.Pinned, s.Retries = false, 0
+	if s := f.state(); s.Pinned || s.Retries+s.RoomWaits > 0 {
+		s.Pinned, s.Retries, s.RoomWaits = false, 0, 0
 		m.then = append(m.then, record.Put(record.StateKey(f.ID), s))
 	}
 	return c.send(m)

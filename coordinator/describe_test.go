@@ -153,6 +153,9 @@ func describeState(s record.State, now time.Time) string {
 	if s.Retries > 0 {
 		out += fmt.Sprintf(" retries=%d", s.Retries)
 	}
+	if s.RoomWaits > 0 {
+		out += fmt.Sprintf(" room_waits=%d", s.RoomWaits)
+	}
 	if !s.Next.IsZero() {
 		out += fmt.Sprintf(" next=+%s", s.Next.Sub(now))
 	}

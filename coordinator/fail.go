@@ -89,7 +89,7 @@ func (c *Coordinator) haltFailed(f formed) bool {
 func (c *Coordinator) excluding(f formed) record.State {
 	s := c.next(f.JobView, f.state().Phase, f.state().Reason)
 	if s.Phase == cluster.Running && c.now.Sub(s.Since) >= ranWell {
-		s.Retries = 0
+		s.Retries, s.RoomWaits = 0, 0
 	}
 	for _, m := range f.world().Members {
 		failed := c.acks(f, m.Node).Failed

@@ -29,7 +29,8 @@ func (c *Coordinator) halt(f formed, o order) bool {
 	o.why = record.Reason(o.why)
 	s := c.next(f.JobView, cluster.Halting, o.why)
 	if o.state.Phase != "" {
-		s.Failure, s.Excluded, s.Passing, s.Retries = o.state.Failure, o.state.Excluded, o.state.Passing, o.state.Retries
+		s.Failure, s.Excluded, s.Passing = o.state.Failure, o.state.Excluded, o.state.Passing
+		s.Retries, s.RoomWaits = o.state.Retries, o.state.RoomWaits
 	}
 	then := []record.Op{
 		record.Put(record.StateKey(f.ID), s),

@@ -35,7 +35,7 @@ func (c *Coordinator) resume(r request, v *record.JobView) {
 	}
 	s := c.next(v, cluster.Queued, "resumed by "+by)
 	s.Restarts, s.Pinned, s.Doubted, s.Excluded, s.Failure, s.Suspect, s.Ran = 0, false, true, nil, nil, nil, 0
-	s.Retries, s.Passing = 0, nil
+	s.Retries, s.RoomWaits, s.Passing = 0, 0, nil
 	w := v.Wanted.Value
 	w.Run, w.Now, w.By, w.At, w.Request = true, false, by, r.Value.At, r.id
 	w.TimeLimit = cmp.Or(r.Value.TimeLimit, w.TimeLimit)

@@ -54,7 +54,7 @@ func (c *Coordinator) awaitRoom(f formed) bool {
 		why += "; " + first.text()
 	}
 	s := c.next(f.JobView, cluster.Backoff, why)
-	s.Retries++
+	s.RoomWaits++
 	s.Next = c.now.Add(min(c.cfg.Timing.BackoffMost, c.cfg.Timing.BackoffFirst<<roomDoublings))
 	return c.put(f, "backoff", s)
 }
@@ -180,8 +180,8 @@ func (c *Coordinator) retryAt(f formed) time.Time {
 		most = max(most, transientMost)
 	}
 	left := min(s.Next.Sub(s.Since), most)
-	if s.Retries > 0 && c.cleared(f) {
-		hasty := doubled(c.cfg.Timing.BackoffFirst, hastyMost, s.Retries-1)
+	if waits := s.Retries + s.RoomWaits; waits > 0 && c.cleared(f) {
+		hasty := doubled(c.cfg.Timing.BackoffFirst, hastyMost, waits-1)
 		if first, _ := c.blame(f); s.Retries > hastyTries && first.failed.Kind == record.Transient {
 			hasty = c.cfg.Timing.BackoffMost
 		}

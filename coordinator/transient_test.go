@@ -86,6 +86,10 @@ func TestAFullDiskIsWaitedForWithoutAnEnd(t *testing.T) {
 		play(t, l, fullDisk)
 		untilPhase(t, l, cluster.Starting, time.Minute)
 	}
+	play(t, l, readOnly)
+	if s := nowOf(l); s.Phase != cluster.Backoff || s.Retries != 1 || !strings.Contains(s.Reason, "try 1 of 60") {
+		t.Errorf("what fails for the first time after that: %+v", s)
+	}
 }
 
 // What failed long ago does not count against what fails now.

@@ -72,6 +72,8 @@ type State struct {
 	Passing []cluster.NodeID `json:"passing,omitempty"`
 	// Retries counts the waits for such reasons, since the job last committed a checkpoint or ran for a while.
 	Retries int `json:"retries,omitempty"`
+	// RoomWaits counts those for room on a disk since then, which have no bound.
+	RoomWaits int `json:"room_waits,omitempty"`
 	// Suspect is the committed checkpoint where one node finds it damaged and
 	// another is to look at it before it is given up.
 	Suspect *Suspect `json:"suspect,omitempty"`
