@@ -49,8 +49,16 @@ func (s *Server) submit(ctx context.Context, req SubmitRequest, who cluster.Owne
 	if err != nil || known {
 		return reply, err
 	}
-	if _, err = s.view.read(func(m *record.Mirror) { reply.Warnings = append(unknownNodes(m, spec.Where), tooLarge(m, spec)...) }); err != nil {
+	dropped := false
+	if _, err = s.view.read(func(m *record.Mirror) {
+		reply.Warnings = append(unknownNodes(m, spec.Where), tooLarge(m, spec)...)
+		dropped = spec.NoNewPrivs && !m.Limits.Exists() // no leader that knows either has led
+	}); err != nil {
 		return reply, err
+	}
+	if dropped {
+		return SubmitReply{}, fault(Unavailable, "no_new_privs: no leader that keeps to it has been seen yet, and an older one would start the job without: "+
+			"upgrade the coordinators, or wait until one leads, and submit again")
 	}
 	if err = s.withinLimits(ctx, spec, who); err != nil {
 		return SubmitReply{}, err

@@ -437,3 +437,23 @@ func TestUnknownNodesAreWarnedOf(t *testing.T) {
 		t.Errorf("got %q, %v", reply.Warnings, err)
 	}
 }
+
+// A leader that is older than no_new_privs would drop it: such a job is refused until
+// one has led that records limits, as all do that keep to it.
+func TestNoNewPrivsNeedsALeaderThatKnowsIt(t *testing.T) {
+	t.Parallel()
+	store := newFakeStore()
+	a := serve(t, store, "n1", nil)
+	submit := func(privs bool) error {
+		spec := goodSpec(strings.ToLower(NewRequestID()))
+		spec.NoNewPrivs = privs
+		_, err := a.Submit(t.Context(), SubmitRequest{RequestID: NewRequestID(), Spec: spec})
+		return err
+	}
+	eventually(t, "the agent has read the records", func() bool { return submit(false) == nil })
+	if err := submit(true); CodeOf(err) != Unavailable || !strings.Contains(err.Error(), "no_new_privs: no leader") {
+		t.Errorf("got %v", err)
+	}
+	store.put(t, record.Put(record.LimitsKey, record.DefaultLimits()))
+	eventually(t, "it is accepted under a newer leader", func() bool { return submit(true) == nil })
+}
