@@ -113,6 +113,19 @@ func TestSweepNamesWhatItCannotKill(t *testing.T) {
 	if u, ok := errors.AsType[*Unkillable](err); !ok || !u.Doomed || !slices.Contains(u.PIDs, worker.PID) {
 		t.Errorf("Sweep: %+v", u)
 	}
+	rec := f.recorded()
+	unseen := rec
+	unseen.Cgroup, unseen.Containment = filepath.Join(f.root, "unmounted", "x"), Cgroup2
+	if err = writeDurable(filepath.Join(f.dir, shimFile), unseen); err != nil {
+		t.Fatal(err)
+	}
+	err = Sweep(f.dir, f.order.LockDir)
+	if u, ok := errors.AsType[*Unkillable](err); !ok || u.Doomed || !strings.Contains(err.Error(), "no cgroups are mounted there") {
+		t.Errorf("Sweep with a group that cannot be seen: %v, %+v", err, u)
+	}
+	if err := writeDurable(filepath.Join(f.dir, shimFile), rec); err != nil {
+		t.Fatal(err)
+	}
 	if err := thaw(); err != nil {
 		t.Fatal(err)
 	}
@@ -121,6 +134,44 @@ func TestSweepNamesWhatItCannotKill(t *testing.T) {
 	}
 	f.nothingLeft()
 }
+
+// What is left is not taken for all that is left where not all could be looked at.
+func TestASweepThatDoesNotSeeAllCallsNobodyDoomed(t *testing.T) {
+	t.Parallel()
+	self, err := readStat(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		group  picture
+		fault  error
+		faults error
+		want   bool
+	}{
+		"all seen":                     {want: true},
+		"a kill that did not work":     {fault: os.ErrPermission},
+		"a record's group not mounted": {faults: os.ErrPermission},
+		"a group that cannot be seen":  {group: picture{err: os.ErrPermission}},
+		"a group that shows no pid":    {group: picture{populated: true}},
+		"a group with what is left":    {group: picture{pids: []int{self.pid}, populated: true}, want: true},
+		"a group with another":         {group: picture{pids: []int{os.Getppid()}, populated: true}},
+	} {
+		s := &sweeper{dir: t.TempDir(), contained: true, faults: c.faults, groups: []group{c.group}}
+		if s.sawAll([]stat{self}, c.fault) != c.want {
+			t.Errorf("%s: %t", name, !c.want)
+		}
+	}
+}
+
+// picture is a group as it is seen.
+type picture struct {
+	group
+	pids      []int
+	populated bool
+	err       error
+}
+
+func (p picture) look() (pids []int, populated bool, err error) { return p.pids, p.populated, p.err }
 
 // A process in a frozen v1 freezer cannot be killed, like one in a driver that hangs.
 func TestUnkillableWorkers(t *testing.T) {

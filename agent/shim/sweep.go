@@ -33,6 +33,7 @@ func Sweep(dir, lockDir string) error {
 	}
 	s, faults := newSweeper(dir, lockDir)
 	// What cannot be read is killed first and complained of then.
+	s.faults = faults
 	if err := errors.Join(s.killAll(), faults); err != nil {
 		return fmt.Errorf("sweep run %s: %w", dir, err)
 	}
@@ -107,10 +108,12 @@ type sweeper struct {
 	scopes       []string // systemd's, by their cgroups: systemd removes them
 	workers      []Process
 	// contained: a group held all that the workers have started, so that nothing
-	// depends on what processes show of themselves.
+	// depends on what processes show of themselves. Only the run record tells: a
+	// group's name does not say what its kind was for, or who has made it.
 	contained bool
 	under     int    // all that descends from this process is the run's; 0 = there is none
 	found     []stat // what was last found
+	faults    error  // what keeps us from knowing all that is the run's
 }
 
 func (s *sweeper) killAll() error {
@@ -136,7 +139,7 @@ func (s *sweeper) killAll() error {
 		}
 		if time.Now().After(end) {
 			if len(left) > 0 {
-				return errors.Join(s.unkillable(left), err)
+				return errors.Join(s.unkillable(left, err), err)
 			}
 			return errors.Join(describeLeft(held, populated), err)
 		}
@@ -188,13 +191,35 @@ func (s *sweeper) removeGroups() error {
 	return err
 }
 
-func (s *sweeper) unkillable(left []stat) error {
+// unkillable names what is left. fault is one in the way of finding all of it.
+func (s *sweeper) unkillable(left []stat, fault error) error {
 	u := &Unkillable{names: namesOf(left)}
 	for _, p := range left {
 		u.PIDs = append(u.PIDs, p.pid)
 	}
-	u.Doomed = (s.contained || s.veiled() == nil) && doomed(left, s.left)
+	u.Doomed = doomed(left, s.left) && s.sawAll(left, fault)
 	return u
+}
+
+// sawAll reports whether nothing of the run can live but what is left: all places
+// could be looked at, and no group holds anything else.
+func (s *sweeper) sawAll(left []stat, fault error) bool {
+	if fault != nil || s.faults != nil || !s.contained && s.veiled() != nil {
+		return false
+	}
+	for _, g := range s.groups {
+		pids, populated, err := g.look()
+		if err != nil || populated && len(pids) == 0 {
+			return false
+		}
+		for _, pid := range pids {
+			p, err := readStat(pid)
+			if err == nil && p.lives() && !slices.ContainsFunc(left, func(l stat) bool { return l.pid == pid && l.start == p.start }) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 func describeLeft(held []string, populated bool) error {
