@@ -86,7 +86,7 @@ func (h holder) left() (text string, known bool, err error) {
 	}
 	s := sweeper{dir: h.Run, limits: rec.Limits, shim: rec.Shim, workers: reported(h.Run, *rec), owner: ownerOf(h.Run, *rec)}
 	if g := openGroup(*rec); g != nil {
-		s.addGroup(g)
+		s.groups, s.contained = append(s.groups, g), true
 	}
 	s.findGroups()
 	alive, err := s.left()

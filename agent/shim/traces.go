@@ -131,7 +131,8 @@ func hostsBelow(root string) ([]string, error) {
 }
 
 // findGroups looks through all cgroups that this process sees for those that bear
-// the run's name, which its directory alone tells, and adds what is new.
+// the run's name, which its directory alone tells, and adds what is new. Users who
+// have cgroups to themselves can make one of any name: theirs do not count.
 func (s *sweeper) findGroups() {
 	mounts, err := cgroupMounts()
 	if err != nil {
@@ -143,13 +144,13 @@ func (s *sweeper) findGroups() {
 				return nil //nolint:nilerr // groups come and go
 			}
 			switch {
-			case !namesRun(d.Name(), s.dir):
+			case !namesRun(d.Name(), s.dir), !madeByUs(path):
 			case strings.HasSuffix(path, scopeSuffix):
 				s.scopes = added(s.scopes, path)
 			case m.v2:
-				s.addGroup(cgroup(path))
+				s.groups = added(s.groups, group(cgroup(path)))
 			case m.freezer:
-				s.addGroup(freezer(path))
+				s.groups = added(s.groups, group(freezer(path)))
 			default:
 				s.limits = added(s.limits, path)
 			}
@@ -158,9 +159,11 @@ func (s *sweeper) findGroups() {
 	}
 }
 
-func (s *sweeper) addGroup(g group) {
-	s.contained = true
-	s.groups = added(s.groups, g)
+// madeByUs reports whether a cgroup is root's or our own user's.
+func madeByUs(path string) bool {
+	var at unix.Stat_t
+	err := unix.Lstat(path, &at)
+	return err == nil && (at.Uid == 0 || int(at.Uid) == os.Geteuid())
 }
 
 func added[T comparable](list []T, v T) []T {

@@ -312,3 +312,47 @@ func TestAnotherUsersMarkIsNone(t *testing.T) {
 		})
 	}
 }
+
+// Users that have cgroups to themselves can give them any name: one with a run's
+// name neither holds up its sweep nor proves that the run was contained.
+func TestAUsersCgroupIsNotTheRuns(t *testing.T) {
+	t.Parallel()
+	needsRoot(t)
+	f := newFixture(t, 1, "exit 0")
+	p := f.bearing(nobody)
+	mounts, err := cgroupMounts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := 0
+	for _, m := range mounts {
+		for _, name := range []string{"bellows-x-g1-" + nameOf(f.dir) + "-1", "bellows-x-1-" + nameOf(f.dir) + "-1" + scopeSuffix} {
+			dir := filepath.Join(m.dir, name)
+			if os.Mkdir(dir, 0o755) != nil {
+				continue // not every one may be written to
+			}
+			t.Cleanup(func() { eventually(t, "the group is empty", func() bool { return unix.Rmdir(dir) == nil }) })
+			if err := os.Chown(dir, nobody, nobody); err != nil {
+				t.Fatal(err)
+			}
+			_ = os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(itoa(p.PID)), 0) // a cpuset takes none so far
+			made++
+		}
+	}
+	if made == 0 {
+		t.Skip("a group of a user can only be made where cgroups may be written to")
+	}
+	s := &sweeper{dir: f.dir}
+	s.findGroups()
+	if s.contained || len(s.groups)+len(s.scopes)+len(s.limits) > 0 {
+		t.Errorf("contained %t, groups %v, scopes %v, limits %v", s.contained, s.groups, s.scopes, s.limits)
+	}
+	t.Cleanup(func() { _ = unix.Kill(p.PID, unix.SIGKILL) }) // before the groups are removed
+	f.order.Owner.UID = 1
+	if err := writeOrder(f.dir, f.order); err != nil {
+		t.Fatal(err)
+	}
+	if err := Sweep(f.dir, f.order.LockDir); err != nil || !Alive(p) {
+		t.Errorf("Sweep: %v; the user's process lives: %t", err, Alive(p))
+	}
+}
