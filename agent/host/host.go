@@ -116,6 +116,7 @@ func (n *node) run(cancel context.CancelFunc) error {
 		return err
 	}
 	n.adopt(scan(n.data.runDirs()))
+	n.lookForLost()
 	c := &census{store: n.store, self: string(n.cfg.Node), counted: func(count int) { n.post(func() { n.crowd = count }) }}
 	alive, err := n.alive()
 	if err != nil {
@@ -209,8 +210,8 @@ func (n *node) leave() error {
 	if !n.cfg.Leave || n.presence.lease == 0 {
 		return nil
 	}
-	if len(n.runs)+len(n.strays) > 0 {
-		n.log.Warn().Int("runs", len(n.runs)).Msg("stays in the cluster until its lease expires: something still runs here")
+	if len(n.runs)+len(n.strays) > 0 || n.unscanned != nil {
+		n.log.Warn().Int("runs", len(n.runs)).Msg("stays in the cluster until its lease expires: something still runs here, or may")
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.ctx), store.DefaultCallTimeout)

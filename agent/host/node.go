@@ -44,9 +44,9 @@ type node struct {
 	records   *records
 	followers map[string]*follower
 	runs      map[record.JobGen]*run
-	strays    map[string]bool // run directories that could not be adopted and are not swept yet
-	unscanned error           // why it is not known which runs there are; nil once it is
-	began     int64           // as of which revision this agent has known the node's records; 0 = not yet
+	strays    map[string]stray // run directories that could not be adopted and are not swept yet
+	unscanned error            // why it is not known which runs there are; nil once it is
+	began     int64            // as of which revision this agent has known the node's records; 0 = not yet
 	witness   *witness
 	lanes     map[lane]bool // what is under way
 	proofs    []proof       // of checkpoints known to be sound, the newest last
@@ -70,7 +70,7 @@ func newNode(ctx context.Context, cfg Config, s *store.Store) *node {
 		cfg: cfg, store: s, log: cfg.Log, ctx: ctx,
 		events: make(chan func(), eventBacklog), abandon: make(chan int64, 1),
 		records: newRecords(cfg.Log), followers: map[string]*follower{},
-		runs: map[record.JobGen]*run{}, strays: map[string]bool{}, lanes: map[lane]bool{},
+		runs: map[record.JobGen]*run{}, strays: map[string]stray{}, lanes: map[lane]bool{},
 		probes: map[record.JobGen]time.Time{},
 	}
 	n.witness = newWitness(cfg, n.struck)

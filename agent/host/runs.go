@@ -74,16 +74,19 @@ func (n *node) newRun(jg record.JobGen, nonce, dir string, state agent.Shim) *ru
 	return r
 }
 
+// runHash is how much of a hash is in a run directory's name.
+const runHash = 8
+
 // runDir is short, because sockets lie in it, and still says to people whose it is.
 // It is no other generation's, also when numbers come again.
 func (n *node) runDir(jg record.JobGen, nonce string) string {
-	const readable, unique = 16, 8
+	const readable = 16
 	sum := sha256.Sum256([]byte(string(jg.Job) + nonce))
 	name := string(jg.Job)
 	if len(name) > readable {
 		name = name[:readable]
 	}
-	return filepath.Join(n.cfg.RunDir, fmt.Sprintf("%s-%s-g%d", name, hex.EncodeToString(sum[:])[:unique], jg.Generation))
+	return filepath.Join(n.cfg.RunDir, fmt.Sprintf("%s-%s-g%d", name, hex.EncodeToString(sum[:])[:runHash], jg.Generation))
 }
 
 // observed is what is on the node, for agent.Plan.

@@ -46,16 +46,18 @@ type Run struct {
 }
 
 // Stray is a run directory that no agent can adopt, because what is in it cannot
-// be read, or because it is gone. Its processes may live: Sweep it.
+// be read. Its processes may live: Sweep it, unless its shim is an adopted run's,
+// of whose directory it is a copy.
 type Stray struct {
-	Dir string
-	Why error
+	Dir  string
+	Shim Process // whom a sweep would end; zero if no file tells
+	Why  error
 }
 
 // Scan lists the runs whose directories lie directly below root, in the order of
 // their names, so that a restarted agent can adopt them, and those that cannot be
-// adopted, also those that only living processes still name. An error means that
-// nothing can be told of any; a root that does not exist is as good as an empty one.
+// adopted. An error means that nothing can be told of any; a root that does not
+// exist is as good as an empty one. Runs whose directories are gone are for Lost.
 func Scan(root string) (runs []Run, strays []Stray, err error) {
 	root, err = filepath.Abs(root)
 	if err != nil {
@@ -65,7 +67,6 @@ func Scan(root string) (runs []Run, strays []Stray, err error) {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, nil, fmt.Errorf("list runs: %w", err)
 	}
-	known := map[string]bool{}
 	for _, e := range entries {
 		if !e.IsDir() {
 			continue
@@ -74,23 +75,39 @@ func Scan(root string) (runs []Run, strays []Stray, err error) {
 		if !isRun(dir) {
 			continue
 		}
-		known[dir] = true
 		if run, why := readRun(dir); why != nil {
-			strays = append(strays, Stray{dir, why})
+			strays = append(strays, Stray{dir, lastShim(dir), why})
 		} else {
 			runs = append(runs, run)
 		}
 	}
+	return runs, strays, nil
+}
+
+// Lost lists the paths directly below root that living processes name as theirs
+// and where no run's files lie. It reads the memory of all processes, and so may
+// wait for one that a driver holds. What lies at such a path is nobody's to remove:
+// a process can name any.
+func Lost(root string) ([]string, error) {
+	root, err := filepath.Abs(root)
+	if err != nil {
+		return nil, fmt.Errorf("look for runs without a directory: %w", err)
+	}
 	named, err := hostsBelow(root)
 	if err != nil {
-		return nil, nil, fmt.Errorf("look for runs without a directory: %w", err)
+		return nil, fmt.Errorf("look for runs without a directory: %w", err)
 	}
-	for _, dir := range named {
-		if !known[dir] {
-			strays = append(strays, Stray{dir, errors.New("processes of it live, but the directory is gone")})
-		}
+	return slices.DeleteFunc(named, isRun), nil
+}
+
+// lastShim is who the directory's files say hosts the run, as far as they can be read.
+func lastShim(dir string) Process {
+	rec, err := readRecord(dir)
+	if err == nil {
+		return rec.Shim
 	}
-	return runs, strays, nil
+	report, _ := ReadReport(dir)
+	return report.Shim
 }
 
 // isRun reports whether a directory has any of the files that only runs have.

@@ -78,13 +78,15 @@ func hosting(dir string, all []stat) []stat {
 }
 
 // hostedBy is the directory of the run that a process hosts; empty if it is no shim.
+// Its path is as Start writes it: one that is written otherwise could name another
+// run's directory, or one that is no run's.
 func hostedBy(pid int) string {
 	b, err := os.ReadFile(procFile(pid, "cmdline"))
 	if err != nil {
 		return ""
 	}
 	argv := strings.Split(string(b), "\x00")
-	if len(argv) < 4 || argv[1] != "shim" || argv[2] != "--dir" {
+	if len(argv) < 4 || argv[1] != "shim" || argv[2] != "--dir" || !filepath.IsAbs(argv[3]) || argv[3] != filepath.Clean(argv[3]) {
 		return ""
 	}
 	return argv[3]

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -152,11 +153,47 @@ func TestScanFindsRunsWithoutADirectory(t *testing.T) {
 				f.killShim()
 			}
 			f.removeDirectory()
-			runs, strays, err := Scan(f.root)
-			if err != nil || len(runs) > 0 || len(strays) != 1 || strays[0].Dir != f.dir {
-				t.Errorf("scan: %+v, %+v, %v", runs, strays, err)
+			if lost, err := Lost(f.root); err != nil || !slices.Equal(lost, []string{f.dir}) {
+				t.Errorf("Lost: %v, %v", lost, err)
 			}
 		})
+	}
+}
+
+// feign starts a process with the command line of a shim that hosts a directory.
+func feign(t *testing.T, dir string) {
+	t.Helper()
+	cmd := exec.Command("/bin/sh")
+	cmd.Args, cmd.Dir = []string{"x", "shim", "--dir", dir}, t.TempDir()
+	write(t, filepath.Join(cmd.Dir, "shim"), "while :; do sleep 1; done", 0o600)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	eventually(t, "the command line", func() bool {
+		b, err := os.ReadFile(procFile(cmd.Process.Pid, "cmdline"))
+		return err == nil && strings.HasPrefix(string(b), "x\x00shim\x00")
+	})
+}
+
+// A path on a command line that only looks like a run's directory leads neither to
+// another run nor out of the place of the runs.
+func TestAFeignedPathIsNoRunDirectory(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 1, "sleep 1000").start()
+	f.started()
+	for _, dir := range []string{
+		f.root + "//" + filepath.Base(f.dir), f.root + "/./" + filepath.Base(f.dir), f.root + "/..", f.root + "/.", f.root + "/", f.dir,
+	} {
+		feign(t, dir)
+	}
+	plain := filepath.Join(f.root, "gone")
+	feign(t, plain)
+	if lost, err := Lost(f.root); err != nil || !slices.Equal(lost, []string{plain}) {
+		t.Errorf("Lost: %q, %v", lost, err)
 	}
 }
 

@@ -13,8 +13,18 @@ var ofHost = []Mutant{
 	},
 	{
 		Name: "nothing-lives-is-found-out", File: "agent/host/adopt.go", Tests: "TestWhatLivesIsNotStopped",
-		Old: "\treturn r.swept && n.scanned() || n.fresh(r.jg, n.planOf(r.jg))", New: "\treturn true",
+		Old: "\treturn r.swept && n.scanned(r.jg) || n.fresh(r.jg, n.planOf(r.jg))", New: "\treturn true",
 		Breaks: "stopped is said of a run whose directory is lost while its workers live (I1)",
+	},
+	{
+		Name: "look-through-processes-is-awaited", File: "agent/host/adopt.go", Tests: "TestAdoptionDoesNotWait",
+		Old: "cmp.Or(found.err, errLooking)", New: "cmp.Or(found.err, nil)",
+		Breaks: "stopped is said before processes were looked through for runs without a directory (I1)",
+	},
+	{
+		Name: "adopted-run-is-no-stray", File: "agent/host/adopt.go", Tests: "TestAdoptionDoesNotWait",
+		Old: "known || n.keeps(dir) {", New: "known {",
+		Breaks: "a run in good hands is killed because its directory has gone meanwhile",
 	},
 	{
 		Name: "lease-counts-from-sending", File: "agent/host/life.go", Tests: "TestDeadlinesCountFromTheSending",
