@@ -222,6 +222,7 @@ var floors = []struct {
 	{"txn halt", [6]int{509, 452, 315, 211, 213, 182}},
 	{"txn hurry", [6]int{29, 31, 22, 12, 14, 13}},
 	{"txn kill", [6]int{15, 31, 16, 8, 7, 23}},
+	{"txn pardon", [6]int{1, 2, 0, 1, 1, 0}},
 	{"txn queue", [6]int{158, 147, 100, 66, 64, 61}},
 	{"txn remove", [6]int{15, 10, 7, 5, 3, 4}},
 	{"txn resume", [6]int{6, 6, 5, 1, 3, 1}},
