@@ -70,7 +70,7 @@ func (c *Coordinator) admit(r request, v *record.JobView) {
 	s := record.State{Phase: cluster.Queued, Since: c.now, Reason: acceptedWhy}
 	if err := spec.Validate(); err != nil {
 		s.Phase, s.Reason = cluster.Failed, "spec is not valid: "+strings.ReplaceAll(err.Error(), "\n", "; ")
-	} else if c.tight[spec.ID] {
+	} else if c.small(spec.ID) {
 		s.Phase, s.Reason = cluster.Failed, "this etcd takes no spec of such a size: shorten the command or the environment, or put them into files"
 	} else if why := c.overLimit(r, spec.Spec); why != "" {
 		s.Phase, s.Reason = cluster.Failed, why

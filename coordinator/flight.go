@@ -26,7 +26,7 @@ type move struct {
 //
 //	sent ──► applied: over
 //	    ├──► conflict ──► reload: over
-//	    ├──► too large ──► over; from then on the job's are small
+//	    ├──► too large ──► over; for a while the job's are small
 //	    └──► unknown ──► reload: over, or, if it claims devices, settling
 //
 // Settling: a START without an answer may land late, when another job has been
@@ -75,7 +75,7 @@ func (c *Coordinator) send(m move) bool {
 	f.id = fmt.Sprintf("%s %s #%d", m.verb, id, c.serial)
 	c.flights[id], c.sent[f.id] = f, id
 	txn := record.Txn{ID: f.id, If: append(ifs, m.ifs...), Then: m.then}
-	if f.small = c.tight[id]; f.small {
+	if f.small = c.small(id); f.small {
 		txn = txn.Small()
 	}
 	f.ifs, f.then = txn.If, txn.Then
@@ -130,7 +130,7 @@ func (c *Coordinator) outcome(o record.Outcome) {
 		if errors.Is(o.Err, record.ErrTooLarge) && !f.small && c.rule(SmallerForm) {
 			c.note(Note{Warn: true, Job: id, Text: fmt.Sprintf("commit %s: %v: trying less", f.id, o.Err)})
 			c.settled(id)
-			c.tight[id] = true
+			c.tight[id] = c.clock.Add(smallFor)
 			return
 		}
 		if o.Err != nil {
@@ -182,6 +182,17 @@ func (c *Coordinator) reloaded() {
 			c.settled(id)
 		}
 	}
+}
+
+// smallFor is for how long a job's transactions are small after one was refused for
+// its size. Mostly a single text was too long, and without an end nothing would be
+// told of the job's life any more; one refusal in so many minutes costs etcd nothing.
+const smallFor = 10 * time.Minute
+
+// small reports whether the job's transactions are as small as can be for now.
+func (c *Coordinator) small(id cluster.JobID) bool {
+	until, refused := c.tight[id]
+	return refused && c.clock.Before(until)
 }
 
 // settled takes a flight, if there is one, and its claims off the books.

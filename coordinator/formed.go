@@ -121,7 +121,7 @@ func (c *Coordinator) next(v *record.JobView, phase cluster.Phase, reason string
 // worded is a reason as it is recorded, so that what is to be written can be
 // compared with what is.
 func (c *Coordinator) worded(job cluster.JobID, reason string) string {
-	if c.tight[job] {
+	if c.small(job) {
 		return record.Cut(reason, record.SmallReason)
 	}
 	return record.Reason(reason)

@@ -56,7 +56,7 @@ const roomForOps = record.DefaultMaxTxnBytes / 4 * 3
 // first is always among them.
 func (c *Coordinator) fit(job cluster.JobID, ops []record.Op) []record.Op {
 	room := c.cfg.MaxTxnOps
-	if c.tight[job] { // etcd may take fewer than it is said to
+	if c.small(job) { // etcd may take fewer than it is said to
 		room = min(room, LeastTxnOps)
 	}
 	if !c.cfg.Quiet {

@@ -198,6 +198,7 @@ func (c *Coordinator) drawJobs() *picture {
 			delete(c.forms, id)
 			c.forgetWaits(id)
 			delete(c.refused, id)
+			delete(c.tight, id)
 			c.ungrant(id)
 			came = true
 		}

@@ -75,6 +75,38 @@ func tooMuchForEtcd(t *testing.T, without coordinator.Rule) bool {
 	return stateOf(l).Phase != cluster.Stopped
 }
 
+// One transaction that was too large does not silence a job for good: its events are
+// told again after a while.
+func TestAJobIsNotSmallForGood(t *testing.T) {
+	t.Parallel()
+	l := newLab()
+	l.events = true
+	l.lead(0)
+	play(t, l, runs)
+	most := l.mem.MaxTxnBytes
+	l.mem.MaxTxnBytes = 1400
+	l.fails(t, record.Failed{Kind: record.WorkerFailed, Reason: strings.Repeat("no ", 400)})
+	l.mem.MaxTxnBytes = most
+	if s := stateOf(l); s.Phase != cluster.Halting || len(s.Reason) > record.SmallReason+100 {
+		t.Fatalf("%s, because of %d bytes: %s", s.Phase, len(s.Reason), s.Reason)
+	}
+	told := func() (n int) {
+		kvs, _ := l.mem.Range(record.EventsPrefix)
+		return len(kvs)
+	}
+	before := told()
+	play(t, l, `stopped j
+		advance 1s`)
+	if n := told() - before; n != 0 {
+		t.Errorf("%d events were told at once", n)
+	}
+	play(t, l, `advance 10m
+		stop j now`)
+	if n := told() - before; n == 0 {
+		t.Error("no event was told after a while")
+	}
+}
+
 // A request that etcd has just taken may be too large with what admitting it adds.
 func TestSubmitThatCannotBeAdmittedFails(t *testing.T) {
 	t.Parallel()

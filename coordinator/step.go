@@ -24,7 +24,7 @@ type Coordinator struct {
 	flights   map[cluster.JobID]*flight          // "" = the decision's record
 	sent      map[string]cluster.JobID           // the same by the transaction's identifier
 	claims    map[cluster.DeviceID]cluster.JobID // devices of STARTs that may still land
-	tight     map[cluster.JobID]bool             // of which a transaction was too large for etcd
+	tight     map[cluster.JobID]time.Time        // of which a transaction was too large for etcd: until when they are small
 	refused   map[cluster.JobID]refusal          // the last transaction that was refused, until one is applied
 	targets   targets                            // what the last decisions granted
 	round     round
@@ -65,7 +65,7 @@ func New(cfg Config) *Coordinator {
 		sent:    map[string]cluster.JobID{},
 		claims:  map[cluster.DeviceID]cluster.JobID{},
 		refused: map[cluster.JobID]refusal{},
-		tight:   map[cluster.JobID]bool{},
+		tight:   map[cluster.JobID]time.Time{},
 		targets: newTargets(),
 		known:   known{},
 		mourned: map[cluster.NodeID]int64{},
