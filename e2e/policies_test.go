@@ -22,7 +22,8 @@ func TestEveryPolicyTrainsJobs(t *testing.T) {
 			f.resign("coordinator-1")
 			f.startCoordinator(1)
 		}
-		wide := f.submit(f.sdkJob("wide-"+name, 1, 4, 40, 0.02))
+		// So long that no rank is through while another still starts: their steps are not in step.
+		wide := f.submit(f.sdkJob("wide-"+name, 1, 4, 150, 0.02))
 		narrow := f.submit(f.sdkJob("narrow-"+name, 1, 2, 20, 0.02))
 		for _, id := range []cluster.JobID{wide, narrow} {
 			if s := f.awaitPhase(id, time.Minute, cluster.Succeeded, cluster.Failed, cluster.Held); s.Phase != cluster.Succeeded {
