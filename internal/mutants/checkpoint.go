@@ -38,7 +38,7 @@ var ofCheckpoint = []Mutant{
 	},
 	{
 		Name: "uncommitted-is-kept", File: "checkpoint/surplus.go", Tests: "TestSurplus",
-		Old: "ok && step < r.Below", New: "ok",
+		Old: "ok && step < r.Below", New: "ok && step >= 0",
 		Breaks: "a save on its way to being committed is deleted (I4)",
 	},
 	{
