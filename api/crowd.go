@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/bellows-ml/bellows/gate"
+	"github.com/bellows-ml/bellows/internal/gate"
 	"github.com/bellows-ml/bellows/record"
 )
 

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/trust"
 	"github.com/bellows-ml/bellows/record"
-	"github.com/bellows-ml/bellows/trust"
 )
 
 // authority makes a certificate authority, and certified a node's identity from it.

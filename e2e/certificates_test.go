@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
-	"github.com/bellows-ml/bellows/trust"
+	"github.com/bellows-ml/bellows/internal/trust"
 )
 
 // issueAt makes a folder of certificates as if the clock said another time: by a

@@ -16,9 +16,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/trust"
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/store"
-	"github.com/bellows-ml/bellows/trust"
 )
 
 // servers run etcd inside coordinators, each with an address and data of its own.

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/bellows-ml/bellows/cluster"
-	"github.com/bellows-ml/bellows/trust"
+	"github.com/bellows-ml/bellows/internal/trust"
 )
 
 // The owner of a job follows its log from a node that has no part in it, while

@@ -10,9 +10,9 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/bellows-ml/bellows/internal/trust"
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/store"
-	"github.com/bellows-ml/bellows/trust"
 )
 
 // The coordinator's unit runs an etcd with certificates, as a user of its own who

@@ -16,10 +16,10 @@ import (
 	"github.com/bellows-ml/bellows/agent/fence"
 	"github.com/bellows-ml/bellows/agent/shim"
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/trust"
 	"github.com/bellows-ml/bellows/nvml"
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/store"
-	"github.com/bellows-ml/bellows/trust"
 )
 
 // Config is what an agent needs to know.

@@ -9,7 +9,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/bellows-ml/bellows/cluster"
-	"github.com/bellows-ml/bellows/membership"
+	"github.com/bellows-ml/bellows/internal/membership"
 )
 
 // gossip is what this node hears of others, and tells them. It makes people see

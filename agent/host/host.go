@@ -11,10 +11,10 @@ import (
 
 	"github.com/bellows-ml/bellows/agent/shim"
 	"github.com/bellows-ml/bellows/api"
-	"github.com/bellows-ml/bellows/membership"
+	"github.com/bellows-ml/bellows/internal/membership"
+	"github.com/bellows-ml/bellows/internal/systemd"
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/store"
-	"github.com/bellows-ml/bellows/systemd"
 )
 
 // Run is a node's agent. It returns nil when ctx ends, and an error when this

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bellows-ml/bellows/cluster"
-	"github.com/bellows-ml/bellows/logging"
+	"github.com/bellows-ml/bellows/internal/logging"
 	"github.com/bellows-ml/bellows/record"
 )
 

@@ -17,8 +17,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/internal/systemd"
 	"github.com/bellows-ml/bellows/record"
-	"github.com/bellows-ml/bellows/systemd"
 )
 
 // Start writes the order into the run directory dir, durable, and starts

@@ -16,9 +16,9 @@ import (
 
 	"github.com/bellows-ml/bellows/agent/host"
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/trust"
 	"github.com/bellows-ml/bellows/nvml"
 	"github.com/bellows-ml/bellows/record"
-	"github.com/bellows-ml/bellows/trust"
 )
 
 const (

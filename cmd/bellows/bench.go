@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bellows-ml/bellows/allocator/milp"
 	"github.com/bellows-ml/bellows/allocator/solve"
+	"github.com/bellows-ml/bellows/lab/milp"
 )
 
 // instance is a rolling-horizon problem as a file has it: demand in node-hours,

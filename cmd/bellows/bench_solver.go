@@ -9,8 +9,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/bellows-ml/bellows/allocator/milp"
 	"github.com/bellows-ml/bellows/allocator/solve"
+	"github.com/bellows-ml/bellows/lab/milp"
 )
 
 // The values of --solver.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/bellows-ml/bellows/trust"
+	"github.com/bellows-ml/bellows/internal/trust"
 )
 
 const (

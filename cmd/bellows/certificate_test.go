@@ -9,7 +9,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/bellows-ml/bellows/trust"
+	"github.com/bellows-ml/bellows/internal/trust"
 )
 
 // Whoever has to renew a certificate hears of it in time, and until he has done it.

@@ -17,9 +17,9 @@ import (
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/coordinator"
 	"github.com/bellows-ml/bellows/coordinator/lead"
+	"github.com/bellows-ml/bellows/internal/trust"
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/store"
-	"github.com/bellows-ml/bellows/trust"
 )
 
 const (

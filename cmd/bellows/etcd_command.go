@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/trust"
 	"github.com/bellows-ml/bellows/store"
-	"github.com/bellows-ml/bellows/trust"
 )
 
 // compactWithin bounds the work on a database at its quota, on a slow disk.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/bellows-ml/bellows/logging"
-	"github.com/bellows-ml/bellows/systemd"
+	"github.com/bellows-ml/bellows/internal/logging"
+	"github.com/bellows-ml/bellows/internal/systemd"
 )
 
 // serviceLogger is a service's: it never makes the service wait, since neither a

@@ -10,7 +10,7 @@ import (
 	"github.com/bellows-ml/bellows/agent/host"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/coordinator/lead"
-	"github.com/bellows-ml/bellows/metrics"
+	"github.com/bellows-ml/bellows/internal/metrics"
 	"github.com/bellows-ml/bellows/store"
 )
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
-	"github.com/bellows-ml/bellows/sim"
+	"github.com/bellows-ml/bellows/lab/sim"
 )
 
 // made is a run of one job with the figures that reproduce looks at.

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/bellows-ml/bellows/sim"
+	"github.com/bellows-ml/bellows/lab/sim"
 )
 
 // muriPublished are mean completions in seconds from Muri's artifact

@@ -8,8 +8,8 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/bellows-ml/bellows/systemd"
-	"github.com/bellows-ml/bellows/trust"
+	"github.com/bellows-ml/bellows/internal/systemd"
+	"github.com/bellows-ml/bellows/internal/trust"
 )
 
 // aliveEvery is how often a service says that it lives: several times in the

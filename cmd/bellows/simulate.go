@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/bellows-ml/bellows/allocator/policy"
-	"github.com/bellows-ml/bellows/sim"
-	"github.com/bellows-ml/bellows/trace"
+	"github.com/bellows-ml/bellows/lab/sim"
+	"github.com/bellows-ml/bellows/lab/trace"
 )
 
 // simulation is what the flags of simulate say.

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/allocator/policy"
-	"github.com/bellows-ml/bellows/sim"
-	"github.com/bellows-ml/bellows/trace"
+	"github.com/bellows-ml/bellows/lab/sim"
+	"github.com/bellows-ml/bellows/lab/trace"
 )
 
 // ruleSet is what --rules makes of a simulation.

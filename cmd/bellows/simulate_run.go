@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
-	"github.com/bellows-ml/bellows/sim"
+	"github.com/bellows-ml/bellows/lab/sim"
 )
 
 // report is what simulate writes; the fields are a contract.

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/allocator"
-	"github.com/bellows-ml/bellows/allocator/milp"
 	"github.com/bellows-ml/bellows/allocator/policy"
 	"github.com/bellows-ml/bellows/allocator/solve"
+	"github.com/bellows-ml/bellows/lab/milp"
 )
 
 // solved is the one policy whose questions other solvers can answer.

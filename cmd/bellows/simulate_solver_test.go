@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/bellows-ml/bellows/allocator/milp"
+	"github.com/bellows-ml/bellows/lab/milp"
 )
 
 // simulated runs simulate with a small crowd of jobs.

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellows-ml/bellows/cluster"
-	"github.com/bellows-ml/bellows/trust"
+	"github.com/bellows-ml/bellows/internal/trust"
 )
 
 // defaultAuthority is where the authority lies unless it is said; it stays on one machine.

@@ -32,12 +32,12 @@ const (
 // The layers. A layer's packages may import those of the layers above it as
 // far as their own row allows.
 const (
-	layer1 = "record trace rendezvous checkpoint agent/fence agent " +
+	layer1 = "record lab/trace rendezvous checkpoint agent/fence agent " +
 		"allocator allocator/goodput allocator/solve allocator/place allocator/policy"
 	layer2 = "coordinator"
-	layer3 = "gate sdk logging trust nvml systemd metrics membership store store/storetest api agent/shim " +
-		"agent/child checkpoint/owned checkpoint/dirblob checkpoint/blobtest allocator/milp"
-	layer4 = "coordinator/lead agent/host dashboard sim"
+	layer3 = "internal/gate sdk internal/logging internal/trust nvml internal/systemd internal/metrics internal/membership store store/storetest api agent/shim " +
+		"agent/child checkpoint/owned checkpoint/dirblob checkpoint/blobtest lab/milp"
+	layer4 = "coordinator/lead agent/host dashboard lab/sim"
 
 	// below4 is what the two big shells tie together.
 	below4 = "cluster " + layer1 + " " + layer2 + " " + layer3
@@ -51,7 +51,7 @@ func Rows() []Row {
 
 		{"record", "cluster", Pure, "what is in etcd, and an in-memory etcd to test against"},
 		{"record/recordtest", "cluster record", Pure, "records made wrong, for the tests of all that read them"},
-		{"trace", "cluster", Virtual, "readers of job traces; the caller opens the file"},
+		{"lab/trace", "cluster", Virtual, "readers of job traces; the caller opens the file"},
 		{"rendezvous", "cluster", Pure, "forming a world: who, by when, which rank"},
 		{"checkpoint", "cluster record", Sealed, "all-or-nothing saved state; I/O only through Blobs"},
 		{"allocator", "cluster", Pure, "the question and the checked answer of allocation"},
@@ -64,30 +64,30 @@ func Rows() []Row {
 
 		{"coordinator", "cluster record allocator allocator/place rendezvous agent/fence", Pure, "the life of every job"},
 
-		{"gate", "", Shell, "how many connections may be open at a listener"},
+		{"internal/gate", "", Shell, "how many connections may be open at a listener"},
 		{"sdk", "", Sealed, "the Python module, embedded"},
-		{"logging", "", Sealed, "log lines that never make their writer wait"},
-		{"trust", "cluster", Shell, "who a node is: certificates and TLS between agents"},
+		{"internal/logging", "", Sealed, "log lines that never make their writer wait"},
+		{"internal/trust", "cluster", Shell, "who a node is: certificates and TLS between agents"},
 		{"nvml", "cluster", Shell, "devices and their health"},
-		{"membership", "cluster", Shell, "who is there, by gossip: a hint, never authority"},
+		{"internal/membership", "cluster", Shell, "who is there, by gossip: a hint, never authority"},
 		{"store", "cluster record", Shell, "executes record.Txn on etcd"},
 		{"store/storetest", "cluster record store", Shell, "one suite for etcd and for the in-memory etcd"},
-		{"api", "cluster record gate trust", Shell, "how people and agents talk to an agent"},
-		{"metrics", "cluster record gate", Shell, "what Prometheus reads of an agent or a coordinator"},
-		{"systemd", "", Shell, "what services and their manager say to each other"},
+		{"api", "cluster record internal/gate internal/trust", Shell, "how people and agents talk to an agent"},
+		{"internal/metrics", "cluster record internal/gate", Shell, "what Prometheus reads of an agent or a coordinator"},
+		{"internal/systemd", "", Shell, "what services and their manager say to each other"},
 		{"agent/child", "", Shell, "runs a part of this program as another user"},
 		{"checkpoint/owned", "", Shell, "whether a folder is its owner's alone"},
-		{"agent/shim", "cluster record agent/fence sdk logging systemd agent/child checkpoint/owned", Shell, "hosts one generation's workers and outlives the agent"},
+		{"agent/shim", "cluster record agent/fence sdk internal/logging internal/systemd agent/child checkpoint/owned", Shell, "hosts one generation's workers and outlives the agent"},
 		{"checkpoint/dirblob", "cluster record checkpoint checkpoint/owned", Shell, "Blobs on a directory"},
 		{"checkpoint/blobtest", "cluster record checkpoint", Shell, "one suite for every Blobs"},
-		{"allocator/milp", "cluster allocator allocator/solve", Shell, "reference models for an outside solver; never on the default path"},
+		{"lab/milp", "cluster allocator allocator/solve", Shell, "reference models for an outside solver; never on the default path"},
 
 		{"coordinator/lead", below4, Shell, "leads: campaign, load, tick, persist, then act"},
 		{"agent/host", below4, Shell, "runs a node: observations in, actions out"},
 		{"dashboard", "api", Shell, "the web page"},
 		// Never lead, host or store: if the simulator needs one of them, a decision has leaked into a shell.
-		{"sim", "cluster record allocator allocator/goodput allocator/solve allocator/place allocator/policy " +
-			"coordinator rendezvous agent agent/fence trace", Virtual, "the same decisions in virtual time"},
+		{"lab/sim", "cluster record allocator allocator/goodput allocator/solve allocator/place allocator/policy " +
+			"coordinator rendezvous agent agent/fence lab/trace", Virtual, "the same decisions in virtual time"},
 
 		{"cmd/bellows", below4 + " " + layer4, Shell, "the one binary: flags, files and wiring"},
 		{"e2e", "cluster record api store", Shell, "real binaries, real etcd, watched from outside"},
@@ -107,23 +107,23 @@ type Library struct {
 
 // Libraries is the list of what is not ours.
 func Libraries() []Library {
-	const shells = "logging membership metrics store nvml api agent/shim agent/host coordinator/lead dashboard cmd/bellows"
+	const shells = "internal/logging internal/membership internal/metrics store nvml api agent/shim agent/host coordinator/lead dashboard cmd/bellows"
 	return []Library{
-		{"github.com/hashicorp/memberlist", "membership", "", "gossip"},
+		{"github.com/hashicorp/memberlist", "internal/membership", "", "gossip"},
 		{"go.etcd.io/etcd", "store", "store/storetest e2e", "the store, as client and embedded"},
 		{"go.etcd.io/bbolt", "store", "", "looks at etcd's database before etcd does, which ends the process when it cannot read it"},
 		{"go.uber.org/zap", "store", "", "the logger that embedded etcd insists on"},
 		{"google.golang.org/grpc", "store", "", "the status codes of etcd's errors"},
 		{"github.com/NVIDIA/go-nvml", "nvml", "", "the device library"},
-		{"github.com/prometheus/client_golang", "metrics", "", "counters, histograms, and the format that is scraped"},
-		{"github.com/prometheus/client_model", "metrics", "e2e", "the same as values"},
-		{"github.com/prometheus/common", "", "metrics e2e", "parses what is scraped"},
-		{"github.com/tetratelabs/wazero", "allocator/milp", "", "runs the solver without cgo"},
-		{"github.com/coreos/go-systemd", "systemd", "", "readiness and watchdog notices"},
+		{"github.com/prometheus/client_golang", "internal/metrics", "", "counters, histograms, and the format that is scraped"},
+		{"github.com/prometheus/client_model", "internal/metrics", "e2e", "the same as values"},
+		{"github.com/prometheus/common", "", "internal/metrics e2e", "parses what is scraped"},
+		{"github.com/tetratelabs/wazero", "lab/milp", "", "runs the solver without cgo"},
+		{"github.com/coreos/go-systemd", "internal/systemd", "", "readiness and watchdog notices"},
 		{"github.com/spf13/cobra", "cmd/bellows", "", "commands, help and completion"},
 		{"github.com/spf13/pflag", "cmd/bellows", "", "cobra's flags"},
 		{"go.yaml.in/yaml", "cmd/bellows", "", "job files; inside, specs are JSON"},
-		{"golang.org/x/sys", "agent/child agent/shim agent/host checkpoint/owned api store", "e2e logging", "pidfd, cgroups, peer credentials, file locks, the clock that counts sleep"},
+		{"golang.org/x/sys", "agent/child agent/shim agent/host checkpoint/owned api store", "e2e internal/logging", "pidfd, cgroups, peer credentials, file locks, the clock that counts sleep"},
 		{"github.com/rs/zerolog", shells, "e2e", "logs: for shells, pure code has nothing to log"},
 		{"github.com/rogpeppe/go-internal", "", "cmd/bellows e2e", "testscript"},
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/bellows-ml/bellows/allocator"
 	"github.com/bellows-ml/bellows/cluster"
-	"github.com/bellows-ml/bellows/trace"
+	"github.com/bellows-ml/bellows/lab/trace"
 )
 
 // Config is everything that a run depends on.

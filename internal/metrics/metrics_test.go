@@ -20,7 +20,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/bellows-ml/bellows/cluster"
-	"github.com/bellows-ml/bellows/metrics"
+	"github.com/bellows-ml/bellows/internal/metrics"
 	"github.com/bellows-ml/bellows/record"
 )
 

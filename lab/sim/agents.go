@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/lab/trace"
 	"github.com/bellows-ml/bellows/record"
-	"github.com/bellows-ml/bellows/trace"
 )
 
 // node is a simulated agent with its devices.

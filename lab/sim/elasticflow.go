@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bellows-ml/bellows/trace"
+	"github.com/bellows-ml/bellows/lab/trace"
 )
 
 // ElasticFlow are the conventions of the ElasticFlow simulator (Gu et al.,

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bellows-ml/bellows/trace"
+	"github.com/bellows-ml/bellows/lab/trace"
 )
 
 func opened(t *testing.T, name string) io.Reader {

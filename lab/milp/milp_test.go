@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bellows-ml/bellows/allocator/milp"
 	"github.com/bellows-ml/bellows/allocator/solve"
+	"github.com/bellows-ml/bellows/lab/milp"
 )
 
 // patience is far more than any model here takes.

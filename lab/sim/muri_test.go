@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bellows-ml/bellows/trace"
+	"github.com/bellows-ml/bellows/lab/trace"
 )
 
 func muriFixture(t *testing.T) (trace.File, trace.Overhead) {

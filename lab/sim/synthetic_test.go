@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bellows-ml/bellows/trace"
+	"github.com/bellows-ml/bellows/lab/trace"
 )
 
 func TestSyntheticIsLikeWhatIsSaidOfIt(t *testing.T) {

@@ -2,8 +2,8 @@
 """Bellows and torchrun through the same events, with the same training loop.
 
     make build
-    bench/torchelastic/side_by_side.py run --out results.jsonl --repeat 10
-    bench/torchelastic/side_by_side.py table results.jsonl
+    lab/torchelastic/side_by_side.py run --out results.jsonl --repeat 10
+    lab/torchelastic/side_by_side.py table results.jsonl
 
 On one machine, in turn: a node is one agent process on loopback with one
 worker. The events are the same, as far as the two have the same ones: a node

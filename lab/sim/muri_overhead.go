@@ -3,7 +3,7 @@ package sim
 import (
 	"time"
 
-	"github.com/bellows-ml/bellows/trace"
+	"github.com/bellows-ml/bellows/lab/trace"
 )
 
 // MuriOverhead is what a start costs in Muri's simulator, by model and number

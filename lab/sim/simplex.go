@@ -3,7 +3,7 @@ package sim
 import (
 	"math"
 
-	"github.com/bellows-ml/bellows/trace"
+	"github.com/bellows-ml/bellows/lab/trace"
 )
 
 // within interpolates step times linearly inside the Delaunay simplex around q,

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bellows-ml/bellows/allocator/milp"
 	"github.com/bellows-ml/bellows/allocator/solve"
+	"github.com/bellows-ml/bellows/lab/milp"
 )
 
 // TestInfeasible gives every solver a model without values.

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/bellows-ml/bellows/trace"
+	"github.com/bellows-ml/bellows/lab/trace"
 )
 
 // polluxModel is a model of Pollux's measurements with what has been read off

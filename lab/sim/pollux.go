@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
-	"github.com/bellows-ml/bellows/trace"
+	"github.com/bellows-ml/bellows/lab/trace"
 )
 
 // Pollux are the conventions of the Pollux simulator (Qiao et al., OSDI 2021),

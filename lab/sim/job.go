@@ -9,7 +9,7 @@ import (
 
 	"github.com/bellows-ml/bellows/allocator/goodput"
 	"github.com/bellows-ml/bellows/cluster"
-	"github.com/bellows-ml/bellows/trace"
+	"github.com/bellows-ml/bellows/lab/trace"
 )
 
 // Job is one job to simulate.

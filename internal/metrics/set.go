@@ -19,7 +19,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/rs/zerolog"
 
-	"github.com/bellows-ml/bellows/gate"
+	"github.com/bellows-ml/bellows/internal/gate"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bellows-ml/bellows/gate"
+	"github.com/bellows-ml/bellows/internal/gate"
 )
 
 // knock connects and says who it is; in reports whether it was let in.

@@ -4,7 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/bellows-ml/bellows/allocator/goodput"
-	"github.com/bellows-ml/bellows/trace"
+	"github.com/bellows-ml/bellows/lab/trace"
 )
 
 // Speed is how fast a job runs, relative to one device, on 1, 2, 4, … devices. Nil is

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
-	"github.com/bellows-ml/bellows/trace"
+	"github.com/bellows-ml/bellows/lab/trace"
 )
 
 func elasticFlowFixture(t *testing.T) (trace.File, trace.Profile) {

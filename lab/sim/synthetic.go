@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/bellows-ml/bellows/trace"
+	"github.com/bellows-ml/bellows/lab/trace"
 )
 
 // What Hu et al. say of their jobs (section 5.1): so many in two days and two

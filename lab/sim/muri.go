@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bellows-ml/bellows/trace"
+	"github.com/bellows-ml/bellows/lab/trace"
 )
 
 // Muri are the conventions of the Muri simulator (Zhao et al., SIGCOMM 2022),

@@ -12,7 +12,7 @@ import (
 	"github.com/bellows-ml/bellows/allocator"
 	"github.com/bellows-ml/bellows/allocator/policy"
 	"github.com/bellows-ml/bellows/cluster"
-	"github.com/bellows-ml/bellows/trace"
+	"github.com/bellows-ml/bellows/lab/trace"
 )
 
 const s = time.Second
