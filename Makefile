@@ -7,7 +7,7 @@ export CGO_CFLAGS ?= -g -O2 -Wno-deprecated-declarations
 SCRIPTS  = $(shell grep -rlE '^\#!.*\b(ba)?sh$$' .ci scripts examples 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test attacks mutants lint check bench tools build deb fmt clean
+.PHONY: help demo quick test soak attacks mutants lint check bench tools build deb fmt clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,10 +16,17 @@ demo: ## start a small cluster with simulated devices on this machine and rescal
 	scripts/setup demo
 	scripts/demo
 
+quick: ## run the tests of the packages that only decide: under a minute
+	go run ./internal/progress quick
+
 test: ## run every test: Go with the race detector, real processes included, the Python module and the examples
 	scripts/setup test
-	$(PYTHON) -m pytest -q sdk examples
-	go test -race -count=1 -timeout 20m -p 3 -parallel 6 ./... # not cached: e2e runs programs; more at once than cores: tests wait
+	$(PYTHON) -m pytest -q -p no:cacheprovider sdk examples
+	go run ./internal/progress test
+
+soak: ## run tests for hours: 3,000 storms of each kind, everything three times with the race detector, the mutants
+	scripts/setup test
+	go run ./internal/progress soak
 
 attacks: ## try what a hostile user could: the tests that docs/security.md lists (as root, they act as several users)
 	scripts/setup test
@@ -54,4 +61,4 @@ fmt: ## rewrite the Go code as lint wants it
 	$(LINT) fmt
 
 clean: ## remove what make built or linked here
-	rm -rf bin dist .tools .pytest_cache
+	rm -rf bin dist .tools

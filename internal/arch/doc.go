@@ -5,6 +5,6 @@
 // where, which rule, and what to do instead.
 //
 // The sources are read through package os and not through the go command, so
-// that the test cache notices every change to them. Nothing imports this
-// package; the table of packages is in policy.go.
+// that the test cache notices every change to them. The table of packages is in
+// policy.go; internal/progress reads in it which packages are pure.
 package arch

@@ -92,6 +92,7 @@ func Rows() []Row {
 		{"cmd/bellows", below4 + " " + layer4, Shell, "the one binary: flags, files and wiring"},
 		{"e2e", "cluster record api store", Shell, "real binaries, real etcd, watched from outside"},
 		{"internal/arch", "", Shell, "these rules"},
+		{"internal/progress", "internal/arch", Shell, "runs a tier of the tests and says how they go"},
 		{"internal/mutants", "", Shell, "the safety rules, taken out one at a time, and the tests that must notice"},
 	}
 }

@@ -1,0 +1,9 @@
+// Command progress runs a tier of this module's tests and says how they go: a
+// line for each test that failed, was skipped or took long, and for each test of
+// the packages that are slow as a whole, when it ends; the whole output of each
+// failed test; every minute without a line, which tests are running; at the end
+// the failed tests once more, and how many tests passed and failed.
+//
+// The tiers are in tiers.go. It is what `make quick`, `make test` and `make soak`
+// run. Its exit status is 0 if every step of the tier passed, else 1.
+package main

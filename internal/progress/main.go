@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// quiet is how long no line may be printed before the running tests are named.
+const quiet = time.Minute
+
+func main() {
+	// An interrupt reaches the go command as well, which is in the same process
+	// group: this program stays to say what came of it. It does not ignore the
+	// signal, for then the go command would, too.
+	signal.Notify(make(chan os.Signal, 1), os.Interrupt)
+	os.Exit(run(os.Args[1:], os.Stdout))
+}
+
+// run is the command, and returns its exit status.
+func run(args []string, out io.Writer) int {
+	all := tiers()
+	names := strings.Join(slices.Sorted(maps.Keys(all)), "|")
+	flags := flag.NewFlagSet("progress", flag.ContinueOnError)
+	flags.Usage = func() {
+		fmt.Fprintf(flags.Output(), "usage: go run ./internal/progress [flags] %s\n", names)
+		flags.PrintDefaults()
+	}
+	slow := flags.Duration("slow", 3*time.Second, "print a line for each test that took so long")
+	if flags.Parse(args) != nil {
+		return 2
+	}
+	steps, known := all[flags.Arg(0)]
+	if !known || flags.NArg() != 1 {
+		flags.Usage()
+		return 2
+	}
+	report := newReport(out, *slow, time.Now())
+	status := 0
+	for _, s := range steps {
+		if err := s.run(report, out); err != nil {
+			report.stepFailed(s, err)
+			status = 1
+		}
+	}
+	report.summary(time.Now())
+	return status
+}
+
+// run runs the step. Tests are reported to r; the output of other commands goes to out as it is.
+func (s step) run(r *report, out io.Writer) error {
+	fmt.Fprintf(out, "== %s\n", s.what)
+	if s.args[0] != "test" {
+		cmd := exec.Command("go", s.args...)
+		cmd.Stdout, cmd.Stderr, cmd.Env = out, out, append(os.Environ(), s.env...)
+		return cmd.Run()
+	}
+	cmd := exec.Command("go", append([]string{"test", "-json"}, s.args[1:]...)...)
+	cmd.Stderr, cmd.Env = out, append(os.Environ(), s.env...)
+	events, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	r.begin(s.every)
+	read(r, events)
+	return cmd.Wait()
+}
+
+// read hands over events until there are no more, and each minute without a line has r name the running tests.
+func read(r *report, events io.Reader) {
+	var (
+		mu    sync.Mutex
+		wg    sync.WaitGroup
+		ended = make(chan struct{})
+	)
+	wg.Go(func() {
+		ticker := time.NewTicker(quiet / 4)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ended:
+				return
+			case now := <-ticker.C:
+				mu.Lock()
+				r.tick(now)
+				mu.Unlock()
+			}
+		}
+	})
+	lines := bufio.NewReader(events)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if len(line) > 0 {
+			mu.Lock()
+			var e event
+			if json.Unmarshal(line, &e) == nil {
+				r.add(e)
+			} else {
+				r.stray(string(line))
+			}
+			mu.Unlock()
+		}
+		if err != nil {
+			break
+		}
+	}
+	close(ended)
+	wg.Wait()
+}

@@ -1,0 +1,267 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// module is what the import paths of this module begin with.
+const module = "github.com/bellows-ml/bellows/"
+
+// An event is a line of `go test -json`; go doc test2json has the fields.
+type event struct {
+	Time        time.Time
+	Action      string
+	Package     string
+	ImportPath  string // of what was built
+	Test        string
+	Elapsed     float64 // seconds
+	Output      string
+	FailedBuild string // import path of what could not be built
+}
+
+// A test is one that has begun: a function of a package, with its subtests.
+type test struct {
+	pkg, name string
+	began     time.Time // or went on after its pause
+	paused    bool      // it waits for its turn among parallel tests
+	output    []string
+}
+
+func (t *test) String() string { return t.pkg + " " + t.name }
+
+// A failure is what the summary repeats.
+type failure struct {
+	what  string
+	lines []string
+}
+
+// report prints what go's events say. It is not for several goroutines.
+type report struct {
+	out   io.Writer
+	slow  time.Duration
+	began time.Time
+
+	every    []string            // packages of which each test gets a line
+	running  map[string]*test    // by package and name
+	loose    map[string][]string // output that belongs to no test, by package or by import path of a build
+	lastLine time.Time
+
+	passed, failed, skipped int
+	failures                []failure
+	before                  int // failures of the steps before this one
+}
+
+func newReport(out io.Writer, slow time.Duration, now time.Time) *report {
+	return &report{out: out, slow: slow, began: now, lastLine: now, running: map[string]*test{}, loose: map[string][]string{}}
+}
+
+// begin starts a step; each test of the packages gets a line.
+func (r *report) begin(every []string) { r.every, r.before = every, len(r.failures) }
+
+func (r *report) printf(format string, args ...any) {
+	fmt.Fprintf(r.out, format, args...)
+}
+
+// add takes the next event.
+func (r *report) add(e event) {
+	pkg := strings.TrimPrefix(e.Package, module)
+	switch {
+	case e.Action == "build-output":
+		r.loose[e.ImportPath] = append(r.loose[e.ImportPath], e.Output)
+	case e.Test == "":
+		r.addPackage(pkg, e)
+	default:
+		r.addTest(pkg, e)
+	}
+}
+
+// addTest takes an event of a test or of a subtest, whose output belongs to its test.
+func (r *report) addTest(pkg string, e event) {
+	name, _, isSub := strings.Cut(e.Test, "/")
+	key := pkg + " " + name
+	t := r.running[key]
+	if t == nil {
+		t = &test{pkg: pkg, name: name, began: e.Time}
+		r.running[key] = t
+	}
+	if e.Action == "output" {
+		if !isMarker(e.Output) {
+			t.output = append(t.output, e.Output)
+		}
+		return
+	}
+	if isSub {
+		return
+	}
+	took := seconds(e.Elapsed)
+	switch e.Action {
+	case "pass":
+		r.passed++
+		if took >= r.slow || slices.Contains(r.every, pkg) {
+			r.line("pass", took, t)
+		}
+	case "skip":
+		r.skipped++
+		r.line("skip", took, t)
+		r.printf("      %s\n", strings.TrimSpace(strings.Join(cause(t.output), " ")))
+	case "fail":
+		r.fail(t, took)
+	default:
+		t.paused = e.Action == "pause"
+		if e.Action == "cont" {
+			t.began = e.Time
+		}
+		return
+	}
+	delete(r.running, key)
+}
+
+// line says how a test ended.
+func (r *report) line(how string, took time.Duration, t *test) {
+	r.lastLine = t.began.Add(took)
+	r.printf("%s %7.1fs  %s\n", how, took.Seconds(), t)
+}
+
+// fail prints all that a failed test has said.
+func (r *report) fail(t *test, took time.Duration) {
+	r.failed++
+	r.line("FAIL", took, t)
+	for _, l := range t.output {
+		r.printf("%s", l)
+	}
+	r.failures = append(r.failures, failure{what: t.String(), lines: cause(t.output)})
+}
+
+// addPackage takes an event of a whole package.
+func (r *report) addPackage(pkg string, e event) {
+	switch e.Action {
+	case "output":
+		if verdict.MatchString(e.Output) {
+			r.printf("%s", strings.ReplaceAll(e.Output, module, ""))
+			return
+		}
+		r.loose[pkg] = append(r.loose[pkg], e.Output)
+	case "fail":
+		r.packageFailed(pkg, e)
+		delete(r.loose, pkg)
+	case "pass", "skip":
+		delete(r.loose, pkg)
+	}
+}
+
+// packageFailed prints what none of the package's tests has said: that it could
+// not be built, a panic, tests that have not ended.
+func (r *report) packageFailed(pkg string, e event) {
+	said := append(r.loose[e.FailedBuild], r.loose[pkg]...)
+	for _, l := range said {
+		r.printf("%s", l)
+	}
+	unended := 0
+	for _, t := range r.runningTests() {
+		if t.pkg == pkg {
+			unended++
+			t.output = append(t.output, "    the test did not end\n")
+			r.fail(t, e.Time.Sub(t.began))
+			delete(r.running, pkg+" "+t.name)
+		}
+	}
+	known := slices.ContainsFunc(r.failures, func(f failure) bool { return strings.HasPrefix(f.what, pkg+" ") })
+	if unended == 0 && !known {
+		r.failed++
+		r.failures = append(r.failures, failure{what: pkg, lines: cause(said)})
+	}
+}
+
+// stray prints a line that is no event: go prints some of its errors so.
+func (r *report) stray(line string) { r.printf("%s", line) }
+
+// stepFailed notes a step that has failed although no test of it has.
+func (r *report) stepFailed(s step, err error) {
+	if s.args[0] != "test" || len(r.failures) == r.before {
+		r.failed++
+		r.failures = append(r.failures, failure{what: "go " + s.args[0] + " (" + s.what + ")", lines: []string{"    " + err.Error() + "\n"}})
+	}
+}
+
+// tick names the running tests if no line was printed for long.
+func (r *report) tick(now time.Time) {
+	if now.Sub(r.lastLine) < quiet {
+		return
+	}
+	r.lastLine = now
+	r.printf("... %s:", now.Sub(r.began).Round(time.Second))
+	running := r.runningTests()
+	for _, t := range running {
+		r.printf(" %s (%s)", t, now.Sub(t.began).Round(time.Second))
+	}
+	if len(running) == 0 {
+		r.printf(" no test is running: go compiles")
+	}
+	r.printf("\n")
+}
+
+// runningTests are those that have begun, have not ended and are not paused, in the order of their beginnings.
+func (r *report) runningTests() []*test {
+	var all []*test
+	for _, t := range r.running {
+		if !t.paused {
+			all = append(all, t)
+		}
+	}
+	slices.SortFunc(all, func(a, b *test) int {
+		if c := a.began.Compare(b.began); c != 0 {
+			return c
+		}
+		return strings.Compare(a.String(), b.String())
+	})
+	return all
+}
+
+// summary repeats the failures in brief and counts.
+func (r *report) summary(now time.Time) {
+	for _, f := range r.failures {
+		r.printf("FAIL %s\n", f.what)
+		for _, l := range f.lines {
+			r.printf("%s", l)
+		}
+	}
+	r.printf("%d passed, %d failed, %d skipped in %s\n", r.passed, r.failed, r.skipped, now.Sub(r.began).Round(time.Second))
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+var (
+	// verdict matches go's last line about a package.
+	verdict = regexp.MustCompile(`^(ok  |FAIL|\?   )\t\S+`)
+	// marker matches lines that say that a test goes on.
+	marker = regexp.MustCompile(`^=== (RUN|PAUSE|CONT|NAME)\b`)
+	// telling matches a line that says what is wrong.
+	telling = regexp.MustCompile(`^\s+\S+\.go:\d+: |^panic: |^WARNING: DATA RACE|^\S+\.go:\d+:\d+: |did not end$`)
+)
+
+func isMarker(line string) bool { return marker.MatchString(line) }
+
+// cause returns the lines that say what is wrong, a few of them.
+func cause(output []string) []string {
+	const most, longest = 10, 300
+	var lines []string
+	for _, l := range output {
+		l = strings.TrimRight(l, "\n")
+		if !telling.MatchString(l) {
+			continue
+		}
+		if len(lines) == most {
+			return append(lines, "    and more: see above\n")
+		}
+		if len(l) > longest {
+			l = l[:longest] + "..."
+		}
+		lines = append(lines, l+"\n")
+	}
+	return lines
+}

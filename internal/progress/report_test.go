@@ -1,0 +1,140 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What go says of a package with a test of each kind, and of one that cannot be built.
+const events = `
+{"Action":"start","Package":"github.com/bellows-ml/bellows/e2e"}
+{"Time":"2026-01-01T00:00:00Z","Action":"run","Package":"github.com/bellows-ml/bellows/e2e","Test":"TestQuick"}
+{"Time":"2026-01-01T00:00:00Z","Action":"output","Package":"github.com/bellows-ml/bellows/e2e","Test":"TestQuick","Output":"=== RUN   TestQuick\n"}
+{"Time":"2026-01-01T00:00:00Z","Action":"output","Package":"github.com/bellows-ml/bellows/e2e","Test":"TestQuick","Output":"    a_test.go:7: only with -v\n"}
+{"Time":"2026-01-01T00:00:01Z","Action":"pass","Package":"github.com/bellows-ml/bellows/e2e","Test":"TestQuick","Elapsed":0.1}
+{"Time":"2026-01-01T00:00:01Z","Action":"run","Package":"github.com/bellows-ml/bellows/e2e","Test":"TestSlow"}
+{"Time":"2026-01-01T00:00:09Z","Action":"pass","Package":"github.com/bellows-ml/bellows/e2e","Test":"TestSlow","Elapsed":8}
+{"Time":"2026-01-01T00:00:01Z","Action":"run","Package":"github.com/bellows-ml/bellows/e2e","Test":"TestRoot"}
+{"Time":"2026-01-01T00:00:01Z","Action":"output","Package":"github.com/bellows-ml/bellows/e2e","Test":"TestRoot","Output":"    b_test.go:9: run it as root\n"}
+{"Time":"2026-01-01T00:00:01Z","Action":"skip","Package":"github.com/bellows-ml/bellows/e2e","Test":"TestRoot","Elapsed":0}
+{"Time":"2026-01-01T00:00:01Z","Action":"run","Package":"github.com/bellows-ml/bellows/e2e","Test":"TestBad"}
+{"Time":"2026-01-01T00:00:01Z","Action":"run","Package":"github.com/bellows-ml/bellows/e2e","Test":"TestBad/sub"}
+{"Time":"2026-01-01T00:00:01Z","Action":"output","Package":"github.com/bellows-ml/bellows/e2e","Test":"TestBad/sub","Output":"    c_test.go:3: 2, want 3\n"}
+{"Time":"2026-01-01T00:00:01Z","Action":"output","Package":"github.com/bellows-ml/bellows/e2e","Test":"TestBad/sub","Output":"        and a log\n"}
+{"Time":"2026-01-01T00:00:02Z","Action":"fail","Package":"github.com/bellows-ml/bellows/e2e","Test":"TestBad/sub","Elapsed":1}
+{"Time":"2026-01-01T00:00:02Z","Action":"fail","Package":"github.com/bellows-ml/bellows/e2e","Test":"TestBad","Elapsed":1}
+{"Time":"2026-01-01T00:00:03Z","Action":"run","Package":"github.com/bellows-ml/bellows/e2e","Test":"TestStuck"}
+{"Time":"2026-01-01T00:10:00Z","Action":"output","Package":"github.com/bellows-ml/bellows/e2e","Output":"panic: test timed out after 10m0s\n"}
+{"Time":"2026-01-01T00:10:03Z","Action":"output","Package":"github.com/bellows-ml/bellows/e2e","Output":"FAIL\tgithub.com/bellows-ml/bellows/e2e\t603.000s\n"}
+{"Time":"2026-01-01T00:10:03Z","Action":"fail","Package":"github.com/bellows-ml/bellows/e2e","Elapsed":603}
+{"ImportPath":"github.com/bellows-ml/bellows/api [x.test]","Action":"build-output","Output":"api/a.go:3:5: undefined: x\n"}
+{"ImportPath":"github.com/bellows-ml/bellows/api [x.test]","Action":"build-fail"}
+{"Action":"output","Package":"github.com/bellows-ml/bellows/api","Output":"FAIL\tgithub.com/bellows-ml/bellows/api [build failed]\n"}
+{"Action":"fail","Package":"github.com/bellows-ml/bellows/api","FailedBuild":"github.com/bellows-ml/bellows/api [x.test]"}
+{"Time":"2026-01-01T00:10:03Z","Action":"run","Package":"github.com/bellows-ml/bellows/store","Test":"TestOther"}
+{"Time":"2026-01-01T00:10:03Z","Action":"pass","Package":"github.com/bellows-ml/bellows/store","Test":"TestOther","Elapsed":0.1}
+{"Action":"output","Package":"github.com/bellows-ml/bellows/store","Output":"ok  \tgithub.com/bellows-ml/bellows/store\t0.200s\n"}
+{"Action":"pass","Package":"github.com/bellows-ml/bellows/store"}
+`
+
+const want = `pass     0.1s  e2e TestQuick
+pass     8.0s  e2e TestSlow
+skip     0.0s  e2e TestRoot
+      b_test.go:9: run it as root
+FAIL     1.0s  e2e TestBad
+    c_test.go:3: 2, want 3
+        and a log
+FAIL	e2e	603.000s
+panic: test timed out after 10m0s
+FAIL   600.0s  e2e TestStuck
+    the test did not end
+FAIL	api [build failed]
+api/a.go:3:5: undefined: x
+ok  	store	0.200s
+FAIL e2e TestBad
+    c_test.go:3: 2, want 3
+FAIL e2e TestStuck
+    the test did not end
+FAIL api
+api/a.go:3:5: undefined: x
+3 passed, 3 failed, 1 skipped in 10m5s
+`
+
+func TestReport(t *testing.T) {
+	var out strings.Builder
+	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	r := newReport(&out, 3*time.Second, began)
+	r.begin([]string{"e2e"})
+	read(r, strings.NewReader(strings.TrimSpace(events)))
+	r.stepFailed(step{what: "tests", args: []string{"test"}}, errors.New("exit status 1"))
+	r.summary(began.Add(10*time.Minute + 5*time.Second))
+	if out.String() != want {
+		t.Errorf("the report is\n%s\nand should be\n%s", &out, want)
+	}
+}
+
+// A suite that says nothing for a minute is asked what it does.
+func TestReportNamesWhatIsRunning(t *testing.T) {
+	var out strings.Builder
+	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	r := newReport(&out, time.Second, began)
+	r.tick(began.Add(quiet))
+	r.add(event{Action: "run", Package: module + "e2e", Test: "TestA", Time: began.Add(quiet)})
+	r.add(event{Action: "run", Package: module + "e2e", Test: "TestB", Time: began.Add(quiet)})
+	r.add(event{Action: "pause", Package: module + "e2e", Test: "TestB"})
+	r.tick(began.Add(quiet + time.Second))
+	r.tick(began.Add(2*quiet + 5*time.Second))
+	r.add(event{Action: "cont", Package: module + "e2e", Test: "TestB", Time: began.Add(3 * quiet)})
+	r.tick(began.Add(4 * quiet))
+	const want = "... 1m0s: no test is running: go compiles\n... 2m5s: e2e TestA (1m5s)\n... 4m0s: e2e TestA (3m0s) e2e TestB (1m0s)\n"
+	if out.String() != want {
+		t.Errorf("it says\n%s\nand should say\n%s", &out, want)
+	}
+}
+
+// A step that fails without an event of a failure fails the tier, too.
+func TestStepThatFailsWithoutATest(t *testing.T) {
+	for _, args := range [][]string{{"test"}, {"build"}} {
+		var out strings.Builder
+		r := newReport(&out, time.Second, time.Time{})
+		r.stepFailed(step{what: "a step", args: args}, errors.New("exit status 2"))
+		r.summary(time.Time{})
+		if want := "0 passed, 1 failed"; !strings.Contains(out.String(), want) || !strings.Contains(out.String(), "exit status 2") {
+			t.Errorf("%s: %s", args, &out)
+		}
+	}
+}
+
+// Every package of the table is in the tier that a change has to pass, and each is tested once.
+func TestTiersHaveEveryPackage(t *testing.T) {
+	pure, others := packages()
+	seen := map[string]int{}
+	for _, p := range append(pure, others...) {
+		seen[p]++
+	}
+	for _, s := range tiers()["test"] {
+		for _, a := range s.args {
+			if s.args[0] == "test" && strings.HasPrefix(a, "./") {
+				seen[a] += 10
+			}
+		}
+	}
+	for p, n := range seen {
+		if n != 11 {
+			t.Errorf("%s is counted %d times", p, n)
+		}
+	}
+	if others[0] != "./e2e" {
+		t.Errorf("%s is tested first, not what takes longest", others[0])
+	}
+}
+
+func TestEventsAreGos(t *testing.T) {
+	var e event
+	if err := json.Unmarshal([]byte(`{"Action":"fail","Package":"p","Test":"T","Elapsed":1.5,"FailedBuild":"q"}`), &e); err != nil || e.Elapsed != 1.5 || e.FailedBuild != "q" {
+		t.Errorf("%+v, %v", e, err)
+	}
+}

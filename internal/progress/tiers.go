@@ -1,0 +1,68 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/bellows-ml/bellows/internal/arch"
+)
+
+// A step of a tier is one go command, and its tests if it runs any.
+type step struct {
+	what  string   // in words, as a heading
+	args  []string // of the go command; those of a test start with "test"
+	env   []string
+	every []string // packages of which each test gets a line
+}
+
+// longest are the packages with the longest tests, which start first: go starts
+// packages in the order in which it is given them.
+var longest = []string{"e2e", "agent/host", "agent/shim", "store", "internal/membership"}
+
+// tiers names what each tier runs, in order. A step runs although one before it has failed.
+func tiers() map[string][]step {
+	pure, others := packages()
+	return map[string][]step{
+		"quick": {
+			{what: "pure packages", args: append([]string{"test", "-count=1"}, pure...)},
+		},
+		// Pure packages have neither goroutines nor state, which internal/arch checks: the race detector has nothing to find there.
+		// Most of the other tests wait for processes and not for a processor: more run at once than there are processors.
+		"test": {
+			{what: "pure packages", args: append([]string{"test", "-count=1"}, pure...)},
+			{what: "compile all others with the race detector", args: []string{"build", "-race", "./..."}},
+			{what: "all others, with the race detector", every: []string{"e2e"}, args: append([]string{
+				"test", "-race", "-count=1", "-timeout", "30m", "-p", "3", "-parallel", "6",
+			}, others...)},
+		},
+		"soak": {
+			{what: "storms: 3,000 seeds of each kind", args: []string{
+				"test", "-count=1", "-timeout", "4h", "-run", "Storm|Rule", "./coordinator", "-args", "-seeds", "3000",
+			}},
+			{what: "everything with the race detector, three times", every: []string{"e2e"}, args: append([]string{
+				"test", "-race", "-count=3", "-timeout", "6h", "-p", "3", "-parallel", "6",
+			}, append(others, pure...)...)},
+			{what: "safety rules taken out one at a time", args: []string{"run", "./internal/mutants"}},
+		},
+	}
+}
+
+// packages lists the packages of the table in internal/arch that decide only, and
+// all others: of these the longest first.
+func packages() (pure, others []string) {
+	for _, row := range arch.Rows() {
+		if row.Grade == arch.Pure {
+			pure = append(pure, "./"+row.Path)
+		} else {
+			others = append(others, "./"+row.Path)
+		}
+	}
+	rank := func(path string) int {
+		if i := slices.Index(longest, strings.TrimPrefix(path, "./")); i >= 0 {
+			return i
+		}
+		return len(longest)
+	}
+	slices.SortStableFunc(others, func(a, b string) int { return rank(a) - rank(b) })
+	return pure, others
+}
