@@ -111,6 +111,7 @@ func (w *world) plan(j *job, value []byte) {
 	}
 	g := &generation{number: p.World.Generation, world: p.World, from: p.From, planned: w.now}
 	j.gen = g
+	w.log.add(w.now, codePlan, planned(j, p)...)
 	if p.From > 0 {
 		j.resumed++
 	}
@@ -123,6 +124,15 @@ func (w *world) plan(j *job, value []byte) {
 		return
 	}
 	w.at(w.now+w.cfg.StartDelay, func() { w.start(j, g) })
+}
+
+// planned is a plan as the journal has it.
+func planned(j *job, p record.Plan) []any {
+	fields := []any{j.ID, p.World.Generation, p.From}
+	for _, m := range p.World.Members {
+		fields = append(fields, m.Node, m.Devices)
+	}
+	return fields
 }
 
 // start is all agents of the generation saying that their workers run.

@@ -30,12 +30,12 @@ func (w *world) decide(in allocator.Input) coordinator.Decided {
 	}
 	if err != nil {
 		w.result.Rejected++
-		w.log.linef(w.now, "answer rejected: %v", err)
+		w.log.explain(w.now, err.Error(), codeRejected)
 		return coordinator.Decided{Err: err}
 	}
 	for i, d := range out.Decisions {
 		if d.Workers != in.Jobs[i].Workers {
-			w.log.linef(w.now, "decided %s %d to %d", w.byID[d.Job].ID, in.Jobs[i].Workers, d.Workers)
+			w.log.add(w.now, codeDecided, w.byID[d.Job].ID, in.Jobs[i].Workers, d.Workers)
 		}
 	}
 	return coordinator.Decided{Output: out}

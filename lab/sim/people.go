@@ -20,7 +20,7 @@ func (w *world) submit(j *job) {
 	}
 	j.phase, j.waitsSince = cluster.Queued, w.now
 	w.open = append(w.open, j)
-	w.log.linef(w.now, "%s submitted: %d to %d workers, %v of work", j.ID, j.MinWorkers, j.MaxWorkers, j.Work)
+	w.log.add(w.now, codeSubmitted, j.ID, j.MinWorkers, j.MaxWorkers, int64(j.Work))
 	w.write(record.Put(record.RequestKey(w.desk().id, jobName(j.index)), record.Request{
 		Kind: record.SubmitRequest, Job: j.id, Spec: &s, Owner: owner, At: zero.Add(w.now),
 	}))
@@ -37,7 +37,7 @@ func (w *world) giveUp(j *job) {
 	if j.phase.Terminal() {
 		return
 	}
-	w.log.linef(w.now, "%s stopped by its owner", j.ID)
+	w.log.add(w.now, codeGivenUp, j.ID)
 	w.write(record.Put(record.RequestKey(w.desk().id, "stop-"+jobName(j.index)), record.Request{
 		Kind: record.StopRequest, Job: j.id, Owner: owner, At: zero.Add(w.now),
 	}))
@@ -59,7 +59,7 @@ func (w *world) lose(n *node, length time.Duration) {
 		return
 	}
 	n.up = false
-	w.log.linef(w.now, "node %s lost", n.id)
+	w.log.add(w.now, codeLost, n.id)
 	for _, j := range w.jobs {
 		if g := j.gen; g != nil && !g.gone && !g.frozen && hasMember(g, n) {
 			j.advance(w.now)
@@ -90,7 +90,7 @@ func hasMember(g *generation, n *node) bool {
 
 // back is a node that comes back: its agent says that nothing is left of what it ran.
 func (w *world) back(n *node) {
-	w.log.linef(w.now, "node %s back", n.id)
+	w.log.add(w.now, codeBack, n.id)
 	w.appear(n)
 	var ops []record.Op
 	for _, j := range w.jobs {

@@ -182,7 +182,7 @@ func (w *world) step(events ...coordinator.Event) {
 		w.result.Txns++
 		w.inbox = append(w.inbox, coordinator.Outcome{Outcome: out})
 		if out.Result != record.Applied {
-			w.log.linef(w.now, "refused %s: %v", t.ID, out.Err)
+			w.log.explain(w.now, fmt.Sprintf("%s: %v", t.ID, out.Err), codeRefused)
 			continue
 		}
 		for _, op := range t.Then {
@@ -219,10 +219,10 @@ func (w *world) write(ops ...record.Op) {
 func (w *world) note(n coordinator.Note) {
 	j := w.byID[n.Job]
 	if j == nil || n.Phase == "" {
-		w.log.linef(w.now, "note %s %s", n.Job, n.Text)
+		w.log.explain(w.now, n.Text, codeNote, n.Job)
 		return
 	}
-	w.log.linef(w.now, "%s g%d %s: %s", j.ID, n.Gen, n.Phase, n.Text)
+	w.log.explain(w.now, n.Text, codePhase, j.ID, n.Gen, n.Phase)
 	j.phase = n.Phase
 	if n.Phase.Terminal() && j.ended == 0 {
 		j.ended = w.now
