@@ -96,12 +96,14 @@ func credOf(c net.Conn) (*unix.Ucred, error) {
 }
 
 func userName(uid uint32) string {
-	id := strconv.FormatUint(uint64(uid), 10)
-	if u, err := user.LookupId(id); err == nil {
+	if u, err := user.LookupId(strconv.FormatUint(uint64(uid), 10)); err == nil {
 		return u.Username
 	}
-	return "uid " + id
+	return unnamed(uid)
 }
+
+// unnamed is how a user is called whose name is not known.
+func unnamed(uid uint32) string { return "uid " + strconv.FormatUint(uint64(uid), 10) }
 
 // caller returns whom a request is for: the peer, or the user whom a peer names
 // that may speak for others, which only root, the agent's own user and other

@@ -337,11 +337,18 @@ func decode(r *http.Request, v any) error {
 	return nil
 }
 
-// mayHost reports why this agent cannot run jobs of a user: only root may become others.
+// mayHost reports why this agent cannot run jobs of a user: only root may become
+// others, and only those that have a name, by which each node looks up their groups.
 func mayHost(who cluster.Owner) error {
-	if self := ownUID(); self != 0 && self != who.UID {
+	self := ownUID()
+	switch {
+	case self == who.UID:
+		return nil
+	case self != 0:
 		return fault(Forbidden, "this agent runs as %s (uid %d) and can only run that user's jobs; you are %s (uid %d): ask an agent that runs as root, or your own",
 			userName(self), self, who.User, who.UID)
+	case who.User == unnamed(who.UID):
+		return fault(Forbidden, "uid %d has no user name on this node: create the user, with the same uid on every node, or look at the directory service, then submit again", who.UID)
 	}
 	return nil
 }

@@ -170,6 +170,12 @@ func TestOnlyRootHostsOtherUsers(t *testing.T) {
 	if err := mayHost(self()); err != nil {
 		t.Error(err)
 	}
+	nameless := cluster.Owner{UID: 4_000_000_000, GID: 4_000_000_000, User: userName(4_000_000_000)}
+	store := newFakeStore()
+	_, err = serve(t, store, "n1", &nameless).Submit(t.Context(), SubmitRequest{NewRequestID(), goodSpec("nameless")})
+	if CodeOf(err) != Forbidden || ownUID() == 0 && !strings.Contains(err.Error(), "no user name") || len(store.requests(t, "n1")) > 0 {
+		t.Errorf("a user without a name: %v", err)
+	}
 }
 
 func TestStopIsForTheOwnerAndRoot(t *testing.T) {

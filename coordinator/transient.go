@@ -21,6 +21,8 @@ import (
 //	                           └── mostRetries in a row ──► held
 //
 // A full disk is waited for without an end, because its remedy is known and said.
+// A node that misses what the job needs (working directory, program, env file) is
+// excluded until it says that it is there; each time counts as a try.
 const (
 	// mostRetries is how often in a row: with waits that double up to
 	// transientMost, most of a working day.
@@ -117,29 +119,37 @@ func (c *Coordinator) pardon(f formed) bool {
 		return false
 	}
 	var over []cluster.NodeID
-	for _, n := range f.state().Passing {
-		if c.overSince(f, n) {
+	tries := 0
+	for _, n := range slices.Sorted(maps.Keys(f.state().Excluded)) {
+		passing := slices.Contains(f.state().Passing, n)
+		said, kept := c.overSince(f, n)
+		switch {
+		case passing && (said || !kept):
 			over = append(over, n)
+		case !passing && said && f.state().Retries < mostRetries: // what was missing is there
+			over, tries = append(over, n), 1
 		}
 	}
 	if len(over) == 0 {
 		return false
 	}
 	s := pardoned(c.next(f.JobView, f.state().Phase, f.state().Reason), over)
+	s.Retries += tries
 	return c.send(move{verb: "pardon", job: f.JobView, then: []record.Op{record.Put(record.StateKey(f.ID), s)}})
 }
 
 // overSince reports whether the node has said that what it failed of is over, of
 // the newest generation in which it failed. Once that is no longer kept the node
-// looks no more, and would stay excluded for ever: it is tried again.
-func (c *Coordinator) overSince(f formed, n cluster.NodeID) bool {
+// looks no more: a node that failed of what passes is tried again then, as it
+// would stay excluded for ever.
+func (c *Coordinator) overSince(f formed, n cluster.NodeID) (said, kept bool) {
 	for g := f.number(); g > 0 && g+keptGenerations > f.number(); g-- {
 		nonce := f.Generation(g).Plan.Value.World.Nonce
 		if acks := c.mirror.Node(n).Ack(f.ID, g, nonce); acks.Failed.Exists() {
-			return acks.Cleared.Exists()
+			return acks.Cleared.Exists(), true
 		}
 	}
-	return true
+	return false, false
 }
 
 // away are the nodes that failed of something that passes and are not there now:

@@ -122,10 +122,10 @@ type Stopped struct {
 	Nonce      string `json:"nonce,omitempty"`
 }
 
-// Cleared says that what the node failed of is over: after a Failed of a kind
-// that may pass the node looks every few seconds whether its user can write
-// there again, and the leader need not wait any longer. Advisory: it starts
-// nothing by itself.
+// Cleared says that what the node failed of is over. After a Failed of a kind that
+// may pass, or for want of something that a start looks for first, the node looks
+// every few seconds whether the job's owner can write and finds it all there, and
+// the leader need not wait any longer. Advisory: it starts nothing by itself.
 type Cleared struct {
 	At    time.Time `json:"at"`
 	Nonce string    `json:"nonce,omitempty"`

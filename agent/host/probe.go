@@ -32,8 +32,9 @@ const (
 )
 
 // probeFailed looks, one job at a time, whether what this node failed of and may
-// pass is over: a full disk, a file system that is read-only or fails. It says so
-// once a generation, and the leader need not wait any longer.
+// pass is over: a full disk, a file system that is read-only or fails, a working
+// directory, program, env file or user that was missing. It says so once a
+// generation, and the leader need not wait any longer.
 func (n *node) probeFailed() {
 	at := lane{what: probeLane}
 	if n.lanes[at] || n.presence.aliveRev == 0 || !n.records.known(selfPart) {
@@ -71,7 +72,7 @@ func (n *node) probeFailed() {
 // may pass, and has not said that it is over. Only the job's newest generation here counts.
 func (n *node) awaits(jg record.JobGen) bool {
 	acks := n.acks(jg)
-	if !acks.Failed.Exists() || !acks.Failed.Value.Kind.MayPass() || !acks.Stopped.Exists() || acks.Cleared.Exists() || n.lanes[lane{jg, agent.AckLane}] {
+	if !acks.Failed.Exists() || !mayPass(acks.Failed.Value) || !acks.Stopped.Exists() || acks.Cleared.Exists() || n.lanes[lane{jg, agent.AckLane}] {
 		return false
 	}
 	for other := range n.self().Acks {
@@ -80,6 +81,11 @@ func (n *node) awaits(jg record.JobGen) bool {
 		}
 	}
 	return true
+}
+
+// mayPass reports whether a probe can tell that what a node failed of is over.
+func mayPass(f record.Failed) bool {
+	return f.Kind.MayPass() || f.Kind == record.NodeRefused && shim.IsNeed(f.Reason)
 }
 
 // probe looks once; again is when to look next, 0 if it is over.
@@ -105,12 +111,15 @@ func (n *node) probe(ctx context.Context, jg record.JobGen) (again time.Duration
 	if spec.ID == "" {
 		return again, nil
 	}
-	r := &run{jg: jg, order: shim.Order{Owner: spec.Owner, Checkpoint: filepath.Join(spec.CheckpointDir, string(jg.Job), "probe")}}
+	r := &run{jg: jg, order: shim.Order{
+		Owner: spec.Owner, Command: spec.Command, Workdir: spec.Workdir, Env: spec.Env, EnvFile: spec.EnvFile,
+		Checkpoint: filepath.Join(spec.CheckpointDir, string(jg.Job), "probe"),
+	}}
 	answer, err := n.do(ctx, r, dirblob.Task{Root: r.root(), Probe: string(n.cfg.Node)}, probeBound)
 	if err == nil && answer.Room != nil && answer.Room.Shortage(r.root(), last.Bytes) != "" {
 		return again, nil
 	}
-	if err = errors.Join(err, tryWriting(n.cfg.RunDir)); err != nil {
+	if err = errors.Join(err, tryWriting(n.cfg.RunDir), shim.Needs(ctx, r.order)); err != nil {
 		log := n.logger(jg)
 		log.Debug().Err(err).Msg("what it failed of is not over yet")
 		return again, nil

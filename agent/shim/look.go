@@ -18,10 +18,11 @@ import (
 // look is the question what a node has of a run's needs, put to a process that is
 // the run's owner: the shim touches nothing itself at a path that a user has named.
 type look struct {
-	Dir     string       `json:"dir"` // the run directory
-	Order   Order        `json:"order"`
-	waiting func(string) // told what is looked at
-	started func(pid int)
+	Dir       string       `json:"dir"` // the run directory
+	Order     Order        `json:"order"`
+	PathsOnly bool         `json:"paths_only,omitempty"` // there is no run: see Needs
+	waiting   func(string) // told what is looked at
+	started   func(pid int)
 }
 
 // said is a line of what the process says: what it looks at, or how the look ended.

@@ -63,24 +63,28 @@ func precheck(ctx context.Context, o Order, l look, id identity) (program string
 func (l look) here(ctx context.Context) (f findings, err error) {
 	o := l.Order
 	for _, step := range []struct {
-		what string
-		do   func() error
+		what  string
+		ofRun bool // looked at only where there is a run
+		do    func() error
 	}{
-		{"run directory", func() error {
+		{"run directory", true, func() error {
 			return checkEnterable("run directory", l.Dir, "let the owner enter it and its parents (chmod o+x)")
 		}},
-		{"workdir", func() error {
-			return checkEnterable("workdir", o.Workdir, "make it available at the same path on every node")
+		{workdirNeed, false, func() error {
+			return checkEnterable(workdirNeed, o.Workdir, "make it available at the same path on every node")
 		}},
-		{"env file", func() (err error) {
+		{envFileNeed, false, func() (err error) {
 			if o.EnvFile != "" {
 				f.Secrets, err = ReadEnvFile(o.EnvFile, o.Owner.UID)
 			}
 			return err
 		}},
-		{"command", func() (err error) { f.Program, err = findProgram(o, f.Secrets); return err }},
-		{"checkpoint_dir", func() error { return meetAtCheckpoint(ctx, o) }},
+		{commandNeed, false, func() (err error) { f.Program, err = findProgram(o, f.Secrets); return err }},
+		{"checkpoint_dir", true, func() error { return meetAtCheckpoint(ctx, o) }},
 	} {
+		if l.PathsOnly && step.ofRun {
+			continue
+		}
 		if ctx.Err() != nil {
 			return f, ctx.Err()
 		}
@@ -88,6 +92,9 @@ func (l look) here(ctx context.Context) (f findings, err error) {
 		if err := step.do(); err != nil {
 			return f, &refusal{FailureOf(err), err}
 		}
+	}
+	if l.PathsOnly {
+		f.Secrets = nil // they are for workers only
 	}
 	return f, nil
 }

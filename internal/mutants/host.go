@@ -41,4 +41,9 @@ var ofHost = []Mutant{
 		Old: "if n.conclusive(r, err) {", New: "if false {",
 		Breaks: "files whose fsync failed are digested again and committed (I4)",
 	},
+	{
+		Name: "missing-is-looked-for-as-told", File: "agent/host/probe.go", Tests: "TestWhatAJobNeedsIsToldToBeThere",
+		Old: "f.Kind == record.NodeRefused && shim.IsNeed(f.Reason)", New: "f.Kind == record.NodeRefused",
+		Breaks: "a node says that it is over what its looks cannot see, and is tried again and again",
+	},
 }

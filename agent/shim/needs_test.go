@@ -1,0 +1,41 @@
+package shim
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/bellows-ml/bellows/cluster"
+)
+
+// Needs gives the error that a start gives, and IsNeed knows it by its text.
+func TestNeeds(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	good := Order{
+		Owner:   cluster.Owner{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), User: "me"},
+		Command: []string{"/bin/sh"}, Workdir: dir,
+	}
+	if err := Needs(t.Context(), good); err != nil {
+		t.Errorf("all is there: %v", err)
+	}
+	for name, change := range map[string]func(*Order){
+		"workdir": func(o *Order) { o.Workdir = filepath.Join(dir, "missing") },
+		"file":    func(o *Order) { o.Workdir = "/bin/sh" },
+		"path":    func(o *Order) { o.Command = []string{"no-such-program"} },
+		"program": func(o *Order) { o.Command = []string{"./missing"} },
+		"secrets": func(o *Order) { o.EnvFile = filepath.Join(dir, "missing") },
+		"user":    func(o *Order) { o.Owner = cluster.Owner{UID: 3_000_000_000, User: "no-such-user"} },
+	} {
+		o := good
+		change(&o)
+		if err := Needs(t.Context(), o); err == nil || !IsNeed(err.Error()) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, other := range []string{"execute /bin/x: no such file or directory", "checkpoint_dir /ck: permission denied", "workdirs"} {
+		if IsNeed(other) {
+			t.Errorf("%q is nothing that is looked at", other)
+		}
+	}
+}
