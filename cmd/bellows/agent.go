@@ -16,6 +16,7 @@ import (
 
 	"github.com/bellows-ml/bellows/agent/host"
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/fault"
 	"github.com/bellows-ml/bellows/internal/trust"
 	"github.com/bellows-ml/bellows/nvml"
 	"github.com/bellows-ml/bellows/record"
@@ -103,30 +104,30 @@ func (a *agentFlags) config(cmd *cobra.Command, log zerolog.Logger) (host.Config
 		DataDir: a.dataDir, RunDir: a.run, LockDir: a.lock, Socket: chosenSocket(cmd),
 		Version: version(), Leave: true, Log: log,
 	}
-	var bad faultList
+	var bad fault.List
 	if a.node != "" {
 		if err := cluster.CheckName(a.node); err != nil {
-			bad.add(usage("--node %s", strings.TrimPrefix(err.Error(), "name ")))
+			bad.Add(fault.Usage("--node %s", strings.TrimPrefix(err.Error(), "name ")))
 		}
 	}
-	bad.add(a.scraping.check())
-	bad.add(a.hosting.apply(&cfg))
+	bad.Add(a.scraping.check())
+	bad.Add(a.hosting.apply(&cfg))
 	var err error
 	cfg.Etcd, err = a.etcd.config()
-	bad.add(err)
+	bad.Add(err)
 	if cfg.Ports, err = parsePorts(a.ports); err != nil {
-		bad.add(usage("--ports %w", err))
+		bad.Add(fault.Usage("--ports %w", err))
 	}
 	if cmd.Flags().Changed("simulate-devices") && a.simulate < 1 {
-		bad.add(usage("--simulate-devices %d: use 1 or more, or leave it out to use the machine's own", a.simulate))
+		bad.Add(fault.Usage("--simulate-devices %d: use 1 or more, or leave it out to use the machine's own", a.simulate))
 	}
 	if err = host.CheckInterface(a.train); err != nil {
-		bad.add(usage("--train-interface %w", err))
+		bad.Add(fault.Usage("--train-interface %w", err))
 	}
 	if ip := net.ParseIP(cfg.Bind); cfg.Bind != "" && (ip == nil || ip.IsUnspecified()) {
-		bad.add(usage("--bind %q: use the IP address under which other nodes reach this one", cfg.Bind))
+		bad.Add(fault.Usage("--bind %q: use the IP address under which other nodes reach this one", cfg.Bind))
 	} else if ip != nil && !ip.IsLoopback() && a.keyFile == "" {
-		bad.add(usage("--bind %s: other machines can reach that, so the cluster needs a gossip key: "+
+		bad.Add(fault.Usage("--bind %s: other machines can reach that, so the cluster needs a gossip key: "+
 			"head -c 32 /dev/urandom > FILE once, and --gossip-key-file with a copy of it on every node", cfg.Bind))
 	}
 	for _, p := range []struct {
@@ -134,13 +135,13 @@ func (a *agentFlags) config(cmd *cobra.Command, log zerolog.Logger) (host.Config
 		port int
 	}{{"gossip-port", a.gossipPort}, {"api-port", a.apiPort}} {
 		if p.port < 0 || p.port > 65535 {
-			bad.add(usage("--%s %d: use a port, or 0 for any free one", p.flag, p.port))
+			bad.Add(fault.Usage("--%s %d: use a port, or 0 for any free one", p.flag, p.port))
 		}
 	}
 	if cfg.GossipKey, err = readKey(a.keyFile); err != nil {
-		bad.add(err)
+		bad.Add(err)
 	}
-	return cfg, bad.err()
+	return cfg, bad.Err()
 }
 
 // agentDefaults fills in what depends on the machine and the user.

@@ -7,13 +7,15 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/bellows-ml/bellows/agent/host"
+	"github.com/bellows-ml/bellows/internal/fault"
+	"github.com/bellows-ml/bellows/internal/units"
 )
 
 // hosting is how an agent holds workers and what it keeps of them.
 type hosting struct {
 	containment           string
 	strangers             string
-	logSize, keepLogsSize byteSize
+	logSize, keepLogsSize units.Bytes
 	keepLogs              time.Duration
 	processes             int
 }
@@ -37,27 +39,27 @@ func hostingFlags(f *pflag.FlagSet) *hosting {
 }
 
 func (h *hosting) apply(cfg *host.Config) error {
-	var bad faultList
+	var bad fault.List
 	if h.containment != "auto" {
 		cfg.Containment = h.containment
 		if err := host.CheckContainment(h.containment); err != nil {
-			bad.add(usage("--%w", err))
+			bad.Add(fault.Usage("--%w", err))
 		}
 	}
 	if cfg.Processes = h.processes; h.processes == 0 {
 		cfg.Processes = -1 // which is no default
 	}
 	if h.processes < 0 || h.processes > 0 && h.processes < leastProcesses {
-		bad.add(usage("--processes-per-device %d: use %d or more, as every thread counts, or 0 for any number", h.processes, leastProcesses))
+		bad.Add(fault.Usage("--processes-per-device %d: use %d or more, as every thread counts, or 0 for any number", h.processes, leastProcesses))
 	}
 	if h.keepLogs <= 0 {
-		bad.add(usage("--keep-logs %s: use a positive duration, as in 168h", h.keepLogs))
+		bad.Add(fault.Usage("--keep-logs %s: use a positive duration, as in 168h", h.keepLogs))
 	}
 	cfg.Strangers = host.Strangers(h.strangers)
 	if !slices.Contains([]host.Strangers{host.AutoStrangers, host.RefuseStrangers, host.IgnoreStrangers}, cfg.Strangers) {
-		bad.add(usage("--foreign-processes %q: use %s, %s or %s", h.strangers, host.AutoStrangers, host.RefuseStrangers, host.IgnoreStrangers))
+		bad.Add(fault.Usage("--foreign-processes %q: use %s, %s or %s", h.strangers, host.AutoStrangers, host.RefuseStrangers, host.IgnoreStrangers))
 	}
 	cfg.LogBytes = int64(h.logSize)
 	cfg.KeepLogs = host.KeepLogs{Age: h.keepLogs, Bytes: int64(h.keepLogsSize)}
-	return bad.err()
+	return bad.Err()
 }

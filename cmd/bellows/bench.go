@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellows-ml/bellows/allocator/solve"
+	"github.com/bellows-ml/bellows/internal/fault"
 	"github.com/bellows-ml/bellows/lab/milp"
 )
 
@@ -83,9 +84,9 @@ Hu et al., section 4.4, tight has one binary variable for each choice.
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		switch {
 		case file == "":
-			return usage("--instance is missing: give a file")
+			return fault.Usage("--instance is missing: give a file")
 		case repeat < 1:
-			return usage("--repeat %d: use 1 or more", repeat)
+			return fault.Usage("--repeat %d: use 1 or more", repeat)
 		}
 		if err := ref.check(); err != nil {
 			return err

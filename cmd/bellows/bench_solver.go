@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/allocator/solve"
+	"github.com/bellows-ml/bellows/internal/fault"
 	"github.com/bellows-ml/bellows/lab/milp"
 )
 
@@ -47,11 +48,11 @@ type ownAnswer struct {
 func (r *reference) check() error {
 	switch {
 	case r.solver != solverOwn && r.solver != solverHiGHS && r.solver != solverCBC:
-		return usage("--solver %q: use %s, %s or %s", r.solver, solverOwn, solverHiGHS, solverCBC)
+		return fault.Usage("--solver %q: use %s, %s or %s", r.solver, solverOwn, solverHiGHS, solverCBC)
 	case r.model != string(milp.Tight) && r.model != string(milp.Paper):
-		return usage("--model %q: use %s or %s", r.model, milp.Tight, milp.Paper)
+		return fault.Usage("--model %q: use %s or %s", r.model, milp.Tight, milp.Paper)
 	case r.limit <= 0:
-		return usage("--limit %s: use a positive time", r.limit)
+		return fault.Usage("--limit %s: use a positive time", r.limit)
 	}
 	return nil
 }

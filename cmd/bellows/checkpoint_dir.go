@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/bellows-ml/bellows/checkpoint/owned"
+	"github.com/bellows-ml/bellows/internal/fault"
 )
 
 // prepareCheckpointDir makes the folder and writes to it once, as the user who
@@ -25,11 +26,11 @@ func prepareCheckpointDir(dir string) error {
 	}
 	f, err := os.CreateTemp(dir, ".bellows-probe-*")
 	if err != nil {
-		return fmt.Errorf("checkpoint dir %s: cannot be written to: %w; make it writable, or choose another", dir, reason(err))
+		return fmt.Errorf("checkpoint dir %s: cannot be written to: %w; make it writable, or choose another", dir, fault.Reason(err))
 	}
 	_, writeErr := f.WriteString("probe")
 	if err := errors.Join(writeErr, f.Sync(), f.Close(), os.Remove(f.Name())); err != nil {
-		return fmt.Errorf("checkpoint dir %s: cannot be written to: %w; make room, or choose another", dir, reason(err))
+		return fmt.Errorf("checkpoint dir %s: cannot be written to: %w; make room, or choose another", dir, fault.Reason(err))
 	}
 	return nil
 }
@@ -55,5 +56,5 @@ func culprit(dir string, err error) error {
 	if e, ok := errors.AsType[*os.PathError](err); ok && e.Path != dir {
 		return fmt.Errorf("%s: %w", e.Path, e.Err)
 	}
-	return reason(err)
+	return fault.Reason(err)
 }

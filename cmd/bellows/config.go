@@ -7,6 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/bellows-ml/bellows/internal/fault"
+	"github.com/bellows-ml/bellows/internal/output"
 )
 
 // daemons are the commands that take settings from a file.
@@ -53,11 +56,11 @@ with it. Neither flags nor the environment count, and nothing is started or aske
 			return err
 		}
 		s := newSettings(role, d.cmd.Flags())
-		var bad, more faultList
-		bad.add(s.fill(nil, file))
-		more.add(d.check()) // what could not be read is at its default
+		var bad, more fault.List
+		bad.Add(s.fill(nil, file))
+		more.Add(d.check()) // what could not be read is at its default
 		for _, err := range more {
-			bad.add(s.inFile(file, err))
+			bad.Add(s.inFile(file, err))
 		}
 		if len(bad) > 0 {
 			return bad
@@ -77,8 +80,8 @@ func (s *settings) inFile(file configFile, err error) error {
 		return fmt.Errorf("%s: %w", file.name, err)
 	}
 	text := strings.TrimPrefix(err.Error(), "--")
-	if isUsage(err) {
-		return usage("%s:%s: %s", file.name, where, text)
+	if fault.IsUsage(err) {
+		return fault.Usage("%s:%s: %s", file.name, where, text)
 	}
 	return fmt.Errorf("%s:%s: %s", file.name, where, text)
 }
@@ -118,12 +121,12 @@ func configShowCommand() *cobra.Command {
 			return err
 		}
 		list := s.list()
-		return out.write(os.Stdout, list, func() error {
-			t := table{head: []string{"KEY", "VALUE", "FROM"}}
+		return out.Write(os.Stdout, list, func() error {
+			t := output.Table{Head: []string{"KEY", "VALUE", "FROM"}}
 			for _, x := range list {
-				t.add(x.Key, orDash(x.Value), x.Origin)
+				t.Add(x.Key, output.OrDash(x.Value), x.Origin)
 			}
-			return t.write(os.Stdout, styleOf(os.Stdout))
+			return t.Write(os.Stdout, output.StyleOf(os.Stdout))
 		})
 	}
 	return cmd
@@ -151,7 +154,7 @@ func roleFlag(cmd *cobra.Command, role *string) {
 func daemonOf(role string) (daemon, error) {
 	build, ok := daemons()[role]
 	if !ok {
-		return daemon{}, usage("--role %q: use agent or coordinator", role)
+		return daemon{}, fault.Usage("--role %q: use agent or coordinator", role)
 	}
 	d := build()
 	addSocketFlag(d.cmd.Flags()) // the root command's, of which this one has none

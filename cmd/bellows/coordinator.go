@@ -17,6 +17,7 @@ import (
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/coordinator"
 	"github.com/bellows-ml/bellows/coordinator/lead"
+	"github.com/bellows-ml/bellows/internal/fault"
 	"github.com/bellows-ml/bellows/internal/trust"
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/store"
@@ -121,39 +122,39 @@ func (c *coordinatorFlags) config(log zerolog.Logger) (candidacy, error) {
 	k := candidacy{cluster: c.cluster, lead: lead.Config{
 		Interval: c.interval, MaxTxnOps: c.maxTxnOps, Timing: timing, KeepCheckpoints: c.keepCheckpoints, Node: c.name, Log: log,
 	}}
-	var bad faultList
+	var bad fault.List
 	var err error
 	k.etcd, k.member, err = c.which(k.lead.Log)
-	bad.add(err)
+	bad.Add(err)
 	k.etcd.DialTimeout, k.etcd.MaxTxnOps, k.etcd.Log = etcdPatience, c.maxTxnOps, k.lead.Log
 	if k.lead.Policy, err = policy.ByName(c.policy); err != nil {
-		bad.add(usage("--%w", err))
+		bad.Add(fault.Usage("--%w", err))
 	}
 	limits, err := c.users.limits()
-	bad.add(err)
+	bad.Add(err)
 	k.lead.Limits, k.lead.NoNewPrivs = &limits, c.noNewPrivs
-	bad.add(c.scraping.check())
+	bad.Add(c.scraping.check())
 	if c.name != "" {
 		if err = cluster.CheckName(c.name); err != nil {
-			bad.add(usage("--name %s", strings.TrimPrefix(err.Error(), "name ")))
+			bad.Add(fault.Usage("--name %s", strings.TrimPrefix(err.Error(), "name ")))
 		}
 	}
 	if c.interval < minInterval {
-		bad.add(usage("--interval %s: use %s or more", c.interval, minInterval))
+		bad.Add(fault.Usage("--interval %s: use %s or more", c.interval, minInterval))
 	}
 	if c.maxTxnOps < coordinator.LeastTxnOps {
-		bad.add(usage("--max-txn-ops %d: use %d or more, here and as etcd's own --max-txn-ops", c.maxTxnOps, coordinator.LeastTxnOps))
+		bad.Add(fault.Usage("--max-txn-ops %d: use %d or more, here and as etcd's own --max-txn-ops", c.maxTxnOps, coordinator.LeastTxnOps))
 	}
 	if c.keepCheckpoints < coordinator.LeastKeepCheckpoints {
-		bad.add(usage("--keep-checkpoints %d: use %d or more: a damaged one is given up for the one before", c.keepCheckpoints, coordinator.LeastKeepCheckpoints))
+		bad.Add(fault.Usage("--keep-checkpoints %d: use %d or more: a damaged one is given up for the one before", c.keepCheckpoints, coordinator.LeastKeepCheckpoints))
 	}
 	if c.keepResumable <= 0 {
-		bad.add(usage("--keep-resumable %s: use a positive duration, as in 336h", c.keepResumable))
+		bad.Add(fault.Usage("--keep-resumable %s: use a positive duration, as in 336h", c.keepResumable))
 	}
 	if c.keepJobs <= 0 {
-		bad.add(usage("--keep-jobs %s: use a positive duration, as in 24h", c.keepJobs))
+		bad.Add(fault.Usage("--keep-jobs %s: use a positive duration, as in 24h", c.keepJobs))
 	}
-	return k, bad.err()
+	return k, bad.Err()
 }
 
 // which is the etcd to use, and to run.
@@ -162,15 +163,15 @@ func (c *coordinatorFlags) which(log zerolog.Logger) (store.Config, *store.Embed
 	if !slices.Contains(c.etcd.endpoints, embeddedEtcd) {
 		etcd, err := c.etcd.config()
 		if err == nil && (len(e.members) > 0 || e.client != "" || e.dataDir != "" || e.plain) {
-			err = usage("--etcd-members, --etcd-client, --etcd-plain and --data-dir are for --etcd embedded, and this one is at %s", strings.Join(c.etcd.endpoints, ","))
+			err = fault.Usage("--etcd-members, --etcd-client, --etcd-plain and --data-dir are for --etcd embedded, and this one is at %s", strings.Join(c.etcd.endpoints, ","))
 		}
 		return etcd, nil, err
 	}
 	if len(c.etcd.endpoints) > 1 {
-		return store.Config{}, nil, usage("--etcd %s: use embedded alone, or addresses", strings.Join(c.etcd.endpoints, ","))
+		return store.Config{}, nil, fault.Usage("--etcd %s: use embedded alone, or addresses", strings.Join(c.etcd.endpoints, ","))
 	}
 	if f := c.etcd; f.ca+f.cert+f.key+f.user+f.passwordFile != "" {
-		return store.Config{}, nil, usage("--etcd embedded has no users, and takes its certificates from --tls-dir: leave the other --etcd-… settings out")
+		return store.Config{}, nil, fault.Usage("--etcd embedded has no users, and takes its certificates from --tls-dir: leave the other --etcd-… settings out")
 	}
 	member, err := e.config(c.name)
 	if err == nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/bellows-ml/bellows/allocator/policy"
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/fault"
 )
 
 // Defaults of `bellows dev`.
@@ -98,15 +99,15 @@ type devOptions struct {
 func (o *devOptions) check(cmd *cobra.Command) error {
 	switch _, err := policy.ByName(o.policy); {
 	case o.nodes < 1 || o.nodes > maxDevNodes:
-		return usage("--nodes %d: use 1 to %d", o.nodes, maxDevNodes)
+		return fault.Usage("--nodes %d: use 1 to %d", o.nodes, maxDevNodes)
 	case o.devices < 1 || o.devices > maxDevDevice:
-		return usage("--devices-per-node %d: use 1 to %d", o.devices, maxDevDevice)
+		return fault.Usage("--devices-per-node %d: use 1 to %d", o.devices, maxDevDevice)
 	case o.interval < minInterval:
-		return usage("--interval %s: use %s or more", o.interval, minInterval)
+		return fault.Usage("--interval %s: use %s or more", o.interval, minInterval)
 	case err != nil:
-		return usage("--%w", err)
+		return fault.Usage("--%w", err)
 	case o.etcdPort < 0 || o.etcdPort > 65535 || o.etcdPort == 0 && cmd.Flags().Changed("etcd-port"):
-		return usage("--etcd-port %d: use 1 to 65535", o.etcdPort)
+		return fault.Usage("--etcd-port %d: use 1 to 65535", o.etcdPort)
 	}
 	return nil
 }
@@ -189,7 +190,7 @@ func unmixed(dir string) error {
 			return nil // of an earlier run
 		}
 	}
-	return usage("--data-dir %s: other things are in it, such as %q: choose a folder of its own", dir, entries[0].Name())
+	return fault.Usage("--data-dir %s: other things are in it, such as %q: choose a folder of its own", dir, entries[0].Name())
 }
 
 // besides names a socket that lies beside another one.

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/bellows-ml/bellows/internal/output"
 )
 
 const (
@@ -218,7 +220,7 @@ func (c *child) relay(from io.Reader, log io.Writer) {
 func brief(line []byte) (text string, loud bool) {
 	var record map[string]any
 	if json.Unmarshal(line, &record) != nil {
-		return oneLine(string(line)), true
+		return output.OneLine(string(line)), true
 	}
 	level, err := zerolog.ParseLevel(fmt.Sprint(record["level"]))
 	if err != nil || level < zerolog.WarnLevel {
@@ -230,7 +232,7 @@ func brief(line []byte) (text string, loud bool) {
 			parts = append(parts, fmt.Sprintf("%s=%v", key, record[key]))
 		}
 	}
-	return oneLine(strings.Join(parts, " ")), true
+	return output.OneLine(strings.Join(parts, " ")), true
 }
 
 // lastLines returns the end of a child's log, for a start that did not succeed.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/fault"
 )
 
 // controlTimeout bounds a `bellows dev kill`: killing a node's processes takes some milliseconds.
@@ -45,7 +46,7 @@ func (s *supervisor) serveControl(ctx context.Context, ln net.Listener) error {
 // askDev sends one request to the `bellows dev` behind a control socket.
 func askDev(ctx context.Context, socket, verb, node string) (string, error) {
 	if err := cluster.CheckName(node); err != nil {
-		return "", usage("node: %w", err)
+		return "", fault.Usage("node: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
 	defer cancel()
@@ -61,7 +62,7 @@ func askDev(ctx context.Context, socket, verb, node string) (string, error) {
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return "", remedied{api.ErrNoAgent, fmt.Sprintf("no 'bellows dev' answers at %s: start it, or set --socket/$%s as it was started with", socket, socketVariable)}
+		return "", fault.WithRemedy(api.ErrNoAgent, fmt.Sprintf("no 'bellows dev' answers at %s: start it, or set --socket/$%s as it was started with", socket, socketVariable))
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/units"
 )
 
 // What the processes of a dev cluster are known by: children by the first two in
@@ -143,7 +144,7 @@ func sweep(dir string, match func(devProcess) bool) (killed int, err error) {
 			return killed, nil
 		}
 		if time.Now().After(deadline) {
-			return killed, fmt.Errorf("%s of the cluster in %s cannot be killed", count(left, "process"), dir)
+			return killed, fmt.Errorf("%s of the cluster in %s cannot be killed", units.Count(left, "process"), dir)
 		}
 	}
 }

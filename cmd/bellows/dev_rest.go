@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/bellows-ml/bellows/internal/units"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -53,7 +54,7 @@ func (s *supervisor) bringToRest(ctx context.Context) error {
 	if err = s.pause(ctx); err != nil || len(jobs) == 0 {
 		return err
 	}
-	fmt.Fprintf(s.msg, "halting %s with a save, %s at most; Ctrl-C again kills\n", count(len(jobs), "job"), restWithin)
+	fmt.Fprintf(s.msg, "halting %s with a save, %s at most; Ctrl-C again kills\n", units.Count(len(jobs), "job"), restWithin)
 	ctx, cancel := context.WithTimeout(ctx, restWithin)
 	defer cancel()
 	for {
@@ -62,7 +63,7 @@ func (s *supervisor) bringToRest(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%s did not save in time and goes back to the last checkpoint: %v", count(len(jobs), "job"), jobs)
+			return fmt.Errorf("%s did not save in time and goes back to the last checkpoint: %v", units.Count(len(jobs), "job"), jobs)
 		case <-time.After(restEvery):
 		}
 	}
@@ -96,7 +97,7 @@ func powerOfTwo(n int) int { return 1 << (bits.Len(uint(n)) - 1) }
 func (s *supervisor) welcome(took time.Duration) {
 	w := s.msg
 	fmt.Fprintf(w, "\n%s with %s each, ready in %.1f s; data in %s\n\n",
-		count(s.options.nodes, "node"), count(s.options.devices, "simulated device"), took.Seconds(), s.layout.dir)
+		units.Count(s.options.nodes, "node"), units.Count(s.options.devices, "simulated device"), took.Seconds(), s.layout.dir)
 	if s.options.socket != "" && os.Getenv(socketVariable) == "" {
 		fmt.Fprintf(w, "  export %s=%s\n", socketVariable, s.layout.socket)
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/units"
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/store"
 )
@@ -140,7 +141,7 @@ func (s *supervisor) cleanUp() error {
 		return p.child || p.node != "" && !known
 	})
 	if n > 0 {
-		fmt.Fprintf(s.msg, "ended %s of an earlier run that was not shut down\n", count(n, "process"))
+		fmt.Fprintf(s.msg, "ended %s of an earlier run that was not shut down\n", units.Count(n, "process"))
 	}
 	return err
 }
@@ -307,7 +308,7 @@ func (s *supervisor) killNode(_ context.Context, id cluster.NodeID) (string, err
 	if err != nil {
 		return "", err
 	}
-	text := fmt.Sprintf("%s is down: its agent and %s of its jobs were killed", id, count(n, "process"))
+	text := fmt.Sprintf("%s is down: its agent and %s of its jobs were killed", id, units.Count(n, "process"))
 	fmt.Fprintln(s.msg, text)
 	return text, nil
 }

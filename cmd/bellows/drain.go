@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellows-ml/bellows/api"
+	"github.com/bellows-ml/bellows/internal/units"
 )
 
 func drainCommand() *cobra.Command {
@@ -32,7 +33,7 @@ counts until the node is there again. One that is gone for good: 'bellows nodes 
 		if err != nil {
 			return explain(err, socket)
 		}
-		fmt.Fprintf(os.Stderr, "%s: gets no new work; %s to leave it\n", reply.Node, count(reply.Jobs, "job"))
+		fmt.Fprintf(os.Stderr, "%s: gets no new work; %s to leave it\n", reply.Node, units.Count(reply.Jobs, "job"))
 		return nil
 	}
 	return cmd

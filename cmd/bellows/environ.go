@@ -3,6 +3,8 @@ package main
 import (
 	"os"
 	"strings"
+
+	"github.com/bellows-ml/bellows/internal/fault"
 )
 
 // captured reports whether a variable of the submitter's goes with the job, so
@@ -30,11 +32,11 @@ func jobEnvironment(environ, settings []string) (map[string]string, error) {
 	for _, s := range settings {
 		k, v, given := strings.Cut(s, "=")
 		if k == "" {
-			return nil, usage("--env %q: the name is missing: write NAME=value, or NAME for the value it has here", s)
+			return nil, fault.Usage("--env %q: the name is missing: write NAME=value, or NAME for the value it has here", s)
 		}
 		if !given {
 			if v, given = own[k]; !given {
-				return nil, usage("--env %q: it is not set here; write %s=value", k, k)
+				return nil, fault.Usage("--env %q: it is not set here; write %s=value", k, k)
 			}
 		}
 		env[k] = v

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/bellows-ml/bellows/internal/fault"
 	"github.com/bellows-ml/bellows/store"
 )
 
@@ -33,29 +34,29 @@ func newEtcdFlags(f *pflag.FlagSet) *etcdFlags {
 // config is what the flags say, with the files read.
 func (e *etcdFlags) config() (store.Config, error) {
 	c := store.Config{Endpoints: e.endpoints, Username: e.user}
-	var bad faultList
+	var bad fault.List
 	for _, endpoint := range e.endpoints {
 		if err := store.CheckEndpoint(endpoint); err != nil {
-			bad.add(usage("--etcd %w", err))
+			bad.Add(fault.Usage("--etcd %w", err))
 		}
 	}
 	if (e.cert == "") != (e.key == "") {
-		bad.add(usage("--etcd-cert %q, --etcd-key %q: give both or neither", e.cert, e.key))
+		bad.Add(fault.Usage("--etcd-cert %q, --etcd-key %q: give both or neither", e.cert, e.key))
 	} else if e.cert != "" && e.ca == "" {
-		bad.add(usage("--etcd-cert %s: give --etcd-ca too: who shows a certificate should know whom to", e.cert))
+		bad.Add(fault.Usage("--etcd-cert %s: give --etcd-ca too: who shows a certificate should know whom to", e.cert))
 	}
 	var err error
 	if (e.user == "") != (e.passwordFile == "") {
-		bad.add(usage("--etcd-user %q, --etcd-password-file %q: give both or neither", e.user, e.passwordFile))
+		bad.Add(fault.Usage("--etcd-user %q, --etcd-password-file %q: give both or neither", e.user, e.passwordFile))
 	} else if e.passwordFile != "" {
 		c.Password, err = readPassword("--etcd-password-file", e.passwordFile)
-		bad.add(err)
+		bad.Add(err)
 	}
 	if e.ca != "" {
 		c.TLS, err = e.tls()
-		bad.add(err)
+		bad.Add(err)
 	}
-	return c, bad.err()
+	return c, bad.Err()
 }
 
 func (e *etcdFlags) tls() (*tls.Config, error) {

@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/fault"
+	"github.com/bellows-ml/bellows/internal/output"
 	"github.com/bellows-ml/bellows/internal/trust"
 	"github.com/bellows-ml/bellows/store"
 )
@@ -148,12 +150,12 @@ func etcdMembersCommand() *cobra.Command {
 					Name: m.Name, State: memberState(m), Peer: m.URL, Client: m.Client, Version: m.Version, Bytes: m.Bytes, InUse: m.InUse, Problem: m.Problem,
 				}
 			}
-			return out.write(os.Stdout, list, func() error {
-				t := table{head: []string{"NAME", "STATE", "PEER", "CLIENT", "VERSION", "DATA", "PROBLEM"}}
+			return out.Write(os.Stdout, list, func() error {
+				t := output.Table{Head: []string{"NAME", "STATE", "PEER", "CLIENT", "VERSION", "DATA", "PROBLEM"}}
 				for _, m := range list {
-					t.add(orDash(m.Name), m.State, m.Peer, orDash(m.Client), orDash(m.Version), fmt.Sprintf("%.1f MB", float64(m.Bytes)/1e6), orDash(m.Problem))
+					t.Add(output.OrDash(m.Name), m.State, m.Peer, output.OrDash(m.Client), output.OrDash(m.Version), fmt.Sprintf("%.1f MB", float64(m.Bytes)/1e6), output.OrDash(m.Problem))
 				}
-				return t.write(os.Stdout, styleOf(os.Stdout))
+				return t.Write(os.Stdout, output.StyleOf(os.Stdout))
 			})
 		})
 	}
@@ -188,7 +190,7 @@ has them. One server at a time.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		m := store.Member{Name: args[0], URL: strings.TrimSuffix(args[1], "/")}
 		if err := checkMember(m); err != nil {
-			return usage("%w", err)
+			return fault.Usage("%w", err)
 		}
 		return s.with(cmd.Context(), nil, func(st *store.Store) error {
 			if err := st.AddMember(cmd.Context(), m); err != nil {
@@ -214,7 +216,7 @@ servers that are left would have no quorum.`,
 	s := takeSettings(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := cluster.CheckName(args[0]); err != nil && !strings.Contains(args[0], "://") {
-			return usage("member: %w", err)
+			return fault.Usage("member: %w", err)
 		}
 		return s.with(cmd.Context(), nil, func(st *store.Store) error {
 			if err := st.RemoveMember(cmd.Context(), args[0]); err != nil {
@@ -271,7 +273,7 @@ Jobs go on from the newest checkpoint that the snapshot knows.`,
 			return err
 		}
 		if k.member == nil {
-			return usage("--etcd %s: a snapshot is restored for --etcd embedded; for another etcd use etcdutl snapshot restore", strings.Join(k.etcd.Endpoints, ","))
+			return fault.Usage("--etcd %s: a snapshot is restored for --etcd embedded; for another etcd use etcdutl snapshot restore", strings.Join(k.etcd.Endpoints, ","))
 		}
 		if err := store.Restore(*k.member, args[0]); err != nil {
 			return err

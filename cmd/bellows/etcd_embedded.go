@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/fault"
 	"github.com/bellows-ml/bellows/internal/trust"
 	"github.com/bellows-ml/bellows/store"
 )
@@ -56,7 +57,7 @@ func (e *embeddedFlags) config(name string) (store.EmbeddedConfig, error) {
 	if len(members) > 0 && name != "" {
 		i := slices.IndexFunc(members, func(m store.Member) bool { return m.Name == name })
 		if i < 0 {
-			return c, usage("--etcd-members: this server, %s, is not among %s: set --name to one of them, or add it",
+			return c, fault.Usage("--etcd-members: this server, %s, is not among %s: set --name to one of them, or add it",
 				name, strings.Join(e.members, ","))
 		}
 		c.Member = name
@@ -70,10 +71,10 @@ func (e *embeddedFlags) config(name string) (store.EmbeddedConfig, error) {
 	}
 	host, port, err := net.SplitHostPort(c.Client)
 	if err != nil || net.ParseIP(host) == nil || port == "" || strings.Trim(port, "0123456789") != "" {
-		return c, usage("--etcd-client %q: use an IP address and a port, as in 10.0.0.1:2379", c.Client)
+		return c, fault.Usage("--etcd-client %q: use an IP address and a port, as in 10.0.0.1:2379", c.Client)
 	}
 	if net.ParseIP(host).IsUnspecified() {
-		return c, usage("--etcd-client %s: use one address, under which agents reach this server", c.Client)
+		return c, fault.Usage("--etcd-client %s: use one address, under which agents reach this server", c.Client)
 	}
 	return c, nil
 }
@@ -85,17 +86,17 @@ func (e *embeddedFlags) list() ([]store.Member, error) {
 		name, address, _ := strings.Cut(text, "=")
 		m := store.Member{Name: name, URL: strings.TrimSuffix(address, "/")}
 		if err := checkMember(m); err != nil {
-			return nil, usage("--etcd-members %w", err)
+			return nil, fault.Usage("--etcd-members %w", err)
 		}
 		for _, other := range all {
 			if other.Name == m.Name || other.URL == m.URL {
-				return nil, usage("--etcd-members: %s=%s and %s=%s: give each server its own name and address", other.Name, other.URL, m.Name, m.URL)
+				return nil, fault.Usage("--etcd-members: %s=%s and %s=%s: give each server its own name and address", other.Name, other.URL, m.Name, m.URL)
 			}
 		}
 		all = append(all, m)
 	}
 	if n := len(all); n > 0 && n != 1 && n != 3 {
-		return nil, usage("--etcd-members: %d servers: use 1 or 3: more than half of them have to be there, so that 2 survive no loss, and 4 no more than 3", n)
+		return nil, fault.Usage("--etcd-members: %d servers: use 1 or 3: more than half of them have to be there, so that 2 survive no loss, and 4 no more than 3", n)
 	}
 	return all, nil
 }
@@ -131,15 +132,15 @@ func (e *embeddedFlags) checkTLS(c store.EmbeddedConfig, tlsDir string) error {
 	host, _, _ := net.SplitHostPort(c.Client)
 	switch ip := net.ParseIP(host); {
 	case tlsDir != "" && e.plain:
-		return usage("--etcd-plain: it is for doing without certificates, and --tls-dir %s has some: leave one of them out", tlsDir)
+		return fault.Usage("--etcd-plain: it is for doing without certificates, and --tls-dir %s has some: leave one of them out", tlsDir)
 	case tlsDir != "":
 		return nil
 	case len(c.Members) > 0:
-		return usage("--etcd-members %s: "+how, c.Members[0].URL, "that")
+		return fault.Usage("--etcd-members %s: "+how, c.Members[0].URL, "that")
 	case ip != nil && !ip.IsLoopback():
-		return usage("--etcd-client %s: "+how, c.Client, "that")
+		return fault.Usage("--etcd-client %s: "+how, c.Client, "that")
 	case !e.plain:
-		return usage("--etcd embedded: "+how+"; to let every user and job of this server in: --etcd-plain", c.Client)
+		return fault.Usage("--etcd embedded: "+how+"; to let every user and job of this server in: --etcd-plain", c.Client)
 	}
 	return nil
 }

@@ -12,6 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellows-ml/bellows/api"
+	"github.com/bellows-ml/bellows/internal/fault"
+	"github.com/bellows-ml/bellows/internal/output"
+	"github.com/bellows-ml/bellows/internal/units"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -31,7 +34,7 @@ on with what comes, across restarts of the agent and of etcd. -o json writes a l
 JSON for each event.`, record.KeptEvents, record.KeptNodeEvents),
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usage("events: %q is one argument too many: give one job, or none for all", args[1])
+				return fault.Usage("events: %q is one argument too many: give one job, or none for all", args[1])
 			}
 			return nil
 		},
@@ -43,46 +46,29 @@ JSON for each event.`, record.KeptEvents, record.KeptNodeEvents),
 		q := api.EventQuery{Follow: follow}
 		if len(args) > 0 {
 			if q.Job = args[0]; q.Job == "" {
-				return usage("events: the job is an empty text: leave it out for all")
+				return fault.Usage("events: the job is an empty text: leave it out for all")
 			}
 		}
 		var err error
 		if cmd.Flags().Changed("since") {
-			if q.Since, err = ago(since, time.Now()); err != nil {
-				return usage("--since %w", err)
+			if q.Since, err = units.Ago(since, time.Now()); err != nil {
+				return fault.Usage("--since %w", err)
 			}
 		}
-		if *out == asYAML {
-			return usage("--output yaml: events come as a table or as json")
+		if *out == output.AsYAML {
+			return fault.Usage("--output yaml: events come as a table or as json")
 		}
 		client, socket := agentOf(cmd)
-		w := eventWriter{out: os.Stdout, format: *out, page: page{style: styleOf(os.Stdout), now: time.Now(), zone: time.Local}}
+		w := eventWriter{out: os.Stdout, format: *out, page: page{style: output.StyleOf(os.Stdout), now: time.Now(), zone: time.Local}}
 		return explain(w.run(cmd.Context(), client, q), socket)
 	}
 	return cmd
 }
 
-// ago reads a time with its date, or how long ago it was.
-func ago(text string, now time.Time) (time.Time, error) {
-	t, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		d, durationErr := time.ParseDuration(text)
-		if durationErr != nil || d < 0 {
-			return time.Time{}, fmt.Errorf("%q: use a time such as %s, or how long ago such as 2h30m",
-				text, now.Add(-2*time.Hour).UTC().Format(time.RFC3339))
-		}
-		t = now.Add(-d)
-	}
-	if t.After(now) {
-		return time.Time{}, fmt.Errorf("%q: it is yet to come", text)
-	}
-	return t, nil
-}
-
 // eventWriter writes events, a line each.
 type eventWriter struct {
 	out    io.Writer
-	format format
+	format output.Format
 	page   page
 	begun  bool // the head was written
 }
@@ -98,22 +84,22 @@ func (w *eventWriter) run(ctx context.Context, client *api.Client, q api.EventQu
 }
 
 func (w *eventWriter) write(e api.Event) error {
-	if w.format == asJSON {
-		return writeJSON(w.out, e, "")
+	if w.format == output.AsJSON {
+		return output.WriteJSON(w.out, e, "")
 	}
 	if e.Notice != "" {
-		fmt.Fprintln(os.Stderr, "bellows: "+oneLine(e.Notice))
+		fmt.Fprintln(os.Stderr, "bellows: "+output.OneLine(e.Notice))
 		return nil
 	}
 	if !w.begun {
 		w.begun = true
-		if _, err := fmt.Fprintln(w.out, w.page.style.paint(faint, fmt.Sprintf(eventLine, "TIME", "EVENT", "JOB", "NODE", "WHAT"))); err != nil {
+		if _, err := fmt.Fprintln(w.out, w.page.style.Paint(output.Faint, fmt.Sprintf(eventLine, "TIME", "EVENT", "JOB", "NODE", "WHAT"))); err != nil {
 			return err
 		}
 	}
-	kind := w.page.style.paint(eventColour(e.Kind), fmt.Sprintf("%-14s", oneLine(e.Kind)))
+	kind := w.page.style.Paint(eventColour(e.Kind), fmt.Sprintf("%-14s", output.OneLine(e.Kind)))
 	line := fmt.Sprintf("%-19s %s %-20s %-8s %s", e.At.In(w.page.zone).Format(time.DateTime), kind,
-		oneLine(cmp.Or(e.Job, "-")), oneLine(cmp.Or(e.Node, "-")), oneLine(whatHappened(e)))
+		output.OneLine(cmp.Or(e.Job, "-")), output.OneLine(cmp.Or(e.Node, "-")), output.OneLine(whatHappened(e)))
 	_, err := fmt.Fprintln(w.out, strings.TrimRight(line, " "))
 	return err
 }
@@ -125,11 +111,11 @@ func eventColour(kind string) string {
 	switch record.EventKind(kind) {
 	case record.JobWorkerFailed, record.JobFailed, record.JobKilled, record.JobFellBack, record.CheckpointLost,
 		record.NodeLost, record.NodeGivenUp, record.DeviceProblem:
-		return red
+		return output.Red
 	case record.JobHalting, record.JobBackoff, record.JobHeld, record.JobStopped, record.JobQueued, record.NodeDrained, record.NodeLeft, record.NodeRemoved:
-		return yellow
+		return output.Yellow
 	case record.JobStarted, record.JobRescaled, record.JobSucceeded, record.NodeJoined, record.NodeUndrained, record.DeviceWell:
-		return green
+		return output.Green
 	case record.JobSubmitted, record.JobStopping, record.JobScaled, record.JobResumed, record.LeaderChanged:
 	}
 	return ""
@@ -142,19 +128,19 @@ func whatHappened(e api.Event) string {
 	}
 	var parts []string
 	if e.From > 0 {
-		parts = append(parts, fmt.Sprintf("%d → %s", e.From, count(e.To, "worker")))
+		parts = append(parts, fmt.Sprintf("%d → %s", e.From, units.Count(e.To, "worker")))
 	} else if e.To > 0 {
-		parts = append(parts, count(e.To, "worker"))
+		parts = append(parts, units.Count(e.To, "worker"))
 	}
 	if e.By != "" {
 		parts = append(parts, "by "+e.By)
 	}
-	if e.Why != "" && e.Why != "start with "+count(e.To, "worker") { // which the figures say
+	if e.Why != "" && e.Why != "start with "+units.Count(e.To, "worker") { // which the figures say
 		parts = append(parts, e.Why)
 	}
 	text := strings.Join(parts, ": ")
 	if e.To > 0 {
-		text += fmt.Sprintf(" (%s, %s of ours)", seconds(e.Seconds), seconds(e.OwnS))
+		text += fmt.Sprintf(" (%s, %s of ours)", units.Seconds(e.Seconds), units.Seconds(e.OwnS))
 	}
 	return text
 }

@@ -14,6 +14,9 @@ import (
 
 	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/fault"
+	"github.com/bellows-ml/bellows/internal/output"
+	"github.com/bellows-ml/bellows/internal/units"
 )
 
 // logsGrace is how long the last lines may take once the job has ended.
@@ -25,7 +28,7 @@ type follower struct {
 	job    string
 	out    io.Writer
 	msg    io.Writer
-	style  style // of out
+	style  output.Style // of out
 	story  story
 
 	statuses chan api.JobStatus
@@ -42,8 +45,8 @@ type follower struct {
 func follow(ctx context.Context, client *api.Client, job string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	f := &follower{
-		client: client, job: job, out: os.Stdout, msg: os.Stderr, style: styleOf(os.Stdout),
-		story:    story{style: styleOf(os.Stderr), zone: time.Local},
+		client: client, job: job, out: os.Stdout, msg: os.Stderr, style: output.StyleOf(os.Stdout),
+		story:    story{style: output.StyleOf(os.Stderr), zone: time.Local},
 		statuses: make(chan api.JobStatus), lines: make(chan api.LogLine), failures: make(chan error, 1),
 		logsDone: make(chan struct{}), answers: make(chan string, 1),
 	}
@@ -108,20 +111,20 @@ func (f *follower) end(status api.JobStatus) error {
 		fmt.Fprintln(f.msg, line)
 	}
 	if f.unshown > 0 {
-		fmt.Fprintf(f.msg, "%s could not be written here: bellows logs %s\n", count(f.unshown, "line"), f.job)
+		fmt.Fprintf(f.msg, "%s could not be written here: bellows logs %s\n", units.Count(f.unshown, "line"), f.job)
 	}
 	switch {
 	case status.ExitCode != nil && *status.ExitCode != 0:
-		return exitStatus(*status.ExitCode)
+		return fault.Exit(*status.ExitCode)
 	case status.Phase == cluster.Stopped:
-		return exitStatus(1) // its workers ended well, and what comes after it must not begin: it is not done
+		return fault.Exit(1) // its workers ended well, and what comes after it must not begin: it is not done
 	}
 	return nil
 }
 
 func (f *follower) show(line api.LogLine) {
 	if line.Notice != "" {
-		fmt.Fprintln(f.msg, f.story.note(oneLine(line.Notice)))
+		fmt.Fprintln(f.msg, f.story.note(output.OneLine(line.Notice)))
 		return
 	}
 	if _, err := fmt.Fprintln(f.out, prefixed(line, f.style)); err != nil {
@@ -138,12 +141,12 @@ func (f *follower) signalled(s os.Signal) (done bool, err error) {
 		return true, nil
 	case syscall.SIGTERM:
 		f.detached()
-		return true, exitStatus(128 + int(syscall.SIGTERM))
+		return true, fault.Exit(128 + int(syscall.SIGTERM))
 	}
-	_, canAsk := terminalWidth(os.Stdin)
+	_, canAsk := output.TerminalWidth(os.Stdin)
 	if f.asking || f.stopping || !canAsk { // whoever is impatient with a save must not be led to end it
 		f.detached()
-		return true, exitStatus(128 + int(syscall.SIGINT))
+		return true, fault.Exit(128 + int(syscall.SIGINT))
 	}
 	f.asking = true
 	fmt.Fprint(f.msg, "\nstop the job? [s]top, [d]etach, Enter = go on: ")
@@ -170,7 +173,7 @@ func (f *follower) answered(ctx context.Context, answer string) (done bool, err 
 	case "s", "stop":
 		reply, err := stopJob(ctx, f.client, f.job, false)
 		if err != nil {
-			fmt.Fprintln(f.msg, "stop: "+plain(err.Error()))
+			fmt.Fprintln(f.msg, "stop: "+output.Plain(err.Error()))
 			return false, nil
 		}
 		f.stopping = true
@@ -227,10 +230,10 @@ func (f *follower) readLogs(ctx context.Context) {
 }
 
 // prefixed is a log line with its rank before it.
-func prefixed(line api.LogLine, s style) string {
+func prefixed(line api.LogLine, s output.Style) string {
 	text := line.Text
-	if s.terminal {
-		text = tame(text)
+	if s.Terminal {
+		text = output.Tame(text)
 	}
-	return s.paint(cyan, fmt.Sprintf("[%d]", line.Rank)) + " " + text
+	return s.Paint(output.Cyan, fmt.Sprintf("[%d]", line.Rank)) + " " + text
 }

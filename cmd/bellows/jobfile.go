@@ -16,6 +16,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/fault"
+	"github.com/bellows-ml/bellows/internal/units"
 )
 
 // maxJobFile bounds a job file; one beyond it is something else by mistake.
@@ -52,25 +54,25 @@ func yamlFault(name string, err error) error {
 func readJobFile(r io.Reader, name string, now time.Time) (*jobFile, error) {
 	text, err := io.ReadAll(io.LimitReader(r, maxJobFile+1))
 	if err != nil {
-		return nil, usage("read %s: %w", name, reason(err))
+		return nil, fault.Usage("read %s: %w", name, fault.Reason(err))
 	}
 	if len(text) > maxJobFile {
-		return nil, usage("%s: a job file has at most %d bytes", name, maxJobFile)
+		return nil, fault.Usage("%s: a job file has at most %d bytes", name, maxJobFile)
 	}
 	f := &jobFile{name: name, now: now, lines: map[string]int{}, spec: cluster.Spec{MaxRestarts: cluster.DefaultMaxRestarts}}
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	var doc yaml.Node
 	switch err := d.Decode(&doc); {
 	case errors.Is(err, io.EOF):
-		return nil, usage("%s: it is empty; give at least the command, as in: command: [python, train.py]", name)
+		return nil, fault.Usage("%s: it is empty; give at least the command, as in: command: [python, train.py]", name)
 	case err != nil:
-		return nil, usage("%w", yamlFault(name, err))
+		return nil, fault.Usage("%w", yamlFault(name, err))
 	}
 	if d.Decode(new(yaml.Node)) == nil {
-		return nil, usage("%s: it holds more than one document; submit each job from its own", name)
+		return nil, fault.Usage("%s: it holds more than one document; submit each job from its own", name)
 	}
 	if doc.Content[0].Kind != yaml.MappingNode {
-		return nil, usage("%s:%d: write keys and values, as in: command: [python, train.py]", name, doc.Content[0].Line)
+		return nil, fault.Usage("%s:%d: write keys and values, as in: command: [python, train.py]", name, doc.Content[0].Line)
 	}
 	f.document(doc.Content[0])
 	return f, f.err()
@@ -94,12 +96,12 @@ func (f *jobFile) err() error {
 	if len(all) == 0 {
 		return nil
 	}
-	return usageError{errors.Join(all...)}
+	return fault.AsUsage(errors.Join(all...))
 }
 
 // take adds faults that were found elsewhere, each at the line of its key.
 func (f *jobFile) take(err error) error {
-	for _, e := range faults(err) {
+	for _, e := range fault.Each(err) {
 		text := e.Error()
 		where, _ := fieldOf(text)
 		f.fault(f.lines[where.key], "%s", inWords(text, func(x field) string { return x.key }))
@@ -145,12 +147,12 @@ func (f *jobFile) setters() map[string]func(*yaml.Node) error {
 		"exclude-node":   func(n *yaml.Node) error { return nodeNames(n, &f.spec.Where.Not) },
 		"device-model":   func(n *yaml.Node) error { return text(n, &f.spec.Where.DeviceModel) },
 		"device-memory": func(n *yaml.Node) error {
-			bytes, err := parseBytes(n.Value)
+			bytes, err := units.ParseBytes(n.Value)
 			f.spec.Where.DeviceMemoryBytes = uint64(bytes)
 			return err
 		},
 		"memory-per-worker": func(n *yaml.Node) error {
-			bytes, err := parseBytes(n.Value)
+			bytes, err := units.ParseBytes(n.Value)
 			f.spec.PerWorker.MemoryBytes = uint64(bytes)
 			return err
 		},
@@ -180,7 +182,7 @@ func (f *jobFile) setters() map[string]func(*yaml.Node) error {
 			return err
 		},
 		"deadline": func(n *yaml.Node) (err error) {
-			f.spec.Deadline, err = deadline(n.Value, f.now)
+			f.spec.Deadline, err = units.Deadline(n.Value, f.now)
 			return err
 		},
 	}

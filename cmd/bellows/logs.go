@@ -11,6 +11,8 @@ import (
 
 	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/fault"
+	"github.com/bellows-ml/bellows/internal/output"
 )
 
 func logsCommand() *cobra.Command {
@@ -43,13 +45,13 @@ generation is kept (bellows agent --log-size).`,
 		q := api.LogQuery{Follow: follow, Generation: cluster.Generation(generation)}
 		if cmd.Flags().Changed("rank") {
 			if rank < 0 {
-				return usage("--rank %d: use 0 or more", rank)
+				return fault.Usage("--rank %d: use 0 or more", rank)
 			}
 			q.Rank = &rank
 		}
 		if cmd.Flags().Changed("tail") {
 			if tail < 0 {
-				return usage("--tail %d: use 0 or more", tail)
+				return fault.Usage("--tail %d: use 0 or more", tail)
 			}
 			q.Tail = &tail
 		}
@@ -59,23 +61,23 @@ generation is kept (bellows agent --log-size).`,
 				return err
 			}
 			if q.Tail != nil {
-				return usage("--tail and --since: use one of them")
+				return fault.Usage("--tail and --since: use one of them")
 			}
 			q.Since = t
 		}
 		if cmd.Flags().Changed("generation") && generation == 0 {
-			return usage("--generation 0: use 1 or more")
+			return fault.Usage("--generation 0: use 1 or more")
 		}
-		if *out == asYAML {
-			return usage("--output yaml: log lines come as a table or as json")
+		if *out == output.AsYAML {
+			return fault.Usage("--output yaml: log lines come as a table or as json")
 		}
 		client, socket := agentOf(cmd)
-		w := &logWriter{out: os.Stdout, msg: os.Stderr, style: styleOf(os.Stdout), json: *out == asJSON, bare: q.Rank != nil}
+		w := &logWriter{out: os.Stdout, msg: os.Stderr, style: output.StyleOf(os.Stdout), json: *out == output.AsJSON, bare: q.Rank != nil}
 		if err := readLogs(cmd.Context(), client, args[0], q, w.line); err != nil {
 			return explain(err, socket)
 		}
 		if w.missing {
-			return exitStatus(1)
+			return fault.Exit(1)
 		}
 		return nil
 	}
@@ -89,7 +91,7 @@ func sinceTime(text string, now time.Time) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return t, usage("--since %q: use a time above zero such as 10m, or a date such as 2026-01-31T18:00:00Z", text)
+		return t, fault.Usage("--since %q: use a time above zero such as 10m, or a date such as 2026-01-31T18:00:00Z", text)
 	}
 	return t, nil
 }
@@ -109,7 +111,7 @@ func readLogs(ctx context.Context, client *api.Client, ref string, q api.LogQuer
 // logWriter writes lines; what is missing is a message.
 type logWriter struct {
 	out, msg   io.Writer
-	style      style // of out
+	style      output.Style // of out
 	json       bool
 	bare       bool   // without ranks
 	generation uint64 // of the last line
@@ -120,13 +122,13 @@ func (w *logWriter) line(line api.LogLine) error {
 	w.missing = w.missing || line.Missing
 	switch {
 	case w.json:
-		return writeJSON(w.out, line, "")
+		return output.WriteJSON(w.out, line, "")
 	case line.Notice != "":
-		_, err := fmt.Fprintln(w.msg, "bellows: "+oneLine(line.Notice))
+		_, err := fmt.Fprintln(w.msg, "bellows: "+output.OneLine(line.Notice))
 		return err
 	}
-	if w.style.terminal && line.Generation != w.generation && (w.generation != 0 || line.Generation > 1) {
-		if _, err := fmt.Fprintln(w.out, w.style.paint(faint, fmt.Sprintf("── generation %d ──", line.Generation))); err != nil {
+	if w.style.Terminal && line.Generation != w.generation && (w.generation != 0 || line.Generation > 1) {
+		if _, err := fmt.Fprintln(w.out, w.style.Paint(output.Faint, fmt.Sprintf("── generation %d ──", line.Generation))); err != nil {
 			return err
 		}
 	}
@@ -135,8 +137,8 @@ func (w *logWriter) line(line api.LogLine) error {
 	switch {
 	case !w.bare:
 		text = prefixed(line, w.style)
-	case w.style.terminal:
-		text = tame(text)
+	case w.style.Terminal:
+		text = output.Tame(text)
 	}
 	_, err := fmt.Fprintln(w.out, text)
 	return err

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/bellows-ml/bellows/api"
+	"github.com/bellows-ml/bellows/internal/output"
 )
 
 // A terminal is told where a generation begins, a file gets the workers' lines
@@ -23,8 +24,8 @@ func TestLogWriter(t *testing.T) {
 		lines []api.LogLine
 		want  string
 	}{
-		{logWriter{style: style{terminal: true}}, lines, "[0] a\n[1] b\n── generation 2 ──\n[0] c\n"},
-		{logWriter{style: style{terminal: true}}, lines[2:], "── generation 2 ──\n[0] c\n"},
+		{logWriter{style: output.Style{Terminal: true}}, lines, "[0] a\n[1] b\n── generation 2 ──\n[0] c\n"},
+		{logWriter{style: output.Style{Terminal: true}}, lines[2:], "── generation 2 ──\n[0] c\n"},
 		{logWriter{}, lines, "[0] a\a\n[1] b\n[0] c\n"},
 		{logWriter{bare: true}, lines[:1], "a\a\n"},
 	} {

@@ -14,6 +14,8 @@ import (
 	"os"
 
 	"github.com/bellows-ml/bellows/api"
+	"github.com/bellows-ml/bellows/internal/fault"
+	"github.com/bellows-ml/bellows/internal/output"
 	"github.com/bellows-ml/bellows/store"
 )
 
@@ -36,12 +38,12 @@ func execute(ctx context.Context, args []string) int {
 	if err == nil {
 		return 0
 	}
-	if status, ok := errors.AsType[exitStatus](err); ok {
+	if status, ok := errors.AsType[fault.Exit](err); ok {
 		return int(status)
 	}
-	complain(os.Stderr, plain(err.Error()))
+	complain(os.Stderr, output.Plain(err.Error()))
 	switch {
-	case !*started, isUsage(err), errors.Is(err, store.ErrUnfit), api.CodeOf(err) == api.Invalid:
+	case !*started, fault.IsUsage(err), errors.Is(err, store.ErrUnfit), api.CodeOf(err) == api.Invalid:
 		return exitUsage
 	case errors.Is(err, api.ErrNoAgent), errors.Is(err, store.ErrUnreachable), api.CodeOf(err) == api.Unavailable:
 		return exitNoAnswer

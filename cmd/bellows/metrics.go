@@ -10,6 +10,7 @@ import (
 	"github.com/bellows-ml/bellows/agent/host"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/coordinator/lead"
+	"github.com/bellows-ml/bellows/internal/fault"
 	"github.com/bellows-ml/bellows/internal/metrics"
 	"github.com/bellows-ml/bellows/store"
 )
@@ -28,7 +29,7 @@ func (s *scraping) check() error {
 		return nil
 	}
 	if err := metrics.CheckAddress(s.address); err != nil {
-		return usage("--metrics-address %w", err)
+		return fault.Usage("--metrics-address %w", err)
 	}
 	return nil
 }

@@ -14,6 +14,8 @@ import (
 
 	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/output"
+	"github.com/bellows-ml/bellows/internal/units"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -44,7 +46,7 @@ A node that is lost stays in the list until it is back, or removed.`,
 		if devices {
 			write = writeDevices
 		}
-		return out.write(os.Stdout, nodes, func() error { return write(os.Stdout, nodes, styleOf(os.Stdout)) })
+		return out.Write(os.Stdout, nodes, func() error { return write(os.Stdout, nodes, output.StyleOf(os.Stdout)) })
 	}
 	cmd.AddCommand(nodesRemoveCommand())
 	return cmd
@@ -79,26 +81,26 @@ A server with a coordinator that runs etcd has a place there, too: 'bellows etcd
 	return cmd
 }
 
-func writeNodes(w io.Writer, nodes []api.NodeStatus, s style) error {
-	t := table{
-		head: []string{"NODE", "STATE", "GOSSIP", "ADDRESS", "DEVICES", "FREE", "BUSY", "MEMORY", "USED BY", "NOTE"},
-		paint: func(row, column int) string {
+func writeNodes(w io.Writer, nodes []api.NodeStatus, s output.Style) error {
+	t := output.Table{
+		Head: []string{"NODE", "STATE", "GOSSIP", "ADDRESS", "DEVICES", "FREE", "BUSY", "MEMORY", "USED BY", "NOTE"},
+		Paint: func(row, column int) string {
 			switch {
 			case column != 1:
 				return ""
 			case nodes[row].Alive:
-				return green
+				return output.Green
 			}
-			return red
+			return output.Red
 		},
 	}
 	for _, n := range nodes {
 		used, free := usersOf(n)
 		l := loadOf(n)
-		t.add(n.ID, stateOf(n), gossipOf(n), addressOf(n), fmt.Sprint(len(n.Devices)), free,
-			l.share(), l.memoryText(), orDash(used), noteOf(n))
+		t.Add(n.ID, stateOf(n), gossipOf(n), addressOf(n), fmt.Sprint(len(n.Devices)), free,
+			l.share(), l.memoryText(), output.OrDash(used), noteOf(n))
 	}
-	if err := t.write(w, s); err != nil {
+	if err := t.Write(w, s); err != nil {
 		return err
 	}
 	return writeUnread(w, nodes, s, false)
@@ -124,7 +126,7 @@ func gossipOf(n api.NodeStatus) string {
 	if n.Gossip == "" && n.Alive {
 		return "unheard"
 	}
-	return orDash(n.Gossip)
+	return output.OrDash(n.Gossip)
 }
 
 // usersOf says which jobs have how many of a node's devices, and how many could be
@@ -146,15 +148,15 @@ func usersOf(n api.NodeStatus) (used, free string) {
 	for _, job := range slices.Sorted(maps.Keys(jobs)) {
 		parts = append(parts, fmt.Sprintf("%s ×%d", job, jobs[job]))
 	}
-	return strings.Join(parts, ", "), orDash(free)
+	return strings.Join(parts, ", "), output.OrDash(free)
 }
 
 // addressOf is where a node is reached, and where its workers are if that is elsewhere.
 func addressOf(n api.NodeStatus) string {
 	if n.TrainAddr == "" || n.TrainAddr == n.Addr {
-		return orDash(n.Addr)
+		return output.OrDash(n.Addr)
 	}
-	return orDash(n.Addr) + " (training " + n.TrainAddr + ")"
+	return output.OrDash(n.Addr) + " (training " + n.TrainAddr + ")"
 }
 
 func noteOf(n api.NodeStatus) string {
@@ -178,7 +180,7 @@ func noteOf(n api.NodeStatus) string {
 		if *a < 0 {
 			which = "behind"
 		}
-		parts = append(parts, fmt.Sprintf("its clock is %s %s that of the node asked: see its time service", span(by), which))
+		parts = append(parts, fmt.Sprintf("its clock is %s %s that of the node asked: see its time service", units.Span(by), which))
 	}
 	if openFiles(n.DeviceFiles) {
 		parts = append(parts, "device files: "+n.DeviceFiles)
@@ -195,7 +197,7 @@ func noteOf(n api.NodeStatus) string {
 			parts = append(parts, d.ID+": "+what)
 		}
 	}
-	return orDash(strings.Join(parts, "; "))
+	return output.OrDash(strings.Join(parts, "; "))
 }
 
 // openFiles reports whether workers may open devices that are not theirs.

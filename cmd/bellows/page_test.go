@@ -8,6 +8,7 @@ import (
 
 	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/output"
 )
 
 var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
@@ -69,7 +70,7 @@ func endedJob() api.JobStatus {
 func TestPages(t *testing.T) {
 	t.Parallel()
 	plainPage := page{now: noon, zone: time.UTC}
-	narrow := page{now: noon, zone: time.UTC, style: style{terminal: true, width: 72, colour: true}}
+	narrow := page{now: noon, zone: time.UTC, style: output.Style{Terminal: true, Width: 72, Colour: true}}
 	jobs := []api.JobStatus{trainedJob(), waitingJob(), endedJob()}
 	nodes := []api.NodeStatus{
 		{ID: "n1", Alive: true, Gossip: "alive", Addr: "10.0.0.1", DeviceFiles: "bpf", Devices: []api.DeviceStatus{
@@ -91,12 +92,12 @@ func TestPages(t *testing.T) {
 		"show.txt":       func(b *strings.Builder) error { return writeJob(b, trainedJob(), plainPage) },
 		"show_wait.txt":  func(b *strings.Builder) error { return writeJob(b, waitingJob(), plainPage) },
 		"show_ended.txt": func(b *strings.Builder) error { return writeJob(b, endedJob(), plainPage) },
-		"events.txt":     func(b *strings.Builder) error { return writeEvents(b, plainPage, asTable) },
-		"events.json":    func(b *strings.Builder) error { return writeEvents(b, plainPage, asJSON) },
-		"nodes.txt":      func(b *strings.Builder) error { return writeNodes(b, nodes, style{}) },
-		"devices.txt":    func(b *strings.Builder) error { return writeDevices(b, nodes, style{}) },
-		"show.yaml":      func(b *strings.Builder) error { return asYAML.write(b, endedJob(), nil) },
-		"show.json":      func(b *strings.Builder) error { return asJSON.write(b, endedJob(), nil) },
+		"events.txt":     func(b *strings.Builder) error { return writeEvents(b, plainPage, output.AsTable) },
+		"events.json":    func(b *strings.Builder) error { return writeEvents(b, plainPage, output.AsJSON) },
+		"nodes.txt":      func(b *strings.Builder) error { return writeNodes(b, nodes, output.Style{}) },
+		"devices.txt":    func(b *strings.Builder) error { return writeDevices(b, nodes, output.Style{}) },
+		"show.yaml":      func(b *strings.Builder) error { return output.AsYAML.Write(b, endedJob(), nil) },
+		"show.json":      func(b *strings.Builder) error { return output.AsJSON.Write(b, endedJob(), nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			var b strings.Builder
@@ -109,7 +110,7 @@ func TestPages(t *testing.T) {
 }
 
 // writeEvents writes one event of each sort.
-func writeEvents(b *strings.Builder, p page, f format) error {
+func writeEvents(b *strings.Builder, p page, f output.Format) error {
 	w := eventWriter{out: b, format: f, page: p}
 	for i, e := range []api.Event{
 		{Kind: "leader", By: "c2", Why: "leads after c1"},

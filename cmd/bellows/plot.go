@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/bellows-ml/bellows/internal/fault"
 )
 
 // The picture's measures, in pixels. A row is one trace; its panels are one quantity each.
@@ -112,7 +114,7 @@ func writePlot(name string, runs []*simulated) error {
 		svg = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>bellows simulate</title>\n" + svg + "</html>\n"
 	}
 	if err := os.WriteFile(name, []byte(svg), 0o644); err != nil {
-		return fmt.Errorf("write plot %s: %w", name, reason(err))
+		return fmt.Errorf("write plot %s: %w", name, fault.Reason(err))
 	}
 	return nil
 }

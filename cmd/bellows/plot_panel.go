@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/bellows-ml/bellows/internal/units"
 )
 
 // axes are where the values of one panel lie.
@@ -24,7 +26,7 @@ func (p panel) draw(runs []*simulated, policies []string) string {
 	var b strings.Builder
 	title := p.title + a.unit
 	if len(a.nodes) == 1 {
-		title += " (" + count(a.nodes[0], "node") + ")"
+		title += " (" + units.Count(a.nodes[0], "node") + ")"
 	}
 	fmt.Fprintf(&b, `<text x="%d" y="20" font-size="12">%s</text>`+"\n", panelLeft, html.EscapeString(title))
 	for i := range int(math.Round((a.top-a.bottom)/a.step)) + 1 {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/output"
+	"github.com/bellows-ml/bellows/internal/units"
 )
 
 func psCommand() *cobra.Command {
@@ -27,12 +29,12 @@ func psCommand() *cobra.Command {
 		if err != nil {
 			return explain(err, socket)
 		}
-		return out.write(os.Stdout, jobs, func() error {
+		return out.Write(os.Stdout, jobs, func() error {
 			if len(jobs) == 0 {
 				fmt.Fprintln(os.Stderr, "no jobs; 'bellows run -- COMMAND' submits one, 'bellows ps --all' lists ended ones")
 				return nil
 			}
-			return writeJobs(os.Stdout, jobs, page{style: styleOf(os.Stdout), now: time.Now(), zone: time.Local})
+			return writeJobs(os.Stdout, jobs, page{style: output.StyleOf(os.Stdout), now: time.Now(), zone: time.Local})
 		})
 	}
 	return cmd
@@ -40,7 +42,7 @@ func psCommand() *cobra.Command {
 
 // page is what the rendering of a result depends on besides the result.
 type page struct {
-	style style
+	style output.Style
 	now   time.Time
 	zone  *time.Location
 }
@@ -55,12 +57,12 @@ func (p page) clock(t time.Time) string {
 }
 
 // ago says how long something has been.
-func (p page) ago(t time.Time) string { return span(p.now.Sub(t)) }
+func (p page) ago(t time.Time) string { return units.Span(p.now.Sub(t)) }
 
 func writeJobs(w io.Writer, jobs []api.JobStatus, p page) error {
-	t := table{
-		head: []string{"JOB", "OWNER", "PHASE", "WORKERS", "GEN", "PROGRESS", "ETA", "LEFT", "SINCE", "WHY"},
-		paint: func(row, column int) string {
+	t := output.Table{
+		Head: []string{"JOB", "OWNER", "PHASE", "WORKERS", "GEN", "PROGRESS", "ETA", "LEFT", "SINCE", "WHY"},
+		Paint: func(row, column int) string {
 			if column != 2 {
 				return ""
 			}
@@ -68,19 +70,19 @@ func writeJobs(w io.Writer, jobs []api.JobStatus, p page) error {
 		},
 	}
 	for _, j := range jobs {
-		t.add(j.ID, j.Owner, string(j.Phase), workersOf(j), fmt.Sprint(j.Generation), progressOf(j), etaOf(j), p.left(j), p.ago(j.Since), whyOf(j))
+		t.Add(j.ID, j.Owner, string(j.Phase), workersOf(j), fmt.Sprint(j.Generation), progressOf(j), etaOf(j), p.left(j), p.ago(j.Since), whyOf(j))
 	}
-	return t.write(w, p.style)
+	return t.Write(w, p.style)
 }
 
 func phaseColour(phase cluster.Phase) string {
 	switch phase {
 	case cluster.Running, cluster.Succeeded:
-		return green
+		return output.Green
 	case cluster.Starting, cluster.Halting, cluster.Queued, cluster.Suspended:
-		return yellow
+		return output.Yellow
 	case cluster.Backoff, cluster.Held, cluster.Failed:
-		return red
+		return output.Red
 	case cluster.Stopped:
 	}
 	return ""
@@ -105,7 +107,7 @@ func etaOf(j api.JobStatus) string {
 	if j.Ended || j.Progress.ETASeconds == nil {
 		return "-"
 	}
-	return span(time.Duration(*j.Progress.ETASeconds * float64(time.Second)))
+	return units.Span(time.Duration(*j.Progress.ETASeconds * float64(time.Second)))
 }
 
 func whyOf(j api.JobStatus) string {
@@ -128,9 +130,9 @@ func (p page) left(j api.JobStatus) string {
 	case j.TimeLimitS == 0:
 		return "-"
 	case j.LimitAt != nil:
-		return span(j.LimitAt.Sub(p.now))
+		return units.Span(j.LimitAt.Sub(p.now))
 	}
-	return span(time.Duration((j.TimeLimitS - j.RanS) * float64(time.Second)))
+	return units.Span(time.Duration((j.TimeLimitS - j.RanS) * float64(time.Second)))
 }
 
 // limitText says what a job's time limit is and how much of it is left.
@@ -138,7 +140,7 @@ func (p page) limitText(j api.JobStatus) string {
 	if j.TimeLimitS == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("%s of running, %s left", span(time.Duration(j.TimeLimitS*float64(time.Second))), p.left(j))
+	text := fmt.Sprintf("%s of running, %s left", units.Span(time.Duration(j.TimeLimitS*float64(time.Second))), p.left(j))
 	if j.LimitAt != nil {
 		text += ", until " + p.clock(*j.LimitAt) + " if nothing interrupts it"
 	}

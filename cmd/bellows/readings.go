@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/api"
+	"github.com/bellows-ml/bellows/internal/output"
+	"github.com/bellows-ml/bellows/internal/units"
 )
 
 // staleReading is how old a reading is of which people are told: agents look every
@@ -74,7 +76,7 @@ func trouble(r *api.DeviceReading) []string {
 		parts = append(parts, fmt.Sprintf("%d uncorrected memory errors", *r.UncorrectedECC))
 	}
 	if r.LastXid != nil {
-		parts = append(parts, fmt.Sprintf("Xid %d %s ago", r.LastXid.Code, span(time.Duration(r.LastXid.AgeS*float64(time.Second)))))
+		parts = append(parts, fmt.Sprintf("Xid %d %s ago", r.LastXid.Code, units.Span(time.Duration(r.LastXid.AgeS*float64(time.Second)))))
 	}
 	if r.Warning != "" {
 		parts = append(parts, r.Warning)
@@ -83,8 +85,8 @@ func trouble(r *api.DeviceReading) []string {
 }
 
 // writeDevices is the table of single devices.
-func writeDevices(w io.Writer, nodes []api.NodeStatus, s style) error {
-	t := table{head: []string{"NODE", "DEVICE", "PCI", "MODEL", "STATE", "JOB", "RANK", "BUSY", "MEMORY", "TEMP", "NOTE"}}
+func writeDevices(w io.Writer, nodes []api.NodeStatus, s output.Style) error {
+	t := output.Table{Head: []string{"NODE", "DEVICE", "PCI", "MODEL", "STATE", "JOB", "RANK", "BUSY", "MEMORY", "TEMP", "NOTE"}}
 	for _, n := range nodes {
 		for _, d := range n.Devices {
 			var l load
@@ -106,10 +108,10 @@ func writeDevices(w io.Writer, nodes []api.NodeStatus, s style) error {
 			if !n.Alive {
 				state = "lost"
 			}
-			t.add(n.ID, d.ID, orDash(pci), orDash(d.Model), state, orDash(d.Job), rank, l.share(), l.memoryText(), celsius, orDash(strings.Join(note, "; ")))
+			t.Add(n.ID, d.ID, output.OrDash(pci), output.OrDash(d.Model), state, output.OrDash(d.Job), rank, l.share(), l.memoryText(), celsius, output.OrDash(strings.Join(note, "; ")))
 		}
 	}
-	if err := t.write(w, s); err != nil {
+	if err := t.Write(w, s); err != nil {
 		return err
 	}
 	return writeUnread(w, nodes, s, true)
@@ -117,7 +119,7 @@ func writeDevices(w io.Writer, nodes []api.NodeStatus, s style) error {
 
 // writeUnread says below a table which nodes have no readings, and why; of
 // simulated devices only where readings are what is asked for.
-func writeUnread(w io.Writer, nodes []api.NodeStatus, s style, simulated bool) error {
+func writeUnread(w io.Writer, nodes []api.NodeStatus, s output.Style, simulated bool) error {
 	by := map[string][]string{}
 	var whys []string
 	for _, n := range nodes {
@@ -132,16 +134,16 @@ func writeUnread(w io.Writer, nodes []api.NodeStatus, s style, simulated bool) e
 	slices.Sort(whys)
 	var lines []string
 	for _, why := range whys {
-		lines = append(lines, fmt.Sprintf("no readings of %s: %s", strings.Join(by[why], ", "), oneLine(why)))
+		lines = append(lines, fmt.Sprintf("no readings of %s: %s", strings.Join(by[why], ", "), output.OneLine(why)))
 	}
 	for _, n := range nodes {
 		if n.ReadingsAgeS != nil && *n.ReadingsAgeS > staleReading.Seconds() {
 			age := time.Duration(*n.ReadingsAgeS * float64(time.Second))
-			lines = append(lines, fmt.Sprintf("readings of %s are %s old: its driver has not answered since", n.ID, span(age)))
+			lines = append(lines, fmt.Sprintf("readings of %s are %s old: its driver has not answered since", n.ID, units.Span(age)))
 		}
 	}
 	for _, line := range lines {
-		if _, err := fmt.Fprintln(w, s.paint(faint, line)); err != nil {
+		if _, err := fmt.Fprintln(w, s.Paint(output.Faint, line)); err != nil {
 			return fmt.Errorf("write: %w", err)
 		}
 	}

@@ -15,6 +15,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/bellows-ml/bellows/internal/fault"
+	"github.com/bellows-ml/bellows/internal/output"
 )
 
 // reproduction is what reproduce writes; the fields are a contract.
@@ -82,7 +85,7 @@ They take all cores: of one core pollux half a minute, elasticflow 10 minutes, h
 27, muri half an hour. --quick makes a part of each within a minute.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || !slices.Contains(names, args[0]) {
-				return usage("reproduce: name one of %s", strings.Join(names, ", "))
+				return fault.Usage("reproduce: name one of %s", strings.Join(names, ", "))
 			}
 			return nil
 		},
@@ -100,7 +103,7 @@ They take all cores: of one core pollux half a minute, elasticflow 10 minutes, h
 		if err != nil {
 			return withTraces(err)
 		}
-		return out.write(os.Stdout, r, func() error { return writeReproduction(os.Stdout, r, styleOf(os.Stdout)) })
+		return out.Write(os.Stdout, r, func() error { return writeReproduction(os.Stdout, r, output.StyleOf(os.Stdout)) })
 	}
 	return cmd
 }
@@ -127,7 +130,7 @@ func reproduce(ctx context.Context, name string, trials []trial) (reproduction, 
 		r.Commands = append(r.Commands, commandN{Seed: s.model.Seed, Text: "bellows simulate " + strings.Join(t.args, " ")})
 		all = append(all, parts[i]...)
 	}
-	if _, err := runAll(ctx, all, styleOf(os.Stderr)); err != nil {
+	if _, err := runAll(ctx, all, output.StyleOf(os.Stderr)); err != nil {
 		return r, err
 	}
 	for i, t := range trials {
@@ -154,8 +157,8 @@ func withTraces(err error) error {
 		"and from github.com/pkusys/ElasticFlow, traces_for_ElasticFlow)", err)
 }
 
-func writeReproduction(w io.Writer, r reproduction, s style) error {
-	t := table{head: []string{"FIGURE", "NODES", "POLICY", "QUANTITY", "OURS", "PUBLISHED", "DIFFERENCE", "TRACE"}}
+func writeReproduction(w io.Writer, r reproduction, s output.Style) error {
+	t := output.Table{Head: []string{"FIGURE", "NODES", "POLICY", "QUANTITY", "OURS", "PUBLISHED", "DIFFERENCE", "TRACE"}}
 	for _, f := range r.Rows {
 		published, difference := "-", "-"
 		if f.Published != nil {
@@ -165,9 +168,9 @@ func writeReproduction(w io.Writer, r reproduction, s style) error {
 		if f.Note != "" {
 			difference = f.Note
 		}
-		t.add(f.Figure, strconv.Itoa(f.Nodes), f.Policy, f.Quantity, short(f.Ours), published, difference, f.Trace)
+		t.Add(f.Figure, strconv.Itoa(f.Nodes), f.Policy, f.Quantity, short(f.Ours), published, difference, f.Trace)
 	}
-	if err := t.write(w, s); err != nil {
+	if err := t.Write(w, s); err != nil {
 		return err
 	}
 	for i, c := range r.Commands {

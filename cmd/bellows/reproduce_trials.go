@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bellows-ml/bellows/internal/fault"
 	"github.com/bellows-ml/bellows/lab/sim"
 )
 
@@ -91,7 +92,7 @@ func polluxTrials(dir string, quick bool) ([]trial, error) {
 func readPolluxPublished(name string) (map[string]float64, error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", name, reason(err))
+		return nil, fmt.Errorf("read %s: %w", name, fault.Reason(err))
 	}
 	defer f.Close()
 	unzipped, err := gzip.NewReader(f)

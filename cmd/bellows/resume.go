@@ -9,6 +9,7 @@ import (
 
 	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/fault"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -36,18 +37,18 @@ has the whole of it again, or another one with --time-limit. Only its owner or r
 		var req api.ResumeRequest
 		switch {
 		case fromStart && cmd.Flags().Changed("from"):
-			return usage("--from and --from-start: use one of them")
+			return fault.Usage("--from and --from-start: use one of them")
 		case fromStart:
 			from = record.FromStart
 			req.From = &from
 		case cmd.Flags().Changed("from"):
 			if from < 0 {
-				return usage("--from %d: use the step of a checkpoint, or --from-start", from)
+				return fault.Usage("--from %d: use the step of a checkpoint, or --from-start", from)
 			}
 			req.From = &from
 		}
 		if cmd.Flags().Changed("time-limit") && limit <= 0 {
-			return usage("--time-limit %s: use a time above zero such as 12h", limit)
+			return fault.Usage("--time-limit %s: use a time above zero such as 12h", limit)
 		}
 		req.TimeLimit = cluster.Duration(limit)
 		client, socket := agentOf(cmd)

@@ -1,13 +1,13 @@
 package main
 
 import (
-	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/bellows-ml/bellows/internal/fault"
 )
 
 // Groups of commands in the help, by who needs them.
@@ -38,7 +38,7 @@ func newRoot() (root *cobra.Command, started *bool) {
 	root.SetOut(os.Stdout)
 	root.SetErr(os.Stderr)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usage("%s\nSee '%s --help'", flagFault(err), cmd.CommandPath())
+		return fault.Usage("%s\nSee '%s --help'", fault.OfFlag(err), cmd.CommandPath())
 	})
 	root.AddGroup(
 		&cobra.Group{ID: groupDaily, Title: "Every day:"},
@@ -68,7 +68,7 @@ func helpCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			target, rest, err := cmd.Root().Find(args)
 			if err != nil {
-				return usageError{err}
+				return fault.AsUsage(err)
 			}
 			if len(rest) > 0 {
 				return noSuchCommand(target, rest)
@@ -82,7 +82,7 @@ func noSuchCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return usage("there is no command %q%s; see 'bellows --help'", args[0], meant(cmd.SuggestionsFor(args[0])))
+	return fault.Usage("there is no command %q%s; see 'bellows --help'", args[0], meant(cmd.SuggestionsFor(args[0])))
 }
 
 func meant(names []string) string {
@@ -92,50 +92,17 @@ func meant(names []string) string {
 	return ": did you mean " + strings.Join(names, " or ") + "?"
 }
 
-// flagFault says a flag's fault in the flag's own words: pflag reports bad numbers
-// and times with the name of the function or package that refused them.
-func flagFault(err error) string {
-	text := err.Error()
-	for _, r := range [][2]string{
-		{`strconv.ParseInt: parsing `, `not a whole number: `},
-		{`strconv.Atoi: parsing `, `not a whole number: `}, // in a list
-		{`strconv.ParseFloat: parsing `, `not a number: `},
-		{`strconv.ParseBool: parsing `, `not true or false: `},
-	} {
-		text = strings.Replace(text, r[0], r[1], 1)
-	}
-	if before, _, isTime := strings.Cut(text, ": time: "); isTime {
-		text = before + ": use a time with its unit, as in 90s, 15m or 1h30m"
-	}
-	return text
-}
-
-// exitStatus ends the program with a status and without a message.
-type exitStatus int
-
-func (s exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
-
-// usageError is a fault of the command line.
-type usageError struct{ error }
-
-func usage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
-
-func isUsage(err error) bool {
-	_, ok := errors.AsType[usageError](err)
-	return ok
-}
-
 // exactly demands as many arguments as there are names, which the message says.
 func exactly(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
 		case len(args) < len(names):
-			return usage("%s: %s is missing; see '%s --help'", cmd.CommandPath(), names[len(args)], cmd.CommandPath())
+			return fault.Usage("%s: %s is missing; see '%s --help'", cmd.CommandPath(), names[len(args)], cmd.CommandPath())
 		case len(args) > len(names):
-			return usage("%s: %q is one argument too many; see '%s --help'", cmd.CommandPath(), args[len(names)], cmd.CommandPath())
+			return fault.Usage("%s: %q is one argument too many; see '%s --help'", cmd.CommandPath(), args[len(names)], cmd.CommandPath())
 		}
 		if i := slices.Index(args, ""); i >= 0 {
-			return usage("%s: %s is empty; see '%s --help'", cmd.CommandPath(), names[i], cmd.CommandPath())
+			return fault.Usage("%s: %s is empty; see '%s --help'", cmd.CommandPath(), names[i], cmd.CommandPath())
 		}
 		return nil
 	}

@@ -13,6 +13,9 @@ import (
 
 	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/fault"
+	"github.com/bellows-ml/bellows/internal/output"
+	"github.com/bellows-ml/bellows/internal/units"
 )
 
 // requestAttempts bounds how often a request whose fate is unknown is sent. It has
@@ -25,7 +28,7 @@ type runFlags struct {
 	env                                                             []string
 	nodes, notNodes                                                 []string
 	deviceModel                                                     string
-	deviceMemory, memoryPerWorker                                   byteSize
+	deviceMemory, memoryPerWorker                                   units.Bytes
 	cpusPerWorker                                                   float64
 	noNewPrivs                                                      bool
 	min, max, priority, maxRestarts                                 int
@@ -67,7 +70,7 @@ or 1 if all of them saved and exited 0, for the job is not done.`,
 		Example: "  bellows run --min 2 --max 8 --batch-size 256 -- python train.py --lr 0.1",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usage("run: the command is missing, as in: bellows run -- python train.py")
+				return fault.Usage("run: the command is missing, as in: bellows run -- python train.py")
 			}
 			return nil
 		},
@@ -189,7 +192,7 @@ func (f *runFlags) spec(cmd *cobra.Command, command []string) (cluster.Spec, err
 		s.BatchSize = cluster.BatchSize{} // said once is enough
 	}
 	if f.deadline != "" {
-		if s.Deadline, err = deadline(f.deadline, time.Now()); err != nil {
+		if s.Deadline, err = units.Deadline(f.deadline, time.Now()); err != nil {
 			refuse("deadline", "%w", err)
 		}
 	}
@@ -211,7 +214,7 @@ func (f *runFlags) spec(cmd *cobra.Command, command []string) (cluster.Spec, err
 		bad = append(bad, err)
 	}
 	if len(bad) > 0 {
-		return s, usageError{errors.Join(bad...)}
+		return s, fault.AsUsage(errors.Join(bad...))
 	}
 	return s, nil
 }
@@ -238,7 +241,7 @@ func insist(send func() error) error {
 // announce says what became of a submission.
 func announce(reply api.SubmitReply) {
 	for _, w := range reply.Warnings {
-		fmt.Fprintln(os.Stderr, "warning: "+oneLine(w))
+		fmt.Fprintln(os.Stderr, "warning: "+output.OneLine(w))
 	}
 	if reply.Leader == "" {
 		fmt.Fprintf(os.Stderr, "%s: accepted, queued: no coordinator leads\n", reply.ID)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/fault"
 )
 
 func scaleCommand() *cobra.Command {
@@ -30,13 +31,13 @@ is not given stays. Only its owner or root may.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
 		case !cmd.Flags().Changed("min") && !cmd.Flags().Changed("max") && !cmd.Flags().Changed("time-limit"):
-			return usage("--min, --max, --time-limit: give at least one of them")
+			return fault.Usage("--min, --max, --time-limit: give at least one of them")
 		case cmd.Flags().Changed("time-limit") && limit <= 0:
-			return usage("--time-limit %s: use a time above zero such as 12h", limit)
+			return fault.Usage("--time-limit %s: use a time above zero such as 12h", limit)
 		case cmd.Flags().Changed("min") && req.MinWorkers < 1:
-			return usage("--min %d: use 1 or more", req.MinWorkers)
+			return fault.Usage("--min %d: use 1 or more", req.MinWorkers)
 		case cmd.Flags().Changed("max") && req.MaxWorkers < 1:
-			return usage("--max %d: use 1 or more", req.MaxWorkers)
+			return fault.Usage("--max %d: use 1 or more", req.MaxWorkers)
 		}
 		req.TimeLimit = cluster.Duration(limit)
 		client, socket := agentOf(cmd)

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/fault"
 )
 
 // checkCommand finds out whether the command can be started from its workdir
@@ -33,7 +34,7 @@ func checkCommand(spec cluster.Spec) error {
 		return fmt.Errorf("command: script %q does not exist in %s: correct it, or set --workdir", script, spec.Workdir)
 	}
 	if err != nil {
-		return fmt.Errorf("command: script %q cannot be read: %w", script, reason(err))
+		return fmt.Errorf("command: script %q cannot be read: %w", script, fault.Reason(err))
 	}
 	return f.Close()
 }
@@ -70,7 +71,7 @@ func executable(path string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%s: %w", path, fs.ErrNotExist)
 	case err != nil:
-		return fmt.Errorf("%s: %w", path, reason(err))
+		return fmt.Errorf("%s: %w", path, fault.Reason(err))
 	case info.IsDir():
 		return fmt.Errorf("%s is a folder: give a program", path)
 	case info.Mode().Perm()&0o111 == 0:

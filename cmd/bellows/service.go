@@ -8,6 +8,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/bellows-ml/bellows/internal/fault"
 	"github.com/bellows-ml/bellows/internal/systemd"
 	"github.com/bellows-ml/bellows/internal/trust"
 )
@@ -50,5 +51,5 @@ func unmended(err error) error {
 	if errors.Is(err, trust.ErrPasses) || errors.Is(err, errNoDirectory) {
 		return err
 	}
-	return usageError{err}
+	return fault.AsUsage(err)
 }

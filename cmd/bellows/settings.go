@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/bellows-ml/bellows/internal/fault"
 )
 
 // The daemons take each setting from the first of these that has it: the command
@@ -138,7 +140,7 @@ func readConfig(name string) (configFile, error) {
 		return configFile{}, fmt.Errorf("read settings: %w", err)
 	}
 	if len(text) > maxConfigFile {
-		return configFile{}, usage("%s: a file of settings has at most %d bytes", name, maxConfigFile)
+		return configFile{}, fault.Usage("%s: a file of settings has at most %d bytes", name, maxConfigFile)
 	}
 	return configFile{name, text}, nil
 }
@@ -149,7 +151,7 @@ func (s *settings) fill(environ []string, file configFile) error {
 	faults := s.fromEnvironment(environ)
 	faults = append(faults, s.fromFile(file)...)
 	if len(faults) > 0 {
-		return usageError{errors.Join(faults...)}
+		return fault.AsUsage(errors.Join(faults...))
 	}
 	return nil
 }
@@ -257,7 +259,7 @@ func (s *settings) set(name string, values []string, overridden bool) error {
 	}
 	if err != nil {
 		_ = f.Value.Set(f.DefValue) // what was read in part would look wrong once more
-		return fmt.Errorf("%.60q: use a value as for --%s (%s): %s", values[0], name, f.Value.Type(), flagFault(err))
+		return fmt.Errorf("%.60q: use a value as for --%s (%s): %s", values[0], name, f.Value.Type(), fault.OfFlag(err))
 	}
 	f.Changed = true
 	return nil

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellows-ml/bellows/agent/shim"
+	"github.com/bellows-ml/bellows/internal/fault"
 )
 
 // shimCommand is for agents only: they start one shim for each generation of a job.
@@ -18,11 +19,11 @@ func shimCommand() *cobra.Command {
 		Args:   exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if dir == "" {
-				return usage("shim: --dir is missing; agents start shims, people need not")
+				return fault.Usage("shim: --dir is missing; agents start shims, people need not")
 			}
 			err := shim.Serve(cmd.Context(), dir)
 			if ended, ok := errors.AsType[shim.Ended](err); ok {
-				return exitStatus(ended) // it has said why
+				return fault.Exit(ended) // it has said why
 			}
 			return err
 		},

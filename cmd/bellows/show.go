@@ -13,6 +13,8 @@ import (
 
 	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/output"
+	"github.com/bellows-ml/bellows/internal/units"
 )
 
 const (
@@ -39,8 +41,8 @@ its first worker ran. Ours is Bellows's own share: signal, commit and start.`,
 		if err != nil {
 			return explain(err, socket)
 		}
-		return out.write(os.Stdout, job, func() error {
-			return writeJob(os.Stdout, job, page{style: styleOf(os.Stdout), now: time.Now(), zone: time.Local})
+		return out.Write(os.Stdout, job, func() error {
+			return writeJob(os.Stdout, job, page{style: output.StyleOf(os.Stdout), now: time.Now(), zone: time.Local})
 		})
 	}
 	return cmd
@@ -73,25 +75,25 @@ func (p *jobPage) printf(format string, args ...any) {
 // field writes one line of the head; one without a text is left out.
 func (p *jobPage) field(name, text string) {
 	if text != "" {
-		p.printf("  %s %s\n", p.style.paint(faint, fmt.Sprintf("%-11s", name)), oneLine(text))
+		p.printf("  %s %s\n", p.style.Paint(output.Faint, fmt.Sprintf("%-11s", name)), output.OneLine(text))
 	}
 }
 
-func (p *jobPage) section(name string) { p.printf("\n%s\n", p.style.paint(bold, name)) }
+func (p *jobPage) section(name string) { p.printf("\n%s\n", p.style.Paint(output.Bold, name)) }
 
-func (p *jobPage) table(t table) {
-	t.indent = "  "
+func (p *jobPage) table(t output.Table) {
+	t.Indent = "  "
 	if p.err == nil {
-		p.err = t.write(p.w, p.style)
+		p.err = t.Write(p.w, p.style)
 	}
 }
 
 func (p *jobPage) head() {
 	j := p.job
-	phase := p.style.paint(phaseColour(j.Phase), string(j.Phase))
-	p.printf("%s  %s", p.style.paint(bold, j.ID), phase)
+	phase := p.style.Paint(phaseColour(j.Phase), string(j.Phase))
+	p.printf("%s  %s", p.style.Paint(output.Bold, j.ID), phase)
 	if j.Workers > 0 {
-		p.printf("  %s", count(j.Workers, "worker"))
+		p.printf("  %s", units.Count(j.Workers, "worker"))
 	}
 	if j.Generation > 0 {
 		p.printf("  generation %d", j.Generation)
@@ -113,7 +115,7 @@ func (p *jobPage) head() {
 		p.field("next start", p.clock(*j.NextStart))
 	}
 	if r := j.LastResize; r != nil {
-		p.field("last resize", fmt.Sprintf("%d → %s at %s: %s", r.From, count(r.To, "worker"), p.clock(r.At), r.Why))
+		p.field("last resize", fmt.Sprintf("%d → %s at %s: %s", r.From, units.Count(r.To, "worker"), p.clock(r.At), r.Why))
 	}
 	p.progress()
 	for _, x := range p.job.Problems {
@@ -165,7 +167,7 @@ func sizesText(j api.JobStatus) string {
 func perWorkerText(l cluster.Limits) string {
 	var parts []string
 	if l.MemoryBytes > 0 {
-		parts = append(parts, size(int64(l.MemoryBytes))+" of memory") //nolint:gosec // validated
+		parts = append(parts, units.Size(int64(l.MemoryBytes))+" of memory") //nolint:gosec // validated
 	}
 	if l.CPUs > 0 {
 		what := " processors"
@@ -182,9 +184,9 @@ func perWorkerText(l cluster.Limits) string {
 
 func rangeText(low, high int, what string) string {
 	if high > low {
-		return fmt.Sprintf("%d to %s", low, count(high, what))
+		return fmt.Sprintf("%d to %s", low, units.Count(high, what))
 	}
-	return count(low, what)
+	return units.Count(low, what)
 }
 
 func (p *jobPage) progress() {
@@ -240,7 +242,7 @@ func (p *jobPage) members() {
 		return
 	}
 	p.section("members")
-	t := table{head: []string{"NODE", "RANKS", "STATE", "CONTAINMENT", "PIDS", "BUSY", "MEMORY", "DEVICES"}}
+	t := output.Table{Head: []string{"NODE", "RANKS", "STATE", "CONTAINMENT", "PIDS", "BUSY", "MEMORY", "DEVICES"}}
 	for _, m := range p.job.Members {
 		state := "starting"
 		switch {
@@ -259,21 +261,14 @@ func (p *jobPage) members() {
 		for _, r := range m.Readings {
 			l.add(&r, 0)
 		}
-		held := orDash(m.Containment)
+		held := output.OrDash(m.Containment)
 		if m.ProcessLimit > 0 {
 			held += fmt.Sprintf(", %d processes", m.ProcessLimit)
 		}
-		t.add(m.Node, ranks, state, held, orDash(strings.Trim(fmt.Sprint(m.PIDs), "[]")),
+		t.Add(m.Node, ranks, state, held, output.OrDash(strings.Trim(fmt.Sprint(m.PIDs), "[]")),
 			l.share(), l.memoryText(), strings.Join(m.Devices, " "))
 	}
 	p.table(t)
-}
-
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
 }
 
 func (p *jobPage) rescales() {
@@ -281,7 +276,7 @@ func (p *jobPage) rescales() {
 		return
 	}
 	p.section("rescales (seconds)")
-	t := table{head: []string{"GEN", "AT", "FROM", "TO", "OURS", "SIGNAL", "SAVE", "WAIT", "COMMIT", "START", "RESUMED", "LOST", "WHY"}}
+	t := output.Table{Head: []string{"GEN", "AT", "FROM", "TO", "OURS", "SIGNAL", "SAVE", "WAIT", "COMMIT", "START", "RESUMED", "LOST", "WHY"}}
 	part := func(s float64) string {
 		if s < 0 {
 			return "?"
@@ -297,7 +292,7 @@ func (p *jobPage) rescales() {
 		if r.LostSteps < 0 {
 			lost = "?"
 		}
-		t.add(fmt.Sprint(r.Generation), p.clock(r.At), fmt.Sprint(r.From), fmt.Sprint(r.To), part(r.OwnS),
+		t.Add(fmt.Sprint(r.Generation), p.clock(r.At), fmt.Sprint(r.From), fmt.Sprint(r.To), part(r.OwnS),
 			part(r.SignalS), part(r.SaveS), part(r.WaitS), part(r.CommitS), part(r.StartS), resumed, lost, r.Why)
 	}
 	p.table(t)
@@ -309,9 +304,9 @@ func (p *jobPage) failure() {
 		return
 	}
 	p.section("last failure")
-	p.printf("  %s %s\n", p.clock(f.At), p.style.paint(red, oneLine(failureText(*f))))
+	p.printf("  %s %s\n", p.clock(f.At), p.style.Paint(output.Red, output.OneLine(failureText(*f))))
 	for _, line := range f.LogTail {
-		p.printf("  %s %s\n", p.style.paint(faint, "|"), plain(line))
+		p.printf("  %s %s\n", p.style.Paint(output.Faint, "|"), output.Plain(line))
 	}
 }
 
@@ -320,7 +315,7 @@ func (p *jobPage) checkpoints() {
 		return
 	}
 	p.section("checkpoints")
-	t := table{head: []string{"STEP", "GEN", "WORLD", "SIZE", "STATE", "FOLDER"}}
+	t := output.Table{Head: []string{"STEP", "GEN", "WORLD", "SIZE", "STATE", "FOLDER"}}
 	list, why := p.job.Checkpoints, []string{} // reasons are too long for a column before the folders
 	older := max(0, len(list)-shownCheckpoints)
 	for _, c := range list[older:] {
@@ -332,11 +327,11 @@ func (p *jobPage) checkpoints() {
 		case c.Committed:
 			state = "newest"
 		}
-		t.add(fmt.Sprint(c.Step), fmt.Sprint(c.Generation), fmt.Sprint(c.WorldSize), size(c.Bytes), state, c.Dir)
+		t.Add(fmt.Sprint(c.Step), fmt.Sprint(c.Generation), fmt.Sprint(c.WorldSize), units.Size(c.Bytes), state, c.Dir)
 	}
 	p.table(t)
 	for _, text := range why {
-		p.printf("  given up: %s\n", oneLine(text))
+		p.printf("  given up: %s\n", output.OneLine(text))
 	}
 	if older > 0 {
 		p.printf("  and %d older: -o json lists all\n", older)

@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/bellows-ml/bellows/allocator/policy"
+	"github.com/bellows-ml/bellows/internal/fault"
+	"github.com/bellows-ml/bellows/internal/output"
 	"github.com/bellows-ml/bellows/lab/sim"
 	"github.com/bellows-ml/bellows/lab/trace"
 )
@@ -40,7 +42,7 @@ type simulation struct {
 	atOnce         bool
 	solver         string
 	solverLimit    time.Duration
-	out            *format
+	out            *output.Format
 
 	referee  *referee       // if solver is not our own
 	overhead trace.Overhead // read from startCosts
@@ -111,7 +113,7 @@ cpu_s the run's processor time.`,
 				return err
 			}
 		}
-		return s.out.write(os.Stdout, report{Runs: done}, func() error { return writeRuns(os.Stdout, done, styleOf(os.Stdout)) })
+		return s.out.Write(os.Stdout, report{Runs: done}, func() error { return writeRuns(os.Stdout, done, output.StyleOf(os.Stdout)) })
 	}
 	return cmd
 }
@@ -131,7 +133,7 @@ func (s *simulation) run(ctx context.Context) (done []*simulated, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return runAll(ctx, runs, styleOf(os.Stderr))
+	return runAll(ctx, runs, output.StyleOf(os.Stderr))
 }
 
 func (s *simulation) flags(f *pflag.FlagSet) {
@@ -211,7 +213,7 @@ func (s *simulation) check(f *pflag.FlagSet) error {
 		"--buggy %v, --terminated %v: use shares that make at most 1 together", s.model.Buggy, s.model.Impatient)
 	demand(s.plot == "" || strings.HasSuffix(s.plot, ".svg") || strings.HasSuffix(s.plot, ".html"), "--plot %q: name a file that ends in .svg or .html", s.plot)
 	if err := errors.Join(faults...); err != nil {
-		return usage("%w", err)
+		return fault.Usage("%w", err)
 	}
 	return nil
 }

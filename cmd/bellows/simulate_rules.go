@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/allocator/policy"
+	"github.com/bellows-ml/bellows/internal/fault"
+	"github.com/bellows-ml/bellows/internal/units"
 	"github.com/bellows-ml/bellows/lab/sim"
 	"github.com/bellows-ml/bellows/lab/trace"
 )
@@ -83,13 +85,13 @@ func (s *simulation) runs() ([]*simulated, error) {
 					Interval: s.interval, RescaleCost: s.rescaleCost, StartCosts: s.overhead, StartDelay: s.startDelay,
 				}}
 				if !slices.Contains(s.known(), p) {
-					return nil, usage("--policy %q: use one of %s", p, strings.Join(s.known(), ", "))
+					return nil, fault.Usage("--policy %q: use one of %s", p, strings.Join(s.known(), ", "))
 				}
 				if err := s.fill(r, f); err != nil {
 					return nil, err
 				}
 				if err := r.config.Validate(); err != nil {
-					return nil, fmt.Errorf("simulate %s on %s: %w", name, count(nodes, "node"), err)
+					return nil, fmt.Errorf("simulate %s on %s: %w", name, units.Count(nodes, "node"), err)
 				}
 				out = append(out, r)
 			}
@@ -190,7 +192,7 @@ func (s *simulation) pollux(r *simulated, f trace.File) error {
 	case folder == "":
 		folder = filepath.Join(filepath.Dir(r.Trace), "..", "profiles")
 	case err != nil:
-		return fmt.Errorf("--profile %s: %w: give the folder of the Pollux simulator's tables", folder, reason(err))
+		return fmt.Errorf("--profile %s: %w: give the folder of the Pollux simulator's tables", folder, fault.Reason(err))
 	case !info.IsDir():
 		folder = filepath.Dir(folder)
 	}
@@ -258,7 +260,7 @@ func (s *simulation) lost() (out []sim.Failure, err error) {
 func readFrom[T any](name string, read func(string, io.Reader) (T, error)) (v T, err error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return v, fmt.Errorf("read %s: %w", name, reason(err))
+		return v, fmt.Errorf("read %s: %w", name, fault.Reason(err))
 	}
 	defer f.Close()
 	return read(name, f)

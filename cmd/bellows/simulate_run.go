@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/output"
+	"github.com/bellows-ml/bellows/internal/units"
 	"github.com/bellows-ml/bellows/lab/sim"
 )
 
@@ -50,7 +52,7 @@ type simulated struct {
 
 // runAll runs everything on all cores, the runs with most jobs first, so that
 // none of them is left over at the end; it shows how far it has come where somebody watches.
-func runAll(ctx context.Context, runs []*simulated, s style) ([]*simulated, error) {
+func runAll(ctx context.Context, runs []*simulated, s output.Style) ([]*simulated, error) {
 	next, failed := atomic.Int64{}, make([]error, len(runs))
 	order := make([]int, len(runs))
 	for i := range order {
@@ -72,7 +74,7 @@ func runAll(ctx context.Context, runs []*simulated, s style) ([]*simulated, erro
 		})
 	}
 	stop, watching := make(chan struct{}), sync.WaitGroup{}
-	if s.terminal {
+	if s.Terminal {
 		watching.Go(func() { watch(os.Stderr, runs, s, stop) })
 	}
 	wg.Wait()
@@ -81,7 +83,7 @@ func runAll(ctx context.Context, runs []*simulated, s style) ([]*simulated, erro
 	watching.Wait()
 	for i, err := range failed {
 		if err != nil {
-			return nil, fmt.Errorf("%s on %s with %s: %w", runs[i].Trace, count(runs[i].Nodes, "node"), runs[i].Policy, err)
+			return nil, fmt.Errorf("%s on %s with %s: %w", runs[i].Trace, units.Count(runs[i].Nodes, "node"), runs[i].Policy, err)
 		}
 	}
 	return runs, ctx.Err()
@@ -194,7 +196,7 @@ const (
 )
 
 // watch draws a bar of the jobs that have ended, over all runs, until stop is closed.
-func watch(w io.Writer, runs []*simulated, s style, stop <-chan struct{}) {
+func watch(w io.Writer, runs []*simulated, s output.Style, stop <-chan struct{}) {
 	of := 0
 	for _, r := range runs {
 		of += len(r.config.Jobs)
@@ -214,7 +216,7 @@ func watch(w io.Writer, runs []*simulated, s style, stop <-chan struct{}) {
 			ended += int(r.ended.Load())
 		}
 		drawn = true
-		fmt.Fprint(w, "\r"+s.paint(faint, progressBar(ended, of)))
+		fmt.Fprint(w, "\r"+s.Paint(output.Faint, progressBar(ended, of)))
 	}
 }
 
@@ -223,8 +225,8 @@ func progressBar(ended, of int) string {
 	return fmt.Sprintf("[%s%s] %d of %d jobs", strings.Repeat("=", full), strings.Repeat(" ", progressWidth-full), ended, of)
 }
 
-func writeRuns(w io.Writer, runs []*simulated, s style) error {
-	t := table{head: []string{
+func writeRuns(w io.Writer, runs []*simulated, s output.Style) error {
+	t := output.Table{Head: []string{
 		"POLICY", "NODES", "FINISHED", "COMPLETION", "MEDIAN", "P95", "QUEUEING", "RESCALES", "EFFICIENCY", "DEADLINES", "DECISION", "CPU", "TRACE",
 	}}
 	for _, r := range runs {
@@ -232,12 +234,12 @@ func writeRuns(w io.Writer, runs []*simulated, s style) error {
 		if r.DeadlineSatisfied != nil {
 			deadlines = percent(*r.DeadlineSatisfied)
 		}
-		t.add(r.Policy, strconv.Itoa(r.Nodes), fmt.Sprintf("%d/%d", r.Finished, r.Jobs),
+		t.Add(r.Policy, strconv.Itoa(r.Nodes), fmt.Sprintf("%d/%d", r.Finished, r.Jobs),
 			fmt.Sprintf("%.2f s", r.MeanCompletionS), fmt.Sprintf("%.0f s", r.MedianCompletionS), fmt.Sprintf("%.0f s", r.P95CompletionS),
 			fmt.Sprintf("%.0f s", r.MeanQueueingS), fmt.Sprintf("%.2f", r.RescalesPerJob), percent(r.ScalingEfficiency), deadlines,
-			fmt.Sprintf("%.2f ms", r.DecisionMSMean), seconds(r.CPUS), r.Trace)
+			fmt.Sprintf("%.2f ms", r.DecisionMSMean), units.Seconds(r.CPUS), r.Trace)
 	}
-	return t.write(w, s)
+	return t.Write(w, s)
 }
 
 func percent(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }

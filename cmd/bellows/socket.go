@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/bellows-ml/bellows/api"
+	"github.com/bellows-ml/bellows/internal/fault"
 )
 
 const (
@@ -103,22 +104,13 @@ func trusted(dir string) error {
 	return nil
 }
 
-// remedied is an error with what the person can do about it in its text.
-type remedied struct {
-	error
-	text string
-}
-
-func (e remedied) Error() string { return e.text }
-func (e remedied) Unwrap() error { return e.error }
-
 // explain adds the remedy to the error of a call.
 func explain(err error, socket string) error {
 	if errors.Is(err, api.ErrNoAgent) && !errors.Is(err, syscall.EACCES) {
 		if socket == systemSocket {
-			return remedied{err, fmt.Sprintf("no agent answers at %s: 'systemctl start %s' as root starts it; 'journalctl -u %s' says what keeps it", socket, agentUnit, agentUnit)}
+			return fault.WithRemedy(err, fmt.Sprintf("no agent answers at %s: 'systemctl start %s' as root starts it; 'journalctl -u %s' says what keeps it", socket, agentUnit, agentUnit))
 		}
-		return remedied{err, fmt.Sprintf("no agent answers at %s: start one with 'bellows dev' or set --socket/$%s", socket, socketVariable)}
+		return fault.WithRemedy(err, fmt.Sprintf("no agent answers at %s: start one with 'bellows dev' or set --socket/$%s", socket, socketVariable))
 	}
 	return err
 }

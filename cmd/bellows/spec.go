@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/bellows-ml/bellows/agent/shim"
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/fault"
 )
 
 // checkpointFolder is where a job saves unless it is told where.
@@ -42,24 +42,6 @@ func perNode(text string) (bool, error) {
 		return false, fmt.Errorf("%q: use %s or %s", text, perDevice, onePerNode)
 	}
 	return text == onePerNode, nil
-}
-
-// deadline reads a time of day with its date, or how long from now.
-func deadline(text string, now time.Time) (*time.Time, error) {
-	t, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		d, durationErr := time.ParseDuration(text)
-		if durationErr != nil {
-			return nil, fmt.Errorf("%q: use a time such as %s, or a time from now such as 2h30m",
-				text, now.Add(2*time.Hour).UTC().Format(time.RFC3339))
-		}
-		t = now.Add(d)
-	}
-	if !t.After(now) {
-		return nil, fmt.Errorf("%q: it has passed already", text)
-	}
-	t = t.UTC().Truncate(time.Second)
-	return &t, nil
 }
 
 // complete fills in what a spec takes from where it is submitted, and makes its
@@ -117,22 +99,6 @@ func defaultName(command []string) string {
 	return name
 }
 
-// faults takes joined errors apart.
-func faults(err error) []error {
-	var joined interface{ Unwrap() []error }
-	if err == nil {
-		return nil
-	}
-	if !errors.As(err, &joined) {
-		return []error{err}
-	}
-	var all []error
-	for _, e := range joined.Unwrap() {
-		all = append(all, faults(e)...)
-	}
-	return all
-}
-
 // field is one field of a spec: how cluster's faults call it, and how people set it.
 type field struct{ word, flag, key string }
 
@@ -188,13 +154,13 @@ func inWords(fault string, call func(field) string) string {
 // flagFaults says everything that is wrong in the words of the flags.
 func flagFaults(err error) error {
 	var all []error
-	for _, e := range faults(err) {
+	for _, e := range fault.Each(err) {
 		all = append(all, errors.New(inWords(e.Error(), func(f field) string { return f.flag })))
 	}
 	if len(all) == 0 {
 		return nil
 	}
-	return usageError{errors.Join(all...)}
+	return fault.AsUsage(errors.Join(all...))
 }
 
 // prepare checks what can be checked here before a job is submitted, as the
@@ -206,7 +172,7 @@ func prepare(spec cluster.Spec, refused bool) error {
 	}
 	info, err := os.Stat(spec.Workdir)
 	if err != nil {
-		return fmt.Errorf("workdir %s: %w", spec.Workdir, reason(err))
+		return fmt.Errorf("workdir %s: %w", spec.Workdir, fault.Reason(err))
 	}
 	if !info.IsDir() {
 		return fmt.Errorf("workdir %s: it is a file, use a folder", spec.Workdir)
@@ -237,13 +203,5 @@ func checkEnvFile(spec cluster.Spec) error {
 		return nil
 	}
 	_, err := shim.ReadEnvFile(spec.EnvFile, uint32(os.Getuid())) //nolint:gosec // a uid is not negative
-	return err
-}
-
-// reason is what the kernel says, without the path that the message has already.
-func reason(err error) error {
-	if e, ok := errors.AsType[*os.PathError](err); ok {
-		return e.Err
-	}
 	return err
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/output"
+	"github.com/bellows-ml/bellows/internal/units"
 )
 
 func stopCommand() *cobra.Command {
@@ -37,7 +39,7 @@ what it has not saved is lost. Only its owner or root may.`,
 		}
 		return explain(client.Watch(cmd.Context(), reply.ID, func(j api.JobStatus) error {
 			if j.Ended {
-				fmt.Fprintf(os.Stderr, "%s: %s: %s\n", j.ID, j.Phase, oneLine(j.Reason))
+				fmt.Fprintf(os.Stderr, "%s: %s: %s\n", j.ID, j.Phase, output.OneLine(j.Reason))
 			}
 			return nil
 		}), socket)
@@ -61,7 +63,7 @@ func stopText(r api.StopReply, now bool, zone *time.Location) string {
 	if r.SaveUntil != nil {
 		by = ", until " + r.SaveUntil.In(zone).Format("15:04:05") + " at most"
 	} else if r.SaveWithinS > 0 {
-		by = fmt.Sprintf(", within %s at most", span(time.Duration(r.SaveWithinS*float64(time.Second))))
+		by = fmt.Sprintf(", within %s at most", units.Span(time.Duration(r.SaveWithinS*float64(time.Second))))
 	}
 	saves := r.Phase == cluster.Running || r.Phase == cluster.Starting || r.Phase == cluster.Halting
 	switch {

@@ -7,11 +7,13 @@ import (
 
 	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/output"
+	"github.com/bellows-ml/bellows/internal/units"
 )
 
 // story tells a job's changes of phase and size, each once, a line each.
 type story struct {
-	style style
+	style output.Style
 	zone  *time.Location
 
 	phase      cluster.Phase
@@ -31,7 +33,7 @@ func (s *story) tell(j api.JobStatus, seen time.Time) []string {
 		}
 	}
 	if j.Failure != nil && j.Restarts > s.restarts {
-		lines = append(lines, s.line(j.Failure.At, s.style.paint(red, failureText(*j.Failure))))
+		lines = append(lines, s.line(j.Failure.At, s.style.Paint(output.Red, failureText(*j.Failure))))
 	}
 	s.restarts = j.Restarts
 	reason := j.WhyPending
@@ -61,7 +63,7 @@ func (s *story) troubles(j api.JobStatus) (lines []string) {
 			s.problems = map[string]bool{}
 		}
 		s.problems[text] = true
-		lines = append(lines, s.line(p.At, s.style.paint(red, text)))
+		lines = append(lines, s.line(p.At, s.style.Paint(output.Red, text)))
 	}
 	return lines
 }
@@ -97,11 +99,11 @@ func (s *story) phaseText(j api.JobStatus) string {
 
 func (s *story) rescale(r api.Rescale) string {
 	if r.From == 0 && r.Generation == 1 {
-		return fmt.Sprintf("started with %s (%s of ours)", count(r.To, "worker"), seconds(r.OwnS))
+		return fmt.Sprintf("started with %s (%s of ours)", units.Count(r.To, "worker"), units.Seconds(r.OwnS))
 	}
-	text := fmt.Sprintf("%d → %s: %s (%s of ours, %s save", r.From, count(r.To, "worker"), r.Why, seconds(r.OwnS), seconds(r.SaveS))
+	text := fmt.Sprintf("%d → %s: %s (%s of ours, %s save", r.From, units.Count(r.To, "worker"), r.Why, units.Seconds(r.OwnS), units.Seconds(r.SaveS))
 	if r.WaitS > 0 {
-		text += fmt.Sprintf(", %s until a lost node's workers were dead for sure", seconds(r.WaitS))
+		text += fmt.Sprintf(", %s until a lost node's workers were dead for sure", units.Seconds(r.WaitS))
 	}
 	text += ")"
 	if r.ResumeStep >= 0 {
@@ -110,7 +112,7 @@ func (s *story) rescale(r api.Rescale) string {
 		text += ", from the beginning"
 	}
 	if r.LostSteps > 0 {
-		text += s.style.paint(yellow, fmt.Sprintf(", %s lost", count(int(r.LostSteps), "step")))
+		text += s.style.Paint(output.Yellow, fmt.Sprintf(", %s lost", units.Count(int(r.LostSteps), "step")))
 	}
 	return text
 }
@@ -119,17 +121,17 @@ func (s *story) rescale(r api.Rescale) string {
 func (s *story) ending(j api.JobStatus) []string {
 	took := ""
 	if d := j.Since.Sub(j.SubmittedAt); d > 0 {
-		took = " after " + span(d)
+		took = " after " + units.Span(d)
 	}
 	switch j.Phase {
 	case cluster.Succeeded:
-		return []string{s.line(j.Since, s.style.paint(green, "succeeded")+took)}
+		return []string{s.line(j.Since, s.style.Paint(output.Green, "succeeded")+took)}
 	case cluster.Failed:
-		return []string{s.line(j.Since, s.style.paint(red, "failed")+took+": "+j.Reason)}
+		return []string{s.line(j.Since, s.style.Paint(output.Red, "failed")+took+": "+j.Reason)}
 	case cluster.Stopped:
 		if j.TimedOut {
-			return []string{s.line(j.Since, s.style.paint(yellow, "stopped by its time limit"+took+": "+j.Reason)), s.note(
-				s.style.paint(yellow, fmt.Sprintf("warning: it had not finished; bellows resume %s goes on from %s, with the whole limit again or, with --time-limit, another", j.ID, lastSaved(j))))}
+			return []string{s.line(j.Since, s.style.Paint(output.Yellow, "stopped by its time limit"+took+": "+j.Reason)), s.note(
+				s.style.Paint(output.Yellow, fmt.Sprintf("warning: it had not finished; bellows resume %s goes on from %s, with the whole limit again or, with --time-limit, another", j.ID, lastSaved(j))))}
 		}
 		return []string{s.line(j.Since, "stopped"+took+": "+j.Reason)}
 	case cluster.Queued, cluster.Starting, cluster.Running, cluster.Halting, cluster.Suspended, cluster.Backoff, cluster.Held:
@@ -152,15 +154,15 @@ func failureText(f api.Failure) string {
 }
 
 func (s *story) line(at time.Time, text string) string {
-	return s.style.paint(bold, "▸ "+s.clock(at)) + " " + keepColours(text)
+	return s.style.Paint(output.Bold, "▸ "+s.clock(at)) + " " + keepColours(text)
 }
 
-func (s *story) note(text string) string { return s.style.paint(bold, "▸") + " " + text }
+func (s *story) note(text string) string { return s.style.Paint(output.Bold, "▸") + " " + text }
 
 func (s *story) clock(t time.Time) string { return t.In(s.zone).Format("15:04:05") }
 
 // keepColours makes a line safe that is part ours, with colours, and part the records'.
-func keepColours(text string) string { return tame(strings.ReplaceAll(text, "\n", " ")) }
+func keepColours(text string) string { return output.Tame(strings.ReplaceAll(text, "\n", " ")) }
 
 // lastSaved says where a job that has ended would go on.
 func lastSaved(j api.JobStatus) string {

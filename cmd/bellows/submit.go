@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/fault"
 )
 
 func submitCommand() *cobra.Command {
@@ -35,7 +36,7 @@ with its line. '-f -' reads from stdin.
 	out := outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if file == "" {
-			return usage("submit: the job file is missing, as in: bellows submit -f job.yaml")
+			return fault.Usage("submit: the job file is missing, as in: bellows submit -f job.yaml")
 		}
 		spec, err := specFromFile(file)
 		if err != nil {
@@ -47,7 +48,7 @@ with its line. '-f -' reads from stdin.
 			return explain(err, socket)
 		}
 		announce(reply)
-		return out.write(os.Stdout, reply, func() error {
+		return out.Write(os.Stdout, reply, func() error {
 			_, err := fmt.Fprintln(os.Stdout, reply.ID)
 			return err
 		})
@@ -61,7 +62,7 @@ func specFromFile(path string) (cluster.Spec, error) {
 	if path != "-" {
 		f, err := os.Open(path)
 		if err != nil {
-			return cluster.Spec{}, usage("open job file %s: %w", path, reason(err))
+			return cluster.Spec{}, fault.Usage("open job file %s: %w", path, fault.Reason(err))
 		}
 		defer f.Close()
 		in, base = f, filepath.Dir(path)
@@ -97,7 +98,7 @@ func prepareUnless(f *jobFile, spec cluster.Spec) error {
 			}
 		}
 	}
-	for _, e := range faults(prepare(spec, f.err() != nil)) {
+	for _, e := range fault.Each(prepare(spec, f.err() != nil)) {
 		if where, ok := fieldOf(e.Error()); !ok || !refused[where.key] {
 			rest = append(rest, e)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/fault"
 	"github.com/bellows-ml/bellows/internal/trust"
 )
 
@@ -80,10 +81,10 @@ takes them for its next connection, without a restart.`
 	cmd.Flags().IntVar(&days, "days", days, "how long the certificate is valid")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		if err := cluster.CheckName(args[0]); err != nil {
-			return usage("node: %w", err)
+			return fault.Usage("node: %w", err)
 		}
 		if days < 1 {
-			return usage("--days %d: use 1 or more", days)
+			return fault.Usage("--days %d: use 1 or more", days)
 		}
 		folder := args[0]
 		if out != "" {
@@ -127,7 +128,7 @@ func tlsShowCommand() *cobra.Command {
 			return err
 		}
 		c := certificate{Folder: args[0], Node: string(node), Authority: authority, Until: until.UTC()}
-		return out.write(os.Stdout, c, func() error {
+		return out.Write(os.Stdout, c, func() error {
 			left := time.Until(until).Round(time.Hour)
 			_, err := fmt.Fprintf(os.Stdout, "node       %s\nauthority  %s\nvalid      until %s (%s left)\n",
 				c.Node, c.Authority, c.Until.Format(time.RFC3339), left)

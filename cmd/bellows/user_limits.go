@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/fault"
+	"github.com/bellows-ml/bellows/internal/units"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -19,7 +21,7 @@ const unlimitedUsers = "unlimited-users"
 type userFlags struct {
 	record.Limits
 
-	bytes     byteSize
+	bytes     units.Bytes
 	unlimited []string
 	lookup    func(name string) (*user.User, error)
 }
@@ -30,7 +32,7 @@ var errNoDirectory = errors.New("users cannot be looked up now")
 
 func newUserFlags(f *pflag.FlagSet) *userFlags {
 	u := &userFlags{Limits: record.DefaultLimits(), lookup: user.Lookup}
-	u.bytes = byteSize(u.Bytes)
+	u.bytes = units.Bytes(u.Bytes)
 	f.IntVar(&u.LiveJobs, "user-live-jobs", u.LiveJobs, "how many jobs of one user may wait or run")
 	f.IntVar(&u.KeptJobs, "user-kept-jobs", u.KeptJobs, "how many jobs of one user that have ended are kept, for as long as --keep-jobs; of more, those that ended first are forgotten, minutes after their end")
 	f.Var(&u.bytes, "user-bytes", "how much of etcd the specs of one user's live jobs may take; those of jobs that have ended are kept in half as much")
@@ -47,7 +49,7 @@ const leastConnections = 4
 // limits are what the flags say.
 func (u *userFlags) limits() (record.Limits, error) {
 	l := u.Limits
-	var bad faultList
+	var bad fault.List
 	for _, f := range []struct {
 		flag         string
 		value, least int
@@ -58,14 +60,14 @@ func (u *userFlags) limits() (record.Limits, error) {
 		{"user-connections", l.Connections, leastConnections},
 	} {
 		if f.value < f.least {
-			bad.add(usage("--%s %d: use %d or more", f.flag, f.value, f.least))
+			bad.Add(fault.Usage("--%s %d: use %d or more", f.flag, f.value, f.least))
 		}
 	}
 	if l.Priority < -cluster.MaxPriority || l.Priority > cluster.MaxPriority {
-		bad.add(usage("--user-priority %d: use -%d to %d", l.Priority, cluster.MaxPriority, cluster.MaxPriority))
+		bad.Add(fault.Usage("--user-priority %d: use -%d to %d", l.Priority, cluster.MaxPriority, cluster.MaxPriority))
 	}
 	if l.Bytes = int64(u.bytes); l.Bytes < cluster.MaxSpecBytes {
-		bad.add(usage("--user-bytes %d: use %d bytes or more, as in 64M: one job may take so much", l.Bytes, cluster.MaxSpecBytes))
+		bad.Add(fault.Usage("--user-bytes %d: use %d bytes or more, as in 64M: one job may take so much", l.Bytes, cluster.MaxSpecBytes))
 	}
 	for _, name := range u.unlimited {
 		id := name
@@ -75,14 +77,14 @@ func (u *userFlags) limits() (record.Limits, error) {
 		}
 		uid, notUID := strconv.ParseUint(id, 10, 32)
 		if _, unknown := errors.AsType[user.UnknownUserError](err); notUID != nil && err != nil && !unknown {
-			bad.add(fmt.Errorf("--%s %.40q: %w: %w", unlimitedUsers, name, errNoDirectory, err))
+			bad.Add(fmt.Errorf("--%s %.40q: %w: %w", unlimitedUsers, name, errNoDirectory, err))
 			continue
 		}
 		if notUID != nil {
-			bad.add(usage("--%s %.40q: use names of users that this machine knows, or their uids", unlimitedUsers, name))
+			bad.Add(fault.Usage("--%s %.40q: use names of users that this machine knows, or their uids", unlimitedUsers, name))
 			continue
 		}
 		l.Exempt = append(l.Exempt, uint32(uid))
 	}
-	return l, bad.err()
+	return l, bad.Err()
 }

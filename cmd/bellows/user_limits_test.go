@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/bellows-ml/bellows/internal/fault"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -62,7 +63,7 @@ func TestALateDirectoryOfUsersPasses(t *testing.T) {
 		u.lookup = func(string) (*user.User, error) { return nil, c.err }
 		u.unlimited = []string{c.name}
 		_, err := u.limits()
-		if err == nil || isUsage(unmended(err)) != c.usage || !strings.Contains(err.Error(), `--unlimited-users "alice": `) {
+		if err == nil || fault.IsUsage(unmended(err)) != c.usage || !strings.Contains(err.Error(), `--unlimited-users "alice": `) {
 			t.Errorf("%v: %v", c.err, err)
 		}
 		u.unlimited = []string{"4242"}

@@ -35,7 +35,7 @@ const (
 	layer1 = "record lab/trace rendezvous checkpoint agent/fence agent " +
 		"allocator allocator/goodput allocator/solve allocator/place allocator/policy"
 	layer2 = "coordinator"
-	layer3 = "internal/gate sdk internal/logging internal/trust nvml internal/systemd internal/metrics internal/membership store store/storetest api agent/shim " +
+	layer3 = "internal/fault internal/units internal/yamltext internal/output internal/gate sdk internal/logging internal/trust nvml internal/systemd internal/metrics internal/membership store store/storetest api agent/shim " +
 		"agent/child checkpoint/owned checkpoint/dirblob checkpoint/blobtest lab/milp"
 	layer4 = "coordinator/lead agent/host dashboard lab/sim"
 
@@ -64,6 +64,10 @@ func Rows() []Row {
 
 		{"coordinator", "cluster record allocator allocator/place rendezvous agent/fence", Pure, "the life of every job"},
 
+		{"internal/fault", "", Shell, "what is wrong with what a person gave the command line"},
+		{"internal/units", "", Pure, "numbers with units, as people write and read them"},
+		{"internal/yamltext", "", Sealed, "YAML with the lines of its values; the one owner of the format"},
+		{"internal/output", "cluster internal/yamltext", Shell, "tables, terminals, JSON and YAML"},
 		{"internal/gate", "", Shell, "how many connections may be open at a listener"},
 		{"sdk", "", Sealed, "the Python module, embedded"},
 		{"internal/logging", "", Sealed, "log lines that never make their writer wait"},
@@ -123,7 +127,7 @@ func Libraries() []Library {
 		{"github.com/coreos/go-systemd", "internal/systemd", "", "readiness and watchdog notices"},
 		{"github.com/spf13/cobra", "cmd/bellows", "", "commands, help and completion"},
 		{"github.com/spf13/pflag", "cmd/bellows", "", "cobra's flags"},
-		{"go.yaml.in/yaml", "cmd/bellows", "", "job files; inside, specs are JSON"},
+		{"go.yaml.in/yaml", "internal/yamltext cmd/bellows", "", "job files; inside, specs are JSON"},
 		{"golang.org/x/sys", "agent/child agent/shim agent/host checkpoint/owned api store", "e2e internal/logging", "pidfd, cgroups, peer credentials, file locks, the clock that counts sleep"},
 		{"github.com/rs/zerolog", shells, "e2e", "logs: for shells, pure code has nothing to log"},
 		{"github.com/rogpeppe/go-internal", "", "cmd/bellows e2e", "testscript"},

@@ -1,4 +1,4 @@
-package main
+package units
 
 import (
 	"fmt"
@@ -7,30 +7,32 @@ import (
 	"strings"
 )
 
-// byteSize is a flag's number of bytes, as people write it: 64M, 1.5GiB, 4096.
+// Bytes is a flag's number of bytes, as people write it: 64M, 1.5GiB, 4096.
 // K, M, G and T are powers of 1024, with or without iB.
-type byteSize int64
+type Bytes int64
 
-func (b *byteSize) String() string {
+// String implements pflag.Value.
+func (b *Bytes) String() string {
 	if *b == 0 {
 		return "0" // which the help takes for no default
 	}
-	return strings.ReplaceAll(size(int64(*b)), " ", "")
+	return strings.ReplaceAll(Size(int64(*b)), " ", "")
 }
 
-// Type names the value in a flag's help.
-func (b *byteSize) Type() string { return "size" }
+// Type implements pflag.Value.
+func (b *Bytes) Type() string { return "size" }
 
-// Set reads the value.
-func (b *byteSize) Set(text string) error {
-	n, err := parseBytes(text)
+// Set implements pflag.Value.
+func (b *Bytes) Set(text string) error {
+	n, err := ParseBytes(text)
 	if err == nil {
-		*b = byteSize(n)
+		*b = Bytes(n)
 	}
 	return err
 }
 
-func parseBytes(text string) (int64, error) {
+// ParseBytes reads a number of bytes, which is 1 or more.
+func ParseBytes(text string) (int64, error) {
 	number := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSpace(text), "B"), "i")
 	factor := 1.0
 	if i := strings.IndexAny(number, "KMGT"); i >= 0 && i == len(number)-1 {

@@ -1,4 +1,4 @@
-package main
+package output
 
 import (
 	"os"
@@ -14,9 +14,9 @@ import (
 // windowSize is the kernel's struct winsize.
 type windowSize struct{ rows, columns, _, _ uint16 }
 
-// terminalWidth returns the width of the terminal that a file is, and whether
-// it is one. $COLUMNS goes before the kernel's word.
-func terminalWidth(f *os.File) (columns int, terminal bool) {
+// TerminalWidth returns the width of the terminal that a file is, and whether
+// it is one. $COLUMNS goes before what the kernel says.
+func TerminalWidth(f *os.File) (columns int, terminal bool) {
 	var size windowSize
 	_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, f.Fd(), syscall.TIOCGWINSZ, uintptr(unsafe.Pointer(&size)))
 	if errno != 0 {
@@ -29,39 +29,41 @@ func terminalWidth(f *os.File) (columns int, terminal bool) {
 	return columns, true
 }
 
-// style says how to write for one file.
-type style struct {
-	terminal bool
-	width    int // 0 = unbounded
-	colour   bool
+// Style says how to write for one file.
+type Style struct {
+	Terminal bool
+	Width    int // 0 = unbounded
+	Colour   bool
 }
 
-func styleOf(f *os.File) style {
-	width, terminal := terminalWidth(f)
-	return style{terminal: terminal, width: width, colour: terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
+// StyleOf returns the style for a file: colours only for a terminal whose user wants them.
+func StyleOf(f *os.File) Style {
+	width, terminal := TerminalWidth(f)
+	return Style{Terminal: terminal, Width: width, Colour: terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
 }
 
 // The colours that are used, as parameters of SGR.
 const (
-	bold   = "1"
-	faint  = "2"
-	red    = "31"
-	green  = "32"
-	yellow = "33"
-	cyan   = "36"
+	Bold   = "1"
+	Faint  = "2"
+	Red    = "31"
+	Green  = "32"
+	Yellow = "33"
+	Cyan   = "36"
 )
 
-func (s style) paint(colour, text string) string {
-	if !s.colour || colour == "" || text == "" {
+// Paint colours a text where the style has colours.
+func (s Style) Paint(colour, text string) string {
+	if !s.Colour || colour == "" || text == "" {
 		return text
 	}
 	return "\x1b[" + colour + "m" + text + "\x1b[0m"
 }
 
-// plain makes a text from elsewhere safe to show: control characters, which
+// Plain makes a text from elsewhere safe to show: control characters, which
 // could move the cursor or rename the window, and those that turn the direction of
 // text become spaces; lines stay.
-func plain(text string) string {
+func Plain(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' {
 			return r
@@ -73,12 +75,12 @@ func plain(text string) string {
 	}, text)
 }
 
-// oneLine is plain with the line breaks gone too.
-func oneLine(text string) string { return strings.Join(strings.Fields(plain(text)), " ") }
+// OneLine is plain with the line breaks gone too.
+func OneLine(text string) string { return strings.Join(strings.Fields(Plain(text)), " ") }
 
-// tame makes a line of a job's output safe for a terminal: of its escape
+// Tame makes a line of a job's output safe for a terminal: of its escape
 // sequences only colours (SGR) stay, and of what carriage returns overwrite only the last.
-func tame(line string) string {
+func Tame(line string) string {
 	if i := strings.LastIndexByte(strings.TrimRight(line, "\r"), '\r'); i >= 0 {
 		line = line[i+1:]
 	}

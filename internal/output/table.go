@@ -1,4 +1,4 @@
-package main
+package output
 
 import (
 	"io"
@@ -6,34 +6,44 @@ import (
 	"unicode/utf8"
 )
 
+// OrDash returns a cell that shows that there is nothing to show.
+func OrDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
 // minLastColumn is how narrow the last column of a table may become on a narrow terminal.
 const minLastColumn = 12
 
-// table is text in columns; the last one is cut to the terminal's width.
-type table struct {
-	head   []string
+// Table is text in columns; the last one is cut to the terminal's width.
+type Table struct {
+	Head   []string // the columns
 	rows   [][]string
-	paint  func(row, column int) string // the colour of a cell; may be nil
-	indent string
+	Paint  func(row, column int) string // the colour of a cell; may be nil
+	Indent string
 }
 
-func (t *table) add(cells ...string) {
+// Add adds a row with a cell for each column of the head.
+func (t *Table) Add(cells ...string) {
 	for i, c := range cells {
-		cells[i] = oneLine(c)
+		cells[i] = OneLine(c)
 	}
 	t.rows = append(t.rows, cells)
 }
 
-func (t *table) write(w io.Writer, s style) error {
-	widths := make([]int, len(t.head))
-	for _, row := range append([][]string{t.head}, t.rows...) {
+// Write writes the table in a style.
+func (t *Table) Write(w io.Writer, s Style) error {
+	widths := make([]int, len(t.Head))
+	for _, row := range append([][]string{t.Head}, t.rows...) {
 		for i, c := range row {
 			widths[i] = max(widths[i], utf8.RuneCountInString(c))
 		}
 	}
 	last := len(widths) - 1
-	if s.width > 0 {
-		left := s.width - utf8.RuneCountInString(t.indent)
+	if s.Width > 0 {
+		left := s.Width - utf8.RuneCountInString(t.Indent)
 		for _, n := range widths[:last] {
 			left -= n + 2
 		}
@@ -41,24 +51,24 @@ func (t *table) write(w io.Writer, s style) error {
 	}
 	var b strings.Builder
 	line := func(row []string, colour func(int) string) {
-		b.WriteString(t.indent)
+		b.WriteString(t.Indent)
 		for i, c := range row {
 			if i == last {
-				b.WriteString(s.paint(colour(i), shorten(c, widths[i])))
+				b.WriteString(s.Paint(colour(i), shorten(c, widths[i])))
 				break
 			}
-			b.WriteString(s.paint(colour(i), c))
+			b.WriteString(s.Paint(colour(i), c))
 			b.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c)+2))
 		}
 		b.WriteByte('\n')
 	}
-	line(t.head, func(int) string { return faint })
+	line(t.Head, func(int) string { return Faint })
 	for r, row := range t.rows {
 		line(row, func(column int) string {
-			if t.paint == nil {
+			if t.Paint == nil {
 				return ""
 			}
-			return t.paint(r, column)
+			return t.Paint(r, column)
 		})
 	}
 	_, err := io.WriteString(w, trimLines(b.String()))

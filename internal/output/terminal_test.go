@@ -1,4 +1,4 @@
-package main
+package output
 
 import (
 	"strings"
@@ -31,7 +31,7 @@ func TestTameKeepsColoursOnly(t *testing.T) {
 		"\x1b":                          "",
 		"pay \u202e001\u202c now\u200f": "pay 001 now",
 	} {
-		if got := tame(in); got != want {
+		if got := Tame(in); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}
 	}
@@ -40,7 +40,7 @@ func TestTameKeepsColoursOnly(t *testing.T) {
 func FuzzTame(f *testing.F) {
 	f.Add("\x1b[31mred\x1b[0m\x1b]0;x\a\r\n")
 	f.Fuzz(func(t *testing.T, line string) {
-		got := tame(line)
+		got := Tame(line)
 		for rest := got; ; {
 			i := strings.IndexFunc(rest, func(r rune) bool { return cluster.Disturbs(r) && r != '\t' })
 			if i < 0 {
@@ -64,31 +64,6 @@ func TestShorten(t *testing.T) {
 	}{{"abc", 3, "abc"}, {"abcd", 3, "ab…"}, {"äöüß", 3, "äö…"}, {"abc", 0, "…"}} {
 		if got := shorten(c.text, c.width); got != c.want {
 			t.Errorf("%q to %d: %q, want %q", c.text, c.width, got, c.want)
-		}
-	}
-}
-
-func TestWords(t *testing.T) {
-	t.Parallel()
-	for got, want := range map[string]string{
-		count(1, "worker"):    "1 worker",
-		count(0, "worker"):    "0 workers",
-		count(2, "process"):   "2 processes",
-		seconds(0.211):        "0.21 s",
-		seconds(42.25):        "42.2 s",
-		seconds(3700):         "1h01m",
-		seconds(-1):           "?",
-		span(59e9):            "59s",
-		span(61e9):            "1m01s",
-		span(3 * 24 * 3600e9): "3d00h",
-		span(-5):              "0s",
-		size(1023):            "1023 B",
-		size(1 << 20):         "1.0 MiB",
-		size(5 << 40):         "5.0 TiB",
-		size(5 << 50):         "5120.0 TiB",
-	} {
-		if got != want {
-			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

@@ -1,0 +1,41 @@
+package units
+
+import (
+	"fmt"
+	"time"
+)
+
+// Ago reads a time with its date, or how long ago it was.
+func Ago(text string, now time.Time) (time.Time, error) {
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		d, durationErr := time.ParseDuration(text)
+		if durationErr != nil || d < 0 {
+			return time.Time{}, fmt.Errorf("%q: use a time such as %s, or how long ago such as 2h30m",
+				text, now.Add(-2*time.Hour).UTC().Format(time.RFC3339))
+		}
+		t = now.Add(-d)
+	}
+	if t.After(now) {
+		return time.Time{}, fmt.Errorf("%q: it is yet to come", text)
+	}
+	return t, nil
+}
+
+// Deadline reads a time of day with its date, or how long from now.
+func Deadline(text string, now time.Time) (*time.Time, error) {
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		d, durationErr := time.ParseDuration(text)
+		if durationErr != nil {
+			return nil, fmt.Errorf("%q: use a time such as %s, or a time from now such as 2h30m",
+				text, now.Add(2*time.Hour).UTC().Format(time.RFC3339))
+		}
+		t = now.Add(d)
+	}
+	if !t.After(now) {
+		return nil, fmt.Errorf("%q: it has passed already", text)
+	}
+	t = t.UTC().Truncate(time.Second)
+	return &t, nil
+}
