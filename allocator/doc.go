@@ -4,4 +4,6 @@
 // Output (how many workers each job gets). Run calls one and trusts nothing of
 // what it answers: an answer that breaks a rule is an error, and what is in
 // force stays. Policies decide counts; package place turns counts into devices.
+//
+// ADR 2 says why placement is apart, ADR 16 which world sizes a job may list.
 package allocator

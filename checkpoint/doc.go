@@ -16,4 +16,6 @@
 //	      MANIFEST.json          lists and digests it all; written last, and then there are no parts
 //
 // All I/O goes through Blobs, so that every crash point can be tested.
+//
+// ADR 3 says why a checkpoint is offered whole, ADR 39 where long lists lie.
 package checkpoint

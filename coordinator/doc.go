@@ -16,4 +16,7 @@
 // that it changes; a job has at most one transaction in flight. The package is
 // pure: time comes with the event, and the shell in package lead does what the
 // effects ask for.
+//
+// Decisions: ADR 10, 11, 20 and 40 (transactions), ADR 12, 13 and 14 (halts and starts),
+// ADR 15, 31 and 34 (nodes), ADR 21 and 22 (checkpoints), ADR 30 (waits).
 package coordinator

@@ -10,4 +10,7 @@
 // The package is pure: Memory is an etcd for tests and for the simulator, with
 // etcd's revisions, leases, transactions and watches, and without its I/O;
 // Mirror turns a listing and a stream of changes into typed values.
+//
+// ADR 1 says why there is one key for each fact, ADR 26 why events ride in
+// transactions, ADR 38 why plans carry a nonce.
 package record

@@ -12,4 +12,6 @@
 // and the leaders' keys.
 //
 // Close clients before servers: a server waits for its clients' streams.
+//
+// ADR 25 says what a server that has no data asks before it begins.
 package store

@@ -11,4 +11,6 @@
 // A process and not a thread: much in the kernel asks who a process is and not
 // what rights on files one of its threads has (sysctls do), and a thread that was
 // the user could be sent signals by the user, which end the whole process.
+//
+// ADR 41 lists the paths that are touched in such a process only.
 package child

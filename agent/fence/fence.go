@@ -15,6 +15,8 @@
 //
 // All times are nanoseconds of CLOCK_BOOTTIME, passed in: the clock that neither
 // jumps nor stands still while a machine sleeps. 0 stands for "unknown".
+//
+// ADR 23 says which node may be given up, ADR 35 why two processes keep the deadline.
 package fence
 
 import (

@@ -18,4 +18,6 @@
 //
 // One goroutine owns all state; whatever may take time runs beside it and comes
 // back as an event.
+//
+// ADR 28 says what a foreign process on a device keeps away.
 package host

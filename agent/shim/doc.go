@@ -40,4 +40,7 @@
 //
 // The shim ignores SIGHUP and SIGINT. On SIGTERM it kills its workers, writes its
 // last report and ends.
+//
+// Decisions: ADR 4 and 5 (hold, SIGTERM, welcome), ADR 29 (limits), ADR 36 (stopped is
+// found out) and ADR 37 (device locks and files).
 package shim

@@ -19,6 +19,9 @@ var checks = map[string]func(*arch.Tree) []arch.Finding{
 	"strays":        arch.CheckStrays,
 	"machine paths": arch.CheckMachinePaths,
 	"scripts":       arch.CheckScripts,
+	"front":         arch.CheckFront,
+	"links":         arch.CheckLinks,
+	"decisions":     arch.CheckDecisions,
 }
 
 func TestHouse(t *testing.T) {

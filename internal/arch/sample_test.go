@@ -109,6 +109,23 @@ var samples = map[string][]sample{
 		{"lab/trace/testdata/66,10", "2", nil},
 		{"docs/66,10", "2", nil},
 	},
+	"front": {
+		{"README.md", lines(120), nil},
+		{"README.md", lines(121), []string{"121 lines, at most 120"}},
+		{"README.md", strings.Repeat("a ", 1301), []string{"1301 words, at most 1300"}},
+		{"docs/a.md", lines(121), nil},
+	},
+	"links": {
+		{"docs/a.md", "# One thing: `x`\n[here](a.md), [there](#one-thing-x), [all](../docs) and [away](https://example.org/b)", nil},
+		{"docs/a.md", "\n[gone](b.md)", []string{"docs/a.md:2: link: no file docs/b.md"}},
+		{"docs/a.md", "[gone](a.md#x)", []string{"no heading #x in docs/a.md"}},
+	},
+	"decisions": {
+		{"docs/adr/0012-x.md", "# 12. X\n\nAccepted, 2026-11-21.\n", []string{"not in the index; add to docs/adr/README.md: | [12](0012-x.md) | X | accepted | 2026-11-21 |", "no code names it"}},
+		{"docs/adr/0012-x.md", "# 13. X\n\nAccepted, 2026-11-21.\n", []string{"no number, title, status and date"}},
+		{"docs/adr/0012-x.md", "# 12. X\n", []string{"no number, title, status and date"}},
+		{"docs/adr/README.md", "", nil},
+	},
 	"names": {
 		{"agent/plan.go", "package agent", nil},
 		{"agent/utils.go", "package agent", []string{"utils.go says nothing"}},

@@ -12,4 +12,6 @@
 //     a restart;
 //   - keys are readable by their owner only, and never overwritten by accident;
 //   - a refusal says what is wrong and what to do, on the side that refuses.
+//
+// ADR 24 says what a certificate names and what its holder may ask for.
 package trust

@@ -1,0 +1,152 @@
+package arch
+
+import (
+	"bytes"
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+)
+
+// The front page is read in five minutes, and the top folder at a glance.
+const (
+	frontLines = 120
+	frontWords = 1300
+	topFolders = 18
+)
+
+// CheckFront bounds README.md and the number of folders at the top.
+func CheckFront(t *Tree) []Finding {
+	const rule = "front"
+	var found []Finding
+	top := map[string]bool{}
+	for _, f := range t.Files {
+		if dir, _, below := strings.Cut(f.Path, "/"); below && !strings.HasPrefix(dir, ".") {
+			top[dir] = true
+		}
+		if f.Path != "README.md" {
+			continue
+		}
+		if n := f.lines(); n > frontLines {
+			found = append(found, Finding{f.Path, n, rule, fmt.Sprintf("%d lines, at most %d", n, frontLines), "move a part below docs/ and link to it"})
+		}
+		if n := len(bytes.Fields(f.Src)); n > frontWords {
+			found = append(found, Finding{f.Path, 1, rule, fmt.Sprintf("%d words, at most %d", n, frontWords), "move a part below docs/ and link to it"})
+		}
+	}
+	if len(top) > topFolders {
+		found = append(found, Finding{".", 1, rule, fmt.Sprintf("%d folders at the top, at most %d", len(top), topFolders), "move a small package below internal/"})
+	}
+	return found
+}
+
+var (
+	markdownLink = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading      = regexp.MustCompile(`(?m)^#+ +(.*)$`)
+	notInAnchor  = regexp.MustCompile("[^a-z0-9 _-]")
+)
+
+// CheckLinks demands that every relative link of a Markdown page leads to a
+// file or folder of the tree, and its fragment to a heading there.
+func CheckLinks(t *Tree) []Finding {
+	pages := map[string]*File{}
+	there := map[string]bool{".": true}
+	for _, f := range t.Files {
+		pages[f.Path] = f
+		for p := f.Path; p != "."; p = path.Dir(p) {
+			there[p] = true
+		}
+	}
+	var found []Finding
+	for _, f := range t.Files {
+		if path.Ext(f.Path) != ".md" {
+			continue
+		}
+		for i, line := range strings.Split(string(f.Src), "\n") {
+			for _, m := range markdownLink.FindAllStringSubmatch(line, -1) {
+				if problem := brokenLink(f, m[1], there, pages); problem != "" {
+					found = append(found, Finding{f.Path, i + 1, "link", problem, "correct the link"})
+				}
+			}
+		}
+	}
+	return found
+}
+
+// brokenLink says what is wrong with one link of the page, if anything.
+func brokenLink(page *File, link string, there map[string]bool, pages map[string]*File) string {
+	if strings.Contains(link, "://") || strings.HasPrefix(link, "mailto:") {
+		return ""
+	}
+	name, fragment, _ := strings.Cut(link, "#")
+	target := page.Path
+	if name != "" {
+		target = path.Join(page.Dir(), name)
+	}
+	if !there[target] {
+		return fmt.Sprintf("no file %s", target)
+	}
+	if file := pages[target]; fragment != "" && file != nil && path.Ext(target) == ".md" && !anchors(file)[fragment] {
+		return fmt.Sprintf("no heading #%s in %s", fragment, target)
+	}
+	return ""
+}
+
+// anchors returns the fragments by which a page's headings are reached.
+func anchors(f *File) map[string]bool {
+	found := map[string]bool{}
+	for _, m := range heading.FindAllStringSubmatch(string(f.Src), -1) {
+		found[strings.ReplaceAll(notInAnchor.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-")] = true
+	}
+	return found
+}
+
+const decisionIndex = "docs/adr/README.md"
+
+var (
+	decisionPage = regexp.MustCompile(`^docs/adr/(\d{4})-[a-z0-9-]+\.md$`)
+	decisionHead = regexp.MustCompile(`^# (\d+)\. (.+)\n\n(Accepted|Superseded by \d+), (\d{4}-\d\d-\d\d)\.\n`)
+	namedInCode  = regexp.MustCompile(`ADRs? (\d+(?:(?:, | and )\d+)*)`)
+	number       = regexp.MustCompile(`\d+`)
+)
+
+// CheckDecisions demands of every decision record a heading with its number, its
+// status and its date, the same row in the index, and code that names it.
+func CheckDecisions(t *Tree) []Finding {
+	const rule = "decision"
+	index := ""
+	named := map[string]bool{}
+	for _, f := range t.Files {
+		if f.Path == decisionIndex {
+			index = string(f.Src)
+		}
+		if f.AST == nil || f.Dir() == "internal/arch" {
+			continue
+		}
+		for _, m := range namedInCode.FindAllSubmatch(f.Src, -1) {
+			for _, n := range number.FindAll(m[1], -1) {
+				named[string(n)] = true
+			}
+		}
+	}
+	var found []Finding
+	for _, f := range t.Files {
+		page := decisionPage.FindStringSubmatch(f.Path)
+		if page == nil {
+			continue
+		}
+		head := decisionHead.FindStringSubmatch(string(f.Src))
+		if head == nil || fmt.Sprintf("%04s", head[1]) != page[1] {
+			found = append(found, Finding{f.Path, 1, rule, "no number, title, status and date at the top", `begin it with "# N. Title", then "Accepted, YYYY-MM-DD."`})
+			continue
+		}
+		row := fmt.Sprintf("| [%s](%s) | %s | %s | %s |", head[1], path.Base(f.Path), head[2], strings.ToLower(head[3]), head[4])
+		if !strings.Contains(index, row) {
+			found = append(found, Finding{f.Path, 1, rule, "not in the index", "add to " + decisionIndex + ": " + row})
+		}
+		if !named[head[1]] {
+			found = append(found, Finding{f.Path, 1, rule, "no code names it", "name ADR " + head[1] + " where it is embodied"})
+		}
+	}
+	return found
+}
