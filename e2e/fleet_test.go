@@ -18,6 +18,7 @@ import (
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/store"
+	"github.com/bellows-ml/bellows/store/server"
 )
 
 // binary is the built program, made once by TestMain.
@@ -64,7 +65,7 @@ type fleet struct {
 	dir    string
 	subnet int
 	claim  net.Listener // holds the subnet
-	etcd   *store.Server
+	etcd   *server.Server
 	store  *store.Store
 	// endpoint is etcd's address.
 	endpoint string
@@ -154,7 +155,7 @@ func emptyFleet(t testing.TB, c config) *fleet {
 func (f *fleet) startEtcd() {
 	f.t.Helper()
 	var err error
-	f.etcd, err = store.StartEmbedded(context.Background(), store.EmbeddedConfig{
+	f.etcd, err = server.Start(context.Background(), server.Config{
 		DataDir: filepath.Join(f.dir, "etcd"), Client: f.endpoint, Log: zerolog.Nop(),
 	})
 	if err != nil {

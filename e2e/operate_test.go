@@ -16,6 +16,7 @@ import (
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/store"
+	"github.com/bellows-ml/bellows/store/server"
 )
 
 // Agents and coordinators that cannot be in the cluster as they were started say
@@ -147,7 +148,7 @@ func lastLine(text string) string {
 func (f *fleet) otherEtcd(meta record.Meta) string {
 	f.t.Helper()
 	dir := filepath.Join(f.dir, fmt.Sprintf("etcd-%s-%d", meta.Cluster, meta.Format))
-	server, err := store.StartEmbedded(context.Background(), store.EmbeddedConfig{DataDir: dir, Name: meta.Cluster, Log: zerolog.Nop()})
+	server, err := server.Start(context.Background(), server.Config{DataDir: dir, Name: meta.Cluster, Log: zerolog.Nop()})
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -11,30 +11,29 @@ import (
 )
 
 const (
-	// candidacyDelay spaces the attempts of a candidate that loses its candidacy.
+	// candidacyDelay is the pause of a candidate that has lost its key.
 	candidacyDelay = 200 * time.Millisecond
-	// refusedDelay does the same while etcd takes nothing from anybody, which people have to mend.
+	// refusedDelay is the pause while etcd refuses all writes, which an operator has to fix.
 	refusedDelay = 5 * time.Second
 )
 
-// errOvertaken means that a candidate's key went while it waited.
-var errOvertaken = errors.New("the candidate's key is gone")
+// errKeyLost means that a candidate's key was deleted while it waited.
+var errKeyLost = errors.New("the candidate's key is gone")
 
 // Campaign waits until this candidate leads and returns its leadership, or
-// ctx's error. Candidates lead in the order in which they came.
+// ctx's error. Candidates lead in the order of their keys' creation.
 //
 //	lease ─► key on it ─► oldest key of all? ──yes──► Leadership
-//	  ▲                        │ no: wait for a deletion, look again
+//	  ▲                        │ no: wait for a deletion, read again
 //	  └── key or lease gone ◄──┘
 //
-// Leadership is returned only after a linearizable read has seen the
-// candidate's own key as the oldest. A candidate whose lease was lost while it
-// waited never leads by default; it stands again with a new one. That etcd's
-// reads and the leadership's writes lie apart in time does no harm as long as
-// every write compares Leadership.Compare.
+// Campaign returns only after a linearizable read has shown the candidate's own
+// key as the oldest. A candidate that lost its lease while it waited starts again
+// with a new one. Time passes between that read and the leader's writes, so every
+// write must compare Leadership.Compare.
 func (s *Store) Campaign(ctx context.Context, candidate record.Leader) (*Leadership, error) {
 	for {
-		l, err := s.stand(ctx, candidate)
+		l, err := s.candidacy(ctx, candidate)
 		if err == nil {
 			return l, nil
 		}
@@ -43,10 +42,10 @@ func (s *Store) Campaign(ctx context.Context, candidate record.Leader) (*Leaders
 			return nil, fmt.Errorf("campaign: %w", ctx.Err())
 		case s.ctx.Err() != nil:
 			return nil, fmt.Errorf("campaign: %w", s.ctx.Err())
-		case !errors.Is(err, errOvertaken) && refused(err):
+		case !errors.Is(err, errKeyLost) && Refused(err):
 			return nil, fmt.Errorf("campaign: %w", err)
 		}
-		s.cfg.Log.Warn().Err(err).Msg("candidacy lost, standing again")
+		s.cfg.Log.Warn().Err(err).Msg("candidacy lost, campaigning again")
 		delay := candidacyDelay
 		if Passes(err) {
 			delay = refusedDelay
@@ -59,8 +58,8 @@ func (s *Store) Campaign(ctx context.Context, candidate record.Leader) (*Leaders
 	}
 }
 
-// stand runs one candidacy, until it leads or is lost.
-func (s *Store) stand(ctx context.Context, candidate record.Leader) (*Leadership, error) {
+// candidacy runs one candidacy, until it leads or is lost.
+func (s *Store) candidacy(ctx context.Context, candidate record.Leader) (*Leadership, error) {
 	sentAt := Boottime()
 	lease, err := s.Grant(ctx, s.cfg.LeaderTTL)
 	if err != nil {
@@ -78,11 +77,11 @@ func (s *Store) stand(ctx context.Context, candidate record.Leader) (*Leadership
 	return l, nil
 }
 
-// leaderKey is the candidate's key: named for its lease, so that nobody else can mean it.
+// leaderKey returns the candidate's key. It contains the lease, so it is unique.
 func leaderKey(lease int64) string { return record.LeaderPrefix + strconv.FormatInt(lease, 16) }
 
-// enter writes the candidate's key. Repeating it does no harm: whose the key
-// is, the lease in its name says.
+// enter writes the candidate's key. It is safe to repeat, since the key's name
+// contains the lease.
 func (l *Leadership) enter(ctx context.Context, candidate record.Leader) error {
 	out := l.store.Commit(ctx, record.Txn{
 		ID:   "candidate",
@@ -96,7 +95,7 @@ func (l *Leadership) enter(ctx context.Context, candidate record.Leader) error {
 	case record.Conflict, record.Unknown:
 		kv, exists, err := l.store.Get(ctx, l.Key)
 		if err != nil || !exists {
-			return errors.Join(errOvertaken, out.Err, err)
+			return errors.Join(errKeyLost, out.Err, err)
 		}
 		l.CreateRevision = kv.CreateRevision
 		return nil
@@ -104,7 +103,7 @@ func (l *Leadership) enter(ctx context.Context, candidate record.Leader) error {
 	panic("store: commit answered " + out.Result.String())
 }
 
-// await returns when the candidate's key is the oldest, and at which revision it was so.
+// await waits until the candidate's key is the oldest and returns the revision at which it was.
 func (l *Leadership) await(ctx context.Context) (int64, error) {
 	ctx, cancel := l.whileHeld(ctx)
 	defer cancel()
@@ -119,7 +118,7 @@ func (l *Leadership) await(ctx context.Context) (int64, error) {
 	}
 }
 
-// oldest reports whether the candidate's key is the oldest, and at which revision it was.
+// oldest reports whether the candidate's key is the oldest, and at which revision.
 func (l *Leadership) oldest(ctx context.Context) (first bool, revision int64, err error) {
 	kvs, revision, err := l.store.Range(ctx, record.LeaderPrefix)
 	if err != nil {
@@ -132,7 +131,7 @@ func (l *Leadership) oldest(ctx context.Context) (first bool, revision int64, er
 		first = first && kv.CreateRevision >= l.CreateRevision
 	}
 	if !present {
-		return false, 0, errOvertaken
+		return false, 0, errKeyLost
 	}
 	return first, revision, nil
 }
@@ -150,5 +149,5 @@ func (l *Leadership) deletion(ctx context.Context, from int64) error {
 	if err := w.Err(); !errors.Is(err, record.ErrCompacted) {
 		return err
 	}
-	return nil // something was missed: look again
+	return nil // a deletion may have been missed: read again
 }

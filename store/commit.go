@@ -10,9 +10,9 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
-// Commit executes a transaction. It is never sent twice. The outcome is Unknown
-// whenever etcd may have carried it out without the answer arriving: read
-// again. Outcome.Err says why; see there for a Conflict with an error.
+// Commit executes a transaction and never sends it twice. The outcome is Unknown
+// if etcd may have executed it without the answer arriving: then read the records
+// again. Outcome.Err is the cause; see there for a Conflict with an error.
 func (s *Store) Commit(ctx context.Context, t record.Txn) record.Outcome {
 	if err := t.Check(s.cfg.MaxTxnOps); err != nil {
 		return record.Outcome{ID: t.ID, Result: record.Conflict, Err: err}
@@ -36,12 +36,12 @@ func resultOf(out record.Outcome) string {
 }
 
 func (s *Store) commit(ctx context.Context, t record.Txn) record.Outcome {
-	ctx, cancel := s.call(ctx)
+	ctx, cancel := s.WithCallTimeout(ctx)
 	defer cancel()
 	answer, err := s.client.Txn(ctx).If(compares(t.If)...).Then(operations(t.Then)...).Commit()
 	if err != nil {
-		out := record.Outcome{ID: t.ID, Result: record.Unknown, Err: fmt.Errorf("commit %q: %w", t.ID, named(err))}
-		if refused(err) {
+		out := record.Outcome{ID: t.ID, Result: record.Unknown, Err: fmt.Errorf("commit %q: %w", t.ID, Named(err))}
+		if Refused(err) {
 			out.Result = record.Conflict
 		}
 		return out

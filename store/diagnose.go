@@ -18,25 +18,25 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
-// ErrNoSpace means that etcd has reached its quota: it refuses every write but deletions until it was cleaned up.
+// ErrNoSpace means that etcd has reached its quota: it refuses every write but deletions until an operator frees space.
 var ErrNoSpace = errors.New("etcd is out of space: compact and defragment it or raise its quota, then disarm its NOSPACE alarm")
 
-// ErrBusy means that etcd has more to do than it can: it has not looked at the call, and may take it a moment later.
+// ErrBusy means that etcd is overloaded: it has not executed the call, and may accept it a moment later.
 var ErrBusy = errors.New("etcd is overloaded: it has more writes to apply than it takes at a time")
 
-// Passes reports whether etcd's refusal of a call says nothing about the call:
-// the same one may be taken later.
+// Passes reports whether etcd has refused a call for a temporary reason that has
+// nothing to do with the call: the same one may succeed later.
 func Passes(err error) bool { return errors.Is(err, ErrNoSpace) || errors.Is(err, ErrBusy) }
 
 // refusalTimeout is how long a server's refusal of a certificate may take.
 const refusalTimeout = 300 * time.Millisecond
 
-// probeTimeout bounds one look at an endpoint that did not answer Open.
+// probeTimeout bounds the diagnosis of one endpoint that did not answer.
 const probeTimeout = time.Second
 
-// explain turns what Open met into what a person can mend. gRPC reports a
-// refused connection, a missing certificate and a wrong CA alike as a deadline
-// exceeded, so this looks for itself.
+// explain turns an error of Open into one that names the cause and the remedy. gRPC
+// reports a refused connection, a missing certificate and a wrong CA alike as a
+// deadline exceeded, so explain probes the endpoints itself.
 func (c Config) explain(ctx context.Context, err error) error {
 	switch code := status.Code(err); {
 	case errors.Is(err, rpctypes.ErrAuthFailed), code == codes.Unauthenticated:
@@ -54,8 +54,8 @@ func (c Config) explain(ctx context.Context, err error) error {
 }
 
 // oneCluster refuses endpoints that belong to different etcds: the client would
-// spread its calls over them, and a lease, a compare and a read would each be
-// about another world. Endpoints that do not answer are not asked twice.
+// spread its calls over them, so that a lease, a compare and a read could each
+// reach a different etcd. Endpoints that do not answer are not asked twice.
 func (c Config) oneCluster(ctx context.Context, client *clientv3.Client) error {
 	if len(c.Endpoints) == 1 {
 		return nil
@@ -86,7 +86,10 @@ func (c Config) oneCluster(ctx context.Context, client *clientv3.Client) error {
 	return nil
 }
 
-// probe says in words what an endpoint does with a connection.
+// Probe describes what one of etcd's endpoints does with a connection.
+func (s *Store) Probe(ctx context.Context, endpoint string) string { return s.cfg.probe(ctx, endpoint) }
+
+// probe describes what an endpoint does with a connection.
 func (c Config) probe(ctx context.Context, endpoint string) string {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -112,12 +115,12 @@ func (c Config) probe(ctx context.Context, endpoint string) string {
 	secure := tls.Client(conn, config)
 	switch err = secure.HandshakeContext(ctx); {
 	case errors.Is(err, context.DeadlineExceeded):
-		return "connected, but nobody answers there: etcd hangs, or has just been started and waits for a quorum; the log of that server says whom it misses"
+		return "connected, but no answer: etcd hangs, or has just been started and waits for a quorum; the log of that server names the missing members"
 	case err != nil:
 		return "TLS: " + err.Error()
 	}
-	// With TLS 1.3 the client is done before the server has looked at its
-	// certificate: a refusal comes with the first thing that is read.
+	// With TLS 1.3 the client's handshake ends before the server has verified the
+	// client's certificate: a refusal arrives with the first read.
 	_ = secure.SetReadDeadline(time.Now().Add(refusalTimeout))
 	if _, err = secure.Read(make([]byte, 1)); err != nil && strings.Contains(err.Error(), "remote error") {
 		return "TLS: it refuses this client's certificate: " + err.Error()
@@ -125,8 +128,8 @@ func (c Config) probe(ctx context.Context, endpoint string) string {
 	return "TLS is established, but etcd does not answer: it hangs, has no quorum, or refuses this client's certificate"
 }
 
-// named gives an error of a call the name under which this package's callers know it.
-func named(err error) error {
+// Named translates an error of etcd into this package's and record's errors.
+func Named(err error) error {
 	switch {
 	case errors.Is(err, rpctypes.ErrLeaseNotFound):
 		return record.ErrLeaseNotFound
@@ -145,14 +148,14 @@ func named(err error) error {
 }
 
 // oversized reports whether gRPC, here or at the server, has refused a message for
-// its size, before etcd could: it has one code for that and for an etcd that is busy.
+// its size. gRPC has one code for this and for an overloaded etcd.
 func oversized(err error) bool {
 	return errorCode(err) == codes.ResourceExhausted && strings.Contains(err.Error(), "message larger than max")
 }
 
-// refused reports whether etcd answered no: the call had no effect, and the
-// same call would not fare better at once; later it may, see Passes.
-func refused(err error) bool {
+// Refused reports whether etcd has refused a call: it had no effect, and repeating
+// it at once would fail again. See Passes for refusals that are temporary.
+func Refused(err error) bool {
 	switch errorCode(err) {
 	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.PermissionDenied, codes.Unauthenticated,
 		codes.FailedPrecondition, codes.OutOfRange, codes.Unimplemented, codes.ResourceExhausted:
@@ -164,7 +167,7 @@ func refused(err error) bool {
 	return false
 }
 
-// errorCode is the gRPC code of an error, whether or not the client has translated it into etcd's own type.
+// errorCode returns the gRPC code of an error, translated into etcd's own type or not.
 func errorCode(err error) codes.Code {
 	if etcd, ok := errors.AsType[rpctypes.EtcdError](err); ok {
 		return etcd.Code()

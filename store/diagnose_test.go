@@ -25,10 +25,10 @@ func TestRefusalsThatPass(t *testing.T) {
 		{rpctypes.ErrRequestTooLarge, nil, false},
 		{rpctypes.ErrPermissionDenied, nil, false},
 	} {
-		if !refused(c.err) {
+		if !Refused(c.err) {
 			t.Errorf("%v: it is not known that nothing has happened", c.err)
 		}
-		err := fmt.Errorf("commit: %w", named(c.err))
+		err := fmt.Errorf("commit: %w", Named(c.err))
 		if c.named != nil && !errors.Is(err, c.named) || Passes(err) != c.passes {
 			t.Errorf("%v is called %v, passes %t; want %v, %t", c.err, err, Passes(err), c.named, c.passes)
 		}

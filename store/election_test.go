@@ -8,9 +8,10 @@ import (
 
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/store"
+	"github.com/bellows-ml/bellows/store/etcdtest"
 )
 
-// term is what a candidate's Campaign returned.
+// term is the result of a candidate's Campaign.
 type term struct {
 	*store.Leadership
 	err error
@@ -18,13 +19,13 @@ type term struct {
 
 func campaign(t *testing.T, s *store.Store, node string) term {
 	t.Helper()
-	ctx, cancel := after(t, soon)
+	ctx, cancel := etcdtest.After(t, etcdtest.Soon)
 	defer cancel()
 	l, err := s.Campaign(ctx, record.Leader{Node: node})
 	return term{l, err}
 }
 
-// leads campaigns where nobody else leads.
+// leads campaigns while there is no other candidate.
 func leads(t *testing.T, s *store.Store, node string) *store.Leadership {
 	t.Helper()
 	l := campaign(t, s, node)
@@ -34,7 +35,7 @@ func leads(t *testing.T, s *store.Store, node string) *store.Leadership {
 	return l.Leadership
 }
 
-// waits campaigns behind a leader and returns, once the candidate's key is there, that key.
+// waits campaigns while another candidate leads, and returns the candidate's key once it exists.
 func waits(t *testing.T, s *store.Store, node string) (record.KV, <-chan term) {
 	t.Helper()
 	kvs, revision, err := s.Range(t.Context(), record.LeaderPrefix)
@@ -61,10 +62,10 @@ func next(t *testing.T, c <-chan term) *store.Leadership {
 	return l.Leadership
 }
 
-// holds demands that the leader's writes land.
+// holds requires that the leader's writes are applied.
 func holds(t *testing.T, s *store.Store, l *store.Leadership) {
 	t.Helper()
-	out := s.Commit(t.Context(), record.Txn{If: []record.Compare{l.Compare()}, Then: []record.Op{put("led", l.Key)}})
+	out := s.Commit(t.Context(), record.Txn{If: []record.Compare{l.Compare()}, Then: []record.Op{etcdtest.Put("led", l.Key)}})
 	if out.Result != record.Applied {
 		t.Errorf("a leader's write: %v %v", out.Result, out.Err)
 	}
@@ -75,10 +76,10 @@ func holds(t *testing.T, s *store.Store, l *store.Leadership) {
 	}
 }
 
-// refuses demands that a former leader's writes do not land.
+// refuses requires that a former leader's writes are refused.
 func refuses(t *testing.T, s *store.Store, l *store.Leadership) {
 	t.Helper()
-	out := s.Commit(t.Context(), record.Txn{If: []record.Compare{l.Compare()}, Then: []record.Op{put("led", l.Key)}})
+	out := s.Commit(t.Context(), record.Txn{If: []record.Compare{l.Compare()}, Then: []record.Op{etcdtest.Put("led", l.Key)}})
 	if out.Result != record.Conflict || out.Err != nil {
 		t.Errorf("a former leader's write: %+v", out)
 	}
@@ -93,8 +94,8 @@ func resign(t *testing.T, l *store.Leadership) {
 
 func TestCandidatesLeadInTurn(t *testing.T) {
 	t.Parallel()
-	endpoint := startServer(t, embedded(t.TempDir())).Endpoint()
-	a, b := open(t, endpoint), open(t, endpoint)
+	endpoint := etcdtest.Endpoint(t)
+	a, b := etcdtest.Open(t, endpoint), etcdtest.Open(t, endpoint)
 	first := leads(t, a, "a")
 	holds(t, a, first)
 	key, c := waits(t, b, "b")
@@ -104,7 +105,7 @@ func TestCandidatesLeadInTurn(t *testing.T) {
 	default:
 	}
 	resign(t, first)
-	closes(t, "a leader that resigned is told", first.Lost())
+	etcdtest.AwaitClosed(t, "a leader that resigned is told", first.Lost())
 	second := next(t, c)
 	if second.Key != key.Key || second.CreateRevision != key.CreateRevision {
 		t.Errorf("%s@%d leads, the one that waited was %s@%d", second.Key, second.CreateRevision, key.Key, key.CreateRevision)
@@ -113,53 +114,53 @@ func TestCandidatesLeadInTurn(t *testing.T) {
 	refuses(t, a, first)
 	resign(t, second)
 	if kvs, _, err := b.Range(t.Context(), record.LeaderPrefix); err != nil || len(kvs) != 0 {
-		t.Errorf("after everybody resigned: %v, %v", kvs, err)
+		t.Errorf("after both resigned: %v, %v", kvs, err)
 	}
 }
 
 func TestDeadLeaderIsReplaced(t *testing.T) {
 	t.Parallel()
-	endpoint := startServer(t, embedded(t.TempDir())).Endpoint()
-	a, b := open(t, endpoint), open(t, endpoint)
+	endpoint := etcdtest.Endpoint(t)
+	a, b := etcdtest.Open(t, endpoint), etcdtest.Open(t, endpoint)
 	first := leads(t, a, "a")
 	_, c := waits(t, b, "b")
-	// To etcd, a store that closes and a process that dies look the same: the lease is left to expire.
+	// To etcd, a closed store and a dead process look the same: the lease expires.
 	if err := a.Close(); err != nil {
 		t.Fatal(err)
 	}
-	closes(t, "a leader whose store is closed is told", first.Lost())
+	etcdtest.AwaitClosed(t, "a leader whose store is closed is told", first.Lost())
 	second := next(t, c)
 	holds(t, b, second)
 	refuses(t, b, first)
 	resign(t, second)
 }
 
-// A leader that is cut off must know that its term is over before its successor begins.
+// A leader that is cut off must know that its term is over before its successor's term begins.
 func TestCutOffLeaderStopsFirst(t *testing.T) {
 	t.Parallel()
-	endpoint := startServer(t, embedded(t.TempDir())).Endpoint()
-	p := startProxy(t, endpoint)
-	a, b := open(t, p.endpoint()), open(t, endpoint)
+	endpoint := etcdtest.Endpoint(t)
+	p := etcdtest.StartProxy(t, endpoint)
+	a, b := etcdtest.Open(t, p.Endpoint()), etcdtest.Open(t, endpoint)
 	first := leads(t, a, "a")
 	_, c := waits(t, b, "b")
-	p.freeze(true)
+	p.Freeze(true)
 	second := next(t, c)
 	select {
 	case <-first.Lost():
 	default:
 		t.Error("its successor leads, and it has not been told")
 	}
-	p.freeze(false)
+	p.Freeze(false)
 	holds(t, b, second)
 	refuses(t, a, first)
 	resign(t, second)
 }
 
-// The trap of etcd's own election: a waiter whose lease is gone believes that it leads when the leader resigns.
-func TestNobodyLeadsWithoutKey(t *testing.T) {
+// A known fault of etcd's own election: a waiting candidate whose lease is gone believes that it leads when the leader resigns.
+func TestNoCandidateLeadsWithoutKey(t *testing.T) {
 	t.Parallel()
-	endpoint := startServer(t, embedded(t.TempDir())).Endpoint()
-	a, b := open(t, endpoint), open(t, endpoint)
+	endpoint := etcdtest.Endpoint(t)
+	a, b := etcdtest.Open(t, endpoint), etcdtest.Open(t, endpoint)
 	first := leads(t, a, "a")
 	key, c := waits(t, b, "b")
 	if err := a.Revoke(t.Context(), key.Lease); err != nil {
@@ -187,7 +188,7 @@ func TestDeposedLeaderIsTold(t *testing.T) {
 		{"lease revoked", func(s *store.Store, kv record.KV) error { return s.Revoke(t.Context(), kv.Lease) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := etcd(t)
+			s := etcdtest.Store(t)
 			l := leads(t, s, "a")
 			kv, _, err := s.Get(t.Context(), l.Key)
 			if err != nil {
@@ -196,7 +197,7 @@ func TestDeposedLeaderIsTold(t *testing.T) {
 			if err := c.depose(s, kv); err != nil {
 				t.Fatal(err)
 			}
-			closes(t, "a leader whose key is gone is told", l.Lost())
+			etcdtest.AwaitClosed(t, "a leader whose key is gone is told", l.Lost())
 			refuses(t, s, l)
 			resign(t, l)
 		})
@@ -205,7 +206,7 @@ func TestDeposedLeaderIsTold(t *testing.T) {
 
 func TestTermOutlivesItsTTL(t *testing.T) {
 	t.Parallel()
-	s := etcd(t)
+	s := etcdtest.Store(t)
 	l := leads(t, s, "a")
 	lease := leaseOf(t, s, l)
 	select {
@@ -232,8 +233,8 @@ func leaseOf(t *testing.T, s *store.Store, l *store.Leadership) int64 {
 
 func TestCandidateGivesUp(t *testing.T) {
 	t.Parallel()
-	endpoint := startServer(t, embedded(t.TempDir())).Endpoint()
-	a, b := open(t, endpoint), open(t, endpoint)
+	endpoint := etcdtest.Endpoint(t)
+	a, b := etcdtest.Open(t, endpoint), etcdtest.Open(t, endpoint)
 	first := leads(t, a, "a")
 	ctx, cancel := context.WithCancel(t.Context())
 	c := make(chan error, 1)

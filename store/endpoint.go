@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// CheckEndpoint says what is wrong with an address of etcd, which would never
-// answer: it is host:port, or a URL with both, as in https://10.0.0.1:2379, or
+// CheckEndpoint returns an error for a malformed address of etcd, which would never
+// answer. An address is host:port, a URL with both, as in https://10.0.0.1:2379, or
 // unix:///path.
 func CheckEndpoint(endpoint string) error {
 	scheme, address, isURL := strings.Cut(endpoint, "://")

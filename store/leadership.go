@@ -23,22 +23,21 @@ type Leadership struct {
 
 	lostOnce sync.Once
 	lost     chan struct{}
-	renewed  chan time.Duration // when the lease's last renewal was sent
+	renewed  chan time.Duration // when the last renewal of the lease was sent
 	leads    chan int64         // the revision at which the key was seen as the oldest; holds one
 }
 
-// Compare is what every write of this leader demands: that its key has existed since the term began.
+// Compare is the condition of every write of this leader: its key has existed since the term began.
 func (l *Leadership) Compare() record.Compare { return record.SameLife(l.Key, l.CreateRevision) }
 
 // Lost is closed when the term is over: the key is gone, or the lease was not
-// renewed within its time, counted from when the last renewal was sent. The
-// leader then stops at once. Being told is a courtesy: what protects the
-// records is Compare.
+// renewed within its TTL, counted from the sending of the last renewal. The leader
+// then stops at once. Lost makes this fast; Compare protects the records.
 func (l *Leadership) Lost() <-chan struct{} { return l.lost }
 
-// Resign ends the term: the key goes at once, and the next candidate leads.
-// It is called also after Lost, to let go of what the term holds. Where etcd
-// does not answer, the key goes with its lease, and the error says so.
+// Resign ends the term: it deletes the key, and the next candidate leads. Call it
+// after Lost too, to free the resources of the term. If etcd does not answer, the
+// key expires with its lease, as the error says.
 func (l *Leadership) Resign(ctx context.Context) error {
 	l.release()
 	if err := l.store.Revoke(ctx, l.lease); err != nil && !errors.Is(err, record.ErrLeaseNotFound) {
@@ -47,7 +46,7 @@ func (l *Leadership) Resign(ctx context.Context) error {
 	return nil
 }
 
-// hold starts to keep a lease that was asked for at sentAt.
+// hold starts to renew a lease whose grant was requested at sentAt.
 func (s *Store) hold(ctx context.Context, lease int64, sentAt time.Duration) *Leadership {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	l := &Leadership{
@@ -65,7 +64,7 @@ func (s *Store) hold(ctx context.Context, lease int64, sentAt time.Duration) *Le
 	return l
 }
 
-// keep renews the lease as long as there is one.
+// keep renews the lease until it is gone.
 func (l *Leadership) keep() {
 	defer l.lose()
 	// Four attempts fit into the lease's time.
@@ -90,7 +89,7 @@ func (l *Leadership) expire(sentAt time.Duration) {
 		case <-l.ctx.Done():
 			return
 		}
-		// The timer's clock stops while the machine sleeps, so it only says when to look.
+		// The timer's clock stops while the machine sleeps, so it only triggers the comparison.
 		left := sentAt + ttl - Boottime()
 		if left <= 0 {
 			return
@@ -112,7 +111,7 @@ func (l *Leadership) guard() {
 		if gone := l.watchKey(revision + 1); gone {
 			return
 		}
-		// Changes were missed while etcd was away; is the key still there?
+		// Changes were missed while etcd was away: read whether the key still exists.
 		var err error
 		if _, revision, err = l.oldest(l.ctx); err != nil {
 			return
@@ -120,14 +119,14 @@ func (l *Leadership) guard() {
 	}
 }
 
-// watchKey returns true when the key is gone or the term over, false when etcd
-// has no memory of what happened since a revision.
+// watchKey returns true when the key is gone or the term is over, and false when
+// etcd has compacted the changes since the revision.
 func (l *Leadership) watchKey(from int64) (gone bool) {
 	w := l.store.Watch(l.ctx, from, l.Key)
 	for batch := range w.C {
 		for _, c := range batch.Changes {
 			if c.Deleted && c.Key == l.Key {
-				_ = w.Close() // the key is gone, whatever becomes of the watch
+				_ = w.Close() // the key is gone, with or without an error here
 				return true
 			}
 		}
@@ -152,7 +151,7 @@ func (l *Leadership) release() {
 // withdraw ends a candidacy.
 func (l *Leadership) withdraw() error {
 	l.release()
-	// The candidate's context may be over; the key should not block others for a TTL.
+	// The candidate's context may have ended; the key must not block others for a TTL.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.ctx), l.store.cfg.LeaderTTL)
 	defer cancel()
 	if err := l.store.Revoke(ctx, l.lease); err != nil && !errors.Is(err, record.ErrLeaseNotFound) {

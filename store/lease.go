@@ -15,9 +15,9 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
-// Boottime is the time since the machine started, sleep included
-// (CLOCK_BOOTTIME): the clock on which leases are counted. The wall clock
-// jumps, and Go's own monotonic clock stops while the machine sleeps.
+// Boottime returns the time since the machine started, including sleep
+// (CLOCK_BOOTTIME): the clock for leases. The wall clock jumps, and Go's own
+// monotonic clock stops while the machine sleeps.
 func Boottime() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
@@ -26,28 +26,28 @@ func Boottime() time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// Grant makes a lease of at least ttl, in whole seconds and not below etcd's own minimum of about 2 s.
+// Grant creates a lease of at least ttl, rounded up to whole seconds and to etcd's own minimum of about 2 s.
 func (s *Store) Grant(ctx context.Context, ttl time.Duration) (id int64, err error) {
 	defer s.observed("grant", time.Now(), &err)
-	ctx, cancel := s.call(ctx)
+	ctx, cancel := s.WithCallTimeout(ctx)
 	defer cancel()
 	answer, err := s.client.Grant(ctx, int64(math.Ceil(ttl.Seconds())))
 	if err != nil {
-		return 0, fmt.Errorf("grant lease of %v: %w", ttl, named(err))
+		return 0, fmt.Errorf("grant lease of %v: %w", ttl, Named(err))
 	}
 	return int64(answer.ID), nil
 }
 
-// Renew sends one renewal and returns when that was, on Boottime: the lease
-// lasts its TTL from then at least. An error other than
-// record.ErrLeaseNotFound leaves open whether etcd has renewed it.
+// Renew sends one renewal and returns the time of sending, on Boottime: the lease
+// lasts at least its TTL from then on. After an error other than
+// record.ErrLeaseNotFound, etcd may or may not have renewed it.
 //
-// This is not the client library's KeepAlive: its channel closes only after
-// the lease has expired, and counts from when answers arrive. Nor is it
-// KeepAliveOnce, which sends again and again in one call.
+// The client library's KeepAlive does not serve: its channel closes only after the
+// lease has expired, and it counts from the arrival of answers. KeepAliveOnce may
+// send several times in one call.
 func (s *Store) Renew(ctx context.Context, id int64) (sentAt time.Duration, err error) {
 	defer s.observed("renew", time.Now(), &err)
-	ctx, cancel := s.call(ctx)
+	ctx, cancel := s.WithCallTimeout(ctx)
 	defer cancel()
 	sentAt = Boottime()
 	ttl, err := s.renewOnce(ctx, id)
@@ -55,7 +55,7 @@ func (s *Store) Renew(ctx context.Context, id int64) (sentAt time.Duration, err 
 		err = record.ErrLeaseNotFound
 	}
 	if err != nil {
-		return 0, fmt.Errorf("renew lease %x: %w", id, named(rpctypes.Error(err)))
+		return 0, fmt.Errorf("renew lease %x: %w", id, Named(rpctypes.Error(err)))
 	}
 	return sentAt, nil
 }
@@ -75,11 +75,11 @@ func (s *Store) renewOnce(ctx context.Context, id int64) (ttl int64, err error) 
 	return answer.TTL, stream.CloseSend()
 }
 
-// KeepLease renews a lease at once and then every so often, until ctx ends or
-// the lease is gone, and returns why: ctx's error or record.ErrLeaseNotFound.
-// Each success is passed to onRenewed with the time at which it was sent, on
-// Boottime; what was promised until then is the only thing to rely on. A
-// renewal that fails is tried again after a quarter of the interval.
+// KeepLease renews a lease at once and then at the given interval, until ctx ends
+// or the lease is gone, and returns ctx's error or record.ErrLeaseNotFound. It
+// passes the time of sending of each success, on Boottime, to onRenewed; the lease
+// is certain only for its TTL from that time. A renewal that fails is tried again
+// after a quarter of the interval.
 func (s *Store) KeepLease(ctx context.Context, id int64, every time.Duration, onRenewed func(sentAt time.Duration)) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -106,28 +106,28 @@ func (s *Store) KeepLease(ctx context.Context, id int64, every time.Duration, on
 	}
 }
 
-// TimeToLive returns how long etcd thinks that the lease has left. For people
-// and for judging others; one's own lease counts from Renew.
+// TimeToLive returns how much time etcd says the lease has left: for display, and
+// for leases of other processes. A process's own lease counts from Renew.
 func (s *Store) TimeToLive(ctx context.Context, id int64) (time.Duration, error) {
-	ctx, cancel := s.call(ctx)
+	ctx, cancel := s.WithCallTimeout(ctx)
 	defer cancel()
 	answer, err := s.client.TimeToLive(ctx, clientv3.LeaseID(id))
 	if err == nil && answer.TTL < 0 {
 		err = record.ErrLeaseNotFound
 	}
 	if err != nil {
-		return 0, fmt.Errorf("time to live of lease %x: %w", id, named(err))
+		return 0, fmt.Errorf("time to live of lease %x: %w", id, Named(err))
 	}
 	return time.Duration(answer.TTL) * time.Second, nil
 }
 
-// Revoke ends a lease: its keys go at one revision.
+// Revoke ends a lease and deletes its keys, all at one revision.
 func (s *Store) Revoke(ctx context.Context, id int64) (err error) {
 	defer s.observed("revoke", time.Now(), &err)
-	ctx, cancel := s.call(ctx)
+	ctx, cancel := s.WithCallTimeout(ctx)
 	defer cancel()
 	if _, err = s.client.Revoke(ctx, clientv3.LeaseID(id)); err != nil {
-		return fmt.Errorf("revoke lease %x: %w", id, named(err))
+		return fmt.Errorf("revoke lease %x: %w", id, Named(err))
 	}
 	return nil
 }

@@ -15,39 +15,39 @@ import (
 )
 
 const (
-	// probes is how often a watch asks for a sign of life within Config.StallAfter.
+	// probes is how often a watch requests progress within Config.StallAfter.
 	probes = 3
-	// reopenDelay spaces the attempts to begin anew while etcd is away.
+	// reopenDelay is the pause between attempts to open a stream while etcd is away.
 	reopenDelay = 200 * time.Millisecond
-	// mergeRetry is when to ask again how far all prefixes have come: etcd
-	// does not answer while one of them still catches up.
+	// mergeRetry is the interval of progress requests while changes wait: etcd does
+	// not answer while one of the watches still catches up.
 	mergeRetry = 50 * time.Millisecond
 )
 
 var (
-	errStalled = errors.New("no sign of life")
+	errStalled = errors.New("no answer")
 	errClosed  = errors.New("etcd's client closed the watch")
 	errEarly   = errors.New("the revision before the first one wanted is compacted")
 )
 
-// merge makes one stream in revision order of the watches of several prefixes.
+// merge merges the watches of several prefixes into one stream in revision order.
 //
-// etcd keeps the order within one prefix only. So changes wait until each
-// prefix is known to have come as far; with more than one prefix that takes
-// asking etcd, one round trip a batch.
+// etcd guarantees the order within one prefix only. So a change waits until every
+// prefix is known to have reached its revision; with more than one prefix that
+// takes a progress request, one round trip per batch.
 type merge struct {
 	store    *Store
 	out      chan<- Batch
 	prefixes []string
 	next     int64 // the first revision not delivered yet
-	// compacted is the last compaction that a watch has run into; 0 = none.
+	// compacted is the last revision at which etcd reported a compaction; 0 = none.
 	compacted int64
 
 	watcher clientv3.Watcher
 	open    int     // forwarders that have not ended
 	reached []int64 // by prefix: everything up to here has arrived
 	waiting []pending
-	asked   time.Time // when the oldest question without an answer was put; zero: none
+	asked   time.Time // when the oldest unanswered progress request was sent; zero: none
 }
 
 // pending is a change that waits for the other prefixes.
@@ -63,7 +63,7 @@ type arrival struct {
 	open     bool
 }
 
-// run keeps one stream after the other until there is no point in another.
+// run opens one stream after the other until the watch ends.
 func (m *merge) run(ctx context.Context) error {
 	if len(m.prefixes) == 0 {
 		return errors.New("watch nothing: give a prefix")
@@ -78,7 +78,7 @@ func (m *merge) run(ctx context.Context) error {
 			return fmt.Errorf("watch %s: %w", strings.Join(m.prefixes, " and "), ctx.Err())
 		case errors.Is(err, errEarly):
 			continue
-		case errors.Is(err, record.ErrCompacted), refused(err):
+		case errors.Is(err, record.ErrCompacted), Refused(err):
 			return fmt.Errorf("watch %s from revision %d: %w", strings.Join(m.prefixes, " and "), m.next, err)
 		}
 		m.store.cfg.Log.Warn().Err(err).Strs("prefixes", m.prefixes).Int64("revision", m.next).Msg("watch interrupted, opening it again")
@@ -102,7 +102,7 @@ func (m *merge) stream(ctx context.Context) error {
 	}
 	err := m.serve(ctx, arrivals)
 	cancel()
-	// That the stream ended badly is what err says already.
+	// The error of Close adds nothing to err.
 	_ = m.watcher.Close()
 	for m.open > 0 {
 		if a := <-arrivals; !a.open {
@@ -112,7 +112,7 @@ func (m *merge) stream(ctx context.Context) error {
 	return err
 }
 
-// forward passes on what arrives for one prefix, last of all that nothing more will. stream owns it and reads until then.
+// forward passes on the responses for one prefix, and finally one with open = false, until which stream reads.
 func (m *merge) forward(ctx context.Context, prefix int, arrivals chan<- arrival) {
 	responses := m.watcher.Watch(ctx, m.prefixes[prefix],
 		clientv3.WithPrefix(), clientv3.WithRev(m.begin()), clientv3.WithCreatedNotify())
@@ -122,9 +122,9 @@ func (m *merge) forward(ctx context.Context, prefix int, arrivals chan<- arrival
 	arrivals <- arrival{prefix: prefix}
 }
 
-// begin is where to watch from: one revision earlier than what is wanted, unless
-// that is compacted. etcd gives no sign of life to a watch that begins after its
-// present revision, as one behind a listing does for as long as nothing is written.
+// begin returns the revision to watch from: one before the first revision wanted,
+// unless that is compacted. etcd sends no progress to a watch that begins after its
+// present revision, as a watch after a listing does until the next write.
 func (m *merge) begin() int64 {
 	if m.next == m.compacted {
 		return m.next
@@ -132,7 +132,7 @@ func (m *merge) begin() int64 {
 	return max(m.next-1, 1)
 }
 
-// serve takes arrivals in and delivers until something breaks.
+// serve handles arrivals and delivers batches until the stream fails.
 func (m *merge) serve(ctx context.Context, arrivals <-chan arrival) error {
 	probe := time.NewTicker(m.store.cfg.StallAfter / probes)
 	defer probe.Stop()
@@ -162,7 +162,7 @@ func (m *merge) serve(ctx context.Context, arrivals <-chan arrival) error {
 	}
 }
 
-// ask asks etcd how far all prefixes have come. A question that gets lost shows as a stall.
+// ask requests progress of all prefixes. A request that gets lost shows as a stall.
 func (m *merge) ask(ctx context.Context) {
 	if m.asked.IsZero() {
 		m.asked = time.Now()
@@ -172,20 +172,20 @@ func (m *merge) ask(ctx context.Context) {
 	_ = m.watcher.RequestProgress(ctx)
 }
 
-// take takes one arrival in.
+// take handles one arrival.
 func (m *merge) take(a arrival) error {
 	if !a.open {
 		m.open--
 		return errClosed
 	}
-	m.asked = time.Time{} // whatever it is, it is a sign of life
+	m.asked = time.Time{} // any response shows that etcd answers
 	r := a.response
 	if r.CompactRevision == m.next && m.compacted != m.next {
 		m.compacted = m.next
 		return errEarly
 	}
 	if err := r.Err(); err != nil {
-		return named(err)
+		return Named(err)
 	}
 	for _, e := range r.Events {
 		c := record.Change{KV: recordKV(e.Kv), Deleted: e.Type == clientv3.EventTypeDelete}
@@ -193,7 +193,7 @@ func (m *merge) take(a arrival) error {
 			continue // delivered, or listed, before
 		}
 		m.waiting = append(m.waiting, pending{a.prefix, c})
-		// Not the header's revision: a watch that catches up has not come that far.
+		// Not the header's revision: a watch that catches up has not reached it.
 		m.reached[a.prefix] = c.ModRevision
 	}
 	if r.IsProgressNotify() {
@@ -202,7 +202,7 @@ func (m *merge) take(a arrival) error {
 	return nil
 }
 
-// deliver passes on what no prefix can come before any more.
+// deliver delivers the changes up to the revision that all prefixes have reached.
 func (m *merge) deliver(ctx context.Context) error {
 	floor := slices.Min(m.reached)
 	if floor < m.next {

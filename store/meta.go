@@ -12,9 +12,9 @@ import (
 // ErrNoCluster is the error of CheckMeta where no cluster has been made yet.
 var ErrNoCluster = errors.New("no Bellows cluster in this etcd: start a coordinator, which makes one, or set --etcd to the right etcd")
 
-// EnsureMeta makes sure that this etcd belongs to the cluster of this name, in
-// the format that this version writes: it creates the meta record if there is
-// none and otherwise checks it, for which etcd need not take writes.
+// EnsureMeta verifies that this etcd belongs to the cluster of this name, in the
+// format of this version. It creates the meta record if there is none; otherwise it
+// only reads, so it works while etcd refuses writes.
 func (s *Store) EnsureMeta(ctx context.Context, cluster string) (record.Meta, error) {
 	if meta, err := s.CheckMeta(ctx, cluster); !errors.Is(err, ErrNoCluster) {
 		return meta, err
@@ -43,15 +43,15 @@ func (s *Store) CheckMeta(ctx context.Context, cluster string) (record.Meta, err
 	}
 	var meta record.Meta
 	if err := json.Unmarshal(kv.Value, &meta); err != nil {
-		return record.Meta{}, unfit("read %s: %.80q is not a meta record: %w: this etcd serves something else, set --etcd to another",
+		return record.Meta{}, Unfitf("read %s: %.80q is not a meta record: %w: this etcd serves something else, set --etcd to another",
 			record.MetaKey, kv.Value, err)
 	}
 	switch {
 	case meta.Format != record.Format:
-		return meta, unfit("%s: format %d, this version of Bellows reads format %d: run the version that the cluster's other nodes run",
+		return meta, Unfitf("%s: format %d, this version of Bellows reads format %d: run the version that the cluster's other nodes run",
 			record.MetaKey, meta.Format, record.Format)
 	case cluster != "" && meta.Cluster != cluster:
-		return meta, unfit("%s: this etcd belongs to cluster %q, not %q: set --cluster %s, or --etcd to another etcd",
+		return meta, Unfitf("%s: this etcd belongs to cluster %q, not %q: set --cluster %s, or --etcd to another etcd",
 			record.MetaKey, meta.Cluster, cluster, meta.Cluster)
 	}
 	return meta, nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/store"
+	"github.com/bellows-ml/bellows/store/etcdtest"
 )
 
 // Each call is told once, with how it ended.
@@ -15,8 +16,8 @@ func TestCallsAreObserved(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	var told []string
-	server := startServer(t, embedded(t.TempDir()))
-	s := openWith(t, store.Config{Endpoints: []string{server.Endpoint()}, DialTimeout: soon, Observe: func(c store.Call) {
+	server := etcdtest.Start(t, etcdtest.Config(t.TempDir()))
+	s := etcdtest.OpenWith(t, store.Config{Endpoints: []string{server.Endpoint()}, DialTimeout: etcdtest.Soon, Observe: func(c store.Call) {
 		mu.Lock()
 		defer mu.Unlock()
 		if c.Took <= 0 {
@@ -25,8 +26,8 @@ func TestCallsAreObserved(t *testing.T) {
 		told = append(told, c.Kind+" "+c.Result)
 	}})
 	ctx := t.Context()
-	commit(t, s, put("a", "1"))
-	s.Commit(ctx, record.Txn{ID: "again", If: []record.Compare{record.Absent("a")}, Then: []record.Op{put("a", "2")}})
+	etcdtest.Commit(t, s, etcdtest.Put("a", "1"))
+	s.Commit(ctx, record.Txn{ID: "again", If: []record.Compare{record.Absent("a")}, Then: []record.Op{etcdtest.Put("a", "2")}})
 	s.Commit(ctx, record.Txn{ID: "leased", Then: []record.Op{{Key: "b", Value: []byte("1"), Lease: 4711}}})
 	if _, _, err := s.Get(ctx, "a"); err != nil {
 		t.Fatal(err)

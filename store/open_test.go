@@ -12,10 +12,9 @@ import (
 	"testing"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/store"
+	"github.com/bellows-ml/bellows/store/etcdtest"
 )
 
 func TestOpenSaysWhatIsWrong(t *testing.T) {
@@ -62,7 +61,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 					t.Errorf("error %q does not say %q", err, want)
 				}
 			}
-			if took := time.Since(began); took > soon {
+			if took := time.Since(began); took > etcdtest.Soon {
 				t.Errorf("that took %v", took)
 			}
 		})
@@ -85,14 +84,14 @@ func address(l net.Listener) string { return l.Addr().String() }
 
 func TestOpenRefusesMembersOfTwoEtcds(t *testing.T) {
 	t.Parallel()
-	cfg := embedded(t.TempDir())
-	one := startServer(t, cfg)
-	cfg = embedded(t.TempDir())
+	cfg := etcdtest.Config(t.TempDir())
+	one := etcdtest.Start(t, cfg)
+	cfg = etcdtest.Config(t.TempDir())
 	cfg.Name = "other"
-	other := startServer(t, cfg)
+	other := etcdtest.Start(t, cfg)
 	vacant := listen(t)
 	_ = vacant.Close()
-	s, err := store.Open(t.Context(), store.Config{Endpoints: []string{address(vacant), one.Endpoint(), other.Endpoint()}, DialTimeout: soon})
+	s, err := store.Open(t.Context(), store.Config{Endpoints: []string{address(vacant), one.Endpoint(), other.Endpoint()}, DialTimeout: etcdtest.Soon})
 	if err == nil {
 		_ = s.Close()
 		t.Fatal("opened")
@@ -102,14 +101,14 @@ func TestOpenRefusesMembersOfTwoEtcds(t *testing.T) {
 			t.Errorf("%q lacks %q", err, want)
 		}
 	}
-	openWith(t, store.Config{Endpoints: []string{address(vacant), one.Endpoint(), one.Endpoint()}, DialTimeout: soon, StallAfter: time.Second})
+	etcdtest.OpenWith(t, store.Config{Endpoints: []string{address(vacant), one.Endpoint(), one.Endpoint()}, DialTimeout: etcdtest.Soon, StallAfter: time.Second})
 }
 
 func TestOpenAsUser(t *testing.T) {
 	t.Parallel()
-	endpoint := startServer(t, embedded(t.TempDir())).Endpoint()
+	endpoint := etcdtest.Endpoint(t)
 	enableAuth(t, endpoint)
-	cfg := store.Config{Endpoints: []string{endpoint}, Username: "root", Password: "wrong", DialTimeout: soon}
+	cfg := store.Config{Endpoints: []string{endpoint}, Username: "root", Password: "wrong", DialTimeout: etcdtest.Soon}
 	for want, change := range map[string]func(*store.Config){
 		`as user "root"`: func(*store.Config) {},
 		`as user ""`:     func(c *store.Config) { c.Username, c.Password = "", "" },
@@ -128,8 +127,8 @@ func TestOpenAsUser(t *testing.T) {
 		}
 	}
 	cfg.Password = "secret"
-	s := openWith(t, cfg)
-	at := commit(t, s, put("a", ""))
+	s := etcdtest.OpenWith(t, cfg)
+	at := etcdtest.Commit(t, s, etcdtest.Put("a", ""))
 	w := s.Watch(t.Context(), at, "a")
 	collect(t, w, at)
 	closeWatch(t, w)
@@ -144,11 +143,7 @@ func TestOpenAsUser(t *testing.T) {
 
 func enableAuth(t *testing.T, endpoint string) {
 	t.Helper()
-	admin, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer admin.Close()
+	admin := etcdtest.Client(t, endpoint)
 	_, role := admin.RoleAdd(t.Context(), "root")
 	_, root := admin.UserAdd(t.Context(), "root", "secret")
 	_, poor := admin.UserAdd(t.Context(), "poor", "secret")
@@ -161,7 +156,7 @@ func enableAuth(t *testing.T, endpoint string) {
 
 func TestMeta(t *testing.T) {
 	t.Parallel()
-	s := etcd(t)
+	s := etcdtest.Store(t)
 	if _, err := s.CheckMeta(t.Context(), ""); !errors.Is(err, store.ErrNoCluster) {
 		t.Errorf("before there is a cluster: %v", err)
 	}
@@ -181,7 +176,7 @@ func TestMeta(t *testing.T) {
 		`{"format":7,"cluster":"lab"}`: "format 7, this version of Bellows reads format 1: run the version",
 		`hello`:                        "is not a meta record",
 	} {
-		commit(t, s, put(record.MetaKey, value))
+		etcdtest.Commit(t, s, etcdtest.Put(record.MetaKey, value))
 		if _, err := s.EnsureMeta(t.Context(), "lab"); err == nil || !strings.Contains(err.Error(), fault) {
 			t.Errorf("meta %s: %v, want %q", value, err, fault)
 		}

@@ -8,20 +8,21 @@ import (
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/store"
+	"github.com/bellows-ml/bellows/store/etcdtest"
+	"github.com/bellows-ml/bellows/store/server"
 )
 
 // callLimit bounds what openHasty's CallTimeout of a second bounds, on a loaded machine.
 const callLimit = 10 * time.Second
 
-// unanswered demands that calls to an etcd that does not answer end in time and say what they know.
+// unanswered requires that calls to an etcd that does not answer end in time with the right outcome.
 func unanswered(t *testing.T, s *store.Store, lease int64) {
 	t.Helper()
 	began := time.Now()
-	out := s.Commit(t.Context(), record.Txn{ID: "lost", Then: []record.Op{put("lost", "")}})
+	out := s.Commit(t.Context(), record.Txn{ID: "lost", Then: []record.Op{etcdtest.Put("lost", "")}})
 	if out.Result != record.Unknown || out.Err == nil || out.ID != "lost" {
 		t.Errorf("commit: %+v, want unknown and why", out)
 	}
@@ -38,23 +39,23 @@ func unanswered(t *testing.T, s *store.Store, lease int64) {
 
 func TestEtcdStopsAndComesBack(t *testing.T) {
 	t.Parallel()
-	cfg := embedded(t.TempDir())
-	server := startServer(t, cfg)
-	s := openHasty(t, server.Endpoint())
+	cfg := etcdtest.Config(t.TempDir())
+	etcd := etcdtest.Start(t, cfg)
+	s := etcdtest.OpenHasty(t, etcd.Endpoint())
 	lease, err := s.Grant(t.Context(), time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := commit(t, s, put("w/a", "before"))
+	first := etcdtest.Commit(t, s, etcdtest.Put("w/a", "before"))
 	w := s.Watch(t.Context(), first, "w/", "v/")
 	collect(t, w, first)
-	second := commit(t, s, put("v/a", "seen, or only after the restart"))
-	stopServer(t, server)
+	second := etcdtest.Commit(t, s, etcdtest.Put("v/a", "seen, or only after the restart"))
+	etcdtest.Stop(t, etcd)
 	unanswered(t, s, lease)
 
-	cfg.Client = server.Endpoint()
-	startServer(t, cfg)
-	third := untilApplied(t, s, put("w/a", "after"))
+	cfg.Client = etcd.Endpoint()
+	etcdtest.Start(t, cfg)
+	third := untilApplied(t, s, etcdtest.Put("w/a", "after"))
 	if changes := collect(t, w, third); len(changes) < 2 || changes[0].ModRevision != second || changes[len(changes)-1].ModRevision != third {
 		t.Errorf("across the restart: %+v, want revisions %d to %d", changes, second, third)
 	}
@@ -67,45 +68,45 @@ func TestEtcdStopsAndComesBack(t *testing.T) {
 // untilApplied repeats a write until etcd takes it: the client may still be waiting to connect again.
 func untilApplied(t *testing.T, s *store.Store, op record.Op) int64 {
 	t.Helper()
-	for deadline := time.Now().Add(soon); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(etcdtest.Soon); time.Now().Before(deadline); {
 		if out := s.Commit(t.Context(), record.Txn{Then: []record.Op{op}}); out.Result == record.Applied {
 			return out.Revision
 		}
 	}
-	t.Fatalf("etcd took no write for %v", soon)
+	t.Fatalf("etcd took no write for %v", etcdtest.Soon)
 	return 0
 }
 
-// An etcd that hangs closes nothing: the watch must notice by itself, and go on where it was.
+// An etcd that hangs closes no connection: the watch must detect that, and continue where it was.
 func TestEtcdHangs(t *testing.T) {
 	t.Parallel()
-	endpoint := startServer(t, embedded(t.TempDir())).Endpoint()
-	p := startProxy(t, endpoint)
-	log, lines := logger()
-	s := openWith(t, store.Config{
-		Endpoints: []string{p.endpoint()}, DialTimeout: soon, CallTimeout: time.Second, StallAfter: 500 * time.Millisecond, Log: log,
+	endpoint := etcdtest.Endpoint(t)
+	p := etcdtest.StartProxy(t, endpoint)
+	log, lines := etcdtest.NewLog()
+	s := etcdtest.OpenWith(t, store.Config{
+		Endpoints: []string{p.Endpoint()}, DialTimeout: etcdtest.Soon, CallTimeout: time.Second, StallAfter: 500 * time.Millisecond, Log: log,
 	})
-	other := open(t, endpoint)
+	other := etcdtest.Open(t, endpoint)
 	lease, err := s.Grant(t.Context(), time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := commit(t, other, put("w/a", "0"))
+	first := etcdtest.Commit(t, other, etcdtest.Put("w/a", "0"))
 	w := s.Watch(t.Context(), first, "w/", "v/")
 	collect(t, w, first)
 
-	p.freeze(true)
+	p.Freeze(true)
 	unanswered(t, s, lease)
 	last := first
 	for i := 1; i <= 10; i++ {
-		last = commit(t, other, put("w/a", fmt.Sprint(i)), put("v/a", fmt.Sprint(i)))
+		last = etcdtest.Commit(t, other, etcdtest.Put("w/a", fmt.Sprint(i)), etcdtest.Put("v/a", fmt.Sprint(i)))
 	}
 	select {
 	case b := <-w.C:
-		t.Errorf("delivered through ice: %+v", b)
+		t.Errorf("delivered while frozen: %+v", b)
 	default:
 	}
-	p.freeze(false)
+	p.Freeze(false)
 	if changes := collect(t, w, last); len(changes) != 20 {
 		t.Errorf("%d changes after the thaw, want 20", len(changes))
 	}
@@ -115,22 +116,18 @@ func TestEtcdHangs(t *testing.T) {
 	}
 }
 
-// Out of space, etcd refuses what adds and takes what only deletes: that is how a permit can still be withdrawn.
+// An etcd out of space refuses writes and accepts deletions, so that a permit can still be withdrawn.
 func TestEtcdOutOfSpace(t *testing.T) {
 	t.Parallel()
-	server := startServer(t, embedded(t.TempDir()))
-	s := open(t, server.Endpoint())
-	admin, err := clientv3.New(clientv3.Config{Endpoints: []string{server.Endpoint()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer admin.Close()
-	at := commit(t, s, put("permit", ""))
+	etcd := etcdtest.Start(t, etcdtest.Config(t.TempDir()))
+	s := etcdtest.Open(t, etcd.Endpoint())
+	admin := etcdtest.Client(t, etcd.Endpoint())
+	at := etcdtest.Commit(t, s, etcdtest.Put("permit", ""))
 	alarm := pb.AlarmRequest{Action: pb.AlarmRequest_ACTIVATE, Alarm: pb.AlarmType_NOSPACE}
 	if _, err := pb.NewMaintenanceClient(admin.ActiveConnection()).Alarm(t.Context(), &alarm); err != nil {
 		t.Fatal(err)
 	}
-	out := s.Commit(t.Context(), record.Txn{Then: []record.Op{put("state", "")}})
+	out := s.Commit(t.Context(), record.Txn{Then: []record.Op{etcdtest.Put("state", "")}})
 	if out.Result != record.Conflict || !errors.Is(out.Err, store.ErrNoSpace) {
 		t.Errorf("a write: %+v, want a conflict: %v", out, store.ErrNoSpace)
 	}
@@ -140,20 +137,16 @@ func TestEtcdOutOfSpace(t *testing.T) {
 	}
 }
 
-// An etcd out of space is mended by people, while it runs: a coordinator that
-// ended over it would take the etcd that it runs along, and the remedy with it.
+// An operator frees space while etcd runs: a coordinator that ended because of it
+// would end its own etcd too, and make that impossible.
 func TestCandidatesOutliveEtcdOutOfSpace(t *testing.T) {
 	t.Parallel()
-	server := startServer(t, embedded(t.TempDir()))
-	s := open(t, server.Endpoint())
+	etcd := etcdtest.Start(t, etcdtest.Config(t.TempDir()))
+	s := etcdtest.Open(t, etcd.Endpoint())
 	if _, err := s.EnsureMeta(t.Context(), "lab"); err != nil {
 		t.Fatal(err)
 	}
-	admin, err := clientv3.New(clientv3.Config{Endpoints: []string{server.Endpoint()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer admin.Close()
+	admin := etcdtest.Client(t, etcd.Endpoint())
 	alarm := pb.AlarmRequest{Action: pb.AlarmRequest_ACTIVATE, Alarm: pb.AlarmType_NOSPACE}
 	if _, err := pb.NewMaintenanceClient(admin.ActiveConnection()).Alarm(t.Context(), &alarm); err != nil {
 		t.Fatal(err)
@@ -161,15 +154,15 @@ func TestCandidatesOutliveEtcdOutOfSpace(t *testing.T) {
 	if _, err := s.EnsureMeta(t.Context(), "lab"); err != nil {
 		t.Errorf("a coordinator that starts: %v", err)
 	}
-	log, lines := logger()
-	patient := openWith(t, store.Config{Endpoints: []string{server.Endpoint()}, Log: log})
+	log, lines := etcdtest.NewLog()
+	patient := etcdtest.OpenWith(t, store.Config{Endpoints: []string{etcd.Endpoint()}, Log: log})
 	leads := make(chan error, 1)
 	go func() {
 		_, err := patient.Campaign(t.Context(), record.Leader{Node: "n1"})
 		leads <- err
 	}()
-	awaitLine(t, lines, store.ErrNoSpace.Error())
-	if err := s.Compact(t.Context()); err != nil {
+	lines.Await(t, store.ErrNoSpace.Error())
+	if err := server.NewAdmin(s).Compact(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-leads; err != nil {
@@ -177,13 +170,13 @@ func TestCandidatesOutliveEtcdOutOfSpace(t *testing.T) {
 	}
 }
 
-// What a node may rely on begins when it asked, not when it was answered: etcd may
-// have renewed at any time in between. What the ice catches may be another matter of
-// the connection's, ahead of the question; not each time.
+// A lease counts from the sending of the renewal, not from the answer: etcd may have
+// renewed it at any time in between. The frozen proxy may hold other bytes of the
+// connection, sent before the renewal; but not in every round.
 func TestRenewalsCountFromTheirSending(t *testing.T) {
 	t.Parallel()
-	p := startProxy(t, startServer(t, embedded(t.TempDir())).Endpoint())
-	s := openWith(t, store.Config{Endpoints: []string{p.endpoint()}, DialTimeout: soon, CallTimeout: soon})
+	p := etcdtest.StartProxy(t, etcdtest.Endpoint(t))
+	s := etcdtest.OpenWith(t, store.Config{Endpoints: []string{p.Endpoint()}, DialTimeout: etcdtest.Soon, CallTimeout: etcdtest.Soon})
 	lease, err := s.Grant(t.Context(), time.Hour)
 	if err != nil {
 		t.Fatal(err)
@@ -192,7 +185,7 @@ func TestRenewalsCountFromTheirSending(t *testing.T) {
 		"Renew": func() (time.Duration, error) { return s.Renew(t.Context(), lease) },
 		"KeepLease": func() (at time.Duration, err error) {
 			ctx, cancel := context.WithCancel(t.Context())
-			err = s.KeepLease(ctx, lease, soon, func(sentAt time.Duration) {
+			err = s.KeepLease(ctx, lease, etcdtest.Soon, func(sentAt time.Duration) {
 				at = sentAt
 				cancel()
 			})
@@ -205,7 +198,7 @@ func TestRenewalsCountFromTheirSending(t *testing.T) {
 		const rounds = 10
 		late := 0
 		for range rounds {
-			p.freeze(true)
+			p.Freeze(true)
 			asked := store.Boottime()
 			sent, failed := make(chan time.Duration, 1), make(chan error, 1)
 			go func() {
@@ -213,9 +206,9 @@ func TestRenewalsCountFromTheirSending(t *testing.T) {
 				sent <- at
 				failed <- err
 			}()
-			p.holds(t)
+			p.AwaitHeld(t)
 			unanswered := store.Boottime()
-			p.freeze(false)
+			p.Freeze(false)
 			at, err := <-sent, <-failed
 			if err != nil || at < asked {
 				t.Fatalf("%s: asked at %v, sent at %v, %v", name, asked, at, err)
@@ -232,7 +225,7 @@ func TestRenewalsCountFromTheirSending(t *testing.T) {
 
 func TestKeepLease(t *testing.T) {
 	t.Parallel()
-	s := etcd(t)
+	s := etcdtest.Store(t)
 	lease, err := s.Grant(t.Context(), time.Minute)
 	if err != nil {
 		t.Fatal(err)

@@ -16,22 +16,22 @@ import (
 )
 
 const (
-	// pageKeys bounds one answer of a listing, so that a big one neither fills
-	// a message nor holds up etcd's writers.
+	// pageKeys bounds one answer of a listing, so that it neither exceeds the size
+	// of a message nor delays etcd's writers.
 	pageKeys = 2000
-	// listAttempts bounds how often a listing begins anew because the revision
-	// that it reads at was compacted under it.
+	// listAttempts bounds how often a listing starts again because etcd compacted
+	// the revision at which it reads.
 	listAttempts = 3
 )
 
 // Get reads one key, and whether it exists.
 func (s *Store) Get(ctx context.Context, key string) (kv record.KV, exists bool, err error) {
 	defer s.observed("get", time.Now(), &err)
-	ctx, cancel := s.call(ctx)
+	ctx, cancel := s.WithCallTimeout(ctx)
 	defer cancel()
 	answer, err := s.client.Get(ctx, key)
 	if err != nil {
-		return record.KV{}, false, fmt.Errorf("get %s: %w", key, named(err))
+		return record.KV{}, false, fmt.Errorf("get %s: %w", key, Named(err))
 	}
 	if len(answer.Kvs) == 0 {
 		return record.KV{}, false, nil
@@ -67,7 +67,7 @@ func (s *Store) list(ctx context.Context, prefixes []string) ([]record.KV, int64
 		for more := true; more; {
 			answer, err := s.page(ctx, from, end, revision)
 			if err != nil {
-				return nil, 0, named(err)
+				return nil, 0, Named(err)
 			}
 			if revision == 0 {
 				revision = answer.Header.Revision
@@ -86,7 +86,7 @@ func (s *Store) list(ctx context.Context, prefixes []string) ([]record.KV, int64
 // page reads up to pageKeys keys in [from, end), at a revision if it is not 0.
 func (s *Store) page(ctx context.Context, from, end string, revision int64) (answer *clientv3.GetResponse, err error) {
 	defer s.observed("list", time.Now(), &err)
-	ctx, cancel := s.call(ctx)
+	ctx, cancel := s.WithCallTimeout(ctx)
 	defer cancel()
 	return s.client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(pageKeys), clientv3.WithRev(revision))
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
-// Space asks every endpoint how full it is, and returns the answer of the fullest:
+// Space asks every endpoint for the size of its database and returns the largest:
 // each member refuses writes by its own size. Pages that compaction has freed do
-// not count: the file keeps them and takes them again before it grows.
+// not count, since the file reuses them before it grows.
 func (s *Store) Space(ctx context.Context) (space record.Space, err error) {
 	defer s.observed("status", time.Now(), &err)
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
@@ -30,14 +30,14 @@ func (s *Store) Space(ctx context.Context) (space record.Space, err error) {
 		})
 	}
 	wg.Wait()
-	heard := false
+	answered := false
 	for i, a := range answers {
-		if faults[i] == nil && (!heard || a.Used > space.Used) {
-			space, heard = a, true
+		if faults[i] == nil && (!answered || a.Used > space.Used) {
+			space, answered = a, true
 		}
 	}
-	if !heard {
-		return space, fmt.Errorf("ask etcd how full it is: %w", named(errors.Join(faults...)))
+	if !answered {
+		return space, fmt.Errorf("ask etcd how full it is: %w", Named(errors.Join(faults...)))
 	}
 	return space, nil
 }

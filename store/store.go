@@ -26,15 +26,15 @@ const (
 	// DefaultCallTimeout bounds a call whose context has no earlier deadline.
 	DefaultCallTimeout = 5 * time.Second
 	// DefaultLeaderTTL is how long a dead leader blocks its successor. etcd's
-	// own limit is about 2 s; twice that forgives one lost renewal.
+	// own limit is about 2 s; twice that tolerates one lost renewal.
 	DefaultLeaderTTL = 4 * time.Second
-	// DefaultStallAfter is how long a watch may be silent when asked for a
-	// sign of life. A loaded etcd answers late; the records are level-triggered,
-	// so a few seconds of blindness cost time and nothing else.
+	// DefaultStallAfter is how long a watch may leave a progress request
+	// unanswered. A loaded etcd answers late; decisions are level-triggered, so a
+	// few seconds without changes cost time and nothing else.
 	DefaultStallAfter = 6 * time.Second
 )
 
-// Config says which etcd, and how patient to be. Only Endpoints is needed.
+// Config selects an etcd and sets the timeouts. Only Endpoints is required.
 type Config struct {
 	Endpoints []string // host:port, or https://host:port
 	TLS       *tls.Config
@@ -44,26 +44,26 @@ type Config struct {
 	DialTimeout time.Duration // of Open; 0 = DefaultDialTimeout
 	CallTimeout time.Duration // of each later call; 0 = DefaultCallTimeout
 	LeaderTTL   time.Duration // of a candidate's lease; 0 = DefaultLeaderTTL
-	// StallAfter is how long a watch may be silent; 0 = DefaultStallAfter.
+	// StallAfter is how long a watch may leave a progress request unanswered; 0 = DefaultStallAfter.
 	StallAfter time.Duration
-	// AnyMember is content with one member that answers, whether or not there is a
-	// quorum: for looking at an etcd, and for nothing that needs to be right.
+	// AnyMember accepts an answer of one member without a quorum: for inspecting an
+	// etcd, and not for decisions, since the answer may be stale.
 	AnyMember bool
 	// MaxTxnOps is etcd's --max-txn-ops; 0 = record.DefaultMaxTxnOps.
 	MaxTxnOps int
 
-	// Observe is told of each call that was made; nil = nobody is. It is called by
-	// whoever called, and must not block.
+	// Observe is called after each call, by the goroutine that made it, and must not
+	// block; nil = not called.
 	Observe func(Call)
 
 	Log zerolog.Logger
 }
 
-// Call is one call of etcd, for those who watch how it does.
+// Call describes one finished call of etcd, for metrics.
 type Call struct {
 	Kind string // txn, get, list (one page of it), grant, renew, revoke or status
-	// Result is ok or error; of a txn applied, conflict, or error where it is not
-	// known whether it was applied, and refused where etcd would not.
+	// Result is ok or error. For a txn it is applied, conflict, refused (etcd
+	// returned an error and did nothing), or error (the outcome is not known).
 	Result string
 	Took   time.Duration
 }
@@ -95,9 +95,8 @@ type Store struct {
 // ErrUnreachable is the error of Open when no endpoint answers.
 var ErrUnreachable = errors.New("etcd does not answer")
 
-// Open connects, and returns once etcd has answered a linearizable read, so
-// that what is wrong with the address, the certificate or the password shows
-// here. ctx bounds Open only.
+// Open connects, and returns once etcd has answered a linearizable read, so that a
+// wrong address, certificate or password is an error of Open. ctx bounds Open only.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if len(cfg.Endpoints) == 0 {
 		return nil, errors.New("open etcd: no endpoint: set --etcd to host:port, several separated by commas")
@@ -117,12 +116,12 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		Username:    cfg.Username,
 		Password:    cfg.Password,
 		DialTimeout: cfg.DialTimeout,
-		// A peer that vanished without a word shows within 13 s. Shorter than
-		// 10 s, and a server may take the pings for an attack.
+		// This detects a peer that vanished silently within 13 s. With less than
+		// 10 s, a server may treat the pings as an attack.
 		DialKeepAliveTime:    10 * time.Second,
 		DialKeepAliveTimeout: 3 * time.Second,
 		DialOptions:          []grpc.DialOption{grpc.WithConnectParams(reconnect())},
-		Logger:               zap.NewNop(), // whatever it would say, a call returns as an error
+		Logger:               zap.NewNop(), // each call returns its error
 	})
 	if err == nil {
 		if err = cfg.greet(dial, client); err == nil {
@@ -154,8 +153,8 @@ func (c Config) greet(ctx context.Context, client *clientv3.Client) error {
 }
 
 // Close ends every watch and leadership of this store, waits for them, and
-// disconnects. Leases are not revoked: they expire, or live on for a successor
-// of this process that renews them.
+// disconnects. It does not revoke leases: they expire, or a successor of this
+// process renews them.
 func (s *Store) Close() error {
 	s.cancel()
 	s.mu.Lock()
@@ -168,8 +167,8 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// spawn runs f, which ends soon after the store's context does, so that Close
-// waits for it. Once the store is closed it runs f on the spot.
+// spawn runs f on a goroutine that Close waits for; f ends soon after the store's
+// context. Once the store is closed, spawn runs f synchronously.
 func (s *Store) spawn(f func()) {
 	s.mu.Lock()
 	if s.closed {
@@ -181,14 +180,17 @@ func (s *Store) spawn(f func()) {
 	s.mu.Unlock()
 }
 
-// call bounds a call in time.
-func (s *Store) call(ctx context.Context) (context.Context, context.CancelFunc) {
+// Client returns the connection itself, for package store/server, which administers
+// the etcd behind it. Records are read and written with the methods of Store.
+func (s *Store) Client() *clientv3.Client { return s.client }
+
+// WithCallTimeout returns a context that ends after Config.CallTimeout at the latest.
+func (s *Store) WithCallTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, s.cfg.CallTimeout)
 }
 
-// reconnect says how eagerly to look for an etcd that went away. gRPC's own
-// pause grows to two minutes, in which a node would lose its lease after etcd is
-// back; a second costs nothing.
+// reconnect sets the pauses between attempts to connect again. gRPC's own pause
+// grows to two minutes, so that a node could lose its lease after etcd is back.
 func reconnect() grpc.ConnectParams {
 	return grpc.ConnectParams{
 		Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
@@ -198,7 +200,7 @@ func reconnect() grpc.ConnectParams {
 
 func (c Config) addresses() string { return strings.Join(c.Endpoints, ",") }
 
-// ignoreCanceled drops the error that only says that the connection was closed on purpose.
+// ignoreCanceled drops the error of a connection that was closed on purpose.
 func ignoreCanceled(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return nil

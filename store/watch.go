@@ -6,10 +6,10 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
-// Batch is what a watch delivers: changes in revision order, whole
-// transactions only; those of one transaction in the order of the prefixes,
-// below one prefix as the transaction had them. Everything up to and including Revision has then been
-// delivered; a batch without changes says just that.
+// Batch is a delivery of a watch: changes in revision order, whole transactions
+// only. The changes of one transaction are in the order of the prefixes, and below
+// one prefix in the transaction's order. Everything up to and including Revision
+// has been delivered with this batch; a batch may have no changes.
 type Batch struct {
 	Changes  []record.Change
 	Revision int64
@@ -24,11 +24,11 @@ type Watch struct {
 	err    error
 }
 
-// Watch delivers what happens from a revision on (the one after a listing's)
-// to the keys that begin with any of the prefixes. Where etcd goes away or
-// falls silent it begins anew, unseen, behind what it has delivered. It ends
-// with ctx or the store, when etcd has compacted what is missing
-// (record.ErrCompacted: list again), or when etcd refuses it.
+// Watch delivers the changes from a revision on (one more than a listing's) of the
+// keys below the prefixes. If etcd goes away or stops answering, the watch opens a
+// new stream after its last delivery, invisibly. It ends with ctx or the store, when
+// etcd has compacted the missing revisions (record.ErrCompacted: list again), or
+// when etcd refuses it.
 func (s *Store) Watch(ctx context.Context, from int64, prefixes ...string) *Watch {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(s.ctx, cancel)
@@ -51,7 +51,7 @@ func (w *Watch) Err() error {
 	return w.err
 }
 
-// Close ends the watch, waits for it and returns nil, or why it had ended before.
+// Close ends the watch, waits for it and returns nil, or the error with which it had ended before.
 func (w *Watch) Close() error {
 	w.cancel()
 	<-w.done

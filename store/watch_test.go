@@ -8,10 +8,9 @@ import (
 	"testing"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/store"
+	"github.com/bellows-ml/bellows/store/etcdtest"
 )
 
 // collect reads batches until one of them brings the watch to a revision, and
@@ -19,7 +18,7 @@ import (
 func collect(t *testing.T, w *store.Watch, through int64) []record.Change {
 	t.Helper()
 	var out []record.Change
-	deadline := time.After(soon)
+	deadline := time.After(etcdtest.Soon)
 	at := int64(0)
 	for at < through {
 		select {
@@ -38,7 +37,7 @@ func collect(t *testing.T, w *store.Watch, through int64) []record.Change {
 			out = append(out, b.Changes...)
 			at = b.Revision
 		case <-deadline:
-			t.Fatalf("the watch is at revision %d of %d after %v", at, through, soon)
+			t.Fatalf("the watch is at revision %d of %d after %v", at, through, etcdtest.Soon)
 		}
 	}
 	for i := 1; i < len(out); i++ {
@@ -63,10 +62,10 @@ func closeWatch(t *testing.T, w *store.Watch) {
 func TestWatchDeliversWholeTransactionsInOrder(t *testing.T) {
 	t.Parallel()
 	const before, during = 1200, 200
-	s := etcd(t)
+	s := etcdtest.Store(t)
 	prefixes := []string{"a/", "b/", "c/"}
 	write := func(i int) int64 {
-		return commit(t, s, put("a/k", fmt.Sprint(i)), put("b/k", fmt.Sprint(i)), put("c/k", fmt.Sprint(i)), put("unseen", ""))
+		return etcdtest.Commit(t, s, etcdtest.Put("a/k", fmt.Sprint(i)), etcdtest.Put("b/k", fmt.Sprint(i)), etcdtest.Put("c/k", fmt.Sprint(i)), etcdtest.Put("unseen", ""))
 	}
 	first := write(0)
 	last := first
@@ -99,9 +98,9 @@ func TestWatchDeliversWholeTransactionsInOrder(t *testing.T) {
 
 func TestWatchReportsProgress(t *testing.T) {
 	t.Parallel()
-	s := etcd(t)
+	s := etcdtest.Store(t)
 	for _, prefixes := range [][]string{{"one/"}, {"one/", "two/"}} {
-		at := commit(t, s, put("elsewhere", ""))
+		at := etcdtest.Commit(t, s, etcdtest.Put("elsewhere", ""))
 		w := s.Watch(t.Context(), at, prefixes...)
 		if changes := collect(t, w, at); len(changes) != 0 {
 			t.Errorf("changes of other keys: %+v", changes)
@@ -112,15 +111,11 @@ func TestWatchReportsProgress(t *testing.T) {
 
 func TestWatchEnds(t *testing.T) {
 	t.Parallel()
-	server := startServer(t, embedded(t.TempDir()))
-	s := open(t, server.Endpoint())
-	admin, err := clientv3.New(clientv3.Config{Endpoints: []string{server.Endpoint()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer admin.Close()
-	from := commit(t, s, put("a", "1"))
-	at := commit(t, s, put("a", "2"))
+	server := etcdtest.Start(t, etcdtest.Config(t.TempDir()))
+	s := etcdtest.Open(t, server.Endpoint())
+	admin := etcdtest.Client(t, server.Endpoint())
+	from := etcdtest.Commit(t, s, etcdtest.Put("a", "1"))
+	at := etcdtest.Commit(t, s, etcdtest.Put("a", "2"))
 	if _, err := admin.Compact(t.Context(), at); err != nil {
 		t.Fatal(err)
 	}
@@ -156,11 +151,11 @@ func TestWatchEnds(t *testing.T) {
 func TestRangeIsOfOneRevision(t *testing.T) {
 	t.Parallel()
 	const keys, rounds = 2500, 20
-	s := etcd(t)
+	s := etcdtest.Store(t)
 	var ops []record.Op
 	for i := range keys {
-		if ops = append(ops, put(fmt.Sprintf("many/%05d", i), "")); len(ops) == record.DefaultMaxTxnOps || i == keys-1 {
-			commit(t, s, ops...)
+		if ops = append(ops, etcdtest.Put(fmt.Sprintf("many/%05d", i), "")); len(ops) == record.DefaultMaxTxnOps || i == keys-1 {
+			etcdtest.Commit(t, s, ops...)
 			ops = nil
 		}
 	}
@@ -169,7 +164,7 @@ func TestRangeIsOfOneRevision(t *testing.T) {
 	go func() {
 		defer close(done)
 		for i := 0; ctx.Err() == nil; i++ {
-			s.Commit(ctx, record.Txn{Then: []record.Op{put("many/00000", fmt.Sprint(i)), put("many/99999", fmt.Sprint(i)), put("more", fmt.Sprint(i))}})
+			s.Commit(ctx, record.Txn{Then: []record.Op{etcdtest.Put("many/00000", fmt.Sprint(i)), etcdtest.Put("many/99999", fmt.Sprint(i)), etcdtest.Put("more", fmt.Sprint(i))}})
 		}
 	}()
 	last := int64(0)
@@ -196,25 +191,25 @@ func TestRangeIsOfOneRevision(t *testing.T) {
 	}
 }
 
-// Behind a listing a watch begins after etcd's present revision. Where nothing is
-// written it is answered all the same when it asks for a sign of life.
+// A watch after a listing begins after etcd's present revision. etcd must answer its
+// progress requests even if nothing is written.
 func TestAnIdleWatchIsNotInterrupted(t *testing.T) {
 	t.Parallel()
 	const stall = 2 * time.Second
 	for _, prefixes := range [][]string{{"one/"}, {"one/", "two/"}} {
 		t.Run(fmt.Sprint(len(prefixes)), func(t *testing.T) {
 			t.Parallel()
-			log, said := logger()
-			endpoint := startServer(t, embedded(t.TempDir())).Endpoint()
-			s := openWith(t, store.Config{Endpoints: []string{endpoint}, DialTimeout: soon, StallAfter: stall, Log: log})
-			at := commit(t, s, put("one/k", "listed"))
+			log, said := etcdtest.NewLog()
+			endpoint := etcdtest.Endpoint(t)
+			s := etcdtest.OpenWith(t, store.Config{Endpoints: []string{endpoint}, DialTimeout: etcdtest.Soon, StallAfter: stall, Log: log})
+			at := etcdtest.Commit(t, s, etcdtest.Put("one/k", "listed"))
 			w := s.Watch(t.Context(), at+1, prefixes...)
 			select {
 			case b := <-w.C:
 				t.Errorf("delivered %+v, though nothing was written", b)
 			case <-time.After(2*stall + stall/2): // long enough for two stalls
 			}
-			last := commit(t, s, put("one/k", "new"))
+			last := etcdtest.Commit(t, s, etcdtest.Put("one/k", "new"))
 			if changes := collect(t, w, last); len(changes) != 1 || string(changes[0].Value) != "new" {
 				t.Errorf("got %+v, want the one write since the listing", changes)
 			}

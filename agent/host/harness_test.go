@@ -28,6 +28,8 @@ import (
 	"github.com/bellows-ml/bellows/nvml"
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/store"
+	"github.com/bellows-ml/bellows/store/etcdtest"
+	"github.com/bellows-ml/bellows/store/server"
 )
 
 // patience bounds what a test waits for; a busy machine takes its time.
@@ -110,24 +112,16 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{T: t, dir: t.TempDir()}
-	server := startEtcd(t, t.TempDir(), "127.0.0.1:0")
-	f.endpoint = server.Endpoint()
+	f.endpoint = etcdtest.Endpoint(t)
 	f.connect()
 	return f
 }
 
-func startEtcd(t *testing.T, dir, client string) *store.Server {
+func startEtcd(t *testing.T, dir, client string) *server.Server {
 	t.Helper()
-	server, err := store.StartEmbedded(t.Context(), store.EmbeddedConfig{DataDir: dir, Client: client, Name: "test", NoFsync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Close(context.Background()); err != nil { //nolint:usetesting // the test's own context has ended
-			t.Error(err)
-		}
-	})
-	return server
+	cfg := etcdtest.Config(dir)
+	cfg.Client = client
+	return etcdtest.Start(t, cfg)
 }
 
 func (f *fixture) connect() {

@@ -16,6 +16,7 @@ import (
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/store"
+	"github.com/bellows-ml/bellows/store/etcdtest"
 )
 
 func TestKilledAgentsSuccessorAdoptsTheSameProcesses(t *testing.T) {
@@ -114,7 +115,7 @@ func TestSingleNodeDoesNotFenceItself(t *testing.T) {
 	f := &fixture{T: t, dir: t.TempDir()}
 	etcdDir := t.TempDir()
 	f.endpoint = startEtcdAt(t, etcdDir)
-	server := startEtcd(t, etcdDir, f.endpoint)
+	etcd := startEtcd(t, etcdDir, f.endpoint)
 	f.connect()
 	s := f.settings("n1")
 	s.TTL = 2 * time.Second
@@ -122,7 +123,7 @@ func TestSingleNodeDoesNotFenceItself(t *testing.T) {
 	j := f.job("long", sleeper(), map[string]int{"n1": 1}, "n1")
 	f.start(j)
 	worker := ack[record.Started](f, j, "n1", record.AckStarted).Workers[0]
-	if err := server.Close(t.Context()); err != nil {
+	if err := etcd.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	down := time.Now()
@@ -340,14 +341,14 @@ func TestEtcdMayComeLateAndGoAway(t *testing.T) {
 	f.endpoint = startEtcdAt(t, etcdDir) // finds a port, and is gone again
 	s := f.settings("n1")
 	agent := f.process(s)
-	server := startEtcd(t, etcdDir, f.endpoint)
+	etcd := startEtcd(t, etcdDir, f.endpoint)
 	f.connect()
 	f.alive("n1")
 	j := f.job("brief", []string{"/bin/sh", "-c", `while [ ! -e "$BELLOWS_CHECKPOINT_DIR/go" ]; do sleep 0.02; done`},
 		map[string]int{"n1": 1}, "n1")
 	f.start(j)
 	worker := ack[record.Started](f, j, "n1", record.AckStarted).Workers[0]
-	if err := server.Close(t.Context()); err != nil {
+	if err := etcd.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(f.dir, "ck", "brief", "g00000001", "go"), nil, 0o644); err != nil {
@@ -366,18 +367,12 @@ func TestEtcdMayComeLateAndGoAway(t *testing.T) {
 	}
 }
 
+// startEtcdAt returns the address of an etcd that has stopped; its data are in dir.
 func startEtcdAt(t *testing.T, dir string) (endpoint string) {
 	t.Helper()
-	server, err := store.StartEmbedded(t.Context(), store.EmbeddedConfig{DataDir: dir, Name: "test", NoFsync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := server.Close(context.Background()); err != nil { //nolint:usetesting // also when the test was given up
-			t.Error(err)
-		}
-	}()
-	return server.Endpoint()
+	etcd := etcdtest.Start(t, etcdtest.Config(dir))
+	etcdtest.Stop(t, etcd)
+	return etcd.Endpoint()
 }
 
 func TestLeavingTakesTheNodeOutAtOnce(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"github.com/bellows-ml/bellows/checkpoint"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
-	"github.com/bellows-ml/bellows/store"
+	"github.com/bellows-ml/bellows/store/server"
 )
 
 // etcd is restored from a backup that is older than a generation which runs here,
@@ -20,12 +20,12 @@ func TestRestoredEtcd(t *testing.T) {
 	f := &fixture{T: t, dir: t.TempDir()}
 	etcdDir := t.TempDir()
 	f.endpoint = startEtcdAt(t, etcdDir)
-	server := startEtcd(t, etcdDir, f.endpoint)
+	etcd := startEtcd(t, etcdDir, f.endpoint)
 	f.connect()
 	s := f.settings("n1")
 	f.agent(s)
 	backup := filepath.Join(f.dir, "backup")
-	if _, err := f.store.Snapshot(t.Context(), backup); err != nil {
+	if _, err := server.NewAdmin(f.store).Snapshot(t.Context(), backup); err != nil {
 		t.Fatal(err)
 	}
 
@@ -39,11 +39,11 @@ func TestRestoredEtcd(t *testing.T) {
 		t.Errorf("offer %+v, started %+v", offer, old)
 	}
 
-	if err := server.Close(t.Context()); err != nil {
+	if err := etcd.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	restored := filepath.Join(t.TempDir(), "etcd")
-	if err := store.Restore(store.EmbeddedConfig{DataDir: restored, Client: f.endpoint, Name: "test", NoFsync: true}, backup); err != nil {
+	if err := server.Restore(server.Config{DataDir: restored, Client: f.endpoint, Name: "test", NoFsync: true}, backup); err != nil {
 		t.Fatal(err)
 	}
 	startEtcd(t, restored, f.endpoint)

@@ -21,6 +21,7 @@ import (
 	"github.com/bellows-ml/bellows/internal/trust"
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/store"
+	"github.com/bellows-ml/bellows/store/server"
 )
 
 const (
@@ -51,7 +52,7 @@ type coordinatorFlags struct {
 type candidacy struct {
 	lead    lead.Config
 	etcd    store.Config
-	member  *store.EmbeddedConfig // nil = etcd is somebody else's
+	member  *server.Config // nil = etcd is somebody else's
 	cluster string
 	// identity is this server's; nil = it has none.
 	identity *trust.Identity
@@ -158,7 +159,7 @@ func (c *coordinatorFlags) config(log zerolog.Logger) (candidacy, error) {
 }
 
 // which is the etcd to use, and to run.
-func (c *coordinatorFlags) which(log zerolog.Logger) (store.Config, *store.EmbeddedConfig, error) {
+func (c *coordinatorFlags) which(log zerolog.Logger) (store.Config, *server.Config, error) {
 	e := c.embedded
 	if !slices.Contains(c.etcd.endpoints, embeddedEtcd) {
 		etcd, err := c.etcd.config()
@@ -215,40 +216,40 @@ func coordinate(ctx context.Context, k candidacy) error {
 	if k.member == nil {
 		return campaign(ctx, k)
 	}
-	server, err := store.StartEmbedded(ctx, *k.member)
+	etcd, err := server.Start(ctx, *k.member)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}
 		return err
 	}
-	k.lead.Log.Info().Str("etcd", server.Endpoint()).Str("data", k.member.DataDir).Msg("etcd runs here")
-	k.etcd.Endpoints = []string{server.Endpoint()}
+	k.lead.Log.Info().Str("etcd", etcd.Endpoint()).Str("data", k.member.DataDir).Msg("etcd runs here")
+	k.etcd.Endpoints = []string{etcd.Endpoint()}
 	life, end := context.WithCancel(ctx)
 	defer end()
 	var watcher sync.WaitGroup
 	watcher.Go(func() {
 		select {
-		case <-server.Ended():
+		case <-etcd.Ended():
 			end()
 		case <-life.Done():
 		}
 	})
 	select {
-	case <-server.Ready():
+	case <-etcd.Ready():
 		err = campaign(life, k)
 	case <-life.Done():
 	}
 	end()
 	watcher.Wait()
 	select {
-	case <-server.Ended():
-		err = errors.Join(err, server.Why())
+	case <-etcd.Ended():
+		err = errors.Join(err, etcd.Err())
 	default:
 	}
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), memberWithin)
 	defer cancel()
-	if closeErr := server.Close(closing); closeErr != nil {
+	if closeErr := etcd.Close(closing); closeErr != nil {
 		// What was answered is on disk, and the others notice.
 		k.lead.Log.Warn().Err(closeErr).Msg("etcd takes long to end, going without")
 	}

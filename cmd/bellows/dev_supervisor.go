@@ -24,6 +24,7 @@ import (
 	"github.com/bellows-ml/bellows/internal/units"
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/store"
+	"github.com/bellows-ml/bellows/store/server"
 )
 
 const (
@@ -44,7 +45,7 @@ type supervisor struct {
 	layout  devLayout
 	msg     io.Writer
 
-	etcd        *store.Server
+	etcd        *server.Server
 	store       *store.Store
 	coordinator *child
 	agents      map[cluster.NodeID]*child
@@ -123,7 +124,7 @@ func (s *supervisor) run(ctx context.Context) (err error) {
 	case <-first:
 	case <-ctx.Done():
 	case <-s.etcd.Ended():
-		return errors.Join(s.etcd.Why(), s.killAll())
+		return errors.Join(s.etcd.Err(), s.killAll())
 	}
 	// Nobody is to bring a node up again from here on.
 	stopControl()
@@ -168,7 +169,7 @@ func (s *supervisor) startEtcd(ctx context.Context) (err error) {
 		port = 0
 	}
 	logger := zerolog.New(log).With().Timestamp().Logger()
-	s.etcd, err = store.StartEmbedded(ctx, store.EmbeddedConfig{
+	s.etcd, err = server.Start(ctx, server.Config{
 		DataDir: s.layout.dir + "/etcd", Client: fmt.Sprintf("127.0.0.1:%d", port), Name: devCluster, Log: logger,
 	})
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/bellows-ml/bellows/internal/output"
 	"github.com/bellows-ml/bellows/internal/trust"
 	"github.com/bellows-ml/bellows/store"
+	"github.com/bellows-ml/bellows/store/server"
 )
 
 // compactWithin bounds the work on a database at its quota, on a slow disk.
@@ -140,7 +141,7 @@ func etcdMembersCommand() *cobra.Command {
 	s, out := takeSettings(cmd), outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return s.with(cmd.Context(), func(c *store.Config) { c.AnyMember = true }, func(st *store.Store) error {
-			members, err := st.Members(cmd.Context())
+			members, err := server.NewAdmin(st).Members(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -162,7 +163,7 @@ func etcdMembersCommand() *cobra.Command {
 	return cmd
 }
 
-func memberState(m store.MemberStatus) string {
+func memberState(m server.MemberStatus) string {
 	switch {
 	case m.Client == "":
 		return "added"
@@ -188,12 +189,12 @@ has them. One server at a time.`,
 	}
 	s := takeSettings(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		m := store.Member{Name: args[0], URL: strings.TrimSuffix(args[1], "/")}
+		m := server.Member{Name: args[0], URL: strings.TrimSuffix(args[1], "/")}
 		if err := checkMember(m); err != nil {
 			return fault.Usage("%w", err)
 		}
 		return s.with(cmd.Context(), nil, func(st *store.Store) error {
-			if err := st.AddMember(cmd.Context(), m); err != nil {
+			if err := server.NewAdmin(st).AddMember(cmd.Context(), m); err != nil {
 				return err
 			}
 			fmt.Fprintf(os.Stderr, "%s: there is a place for it; start its coordinator with --etcd embedded --name %s, no data, and %s=%s among its --etcd-members\n",
@@ -219,7 +220,7 @@ servers that are left would have no quorum.`,
 			return fault.Usage("member: %w", err)
 		}
 		return s.with(cmd.Context(), nil, func(st *store.Store) error {
-			if err := st.RemoveMember(cmd.Context(), args[0]); err != nil {
+			if err := server.NewAdmin(st).RemoveMember(cmd.Context(), args[0]); err != nil {
 				return err
 			}
 			fmt.Fprintf(os.Stderr, "%s: removed\n", args[0])
@@ -244,7 +245,7 @@ makes data directories of it.`,
 		defer stop()
 		// A snapshot is one member's: a file of two would be nobody's.
 		return s.with(ctx, func(c *store.Config) { c.AnyMember = true }, func(st *store.Store) error {
-			size, err := st.Snapshot(ctx, args[0])
+			size, err := server.NewAdmin(st).Snapshot(ctx, args[0])
 			if err != nil {
 				return err
 			}
@@ -275,7 +276,7 @@ Jobs go on from the newest checkpoint that the snapshot knows.`,
 		if k.member == nil {
 			return fault.Usage("--etcd %s: a snapshot is restored for --etcd embedded; for another etcd use etcdutl snapshot restore", strings.Join(k.etcd.Endpoints, ","))
 		}
-		if err := store.Restore(*k.member, args[0]); err != nil {
+		if err := server.Restore(*k.member, args[0]); err != nil {
 			return err
 		}
 		fmt.Fprintf(os.Stderr, "%s: restored into %s for %s\n", args[0], k.member.DataDir, cmp.Or(k.member.Member, "a single server"))
@@ -296,7 +297,7 @@ does the first by itself; this is for when it was full.`,
 	s := takeSettings(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return s.with(cmd.Context(), func(c *store.Config) { c.CallTimeout = compactWithin }, func(st *store.Store) error {
-			return st.Compact(cmd.Context())
+			return server.NewAdmin(st).Compact(cmd.Context())
 		})
 	}
 	return cmd

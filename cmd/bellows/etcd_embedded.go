@@ -17,6 +17,7 @@ import (
 	"github.com/bellows-ml/bellows/internal/fault"
 	"github.com/bellows-ml/bellows/internal/trust"
 	"github.com/bellows-ml/bellows/store"
+	"github.com/bellows-ml/bellows/store/server"
 )
 
 const (
@@ -47,15 +48,15 @@ func newEmbeddedFlags(f *pflag.FlagSet) *embeddedFlags {
 }
 
 // config is what the flags say. name is this server's, as far as it is known.
-func (e *embeddedFlags) config(name string) (store.EmbeddedConfig, error) {
-	c := store.EmbeddedConfig{Client: e.client, DataDir: e.dataDir}
+func (e *embeddedFlags) config(name string) (server.Config, error) {
+	c := server.Config{Client: e.client, DataDir: e.dataDir}
 	members, err := e.list()
 	if err != nil {
 		return c, err
 	}
 	c.Members = members
 	if len(members) > 0 && name != "" {
-		i := slices.IndexFunc(members, func(m store.Member) bool { return m.Name == name })
+		i := slices.IndexFunc(members, func(m server.Member) bool { return m.Name == name })
 		if i < 0 {
 			return c, fault.Usage("--etcd-members: this server, %s, is not among %s: set --name to one of them, or add it",
 				name, strings.Join(e.members, ","))
@@ -80,11 +81,11 @@ func (e *embeddedFlags) config(name string) (store.EmbeddedConfig, error) {
 }
 
 // list reads --etcd-members.
-func (e *embeddedFlags) list() ([]store.Member, error) {
-	var all []store.Member
+func (e *embeddedFlags) list() ([]server.Member, error) {
+	var all []server.Member
 	for _, text := range e.members {
 		name, address, _ := strings.Cut(text, "=")
-		m := store.Member{Name: name, URL: strings.TrimSuffix(address, "/")}
+		m := server.Member{Name: name, URL: strings.TrimSuffix(address, "/")}
 		if err := checkMember(m); err != nil {
 			return nil, fault.Usage("--etcd-members %w", err)
 		}
@@ -101,7 +102,7 @@ func (e *embeddedFlags) list() ([]store.Member, error) {
 	return all, nil
 }
 
-func checkMember(m store.Member) error {
+func checkMember(m server.Member) error {
 	if err := cluster.CheckName(m.Name); err != nil {
 		return fmt.Errorf("%q: %w", m.Name+"="+m.URL, err)
 	}
@@ -115,7 +116,7 @@ func checkMember(m store.Member) error {
 	return nil
 }
 
-func hostOf(m store.Member) string {
+func hostOf(m server.Member) string {
 	u, err := url.Parse(m.URL)
 	if err != nil {
 		return ""
@@ -126,7 +127,7 @@ func hostOf(m store.Member) string {
 // checkTLS refuses to do without certificates. Who can write to etcd has the
 // agents start what he likes as whom he likes, and 127.0.0.1 is open to every user
 // and every job of the server: only a flag that says so lets them in.
-func (e *embeddedFlags) checkTLS(c store.EmbeddedConfig, tlsDir string) error {
+func (e *embeddedFlags) checkTLS(c server.Config, tlsDir string) error {
 	how := "anybody who reaches %s may change everything, and run programs as whom the agents run as, so it needs certificates: " +
 		"bellows tls init once, bellows tls issue " + cmp.Or(c.Member, "NAME") + ", and --tls-dir with the folder that this makes"
 	host, _, _ := net.SplitHostPort(c.Client)
@@ -146,15 +147,15 @@ func (e *embeddedFlags) checkTLS(c store.EmbeddedConfig, tlsDir string) error {
 }
 
 // memberTLS are the files of a node's folder, as etcd takes them.
-func memberTLS(dir string) *store.MemberTLS {
-	return &store.MemberTLS{
+func memberTLS(dir string) *server.TLS {
+	return &server.TLS{
 		Cert: filepath.Join(dir, trust.CertFile), Key: filepath.Join(dir, trust.KeyFile),
 		Authority: filepath.Join(dir, trust.AuthorityFile), ServerName: trust.EtcdName,
 	}
 }
 
 // clientsOf are the addresses at which clients reach all members, if all use the same port.
-func clientsOf(c store.EmbeddedConfig) []string {
+func clientsOf(c server.Config) []string {
 	scheme := ""
 	if c.TLS != nil {
 		scheme = "https://"

@@ -17,6 +17,7 @@ import (
 	"github.com/bellows-ml/bellows/coordinator/lead"
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/store"
+	"github.com/bellows-ml/bellows/store/etcdtest"
 )
 
 // soon is far more than anything here takes, even on a loaded machine.
@@ -151,22 +152,11 @@ type running struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	server, err := store.StartEmbedded(t.Context(), store.EmbeddedConfig{DataDir: t.TempDir(), Name: "test", NoFsync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), soon)
-		defer cancel()
-		if closeErr := server.Close(ctx); closeErr != nil {
-			t.Error(closeErr)
-		}
-	})
 	share, err := policy.ByName("share")
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, endpoint: server.Endpoint(), policy: share, log: &journal{grown: make(chan struct{})}}
+	w := &world{t: t, endpoint: etcdtest.Endpoint(t), policy: share, log: &journal{grown: make(chan struct{})}}
 	w.own = w.open()
 	return w
 }

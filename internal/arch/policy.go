@@ -35,7 +35,7 @@ const (
 	layer1 = "record lab/trace rendezvous checkpoint agent/fence agent " +
 		"allocator allocator/goodput allocator/solve allocator/place allocator/policy"
 	layer2 = "coordinator"
-	layer3 = "internal/fault internal/units internal/yamltext internal/output internal/gate sdk internal/logging internal/trust nvml internal/systemd internal/metrics internal/membership store store/storetest api agent/shim " +
+	layer3 = "internal/fault internal/units internal/yamltext internal/output internal/gate sdk internal/logging internal/trust nvml internal/systemd internal/metrics internal/membership store store/server store/etcdtest store/storetest api agent/shim " +
 		"agent/child checkpoint/owned checkpoint/dirblob checkpoint/blobtest lab/milp"
 	layer4 = "coordinator/lead agent/host dashboard lab/sim"
 
@@ -75,7 +75,9 @@ func Rows() []Row {
 		{"nvml", "cluster", Shell, "devices and their health"},
 		{"internal/membership", "cluster", Shell, "who is there, by gossip: a hint, never authority"},
 		{"store", "cluster record", Shell, "executes record.Txn on etcd"},
-		{"store/storetest", "cluster record store", Shell, "one suite for etcd and for the in-memory etcd"},
+		{"store/server", "record store", Shell, "runs an etcd and administers it"},
+		{"store/etcdtest", "record store store/server", Shell, "an etcd for a test, and clients of it"},
+		{"store/storetest", "record", Shell, "one suite for etcd and for the in-memory etcd"},
 		{"api", "cluster record internal/gate internal/trust", Shell, "how people and agents talk to an agent"},
 		{"internal/metrics", "cluster record internal/gate", Shell, "what Prometheus reads of an agent or a coordinator"},
 		{"internal/systemd", "", Shell, "what services and their manager say to each other"},
@@ -94,7 +96,7 @@ func Rows() []Row {
 			"coordinator rendezvous agent agent/fence lab/trace", Virtual, "the same decisions in virtual time"},
 
 		{"cmd/bellows", below4 + " " + layer4, Shell, "the one binary: flags, files and wiring"},
-		{"e2e", "cluster record api store", Shell, "real binaries, real etcd, watched from outside"},
+		{"e2e", "cluster record api store store/server", Shell, "real binaries, real etcd, watched from outside"},
 		{"internal/arch", "", Shell, "these rules"},
 		{"internal/progress", "internal/arch", Shell, "runs a tier of the tests and says how they go"},
 		{"internal/mutants", "", Shell, "the safety rules, taken out one at a time, and the tests that must notice"},
@@ -112,13 +114,13 @@ type Library struct {
 
 // Libraries is the list of what is not ours.
 func Libraries() []Library {
-	const shells = "internal/logging internal/membership internal/metrics store nvml api agent/shim agent/host coordinator/lead dashboard cmd/bellows"
+	const shells = "internal/logging internal/membership internal/metrics store store/server store/etcdtest nvml api agent/shim agent/host coordinator/lead dashboard cmd/bellows"
 	return []Library{
 		{"github.com/hashicorp/memberlist", "internal/membership", "", "gossip"},
-		{"go.etcd.io/etcd", "store", "store/storetest e2e", "the store, as client and embedded"},
-		{"go.etcd.io/bbolt", "store", "", "looks at etcd's database before etcd does, which ends the process when it cannot read it"},
-		{"go.uber.org/zap", "store", "", "the logger that embedded etcd insists on"},
-		{"google.golang.org/grpc", "store", "", "the status codes of etcd's errors"},
+		{"go.etcd.io/etcd", "store store/server store/etcdtest", "store/storetest e2e", "the store: its client and its server"},
+		{"go.etcd.io/bbolt", "store/server", "", "opens etcd's database before etcd does, which ends the process if it cannot read it"},
+		{"go.uber.org/zap", "store store/server", "", "etcd's logger"},
+		{"google.golang.org/grpc", "store store/server", "", "the status codes of etcd's errors, and the end of its clients' streams"},
 		{"github.com/NVIDIA/go-nvml", "nvml", "", "the device library"},
 		{"github.com/prometheus/client_golang", "internal/metrics", "", "counters, histograms, and the format that is scraped"},
 		{"github.com/prometheus/client_model", "internal/metrics", "e2e", "the same as values"},
@@ -128,7 +130,7 @@ func Libraries() []Library {
 		{"github.com/spf13/cobra", "cmd/bellows", "", "commands, help and completion"},
 		{"github.com/spf13/pflag", "cmd/bellows", "", "cobra's flags"},
 		{"go.yaml.in/yaml", "internal/yamltext cmd/bellows", "", "job files; inside, specs are JSON"},
-		{"golang.org/x/sys", "agent/child agent/shim agent/host checkpoint/owned api store", "e2e internal/logging", "pidfd, cgroups, peer credentials, file locks, the clock that counts sleep"},
+		{"golang.org/x/sys", "agent/child agent/shim agent/host checkpoint/owned api store store/server", "e2e internal/logging", "pidfd, cgroups, peer credentials, file locks, the clock that counts sleep"},
 		{"github.com/rs/zerolog", shells, "e2e", "logs: for shells, pure code has nothing to log"},
 		{"github.com/rogpeppe/go-internal", "", "cmd/bellows e2e", "testscript"},
 	}

@@ -12,7 +12,7 @@ var ofStore = []Mutant{
 		Breaks: "a renewal of an expired lease counts as a success (I1)",
 	},
 	{
-		Name: "leads-only-with-its-key", File: "store/campaign.go", Tests: "TestNobodyLeadsWithoutKey|TestDeposedLeaderIsTold",
+		Name: "leads-only-with-its-key", File: "store/campaign.go", Tests: "TestNoCandidateLeadsWithoutKey|TestDeposedLeaderIsTold",
 		Old: "\tif !present {", New: "\tif false && !present {",
 		Breaks: "a candidate without a key leads (I10)",
 	},

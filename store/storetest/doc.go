@@ -1,8 +1,8 @@
-// Package storetest holds the one suite that both the real etcd, through store,
-// and record.Memory have to pass: what coordinator and simulator rely on is what
-// etcd does.
+// Package storetest is the suite that both the real etcd, through store, and
+// record.Memory have to pass, so that the coordinator and the simulator can rely on
+// record.Memory.
 //
 // Run states the semantics as cases; Agree runs random histories on two subjects
-// and compares every outcome, listing and change. A subject's keys are its own,
-// and nobody else writes to it while the suite runs.
+// and compares every outcome, listing and change. Only the suite writes to a
+// subject while it runs.
 package storetest

@@ -10,7 +10,7 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
-// Run demands etcd's semantics of a subject.
+// Run verifies that a subject has etcd's semantics.
 func Run(t *testing.T, s Subject) {
 	for _, c := range []struct {
 		name string
@@ -106,7 +106,7 @@ func refusals(t *testing.T, s Subject) {
 		If: []record.Compare{record.SameLife("f/a", 1)}, Then: []record.Op{{Key: "f/b", Lease: 0x5eed}},
 	})
 	if out.Result != record.Conflict || out.Err != nil {
-		t.Errorf("a compare failed, and a lease that nobody needed was looked for: %+v", out)
+		t.Errorf("a compare failed, and the lease of the skipped operation was checked: %+v", out)
 	}
 }
 

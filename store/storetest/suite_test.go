@@ -11,6 +11,7 @@ import (
 
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/store"
+	"github.com/bellows-ml/bellows/store/etcdtest"
 	"github.com/bellows-ml/bellows/store/storetest"
 )
 
@@ -44,39 +45,11 @@ func (e etcd) Compact(ctx context.Context, revision int64) error {
 	return err
 }
 
-// start starts an etcd for one test. Clients are closed before it.
+// start starts an etcd for one test.
 func start(t *testing.T) storetest.Subject {
 	t.Helper()
-	server, err := store.StartEmbedded(t.Context(), store.EmbeddedConfig{DataDir: t.TempDir(), Name: "test", NoFsync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
-		defer cancel()
-		if closeErr := server.Close(ctx); closeErr != nil {
-			t.Error(closeErr)
-		}
-	})
-	s, err := store.Open(t.Context(), store.Config{Endpoints: []string{server.Endpoint()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if closeErr := s.Close(); closeErr != nil {
-			t.Error(closeErr)
-		}
-	})
-	admin, err := clientv3.New(clientv3.Config{Endpoints: []string{server.Endpoint()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if closeErr := admin.Close(); closeErr != nil {
-			t.Error(closeErr)
-		}
-	})
-	e := etcd{s, admin}
+	endpoint := etcdtest.Endpoint(t)
+	e := etcd{etcdtest.Open(t, endpoint), etcdtest.Client(t, endpoint)}
 	return storetest.Subject{Records: e, Leases: e}
 }
 

@@ -1,4 +1,4 @@
-package store
+package server
 
 import (
 	"context"
@@ -16,27 +16,30 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/bellows-ml/bellows/store"
 )
 
-// A member without data either helps to found a cluster or joins one, and must
-// not take the one for the other: a member that has lost its disk and founds
-// its cluster anew would vote in the other members' past. So it asks all others
-// first, and founds only with members that say themselves that they have no data.
+// A member without data either founds a cluster or joins one, and must not confuse
+// the two: a member that has lost its disk and founds its cluster again would vote
+// in the others' log without having it. So it asks all other members first, and
+// founds only if all of them answer that they have no data either.
 //
-//	data ──► go on
-//	none ──► ask the others ──► all wait, too ───────────────► found
-//	             ▲              one has a cluster with a place ─► join
-//	             │              for this member, never taken
-//	             │              the place was taken, or none ───► refuse
-//	             └───────────── somebody does not answer
+//	data ──► start
+//	none ──► ask the others ──► all have no data ─────────────► found
+//	             ▲              one has a cluster that lists ─► join
+//	             │              this member as not started
+//	             │              one lists it as started, or ──► refuse
+//	             │              does not list it
+//	             └───────────── one does not answer
 
 const (
-	// waitingPath is what a member without data answers; etcd has nothing there.
+	// waitingPath is answered by a member without data; etcd serves nothing there.
 	waitingPath = "/bellows/waiting"
 	membersPath = "/members"
-	// askEvery is how often the other members are asked, sayEvery how often people are told that one does not answer.
+	// askEvery is how often the other members are asked, logEvery how often a member without an answer is logged.
 	askEvery = 500 * time.Millisecond
-	sayEvery = 15 * time.Second
+	logEvery = 15 * time.Second
 	// askTimeout bounds one question to one member.
 	askTimeout = 2 * time.Second
 	// maxAnswer bounds an answer: etcd has a handful of members.
@@ -44,19 +47,19 @@ const (
 	minTLS    = tls.VersionTLS13
 )
 
-// beginning is how a member without data begins; zero: it has data, or is alone.
+// beginning is how a member without data starts; zero: it has data, or is single.
 type beginning struct {
 	members []Member
-	joins   bool
+	joins   bool // the members exist already
 }
 
-// waiting is what a member says of itself while it has no data.
+// waiting is the answer of a member that has no data.
 type waiting struct {
 	Cluster string   `json:"cluster"`
 	Members []Member `json:"members"`
 }
 
-// peerMember is a member as another one's etcd lists it.
+// peerMember is a member in the list of another member's etcd.
 type peerMember struct {
 	ID         uint64   `json:"id"`
 	Name       string   `json:"name"`
@@ -64,16 +67,16 @@ type peerMember struct {
 	ClientURLs []string `json:"clientURLs"` // empty = it has never started
 }
 
-// peerAnswer is what a member says: it waits, or its cluster's members.
+// peerAnswer is one member's answer: that it waits, or the members of its cluster.
 type peerAnswer struct {
 	from    Member
 	waits   *waiting
 	members []peerMember
-	err     error // it says nothing
+	err     error // it did not answer
 }
 
-// begin finds out how this member begins, waiting for the others as long as it takes.
-func (c EmbeddedConfig) begin(ctx context.Context) (beginning, error) {
+// begin decides how this member starts. It waits for the other members without a limit.
+func (c Config) begin(ctx context.Context) (beginning, error) {
 	own, ok := c.own()
 	if !ok || len(c.Members) == 1 || c.hasData() {
 		return beginning{}, nil
@@ -87,7 +90,7 @@ func (c EmbeddedConfig) begin(ctx context.Context) (beginning, error) {
 		return beginning{}, err
 	}
 	defer stop()
-	var said time.Time
+	var logged time.Time
 	var before []string
 	for {
 		answers := peers.ask(ctx, c.others())
@@ -97,9 +100,9 @@ func (c EmbeddedConfig) begin(ctx context.Context) (beginning, error) {
 			return b, ctx.Err()
 		case err != nil || len(missing) == 0:
 			return b, err
-		case time.Since(said) > sayEvery, !slices.Equal(missing, before) && time.Since(said) > askTimeout:
+		case time.Since(logged) > logEvery, !slices.Equal(missing, before) && time.Since(logged) > askTimeout:
 			c.Log.Warn().Strs("missing", missing).Msg("waiting for the other members, to found a cluster with them or to join it")
-			said, before = time.Now(), missing
+			logged, before = time.Now(), missing
 		}
 		select {
 		case <-ctx.Done():
@@ -108,9 +111,9 @@ func (c EmbeddedConfig) begin(ctx context.Context) (beginning, error) {
 	}
 }
 
-// hasData reports whether there is a log, without which etcd begins anew. What
-// cannot be looked at is not taken for empty.
-func (c EmbeddedConfig) hasData() bool {
+// hasData reports whether there is a write-ahead log, without which etcd starts
+// empty. A directory that cannot be read counts as data.
+func (c Config) hasData() bool {
 	entries, err := os.ReadDir(filepath.Join(c.DataDir, etcdDir, "member", "wal"))
 	if err != nil {
 		return !errors.Is(err, fs.ErrNotExist)
@@ -118,26 +121,26 @@ func (c EmbeddedConfig) hasData() bool {
 	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return filepath.Ext(e.Name()) == ".wal" })
 }
 
-// hasDatabase reports whether there is a database, though perhaps no log.
-func (c EmbeddedConfig) hasDatabase() bool {
+// hasDatabase reports whether there is a database, perhaps without a log.
+func (c Config) hasDatabase() bool {
 	_, err := os.Lstat(filepath.Join(c.DataDir, etcdDir, "member", "snap", "db"))
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-func (c EmbeddedConfig) others() []Member {
+func (c Config) others() []Member {
 	return slices.DeleteFunc(slices.Clone(c.Members), func(m Member) bool { return m.Name == c.Member })
 }
 
-// judge says how to begin, or which members have yet to answer. A member may not
-// have heard yet of a place that another one knows of.
-func (c EmbeddedConfig) judge(answers []peerAnswer) (b beginning, missing []string, err error) {
+// judge decides how to start, or returns the members that have yet to answer. One
+// member may not know yet of an added member that another one lists.
+func (c Config) judge(answers []peerAnswer) (b beginning, missing []string, err error) {
 	var refusal error
 	for _, a := range answers {
 		switch {
 		case a.err != nil:
 			missing = append(missing, fmt.Sprintf("%s at %s: %v", a.from.Name, a.from.URL, a.err))
 		case a.waits != nil:
-			// Whose settings are wrong is not known: wait until they are right.
+			// It is unknown which of the two is misconfigured: wait until they agree.
 			if other := c.agrees(a); other != nil {
 				missing = append(missing, other.Error())
 			}
@@ -156,16 +159,16 @@ func (c EmbeddedConfig) judge(answers []peerAnswer) (b beginning, missing []stri
 	return beginning{members: c.Members}, missing, nil
 }
 
-// agrees refuses a member that waits for something else.
-func (c EmbeddedConfig) agrees(a peerAnswer) error {
+// agrees refuses a member that waits to found another cluster.
+func (c Config) agrees(a peerAnswer) error {
 	if a.waits.Cluster != c.Name {
 		return fmt.Errorf("member %s at %s is of cluster %q, this one of %q: set the same --cluster on all", a.from.Name, a.from.URL, a.waits.Cluster, c.Name)
 	}
 	return c.sameAs(a.from.Name, a.waits.Members)
 }
 
-// sameAs refuses a member that was told of other members.
-func (c EmbeddedConfig) sameAs(name string, theirs []Member) error {
+// sameAs refuses a member that is configured with other members.
+func (c Config) sameAs(name string, theirs []Member) error {
 	key := func(m Member) string { return m.Name + "=" + m.URL }
 	sorted := func(members []Member) string {
 		var all []string
@@ -181,15 +184,15 @@ func (c EmbeddedConfig) sameAs(name string, theirs []Member) error {
 	return nil
 }
 
-// placeIn is this member's place in a cluster that exists.
-func (c EmbeddedConfig) placeIn(a peerAnswer) (beginning, error) {
+// placeIn finds this member in the list of an existing cluster.
+func (c Config) placeIn(a peerAnswer) (beginning, error) {
 	own, _ := c.own()
 	i := slices.IndexFunc(a.members, func(m peerMember) bool { return slices.Contains(m.PeerURLs, own.URL) })
 	if i < 0 {
-		return beginning{}, unfit("the cluster of member %s has no place for %s at %s: run there: bellows etcd add %s %s", a.from.Name, own.Name, own.URL, own.Name, own.URL)
+		return beginning{}, store.Unfitf("the cluster of member %s has no place for %s at %s: run there: bellows etcd add %s %s", a.from.Name, own.Name, own.URL, own.Name, own.URL)
 	}
 	if len(a.members[i].ClientURLs) > 0 {
-		return beginning{}, unfit("%s has no data, but %s knows member %s at %s as one that had: if its disk was lost, "+
+		return beginning{}, store.Unfitf("%s has no data, but %s knows member %s at %s as one that had: if its disk was lost, "+
 			"run on another server: bellows etcd remove %s, then bellows etcd add %s %s; if not, set --data-dir to where its data are",
 			c.DataDir, a.from.Name, a.members[i].Name, own.URL, a.members[i].Name, own.Name, own.URL)
 	}
@@ -204,14 +207,14 @@ func (c EmbeddedConfig) placeIn(a peerAnswer) (beginning, error) {
 		}
 		b.members = append(b.members, Member{Name: name, URL: m.PeerURLs[0]})
 	}
-	if !b.joins { // it is being founded at this moment
+	if !b.joins { // the cluster is being founded at this moment
 		return b, c.sameAs(a.from.Name, b.members)
 	}
 	return b, nil
 }
 
-// wait answers other members that this one has no data yet, until stop is called.
-func (c EmbeddedConfig) wait(own Member) (stop func(), err error) {
+// wait tells other members that this one has no data yet, until stop is called.
+func (c Config) wait(own Member) (stop func(), err error) {
 	u, err := memberURL(own)
 	if err != nil {
 		return nil, err
@@ -231,7 +234,7 @@ func (c EmbeddedConfig) wait(own Member) (stop func(), err error) {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+waitingPath, func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(waiting{Cluster: c.Name, Members: c.Members}) // who is gone asks again
+		_ = json.NewEncoder(w).Encode(waiting{Cluster: c.Name, Members: c.Members}) // a client that has gone asks again
 	})
 	server := &http.Server{Handler: mux, ReadTimeout: askTimeout, WriteTimeout: askTimeout, IdleTimeout: askTimeout, ErrorLog: discardLog()}
 	var wg sync.WaitGroup
@@ -239,10 +242,10 @@ func (c EmbeddedConfig) wait(own Member) (stop func(), err error) {
 	return func() { _ = server.Close(); wg.Wait() }, nil
 }
 
-// peers asks members over the addresses at which they reach each other.
+// peers asks members over their peer addresses.
 type peers struct{ client *http.Client }
 
-func (c EmbeddedConfig) peers() (peers, error) {
+func (c Config) peers() (peers, error) {
 	t := &http.Transport{DisableKeepAlives: true}
 	if c.TLS != nil {
 		info := c.tlsInfo()
@@ -255,7 +258,7 @@ func (c EmbeddedConfig) peers() (peers, error) {
 	return peers{&http.Client{Transport: t, Timeout: askTimeout}}, nil
 }
 
-// ask asks all at once.
+// ask asks all members concurrently.
 func (p peers) ask(ctx context.Context, members []Member) []peerAnswer {
 	answers := make([]peerAnswer, len(members))
 	var wg sync.WaitGroup
@@ -277,13 +280,13 @@ func (p peers) one(ctx context.Context, m Member) peerAnswer {
 		a.waits = w
 	default:
 		if found, a.err = p.get(ctx, m.URL+membersPath, &a.members); a.err == nil && (!found || len(a.members) == 0) {
-			a.err = errors.New("something that is no etcd answers there")
+			a.err = errors.New("something other than etcd answers there")
 		}
 	}
 	return a
 }
 
-// get reads a JSON answer; false means that there is nothing under this path.
+// get decodes a JSON answer; false means that the path is not found.
 func (p peers) get(ctx context.Context, address string, into any) (bool, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {

@@ -1,4 +1,4 @@
-package store
+package server
 
 import (
 	"context"
@@ -11,25 +11,27 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/server/v3/etcdserver/api/membership"
+
+	"github.com/bellows-ml/bellows/store"
 )
 
 const (
-	// tendEvery is how often a member looks at itself.
+	// tendEvery is how often a member checks itself.
 	tendEvery = time.Second
-	// orphanedAfter is how long a member may be without a leader before people are
-	// told: several elections.
-	orphanedAfter = 5 * time.Second
+	// leaderlessAfter is how long a member may be without a leader before it logs
+	// that: several elections.
+	leaderlessAfter = 5 * time.Second
 	// changeTimeout bounds one change of the membership.
 	changeTimeout = 5 * time.Second
 )
 
-// tend looks after one member of several until ctx ends: it makes it one that
-// votes once it has caught up, tells the others a new address, and says what is
-// missing. Each of it is tried again with the next look.
+// tend maintains one member of several until ctx ends: it promotes the member to a
+// voter once it has caught up, announces a new address to the others, and logs which
+// members do not answer. What fails is tried again a second later.
 func (s *Server) tend(ctx context.Context) {
 	tick := time.NewTicker(tendEvery)
 	defer tick.Stop()
-	w := watchman{server: s, led: time.Now(), silent: map[string]bool{}}
+	m := monitor{server: s, led: time.Now(), silent: map[string]bool{}}
 	for {
 		select {
 		case <-ctx.Done():
@@ -40,11 +42,11 @@ func (s *Server) tend(ctx context.Context) {
 		case err := <-s.etcd.Err():
 			s.fail(ctx, err)
 			return
-		case err := <-s.words.said:
+		case err := <-s.fatal.first:
 			if isFull(err) {
 				err = fmt.Errorf("%w: %s", err, fullRemedy)
 			}
-			s.why = fmt.Errorf("etcd cannot go on: %w", err)
+			s.cause = fmt.Errorf("etcd cannot go on: %w", err)
 			close(s.ended)
 			return
 		case <-tick.C:
@@ -55,24 +57,24 @@ func (s *Server) tend(ctx context.Context) {
 		if s.etcd.Server.Leader() != 0 {
 			s.settle(ctx)
 		}
-		w.look(ctx)
+		m.check(ctx)
 	}
 }
 
-// fail notes why the server has ended.
+// fail records why the server has ended.
 func (s *Server) fail(ctx context.Context, err error) {
 	if err == nil {
 		err = errors.New("etcd has ended by itself: its last messages say why")
 	}
 	if s.isRemoved(ctx) {
-		err = unfit("this member, %s, was removed from its cluster: to let the server join again, move %s away, "+
+		err = store.Unfitf("this member, %s, was removed from its cluster: to let the server join again, move %s away, "+
 			"run elsewhere: bellows etcd add %s URL, and start it", s.cfg.Member, s.cfg.DataDir, s.cfg.Member)
 	}
-	s.why = err
+	s.cause = err
 	close(s.ended)
 }
 
-// isRemoved reports whether other members have a cluster without this one.
+// isRemoved reports whether the other members have a cluster without this one.
 func (s *Server) isRemoved(ctx context.Context) bool {
 	for _, a := range s.askPeers(ctx) {
 		if len(a.members) > 0 {
@@ -82,8 +84,8 @@ func (s *Server) isRemoved(ctx context.Context) bool {
 	return false
 }
 
-// askPeers asks the other members: those that its data know of, or, as long as
-// there are none, its settings.
+// askPeers asks the other members: those in this server's data, or, while there are
+// no data yet, those in its configuration.
 func (s *Server) askPeers(ctx context.Context) []peerAnswer {
 	p, err := s.cfg.peers()
 	if err != nil {
@@ -101,34 +103,34 @@ func (s *Server) askPeers(ctx context.Context) []peerAnswer {
 	return p.ask(ctx, others)
 }
 
-// watchman tells people which members are missing, and when nothing can be written for it.
-type watchman struct {
-	server   *Server
-	led      time.Time // when there was a leader last
-	orphaned bool      // people know that there is none
-	asked    time.Time // when the others were asked last
-	silent   map[string]bool
+// monitor logs which members do not answer, and when there is no quorum.
+type monitor struct {
+	server     *Server
+	led        time.Time // when there was last a leader
+	leaderless bool      // the log says that there is none
+	asked      time.Time // when the others were last asked
+	silent     map[string]bool
 }
 
-func (w *watchman) look(ctx context.Context) {
-	log := w.server.cfg.Log
-	switch leader := w.server.etcd.Server.Leader(); {
+func (m *monitor) check(ctx context.Context) {
+	log := m.server.cfg.Log
+	switch leader := m.server.etcd.Server.Leader(); {
 	case leader != 0:
-		if w.orphaned {
-			log.Info().Stringer("after", time.Since(w.led).Round(time.Second)).Msg("etcd has a quorum again")
+		if m.leaderless {
+			log.Info().Stringer("after", time.Since(m.led).Round(time.Second)).Msg("etcd has a quorum again")
 		}
-		w.led, w.orphaned = time.Now(), false
-	case time.Since(w.led) > orphanedAfter && !w.orphaned:
-		w.orphaned, w.asked = true, time.Time{} // say at once whom it lacks
+		m.led, m.leaderless = time.Now(), false
+	case time.Since(m.led) > leaderlessAfter && !m.leaderless:
+		m.leaderless, m.asked = true, time.Time{} // log the missing members at once
 		log.Warn().Msg("etcd has no quorum: nothing is decided, and nodes cannot prove that they are there, until more than half of the members are back: see docs/etcd.md")
 	}
-	if time.Since(w.asked) < sayEvery {
+	if time.Since(m.asked) < logEvery {
 		return
 	}
-	w.asked = time.Now()
-	for _, a := range w.server.askPeers(ctx) {
-		was := w.silent[a.from.URL]
-		w.silent[a.from.URL] = a.err != nil
+	m.asked = time.Now()
+	for _, a := range m.server.askPeers(ctx) {
+		was := m.silent[a.from.URL]
+		m.silent[a.from.URL] = a.err != nil
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -140,7 +142,7 @@ func (w *watchman) look(ctx context.Context) {
 	}
 }
 
-// settle makes this member what its settings say, within a cluster that has a leader.
+// settle promotes this member and announces its address, in a cluster that has a leader.
 func (s *Server) settle(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
 	defer cancel()
@@ -150,7 +152,7 @@ func (s *Server) settle(ctx context.Context) {
 		return // it is being removed; IsLearner would panic
 	}
 	if self.IsLearner {
-		// Until it has caught up it is refused, for which the next look is early enough.
+		// etcd refuses until the member has caught up; the next check tries again.
 		if _, err := es.PromoteMember(ctx, uint64(es.MemberID())); err == nil {
 			s.cfg.Log.Info().Str("member", s.cfg.Member).Msg("joined: this member of etcd has all data and votes")
 		}
@@ -159,7 +161,7 @@ func (s *Server) settle(ctx context.Context) {
 	own, _ := s.cfg.own()
 	select {
 	case <-es.ReadyNotify():
-		s.settled.Do(func() { close(s.ready) })
+		s.markReady.Do(func() { close(s.ready) })
 	default:
 		return
 	}
@@ -174,7 +176,7 @@ func (s *Server) settle(ctx context.Context) {
 	s.cfg.Log.Info().Strs("was", self.PeerURLs).Str("is", own.URL).Msg("this member of etcd is reached elsewhere now")
 }
 
-// plainURLError leaves out the address, which the caller names.
+// plainURLError drops the address, which the caller names.
 func plainURLError(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err
@@ -182,5 +184,5 @@ func plainURLError(err error) error {
 	return err
 }
 
-// discardLog is for servers whose refusals are seen by those who were refused.
+// discardLog is for servers whose clients see each refusal themselves.
 func discardLog() *log.Logger { return log.New(io.Discard, "", 0) }

@@ -1,4 +1,4 @@
-package store
+package server
 
 import (
 	"cmp"
@@ -23,68 +23,68 @@ import (
 )
 
 const (
-	// A single member elects itself after about one election timeout, so short
-	// ones make the start fast; it has no heartbeats that could come late.
-	loneTickMS     = 50
-	loneElectionMS = 250
-	// Members of several hear from their leader ten times a second, and elect
-	// another after a second of silence: etcd's own defaults, which forgive a slow
-	// fsync, and are far below the 10 s of a node's lease.
+	// A single server elects itself after about one election timeout, so a short
+	// one makes the start fast. It has no heartbeats that could come late.
+	singleTickMS     = 50
+	singleElectionMS = 250
+	// With several members the leader sends ten heartbeats a second, and a second
+	// without one starts an election. These are etcd's own defaults: they tolerate a
+	// slow fsync and are far below the 10 s of a node's lease.
 	tickMS     = 100
 	electionMS = 1000
-	// historyRevisions is how much history watches can catch up on, about a day
-	// of a busy cluster. Who is further behind lists again, so this only bounds
-	// the disk. etcd compacts to it every five minutes.
+	// historyRevisions is how far back a watch can start, about a day of a busy
+	// cluster. A client that is further behind lists again, so this only bounds the
+	// disk. etcd compacts to it every five minutes.
 	historyRevisions = 10_000
-	// quotaBytes bounds the data. Bellows keeps kilobytes per job, tens of
-	// megabytes with thousands of jobs and all their history; this is etcd's own
-	// advice for a big cluster, and protects the disk. Pages that compaction has
-	// freed are used again, so only what outgrew the quota needs Compact.
+	// quotaBytes bounds the database. Bellows keeps kilobytes per job, tens of
+	// megabytes with thousands of jobs and all their history. The value is what etcd
+	// recommends for a big cluster. Pages that compaction has freed are used again,
+	// so only a database that has reached the quota needs Compact.
 	quotaBytes = 2 << 30
 )
 
-// loneAddress is the peer address that a server without members has in its
-// data, as every member has one; nothing listens there.
-const loneAddress = "127.0.0.1:2380"
+// singlePeerAddress is the peer address that a single server has in its data, since
+// every member has one. Nothing listens there.
+const singlePeerAddress = "127.0.0.1:2380"
 
-// Member is one server of an embedded etcd of several.
+// Member is one server of an etcd of several.
 type Member struct {
-	Name string // a node's
-	URL  string // under which the others reach it: https://IP:port
+	Name string // the node's name
+	URL  string // the address for the other members: https://IP:port
 }
 
-// MemberTLS is what clients and members show each other: the files of a node's
-// certificate, read again for each connection, and of the authorities, which are
-// read at the start.
-type MemberTLS struct {
+// TLS names the files with which clients and members authenticate each other. The
+// certificate and key are read for each connection, the authorities at the start.
+type TLS struct {
 	Cert, Key, Authority string
 	// ServerName is the name that the certificates of all members carry.
 	ServerName string
 }
 
-// EmbeddedConfig says where an embedded server keeps its data and listens.
-type EmbeddedConfig struct {
-	DataDir string // made if absent; one server at a time
+// Config says where a server keeps its data and listens.
+type Config struct {
+	DataDir string // created if absent; one server at a time
 	Client  string // host:port for clients; port 0 or empty = any free one of 127.0.0.1
 	// Name is the cluster's; empty = "bellows". A data directory of another cluster is refused.
 	Name string
 	// Member is this server's name among Members. A data directory of another
-	// member is refused. Empty: a server that nobody else joins.
+	// member is refused. Empty: a single server, without other members.
 	Member string
-	// Members are all with which a cluster is founded, or joined, this one among
-	// them. Once there are data it only matters where this member is reached.
+	// Members are all members of the cluster to found or to join, including this
+	// one. Once the server has data, only this member's own address is used.
 	Members []Member
-	// TLS protects clients and members on both sides; nil = anybody who reaches the addresses may do everything.
-	TLS *MemberTLS
+	// TLS authenticates clients and members to each other; nil = a client that
+	// reaches the address may do everything.
+	TLS *TLS
 	// MaxTxnOps is how many operations a transaction may have; 0 = record.DefaultMaxTxnOps.
 	MaxTxnOps int
-	// NoFsync answers before data is on disk: for tests only, a power cut loses what was acknowledged.
+	// NoFsync acknowledges writes before they are on disk: for tests only.
 	NoFsync bool
 	Log     zerolog.Logger
 }
 
-// own is this server among the members; false = it has no listener for others.
-func (c EmbeddedConfig) own() (Member, bool) {
+// own returns this server among the members; false = it is a single server.
+func (c Config) own() (Member, bool) {
 	i := slices.IndexFunc(c.Members, func(m Member) bool { return m.Name == c.Member })
 	if i < 0 {
 		return Member{}, false
@@ -92,8 +92,8 @@ func (c EmbeddedConfig) own() (Member, bool) {
 	return c.Members[i], true
 }
 
-// tlsInfo is the same as etcd wants it.
-func (c EmbeddedConfig) tlsInfo() transport.TLSInfo {
+// tlsInfo translates c.TLS for etcd.
+func (c Config) tlsInfo() transport.TLSInfo {
 	if c.TLS == nil {
 		return transport.TLSInfo{}
 	}
@@ -105,9 +105,8 @@ func (c EmbeddedConfig) tlsInfo() transport.TLSInfo {
 	}
 }
 
-// etcd translates the configuration. initial are the members with which the
-// data begin, if there are none yet, and joins says that those others have theirs.
-func (c EmbeddedConfig) etcd(streams context.Context, b beginning, lg *zap.Logger) (*embed.Config, error) {
+// etcd translates the configuration.
+func (c Config) etcd(streams context.Context, b beginning, lg *zap.Logger) (*embed.Config, error) {
 	ec := embed.NewConfig()
 	ec.Name = cmp.Or(c.Member, c.Name)
 	ec.Dir = filepath.Join(c.DataDir, etcdDir)
@@ -128,14 +127,14 @@ func (c EmbeddedConfig) etcd(streams context.Context, b beginning, lg *zap.Logge
 	ec.AutoCompactionRetention = strconv.Itoa(historyRevisions)
 	ec.QuotaBackendBytes = quotaBytes
 	ec.UnsafeNoFsync = c.NoFsync
-	ec.EnableGRPCGateway = false // its own connection would hold up Close, too
+	ec.EnableGRPCGateway = false // its own connection would delay Close too
 	ec.ZapLoggerBuilder = embed.NewZapLoggerBuilder(lg)
 	ec.GRPCAdditionalServerOptions = []grpc.ServerOption{grpc.ChainStreamInterceptor(endWith(streams))}
 	return ec, nil
 }
 
-// listen sets addresses, certificates, and the pace that goes with them.
-func (c EmbeddedConfig) listen(ec *embed.Config) error {
+// listen sets the addresses, the certificates and the election times.
+func (c Config) listen(ec *embed.Config) error {
 	client, err := httpURL("client", cmp.Or(c.Client, "127.0.0.1:0"))
 	if err != nil {
 		return err
@@ -145,9 +144,9 @@ func (c EmbeddedConfig) listen(ec *embed.Config) error {
 		ec.ClientTLSInfo, ec.PeerTLSInfo, ec.TlsMinVersion = c.tlsInfo(), c.tlsInfo(), "TLS1.3"
 	}
 	ec.ListenClientUrls, ec.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
-	// The address of a member is part of its data, so one without a listener has a constant one.
-	ec.ListenPeerUrls, ec.AdvertisePeerUrls = nil, []url.URL{{Scheme: "http", Host: loneAddress}}
-	ec.TickMs, ec.ElectionMs = loneTickMS, loneElectionMS
+	// The address of a member is part of its data, so a server without a listener has a constant one.
+	ec.ListenPeerUrls, ec.AdvertisePeerUrls = nil, []url.URL{{Scheme: "http", Host: singlePeerAddress}}
+	ec.TickMs, ec.ElectionMs = singleTickMS, singleElectionMS
 	own, ok := c.own()
 	if !ok {
 		return nil
@@ -158,7 +157,7 @@ func (c EmbeddedConfig) listen(ec *embed.Config) error {
 	}
 	ec.ListenPeerUrls, ec.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
 	ec.TickMs, ec.ElectionMs = tickMS, electionMS
-	// Members compare their data when they start and when they compact: one whose disk lies is not believed.
+	// Members compare their data when they start and when they compact, which detects a corrupt disk.
 	gates, ok := ec.ServerFeatureGate.(featuregate.MutableFeatureGate)
 	if !ok {
 		return errors.New("etcd's features cannot be chosen")
@@ -182,7 +181,7 @@ func httpURL(what, address string) (url.URL, error) {
 	return url.URL{Scheme: "http", Host: address}, nil
 }
 
-// memberURL reads a member's address: a scheme, an IP address and a port.
+// memberURL parses a member's address: a scheme, an IP address and a port.
 func memberURL(m Member) (url.URL, error) {
 	scheme, address, _ := strings.Cut(m.URL, "://")
 	u, err := httpURL("member", strings.TrimSuffix(address, "/"))

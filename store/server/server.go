@@ -1,4 +1,4 @@
-package store
+package server
 
 import (
 	"cmp"
@@ -17,9 +17,9 @@ import (
 // readyTimeout bounds the start: replaying a long log from a slow disk takes seconds.
 const readyTimeout = 60 * time.Second
 
-// Server is a running embedded etcd: one that is alone, or one member of several.
+// Server is a running etcd: a single one, or one member of several.
 type Server struct {
-	cfg      EmbeddedConfig
+	cfg      Config
 	etcd     *embed.Etcd
 	endpoint string
 	dir      *dataDir
@@ -28,25 +28,25 @@ type Server struct {
 	closed   chan struct{}
 	closeErr error // set when closed is
 
-	tending sync.WaitGroup
-	resign  context.CancelFunc // ends tending
-	ended   chan struct{}      // closed when the server has ended by itself
-	why     error              // set when ended is
-	settled sync.Once
-	ready   chan struct{} // closed when it has taken writes
-	words   lastWords
+	tending   sync.WaitGroup
+	stopTend  context.CancelFunc
+	ended     chan struct{} // closed when the server has ended without Close
+	cause     error         // set before ended is closed
+	markReady sync.Once
+	ready     chan struct{} // closed when the server accepts writes
+	fatal     fatalErrors
 }
 
-// StartEmbedded starts a server. One that is alone takes writes when this
-// returns; one of several may still wait for enough of the others, which a client
-// notices: it looks after itself, joins, and says in the log what it misses. A
-// member without data waits here, until all others have been heard of.
+// Start starts a server. A single server accepts writes when Start returns. A
+// member of several may still wait for a quorum: it joins by itself in the
+// background, and logs which members it misses. A member without data waits within
+// Start until every other member has answered.
 //
-// What stands in its way is an error that says what to do: a data directory that
-// is in use, or another cluster's or member's, an address that is taken. So is
-// most damage to the data; but etcd's database checks its pages on a goroutine of
-// its own, and what it finds there ends the process.
-func StartEmbedded(ctx context.Context, cfg EmbeddedConfig) (*Server, error) {
+// An obstacle is an error that names the remedy: a data directory in use, or of
+// another cluster or member; an address in use; most damage to the data. One kind
+// of damage ends the process: etcd's database checks its pages on a goroutine of
+// its own.
+func Start(ctx context.Context, cfg Config) (*Server, error) {
 	cfg.Name = cmp.Or(cfg.Name, "bellows")
 	dir, err := openDataDir(cfg.DataDir, cfg.Name, cfg.Member)
 	if err != nil {
@@ -55,7 +55,7 @@ func StartEmbedded(ctx context.Context, cfg EmbeddedConfig) (*Server, error) {
 	life := context.WithoutCancel(ctx)
 	streams, cancel := context.WithCancel(life)
 	s := &Server{cfg: cfg, dir: dir, streams: cancel, closed: make(chan struct{}), ended: make(chan struct{}), ready: make(chan struct{})}
-	s.words.said = make(chan error, 1)
+	s.fatal.first = make(chan error, 1)
 	var b beginning
 	err = roomFor(cfg.DataDir)
 	if err == nil {
@@ -63,7 +63,7 @@ func StartEmbedded(ctx context.Context, cfg EmbeddedConfig) (*Server, error) {
 	}
 	var ec *embed.Config
 	if err == nil {
-		ec, err = cfg.etcd(streams, b, zapWith(cfg.Log, &s.words))
+		ec, err = cfg.etcd(streams, b, zapTo(cfg.Log, &s.fatal))
 	}
 	if err == nil {
 		err = s.start(ctx, ec)
@@ -72,35 +72,35 @@ func StartEmbedded(ctx context.Context, cfg EmbeddedConfig) (*Server, error) {
 		cancel()
 		return nil, errors.Join(fmt.Errorf("start embedded etcd in %s: %w", cfg.DataDir, err), dir.close())
 	}
-	tending, resign := context.WithCancel(life)
-	s.resign = resign
+	tending, stopTend := context.WithCancel(life)
+	s.stopTend = stopTend
 	s.tending.Go(func() { s.tend(tending) })
 	return s, nil
 }
 
-// Endpoint returns host:port for Config.Endpoints, with https:// before it where it takes TLS only.
+// Endpoint returns the address for store.Config.Endpoints: host:port, or https://host:port with TLS.
 func (s *Server) Endpoint() string { return s.endpoint }
 
-// Ready is closed when the server takes writes: a member of several does when
-// more than half of them are there, and it has joined them.
+// Ready is closed when the server accepts writes: a member of several does once it
+// has joined and more than half of the members are present.
 func (s *Server) Ready() <-chan struct{} { return s.ready }
 
-// Ended is closed when the server has ended without Close, as a member does that
-// was removed from its cluster. Close it then, too.
+// Ended is closed when the server has ended without Close, for example because it
+// was removed from its cluster. Call Close in this case too.
 func (s *Server) Ended() <-chan struct{} { return s.ended }
 
-// Why says why the server has ended; it is to be asked once Ended is closed.
-func (s *Server) Why() error { return s.why }
+// Err returns why the server has ended. It is valid once Ended is closed.
+func (s *Server) Err() error { return s.cause }
 
-// Close stops the server and returns when it is gone, or ctx's error if that
-// takes longer; it then goes on stopping, and Close can be called again to wait
-// on. Clients' streams are ended first: waiting for them would take seconds.
+// Close stops the server and waits until it has stopped or ctx ends. In the latter
+// case the server goes on stopping; call Close again to continue waiting. Close ends
+// the clients' streams first: waiting for them would take seconds.
 func (s *Server) Close(ctx context.Context) error {
 	s.once.Do(func() {
 		s.streams()
 		go func() {
 			defer close(s.closed)
-			s.resign()
+			s.stopTend()
 			s.tending.Wait()
 			s.etcd.Close()
 			s.closeErr = s.dir.close()
@@ -118,13 +118,13 @@ func (s *Server) start(ctx context.Context, ec *embed.Config) (err error) {
 	if s.etcd, err = startEtcd(ec); err != nil {
 		return explainStart(err)
 	}
-	s.words.started.Store(true)
+	s.fatal.started.Store(true)
 	s.endpoint = s.etcd.Clients[0].Addr().String()
 	if s.cfg.TLS != nil {
 		s.endpoint = "https://" + s.endpoint
 	}
 	if len(ec.ListenPeerUrls) > 0 {
-		return nil // there may be nobody yet to be ready with
+		return nil // the other members may not run yet
 	}
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
@@ -132,8 +132,8 @@ func (s *Server) start(ctx context.Context, ec *embed.Config) (err error) {
 	case <-s.etcd.Server.ReadyNotify():
 		close(s.ready)
 		return nil
-	case err = <-s.words.said:
-		return explainStart(err) // it stands still, and would not close
+	case err = <-s.fatal.first:
+		return explainStart(err) // its goroutine is blocked, and Close would wait for it
 	case err = <-s.etcd.Err():
 	case <-s.etcd.Server.StopNotify():
 		err = errors.New("it stopped while starting")
@@ -144,8 +144,8 @@ func (s *Server) start(ctx context.Context, ec *embed.Config) (err error) {
 	return err
 }
 
-// startEtcd is embed.StartEtcd with its panics and fatal log messages, which
-// are how etcd reports a data directory that it cannot read, as errors.
+// startEtcd calls embed.StartEtcd and returns its panics as errors: etcd reports
+// a data directory that it cannot read by a panic or a fatal log message.
 func startEtcd(cfg *embed.Config) (e *embed.Etcd, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -158,7 +158,7 @@ func startEtcd(cfg *embed.Config) (e *embed.Etcd, err error) {
 	return embed.StartEtcd(cfg)
 }
 
-// explainStart gives etcd's errors a remedy.
+// explainStart adds a remedy to etcd's error.
 func explainStart(err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%w: another program listens there, perhaps another Bellows: stop it or choose another port", err)
@@ -172,9 +172,9 @@ func explainStart(err error) error {
 	return fmt.Errorf("%w: %s", err, damagedRemedy)
 }
 
-// endWith ends every stream of a client when ctx ends. etcd's handlers of
-// watches and lease renewals return when their stream's context does; left
-// alone they hold up etcd's Close for seconds, in one run of ten.
+// endWith ends every stream of a client when ctx ends. etcd's handlers of watches
+// and lease renewals return when the context of their stream ends; without this
+// they delay etcd's Close by seconds in one run of ten.
 func endWith(ctx context.Context) grpc.StreamServerInterceptor {
 	return func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 		both, cancel := context.WithCancel(ss.Context())
@@ -184,7 +184,7 @@ func endWith(ctx context.Context) grpc.StreamServerInterceptor {
 	}
 }
 
-// boundStream is a stream with another context.
+// boundStream replaces the context of a stream.
 type boundStream struct {
 	grpc.ServerStream
 	ctx context.Context

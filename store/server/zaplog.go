@@ -1,4 +1,4 @@
-package store
+package server
 
 import (
 	"errors"
@@ -13,8 +13,9 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// expected are etcd's complaints about what we do on purpose: one port for
-// HTTP and gRPC, no authentication on the loopback address, closing the server; and about refusals, which the caller gets as errors.
+// expected lists messages of etcd that are not logged: about what this package does
+// on purpose (one port for HTTP and gRPC, no authentication on the loopback
+// address, closing the server), and about refusals, which the caller gets as errors.
 var expected = []string{
 	"Running http and grpc server on single port",
 	"setting up serving from embedded etcd failed",
@@ -24,7 +25,7 @@ var expected = []string{
 	// A fresh database has no version yet; etcd looks again.
 	"Failed to detect schema version",
 	"failed to update storage version",
-	// A member that does not answer: Server says so itself, once.
+	// A member that does not answer: Server logs that itself, once.
 	"prober detected unhealthy status",
 	"lost TCP streaming connection with remote peer",
 	"peer became inactive",
@@ -36,39 +37,38 @@ var expected = []string{
 	"simple token is not cryptographically signed",
 }
 
-// zapTo makes the logger that etcd insists on out of ours: warnings and worse.
-// Where etcd would end the process, it panics, so that a failed start becomes an error.
-func zapTo(log zerolog.Logger) *zap.Logger { return zapWith(log, zapcore.WriteThenPanic) }
-
-func zapWith(log zerolog.Logger, fatal zapcore.CheckWriteHook) *zap.Logger {
+// zapTo returns etcd's logger as a writer to log: warnings and errors only. fatal
+// decides what happens where etcd would end the process.
+func zapTo(log zerolog.Logger, fatal zapcore.CheckWriteHook) *zap.Logger {
 	return zap.New(zerologCore{log: log}, zap.WithFatalHook(fatal))
 }
 
-// lastWords is where etcd goes when it would end the process. While it starts it
-// panics, see zapTo. Later, as on a disk that takes no more writes, it stands
-// still with all that it holds: whatever went on could be wrong. Who runs it is
-// told, and ends.
-type lastWords struct {
+// fatalErrors receives the message with which etcd would end the process. During
+// the start it panics, and the failed start becomes an error. Later, for example
+// on a disk that refuses writes, it blocks the goroutine of etcd forever, since
+// anything that etcd did after this could be wrong, and hands the error to tend,
+// which ends the server.
+type fatalErrors struct {
 	started atomic.Bool
-	said    chan error // holds one
+	first   chan error // holds one
 }
 
 // OnWrite implements zapcore.CheckWriteHook.
-func (l *lastWords) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Field) {
+func (f *fatalErrors) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Field) {
 	err := errors.New(entry.Message)
-	for _, f := range fields {
-		if cause, ok := f.Interface.(error); ok && f.Type == zapcore.ErrorType {
+	for _, field := range fields {
+		if cause, ok := field.Interface.(error); ok && field.Type == zapcore.ErrorType {
 			err = fmt.Errorf("%s: %w", entry.Message, cause)
 		}
 	}
-	if !l.started.Load() {
+	if !f.started.Load() {
 		panic(err)
 	}
 	select {
-	case l.said <- err:
-	default: // it has ended already
+	case f.first <- err:
+	default: // an earlier error ends the server already
 	}
-	select {} // for ever: the process ends without this goroutine
+	select {} // forever: the process ends without this goroutine
 }
 
 // zerologCore writes zap's entries to a zerolog.Logger.
@@ -86,7 +86,7 @@ func (c zerologCore) With(fields []zapcore.Field) zapcore.Core {
 	return c
 }
 
-// Check takes every entry that is enabled and not expected.
+// Check accepts every entry that is enabled and not expected.
 func (c zerologCore) Check(e zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
 	known := slices.ContainsFunc(expected, func(s string) bool { return strings.HasPrefix(e.Message, s) })
 	if !c.Enabled(e.Level) || known {

@@ -1,4 +1,4 @@
-package store
+package server
 
 import (
 	"bytes"
@@ -13,28 +13,30 @@ import (
 	"go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
 	"golang.org/x/sys/unix"
+
+	"github.com/bellows-ml/bellows/store"
 )
 
 const (
 	etcdDir     = "etcd"    // below the data directory: etcd's own
-	clusterFile = "cluster" // beside it: whose data this is; its lock says who is at it
-	memberFile  = "member"  // and which of several members has it
+	clusterFile = "cluster" // beside it: the cluster's name; the process that uses the directory holds its lock
+	memberFile  = "member"  // and the member's name, with several members
 )
 
-// lockTimeout bounds the wait for a database that another process, an etcd not started by Bellows, has locked.
+// lockTimeout bounds the wait for a database that another process has locked: an etcd that Bellows did not start.
 const lockTimeout = time.Second
 
-// damagedRemedy is what to do about data that cannot be read.
+// damagedRemedy tells the operator what to do about data that cannot be read.
 const damagedRemedy = "if the data is damaged, restore it from a backup, or move it away to begin with an empty one"
 
 const (
-	// leastRoom is what a disk has to have free for a start: etcd writes to its
-	// database at once, and one that ends at that would be started again and again.
+	// leastRoom is the free disk space that a start requires: etcd writes to its
+	// database at once, and a server that fails at that would be restarted in a loop.
 	leastRoom  = 32 << 20
 	fullRemedy = "make room there and start it again; nothing is lost"
 )
 
-// roomFor refuses a disk that is as good as full.
+// roomFor refuses a disk that is almost full.
 func roomFor(path string) error {
 	var s unix.Statfs_t
 	if err := unix.Statfs(path, &s); err != nil {
@@ -46,7 +48,7 @@ func roomFor(path string) error {
 	return nil
 }
 
-// isFull recognises a full disk, also where etcd has made text of it.
+// isFull reports whether the cause is a full disk, even where etcd has kept only the text.
 func isFull(err error) bool {
 	return errors.Is(err, unix.ENOSPC) || strings.Contains(err.Error(), unix.ENOSPC.Error())
 }
@@ -54,12 +56,12 @@ func isFull(err error) bool {
 // ErrDataDirInUse means that another process has the data directory.
 var ErrDataDirInUse = errors.New("in use by another process: stop that one, or choose another directory")
 
-// dataDir is a data directory that this process has to itself.
+// dataDir is a data directory that this process has locked.
 type dataDir struct{ file *os.File }
 
-// openDataDir makes the directory if need be, takes it for this process, and
-// refuses one that belongs to another cluster or member. etcd itself would wait for ever
-// for a directory in use, and serve another cluster's data.
+// openDataDir creates the directory if necessary, locks it for this process, and
+// refuses the directory of another cluster or member. etcd itself would wait forever
+// for a directory in use, and would serve another cluster's data.
 func openDataDir(path, cluster, member string) (*dataDir, error) {
 	if path == "" {
 		return nil, errors.New("no data directory: name one")
@@ -94,7 +96,7 @@ func (d *dataDir) claim(path, cluster string) error {
 		return fmt.Errorf("read whose data directory %s is: %w", path, err)
 	}
 	if owner = bytes.TrimSpace(owner); len(owner) > 0 && string(owner) != cluster {
-		return unfit("data directory %s holds cluster %q, not %q: choose another directory, or that cluster's name", path, owner, cluster)
+		return store.Unfitf("data directory %s holds cluster %q, not %q: choose another directory, or that cluster's name", path, owner, cluster)
 	}
 	if err := checkDatabase(filepath.Join(path, etcdDir, "member", "snap", "db")); err != nil {
 		return fmt.Errorf("data directory %s: %w", path, err)
@@ -108,8 +110,8 @@ func (d *dataDir) claim(path, cluster string) error {
 	return d.file.Sync()
 }
 
-// claimMember refuses the data of another member. A server that was alone has
-// none, and becomes one when it is given a name.
+// claimMember refuses the data of another member. The data of a single server have
+// no member's name yet and get this one.
 func claimMember(path, member string) error {
 	name := filepath.Join(path, memberFile)
 	owner, err := os.ReadFile(name)
@@ -118,7 +120,7 @@ func claimMember(path, member string) error {
 	case err == nil && string(owner) == member:
 		return nil
 	case err == nil && len(owner) > 0:
-		return unfit("data directory %s is of member %q, not %q: choose another directory, or that member's name", path, owner, member)
+		return store.Unfitf("data directory %s is of member %q, not %q: choose another directory, or that member's name", path, owner, member)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("read whose data directory %s is: %w", path, err)
 	}
@@ -133,8 +135,8 @@ func claimMember(path, member string) error {
 	return nil
 }
 
-// checkDatabase opens etcd's database and closes it again: where that fails,
-// etcd would end the process, and where the file is locked, wait for ever.
+// checkDatabase opens etcd's database and closes it again. Where this fails, etcd
+// would end the process; where the file is locked, etcd would wait forever.
 func checkDatabase(path string) error {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -149,10 +151,10 @@ func checkDatabase(path string) error {
 	return db.Close()
 }
 
-// close lets go of the directory.
+// close unlocks the directory.
 func (d *dataDir) close() error {
 	if err := d.file.Close(); err != nil {
-		return fmt.Errorf("let go of the data directory: %w", err)
+		return fmt.Errorf("unlock the data directory: %w", err)
 	}
 	return nil
 }

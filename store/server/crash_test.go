@@ -1,4 +1,4 @@
-package store_test
+package server_test
 
 import (
 	"bufio"
@@ -11,7 +11,8 @@ import (
 	"testing"
 
 	"github.com/bellows-ml/bellows/record"
-	"github.com/bellows-ml/bellows/store"
+	"github.com/bellows-ml/bellows/store/etcdtest"
+	"github.com/bellows-ml/bellows/store/server"
 )
 
 // serveVariable makes this test binary an embedded etcd in the directory that it names.
@@ -19,18 +20,18 @@ const serveVariable = "BELLOWS_TEST_SERVE_ETCD"
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(serveVariable); dir != "" {
-		server, err := store.StartEmbedded(context.Background(), store.EmbeddedConfig{DataDir: dir, Name: "test"})
+		etcd, err := server.Start(context.Background(), server.Config{DataDir: dir, Name: "test"})
 		if err != nil {
 			fmt.Println(err)
 			os.Exit(1)
 		}
-		fmt.Println(server.Endpoint())
+		fmt.Println(etcd.Endpoint())
 		select {} // until it is killed
 	}
 	os.Exit(m.Run())
 }
 
-// What was acknowledged survives SIGKILL, and so does the directory's availability.
+// Acknowledged writes survive SIGKILL, and the next start can use the directory.
 func TestEmbeddedSurvivesKill(t *testing.T) {
 	t.Parallel()
 	const crashes, writes = 3, 50
@@ -50,9 +51,9 @@ func TestEmbeddedSurvivesKill(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := openHasty(t, strings.TrimSpace(endpoint))
+		s := etcdtest.OpenHasty(t, strings.TrimSpace(endpoint))
 		for range writes {
-			commit(t, s, put(fmt.Sprintf("k/%06d", applied), ""))
+			etcdtest.Commit(t, s, etcdtest.Put(fmt.Sprintf("k/%06d", applied), ""))
 			applied++
 		}
 		if err = served.Process.Signal(syscall.SIGKILL); err != nil {
@@ -61,11 +62,11 @@ func TestEmbeddedSurvivesKill(t *testing.T) {
 		if err = served.Wait(); err == nil {
 			t.Fatal("a killed server exited in good order")
 		}
-		if outcome := s.Commit(t.Context(), record.Txn{Then: []record.Op{put("lost", "")}}); outcome.Result != record.Unknown {
+		if outcome := s.Commit(t.Context(), record.Txn{Then: []record.Op{etcdtest.Put("lost", "")}}); outcome.Result != record.Unknown {
 			t.Errorf("commit without a server: %+v", outcome)
 		}
 	}
-	s := open(t, startServer(t, embedded(dir)).Endpoint())
+	s := etcdtest.Open(t, etcdtest.Start(t, etcdtest.Config(dir)).Endpoint())
 	kvs, _, err := s.Range(t.Context(), "k/")
 	if err != nil || len(kvs) != applied {
 		t.Errorf("%d of %d acknowledged writes are there, %v", len(kvs), applied, err)

@@ -1,4 +1,4 @@
-package store
+package server
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 // A file gets a name that is free, and no other, whatever the file system can do.
 func TestPublish(t *testing.T) {
 	t.Parallel()
-	for name, publish := range map[string]func(from, to string) error{"at once": publish, "slowly": publishSlowly} {
+	for name, publish := range map[string]func(from, to string) error{"at once": publish, "reserved": publishReserved} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()

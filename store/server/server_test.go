@@ -1,4 +1,4 @@
-package store_test
+package server_test
 
 import (
 	"errors"
@@ -13,23 +13,25 @@ import (
 
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/store"
+	"github.com/bellows-ml/bellows/store/etcdtest"
+	"github.com/bellows-ml/bellows/store/server"
 )
 
 func TestEmbeddedKeepsDataAcrossRestarts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	cfg := store.EmbeddedConfig{DataDir: dir, Name: "test"} // with fsync, as in earnest
-	first := startServer(t, cfg)
-	s := open(t, first.Endpoint())
+	cfg := server.Config{DataDir: dir, Name: "test"} // with fsync, as in earnest
+	first := etcdtest.Start(t, cfg)
+	s := etcdtest.Open(t, first.Endpoint())
 	lease, err := s.Grant(t.Context(), time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := commit(t, s, put("a", "kept"), record.Op{Key: "b", Lease: lease})
-	stopServer(t, first)
+	at := etcdtest.Commit(t, s, etcdtest.Put("a", "kept"), record.Op{Key: "b", Lease: lease})
+	etcdtest.Stop(t, first)
 
 	cfg.Client = first.Endpoint()
-	again := open(t, startServer(t, cfg).Endpoint())
+	again := etcdtest.Open(t, etcdtest.Start(t, cfg).Endpoint())
 	kvs, revision, err := again.Range(t.Context(), "")
 	if err != nil || revision != at || len(kvs) != 2 || string(kvs[0].Value) != "kept" || kvs[1].Lease != lease {
 		t.Errorf("after a restart: %+v at %d, %v; want a and b at %d", kvs, revision, err, at)
@@ -42,16 +44,16 @@ func TestEmbeddedKeepsDataAcrossRestarts(t *testing.T) {
 func TestEmbeddedRefusesDirectories(t *testing.T) {
 	t.Parallel()
 	used := t.TempDir()
-	startServer(t, embedded(used))
+	etcdtest.Start(t, etcdtest.Config(used))
 
 	another := t.TempDir()
-	cfg := embedded(another)
+	cfg := etcdtest.Config(another)
 	cfg.Name = "another"
-	server := startServer(t, cfg)
-	stopServer(t, server)
+	etcd := etcdtest.Start(t, cfg)
+	etcdtest.Stop(t, etcd)
 
 	locked := t.TempDir()
-	stopServer(t, startServer(t, embedded(locked)))
+	etcdtest.Stop(t, etcdtest.Start(t, etcdtest.Config(locked)))
 	db, err := bbolt.Open(filepath.Join(locked, "etcd", "member", "snap", "db"), 0o600, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -64,8 +66,8 @@ func TestEmbeddedRefusesDirectories(t *testing.T) {
 		want string
 		is   error
 	}{
-		{"in use", used, "stop that one, or choose another directory", store.ErrDataDirInUse},
-		{"in use by another etcd", locked, "stop that one, or choose another directory", store.ErrDataDirInUse},
+		{"in use", used, "stop that one, or choose another directory", server.ErrDataDirInUse},
+		{"in use by another etcd", locked, "stop that one, or choose another directory", server.ErrDataDirInUse},
 		{"another cluster's", another, `holds cluster "another", not "test"`, nil},
 		{"with a damaged log", damagedDir(t, "wal/*.wal", 1000, 10_000), "restore it from a backup", nil},
 		{"with a damaged database", damagedDir(t, "snap/db", 0, 10_000), "restore it from a backup", nil},
@@ -73,9 +75,9 @@ func TestEmbeddedRefusesDirectories(t *testing.T) {
 		{"none", "", "no data directory: name one", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			refused, err := store.StartEmbedded(t.Context(), embedded(c.dir))
+			refused, err := server.Start(t.Context(), etcdtest.Config(c.dir))
 			if err == nil {
-				stopServer(t, refused)
+				etcdtest.Stop(t, refused)
 				t.Fatal("it was not refused")
 			}
 			if !strings.Contains(err.Error(), c.want) || c.is != nil && !errors.Is(err, c.is) {
@@ -90,9 +92,9 @@ func TestEmbeddedRefusesDirectories(t *testing.T) {
 func damagedDir(t *testing.T, file string, from, to int) string {
 	t.Helper()
 	dir := t.TempDir()
-	server := startServer(t, embedded(dir))
-	commit(t, open(t, server.Endpoint()), put("a", strings.Repeat("x", 10_000)))
-	stopServer(t, server)
+	etcd := etcdtest.Start(t, etcdtest.Config(dir))
+	etcdtest.Commit(t, etcdtest.Open(t, etcd.Endpoint()), etcdtest.Put("a", strings.Repeat("x", 10_000)))
+	etcdtest.Stop(t, etcd)
 	names, err := filepath.Glob(filepath.Join(dir, "etcd", "member", file))
 	if err != nil || len(names) != 1 {
 		t.Fatalf("%s below %s: %v, %v", file, dir, names, err)
@@ -112,7 +114,7 @@ func damagedDir(t *testing.T, file string, from, to int) string {
 
 func TestEmbeddedRefusesAddresses(t *testing.T) {
 	t.Parallel()
-	taken := startServer(t, embedded(t.TempDir())).Endpoint()
+	taken := etcdtest.Endpoint(t)
 	for _, c := range []struct {
 		client, peer, want string
 		is                 error
@@ -122,14 +124,14 @@ func TestEmbeddedRefusesAddresses(t *testing.T) {
 		{"nowhere", "", `client address "nowhere": use an IP address and a port`, nil},
 		{"", "127.0.0.1:http", `member n1 at "http://127.0.0.1:http": use https, an IP address and a port`, nil},
 	} {
-		cfg := embedded(t.TempDir())
+		cfg := etcdtest.Config(t.TempDir())
 		cfg.Client = c.client
 		if c.peer != "" {
-			cfg.Member, cfg.Members = "n1", []store.Member{{Name: "n1", URL: "http://" + c.peer}}
+			cfg.Member, cfg.Members = "n1", []server.Member{{Name: "n1", URL: "http://" + c.peer}}
 		}
-		server, err := store.StartEmbedded(t.Context(), cfg)
+		etcd, err := server.Start(t.Context(), cfg)
 		if err == nil {
-			stopServer(t, server)
+			etcdtest.Stop(t, etcd)
 			t.Errorf("client %q, peer %q: not refused", c.client, c.peer)
 			continue
 		}
@@ -138,26 +140,26 @@ func TestEmbeddedRefusesAddresses(t *testing.T) {
 		}
 		// What was refused let go of its directory.
 		cfg.Client, cfg.Member, cfg.Members = "", "", nil
-		startServer(t, cfg)
+		etcdtest.Start(t, cfg)
 	}
 }
 
-// A server waits about seven seconds for its clients' streams unless it ends them.
+// etcd waits about seven seconds for its clients' streams unless the server ends them.
 func TestEmbeddedClosesInTimeUnderClients(t *testing.T) {
 	t.Parallel()
-	log, lines := logger()
-	cfg := embedded(t.TempDir())
+	log, lines := etcdtest.NewLog()
+	cfg := etcdtest.Config(t.TempDir())
 	cfg.Log = log
-	server := startServer(t, cfg)
-	s := open(t, server.Endpoint())
-	at := commit(t, s, put("a", "1"))
+	etcd := etcdtest.Start(t, cfg)
+	s := etcdtest.Open(t, etcd.Endpoint())
+	at := etcdtest.Commit(t, s, etcdtest.Put("a", "1"))
 	w := s.Watch(t.Context(), at, "a")
 	if b := <-w.C; len(b.Changes) != 1 {
 		t.Fatalf("watch delivered %+v", b)
 	}
-	ctx, cancel := after(t, 5*time.Second)
+	ctx, cancel := etcdtest.After(t, 5*time.Second)
 	defer cancel()
-	if err := server.Close(ctx); err != nil {
+	if err := etcd.Close(ctx); err != nil {
 		t.Errorf("with a client's watch open: %v", err)
 	}
 	if err := w.Close(); err != nil {
@@ -170,12 +172,12 @@ func TestEmbeddedClosesInTimeUnderClients(t *testing.T) {
 
 func TestEmbeddedTakesBiggerTransactions(t *testing.T) {
 	t.Parallel()
-	cfg := embedded(t.TempDir())
+	cfg := etcdtest.Config(t.TempDir())
 	cfg.MaxTxnOps = 1000
-	s := openWith(t, store.Config{Endpoints: []string{startServer(t, cfg).Endpoint()}, MaxTxnOps: cfg.MaxTxnOps})
+	s := etcdtest.OpenWith(t, store.Config{Endpoints: []string{etcdtest.Start(t, cfg).Endpoint()}, MaxTxnOps: cfg.MaxTxnOps})
 	ops := make([]record.Op, cfg.MaxTxnOps)
 	for i := range ops {
-		ops[i] = put(strings.Repeat("k", i+1), "")
+		ops[i] = etcdtest.Put(strings.Repeat("k", i+1), "")
 	}
-	commit(t, s, ops...)
+	etcdtest.Commit(t, s, ops...)
 }
