@@ -152,7 +152,7 @@ func TestArgumentsAreForTheOwner(t *testing.T) {
 		record.Put(record.RequestKey("n1", "r"), record.Request{Kind: record.SubmitRequest, Job: "train-bbbbbb", Spec: &spec, Owner: owner}),
 	} {
 		rev := int64(i + 1)
-		if err := m.Apply(record.Change{KV: record.KV{Key: op.Key, Value: op.Value, CreateRevision: rev, ModRevision: rev}}); err != nil {
+		if _, err := m.Apply(record.Change{KV: record.KV{Key: op.Key, Value: op.Value, CreateRevision: rev, ModRevision: rev}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -81,7 +81,7 @@ func (v *view) follow(ctx context.Context) error {
 // apply takes a change in. A record that this version cannot read is a
 // nuisance to one job at most, so it is logged and left out.
 func (v *view) apply(mirror *record.Mirror, c record.Change) {
-	if err := mirror.Apply(c); err != nil {
+	if _, err := mirror.Apply(c); err != nil {
 		v.log.Warn().Err(err).Msg("left out of what is shown")
 	}
 }

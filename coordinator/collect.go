@@ -124,7 +124,7 @@ func (c *Coordinator) remove(verb string, f formed, why string) bool {
 
 // forget takes in that everything below a prefix was deleted.
 func (c *Coordinator) forget(prefix string, revision int64) {
-	for _, key := range c.known.below(prefix) {
+	for _, key := range c.known.Below(prefix) {
 		c.apply(record.Change{KV: record.KV{Key: key, ModRevision: revision}, Deleted: true})
 	}
 }

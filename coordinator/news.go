@@ -18,11 +18,11 @@ func (c *Coordinator) load(e Loaded) {
 	present := make(map[string]bool, len(e.KVs))
 	for _, kv := range e.KVs {
 		present[kv.Key] = true
-		if c.known.revision(kv.Key) < kv.ModRevision {
+		if c.known.Revision(kv.Key) < kv.ModRevision {
 			c.apply(record.Change{KV: kv})
 		}
 	}
-	for _, key := range c.known.until(e.Revision) {
+	for _, key := range c.known.Until(e.Revision) {
 		if !present[key] {
 			c.apply(record.Change{KV: record.KV{Key: key, ModRevision: e.Revision}, Deleted: true})
 		}
@@ -47,9 +47,10 @@ func (c *Coordinator) change(e Changed) {
 
 // apply takes one change in. A record that this version cannot read is reported once and left alone.
 func (c *Coordinator) apply(ch record.Change) {
-	c.forgetPicture(ch.Key)
-	if err := c.mirror.Apply(ch); err != nil {
+	at, err := c.mirror.Apply(ch)
+	if err != nil {
 		c.note(Note{Warn: true, Text: err.Error()})
 	}
-	c.known.take(ch)
+	c.forgetPicture(at)
+	c.known.Take(ch)
 }

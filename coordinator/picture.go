@@ -3,7 +3,6 @@ package coordinator
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
@@ -58,43 +57,36 @@ func (c *Coordinator) picture() *picture {
 	return c.seen
 }
 
-// forgetPicture lets everything be drawn anew that a change of the key alters,
-// and nothing else: a cluster has thousands of devices and jobs, and most
-// changes concern one of them.
-func (c *Coordinator) forgetPicture(key string) {
-	if rest, below := strings.CutPrefix(key, record.JobsPrefix); below {
-		job, _, _ := strings.Cut(rest, "/")
-		c.forgetJob(job)
-		return
-	}
-	rest, below := strings.CutPrefix(key, record.NodesPrefix)
-	if !below && (strings.HasPrefix(key, record.EventsPrefix) || key == record.AllocationKey) {
-		return // by which nothing is decided
-	}
-	if !below { // of the whole cluster, such as its being paused
-		c.seen, c.unread = nil, true
-		return
-	}
-	node, what, _ := strings.Cut(rest, "/")
-	kind, about, _ := strings.Cut(what, "/")
-	job, _, _ := strings.Cut(about, "/")
-	switch kind {
-	case "progress", "submit", "asked", "events": // which are read where they are needed, if at all
-	case "saved", "offer", "ack":
-		c.forgetJob(job)
-	case "grants":
-		c.forgetStand(cluster.NodeID(node))
-		c.forgetJob(job)
+// forgetPicture lets everything be drawn anew that a change alters, and nothing
+// else: a cluster has thousands of devices and jobs, and most changes concern one
+// of them.
+func (c *Coordinator) forgetPicture(at record.Place) {
+	switch at.Kind {
+	case record.KindEvent, record.KindDecision: // by which nothing is decided
+	case record.KindNodeEvent, record.KindProgress, record.KindRequest, record.KindAsked: // which are read where they are needed, if at all
+	case record.KindSaved, record.KindOffer, record.KindAck:
+		c.forgetJob(at.Job)
+	case record.KindGrant:
+		c.forgetStand(at.Node)
+		c.forgetJob(at.Job)
 		c.ground = nil
-	default:
-		c.forgetStand(cluster.NodeID(node))
+	case record.KindAlive, record.KindInventory, record.KindFencing, record.KindCordon:
+		c.forgetStand(at.Node)
 		c.ground, c.seen, c.unread = nil, nil, true
+	case record.KindUnknown, record.KindMeta, record.KindLeader, record.KindPaused, record.KindLimits,
+		record.KindSpec, record.KindWanted, record.KindState, record.KindPlan, record.KindPermit, record.KindHalt, record.KindFence,
+		record.KindRescale, record.KindCommitted, record.KindCheckpoint, record.KindBadCheckpoint:
+		if at.Job != "" {
+			c.forgetJob(at.Job)
+			return
+		}
+		c.seen, c.unread = nil, true // of the whole cluster, such as its being paused
 	}
 }
 
 // forgetJob lets one job be read anew.
-func (c *Coordinator) forgetJob(id string) {
-	c.stale[cluster.JobID(id)] = true
+func (c *Coordinator) forgetJob(id cluster.JobID) {
+	c.stale[id] = true
 	c.seen = nil
 }
 

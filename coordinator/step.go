@@ -16,7 +16,7 @@ type Coordinator struct {
 	now    time.Time      // for records
 	clock  time.Time      // the same with its monotonic reading, for waits: neither setting the wall clock nor another leader's shortens one
 	mirror *record.Mirror // nil until loaded
-	known  known
+	known  record.Known
 	listed int64 // revision of the newest listing
 
 	absent    map[cluster.NodeID]time.Time       // when the node's alive key was first seen to be missing
@@ -67,7 +67,7 @@ func New(cfg Config) *Coordinator {
 		refused: map[cluster.JobID]refusal{},
 		tight:   map[cluster.JobID]time.Time{},
 		targets: newTargets(),
-		known:   known{},
+		known:   record.Known{},
 		mourned: map[cluster.NodeID]int64{},
 		stands:  map[cluster.NodeID]*stand{},
 		granted: map[cluster.JobID][]cluster.NodeID{},

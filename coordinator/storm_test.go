@@ -157,7 +157,7 @@ func (s *storm) revision(changes []record.Change) {
 		before[id] = v.Committed
 	}
 	for _, c := range changes {
-		if err := s.mirror.Apply(c); err != nil {
+		if _, err := s.mirror.Apply(c); err != nil {
 			s.fault("%v", err)
 		}
 	}

@@ -41,7 +41,7 @@ func TestWhatIsLeftOfANode(t *testing.T) {
 		{"it has ended", state(cluster.Stopped), false, true},
 		{"its generation is collected", record.Delete(record.PlanKey(job, 2)), false, false},
 	} {
-		if err := m.Apply(record.Change{KV: record.KV{Key: c.op.Key, Value: c.op.Value, ModRevision: int64(i + 1), CreateRevision: int64(i + 1)}, Deleted: c.op.Delete}); err != nil {
+		if _, err := m.Apply(record.Change{KV: record.KV{Key: c.op.Key, Value: c.op.Value, ModRevision: int64(i + 1), CreateRevision: int64(i + 1)}, Deleted: c.op.Delete}); err != nil {
 			t.Fatal(err)
 		}
 		got := m.Unfinished("n1")

@@ -175,7 +175,7 @@ func TestOverlongWordsAreNotRead(t *testing.T) {
 		record.RequestKey("n1", "r"):            record.Request{Owner: cluster.Owner{User: long}},
 	} {
 		m := mirror(t, nil)
-		err := m.Apply(record.Change{KV: record.KV{Key: key, Value: record.Put(key, value).Value, CreateRevision: 1, ModRevision: 1}})
+		_, err := m.Apply(record.Change{KV: record.KV{Key: key, Value: record.Put(key, value).Value, CreateRevision: 1, ModRevision: 1}})
 		if err == nil || !strings.Contains(err.Error(), "longer than it can rightly be") || len(err.Error()) > 500 {
 			t.Errorf("%s: %.600v", key, err)
 		}

@@ -29,7 +29,7 @@ func TestDocumentedKeys(t *testing.T) {
 		key, value := lines[i], lines[i+1]
 		examples[key] = value
 		rev := int64(i + 1)
-		if err := m.Apply(record.Change{KV: record.KV{Key: key, Value: []byte(value), CreateRevision: rev, ModRevision: rev}}); err != nil {
+		if _, err := m.Apply(record.Change{KV: record.KV{Key: key, Value: []byte(value), CreateRevision: rev, ModRevision: rev}}); err != nil {
 			t.Error(err)
 		}
 	}

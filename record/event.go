@@ -88,11 +88,6 @@ type Happening struct {
 	Revision int64
 }
 
-// isEvent reports whether the parts of a key below Root are those of an event's.
-func isEvent(parts []string) bool {
-	return len(parts) == 2 && parts[0] == "events" || len(parts) == 4 && parts[0] == "nodes" && parts[2] == "events"
-}
-
 // Events returns what the leaders and the nodes have told after a revision, in
 // order. Where that is nothing it costs nothing, as whoever follows events asks
 // at each change of any record.

@@ -3,7 +3,6 @@ package record
 import (
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/bellows-ml/bellows/cluster"
 )
@@ -159,9 +158,4 @@ func gen(g cluster.Generation) string { return fmt.Sprintf("%08d", uint64(g)) }
 func parseGen(s string) (cluster.Generation, bool) {
 	n, err := strconv.ParseUint(s, 10, 64)
 	return cluster.Generation(n), err == nil && gen(cluster.Generation(n)) == s
-}
-
-// split cuts a key below prefix into its parts.
-func split(key, prefix string) []string {
-	return strings.Split(strings.TrimPrefix(key, prefix), "/")
 }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/bellows-ml/bellows/cluster"
 )
@@ -110,7 +108,7 @@ func NewMirror(kvs []KV, revision int64) (*Mirror, error) {
 	}
 	var faults []error
 	for _, kv := range kvs {
-		if err := m.Apply(Change{KV: kv}); err != nil {
+		if _, err := m.Apply(Change{KV: kv}); err != nil {
 			faults = append(faults, err)
 		}
 	}
@@ -179,53 +177,58 @@ func (m *Mirror) JobIDs() []cluster.JobID {
 	return m.jobIDs
 }
 
-// Apply takes one change in. A change older than one already seen of the same
-// key is ignored, so repeated and reordered deliveries do no harm. Texts for people
-// are cut to MaxReason. A value that does not decode, or holds longer words than it
-// can rightly, or a key that this version does not know, is an error that names the key; the mirror keeps what it had. A node, job or generation
-// of which nothing is recorded any more leaves the mirror.
-func (m *Mirror) Apply(c Change) error {
+// Apply takes one change in, and says what it is about. A change older than one
+// already seen of the same key is ignored, so repeated and reordered deliveries
+// do no harm. Texts for people are cut to MaxReason. A value that does not
+// decode, or holds longer words than it can rightly, or a key that this version
+// does not know, is an error that names the key; the mirror keeps what it had. A
+// node, job or generation of which nothing is recorded any more leaves the mirror.
+func (m *Mirror) Apply(c Change) (Place, error) {
+	at := Locate(c.Key)
 	if c.ModRevision < m.gone[c.Key] {
-		return nil
+		return at, nil
 	}
-	var err error
-	parts := split(c.Key, Root)
-	switch {
-	case slices.Contains(parts, ""): // no node, job or request is called so: its view would be that of none
-		err = errUnknownKey
-	case c.Key == MetaKey:
-		err = set(&m.Meta, c)
-	case c.Key == AllocationKey:
-		err = set(&m.Decision, c)
-	case c.Key == PausedKey:
-		err = set(&m.Paused, c)
-	case c.Key == LimitsKey:
-		err = set(&m.Limits, c)
-	case parts[0] == "events" && len(parts) == 2:
-		err = setSlot(m.Told, parts[1], c)
-	case strings.HasPrefix(c.Key, LeaderPrefix):
-		err = setIn(m.Leaders, c.Key, c)
-	case parts[0] == "nodes" && len(parts) >= 3:
-		err = m.node(cluster.NodeID(parts[1])).apply(parts[2:], c)
-	case parts[0] == "jobs" && len(parts) >= 3:
-		v := m.job(cluster.JobID(parts[1]))
-		err = v.apply(parts[2:], c)
-		v.noteUnreadable(c, err)
-	default:
-		err = errUnknownKey
-	}
+	err := m.set(at, c)
 	if c.Deleted || err != nil {
-		m.prune(parts)
+		m.prune(at.subtree())
 	}
 	if err != nil {
-		return fmt.Errorf("record %s: %w", c.Key, err)
+		return at, fmt.Errorf("record %s: %w", c.Key, err)
 	}
 	m.remember(c)
 	m.Revision = max(m.Revision, c.ModRevision)
-	if isEvent(parts) && !c.Deleted {
+	if (at.Kind == KindEvent || at.Kind == KindNodeEvent) && !c.Deleted {
 		m.told = max(m.told, c.ModRevision)
 	}
-	return nil
+	return at, nil
+}
+
+// set takes a change into the record of its place.
+func (m *Mirror) set(at Place, c Change) error {
+	switch at.Kind {
+	case KindUnknown:
+		return errUnknownKey
+	case KindMeta:
+		return set(&m.Meta, c)
+	case KindDecision:
+		return set(&m.Decision, c)
+	case KindPaused:
+		return set(&m.Paused, c)
+	case KindLimits:
+		return set(&m.Limits, c)
+	case KindEvent:
+		return setIn(m.Told, at.Slot, c)
+	case KindLeader:
+		return setIn(m.Leaders, at.Name, c)
+	case KindAlive, KindInventory, KindFencing, KindCordon, KindProgress, KindAsked, KindNodeEvent, KindGrant, KindRequest, KindAck, KindSaved, KindOffer:
+		return m.node(at.Node).set(at, c)
+	case KindSpec, KindWanted, KindState, KindPlan, KindPermit, KindHalt, KindFence, KindRescale, KindCommitted, KindCheckpoint, KindBadCheckpoint:
+		v := m.job(at.Job)
+		err := v.set(at, c)
+		v.noteUnreadable(c, err)
+		return err
+	}
+	panic(fmt.Sprintf("record: no view of keys of kind %d", at.Kind))
 }
 
 func (m *Mirror) node(id cluster.NodeID) *NodeView {
@@ -252,136 +255,93 @@ func (m *Mirror) job(id cluster.JobID) *JobView {
 	return v
 }
 
-func (v *NodeView) apply(parts []string, c Change) error {
-	switch {
-	case len(parts) == 1:
-		switch parts[0] {
-		case "alive":
-			return set(&v.Alive, c)
-		case "inventory":
-			return set(&v.Inventory, c)
-		case "fencing":
-			return set(&v.Fencing, c)
-		case "cordon":
-			return set(&v.Cordon, c)
-		case "progress":
-			return set(&v.Progress, c)
-		case "asked":
-			return set(&v.Asked, c)
-		}
-	case len(parts) == 2 && parts[0] == "events":
-		return setSlot(v.Told, parts[1], c)
-	case len(parts) == 2 && parts[0] == "grants":
-		return setIn(v.Grants, cluster.JobID(parts[1]), c)
-	case len(parts) == 2 && parts[0] == "submit":
-		return setIn(v.Requests, parts[1], c)
-	case len(parts) == 4:
-		return v.applyGeneration(parts, c)
+func (v *NodeView) set(at Place, c Change) error {
+	jg := JobGen{at.Job, at.Generation}
+	switch at.Kind { //nolint:exhaustive // the others do not lie below a node
+	case KindAlive:
+		return set(&v.Alive, c)
+	case KindInventory:
+		return set(&v.Inventory, c)
+	case KindFencing:
+		return set(&v.Fencing, c)
+	case KindCordon:
+		return set(&v.Cordon, c)
+	case KindProgress:
+		return set(&v.Progress, c)
+	case KindAsked:
+		return set(&v.Asked, c)
+	case KindNodeEvent:
+		return setIn(v.Told, at.Slot, c)
+	case KindGrant:
+		return setIn(v.Grants, at.Job, c)
+	case KindRequest:
+		return setIn(v.Requests, at.Name, c)
+	case KindAck:
+		return v.ack(jg).set(Ack(at.Name), c)
+	case KindSaved:
+		return setIn(inner(v.Saved, jg), at.Step, c)
+	default:
+		return setIn(inner(v.Offers, jg), at.Step, c)
+	}
+}
+
+func (v *NodeView) ack(jg JobGen) *Acks {
+	a := v.Acks[jg]
+	if a == nil {
+		a = &Acks{}
+		v.Acks[jg] = a
+	}
+	return a
+}
+
+func (a *Acks) set(name Ack, c Change) error {
+	switch name {
+	case AckStarted:
+		return set(&a.Started, c)
+	case AckHeld:
+		return set(&a.Held, c)
+	case AckFailed:
+		return set(&a.Failed, c)
+	case AckStopped:
+		return set(&a.Stopped, c)
+	case AckCleared:
+		return set(&a.Cleared, c)
 	}
 	return errUnknownKey
 }
 
-func (v *NodeView) applyGeneration(parts []string, c Change) error {
-	g, ok := parseGen(parts[2])
-	if !ok {
-		return errUnknownKey
-	}
-	jg := JobGen{cluster.JobID(parts[1]), g}
-	if parts[0] == "ack" {
-		a := v.Acks[jg]
-		if a == nil {
-			a = &Acks{}
-			v.Acks[jg] = a
-		}
-		switch Ack(parts[3]) {
-		case AckStarted:
-			return set(&a.Started, c)
-		case AckHeld:
-			return set(&a.Held, c)
-		case AckFailed:
-			return set(&a.Failed, c)
-		case AckStopped:
-			return set(&a.Stopped, c)
-		case AckCleared:
-			return set(&a.Cleared, c)
-		}
-		return errUnknownKey
-	}
-	step, err := strconv.ParseInt(parts[3], 10, 64)
-	if err != nil {
-		return errUnknownKey
-	}
-	switch parts[0] {
-	case "saved":
-		return setIn(inner(v.Saved, jg), step, c)
-	case "offer":
-		return setIn(inner(v.Offers, jg), step, c)
-	}
-	return errUnknownKey
-}
-
-func (v *JobView) apply(parts []string, c Change) error {
-	switch {
-	case len(parts) == 1:
-		switch parts[0] {
-		case "spec":
-			return set(&v.Spec, c)
-		case "wanted":
-			return set(&v.Wanted, c)
-		case "state":
-			return set(&v.State, c)
-		}
-	case parts[0] == "gen" && len(parts) >= 3:
-		if g, ok := parseGen(parts[1]); ok {
-			x := v.Generations[g]
-			if x == nil {
-				x = &GenerationView{Fences: map[cluster.NodeID]Versioned[Fence]{}}
-				v.Generations[g] = x
-			}
-			return x.apply(parts[2:], c)
-		}
-	case parts[0] == "rescales" && len(parts) == 2:
-		if g, ok := parseGen(parts[1]); ok {
-			return setIn(v.Rescales, g, c)
-		}
-	case parts[0] == "checkpoint":
-		return v.applyCheckpoint(parts[1:], c)
-	}
-	return errUnknownKey
-}
-
-func (v *JobView) applyCheckpoint(parts []string, c Change) error {
-	if len(parts) == 1 && parts[0] == "committed" {
+func (v *JobView) set(at Place, c Change) error {
+	switch at.Kind { //nolint:exhaustive // the others do not lie below a job
+	case KindSpec:
+		return set(&v.Spec, c)
+	case KindWanted:
+		return set(&v.Wanted, c)
+	case KindState:
+		return set(&v.State, c)
+	case KindRescale:
+		return setIn(v.Rescales, at.Generation, c)
+	case KindCommitted:
 		return set(&v.Committed, c)
+	case KindCheckpoint:
+		return setIn(v.Checkpoints, at.Step, c)
+	case KindBadCheckpoint:
+		return setIn(v.Bad, at.Step, c)
 	}
-	if len(parts) != 2 {
-		return errUnknownKey
+	x := v.Generations[at.Generation]
+	if x == nil {
+		x = &GenerationView{Fences: map[cluster.NodeID]Versioned[Fence]{}}
+		v.Generations[at.Generation] = x
 	}
-	step, err := strconv.ParseInt(parts[1], 10, 64)
-	if err != nil {
-		return errUnknownKey
-	}
-	switch parts[0] {
-	case "history":
-		return setIn(v.Checkpoints, step, c)
-	case "bad":
-		return setIn(v.Bad, step, c)
-	}
-	return errUnknownKey
-}
-
-func (x *GenerationView) apply(parts []string, c Change) error {
-	switch {
-	case len(parts) == 1 && parts[0] == "plan":
+	switch at.Kind { //nolint:exhaustive // the others do not lie below a generation
+	case KindPlan:
 		return set(&x.Plan, c)
-	case len(parts) == 1 && parts[0] == "permit":
+	case KindPermit:
 		return set(&x.Permit, c)
-	case len(parts) == 1 && parts[0] == "halt":
+	case KindHalt:
 		return set(&x.Halt, c)
-	case len(parts) == 2 && parts[0] == "fence":
-		return setIn(x.Fences, cluster.NodeID(parts[1]), c)
+	default:
+		return setIn(x.Fences, at.Node, c)
 	}
-	return errUnknownKey
 }
 
 var errUnknownKey = errors.New("unknown key: written by another version, or by hand")
@@ -421,15 +381,6 @@ func setIn[K comparable, T any](m map[K]Versioned[T], k K, c Change) error {
 		delete(m, k)
 	}
 	return nil
-}
-
-// setSlot is setIn for a slot of a ring of events.
-func setSlot(ring map[uint64]Versioned[Event], name string, c Change) error {
-	slot, err := strconv.ParseUint(name, 10, 16)
-	if err != nil {
-		return errUnknownKey
-	}
-	return setIn(ring, slot, c)
 }
 
 func inner[K comparable, T any](m map[JobGen]map[K]T, jg JobGen) map[K]T {

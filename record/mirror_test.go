@@ -79,7 +79,7 @@ func TestNoNameIsNoKey(t *testing.T) {
 		for _, value := range []string{"{}", "?"} {
 			m := mirror(t, nil)
 			if strings.Contains(strings.TrimPrefix(e.key, record.Root), "//") || strings.HasSuffix(e.key, "/") {
-				err := m.Apply(record.Change{KV: record.KV{Key: e.key, Value: []byte(value), ModRevision: 5}})
+				_, err := m.Apply(record.Change{KV: record.KV{Key: e.key, Value: []byte(value), ModRevision: 5}})
 				if err == nil || !strings.Contains(err.Error(), "unknown key") || len(m.Nodes)+len(m.Jobs) > 0 || m.Job("").Unreadable() != "" {
 					t.Errorf("%s: %v; %d nodes, %d jobs", e.key, err, len(m.Nodes), len(m.Jobs))
 				}
@@ -154,7 +154,7 @@ func mirror(t *testing.T, kvs []record.KV) *record.Mirror {
 
 func change(t *testing.T, m *record.Mirror, c record.Change) {
 	t.Helper()
-	if err := m.Apply(c); err != nil {
+	if _, err := m.Apply(c); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -279,7 +279,7 @@ func demandRefusal(t *testing.T, have []record.KV, key, value string) {
 	t.Helper()
 	m := mirror(t, have)
 	before := m.Revision
-	err := m.Apply(record.Change{KV: record.KV{Key: key, Value: []byte(value), CreateRevision: 1000, ModRevision: 1000}})
+	_, err := m.Apply(record.Change{KV: record.KV{Key: key, Value: []byte(value), CreateRevision: 1000, ModRevision: 1000}})
 	if err == nil || !strings.Contains(err.Error(), key) {
 		t.Errorf("%s=%s: error %v, want one that names the key", key, value, err)
 	}

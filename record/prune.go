@@ -27,27 +27,18 @@ func (m *Mirror) remember(c Change) {
 	maps.DeleteFunc(m.gone, func(_ string, rev int64) bool { return rev < middle })
 }
 
-// prune drops the views along a key's path of which nothing is recorded.
-func (m *Mirror) prune(parts []string) {
-	if len(parts) < 2 {
-		return
-	}
-	switch parts[0] {
-	case "nodes":
-		id := cluster.NodeID(parts[1])
-		if v := m.Nodes[id]; v != nil {
-			if v.prune(); v.empty() {
-				delete(m.Nodes, id)
-				m.nodeIDs = nil
-			}
+// prune drops the views of a node or a job of which nothing is recorded.
+func (m *Mirror) prune(at subtree) {
+	if v := m.Nodes[at.node]; v != nil {
+		if v.prune(); v.empty() {
+			delete(m.Nodes, at.node)
+			m.nodeIDs = nil
 		}
-	case "jobs":
-		id := cluster.JobID(parts[1])
-		if v := m.Jobs[id]; v != nil {
-			if v.prune(); v.empty() {
-				delete(m.Jobs, id)
-				m.jobIDs = nil
-			}
+	}
+	if v := m.Jobs[at.job]; v != nil {
+		if v.prune(); v.empty() {
+			delete(m.Jobs, at.job)
+			m.jobIDs = nil
 		}
 	}
 }

@@ -29,7 +29,7 @@ func TestUnreadable(t *testing.T) {
 	} {
 		m := mirror(t, nil)
 		for _, change := range c.changes {
-			_ = m.Apply(change) // its error is another test's
+			_, _ = m.Apply(change) // its error is another test's
 		}
 		why := m.Job("j").Unreadable()
 		if (why == "") != c.readable || !c.readable && !strings.Contains(why, key) || strings.Contains(why, "running") {

@@ -61,7 +61,7 @@ func (r *records) change(c record.Change) {
 	}
 	// A record that this version cannot read concerns one job at most; the
 	// others go on.
-	if err := r.mirror.Apply(c); err != nil {
+	if _, err := r.mirror.Apply(c); err != nil {
 		r.log.Error().Err(err).Msg("left a record out")
 	}
 }
@@ -82,7 +82,7 @@ func (r *records) rebuild() {
 	}
 	r.mirror = mirror
 	for _, key := range slices.Sorted(maps.Keys(r.raw)) {
-		if err := mirror.Apply(record.Change{KV: r.raw[key]}); err != nil {
+		if _, err := mirror.Apply(record.Change{KV: r.raw[key]}); err != nil {
 			r.log.Error().Err(err).Msg("left a record out")
 		}
 	}

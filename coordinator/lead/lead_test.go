@@ -271,7 +271,7 @@ func (w *world) follow(ctx context.Context, seen func(*record.Mirror) bool) {
 	watch := w.own.Watch(ctx, revision+1, record.Root)
 	for batch := range watch.C {
 		for _, c := range batch.Changes {
-			if err := m.Apply(c); err != nil {
+			if _, err := m.Apply(c); err != nil {
 				w.t.Error(err)
 			}
 		}
