@@ -16,6 +16,9 @@ import (
 	"github.com/bellows-ml/bellows/allocator/policy"
 	"github.com/bellows-ml/bellows/internal/fault"
 	"github.com/bellows-ml/bellows/internal/output"
+	"github.com/bellows-ml/bellows/lab/rules/elasticflow"
+	"github.com/bellows-ml/bellows/lab/rules/muri"
+	"github.com/bellows-ml/bellows/lab/rules/pollux"
 	"github.com/bellows-ml/bellows/lab/sim"
 	"github.com/bellows-ml/bellows/lab/trace"
 )
@@ -78,15 +81,15 @@ Traces are CSV, gzipped or not:
 
 --rules takes over the conventions of a published simulator:
   elasticflow  a decision a minute at most (--interval), fixed batches, measured
-        speeds, deadlines; its policies are ` + strings.Join(sim.ElasticFlowPolicies(), ", ") + `;
+        speeds, deadlines; its policies are ` + strings.Join(elasticflow.Policies(), ", ") + `;
         --profile is its table of speeds (default: elasticflow_a100.csv in
         profiles beside the trace's folder)
   hu    jobs of 5 minutes or more cut to 3 days, a node counting as one device;
         flags that are given go before
   muri  rigid jobs, decisions at each event, its start costs; its policies are
-        ` + strings.Join(sim.MuriPolicies(), ", ") + `
+        ` + strings.Join(muri.Policies(), ", ") + `
   pollux  decisions once a minute, measured steps and batches, 30 s a move; its
-        policies are ` + strings.Join(sim.PolluxPolicies(), ", ") + `; --profile is the folder with
+        policies are ` + strings.Join(pollux.Policies(), ", ") + `; --profile is the folder with
         its four tables (default: profiles beside the trace's folder)
 
 Completion times are of the jobs that finished; queueing is all the time a job

@@ -16,6 +16,9 @@ import (
 	"github.com/bellows-ml/bellows/allocator/policy"
 	"github.com/bellows-ml/bellows/internal/fault"
 	"github.com/bellows-ml/bellows/internal/units"
+	"github.com/bellows-ml/bellows/lab/rules/elasticflow"
+	"github.com/bellows-ml/bellows/lab/rules/muri"
+	"github.com/bellows-ml/bellows/lab/rules/pollux"
 	"github.com/bellows-ml/bellows/lab/sim"
 	"github.com/bellows-ml/bellows/lab/trace"
 )
@@ -41,12 +44,12 @@ func ruleSets() map[string]ruleSet {
 			unless("shortest", func() { s.model.Shortest = 5 * time.Minute })
 			unless("longest", func() { s.model.Longest = 72 * time.Hour })
 		}},
-		"elasticflow": {policies: sim.ElasticFlowPolicies(), take: func(s *simulation, unless func(string, func())) {
+		"elasticflow": {policies: elasticflow.Policies(), take: func(s *simulation, unless func(string, func())) {
 			unless("interval", func() { s.interval = time.Minute })
 			s.rescaleCost, s.startDelay = 0, 0
 		}, jobs: (*simulation).elasticFlow},
-		"muri":   {policies: sim.MuriPolicies(), take: fixed, jobs: (*simulation).muri},
-		"pollux": {policies: sim.PolluxPolicies(), take: fixed, jobs: (*simulation).pollux},
+		"muri":   {policies: muri.Policies(), take: fixed, jobs: (*simulation).muri},
+		"pollux": {policies: pollux.Policies(), take: fixed, jobs: (*simulation).pollux},
 	}
 }
 
@@ -138,7 +141,7 @@ func (s *simulation) readTables() (err error) {
 	case s.rules == "muri" && s.profile != "":
 		s.overhead, err = readFrom(s.profile, trace.ReadOverhead)
 	case s.rules == "muri":
-		s.overhead = sim.MuriOverhead()
+		s.overhead = muri.Overhead()
 	case s.startCosts != "":
 		s.overhead, err = readFrom(s.startCosts, trace.ReadOverhead)
 	}
@@ -156,16 +159,10 @@ func (s *simulation) readTables() (err error) {
 	return err
 }
 
-func (s *simulation) muri(r *simulated, f trace.File) error {
-	f, err := sim.MuriTrace(f)
-	if err != nil {
-		return err
-	}
-	if r.config.Jobs, err = s.model.Jobs(f); err != nil {
-		return err
-	}
-	r.config.Rules, err = sim.NewMuri(r.Policy, s.overhead, r.Nodes, s.devicesPerNode)
+func (s *simulation) muri(r *simulated, f trace.File) (err error) {
+	in := muri.Setup{Machines: sim.Machines{Nodes: r.Nodes, DevicesPerNode: s.devicesPerNode}, Overhead: s.overhead, Model: s.model}
 	r.config.StartCosts = nil
+	r.config.Rules, r.config.Jobs, err = muri.New(r.Policy, f, in)
 	return err
 }
 
@@ -174,7 +171,7 @@ func (s *simulation) elasticFlow(r *simulated, f trace.File) (err error) {
 	if name == "" {
 		name = filepath.Join(filepath.Dir(r.Trace), "..", "profiles", "elasticflow_a100.csv")
 	}
-	in := sim.ElasticFlowSetup{Machines: sim.Machines{Nodes: r.Nodes, DevicesPerNode: s.devicesPerNode}, Slot: s.interval, Device: s.device}
+	in := elasticflow.Setup{Machines: sim.Machines{Nodes: r.Nodes, DevicesPerNode: s.devicesPerNode}, Slot: s.interval, Device: s.device}
 	if in.Profile, err = readFrom(name, func(name string, r io.Reader) (trace.Profile, error) {
 		return trace.ReadProfile(name, r, trace.Keep)
 	}); err != nil {
@@ -182,7 +179,7 @@ func (s *simulation) elasticFlow(r *simulated, f trace.File) (err error) {
 			"github.com/pkusys/ElasticFlow, as gpu_type,model,global_batch,gpus,iters_per_s; --profile names the table)", err)
 	}
 	r.config.Interval = 0
-	r.config.Rules, r.config.Jobs, err = sim.NewElasticFlow(r.Policy, f, in)
+	r.config.Rules, r.config.Jobs, err = elasticflow.New(r.Policy, f, in)
 	return err
 }
 
@@ -200,7 +197,8 @@ func (s *simulation) pollux(r *simulated, f trace.File) error {
 	if err != nil {
 		return err
 	}
-	r.config.Rules, r.config.Jobs, err = sim.NewPollux(r.Policy, models, f, sim.Machines{Nodes: r.Nodes, DevicesPerNode: s.devicesPerNode})
+	r.config.Rules, r.config.Jobs, err = pollux.New(r.Policy, f,
+		pollux.Setup{Machines: sim.Machines{Nodes: r.Nodes, DevicesPerNode: s.devicesPerNode}, Models: models})
 	return err
 }
 

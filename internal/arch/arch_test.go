@@ -22,6 +22,7 @@ var checks = map[string]func(*arch.Tree) []arch.Finding{
 	"front":         arch.CheckFront,
 	"links":         arch.CheckLinks,
 	"decisions":     arch.CheckDecisions,
+	"laboratory":    arch.CheckLaboratory,
 }
 
 func TestHouse(t *testing.T) {
@@ -87,5 +88,18 @@ func TestLibrariesBelongToPackagesOfTheTable(t *testing.T) {
 		if lib.Why == "" {
 			t.Errorf("%s has no reason", lib.Prefix)
 		}
+	}
+}
+
+// `go test ./internal/arch -run TestLines -v` prints the counts.
+func TestLines(t *testing.T) {
+	tree, err := arch.Load("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := arch.CountLines(tree)
+	t.Logf("production %d, laboratory %d, cmd/bellows %d, internal/arch and mutants %d, tests %d", n.Production, n.Laboratory, n.Command, n.House, n.Tests)
+	if n.Production == 0 || n.Laboratory == 0 || n.Command == 0 || n.House == 0 || n.Tests == 0 {
+		t.Errorf("a part of the tree has no lines: %+v", n)
 	}
 }

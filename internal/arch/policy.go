@@ -32,12 +32,15 @@ const (
 // The layers. A layer's packages may import those of the layers above it as
 // far as their own row allows.
 const (
-	layer1 = "record lab/trace rendezvous checkpoint agent/fence agent " +
+	layer1 = "record rendezvous checkpoint agent/fence agent " +
 		"allocator allocator/goodput allocator/solve allocator/place allocator/policy"
 	layer2 = "coordinator"
 	layer3 = "internal/fault internal/units internal/yamltext internal/output internal/gate sdk internal/logging internal/trust nvml internal/systemd internal/metrics internal/membership store store/server store/etcdtest store/storetest api agent/shim " +
-		"agent/child checkpoint/owned checkpoint/dirblob checkpoint/blobtest lab/milp"
-	layer4 = "coordinator/lead agent/host dashboard lab/sim"
+		"agent/child checkpoint/owned checkpoint/dirblob checkpoint/blobtest"
+	layer4 = "coordinator/lead agent/host"
+	// laboratory is all below lab. It uses production's packages; of all others, only
+	// cmd/bellows uses it (CheckLaboratory).
+	laboratory = "lab/trace lab/sim lab/rules/elasticflow lab/rules/muri lab/rules/pollux lab/milp"
 
 	// below4 is what the two big shells tie together.
 	below4 = "cluster " + layer1 + " " + layer2 + " " + layer3
@@ -51,7 +54,6 @@ func Rows() []Row {
 
 		{"record", "cluster", Pure, "what is in etcd, and an in-memory etcd to test against"},
 		{"record/recordtest", "cluster record", Pure, "records made wrong, for the tests of all that read them"},
-		{"lab/trace", "cluster", Virtual, "readers of job traces; the caller opens the file"},
 		{"rendezvous", "cluster", Pure, "forming a world: who, by when, which rank"},
 		{"checkpoint", "cluster record", Sealed, "all-or-nothing saved state; I/O only through Blobs"},
 		{"allocator", "cluster", Pure, "the question and the checked answer of allocation"},
@@ -86,16 +88,20 @@ func Rows() []Row {
 		{"agent/shim", "cluster record agent/fence sdk internal/logging internal/systemd agent/child checkpoint/owned", Shell, "hosts one generation's workers and outlives the agent"},
 		{"checkpoint/dirblob", "cluster record checkpoint checkpoint/owned", Shell, "Blobs on a directory"},
 		{"checkpoint/blobtest", "cluster record checkpoint", Shell, "one suite for every Blobs"},
-		{"lab/milp", "cluster allocator allocator/solve", Shell, "reference models for an outside solver; never on the default path"},
 
 		{"coordinator/lead", below4, Shell, "leads: campaign, load, tick, persist, then act"},
 		{"agent/host", below4, Shell, "runs a node: observations in, actions out"},
-		{"dashboard", "api", Shell, "the web page"},
+
+		{"lab/trace", "cluster", Virtual, "readers of job traces; the caller opens the file"},
 		// Never lead, host or store: if the simulator needs one of them, a decision has leaked into a shell.
 		{"lab/sim", "cluster record allocator allocator/goodput allocator/solve allocator/place allocator/policy " +
 			"coordinator rendezvous agent agent/fence lab/trace", Virtual, "the same decisions in virtual time"},
+		{"lab/rules/elasticflow", "lab/trace lab/sim", Virtual, "another simulator's conventions, for numbers that compare"},
+		{"lab/rules/muri", "lab/trace lab/sim", Virtual, "another simulator's conventions, for numbers that compare"},
+		{"lab/rules/pollux", "cluster lab/trace lab/sim", Virtual, "another simulator's conventions, for numbers that compare"},
+		{"lab/milp", "cluster allocator allocator/solve", Shell, "reference models for an outside solver; never on the default path"},
 
-		{"cmd/bellows", below4 + " " + layer4, Shell, "the one binary: flags, files and wiring"},
+		{"cmd/bellows", below4 + " " + layer4 + " " + laboratory, Shell, "the one binary: flags, files and wiring"},
 		{"e2e", "cluster record api store store/server", Shell, "real binaries, real etcd, watched from outside"},
 		{"internal/arch", "", Shell, "these rules"},
 		{"internal/progress", "internal/arch", Shell, "runs a tier of the tests and says how they go"},
@@ -114,7 +120,7 @@ type Library struct {
 
 // Libraries is the list of what is not ours.
 func Libraries() []Library {
-	const shells = "internal/logging internal/membership internal/metrics store store/server store/etcdtest nvml api agent/shim agent/host coordinator/lead dashboard cmd/bellows"
+	const shells = "internal/logging internal/membership internal/metrics store store/server store/etcdtest nvml api agent/shim agent/host coordinator/lead cmd/bellows"
 	return []Library{
 		{"github.com/hashicorp/memberlist", "internal/membership", "", "gossip"},
 		{"go.etcd.io/etcd", "store store/server store/etcdtest", "store/storetest e2e", "the store: its client and its server"},

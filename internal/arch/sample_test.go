@@ -35,6 +35,15 @@ var samples = map[string][]sample{
 		{"e2e/a_test.go", `package e2e; import "github.com/rogpeppe/go-internal/testscript"`, nil},
 		{"e2e/a.go", `package e2e; import "github.com/rogpeppe/go-internal/testscript"`, []string{"may not import"}},
 	},
+	"laboratory": {
+		{"coordinator/a.go", `package coordinator; import _ "github.com/bellows-ml/bellows/lab/trace"`, []string{"coordinator/a.go:1: laboratory: coordinator imports lab/trace"}},
+		{"coordinator/a_test.go", `package coordinator; import _ "github.com/bellows-ml/bellows/lab/sim"`, []string{"coordinator imports lab/sim"}},
+		{"lab/sim/a.go", `package sim; import _ "github.com/bellows-ml/bellows/lab/trace"`, nil},
+		{"lab/sim/a.go", `package sim; import _ "github.com/bellows-ml/bellows/coordinator"`, nil},
+		{"lab/sim/a.go", `package sim; import _ "github.com/bellows-ml/bellows/lab/rules/muri"`, []string{"lab/sim imports lab/rules/muri"}},
+		{"lab/rules/muri/a.go", `package muri; import _ "github.com/bellows-ml/bellows/lab/rules/pollux"`, []string{"lab/rules/muri imports lab/rules/pollux"}},
+		{"cmd/bellows/a.go", `package main; import _ "github.com/bellows-ml/bellows/lab/sim"`, nil},
+	},
 	"reach": {
 		{"cluster/a.go", `package cluster; import "os"`, []string{"may not import os"}},
 		{"cluster/a.go", `package cluster; import "net/http"`, []string{"may not import net/http"}},

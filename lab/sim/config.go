@@ -25,7 +25,7 @@ type Config struct {
 	Failures   []Failure
 	// CheckpointEvery is how much training a lost node may cost.
 	CheckpointEvery time.Duration
-	// Rules are another simulator's conventions; nil = our own.
+	// Rules replace the policy by another simulator's conventions; nil = none.
 	Rules Rules
 	// Stopwatch tells real time, for the cost of decisions; nil = do not measure. It decides nothing.
 	Stopwatch func() time.Duration
@@ -42,32 +42,6 @@ type Failure struct {
 	Node int // from 0
 	At   time.Duration
 	For  time.Duration
-}
-
-// Rules are the conventions of a published simulator.
-type Rules interface {
-	// Instant is called once at each moment at which a job came or ended, or that
-	// Instant itself asked for, before the coordinator hears of it. It counts the
-	// work of all running jobs and decides who runs.
-	Instant(s *State)
-	// Workers is what Instant decided for a job.
-	Workers(index int) int
-}
-
-// State is what Rules see of a moment.
-type State struct {
-	Now   time.Duration
-	Jobs  []Job // all of the trace
-	Came  []int // indices into Jobs, in the order of the trace
-	Ended []int // in the order of their ends
-	// Ends says when each running job will end if nothing else happens; Rules fill it.
-	Ends map[int]time.Duration
-	// Refused are those that will never run; Rules fill it, and their owners give them up.
-	Refused []int
-	// Again asks for another Instant at that time; zero = none.
-	Again time.Duration
-	// Err is why the rules cannot go on; it ends the run.
-	Err error
 }
 
 // nodeTTL is how long the store believes in a node that is gone.

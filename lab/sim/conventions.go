@@ -25,7 +25,7 @@ func newConventions(r Rules, jobs []Job) *conventions {
 // instant calls the rules if something came or ended at this moment, or they asked for it.
 func (c *conventions) instant(w *world) {
 	s := &c.state
-	if len(s.Came) == 0 && len(s.Ended) == 0 && !c.due {
+	if len(s.Arrived) == 0 && len(s.Ended) == 0 && !c.due {
 		return
 	}
 	c.due = false
@@ -35,7 +35,7 @@ func (c *conventions) instant(w *world) {
 	if s.Err != nil {
 		return
 	}
-	s.Came, s.Ended = nil, nil
+	s.Arrived, s.Ended = nil, nil
 	for _, i := range s.Refused {
 		w.giveUp(w.jobs[i])
 	}

@@ -14,7 +14,7 @@
 // ordered by (time, sequence), no clock, no map order. The log of what happened
 // is the same byte for byte on every machine; Result carries its SHA-256.
 //
-// Rules stand for the conventions of a published simulator, so that its numbers
-// can be compared: what a start costs, who runs next. They replace the policy
-// and how work is counted, never Step.
+// Rules are the conventions of a published simulator, so that its numbers can be
+// compared: what a start costs, which job runs next. They replace the policy and
+// the counting of work, never Step. Packages below lab/rules implement them.
 package sim

@@ -25,7 +25,7 @@ func (w *world) submit(j *job) {
 		Kind: record.SubmitRequest, Job: j.id, Spec: &s, Owner: owner, At: zero.Add(w.now),
 	}))
 	if w.rules != nil {
-		w.rules.state.Came = append(w.rules.state.Came, j.index)
+		w.rules.state.Arrived = append(w.rules.state.Arrived, j.index)
 	}
 	if j.Patience > 0 {
 		w.at(w.now+j.Patience, func() { w.giveUp(j) })

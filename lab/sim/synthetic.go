@@ -52,7 +52,7 @@ func Synthetic(seed uint64) trace.File {
 	slices.Sort(times)
 	for i := range times {
 		f.Arrivals = append(f.Arrivals, trace.Arrival{
-			ID: fmt.Sprintf("s%04d", i), Submit: times[i], Workers: syntheticNodes(rng.Float64()), Duration: duration(seconds[i]).Round(time.Millisecond),
+			ID: fmt.Sprintf("s%04d", i), Submit: times[i], Workers: syntheticNodes(rng.Float64()), Duration: Seconds(seconds[i]).Round(time.Millisecond),
 		})
 	}
 	return f

@@ -1,4 +1,4 @@
-package sim
+package elasticflow
 
 import (
 	"os"
@@ -8,13 +8,16 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/lab/sim"
 	"github.com/bellows-ml/bellows/lab/trace"
 )
 
-func elasticFlowFixture(t *testing.T) (trace.File, trace.Profile) {
+func on(nodes, perNode int) sim.Machines { return sim.Machines{Nodes: nodes, DevicesPerNode: perNode} }
+
+func fixture(t *testing.T) (trace.File, trace.Profile) {
 	t.Helper()
 	opened := func(name string) *os.File {
-		f, err := os.Open("testdata/elasticflow/" + name)
+		f, err := os.Open("testdata/" + name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -34,17 +37,17 @@ func elasticFlowFixture(t *testing.T) (trace.File, trace.Profile) {
 
 // The values are the ends, in seconds, that ElasticFlow's simulator
 // (github.com/pkusys/ElasticFlow at 04a0109, scheduler.py with a slot of 60 s)
-// says of the same 36 jobs; 0 = dropped.
-func TestElasticFlowAgreesWithItsSimulator(t *testing.T) {
+// gives for the same 36 jobs; 0 = dropped.
+func TestAgreesWithItsSimulator(t *testing.T) {
 	for _, c := range []struct {
 		policy    string
-		on        Machines
+		on        sim.Machines
 		satisfied int
 		ends      [36]int
 	}{
 		{
 			"edf",
-			Machines{4, 4},
+			on(4, 4),
 			10,
 			[36]int{
 				1378, 667, 401, 1672, 5449, 1282, 2229, 869, 2661, 1991, 3347, 3900, 1843, 9411, 14184, 5868, 13243, 2484,
@@ -53,7 +56,7 @@ func TestElasticFlowAgreesWithItsSimulator(t *testing.T) {
 		},
 		{
 			"edf-admission",
-			Machines{4, 4},
+			on(4, 4),
 			15,
 			[36]int{
 				1052, 0, 0, 1382, 4207, 0, 1838, 865, 2141, 1643, 2746, 3313, 0, 0, 6957, 0, 6306, 0,
@@ -62,7 +65,7 @@ func TestElasticFlowAgreesWithItsSimulator(t *testing.T) {
 		},
 		{
 			"tiresias",
-			Machines{4, 4},
+			on(4, 4),
 			12,
 			[36]int{
 				9169, 418, 501, 2219, 8243, 980, 2324, 926, 2149, 3241, 6220, 2752, 1901, 6166, 6230, 4628, 6327, 2811,
@@ -71,7 +74,7 @@ func TestElasticFlowAgreesWithItsSimulator(t *testing.T) {
 		},
 		{
 			"edf",
-			Machines{32, 8},
+			on(32, 8),
 			28,
 			[36]int{
 				945, 547, 401, 687, 1239, 1282, 911, 863, 1258, 1302, 1718, 2329, 1821, 5017, 2526, 2593, 2935, 2535,
@@ -80,7 +83,7 @@ func TestElasticFlowAgreesWithItsSimulator(t *testing.T) {
 		},
 		{
 			"edf-admission",
-			Machines{32, 8},
+			on(32, 8),
 			28,
 			[36]int{
 				1025, 0, 0, 711, 1319, 0, 932, 880, 1296, 1340, 1739, 2392, 1849, 0, 2568, 2635, 2944, 2548,
@@ -89,7 +92,7 @@ func TestElasticFlowAgreesWithItsSimulator(t *testing.T) {
 		},
 		{
 			"tiresias",
-			Machines{32, 8},
+			on(32, 8),
 			17,
 			[36]int{
 				2095, 423, 506, 2224, 7220, 985, 2329, 926, 2154, 3246, 3546, 2757, 1901, 4160, 5492, 4618, 4645, 2770,
@@ -98,7 +101,7 @@ func TestElasticFlowAgreesWithItsSimulator(t *testing.T) {
 		},
 		{
 			"gandiva",
-			Machines{4, 4},
+			on(4, 4),
 			9,
 			[36]int{
 				3060, 434, 509, 2263, 7275, 1004, 2364, 934, 2156, 3279, 4847, 2954, 2089, 4788, 6658, 5783, 6722, 3518,
@@ -107,7 +110,7 @@ func TestElasticFlowAgreesWithItsSimulator(t *testing.T) {
 		},
 		{
 			"gandiva",
-			Machines{32, 8},
+			on(32, 8),
 			15,
 			[36]int{
 				2277, 449, 861, 2323, 7425, 1306, 2428, 939, 2191, 3368, 3722, 3017, 2094, 4347, 5618, 4762, 4832, 2792,
@@ -115,29 +118,32 @@ func TestElasticFlowAgreesWithItsSimulator(t *testing.T) {
 			},
 		},
 	} {
-		f, p := elasticFlowFixture(t)
-		rules, jobs, err := NewElasticFlow(c.policy, f, ElasticFlowSetup{Machines: c.on, Slot: time.Minute, Profile: p})
+		f, p := fixture(t)
+		rules, jobs, err := New(c.policy, f, Setup{Machines: c.on, Slot: time.Minute, Profile: p})
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, _ := run(t, Config{Jobs: jobs, Nodes: c.on.Nodes, DevicesPerNode: c.on.DevicesPerNode, Rules: rules})
+		r, err := sim.Run(sim.Config{Jobs: jobs, Nodes: c.on.Nodes, DevicesPerNode: c.on.DevicesPerNode, Rules: rules})
+		if err != nil {
+			t.Fatal(err)
+		}
 		for i, o := range r.Jobs {
-			if want := time.Duration(c.ends[i]) * s; o.Phase == cluster.Succeeded && o.End != want || o.Phase != cluster.Succeeded && want != 0 {
+			if want := time.Duration(c.ends[i]) * time.Second; o.Phase == cluster.Succeeded && o.End != want || o.Phase != cluster.Succeeded && want != 0 {
 				t.Errorf("%s on %v: %s %s at %v, want %v", c.policy, c.on, o.ID, o.Phase, o.End, want)
 			}
 		}
-		sum, last := r.Summary(), time.Duration(slices.Max(c.ends[:]))*s
+		sum, last := r.Summary(), time.Duration(slices.Max(c.ends[:]))*time.Second
 		if got := sum.DeadlineSatisfied; got == nil || *got != float64(c.satisfied)/36 {
 			t.Errorf("%s on %v: %v of the deadlines kept, want %d of 36", c.policy, c.on, got, c.satisfied)
 		}
 		if want := (last - jobs[0].Submit).Seconds(); sum.MakespanS != want {
-			t.Errorf("%s on %v: makespan %v, want %v: who never ran does not count", c.policy, c.on, sum.MakespanS, want)
+			t.Errorf("%s on %v: makespan %v, want %v: a job that never ran does not count", c.policy, c.on, sum.MakespanS, want)
 		}
 	}
 }
 
-func TestElasticFlowRefuses(t *testing.T) {
-	good, p := elasticFlowFixture(t)
+func TestRefuses(t *testing.T) {
+	good, p := fixture(t)
 	with := func(change func(a *trace.Arrival)) trace.File {
 		a := good.Arrivals[0]
 		change(&a)
@@ -146,23 +152,23 @@ func TestElasticFlowRefuses(t *testing.T) {
 	for _, c := range []struct {
 		policy string
 		file   trace.File
-		on     Machines
+		on     sim.Machines
 		slot   time.Duration
 		want   string
 	}{
-		{"magic", good, Machines{4, 4}, time.Minute, `policy "magic": the rules elasticflow know edf, edf-admission, tiresias, gandiva`},
-		{"edf", good, Machines{3, 4}, time.Minute, "3 nodes of 4 devices: the rules elasticflow need a power of two on each node"},
-		{"edf", good, Machines{32, 3}, time.Minute, "32 nodes of 3 devices"},
-		{"edf", good, Machines{4, 4}, 1500 * time.Millisecond, "an interval of 1.5s: the rules elasticflow count whole seconds"},
-		{"edf", good, Machines{4, 4}, 0, "an interval of 0s"},
-		{"edf", with(func(a *trace.Arrival) { a.Deadline = 0 }), Machines{4, 4}, time.Minute, `x.csv:2: job "0": it has no deadline, iterations or duration`},
-		{"edf", with(func(a *trace.Arrival) { a.Submit++ }), Machines{4, 4}, time.Minute, "count whole seconds"},
-		{"edf", with(func(a *trace.Arrival) { a.BatchSize = 31 }), Machines{4, 4}, time.Minute, "the profile has no speed for it"},
-		{"edf", with(func(a *trace.Arrival) { a.Workers = 3 }), Machines{4, 4}, time.Minute, "on 3 devices: the rules elasticflow need powers of two"},
-		{"gandiva", with(func(a *trace.Arrival) { a.Workers = 512 }), Machines{64, 8}, time.Minute, "on 512 devices: the rules elasticflow need powers of two, and 256 devices at most"},
-		{"tiresias", with(func(a *trace.Arrival) { a.Workers = 4 }), Machines{1, 2}, time.Minute, "it asks for 4 devices and the cluster has 2: use more nodes"},
+		{"magic", good, on(4, 4), time.Minute, `policy "magic": the rules elasticflow know edf, edf-admission, tiresias, gandiva`},
+		{"edf", good, on(3, 4), time.Minute, "3 nodes of 4 devices: the rules elasticflow need a power of two on each node"},
+		{"edf", good, on(32, 3), time.Minute, "32 nodes of 3 devices"},
+		{"edf", good, on(4, 4), 1500 * time.Millisecond, "an interval of 1.5s: the rules elasticflow count whole seconds"},
+		{"edf", good, on(4, 4), 0, "an interval of 0s"},
+		{"edf", with(func(a *trace.Arrival) { a.Deadline = 0 }), on(4, 4), time.Minute, `x.csv:2: job "0": it has no deadline, iterations or duration`},
+		{"edf", with(func(a *trace.Arrival) { a.Submit++ }), on(4, 4), time.Minute, "count whole seconds"},
+		{"edf", with(func(a *trace.Arrival) { a.BatchSize = 31 }), on(4, 4), time.Minute, "the profile has no speed for it"},
+		{"edf", with(func(a *trace.Arrival) { a.Workers = 3 }), on(4, 4), time.Minute, "on 3 devices: the rules elasticflow need powers of two"},
+		{"gandiva", with(func(a *trace.Arrival) { a.Workers = 512 }), on(64, 8), time.Minute, "on 512 devices: the rules elasticflow need powers of two, and 256 devices at most"},
+		{"tiresias", with(func(a *trace.Arrival) { a.Workers = 4 }), on(1, 2), time.Minute, "it asks for 4 devices and the cluster has 2: use more nodes"},
 	} {
-		if _, _, err := NewElasticFlow(c.policy, c.file, ElasticFlowSetup{Machines: c.on, Slot: c.slot, Profile: p}); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, _, err := New(c.policy, c.file, Setup{Machines: c.on, Slot: c.slot, Profile: p}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v\nwant …%s…", err, c.want)
 		}
 	}

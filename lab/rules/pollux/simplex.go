@@ -1,4 +1,4 @@
-package sim
+package pollux
 
 import (
 	"math"
@@ -13,26 +13,26 @@ import (
 //
 // Measurements lie on a grid, where that simplex is not the only one: a
 // rectangle of workers and local batches can be cut along either diagonal. The
-// answer is the mean of both; which one a library takes is its own affair.
-func within(points []trace.PolluxPoint, q [3]float64) (polluxTime, bool) {
+// answer is the mean of both; libraries differ in which one they take.
+func within(points []trace.PolluxPoint, q [3]float64) (stepTime, bool) {
 	a, ok := leaning(points, q, 1)
 	b, ok2 := leaning(points, q, -1)
-	return polluxTime{(a.step + b.step) / 2, (a.sync + b.sync) / 2}, ok && ok2
+	return stepTime{(a.step + b.step) / 2, (a.sync + b.sync) / 2}, ok && ok2
 }
 
 // leaning interpolates along one of the diagonals.
-func leaning(points []trace.PolluxPoint, q [3]float64, way float64) (polluxTime, bool) {
+func leaning(points []trace.PolluxPoint, q [3]float64, way float64) (stepTime, bool) {
 	lp := newMeans(points, q, way)
 	if !lp.solve(lp.infeasible) {
-		return polluxTime{}, false
+		return stepTime{}, false
 	}
 	for r, b := range lp.basis {
 		if b >= len(points) && lp.at[r] > meansSlack {
-			return polluxTime{}, false
+			return stepTime{}, false
 		}
 	}
 	lp.solve(lp.spread)
-	var t polluxTime
+	var t stepTime
 	for r, b := range lp.basis {
 		if b < len(points) {
 			t.step += lp.at[r] * points[b].Step
@@ -46,7 +46,7 @@ const (
 	meansRows  = 4 // three coordinates and the sum of the weights
 	meansSlack = 1e-9
 	meansLean  = 1e-3    // of one square, to choose among equals
-	meansMost  = 100_000 // pivots; far more than any table needs
+	meansMost  = 100_000 // pivots, far more than any table needs
 )
 
 // means is the linear program: a tableau kept in full, for a few hundred
@@ -98,7 +98,7 @@ func newMeans(points []trace.PolluxPoint, q [3]float64, way float64) *means {
 }
 
 // solve pivots until no column lowers the cost, by Bland's rule, which cannot
-// go in a circle; false if it does not come to an end.
+// cycle; false if it does not end within meansMost pivots.
 func (lp *means) solve(cost []float64) bool {
 	for range meansMost {
 		enter := -1

@@ -1,4 +1,4 @@
-package sim
+package pollux
 
 import (
 	"cmp"
@@ -8,10 +8,10 @@ import (
 )
 
 // tiresias runs two queues in their order, the second after the first. Jobs
-// begin in the first and go to the second for good by their device time.
-func (p *Pollux) tiresias(active []*polluxJob) error {
+// begin in the first, and move to the second for good by their device time.
+func (p *Rules) tiresias(active []*job) error {
 	for i, q := range p.queues {
-		p.queues[i] = slices.DeleteFunc(q, func(j *polluxJob) bool { return j.ended })
+		p.queues[i] = slices.DeleteFunc(q, func(j *job) bool { return j.ended })
 	}
 	for _, j := range active {
 		if !j.queued {
@@ -21,15 +21,15 @@ func (p *Pollux) tiresias(active []*polluxJob) error {
 	}
 	for _, j := range active {
 		if j.running {
-			j.service += p.now - j.checked
-			if at := slices.Index(p.queues[0], j); at >= 0 && j.service*j.workers >= polluxDemotion {
+			j.service += p.now - j.counted
+			if at := slices.Index(p.queues[0], j); at >= 0 && j.service*j.workers >= demotion {
 				p.queues[0] = slices.Delete(p.queues[0], at, at+1)
 				p.queues[1] = append(p.queues[1], j)
 			}
 		}
-		j.checked = p.now
+		j.counted = p.now
 	}
-	left := len(p.free) * p.device
+	left := p.on.Devices()
 	order := slices.Concat(p.queues[0], p.queues[1])
 	for _, j := range order {
 		if j.running = j.workers <= left; j.running {
@@ -46,10 +46,10 @@ func (p *Pollux) tiresias(active []*polluxJob) error {
 	return nil
 }
 
-// optimus gives every job one worker as far as they go, and then each further
-// one to the job whose remaining time it shortens most.
-func (p *Pollux) optimus(active []*polluxJob) error {
-	left := len(p.free) * p.device
+// optimus gives each job one worker while there are any, and then each further
+// worker to the job whose remaining time it shortens most.
+func (p *Rules) optimus(active []*job) error {
+	left := p.on.Devices()
 	workers, gain := make([]int, len(active)), make([]float64, len(active))
 	raise := func(i int) (err error) {
 		workers[i]++
@@ -95,14 +95,14 @@ func (p *Pollux) optimus(active []*polluxJob) error {
 	return nil
 }
 
-// gainOf is by how many seconds the kth worker shortens what remains, as its
-// simulator counts it: of the last epoch one step remains.
-func (j *polluxJob) gainOf(k int) (float64, error) {
-	with, err := j.model.stepTime(j.batch, k)
+// gainOf is by how many seconds the kth worker shortens the remaining time, as
+// its simulator counts it: in the last epoch one step remains.
+func (j *job) gainOf(k int) (float64, error) {
+	with, err := j.model.assumed(j.batch, k)
 	if err != nil {
 		return 0, err
 	}
-	without, err := j.model.stepTime(j.batch, k-1)
+	without, err := j.model.assumed(j.batch, k-1)
 	remaining := 1.0
 	if last := j.model.Epochs - 1; j.epoch < last {
 		steps := func(e trace.PolluxEpoch) float64 { return e.Iteration }

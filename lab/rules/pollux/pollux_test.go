@@ -1,4 +1,4 @@
-package sim
+package pollux
 
 import (
 	"io"
@@ -8,12 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bellows-ml/bellows/lab/sim"
 	"github.com/bellows-ml/bellows/lab/trace"
 )
 
 func opened(t *testing.T, name string) io.Reader {
 	t.Helper()
-	f, err := os.Open("testdata/pollux/" + name)
+	f, err := os.Open("testdata/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,7 +22,20 @@ func opened(t *testing.T, name string) io.Reader {
 	return f
 }
 
-func polluxFixture(t *testing.T) (trace.File, trace.PolluxModels) {
+func setup(models trace.PolluxModels, nodes, perNode int) Setup {
+	return Setup{Machines: sim.Machines{Nodes: nodes, DevicesPerNode: perNode}, Models: models}
+}
+
+func run(t *testing.T, cfg sim.Config) sim.Result {
+	t.Helper()
+	r, err := sim.Run(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func fixture(t *testing.T) (trace.File, trace.PolluxModels) {
 	t.Helper()
 	f, err := trace.Read("trace.csv", opened(t, "trace.csv"))
 	if err != nil {
@@ -42,19 +56,19 @@ func polluxFixture(t *testing.T) (trace.File, trace.PolluxModels) {
 }
 
 // The values are what Pollux's simulator (github.com/petuum/adaptdl at c793c70,
-// simulator.py) says of the same 14 jobs on three nodes of four devices.
-func TestPolluxAgreesWithItsSimulator(t *testing.T) {
+// simulator.py) gives for the same 14 jobs on three nodes of four devices.
+func TestAgreesWithItsSimulator(t *testing.T) {
 	for policy, want := range map[string][]int{
 		"tiresias": {3259, 13908, 31071, 13736, 14718, 14989, 6725, 12432, 13343, 28398, 19370, 17354, 23039, 25278},
 		"optimus":  {4315, 2873, 3640, 4465, 6074, 4013, 10198, 8705, 7877, 9115, 7449, 9983, 7594, 7651},
 	} {
 		t.Run(policy, func(t *testing.T) {
-			f, models := polluxFixture(t)
-			rules, jobs, err := NewPollux(policy, models, f, Machines{3, 4})
+			f, models := fixture(t)
+			rules, jobs, err := New(policy, f, setup(models, 3, 4))
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, _ := run(t, Config{Jobs: jobs, Nodes: 3, DevicesPerNode: 4, Rules: rules})
+			r := run(t, sim.Config{Jobs: jobs, Nodes: 3, DevicesPerNode: 4, Rules: rules})
 			for i, o := range r.Jobs {
 				// An epoch's end is a whole second, and the tables have seven digits of what it is rounded from.
 				if got := o.End - o.Submit; (got - time.Duration(want[i])*time.Second).Abs() > time.Second {
@@ -65,8 +79,8 @@ func TestPolluxAgreesWithItsSimulator(t *testing.T) {
 	}
 }
 
-func TestPolluxRefuses(t *testing.T) {
-	f, models := polluxFixture(t)
+func TestRefuses(t *testing.T) {
+	f, models := fixture(t)
 	for _, c := range []struct {
 		policy  string
 		file    trace.File
@@ -88,25 +102,25 @@ func TestPolluxRefuses(t *testing.T) {
 			`model "bert" at batch 8 was not measured`,
 		},
 	} {
-		if _, _, err := NewPollux(c.policy, models, c.file, Machines{3, c.perNode}); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, _, err := New(c.policy, c.file, setup(models, 3, c.perNode)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v\nwant …%s…", err, c.want)
 		}
 	}
 }
 
 func TestRulesThatCannotGoOnEndTheRun(t *testing.T) {
-	f, models := polluxFixture(t)
+	f, models := fixture(t)
 	for k := range models["bert"].Placements {
 		if k != 1 {
 			delete(models["bert"].Placements, k)
 		}
 	}
 	models["bert"].Wide = nil
-	rules, jobs, err := NewPollux("tiresias", models, f, Machines{3, 4})
+	rules, jobs, err := New("tiresias", f, setup(models, 3, 4))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = Run(Config{Jobs: jobs, Nodes: 3, DevicesPerNode: 4, Rules: rules}); err == nil ||
+	if _, err = sim.Run(sim.Config{Jobs: jobs, Nodes: 3, DevicesPerNode: 4, Rules: rules}); err == nil ||
 		!strings.Contains(err.Error(), "outside of what was measured") {
 		t.Errorf("%v", err)
 	}
@@ -147,35 +161,35 @@ func TestWithin(t *testing.T) {
 
 // a runs from the first minute on for 13,699 s, of which its work, as it was
 // told, is 13,586 s: for the last two minutes there seems to be nothing left.
-func TestPolluxMinutesInWhichLittleHappens(t *testing.T) {
-	_, models := polluxFixture(t)
-	for name, submit := range map[string]time.Duration{"beside one that is thought to be done": 13650 * s, "after a minute without anybody": 20000 * s} {
-		for _, policy := range PolluxPolicies() {
+func TestMinutesInWhichLittleHappens(t *testing.T) {
+	_, models := fixture(t)
+	for name, submit := range map[string]time.Duration{"beside one that is thought to be done": 13650 * time.Second, "after a minute without jobs": 20000 * time.Second} {
+		for _, policy := range Policies() {
 			f := trace.File{Arrivals: []trace.Arrival{
-				{ID: "a", Submit: 30 * s, Workers: 1, Model: "bert", BatchSize: 24},
+				{ID: "a", Submit: 30 * time.Second, Workers: 1, Model: "bert", BatchSize: 24},
 				{ID: "b", Submit: submit, Workers: 1, Model: "bert", BatchSize: 24},
 			}}
-			rules, jobs, err := NewPollux(policy, models, f, Machines{1, 2})
+			rules, jobs, err := New(policy, f, setup(models, 1, 2))
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, log := run(t, Config{Jobs: jobs, Nodes: 1, DevicesPerNode: 2, Rules: rules})
+			r := run(t, sim.Config{Jobs: jobs, Nodes: 1, DevicesPerNode: 2, Rules: rules})
 			if policy != "tiresias" {
 				continue
 			}
 			a, b := r.Jobs[0], r.Jobs[1]
-			if took := a.End - 60*s; took != b.End-(submit+60*s).Truncate(60*s) || took != 13639*s {
-				t.Errorf("%s: a ends at %v, b at %v\n%s", name, a.End, b.End, strings.Join(log, "\n"))
+			if took := a.End - time.Minute; took != b.End-(submit+time.Minute).Truncate(time.Minute) || took != 13639*time.Second {
+				t.Errorf("%s: a ends at %v, b at %v", name, a.End, b.End)
 			}
 		}
 	}
 }
 
-// The last one may end on the minute, together with the round.
-func TestPolluxRoundOfNobody(t *testing.T) {
-	f, models := polluxFixture(t)
-	for _, policy := range PolluxPolicies() {
-		rules, _, err := NewPollux(policy, models, f, Machines{3, 4})
+// The last job may end on the minute, together with the round.
+func TestRoundWithoutJobs(t *testing.T) {
+	f, models := fixture(t)
+	for _, policy := range Policies() {
+		rules, _, err := New(policy, f, setup(models, 3, 4))
 		if err != nil {
 			t.Fatal(err)
 		}

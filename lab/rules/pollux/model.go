@@ -1,4 +1,4 @@
-package sim
+package pollux
 
 import (
 	"fmt"
@@ -8,23 +8,23 @@ import (
 	"github.com/bellows-ml/bellows/lab/trace"
 )
 
-// polluxModel is a model of Pollux's measurements with what has been read off
+// model is a model of Pollux's measurements with what has been read off
 // them already.
-type polluxModel struct {
+type model struct {
 	*trace.PolluxModel
 	space []trace.PolluxPoint // mean of the placements, and the wide points
-	memo  map[polluxKey]polluxTime
+	memo  map[key]stepTime
 }
 
-type polluxKey struct{ placement, nodes, workers, local int }
+type key struct{ placement, nodes, workers, local int }
 
-type polluxTime struct{ step, sync float64 }
+type stepTime struct{ step, sync float64 }
 
-func newPolluxModel(m *trace.PolluxModel) *polluxModel {
-	x := &polluxModel{PolluxModel: m, memo: map[polluxKey]polluxTime{}}
-	type key struct{ nodes, workers, local int }
-	sum, count := map[key]polluxTime{}, map[key]float64{}
-	var order []key
+func newModel(m *trace.PolluxModel) *model {
+	x := &model{PolluxModel: m, memo: map[key]stepTime{}}
+	type point struct{ nodes, workers, local int }
+	sum, count := map[point]stepTime{}, map[point]float64{}
+	var order []point
 	placements := make([]int, 0, len(m.Placements))
 	for p := range m.Placements {
 		placements = append(placements, p)
@@ -32,12 +32,12 @@ func newPolluxModel(m *trace.PolluxModel) *polluxModel {
 	slices.Sort(placements)
 	for _, placement := range placements {
 		for _, p := range m.Placements[placement] {
-			k := key{p.Nodes, p.Workers, p.Local}
+			k := point{p.Nodes, p.Workers, p.Local}
 			if count[k] == 0 {
 				order = append(order, k)
 			}
 			count[k]++
-			sum[k] = polluxTime{sum[k].step + p.Step, sum[k].sync + p.Sync}
+			sum[k] = stepTime{sum[k].step + p.Step, sum[k].sync + p.Sync}
 		}
 	}
 	for _, k := range order {
@@ -49,24 +49,24 @@ func newPolluxModel(m *trace.PolluxModel) *polluxModel {
 	return x
 }
 
-// polluxMostNodes is how many nodes were measured; more count as that many.
-const polluxMostNodes = 16
+// measuredNodes is how many nodes were measured; more count as that many.
+const measuredNodes = 16
 
 // time is the time of one step on a placement: interpolated between the local
 // batches that were measured on it, or else between its neighbours in the space
 // of nodes, workers and local batch.
-func (m *polluxModel) time(placement []int, local int) (polluxTime, error) {
-	k := polluxKey{nodes: min(len(placement), polluxMostNodes), local: local}
+func (m *model) time(placement []int, local int) (stepTime, error) {
+	k := key{nodes: min(len(placement), measuredNodes), local: local}
 	for _, n := range placement {
 		k.workers += n
 	}
-	if len(placement) <= 4 { // more were never measured by placement
+	if len(placement) <= 4 { // no larger placement was measured
 		k.placement = leastRotation(placement)
 	}
 	if t, ok := m.memo[k]; ok {
 		return t, nil
 	}
-	var t polluxTime
+	var t stepTime
 	var ok bool
 	if curve := m.Placements[k.placement]; len(curve) > 0 {
 		t, ok = between(curve, local)
@@ -94,21 +94,21 @@ func leastRotation(placement []int) int {
 }
 
 // between interpolates a curve at a local batch.
-func between(curve []trace.PolluxPoint, local int) (polluxTime, bool) {
+func between(curve []trace.PolluxPoint, local int) (stepTime, bool) {
 	i, found := slices.BinarySearchFunc(curve, local, func(p trace.PolluxPoint, b int) int { return p.Local - b })
 	switch {
 	case found:
-		return polluxTime{curve[i].Step, curve[i].Sync}, true
+		return stepTime{curve[i].Step, curve[i].Sync}, true
 	case i == 0 || i == len(curve):
-		return polluxTime{}, false
+		return stepTime{}, false
 	}
 	a, b := curve[i-1], curve[i]
 	part := float64(local-a.Local) / float64(b.Local-a.Local)
-	return polluxTime{a.Step + part*(b.Step-a.Step), a.Sync + part*(b.Sync-a.Sync)}, true
+	return stepTime{a.Step + part*(b.Step-a.Step), a.Sync + part*(b.Sync-a.Sync)}, true
 }
 
 // progress is how far training has come after so many epochs.
-func (m *polluxModel) progress(epochs int) float64 {
+func (m *model) progress(epochs int) float64 {
 	if epochs == 0 {
 		return 0
 	}
@@ -119,8 +119,8 @@ func (m *polluxModel) progress(epochs int) float64 {
 	return least
 }
 
-// at reads a measure off the trainings around a batch.
-func (m *polluxModel) at(batch, epoch int, measure func(trace.PolluxEpoch) float64) float64 {
+// at interpolates a measure between the trainings at the batches around this one.
+func (m *model) at(batch, epoch int, measure func(trace.PolluxEpoch) float64) float64 {
 	i, found := slices.BinarySearchFunc(m.Runs, batch, func(r trace.PolluxRun, b int) int { return r.Batch - b })
 	i = min(i, len(m.Runs)-1)
 	high := measure(m.Runs[i].Epochs[epoch])
@@ -133,7 +133,7 @@ func (m *polluxModel) at(batch, epoch int, measure func(trace.PolluxEpoch) float
 }
 
 // gain is what one step at a batch is worth in steps at the initial batch.
-func (m *polluxModel) gain(batch, epoch int) float64 {
+func (m *model) gain(batch, epoch int) float64 {
 	sqr := m.at(batch, epoch, func(e trace.PolluxEpoch) float64 { return e.GradSqr })
 	noise := m.at(batch, epoch, func(e trace.PolluxEpoch) float64 { return e.GradVar })
 	scale := float64(batch) / float64(m.InitBatch)
@@ -141,8 +141,8 @@ func (m *polluxModel) gain(batch, epoch int) float64 {
 }
 
 // shareOf is how a batch is split over workers: so many samples at a time, and
-// how often more before a step. least is the fewest further times.
-func (m *polluxModel) shareOf(batch, workers, least int) (atomic, accumulated int) {
+// how many further times before a step, which is at least least.
+func (m *model) shareOf(batch, workers, least int) (atomic, accumulated int) {
 	local := ceilDiv(batch, workers)
 	accumulated = max(least, ceilDiv(local, m.MaxLocal)-1)
 	atomic = ceilDiv(local, accumulated+1)
@@ -151,8 +151,8 @@ func (m *polluxModel) shareOf(batch, workers, least int) (atomic, accumulated in
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
-// stepTime is what Optimus believes a step takes: workers packed on nodes of four.
-func (m *polluxModel) stepTime(batch, workers int) (float64, error) {
+// assumed is how long Optimus assumes that a step takes: workers packed on nodes of four.
+func (m *model) assumed(batch, workers int) (float64, error) {
 	var placement []int
 	for rest := workers; rest > 0; rest -= 4 {
 		placement = append(placement, min(rest, 4))

@@ -1,4 +1,4 @@
-package sim
+package pollux
 
 import (
 	"fmt"
@@ -8,100 +8,105 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/lab/sim"
 	"github.com/bellows-ml/bellows/lab/trace"
 )
 
-// Pollux are the conventions of the Pollux simulator (Qiao et al., OSDI 2021),
+// Rules are the conventions of the Pollux simulator (Qiao et al., OSDI 2021),
 // for the two policies that its authors compare with, both with tuned jobs:
 //
 //   - Decisions are made once a minute, in whole seconds. Jobs that end in
-//     between leave their devices idle until then.
+//     between leave their devices idle until the next one.
 //   - A job's batch is its user's. Its progress is counted in steps at its
 //     model's first batch, of which a step at a larger one is worth several,
 //     as measured; an epoch's end is rounded to whole seconds.
 //   - Steps take as long as was measured on the same placement, and every new
 //     placement costs 30 s.
 //   - tiresias gives each job the workers its user asked for, in two queues that
-//     device time separates; optimus adds workers one by one where they shorten
-//     the remaining time most, knowing the true times. Both fill the emptiest
-//     node first.
-type Pollux struct {
-	decide func(p *Pollux, active []*polluxJob) error
-	jobs   []*polluxJob // in the order of the trace
-	free   []int        // devices of each node that nobody has
-	device int          // on each node
-	now    int          // seconds
-	queues [2][]*polluxJob
+//     device time separates; optimus adds workers one at a time where they shorten
+//     the remaining time most, knowing the true times. Both fill the node with
+//     the most free devices first.
+type Rules struct {
+	decide func(p *Rules, active []*job) error
+	jobs   []*job // in the order of the trace
+	free   []int  // free devices of each node
+	on     sim.Machines
+	now    int // seconds
+	queues [2][]*job
 }
 
-type polluxJob struct {
+type job struct {
 	index   int
-	model   *polluxModel
+	model   *model
 	batch   int
 	workers int // that its user asked for
-	most    int
+	most    int // workers that it can use
 
-	came, ended bool
-	end         int // when it will end in this round; 0 = not
-	nodes       []int
-	placement   []int
-	atomic      int
-	accumulated int
-	pause       int
-	progress    float64
-	epoch       int
+	arrived, ended bool
+	end            int // when it will end in this round; 0 = not
+	nodes          []int
+	placement      []int
+	atomic         int
+	accumulated    int
+	pause          int
+	progress       float64
+	epoch          int
 
-	queued  bool // tiresias knows it
+	queued  bool // by tiresias
 	running bool
-	checked int
+	counted int // the time up to which service is counted
 	service int
 }
 
 const (
-	polluxRound = 60 // seconds between decisions
-	polluxPause = 30 // seconds that a new placement costs
-	// polluxDemotion is the device time at which tiresias puts a job into the second queue.
-	polluxDemotion = 16 * 3600
+	roundSeconds = 60 // between decisions
+	pauseSeconds = 30 // what a new placement costs
+	// demotion is the device time at which tiresias puts a job into the second queue.
+	demotion = 16 * 3600
 )
 
-// PolluxPolicies names the policies that Pollux has rules for.
-func PolluxPolicies() []string { return []string{"tiresias", "optimus"} }
+// Policies names the policies that New knows.
+func Policies() []string { return []string{"tiresias", "optimus"} }
 
-// Machines are the cluster that rules place jobs on by themselves.
-type Machines struct{ Nodes, DevicesPerNode int }
+// Setup is what the rules need besides a trace.
+type Setup struct {
+	sim.Machines
+	Models trace.PolluxModels // the measurements, by model
+}
 
-// NewPollux makes the rules for one of PolluxPolicies, and the jobs of a trace as they see them.
-func NewPollux(policy string, models trace.PolluxModels, f trace.File, on Machines) (*Pollux, []Job, error) {
-	p := &Pollux{device: on.DevicesPerNode, free: make([]int, on.Nodes)}
+// New makes the rules for one of Policies, and the jobs of a trace as they see them.
+func New(policy string, f trace.File, in Setup) (*Rules, []sim.Job, error) {
+	on := in.Machines
+	p := &Rules{on: on, free: make([]int, on.Nodes)}
 	switch policy {
 	case "tiresias":
-		p.decide = (*Pollux).tiresias
+		p.decide = (*Rules).tiresias
 	case "optimus":
-		p.decide = (*Pollux).optimus
+		p.decide = (*Rules).optimus
 	default:
-		return nil, nil, fmt.Errorf("policy %q: the rules pollux know %s", policy, strings.Join(PolluxPolicies(), ", "))
+		return nil, nil, fmt.Errorf("policy %q: the rules pollux know %s", policy, strings.Join(Policies(), ", "))
 	}
-	if on.Nodes*on.DevicesPerNode > cluster.MaxSizes || on.DevicesPerNode > 4 {
+	if on.Devices() > cluster.MaxSizes || on.DevicesPerNode > 4 {
 		return nil, nil, fmt.Errorf("%d nodes of %d devices: the rules pollux have measurements for up to 4 devices a node and %d in all",
 			on.Nodes, on.DevicesPerNode, cluster.MaxSizes)
 	}
-	known := map[string]*polluxModel{}
-	for name, m := range models {
-		known[name] = newPolluxModel(m)
+	known := map[string]*model{}
+	for name, m := range in.Models {
+		known[name] = newModel(m)
 	}
-	var jobs []Job
+	var jobs []sim.Job
 	for i, a := range f.Arrivals {
 		m := known[a.Model]
 		if m == nil || a.BatchSize < m.InitBatch || a.BatchSize > m.MaxBatch {
 			return nil, nil, fmt.Errorf("%s: job %.60q: model %.40q at batch %d was not measured: the rules pollux need a trace of that simulator",
 				f.At(a), a.ID, a.Model, a.BatchSize)
 		}
-		x := &polluxJob{index: i, model: m, batch: a.BatchSize, workers: a.Workers, most: a.BatchSize / m.MinLocal}
+		x := &job{index: i, model: m, batch: a.BatchSize, workers: a.Workers, most: a.BatchSize / m.MinLocal}
 		if a.Model == "ncf" {
 			x.most = 1 // its simulator's exception: it does not scale
 		}
 		p.jobs = append(p.jobs, x)
-		j, err := x.job(a, policy == "tiresias", on.Nodes*on.DevicesPerNode)
+		j, err := x.job(a, policy == "tiresias", on.Devices())
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: job %.60q: %w", f.At(a), a.ID, err)
 		}
@@ -111,12 +116,12 @@ func NewPollux(policy string, models trace.PolluxModels, f trace.File, on Machin
 }
 
 // job is the job as the coordinator gets it: its work is what all its steps take on one device.
-func (j *polluxJob) job(a trace.Arrival, rigid bool, devices int) (Job, error) {
-	step, err := j.model.stepTime(j.batch, 1)
+func (j *job) job(a trace.Arrival, rigid bool, devices int) (sim.Job, error) {
+	step, err := j.model.assumed(j.batch, 1)
 	if err != nil {
-		return Job{}, err
+		return sim.Job{}, err
 	}
-	out := Job{Arrival: a, Sizes: []int{a.Workers}}
+	out := sim.Job{Arrival: a, Sizes: []int{a.Workers}}
 	if !rigid {
 		out.Sizes = nil
 		for k := 1; k <= min(max(j.most, 1), devices); k++ {
@@ -124,13 +129,13 @@ func (j *polluxJob) job(a trace.Arrival, rigid bool, devices int) (Job, error) {
 		}
 	}
 	out.MinWorkers, out.MaxWorkers = out.Sizes[0], out.Sizes[len(out.Sizes)-1]
-	out.Work = duration(step * j.model.at(j.batch, j.model.Epochs-1, func(e trace.PolluxEpoch) float64 { return e.Iteration }))
+	out.Work = sim.Seconds(step * j.model.at(j.batch, j.model.Epochs-1, func(e trace.PolluxEpoch) float64 { return e.Iteration }))
 	out.ETA = out.Work
 	return out, nil
 }
 
 // Workers implements Rules.
-func (p *Pollux) Workers(index int) int {
+func (p *Rules) Workers(index int) int {
 	if j := p.jobs[index]; !j.ended {
 		return len(j.nodes)
 	}
@@ -138,21 +143,21 @@ func (p *Pollux) Workers(index int) int {
 }
 
 // Instant implements Rules.
-func (p *Pollux) Instant(s *State) {
-	for _, i := range s.Came {
-		p.jobs[i].came = true
+func (p *Rules) Instant(s *sim.State) {
+	for _, i := range s.Arrived {
+		p.jobs[i].arrived = true
 	}
 	for _, i := range s.Ended {
 		p.jobs[i].ended = true
 	}
-	const round = polluxRound * time.Second
+	const round = roundSeconds * time.Second
 	if now := int(s.Now / time.Second); s.Now%round == 0 && now > p.now {
 		p.now = now
 		s.Err = p.round()
 	}
 	left := false
 	for _, j := range p.jobs {
-		if !j.came || j.ended {
+		if !j.arrived || j.ended {
 			continue
 		}
 		left = true
@@ -165,14 +170,14 @@ func (p *Pollux) Instant(s *State) {
 	}
 }
 
-// round decides, and then plays what follows up to the next one.
-func (p *Pollux) round() error {
-	var active []*polluxJob
+// round decides, and then counts what the jobs do until the next round.
+func (p *Rules) round() error {
+	var active []*job
 	for i := range p.free {
-		p.free[i] = p.device
+		p.free[i] = p.on.DevicesPerNode
 	}
 	for _, j := range p.jobs {
-		if !j.came || j.ended {
+		if !j.arrived || j.ended {
 			continue
 		}
 		active = append(active, j)
@@ -180,7 +185,7 @@ func (p *Pollux) round() error {
 			p.free[n]--
 		}
 	}
-	if len(active) == 0 { // the last one ended since the round before
+	if len(active) == 0 { // the last job ended since the previous round
 		return nil
 	}
 	before := make([][]int, len(active))
@@ -194,15 +199,15 @@ func (p *Pollux) round() error {
 		if !slices.Equal(before[i], j.nodes) {
 			j.move()
 		}
-		if err := j.play(p.now); err != nil {
+		if err := j.train(p.now); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// release takes a job's devices.
-func (p *Pollux) release(j *polluxJob) {
+// release takes away all devices of a job.
+func (p *Rules) release(j *job) {
 	for _, n := range j.nodes {
 		p.free[n]++
 	}
@@ -210,24 +215,24 @@ func (p *Pollux) release(j *polluxJob) {
 }
 
 // take gives a job devices, from the node with the most free ones first.
-func (p *Pollux) take(j *polluxJob, workers int) {
+func (p *Rules) take(j *job, workers int) {
 	for len(j.nodes) < workers {
-		emptiest := 0
+		freest := 0
 		for n, free := range p.free {
-			if free > p.free[emptiest] {
-				emptiest = n
+			if free > p.free[freest] {
+				freest = n
 			}
 		}
-		k := min(p.free[emptiest], workers-len(j.nodes))
-		p.free[emptiest] -= k
+		k := min(p.free[freest], workers-len(j.nodes))
+		p.free[freest] -= k
 		for range k {
-			j.nodes = append(j.nodes, emptiest)
+			j.nodes = append(j.nodes, freest)
 		}
 	}
 }
 
 // move begins a new placement.
-func (j *polluxJob) move() {
+func (j *job) move() {
 	j.placement = nil
 	for i, n := range j.nodes {
 		if i == 0 || n != j.nodes[i-1] {
@@ -236,17 +241,17 @@ func (j *polluxJob) move() {
 		j.placement[len(j.placement)-1]++
 	}
 	if len(j.nodes) > 0 {
-		j.pause = polluxPause
+		j.pause = pauseSeconds
 	}
 }
 
-// play counts one round's progress from now on, and finds out whether the job ends in it.
-func (j *polluxJob) play(now int) error {
+// train counts one round's progress from now on, and sets when the job ends if it ends in it.
+func (j *job) train(now int) error {
 	workers := len(j.nodes)
 	if workers == 0 {
 		return nil
 	}
-	delay := min(j.pause, polluxRound)
+	delay := min(j.pause, roundSeconds)
 	j.pause -= delay
 	least := 0
 	if workers == 1 && j.batch > j.model.InitBatch {
@@ -259,7 +264,7 @@ func (j *polluxJob) play(now int) error {
 	}
 	total := t.step + (t.step-t.sync)*float64(j.accumulated)
 	now += delay
-	for seconds := polluxRound - delay; seconds > 0; {
+	for seconds := roundSeconds - delay; seconds > 0; {
 		rate := j.model.gain(workers*j.atomic*(j.accumulated+1), j.epoch) / total
 		next := j.model.progress(j.epoch + 1)
 		if far := j.progress + float64(rate*float64(seconds)); far < next {

@@ -1,4 +1,4 @@
-package sim
+package elasticflow
 
 import (
 	"cmp"
@@ -6,42 +6,45 @@ import (
 	"slices"
 )
 
-// elasticFlowEDF is its simulator's earliest deadline first, with and without admission.
-type elasticFlowEDF struct {
-	*ElasticFlow
+// edf is its simulator's earliest deadline first, with and without admission.
+type edf struct {
+	*terms
 	admission bool
-	events    elasticFlowEvents
-	runnable  []*elasticFlowJob // all that came and have not ended
-	running   []*elasticFlowJob // those that ever had devices, in the order of their first
-	waiting   []*elasticFlowJob
-	plan      []elasticFlowFree
+	events    events
+	runnable  []*job // all that arrived and have not ended
+	running   []*job // those that have had devices, in the order of their first start
+	waiting   []*job
+	plan      []stretch
 	last      int
-	places    elasticFlowPlaces
+	places    places
 }
 
-// elasticFlowFree is from when on so many devices are free, until the next one's time.
-type elasticFlowFree struct{ at, devices int }
+// stretch is a number of free devices from a moment on, until the next one's.
+type stretch struct{ at, devices int }
 
-func (f elasticFlowFree) compare(at int) int { return cmp.Compare(f.at, at) }
+func (f stretch) compare(at int) int { return cmp.Compare(f.at, at) }
 
-func newElasticFlowEDF(e *ElasticFlow, admission bool) *elasticFlowEDF {
-	x := &elasticFlowEDF{ElasticFlow: e, admission: admission, last: e.next, places: newElasticFlowPlaces(e.machines)}
-	for _, j := range e.jobs {
-		x.events.at(j.submit).come(j)
+func newEDF(t *terms, jobs []*job, admission bool) *edf {
+	x := &edf{terms: t, admission: admission, places: newPlaces(t.on)}
+	for _, j := range jobs {
+		x.events.at(j.submit).arrive(j)
+	}
+	if len(jobs) > 0 {
+		x.last = jobs[0].submit
 	}
 	return x
 }
 
-// decide implements elasticFlowPolicy.
-func (x *elasticFlowEDF) decide(now int) (int, bool, error) {
+// decide implements decider.
+func (x *edf) decide(now int) (int, bool, error) {
 	for _, j := range x.runnable {
 		x.count(j, now)
 	}
 	x.last = now
 	ev := x.events[0]
 	for _, j := range ev.ended {
-		isIt := func(o *elasticFlowJob) bool { return o == j }
-		x.runnable, x.running = slices.DeleteFunc(x.runnable, isIt), slices.DeleteFunc(x.running, isIt)
+		same := func(o *job) bool { return o == j }
+		x.runnable, x.running = slices.DeleteFunc(x.runnable, same), slices.DeleteFunc(x.running, same)
 		j.devices, j.leaves = 0, false
 	}
 	if x.admission {
@@ -49,7 +52,7 @@ func (x *elasticFlowEDF) decide(now int) (int, bool, error) {
 	} else {
 		x.replan(ev, now)
 	}
-	x.events = slices.DeleteFunc(x.events, func(o *elasticFlowEvent) bool { return o == ev })
+	x.events = slices.DeleteFunc(x.events, func(o *event) bool { return o == ev })
 	if err := x.charge(); err != nil {
 		return 0, false, err
 	}
@@ -60,8 +63,8 @@ func (x *elasticFlowEDF) decide(now int) (int, bool, error) {
 	return next, more, nil
 }
 
-// count takes in what a job has done since the last decision.
-func (x *elasticFlowEDF) count(j *elasticFlowJob, now int) {
+// count adds what a job has done since the last decision.
+func (x *edf) count(j *job, now int) {
 	if j.devices == 0 {
 		return
 	}
@@ -83,10 +86,10 @@ func (x *elasticFlowEDF) count(j *elasticFlowJob, now int) {
 }
 
 // replan is what happens at an event without admission.
-func (x *elasticFlowEDF) replan(ev *elasticFlowEvent, now int) {
-	if len(ev.came) > 0 {
-		x.estimate(slices.Concat(x.runnable, ev.came), now)
-		x.runnable, x.waiting = append(x.runnable, ev.came...), append(x.waiting, ev.came...)
+func (x *edf) replan(ev *event, now int) {
+	if len(ev.arrived) > 0 {
+		x.estimate(slices.Concat(x.runnable, ev.arrived), now)
+		x.runnable, x.waiting = append(x.runnable, ev.arrived...), append(x.waiting, ev.arrived...)
 	} else {
 		x.estimate(x.runnable, now)
 	}
@@ -99,8 +102,8 @@ func (x *elasticFlowEDF) replan(ev *elasticFlowEvent, now int) {
 	}
 }
 
-// forecast takes over the planned end; of a job that has started it is an event.
-func (x *elasticFlowEDF) forecast(j *elasticFlowJob) {
+// forecast adopts the planned end; for a job that has started it is an event.
+func (x *edf) forecast(j *job) {
 	if j.started {
 		x.events.move(j, j.end, j.newEnd)
 	}
@@ -108,17 +111,17 @@ func (x *elasticFlowEDF) forecast(j *elasticFlowJob) {
 }
 
 // start gives a waiting job its first devices.
-func (x *elasticFlowEDF) start(j *elasticFlowJob) {
+func (x *edf) start(j *job) {
 	j.started = true
-	x.waiting = slices.DeleteFunc(x.waiting, func(o *elasticFlowJob) bool { return o == j })
+	x.waiting = slices.DeleteFunc(x.waiting, func(o *job) bool { return o == j })
 	x.running = append(x.running, j)
 	x.events.end(j, j.end)
 }
 
 // admit is what happens at an event with admission.
-func (x *elasticFlowEDF) admit(ev *elasticFlowEvent, now int) {
+func (x *edf) admit(ev *event, now int) {
 	admitted := false
-	for _, j := range ev.came {
+	for _, j := range ev.arrived {
 		if !x.estimate(append(slices.Clone(x.runnable), j), now) {
 			j.refused = true
 			continue
@@ -151,8 +154,8 @@ func (x *elasticFlowEDF) admit(ev *elasticFlowEvent, now int) {
 	}
 }
 
-// charge takes off what the coming round loses, where starts are charged.
-func (x *elasticFlowEDF) charge() error {
+// charge subtracts what starts cost in the coming round, where they are charged.
+func (x *edf) charge() error {
 	if !x.admission {
 		return nil
 	}
@@ -181,9 +184,9 @@ func (x *elasticFlowEDF) charge() error {
 }
 
 // estimate plans all jobs by their deadlines, sorting them; false if one would miss its own.
-func (x *elasticFlowEDF) estimate(jobs []*elasticFlowJob, now int) bool {
-	x.plan = []elasticFlowFree{{now, x.machines.devices()}}
-	slices.SortStableFunc(jobs, func(a, b *elasticFlowJob) int { return cmp.Compare(a.deadline, b.deadline) })
+func (x *edf) estimate(jobs []*job, now int) bool {
+	x.plan = []stretch{{now, x.on.Devices()}}
+	slices.SortStableFunc(jobs, func(a, b *job) int { return cmp.Compare(a.deadline, b.deadline) })
 	kept := true
 	for _, j := range jobs {
 		kept = x.insert(j, now) && kept
@@ -191,10 +194,10 @@ func (x *elasticFlowEDF) estimate(jobs []*elasticFlowJob, now int) bool {
 	return kept
 }
 
-// insert plans one job into what is free: in each stretch as many devices as it
-// may have, or the most that are left, until it ends. False if that is late.
-func (x *elasticFlowEDF) insert(j *elasticFlowJob, start int) bool {
-	all := x.machines.devices()
+// insert plans one job into the free devices: in each stretch as many as it may
+// have, or the most that are left, until it ends. False if it ends too late.
+func (x *edf) insert(j *job, start int) bool {
+	all := x.on.Devices()
 	quota := min(j.most, all)
 	old, left, kept := x.plan, j.left, true
 	plan := slices.Clone(old)
@@ -218,11 +221,11 @@ func (x *elasticFlowEDF) insert(j *elasticFlowJob, start int) bool {
 				free := plan[i].devices
 				plan[i].devices -= give
 				j.newEnd = end
-				_, exact := slices.BinarySearchFunc(old, end, elasticFlowFree.compare)
+				_, exact := slices.BinarySearchFunc(old, end, stretch.compare)
 				if last || !exact {
-					plan = until(plan, elasticFlowFree{x.aligned(start, end), free})
+					plan = freeAgain(plan, stretch{x.aligned(start, end), free})
 				}
-				x.plan = slices.CompactFunc(plan, func(a, b elasticFlowFree) bool { return a.devices == b.devices })
+				x.plan = slices.CompactFunc(plan, func(a, b stretch) bool { return a.devices == b.devices })
 				return kept && end <= j.deadline
 			}
 			left -= float64(old[i+1].at-from.at) * j.rate(give)
@@ -233,10 +236,10 @@ func (x *elasticFlowEDF) insert(j *elasticFlowJob, start int) bool {
 	return kept
 }
 
-// until notes down that a job's devices are free again at the slot after its
-// end, with as many as before it, whatever the plan said of that slot.
-func until(plan []elasticFlowFree, then elasticFlowFree) []elasticFlowFree {
-	i, found := slices.BinarySearchFunc(plan, then.at, elasticFlowFree.compare)
+// freeAgain records that a job's devices are free again at the slot after its end,
+// as many as before it, whatever the plan had for that slot.
+func freeAgain(plan []stretch, then stretch) []stretch {
+	i, found := slices.BinarySearchFunc(plan, then.at, stretch.compare)
 	if found {
 		plan[i] = then
 		return plan
@@ -244,7 +247,7 @@ func until(plan []elasticFlowFree, then elasticFlowFree) []elasticFlowFree {
 	return slices.Insert(plan, i, then)
 }
 
-// most is the largest power of two that n holds.
+// most is the largest power of two that is not above n.
 func most(n int) int {
 	k := 1
 	for 2*k <= n {

@@ -1,4 +1,4 @@
-package sim
+package muri
 
 import (
 	"time"
@@ -6,9 +6,9 @@ import (
 	"github.com/bellows-ml/bellows/lab/trace"
 )
 
-// MuriOverhead is what a start costs in Muri's simulator, by model and number
+// Overhead is what a start costs in Muri's simulator, by model and number
 // of devices: the constants of its run_sim.py.
-func MuriOverhead() trace.Overhead {
+func Overhead() trace.Overhead {
 	o := trace.Overhead{}
 	for _, m := range []struct {
 		model   string
