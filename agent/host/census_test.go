@@ -11,6 +11,7 @@ import (
 )
 
 func TestCensusCountsNodesAndKnowsWhereTheyGossip(t *testing.T) {
+	t.Parallel()
 	var counts []int
 	c := &census{
 		self:    "n1",
@@ -50,6 +51,7 @@ func TestCensusCountsNodesAndKnowsWhereTheyGossip(t *testing.T) {
 
 // What has fallen silent is shown for as long as it belongs to the cluster.
 func TestGossipForgetsWhoWasRemoved(t *testing.T) {
+	t.Parallel()
 	c := &census{self: "n1", nodes: map[string]bool{"away": true}}
 	g := &gossip{belongs: c.has, heard: map[cluster.NodeID]string{"n1": "alive", "new": "alive", "away": "dead", "removed": "dead", "gone": "left"}}
 	want := map[cluster.NodeID]string{"n1": "alive", "new": "alive", "away": "dead"}
@@ -61,6 +63,7 @@ func TestGossipForgetsWhoWasRemoved(t *testing.T) {
 // A node fences itself while it knows of others, or as long as its word stands
 // that it does, of whichever life; and is told nothing before it knows.
 func TestWhoIsAloneFencesItselfUntilThatIsTakenBack(t *testing.T) {
+	t.Parallel()
 	const own, deadline = 7, 42
 	for _, c := range []struct {
 		crowd  int
@@ -90,6 +93,7 @@ func TestWhoIsAloneFencesItselfUntilThatIsTakenBack(t *testing.T) {
 }
 
 func TestRecordsIgnoreWhatIsOlder(t *testing.T) {
+	t.Parallel()
 	r := newRecords(quiet())
 	prefix := []string{record.GenerationPrefix("j", 1)}
 	key := record.PermitKey("j", 1)

@@ -27,6 +27,7 @@ func ackLane(j cluster.JobID) lane {
 
 // A write whose answer was lost is found to have happened, and not taken for news.
 func TestRecordThatIsThereAlreadyIsRead(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	n := f.writer()
 	key := record.AckKey("n1", "j", 1, record.AckFailed)
@@ -45,6 +46,7 @@ func TestRecordThatIsThereAlreadyIsRead(t *testing.T) {
 }
 
 func TestAnotherLifesWriteDoesNotLand(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	n := f.writer()
 	n.presence.aliveRev--
@@ -57,6 +59,7 @@ func TestAnotherLifesWriteDoesNotLand(t *testing.T) {
 }
 
 func TestRecordThatEtcdNeverTakesIsGivenUp(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	n := f.writer()
 	var refused error
@@ -69,6 +72,7 @@ func TestRecordThatEtcdNeverTakesIsGivenUp(t *testing.T) {
 }
 
 func TestGossipTellsWhoIsThere(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	one, two := f.settings("n1"), f.settings("n2")
 	stop := f.agent(one)

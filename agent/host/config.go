@@ -74,7 +74,14 @@ type Config struct {
 	// TTL is how long the lease lives without a renewal; 0 = fence.TTL. The leader's
 	// waits are made for that, so only tests choose another.
 	TTL time.Duration
+	// lookEvery is how often devices, their locks and the room for checkpoints are
+	// looked at; 0 = defaultLookEvery. Only tests choose another.
+	lookEvery time.Duration
 }
+
+// defaultLookEvery is how old what `bellows nodes` shows of devices may be, and how
+// late a lost one is noticed.
+const defaultLookEvery = 10 * time.Second
 
 // check fills in defaults and reports everything that is wrong at once.
 func (c Config) check() (Config, error) {
@@ -121,9 +128,8 @@ func (c Config) check() (Config, error) {
 	if c.LogBytes < 0 || c.KeepLogs.Age < 0 || c.KeepLogs.Bytes < 0 {
 		fault("logs: %d bytes a rank, kept for %s and up to %d bytes: use positive values", c.LogBytes, c.KeepLogs.Age, c.KeepLogs.Bytes)
 	}
-	if c.TTL == 0 {
-		c.TTL = fence.TTL
-	}
+	c.TTL = cmp.Or(c.TTL, fence.TTL)
+	c.lookEvery = cmp.Or(c.lookEvery, defaultLookEvery)
 	return c, errors.Join(faults...)
 }
 

@@ -14,6 +14,7 @@ import (
 // What happens to a checkpoint after it was committed is found on the node that
 // wrote it, too, before anything starts from it.
 func TestLaterDamageIsFound(t *testing.T) {
+	t.Parallel()
 	for name, damage := range map[string]func(model string) error{
 		"cut short": func(model string) error { return os.Truncate(model, 100) },
 		"rewritten": func(model string) error {
@@ -46,6 +47,7 @@ func TestLaterDamageIsFound(t *testing.T) {
 
 // Who has just digested a checkpoint does not read it again, unless it is doubted.
 func TestAFreshCheckpointIsReadAgainOnlyWhenDoubted(t *testing.T) {
+	t.Parallel()
 	for _, doubted := range []bool{false, true} {
 		f := newFixture(t)
 		s := f.settings("n1")
@@ -62,6 +64,7 @@ func TestAFreshCheckpointIsReadAgainOnlyWhenDoubted(t *testing.T) {
 
 // The files of what is recorded stay, also of what was given up; they go when the record has gone.
 func TestFilesStayAsLongAsTheirRecord(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	f.agent(f.settings("n1"))
 	j := f.committed()

@@ -59,7 +59,7 @@ func openDataDir(path string, node cluster.NodeID, clusterName string) (*dataDir
 		err = closeLogs(filepath.Join(path, logsDir))
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("data directory %s: %w", path, err), lock.Close())
+		return nil, errors.Join(fmt.Errorf("data directory %s: %w", path, err), d.close())
 	}
 	return d, nil
 }
@@ -163,8 +163,12 @@ func (d *dataDir) keepRunDir(dir string) error {
 // runDirs are all of them.
 func (d *dataDir) runDirs() []string { return d.roots.Dirs }
 
-// close lets go of the directory.
-func (d *dataDir) close() error { return d.lock.Close() }
+// close lets go of the directory. It unlocks by itself: a process that another
+// goroutine is just starting has a copy of each file until it executes its
+// program, and would keep the lock for as long.
+func (d *dataDir) close() error {
+	return errors.Join(unix.Flock(int(d.lock.Fd()), unix.LOCK_UN), d.lock.Close())
+}
 
 // write puts v into a file, all of it or nothing, durable.
 func (d *dataDir) write(name string, v any) error {

@@ -13,6 +13,7 @@ import (
 // A driver that does not answer takes no device away at once: jobs run on, and
 // only when nobody could look for long do the devices count as sick.
 func TestADriverThatDoesNotAnswerTakesNothingAwayAtOnce(t *testing.T) {
+	t.Parallel()
 	n := &node{}
 	device := cluster.Device{ID: "GPU-1", Model: "A100", MemoryBytes: 1 << 30, Health: cluster.Healthy}
 	hung := errors.New("the driver did not answer")
@@ -53,6 +54,7 @@ func TestADriverThatDoesNotAnswerTakesNothingAwayAtOnce(t *testing.T) {
 // driver's package, takes nothing from what runs: not even a fresh agent, which
 // has seen no device itself, says that its runs' devices are gone.
 func TestALibraryThatRefusesTakesNothingFromWhatRuns(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	sc := &scene{on: map[cluster.DeviceID][]nvml.Process{}}
 	s := f.settings("n1")

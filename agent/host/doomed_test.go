@@ -55,6 +55,7 @@ func (f *fixture) unfit(device cluster.DeviceID) (since int64, is bool) {
 // A worker that the kernel does not let go of holds its device, and not its job:
 // the job goes on, also on the same node, and people are told.
 func TestAnUnkillableWorkerHoldsItsDeviceOnly(t *testing.T) {
+	t.Parallel()
 	for name, shimDies := range map[string]bool{"shim lives": false, "shim dies": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

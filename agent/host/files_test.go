@@ -15,6 +15,7 @@ import (
 )
 
 func TestWhichFilesAreWhoseIsNotGuessed(t *testing.T) {
+	t.Parallel()
 	device := func(id string, minor ...uint32) nvml.Reading {
 		r := nvml.Reading{Device: cluster.Device{ID: cluster.DeviceID(id)}}
 		if len(minor) > 0 {
@@ -46,6 +47,7 @@ func TestWhichFilesAreWhoseIsNotGuessed(t *testing.T) {
 
 // A job of a real shim opens the file of its own device and not another's.
 func TestAJobOpensItsOwnDevice(t *testing.T) {
+	t.Parallel()
 	how := shim.TryDevices("")
 	if strings.HasPrefix(how, record.NotEnforced) {
 		t.Skipf("devices cannot be kept from jobs here: %s", how)

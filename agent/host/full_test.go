@@ -59,6 +59,7 @@ func (f *fixture) fill(dir string, leave int64) (free func()) {
 // A lease that cannot be kept for a successor, because the disk is full, is no
 // reason for an agent to end.
 func TestLeaseWaitsForRoomToBeKept(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	dir := filepath.Join(f.dir, "small")
 	f.disk(dir, "512")
@@ -123,6 +124,7 @@ func (f *fixture) committed() *job {
 }
 
 func TestNothingStartsWhereItsNextCheckpointWouldNotFit(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	base := filepath.Join(f.dir, "ck")
 	f.disk(base, "2048")
@@ -175,6 +177,7 @@ func (f *fixture) staysAbsent(key string) {
 // A node on which a file system is read-only says that it cannot run the job now,
 // and says so when that is over, also for an agent that was started since.
 func TestAReadOnlyDiskIsToldToBeOver(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	base := filepath.Join(f.dir, "ck")
 	f.disk(base, "2048")
@@ -212,6 +215,7 @@ func TestAReadOnlyDiskIsToldToBeOver(t *testing.T) {
 // What a generation has left when it was killed in the middle of a save is in
 // nobody's way: it goes before the next one is refused for want of room.
 func TestLeftoversMakeRoomForTheNextGeneration(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	base := filepath.Join(f.dir, "ck")
 	f.disk(base, "2048")
@@ -235,6 +239,7 @@ func TestLeftoversMakeRoomForTheNextGeneration(t *testing.T) {
 // While a job runs, people are told that its next checkpoint will not fit, and
 // that one was lost; with room again everything is as before.
 func TestAFullDiskIsToldWhileTheJobRunsOn(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	base := filepath.Join(f.dir, "ck")
 	f.disk(base, "2560")
@@ -292,6 +297,7 @@ func (f *fixture) problem(j *job, words ...string) {
 
 // The agent's own disk is full: the job is told so, and starts once it is not.
 func TestAFullDiskOfTheAgent(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	s := f.settings("n1")
 	runs := filepath.Join(s.Dir, "r")

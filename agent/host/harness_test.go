@@ -88,6 +88,7 @@ func (s settings) config(log zerolog.Logger) Config {
 		Socket: filepath.Join(s.Dir, "s"), Etcd: store.Config{Endpoints: []string{s.Etcd}},
 		Devices: devices, Strangers: RefuseStrangers,
 		Exe: exe, Version: "test", Leave: s.Leave, Log: log, TTL: s.TTL, Vitals: s.Vitals,
+		lookEvery: time.Second,
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 func sleeper() []string { return []string{"/bin/sh", "-c", "exec sleep 600"} }
 
 func TestRunFromGrantToForgetting(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	s := f.settings("n1")
 	f.agent(s)
@@ -41,6 +42,7 @@ func TestRunFromGrantToForgetting(t *testing.T) {
 
 // The leader may forget a generation long after this node has done with it.
 func TestCollectedGenerationsAreForgottenLater(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	s := f.settings("n1")
 	stop := f.agent(s)
@@ -71,6 +73,7 @@ func (f *fixture) empty(s settings) bool {
 }
 
 func TestPlainScriptsAreOfferedOnHalt(t *testing.T) {
+	t.Parallel()
 	for name, script := range map[string]string{
 		"whole": `trap 'echo state > "$BELLOWS_CHECKPOINT_DIR/model"; exit 0' TERM; : > "$BELLOWS_CHECKPOINT_DIR/.up"; while :; do sleep 0.02; done`,
 		"steps": `d="$BELLOWS_CHECKPOINT_DIR/step-7"; mkdir -p "$d"; echo state > "$d/model"; : > "$d/COMPLETE"; : > "$BELLOWS_CHECKPOINT_DIR/.up"
@@ -112,6 +115,7 @@ func TestPlainScriptsAreOfferedOnHalt(t *testing.T) {
 }
 
 func TestFailureHereAndAtAPeer(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	f.agent(f.settings("n1"))
 	f.agent(f.settings("n2"))
@@ -139,6 +143,7 @@ func TestFailureHereAndAtAPeer(t *testing.T) {
 }
 
 func TestSecretsAreNotRecorded(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	s := f.settings("n1")
 	f.agent(s)
@@ -163,6 +168,7 @@ func TestSecretsAreNotRecorded(t *testing.T) {
 }
 
 func TestWithdrawnPermitKills(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	f.agent(f.settings("n1"))
 	j := f.job("long", sleeper(), map[string]int{"n1": 1}, "n1")
@@ -178,6 +184,7 @@ func TestWithdrawnPermitKills(t *testing.T) {
 }
 
 func TestRefusedJobsSayWhy(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	f.agent(f.settings("n1"))
 	j := f.job("lost", sleeper(), map[string]int{"n1": 1}, "n1")
@@ -203,6 +210,7 @@ func TestRefusedJobsSayWhy(t *testing.T) {
 }
 
 func TestNextGenerationStartsWhenTheLastIsGone(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	f.agent(f.settings("n1"))
 	j := f.job("grow", sleeper(), map[string]int{"n1": 1}, "n1")

@@ -19,6 +19,7 @@ import (
 // Whatever others have written, and whatever shims report, an agent has a plan, and
 // what it plans for a job whose records are sound is what it would have been.
 func TestRecordsMadeWrongArePlanned(t *testing.T) {
+	t.Parallel()
 	const seeds = 300
 	const sound = cluster.JobID("starting-aaaaaa")
 	sample := recordtest.Sample(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC))

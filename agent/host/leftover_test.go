@@ -15,6 +15,7 @@ import (
 
 // The run directory is the way to what a shim has left. It goes only when nothing is.
 func TestRunDirectoryStaysWhereItCannotBeSwept(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	n := f.writer()
 	f.commit(record.Put(record.InventoryKey("n1"), record.Inventory{}))
@@ -50,6 +51,7 @@ func TestRunDirectoryStaysWhereItCannotBeSwept(t *testing.T) {
 // A file system that fails just when a plain script has ended does not cost what
 // the script has saved.
 func TestLastLookForAPlainCheckpointIsTriedAgain(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	log := f.logged(f.settings("n1"))
 	script := `trap 'echo done > "$BELLOWS_CHECKPOINT_DIR/model"; cd /; mv "$BELLOWS_CHECKPOINT_DIR" "$BELLOWS_CHECKPOINT_DIR.away"; ln -s / "$BELLOWS_CHECKPOINT_DIR"; exit 0' TERM

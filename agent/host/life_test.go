@@ -20,6 +20,7 @@ import (
 )
 
 func TestKilledAgentsSuccessorAdoptsTheSameProcesses(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	s := f.settings("n1")
 	agent := f.process(s)
@@ -55,6 +56,7 @@ func TestKilledAgentsSuccessorAdoptsTheSameProcesses(t *testing.T) {
 }
 
 func TestWhatHappenedWhileTheAgentWasDeadIsAcknowledged(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	s := f.settings("n1")
 	agent := f.process(s)
@@ -81,6 +83,7 @@ func TestWhatHappenedWhileTheAgentWasDeadIsAcknowledged(t *testing.T) {
 
 // A frozen agent cannot renew. Its shim does not wait for it.
 func TestFrozenAgentIsFencedAndComesBackAsAnotherLife(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	f.agent(f.settings("n2")) // a second node, without which nobody fences
 	s := f.settings("n1")
@@ -112,6 +115,7 @@ func TestFrozenAgentIsFencedAndComesBackAsAnotherLife(t *testing.T) {
 
 // Where no other node could take over, etcd may be away for as long as it likes.
 func TestSingleNodeDoesNotFenceItself(t *testing.T) {
+	t.Parallel()
 	f := &fixture{T: t, dir: t.TempDir()}
 	etcdDir := t.TempDir()
 	f.endpoint = startEtcdAt(t, etcdDir)
@@ -137,6 +141,7 @@ func TestSingleNodeDoesNotFenceItself(t *testing.T) {
 }
 
 func TestDeletedAliveKeyBeginsAnotherLife(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	f.agent(f.settings("n1"))
 	token := f.alive("n1")
@@ -145,6 +150,7 @@ func TestDeletedAliveKeyBeginsAnotherLife(t *testing.T) {
 }
 
 func TestDeadShimIsSweptAndReported(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	s := f.settings("n1")
 	f.agent(s)
@@ -173,6 +179,7 @@ func TestDeadShimIsSweptAndReported(t *testing.T) {
 // Nobody renews a lease before its node is in the cluster: an agent that was
 // stopped for that long has to get another.
 func TestLeaseThatEndedBeforeItsLifeBeganIsReplaced(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	data, err := openDataDir(t.TempDir(), "n1", "test")
 	if err != nil {
@@ -200,6 +207,7 @@ func TestLeaseThatEndedBeforeItsLifeBeganIsReplaced(t *testing.T) {
 // wire holds up may be another matter of the connection's, ahead of the question;
 // not each time.
 func TestDeadlinesCountFromTheSending(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	w := f.wire()
 	s, err := store.Open(t.Context(), store.Config{Endpoints: []string{w.listener.Addr().String()}})
@@ -267,6 +275,7 @@ func TestDeadlinesCountFromTheSending(t *testing.T) {
 }
 
 func TestWhoMayNotBeThisNodeIsToldWhy(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	s := f.settings("n1")
 	f.agent(s)
@@ -300,6 +309,7 @@ func TestWhoMayNotBeThisNodeIsToldWhy(t *testing.T) {
 }
 
 func TestDataDirectoryIsOnesOwn(t *testing.T) {
+	t.Parallel()
 	path := t.TempDir()
 	d, err := openDataDir(path, "n1", "a")
 	if err != nil {
@@ -336,6 +346,7 @@ func TestDataDirectoryIsOnesOwn(t *testing.T) {
 
 // Nothing is lost while etcd is away: neither the agent's start nor what it has to say.
 func TestEtcdMayComeLateAndGoAway(t *testing.T) {
+	t.Parallel()
 	f := &fixture{T: t, dir: t.TempDir()}
 	etcdDir := t.TempDir()
 	f.endpoint = startEtcdAt(t, etcdDir) // finds a port, and is gone again
@@ -376,6 +387,7 @@ func startEtcdAt(t *testing.T, dir string) (endpoint string) {
 }
 
 func TestLeavingTakesTheNodeOutAtOnce(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	stay, leave := f.settings("n1"), f.settings("n2")
 	leave.Leave = true

@@ -36,7 +36,7 @@ type oldLock struct {
 // lookAtLocks looks now and then who holds locks that stand for nothing any more.
 func (n *node) lookAtLocks() {
 	at := lane{what: locksLane}
-	if n.lanes[at] || time.Since(n.locks.asked) < devicesEvery {
+	if n.lanes[at] || time.Since(n.locks.asked) < n.cfg.lookEvery {
 		return
 	}
 	n.locks.asked = time.Now()

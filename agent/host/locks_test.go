@@ -59,6 +59,7 @@ func (f *fixture) leakLock(runDir, lock string) *exec.Cmd {
 
 // Who holds a lock of a job that has ended is named, and keeps no other from the device.
 func TestWhoHoldsAnOldLockIsNamed(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("only root may take another process's descriptors, which stands for their being passed on")
 	}
@@ -86,6 +87,7 @@ func TestWhoHoldsAnOldLockIsNamed(t *testing.T) {
 }
 
 func TestHoldersOfALockAreNotAllNamed(t *testing.T) {
+	t.Parallel()
 	n := &node{ctx: t.Context(), lanes: map[lane]bool{}}
 	n.occupants.users = users{7: {name: "eve"}}
 	var many []shim.Holder

@@ -11,6 +11,7 @@ import (
 )
 
 func TestWhichLogsGo(t *testing.T) {
+	t.Parallel()
 	now := time.Unix(1e9, 0)
 	found := []logDir{
 		{"a/g00000001", 10, now.Add(-5 * time.Hour)},
@@ -45,6 +46,7 @@ func TestWhichLogsGo(t *testing.T) {
 }
 
 func TestOldLogsGoAndThoseOfRunningJobsStay(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	s := f.settings("n1")
 	logs := filepath.Join(s.Dir, "data", "logs")

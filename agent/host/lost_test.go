@@ -58,6 +58,7 @@ func (f *fixture) killShim(run shim.Run) {
 // An agent and a shim that are killed by the same hand leave nobody who knows of
 // the workers but the shim's holder. What a worker has started ends all the same.
 func TestAgentAndShimKilledTogether(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	s := f.settings("n1")
 	agent := f.process(s)
@@ -81,6 +82,7 @@ func TestAgentAndShimKilledTogether(t *testing.T) {
 // Whatever becomes of what an agent wrote of its runs: as long as their processes
 // live, nothing is acknowledged as stopped. On a lone node no deadline helps.
 func TestWhatLivesIsNotStopped(t *testing.T) {
+	t.Parallel()
 	for name, lose := range map[string]func(f *fixture, s *settings, run shim.Run) error{
 		"directory": func(_ *fixture, _ *settings, run shim.Run) error { return removeAll(run.Dir) },
 		"all directories": func(_ *fixture, s *settings, _ shim.Run) error {
@@ -150,6 +152,7 @@ func TestWhatLivesIsNotStopped(t *testing.T) {
 // The directory may also go under an agent that lives; the shim says all that is
 // left to say, and what its death leaves behind is still found.
 func TestADirectoryThatIsRemovedUnderALivingAgent(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	s := f.settings("n1")
 	f.agent(s)
@@ -177,6 +180,7 @@ func TestADirectoryThatIsRemovedUnderALivingAgent(t *testing.T) {
 // Where the place of the runs cannot be read nobody knows what runs: nothing is
 // acknowledged until it can.
 func TestAnUnreadablePlaceOfRuns(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	s := f.settings("n1")
 	stop := f.agent(s)

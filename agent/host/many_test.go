@@ -53,6 +53,7 @@ func (f *fixture) soleOffer(j *job, files, entries int) record.Offer {
 
 // A checkpoint of more files than a record can list is committed like any other.
 func TestACheckpointOfManyFiles(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	f.disk(filepath.Join(f.dir, "ck"), "65536") // whose fsync costs nothing
 	f.agent(f.settings("n1"))
@@ -67,6 +68,7 @@ trap 'exit 0' TERM; while :; do sleep 0.05; done`}, map[string]int{"n1": 1}, "n1
 
 // The same of two nodes, one with few files and one with many, whose lists come together.
 func TestACheckpointOfManyFilesOfOneNode(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	f.disk(filepath.Join(f.dir, "ck"), "65536")
 	f.agent(f.settings("n1"))
@@ -91,6 +93,7 @@ while not bellows.should_stop(6): time.sleep(0.05)
 
 // What etcd never takes is a problem of the job, not of its agent's log alone.
 func TestASaveThatCannotBeRecordedIsAProblem(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	n := f.writer()
 	jg := record.JobGen{Job: "j", Generation: 1}

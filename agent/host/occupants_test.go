@@ -91,6 +91,7 @@ func (f *fixture) inventory(want func(record.Inventory) bool) {
 }
 
 func TestStrangersKeepNewWorkAwayAndNothingElse(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	stranger := f.stranger()
 	sc := &scene{on: map[cluster.DeviceID][]nvml.Process{}}
@@ -146,6 +147,7 @@ func TestStrangersKeepNewWorkAwayAndNothingElse(t *testing.T) {
 // A run that cannot be looked into says nothing of its own devices, and hides
 // nothing that goes on on others.
 func TestAnUnreadableRunLeavesOnlyItsDevicesUndecided(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	sc := &scene{on: map[cluster.DeviceID][]nvml.Process{}}
 	s := f.settings("n1")
@@ -199,6 +201,7 @@ func (f *fixture) replaceFile(path string, b []byte) {
 // Under the driver's pids are other processes where the agent has its own: none
 // of them is named.
 func TestProcessesAreNotNamedByPidsOfAnotherNamespace(t *testing.T) {
+	t.Parallel()
 	s := nvml.Survey{Devices: []nvml.Reading{{Device: cluster.Device{ID: "d"}, Processes: []nvml.Process{{PID: os.Getpid()}}}}}
 	for _, nameless := range []bool{false, true} {
 		who, err := identify(s, nil, nameless)
@@ -211,6 +214,7 @@ func TestProcessesAreNotNamedByPidsOfAnotherNamespace(t *testing.T) {
 // Names are shown with the look that they were found out for, whatever order the
 // driver lists processes in, and never beside another look's.
 func TestNamesBelongToTheirLook(t *testing.T) {
+	t.Parallel()
 	n := &node{}
 	look := func(at time.Time, guests map[int]found, pids ...int) *readings {
 		r := nvml.Reading{Device: cluster.Device{ID: "d", Health: cluster.Healthy}, MemoryUsedBytes: 1}
@@ -241,6 +245,7 @@ func TestNamesBelongToTheirLook(t *testing.T) {
 
 // A directory service that was away is asked again.
 func TestANameIsAskedForAgain(t *testing.T) {
+	t.Parallel()
 	now := time.Now()
 	u := users{1: {asked: now}, 2: {name: "ada", asked: now}}
 	for _, c := range []struct {

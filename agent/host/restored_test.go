@@ -17,6 +17,7 @@ import (
 // and a generation of its number is planned again. The processes of the lost one are
 // ended, acknowledged as nothing, and what they have saved is not offered.
 func TestRestoredEtcd(t *testing.T) {
+	t.Parallel()
 	f := &fixture{T: t, dir: t.TempDir()}
 	etcdDir := t.TempDir()
 	f.endpoint = startEtcdAt(t, etcdDir)
@@ -75,6 +76,7 @@ func TestRestoredEtcd(t *testing.T) {
 // An acknowledgement of the lost timeline that was under way lands after the
 // restore: it is replaced, and told apart until then.
 func TestAcknowledgementOfALostTimelineIsReplaced(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	n := f.writer()
 	jg := record.JobGen{Job: "j", Generation: 1}

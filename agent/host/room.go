@@ -16,12 +16,7 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
-const (
-	// roomEvery is how often the room for a running job's next checkpoint is looked at.
-	roomEvery = 10 * time.Second
-
-	roomLane agent.Lane = "room"
-)
+const roomLane agent.Lane = "room"
 
 // noSpace reports whether an error is that of a full disk, or of a user's full part of it.
 func noSpace(err error) bool {
@@ -90,7 +85,7 @@ func (n *node) watchRoom() {
 		at := lane{jg, roomLane}
 		last := n.lastBytes(r)
 		if n.lanes[at] || last == 0 || r.shim != agent.Live || r.report == nil || r.report.Stopped != nil || !n.leads(r.order.World) ||
-			time.Since(r.roomSeen) < roomEvery {
+			time.Since(r.roomSeen) < n.cfg.lookEvery {
 			continue
 		}
 		r.roomSeen = time.Now()

@@ -17,6 +17,7 @@ import (
 // A save whose digest has failed is not digested again, whoever asks: the next
 // agent finds nothing wrong with it, as with a file whose fsync has failed once.
 func TestALostSaveIsLostToTheNextAgentToo(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	s := f.settings("n1")
 	stop := f.agent(s)
@@ -62,6 +63,7 @@ while not bellows.should_stop(7): time.sleep(0.05)
 
 // Where the run directory cannot be written to, etcd keeps what is lost.
 func TestALostSaveIsKeptInEtcdWhereTheDiskDoesNot(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	n := f.writer()
 	key := record.SavedKey("n1", "j", 1, 5)
@@ -73,6 +75,7 @@ func TestALostSaveIsKeptInEtcdWhereTheDiskDoesNot(t *testing.T) {
 
 // What an agent's end has cut short is nobody's fault, and is done by the next.
 func TestWhatIsCutShortIsNotLost(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	n := f.writer()
 	own := &run{}
@@ -101,6 +104,7 @@ func TestWhatIsCutShortIsNotLost(t *testing.T) {
 
 // A file that says why a save is lost is read by the next agent, whatever else lies there.
 func TestLostSavesAreRead(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for name, text := range map[string]string{"lost-x": "", "order.json": "{}"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {

@@ -14,6 +14,7 @@ import (
 // A manifest that cannot be written costs its checkpoint and nothing else: not when
 // its run is gone while another member of the world has still to stop, either.
 func TestManifestCannotBeWritten(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	s := f.settings("n1")
 	log := f.logged(s)

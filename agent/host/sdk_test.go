@@ -59,6 +59,7 @@ func (f *fixture) training(name string, saveEvery int, workers map[string]int, o
 // A halt of a world on two nodes, as a leader drives it, and the next
 // generation from what was saved.
 func TestHaltOfTwoNodesSavesOneCheckpoint(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	f.agent(f.settings("n1"))
 	f.agent(f.settings("n2"))
@@ -107,6 +108,7 @@ func TestHaltOfTwoNodesSavesOneCheckpoint(t *testing.T) {
 
 // With one process on each node, a checkpoint is whole with one part of each.
 func TestOneProcessOnEachNodeSavesOneCheckpoint(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	f.agent(f.settings("n1"))
 	f.agent(f.settings("n2"))
@@ -137,6 +139,7 @@ func TestOneProcessOnEachNodeSavesOneCheckpoint(t *testing.T) {
 }
 
 func TestSavesDuringARunAreOffered(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	f.agent(f.settings("n1"))
 	j := f.training("often", 10, map[string]int{"n1": 2}, "n1")
@@ -159,6 +162,7 @@ func TestSavesDuringARunAreOffered(t *testing.T) {
 
 // What a generation has saved since its beginning does not pile up in etcd, on no node.
 func TestRecordsOfOvertakenSavesGo(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	f.agent(f.settings("n1"))
 	f.agent(f.settings("n2"))

@@ -51,6 +51,7 @@ func write(f *fixture, path, text string) {
 // What a process says of itself, and a copy of a run's directory that has suffered,
 // harm no run that is in good hands, and remove nothing.
 func TestAStrayHarmsNoOthers(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	s := f.settings("n1")
 	stop := f.agent(s)
@@ -105,6 +106,7 @@ func TestAStrayHarmsNoOthers(t *testing.T) {
 
 // A directory that somebody has made up keeps no other generation from being over.
 func TestAStrayHoldsUpItsOwnGenerationOnly(t *testing.T) {
+	t.Parallel()
 	jg, second := generationOf("train-aaaaaa", 2), generationOf("train-aaaaaa", 3)
 	plan := record.Plan{World: cluster.World{Job: jg.Job, Generation: jg.Generation, Nonce: "11112222"}}
 	for _, c := range []struct {
@@ -151,6 +153,7 @@ func TestAStrayHoldsUpItsOwnGenerationOnly(t *testing.T) {
 // A run whose shim lives is adopted before all processes have been looked through,
 // which a driver may hold up for ever.
 func TestAdoptionDoesNotWaitForTheLookThroughProcesses(t *testing.T) {
+	t.Parallel()
 	n := newNode(t.Context(), Config{Node: "n1", RunDir: t.TempDir(), Log: quiet()}, nil)
 	found := shim.Run{Dir: filepath.Join(n.cfg.RunDir, "x")}
 	found.Order.World = cluster.World{Job: "train-aaaaaa", Generation: 2}

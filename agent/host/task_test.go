@@ -17,6 +17,7 @@ import (
 
 // An agent that runs as root sees a job's checkpoints with its owner's eyes.
 func TestCheckpointTasksRunAsTheOwner(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("only root can read as somebody else, and only that is tested here")
 	}
@@ -69,6 +70,7 @@ func TestCheckpointTasksRunAsTheOwner(t *testing.T) {
 
 // A checkpoint that others could exchange is none that may become one by waiting.
 func TestNothingIsResumedThatOthersCouldExchange(t *testing.T) {
+	t.Parallel()
 	job := filepath.Join(t.TempDir(), "job")
 	step := filepath.Join(job, "g00000001", "step-5")
 	if err := errors.Join(os.MkdirAll(step, 0o755), os.Chmod(step, 0o777)); err != nil {
@@ -91,6 +93,7 @@ func TestNothingIsResumedThatOthersCouldExchange(t *testing.T) {
 }
 
 func TestCheckpointsLieInTheirGenerationsDirectory(t *testing.T) {
+	t.Parallel()
 	r := &run{order: shim.Order{Checkpoint: "/ck/job/g00000003"}}
 	for dir, want := range map[string]string{
 		"/ck/job/g00000003/step-000000000007": "g00000003/step-000000000007",

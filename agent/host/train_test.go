@@ -12,6 +12,7 @@ import (
 )
 
 func TestWhereWorkersAreReached(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		addrs string
 		local bool
@@ -42,6 +43,7 @@ func TestWhereWorkersAreReached(t *testing.T) {
 }
 
 func TestOneInterfaceIsNamed(t *testing.T) {
+	t.Parallel()
 	for _, bad := range []string{"eth0,eth1", "^docker0", "=eth0", "a/b", "..", "longer-than-fifteen", "eth0:1", "e 0"} {
 		if err := CheckInterface(bad); err == nil {
 			t.Errorf("%q is taken for a name", bad)
@@ -61,6 +63,7 @@ func TestOneInterfaceIsNamed(t *testing.T) {
 }
 
 func TestTheInterfaceWithAnAddress(t *testing.T) {
+	t.Parallel()
 	if got := interfaceWith(net.IPv4(127, 0, 0, 1)); got != "lo" {
 		t.Errorf("127.0.0.1 is on %q", got)
 	}
@@ -76,6 +79,7 @@ func TestTheInterfaceWithAnAddress(t *testing.T) {
 
 // The address goes with the devices, so that both change at once.
 func TestAnInterfaceThatGoesTakesNewWorkAway(t *testing.T) {
+	t.Parallel()
 	n := &node{cfg: Config{TrainInterface: "ib0"}, log: quiet()}
 	n.surveyed(nvml.Survey{Devices: []nvml.Reading{{Device: cluster.Device{ID: "GPU-1", Health: cluster.Healthy}}}}, nil)
 	n.sawInterface("10.1.0.7", nil)

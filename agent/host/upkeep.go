@@ -19,9 +19,6 @@ const (
 	// progressEvery is how often progress is recorded at most: it is for people,
 	// and etcd has better to do.
 	progressEvery = 10 * time.Second
-	// devicesEvery is how often the node's devices are looked at: how old what
-	// `bellows nodes` shows of them may be, and how late a lost one is noticed.
-	devicesEvery = 10 * time.Second
 	// blindFor is how long the devices may not be looked at before they count as
 	// sick: longer than the driver takes to be reloaded.
 	blindFor = 2 * time.Minute
@@ -52,7 +49,7 @@ type devices struct {
 // askDevices looks at the devices now and then.
 func (n *node) askDevices() {
 	at := lane{what: devicesLane}
-	if n.lanes[at] || time.Since(n.devices.asked) < devicesEvery {
+	if n.lanes[at] || time.Since(n.devices.asked) < n.cfg.lookEvery {
 		return
 	}
 	n.devices.asked = time.Now()

@@ -121,6 +121,7 @@ func (f *fixture) stop(r shim.Run) {
 // A node is cut off from etcd with its agent alive and its shim stopped, which
 // nothing but the agent can make up for. No other node has a reason to wait.
 func TestTheAgentKillsWhereItsShimDoesNot(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	f.agent(f.settings("n2"))
 	w := f.wire()
@@ -171,6 +172,7 @@ func (l *stuckLog) Write(p []byte) (int, error) {
 // be read any more. The workers of a stopped shim die all the same, with nobody
 // to move their deadline.
 func TestTheAgentKillsWithItsOwnerAndItsDiskStuck(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	f.agent(f.settings("n2"))
 	s := f.settings("n1")
@@ -229,6 +231,7 @@ func (f *fixture) hides(path string) (thaw func()) {
 // What is not due, and what is unknown, is left alone; what does not die is not
 // struck without a pause.
 func TestTheWitnessStrikesWhatIsOverdueOnly(t *testing.T) {
+	t.Parallel()
 	jg := generationOf("a", 1)
 	tried := make(chan error, 10)
 	w := newWitness(Config{TTL: 10 * time.Second}, func(_ record.JobGen, err error) { tried <- err })
@@ -281,6 +284,7 @@ func live() agent.Run { return agent.Run{Job: "a", Generation: 1, Shim: agent.Li
 
 // A node has its lease, but one of its shims does not do what it was told.
 func TestAShimThatDoesNotHeedIsSwept(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	s := f.settings("n1")
 	f.agent(s)
