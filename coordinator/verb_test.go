@@ -61,7 +61,7 @@ func (l *lab) do(line string) error {
 		"submit": l.submit, "stop": l.stop, "scale": l.scale, "drain": l.drain, "undrain": l.undrain, "remove": l.remove, "resume": l.resume, "want": l.wants, "advance": l.pass, "failover": l.failover,
 		"started": l.started, "held": l.held, "failed": l.failed, "stopped": l.stopped, "cleared": l.cleared, "offer": l.offer, "progress": l.progress,
 		"next": l.fate, "arrive": l.arrive, "think": l.think, "hold": l.hold, "release": l.release, "decide": l.decideNow, "repeat": l.repeat, "garbage": l.garbage,
-		"pause": l.pause, "limit": l.limitTxns, "keep": l.keepCheckpoints, "shelf": l.keepResumable, "events": l.withEvents, "secret": l.withSecret, "unpause": l.unpause, "users": l.userLimits,
+		"pause": l.pause, "limit": l.limitTxns, "keep": l.keepCheckpoints, "resumable": l.keepResumable, "events": l.withEvents, "secret": l.withSecret, "unpause": l.unpause, "users": l.userLimits,
 	}
 	verb, ok := verbs[fields[0]]
 	if !ok {
@@ -403,7 +403,7 @@ func (l *lab) keepCheckpoints(w words) error {
 	return err
 }
 
-// shelf 2: a leader takes over that keeps so many jobs to be resumed.
+// resumable 2: a leader takes over that keeps so many jobs to be resumed.
 func (l *lab) keepResumable(w words) error {
 	n, err := strconv.Atoi(w.plain[0])
 	if err == nil {

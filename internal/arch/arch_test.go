@@ -23,6 +23,7 @@ var checks = map[string]func(*arch.Tree) []arch.Finding{
 	"links":         arch.CheckLinks,
 	"decisions":     arch.CheckDecisions,
 	"laboratory":    arch.CheckLaboratory,
+	"stories":       arch.CheckStories,
 }
 
 func TestHouse(t *testing.T) {

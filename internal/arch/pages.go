@@ -150,3 +150,71 @@ func CheckDecisions(t *Tree) []Finding {
 	}
 	return found
 }
+
+const storyPage = "docs/stories.md"
+
+// storyFolders are the sections of the page about stories, and where each one's scripts lie.
+func storyFolders() map[string]string {
+	return map[string]string{"Coordinator": "coordinator/testdata/", "Agent": "agent/testdata/", "Policies": "allocator/policy/testdata/"}
+}
+
+var storyRow = regexp.MustCompile("^\\| `([a-z-]+)` \\| `([a-z-]+)")
+
+// CheckStories demands that the page about stories has a row for each word that
+// a line of a script begins with, that a script uses each word of the page, and
+// that an example begins with its word.
+func CheckStories(t *Tree) []Finding {
+	const rule = "story"
+	used := map[string]map[string]bool{}
+	for section, folder := range storyFolders() {
+		used[section] = t.storyWords(folder)
+	}
+	var found []Finding
+	section := ""
+	rows := map[string]bool{}
+	for _, f := range t.Files {
+		if f.Path != storyPage {
+			continue
+		}
+		for i, line := range strings.Split(string(f.Src), "\n") {
+			if name, ok := strings.CutPrefix(line, "## "); ok {
+				section = name
+			}
+			row := storyRow.FindStringSubmatch(line)
+			if row == nil {
+				continue
+			}
+			rows[section+" "+row[1]] = true
+			if row[1] != row[2] {
+				found = append(found, Finding{f.Path, i + 1, rule, fmt.Sprintf("the example of %s begins with %s", row[1], row[2]), "begin it with its word"})
+			}
+			if !used[section][row[1]] {
+				found = append(found, Finding{f.Path, i + 1, rule, fmt.Sprintf("no script of section %q uses %s", section, row[1]), "delete the row, or write the story"})
+			}
+		}
+	}
+	for section, words := range used {
+		for word := range words {
+			if !rows[section+" "+word] {
+				found = append(found, Finding{storyPage, 1, rule, fmt.Sprintf("section %q has no row for %s", section, word), "add one with an example"})
+			}
+		}
+	}
+	return found
+}
+
+// storyWords returns the words with which the lines of a folder's scripts begin.
+func (t *Tree) storyWords(folder string) map[string]bool {
+	words := map[string]bool{}
+	for _, f := range t.Files {
+		if !strings.HasPrefix(f.Path, folder) || path.Ext(f.Path) != ".txt" {
+			continue
+		}
+		for line := range strings.Lines(string(f.Src)) {
+			if word := strings.Fields(line); len(word) > 0 && word[0] != "#" && !strings.HasPrefix(line, "  ") && !strings.HasPrefix(line, "#") {
+				words[word[0]] = true
+			}
+		}
+	}
+	return words
+}

@@ -135,6 +135,11 @@ var samples = map[string][]sample{
 		{"docs/adr/0012-x.md", "# 12. X\n", []string{"no number, title, status and date"}},
 		{"docs/adr/README.md", "", nil},
 	},
+	"stories": {
+		{"coordinator/testdata/a.txt", "# A story.\nnode n1\n  txn\n", []string{`section "Coordinator" has no row for node`}},
+		{"docs/stories.md", "## Agent\n| `halt` | `held j/1` | x |\n", []string{"the example of halt begins with held", `no script of section "Agent" uses halt`}},
+		{"docs/stories.md", "nothing yet", nil},
+	},
 	"names": {
 		{"agent/plan.go", "package agent", nil},
 		{"agent/utils.go", "package agent", []string{"utils.go says nothing"}},
