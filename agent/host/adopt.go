@@ -22,7 +22,23 @@ const (
 // errLooking is why it is not known yet which runs there are.
 var errLooking = errors.New("looking through all processes for runs whose directory is gone")
 
-// stray is a run that nobody can adopt and whose sweep is not over.
+// adoption is what earlier agents of this node have left: it adopts the runs whose
+// shims live, sweeps what cannot be adopted, and knows whether all has been found
+// yet. The loop owns it.
+type adoption struct {
+	*shared
+	runs *runs
+
+	strays    map[string]stray // run directories that could not be adopted and are not swept yet
+	unscanned error            // why it is not known which runs there are; nil once it is
+	began     int64            // as of which revision this agent has known the node's records; 0 = not yet
+}
+
+func newAdoption(sh *shared, rs *runs) *adoption {
+	return &adoption{shared: sh, runs: rs, strays: map[string]stray{}}
+}
+
+// stray is a run that cannot be adopted and whose sweep is not over.
 type stray struct {
 	of   record.JobGen // zero if its order cannot be read
 	lost bool          // only processes name its directory: it is not ours to remove
@@ -31,12 +47,12 @@ type stray struct {
 // scanned reports whether all that earlier agents have left here of a generation is
 // known, and what of it could not be adopted is over: only then does it have no run
 // if none is known.
-func (n *node) scanned(jg record.JobGen) bool {
-	if n.unscanned != nil {
+func (ad *adoption) scanned(jg record.JobGen) bool {
+	if ad.unscanned != nil {
 		return false
 	}
-	for dir, s := range n.strays {
-		if s.of == jg || n.mayBeOf(dir, jg) {
+	for dir, s := range ad.strays {
+		if s.of == jg || ad.mayBeOf(dir, jg) {
 			return false
 		}
 	}
@@ -45,12 +61,12 @@ func (n *node) scanned(jg record.JobGen) bool {
 
 // mayBeOf reports whether a directory bears the name of a generation's, in
 // whichever place. What names it may be made up: others are not held up by it.
-func (n *node) mayBeOf(dir string, jg record.JobGen) bool {
-	name, plan := filepath.Base(dir), n.planOf(jg)
-	if r := n.runs[jg]; r != nil && name == filepath.Base(r.dir) {
+func (ad *adoption) mayBeOf(dir string, jg record.JobGen) bool {
+	name, plan := filepath.Base(dir), ad.records.planOf(jg)
+	if r := ad.runs.all[jg]; r != nil && name == filepath.Base(r.dir) {
 		return true
 	}
-	own := filepath.Base(n.runDir(jg, plan.Value.World.Nonce))
+	own := filepath.Base(ad.runs.runDir(jg, plan.Value.World.Nonce))
 	if plan.Exists() {
 		return name == own
 	}
@@ -78,17 +94,17 @@ func scan(roots []string) (all findings) {
 
 // scanAgain looks once more where the last look has failed. Until one succeeds
 // generations without a run are let be.
-func (n *node) scanAgain() {
+func (ad *adoption) scanAgain() {
 	at := lane{what: scanLane}
-	if n.unscanned == nil || n.lanes[at] {
+	if ad.unscanned == nil || ad.lanes[at] {
 		return
 	}
-	roots := n.data.runDirs()
-	n.beside(at, func(context.Context) func() {
+	roots := ad.data.runDirs()
+	ad.beside(at, func(context.Context) func() {
 		found := scan(roots)
 		return func() {
-			n.adopt(found)
-			n.lookForLost()
+			ad.adopt(found)
+			ad.lookForLost()
 		}
 	})
 }
@@ -96,38 +112,38 @@ func (n *node) scanAgain() {
 // lookForLost looks through all processes for runs whose directories are gone, once
 // those that are there are known. A process that a driver holds may hold up this look
 // for ever: neither what was adopted nor the node's lease waits for it.
-func (n *node) lookForLost() {
-	if !errors.Is(n.unscanned, errLooking) {
+func (ad *adoption) lookForLost() {
+	if !errors.Is(ad.unscanned, errLooking) {
 		return
 	}
-	roots := n.data.runDirs()
-	n.beside(lane{what: scanLane}, func(context.Context) func() {
+	roots := ad.data.runDirs()
+	ad.beside(lane{what: scanLane}, func(context.Context) func() {
 		var dirs []string
 		var err error
 		for _, root := range roots {
 			found, errRoot := shim.Lost(root)
 			dirs, err = append(dirs, found...), errors.Join(err, errRoot)
 		}
-		return func() { n.foundLost(dirs, err) }
+		return func() { ad.foundLost(dirs, err) }
 	})
 }
 
-func (n *node) foundLost(dirs []string, err error) {
-	if n.unscanned = err; err != nil {
-		n.log.Error().Err(err).Msg("cannot tell which runs have lost their directory: nothing is started or acknowledged as stopped until that is known")
+func (ad *adoption) foundLost(dirs []string, err error) {
+	if ad.unscanned = err; err != nil {
+		ad.log.Error().Err(err).Msg("cannot tell which runs have lost their directory: nothing is started or acknowledged as stopped until that is known")
 	}
 	for _, dir := range dirs {
-		if _, known := n.strays[dir]; known || n.keeps(dir) {
+		if _, known := ad.strays[dir]; known || ad.keeps(dir) {
 			continue
 		}
-		n.log.Error().Str("dir", dir).Msg("processes of a run live, but its directory is gone: they are killed")
-		n.strays[dir] = stray{lost: true}
+		ad.log.Error().Str("dir", dir).Msg("processes of a run live, but its directory is gone: they are killed")
+		ad.strays[dir] = stray{lost: true}
 	}
 }
 
 // keeps reports whether a run of ours has a directory, or had it until it was lost.
-func (n *node) keeps(dir string) bool {
-	for _, r := range n.runs {
+func (ad *adoption) keeps(dir string) bool {
+	for _, r := range ad.runs.all {
 		if r.dir == dir && r.shim != agent.Absent {
 			return true
 		}
@@ -137,21 +153,21 @@ func (n *node) keeps(dir string) bool {
 
 // adopt takes over what earlier agents of this node have left running. Workers do
 // not notice. What cannot be taken over is swept.
-func (n *node) adopt(found findings) {
-	n.unscanned = cmp.Or(found.err, errLooking)
+func (ad *adoption) adopt(found findings) {
+	ad.unscanned = cmp.Or(found.err, errLooking)
 	if found.err != nil {
-		n.log.Error().Err(found.err).Msg("cannot tell which runs are here: nothing is started or acknowledged as stopped until that is known")
+		ad.log.Error().Err(found.err).Msg("cannot tell which runs are here: nothing is started or acknowledged as stopped until that is known")
 	}
 	// Of two directories of a generation the one that bears its name goes first.
-	slices.SortStableFunc(found.runs, func(a, b shim.Run) int { return n.misplaced(a) - n.misplaced(b) })
+	slices.SortStableFunc(found.runs, func(a, b shim.Run) int { return ad.misplaced(a) - ad.misplaced(b) })
 	for _, f := range found.runs {
 		jg := generationOf(f.Order.World.Job, f.Order.World.Generation)
-		log := n.logger(jg)
-		if other := n.runs[jg]; other != nil {
-			n.adoptSecond(f, other)
+		log := ad.logger(jg)
+		if other := ad.runs.all[jg]; other != nil {
+			ad.adoptSecond(f, other)
 			continue
 		}
-		r := n.newRun(jg, f.Order.World.Nonce, f.Dir, agent.Dead)
+		r := ad.runs.newRun(jg, f.Order.World.Nonce, f.Dir, agent.Dead)
 		r.order, r.process = f.Order, f.Shim
 		r.readLost()
 		if report, err := shim.ReadReport(f.Dir); err == nil && report.Shim == f.Shim {
@@ -160,7 +176,7 @@ func (n *node) adopt(found findings) {
 		}
 		if f.Shim != (shim.Process{}) && shim.Alive(f.Shim) {
 			r.shim = agent.Live
-			n.attend(r, f.Shim)
+			ad.runs.attend(r, f.Shim)
 			log.Info().Int("pid", f.Shim.PID).Msg("adopted a run")
 		} else {
 			log.Warn().Str("dir", f.Dir).Msg("found a run whose shim is gone")
@@ -170,24 +186,24 @@ func (n *node) adopt(found findings) {
 		return // one of them may be a copy of a run that is yet to be found
 	}
 	for _, s := range found.strays {
-		if r := n.copied(s); r != nil {
-			log := n.logger(r.jg)
+		if r := ad.copied(s); r != nil {
+			log := ad.logger(r.jg)
 			log.Error().Str("dir", s.Dir).Err(s.Why).Msg("a damaged copy of a run's directory: left alone")
 			continue
 		}
-		n.log.Error().Str("dir", s.Dir).Err(s.Why).Msg("found a run that cannot be adopted: what lives of it is killed")
-		n.strays[s.Dir] = stray{}
+		ad.log.Error().Str("dir", s.Dir).Err(s.Why).Msg("found a run that cannot be adopted: what lives of it is killed")
+		ad.strays[s.Dir] = stray{}
 	}
 }
 
 // copied is the adopted run that a directory names the same processes as; nil if it
 // is none's copy, also because the run was adopted from a copy of this one.
-func (n *node) copied(s shim.Stray) *run {
-	for _, r := range n.runs {
+func (ad *adoption) copied(s shim.Stray) *run {
+	for _, r := range ad.runs.all {
 		if s.Shim == (shim.Process{}) || r.process != s.Shim {
 			continue
 		}
-		own := filepath.Base(n.runDir(r.jg, r.nonce))
+		own := filepath.Base(ad.runs.runDir(r.jg, r.nonce))
 		if filepath.Base(s.Dir) != own || filepath.Base(r.dir) == own {
 			return r
 		}
@@ -197,8 +213,8 @@ func (n *node) copied(s shim.Stray) *run {
 
 // adoptSecond judges a second directory of a generation: a copy of the first's
 // names the same processes, which are in good hands; any other is swept.
-func (n *node) adoptSecond(f shim.Run, first *run) {
-	log := n.logger(first.jg)
+func (ad *adoption) adoptSecond(f shim.Run, first *run) {
+	log := ad.logger(first.jg)
 	switch {
 	case f.Dir == first.dir: // found before
 		return
@@ -207,74 +223,70 @@ func (n *node) adoptSecond(f shim.Run, first *run) {
 		return
 	}
 	log.Error().Str("dir", f.Dir).Msg("a second run directory of the same generation: what lives of it is killed")
-	n.strays[f.Dir] = stray{of: first.jg}
+	ad.strays[f.Dir] = stray{of: first.jg}
 }
 
-func (n *node) misplaced(f shim.Run) int {
-	if f.Dir == n.runDir(generationOf(f.Order.World.Job, f.Order.World.Generation), f.Order.World.Nonce) {
+func (ad *adoption) misplaced(f shim.Run) int {
+	if f.Dir == ad.runs.runDir(generationOf(f.Order.World.Job, f.Order.World.Generation), f.Order.World.Nonce) {
 		return 0
 	}
 	return 1
 }
 
 // sweepStrays ends what lives of runs that nobody can adopt, and removes their directories.
-func (n *node) sweepStrays() {
-	for dir, s := range n.strays {
+func (ad *adoption) sweepStrays() {
+	for dir, s := range ad.strays {
 		at := lane{what: strayLane + agent.Lane(dir)}
-		if n.lanes[at] {
+		if ad.lanes[at] {
 			continue
 		}
-		n.beside(at, func(ctx context.Context) func() {
-			err := shim.Sweep(dir, n.cfg.LockDir)
+		ad.beside(at, func(ctx context.Context) func() {
+			err := shim.Sweep(dir, ad.cfg.LockDir)
 			if err != nil {
-				n.log.Error().Str("dir", dir).Err(err).Msg("cannot sweep a run that cannot be adopted yet, trying again")
+				ad.log.Error().Str("dir", dir).Err(err).Msg("cannot sweep a run that cannot be adopted yet, trying again")
 				rest(ctx, retryLast)
 				return func() {}
 			}
 			if s.lost {
-				n.log.Info().Str("dir", dir).Msg("nothing lives any more of a run whose directory is gone")
-				return func() { delete(n.strays, dir) }
+				ad.log.Info().Str("dir", dir).Msg("nothing lives any more of a run whose directory is gone")
+				return func() { delete(ad.strays, dir) }
 			}
 			if err := os.RemoveAll(dir); err != nil {
-				n.log.Error().Str("dir", dir).Err(err).Msg("nothing of this run lives, but its directory cannot be removed: remove it by hand")
+				ad.log.Error().Str("dir", dir).Err(err).Msg("nothing of this run lives, but its directory cannot be removed: remove it by hand")
 			}
-			return func() { delete(n.strays, dir) }
+			return func() { delete(ad.strays, dir) }
 		})
 	}
 }
 
 // over reports whether it was found out that nothing lives of a run without a shim.
-func (n *node) over(r *run) bool {
+func (ad *adoption) over(r *run) bool {
 	if r.shim != agent.Absent {
 		return r.swept
 	}
-	return r.swept && n.scanned(r.jg) || n.fresh(r.jg, n.planOf(r.jg))
-}
-
-func (n *node) planOf(jg record.JobGen) record.Versioned[record.Plan] {
-	return n.records.mirror.Job(jg.Job).Generation(jg.Generation).Plan
+	return r.swept && ad.scanned(r.jg) || ad.fresh(r.jg, ad.records.planOf(r.jg))
 }
 
 // accounted reports whether each generation that may have processes here has a
 // run, or is known to have none.
-func (n *node) accounted() bool {
-	return n.unscanned == nil && !slices.ContainsFunc(n.current(), func(jg record.JobGen) bool {
-		plan := n.planOf(jg)
-		collected := n.records.known(genPart(jg)) && !plan.Exists()
-		stopped := n.acks(jg).Stopped.Exists()
-		return !n.scanned(jg) || n.runs[jg] == nil && !collected && !stopped && !n.fresh(jg, plan)
+func (ad *adoption) accounted() bool {
+	return ad.unscanned == nil && !slices.ContainsFunc(ad.runs.current(), func(jg record.JobGen) bool {
+		plan := ad.records.planOf(jg)
+		collected := ad.records.known(genPart(jg)) && !plan.Exists()
+		stopped := ad.records.acks(jg).Stopped.Exists()
+		return !ad.scanned(jg) || ad.runs.all[jg] == nil && !collected && !stopped && !ad.fresh(jg, plan)
 	})
 }
 
-// noticeBegin notes as of when this agent has known the node's records.
-func (n *node) noticeBegin() {
-	if n.began == 0 {
-		n.began = n.records.listed[selfPart]
+// noteBegin notes as of when this agent has known the node's records.
+func (ad *adoption) noteBegin() {
+	if ad.began == 0 {
+		ad.began = ad.records.listed[selfPart]
 	}
 }
 
 // fresh reports whether no earlier agent can have started a generation here: it
 // was planned when this one had the node's data directory.
-func (n *node) fresh(jg record.JobGen, plan record.Versioned[record.Plan]) bool {
-	return n.began != 0 && plan.Create > n.began && n.scanned(jg)
+func (ad *adoption) fresh(jg record.JobGen, plan record.Versioned[record.Plan]) bool {
+	return ad.began != 0 && plan.Create > ad.began && ad.scanned(jg)
 }

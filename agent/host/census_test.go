@@ -79,22 +79,22 @@ func TestWhoIsAloneFencesItselfUntilThatIsTakenBack(t *testing.T) {
 		{2, 0, true, deadline},
 		{2, own, true, deadline},
 	} {
-		n := newNode(t.Context(), Config{Node: "n1", Log: quiet()}, nil)
-		n.crowd, n.presence = c.crowd, presence{aliveRev: own, deadline: deadline}
-		if n.deadline() != 0 {
+		n := newNode(t.Context(), Config{Node: "n1", Log: quiet()}, nil, nil)
+		n.session.nodes, n.session.presence = c.crowd, presence{aliveRev: own, deadline: deadline}
+		if n.session.deadline() != 0 {
 			t.Error("it tells a deadline before it knows its own records")
 		}
 		word := record.Put(record.FencingKey("n1"), record.Fencing{AliveRev: c.said})
 		n.records.list(selfPart, []string{record.NodePrefix("n1")}, []record.KV{{Key: word.Key, Value: word.Value, ModRevision: 8}}, 9)
-		if n.strict() != c.strict || n.deadline() != c.told {
-			t.Errorf("%d nodes, said of life %d: strict %v, deadline %d; want %v, %d", c.crowd, c.said, n.strict(), n.deadline(), c.strict, c.told)
+		if n.session.strict() != c.strict || n.session.deadline() != c.told {
+			t.Errorf("%d nodes, said of life %d: strict %v, deadline %d; want %v, %d", c.crowd, c.said, n.session.strict(), n.session.deadline(), c.strict, c.told)
 		}
 	}
 }
 
 func TestRecordsIgnoreWhatIsOlder(t *testing.T) {
 	t.Parallel()
-	r := newRecords(quiet())
+	r := newRecords("n1", quiet())
 	prefix := []string{record.GenerationPrefix("j", 1)}
 	key := record.PermitKey("j", 1)
 	at := func(mod int64, deleted bool) record.Change {

@@ -94,7 +94,7 @@ func (c Config) check() (Config, error) {
 		fault("bind %q: use the IP address under which other nodes reach this one", c.Bind)
 	}
 	if err := CheckInterface(c.TrainInterface); err != nil {
-		fault("train interface: %w", err)
+		fault("network interface: %w", err)
 	}
 	if len(c.Etcd.Endpoints) == 0 {
 		fault("etcd: no address: use host:port, as in 127.0.0.1:2379")

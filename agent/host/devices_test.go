@@ -14,7 +14,7 @@ import (
 // only when nobody could look for long do the devices count as sick.
 func TestADriverThatDoesNotAnswerTakesNothingAwayAtOnce(t *testing.T) {
 	t.Parallel()
-	n := &node{}
+	n := newNode(t.Context(), Config{Log: quiet()}, nil, nil)
 	device := cluster.Device{ID: "GPU-1", Model: "A100", MemoryBytes: 1 << 30, Health: cluster.Healthy}
 	hung := errors.New("the driver did not answer")
 	check := func(when, problem string, want ...cluster.Device) {
@@ -23,28 +23,28 @@ func TestADriverThatDoesNotAnswerTakesNothingAwayAtOnce(t *testing.T) {
 			t.Errorf("%s: got %+v, want %+v and problem %q", when, *got, want, problem)
 		}
 	}
-	n.surveyed(nvml.Survey{}, hung)
+	n.devices.surveyed(nvml.Survey{}, hung)
 	check("before anything was seen", hung.Error())
-	n.surveyed(nvml.Survey{Devices: []nvml.Reading{{Device: device}}}, nil)
+	n.devices.surveyed(nvml.Survey{Devices: []nvml.Reading{{Device: device}}}, nil)
 	check("seen", "", device)
-	n.surveyed(nvml.Survey{}, hung)
+	n.devices.surveyed(nvml.Survey{}, hung)
 	check("hangs", hung.Error(), device)
 	n.devices.failing = time.Now().Add(-2 * blindFor)
-	n.surveyed(nvml.Survey{}, hung)
+	n.devices.surveyed(nvml.Survey{}, hung)
 	sick := device
 	sick.Health, sick.Problem = cluster.Unhealthy, "cannot be looked at"
 	check("hangs for long", hung.Error(), sick)
-	n.surveyed(nvml.Survey{Devices: []nvml.Reading{{Device: device}}}, nil)
+	n.devices.surveyed(nvml.Survey{Devices: []nvml.Reading{{Device: device}}}, nil)
 	check("answers again", "", device)
 	if !n.devices.failing.IsZero() {
 		t.Error("still counted as failing")
 	}
 	const upgraded = "reload the driver"
-	n.surveyed(nvml.Survey{Problem: upgraded, Refused: true}, nil)
+	n.devices.surveyed(nvml.Survey{Problem: upgraded, Refused: true}, nil)
 	if check("refuses as a whole", upgraded, device); n.devices.unseen != upgraded {
 		t.Errorf("new work may start: %q", n.devices.unseen)
 	}
-	n.surveyed(nvml.Survey{Problem: "device 0: fell off the bus"}, nil)
+	n.devices.surveyed(nvml.Survey{Problem: "device 0: fell off the bus"}, nil)
 	if check("answers, and that the device is lost", "device 0: fell off the bus"); n.devices.unseen != "" {
 		t.Errorf("refused still: %q", n.devices.unseen)
 	}

@@ -20,19 +20,19 @@ type follower struct {
 }
 
 // startFollowing lists and watches a part until it is stopped.
-func (n *node) startFollowing(part string, prefixes []string) {
-	ctx, cancel := context.WithCancel(n.ctx)
+func (gs *goals) startFollowing(part string, prefixes []string) {
+	ctx, cancel := context.WithCancel(gs.ctx)
 	f := &follower{part: part, prefixes: prefixes, cancel: cancel}
-	n.followers[part] = f
-	n.wg.Go(func() {
+	gs.followers[part] = f
+	gs.wg.Go(func() {
 		defer cancel()
 		for ctx.Err() == nil {
-			err := n.followOnce(ctx, f)
+			err := gs.followOnce(ctx, f)
 			if ctx.Err() != nil {
 				return
 			}
 			if !errors.Is(err, record.ErrCompacted) {
-				n.log.Warn().Err(err).Str("part", part).Msg("the watch of the records ended; listing again")
+				gs.log.Warn().Err(err).Str("part", part).Msg("the watch of the records ended; listing again")
 				rest(ctx, retryFirst)
 			}
 		}
@@ -40,26 +40,26 @@ func (n *node) startFollowing(part string, prefixes []string) {
 }
 
 // stopFollowing ends a follower. Its events that are still queued are dropped.
-func (n *node) stopFollowing(part string) {
-	f := n.followers[part]
+func (gs *goals) stopFollowing(part string) {
+	f := gs.followers[part]
 	f.cancel()
-	delete(n.followers, part)
-	n.records.forget(part, f.prefixes)
+	delete(gs.followers, part)
+	gs.records.forget(part, f.prefixes)
 }
 
 // followOnce lists and watches until the watch ends.
-func (n *node) followOnce(ctx context.Context, f *follower) error {
+func (gs *goals) followOnce(ctx context.Context, f *follower) error {
 	var revision int64
 	list := func() error {
-		return persist(ctx, n.log, "list "+f.part, func() (bool, error) {
-			kvs, at, err := n.store.Range(ctx, f.prefixes...)
+		return persist(ctx, gs.log, "list "+f.part, func() (bool, error) {
+			kvs, at, err := gs.store.Range(ctx, f.prefixes...)
 			if err != nil {
 				return false, err
 			}
 			revision = at
-			n.post(func() {
-				if n.followers[f.part] == f {
-					n.records.list(f.part, f.prefixes, kvs, at)
+			gs.post(func() {
+				if gs.followers[f.part] == f {
+					gs.records.list(f.part, f.prefixes, kvs, at)
 				}
 			})
 			return false, nil
@@ -68,7 +68,7 @@ func (n *node) followOnce(ctx context.Context, f *follower) error {
 	if err := list(); err != nil {
 		return err
 	}
-	w := n.store.Watch(ctx, revision+1, f.prefixes...)
+	w := gs.store.Watch(ctx, revision+1, f.prefixes...)
 	defer w.Close() //nolint:errcheck // its end is reported by Err below, or was ours
 	again := time.NewTicker(relistEvery)
 	defer again.Stop()
@@ -81,16 +81,16 @@ func (n *node) followOnce(ctx context.Context, f *follower) error {
 			// What a later listing has shown already is not shown again: the
 			// listing may have been without it.
 			seen := revision
-			n.post(func() {
-				if n.followers[f.part] != f {
+			gs.post(func() {
+				if gs.followers[f.part] != f {
 					return
 				}
 				for _, c := range batch.Changes {
 					if c.ModRevision > seen {
-						n.records.change(c)
+						gs.records.change(c)
 					}
 				}
-				n.records.seen(f.part, batch.Revision)
+				gs.records.seen(f.part, batch.Revision)
 			})
 		case <-again.C:
 			if err := list(); err != nil {

@@ -72,10 +72,9 @@ func runOn(ctx context.Context, cfg Config, data *dataDir, s *store.Store) error
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	n := newNode(ctx, cfg, s)
-	n.data, n.cluster = data, name
-	n.scopes = scopes(ctx, cfg)
-	n.files.how = shim.TryDevices(cfg.Containment)
+	n := newNode(ctx, cfg, s, data)
+	n.launcher.cluster, n.launcher.scopes = name, scopes(ctx, cfg)
+	n.devices.files.how = shim.TryDevices(cfg.Containment)
 	return n.run(cancel)
 }
 
@@ -110,14 +109,14 @@ func join(ctx context.Context, cfg Config, data *dataDir, s *store.Store) (strin
 	return meta.Cluster, data.joined(meta.Cluster)
 }
 
-// run starts everything that runs beside, is the owner itself, and ends them all.
+// run starts everything that runs beside, is the loop itself, and ends them all.
 func (n *node) run(cancel context.CancelFunc) error {
 	if err := n.data.keepRunDir(n.cfg.RunDir); err != nil {
 		return err
 	}
-	n.adopt(scan(n.data.runDirs()))
-	n.lookForLost()
-	c := &census{store: n.store, self: string(n.cfg.Node), counted: func(count int) { n.post(func() { n.crowd = count }) }}
+	n.adoption.adopt(scan(n.data.runDirs()))
+	n.adoption.lookForLost()
+	c := &census{store: n.store, self: string(n.cfg.Node), counted: func(count int) { n.post(func() { n.session.nodes = count }) }}
 	alive, err := n.alive()
 	if err != nil {
 		return err
@@ -140,14 +139,11 @@ func (n *node) run(cancel context.CancelFunc) error {
 	}
 	server := api.NewServer(api.Config{
 		KV: c, Watch: c.watch, Node: n.cfg.Node, LogDir: n.cfg.logDir(), Version: n.cfg.Version,
-		Gossip: n.gossip.states, Readings: n.readings, Identity: n.cfg.Identity, Silence: n.silence, Space: n.store.Space, Log: n.log,
+		Gossip: n.gossip.states, Readings: n.devices.shown.readings, Identity: n.cfg.Identity, Silence: n.session.silence, Space: n.store.Space, Log: n.log,
 	})
 	l := &life{
 		store: n.store, dir: n.data, alive: alive, node: record.AliveKey(n.cfg.Node), cfg: n.cfg, log: n.log,
-		abandon: n.abandon, report: func(p presence) {
-			n.heard.Store(int64(p.renewed))
-			n.post(func() { n.presence = p })
-		},
+		abandon: n.session.abandon, report: n.session.changed,
 	}
 	var fatal firstError
 	var outer sync.WaitGroup
@@ -157,9 +153,9 @@ func (n *node) run(cancel context.CancelFunc) error {
 	if nodes != nil {
 		n.wg.Go(func() { fatal.set(server.ServeNodes(n.ctx, nodes), cancel) })
 	}
-	n.wg.Go(func() { n.witness.run(n.ctx) })
-	n.askDevices()
-	n.lookAtInterface()
+	n.wg.Go(func() { n.watchdog.run(n.ctx) })
+	n.devices.survey()
+	n.devices.network.look()
 	n.loop()
 	cancel()
 	n.wg.Wait()
@@ -207,11 +203,11 @@ func (n *node) alive() (record.Alive, error) {
 
 // leave takes the node out of the cluster at once, if that is wanted and nothing runs here.
 func (n *node) leave() error {
-	if !n.cfg.Leave || n.presence.lease == 0 {
+	if !n.cfg.Leave || n.session.presence.lease == 0 {
 		return nil
 	}
-	if len(n.runs)+len(n.strays) > 0 || n.unscanned != nil {
-		n.log.Warn().Int("runs", len(n.runs)).Msg("stays in the cluster until its lease expires: something still runs here, or may")
+	if len(n.runs.all)+len(n.adoption.strays) > 0 || n.adoption.unscanned != nil {
+		n.log.Warn().Int("runs", len(n.runs.all)).Msg("stays in the cluster until its lease expires: something still runs here, or may")
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.ctx), store.DefaultCallTimeout)
@@ -219,8 +215,8 @@ func (n *node) leave() error {
 	if err := n.gossip.Leave(); err != nil {
 		n.log.Warn().Err(err).Msg("gossip: cannot say goodbye")
 	}
-	n.sayGoodbye(ctx)
-	if err := n.store.Revoke(ctx, n.presence.lease); err != nil {
+	n.writer.leave(ctx)
+	if err := n.store.Revoke(ctx, n.session.presence.lease); err != nil {
 		return fmt.Errorf("leave the cluster: %w", err)
 	}
 	return n.data.dropLease()

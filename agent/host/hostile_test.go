@@ -36,15 +36,15 @@ func TestRecordsMadeWrongArePlanned(t *testing.T) {
 		if seed > 0 { // the first is as it should be
 			kvs, _ = recordtest.Wrong(rng, sample, faults, spare)
 		}
-		n := newNode(t.Context(), Config{Node: "n1", Log: quiet()}, nil)
-		n.unscanned, n.presence.aliveRev = nil, 4
+		n := newNode(t.Context(), Config{Node: "n1", Log: quiet()}, nil, nil)
+		n.adoption.unscanned, n.session.presence.aliveRev = nil, 4
 		n.records.list(selfPart, []string{record.Root}, kvs, int64(len(sample)))
-		for part := range n.wanted() {
+		for part := range n.goals.wanted() {
 			n.records.seen(part, int64(len(sample)))
 		}
 		n.runLike(rng, sample)
 		plans := ""
-		for _, a := range agent.Plan(n.desired(), n.observed()) {
+		for _, a := range agent.Plan(n.goals.desired(), n.goals.observed()) {
 			if a.Of().Job == sound {
 				plans += a.String() + "\n"
 			}
@@ -68,7 +68,7 @@ func (n *node) runLike(rng *rand.Rand, sample []record.KV) {
 		}
 		jg := generationOf(plan.World.Job, plan.World.Generation)
 		state := []agent.Shim{agent.Absent, agent.Starting, agent.Live, agent.Dead}[rng.IntN(4)]
-		r := n.newRun(jg, plan.World.Nonce, "/r/"+string(jg.Job), state)
+		r := n.runs.newRun(jg, plan.World.Nonce, "/r/"+string(jg.Job), state)
 		r.order = shim.Order{Node: "n1", World: plan.World, Checkpoint: "/c/" + string(jg.Job) + "/g00000002-" + plan.World.Nonce, Resume: plan.Resume}
 		r.swept = rng.IntN(2) == 0
 		report := shim.Report{
@@ -92,15 +92,15 @@ func (n *node) runLike(rng *rand.Rand, sample []record.KV) {
 
 // lookInto asks all that the owner's loop derives of records and runs.
 func (n *node) lookInto() {
-	n.current()
-	n.accounted()
-	n.holders()
-	n.problems()
-	n.forgetRuns()
-	for _, r := range n.runs {
-		n.lastBytes(r)
+	n.runs.current()
+	n.adoption.accounted()
+	n.runs.holders()
+	n.report.problems()
+	n.runs.forgetAbsent()
+	for _, r := range n.runs.all {
+		n.retention.lastBytes(r)
 		r.problem()
-		if keep, known := n.kept(r); known && len(keep.Keep) == 0 {
+		if keep, known := n.retention.kept(r); known && len(keep.Keep) == 0 {
 			panic("nothing is to be kept")
 		}
 		for _, s := range r.order.World.Members {
@@ -112,10 +112,10 @@ func (n *node) lookInto() {
 			}
 		}
 	}
-	for jg := range n.self().Acks {
-		if plan := n.planOf(jg); plan.Exists() {
-			n.order(jg, n.records.mirror.Job(jg.Job).Spec.Value, plan.Value)
-			for _, saved := range n.self().Saved[jg] {
+	for jg := range n.records.self().Acks {
+		if plan := n.records.planOf(jg); plan.Exists() {
+			n.launcher.order(jg, n.records.mirror.Job(jg.Job).Spec.Value, plan.Value)
+			for _, saved := range n.records.self().Saved[jg] {
 				title := checkpoint.Title{Job: jg.Job, Generation: jg.Generation, Step: 60, WorldSize: plan.Value.World.Processes()}
 				_, _ = checkpoint.Merge(title, []record.Saved{saved.Value, saved.Value})
 			}

@@ -22,7 +22,7 @@ func TestRunDirectoryStaysWhereItCannotBeSwept(t *testing.T) {
 	j := f.job("left", sleeper(), map[string]int{"n1": 1}, "n1")
 	world := cluster.World{Job: j.Job, Generation: 1, Members: j.Members, Master: cluster.Endpoint{Host: "127.0.0.1", Port: 1}, BatchSize: 8}
 	n.cfg.DataDir, n.cfg.LockDir = f.dir, f.dir
-	order := n.order(j.JobGen, j.Spec, record.Plan{World: world})
+	order := n.launcher.order(j.JobGen, j.Spec, record.Plan{World: world})
 	for _, c := range []struct {
 		name, does string
 		left       bool
@@ -37,7 +37,7 @@ func TestRunDirectoryStaysWhereItCannotBeSwept(t *testing.T) {
 				t.Fatal(err)
 			}
 			dir := filepath.Join(f.dir, "r", c.name)
-			_, left, err := n.launch(t.Context(), dir, order)
+			_, left, err := n.launcher.launch(t.Context(), dir, order)
 			if err == nil || left != c.left {
 				t.Errorf("left %t, %v", left, err)
 			}

@@ -23,6 +23,10 @@ const (
 // oldLocks are the locks of devices that were still held when nothing of their
 // generation lived any more, and that were cleared away.
 type oldLocks struct {
+	*shared
+	runs     *runs
+	userName func(uid uint32) string
+
 	asked time.Time
 	found []oldLock
 }
@@ -33,44 +37,44 @@ type oldLock struct {
 	text   string
 }
 
-// lookAtLocks looks now and then who holds locks that stand for nothing any more.
-func (n *node) lookAtLocks() {
+// look looks now and then who holds locks that stand for nothing any more.
+func (ls *oldLocks) look() {
 	at := lane{what: locksLane}
-	if n.lanes[at] || time.Since(n.locks.asked) < n.cfg.lookEvery {
+	if ls.lanes[at] || time.Since(ls.asked) < ls.cfg.lookEvery {
 		return
 	}
-	n.locks.asked = time.Now()
-	n.beside(at, func(context.Context) func() {
-		found, err := shim.OldLocks(n.cfg.LockDir)
+	ls.asked = time.Now()
+	ls.beside(at, func(context.Context) func() {
+		found, err := shim.OldLocks(ls.cfg.LockDir)
 		return func() {
 			if err != nil {
-				n.log.Warn().Err(err).Msg("cannot look at all device locks")
+				ls.log.Warn().Err(err).Msg("cannot look at all device locks")
 			}
-			n.sawLocks(found)
+			ls.note(found)
 		}
 	})
 }
 
-func (n *node) sawLocks(found []shim.OldLock) {
+func (ls *oldLocks) note(found []shim.OldLock) {
 	known := map[oldLock]bool{}
-	for _, l := range n.locks.found {
+	for _, l := range ls.found {
 		known[l] = true
 	}
-	n.locks.found = nil
+	ls.found = nil
 	for _, l := range found {
 		jg := generationOf(l.Job, l.Generation)
-		text := fmt.Sprintf("%sjob %s generation %d, %s: it was replaced and keeps no job away", lockOutlived, l.Job, l.Generation, n.openIn(l.Holders))
+		text := fmt.Sprintf("%sjob %s generation %d, %s: it was replaced and keeps no job away", lockOutlived, l.Job, l.Generation, ls.openIn(l.Holders))
 		next := oldLock{l.Device, jg, text}
 		if !known[next] {
-			log := n.logger(jg)
+			log := ls.logger(jg)
 			log.Warn().Str("device", string(l.Device)).Msg(text)
 		}
-		n.locks.found = append(n.locks.found, next)
+		ls.found = append(ls.found, next)
 	}
 }
 
 // openIn names those who have a lock open.
-func (n *node) openIn(holders []shim.Holder) string {
+func (ls *oldLocks) openIn(holders []shim.Holder) string {
 	if len(holders) == 0 {
 		return "on its way over a socket, or open where this agent may not look"
 	}
@@ -80,15 +84,15 @@ func (n *node) openIn(holders []shim.Holder) string {
 			names = append(names, "others")
 			break
 		}
-		names = append(names, fmt.Sprintf("pid %d (%s) of %s", h.PID, h.Command, n.userName(h.UID)))
+		names = append(names, fmt.Sprintf("pid %d (%s) of %s", h.PID, h.Command, ls.userName(h.UID)))
 	}
 	return "open in " + strings.Join(names, " and ")
 }
 
 // onDevices is what is to be said of each device.
-func (l oldLocks) onDevices() map[cluster.DeviceID]string {
+func (ls *oldLocks) onDevices() map[cluster.DeviceID]string {
 	said := map[cluster.DeviceID]string{}
-	for _, o := range l.found {
+	for _, o := range ls.found {
 		if said[o.device] == "" { // one is enough: the device is given out all the same
 			said[o.device] = o.text
 		}
@@ -96,12 +100,12 @@ func (l oldLocks) onDevices() map[cluster.DeviceID]string {
 	return said
 }
 
-// tellOfLocks adds the locks that outlived a generation to the problems of its job.
+// addTo adds the locks that outlived a generation to the problems of its job.
 // What has been said once stands: who holds a lock may be another in each look.
-func (n *node) tellOfLocks(all map[cluster.JobID]record.Problem) {
-	for _, o := range n.locks.found {
+func (ls *oldLocks) addTo(all map[cluster.JobID]record.Problem) {
+	for _, o := range ls.found {
 		p := all[o.of.Job]
-		if n.runs[o.of] == nil && n.self().Acks[o.of] == nil || p.Generation > o.of.Generation {
+		if ls.runs.all[o.of] == nil && ls.records.self().Acks[o.of] == nil || p.Generation > o.of.Generation {
 			continue // nobody can see it any more, or something newer is said
 		}
 		text := fmt.Sprintf("device %s: %s", o.device, o.text)

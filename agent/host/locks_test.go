@@ -88,16 +88,16 @@ func TestWhoHoldsAnOldLockIsNamed(t *testing.T) {
 
 func TestHoldersOfALockAreNotAllNamed(t *testing.T) {
 	t.Parallel()
-	n := &node{ctx: t.Context(), lanes: map[lane]bool{}}
-	n.occupants.users = users{7: {name: "eve"}}
+	n := newNode(t.Context(), Config{Log: quiet()}, nil, nil)
+	n.devices.occupants.users = users{7: {name: "eve"}}
 	var many []shim.Holder
 	for i := range 100 {
 		many = append(many, shim.Holder{PID: i, Command: "x", UID: 7})
 	}
-	if got := n.openIn(many); !strings.HasSuffix(got, "pid 2 (x) of eve and others") {
+	if got := n.devices.locks.openIn(many); !strings.HasSuffix(got, "pid 2 (x) of eve and others") {
 		t.Errorf("got %q", got)
 	}
-	if got := n.openIn(nil); !strings.Contains(got, "socket") {
+	if got := n.devices.locks.openIn(nil); !strings.Contains(got, "socket") {
 		t.Errorf("got %q", got)
 	}
 }

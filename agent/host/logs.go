@@ -42,19 +42,19 @@ type logDir struct {
 	last  time.Time // when anything was written
 }
 
-// sweepLogs deletes logs that are too old or too many, now and then.
-func (n *node) sweepLogs() {
+// deleteLogs deletes logs that are too old or too many, now and then.
+func (up *upkeep) deleteLogs() {
 	at := lane{what: logsLane}
-	if n.lanes[at] || !n.records.known(selfPart) || time.Since(n.logsSwept) < logsEvery {
+	if up.lanes[at] || !up.records.known(selfPart) || time.Since(up.logsSwept) < logsEvery {
 		return
 	}
-	n.logsSwept = time.Now()
+	up.logsSwept = time.Now()
 	running := map[string]bool{}
-	for _, jg := range n.current() {
+	for _, jg := range up.runs.current() {
 		running[filepath.Join(string(jg.Job), checkpoint.GenerationDir(jg.Generation, ""))] = true
 	}
-	root, keep := n.cfg.logDir(), n.cfg.KeepLogs
-	n.beside(at, func(context.Context) func() {
+	root, keep := up.cfg.logDir(), up.cfg.KeepLogs
+	up.beside(at, func(context.Context) func() {
 		found, err := findLogs(root)
 		var deleted []string
 		for _, d := range surplusLogs(found, running, keep, time.Now()) {
@@ -65,10 +65,10 @@ func (n *node) sweepLogs() {
 			deleted = append(deleted, d.path)
 		}
 		if err != nil {
-			n.log.Error().Err(err).Msg("cannot delete old logs yet")
+			up.log.Error().Err(err).Msg("cannot delete old logs yet")
 		}
 		if len(deleted) > 0 {
-			n.log.Info().Strs("logs", deleted).Msg("deleted old logs")
+			up.log.Info().Strs("logs", deleted).Msg("deleted old logs")
 		}
 		return func() {}
 	})

@@ -26,7 +26,7 @@ const lostPrefix = "lost-"
 
 // conclusive reports whether a task on a run's checkpoints has come to an end, and
 // was not merely cut short with this agent or with its own process.
-func (n *node) conclusive(r *run, err error) bool {
+func (sv *saves) conclusive(r *run, err error) bool {
 	var fault *dirblob.Fault
 	own := uint64(r.order.Owner.UID) == uint64(os.Geteuid()) //nolint:gosec // a uid is not negative
 	return err != nil && !errors.Is(err, context.Canceled) && (own || errors.As(err, &fault))
@@ -41,16 +41,16 @@ type loss struct {
 }
 
 // keepLost returns once that is durable, or the context ends.
-func (n *node) keepLost(ctx context.Context, l loss, saved record.Saved) {
-	_ = persist(ctx, n.log, "write down that a save is lost", func() (bool, error) { // it ends with the agent only
+func (sv *saves) keepLost(ctx context.Context, l loss, saved record.Saved) {
+	_ = persist(ctx, sv.log, "write down that a save is lost", func() (bool, error) { // it ends with the agent only
 		err := writeLost(l.dir, l.step, saved.Lost)
 		if err == nil {
 			return false, nil
 		}
-		out := n.store.Commit(ctx, record.Txn{
+		out := sv.store.Commit(ctx, record.Txn{
 			ID: "lost " + l.key, If: []record.Compare{l.here, record.Absent(l.key)}, Then: []record.Op{record.Put(l.key, saved)},
 		})
-		_, there, errGet := n.store.Get(ctx, l.key)
+		_, there, errGet := sv.store.Get(ctx, l.key)
 		if out.Result == record.Applied || errGet == nil && there { // of an attempt without an answer
 			return false, nil
 		}

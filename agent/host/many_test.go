@@ -97,15 +97,15 @@ func TestASaveThatCannotBeRecordedIsAProblem(t *testing.T) {
 	f := newFixture(t)
 	n := f.writer()
 	jg := record.JobGen{Job: "j", Generation: 1}
-	r := n.newRun(jg, "", t.TempDir(), agent.Live)
+	r := n.runs.newRun(jg, "", t.TempDir(), agent.Live)
 	r.report = &shim.Report{Saves: []shim.Save{{Step: 5, Dir: "/ck"}}, Workers: []record.Worker{{}}}
 	r.remember(r.report.Saves)
 	r.digests[5] = agent.Work[record.Saved]{Done: true, Value: record.Saved{Dir: strings.Repeat("x", 4<<20), Ranks: []int{0}}}
 	goal := agent.Goal{Job: "j", Generation: 1, Read: true, Permit: true, Plan: &record.Plan{World: cluster.World{
-		Members: []cluster.Member{{Node: "n1", AliveRev: n.presence.aliveRev, Devices: []cluster.DeviceID{"d"}}},
+		Members: []cluster.Member{{Node: "n1", AliveRev: n.session.presence.aliveRev, Devices: []cluster.DeviceID{"d"}}},
 	}}}
 	written := 0
-	for _, a := range agent.Plan(agent.Desired{Node: "n1", AliveRev: n.presence.aliveRev, Goals: []agent.Goal{goal}}, n.observed()) {
+	for _, a := range agent.Plan(agent.Desired{Node: "n1", AliveRev: n.session.presence.aliveRev, Goals: []agent.Goal{goal}}, n.goals.observed()) {
 		if _, ok := a.(agent.WriteSaved); ok {
 			n.act(a)
 			(<-n.events)()

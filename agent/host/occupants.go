@@ -48,8 +48,12 @@ func (c Config) nameless() bool {
 	return err == nil && namespace != firstPIDs
 }
 
-// occupants is who was found on the devices.
+// occupants finds out whose the processes on the devices are. The loop owns it.
 type occupants struct {
+	*shared
+	runs  *runs
+	shown *lastLook
+
 	looked bool // judged says something
 	judged agent.Occupancy
 	users  users
@@ -79,41 +83,41 @@ type identified struct {
 
 // attribute finds out who the processes are that a look has found. It is done
 // beside: it reads what the system shows of all processes.
-func (n *node) attribute(look *readings) {
+func (oc *occupants) attribute(look *readings) {
 	at := lane{what: occupantsLane}
-	if look.survey.Simulated || n.cfg.Strangers == IgnoreStrangers {
-		n.occupants.looked = true
-		n.devices.keep(look)
+	if look.survey.Simulated || oc.cfg.Strangers == IgnoreStrangers {
+		oc.looked = true
+		oc.shown.keep(look)
 		return
 	}
-	if n.lanes[at] {
-		n.devices.keep(look)
+	if oc.lanes[at] {
+		oc.shown.keep(look)
 		return
 	}
 	// Taken after the look: whoever was on a device then, and is of a generation,
 	// is of one of these, or has ended.
 	places := map[record.JobGen]place{}
-	for jg, r := range n.runs {
+	for jg, r := range oc.runs.all {
 		if r.shim != agent.Absent {
-			member, _, _ := r.order.World.Member(n.cfg.Node)
+			member, _, _ := r.order.World.Member(oc.cfg.Node)
 			places[jg] = place{r.dir, member.Devices}
 		}
 	}
-	nameless := n.cfg.nameless()
-	n.beside(at, func(context.Context) func() {
+	nameless := oc.cfg.nameless()
+	oc.beside(at, func(context.Context) func() {
 		who, err := identify(look.survey, places, nameless)
 		return func() {
-			if !n.occupants.looked && nameless {
-				n.log.Warn().Msg("this agent sees other pids than the driver, as in a container: other people's processes on devices show only by their memory")
+			if !oc.looked && nameless {
+				oc.log.Warn().Msg("this agent sees other pids than the driver, as in a container: other people's processes on devices show only by their memory")
 			}
-			n.occupants.looked = true
+			oc.looked = true
 			if err != nil {
 				// Ours could be taken for strangers: what was known stands.
-				n.log.Warn().Err(err).Msg("cannot tell whose the processes on the devices are")
-				n.devices.keep(look)
+				oc.log.Warn().Err(err).Msg("cannot tell whose the processes on the devices are")
+				oc.shown.keep(look)
 				return
 			}
-			n.attributed(look, who, nameless)
+			oc.attributed(look, who, nameless)
 		}
 	})
 }
@@ -164,14 +168,14 @@ func identify(s nvml.Survey, places map[record.JobGen]place, nameless bool) (ide
 }
 
 // attributed judges what was found, and tells people of a change.
-func (n *node) attributed(look *readings, who identified, nameless bool) {
+func (oc *occupants) attributed(look *readings, who identified, nameless bool) {
 	for pid, g := range who.guests {
 		if g.Start != 0 {
-			g.User = n.userName(g.uid)
+			g.User = oc.userName(g.uid)
 			who.guests[pid] = g
 		}
 	}
-	holders := n.holders()
+	holders := oc.runs.holders()
 	var looks []agent.Look
 	for _, r := range look.survey.Devices {
 		on := agent.Look{
@@ -184,40 +188,25 @@ func (n *node) attributed(look *readings, who identified, nameless bool) {
 		}
 		looks = append(looks, on)
 	}
-	judged := agent.Occupy(n.occupants.judged, looks, time.Now())
-	if !judged.Same(n.occupants.judged) {
-		n.log.Warn().Str("occupants", judged.String()).Msg("who is on the devices has changed")
+	judged := agent.Occupy(oc.judged, looks, time.Now())
+	if !judged.Same(oc.judged) {
+		oc.log.Warn().Str("occupants", judged.String()).Msg("who is on the devices has changed")
 	}
-	n.occupants.judged = judged
+	oc.judged = judged
 	look.guests = who.guests
-	n.devices.keep(look)
-	for jg, r := range n.runs {
+	oc.shown.keep(look)
+	for jg, r := range oc.runs.all {
 		if err := who.opaque[jg]; err != nil && !r.opaque {
-			log := n.logger(jg)
+			log := oc.logger(jg)
 			log.Warn().Err(err).Msg("cannot tell who is on this generation's devices: what was known of them stands")
 		}
 		r.opaque = who.opaque[jg] != nil
-		member, _, _ := r.order.World.Member(n.cfg.Node)
+		member, _, _ := r.order.World.Member(oc.cfg.Node)
 		r.shared = ""
 		if r.shim != agent.Absent && (r.report == nil || r.report.Stopped == nil) {
 			r.shared = judged.Of(member.Devices)
 		}
 	}
-}
-
-// holders are the generations here that may have processes, by their devices.
-func (n *node) holders() map[cluster.DeviceID]record.JobGen {
-	holders := map[cluster.DeviceID]record.JobGen{}
-	for jg, r := range n.runs {
-		if r.shim == agent.Absent || r.report != nil && r.report.Stopped != nil {
-			continue
-		}
-		member, _, _ := r.order.World.Member(n.cfg.Node)
-		for _, d := range member.Devices {
-			holders[d] = jg
-		}
-	}
-	return holders
 }
 
 // askAgain is how long after a name could not be found out it is asked for again.
@@ -243,21 +232,18 @@ func (u users) of(uid uint32, now time.Time) (name string, ask bool) {
 
 // userName is a user's name once it is known: a directory service may take its
 // time, which nothing here waits for, or be away for a while.
-func (n *node) userName(uid uint32) string {
-	name, ask := n.occupants.users.of(uid, time.Now())
+func (oc *occupants) userName(uid uint32) string {
+	name, ask := oc.users.of(uid, time.Now())
 	at := lane{what: usersLane}
-	if ask && !n.lanes[at] {
-		n.beside(at, func(context.Context) func() {
+	if ask && !oc.lanes[at] {
+		oc.beside(at, func(context.Context) func() {
 			u, err := user.LookupId(strconv.FormatUint(uint64(uid), 10))
 			return func() {
-				if n.occupants.users == nil {
-					n.occupants.users = users{}
-				}
 				e := userEntry{asked: time.Now()}
 				if err == nil {
 					e.name = u.Username
 				}
-				n.occupants.users[uid] = e
+				oc.users[uid] = e
 			}
 		})
 	}
@@ -265,13 +251,10 @@ func (n *node) userName(uid uint32) string {
 }
 
 // occupied is why a generation cannot have its devices here now; nil if it can.
-func (n *node) occupied(devices []cluster.DeviceID) *record.Failed {
-	why := n.occupants.judged.Of(devices)
+func (oc *occupants) occupied(devices []cluster.DeviceID) *record.Failed {
+	why := oc.judged.Of(devices)
 	if why == "" {
 		return nil
 	}
 	return &record.Failed{Kind: record.DeviceBusy, Rank: -1, Reason: why, At: time.Now()}
 }
-
-// lookSoon lets the devices be looked at with the next tick.
-func (n *node) lookSoon() { n.devices.asked = time.Time{} }

@@ -215,7 +215,7 @@ func TestProcessesAreNotNamedByPidsOfAnotherNamespace(t *testing.T) {
 // driver lists processes in, and never beside another look's.
 func TestNamesBelongToTheirLook(t *testing.T) {
 	t.Parallel()
-	n := &node{}
+	n := newNode(t.Context(), Config{Log: quiet()}, nil, nil)
 	look := func(at time.Time, guests map[int]found, pids ...int) *readings {
 		r := nvml.Reading{Device: cluster.Device{ID: "d", Health: cluster.Healthy}, MemoryUsedBytes: 1}
 		for _, pid := range pids {
@@ -224,7 +224,7 @@ func TestNamesBelongToTheirLook(t *testing.T) {
 		return &readings{at: at, survey: nvml.Survey{Devices: []nvml.Reading{r}}, guests: guests}
 	}
 	shown := func() (names []string) {
-		for _, d := range n.readings().Devices {
+		for _, d := range n.devices.shown.readings().Devices {
 			for _, p := range d.Processes {
 				names = append(names, fmt.Sprint(p.PID, p.Command))
 			}
@@ -232,12 +232,12 @@ func TestNamesBelongToTheirLook(t *testing.T) {
 		return names
 	}
 	first := time.Now()
-	n.devices.keep(look(first, map[int]found{7: {Guest: agent.Guest{Command: "vi"}}, 8: {Guest: agent.Guest{Command: "sh"}}}, 9, 8, 7))
+	n.devices.shown.keep(look(first, map[int]found{7: {Guest: agent.Guest{Command: "vi"}}, 8: {Guest: agent.Guest{Command: "sh"}}}, 9, 8, 7))
 	if got := shown(); !slices.Equal(got, []string{"9", "8sh", "7vi"}) {
 		t.Errorf("shown are %q", got)
 	}
-	n.devices.keep(look(first.Add(time.Second), nil, 7))
-	n.devices.keep(look(first, map[int]found{7: {Guest: agent.Guest{Command: "vi"}}}, 7)) // comes late
+	n.devices.shown.keep(look(first.Add(time.Second), nil, 7))
+	n.devices.shown.keep(look(first, map[int]found{7: {Guest: agent.Guest{Command: "vi"}}}, 7)) // comes late
 	if got := shown(); !slices.Equal(got, []string{"7"}) {
 		t.Errorf("after a newer look are shown %q", got)
 	}

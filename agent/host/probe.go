@@ -31,51 +31,65 @@ const (
 	probeLane agent.Lane = "probe"
 )
 
-// probeFailed looks, one job at a time, whether what this node failed of and may
+// probes looks whether what this node failed of is over. The loop owns it.
+type probes struct {
+	*shared
+	session *session
+	tasks   *tasks
+	writer  *writer
+
+	due map[record.JobGen]time.Time // when to look next
+}
+
+func newProbes(sh *shared, s *session, ts *tasks, w *writer) *probes {
+	return &probes{shared: sh, session: s, tasks: ts, writer: w, due: map[record.JobGen]time.Time{}}
+}
+
+// next looks, one job at a time, whether what this node failed of and may
 // pass is over: a full disk, a file system that is read-only or fails, a working
 // directory, program, env file or user that was missing. It says so once a
 // generation, and the leader need not wait any longer.
-func (n *node) probeFailed() {
+func (ps *probes) next() {
 	at := lane{what: probeLane}
-	if n.lanes[at] || n.presence.aliveRev == 0 || !n.records.known(selfPart) {
+	if ps.lanes[at] || ps.session.presence.aliveRev == 0 || !ps.records.known(selfPart) {
 		return
 	}
-	maps.DeleteFunc(n.probes, func(jg record.JobGen, _ time.Time) bool { return !n.awaits(jg) })
-	for _, jg := range slices.SortedFunc(maps.Keys(n.self().Acks), compareGenerations) {
-		if _, known := n.probes[jg]; !known && n.awaits(jg) {
-			n.probes[jg] = time.Time{}
+	maps.DeleteFunc(ps.due, func(jg record.JobGen, _ time.Time) bool { return !ps.awaits(jg) })
+	for _, jg := range slices.SortedFunc(maps.Keys(ps.records.self().Acks), compareGenerations) {
+		if _, known := ps.due[jg]; !known && ps.awaits(jg) {
+			ps.due[jg] = time.Time{}
 		}
 	}
 	due := record.JobGen{}
-	for jg, next := range n.probes {
-		if due.Job == "" || next.Before(n.probes[due]) || next.Equal(n.probes[due]) && compareGenerations(jg, due) < 0 {
+	for jg, next := range ps.due {
+		if due.Job == "" || next.Before(ps.due[due]) || next.Equal(ps.due[due]) && compareGenerations(jg, due) < 0 {
 			due = jg
 		}
 	}
-	if due.Job == "" || time.Now().Before(n.probes[due]) {
+	if due.Job == "" || time.Now().Before(ps.due[due]) {
 		return
 	}
-	n.beside(at, func(ctx context.Context) func() {
-		again, err := n.probe(ctx, due)
+	ps.beside(at, func(ctx context.Context) func() {
+		again, err := ps.probe(ctx, due)
 		rest(ctx, probeRest)
 		return func() {
-			if n.probes[due] = time.Now().Add(again); err != nil || again > 0 {
+			if ps.due[due] = time.Now().Add(again); err != nil || again > 0 {
 				return
 			}
-			key := record.AckKey(n.cfg.Node, due.Job, due.Generation, record.AckCleared)
-			n.create(lane{due, agent.AckLane}, "ack cleared "+string(due.Job), []record.Op{record.Put(key, record.Cleared{At: time.Now(), Nonce: n.acks(due).Failed.Value.Nonce})}, nil)
+			key := record.AckKey(ps.cfg.Node, due.Job, due.Generation, record.AckCleared)
+			ps.writer.create(lane{due, agent.AckLane}, "ack cleared "+string(due.Job), []record.Op{record.Put(key, record.Cleared{At: time.Now(), Nonce: ps.records.acks(due).Failed.Value.Nonce})}, nil)
 		}
 	})
 }
 
 // awaits reports whether this node has failed in a generation of something that
 // may pass, and has not said that it is over. Only the job's newest generation here counts.
-func (n *node) awaits(jg record.JobGen) bool {
-	acks := n.acks(jg)
-	if !acks.Failed.Exists() || !mayPass(acks.Failed.Value) || !acks.Stopped.Exists() || acks.Cleared.Exists() || n.lanes[lane{jg, agent.AckLane}] {
+func (ps *probes) awaits(jg record.JobGen) bool {
+	acks := ps.records.acks(jg)
+	if !acks.Failed.Exists() || !mayPass(acks.Failed.Value) || !acks.Stopped.Exists() || acks.Cleared.Exists() || ps.lanes[lane{jg, agent.AckLane}] {
 		return false
 	}
-	for other := range n.self().Acks {
+	for other := range ps.records.self().Acks {
 		if other.Job == jg.Job && other.Generation > jg.Generation {
 			return false
 		}
@@ -89,14 +103,14 @@ func mayPass(f record.Failed) bool {
 }
 
 // probe looks once; again is when to look next, 0 if it is over.
-func (n *node) probe(ctx context.Context, jg record.JobGen) (again time.Duration, _ error) {
+func (ps *probes) probe(ctx context.Context, jg record.JobGen) (again time.Duration, _ error) {
 	ctx, cancel := context.WithTimeout(ctx, probeBound)
 	defer cancel()
 	var state record.State
 	var spec record.Submitted
 	var last record.Checkpoint
 	for key, v := range map[string]any{record.StateKey(jg.Job): &state, record.SpecKey(jg.Job): &spec, record.CommittedKey(jg.Job): &last} {
-		kv, exists, err := n.store.Get(ctx, key)
+		kv, exists, err := ps.store.Get(ctx, key)
 		if err == nil && exists {
 			err = json.Unmarshal(kv.Value, v)
 		}
@@ -115,12 +129,12 @@ func (n *node) probe(ctx context.Context, jg record.JobGen) (again time.Duration
 		Owner: spec.Owner, Command: spec.Command, Workdir: spec.Workdir, Env: spec.Env, EnvFile: spec.EnvFile,
 		Checkpoint: filepath.Join(spec.CheckpointDir, string(jg.Job), "probe"),
 	}}
-	answer, err := n.do(ctx, r, dirblob.Task{Root: r.root(), Probe: string(n.cfg.Node)}, probeBound)
+	answer, err := ps.tasks.do(ctx, r, dirblob.Task{Root: r.root(), Probe: string(ps.cfg.Node)}, probeBound)
 	if err == nil && answer.Room != nil && answer.Room.Shortage(r.root(), last.Bytes) != "" {
 		return again, nil
 	}
-	if err = errors.Join(err, tryWriting(n.cfg.RunDir), shim.Needs(ctx, r.order)); err != nil {
-		log := n.logger(jg)
+	if err = errors.Join(err, tryWriting(ps.cfg.RunDir), shim.Needs(ctx, r.order)); err != nil {
+		log := ps.logger(jg)
 		log.Debug().Err(err).Msg("what it failed of is not over yet")
 		return again, nil
 	}

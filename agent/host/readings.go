@@ -1,6 +1,7 @@
 package host
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/bellows-ml/bellows/api"
@@ -14,18 +15,21 @@ type readings struct {
 	guests map[int]found // who the processes are, as far as that is known, by pid
 }
 
+// lastLook is the newest look at the devices, for other goroutines to read.
+type lastLook struct{ p atomic.Pointer[readings] }
+
 // keep lets a look be shown, with what is known of the processes that it found and
 // not of any other's: another look may have found others of the same pids.
-func (d *devices) keep(r *readings) {
-	if last := d.read.Load(); last == nil || !last.at.After(r.at) {
-		d.read.Store(r)
+func (l *lastLook) keep(r *readings) {
+	if last := l.p.Load(); last == nil || !last.at.After(r.at) {
+		l.p.Store(r)
 	}
 }
 
 // readings is what the devices were doing when they were last looked at. It may
 // be called by anybody at any time: it looks at nothing.
-func (n *node) readings() api.NodeReadings {
-	last := n.devices.read.Load()
+func (l *lastLook) readings() api.NodeReadings {
+	last := l.p.Load()
 	if last == nil {
 		return api.NodeReadings{Missing: "its devices have not been looked at yet"}
 	}

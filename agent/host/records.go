@@ -7,6 +7,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -17,11 +18,12 @@ type records struct {
 	raw    map[string]record.KV
 	mirror *record.Mirror
 	listed map[string]int64 // the parts that were listed at least once, and as of when they are known
+	node   cluster.NodeID   // this one
 	log    zerolog.Logger
 }
 
-func newRecords(log zerolog.Logger) *records {
-	r := &records{raw: map[string]record.KV{}, listed: map[string]int64{}, log: log}
+func newRecords(node cluster.NodeID, log zerolog.Logger) *records {
+	r := &records{raw: map[string]record.KV{}, listed: map[string]int64{}, node: node, log: log}
 	r.rebuild()
 	return r
 }
@@ -91,3 +93,22 @@ func (r *records) rebuild() {
 func within(key string, prefixes []string) bool {
 	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(key, p) })
 }
+
+func (r *records) planOf(jg record.JobGen) record.Versioned[record.Plan] {
+	return r.mirror.Job(jg.Job).Generation(jg.Generation).Plan
+}
+
+// acks are what this node has acknowledged of a generation: of the one that is
+// planned, or, of one that is not, of any of its number.
+func (r *records) acks(jg record.JobGen) record.Acks {
+	if plan := r.planOf(jg); plan.Exists() {
+		return r.self().Ack(jg.Job, jg.Generation, plan.Value.World.Nonce)
+	}
+	if all := r.self().Acks[jg]; all != nil {
+		return *all
+	}
+	return record.Acks{}
+}
+
+// self is this node's own records.
+func (r *records) self() *record.NodeView { return r.mirror.Node(r.node) }

@@ -97,7 +97,7 @@ func TestAcknowledgementOfALostTimelineIsReplaced(t *testing.T) {
 			t.Fatal(err)
 		}
 		n.records.list("all", []string{record.Root}, kvs, revision)
-		return n.goal(jg)
+		return n.goals.goal(jg)
 	}
 	g := reread()
 	if a := g.Acks; a.Started.Exists() || a.Failed.Exists() || a.Stopped.Exists() || len(g.Saved)+len(g.Offers) > 0 {
@@ -106,16 +106,16 @@ func TestAcknowledgementOfALostTimelineIsReplaced(t *testing.T) {
 	if p := g.Peers[0]; p.Failed != nil || p.Gone || len(p.Saved) > 0 || p.Offered != 0 {
 		t.Errorf("of the lost timeline: %+v", p)
 	}
-	if len(n.peerPrefixes(jg)) == 0 {
+	if len(n.goals.peerPrefixes(jg)) == 0 {
 		t.Error("its peers are followed no more")
 	}
 	key := record.AckKey("n1", "j", 1, record.AckStarted)
-	n.create(ackLane("j"), "ack", []record.Op{record.Put(key, record.Started{Nonce: "new"})}, func(err error) { t.Error(err) })
+	n.writer.create(ackLane("j"), "ack", []record.Op{record.Put(key, record.Started{Nonce: "new"})}, func(err error) { t.Error(err) })
 	(<-n.events)()
-	if g = n.goal(jg); g.Acks.Started.Value.Nonce != "new" {
+	if g = n.goals.goal(jg); g.Acks.Started.Value.Nonce != "new" {
 		t.Errorf("acknowledged %+v", g.Acks.Started)
 	}
-	n.create(ackLane("j"), "ack", []record.Op{record.Put(key, record.Started{Nonce: "new", Containment: "twice"})}, func(err error) { t.Error(err) })
+	n.writer.create(ackLane("j"), "ack", []record.Op{record.Put(key, record.Started{Nonce: "new", Containment: "twice"})}, func(err error) { t.Error(err) })
 	(<-n.events)()
 	kv, _, err := f.store.Get(t.Context(), key)
 	var there record.Started

@@ -1,10 +1,12 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -13,6 +15,7 @@ import (
 	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/agent/shim"
 	"github.com/bellows-ml/bellows/checkpoint"
+	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -34,11 +37,11 @@ type run struct {
 	pushed  *agent.Wish
 	refused *record.Failed
 	// verified: the checkpoint to resume from is sound; cancel ends the search for that.
-	verified bool
-	cancel   context.CancelFunc
-	swept    bool
-	unswept  string           // why it cannot be
-	undead   *shim.Unkillable // what has survived the last sweep
+	verified     bool
+	cancel       context.CancelFunc
+	swept        bool
+	sweepProblem string           // why it cannot be
+	unkillable   *shim.Unkillable // what has survived the last sweep
 	// deadline is what the witness holds the workers to: 0 = not known, fence.Never = to nothing.
 	deadline int64
 	struck   bool // by the witness
@@ -64,13 +67,35 @@ type run struct {
 	wishes chan shim.Wish
 }
 
-func (n *node) newRun(jg record.JobGen, nonce, dir string, state agent.Shim) *run {
+// runs are the generations' parts on this node, each with a connection to its shim.
+// The loop owns it; each connection is served by a goroutine of its own.
+type runs struct {
+	*shared
+	session    *session
+	watchdog   *watchdog
+	surveySoon func() // the devices are surveyed with the next tick
+
+	all map[record.JobGen]*run
+}
+
+func newRuns(sh *shared, s *session, w *watchdog) *runs {
+	return &runs{shared: sh, session: s, watchdog: w, surveySoon: func() {}, all: map[record.JobGen]*run{}}
+}
+
+// touch notes that something has changed for a generation.
+func (rs *runs) touch(jg record.JobGen) {
+	if r := rs.all[jg]; r != nil {
+		r.changed = time.Now()
+	}
+}
+
+func (rs *runs) newRun(jg record.JobGen, nonce, dir string, state agent.Shim) *run {
 	r := &run{
 		jg: jg, nonce: nonce, dir: dir, shim: state, changed: time.Now(),
 		digests: map[int64]agent.Work[record.Saved]{}, merges: map[int64]agent.Work[record.Offer]{},
 		wishes: make(chan shim.Wish, 1), cancel: func() {},
 	}
-	n.runs[jg] = r
+	rs.all[jg] = r
 	return r
 }
 
@@ -79,52 +104,14 @@ const runHash = 8
 
 // runDir is short, because sockets lie in it, and still says to people whose it is.
 // It is no other generation's, also when numbers come again.
-func (n *node) runDir(jg record.JobGen, nonce string) string {
+func (rs *runs) runDir(jg record.JobGen, nonce string) string {
 	const readable = 16
 	sum := sha256.Sum256([]byte(string(jg.Job) + nonce))
 	name := string(jg.Job)
 	if len(name) > readable {
 		name = name[:readable]
 	}
-	return filepath.Join(n.cfg.RunDir, fmt.Sprintf("%s-%s-g%d", name, hex.EncodeToString(sum[:])[:runHash], jg.Generation))
-}
-
-// observed is what is on the node, for agent.Plan.
-func (n *node) observed() agent.Observed {
-	o := agent.Observed{Now: time.Now()}
-	for _, r := range n.runs {
-		o.Runs = append(o.Runs, agent.Run{
-			Job: r.jg.Job, Generation: r.jg.Generation, Nonce: r.nonce,
-			Shim: r.shim, Report: told(r.report, r.saves), Pushed: r.pushed, Refused: r.refused, Verified: r.verified,
-			Swept: n.over(r), Struck: r.struck, ToldToKill: ago(r.toldToKill), ToldToGo: ago(r.toldToGo),
-			Doomed:  n.doomed(r),
-			Digests: r.digests, Merges: r.merges, Plain: r.plain, Quiet: time.Since(r.changed),
-		})
-	}
-	return o
-}
-
-// ago is how long ago something was; 0 if it never was.
-func ago(t time.Time) time.Duration {
-	if t.IsZero() {
-		return 0
-	}
-	return time.Since(t)
-}
-
-// told is a report in the words of the agent's decisions.
-func told(r *shim.Report, saves []shim.Save) *agent.Report {
-	if r == nil {
-		return nil
-	}
-	out := &agent.Report{
-		Workers: r.Workers, ExecedAt: r.ExecedAt, Containment: r.Containment, DeviceFiles: r.DeviceFiles, Processes: r.Processes, Deadline: r.Deadline,
-		Held: r.Held, Failed: r.Failed, Progress: r.Progress, Stopped: r.Stopped, Unkillable: r.Unkillable,
-	}
-	for _, s := range saves {
-		out.Saves = append(out.Saves, agent.Save(s))
-	}
-	return out
+	return filepath.Join(rs.cfg.RunDir, fmt.Sprintf("%s-%s-g%d", name, hex.EncodeToString(sum[:])[:runHash], jg.Generation))
 }
 
 // remember takes the saves of a report in: a report holds those of a few steps,
@@ -151,27 +138,27 @@ func (r *run) remember(saves []shim.Save) {
 
 // attend keeps a connection to a live shim, hands wishes over and reports back,
 // until the shim's process is gone.
-func (n *node) attend(r *run, process shim.Process) {
-	ctx := n.ctx
-	n.wg.Go(func() {
+func (rs *runs) attend(r *run, process shim.Process) {
+	ctx := rs.ctx
+	rs.wg.Go(func() {
 		if reach, err := shim.ReachOf(r.dir); err == nil { // else the witness tries again when it has to
-			n.witness.learn(r.jg, reach)
+			rs.watchdog.learn(r.jg, reach)
 		}
 		pause := retryFirst
 		for ctx.Err() == nil {
 			conn, err := shim.Dial(r.dir)
 			if err == nil {
 				pause = retryFirst
-				n.post(func() { r.pushed, r.changed = nil, time.Now() })
+				rs.post(func() { r.pushed, r.changed = nil, time.Now() })
 				began := time.Now()
-				n.converse(ctx, r, conn)
+				rs.converse(ctx, r, conn)
 				if time.Since(began) < retryFirst {
 					rest(ctx, retryFirst) // a shim that hangs up at once is not to keep the node busy
 				}
 				continue
 			}
 			if !shim.Alive(process) {
-				n.bury(r)
+				rs.shimDied(r)
 				return
 			}
 			rest(ctx, pause)
@@ -181,7 +168,7 @@ func (n *node) attend(r *run, process shim.Process) {
 }
 
 // converse serves one connection until it ends.
-func (n *node) converse(ctx context.Context, r *run, conn *shim.Conn) {
+func (rs *runs) converse(ctx context.Context, r *run, conn *shim.Conn) {
 	defer conn.Close()
 	for {
 		select {
@@ -191,10 +178,10 @@ func (n *node) converse(ctx context.Context, r *run, conn *shim.Conn) {
 			if !ok {
 				return
 			}
-			n.post(func() { n.reported(r, report) })
+			rs.post(func() { rs.reported(r, report) })
 		case w := <-r.wishes:
 			if err := conn.Push(w); err != nil {
-				log := n.logger(r.jg)
+				log := rs.logger(r.jg)
 				log.Debug().Err(err).Msg("connecting to the shim again")
 				return
 			}
@@ -202,15 +189,15 @@ func (n *node) converse(ctx context.Context, r *run, conn *shim.Conn) {
 	}
 }
 
-// bury notes a shim's death, with the last it had to say.
-func (n *node) bury(r *run) {
+// shimDied notes a shim's death, with the last it had to say.
+func (rs *runs) shimDied(r *run) {
 	report, err := shim.ReadReport(r.dir)
-	n.post(func() {
+	rs.post(func() {
 		if err == nil {
-			n.reported(r, report)
+			rs.reported(r, report)
 		}
 		r.shim, r.pushed, r.changed = agent.Dead, nil, time.Now()
-		log := n.logger(r.jg)
+		log := rs.logger(r.jg)
 		if r.report == nil || r.report.Stopped == nil {
 			log.Error().Msg("the shim died; sweeping what it has left")
 		}
@@ -219,7 +206,7 @@ func (n *node) bury(r *run) {
 
 // reported takes a report in. One that lacks what an earlier one had is older:
 // it was read from disk while a newer one was on its way.
-func (n *node) reported(r *run, report shim.Report) {
+func (rs *runs) reported(r *run, report shim.Report) {
 	if r.report != nil && r.report.Stopped != nil && report.Stopped == nil {
 		return
 	}
@@ -231,13 +218,13 @@ func (n *node) reported(r *run, report shim.Report) {
 			return
 		}
 	}
-	log := n.logger(r.jg)
+	log := rs.logger(r.jg)
 	if len(report.Workers) > 0 && (r.report == nil || len(r.report.Workers) == 0) {
 		log.Info().Int("workers", len(report.Workers)).Str("phase", "running").Msg("workers are running")
 	}
 	if report.Stopped != nil && (r.report == nil || r.report.Stopped == nil) {
 		log.Info().Bool("finished", report.Stopped.Finished).Str("phase", "stopped").Msg("workers have stopped")
-		n.lookSoon() // what they may have left
+		rs.surveySoon() // what they may have left
 	}
 	r.report, r.changed = &report, time.Now()
 	r.remember(report.Saves)
@@ -245,7 +232,7 @@ func (n *node) reported(r *run, report shim.Report) {
 
 // push gives the newest wish to whoever attends the shim; an older one that was
 // not handed over yet is replaced.
-func (n *node) push(r *run, w agent.Wish) {
+func (rs *runs) push(r *run, w agent.Wish) {
 	select {
 	case <-r.wishes:
 	default:
@@ -258,28 +245,65 @@ func (n *node) push(r *run, w agent.Wish) {
 	if w.Retire && r.toldToGo.IsZero() {
 		r.toldToGo = time.Now()
 	}
-	if m, _, _ := r.order.World.Member(n.cfg.Node); w.Prolongs(m.AliveRev, n.presence.aliveRev) {
+	if m, _, _ := r.order.World.Member(rs.cfg.Node); w.Prolongs(m.AliveRev, rs.session.presence.aliveRev) {
 		r.deadline = w.Deadline
 	}
 }
 
-// forgetRuns drops what was kept of runs that never came to be and are recorded
+// forgetAbsent drops what was kept of runs that never came to be and are recorded
 // as stopped, or that nobody wants any more.
-func (n *node) forgetRuns() {
-	for jg, r := range n.runs {
+func (rs *runs) forgetAbsent() {
+	for jg, r := range rs.all {
 		if r.shim != agent.Absent {
 			continue
 		}
-		gone := n.records.known(genPart(jg)) && !n.records.mirror.Job(jg.Job).Generation(jg.Generation).Plan.Exists()
-		if gone || n.acks(jg).Stopped.Exists() {
+		gone := rs.records.known(genPart(jg)) && !rs.records.mirror.Job(jg.Job).Generation(jg.Generation).Plan.Exists()
+		if gone || rs.records.acks(jg).Stopped.Exists() {
 			r.cancel()
-			n.drop(jg)
+			rs.drop(jg)
 		}
 	}
 }
 
 // drop forgets a run that is gone.
-func (n *node) drop(jg record.JobGen) {
-	delete(n.runs, jg)
-	n.witness.forget(jg)
+func (rs *runs) drop(jg record.JobGen) {
+	delete(rs.all, jg)
+	rs.watchdog.forget(jg)
+}
+
+// current are the generations that concern this node: granted to it, with a run
+// here, or acknowledged and not yet stopped. Sorted.
+func (rs *runs) current() []record.JobGen {
+	set := map[record.JobGen]bool{}
+	for jg := range rs.all {
+		set[jg] = true
+	}
+	for job, grant := range rs.records.self().Grants {
+		set[generationOf(job, grant.Value.Generation)] = true
+	}
+	for jg, acks := range rs.records.self().Acks {
+		if begun := acks.Started.Exists() || acks.Held.Exists() || acks.Failed.Exists(); begun && !acks.Stopped.Exists() {
+			set[jg] = true
+		}
+	}
+	return slices.SortedFunc(maps.Keys(set), compareGenerations)
+}
+
+func compareGenerations(a, b record.JobGen) int {
+	return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Generation, b.Generation))
+}
+
+// holders are the generations here that may have processes, by their devices.
+func (rs *runs) holders() map[cluster.DeviceID]record.JobGen {
+	holders := map[cluster.DeviceID]record.JobGen{}
+	for jg, r := range rs.all {
+		if r.shim == agent.Absent || r.report != nil && r.report.Stopped != nil {
+			continue
+		}
+		member, _, _ := r.order.World.Member(rs.cfg.Node)
+		for _, d := range member.Devices {
+			holders[d] = jg
+		}
+	}
+	return holders
 }

@@ -67,7 +67,7 @@ func TestALostSaveIsKeptInEtcdWhereTheDiskDoesNot(t *testing.T) {
 	f := newFixture(t)
 	n := f.writer()
 	key := record.SavedKey("n1", "j", 1, 5)
-	n.keepLost(t.Context(), loss{filepath.Join(t.TempDir(), "is-not-there"), 5, key, n.stillHere()}, lostWork("sync: input/output error").Value)
+	n.saves.keepLost(t.Context(), loss{filepath.Join(t.TempDir(), "is-not-there"), 5, key, n.session.stillHere()}, lostWork("sync: input/output error").Value)
 	if got := await[record.Saved](f, key); got.Lost != "sync: input/output error" {
 		t.Errorf("recorded %+v", got)
 	}
@@ -96,7 +96,7 @@ func TestWhatIsCutShortIsNotLost(t *testing.T) {
 		{foreign, errors.New("signal: killed"), false},
 		{foreign, errors.Join(fault, context.Canceled), false},
 	} {
-		if got := n.conclusive(c.r, c.err); got != c.want {
+		if got := n.saves.conclusive(c.r, c.err); got != c.want {
 			t.Errorf("%v: %t, want %t", c.err, got, c.want)
 		}
 	}

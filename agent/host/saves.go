@@ -14,7 +14,6 @@ import (
 	"github.com/bellows-ml/bellows/agent/shim"
 	"github.com/bellows-ml/bellows/checkpoint"
 	"github.com/bellows-ml/bellows/checkpoint/dirblob"
-	"github.com/bellows-ml/bellows/checkpoint/owned"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -31,6 +30,18 @@ const (
 	lookAgain = 20 * time.Second
 )
 
+// saves makes what the ranks have saved durable, lists it and offers whole
+// checkpoints; it looks for what plain scripts have saved. The loop owns it, and
+// each piece of work goes on in its lane.
+type saves struct {
+	*shared
+	runs      *runs
+	session   *session
+	tasks     *tasks
+	retention *retention
+	verifier  *verifier
+}
+
 // root is where a job's generations save.
 func (r *run) root() string { return filepath.Dir(r.order.Checkpoint) }
 
@@ -45,24 +56,24 @@ func (r *run) relative(dir string) (string, error) {
 }
 
 // digest makes this node's part of a checkpoint durable and lists it.
-func (n *node) digest(at lane, a agent.Digest) {
-	r, step := n.runs[at.of], a.Step
-	n.dropOld(r, step)
+func (sv *saves) digest(at lane, a agent.Digest) {
+	r, step := sv.runs.all[at.of], a.Step
+	sv.dropOld(r, step)
 	r.digests[step] = agent.Work[record.Saved]{}
-	where := loss{r.dir, step, record.SavedKey(n.cfg.Node, at.of.Job, at.of.Generation, step), n.stillHere()}
-	n.beside(at, func(ctx context.Context) func() {
+	where := loss{r.dir, step, record.SavedKey(sv.cfg.Node, at.of.Job, at.of.Generation, step), sv.session.stillHere()}
+	sv.beside(at, func(ctx context.Context) func() {
 		begun := time.Now()
-		saved, err := n.list(ctx, r, a)
+		saved, err := sv.list(ctx, r, a)
 		work := agent.Work[record.Saved]{Done: true, Value: saved}
 		if err != nil {
 			work = lostWork(err.Error())
 		}
-		if n.conclusive(r, err) {
+		if sv.conclusive(r, err) {
 			work.Value.Nonce = r.nonce
-			n.keepLost(ctx, where, work.Value)
+			sv.keepLost(ctx, where, work.Value)
 		}
 		return func() {
-			log := n.logger(r.jg)
+			log := sv.logger(r.jg)
 			if err != nil {
 				r.lose(step, err)
 				log.Error().Err(err).Int64("step", step).Msg("a checkpoint is lost")
@@ -78,7 +89,7 @@ func (n *node) digest(at lane, a agent.Digest) {
 	})
 }
 
-func (n *node) list(ctx context.Context, r *run, a agent.Digest) (record.Saved, error) {
+func (sv *saves) list(ctx context.Context, r *run, a agent.Digest) (record.Saved, error) {
 	dir, err := r.relative(a.Dir)
 	if err != nil {
 		return record.Saved{}, err
@@ -87,7 +98,7 @@ func (n *node) list(ctx context.Context, r *run, a agent.Digest) (record.Saved, 
 	if a.Plain {
 		task.Digest.Ranks = nil
 	}
-	answer, err := n.do(ctx, r, task, taskBound)
+	answer, err := sv.tasks.do(ctx, r, task, taskBound)
 	if err != nil {
 		return record.Saved{}, fmt.Errorf("digest step %d: %w", a.Step, err)
 	}
@@ -99,26 +110,26 @@ func (n *node) list(ctx context.Context, r *run, a agent.Digest) (record.Saved, 
 }
 
 // merge writes the manifest of a checkpoint, after which it can be offered.
-func (n *node) merge(at lane, a agent.Merge) {
-	r, step := n.runs[at.of], a.Step
+func (sv *saves) merge(at lane, a agent.Merge) {
+	r, step := sv.runs.all[at.of], a.Step
 	r.merges[step] = agent.Work[record.Offer]{}
-	keep, known := n.kept(r)
-	n.beside(at, func(ctx context.Context) func() {
-		offer, seal, err := n.writeManifest(ctx, r, a)
+	keep, known := sv.retention.kept(r)
+	sv.beside(at, func(ctx context.Context) func() {
+		offer, seal, err := sv.writeManifest(ctx, r, a)
 		if noSpace(err) && known { // what is surplus goes; what is kept does not, whatever is lost for it
-			n.clean(ctx, r, keep)
-			offer, seal, err = n.writeManifest(ctx, r, a)
+			sv.retention.clean(ctx, r, keep)
+			offer, seal, err = sv.writeManifest(ctx, r, a)
 		}
 		return func() {
 			work := agent.Work[record.Offer]{Done: true, Value: offer}
-			log := n.logger(r.jg)
+			log := sv.logger(r.jg)
 			if err != nil {
 				work.Err = err.Error()
 				r.lose(step, err)
 				log.Error().Err(err).Int64("step", step).Msg("a checkpoint is lost")
 			} else {
 				r.lost, r.lostTold, r.roomSeen = "", false, time.Time{}
-				n.remember(offer.Checkpoint, seal)
+				sv.verifier.remember(offer.Checkpoint, seal)
 				log.Info().Int64("step", step).Int64("bytes", offer.Bytes).Msg("offering a checkpoint")
 			}
 			r.merges[step], r.changed = work, time.Now()
@@ -128,7 +139,7 @@ func (n *node) merge(at lane, a agent.Merge) {
 
 // writeManifest puts together what the nodes have saved of a step. What another
 // node has left of it may take a while to be visible here.
-func (n *node) writeManifest(ctx context.Context, r *run, a agent.Merge) (offer record.Offer, seal string, err error) {
+func (sv *saves) writeManifest(ctx context.Context, r *run, a agent.Merge) (offer record.Offer, seal string, err error) {
 	saved := a.Parts[0]
 	dir, err := r.relative(saved.Dir)
 	if err != nil {
@@ -137,9 +148,9 @@ func (n *node) writeManifest(ctx context.Context, r *run, a agent.Merge) (offer 
 	title := checkpoint.Title{Job: a.Job, Generation: a.Generation, Step: a.Step, WorldSize: a.WorldSize}
 	task := dirblob.Task{Root: r.root(), Assemble: &dirblob.Assemble{Dir: dir, Title: title, Parts: a.Parts}}
 	begun := time.Now()
-	answer, err := n.do(ctx, r, task, taskBound)
+	answer, err := sv.tasks.do(ctx, r, task, taskBound)
 	for errors.Is(err, checkpoint.ErrAbsent) && time.Since(begun) < unseenFor && rest(ctx, seenAgain) {
-		answer, err = n.do(ctx, r, task, taskBound)
+		answer, err = sv.tasks.do(ctx, r, task, taskBound)
 	}
 	if err != nil {
 		return record.Offer{}, "", fmt.Errorf("merge step %d: %w", a.Step, err)
@@ -190,7 +201,7 @@ func savesApart(saves []shim.Save, ranks []int) (text string) {
 const keptWork = 16
 
 // dropOld bounds what is remembered of a long run's saves.
-func (n *node) dropOld(r *run, newest int64) {
+func (sv *saves) dropOld(r *run, newest int64) {
 	for step, work := range r.digests {
 		if len(r.digests) > keptWork && work.Done && step < newest {
 			delete(r.digests, step)
@@ -203,76 +214,7 @@ func (n *node) dropOld(r *run, newest int64) {
 	}
 }
 
-// lookForPlain looks where plain scripts save: now and then while they run, and
-// once more when they have ended. Scripts with the SDK say so themselves.
-func (n *node) lookForPlain() {
-	for _, r := range n.runs {
-		if r.looking || r.report == nil {
-			continue
-		}
-		if members := r.order.World.Members; len(members) == 0 || members[0].Node != n.cfg.Node {
-			continue
-		}
-		_, doomed := r.survivors()
-		ended := r.report.Stopped != nil || r.shim == agent.Dead && r.swept || doomed
-		switch {
-		case r.plain != nil && r.plain.Final:
-			continue
-		case len(r.report.Saves) > 0 || len(r.report.Workers) == 0:
-			if ended {
-				r.plain = &agent.Plain{Final: true, Step: -1}
-			}
-			continue
-		case !ended && r.shim != agent.Live, (!ended || !r.unseen.IsZero()) && time.Since(r.looked) < lookEvery:
-			continue
-		}
-		n.look(r, ended)
-	}
-}
-
-// cannotLook notes how a look for plain checkpoints has ended, and reports whether
-// it is worth another.
-func (n *node) cannotLook(r *run, err error) (again bool) {
-	if err == nil {
-		r.unseen = time.Time{}
-		return false
-	}
-	log := n.logger(r.jg)
-	log.Error().Err(err).Msg("cannot look for plain checkpoints")
-	if r.unseen.IsZero() {
-		r.unseen = time.Now()
-	}
-	if errors.Is(err, owned.ErrForeign) { // told at once: the script goes on saving in vain
-		r.lost = fmt.Sprintf("nothing that it saves is kept: %v", err)
-	}
-	if time.Since(r.unseen) < lookAgain {
-		return true
-	}
-	r.lost = fmt.Sprintf("nobody knows what it saved last: %v", err)
-	return false
-}
-
-func (n *node) look(r *run, final bool) {
-	r.looking, r.looked = true, time.Now()
-	search := &checkpoint.Search{Dir: filepath.Base(r.order.Checkpoint), Since: -1, Ended: final}
-	if r.order.Resume != nil {
-		search.Since = r.order.Resume.Step
-	}
-	n.wg.Go(func() {
-		answer, err := n.do(n.ctx, r, dirblob.Task{Root: r.root(), Find: search}, lookBound)
-		n.post(func() {
-			r.looking = false
-			found := &agent.Plain{Final: final, Step: -1}
-			if p := answer.Plain; p != nil {
-				found.Step, found.Samples, found.Whole, found.Dir = p.Step, p.Samples, p.Whole, filepath.Join(r.root(), p.Dir)
-			}
-			if again := n.cannotLook(r, err); again && final {
-				return
-			}
-			if r.plain == nil || *r.plain != *found {
-				r.changed = time.Now()
-			}
-			r.plain = found
-		})
-	})
+// lose notes a checkpoint that came to nothing; the next that is whole makes up for it.
+func (r *run) lose(step int64, err error) {
+	r.lost = fmt.Sprintf("the checkpoint of step %d is lost: %v", step, err)
 }

@@ -123,7 +123,7 @@ func TestAStrayHoldsUpItsOwnGenerationOnly(t *testing.T) {
 		{"made-up", jg, true, false},
 		{"made-up", second, true, true},
 	} {
-		n := newNode(t.Context(), Config{Node: "n1", RunDir: "/r", Log: quiet()}, nil)
+		n := newNode(t.Context(), Config{Node: "n1", RunDir: "/r", Log: quiet()}, nil, nil)
 		if c.planned {
 			text, err := json.Marshal(plan)
 			if err != nil {
@@ -131,20 +131,20 @@ func TestAStrayHoldsUpItsOwnGenerationOnly(t *testing.T) {
 			}
 			kv := record.KV{Key: record.PlanKey(jg.Job, jg.Generation), Value: text, CreateRevision: 5, ModRevision: 5}
 			n.records.list(genPart(jg), []string{record.Root}, []record.KV{kv}, 9)
-			if !n.planOf(jg).Exists() {
+			if !n.records.planOf(jg).Exists() {
 				t.Fatal("no plan: this tests nothing")
 			}
 		}
 		name := map[string]string{
-			"made-up": "/r/x", "own": n.runDir(jg, "11112222"), "other nonce": n.runDir(jg, "33334444"),
+			"made-up": "/r/x", "own": n.runs.runDir(jg, "11112222"), "other nonce": n.runs.runDir(jg, "33334444"),
 		}[c.name]
-		n.strays[filepath.Join("/elsewhere", filepath.Base(name))] = stray{of: c.of}
-		r := &run{jg: jg, dir: n.runDir(jg, ""), shim: agent.Absent, swept: true}
-		if n.over(r) != c.free {
+		n.adoption.strays[filepath.Join("/elsewhere", filepath.Base(name))] = stray{of: c.of}
+		r := &run{jg: jg, dir: n.runs.runDir(jg, ""), shim: agent.Absent, swept: true}
+		if n.adoption.over(r) != c.free {
 			t.Errorf("a stray %s of %v, plan known %t: over %t", c.name, c.of, c.planned, !c.free)
 		}
-		n.unscanned = errLooking
-		if n.over(r) {
+		n.adoption.unscanned = errLooking
+		if n.adoption.over(r) {
 			t.Error("over before all processes were looked through")
 		}
 	}
@@ -154,16 +154,16 @@ func TestAStrayHoldsUpItsOwnGenerationOnly(t *testing.T) {
 // which a driver may hold up for ever.
 func TestAdoptionDoesNotWaitForTheLookThroughProcesses(t *testing.T) {
 	t.Parallel()
-	n := newNode(t.Context(), Config{Node: "n1", RunDir: t.TempDir(), Log: quiet()}, nil)
+	n := newNode(t.Context(), Config{Node: "n1", RunDir: t.TempDir(), Log: quiet()}, nil, nil)
 	found := shim.Run{Dir: filepath.Join(n.cfg.RunDir, "x")}
 	found.Order.World = cluster.World{Job: "train-aaaaaa", Generation: 2}
-	n.adopt(findings{runs: []shim.Run{found}})
+	n.adoption.adopt(findings{runs: []shim.Run{found}})
 	jg := generationOf("train-aaaaaa", 2)
-	if n.runs[jg] == nil || n.scanned(jg) {
-		t.Errorf("adopted: %t, all is known: %t", n.runs[jg] != nil, n.scanned(jg))
+	if n.runs.all[jg] == nil || n.adoption.scanned(jg) {
+		t.Errorf("adopted: %t, all is known: %t", n.runs.all[jg] != nil, n.adoption.scanned(jg))
 	}
-	n.foundLost([]string{found.Dir, "/r/gone"}, nil)
-	if _, lost := n.strays["/r/gone"]; !lost || len(n.strays) != 1 || !n.scanned(jg) {
-		t.Errorf("strays %v, all is known: %t", n.strays, n.scanned(jg))
+	n.adoption.foundLost([]string{found.Dir, "/r/gone"}, nil)
+	if _, lost := n.adoption.strays["/r/gone"]; !lost || len(n.adoption.strays) != 1 || !n.adoption.scanned(jg) {
+		t.Errorf("strays %v, all is known: %t", n.adoption.strays, n.adoption.scanned(jg))
 	}
 }

@@ -15,9 +15,13 @@ import (
 	"github.com/bellows-ml/bellows/checkpoint/dirblob"
 )
 
+// tasks does work on jobs' checkpoints, with the rights of their owners. Any
+// goroutine may call it.
+type tasks struct{ *shared }
+
 // do does a piece of work on a job's checkpoints with its owner's rights: in a
 // child process of that user where the agent is another one.
-func (n *node) do(ctx context.Context, r *run, task dirblob.Task, bound time.Duration) (dirblob.Answer, error) {
+func (ts *tasks) do(ctx context.Context, r *run, task dirblob.Task, bound time.Duration) (dirblob.Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	owner := r.order.Owner
@@ -30,13 +34,13 @@ func (n *node) do(ctx context.Context, r *run, task dirblob.Task, bound time.Dur
 	}
 	as, err := shim.Credential(ctx, owner)
 	if err != nil { // a directory service that does not answer is to cost no save: what is the owner's needs no group
-		log := n.logger(r.jg)
+		log := ts.logger(r.jg)
 		log.Warn().Err(err).Msg("cannot ask for the owner's groups, going without")
 		as = &syscall.Credential{Uid: owner.UID, Gid: noGroup}
 	}
 	var answer bytes.Buffer
 	err = child.Run(ctx, child.Task{
-		Program: n.cfg.Exe, Args: []string{"internal", "digest"}, As: as, In: in.Bytes(), Out: &answer, Most: maxAnswer,
+		Program: ts.cfg.Exe, Args: []string{"internal", "digest"}, As: as, In: in.Bytes(), Out: &answer, Most: maxAnswer,
 	})
 	if err != nil {
 		return dirblob.Answer{}, fmt.Errorf("work on checkpoints as %s: %w", owner.User, err)

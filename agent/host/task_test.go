@@ -53,16 +53,16 @@ func TestCheckpointTasksRunAsTheOwner(t *testing.T) {
 		}
 	}
 
-	n := &node{cfg: Config{Exe: copied}, log: quiet()}
+	n := newNode(t.Context(), Config{Exe: copied, Log: quiet()}, nil, nil)
 	r := &run{order: shim.Order{Owner: cluster.Owner{UID: nobody, GID: nobody, User: "nobody"}}}
 	task := dirblob.Task{Root: root, Digest: &dirblob.Digest{Dir: "g00000001"}}
-	if _, err = n.do(t.Context(), r, task, lookBound); err == nil || !strings.Contains(err.Error(), "permission denied") {
+	if _, err = n.saves.tasks.do(t.Context(), r, task, lookBound); err == nil || !strings.Contains(err.Error(), "permission denied") {
 		t.Errorf("root's own file was read for nobody: %v", err)
 	}
 	if err = os.Remove(filepath.Join(root, "g00000001", "others")); err != nil {
 		t.Fatal(err)
 	}
-	answer, err := n.do(t.Context(), r, task, lookBound)
+	answer, err := n.saves.tasks.do(t.Context(), r, task, lookBound)
 	if err != nil || len(answer.Files) != 1 || answer.Files[0].Path != "mine" {
 		t.Errorf("%+v, %v", answer, err)
 	}
@@ -76,14 +76,14 @@ func TestNothingIsResumedThatOthersCouldExchange(t *testing.T) {
 	if err := errors.Join(os.MkdirAll(step, 0o755), os.Chmod(step, 0o777)); err != nil {
 		t.Fatal(err)
 	}
-	n := &node{cfg: Config{}, log: quiet()}
+	n := newNode(t.Context(), Config{Log: quiet()}, nil, nil)
 	self := uint32(os.Geteuid()) //nolint:gosec // a uid is not negative
 	r := &run{order: shim.Order{
 		Owner: cluster.Owner{UID: self}, Checkpoint: filepath.Join(job, "g00000002"),
 		Resume: &record.Checkpoint{Generation: 1, Step: 5, Dir: step},
 	}}
 	begun := time.Now()
-	_, failed := n.examine(t.Context(), r, dirblob.Verify{})
+	_, failed := n.verifier.examine(t.Context(), r, dirblob.Verify{})
 	if failed == nil || failed.Kind != record.NodeRefused || !strings.Contains(failed.Reason, step+" has mode 0777") {
 		t.Errorf("%+v", failed)
 	}

@@ -44,61 +44,73 @@ func (p proof) of(c record.Checkpoint) bool {
 	return p.dir == c.Dir && p.manifestSHA256 == c.ManifestSHA256
 }
 
+// verifier verifies the checkpoints that generations resume from, and remembers
+// which are known to be sound. The loop owns it.
+type verifier struct {
+	*shared
+	runs      *runs
+	tasks     *tasks
+	retention *retention
+	order     func(record.JobGen, record.Submitted, record.Plan) shim.Order
+
+	proofs []proof // of checkpoints known to be sound, the newest last
+}
+
 // remember notes that a checkpoint is sound as long as its seal is not broken,
 // so that who digested it a moment ago need not read it again to resume from it.
-func (n *node) remember(c record.Checkpoint, seal string) {
-	n.proofs = slices.DeleteFunc(n.proofs, func(p proof) bool { return p.of(c) })
+func (ve *verifier) remember(c record.Checkpoint, seal string) {
+	ve.proofs = slices.DeleteFunc(ve.proofs, func(p proof) bool { return p.of(c) })
 	if seal != "" {
-		n.proofs = append(n.proofs, proof{c.Dir, c.ManifestSHA256, seal, time.Now()})
+		ve.proofs = append(ve.proofs, proof{c.Dir, c.ManifestSHA256, seal, time.Now()})
 	}
-	n.proofs = n.proofs[max(0, len(n.proofs)-keptProofs):]
+	ve.proofs = ve.proofs[max(0, len(ve.proofs)-keptProofs):]
 }
 
 // sealOf is what must not have changed since a checkpoint was known to be sound;
 // empty if it has to be read.
-func (n *node) sealOf(c record.Checkpoint) string {
-	i := slices.IndexFunc(n.proofs, func(p proof) bool { return p.of(c) && time.Since(p.at) < proofHolds })
+func (ve *verifier) sealOf(c record.Checkpoint) string {
+	i := slices.IndexFunc(ve.proofs, func(p proof) bool { return p.of(c) && time.Since(p.at) < proofHolds })
 	if i < 0 {
 		return ""
 	}
-	return n.proofs[i].seal
+	return ve.proofs[i].seal
 }
 
 // verify compares the checkpoint that a generation resumes from with what was committed.
-func (n *node) verify(at lane, a agent.Verify) {
-	r := n.runs[at.of]
+func (ve *verifier) verify(at lane, a agent.Verify) {
+	r := ve.runs.all[at.of]
 	if nonce := a.Plan.World.Nonce; r == nil || r.nonce != nonce { // what was found of another's counts for nothing
-		r = n.newRun(at.of, nonce, n.runDir(at.of, nonce), agent.Absent)
+		r = ve.runs.newRun(at.of, nonce, ve.runs.runDir(at.of, nonce), agent.Absent)
 	}
-	r.order = n.order(at.of, a.Spec, a.Plan)
+	r.order = ve.order(at.of, a.Spec, a.Plan)
 	task := dirblob.Verify{ManifestSHA256: a.Plan.Resume.ManifestSHA256, Quick: !a.Whole}
 	if !a.Plan.Doubted {
-		task.Seal = n.sealOf(*a.Plan.Resume)
+		task.Seal = ve.sealOf(*a.Plan.Resume)
 	}
-	keep, _ := n.kept(r)
-	listed := n.records.known(savesPart(at.of.Job))
-	ctx, cancel := context.WithCancel(n.ctx)
+	keep, _ := ve.retention.kept(r)
+	listed := ve.records.known(savesPart(at.of.Job))
+	ctx, cancel := context.WithCancel(ve.ctx)
 	r.cancel = cancel
-	n.beside(at, func(context.Context) func() {
+	ve.beside(at, func(context.Context) func() {
 		defer cancel()
 		begun := time.Now()
-		answer, failed := n.examine(ctx, r, task)
+		answer, failed := ve.examine(ctx, r, task)
 		again := false
 		if failed == nil && a.Whole {
-			failed, again = n.preflight(ctx, r, keep, listed)
+			failed, again = ve.retention.preflight(ctx, r, keep, listed)
 		}
 		if ctx.Err() != nil {
 			return func() {} // cut short: nobody wants to know any more
 		}
 		return func() {
 			r.changed, r.refused, r.verified = time.Now(), failed, failed == nil && !again
-			log := n.logger(r.jg)
+			log := ve.logger(r.jg)
 			switch {
 			case failed != nil:
-				n.remember(*a.Plan.Resume, "")
+				ve.remember(*a.Plan.Resume, "")
 				log.Error().Int64("step", a.Plan.Resume.Step).Str("reason", failed.Reason).Msg("cannot resume")
 			case answer.Whole:
-				n.remember(*a.Plan.Resume, answer.Seal)
+				ve.remember(*a.Plan.Resume, answer.Seal)
 				log.Info().Int64("step", a.Plan.Resume.Step).Dur("took", time.Since(begun)).Msg("verified the checkpoint to resume from")
 			}
 		}
@@ -109,7 +121,7 @@ func (n *node) verify(at lane, a agent.Verify) {
 // One that differs is damaged for everybody. One that cannot be read may only be
 // out of this node's sight; but where rank 0's node sees a job's directory and
 // not all of its checkpoint, a part of that is lost.
-func (n *node) examine(ctx context.Context, r *run, task dirblob.Verify) (dirblob.Answer, *record.Failed) {
+func (ve *verifier) examine(ctx context.Context, r *run, task dirblob.Verify) (dirblob.Answer, *record.Failed) {
 	resume := *r.order.Resume
 	failed := func(kind record.FailureKind, format string, args ...any) (dirblob.Answer, *record.Failed) {
 		return dirblob.Answer{}, &record.Failed{Kind: kind, Reason: fmt.Sprintf(format, args...), Rank: -1, At: time.Now()}
@@ -120,7 +132,7 @@ func (n *node) examine(ctx context.Context, r *run, task dirblob.Verify) (dirblo
 	}
 	begun := time.Now()
 	for {
-		answer, err := n.do(ctx, r, dirblob.Task{Root: r.root(), Verify: &task}, taskBound)
+		answer, err := ve.tasks.do(ctx, r, dirblob.Task{Root: r.root(), Verify: &task}, taskBound)
 		var corrupt *checkpoint.CorruptError
 		switch {
 		case err == nil:

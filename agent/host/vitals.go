@@ -22,22 +22,22 @@ type Vitals struct {
 	Readings    []api.DeviceReading
 }
 
-// tellVitals hands out how the node does, as of now.
-func (n *node) tellVitals() {
+// reportVitals hands out how the node does, as of now.
+func (n *node) reportVitals() {
 	if n.cfg.Vitals == nil {
 		return
 	}
 	v := Vitals{
-		InCluster: n.presence.aliveRev != 0, Devices: n.records.mirror.Census(time.Now()).Devices,
-		Gossip: map[string]int{}, GossipScore: n.gossip.Health(), Readings: n.readings().Devices,
+		InCluster: n.session.presence.aliveRev != 0, Devices: n.records.mirror.Census(time.Now()).Devices,
+		Gossip: map[string]int{}, GossipScore: n.gossip.Health(), Readings: n.devices.shown.readings().Devices,
 	}
 	if v.InCluster {
-		v.Renewed = time.Now().Add(n.presence.renewed - store.Boottime())
+		v.Renewed = time.Now().Add(n.session.presence.renewed - store.Boottime())
 	}
 	for _, state := range n.gossip.states() {
 		v.Gossip[state]++
 	}
-	for _, r := range n.runs {
+	for _, r := range n.runs.all {
 		if r.report != nil && r.report.Stopped == nil {
 			v.Workers += len(r.report.Workers)
 		}

@@ -2,18 +2,18 @@ package main
 
 var ofHost = []Mutant{
 	{
-		Name: "word-after-all-are-told", File: "agent/host/promise.go", Tests: "TestTheWordWaitsForAShimThatHangs",
-		Old: "&& agent.Fenced(n.observed().Runs):", New: ":",
+		Name: "fencing-recorded-after-all-confirmed", File: "agent/host/fencing.go", Tests: "TestTheWordWaitsForAShimThatHangs",
+		Old: "&& agent.Fenced(fe.goals.observed().Runs):", New: ":",
 		Breaks: "a node whose shims know no deadline counts as one that fences itself (I1)",
 	},
 	{
-		Name: "agent-is-second-witness", File: "agent/host/witness.go", Tests: "TestTheAgentKillsWhereItsShimDoesNot",
+		Name: "agent-kills-past-the-deadline", File: "agent/host/watchdog.go", Tests: "TestTheAgentKillsWhereItsShimDoesNot",
 		Old: "if what == agent.StrikeNothing {", New: "if true {",
 		Breaks: "workers of a shim that hangs live past their deadline (I1)",
 	},
 	{
 		Name: "nothing-lives-is-found-out", File: "agent/host/adopt.go", Tests: "TestWhatLivesIsNotStopped",
-		Old: "\treturn r.swept && n.scanned(r.jg) || n.fresh(r.jg, n.planOf(r.jg))", New: "\treturn true",
+		Old: "\treturn r.swept && ad.scanned(r.jg) || ad.fresh(r.jg, ad.records.planOf(r.jg))", New: "\treturn true",
 		Breaks: "stopped is said of a run whose directory is lost while its workers live (I1)",
 	},
 	{
@@ -23,7 +23,7 @@ var ofHost = []Mutant{
 	},
 	{
 		Name: "adopted-run-is-no-stray", File: "agent/host/adopt.go", Tests: "TestAdoptionDoesNotWait",
-		Old: "known || n.keeps(dir) {", New: "known {",
+		Old: "known || ad.keeps(dir) {", New: "known {",
 		Breaks: "a run in good hands is killed because its directory has gone meanwhile",
 	},
 	{
@@ -32,13 +32,13 @@ var ofHost = []Mutant{
 		Breaks: "a deadline counts from a renewal's answer (I1)",
 	},
 	{
-		Name: "stale-word-is-replaced", File: "agent/host/commit.go", Tests: "TestAcknowledgementOfALostTimelineIsReplaced",
+		Name: "stale-record-is-replaced", File: "agent/host/writer.go", Tests: "TestAcknowledgementOfALostTimelineIsReplaced",
 		Old: "exists && nonceOf(there.Value) != nonceOf(ops[0].Value)", New: "exists && false",
 		Breaks: "a generation waits for an acknowledgement that its node cannot write (I9)",
 	},
 	{
 		Name: "failed-digest-is-kept", File: "agent/host/saves.go", Tests: "TestALostSaveIsLostToTheNextAgentToo",
-		Old: "if n.conclusive(r, err) {", New: "if false {",
+		Old: "if sv.conclusive(r, err) {", New: "if false {",
 		Breaks: "files whose fsync failed are digested again and committed (I4)",
 	},
 	{

@@ -234,7 +234,7 @@ func TestTheWitnessStrikesWhatIsOverdueOnly(t *testing.T) {
 	t.Parallel()
 	jg := generationOf("a", 1)
 	tried := make(chan error, 10)
-	w := newWitness(Config{TTL: 10 * time.Second}, func(_ record.JobGen, err error) { tried <- err })
+	w := newWatchdog(Config{TTL: 10 * time.Second}, func(_ record.JobGen, err error) { tried <- err })
 	now := int64(time.Hour)
 	watch := func(deadline int64) {
 		dir := t.TempDir() // of a run whose record says nothing, so that each strike fails
@@ -266,9 +266,9 @@ func TestTheWitnessStrikesWhatIsOverdueOnly(t *testing.T) {
 	now += int64(time.Second)
 	look(1)
 	look(0)
-	now += int64(witnessEvery)
+	now += int64(watchdogEvery)
 	look(1)
-	now += int64(witnessEvery)
+	now += int64(watchdogEvery)
 	look(0)
 	now += int64(strikeLast)
 	look(1)

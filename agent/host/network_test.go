@@ -80,14 +80,14 @@ func TestTheInterfaceWithAnAddress(t *testing.T) {
 // The address goes with the devices, so that both change at once.
 func TestAnInterfaceThatGoesTakesNewWorkAway(t *testing.T) {
 	t.Parallel()
-	n := &node{cfg: Config{TrainInterface: "ib0"}, log: quiet()}
-	n.surveyed(nvml.Survey{Devices: []nvml.Reading{{Device: cluster.Device{ID: "GPU-1", Health: cluster.Healthy}}}}, nil)
-	n.sawInterface("10.1.0.7", nil)
-	if got := n.stock().Inventory(); got.Addr != "10.1.0.7" || got.Problem != "" || got.Devices[0].Health != cluster.Healthy {
+	n := newNode(t.Context(), Config{TrainInterface: "ib0", Log: quiet()}, nil, nil)
+	n.devices.surveyed(nvml.Survey{Devices: []nvml.Reading{{Device: cluster.Device{ID: "GPU-1", Health: cluster.Healthy}}}}, nil)
+	n.devices.network.found("10.1.0.7", nil)
+	if got := n.devices.stock().Inventory(); got.Addr != "10.1.0.7" || got.Problem != "" || got.Devices[0].Health != cluster.Healthy {
 		t.Errorf("up: %+v", got)
 	}
-	n.sawInterface("", errors.New("it is down"))
-	if got := n.stock().Inventory(); got.Addr != "" || got.Problem != "training interface ib0: it is down" || got.Devices[0].Health != cluster.Unhealthy {
+	n.devices.network.found("", errors.New("it is down"))
+	if got := n.devices.stock().Inventory(); got.Addr != "" || got.Problem != "training interface ib0: it is down" || got.Devices[0].Health != cluster.Unhealthy {
 		t.Errorf("down: %+v", got)
 	}
 }

@@ -22,8 +22,10 @@ const (
 	interfaceLane agent.Lane = "interface"
 )
 
-// train is what was last seen of the interface that workers meet on.
-type train struct {
+// network looks at the interface that workers meet on. The loop owns it.
+type network struct {
+	*shared
+
 	asked   time.Time
 	looked  bool
 	addr    string
@@ -52,38 +54,38 @@ func CheckInterface(name string) error {
 	return nil
 }
 
-// lookAtInterface looks now and then at the interface on which workers meet.
-func (n *node) lookAtInterface() {
+// look looks now and then at the interface on which workers meet.
+func (nw *network) look() {
 	at := lane{what: interfaceLane}
-	if !n.cfg.networked() || n.lanes[at] || time.Since(n.train.asked) < interfaceEvery {
+	if !nw.cfg.networked() || nw.lanes[at] || time.Since(nw.asked) < interfaceEvery {
 		return
 	}
-	n.train.asked = time.Now()
-	name, bind := n.cfg.TrainInterface, net.ParseIP(n.cfg.Bind)
+	nw.asked = time.Now()
+	name, bind := nw.cfg.TrainInterface, net.ParseIP(nw.cfg.Bind)
 	// Beside: the kernel answers when it has finished what it is doing to an
 	// interface, which for a network card that is being reset is seconds.
-	n.beside(at, func(context.Context) func() {
+	nw.beside(at, func(context.Context) func() {
 		if name == "" {
 			bound := interfaceWith(bind)
-			return func() { n.train.looked, n.train.bound = true, bound }
+			return func() { nw.looked, nw.bound = true, bound }
 		}
 		addr, err := interfaceAddress(name, bind.IsLoopback())
-		return func() { n.sawInterface(addr, err) }
+		return func() { nw.found(addr, err) }
 	})
 }
 
-func (n *node) sawInterface(addr string, err error) {
+func (nw *network) found(addr string, err error) {
 	problem := ""
 	if err != nil {
-		problem = fmt.Sprintf("training interface %s: %v", n.cfg.TrainInterface, err)
+		problem = fmt.Sprintf("training interface %s: %v", nw.cfg.TrainInterface, err)
 	}
-	if problem != "" && problem != n.train.problem {
-		n.log.Error().Str("problem", problem).Msg("nothing new starts here")
+	if problem != "" && problem != nw.problem {
+		nw.log.Error().Str("problem", problem).Msg("nothing new starts here")
 	}
-	if addr != "" && addr != n.train.addr {
-		n.log.Info().Str("interface", n.cfg.TrainInterface).Str("addr", addr).Msg("workers meet here")
+	if addr != "" && addr != nw.addr {
+		nw.log.Info().Str("interface", nw.cfg.TrainInterface).Str("addr", addr).Msg("workers meet here")
 	}
-	n.train.looked, n.train.addr, n.train.problem = true, addr, problem
+	nw.looked, nw.addr, nw.problem = true, addr, problem
 }
 
 // interfaceWith is the name of the interface that has an address; empty if none

@@ -7,21 +7,31 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/store"
 )
+
+// writer writes the node's own records, each once and again and again until etcd
+// has answered for good. The loop owns it; each write goes on in its lane.
+type writer struct {
+	*shared
+	session *session
+	changed func(record.JobGen) // called by the loop after each write for a generation
+	told    uint64              // number of this node's newest event, as far as it came from here
+}
 
 // create writes a record that is written once, the first of ops, and what goes
 // with it. One of the same name that is of another generation of the number is
 // replaced. Whatever comes of it, the owner's picture shows it before the lane is
 // free again, so that nothing is planned from an older one. refused is called by
 // the owner if etcd will never take it; nil if there is nothing to do about that.
-func (n *node) create(at lane, what string, ops []record.Op, refused func(error)) {
+func (w *writer) create(at lane, what string, ops []record.Op, refused func(error)) {
 	fresh := record.Absent(ops[0].Key)
-	if there, exists := n.records.raw[ops[0].Key]; exists && nonceOf(there.Value) != nonceOf(ops[0].Value) {
+	if there, exists := w.records.raw[ops[0].Key]; exists && nonceOf(there.Value) != nonceOf(ops[0].Value) {
 		fresh = record.Unchanged(ops[0].Key, there.ModRevision)
 	}
-	n.write(at, record.Txn{ID: what, If: []record.Compare{fresh, n.stillHere()}, Then: ops}, refused)
+	w.write(at, record.Txn{ID: what, If: []record.Compare{fresh, w.session.stillHere()}, Then: ops}, refused)
 }
 
 // nonceOf is which generation of its number a record speaks of; "" also of one
@@ -46,16 +56,16 @@ func inPlaceOf(op record.Op, key func(step int64) string, older []int64) []recor
 }
 
 // replace writes records that change.
-func (n *node) replace(at lane, what string, ops ...record.Op) {
-	n.write(at, record.Txn{ID: what, If: []record.Compare{n.stillHere()}, Then: ops}, nil)
+func (w *writer) replace(at lane, what string, ops ...record.Op) {
+	w.write(at, record.Txn{ID: what, If: []record.Compare{w.session.stillHere()}, Then: ops}, nil)
 }
 
 // forget deletes this node's records of a generation that the leader has collected.
-func (n *node) forget(at lane) {
-	node, job, gen := n.cfg.Node, at.of.Job, at.of.Generation
-	n.write(at, record.Txn{
+func (w *writer) forget(at lane) {
+	node, job, gen := w.cfg.Node, at.of.Job, at.of.Generation
+	w.write(at, record.Txn{
 		ID: fmt.Sprintf("forget %s/%d", job, gen),
-		If: []record.Compare{n.stillHere()},
+		If: []record.Compare{w.session.stillHere()},
 		Then: []record.Op{
 			record.DeletePrefix(record.AckPrefix(node, job, gen)),
 			record.DeletePrefix(record.SavedPrefix(node, job, gen)),
@@ -67,14 +77,14 @@ func (n *node) forget(at lane) {
 // write commits a transaction on this node's own records, again and again while
 // etcd does not answer or has no room. It ends when the transaction has been
 // applied or can never be: then the records say why, and what to do is decided anew.
-func (n *node) write(at lane, txn record.Txn, refused func(error)) {
-	n.beside(at, func(ctx context.Context) func() {
+func (w *writer) write(at lane, txn record.Txn, refused func(error)) {
+	w.beside(at, func(ctx context.Context) func() {
 		var changes []record.Change
-		err := persist(ctx, n.log, "write "+txn.ID, func() (bool, error) {
-			out := n.store.Commit(ctx, txn)
+		err := persist(ctx, w.log, "write "+txn.ID, func() (bool, error) {
+			out := w.store.Commit(ctx, txn)
 			if errors.Is(out.Err, record.ErrTooLarge) {
 				txn = txn.Small()
-				out = n.store.Commit(ctx, txn)
+				out = w.store.Commit(ctx, txn)
 			}
 			switch {
 			case out.Result == record.Applied:
@@ -84,7 +94,7 @@ func (n *node) write(at lane, txn record.Txn, refused func(error)) {
 				return out.Result == record.Conflict && !store.Passes(out.Err), out.Err
 			}
 			var err error
-			changes, err = n.reread(ctx, txn)
+			changes, err = w.reread(ctx, txn)
 			return false, err
 		})
 		if err != nil && refused == nil {
@@ -92,17 +102,15 @@ func (n *node) write(at lane, txn record.Txn, refused func(error)) {
 		}
 		return func() {
 			if err != nil && ctx.Err() == nil {
-				n.log.Error().Err(err).Str("txn", txn.ID).Msg("etcd refuses a record; giving it up")
+				w.log.Error().Err(err).Str("txn", txn.ID).Msg("etcd refuses a record; giving it up")
 				if refused != nil {
 					refused(err)
 				}
 			}
 			for _, c := range changes {
-				n.records.change(c)
+				w.records.change(c)
 			}
-			if r := n.runs[at.of]; r != nil {
-				r.changed = time.Now()
-			}
+			w.changed(at.of)
 		}
 	})
 }
@@ -129,21 +137,58 @@ func applied(txn record.Txn, revision int64) []record.Change {
 
 // reread looks at the records that a transaction compares, after one of them
 // was not as expected.
-func (n *node) reread(ctx context.Context, txn record.Txn) ([]record.Change, error) {
+func (w *writer) reread(ctx context.Context, txn record.Txn) ([]record.Change, error) {
 	var changes []record.Change
 	for _, c := range txn.If {
-		kv, exists, err := n.store.Get(ctx, c.Key)
+		kv, exists, err := w.store.Get(ctx, c.Key)
 		if err != nil {
 			return nil, err
 		}
 		if exists {
 			changes = append(changes, record.Change{KV: kv})
 		}
-		if c.Key == record.AliveKey(n.cfg.Node) && kv.CreateRevision != c.Revision {
+		if c.Key == record.AliveKey(w.cfg.Node) && kv.CreateRevision != c.Revision {
 			// This life of the node is over, as its lease is about to find out.
 			// Until then the same write would be tried again at once.
 			rest(ctx, retryLast)
 		}
 	}
 	return changes, nil
+}
+
+// tell is the operation that writes an event of a node's own, to ride in the
+// transaction that makes it true.
+func tell(node cluster.NodeID, seq uint64, e record.Event) record.Op {
+	e.Seq, e.At, e.Node = seq, time.Now().UTC(), node
+	return record.Put(record.NodeEventKey(node, seq), e)
+}
+
+// tell is the function of that name for this node, which knows its numbers.
+func (w *writer) tell(e record.Event) record.Op {
+	w.told = max(w.told, w.session.presence.told, record.Newest(w.records.self().Told).Value.Seq) + 1
+	return tell(w.cfg.Node, w.told, e)
+}
+
+// lastTold reads the number of a node's newest event, 0 if it has told none.
+func lastTold(ctx context.Context, s *store.Store, node cluster.NodeID) (uint64, error) {
+	kvs, revision, err := s.Range(ctx, record.NodeEventsPrefix(node))
+	if err != nil {
+		return 0, err
+	}
+	// One that this version cannot read is written over in its turn.
+	m, _ := record.NewMirror(kvs, revision)
+	return record.Newest(m.Node(node).Told).Value.Seq, nil
+}
+
+// leave tells that this node leaves of its own accord, with the end of its
+// alive key. Where that does not succeed the node's lease ends it all the same,
+// and it counts as lost.
+func (w *writer) leave(ctx context.Context) {
+	out := w.store.Commit(ctx, record.Txn{
+		ID: "leave", If: []record.Compare{w.session.stillHere()},
+		Then: []record.Op{record.Delete(record.AliveKey(w.cfg.Node)), w.tell(record.Event{Kind: record.NodeLeft, Why: "its agent was ended, and nothing ran there"})},
+	})
+	if out.Result != record.Applied {
+		w.log.Warn().Err(out.Err).Msg("cannot tell that the node leaves")
+	}
 }

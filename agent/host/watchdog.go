@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// witnessEvery is how often deadlines are looked at. Go's timers stand still while
+	// watchdogEvery is how often deadlines are looked at. Go's timers stand still while
 	// a machine sleeps, so that none is set for a deadline.
-	witnessEvery = 200 * time.Millisecond
+	watchdogEvery = 200 * time.Millisecond
 	// strikeLast is the longest pause between two strikes at what does not die: each
 	// looks through all processes.
 	strikeLast = 5 * time.Second
@@ -27,7 +27,7 @@ const (
 // waits for nothing: not for etcd, a disk, a log or a shim, nor for the owner, who
 // tells it after each step what there is, and may hang. What it was told last is
 // good enough then, since nobody moves a deadline any more.
-type witness struct {
+type watchdog struct {
 	times agent.Times
 	// struck hears of each strike and what went wrong with it, in a goroutine that may wait.
 	struck func(record.JobGen, error)
@@ -53,8 +53,8 @@ type strikes struct {
 	killing, marking, telling bool // under way
 }
 
-func newWitness(cfg Config, struck func(record.JobGen, error)) *witness {
-	return &witness{
+func newWatchdog(cfg Config, struck func(record.JobGen, error)) *watchdog {
+	return &watchdog{
 		times:   agent.Times{Grace: cfg.grace(), Patience: shim.UnkillableAfter + fence.Grace},
 		struck:  struck,
 		reaches: map[record.JobGen]shim.Reach{}, strikes: map[record.JobGen]*strikes{},
@@ -62,21 +62,21 @@ func newWitness(cfg Config, struck func(record.JobGen, error)) *witness {
 }
 
 // watch replaces what there is.
-func (w *witness) watch(runs map[record.JobGen]guarded) {
+func (w *watchdog) watch(runs map[record.JobGen]guarded) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.runs = runs
 }
 
 // learn notes how a run is reached.
-func (w *witness) learn(jg record.JobGen, reach shim.Reach) {
+func (w *watchdog) learn(jg record.JobGen, reach shim.Reach) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.reaches[jg] = reach
 }
 
 // forget drops what is known of a run that is gone for good.
-func (w *witness) forget(jg record.JobGen) {
+func (w *watchdog) forget(jg record.JobGen) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.reaches, jg)
@@ -84,9 +84,9 @@ func (w *witness) forget(jg record.JobGen) {
 }
 
 // run looks at the deadlines until the context ends, and returns once no kill is under way.
-func (w *witness) run(ctx context.Context) {
+func (w *watchdog) run(ctx context.Context) {
 	defer w.wg.Wait()
-	tick := time.NewTicker(witnessEvery)
+	tick := time.NewTicker(watchdogEvery)
 	defer tick.Stop()
 	for {
 		select {
@@ -99,7 +99,7 @@ func (w *witness) run(ctx context.Context) {
 }
 
 // look strikes where that is due.
-func (w *witness) look(now int64) {
+func (w *watchdog) look(now int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for jg, g := range w.runs {
@@ -113,7 +113,7 @@ func (w *witness) look(now int64) {
 			w.strikes[jg] = s
 		}
 		if now >= s.next {
-			s.pause = min(max(2*s.pause, witnessEvery), strikeLast)
+			s.pause = min(max(2*s.pause, watchdogEvery), strikeLast)
 			s.next = now + int64(s.pause)
 			w.strike(jg, g, what)
 		}
@@ -122,7 +122,7 @@ func (w *witness) look(now int64) {
 
 // strike kills, beside: a run that is slow to be killed holds up no other, nor does
 // the look for those that only their environment tells of hold up the rest.
-func (w *witness) strike(jg record.JobGen, g guarded, what agent.Strike) {
+func (w *watchdog) strike(jg record.JobGen, g guarded, what agent.Strike) {
 	s := w.strikes[jg]
 	reach, known := w.reaches[jg]
 	w.begin(&s.killing, func() {
@@ -157,7 +157,7 @@ func (w *witness) strike(jg record.JobGen, g guarded, what agent.Strike) {
 
 // begin runs f in a goroutine of its own, unless the last of its kind is still under
 // way. The caller holds the lock.
-func (w *witness) begin(under *bool, f func()) {
+func (w *watchdog) begin(under *bool, f func()) {
 	if *under {
 		return
 	}
@@ -173,19 +173,19 @@ func (w *witness) begin(under *bool, f func()) {
 // guard tells the witness which runs have a deadline that binds them.
 func (n *node) guard() {
 	runs := map[record.JobGen]guarded{}
-	for _, o := range n.observed().Runs {
+	for _, o := range n.goals.observed().Runs {
 		jg := generationOf(o.Job, o.Generation)
-		if r := n.runs[jg]; r.deadline != 0 && r.deadline != fence.Never {
+		if r := n.runs.all[jg]; r.deadline != 0 && r.deadline != fence.Never {
 			runs[jg] = guarded{o, r.deadline, r.dir}
 		}
 	}
-	n.witness.watch(runs)
+	n.watchdog.watch(runs)
 }
 
-// struck takes in that the witness has killed a run, or what was in its way.
-func (n *node) struck(jg record.JobGen, err error) {
+// killed takes in that the watchdog has killed a run, or what was in its way.
+func (n *node) killed(jg record.JobGen, err error) {
 	n.post(func() {
-		r, log := n.runs[jg], n.logger(jg)
+		r, log := n.runs.all[jg], n.logger(jg)
 		if err != nil {
 			log.Error().Err(err).Msg("cannot kill workers past their deadline yet, trying again")
 		}

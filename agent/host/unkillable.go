@@ -15,8 +15,8 @@ func (r *run) survivors() (pids []int, doomed bool) {
 	switch {
 	case r.swept, r.shim == agent.Absent: // of one without a run nobody knows which devices it has
 		return nil, false
-	case r.undead != nil:
-		return r.undead.PIDs, r.undead.Doomed
+	case r.unkillable != nil:
+		return r.unkillable.PIDs, r.unkillable.Doomed
 	case r.report != nil:
 		return r.report.Unkillable, r.report.Doomed
 	}
@@ -25,10 +25,10 @@ func (r *run) survivors() (pids []int, doomed bool) {
 
 // doomed are the survivors that the job need not wait for: they do nothing any
 // more, and nobody is given their devices, as the node has recorded.
-func (n *node) doomed(r *run) []int {
+func (rs *runs) doomed(r *run) []int {
 	pids, doomed := r.survivors()
-	member, _, _ := r.order.World.Member(n.cfg.Node)
-	if !doomed || len(member.Devices) == 0 || slices.ContainsFunc(member.Devices, func(d cluster.DeviceID) bool { return !withheld(n.self().Inventory.Value, d) }) {
+	member, _, _ := r.order.World.Member(rs.cfg.Node)
+	if !doomed || len(member.Devices) == 0 || slices.ContainsFunc(member.Devices, func(d cluster.DeviceID) bool { return !withheld(rs.records.self().Inventory.Value, d) }) {
 		return nil
 	}
 	return pids

@@ -14,10 +14,10 @@ import (
 func (f *fixture) writer() *node {
 	f.Helper()
 	ctx, cancel := context.WithCancel(f.Context())
-	n := newNode(ctx, Config{Node: "n1", Log: quiet()}, f.store)
+	n := newNode(ctx, Config{Node: "n1", Log: quiet()}, f.store, nil)
 	f.Cleanup(func() { cancel(); n.wg.Wait() })
 	f.commit(record.Put(record.AliveKey("n1"), record.Alive{}))
-	n.presence.aliveRev = f.awaitKV(record.AliveKey("n1"), func(record.KV) bool { return true }).CreateRevision
+	n.session.presence.aliveRev = f.awaitKV(record.AliveKey("n1"), func(record.KV) bool { return true }).CreateRevision
 	return n
 }
 
@@ -32,12 +32,12 @@ func TestRecordThatIsThereAlreadyIsRead(t *testing.T) {
 	n := f.writer()
 	key := record.AckKey("n1", "j", 1, record.AckFailed)
 	f.commit(record.Put(key, record.Failed{Reason: "the first word"}))
-	n.create(ackLane("j"), "ack", []record.Op{record.Put(key, record.Failed{Reason: "the second"})}, func(err error) { t.Error(err) })
+	n.writer.create(ackLane("j"), "ack", []record.Op{record.Put(key, record.Failed{Reason: "the second"})}, func(err error) { t.Error(err) })
 	if !n.lanes[ackLane("j")] {
 		t.Error("the lane is free while the write is under way")
 	}
 	(<-n.events)()
-	if got := n.self().Ack("j", 1, "").Failed; !got.Exists() || got.Value.Reason != "the first word" {
+	if got := n.records.self().Ack("j", 1, "").Failed; !got.Exists() || got.Value.Reason != "the first word" {
 		t.Errorf("read %+v", got)
 	}
 	if n.lanes[ackLane("j")] {
@@ -49,11 +49,11 @@ func TestAnotherLifesWriteDoesNotLand(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	n := f.writer()
-	n.presence.aliveRev--
+	n.session.presence.aliveRev--
 	key := record.AckKey("n1", "j", 1, record.AckStopped)
-	n.create(ackLane("j"), "ack", []record.Op{record.Put(key, record.Stopped{})}, nil)
+	n.writer.create(ackLane("j"), "ack", []record.Op{record.Put(key, record.Stopped{})}, nil)
 	(<-n.events)()
-	if !f.absent(key) || n.self().Ack("j", 1, "").Stopped.Exists() {
+	if !f.absent(key) || n.records.self().Ack("j", 1, "").Stopped.Exists() {
 		t.Error("an acknowledgement of another life of the node was written")
 	}
 }
@@ -64,7 +64,7 @@ func TestRecordThatEtcdNeverTakesIsGivenUp(t *testing.T) {
 	n := f.writer()
 	var refused error
 	huge := record.Saved{Dir: strings.Repeat("x", 4<<20)}
-	n.create(ackLane("j"), "saved", []record.Op{record.Put(record.SavedKey("n1", "j", 1, 5), huge)}, func(err error) { refused = err })
+	n.writer.create(ackLane("j"), "saved", []record.Op{record.Put(record.SavedKey("n1", "j", 1, 5), huge)}, func(err error) { refused = err })
 	(<-n.events)()
 	if refused == nil {
 		t.Error("a record of 4 MiB was accepted, or is still being tried")

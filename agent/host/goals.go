@@ -1,0 +1,213 @@
+package host
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/agent/shim"
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// The parts of the records that are followed, each listed and watched by itself.
+const selfPart = "self"
+
+func jobPart(j cluster.JobID) string { return "job " + string(j) }
+
+func genPart(jg record.JobGen) string { return fmt.Sprintf("gen %s/%d", jg.Job, jg.Generation) }
+
+func peersPart(jg record.JobGen) string { return fmt.Sprintf("peers %s/%d", jg.Job, jg.Generation) }
+
+// goals is the input of agent.Plan: what the records ask of this node, each part of
+// them listed and watched by a follower, and what is there. The loop owns it.
+type goals struct {
+	*shared
+	session  *session
+	runs     *runs
+	adoption *adoption
+
+	followers map[string]*follower
+	collected map[record.JobGen]bool // generations that the leader has collected and this node still has records of
+}
+
+func newGoals(sh *shared, s *session, rs *runs, ad *adoption) *goals {
+	return &goals{shared: sh, session: s, runs: rs, adoption: ad, followers: map[string]*follower{}}
+}
+
+func (gs *goals) wanted() map[string][]string {
+	parts := map[string][]string{selfPart: {record.NodePrefix(gs.cfg.Node)}}
+	for _, jg := range gs.runs.current() {
+		parts[jobPart(jg.Job)] = []string{record.SpecKey(jg.Job)}
+		parts[genPart(jg)] = []string{record.GenerationPrefix(jg.Job, jg.Generation)}
+		if gs.leads(gs.records.mirror.Job(jg.Job).Generation(jg.Generation).Plan.Value.World) {
+			parts[savesPart(jg.Job)] = []string{record.CheckpointsPrefix(jg.Job)}
+		}
+		if prefixes := gs.peerPrefixes(jg); len(prefixes) > 0 {
+			parts[peersPart(jg)] = prefixes
+		}
+	}
+	return parts
+}
+
+// peerPrefixes are where the other members of a generation write what this node
+// has to know while it runs: their failures and ends, and on rank 0's node their
+// saves; what that one has offered, all others.
+func (gs *goals) peerPrefixes(jg record.JobGen) []string {
+	plan := gs.records.mirror.Job(jg.Job).Generation(jg.Generation).Plan
+	if !plan.Exists() || gs.records.acks(jg).Stopped.Exists() {
+		return nil
+	}
+	_, index, ours := plan.Value.World.Member(gs.cfg.Node)
+	if !ours {
+		return nil
+	}
+	var prefixes []string
+	for _, m := range plan.Value.World.Members {
+		if m.Node == gs.cfg.Node {
+			continue
+		}
+		prefixes = append(prefixes, record.AckPrefix(m.Node, jg.Job, jg.Generation))
+		if index == 0 {
+			prefixes = append(prefixes, record.SavedPrefix(m.Node, jg.Job, jg.Generation))
+		}
+	}
+	if index != 0 {
+		prefixes = append(prefixes, record.OfferPrefix(plan.Value.World.Members[0].Node, jg.Job, jg.Generation))
+	}
+	return prefixes
+}
+
+// follow follows what concerns this node, and nothing else.
+func (gs *goals) follow() {
+	wanted := gs.wanted()
+	for part := range gs.followers {
+		if wanted[part] == nil {
+			gs.stopFollowing(part)
+		}
+	}
+	for _, part := range slices.Sorted(maps.Keys(wanted)) {
+		if gs.followers[part] == nil {
+			gs.startFollowing(part, wanted[part])
+		}
+	}
+}
+
+// desired is what the records say, for agent.Plan.
+func (gs *goals) desired() agent.Desired {
+	d := agent.Desired{Node: gs.cfg.Node, AliveRev: gs.session.presence.aliveRev, Strict: gs.session.strict(), Deadline: gs.session.deadline()}
+	if !gs.records.known(selfPart) {
+		return d // nothing may be taken for absent
+	}
+	for _, jg := range gs.runs.current() {
+		if gs.runs.all[jg] != nil || gs.adoption.unscanned == nil { // else it may have a run that is yet to be found
+			d.Goals = append(d.Goals, gs.goal(jg))
+		}
+	}
+	for _, jg := range slices.SortedFunc(maps.Keys(gs.collected), compareGenerations) {
+		if gs.runs.all[jg] == nil {
+			d.Goals = append(d.Goals, agent.Goal{
+				Job: jg.Job, Generation: jg.Generation, Read: true, Acks: gs.records.acks(jg),
+			})
+		}
+	}
+	return d
+}
+
+func (gs *goals) goal(jg record.JobGen) agent.Goal {
+	job := gs.records.mirror.Job(jg.Job)
+	gen := job.Generation(jg.Generation)
+	g := agent.Goal{
+		Job: jg.Job, Generation: jg.Generation,
+		Read:   gs.records.known(genPart(jg)) && gs.records.known(jobPart(jg.Job)),
+		Spec:   value(job.Spec),
+		Plan:   value(gen.Plan),
+		Fresh:  gs.adoption.fresh(jg, gen.Plan),
+		Permit: gen.Permit.Exists(),
+		Halt:   value(gen.Halt),
+		Acks:   gs.records.acks(jg),
+		Saved:  values(gs.records.self().Saved[jg]),
+		Offers: values(gs.records.self().Offers[jg]),
+	}
+	if g.Plan == nil {
+		return g
+	}
+	nonce := g.Plan.World.Nonce
+	g.Saved, g.Offers = values(record.Of(gs.records.self().Saved[jg], nonce)), values(record.Of(gs.records.self().Offers[jg], nonce))
+	for _, m := range g.Plan.World.Members {
+		if m.Node == gs.cfg.Node {
+			continue
+		}
+		view := gs.records.mirror.Node(m.Node)
+		acks := view.Ack(jg.Job, jg.Generation, nonce)
+		fence := gen.Fences[m.Node]
+		g.Peers = append(g.Peers, agent.Peer{
+			Node: m.Node, Failed: value(acks.Failed), Gone: acks.Stopped.Exists() || fence.Exists(),
+			Saved: values(record.Of(view.Saved[jg], nonce)), Offered: newest(record.Of(view.Offers[jg], nonce)),
+		})
+	}
+	return g
+}
+
+// newest is the highest step; 0 if there is none.
+func newest[T any](m map[int64]T) (step int64) {
+	for s := range m {
+		step = max(step, s)
+	}
+	return step
+}
+
+func value[T any](v record.Versioned[T]) *T {
+	if !v.Exists() {
+		return nil
+	}
+	return &v.Value
+}
+
+func values[T any](m map[int64]record.Versioned[T]) map[int64]T {
+	out := make(map[int64]T, len(m))
+	for k, v := range m {
+		out[k] = v.Value
+	}
+	return out
+}
+
+// observed is what is on the node, for agent.Plan.
+func (gs *goals) observed() agent.Observed {
+	o := agent.Observed{Now: time.Now()}
+	for _, r := range gs.runs.all {
+		o.Runs = append(o.Runs, agent.Run{
+			Job: r.jg.Job, Generation: r.jg.Generation, Nonce: r.nonce,
+			Shim: r.shim, Report: told(r.report, r.saves), Pushed: r.pushed, Refused: r.refused, Verified: r.verified,
+			Swept: gs.adoption.over(r), Struck: r.struck, ToldToKill: ago(r.toldToKill), ToldToGo: ago(r.toldToGo),
+			Doomed:  gs.runs.doomed(r),
+			Digests: r.digests, Merges: r.merges, Plain: r.plain, Quiet: time.Since(r.changed),
+		})
+	}
+	return o
+}
+
+// ago is how long ago something was; 0 if it never was.
+func ago(t time.Time) time.Duration {
+	if t.IsZero() {
+		return 0
+	}
+	return time.Since(t)
+}
+
+// told is a report in the words of the agent's decisions.
+func told(r *shim.Report, saves []shim.Save) *agent.Report {
+	if r == nil {
+		return nil
+	}
+	out := &agent.Report{
+		Workers: r.Workers, ExecedAt: r.ExecedAt, Containment: r.Containment, DeviceFiles: r.DeviceFiles, Processes: r.Processes, Deadline: r.Deadline,
+		Held: r.Held, Failed: r.Failed, Progress: r.Progress, Stopped: r.Stopped, Unkillable: r.Unkillable,
+	}
+	for _, s := range saves {
+		out.Saves = append(out.Saves, agent.Save(s))
+	}
+	return out
+}

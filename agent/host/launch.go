@@ -1,0 +1,158 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/agent/shim"
+	"github.com/bellows-ml/bellows/checkpoint"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// startBound is how long a shim may take to be ready: it only reads its order
+// and opens its sockets before that.
+const startBound = 30 * time.Second
+
+// launcher starts runs and sweeps them. The loop owns it.
+type launcher struct {
+	*shared
+	runs    *runs
+	session *session
+	devices *devices
+
+	cluster string // its name
+	scopes  bool   // shims get transient scopes of systemd's
+}
+
+// order is what the shim needs to know to carry out a plan.
+func (la *launcher) order(jg record.JobGen, spec record.Submitted, plan record.Plan) shim.Order {
+	member, _, _ := plan.World.Member(la.cfg.Node)
+	return shim.Order{
+		Version: shim.ProtocolVersion, Cluster: la.cluster, Node: la.cfg.Node,
+		World: plan.World, Owner: spec.Owner,
+		Command: spec.Command, Workdir: spec.Workdir, Env: spec.Env, EnvFile: spec.EnvFile,
+		Checkpoint:   filepath.Join(spec.CheckpointDir, string(jg.Job), checkpoint.GenerationDir(jg.Generation, plan.World.Nonce)),
+		Resume:       plan.Resume,
+		RestartCount: int(jg.Generation) - 1, //nolint:gosec // counted from 1 by people's patience
+		LogDir:       filepath.Join(la.cfg.logDir(), string(jg.Job), checkpoint.GenerationDir(jg.Generation, "")),
+		LogMaxBytes:  la.cfg.LogBytes,
+		LockDir:      la.cfg.LockDir,
+		Containment:  la.cfg.Containment,
+		Limits:       spec.PerWorker,
+		DeviceFiles:  la.devices.files.of(member.Devices),
+		Processes:    la.cfg.Processes,
+		NoNewPrivs:   spec.NoNewPrivs,
+		Interface:    la.cfg.TrainInterface,
+		Bound:        la.devices.network.bound,
+		Scope:        la.scopes,
+		// Always: whether the node fences is told by the deadline, because a
+		// cluster may grow beyond one node while the job runs.
+		Strict:   true,
+		Deadline: la.session.deadline(),
+	}
+}
+
+func (la *launcher) startShim(at lane, a agent.StartShim) {
+	nonce := a.Plan.World.Nonce
+	r := la.runs.newRun(at.of, nonce, la.runs.runDir(at.of, nonce), agent.Starting)
+	r.order = la.order(at.of, a.Spec, a.Plan)
+	r.deadline = r.order.Deadline
+	member, _, _ := r.order.World.Member(la.cfg.Node)
+	if r.refused = la.devices.occupants.occupied(member.Devices); r.refused != nil {
+		r.shim, r.swept = agent.Absent, true // as it was found to be before
+		return
+	}
+	dir, order := r.dir, r.order
+	log := la.logger(at.of)
+	log.Info().Str("phase", "starting").Int("world", order.World.Size()).Msg("starting workers")
+	la.beside(at, func(ctx context.Context) func() {
+		ctx, cancel := context.WithTimeout(ctx, startBound)
+		defer cancel()
+		process, left, err := la.launch(ctx, dir, order)
+		return func() {
+			r.changed = time.Now()
+			if err == nil {
+				r.shim = agent.Live
+				la.devices.surveySoon() // who else is on its devices
+				la.runs.attend(r, process)
+				return
+			}
+			log.Error().Err(err).Msg("cannot start the workers here")
+			r.shim, r.swept = agent.Absent, !left
+			if left {
+				r.shim = agent.Dead // to be swept, and not stopped before
+			}
+			r.refused = refusal(err)
+		}
+	})
+}
+
+// launch starts the shim, or leaves nothing; left says that it could not, and that
+// the run directory is still needed to find what is left.
+func (la *launcher) launch(ctx context.Context, dir string, order shim.Order) (process shim.Process, left bool, err error) {
+	process, err = shim.Start(ctx, la.cfg.Exe, dir, order)
+	if err == nil {
+		return process, false, nil
+	}
+	if swept := shim.Sweep(dir, order.LockDir); swept != nil {
+		return process, true, errors.Join(err, swept)
+	}
+	return process, false, errors.Join(err, os.RemoveAll(dir))
+}
+
+// sweep makes sure that nothing of a generation lives here. Of one without a run,
+// each place is looked through in which an agent of this node has ever kept runs.
+func (la *launcher) sweep(at lane) {
+	r := la.runs.all[at.of]
+	if nonce := la.records.planOf(at.of).Value.World.Nonce; r == nil || r.shim == agent.Absent && r.nonce != nonce {
+		r = la.runs.newRun(at.of, nonce, la.runs.runDir(at.of, nonce), agent.Absent)
+	}
+	dirs := []string{r.dir}
+	if r.shim == agent.Absent {
+		for _, root := range la.data.runDirs() {
+			dirs = append(dirs, filepath.Join(root, filepath.Base(r.dir)))
+		}
+		slices.Sort(dirs)
+		dirs = slices.Compact(dirs)
+	}
+	la.beside(at, func(ctx context.Context) func() {
+		var err error
+		for _, dir := range dirs {
+			err = errors.Join(err, shim.Sweep(dir, la.cfg.LockDir))
+		}
+		sweepProblem := ""
+		if err != nil {
+			sweepProblem = "cannot make sure that nothing of it lives on node " + string(la.cfg.Node) + ": " + err.Error()
+			log := la.logger(at.of)
+			log.Error().Err(err).Msg("cannot sweep a run yet, trying again")
+			rest(ctx, retryLast)
+		}
+		unkillable, _ := errors.AsType[*shim.Unkillable](err)
+		return func() {
+			r.swept, r.sweepProblem, r.unkillable, r.changed = err == nil, sweepProblem, unkillable, time.Now()
+		}
+	})
+}
+
+func (la *launcher) removeRun(at lane) {
+	r := la.runs.all[at.of]
+	la.beside(at, func(ctx context.Context) func() {
+		if err := os.RemoveAll(r.dir); err != nil {
+			log := la.logger(at.of)
+			log.Error().Err(err).Msg("cannot remove a run's directory yet, trying again")
+			rest(ctx, retryLast)
+			return func() {}
+		}
+		return func() { la.runs.drop(at.of) }
+	})
+}
+
+// refusal is why something cannot be started here. A full disk passes, and so may what a file system says of itself.
+func refusal(err error) *record.Failed {
+	return &record.Failed{Kind: shim.FailureOf(err), Reason: err.Error(), Rank: -1, At: time.Now()}
+}

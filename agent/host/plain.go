@@ -1,0 +1,87 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/checkpoint"
+	"github.com/bellows-ml/bellows/checkpoint/dirblob"
+	"github.com/bellows-ml/bellows/checkpoint/owned"
+)
+
+// lookForPlain looks where plain scripts save: now and then while they run, and
+// once more when they have ended. Scripts with the SDK say so themselves.
+func (sv *saves) lookForPlain() {
+	for _, r := range sv.runs.all {
+		if r.looking || r.report == nil {
+			continue
+		}
+		if members := r.order.World.Members; len(members) == 0 || members[0].Node != sv.cfg.Node {
+			continue
+		}
+		_, doomed := r.survivors()
+		ended := r.report.Stopped != nil || r.shim == agent.Dead && r.swept || doomed
+		switch {
+		case r.plain != nil && r.plain.Final:
+			continue
+		case len(r.report.Saves) > 0 || len(r.report.Workers) == 0:
+			if ended {
+				r.plain = &agent.Plain{Final: true, Step: -1}
+			}
+			continue
+		case !ended && r.shim != agent.Live, (!ended || !r.unseen.IsZero()) && time.Since(r.looked) < lookEvery:
+			continue
+		}
+		sv.look(r, ended)
+	}
+}
+
+// cannotLook notes how a look for plain checkpoints has ended, and reports whether
+// it is worth another.
+func (sv *saves) cannotLook(r *run, err error) (again bool) {
+	if err == nil {
+		r.unseen = time.Time{}
+		return false
+	}
+	log := sv.logger(r.jg)
+	log.Error().Err(err).Msg("cannot look for plain checkpoints")
+	if r.unseen.IsZero() {
+		r.unseen = time.Now()
+	}
+	if errors.Is(err, owned.ErrForeign) { // told at once: the script goes on saving in vain
+		r.lost = fmt.Sprintf("nothing that it saves is kept: %v", err)
+	}
+	if time.Since(r.unseen) < lookAgain {
+		return true
+	}
+	r.lost = fmt.Sprintf("nobody knows what it saved last: %v", err)
+	return false
+}
+
+func (sv *saves) look(r *run, final bool) {
+	r.looking, r.looked = true, time.Now()
+	search := &checkpoint.Search{Dir: filepath.Base(r.order.Checkpoint), Since: -1, Ended: final}
+	if r.order.Resume != nil {
+		search.Since = r.order.Resume.Step
+	}
+	sv.wg.Go(func() {
+		answer, err := sv.tasks.do(sv.ctx, r, dirblob.Task{Root: r.root(), Find: search}, lookBound)
+		sv.post(func() {
+			r.looking = false
+			found := &agent.Plain{Final: final, Step: -1}
+			if p := answer.Plain; p != nil {
+				found.Step, found.Samples, found.Whole, found.Dir = p.Step, p.Samples, p.Whole, filepath.Join(r.root(), p.Dir)
+			}
+			if again := sv.cannotLook(r, err); again && final {
+				return
+			}
+			if r.plain == nil || *r.plain != *found {
+				r.changed = time.Now()
+			}
+			r.plain = found
+		})
+	})
+}

@@ -1,0 +1,127 @@
+package host
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// progress keeps the progress record, for people: how far jobs have come, and
+// what is wrong that stops nothing yet. The loop owns it.
+type progress struct {
+	*shared
+	runs    *runs
+	session *session
+	writer  *writer
+	locks   *oldLocks
+
+	written time.Time
+}
+
+// write records how far the jobs have come: a generation's first word at
+// once, then now and then, and nothing where nothing has changed.
+func (pr *progress) write() {
+	at := lane{what: progressLane}
+	if pr.session.presence.aliveRev == 0 || !pr.records.known(selfPart) || pr.lanes[at] {
+		return
+	}
+	recorded := pr.records.self().Progress.Value.Jobs
+	jobs := map[cluster.JobID]record.JobProgress{}
+	// What ended stays to be seen as long as its generation does.
+	for job, p := range recorded {
+		if pr.records.self().Acks[generationOf(job, p.Generation)] != nil {
+			jobs[job] = p
+		}
+	}
+	problems := pr.problems()
+	fresh := !maps.EqualFunc(problems, pr.records.self().Progress.Value.Problems, sameProblem)
+	for jg, r := range pr.runs.all {
+		if r.report == nil || r.report.Progress == nil || jobs[jg.Job].Generation > jg.Generation {
+			continue
+		}
+		p := *r.report.Progress
+		p.Generation, p.Nonce = jg.Generation, r.nonce
+		fresh = fresh || recorded[jg.Job].Generation != jg.Generation
+		jobs[jg.Job] = p
+	}
+	fresh = fresh || pr.lostUntold()
+	if !fresh && (maps.EqualFunc(jobs, recorded, sameProgress) || time.Since(pr.written) < progressEvery) {
+		return
+	}
+	pr.written = time.Now()
+	ops := append([]record.Op{record.Put(record.ProgressKey(pr.cfg.Node), record.Progress{Jobs: jobs, Problems: problems})}, pr.tellLost()...)
+	pr.writer.replace(at, "progress", ops...)
+}
+
+func (pr *progress) lostUntold() bool {
+	for _, r := range pr.runs.all {
+		if r.lost != "" && !r.lostTold {
+			return true
+		}
+	}
+	return false
+}
+
+// tellLost tells of saves that came to nothing, once until one is whole again: a
+// job may save every second.
+func (pr *progress) tellLost() (ops []record.Op) {
+	for _, jg := range slices.SortedFunc(maps.Keys(pr.runs.all), compareGenerations) {
+		r := pr.runs.all[jg]
+		if r.lost != "" && !r.lostTold && len(ops) < lostAtOnce {
+			ops = append(ops, pr.writer.tell(record.Event{Kind: record.CheckpointLost, Job: jg.Job, Generation: jg.Generation, Why: r.lost}))
+			r.lostTold = true
+		}
+	}
+	return ops
+}
+
+// problems are those of the runs here, and those that ended with theirs as long
+// as their generations can be seen.
+func (pr *progress) problems() map[cluster.JobID]record.Problem {
+	recorded := pr.records.self().Progress.Value.Problems
+	all := map[cluster.JobID]record.Problem{}
+	for job, p := range recorded {
+		jg := generationOf(job, p.Generation)
+		if pr.runs.all[jg] == nil && pr.records.self().Acks[jg] != nil {
+			all[job] = p
+		}
+	}
+	for jg, r := range pr.runs.all {
+		text := r.problem()
+		if text == "" || all[jg.Job].Generation > jg.Generation {
+			continue
+		}
+		all[jg.Job] = record.Problem{Generation: jg.Generation, Text: text, At: time.Now()}
+	}
+	pr.locks.addTo(all)
+	for job, p := range all {
+		if was := recorded[job]; sameProblem(was, p) {
+			all[job] = was
+		}
+	}
+	return all
+}
+
+func sameProblem(a, b record.Problem) bool { return a.Generation == b.Generation && a.Text == b.Text }
+
+func sameProgress(a, b record.JobProgress) bool {
+	return a.Generation == b.Generation && a.Nonce == b.Nonce && a.Step == b.Step && a.Samples == b.Samples
+}
+
+// problem is what people should know of a run; "" = nothing.
+func (r *run) problem() string {
+	var all []string
+	for _, p := range []string{r.lost, r.apart(), r.short, r.shared, r.sweepProblem, r.stuck()} {
+		if p != "" {
+			all = append(all, p)
+		}
+	}
+	if r.report != nil && len(r.report.Leftover) > 0 {
+		all = append(all, "its workers left processes behind, which were killed: "+strings.Join(r.report.Leftover, ", "))
+	}
+	return strings.Join(all, "; ")
+}
