@@ -40,7 +40,8 @@ const (
 	layer4 = "coordinator/lead agent/host"
 	// laboratory is all below lab. It uses production's packages; of all others, only
 	// cmd/bellows uses it (CheckLaboratory).
-	laboratory = "lab/trace lab/sim lab/rules/elasticflow lab/rules/muri lab/rules/pollux lab/milp"
+	laboratory = "lab/trace lab/sim lab/rules/elasticflow lab/rules/muri lab/rules/pollux lab/milp " +
+		"lab/file lab/batch lab/plot lab/reproduce lab/bench"
 
 	// below4 is what the two big shells tie together.
 	below4 = "cluster " + layer1 + " " + layer2 + " " + layer3
@@ -99,7 +100,13 @@ func Rows() []Row {
 		{"lab/rules/elasticflow", "lab/trace lab/sim", Virtual, "another simulator's conventions, for numbers that compare"},
 		{"lab/rules/muri", "lab/trace lab/sim", Virtual, "another simulator's conventions, for numbers that compare"},
 		{"lab/rules/pollux", "cluster lab/trace lab/sim", Virtual, "another simulator's conventions, for numbers that compare"},
-		{"lab/milp", "cluster allocator allocator/solve", Shell, "reference models for an outside solver; never on the default path"},
+		{"lab/milp", "cluster allocator allocator/solve", Shell, "reference models for an outside solver; never part of a decision"},
+		{"lab/file", "internal/fault", Shell, "opens files for readers"},
+		{"lab/batch", "cluster allocator allocator/policy allocator/solve internal/fault internal/units " +
+			"lab/trace lab/sim lab/rules/elasticflow lab/rules/muri lab/rules/pollux lab/milp lab/file", Shell, "many simulations on all cores"},
+		{"lab/plot", "internal/fault internal/units lab/batch", Shell, "draws the runs of a batch"},
+		{"lab/reproduce", "lab/sim lab/file lab/batch", Shell, "published experiments, next to the published figures"},
+		{"lab/bench", "allocator/solve internal/fault lab/milp lab/file", Shell, "parts of Bellows measured by themselves"},
 
 		{"cmd/bellows", below4 + " " + layer4 + " " + laboratory, Shell, "the one binary: flags, files and wiring"},
 		{"e2e", "cluster record api store store/server", Shell, "real binaries, real etcd, watched from outside"},

@@ -25,18 +25,18 @@ func TestDecisionsAreAsRecorded(t *testing.T) {
 	}
 	var got strings.Builder
 	for _, name := range policy.Names() {
-		r, err := Run(Config{
+		r, runErr := Run(Config{
 			Jobs: jobs, Nodes: 4, DevicesPerNode: 4, Policy: byName(t, name), Interval: 5 * time.Minute,
 			RescaleCost: 30 * s, StartDelay: 2 * s, CheckpointEvery: 10 * time.Minute,
 			Failures: []Failure{{Node: 1, At: time.Hour, For: time.Minute}, {Node: 2, At: 3 * time.Hour, For: 2 * time.Hour}},
 		})
-		if err != nil {
-			t.Fatal(err)
+		if runErr != nil {
+			t.Fatal(runErr)
 		}
 		fmt.Fprintf(&got, "%s %s\n", name, r.LogSHA256)
 	}
 	if *update {
-		if err := os.WriteFile(path, []byte(got.String()), 0o600); err != nil {
+		if err = os.WriteFile(path, []byte(got.String()), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

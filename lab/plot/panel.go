@@ -1,4 +1,4 @@
-package main
+package plot
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/bellows-ml/bellows/internal/units"
+	"github.com/bellows-ml/bellows/lab/batch"
 )
 
 // axes are where the values of one panel lie.
@@ -21,7 +22,7 @@ type axes struct {
 }
 
 // draw is one panel of one trace's runs: lines against nodes, or bars if there is one size only.
-func (p panel) draw(runs []*simulated, policies []string) string {
+func (p panel) draw(runs []*batch.Run, policies []string) string {
 	a := p.axes(runs)
 	var b strings.Builder
 	title := p.title + a.unit
@@ -49,14 +50,14 @@ func (p panel) draw(runs []*simulated, policies []string) string {
 		if len(a.nodes) == 1 {
 			b.WriteString(p.bar(runs, policies, i, a))
 		} else {
-			b.WriteString(p.line(runs, name, plotMarkOf(i), a))
+			b.WriteString(p.line(runs, name, markOf(i), a))
 		}
 	}
 	return b.String()
 }
 
 // axes finds a scale for all values, with 0 on it.
-func (p panel) axes(runs []*simulated) axes {
+func (p panel) axes(runs []*batch.Run) axes {
 	a := axes{scale: 1}
 	low, high := 0.0, 0.0
 	for _, r := range runs {
@@ -88,9 +89,9 @@ func (a axes) y(v float64) float64 {
 }
 
 // line is one policy against nodes.
-func (p panel) line(runs []*simulated, name string, m plotMark, a axes) string {
-	own := slices.DeleteFunc(slices.Clone(runs), func(r *simulated) bool { _, ok := p.value(r); return r.Policy != name || !ok })
-	slices.SortStableFunc(own, func(x, y *simulated) int { return cmp.Compare(x.Nodes, y.Nodes) })
+func (p panel) line(runs []*batch.Run, name string, m mark, a axes) string {
+	own := slices.DeleteFunc(slices.Clone(runs), func(r *batch.Run) bool { _, ok := p.value(r); return r.Policy != name || !ok })
+	slices.SortStableFunc(own, func(x, y *batch.Run) int { return cmp.Compare(x.Nodes, y.Nodes) })
 	var points []string
 	var marks strings.Builder
 	for _, r := range own {
@@ -103,15 +104,15 @@ func (p panel) line(runs []*simulated, name string, m plotMark, a axes) string {
 }
 
 // bar is the ith policy at the only size.
-func (p panel) bar(runs []*simulated, policies []string, i int, a axes) string {
-	r := runs[slices.IndexFunc(runs, func(r *simulated) bool { return r.Policy == policies[i] })]
+func (p panel) bar(runs []*batch.Run, policies []string, i int, a axes) string {
+	r := runs[slices.IndexFunc(runs, func(r *batch.Run) bool { return r.Policy == policies[i] })]
 	v, ok := p.value(r)
 	if !ok {
 		return ""
 	}
 	wide := float64(panelWidth-panelLeft-panelRight) / float64(len(policies))
 	x := panelLeft + (float64(i)+0.5)*wide
-	m := plotMarkOf(i)
+	m := markOf(i)
 	const foot = panelHeight - panelBottom + 10
 	return fmt.Sprintf(`<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s" fill-opacity="0.55" stroke="%s" stroke-dasharray="%s"/>%s`+
 		`<text x="%.1f" y="%d" font-size="9" text-anchor="end" transform="rotate(-40 %.1f %d)">%s</text>`+"\n",

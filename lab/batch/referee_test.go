@@ -1,4 +1,4 @@
-package main
+package batch
 
 import (
 	"context"
@@ -10,13 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"github.com/bellows-ml/bellows/lab/milp"
+	"github.com/bellows-ml/bellows/lab/sim"
 )
 
-// simulated runs simulate with a small crowd of jobs.
-func simulateCrowd(t *testing.T, args ...string) (*simulation, []*simulated, error) {
+// crowd are settings for a small crowd of jobs.
+func crowd(t *testing.T, solver string) *Settings {
 	t.Helper()
 	var b strings.Builder
 	b.WriteString("job_id,submit_s,gpus,duration_s,model,batch_size,iterations,deadline_s,vc\n")
@@ -27,29 +26,26 @@ func simulateCrowd(t *testing.T, args ...string) (*simulation, []*simulated, err
 	if err := os.WriteFile(name, []byte(b.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var s simulation
-	f := pflag.NewFlagSet("simulate", pflag.ContinueOnError)
-	s.flags(f)
-	err := f.Parse(append([]string{"--trace", name, "--nodes", "9", "--policy", "hu"}, args...))
-	if err == nil {
-		err = s.check(f)
+	s := &Settings{
+		Traces: []string{name}, Policies: []string{"hu"}, Nodes: []int{9}, DevicesPerNode: 1,
+		Timing: Timing{Interval: 5 * time.Minute, RescaleCost: 30 * time.Second, CheckpointEvery: 30 * time.Minute},
+		Model:  sim.Model{MaxWorkers: 16, Seed: 1}, Solver: solver, SolverLimit: time.Minute,
 	}
-	if err != nil {
+	if err := s.Complete(func(string) bool { return false }); err != nil {
 		t.Fatal(err)
 	}
-	runs, err := s.run(t.Context())
-	return &s, runs, err
+	return s
 }
 
-// The reference answers every question in our solver's place, and the checker
-// finds none of its plans better than ours for the same question.
+// The reference answers every question instead of allocator/solve, and the checker
+// finds none of its plans better for the same question.
 func TestReferenceSolversFindNothingBetter(t *testing.T) {
-	_, own, err := simulateCrowd(t)
+	own, err := crowd(t, milp.Own).Do(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{solverHiGHS, solverCBC} {
-		_, runs, err := simulateCrowd(t, "--solver", name)
+	for _, name := range []string{milp.NameHiGHS, milp.NameCBC} {
+		runs, err := crowd(t, name).Do(t.Context(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,10 +54,10 @@ func TestReferenceSolversFindNothingBetter(t *testing.T) {
 			t.Fatalf("%+v", ref)
 		}
 		if ref.Value > ref.OwnValue*(1+1e-6) {
-			t.Errorf("%s: its plans are worth %v in all, and ours %v", name, ref.Value, ref.OwnValue)
+			t.Errorf("%s: its plans are worth %v in all, those of allocator/solve %v", name, ref.Value, ref.OwnValue)
 		}
 		if runs[0].Finished != own[0].Finished {
-			t.Errorf("%s: %d jobs finished, with our own solver %d", name, runs[0].Finished, own[0].Finished)
+			t.Errorf("%s: %d jobs finished, with allocator/solve %d", name, runs[0].Finished, own[0].Finished)
 		}
 	}
 }
@@ -76,29 +72,26 @@ func (r refuses) Solve(context.Context, *milp.Model, time.Duration) (milp.Answer
 }
 
 func TestASolverThatFailsEndsTheRun(t *testing.T) {
-	for err, want := range map[error]string{
+	for fails, want := range map[error]string{
 		milp.ErrNoPlan:            "give it more time (--solver-limit)",
 		errors.New("out of room"): "out of room",
 	} {
-		s, runs, _ := simulateCrowd(t)
-		s.referee = &referee{ctx: t.Context(), solver: refuses{err}, limit: time.Second}
-		r := runs[0]
-		r.Reference = &refereed{}
-		r.config.Policy = s.referee.policyWith(r.Reference)
-		r.config.Check = func() error { return s.referee.check(r.Reference) }
-		got := r.run()
+		runs, err := crowd(t, milp.Own).runs(&referee{ctx: t.Context(), solver: refuses{fails}, limit: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := runs[0].run()
 		if got == nil || !strings.Contains(got.Error(), "simulate: at 0s: --solver cbc: solve the tight model by cbc: ") || !strings.Contains(got.Error(), want) {
 			t.Errorf("%v", got)
 		}
 	}
-	s, runs, _ := simulateCrowd(t)
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	s.referee = &referee{ctx: ctx, solver: refuses{ctx.Err()}, limit: time.Second}
-	r := runs[0]
-	r.Reference = &refereed{}
-	r.config.Check = func() error { return s.referee.check(r.Reference) }
-	if err := r.run(); !errors.Is(err, context.Canceled) {
+	runs, err := crowd(t, milp.Own).runs(&referee{ctx: ctx, solver: refuses{ctx.Err()}, limit: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := runs[0].run(); !errors.Is(err, context.Canceled) {
 		t.Errorf("interrupted: %v", err)
 	}
 }

@@ -1,8 +1,12 @@
-package main
+package reproduce
 
-import "path/filepath"
+import (
+	"path/filepath"
 
-// elasticFlowPublished are shares of deadlines that were kept, from ElasticFlow's
+	"github.com/bellows-ml/bellows/lab/batch"
+)
+
+// elasticFlowPublished are shares of kept deadlines, from ElasticFlow's
 // artifact (plot_figure of github.com/pkusys/ElasticFlow).
 var elasticFlowPublished = []struct {
 	figure string
@@ -24,7 +28,7 @@ var elasticFlowPublished = []struct {
 	{
 		"8b", "philly_103959.csv", onNodes("32"),
 		map[string]float64{"edf": 0.01, "tiresias": 0.32, "gandiva": 0.15},
-		"on a cluster that is not said to be this one",
+		"on a cluster of unstated size",
 	},
 	{"9", "gen_1000jobs_lam1500_seed0.csv", slots("8"), map[string]float64{"edf": 0.026, "edf-admission": 0.203}, drawnAnew},
 	{"9", "gen_1000jobs_lam1500_seed0.csv", slots("16"), map[string]float64{"edf": 0.118, "edf-admission": 0.326}, drawnAnew},
@@ -32,8 +36,8 @@ var elasticFlowPublished = []struct {
 	{"10", "gen_100jobs_lam1500_seed1_minddl1.5.csv", slots("16"), map[string]float64{"edf": 0.92, "edf-admission": 0.92, "tiresias": 1, "gandiva": 0.76}, drawnAnew},
 }
 
-// drawnAnew is why figures 9 and 10 agree in size only: the script that draws
-// their trace gives another one wherever folders are listed in another order.
+// drawnAnew is why figures 9 and 10 agree in magnitude only: the script that draws
+// their trace gives another one where folders are listed in another order.
 const drawnAnew = "on another draw of the trace"
 
 func onNodes(n string) []string {
@@ -50,17 +54,17 @@ func elasticFlowTrials(dir string, quick bool) ([]trial, error) {
 		}
 		args := append([]string{"--rules", "elasticflow", "--trace", filepath.Join(dir, "elasticflow", p.trace)}, p.args...)
 		args[5] = filepath.Join(dir, "profiles", args[5])
-		out = append(out, trial{args: append(args, "--policy", "edf,edf-admission,tiresias,gandiva"), read: func(runs []*simulated) []finding {
-			var rows []finding
+		out = append(out, trial{args: append(args, "--policy", "edf,edf-admission,tiresias,gandiva"), read: func(runs []*batch.Run) []Finding {
+			var rows []Finding
 			for _, r := range runs {
 				if r.DeadlineSatisfied == nil {
 					continue
 				}
-				row := r.finding(p.figure, "deadlines kept", *r.DeadlineSatisfied, nil)
+				row := finding(r, p.figure, "deadlines kept", *r.DeadlineSatisfied)
 				if kept, ok := p.kept[r.Policy]; ok {
 					row.Published, row.Note = &kept, p.note
 				}
-				rows = append(rows, row, r.finding(p.figure, "mean completion, s", r.MeanCompletionS, nil))
+				rows = append(rows, row, finding(r, p.figure, "mean completion, s", r.MeanCompletionS))
 			}
 			return rows
 		}})

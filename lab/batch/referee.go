@@ -1,4 +1,4 @@
-package main
+package batch
 
 import (
 	"context"
@@ -13,36 +13,8 @@ import (
 	"github.com/bellows-ml/bellows/lab/milp"
 )
 
-// solved is the one policy whose questions other solvers can answer.
-const solved = "hu"
-
-// checkSolver finds what --solver cannot be used with.
-func (s *simulation) checkSolver(demand func(ok bool, format string, args ...any)) {
-	r := reference{solver: s.solver, model: string(milp.Tight), limit: time.Second}
-	if err := r.check(); err != nil {
-		demand(false, "%w", err)
-		return
-	}
-	demand(s.solverLimit > 0, "--solver-limit %v: use a positive time", s.solverLimit)
-	if s.solver == solverOwn {
-		return
-	}
-	for _, p := range s.policies {
-		demand(p == solved, "--solver %s: only policy %s asks a solver, and --policy names %s: run that without it", s.solver, solved, p)
-	}
-	demand(ruleSets()[s.rules].policies == nil, "--solver %s: --rules %s makes decisions of its own", s.solver, s.rules)
-}
-
-// openSolver finds the solver that answers in our own's place.
-func (s *simulation) openSolver(ctx context.Context) error {
-	r := reference{solver: s.solver}
-	solver, err := r.open()
-	if err != nil {
-		return err
-	}
-	s.referee = &referee{ctx: ctx, solver: solver, limit: s.solverLimit}
-	return nil
-}
+// solvedPolicy is the one policy whose questions other solvers can answer.
+const solvedPolicy = "hu"
 
 // referee is another solver that answers hu's questions. All runs share it, one at a time.
 type referee struct {
@@ -52,17 +24,18 @@ type referee struct {
 	limit  time.Duration
 }
 
-// refereed is what came of a run's questions; the fields are a contract.
-type refereed struct {
+// Reference compares the answers of another solver with those of allocator/solve,
+// over all questions of a run; the fields are a contract.
+type Reference struct {
 	Solver string `json:"solver"`
-	// Questions that it answered; of them, those of which it did not claim that its answer is optimal.
+	// Questions that it answered; Unproved are those of which it did not claim that its answer is optimal.
 	Questions int `json:"questions"`
 	Unproved  int `json:"unproved"`
-	// Whose plan the checker found the better one, how often.
+	// How often the checker found which plan to be better.
 	Equal        int `json:"equal"`
 	OursBetter   int `json:"ours_better"`
 	TheirsBetter int `json:"theirs_better"`
-	// The sums of the values of its plans and of ours for the same questions, by the checker.
+	// The sums of the values of its plans, and of allocator/solve's for the same questions, by the checker.
 	Value    float64 `json:"value"`
 	OwnValue float64 `json:"own_value"`
 	TookS    float64 `json:"took_s"`
@@ -70,8 +43,15 @@ type refereed struct {
 	err error
 }
 
-// check ends a run whose solver has failed, or that somebody has interrupted.
-func (f *referee) check(r *refereed) error {
+// attach makes the solver answer the run's questions.
+func (f *referee) attach(r *Run) {
+	r.Reference = &Reference{Solver: f.solver.Name()}
+	r.config.Policy = f.policyWith(r.Reference)
+	r.config.Check = func() error { return f.check(r.Reference) }
+}
+
+// check ends a run whose solver has failed, or that is interrupted.
+func (f *referee) check(r *Reference) error {
 	if r.err != nil {
 		return r.err
 	}
@@ -79,9 +59,8 @@ func (f *referee) check(r *refereed) error {
 }
 
 // policyWith is policy hu with this solver, which counts into r. An error of the
-// solver is kept, and ends the run at the same moment.
-func (f *referee) policyWith(r *refereed) allocator.Policy {
-	r.Solver = f.solver.Name()
+// solver is kept, and check ends the run with it at the same moment.
+func (f *referee) policyWith(r *Reference) allocator.Policy {
 	return policy.Hu(func(p *solve.Problem, o solve.Options) (solve.Result, error) {
 		var own solve.Solver
 		mine, err := own.Solve(p, o)
@@ -97,7 +76,7 @@ func (f *referee) policyWith(r *refereed) allocator.Policy {
 	})
 }
 
-func (f *referee) answer(p *solve.Problem, mine solve.Result, r *refereed) (solve.Result, error) {
+func (f *referee) answer(p *solve.Problem, mine solve.Result, r *Reference) (solve.Result, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	st, err := milp.State(p, milp.Tight)

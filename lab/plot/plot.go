@@ -1,4 +1,4 @@
-package main
+package plot
 
 import (
 	"fmt"
@@ -9,9 +9,10 @@ import (
 	"strings"
 
 	"github.com/bellows-ml/bellows/internal/fault"
+	"github.com/bellows-ml/bellows/lab/batch"
 )
 
-// The picture's measures, in pixels. A row is one trace; its panels are one quantity each.
+// The measures of the drawing, in pixels. A row is one trace; each of its panels is one quantity.
 const (
 	panelWidth, panelHeight = 360, 272
 	panelLeft, panelRight   = 64, 16
@@ -19,11 +20,11 @@ const (
 	rowTitle, legendHeight  = 30, 30
 )
 
-// plotMark is how a policy is told from the others: by colour, dash and shape,
-// so that neither colour-blind eyes nor a black-and-white print lose one.
-type plotMark struct{ colour, dash, shape string }
+// mark is what tells a policy from the others: colour, dash and shape, so that
+// colour-blind readers and black-and-white prints can tell them apart.
+type mark struct{ colour, dash, shape string }
 
-var plotMarks = [...]plotMark{
+var marks = [...]mark{
 	{"#0072b2", "", "circle"},
 	{"#d55e00", "7 3", "square"},
 	{"#009e73", "2 3", "diamond"},
@@ -34,18 +35,18 @@ var plotMarks = [...]plotMark{
 	{"#7a5195", "9 3 2 3", "circle"},
 }
 
-// plotMarkOf is the ith policy's mark: the list twice, the second time with the
+// markOf is the ith policy's mark: the list twice, the second time with the
 // dash and shape of the next colour.
-func plotMarkOf(i int) plotMark {
-	m := plotMarks[i%len(plotMarks)]
-	if next := plotMarks[(i+1)%len(plotMarks)]; i/len(plotMarks)%2 == 1 {
+func markOf(i int) mark {
+	m := marks[i%len(marks)]
+	if next := marks[(i+1)%len(marks)]; i/len(marks)%2 == 1 {
 		m.dash, m.shape = next.dash, next.shape
 	}
 	return m
 }
 
 // at draws the mark's shape.
-func (m plotMark) at(x, y float64) string {
+func (m mark) at(x, y float64) string {
 	switch m.shape {
 	case "square":
 		return fmt.Sprintf(`<rect x="%.1f" y="%.1f" width="6.4" height="6.4" fill="%s"/>`, x-3.2, y-3.2, m.colour)
@@ -60,31 +61,39 @@ func (m plotMark) at(x, y float64) string {
 // panel is one quantity against the number of nodes.
 type panel struct {
 	title string
-	value func(*simulated) (float64, bool)
+	value func(*batch.Run) (float64, bool)
 	time  bool // in seconds, to be written in the unit that suits
 }
 
 func panels() []panel {
-	always := func(f func(*simulated) float64) func(*simulated) (float64, bool) {
-		return func(r *simulated) (float64, bool) { return f(r), true }
+	always := func(f func(*batch.Run) float64) func(*batch.Run) (float64, bool) {
+		return func(r *batch.Run) (float64, bool) { return f(r), true }
 	}
 	return []panel{
-		{"Mean completion", always(func(r *simulated) float64 { return r.MeanCompletionS }), true},
-		{"Mean queueing", always(func(r *simulated) float64 { return r.MeanQueueingS }), true},
-		{"Jobs beyond each 100 of greedy's", func(r *simulated) (float64, bool) {
+		{"Mean completion", always(func(r *batch.Run) float64 { return r.MeanCompletionS }), true},
+		{"Mean queueing", always(func(r *batch.Run) float64 { return r.MeanQueueingS }), true},
+		{"Jobs beyond each 100 of greedy's", func(r *batch.Run) (float64, bool) {
 			if r.AdditionalJobsPer100 == nil {
 				return 0, false
 			}
 			return *r.AdditionalJobsPer100, true
 		}, false},
-		{"Rescales per job", always(func(r *simulated) float64 { return r.RescalesPerJob }), false},
+		{"Rescales per job", always(func(r *batch.Run) float64 { return r.RescalesPerJob }), false},
 	}
 }
 
-// writePlot draws the runs into an SVG or a page, one row a trace.
-func writePlot(name string, runs []*simulated) error {
+// CheckName says what is wrong with the name of a file, as a value of --plot; empty is none.
+func CheckName(name string) error {
+	if name == "" || strings.HasSuffix(name, ".svg") || strings.HasSuffix(name, ".html") {
+		return nil
+	}
+	return fault.Usage("--plot %q: name a file that ends in .svg or .html", name)
+}
+
+// Write draws the runs into an SVG or, by the file's name, a page of HTML, one row a trace.
+func Write(name string, runs []*batch.Run) error {
 	shown := slices.DeleteFunc(panels(), func(p panel) bool {
-		return !slices.ContainsFunc(runs, func(r *simulated) bool { _, ok := p.value(r); return ok })
+		return !slices.ContainsFunc(runs, func(r *batch.Run) bool { _, ok := p.value(r); return ok })
 	})
 	var traces []string
 	for _, r := range runs {
@@ -92,15 +101,15 @@ func writePlot(name string, runs []*simulated) error {
 			traces = append(traces, r.Trace)
 		}
 	}
-	policies := policiesOf(runs)
+	policies := batch.Policies(runs)
 	width := panelWidth * len(shown)
-	legend, legendRows := plotLegend(policies, width)
+	head, legendRows := legend(policies, width)
 	var b strings.Builder
-	b.WriteString(legend)
+	b.WriteString(head)
 	top := legendRows*legendHeight + 4
 	for _, t := range traces {
 		fmt.Fprintf(&b, `<text x="12" y="%d" font-size="14" font-weight="bold">%s</text>`+"\n", top+20, html.EscapeString(filepath.Base(t)))
-		of := slices.DeleteFunc(slices.Clone(runs), func(r *simulated) bool { return r.Trace != t })
+		of := slices.DeleteFunc(slices.Clone(runs), func(r *batch.Run) bool { return r.Trace != t })
 		for i, p := range shown {
 			fmt.Fprintf(&b, `<g transform="translate(%d %d)">`+"\n%s</g>\n", i*panelWidth, top+rowTitle, p.draw(of, policies))
 		}
@@ -119,8 +128,8 @@ func writePlot(name string, runs []*simulated) error {
 	return nil
 }
 
-// plotLegend names the policies beside their marks, in as many rows as it takes.
-func plotLegend(policies []string, width int) (svg string, rows int) {
+// legend names the policies beside their marks, in as many rows as it takes.
+func legend(policies []string, width int) (svg string, rows int) {
 	var b strings.Builder
 	x, y := 12, legendHeight/2+4
 	for i, p := range policies {
@@ -128,7 +137,7 @@ func plotLegend(policies []string, width int) (svg string, rows int) {
 		if x+wide > width && x > 12 {
 			x, y = 12, y+legendHeight
 		}
-		m := plotMarkOf(i)
+		m := markOf(i)
 		fmt.Fprintf(&b, `<path d="M%d %dh28" stroke="%s" stroke-width="2" stroke-dasharray="%s"/>%s<text x="%d" y="%d" font-size="12">%s</text>`+"\n",
 			x, y, m.colour, m.dash, m.at(float64(x+14), float64(y)), x+34, y+4, html.EscapeString(p))
 		x += wide

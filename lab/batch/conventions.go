@@ -1,0 +1,152 @@
+package batch
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/bellows-ml/bellows/internal/fault"
+	"github.com/bellows-ml/bellows/lab/file"
+	"github.com/bellows-ml/bellows/lab/rules/elasticflow"
+	"github.com/bellows-ml/bellows/lab/rules/muri"
+	"github.com/bellows-ml/bellows/lab/rules/pollux"
+	"github.com/bellows-ml/bellows/lab/sim"
+	"github.com/bellows-ml/bellows/lab/trace"
+)
+
+// ruleSet is what a value of --rules changes.
+type ruleSet struct {
+	// policies are those that the rules know; nil = those of production.
+	policies []string
+	// complete sets what the rules fix, and what they prefer where a flag is not given.
+	complete func(s *Settings, given func(flag string) bool)
+	// fill sets a run's jobs and rules; nil = jobs and policies as in production.
+	fill func(s *Settings, r *Run, f trace.File) error
+}
+
+// ruleSets is the list of rules; the empty name stands for none.
+func ruleSets() map[string]ruleSet {
+	fixed := func(s *Settings, _ func(string) bool) {
+		s.Model.Rigid, s.Interval, s.RescaleCost, s.StartDelay = true, 0, 0, 0
+	}
+	return map[string]ruleSet{
+		"": {},
+		"hu": {complete: func(s *Settings, given func(string) bool) {
+			if !given("shortest") {
+				s.Model.Shortest = 5 * time.Minute
+			}
+			if !given("longest") {
+				s.Model.Longest = 72 * time.Hour
+			}
+		}},
+		"elasticflow": {policies: elasticflow.Policies(), complete: func(s *Settings, given func(string) bool) {
+			if !given("interval") {
+				s.Interval = time.Minute
+			}
+			s.RescaleCost, s.StartDelay = 0, 0
+		}, fill: (*Settings).elasticFlow},
+		"muri":   {policies: muri.Policies(), complete: fixed, fill: (*Settings).muri},
+		"pollux": {policies: pollux.Policies(), complete: fixed, fill: (*Settings).pollux},
+	}
+}
+
+// RuleNames lists what --rules takes.
+func RuleNames() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(ruleSets())), func(name string) bool { return name == "" })
+}
+
+// RulePolicies names the policies that rules of a name know; nil = those of production.
+func RulePolicies(name string) []string { return ruleSets()[name].policies }
+
+func (s *Settings) machines(nodes int) sim.Machines {
+	return sim.Machines{Nodes: nodes, DevicesPerNode: s.DevicesPerNode}
+}
+
+func (s *Settings) muri(r *Run, f trace.File) (err error) {
+	overhead := muri.Overhead()
+	if s.Profile != "" {
+		if overhead, err = file.Read(s.Profile, trace.ReadOverhead); err != nil {
+			return err
+		}
+	}
+	in := muri.Setup{Machines: s.machines(r.Nodes), Overhead: overhead, Model: s.Model}
+	r.config.Rules, r.config.Jobs, err = muri.New(r.Policy, f, in)
+	return err
+}
+
+func (s *Settings) elasticFlow(r *Run, f trace.File) (err error) {
+	name := s.Profile
+	if name == "" {
+		name = filepath.Join(filepath.Dir(r.Trace), "..", "profiles", "elasticflow_a100.csv")
+	}
+	in := elasticflow.Setup{Machines: s.machines(r.Nodes), Slot: s.Interval, Device: s.Device}
+	if in.Profile, err = file.Read(name, func(name string, r io.Reader) (trace.Profile, error) {
+		return trace.ReadProfile(name, r, trace.Keep)
+	}); err != nil {
+		return fmt.Errorf("%w\n(the rules elasticflow need the speeds that its simulator ships, scheduler/throughputs_A100 and throughputs_T4 of "+
+			"github.com/pkusys/ElasticFlow, as gpu_type,model,global_batch,gpus,iters_per_s; --profile names the table)", err)
+	}
+	r.config.Interval = 0
+	r.config.Rules, r.config.Jobs, err = elasticflow.New(r.Policy, f, in)
+	return err
+}
+
+func (s *Settings) pollux(r *Run, f trace.File) error {
+	folder := s.Profile
+	switch info, err := os.Stat(folder); {
+	case folder == "":
+		folder = filepath.Join(filepath.Dir(r.Trace), "..", "profiles")
+	case err != nil:
+		return fmt.Errorf("--profile %s: %w: give the folder of the Pollux simulator's tables", folder, fault.Reason(err))
+	case !info.IsDir():
+		folder = filepath.Dir(folder)
+	}
+	models, err := readPollux(folder)
+	if err != nil {
+		return err
+	}
+	r.config.Rules, r.config.Jobs, err = pollux.New(r.Policy, f, pollux.Setup{Machines: s.machines(r.Nodes), Models: models})
+	return err
+}
+
+// readPollux reads the four tables of the Pollux simulator.
+func readPollux(folder string) (trace.PolluxModels, error) {
+	models, err := file.Read(filepath.Join(folder, "pollux_app_params.csv"), trace.ReadPolluxModels)
+	if err != nil {
+		return nil, withPolluxSource(err)
+	}
+	for _, table := range []struct {
+		name string
+		read func(string, io.Reader) error
+	}{
+		{"pollux_statistical_efficiency.csv", models.ReadRuns},
+		{"pollux_t4_placements.csv", models.ReadPlacements},
+		{"pollux_t4_scalability.csv", models.ReadWide},
+	} {
+		name := filepath.Join(folder, table.name)
+		if _, err := os.Stat(name); err != nil {
+			name += ".gz"
+		}
+		_, err := file.Read(name, func(name string, r io.Reader) (struct{}, error) {
+			return struct{}{}, table.read(name, r)
+		})
+		if err != nil {
+			return nil, withPolluxSource(err)
+		}
+	}
+	return models, nil
+}
+
+// withPolluxSource adds where a table that is missing can be had.
+func withPolluxSource(err error) error {
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return fmt.Errorf("%w\n(the tables are made from simulator/traces of github.com/petuum/adaptdl, branch osdi21-artifact; --profile names their folder)", err)
+}

@@ -1,0 +1,106 @@
+package batch
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/bellows-ml/bellows/allocator/policy"
+	"github.com/bellows-ml/bellows/internal/units"
+	"github.com/bellows-ml/bellows/lab/file"
+	"github.com/bellows-ml/bellows/lab/sim"
+	"github.com/bellows-ml/bellows/lab/trace"
+)
+
+// Runs makes a run of each combination, traces first, of settings that are Complete.
+func (s *Settings) Runs() ([]*Run, error) { return s.runs(nil) }
+
+// runs are Runs whose questions to a solver a referee answers, if there is one.
+func (s *Settings) runs(solver *referee) ([]*Run, error) {
+	base := sim.Config{
+		DevicesPerNode: s.DevicesPerNode, CheckpointEvery: s.CheckpointEvery,
+		Interval: s.Interval, RescaleCost: s.RescaleCost, StartDelay: s.StartDelay,
+	}
+	model, err := s.modelOfJobs()
+	if err == nil && s.StartCosts != "" {
+		base.StartCosts, err = file.Read(s.StartCosts, trace.ReadOverhead)
+	}
+	if err == nil {
+		base.Failures, err = s.failures()
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out []*Run
+	for _, name := range s.Traces {
+		f, err := s.trace(name)
+		if err != nil {
+			return nil, err
+		}
+		for _, nodes := range s.Nodes {
+			for _, p := range s.Policies {
+				r := &Run{Policy: p, Trace: name, Nodes: nodes, config: base}
+				r.config.Nodes = nodes
+				if fill := ruleSets()[s.Rules].fill; fill != nil {
+					err = fill(s, r, f)
+				} else {
+					err = r.fill(f, model, solver)
+				}
+				if err != nil {
+					return nil, err
+				}
+				if err := r.config.Validate(); err != nil {
+					return nil, fmt.Errorf("simulate %s on %s: %w", name, units.Count(nodes, "node"), err)
+				}
+				out = append(out, r)
+			}
+		}
+	}
+	return out, nil
+}
+
+// trace reads a trace, or draws it.
+func (s *Settings) trace(name string) (f trace.File, err error) {
+	if f = sim.Synthetic(s.Model.Seed); name != sim.SyntheticName {
+		f, err = file.Read(name, trace.Read)
+	}
+	if s.AtOnce {
+		for i := range f.Arrivals {
+			a := &f.Arrivals[i]
+			a.Submit, a.Deadline = 0, max(0, a.Deadline-a.Submit)
+		}
+	}
+	return f, err
+}
+
+// modelOfJobs is Model with the profile that the settings name.
+func (s *Settings) modelOfJobs() (m sim.Model, err error) {
+	m = s.Model
+	if s.Source != SpeedProfile {
+		return m, nil
+	}
+	falling := trace.Refuse
+	if s.Flatten {
+		falling = trace.Flatten
+	}
+	m.Device = s.Device
+	m.Profile, err = file.Read(s.Profile, func(name string, r io.Reader) (trace.Profile, error) {
+		return trace.ReadProfile(name, r, falling)
+	})
+	if err != nil && !s.Flatten {
+		err = fmt.Errorf("%w\n(--flatten lets the surplus devices idle where a curve falls)", err)
+	}
+	return m, err
+}
+
+// fill sets the run's jobs and its policy, as in production but for a referee.
+func (r *Run) fill(f trace.File, m sim.Model, solver *referee) (err error) {
+	if r.config.Jobs, err = m.Jobs(f); err != nil {
+		return err
+	}
+	if solver != nil {
+		solver.attach(r)
+		return nil
+	}
+	r.config.Policy, err = policy.ByName(r.Policy)
+	return err
+}

@@ -1,0 +1,145 @@
+package batch
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bellows-ml/bellows/allocator/policy"
+	"github.com/bellows-ml/bellows/internal/fault"
+	"github.com/bellows-ml/bellows/lab/milp"
+	"github.com/bellows-ml/bellows/lab/sim"
+)
+
+// Settings are what the flags of bellows simulate say.
+type Settings struct {
+	Traces   []string // files, or sim.SyntheticName
+	AtOnce   bool     // all jobs are submitted at the beginning
+	Policies []string
+	Rules    string // conventions of a published simulator, one of RuleNames; empty = none
+	Speeds
+	Nodes          []int
+	DevicesPerNode int
+	Timing
+	Failures    []string // each NODE@AFTER+LENGTH
+	Model       sim.Model
+	Solver      string // that answers policy hu's questions; milp.Own = as in production
+	SolverLimit time.Duration
+}
+
+// Speeds are where the speeds of jobs come from.
+type Speeds struct {
+	Profile string // a table, or a folder of them; what it holds depends on the rules
+	Device  string // of the profile; empty if it has only one
+	Flatten bool   // where a curve falls, surplus devices are idle
+	Source  string // SpeedPaper or SpeedProfile; Complete chooses where it is empty
+}
+
+// Timing is how long things take, and how often they happen.
+type Timing struct {
+	Interval, RescaleCost, StartDelay time.Duration
+	StartCosts                        string // a table that replaces RescaleCost
+	CheckpointEvery                   time.Duration
+}
+
+// The values of Speeds.Source.
+const (
+	SpeedPaper   = "paper"
+	SpeedProfile = "profile"
+)
+
+// Complete sets what the rules fix, and the defaults that they have for flags
+// that are not given. Its error is of usage and has all faults of the settings.
+func (s *Settings) Complete(given func(flag string) bool) error {
+	var faults fault.List
+	demand := func(ok bool, format string, args ...any) {
+		if !ok {
+			faults.Usage(format, args...)
+		}
+	}
+	rules, known := ruleSets()[s.Rules]
+	demand(known, "--rules %q: use one of %s", s.Rules, strings.Join(RuleNames(), ", "))
+	if rules.complete != nil {
+		rules.complete(s, given)
+	}
+	if s.Source == "" {
+		s.Source = SpeedPaper
+		if s.Profile != "" && rules.policies == nil {
+			s.Source = SpeedProfile
+		}
+	}
+	demand(s.Source == SpeedPaper || s.Source == SpeedProfile, "--speed %q: use paper or profile", s.Source)
+	demand(s.Source != SpeedProfile || s.Profile != "", "--speed profile: give --profile")
+	demand(len(s.Traces) > 0, "--trace is missing: give one or more files")
+	demand(len(s.Nodes) > 0, "--nodes is missing: give one or more numbers")
+	demand(len(s.Policies) > 0, "--policy is missing: give one or more of %s", strings.Join(s.knownPolicies(), ", "))
+	for _, p := range s.Policies {
+		demand(!known || slices.Contains(s.knownPolicies(), p), "--policy %q: use one of %s", p, strings.Join(s.knownPolicies(), ", "))
+	}
+	for _, n := range s.Nodes {
+		demand(n > 0, "--nodes %d: use 1 or more", n)
+	}
+	demand(s.DevicesPerNode > 0, "--devices-per-node %d: use 1 or more", s.DevicesPerNode)
+	demand(s.Model.MaxWorkers > 0, "--max-workers %d: use 1 or more", s.Model.MaxWorkers)
+	demand(s.Interval > 0 || rules.policies != nil, "--interval %v: use a positive duration such as 5m", s.Interval)
+	demand(s.RescaleCost >= 0, "--rescale-cost %v: use 0 or more", s.RescaleCost)
+	demand(s.StartDelay >= 0, "--start-delay %v: use 0 or more", s.StartDelay)
+	demand(s.CheckpointEvery >= 0, "--checkpoint-every %v: use 0 or more", s.CheckpointEvery)
+	faults.Add(s.checkSolver())
+	_, err := s.failures()
+	demand(err == nil, "--failures %w", err)
+	demand(s.StartCosts == "" || rules.policies == nil, "--start-costs: --rules %s sets what a start costs", s.Rules)
+	demand(s.Model.ETANoise >= 0 && s.Model.ETANoise < 1, "--eta-noise %v: use 0 or more and less than 1", s.Model.ETANoise)
+	demand(s.Model.Buggy >= 0 && s.Model.Impatient >= 0 && s.Model.Buggy+s.Model.Impatient <= 1,
+		"--buggy %v, --terminated %v: use shares that make at most 1 together", s.Model.Buggy, s.Model.Impatient)
+	return faults.Err()
+}
+
+// checkSolver finds what --solver cannot be used with.
+func (s *Settings) checkSolver() error {
+	if err := milp.CheckName(s.Solver); err != nil {
+		return fault.AsUsage(err)
+	}
+	var faults fault.List
+	if s.SolverLimit <= 0 {
+		faults.Usage("--solver-limit %v: use a positive time", s.SolverLimit)
+	}
+	if s.Solver == milp.Own {
+		return faults.Err()
+	}
+	for _, p := range s.Policies {
+		if p != solvedPolicy {
+			faults.Usage("--solver %s: only policy %s asks a solver, and --policy names %s: run that without it", s.Solver, solvedPolicy, p)
+		}
+	}
+	if ruleSets()[s.Rules].policies != nil {
+		faults.Usage("--solver %s: --rules %s makes decisions of its own", s.Solver, s.Rules)
+	}
+	return faults.Err()
+}
+
+// knownPolicies names the policies that can be asked for.
+func (s *Settings) knownPolicies() []string {
+	if own := ruleSets()[s.Rules].policies; own != nil {
+		return own
+	}
+	return policy.Names()
+}
+
+// failures reads Failures.
+func (s *Settings) failures() (out []sim.Failure, err error) {
+	for _, text := range s.Failures {
+		node, rest, ok := strings.Cut(text, "@")
+		after, length, ok2 := strings.Cut(rest, "+")
+		n, err1 := strconv.Atoi(node)
+		at, err2 := time.ParseDuration(after)
+		takes, err3 := time.ParseDuration(length)
+		if !ok || !ok2 || err1 != nil || err2 != nil || err3 != nil || n < 0 || at < 0 || takes <= 0 {
+			return nil, fmt.Errorf("%q: write NODE@AFTER+LENGTH, say 0@1h+10m for the first node", text)
+		}
+		out = append(out, sim.Failure{Node: n, At: at, For: takes})
+	}
+	return out, nil
+}
