@@ -3,26 +3,12 @@ package main
 import (
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
-	"github.com/bellows-ml/bellows/internal/fault"
 	"github.com/bellows-ml/bellows/internal/output"
+	"github.com/bellows-ml/bellows/internal/settings"
 )
-
-// daemons are the commands that take settings from a file.
-func daemons() map[string]func() daemon {
-	return map[string]func() daemon{"agent": agentDaemon, "coordinator": coordinatorDaemon}
-}
-
-// daemon is a command that runs until it is ended, and the check of its flags
-// that it makes before anything else.
-type daemon struct {
-	cmd   *cobra.Command
-	check func() error
-}
 
 func configCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -47,50 +33,22 @@ with it. Neither flags nor the environment count, and nothing is started or aske
 	}
 	roleFlag(cmd, &role)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		d, err := daemonOf(role)
+		set, all, err := settings.Check(role, args[0])
 		if err != nil {
 			return err
 		}
-		file, err := readConfig(args[0])
-		if err != nil {
-			return err
-		}
-		s := newSettings(role, d.cmd.Flags())
-		var bad, more fault.List
-		bad.Add(s.fill(nil, file))
-		more.Add(d.check()) // what could not be read is at its default
-		for _, err := range more {
-			bad.Add(s.inFile(file, err))
-		}
-		if len(bad) > 0 {
-			return bad
-		}
-		fmt.Fprintf(os.Stderr, "%s: fine, %d of %d settings\n", args[0], len(s.origins), len(s.names()))
+		fmt.Fprintf(os.Stderr, "%s: fine, %d of %d settings\n", args[0], set, all)
 		return nil
 	}
 	return cmd
 }
 
-// inFile says where in a file stands what a daemon finds wrong with a flag.
-func (s *settings) inFile(file configFile, err error) error {
-	word, _, _ := strings.Cut(err.Error(), " ")
-	name := strings.Trim(word, "-:")
-	where, fromFile := strings.CutPrefix(s.origins[name], file.name+":")
-	if !fromFile {
-		return fmt.Errorf("%s: %w", file.name, err)
-	}
-	text := strings.TrimPrefix(err.Error(), "--")
-	if fault.IsUsage(err) {
-		return fault.Usage("%s:%s: %s", file.name, where, text)
-	}
-	return fmt.Errorf("%s:%s: %s", file.name, where, text)
-}
-
-// setting is one line of `config show`. Its JSON names are a contract.
-type setting struct {
-	Key    string `json:"key"`
-	Value  string `json:"value"`
-	Origin string `json:"origin"`
+// withSettings makes a daemon's command take its settings from the environment and a file, too.
+func withSettings(cmd *cobra.Command) {
+	role := cmd.Name()
+	settings.DeclareFile(role, cmd.Flags())
+	cmd.Long += settings.Sources(role)
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return settings.Fill(role, cmd.Flags()) }
 }
 
 func configShowCommand() *cobra.Command {
@@ -101,26 +59,13 @@ func configShowCommand() *cobra.Command {
 		Args:  exactly(),
 	}
 	roleFlag(cmd, &role)
-	cmd.Flags().StringVar(&file, configFlag, "", "file of settings (default: the daemon's)")
+	cmd.Flags().StringVar(&file, settings.ConfigFlag, "", "file of settings (default: the daemon's)")
 	out := outputFlag(cmd)
 	cmd.RunE = func(*cobra.Command, []string) error {
-		d, err := daemonOf(role)
+		list, err := settings.Effective(role, file)
 		if err != nil {
 			return err
 		}
-		flags := d.cmd.Flags()
-		if err = flags.Lookup(configFlag).Value.Set(file); err != nil {
-			return fmt.Errorf("--%s: %w", configFlag, err)
-		}
-		text, err := configOf(role, flags)
-		if err != nil {
-			return err
-		}
-		s := newSettings(role, flags)
-		if err := s.fill(os.Environ(), text); err != nil {
-			return err
-		}
-		list := s.list()
 		return out.Write(os.Stdout, list, func() error {
 			t := output.Table{Head: []string{"KEY", "VALUE", "FROM"}}
 			for _, x := range list {
@@ -132,31 +77,6 @@ func configShowCommand() *cobra.Command {
 	return cmd
 }
 
-func (s *settings) list() []setting {
-	var list []setting
-	s.flags.VisitAll(func(f *pflag.Flag) {
-		if !isSetting(s.role, f) {
-			return
-		}
-		x := setting{Key: f.Name, Value: strings.Trim(f.Value.String(), "[]"), Origin: s.origins[f.Name]}
-		if x.Origin == "" {
-			x.Origin = "default"
-		}
-		list = append(list, x)
-	})
-	return list
-}
-
 func roleFlag(cmd *cobra.Command, role *string) {
 	cmd.Flags().StringVar(role, "role", "agent", "whose settings: agent or coordinator")
-}
-
-func daemonOf(role string) (daemon, error) {
-	build, ok := daemons()[role]
-	if !ok {
-		return daemon{}, fault.Usage("--role %q: use agent or coordinator", role)
-	}
-	d := build()
-	addSocketFlag(d.cmd.Flags()) // the root command's, of which this one has none
-	return d, nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellows-ml/bellows/api"
+	"github.com/bellows-ml/bellows/internal/ask"
 	"github.com/bellows-ml/bellows/internal/units"
 )
 
@@ -31,7 +32,7 @@ counts until the node is there again. One that is gone for good: 'bellows nodes 
 		client, socket := agentOf(cmd)
 		reply, err := client.Drain(cmd.Context(), args[0], req)
 		if err != nil {
-			return explain(err, socket)
+			return ask.Explain(err, socket)
 		}
 		fmt.Fprintf(os.Stderr, "%s: gets no new work; %s to leave it\n", reply.Node, units.Count(reply.Jobs, "job"))
 		return nil
@@ -50,7 +51,7 @@ func undrainCommand() *cobra.Command {
 		client, socket := agentOf(cmd)
 		reply, err := client.Undrain(cmd.Context(), args[0])
 		if err != nil {
-			return explain(err, socket)
+			return ask.Explain(err, socket)
 		}
 		fmt.Fprintf(os.Stderr, "%s: gets work again\n", reply.Node)
 		return nil

@@ -2,19 +2,18 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/internal/fault"
 	"github.com/bellows-ml/bellows/internal/output"
-	"github.com/bellows-ml/bellows/internal/trust"
+	"github.com/bellows-ml/bellows/internal/service"
+	"github.com/bellows-ml/bellows/internal/settings"
 	"github.com/bellows-ml/bellows/store"
 	"github.com/bellows-ml/bellows/store/server"
 )
@@ -44,81 +43,6 @@ docs/etcd.md goes through it step by step.
 	return cmd
 }
 
-// coordinatorSettings lets a command find etcd as a coordinator here would.
-type coordinatorSettings struct{ flags *coordinatorFlags }
-
-// takeSettings gives a command those of the coordinator's flags that say where etcd is.
-func takeSettings(cmd *cobra.Command, more ...string) *coordinatorSettings {
-	flags, daemon := newCoordinator()
-	all := daemon.Flags()
-	for _, name := range append([]string{
-		configFlag, "name", "tls-dir", "etcd", "etcd-ca", "etcd-cert", "etcd-key", "etcd-user", "etcd-password-file", "etcd-members", "etcd-client", "etcd-plain",
-	}, more...) {
-		f := *all.Lookup(name)
-		f.Hidden = strings.HasPrefix(name, "etcd-") && len(more) == 0
-		cmd.Flags().AddFlag(&f)
-	}
-	cmd.PreRunE = func(*cobra.Command, []string) error {
-		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			if same := all.Lookup(f.Name); same != nil {
-				same.Changed = f.Changed
-			}
-		})
-		file, err := configOf("coordinator", all)
-		if err != nil {
-			return err
-		}
-		return newSettings("coordinator", all).fill(os.Environ(), file)
-	}
-	return &coordinatorSettings{flags}
-}
-
-// read is what a coordinator here would do.
-func (s *coordinatorSettings) read() (candidacy, error) {
-	if s.flags.tlsDir != "" && s.flags.name == "" {
-		// Whose certificate it is says who we are.
-		node, _, _, err := trust.Show(s.flags.tlsDir)
-		if err != nil {
-			return candidacy{}, err
-		}
-		s.flags.name = string(node)
-	}
-	k, err := s.flags.config(childLogger(messages(os.Stderr, os.Stderr)))
-	if err != nil {
-		return k, err
-	}
-	if k.lead.Node == "" {
-		if k.lead.Node, err = os.Hostname(); err != nil {
-			return k, fmt.Errorf("find host name: %w: set --name", err)
-		}
-	}
-	if err := s.flags.identify(&k); err != nil {
-		return k, err
-	}
-	if k.member != nil {
-		k.etcd.Endpoints = clientsOf(*k.member)
-	}
-	k.etcd.DialTimeout = store.DefaultDialTimeout
-	return k, nil
-}
-
-// with opens etcd for a function.
-func (s *coordinatorSettings) with(ctx context.Context, adjust func(*store.Config), do func(*store.Store) error) error {
-	k, err := s.read()
-	if err != nil {
-		return err
-	}
-	if adjust != nil {
-		adjust(&k.etcd)
-	}
-	st, err := store.Open(ctx, k.etcd)
-	if err != nil {
-		return err
-	}
-	defer st.Close() //nolint:errcheck // what was asked for has been answered
-	return do(st)
-}
-
 // etcdMember is a line of `etcd members`. Its JSON names are a contract.
 type etcdMember struct {
 	Name    string `json:"name"`
@@ -131,6 +55,13 @@ type etcdMember struct {
 	Problem string `json:"problem,omitempty"`
 }
 
+// takeCoordinatorSettings gives a command those of the coordinator of this server.
+func takeCoordinatorSettings(cmd *cobra.Command, more ...string) *settings.CoordinatorSettings {
+	s := settings.CoordinatorOf(cmd.Flags(), more...)
+	cmd.PreRunE = func(*cobra.Command, []string) error { return s.Fill(cmd.Flags()) }
+	return s
+}
+
 func etcdMembersCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "members",
@@ -138,9 +69,9 @@ func etcdMembersCommand() *cobra.Command {
 		Long:  "Lists the servers that run etcd, and how they are. It works as long as one of them answers.",
 		Args:  exactly(),
 	}
-	s, out := takeSettings(cmd), outputFlag(cmd)
+	s, out := takeCoordinatorSettings(cmd), outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return s.with(cmd.Context(), func(c *store.Config) { c.AnyMember = true }, func(st *store.Store) error {
+		return s.With(cmd.Context(), func(c *store.Config) { c.AnyMember = true }, func(st *store.Store) error {
 			members, err := server.NewAdmin(st).Members(cmd.Context())
 			if err != nil {
 				return err
@@ -187,13 +118,13 @@ has them. One server at a time.`,
 		Example: "  bellows etcd add n4 https://10.0.0.4:2380",
 		Args:    exactly("NAME", "URL"),
 	}
-	s := takeSettings(cmd)
+	s := takeCoordinatorSettings(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		m := server.Member{Name: args[0], URL: strings.TrimSuffix(args[1], "/")}
-		if err := checkMember(m); err != nil {
+		if err := settings.CheckMember(m); err != nil {
 			return fault.Usage("%w", err)
 		}
-		return s.with(cmd.Context(), nil, func(st *store.Store) error {
+		return s.With(cmd.Context(), nil, func(st *store.Store) error {
 			if err := server.NewAdmin(st).AddMember(cmd.Context(), m); err != nil {
 				return err
 			}
@@ -214,12 +145,12 @@ URL. Its coordinator ends, and its data are of no use any more. Refused where th
 servers that are left would have no quorum.`,
 		Args: exactly("NAME"),
 	}
-	s := takeSettings(cmd)
+	s := takeCoordinatorSettings(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := cluster.CheckName(args[0]); err != nil && !strings.Contains(args[0], "://") {
 			return fault.Usage("member: %w", err)
 		}
-		return s.with(cmd.Context(), nil, func(st *store.Store) error {
+		return s.With(cmd.Context(), nil, func(st *store.Store) error {
 			if err := server.NewAdmin(st).RemoveMember(cmd.Context(), args[0]); err != nil {
 				return err
 			}
@@ -239,12 +170,12 @@ them, but no checkpoints, which lie where jobs keep them. bellows etcd restore
 makes data directories of it.`,
 		Args: exactly("FILE"),
 	}
-	s := takeSettings(cmd)
+	s := takeCoordinatorSettings(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx, stop := untilTerminated(cmd.Context()) // a part is removed
+		ctx, stop := service.UntilTerminated(cmd.Context()) // a part is removed
 		defer stop()
 		// A snapshot is one member's: a file of two would be nobody's.
-		return s.with(ctx, func(c *store.Config) { c.AnyMember = true }, func(st *store.Store) error {
+		return s.With(ctx, func(c *store.Config) { c.AnyMember = true }, func(st *store.Store) error {
 			size, err := server.NewAdmin(st).Snapshot(ctx, args[0])
 			if err != nil {
 				return err
@@ -267,19 +198,19 @@ agents. The files get the owner that the data directory has.
 Jobs go on from the newest checkpoint that the snapshot knows.`,
 		Args: exactly("FILE"),
 	}
-	s := takeSettings(cmd, "data-dir", "cluster")
+	s := takeCoordinatorSettings(cmd, "data-dir", "cluster")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		k, err := s.read()
+		k, err := s.Read()
 		if err != nil {
 			return err
 		}
-		if k.member == nil {
-			return fault.Usage("--etcd %s: a snapshot is restored for --etcd embedded; for another etcd use etcdutl snapshot restore", strings.Join(k.etcd.Endpoints, ","))
+		if k.Member == nil {
+			return fault.Usage("--etcd %s: a snapshot is restored for --etcd embedded; for another etcd use etcdutl snapshot restore", strings.Join(k.Etcd.Endpoints, ","))
 		}
-		if err := server.Restore(*k.member, args[0]); err != nil {
+		if err := server.Restore(*k.Member, args[0]); err != nil {
 			return err
 		}
-		fmt.Fprintf(os.Stderr, "%s: restored into %s for %s\n", args[0], k.member.DataDir, cmp.Or(k.member.Member, "a single server"))
+		fmt.Fprintf(os.Stderr, "%s: restored into %s for %s\n", args[0], k.Member.DataDir, cmp.Or(k.Member.Member, "a single server"))
 		return nil
 	}
 	return cmd
@@ -294,9 +225,9 @@ after the other, and ends the alarm with which a full etcd refuses writes. etcd
 does the first by itself; this is for when it was full.`,
 		Args: exactly(),
 	}
-	s := takeSettings(cmd)
+	s := takeCoordinatorSettings(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return s.with(cmd.Context(), func(c *store.Config) { c.CallTimeout = compactWithin }, func(st *store.Store) error {
+		return s.With(cmd.Context(), func(c *store.Config) { c.CallTimeout = compactWithin }, func(st *store.Store) error {
 			return server.NewAdmin(st).Compact(cmd.Context())
 		})
 	}

@@ -1,9 +1,6 @@
 package main
 
 import (
-	"context"
-	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -11,8 +8,11 @@ import (
 
 	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/ask"
 	"github.com/bellows-ml/bellows/internal/fault"
 	"github.com/bellows-ml/bellows/internal/output"
+	"github.com/bellows-ml/bellows/internal/render"
+	"github.com/bellows-ml/bellows/internal/units"
 )
 
 func logsCommand() *cobra.Command {
@@ -56,9 +56,9 @@ generation is kept (bellows agent --log-size).`,
 			q.Tail = &tail
 		}
 		if since != "" {
-			t, err := sinceTime(since, time.Now())
+			t, err := units.Ago(since, time.Now())
 			if err != nil {
-				return err
+				return fault.Usage("--since %w", err)
 			}
 			if q.Tail != nil {
 				return fault.Usage("--tail and --since: use one of them")
@@ -72,74 +72,14 @@ generation is kept (bellows agent --log-size).`,
 			return fault.Usage("--output yaml: log lines come as a table or as json")
 		}
 		client, socket := agentOf(cmd)
-		w := &logWriter{out: os.Stdout, msg: os.Stderr, style: output.StyleOf(os.Stdout), json: *out == output.AsJSON, bare: q.Rank != nil}
-		if err := readLogs(cmd.Context(), client, args[0], q, w.line); err != nil {
-			return explain(err, socket)
+		w := &render.Logs{Out: os.Stdout, Msg: os.Stderr, Style: output.StyleOf(os.Stdout), JSON: *out == output.AsJSON, Bare: q.Rank != nil}
+		if err := ask.Logs(cmd.Context(), client, args[0], q, w.Line); err != nil {
+			return ask.Explain(err, socket)
 		}
-		if w.missing {
+		if w.Missing {
 			return fault.Exit(1)
 		}
 		return nil
 	}
 	return cmd
-}
-
-// sinceTime reads a time, or how long ago it was.
-func sinceTime(text string, now time.Time) (time.Time, error) {
-	if d, err := time.ParseDuration(text); err == nil && d > 0 {
-		return now.Add(-d), nil
-	}
-	t, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return t, fault.Usage("--since %q: use a time above zero such as 10m, or a date such as 2026-01-31T18:00:00Z", text)
-	}
-	return t, nil
-}
-
-// readLogs reads a job's lines; while following, across restarts of the agent.
-func readLogs(ctx context.Context, client *api.Client, ref string, q api.LogQuery, f func(api.LogLine) error) error {
-	if !q.Follow {
-		return client.Logs(ctx, ref, q, f)
-	}
-	status, err := client.Job(ctx, ref) // a name may come to mean another job
-	if err != nil {
-		return err
-	}
-	return followLogs(ctx, client, status.ID, q, f)
-}
-
-// logWriter writes lines; what is missing is a message.
-type logWriter struct {
-	out, msg   io.Writer
-	style      output.Style // of out
-	json       bool
-	bare       bool   // without ranks
-	generation uint64 // of the last line
-	missing    bool   // lines that should have come have not
-}
-
-func (w *logWriter) line(line api.LogLine) error {
-	w.missing = w.missing || line.Missing
-	switch {
-	case w.json:
-		return output.WriteJSON(w.out, line, "")
-	case line.Notice != "":
-		_, err := fmt.Fprintln(w.msg, "bellows: "+output.OneLine(line.Notice))
-		return err
-	}
-	if w.style.Terminal && line.Generation != w.generation && (w.generation != 0 || line.Generation > 1) {
-		if _, err := fmt.Fprintln(w.out, w.style.Paint(output.Faint, fmt.Sprintf("── generation %d ──", line.Generation))); err != nil {
-			return err
-		}
-	}
-	w.generation = line.Generation
-	text := line.Text
-	switch {
-	case !w.bare:
-		text = prefixed(line, w.style)
-	case w.style.Terminal:
-		text = output.Tame(text)
-	}
-	_, err := fmt.Fprintln(w.out, text)
-	return err
 }

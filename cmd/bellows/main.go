@@ -16,6 +16,7 @@ import (
 	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/internal/fault"
 	"github.com/bellows-ml/bellows/internal/output"
+	"github.com/bellows-ml/bellows/internal/service"
 	"github.com/bellows-ml/bellows/store"
 )
 
@@ -41,7 +42,7 @@ func execute(ctx context.Context, args []string) int {
 	if status, ok := errors.AsType[fault.Exit](err); ok {
 		return int(status)
 	}
-	complain(os.Stderr, output.Plain(err.Error()))
+	service.Complain(os.Stderr, output.Plain(err.Error()))
 	switch {
 	case !*started, fault.IsUsage(err), errors.Is(err, store.ErrUnfit), api.CodeOf(err) == api.Invalid:
 		return exitUsage

@@ -14,6 +14,9 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/bellows-ml/bellows/internal/dev"
+	"github.com/bellows-ml/bellows/internal/socketpath"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected files; the diff is the review")
@@ -47,7 +50,7 @@ func TestScripts(t *testing.T) {
 				env.Setenv("CACHE", cache) // where scripts/setup put the solver
 			}
 			env.Setenv("BIN", filepath.SplitList(env.Getenv("PATH"))[0]) // bellows, and nothing else
-			env.Setenv(socketVariable, filepath.Join(dir, "a.sock"))
+			env.Setenv(socketpath.Variable, filepath.Join(dir, "a.sock"))
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status, "await": await, "nothing": nothing},
@@ -93,25 +96,7 @@ func await(ts *testscript.TestScript, _ bool, args []string) {
 
 // nothing left of DIR demands that no process of a dev cluster is left.
 func nothing(ts *testscript.TestScript, _ bool, args []string) {
-	if left := devProcesses(args[2]); len(left) > 0 {
+	if left := dev.DevProcesses(args[2]); len(left) > 0 {
 		ts.Fatalf("processes are left: %+v", left)
-	}
-}
-
-// golden compares text with a file of testdata/golden.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", "golden", name)
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s goes otherwise (go test ./cmd/bellows -update shows the difference):\n%s", path, got)
 	}
 }

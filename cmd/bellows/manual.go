@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+
+	"github.com/bellows-ml/bellows/internal/service"
 )
 
 // writeManual writes a manual page for each command that people use. The pages
@@ -16,7 +18,7 @@ func writeManual(dir string, root *cobra.Command) error {
 	root.InitDefaultCompletionCmd()
 	forManual(root)
 	day := time.Unix(0, 0).UTC() // where the library would take today's
-	header := &doc.GenManHeader{Title: "BELLOWS", Section: "1", Date: &day, Source: "bellows " + version(), Manual: "Bellows"}
+	header := &doc.GenManHeader{Title: "BELLOWS", Section: "1", Date: &day, Source: "bellows " + service.Version(), Manual: "Bellows"}
 	if err := doc.GenManTree(root, header, dir); err != nil {
 		return fmt.Errorf("write manual pages: %w", err)
 	}

@@ -1,10 +1,19 @@
 package main
 
 import (
+	"os"
+	"time"
+
 	"github.com/spf13/cobra"
 
 	"github.com/bellows-ml/bellows/internal/output"
+	"github.com/bellows-ml/bellows/internal/render"
 )
+
+// view is how results are shown on stdout.
+func view() render.View {
+	return render.View{Style: output.StyleOf(os.Stdout), Now: time.Now(), Zone: time.Local}
+}
 
 func outputFlag(cmd *cobra.Command) *output.Format {
 	f := output.AsTable

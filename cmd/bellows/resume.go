@@ -9,6 +9,7 @@ import (
 
 	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/ask"
 	"github.com/bellows-ml/bellows/internal/fault"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -54,12 +55,12 @@ has the whole of it again, or another one with --time-limit. Only its owner or r
 		client, socket := agentOf(cmd)
 		req.RequestID = api.NewRequestID()
 		var reply api.ResumeReply
-		err := insist(func() (err error) {
+		err := ask.Insist(func() (err error) {
 			reply, err = client.Resume(cmd.Context(), args[0], req)
 			return err
 		})
 		if err != nil {
-			return explain(err, socket)
+			return ask.Explain(err, socket)
 		}
 		where := fmt.Sprintf("step %d", reply.Step)
 		if reply.Step == record.FromStart {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellows-ml/bellows/internal/fault"
+	"github.com/bellows-ml/bellows/internal/settings"
 )
 
 // Groups of commands in the help, by who needs them.
@@ -34,7 +35,7 @@ func newRoot() (root *cobra.Command, started *bool) {
 		SuggestionsMinimumDistance: 2,
 	}
 	root.SetHelpCommand(helpCommand())
-	addSocketFlag(root.PersistentFlags())
+	settings.DeclareSocket(root.PersistentFlags())
 	root.SetOut(os.Stdout)
 	root.SetErr(os.Stderr)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {

@@ -9,7 +9,9 @@ import (
 
 	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/ask"
 	"github.com/bellows-ml/bellows/internal/fault"
+	"github.com/bellows-ml/bellows/internal/render"
 )
 
 func scaleCommand() *cobra.Command {
@@ -43,15 +45,15 @@ is not given stays. Only its owner or root may.`,
 		client, socket := agentOf(cmd)
 		req.RequestID = api.NewRequestID()
 		var reply api.ScaleReply
-		err := insist(func() (err error) {
+		err := ask.Insist(func() (err error) {
 			reply, err = client.Scale(cmd.Context(), args[0], req)
 			return err
 		})
 		if err != nil {
-			return explain(err, socket)
+			return ask.Explain(err, socket)
 		}
 		if cmd.Flags().Changed("min") || cmd.Flags().Changed("max") {
-			fmt.Fprintf(os.Stderr, "%s: %s from the next decision on\n", reply.ID, rangeText(reply.MinWorkers, reply.MaxWorkers, "worker"))
+			fmt.Fprintf(os.Stderr, "%s: %s from the next decision on\n", reply.ID, render.Range(reply.MinWorkers, reply.MaxWorkers, "worker"))
 		}
 		if limit > 0 {
 			fmt.Fprintf(os.Stderr, "%s: may be running for %s in all\n", reply.ID, reply.TimeLimit)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"time"
@@ -9,9 +8,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellows-ml/bellows/api"
-	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/ask"
 	"github.com/bellows-ml/bellows/internal/output"
-	"github.com/bellows-ml/bellows/internal/units"
+	"github.com/bellows-ml/bellows/internal/render"
 )
 
 func stopCommand() *cobra.Command {
@@ -29,15 +28,15 @@ what it has not saved is lost. Only its owner or root may.`,
 	cmd.Flags().BoolVar(&now, "now", false, "kill it without waiting for a save: what it has not saved is lost")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		client, socket := agentOf(cmd)
-		reply, err := stopJob(cmd.Context(), client, args[0], now)
+		reply, err := ask.Stop(cmd.Context(), client, args[0], now)
 		if err != nil {
-			return explain(err, socket)
+			return ask.Explain(err, socket)
 		}
-		fmt.Fprintln(os.Stderr, stopText(reply, now, time.Local))
+		fmt.Fprintln(os.Stderr, render.Stop(reply, now, time.Local))
 		if reply.Ended || !wait {
 			return nil
 		}
-		return explain(client.Watch(cmd.Context(), reply.ID, func(j api.JobStatus) error {
+		return ask.Explain(client.Watch(cmd.Context(), reply.ID, func(j api.JobStatus) error {
 			if j.Ended {
 				fmt.Fprintf(os.Stderr, "%s: %s: %s\n", j.ID, j.Phase, output.OneLine(j.Reason))
 			}
@@ -45,36 +44,4 @@ what it has not saved is lost. Only its owner or root may.`,
 		}), socket)
 	}
 	return cmd
-}
-
-// stopJob asks for a job to stop, again if the fate of the request is unknown.
-func stopJob(ctx context.Context, client *api.Client, job string, now bool) (reply api.StopReply, err error) {
-	req := api.StopRequest{RequestID: api.NewRequestID(), Now: now}
-	err = insist(func() error {
-		reply, err = client.Stop(ctx, job, req)
-		return err
-	})
-	return reply, err
-}
-
-// stopText says what a stop that was accepted comes to.
-func stopText(r api.StopReply, now bool, zone *time.Location) string {
-	by := ""
-	if r.SaveUntil != nil {
-		by = ", until " + r.SaveUntil.In(zone).Format("15:04:05") + " at most"
-	} else if r.SaveWithinS > 0 {
-		by = fmt.Sprintf(", within %s at most", units.Span(time.Duration(r.SaveWithinS*float64(time.Second))))
-	}
-	saves := r.Phase == cluster.Running || r.Phase == cluster.Starting || r.Phase == cluster.Halting
-	switch {
-	case r.Ended:
-		return fmt.Sprintf("%s has ended already: %s", r.ID, r.Phase)
-	case now:
-		return r.ID + ": asked to stop at once: it is killed, and what it has not saved is lost"
-	case r.Stopping && saves:
-		return fmt.Sprintf("%s: was asked to stop before, and saves first%s; bellows stop --now %s kills it, and what it has not saved is lost", r.ID, by, r.ID)
-	case saves:
-		return fmt.Sprintf("%s: asked to stop; it saves first%s", r.ID, by)
-	}
-	return r.ID + ": asked to stop"
 }

@@ -1,16 +1,14 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/ask"
 	"github.com/bellows-ml/bellows/internal/fault"
+	"github.com/bellows-ml/bellows/internal/jobspec"
 )
 
 func submitCommand() *cobra.Command {
@@ -38,14 +36,14 @@ with its line. '-f -' reads from stdin.
 		if file == "" {
 			return fault.Usage("submit: the job file is missing, as in: bellows submit -f job.yaml")
 		}
-		spec, err := specFromFile(file)
+		spec, err := jobspec.FromFile(file)
 		if err != nil {
 			return err
 		}
 		client, socket := agentOf(cmd)
-		reply, err := submit(cmd.Context(), client, spec)
+		reply, err := ask.Submit(cmd.Context(), client, spec)
 		if err != nil {
-			return explain(err, socket)
+			return ask.Explain(err, socket)
 		}
 		announce(reply)
 		return out.Write(os.Stdout, reply, func() error {
@@ -54,54 +52,4 @@ with its line. '-f -' reads from stdin.
 		})
 	}
 	return cmd
-}
-
-// specFromFile makes a whole, checked spec of a job file.
-func specFromFile(path string) (cluster.Spec, error) {
-	in, base := os.Stdin, "."
-	if path != "-" {
-		f, err := os.Open(path)
-		if err != nil {
-			return cluster.Spec{}, fault.Usage("open job file %s: %w", path, fault.Reason(err))
-		}
-		defer f.Close()
-		in, base = f, filepath.Dir(path)
-	}
-	base, err := filepath.Abs(base)
-	if err != nil {
-		return cluster.Spec{}, fmt.Errorf("find folder of %s: %w", path, err)
-	}
-	f, err := readJobFile(in, filepath.Base(path), time.Now())
-	if f == nil {
-		return cluster.Spec{}, err
-	}
-	// The rest is checked as well, so that all faults come at once.
-	spec := f.spec
-	if spec.Env, err = submitterEnvironment(f.env); err != nil {
-		return spec, f.take(err)
-	}
-	if spec, err = complete(spec, base); err != nil {
-		return spec, err
-	}
-	return spec, f.take(prepareUnless(f, spec))
-}
-
-// prepareUnless checks a spec as far as its file could be read: a key that was
-// refused has been reported, and what it left unset would be a second fault.
-func prepareUnless(f *jobFile, spec cluster.Spec) error {
-	var rest []error
-	refused := map[string]bool{}
-	for _, x := range f.faults {
-		for key, line := range f.lines {
-			if line == x.line {
-				refused[key] = true
-			}
-		}
-	}
-	for _, e := range fault.Each(prepare(spec, f.err() != nil)) {
-		if where, ok := fieldOf(e.Error()); !ok || !refused[where.key] {
-			rest = append(rest, e)
-		}
-	}
-	return errors.Join(rest...)
 }

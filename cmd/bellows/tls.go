@@ -10,6 +10,7 @@ import (
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/internal/fault"
+	"github.com/bellows-ml/bellows/internal/settings"
 	"github.com/bellows-ml/bellows/internal/trust"
 )
 
@@ -51,7 +52,7 @@ the files again by themselves.`,
 		Args: exactly(),
 	}
 	authorityFlag(cmd, &dir)
-	cmd.Flags().StringVar(&name, "cluster", defaultCluster, "name of the cluster, for people who look at a certificate")
+	cmd.Flags().StringVar(&name, "cluster", settings.DefaultCluster, "name of the cluster, for people who look at a certificate")
 	cmd.Flags().BoolVar(&rotate, "rotate", false, "put a new authority before the present one")
 	cmd.RunE = func(*cobra.Command, []string) error {
 		if err := trust.Init(dir, name, rotate, time.Now()); err != nil {

@@ -1,6 +1,9 @@
 package arch
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // A Row is one package's place in the house: a statement of policy, not a
 // description of what the code happens to do today.
@@ -38,6 +41,8 @@ const (
 	layer3 = "internal/fault internal/units internal/yamltext internal/output internal/gate sdk internal/logging internal/trust nvml internal/systemd internal/metrics internal/membership store store/server store/etcdtest store/storetest api agent/shim " +
 		"agent/child checkpoint/owned checkpoint/dirblob checkpoint/blobtest"
 	layer4 = "coordinator/lead agent/host"
+	// front is what the command line is made of, apart from the commands.
+	front = "internal/jobspec internal/socketpath internal/ask internal/render internal/follow internal/service internal/settings internal/dev"
 	// laboratory is all below lab. It uses production's packages; of all others, only
 	// cmd/bellows uses it (CheckLaboratory).
 	laboratory = "lab/trace lab/sim lab/rules/elasticflow lab/rules/muri lab/rules/pollux lab/milp " +
@@ -49,7 +54,10 @@ const (
 
 // Rows is the table. Each row imports only from rows above it, so that reading
 // down is reading from the vocabulary to the binary.
-func Rows() []Row {
+func Rows() []Row { return slices.Concat(production(), beyond()) }
+
+// production is what runs on a server, in the coordinator and in the agent.
+func production() []Row {
 	return []Row{
 		{"cluster", "", Pure, "the vocabulary every package speaks"},
 
@@ -92,7 +100,12 @@ func Rows() []Row {
 
 		{"coordinator/lead", below4, Shell, "leads: campaign, load, tick, persist, then act"},
 		{"agent/host", below4, Shell, "runs a node: observations in, actions out"},
+	}
+}
 
+// beyond is what production knows nothing of: the laboratory, the command line and what holds all to the rules.
+func beyond() []Row {
+	return []Row{
 		{"lab/trace", "cluster", Virtual, "readers of job traces; the caller opens the file"},
 		// Never lead, host or store: if the simulator needs one of them, a decision has leaked into a shell.
 		{"lab/sim", "cluster record allocator allocator/goodput allocator/solve allocator/place allocator/policy " +
@@ -108,7 +121,20 @@ func Rows() []Row {
 		{"lab/reproduce", "lab/sim lab/file lab/batch", Shell, "published experiments, next to the published figures"},
 		{"lab/bench", "allocator/solve internal/fault lab/milp lab/file", Shell, "parts of Bellows measured by themselves"},
 
-		{"cmd/bellows", below4 + " " + layer4 + " " + laboratory, Shell, "the one binary: flags, files and wiring"},
+		{"internal/jobspec", "cluster internal/fault internal/units internal/yamltext agent/shim checkpoint/owned", Shell, "flags, environment and job files to a spec"},
+		{"internal/socketpath", "", Shell, "where the socket of an agent is"},
+		{"internal/ask", "cluster api internal/fault internal/socketpath", Shell, "commands ask the agent"},
+		{"internal/render", "cluster record api internal/output internal/units", Sealed, "what the API answers, for people"},
+		{"internal/follow", "cluster api internal/fault internal/units internal/output internal/ask internal/render", Shell, "shows a job while it runs"},
+		{"internal/service", "cluster store store/server agent/host coordinator/lead internal/logging internal/metrics internal/systemd internal/trust", Shell, "runs an agent or a coordinator as a service"},
+		{"internal/settings", "cluster record allocator/policy coordinator coordinator/lead agent/host nvml store store/server internal/fault internal/metrics " +
+			"internal/service internal/socketpath internal/trust internal/units internal/yamltext", Shell, "the settings of an agent and of a coordinator"},
+		{
+			"internal/dev", "cluster record allocator/policy api store store/server internal/fault internal/output internal/settings internal/socketpath internal/units",
+			Shell, "a small cluster on one machine, kept running",
+		},
+
+		{"cmd/bellows", below4 + " " + front + " " + laboratory, Shell, "the one binary: a file per command"},
 		{"e2e", "cluster record api store store/server", Shell, "real binaries, real etcd, watched from outside"},
 		{"internal/arch", "", Shell, "these rules"},
 		{"internal/progress", "internal/arch", Shell, "runs a tier of the tests and says how they go"},
@@ -127,7 +153,7 @@ type Library struct {
 
 // Libraries is the list of what is not ours.
 func Libraries() []Library {
-	const shells = "internal/logging internal/membership internal/metrics store store/server store/etcdtest nvml api agent/shim agent/host coordinator/lead cmd/bellows"
+	const shells = "internal/logging internal/membership internal/metrics store store/server store/etcdtest nvml api agent/shim agent/host coordinator/lead internal/service internal/settings internal/dev"
 	return []Library{
 		{"github.com/hashicorp/memberlist", "internal/membership", "", "gossip"},
 		{"go.etcd.io/etcd", "store store/server store/etcdtest", "store/storetest e2e", "the store: its client and its server"},
@@ -141,8 +167,8 @@ func Libraries() []Library {
 		{"github.com/tetratelabs/wazero", "lab/milp", "", "runs the solver without cgo"},
 		{"github.com/coreos/go-systemd", "internal/systemd", "", "readiness and watchdog notices"},
 		{"github.com/spf13/cobra", "cmd/bellows", "", "commands, help and completion"},
-		{"github.com/spf13/pflag", "cmd/bellows", "", "cobra's flags"},
-		{"go.yaml.in/yaml", "internal/yamltext cmd/bellows", "", "job files; inside, specs are JSON"},
+		{"github.com/spf13/pflag", "cmd/bellows internal/jobspec internal/settings", "", "cobra's flags"},
+		{"go.yaml.in/yaml", "internal/yamltext", "", "job files; inside, specs are JSON"},
 		{"golang.org/x/sys", "agent/child agent/shim agent/host checkpoint/owned api store store/server", "e2e internal/logging", "pidfd, cgroups, peer credentials, file locks, the clock that counts sleep"},
 		{"github.com/rs/zerolog", shells, "e2e", "logs: for shells, pure code has nothing to log"},
 		{"github.com/rogpeppe/go-internal", "", "cmd/bellows e2e", "testscript"},

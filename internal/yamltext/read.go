@@ -32,7 +32,7 @@ const (
 // A Value is one value of a document.
 type Value struct {
 	Kind Kind
-	Text string // of Kind Text, as it was written, without quotes
+	Text string // of a text or null, as it was written, without quotes
 	// Quoted reports that YAML takes it for a text even where it looks like a number.
 	Quoted bool
 	Line   int
@@ -79,7 +79,7 @@ func valueOf(n *yaml.Node) Value {
 	v := Value{Kind: Other, Line: n.Line, node: n}
 	switch {
 	case n.Kind == yaml.ScalarNode && n.Tag == "!!null":
-		v.Kind = Null
+		v.Kind, v.Text = Null, n.Value
 	case n.Kind == yaml.ScalarNode:
 		v.Kind, v.Text, v.Quoted = Text, n.Value, n.Tag == "!!str"
 	case n.Kind == yaml.SequenceNode:

@@ -1,0 +1,58 @@
+package dev
+
+import (
+	"testing"
+
+	"github.com/bellows-ml/bellows/internal/settings"
+)
+
+func TestMarksOfADevClustersProcesses(t *testing.T) {
+	t.Parallel()
+	const dir = "/d/dev"
+	for _, c := range []struct {
+		name          string
+		environ, args []string
+		want          devProcess
+		ok            bool
+	}{
+		{"agent", []string{"BELLOWS_DEV=/d/dev", "BELLOWS_DEV_NODE=n1"}, []string{"bellows", "agent", "--node", "n1"}, devProcess{node: "n1", child: true}, true},
+		{"coordinator", []string{"BELLOWS_DEV=/d/dev", "BELLOWS_DEV_NODE="}, []string{"bellows", "coordinator"}, devProcess{child: true}, true},
+		{"shim", nil, []string{"bellows", "shim", "--dir", "/d/dev/run/n2/train-g1"}, devProcess{node: "n2"}, true},
+		{"worker", []string{"BELLOWS_WORKER_SOCKET=/d/dev/run/n3/x/worker.sock"}, []string{"python"}, devProcess{node: "n3"}, true},
+		{"another cluster's agent", []string{"BELLOWS_DEV=/d/dev2", "BELLOWS_DEV_NODE=n1"}, []string{"bellows", "agent"}, devProcess{}, false},
+		{"another cluster's shim", nil, []string{"bellows", "shim", "--dir", "/d/dev2/run/n2/x"}, devProcess{}, false},
+		{"another cluster's worker", []string{"BELLOWS_WORKER_SOCKET=/d/dev/runs/n3/x"}, []string{"python"}, devProcess{}, false},
+		{"a passer-by", []string{"PATH=/bin"}, []string{"sh"}, devProcess{}, false},
+	} {
+		got, ok := markOf(c.environ, c.args, dir)
+		if ok != c.ok || ok && got != c.want {
+			t.Errorf("%s: %+v %t, want %+v %t", c.name, got, ok, c.want, c.ok)
+		}
+	}
+}
+
+func TestBriefShowsWarningsAndWhatIsNoRecord(t *testing.T) {
+	t.Parallel()
+	for _, c := range [][2]string{
+		{`{"level":"info","message":"fine"}`, ""},
+		{`{"level":"warn","node":"n1","time":1,"message":"lost etcd","error":"gone"}`, "warn: lost etcd error=gone node=n1"},
+		{"panic: \x1b[31mboom", "panic: [31mboom"},
+	} {
+		if got, loud := brief([]byte(c[0])); got != c[1] || loud != (c[1] != "") {
+			t.Errorf("%s: %q %t, want %q", c[0], got, loud, c[1])
+		}
+	}
+}
+
+func TestPortRangesOfNodesDoNotMeet(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for i := range maxDevNodes {
+		text := portRange("/home/ann/.local/state/bellows/dev", i)
+		p, err := settings.ParsePorts(text)
+		if err != nil || p.First < 10000 || p.First+p.Count > 32768 || seen[text] {
+			t.Errorf("node %d: %s, %v", i, text, err)
+		}
+		seen[text] = true
+	}
+}

@@ -1,0 +1,160 @@
+package dev
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/units"
+)
+
+// What the processes of a dev cluster are known by: children by the first two in
+// their environment, workers by the socket to their shim, and shims, which have
+// an environment of their own, by the run directory in their command line.
+const (
+	devDirVariable       = "BELLOWS_DEV"
+	devNodeVariable      = "BELLOWS_DEV_NODE"
+	workerSocketVariable = "BELLOWS_WORKER_SOCKET"
+)
+
+const (
+	// sweepPatience bounds how long killed processes may take to be gone.
+	sweepPatience = 5 * time.Second
+	sweepEvery    = 20 * time.Millisecond
+)
+
+// lockDev takes the data directory for this process. The lock goes with the
+// process; the pid in the file is for people.
+func lockDev(dir string) (*os.File, error) {
+	path := filepath.Join(dir, "lock")
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("lock data directory: %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		pid, _ := os.ReadFile(path)
+		_ = f.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("another 'bellows dev' (pid %s) runs on %s: stop that one, or choose another --data-dir", bytes.TrimSpace(pid), dir)
+		}
+		return nil, fmt.Errorf("lock data directory: %w", err)
+	}
+	if err := f.Truncate(0); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock data directory: %w", err), f.Close())
+	}
+	if _, err := fmt.Fprintln(f, os.Getpid()); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock data directory: %w", err), f.Close())
+	}
+	return f, nil
+}
+
+// devProcess is a process of a dev cluster.
+type devProcess struct {
+	pid  int
+	node cluster.NodeID // empty: the coordinator
+	// child: started by `bellows dev` itself, not by an agent.
+	child bool
+}
+
+// DevProcesses finds the processes of the dev cluster in dir, this one excepted.
+// Processes that end meanwhile, and other users', are no concern.
+func DevProcesses(dir string) []devProcess {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	var found []devProcess
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		environ, envErr := os.ReadFile(filepath.Join("/proc", e.Name(), "environ"))
+		args, argErr := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
+		if envErr != nil || argErr != nil {
+			continue
+		}
+		if p, ok := markOf(strings.Split(string(environ), "\x00"), strings.Split(string(args), "\x00"), dir); ok {
+			p.pid = pid
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// markOf says whether a process with this environment and command line belongs
+// to the dev cluster in dir, and to which of its nodes.
+func markOf(environ, args []string, dir string) (p devProcess, ok bool) {
+	if len(args) > 3 && args[1] == "shim" {
+		p.node, ok = nodeOfRun(args[3], dir)
+		return p, ok
+	}
+	for _, kv := range environ {
+		switch name, value, _ := strings.Cut(kv, "="); name {
+		case devDirVariable:
+			ok = ok || value == dir
+		case devNodeVariable:
+			p.node = cluster.NodeID(value)
+		case workerSocketVariable:
+			if node, ours := nodeOfRun(value, dir); ours {
+				return devProcess{node: node}, true
+			}
+		}
+	}
+	p.child = len(args) > 1 && (args[1] == "agent" || args[1] == "coordinator")
+	return p, ok
+}
+
+// nodeOfRun returns the node that a path below the run directories belongs to.
+func nodeOfRun(path, dir string) (cluster.NodeID, bool) {
+	below, ours := strings.CutPrefix(path, runDir(dir)+"/")
+	node, _, _ := strings.Cut(below, "/")
+	return cluster.NodeID(node), ours
+}
+
+// runDir is where the nodes of a dev cluster have their run directories.
+func runDir(dir string) string { return filepath.Join(dir, "run") }
+
+// sweep kills the processes that match, and those that they have started
+// meanwhile, and returns how many there were once none is left.
+func sweep(dir string, match func(devProcess) bool) (killed int, err error) {
+	seen := map[int]bool{}
+	for deadline := time.Now().Add(sweepPatience); ; time.Sleep(sweepEvery) {
+		left := 0
+		for _, p := range DevProcesses(dir) {
+			if !match(p) || zombie(p.pid) {
+				continue
+			}
+			left++
+			if !seen[p.pid] {
+				seen[p.pid] = true
+				killed++
+			}
+			// It may have ended since it was listed.
+			_ = syscall.Kill(p.pid, syscall.SIGKILL)
+		}
+		if left == 0 {
+			return killed, nil
+		}
+		if time.Now().After(deadline) {
+			return killed, fmt.Errorf("%s of the cluster in %s cannot be killed", units.Count(left, "process"), dir)
+		}
+	}
+}
+
+// zombie reports whether a process has ended and only waits for its parent.
+func zombie(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return true
+	}
+	_, rest, found := bytes.Cut(stat, []byte(") "))
+	return !found || rest[0] == 'Z' || rest[0] == 'X'
+}

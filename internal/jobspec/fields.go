@@ -1,0 +1,181 @@
+package jobspec
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bellows-ml/bellows/cluster"
+)
+
+// draft is what has been read of a spec so far.
+type draft struct {
+	spec cluster.Spec
+	env  []string  // NAME=VALUE, or NAME for the submitter's
+	now  time.Time // deadlines that are given as "from now" begin here
+}
+
+func newDraft() *draft {
+	return &draft{spec: cluster.Spec{MaxRestarts: cluster.DefaultMaxRestarts}, now: time.Now()}
+}
+
+// field is one field of a spec.
+type field struct {
+	key   string // of a job file; the flag is --key
+	word  string // what package cluster calls it in its errors, which begin with it; empty = it has none
+	usage string // of the flag
+	kind  kind
+	zero  string // why an explicit zero is refused, and the remedy; empty = zero is a value
+}
+
+// flag is how the field is called on the command line.
+func (f field) flag() string {
+	if f.key == "command" {
+		return f.key // the arguments
+	}
+	return "--" + f.key
+}
+
+// fields is the table of all fields of a spec. What has no row cannot be set.
+var fields = []field{
+	{"command", "command", "", command(), ""},
+	{"name", "name", "name of the job, unique among those that have not ended (default: the script's)", jobName(), ""},
+	{
+		"min", "min workers", "smallest number of workers",
+		whole(1, cluster.DefaultMinWorkers, func(d *draft) *int { return &d.spec.MinWorkers }), "0: use 1 or more",
+	},
+	{
+		"max", "max workers", "largest number of workers",
+		whole(1, cluster.DefaultMaxWorkers, func(d *draft) *int { return &d.spec.MaxWorkers }), "0: use 1 or more",
+	},
+	{
+		"world-sizes", "world sizes", "the numbers of workers it can run with, such as 3,6,12 (default: powers of two)",
+		wholes(func(d *draft) *[]int { return &d.spec.Sizes }), "",
+	},
+	{
+		"process", "", "what a worker is: per-device, or per-node: one process with all the devices of its node, for JAX, accelerate or a nested torchrun",
+		read(perDevice, func(d *draft, text string) (err error) { d.spec.PerNode, err = perNode(text); return err }), "",
+	},
+	{
+		"batch-size", "batch size", "samples a step over all workers, smallest[:largest]",
+		read(fmt.Sprint(cluster.DefaultBatchSize), func(d *draft, text string) (err error) { d.spec.BatchSize, err = batchSize(text); return err }), "",
+	},
+	{
+		"workdir", "workdir", "where the workers start; the same path on every node (default: here)",
+		text(func(d *draft) *string { return &d.spec.Workdir }), "",
+	},
+	{
+		"env-file", "env file", "file of NAME=VALUE lines for the workers, such as passwords; each node reads it, at the same path and as you, and nothing of it is recorded",
+		text(func(d *draft) *string { return &d.spec.EnvFile }), "",
+	},
+	{"env", "env", "set NAME=VALUE for the workers, or pass NAME on from here; may be repeated", environment(), ""},
+	{
+		"checkpoint-dir", "checkpoint dir", "where the job saves, on every node (default: checkpoints in its workdir)",
+		text(func(d *draft) *string { return &d.spec.CheckpointDir }), "",
+	},
+	{
+		"node", "node", "run it on these nodes only; may be repeated",
+		nodes(func(d *draft) *[]cluster.NodeID { return &d.spec.Where.Nodes }), "",
+	},
+	{
+		"exclude-node", "exclude node", "do not run it on these nodes; may be repeated",
+		nodes(func(d *draft) *[]cluster.NodeID { return &d.spec.Where.Not }), "",
+	},
+	{
+		"device-model", "", "run it on nodes whose devices have this in their model's name, such as h100",
+		text(func(d *draft) *string { return &d.spec.Where.DeviceModel }), "",
+	},
+	{
+		"device-memory", "", "run it on nodes whose devices have so much memory or more, such as 40G",
+		size(func(d *draft) *uint64 { return &d.spec.Where.DeviceMemoryBytes }), "",
+	},
+	{
+		"memory-per-worker", "memory per worker", "kill a worker, with what it has started, that uses more memory than this, such as 32G; swap is not used",
+		size(func(d *draft) *uint64 { return &d.spec.PerWorker.MemoryBytes }), "",
+	},
+	{
+		"cpus-per-worker", "cpus per worker", "let a worker, with what it has started, use no more processors than this, such as 4 or 0.5",
+		processors(func(d *draft) *float64 { return &d.spec.PerWorker.CPUs }),
+		"0: use processors above zero such as 4 or 0.5, or leave it out if there is no limit",
+	},
+	{
+		"no-new-privs", "", "let no worker, nor what it starts, become another user by setuid programs such as sudo",
+		truth(func(d *draft) *bool { return &d.spec.NoNewPrivs }), "",
+	},
+	{
+		"priority", "priority", "-100 to 100; higher goes first",
+		whole(-cluster.MaxPriority, 0, func(d *draft) *int { return &d.spec.Priority }), "",
+	},
+	{
+		"deadline", "deadline", "when it is needed: a time such as 2026-01-31T18:00:00Z, or from now such as 2h30m",
+		read("", deadline), "",
+	},
+	{
+		"steps", "steps", "optimiser steps in all, if known: gives progress and a time of arrival",
+		whole(1, 0, func(d *draft) *int64 { return &d.spec.Steps }), "0: use 1 or more, or leave it out if it is not known",
+	},
+	{
+		"eta", "eta", "how long it takes on one device, if known",
+		duration(0, func(d *draft) *cluster.Duration { return &d.spec.ETA }),
+		"0s: use a time above zero such as 3h, or leave it out if it is not known",
+	},
+	{
+		"time-limit", "time limit", "how long it may be running in all, as in 12h: it then saves and ends, with exit status 124 (default: no limit)",
+		duration(0, func(d *draft) *cluster.Duration { return &d.spec.TimeLimit }),
+		"0s: use a time above zero such as 12h, or leave it out if there is none",
+	},
+	{
+		"max-restarts", "max restarts", "failures of its workers that the job survives; 0 = none",
+		whole(0, cluster.DefaultMaxRestarts, func(d *draft) *int { return &d.spec.MaxRestarts }), "",
+	},
+	{
+		"halt-timeout", "halt timeout", "how long the script may take to save when it is halted",
+		duration(cluster.DefaultHaltTimeout, func(d *draft) *cluster.Duration { return &d.spec.HaltTimeout }),
+		"0s: use a time above zero such as 2m; a script that has nothing to save ends at once anyway",
+	},
+}
+
+// keys lists the keys of a job file.
+func keys() []string {
+	var list []string
+	for _, f := range fields {
+		list = append(list, f.key)
+	}
+	slices.Sort(list)
+	return list
+}
+
+func fieldOfKey(key string) (field, bool) {
+	i := slices.IndexFunc(fields, func(f field) bool { return f.key == key })
+	if i < 0 {
+		return field{}, false
+	}
+	return fields[i], true
+}
+
+// fieldOf returns the field that an error of package cluster, or of a check here, is about.
+func fieldOf(fault string) (found field, ok bool) {
+	for _, f := range fields {
+		begins := f.word != "" && (strings.HasPrefix(fault, f.word+" ") || strings.HasPrefix(fault, f.word+":"))
+		if begins && len(f.word) > len(found.word) {
+			found, ok = f, true
+		}
+	}
+	return found, ok
+}
+
+// inWords returns a fault with each field called as its submitter calls it: --min where
+// package cluster says min workers. Of fields of one word only the first word is replaced:
+// they occur in prose, too.
+func inWords(fault string, call func(field) string) string {
+	if f, ok := fieldOf(fault); ok && !strings.Contains(f.word, " ") {
+		return call(f) + fault[len(f.word):]
+	}
+	for _, f := range fields {
+		if strings.Contains(f.word, " ") {
+			fault = strings.ReplaceAll(fault, f.word, call(f))
+		}
+	}
+	return fault
+}

@@ -1,0 +1,56 @@
+package jobspec
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/bellows-ml/bellows/agent/shim"
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/fault"
+)
+
+// prepare checks what can be checked here before a job is submitted, as the
+// user who submits: the nodes check again before they start it. Of a job that is
+// refused, here or already before, no folder is left.
+func prepare(spec cluster.Spec, refused bool) error {
+	if err := spec.Validate(); err != nil {
+		return err
+	}
+	info, err := os.Stat(spec.Workdir)
+	if err != nil {
+		return fmt.Errorf("workdir %s: %w", spec.Workdir, fault.Reason(err))
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("workdir %s: it is a file, use a folder", spec.Workdir)
+	}
+	missing := missingFolders(spec.CheckpointDir)
+	err = errors.Join(checkCommand(spec), checkEnvFile(spec), prepareCheckpointDir(spec.CheckpointDir))
+	if refused || err != nil {
+		for _, dir := range missing {
+			_ = os.Remove(dir) // in vain if it was not made, or if somebody uses it by now
+		}
+	}
+	return err
+}
+
+// missingFolders lists a folder that does not exist and its parents that do not, innermost first.
+func missingFolders(dir string) (missing []string) {
+	for ; ; dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+			return missing
+		}
+		missing = append(missing, dir)
+	}
+}
+
+// checkEnvFile reads the file as each node will.
+func checkEnvFile(spec cluster.Spec) error {
+	if spec.EnvFile == "" {
+		return nil
+	}
+	_, err := shim.ReadEnvFile(spec.EnvFile, uint32(os.Getuid())) //nolint:gosec // a uid is not negative
+	return err
+}

@@ -1,0 +1,312 @@
+package render
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/bellows-ml/bellows/api"
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/output"
+	"github.com/bellows-ml/bellows/internal/units"
+)
+
+const (
+	barWidth = 30
+	// shownCheckpoints is how many of the newest checkpoints a page lists.
+	shownCheckpoints = 8
+)
+
+// jobPage writes one job as a page; the first error ends the writing.
+type jobPage struct {
+	View
+	w   io.Writer
+	job api.JobStatus
+	err error
+}
+
+// Job writes one job as a page.
+func Job(w io.Writer, job api.JobStatus, p View) error {
+	out := &jobPage{View: p, w: w, job: job}
+	out.head()
+	out.members()
+	out.rescales()
+	out.failure()
+	out.checkpoints()
+	return out.err
+}
+
+func (p *jobPage) printf(format string, args ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.w, format, args...)
+	}
+}
+
+// field writes one line of the head; one without a text is left out.
+func (p *jobPage) field(name, text string) {
+	if text != "" {
+		p.printf("  %s %s\n", p.Style.Paint(output.Faint, fmt.Sprintf("%-11s", name)), output.OneLine(text))
+	}
+}
+
+func (p *jobPage) section(name string) { p.printf("\n%s\n", p.Style.Paint(output.Bold, name)) }
+
+func (p *jobPage) table(t output.Table) {
+	t.Indent = "  "
+	if p.err == nil {
+		p.err = t.Write(p.w, p.Style)
+	}
+}
+
+func (p *jobPage) head() {
+	j := p.job
+	phase := p.Style.Paint(phaseColour(j.Phase), string(j.Phase))
+	p.printf("%s  %s", p.Style.Paint(output.Bold, j.ID), phase)
+	if j.Workers > 0 {
+		p.printf("  %s", units.Count(j.Workers, "worker"))
+	}
+	if j.Generation > 0 {
+		p.printf("  generation %d", j.Generation)
+	}
+	p.printf("\n")
+	p.field("phase", fmt.Sprintf("%s since %s (%s)", j.Phase, p.clock(j.Since), p.ago(j.Since)))
+	if j.WhyPending != "" {
+		p.field("waits", whyOf(j))
+	} else {
+		p.field("why", j.Reason)
+	}
+	if j.Stopping {
+		p.field("wanted", "its owner stops it")
+	}
+	if j.SaveUntil != nil {
+		p.field("saves", "until "+p.clock(*j.SaveUntil)+" at most: it is killed then")
+	}
+	if j.NextStart != nil {
+		p.field("next start", p.clock(*j.NextStart))
+	}
+	if r := j.LastResize; r != nil {
+		p.field("last resize", fmt.Sprintf("%d → %s at %s: %s", r.From, units.Count(r.To, "worker"), p.clock(r.At), r.Why))
+	}
+	p.progress()
+	for _, x := range p.job.Problems {
+		p.field("problem", fmt.Sprintf("%s on %s, generation %d: %s", p.clock(x.At), x.Node, x.Generation, x.Text))
+	}
+	p.troubles()
+	p.field("size", fmt.Sprintf("%s, batch of %s", sizesText(j), Range(j.BatchSize.Min, j.BatchSize.Max, "sample")))
+	if j.Pinned {
+		p.field("pinned", "keeps its size until it commits a checkpoint: its last halt saved nothing")
+	}
+	p.field("restarts", fmt.Sprintf("%d of %d", j.Restarts, j.MaxRestarts))
+	if j.Where != nil {
+		p.field("runs on", whereText(*j.Where))
+	}
+	for _, node := range slices.Sorted(maps.Keys(j.Excluded)) {
+		p.field("excluded", node+": "+j.Excluded[node])
+	}
+	p.field("per worker", perWorkerText(j.PerWorker))
+	if j.NoNewPrivs {
+		p.field("privileges", "none but its owner's: setuid programs such as sudo give it no others")
+	}
+	p.field("owner", fmt.Sprintf("%s (uid %d)", j.Owner, j.UID))
+	p.field("command", strings.Join(j.Command, " "))
+	p.field("workdir", j.Workdir)
+	p.field("saves in", j.CheckpointDir)
+	p.field("submitted", fmt.Sprintf("%s (%s ago)", p.clock(j.SubmittedAt), p.ago(j.SubmittedAt)))
+	if j.Priority != 0 {
+		p.field("priority", fmt.Sprint(j.Priority))
+	}
+	if j.Deadline != nil {
+		p.field("deadline", p.clock(*j.Deadline))
+	}
+	p.field("time limit", p.limitText(j))
+	if j.ExitCode != nil {
+		p.field("exit", fmt.Sprint(*j.ExitCode))
+	}
+}
+
+// sizesText says how many workers a job may have.
+func sizesText(j api.JobStatus) string {
+	if len(j.WorldSizes) == 0 {
+		return Range(j.MinWorkers, j.MaxWorkers, "worker")
+	}
+	list := strings.Trim(strings.ReplaceAll(fmt.Sprint(j.WorldSizes), " ", ", "), "[]")
+	return "one of " + list + " workers"
+}
+
+// perWorkerText says what each worker may use at most.
+func perWorkerText(l cluster.Limits) string {
+	var parts []string
+	if l.MemoryBytes > 0 {
+		parts = append(parts, units.Size(int64(l.MemoryBytes))+" of memory") //nolint:gosec // validated
+	}
+	if l.CPUs > 0 {
+		what := " processors"
+		if l.CPUs == 1 {
+			what = " processor"
+		}
+		parts = append(parts, fmt.Sprintf("%g", l.CPUs)+what)
+	}
+	if parts == nil {
+		return ""
+	}
+	return "at most " + strings.Join(parts, ", ")
+}
+
+// Range says a number of things that lies between two bounds.
+func Range(low, high int, what string) string {
+	if high > low {
+		return fmt.Sprintf("%d to %s", low, units.Count(high, what))
+	}
+	return units.Count(low, what)
+}
+
+func (p *jobPage) progress() {
+	g := p.job.Progress
+	var parts []string
+	if g.Fraction != nil {
+		full := int(*g.Fraction * barWidth)
+		parts = append(parts, fmt.Sprintf("[%s%s] %d%%", strings.Repeat("#", full), strings.Repeat("-", barWidth-full), int(*g.Fraction*100)))
+	}
+	switch {
+	case g.StepsTotal > 0:
+		parts = append(parts, fmt.Sprintf("step %d of %d", g.Step, g.StepsTotal))
+	case g.Step > 0:
+		parts = append(parts, fmt.Sprintf("step %d", g.Step))
+	}
+	switch {
+	case g.Samples > 0:
+		parts = append(parts, fmt.Sprintf("%d samples", g.Samples))
+	case g.Samples < 0:
+		parts = append(parts, "samples unknown")
+	}
+	if g.Loss != nil {
+		parts = append(parts, fmt.Sprintf("loss %.4g", *g.Loss))
+	}
+	if !p.job.Ended && g.StepsPerSecond > 0 {
+		parts = append(parts, fmt.Sprintf("%.3g steps/s", g.StepsPerSecond))
+	}
+	if eta := etaOf(p.job); eta != "-" {
+		parts = append(parts, eta+" to go")
+	}
+	if !p.job.Ended && g.At != nil && len(parts) > 0 {
+		parts = append(parts, "as reported "+p.ago(*g.At)+" ago")
+	}
+	p.field("progress", strings.Join(parts, ", "))
+}
+
+// troubles are those of the job's own devices.
+func (p *jobPage) troubles() {
+	for _, m := range p.job.Members {
+		if openFiles(m.DeviceFiles) {
+			p.field("device", fmt.Sprintf("files on %s: %s", m.Node, m.DeviceFiles))
+		}
+		for _, r := range m.Readings {
+			if what := trouble(&r); what != nil {
+				p.field("device", fmt.Sprintf("%s on %s: %s", r.ID, m.Node, strings.Join(what, "; ")))
+			}
+		}
+	}
+}
+
+func (p *jobPage) members() {
+	if len(p.job.Members) == 0 {
+		return
+	}
+	p.section("members")
+	t := output.Table{Head: []string{"NODE", "RANKS", "STATE", "CONTAINMENT", "PIDS", "BUSY", "MEMORY", "DEVICES"}}
+	for _, m := range p.job.Members {
+		state := "starting"
+		switch {
+		case m.Lost:
+			state = "lost"
+		case m.Stopped:
+			state = "stopped"
+		case m.Started:
+			state = "started"
+		}
+		ranks := fmt.Sprint(m.FirstRank)
+		if n := m.Processes; n > 1 {
+			ranks = fmt.Sprintf("%d-%d", m.FirstRank, m.FirstRank+n-1)
+		}
+		var l load
+		for _, r := range m.Readings {
+			l.add(&r, 0)
+		}
+		held := output.OrDash(m.Containment)
+		if m.ProcessLimit > 0 {
+			held += fmt.Sprintf(", %d processes", m.ProcessLimit)
+		}
+		t.Add(m.Node, ranks, state, held, output.OrDash(strings.Trim(fmt.Sprint(m.PIDs), "[]")),
+			l.share(), l.memoryText(), strings.Join(m.Devices, " "))
+	}
+	p.table(t)
+}
+
+func (p *jobPage) rescales() {
+	if len(p.job.Rescales) == 0 {
+		return
+	}
+	p.section("rescales (seconds)")
+	t := output.Table{Head: []string{"GEN", "AT", "FROM", "TO", "OURS", "SIGNAL", "SAVE", "WAIT", "COMMIT", "START", "RESUMED", "LOST", "WHY"}}
+	part := func(s float64) string {
+		if s < 0 {
+			return "?"
+		}
+		return fmt.Sprintf("%.2f", s)
+	}
+	for _, r := range p.job.Rescales {
+		resumed := "from 0"
+		if r.ResumeStep >= 0 {
+			resumed = fmt.Sprintf("step %d", r.ResumeStep)
+		}
+		lost := fmt.Sprint(r.LostSteps)
+		if r.LostSteps < 0 {
+			lost = "?"
+		}
+		t.Add(fmt.Sprint(r.Generation), p.clock(r.At), fmt.Sprint(r.From), fmt.Sprint(r.To), part(r.OwnS),
+			part(r.SignalS), part(r.SaveS), part(r.WaitS), part(r.CommitS), part(r.StartS), resumed, lost, r.Why)
+	}
+	p.table(t)
+}
+
+func (p *jobPage) failure() {
+	f := p.job.Failure
+	if f == nil {
+		return
+	}
+	p.section("last failure")
+	p.printf("  %s %s\n", p.clock(f.At), p.Style.Paint(output.Red, output.OneLine(failureText(*f))))
+	for _, line := range f.LogTail {
+		p.printf("  %s %s\n", p.Style.Paint(output.Faint, "|"), output.Plain(line))
+	}
+}
+
+func (p *jobPage) checkpoints() {
+	if len(p.job.Checkpoints) == 0 {
+		return
+	}
+	p.section("checkpoints")
+	t := output.Table{Head: []string{"STEP", "GEN", "WORLD", "SIZE", "STATE", "FOLDER"}}
+	list, why := p.job.Checkpoints, []string{} // reasons are too long for a column before the folders
+	older := max(0, len(list)-shownCheckpoints)
+	for _, c := range list[older:] {
+		state := "kept"
+		switch {
+		case c.Bad != "":
+			state = "given up"
+			why = append(why, fmt.Sprintf("step %d, generation %d: %s", c.Step, c.Generation, strings.TrimPrefix(c.Bad, "given up ")))
+		case c.Committed:
+			state = "newest"
+		}
+		t.Add(fmt.Sprint(c.Step), fmt.Sprint(c.Generation), fmt.Sprint(c.WorldSize), units.Size(c.Bytes), state, c.Dir)
+	}
+	p.table(t)
+	for _, text := range why {
+		p.printf("  given up: %s\n", output.OneLine(text))
+	}
+	if older > 0 {
+		p.printf("  and %d older: -o json lists all\n", older)
+	}
+}

@@ -1,0 +1,144 @@
+package render
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bellows-ml/bellows/api"
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/output"
+	"github.com/bellows-ml/bellows/internal/units"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// clockOff is how much clocks of nodes differ before people are told: where times
+// are kept by NTP they do not by a second.
+const clockOff = 10 * time.Second
+
+// Nodes writes the table of nodes.
+func Nodes(w io.Writer, nodes []api.NodeStatus, s output.Style) error {
+	t := output.Table{
+		Head: []string{"NODE", "STATE", "GOSSIP", "ADDRESS", "DEVICES", "FREE", "BUSY", "MEMORY", "USED BY", "NOTE"},
+		Paint: func(row, column int) string {
+			switch {
+			case column != 1:
+				return ""
+			case nodes[row].Alive:
+				return output.Green
+			}
+			return output.Red
+		},
+	}
+	for _, n := range nodes {
+		used, free := usersOf(n)
+		l := loadOf(n)
+		t.Add(n.ID, stateOf(n), gossipOf(n), addressOf(n), fmt.Sprint(len(n.Devices)), free,
+			l.share(), l.memoryText(), output.OrDash(used), noteOf(n))
+	}
+	if err := t.Write(w, s); err != nil {
+		return err
+	}
+	return writeUnread(w, nodes, s, false)
+}
+
+func stateOf(n api.NodeStatus) string {
+	switch {
+	case !n.Alive:
+		return "lost"
+	case n.Drain && slices.ContainsFunc(n.Devices, func(d api.DeviceStatus) bool { return d.Job != "" }):
+		return "draining"
+	case n.Drain:
+		return "drained"
+	case n.Cordon != "":
+		return "cordoned"
+	}
+	return "alive"
+}
+
+// gossipOf is what is heard of a node. One that is alive by its lease should be
+// heard, too: with another gossip key, or behind a firewall, it is not.
+func gossipOf(n api.NodeStatus) string {
+	if n.Gossip == "" && n.Alive {
+		return "unheard"
+	}
+	return output.OrDash(n.Gossip)
+}
+
+// usersOf says which jobs have how many of a node's devices, and how many could be
+// given out: of one that is lost nobody can tell.
+func usersOf(n api.NodeStatus) (used, free string) {
+	jobs, count := map[string]int{}, 0
+	for _, d := range n.Devices {
+		switch {
+		case d.Job != "":
+			jobs[d.Job]++
+		case n.Alive && n.Cordon == "" && d.Health == string(cluster.Healthy):
+			count++
+		}
+	}
+	if n.Alive {
+		free = fmt.Sprint(count)
+	}
+	var parts []string
+	for _, job := range slices.Sorted(maps.Keys(jobs)) {
+		parts = append(parts, fmt.Sprintf("%s ×%d", job, jobs[job]))
+	}
+	return strings.Join(parts, ", "), output.OrDash(free)
+}
+
+// addressOf is where a node is reached, and where its workers are if that is elsewhere.
+func addressOf(n api.NodeStatus) string {
+	if n.TrainAddr == "" || n.TrainAddr == n.Addr {
+		return output.OrDash(n.Addr)
+	}
+	return output.OrDash(n.Addr) + " (training " + n.TrainAddr + ")"
+}
+
+func noteOf(n api.NodeStatus) string {
+	var parts []string
+	if gossipOf(n) == "unheard" {
+		parts = append(parts, "no gossip from there: has it only just started, is its gossip key another, or port 7946 (TCP and UDP) closed?")
+	}
+	if n.Problem != "" {
+		parts = append(parts, n.Problem)
+	}
+	if n.Cordon != "" {
+		what := "cordoned: "
+		if n.Drain {
+			what = "drained: "
+		}
+		parts = append(parts, what+n.Cordon)
+	}
+	if a := n.ClockAheadS; a != nil && math.Abs(*a) >= clockOff.Seconds() {
+		by := time.Duration(math.Abs(*a) * float64(time.Second)).Round(time.Second)
+		which := "ahead of"
+		if *a < 0 {
+			which = "behind"
+		}
+		parts = append(parts, fmt.Sprintf("its clock is %s %s that of the node asked: see its time service", units.Span(by), which))
+	}
+	if openFiles(n.DeviceFiles) {
+		parts = append(parts, "device files: "+n.DeviceFiles)
+	}
+	for _, d := range n.Devices {
+		switch {
+		case d.Problem != "" && strings.Contains(n.Problem, d.Problem): // has been said of all of them
+		case d.Problem != "":
+			parts = append(parts, d.ID+": "+d.Problem)
+		case d.Health != string(cluster.Healthy):
+			parts = append(parts, d.ID+" "+d.Health)
+		}
+		for _, what := range trouble(d.Reading) {
+			parts = append(parts, d.ID+": "+what)
+		}
+	}
+	return output.OrDash(strings.Join(parts, "; "))
+}
+
+// openFiles reports whether workers may open devices that are not theirs.
+func openFiles(how string) bool { return strings.HasPrefix(how, record.NotEnforced) }

@@ -1,0 +1,16 @@
+package service
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// UntilTerminated ends a context with the first SIGTERM or SIGINT; a second one
+// ends the process as if nobody listened.
+func UntilTerminated(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
+}
