@@ -84,7 +84,7 @@ func production() []Row {
 		{"internal/logging", "", Sealed, "log lines that never make their writer wait"},
 		{"internal/trust", "cluster", Shell, "who a node is: certificates and TLS between agents"},
 		{"nvml", "cluster", Shell, "devices and their health"},
-		{"internal/membership", "cluster", Shell, "who is there, by gossip: a hint, never authority"},
+		{"internal/membership", "cluster internal/gate", Shell, "who is there, by gossip: a hint, never authority"},
 		{"store", "cluster record", Shell, "executes record.Txn on etcd"},
 		{"store/server", "record store", Shell, "runs an etcd and administers it"},
 		{"store/etcdtest", "record store store/server", Shell, "an etcd for a test, and clients of it"},

@@ -1,10 +1,11 @@
-// Package gate bounds how many connections may be open at a listener, in all and
-// of each peer, so that none can have a process hold more than it should:
+// Package gate bounds how many connections may be open at a listener, or how many
+// of anything, in all and of each peer, so that no peer can take more of a process
+// than its share.
 //
-//	Accept ──► whose is it? ──► too many open of theirs, or in all ──► Refuse, closed
-//	                       └──► counted until it is closed
+//	Accept ──► which peer? ──► the peer, or all, have too many open ──► Refuse, close
+//	                      └──► counted until it is closed
 //
-// It promises that Accept never waits for a peer, refused ones included, that a connection that was
-// closed twice counts once, and that peers of the reserve get in while others fill
-// the rest.
+// It promises that Accept never waits for a peer, not even a refused one; that a
+// connection that is closed twice counts once; and that peers with Reserve are
+// admitted while the others have filled the rest.
 package gate

@@ -5,28 +5,22 @@ import (
 	"sync"
 )
 
-// reserve is the part of all connections that only Peers with Reserve may take.
-const reserve = 16
+// reservedShare is the share of all connections that only Peers with Reserve may
+// take: one in so many.
+const reservedShare = 16
 
-// toldAtOnce bounds the refusals that are under way.
-const toldAtOnce = 32
-
-// Peer is whose a connection is.
-type Peer struct {
-	Name string // connections of one name count together
-	Most int    // how many of them may be open; 0 = as many as there are in all
-	// Reserve: it may take the last of all connections, too.
-	Reserve bool
-}
+// refusalsAtOnce bounds the calls of Config.Refuse that run at the same time.
+const refusalsAtOnce = 32
 
 // Config says what a listener bounds.
 type Config struct {
 	Total int // connections in all
-	// Of says whose a connection is. It must not wait for the other end. nil = all are one peer's.
+	// Of returns the peer of a connection. It must not wait for the other end. nil =
+	// all are one peer's.
 	Of func(net.Conn) Peer
-	// Refuse may tell the other end why its connection is closed. It runs beside
-	// Accept, and has to end soon by itself; where many are being refused, more are
-	// closed without a word. nil = nothing is said.
+	// Refuse may tell the other end why its connection is closed. It runs on its own
+	// goroutine and must end soon by itself; beyond a number of them, connections are
+	// closed without it. nil = connections are closed without an answer.
 	Refuse func(net.Conn, Peer)
 }
 
@@ -35,23 +29,22 @@ func Listen(ln net.Listener, cfg Config) net.Listener {
 	if cfg.Of == nil {
 		cfg.Of = func(net.Conn) Peer { return Peer{} }
 	}
-	return &listener{Listener: ln, cfg: cfg, open: map[string]int{}}
+	return &listener{
+		Listener: ln, cfg: cfg, open: NewBound(cfg.Total, cfg.Total/reservedShare),
+		refusing: NewBound(refusalsAtOnce, 0),
+	}
 }
 
 type listener struct {
 	net.Listener
 
-	cfg Config
-
-	told sync.WaitGroup
-
-	mu      sync.Mutex
-	open    map[string]int // by peer
-	total   int
-	telling int
+	cfg      Config
+	open     *Bound
+	refusing *Bound
+	refusals sync.WaitGroup
 }
 
-// Accept returns the next connection that may be open.
+// Accept returns the next connection that is within the bounds.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
@@ -59,77 +52,51 @@ func (l *listener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		p := l.cfg.Of(c)
-		if l.enter(p) {
-			return &conn{Conn: c, leave: sync.OnceFunc(func() { l.leave(p) })}, nil
+		if leave, ok := l.open.Enter(p); ok {
+			return Counted(c, leave), nil
 		}
 		l.refuse(c, p)
 	}
 }
 
-// Close closes the listener, and returns when no refusal is under way.
+// Close closes the listener and waits for the calls of Config.Refuse.
 func (l *listener) Close() error {
 	err := l.Listener.Close()
-	l.told.Wait()
+	l.refusals.Wait()
 	return err
 }
 
-// refuse closes a connection that may not be open, and says why if it can.
+// refuse closes a connection, after Config.Refuse if there is room for that.
 func (l *listener) refuse(c net.Conn, p Peer) {
-	l.mu.Lock()
-	tell := l.cfg.Refuse != nil && l.telling < toldAtOnce
-	if tell {
-		l.telling++
-	}
-	l.mu.Unlock()
-	if !tell {
-		_ = c.Close() // it was not wanted
+	leave, ok := l.refusing.Enter(Peer{})
+	if l.cfg.Refuse == nil || !ok {
+		if ok {
+			leave()
+		}
+		_ = c.Close() // nothing was promised over it
 		return
 	}
-	l.told.Go(func() {
+	l.refusals.Go(func() {
+		defer leave()
 		l.cfg.Refuse(c, p)
 		_ = c.Close() // as above
-		l.mu.Lock()
-		l.telling--
-		l.mu.Unlock()
 	})
 }
 
-func (l *listener) enter(p Peer) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	room := l.cfg.Total
-	if !p.Reserve {
-		room -= room / reserve
-	}
-	if l.total >= room || p.Most > 0 && l.open[p.Name] >= p.Most {
-		return false
-	}
-	l.total++
-	l.open[p.Name]++
-	return true
-}
+// Counted returns a connection that calls leave when it is closed.
+func Counted(c net.Conn, leave func()) net.Conn { return &conn{Conn: c, leave: leave} }
 
-func (l *listener) leave(p Peer) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.total--
-	if l.open[p.Name]--; l.open[p.Name] == 0 {
-		delete(l.open, p.Name)
-	}
-}
-
-// conn is a connection that is counted.
 type conn struct {
 	net.Conn
 
 	leave func()
 }
 
-// Close closes the connection, which no longer counts then.
+// Close closes the connection and ends its count.
 func (c *conn) Close() error {
 	defer c.leave()
 	return c.Conn.Close()
 }
 
-// NetConn is the connection as it was accepted.
+// NetConn returns the connection as it was accepted.
 func (c *conn) NetConn() net.Conn { return c.Conn }

@@ -93,8 +93,14 @@ func start(cfg Config, tune tuning) (*Gossip, error) {
 	if tune.memberlist != nil {
 		tune.memberlist(conf)
 	}
+	if conf.Transport == nil {
+		if conf.Transport, err = newTransport(conf, cfg.Log); err != nil {
+			return nil, fmt.Errorf("start gossip on %s: %w", cfg.Bind, err)
+		}
+	}
 	if g.list, err = memberlist.Create(conf); err != nil {
-		return nil, fmt.Errorf("start gossip on %s: %w", cfg.Bind, err)
+		// memberlist shuts its transport down in some of these cases only.
+		return nil, errors.Join(fmt.Errorf("start gossip on %s: %w", cfg.Bind, err), conf.Transport.Shutdown())
 	}
 	g.addr = g.roster.member(cfg.Node).Addr
 	g.life, g.end = context.WithCancel(context.Background())

@@ -1,0 +1,52 @@
+package gate
+
+import "sync"
+
+// Peer is the owner of something that is counted.
+type Peer struct {
+	Name string // what has the same name counts together
+	Most int    // how many of it may be open; 0 = as many as in all
+	// Reserve: it may take the reserved places too.
+	Reserve bool
+}
+
+// Bound counts what is open, in all and of each peer. It is safe for concurrent use.
+type Bound struct {
+	total    int
+	reserved int
+
+	mu     sync.Mutex
+	opened int
+	of     map[string]int // by peer
+}
+
+// NewBound returns a bound of so many in all, of which some are reserved for Peers with Reserve.
+func NewBound(total, reserved int) *Bound {
+	return &Bound{total: total, reserved: reserved, of: map[string]int{}}
+}
+
+// Enter counts one more of a peer and returns the function that ends its count, or
+// false if there are too many. Calling leave twice has no effect.
+func (b *Bound) Enter(p Peer) (leave func(), ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	room := b.total
+	if !p.Reserve {
+		room -= b.reserved
+	}
+	if b.opened >= room || p.Most > 0 && b.of[p.Name] >= p.Most {
+		return nil, false
+	}
+	b.opened++
+	b.of[p.Name]++
+	return sync.OnceFunc(func() { b.leave(p) }), true
+}
+
+func (b *Bound) leave(p Peer) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.opened--
+	if b.of[p.Name]--; b.of[p.Name] == 0 {
+		delete(b.of, p.Name)
+	}
+}
