@@ -1,9 +1,11 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/bellows-ml/bellows/record"
 )
@@ -14,21 +16,29 @@ import (
 // if that note is as it was read: of all the times that a request is sent, also
 // of one that etcd carries out late, one at most has an effect.
 
+// requests writes what users ask for to etcd, one request at a time.
+type requests struct {
+	cfg  *Config
+	turn chan struct{} // holds one: the request that is being written
+}
+
+func newRequests(cfg *Config) *requests { return &requests{cfg, make(chan struct{}, 1)} }
+
 // commit writes a request, and is told whether it has been written before.
-func (s *Server) commit(ctx context.Context, requestID string, txn record.Txn) error {
+func (q *requests) commit(ctx context.Context, requestID string, txn record.Txn) error {
 	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
 	defer cancel()
 	select {
-	case s.turn <- struct{}{}: // the note is of one request at a time
-		defer func() { <-s.turn }()
+	case q.turn <- struct{}{}: // the note is of one request at a time
+		defer func() { <-q.turn }()
 	case <-ctx.Done():
 		return fault(Unavailable, "%s: etcd did not answer others within %s, so nothing was accepted: try again", txn.ID, commitTimeout)
 	}
-	note := record.AskedKey(s.cfg.Node)
+	note := record.AskedKey(q.cfg.Node)
 	refused := int64(-1) // the note's revision when the transaction was refused
 	for ctx.Err() == nil {
 		attempt, done := context.WithTimeout(ctx, commitAttempt)
-		last, mod, err := s.lastAsked(attempt, note)
+		last, mod, err := q.lastAsked(attempt, note)
 		if err != nil {
 			<-attempt.Done() // also where that was known early: few attempts are made
 			done()
@@ -38,7 +48,7 @@ func (s *Server) commit(ctx context.Context, requestID string, txn record.Txn) e
 			done()
 			return nil // it has been written before; or what it compares says so
 		}
-		outcome := s.cfg.KV.Commit(attempt, record.Txn{
+		outcome := q.cfg.KV.Commit(attempt, record.Txn{
 			ID:   txn.ID,
 			If:   append([]record.Compare{record.Unchanged(note, mod)}, txn.If...),
 			Then: append([]record.Op{record.Put(note, record.Asked{Request: requestID})}, txn.Then...),
@@ -62,8 +72,8 @@ func (s *Server) commit(ctx context.Context, requestID string, txn record.Txn) e
 }
 
 // lastAsked reads the agent's note of its last request, and its revision; 0 = there is none.
-func (s *Server) lastAsked(ctx context.Context, key string) (requestID string, mod int64, err error) {
-	kvs, _, err := s.cfg.KV.Range(ctx, key)
+func (q *requests) lastAsked(ctx context.Context, key string) (requestID string, mod int64, err error) {
+	kvs, _, err := q.cfg.KV.Range(ctx, key)
 	if err != nil {
 		return "", 0, err
 	}
@@ -78,4 +88,17 @@ func (s *Server) lastAsked(ctx context.Context, key string) (requestID string, m
 		return a.Request, kv.ModRevision, nil
 	}
 	return "", 0, nil
+}
+
+// ask writes a request for the leader. Its identifier is the caller's, so that one
+// who lost the reply can send it again; empty: it gets a new one.
+func (q *requests) ask(ctx context.Context, requestID string, r record.Request) error {
+	r.At = time.Now().UTC()
+	requestID = cmp.Or(requestID, NewRequestID())
+	key := record.RequestKey(q.cfg.Node, requestID)
+	return q.commit(ctx, requestID, record.Txn{
+		ID:   string(r.Kind) + " " + string(r.Job) + string(r.Node),
+		If:   []record.Compare{record.Absent(key)},
+		Then: []record.Op{record.Put(key, r)},
+	})
 }

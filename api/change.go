@@ -14,7 +14,13 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
-func (s *Server) handleStop(w http.ResponseWriter, r *http.Request) {
+// changes takes requests to change jobs and nodes.
+type changes struct {
+	view     *view
+	requests *requests
+}
+
+func (c *changes) handleStop(w http.ResponseWriter, r *http.Request) {
 	answer(w, r, func(who cluster.Owner) (any, error) {
 		var req StopRequest
 		if r.ContentLength != 0 { // it may be left out
@@ -22,35 +28,35 @@ func (s *Server) handleStop(w http.ResponseWriter, r *http.Request) {
 				return nil, err
 			}
 		}
-		return s.stop(r.Context(), r.PathValue("job"), req, who)
+		return c.stop(r.Context(), r.PathValue("job"), req, who)
 	})
 }
 
-func (s *Server) handleResume(w http.ResponseWriter, r *http.Request) {
+func (c *changes) handleResume(w http.ResponseWriter, r *http.Request) {
 	answer(w, r, func(who cluster.Owner) (any, error) {
 		var req ResumeRequest
 		if err := decode(r, &req); err != nil {
 			return nil, err
 		}
-		return s.resume(r.Context(), resumption{r.PathValue("job"), req}, who)
+		return c.resume(r.Context(), resumption{r.PathValue("job"), req}, who)
 	})
 }
 
-func (s *Server) handleScale(w http.ResponseWriter, r *http.Request) {
+func (c *changes) handleScale(w http.ResponseWriter, r *http.Request) {
 	answer(w, r, func(who cluster.Owner) (any, error) {
 		var req ScaleRequest
 		if err := decode(r, &req); err != nil {
 			return nil, err
 		}
-		return s.scale(r.Context(), req.RequestID, record.Request{
+		return c.scale(r.Context(), req.RequestID, record.Request{
 			Kind: record.ScaleRequest, Job: cluster.JobID(r.PathValue("job")), MinWorkers: req.MinWorkers, MaxWorkers: req.MaxWorkers, TimeLimit: req.TimeLimit, Owner: who,
 		})
 	})
 }
 
 // scale passes a request on whose Job may still be a name, unless the leader would refuse it.
-func (s *Server) scale(ctx context.Context, requestID string, r record.Request) (ScaleReply, error) {
-	job, err := s.owned(string(r.Job), r.Owner, "scale")
+func (c *changes) scale(ctx context.Context, requestID string, r record.Request) (ScaleReply, error) {
+	job, err := c.owned(string(r.Job), r.Owner, "scale")
 	if err != nil {
 		return ScaleReply{}, err
 	}
@@ -60,7 +66,7 @@ func (s *Server) scale(ctx context.Context, requestID string, r record.Request) 
 	r.Job = cluster.JobID(job.ID)
 	reply := ScaleReply{ID: job.ID, MinWorkers: cmp.Or(r.MinWorkers, job.MinWorkers), MaxWorkers: cmp.Or(r.MaxWorkers, job.MaxWorkers)}
 	var wrong error
-	_, err = s.view.read(func(m *record.Mirror) {
+	_, err = c.view.read(func(m *record.Mirror) {
 		v := m.Job(r.Job)
 		if !v.Spec.Exists() {
 			wrong = fault(Unavailable, "job %s is not admitted yet: try again in a moment", job.ID)
@@ -80,44 +86,29 @@ func (s *Server) scale(ctx context.Context, requestID string, r record.Request) 
 	if err != nil {
 		return ScaleReply{}, err
 	}
-	if repeated, err := s.repeated(r.Job, requestID); repeated || err != nil {
+	if repeated, err := c.repeated(r.Job, requestID); repeated || err != nil {
 		return reply, err
 	}
-	return reply, s.ask(ctx, requestID, r)
+	return reply, c.requests.ask(ctx, requestID, r)
 }
 
-// answer writes what f makes of a request of the caller, or why not.
-func answer(w http.ResponseWriter, r *http.Request, f func(who cluster.Owner) (any, error)) {
-	who, err := caller(r)
-	if err != nil {
-		writeError(w, err)
-		return
-	}
-	reply, err := f(who)
-	if err != nil {
-		writeError(w, err)
-		return
-	}
-	writeJSON(w, http.StatusAccepted, reply)
-}
-
-func (s *Server) stop(ctx context.Context, ref string, req StopRequest, who cluster.Owner) (StopReply, error) {
-	job, err := s.owned(ref, who, "stop")
+func (c *changes) stop(ctx context.Context, ref string, req StopRequest, who cluster.Owner) (StopReply, error) {
+	job, err := c.owned(ref, who, "stop")
 	if err != nil {
 		return StopReply{}, err
 	}
 	id := cluster.JobID(job.ID)
 	reply := StopReply{ID: job.ID, Phase: job.Phase, Ended: job.Ended, Stopping: job.Stopping, SaveUntil: job.SaveUntil}
-	repeated, err := s.repeated(id, req.RequestID)
+	repeated, err := c.repeated(id, req.RequestID)
 	if err != nil || job.Ended || repeated {
 		return reply, err
 	}
-	if _, err = s.view.read(func(m *record.Mirror) {
+	if _, err = c.view.read(func(m *record.Mirror) {
 		reply.SaveWithinS = time.Duration(m.Job(id).Spec.Value.HaltTimeout).Seconds()
 	}); err != nil {
 		return reply, err
 	}
-	return reply, s.ask(ctx, req.RequestID, record.Request{Kind: record.StopRequest, Job: id, Now: req.Now, Owner: who})
+	return reply, c.requests.ask(ctx, req.RequestID, record.Request{Kind: record.StopRequest, Job: id, Now: req.Now, Owner: who})
 }
 
 // resumption is a job to be resumed, and where.
@@ -127,8 +118,8 @@ type resumption struct {
 }
 
 // resume refuses what the leader would refuse, while the caller still listens.
-func (s *Server) resume(ctx context.Context, r resumption, who cluster.Owner) (ResumeReply, error) {
-	job, err := s.owned(r.ref, who, "resume")
+func (c *changes) resume(ctx context.Context, r resumption, who cluster.Owner) (ResumeReply, error) {
+	job, err := c.owned(r.ref, who, "resume")
 	if err != nil {
 		return ResumeReply{}, err
 	}
@@ -137,8 +128,8 @@ func (s *Server) resume(ctx context.Context, r resumption, who cluster.Owner) (R
 	}
 	id := cluster.JobID(job.ID)
 	reply := ResumeReply{ID: job.ID, Step: record.FromStart}
-	repeated, err := s.repeated(id, r.RequestID)
-	_, unread := s.view.read(func(m *record.Mirror) {
+	repeated, err := c.repeated(id, r.RequestID)
+	_, unread := c.view.read(func(m *record.Mirror) {
 		v := m.Job(id)
 		if r.From != nil {
 			reply.Step = *r.From
@@ -160,7 +151,7 @@ func (s *Server) resume(ctx context.Context, r resumption, who cluster.Owner) (R
 	if repeated {
 		return reply, nil
 	}
-	return reply, s.ask(ctx, r.RequestID, record.Request{Kind: record.ResumeRequest, Job: id, From: r.From, TimeLimit: r.TimeLimit, Owner: who})
+	return reply, c.requests.ask(ctx, r.RequestID, record.Request{Kind: record.ResumeRequest, Job: id, From: r.From, TimeLimit: r.TimeLimit, Owner: who})
 }
 
 // resumable says why a job cannot be resumed from there.
@@ -197,8 +188,8 @@ func stepsOf(v *record.JobView) string {
 }
 
 // owned finds a job that the caller may change.
-func (s *Server) owned(ref string, who cluster.Owner, verb string) (JobStatus, error) {
-	job, _, err := s.job(ref, who)
+func (c *changes) owned(ref string, who cluster.Owner, verb string) (JobStatus, error) {
+	job, _, err := c.view.job(ref, who)
 	if err == nil && who.UID != 0 && who.UID != job.UID {
 		err = fault(Forbidden, "job %s belongs to %s: only its owner or root may %s it", job.ID, job.Owner, verb)
 	}
@@ -206,7 +197,7 @@ func (s *Server) owned(ref string, who cluster.Owner, verb string) (JobStatus, e
 }
 
 // repeated reports whether the request of this identifier was carried out already.
-func (s *Server) repeated(id cluster.JobID, requestID string) (bool, error) {
+func (c *changes) repeated(id cluster.JobID, requestID string) (bool, error) {
 	if requestID == "" {
 		return false, nil
 	}
@@ -214,19 +205,6 @@ func (s *Server) repeated(id cluster.JobID, requestID string) (bool, error) {
 		return false, err
 	}
 	before := false
-	_, err := s.view.read(func(m *record.Mirror) { before = m.Job(id).Wanted.Value.Request == requestID })
+	_, err := c.view.read(func(m *record.Mirror) { before = m.Job(id).Wanted.Value.Request == requestID })
 	return before, err
-}
-
-// ask writes a request for the leader. Its identifier is the caller's, so that one
-// who lost the reply can send it again; empty: it gets a new one.
-func (s *Server) ask(ctx context.Context, requestID string, r record.Request) error {
-	r.At = time.Now().UTC()
-	requestID = cmp.Or(requestID, NewRequestID())
-	key := record.RequestKey(s.cfg.Node, requestID)
-	return s.commit(ctx, requestID, record.Txn{
-		ID:   string(r.Kind) + " " + string(r.Job) + string(r.Node),
-		If:   []record.Compare{record.Absent(key)},
-		Then: []record.Op{record.Put(key, r)},
-	})
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -11,16 +12,18 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/internal/gate"
-	"github.com/bellows-ml/bellows/record"
 )
 
 const (
 	// maxConnections bounds those to the socket, and to the port of other nodes; each
 	// may hold a request's body in memory. Thousands of people can follow their jobs.
 	maxConnections = 4096
-	// nodeConnections is how many one address may have to the port of other nodes. An
-	// agent opens one for each log that somebody follows there.
+	// nodeConnections is how many connections one address may have to the port of
+	// other nodes. An agent opens one for each log that it follows there.
 	nodeConnections = 512
+	// userConnections is how many of those may serve one user, so that eight users at
+	// least share a node's.
+	userConnections = 64
 	// bodyTimeout bounds how long a request's body may take: it comes from the same machine.
 	bodyTimeout = 10 * time.Second
 	// maxHeader bounds a request's header: a path, and the name of a user.
@@ -42,12 +45,16 @@ func (s *Server) guarded(ln net.Listener) net.Listener {
 			}
 			return gate.Peer{Name: strconv.FormatUint(uint64(uid), 10), Most: limits.Connections}
 		},
-		Refuse: refuseConnection,
+		Refuse: func(c net.Conn, p gate.Peer) {
+			answerRefused(c, fault(Limited, "too many connections to this agent are open (%d of one user's, --user-connections of the coordinator; %d in all): close some, and try again",
+				p.Most, maxConnections), refusedWithin)
+		},
 	})
 }
 
-// guardedNodes bounds how many connections each address may have to the port of other nodes.
-func guardedNodes(ln net.Listener) net.Listener {
+// guardedNodes bounds how many connections each address may have to the port of
+// other nodes. A refusal is an answer, too, for which the connection is secured first.
+func guardedNodes(ln net.Listener, secured *tls.Config) net.Listener {
 	return gate.Listen(ln, gate.Config{
 		Total: maxConnections,
 		Of: func(c net.Conn) gate.Peer {
@@ -57,21 +64,27 @@ func guardedNodes(ln net.Listener) net.Listener {
 			}
 			return gate.Peer{Name: host, Most: nodeConnections}
 		},
+		Refuse: func(c net.Conn, p gate.Peer) {
+			answerRefused(tls.Server(c, secured), fault(Limited, "too many connections of node %s to this agent are open (%d of one node; %d in all): "+
+				"its users follow too many logs (`bellows logs -f`, `bellows run`): end some, and try again", p.Name, p.Most, maxConnections), nodeRefusedWithin)
+		},
 	})
 }
 
-// refusedWithin bounds the time in which a client that is refused has to read why.
-const refusedWithin = 500 * time.Millisecond
+const (
+	// refusedWithin bounds the time in which a refused client has to read the answer.
+	refusedWithin = 500 * time.Millisecond
+	// nodeRefusedWithin does so for a node, with the handshake of TLS before it.
+	nodeRefusedWithin = 5 * time.Second
+)
 
-// refuseConnection answers a request that is not looked at. It is taken in all the
-// same: a client that cannot send it does not read the answer, and Go's takes one that
-// comes before it has begun to send for no answer of its own.
-func refuseConnection(c net.Conn, p gate.Peer) {
-	e := fault(Limited, "too many connections to this agent are open (%d of one user's, --user-connections of the coordinator; %d in all): close some, and try again",
-		p.Most, maxConnections)
+// answerRefused answers a request without parsing it. It reads the request all the
+// same: a client that cannot send does not read the answer, and Go's client does not
+// accept an answer that arrives before it has started to send.
+func answerRefused(c net.Conn, e *Error, within time.Duration) {
 	head := fmt.Sprintf("HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: ", e.Code.status(), http.StatusText(e.Code.status()))
 	body := e.json()
-	_ = c.SetDeadline(time.Now().Add(refusedWithin))
+	_ = c.SetDeadline(time.Now().Add(within))
 	if _, err := io.ReadFull(c, make([]byte, 1)); err != nil {
 		return // it asks for nothing
 	}
@@ -105,11 +118,4 @@ func timely(next http.Handler) http.Handler {
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		next.ServeHTTP(w, r)
 	})
-}
-
-// allowed returns the limits that the leader keeps users to, or the defaults while nothing is known.
-func (v *view) allowed() record.Limits {
-	limits := record.DefaultLimits()
-	_, _ = v.read(func(m *record.Mirror) { limits = m.Allowed() })
-	return limits
 }

@@ -13,7 +13,7 @@ import (
 // maxReason bounds what an operator can say about a node.
 const maxReason = 1024
 
-func (s *Server) handleDrain(w http.ResponseWriter, r *http.Request) {
+func (c *changes) handleDrain(w http.ResponseWriter, r *http.Request) {
 	answer(w, r, func(who cluster.Owner) (any, error) {
 		var req DrainRequest
 		if err := decode(r, &req); err != nil {
@@ -22,27 +22,27 @@ func (s *Server) handleDrain(w http.ResponseWriter, r *http.Request) {
 		if len(req.Reason) > maxReason {
 			return nil, fault(Invalid, "reason has %d bytes: at most %d", len(req.Reason), maxReason)
 		}
-		return s.drain(r.Context(), record.Request{
+		return c.drain(r.Context(), record.Request{
 			Kind: record.DrainRequest, Node: cluster.NodeID(r.PathValue("node")), Reason: req.Reason, Down: req.Down, Owner: who,
 		})
 	})
 }
 
-func (s *Server) handleUndrain(w http.ResponseWriter, r *http.Request) {
+func (c *changes) handleUndrain(w http.ResponseWriter, r *http.Request) {
 	answer(w, r, func(who cluster.Owner) (any, error) {
-		return s.drain(r.Context(), record.Request{Kind: record.UndrainRequest, Node: cluster.NodeID(r.PathValue("node")), Owner: who})
+		return c.drain(r.Context(), record.Request{Kind: record.UndrainRequest, Node: cluster.NodeID(r.PathValue("node")), Owner: who})
 	})
 }
 
 // drain passes a request about a node on. It is for root and for whom this
 // agent runs as: the leader believes the agent.
-func (s *Server) drain(ctx context.Context, r record.Request) (DrainReply, error) {
+func (c *changes) drain(ctx context.Context, r record.Request) (DrainReply, error) {
 	if err := mayOperate(r.Owner); err != nil {
 		return DrainReply{}, err
 	}
 	reply := DrainReply{Node: string(r.Node)}
 	var wrong error
-	_, err := s.view.read(func(m *record.Mirror) {
+	_, err := c.view.read(func(m *record.Mirror) {
 		v := m.Node(r.Node)
 		reply.Jobs = len(v.Grants)
 		switch {
@@ -61,7 +61,7 @@ func (s *Server) drain(ctx context.Context, r record.Request) (DrainReply, error
 		return DrainReply{}, err
 	}
 	r.Reason = strings.Join(strings.Fields(r.Reason), " ")
-	return reply, s.ask(ctx, "", r)
+	return reply, c.requests.ask(ctx, "", r)
 }
 
 // noNode says that the cluster has no such node.

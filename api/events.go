@@ -83,8 +83,11 @@ func parseEventQuery(v url.Values) (EventQuery, error) {
 	return q, nil
 }
 
+// eventFeed answers requests for events.
+type eventFeed struct{ view *view }
+
 // handleEvents writes events as JSON lines, and with follow goes on as they come.
-func (s *Server) handleEvents(w http.ResponseWriter, r *http.Request) {
+func (f *eventFeed) handleEvents(w http.ResponseWriter, r *http.Request) {
 	who, err := caller(r)
 	if err != nil {
 		writeError(w, err)
@@ -92,7 +95,7 @@ func (s *Server) handleEvents(w http.ResponseWriter, r *http.Request) {
 	}
 	q, err := parseEventQuery(r.URL.Query())
 	if err == nil {
-		q.Job, err = s.eventsOf(q.Job, who)
+		q.Job, err = f.eventsOf(q.Job, who)
 	}
 	if err != nil {
 		writeError(w, err)
@@ -100,7 +103,7 @@ func (s *Server) handleEvents(w http.ResponseWriter, r *http.Request) {
 	}
 	out := newLines(w)
 	for first := true; ; first = false {
-		list, changed, err := s.events(q)
+		list, changed, err := f.events(q)
 		if err != nil { // there is no picture yet; once there is one, there is always one
 			writeError(w, err)
 			return
@@ -124,16 +127,16 @@ func (s *Server) handleEvents(w http.ResponseWriter, r *http.Request) {
 }
 
 // eventsOf finds the identifier of a job of which there may be nothing left but events.
-func (s *Server) eventsOf(ref string, who cluster.Owner) (string, error) {
+func (f *eventFeed) eventsOf(ref string, who cluster.Owner) (string, error) {
 	if ref == "" {
 		return "", nil
 	}
-	status, _, err := s.job(ref, who)
+	status, _, err := f.view.job(ref, who)
 	if err == nil || CodeOf(err) != NotFound {
 		return status.ID, err
 	}
 	known := false
-	if _, unread := s.view.read(func(m *record.Mirror) {
+	if _, unread := f.view.read(func(m *record.Mirror) {
 		for _, e := range m.Events(0) {
 			known = known || string(e.Job) == ref
 		}
@@ -148,8 +151,8 @@ func (s *Server) eventsOf(ref string, who cluster.Owner) (string, error) {
 
 // events lists what there is to tell after the query's revision, and at the end a
 // mark of how far that goes.
-func (s *Server) events(q EventQuery) (list []Event, changed <-chan struct{}, err error) {
-	changed, err = s.view.read(func(m *record.Mirror) {
+func (f *eventFeed) events(q EventQuery) (list []Event, changed <-chan struct{}, err error) {
+	changed, err = f.view.read(func(m *record.Mirror) {
 		told := m.Events(q.After)
 		if q.After > 0 && len(told) > 0 && writtenOver(m, q.After) {
 			list = append(list, Event{Revision: q.After, Notice: fmt.Sprintf(

@@ -183,9 +183,9 @@ func (p pretended) Peer() (cluster.Owner, error) { return p.as, nil }
 // eventually waits until something is so.
 func eventually(t *testing.T, what string, so func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !so(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !so(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within 10 s: %s", what)
+			t.Fatalf("not within a minute: %s", what)
 		}
 	}
 }

@@ -25,8 +25,16 @@ const (
 	nodeRetry = 500 * time.Millisecond
 )
 
+// jobLogs merges what a job's workers wrote on all its nodes.
+type jobLogs struct {
+	cfg    *Config
+	view   *view
+	local  *localLogs
+	agents *agents
+}
+
 // handleLogs writes a job's log lines, merged over its nodes.
-func (s *Server) handleLogs(w http.ResponseWriter, r *http.Request) {
+func (j *jobLogs) handleLogs(w http.ResponseWriter, r *http.Request) {
 	who, err := caller(r)
 	if err != nil {
 		writeError(w, err)
@@ -37,15 +45,15 @@ func (s *Server) handleLogs(w http.ResponseWriter, r *http.Request) {
 		writeError(w, err)
 		return
 	}
-	status, _, err := s.job(r.PathValue("job"), who)
+	status, _, err := j.view.job(r.PathValue("job"), who)
 	if err == nil {
-		err = s.mayReadLogs(cluster.JobID(status.ID), who)
+		err = j.view.mayReadLogs(cluster.JobID(status.ID), who)
 	}
 	if err == nil && q.Generation != 0 && uint64(q.Generation) > status.Generation {
 		err = fault(NotFound, "generation %d of job %s: it has had %d so far", q.Generation, status.ID, status.Generation)
 	}
 	if err == nil && q.Rank != nil {
-		err = s.knownRank(cluster.JobID(status.ID), q)
+		err = j.knownRank(cluster.JobID(status.ID), q)
 	}
 	if err != nil {
 		writeError(w, err)
@@ -55,7 +63,7 @@ func (s *Server) handleLogs(w http.ResponseWriter, r *http.Request) {
 	if out.flush() != nil {
 		return
 	}
-	merge := merger{server: s, job: cluster.JobID(status.ID), query: q, who: who}
+	merge := merger{logs: j, job: cluster.JobID(status.ID), query: q, who: who}
 	merge.tailed = merge.tailOf()
 	// An error means that the caller has gone, or that this agent ends.
 	if merge.run(r.Context(), out.line) == nil {
@@ -65,10 +73,10 @@ func (s *Server) handleLogs(w http.ResponseWriter, r *http.Request) {
 
 // merger brings together what a job's workers wrote, generation by generation.
 type merger struct {
-	server *Server
-	job    cluster.JobID
-	query  LogQuery
-	who    cluster.Owner
+	logs  *jobLogs
+	job   cluster.JobID
+	query LogQuery
+	who   cluster.Owner
 	// tailed is the generation for which the query's Tail counts, settled when the
 	// reading begins: all of what later ones write is wanted. 0 = none yet.
 	tailed cluster.Generation
@@ -92,7 +100,7 @@ func (m merger) run(ctx context.Context, emit func(LogLine) error) error {
 	if m.query.Tail != nil && m.query.From == 0 {
 		done = max(m.tailed, 1) - 1
 		if m.query.Follow { // so that whoever is cut off before the first line does not take the tail of a later one
-			if err := emit(LogLine{Node: string(m.server.cfg.Node), Rank: -1, Generation: uint64(m.tailed), Begin: true}); err != nil {
+			if err := emit(LogLine{Node: string(m.logs.cfg.Node), Rank: -1, Generation: uint64(m.tailed), Begin: true}); err != nil {
 				return err
 			}
 		}
@@ -119,7 +127,7 @@ func (m merger) run(ctx context.Context, emit func(LogLine) error) error {
 
 // next returns the first planned generation after done, 0 if there is none yet.
 func (m merger) next(done cluster.Generation) (g cluster.Generation, ended bool, changed <-chan struct{}) {
-	changed, err := m.server.view.read(func(mirror *record.Mirror) {
+	changed, err := m.logs.view.read(func(mirror *record.Mirror) {
 		v := mirror.Job(m.job)
 		for _, x := range slices.Sorted(maps.Keys(v.Generations)) {
 			if x > done && v.Generations[x].Plan.Exists() {
@@ -135,12 +143,12 @@ func (m merger) next(done cluster.Generation) (g cluster.Generation, ended bool,
 // newest returns the newest generation, 0 if there is none yet.
 func (m merger) newest() (g cluster.Generation) {
 	// A view that was never read has no jobs, and we were not asked about one.
-	_, _ = m.server.view.read(func(mirror *record.Mirror) { g = mirror.Job(m.job).State.Value.Generation })
+	_, _ = m.logs.view.read(func(mirror *record.Mirror) { g = mirror.Job(m.job).State.Value.Generation })
 	return g
 }
 
 func (m merger) parts(g cluster.Generation) (parts []cluster.Member) {
-	_, _ = m.server.view.read(func(mirror *record.Mirror) { // as above
+	_, _ = m.logs.view.read(func(mirror *record.Mirror) { // as above
 		for _, member := range mirror.Job(m.job).Generation(g).Plan.Value.World.Members {
 			if m.query.Rank == nil || slices.Contains(member.Ranks(), *m.query.Rank) {
 				parts = append(parts, member)
@@ -263,20 +271,20 @@ func (m merger) follow(ctx context.Context, member cluster.Member, q LogQuery, s
 
 // ask reads from the node that was a member, at the address that it has now.
 func (m merger) ask(ctx context.Context, node cluster.NodeID, q LogQuery, send func(LogLine) error) error {
-	if node == m.server.cfg.Node {
-		if err := m.server.localLogs(ctx, m.job, q, send); err != nil {
+	if node == m.logs.cfg.Node {
+		if err := m.logs.local.read(ctx, m.job, q, send); err != nil {
 			return permanent{err} // there is no agent to wait for: files cannot be read
 		}
 		return nil
 	}
 	addr := ""
-	if _, err := m.server.view.read(func(mirror *record.Mirror) { addr = mirror.Node(node).Alive.Value.API }); err != nil {
+	if _, err := m.logs.view.read(func(mirror *record.Mirror) { addr = mirror.Node(node).Alive.Value.API }); err != nil {
 		return err
 	}
 	if addr == "" {
 		return fmt.Errorf("the node is not in the cluster now")
 	}
-	return m.server.nodeLogs(ctx, part{node, addr}, nodeLogQuery{m.job, q, m.who}, send)
+	return m.logs.agents.logs(ctx, part{node, addr}, nodeLogQuery{m.job, q, m.who}, send)
 }
 
 // notice says which lines are missing.
@@ -294,14 +302,14 @@ func ranksText(m cluster.Member) string {
 }
 
 func (m merger) over(g cluster.Generation) (over bool) {
-	_, err := m.server.view.read(func(mirror *record.Mirror) { over = !running(mirror.Job(m.job), g) })
+	_, err := m.logs.view.read(func(mirror *record.Mirror) { over = !running(mirror.Job(m.job), g) })
 	return err == nil && over
 }
 
 // cancelWhenOver waits until the generation has ended, gives the nodes a little longer, and ends the reading.
 func (m merger) cancelWhenOver(ctx context.Context, g cluster.Generation, cancel func()) {
 	for over := false; !over; {
-		changed, err := m.server.view.read(func(mirror *record.Mirror) { over = !running(mirror.Job(m.job), g) })
+		changed, err := m.logs.view.read(func(mirror *record.Mirror) { over = !running(mirror.Job(m.job), g) })
 		if err == nil && over {
 			break
 		}

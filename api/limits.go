@@ -14,7 +14,7 @@ import (
 // withinLimits refuses a job beyond what its user may have, while he still listens,
 // and one for which etcd has no room but the reserve. The leader has the last word
 // on the first: a user may ask several agents at once.
-func (s *Server) withinLimits(ctx context.Context, spec cluster.Spec, who cluster.Owner) error {
+func (s *submissions) withinLimits(ctx context.Context, spec cluster.Spec, who cluster.Owner) error {
 	text, err := json.Marshal(spec)
 	if err != nil {
 		return fmt.Errorf("write spec: %w", err)

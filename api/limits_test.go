@@ -24,7 +24,7 @@ func TestLimitsOfAUser(t *testing.T) {
 		spec := goodSpec(name)
 		spec.Priority, spec.Command = priority, append(spec.Command, args...)
 		req := SubmitRequest{RequestID: NewRequestID(), Spec: spec}
-		_, err := a.server.submit(t.Context(), req, who)
+		_, err := a.server.submissions.submit(t.Context(), req, who)
 		return req, err
 	}
 	refused := func(err error, want string) {
@@ -45,7 +45,7 @@ func TestLimitsOfAUser(t *testing.T) {
 	}
 	_, err = submit("c", 0)
 	refused(err, "2 jobs of this user have not ended, and a user may have 2 here")
-	if _, err = a.server.submit(t.Context(), first, who); err != nil {
+	if _, err = a.server.submissions.submit(t.Context(), first, who); err != nil {
 		t.Errorf("the same request again: %v", err)
 	}
 	store.put(t, record.Put(record.LimitsKey, record.Limits{LiveJobs: 9, Submits: 2, Bytes: 1 << 20}))

@@ -7,9 +7,9 @@ import (
 
 // knownRank refuses a rank that the job, or the generation that is asked for, has
 // never had. While following, one that it may yet come to have is waited for.
-func (s *Server) knownRank(job cluster.JobID, q LogQuery) error {
+func (j *jobLogs) knownRank(job cluster.JobID, q LogQuery) error {
 	had, most := 0, 0
-	_, err := s.view.read(func(m *record.Mirror) {
+	_, err := j.view.read(func(m *record.Mirror) {
 		v := m.Job(job)
 		most = v.Scaled().MaxWorkers
 		for g, view := range v.Generations {

@@ -162,16 +162,16 @@ func TestAGenerationNotHeardOfHasNotEnded(t *testing.T) {
 			s, err := n.Job(t.Context(), "train")
 			return err == nil && s.Generation == 1
 		})
-		if n.server.partEnded("train-aaaaaa", 1) || n.server.partEnded("train-aaaaaa", 2) {
+		if n.server.local.ended("train-aaaaaa", 1) || n.server.local.ended("train-aaaaaa", 2) {
 			t.Errorf("%s counts as ended: generation 1 %t, 2 %t", n.server.cfg.Node,
-				n.server.partEnded("train-aaaaaa", 1), n.server.partEnded("train-aaaaaa", 2))
+				n.server.local.ended("train-aaaaaa", 1), n.server.local.ended("train-aaaaaa", 2))
 		}
 	}
 	store.plan(t, "train-aaaaaa", 2, "n2")
 	eventually(t, "generation 1 has ended", func() bool {
-		return n1.server.partEnded("train-aaaaaa", 1) && n2.server.partEnded("train-aaaaaa", 1)
+		return n1.server.local.ended("train-aaaaaa", 1) && n2.server.local.ended("train-aaaaaa", 1)
 	})
-	if !n1.server.partEnded("train-aaaaaa", 2) || n2.server.partEnded("train-aaaaaa", 2) {
+	if !n1.server.local.ended("train-aaaaaa", 2) || n2.server.local.ended("train-aaaaaa", 2) {
 		t.Error("n2 alone has a part of generation 2")
 	}
 }
@@ -227,14 +227,14 @@ func TestLogsAreForTheOwnerAndRoot(t *testing.T) {
 		t.Errorf("a stranger: %v", err)
 	}
 	q := nodeLogQuery{"train-aaaaaa", LogQuery{Generation: 1}, owner}
-	if err := thief.server.nodeLogs(t.Context(), part{api: "unix:" + thief.socket}, q, nothing); CodeOf(err) != Forbidden {
+	if err := thief.server.logs.agents.logs(t.Context(), part{api: "unix:" + thief.socket}, q, nothing); CodeOf(err) != Forbidden {
 		t.Errorf("a stranger who says that he is the owner: %v", err)
 	}
 	mine := serve(t, store, "n1", &owner)
 	if err := mine.Logs(t.Context(), "train", LogQuery{}, nothing); err != nil {
 		t.Errorf("the owner: %v", err)
 	}
-	if err := mine.server.nodeLogs(t.Context(), part{api: "unix:" + mine.socket}, nodeLogQuery{"../../etc", LogQuery{Generation: 1}, owner}, nothing); err == nil {
+	if err := mine.server.logs.agents.logs(t.Context(), part{api: "unix:" + mine.socket}, nodeLogQuery{"../../etc", LogQuery{Generation: 1}, owner}, nothing); err == nil {
 		t.Error("a path for a job")
 	}
 }

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -119,8 +118,14 @@ func (q *LogQuery) parseAfter(list []string) error {
 	return nil
 }
 
+// localLogs reads what this node's workers wrote.
+type localLogs struct {
+	cfg  *Config
+	view *view
+}
+
 // handleNodeLogs writes what this node's workers of one generation wrote.
-func (s *Server) handleNodeLogs(w http.ResponseWriter, r *http.Request) {
+func (l *localLogs) handleNodeLogs(w http.ResponseWriter, r *http.Request) {
 	who, err := caller(r)
 	if err != nil {
 		writeError(w, err)
@@ -132,7 +137,7 @@ func (s *Server) handleNodeLogs(w http.ResponseWriter, r *http.Request) {
 	}
 	job := cluster.JobID(r.URL.Query().Get("job"))
 	if err == nil {
-		err = s.mayReadLogs(job, who)
+		err = l.view.mayReadLogs(job, who)
 	}
 	if err != nil {
 		writeError(w, err)
@@ -143,49 +148,26 @@ func (s *Server) handleNodeLogs(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	// What goes wrong later can only be told within the stream.
-	if err := s.localLogs(r.Context(), job, q, out.line); err != nil {
+	if err := l.read(r.Context(), job, q, out.line); err != nil {
 		if r.Context().Err() != nil {
 			return
 		}
-		_ = out.line(LogLine{Node: string(s.cfg.Node), Rank: -1, Generation: uint64(q.Generation), Notice: err.Error(), Missing: true})
+		_ = out.line(LogLine{Node: string(l.cfg.Node), Rank: -1, Generation: uint64(q.Generation), Notice: err.Error(), Missing: true})
 	}
 	_ = out.line(LogLine{End: true})
 }
 
-func (l lines) line(line LogLine) error {
-	b, err := json.Marshal(line)
-	if err != nil {
-		panic(fmt.Sprintf("marshal %+v: %v", line, err))
-	}
-	return l.write(b)
-}
-
-func (s *Server) mayReadLogs(job cluster.JobID, who cluster.Owner) error {
-	var owner cluster.Owner
-	var known bool
-	if _, err := s.view.read(func(m *record.Mirror) { owner, known = ownerOf(m, job) }); err != nil {
-		return err
-	}
-	if !known {
-		return fault(NotFound, "there is no job %.80q", job)
-	}
-	if !mayRead(who, owner.UID) {
-		return fault(Forbidden, "job %s belongs to %s: only its owner or root may read its logs", job, owner.User)
-	}
-	return nil
-}
-
 // localLogs hands the lines of this node's ranks to emit; without Follow rank by
 // rank, with it as they come, until the node has nothing left of the generation.
-func (s *Server) localLogs(ctx context.Context, job cluster.JobID, q LogQuery, emit func(LogLine) error) error {
-	p := nodePart{server: s, job: job, query: q, emit: emit, folder: s.logFolder(job, q.Generation), open: map[int]*rankLog{}}
+func (l *localLogs) read(ctx context.Context, job cluster.JobID, q LogQuery, emit func(LogLine) error) error {
+	p := nodePart{logs: l, job: job, query: q, emit: emit, folder: l.folder(job, q.Generation), open: map[int]*rankLog{}}
 	defer func() {
-		for _, l := range p.open {
-			l.close()
+		for _, log := range p.open {
+			log.close()
 		}
 	}()
 	for {
-		last := !q.Follow || s.partEnded(job, q.Generation)
+		last := !q.Follow || l.ended(job, q.Generation)
 		if err := p.begin(); err != nil {
 			return err
 		}
@@ -203,7 +185,7 @@ func (s *Server) localLogs(ctx context.Context, job cluster.JobID, q LogQuery, e
 
 // nodePart reads this node's part of a generation's logs.
 type nodePart struct {
-	server    *Server
+	logs      *localLogs
 	job       cluster.JobID
 	query     LogQuery
 	emit      func(LogLine) error
@@ -220,8 +202,8 @@ func (p *nodePart) begin() error {
 	if err != nil {
 		return err
 	}
-	_, _ = p.server.view.read(func(m *record.Mirror) { // without a picture there are the files
-		member, _, _ := m.Job(p.job).Generation(p.query.Generation).Plan.Value.World.Member(p.server.cfg.Node)
+	_, _ = p.logs.view.read(func(m *record.Mirror) { // without a picture there are the files
+		member, _, _ := m.Job(p.job).Generation(p.query.Generation).Plan.Value.World.Member(p.logs.cfg.Node)
 		ranks = append(ranks, member.Ranks()...)
 	})
 	slices.Sort(ranks)
@@ -238,7 +220,7 @@ func (p *nodePart) begin() error {
 			continue
 		}
 		if err := p.emit(LogLine{
-			Node: string(p.server.cfg.Node), Rank: rank, Generation: uint64(p.query.Generation), After: &after, Begin: true,
+			Node: string(p.logs.cfg.Node), Rank: rank, Generation: uint64(p.query.Generation), After: &after, Begin: true,
 		}); err != nil {
 			return err
 		}
@@ -249,7 +231,7 @@ func (p *nodePart) begin() error {
 // poll hands over what the ranks have written since; last: and will not finish.
 func (p *nodePart) poll(last bool) error {
 	for _, rank := range slices.Sorted(maps.Keys(p.open)) {
-		toLine := p.server.lineOf(rank, p.query.Generation, p.following, p.emit)
+		toLine := p.logs.lineOf(rank, p.query.Generation, p.following, p.emit)
 		if err := p.open[rank].poll(toLine); err != nil {
 			return err
 		}
@@ -283,11 +265,11 @@ func (q LogQuery) start(folder string, rank int, following bool) (after Position
 	return after, err
 }
 
-func (s *Server) lineOf(rank int, g cluster.Generation, following bool, emit func(LogLine) error) func(logText) error {
-	return func(l logText) error {
-		line := LogLine{Node: string(s.cfg.Node), Rank: rank, Generation: uint64(g), Text: l.text, After: &l.after}
-		if l.gap != "" {
-			line.After, line.Notice = nil, fmt.Sprintf("rank %d in generation %d: %s", rank, g, l.gap)
+func (l *localLogs) lineOf(rank int, g cluster.Generation, following bool, emit func(LogLine) error) func(logText) error {
+	return func(t logText) error {
+		line := LogLine{Node: string(l.cfg.Node), Rank: rank, Generation: uint64(g), Text: t.text, After: &t.after}
+		if t.gap != "" {
+			line.After, line.Notice = nil, fmt.Sprintf("rank %d in generation %d: %s", rank, g, t.gap)
 		}
 		if following {
 			line.At = time.Now().UTC()
@@ -320,14 +302,14 @@ func ranksIn(folder string) ([]int, error) {
 // partEnded reports whether this node's workers of the generation write nothing
 // more. Of a generation that this node has not heard of yet, as whoever asks is
 // a moment ahead, it does not know that.
-func (s *Server) partEnded(job cluster.JobID, g cluster.Generation) (ended bool) {
-	_, err := s.view.read(func(m *record.Mirror) {
+func (l *localLogs) ended(job cluster.JobID, g cluster.Generation) (ended bool) {
+	_, err := l.view.read(func(m *record.Mirror) {
 		v := m.Job(job)
 		plan := v.Generation(g).Plan
-		_, fenced := v.Generation(g).Fences[s.cfg.Node]
-		_, _, member := plan.Value.World.Member(s.cfg.Node)
+		_, fenced := v.Generation(g).Fences[l.cfg.Node]
+		_, _, member := plan.Value.World.Member(l.cfg.Node)
 		over := v.State.Value.Generation > g || v.State.Value.Generation == g && !v.State.Value.Phase.Active()
-		ended = over || fenced || plan.Exists() && !member || m.Node(s.cfg.Node).Ack(job, g, plan.Value.World.Nonce).Stopped.Exists()
+		ended = over || fenced || plan.Exists() && !member || m.Node(l.cfg.Node).Ack(job, g, plan.Value.World.Nonce).Stopped.Exists()
 	})
 	return err == nil && ended
 }
@@ -335,4 +317,9 @@ func (s *Server) partEnded(job cluster.JobID, g cluster.Generation) (ended bool)
 // running reports whether a generation may still have workers.
 func running(v *record.JobView, g cluster.Generation) bool {
 	return v.State.Exists() && v.State.Value.Generation == g && v.State.Value.Phase.Active()
+}
+
+// folder is where this node keeps what one generation's workers wrote.
+func (l *localLogs) folder(job cluster.JobID, g cluster.Generation) string {
+	return filepath.Join(l.cfg.LogDir, string(job), fmt.Sprintf("g%08d", uint64(g)))
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"maps"
+	"net/http"
 	"slices"
 
 	"github.com/bellows-ml/bellows/cluster"
@@ -67,4 +68,25 @@ func deviceUsers(m *record.Mirror) map[cluster.DeviceID]DeviceStatus {
 		}
 	}
 	return users
+}
+
+// nodeReader answers requests for the status of nodes.
+type nodeReader struct {
+	cfg     *Config
+	view    *view
+	devices *deviceReader
+}
+
+func (n *nodeReader) handleNodes(w http.ResponseWriter, r *http.Request) {
+	var gossip map[cluster.NodeID]string
+	if n.cfg.Gossip != nil {
+		gossip = n.cfg.Gossip()
+	}
+	var list []NodeStatus
+	if _, err := n.view.read(func(m *record.Mirror) { list = nodeStatuses(m, gossip) }); err != nil {
+		writeError(w, err)
+		return
+	}
+	n.devices.addToNodes(r.Context(), list)
+	writeJSON(w, http.StatusOK, list)
 }

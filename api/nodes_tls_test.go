@@ -189,7 +189,7 @@ func TestOtherNodesMayAskForLittle(t *testing.T) {
 	address := n2.serveNodes(t, certified(t, ca, "n2"))
 	n1.server.cfg.Identity = certified(t, ca, "n1")
 	eventually(t, "n2 knows of n1", func() bool { nodes, err := n2.Nodes(t.Context()); return err == nil && len(nodes) == 2 })
-	c, err := n1.server.agentAt("n2", "tls:"+address)
+	c, err := n1.server.logs.agents.at("n2", "tls:"+address)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
-	"github.com/bellows-ml/bellows/record"
 )
 
 const (
@@ -87,23 +86,30 @@ type DeviceProcess struct {
 	Graphics    bool   `json:"graphics,omitempty"`     // it only draws
 }
 
+// deviceReader asks the agents of nodes what their devices are doing.
+type deviceReader struct {
+	cfg    *Config
+	view   *view
+	agents *agents
+}
+
 // handleReadings says what this node's own devices are doing.
-func (s *Server) handleReadings(w http.ResponseWriter, _ *http.Request) {
-	r := s.ownReadings()
+func (d *deviceReader) handleReadings(w http.ResponseWriter, _ *http.Request) {
+	r := d.own()
 	r.Now = time.Now().UTC()
 	writeJSON(w, http.StatusOK, r)
 }
 
-func (s *Server) ownReadings() NodeReadings {
-	if s.cfg.Readings == nil {
+func (d *deviceReader) own() NodeReadings {
+	if d.cfg.Readings == nil {
 		return NodeReadings{Devices: []DeviceReading{}, Missing: "this agent reads none"}
 	}
-	return s.cfg.Readings()
+	return d.cfg.Readings()
 }
 
 // readings asks nodes, by where their agents answer, what their devices are
 // doing. Those that cannot be asked say why.
-func (s *Server) readings(ctx context.Context, nodes map[cluster.NodeID]string) map[cluster.NodeID]NodeReadings {
+func (d *deviceReader) ask(ctx context.Context, nodes map[cluster.NodeID]string) map[cluster.NodeID]NodeReadings {
 	ctx, cancel := context.WithTimeout(ctx, readingsWait)
 	defer cancel()
 	var mu sync.Mutex
@@ -113,7 +119,7 @@ func (s *Server) readings(ctx context.Context, nodes map[cluster.NodeID]string) 
 		wg.Go(func() {
 			turn <- struct{}{}
 			defer func() { <-turn }()
-			r, err := s.readingsOf(ctx, id, at)
+			r, err := d.readingsOf(ctx, id, at)
 			switch {
 			case errors.Is(err, context.DeadlineExceeded):
 				r = NodeReadings{Missing: fmt.Sprintf("no answer within %s", readingsWait)}
@@ -129,14 +135,14 @@ func (s *Server) readings(ctx context.Context, nodes map[cluster.NodeID]string) 
 	return all
 }
 
-func (s *Server) readingsOf(ctx context.Context, id cluster.NodeID, at string) (r NodeReadings, err error) {
-	if id == s.cfg.Node {
-		return s.ownReadings(), nil
+func (d *deviceReader) readingsOf(ctx context.Context, id cluster.NodeID, at string) (r NodeReadings, err error) {
+	if id == d.cfg.Node {
+		return d.own(), nil
 	}
 	if ctx.Err() != nil {
 		return r, ctx.Err()
 	}
-	c, err := s.agentAt(id, at)
+	c, err := d.agents.at(id, at)
 	if err != nil {
 		return r, err
 	}
@@ -161,8 +167,8 @@ func ahead(sent, now, got time.Time) *float64 {
 }
 
 // addReadings completes the statuses of nodes that are in the cluster.
-func (s *Server) addReadings(ctx context.Context, list []NodeStatus) {
-	answers := s.readings(ctx, s.askable(func(id cluster.NodeID) bool { return true }))
+func (d *deviceReader) addToNodes(ctx context.Context, list []NodeStatus) {
+	answers := d.ask(ctx, d.view.agents(func(id cluster.NodeID) bool { return true }))
 	for i := range list {
 		n := &list[i]
 		r, ok := answers[cluster.NodeID(n.ID)]
@@ -184,12 +190,12 @@ func (s *Server) addReadings(ctx context.Context, list []NodeStatus) {
 }
 
 // addJobReadings completes a job's members with the readings of their own devices.
-func (s *Server) addJobReadings(ctx context.Context, job *JobStatus) {
+func (d *deviceReader) addToJob(ctx context.Context, job *JobStatus) {
 	on := map[cluster.NodeID]bool{}
 	for _, m := range job.Members {
 		on[cluster.NodeID(m.Node)] = true
 	}
-	answers := s.readings(ctx, s.askable(func(id cluster.NodeID) bool { return on[id] }))
+	answers := d.ask(ctx, d.view.agents(func(id cluster.NodeID) bool { return on[id] }))
 	for i := range job.Members {
 		m := &job.Members[i]
 		r := answers[cluster.NodeID(m.Node)]
@@ -203,20 +209,6 @@ func (s *Server) addJobReadings(ctx context.Context, job *JobStatus) {
 			}
 		}
 	}
-}
-
-// askable are the nodes that are in the cluster, of those wanted, and where their agents answer.
-func (s *Server) askable(wanted func(cluster.NodeID) bool) map[cluster.NodeID]string {
-	nodes := map[cluster.NodeID]string{}
-	// A view that was never read has no nodes, and its error has been told.
-	_, _ = s.view.read(func(m *record.Mirror) {
-		for id, v := range m.Nodes {
-			if v.Alive.Exists() && wanted(id) {
-				nodes[id] = v.Alive.Value.API
-			}
-		}
-	})
-	return nodes
 }
 
 func (r NodeReadings) place(device string) *DevicePlace {

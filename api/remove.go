@@ -9,22 +9,22 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
-func (s *Server) handleRemove(w http.ResponseWriter, r *http.Request) {
+func (c *changes) handleRemove(w http.ResponseWriter, r *http.Request) {
 	answer(w, r, func(who cluster.Owner) (any, error) {
-		return s.remove(r.Context(), record.Request{Kind: record.RemoveRequest, Node: cluster.NodeID(r.PathValue("node")), Owner: who})
+		return c.remove(r.Context(), record.Request{Kind: record.RemoveRequest, Node: cluster.NodeID(r.PathValue("node")), Owner: who})
 	})
 }
 
 // remove asks the leader to take a node out of the cluster for good, unless it
 // would refuse, and waits a moment for it. It is for operators, as a drain is.
-func (s *Server) remove(ctx context.Context, r record.Request) (RemoveReply, error) {
+func (c *changes) remove(ctx context.Context, r record.Request) (RemoveReply, error) {
 	reply := RemoveReply{Node: string(r.Node)}
 	if err := mayOperate(r.Owner); err != nil {
 		return reply, err
 	}
 	var wrong *Error
 	look := func(m *record.Mirror) { reply.Removed, wrong = !m.Node(r.Node).Belongs(), stays(m, r.Node) }
-	_, err := s.view.read(look)
+	_, err := c.view.read(look)
 	switch {
 	case err != nil:
 		return reply, err
@@ -33,14 +33,14 @@ func (s *Server) remove(ctx context.Context, r record.Request) (RemoveReply, err
 	case wrong != nil:
 		return reply, wrong
 	}
-	if err := s.ask(ctx, "", r); err != nil {
+	if err := c.requests.ask(ctx, "", r); err != nil {
 		return reply, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, knownWithin)
 	defer cancel()
 	for {
 		over := ctx.Err() != nil
-		changed, err := s.view.read(look)
+		changed, err := c.view.read(look)
 		switch {
 		case err != nil || reply.Removed:
 			return reply, err

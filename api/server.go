@@ -3,20 +3,18 @@ package api
 import (
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	stdlog "log"
 	"net"
 	"net/http"
-	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/gate"
 	"github.com/bellows-ml/bellows/internal/trust"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -68,13 +66,31 @@ type Config struct {
 type Server struct {
 	cfg  Config
 	view *view
-	turn chan struct{} // holds one: whose request is being written
-	room room
+
+	jobs        *jobReader
+	nodes       *nodeReader
+	devices     *deviceReader
+	events      *eventFeed
+	local       *localLogs
+	logs        *jobLogs
+	changes     *changes
+	submissions *submissions
+	fromUsers   *gate.Bound // requests of other nodes for users that are being answered
 }
 
 // NewServer makes a server; nothing runs before Serve.
 func NewServer(cfg Config) *Server {
-	return &Server{cfg: cfg, view: newView(cfg), turn: make(chan struct{}, 1)}
+	s := &Server{cfg: cfg, view: newView(cfg), fromUsers: gate.NewBound(maxConnections, 0)}
+	others, asked := &agents{&s.cfg}, newRequests(&s.cfg)
+	s.devices = &deviceReader{&s.cfg, s.view, others}
+	s.jobs = &jobReader{s.view, s.devices}
+	s.nodes = &nodeReader{&s.cfg, s.view, s.devices}
+	s.events = &eventFeed{s.view}
+	s.local = &localLogs{&s.cfg, s.view}
+	s.logs = &jobLogs{&s.cfg, s.view, s.local, others}
+	s.changes = &changes{s.view, asked}
+	s.submissions = &submissions{cfg: &s.cfg, view: s.view, requests: asked}
+	return s
 }
 
 // Serve answers on the listener until the context ends, and returns when every
@@ -96,15 +112,17 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 // a Serve beside it. Other nodes may ask for little: what only this node has.
 func (s *Server) ServeNodes(ctx context.Context, ln net.Listener) error {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/node/logs", s.handleNodeLogs)
-	mux.HandleFunc("GET /v1/node/readings", s.handleReadings)
+	mux.HandleFunc("GET /v1/node/logs", s.local.handleNodeLogs)
+	mux.HandleFunc("GET /v1/node/readings", s.devices.handleReadings)
 	refusals := stdlog.New(s.cfg.Log.With().Str("listener", "nodes").Logger(), "", 0)
-	return serveHTTP(ctx, tls.NewListener(guardedNodes(ln), s.cfg.Identity.Server()), &http.Server{
+	secured := s.cfg.Identity.Server()
+	return serveHTTP(ctx, tls.NewListener(guardedNodes(ln, secured), secured), &http.Server{
 		Handler: s.fromNodes(mux), ConnContext: withNode, ErrorLog: refusals,
 	})
 }
 
-// fromNodes lets only nodes that are in the cluster ask: a certificate outlives a node that was taken out.
+// fromNodes answers only nodes that are in the cluster, since a certificate stays
+// valid after its node was removed, and bounds the requests of each user.
 func (s *Server) fromNodes(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id, err := trust.Peer(r.TLS)
@@ -120,8 +138,33 @@ func (s *Server) fromNodes(next http.Handler) http.Handler {
 			writeError(w, err)
 			return
 		}
+		leave, err := s.enter(id, r)
+		if err != nil {
+			writeError(w, err)
+			return
+		}
+		defer leave()
 		next.ServeHTTP(w, r)
 	})
+}
+
+// enter counts a request that another node makes, and returns the function that
+// ends its count. A node asks for many users over its share of connections: no user
+// may take it all. What it asks for itself has no user and ends soon.
+func (s *Server) enter(from cluster.NodeID, r *http.Request) (leave func(), err error) {
+	if r.Header.Get(userHeader) == "" {
+		return func() {}, nil
+	}
+	who, err := caller(r)
+	if err != nil {
+		return nil, err
+	}
+	name := fmt.Sprintf("%s %d", from, who.UID)
+	if leave, ok := s.fromUsers.Enter(gate.Peer{Name: name, Most: userConnections}); ok {
+		return leave, nil
+	}
+	return nil, fault(Limited, "user %s reads logs of node %s over %d connections from node %s, which is as many as one user may have: end some of those "+
+		"(`bellows logs -f` and `bellows run` hold one for each node of their job), or ask an agent on another node", who.User, s.cfg.Node, userConnections, from)
 }
 
 // serveHTTP runs an HTTP server until the context ends, and closes the listener.
@@ -151,21 +194,21 @@ func serveHTTP(ctx context.Context, ln net.Listener, srv *http.Server) error {
 
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v1/jobs", s.handleSubmit)
-	mux.HandleFunc("GET /v1/jobs", s.handleJobs)
-	mux.HandleFunc("GET /v1/jobs/{job}", s.handleJob)
-	mux.HandleFunc("GET /v1/jobs/{job}/watch", s.handleWatch)
-	mux.HandleFunc("GET /v1/jobs/{job}/logs", s.handleLogs)
-	mux.HandleFunc("POST /v1/jobs/{job}/stop", s.handleStop)
-	mux.HandleFunc("POST /v1/jobs/{job}/resume", s.handleResume)
-	mux.HandleFunc("POST /v1/jobs/{job}/scale", s.handleScale)
-	mux.HandleFunc("POST /v1/nodes/{node}/drain", s.handleDrain)
-	mux.HandleFunc("POST /v1/nodes/{node}/undrain", s.handleUndrain)
-	mux.HandleFunc("POST /v1/nodes/{node}/remove", s.handleRemove)
-	mux.HandleFunc("GET /v1/nodes", s.handleNodes)
-	mux.HandleFunc("GET /v1/node/logs", s.handleNodeLogs)
-	mux.HandleFunc("GET /v1/node/readings", s.handleReadings)
-	mux.HandleFunc("GET /v1/events", s.handleEvents)
+	mux.HandleFunc("POST /v1/jobs", s.submissions.handleSubmit)
+	mux.HandleFunc("GET /v1/jobs", s.jobs.handleJobs)
+	mux.HandleFunc("GET /v1/jobs/{job}", s.jobs.handleJob)
+	mux.HandleFunc("GET /v1/jobs/{job}/watch", s.jobs.handleWatch)
+	mux.HandleFunc("GET /v1/jobs/{job}/logs", s.logs.handleLogs)
+	mux.HandleFunc("POST /v1/jobs/{job}/stop", s.changes.handleStop)
+	mux.HandleFunc("POST /v1/jobs/{job}/resume", s.changes.handleResume)
+	mux.HandleFunc("POST /v1/jobs/{job}/scale", s.changes.handleScale)
+	mux.HandleFunc("POST /v1/nodes/{node}/drain", s.changes.handleDrain)
+	mux.HandleFunc("POST /v1/nodes/{node}/undrain", s.changes.handleUndrain)
+	mux.HandleFunc("POST /v1/nodes/{node}/remove", s.changes.handleRemove)
+	mux.HandleFunc("GET /v1/nodes", s.nodes.handleNodes)
+	mux.HandleFunc("GET /v1/node/logs", s.local.handleNodeLogs)
+	mux.HandleFunc("GET /v1/node/readings", s.devices.handleReadings)
+	mux.HandleFunc("GET /v1/events", s.events.handleEvents)
 	mux.HandleFunc("GET /v1/status", s.handleStatus)
 	return mux
 }
@@ -199,156 +242,4 @@ func (s *Server) handleStatus(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	writeJSON(w, http.StatusOK, reply)
-}
-
-func (s *Server) handleNodes(w http.ResponseWriter, r *http.Request) {
-	var gossip map[cluster.NodeID]string
-	if s.cfg.Gossip != nil {
-		gossip = s.cfg.Gossip()
-	}
-	var list []NodeStatus
-	if _, err := s.view.read(func(m *record.Mirror) { list = nodeStatuses(m, gossip) }); err != nil {
-		writeError(w, err)
-		return
-	}
-	s.addReadings(r.Context(), list)
-	writeJSON(w, http.StatusOK, list)
-}
-
-func (s *Server) handleJobs(w http.ResponseWriter, r *http.Request) {
-	who, err := caller(r)
-	if err != nil {
-		writeError(w, err)
-		return
-	}
-	all := r.URL.Query().Has("all")
-	list := []JobStatus{}
-	if _, err = s.view.read(func(m *record.Mirror) {
-		list = append(list, jobs(m, who, func(_ cluster.JobID, _ string, ended bool) bool { return all || !ended })...)
-	}); err != nil {
-		writeError(w, err)
-		return
-	}
-	writeJSON(w, http.StatusOK, list)
-}
-
-func (s *Server) handleJob(w http.ResponseWriter, r *http.Request) {
-	who, err := caller(r)
-	if err != nil {
-		writeError(w, err)
-		return
-	}
-	status, _, err := s.job(r.PathValue("job"), who)
-	if err != nil {
-		writeError(w, err)
-		return
-	}
-	s.addJobReadings(r.Context(), &status)
-	writeJSON(w, http.StatusOK, status)
-}
-
-// job reads one job and returns a channel that is closed when something has changed since.
-func (s *Server) job(ref string, who cluster.Owner) (status JobStatus, changed <-chan struct{}, err error) {
-	var found bool
-	changed, err = s.view.read(func(m *record.Mirror) { status, found = findJob(m, ref, who) })
-	if err == nil && !found {
-		err = fault(NotFound, "there is no job %.80q: `bellows ps --all` lists all of them", ref)
-	}
-	return status, changed, err
-}
-
-// watchEvery is how often a watched job is looked at at most: a big cluster changes
-// hundreds of times a second, and mostly elsewhere.
-const watchEvery = 200 * time.Millisecond
-
-// handleWatch writes the job's status as a JSON line whenever it changes, until the job has ended.
-func (s *Server) handleWatch(w http.ResponseWriter, r *http.Request) {
-	who, err := caller(r)
-	if err != nil {
-		writeError(w, err)
-		return
-	}
-	ref, last, out := r.PathValue("job"), "", newLines(w)
-	for {
-		next := time.After(watchEvery)
-		status, changed, err := s.job(ref, who)
-		if err != nil {
-			if last == "" {
-				writeError(w, err)
-			}
-			return
-		}
-		ref = status.ID // a name may come to mean another job
-		line, err := json.Marshal(status)
-		if err != nil {
-			panic(fmt.Sprintf("marshal %+v: %v", status, err))
-		}
-		if string(line) != last {
-			last = string(line)
-			if out.write(line) != nil {
-				return // the caller has gone
-			}
-		}
-		if status.Ended {
-			return
-		}
-		select {
-		case <-changed:
-		case <-r.Context().Done():
-			return
-		}
-		select {
-		case <-next:
-		case <-r.Context().Done():
-			return
-		}
-	}
-}
-
-// lines writes JSON lines that reach the reader at once.
-type lines struct {
-	w     io.Writer
-	flush func() error
-}
-
-func newLines(w http.ResponseWriter) lines {
-	w.Header().Set("Content-Type", "application/x-ndjson")
-	return lines{w, http.NewResponseController(w).Flush}
-}
-
-func (l lines) write(line []byte) error {
-	if _, err := l.w.Write(append(line, '\n')); err != nil {
-		return fmt.Errorf("write line: %w", err)
-	}
-	return l.flush()
-}
-
-// logFolder is where this node keeps what one generation's workers wrote.
-func (s *Server) logFolder(job cluster.JobID, g cluster.Generation) string {
-	return filepath.Join(s.cfg.LogDir, string(job), fmt.Sprintf("g%08d", uint64(g)))
-}
-
-func decode(r *http.Request, v any) error {
-	d := json.NewDecoder(r.Body)
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
-		return fault(Invalid, "request: %s", err)
-	}
-	return nil
-}
-
-// mayHost reports why this agent cannot run jobs of a user: only root may become
-// others, and only those that have a name, by which each node looks up their groups.
-func mayHost(who cluster.Owner) error {
-	self := ownUID()
-	switch {
-	case self == who.UID:
-		return nil
-	case self != 0:
-		return fault(Forbidden, "this agent runs as %s (uid %d) and can only run that user's jobs; you are %s (uid %d): ask an agent that runs as root, or your own",
-			userName(self), self, who.User, who.UID)
-	case who.User == unnamed(who.UID):
-		return fault(Forbidden, "uid %d has no user name on this node: create the user, with the same uid on every node, or look at the directory service, then submit again", who.UID)
-	}
-	return nil
 }

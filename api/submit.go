@@ -12,7 +12,15 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
-func (s *Server) handleSubmit(w http.ResponseWriter, r *http.Request) {
+// submissions takes jobs.
+type submissions struct {
+	cfg      *Config
+	view     *view
+	requests *requests
+	room     room
+}
+
+func (s *submissions) handleSubmit(w http.ResponseWriter, r *http.Request) {
 	who, err := caller(r)
 	if err != nil {
 		writeError(w, err)
@@ -33,7 +41,7 @@ func (s *Server) handleSubmit(w http.ResponseWriter, r *http.Request) {
 
 // submit writes the request for the leader. It is idempotent: whoever lost the
 // reply sends the same request again and gets the same job.
-func (s *Server) submit(ctx context.Context, req SubmitRequest, who cluster.Owner) (SubmitReply, error) {
+func (s *submissions) submit(ctx context.Context, req SubmitRequest, who cluster.Owner) (SubmitReply, error) {
 	if err := checkRequestID(req.RequestID); err != nil {
 		return SubmitReply{}, err
 	}
@@ -64,7 +72,7 @@ func (s *Server) submit(ctx context.Context, req SubmitRequest, who cluster.Owne
 		return SubmitReply{}, err
 	}
 	key := record.RequestKey(s.cfg.Node, req.RequestID)
-	err = s.commit(ctx, req.RequestID, record.Txn{
+	err = s.requests.commit(ctx, req.RequestID, record.Txn{
 		ID: "submit " + string(id),
 		If: []record.Compare{record.Absent(key), record.Absent(record.SpecKey(id))},
 		Then: []record.Op{record.Put(key, record.Request{
@@ -79,7 +87,7 @@ func (s *Server) submit(ctx context.Context, req SubmitRequest, who cluster.Owne
 
 // awaitKnown waits until this agent's own picture has the job, so that whoever
 // was told of it can ask for it at once. Accepted it is either way.
-func (s *Server) awaitKnown(ctx context.Context, id cluster.JobID) {
+func (s *submissions) awaitKnown(ctx context.Context, id cluster.JobID) {
 	ctx, cancel := context.WithTimeout(ctx, knownWithin)
 	defer cancel()
 	for known := false; ; {
@@ -97,7 +105,7 @@ func (s *Server) awaitKnown(ctx context.Context, id cluster.JobID) {
 
 // precheck refuses what the leader would refuse, while the caller still
 // listens. The leader has the last word: two may ask for one name at once.
-func (s *Server) precheck(name string, id cluster.JobID, who cluster.Owner) (reply SubmitReply, known bool, err error) {
+func (s *submissions) precheck(name string, id cluster.JobID, who cluster.Owner) (reply SubmitReply, known bool, err error) {
 	reply = SubmitReply{ID: string(id), Name: name}
 	_, unread := s.view.read(func(m *record.Mirror) {
 		reply.Leader = leaderOf(m)
@@ -162,4 +170,20 @@ func ownerOf(m *record.Mirror, id cluster.JobID) (cluster.Owner, bool) {
 		}
 	}
 	return cluster.Owner{}, false
+}
+
+// mayHost reports why this agent cannot run jobs of a user: only root may become
+// others, and only those that have a name, by which each node looks up their groups.
+func mayHost(who cluster.Owner) error {
+	self := ownUID()
+	switch {
+	case self == who.UID:
+		return nil
+	case self != 0:
+		return fault(Forbidden, "this agent runs as %s (uid %d) and can only run that user's jobs; you are %s (uid %d): ask an agent that runs as root, or your own",
+			userName(self), self, who.User, who.UID)
+	case who.User == unnamed(who.UID):
+		return fault(Forbidden, "uid %d has no user name on this node: create the user, with the same uid on every node, or look at the directory service, then submit again", who.UID)
+	}
+	return nil
 }

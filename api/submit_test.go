@@ -167,7 +167,7 @@ func TestOnlyRootHostsOtherUsers(t *testing.T) {
 	if root := ownUID() == 0; root != (err == nil) {
 		t.Errorf("agent's uid %d: %v", ownUID(), err)
 	}
-	if err := mayHost(self()); err != nil {
+	if err = mayHost(self()); err != nil {
 		t.Error(err)
 	}
 	nameless := cluster.Owner{UID: 4_000_000_000, GID: 4_000_000_000, User: userName(4_000_000_000)}

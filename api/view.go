@@ -8,6 +8,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -109,4 +110,51 @@ func (v *view) read(f func(*record.Mirror)) (<-chan struct{}, error) {
 	}
 	f(v.mirror)
 	return v.changed, nil
+}
+
+// job reads one job and returns a channel that is closed when something has changed since.
+func (v *view) job(ref string, who cluster.Owner) (status JobStatus, changed <-chan struct{}, err error) {
+	var found bool
+	changed, err = v.read(func(m *record.Mirror) { status, found = findJob(m, ref, who) })
+	if err == nil && !found {
+		err = fault(NotFound, "there is no job %.80q: `bellows ps --all` lists all of them", ref)
+	}
+	return status, changed, err
+}
+
+// mayReadLogs refuses a job that does not exist and a caller who may not read its logs.
+func (v *view) mayReadLogs(job cluster.JobID, who cluster.Owner) error {
+	var owner cluster.Owner
+	var known bool
+	if _, err := v.read(func(m *record.Mirror) { owner, known = ownerOf(m, job) }); err != nil {
+		return err
+	}
+	if !known {
+		return fault(NotFound, "there is no job %.80q", job)
+	}
+	if !mayRead(who, owner.UID) {
+		return fault(Forbidden, "job %s belongs to %s: only its owner or root may read its logs", job, owner.User)
+	}
+	return nil
+}
+
+// agents returns the nodes that are in the cluster, of those wanted, and where their agents answer.
+func (v *view) agents(wanted func(cluster.NodeID) bool) map[cluster.NodeID]string {
+	nodes := map[cluster.NodeID]string{}
+	// A view that was never read has no nodes, and its error has been told.
+	_, _ = v.read(func(m *record.Mirror) {
+		for id, n := range m.Nodes {
+			if n.Alive.Exists() && wanted(id) {
+				nodes[id] = n.Alive.Value.API
+			}
+		}
+	})
+	return nodes
+}
+
+// allowed returns the limits that the leader keeps users to, or the defaults while nothing is known.
+func (v *view) allowed() record.Limits {
+	limits := record.DefaultLimits()
+	_, _ = v.read(func(m *record.Mirror) { limits = m.Allowed() })
+	return limits
 }

@@ -100,6 +100,8 @@ func TestAFailedStartEndsItsTransport(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	<-tr.PacketCh()
+	time.Sleep(200 * time.Millisecond) // in which the listeners get as far as to wait for a reader; sooner proves less
 	done := make(chan error, 1)
 	go func() { done <- tr.Shutdown() }()
 	select {

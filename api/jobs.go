@@ -1,0 +1,97 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// jobReader answers requests for the status of jobs.
+type jobReader struct {
+	view    *view
+	devices *deviceReader
+}
+
+func (j *jobReader) handleJobs(w http.ResponseWriter, r *http.Request) {
+	who, err := caller(r)
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	all := r.URL.Query().Has("all")
+	list := []JobStatus{}
+	if _, err = j.view.read(func(m *record.Mirror) {
+		list = append(list, jobs(m, who, func(_ cluster.JobID, _ string, ended bool) bool { return all || !ended })...)
+	}); err != nil {
+		writeError(w, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, list)
+}
+
+func (j *jobReader) handleJob(w http.ResponseWriter, r *http.Request) {
+	who, err := caller(r)
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	status, _, err := j.view.job(r.PathValue("job"), who)
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	j.devices.addToJob(r.Context(), &status)
+	writeJSON(w, http.StatusOK, status)
+}
+
+// watchEvery is how often a watched job is looked at at most: a big cluster changes
+// hundreds of times a second, and mostly elsewhere.
+const watchEvery = 200 * time.Millisecond
+
+// handleWatch writes the job's status as a JSON line whenever it changes, until the job has ended.
+func (j *jobReader) handleWatch(w http.ResponseWriter, r *http.Request) {
+	who, err := caller(r)
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	ref, last, out := r.PathValue("job"), "", newLines(w)
+	for {
+		next := time.After(watchEvery)
+		status, changed, err := j.view.job(ref, who)
+		if err != nil {
+			if last == "" {
+				writeError(w, err)
+			}
+			return
+		}
+		ref = status.ID // a name may come to mean another job
+		line, err := json.Marshal(status)
+		if err != nil {
+			panic(fmt.Sprintf("marshal %+v: %v", status, err))
+		}
+		if string(line) != last {
+			last = string(line)
+			if out.write(line) != nil {
+				return // the caller has gone
+			}
+		}
+		if status.Ended {
+			return
+		}
+		select {
+		case <-changed:
+		case <-r.Context().Done():
+			return
+		}
+		select {
+		case <-next:
+		case <-r.Context().Done():
+			return
+		}
+	}
+}

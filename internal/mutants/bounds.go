@@ -1,0 +1,35 @@
+package main
+
+// ofBounds are the rules by which no user, node or stranger takes all of a process.
+var ofBounds = []Mutant{
+	{
+		Name: "connections-of-one-peer", File: "internal/gate/bound.go", Tests: "TestConnectionsAreBounded",
+		Old: "p.Most > 0 && b.of[p.Name] >= p.Most", New: "false",
+		Breaks: "one peer takes all connections of a listener",
+	},
+	{
+		Name: "connections-of-one-user-and-node", File: "api/server.go", Tests: "TestAUserLeavesConnectionsToOthers",
+		Old: "gate.Peer{Name: name, Most: userConnections}", New: "gate.Peer{Name: name}",
+		Breaks: "one user takes all connections that a node has to another one",
+	},
+	{
+		Name: "connections-of-one-node", File: "api/crowd.go", Tests: "TestANodeBeyondItsConnectionsIsAnswered",
+		Old: "gate.Peer{Name: host, Most: nodeConnections}", New: "gate.Peer{Name: host}",
+		Breaks: "one node takes all connections of another one's port",
+	},
+	{
+		Name: "gossip-streams-of-one-address", File: "internal/membership/transport.go", Tests: "TestStreamsAreBounded",
+		Old: "gate.Peer{Name: host, Most: maxStreamsOfOne}", New: "gate.Peer{Name: host}",
+		Breaks: "one machine occupies all streams of a node's gossip",
+	},
+	{
+		Name: "gossip-streams", File: "internal/membership/transport.go", Tests: "TestStreamsAreBounded",
+		Old: "gate.NewBound(maxStreams, 0)", New: "gate.NewBound(100*maxStreams, 0)",
+		Breaks: "strangers make a node start any number of goroutines",
+	},
+	{
+		Name: "failed-gossip-ends", File: "internal/membership/transport.go", Tests: "TestAFailedStartEndsItsTransport",
+		Old: "case <-t.PacketCh():", New: "case <-make(chan struct{}):",
+		Breaks: "an agent whose gossip cannot start hangs for ever",
+	},
+}
