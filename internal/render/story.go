@@ -90,7 +90,7 @@ func (s *Story) phaseText(j api.JobStatus) string {
 			return fmt.Sprintf("starts again at %s: %s", s.clock(*j.NextStart), j.Reason) // which says whether that is charged
 		}
 		return "restarts: " + j.Reason
-	case cluster.Suspended, cluster.Held:
+	case cluster.Held:
 		return string(j.Phase) + ": " + j.Reason
 	case cluster.Starting, cluster.Running, cluster.Succeeded, cluster.Failed, cluster.Stopped:
 	}
@@ -134,7 +134,7 @@ func (s *Story) Ending(j api.JobStatus) []string {
 				s.Style.Paint(output.Yellow, fmt.Sprintf("warning: it had not finished; bellows resume %s goes on from %s, with the whole limit again or, with --time-limit, another", j.ID, lastSaved(j))))}
 		}
 		return []string{s.line(j.Since, "stopped"+took+": "+j.Reason)}
-	case cluster.Queued, cluster.Starting, cluster.Running, cluster.Halting, cluster.Suspended, cluster.Backoff, cluster.Held:
+	case cluster.Queued, cluster.Starting, cluster.Running, cluster.Halting, cluster.Backoff, cluster.Held:
 	}
 	return nil
 }
