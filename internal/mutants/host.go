@@ -46,4 +46,14 @@ var ofHost = []Mutant{
 		Old: "f.Kind == record.NodeRefused && shim.IsNeed(f.Reason)", New: "f.Kind == record.NodeRefused",
 		Breaks: "a node says that it is over what its looks cannot see, and is tried again and again",
 	},
+	{
+		Name: "unsettled-devices-stay-withheld", File: "agent/host/devices.go", Tests: "TestAnUnkillableWorkerHoldsItsDeviceOnly",
+		Old: "s.Unsettled[d] || r.shim == agent.Dead && !r.swept && r.unkillable == nil", New: "s.Unsettled[d]",
+		Breaks: "a device whose worker survives SIGKILL counts as fit after a restart of the agent (I3)",
+	},
+	{
+		Name: "lost-save-is-kept-while-it-can-be-met", File: "agent/host/lost.go", Tests: "TestALostSaveOfWhatIsGoneIsNotKeptForEver",
+		Old: "if _, err := os.Lstat(l.dir); !errors.Is(err, os.ErrNotExist) {", New: "if _, err := os.Lstat(l.dir); false && err == nil {",
+		Breaks: "a save whose fsync failed is digested again by the next agent (I4)",
+	},
 }
