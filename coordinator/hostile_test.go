@@ -198,12 +198,14 @@ func TestAPhaseThatIsUnknownIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	b := &besieged{mem: record.NewMemory(), now: time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)}
 	spec := cluster.Spec{Name: "known", Command: []string{"train"}, Workdir: "/w", CheckpointDir: "/c"}.WithDefaults()
+	first := spec
+	first.Name = "old"
 	old := record.State{Phase: "suspended", Generation: 3, Since: b.now}
 	b.write(
 		record.Put(leaderKey(1), record.Leader{Node: "n1"}),
 		record.Put(record.AliveKey("n1"), record.Alive{Addr: "10.0.0.9", Ports: record.Ports{First: 7000, Count: 8}, Nonces: true}),
 		record.Put(record.InventoryKey("n1"), record.Inventory{Devices: []cluster.Device{{ID: "a", Health: cluster.Healthy}}}),
-		record.Put(record.SpecKey("old-aaaaaa"), record.Submitted{Spec: spec, ID: "old-aaaaaa", At: b.now, Owner: cluster.Owner{UID: 1000, User: "ann"}}),
+		record.Put(record.SpecKey("old-aaaaaa"), record.Submitted{Spec: first, ID: "old-aaaaaa", At: b.now, Owner: cluster.Owner{UID: 1000, User: "ann"}}),
 		record.Put(record.WantedKey("old-aaaaaa"), record.Wanted{Run: true}),
 		record.Put(record.StateKey("old-aaaaaa"), old),
 		record.Put(record.RequestKey("n1", "r-known"), record.Request{
