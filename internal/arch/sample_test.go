@@ -156,6 +156,11 @@ var samples = map[string][]sample{
 		{"docs/a.md", "see ./wo" + "rk/x, docs/wo" + "rk/x and $TMP/wo" + "rk/x", nil},
 		{"docs/a.png", "\x00 /wo" + "rk/x", nil},
 	},
+	"words": {
+		{"docs/a.md", strings.Repeat("who"+"ever comes ", 500), []string{"the tree has 500 of"}},
+		{"docs/a.md", "who" + "ever comes", nil},
+		{"docs/a.txt", strings.Repeat("who"+"ever comes ", 500), nil},
+	},
 	"scripts": {
 		{"scripts/a", "#!/usr/bin/env bash\n# Does it.\n\nset -euo pipefail\n", nil},
 		{"scripts/a", "#!/usr/bin/env bash\necho\n", []string{`scripts/a:2: script: the first command is "echo"`}},
