@@ -108,9 +108,10 @@ func production() []Row {
 func beyond() []Row {
 	return []Row{
 		{"lab/trace", "cluster", Virtual, "readers of job traces; the caller opens the file"},
+		{"lab/machine", "cluster record agent agent/fence", Pure, "a node in memory that the real agent.Plan runs"},
 		// Never lead, host or store: if the simulator needs one of them, a decision has leaked into a shell.
 		{"lab/sim", "cluster record allocator allocator/goodput allocator/solve allocator/place allocator/policy " +
-			"coordinator rendezvous agent agent/fence lab/trace", Virtual, "the same decisions in virtual time"},
+			"coordinator rendezvous agent agent/fence lab/machine lab/trace", Virtual, "the same decisions in virtual time"},
 		{"lab/rules/elasticflow", "lab/trace lab/sim", Virtual, "another simulator's conventions, for numbers that compare"},
 		{"lab/rules/muri", "lab/trace lab/sim", Virtual, "another simulator's conventions, for numbers that compare"},
 		{"lab/rules/pollux", "cluster lab/trace lab/sim", Virtual, "another simulator's conventions, for numbers that compare"},

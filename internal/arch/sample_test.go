@@ -38,6 +38,8 @@ var samples = map[string][]sample{
 	"laboratory": {
 		{"coordinator/a.go", `package coordinator; import _ "github.com/bellows-ml/bellows/lab/trace"`, []string{"coordinator/a.go:1: laboratory: coordinator imports lab/trace"}},
 		{"coordinator/a_test.go", `package coordinator; import _ "github.com/bellows-ml/bellows/lab/sim"`, []string{"coordinator imports lab/sim"}},
+		{"coordinator/a_test.go", `package coordinator; import _ "github.com/bellows-ml/bellows/lab/machine"`, nil},
+		{"coordinator/a.go", `package coordinator; import _ "github.com/bellows-ml/bellows/lab/machine"`, []string{"coordinator imports lab/machine"}},
 		{"lab/sim/a.go", `package sim; import _ "github.com/bellows-ml/bellows/lab/trace"`, nil},
 		{"lab/sim/a.go", `package sim; import _ "github.com/bellows-ml/bellows/coordinator"`, nil},
 		{"lab/sim/a.go", `package sim; import _ "github.com/bellows-ml/bellows/lab/rules/muri"`, []string{"lab/sim imports lab/rules/muri"}},
