@@ -271,10 +271,15 @@ func (m *Machine) writeProgress() {
 // records of them can go too.
 func (m *Machine) Collect() {
 	for jg := range m.own().Acks {
-		if m.runs[jg] == nil && !m.Outside.Records().Job(jg.Job).Generation(jg.Generation).Plan.Exists() {
-			m.collected[jg] = true
-			m.dirty[jg.Job] = true
-		}
+		m.Collected(jg)
+	}
+}
+
+// Collected has the agent look whether the leader has forgotten a generation.
+func (m *Machine) Collected(jg record.JobGen) {
+	if m.runs[jg] == nil && !m.Outside.Records().Job(jg.Job).Generation(jg.Generation).Plan.Exists() {
+		m.collected[jg] = true
+		m.dirty[jg.Job] = true
 	}
 }
 

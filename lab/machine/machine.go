@@ -68,6 +68,9 @@ type Faults struct {
 	Passed func(of record.JobGen) bool
 	// Executed is told of workers as they are executed.
 	Executed func(s *Shim)
+	// Ended is told of workers that have ended, by themselves or killed; not of those
+	// that the machine's power took away.
+	Ended func(s *Shim)
 	// Fenced is told of workers that their shim kills at the deadline.
 	Fenced func(s *Shim)
 }

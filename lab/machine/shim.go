@@ -70,6 +70,9 @@ const (
 // Running reports whether workers live.
 func (s *Shim) Running() bool { return s.phase == running }
 
+// Killed reports whether SIGKILL was sent to the workers.
+func (s *Shim) Killed() bool { return s.killed != "" }
+
 // Machine is where the shim is.
 func (s *Shim) Machine() *Machine { return s.machine }
 
@@ -296,6 +299,9 @@ func (s *Shim) out(status, signal int) {
 		}
 	}
 	s.Report.Unkillable = nil
+	if executed && m.Faults.Ended != nil {
+		m.Faults.Ended(s)
+	}
 	if s.ended { // nobody is left to say so
 		m.reap(s)
 		return
