@@ -24,6 +24,7 @@ var checks = map[string]func(*arch.Tree) []arch.Finding{
 	"links":         arch.CheckLinks,
 	"decisions":     arch.CheckDecisions,
 	"laboratory":    arch.CheckLaboratory,
+	"command":       arch.CheckCommand,
 	"stories":       arch.CheckStories,
 }
 

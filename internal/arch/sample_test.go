@@ -46,6 +46,15 @@ var samples = map[string][]sample{
 		{"lab/rules/muri/a.go", `package muri; import _ "github.com/bellows-ml/bellows/lab/rules/pollux"`, []string{"lab/rules/muri imports lab/rules/pollux"}},
 		{"cmd/bellows/a.go", `package main; import _ "github.com/bellows-ml/bellows/lab/sim"`, nil},
 	},
+	"command": {
+		{"cmd/bellows/a.go", "package main" + lines(3200), nil},
+		{"cmd/bellows/a.go", "package main" + lines(3201), []string{"has more than 3200 lines"}},
+		{"cmd/bellows/a_test.go", "package main" + lines(3201), nil},
+		{"cmd/bellows/a.go", `package main; func f() { go f() }`, []string{"starts a goroutine"}},
+		{"cmd/bellows/a.go", `package main; import "sync"`, []string{"imports sync"}},
+		{"cmd/bellows/a.go", `package main; import "sync/atomic"`, []string{"imports sync/atomic"}},
+		{"internal/dev/a.go", `package dev; import "sync"; func f() { go f() }`, nil},
+	},
 	"reach": {
 		{"cluster/a.go", `package cluster; import "os"`, []string{"may not import os"}},
 		{"cluster/a.go", `package cluster; import "net/http"`, []string{"may not import net/http"}},
