@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -22,8 +23,10 @@ const Self = "/proc/self/exe"
 
 const (
 	maxComplaint = 16 << 10
-	// hangUp is how long a child that has ended may leave its output open.
-	hangUp = 5 * time.Second
+	// waitDelay is how long a child that has ended may leave its output open.
+	waitDelay = 5 * time.Second
+	// leaveAfter is how long a child that was killed is waited for: a little longer.
+	leaveAfter = waitDelay + time.Second
 )
 
 // Task is what a child is to do.
@@ -38,17 +41,37 @@ type Task struct {
 	Started func(pid int)
 }
 
-// Run runs the task to its end, or kills it when ctx is done. Where another
-// goroutine of the process reaps all its children, how the child ended may stay
-// unknown; that is no error then, and Out has to tell.
-func Run(ctx context.Context, t Task) error {
+// ErrLeft is wrapped where a child was left to itself, or one of before that was
+// left still has not ended.
+var ErrLeft = errors.New("a child process does not end, as in state D")
+
+// Runner runs tasks of one kind. It leaves a child that does not even end when it
+// is killed, and starts none while one that it has left lives: each keeps a thread
+// of this process. The zero value is ready, and may be used by many goroutines.
+type Runner struct {
+	mu   sync.Mutex
+	left int // children that have not ended
+}
+
+// Run runs a task with a Runner of its own.
+func Run(ctx context.Context, t Task) error { return new(Runner).Run(ctx, t) }
+
+// Run runs the task to its end, or kills it when ctx is done; it returns leaveAfter
+// later at the latest. Where another goroutine of the process reaps all its children,
+// how the child ended may stay unknown; that is no error then, and Out has to tell.
+// Nothing is written to Out after the return.
+func (r *Runner) Run(ctx context.Context, t Task) error {
+	if n := r.Left(); n > 0 {
+		return fmt.Errorf("%w: %d of before are left", ErrLeft, n)
+	}
 	cmd := exec.CommandContext(ctx, t.Program, t.Args...) //nolint:gosec // our own program
 	cmd.Dir = "/"
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: t.As, Pdeathsig: unix.SIGKILL, Setsid: true}
-	complaint := &bounded{to: &bytes.Buffer{}, most: maxComplaint}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(t.In), &bounded{to: t.Out, most: t.Most}, complaint
-	cmd.WaitDelay = hangUp
+	var text bytes.Buffer
+	complaint, out := &bounded{to: &text, most: maxComplaint}, &bounded{to: t.Out, most: t.Most}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(t.In), out, complaint
+	cmd.WaitDelay = waitDelay
 	done := make(chan error, 1)
 	go func() {
 		// Never unlocked: the thread ends with the goroutine, after the child, which
@@ -56,10 +79,44 @@ func Run(ctx context.Context, t Task) error {
 		runtime.LockOSThread()
 		done <- runHere(cmd, t.Started)
 	}()
-	if err := <-done; err != nil {
-		return fmt.Errorf("%w: %s", err, strings.TrimSpace(complaint.to.(*bytes.Buffer).String()))
+	err := r.await(ctx, done)
+	out.close()
+	complaint.close()
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, strings.TrimSpace(text.String()))
 	}
 	return nil
+}
+
+// await waits for a child's end, but not much longer than ctx.
+func (r *Runner) await(ctx context.Context, done <-chan error) error {
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(leaveAfter):
+	}
+	r.unfinished(1)
+	go func() {
+		<-done
+		r.unfinished(-1)
+	}()
+	return fmt.Errorf("%w: %w", ErrLeft, ctx.Err())
+}
+
+// Left is how many children were left and have not ended.
+func (r *Runner) Left() int { return r.unfinished(0) }
+
+// unfinished counts the children that were left, and returns how many there are.
+func (r *Runner) unfinished(more int) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.left += more
+	return r.left
 }
 
 func runHere(cmd *exec.Cmd, started func(pid int)) error {
@@ -80,14 +137,17 @@ func runHere(cmd *exec.Cmd, started func(pid int)) error {
 	return nil
 }
 
-// bounded takes so many bytes.
+// bounded takes so many bytes, until it is closed.
 type bounded struct {
+	mu   sync.Mutex
 	to   io.Writer
 	most int
 }
 
 // Write implements io.Writer.
 func (b *bounded) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	fits := min(len(p), b.most)
 	n, err := b.to.Write(p[:fits])
 	b.most -= n
@@ -95,4 +155,11 @@ func (b *bounded) Write(p []byte) (int, error) {
 		err = errors.New("it says more than it may")
 	}
 	return n, err
+}
+
+// close waits for a write under way, and lets no more through.
+func (b *bounded) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.to, b.most = io.Discard, 0
 }

@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -115,5 +117,72 @@ func TestChildrenThatMisbehaveAreNotHeardOut(t *testing.T) {
 	begun := time.Now()
 	if err := Run(ctx, task); err == nil || time.Since(begun) > time.Minute {
 		t.Errorf("one that hangs: %v after %v", err, time.Since(begun))
+	}
+}
+
+// frozen makes a process that does not end when it is killed, until thaw is called.
+func frozen(t *testing.T, pid int) (thaw func()) {
+	t.Helper()
+	cell := filepath.Join("/sys/fs/cgroup/freezer", fmt.Sprintf("bellows-child-%d", pid))
+	if err := os.Mkdir(cell, 0o755); err != nil {
+		t.Skipf("a process that SIGKILL does not end can only be made with a cgroup v1 freezer, and root: %v", err)
+	}
+	set := func(file, text string) {
+		if err := os.WriteFile(filepath.Join(cell, file), []byte(text), 0); err != nil {
+			t.Error(err)
+		}
+	}
+	thaw = sync.OnceFunc(func() { set("freezer.state", "THAWED") })
+	t.Cleanup(func() {
+		thaw()
+		for end := time.Now().Add(time.Minute); os.Remove(cell) != nil; time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Error("the freezer is not empty")
+				return
+			}
+		}
+	})
+	set("cgroup.procs", strconv.Itoa(pid))
+	set("freezer.state", "FROZEN")
+	return thaw
+}
+
+// What the kernel does not let end keeps nothing but a thread: whoever waits goes
+// on, and there is one such child of a kind at most.
+func TestAChildThatDoesNotEndIsLeft(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	task, out := script(t, "while :; do echo more; sleep 0.01; done")
+	var thaw func()
+	end := task.Started
+	task.Started = func(pid int) {
+		end(pid)
+		thaw = frozen(t, pid)
+		cancel()
+	}
+	var r Runner
+	begun := time.Now()
+	if err := r.Run(ctx, task); !errors.Is(err, ErrLeft) || !errors.Is(err, context.Canceled) {
+		t.Errorf("one that does not end: %v", err)
+	}
+	if took := time.Since(begun); took < leaveAfter || took > time.Minute {
+		t.Errorf("left after %v", took)
+	}
+	said := out.Len()
+	other, _ := script(t, "exit 0")
+	if err := r.Run(t.Context(), other); !errors.Is(err, ErrLeft) {
+		t.Errorf("another beside it: %v", err)
+	}
+	if err := Run(t.Context(), other); err != nil {
+		t.Errorf("one of another kind: %v", err)
+	}
+	thaw()
+	for end := time.Now().Add(time.Minute); r.Run(t.Context(), other) != nil; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("no child is started although the one that was left has ended")
+		}
+	}
+	if out.Len() != said {
+		t.Errorf("it wrote %d bytes, and after it was left %d", said, out.Len())
 	}
 }

@@ -4,7 +4,8 @@
 // It promises that the process has the user's ids (real, effective, saved and
 // that of the file system) and groups, no capability, and no way to gain a right
 // by executing another program (no_new_privs); that it ends with its parent; and
-// that it can neither keep the parent waiting after its end nor take its memory.
+// that it can neither keep the parent waiting, not even where the kernel does not let
+// it end, nor take its memory.
 // A user may do with a process of the user's what it likes, so what it says is
 // believed only as far as the user itself is.
 //

@@ -68,6 +68,30 @@ func TestCheckpointTasksRunAsTheOwner(t *testing.T) {
 	}
 }
 
+// A child that was left keeps away its own job's tasks of its kind, and no others.
+func TestRunnersAreOneForEachJobAndKind(t *testing.T) {
+	var c children
+	first, done := c.of("a", "probe")
+	again, doneAgain := c.of("a", "probe")
+	if first != again {
+		t.Error("two runners of one job and kind")
+	}
+	for _, key := range []childKey{{"b", "probe"}, {"a", "digest"}} {
+		other, doneOther := c.of(key.job, key.kind)
+		if other == first {
+			t.Errorf("%v shares a runner", key)
+		}
+		doneOther()
+	}
+	done()
+	if len(c.runners) != 1 {
+		t.Errorf("%d runners are kept, want that in use", len(c.runners))
+	}
+	if doneAgain(); len(c.runners) != 0 {
+		t.Errorf("%d runners are kept without a user", len(c.runners))
+	}
+}
+
 // A checkpoint that others could exchange is none that may become one by waiting.
 func TestNothingIsResumedThatOthersCouldExchange(t *testing.T) {
 	t.Parallel()

@@ -32,6 +32,29 @@ type Task struct {
 	Probe string `json:"probe,omitempty"`
 }
 
+// Kind names what is asked for, for those who keep tasks apart by it.
+func (t Task) Kind() string {
+	switch {
+	case t.Digest != nil:
+		return "digest"
+	case t.Write != nil:
+		return "write"
+	case t.Assemble != nil:
+		return "assemble"
+	case t.Verify != nil:
+		return "verify"
+	case t.Find != nil:
+		return "find"
+	case t.Retain != nil:
+		return "retain"
+	case t.Delete != "":
+		return "delete"
+	case t.Room:
+		return "room"
+	}
+	return "probe"
+}
+
 // Digest asks for checkpoint.Digest.
 type Digest struct {
 	Dir   string `json:"dir"`
