@@ -11,6 +11,7 @@ import (
 
 	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/agent/shim"
+	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -110,19 +111,22 @@ func (ad *adoption) scanAgain() {
 }
 
 // lookForLost looks through all processes for runs whose directories are gone, once
-// those that are there are known. A process that a driver holds may hold up this look
-// for ever: neither what was adopted nor the node's lease waits for it.
+// those that are there are known. A process that cannot be read has this look fail
+// until it is gone: neither what was adopted nor the node's lease waits for it.
 func (ad *adoption) lookForLost() {
 	if !errors.Is(ad.unscanned, errLooking) {
 		return
 	}
 	roots := ad.data.runDirs()
-	ad.beside(lane{what: scanLane}, func(context.Context) func() {
+	ad.beside(lane{what: scanLane}, func(ctx context.Context) func() {
 		var dirs []string
 		var err error
 		for _, root := range roots {
 			found, errRoot := shim.Lost(root)
 			dirs, err = append(dirs, found...), errors.Join(err, errRoot)
+		}
+		if err != nil {
+			rest(ctx, retryLast) // a process that hangs does so for a while
 		}
 		return func() { ad.foundLost(dirs, err) }
 	})
@@ -240,8 +244,9 @@ func (ad *adoption) sweepStrays() {
 		if ad.lanes[at] {
 			continue
 		}
+		owner := ad.ownerOf(dir)
 		ad.beside(at, func(ctx context.Context) func() {
-			err := shim.Sweep(dir, ad.cfg.LockDir)
+			err := shim.Sweep(dir, ad.cfg.LockDir, owner)
 			if err != nil {
 				ad.log.Error().Str("dir", dir).Err(err).Msg("cannot sweep a run that cannot be adopted yet, trying again")
 				rest(ctx, retryLast)
@@ -257,6 +262,16 @@ func (ad *adoption) sweepStrays() {
 			return func() { delete(ad.strays, dir) }
 		})
 	}
+}
+
+// ownerOf is whose the generation is whose name a directory bears; nil = unknown.
+func (ad *adoption) ownerOf(dir string) *cluster.Owner {
+	for _, jg := range ad.runs.current() {
+		if ad.mayBeOf(dir, jg) {
+			return ad.records.ownerOf(jg)
+		}
+	}
+	return nil
 }
 
 // over reports whether it was found out that nothing lives of a run without a shim.

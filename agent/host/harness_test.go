@@ -226,7 +226,7 @@ func (f *fixture) endShims(s settings) {
 			text, _ := os.ReadFile(filepath.Join(r.Dir, "shim.log"))
 			f.Logf("%s:\n%s", r.Dir, text)
 		}
-		if err := shim.Sweep(r.Dir, r.Order.LockDir); err != nil {
+		if err := shim.Sweep(r.Dir, r.Order.LockDir, &r.Order.Owner); err != nil {
 			f.Error(err)
 		}
 	}

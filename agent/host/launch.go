@@ -99,7 +99,7 @@ func (la *launcher) launch(ctx context.Context, dir string, order shim.Order) (p
 	if err == nil {
 		return process, false, nil
 	}
-	if swept := shim.Sweep(dir, order.LockDir); swept != nil {
+	if swept := shim.Sweep(dir, order.LockDir, &order.Owner); swept != nil {
 		return process, true, errors.Join(err, swept)
 	}
 	return process, false, errors.Join(err, os.RemoveAll(dir))
@@ -120,10 +120,11 @@ func (la *launcher) sweep(at lane) {
 		slices.Sort(dirs)
 		dirs = slices.Compact(dirs)
 	}
+	owner := la.records.ownerOf(at.of)
 	la.beside(at, func(ctx context.Context) func() {
 		var err error
 		for _, dir := range dirs {
-			err = errors.Join(err, shim.Sweep(dir, la.cfg.LockDir))
+			err = errors.Join(err, shim.Sweep(dir, la.cfg.LockDir, owner))
 		}
 		sweepProblem := ""
 		if err != nil {

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -41,10 +40,9 @@ type loss struct {
 	here record.Compare
 }
 
-// keepLost returns once that is durable, or the context ends, or there is no place
-// for it any more, and nothing that could digest the save again.
+// keepLost returns once that is durable, or the context ends.
 func (sv *saves) keepLost(ctx context.Context, l loss, saved record.Saved) {
-	err := persist(ctx, sv.log, "write down that a save is lost", func() (bool, error) {
+	_ = persist(ctx, sv.log, "write down that a save is lost", func() (bool, error) { // it ends with the agent only
 		err := writeLost(l.dir, l.step, saved.Lost)
 		if err == nil {
 			return false, nil
@@ -56,25 +54,8 @@ func (sv *saves) keepLost(ctx context.Context, l loss, saved record.Saved) {
 		if out.Result == record.Applied || errGet == nil && there { // of an attempt without an answer
 			return false, nil
 		}
-		final := sv.gone(ctx, l)
-		return final, cmp.Or(errors.Join(err, out.Err, errGet), errChanged)
+		return false, errors.Join(err, out.Err, errGet)
 	})
-	if err != nil && ctx.Err() == nil {
-		sv.log.Warn().Err(err).Str("key", l.key).Msg("a lost save is not written down: its run directory is gone, and so is that life of the node")
-	}
-}
-
-// errChanged says that a record was not as a transaction expected.
-var errChanged = errors.New("the records have changed meanwhile")
-
-// gone reports whether no agent can come upon the save again: its run directory is
-// gone, and the life of the node is over in which it would be recorded.
-func (sv *saves) gone(ctx context.Context, l loss) bool {
-	if _, err := os.Lstat(l.dir); !errors.Is(err, os.ErrNotExist) {
-		return false
-	}
-	alive, exists, err := sv.store.Get(ctx, l.here.Key)
-	return err == nil && (!exists || alive.CreateRevision != l.here.Revision)
 }
 
 // writeLost writes the file, durable.

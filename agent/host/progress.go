@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -70,7 +69,7 @@ func (pr *progress) lostUntold() bool {
 // tellLost tells of saves that came to nothing, once until one is whole again: a
 // job may save every second.
 func (pr *progress) tellLost() (ops []record.Op) {
-	for _, jg := range slices.SortedFunc(maps.Keys(pr.runs.all), agent.Compare) {
+	for _, jg := range slices.SortedFunc(maps.Keys(pr.runs.all), compareGenerations) {
 		r := pr.runs.all[jg]
 		if r.lost != "" && !r.lostTold && len(ops) < lostAtOnce {
 			ops = append(ops, pr.writer.tell(record.Event{Kind: record.CheckpointLost, Job: jg.Job, Generation: jg.Generation, Why: r.lost}))

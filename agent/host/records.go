@@ -7,7 +7,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -95,12 +94,31 @@ func within(key string, prefixes []string) bool {
 	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(key, p) })
 }
 
+// ownerOf is whose a job is, by its spec; nil if that is not there any more, or was
+// not read yet.
+func (r *records) ownerOf(jg record.JobGen) *cluster.Owner {
+	spec := r.mirror.Job(jg.Job).Spec
+	if !spec.Exists() {
+		return nil
+	}
+	return &spec.Value.Owner
+}
+
 func (r *records) planOf(jg record.JobGen) record.Versioned[record.Plan] {
 	return r.mirror.Job(jg.Job).Generation(jg.Generation).Plan
 }
 
-// acks are what this node has acknowledged of a generation.
-func (r *records) acks(jg record.JobGen) record.Acks { return agent.AcksOf(r.mirror, r.node, jg) }
+// acks are what this node has acknowledged of a generation: of the one that is
+// planned, or, of one that is not, of any of its number.
+func (r *records) acks(jg record.JobGen) record.Acks {
+	if plan := r.planOf(jg); plan.Exists() {
+		return r.self().Ack(jg.Job, jg.Generation, plan.Value.World.Nonce)
+	}
+	if all := r.self().Acks[jg]; all != nil {
+		return *all
+	}
+	return record.Acks{}
+}
 
 // self is this node's own records.
 func (r *records) self() *record.NodeView { return r.mirror.Node(r.node) }

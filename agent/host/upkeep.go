@@ -63,7 +63,7 @@ func (up *upkeep) checkCollected() {
 	if len(old) == 0 {
 		return
 	}
-	slices.SortFunc(old, agent.Compare)
+	slices.SortFunc(old, compareGenerations)
 	up.beside(at, func(ctx context.Context) func() {
 		gone := map[record.JobGen]bool{}
 		kept := map[cluster.JobID]bool{}

@@ -111,19 +111,16 @@ func (c *cage) enter(attr *syscall.SysProcAttr) (release func(), err error) {
 // kill sends SIGKILL to all that is inside. What forks at that moment may need
 // another call unless there is a cgroup; the caller repeats it until empty.
 func (c *cage) kill() error {
-	var err error
+	var groups []group
 	if c.group != nil {
-		err = c.group.kill()
+		groups = []group{c.group}
 	}
+	err := killAll(groups, nil)
 	if !hasChildren() {
 		return err
 	}
-	left, err2 := c.left()
-	err = errors.Join(err, err2)
-	for _, s := range left {
-		err = errors.Join(err, s.kill())
-	}
-	return err
+	left, errList := c.left()
+	return errors.Join(err, errList, killAll(nil, left))
 }
 
 // empty reports whether nothing is inside any more. Children that have ended
@@ -150,18 +147,12 @@ func (c *cage) left() ([]stat, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := descendants(all, map[int]bool{os.Getpid(): true})
+	found := familyOf(all).descendants(map[int]bool{os.Getpid(): true})
 	if c.group != nil {
 		pids, _, _ := c.group.look() // whether it can be looked into is what empty tells
-		for _, pid := range pids {
-			if s, err := readStat(pid); err == nil && s.lives() && !slices.Contains(found, s) {
-				found = append(found, s)
-			}
-		}
+		found = merged(found, living(pids))
 	}
-	found = slices.DeleteFunc(found, func(s stat) bool { return s.pid == c.apart })
-	slices.SortFunc(found, func(a, b stat) int { return a.pid - b.pid })
-	return found, nil
+	return slices.DeleteFunc(found, func(s stat) bool { return s.pid == c.apart }), nil
 }
 
 func (c *cage) remove() error {

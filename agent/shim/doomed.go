@@ -48,7 +48,7 @@ func identities(list []stat) []Process {
 // killPending reports whether each thread of a process has SIGKILL pending or has
 // ended. What cannot be read is not; a process that is gone is.
 func killPending(pid int) bool {
-	dir := procFile(pid, "task")
+	dir := proc.file(pid, "task")
 	threads, err := os.ReadDir(dir)
 	if err != nil {
 		return errors.Is(err, os.ErrNotExist)

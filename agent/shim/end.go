@@ -362,13 +362,15 @@ func (m *machine) freeLocks(own *locks) {
 	held, errBack := files.giveBack()
 	err = errors.Join(err, errBack)
 	if len(held) > 0 {
-		found, errFind := marked(m.dir, &m.order.Owner.UID)
-		err = errors.Join(err, errFind)
-		for _, s := range found {
-			err = errors.Join(err, s.kill())
-		}
-		if len(found) == 0 && errFind == nil {
-			err = errors.Join(err, files.clear(true))
+		s := &sweeper{dir: m.dir, owner: &m.order.Owner.UID}
+		c, errFind := observed.census()
+		if err = errors.Join(err, errFind); errFind == nil {
+			s.seen = c
+			found := c.marked(s.dir, s.owner)
+			err = errors.Join(err, killAll(nil, found))
+			if len(found) == 0 {
+				err = errors.Join(err, files.clear(s.hidden(nil) == nil))
+			}
 		}
 	}
 	if err != nil {

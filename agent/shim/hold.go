@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"time"
 
@@ -47,7 +48,7 @@ func hold(dir string) error {
 	debug.FreeOSMemory() // it will need no more for days
 	status := waitFor(shim)
 	if status != 0 || hasChildren() {
-		endAll(dir, owner)
+		endOrphans(dir, owner)
 	}
 	if status != 0 {
 		return Ended(status)
@@ -97,37 +98,27 @@ func waitFor(shim int) int {
 	}
 }
 
-// endAll kills what a dead shim has left until nothing is. Only the kernel is
+// endOrphans kills what a dead shim has left until nothing is. Only the kernel is
 // asked, and none of the run's files: a disk may hang.
-func endAll(dir string, owner *uint32) {
+func endOrphans(dir string, owner *uint32) {
 	s := &sweeper{dir: dir, owner: owner, under: os.Getpid()}
-	for pause := time.Duration(firstPause); s.strike(); pause = min(2*pause, time.Second) {
-		time.Sleep(pause) // children's ends are signalled, others' are not
-	}
+	_ = s.killListed() // what could not be killed is tried again
+	repeat(func() (done bool, longest time.Duration) {
+		for pid := 1; pid > 0; {
+			pid, _ = unix.Wait4(-1, nil, unix.WNOHANG, nil)
+		}
+		left, err := s.kill()
+		return err == nil && len(left) == 0 && s.emptied() && !hasChildren(), time.Second
+	})
 	_ = s.removeGroups() // the agent's sweep tells what is in the way
 }
 
-// strike kills all that is to be found now, and reports whether anything may be left.
-func (s *sweeper) strike() bool {
-	for pid := 1; pid > 0; {
-		pid, _ = unix.Wait4(-1, nil, unix.WNOHANG, nil)
-	}
-	s.findGroups()
-	left, err := s.left()
-	for _, g := range s.groups {
-		err = errors.Join(err, g.kill())
-	}
-	for _, p := range left {
-		err = errors.Join(err, p.kill())
-	}
-	for _, g := range s.groups {
-		_, inside, errLook := g.look()
-		err = errors.Join(err, errLook)
-		if inside {
-			return true
-		}
-	}
-	return err != nil || len(left) > 0 || hasChildren()
+// emptied reports whether nothing is in the run's groups.
+func (s *sweeper) emptied() bool {
+	return !slices.ContainsFunc(s.groups, func(g group) bool {
+		_, inside, err := g.look()
+		return inside || err != nil
+	})
 }
 
 // holderPID is the pid of the process that holds this one; 0 if none does any more.

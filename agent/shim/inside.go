@@ -51,9 +51,10 @@ func Inside(dirs []string) ([]Insiders, error) {
 	if err != nil {
 		return nil, fmt.Errorf("look into runs: %w", err)
 	}
+	l := &listing{procs: all, family: familyOf(all)}
 	lists := make([]Insiders, len(dirs))
 	for i, dir := range dirs {
-		if lists[i].PIDs, err = insideRun(dir, all); err != nil {
+		if lists[i].PIDs, err = insideRun(dir, l); err != nil {
 			lists[i] = Insiders{Err: fmt.Errorf("look into run %s: %w", dir, err)}
 		}
 	}
@@ -61,7 +62,7 @@ func Inside(dirs []string) ([]Insiders, error) {
 }
 
 // insideRun finds a run's among all processes.
-func insideRun(dir string, all []stat) (pids []int, err error) {
+func insideRun(dir string, l *listing) (pids []int, err error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return nil, err
 	}
@@ -79,7 +80,7 @@ func insideRun(dir string, all []stat) (pids []int, err error) {
 		}
 		s.groups = append(s.groups, g)
 	}
-	for _, p := range s.inside(all, nil) {
+	for _, p := range s.inside(l, nil) {
 		pids = append(pids, p.pid)
 	}
 	return pids, nil

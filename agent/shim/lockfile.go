@@ -88,10 +88,9 @@ func (h holder) left() (text string, known bool, err error) {
 	if g := openGroup(*rec); g != nil {
 		s.groups, s.contained = append(s.groups, g), true
 	}
-	s.findGroups()
 	alive, err := s.left()
 	if err == nil && len(alive) == 0 && !s.contained {
-		err = s.veiled()
+		err = s.hidden(nil)
 	}
 	if err != nil || len(alive) > 0 {
 		return namesOf(alive), true, err

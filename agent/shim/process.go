@@ -61,8 +61,23 @@ type stat struct {
 
 func (s stat) lives() bool { return s.state != 'X' && (s.state != 'Z' || s.threads > 1) }
 
-func readStat(pid int) (stat, error) {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+// same reports whether two looks have seen the same process.
+func (s stat) same(o stat) bool { return s.pid == o.pid && s.start == o.start }
+
+// procfs is the directory at which a proc file system is mounted.
+type procfs string
+
+const proc procfs = "/proc"
+
+// file is the path of one of a process's files.
+func (p procfs) file(pid int, name string) string {
+	return string(p) + "/" + strconv.Itoa(pid) + "/" + name
+}
+
+func readStat(pid int) (stat, error) { return proc.stat(pid) }
+
+func (p procfs) stat(pid int) (stat, error) {
+	b, err := os.ReadFile(p.file(pid, "stat"))
 	if err != nil {
 		return stat{}, err
 	}
@@ -82,9 +97,12 @@ func readStat(pid int) (stat, error) {
 	return s, errors.Join(err1, err2, err3)
 }
 
-// processes lists all processes of the machine, as far as they do not come and go meanwhile.
-func processes() ([]stat, error) {
-	d, err := os.Open("/proc")
+// processes lists all processes of the machine, as far as they do not come and go
+// meanwhile. It waits for none of them.
+func processes() ([]stat, error) { return proc.processes() }
+
+func (p procfs) processes() ([]stat, error) {
+	d, err := os.Open(string(p))
 	if err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)
 	}
@@ -98,24 +116,31 @@ func processes() ([]stat, error) {
 		if err != nil {
 			continue
 		}
-		if s, err := readStat(pid); err == nil {
+		if s, err := p.stat(pid); err == nil {
 			all = append(all, s)
 		}
 	}
 	return all, nil
 }
 
-// descendants returns the living processes whose ancestor is one of the roots, the roots excluded.
-func descendants(all []stat, roots map[int]bool) []stat {
-	children := map[int][]stat{}
+// family knows the children of each process in a list.
+type family map[int][]stat
+
+func familyOf(all []stat) family {
+	f := make(family, len(all))
 	for _, s := range all {
-		children[s.ppid] = append(children[s.ppid], s)
+		f[s.ppid] = append(f[s.ppid], s)
 	}
+	return f
+}
+
+// descendants returns the living processes whose ancestor is one of the roots, the roots excluded.
+func (f family) descendants(roots map[int]bool) []stat {
 	var found []stat
 	seen := map[int]bool{}
 	var walk func(pid int)
 	walk = func(pid int) {
-		for _, c := range children[pid] {
+		for _, c := range f[pid] {
 			if seen[c.pid] {
 				continue
 			}
@@ -176,7 +201,7 @@ func (s stat) String() string { return fmt.Sprintf("pid %d (%s)", s.pid, printab
 
 // catches reports whether a process has a handler for the signal; true where it cannot be told.
 func catches(pid int, sig unix.Signal) bool {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	b, err := os.ReadFile(proc.file(pid, "status"))
 	if err != nil {
 		return true
 	}

@@ -85,19 +85,22 @@ func Scan(root string) (runs []Run, strays []Stray, err error) {
 }
 
 // Lost lists the paths directly below root that living processes name as theirs
-// and where no run's files lie. It reads the memory of all processes, and so may
-// wait for one that a driver holds. What lies at such a path is nobody's to remove:
-// a process can name any.
+// and where no run's files lie. An error names a process that does not show what it
+// names: what is found without it is not all that there may be. What lies at such
+// a path must not be removed: a process can name any.
 func Lost(root string) ([]string, error) {
 	root, err := filepath.Abs(root)
 	if err != nil {
 		return nil, fmt.Errorf("look for runs without a directory: %w", err)
 	}
-	named, err := hostsBelow(root)
+	c, err := observed.census()
 	if err != nil {
 		return nil, fmt.Errorf("look for runs without a directory: %w", err)
 	}
-	return slices.DeleteFunc(named, isRun), nil
+	if err = c.unanswered(); err != nil {
+		err = fmt.Errorf("look for runs without a directory: %w", err)
+	}
+	return slices.DeleteFunc(c.runsBelow(root), isRun), err
 }
 
 // lastShim is who the directory's files say hosts the run, as far as they can be read.

@@ -218,11 +218,15 @@ func nameOf(dir string) string {
 
 const scopeSuffix = ".scope"
 
-// namesRun reports whether a cgroup's name is one that cgroupName or shimCommand
-// have made for a run: the part before the last, which no job's name gets to.
-func namesRun(name, dir string) bool {
-	parts := strings.Split(strings.TrimSuffix(name, scopeSuffix), "-")
-	return len(parts) >= 4 && parts[0] == "bellows" && parts[len(parts)-2] == nameOf(dir)
+// runNamed is the name, as nameOf has it, of the run that a cgroup's name says that
+// it was made for; empty if cgroupName or shimCommand have not made it. It is the
+// part before the last, which no job's name gets to.
+func runNamed(group string) string {
+	parts := strings.Split(strings.TrimSuffix(group, scopeSuffix), "-")
+	if len(parts) < 4 || parts[0] != "bellows" {
+		return ""
+	}
+	return parts[len(parts)-2]
 }
 
 func jobLabel(j cluster.JobID) string {

@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	if len(os.Args) == 4 && os.Args[1] == "sweep" { // see TestSweepDoesNotGuess
-		if err := Sweep(os.Args[2], os.Args[3]); err != nil {
+		if err := Sweep(os.Args[2], os.Args[3], nil); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -111,7 +111,7 @@ func (f *fixture) cleanup() {
 	if f.conn != nil {
 		_ = f.conn.Close()
 	}
-	if err := Sweep(f.dir, f.order.LockDir); err != nil {
+	if err := Sweep(f.dir, f.order.LockDir, nil); err != nil {
 		f.t.Errorf("clean up: %v", err)
 	}
 	if f.t.Failed() {
@@ -213,8 +213,8 @@ func (f *fixture) retire() {
 	f.push(Wish{Retire: true})
 	f.gone("the shim", f.shim)
 	eventually(f.t, "the holder is gone", func() bool {
-		all, err := processes()
-		return err == nil && len(hosting(f.dir, all)) == 0
+		c, err := observed.census()
+		return err == nil && len(c.hosting(f.dir)) == 0
 	})
 	for _, name := range []string{controlSocket, workerSocket} {
 		if _, err := os.Stat(filepath.Join(f.dir, name)); !errors.Is(err, os.ErrNotExist) {
@@ -232,7 +232,7 @@ func (f *fixture) holder() Process {
 		f.t.Fatal(err)
 	}
 	p, err := identify(s.ppid)
-	if err != nil || hostedBy(p.PID) != f.dir {
+	if err != nil || proc.shows(stat{pid: p.PID}).hosts != f.dir {
 		f.t.Fatalf("process %d does not hold the shim: %v", s.ppid, err)
 	}
 	return p
@@ -253,9 +253,8 @@ func (f *fixture) killShim() {
 // nothingLeft is I12: no process, no cgroup, no lock.
 func (f *fixture) nothingLeft() {
 	f.t.Helper()
-	left, err := marked(f.dir, nil)
-	if err != nil || len(left) > 0 {
-		f.t.Errorf("left behind: %v, %v", left, err)
+	if c, err := observed.census(); err != nil || len(c.marked(f.dir, nil)) > 0 {
+		f.t.Errorf("left behind: %v, %v", c, err)
 	}
 	if held := heldStill(f.order, f.dir); len(held) > 0 {
 		f.t.Errorf("locks are held: %v", held)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/bellows-ml/bellows/record"
 )
@@ -43,28 +44,23 @@ func (r Reach) Strike(workers []record.Worker, spare bool) error {
 		s.workers = append(s.workers, Process{PID: w.PID, StartTime: w.StartTime, BootID: r.run.Shim.BootID})
 	}
 	all, err := processes()
-	found := s.inside(all, nil) // before the shim dies: who descends from it shows no more then
-	for _, g := range s.groups {
-		err = errors.Join(err, g.kill())
+	// Found before the shim dies: what descends from it shows no more then.
+	found := s.inside(&listing{procs: all, family: familyOf(all)}, nil)
+	if spare {
+		found = slices.DeleteFunc(found, func(p stat) bool { return p.pid == r.run.Shim.PID })
 	}
-	for _, p := range found {
-		if spare && p.pid == r.run.Shim.PID {
-			continue
-		}
-		err = errors.Join(err, p.kill())
-	}
-	if err != nil {
+	if err = errors.Join(err, killAll(s.groups, found)); err != nil {
 		return fmt.Errorf("kill run %s: %w", r.dir, err)
 	}
 	return nil
 }
 
 // StrikeMarked does the same to those that only their environment tells of. It
-// reads the memory of all processes, and so may wait for one that a driver holds.
+// reads the memory of all processes, and so takes a while where one of them hangs.
 func (r Reach) StrikeMarked() error {
-	found, err := marked(r.dir, r.run.Owner)
-	for _, p := range found {
-		err = errors.Join(err, p.kill())
+	c, err := observed.census()
+	if err == nil {
+		err = killAll(nil, c.marked(r.dir, r.run.Owner))
 	}
 	if err != nil {
 		return fmt.Errorf("kill run %s: %w", r.dir, err)

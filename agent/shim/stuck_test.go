@@ -25,7 +25,7 @@ func TestPreparationsThatHangDoNotHoldUpTheEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	looks := descendants(all, map[int]bool{f.shim.PID: true})
+	looks := familyOf(all).descendants(map[int]bool{f.shim.PID: true})
 	if len(looks) != 1 {
 		t.Fatalf("the shim's processes are %v, want the one that looks", looks)
 	}
@@ -106,7 +106,7 @@ func TestSweepNamesWhatItCannotKill(t *testing.T) {
 	worker := f.worker(r, 0)
 	thaw := f.freeze(worker)
 	f.killShim()
-	err := Sweep(f.dir, f.order.LockDir)
+	err := Sweep(f.dir, f.order.LockDir, nil)
 	if err == nil || !strings.Contains(err.Error(), "UNKILLABLE pid "+itoa(worker.PID)) {
 		t.Errorf("Sweep: %v", err)
 	}
@@ -119,7 +119,7 @@ func TestSweepNamesWhatItCannotKill(t *testing.T) {
 	if err = writeDurable(filepath.Join(f.dir, shimFile), unseen); err != nil {
 		t.Fatal(err)
 	}
-	err = Sweep(f.dir, f.order.LockDir)
+	err = Sweep(f.dir, f.order.LockDir, nil)
 	if u, ok := errors.AsType[*Unkillable](err); !ok || u.Doomed || !strings.Contains(err.Error(), "no cgroups are mounted there") {
 		t.Errorf("Sweep with a group that cannot be seen: %v, %+v", err, u)
 	}
@@ -129,7 +129,7 @@ func TestSweepNamesWhatItCannotKill(t *testing.T) {
 	if err := thaw(); err != nil {
 		t.Fatal(err)
 	}
-	if err := Sweep(f.dir, f.order.LockDir); err != nil {
+	if err := Sweep(f.dir, f.order.LockDir, nil); err != nil {
 		t.Error(err)
 	}
 	f.nothingLeft()

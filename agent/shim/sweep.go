@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bellows-ml/bellows/cluster"
 )
 
 // Sweep ends everything that is left of a run whose shim has died, the shim
@@ -25,16 +27,23 @@ import (
 // to the processes: the cgroups of the run record and those that bear the run's
 // name; the shim's command line, with all its descendants; the workers of the last
 // report, with theirs; and the socket's name in the environment, which processes
-// inherit. lockDir is where the locks lie of a run whose order cannot be read.
-func Sweep(dir, lockDir string) error {
+// inherit. lockDir is where the locks lie of a run whose order cannot be read, and
+// owner is whose it is, for one of which nothing else tells; nil = unknown.
+//
+// What only its environment tells of is killed last, because a process may keep a
+// reader of its memory waiting; see observer.
+func Sweep(dir, lockDir string, owner *cluster.Owner) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return fmt.Errorf("sweep: %w", err)
 	}
 	s, faults := newSweeper(dir, lockDir)
+	if s.owner == nil && owner != nil {
+		s.owner = &owner.UID
+	}
 	// What cannot be read is killed first and complained of then.
 	s.faults = faults
-	if err := errors.Join(s.killAll(), faults); err != nil {
+	if err := errors.Join(s.endAll(), faults); err != nil {
 		return fmt.Errorf("sweep run %s: %w", dir, err)
 	}
 	for _, name := range []string{controlSocket, workerSocket} {
@@ -111,58 +120,99 @@ type sweeper struct {
 	// depends on what processes show of themselves. Only the run record tells: a
 	// group's name does not say what its kind was for, or who has made it.
 	contained bool
-	under     int    // all that descends from this process is the run's; 0 = there is none
-	found     []stat // what was last found
-	faults    error  // what keeps us from knowing all that is the run's
+	under     int     // all that descends from this process is the run's; 0 = there is none
+	seen      *census // the last
+	found     []stat  // what was last found
+	faults    error   // what keeps us from knowing all that is the run's
 }
 
-func (s *sweeper) killAll() error {
-	pause := time.Duration(firstPause)
-	for end := time.Now().Add(UnkillableAfter); ; {
-		s.findGroups()
-		left, err := s.left()
-		for _, g := range s.groups {
-			err = errors.Join(err, g.kill())
-		}
-		for _, p := range left {
-			err = errors.Join(err, p.kill())
-		}
-		var held []string
-		populated := false
+// endAll kills what is left of the run until nothing is, or it gives up.
+func (s *sweeper) endAll() (err error) {
+	err = s.killListed()
+	end := time.Now().Add(UnkillableAfter)
+	repeat(func() (done bool, longest time.Duration) {
+		var left []stat
+		var remains remainder
+		left, err = s.kill()
 		if len(left) == 0 && err == nil {
-			held, populated, err = s.rest()
-			if err == nil && len(held) == 0 && !populated {
-				if err = s.removeGroups(); !errors.Is(err, unix.EBUSY) { // somebody is just leaving, or has just come
-					return err
+			remains, err = s.rest()
+			if err == nil && !remains.any() {
+				if err = s.removeGroups(); !errors.Is(err, unix.EBUSY) { // a process is just leaving, or has just come
+					return true, 0
 				}
 			}
 		}
-		if time.Now().After(end) {
-			if len(left) > 0 {
-				return errors.Join(s.unkillable(left, err), err)
-			}
-			return errors.Join(describeLeft(held, populated), err)
+		if time.Now().Before(end) {
+			return false, time.Duration(lastPause)
 		}
-		time.Sleep(pause) // nothing tells when somebody else's processes are gone
-		pause = min(2*pause, time.Duration(lastPause))
-	}
+		if len(left) > 0 {
+			err = errors.Join(s.unkillable(left, err), err)
+		} else {
+			err = errors.Join(remains.describe(), err)
+		}
+		return true, 0
+	})
+	return err
 }
 
-// rest looks for what shows no process: groups that are not empty, processes that do
-// not show whose they are, and once there are none of these locks.
-func (s *sweeper) rest() (held []string, populated bool, err error) {
+// killListed kills what is found without looking into any process, which may keep
+// a reader waiting. Of a run of which nothing is known to live there is nothing.
+func (s *sweeper) killListed() error {
+	if len(s.groups) == 0 && s.under == 0 && !slices.ContainsFunc(append([]Process{s.shim}, s.workers...), Alive) {
+		return nil
+	}
+	l, err := observed.listing()
+	if err != nil {
+		return errors.Join(err, killAll(s.groups, nil))
+	}
+	s.addGroups(l)
+	s.found = s.inside(l, nil)
+	return killAll(s.groups, s.found)
+}
+
+// kill kills all that can be found, and returns it.
+func (s *sweeper) kill() (left []stat, err error) {
+	left, err = s.left()
+	return left, errors.Join(err, killAll(s.groups, left))
+}
+
+// remainder is what keeps a run from being over although no process of it is found.
+type remainder struct {
+	held      []string // paths of device locks
+	populated bool     // a group that shows no process is not empty
+}
+
+func (r remainder) any() bool { return r.populated || len(r.held) > 0 }
+
+func (r remainder) describe() error {
+	switch {
+	case len(r.held) > 0:
+		names := make([]string, len(r.held))
+		for i, path := range r.held {
+			names[i] = fmt.Sprintf("%s (open in %s)", path, cmp.Or(namesOf(openers(path)), "no process that is seen"))
+		}
+		return fmt.Errorf("a device lock is still held: %s", strings.Join(names, ", "))
+	case r.populated:
+		return errors.New("the cgroup is not empty, but shows no process")
+	}
+	return nil
+}
+
+// rest looks for what shows no process: processes that do not show whose they are,
+// groups that are not empty, and once there are none of these, locks.
+func (s *sweeper) rest() (r remainder, err error) {
 	if !s.contained {
-		err = s.veiled()
+		err = s.hidden(nil)
 	}
 	for _, g := range s.groups {
 		_, inside, errLook := g.look()
-		populated, err = populated || inside, errors.Join(err, errLook)
+		r.populated, err = r.populated || inside, errors.Join(err, errLook)
 	}
-	if populated || err != nil {
-		return nil, populated, err
+	if r.populated || err != nil {
+		return r, err
 	}
-	held, err = s.freeLocks()
-	return held, false, err
+	r.held, err = s.freeLocks()
+	return r, err
 }
 
 // freeLocks gives the locks back once nothing is left of the run. One that is held
@@ -204,7 +254,7 @@ func (s *sweeper) unkillable(left []stat, fault error) error {
 // sawAll reports whether nothing of the run can live but what is left: all places
 // could be looked at, and no group holds anything else.
 func (s *sweeper) sawAll(left []stat, fault error) bool {
-	if fault != nil || s.faults != nil || !s.contained && s.veiled() != nil {
+	if fault != nil || s.faults != nil || !s.contained && s.hidden(left) != nil {
 		return false
 	}
 	for _, g := range s.groups {
@@ -214,7 +264,7 @@ func (s *sweeper) sawAll(left []stat, fault error) bool {
 		}
 		for _, pid := range pids {
 			p, err := readStat(pid)
-			if err == nil && p.lives() && !slices.ContainsFunc(left, func(l stat) bool { return l.pid == pid && l.start == p.start }) {
+			if err == nil && p.lives() && !slices.ContainsFunc(left, p.same) {
 				return false
 			}
 		}
@@ -222,44 +272,33 @@ func (s *sweeper) sawAll(left []stat, fault error) bool {
 	return true
 }
 
-func describeLeft(held []string, populated bool) error {
-	switch {
-	case len(held) > 0:
-		for i, path := range held {
-			held[i] = fmt.Sprintf("%s (open in %s)", path, cmp.Or(namesOf(openers(path)), "no process that is seen"))
-		}
-		return fmt.Errorf("a device lock is still held: %s", strings.Join(held, ", "))
-	case populated:
-		return errors.New("the cgroup is not empty, but shows no process")
-	}
-	return nil
-}
-
-// left finds the processes of the run that still live, wherever they have got to.
+// left finds the processes of the run that still live, wherever they have got to,
+// by a census that begins after the call.
 func (s *sweeper) left() ([]stat, error) {
-	all, err := processes()
+	c, err := observed.census()
 	if err != nil {
 		return nil, err
 	}
-	more, err := marked(s.dir, s.owner)
-	found := merged(s.inside(all, hosting(s.dir, all)), more)
+	s.seen = c
+	s.addGroups(c.listing)
+	found := merged(s.inside(c.listing, c.hosting(s.dir)), c.marked(s.dir, s.owner))
 	if s.under != 0 {
-		found = merged(found, descendants(all, map[int]bool{s.under: true}))
+		found = merged(found, c.family.descendants(map[int]bool{s.under: true}))
 	}
 	// One that is ending shows neither environment nor command line any more, but
 	// still has its files and devices.
 	for _, p := range s.found {
-		if now, gone := readStat(p.pid); gone == nil && now.start == p.start && now.lives() {
+		if now, gone := readStat(p.pid); gone == nil && now.same(p) && now.lives() {
 			found = merged(found, []stat{now})
 		}
 	}
 	s.found = found
-	return slices.Clone(found), err
+	return slices.Clone(found), nil
 }
 
-// inside finds those that are its shim's, its workers' or the hosts', or descend
-// from these, or are in its groups or its limits', of all processes.
-func (s *sweeper) inside(all, hosts []stat) []stat {
+// inside finds those of a listing that are its shim's, its workers' or the hosts', or
+// descend from these, or are in its groups or its limits'. It waits for no process.
+func (s *sweeper) inside(l *listing, hosts []stat) []stat {
 	roots := map[int]bool{}
 	for _, p := range append([]Process{s.shim}, s.workers...) {
 		if Alive(p) {
@@ -269,36 +308,19 @@ func (s *sweeper) inside(all, hosts []stat) []stat {
 	for _, p := range hosts {
 		roots[p.pid] = true
 	}
-	found := descendants(all, roots)
-	for _, p := range all {
+	found := l.family.descendants(roots)
+	for _, p := range l.procs {
 		if roots[p.pid] && p.lives() {
 			found = append(found, p)
 		}
 	}
 	var pids []int
 	for _, g := range s.groups {
-		inside, _, _ := g.look() // whether it can be looked into is killAll's question
+		inside, _, _ := g.look() // whether it can be looked into is what rest asks
 		pids = append(pids, inside...)
 	}
 	for _, top := range slices.Concat(s.limits, s.scopes) {
 		pids = append(pids, members(top)...)
 	}
-	var grouped []stat
-	for _, pid := range pids {
-		if p, err := readStat(pid); err == nil && p.lives() && pid != os.Getpid() {
-			grouped = append(grouped, p)
-		}
-	}
-	return merged(found, grouped)
-}
-
-// merged puts two lists of processes into one, by pid.
-func merged(found, more []stat) []stat {
-	for _, p := range more {
-		if !slices.ContainsFunc(found, func(o stat) bool { return o.pid == p.pid }) {
-			found = append(found, p)
-		}
-	}
-	slices.SortFunc(found, func(a, b stat) int { return a.pid - b.pid })
-	return found
+	return merged(found, living(pids))
 }

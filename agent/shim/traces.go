@@ -2,14 +2,12 @@ package shim
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -18,27 +16,20 @@ import (
 // marked finds the living processes of the run's owner, or of ours, whose
 // environment names the run's worker socket: what workers have started carries it
 // along. Any user can name another's run. A nil owner is unknown: then all count.
-func marked(dir string, owner *uint32) ([]stat, error) {
-	all, err := processes()
-	if err != nil {
-		return nil, err
-	}
-	mark := []byte("\x00" + socketVariable + "=" + filepath.Join(dir, workerSocket) + "\x00")
-	// Without CAP_SYS_PTRACE only our own user's processes, also those in a user
-	// namespace of its own, show their environment.
-	anyUser := owner == nil || !sees()
+func (c *census) marked(dir string, owner *uint32) []stat {
 	var found []stat
-	for _, p := range all {
-		if p.pid == os.Getpid() || !p.lives() {
-			continue
-		}
-		env, err := os.ReadFile(procFile(p.pid, "environ"))
-		if err == nil && bytes.Contains(append([]byte{0}, env...), mark) && (anyUser || runsAs(p.pid, *owner)) {
+	for _, p := range c.procs {
+		if slices.Contains(c.shows[p.pid].names, dir) && mayRunAs(p.pid, owner) {
 			found = append(found, p)
 		}
 	}
-	return found, nil
+	return found
 }
+
+// mayRunAs reports whether a process is the owner's or ours. Without CAP_SYS_PTRACE
+// only our own user's processes, also those in a user namespace of its own, show
+// their environment.
+func mayRunAs(pid int, owner *uint32) bool { return owner == nil || !sees() || runsAs(pid, *owner) }
 
 // runsAs reports whether a process is the owner's or ours, by its real user: a
 // setuid program that another user has started is still that user's.
@@ -63,33 +54,16 @@ func ownerOf(dir string, rec runRecord) *uint32 {
 	return nil
 }
 
-func procFile(pid int, name string) string { return "/proc/" + strconv.Itoa(pid) + "/" + name }
-
 // hosting finds the living processes that host the run by their command lines.
 // Only root's and our own count: a command line can be feigned.
-func hosting(dir string, all []stat) []stat {
+func (c *census) hosting(dir string) []stat {
 	var found []stat
-	for _, p := range all {
-		if p.pid != os.Getpid() && p.lives() && hostedBy(p.pid) == dir && oursOrRoots(p.pid) {
+	for _, p := range c.procs {
+		if c.shows[p.pid].hosts == dir && oursOrRoots(p.pid) {
 			found = append(found, p)
 		}
 	}
 	return found
-}
-
-// hostedBy is the directory of the run that a process hosts; empty if it is no shim.
-// Its path is as Start writes it: one that is written otherwise could name another
-// run's directory, or one that is no run's.
-func hostedBy(pid int) string {
-	b, err := os.ReadFile(procFile(pid, "cmdline"))
-	if err != nil {
-		return ""
-	}
-	argv := strings.Split(string(b), "\x00")
-	if len(argv) < 4 || argv[1] != "shim" || argv[2] != "--dir" || !filepath.IsAbs(argv[3]) || argv[3] != filepath.Clean(argv[3]) {
-		return ""
-	}
-	return argv[3]
 }
 
 func oursOrRoots(pid int) bool {
@@ -97,67 +71,49 @@ func oursOrRoots(pid int) bool {
 	return ok && (seen.UID == 0 || int(seen.UID) == os.Geteuid())
 }
 
-// hostsBelow lists the run directories directly below root that living processes
+// runsBelow lists the run directories directly below root that living processes
 // name, as workers in their environment or as shims on their command lines:
 // whether they are still there or not.
-func hostsBelow(root string) ([]string, error) {
-	all, err := processes()
-	if err != nil {
-		return nil, err
-	}
-	var dirs []string
-	add := func(dir string) {
-		if filepath.Dir(dir) == root && !slices.Contains(dirs, dir) {
-			dirs = append(dirs, dir)
+func (c *census) runsBelow(root string) []string {
+	dirs := map[string]bool{}
+	for pid, s := range c.shows {
+		for _, dir := range s.names {
+			dirs[dir] = dirs[dir] || filepath.Dir(dir) == root
+		}
+		if s.hosts != "" && filepath.Dir(s.hosts) == root && oursOrRoots(pid) {
+			dirs[s.hosts] = true
 		}
 	}
-	for _, p := range all {
-		if p.pid == os.Getpid() || !p.lives() {
-			continue
-		}
-		if dir := hostedBy(p.pid); dir != "" && oursOrRoots(p.pid) {
-			add(dir)
-		}
-		env, err := os.ReadFile(procFile(p.pid, "environ"))
-		if err != nil {
-			continue
-		}
-		for entry := range bytes.SplitSeq(env, []byte{0}) {
-			if socket, ours := bytes.CutPrefix(entry, []byte(socketVariable+"=")); ours && filepath.Base(string(socket)) == workerSocket {
-				add(filepath.Dir(string(socket)))
-			}
-		}
-	}
-	slices.Sort(dirs)
-	return dirs, nil
+	maps.DeleteFunc(dirs, func(_ string, below bool) bool { return !below })
+	return slices.Sorted(maps.Keys(dirs))
 }
 
-// findGroups looks through all cgroups that this process sees for those that bear
-// the run's name, which its directory alone tells, and adds what is new. Users who
-// have cgroups to themselves can make one of any name: theirs do not count.
-func (s *sweeper) findGroups() {
-	mounts, err := cgroupMounts()
-	if err != nil {
-		return // left complains of a /proc that cannot be read
+// unanswered names a process that could not be read; nil = there is none. One that
+// may not be read is another user's than this one can run workers as.
+func (c *census) unanswered() error {
+	for _, p := range c.procs {
+		if err := c.shows[p.pid].err; err != nil && !errors.Is(err, os.ErrPermission) {
+			return errHidden(p, err)
+		}
 	}
-	for _, m := range mounts {
-		_ = filepath.WalkDir(m.dir, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || !d.IsDir() {
-				return nil //nolint:nilerr // groups come and go
-			}
-			switch {
-			case !namesRun(d.Name(), s.dir), !madeByUs(path):
-			case strings.HasSuffix(path, scopeSuffix):
-				s.scopes = added(s.scopes, path)
-			case m.v2:
-				s.groups = added(s.groups, group(cgroup(path)))
-			case m.freezer:
-				s.groups = added(s.groups, group(freezer(path)))
-			default:
-				s.limits = added(s.limits, path)
-			}
-			return nil
-		})
+	return nil
+}
+
+// addGroups adds the cgroups that bear the run's name, which its directory alone tells.
+func (s *sweeper) addGroups(l *listing) {
+	name := nameOf(s.dir)
+	for _, g := range l.groups {
+		switch {
+		case g.run != name:
+		case strings.HasSuffix(g.path, scopeSuffix):
+			s.scopes = added(s.scopes, g.path)
+		case g.mount.v2:
+			s.groups = added(s.groups, group(cgroup(g.path)))
+		case g.mount.freezer:
+			s.groups = added(s.groups, group(freezer(g.path)))
+		default:
+			s.limits = added(s.limits, g.path)
+		}
 	}
 }
 
@@ -225,52 +181,69 @@ func onCgroupfs(path string) error {
 	}
 }
 
-// veiled complains of processes that may be the run's and do not show it: what
-// cannot be known is not taken for gone. Who is of another user than we can run
-// workers as, older than the run, an ancestor of ours, or descends from another
-// shim, is none.
-func (s *sweeper) veiled() error {
+// hidden complains of processes that may be the run's and do not show it: what
+// cannot be known is not taken for gone. One is none of the run's that is another
+// user's than its workers are, older than the run, an ancestor of ours, or descends
+// from another shim. known are the run's for other reasons. It goes by the last census.
+func (s *sweeper) hidden(known []stat) error {
 	if err := hiddenProcesses(); err != nil {
 		return err
-	}
-	all, err := processes()
-	if err != nil {
-		return err
-	}
-	shims, others := map[int]bool{}, map[int]bool{1: true}
-	for _, p := range all {
-		if descends(os.Getpid(), p.pid) {
-			others[p.pid] = true
-			continue
-		}
-		if dir := hostedBy(p.pid); dir != "" && dir != s.dir && oursOrRoots(p.pid) {
-			shims[p.pid], others[p.pid] = true, true
-		}
-	}
-	for _, p := range descendants(all, shims) {
-		others[p.pid] = true
 	}
 	since := uint64(0)
 	if s.shim.BootID == bootID() {
 		since = s.shim.StartTime
 	}
-	for _, p := range all {
-		if p.pid == os.Getpid() || !p.lives() || others[p.pid] || p.start < since {
+	var others map[int]bool
+	for _, p := range s.seen.procs {
+		why := s.seen.shows[p.pid].err
+		if why == nil || p.start < since || slices.ContainsFunc(known, p.same) {
 			continue
 		}
-		_, err := os.ReadFile(procFile(p.pid, "environ"))
-		if errors.Is(err, os.ErrPermission) && mayBeWorkers(p.pid) {
-			return fmt.Errorf("%s does not show whether it belongs to the run: end it, or run the agent as root with CAP_SYS_PTRACE", p)
+		if others == nil {
+			others = s.othersProcesses()
+		}
+		if !others[p.pid] && s.mayBeWorkers(p.pid) {
+			return errHidden(p, why)
 		}
 	}
 	return nil
 }
 
-// mayBeWorkers reports whether a process is one of a user whose workers an agent
-// of ours could have started.
-func mayBeWorkers(pid int) bool {
+// othersProcesses are this process and its ancestors, and other shims with what descends from them.
+func (s *sweeper) othersProcesses() map[int]bool {
+	c := s.seen
+	parents := make(map[int]int, len(c.procs))
+	shims := map[int]bool{}
+	for _, p := range c.procs {
+		parents[p.pid] = p.ppid
+		if dir := c.shows[p.pid].hosts; dir != "" && dir != s.dir && oursOrRoots(p.pid) {
+			shims[p.pid] = true
+		}
+	}
+	others := map[int]bool{1: true}
+	for pid := os.Getpid(); pid > 1 && !others[pid]; pid = parents[pid] {
+		others[pid] = true
+	}
+	for _, p := range c.family.descendants(shims) {
+		others[p.pid] = true
+	}
+	maps.Copy(others, shims)
+	return others
+}
+
+// mayBeWorkers reports whether a living process is one of a user whose workers an
+// agent of ours could have started: the run's owner, where that is known.
+func (s *sweeper) mayBeWorkers(pid int) bool {
 	seen, ok := LookAt(pid)
-	return ok && (os.Geteuid() == 0 || int(seen.UID) == os.Geteuid())
+	switch {
+	case !ok:
+		return false
+	case int(seen.UID) == os.Geteuid():
+		return true
+	case s.owner != nil:
+		return seen.UID == *s.owner
+	}
+	return os.Geteuid() == 0
 }
 
 // hiddenProcesses is an error where /proc keeps processes of other users from root.

@@ -71,7 +71,7 @@ func TestSweepNeedsNoDirectory(t *testing.T) {
 					f.killShim()
 				}
 				f.removeDirectory()
-				if err := Sweep(f.dir, f.order.LockDir); err != nil {
+				if err := Sweep(f.dir, f.order.LockDir, nil); err != nil {
 					t.Fatal(err)
 				}
 				if Alive(p) || Alive(f.shim) {
@@ -121,7 +121,7 @@ func TestSweepNeedsNoFiles(t *testing.T) {
 				if err != nil || adopted == given {
 					t.Errorf("scan: %+v, %+v, %v", runs, strays, err)
 				}
-				if err := Sweep(f.dir, f.order.LockDir); err != nil {
+				if err := Sweep(f.dir, f.order.LockDir, nil); err != nil {
 					t.Fatal(err)
 				}
 				if Alive(p) || Alive(f.shim) {
@@ -174,7 +174,7 @@ func feign(t *testing.T, dir string) {
 		_ = cmd.Wait()
 	})
 	eventually(t, "the command line", func() bool {
-		b, err := os.ReadFile(procFile(cmd.Process.Pid, "cmdline"))
+		b, err := os.ReadFile(proc.file(cmd.Process.Pid, "cmdline"))
 		return err == nil && strings.HasPrefix(string(b), "x\x00shim\x00")
 	})
 }
@@ -216,7 +216,7 @@ func TestSweepDoesNotGuess(t *testing.T) {
 	if !Alive(p) {
 		t.Fatal("the process is gone: this tests nothing")
 	}
-	if err := Sweep(f.dir, f.order.LockDir); err != nil { // root's sees it
+	if err := Sweep(f.dir, f.order.LockDir, nil); err != nil { // root's sees it
 		t.Error(err)
 	}
 	if Alive(p) {
@@ -240,14 +240,14 @@ func TestACgroupThatCannotBeSeenIsNotEmpty(t *testing.T) {
 	if err := writeDurable(path, runRecord{Version: ProtocolVersion, Shim: gone, Cgroup: filepath.Join(f.root, "unmounted", "x"), Containment: Cgroup2}); err != nil {
 		t.Fatal(err)
 	}
-	if err := Sweep(f.dir, f.order.LockDir); err == nil || !strings.Contains(err.Error(), "no cgroups are mounted there") {
+	if err := Sweep(f.dir, f.order.LockDir, nil); err == nil || !strings.Contains(err.Error(), "no cgroups are mounted there") {
 		t.Errorf("Sweep: %v", err)
 	}
 	gone.BootID = "another boot" // in which nothing of it can live
 	if err := writeDurable(path, runRecord{Version: ProtocolVersion, Shim: gone, Cgroup: filepath.Join(f.root, "unmounted", "x"), Containment: Cgroup2}); err != nil {
 		t.Fatal(err)
 	}
-	if err := Sweep(f.dir, f.order.LockDir); err != nil {
+	if err := Sweep(f.dir, f.order.LockDir, nil); err != nil {
 		t.Errorf("after a reboot: %v", err)
 	}
 }
@@ -268,7 +268,7 @@ func TestNamesOfGroupsTellTheRun(t *testing.T) {
 		cgroupName(Order{}, dir):                                      true,
 		shimCommand(Order{Scope: true}, "x", dir)[4][len("--unit="):]: true,
 	} {
-		if namesRun(name, dir) != want {
+		if (runNamed(name) == nameOf(dir)) != want {
 			t.Errorf("%s: %t", name, !want)
 		}
 	}
@@ -339,7 +339,7 @@ func TestAnotherUsersMarkIsNone(t *testing.T) {
 				f.gone("the owner's process", own)
 				own = f.bearing(daemon)
 			}
-			if err := Sweep(f.dir, f.order.LockDir); err != nil {
+			if err := Sweep(f.dir, f.order.LockDir, nil); err != nil {
 				t.Error(err)
 			}
 			f.gone("the owner's process", own)
@@ -380,7 +380,9 @@ func TestAUsersCgroupIsNotTheRuns(t *testing.T) {
 		t.Skip("a group of a user can only be made where cgroups may be written to")
 	}
 	s := &sweeper{dir: f.dir}
-	s.findGroups()
+	if _, err = s.left(); err != nil {
+		t.Fatal(err)
+	}
 	if s.contained || len(s.groups)+len(s.scopes)+len(s.limits) > 0 {
 		t.Errorf("contained %t, groups %v, scopes %v, limits %v", s.contained, s.groups, s.scopes, s.limits)
 	}
@@ -389,7 +391,7 @@ func TestAUsersCgroupIsNotTheRuns(t *testing.T) {
 	if err := writeOrder(f.dir, f.order); err != nil {
 		t.Fatal(err)
 	}
-	if err := Sweep(f.dir, f.order.LockDir); err != nil || !Alive(p) {
+	if err := Sweep(f.dir, f.order.LockDir, nil); err != nil || !Alive(p) {
 		t.Errorf("Sweep: %v; the user's process lives: %t", err, Alive(p))
 	}
 }

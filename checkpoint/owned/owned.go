@@ -1,7 +1,6 @@
 package owned
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,8 +14,6 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/bellows-ml/bellows/internal/userdb"
 )
 
 // ErrForeign is wrapped where another user than the owner has made what is there, or could exchange it.
@@ -261,8 +258,8 @@ func octal(mode fs.FileMode) string {
 
 func who(uid uint32) string {
 	number := strconv.FormatUint(uint64(uid), 10)
-	if name, err := userdb.Name(context.Background(), uid); err == nil {
-		return name + " (uid " + number + ")"
+	if u, err := user.LookupId(number); err == nil {
+		return u.Username + " (uid " + number + ")"
 	}
 	return "uid " + number
 }

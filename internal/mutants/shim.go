@@ -68,17 +68,33 @@ var ofShim = []Mutant{
 	},
 	{
 		Name: "sweep-does-not-guess", File: "agent/shim/sweep.go", Tests: "TestSweepDoesNotGuess",
-		Old: "\t\terr = s.veiled()\n", New: "\t\terr = nil\n",
+		Old: "\t\terr = s.hidden(nil)\n", New: "\t\terr = nil\n",
 		Breaks: "what cannot be seen counts as gone (I1)",
 	},
 	{
 		Name: "a-mark-is-its-owners", File: "agent/shim/traces.go", Tests: "TestAnotherUsersMarkIsNone",
-		Old: "(anyUser || runsAs(p.pid, *owner))", New: "(anyUser || *owner != 0)",
+		Old: " && mayRunAs(p.pid, owner)", New: "",
 		Breaks: "any user keeps another's run from being stopped",
 	},
 	{
 		Name: "user-work-is-the-users", File: "agent/shim/look.go", Tests: "TestTheOwnersRightsCountAndNotTheShims",
 		Old: "\tif id.cred == nil {\n", New: "\tif true {\n",
 		Breaks: "root opens what a user names (I14)",
+	},
+	{
+		Name: "unread-is-unknown", File: "agent/shim/census.go", Tests: "TestAProcessThatCannotBeReadIsNotWaitedFor|TestReadsThatDoNotEndAreBounded",
+		Old: "shows[p.pid] = shown{err: errNoAnswer}", New: "shows[p.pid] = shown{}",
+		Breaks: "a process that could not be read counts as none of the run's (I1)",
+	},
+	{
+		Name: "a-look-begins-after-the-question", File: "agent/shim/census.go", Tests: "TestManyShareALook",
+		Old:    "s.next, s.busy = nil, now != nil\n\t\ts.mu.Unlock()\n\t\tif now == nil {\n\t\t\treturn\n\t\t}\n\t\tnow.value, now.err = s.find()\n",
+		New:    "s.busy = now != nil\n\t\ts.mu.Unlock()\n\t\tif now == nil {\n\t\t\treturn\n\t\t}\n\t\tnow.value, now.err = s.find()\n\t\ts.mu.Lock()\n\t\ts.next = nil\n\t\ts.mu.Unlock()\n",
+		Breaks: "a sweep goes by a look that began before it has killed anything, or before a process was there (I1)",
+	},
+	{
+		Name: "one-child-of-a-kind-is-left", File: "agent/child/child.go", Tests: "TestAChildThatDoesNotEndIsLeft",
+		Old: "if n := r.Left(); n > 0 {", New: "if n := r.Left(); n > 1 {",
+		Breaks: "a file system that hangs takes a thread and a process more with each try",
 	},
 }

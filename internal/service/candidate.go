@@ -19,10 +19,10 @@ const memberWithin = 5 * time.Second
 type Candidate struct {
 	Lead    lead.Config
 	Etcd    store.Config
-	Member  *server.Config // nil = this service does not run etcd
+	Member  *server.Config // nil = etcd is somebody else's
 	Cluster string
 	Metrics string // address at which they are served; empty = nowhere
-	// Identity is this server's; nil = it has none.
+	// identity is this server's; nil = it has none.
 	Identity *trust.Identity
 }
 

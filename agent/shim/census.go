@@ -1,0 +1,343 @@
+package shim
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// What a process shows of itself is read from its memory. The kernel lets a reader
+// wait for as long as another thread holds that memory's lock, which one in state D
+// may do for ever, and a process may say that all of its memory is its environment.
+const (
+	// readersAtOnce is how many processes are read at the same time, apart from
+	// those whose read takes longer than slowRead: the others do not wait for them.
+	readersAtOnce = 8
+	slowRead      = 50 * time.Millisecond
+	// readWait is how long a census waits for the last answers. What a process
+	// shows later is not known.
+	readWait = 2 * time.Second
+	// maxReads is how many reads may be unfinished, of all censuses together: each
+	// takes a thread. A process that is being read is not read a second time.
+	maxReads = 256
+	// maxShown bounds what is read of one environment: more than the kernel gives
+	// any process at its start.
+	maxShown = 8 << 20
+	// maxNames is how many run directories one process may name. A worker names one.
+	maxNames = 16
+	// maxCommandLine is more than the command line of a shim ever takes.
+	maxCommandLine = 16 << 10
+)
+
+// listing is what a look at /proc and at the cgroups tells without waiting for any
+// process. It is never changed once it is there.
+type listing struct {
+	procs  []stat
+	family family
+	groups []namedGroup // those that bear a run's name, whichever run's
+}
+
+// census is a listing and what each process shows of itself. It is never changed
+// once it is there.
+type census struct {
+	*listing
+
+	shows map[int]shown // of each living process but this one, by pid
+}
+
+// shown is what a process shows of itself. A process can show what it likes.
+type shown struct {
+	hosts string   // the directory of the run that it hosts, by its command line
+	names []string // the directories of the runs that it names in its environment
+	err   error    // why neither is known
+}
+
+// errNoAnswer is why it is not known what a process shows that the kernel does not
+// let be read.
+var errNoAnswer = errors.New("the kernel does not let its memory be read, as in state D")
+
+// observer finds out what runs on the machine.
+type observer struct {
+	proc     procfs
+	listings shared[*listing]
+	censuses shared[*census]
+
+	mu    sync.Mutex
+	reads map[readKey]bool // unfinished
+}
+
+// readKey names a process for as long as the machine runs.
+type readKey struct {
+	pid   int
+	start uint64
+}
+
+// observed is what all sweeps of this process ask.
+var observed = newObserver(proc)
+
+func newObserver(p procfs) *observer {
+	o := &observer{proc: p, reads: map[readKey]bool{}}
+	o.listings.find = o.list
+	o.censuses.find = o.take
+	return o
+}
+
+// listing is one that begins after the call.
+func (o *observer) listing() (*listing, error) { return o.listings.get() }
+
+// census is one that begins after the call. It takes readWait and a little longer at
+// most, whatever processes do.
+func (o *observer) census() (*census, error) { return o.censuses.get() }
+
+func (o *observer) list() (*listing, error) {
+	all, err := o.proc.processes()
+	if err != nil {
+		return nil, err
+	}
+	return &listing{procs: all, family: familyOf(all), groups: namedGroups()}, nil
+}
+
+func (o *observer) take() (*census, error) {
+	l, err := o.list()
+	if err != nil {
+		return nil, err
+	}
+	return &census{listing: l, shows: o.ask(l.procs)}, nil
+}
+
+// ask reads what each process shows, each at most once.
+func (o *observer) ask(procs []stat) map[int]shown {
+	type answer struct {
+		pid int
+		shown
+	}
+	answers := make(chan answer, len(procs)) // late ones find room, too
+	readers := make(chan struct{}, readersAtOnce)
+	shows := make(map[int]shown, len(procs))
+	waiting := 0
+	for _, p := range procs {
+		if p.pid == os.Getpid() || !p.lives() {
+			continue
+		}
+		shows[p.pid] = shown{err: errNoAnswer}
+		readers <- struct{}{} // taken out after slowRead at the latest
+		if !o.begin(p) {
+			<-readers
+			continue
+		}
+		waiting++
+		go func() {
+			leave := sync.OnceFunc(func() { <-readers })
+			slow := time.AfterFunc(slowRead, leave)
+			s := o.proc.shows(p)
+			slow.Stop()
+			leave()
+			o.end(p)
+			answers <- answer{p.pid, s}
+		}()
+	}
+	for late := time.After(readWait); waiting > 0; waiting-- {
+		select {
+		case a := <-answers:
+			shows[a.pid] = a.shown
+		case <-late:
+			return shows
+		}
+	}
+	return shows
+}
+
+// begin reports whether a process may be read: there is a bound on unfinished reads,
+// and a process that has not answered an earlier census is not asked once more.
+func (o *observer) begin(p stat) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	key := readKey{p.pid, p.start}
+	if o.reads[key] || len(o.reads) >= maxReads {
+		return false
+	}
+	o.reads[key] = true
+	return true
+}
+
+func (o *observer) end(p stat) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.reads, readKey{p.pid, p.start})
+}
+
+// shows reads what a process shows, and may never return. One that has ended
+// meanwhile shows nothing.
+func (p procfs) shows(of stat) shown {
+	dir := p.reads(of)
+	var s shown
+	var errs [2]error
+	s.hosts, errs[0] = readFrom(dir+"cmdline", maxCommandLine, hostOf)
+	s.names, errs[1] = readFrom(dir+"environ", maxShown, namesIn)
+	for _, err := range errs {
+		if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.ESRCH) {
+			s.err = err
+		}
+	}
+	return s
+}
+
+// reads is the directory of the thread to read a process by: a first thread that
+// has ended shows nothing any more, while others of the process still run.
+func (p procfs) reads(of stat) string {
+	dir := p.file(of.pid, "")
+	if of.state != 'Z' {
+		return dir
+	}
+	tasks := procfs(p.file(of.pid, "task"))
+	threads, _ := tasks.processes() // what cannot be listed cannot be read either
+	for _, t := range threads {
+		if t.state != 'Z' && t.state != 'X' {
+			return tasks.file(t.pid, "")
+		}
+	}
+	return dir
+}
+
+func readFrom[T any](path string, most int64, parse func(io.Reader) (T, error)) (v T, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return v, err
+	}
+	defer f.Close()
+	return parse(io.LimitReader(f, most))
+}
+
+// hostOf is the directory of the run that the process with this command line hosts;
+// empty if it is no shim. Its path is as Start writes it: one that is written
+// otherwise could name another run's directory, or one that is no run's.
+func hostOf(commandLine io.Reader) (string, error) {
+	b, err := io.ReadAll(commandLine)
+	argv := strings.SplitN(string(b), "\x00", 5)
+	if err != nil || len(argv) < 4 || argv[1] != "shim" || argv[2] != "--dir" || !isWholePath(argv[3]) {
+		return "", err
+	}
+	return argv[3], nil
+}
+
+// namesIn lists the directories of the runs whose worker sockets an environment names.
+func namesIn(environment io.Reader) ([]string, error) {
+	var names []string
+	entries := bufio.NewReaderSize(environment, 8<<10) // no path is longer
+	for tooLong := false; len(names) < maxNames; {
+		entry, err := entries.ReadSlice(0)
+		socket, ours := bytes.CutPrefix(bytes.TrimSuffix(entry, []byte{0}), []byte(socketVariable+"="))
+		if path := string(socket); ours && !tooLong && !errors.Is(err, bufio.ErrBufferFull) && isWholePath(path) && filepath.Base(path) == workerSocket {
+			if dir := filepath.Dir(path); !slices.Contains(names, dir) {
+				names = append(names, dir)
+			}
+		}
+		switch tooLong = errors.Is(err, bufio.ErrBufferFull); {
+		case errors.Is(err, io.EOF):
+			return names, nil
+		case err != nil && !tooLong:
+			return names, err
+		}
+	}
+	return names, nil
+}
+
+// isWholePath reports whether a path is absolute, and written in the one way in
+// which an agent writes it.
+func isWholePath(path string) bool { return filepath.IsAbs(path) && filepath.Clean(path) == path }
+
+// namedGroup is a cgroup that bears a run's name.
+type namedGroup struct {
+	run   string // as nameOf has it
+	path  string
+	mount cgroupMount
+}
+
+// namedGroups looks through all cgroups that this process sees for those that bear
+// the name of a run. Users who have cgroups to themselves can make one of any name:
+// theirs do not count.
+func namedGroups() []namedGroup {
+	mounts, err := cgroupMounts()
+	if err != nil {
+		return nil // listing the processes complains of a /proc that cannot be read
+	}
+	var found []namedGroup
+	for _, m := range mounts {
+		_ = filepath.WalkDir(m.dir, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !d.IsDir() {
+				return nil //nolint:nilerr // groups come and go
+			}
+			if run := runNamed(d.Name()); run != "" && madeByUs(path) {
+				found = append(found, namedGroup{run, path, m})
+			}
+			return nil
+		})
+	}
+	return found
+}
+
+// shared has those who ask at the same time share one answer, which is begun after
+// the last of them has asked. At most one answer is worked out at a time.
+type shared[T any] struct {
+	find func() (T, error)
+
+	mu   sync.Mutex
+	busy bool
+	next *pending[T] // the answer to be worked out next; nil = nothing was asked
+}
+
+type pending[T any] struct {
+	done  chan struct{}
+	value T
+	err   error
+}
+
+func (s *shared[T]) get() (T, error) {
+	s.mu.Lock()
+	if s.next == nil {
+		s.next = &pending[T]{done: make(chan struct{})}
+	}
+	mine := s.next
+	if !s.busy {
+		s.busy = true
+		go s.work()
+	}
+	s.mu.Unlock()
+	<-mine.done
+	return mine.value, mine.err
+}
+
+// work answers until nothing more is asked.
+func (s *shared[T]) work() {
+	for {
+		s.mu.Lock()
+		now := s.next
+		s.next, s.busy = nil, now != nil
+		s.mu.Unlock()
+		if now == nil {
+			return
+		}
+		now.value, now.err = s.find()
+		close(now.done)
+	}
+}
+
+// errHidden says that a process may be a run's and does not show it.
+func errHidden(p stat, why error) error {
+	remedy := "end it, or run the agent as root with CAP_SYS_PTRACE"
+	if !errors.Is(why, os.ErrPermission) {
+		remedy = "end it, or reboot the node"
+	}
+	return fmt.Errorf("%s does not show whether it belongs to the run (%w): %s", p, why, remedy)
+}

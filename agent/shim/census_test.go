@@ -1,0 +1,306 @@
+package shim
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// fakeProc is a /proc of processes that do not exist.
+type fakeProc struct {
+	t   *testing.T
+	dir string
+}
+
+func newFakeProc(t *testing.T) fakeProc { return fakeProc{t, t.TempDir()} }
+
+func (f fakeProc) observer() *observer { return newObserver(procfs(f.dir)) }
+
+// add makes a process with that environment.
+func (f fakeProc) add(pid int, environment ...string) {
+	f.t.Helper()
+	if err := os.Mkdir(f.path(pid, ""), 0o755); err != nil {
+		f.t.Fatal(err)
+	}
+	write(f.t, f.path(pid, "stat"), fmt.Sprintf("%d (x) S 1 %s", pid, strings.Repeat("1 ", 30)), 0o644)
+	write(f.t, f.path(pid, "cmdline"), "x\x00", 0o644)
+	write(f.t, f.path(pid, "environ"), strings.Join(append(environment, ""), "\x00"), 0o644)
+}
+
+func (f fakeProc) path(pid int, name string) string {
+	return filepath.Join(f.dir, itoa(pid), name)
+}
+
+// hangs makes a process whose environment cannot be read: one who opens it waits
+// until answer is called.
+func (f fakeProc) hangs(pid int) (answer func()) {
+	f.t.Helper()
+	f.add(pid)
+	path := f.path(pid, "environ")
+	if err := errors.Join(os.Remove(path), unix.Mkfifo(path, 0o644)); err != nil {
+		f.t.Fatal(err)
+	}
+	answer = sync.OnceFunc(func() {
+		w, err := os.OpenFile(path, os.O_RDWR, 0) // which waits for no reader
+		if err != nil {
+			f.t.Error(err)
+			return
+		}
+		f.t.Cleanup(func() { _ = w.Close() })
+		if err := os.Remove(path); err != nil { // for those who come later
+			f.t.Error(err)
+		}
+		write(f.t, path, "answered=1\x00", 0o644)
+		time.AfterFunc(time.Second, func() { _ = w.Close() }) // the readers see the end
+	})
+	f.t.Cleanup(answer)
+	return answer
+}
+
+func mark(dir string) string { return socketVariable + "=" + filepath.Join(dir, workerSocket) }
+
+func (f fakeProc) census(o *observer) *census {
+	f.t.Helper()
+	c, err := o.census()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return c
+}
+
+// unfinished is how many reads have not ended.
+func (o *observer) unfinished() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.reads)
+}
+
+// A process in state D whose memory is locked keeps a reader for ever. It holds up
+// nothing but what is known of itself, and is not taken for one that shows nothing.
+func TestAProcessThatCannotBeReadIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	f := newFakeProc(t)
+	const stuck = 5000
+	answer := f.hangs(stuck)
+	for pid := stuck + 1; pid < stuck+20; pid++ {
+		f.add(pid, "A=1", mark("/runs/a"))
+	}
+	o := f.observer()
+	for range 3 {
+		c := f.census(o)
+		if n := len(c.marked("/runs/a", nil)); n != 19 {
+			t.Errorf("%d processes are marked, want 19", n)
+		}
+		if err := c.shows[stuck].err; !errors.Is(err, errNoAnswer) {
+			t.Errorf("what the stuck one shows: %v", err)
+		}
+		if err := c.unanswered(); err == nil || !strings.Contains(err.Error(), "pid 5000") {
+			t.Errorf("unanswered: %v", err)
+		}
+		if n := o.unfinished(); n != 1 {
+			t.Errorf("%d reads are unfinished: it was asked again while it did not answer", n)
+		}
+	}
+	answer()
+	eventually(t, "it answers", func() bool { return f.census(o).unanswered() == nil })
+}
+
+// Many processes that hang keep the others from being read no more than one does.
+func TestManyThatCannotBeReadDoNotHideTheRest(t *testing.T) {
+	t.Parallel()
+	f := newFakeProc(t)
+	const stuck = 5 * readersAtOnce
+	for pid := 1000; pid < 1000+stuck; pid++ {
+		f.hangs(pid)
+	}
+	f.add(5000, mark("/runs/a"))
+	if c := f.census(f.observer()); len(c.marked("/runs/a", nil)) != 1 {
+		t.Errorf("what the last one shows: %+v", c.shows[5000])
+	}
+}
+
+// Each read that does not end takes a thread: there are not more than so many.
+func TestReadsThatDoNotEndAreBounded(t *testing.T) {
+	t.Parallel()
+	f := newFakeProc(t)
+	for pid := 1000; pid < 1000+maxReads+20; pid++ {
+		f.hangs(pid)
+	}
+	o := f.observer()
+	for range 2 {
+		c := f.census(o)
+		if n := o.unfinished(); n != maxReads {
+			t.Errorf("%d reads are unfinished, want %d", n, maxReads)
+		}
+		for pid, s := range c.shows {
+			if s.err == nil {
+				t.Errorf("process %d is taken for one that shows nothing", pid)
+			}
+		}
+	}
+}
+
+// However many ask at the same time, each process is read twice at most: for those
+// that have asked before the first read began, and for those that have asked since.
+func TestManyShareALook(t *testing.T) {
+	t.Parallel()
+	f := newFakeProc(t)
+	f.add(5000, mark("/runs/a"))
+	o := f.observer()
+	var looks atomic.Int32
+	begun, goOn := make(chan struct{}, 100), make(chan struct{})
+	take := o.censuses.find
+	o.censuses.find = func() (*census, error) {
+		looks.Add(1)
+		begun <- struct{}{}
+		<-goOn
+		return take()
+	}
+	const many = 100
+	var asked, asking sync.WaitGroup
+	ask := func() {
+		asking.Add(1)
+		asked.Go(func() {
+			asking.Done()
+			if c, err := o.census(); err != nil || len(c.marked("/runs/a", nil)) != 1 {
+				t.Errorf("census %v, %v", c, err)
+			}
+		})
+	}
+	ask()
+	<-begun
+	f.add(5001, mark("/runs/b")) // after the first look has begun
+	for range many {
+		ask()
+	}
+	asked.Go(func() {
+		if c, err := o.census(); err != nil || len(c.marked("/runs/b", nil)) != 1 {
+			t.Errorf("a census that began before it was asked for: %v, %v", c, err)
+		}
+	})
+	asking.Wait()
+	time.Sleep(100 * time.Millisecond) // who does not wait by now has another look
+	close(goOn)
+	asked.Wait()
+	if n := looks.Load(); n > 10 {
+		t.Errorf("%d looks for %d who asked", n, many)
+	}
+}
+
+// endless is an environment without end, as of a process that says that all of its
+// memory is one.
+type endless struct {
+	read int64
+	most int // in one call
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	e.most = max(e.most, len(p))
+	for i := range p {
+		p[i] = "x=y\x00"[(e.read+int64(i))%4]
+	}
+	e.read += int64(len(p))
+	return len(p), nil
+}
+
+// A process can show anything, and as much as it likes.
+func TestWhatAProcessShowsIsBounded(t *testing.T) {
+	t.Parallel()
+	memory := &endless{}
+	if _, err := namesIn(io.LimitReader(memory, maxShown)); err != nil || memory.read != maxShown || memory.most > 64<<10 {
+		t.Errorf("%d bytes were read, %d at once, %v", memory.read, memory.most, err)
+	}
+	f := newFakeProc(t)
+	f.add(5000)
+	big, err := os.OpenFile(f.path(5000, "environ"), os.O_WRONLY|os.O_TRUNC, 0)
+	if err == nil {
+		_, err = io.Copy(big, io.LimitReader(&endless{}, maxShown))
+	}
+	if err == nil {
+		_, err = big.WriteString("\x00" + mark("/runs/behind") + "\x00")
+	}
+	if err = errors.Join(err, big.Close()); err != nil {
+		t.Fatal(err)
+	}
+	var many []string
+	for i := range 10 * maxNames {
+		many = append(many, mark(fmt.Sprintf("/runs/%d", i)))
+	}
+	f.add(5001, many...)
+	f.add(5002, strings.Repeat("long", 10<<10)+mark("/runs/inside"), mark("/runs/a"), mark("/runs/a"), "X"+mark("/runs/x"), mark("runs/relative"),
+		socketVariable+"=/runs/../runs/detour/"+workerSocket, socketVariable+"=/runs/other.sock", strings.Repeat("tail", 10<<10))
+	write(t, f.path(5002, "cmdline"), "x\x00shim\x00--dir\x00"+strings.Repeat("/x", maxCommandLine), 0o644)
+	c := f.census(f.observer())
+	if names := c.shows[5000].names; len(names) > 0 {
+		t.Errorf("names behind %d bytes: %v", maxShown, names)
+	}
+	if names := c.shows[5001].names; len(names) != maxNames {
+		t.Errorf("%d names of one process, want %d", len(names), maxNames)
+	}
+	if s := c.shows[5002]; !slices.Equal(s.names, []string{"/runs/a"}) || s.err != nil || len(s.hosts) > maxCommandLine {
+		t.Errorf("shows %.200v", s)
+	}
+	if below := c.runsBelow("/runs"); len(below) != maxNames+1 {
+		t.Errorf("runs below: %v", below)
+	}
+}
+
+func TestNamesInAnEnvironment(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                     "[]",
+		mark("/r/a"):                           "[/r/a]", // the end may be cut
+		mark("/r/a") + "\x00":                  "[/r/a]",
+		"A=1\x00" + mark("/r/a") + "\x00B=2":   "[/r/a]",
+		mark("/r/a") + "\x00" + mark("/r/b"):   "[/r/a /r/b]",
+		"\x00\x00" + mark("/r/a") + "\x00\x00": "[/r/a]",
+		"A=" + mark("/r/a"):                    "[]",
+	} {
+		if names, err := namesIn(bytes.NewReader([]byte(text))); err != nil || fmt.Sprint(names) != want {
+			t.Errorf("%q: %v, %v, want %s", text, names, err, want)
+		}
+	}
+}
+
+// What a run's own sweep cannot read keeps it from being over, unless it is another
+// user's, older than the run, or known to be the run's.
+func TestWhatCannotBeReadIsUnknown(t *testing.T) {
+	t.Parallel()
+	needsRoot(t)
+	f := newFixture(t, 1, "exit 0")
+	const daemon = 1
+	p, err := readStat(f.bearing(daemon).PID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &census{listing: &listing{procs: []stat{p}, family: familyOf(nil)}, shows: map[int]shown{p.pid: {err: errNoAnswer}}}
+	owner, other := uint32(daemon), uint32(nobody)
+	for name, s := range map[string]struct {
+		sweeper
+		known []stat
+		want  bool
+	}{
+		"an owner's":       {sweeper{owner: &owner}, nil, true},
+		"nobody knows":     {sweeper{}, nil, true},
+		"another user's":   {sweeper{owner: &other}, nil, false},
+		"older":            {sweeper{owner: &owner, shim: Process{BootID: bootID(), StartTime: p.start + 1}}, nil, false},
+		"known":            {sweeper{owner: &owner}, []stat{p}, false},
+		"another is known": {sweeper{owner: &owner}, []stat{{pid: p.pid, start: p.start - 1}}, true},
+	} {
+		s.seen = c
+		err := s.hidden(s.known)
+		if (err != nil) != s.want || err != nil && !strings.Contains(err.Error(), "does not show whether it belongs to the run") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
