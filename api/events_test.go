@@ -65,7 +65,7 @@ func TestFollowedEventsComeOnce(t *testing.T) {
 	var after int64
 	for life := range 5 {
 		n1 := serve(t, s, "n1", nil)
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		for i := range 3 {
 			s.tell(t, uint64(10*life+i+1), "a-aaaaaa", time.Now())
 		}

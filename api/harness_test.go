@@ -180,12 +180,15 @@ func (p pretender) Accept() (net.Conn, error) {
 
 func (p pretended) Peer() (cluster.Owner, error) { return p.as, nil }
 
+// patience is how long a test waits for any outcome before it fails.
+const patience = 2 * time.Minute
+
 // eventually waits until something is so.
 func eventually(t *testing.T, what string, so func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !so(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !so(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within a minute: %s", what)
+			t.Fatalf("not within %s: %s", patience, what)
 		}
 	}
 }

@@ -50,7 +50,7 @@ func (s *followed) next(want string) (l LogLine) {
 	case l = <-s.lines:
 	case err := <-s.done:
 		s.t.Fatalf("it ended with %v, want %q", err, want)
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		s.t.Fatalf("nothing came, want %q", want)
 	}
 	if l.After != nil {

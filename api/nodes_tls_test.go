@@ -150,7 +150,7 @@ func TestFollowDoesNotWaitForWhatLasts(t *testing.T) {
 			if err != nil || len(s.lines) > 0 {
 				t.Errorf("%s: it ends with %v, and %d more lines", c.what, err, len(s.lines))
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(patience):
 			t.Fatalf("%s: following the rank does not end", c.what)
 		}
 	}

@@ -24,7 +24,7 @@ func BenchmarkRescale(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			f := newFleet(b, config{nodes: 2, devices: 1, policy: "share", interval: 200 * time.Millisecond})
 			id := f.submit(f.sdkJob("a", 1, 2, 1<<30, 0.02, "--state-bytes", fmt.Sprint(c.bytes)))
-			f.awaitStep("a", 1, 2, time.Minute)
+			f.awaitStep("a", 1, 2)
 			seen := f.mirror().Job(id).State.Value.Generation
 			var all []record.Rescale
 			b.ResetTimer()
@@ -45,12 +45,12 @@ func BenchmarkRescale(b *testing.B) {
 func (f *fleet) awaitRescale(id cluster.JobID, g cluster.Generation, size int) record.Rescale {
 	f.t.Helper()
 	var r record.Rescale
-	f.await(2*time.Minute, fmt.Sprintf("generation %d of %s with %d workers", g, id, size), func(m *record.Mirror) bool {
+	f.await(fmt.Sprintf("generation %d of %s with %d workers", g, id, size), func(m *record.Mirror) bool {
 		r = m.Job(id).Rescales[g].Value
 		return r.Generation == g && r.To == size
 	})
 	for rank := range size {
-		f.awaitLine("a", fmt.Sprintf("a step of rank %d in generation %d", rank, g), time.Minute, func(l traceLine) bool {
+		f.awaitLine("a", fmt.Sprintf("a step of rank %d in generation %d", rank, g), func(l traceLine) bool {
 			return l.Generation == int(g) && l.Rank == rank
 		})
 	}

@@ -15,23 +15,23 @@ import (
 
 // issueAt makes a folder of certificates as if the clock said another time: by a
 // machine whose clock is wrong, or long ago.
-func (f *fleet) issueAt(folder string, node cluster.NodeID, now time.Time, life time.Duration) string {
-	f.t.Helper()
-	f.identity("watcher") // and with it the authority
-	out := filepath.Join(f.dir, folder)
-	err := trust.Issue(trust.Request{Authority: filepath.Join(f.dir, "ca"), Folder: out, Node: node, Life: life}, now)
+func (s *secrets) issueAt(folder string, node cluster.NodeID, now time.Time, life time.Duration) string {
+	s.t.Helper()
+	s.identity("watcher") // and with it the authority
+	out := filepath.Join(s.dir, folder)
+	err := trust.Issue(trust.Request{Authority: filepath.Join(s.dir, "ca"), Folder: out, Node: node, Life: life}, now)
 	if err != nil {
-		f.t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	return out
 }
 
 // foreign makes a folder of a node's from another authority.
-func (f *fleet) foreign(folder string, node cluster.NodeID) string {
-	f.t.Helper()
-	ca, out := filepath.Join(f.dir, folder+"-ca"), filepath.Join(f.dir, folder)
-	f.run(exec.Command(binary, "tls", "init", "--ca", ca))
-	f.run(exec.Command(binary, "tls", "issue", string(node), "--ca", ca, "--out", out))
+func (s *secrets) foreign(folder string, node cluster.NodeID) string {
+	s.t.Helper()
+	ca, out := filepath.Join(s.dir, folder+"-ca"), filepath.Join(s.dir, folder)
+	s.run(exec.Command(binary, "tls", "init", "--ca", ca))
+	s.run(exec.Command(binary, "tls", "issue", string(node), "--ca", ca, "--out", out))
 	return out
 }
 
@@ -79,7 +79,7 @@ func TestAnAgentWithAWrongCertificateDoesNotStart(t *testing.T) {
 			}
 		})
 	}
-	for _, keys := range f.transactions(before, f.mirror().Revision) {
+	for _, keys := range f.writes(before, f.mirror().Revision) {
 		t.Errorf("something was written: %v", keys)
 	}
 
@@ -95,9 +95,15 @@ func TestLogsBetweenNodesThatDoNotTrustEachOther(t *testing.T) {
 	right := func(f *fleet, n cluster.NodeID) string { return f.identity(string(n)) }
 	none := func(*fleet, cluster.NodeID) string { return "" }
 	foreign := func(f *fleet, n cluster.NodeID) string { return f.foreign("foreign", n) }
-	ending := func(f *fleet, n cluster.NodeID) string {
-		const left = 15 * time.Second // enough to start, and soon over
-		return f.issueAt("ending", n, time.Now().Add(left-time.Hour), time.Hour)
+	ending := func(f *fleet, n cluster.NodeID) string { return f.issueAt("ending", n, time.Now(), time.Hour) }
+	// end exchanges that certificate for one that ended a minute ago, as if so much time had passed.
+	end := func(f *fleet, n cluster.NodeID) {
+		ended := f.issueAt("ended", n, time.Now().Add(-time.Hour-time.Minute), time.Hour)
+		for _, name := range []string{trust.KeyFile, trust.CertFile} {
+			if err := os.Rename(filepath.Join(ended, name), filepath.Join(f.dir, "ending", name)); err != nil {
+				f.t.Fatal(err)
+			}
+		}
 	}
 	for _, c := range []struct {
 		name          string
@@ -128,7 +134,10 @@ func TestLogsBetweenNodesThatDoNotTrustEachOther(t *testing.T) {
 			f.awaitMembers()
 			j := f.shellJob("far", "echo said there\n")
 			j["node"] = []string{"n2"}
-			f.awaitPhase(f.submit(j), patience, cluster.Succeeded)
+			f.awaitPhase(f.submit(j), cluster.Succeeded)
+			if _, err := os.Stat(filepath.Join(f.dir, "ending")); err == nil {
+				end(f, map[bool]cluster.NodeID{true: "n2", false: "n1"}[strings.Contains(c.name, "who answers")])
+			}
 			var said string
 			f.eventually("why the log is missing", func() bool {
 				out, errs, _ := f.bellows("logs", "far")
@@ -182,7 +191,7 @@ func TestEtcdRefusesCertificates(t *testing.T) {
 		t.Errorf("exit %d, %s", code, errs)
 	}
 	f.startAgent(1, "--tls-dir", half)
-	f.awaitLog(f.procs["agent-n1"], patience, "etcd does not answer", "it refuses this client's certificate")
+	f.awaitLog(f.procs["agent-n1"], "etcd does not answer", "it refuses this client's certificate")
 }
 
 func containsAll(text string, words ...string) bool {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
@@ -19,16 +18,18 @@ import (
 func TestDamagedCheckpointFallsBack(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, config{nodes: 1, devices: 1})
-	id := f.submit(f.sdkJob("flip", 1, 1, 250, 0.03, "--save-every", "25"))
-	m := f.await(time.Minute, "two checkpoints", func(m *record.Mirror) bool { return len(m.Job(id).Checkpoints) >= 2 })
+	id := f.submit(f.saver("flip", 20, 60))
+	f.await("the second checkpoint", func(m *record.Mirror) bool { return m.Job(id).Committed.Value.Step == 60 })
 	f.killNode("n1") // with the agent that digested them
-	damaged := m.Job(id).Committed.Value
-	if now := f.mirror().Job(id).Committed.Value; now != damaged {
-		t.Fatalf("committed %+v after it had %+v: the machine is too slow for this test", now, damaged)
-	}
+	damaged := f.mirror().Job(id).Committed.Value
 	f.flip(filepath.Join(damaged.Dir, "rank-00000", "state.json"))
 	f.startAgent(1)
-	f.awaitPhase(id, time.Minute, cluster.Succeeded)
+	f.await("the step to be saved again", func(m *record.Mirror) bool {
+		c := m.Job(id).Committed.Value
+		return c.Step >= damaged.Step && c.Generation > damaged.Generation
+	})
+	f.stop(id)
+	f.awaitPhase(id, cluster.Stopped)
 
 	var bad record.BadCheckpoint // until the step was saved again
 	for _, c := range f.history() {
@@ -43,26 +44,25 @@ func TestDamagedCheckpointFallsBack(t *testing.T) {
 	}
 	job := f.mirror().Job(id)
 	plan := job.Generation(job.State.Value.Generation).Plan.Value
-	want := fmt.Sprintf("falling back to step %d", damaged.Step-25)
-	if plan.Resume == nil || plan.Resume.Step != damaged.Step-25 || !strings.Contains(plan.Why, want) {
+	want := "falling back to step 20"
+	if plan.Resume == nil || plan.Resume.Step != 20 || !strings.Contains(plan.Why, want) {
 		t.Errorf("went on from %+v because %q, want %q", plan.Resume, plan.Why, want)
 	}
 	if job.State.Value.Restarts != 0 {
 		t.Errorf("charged: %+v", job.State.Value)
 	}
-	batches(t, f.trace("flip")) // no step is missing
 }
 
 // The only checkpoint is damaged: nothing starts, and the reason says what to do.
 func TestOnlyCheckpointDamagedHolds(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, config{nodes: 1, devices: 1})
-	id := f.submit(f.sdkJob("alone", 1, 1, 100000, 0.05, "--save-every", "40"))
-	m := f.await(time.Minute, "a checkpoint", func(m *record.Mirror) bool { return m.Job(id).Committed.Exists() })
+	id := f.submit(f.saver("alone", 40))
+	m := f.await("a checkpoint", func(m *record.Mirror) bool { return m.Job(id).Committed.Exists() })
 	f.killNode("n1")
 	f.flip(filepath.Join(m.Job(id).Committed.Value.Dir, "rank-00000", "state.json"))
 	f.startAgent(1)
-	s := f.awaitPhase(id, time.Minute, cluster.Held)
+	s := f.awaitPhase(id, cluster.Held)
 	if !strings.Contains(s.Reason, "checkpoint of step 40 is damaged") || !strings.Contains(s.Reason, "there is no older one") {
 		t.Errorf("held because %q", s.Reason)
 	}
@@ -76,19 +76,19 @@ func TestOldCheckpointsAreDeleted(t *testing.T) {
 	t.Parallel()
 	const most = 4
 	f := newFleet(t, config{nodes: 1, devices: 2, policy: "share"})
-	id := f.submit(f.sdkJob("saver", 1, 2, 100000, 0.04, "--save-every", "10"))
+	id := f.submit(f.sdkJob("saver", 1, 2, 1<<30, 0.1, "--save-every", "20"))
 	committed := func(step int) {
-		f.await(time.Minute, fmt.Sprintf("a commit after step %d, and at most %d directories", step, most), func(m *record.Mirror) bool {
+		f.await(fmt.Sprintf("a commit after step %d, and at most %d directories", step, most), func(m *record.Mirror) bool {
 			return m.Job(id).Committed.Value.Step > int64(step) && len(f.saves(id)) <= most
 		})
 	}
 	committed(100)
 	other := f.submit(f.sdkJob("other", 1, 1, 20, 0.05)) // rescales it, and again when it has ended
-	f.awaitPhase(other, time.Minute, cluster.Succeeded)
-	f.awaitStep("saver", f.lastStep("saver"), 2, time.Minute)
+	f.awaitPhase(other, cluster.Succeeded)
+	f.awaitStep("saver", f.lastStep("saver"), 2)
 	committed(f.lastStep("saver") + 100)
 	f.stop(id)
-	f.awaitPhase(id, time.Minute, cluster.Stopped)
+	f.awaitPhase(id, cluster.Stopped)
 
 	job := f.mirror().Job(id)
 	if len(job.Checkpoints) != 3 {
@@ -106,24 +106,24 @@ func TestOldCheckpointsAreDeleted(t *testing.T) {
 }
 
 // saves lists the step directories that a job has on disk.
-func (f *fleet) saves(id cluster.JobID) []string {
-	f.t.Helper()
-	dirs, err := filepath.Glob(filepath.Join(f.dir, "ckpt", string(id), "g*", "step-*"))
+func (p *place) saves(id cluster.JobID) []string {
+	p.t.Helper()
+	dirs, err := filepath.Glob(filepath.Join(p.dir, "ckpt", string(id), "g*", "step-*"))
 	if err != nil {
-		f.t.Fatal(err)
+		p.t.Fatal(err)
 	}
 	return dirs
 }
 
 // flip changes one bit in the middle of a file.
-func (f *fleet) flip(name string) {
-	f.t.Helper()
+func (p *place) flip(name string) {
+	p.t.Helper()
 	text, err := os.ReadFile(name)
 	if err != nil {
-		f.t.Fatal(err)
+		p.t.Fatal(err)
 	}
 	text[len(text)/2] ^= 1
 	if err := os.WriteFile(name, text, 0o600); err != nil {
-		f.t.Fatal(err)
+		p.t.Fatal(err)
 	}
 }

@@ -94,7 +94,7 @@ func TestDevIsLeftAndTakenUpAgain(t *testing.T) {
 	}
 
 	id := d.submit(d.sdkJob("kept", 1, 2, 1<<30, 0.1))
-	d.awaitStep("kept", 5, 2, patience)
+	d.awaitStep("kept", 5, 2)
 	first.press("\x03")
 	first.await("halting 1 job with a save")
 	if code := first.wait(); code != 0 || !strings.Contains(first.said(), "everything has ended; 'bellows dev' goes on from "+d.data()) {
@@ -104,7 +104,7 @@ func TestDevIsLeftAndTakenUpAgain(t *testing.T) {
 
 	reached := d.lastStep("kept")
 	second := d.up("--etcd-port", fmt.Sprint(port))
-	d.awaitStep("kept", reached, 2, patience)
+	d.awaitStep("kept", reached, 2)
 	for step, n := range takes(d.trace("kept")) {
 		if n != 1 {
 			t.Errorf("step %d was taken %d times", step, n)
@@ -127,13 +127,13 @@ func TestDevWithFewerNodes(t *testing.T) {
 	d := newDevRoom(t)
 	first := d.up("--nodes", "3")
 	id := d.submit(d.sdkJob("moves", 1, 4, 1<<30, 0.1))
-	d.awaitStep("moves", 5, 2, patience)
+	d.awaitStep("moves", 5, 2)
 	first.press("\x03")
 	first.wait()
 
 	second := d.up("--nodes", "2")
 	second.await("taken out of the cluster, as an earlier run had them and this one has not: n3")
-	d.awaitStep("moves", d.lastStep("moves")+5, 2, patience)
+	d.awaitStep("moves", d.lastStep("moves")+5, 2)
 	if out, _, _ := d.bellows("nodes"); strings.Contains(out, "n3") || !strings.Contains(out, "n2") {
 		t.Errorf("nodes:\n%s", out)
 	}
@@ -149,7 +149,7 @@ func TestDevWithFewerNodes(t *testing.T) {
 	third.wait()
 
 	fourth := d.up("--nodes", "1") // by now nothing is known of n2
-	d.awaitStep("moves", d.lastStep("moves")+5, 1, patience)
+	d.awaitStep("moves", d.lastStep("moves")+5, 1)
 	if out, _, _ := d.bellows("nodes"); strings.Contains(out, "n2") {
 		t.Errorf("nodes:\n%s", out)
 	}
@@ -251,13 +251,18 @@ func TestDevBesideAnAgent(t *testing.T) {
 	}
 }
 
-// freePort is one that nobody listened at a moment ago.
+// freePort is one at which no process listened a moment ago. It is below those that the
+// kernel gives to processes that ask for any, so that none of them gets it meanwhile.
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	const first, count = 20000, 8000
+	for i := range 100 {
+		port := first + (os.Getpid()*100+i)%count
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			_ = l.Close()
+			return port
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	t.Fatal("no port is free")
+	return 0
 }

@@ -82,7 +82,7 @@ func TestNodesThatDiffer(t *testing.T) {
 				return cluster.JobID(strings.TrimSpace(s.out.String()))
 			}
 			both := submit("both", "--min", "1", "--max", "2")
-			m := f.await(patience, "the job to run without n2", func(m *record.Mirror) bool {
+			m := f.await("the job to run without n2", func(m *record.Mirror) bool {
 				v := m.Job(both)
 				members := v.Generation(v.State.Value.Generation).Plan.Value.World.Members
 				return v.State.Value.Phase == cluster.Running && len(members) == 1 && members[0].Node == "n1" && len(v.State.Value.Excluded) > 0
@@ -101,9 +101,9 @@ func TestNodesThatDiffer(t *testing.T) {
 			}
 			there := submit("there", "--max", "1", "--node", "n2")
 			if c.name == "checkpoint directory" { // to a node that is alone with it, it is as good as any
-				f.awaitPhase(there, patience, cluster.Running)
+				f.awaitPhase(there, cluster.Running)
 				f.stop(there)
-				f.awaitPhase(there, patience, cluster.Stopped)
+				f.awaitPhase(there, cluster.Stopped)
 			} else {
 				status := f.awaitShown(there, "why it cannot run", func(s api.JobStatus) bool { return strings.Contains(s.Reason, "n2: ") })
 				if !containsAll(status.Reason, c.says[0]) || status.Phase.Active() {
@@ -111,7 +111,7 @@ func TestNodesThatDiffer(t *testing.T) {
 				}
 			}
 			f.stop(both)
-			f.awaitPhase(both, patience, cluster.Stopped)
+			f.awaitPhase(both, cluster.Stopped)
 			f.nothingLeft(both)
 			f.nothingLeft(there)
 		})
@@ -133,8 +133,8 @@ func TestGossipKeysThatDiffer(t *testing.T) {
 	f.startAgent(2, "--gossip-key-file", other)
 	f.awaitMembers()
 	remedy := []string{"a node has another gossip key, or none, and is not heard: put the same --gossip-key-file on every node"}
-	f.awaitLog(f.procs["agent-n1"], patience, remedy...)
-	f.awaitLog(f.procs["agent-n2"], patience, remedy...)
+	f.awaitLog(f.procs["agent-n1"], remedy...)
+	f.awaitLog(f.procs["agent-n2"], remedy...)
 	f.eventually("nodes to say that n2 is not heard", func() bool {
 		out, _, _ := f.bellows("nodes")
 		for line := range strings.Lines(out) {
@@ -145,7 +145,7 @@ func TestGossipKeysThatDiffer(t *testing.T) {
 		return false
 	})
 	id := f.submit(f.sdkJob("across", 2, 2, 20, 0.05))
-	if s := f.awaitPhase(id, patience, cluster.Succeeded); s.Restarts != 0 {
+	if s := f.awaitPhase(id, cluster.Succeeded); s.Restarts != 0 {
 		t.Errorf("it was restarted: %+v", s)
 	}
 	// With the right key it is heard, without anything else being restarted.

@@ -20,34 +20,34 @@ import (
 )
 
 // smallDisk mounts a file system of a few MiB in the fleet's directory.
-func (f *fleet) smallDisk(name string, mib int) string {
-	f.t.Helper()
-	dir := filepath.Join(f.dir, name)
+func (p *place) smallDisk(name string, mib int) string {
+	p.t.Helper()
+	dir := filepath.Join(p.dir, name)
 	if err := os.Mkdir(dir, 0o755); err != nil { //nolint:gosec // jobs of all users save there
-		f.t.Fatal(err)
+		p.t.Fatal(err)
 	}
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%dm,mode=755", mib)); err != nil {
-		f.t.Fatalf("mount a small disk: %v: this test needs the right to mount", err)
+		p.t.Fatalf("mount a small disk: %v: this test needs the right to mount", err)
 	}
-	f.t.Cleanup(func() {
+	p.t.Cleanup(func() {
 		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			f.t.Errorf("unmount %s: %v", dir, err)
+			p.t.Errorf("unmount %s: %v", dir, err)
 		}
 	})
 	return dir
 }
 
 // fill leaves a disk without a free byte and returns the file that took them all.
-func (f *fleet) fill(dir string) string {
-	f.t.Helper()
+func (p *place) fill(dir string) string {
+	p.t.Helper()
 	path := filepath.Join(dir, "ballast")
 	file, err := os.Create(path)
 	if err != nil {
-		f.t.Fatal(err)
+		p.t.Fatal(err)
 	}
 	defer file.Close()
 	if _, err := io.Copy(file, zeroes{}); !errors.Is(err, syscall.ENOSPC) {
-		f.t.Fatalf("fill the disk: %v", err)
+		p.t.Fatalf("fill the disk: %v", err)
 	}
 	return path
 }
@@ -68,7 +68,7 @@ func TestFullDiskIsWaitedOut(t *testing.T) {
 	j := f.sdkJob("big", 1, 1, 1<<30, 0.02, "--save-every", "50", "--state-bytes", "1000000")
 	j["checkpoint-dir"] = filepath.Join(disk, "ckpt")
 	id := f.submit(j)
-	f.await(patience, "a checkpoint", func(m *record.Mirror) bool { return m.Job(id).Committed.Exists() })
+	f.await("a checkpoint", func(m *record.Mirror) bool { return m.Job(id).Committed.Exists() })
 
 	ballast := f.fill(disk)
 	status := f.awaitShown(id, "that it waits for room", func(s api.JobStatus) bool { return !s.Phase.Active() })
@@ -90,25 +90,25 @@ func TestFullDiskIsWaitedOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.goesOnWithin(id, 10*time.Second, "the disk was emptied")
-	m := f.await(patience, "a checkpoint after that", func(m *record.Mirror) bool { return m.Job(id).Committed.Value.Step > kept.Step })
+	m := f.await("a checkpoint after that", func(m *record.Mirror) bool { return m.Job(id).Committed.Value.Step > kept.Step })
 	if s := m.Job(id).State.Value; s.Restarts != 0 {
 		t.Errorf("the full disk was charged to the job: %+v", s)
 	}
 	f.stop(id)
-	f.awaitPhase(id, patience, cluster.Stopped)
+	f.awaitPhase(id, cluster.Stopped)
 	f.nothingLeft(id)
 	batches(t, f.trace("big")) // no step is missing
 }
 
-// goesOnWithin waits for a job to start, and demands it within three times what
+// goesOnWithin waits for a job to start, and demands it within six times what
 // people are promised: other tests want the machine too.
 func (f *fleet) goesOnWithin(id cluster.JobID, promised time.Duration, after string) {
 	f.t.Helper()
 	since := time.Now()
-	f.await(patience, "its start", func(m *record.Mirror) bool { return m.Job(id).State.Value.Phase.Active() })
+	f.await("its start", func(m *record.Mirror) bool { return m.Job(id).State.Value.Phase.Active() })
 	took := time.Since(since)
 	f.t.Logf("it started %.1f s after %s", took.Seconds(), after)
-	if took > 3*promised {
+	if took > 6*promised {
 		f.t.Errorf("it started %v after %s, want %v", took, after, promised)
 	}
 }
@@ -128,7 +128,7 @@ func TestReadOnlyDiskIsWaitedOut(t *testing.T) {
 	j := f.sdkJob("blip", 1, 1, 1<<30, 0.02, "--save-every", "50", "--state-bytes", "100000")
 	j["checkpoint-dir"] = filepath.Join(disk, "ckpt")
 	id := f.submit(j)
-	f.await(patience, "a checkpoint", func(m *record.Mirror) bool { return m.Job(id).Committed.Exists() })
+	f.await("a checkpoint", func(m *record.Mirror) bool { return m.Job(id).Committed.Exists() })
 
 	remount(unix.MS_RDONLY)
 	status := f.awaitShown(id, "that it waits", func(s api.JobStatus) bool { return s.Phase == cluster.Backoff })
@@ -145,12 +145,12 @@ func TestReadOnlyDiskIsWaitedOut(t *testing.T) {
 	}
 	remount(0)
 	f.goesOnWithin(id, 10*time.Second, "the directory was writable again")
-	m := f.await(patience, "a checkpoint after that", func(m *record.Mirror) bool { return m.Job(id).Committed.Value.Step > kept.Step })
+	m := f.await("a checkpoint after that", func(m *record.Mirror) bool { return m.Job(id).Committed.Value.Step > kept.Step })
 	if s := m.Job(id).State.Value; s.Restarts != 0 || len(s.Excluded) > 0 {
 		t.Errorf("the read-only directory was charged to the job: %+v", s)
 	}
 	f.stop(id)
-	f.awaitPhase(id, patience, cluster.Stopped)
+	f.awaitPhase(id, cluster.Stopped)
 	f.nothingLeft(id)
 	batches(t, f.trace("blip")) // no step is missing
 }
@@ -164,11 +164,11 @@ func TestStopOnAFullDisk(t *testing.T) {
 	j := f.sdkJob("big", 1, 1, 1<<30, 0.02, "--save-every", "100", "--state-bytes", "4000000")
 	j["checkpoint-dir"] = filepath.Join(disk, "ckpt")
 	id := f.submit(j)
-	m := f.await(patience, "a checkpoint", func(m *record.Mirror) bool { return m.Job(id).Committed.Exists() })
+	m := f.await("a checkpoint", func(m *record.Mirror) bool { return m.Job(id).Committed.Exists() })
 	kept := m.Job(id).Committed.Value
 	f.fill(disk)
 	f.stop(id)
-	s := f.awaitPhase(id, patience, cluster.Stopped)
+	s := f.awaitPhase(id, cluster.Stopped)
 	now := f.mirror().Job(id).Committed.Value
 	if now != kept {
 		t.Errorf("on a full disk %+v was committed after %+v", now, kept)
@@ -228,11 +228,13 @@ echo waiting; while [ ! -e go ]; do sleep 0.1; done
 echo good > step-7/state && touch step-7/COMPLETE
 while :; do sleep 0.1; done
 `))
-	status := f.awaitShown(id, "that a checkpoint is refused", func(s api.JobStatus) bool { return len(s.Problems) > 0 })
+	status := f.awaitShown(id, "that a checkpoint is refused, while it runs", func(s api.JobStatus) bool {
+		return s.Phase == cluster.Running && len(s.Problems) > 0
+	})
 	gen := checkpoint.GenerationDir(1, f.nonce(id, 1))
 	want := "the checkpoint of step 5 is lost: digest step 5: list " + gen + "/step-5/out: it is a link or a special file: save plain files only"
-	if p := status.Problems[0]; p.Node != "n1" || p.Text != want || status.Phase != cluster.Running {
-		t.Errorf("%s, problem %+v, want %s", status.Phase, p, want)
+	if p := status.Problems[0]; p.Node != "n1" || p.Text != want {
+		t.Errorf("problem %+v, want %s", p, want)
 	}
 	if out, _, _ := f.bellows("show", "linked"); !strings.Contains(out, "the checkpoint of step 5 is lost") {
 		t.Errorf("show does not tell:\n%s", out)
@@ -240,12 +242,12 @@ while :; do sleep 0.1; done
 	if err := os.WriteFile(filepath.Join(f.dir, "ckpt", string(id), gen, "go"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f.await(patience, "the next one", func(m *record.Mirror) bool { return m.Job(id).Committed.Value.Step == 7 })
+	f.await("the next one", func(m *record.Mirror) bool { return m.Job(id).Committed.Value.Step == 7 })
 	if _, there := f.mirror().Job(id).Checkpoints[5]; there {
 		t.Error("the one with the link was committed too")
 	}
 	f.stop(id)
-	f.awaitPhase(id, patience, cluster.Stopped)
+	f.awaitPhase(id, cluster.Stopped)
 	f.nothingLeft(id)
 }
 
@@ -276,9 +278,9 @@ while :; do sleep 0.1; done
 	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f.await(patience, "the checkpoint", func(m *record.Mirror) bool { return m.Job(id).Committed.Value.Step == 5 })
+	f.await("the checkpoint", func(m *record.Mirror) bool { return m.Job(id).Committed.Value.Step == 5 })
 	f.awaitShown(id, "no problem any more", func(s api.JobStatus) bool { return len(s.Problems) == 0 })
 	f.stop(id)
-	f.awaitPhase(id, patience, cluster.Stopped)
+	f.awaitPhase(id, cluster.Stopped)
 	f.nothingLeft(id)
 }

@@ -50,7 +50,7 @@ func (d *driver) agent(i int, env ...string) {
 // awaitDevices waits until n1's inventory is as wanted.
 func (d *driver) awaitDevices(what string, want func(record.Inventory) bool) {
 	d.f.t.Helper()
-	d.f.await(patience, what, func(m *record.Mirror) bool { return want(m.Node("n1").Inventory.Value) })
+	d.f.await(what, func(m *record.Mirror) bool { return want(m.Node("n1").Inventory.Value) })
 }
 
 // healthy are an inventory's devices that may be given out.
@@ -68,10 +68,10 @@ func only(ids ...cluster.DeviceID) func(record.Inventory) bool {
 }
 
 // nodesSay waits until bellows nodes says it.
-func (f *fleet) nodesSay(words ...string) {
-	f.t.Helper()
-	f.eventually("nodes to say "+strings.Join(words, ", "), func() bool {
-		out, _, _ := f.bellows("nodes")
+func (u *people) nodesSay(words ...string) {
+	u.t.Helper()
+	u.eventually("nodes to say "+strings.Join(words, ", "), func() bool {
+		out, _, _ := u.bellows("nodes")
 		return containsAll(out, words...)
 	})
 }
@@ -89,7 +89,7 @@ func TestDevicesChangeUnderAJob(t *testing.T) {
 	f.awaitMembers()
 	id := f.submit(f.sdkJob("a", 1, 2, 1<<30, 0.05, "--save-every", "20"))
 	g := f.awaitRunning(id, 2, 0)
-	f.awaitStep("a", 5, 2, patience)
+	f.awaitStep("a", 5, 2)
 	runsOn := func(want ...cluster.DeviceID) {
 		t.Helper()
 		g = f.awaitRunning(id, len(want), g)
@@ -100,7 +100,7 @@ func TestDevicesChangeUnderAJob(t *testing.T) {
 		if slices.Sort(on); !slices.Equal(on, want) {
 			t.Errorf("generation %d runs on %v, want %v", g, on, want)
 		}
-		f.awaitStep("a", f.lastStep("a")+5, len(want), patience)
+		f.awaitStep("a", f.lastStep("a")+5, len(want))
 	}
 
 	// Somebody cuts the first device into MIG slices.
@@ -131,12 +131,12 @@ func TestDevicesChangeUnderAJob(t *testing.T) {
 	d.awaitDevices("a third device", only("GPU-fake-0", "GPU-fake-1", "GPU-fake-2"))
 	other := f.submit(f.sdkJob("b", 1, 1, 1<<30, 0.05, "--save-every", "20"))
 	f.awaitRunning(other, 1, 0)
-	f.awaitStep("b", 5, 1, patience)
+	f.awaitStep("b", 5, 1)
 	if on := f.mirror().Job(other).Generation(1).Plan.Value.World.Members[0].Devices; !slices.Equal(on, []cluster.DeviceID{"GPU-fake-2"}) {
 		t.Errorf("b runs on %v", on)
 	}
 	d.says()
-	f.await(patience, "what ran on the third device to go elsewhere", func(m *record.Mirror) bool {
+	f.await("what ran on the third device to go elsewhere", func(m *record.Mirror) bool {
 		for _, job := range []cluster.JobID{id, other} {
 			v := m.Job(job)
 			members := v.Generation(v.State.Value.Generation).Plan.Value.World.Members
@@ -169,12 +169,12 @@ func TestADriverThatFailsTakesNothingFromWhatRuns(t *testing.T) {
 	f.awaitMembers()
 	id := f.submit(f.sdkJob("a", 1, 1, 1<<30, 0.05, "--save-every", "20"))
 	f.awaitRunning(id, 1, 0)
-	f.awaitStep("a", 5, 1, patience)
+	f.awaitStep("a", 5, 1)
 	on := f.mirror().Job(id).Generation(1).Plan.Value.World.Members[0].Devices[0]
 	workers := f.started(id)
 	untouched := func(what string) {
 		t.Helper()
-		f.awaitStep("a", f.lastStep("a")+20, 1, patience)
+		f.awaitStep("a", f.lastStep("a")+20, 1)
 		s := f.mirror().Job(id).State.Value
 		if s.Phase != cluster.Running || s.Generation != 1 || !slices.Equal(f.started(id), workers) {
 			t.Fatalf("%s: %+v, workers %v, were %v", what, s, f.started(id), workers)

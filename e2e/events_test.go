@@ -38,7 +38,7 @@ func TestEvents(t *testing.T) {
 	if out, errs, code := f.bellows("drain", "n1", "--reason", "new fans"); code != 0 {
 		t.Fatal(out, errs)
 	}
-	f.await(patience, "n1 to be drained", func(m *record.Mirror) bool { return m.Node("n1").Cordon.Exists() })
+	f.await("n1 to be drained", func(m *record.Mirror) bool { return m.Node("n1").Cordon.Exists() })
 	f.compact()
 	f.startAgent(3)
 	f.awaitEvent(follow, "the rescale", func(e api.Event) bool {
@@ -52,7 +52,7 @@ func TestEvents(t *testing.T) {
 	f.awaitEvent(follow, "the failure", func(e api.Event) bool {
 		return e.Kind == "worker-failed" && e.Job == string(id) && e.Node != "" && e.Rank != nil
 	})
-	f.awaitPhase(id, patience, cluster.Running)
+	f.awaitPhase(id, cluster.Running)
 	f.stop(id)
 	f.awaitEvent(follow, "the end", func(e api.Event) bool { return e.Kind == "stopped" && e.Job == string(id) })
 	// A node that is ended with nothing on it says goodbye; one that is killed is lost.
@@ -121,15 +121,15 @@ func TestEventsOfALostNode(t *testing.T) {
 }
 
 // awaitEvent waits until one of the events that a session has printed is wanted.
-func (f *fleet) awaitEvent(s *session, what string, want func(api.Event) bool) {
-	f.t.Helper()
+func (u *people) awaitEvent(s *session, what string, want func(api.Event) bool) {
+	u.t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
-		told := eventsIn(f.t, s.out.String())
+		told := eventsIn(u.t, s.out.String())
 		if slices.ContainsFunc(told, want) {
 			return
 		}
 		if time.Now().After(deadline) {
-			f.t.Fatalf("waited in vain for %s; told was:\n%s\n%s", what, kinds(told), s.errs.String())
+			u.t.Fatalf("waited in vain for %s; told was:\n%s\n%s", what, kinds(told), s.errs.String())
 		}
 	}
 }
@@ -164,22 +164,22 @@ func kinds(list []api.Event) string {
 }
 
 // compact makes etcd forget everything but what is.
-func (f *fleet) compact() {
-	f.t.Helper()
-	c, err := clientv3.New(clientv3.Config{Endpoints: []string{f.endpoint}, DialTimeout: patience})
+func (r *records) compact() {
+	r.t.Helper()
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{r.endpoint}, DialTimeout: patience})
 	if err != nil {
-		f.t.Fatal(err)
+		r.t.Fatal(err)
 	}
 	defer c.Close()
-	if _, err := c.Compact(f.t.Context(), f.mirror().Revision, clientv3.WithCompactPhysical()); err != nil {
-		f.t.Fatal(err)
+	if _, err := c.Compact(r.t.Context(), r.mirror().Revision, clientv3.WithCompactPhysical()); err != nil {
+		r.t.Fatal(err)
 	}
 }
 
 // terminate ends a process as systemd does, and waits until it is gone.
-func (f *fleet) terminate(name string) {
-	f.t.Helper()
-	p := f.procs[name]
+func (ps *processes) terminate(name string) {
+	ps.t.Helper()
+	p := ps.procs[name]
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	<-p.done
 }

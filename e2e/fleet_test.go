@@ -26,6 +26,9 @@ var binary string
 
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
+		if binary = os.Getenv(inside); binary != "" {
+			return m.Run() // the test that started this process has built it
+		}
 		dir, err := os.MkdirTemp("", "bellows-e2e-")
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -58,21 +61,35 @@ type config struct {
 	interval                     time.Duration
 }
 
-// fleet is a cluster on this machine: etcd in the test's process, everything else in processes of its own.
+// fleet is a cluster on this machine: etcd in the test's process, everything else in
+// processes of its own. Its parts are what a test acts on: the place where the cluster
+// lives, its processes, the records in its etcd, the people who use it, the scripts
+// that it trains, and its certificates. What needs several parts is the fleet's own.
 type fleet struct {
-	t      testing.TB
+	*place
+	*processes
+	*records
+	*people
+	*scripts
+	*secrets
 	config config
+}
+
+// place is a directory and addresses that no other fleet has. It is where a test's own
+// failures are told, so that each part of a fleet has it.
+type place struct {
+	t      testing.TB
 	dir    string
 	subnet int
 	claim  net.Listener // holds the subnet
-	etcd   *server.Server
-	store  *store.Store
-	// endpoint is etcd's address.
-	endpoint string
-	procs    map[string]*proc
-	traces   map[string]*trace // by job name
 	// hosts are processes in network namespaces, one for each node; nil = all nodes are on loopback.
 	hosts []int
+}
+
+// processes are those of a fleet, by name, and what else lives in its place.
+type processes struct {
+	*place
+	procs map[string]*proc
 }
 
 type proc struct {
@@ -82,22 +99,43 @@ type proc struct {
 	done chan struct{} // closed once it has been waited for
 }
 
+// records are what is in the cluster's etcd, read past Bellows.
+type records struct {
+	*processes
+	etcd  *server.Server
+	store *store.Store
+	// endpoint is etcd's address.
+	endpoint string
+}
+
+// people use the program on the nodes.
+type people struct{ *place }
+
+// scripts are what jobs run, and what they say of themselves in their traces.
+type scripts struct {
+	*records
+	traces map[string]*trace // by job name
+}
+
+// secrets are the cluster's keys and certificates.
+type secrets struct{ *place }
+
 // subnets numbers the 127.x.y.0/24 that this process has asked for.
 var subnets atomic.Int32
 
 // claimSubnet takes a 127.x.y.0/24 that no other fleet has, of this test process
 // or another one: whoever listens at port 7945 of its last address has it.
-func (f *fleet) claimSubnet() {
-	f.t.Helper()
+func (p *place) claimSubnet() {
+	p.t.Helper()
 	const last, tries = 253, 1000
 	var err error
 	for range tries {
-		f.subnet = os.Getpid()%15000*16 + int(subnets.Add(1))
-		if f.claim, err = net.Listen("tcp", f.addr(last)+":7945"); err == nil {
+		p.subnet = os.Getpid()%15000*16 + int(subnets.Add(1))
+		if p.claim, err = net.Listen("tcp", p.addr(last)+":7945"); err == nil {
 			return
 		}
 	}
-	f.t.Fatalf("no subnet is free: %v", err)
+	p.t.Fatalf("no subnet is free: %v", err)
 }
 
 func newFleet(t testing.TB, c config) *fleet {
@@ -114,10 +152,20 @@ func newFleet(t testing.TB, c config) *fleet {
 	return f
 }
 
+// in is the fleet for a subtest, which fails by itself.
+func (f *fleet) in(t *testing.T) *fleet {
+	p := *f.place
+	p.t = t
+	ps := processes{&p, f.procs}
+	r := *f.records
+	r.processes = &ps
+	return &fleet{&p, &ps, &r, &people{&p}, &scripts{&r, f.traces}, &secrets{&p}, f.config}
+}
+
 // awaitMembers waits until all nodes are there and somebody leads.
 func (f *fleet) awaitMembers() {
 	f.t.Helper()
-	f.await(patience, "all nodes and a leader", func(m *record.Mirror) bool {
+	f.await("all nodes and a leader", func(m *record.Mirror) bool {
 		alive := 0
 		for _, n := range m.Nodes {
 			if n.Alive.Exists() && n.Inventory.Exists() {
@@ -145,41 +193,49 @@ func emptyFleet(t testing.TB, c config) *fleet {
 	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // every user may talk to an agent
 		t.Fatal(err)
 	}
-	f := &fleet{t: t, config: c, dir: dir, procs: map[string]*proc{}, traces: map[string]*trace{}}
+	p := &place{t: t, dir: dir}
+	ps := &processes{p, map[string]*proc{}}
+	r := &records{processes: ps}
+	f := &fleet{p, ps, r, &people{p}, &scripts{r, map[string]*trace{}}, &secrets{p}, c}
 	t.Cleanup(f.close)
 	f.claimSubnet()
 	return f
 }
 
-// startEtcd starts etcd at the fleet's endpoint, any free one at first, with the data that it had before.
-func (f *fleet) startEtcd() {
-	f.t.Helper()
+// startEtcd starts etcd at the fleet's endpoint, with the data that it had before. The
+// endpoint has an address of the fleet's own: a port of 127.0.0.1 could be another
+// process's when etcd is started again.
+func (r *records) startEtcd() {
+	r.t.Helper()
+	if r.endpoint == "" {
+		r.endpoint = r.addr(0) + ":2379"
+	}
 	var err error
-	f.etcd, err = server.Start(context.Background(), server.Config{
-		DataDir: filepath.Join(f.dir, "etcd"), Client: f.endpoint, Log: zerolog.Nop(),
+	r.etcd, err = server.Start(context.Background(), server.Config{
+		DataDir: filepath.Join(r.dir, "etcd"), Client: r.endpoint, Log: zerolog.Nop(),
 	})
 	if err != nil {
-		f.t.Fatal(err)
+		r.t.Fatal(err)
 	}
-	f.endpoint = f.etcd.Endpoint()
-	f.store, err = store.Open(context.Background(), store.Config{Endpoints: []string{f.endpoint}, Log: zerolog.Nop()})
+	r.endpoint = r.etcd.Endpoint()
+	r.store, err = openStore(r.endpoint)
 	if err != nil {
-		f.t.Fatal(err)
+		r.t.Fatal(err)
 	}
 }
 
 func node(i int) cluster.NodeID { return cluster.NodeID(fmt.Sprintf("n%d", i)) }
 
 // addr is the address of node i of this fleet: on its host, else on loopback.
-func (f *fleet) addr(i int) string {
-	if f.hosts != nil {
+func (p *place) addr(i int) string {
+	if p.hosts != nil {
 		return fmt.Sprintf("10.77.0.%d", i)
 	}
-	return fmt.Sprintf("127.%d.%d.%d", 1+f.subnet>>8%250, f.subnet&255, i+1)
+	return fmt.Sprintf("127.%d.%d.%d", 1+p.subnet>>8%250, p.subnet&255, i+1)
 }
 
-func (f *fleet) socket(i int) string  { return filepath.Join(f.dir, fmt.Sprintf("n%d.sock", i)) }
-func (f *fleet) nodeDir(i int) string { return filepath.Join(f.dir, fmt.Sprintf("n%d", i)) }
+func (p *place) socket(i int) string  { return filepath.Join(p.dir, fmt.Sprintf("n%d.sock", i)) }
+func (p *place) nodeDir(i int) string { return filepath.Join(p.dir, fmt.Sprintf("n%d", i)) }
 
 func (f *fleet) startAgent(i int, more ...string) *proc {
 	f.t.Helper()
@@ -203,34 +259,34 @@ func (f *fleet) startCoordinator(i int, more ...string) *proc {
 	return f.start(fmt.Sprintf("coordinator-%d", i), append(args, more...)...)
 }
 
-func (f *fleet) start(name string, args ...string) *proc {
-	f.t.Helper()
-	return f.startProgram(name, binary, args...)
+func (ps *processes) start(name string, args ...string) *proc {
+	ps.t.Helper()
+	return ps.startProgram(name, binary, args...)
 }
 
-func (f *fleet) startProgram(name, program string, args ...string) *proc {
-	f.t.Helper()
-	p := &proc{name: name, log: filepath.Join(f.dir, name+".log"), done: make(chan struct{})}
+func (ps *processes) startProgram(name, program string, args ...string) *proc {
+	ps.t.Helper()
+	p := &proc{name: name, log: filepath.Join(ps.dir, name+".log"), done: make(chan struct{})}
 	out, err := os.OpenFile(p.log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
-		f.t.Fatal(err)
+		ps.t.Fatal(err)
 	}
 	defer out.Close()
 	p.cmd = exec.Command(program, args...)
 	p.cmd.Stdout, p.cmd.Stderr = out, out
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := p.cmd.Start(); err != nil {
-		f.t.Fatal(err)
+		ps.t.Fatal(err)
 	}
 	go func() { _ = p.cmd.Wait(); close(p.done) }()
-	f.procs[name] = p
+	ps.procs[name] = p
 	return p
 }
 
 // kill sends SIGKILL and waits until the process is gone.
-func (f *fleet) kill(name string) {
-	f.t.Helper()
-	p := f.procs[name]
+func (ps *processes) kill(name string) {
+	ps.t.Helper()
+	p := ps.procs[name]
 	_ = p.cmd.Process.Kill()
 	<-p.done
 }
@@ -240,15 +296,18 @@ func (f *fleet) close() {
 	for name := range f.procs {
 		f.kill(name)
 	}
-	left := f.leftovers()
-	for _, pid := range left {
+	cgroups := f.cgroups()
+	for _, pid := range f.leftovers() {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	for _, dir := range cgroups {
+		removeCgroup(dir)
 	}
 	if f.store != nil {
 		_ = f.store.Close()
 	}
 	if f.etcd != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		_ = f.etcd.Close(ctx)
 		cancel()
 	}
@@ -262,10 +321,10 @@ func (f *fleet) close() {
 }
 
 // leftovers are processes that mention the fleet's directory: shims and workers.
-func (f *fleet) leftovers() []int { return f.mentioning(f.dir + "/") }
+func (ps *processes) leftovers() []int { return ps.mentioning(ps.dir + "/") }
 
 // mentioning lists the processes with text in their arguments or environment.
-func (f *fleet) mentioning(text string) []int {
+func (ps *processes) mentioning(text string) []int {
 	var pids []int
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {
@@ -282,51 +341,51 @@ func (f *fleet) mentioning(text string) []int {
 	return pids
 }
 
-func (f *fleet) showLogs() {
-	logs, _ := filepath.Glob(filepath.Join(f.dir, "*.log"))
+func (ps *processes) showLogs() {
+	logs, _ := filepath.Glob(filepath.Join(ps.dir, "*.log"))
 	for _, log := range logs {
 		b, _ := os.ReadFile(log)
 		const most = 20000
 		if len(b) > most {
 			b = b[len(b)-most:]
 		}
-		f.t.Logf("── %s\n%s", filepath.Base(log), b)
+		ps.t.Logf("── %s\n%s", filepath.Base(log), b)
 	}
 }
 
 // mirror reads the records.
 // nonce is that of a job's generation.
-func (f *fleet) nonce(id cluster.JobID, g cluster.Generation) string {
-	f.t.Helper()
-	return f.mirror().Job(id).Generation(g).Plan.Value.World.Nonce
+func (r *records) nonce(id cluster.JobID, g cluster.Generation) string {
+	r.t.Helper()
+	return r.mirror().Job(id).Generation(g).Plan.Value.World.Nonce
 }
 
-func (f *fleet) mirror() *record.Mirror {
-	f.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+func (r *records) mirror() *record.Mirror {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	kvs, rev, err := f.store.Range(ctx, record.Root)
+	kvs, rev, err := r.store.Range(ctx, record.Root)
 	if err != nil {
-		f.t.Fatal(err)
+		r.t.Fatal(err)
 	}
 	m, err := record.NewMirror(kvs, rev)
 	if err != nil {
-		f.t.Fatal(err)
+		r.t.Fatal(err)
 	}
 	return m
 }
 
 // await polls the records until cond holds.
-func (f *fleet) await(limit time.Duration, what string, cond func(*record.Mirror) bool) *record.Mirror {
-	f.t.Helper()
-	deadline := time.Now().Add(limit)
+func (r *records) await(what string, cond func(*record.Mirror) bool) *record.Mirror {
+	r.t.Helper()
+	deadline := time.Now().Add(patience)
 	for {
-		m := f.mirror()
+		m := r.mirror()
 		if cond(m) {
 			return m
 		}
 		if time.Now().After(deadline) {
-			f.t.Fatalf("waited %s in vain for %s\n%s", limit, what, describe(m))
+			r.t.Fatalf("waited %s in vain for %s\n%s", patience, what, describe(m))
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
@@ -346,33 +405,40 @@ func describe(m *record.Mirror) string {
 }
 
 // bellows runs a command against node n1's agent and returns its output and exit code.
-func (f *fleet) bellows(args ...string) (stdout, stderr string, code int) {
-	f.t.Helper()
-	return f.bellowsOn(1, args...)
+func (u *people) bellows(args ...string) (stdout, stderr string, code int) {
+	u.t.Helper()
+	return u.bellowsOn(1, args...)
 }
 
-func (f *fleet) bellowsOn(i int, args ...string) (stdout, stderr string, code int) {
-	f.t.Helper()
-	s := startSession(f.t, f.command(i, args...))
+func (u *people) bellowsOn(i int, args ...string) (stdout, stderr string, code int) {
+	u.t.Helper()
+	s := startSession(u.t, u.command(i, args...))
 	code = s.wait()
 	return s.out.String(), s.errs.String(), code
 }
 
 // command is a command line for the agent of node i.
-func (f *fleet) command(i int, args ...string) *exec.Cmd {
+func (u *people) command(i int, args ...string) *exec.Cmd {
 	cmd := exec.Command(binary, args...)
-	cmd.Env = append(os.Environ(), "BELLOWS_SOCKET="+f.socket(i), "OMP_NUM_THREADS=1")
+	cmd.Env = append(os.Environ(), "BELLOWS_SOCKET="+u.socket(i), "OMP_NUM_THREADS=1")
 	return cmd
 }
 
 // workers lists the processes that carry the job in their environment.
-func (f *fleet) workers(id cluster.JobID) []int {
+func (ps *processes) workers(id cluster.JobID) []int {
 	var pids []int
-	for _, pid := range f.leftovers() {
+	for _, pid := range ps.leftovers() {
 		environ, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 		if strings.Contains(string(environ), "BELLOWS_JOB="+string(id)+"\x00") {
 			pids = append(pids, pid)
 		}
 	}
 	return pids
+}
+
+// openStore connects the test itself to an etcd without certificates, with bounds for a busy machine.
+func openStore(endpoint string) (*store.Store, error) {
+	return store.Open(context.Background(), store.Config{
+		Endpoints: []string{endpoint}, DialTimeout: patience, CallTimeout: patience, Log: zerolog.Nop(),
+	})
 }

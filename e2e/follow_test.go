@@ -64,8 +64,10 @@ func TestTurningAwayFromARunningJob(t *testing.T) {
 		{"SIGTERM: detached", false, func(s *session) { s.signal(syscall.SIGTERM) }, 128 + int(syscall.SIGTERM), goesOn, cluster.Running},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			here := f.in(t)
 			name := strings.ToLower(strings.Map(lettersOnly, c.name))
-			cmd := f.command(1, "run", "--name", name, "--max", "1", "--checkpoint-dir", filepath.Join(f.dir, "ckpt"), "--", f.script(name+".sh", patient))
+			cmd := here.command(1, "run", "--name", name, "--max", "1", "--checkpoint-dir", filepath.Join(here.dir, "ckpt"), "--", here.script(name+".sh", patient))
 			start := startSession
 			if c.terminal {
 				start = startOnTerminal
@@ -76,19 +78,16 @@ func TestTurningAwayFromARunningJob(t *testing.T) {
 			if code := s.wait(); code != c.code || !strings.Contains(s.said(), c.says) {
 				t.Errorf("exit %d, want %d, and %q in:\n%s", code, c.code, c.says, s.said())
 			}
-			status := f.show(cluster.JobID(name))
-			if status.Phase != c.phase {
-				t.Errorf("the job is %s, want %s", status.Phase, c.phase)
-			}
-			id := cluster.JobID(status.ID)
+			id := cluster.JobID(here.show(cluster.JobID(name)).ID)
+			here.awaitPhase(id, c.phase) // it may have trained before the leader knew
 			if c.phase == cluster.Running {
-				f.stop(id)
+				here.stop(id)
 			}
-			f.awaitPhase(id, patience, cluster.Stopped)
-			if committed := f.mirror().Job(id).Committed; !committed.Exists() {
+			here.awaitPhase(id, cluster.Stopped)
+			if committed := here.mirror().Job(id).Committed; !committed.Exists() {
 				t.Error("it was stopped without a save")
 			}
-			f.nothingLeft(id)
+			here.nothingLeft(id)
 		})
 	}
 }
@@ -105,7 +104,7 @@ func TestCtrlCWhileAJobStopsDetaches(t *testing.T) {
 	s.press("s\r")
 	s.await("; Ctrl-C detaches")
 	id := cluster.JobID(f.show("saver").ID)
-	f.awaitPhase(id, patience, cluster.Halting)
+	f.awaitPhase(id, cluster.Halting)
 	s.press("\x03")
 	if code, want := s.wait(), 128+int(syscall.SIGINT); code != want || !strings.Contains(s.said(), "detached; the job saves and stops by itself: bellows show saver") {
 		t.Errorf("exit %d, want %d, and it said:\n%s", code, want, s.said())
@@ -117,7 +116,7 @@ func TestCtrlCWhileAJobStopsDetaches(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(f.dir, "go"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f.awaitPhase(id, patience, cluster.Stopped)
+	f.awaitPhase(id, cluster.Stopped)
 	if !f.mirror().Job(id).Committed.Exists() {
 		t.Error("its save was cut short")
 	}
@@ -137,9 +136,9 @@ func TestOnlyStopNowCutsASaveShort(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, config{})
 	id := f.submit(f.shellJob("slow", "trap 'sleep 3600' TERM\nwhile :; do sleep 0.1; done\n"))
-	f.awaitPhase(id, patience, cluster.Running)
+	f.awaitPhase(id, cluster.Running)
 	f.stop(id)
-	f.awaitPhase(id, patience, cluster.Halting)
+	f.awaitPhase(id, cluster.Halting)
 	if _, errs, code := f.bellows("stop", string(id)); code != 0 || !strings.Contains(errs, "bellows stop --now "+string(id)+" kills it") {
 		t.Errorf("a second stop exits %d and says %q", code, errs)
 	}
@@ -147,7 +146,7 @@ func TestOnlyStopNowCutsASaveShort(t *testing.T) {
 	if _, errs, code := f.bellows("stop", "--now", string(id)); code != 0 || !strings.Contains(errs, "what it has not saved is lost") {
 		t.Errorf("stop --now exits %d and says %q", code, errs)
 	}
-	s := f.awaitPhase(id, patience, cluster.Stopped)
+	s := f.awaitPhase(id, cluster.Stopped)
 	if took, most := time.Since(begun), time.Duration(cluster.DefaultHaltTimeout); took >= most {
 		t.Errorf("it was killed after %v, by the deadline of the save", took)
 	}

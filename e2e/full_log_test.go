@@ -23,12 +23,12 @@ func TestFullDiskUnderLogs(t *testing.T) {
 	chatty := f.sdkJob("chatty", 1, 2, 1<<30, 0.05, "--save-every", "20")
 	chatty["command"] = []string{"sh", "-c", "(while echo line after line after line; do sleep 0.01; done) & exec " + strings.Join(chatty["command"].([]string), " ")}
 	id := f.submit(chatty)
-	f.awaitStep("chatty", 1, 2, patience)
+	f.awaitStep("chatty", 1, 2)
 	ballast := f.fill(disk)
 	workers := f.started(id)
-	f.awaitStep("chatty", f.lastStep("chatty")+100, 2, patience)
+	f.awaitStep("chatty", f.lastStep("chatty")+100, 2)
 	kept := f.mirror().Job(id).Committed.Value.Step
-	f.await(patience, "another checkpoint, which lies elsewhere", func(m *record.Mirror) bool { return m.Job(id).Committed.Value.Step > kept })
+	f.await("another checkpoint, which lies elsewhere", func(m *record.Mirror) bool { return m.Job(id).Committed.Value.Step > kept })
 	if s := f.mirror().Job(id).State.Value; s.Phase != cluster.Running || s.Generation != 1 || s.Restarts != 0 {
 		t.Errorf("a full disk under the logs ended it: %+v", s)
 	}
@@ -40,14 +40,14 @@ func TestFullDiskUnderLogs(t *testing.T) {
 	f.kill("agent-n1")
 	f.startAgent(1)
 	f.awaitReady(1)
-	f.awaitStep("chatty", f.lastStep("chatty")+20, 2, patience)
+	f.awaitStep("chatty", f.lastStep("chatty")+20, 2)
 
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}
 	other := f.submit(f.sdkJob("other", 1, 1, 1<<30, 0.05))
-	f.awaitStep("chatty", f.lastStep("chatty"), 1, patience)
-	f.awaitStep("other", 0, 1, patience)
+	f.awaitStep("chatty", f.lastStep("chatty"), 1)
+	f.awaitStep("other", 0, 1)
 	if s := f.mirror().Job(id).State.Value; s.Restarts != 0 {
 		t.Errorf("it was charged to the job: %+v", s)
 	}
@@ -57,7 +57,7 @@ func TestFullDiskUnderLogs(t *testing.T) {
 	}
 	f.stop(id)
 	f.stop(other)
-	f.awaitPhase(id, patience, cluster.Stopped)
-	f.awaitPhase(other, patience, cluster.Stopped)
+	f.awaitPhase(id, cluster.Stopped)
+	f.awaitPhase(other, cluster.Stopped)
 	f.nothingLeft(id)
 }

@@ -2,18 +2,17 @@ package e2e
 
 import (
 	"context"
-	"time"
 
 	"github.com/bellows-ml/bellows/record"
 )
 
 // history returns everything that was ever written, from etcd's own history.
-func (f *fleet) history() []record.Change {
-	f.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+func (r *records) history() []record.Change {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	last := f.mirror().Revision
-	w := f.store.Watch(ctx, 1, record.Root)
+	last := r.mirror().Revision
+	w := r.store.Watch(ctx, 1, record.Root)
 	var all []record.Change
 	for b := range w.C {
 		all = append(all, b.Changes...)
@@ -22,7 +21,7 @@ func (f *fleet) history() []record.Change {
 		}
 	}
 	if err := w.Close(); err != nil {
-		f.t.Fatal(err)
+		r.t.Fatal(err)
 	}
 	return all
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
-// inside marks the test process that has a network of its own.
+// inside marks the test process that has a network of its own: it has the path of the built program.
 const inside = "BELLOWS_E2E_NETWORK"
 
 // Three hosts, each a network namespace with an address of its own on one
@@ -37,7 +37,7 @@ func TestSeveralHosts(t *testing.T) {
 	f.awaitMembers()
 
 	// What devices do is asked of each host's agent over TLS, which says here that there is nothing to read.
-	f.await(time.Minute, "an answer of every host about its devices", func(*record.Mirror) bool {
+	f.await("an answer of every host about its devices", func(*record.Mirror) bool {
 		out, _, _ := f.bellows("nodes", "--devices")
 		return strings.Contains(out, "no readings of n1, n2, n3: simulated devices have none")
 	})
@@ -46,11 +46,11 @@ func TestSeveralHosts(t *testing.T) {
 	f.mustBellows("drain", "n1")
 	j := f.sdkJob("a", 1, 2, 1<<20, 0.05, "--save-every", "20")
 	id := f.submit(j)
-	f.awaitStep("a", 1, 2, time.Minute)
+	f.awaitStep("a", 1, 2)
 	follow := startSession(t, f.command(1, "logs", "-f", "a"))
 	workers := func(want ...cluster.NodeID) {
 		t.Helper()
-		f.await(2*time.Minute, fmt.Sprintf("workers on %v", want), func(m *record.Mirror) bool {
+		f.await(fmt.Sprintf("workers on %v", want), func(m *record.Mirror) bool {
 			v := m.Job(id)
 			g := v.Generation(v.State.Value.Generation)
 			var on []cluster.NodeID
@@ -65,15 +65,15 @@ func TestSeveralHosts(t *testing.T) {
 
 	// Rescaled for another job, and back.
 	other := f.submit(f.sdkJob("b", 1, 1, 1<<20, 0.05))
-	f.awaitStep("a", f.lastStep("a"), 1, time.Minute)
+	f.awaitStep("a", f.lastStep("a"), 1)
 	f.mustBellows("stop", string(other))
-	f.awaitStep("a", f.lastStep("a"), 2, time.Minute)
+	f.awaitStep("a", f.lastStep("a"), 2)
 
 	// n1 takes the place of n3, which is drained: no step is lost.
 	f.mustBellows("undrain", "n1")
 	f.mustBellows("drain", "n3")
 	workers("n1", "n2")
-	f.awaitStep("a", f.lastStep("a"), 2, time.Minute)
+	f.awaitStep("a", f.lastStep("a"), 2)
 	for _, r := range f.show(id).Rescales {
 		if r.LostSteps != 0 {
 			t.Errorf("generation %d lost %d steps to a planned change", r.Generation, r.LostSteps)
@@ -84,7 +84,7 @@ func TestSeveralHosts(t *testing.T) {
 	f.mustBellows("undrain", "n3")
 	f.switchOff(2)
 	workers("n1", "n3")
-	f.awaitStep("a", f.lastStep("a"), 2, time.Minute)
+	f.awaitStep("a", f.lastStep("a"), 2)
 
 	// Whoever follows on n1 has seen the ranks of every node, n2's until it was lost.
 	f.mustBellows("stop", "-w", "a")
@@ -105,8 +105,8 @@ func ownNetwork(t *testing.T) bool {
 	if os.Getenv(inside) != "" {
 		return true
 	}
-	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=5m")
-	cmd.Env = append(os.Environ(), inside+"=1")
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=25m")
+	cmd.Env = append(os.Environ(), inside+"="+binary)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
 	if os.Getuid() != 0 {
 		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
@@ -120,10 +120,10 @@ func ownNetwork(t *testing.T) bool {
 }
 
 // mustBellows runs a command against n1's agent that has to succeed.
-func (f *fleet) mustBellows(args ...string) {
-	f.t.Helper()
-	if out, errs, code := f.bellows(args...); code != 0 {
-		f.t.Fatalf("bellows %s exited %d\n%s%s", strings.Join(args, " "), code, out, errs)
+func (u *people) mustBellows(args ...string) {
+	u.t.Helper()
+	if out, errs, code := u.bellows(args...); code != 0 {
+		u.t.Fatalf("bellows %s exited %d\n%s%s", strings.Join(args, " "), code, out, errs)
 	}
 }
 
@@ -159,33 +159,33 @@ func (f *fleet) connectHosts() {
 }
 
 // ipOn runs ip on node i's host.
-func (f *fleet) ipOn(i int, args ...string) {
-	f.t.Helper()
-	f.run(exec.Command("nsenter", append([]string{"-t", fmt.Sprint(f.hosts[i-1]), "-n", "ip"}, args...)...))
+func (p *place) ipOn(i int, args ...string) {
+	p.t.Helper()
+	p.run(exec.Command("nsenter", append([]string{"-t", fmt.Sprint(p.hosts[i-1]), "-n", "ip"}, args...)...))
 }
 
-func (f *fleet) ip(args ...string) {
-	f.t.Helper()
-	f.run(exec.Command("ip", args...))
+func (p *place) ip(args ...string) {
+	p.t.Helper()
+	p.run(exec.Command("ip", args...))
 }
 
-func (f *fleet) run(cmd *exec.Cmd) {
-	f.t.Helper()
+func (p *place) run(cmd *exec.Cmd) {
+	p.t.Helper()
 	if out, err := cmd.CombinedOutput(); err != nil {
-		f.t.Fatalf("%s: %v\n%s", cmd, err, out)
+		p.t.Fatalf("%s: %v\n%s", cmd, err, out)
 	}
 }
 
 // switchOff kills everything on a host at once, as a power cut does.
-func (f *fleet) switchOff(i int) {
-	f.t.Helper()
-	at, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", f.hosts[i-1]))
+func (p *place) switchOff(i int) {
+	p.t.Helper()
+	at, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", p.hosts[i-1]))
 	if err != nil {
-		f.t.Fatal(err)
+		p.t.Fatal(err)
 	}
 	entries, err := filepath.Glob("/proc/[0-9]*/ns/net")
 	if err != nil {
-		f.t.Fatal(err)
+		p.t.Fatal(err)
 	}
 	for _, entry := range entries {
 		var pid int
@@ -193,29 +193,29 @@ func (f *fleet) switchOff(i int) {
 			continue
 		}
 		if _, err := fmt.Sscanf(entry, "/proc/%d/", &pid); err != nil {
-			f.t.Fatal(err)
+			p.t.Fatal(err)
 		}
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 }
 
 // gossipKey is the file with the fleet's key.
-func (f *fleet) gossipKey() string {
-	f.t.Helper()
-	path := filepath.Join(f.dir, "gossip.key")
+func (s *secrets) gossipKey() string {
+	s.t.Helper()
+	path := filepath.Join(s.dir, "gossip.key")
 	if err := os.WriteFile(path, []byte("0123456789abcdef"), 0o600); err != nil {
-		f.t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	return path
 }
 
 // certificate makes node i's folder of certificates, and the authority with the first.
-func (f *fleet) certificate(i int) string {
-	f.t.Helper()
-	ca, out := filepath.Join(f.dir, "ca"), filepath.Join(f.dir, "tls-"+string(node(i)))
+func (s *secrets) certificate(i int) string {
+	s.t.Helper()
+	ca, out := filepath.Join(s.dir, "ca"), filepath.Join(s.dir, "tls-"+string(node(i)))
 	if _, err := os.Stat(ca); err != nil {
-		f.run(exec.Command(binary, "tls", "init", "--ca", ca))
+		s.run(exec.Command(binary, "tls", "init", "--ca", ca))
 	}
-	f.run(exec.Command(binary, "tls", "issue", string(node(i)), "--ca", ca, "--out", out))
+	s.run(exec.Command(binary, "tls", "issue", string(node(i)), "--ca", ca, "--out", out))
 	return out
 }

@@ -173,7 +173,7 @@ func (p paged) show(name string) (j api.JobStatus) {
 func (p paged) await(what, name string, want func(api.JobStatus) bool) api.JobStatus {
 	p.f.t.Helper()
 	var j api.JobStatus
-	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
 		if j = p.show(name); j.Phase == "running" && want(j) {
 			return j
 		}

@@ -34,65 +34,65 @@ func example(t testing.TB, name string) string {
 type job map[string]any
 
 // sdkJob trains nothing for steps of worker-seconds, with the module, and traces its samples.
-func (f *fleet) sdkJob(name string, smallest, largest, steps int, workerSeconds float64, more ...string) job {
-	trace := filepath.Join(f.dir, name+".trace")
+func (s *scripts) sdkJob(name string, smallest, largest, steps int, workerSeconds float64, more ...string) job {
+	trace := filepath.Join(s.dir, name+".trace")
 	command := []string{
-		python, example(f.t, "sdk_minimal.py"), "--steps", fmt.Sprint(steps), "--worker-seconds", fmt.Sprint(workerSeconds), "--trace", trace,
+		python, example(s.t, "sdk_minimal.py"), "--steps", fmt.Sprint(steps), "--worker-seconds", fmt.Sprint(workerSeconds), "--trace", trace,
 	}
 	return job{
 		"name": name, "min": smallest, "max": largest, "batch-size": 64, "steps": steps,
-		"workdir": f.dir, "checkpoint-dir": filepath.Join(f.dir, "ckpt"), "command": append(command, more...),
+		"workdir": s.dir, "checkpoint-dir": filepath.Join(s.dir, "ckpt"), "command": append(command, more...),
 	}
 }
 
 // submit hands a job file to node n1 and returns the job's identifier.
-func (f *fleet) submit(j job) cluster.JobID {
-	f.t.Helper()
+func (u *people) submit(j job) cluster.JobID {
+	u.t.Helper()
 	text, err := json.Marshal(j) // JSON is YAML
 	if err != nil {
-		f.t.Fatal(err)
+		u.t.Fatal(err)
 	}
-	file := filepath.Join(f.dir, fmt.Sprintf("%v.yaml", j["name"]))
+	file := filepath.Join(u.dir, fmt.Sprintf("%v.yaml", j["name"]))
 	if err := os.WriteFile(file, text, 0o600); err != nil {
-		f.t.Fatal(err)
+		u.t.Fatal(err)
 	}
-	out, errs, code := f.bellows("submit", "-f", file, "-o", "json")
+	out, errs, code := u.bellows("submit", "-f", file, "-o", "json")
 	var reply api.SubmitReply
 	if err := json.Unmarshal([]byte(out), &reply); err != nil || code != 0 {
-		f.t.Fatalf("submit exited %d: %s%s", code, out, errs)
+		u.t.Fatalf("submit exited %d: %s%s", code, out, errs)
 	}
 	return cluster.JobID(reply.ID)
 }
 
 // show is `bellows show JOB -o json`.
-func (f *fleet) show(id cluster.JobID) api.JobStatus {
-	f.t.Helper()
-	out, errs, code := f.bellows("show", string(id), "-o", "json")
+func (u *people) show(id cluster.JobID) api.JobStatus {
+	u.t.Helper()
+	out, errs, code := u.bellows("show", string(id), "-o", "json")
 	var s api.JobStatus
 	if err := json.Unmarshal([]byte(out), &s); err != nil || code != 0 {
-		f.t.Fatalf("show exited %d: %s%s", code, out, errs)
+		u.t.Fatalf("show exited %d: %s%s", code, out, errs)
 	}
 	return s
 }
 
 // awaitShown waits until `bellows show` says what is wanted.
-func (f *fleet) awaitShown(id cluster.JobID, what string, want func(api.JobStatus) bool) api.JobStatus {
-	f.t.Helper()
+func (u *people) awaitShown(id cluster.JobID, what string, want func(api.JobStatus) bool) api.JobStatus {
+	u.t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
-		s := f.show(id)
+		s := u.show(id)
 		if want(s) {
 			return s
 		}
 		if time.Now().After(deadline) {
-			f.t.Fatalf("job %s never showed %s: %+v", id, what, s)
+			u.t.Fatalf("job %s never showed %s: %+v", id, what, s)
 		}
 	}
 }
 
 // awaitPhase waits until the job is in one of the phases.
-func (f *fleet) awaitPhase(id cluster.JobID, limit time.Duration, phases ...cluster.Phase) record.State {
-	f.t.Helper()
-	m := f.await(limit, fmt.Sprintf("job %s to be %v", id, phases), func(m *record.Mirror) bool {
+func (r *records) awaitPhase(id cluster.JobID, phases ...cluster.Phase) record.State {
+	r.t.Helper()
+	m := r.await(fmt.Sprintf("job %s to be %v", id, phases), func(m *record.Mirror) bool {
 		return slices.Contains(phases, m.Job(id).State.Value.Phase)
 	})
 	return m.Job(id).State.Value
@@ -144,42 +144,42 @@ func (r *trace) read(t testing.TB) []traceLine {
 }
 
 // trace returns the named job's trace so far.
-func (f *fleet) trace(name string) []traceLine {
-	f.t.Helper()
-	if f.traces[name] == nil {
-		f.traces[name] = &trace{path: filepath.Join(f.dir, name+".trace")}
+func (s *scripts) trace(name string) []traceLine {
+	s.t.Helper()
+	if s.traces[name] == nil {
+		s.traces[name] = &trace{path: filepath.Join(s.dir, name+".trace")}
 	}
-	return f.traces[name].read(f.t)
+	return s.traces[name].read(s.t)
 }
 
 // await a line of the named job's trace.
-func (f *fleet) awaitLine(name, what string, limit time.Duration, want func(traceLine) bool) traceLine {
-	f.t.Helper()
-	for deadline, next := time.Now().Add(limit), 0; ; time.Sleep(20 * time.Millisecond) {
-		lines := f.trace(name)
+func (s *scripts) awaitLine(name, what string, want func(traceLine) bool) traceLine {
+	s.t.Helper()
+	for deadline, next := time.Now().Add(patience), 0; ; time.Sleep(20 * time.Millisecond) {
+		lines := s.trace(name)
 		for ; next < len(lines); next++ {
 			if want(lines[next]) {
 				return lines[next]
 			}
 		}
 		if time.Now().After(deadline) {
-			f.t.Fatalf("job %s: %s: not within %s\n%s", name, what, limit, describe(f.mirror()))
+			s.t.Fatalf("job %s: %s: not within %s\n%s", name, what, patience, describe(s.mirror()))
 		}
 	}
 }
 
 // awaitStep waits until a step after another has been taken with the world size (0 = any), and returns it.
-func (f *fleet) awaitStep(name string, after, world int, limit time.Duration) int {
-	f.t.Helper()
-	return f.awaitLine(name, fmt.Sprintf("a step after %d with %d workers", after, world), limit, func(l traceLine) bool {
+func (s *scripts) awaitStep(name string, after, world int) int {
+	s.t.Helper()
+	return s.awaitLine(name, fmt.Sprintf("a step after %d with %d workers", after, world), func(l traceLine) bool {
 		return l.Step > after && (world == 0 || l.WorldSize == world)
 	}).Step
 }
 
 // lastStep returns the highest step that any rank has begun, -1 if none was.
-func (f *fleet) lastStep(name string) int {
+func (s *scripts) lastStep(name string) int {
 	last := -1
-	for _, l := range f.trace(name) {
+	for _, l := range s.trace(name) {
 		last = max(last, l.Step)
 	}
 	return last

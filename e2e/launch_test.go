@@ -4,7 +4,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
 )
@@ -49,7 +48,7 @@ func TestWorkersFailAndAreRestartedWithinTheLimit(t *testing.T) {
 		"name": "flaky", "min": 2, "max": 2, "max-restarts": 2, "workdir": f.dir, "checkpoint-dir": filepath.Join(f.dir, "c"),
 		"command": []string{"/bin/sh", "-c", "test $RANK = 0 || exit 3; sleep 60"},
 	})
-	s := f.awaitPhase(id, 60*time.Second, cluster.Failed)
+	s := f.awaitPhase(id, cluster.Failed)
 	if s.Generation != 3 || s.Failure == nil || s.Failure.Rank != 1 || !strings.Contains(s.Failure.Reason, "3") {
 		t.Errorf("%d generations, failure %+v; want 3 (one start, two restarts) and rank 1's exit status 3", s.Generation, s.Failure)
 	}
@@ -59,11 +58,11 @@ func TestStop(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, config{nodes: 1, devices: 2})
 	id := f.submit(f.sdkJob("long", 1, 2, 100000, 0.05))
-	f.awaitStep("long", 3, 0, 20*time.Second)
+	f.awaitStep("long", 3, 0)
 	if out, errs, code := f.bellows("stop", "long"); code != 0 {
 		t.Fatalf("stop exited %d: %s%s", code, out, errs)
 	}
-	f.awaitPhase(id, 20*time.Second, cluster.Stopped)
+	f.awaitPhase(id, cluster.Stopped)
 	if left := f.workers(id); len(left) != 0 {
 		t.Errorf("processes %v are left of a stopped job", left)
 	}

@@ -1,10 +1,12 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -47,16 +49,16 @@ func (f *fleet) leftOf(id cluster.JobID) (left []string) {
 }
 
 // held lists the locks of a world's devices that somebody holds.
-func (f *fleet) held(w cluster.World) (locked []string) {
+func (p *place) held(w cluster.World) (locked []string) {
 	for _, m := range w.Members {
 		for _, device := range m.Devices {
-			name := filepath.Join(f.dir, "locks", string(device)+".lock")
+			name := filepath.Join(p.dir, "locks", string(device)+".lock")
 			file, err := os.OpenFile(name, os.O_RDWR, 0)
 			if os.IsNotExist(err) {
 				continue // it was never taken
 			}
 			if err != nil {
-				f.t.Fatal(err)
+				p.t.Fatal(err)
 			}
 			if unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
 				locked = append(locked, "lock "+name)
@@ -67,8 +69,46 @@ func (f *fleet) held(w cluster.World) (locked []string) {
 	return locked
 }
 
+// cgroups lists those of runs that were killed before they could take them away, as
+// their directories name them.
+func (p *place) cgroups() (dirs []string) {
+	runs, _ := filepath.Glob(filepath.Join(p.dir, "*", "run", "*", "shim.json"))
+	more, _ := filepath.Glob(filepath.Join(p.dir, "*", "*", "*", "run", "*", "shim.json")) // of bellows dev
+	for _, path := range append(runs, more...) {
+		var run struct {
+			Cgroup string
+			Limits []string
+		}
+		if text, err := os.ReadFile(path); err == nil && json.Unmarshal(text, &run) == nil {
+			dirs = append(append(dirs, run.Cgroup), run.Limits...)
+		}
+	}
+	return slices.DeleteFunc(dirs, func(dir string) bool {
+		return !strings.HasPrefix(dir, "/sys/fs/cgroup/") || !strings.Contains(dir, "bellows")
+	})
+}
+
+// removeCgroup takes a cgroup away, with those in it, once its processes have ended.
+func removeCgroup(dir string) {
+	var dirs []string
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			dirs = append(dirs, path)
+		}
+		return nil
+	})
+	slices.Reverse(dirs)
+	for _, dir := range dirs {
+		for end := time.Now().Add(patience / 6); ; time.Sleep(20 * time.Millisecond) {
+			if err := os.Remove(dir); err == nil || os.IsNotExist(err) || time.Now().After(end) {
+				break
+			}
+		}
+	}
+}
+
 // paths lists what lies below a directory, has a part in its path, and is named for a text.
-func (f *fleet) paths(dir, part, text string) (found []string) {
+func (p *place) paths(dir, part, text string) (found []string) {
 	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err == nil && strings.Contains(path, part) && strings.Contains(e.Name(), text) {
 			found = append(found, path)

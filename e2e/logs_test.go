@@ -86,7 +86,7 @@ func TestFollowingAcrossAgentsThatRestart(t *testing.T) {
 	if !strings.Contains(s.said(), "node n2: its agent does not answer; what rank ") {
 		t.Errorf("nothing was said of n2's agent: %s", s.errs.String())
 	}
-	f.awaitPhase(cluster.JobID(f.show("counts").ID), patience, cluster.Stopped)
+	f.awaitPhase(cluster.JobID(f.show("counts").ID), cluster.Stopped)
 }
 
 // lastLines returns the number of the last line of each rank.

@@ -32,7 +32,7 @@ func BenchmarkNodeLoss(b *testing.B) {
 		f.phase(turn, fence.RenewEvery)
 		f.killNode(lost)
 		killed := time.Now()
-		m := f.await(time.Minute, "a generation without "+string(lost), func(m *record.Mirror) bool {
+		m := f.await("a generation without "+string(lost), func(m *record.Mirror) bool {
 			s := m.Job(id).State.Value
 			return s.Generation > g && s.Phase == cluster.Running && m.Job(id).Generation(g).Fences[lost].Exists()
 		})
@@ -43,13 +43,13 @@ func BenchmarkNodeLoss(b *testing.B) {
 		p.add("wait", waited)
 		p.add("start", running.Since.Sub(fenced.At))
 		p.add("running", running.Since.Sub(killed))
-		f.awaitLine("survivor", "a step after the loss", time.Minute, func(l traceLine) bool { return l.Generation == int(running.Generation) })
+		f.awaitLine("survivor", "a step after the loss", func(l traceLine) bool { return l.Generation == int(running.Generation) })
 		p.add("step", time.Since(killed))
 		if running.Restarts != 0 {
 			b.Errorf("the loss of %s was charged to the job: %+v", lost, running)
 		}
 		f.startAgent(indexOf(lost))
-		f.await(time.Minute, string(lost)+" to be back", func(m *record.Mirror) bool { return m.Node(lost).Alive.Exists() })
+		f.await(string(lost)+" to be back", func(m *record.Mirror) bool { return m.Node(lost).Alive.Exists() })
 	}
 	p.report(b)
 }
@@ -65,14 +65,14 @@ func (f *fleet) phase(turn int, period time.Duration) {
 func (f *fleet) settled(id cluster.JobID, workers int) cluster.Generation {
 	f.t.Helper()
 	var g cluster.Generation
-	m := f.await(2*time.Minute, fmt.Sprintf("%d workers", workers), func(m *record.Mirror) bool {
+	m := f.await(fmt.Sprintf("%d workers", workers), func(m *record.Mirror) bool {
 		s := m.Job(id).State.Value
 		g = s.Generation
 		return s.Phase == cluster.Running && m.Job(id).Generation(g).Plan.Value.World.Size() == workers
 	})
 	name := m.Job(id).Spec.Value.Spec.Name
 	for rank := range workers {
-		f.awaitLine(name, fmt.Sprintf("a step of rank %d in generation %d", rank, g), time.Minute, func(l traceLine) bool {
+		f.awaitLine(name, fmt.Sprintf("a step of rank %d in generation %d", rank, g), func(l traceLine) bool {
 			return l.Generation == int(g) && l.Rank == rank
 		})
 	}
@@ -104,12 +104,12 @@ func BenchmarkLeaderLoss(b *testing.B) {
 		f.kill("coordinator-" + leader[1:])
 		killed := time.Now()
 		other := f.submit(f.sdkJob(fmt.Sprintf("other-%d", i), 2, 2, 1<<30, 0.1))
-		f.await(time.Minute, "the dead leader's key to go", func(*record.Mirror) bool { return f.leader() != leader })
+		f.await("the dead leader's key to go", func(*record.Mirror) bool { return f.leader() != leader })
 		p.add("takeover", time.Since(killed))
 		if len(f.trace("calm")) == before {
 			b.Error("no step was taken while nobody led")
 		}
-		m := f.await(time.Minute, "a rescale after the takeover", func(m *record.Mirror) bool { return m.Job(id).Rescales[g+1].Exists() })
+		m := f.await("a rescale after the takeover", func(m *record.Mirror) bool { return m.Job(id).Rescales[g+1].Exists() })
 		r := m.Job(id).Rescales[g+1].Value
 		p.add("rescaled", r.At.Sub(killed))
 		if s := m.Job(id).State.Value; s.Restarts != 0 || r.LostSteps != 0 || r.To != 2 {
@@ -117,7 +117,7 @@ func BenchmarkLeaderLoss(b *testing.B) {
 		}
 		f.stop(other)
 		f.startCoordinator(indexOf(cluster.NodeID("n" + leader[1:])))
-		f.await(time.Minute, "two candidates", func(m *record.Mirror) bool { return len(m.Leaders) == 2 })
+		f.await("two candidates", func(m *record.Mirror) bool { return len(m.Leaders) == 2 })
 	}
 	p.report(b)
 }

@@ -35,8 +35,8 @@ func (s scraped) value(name string, labels ...string) float64 {
 }
 
 // scrape reads and parses /metrics as Prometheus does; nil while nobody answers.
-func (f *fleet) scrape(address string) scraped {
-	f.t.Helper()
+func (p *place) scrape(address string) scraped {
+	p.t.Helper()
 	client := http.Client{Timeout: 10 * time.Second}
 	resp, err := client.Get("http://" + address + "/metrics")
 	if err != nil {
@@ -46,32 +46,32 @@ func (f *fleet) scrape(address string) scraped {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusOK {
-		f.t.Fatalf("%s answers %s: %v", address, resp.Status, err)
+		p.t.Fatalf("%s answers %s: %v", address, resp.Status, err)
 	}
 	return families
 }
 
 // awaitScrape scrapes until what is read is as wanted.
-func (f *fleet) awaitScrape(address, what string, want func(scraped) bool) scraped {
-	f.t.Helper()
+func (p *place) awaitScrape(address, what string, want func(scraped) bool) scraped {
+	p.t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
-		s := f.scrape(address)
+		s := p.scrape(address)
 		if s != nil && want(s) {
 			return s
 		}
 		if time.Now().After(deadline) {
-			f.t.Fatalf("%s never showed %s: %v", address, what, s)
+			p.t.Fatalf("%s never showed %s: %v", address, what, s)
 		}
 	}
 }
 
 // terms is how often a coordinator's log says that it began to lead: on a machine
 // with too much to do that may be more than once.
-func (f *fleet) terms(name string) (n int) {
-	f.t.Helper()
-	text, err := os.ReadFile(f.procs[name].log)
+func (ps *processes) terms(name string) (n int) {
+	ps.t.Helper()
+	text, err := os.ReadFile(ps.procs[name].log)
 	if err != nil {
-		f.t.Fatal(err)
+		ps.t.Fatal(err)
 	}
 	for line := range strings.Lines(string(text)) {
 		if strings.Contains(line, "leading") && strings.Contains(line, "policy") {
@@ -101,7 +101,7 @@ func TestMetrics(t *testing.T) {
 		leaderName = "coordinator-2"
 	}
 	id := f.submit(f.sdkJob("counted", 1, 4, 100000, 0.05))
-	f.awaitStep("counted", 3, 4, patience)
+	f.awaitStep("counted", 3, 4)
 	job := "job=" + string(id)
 	s := f.awaitScrape(leader, "a job that trains", func(s scraped) bool {
 		return s.value("bellows_jobs", "phase=running") == 1 && s.value("bellows_job_useful_steps", job) > 0
@@ -152,13 +152,13 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	f.stop(guest)
-	f.awaitPhase(guest, patience, cluster.Stopped)
+	f.awaitPhase(guest, cluster.Stopped)
 	f.kill("coordinator-" + strings.TrimPrefix(f.leader(), "c"))
 	f.awaitScrape(other, "that it leads now", func(s scraped) bool {
 		return s.value("bellows_leader") == 1 && s.value("bellows_jobs", "phase=running") == 1
 	})
 	f.stop(id)
-	f.awaitPhase(id, patience, cluster.Stopped)
+	f.awaitPhase(id, cluster.Stopped)
 	f.awaitScrape(other, "nothing that trains", func(s scraped) bool {
 		return s["bellows_job_workers"] == nil && s.value("bellows_jobs", "phase=running") == 0 && s.value("bellows_devices", "state=free") == 4
 	})
@@ -201,7 +201,7 @@ func TestMetricsWithoutEtcd(t *testing.T) {
 		return s.value("bellows_leader") == 0 && s.value("bellows_etcd_call_seconds", "call=renew", "result=error") > 0
 	})
 	f.startEtcd()
-	f.await(patience, "a leader", func(m *record.Mirror) bool { return len(m.Leaders) > 0 })
+	f.await("a leader", func(m *record.Mirror) bool { return len(m.Leaders) > 0 })
 	f.awaitScrape(at, "that it leads again", func(s scraped) bool {
 		return s.value("bellows_leader") == 1 && s.value("bellows_terms_total") > idle.value("bellows_terms_total")
 	})

@@ -13,21 +13,21 @@ import (
 
 // cut keeps two hosts from hearing each other, or lets them again; etcd both
 // still reach.
-func (f *fleet) cut(i, j int, apart bool) {
-	f.t.Helper()
+func (p *place) cut(i, j int, apart bool) {
+	p.t.Helper()
 	verb := "del"
 	if apart {
 		verb = "add"
 	}
-	f.ipOn(i, "route", verb, "blackhole", f.addr(j)+"/32")
-	f.ipOn(j, "route", verb, "blackhole", f.addr(i)+"/32")
+	p.ipOn(i, "route", verb, "blackhole", p.addr(j)+"/32")
+	p.ipOn(j, "route", verb, "blackhole", p.addr(i)+"/32")
 }
 
 // awaitGossip waits until n1's agent says of a node whether it is alive by its lease, and what is heard of it.
-func (f *fleet) awaitGossip(node cluster.NodeID, want string) {
-	f.t.Helper()
-	f.eventually(fmt.Sprintf("n1 to say of %s: %s", node, want), func() bool {
-		out, _, _ := f.bellows("nodes")
+func (u *people) awaitGossip(node cluster.NodeID, want string) {
+	u.t.Helper()
+	u.eventually(fmt.Sprintf("n1 to say of %s: %s", node, want), func() bool {
+		out, _, _ := u.bellows("nodes")
 		for line := range strings.Lines(out) {
 			if words := strings.Fields(line); len(words) > 3 && words[0] == string(node) {
 				return words[1]+" "+words[2] == want
@@ -56,7 +56,7 @@ func TestNodesComeTogetherAgain(t *testing.T) {
 	f.awaitGossip("n3", "alive alive")
 	id := f.submit(f.sdkJob("a", 1, 2, 1<<30, 0.05, "--save-every", "20"))
 	g := f.awaitRunning(id, 2, 0)
-	f.awaitStep("a", 5, 2, patience)
+	f.awaitStep("a", 5, 2)
 
 	apart := func(apart bool) {
 		f.cut(1, 2, apart)
@@ -66,7 +66,7 @@ func TestNodesComeTogetherAgain(t *testing.T) {
 	apart(true)
 	f.awaitGossip("n2", "alive dead")
 	f.awaitGossip("n3", "alive dead")
-	f.awaitStep("a", f.lastStep("a")+600, 2, patience) // at 40 steps a second: longer than any deadline
+	f.awaitStep("a", f.lastStep("a")+600, 2) // at 40 steps a second: longer than any deadline
 	if s := f.mirror().Job(id).State.Value; s.Generation != g || s.Phase != cluster.Running {
 		t.Errorf("gossip that fell silent ended something: %+v", s)
 	}
@@ -90,7 +90,7 @@ func TestNodesComeTogetherAgain(t *testing.T) {
 		}
 	}
 	f.awaitGossip(node(off), "lost dead")
-	f.awaitStep("a", f.lastStep("a")+20, 2, patience)
+	f.awaitStep("a", f.lastStep("a")+20, 2)
 	healed = time.Now()
 	f.ip("link", "set", fmt.Sprintf("wire%d", off), "up")
 	f.awaitGossip(node(off), "alive alive")
@@ -106,8 +106,8 @@ func TestNodesComeTogetherAgain(t *testing.T) {
 	f.eventually("workers to end by themselves", func() bool { return len(f.workers(id)) == 0 })
 	f.ip("addr", "add", "10.77.0.254/24", "dev", "switch")
 	f.awaitRunning(id, 1, g)
-	f.awaitStep("a", f.lastStep("a")+20, 1, patience)
-	m := f.await(patience, "all nodes", func(m *record.Mirror) bool {
+	f.awaitStep("a", f.lastStep("a")+20, 1)
+	m := f.await("all nodes", func(m *record.Mirror) bool {
 		return m.Node("n1").Alive.Exists() && m.Node("n2").Alive.Exists() && m.Node("n3").Alive.Exists()
 	})
 	if s := m.Job(id).State.Value; s.Restarts != 0 {

@@ -27,23 +27,23 @@ func needRoot(t *testing.T) {
 }
 
 // as runs a command as another user.
-func (f *fleet) as(uid uint32, args ...string) *session {
-	f.t.Helper()
-	cmd := f.command(1, args...)
-	cmd.Dir = f.dir
+func (u *people) as(uid uint32, args ...string) *session {
+	u.t.Helper()
+	cmd := u.command(1, args...)
+	cmd.Dir = u.dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
-	return startSession(f.t, cmd)
+	return startSession(u.t, cmd)
 }
 
 // owned makes a folder of another user's.
-func (f *fleet) owned(name string, uid int) string {
-	f.t.Helper()
-	dir := filepath.Join(f.dir, name)
+func (p *place) owned(name string, uid int) string {
+	p.t.Helper()
+	dir := filepath.Join(p.dir, name)
 	if err := os.Mkdir(dir, 0o755); err != nil { //nolint:gosec // others may look
-		f.t.Fatal(err)
+		p.t.Fatal(err)
 	}
 	if err := os.Chown(dir, uid, uid); err != nil {
-		f.t.Fatal(err)
+		p.t.Fatal(err)
 	}
 	return dir
 }
@@ -64,8 +64,8 @@ func TestOnlyTheOwnerChangesAJob(t *testing.T) {
 		t.Fatalf("run as nobody exited %d: %s", code, mine.said())
 	}
 	nobodys := cluster.JobID(strings.TrimSpace(mine.out.String()))
-	f.awaitPhase(roots, patience, cluster.Running)
-	f.awaitPhase(nobodys, patience, cluster.Running)
+	f.awaitPhase(roots, cluster.Running)
+	f.awaitPhase(nobodys, cluster.Running)
 	for _, w := range f.started(nobodys) {
 		if uid := userOf(t, w.PID); uid != nobody {
 			t.Errorf("worker %d of nobody's job runs as user %d", w.PID, uid)
@@ -98,10 +98,8 @@ func TestOnlyTheOwnerChangesAJob(t *testing.T) {
 			t.Errorf("stop %s as %d: exit %d, %s", c.job, c.uid, code, s.said())
 		}
 	}
-	for _, keys := range f.transactions(before, f.mirror().Revision) {
-		if !strings.HasSuffix(keys[0], "/progress") {
-			t.Errorf("a refused stop wrote %v", keys)
-		}
+	for _, keys := range f.writes(before, f.mirror().Revision) {
+		t.Errorf("a refused stop wrote %v", keys)
 	}
 	for _, id := range []cluster.JobID{roots, nobodys} {
 		if s := f.mirror().Job(id); s.State.Value.Phase != cluster.Running || s.Wanted.Exists() && !s.Wanted.Value.Run {
@@ -112,10 +110,10 @@ func TestOnlyTheOwnerChangesAJob(t *testing.T) {
 	if s := f.as(nobody, "stop", "mine"); s.wait() != 0 {
 		t.Errorf("its owner may stop it: %s", s.said())
 	}
-	f.awaitPhase(nobodys, patience, cluster.Stopped)
+	f.awaitPhase(nobodys, cluster.Stopped)
 	f.nothingLeft(nobodys)
 	f.stop(roots)
-	f.awaitPhase(roots, patience, cluster.Stopped)
+	f.awaitPhase(roots, cluster.Stopped)
 }
 
 // userOf is the user that a process runs as.
@@ -138,7 +136,7 @@ func TestAgentOfAUserServesThatUserOnly(t *testing.T) {
 		"--data-dir", filepath.Join(home, "d"), "--lock-dir", filepath.Join(home, "l"), "--simulate-devices", "1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	agent := startSession(t, cmd)
-	f.await(patience, "the user's agent", func(m *record.Mirror) bool { return m.Node("own").Alive.Exists() })
+	f.await("the user's agent", func(m *record.Mirror) bool { return m.Node("own").Alive.Exists() })
 	_, errs, code := f.bellows("run", "--socket", filepath.Join(home, "s"), "--checkpoint-dir", filepath.Join(f.dir, "c"), "--", "true")
 	want := "this agent runs as nobody (uid 65534) and can only run that user's jobs; you are root (uid 0): ask an agent that runs as root, or your own"
 	if code != 1 || !strings.Contains(errs, want) {
@@ -155,7 +153,7 @@ func TestNoLeaderQueuesTheJob(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, config{})
 	f.kill("coordinator-1")
-	f.await(patience, "the dead leader's key to go", func(m *record.Mirror) bool { return len(m.Leaders) == 0 })
+	f.await("the dead leader's key to go", func(m *record.Mirror) bool { return len(m.Leaders) == 0 })
 	run := startSession(t, f.command(1, "run", "--name", "early", "--max", "1", "--checkpoint-dir", filepath.Join(f.dir, "c"),
 		"--", "sh", "-c", "echo at last"))
 	run.await("accepted, queued: no coordinator leads")

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
@@ -31,9 +30,9 @@ while step < LAST and not bellows.should_stop(step):
 bellows.save(step, write)
 `
 
-func (f *fleet) counter(name string, last int) job {
-	j := f.sdkJob(name, 1, 1, last, 1)
-	j["command"] = []string{python, f.script(name+".py", fmt.Sprintf("LAST = %d\n", last)+counter)}
+func (s *scripts) counter(name string, last int) job {
+	j := s.sdkJob(name, 1, 1, last, 1)
+	j["command"] = []string{python, s.script(name+".py", fmt.Sprintf("LAST = %d\n", last)+counter)}
 	return j
 }
 
@@ -42,7 +41,7 @@ func TestTheLastWordOfARunIsShown(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, config{nodes: 1, devices: 1})
 	id := f.submit(f.counter("count", 80))
-	f.awaitPhase(id, time.Minute, cluster.Succeeded)
+	f.awaitPhase(id, cluster.Succeeded)
 	s := f.show(id)
 	if n := len(s.Rescales); n != 2 || s.Rescales[1].LostSteps != 57-20 {
 		t.Errorf("failed at step 57, with step 20 saved: %+v", s.Rescales)
@@ -58,11 +57,11 @@ func TestACleanStopIsNoFailure(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, config{nodes: 1, devices: 1})
 	id := f.submit(f.counter("clean", 100000))
-	f.await(time.Minute, "its second generation to train", func(m *record.Mirror) bool {
+	f.await("its second generation to train", func(m *record.Mirror) bool {
 		return m.Node("n1").Progress.Value.Jobs[id].Generation == 2
 	})
 	f.stop(id)
-	f.awaitPhase(id, time.Minute, cluster.Stopped)
+	f.awaitPhase(id, cluster.Stopped)
 	s := f.show(id)
 	last := f.mirror().Job(id).Committed.Value
 	if s.ExitCode == nil || *s.ExitCode != 0 || s.Progress.Step != last.Step || s.Progress.Loss == nil || *s.Progress.Loss != 1/float64(last.Step) {
@@ -75,7 +74,7 @@ func TestACleanStopIsNoFailure(t *testing.T) {
 	if _, stderr, code := f.bellows("stop", "--now", string(id)); code != 0 {
 		t.Fatal(stderr)
 	}
-	f.awaitPhase(id, time.Minute, cluster.Stopped)
+	f.awaitPhase(id, cluster.Stopped)
 	if s := f.show(id); s.ExitCode == nil || *s.ExitCode == 0 {
 		t.Errorf("killed: exit code %v", s.ExitCode)
 	}

@@ -27,21 +27,21 @@ type servers struct {
 	members []string // as --etcd-members has them
 }
 
-func (f *fleet) server(name string) string { return f.addr(100 + int(name[1]-'0')) }
+func (s *secrets) server(name string) string { return s.addr(100 + int(name[1]-'0')) }
 
-func (f *fleet) memberURL(name string) string {
-	return fmt.Sprintf("%s=https://%s:2380", name, f.server(name))
+func (s *secrets) memberURL(name string) string {
+	return fmt.Sprintf("%s=https://%s:2380", name, s.server(name))
 }
 
 // identity makes the folder of certificates of a name, once.
-func (f *fleet) identity(name string, issued ...string) string {
-	f.t.Helper()
-	ca, out := filepath.Join(f.dir, "ca"), filepath.Join(f.dir, "tls-"+name)
+func (s *secrets) identity(name string, issued ...string) string {
+	s.t.Helper()
+	ca, out := filepath.Join(s.dir, "ca"), filepath.Join(s.dir, "tls-"+name)
 	if _, err := os.Stat(ca); err != nil {
-		f.run(exec.Command(binary, "tls", "init", "--ca", ca))
+		s.run(exec.Command(binary, "tls", "init", "--ca", ca))
 	}
 	if _, err := os.Stat(out); err != nil {
-		f.run(exec.Command(binary, append([]string{"tls", "issue", name, "--ca", ca, "--out", out}, issued...)...))
+		s.run(exec.Command(binary, append([]string{"tls", "issue", name, "--ca", ca, "--out", out}, issued...)...))
 	}
 	return out
 }
@@ -155,7 +155,7 @@ func TestEtcdOnThreeServers(t *testing.T) {
 	f.awaitMembers()
 	states := s.awaitState("c1", settled("c1", "c2", "c3"))
 	id := f.submit(f.sdkJob("a", 1, 4, 1<<30, 0.2, "--save-every", "50"))
-	f.awaitStep("a", 1, 4, patience)
+	f.awaitStep("a", 1, 4)
 
 	// The server that leads etcd is killed, and its disk with it.
 	lost := ""
@@ -170,8 +170,8 @@ func TestEtcdOnThreeServers(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := f.submit(f.sdkJob("b", 2, 2, 1<<30, 0.2))
-	f.awaitStep("a", f.lastStep("a"), 2, patience)
-	f.awaitLog(f.procs["coordinator-"+others[0]], patience, "a member of etcd does not answer", f.server(lost))
+	f.awaitStep("a", f.lastStep("a"), 2)
+	f.awaitLog(f.procs["coordinator-"+others[0]], "a member of etcd does not answer", f.server(lost))
 
 	// It does not come back by itself, and is not needed for a quorum while the others are.
 	f.mustGiveUp(s.start(lost), "has no data, but", "bellows etcd remove "+lost)
@@ -186,67 +186,67 @@ func TestEtcdOnThreeServers(t *testing.T) {
 	s.awaitState(others[0], settled(now...))
 	f.kill("coordinator-" + others[0]) // the new one counts
 	f.stop(b)
-	f.awaitStep("a", f.lastStep("a"), 4, patience)
+	f.awaitStep("a", f.lastStep("a"), 4)
 
 	// No quorum is left, then nobody at all.
 	before := f.mirror().Job(id).State.Value
 	f.kill("coordinator-" + others[1])
-	f.awaitLog(f.procs["coordinator-c4"], patience, "etcd has no quorum: nothing is decided")
+	f.awaitLog(f.procs["coordinator-c4"], "etcd has no quorum: nothing is decided")
 	f.kill("coordinator-c4")
 	f.eventually("workers to end by themselves", func() bool { return len(f.workers(id)) == 0 })
 	for _, name := range now {
 		s.start(name)
 	}
 	s.awaitState("c4", settled(now...))
-	f.await(patience, "a leader and the nodes", func(m *record.Mirror) bool {
+	f.await("a leader and the nodes", func(m *record.Mirror) bool {
 		return len(m.Leaders) > 0 && m.Node("n1").Alive.Exists() && m.Node("n2").Alive.Exists()
 	})
-	f.awaitLine("a", "a step of the next generation", patience, func(l traceLine) bool {
+	f.awaitLine("a", "a step of the next generation", func(l traceLine) bool {
 		return l.Generation > int(before.Generation) && l.WorldSize == 4
 	})
 	if after := f.mirror().Job(id).State.Value; after.Restarts != before.Restarts {
 		t.Errorf("the loss of all servers was charged to the job: %+v, then %+v", before, after)
 	}
 	f.submit(f.sdkJob("c", 2, 2, 1<<30, 0.2))
-	f.awaitStep("a", f.lastStep("a"), 2, patience)
+	f.awaitStep("a", f.lastStep("a"), 2)
 	f.mustBellows("stop", "-w", "c")
 	f.stop(id)
-	f.awaitPhase(id, patience, cluster.Stopped)
+	f.awaitPhase(id, cluster.Stopped)
 	f.nothingLeft(id)
 	batches(t, f.trace("a")) // no step is missing
 }
 
 // mustEnd waits until a process has ended with an error and these last words.
-func (f *fleet) mustEnd(p *proc, says ...string) {
-	f.t.Helper()
-	f.mustEndWith(1, p, says...)
+func (ps *processes) mustEnd(p *proc, says ...string) {
+	ps.t.Helper()
+	ps.mustEndWith(1, p, says...)
 }
 
 // mustGiveUp is mustEnd with the status on which a unit does not start it again.
-func (f *fleet) mustGiveUp(p *proc, says ...string) {
-	f.t.Helper()
-	f.mustEndWith(2, p, says...)
+func (ps *processes) mustGiveUp(p *proc, says ...string) {
+	ps.t.Helper()
+	ps.mustEndWith(2, p, says...)
 }
 
-func (f *fleet) mustEndWith(status int, p *proc, says ...string) {
-	f.t.Helper()
+func (ps *processes) mustEndWith(status int, p *proc, says ...string) {
+	ps.t.Helper()
 	select {
 	case <-p.done:
 	case <-time.After(patience):
-		f.t.Fatalf("%s goes on", p.name)
+		ps.t.Fatalf("%s goes on", p.name)
 	}
 	text, err := os.ReadFile(p.log)
 	if err != nil {
-		f.t.Fatal(err)
+		ps.t.Fatal(err)
 	}
 	last := lastLine(string(text))
 	for _, want := range says {
 		if !strings.Contains(last, want) {
-			f.t.Errorf("the last words of %s, %q, lack %q", p.name, last, want)
+			ps.t.Errorf("the last words of %s, %q, lack %q", p.name, last, want)
 		}
 	}
 	if p.cmd.ProcessState.ExitCode() != status {
-		f.t.Errorf("%s: %v, want status %d", p.name, p.cmd.ProcessState, status)
+		ps.t.Errorf("%s: %v, want status %d", p.name, p.cmd.ProcessState, status)
 	}
 }
 
@@ -259,7 +259,7 @@ func TestOneServerBecomesThreeAndIsRestored(t *testing.T) {
 	f.startAgent(1, "--tls-dir", f.identity("n1"))
 	f.awaitMembers()
 	id := f.submit(f.sdkJob("a", 1, 1, 1<<30, 0.05, "--save-every", "20"))
-	f.await(patience, "a checkpoint", func(m *record.Mirror) bool { return m.Job(id).Committed.Exists() })
+	f.await("a checkpoint", func(m *record.Mirror) bool { return m.Job(id).Committed.Exists() })
 	workers := f.started(id)
 
 	grown := append(s.members, f.memberURL("c2"), f.memberURL("c3"))
@@ -279,7 +279,7 @@ func TestOneServerBecomesThreeAndIsRestored(t *testing.T) {
 	file := filepath.Join(f.dir, "backup")
 	s.must("c2", "snapshot", file)
 	kept := f.mirror().Job(id).Committed.Value.Step
-	f.await(patience, "a checkpoint that the backup does not know", func(m *record.Mirror) bool { return m.Job(id).Committed.Value.Step > kept })
+	f.await("a checkpoint that the backup does not know", func(m *record.Mirror) bool { return m.Job(id).Committed.Value.Step > kept })
 
 	f.killNode("n1")
 	for _, name := range []string{"c1", "c2", "c3"} {
@@ -294,16 +294,16 @@ func TestOneServerBecomesThreeAndIsRestored(t *testing.T) {
 	}
 	s.awaitState("c1", settled("c1", "c2", "c3"))
 	f.startAgent(1, "--tls-dir", f.identity("n1"))
-	m := f.await(patience, "the job to go on in another generation", func(m *record.Mirror) bool {
+	m := f.await("the job to go on in another generation", func(m *record.Mirror) bool {
 		state := m.Job(id).State.Value
 		return state.Phase == cluster.Running && state.Generation > 1
 	})
 	if from := m.Job(id).Generation(2).Plan.Value.Resume; from == nil || from.Step < kept {
 		t.Errorf("it resumed from %+v, and the backup knows %d", from, kept)
 	}
-	f.await(patience, "the next checkpoint", func(m *record.Mirror) bool { return m.Job(id).Committed.Value.Step > kept })
+	f.await("the next checkpoint", func(m *record.Mirror) bool { return m.Job(id).Committed.Value.Step > kept })
 	f.stop(id)
-	f.awaitPhase(id, patience, cluster.Stopped)
+	f.awaitPhase(id, cluster.Stopped)
 }
 
 // What is wrong with one server is said by it, and the others go on.

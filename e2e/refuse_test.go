@@ -54,8 +54,8 @@ func TestRefusals(t *testing.T) {
 			}
 		})
 	}
-	if now := f.mirror().Revision; now != before {
-		t.Errorf("refusals were written to etcd: %v", f.transactions(before, now))
+	for _, keys := range f.writes(before, f.mirror().Revision) {
+		t.Errorf("refusals were written to etcd: %v", keys)
 	}
 	if left := f.leftovers(); len(left) != processes {
 		t.Errorf("processes %v are left", left)
@@ -69,12 +69,12 @@ func TestRefusals(t *testing.T) {
 }
 
 // makeWork makes a folder with scripts that cannot be run.
-func (f *fleet) makeWork(dir string) {
-	f.t.Helper()
+func (p *place) makeWork(dir string) {
+	p.t.Helper()
 	open := filepath.Join(dir, "open")
 	for _, err := range []error{os.MkdirAll(filepath.Join(dir, "folder"), 0o700), os.Mkdir(open, 0o700), os.Chmod(open, 0o777)} { //nolint:gosec // it is to be refused
 		if err != nil {
-			f.t.Fatal(err)
+			p.t.Fatal(err)
 		}
 	}
 	for name, text := range map[string]string{
@@ -86,7 +86,7 @@ func (f *fleet) makeWork(dir string) {
 			mode = 0o600
 		}
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), mode); err != nil {
-			f.t.Fatal(err)
+			p.t.Fatal(err)
 		}
 	}
 }

@@ -19,7 +19,7 @@ func TestRemoveNode(t *testing.T) {
 	f := newFleet(t, config{nodes: 2, devices: 1, policy: "share"})
 	id := f.submit(f.sdkJob("a", 1, 2, 1<<30, 0.1, "--save-every", "10"))
 	g := f.awaitRunning(id, 2, 0)
-	f.awaitStep("a", 10, 2, patience)
+	f.awaitStep("a", 10, 2)
 
 	s := f.as(nobody, "nodes", "remove", "n2")
 	if s.wait() != 1 || !strings.Contains(s.said(), "you are nobody") {
@@ -29,7 +29,7 @@ func TestRemoveNode(t *testing.T) {
 	f.says(2, []string{"node n2 is alive", "drain it, and stop its agent"}, "nodes", "remove", "n2")
 
 	shims := f.freezeNode("n2", id)
-	f.await(patience, "n2 to be lost", func(m *record.Mirror) bool { return !m.Node("n2").Alive.Exists() })
+	f.await("n2 to be lost", func(m *record.Mirror) bool { return !m.Node("n2").Alive.Exists() })
 	f.says(2, []string{"of job " + string(id) + " is not over on node n2", "bellows drain n2 --down"}, "nodes", "remove", "n2")
 	g = f.awaitRunning(id, 1, g)
 	f.awaitNodes("n2 without free devices", func(line []string) bool { return line[0] == "n2" && line[1] == "lost" && line[5] == "-" })
@@ -40,16 +40,16 @@ func TestRemoveNode(t *testing.T) {
 	if out, errs, code := f.bellows("nodes"); code != 0 || strings.Contains(out, "n2") {
 		t.Errorf("nodes: exit %d, %s%s", code, out, errs)
 	}
-	f.await(patience, "n1 to take its word back", func(m *record.Mirror) bool {
+	f.await("n1 to take its word back", func(m *record.Mirror) bool {
 		return m.Node("n1").Fencing.Exists() && m.Node("n1").Fencing.Value.AliveRev == 0
 	})
 
 	workers := f.started(id)
 	f.stopEtcd()
-	f.awaitStep("a", f.lastStep("a")+150, 1, patience) // at 10 steps a second: longer than D
+	f.awaitStep("a", f.lastStep("a")+150, 1) // at 10 steps a second: longer than D
 	f.startEtcd()
-	f.await(patience, "a leader and the node", func(m *record.Mirror) bool { return len(m.Leaders) > 0 && m.Node("n1").Alive.Exists() })
-	f.awaitStep("a", f.lastStep("a")+20, 1, patience)
+	f.await("a leader and the node", func(m *record.Mirror) bool { return len(m.Leaders) > 0 && m.Node("n1").Alive.Exists() })
+	f.awaitStep("a", f.lastStep("a")+20, 1)
 	if now := f.started(id); len(now) != 1 || now[0] != workers[0] {
 		t.Errorf("the workers were %v and are %v", workers, now)
 	}
@@ -62,7 +62,7 @@ func TestRemoveNode(t *testing.T) {
 	}
 	f.startAgent(2)
 	f.awaitRunning(id, 2, g)
-	m := f.await(patience, "both nodes to say that they fence themselves", func(m *record.Mirror) bool {
+	m := f.await("both nodes to say that they fence themselves", func(m *record.Mirror) bool {
 		n1, n2 := m.Node("n1"), m.Node("n2")
 		return n1.Fencing.Value.AliveRev == n1.Alive.Create && n2.Fencing.Value.AliveRev == n2.Alive.Create
 	})
@@ -70,7 +70,7 @@ func TestRemoveNode(t *testing.T) {
 		t.Errorf("it was charged to the job: %+v", s)
 	}
 	f.mustBellows("stop", "-w", "a")
-	f.awaitPhase(id, patience, cluster.Stopped)
+	f.awaitPhase(id, cluster.Stopped)
 	f.nothingLeft(id)
 	batches(t, f.trace("a")) // no step is missing
 }
@@ -95,10 +95,10 @@ func (f *fleet) freezeNode(n cluster.NodeID, id cluster.JobID) (shims []int) {
 }
 
 // awaitNodes waits until a line of `bellows nodes`, in its words, is as wanted.
-func (f *fleet) awaitNodes(what string, cond func(line []string) bool) {
-	f.t.Helper()
-	f.eventually(what, func() bool {
-		out, _, _ := f.bellows("nodes")
+func (u *people) awaitNodes(what string, cond func(line []string) bool) {
+	u.t.Helper()
+	u.eventually(what, func() bool {
+		out, _, _ := u.bellows("nodes")
 		for line := range strings.Lines(out) {
 			if words := strings.Fields(line); len(words) > 5 && cond(words) {
 				return true

@@ -36,7 +36,7 @@ func TestCertificatesAreRenewedUnderRunningAgents(t *testing.T) {
 		t.Fatal(s.said())
 	}
 	id := cluster.JobID(strings.TrimSpace(s.out.String()))
-	f.awaitPhase(id, patience, cluster.Running)
+	f.awaitPhase(id, cluster.Running)
 	follow := f.as(nobody, "logs", "-f", "a")
 	follow.await("line 1 of many")
 	for _, args := range [][]string{{"ps"}, {"show", "a"}} { // as its owner, on a node that has no part in it
@@ -119,6 +119,6 @@ func TestCertificatesAreRenewedUnderRunningAgents(t *testing.T) {
 		t.Errorf("of %d lines %d were followed\n%s", last, lines, follow.errs)
 	}
 	f.stop(id)
-	f.awaitPhase(id, patience, cluster.Stopped)
+	f.awaitPhase(id, cluster.Stopped)
 	f.nothingLeft(id)
 }

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
@@ -19,7 +18,7 @@ func (f *fleet) resume(id cluster.JobID, more ...string) record.Plan {
 	if _, stderr, code := f.bellows(append([]string{"resume", string(id)}, more...)...); code != 0 {
 		f.t.Fatalf("resume %v: exit status %d: %s", more, code, stderr)
 	}
-	m := f.await(3*time.Minute, "the resumed job to run", func(m *record.Mirror) bool {
+	m := f.await("the resumed job to run", func(m *record.Mirror) bool {
 		s := m.Job(id).State.Value
 		return s.Generation > before && s.Phase == cluster.Running
 	})
@@ -30,18 +29,18 @@ func (f *fleet) resume(id cluster.JobID, more ...string) record.Plan {
 // saveAndStop waits until the newest committed checkpoint is of this step or a later one, and stops the job.
 func (f *fleet) saveAndStop(id cluster.JobID, step int64) record.Checkpoint {
 	f.t.Helper()
-	f.await(2*time.Minute, fmt.Sprintf("a checkpoint of step %d", step), func(m *record.Mirror) bool {
+	f.await(fmt.Sprintf("a checkpoint of step %d", step), func(m *record.Mirror) bool {
 		return m.Job(id).Committed.Value.Step >= step
 	})
 	f.stop(id)
-	f.awaitPhase(id, time.Minute, cluster.Stopped)
+	f.awaitPhase(id, cluster.Stopped)
 	return f.mirror().Job(id).Committed.Value
 }
 
 // keptFiles fails if files are missing of a checkpoint that the records name.
-func (f *fleet) keptFiles(id cluster.JobID) {
-	f.t.Helper()
-	job := f.mirror().Job(id)
+func (r *records) keptFiles(id cluster.JobID) {
+	r.t.Helper()
+	job := r.mirror().Job(id)
 	named := []record.Checkpoint{job.Committed.Value}
 	for _, c := range job.Checkpoints {
 		named = append(named, c.Value)
@@ -51,9 +50,34 @@ func (f *fleet) keptFiles(id cluster.JobID) {
 	}
 	for _, c := range named {
 		if _, err := os.Stat(filepath.Join(c.Dir, "rank-00000", "state.json")); err != nil {
-			f.t.Errorf("step %d of generation %d is in the records: %v", c.Step, c.Generation, err)
+			r.t.Errorf("step %d of generation %d is in the records: %v", c.Step, c.Generation, err)
 		}
 	}
+}
+
+// saves trains until it is stopped and saves at certain steps only, and when it is stopped:
+// what is saved does not depend on how fast a machine is.
+const saves = `import bellows, os, time
+last = bellows.resume()
+step = last.step if last is not None else 0
+def write(path):
+    with open(os.path.join(path, "state.json"), "w") as f:
+        f.write("after step %d" % step)
+while not bellows.should_stop(step):
+    time.sleep(0.02)
+    step += 1
+    bellows.report(step)
+    if step in SAVED:
+        bellows.save(step, write)
+bellows.save(step, write)
+`
+
+// saver is a job that saves at these steps, and when it is stopped.
+func (s *scripts) saver(name string, steps ...int) job {
+	j := s.sdkJob(name, 1, 1, 1<<30, 1)
+	at := strings.Trim(strings.ReplaceAll(fmt.Sprint(steps), " ", ","), "[]")
+	j["command"] = []string{python, s.script(name+".py", "SAVED = {"+at+"}\n"+saves)}
+	return j
 }
 
 // A step is saved, given up, and saved again by a later generation: what is
@@ -61,17 +85,17 @@ func (f *fleet) keptFiles(id cluster.JobID) {
 func TestAStepThatIsSavedTwiceIsTheLaterOne(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, config{nodes: 1, devices: 1})
-	id := f.submit(f.sdkJob("twice", 1, 1, 100000, 0.05, "--save-every", "20"))
+	id := f.submit(f.saver("twice", 20, 60))
 	f.saveAndStop(id, 20)
 	f.keptFiles(id)
 	if p := f.resume(id, "--from-start"); p.Resume != nil {
 		t.Fatalf("began at %+v", p.Resume)
 	}
-	f.await(2*time.Minute, "step 20 again", func(m *record.Mirror) bool {
+	f.await("step 20 again", func(m *record.Mirror) bool {
 		return m.Job(id).Checkpoints[20].Value.Generation == 2
 	})
 	f.stop(id)
-	f.awaitPhase(id, time.Minute, cluster.Stopped)
+	f.awaitPhase(id, cluster.Stopped)
 	f.keptFiles(id)
 	p := f.resume(id, "--from", "20")
 	if p.Resume == nil || p.Resume.Step != 20 || p.Resume.Generation != 2 {
@@ -122,8 +146,8 @@ func TestAFailedJobIsResumedLongAfter(t *testing.T) {
 	j["max-restarts"] = 0
 	id := f.submit(j)
 	done := f.submit(f.sdkJob("done", 1, 1, 3, 0.01))
-	f.awaitPhase(id, time.Minute, cluster.Failed)
-	f.await(2*time.Minute, "one to be forgotten, and of the other all but what it takes to resume it", func(m *record.Mirror) bool {
+	f.awaitPhase(id, cluster.Failed)
+	f.await("one to be forgotten, and of the other all but what it takes to resume it", func(m *record.Mirror) bool {
 		return !m.Job(done).Spec.Exists() && m.Job(id).Spec.Exists() && len(m.Job(id).Generations) == 0
 	})
 	s := f.show(id)
@@ -133,5 +157,5 @@ func TestAFailedJobIsResumedLongAfter(t *testing.T) {
 	if p := f.resume(id); p.Resume == nil || p.Resume.Step != 20 || p.World.Generation != 2 {
 		t.Errorf("went on by %+v", p)
 	}
-	f.awaitPhase(id, time.Minute, cluster.Succeeded)
+	f.awaitPhase(id, cluster.Succeeded)
 }

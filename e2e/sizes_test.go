@@ -16,7 +16,7 @@ import (
 // node says of it is short. Beyond the bound it is refused before anything is recorded.
 func TestSpecsAtTheirBoundsEnd(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, config{nodes: 1, devices: 1})
+	f := newFleet(t, config{nodes: 1, devices: 8})
 	client := api.NewClient(f.socket(1))
 	good := cluster.Spec{
 		Command: []string{"/bin/true"}, Workdir: f.dir, CheckpointDir: filepath.Join(f.dir, "c"), MinWorkers: 1, MaxWorkers: 1,
@@ -44,16 +44,14 @@ func TestSpecsAtTheirBoundsEnd(t *testing.T) {
 			s.Workdir, s.CheckpointDir, s.EnvFile, s.Env = path(cluster.MaxPathBytes), path(cluster.MaxPathBytes), path(cluster.MaxPathBytes), names
 		},
 	}
-	for name, change := range changes {
-		spec := good
-		spec.Name = name
-		change(&spec)
+	end := func(t *testing.T, spec cluster.Spec) {
+		t.Parallel()
+		here, name := f.in(t), spec.Name
 		reply, err := client.Submit(t.Context(), api.SubmitRequest{RequestID: api.NewRequestID(), Spec: spec})
 		if err != nil {
-			t.Errorf("%s: %.300v", name, err)
-			continue
+			t.Fatalf("%s: %.300v", name, err)
 		}
-		s := f.awaitShown(cluster.JobID(reply.ID), "settled", func(s api.JobStatus) bool {
+		s := here.awaitShown(cluster.JobID(reply.ID), "settled", func(s api.JobStatus) bool {
 			return s.Ended || s.Phase == cluster.Held || s.Phase == cluster.Queued && len(s.Excluded) > 0 || s.Phase == cluster.Backoff
 		})
 		t.Logf("%s: %s: %.200s", name, s.Phase, s.Reason)
@@ -63,9 +61,17 @@ func TestSpecsAtTheirBoundsEnd(t *testing.T) {
 		if _, err = client.Stop(t.Context(), reply.ID, api.StopRequest{Now: true}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		f.awaitShown(cluster.JobID(reply.ID), "ended", func(s api.JobStatus) bool { return s.Ended })
+		here.awaitShown(cluster.JobID(reply.ID), "ended", func(s api.JobStatus) bool { return s.Ended })
 	}
-	f.awaitShown(f.submit(f.sdkJob("next", 1, 1, 3, 0.01)), "succeeded", func(s api.JobStatus) bool { return s.Phase == cluster.Succeeded })
+	t.Run("all", func(t *testing.T) { // ends when all of them have
+		for name, change := range changes {
+			spec := good
+			spec.Name = name
+			change(&spec)
+			t.Run(name, func(t *testing.T) { end(t, spec) })
+		}
+	})
+	f.awaitShown(f.submit(f.sdkJob("next", 8, 8, 3, 0.01)), "succeeded", func(s api.JobStatus) bool { return s.Phase == cluster.Succeeded })
 
 	for name, change := range map[string]func(*cluster.Spec){
 		"125000 words": func(s *cluster.Spec) {

@@ -50,7 +50,7 @@ func TestDevicesAreReadAndStrangersKeepWorkAway(t *testing.T) {
 				t.Logf("bellows %s:\n%s", what, out)
 			}
 		}()
-		f.await(time.Minute, fmt.Sprintf("%s to say %q", what, words), func(*record.Mirror) bool {
+		f.await(fmt.Sprintf("%s to say %q", what, words), func(*record.Mirror) bool {
 			out, _, _ = f.bellows(args...)
 			for _, w := range words {
 				if !strings.Contains(out, w) {
@@ -67,7 +67,7 @@ func TestDevicesAreReadAndStrangersKeepWorkAway(t *testing.T) {
 	two := f.sdkJob("two", 2, 2, 1<<20, 0.05)
 	wide := f.submit(two)
 	f.submit(f.sdkJob("one", 1, 1, 1<<20, 0.05))
-	f.awaitStep("one", 3, 1, time.Minute)
+	f.awaitStep("one", 3, 1)
 	if devices := f.show("one").Members[0].Devices; len(devices) != 1 || devices[0] != "GPU-fake-1" {
 		t.Errorf("one runs on %v, want the device without a stranger", devices)
 	}
@@ -77,5 +77,5 @@ func TestDevicesAreReadAndStrangersKeepWorkAway(t *testing.T) {
 	shown("show one", "11%")
 	f.mustBellows("stop", "-w", "one")
 	put()
-	f.awaitPhase(wide, time.Minute, cluster.Running)
+	f.awaitPhase(wide, cluster.Running)
 }

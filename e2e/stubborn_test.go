@@ -13,19 +13,19 @@ import (
 )
 
 // script writes a shell script for a job and returns its path.
-func (f *fleet) script(name, text string) string {
-	f.t.Helper()
-	path := filepath.Join(f.dir, name)
+func (p *place) script(name, text string) string {
+	p.t.Helper()
+	path := filepath.Join(p.dir, name)
 	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text), 0o700); err != nil { //nolint:gosec // it is to be run
-		f.t.Fatal(err)
+		p.t.Fatal(err)
 	}
 	return path
 }
 
-func (f *fleet) shellJob(name string, text string) job {
+func (s *scripts) shellJob(name string, text string) job {
 	return job{
-		"name": name, "min": 1, "max": 1, "workdir": f.dir, "checkpoint-dir": filepath.Join(f.dir, "ckpt"),
-		"command": []string{f.script(name+".sh", text)},
+		"name": name, "min": 1, "max": 1, "workdir": s.dir, "checkpoint-dir": filepath.Join(s.dir, "ckpt"),
+		"command": []string{s.script(name+".sh", text)},
 	}
 }
 
@@ -35,9 +35,9 @@ func TestScriptThatIgnoresSIGTERMIsKilledAtTheDeadline(t *testing.T) {
 	j := f.shellJob("deaf", "trap '' TERM\nwhile :; do sleep 0.1; done\n")
 	j["halt-timeout"] = "2s"
 	id := f.submit(j)
-	f.awaitPhase(id, patience, cluster.Running)
+	f.awaitPhase(id, cluster.Running)
 	f.stop(id)
-	s := f.awaitPhase(id, patience, cluster.Stopped)
+	s := f.awaitPhase(id, cluster.Stopped)
 	if want := "stopped by " + userName() + "; not stopped in time, killed: n1"; s.Reason != want {
 		t.Errorf("it ended because %q, want %q", s.Reason, want)
 	}
@@ -48,7 +48,7 @@ func TestScriptThatForksAndExitsLeavesNothing(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, config{})
 	id := f.submit(f.shellJob("forks", "setsid sh -c 'trap \"\" TERM HUP; while :; do sleep 0.1; done' &\nexit 0\n"))
-	f.awaitPhase(id, patience, cluster.Succeeded)
+	f.awaitPhase(id, cluster.Succeeded)
 	f.nothingLeft(id)
 }
 
@@ -67,16 +67,16 @@ func TestScriptThatNeverSavesIsPinned(t *testing.T) {
 	j := f.shellJob("forgetful", "trap 'exit 0' TERM\nwhile :; do sleep 0.1; done\n")
 	j["max"] = 2
 	id := f.submit(j)
-	f.awaitPhase(id, patience, cluster.Running)
+	f.awaitPhase(id, cluster.Running)
 	other := f.submit(f.sdkJob("other", 1, 1, 100000, 0.05))
-	f.await(patience, "the halt that saves nothing", func(m *record.Mirror) bool {
+	f.await("the halt that saves nothing", func(m *record.Mirror) bool {
 		s := m.Job(id).State.Value
 		return s.Generation == 2 && s.Phase == cluster.Running && s.Pinned && strings.Contains(s.Reason, "saved nothing")
 	})
 	f.stop(other)
-	f.awaitPhase(other, patience, cluster.Stopped)
+	f.awaitPhase(other, cluster.Stopped)
 	// Devices are idle now, and still it is not moved. A job that comes and goes shows that decisions were made.
-	f.awaitPhase(f.submit(f.sdkJob("witness", 1, 1, 5, 0.01)), patience, cluster.Succeeded)
+	f.awaitPhase(f.submit(f.sdkJob("witness", 1, 1, 5, 0.01)), cluster.Succeeded)
 	if s := f.mirror().Job(id).State.Value; s.Generation != 2 {
 		t.Errorf("the pinned job was moved: %+v", s)
 	}
@@ -89,9 +89,9 @@ func TestScriptHaltedWhileStartingIsNotPinned(t *testing.T) {
 	j := f.shellJob("early", "while :; do sleep 0.1; done # it imports\n")
 	j["max"] = 2
 	id := f.submit(j)
-	f.awaitPhase(id, patience, cluster.Running)
+	f.awaitPhase(id, cluster.Running)
 	f.submit(f.sdkJob("other", 1, 1, 100000, 0.05))
-	f.await(patience, "the halt that comes too early", func(m *record.Mirror) bool {
+	f.await("the halt that comes too early", func(m *record.Mirror) bool {
 		s := m.Job(id).State.Value
 		return s.Generation == 2 && s.Phase == cluster.Running
 	})
@@ -101,10 +101,10 @@ func TestScriptHaltedWhileStartingIsNotPinned(t *testing.T) {
 }
 
 // awaitLog waits until a process has written a line with all of the words.
-func (f *fleet) awaitLog(p *proc, limit time.Duration, words ...string) {
-	f.t.Helper()
+func (ps *processes) awaitLog(p *proc, words ...string) {
+	ps.t.Helper()
 	var text []byte
-	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		text, _ = os.ReadFile(p.log)
 		for line := range strings.Lines(string(text)) {
 			all := true
@@ -116,5 +116,5 @@ func (f *fleet) awaitLog(p *proc, limit time.Duration, words ...string) {
 			}
 		}
 	}
-	f.t.Fatalf("%s never said %q:\n%s", p.name, words, text)
+	ps.t.Fatalf("%s never said %q:\n%s", p.name, words, text)
 }

@@ -81,7 +81,7 @@ func TestTheCoordinatorsUnitRunsEtcd(t *testing.T) {
 		}
 	}
 	f.startAgent(1, "--tls-dir", f.identity("n1"))
-	f.await(patience, "a leader and a node", func(r *record.Mirror) bool { return len(r.Leaders) > 0 && r.Node("n1").Alive.Exists() })
+	f.await("a leader and a node", func(r *record.Mirror) bool { return len(r.Leaders) > 0 && r.Node("n1").Alive.Exists() })
 
 	for _, again := range []struct {
 		what string

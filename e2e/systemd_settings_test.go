@@ -15,17 +15,17 @@ import (
 
 // write puts a file into the machine.
 func (m *machine) write(path, text string) {
-	m.f.t.Helper()
-	file := filepath.Join(m.f.dir, "to-be-copied")
+	m.at.t.Helper()
+	file := filepath.Join(m.at.dir, "to-be-copied")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		m.f.t.Fatal(err)
+		m.at.t.Fatal(err)
 	}
 	m.run("cp", file, path)
 }
 
 func (m *machine) awaitAgent(state string) {
-	m.f.t.Helper()
-	m.f.eventually("the agent's unit to be "+state, func() bool { return m.property("ActiveState") == state })
+	m.at.t.Helper()
+	m.at.eventually("the agent's unit to be "+state, func() bool { return m.property("ActiveState") == state })
 }
 
 // Settings that only a person can mend end the agent's unit, which says so; what
@@ -34,16 +34,19 @@ func (m *machine) awaitAgent(state string) {
 func TestTheAgentsUnitWithWrongSettings(t *testing.T) {
 	needsSystemd(t)
 	t.Parallel()
-	f := newFleet(t, config{nodes: 1, devices: 1})
+	f := emptyFleet(t, config{})
+	f.startEtcd()
+	f.startCoordinator(1)
 	m := f.bootMachine()
 	f.installed(m)
+	f.awaitMembers()
 	const settings, misspelt = "/etc/bellows/agent.yaml", "keep-logs: 48h\nkeep-locks: 1h\n"
 	install, err := filepath.Abs("../scripts/install")
 	if err != nil {
 		t.Fatal(err)
 	}
 	id := f.submit(f.sdkJob("steady", 2, 2, 1000000, 0.1))
-	f.awaitStep("steady", 3, 2, patience)
+	f.awaitStep("steady", 3, 2)
 
 	m.write(settings, misspelt)
 	main := m.property("MainPID")
@@ -61,12 +64,12 @@ func TestTheAgentsUnitWithWrongSettings(t *testing.T) {
 	}
 	m.run("rm", settings)
 	f.upgrade(m)
-	f.awaitStep("steady", f.lastStep("steady")+10, 2, patience)
+	f.awaitStep("steady", f.lastStep("steady")+10, 2)
 	if s := f.mirror().Job(id).State.Value; s.Generation != 1 || s.Phase != cluster.Running {
 		t.Errorf("the job noticed: %+v", s)
 	}
 	f.stop(id)
-	f.awaitPhase(id, patience, cluster.Stopped)
+	f.awaitPhase(id, cluster.Stopped)
 
 	m.write(settings, misspelt)
 	_, _ = m.try("systemctl", "restart", "bellows-agent.service") // it fails
@@ -103,7 +106,7 @@ func TestTheAgentsUnitWithWrongSettings(t *testing.T) {
 func (f *fleet) passes(m *machine) {
 	f.t.Helper()
 	m.run("systemctl", "stop", "bellows-agent.service")
-	taken, err := net.Listen("tcp", f.addr(2)+":7946")
+	taken, err := net.Listen("tcp", f.addr(1)+":7946")
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -137,8 +140,8 @@ func (f *fleet) passes(m *machine) {
 	m.awaitAgent("active")
 
 	// As after a boot without a clock: a certificate that is not valid yet.
-	early := f.issueAt("early", "n2", time.Now().Add(2*time.Hour), time.Hour)
-	right := f.issueAt("right", "n2", time.Now(), time.Hour)
+	early := f.issueAt("early", "n1", time.Now().Add(2*time.Hour), time.Hour)
+	right := f.issueAt("right", "n1", time.Now(), time.Hour)
 	m.run("cp", "-r", early, "/etc/bellows/tls")
 	m.run("sed", "-i", "s,$, --tls-dir /etc/bellows/tls,", "/etc/bellows/agent.env")
 	_, _ = m.try("systemctl", "restart", "--no-block", "bellows-agent.service")

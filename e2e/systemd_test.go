@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,47 +21,47 @@ import (
 
 // machine is a machine of its own as far as systemd is concerned: process 1 in namespaces.
 type machine struct {
-	f   *fleet
+	at  *place
 	pid int
 }
 
 // bootMachine starts systemd. It shares the fleet's directory, the built program's
 // and the repository with the machine.
-func (f *fleet) bootMachine() *machine {
-	f.t.Helper()
-	return f.bootBy("systemd")
+func (p *place) bootMachine() *machine {
+	p.t.Helper()
+	return p.bootBy("systemd")
 }
 
 // bootHost is bootMachine with the network of the fleet's host i.
-func (f *fleet) bootHost(i int) *machine {
-	f.t.Helper()
-	return f.bootBy("systemd-"+string(node(i)), "nsenter", "-t", fmt.Sprint(f.hosts[i-1]), "-n")
+func (p *place) bootHost(i int) *machine {
+	p.t.Helper()
+	return p.bootBy("systemd-"+string(node(i)), "nsenter", "-t", fmt.Sprint(p.hosts[i-1]), "-n")
 }
 
-func (f *fleet) bootBy(name string, by ...string) *machine {
-	f.t.Helper()
+func (p *place) bootBy(name string, by ...string) *machine {
+	p.t.Helper()
 	repository, err := filepath.Abs("..")
 	if err != nil {
-		f.t.Fatal(err)
+		p.t.Fatal(err)
 	}
 	dir, err := os.MkdirTemp("", "bellows-systemd-")
 	if err != nil {
-		f.t.Fatal(err)
+		p.t.Fatal(err)
 	}
-	log, err := os.Create(filepath.Join(f.dir, name+".log"))
+	log, err := os.Create(filepath.Join(p.dir, name+".log"))
 	if err != nil {
-		f.t.Fatal(err)
+		p.t.Fatal(err)
 	}
 	defer log.Close()
-	by = append(by, "testdata/systemd", dir, f.dir, filepath.Dir(binary), repository)
+	by = append(by, "testdata/systemd", dir, p.dir, filepath.Dir(binary), repository)
 	cmd := exec.Command(by[0], by[1:]...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
-		f.t.Fatal(err)
+		p.t.Fatal(err)
 	}
-	m := &machine{f: f}
-	f.t.Cleanup(func() {
+	m := &machine{at: p}
+	p.t.Cleanup(func() {
 		if m.pid != 0 {
 			_ = syscall.Kill(m.pid, syscall.SIGKILL) // and all that is in its namespace
 		}
@@ -71,7 +70,7 @@ func (f *fleet) bootBy(name string, by ...string) *machine {
 		removeCgroups(filepath.Base(dir))
 		_ = os.RemoveAll(dir)
 	})
-	f.eventually("systemd to be up", func() bool {
+	p.eventually("systemd to be up", func() bool {
 		children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", cmd.Process.Pid, cmd.Process.Pid))
 		pid, err := strconv.Atoi(strings.TrimSpace(string(children)))
 		if err != nil {
@@ -91,19 +90,7 @@ func (f *fleet) bootBy(name string, by ...string) *machine {
 // removeCgroups takes away what systemd has left of the cgroup that it was started in.
 func removeCgroups(name string) {
 	for _, root := range []string{"/sys/fs/cgroup/unified", "/sys/fs/cgroup"} {
-		var dirs []string
-		_ = filepath.WalkDir(filepath.Join(root, name), func(path string, d fs.DirEntry, err error) error {
-			if err == nil && d.IsDir() {
-				dirs = append(dirs, path)
-			}
-			return nil
-		})
-		slices.Reverse(dirs)
-		for _, dir := range dirs {
-			for end := time.Now().Add(5 * time.Second); os.Remove(dir) != nil && time.Now().Before(end); {
-				time.Sleep(20 * time.Millisecond) // its processes are ending
-			}
-		}
+		removeCgroup(filepath.Join(root, name))
 	}
 }
 
@@ -115,26 +102,26 @@ func (m *machine) try(args ...string) (string, error) {
 }
 
 func (m *machine) run(args ...string) string {
-	m.f.t.Helper()
+	m.at.t.Helper()
 	out, err := m.try(args...)
 	if err != nil {
-		m.f.t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
+		m.at.t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
 	}
 	return strings.TrimSpace(out)
 }
 
 func (m *machine) property(name string) string {
-	m.f.t.Helper()
+	m.at.t.Helper()
 	return m.run("systemctl", "show", "--value", "--property", name, "bellows-agent.service")
 }
 
 // locked are the limits of memory that a process may pin, the one in force and
 // the highest. The unit asks for no limit; a machine may have one of its own.
 func (m *machine) locked(pid string) (limits [2]string) {
-	m.f.t.Helper()
+	m.at.t.Helper()
 	found := regexp.MustCompile(`Max locked memory +(\S+) +(\S+)`).FindStringSubmatch(m.run("cat", "/proc/"+pid+"/limits"))
 	if found == nil {
-		m.f.t.Fatalf("process %s has no limit of locked memory", pid)
+		m.at.t.Fatalf("process %s has no limit of locked memory", pid)
 	}
 	copy(limits[:], found[1:])
 	return limits
@@ -142,21 +129,21 @@ func (m *machine) locked(pid string) (limits [2]string) {
 
 // scopes lists the scopes of jobs.
 func (m *machine) scopes() []string {
-	m.f.t.Helper()
+	m.at.t.Helper()
 	out := m.run("systemctl", "list-units", "--plain", "--no-legend", "--type=scope", "bellows-*.scope")
 	return strings.FieldsFunc(out, func(r rune) bool { return r == '\n' })
 }
 
-func (f *fleet) eventually(what string, ok func() bool) {
-	f.t.Helper()
+func (p *place) eventually(what string, ok func() bool) {
+	p.t.Helper()
 	for deadline := time.Now().Add(patience); !ok(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			f.t.Fatalf("waited in vain for %s", what)
+			p.t.Fatalf("waited in vain for %s", what)
 		}
 	}
 }
 
-// installed is the fleet's second node: its agent is a service of a real systemd.
+// installed is the fleet's only node, which no load can have fenced: its agent is a service of a real systemd.
 func (f *fleet) installed(m *machine) {
 	f.t.Helper()
 	install, err := filepath.Abs("../scripts/install")
@@ -165,8 +152,8 @@ func (f *fleet) installed(m *machine) {
 	}
 	m.run(install, "--binary", binary)
 	m.run(install, "--binary", binary) // which may be repeated
-	flags := fmt.Sprintf("AGENT_FLAGS=--node n2 --etcd %s --bind %s --socket %s --data-dir %s --simulate-devices 2 --lock-dir %s\n",
-		f.etcd.Endpoint(), f.addr(2), f.socket(2), f.nodeDir(2), filepath.Join(f.dir, "locks"))
+	flags := fmt.Sprintf("AGENT_FLAGS=--node n1 --etcd %s --bind %s --socket %s --data-dir %s --simulate-devices 2 --lock-dir %s\n",
+		f.etcd.Endpoint(), f.addr(1), f.socket(1), f.nodeDir(1), filepath.Join(f.dir, "locks"))
 	settings := filepath.Join(f.dir, "agent.env")
 	if err := os.WriteFile(settings, []byte(flags), 0o600); err != nil {
 		f.t.Fatal(err)
@@ -192,12 +179,16 @@ func needsSystemd(t *testing.T) {
 func TestTheAgentsUnitMayBeKilledRestartedAndUpgraded(t *testing.T) {
 	needsSystemd(t)
 	t.Parallel()
-	f := newFleet(t, config{nodes: 1, devices: 1})
+	f := emptyFleet(t, config{})
+	f.startEtcd()
+	f.startCoordinator(1)
 	m := f.bootMachine()
 	f.installed(m)
+	f.awaitMembers()
 	id := f.submit(f.sdkJob("steady", 2, 2, 1000000, 0.1))
-	f.awaitStep("steady", 3, 2, patience)
-	before := f.mirror().Node("n2").Ack(id, 1, f.nonce(id, 1)).Started.Value
+	f.awaitStep("steady", 3, 2)
+	f.awaitPhase(id, cluster.Running) // which is when all have said that they have started
+	before := f.mirror().Node("n1").Ack(id, 1, f.nonce(id, 1)).Started.Value
 	if len(before.Workers) != 2 {
 		t.Fatalf("the workers are not on the machine: %+v", before)
 	}
@@ -214,9 +205,9 @@ func TestTheAgentsUnitMayBeKilledRestartedAndUpgraded(t *testing.T) {
 	}
 	untouched := func(what string) {
 		t.Helper()
-		f.awaitStep("steady", f.lastStep("steady")+10, 2, patience)
+		f.awaitStep("steady", f.lastStep("steady")+10, 2)
 		s := f.mirror().Job(id).State.Value
-		if now := f.mirror().Node("n2").Ack(id, s.Generation, f.nonce(id, s.Generation)).Started.Value; s.Generation != 1 || s.Phase != cluster.Running || !slices.Equal(now.Workers, before.Workers) {
+		if now := f.mirror().Node("n1").Ack(id, s.Generation, f.nonce(id, s.Generation)).Started.Value; s.Generation != 1 || s.Phase != cluster.Running || !slices.Equal(now.Workers, before.Workers) {
 			t.Fatalf("after %s: %+v, workers %v, were %v", what, s, now.Workers, before.Workers)
 		}
 		for _, w := range before.Workers {
@@ -253,7 +244,7 @@ func TestTheAgentsUnitMayBeKilledRestartedAndUpgraded(t *testing.T) {
 		now := m.property("MainPID")
 		return now != main && now != "0" && m.property("ActiveState") == "active"
 	})
-	f.awaitStep("steady", f.lastStep("steady")+10, 2, patience)
+	f.awaitStep("steady", f.lastStep("steady")+10, 2)
 	t.Logf("after a hang the job is in generation %d", f.mirror().Job(id).State.Value.Generation)
 	f.uninstall(m, id)
 }
@@ -293,7 +284,7 @@ func (f *fleet) uninstall(m *machine, id cluster.JobID) {
 		f.t.Errorf("with a job running: %v, %s", err, out)
 	}
 	f.stop(id)
-	f.await(patience, "the job to stop", func(r *record.Mirror) bool { return r.Job(id).State.Value.Phase == cluster.Stopped })
+	f.await("the job to stop", func(r *record.Mirror) bool { return r.Job(id).State.Value.Phase == cluster.Stopped })
 	f.eventually("its scope to go", func() bool { return len(m.scopes()) == 0 })
 	m.run(script)
 	m.run(script) // which may be repeated

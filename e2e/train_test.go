@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -41,18 +42,18 @@ func TestTrainingHasANetworkOfItsOwn(t *testing.T) {
 
 	says := func(what string) {
 		t.Helper()
-		f.await(time.Minute, "n2's inventory to say "+what, func(m *record.Mirror) bool {
+		f.await("n2's inventory to say "+what, func(m *record.Mirror) bool {
 			v := m.Node("n2").Inventory.Value
 			return what == "" && v.Problem == "" && v.Devices[0].Health == cluster.Healthy ||
 				what != "" && strings.Contains(v.Problem, what) && v.Devices[0].Health == cluster.Unhealthy
 		})
 	}
 	says("rdma1: it is down")
-	f.await(time.Minute, "nodes to say where workers of n1 are reached, and what is wrong with n2", func(*record.Mirror) bool {
+	f.await("nodes to say where workers of n1 are reached, and what is wrong with n2", func(*record.Mirror) bool {
 		out, _, _ := f.bellows("nodes")
 		return strings.Contains(out, "10.77.0.1 (training 10.78.0.1)") && strings.Contains(out, "ip link set rdma1 up")
 	})
-	j := f.torchJob("four", 2, 1500) // it runs before the nodes are looked at again
+	j := f.torchJob("four", 2, 1<<30)
 	j["min"] = 2
 	four := f.submit(j)
 	f.ipOn(2, "link", "set", "rdma1", "up")
@@ -65,24 +66,27 @@ func TestTrainingHasANetworkOfItsOwn(t *testing.T) {
 		f.ipOn(i+1, "addr", "flush", "dev", name)
 		f.ipOn(i+1, "addr", "add", fmt.Sprintf("fd78::%d/64", i+1), "dev", name, "nodad")
 	}
-	f.await(time.Minute, "addresses of IPv6", func(m *record.Mirror) bool {
+	f.await("addresses of IPv6", func(m *record.Mirror) bool {
 		return m.Node("n1").Inventory.Value.Addr == "fd78::1" && m.Node("n2").Inventory.Value.Addr == "fd78::2"
 	})
-	j = f.torchJob("six", 2, 600)
+	j = f.torchJob("six", 2, 1<<30)
 	j["min"] = 2
 	f.meetOn(f.submit(j), "fd78::", "=ib0", "=rdma1")
 	f.meetOn(f.submit(job{
 		"name": "plain", "min": 2, "max": 2, "workdir": f.dir, "checkpoint-dir": filepath.Join(f.dir, "ckpt"),
-		"command": []string{python, example(t, "plain.py"), "--steps", "1200", "--save-every", "400"},
+		"command": []string{python, example(t, "plain.py"), "--steps", "1000000", "--save-every", "50"},
 	}), "fd78::", "=ib0", "=rdma1")
 }
 
-// meetOn waits for a job's end and checks on which network its workers met, and
-// which interface those of each node were told.
+// trained matches what the examples print once all workers have exchanged something.
+var trained = regexp.MustCompile(`(?m)step [1-9]\d*: (loss|saved)`)
+
+// meetOn waits until a job's workers have met, checks on which network and which
+// interface those of each node were told, and stops it.
 func (f *fleet) meetOn(id cluster.JobID, network string, interfaces ...string) {
 	f.t.Helper()
 	var told []string
-	f.await(2*time.Minute, "workers on both nodes", func(m *record.Mirror) bool {
+	f.await("workers on both nodes", func(m *record.Mirror) bool {
 		told = nil
 		for i := range f.config.nodes {
 			for _, w := range m.Node(node(i+1)).Ack(id, 1, f.nonce(id, 1)).Started.Value.Workers {
@@ -102,8 +106,14 @@ func (f *fleet) meetOn(id cluster.JobID, network string, interfaces ...string) {
 	if got, want := fmt.Sprint(told), fmt.Sprint(interfaces); got != want {
 		f.t.Errorf("workers were told %s, want %s", got, want)
 	}
-	s := f.awaitPhase(id, 2*time.Minute, cluster.Succeeded)
-	if host := f.mirror().Job(id).Generation(1).Plan.Value.World.Master.Host; !strings.HasPrefix(host, network) || s.Generation != 1 {
-		f.t.Errorf("%s: met at %s in generation %d, want one generation on %s", id, host, s.Generation, network)
+	f.eventually(string(id)+" to train", func() bool {
+		out, _, _ := f.bellows("logs", string(id), "--rank", "0")
+		return trained.MatchString(out)
+	})
+	job := f.mirror().Job(id)
+	if host := job.Generation(1).Plan.Value.World.Master.Host; !strings.HasPrefix(host, network) || job.State.Value.Generation != 1 {
+		f.t.Errorf("%s: met at %s in generation %d, want one generation on %s", id, host, job.State.Value.Generation, network)
 	}
+	f.mustBellows("stop", "--now", string(id))
+	f.awaitPhase(id, cluster.Stopped)
 }

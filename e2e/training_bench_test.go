@@ -26,31 +26,31 @@ const (
 )
 
 // loopCommand is the training loop, and the file that it writes what it took to.
-func (f *fleet) loopCommand(more ...string) (command []string, out string) {
-	f.t.Helper()
+func (s *scripts) loopCommand(more ...string) (command []string, out string) {
+	s.t.Helper()
 	script, err := filepath.Abs("testdata/loop.py")
 	if err != nil {
-		f.t.Fatal(err)
+		s.t.Fatal(err)
 	}
-	out = filepath.Join(f.dir, "took.json")
+	out = filepath.Join(s.dir, "took.json")
 	return append([]string{
 		python, script, "--steps", strconv.Itoa(loopSteps), "--rounds", strconv.Itoa(loopRounds), "--out", out,
 	}, more...), out
 }
 
 // took reads what a loop has written down, and takes it away.
-func (f *fleet) took(out string) loop {
-	f.t.Helper()
+func (p *place) took(out string) loop {
+	p.t.Helper()
 	text, err := os.ReadFile(out)
 	if err != nil {
-		f.t.Fatal(err)
+		p.t.Fatal(err)
 	}
 	var l loop
 	if err := json.Unmarshal(text, &l); err != nil || l.Steps != loopSteps {
-		f.t.Fatalf("%s: %v", text, err)
+		p.t.Fatalf("%s: %v", text, err)
 	}
 	if err := os.Remove(out); err != nil {
-		f.t.Fatal(err)
+		p.t.Fatal(err)
 	}
 	return l
 }
@@ -75,7 +75,7 @@ func BenchmarkTraining(b *testing.B) {
 		agent, start := f.cpu("agent-n1"), time.Now()
 		f.awaitPhase(f.submit(job{
 			"name": "loop", "min": 1, "max": 1, "batch-size": 32, "workdir": f.dir, "checkpoint-dir": filepath.Join(f.dir, "ckpt"), "command": command,
-		}), 5*time.Minute, cluster.Succeeded)
+		}), cluster.Succeeded)
 		used, since = used+f.cpu("agent-n1")-agent, since+time.Since(start)
 		with := f.took(out)
 		wall, processor = append(wall, bare.Wall/with.Wall), append(processor, bare.CPU/with.CPU)

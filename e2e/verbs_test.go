@@ -13,29 +13,29 @@ import (
 )
 
 // says runs a command that is to end with a status and certain words.
-func (f *fleet) says(code int, words []string, args ...string) {
-	f.t.Helper()
-	out, errs, got := f.bellows(args...)
+func (u *people) says(code int, words []string, args ...string) {
+	u.t.Helper()
+	out, errs, got := u.bellows(args...)
 	if got != code || !containsAll(out+errs, words...) {
-		f.t.Errorf("bellows %s: exit %d, want %d, and %q in: %s%s", strings.Join(args, " "), got, code, words, out, errs)
+		u.t.Errorf("bellows %s: exit %d, want %d, and %q in: %s%s", strings.Join(args, " "), got, code, words, out, errs)
 	}
 }
 
 // nobodys submits a job that trains on and saves, as the user nobody.
-func (f *fleet) nobodys(name string, more ...string) cluster.JobID {
-	f.t.Helper()
-	args := append([]string{"run", "-d", "--name", name, "--workdir", f.dir, "--checkpoint-dir", f.owned("ckpt-"+name, nobody)}, more...)
-	s := f.as(nobody, append(args, "--", python, example(f.t, "sdk_minimal.py"), "--steps", "100000000", "--worker-seconds", "0.05", "--save-every", "20")...)
+func (u *people) nobodys(name string, more ...string) cluster.JobID {
+	u.t.Helper()
+	args := append([]string{"run", "-d", "--name", name, "--workdir", u.dir, "--checkpoint-dir", u.owned("ckpt-"+name, nobody)}, more...)
+	s := u.as(nobody, append(args, "--", python, example(u.t, "sdk_minimal.py"), "--steps", "100000000", "--worker-seconds", "0.05", "--save-every", "20")...)
 	if s.wait() != 0 {
-		f.t.Fatal(s.said())
+		u.t.Fatal(s.said())
 	}
 	return cluster.JobID(strings.TrimSpace(s.out.String()))
 }
 
 // awaitRunning waits until a job runs with so many workers, in a generation after one.
-func (f *fleet) awaitRunning(id cluster.JobID, workers int, after cluster.Generation) cluster.Generation {
-	f.t.Helper()
-	m := f.await(patience, fmt.Sprintf("%s to run with %d workers after generation %d", id, workers, after), func(m *record.Mirror) bool {
+func (r *records) awaitRunning(id cluster.JobID, workers int, after cluster.Generation) cluster.Generation {
+	r.t.Helper()
+	m := r.await(fmt.Sprintf("%s to run with %d workers after generation %d", id, workers, after), func(m *record.Mirror) bool {
 		s := m.Job(id).State.Value
 		return s.Phase == cluster.Running && s.Generation > after && m.Job(id).Generation(s.Generation).Plan.Value.World.Size() == workers
 	})
@@ -43,11 +43,11 @@ func (f *fleet) awaitRunning(id cluster.JobID, workers int, after cluster.Genera
 }
 
 // lostNothing checks that no change of size cost a step.
-func (f *fleet) lostNothing(id cluster.JobID) {
-	f.t.Helper()
-	for _, r := range f.show(id).Rescales {
+func (u *people) lostNothing(id cluster.JobID) {
+	u.t.Helper()
+	for _, r := range u.show(id).Rescales {
 		if r.LostSteps != 0 {
-			f.t.Errorf("generation %d of %s lost %d steps", r.Generation, id, r.LostSteps)
+			u.t.Errorf("generation %d of %s lost %d steps", r.Generation, id, r.LostSteps)
 		}
 	}
 }
@@ -102,7 +102,7 @@ func TestScaleStopAndResumeByWhom(t *testing.T) {
 	if s := f.as(nobody, "stop", "-w", "mine"); s.wait() != 1 && s.wait() != 0 {
 		t.Errorf("stop by its owner: %s", s.said())
 	}
-	f.awaitPhase(id, patience, cluster.Stopped)
+	f.awaitPhase(id, cluster.Stopped)
 	s := f.as(stranger, "resume", "mine")
 	if s.wait() != 1 || !strings.Contains(s.said(), "only its owner or root may resume it") {
 		t.Errorf("resume by a stranger: %s", s.said())
@@ -113,15 +113,15 @@ func TestScaleStopAndResumeByWhom(t *testing.T) {
 	}
 	f.awaitRunning(id, 2, g)
 	f.mustBellows("stop", "-w", "mine")
-	f.awaitPhase(id, patience, cluster.Stopped)
+	f.awaitPhase(id, cluster.Stopped)
 	f.mustBellows("resume", "--from-start", "mine") // root
-	f.await(patience, "it to begin anew", func(m *record.Mirror) bool {
+	f.await("it to begin anew", func(m *record.Mirror) bool {
 		v := m.Job(id)
 		p := v.Generation(v.State.Value.Generation).Plan.Value
 		return v.State.Value.Phase == cluster.Running && p.Resume == nil
 	})
 	f.stop(id)
-	f.awaitPhase(id, patience, cluster.Stopped)
+	f.awaitPhase(id, cluster.Stopped)
 	f.nothingLeft(id)
 }
 
@@ -147,27 +147,27 @@ func TestScaleWhileHalting(t *testing.T) {
 	f := newFleet(t, config{devices: 4, policy: "share", interval: 300 * time.Millisecond})
 	id := f.submit(f.sdkJob("a", 1, 4, 1<<30, 0.4))
 	g := f.awaitRunning(id, 4, 0)
-	f.awaitStep("a", 1, 4, patience)
+	f.awaitStep("a", 1, 4)
 	thaw := f.freeze(id, g)
 	f.mustBellows("scale", "a", "--max", "2")
-	f.awaitPhase(id, patience, cluster.Halting)
+	f.awaitPhase(id, cluster.Halting)
 	f.mustBellows("scale", "a", "--max", "1") // while it is to save
 	thaw()
 	g = f.awaitRunning(id, 1, g)
-	f.awaitStep("a", f.lastStep("a"), 1, patience)
+	f.awaitStep("a", f.lastStep("a"), 1)
 	thaw = f.freeze(id, g)
 	f.mustBellows("scale", "a", "--max", "4")
-	f.awaitPhase(id, patience, cluster.Halting)
+	f.awaitPhase(id, cluster.Halting)
 	f.mustBellows("stop", "a") // and something else altogether
 	thaw()
-	f.awaitPhase(id, patience, cluster.Stopped)
+	f.awaitPhase(id, cluster.Stopped)
 	if s := f.mirror().Job(id).State.Value; s.Generation > g+1 {
 		t.Errorf("a stop while halting started generation %d after %d", s.Generation, g)
 	}
 	f.mustBellows("resume", "a")
 	f.awaitRunning(id, 4, g)
 	f.stop(id)
-	f.awaitPhase(id, patience, cluster.Stopped)
+	f.awaitPhase(id, cluster.Stopped)
 	f.lostNothing(id)
 	f.nothingLeft(id)
 }
@@ -180,11 +180,11 @@ func TestVerbsWhileNobodyLeads(t *testing.T) {
 	for _, id := range []cluster.JobID{a, b, c} {
 		f.awaitRunning(id, 1, 0)
 	}
-	f.awaitStep("c", 5, 1, patience)
+	f.awaitStep("c", 5, 1)
 	f.mustBellows("stop", "-w", "c")
-	f.awaitPhase(c, patience, cluster.Stopped)
+	f.awaitPhase(c, cluster.Stopped)
 	f.kill("coordinator-1")
-	f.await(patience, "the dead leader's key to go", func(m *record.Mirror) bool { return len(m.Leaders) == 0 })
+	f.await("the dead leader's key to go", func(m *record.Mirror) bool { return len(m.Leaders) == 0 })
 	f.mustBellows("scale", "a", "--max", "2")
 	f.mustBellows("stop", "b")
 	f.mustBellows("resume", "c")
@@ -193,8 +193,8 @@ func TestVerbsWhileNobodyLeads(t *testing.T) {
 		t.Errorf("without a leader b is %s", s.Phase)
 	}
 	f.startCoordinator(2)
-	f.awaitPhase(b, patience, cluster.Stopped)
-	f.await(patience, "a on two devices of n1, or c there with it, and n2 drained", func(m *record.Mirror) bool {
+	f.awaitPhase(b, cluster.Stopped)
+	f.await("a on two devices of n1, or c there with it, and n2 drained", func(m *record.Mirror) bool {
 		for _, id := range []cluster.JobID{a, c} {
 			v := m.Job(id)
 			if v.State.Value.Phase != cluster.Running {
@@ -223,7 +223,7 @@ func TestDrain(t *testing.T) {
 	f := newFleet(t, config{devices: 2, policy: "share", interval: 300 * time.Millisecond})
 	id := f.submit(f.sdkJob("a", 1, 2, 1<<30, 0.05))
 	g := f.awaitRunning(id, 2, 0)
-	f.awaitStep("a", 5, 2, patience)
+	f.awaitStep("a", 5, 2)
 
 	for _, verb := range []string{"drain", "undrain"} {
 		s := f.as(nobody, verb, "n1")
@@ -256,7 +256,7 @@ func TestDrain(t *testing.T) {
 
 	// In the middle of a start: the agent is slow with it, and another node has room.
 	f.startAgent(2)
-	f.await(patience, "n2", func(m *record.Mirror) bool { return m.Node("n2").Alive.Exists() && m.Node("n2").Inventory.Exists() })
+	f.await("n2", func(m *record.Mirror) bool { return m.Node("n2").Alive.Exists() && m.Node("n2").Inventory.Exists() })
 	f.mustBellows("drain", "n2")
 	agent := f.procs["agent-n1"].cmd.Process
 	defer agent.Signal(syscall.SIGCONT) //nolint:errcheck // it may be gone
@@ -268,7 +268,7 @@ func TestDrain(t *testing.T) {
 		t.Fatal(errs)
 	}
 	fresh := cluster.JobID(strings.TrimSpace(out))
-	f.awaitPhase(fresh, patience, cluster.Starting)
+	f.awaitPhase(fresh, cluster.Starting)
 	for _, verb := range [][]string{{"undrain", "n2"}, {"drain", "n1"}} {
 		if _, errs, code := f.bellowsOn(2, verb...); code != 0 {
 			t.Fatalf("%v: %s", verb, errs)
@@ -277,7 +277,7 @@ func TestDrain(t *testing.T) {
 	if err := agent.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	m := f.await(patience, "the new job on n2, and nothing on n1", func(m *record.Mirror) bool {
+	m := f.await("the new job on n2, and nothing on n1", func(m *record.Mirror) bool {
 		v := m.Job(fresh)
 		members := v.Generation(v.State.Value.Generation).Plan.Value.World.Members
 		return len(m.Node("n1").Grants) == 0 && v.State.Value.Phase == cluster.Running && members[0].Node == "n2"
@@ -287,6 +287,6 @@ func TestDrain(t *testing.T) {
 	}
 	f.mustBellows("undrain", "n1")
 	f.stop(fresh)
-	f.awaitPhase(fresh, patience, cluster.Stopped)
+	f.awaitPhase(fresh, cluster.Stopped)
 	f.nothingLeft(fresh)
 }

@@ -85,7 +85,7 @@ func TestOneProcessPerNodeWithSecrets(t *testing.T) {
 		t.Fatal(s.said())
 	}
 	id := cluster.JobID(strings.TrimSpace(s.out.String()))
-	m := f.await(patience, "it to run", func(m *record.Mirror) bool { return m.Job(id).State.Value.Phase == cluster.Running })
+	m := f.await("it to run", func(m *record.Mirror) bool { return m.Job(id).State.Value.Phase == cluster.Running })
 	for i := range 2 {
 		if workers := m.Node(node(i+1)).Ack(id, 1, f.nonce(id, 1)).Started.Value.Workers; len(workers) != 1 {
 			t.Errorf("%s has workers %+v, want one process", node(i+1), workers)

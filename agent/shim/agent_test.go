@@ -302,12 +302,15 @@ func TestAShimThatComesAfterTheSweep(t *testing.T) {
 func TestAShimThatSleptPastItsDeadline(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, stubborn)
-	f.order.Strict, f.order.Deadline = true, Boottime()+int64(time.Second)
+	f.order.Strict, f.order.Deadline = true, Boottime()+int64(time.Hour)
 	r := f.start().started()
+	deadline := Boottime() + int64(3*time.Second) // in which the shim is told, and stopped
+	f.push(Wish{Deadline: deadline})
+	f.await("the deadline that is in force", func(r Report) bool { return r.Deadline == deadline })
 	if err := syscall.Kill(f.shim.PID, unix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the deadline is over", func() bool { return Boottime() > f.order.Deadline+int64(200*time.Millisecond) })
+	eventually(t, "the deadline is over", func() bool { return Boottime() > deadline+int64(200*time.Millisecond) })
 	if !Alive(f.worker(r, 0)) {
 		t.Fatal("the worker is gone already: this tests nothing")
 	}
@@ -316,7 +319,7 @@ func TestAShimThatSleptPastItsDeadline(t *testing.T) {
 		t.Fatal(err)
 	}
 	r = f.stopped()
-	if took := time.Since(awake); took > time.Second || r.Failed == nil || r.Failed.Kind != record.NodeFenced {
+	if took := time.Since(awake); took > patience/6 || r.Failed == nil || r.Failed.Kind != record.NodeFenced {
 		t.Errorf("took %v, failed %+v", took, r.Failed)
 	}
 }

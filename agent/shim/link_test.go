@@ -282,7 +282,7 @@ func TestAcceptingGoesOnAfterAFault(t *testing.T) {
 func TestSocketsAreNotFlooded(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "sleep 100")
-	f.order.Strict, f.order.Deadline = true, Boottime()+int64(2*time.Second)
+	f.order.Strict, f.order.Deadline = true, Boottime()+int64(time.Hour)
 	f.start()
 	f.started()
 	var open []net.Conn
@@ -295,6 +295,7 @@ func TestSocketsAreNotFlooded(t *testing.T) {
 			open = append(open, c)
 		}
 	}
+	f.push(Wish{Deadline: Boottime() + int64(200*time.Millisecond)})
 	f.stopped()
 	for _, c := range open {
 		if err := c.Close(); err != nil {

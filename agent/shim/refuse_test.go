@@ -314,7 +314,7 @@ func TestTwoNodesThatDoNotMeet(t *testing.T) {
 		!strings.Contains(r.Failed.Reason, "generation=2") {
 		t.Errorf("failed %+v", r.Failed)
 	}
-	if took := time.Since(begun); took < meetWait || took > meetWait+3*time.Second {
+	if took := time.Since(begun); took < meetWait || took > meetWait+patience/4 {
 		t.Errorf("took %v", took)
 	}
 	first.push(Wish{Kill: "test"})

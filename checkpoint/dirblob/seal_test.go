@@ -107,7 +107,7 @@ func TestWhatChangesAfterItsDigestIsNotSealed(t *testing.T) {
 
 func eventually(t *testing.T, good func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !good(); {
+	for end := time.Now().Add(2 * time.Minute); !good(); {
 		if time.Now().After(end) {
 			t.Fatal("waited in vain")
 		}

@@ -75,7 +75,7 @@ func status(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // awaited bounds how long a script waits for anything.
-const awaited = 30 * time.Second
+const awaited = 2 * time.Minute
 
 // await [-m PATTERN] COMMAND… repeats a command until it succeeds and says
 // something, which a line of its output is to match.

@@ -11,6 +11,9 @@ import (
 	"github.com/bellows-ml/bellows/internal/gate"
 )
 
+// patience is how long a test waits for any outcome before it fails.
+const patience = 2 * time.Minute
+
 // knock connects and says who it is; in reports whether it was let in.
 func knock(t *testing.T, path, name string) (c net.Conn, in bool) {
 	t.Helper()
@@ -22,7 +25,7 @@ func knock(t *testing.T, path, name string) (c net.Conn, in bool) {
 	if _, err = fmt.Fprintf(c, "%-8s", name); err != nil {
 		t.Fatal(err)
 	}
-	_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(patience))
 	word := make([]byte, 2)
 	if _, err = io.ReadFull(c, word); err != nil {
 		t.Fatal(err)
@@ -87,7 +90,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	enter("d", 1, 0) // 30 are open
 	enter("r", 3, 2)
 	_ = c.Close()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 		if _, in := knock(t, path, "r"); in { // the place of c, in the reserve now
 			break
 		}

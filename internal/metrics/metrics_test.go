@@ -248,7 +248,7 @@ func TestBadAddresses(t *testing.T) {
 
 // docs/metrics.md has every metric, in a table that is written from the list.
 func TestDocsAreCurrent(t *testing.T) {
-	const path, begin, end = "../docs/metrics.md", "<!-- metrics -->\n", "<!-- end -->\n"
+	const path, begin, end = "../../docs/metrics.md", "<!-- metrics -->\n", "<!-- end -->\n"
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

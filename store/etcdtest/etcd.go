@@ -1,6 +1,7 @@
 package etcdtest
 
 import (
+	"cmp"
 	"context"
 	"testing"
 	"time"
@@ -14,7 +15,7 @@ import (
 
 // Soon bounds what takes milliseconds on an idle machine, so that a test on a
 // loaded machine does not fail.
-const Soon = 30 * time.Second
+const Soon = 2 * time.Minute
 
 // After returns a context that ends after d, and not with the test.
 func After(t testing.TB, d time.Duration) (context.Context, context.CancelFunc) {
@@ -67,9 +68,11 @@ func OpenHasty(t testing.TB, endpoint string) *store.Store {
 	return OpenWith(t, store.Config{Endpoints: []string{endpoint}, DialTimeout: Soon, CallTimeout: time.Second, StallAfter: time.Second})
 }
 
-// OpenWith connects with a configuration of the test's own.
+// OpenWith connects with a configuration of the test's own. Unless that says so, no
+// call ends for a machine's load.
 func OpenWith(t testing.TB, cfg store.Config) *store.Store {
 	t.Helper()
+	cfg.CallTimeout = cmp.Or(cfg.CallTimeout, Soon)
 	s, err := store.Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -190,7 +190,7 @@ func TestOneBecomesThree(t *testing.T) {
 	admin := server.NewAdmin(etcdtest.Open(t, first.Endpoint()))
 	for _, name := range []string{"n2", "n3"} {
 		m := tr.member(name)
-		// As etcdtest.Soon as n1 says where it is reached, others can join it.
+		// As soon as n1 says where it is reached, others can join it.
 		for deadline := time.Now().Add(etcdtest.Soon); ; time.Sleep(50 * time.Millisecond) {
 			members, err := admin.Members(t.Context())
 			if err == nil && members[0].Name == "n1" && members[0].URL == tr.members[0].URL {

@@ -157,7 +157,7 @@ func TestEmbeddedClosesInTimeUnderClients(t *testing.T) {
 	if b := <-w.C; len(b.Changes) != 1 {
 		t.Fatalf("watch delivered %+v", b)
 	}
-	ctx, cancel := etcdtest.After(t, 5*time.Second)
+	ctx, cancel := etcdtest.After(t, etcdtest.Soon)
 	defer cancel()
 	if err := etcd.Close(ctx); err != nil {
 		t.Errorf("with a client's watch open: %v", err)
