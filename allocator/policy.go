@@ -6,8 +6,8 @@ import (
 	"github.com/bellows-ml/bellows/cluster"
 )
 
-// Policy decides how many workers each job gets. It is a pure function: what
-// it wants to remember is a value in Output.Memory, handed back in the next Input.
+// Policy decides how many workers each job gets. It is a pure function: a value
+// that it wants to remember goes into Output.Memory and comes back in the next Input.
 type Policy interface {
 	Name() string
 	Allocate(Input) Output
@@ -23,9 +23,6 @@ type Input struct {
 	// waiting jobs, and everything that runs keeps what it has.
 	Between bool
 	Memory  []byte // the last Output.Memory, nil at first
-	// Parallel calls f(0) … f(n-1), perhaps at the same time, and returns when all
-	// have; nil means in turn. The answer must not depend on it.
-	Parallel func(n int, f func(i int))
 
 	devices *Devices // of Nodes, read once by Run for itself and the policy
 }
@@ -50,7 +47,7 @@ type JobView struct {
 	Speeds []float64
 	// Present is the allocation in force; zero if it waits.
 	Present cluster.Allocation
-	// Excluded nodes refused the job.
+	// Excluded nodes cannot run the job.
 	Excluded []cluster.NodeID
 }
 

@@ -38,8 +38,7 @@ const boundSlack = 1e-9
 //   - Value and Bound are finite, and Bound is not below Value.
 //
 // The decisions come back in the order of in.Jobs. On an error nothing of the
-// answer is to be used: what is in force stays in force. A panic in a function
-// handed to Input.Parallel is out of reach if that runs it elsewhere.
+// answer is used: what is in force stays in force.
 func Run(p Policy, in Input) (Output, error) {
 	name := p.Name()
 	devices := NewDevices(in)

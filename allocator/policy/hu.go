@@ -80,7 +80,7 @@ func (h hu) Allocate(in allocator.Input) allocator.Output {
 	if h.solver != nil {
 		find = h.solver
 	}
-	r, err := find(p, solve.Options{Parallel: in.Parallel})
+	r, err := find(p, solve.Options{})
 	if err != nil {
 		// The problem is made here, of numbers that are checked here: it is ours to answer for.
 		panic(fmt.Sprintf("policy hu: %v", err))

@@ -31,26 +31,26 @@ type alternative struct {
 }
 
 // gather lists the plans of each finishing job that lose less than limit.
-// A job that does so by no plan that finishes it counts as endless from here
-// on. gather returns the least that any plan left out loses.
+// A job that no such plan finishes counts as unfinished from here on. gather
+// returns the least that any omitted plan loses.
 func (c *core) gather(s *Solver, limit float64, most int) (cut float64) {
 	cut = limit
 	c.items, c.alts = c.items[:0], c.alts[:0]
 	tab := &s.table
 	for i := range s.jobs {
 		j := &s.jobs[i]
-		s.loose[i] = j.kind == endless
+		s.unfinished[i] = j.kind == endless
 		if j.kind != finishing {
 			continue
 		}
 		over := tab.overrun(j, &s.prices)
 		if tab.value(j, &s.prices)-over >= limit {
-			s.loose[i] = true
+			s.unfinished[i] = true
 			continue
 		}
 		c.found = c.found[:0]
 		c.walk(s, walk{job: j, table: tab, limit: limit})
-		cut = min(cut, c.thin(s, j, most))
+		cut = min(cut, c.removeDominated(s, j, most))
 		s.best[i] = c.found[0].plan
 		if len(c.found) == 1 {
 			continue
@@ -68,10 +68,11 @@ func (c *core) gather(s *Solver, limit float64, most int) (cut float64) {
 	return cut
 }
 
-// thin sorts the plans that a walk has found and removes those that another
-// one makes pointless: it needs no more devices in any step and, even if what
-// it leaves is idle, loses no more.
-func (c *core) thin(s *Solver, j *job, most int) (cut float64) {
+// removeDominated sorts the plans that a walk has found and removes those that
+// another one dominates: it needs no more devices in any step and, even if the
+// devices that it does not need are idle, loses no more. At most so many are
+// kept; cut is the least that one removed for that reason loses.
+func (c *core) removeDominated(s *Solver, j *job, most int) (cut float64) {
 	cut = math.Inf(1)
 	slices.SortFunc(c.found, func(x, y alternative) int {
 		return cmp.Or(cmp.Compare(x.loss, y.loss), bytes.Compare(x.plan[:], y.plan[:]))
@@ -88,7 +89,7 @@ next:
 			a.more[t] = s.p.Counts[j.low+int(a.plan[t])] - s.p.Counts[j.low+int(c.found[0].plan[t])]
 		}
 		for k := range kept {
-			if s.pointless(&a, &c.found[k]) {
+			if s.dominated(&a, &c.found[k]) {
 				continue next
 			}
 		}
@@ -99,8 +100,8 @@ next:
 	return cut
 }
 
-// pointless reports whether b does as well as a with no more devices.
-func (s *Solver) pointless(a, b *alternative) bool {
+// dominated reports whether b does as well as a with no more devices.
+func (s *Solver) dominated(a, b *alternative) bool {
 	loss := b.loss
 	for t := range s.p.Steps {
 		less := a.more[t] - b.more[t]
@@ -112,7 +113,7 @@ func (s *Solver) pointless(a, b *alternative) bool {
 	return loss <= a.loss+1e-12
 }
 
-// walk is where a walk through a job's shape stands.
+// walk is a position in the enumeration of a job's plans.
 type walk struct {
 	job   *job
 	table *table
@@ -123,8 +124,8 @@ type walk struct {
 	plan  [maxSteps]uint8
 }
 
-// walk visits every plan that loses less than the limit. What a job has after
-// it has finished is no choice: more than its least number is never better.
+// walk enumerates the plans that lose less than the limit. After a job has
+// finished it has its least number: more is never better.
 func (c *core) walk(s *Solver, w walk) {
 	shape := w.job.shape
 	if w.t == shape.steps {
@@ -153,12 +154,12 @@ func (c *core) walk(s *Solver, w walk) {
 			c.walk(s, x)
 		}
 		if w.job.sums[child]*w.job.scale >= 1 && (w.t > 0 || w.job.present < 0) {
-			break // more devices would finish it no sooner, and earn no bonus
+			break // with more devices it would finish no sooner, and gain no bonus
 		}
 	}
 }
 
-// spare is how many devices each step has left when every job has its plan in best.
+// spare is how many devices each step has left if each job has its plan in best.
 func (s *Solver) spare() (spare [maxSteps]int) {
 	for t := range s.p.Steps {
 		spare[t] = s.p.Devices
@@ -170,7 +171,7 @@ func (s *Solver) spare() (spare [maxSteps]int) {
 }
 
 // assign writes the chosen alternatives into the plans, and the cheapest plans
-// of the endless jobs with the devices that are left.
+// of the unfinished jobs with the remaining devices.
 func (c *core) assign(s *Solver) {
 	spare := s.spare()
 	for n, k := range c.chosen {
@@ -181,6 +182,6 @@ func (c *core) assign(s *Solver) {
 		}
 	}
 	for t := range s.p.Steps {
-		s.rest.steps[t].assign(s, t, spare[t])
+		s.decoupled.steps[t].assign(s, t, spare[t])
 	}
 }

@@ -5,23 +5,23 @@ import (
 	"slices"
 )
 
-// labels is the search of last resort: all combinations of near-best plans
-// that can still be cheaper than the best choice known, one job after the
-// other. Two combinations that leave the same devices are one. When there are
-// more than the budget, the least promising are dropped, and the least that one
-// of them loses bounds what has been missed.
+// labels searches all combinations of near-best plans that can still be cheaper
+// than the best choice known, one job after the other. Of two combinations that
+// leave the same devices the cheaper one is kept. If there are more than the
+// budget, the least promising are dropped, and the least that one of them loses
+// bounds what they could have gained.
 type labels struct {
-	now, next []label
-	trail     []step // how each label kept came about
-	slots     []int32
-	floors    floors
-	order     []ranked
+	now, next   []label
+	trail       []step // the last decision of each label
+	slots       []int32
+	lowerBounds lowerBounds
+	order       []ranked
 }
 
 type label struct {
 	loss  float64
-	floor float64 // what any choice for the jobs to come loses at least, with this
-	total float64 // with the rest's cost, if all jobs to come have their best plans
+	lower float64 // the least that any choice for the jobs to come loses, with this
+	total float64 // with the cost of the decoupled jobs, if all jobs to come have their best plans
 	spare [maxSteps]int16
 	trail int32
 }
@@ -37,7 +37,7 @@ type step struct {
 // choice it leaves in c.chosen, or lowest; and the least that any combination
 // dropped costs.
 func (l *labels) search(s *Solver, c *core, lowest float64, budget int) (best, cut float64) {
-	l.floors.fill(s, c)
+	l.lowerBounds.fill(s, c)
 	first := label{trail: -1}
 	for t, n := range s.spare() {
 		first.spare[t] = int16(max(min(n, math.MaxInt16/2), math.MinInt16/2))
@@ -73,14 +73,14 @@ func (l *labels) search(s *Solver, c *core, lowest float64, budget int) (best, c
 	return lowest, cut
 }
 
-// leastGain is what is not worth another combination: less is rounding.
+// leastGain is how much cheaper another combination has to be: less is rounding.
 const leastGain = 1e-12
 
 // rest is the total of a label if all jobs to come have their best plans.
 func (l *labels) rest(s *Solver, x *label) float64 {
 	total := x.loss
 	for t := range s.p.Steps {
-		total += s.rest.steps[t].at(int(x.spare[t]))
+		total += s.decoupled.steps[t].at(int(x.spare[t]))
 	}
 	return total
 }
@@ -108,8 +108,8 @@ func (l *labels) expand(s *Solver, c *core, n int, lowest float64) {
 			for t := range s.p.Steps {
 				x.spare[t] -= int16(alts[k].more[t])
 			}
-			x.floor = loss + l.floors.at(n, &x.spare)
-			if x.floor < lowest {
+			x.lower = loss + l.lowerBounds.at(n, &x.spare)
+			if x.lower < lowest {
 				l.add(s, x, step{from.trail, uint8(k)})
 			}
 		}
@@ -134,7 +134,7 @@ func (l *labels) add(s *Solver, x label, how step) {
 		if y.spare == x.spare {
 			if x.loss < y.loss {
 				y.total += x.loss - y.loss
-				y.floor = x.floor
+				y.lower = x.lower
 				y.loss = x.loss
 				l.trail[y.trail] = how
 			}
@@ -173,14 +173,14 @@ func (l *labels) trim(lowest float64, budget int) (cut float64) {
 	cut = math.Inf(1)
 	l.now = l.now[:0]
 	for _, x := range l.next {
-		if x.floor < lowest {
+		if x.lower < lowest {
 			l.now = append(l.now, x)
 		}
 	}
 	if len(l.now) > budget {
 		l.order = l.order[:0]
 		for i := range l.now {
-			l.order = append(l.order, ranked{l.now[i].floor, int32(i)})
+			l.order = append(l.order, ranked{l.now[i].lower, int32(i)})
 		}
 		least(l.order, budget)
 		l.next = l.next[:0]
@@ -188,21 +188,21 @@ func (l *labels) trim(lowest float64, budget int) (cut float64) {
 			l.next = append(l.next, l.now[r.at])
 		}
 		for _, r := range l.order[budget:] {
-			cut = min(cut, r.floor)
+			cut = min(cut, r.lower)
 		}
 		l.now, l.next = l.next, l.now
 	}
 	return cut
 }
 
-// ranked is a label's floor and its place.
+// ranked is a label's lower and its place.
 type ranked struct {
-	floor float64
+	lower float64
 	at    int32
 }
 
 func (r ranked) before(o ranked) bool {
-	return r.floor < o.floor || r.floor == o.floor && r.at < o.at
+	return r.lower < o.lower || r.lower == o.lower && r.at < o.at
 }
 
 // least brings the n least to the front (Hoare's selection).

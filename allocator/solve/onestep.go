@@ -8,13 +8,13 @@ import (
 
 // OneStep is the allocation of a single step, as Saxena et al. state it
 // ("Effective Elastic Scaling of Deep Learning Workloads"): every job gets one of
-// the counts, together they are at most Devices, and the sum of what the jobs'
-// counts are worth is to be largest. It is the multiple-choice knapsack problem.
+// the counts, together they are at most Devices, and the sum of the counts' values
+// is maximised. It is the multiple-choice knapsack problem.
 type OneStep struct {
 	Devices int
 	Counts  []int // ascending, at most 254 of them; 0 may be the first
-	// Values are, by job and beside Counts, what the count is worth: any numbers,
-	// in whatever order; -Inf is a count that the job may not have.
+	// Values are those of each of Counts, by job: any numbers in any order; -Inf is a
+	// count that the job may not have.
 	Values [][]float64
 }
 
@@ -34,7 +34,7 @@ type OneStepSolver struct {
 	p    *OneStep
 	low  []uint8 // by job: the index of its least count
 	at   []uint8 // by job: the index of the count chosen
-	room int     // devices beyond everybody's least count
+	room int     // devices beyond the least counts of all jobs
 
 	// The dynamic programme's.
 	value, next []float64

@@ -13,10 +13,10 @@ const (
 	mostWindow  = 2048 // the same
 )
 
-// changes is the search among changes of the relaxation's solution. Against
-// its price a change loses something, or nothing, and what is idle loses its
-// price: the sum is what the result misses of the bound. The least is found by
-// dynamic programming over jobs and devices, around the solution.
+// changes is the search among changes of the relaxation's solution. At its price a
+// change loses something, or nothing, and an idle device loses its price: the sum
+// is the gap between the result and the bound. The smallest is found by dynamic
+// programming over jobs and devices, around the solution.
 type changes struct {
 	order  []ranked  // jobs, by the least that a change of theirs loses
 	base   []uint8   // by job: the index of its count in the solution
@@ -27,33 +27,33 @@ type changes struct {
 }
 
 // search improves the counts in s.at, which solve the relaxation and leave so
-// many devices idle at the price. It returns what the best counts miss of the
-// bound for certain.
-func (d *changes) search(s *OneStepSolver, price float64, idle int) (missing float64) {
+// many devices idle at the price. It returns the least gap between any counts and
+// the bound.
+func (d *changes) search(s *OneStepSolver, price float64, idle int) (gap float64) {
 	d.base = append(d.base[:0], s.at...)
-	missing = price * float64(idle)
-	cut := missing
+	gap = price * float64(idle)
+	cut := gap
 	for _, most := range [...]int{narrowJobs, wideJobs} {
-		rest := d.gather(s, price, missing, most)
-		beyond := d.combine(s, price, missing)
-		cost, dev := missing, 0
+		rest := d.gather(s, price, gap, most)
+		beyond := d.combine(s, price, gap)
+		cost, dev := gap, 0
 		for x := range min(idle, d.window) + d.window + 1 {
 			if c := d.cost[x] + price*float64(idle+d.window-x); c < cost {
 				cost, dev = c, x-d.window
 			}
 		}
-		if cost < missing {
-			missing = cost
+		if cost < gap {
+			gap = cost
 			d.assign(s, dev)
 		}
-		if cut = min(rest, beyond); cut >= missing {
-			return missing
+		if cut = min(rest, beyond); cut >= gap {
+			return gap
 		}
 	}
 	return cut
 }
 
-// loss is what job i misses with option k instead of its count in the solution.
+// loss is what job i loses with option k instead of its count in the solution.
 func (d *changes) loss(s *OneStepSolver, i, k int, price float64) float64 {
 	values, b := s.p.Values[i], d.base[i]
 	return max(0, values[b]-values[k]-price*float64(s.p.Counts[b]-s.p.Counts[k]))
@@ -85,7 +85,7 @@ func (d *changes) gather(s *OneStepSolver, price, limit float64, most int) (rest
 	if len(d.order) > most {
 		least(d.order, most)
 		for _, o := range d.order[most:] {
-			rest = min(rest, o.floor)
+			rest = min(rest, o.lower)
 		}
 		d.order = d.order[:most]
 	}

@@ -1,16 +1,16 @@
 package solve
 
 // hull relaxes the one-step problem: a job may have any mixture of its counts,
-// so that what more devices are worth to it falls, edge by edge of the upper
-// hull of its values. The best mixture takes all edges by their slopes until one
-// does not fit; only that one would be cut.
+// so that the value of further devices falls, edge by edge of the upper hull of
+// its values. The best mixture takes all edges by their slopes until one does not
+// fit; only that one is taken in part.
 type hull struct {
 	edges []edge
 	order []slope
 	stack []uint8
 }
 
-// edge goes from one count of a job to another one of more worth.
+// edge goes from one count of a job to another one of higher value.
 type edge struct {
 	job  int32
 	to   uint8

@@ -2,16 +2,16 @@ package solve
 
 import "math"
 
-// kind tells what must be done to find a job's best plan.
+// kind is how a job's best plan is found.
 type kind uint8
 
 const (
-	settled   kind = iota // its least number finishes it in the first step: one plan is best at any prices
+	settled   kind = iota // its least number finishes it in the first step: the same plan is best at any prices
 	finishing             // it may finish within the horizon: dynamic programming over its shape
 	endless               // it cannot finish: each step is decided by itself
 )
 
-// job is a Job made ready.
+// job is a Job with what is computed of it once.
 type job struct {
 	kind    kind
 	low     int     // its options are Counts[low:low+len(speeds)]
@@ -26,7 +26,7 @@ type job struct {
 // fraction is what share of the job is done at a sum of speeds.
 func (j *job) fraction(sum float64) float64 { return min(1, sum*j.scale) }
 
-// gain is what an endless job's option k is worth in step t, in the rest of the horizon.
+// gain is the value of an endless job's option k in step t, over the rest of the horizon.
 func (j *job) gain(t, k, steps int) float64 {
 	g := j.scale * j.speeds[k] * float64(steps-t)
 	if t == 0 && k == j.present {
@@ -35,11 +35,11 @@ func (j *job) gain(t, k, steps int) float64 {
 	return g
 }
 
-// prices is what a device costs in each step, and cost what each of Counts does.
+// prices are those of a device in each step; cost is that of each of Counts.
 type prices struct {
 	steps, counts int
 	lambda        [maxSteps]float64
-	cost          [maxSteps * maxCounts]float64 // by step and index of Counts; +Inf = not to be had
+	cost          [maxSteps * maxCounts]float64 // by step and index of Counts; +Inf = not available
 }
 
 func (q *prices) set(lambda *[maxSteps]float64, counts []int) {
@@ -64,8 +64,8 @@ func (q *prices) cap(room *[maxSteps]int, counts []int) {
 
 // table is scratch for the dynamic programme of one job.
 type table struct {
-	togo []float64 // by state: the most that can still be had from here
-	with []float64 // togo, plus what being in the state is worth itself
+	togo []float64 // by state: the highest value from here on
+	with []float64 // togo, plus the value of the state itself
 }
 
 func (b *table) size(n int) {
@@ -74,7 +74,7 @@ func (b *table) size(n int) {
 	}
 }
 
-// tail fills in what a finished job gets in steps t, t+1, …: everything, for its least number.
+// tail fills in the value of a finished job in steps t, t+1, …: all of it, at the cost of its least number.
 func (q *prices) tail(low int, tail *[maxSteps + 1]float64) {
 	tail[q.steps] = 0
 	for t := q.steps - 1; t >= 0; t-- {
@@ -82,9 +82,9 @@ func (q *prices) tail(low int, tail *[maxSteps + 1]float64) {
 	}
 }
 
-// overrun is the value of the job's best plan among those that do more than
-// its work, were that of use too: -Inf if there is none. What loses less than
-// this does against an endless job's best plan never finishes the job.
+// overrun is the value of the job's best plan among those that do more than its
+// work, if the surplus counted too: -Inf if there is none. A plan that loses less
+// than this one against the best plan of an endless job never finishes the job.
 func (b *table) overrun(j *job, q *prices) float64 {
 	s := j.shape
 	n := s.layer[s.steps+1]

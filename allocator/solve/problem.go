@@ -18,12 +18,12 @@ type Problem struct {
 
 // Job is one job of a Problem.
 type Job struct {
-	Work   float64   // what is left to do; more than 0
+	Work   float64   // what is left to do, more than 0
 	Min    int       // the least number of devices in every step, one of Counts
 	Max    int       // the most
 	Speeds []float64 // beside Counts: the speed relative to one device, not falling
 	// Present is the number of devices in force; a plan that begins with it is
-	// preferred by Bonus. A negative one is never met.
+	// preferred by Bonus. A negative number is in no plan.
 	Present int
 	Bonus   float64
 }

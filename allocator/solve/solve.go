@@ -7,9 +7,6 @@ type Options struct {
 	Labels int
 	// Prices are those of an earlier Result, to begin with; nil = from nothing.
 	Prices []float64
-	// Parallel calls f(0) … f(n-1), perhaps at the same time; nil = in turn. The
-	// answer does not depend on it.
-	Parallel func(n int, f func(i int))
 }
 
 // DefaultLabels proves optimality on nearly all problems of 30 to 1,000 jobs.
@@ -28,5 +25,5 @@ type Result struct {
 // Effort counts what was done, to judge budgets by.
 type Effort struct {
 	Evaluations int // of all jobs at some prices
-	Labels      int // combinations looked at
+	Labels      int // combinations tried
 }

@@ -107,7 +107,7 @@ func (t *Tree) checkGoroutines(f *File) []Finding {
 	var found []Finding
 	ast.Inspect(f.AST, func(n ast.Node) bool {
 		if g, ok := n.(*ast.GoStmt); ok {
-			found = append(found, t.at(g.Pos(), "reach", "a pure package starts a goroutine", "take a Parallel function in the input"))
+			found = append(found, t.at(g.Pos(), "reach", "a pure package starts a goroutine", "let the caller run it at the same time as others"))
 		}
 		return true
 	})

@@ -6,67 +6,67 @@ import (
 	"slices"
 )
 
-// The window and the size of the small knapsacks: what a combination of the
-// other jobs can still be short of, or leave, after a good search, and more
-// than enough jobs to make up for it.
+// The window and the size of the small knapsacks: how many devices a combination
+// of the other jobs can still lack or leave after a good search, and more than
+// enough jobs to make up for it.
 const (
-	window    = 96  // devices to both sides of what the best plans need
-	restItems = 160 // jobs a step, those that lose least by a change
+	window         = 96  // devices to both sides of what the best plans need
+	decoupledItems = 160 // jobs a step, those that lose least by a change
 )
 
-// rest holds, for each step by itself, what it costs that the endless jobs (and
-// those that no good plan finishes)
-// together use so many devices more or fewer than their best plans: the least
-// that they lose, by dynamic programming over jobs and devices.
-type rest struct {
-	steps [maxSteps]restStep
+// decoupled has, for each step by itself, the cost of the unfinished jobs (those
+// that cannot finish, or that no good plan finishes) together using so many
+// devices more or fewer than their best plans: the least that they lose, by
+// dynamic programming over jobs and devices.
+type decoupled struct {
+	steps [maxSteps]decoupledStep
 }
 
-type restStep struct {
-	items  []restItem
+type decoupledStep struct {
+	items  []decoupledItem
 	loss   [2*window + 1]float64 // by devices more than the best plans', + window: what jobs lose
 	cost   [2*window + 1]float64 // by devices that may be used more: with the price of those left idle
 	choice []uint8               // by item and window: 0 = its best option, else 1 + the option
 	price  float64
-	lowest int // the first index of cost that can be met at all
+	lowest int // the first index of cost that is reachable
 }
 
-type restItem struct {
+type decoupledItem struct {
 	job  int
 	best int // its best option
 	less float64
 	loss [maxCounts]float64 // by option: against the best
 }
 
-// forbidden is what a device too many costs: more than any plan's worth.
+// forbidden is the cost of a device too many: more than the value of any plan.
 const forbidden = 1e6
 
-// fill makes the tables at the prices. It returns the least that any plan left
-// out of them loses.
-func (r *rest) fill(s *Solver) (cut float64) {
+// fill makes the tables at the prices. It returns the least that any plan omitted
+// from them loses.
+func (r *decoupled) fill(s *Solver) (cut float64) {
 	cut = math.Inf(1)
 	for t := range s.p.Steps {
 		q := &r.steps[t]
 		q.price = s.lambda[t]
 		q.items = q.items[:0]
 		for i := range s.jobs {
-			if s.loose[i] {
-				q.items = append(q.items, s.restItem(i, t))
+			if s.unfinished[i] {
+				q.items = append(q.items, s.decoupledItem(i, t))
 			}
 		}
-		slices.SortFunc(q.items, func(x, y restItem) int { return cmp.Or(cmp.Compare(x.less, y.less), x.job-y.job) })
-		if len(q.items) > restItems {
-			cut = min(cut, q.items[restItems].less)
-			q.items = q.items[:restItems]
+		slices.SortFunc(q.items, func(x, y decoupledItem) int { return cmp.Or(cmp.Compare(x.less, y.less), x.job-y.job) })
+		if len(q.items) > decoupledItems {
+			cut = min(cut, q.items[decoupledItems].less)
+			q.items = q.items[:decoupledItems]
 		}
 		cut = min(cut, q.combine(s))
 	}
 	return cut
 }
 
-func (s *Solver) restItem(i, t int) restItem {
+func (s *Solver) decoupledItem(i, t int) decoupledItem {
 	j := &s.jobs[i]
-	x := restItem{job: i, less: math.Inf(1)}
+	x := decoupledItem{job: i, less: math.Inf(1)}
 	top := math.Inf(-1)
 	for k := range j.speeds {
 		x.loss[k] = j.gain(t, k, s.p.Steps) - s.prices.cost[t*maxCounts+j.low+k]
@@ -85,7 +85,7 @@ func (s *Solver) restItem(i, t int) restItem {
 }
 
 // combine runs the dynamic programme of one step.
-func (q *restStep) combine(s *Solver) (cut float64) {
+func (q *decoupledStep) combine(s *Solver) (cut float64) {
 	const width = 2*window + 1
 	cut = math.Inf(1)
 	q.choice = resize(q.choice, len(q.items)*width)
@@ -130,8 +130,8 @@ func (q *restStep) combine(s *Solver) (cut float64) {
 	return cut
 }
 
-// at is what it costs when the endless jobs may use so many devices more than their best plans do.
-func (q *restStep) at(spare int) float64 {
+// at is the cost when the unfinished jobs may use so many devices more than their best plans do.
+func (q *decoupledStep) at(spare int) float64 {
 	x := spare + window
 	switch {
 	case x < 0:
@@ -142,8 +142,8 @@ func (q *restStep) at(spare int) float64 {
 	return q.cost[x]
 }
 
-// assign changes the plans of the endless jobs in step t to the cheapest with so many spare devices.
-func (q *restStep) assign(s *Solver, t, spare int) {
+// assign changes the plans of the unfinished jobs in step t to the cheapest with so many spare devices.
+func (q *decoupledStep) assign(s *Solver, t, spare int) {
 	const width = 2*window + 1
 	x := min(spare+window, width-1)
 	for x > 0 && q.loss[x] > q.cost[x] {
