@@ -65,7 +65,10 @@ func (s Spec) Validate() error {
 // validateTotal bounds what the fields come to together, as it is recorded: JSON
 // writes some bytes as six.
 func (s Spec) validateTotal(add func(string, ...any)) {
-	switch text, err := json.Marshal(s); {
+	text, err := json.Marshal(s)
+	_, notANumber := errors.AsType[*json.UnsupportedValueError](err)
+	switch {
+	case notANumber: // NaN or infinity, which the check of its field refuses
 	case err != nil:
 		add("spec: %w", err)
 	case len(text) > MaxSpecBytes:

@@ -34,7 +34,7 @@ counts until the node is there again. One that is gone for good: 'bellows nodes 
 		if err != nil {
 			return ask.Explain(err, socket)
 		}
-		fmt.Fprintf(os.Stderr, "%s: gets no new work; %s to leave it\n", reply.Node, units.Count(reply.Jobs, "job"))
+		fmt.Fprintf(os.Stderr, "%s: gets no new work; %s on it\n", reply.Node, units.Count(reply.Jobs, "job"))
 		return nil
 	}
 	return cmd

@@ -59,6 +59,7 @@ func TestFaultsOfFlagsAreInPlainWords(t *testing.T) {
 	for want, err := range map[string]error{
 		`--n: not a whole number: "x": invalid syntax`:               fmt.Errorf("--n: %w", number),
 		`--t: use a time with its unit, as in 90s, 15m or 1h30m`:     fmt.Errorf("--t: %w", span),
+		`use a time with its unit, as in 90s, 15m or 1h30m`:          span,
 		`--t "1": use a time with its unit, as in 90s, 15m or 1h30m`: errors.New(`--t "1": time: missing unit`),
 	} {
 		if got := fault.OfFlag(err); got != want {

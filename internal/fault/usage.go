@@ -42,8 +42,12 @@ func OfFlag(err error) string {
 	} {
 		text = strings.Replace(text, r[0], r[1], 1)
 	}
+	const remedy = "use a time with its unit, as in 90s, 15m or 1h30m"
+	if strings.HasPrefix(text, "time: ") {
+		return remedy
+	}
 	if before, _, isTime := strings.Cut(text, ": time: "); isTime {
-		text = before + ": use a time with its unit, as in 90s, 15m or 1h30m"
+		return before + ": " + remedy
 	}
 	return text
 }

@@ -84,7 +84,10 @@ func (e *embeddedFlags) config(name string) (server.Config, error) {
 func (e *embeddedFlags) list() ([]server.Member, error) {
 	var all []server.Member
 	for _, text := range e.members {
-		name, address, _ := strings.Cut(text, "=")
+		name, address, hasAddress := strings.Cut(text, "=")
+		if !hasAddress {
+			return nil, fault.Usage("--etcd-members %q: use name=https://IP:port, as in n1=https://10.0.0.1:2380", text)
+		}
 		m := server.Member{Name: name, URL: strings.TrimSuffix(address, "/")}
 		if err := CheckMember(m); err != nil {
 			return nil, fault.Usage("--etcd-members %w", err)
