@@ -28,6 +28,10 @@ type Stock struct {
 	Files string
 	// Stuck devices have processes of a job that do not die.
 	Stuck map[cluster.DeviceID]cluster.JobID
+	// Unsettled devices may have such processes: what an earlier agent has left there
+	// is not known yet. Until then the node goes by what is Recorded.
+	Unsettled map[cluster.DeviceID]bool
+	Recorded  record.Inventory
 }
 
 // Inventory is what the node publishes. What hinders only new work leaves taken
@@ -44,6 +48,10 @@ func (s Stock) Inventory() record.Inventory {
 			d.Health, d.Problem = cluster.Unhealthy, "a process of job "+string(job)+" on it does not die"
 			continue
 		}
+		if was, withheld := s.withheld(d.ID); withheld && s.Unsettled[d.ID] {
+			d.Health, d.Problem = cluster.Unhealthy, was
+			continue
+		}
 		d.Problem = joined(s.Occupied[d.ID], s.Unseen, s.Cut)
 		if d.Problem != "" && !s.Taken[d.ID] {
 			d.Health = cluster.Unhealthy
@@ -51,6 +59,15 @@ func (s Stock) Inventory() record.Inventory {
 		d.Problem = joined(d.Problem, s.Locks[d.ID])
 	}
 	return inventory
+}
+
+// withheld reports whether a device is recorded as unfit, and why.
+func (s Stock) withheld(id cluster.DeviceID) (why string, is bool) {
+	i := slices.IndexFunc(s.Recorded.Devices, func(d cluster.Device) bool { return d.ID == id })
+	if i < 0 || s.Recorded.Devices[i].Health == cluster.Healthy {
+		return "", false
+	}
+	return s.Recorded.Devices[i].Problem, true
 }
 
 // joined puts what is said into one line.

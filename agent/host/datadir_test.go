@@ -47,7 +47,7 @@ func TestAForkedProcessDoesNotKeepTheDataDirectory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer unix.Close(forked)
+	defer func() { _ = unix.Close(forked) }()
 	if _, err = openDataDir(dir, "n1", "test"); !errors.Is(err, ErrDataDirInUse) {
 		t.Errorf("while it is open: %v", err)
 	}

@@ -19,6 +19,7 @@ type devices struct {
 	runs      *runs
 	session   *session
 	writer    *writer
+	adoption  *adoption // tells whether it is known which runs are here
 	occupants *occupants
 	locks     *oldLocks
 	network   *network
@@ -31,11 +32,11 @@ type devices struct {
 	seen    *record.Inventory // nil until the first answer
 }
 
-func newDevices(sh *shared, rs *runs, s *session, w *writer) *devices {
-	shown := &lastLook{}
+func newDevices(sh *shared, s *session, w *writer, ad *adoption) *devices {
+	rs, shown := ad.runs, &lastLook{}
 	oc := &occupants{shared: sh, runs: rs, shown: shown, users: users{}}
 	return &devices{
-		shared: sh, runs: rs, session: s, writer: w, network: &network{shared: sh},
+		shared: sh, runs: rs, session: s, writer: w, adoption: ad, network: &network{shared: sh},
 		occupants: oc, locks: &oldLocks{shared: sh, runs: rs, userName: oc.userName}, shown: shown,
 	}
 }
@@ -151,12 +152,18 @@ func (ds *devices) stock() agent.Stock {
 		Devices: ds.seen.Devices, Problem: ds.seen.Problem, Addr: ds.network.addr, Cut: ds.network.problem,
 		Unseen: ds.unseen, Occupied: ds.occupants.judged.Problems, Locks: ds.locks.onDevices(), Files: ds.files.enforced(),
 		Taken: map[cluster.DeviceID]bool{}, Stuck: map[cluster.DeviceID]cluster.JobID{},
+		Unsettled: map[cluster.DeviceID]bool{}, Recorded: ds.records.self().Inventory.Value,
+	}
+	for _, d := range s.Devices {
+		s.Unsettled[d.ID] = ds.adoption.unscanned != nil
 	}
 	for d, jg := range ds.runs.holders() {
+		r := ds.runs.all[jg]
 		s.Taken[d] = true
-		if pids, _ := ds.runs.all[jg].survivors(); len(pids) > 0 {
+		if pids, _ := r.survivors(); len(pids) > 0 {
 			s.Stuck[d] = jg.Job
 		}
+		s.Unsettled[d] = s.Unsettled[d] || r.shim == agent.Dead && !r.swept && r.unkillable == nil
 	}
 	if len(s.Devices) == 0 {
 		s.Devices = ds.adopted(s.Taken)

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -40,9 +41,10 @@ type loss struct {
 	here record.Compare
 }
 
-// keepLost returns once that is durable, or the context ends.
+// keepLost returns once that is durable, or the context ends, or there is no place
+// for it any more, and nothing that could digest the save again.
 func (sv *saves) keepLost(ctx context.Context, l loss, saved record.Saved) {
-	_ = persist(ctx, sv.log, "write down that a save is lost", func() (bool, error) { // it ends with the agent only
+	err := persist(ctx, sv.log, "write down that a save is lost", func() (bool, error) {
 		err := writeLost(l.dir, l.step, saved.Lost)
 		if err == nil {
 			return false, nil
@@ -54,8 +56,25 @@ func (sv *saves) keepLost(ctx context.Context, l loss, saved record.Saved) {
 		if out.Result == record.Applied || errGet == nil && there { // of an attempt without an answer
 			return false, nil
 		}
-		return false, errors.Join(err, out.Err, errGet)
+		final := sv.gone(ctx, l)
+		return final, cmp.Or(errors.Join(err, out.Err, errGet), errChanged)
 	})
+	if err != nil && ctx.Err() == nil {
+		sv.log.Warn().Err(err).Str("key", l.key).Msg("a lost save is not written down: its run directory is gone, and so is that life of the node")
+	}
+}
+
+// errChanged says that a record was not as a transaction expected.
+var errChanged = errors.New("the records have changed meanwhile")
+
+// gone reports whether no agent can come upon the save again: its run directory is
+// gone, and the life of the node is over in which it would be recorded.
+func (sv *saves) gone(ctx context.Context, l loss) bool {
+	if _, err := os.Lstat(l.dir); !errors.Is(err, os.ErrNotExist) {
+		return false
+	}
+	alive, exists, err := sv.store.Get(ctx, l.here.Key)
+	return err == nil && (!exists || alive.CreateRevision != l.here.Revision)
 }
 
 // writeLost writes the file, durable.

@@ -47,7 +47,7 @@ func newNode(ctx context.Context, cfg Config, s *store.Store, data *dataDir) *no
 	n.adoption = newAdoption(sh, n.runs)
 	n.goals = newGoals(sh, n.session, n.runs, n.adoption)
 	n.fencing = &fencing{shared: sh, session: n.session, adoption: n.adoption, goals: n.goals, writer: n.writer}
-	n.devices = newDevices(sh, n.runs, n.session, n.writer)
+	n.devices = newDevices(sh, n.session, n.writer, n.adoption)
 	n.runs.surveySoon = n.devices.surveySoon
 	n.launcher = &launcher{shared: sh, runs: n.runs, session: n.session, devices: n.devices}
 	tasks := &tasks{shared: sh}

@@ -12,6 +12,7 @@ import (
 	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/checkpoint/dirblob"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/rs/zerolog"
 )
 
 // A save whose digest has failed is not digested again, whoever asks: the next
@@ -70,6 +71,46 @@ func TestALostSaveIsKeptInEtcdWhereTheDiskDoesNot(t *testing.T) {
 	n.saves.keepLost(t.Context(), loss{filepath.Join(t.TempDir(), "is-not-there"), 5, key, n.session.stillHere()}, lostWork("sync: input/output error").Value)
 	if got := await[record.Saved](f, key); got.Lost != "sync: input/output error" {
 		t.Errorf("recorded %+v", got)
+	}
+}
+
+// A lost save is tried to be kept as long as an agent could come upon it again, and
+// no longer.
+func TestALostSaveOfWhatIsGoneIsNotKeptForEver(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	n := f.writer()
+	here := n.session.stillHere()
+	earlier := here
+	earlier.Revision--
+	none, key := filepath.Join(t.TempDir(), "is-not-there"), record.SavedKey("n1", "j", 1, 5)
+	lost := lostWork("sync: input/output error").Value
+	n.saves.keepLost(t.Context(), loss{none, 5, key, earlier}, lost)
+	if !f.absent(key) {
+		t.Error("an earlier life's save is recorded in this one")
+	}
+
+	// A directory that cannot be written to now may be another time.
+	dir := filepath.Join(t.TempDir(), "run")
+	if err := os.WriteFile(dir, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	log := &lockedBuffer{}
+	n.shared.log = zerolog.New(log)
+	kept := make(chan struct{})
+	go func() { defer close(kept); n.saves.keepLost(t.Context(), loss{dir, 5, key, earlier}, lost) }()
+	f.until("a failed attempt", func() bool { return strings.Contains(log.String(), "yet, trying again") })
+	select {
+	case <-kept:
+		t.Error("given up, and its directory is there")
+	case <-time.After(5 * retryFirst):
+	}
+	if err := errors.Join(os.Remove(dir), os.Mkdir(dir, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	<-kept
+	if _, err := os.Stat(filepath.Join(dir, "lost-5")); err != nil {
+		t.Error(err)
 	}
 }
 

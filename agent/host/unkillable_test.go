@@ -61,7 +61,7 @@ func TestAnUnkillableWorkerHoldsItsDeviceOnly(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
 			s := f.settings("n1")
-			f.agent(s)
+			stop := f.agent(s)
 			j := f.job("stuck", sleeper(), map[string]int{"n1": 1}, "n1")
 			f.start(j)
 			worker := ack[record.Started](f, j, "n1", record.AckStarted).Workers[0]
@@ -90,9 +90,27 @@ func TestAnUnkillableWorkerHoldsItsDeviceOnly(t *testing.T) {
 				return strings.Contains(p, "survive SIGKILL") && strings.Contains(p, "does not wait for them")
 			})
 
+			// The next agent does not take the device for fit before it has looked.
+			stop()
+			log := &lockedBuffer{}
+			f.agentTo(s, log)
+			known := "adopted a run"
+			if shimDies {
+				known = "cannot sweep a run yet"
+			}
+			f.until("what the next agent finds", func() bool {
+				if _, unfit := f.unfit("SIM-n1-0"); !unfit {
+					t.Fatal("the device of an unkillable worker is fit after a restart of the agent")
+				}
+				return strings.Contains(log.String(), known)
+			})
+			if _, unfit := f.unfit("SIM-n1-0"); !unfit || !lives(worker) {
+				t.Fatalf("unfit: %t; the worker lives: %t", unfit, lives(worker))
+			}
+
 			next := *j
 			next.Generation = 2
-			next.Members = []cluster.Member{{Node: "n1", AliveRev: j.Members[0].AliveRev, Devices: []cluster.DeviceID{"SIM-n1-1"}}}
+			next.Members = []cluster.Member{{Node: "n1", AliveRev: f.alive("n1"), Devices: []cluster.DeviceID{"SIM-n1-1"}}}
 			f.start(&next)
 			ack[record.Started](f, &next, "n1", record.AckStarted)
 			if !lives(worker) {

@@ -51,4 +51,14 @@ var ofHost = []Mutant{
 		Old: "owner := la.records.ownerOf(at.of)", New: "owner := la.records.ownerOf(record.JobGen{})",
 		Breaks: "any user's process holds up the end of a generation whose directory is gone (I9)",
 	},
+	{
+		Name: "unsettled-devices-stay-withheld", File: "agent/host/devices.go", Tests: "TestAnUnkillableWorkerHoldsItsDeviceOnly",
+		Old: "s.Unsettled[d] || r.shim == agent.Dead && !r.swept && r.unkillable == nil", New: "s.Unsettled[d]",
+		Breaks: "a device whose worker survives SIGKILL counts as fit after a restart of the agent (I3)",
+	},
+	{
+		Name: "lost-save-is-kept-while-it-can-be-met", File: "agent/host/lost.go", Tests: "TestALostSaveOfWhatIsGoneIsNotKeptForEver",
+		Old: "if _, err := os.Lstat(l.dir); !errors.Is(err, os.ErrNotExist) {", New: "if _, err := os.Lstat(l.dir); false && err == nil {",
+		Breaks: "a save whose fsync failed is digested again by the next agent (I4)",
+	},
 }
