@@ -277,9 +277,9 @@ func (ad *adoption) ownerOf(dir string) *cluster.Owner {
 // over reports whether it was found out that nothing lives of a run without a shim.
 func (ad *adoption) over(r *run) bool {
 	if r.shim != agent.Absent {
-		return r.swept
+		return r.sweep.done
 	}
-	return r.swept && ad.scanned(r.jg) || ad.fresh(r.jg, ad.records.planOf(r.jg))
+	return r.sweep.done && ad.scanned(r.jg) || ad.fresh(r.jg, ad.records.planOf(r.jg))
 }
 
 // accounted reports whether each generation that may have processes here has a

@@ -163,7 +163,7 @@ func (ds *devices) stock() agent.Stock {
 		if pids, _ := r.survivors(); len(pids) > 0 {
 			s.Stuck[d] = jg.Job
 		}
-		s.Unsettled[d] = s.Unsettled[d] || r.shim == agent.Dead && !r.swept && r.unkillable == nil
+		s.Unsettled[d] = s.Unsettled[d] || r.shim == agent.Dead && !r.sweep.done && r.sweep.unkillable == nil
 	}
 	if len(s.Devices) == 0 {
 		s.Devices = ds.adopted(s.Taken)

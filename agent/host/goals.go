@@ -180,10 +180,10 @@ func (gs *goals) observed() agent.Observed {
 	for _, r := range gs.runs.all {
 		o.Runs = append(o.Runs, agent.Run{
 			Job: r.jg.Job, Generation: r.jg.Generation, Nonce: r.nonce,
-			Shim: r.shim, Report: told(r.report, r.saves), Pushed: r.pushed, Refused: r.refused, Verified: r.verified,
-			Swept: gs.adoption.over(r), Struck: r.struck, ToldToKill: ago(r.toldToKill), ToldToGo: ago(r.toldToGo),
+			Shim: r.shim, Report: told(r.report, r.saves), Pushed: r.wish.pushed, Refused: r.refused, Verified: r.resume.sound,
+			Swept: gs.adoption.over(r), Struck: r.killed, ToldToKill: ago(r.wish.toldToKill), ToldToGo: ago(r.wish.toldToRetire),
 			Doomed:  gs.runs.doomed(r),
-			Digests: r.digests, Merges: r.merges, Plain: r.plain, Quiet: time.Since(r.changed),
+			Digests: r.digests, Merges: r.merges, Plain: r.plain.found, Quiet: time.Since(r.changed),
 		})
 	}
 	return o

@@ -70,7 +70,7 @@ func (n *node) runLike(rng *rand.Rand, sample []record.KV) {
 		state := []agent.Shim{agent.Absent, agent.Starting, agent.Live, agent.Dead}[rng.IntN(4)]
 		r := n.runs.newRun(jg, plan.World.Nonce, "/r/"+string(jg.Job), state)
 		r.order = shim.Order{Node: "n1", World: plan.World, Checkpoint: "/c/" + string(jg.Job) + "/g00000002-" + plan.World.Nonce, Resume: plan.Resume}
-		r.swept = rng.IntN(2) == 0
+		r.sweep.done = rng.IntN(2) == 0
 		report := shim.Report{
 			Workers: []record.Worker{{}}, Saves: []shim.Save{{Step: 60, Dir: r.order.Checkpoint + "/x"}}, Progress: &record.JobProgress{Step: 3},
 			Held: &record.Held{Begun: 3}, Failed: &record.Failed{Reason: "x"}, Stopped: &record.Stopped{}, Unkillable: []int{1}, Leftover: []string{"x"},
@@ -86,7 +86,7 @@ func (n *node) runLike(rng *rand.Rand, sample []record.KV) {
 		if json.Unmarshal(text, &got) == nil {
 			r.report = &got
 		}
-		r.plain = &agent.Plain{Final: rng.IntN(2) == 0, Step: int64(rng.IntN(3)) - 1, Samples: -1}
+		r.plain.found = &agent.Plain{Final: rng.IntN(2) == 0, Step: int64(rng.IntN(3)) - 1, Samples: -1}
 	}
 }
 

@@ -61,10 +61,10 @@ func (la *launcher) startShim(at lane, a agent.StartShim) {
 	nonce := a.Plan.World.Nonce
 	r := la.runs.newRun(at.of, nonce, la.runs.runDir(at.of, nonce), agent.Starting)
 	r.order = la.order(at.of, a.Spec, a.Plan)
-	r.deadline = r.order.Deadline
+	r.wish.deadline = r.order.Deadline
 	member, _, _ := r.order.World.Member(la.cfg.Node)
 	if r.refused = la.devices.occupants.occupied(member.Devices); r.refused != nil {
-		r.shim, r.swept = agent.Absent, true // as it was found to be before
+		r.shim, r.sweep.done = agent.Absent, true // as it was found to be before
 		return
 	}
 	dir, order := r.dir, r.order
@@ -83,7 +83,7 @@ func (la *launcher) startShim(at lane, a agent.StartShim) {
 				return
 			}
 			log.Error().Err(err).Msg("cannot start the workers here")
-			r.shim, r.swept = agent.Absent, !left
+			r.shim, r.sweep.done = agent.Absent, !left
 			if left {
 				r.shim = agent.Dead // to be swept, and not stopped before
 			}
@@ -135,7 +135,7 @@ func (la *launcher) sweep(at lane) {
 		}
 		unkillable, _ := errors.AsType[*shim.Unkillable](err)
 		return func() {
-			r.swept, r.sweepProblem, r.unkillable, r.changed = err == nil, sweepProblem, unkillable, time.Now()
+			r.sweep.done, r.sweep.problem, r.sweep.unkillable, r.changed = err == nil, sweepProblem, unkillable, time.Now()
 		}
 	})
 }

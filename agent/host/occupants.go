@@ -196,15 +196,15 @@ func (oc *occupants) attributed(look *readings, who identified, nameless bool) {
 	look.guests = who.guests
 	oc.shown.keep(look)
 	for jg, r := range oc.runs.all {
-		if err := who.opaque[jg]; err != nil && !r.opaque {
+		if err := who.opaque[jg]; err != nil && !r.others.unknown {
 			log := oc.logger(jg)
 			log.Warn().Err(err).Msg("cannot tell who is on this generation's devices: what was known of them stands")
 		}
-		r.opaque = who.opaque[jg] != nil
+		r.others.unknown = who.opaque[jg] != nil
 		member, _, _ := r.order.World.Member(oc.cfg.Node)
-		r.shared = ""
+		r.others.named = ""
 		if r.shim != agent.Absent && (r.report == nil || r.report.Stopped == nil) {
-			r.shared = judged.Of(member.Devices)
+			r.others.named = judged.Of(member.Devices)
 		}
 	}
 }

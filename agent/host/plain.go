@@ -16,23 +16,23 @@ import (
 // once more when they have ended. Scripts with the SDK say so themselves.
 func (sv *saves) lookForPlain() {
 	for _, r := range sv.runs.all {
-		if r.looking || r.report == nil {
+		if r.plain.looking || r.report == nil {
 			continue
 		}
 		if members := r.order.World.Members; len(members) == 0 || members[0].Node != sv.cfg.Node {
 			continue
 		}
 		_, doomed := r.survivors()
-		ended := r.report.Stopped != nil || r.shim == agent.Dead && r.swept || doomed
+		ended := r.report.Stopped != nil || r.shim == agent.Dead && r.sweep.done || doomed
 		switch {
-		case r.plain != nil && r.plain.Final:
+		case r.plain.found != nil && r.plain.found.Final:
 			continue
 		case len(r.report.Saves) > 0 || len(r.report.Workers) == 0:
 			if ended {
-				r.plain = &agent.Plain{Final: true, Step: -1}
+				r.plain.found = &agent.Plain{Final: true, Step: -1}
 			}
 			continue
-		case !ended && r.shim != agent.Live, (!ended || !r.unseen.IsZero()) && time.Since(r.looked) < lookEvery:
+		case !ended && r.shim != agent.Live, (!ended || !r.plain.failing.IsZero()) && time.Since(r.plain.began) < lookEvery:
 			continue
 		}
 		sv.look(r, ended)
@@ -43,26 +43,26 @@ func (sv *saves) lookForPlain() {
 // it is worth another.
 func (sv *saves) cannotLook(r *run, err error) (again bool) {
 	if err == nil {
-		r.unseen = time.Time{}
+		r.plain.failing = time.Time{}
 		return false
 	}
 	log := sv.logger(r.jg)
 	log.Error().Err(err).Msg("cannot look for plain checkpoints")
-	if r.unseen.IsZero() {
-		r.unseen = time.Now()
+	if r.plain.failing.IsZero() {
+		r.plain.failing = time.Now()
 	}
 	if errors.Is(err, owned.ErrForeign) { // told at once: the script goes on saving in vain
-		r.lost = fmt.Sprintf("nothing that it saves is kept: %v", err)
+		r.lost.why = fmt.Sprintf("nothing that it saves is kept: %v", err)
 	}
-	if time.Since(r.unseen) < lookAgain {
+	if time.Since(r.plain.failing) < lookAgain {
 		return true
 	}
-	r.lost = fmt.Sprintf("nobody knows what it saved last: %v", err)
+	r.lost.why = fmt.Sprintf("nobody knows what it saved last: %v", err)
 	return false
 }
 
 func (sv *saves) look(r *run, final bool) {
-	r.looking, r.looked = true, time.Now()
+	r.plain.looking, r.plain.began = true, time.Now()
 	search := &checkpoint.Search{Dir: filepath.Base(r.order.Checkpoint), Since: -1, Ended: final}
 	if r.order.Resume != nil {
 		search.Since = r.order.Resume.Step
@@ -70,7 +70,7 @@ func (sv *saves) look(r *run, final bool) {
 	sv.wg.Go(func() {
 		answer, err := sv.tasks.do(sv.ctx, r, dirblob.Task{Root: r.root(), Find: search}, lookBound)
 		sv.post(func() {
-			r.looking = false
+			r.plain.looking = false
 			found := &agent.Plain{Final: final, Step: -1}
 			if p := answer.Plain; p != nil {
 				found.Step, found.Samples, found.Whole, found.Dir = p.Step, p.Samples, p.Whole, filepath.Join(r.root(), p.Dir)
@@ -78,10 +78,10 @@ func (sv *saves) look(r *run, final bool) {
 			if again := sv.cannotLook(r, err); again && final {
 				return
 			}
-			if r.plain == nil || *r.plain != *found {
+			if r.plain.found == nil || *r.plain.found != *found {
 				r.changed = time.Now()
 			}
-			r.plain = found
+			r.plain.found = found
 		})
 	})
 }

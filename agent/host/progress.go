@@ -59,7 +59,7 @@ func (pr *progress) write() {
 
 func (pr *progress) lostUntold() bool {
 	for _, r := range pr.runs.all {
-		if r.lost != "" && !r.lostTold {
+		if r.lost.why != "" && !r.lost.told {
 			return true
 		}
 	}
@@ -71,9 +71,9 @@ func (pr *progress) lostUntold() bool {
 func (pr *progress) tellLost() (ops []record.Op) {
 	for _, jg := range slices.SortedFunc(maps.Keys(pr.runs.all), compareGenerations) {
 		r := pr.runs.all[jg]
-		if r.lost != "" && !r.lostTold && len(ops) < lostAtOnce {
-			ops = append(ops, pr.writer.tell(record.Event{Kind: record.CheckpointLost, Job: jg.Job, Generation: jg.Generation, Why: r.lost}))
-			r.lostTold = true
+		if r.lost.why != "" && !r.lost.told && len(ops) < lostAtOnce {
+			ops = append(ops, pr.writer.tell(record.Event{Kind: record.CheckpointLost, Job: jg.Job, Generation: jg.Generation, Why: r.lost.why}))
+			r.lost.told = true
 		}
 	}
 	return ops
@@ -115,7 +115,7 @@ func sameProgress(a, b record.JobProgress) bool {
 // problem is what people should know of a run; "" = nothing.
 func (r *run) problem() string {
 	var all []string
-	for _, p := range []string{r.lost, r.apart(), r.short, r.shared, r.sweepProblem, r.stuck()} {
+	for _, p := range []string{r.lost.why, r.apart(), r.room.short, r.others.named, r.sweep.problem, r.stuck()} {
 		if p != "" {
 			all = append(all, p)
 		}

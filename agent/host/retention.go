@@ -150,13 +150,13 @@ func (re *retention) watchRoom() {
 		at := lane{jg, roomLane}
 		last := re.lastBytes(r)
 		if re.lanes[at] || last == 0 || r.shim != agent.Live || r.report == nil || r.report.Stopped != nil || !re.leads(r.order.World) ||
-			time.Since(r.roomSeen) < re.cfg.lookEvery {
+			time.Since(r.room.looked) < re.cfg.lookEvery {
 			continue
 		}
-		r.roomSeen = time.Now()
+		r.room.looked = time.Now()
 		re.beside(at, func(ctx context.Context) func() {
 			short := re.shortage(ctx, r, last)
-			return func() { r.short = short }
+			return func() { r.room.short = short }
 		})
 	}
 }

@@ -23,8 +23,8 @@ import (
 // a digest may take saves for nodes to choose the same steps.
 const rememberedSteps = 128
 
-// run is one generation's part on this node: its directory, its shim, and what
-// is being done with what it saved. Only the owner touches it.
+// run is one generation's part on this node: its directory, its shim, and what is
+// being done with what it saved. The loop owns it.
 type run struct {
 	jg      record.JobGen
 	nonce   string // of the world that it is for
@@ -33,38 +33,70 @@ type run struct {
 	process shim.Process // the shim's, of a run that was adopted
 	shim    agent.Shim
 	report  *shim.Report
-	saves   []shim.Save // of the newest steps, as far as this agent has heard of them
-	pushed  *agent.Wish
-	refused *record.Failed
-	// verified: the checkpoint to resume from is sound; cancel ends the search for that.
-	verified     bool
-	cancel       context.CancelFunc
-	swept        bool
-	sweepProblem string           // why it cannot be
-	unkillable   *shim.Unkillable // what has survived the last sweep
-	// deadline is what the witness holds the workers to: 0 = not known, fence.Never = to nothing.
-	deadline int64
-	struck   bool // by the witness
-	// toldToKill and toldToGo are when the shim was first told to kill, and to retire; zero = not yet.
-	toldToKill, toldToGo time.Time
+	saves   []shim.Save // of the newest steps, as far as this agent knows them
+	wish    wishes
+	refused *record.Failed // why it could not be started
+	killed  bool           // by the watchdog
+	resume  resumeCheck
+	sweep   sweepResult
 
-	digests map[int64]agent.Work[record.Saved]
-	merges  map[int64]agent.Work[record.Offer]
-	plain   *agent.Plain
-	// retained is what was last to be kept of the checkpoints.
-	retained checkpoint.Retain
-	lost     string    // why the newest checkpoint came to nothing
-	lostTold bool      // and that is written down as an event
-	short    string    // why the next one may not fit
-	roomSeen time.Time // when that was last looked at
-	shared   string    // who else is on its devices
-	opaque   bool      // its processes cannot be told from others
-	looking  bool      // a look for plain checkpoints is under way
-	looked   time.Time // when the last one began
-	unseen   time.Time // since when they have failed; zero = the last one did not
+	digests  map[int64]agent.Work[record.Saved]
+	merges   map[int64]agent.Work[record.Offer]
+	plain    plainLooks
+	retained checkpoint.Retain // what was last to be kept of the checkpoints
+	lost     lostSave
+	room     roomLook
+	others   others
 	changed  time.Time // when anything of this last changed
-	// wishes hands the newest wish to whoever attends the shim.
-	wishes chan shim.Wish
+}
+
+// wishes is what the shim was told.
+type wishes struct {
+	next   chan shim.Wish // hands the newest wish to the goroutine that serves the connection
+	pushed *agent.Wish    // the last one that went over the present connection
+	// deadline is what the watchdog holds the workers to: 0 = not known, fence.Never = to nothing.
+	deadline int64
+	// toldToKill and toldToRetire are when the shim was first told so; zero = not yet.
+	toldToKill, toldToRetire time.Time
+}
+
+// resumeCheck is the check of the checkpoint to resume from.
+type resumeCheck struct {
+	sound  bool
+	cancel context.CancelFunc // ends the check
+}
+
+// sweepResult is what the last sweep of a run has found.
+type sweepResult struct {
+	done       bool             // nothing of the run is left
+	problem    string           // why it could not be done
+	unkillable *shim.Unkillable // what has survived it
+}
+
+// plainLooks are the looks for checkpoints of a plain script.
+type plainLooks struct {
+	found   *agent.Plain
+	looking bool      // one is in progress
+	began   time.Time // when the last one began
+	failing time.Time // since when they have failed; zero = the last one did not
+}
+
+// lostSave is why the newest checkpoint came to nothing.
+type lostSave struct {
+	why  string
+	told bool // written down as an event
+}
+
+// roomLook is whether the next checkpoint will fit.
+type roomLook struct {
+	short  string // why it may not
+	looked time.Time
+}
+
+// others are the other processes on a run's devices.
+type others struct {
+	named   string
+	unknown bool // its own processes cannot be told from others
 }
 
 // runs are the generations' parts on this node, each with a connection to its shim.
@@ -93,7 +125,7 @@ func (rs *runs) newRun(jg record.JobGen, nonce, dir string, state agent.Shim) *r
 	r := &run{
 		jg: jg, nonce: nonce, dir: dir, shim: state, changed: time.Now(),
 		digests: map[int64]agent.Work[record.Saved]{}, merges: map[int64]agent.Work[record.Offer]{},
-		wishes: make(chan shim.Wish, 1), cancel: func() {},
+		wish: wishes{next: make(chan shim.Wish, 1)}, resume: resumeCheck{cancel: func() {}},
 	}
 	rs.all[jg] = r
 	return r
@@ -149,7 +181,7 @@ func (rs *runs) attend(r *run, process shim.Process) {
 			conn, err := shim.Dial(r.dir)
 			if err == nil {
 				pause = retryFirst
-				rs.post(func() { r.pushed, r.changed = nil, time.Now() })
+				rs.post(func() { r.wish.pushed, r.changed = nil, time.Now() })
 				began := time.Now()
 				rs.converse(ctx, r, conn)
 				if time.Since(began) < retryFirst {
@@ -179,7 +211,7 @@ func (rs *runs) converse(ctx context.Context, r *run, conn *shim.Conn) {
 				return
 			}
 			rs.post(func() { rs.reported(r, report) })
-		case w := <-r.wishes:
+		case w := <-r.wish.next:
 			if err := conn.Push(w); err != nil {
 				log := rs.logger(r.jg)
 				log.Debug().Err(err).Msg("connecting to the shim again")
@@ -196,7 +228,7 @@ func (rs *runs) shimDied(r *run) {
 		if err == nil {
 			rs.reported(r, report)
 		}
-		r.shim, r.pushed, r.changed = agent.Dead, nil, time.Now()
+		r.shim, r.wish.pushed, r.changed = agent.Dead, nil, time.Now()
 		log := rs.logger(r.jg)
 		if r.report == nil || r.report.Stopped == nil {
 			log.Error().Msg("the shim died; sweeping what it has left")
@@ -234,19 +266,19 @@ func (rs *runs) reported(r *run, report shim.Report) {
 // not handed over yet is replaced.
 func (rs *runs) push(r *run, w agent.Wish) {
 	select {
-	case <-r.wishes:
+	case <-r.wish.next:
 	default:
 	}
-	r.wishes <- shim.Wish(w)
-	r.pushed = &w
-	if w.Kill != "" && r.toldToKill.IsZero() {
-		r.toldToKill = time.Now()
+	r.wish.next <- shim.Wish(w)
+	r.wish.pushed = &w
+	if w.Kill != "" && r.wish.toldToKill.IsZero() {
+		r.wish.toldToKill = time.Now()
 	}
-	if w.Retire && r.toldToGo.IsZero() {
-		r.toldToGo = time.Now()
+	if w.Retire && r.wish.toldToRetire.IsZero() {
+		r.wish.toldToRetire = time.Now()
 	}
 	if m, _, _ := r.order.World.Member(rs.cfg.Node); w.Prolongs(m.AliveRev, rs.session.presence.aliveRev) {
-		r.deadline = w.Deadline
+		r.wish.deadline = w.Deadline
 	}
 }
 
@@ -259,7 +291,7 @@ func (rs *runs) forgetAbsent() {
 		}
 		gone := rs.records.known(genPart(jg)) && !rs.records.mirror.Job(jg.Job).Generation(jg.Generation).Plan.Exists()
 		if gone || rs.records.acks(jg).Stopped.Exists() {
-			r.cancel()
+			r.resume.cancel()
 			rs.drop(jg)
 		}
 	}

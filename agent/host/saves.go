@@ -128,7 +128,7 @@ func (sv *saves) merge(at lane, a agent.Merge) {
 				r.lose(step, err)
 				log.Error().Err(err).Int64("step", step).Msg("a checkpoint is lost")
 			} else {
-				r.lost, r.lostTold, r.roomSeen = "", false, time.Time{}
+				r.lost.why, r.lost.told, r.room.looked = "", false, time.Time{}
 				sv.verifier.remember(offer.Checkpoint, seal)
 				log.Info().Int64("step", step).Int64("bytes", offer.Bytes).Msg("offering a checkpoint")
 			}
@@ -216,5 +216,5 @@ func (sv *saves) dropOld(r *run, newest int64) {
 
 // lose notes a checkpoint that came to nothing; the next that is whole makes up for it.
 func (r *run) lose(step int64, err error) {
-	r.lost = fmt.Sprintf("the checkpoint of step %d is lost: %v", step, err)
+	r.lost.why = fmt.Sprintf("the checkpoint of step %d is lost: %v", step, err)
 }

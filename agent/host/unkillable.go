@@ -13,10 +13,10 @@ import (
 // by the last sweep; doomed says that they never run code of their own again.
 func (r *run) survivors() (pids []int, doomed bool) {
 	switch {
-	case r.swept, r.shim == agent.Absent: // of one without a run nobody knows which devices it has
+	case r.sweep.done, r.shim == agent.Absent: // of one without a run nobody knows which devices it has
 		return nil, false
-	case r.unkillable != nil:
-		return r.unkillable.PIDs, r.unkillable.Doomed
+	case r.sweep.unkillable != nil:
+		return r.sweep.unkillable.PIDs, r.sweep.unkillable.Doomed
 	case r.report != nil:
 		return r.report.Unkillable, r.report.Doomed
 	}

@@ -90,7 +90,7 @@ func (ve *verifier) verify(at lane, a agent.Verify) {
 	keep, _ := ve.retention.kept(r)
 	listed := ve.records.known(savesPart(at.of.Job))
 	ctx, cancel := context.WithCancel(ve.ctx)
-	r.cancel = cancel
+	r.resume.cancel = cancel
 	ve.beside(at, func(context.Context) func() {
 		defer cancel()
 		begun := time.Now()
@@ -103,7 +103,7 @@ func (ve *verifier) verify(at lane, a agent.Verify) {
 			return func() {} // cut short: nobody wants to know any more
 		}
 		return func() {
-			r.changed, r.refused, r.verified = time.Now(), failed, failed == nil && !again
+			r.changed, r.refused, r.resume.sound = time.Now(), failed, failed == nil && !again
 			log := ve.logger(r.jg)
 			switch {
 			case failed != nil:

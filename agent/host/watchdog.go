@@ -175,8 +175,8 @@ func (n *node) guard() {
 	runs := map[record.JobGen]guarded{}
 	for _, o := range n.goals.observed().Runs {
 		jg := generationOf(o.Job, o.Generation)
-		if r := n.runs.all[jg]; r.deadline != 0 && r.deadline != fence.Never {
-			runs[jg] = guarded{o, r.deadline, r.dir}
+		if r := n.runs.all[jg]; r.wish.deadline != 0 && r.wish.deadline != fence.Never {
+			runs[jg] = guarded{o, r.wish.deadline, r.dir}
 		}
 	}
 	n.watchdog.watch(runs)
@@ -189,8 +189,8 @@ func (n *node) killed(jg record.JobGen, err error) {
 		if err != nil {
 			log.Error().Err(err).Msg("cannot kill workers past their deadline yet, trying again")
 		}
-		if r != nil && !r.struck {
-			r.struck, r.changed = true, time.Now()
+		if r != nil && !r.killed {
+			r.killed, r.changed = true, time.Now()
 			log.Error().Msg("workers lived past their fencing deadline: killed them, as their shim did not")
 		}
 	})
