@@ -5,7 +5,7 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
-// act begins an action, unless another of its lane is under way: then it will
+// act begins an action, unless another of its lane is in progress: then it will
 // be planned again.
 func (n *node) act(a agent.Action) {
 	at := lane{a.Of(), a.Lane()}

@@ -94,7 +94,7 @@ func scan(roots []string) (all findings) {
 }
 
 // scanAgain looks once more where the last look has failed. Until one succeeds
-// generations without a run are let be.
+// nothing is done for generations without a run.
 func (ad *adoption) scanAgain() {
 	at := lane{what: scanLane}
 	if ad.unscanned == nil || ad.lanes[at] {
@@ -237,7 +237,7 @@ func (ad *adoption) misplaced(f shim.Run) int {
 	return 1
 }
 
-// sweepStrays ends what lives of runs that nobody can adopt, and removes their directories.
+// sweepStrays ends what lives of runs that cannot be adopted, and removes their directories.
 func (ad *adoption) sweepStrays() {
 	for dir, s := range ad.strays {
 		at := lane{what: strayLane + agent.Lane(dir)}

@@ -42,7 +42,7 @@ type Config struct {
 	DataDir string // what outlives the agent: its lease, its logs
 	RunDir  string // one directory a run; a short path, as sockets lie in it. Empty = DataDir/run
 	LockDir string // one file a device; the same for every agent of the machine
-	// Strangers says what is made of other people's processes on devices; empty = AutoStrangers.
+	// Strangers says how other people's processes on devices are treated; empty = AutoStrangers.
 	Strangers Strangers
 	// Processes bounds the processes and threads of a job on this node, for each device
 	// that it has there; 0 = DefaultProcesses, negative = nothing does.
@@ -67,7 +67,7 @@ type Config struct {
 	// Ready is called once, when the node is in the cluster and answers; may be nil.
 	Ready func()
 	// Vitals is called every second or so with how the node does, and must not
-	// block; nil = nobody wants to know.
+	// block; may be nil.
 	Vitals func(Vitals)
 	Log    zerolog.Logger
 
@@ -77,7 +77,13 @@ type Config struct {
 	// lookEvery is how often devices, their locks and the room for checkpoints are
 	// looked at; 0 = defaultLookEvery. Only tests choose another.
 	lookEvery time.Duration
+	// probeEvery is how often a node looks whether what it failed of is over;
+	// 0 = defaultProbeEvery. Only tests choose another.
+	probeEvery time.Duration
 }
+
+// defaultProbeEvery is short because a job is to go on within ten seconds of it.
+const defaultProbeEvery = 3 * time.Second
 
 // defaultLookEvery is how old what `bellows nodes` shows of devices may be, and how
 // late a lost one is noticed.
@@ -130,6 +136,7 @@ func (c Config) check() (Config, error) {
 	}
 	c.TTL = cmp.Or(c.TTL, fence.TTL)
 	c.lookEvery = cmp.Or(c.lookEvery, defaultLookEvery)
+	c.probeEvery = cmp.Or(c.probeEvery, defaultProbeEvery)
 	return c, errors.Join(faults...)
 }
 

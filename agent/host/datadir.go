@@ -64,7 +64,7 @@ func openDataDir(path string, node cluster.NodeID, clusterName string) (*dataDir
 	return d, nil
 }
 
-// closeLogs lets nobody but the agent's own user into the logs: what a job prints
+// closeLogs makes the logs readable for the agent's own user only: what a job prints
 // is its owner's, who reads it through the agent. A directory that an earlier
 // version left open to all is closed, and with it all that lies in it.
 func closeLogs(dir string) error {

@@ -62,7 +62,7 @@ func (ds *devices) survey() {
 
 // surveyed takes in what a look at the devices has found. One that failed says
 // nothing about the devices: those known stay as they are, and what runs on them
-// runs on. Only when nobody could look for some time do they count as sick, so
+// runs on. Only when looks have failed for some time do they count as sick, so
 // that their jobs save and move.
 //
 // A library that answers and refuses as a whole, as after an upgrade of the
@@ -103,7 +103,7 @@ func (ds *devices) known() []cluster.Device {
 	return slices.Clone(ds.seen.Devices)
 }
 
-// blind reports whether nobody could look for so long that devices count as sick.
+// blind reports whether looks have failed for so long that devices count as sick.
 func (ds *devices) blind() bool {
 	return !ds.failing.IsZero() && time.Since(ds.failing) > blindFor
 }

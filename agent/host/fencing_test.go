@@ -68,7 +68,7 @@ func (f *fixture) heard(r shim.Run) int64 {
 
 // A node that was alone gets company while one of its shims hangs. As long as that
 // one has not heard of a deadline nobody may count on it.
-func TestTheWordWaitsForAShimThatHangs(t *testing.T) {
+func TestTheFencingRecordWaitsForAShimThatHangs(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	s := f.settings("n1")

@@ -166,7 +166,7 @@ func (f *fixture) waiting(j *job) {
 // staysAbsent gives a record time to be written that is not to be: two looks and more.
 func (f *fixture) staysAbsent(key string) {
 	f.Helper()
-	for end := time.Now().Add(2*probeEvery + time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(6 * testProbeEvery); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if !f.absent(key) {
 			f.Errorf("there is %s", key)
 			return

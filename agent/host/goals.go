@@ -197,7 +197,7 @@ func ago(t time.Time) time.Duration {
 	return time.Since(t)
 }
 
-// told is a report in the words of the agent's decisions.
+// told converts a report for agent.Plan.
 func told(r *shim.Report, saves []shim.Save) *agent.Report {
 	if r == nil {
 		return nil

@@ -12,11 +12,12 @@ import (
 	"github.com/bellows-ml/bellows/internal/membership"
 )
 
-// gossip is what this node hears of others, and tells them. It makes people see
-// faster what goes on; nothing is decided by it.
+// gossip is what this node learns of others by gossip, and what it says of itself.
+// It shows people faster what goes on; nothing is decided by it. The loop owns meta;
+// the mutex guards heard, which the API reads.
 type gossip struct {
 	*membership.Gossip
-	meta membership.Meta // as told last; the owner's
+	meta membership.Meta // as sent last; the loop's
 	log  zerolog.Logger
 	// belongs reports whether another node is one of the cluster's, by its records.
 	belongs func(cluster.NodeID) bool
@@ -30,7 +31,7 @@ func startGossip(cfg Config, meta membership.Meta, c *census) (*gossip, error) {
 		Node: cfg.Node,
 		Bind: net.JoinHostPort(cfg.Bind, strconv.Itoa(cfg.GossipPort)),
 		Key:  cfg.GossipKey,
-		// On a loopback address nobody from outside can send a packet.
+		// Nothing from outside can send a packet to a loopback address.
 		AllowPlain: net.ParseIP(cfg.Bind).IsLoopback(),
 		Meta:       meta,
 		Known:      c.known,
@@ -85,7 +86,7 @@ func (g *gossip) recount() {
 	}
 }
 
-// states says what was heard of each node: alive, dead or left. One that has
+// states is what was heard of each node: alive, dead or left. One that has
 // fallen silent and was removed is forgotten.
 func (g *gossip) states() map[cluster.NodeID]string {
 	g.mu.Lock()
@@ -94,7 +95,7 @@ func (g *gossip) states() map[cluster.NodeID]string {
 	return maps.Clone(g.heard)
 }
 
-// tell says to the others whether this node reaches etcd.
+// tell sends to the others whether this node reaches etcd.
 func (g *gossip) tell(etcdOK bool) {
 	if g.meta.EtcdOK == etcdOK {
 		return

@@ -32,6 +32,9 @@ import (
 	"github.com/bellows-ml/bellows/store/server"
 )
 
+// testProbeEvery is how often an agent of a test probes.
+const testProbeEvery = 500 * time.Millisecond
+
 // patience bounds what a test waits for; a busy machine takes its time.
 const patience = 3 * time.Minute
 
@@ -88,7 +91,7 @@ func (s settings) config(log zerolog.Logger) Config {
 		Socket: filepath.Join(s.Dir, "s"), Etcd: store.Config{Endpoints: []string{s.Etcd}},
 		Devices: devices, Strangers: RefuseStrangers,
 		Exe: exe, Version: "test", Leave: s.Leave, Log: log, TTL: s.TTL, Vitals: s.Vitals,
-		lookEvery: time.Second,
+		lookEvery: time.Second, probeEvery: testProbeEvery,
 	}
 }
 

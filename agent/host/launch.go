@@ -38,7 +38,7 @@ func (la *launcher) order(jg record.JobGen, spec record.Submitted, plan record.P
 		Command: spec.Command, Workdir: spec.Workdir, Env: spec.Env, EnvFile: spec.EnvFile,
 		Checkpoint:   filepath.Join(spec.CheckpointDir, string(jg.Job), checkpoint.GenerationDir(jg.Generation, plan.World.Nonce)),
 		Resume:       plan.Resume,
-		RestartCount: int(jg.Generation) - 1, //nolint:gosec // counted from 1 by people's patience
+		RestartCount: int(jg.Generation) - 1, //nolint:gosec // counted from 1, and far from an int's bounds
 		LogDir:       filepath.Join(la.cfg.logDir(), string(jg.Job), checkpoint.GenerationDir(jg.Generation, "")),
 		LogMaxBytes:  la.cfg.LogBytes,
 		LockDir:      la.cfg.LockDir,
@@ -50,7 +50,7 @@ func (la *launcher) order(jg record.JobGen, spec record.Submitted, plan record.P
 		Interface:    la.cfg.TrainInterface,
 		Bound:        la.devices.network.bound,
 		Scope:        la.scopes,
-		// Always: whether the node fences is told by the deadline, because a
+		// Always: the deadline says whether the node fences, because a
 		// cluster may grow beyond one node while the job runs.
 		Strict:   true,
 		Deadline: la.session.deadline(),

@@ -49,7 +49,7 @@ type life struct {
 	log   zerolog.Logger
 	// report is called with each change, from one goroutine.
 	report func(presence)
-	// abandon ends the life with this CreateRevision: somebody has deleted its key.
+	// abandon ends the life with this CreateRevision: its key was deleted.
 	abandon chan int64
 }
 
@@ -90,7 +90,7 @@ func (l *life) live(ctx context.Context) error {
 		return ctx.Err() // the lease is for a successor
 	}
 	l.report(presence{})
-	l.log.Warn().Err(err).Msg("no longer in the cluster; entering it anew")
+	l.log.Warn().Err(err).Msg("no longer in the cluster; entering it again")
 	if errors.Is(err, errAbandoned) {
 		if err := l.store.Revoke(ctx, p.lease); err != nil {
 			l.log.Warn().Err(err).Msg("cannot end the lease; it will expire")
@@ -187,7 +187,7 @@ func (l *life) hold(ctx context.Context) (p presence, granted bool, err error) {
 
 // claim makes the alive key ours and returns its CreateRevision, and the number
 // of the event that tells so; 0 where it was ours before. The error is
-// record.ErrLeaseNotFound where the lease has ended meanwhile: nobody renews it yet.
+// record.ErrLeaseNotFound where the lease has ended meanwhile: nothing renews it yet.
 func (l *life) claim(ctx context.Context, lease int64) (rev int64, told uint64, err error) {
 	err = l.persist(ctx, "enter the cluster", func() error {
 		var errClaim error

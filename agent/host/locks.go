@@ -106,7 +106,7 @@ func (ls *oldLocks) addTo(all map[cluster.JobID]record.Problem) {
 	for _, o := range ls.found {
 		p := all[o.of.Job]
 		if ls.runs.all[o.of] == nil && ls.records.self().Acks[o.of] == nil || p.Generation > o.of.Generation {
-			continue // nobody can see it any more, or something newer is said
+			continue // its generation is not shown any more, or something newer is
 		}
 		text := fmt.Sprintf("device %s: %s", o.device, o.text)
 		switch {

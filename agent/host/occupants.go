@@ -21,14 +21,14 @@ const (
 	usersLane     agent.Lane = "users"
 )
 
-// Strangers says what is made of processes on a device that are not Bellows's.
+// Strangers says how processes on a device are treated that are not Bellows's.
 type Strangers string
 
 // The ways to treat them.
 const (
-	// RefuseStrangers keeps new work from a device that somebody else uses.
+	// RefuseStrangers keeps new work from a device that others use.
 	RefuseStrangers Strangers = "refuse"
-	// IgnoreStrangers gives devices out whoever else is on them.
+	// IgnoreStrangers gives devices out whatever else is on them.
 	IgnoreStrangers Strangers = "ignore"
 	// AutoStrangers refuses; in a pid namespace of its own, where the driver's pids
 	// mean nothing, it goes by the devices' memory alone.
@@ -94,8 +94,8 @@ func (oc *occupants) attribute(look *readings) {
 		oc.shown.keep(look)
 		return
 	}
-	// Taken after the look: whoever was on a device then, and is of a generation,
-	// is of one of these, or has ended.
+	// Taken after the look: a process that was on a device then, and is of a
+	// generation, is of one of these, or has ended.
 	places := map[record.JobGen]place{}
 	for jg, r := range oc.runs.all {
 		if r.shim != agent.Absent {
@@ -167,7 +167,7 @@ func identify(s nvml.Survey, places map[record.JobGen]place, nameless bool) (ide
 	return who, nil
 }
 
-// attributed judges what was found, and tells people of a change.
+// attributed judges what was found, and logs a change.
 func (oc *occupants) attributed(look *readings, who identified, nameless bool) {
 	for pid, g := range who.guests {
 		if g.Start != 0 {

@@ -51,13 +51,13 @@ func (sv *saves) cannotLook(r *run, err error) (again bool) {
 	if r.plain.failing.IsZero() {
 		r.plain.failing = time.Now()
 	}
-	if errors.Is(err, owned.ErrForeign) { // told at once: the script goes on saving in vain
+	if errors.Is(err, owned.ErrForeign) { // shown at once: the script goes on saving in vain
 		r.lost.why = fmt.Sprintf("nothing that it saves is kept: %v", err)
 	}
 	if time.Since(r.plain.failing) < lookAgain {
 		return true
 	}
-	r.lost.why = fmt.Sprintf("nobody knows what it saved last: %v", err)
+	r.lost.why = fmt.Sprintf("what it saved last is not known: %v", err)
 	return false
 }
 

@@ -18,9 +18,6 @@ import (
 )
 
 const (
-	// probeEvery is how often a node looks whether what it failed of is over, for
-	// jobs that wait for that: a job is to go on within ten seconds of it.
-	probeEvery = 3 * time.Second
 	// probeSeldom is how often it looks for jobs that run elsewhere by now.
 	probeSeldom = time.Minute
 	// probeBound is how long one look may take: a file system that hangs is not well.
@@ -115,10 +112,10 @@ func (ps *probes) probe(ctx context.Context, jg record.JobGen) (again time.Durat
 			err = json.Unmarshal(kv.Value, v)
 		}
 		if err != nil {
-			return probeEvery, err
+			return ps.cfg.probeEvery, err
 		}
 	}
-	again = probeEvery
+	again = ps.cfg.probeEvery
 	if state.Generation != jg.Generation || state.Phase.Terminal() || spec.ID == "" {
 		again = probeSeldom
 	}

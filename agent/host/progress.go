@@ -22,7 +22,7 @@ type progress struct {
 	written time.Time
 }
 
-// write records how far the jobs have come: a generation's first word at
+// write records how far the jobs have come: a generation's first report at
 // once, then now and then, and nothing where nothing has changed.
 func (pr *progress) write() {
 	at := lane{what: progressLane}
@@ -66,7 +66,7 @@ func (pr *progress) lostUntold() bool {
 	return false
 }
 
-// tellLost tells of saves that came to nothing, once until one is whole again: a
+// tellLost writes events for saves that came to nothing, one until a save is whole again: a
 // job may save every second.
 func (pr *progress) tellLost() (ops []record.Op) {
 	for _, jg := range slices.SortedFunc(maps.Keys(pr.runs.all), compareGenerations) {

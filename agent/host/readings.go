@@ -8,7 +8,7 @@ import (
 	"github.com/bellows-ml/bellows/nvml"
 )
 
-// readings is one look at the devices, kept for people.
+// readings is one look at the devices, kept to be shown.
 type readings struct {
 	at     time.Time
 	survey nvml.Survey
@@ -27,7 +27,7 @@ func (l *lastLook) keep(r *readings) {
 }
 
 // readings is what the devices were doing when they were last looked at. It may
-// be called by anybody at any time: it looks at nothing.
+// be called from any goroutine: it looks at nothing.
 func (l *lastLook) readings() api.NodeReadings {
 	last := l.p.Load()
 	if last == nil {

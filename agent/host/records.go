@@ -13,7 +13,7 @@ import (
 
 // records are what was read of etcd: this node's own subtree and the
 // generations that concern it, each part as its own listings and watches
-// brought it. Only the owner touches them.
+// brought it. The loop owns them.
 type records struct {
 	raw    map[string]record.KV
 	mirror *record.Mirror
@@ -68,7 +68,7 @@ func (r *records) change(c record.Change) {
 	}
 }
 
-// forget drops a part that is no longer followed, so that an old picture of it
+// forget drops a part that is no longer followed, so that an old listing of it
 // is never taken for a new one.
 func (r *records) forget(part string, prefixes []string) {
 	delete(r.listed, part)
@@ -76,7 +76,7 @@ func (r *records) forget(part string, prefixes []string) {
 	r.rebuild()
 }
 
-// rebuild makes the typed picture anew, without the memory of what was deleted.
+// rebuild makes the typed view anew, without the memory of what was deleted.
 func (r *records) rebuild() {
 	mirror, err := record.NewMirror(nil, 0)
 	if err != nil {

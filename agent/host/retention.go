@@ -109,7 +109,7 @@ func (re *retention) shortage(ctx context.Context, r *run, lastBytes int64) stri
 
 // preflight looks, on rank 0's node and before anything starts, whether the
 // generation will have room to save: one that has not would lose what it
-// computes. What earlier generations have left, and nobody will ask for, goes
+// computes. What earlier generations have left, and no start will resume from, goes
 // first. again: the records that say what that is are not listed yet.
 func (re *retention) preflight(ctx context.Context, r *run, keep checkpoint.Retain, listed bool) (failed *record.Failed, again bool) {
 	last := r.order.Resume.Bytes
@@ -143,7 +143,7 @@ func (re *retention) clean(ctx context.Context, r *run, keep checkpoint.Retain) 
 }
 
 // watchRoom looks now and then, and after each checkpoint at once, whether the
-// next one will fit. A job that runs goes on in any case; people are told while
+// next one will fit. A job that runs goes on in any case; people learn of it while
 // they can still do something.
 func (re *retention) watchRoom() {
 	for jg, r := range re.runs.all {

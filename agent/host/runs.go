@@ -134,7 +134,7 @@ func (rs *runs) newRun(jg record.JobGen, nonce, dir string, state agent.Shim) *r
 // runHash is how much of a hash is in a run directory's name.
 const runHash = 8
 
-// runDir is short, because sockets lie in it, and still says to people whose it is.
+// runDir is short, because sockets lie in it, and still shows people whose it is.
 // It is no other generation's, also when numbers come again.
 func (rs *runs) runDir(jg record.JobGen, nonce string) string {
 	const readable = 16
@@ -173,7 +173,7 @@ func (r *run) remember(saves []shim.Save) {
 func (rs *runs) attend(r *run, process shim.Process) {
 	ctx := rs.ctx
 	rs.wg.Go(func() {
-		if reach, err := shim.ReachOf(r.dir); err == nil { // else the witness tries again when it has to
+		if reach, err := shim.ReachOf(r.dir); err == nil { // else the watchdog tries again when it has to
 			rs.watchdog.learn(r.jg, reach)
 		}
 		pause := retryFirst
@@ -262,7 +262,7 @@ func (rs *runs) reported(r *run, report shim.Report) {
 	r.remember(report.Saves)
 }
 
-// push gives the newest wish to whoever attends the shim; an older one that was
+// push gives the newest wish to the goroutine that serves the shim; an older one that was
 // not handed over yet is replaced.
 func (rs *runs) push(r *run, w agent.Wish) {
 	select {
@@ -283,7 +283,7 @@ func (rs *runs) push(r *run, w agent.Wish) {
 }
 
 // forgetAbsent drops what was kept of runs that never came to be and are recorded
-// as stopped, or that nobody wants any more.
+// as stopped, or whose plan is gone.
 func (rs *runs) forgetAbsent() {
 	for jg, r := range rs.all {
 		if r.shim != agent.Absent {

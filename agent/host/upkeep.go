@@ -23,7 +23,7 @@ const (
 	collectEvery = time.Minute
 	collectMost  = 16
 
-	// lostAtOnce keeps the transaction small that tells of lost saves; the rest is told with the next.
+	// lostAtOnce keeps the transaction small that has events of lost saves; the rest go with the next.
 	lostAtOnce = 8
 
 	inventoryLane agent.Lane = "inventory"
@@ -97,7 +97,7 @@ func (up *upkeep) announce() {
 	}
 }
 
-// notifySystemd tells systemd that the owner's loop goes round.
+// notifySystemd tells systemd's watchdog that the loop goes round.
 func (up *upkeep) notifySystemd() {
 	if err := systemd.Alive(); err != nil {
 		up.log.Warn().Err(err).Msg("cannot tell systemd's watchdog")

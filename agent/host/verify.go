@@ -100,7 +100,7 @@ func (ve *verifier) verify(at lane, a agent.Verify) {
 			failed, again = ve.retention.preflight(ctx, r, keep, listed)
 		}
 		if ctx.Err() != nil {
-			return func() {} // cut short: nobody wants to know any more
+			return func() {} // cut short: the result is not wanted any more
 		}
 		return func() {
 			r.changed, r.refused, r.resume.sound = time.Now(), failed, failed == nil && !again
@@ -118,7 +118,7 @@ func (ve *verifier) verify(at lane, a agent.Verify) {
 }
 
 // examine returns why the checkpoint cannot be resumed from here, nil if it can.
-// One that differs is damaged for everybody. One that cannot be read may only be
+// One that differs is damaged for all nodes. One that cannot be read may only be
 // out of this node's sight; but where rank 0's node sees a job's directory and
 // not all of its checkpoint, a part of that is lost.
 func (ve *verifier) examine(ctx context.Context, r *run, task dirblob.Verify) (dirblob.Answer, *record.Failed) {

@@ -15,7 +15,7 @@ type Vitals struct {
 	Renewed time.Time
 	Workers int // processes that were started here and are not known to be gone
 	Devices map[record.DeviceState]int
-	// Gossip counts the nodes that this one hears are alive, dead or left; GossipScore
+	// Gossip counts the nodes that gossip says are alive, dead or left; GossipScore
 	// is 0 while it keeps up.
 	Gossip      map[string]int
 	GossipScore int

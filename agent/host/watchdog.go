@@ -17,26 +17,27 @@ const (
 	// watchdogEvery is how often deadlines are looked at. Go's timers stand still while
 	// a machine sleeps, so that none is set for a deadline.
 	watchdogEvery = 200 * time.Millisecond
-	// strikeLast is the longest pause between two strikes at what does not die: each
+	// longestPause is the longest pause between two kills of what does not die: each
 	// looks through all processes.
-	strikeLast = 5 * time.Second
+	longestPause = 5 * time.Second
 )
 
-// witness is the second to see to it that workers die at their deadline: it kills
-// those of a shim that does not. What it needs to know lies in memory, and it
-// waits for nothing: not for etcd, a disk, a log or a shim, nor for the owner, who
-// tells it after each step what there is, and may hang. What it was told last is
-// good enough then, since nobody moves a deadline any more.
+// watchdog kills workers that live past their deadline because their shim does not
+// kill them. What it needs to know lies in memory, and it waits for nothing: not for
+// etcd, a disk, a log or a shim, nor for the loop, which tells it after each step
+// what there is, and may hang. What it was told last is good enough then, since
+// nothing moves a deadline any more. Its mutex is held for looks into memory only;
+// any goroutine may call its methods.
 type watchdog struct {
 	times agent.Times
-	// struck hears of each strike and what went wrong with it, in a goroutine that may wait.
-	struck func(record.JobGen, error)
-	wg     sync.WaitGroup // kills under way
+	// killed is called for each kill with what went wrong with it, in a goroutine that may wait.
+	killed func(record.JobGen, error)
+	wg     sync.WaitGroup // kills in progress
 
-	mu      sync.Mutex // held for a look into memory only
+	mu      sync.Mutex
 	runs    map[record.JobGen]guarded
 	reaches map[record.JobGen]shim.Reach
-	strikes map[record.JobGen]*strikes
+	kills   map[record.JobGen]*kills
 }
 
 // guarded is a run whose workers have a deadline.
@@ -46,18 +47,18 @@ type guarded struct {
 	dir      string
 }
 
-// strikes are those at one run. What they do may hang, each by itself.
-type strikes struct {
-	next                      int64 // when the next is due
-	pause                     time.Duration
-	killing, marking, telling bool // under way
+// kills are those of one run. Each of the three things that they do may hang by itself.
+type kills struct {
+	next                        int64 // when the next is due
+	pause                       time.Duration
+	killing, marking, reporting bool // in progress
 }
 
-func newWatchdog(cfg Config, struck func(record.JobGen, error)) *watchdog {
+func newWatchdog(cfg Config, killed func(record.JobGen, error)) *watchdog {
 	return &watchdog{
 		times:   agent.Times{Grace: cfg.grace(), Patience: shim.UnkillableAfter + fence.Grace},
-		struck:  struck,
-		reaches: map[record.JobGen]shim.Reach{}, strikes: map[record.JobGen]*strikes{},
+		killed:  killed,
+		reaches: map[record.JobGen]shim.Reach{}, kills: map[record.JobGen]*kills{},
 	}
 }
 
@@ -80,10 +81,10 @@ func (w *watchdog) forget(jg record.JobGen) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.reaches, jg)
-	delete(w.strikes, jg)
+	delete(w.kills, jg)
 }
 
-// run looks at the deadlines until the context ends, and returns once no kill is under way.
+// run looks at the deadlines until the context ends, and returns once no kill is in progress.
 func (w *watchdog) run(ctx context.Context) {
 	defer w.wg.Wait()
 	tick := time.NewTicker(watchdogEvery)
@@ -98,7 +99,7 @@ func (w *watchdog) run(ctx context.Context) {
 	}
 }
 
-// look strikes where that is due.
+// look kills where that is due.
 func (w *watchdog) look(now int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -107,25 +108,26 @@ func (w *watchdog) look(now int64) {
 		if what == agent.StrikeNothing {
 			continue
 		}
-		s := w.strikes[jg]
-		if s == nil {
-			s = &strikes{}
-			w.strikes[jg] = s
+		k := w.kills[jg]
+		if k == nil {
+			k = &kills{}
+			w.kills[jg] = k
 		}
-		if now >= s.next {
-			s.pause = min(max(2*s.pause, watchdogEvery), strikeLast)
-			s.next = now + int64(s.pause)
-			w.strike(jg, g, what)
+		if now >= k.next {
+			k.pause = min(max(2*k.pause, watchdogEvery), longestPause)
+			k.next = now + int64(k.pause)
+			w.kill(jg, g, what)
 		}
 	}
 }
 
-// strike kills, beside: a run that is slow to be killed holds up no other, nor does
-// the look for those that only their environment tells of hold up the rest.
-func (w *watchdog) strike(jg record.JobGen, g guarded, what agent.Strike) {
-	s := w.strikes[jg]
+// kill kills in goroutines of their own: a run that is slow to be killed holds up no
+// other, nor does the search for processes that only their environment tells of hold
+// up the rest. The caller holds the lock.
+func (w *watchdog) kill(jg record.JobGen, g guarded, what agent.Strike) {
+	k := w.kills[jg]
 	reach, known := w.reaches[jg]
-	w.begin(&s.killing, func() {
+	w.begin(&k.killing, func() {
 		var err error
 		if !known { // it is only being started
 			reach, err = shim.ReachOf(g.dir)
@@ -142,35 +144,35 @@ func (w *watchdog) strike(jg record.JobGen, g guarded, what agent.Strike) {
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.begin(&s.telling, func() { w.struck(jg, err) })
+		w.begin(&k.reporting, func() { w.killed(jg, err) })
 	})
 	if known {
-		w.begin(&s.marking, func() {
+		w.begin(&k.marking, func() {
 			if err := reach.StrikeMarked(); err != nil {
 				w.mu.Lock()
 				defer w.mu.Unlock()
-				w.begin(&s.telling, func() { w.struck(jg, err) })
+				w.begin(&k.reporting, func() { w.killed(jg, err) })
 			}
 		})
 	}
 }
 
-// begin runs f in a goroutine of its own, unless the last of its kind is still under
-// way. The caller holds the lock.
-func (w *watchdog) begin(under *bool, f func()) {
-	if *under {
+// begin runs f in a goroutine of its own, unless the last of its kind is still in
+// progress. The caller holds the lock.
+func (w *watchdog) begin(busy *bool, f func()) {
+	if *busy {
 		return
 	}
-	*under = true
+	*busy = true
 	w.wg.Go(func() {
 		f()
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		*under = false
+		*busy = false
 	})
 }
 
-// guard tells the witness which runs have a deadline that binds them.
+// guard tells the watchdog which runs have a deadline that binds them.
 func (n *node) guard() {
 	runs := map[record.JobGen]guarded{}
 	for _, o := range n.goals.observed().Runs {
@@ -182,7 +184,7 @@ func (n *node) guard() {
 	n.watchdog.watch(runs)
 }
 
-// killed takes in that the watchdog has killed a run, or what was in its way.
+// killed notes that the watchdog has killed a run, or what was in its way.
 func (n *node) killed(jg record.JobGen, err error) {
 	n.post(func() {
 		r, log := n.runs.all[jg], n.logger(jg)

@@ -229,15 +229,15 @@ func (f *fixture) hides(path string) (thaw func()) {
 }
 
 // What is not due, and what is unknown, is left alone; what does not die is not
-// struck without a pause.
-func TestTheWitnessStrikesWhatIsOverdueOnly(t *testing.T) {
+// killed without a pause.
+func TestTheWatchdogKillsWhatIsOverdueOnly(t *testing.T) {
 	t.Parallel()
 	jg := generationOf("a", 1)
 	tried := make(chan error, 10)
 	w := newWatchdog(Config{TTL: 10 * time.Second}, func(_ record.JobGen, err error) { tried <- err })
 	now := int64(time.Hour)
 	watch := func(deadline int64) {
-		dir := t.TempDir() // of a run whose record says nothing, so that each strike fails
+		dir := t.TempDir() // of a run whose record says nothing, so that each kill fails
 		if err := os.WriteFile(filepath.Join(dir, "shim.json"), []byte("{"), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -248,7 +248,7 @@ func TestTheWitnessStrikesWhatIsOverdueOnly(t *testing.T) {
 		w.look(now)
 		w.wg.Wait()
 		if len(tried) != want {
-			t.Fatalf("%d strikes, want %d", len(tried), want)
+			t.Fatalf("%d kills, want %d", len(tried), want)
 		}
 		for range want {
 			if err := <-tried; err == nil || !strings.Contains(err.Error(), "shim.json") {
@@ -270,13 +270,13 @@ func TestTheWitnessStrikesWhatIsOverdueOnly(t *testing.T) {
 	look(1)
 	now += int64(watchdogEvery)
 	look(0)
-	now += int64(strikeLast)
+	now += int64(longestPause)
 	look(1)
 	w.runs[jg] = guarded{Run: live(), deadline: w.runs[jg].deadline, dir: filepath.Join(t.TempDir(), "none")}
-	now += int64(strikeLast)
+	now += int64(longestPause)
 	look(0) // its shim has claimed nothing yet
 	w.watch(nil)
-	now += int64(strikeLast)
+	now += int64(longestPause)
 	look(0)
 }
 

@@ -23,9 +23,9 @@ type writer struct {
 
 // create writes a record that is written once, the first of ops, and what goes
 // with it. One of the same name that is of another generation of the number is
-// replaced. Whatever comes of it, the owner's picture shows it before the lane is
-// free again, so that nothing is planned from an older one. refused is called by
-// the owner if etcd will never take it; nil if there is nothing to do about that.
+// replaced. Whatever comes of it, the loop's records show it before the lane is
+// free again, so that nothing is planned from older ones. refused is called by
+// the loop if etcd will never take it; nil if there is nothing to do about that.
 func (w *writer) create(at lane, what string, ops []record.Op, refused func(error)) {
 	fresh := record.Absent(ops[0].Key)
 	if there, exists := w.records.raw[ops[0].Key]; exists && nonceOf(there.Value) != nonceOf(ops[0].Value) {
@@ -124,7 +124,7 @@ func applied(txn record.Txn, revision int64) []record.Change {
 	var changes []record.Change
 	for _, op := range txn.Then {
 		if op.Delete {
-			continue // the watch tells which keys that were
+			continue // the watch shows which keys that were
 		}
 		kv := record.KV{Key: op.Key, Value: op.Value, ModRevision: revision, Lease: op.Lease}
 		if created[op.Key] {
@@ -156,7 +156,7 @@ func (w *writer) reread(ctx context.Context, txn record.Txn) ([]record.Change, e
 	return changes, nil
 }
 
-// tell is the operation that writes an event of a node's own, to ride in the
+// tell is the operation that writes an event of a node's own, a part of the
 // transaction that makes it true.
 func tell(node cluster.NodeID, seq uint64, e record.Event) record.Op {
 	e.Seq, e.At, e.Node = seq, time.Now().UTC(), node
@@ -180,7 +180,7 @@ func lastTold(ctx context.Context, s *store.Store, node cluster.NodeID) (uint64,
 	return record.Newest(m.Node(node).Told).Value.Seq, nil
 }
 
-// leave tells that this node leaves of its own accord, with the end of its
+// leave records that this node leaves of its own accord, with the end of its
 // alive key. Where that does not succeed the node's lease ends it all the same,
 // and it counts as lost.
 func (w *writer) leave(ctx context.Context) {

@@ -2,7 +2,7 @@ package main
 
 var ofHost = []Mutant{
 	{
-		Name: "fencing-recorded-after-all-confirmed", File: "agent/host/fencing.go", Tests: "TestTheWordWaitsForAShimThatHangs",
+		Name: "fencing-recorded-after-all-confirmed", File: "agent/host/fencing.go", Tests: "TestTheFencingRecordWaitsForAShimThatHangs",
 		Old: "&& agent.Fenced(fe.goals.observed().Runs):", New: ":",
 		Breaks: "a node whose shims know no deadline counts as one that fences itself (I1)",
 	},
