@@ -53,7 +53,7 @@ var ofHost = []Mutant{
 	},
 	{
 		Name: "unsettled-devices-stay-withheld", File: "agent/host/devices.go", Tests: "TestAnUnkillableWorkerHoldsItsDeviceOnly",
-		Old: "s.Unsettled[d] || r.shim == agent.Dead && !r.swept && r.unkillable == nil", New: "s.Unsettled[d]",
+		Old: "s.Unsettled[d] || r.shim == agent.Dead && !r.sweep.done && r.sweep.unkillable == nil", New: "s.Unsettled[d]",
 		Breaks: "a device whose worker survives SIGKILL counts as fit after a restart of the agent (I3)",
 	},
 	{
