@@ -35,15 +35,15 @@ func (s *Server) guarded(ln net.Listener) net.Listener {
 	return gate.Listen(ln, gate.Config{
 		Total: maxConnections,
 		Of: func(c net.Conn) gate.Peer {
-			uid, err := uidOf(c)
+			peer, err := peerOf(c)
 			if err != nil {
 				return gate.Peer{Name: "unknown", Most: 1}
 			}
 			limits := s.view.allowed()
-			if limits.Exempts(uid) || uid == ownUID() {
+			if limits.Exempts(peer.UID) || peer.UID == ownUID() {
 				return gate.Peer{Name: "exempt", Reserve: true}
 			}
-			return gate.Peer{Name: strconv.FormatUint(uint64(uid), 10), Most: limits.Connections}
+			return gate.Peer{Name: strconv.FormatUint(uint64(peer.UID), 10), Most: limits.Connections}
 		},
 		Refuse: func(c net.Conn, p gate.Peer) {
 			answerRefused(c, fault(Limited, "too many connections to this agent are open (%d of one user's, --user-connections of the coordinator; %d in all): close some, and try again",

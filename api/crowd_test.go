@@ -2,15 +2,18 @@ package api
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/userdb"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -71,6 +74,37 @@ func TestAFollowerIsNotCutOff(t *testing.T) {
 	}
 	store.put(t, record.Put(record.StateKey("train-aaaaaa"), record.State{Phase: cluster.Succeeded}))
 	if err := <-done; err != nil || <-phases != cluster.Succeeded {
+		t.Error(err)
+	}
+}
+
+// The name service may hang: that keeps one request waiting, and no other connection.
+func TestAHangingUserDatabaseKeepsNoOtherWaiting(t *testing.T) {
+	t.Parallel()
+	a := serve(t, newFakeStore(), "n1", nil)
+	answer, asked, first := make(chan struct{}), make(chan struct{}), atomic.Bool{}
+	a.server.cfg.UserName = func(context.Context, uint32) (string, error) {
+		if first.CompareAndSwap(false, true) {
+			close(asked)
+			<-answer
+		}
+		return "", userdb.ErrNoAnswer
+	}
+	waiting := make(chan error, 1)
+	go func() {
+		_, err := a.Status(t.Context())
+		waiting <- err
+	}()
+	<-asked
+	if s, err := a.Status(t.Context()); err != nil || s.Caller != unnamed(self().UID) {
+		t.Errorf("while another request waits: %+v, %v", s, err)
+	}
+	if err := a.server.submissions.mayHost(t.Context(), cluster.Owner{UID: 70001, User: unnamed(70001)}); ownUID() == 0 &&
+		(CodeOf(err) != Unavailable || !strings.Contains(err.Error(), "does not answer: try again")) {
+		t.Errorf("a submit of a user whose name is not known now: %v", err)
+	}
+	close(answer)
+	if err := <-waiting; err != nil {
 		t.Error(err)
 	}
 }

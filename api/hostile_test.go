@@ -61,6 +61,7 @@ func TestAbsurdRecordsAreShown(t *testing.T) {
 		"a start at the end of time": record.Put(record.StateKey("running-aaaaaa"), record.State{
 			Phase: cluster.Running, Generation: 2, Since: time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC),
 		}),
+		"a phase of an early version": record.Put(record.StateKey("running-aaaaaa"), record.State{Phase: "suspended", Generation: 2, Since: now}),
 		"steps that take for ever": record.Put(record.ProgressKey("n1"), record.Progress{Jobs: map[cluster.JobID]record.JobProgress{
 			"running-aaaaaa": {Generation: 2, Step: 90, StepsPerSecond: 5e-324, At: now, Nonce: "k7qz2mxw4fba"},
 		}}),

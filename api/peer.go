@@ -7,13 +7,13 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/user"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/userdb"
 )
 
 // userHeader names the end user in a request that one agent makes of another.
@@ -21,17 +21,44 @@ const userHeader = "Bellows-User"
 
 type peerKey struct{}
 
-// withPeer is http.Server.ConnContext: it asks the kernel once a connection who is at the other end.
-func withPeer(ctx context.Context, c net.Conn) context.Context {
-	owner, err := peerOf(c)
-	if err != nil {
-		return context.WithValue(ctx, peerKey{}, err)
-	}
-	return context.WithValue(ctx, peerKey{}, owner)
+// localPeer is a process on this machine, as the kernel knows it, and how to learn
+// its user's name.
+type localPeer struct {
+	cluster.Owner
+
+	name nameFunc
 }
 
-// withNode is http.Server.ConnContext of connections from other nodes, which say
-// who they are with their certificates.
+// nameFunc returns a user's name, as userdb.Name does.
+type nameFunc func(ctx context.Context, uid uint32) (string, error)
+
+// withPeer returns an http.Server.ConnContext that asks the kernel once for each
+// connection who the peer is. It does not ask for the user's name: it runs between
+// one connection and the next, and the name service may be slow or hang.
+func withPeer(name nameFunc) func(context.Context, net.Conn) context.Context {
+	return func(ctx context.Context, c net.Conn) context.Context {
+		owner, err := peerOf(c)
+		if err != nil {
+			return context.WithValue(ctx, peerKey{}, err)
+		}
+		return context.WithValue(ctx, peerKey{}, localPeer{owner, name})
+	}
+}
+
+// owner returns the peer with its user's name, or with a stand-in for it.
+func (p localPeer) owner(ctx context.Context) cluster.Owner {
+	if p.User != "" {
+		return p.Owner
+	}
+	p.User = unnamed(p.UID)
+	if name, err := p.name(ctx, p.UID); err == nil {
+		p.User = name
+	}
+	return p.Owner
+}
+
+// withNode is the http.Server.ConnContext of connections from other nodes, whose
+// certificates name them.
 func withNode(ctx context.Context, _ net.Conn) context.Context {
 	return context.WithValue(ctx, peerKey{}, node{})
 }
@@ -39,10 +66,10 @@ func withNode(ctx context.Context, _ net.Conn) context.Context {
 // node stands for an agent of the cluster, whose certificate has been verified.
 type node struct{}
 
-// named is a connection that knows by itself who is at its other end, as one
-// that is no unix socket has to.
+// named is a connection that knows its peer by itself, because it is no unix socket.
 type named interface{ Peer() (cluster.Owner, error) }
 
+// peerOf returns the ids of the process at the other end of a connection.
 func peerOf(c net.Conn) (cluster.Owner, error) {
 	if n, ok := accepted(c).(named); ok {
 		return n.Peer()
@@ -51,23 +78,10 @@ func peerOf(c net.Conn) (cluster.Owner, error) {
 	if err != nil {
 		return cluster.Owner{}, err
 	}
-	return cluster.Owner{UID: cred.Uid, GID: cred.Gid, User: userName(cred.Uid)}, nil
+	return cluster.Owner{UID: cred.Uid, GID: cred.Gid}, nil
 }
 
-// uidOf is peerOf without the user's name, which a directory service may be slow to tell.
-func uidOf(c net.Conn) (uint32, error) {
-	if n, ok := accepted(c).(named); ok {
-		owner, err := n.Peer()
-		return owner.UID, err
-	}
-	cred, err := credOf(c)
-	if err != nil {
-		return 0, err
-	}
-	return cred.Uid, nil
-}
-
-// accepted is the connection that another one is made of.
+// accepted returns the connection that another one wraps.
 func accepted(c net.Conn) net.Conn {
 	if outer, ok := c.(interface{ NetConn() net.Conn }); ok {
 		return outer.NetConn()
@@ -95,23 +109,21 @@ func credOf(c net.Conn) (*unix.Ucred, error) {
 	return cred, nil
 }
 
+// userName returns the name of a user, for a message.
 func userName(uid uint32) string {
-	if u, err := user.LookupId(strconv.FormatUint(uint64(uid), 10)); err == nil {
-		return u.Username
-	}
-	return unnamed(uid)
+	return localPeer{Owner: cluster.Owner{UID: uid}, name: userdb.Name}.owner(context.Background()).User
 }
 
-// unnamed is how a user is called whose name is not known.
+// unnamed stands for the name of a user whose name is not known.
 func unnamed(uid uint32) string { return "uid " + strconv.FormatUint(uint64(uid), 10) }
 
-// caller returns whom a request is for: the peer, or the user whom a peer names
-// that may speak for others, which only root, the agent's own user and other
-// nodes may; those have no user of their own.
+// caller returns the user that a request is for: the peer, or the user that the peer
+// names. Only root, the agent's own user and other nodes may name another user; a
+// node must.
 func caller(r *http.Request) (cluster.Owner, error) {
-	var peer cluster.Owner
+	var peer localPeer
 	switch v := r.Context().Value(peerKey{}).(type) {
-	case cluster.Owner:
+	case localPeer:
 		peer = v
 	case node:
 		return parseUser(r.Header.Get(userHeader))
@@ -122,7 +134,7 @@ func caller(r *http.Request) (cluster.Owner, error) {
 	}
 	end := r.Header.Get(userHeader)
 	if end == "" {
-		return peer, nil
+		return peer.owner(r.Context()), nil
 	}
 	if peer.UID != 0 && peer.UID != ownUID() {
 		return cluster.Owner{}, fault(Forbidden, "uid %d may not speak for other users: only agents may", peer.UID)

@@ -16,6 +16,7 @@ import (
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/internal/gate"
 	"github.com/bellows-ml/bellows/internal/trust"
+	"github.com/bellows-ml/bellows/internal/userdb"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -59,7 +60,9 @@ type Config struct {
 	Silence func() time.Duration
 	// Space says how full etcd is. May be nil.
 	Space func(context.Context) (record.Space, error)
-	Log   zerolog.Logger
+	// UserName returns the name of a user of this machine; nil = userdb.Name.
+	UserName func(ctx context.Context, uid uint32) (string, error)
+	Log      zerolog.Logger
 }
 
 // Server answers people and other agents. Make one with NewServer and let Serve run it.
@@ -80,6 +83,9 @@ type Server struct {
 
 // NewServer makes a server; nothing runs before Serve.
 func NewServer(cfg Config) *Server {
+	if cfg.UserName == nil {
+		cfg.UserName = userdb.Name
+	}
 	s := &Server{cfg: cfg, view: newView(cfg), fromUsers: gate.NewBound(maxConnections, 0)}
 	others, asked := &agents{&s.cfg}, newRequests(&s.cfg)
 	s.devices = &deviceReader{&s.cfg, s.view, others}
@@ -101,7 +107,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	defer cancel()
 	var wg sync.WaitGroup
 	wg.Go(func() { s.view.run(ctx) })
-	err := serveHTTP(ctx, s.guarded(ln), &http.Server{Handler: s.telling(s.handler()), ConnContext: withPeer})
+	err := serveHTTP(ctx, s.guarded(ln), &http.Server{Handler: s.telling(s.handler()), ConnContext: withPeer(s.userName)})
 	cancel()
 	wg.Wait()
 	return err
@@ -211,6 +217,10 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("GET /v1/events", s.events.handleEvents)
 	mux.HandleFunc("GET /v1/status", s.handleStatus)
 	return mux
+}
+
+func (s *Server) userName(ctx context.Context, uid uint32) (string, error) {
+	return s.cfg.UserName(ctx, uid)
 }
 
 // silenceHeader is for how long etcd has not answered, as time.Duration writes it.

@@ -107,7 +107,7 @@ func specStatus(id cluster.JobID, spec cluster.Spec, owner cluster.Owner, at tim
 
 func addPending(s *JobStatus, state record.State, leader string) {
 	switch state.Phase {
-	case cluster.Queued, cluster.Backoff, cluster.Held, cluster.Suspended:
+	case cluster.Queued, cluster.Backoff, cluster.Held:
 		s.WhyPending = cmp.Or(state.Reason, "waits for the next decision")
 		if leader == "" {
 			s.WhyPending += "; no coordinator leads"
@@ -311,7 +311,7 @@ func exitCode(m *record.Mirror, v *record.JobView, s JobStatus) *int {
 		} else if v.State.Value.Generation > 0 {
 			return stoppedStatus(m, v.Generation(v.State.Value.Generation).Plan.Value.World)
 		}
-	case cluster.Queued, cluster.Starting, cluster.Running, cluster.Halting, cluster.Suspended, cluster.Backoff, cluster.Held:
+	case cluster.Queued, cluster.Starting, cluster.Running, cluster.Halting, cluster.Backoff, cluster.Held:
 		return nil
 	}
 	return &code

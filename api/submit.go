@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/userdb"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -45,7 +47,7 @@ func (s *submissions) submit(ctx context.Context, req SubmitRequest, who cluster
 	if err := checkRequestID(req.RequestID); err != nil {
 		return SubmitReply{}, err
 	}
-	if err := mayHost(who); err != nil {
+	if err := s.mayHost(ctx, who); err != nil {
 		return SubmitReply{}, err
 	}
 	spec := req.Spec.WithDefaults()
@@ -174,7 +176,7 @@ func ownerOf(m *record.Mirror, id cluster.JobID) (cluster.Owner, bool) {
 
 // mayHost reports why this agent cannot run jobs of a user: only root may become
 // others, and only those that have a name, by which each node looks up their groups.
-func mayHost(who cluster.Owner) error {
+func (s *submissions) mayHost(ctx context.Context, who cluster.Owner) error {
 	self := ownUID()
 	switch {
 	case self == who.UID:
@@ -183,6 +185,9 @@ func mayHost(who cluster.Owner) error {
 		return fault(Forbidden, "this agent runs as %s (uid %d) and can only run that user's jobs; you are %s (uid %d): ask an agent that runs as root, or your own",
 			userName(self), self, who.User, who.UID)
 	case who.User == unnamed(who.UID):
+		if _, err := s.cfg.UserName(ctx, who.UID); err == nil || errors.Is(err, userdb.ErrNoAnswer) || ctx.Err() != nil {
+			return fault(Unavailable, "the name of uid %d is not known now: %s: try again in a moment", who.UID, userdb.ErrNoAnswer)
+		}
 		return fault(Forbidden, "uid %d has no user name on this node: create the user, with the same uid on every node, or look at the directory service, then submit again", who.UID)
 	}
 	return nil

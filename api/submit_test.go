@@ -163,11 +163,12 @@ func TestSubmitRefusals(t *testing.T) {
 }
 
 func TestOnlyRootHostsOtherUsers(t *testing.T) {
-	err := mayHost(stranger)
+	own := serve(t, newFakeStore(), "n1", nil).server.submissions
+	err := own.mayHost(t.Context(), stranger)
 	if root := ownUID() == 0; root != (err == nil) {
 		t.Errorf("agent's uid %d: %v", ownUID(), err)
 	}
-	if err = mayHost(self()); err != nil {
+	if err = own.mayHost(t.Context(), self()); err != nil {
 		t.Error(err)
 	}
 	nameless := cluster.Owner{UID: 4_000_000_000, GID: 4_000_000_000, User: userName(4_000_000_000)}

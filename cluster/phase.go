@@ -18,7 +18,6 @@ const (
 	Starting  Phase = "starting"  // a generation is planned; not all of its members have started
 	Running   Phase = "running"   // all workers of the generation were started
 	Halting   Phase = "halting"   // the generation is saving and stopping
-	Suspended Phase = "suspended" // its owner asked it to wait; keeps its checkpoint, holds no devices
 	Backoff   Phase = "backoff"   // a worker failed; the next start waits
 	Held      Phase = "held"      // cannot go on without its owner; the reason says why
 	Succeeded Phase = "succeeded" // every rank exited 0
@@ -38,5 +37,5 @@ func (p Phase) Active() bool {
 
 // Phases returns all of them, in the order in which a job may go through them.
 func Phases() []Phase {
-	return []Phase{Queued, Starting, Running, Halting, Suspended, Backoff, Held, Succeeded, Failed, Stopped}
+	return []Phase{Queued, Starting, Running, Halting, Backoff, Held, Succeeded, Failed, Stopped}
 }

@@ -65,7 +65,7 @@ func (f formed) shelved() bool {
 	switch f.state().Phase {
 	case cluster.Stopped, cluster.Failed:
 		return f.Committed.Exists() || len(f.Checkpoints)+len(f.Bad) > 0
-	case cluster.Queued, cluster.Starting, cluster.Running, cluster.Halting, cluster.Suspended, cluster.Backoff, cluster.Held, cluster.Succeeded:
+	case cluster.Queued, cluster.Starting, cluster.Running, cluster.Halting, cluster.Backoff, cluster.Held, cluster.Succeeded:
 	}
 	return false
 }

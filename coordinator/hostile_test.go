@@ -192,6 +192,43 @@ func TestJobWithoutANameHoldsNothingUp(t *testing.T) {
 	}
 }
 
+// A job in a phase that this version does not know, such as suspended, which early
+// versions named, is left as it is, and keeps no other job from running.
+func TestAPhaseThatIsUnknownIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	b := &besieged{mem: record.NewMemory(), now: time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)}
+	spec := cluster.Spec{Name: "known", Command: []string{"train"}, Workdir: "/w", CheckpointDir: "/c"}.WithDefaults()
+	first := spec
+	first.Name = "old"
+	old := record.State{Phase: "suspended", Generation: 3, Since: b.now}
+	b.write(
+		record.Put(leaderKey(1), record.Leader{Node: "n1"}),
+		record.Put(record.AliveKey("n1"), record.Alive{Addr: "10.0.0.9", Ports: record.Ports{First: 7000, Count: 8}, Nonces: true}),
+		record.Put(record.InventoryKey("n1"), record.Inventory{Devices: []cluster.Device{{ID: "a", Health: cluster.Healthy}}}),
+		record.Put(record.SpecKey("old-aaaaaa"), record.Submitted{Spec: first, ID: "old-aaaaaa", At: b.now, Owner: cluster.Owner{UID: 1000, User: "ann"}}),
+		record.Put(record.WantedKey("old-aaaaaa"), record.Wanted{Run: true}),
+		record.Put(record.StateKey("old-aaaaaa"), old),
+		record.Put(record.RequestKey("n1", "r-known"), record.Request{
+			Kind: record.SubmitRequest, Job: "known-aaaaaa", Spec: &spec, At: b.now, Owner: cluster.Owner{UID: 1000, User: "ann"},
+		}),
+	)
+	kv, _ := b.mem.Get(leaderKey(1))
+	b.c = coordinator.New(coordinator.Config{
+		Token: coordinator.Token{Key: kv.Key, Create: kv.CreateRevision}, Policy: "script", Interval: 10 * time.Second, Timing: coordinator.DefaultTiming(), Secret: "x",
+	})
+	b.load()
+	b.advance(time.Minute)
+	if got := recorded[record.State](b.mem, record.StateKey("old-aaaaaa")); got.Phase != old.Phase || got.Generation != old.Generation {
+		t.Errorf("the job in an unknown phase: %+v", got)
+	}
+	if got := recorded[record.State](b.mem, record.StateKey("known-aaaaaa")); got.Generation == 0 {
+		t.Errorf("the other job: %+v", got)
+	}
+	if len(b.sent) > mostSent {
+		t.Errorf("%d transactions: it never comes to rest", len(b.sent))
+	}
+}
+
 // A leader that does not come to rest by itself takes etcd's time from all others.
 const (
 	mostLists = 40

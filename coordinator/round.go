@@ -106,7 +106,7 @@ func (c *Coordinator) asksFor(f formed) bool {
 		return true
 	case cluster.Backoff:
 		return c.retryAt(f).Before(c.clock.Add(c.cfg.Interval))
-	case cluster.Suspended, cluster.Held, cluster.Succeeded, cluster.Failed, cluster.Stopped:
+	case cluster.Held, cluster.Succeeded, cluster.Failed, cluster.Stopped:
 	}
 	return false
 }

@@ -166,7 +166,7 @@ func (c *Coordinator) restful(f *formed) bool {
 	case cluster.Queued:
 		t, decided := c.targets.of[f.ID]
 		return decided && t.Workers() == 0
-	case cluster.Suspended, cluster.Starting, cluster.Halting:
+	case cluster.Starting, cluster.Halting:
 	}
 	return false
 }
@@ -178,7 +178,7 @@ func (c *Coordinator) advance(f formed) bool {
 	}
 	acted := false
 	switch f.state().Phase {
-	case cluster.Queued, cluster.Suspended:
+	case cluster.Queued:
 		acted = c.commit(f) || c.stopIdle(f) || c.spentIdle(f) || c.pardon(f) || c.noOther(f) || c.awaitTransient(f) || c.hold(f) ||
 			c.startWaiting(f) || c.explain(f)
 	case cluster.Held:

@@ -2,10 +2,12 @@ package coordinator_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/lab/machine"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -91,11 +93,11 @@ func (s *storm) checkEvent(c record.Change) {
 // checkRemoved: nothing is left on a node that is removed, and it is not there.
 func (s *storm) checkRemoved(c record.Change) {
 	for _, n := range s.nodes {
-		if c.Key != record.InventoryKey(n.id) || !c.Deleted {
+		if c.Key != record.InventoryKey(n.Node) || !c.Deleted {
 			continue
 		}
-		if left := s.mirror.Unfinished(n.id); len(left) > 0 || s.mirror.Node(n.id).Belongs() {
-			s.fault("I9: %s is removed, and %v is not over there", n.id, left)
+		if left := s.mirror.Unfinished(n.Node); len(left) > 0 || s.mirror.Node(n.Node).Belongs() {
+			s.fault("I9: %s is removed, and %v is not over there", n.Node, left)
 		}
 	}
 }
@@ -106,7 +108,7 @@ const longEnough = 30 * time.Second
 // watchNodes notes since when each node could have run any job.
 func (s *storm) watchNodes() {
 	for _, n := range s.nodes {
-		v := s.mirror.Node(n.id)
+		v := s.mirror.Node(n.Node)
 		sound := v.Alive.Exists() && !v.Cordon.Exists() && v.Inventory.Exists()
 		for _, d := range v.Inventory.Value.Devices {
 			sound = sound && d.Health == cluster.Healthy
@@ -128,9 +130,9 @@ func (s *storm) checkGivenUp(v *record.JobView, c record.Change) {
 		return
 	}
 	for _, n := range s.nodes[1:] {
-		_, excluded := v.State.Value.Excluded[n.id]
-		if !excluded && s.now-n.steady > longEnough && len(n.devices) >= v.Scaled().MinWorkers {
-			s.fault("I5: the sound checkpoint of step %d of %s is given up, and %s has not looked at it", bad.Step, v.ID, n.id)
+		_, excluded := v.State.Value.Excluded[n.Node]
+		if !excluded && s.now-n.steady > longEnough && len(n.Devices) >= v.Scaled().MinWorkers {
+			s.fault("I5: the sound checkpoint of step %d of %s is given up, and %s has not looked at it", bad.Step, v.ID, n.Node)
 		}
 	}
 }
@@ -201,22 +203,20 @@ func (s *storm) checkGrants() {
 	}
 }
 
-// checkExec: when a worker is executed, no worker of another generation of its
-// job is alive anywhere (I1), nor of another job on its device (I3).
-func (s *storm) checkExec(n *simNode, sh *simShim) {
+// checkExec: when workers are executed, none of another generation of their job
+// lives anywhere (I1), nor one of another job on their devices (I3).
+func (s *storm) checkExec(sh *machine.Shim) {
 	for _, other := range s.nodes {
-		for jg, o := range other.shims {
-			if !o.running || o == sh {
+		for _, o := range other.Shims() {
+			if !o.Running() || o == sh {
 				continue
 			}
-			if jg.Job == sh.jg.Job && jg.Generation != sh.jg.Generation {
-				s.fault("I1: %s/%d starts on %s while %d runs on %s", jg.Job, sh.jg.Generation, n.id, jg.Generation, other.id)
+			if o.Job == sh.Job && (o.Generation != sh.Generation || o.World.Nonce != sh.World.Nonce) {
+				s.fault("I1: %s/%d starts on %s while %d runs on %s", sh.Job, sh.Generation, sh.Member.Node, o.Generation, other.Node)
 			}
-			for _, d := range o.devices {
-				for _, mine := range sh.devices {
-					if d == mine {
-						s.fault("I3: %s/%d starts on %s, which %s/%d is still using", sh.jg.Job, sh.jg.Generation, d, jg.Job, jg.Generation)
-					}
+			for _, d := range o.Member.Devices {
+				if slices.Contains(sh.Member.Devices, d) {
+					s.fault("I3: %s/%d starts on %s, which %s/%d is still using", sh.Job, sh.Generation, d, o.Job, o.Generation)
 				}
 			}
 		}
@@ -244,12 +244,12 @@ func (s *storm) checkEnd() {
 				s.fault("I9: %s is %s, and no event tells", id, st.Phase)
 			}
 			for _, n := range s.nodes {
-				if s.mirror.Node(n.id).Grants[id].Exists() {
-					s.fault("I12: %s is %s and has a grant on %s", id, st.Phase, n.id)
+				if s.mirror.Node(n.Node).Grants[id].Exists() {
+					s.fault("I12: %s is %s and has a grant on %s", id, st.Phase, n.Node)
 				}
-				for jg, sh := range n.shims {
-					if jg.Job == id && sh.running {
-						s.fault("I12: %s is %s and generation %d runs on %s", id, st.Phase, jg.Generation, n.id)
+				for _, sh := range n.Shims() {
+					if sh.Job == id && sh.Running() {
+						s.fault("I12: %s is %s and generation %d runs on %s", id, st.Phase, sh.Generation, n.Node)
 					}
 				}
 			}
@@ -269,8 +269,8 @@ func (s *storm) checkForgotten() {
 		}
 	}
 	for _, n := range s.nodes {
-		if v := s.mirror.Nodes[n.id]; n.scrapped && v != nil && !s.mirror.Quoted(v) {
-			s.fault("I12: of %s, which was removed, is left: %+v", n.id, *v)
+		if v := s.mirror.Nodes[n.Node]; n.scrapped && v != nil && !s.mirror.Quoted(v) {
+			s.fault("I12: of %s, which was removed, is left: %+v", n.Node, *v)
 		}
 	}
 }

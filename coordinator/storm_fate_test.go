@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/lab/machine"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -77,10 +78,9 @@ func (s *storm) deposeLeader(*simNode) {
 
 func (s *storm) crashAgent(n *simNode) {
 	down := s.between(500*time.Millisecond, 20*time.Second)
-	s.note("agent of %s down for %v", n.id, down)
-	n.agent = false
-	clear(n.knows)
-	s.at(down, func() { n.agent = true })
+	s.note("agent of %s down for %v", n.Node, down)
+	n.StopAgent()
+	s.at(down, n.StartAgent)
 }
 
 func (s *storm) loseNode(n *simNode) {
@@ -91,21 +91,26 @@ func (s *storm) loseNode(n *simNode) {
 // takeDown ends all that runs on a machine, for a time unless it is scrapped.
 func (s *storm) takeDown(n *simNode) {
 	down := s.between(5*time.Second, 40*time.Second)
-	s.note("%s lost for %v", n.id, down)
-	n.up, n.rev = false, 0
-	n.shims = map[record.JobGen]*simShim{}
-	clear(n.knows)
-	s.at(down, func() { n.up = !n.scrapped })
+	s.note("%s lost for %v", n.Node, down)
+	n.PowerOff()
+	s.at(down, func() {
+		if !n.scrapped {
+			n.PowerOn()
+		}
+	})
 }
 
-func (s *storm) cutOff(n *simNode) {
-	n.cut = s.now + s.between(2*time.Second, 25*time.Second)
-	s.note("%s cut off until +%v", n.id, n.cut)
+func (s *storm) cutOff(n *simNode) { s.cut(n, s.between(2*time.Second, 25*time.Second)) }
+
+// cut keeps a node from etcd for so long.
+func (s *storm) cut(n *simNode, length time.Duration) {
+	s.note("%s cut off for %v", n.Node, length)
+	n.CutOff(s.now + length)
 }
 
 func (s *storm) revoke(n *simNode) {
-	s.note("lease of %s revoked", n.id)
-	_ = s.mem.Revoke(n.lease) // perhaps it is gone already
+	s.note("lease of %s revoked", n.Node)
+	_ = s.mem.Revoke(n.Lease()) // perhaps it is gone already
 }
 
 // revokeUnseen: the lease goes early, and the node does not learn of it before its own deadline.
@@ -115,42 +120,30 @@ func (s *storm) revokeUnseen(n *simNode) {
 }
 
 func (s *storm) failWorker(n *simNode) {
-	running := n.jobsOf()
+	running := slices.DeleteFunc(slices.Clone(n.Shims()), func(sh *machine.Shim) bool { return !sh.Running() })
 	if len(running) == 0 {
 		return
 	}
-	sh := n.shims[running[s.rng.IntN(len(running))]]
-	s.note("worker of %s/%d fails on %s", sh.jg.Job, sh.jg.Generation, n.id)
-	if s.failIn(sh); sh.failed != nil {
+	sh := running[s.rng.IntN(len(running))]
+	s.note("worker of %s/%d fails on %s", sh.Job, sh.Generation, n.Node)
+	if sh.Exit(1); sh.Report.Failed != nil {
 		s.did("worker failed")
 	}
 }
 
-// failIn lets a worker fail.
-func (s *storm) failIn(sh *simShim) {
-	if sh.running {
-		sh.running = false
-		sh.failed = &record.Failed{Kind: record.WorkerFailed, Reason: "exit status 1", At: s.clock()}
-	}
-}
-
 func (s *storm) cordonNode(n *simNode) {
-	s.write(record.Put(record.CordonKey(n.id), record.Cordon{Reason: "storm", Drain: s.chance(50)}))
+	s.write(record.Put(record.CordonKey(n.Node), record.Cordon{Reason: "storm", Drain: s.chance(50)}))
 	s.at(s.between(time.Second, 20*time.Second), func() {
 		if !s.calm {
-			s.write(record.Delete(record.CordonKey(n.id)))
+			s.write(record.Delete(record.CordonKey(n.Node)))
 		}
 	})
 }
 
 func (s *storm) sickDevice(n *simNode) {
-	d := s.rng.IntN(len(n.devices))
-	n.devices = append([]cluster.Device(nil), n.devices...)
-	n.devices[d].Health, n.told = cluster.Unhealthy, false
-	s.at(s.between(time.Second, 20*time.Second), func() {
-		n.devices = append([]cluster.Device(nil), n.devices...)
-		n.devices[d].Health, n.told = cluster.Healthy, false
-	})
+	d := s.rng.IntN(len(n.Devices))
+	n.Devices[d].Health = cluster.Unhealthy
+	s.at(s.between(time.Second, 20*time.Second), func() { n.Devices[d].Health = cluster.Healthy })
 }
 
 func (s *storm) stopJob(n *simNode) {
@@ -158,7 +151,7 @@ func (s *storm) stopJob(n *simNode) {
 	if len(ids) == 0 || !s.chance(30) {
 		return
 	}
-	s.write(record.Put(record.RequestKey(n.id, fmt.Sprintf("stop-%d", s.serial)), record.Request{
+	s.write(record.Put(record.RequestKey(n.Node, fmt.Sprintf("stop-%d", s.serial)), record.Request{
 		Kind: record.StopRequest, Job: ids[s.rng.IntN(len(ids))], Now: s.rng.IntN(3) == 0, At: s.clock(), Owner: cluster.Owner{UID: 1000, User: "ann"},
 	}))
 }
@@ -174,12 +167,12 @@ func (s *storm) scaleJob(n *simNode) {
 		At: s.clock(), Owner: cluster.Owner{UID: 1000, User: "ann"},
 	}
 	j := s.jobs[r.Job]
-	if s.rng.IntN(3) == 0 {
+	if s.chance(50) {
 		r.TimeLimit = cluster.Duration(time.Duration(1+s.rng.IntN(40)) * time.Second)
 	}
 	j.least, j.most = min(j.least, r.MinWorkers), max(j.most, r.MaxWorkers)
 	s.note("%s is to have %d to %d workers", r.Job, r.MinWorkers, r.MaxWorkers)
-	s.write(record.Put(record.RequestKey(n.id, fmt.Sprintf("scale-%d", s.serial)), r))
+	s.write(record.Put(record.RequestKey(n.Node, fmt.Sprintf("scale-%d", s.serial)), r))
 }
 
 // resumeJob: a job that has ended is to go on, perhaps from further back.
@@ -202,7 +195,7 @@ func (s *storm) resumeJob(n *simNode) {
 		r.From = &steps[s.rng.IntN(len(steps))]
 	}
 	s.note("%s is to be resumed", r.Job)
-	s.write(record.Put(record.RequestKey(n.id, fmt.Sprintf("resume-%d", s.serial)), r))
+	s.write(record.Put(record.RequestKey(n.Node, fmt.Sprintf("resume-%d", s.serial)), r))
 }
 
 // scrapNode: a node dies, and an operator thinks that it is for good, which it may
@@ -220,15 +213,15 @@ func (s *storm) scrapNode(n *simNode) {
 
 // removeNode asks for it to be removed, most often only where that can be.
 func (s *storm) removeNode(n *simNode) {
-	if v := s.mirror.Node(n.id); v.Belongs() && (s.chance(10) || !v.Alive.Exists() && len(s.mirror.Unfinished(n.id)) == 0) {
-		s.operate(record.Request{Kind: record.RemoveRequest, Node: n.id})
+	if v := s.mirror.Node(n.Node); v.Belongs() && (s.chance(10) || !v.Alive.Exists() && len(s.mirror.Unfinished(n.Node)) == 0) {
+		s.operate(record.Request{Kind: record.RemoveRequest, Node: n.Node})
 	}
 }
 
 // callDown says that nothing runs on a node, which is so.
 func (s *storm) callDown(n *simNode) {
-	if !n.up {
-		s.operate(record.Request{Kind: record.DrainRequest, Node: n.id, Down: true})
+	if !n.Up() {
+		s.operate(record.Request{Kind: record.DrainRequest, Node: n.Node, Down: true})
 	}
 }
 
@@ -236,12 +229,12 @@ func (s *storm) callDown(n *simNode) {
 func (s *storm) operate(r record.Request) {
 	s.note("to do: %s %s", r.Kind, r.Node)
 	r.At, r.Owner = s.clock(), cluster.Owner{User: "root"}
-	s.write(record.Put(record.RequestKey(s.nodes[s.rng.IntN(len(s.nodes))].id, fmt.Sprintf("%s-%d", r.Kind, s.serial)), r))
+	s.write(record.Put(record.RequestKey(s.nodes[s.rng.IntN(len(s.nodes))].Node, fmt.Sprintf("%s-%d", r.Kind, s.serial)), r))
 }
 
 // discard goes on until a node that is gone for good is removed.
 func (s *storm) discard(n *simNode) {
-	if s.mirror.Node(n.id).Belongs() {
+	if s.mirror.Node(n.Node).Belongs() {
 		s.callDown(n)
 		s.removeNode(n)
 		s.at(30*time.Second, func() { s.discard(n) })

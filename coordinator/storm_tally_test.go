@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bellows-ml/bellows/agent/fence"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -28,9 +29,9 @@ func (s *storm) count(c record.Change) {
 	switch kind, _, _ := strings.Cut(what, "/"); {
 	case kind == "alive" && c.Deleted:
 		for _, n := range s.nodes {
-			if early := n.rev != 0 && s.now < n.renewed+nodeTTL; n.id == v.ID && early && s.now < n.cut {
+			if early := n.Life() != 0 && s.now < n.Renewed()+fence.TTL; n.Node == v.ID && early && !n.Reaches() {
 				s.did("lease revoked unseen")
-			} else if n.id == v.ID && early {
+			} else if n.Node == v.ID && early {
 				s.did("lease revoked")
 			}
 		}

@@ -41,9 +41,11 @@ type storm struct {
 	damaged map[record.Checkpoint]bool
 	skewed  bool // leaders' clocks differ by minutes
 	halted  map[record.JobGen]time.Duration
-	told    map[uint64]bool // numbers of events
-	tally   tally           // what it did
-	faults  []string        // broken invariants
+	worlds  map[string]*ranks        // what the workers of each generation do
+	passes  map[string]time.Duration // when what a node has failed of is over, by node and generation
+	told    map[uint64]bool          // numbers of events
+	tally   tally                    // what it did
+	faults  []string                 // broken invariants
 	trail   []string
 }
 
@@ -52,6 +54,7 @@ type simJob struct {
 	sdk   bool
 	steps int64 // it exits 0 after so many
 	saves bool  // a halt ends with a checkpoint
+	loose bool  // its nodes do not wait for each other: each takes its steps by itself
 	// All bounds that it ever had lie within these.
 	least, most int
 }
@@ -65,6 +68,7 @@ func newStorm(seed uint64, without coordinator.Rule) *storm {
 	s := &storm{
 		rng: rand.New(rand.NewPCG(seed, 7)), without: without, mem: record.NewMemory(), jobs: map[cluster.JobID]*simJob{},
 		damaged: map[record.Checkpoint]bool{}, halted: map[record.JobGen]time.Duration{}, told: map[uint64]bool{}, tally: tally{},
+		worlds: map[string]*ranks{}, passes: map[string]time.Duration{},
 	}
 	s.wild = seed%2 == 1
 	s.lossy = s.wild
@@ -83,19 +87,24 @@ func newStorm(seed uint64, without coordinator.Rule) *storm {
 		alone, s.alone = s.between(5*time.Second, 25*time.Second), true
 	}
 	for i := range 2 + s.rng.IntN(3) {
-		n := &simNode{id: cluster.NodeID(fmt.Sprintf("n%d", i+1)), up: true, agent: true, shims: map[record.JobGen]*simShim{}, knows: map[record.Checkpoint]bool{}}
+		n := s.newNode(cluster.NodeID(fmt.Sprintf("n%d", i+1)))
 		for k := range 1 << s.rng.IntN(3) {
-			n.devices = append(n.devices, cluster.Device{ID: cluster.DeviceID(fmt.Sprintf("%s%c", n.id, 'a'+k)), Health: cluster.Healthy})
+			n.Devices = append(n.Devices, cluster.Device{ID: cluster.DeviceID(fmt.Sprintf("%s%c", n.Node, 'a'+k)), Health: cluster.Healthy})
 		}
 		s.nodes = append(s.nodes, n)
 		first := s.between(0, time.Second)
 		if i > 0 {
 			first += alone
 		}
-		s.at(first, func() { s.tick(n) })
+		s.at(first, func() {
+			if !n.scrapped { // before it ever came
+				n.PowerOn()
+			}
+			s.tick(n)
+		})
 	}
 	if alone > 0 { // and it does not see that others come
-		s.at(alone-time.Second, func() { s.nodes[0].cut = s.now + s.between(25*time.Second, 45*time.Second) })
+		s.at(alone-time.Second, func() { s.cut(s.nodes[0], s.between(25*time.Second, 45*time.Second)) })
 	}
 	s.at(0, s.elect)
 	for i := range 3 + s.rng.IntN(3) {
@@ -185,13 +194,13 @@ func (s *storm) submit(i int) {
 	sizes := [][2]int{{1, 1}, {1, 4}, {2, 2}, {2, 8}, {4, 4}, {1, 2}}
 	size := sizes[s.rng.IntN(len(sizes))]
 	id := jobID(string(rune('p' + i)))
-	s.jobs[id] = &simJob{sdk: s.chance(60), steps: int64(20 + s.rng.IntN(300)), saves: s.chance(80), least: size[0], most: size[1]}
+	s.jobs[id] = &simJob{sdk: s.chance(60), steps: int64(20 + s.rng.IntN(300)), saves: s.chance(80), loose: s.chance(30), least: size[0], most: size[1]}
 	spec := cluster.Spec{
 		Name: string(rune('p' + i)), Command: []string{"train"}, Workdir: "/w", CheckpointDir: "/c", MaxRestarts: 5,
 		MinWorkers: size[0], MaxWorkers: size[1], BatchSize: cluster.BatchSize{Min: 64}, HaltTimeout: cluster.Duration(15 * time.Second),
 		Steps: 400, ETA: cluster.Duration(time.Hour), // so that policies learn what is left
 	}
-	s.write(record.Put(record.RequestKey(s.nodes[0].id, "r-"+string(id)), record.Request{
+	s.write(record.Put(record.RequestKey(s.nodes[0].Node, "r-"+string(id)), record.Request{
 		Kind: record.SubmitRequest, Job: id, Spec: &spec, At: s.clock(), Owner: cluster.Owner{UID: 1000, User: "ann"},
 	}))
 }
@@ -252,13 +261,15 @@ func (s *storm) rest() {
 			s.discard(n)
 			continue
 		}
-		n.up, n.agent, n.cut, n.misread = true, true, 0, false
-		for i := range n.devices {
-			n.devices[i].Health = cluster.Healthy
+		n.PowerOn()
+		n.StartAgent()
+		s.cut(n, 0)
+		n.misread = false
+		for i := range n.Devices {
+			n.Devices[i].Health = cluster.Healthy
 		}
-		n.told = false
-		if _, ok := s.mem.Get(record.CordonKey(n.id)); ok {
-			s.write(record.Delete(record.CordonKey(n.id)))
+		if _, ok := s.mem.Get(record.CordonKey(n.Node)); ok {
+			s.write(record.Delete(record.CordonKey(n.Node)))
 		}
 	}
 	for _, l := range s.leaders {

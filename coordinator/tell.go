@@ -47,7 +47,7 @@ func eventOf(m move) (record.Event, bool) {
 		e.Kind = record.JobFailed
 	case cluster.Stopped:
 		e.Kind = record.JobStopped
-	case cluster.Starting, cluster.Running, cluster.Suspended: // that all have started is told with its figures
+	case cluster.Starting, cluster.Running: // that all have started is told with its figures
 	}
 	return e, e.Kind != ""
 }

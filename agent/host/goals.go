@@ -106,7 +106,7 @@ func (gs *goals) desired() agent.Desired {
 			d.Goals = append(d.Goals, gs.goal(jg))
 		}
 	}
-	for _, jg := range slices.SortedFunc(maps.Keys(gs.collected), compareGenerations) {
+	for _, jg := range slices.SortedFunc(maps.Keys(gs.collected), agent.Compare) {
 		if gs.runs.all[jg] == nil {
 			d.Goals = append(d.Goals, agent.Goal{
 				Job: jg.Job, Generation: jg.Generation, Read: true, Acks: gs.records.acks(jg),
@@ -117,61 +117,10 @@ func (gs *goals) desired() agent.Desired {
 }
 
 func (gs *goals) goal(jg record.JobGen) agent.Goal {
-	job := gs.records.mirror.Job(jg.Job)
-	gen := job.Generation(jg.Generation)
-	g := agent.Goal{
-		Job: jg.Job, Generation: jg.Generation,
-		Read:   gs.records.known(genPart(jg)) && gs.records.known(jobPart(jg.Job)),
-		Spec:   value(job.Spec),
-		Plan:   value(gen.Plan),
-		Fresh:  gs.adoption.fresh(jg, gen.Plan),
-		Permit: gen.Permit.Exists(),
-		Halt:   value(gen.Halt),
-		Acks:   gs.records.acks(jg),
-		Saved:  values(gs.records.self().Saved[jg]),
-		Offers: values(gs.records.self().Offers[jg]),
-	}
-	if g.Plan == nil {
-		return g
-	}
-	nonce := g.Plan.World.Nonce
-	g.Saved, g.Offers = values(record.Of(gs.records.self().Saved[jg], nonce)), values(record.Of(gs.records.self().Offers[jg], nonce))
-	for _, m := range g.Plan.World.Members {
-		if m.Node == gs.cfg.Node {
-			continue
-		}
-		view := gs.records.mirror.Node(m.Node)
-		acks := view.Ack(jg.Job, jg.Generation, nonce)
-		fence := gen.Fences[m.Node]
-		g.Peers = append(g.Peers, agent.Peer{
-			Node: m.Node, Failed: value(acks.Failed), Gone: acks.Stopped.Exists() || fence.Exists(),
-			Saved: values(record.Of(view.Saved[jg], nonce)), Offered: newest(record.Of(view.Offers[jg], nonce)),
-		})
-	}
+	g := agent.GoalOf(gs.records.mirror, gs.cfg.Node, jg)
+	g.Read = gs.records.known(genPart(jg)) && gs.records.known(jobPart(jg.Job))
+	g.Fresh = gs.adoption.fresh(jg, gs.records.planOf(jg))
 	return g
-}
-
-// newest is the highest step; 0 if there is none.
-func newest[T any](m map[int64]T) (step int64) {
-	for s := range m {
-		step = max(step, s)
-	}
-	return step
-}
-
-func value[T any](v record.Versioned[T]) *T {
-	if !v.Exists() {
-		return nil
-	}
-	return &v.Value
-}
-
-func values[T any](m map[int64]record.Versioned[T]) map[int64]T {
-	out := make(map[int64]T, len(m))
-	for k, v := range m {
-		out[k] = v.Value
-	}
-	return out
 }
 
 // observed is what is on the node, for agent.Plan.

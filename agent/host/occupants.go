@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"os"
-	"os/user"
 	"slices"
 	"strconv"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/agent/shim"
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/userdb"
 	"github.com/bellows-ml/bellows/nvml"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -236,12 +236,12 @@ func (oc *occupants) userName(uid uint32) string {
 	name, ask := oc.users.of(uid, time.Now())
 	at := lane{what: usersLane}
 	if ask && !oc.lanes[at] {
-		oc.beside(at, func(context.Context) func() {
-			u, err := user.LookupId(strconv.FormatUint(uint64(uid), 10))
+		oc.beside(at, func(ctx context.Context) func() {
+			name, err := userdb.Name(ctx, uid)
 			return func() {
 				e := userEntry{asked: time.Now()}
 				if err == nil {
-					e.name = u.Username
+					e.name = name
 				}
 				oc.users[uid] = e
 			}

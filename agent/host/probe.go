@@ -52,14 +52,14 @@ func (ps *probes) next() {
 		return
 	}
 	maps.DeleteFunc(ps.due, func(jg record.JobGen, _ time.Time) bool { return !ps.awaits(jg) })
-	for _, jg := range slices.SortedFunc(maps.Keys(ps.records.self().Acks), compareGenerations) {
+	for _, jg := range slices.SortedFunc(maps.Keys(ps.records.self().Acks), agent.Compare) {
 		if _, known := ps.due[jg]; !known && ps.awaits(jg) {
 			ps.due[jg] = time.Time{}
 		}
 	}
 	due := record.JobGen{}
 	for jg, next := range ps.due {
-		if due.Job == "" || next.Before(ps.due[due]) || next.Equal(ps.due[due]) && compareGenerations(jg, due) < 0 {
+		if due.Job == "" || next.Before(ps.due[due]) || next.Equal(ps.due[due]) && agent.Compare(jg, due) < 0 {
 			due = jg
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -69,7 +70,7 @@ func (pr *progress) lostUntold() bool {
 // tellLost writes events for saves that came to nothing, one until a save is whole again: a
 // job may save every second.
 func (pr *progress) tellLost() (ops []record.Op) {
-	for _, jg := range slices.SortedFunc(maps.Keys(pr.runs.all), compareGenerations) {
+	for _, jg := range slices.SortedFunc(maps.Keys(pr.runs.all), agent.Compare) {
 		r := pr.runs.all[jg]
 		if r.lost.why != "" && !r.lost.told && len(ops) < lostAtOnce {
 			ops = append(ops, pr.writer.tell(record.Event{Kind: record.CheckpointLost, Job: jg.Job, Generation: jg.Generation, Why: r.lost.why}))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -108,17 +109,8 @@ func (r *records) planOf(jg record.JobGen) record.Versioned[record.Plan] {
 	return r.mirror.Job(jg.Job).Generation(jg.Generation).Plan
 }
 
-// acks are what this node has acknowledged of a generation: of the one that is
-// planned, or, of one that is not, of any of its number.
-func (r *records) acks(jg record.JobGen) record.Acks {
-	if plan := r.planOf(jg); plan.Exists() {
-		return r.self().Ack(jg.Job, jg.Generation, plan.Value.World.Nonce)
-	}
-	if all := r.self().Acks[jg]; all != nil {
-		return *all
-	}
-	return record.Acks{}
-}
+// acks are what this node has acknowledged of a generation.
+func (r *records) acks(jg record.JobGen) record.Acks { return agent.AcksOf(r.mirror, r.node, jg) }
 
 // self is this node's own records.
 func (r *records) self() *record.NodeView { return r.mirror.Node(r.node) }

@@ -1,12 +1,10 @@
 package host
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -303,27 +301,8 @@ func (rs *runs) drop(jg record.JobGen) {
 	rs.watchdog.forget(jg)
 }
 
-// current are the generations that concern this node: granted to it, with a run
-// here, or acknowledged and not yet stopped. Sorted.
-func (rs *runs) current() []record.JobGen {
-	set := map[record.JobGen]bool{}
-	for jg := range rs.all {
-		set[jg] = true
-	}
-	for job, grant := range rs.records.self().Grants {
-		set[generationOf(job, grant.Value.Generation)] = true
-	}
-	for jg, acks := range rs.records.self().Acks {
-		if begun := acks.Started.Exists() || acks.Held.Exists() || acks.Failed.Exists(); begun && !acks.Stopped.Exists() {
-			set[jg] = true
-		}
-	}
-	return slices.SortedFunc(maps.Keys(set), compareGenerations)
-}
-
-func compareGenerations(a, b record.JobGen) int {
-	return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Generation, b.Generation))
-}
+// current are the generations that concern this node. Sorted.
+func (rs *runs) current() []record.JobGen { return agent.Concerns(rs.records.self(), rs.all) }
 
 // holders are the generations here that may have processes, by their devices.
 func (rs *runs) holders() map[cluster.DeviceID]record.JobGen {

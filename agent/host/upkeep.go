@@ -63,7 +63,7 @@ func (up *upkeep) checkCollected() {
 	if len(old) == 0 {
 		return
 	}
-	slices.SortFunc(old, compareGenerations)
+	slices.SortFunc(old, agent.Compare)
 	up.beside(at, func(ctx context.Context) func() {
 		gone := map[record.JobGen]bool{}
 		kept := map[cluster.JobID]bool{}

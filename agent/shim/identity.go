@@ -2,10 +2,10 @@ package shim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"os/user"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/userdb"
 )
 
 // lookupBound is how long a directory service may take to name a user.
@@ -66,19 +67,18 @@ func (m membership) credential(o cluster.Owner) *syscall.Credential {
 }
 
 func lookupGroups(ctx context.Context, o cluster.Owner) (membership, error) {
-	u, err := user.Lookup(o.User)
-	if err != nil {
-		// Built without cgo, package user reads /etc/passwd only; the system knows more.
+	account, err := userdb.Find(ctx, o.User)
+	switch {
+	case errors.Is(err, userdb.ErrNoAnswer) || ctx.Err() != nil:
+		return membership{}, fmt.Errorf("owner %s: %w", o.User, err)
+	case err != nil:
+		// Built without cgo, package userdb reads /etc/passwd only; the system knows more.
 		return askGroups(ctx, o)
 	}
-	if err = checkUID(o, u.Uid); err != nil {
+	if err = checkUID(o, account.UID); err != nil {
 		return membership{}, err
 	}
-	names, err := u.GroupIds()
-	if err != nil {
-		return membership{}, fmt.Errorf("owner %s: list groups: %w", o.User, err)
-	}
-	return parseGroups(o, u.Gid, names)
+	return parseGroups(o, account.GID, account.Groups)
 }
 
 // askGroups asks the system's own name service, by the tools that come with it.

@@ -1,6 +1,7 @@
 package owned
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +15,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bellows-ml/bellows/internal/userdb"
 )
 
 // ErrForeign is wrapped where another user than the owner has made what is there, or could exchange it.
@@ -258,8 +261,8 @@ func octal(mode fs.FileMode) string {
 
 func who(uid uint32) string {
 	number := strconv.FormatUint(uint64(uid), 10)
-	if u, err := user.LookupId(number); err == nil {
-		return u.Username + " (uid " + number + ")"
+	if name, err := userdb.Name(context.Background(), uid); err == nil {
+		return name + " (uid " + number + ")"
 	}
 	return "uid " + number
 }

@@ -17,9 +17,9 @@ func drainCommand() *cobra.Command {
 		Use:   "drain NODE",
 		Short: "Take a node out of service: its jobs save and go elsewhere",
 		Long: `Gives a node no new work, and lets the jobs that run there save, stop and go on on other
-nodes; those for which there is no room wait. Jobs that have never saved stay until they
+nodes; jobs for which there is no room wait. Jobs that have never saved stay until they
 have. 'bellows nodes' shows it as draining, and as drained once it is empty. It stays so
-until 'bellows undrain'. Root and whom the agent runs as may.
+until 'bellows undrain'. Only root and the agent's user may.
 
 --down says that a lost node is switched off for certain: a node that was alone in its
 cluster when it was lost may run its workers on, so its jobs wait for it, or for this. It
@@ -44,7 +44,7 @@ func undrainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "undrain NODE",
 		Short: "Put a node into service again",
-		Long:  `Lets a node that was drained or cordoned get work again. Root and whom the agent runs as may.`,
+		Long:  `Gives a node that was drained or cordoned work again. Only root and the agent's user may.`,
 		Args:  exactly("NODE"),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

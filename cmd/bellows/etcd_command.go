@@ -29,7 +29,7 @@ func etcdCommand() *cobra.Command {
 certificates are the coordinator's settings, from /etc/bellows/coordinator.yaml and
 variables as BELLOWS_COORDINATOR_NAME: on a server with a coordinator that has them
 there, these commands need no flags, but root, who may read the certificates. What
-only coordinator.env has, which is systemd's, is to be said here again.
+only coordinator.env has, which is systemd's, has to be given here again.
 docs/etcd.md goes through it step by step.
 
   bellows etcd members               which servers there are, and how they are
@@ -56,8 +56,8 @@ type etcdMember struct {
 }
 
 // takeCoordinatorSettings gives a command those of the coordinator of this server.
-func takeCoordinatorSettings(cmd *cobra.Command, more ...string) *settings.CoordinatorSettings {
-	s := settings.CoordinatorOf(cmd.Flags(), more...)
+func takeCoordinatorSettings(cmd *cobra.Command, more ...string) *settings.Local {
+	s := settings.NewLocal(cmd.Flags(), more...)
 	cmd.PreRunE = func(*cobra.Command, []string) error { return s.Fill(cmd.Flags()) }
 	return s
 }
@@ -111,8 +111,8 @@ func memberState(m server.MemberStatus) string {
 func etcdAddCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add NAME URL",
-		Short: "Make a place for a server that is to run etcd too",
-		Long: `Makes a place for a server that is to run etcd too. Started after that, with no
+		Short: "Add a server that will run etcd too",
+		Long: `Adds a server that will run etcd too. Started after that, with no
 data, the coordinator there joins by itself: it copies all data, and votes once it
 has them. One server at a time.`,
 		Example: "  bellows etcd add n4 https://10.0.0.4:2380",
@@ -128,7 +128,7 @@ has them. One server at a time.`,
 			if err := server.NewAdmin(st).AddMember(cmd.Context(), m); err != nil {
 				return err
 			}
-			fmt.Fprintf(os.Stderr, "%s: there is a place for it; start its coordinator with --etcd embedded --name %s, no data, and %s=%s among its --etcd-members\n",
+			fmt.Fprintf(os.Stderr, "%s: added; start its coordinator with --etcd embedded --name %s, no data, and %s=%s among its --etcd-members\n",
 				m.Name, m.Name, m.Name, m.URL)
 			return nil
 		})
@@ -174,7 +174,7 @@ makes data directories of it.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx, stop := service.UntilTerminated(cmd.Context()) // a part is removed
 		defer stop()
-		// A snapshot is one member's: a file of two would be nobody's.
+		// A snapshot is read from one member: parts of two would not fit together.
 		return s.With(ctx, func(c *store.Config) { c.AnyMember = true }, func(st *store.Store) error {
 			size, err := server.NewAdmin(st).Snapshot(ctx, args[0])
 			if err != nil {

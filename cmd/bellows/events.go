@@ -24,7 +24,7 @@ func eventsCommand() *cobra.Command {
 		Short: "Tell what happened in the cluster, and why",
 		Long: fmt.Sprintf(`Tells what happened, oldest first: jobs submitted, queued, started, rescaled, halted,
 failed, ended; nodes joined, lost, fenced, drained, removed; devices that have become unfit; who
-leads. With JOB, by its identifier or name, only what happened to that job. Everybody
+leads. With JOB, by its identifier or name, only what happened to that job. Every user
 sees all of it, as with ps; what workers wrote is not part of it.
 
 The newest %d events are kept, and the newest %d that each node tells of itself. -f goes

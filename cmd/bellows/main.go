@@ -42,7 +42,7 @@ func execute(ctx context.Context, args []string) int {
 	if status, ok := errors.AsType[fault.Exit](err); ok {
 		return int(status)
 	}
-	service.Complain(os.Stderr, output.Plain(err.Error()))
+	service.PrintError(os.Stderr, output.Plain(err.Error()))
 	switch {
 	case !*started, fault.IsUsage(err), errors.Is(err, store.ErrUnfit), api.CodeOf(err) == api.Invalid:
 		return exitUsage

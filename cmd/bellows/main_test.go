@@ -44,7 +44,7 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			env.Defer(func() { _ = taken.Close() })
-			env.Setenv("TAKEN", fmt.Sprint(taken.Addr().(*net.TCPAddr).Port)) // a port that somebody listens on
+			env.Setenv("TAKEN", fmt.Sprint(taken.Addr().(*net.TCPAddr).Port)) // a port that is in use
 			env.Setenv("GORACE", "atexit_sleep_ms=0")                         // else each of many commands takes a second
 			if cache, err := os.UserCacheDir(); err == nil {
 				env.Setenv("CACHE", cache) // where scripts/setup put the solver
@@ -96,7 +96,7 @@ func await(ts *testscript.TestScript, _ bool, args []string) {
 
 // nothing left of DIR demands that no process of a dev cluster is left.
 func nothing(ts *testscript.TestScript, _ bool, args []string) {
-	if left := dev.DevProcesses(args[2]); len(left) > 0 {
+	if left := dev.Processes(args[2]); len(left) > 0 {
 		ts.Fatalf("processes are left: %+v", left)
 	}
 }

@@ -17,12 +17,12 @@ func nodesCommand() *cobra.Command {
 		Use:   "nodes",
 		Short: "List the nodes, and which job has which of their devices",
 		Long: `Lists the nodes. How busy their devices are and how much of their memory is used
-is asked of each node's agent, which looks every 10 s; "-" where nobody can tell, as
-with simulated devices. -o json says how old each reading is, and why one is missing.
+is asked of each node's agent, which looks every 10 s; "-" where no driver
+can say, as with simulated devices. -o json says how old each reading is, and why one is missing.
 A node that is lost stays in the list until it is back, or removed.`,
 		Args: exactly(),
 	}
-	cmd.Flags().BoolVar(&devices, "devices", false, "list each device, with its temperature and its troubles")
+	cmd.Flags().BoolVar(&devices, "devices", false, "list each device, with its temperature and its problems")
 	out := outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		client, socket := agentOf(cmd)
@@ -45,10 +45,10 @@ func nodesRemoveCommand() *cobra.Command {
 		Use:   "remove NODE",
 		Short: "A node is gone for good: take it out of the cluster",
 		Long: `Takes a node that is gone for good, or goes by another name now, out of the cluster: its
-devices, why it was drained, what it has told. Only a node that is lost can be removed, and
-only once nothing of a job can be left on it. It is no lock: an agent of that name that
+devices, why it was drained, its events. Only a node that is lost can be removed, and
+only once nothing of a job can be left on it. It does not keep the node out: an agent of that name that
 comes back joins as any new node does, and ends what still runs there from before.
-Checkpoints and logs on its disks are not touched. Root and whom the agent runs as may.
+Checkpoints and logs on its disks are not touched. Only root and the agent's user may.
 
 A server with a coordinator that runs etcd has a place there, too: 'bellows etcd remove'.`,
 		Args: exactly("NODE"),

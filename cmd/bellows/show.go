@@ -16,8 +16,8 @@ func showCommand() *cobra.Command {
 		Long: `Shows one job, by its identifier or by its name: the live job of that name if there
 is one, else the one submitted last. The seconds of a rescale are: signal, until the
 last worker was told; save, until the last one was gone; wait, until the workers of a
-lost node were dead for sure; commit, until the next world was planned; start, until
-its first worker ran. Ours is Bellows's own share: signal, commit and start.`,
+lost node had certainly ended; commit, until the next world was planned; start, until
+its first worker ran. Overhead is Bellows's own share: signal, commit and start.`,
 		Args: exactly("JOB"),
 	}
 	out := outputFlag(cmd)

@@ -18,6 +18,7 @@ var checks = map[string]func(*arch.Tree) []arch.Finding{
 	"names":         arch.CheckNames,
 	"strays":        arch.CheckStrays,
 	"machine paths": arch.CheckMachinePaths,
+	"words":         arch.CheckWords,
 	"scripts":       arch.CheckScripts,
 	"front":         arch.CheckFront,
 	"links":         arch.CheckLinks,

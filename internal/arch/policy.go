@@ -38,7 +38,7 @@ const (
 	layer1 = "record rendezvous checkpoint agent/fence agent " +
 		"allocator allocator/goodput allocator/solve allocator/place allocator/policy"
 	layer2 = "coordinator"
-	layer3 = "internal/fault internal/units internal/yamltext internal/output internal/gate sdk internal/logging internal/trust nvml internal/systemd internal/metrics internal/membership store store/server store/etcdtest store/storetest api agent/shim " +
+	layer3 = "internal/userdb internal/fault internal/units internal/yamltext internal/output internal/gate sdk internal/logging internal/trust nvml internal/systemd internal/metrics internal/membership store store/server store/etcdtest store/storetest api agent/shim " +
 		"agent/child checkpoint/owned checkpoint/dirblob checkpoint/blobtest"
 	layer4 = "coordinator/lead agent/host"
 	// front is what the command line is made of, apart from the commands.
@@ -79,22 +79,23 @@ func production() []Row {
 		{"internal/units", "", Pure, "numbers with units, as people write and read them"},
 		{"internal/yamltext", "", Sealed, "YAML with the lines of its values; the one owner of the format"},
 		{"internal/output", "cluster internal/yamltext", Shell, "tables, terminals, JSON and YAML"},
+		{"internal/userdb", "", Shell, "who a user is, in bounded time"},
 		{"internal/gate", "", Shell, "how many connections may be open at a listener"},
 		{"sdk", "", Sealed, "the Python module, embedded"},
 		{"internal/logging", "", Sealed, "log lines that never make their writer wait"},
-		{"internal/trust", "cluster", Shell, "who a node is: certificates and TLS between agents"},
+		{"internal/trust", "cluster internal/userdb", Shell, "who a node is: certificates and TLS between agents"},
 		{"nvml", "cluster", Shell, "devices and their health"},
 		{"internal/membership", "cluster internal/gate", Shell, "who is there, by gossip: a hint, never authority"},
 		{"store", "cluster record", Shell, "executes record.Txn on etcd"},
 		{"store/server", "record store", Shell, "runs an etcd and administers it"},
 		{"store/etcdtest", "record store store/server", Shell, "an etcd for a test, and clients of it"},
 		{"store/storetest", "record", Shell, "one suite for etcd and for the in-memory etcd"},
-		{"api", "cluster record internal/gate internal/trust", Shell, "how people and agents talk to an agent"},
+		{"api", "cluster record internal/userdb internal/gate internal/trust", Shell, "how people and agents talk to an agent"},
 		{"internal/metrics", "cluster record internal/gate", Shell, "what Prometheus reads of an agent or a coordinator"},
 		{"internal/systemd", "", Shell, "what services and their manager say to each other"},
 		{"agent/child", "", Shell, "runs a part of this program as another user"},
-		{"checkpoint/owned", "", Shell, "whether a folder is its owner's alone"},
-		{"agent/shim", "cluster record agent/fence sdk internal/logging internal/systemd agent/child checkpoint/owned", Shell, "hosts one generation's workers and outlives the agent"},
+		{"checkpoint/owned", "internal/userdb", Shell, "whether a folder is its owner's alone"},
+		{"agent/shim", "cluster record agent/fence sdk internal/logging internal/systemd agent/child checkpoint/owned internal/userdb", Shell, "hosts one generation's workers and outlives the agent"},
 		{"checkpoint/dirblob", "cluster record checkpoint checkpoint/owned", Shell, "Blobs on a directory"},
 		{"checkpoint/blobtest", "cluster record checkpoint", Shell, "one suite for every Blobs"},
 
@@ -107,9 +108,10 @@ func production() []Row {
 func beyond() []Row {
 	return []Row{
 		{"lab/trace", "cluster", Virtual, "readers of job traces; the caller opens the file"},
+		{"lab/machine", "cluster record agent agent/fence", Pure, "a node in memory that the real agent.Plan runs"},
 		// Never lead, host or store: if the simulator needs one of them, a decision has leaked into a shell.
 		{"lab/sim", "cluster record allocator allocator/goodput allocator/solve allocator/place allocator/policy " +
-			"coordinator rendezvous agent agent/fence lab/trace", Virtual, "the same decisions in virtual time"},
+			"coordinator rendezvous agent agent/fence lab/machine lab/trace", Virtual, "the same decisions in virtual time"},
 		{"lab/rules/elasticflow", "lab/trace lab/sim", Virtual, "another simulator's conventions, for numbers that compare"},
 		{"lab/rules/muri", "lab/trace lab/sim", Virtual, "another simulator's conventions, for numbers that compare"},
 		{"lab/rules/pollux", "cluster lab/trace lab/sim", Virtual, "another simulator's conventions, for numbers that compare"},

@@ -38,6 +38,8 @@ var samples = map[string][]sample{
 	"laboratory": {
 		{"coordinator/a.go", `package coordinator; import _ "github.com/bellows-ml/bellows/lab/trace"`, []string{"coordinator/a.go:1: laboratory: coordinator imports lab/trace"}},
 		{"coordinator/a_test.go", `package coordinator; import _ "github.com/bellows-ml/bellows/lab/sim"`, []string{"coordinator imports lab/sim"}},
+		{"coordinator/a_test.go", `package coordinator; import _ "github.com/bellows-ml/bellows/lab/machine"`, nil},
+		{"coordinator/a.go", `package coordinator; import _ "github.com/bellows-ml/bellows/lab/machine"`, []string{"coordinator imports lab/machine"}},
 		{"lab/sim/a.go", `package sim; import _ "github.com/bellows-ml/bellows/lab/trace"`, nil},
 		{"lab/sim/a.go", `package sim; import _ "github.com/bellows-ml/bellows/coordinator"`, nil},
 		{"lab/sim/a.go", `package sim; import _ "github.com/bellows-ml/bellows/lab/rules/muri"`, []string{"lab/sim imports lab/rules/muri"}},
@@ -164,6 +166,11 @@ var samples = map[string][]sample{
 		{"docs/a.md", "--workdir=/wo" + "rk/x", []string{"machine path"}},
 		{"docs/a.md", "see ./wo" + "rk/x, docs/wo" + "rk/x and $TMP/wo" + "rk/x", nil},
 		{"docs/a.png", "\x00 /wo" + "rk/x", nil},
+	},
+	"words": {
+		{"docs/a.md", strings.Repeat("who"+"ever comes ", 500), []string{"the tree has 500 of"}},
+		{"docs/a.md", "who" + "ever comes", nil},
+		{"docs/a.txt", strings.Repeat("who"+"ever comes ", 500), nil},
 	},
 	"scripts": {
 		{"scripts/a", "#!/usr/bin/env bash\n# Does it.\n\nset -euo pipefail\n", nil},

@@ -25,11 +25,11 @@ import (
 const (
 	// restartAfter is what systemd would be told (RestartSec).
 	restartAfter = 200 * time.Millisecond
-	// hopelessAfter such short lives in a row something is wrong that a restart
+	// failingAfter such short lives in a row something is wrong that a restart
 	// does not mend; the tries then come slowly.
-	hopelessAfter = 5
-	shortLife     = 2 * time.Second
-	slowRestart   = 5 * time.Second
+	failingAfter = 5
+	shortLife    = 2 * time.Second
+	slowRestart  = 5 * time.Second
 	// remembered is how many different things a child is not quoted with twice.
 	remembered = 4
 	// maxLogLine bounds a line of a child's log.
@@ -68,7 +68,7 @@ func (c *child) up() {
 	go c.keep(c.ended, c.wake)
 }
 
-// isUp reports whether the process is to run.
+// isUp reports whether the process should run.
 func (c *child) isUp() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -127,20 +127,20 @@ func (c *child) keep(ended, wake chan struct{}) {
 }
 
 // lived takes note of how long the process lived, and reports whether restarts do not help.
-func (c *child) lived(d time.Duration) (hopeless bool) {
+func (c *child) lived(d time.Duration) (failing bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.short++; d > shortLife {
 		c.short = 0
 	}
-	return c.short >= hopelessAfter
+	return c.short >= failingAfter
 }
 
-// hopeless reports whether the process ends soon after each start.
-func (c *child) hopeless() bool {
+// failing reports whether the process ends soon after each start.
+func (c *child) failing() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.short >= hopelessAfter
+	return c.short >= failingAfter
 }
 
 // say tells people something, unless they were told just now.

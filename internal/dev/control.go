@@ -30,7 +30,7 @@ func (s *supervisor) serveControl(ctx context.Context, ln net.Listener) error {
 				w.WriteHeader(http.StatusBadRequest)
 				text = err.Error()
 			}
-			_, _ = io.WriteString(w, text) // whoever asked may have gone
+			_, _ = io.WriteString(w, text) // the caller may have gone
 		})
 	}
 	handle("kill", s.killNode)

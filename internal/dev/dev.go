@@ -24,8 +24,8 @@ const (
 	DefaultDevices  = 4
 	DefaultInterval = 2 * time.Second
 	EtcdPort        = 2379
-	maxDevNodes     = 64 // each is a process of some tens of megabytes
-	maxDevDevice    = 64
+	maxNodes        = 64 // each is a process of some tens of megabytes
+	maxDevices      = 64
 )
 
 // Options are the flags of `bellows dev`.
@@ -38,10 +38,10 @@ type Options struct {
 
 func (o *Options) check() error {
 	switch _, err := policy.ByName(o.Policy); {
-	case o.Nodes < 1 || o.Nodes > maxDevNodes:
-		return fault.Usage("--nodes %d: use 1 to %d", o.Nodes, maxDevNodes)
-	case o.Devices < 1 || o.Devices > maxDevDevice:
-		return fault.Usage("--devices-per-node %d: use 1 to %d", o.Devices, maxDevDevice)
+	case o.Nodes < 1 || o.Nodes > maxNodes:
+		return fault.Usage("--nodes %d: use 1 to %d", o.Nodes, maxNodes)
+	case o.Devices < 1 || o.Devices > maxDevices:
+		return fault.Usage("--devices-per-node %d: use 1 to %d", o.Devices, maxDevices)
 	case o.Interval < settings.MinInterval:
 		return fault.Usage("--interval %s: use %s or more", o.Interval, settings.MinInterval)
 	case err != nil:
@@ -84,7 +84,7 @@ func (o *Options) place() (layout, error) {
 	if err != nil {
 		return layout{}, fmt.Errorf("find data directory: %w", err)
 	}
-	if err = unmixed(dir); err != nil {
+	if err = checkFolder(dir); err != nil {
 		return layout{}, err
 	}
 	if err = os.MkdirAll(filepath.Join(dir, "log"), 0o755); err != nil {
@@ -108,16 +108,16 @@ func (o *Options) place() (layout, error) {
 		id := cluster.NodeID(fmt.Sprintf("n%d", i+1))
 		n := node{id: id, bind: fmt.Sprintf("127.0.0.%d", i+2), socket: l.socket, ports: portRange(dir, i)}
 		if i > 0 {
-			n.socket = besides(l.socket, string(id))
+			n.socket = beside(l.socket, string(id))
 		}
 		l.nodes = append(l.nodes, n)
 	}
 	return l, nil
 }
 
-// unmixed refuses a folder with other people's things in it, which nobody could
-// tell from ours afterwards.
-func unmixed(dir string) error {
+// checkFolder refuses a folder with other things in it: afterwards they could not be told
+// from those of the cluster.
+func checkFolder(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
 		return nil
@@ -133,20 +133,20 @@ func unmixed(dir string) error {
 	return fault.Usage("--data-dir %s: other things are in it, such as %q: choose a folder of its own", dir, entries[0].Name())
 }
 
-// besides names a socket that lies beside another one.
-func besides(socket, what string) string {
+// beside names a socket that lies beside another one.
+func beside(socket, what string) string {
 	return strings.TrimSuffix(socket, ".sock") + "-" + what + ".sock"
 }
 
-func controlSocket(socket string) string { return besides(socket, "dev") }
+func controlSocket(socket string) string { return beside(socket, "dev") }
 
 // The rendezvous ports of dev clusters: below those that the kernel gives out
 // by itself, in ranges so that neither the nodes of one cluster nor, most
 // likely, two clusters meet. (A taken port costs one attempt.)
 const (
-	firstDevPort  = 10000
-	devPortRange  = 100
-	devPortRanges = 220
+	firstPort  = 10000
+	rangeSize  = 100
+	portRanges = 220
 )
 
 func portRange(dir string, node int) string {
@@ -154,8 +154,8 @@ func portRange(dir string, node int) string {
 	for i := range len(dir) {
 		hash = (hash ^ uint32(dir[i])) * 16777619
 	}
-	slot := (int(hash%devPortRanges) + node) % devPortRanges
-	return fmt.Sprintf("%d+%d", firstDevPort+slot*devPortRange, devPortRange)
+	slot := (int(hash%portRanges) + node) % portRanges
+	return fmt.Sprintf("%d+%d", firstPort+slot*rangeSize, rangeSize)
 }
 
 func (l layout) node(id cluster.NodeID) (node, bool) {
@@ -174,14 +174,14 @@ func (l layout) nodeDir(id cluster.NodeID) string {
 // agentArgs is the command line of a node's agent.
 func (l layout) agentArgs(n node, o Options, etcd string) []string {
 	return []string{
-		"agent", "--config", "none", "--node", string(n.id), "--bind", n.bind, "--gossip-port", "0", "--socket", n.socket, "--etcd", etcd, "--cluster", devCluster,
+		"agent", "--config", "none", "--node", string(n.id), "--bind", n.bind, "--gossip-port", "0", "--socket", n.socket, "--etcd", etcd, "--cluster", clusterName,
 		"--data-dir", l.nodeDir(n.id), "--run-dir", filepath.Join(runDir(l.dir), string(n.id)), "--lock-dir", filepath.Join(l.dir, "locks"),
 		"--ports", n.ports, "--simulate-devices", fmt.Sprint(o.Devices),
 	}
 }
 
-// devCluster is the name of every dev cluster.
-const devCluster = "dev"
+// clusterName is the name of every dev cluster.
+const clusterName = "dev"
 
 // Run runs the cluster until it is interrupted.
 func Run(ctx context.Context, o Options) error {

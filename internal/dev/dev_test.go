@@ -12,17 +12,17 @@ func TestMarksOfADevClustersProcesses(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		environ, args []string
-		want          devProcess
+		want          Process
 		ok            bool
 	}{
-		{"agent", []string{"BELLOWS_DEV=/d/dev", "BELLOWS_DEV_NODE=n1"}, []string{"bellows", "agent", "--node", "n1"}, devProcess{node: "n1", child: true}, true},
-		{"coordinator", []string{"BELLOWS_DEV=/d/dev", "BELLOWS_DEV_NODE="}, []string{"bellows", "coordinator"}, devProcess{child: true}, true},
-		{"shim", nil, []string{"bellows", "shim", "--dir", "/d/dev/run/n2/train-g1"}, devProcess{node: "n2"}, true},
-		{"worker", []string{"BELLOWS_WORKER_SOCKET=/d/dev/run/n3/x/worker.sock"}, []string{"python"}, devProcess{node: "n3"}, true},
-		{"another cluster's agent", []string{"BELLOWS_DEV=/d/dev2", "BELLOWS_DEV_NODE=n1"}, []string{"bellows", "agent"}, devProcess{}, false},
-		{"another cluster's shim", nil, []string{"bellows", "shim", "--dir", "/d/dev2/run/n2/x"}, devProcess{}, false},
-		{"another cluster's worker", []string{"BELLOWS_WORKER_SOCKET=/d/dev/runs/n3/x"}, []string{"python"}, devProcess{}, false},
-		{"a passer-by", []string{"PATH=/bin"}, []string{"sh"}, devProcess{}, false},
+		{"agent", []string{"BELLOWS_DEV=/d/dev", "BELLOWS_DEV_NODE=n1"}, []string{"bellows", "agent", "--node", "n1"}, Process{node: "n1", child: true}, true},
+		{"coordinator", []string{"BELLOWS_DEV=/d/dev", "BELLOWS_DEV_NODE="}, []string{"bellows", "coordinator"}, Process{child: true}, true},
+		{"shim", nil, []string{"bellows", "shim", "--dir", "/d/dev/run/n2/train-g1"}, Process{node: "n2"}, true},
+		{"worker", []string{"BELLOWS_WORKER_SOCKET=/d/dev/run/n3/x/worker.sock"}, []string{"python"}, Process{node: "n3"}, true},
+		{"another cluster's agent", []string{"BELLOWS_DEV=/d/dev2", "BELLOWS_DEV_NODE=n1"}, []string{"bellows", "agent"}, Process{}, false},
+		{"another cluster's shim", nil, []string{"bellows", "shim", "--dir", "/d/dev2/run/n2/x"}, Process{}, false},
+		{"another cluster's worker", []string{"BELLOWS_WORKER_SOCKET=/d/dev/runs/n3/x"}, []string{"python"}, Process{}, false},
+		{"an unrelated process", []string{"PATH=/bin"}, []string{"sh"}, Process{}, false},
 	} {
 		got, ok := markOf(c.environ, c.args, dir)
 		if ok != c.ok || ok && got != c.want {
@@ -47,7 +47,7 @@ func TestBriefShowsWarningsAndWhatIsNoRecord(t *testing.T) {
 func TestPortRangesOfNodesDoNotMeet(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
-	for i := range maxDevNodes {
+	for i := range maxNodes {
 		text := portRange("/home/ann/.local/state/bellows/dev", i)
 		p, err := settings.ParsePorts(text)
 		if err != nil || p.First < 10000 || p.First+p.Count > 32768 || seen[text] {

@@ -10,8 +10,8 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
-// devName is who takes nodes out where nobody has asked for it by a command.
-const devName = "bellows dev"
+// byName is what records say took a node out where no command did.
+const byName = "bellows dev"
 
 // forgetNodes takes the nodes out of the cluster that an earlier run on the same
 // data had and this one has not. All their processes have been ended by now
@@ -29,7 +29,7 @@ func (s *supervisor) forgetNodes(ctx context.Context) error {
 	var gone []string
 	for _, id := range m.NodeIDs() {
 		v := m.Node(id)
-		if _, ours := s.layout.node(id); ours && v.Cordon.Value.By == devName { // one that is back
+		if _, ours := s.layout.node(id); ours && v.Cordon.Value.By == byName { // one that is back
 			if err := s.commit(ctx, "take node "+string(id)+" in", record.Delete(record.CordonKey(id))); err != nil {
 				return err
 			}
@@ -40,7 +40,7 @@ func (s *supervisor) forgetNodes(ctx context.Context) error {
 		if err := s.commit(ctx, "take node "+string(id)+" out", forget(m, id, time.Now().UTC())...); err != nil {
 			return err
 		}
-		if err := removeDead(besides(s.layout.socket, string(id))); err != nil {
+		if err := removeDead(beside(s.layout.socket, string(id))); err != nil {
 			return fmt.Errorf("remove the socket of node %s: %w", id, err)
 		}
 		gone = append(gone, string(id))
@@ -57,7 +57,7 @@ func forget(m *record.Mirror, id cluster.NodeID, now time.Time) []record.Op {
 	ops := []record.Op{record.Delete(record.AliveKey(id)), record.Delete(record.InventoryKey(id)), record.Delete(record.ProgressKey(id))}
 	if len(m.Unfinished(id)) > 0 {
 		return append(ops, record.Put(record.CordonKey(id), record.Cordon{
-			Reason: "'bellows dev' was started without it", By: devName, At: now, Drain: true, Down: true,
+			Reason: "'bellows dev' was started without it", By: byName, At: now, Drain: true, Down: true,
 		}))
 	}
 	return append(ops, record.Delete(record.CordonKey(id)), record.Delete(record.FencingKey(id)), record.DeletePrefix(record.NodeEventsPrefix(id)))

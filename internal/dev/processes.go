@@ -19,8 +19,8 @@ import (
 // their environment, workers by the socket to their shim, and shims, which have
 // an environment of their own, by the run directory in their command line.
 const (
-	devDirVariable       = "BELLOWS_DEV"
-	devNodeVariable      = "BELLOWS_DEV_NODE"
+	dirVariable          = "BELLOWS_DEV"
+	nodeVariable         = "BELLOWS_DEV_NODE"
 	workerSocketVariable = "BELLOWS_WORKER_SOCKET"
 )
 
@@ -55,22 +55,22 @@ func lockDev(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// devProcess is a process of a dev cluster.
-type devProcess struct {
+// Process is a process of a dev cluster.
+type Process struct {
 	pid  int
 	node cluster.NodeID // empty: the coordinator
 	// child: started by `bellows dev` itself, not by an agent.
 	child bool
 }
 
-// DevProcesses finds the processes of the dev cluster in dir, this one excepted.
+// Processes finds the processes of the dev cluster in dir, this one excepted.
 // Processes that end meanwhile, and other users', are no concern.
-func DevProcesses(dir string) []devProcess {
+func Processes(dir string) []Process {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil
 	}
-	var found []devProcess
+	var found []Process
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil || pid == os.Getpid() {
@@ -91,20 +91,20 @@ func DevProcesses(dir string) []devProcess {
 
 // markOf says whether a process with this environment and command line belongs
 // to the dev cluster in dir, and to which of its nodes.
-func markOf(environ, args []string, dir string) (p devProcess, ok bool) {
+func markOf(environ, args []string, dir string) (p Process, ok bool) {
 	if len(args) > 3 && args[1] == "shim" {
 		p.node, ok = nodeOfRun(args[3], dir)
 		return p, ok
 	}
 	for _, kv := range environ {
 		switch name, value, _ := strings.Cut(kv, "="); name {
-		case devDirVariable:
+		case dirVariable:
 			ok = ok || value == dir
-		case devNodeVariable:
+		case nodeVariable:
 			p.node = cluster.NodeID(value)
 		case workerSocketVariable:
 			if node, ours := nodeOfRun(value, dir); ours {
-				return devProcess{node: node}, true
+				return Process{node: node}, true
 			}
 		}
 	}
@@ -124,11 +124,11 @@ func runDir(dir string) string { return filepath.Join(dir, "run") }
 
 // sweep kills the processes that match, and those that they have started
 // meanwhile, and returns how many there were once none is left.
-func sweep(dir string, match func(devProcess) bool) (killed int, err error) {
+func sweep(dir string, match func(Process) bool) (killed int, err error) {
 	seen := map[int]bool{}
 	for deadline := time.Now().Add(sweepPatience); ; time.Sleep(sweepEvery) {
 		left := 0
-		for _, p := range DevProcesses(dir) {
+		for _, p := range Processes(dir) {
 			if !match(p) || zombie(p.pid) {
 				continue
 			}

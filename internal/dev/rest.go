@@ -14,8 +14,8 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
-// restEvery is how often shutting down looks whether the jobs are at rest.
-const restEvery = 100 * time.Millisecond
+// haltEvery is how often shutting down looks whether all jobs have stopped.
+const haltEvery = 100 * time.Millisecond
 
 // shutDown brings the cluster down: jobs first, with a save, then agents and
 // coordinator, and whatever is left. The records and checkpoints stay, and the
@@ -34,7 +34,7 @@ func (s *supervisor) shutDown(ctx context.Context, signals <-chan os.Signal) err
 		case <-done:
 		}
 	}()
-	if err := s.bringToRest(ctx); err != nil && ctx.Err() == nil {
+	if err := s.haltJobs(ctx); err != nil && ctx.Err() == nil {
 		fmt.Fprintln(s.msg, "bellows dev: "+err.Error())
 	}
 	if ctx.Err() == nil {
@@ -46,8 +46,8 @@ func (s *supervisor) shutDown(ctx context.Context, signals <-chan os.Signal) err
 	return err
 }
 
-// bringToRest asks the leader to halt every job with a save, and waits for that.
-func (s *supervisor) bringToRest(ctx context.Context) error {
+// haltJobs asks the leader to halt every job with a save, and waits for that.
+func (s *supervisor) haltJobs(ctx context.Context) error {
 	jobs, err := s.active(ctx)
 	if err != nil {
 		return err
@@ -55,8 +55,8 @@ func (s *supervisor) bringToRest(ctx context.Context) error {
 	if err = s.pause(ctx); err != nil || len(jobs) == 0 {
 		return err
 	}
-	fmt.Fprintf(s.msg, "halting %s with a save, %s at most; Ctrl-C again kills\n", units.Count(len(jobs), "job"), restWithin)
-	ctx, cancel := context.WithTimeout(ctx, restWithin)
+	fmt.Fprintf(s.msg, "halting %s with a save, %s at most; Ctrl-C again kills\n", units.Count(len(jobs), "job"), haltWithin)
+	ctx, cancel := context.WithTimeout(ctx, haltWithin)
 	defer cancel()
 	for {
 		if jobs, err = s.active(ctx); err == nil && len(jobs) == 0 {
@@ -65,22 +65,22 @@ func (s *supervisor) bringToRest(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%s did not save in time and goes back to the last checkpoint: %v", units.Count(len(jobs), "job"), jobs)
-		case <-time.After(restEvery):
+		case <-time.After(haltEvery):
 		}
 	}
 }
 
 // pause writes the record that asks the leader for it. The scripts get a little
-// less time than we wait, so that the leader still kills in order.
+// less time than the supervisor waits, so that the leader still kills in order.
 func (s *supervisor) pause(ctx context.Context) error {
 	return s.commit(ctx, "pause the cluster", record.Put(record.PausedKey, record.Paused{
-		Why: "bellows dev is shut down", At: time.Now().UTC(), SaveSeconds: (restWithin - 2*time.Second).Seconds(),
+		Why: "bellows dev is shut down", At: time.Now().UTC(), SaveSeconds: (haltWithin - 2*time.Second).Seconds(),
 	}))
 }
 
-// resume takes the record away that an earlier run has left.
+// resume deletes the record that an earlier run has left.
 func (s *supervisor) resume(ctx context.Context) error {
-	return s.commit(ctx, "let the cluster go on", record.Delete(record.PausedKey))
+	return s.commit(ctx, "resume the cluster", record.Delete(record.PausedKey))
 }
 
 func (s *supervisor) commit(ctx context.Context, what string, ops ...record.Op) error {

@@ -32,8 +32,8 @@ const (
 	// readyWithin is how long the cluster may take to come up.
 	readyWithin = 60 * time.Second
 	readyEvery  = 50 * time.Millisecond
-	// restWithin is how long Ctrl-C waits for the jobs' saves.
-	restWithin = 10 * time.Second
+	// haltWithin is how long Ctrl-C waits for the jobs' saves.
+	haltWithin = 10 * time.Second
 	// leaveWithin is how long agents and coordinator have to leave.
 	leaveWithin = 4 * time.Second
 	// etcdWithin is how long etcd may take to close.
@@ -127,7 +127,7 @@ func (s *supervisor) run(ctx context.Context) (err error) {
 	case <-s.etcd.Ended():
 		return errors.Join(s.etcd.Err(), s.killAll())
 	}
-	// Nobody is to bring a node up again from here on.
+	// From here on no node can be brought up again.
 	stopControl()
 	<-controlEnded
 	return s.shutDown(ctx, signals)
@@ -138,7 +138,7 @@ func (s *supervisor) run(ctx context.Context) (err error) {
 // that this run does not have. The shims of its nodes stay: their workers go on,
 // and the new agents adopt them.
 func (s *supervisor) cleanUp() error {
-	n, err := sweep(s.layout.dir, func(p devProcess) bool {
+	n, err := sweep(s.layout.dir, func(p Process) bool {
 		_, known := s.layout.node(p.node)
 		return p.child || p.node != "" && !known
 	})
@@ -171,7 +171,7 @@ func (s *supervisor) startEtcd(ctx context.Context) (err error) {
 	}
 	logger := zerolog.New(log).With().Timestamp().Logger()
 	s.etcd, err = server.Start(ctx, server.Config{
-		DataDir: s.layout.dir + "/etcd", Client: fmt.Sprintf("127.0.0.1:%d", port), Name: devCluster, Log: logger,
+		DataDir: s.layout.dir + "/etcd", Client: fmt.Sprintf("127.0.0.1:%d", port), Name: clusterName, Log: logger,
 	})
 	if err != nil {
 		return err
@@ -179,7 +179,7 @@ func (s *supervisor) startEtcd(ctx context.Context) (err error) {
 	if s.store, err = store.Open(ctx, store.Config{Endpoints: []string{s.etcd.Endpoint()}, Log: logger}); err != nil {
 		return errors.Join(err, s.stopEtcd(ctx))
 	}
-	if _, err = s.store.EnsureMeta(ctx, devCluster); err != nil {
+	if _, err = s.store.EnsureMeta(ctx, clusterName); err != nil {
 		return errors.Join(err, s.stopEtcd(ctx))
 	}
 	return nil
@@ -209,7 +209,7 @@ func (s *supervisor) stopEtcd(ctx context.Context) error {
 	return err
 }
 
-// startChildren lets the jobs run again that were brought to rest, and starts the processes.
+// startChildren resumes the jobs that were halted, and starts the processes.
 func (s *supervisor) startChildren(ctx context.Context) error {
 	if err := s.forgetNodes(ctx); err != nil {
 		return err
@@ -219,7 +219,7 @@ func (s *supervisor) startChildren(ctx context.Context) error {
 	}
 	etcd := s.etcd.Endpoint()
 	s.coordinator = s.child("coordinator", "", []string{
-		"coordinator", "--config", "none", "--etcd", etcd, "--cluster", devCluster, "--name", "dev",
+		"coordinator", "--config", "none", "--etcd", etcd, "--cluster", clusterName, "--name", "dev",
 		"--interval", s.options.Interval.String(), "--policy", s.options.Policy,
 		"--" + settings.UnlimitedUsers, strconv.Itoa(os.Getuid()), // whose cluster it is
 	})
@@ -234,11 +234,11 @@ func (s *supervisor) startChildren(ctx context.Context) error {
 func (s *supervisor) child(name string, node cluster.NodeID, args []string) *child {
 	return &child{
 		name: name, args: args, log: childLog(s.layout.dir, name), warn: s.msg,
-		env: []string{devDirVariable + "=" + s.layout.dir, devNodeVariable + "=" + string(node)},
+		env: []string{dirVariable + "=" + s.layout.dir, nodeVariable + "=" + string(node)},
 	}
 }
 
-// awaitReady returns once somebody leads and every node is alive, but for those
+// awaitReady returns once a coordinator leads and every node is alive, except those
 // that their user has taken down again.
 func (s *supervisor) awaitReady(ctx context.Context) error {
 	client := api.NewClient(s.layout.socket)
@@ -251,13 +251,13 @@ func (s *supervisor) awaitReady(ctx context.Context) error {
 			return nil
 		}
 		for _, c := range s.children() {
-			if c.hopeless() {
+			if c.failing() {
 				return fmt.Errorf("%s does not stay up; the end of %s:\n%s", c.name, c.log, c.lastLines(5))
 			}
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the cluster did not come up within %s: %s\n%s", readyWithin, missing, s.lastWords())
+			return fmt.Errorf("the cluster did not come up within %s: %s\n%s", readyWithin, missing, s.logTails())
 		case <-time.After(readyEvery):
 		}
 	}
@@ -288,7 +288,7 @@ func (s *supervisor) missing(ctx context.Context, client *api.Client, leader str
 	return ""
 }
 
-func (s *supervisor) lastWords() string {
+func (s *supervisor) logTails() string {
 	var b strings.Builder
 	for _, n := range s.layout.nodes[:1] {
 		fmt.Fprintf(&b, "the end of %s:\n%s\n", s.agents[n.id].log, s.agents[n.id].lastLines(5))
@@ -306,7 +306,7 @@ func (s *supervisor) killNode(_ context.Context, id cluster.NodeID) (string, err
 		return "", fmt.Errorf("node %s is down already: bellows dev start %s brings it up", id, id)
 	}
 	agent.down(syscall.SIGKILL, 0)
-	n, err := sweep(s.layout.dir, func(p devProcess) bool { return p.node == id })
+	n, err := sweep(s.layout.dir, func(p Process) bool { return p.node == id })
 	if err != nil {
 		return "", err
 	}
@@ -332,7 +332,7 @@ func (s *supervisor) startNode(_ context.Context, id cluster.NodeID) (string, er
 // killAll ends every process at once and removes the sockets that killed agents leave behind.
 func (s *supervisor) killAll() error {
 	s.eachChild(func(c *child) { c.down(syscall.SIGKILL, 0) })
-	_, err := sweep(s.layout.dir, func(devProcess) bool { return true })
+	_, err := sweep(s.layout.dir, func(Process) bool { return true })
 	for _, n := range s.layout.nodes {
 		err = errors.Join(err, removeDead(n.socket))
 	}
@@ -343,8 +343,8 @@ func (s *supervisor) killAll() error {
 	return err
 }
 
-// removeDead removes a socket on which nobody answers: one on which somebody
-// does is another agent's, and may be why this cluster did not come up.
+// removeDead removes a socket on which no process answers: one that does answer is
+// another agent's, and may be why this cluster did not come up.
 func removeDead(socket string) error {
 	conn, err := net.DialTimeout("unix", socket, time.Second)
 	if err == nil {

@@ -43,7 +43,7 @@ type follower struct {
 	unshown  int  // lines that could not be written, say for a full disk
 }
 
-// Job shows the job until it has ended, or its watcher turns away.
+// Job shows the job until it has ended, or its watcher detaches.
 func Job(ctx context.Context, client *api.Client, job string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	f := &follower{
@@ -146,7 +146,7 @@ func (f *follower) signalled(s os.Signal) (done bool, err error) {
 		return true, fault.Exit(128 + int(syscall.SIGTERM))
 	}
 	_, canAsk := output.TerminalWidth(os.Stdin)
-	if f.asking || f.stopping || !canAsk { // whoever is impatient with a save must not be led to end it
+	if f.asking || f.stopping || !canAsk { // a second question might cut short a save that takes long
 		f.detached()
 		return true, fault.Exit(128 + int(syscall.SIGINT))
 	}

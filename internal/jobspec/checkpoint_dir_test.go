@@ -14,7 +14,7 @@ func TestCheckpointDirsAreTriedBeforeAJobIsSubmitted(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		prepare func(t *testing.T, base string) (dir string, err error)
-		root    bool     // what is to be tried needs root to prepare it
+		root    bool     // preparing it needs root
 		want    []string // nil: it is good
 	}{
 		"made": {func(_ *testing.T, base string) (string, error) { return filepath.Join(base, "a", "b"), nil }, false, nil},
@@ -30,14 +30,14 @@ func TestCheckpointDirsAreTriedBeforeAJobIsSubmitted(t *testing.T) {
 		"a file on the way": {func(_ *testing.T, base string) (string, error) {
 			return filepath.Join(base, "f", "g", "h"), os.WriteFile(filepath.Join(base, "f"), nil, 0o600)
 		}, false, []string{"/f: not a directory", "choose another"}},
-		"somebody else's": {
+		"another user's": {
 			func(_ *testing.T, base string) (string, error) {
 				return filepath.Join(base, "x"), os.Chmod(base, 0o555)
 			},
 			false,
 			[]string{"permission denied", "choose another"},
 		},
-		"somebody else's, and there": {
+		"another user's, and there": {
 			func(_ *testing.T, base string) (string, error) { return base, os.Chmod(base, 0o555) },
 			false,
 			[]string{"cannot be written to", "permission denied", "make it writable"},
@@ -113,9 +113,9 @@ func asOrdinaryUser(without bool, f func() error) error {
 	}
 	done := make(chan error, 1)
 	go func() {
-		const nobody = 65534
+		const unprivileged = 65534
 		runtime.LockOSThread() // never unlocked
-		if err := syscall.Setfsuid(nobody); err != nil {
+		if err := syscall.Setfsuid(unprivileged); err != nil {
 			done <- err
 			return
 		}

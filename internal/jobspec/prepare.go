@@ -30,7 +30,7 @@ func prepare(spec cluster.Spec, refused bool) error {
 	err = errors.Join(checkCommand(spec), checkEnvFile(spec), prepareCheckpointDir(spec.CheckpointDir))
 	if refused || err != nil {
 		for _, dir := range missing {
-			_ = os.Remove(dir) // in vain if it was not made, or if somebody uses it by now
+			_ = os.Remove(dir) // fails if it was not made, or if it is in use by now
 		}
 	}
 	return err

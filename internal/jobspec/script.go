@@ -15,8 +15,8 @@ import (
 )
 
 // checkCommand finds out whether the command can be started from its workdir
-// with its own PATH: a job that waits for hours and then fails over a spelling
-// mistake is nobody's friend.
+// with its own PATH: a spelling mistake should not show
+// after hours in the queue.
 func checkCommand(spec cluster.Spec) error {
 	program, err := lookUp(spec.Command[0], spec.Workdir, spec.Env["PATH"])
 	if err == nil {
@@ -106,7 +106,7 @@ func checkInterpreter(program, workdir, path string) error {
 	return nil
 }
 
-// scriptOf returns the script that an interpreter is to run, or the module
+// scriptOf returns the script that an interpreter runs, or the module
 // after Python's -m; both empty if neither can be told for sure.
 func scriptOf(command []string) (script, module string) {
 	interpreter := filepath.Base(command[0])

@@ -28,6 +28,11 @@ var ofBounds = []Mutant{
 		Breaks: "strangers make a node start any number of goroutines",
 	},
 	{
+		Name: "user-lookups-are-left", File: "internal/userdb/userdb.go", Tests: "TestALookupThatHangsIsLeft",
+		Old: "if len(l.running) >= mostHanging {", New: "if len(l.running) > 1000*mostHanging {",
+		Breaks: "a directory service that hangs takes a thread of the agent with each request",
+	},
+	{
 		Name: "failed-gossip-ends", File: "internal/membership/transport.go", Tests: "TestAFailedStartEndsItsTransport",
 		Old: "case <-t.PacketCh():", New: "case <-make(chan struct{}):",
 		Breaks: "an agent whose gossip cannot start hangs for ever",

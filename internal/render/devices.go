@@ -63,8 +63,8 @@ func loadOf(n api.NodeStatus) (l load) {
 	return l
 }
 
-// trouble is what a reading tells that somebody should know.
-func trouble(r *api.DeviceReading) []string {
+// warnings is what a reading says that people should know.
+func warnings(r *api.DeviceReading) []string {
 	if r == nil {
 		return nil
 	}
@@ -91,7 +91,7 @@ func Devices(w io.Writer, nodes []api.NodeStatus, s output.Style) error {
 		for _, d := range n.Devices {
 			var l load
 			l.add(d.Reading, d.MemoryBytes)
-			rank, celsius, pci, note := "-", "-", "", trouble(d.Reading)
+			rank, celsius, pci, note := "-", "-", "", warnings(d.Reading)
 			if d.Place != nil {
 				pci = d.Place.PCI
 			}

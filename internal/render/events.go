@@ -79,7 +79,7 @@ func whatHappened(e api.Event) string {
 	}
 	text := strings.Join(parts, ": ")
 	if e.To > 0 {
-		text += fmt.Sprintf(" (%s, %s of ours)", units.Seconds(e.Seconds), units.Seconds(e.OwnS))
+		text += fmt.Sprintf(" (%s, %s overhead)", units.Seconds(e.Seconds), units.Seconds(e.OwnS))
 	}
 	return text
 }

@@ -93,7 +93,7 @@ func (p *jobPage) head() {
 	for _, x := range p.job.Problems {
 		p.field("problem", fmt.Sprintf("%s on %s, generation %d: %s", p.clock(x.At), x.Node, x.Generation, x.Text))
 	}
-	p.troubles()
+	p.deviceProblems()
 	p.field("size", fmt.Sprintf("%s, batch of %s", sizesText(j), Range(j.BatchSize.Min, j.BatchSize.Max, "sample")))
 	if j.Pinned {
 		p.field("pinned", "keeps its size until it commits a checkpoint: its last halt saved nothing")
@@ -196,14 +196,14 @@ func (p *jobPage) progress() {
 	p.field("progress", strings.Join(parts, ", "))
 }
 
-// troubles are those of the job's own devices.
-func (p *jobPage) troubles() {
+// deviceProblems are those of the job's own devices.
+func (p *jobPage) deviceProblems() {
 	for _, m := range p.job.Members {
 		if openFiles(m.DeviceFiles) {
 			p.field("device", fmt.Sprintf("files on %s: %s", m.Node, m.DeviceFiles))
 		}
 		for _, r := range m.Readings {
-			if what := trouble(&r); what != nil {
+			if what := warnings(&r); what != nil {
 				p.field("device", fmt.Sprintf("%s on %s: %s", r.ID, m.Node, strings.Join(what, "; ")))
 			}
 		}
@@ -249,7 +249,7 @@ func (p *jobPage) rescales() {
 		return
 	}
 	p.section("rescales (seconds)")
-	t := output.Table{Head: []string{"GEN", "AT", "FROM", "TO", "OURS", "SIGNAL", "SAVE", "WAIT", "COMMIT", "START", "RESUMED", "LOST", "WHY"}}
+	t := output.Table{Head: []string{"GEN", "AT", "FROM", "TO", "OVERHEAD", "SIGNAL", "SAVE", "WAIT", "COMMIT", "START", "RESUMED", "LOST", "WHY"}}
 	part := func(s float64) string {
 		if s < 0 {
 			return "?"

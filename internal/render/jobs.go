@@ -32,7 +32,7 @@ func phaseColour(phase cluster.Phase) string {
 	switch phase {
 	case cluster.Running, cluster.Succeeded:
 		return output.Green
-	case cluster.Starting, cluster.Halting, cluster.Queued, cluster.Suspended:
+	case cluster.Starting, cluster.Halting, cluster.Queued:
 		return output.Yellow
 	case cluster.Backoff, cluster.Held, cluster.Failed:
 		return output.Red

@@ -70,7 +70,7 @@ func gossipOf(n api.NodeStatus) string {
 }
 
 // usersOf says which jobs have how many of a node's devices, and how many could be
-// given out: of one that is lost nobody can tell.
+// given out: of one that is lost it is not known.
 func usersOf(n api.NodeStatus) (used, free string) {
 	jobs, count := map[string]int{}, 0
 	for _, d := range n.Devices {
@@ -133,7 +133,7 @@ func noteOf(n api.NodeStatus) string {
 		case d.Health != string(cluster.Healthy):
 			parts = append(parts, d.ID+" "+d.Health)
 		}
-		for _, what := range trouble(d.Reading) {
+		for _, what := range warnings(d.Reading) {
 			parts = append(parts, d.ID+": "+what)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/bellows-ml/bellows/cluster"
 )
 
-// What a stop does, and what a second one would do, is said before anybody loses work by it.
+// What a stop does, and what a second one would do, is said before work is lost by it.
 func TestStopText(t *testing.T) {
 	t.Parallel()
 	until := time.Date(2026, 1, 31, 12, 3, 4, 0, time.UTC)

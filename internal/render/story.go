@@ -49,11 +49,11 @@ func (s *Story) Tell(j api.JobStatus, seen time.Time) []string {
 	if text := s.phaseText(j); changed && text != "" {
 		lines = append(lines, s.line(at, text))
 	}
-	return append(lines, s.troubles(j)...)
+	return append(lines, s.problemLines(j)...)
 }
 
-// troubles are the lines for what nodes tell that may cost work, such as a checkpoint that does not count.
-func (s *Story) troubles(j api.JobStatus) (lines []string) {
+// problemLines are the lines for what nodes tell that may cost work, such as a checkpoint that does not count.
+func (s *Story) problemLines(j api.JobStatus) (lines []string) {
 	for _, p := range j.Problems {
 		text := fmt.Sprintf("problem on %s: %s", p.Node, p.Text)
 		if s.problems[text] {
@@ -90,7 +90,7 @@ func (s *Story) phaseText(j api.JobStatus) string {
 			return fmt.Sprintf("starts again at %s: %s", s.clock(*j.NextStart), j.Reason) // which says whether that is charged
 		}
 		return "restarts: " + j.Reason
-	case cluster.Suspended, cluster.Held:
+	case cluster.Held:
 		return string(j.Phase) + ": " + j.Reason
 	case cluster.Starting, cluster.Running, cluster.Succeeded, cluster.Failed, cluster.Stopped:
 	}
@@ -99,11 +99,11 @@ func (s *Story) phaseText(j api.JobStatus) string {
 
 func (s *Story) rescale(r api.Rescale) string {
 	if r.From == 0 && r.Generation == 1 {
-		return fmt.Sprintf("started with %s (%s of ours)", units.Count(r.To, "worker"), units.Seconds(r.OwnS))
+		return fmt.Sprintf("started with %s (%s overhead)", units.Count(r.To, "worker"), units.Seconds(r.OwnS))
 	}
-	text := fmt.Sprintf("%d → %s: %s (%s of ours, %s save", r.From, units.Count(r.To, "worker"), r.Why, units.Seconds(r.OwnS), units.Seconds(r.SaveS))
+	text := fmt.Sprintf("%d → %s: %s (%s overhead, %s save", r.From, units.Count(r.To, "worker"), r.Why, units.Seconds(r.OwnS), units.Seconds(r.SaveS))
 	if r.WaitS > 0 {
-		text += fmt.Sprintf(", %s until a lost node's workers were dead for sure", units.Seconds(r.WaitS))
+		text += fmt.Sprintf(", %s until a lost node's workers had certainly ended", units.Seconds(r.WaitS))
 	}
 	text += ")"
 	if r.ResumeStep >= 0 {
@@ -134,7 +134,7 @@ func (s *Story) Ending(j api.JobStatus) []string {
 				s.Style.Paint(output.Yellow, fmt.Sprintf("warning: it had not finished; bellows resume %s goes on from %s, with the whole limit again or, with --time-limit, another", j.ID, lastSaved(j))))}
 		}
 		return []string{s.line(j.Since, "stopped"+took+": "+j.Reason)}
-	case cluster.Queued, cluster.Starting, cluster.Running, cluster.Halting, cluster.Suspended, cluster.Backoff, cluster.Held:
+	case cluster.Queued, cluster.Starting, cluster.Running, cluster.Halting, cluster.Backoff, cluster.Held:
 	}
 	return nil
 }
@@ -162,7 +162,7 @@ func (s *Story) Note(text string) string { return s.Style.Paint(output.Bold, "�
 
 func (s *Story) clock(t time.Time) string { return t.In(s.Zone).Format("15:04:05") }
 
-// keepColours makes a line safe that is part ours, with colours, and part the records'.
+// keepColours makes a line safe that has colours of this package and texts of records.
 func keepColours(text string) string { return output.Tame(strings.ReplaceAll(text, "\n", " ")) }
 
 // lastSaved says where a job that has ended would go on.

@@ -19,10 +19,10 @@ const memberWithin = 5 * time.Second
 type Candidate struct {
 	Lead    lead.Config
 	Etcd    store.Config
-	Member  *server.Config // nil = etcd is somebody else's
+	Member  *server.Config // nil = this service does not run etcd
 	Cluster string
 	Metrics string // address at which they are served; empty = nowhere
-	// identity is this server's; nil = it has none.
+	// Identity is this server's; nil = it has none.
 	Identity *trust.Identity
 }
 

@@ -18,8 +18,8 @@ const (
 	certificateEvery = 12 * time.Hour
 )
 
-// minding runs run, and tells in the log when this node's certificate is about to end.
-func minding(ctx context.Context, identity *trust.Identity, log zerolog.Logger, run func() error) error {
+// watchCertificate runs run, and tells in the log when this node's certificate is about to end.
+func watchCertificate(ctx context.Context, identity *trust.Identity, log zerolog.Logger, run func() error) error {
 	if identity == nil {
 		return run()
 	}
@@ -29,7 +29,7 @@ func minding(ctx context.Context, identity *trust.Identity, log zerolog.Logger, 
 		tick := time.NewTicker(certificateEvery)
 		defer tick.Stop()
 		for {
-			tellEnd(log, identity, time.Now())
+			warnOfEnd(log, identity, time.Now())
 			select {
 			case <-ctx.Done():
 				return
@@ -42,8 +42,8 @@ func minding(ctx context.Context, identity *trust.Identity, log zerolog.Logger, 
 	return run()
 }
 
-// tellEnd says what ends with a certificate while it can be renewed without harm.
-func tellEnd(log zerolog.Logger, identity *trust.Identity, now time.Time) {
+// warnOfEnd says what ends with a certificate while it can be renewed without harm.
+func warnOfEnd(log zerolog.Logger, identity *trust.Identity, now time.Time) {
 	ends := identity.Ends()
 	if ends.IsZero() || ends.Sub(now) > certificateNear {
 		return

@@ -12,8 +12,8 @@ import (
 	"github.com/bellows-ml/bellows/internal/trust"
 )
 
-// Whoever has to renew a certificate hears of it in time, and until he has done it.
-func TestTheEndOfACertificateIsTold(t *testing.T) {
+// The end of a certificate is announced in time, until it is renewed.
+func TestTheEndOfACertificateIsAnnounced(t *testing.T) {
 	dir, now := t.TempDir(), time.Now()
 	ca, folder := filepath.Join(dir, "ca"), filepath.Join(dir, "n1")
 	if err := trust.Init(ca, "test", false, now); err != nil {
@@ -29,7 +29,7 @@ func TestTheEndOfACertificateIsTold(t *testing.T) {
 	}
 	said := func(at time.Time) string {
 		var b bytes.Buffer
-		tellEnd(zerolog.New(&b), identity, at)
+		warnOfEnd(zerolog.New(&b), identity, at)
 		return b.String()
 	}
 	if got := said(now); got != "" {

@@ -12,7 +12,7 @@ import (
 )
 
 // Logger is a service's: it never makes the service wait, since neither a
-// leader nor a node may stand still because nobody takes its log lines. Call flush
+// leader nor a node may stand still because no process reads its log lines. Call flush
 // at the end.
 func Logger() (log zerolog.Logger, flush func()) {
 	lines := logging.NewWriter(os.Stderr)
@@ -53,8 +53,8 @@ func (j journal) WriteLevel(level zerolog.Level, line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Complain writes an error's lines, as what they are.
-func Complain(f *os.File, text string) {
+// PrintError writes an error's lines, as what they are.
+func PrintError(f *os.File, text string) {
 	var b bytes.Buffer
 	prefix := ""
 	if systemd.Journal(f) {
@@ -65,5 +65,5 @@ func Complain(f *os.File, text string) {
 		b.Write(bytes.TrimRight(line, "\n"))
 		b.WriteByte('\n')
 	}
-	_, _ = f.Write(b.Bytes()) // there is nobody left to tell
+	_, _ = f.Write(b.Bytes()) // there is no other place to report it
 }

@@ -19,8 +19,8 @@ type Agent struct {
 	Metrics string // address at which they are served; empty = nowhere
 }
 
-// during serves a set of metrics at an address while run runs.
-func during(ctx context.Context, address string, served watched, run func() error) error {
+// serveMetrics serves a set of metrics at an address while run runs.
+func serveMetrics(ctx context.Context, address string, served watched, run func() error) error {
 	ln, err := metrics.Listen(address)
 	if err != nil {
 		return err
@@ -48,7 +48,7 @@ type watched struct {
 // RunAgent runs an agent until the context ends.
 func RunAgent(ctx context.Context, a Agent) error {
 	cfg := a.Host
-	return minding(ctx, cfg.Identity, cfg.Log, func() error {
+	return watchCertificate(ctx, cfg.Identity, cfg.Log, func() error {
 		if a.Metrics == "" {
 			return host.Run(ctx, cfg)
 		}
@@ -59,13 +59,13 @@ func RunAgent(ctx context.Context, a Agent) error {
 		}
 		cfg.Vitals = func(v host.Vitals) { m.Tell(nodeOf(v)) }
 		log := cfg.Log.With().Str("node", string(cfg.Node)).Logger()
-		return during(ctx, a.Metrics, watched{m.Set, log}, func() error { return host.Run(ctx, cfg) })
+		return serveMetrics(ctx, a.Metrics, watched{m.Set, log}, func() error { return host.Run(ctx, cfg) })
 	})
 }
 
 // RunCoordinator runs a coordinator until the context ends.
 func RunCoordinator(ctx context.Context, k Candidate) error {
-	return minding(ctx, k.Identity, k.Lead.Log, func() error {
+	return watchCertificate(ctx, k.Identity, k.Lead.Log, func() error {
 		if k.Metrics == "" {
 			return coordinate(ctx, k)
 		}
@@ -79,7 +79,7 @@ func RunCoordinator(ctx context.Context, k Candidate) error {
 		if k.Member != nil {
 			m.WithEtcd()
 		}
-		return during(ctx, k.Metrics, watched{m.Set, k.Lead.Log}, func() error { return coordinate(ctx, k) })
+		return serveMetrics(ctx, k.Metrics, watched{m.Set, k.Lead.Log}, func() error { return coordinate(ctx, k) })
 	})
 }
 

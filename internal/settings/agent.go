@@ -46,7 +46,7 @@ func NewAgent(f *pflag.FlagSet) *Agent {
 	f.StringVar(&a.bind, "bind", "", "IP address under which the other nodes reach this one (default 127.0.0.1)")
 	f.StringVar(&a.train, "train-interface", "", "network interface that workers meet on, if not the one with --bind: its address is MASTER_ADDR, its name NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME")
 	f.IntVar(&a.gossipPort, "gossip-port", 7946, "port for gossip; 0 = any free one")
-	f.StringVar(&a.keyFile, "gossip-key-file", "", "file with the cluster's gossip key: 16, 24 or 32 bytes, which nobody else may read")
+	f.StringVar(&a.keyFile, "gossip-key-file", "", "file with the cluster's gossip key: 16, 24 or 32 bytes, readable by its owner only")
 	f.StringVar(&a.tlsDir, "tls-dir", "", "this node's certificates, as 'bellows tls issue' makes them; without, other machines cannot read logs here")
 	f.IntVar(&a.apiPort, "api-port", 7947, "port on which other nodes ask this one, with --tls-dir; 0 = any free one")
 	a.etcd = newEtcdFlags(f)
@@ -67,7 +67,7 @@ func NewAgent(f *pflag.FlagSet) *Agent {
 func (a *Agent) Complete(log zerolog.Logger, socket string) (service.Agent, error) {
 	cfg, err := a.config(log)
 	if err != nil {
-		return service.Agent{}, unmended(err)
+		return service.Agent{}, permanent(err)
 	}
 	cfg.Socket = socket
 	if cfg, err = agentDefaults(cfg); err != nil {
@@ -75,7 +75,7 @@ func (a *Agent) Complete(log zerolog.Logger, socket string) (service.Agent, erro
 	}
 	if a.tlsDir != "" {
 		if cfg.Identity, err = trust.Load(a.tlsDir, cfg.Node); err != nil {
-			return service.Agent{}, unmended(err)
+			return service.Agent{}, permanent(err)
 		}
 		cfg.Etcd = trusting(cfg.Etcd, cfg.Identity)
 	}

@@ -74,8 +74,8 @@ func (s *settings) inFile(file configFile, err error) error {
 	return fmt.Errorf("%s:%s: %s", file.name, where, text)
 }
 
-// setting is one line of `config show`. Its JSON names are a contract.
-type setting struct {
+// Setting is one line of `config show`. Its JSON names are a contract.
+type Setting struct {
 	Key    string `json:"key"`
 	Value  string `json:"value"`
 	Origin string `json:"origin"`
@@ -83,7 +83,7 @@ type setting struct {
 
 // Effective returns what each setting of a role would be if its daemon were started here with a
 // file of settings; with an empty name, its usual one.
-func Effective(role, file string) ([]setting, error) {
+func Effective(role, file string) ([]Setting, error) {
 	flags, _, err := declare(role)
 	if err != nil {
 		return nil, err
@@ -102,13 +102,13 @@ func Effective(role, file string) ([]setting, error) {
 	return s.list(), nil
 }
 
-func (s *settings) list() []setting {
-	var list []setting
+func (s *settings) list() []Setting {
+	var list []Setting
 	s.flags.VisitAll(func(f *pflag.Flag) {
 		if !isSetting(s.role, f) {
 			return
 		}
-		x := setting{Key: f.Name, Value: strings.Trim(f.Value.String(), "[]"), Origin: s.origins[f.Name]}
+		x := Setting{Key: f.Name, Value: strings.Trim(f.Value.String(), "[]"), Origin: s.origins[f.Name]}
 		if x.Origin == "" {
 			x.Origin = "default"
 		}

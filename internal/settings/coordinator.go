@@ -23,13 +23,13 @@ import (
 )
 
 const (
-	// minInterval keeps decisions apart by more than a rescale of a small job takes.
+	// MinInterval keeps decisions apart by more than a rescale of a small job takes.
 	MinInterval = 100 * time.Millisecond
 	// etcdPatience is how long a coordinator waits for etcd before it says so and tries again.
 	etcdPatience = 10 * time.Second
-	// defaultCluster is the name of a cluster whose owner has not given it one.
+	// DefaultCluster is the name of a cluster whose owner has not given it one.
 	DefaultCluster = "bellows"
-	// devPolicy is the policy of a coordinator that is not told one.
+	// DefaultPolicy is the policy of a coordinator that is not told one.
 	DefaultPolicy = "greedy"
 )
 
@@ -72,7 +72,7 @@ func NewCoordinator(f *pflag.FlagSet) *Coordinator {
 func (c *Coordinator) Complete(log zerolog.Logger) (service.Candidate, error) {
 	k, err := c.config(log)
 	if err != nil {
-		return k, unmended(err)
+		return k, permanent(err)
 	}
 	if k.Lead.Node == "" {
 		if k.Lead.Node, err = os.Hostname(); err != nil {
@@ -80,7 +80,7 @@ func (c *Coordinator) Complete(log zerolog.Logger) (service.Candidate, error) {
 		}
 	}
 	if err := c.identify(&k); err != nil {
-		return k, unmended(err)
+		return k, permanent(err)
 	}
 	return k, nil
 }

@@ -43,7 +43,7 @@ func (e *etcdFlags) config() (store.Config, error) {
 	if (e.cert == "") != (e.key == "") {
 		bad.Add(fault.Usage("--etcd-cert %q, --etcd-key %q: give both or neither", e.cert, e.key))
 	} else if e.cert != "" && e.ca == "" {
-		bad.Add(fault.Usage("--etcd-cert %s: give --etcd-ca too: who shows a certificate should know whom to", e.cert))
+		bad.Add(fault.Usage("--etcd-cert %s: give --etcd-ca too: a certificate is shown only to a server that is checked", e.cert))
 	}
 	var err error
 	if (e.user == "") != (e.passwordFile == "") {
@@ -83,7 +83,7 @@ func (e *etcdFlags) tls() (*tls.Config, error) {
 	return c, nil
 }
 
-// readSecret reads a file that nobody else may read.
+// readSecret reads a file that only its owner may read.
 func readSecret(flag, path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -128,11 +128,11 @@ func hostOf(m server.Member) string {
 	return u.Hostname()
 }
 
-// checkTLS refuses to do without certificates. Who can write to etcd has the
-// agents start what he likes as whom he likes, and 127.0.0.1 is open to every user
+// checkTLS refuses to do without certificates. A program that can write to etcd has the
+// agents start any program as any user, and 127.0.0.1 is open to every user
 // and every job of the server: only a flag that says so lets them in.
 func (e *embeddedFlags) checkTLS(c server.Config, tlsDir string) error {
-	how := "anybody who reaches %s may change everything, and run programs as whom the agents run as, so it needs certificates: " +
+	how := "every user and program that reaches %s may change everything, and run programs as the agents' user, so it needs certificates: " +
 		"bellows tls init once, bellows tls issue " + cmp.Or(c.Member, "NAME") + ", and --tls-dir with the folder that this makes"
 	host, _, _ := net.SplitHostPort(c.Client)
 	switch ip := net.ParseIP(host); {

@@ -12,7 +12,7 @@ type scraping struct{ address string }
 
 func scrapingFlag(f *pflag.FlagSet) *scraping {
 	s := &scraping{}
-	f.StringVar(&s.address, "metrics-address", "", "ip:port at which Prometheus can scrape /metrics, such as 127.0.0.1:9464; whoever reaches it can read them (default: nowhere)")
+	f.StringVar(&s.address, "metrics-address", "", "ip:port at which Prometheus can scrape /metrics, such as 127.0.0.1:9464; it asks for no password (default: nowhere)")
 	return s
 }
 

@@ -54,7 +54,7 @@ Each setting comes from the first that has it: a flag; a variable, as %s for
 func Fill(role string, flags *pflag.FlagSet) error {
 	file, err := configOf(role, flags)
 	if err != nil {
-		return unmended(err)
+		return permanent(err)
 	}
 	return newSettings(role, flags).fill(os.Environ(), file)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
-// UnlimitedUsers is the flag that names who is bound by no limits.
+// UnlimitedUsers is the flag that names the users without limits.
 const UnlimitedUsers = "unlimited-users"
 
 // userFlags say what one user may have of the cluster.
@@ -27,7 +27,7 @@ type userFlags struct {
 }
 
 // errNoDirectory passes by itself: at boot a directory of users may come up after
-// the coordinator. A user whom it does not know is another fault.
+// the coordinator. A user that it does not know is another fault.
 var errNoDirectory = errors.New("users cannot be looked up now")
 
 func newUserFlags(f *pflag.FlagSet) *userFlags {
@@ -39,7 +39,7 @@ func newUserFlags(f *pflag.FlagSet) *userFlags {
 	f.IntVar(&u.Submits, "user-submits-per-minute", u.Submits, "how many jobs one user may submit in a minute; each 8 KiB of a spec count as one more")
 	f.IntVar(&u.Connections, "user-connections", u.Connections, "how many connections one user may have to an agent")
 	f.IntVar(&u.Priority, "user-priority", u.Priority, fmt.Sprintf("the highest --priority that users may give their jobs, up to %d", cluster.MaxPriority))
-	f.StringSliceVar(&u.unlimited, UnlimitedUsers, nil, "users, by name or uid, whom the --user-… limits do not bind; root is one of them")
+	f.StringSliceVar(&u.unlimited, UnlimitedUsers, nil, "users, by name or uid, without the --user-… limits; root is one of them")
 	return u
 }
 

@@ -63,7 +63,7 @@ func TestALateDirectoryOfUsersPasses(t *testing.T) {
 		u.lookup = func(string) (*user.User, error) { return nil, c.err }
 		u.unlimited = []string{c.name}
 		_, err := u.limits()
-		if err == nil || fault.IsUsage(unmended(err)) != c.usage || !strings.Contains(err.Error(), `--unlimited-users "alice": `) {
+		if err == nil || fault.IsUsage(permanent(err)) != c.usage || !strings.Contains(err.Error(), `--unlimited-users "alice": `) {
 			t.Errorf("%v: %v", c.err, err)
 		}
 		u.unlimited = []string{"4242"}

@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -8,7 +9,6 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
-	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/userdb"
 )
 
 // scheme is of the name that a certificate carries: bellows://node/<id>.
@@ -151,9 +152,9 @@ func (i *Identity) remedy(err error) string {
 	case !errors.Is(err, fs.ErrPermission):
 		return ""
 	}
-	name := strconv.Itoa(os.Getuid())
-	if u, err := user.LookupId(name); err == nil {
-		name = u.Username
+	name, err := userdb.Name(context.Background(), uint32(os.Getuid()))
+	if err != nil {
+		name = strconv.Itoa(os.Getuid())
 	}
 	return fmt.Sprintf(": they are not for user %s to read: chown -R %s %s", name, name, i.dir)
 }

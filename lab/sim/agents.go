@@ -8,52 +8,48 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/lab/machine"
 	"github.com/bellows-ml/bellows/lab/trace"
 	"github.com/bellows-ml/bellows/record"
 )
 
-// node is a simulated agent with its devices.
+// node is a machine of the simulated cluster. Its agent is the real one.
 type node struct {
-	id    cluster.NodeID
+	*machine.Machine
 	index int
-	life  int
-	up    bool
 }
 
 // addNode brings a node into the cluster for the first time.
 func (w *world) addNode(index int) {
-	n := &node{id: cluster.NodeID(fmt.Sprintf("n%05d", index)), index: index}
+	id := cluster.NodeID(fmt.Sprintf("n%05d", index))
+	n := &node{index: index, Machine: machine.New(machine.Config{
+		Node: id, Alive: record.Alive{Addr: string(id), Ports: record.Ports{First: 20000, Count: 4096}},
+		Dawn: zero, Crowd: func() int { return w.cfg.Nodes }, Script: script{w}, Outside: outside{w},
+		Faults: machine.Faults{Takes: w.takes, Ended: func(s *machine.Shim) { w.ranksEnded(s) }},
+	})}
+	for d := range w.cfg.DevicesPerNode {
+		n.Devices = append(n.Devices, cluster.Device{ID: cluster.DeviceID(fmt.Sprintf("S%d-%d", n.index, d)), Model: "SIM", Health: cluster.Healthy})
+	}
 	w.nodes = append(w.nodes, n)
-	w.survey(n, 0)
 	w.appear(n)
 }
 
-// survey writes what devices a node has.
+// survey changes what a node says of its devices.
 func (w *world) survey(n *node, memory uint64) {
-	inv := record.Inventory{}
-	for d := range w.cfg.DevicesPerNode {
-		inv.Devices = append(inv.Devices, cluster.Device{
-			ID: cluster.DeviceID(fmt.Sprintf("S%d-%d", n.index, d)), Model: "SIM", Health: cluster.Healthy, MemoryBytes: memory,
-		})
+	for i := range n.Devices {
+		n.Devices[i].MemoryBytes = memory
 	}
-	w.write(record.Put(record.InventoryKey(n.id), inv))
+	n.Tick()
+	w.react()
 }
 
-// appear writes the node's alive key: a new life, in which it fences itself.
+// appear boots a node: a new life, in which it fences itself.
 func (w *world) appear(n *node) {
-	n.up = true
-	n.life++
-	life := w.store.Revision() + 1
-	if kv, exists := w.store.Get(record.AliveKey(n.id)); exists {
-		life = kv.CreateRevision
-	}
-	w.write(
-		record.Put(record.AliveKey(n.id), record.Alive{
-			Incarnation: strconv.Itoa(n.life), Addr: string(n.id), Ports: record.Ports{First: 20000, Count: 4096},
-		}),
-		record.Put(record.FencingKey(n.id), record.Fencing{AliveRev: life}),
-	)
+	n.PowerOn()
+	w.write(record.Put(record.FencingKey(n.Node), record.Fencing{AliveRev: n.Life()}))
+	w.react()
 }
 
 func (w *world) node(id cluster.NodeID) *node {
@@ -64,35 +60,109 @@ func (w *world) node(id cluster.NodeID) *node {
 	return w.nodes[i]
 }
 
-// obey is what the agents do about a write of the leader.
-func (w *world) obey(op record.Op) {
-	rest, ok := strings.CutPrefix(op.Key, record.JobsPrefix)
-	if !ok {
+// outside is what the machines are connected to.
+type outside struct{ w *world }
+
+// Now implements machine.Outside.
+func (o outside) Now() time.Duration { return o.w.now }
+
+// At implements machine.Outside. What happens at once does so before the leader hears of anything.
+func (o outside) At(after time.Duration, do func()) {
+	if after == 0 {
+		o.w.soon = append(o.w.soon, do)
 		return
 	}
-	parts := strings.Split(rest, "/")
-	j := w.byID[cluster.JobID(parts[0])]
-	switch {
-	case op.Prefix && parts[1] == "": // the job's records are gone
-		w.forget(j, ^cluster.Generation(0))
-	case parts[1] != "gen":
-	case op.Prefix:
-		w.forget(j, generationOf(parts[2]))
-	case parts[3] == "plan":
-		w.plan(j, op.Value)
-	case parts[3] == "halt":
-		w.halt(j, op.Value)
-	case parts[3] == "permit" && op.Delete:
-		w.kill(j, generationOf(parts[2]))
+	o.w.at(o.w.now+after, do)
+}
+
+// Commit implements machine.Outside.
+func (o outside) Commit(t record.Txn) record.Outcome {
+	before := o.w.store.Revision()
+	out := o.w.store.Commit(t)
+	o.w.fresh = append(o.w.fresh, o.w.seen(before)...)
+	return out
+}
+
+// Records implements machine.Outside.
+func (o outside) Records() *record.Mirror { return o.w.mirror }
+
+// react lets the agents act on what has changed, until none has anything to do.
+func (w *world) react() {
+	for len(w.soon) > 0 {
+		do := w.soon[0]
+		w.soon = w.soon[1:]
+		do()
 	}
 }
 
-func generationOf(part string) cluster.Generation {
-	g, err := strconv.ParseUint(part, 10, 64)
-	if err != nil {
-		panic("sim: generation " + part)
+// takes is how long an agent's actions take.
+func (w *world) takes(a agent.Action) time.Duration {
+	if _, ok := a.(agent.StartShim); ok {
+		return w.cfg.StartDelay
 	}
-	return cluster.Generation(g)
+	return 0
+}
+
+// seen shows the agents what was written after a revision, as far as agents read
+// it, wakes those that it concerns, and returns it.
+func (w *world) seen(before int64) []record.Change {
+	changes, err := w.store.Changes(before+1, record.Root)
+	if err != nil {
+		panic("sim: " + err.Error())
+	}
+	for _, c := range changes {
+		at := record.Locate(c.Key)
+		if at.Job == "" && at.Kind != record.KindAlive && at.Kind != record.KindFencing && at.Kind != record.KindInventory {
+			continue
+		}
+		switch at.Kind {
+		case record.KindState, record.KindWanted, record.KindRescale, record.KindCommitted, record.KindCheckpoint, record.KindBadCheckpoint, record.KindRequest:
+			continue // nothing that an agent acts upon
+		default:
+		}
+		plan := w.mirror.Job(at.Job).Generation(at.Generation).Plan.Value
+		if _, err := w.mirror.Apply(c); err != nil {
+			panic("sim: " + err.Error())
+		}
+		w.wakeFor(at, c.Deleted, plan)
+	}
+	return changes
+}
+
+// wakeFor wakes the agents that a change concerns. plan is the generation's as it was before.
+func (w *world) wakeFor(at record.Place, deleted bool, plan record.Plan) {
+	switch at.Kind {
+	case record.KindGrant:
+		w.node(at.Node).Wake(at.Job)
+	case record.KindPlan, record.KindPermit, record.KindHalt, record.KindFence:
+		jg := record.JobGen{Job: at.Job, Generation: at.Generation}
+		for _, m := range plan.World.Members {
+			n := w.node(m.Node)
+			if deleted && at.Kind == record.KindPlan {
+				n.Collected(jg)
+			}
+			n.Wake(at.Job)
+		}
+	case record.KindAck, record.KindSaved, record.KindOffer:
+		for _, m := range plan.World.Members {
+			if m.Node != at.Node {
+				w.node(m.Node).Wake(at.Job)
+			}
+		}
+	default:
+	}
+}
+
+// obey keeps the books on a write of the leader, before the agents act on it.
+func (w *world) obey(op record.Op) {
+	at := record.Locate(op.Key)
+	j := w.byID[at.Job]
+	switch {
+	case at.Kind == record.KindPlan && !op.Delete:
+		w.plan(j, op.Value)
+	case at.Kind == record.KindPermit && op.Delete:
+		w.kill(j, at.Generation)
+	}
 }
 
 // decode reads what the leader wrote; it cannot be unreadable.
@@ -103,14 +173,10 @@ func decode[T any](value []byte) (v T) {
 	return v
 }
 
-// plan forms a generation; its agents start the workers after StartDelay.
+// plan notes that a generation was formed.
 func (w *world) plan(j *job, value []byte) {
 	p := decode[record.Plan](value)
-	if j.gen != nil {
-		j.past = append(j.past, j.gen)
-	}
-	g := &generation{number: p.World.Generation, world: p.World, from: p.From, planned: w.now}
-	j.gen = g
+	j.gen = &generation{number: p.World.Generation, world: p.World, from: p.From, planned: w.now}
 	w.log.add(w.now, codePlan, planned(j, p)...)
 	if p.From > 0 {
 		j.resumed++
@@ -119,11 +185,6 @@ func (w *world) plan(j *job, value []byte) {
 		j.waited += w.now - j.waitsSince
 		j.waitsSince = -1
 	}
-	if w.cfg.StartDelay == 0 {
-		w.start(j, g)
-		return
-	}
-	w.at(w.now+w.cfg.StartDelay, func() { w.start(j, g) })
 }
 
 // planned is a plan as the journal has it.
@@ -135,24 +196,6 @@ func planned(j *job, p record.Plan) []any {
 	return fields
 }
 
-// start is all agents of the generation saying that their workers run.
-func (w *world) start(j *job, g *generation) {
-	if g.gone || g.frozen || g.started {
-		return
-	}
-	g.started = true
-	g.since = w.now + w.startCost(j, g)
-	var ops []record.Op
-	for _, m := range g.world.Members {
-		ops = append(ops, record.Put(record.AckKey(m.Node, j.id, g.number, record.AckStarted), record.Started{ExecedAt: zero.Add(w.now)}))
-	}
-	w.write(ops...)
-	if w.rules != nil {
-		return
-	}
-	w.forecast(j)
-}
-
 // startCost is how long a new world trains nothing.
 func (w *world) startCost(j *job, g *generation) time.Duration {
 	if cost, ok := w.cfg.StartCosts[trace.OverheadKey{Workers: g.world.Size(), Model: j.Model}]; ok {
@@ -160,6 +203,56 @@ func (w *world) startCost(j *job, g *generation) time.Duration {
 	}
 	return w.cfg.RescaleCost
 }
+
+// script is what the workers do: the ranks of a job go together, whatever nodes they are on.
+type script struct{ w *world }
+
+// of returns the job and the generation that a shim hosts a part of.
+func (x script) of(s *machine.Shim) (*job, *generation) {
+	j := x.w.byID[s.Job]
+	return j, j.gen
+}
+
+// Run implements machine.Script. Training begins when all nodes have executed their workers.
+func (x script) Run(s *machine.Shim) {
+	j, g := x.of(s)
+	g.shims = append(g.shims, s)
+	if len(g.shims) < len(g.world.Members) || g.gone || g.frozen {
+		return
+	}
+	g.started = true
+	g.since = x.w.now + x.w.startCost(j, g)
+	if x.w.rules == nil {
+		x.w.forecast(j)
+	}
+}
+
+// Hold implements machine.Script: every rank says which step it has begun, and goes no further.
+func (x script) Hold(s *machine.Shim) {
+	j, g := x.of(s)
+	j.advance(x.w.now)
+	g.frozen = true
+	begun := int64(-1)
+	if step := j.step(); step > j.commit {
+		begun = step
+	}
+	s.Held(true, begun, false)
+}
+
+// Stop implements machine.Script. With a node gone no rank comes to the end of the
+// step, so that nothing is saved.
+func (x script) Stop(s *machine.Shim, after int64) {
+	j, g := x.of(s)
+	if step := j.step(); after >= 0 && x.w.whole(g) && (step > j.commit || g.saving) {
+		g.saving = true
+		j.commit, j.saved = step, j.done
+		s.Saved(step, step)
+	}
+	s.Exit(0)
+}
+
+// Terminate implements machine.Script.
+func (x script) Terminate(s *machine.Shim) { s.Exit(0) }
 
 // forecast notes down when the present world will have done all the work.
 func (w *world) forecast(j *job) {
@@ -179,90 +272,36 @@ func (w *world) end(j *job) {
 	j.advance(w.now)
 	if j.Bug > 0 {
 		g.frozen = true
-		m := g.world.Members[0]
-		w.write(record.Put(record.AckKey(m.Node, j.id, g.number, record.AckFailed), record.Failed{
-			Kind: record.WorkerFailed, Reason: "bug", At: zero.Add(w.now),
-		}))
+		g.shims[0].Exit(1)
 		return
 	}
+	w.complete(j)
+}
+
+// complete ends a job whose work is done.
+func (w *world) complete(j *job) {
 	j.done = j.Work.Seconds()
-	w.stop(j, g, true)
-}
-
-// halt is the agents' answer to a halt: hold the ranks, then save and stop where told.
-func (w *world) halt(j *job, value []byte) {
-	h, g := decode[record.Halt](value), j.gen
-	switch {
-	case !h.Save || g.gone: // without its permit it is killed
-	case h.StopAfter == nil && !g.held:
-		w.hold(j, g)
-	case h.StopAfter != nil:
-		if *h.StopAfter >= 0 && w.whole(g) {
-			w.save(j, g)
-		}
-		w.stop(j, g, false)
-	}
-}
-
-// hold is every rank saying which step it has begun, and going no further.
-func (w *world) hold(j *job, g *generation) {
-	j.advance(w.now)
-	g.frozen, g.held = true, true
-	held := record.Held{SDK: true, Begun: -1, At: zero.Add(w.now)}
-	if s := j.step(); s > j.commit {
-		held.Begun = s
-	}
-	var ops []record.Op
-	for _, m := range g.world.Members {
-		if w.node(m.Node).up {
-			ops = append(ops, record.Put(record.AckKey(m.Node, j.id, g.number, record.AckHeld), held))
-		}
-	}
-	if len(ops) > 0 {
-		w.write(ops...)
+	for _, s := range j.gen.shims {
+		s.Exit(0)
 	}
 }
 
 // whole reports whether every node of the generation is there to save.
 func (w *world) whole(g *generation) bool {
-	for _, m := range g.world.Members {
-		if !w.node(m.Node).up {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(g.world.Members, func(m cluster.Member) bool { return !w.node(m.Node).Up() })
 }
 
-// save is rank 0's agent offering a checkpoint.
-func (w *world) save(j *job, g *generation) {
-	step := j.step()
-	if step <= j.commit {
-		return
+// ranksEnded takes in that workers have ended on one node.
+func (w *world) ranksEnded(s *machine.Shim) {
+	j := w.byID[s.Job]
+	if g := j.gen; g != nil && g.number == s.Generation && !g.gone && !s.Killed() && s.Report.Failed == nil {
+		w.gone(j, g, s.Halt() == nil)
 	}
-	w.write(record.Put(record.OfferKey(g.world.Members[0].Node, j.id, g.number, step), record.Offer{
-		Checkpoint: record.Checkpoint{
-			Generation: g.number, Step: step, Samples: step, Dir: "/checkpoints", ManifestSHA256: "0", WorldSize: g.world.Processes(),
-		},
-		At: zero.Add(w.now),
-	}))
-	j.commit, j.saved = step, j.done
 }
 
-// stop is the agents saying that nothing of the generation is left.
-func (w *world) stop(j *job, g *generation, finished bool) {
-	if g.gone {
-		return
-	}
+// gone keeps the books on a generation whose workers are no more.
+func (w *world) gone(j *job, g *generation, finished bool) {
 	g.gone = true
-	var ops []record.Op
-	for _, m := range g.world.Members {
-		if n := w.node(m.Node); n.up {
-			ops = append(ops, w.stopped(j, g, n, finished))
-		}
-	}
-	if len(ops) > 0 {
-		w.write(ops...)
-	}
 	took := w.now - g.planned
 	j.trained += took
 	j.held += took.Seconds() * float64(g.world.Size())
@@ -271,14 +310,7 @@ func (w *world) stop(j *job, g *generation, finished bool) {
 	}
 }
 
-func (w *world) stopped(j *job, g *generation, n *node, finished bool) record.Op {
-	at := zero.Add(w.now)
-	return record.Put(record.AckKey(n.id, j.id, g.number, record.AckStopped), record.Stopped{
-		Finished: finished, SignalledAt: at, ExitedAt: at,
-	})
-}
-
-// kill ends workers whose permit is gone; what they had not saved is lost.
+// kill is the end of workers whose permit is gone; what they had not saved is lost.
 func (w *world) kill(j *job, number cluster.Generation) {
 	g := j.gen
 	if g == nil || g.number != number || g.gone {
@@ -287,36 +319,7 @@ func (w *world) kill(j *job, number cluster.Generation) {
 	j.advance(w.now)
 	g.frozen = true
 	j.done = j.saved
-	w.stop(j, g, false)
-}
-
-// forget deletes what the agents wrote about a generation that the leader has deleted, or about all.
-func (w *world) forget(j *job, number cluster.Generation) {
-	var ops []record.Op
-	all := j.past
-	if number == ^cluster.Generation(0) && j.gen != nil {
-		all = append(all, j.gen)
-	}
-	j.past = nil
-	for _, g := range all {
-		if g.number != number && number != ^cluster.Generation(0) {
-			j.past = append(j.past, g)
-			continue
-		}
-		for _, m := range g.world.Members {
-			for _, key := range []string{
-				record.AckPrefix(m.Node, j.id, g.number),
-				strings.TrimSuffix(record.OfferKey(m.Node, j.id, g.number, 0), "0"),
-			} {
-				if kvs, _ := w.store.Range(key); len(kvs) > 0 {
-					ops = append(ops, record.DeletePrefix(key))
-				}
-			}
-		}
-	}
-	if len(ops) > 0 {
-		w.write(ops...)
-	}
+	w.gone(j, g, false)
 }
 
 // report is every agent's word on how far its jobs have come. Agents give it every
@@ -340,7 +343,7 @@ func (w *world) report() {
 	var ops []record.Op
 	for i, r := range reports {
 		if r.Jobs != nil {
-			ops = append(ops, record.Put(record.ProgressKey(w.nodes[i].id), r))
+			ops = append(ops, record.Put(record.ProgressKey(w.nodes[i].Node), r))
 		}
 	}
 	if len(ops) > 0 {

@@ -81,12 +81,6 @@ func (c *conventions) prompt(w *world) {
 	}
 }
 
-// complete ends a job whose work the rules have counted.
-func (w *world) complete(j *job) {
-	j.done = j.Work.Seconds()
-	w.stop(j, j.gen, true)
-}
-
 // check reports a job that does not have at this moment what the rules have
 // decided: then the numbers would be neither the rules' nor ours.
 func (c *conventions) check(w *world) error {

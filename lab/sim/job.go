@@ -9,6 +9,7 @@ import (
 
 	"github.com/bellows-ml/bellows/allocator/goodput"
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/lab/machine"
 	"github.com/bellows-ml/bellows/lab/trace"
 )
 
@@ -123,11 +124,10 @@ type job struct {
 	ruled   bool // by Rules
 	phase   cluster.Phase
 	gen     *generation // the newest; nil before the first
-	past    []*generation
-	done    float64 // work done, in seconds on one device
-	saved   float64 // of it, what the last checkpoint holds
-	commit  int64   // step of the last checkpoint
-	resumed int     // generations that replaced a running one
+	done    float64     // work done, in seconds on one device
+	saved   float64     // of it, what the last checkpoint holds
+	commit  int64       // step of the last checkpoint
+	resumed int         // generations that replaced a running one
 
 	ended      time.Duration // when it reached its last phase
 	waitsSince time.Duration // -1 while it has devices
@@ -143,11 +143,12 @@ type generation struct {
 	from    int
 	planned time.Duration
 	started bool
-	since   time.Duration // work is counted up to here; training begins later where this is in the future
-	frozen  bool          // ranks are held, dead or lost: no work is done
-	held    bool          // the halt has been answered
-	gone    bool          // nothing is left of it
-	ending  int           // counts forecasts of its end: only the newest counts
+	since   time.Duration   // work is counted up to here; training begins later where this is in the future
+	frozen  bool            // ranks are held, dead or lost: no work is done
+	saving  bool            // a node's ranks have saved at the halt
+	shims   []*machine.Shim // whose workers were executed, in the order in which that happened
+	gone    bool            // nothing is left of it
+	ending  int             // counts forecasts of its end: only the newest counts
 }
 
 // stepsPerSecond is how many steps of a simulated job one device does in a

@@ -21,7 +21,7 @@ func (w *world) submit(j *job) {
 	j.phase, j.waitsSince = cluster.Queued, w.now
 	w.open = append(w.open, j)
 	w.log.add(w.now, codeSubmitted, j.ID, j.MinWorkers, j.MaxWorkers, int64(j.Work))
-	w.write(record.Put(record.RequestKey(w.desk().id, jobName(j.index)), record.Request{
+	w.write(record.Put(record.RequestKey(w.desk().Node, jobName(j.index)), record.Request{
 		Kind: record.SubmitRequest, Job: j.id, Spec: &s, Owner: owner, At: zero.Add(w.now),
 	}))
 	if w.rules != nil {
@@ -38,7 +38,7 @@ func (w *world) giveUp(j *job) {
 		return
 	}
 	w.log.add(w.now, codeGivenUp, j.ID)
-	w.write(record.Put(record.RequestKey(w.desk().id, "stop-"+jobName(j.index)), record.Request{
+	w.write(record.Put(record.RequestKey(w.desk().Node, "stop-"+jobName(j.index)), record.Request{
 		Kind: record.StopRequest, Job: j.id, Owner: owner, At: zero.Add(w.now),
 	}))
 }
@@ -46,7 +46,7 @@ func (w *world) giveUp(j *job) {
 // desk is the node at which people ask: the first that is up, or any.
 func (w *world) desk() *node {
 	for _, n := range w.nodes {
-		if n.up {
+		if n.Up() {
 			return n
 		}
 	}
@@ -55,11 +55,10 @@ func (w *world) desk() *node {
 
 // lose takes a node away, with all its workers, for some time.
 func (w *world) lose(n *node, length time.Duration) {
-	if !n.up {
+	if !n.Up() {
 		return
 	}
-	n.up = false
-	w.log.add(w.now, codeLost, n.id)
+	w.log.add(w.now, codeLost, n.Node)
 	for _, j := range w.jobs {
 		if g := j.gen; g != nil && !g.gone && !g.frozen && hasMember(g, n) {
 			j.advance(w.now)
@@ -67,38 +66,35 @@ func (w *world) lose(n *node, length time.Duration) {
 			w.rollBack(j, g)
 		}
 	}
-	w.at(w.now+nodeTTL, func() { w.write(record.Delete(record.AliveKey(n.id))) })
+	w.react()
+	n.PowerOff()
+	w.at(w.now+nodeTTL, func() { w.write(record.Delete(record.AliveKey(n.Node))) })
 	w.at(w.now+length, func() { w.back(n) })
 }
 
-// rollBack takes what was trained since the last periodic checkpoint. That checkpoint is offered as halts' are.
+// rollBack takes what was trained since the last periodic checkpoint. Only the last
+// of those is saved, and only now, while the node that is lost still has power.
 func (w *world) rollBack(j *job, g *generation) {
+	kept := time.Duration(0)
 	if w.cfg.CheckpointEvery > 0 && g.started && w.now > g.planned {
-		kept := (w.now - g.planned).Truncate(w.cfg.CheckpointEvery) - w.startCost(j, g)
-		if j.done = j.saved + max(0, kept.Seconds())*j.Speed.On(g.world.Size()); j.done > j.saved {
-			w.save(j, g)
-			return
+		kept = (w.now - g.planned).Truncate(w.cfg.CheckpointEvery) - w.startCost(j, g)
+	}
+	j.done = j.saved + max(0, kept.Seconds())*j.Speed.On(g.world.Size())
+	if step := j.step(); j.done > j.saved && step > j.commit {
+		j.commit, j.saved = step, j.done
+		for _, s := range g.shims {
+			s.Saved(step, step)
 		}
 	}
-	j.done = j.saved
 }
 
 func hasMember(g *generation, n *node) bool {
-	_, _, ok := g.world.Member(n.id)
+	_, _, ok := g.world.Member(n.Node)
 	return ok
 }
 
-// back is a node that comes back: its agent says that nothing is left of what it ran.
+// back is a node that comes back. Its agent finds nothing of what it ran.
 func (w *world) back(n *node) {
-	w.log.add(w.now, codeBack, n.id)
+	w.log.add(w.now, codeBack, n.Node)
 	w.appear(n)
-	var ops []record.Op
-	for _, j := range w.jobs {
-		if g := j.gen; g != nil && g.frozen && hasMember(g, n) && !j.phase.Terminal() {
-			ops = append(ops, w.stopped(j, g, n, false))
-		}
-	}
-	if len(ops) > 0 {
-		w.write(ops...)
-	}
 }

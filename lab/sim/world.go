@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -23,15 +22,18 @@ type world struct {
 	open   []*job // submitted; those that have ended leave at the next report
 	byID   map[cluster.JobID]*job
 
-	inbox  []coordinator.Event // what the leader has still to hear
-	fresh  []record.Change     // and what the watch has seen of others' writes
-	wake   time.Duration       // when it wants a Tick; 0 = not
-	ended  int
-	idle   int // how often in a row time has passed and nothing happened
-	txns   int // transactions when that began
-	rules  *conventions
-	log    journal
-	result Result
+	inbox     []coordinator.Event // what the leader has still to hear
+	mirror    *record.Mirror      // what the agents read
+	soon      []func()            // what the agents do at this moment
+	fresh     []record.Change     // and what the watch has seen of others' writes
+	wake      time.Duration       // when it wants a Tick; 0 = not
+	ended     int
+	idle      int   // how often in a row time has passed and nothing happened
+	txns      int   // transactions when that began
+	compacted int64 // revision before which the store has no history
+	rules     *conventions
+	log       journal
+	result    Result
 }
 
 // zero is the moment at which virtual time begins. It only has to differ from time.Time's own zero.
@@ -56,6 +58,11 @@ func Run(cfg Config) (Result, error) {
 	}
 	w := &world{cfg: cfg, store: record.NewMemory(), byID: make(map[cluster.JobID]*job, len(cfg.Jobs)), log: newJournal(cfg.Log)}
 	w.store.MaxTxnOps = 1 << 20
+	mirror, err := record.NewMirror(nil, 0)
+	if err != nil {
+		panic("sim: an empty mirror: " + err.Error())
+	}
+	w.mirror = mirror
 	w.begin()
 	for {
 		if err := w.settle(); err != nil {
@@ -79,6 +86,7 @@ func Run(cfg Config) (Result, error) {
 				break
 			}
 			do()
+			w.react()
 		}
 		switch {
 		case w.rules != nil:
@@ -166,9 +174,21 @@ func (w *world) settle() error {
 	return fmt.Errorf("simulate: at %v the coordinator does not come to rest: %s", w.now, w.stranded())
 }
 
+// forgetHistory bounds the store's history, which everyone has read.
+func (w *world) forgetHistory() {
+	if w.store.Revision() < w.compacted+historyKept {
+		return
+	}
+	w.compacted = w.store.Revision()
+	if err := w.store.Compact(w.compacted); err != nil {
+		panic("sim: " + err.Error())
+	}
+}
+
 // step tells the leader what has happened and does what follows.
 func (w *world) step(events ...coordinator.Event) {
 	w.result.Steps++
+	w.forgetHistory()
 	fx := w.leader.Step(zero.Add(w.now), events...)
 	w.wake = 0
 	if !fx.WakeAt.IsZero() {
@@ -178,6 +198,7 @@ func (w *world) step(events ...coordinator.Event) {
 		w.note(n)
 	}
 	for _, t := range fx.Txns {
+		before := w.store.Revision()
 		out := w.store.Commit(t)
 		w.result.Txns++
 		w.inbox = append(w.inbox, coordinator.Outcome{Outcome: out})
@@ -188,6 +209,8 @@ func (w *world) step(events ...coordinator.Event) {
 		for _, op := range t.Then {
 			w.obey(op)
 		}
+		w.seen(before)
+		w.react()
 	}
 	if fx.Ask != nil {
 		w.inbox = append(w.inbox, w.decide(*fx.Ask))
@@ -198,21 +221,12 @@ func (w *world) step(events ...coordinator.Event) {
 	}
 }
 
-// write is what agents do to the store; the leader hears of it by its watch.
+// write is what others than the leader do to the store; the leader hears of it by its watch.
 func (w *world) write(ops ...record.Op) {
-	before := w.store.Revision()
-	out := w.store.Commit(record.Txn{Then: ops})
-	if out.Err != nil {
+	if out := (outside{w}).Commit(record.Txn{Then: ops}); out.Err != nil {
 		panic("sim: " + out.Err.Error())
 	}
-	changes, err := w.store.Changes(before+1, record.Root)
-	if err == nil && w.store.Revision()%historyKept == 0 {
-		err = w.store.Compact(w.store.Revision())
-	}
-	if err != nil && !errors.Is(err, record.ErrCompacted) {
-		panic("sim: " + err.Error())
-	}
-	w.fresh = append(w.fresh, changes...)
+	w.react()
 }
 
 // note takes in a line of the leader's log.

@@ -13,18 +13,17 @@ import (
 	"github.com/bellows-ml/bellows/store"
 )
 
-// CoordinatorSettings are those of the coordinator of this server, for a command that finds etcd
-// as that coordinator would.
-type CoordinatorSettings struct {
+// Local is the settings of this server's coordinator, for a command that finds etcd as that
+// coordinator does.
+type Local struct {
 	all   *pflag.FlagSet
 	flags *Coordinator
 }
 
-// CoordinatorOf declares those of the coordinator's settings that say where etcd is, and more, as
-// flags of a command.
-func CoordinatorOf(own *pflag.FlagSet, more ...string) *CoordinatorSettings {
+// NewLocal declares those settings that say where etcd is, and more, as flags of a command.
+func NewLocal(own *pflag.FlagSet, more ...string) *Local {
 	all := newSet("coordinator")
-	s := &CoordinatorSettings{all, NewCoordinator(all)}
+	s := &Local{all, NewCoordinator(all)}
 	for _, name := range append([]string{
 		ConfigFlag, "name", "tls-dir", "etcd", "etcd-ca", "etcd-cert", "etcd-key", "etcd-user", "etcd-password-file", "etcd-members", "etcd-client", "etcd-plain",
 	}, more...) {
@@ -37,7 +36,7 @@ func CoordinatorOf(own *pflag.FlagSet, more ...string) *CoordinatorSettings {
 
 // Fill takes what the command line has given from the command's own flags, and the rest from the
 // environment and the file.
-func (s *CoordinatorSettings) Fill(own *pflag.FlagSet) error {
+func (s *Local) Fill(own *pflag.FlagSet) error {
 	own.VisitAll(func(f *pflag.Flag) {
 		if same := s.all.Lookup(f.Name); same != nil {
 			same.Changed = f.Changed
@@ -46,10 +45,10 @@ func (s *CoordinatorSettings) Fill(own *pflag.FlagSet) error {
 	return Fill("coordinator", s.all)
 }
 
-// Read is what a coordinator here would do.
-func (s *CoordinatorSettings) Read() (service.Candidate, error) {
+// Read returns the candidate that the coordinator of this server is.
+func (s *Local) Read() (service.Candidate, error) {
 	if s.flags.tlsDir != "" && s.flags.name == "" {
-		// Whose certificate it is says who we are.
+		// The certificate names this server.
 		node, _, _, err := trust.Show(s.flags.tlsDir)
 		if err != nil {
 			return service.Candidate{}, err
@@ -76,7 +75,7 @@ func (s *CoordinatorSettings) Read() (service.Candidate, error) {
 }
 
 // With opens etcd for a function.
-func (s *CoordinatorSettings) With(ctx context.Context, adjust func(*store.Config), do func(*store.Store) error) error {
+func (s *Local) With(ctx context.Context, adjust func(*store.Config), do func(*store.Store) error) error {
 	k, err := s.Read()
 	if err != nil {
 		return err

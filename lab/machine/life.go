@@ -1,0 +1,323 @@
+package machine
+
+import (
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/agent/fence"
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+const (
+	// progressEvery is how often progress is recorded at most.
+	progressEvery = 10 * time.Second
+	// probeEvery is how often it is looked whether what a start has failed of is over.
+	probeEvery = 3 * time.Second
+
+	progressLane agent.Lane = "progress"
+	probeLane    agent.Lane = "probe"
+)
+
+// PowerOn boots the machine and starts its agent.
+func (m *Machine) PowerOn() {
+	if !m.up {
+		m.up = true
+		m.StartAgent()
+	}
+}
+
+// PowerOff ends everything that runs. Run directories lie in memory and go with it.
+func (m *Machine) PowerOff() {
+	m.StopAgent()
+	m.up = false
+	for _, s := range m.shims {
+		s.ended, s.phase = true, over
+	}
+	m.shims = nil
+	clear(m.dirs)
+}
+
+// StopAgent ends the agent. Shims and workers go on.
+func (m *Machine) StopAgent() {
+	m.agent, m.awake = false, false
+	m.starts++
+	m.forget()
+}
+
+// StartAgent starts the agent, which adopts what it finds.
+func (m *Machine) StartAgent() {
+	if m.up && !m.agent {
+		m.agent = true
+		m.forget()
+		m.adopt()
+		m.Tick()
+	}
+}
+
+// CutOff keeps the agent from etcd for so long.
+func (m *Machine) CutOff(until time.Duration) { m.cut = until }
+
+// forget is what the end of an agent's process does to its memory.
+func (m *Machine) forget() {
+	m.memory = memory{
+		runs: map[record.JobGen]*run{}, lanes: map[lane]bool{}, proofs: map[record.Checkpoint]bool{},
+		collected: map[record.JobGen]bool{}, probes: map[record.JobGen]time.Duration{}, dirty: map[cluster.JobID]bool{}, all: true,
+	}
+}
+
+// LoseDirectory removes a run directory behind the agent's back.
+func (m *Machine) LoseDirectory(jg record.JobGen) { delete(m.dirs, jg) }
+
+// Hang has a shim do nothing any more, or go on.
+func (s *Shim) Hang(hangs bool) {
+	s.hangs = hangs
+	s.settle()
+}
+
+// Crash ends a shim's own process. Its workers live on.
+func (s *Shim) Crash() { s.crash() }
+
+// reap drops a shim of which no process is left.
+func (m *Machine) reap(s *Shim) {
+	m.shims = slices.DeleteFunc(m.shims, func(o *Shim) bool { return o == s })
+}
+
+// Tick is what the agent does by itself now and then: renew the lease, kill what
+// has outlived its deadline, record progress, look what the leader has collected.
+func (m *Machine) Tick() {
+	if !m.up || !m.agent {
+		return
+	}
+	m.witness()
+	if !m.Reaches() {
+		return
+	}
+	m.renew()
+	m.writeInventory()
+	m.writeProgress()
+	m.Collect()
+	m.all = true
+	m.Step()
+}
+
+// renew renews the lease when that is due, and begins a new life where it is gone.
+func (m *Machine) renew() {
+	now := m.Outside.Now()
+	if m.rev != 0 && (m.Leases == nil || now < m.renewed+fence.RenewEvery) {
+		return
+	}
+	if m.Leases != nil && (m.lease == 0 || m.Leases.KeepAlive(m.lease) != nil) {
+		m.rev = 0
+		m.lease = m.Leases.Grant(fence.TTL)
+	}
+	m.renewed = now
+	if m.rev == 0 {
+		m.enter()
+	}
+	m.all = true
+}
+
+// enter makes the alive key this agent's own. A key of this lease is of the life
+// that a predecessor has begun, which goes on.
+func (m *Machine) enter() {
+	key, alive := record.AliveKey(m.Node), m.own().Alive
+	t := record.Txn{ID: "alive", Then: []record.Op{record.PutLeased(key, m.Alive, m.lease)}}
+	switch {
+	case !alive.Exists():
+		t.If = []record.Compare{record.Absent(key)}
+		seq := record.Newest(m.own().Told).Value.Seq + 1
+		t.Then = append(t.Then, record.Put(record.NodeEventKey(m.Node, seq), record.Event{Seq: seq, At: m.clock(), Kind: record.NodeJoined, Node: m.Node}))
+	default:
+		t.If = []record.Compare{record.SameLife(key, alive.Create)}
+	}
+	out := m.Outside.Commit(t)
+	if out.Result != record.Applied {
+		return // the next Tick tries again
+	}
+	m.rev = alive.Create
+	if !alive.Exists() {
+		m.rev = out.Revision
+	}
+	if m.began == 0 {
+		m.began = out.Revision
+	}
+}
+
+// noticeAlive ends a life whose alive key is gone or is another's: the leader counts
+// this node as lost, so it has to come back as a new one.
+func (m *Machine) noticeAlive() {
+	if alive := m.own().Alive; m.rev != 0 && alive.Create != m.rev {
+		m.rev, m.lease = 0, 0
+	}
+}
+
+// promise gives the word that workers here die when the lease is not renewed, once
+// each shim has confirmed a deadline, and takes it back where the node is alone.
+func (m *Machine) promise() {
+	at := lane{what: "fencing"}
+	if m.rev == 0 || m.lanes[at] || m.Leases == nil {
+		return
+	}
+	say := func(life int64) {
+		m.write(at, record.Txn{ID: "fencing", If: []record.Compare{m.stillHere()}, Then: []record.Op{
+			record.Put(record.FencingKey(m.Node), record.Fencing{AliveRev: life, At: m.clock()}),
+		}}, nil)
+	}
+	said, crowd := m.own().Fencing.Value.AliveRev, m.Crowd()
+	switch {
+	case crowd == 1 && said != 0:
+		say(0)
+	case fence.Strict(crowd) && said != m.rev && agent.Fenced(m.everything().Runs):
+		say(m.rev)
+	}
+}
+
+// everything is what is seen of all runs.
+func (m *Machine) everything() agent.Observed {
+	var all []record.JobGen
+	for jg := range m.runs {
+		all = append(all, jg)
+	}
+	slices.SortFunc(all, agent.Compare)
+	return m.observed(all)
+}
+
+// witness kills workers that have outlived their deadline, as their shim did not.
+func (m *Machine) witness() {
+	times := agent.Times{Grace: fence.Grace, Patience: unkillableAfter + fence.Grace}
+	for _, o := range m.everything().Runs {
+		r := m.runs[record.JobGen{Job: o.Job, Generation: o.Generation}]
+		if r.deadline == 0 || r.deadline == fence.Never || r.dir == nil {
+			continue
+		}
+		what := agent.Overdue(m.now(), r.deadline, o, times)
+		if what == agent.StrikeNothing {
+			continue
+		}
+		if s := r.dir.shim; s.phase != over || !s.ended {
+			r.struck, r.changed = true, m.Outside.Now()
+			if what == agent.StrikeAll {
+				s.crash()
+			}
+			s.kill9()
+		}
+	}
+}
+
+// writeInventory records the node's devices. Those of processes that do not die
+// are unfit.
+func (m *Machine) writeInventory() {
+	at := lane{what: "inventory"}
+	if m.rev == 0 || m.lanes[at] || !m.Reaches() {
+		return
+	}
+	stock := agent.Stock{Devices: m.Devices, Taken: map[cluster.DeviceID]bool{}, Stuck: map[cluster.DeviceID]cluster.JobID{}}
+	for _, r := range m.runs {
+		if r.dir == nil || r.state == agent.Absent {
+			continue
+		}
+		pids, _ := r.survivors()
+		for _, d := range r.dir.order.Member.Devices {
+			if stock.Taken[d] = true; len(pids) > 0 {
+				stock.Stuck[d] = r.jg.Job
+			}
+		}
+	}
+	inventory, recorded := stock.Inventory(), m.own().Inventory
+	if recorded.Exists() && reflect.DeepEqual(recorded.Value.Devices, inventory.Devices) {
+		return
+	}
+	m.write(at, record.Txn{ID: "inventory", If: []record.Compare{m.stillHere()}, Then: []record.Op{
+		record.Put(record.InventoryKey(m.Node), inventory),
+	}}, nil)
+}
+
+// writeProgress records how far the jobs have come, as often as agent/host does.
+func (m *Machine) writeProgress() {
+	at := lane{what: progressLane}
+	if m.rev == 0 || m.lanes[at] {
+		return
+	}
+	recorded := m.own().Progress.Value.Jobs
+	jobs, fresh, changed := map[cluster.JobID]record.JobProgress{}, false, false
+	for job, p := range recorded {
+		if m.own().Acks[record.JobGen{Job: job, Generation: p.Generation}] != nil {
+			jobs[job] = p
+		}
+	}
+	for jg, r := range m.runs {
+		if r.report == nil || r.report.Progress == nil || jobs[jg.Job].Generation > jg.Generation {
+			continue
+		}
+		p := *r.report.Progress
+		p.Generation, p.Nonce = jg.Generation, r.nonce
+		fresh = fresh || recorded[jg.Job].Generation != jg.Generation
+		changed = changed || recorded[jg.Job].Step != p.Step
+		jobs[jg.Job] = p
+	}
+	if !fresh && (!changed || m.Outside.Now() < m.progress+progressEvery) {
+		return
+	}
+	m.progress = m.Outside.Now()
+	m.write(at, record.Txn{ID: "progress", If: []record.Compare{m.stillHere()}, Then: []record.Op{
+		record.Put(record.ProgressKey(m.Node), record.Progress{Jobs: jobs}),
+	}}, nil)
+}
+
+// Collect looks which generations the leader has forgotten, so that this node's
+// records of them can go too.
+func (m *Machine) Collect() {
+	for jg := range m.own().Acks {
+		m.Collected(jg)
+	}
+}
+
+// Collected has the agent look whether the leader has forgotten a generation.
+func (m *Machine) Collected(jg record.JobGen) {
+	if m.runs[jg] == nil && !m.Outside.Records().Job(jg.Job).Generation(jg.Generation).Plan.Exists() {
+		m.collected[jg] = true
+		m.dirty[jg.Job] = true
+	}
+}
+
+// probe looks whether what this node has failed of, and may pass, is over, and says so once.
+func (m *Machine) probe() {
+	if m.Faults.Passed == nil || m.rev == 0 {
+		return
+	}
+	records := m.Outside.Records()
+	for _, jg := range m.awaiting() {
+		if m.Outside.Now() < m.probes[jg] || m.lanes[lane{jg, agent.AckLane}] {
+			continue
+		}
+		if m.probes[jg] = m.Outside.Now() + probeEvery; !m.Faults.Passed(jg) {
+			continue
+		}
+		said := record.Cleared{At: m.clock(), Nonce: agent.AcksOf(records, m.Node, jg).Failed.Value.Nonce}
+		m.create(lane{jg, agent.AckLane}, "ack cleared", []record.Op{
+			record.Put(record.AckKey(m.Node, jg.Job, jg.Generation, record.AckCleared), said),
+		}, nil)
+	}
+}
+
+// awaiting are the generations, each its job's newest here, of which something that
+// may pass has made a start fail, sorted.
+func (m *Machine) awaiting() []record.JobGen {
+	newest := map[cluster.JobID]cluster.Generation{}
+	for jg := range m.own().Acks {
+		newest[jg.Job] = max(newest[jg.Job], jg.Generation)
+	}
+	var all []record.JobGen
+	for job, g := range newest {
+		jg := record.JobGen{Job: job, Generation: g}
+		a := agent.AcksOf(m.Outside.Records(), m.Node, jg)
+		if a.Failed.Exists() && a.Failed.Value.Kind.MayPass() && a.Stopped.Exists() && !a.Cleared.Exists() {
+			all = append(all, jg)
+		}
+	}
+	slices.SortFunc(all, agent.Compare)
+	return all
+}
