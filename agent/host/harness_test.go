@@ -229,7 +229,12 @@ func (f *fixture) endShims(s settings) {
 			text, _ := os.ReadFile(filepath.Join(r.Dir, "shim.log"))
 			f.Logf("%s:\n%s", r.Dir, text)
 		}
-		if err := shim.Sweep(r.Dir, r.Order.LockDir, &r.Order.Owner); err != nil {
+		// On a busy machine what is killed may take longer to end than a sweep waits.
+		err := shim.Sweep(r.Dir, r.Order.LockDir, &r.Order.Owner)
+		for end := time.Now().Add(patience); err != nil && time.Now().Before(end); {
+			err = shim.Sweep(r.Dir, r.Order.LockDir, &r.Order.Owner)
+		}
+		if err != nil {
 			f.Error(err)
 		}
 	}

@@ -215,14 +215,14 @@ func TestSweepAfterTheShimsDeath(t *testing.T) {
 	if !Alive(p) {
 		t.Fatal("the escaped process is gone already: this tests nothing")
 	}
-	if err := Sweep(f.dir, f.order.LockDir, nil); err != nil {
+	if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
 		t.Fatal(err)
 	}
 	if Alive(p) {
 		t.Error("the escaped process lives")
 	}
 	f.nothingLeft()
-	if err := Sweep(f.dir, f.order.LockDir, nil); err != nil {
+	if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
 		t.Errorf("a second time: %v", err)
 	}
 }
@@ -251,7 +251,7 @@ ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[platform.machine()], 0) 
 	if err := syscall.Kill(f.shim.PID, unix.SIGSTOP); err != nil { // no shim that could help
 		t.Fatal(err)
 	}
-	if err := Sweep(f.dir, f.order.LockDir, nil); err != nil {
+	if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
 		t.Fatal(err)
 	}
 	if Alive(worker) {
@@ -267,7 +267,7 @@ func TestSweepEndsAShimThatHangs(t *testing.T) {
 	if err := syscall.Kill(f.shim.PID, unix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	if err := Sweep(f.dir, f.order.LockDir, nil); err != nil {
+	if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
 		t.Fatal(err)
 	}
 	if Alive(f.shim) || Alive(f.worker(r, 0)) {
@@ -283,7 +283,7 @@ func TestAShimThatComesAfterTheSweep(t *testing.T) {
 	if err := writeOrder(f.dir, f.order); err != nil {
 		t.Fatal(err)
 	}
-	if err := Sweep(f.dir, f.order.LockDir, nil); err != nil {
+	if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
 		t.Fatal(err)
 	}
 	exe, err := os.Executable()

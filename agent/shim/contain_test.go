@@ -109,7 +109,7 @@ func TestGroupsLeadSweepsToWhatIsLeft(t *testing.T) {
 		if !Alive(p) {
 			f.t.Fatal("the daemon is gone already: this tests nothing")
 		}
-		if err := Sweep(f.dir, f.order.LockDir, nil); err != nil {
+		if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
 			f.t.Fatal(err)
 		}
 		if Alive(p) {
@@ -133,7 +133,7 @@ func TestSweepThawsWhatAShimHasFrozen(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.killShim()
-	if err := Sweep(f.dir, f.order.LockDir, nil); err != nil {
+	if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
 		t.Fatal(err)
 	}
 	if Alive(p) {

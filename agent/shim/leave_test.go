@@ -158,7 +158,7 @@ func TestALockThatOutlivesItsRunIsClearedAndNamed(t *testing.T) {
 		},
 		"swept": func(f *fixture) {
 			f.killShim()
-			if err := Sweep(f.dir, f.order.LockDir, nil); err != nil {
+			if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
 				f.t.Error(err)
 			}
 		},
@@ -233,7 +233,7 @@ func TestOrphansKeepTheirDevice(t *testing.T) {
 			t.Errorf("waiting for %q, which does not say %q", w.Waiting, want)
 		}
 	}
-	if err := Sweep(f.dir, f.order.LockDir, nil); err != nil {
+	if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
 		t.Fatal(err)
 	}
 	if r := other.stopped(); r.Failed != nil {

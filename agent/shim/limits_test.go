@@ -181,7 +181,7 @@ func TestASweepTakesLimitsAway(t *testing.T) {
 		f.start()
 		f.started()
 		f.killShim()
-		if err := Sweep(f.dir, f.order.LockDir, nil); err != nil {
+		if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
 			f.t.Fatal(err)
 		}
 		if left := f.limitsLeft(); len(left) > 0 {
@@ -211,7 +211,7 @@ func TestASweepFindsWhatOnlyLimitsHold(t *testing.T) {
 		if lists, err := Inside([]string{f.dir}); err != nil || !slices.Contains(lists[0].PIDs, child) {
 			f.t.Errorf("%d is not among %v, %v", child, lists, err)
 		}
-		if err := Sweep(f.dir, f.order.LockDir, nil); err != nil {
+		if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
 			f.t.Errorf("sweep: %v", err)
 		}
 		if Alive(p) {

@@ -37,7 +37,7 @@ func TestStrikeKillsWithoutShimAndDisk(t *testing.T) {
 	for _, thaw := range thaws {
 		thaw()
 	}
-	if err = Sweep(f.dir, f.order.LockDir, nil); err != nil {
+	if err = sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
 		t.Error(err)
 	}
 	f.nothingLeft()

@@ -71,7 +71,7 @@ func TestSweepNeedsNoDirectory(t *testing.T) {
 					f.killShim()
 				}
 				f.removeDirectory()
-				if err := Sweep(f.dir, f.order.LockDir, nil); err != nil {
+				if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
 					t.Fatal(err)
 				}
 				if Alive(p) || Alive(f.shim) {
@@ -121,7 +121,7 @@ func TestSweepNeedsNoFiles(t *testing.T) {
 				if err != nil || adopted == given {
 					t.Errorf("scan: %+v, %+v, %v", runs, strays, err)
 				}
-				if err := Sweep(f.dir, f.order.LockDir, nil); err != nil {
+				if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
 					t.Fatal(err)
 				}
 				if Alive(p) || Alive(f.shim) {
@@ -216,7 +216,7 @@ func TestSweepDoesNotGuess(t *testing.T) {
 	if !Alive(p) {
 		t.Fatal("the process is gone: this tests nothing")
 	}
-	if err := Sweep(f.dir, f.order.LockDir, nil); err != nil { // root's sees it
+	if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil { // root's sees it
 		t.Error(err)
 	}
 	if Alive(p) {
@@ -247,7 +247,7 @@ func TestACgroupThatCannotBeSeenIsNotEmpty(t *testing.T) {
 	if err := writeDurable(path, runRecord{Version: ProtocolVersion, Shim: gone, Cgroup: filepath.Join(f.root, "unmounted", "x"), Containment: Cgroup2}); err != nil {
 		t.Fatal(err)
 	}
-	if err := Sweep(f.dir, f.order.LockDir, nil); err != nil {
+	if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
 		t.Errorf("after a reboot: %v", err)
 	}
 }
@@ -339,7 +339,7 @@ func TestAnotherUsersMarkIsNone(t *testing.T) {
 				f.gone("the owner's process", own)
 				own = f.bearing(daemon)
 			}
-			if err := Sweep(f.dir, f.order.LockDir, nil); err != nil {
+			if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
 				t.Error(err)
 			}
 			f.gone("the owner's process", own)

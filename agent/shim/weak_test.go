@@ -105,7 +105,7 @@ func TestSweepFindsWhatAWeakShimLeft(t *testing.T) {
 	if !Alive(p) {
 		t.Fatal("the escaped process is gone already: this tests nothing")
 	}
-	if err := Sweep(f.dir, f.order.LockDir, nil); err != nil {
+	if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
 		t.Fatal(err)
 	}
 	if Alive(p) {
