@@ -53,7 +53,7 @@ func TestHalfARequestIsNotHeld(t *testing.T) {
 	}
 }
 
-// Whoever follows something for longer than a request may take is not cut off.
+// The time limit of a request does not end the answer to a follower.
 func TestAFollowerIsNotCutOff(t *testing.T) {
 	t.Parallel()
 	store := newFakeStore()
@@ -109,7 +109,7 @@ func TestAHangingUserDatabaseKeepsNoOtherWaiting(t *testing.T) {
 	}
 }
 
-// A user has so many connections, is told so at the next, and keeps nobody else out.
+// A user may have a number of connections; the next one is refused with the reason.
 func TestConnectionsOfAUserAreBounded(t *testing.T) {
 	t.Parallel()
 	store := newFakeStore()

@@ -51,7 +51,7 @@ func TestEventsAreThoseAskedFor(t *testing.T) {
 			t.Errorf("%+v: %s, want %s", c.query, got, c.want)
 		}
 	}
-	err := n1.Events(t.Context(), EventQuery{Job: "nobody"}, func(Event) error { return nil }, func(int64) {})
+	err := n1.Events(t.Context(), EventQuery{Job: "absent"}, func(Event) error { return nil }, func(int64) {})
 	if CodeOf(err) != NotFound {
 		t.Errorf("events of a job that never was: %v", err)
 	}

@@ -42,7 +42,7 @@ func CodeOf(err error) Code {
 	return ""
 }
 
-// permanent is an error of reaching an agent that lasts until somebody does something about it.
+// permanent is an error of reaching an agent that lasts until an operator removes its cause.
 type permanent struct{ error }
 
 // Unwrap returns the cause.
@@ -102,6 +102,6 @@ func (e *Error) json() []byte {
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	// An error here means that the caller has gone; there is nobody to tell.
+	// An error here means that the caller has gone; no reader is left.
 	_ = json.NewEncoder(w).Encode(v)
 }

@@ -36,8 +36,8 @@ func jobs(m *record.Mirror, who cluster.Owner, wanted func(id cluster.JobID, nam
 	return list
 }
 
-// speakers are the nodes that have something to say of each job, in their order:
-// there may be thousands of both, and whoever lists jobs must not ask all about all.
+// speakers returns the nodes with reports about each job, in their order. There may
+// be thousands of both, so a listing must not try every pair.
 func speakers(m *record.Mirror) map[cluster.JobID][]cluster.NodeID {
 	about := map[cluster.JobID][]cluster.NodeID{}
 	for _, id := range m.NodeIDs() {

@@ -8,7 +8,7 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
-// Whoever submits what can never run is told so at once; not where it only has to wait.
+// A submit of a job that never fits is answered with a warning; one that only has to wait is not.
 func TestJobsThatNeverFitAreWarnedOf(t *testing.T) {
 	store := newFakeStore()
 	for _, n := range []cluster.NodeID{"n1", "n2"} { // neither is alive: both may come back

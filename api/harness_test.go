@@ -90,7 +90,7 @@ func (s *fakeStore) watch(ctx context.Context, from int64, apply func([]record.C
 	}
 }
 
-// put writes records as whoever owns them would.
+// put writes records, as their owner would.
 func (s *fakeStore) put(t *testing.T, ops ...record.Op) {
 	t.Helper()
 	if out := s.Commit(t.Context(), record.Txn{ID: t.Name(), Then: ops}); out.Result != record.Applied {

@@ -99,7 +99,7 @@ func (m merger) run(ctx context.Context, emit func(LogLine) error) error {
 	done := max(m.query.From, 1) - 1
 	if m.query.Tail != nil && m.query.From == 0 {
 		done = max(m.tailed, 1) - 1
-		if m.query.Follow { // so that whoever is cut off before the first line does not take the tail of a later one
+		if m.query.Follow { // a reader that is cut off before the first line must not take the tail of a later generation
 			if err := emit(LogLine{Node: string(m.logs.cfg.Node), Rank: -1, Generation: uint64(m.tailed), Begin: true}); err != nil {
 				return err
 			}
@@ -289,7 +289,7 @@ func (m merger) ask(ctx context.Context, node cluster.NodeID, q LogQuery, send f
 
 // notice says which lines are missing.
 func (m merger) notice(member cluster.Member, g cluster.Generation, send func(LogLine) error, text string) {
-	_ = send(LogLine{ // if the reader has gone there is nobody to tell
+	_ = send(LogLine{ // an error means that the reader has gone
 		Node: string(member.Node), Rank: -1, Generation: uint64(g), Missing: true, Notice: fmt.Sprintf("node %s: %s", member.Node, text),
 	})
 }

@@ -48,8 +48,8 @@ func (s *submissions) withinLimits(ctx context.Context, spec cluster.Spec, who c
 	return nil
 }
 
-// roomEvery is how long what etcd has said of its size counts: in that time nobody
-// may submit so much that the reserve is gone.
+// roomEvery is how long an answer about etcd's size is used: users cannot submit
+// enough in that time to use up the reserve.
 const roomEvery = time.Second
 
 // room remembers how full etcd is.

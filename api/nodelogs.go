@@ -144,7 +144,7 @@ func (l *localLogs) handleNodeLogs(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	out := newLines(w)
-	if out.flush() != nil { // the header, so that whoever asked knows that we answer
+	if out.flush() != nil { // send the header, so that the client knows that an answer follows
 		return
 	}
 	// What goes wrong later can only be told within the stream.
@@ -299,9 +299,9 @@ func ranksIn(folder string) ([]int, error) {
 	return slices.Compact(ranks), nil
 }
 
-// partEnded reports whether this node's workers of the generation write nothing
-// more. Of a generation that this node has not heard of yet, as whoever asks is
-// a moment ahead, it does not know that.
+// ended reports whether this node's workers of the generation write nothing more.
+// It is false for a generation that is not in this node's mirror yet: the asking
+// node may be a moment ahead.
 func (l *localLogs) ended(job cluster.JobID, g cluster.Generation) (ended bool) {
 	_, err := l.view.read(func(m *record.Mirror) {
 		v := m.Job(job)

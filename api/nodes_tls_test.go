@@ -139,7 +139,7 @@ func TestFollowDoesNotWaitForWhatLasts(t *testing.T) {
 			got := texts(t, n1, LogQuery{})
 			return len(got) == 2 && strings.Contains(got[1], c.want)
 		})
-		// Its end comes while the job runs: nobody waits for the node.
+		// Its end comes while the job runs: no reader waits for the node.
 		s := followLogs(t.Context(), t, n1, LogQuery{Rank: new(2), Generation: 1})
 		l := s.next(c.want)
 		if !l.Missing || !strings.HasPrefix(l.Notice, "node n2: what ranks 2 to 3 wrote in generation 1 is missing here") || !strings.Contains(l.Notice, c.want) {
@@ -182,7 +182,7 @@ func TestWhatLasts(t *testing.T) {
 	}
 }
 
-// Other nodes may ask for a node's part of the logs, as somebody, and for nothing else.
+// Other nodes may ask for a node's part of the logs, for a named user, and for nothing else.
 func TestOtherNodesMayAskForLittle(t *testing.T) {
 	_, n1, n2 := cluster2(t)
 	ca := authority(t)
@@ -199,10 +199,10 @@ func TestOtherNodesMayAskForLittle(t *testing.T) {
 		}
 	}
 	if err := c.call(t.Context(), http.MethodGet, "/v1/node/logs?job=train-aaaaaa&generation=1", nil, nil); CodeOf(err) != Invalid {
-		t.Errorf("for nobody: %v", err)
+		t.Errorf("for no user: %v", err)
 	}
 	c.user = formatUser(cluster.Owner{UID: 4242, GID: 4242, User: "mallory"})
 	if err := c.call(t.Context(), http.MethodGet, "/v1/node/logs?job=train-aaaaaa&generation=1", nil, nil); CodeOf(err) != Forbidden {
-		t.Errorf("for somebody else than the owner: %v", err)
+		t.Errorf("for another user than the owner: %v", err)
 	}
 }

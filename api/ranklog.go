@@ -87,7 +87,7 @@ func (l *rankLog) poll(emit func(logText) error) error {
 	}
 }
 
-// finish hands the unfinished last line to emit: nobody will finish it.
+// finish hands the unfinished last line to emit: no writer will finish it.
 func (l *rankLog) finish(emit func(logText) error) error {
 	if len(l.line) == 0 {
 		return nil
@@ -139,7 +139,7 @@ func openNumber(path string, want int) (*os.File, int, error) {
 			return nil, 0, err
 		}
 	}
-	return nil, 0, fs.ErrNotExist // whoever polls looks again
+	return nil, 0, fs.ErrNotExist // the next poll tries again
 }
 
 // begin reads on in a file, and notices what is missing before it.

@@ -19,8 +19,8 @@ const (
 	readingsAtOnce = 32
 )
 
-// NodeReadings is what a node's devices were doing when its agent last looked.
-// It is asked for when somebody wants to know, and recorded nowhere.
+// NodeReadings is what a node's devices were doing when its agent last looked. It is
+// read when a request asks for it, and recorded nowhere.
 type NodeReadings struct {
 	// AgeS is how many seconds ago that was. Not a time: clocks of nodes differ.
 	AgeS    float64         `json:"age_s"`
@@ -36,7 +36,7 @@ type NodeReadings struct {
 	Missing   string `json:"missing,omitempty"`
 	Simulated bool   `json:"simulated,omitempty"` // the devices exist in name only
 
-	ahead *float64 // of the clock of whoever asked, in seconds; nil = cannot be told
+	ahead *float64 // of the asking node's clock, in seconds; nil = unknown
 }
 
 // DeviceReading is one device's; what is unknown is left out.
@@ -53,7 +53,7 @@ type DeviceReading struct {
 	Processes []DeviceProcess `json:"processes,omitempty"`
 }
 
-// DevicePlace is where a device is, for whoever has to reset it or take it out.
+// DevicePlace is where a device is, for an operator who has to reset or replace it.
 type DevicePlace struct {
 	ID    string `json:"id"`
 	Index int    `json:"index"`               // as nvidia-smi counts; moves with the next boot

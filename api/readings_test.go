@@ -56,7 +56,7 @@ func inventory(node cluster.NodeID) record.Op {
 
 // Readings come from the agent that has the devices, over TLS from another host,
 // and those of a job are of its own devices only.
-func TestReadingsComeFromWhoeverHasTheDevices(t *testing.T) {
+func TestReadingsComeFromTheNodesOfTheDevices(t *testing.T) {
 	store, n1, n2 := cluster2(t)
 	ca := authority(t)
 	n1.server.cfg.Identity = certified(t, ca, "n1")
@@ -91,11 +91,11 @@ func TestReadingsComeFromWhoeverHasTheDevices(t *testing.T) {
 	}
 }
 
-// A node that does not answer keeps nobody from the others, and is said.
+// A node that does not answer does not hide the others, and is reported.
 func TestNodesThatDoNotAnswerHaveNoReadings(t *testing.T) {
 	store, n1, _ := cluster2(t)
 	n1.reads("n1", 10)
-	frozen, err := net.Listen("tcp", "127.0.0.1:0") // connections are made, and nobody takes them
+	frozen, err := net.Listen("tcp", "127.0.0.1:0") // connections are made, and no process accepts them
 	if err != nil {
 		t.Fatal(err)
 	}

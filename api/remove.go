@@ -46,7 +46,7 @@ func (c *changes) remove(ctx context.Context, r record.Request) (RemoveReply, er
 			return reply, err
 		case over && wrong != nil: // it came back in this moment, and the leader has refused
 			return reply, wrong
-		case over: // perhaps nobody leads
+		case over: // perhaps there is no leader
 			return reply, nil
 		}
 		select {

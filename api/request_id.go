@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	requestIDBytes = 26 // of base32: 130 bits, nobody else's
+	requestIDBytes = 26 // of base32: 130 bits, unique
 	suffixBytes    = 6  // of a job's identifier, taken from the request's
 )
 

@@ -186,7 +186,7 @@ func serveHTTP(ctx context.Context, ln net.Listener, srv *http.Server) error {
 		grace, done := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
 		defer done()
 		if srv.Shutdown(grace) != nil {
-			_ = srv.Close() // whoever still reads does so after our end
+			_ = srv.Close() // a client that still reads has had its grace
 		}
 	})
 	err := srv.Serve(ln)

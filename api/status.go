@@ -69,8 +69,8 @@ func jobStatus(m *record.Mirror, v *record.JobView, who cluster.Owner, about []c
 	return s
 }
 
-// hide leaves what the caller may not see of a job out: to others than its owner and
-// root the program's name has to do, for arguments may hold what is nobody else's.
+// hide removes what the caller may not see of a job. Only its owner and root see the
+// arguments, which may hold secrets; others see the program's name.
 func (s *JobStatus) hide(who cluster.Owner) {
 	if !mayRead(who, s.UID) && len(s.Command) > 0 {
 		s.Command = []string{path.Base(s.Command[0])}
@@ -210,7 +210,7 @@ func problemsOf(m *record.Mirror, v *record.JobView, about []cluster.NodeID) []P
 }
 
 func addReport(p *Progress, r record.JobProgress, phase cluster.Phase) {
-	if r.Step >= p.Step { // a checkpoint may be newer than any report, and nobody knows the loss of its step
+	if r.Step >= p.Step { // a checkpoint may be newer than any report, and the loss of its step is unknown
 		p.Step, p.Samples, p.Loss = r.Step, r.Samples, r.Loss
 	}
 	if phase == cluster.Running {

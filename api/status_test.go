@@ -99,7 +99,7 @@ func TestListsSayWhatIsSaidOfOne(t *testing.T) {
 		waits := record.State{Phase: cluster.Backoff, Generation: 2, Failure: failure}
 		store.admit(t, job, self(), waits)
 		if i == 3 {
-			continue // of which nobody says anything
+			continue // no node reports on it
 		}
 		store.plan(t, job, 2, nodes[i])
 		store.put(t,
@@ -135,7 +135,7 @@ func TestListsSayWhatIsSaidOfOne(t *testing.T) {
 	}
 }
 
-// Arguments may hold what is nobody else's: others than the owner and root see the
+// Arguments may hold secrets: others than the owner and root see the
 // program's name, of jobs that were admitted and of those that wait to be.
 func TestArgumentsAreForTheOwner(t *testing.T) {
 	t.Parallel()

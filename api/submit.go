@@ -41,7 +41,7 @@ func (s *submissions) handleSubmit(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusAccepted, reply)
 }
 
-// submit writes the request for the leader. It is idempotent: whoever lost the
+// submit writes the request for the leader. It is idempotent: a client that lost the
 // reply sends the same request again and gets the same job.
 func (s *submissions) submit(ctx context.Context, req SubmitRequest, who cluster.Owner) (SubmitReply, error) {
 	if err := checkRequestID(req.RequestID); err != nil {
@@ -87,8 +87,8 @@ func (s *submissions) submit(ctx context.Context, req SubmitRequest, who cluster
 	return reply, err
 }
 
-// awaitKnown waits until this agent's own picture has the job, so that whoever
-// was told of it can ask for it at once. Accepted it is either way.
+// awaitKnown waits a moment until this agent's mirror has the job, so that the client
+// can ask for it at once. The job is accepted either way.
 func (s *submissions) awaitKnown(ctx context.Context, id cluster.JobID) {
 	ctx, cancel := context.WithTimeout(ctx, knownWithin)
 	defer cancel()

@@ -90,7 +90,7 @@ func TestARequestWhoseAnswerWasLostIsCarriedOutOnce(t *testing.T) {
 		return key != ""
 	})
 	store.put(t, record.Delete(key), record.Put(record.CordonKey("n2"), record.Cordon{Drain: true}))
-	store.put(t, record.Delete(record.CordonKey("n2"))) // and somebody undrains it
+	store.put(t, record.Delete(record.CordonKey("n2"))) // an operator undrains it
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func TestSubmitRefusals(t *testing.T) {
 			_, err := c.from.Submit(t.Context(), c.req)
 			if c.code == "" {
 				if err == nil {
-					t.Fatal("accepted the identifier of somebody else's job")
+					t.Fatal("accepted the identifier of another user's job")
 				}
 				return
 			}
@@ -204,12 +204,12 @@ func TestStopIsForTheOwnerAndRoot(t *testing.T) {
 	if err != nil || !reply.Ended || len(store.requests(t, "n1")) != 2 {
 		t.Errorf("a job that has ended: %+v, %v", reply, err)
 	}
-	if _, err := serve(t, store, "n1", &owner).Stop(t.Context(), "nobody", StopRequest{}); CodeOf(err) != NotFound {
+	if _, err := serve(t, store, "n1", &owner).Stop(t.Context(), "absent", StopRequest{}); CodeOf(err) != NotFound {
 		t.Errorf("no such job: %v", err)
 	}
 }
 
-// Whoever did not hear the answer sends the request again, and it is carried out once.
+// A client that lost the answer sends the request again, and it is carried out once.
 func TestAStopSentAgainIsOneStop(t *testing.T) {
 	store := newFakeStore()
 	store.admit(t, "mine-aaaaaa", self(), record.State{Phase: cluster.Running})
@@ -275,7 +275,7 @@ func TestResumeIsForTheOwnerAndRoot(t *testing.T) {
 		{owner, "twin-aaaaaa", nil, InUse, "in use by job twin-bbbbbb", 0},
 		{owner, "lost", nil, Invalid, "step 120, given up: x is corrupt): say --from STEP", 0},
 		{owner, "lost", step(7), Invalid, "no checkpoint of step 7", 0},
-		{owner, "nobody", nil, NotFound, "no job", 0},
+		{owner, "absent", nil, NotFound, "no job", 0},
 		{owner, "stopped", nil, "", "", 80},
 		{owner, "stopped", step(record.FromStart), "", "", record.FromStart},
 		{cluster.Owner{User: "root"}, "lost", step(120), "", "", 120},
@@ -367,7 +367,7 @@ func TestRemoveIsForOperators(t *testing.T) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
-	// Nobody leads: it is asked for. Somebody does: it is done.
+	// Without a leader the removal is only requested; with one it is done.
 	reply, err := mine.Remove(t.Context(), "n3")
 	requests := store.requests(t, "n1")
 	if err != nil || reply.Removed || len(requests) != 1 || requests[0].Kind != record.RemoveRequest || requests[0].Node != "n3" {

@@ -226,8 +226,8 @@ type AgentStatus struct {
 	Node    string `json:"node"`
 	Version string `json:"version"`
 	Cluster string `json:"cluster"`
-	Leader  string `json:"leader"` // who leads; empty = nobody
-	UID     uint32 `json:"uid"`    // whom the agent runs as
+	Leader  string `json:"leader"` // the leader's name; empty = there is none
+	UID     uint32 `json:"uid"`    // the user that the agent runs as
 	// Caller is the caller as the kernel names it.
 	Caller string `json:"caller"`
 }

@@ -1,6 +1,6 @@
 // Package checkpoint is how training state is saved all or nothing: what a
 // checkpoint is, when one may be offered, how it is verified before it is
-// loaded, and which directories nobody will ask for any more.
+// loaded, and which directories are not needed any more.
 //
 // It promises that a checkpoint whose manifest was written is complete and
 // durable; that one which was torn, flipped or lost is told from one that is

@@ -89,7 +89,7 @@ func TestDigestLeavesOutWhatIsNotTheScripts(t *testing.T) {
 func TestDigestWantsEachRanksDirectory(t *testing.T) {
 	d := disk(t, "g1/rank-00000/x")
 	if _, err := checkpoint.Digest(t.Context(), d, "g1", []int{0, 1}); err == nil {
-		t.Error("rank 1 has saved nothing, and nobody minds")
+		t.Error("rank 1 has saved nothing, and there is no error")
 	}
 }
 

@@ -18,7 +18,7 @@ var generationDir = regexp.MustCompile(`^g([0-9]{8,19})(?:-[0-9a-z]+)?$`)
 // running one have left and that hold none of the checkpoints to keep, given
 // as directories: saves that were never committed, and generations of which
 // nothing is left to keep. All are relative to the root of the Blobs. Nothing of an
-// older generation can be committed any more, so nobody will ask for them.
+// older generation can be committed any more, so they are not needed.
 func Leftovers(b Blobs, keep []string, running cluster.Generation) ([]string, error) {
 	generations, err := list(b, ".")
 	if err != nil {

@@ -84,7 +84,7 @@ func WritePart(b Blobs, dir string, ranks []int, files []record.File) (*record.P
 	return &record.Part{Ranks: ranks, SHA256: digest, Files: len(files), Bytes: Manifest{Files: files}.Bytes()}, nil
 }
 
-// fits refuses what nobody would read again.
+// fits refuses what a reader would refuse.
 func fits(size, files int) error {
 	if size > MaxManifestBytes {
 		return fmt.Errorf("the list of %d files has %d bytes, at most %d are read: save fewer and larger files", files, size, MaxManifestBytes)

@@ -2,7 +2,7 @@ package checkpoint
 
 import "fmt"
 
-// Room is what a file system has left for whoever asked.
+// Room is the free space of a file system, for the user that asked.
 type Room struct {
 	// Known is false where a file system does not say: then there is taken to be enough.
 	Known     bool  `json:"known"`

@@ -18,7 +18,7 @@ type Retain struct {
 	Below int64 `json:"below"`
 }
 
-// Surplus returns the directories that nobody will ask for any more, sorted: the
+// Surplus returns the directories that are not needed any more, sorted: the
 // Leftovers of older generations, and the running one's overtaken steps. Nothing
 // is surplus while nothing is to be kept: then the records are not to be trusted.
 func Surplus(b Blobs, r Retain) ([]string, error) {

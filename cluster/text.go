@@ -2,7 +2,7 @@ package cluster
 
 import "unicode"
 
-// Disturbs reports whether a character of somebody else's text could do something to
+// Disturbs reports whether a character of another user's text could do something to
 // a terminal or to how other text looks there: a control character, also a line
 // break, or one that turns the direction of text, which lets a line look like
 // another one.

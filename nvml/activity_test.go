@@ -26,7 +26,7 @@ func guests(t *testing.T, lines ...string) (path string) {
 	return path
 }
 
-// Whoever computes is listed, also through MPS; who only draws is told apart.
+// Processes that compute are listed, also through MPS; those that only draw are marked.
 func TestWhoIsOnADevice(t *testing.T) {
 	path := guests(t, "0 900 1000 C", "0 40 2000 M", "0 41 3000 G", "0 900 1000 G", "1 7 1 C", "0 0 5000 C")
 	got := survey(t, probeOf(t, fakeLibrary(t), "", "FAKE_NVML_PROCESSES="+path)).Devices

@@ -135,7 +135,7 @@ func (d *driver) read(index int) (Reading, nvml.Device, error) {
 	return r, handle, nil
 }
 
-// lost says what an error of a device means to whoever runs the machine.
+// lost translates an error of a device for the operator of the machine.
 func lost(ret nvml.Return) error {
 	switch ret {
 	case nvml.ERROR_GPU_IS_LOST:

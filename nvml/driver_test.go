@@ -105,8 +105,8 @@ func TestADGXIsReadWhole(t *testing.T) {
 	}
 }
 
-// A number that is none of a device's, or that nobody tells, is not taken for one.
-func TestFilesThatNobodyTells(t *testing.T) {
+// A number that belongs to no device, or is missing, is not taken for one.
+func TestFilesWithoutANumber(t *testing.T) {
 	d, server := dgx()
 	for i, answer := range []func() (int, nvml.Return){
 		func() (int, nvml.Return) { return 0, nvml.ERROR_NOT_SUPPORTED },

@@ -221,7 +221,7 @@ func TestADyingLibraryTakesOnlyTheChild(t *testing.T) {
 	refused(t, probeOf(t, fakeLibrary(t, "-DOLD"), ""), "too old", "nvmlDeviceGetCount", "newer driver")
 }
 
-// Whoever kills the child between two surveys is not noticed.
+// A child that is killed between two surveys is replaced without an error.
 func TestAKilledChildIsReplaced(t *testing.T) {
 	p := probeOf(t, fakeLibrary(t), "")
 	survey(t, p)

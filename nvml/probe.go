@@ -35,7 +35,7 @@ type probe struct {
 	first   time.Duration
 	within  time.Duration
 
-	turn  chan struct{} // held by whoever talks to the child
+	turn  chan struct{} // held by the goroutine that talks to the child
 	child *child        // nil = none
 	stuck *child        // was killed and has not died
 }

@@ -19,7 +19,7 @@ type surveyor interface {
 // system's) and answers each line of requests with one line of JSON. It returns
 // after an answer that only a fresh child could better, one without a working
 // library, and when requests ends, even while a call into the library hangs:
-// then the caller is to end the process, as nobody is left to do it.
+// then the caller must end the process.
 func Serve(requests io.Reader, answers io.Writer, path string) error {
 	lines, gone := make(chan struct{}), make(chan error, 1)
 	done := make(chan struct{})

@@ -76,13 +76,13 @@ const (
 	NodeFenced   FailureKind = "fenced" // the node lost touch, or what hosts its workers has died, and they were killed: counts nothing
 	// CheckpointDamaged: the checkpoint to resume from is not what was committed. An older one is taken, and nothing counts.
 	CheckpointDamaged FailureKind = "checkpoint"
-	// DeviceBusy: somebody who should not be is on a device of the node. Nobody's
-	// fault, counts nothing; the node has published the device as unhealthy.
+	// DeviceBusy: a process that is not the job's uses a device of the node. It is not
+	// counted as a failure of the job; the node has published the device as unhealthy.
 	DeviceBusy FailureKind = "device"
-	// NoSpace: a disk is full. Nobody's fault, counts nothing; the job starts again by itself once people have made room.
+	// NoSpace: a disk is full. It is not counted as a failure of the job, which starts again by itself once there is space.
 	NoSpace FailureKind = "space"
 	// Transient: a file system of the node is read-only, fails or does not answer, or the node is out of something that others may give back.
-	// Nobody's fault, counts nothing; the node is tried again, a bounded number of times.
+	// It is not counted as a failure of the job; the node is tried again, a bounded number of times.
 	Transient FailureKind = "transient"
 )
 

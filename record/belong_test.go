@@ -53,6 +53,6 @@ func TestWhatIsLeftOfANode(t *testing.T) {
 		}
 	}
 	if m.Node("n2").Belongs() || len(m.Unfinished("n9")) > 0 {
-		t.Error("a node that nobody has heard of belongs to the cluster, or has something to do")
+		t.Error("an unknown node belongs to the cluster, or has unfinished work")
 	}
 }

@@ -100,7 +100,7 @@ func longest(v reflect.Value) int {
 }
 
 // Whatever record holds a text for people holds a short one once it is written,
-// and once it is read, whoever wrote it. A field of such a name that is added to a
+// and once it is read, by all writers. A field of such a name that is added to a
 // record and not cut shows here.
 func TestTextsAreCutWhereTheyAreWrittenAndRead(t *testing.T) {
 	t.Parallel()

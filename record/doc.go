@@ -2,7 +2,7 @@
 // values, and transactions as values. See docs/keys.md for the same as a table.
 //
 // It promises that every subtree has one writer: agents write below
-// nodes/<node>/ (but for grants and cordon), whoever runs the cluster writes
+// nodes/<node>/ (but for grants and cordon), the operator's process writes
 // meta and paused, the leader writes everything else.
 // Every transaction of the leader compares the leader's key, so that a deposed
 // leader's write never lands, and the record that it changes.

@@ -9,7 +9,7 @@ import (
 )
 
 // How many events are kept: the newest of each writer, in a ring whose slots are
-// written over, so that nobody has to delete any. The leader's ring is about 1.5
+// overwritten, so that none has to be deleted. The leader's ring is about 1.5
 // MB at most and holds weeks of a cluster that people use, or half an hour of a
 // script that submits a thousand jobs; a node's holds its last lives and troubles.
 const (
@@ -89,8 +89,8 @@ type Happening struct {
 }
 
 // Events returns what the leaders and the nodes have told after a revision, in
-// order. Where that is nothing it costs nothing, as whoever follows events asks
-// at each change of any record.
+// order. If there are none it costs nothing: a follower of events asks at
+// each change of any record.
 func (m *Mirror) Events(after int64) []Happening {
 	if after >= m.told {
 		return nil

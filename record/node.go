@@ -9,7 +9,7 @@ import (
 // Format is the version of the records described here. An agent or coordinator refuses any other.
 const Format = 1
 
-// Meta says which cluster this is and in which format it writes. Created once, by whoever comes first.
+// Meta says which cluster this is and in which format it writes. Created once, by the first coordinator.
 type Meta struct {
 	Format  int    `json:"format"`
 	Cluster string `json:"cluster"`
@@ -49,7 +49,7 @@ type Ports struct {
 }
 
 // Fencing is the node's word that workers of its life AliveRev die by themselves
-// when its lease is not renewed; 0 = of none. Without it nobody may conclude from the node's
+// when its lease is not renewed; 0 = of none. Without it no process may conclude from the node's
 // absence that they are dead: one that knew no other node lets them live on. It
 // is no part of Alive, which is gone when it is needed.
 type Fencing struct {
@@ -83,8 +83,8 @@ type Cordon struct {
 }
 
 // Paused asks the leader, while it exists, to halt every job with a save, keep
-// it in the queue and start none: the cluster is about to be shut down. Whoever
-// runs the cluster writes and deletes it; neither agents nor the leader do.
+// it in the queue and start none: the cluster is about to be shut down. The
+// cluster's supervisor writes and deletes it; neither agents nor the leader do.
 type Paused struct {
 	Why string    `json:"why"`
 	At  time.Time `json:"at"`

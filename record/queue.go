@@ -9,8 +9,8 @@ import (
 
 // Queue returns the jobs that wait for devices in the order in which the
 // allocator serves them: important ones first, then old ones. A job's place is
-// nobody's record: it would have to be written anew for every job behind the
-// one that leaves.
+// not recorded: it would have to be rewritten for every job behind the one that
+// leaves.
 func (m *Mirror) Queue() []cluster.JobID {
 	var waiting []*JobView
 	for _, id := range m.JobIDs() {

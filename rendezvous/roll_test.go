@@ -26,7 +26,7 @@ func TestAnswersToAHalt(t *testing.T) {
 		{"nothing begun", rendezvous.Roll{held(true, -1), held(true, -1)}, -1, true, true},
 		{"one node still imports", rendezvous.Roll{held(true, 3), held(false, -1)}, 3, true, true},
 		{"plain scripts", rendezvous.Roll{held(false, -1), held(false, -1)}, -1, false, true},
-		{"nobody can answer", rendezvous.Roll{{Stopped: true}, {Lost: true}}, -1, false, false},
+		{"no member can answer", rendezvous.Roll{{Stopped: true}, {Lost: true}}, -1, false, false},
 		{"a stopped member cannot answer", rendezvous.Roll{held(true, 4), {Stopped: true}}, 4, true, true},
 		{"a lost member cannot answer", rendezvous.Roll{held(true, 4), {Lost: true}}, 4, true, true},
 		{"what a member said before it stopped counts", rendezvous.Roll{held(true, 4), {Held: true, SDK: true, Begun: 5, Stopped: true}}, 5, true, true},
@@ -61,7 +61,7 @@ func TestRollCalls(t *testing.T) {
 	}
 	roll[1].Fenced, roll[2].Stopped, roll[2].Finished = true, true, true
 	if !roll.AllGone() {
-		t.Error("stopped, fenced, stopped: somebody is still there")
+		t.Error("stopped, fenced, stopped: a member is still there")
 	}
 	if roll.AllFinished() {
 		t.Error("a fenced member counts as finished")

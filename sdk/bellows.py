@@ -80,9 +80,9 @@ DEFAULT_BATCH_SIZE = 256  # without Bellows, unless `standalone` or BELLOWS_BATC
 DEFAULT_DIRECTORY = "checkpoints"
 
 # Bellows answers at once from the same machine, after one small write to disk.
-# Whoever has not answered after this long is not going to.
+# After this long no answer will come.
 SAVE_ANSWER_S = 60.0
-# Sending blocks only if nobody reads at the other end.
+# Sending blocks only if the other end does not read.
 SEND_S = 10.0
 # Progress is for people to look at.
 REPORT_INTERVAL_S = 1.0
@@ -154,7 +154,7 @@ class Checkpoint(NamedTuple):
 
     path: str  # its directory, absolute
     step: int  # optimiser steps finished
-    samples: int  # samples consumed since the start of training; -1 if whoever saved did not say
+    samples: int  # samples consumed since the start of training; -1 if the script did not say
     world_size: int  # how many workers saved it
 
     def shards(self) -> List[str]:
@@ -413,7 +413,7 @@ class _Link:
             if self._stop_after is not None:
                 stop = step > self._stop_after
             else:
-                # Whoever dies while it holds us is about to take us along.
+                # A shim that dies while it holds this rank is about to end it too.
                 stop = self._held and step > self._begun
             if not stop:
                 self._begun = max(self._begun, step)
@@ -439,7 +439,7 @@ class _Link:
         self._send({"progress": {"step": step, "samples": samples, "loss": loss}})
 
     def no_room(self, step: int, reason: str, transient: bool) -> None:
-        """Say why this rank is about to fail: a full or failing disk is nobody's bug, and is waited out."""
+        """Say why this rank is about to fail: a full or failing disk is not the script's bug, and is waited out."""
         told: Dict[str, Any] = {"step": step, "reason": reason}
         if transient:
             told["transient"] = True
@@ -639,7 +639,7 @@ class _Run:
         return None
 
     def consumed(self, step: int) -> int:
-        """Return how many samples were consumed when ``step`` begins; -1 if nobody knows."""
+        """Return how many samples were consumed when ``step`` begins; -1 if unknown."""
         if step < self.start_step:
             raise ValueError(f"step {step}: this run resumed at step {self.start_step}; start your loop at resume().step")
         return -1 if self.start_samples < 0 else self.start_samples + (step - self.start_step) * self.batch
@@ -854,7 +854,7 @@ def _full_disk(err: BaseException, directory: str) -> Optional[Tuple[str, bool]]
 
 
 class _Sigterm:
-    """Takes note of the first SIGTERM, where nobody else handles it; the second one kills."""
+    """Records the first SIGTERM, unless the script has a handler; the second one kills."""
 
     def __init__(self) -> None:
         self.caught = False

@@ -1,7 +1,7 @@
 // Package sdk carries the Python module that training scripts import.
 //
 // It promises one file, bellows.py, that needs Python 3.8 or later and nothing
-// else. Whoever hosts workers writes Module as FileName into a directory and
+// else. The host of workers writes Module as FileName into a directory and
 // puts that directory first on PYTHONPATH; so scripts have it without
 // installing anything, in the version of the binary that runs them.
 package sdk

@@ -5,7 +5,7 @@
 // nodes as possible, on the fullest nodes that fit, and inside a node a block
 // aligned like a buddy allocator's, so that power-of-two jobs leave
 // power-of-two holes. Place knows only the target: devices which another job is
-// about to let go of are as good as free ones, and it is the caller who starts
-// nobody on them before they are. It is a pure function, and places all jobs
+// about to let go of are as good as free ones, and the caller must start no
+// job on them before they are. It is a pure function, and places all jobs
 // whenever that is possible at all (Fits says exactly when).
 package place

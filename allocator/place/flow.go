@@ -143,7 +143,7 @@ search:
 }
 
 // placeExactly places movers of which fits has said that they can all be
-// placed, by giving each group its share of the nodes. Nobody's old devices
+// placed, by giving each group its share of the nodes. Old devices do not
 // matter here: this is for the rare case in which being nice leaves someone out.
 func (b *board) placeExactly(movers []int) {
 	f, _ := b.solve(movers)

@@ -91,7 +91,7 @@ func TestPlace(t *testing.T) {
 		{name: "shrinking frees whole nodes first", nodes: "a4 b2 c2", current: []string{"x a01 b01 c0123"}, want: "x=4", get: "x a01 b01"},
 		{name: "shrinking leaves an aligned block", nodes: "a4", current: []string{"x a0123"}, want: "x=2", get: "x a01"},
 		{name: "another's devices are taken when it lets go of them", nodes: "a4", current: []string{"x a0123"}, want: "x=2 y=2", get: "x a01; y a23"},
-		{name: "what nobody holds comes first", nodes: "a2 b2", current: []string{"x a01"}, want: "x=0 y=2", get: "y b01"},
+		{name: "free devices come first", nodes: "a2 b2", current: []string{"x a01"}, want: "x=0 y=2", get: "y b01"},
 		{name: "equal parts over nodes", nodes: "a3 b3 c3", current: []string{"x c0"}, want: "x=1 y=4", get: "x c0; y a01 c12"},
 		{name: "as few nodes as possible when no equal parts do", nodes: "a3 b1 c1", want: "x=4", get: "x a012 b0"},
 		{name: "a cordoned node keeps what it has", nodes: "a4! b4", current: []string{"x a01"}, want: "x=2 y=4", get: "x a01; y b0123"},

@@ -20,7 +20,7 @@ type slot struct {
 	device cluster.DeviceID
 	sound  bool // healthy
 	open   bool // may be given to new work
-	held   bool // somebody has it now, and may have to let go of it first
+	held   bool // a job has it now, and may have to free it first
 	taken  bool // in this placement
 }
 
@@ -53,7 +53,7 @@ func (s *shelf) find(id cluster.DeviceID) int {
 	return slices.IndexFunc(s.slots, func(x slot) bool { return x.device == id })
 }
 
-// hold notes that somebody has these devices now.
+// hold notes that a job has these devices now.
 func (s *shelf) hold(ids []cluster.DeviceID) {
 	if s == nil {
 		return

@@ -15,7 +15,7 @@ import (
 //
 //  1. Idle devices, waiting jobs: the first in the queue gets as many as
 //     possible, and so on.
-//  2. Idle devices, nobody waits: the job with the shortest training time grows
+//  2. Idle devices, no job waits: the job with the shortest training time grows
 //     as far as possible, and so on.
 //  3. No idle devices, waiting jobs: the job with the longest training time is
 //     halved, and what it releases goes to the first in the queue.

@@ -15,7 +15,7 @@ import (
 // devices is k^p, present at once, the optimum gives the i-th longest the fraction
 // (i/m)^e − ((i−1)/m)^e of all devices, e = 1/(1−p). Those fractions maximise
 // Σ w_i·θ_i^p for the weights w_i = (i^e − (i−1)^e)^(1−p), and so devices, which
-// do not divide and come in powers of two, go rung by rung to whoever gains most
+// do not divide and come in powers of two, go rung by rung to the job that gains most
 // of that sum for each. p is the default model's, 1 + log2 0.8 = 0.678.
 //
 // In its first form that is all: the longest jobs may get

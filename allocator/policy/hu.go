@@ -109,7 +109,7 @@ func (d *desk) queue() []int {
 }
 
 // clearMovable takes the devices from all jobs that may be given another
-// number. Fixed jobs keep theirs, and so do those on devices that nobody else
+// number. Fixed jobs keep theirs, and so do those on devices that no other job
 // could use: to move them would only cost. It returns how many devices that
 // frees, and whose.
 func (d *desk) clearMovable() (free int, mine []int) {

@@ -12,12 +12,12 @@ import (
 // in an order, and a job runs with its one size or not at all.
 //
 // That size is the largest which the nodes that take the job could offer if
-// nobody else were there: who gives a job --min 1 --max 8 to such a scheduler
+// no other job were there: who gives a job --min 1 --max 8 to such a scheduler
 // asks for 8. A job that runs at another size, as another policy has left it, is
 // brought to it like any other.
 //
 // At an interval's end the order decides anew who runs: what runs is halted
-// where somebody before it needs its devices (unless the scheduler is patient).
+// where a job before it needs its devices (unless the scheduler is patient).
 // A job that does not fit is passed over, and those behind it may run, so that
 // devices are idle only if no waiting job fits (unless the scheduler is strict).
 // Between two intervals the waiting jobs take what is idle in the same order.
@@ -28,7 +28,7 @@ type ranked struct {
 	// of the queue, those that run before those that wait.
 	before  func(x, y allocator.JobView) int
 	patient bool // what runs is never halted for another
-	strict  bool // nobody passes a job that waits
+	strict  bool // no job passes one that waits
 }
 
 // Name implements allocator.Policy.

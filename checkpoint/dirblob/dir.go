@@ -29,7 +29,7 @@ type Dir struct {
 	fsync func(*os.File) error
 
 	mu    sync.Mutex
-	owned map[string]bool // directories that were found to be; nobody else can change that
+	owned map[string]bool // directories whose check has passed; only their owner can change that
 }
 
 var _ checkpoint.Blobs = (*Dir)(nil)
@@ -174,7 +174,7 @@ func (d *Dir) Delete(dir string) error {
 	switch err := d.root.Mkdir(trash, 0o700); {
 	case full(err):
 		// The one who could make room needs none: in place then, not all at once.
-		// A crash leaves a part of what nobody will ask for.
+		// A crash leaves a part of a directory that is not needed any more.
 		if _, err = d.root.Lstat(filepath.FromSlash(dir)); err == nil {
 			err = d.root.RemoveAll(filepath.FromSlash(dir))
 		}

@@ -91,7 +91,7 @@ func (d *Dir) lastChange(dir string, ranks []int) (newest int64, err error) {
 			}
 			info, err := e.Info()
 			if errors.Is(err, fs.ErrNotExist) {
-				return nil // gone since: whoever digests the rest will not see it
+				return nil // gone since: the digest of the rest does not include it
 			}
 			if err != nil {
 				return err

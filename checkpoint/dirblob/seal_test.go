@@ -60,7 +60,7 @@ func flip(t *testing.T, file string) {
 func TestASealSparesReadingOnlyWhatIsAsItWas(t *testing.T) {
 	verify, file := sealed(t, func(string) {})
 	if verify.Verify.Seal == "" {
-		t.Fatal("a checkpoint that nobody touched got no seal")
+		t.Fatal("an unchanged checkpoint got no seal")
 	}
 	a, err := through(t, verify)
 	if err != nil || a.Whole || a.Seal != verify.Verify.Seal {

@@ -99,7 +99,7 @@ func TestTasksThroughAChild(t *testing.T) {
 }
 
 // What another user could have made, or can exchange at any time, is neither
-// digested nor resumed from: whoever loads it may execute it.
+// digested nor resumed from: loading it may execute it.
 func TestTasksRefuseWhatOthersCanExchange(t *testing.T) {
 	base := t.TempDir()
 	root := filepath.Join(base, "job")

@@ -1,5 +1,5 @@
 // Package owned says whether a job's checkpoints lie in folders that only the
-// job's owner can write to. Whoever can write to one of them can exchange a
+// job's owner can write to. Another user who can write to one of them can exchange a
 // checkpoint between its verification and the moment at which a worker reads it,
 // and what a worker reads it may execute: Python's pickles are programs.
 //

@@ -32,7 +32,7 @@ type foreignError struct{ text string }
 func (e *foreignError) Error() string { return e.text }
 func (e *foreignError) Unwrap() error { return ErrForeign }
 
-// othersWrite reports whether somebody else than the owner may change a file or
+// othersWrite reports whether a user other than the owner may change a file or
 // the names in a folder. A POSIX access control list that lets anybody write shows
 // among the group's permissions, as its mask. A group that is the owner's alone is
 // the owner: systems that give each user one set a umask of 002.
@@ -198,7 +198,7 @@ func confirm(r *os.Root, named fs.FileInfo, full string) error {
 }
 
 // Check demands that every folder on the way from root to name, which is included
-// and slash-separated, is the owner's. Below an owned root nobody else can change
+// and slash-separated, is the owner's. Below an owned root no other user can change
 // that afterwards.
 func Check(root *os.Root, name string) error {
 	at := ""

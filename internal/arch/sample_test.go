@@ -106,7 +106,7 @@ var samples = map[string][]sample{
 		{"agent/a.go", "// Package agent plans. It promises little.\npackage agent", nil},
 		{"agent/a.go", "package agent", []string{"agent has no package comment"}},
 		{"agent/a.go", "// Package agent plans.\npackage agent", []string{"single sentence"}},
-		{"agent/a.go", "// Copyright somebody. All rights reserved.\npackage agent", []string{`does not begin with "Package agent "`}},
+		{"agent/a.go", "// Copyright owner. All rights reserved.\npackage agent", []string{`does not begin with "Package agent "`}},
 		{"cmd/bellows/a.go", "// Command bellows runs. It is the only one.\npackage main", nil},
 	},
 	"exported docs": {

@@ -25,7 +25,7 @@ type Tree struct {
 }
 
 // A File is one file of the tree. AST is nil for what is not Go, and for Go
-// below a testdata directory, which is somebody's sample.
+// below a testdata directory, which is a test's sample.
 type File struct {
 	Path string // slash-separated, relative to the root
 	Src  []byte

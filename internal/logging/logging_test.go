@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A pipe that nobody reads takes some kilobytes and then no more.
+// A pipe without a reader takes some kilobytes and then no more.
 func TestWriteReturnsWhateverHangs(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {

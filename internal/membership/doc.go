@@ -1,13 +1,13 @@
-// Package membership says which nodes are there, by gossip: it wraps
-// hashicorp/memberlist, speaks cluster.NodeID, and delivers what it sees as
-// events and as a sorted list.
+// Package membership detects by gossip which nodes are alive: it wraps
+// hashicorp/memberlist, uses cluster.NodeID, and delivers changes as events and the
+// present members as a sorted list.
 //
-// It promises speed, not truth. A dead or frozen peer is usually reported
-// within one to two seconds, a cut-off one looks just like it, and nothing here
-// may decide alone what becomes of a job: leases in etcd do that. It promises
-// further never to block memberlist on a slow reader, to heal after a
-// partition as long as somebody knows the other side's addresses, to refuse a
-// second node of the same name, and to end in bounded time.
+// It promises speed, not certainty. It usually reports a dead or frozen peer within
+// one to two seconds, and cannot tell it from one that is cut off, so nothing here
+// decides alone about a job: leases in etcd do that. It promises further never to
+// block memberlist on a slow reader, to heal after a partition if a node knows an
+// address of the other side, to refuse a second node of the same name, to bound the
+// streams that others open, and to end in bounded time.
 //
 // How another node looks from here:
 //

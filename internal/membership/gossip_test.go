@@ -128,7 +128,7 @@ func TestConfigNamesAllFaults(t *testing.T) {
 		t.Errorf("no key: %v", err)
 	}
 	if _, err := Start(Config{Node: "a", Bind: "[::]:0", AllowPlain: true}); err == nil {
-		t.Error("an address nobody can be known by was accepted")
+		t.Error("an address that no peer can use was accepted")
 	}
 	long := Meta{API: strings.Repeat("x", MaxMetaBytes)}
 	if _, err := Start(Config{Node: "a", Bind: "127.0.0.1:0", AllowPlain: true, Meta: long}); err == nil {

@@ -19,8 +19,8 @@ const (
 	// spread keeps nodes from asking all at once.
 	rejoinSoonest = 15 * time.Second
 	rejoinLatest  = 30 * time.Second
-	// rejoinAlone is the delay while no peer has been found: then there is
-	// nobody to disturb.
+	// rejoinAlone is the delay while no peer has been found: the attempts disturb no
+	// other node then.
 	rejoinAlone = 2 * time.Second
 )
 

@@ -9,12 +9,12 @@ import (
 )
 
 // A peer with a wrong key or a broken network makes memberlist repeat itself
-// many times a second. More warnings than this in one window help nobody.
+// many times a second. More warnings than this in one window do not help.
 const (
 	logBurst  = 20
 	logWindow = 10 * time.Second
-	// keyWindow is how often people are told that another node has another key,
-	// which it goes on having until somebody mends that.
+	// keyWindow is how often the log says that another node has another key, which
+	// lasts until an operator corrects it.
 	keyWindow = 5 * time.Minute
 )
 

@@ -36,7 +36,7 @@ func (m wireMeta) encode() ([]byte, error) {
 	}
 	limit := MaxMetaBytes
 	if !m.Leaving {
-		limit -= len(`,"l":true`) // whoever can arrive can also say good-bye
+		limit -= len(`,"l":true`) // a node that can join can also announce its leave
 	}
 	if len(b) > limit {
 		return nil, fmt.Errorf("metadata takes %d bytes, the limit is %d: shorten the API address (%d bytes) or the incarnation (%d)",

@@ -14,8 +14,8 @@ import (
 
 // roster is memberlist's delegate: it keeps our own copy of the members, since
 // memberlist goes on writing to the nodes it hands out, and turns its calls
-// into events. The copy is written before the event is queued, so that whoever
-// has read an event finds Members at least that new.
+// into events. The copy is written before the event is queued, so that a
+// reader of an event finds Members at least that new.
 //
 // memberlist calls it while holding its own lock; nothing here calls back.
 type roster struct {
@@ -68,7 +68,7 @@ func (r *roster) takeTaken() string {
 	return addr
 }
 
-// NotifyAlive keeps nodes out whose name or metadata nobody here can use.
+// NotifyAlive refuses nodes whose name or metadata is invalid.
 func (r *roster) NotifyAlive(n *memberlist.Node) error {
 	if err := cluster.CheckName(n.Name); err != nil {
 		return err
@@ -77,8 +77,8 @@ func (r *roster) NotifyAlive(n *memberlist.Node) error {
 	return err
 }
 
-// NotifyMerge refuses to join a cluster in which our name belongs to somebody
-// else. Without it, the join would look like a success to us and be ignored by
+// NotifyMerge refuses to join a cluster in which our name belongs to another
+// node. Without it, the join would look like a success to us and be ignored by
 // everybody else.
 func (r *roster) NotifyMerge(peers []*memberlist.Node) error {
 	self, other := r.member(r.self), ""

@@ -8,6 +8,6 @@
 // everything once; an agent counts its own node. Every metric is in the list that
 // Families returns, from which docs/metrics.md is made.
 //
-// There is no password and no TLS: whoever reaches the address may read names of
+// There is no password and no TLS: every client that reaches the address may read names of
 // jobs and nodes and how they do, as every user of `bellows ps` may.
 package metrics

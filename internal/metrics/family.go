@@ -81,7 +81,7 @@ func nodeFamilies() []Family {
 	agent := []Role{AgentRole}
 	return []Family{
 		{"bellows_node_in_cluster", Gauge, nil, "1 if the node is in the cluster, else 0.", agent},
-		{"bellows_node_lease_age_seconds", Gauge, nil, "How long ago the node's lease was renewed; workers end when that becomes 7.5 s, unless nobody else is there.", agent},
+		{"bellows_node_lease_age_seconds", Gauge, nil, "How long ago the node's lease was renewed; workers end when that becomes 7.5 s, unless the node is alone.", agent},
 		{"bellows_node_workers", Gauge, nil, "Worker processes on this node.", agent},
 		{"bellows_node_devices", Gauge, []string{"state"}, "Devices of this node: free, used or unfit.", agent},
 		{"bellows_gossip_members", Gauge, []string{"state"}, "Nodes as this one hears of them: alive, dead or left.", agent},

@@ -34,12 +34,12 @@ const (
 	// idleFor is how long a connection may wait for its next request: longer than a usual
 	// pause between scrapes.
 	idleFor = 2 * time.Minute
-	// connections bounds those that are open; whoever reaches the address may open them.
+	// connections bounds the open ones; every client that reaches the address may open them.
 	connections = 64
 	// maxHeader bounds a request's header.
 	maxHeader = 16 << 10
-	// readWithin bounds how long whoever scrapes may take to read an answer, for
-	// whom the next one waits.
+	// readWithin bounds how long a client may take to read an answer; the next
+	// client waits for it.
 	readWithin = 20 * time.Second
 	// shutdownWithin is how long open answers have to end.
 	shutdownWithin = time.Second
@@ -145,7 +145,7 @@ func (s *Set) Serve(ctx context.Context, ln net.Listener, log zerolog.Logger) er
 		grace, done := context.WithTimeout(context.WithoutCancel(ctx), shutdownWithin)
 		defer done()
 		if srv.Shutdown(grace) != nil {
-			_ = srv.Close() // whoever still reads does so after our end
+			_ = srv.Close() // a client that still reads has had its grace
 		}
 	})
 	err := srv.Serve(gate.Listen(ln, gate.Config{Total: connections}))

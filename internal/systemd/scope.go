@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Slice is where the scopes of jobs are, for whoever wants to bound or watch them all.
+// Slice contains the scopes of all jobs, so that an operator can bound or watch them together.
 const Slice = "bellows.slice"
 
 // tryBound is how long the service manager may take to make a scope. It does it in milliseconds.

@@ -98,7 +98,7 @@ func load(dir string, node cluster.NodeID, now func() time.Time) (*Identity, err
 // Node is whose identity it is.
 func (i *Identity) Node() cluster.NodeID { return i.node }
 
-// Ends is when the certificate that is in force now ends; zero = nobody can tell.
+// Ends is when the certificate that is in force now ends; zero = unknown.
 func (i *Identity) Ends() time.Time {
 	pair, _, err := i.current()
 	if err != nil {

@@ -80,7 +80,7 @@ func (r Result) Summary() Summary {
 		work += o.Work.Seconds()
 		held += o.Held.Seconds()
 		done := o.Phase == cluster.Succeeded
-		if done || o.Held > 0 { // whoever was dropped without having run has made nothing
+		if done || o.Held > 0 { // a job that was dropped without having run adds nothing
 			last = max(last, o.End)
 		}
 		if done {

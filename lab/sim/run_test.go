@@ -251,7 +251,7 @@ func TestDecisionsAreToldWhatIsLeft(t *testing.T) {
 }
 
 // A job that is halted before its first step has lost nothing, and is not held to its size for that.
-func TestAHaltInThePauseOfAStartPinsNobody(t *testing.T) {
+func TestAHaltInThePauseOfAStartPinsNoJob(t *testing.T) {
 	r, log := run(t, Config{
 		Jobs:  []Job{elastic("a", 0, 1600*s, 2), elastic("b", 5*s, 50*s, 1)},
 		Nodes: 1, DevicesPerNode: 2, Policy: byName(t, "greedy"), Interval: 20 * s, RescaleCost: 30 * s,
@@ -292,7 +292,7 @@ func TestNonsenseIsRejectedAndWhatIsInForceStays(t *testing.T) {
 	}
 }
 
-// never gives nobody anything.
+// never gives no job anything.
 type never struct{}
 
 func (never) Name() string { return "never" }

@@ -41,7 +41,7 @@ var zero = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 const (
 	leaderKey = record.LeaderPrefix + "sim"
-	// historyKept bounds the store's history; nobody here reads it twice.
+	// historyKept bounds the store's history; no reader here needs it twice.
 	historyKept = 1 << 12
 	// patience is how many Ticks in a row may lead to nothing, with nothing else
 	// to come, before the run is given up: the leader may ask for them for ever.

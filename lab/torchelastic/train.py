@@ -1,5 +1,5 @@
 """One training loop for torchrun and for Bellows: DDP over gloo, about 50 ms a
-step, 10 MB of state saved every 20 steps and, where somebody asks before a
+step, 10 MB of state saved every 20 steps and, where it is asked to before a
 planned stop, then too.
 
     train.py DIRECTORY

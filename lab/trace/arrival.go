@@ -27,7 +27,7 @@ type Arrival struct {
 	IterationTime time.Duration
 	// Adaptation is how its batch size changes while it runs: accordion, gns or static (shockwave).
 	Adaptation string
-	// BestEffort jobs have a deadline in the file that nobody is held to (chronus).
+	// BestEffort jobs have a deadline in the file that is not enforced (chronus).
 	BestEffort bool
 	// Soft is what finishing by each of several times is worth (chronus).
 	Soft []SoftDeadline

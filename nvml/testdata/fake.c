@@ -7,8 +7,8 @@
  * hang-processes, refuse-processes, endless-processes = asked who is on a device,
  * it hangs, errs, or says for ever that there are more. Else the lines of the file
  * $FAKE_NVML_PROCESSES say who is where: device, pid, bytes, and C, M or G for
- * computing, computing through MPS, or drawing; a pid of 0 is memory that nobody
- * is listed for. $FAKE_NVML_UUID, $FAKE_NVML_MODEL and $FAKE_NVML_GIB say what they are. */
+ * computing, computing through MPS, or drawing; a pid of 0 is memory of
+ * no listed process. $FAKE_NVML_UUID, $FAKE_NVML_MODEL and $FAKE_NVML_GIB say what they are. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-// Package recordtest makes records that nobody should have written, for the tests
-// of all that read them: what others wrote is hostile input.
+// Package recordtest makes invalid records, for the tests of all their readers:
+// what other processes wrote is hostile input.
 //
 // Wrong changes the values and keys of real records, deterministically by its random
 // source: fields are left out, are null, of another type, negative, huge or absurdly

@@ -42,7 +42,7 @@ def test_a_forked_child_knows_its_samples_and_keeps_quiet(worker):
 
 
 def test_a_child_forked_while_the_lock_is_held(worker):
-    """The lock's holder does not exist in the child, so nobody would ever let it go."""
+    """The lock's holder does not exist in the child, so it would never be released."""
     bellows, _ = worker()
     link = bellows._run.link
     held, done = threading.Event(), threading.Event()

@@ -113,7 +113,7 @@ def test_an_error_before_is_not_held_against_it(worker):
 
 
 def test_saving_again_after_an_error_changes_no_file(worker, tmp_path):
-    """The shim may have the first message, and somebody may be reading the files."""
+    """The shim may have the first message, and a reader may have the files open."""
     bellows, shim = worker()
     bellows.SAVE_ANSWER_S = 0.05
     with pytest.raises(bellows.SaveError, match="no answer"):

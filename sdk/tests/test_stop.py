@@ -94,7 +94,7 @@ def test_nonsense_from_the_socket_is_the_end_of_it_but_not_of_training(worker, l
 
 
 def test_no_shim_at_all(load, tmp_path, capfd):
-    bellows = load(BELLOWS_WORKER_SOCKET=tmp_path / "nobody")
+    bellows = load(BELLOWS_WORKER_SOCKET=tmp_path / "absent")
     assert "connect to" in capfd.readouterr().err
     assert not bellows.should_stop(0)
     with pytest.raises(bellows.SaveError, match="connect to"):
@@ -124,7 +124,7 @@ def test_what_was_begun_is_told_exactly(worker):
 
 
 def test_all_ranks_end_after_the_same_step(worker):
-    """Ranks that meet in every step, as gradients make them, all leave after the same one; nobody waits for one that left."""
+    """Ranks that meet in every step, as gradients make them, all leave after the same one; none waits for one that left."""
     world = 4
     for trial in range(40):
         rng = random.Random(trial)
