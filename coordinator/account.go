@@ -9,33 +9,33 @@ import (
 // account tells what the newest generation's start has cost, part by part. Nodes
 // tell by their own clocks when something happened there, which may be hours off:
 // their moments are moved to where they must have been by the leader's.
-func (c *Coordinator) account(f formed) record.Rescale {
-	plan := f.gen.Plan.Value
+func account(in situation) record.Rescale {
+	plan := in.gen.Plan.Value
 	r := record.Rescale{
-		Generation: f.number(), From: plan.From, To: plan.World.Size(), Why: plan.Why, At: plan.At, ResumeStep: -1,
+		Generation: in.number(), From: plan.From, To: plan.World.Size(), Why: plan.Why, At: plan.At, ResumeStep: -1,
 	}
 	if plan.Resume != nil {
 		r.ResumeStep = plan.Resume.Step
 	}
 	var execed time.Time
 	for _, m := range plan.World.Members {
-		at := c.acks(f, m.Node).Started.Value.ExecedAt
+		at := acks(in, m.Node).Started.Value.ExecedAt
 		if execed.IsZero() || !at.IsZero() && at.Before(execed) {
 			execed = at
 		}
 	}
-	r.StartS = seconds(plan.At, moved(execed, execed, execed, span{plan.At, c.now}))
-	if f.number() > 1 {
-		c.accountBefore(f, &r)
+	r.StartS = seconds(plan.At, moved(execed, execed, execed, span{plan.At, in.now}))
+	if in.number() > 1 {
+		accountBefore(in, &r)
 	}
 	r.OwnS = r.SignalS + r.CommitS + r.StartS
 	return r
 }
 
 // accountBefore adds what the generation before has cost.
-func (c *Coordinator) accountBefore(f formed, r *record.Rescale) {
-	g := f.number() - 1
-	gen := f.Generation(g)
+func accountBefore(in situation, r *record.Rescale) {
+	g := in.number() - 1
+	gen := in.Generation(g)
 	halting := span{to: r.At}
 	if h := gen.Halt; h.Exists() && h.Value.Save {
 		halting.from = h.Value.At
@@ -45,24 +45,24 @@ func (c *Coordinator) accountBefore(f formed, r *record.Rescale) {
 	var told, gone time.Time
 	step, known := int64(-1), false
 	for _, m := range gen.Plan.Value.World.Members {
-		node := c.mirror.Node(m.Node)
-		acks := node.Ack(f.ID, g, gen.Plan.Value.World.Nonce)
+		node := in.node(m.Node)
+		acks := node.Ack(in.ID, g, gen.Plan.Value.World.Nonce)
 		s := acks.Stopped.Value
 		told = later(told, moved(s.SignalledAt, s.SignalledAt, s.ExitedAt, halting))
 		gone = later(gone, moved(s.ExitedAt, s.SignalledAt, s.ExitedAt, halting))
 		if h := acks.Held; h.Exists() && h.Value.SDK {
 			step, known = max(step, h.Value.Begun), true
 		}
-		if p, ok := node.Reported(f.ID, g, gen.Plan.Value.World.Nonce); ok {
+		if p, ok := node.Reported(in.ID, g, gen.Plan.Value.World.Nonce); ok {
 			step, known = max(step, p.Step), true
 		}
 	}
 	saved := max(0, r.ResumeStep)
-	if s := f.state(); s.Rewound == g { // its owner gave up what came later: that was saved
+	if s := in.state(); s.Rewound == g { // its owner gave up what came later: that was saved
 		saved = max(saved, s.RewoundFrom)
 	}
 	r.LostSteps = -1
-	if !f.Rescales[g].Exists() || !known && c.speaks(f) {
+	if !in.Rescales[g].Exists() || !known && usesModule(in) {
 		r.LostSteps = 0 // it never ran, or not long enough to begin a step
 		// Found damaged by a generation that resumed there, a checkpoint is lost with all that came after the one before.
 		if before := gen.Plan.Value.Resume; before != nil && before.Step > saved {

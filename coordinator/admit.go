@@ -1,87 +1,39 @@
 package coordinator
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
 
-// request is one that waits below a node.
-type request struct {
-	record.Versioned[record.Request]
-	id  string
-	key string
-}
-
-// requests carries out what users ask for, in the order in which it was
-// written; each is deleted by the transaction that carries it out.
-func (c *Coordinator) requests() {
-	var all []request
-	for _, n := range c.mirror.NodeIDs() {
-		for id, r := range c.mirror.Node(n).Requests {
-			all = append(all, request{r, id, record.RequestKey(n, id)})
-		}
-	}
-	c.usage = nil
-	slices.SortFunc(all, func(a, b request) int { return cmp.Or(cmp.Compare(a.Create, b.Create), cmp.Compare(a.key, b.key)) })
-	for _, r := range all {
-		v := c.mirror.Job(r.Value.Job) // of requests about nodes: none, which one of them at a time keeps busy
-		if c.busy(v) {
-			continue
-		}
-		switch r.Value.Kind {
-		case record.SubmitRequest:
-			c.admit(r, v)
-		case record.StopRequest:
-			c.stop(r, v)
-		case record.ResumeRequest:
-			c.resume(r, v)
-		case record.ScaleRequest:
-			c.scale(r, v)
-		case record.DrainRequest:
-			c.drain(r)
-		case record.UndrainRequest:
-			c.undrain(r)
-		case record.RemoveRequest:
-			c.removeNode(r)
-		default:
-			c.drop(r, v, fmt.Sprintf("unknown kind %q", r.Value.Kind))
-		}
-	}
-}
-
 // admit sends ADMIT. A job that cannot be is admitted as failed, so that its
 // submitter learns why; only a request that names no possible job is dropped.
-func (c *Coordinator) admit(r request, v *record.JobView) {
+func admit(in situation, r request) *move {
 	switch {
-	case v.Spec.Exists():
-		c.drop(r, v, "") // submitted again: accepted before
-		return
+	case in.Spec.Exists():
+		return drop(in, r, "") // submitted again: accepted before
 	case r.Value.Spec == nil || !possibleID(r.Value.Job, r.Value.Spec.Name):
-		c.drop(r, v, "job id and spec do not belong together")
-		return
+		return drop(in, r, "job id and spec do not belong together")
 	}
 	spec := record.Submitted{Spec: r.Value.Spec.WithDefaults(), ID: r.Value.Job, Owner: r.Value.Owner, At: r.Value.At}
-	spec.NoNewPrivs = spec.NoNewPrivs || c.cfg.NoNewPrivs
-	s := record.State{Phase: cluster.Queued, Since: c.now, Reason: acceptedWhy}
+	spec.NoNewPrivs = spec.NoNewPrivs || in.cfg.NoNewPrivs
+	s := record.State{Phase: cluster.Queued, Since: in.now, Reason: acceptedWhy}
 	if err := spec.Validate(); err != nil {
 		s.Phase, s.Reason = cluster.Failed, "spec is not valid: "+strings.ReplaceAll(err.Error(), "\n", "; ")
-	} else if c.small(spec.ID) {
+	} else if in.small(spec.ID) {
 		s.Phase, s.Reason = cluster.Failed, "this etcd takes no spec of such a size: shorten the command or the environment, or put them into files"
-	} else if why := c.overLimit(r, spec.Spec); why != "" {
+	} else if why := overLimit(in, r, spec.Spec); why != "" {
 		s.Phase, s.Reason = cluster.Failed, why
-	} else if other, used := c.nameUsed(spec.Name); used {
+	} else if other, used := nameUsed(in, spec.Name); used {
 		s.Phase, s.Reason = cluster.Failed, fmt.Sprintf("name %q is in use by %s", spec.Name, other)
 	}
-	s.Reason = c.worded(spec.ID, s.Reason)
+	s.Reason = reasonText(in, s.Reason)
 	if s.Phase == cluster.Failed {
-		spec.Spec = remnant(spec.Spec)
+		spec.Spec = abridged(spec.Spec)
 	}
-	m := move{
+	m := &move{
 		verb: "admit", job: &record.JobView{ID: spec.ID},
 		ifs: []record.Compare{record.Absent(record.SpecKey(spec.ID)), record.Unchanged(r.key, r.Mod)},
 		then: []record.Op{
@@ -90,18 +42,18 @@ func (c *Coordinator) admit(r request, v *record.JobView) {
 			record.Put(record.StateKey(spec.ID), s),
 			record.Delete(r.key),
 		},
-		note: phaseNote(v, s),
+		note: phaseNote(in.JobView, s),
 	}
 	if s.Phase == cluster.Queued {
 		m.name = spec.Name
 		m.event = record.Event{Kind: record.JobSubmitted, Job: spec.ID, By: spec.Owner.User}
 	}
-	c.send(m)
+	return m
 }
 
-// remnant is what is kept of a spec that was refused: enough to tell whose and which
+// abridged is what is kept of a spec that was refused: enough to tell whose and which
 // it was, whatever its size.
-func remnant(s cluster.Spec) cluster.Spec {
+func abridged(s cluster.Spec) cluster.Spec {
 	const most = 256 // bytes of each text
 	kept := cluster.Spec{
 		Name: s.Name, Workdir: record.Cut(s.Workdir, most), CheckpointDir: record.Cut(s.CheckpointDir, most),
@@ -118,85 +70,11 @@ func remnant(s cluster.Spec) cluster.Spec {
 const acceptedWhy = "accepted"
 
 // nameUsed returns the live job that has the name, or is about to.
-func (c *Coordinator) nameUsed(name string) (cluster.JobID, bool) {
-	if id, used := c.named(name); used {
+func nameUsed(in situation, name string) (cluster.JobID, bool) {
+	if id, used := in.named(name); used {
 		return id, true
 	}
-	for id, f := range c.flights {
-		if f.name == name {
-			return id, true // at most one: the second would have found the first
-		}
-	}
-	return "", false
-}
-
-// stop notes that the owner wants the job stopped. Only one that says Now cuts a
-// save short: whoever asks again out of impatience must not lose work by it.
-func (c *Coordinator) stop(r request, v *record.JobView) {
-	owner := r.Value.Owner
-	w := v.Wanted.Value
-	asked := v.Wanted.Exists() && !w.Run && (w.Now || !r.Value.Now)
-	if why := c.forbidden(r, v, "stop"); why != "" || v.State.Value.Phase.Terminal() || asked || repeated(r, v) {
-		c.drop(r, v, why)
-		return
-	}
-	w.Now = r.Value.Now
-	w.Run, w.By, w.At, w.Request = false, owner.User, r.Value.At, r.id
-	how := ""
-	if w.Now {
-		how = "at once, whatever it has not saved"
-	}
-	m := move{
-		verb: "want-stop", job: v,
-		ifs: []record.Compare{record.Unchanged(r.key, r.Mod)},
-		then: []record.Op{
-			record.Delete(r.key),
-			record.Put(record.WantedKey(v.ID), w),
-		},
-		note:  Note{Job: v.ID, Gen: v.State.Value.Generation, Text: "stop asked for by " + owner.User},
-		event: record.Event{Kind: record.JobStopping, Job: v.ID, Generation: v.State.Value.Generation, By: owner.User, Why: how},
-	}
-	if f := c.formed(v); r.Value.Now && f.state().Phase == cluster.Halting && f.gen.Permit.Exists() {
-		h, s := f.gen.Halt.Value, c.next(v, cluster.Halting, atOnceBy(owner.User)+"; its save was not waited for")
-		h.Save, h.Why, h.At = false, atOnceBy(owner.User), c.now
-		m.then = append(m.then,
-			record.Put(record.StateKey(v.ID), s),
-			record.Put(record.HaltKey(v.ID, f.number()), h),
-			record.Delete(record.PermitKey(v.ID, f.number())))
-	}
-	c.send(m)
-}
-
-// atOnceBy is the reason of a stop that waits for no save.
-func atOnceBy(user string) string { return "stopped at once by " + user }
-
-// forbidden says why a request about a job is not its owner's or root's to make, empty if it is.
-func (c *Coordinator) forbidden(r request, v *record.JobView, verb string) string {
-	switch owner := r.Value.Owner; {
-	case !v.State.Exists() || !v.Spec.Exists():
-		return verb + ": no such job"
-	case owner.UID != 0 && owner.UID != v.Spec.Value.Owner.UID:
-		return fmt.Sprintf("%s: %s (uid %d) does not own the job", verb, owner.User, owner.UID)
-	}
-	return ""
-}
-
-// repeated reports whether a request was carried out already: its answer was lost, and it was sent again.
-func repeated(r request, v *record.JobView) bool {
-	return r.id != "" && v.Wanted.Value.Request == r.id
-}
-
-// drop deletes a request that has nothing to carry out; why is for the log, empty if all is well.
-func (c *Coordinator) drop(r request, v *record.JobView, why string) {
-	m := move{
-		verb: "drop", job: v,
-		ifs:  []record.Compare{record.Unchanged(r.key, r.Mod)},
-		then: []record.Op{record.Delete(r.key)},
-	}
-	if why != "" {
-		m.note = Note{Warn: true, Job: v.ID, Text: fmt.Sprintf("drop request of uid %d: %s", r.Value.Owner.UID, why)}
-	}
-	c.send(m)
+	return in.takesName(name)
 }
 
 // suffixLength is how many characters of the request's identifier a job's ends in.

@@ -47,7 +47,10 @@ func BenchmarkStep(b *testing.B) {
 
 // crowd is a cluster of nodes with 8 devices each, all of them in use by as many
 // jobs, and more jobs that wait in the queue for devices which the cluster lacks.
-func crowd(b testing.TB, nodes, queued int) *lab {
+func crowd(b testing.TB, nodes, queued int) *lab { return crowded(b, nodes, queued, 1<<14) }
+
+// crowded is a crowd whose queued jobs need so many devices each.
+func crowded(b testing.TB, nodes, queued, need int) *lab {
 	b.Helper()
 	l := newLab()
 	l.holding, l.thinks = true, true
@@ -65,7 +68,7 @@ func crowd(b testing.TB, nodes, queued int) *lab {
 		world := cluster.World{Job: id, Generation: 1, BatchSize: 64, Members: []cluster.Member{
 			{Node: cluster.NodeID(n), AliveRev: alive.CreateRevision, Devices: devices},
 		}}
-		l.admitted(id, record.State{Phase: cluster.Running, Generation: 1, Since: l.now})
+		l.admitted(id, record.State{Phase: cluster.Running, Generation: 1, Since: l.now}, 8)
 		l.commit(
 			record.Put(record.PlanKey(id, 1), record.Plan{World: world, At: l.now}),
 			record.Put(record.PermitKey(id, 1), record.Permit{At: l.now}),
@@ -75,7 +78,7 @@ func crowd(b testing.TB, nodes, queued int) *lab {
 	}
 	for i := range queued {
 		l.now = l.now.Add(time.Millisecond)
-		l.admitted(jobID(fmt.Sprintf("q%d", i+1)), record.State{Phase: cluster.Queued, Reason: "accepted", Since: l.now})
+		l.admitted(jobID(fmt.Sprintf("q%d", i+1)), record.State{Phase: cluster.Queued, Reason: "accepted", Since: l.now}, need)
 	}
 	l.reload()
 	for _, t := range l.waiting { // every job learns why it waits
@@ -86,16 +89,13 @@ func crowd(b testing.TB, nodes, queued int) *lab {
 	return l
 }
 
-// admitted writes a job as the leader would have.
-func (l *lab) admitted(id cluster.JobID, s record.State) {
+// admitted writes a job that needs so many devices as the leader would have.
+func (l *lab) admitted(id cluster.JobID, s record.State, need int) {
 	name, _, _ := strings.Cut(string(id), "-")
 	spec := cluster.Spec{
 		Name: name, Command: []string{"train"}, Workdir: "/w", CheckpointDir: "/c",
-		MinWorkers: 8, MaxWorkers: 8, BatchSize: cluster.BatchSize{Min: 1 << 14},
+		MinWorkers: need, MaxWorkers: need, BatchSize: cluster.BatchSize{Min: 1 << 14},
 	}.WithDefaults()
-	if s.Phase == cluster.Queued { // why it waits does not depend on a decision
-		spec.MinWorkers, spec.MaxWorkers = 1<<14, 1<<14
-	}
 	l.commit(
 		record.Put(record.SpecKey(id), record.Submitted{Spec: spec, ID: id, At: l.now, Owner: cluster.Owner{UID: 1000, User: "ann"}}),
 		record.Put(record.WantedKey(id), record.Wanted{Run: true, At: l.now}),
@@ -121,8 +121,25 @@ func TestQueueChangeCostsNothing(t *testing.T) {
 
 // BenchmarkQueueChange measures what it costs a crowd that the first job of the
 // queue leaves it: the time of the Step that sees it, and the transactions that it sends.
-func BenchmarkQueueChange(b *testing.B) {
-	l := crowd(b, 1_000, 10_000)
+func BenchmarkQueueChange(b *testing.B) { benchmarkQueue(b, crowd(b, 1_000, 10_000)) }
+
+// BenchmarkDecidedQueueChange is the same where the jobs of the queue would fit the
+// cluster, and a decision has granted them nothing.
+func BenchmarkDecidedQueueChange(b *testing.B) {
+	l := crowded(b, 1_000, 10_000, 8)
+	l.decide()
+	var outcomes []coordinator.Event
+	for _, t := range l.waiting {
+		outcomes = append(outcomes, coordinator.Outcome{Outcome: l.mem.Commit(t)})
+	}
+	l.waiting = nil
+	l.c.Step(l.now, outcomes...)
+	l.watch()
+	benchmarkQueue(b, l)
+}
+
+func benchmarkQueue(b *testing.B, l *lab) {
+	b.Helper()
 	txns, i := 0, 0
 	b.ResetTimer()
 	for b.Loop() {

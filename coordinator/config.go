@@ -33,9 +33,9 @@ type Config struct {
 	NoNewPrivs bool
 	// Limits bound what each user may have; nil = nothing does.
 	Limits *record.Limits
-	// Restless has every rule look at every job at each Step, also where it is
-	// known that none has anything to do: for tests, whose answers it must not change.
-	Restless bool
+	// NoCache has everything derived from the records again at each Step: for
+	// tests, whose answers it must not change.
+	NoCache bool
 	// Without switches rules of the protocol off, so that simulations can show
 	// what each is for. Zero in production.
 	Without Rule
@@ -103,6 +103,3 @@ const (
 	SmallerForm                       // a job whose transaction is too large for etcd keeps its devices for ever (I9)
 	SameTimeline                      // what was said of a generation before etcd was restored counts for another of its number (I1, I2)
 )
-
-// rule reports whether r is in force.
-func (c *Coordinator) rule(r Rule) bool { return c.cfg.Without&r == 0 }

@@ -25,7 +25,7 @@ type Effects struct {
 
 // Note is one line for the log.
 type Note struct {
-	Warn  bool // somebody should look at it
+	Warn  bool // a person should look at it
 	Job   cluster.JobID
 	Gen   cluster.Generation
 	Node  cluster.NodeID

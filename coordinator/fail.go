@@ -9,60 +9,60 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
-// blame is a member's failure.
-type blame struct {
+// failure is a member's failure.
+type failure struct {
 	node   cluster.NodeID
 	failed record.Failed
 	at     int64 // revision
 }
 
-// blame returns the failure of the generation that was recorded first, for the others may follow from it.
-func (c *Coordinator) blame(f formed) (first blame, ok bool) {
-	for _, m := range f.world().Members {
-		failed := c.acks(f, m.Node).Failed
+// firstFailure returns the failure of the generation that was recorded first, for the others may follow from it.
+func firstFailure(in situation) (first failure, ok bool) {
+	for _, m := range in.world().Members {
+		failed := acks(in, m.Node).Failed
 		if failed.Exists() && (!ok || failed.Create < first.at) {
-			first, ok = blame{m.Node, failed.Value, failed.Create}, true
+			first, ok = failure{m.Node, failed.Value, failed.Create}, true
 		}
 	}
 	return first, ok
 }
 
-func (b blame) text() string {
-	b.failed.Reason = record.Cut(b.failed.Reason, record.MaxReason/2) // it is part of others
-	switch b.failed.Kind {
+func (f failure) text() string {
+	f.failed.Reason = record.Cut(f.failed.Reason, record.MaxReason/2) // it is part of others
+	switch f.failed.Kind {
 	case record.NodeRefused:
-		return fmt.Sprintf("%s cannot run it: %s", b.node, b.failed.Reason)
+		return fmt.Sprintf("%s cannot run it: %s", f.node, f.failed.Reason)
 	case record.PortTaken:
-		return fmt.Sprintf("rendezvous port taken on %s: %s", b.node, b.failed.Reason)
+		return fmt.Sprintf("rendezvous port taken on %s: %s", f.node, f.failed.Reason)
 	case record.DeviceBusy:
-		return fmt.Sprintf("%s cannot run it now: %s", b.node, b.failed.Reason)
+		return fmt.Sprintf("%s cannot run it now: %s", f.node, f.failed.Reason)
 	case record.NodeFenced:
-		return fmt.Sprintf("node %s: %s", b.node, b.failed.Reason)
+		return fmt.Sprintf("node %s: %s", f.node, f.failed.Reason)
 	case record.CheckpointDamaged:
-		return fmt.Sprintf("%s (seen on %s)", b.failed.Reason, b.node)
+		return fmt.Sprintf("%s (seen on %s)", f.failed.Reason, f.node)
 	case record.NoSpace:
-		return fmt.Sprintf("%s has no room: %s", b.node, b.failed.Reason)
+		return fmt.Sprintf("%s has no room: %s", f.node, f.failed.Reason)
 	case record.Transient:
-		return fmt.Sprintf("%s cannot run it now: %s", b.node, b.failed.Reason)
+		return fmt.Sprintf("%s cannot run it now: %s", f.node, f.failed.Reason)
 	case record.WorkerFailed:
 	}
-	if b.failed.Rank < 0 {
-		return fmt.Sprintf("failed on %s: %s", b.node, b.failed.Reason)
+	if f.failed.Rank < 0 {
+		return fmt.Sprintf("failed on %s: %s", f.node, f.failed.Reason)
 	}
-	return fmt.Sprintf("rank %d failed on %s: %s", b.failed.Rank, b.node, b.failed.Reason)
+	return fmt.Sprintf("rank %d failed on %s: %s", f.failed.Rank, f.node, f.failed.Reason)
 }
 
 // failedFrom reports whether a worker of one of the kept generations failed that
 // had resumed from the checkpoint: perhaps that was the reason, and whoever
 // thinks it sound is to look again.
-func (c *Coordinator) failedFrom(f formed, from record.Checkpoint) bool {
-	for g, v := range f.Generations {
+func failedFrom(in situation, from record.Checkpoint) bool {
+	for g, v := range in.Generations {
 		plan := v.Plan.Value
 		if plan.Resume == nil || *plan.Resume != from {
 			continue
 		}
 		for _, m := range plan.World.Members {
-			failed := c.mirror.Node(m.Node).Ack(f.ID, g, plan.World.Nonce).Failed
+			failed := in.node(m.Node).Ack(in.ID, g, plan.World.Nonce).Failed
 			if failed.Exists() && failed.Value.Kind == record.WorkerFailed {
 				return true
 			}
@@ -72,27 +72,27 @@ func (c *Coordinator) failedFrom(f formed, from record.Checkpoint) bool {
 }
 
 // haltFailed halts a generation in which something failed: the others cannot go on.
-func (c *Coordinator) haltFailed(f formed) bool {
-	first, ok := c.blame(f)
+func haltFailed(in situation) *move {
+	first, ok := firstFailure(in)
 	if !ok {
-		return false
+		return nil
 	}
-	s := c.excluding(f)
+	s := withExclusions(in)
 	if first.failed.Kind == record.WorkerFailed {
 		s.Failure = &first.failed
 	}
-	return c.halt(f, order{verb: "halt", why: first.text(), state: s, event: failedEvent(first, f)})
+	return halt(in, order{verb: "halt", why: first.text(), state: s, event: failedEvent(in.job, first)})
 }
 
-// excluding is the job's state with every node that refused this generation
+// withExclusions is the job's state with every node that refused this generation
 // excluded, for good or until what it failed of has passed.
-func (c *Coordinator) excluding(f formed) record.State {
-	s := c.next(f.JobView, f.state().Phase, f.state().Reason)
-	if s.Phase == cluster.Running && c.now.Sub(s.Since) >= ranWell {
+func withExclusions(in situation) record.State {
+	s := next(in, in.state().Phase, in.state().Reason)
+	if s.Phase == cluster.Running && in.now.Sub(s.Since) >= ranWell {
 		s.Retries, s.RoomWaits = 0, 0
 	}
-	for _, m := range f.world().Members {
-		failed := c.acks(f, m.Node).Failed
+	for _, m := range in.world().Members {
+		failed := acks(in, m.Node).Failed
 		passes := failed.Value.Kind == record.Transient
 		if !failed.Exists() || failed.Value.Kind != record.NodeRefused && !passes {
 			continue
@@ -111,66 +111,60 @@ func (c *Coordinator) excluding(f formed) record.State {
 // charged reports whether the generation ended by a failure of the job itself.
 // A failure in the course of a rescale is not, nor is one in a world that also
 // lost a node: workers fail because their peers are gone.
-func (c *Coordinator) charged(f formed) bool {
-	mark, same := f.state().Failure, false
-	for _, m := range f.world().Members {
-		failed := c.acks(f, m.Node).Failed
-		if failed.Exists() && failed.Value.Kind != record.WorkerFailed || f.gen.Fences[m.Node].Exists() {
+func charged(in situation) bool {
+	mark, same := in.state().Failure, false
+	for _, m := range in.world().Members {
+		failed := acks(in, m.Node).Failed
+		if failed.Exists() && failed.Value.Kind != record.WorkerFailed || in.gen.Fences[m.Node].Exists() {
 			return false
 		}
 		same = same || mark != nil && failed.Exists() && failed.Value.At.Equal(mark.At) && failed.Value.Rank == mark.Rank
 	}
-	return same && !lostAny(f)
+	return same && !anyLost(in.job)
 }
 
 // fail ends a generation that failed: with a wait before the next, or for good.
-func (c *Coordinator) fail(f formed) bool {
-	restarts, most := f.state().Restarts+1, f.Spec.Value.MaxRestarts
-	reason := f.gen.Halt.Value.Why
-	if restarts > most {
-		return c.end(f, cluster.Failed, fmt.Sprintf("%s; gave up after %s", reason, count(most, "restart")))
+func fail(in situation) *move {
+	if !charged(in) {
+		return nil
 	}
-	return c.backOff(f, restarts, restarts-1, fmt.Sprintf("%s; restart %d of %d", reason, restarts, most))
+	restarts, most := in.state().Restarts+1, in.Spec.Value.MaxRestarts
+	reason := in.gen.Halt.Value.Why
+	if restarts > most {
+		return end(in, cluster.Failed, fmt.Sprintf("%s; gave up after %s", reason, count(most, "restart")))
+	}
+	return backOff(in, restarts, restarts-1, fmt.Sprintf("%s; restart %d of %d", reason, restarts, most))
 }
 
 // backOff makes the job wait; the wait doubles with each of n failures before.
-func (c *Coordinator) backOff(f formed, restarts, n int, reason string) bool {
-	s := c.next(f.JobView, cluster.Backoff, reason)
-	s.Restarts, s.Next = restarts, c.now.Add(doubled(c.cfg.Timing.BackoffFirst, c.cfg.Timing.BackoffMost, n))
-	return c.put(f, "backoff", s)
-}
-
-// put records a phase in which the job holds no devices.
-func (c *Coordinator) put(f formed, verb string, s record.State) bool {
-	then := c.fit(f.ID, append([]record.Op{record.Put(record.StateKey(f.ID), s)}, c.release(f.JobView, cluster.World{})...))
-	note := phaseNote(f.JobView, s)
-	if s.Phase == f.state().Phase {
-		note.Text = "" // the phase is as it was
-	}
-	return c.send(move{verb: verb, job: f.JobView, then: then, note: note})
+func backOff(in situation, restarts, n int, reason string) *move {
+	s := next(in, cluster.Backoff, reason)
+	s.Restarts, s.Next = restarts, in.now.Add(doubled(in.cfg.Timing.BackoffFirst, in.cfg.Timing.BackoffMost, n))
+	return recordPhase(in, "backoff", s)
 }
 
 // retry ends a wait: the job starts if it may, or stands in the queue again.
-func (c *Coordinator) retry(f formed) bool {
-	if at := c.retryAt(f); c.clock.Before(at) {
-		c.wake(at)
-		return false
+func retry(in situation) *move {
+	if at := retryAt(in); in.clock.Before(at) {
+		in.wake(at)
+		return nil
 	}
-	why, _, _ := strings.Cut(f.state().Reason, againWhy)
-	if c.start(f, 0, restartAfter+why) {
-		return true
+	why, _, _ := strings.Cut(in.state().Reason, againWhy)
+	m := start(in, 0, restartAfter+why)
+	if m != nil && m.sends() {
+		return m
 	}
-	return c.put(f, "queue", c.next(f.JobView, cluster.Queued, restartAfter+why))
+	return recordPhase(in, "queue", next(in, cluster.Queued, restartAfter+why)).after(m)
 }
 
 // restartAfter begins the reason of a start that follows a wait, also where it has to be decided anew.
 const restartAfter = "restart after: "
 
-// barren counts the newest generations in a row that never ran as a gang: their
-// rescale was never accounted for. Whatever hinders them may hinder the next.
-func (c *Coordinator) barren(f formed) int {
+// neverRan counts the newest generations in a row that never ran as a gang: their
+// rescale was never accounted for. What hinders them may hinder the next. See ADR 14.
+func neverRan(in situation) int {
 	n := 0
-	for g := f.number(); g > 0 && n < 16 && !f.Rescales[g].Exists(); g-- {
+	for g := in.number(); g > 0 && n < 16 && !in.Rescales[g].Exists(); g-- {
 		n++
 	}
 	return n

@@ -15,82 +15,109 @@ import (
 const patience = 2
 
 // succeed ends a job all of whose ranks have exited 0 unasked.
-func (c *Coordinator) succeed(f formed) bool {
-	return f.roll.AllFinished() && c.end(f, cluster.Succeeded, "every rank exited 0")
+func succeed(in situation) *move {
+	if !in.roll.AllFinished() {
+		return nil
+	}
+	return end(in, cluster.Succeeded, "every rank exited 0")
 }
 
 // end sends DONE: the job keeps no devices and never runs again.
-func (c *Coordinator) end(f formed, phase cluster.Phase, reason string) bool {
-	c.ungrant(f.ID)
-	return c.put(f, string(phase), c.next(f.JobView, phase, reason))
+func end(in situation, phase cluster.Phase, reason string) *move {
+	m := recordPhase(in, string(phase), next(in, phase, reason))
+	m.grant = &granting{}
+	return m
 }
 
 // stopIdle ends a job that has no workers and whose owner wants it stopped.
-func (c *Coordinator) stopIdle(f formed) bool {
-	return f.unwanted() && c.end(f, cluster.Stopped, stoppedWhy(f))
+func stopIdle(in situation) *move {
+	if !in.unwanted() {
+		return nil
+	}
+	return end(in, cluster.Stopped, stoppedWhy(in.job))
 }
 
-// over decides what follows when nothing of a halted generation is left. Its
-// last checkpoint has been committed by then: that rule comes first.
-func (c *Coordinator) over(f formed) bool {
-	if !f.roll.AllGone() && len(f.roll) > 0 {
-		return false
+// allGone reports whether nothing of a halted generation is left. Its last
+// checkpoint has been committed by then: that rule comes first.
+func allGone(in situation) bool { return in.roll.AllGone() || len(in.roll) == 0 }
+
+// stopHalted ends a job whose owner wants it stopped.
+func stopHalted(in situation) *move {
+	if !in.unwanted() {
+		return nil
 	}
-	halt := f.gen.Halt.Value
-	switch {
-	case c.succeed(f):
-		return true
-	case f.unwanted():
-		return c.end(f, cluster.Stopped, c.stopped(f, stoppedWhy(f)))
-	case f.Spent(c.now):
-		return c.end(f, cluster.Stopped, c.stopped(f, spentWhy(f)))
-	case c.charged(f):
-		return c.fail(f)
-	case len(c.excluding(f).Excluded) > len(f.state().Excluded):
-		return c.put(f, "exclude", c.requeued(f))
-	case c.noOther(f), c.awaitTransient(f), c.hold(f), c.awaitRoom(f):
-		return true
-	case c.barren(f) >= patience:
-		return c.backOff(f, f.state().Restarts, c.barren(f)-patience, halt.Why)
-	case c.start(f, f.world().Size(), halt.Why):
-		return true
-	case c.round.asked != nil && c.targets.of[f.ID].Workers() == 0:
-		return false // the answer may let it start from here
-	}
-	return c.put(f, "queue", c.requeued(f))
+	return end(in, cluster.Stopped, stopped(in, stoppedWhy(in.job)))
 }
 
-func stoppedWhy(f formed) string {
-	if f.Wanted.Value.Now {
-		return atOnceBy(f.Wanted.Value.By)
+// stopSpent ends a job that has been running for as long as it may.
+func stopSpent(in situation) *move {
+	if !in.Spent(in.now) {
+		return nil
 	}
-	return "stopped by " + f.Wanted.Value.By
+	return end(in, cluster.Stopped, stopped(in, spentWhy(in.job)))
+}
+
+// exclude queues a job without the nodes that have refused its last generation.
+func exclude(in situation) *move {
+	if len(withExclusions(in).Excluded) <= len(in.state().Excluded) {
+		return nil
+	}
+	return recordPhase(in, "exclude", requeued(in))
+}
+
+// backOffUnformed makes a job wait of which several generations in a row did not form.
+func backOffUnformed(in situation) *move {
+	if neverRan(in) < patience {
+		return nil
+	}
+	return backOff(in, in.state().Restarts, neverRan(in)-patience, in.gen.Halt.Value.Why)
+}
+
+// restart starts the next generation.
+func restart(in situation) *move { return start(in, in.world().Size(), in.gen.Halt.Value.Why) }
+
+// awaitDecision leaves a job as it is that the answer to a question may start from here.
+func awaitDecision(in situation) *move {
+	if in.asking() && in.target.Workers() == 0 {
+		return leave()
+	}
+	return nil
+}
+
+// requeue puts a job back into the queue.
+func requeue(in situation) *move { return recordPhase(in, "queue", requeued(in)) }
+
+func stoppedWhy(j *job) string {
+	if j.Wanted.Value.Now {
+		return atOnceBy(j.Wanted.Value.By)
+	}
+	return "stopped by " + j.Wanted.Value.By
 }
 
 // stopped adds to the reason for which a job was stopped what its last save did not keep.
-func (c *Coordinator) stopped(f formed, reason string) string {
-	if so := f.state().Reason; strings.HasPrefix(so, reason) {
+func stopped(in situation, reason string) string {
+	if so := in.state().Reason; strings.HasPrefix(so, reason) {
 		reason = so // whom the halt's deadline has killed, too
 	}
-	if begun, known := c.begun(f); known && begun > f.Committed.Value.Step {
+	if begun, known := stepsBegun(in); known && begun > in.Committed.Value.Step {
 		since := "its last checkpoint"
-		if !f.Committed.Exists() {
+		if !in.Committed.Exists() {
 			since = "the beginning: it never saved"
 		}
-		reason += fmt.Sprintf("; lost: %s since %s", count(int(begun-f.Committed.Value.Step), "step"), since)
+		reason += fmt.Sprintf("; lost: %s since %s", count(int(begun-in.Committed.Value.Step), "step"), since)
 	}
-	if first, failed := c.blame(f); failed && !strings.Contains(reason, first.text()) {
+	if first, failed := firstFailure(in); failed && !strings.Contains(reason, first.text()) {
 		reason += "; " + first.text()
 	}
 	return reason
 }
 
 // requeued is the state of a job that goes back to the queue from a halt.
-func (c *Coordinator) requeued(f formed) record.State {
-	s := c.next(f.JobView, cluster.Queued, f.gen.Halt.Value.Why)
-	refused := c.excluding(f)
+func requeued(in situation) record.State {
+	s := next(in, cluster.Queued, in.gen.Halt.Value.Why)
+	refused := withExclusions(in)
 	s.Excluded, s.Passing = refused.Excluded, refused.Passing
-	if c.shouldPin(f) {
+	if shouldPin(in) {
 		s.Pinned = true
 		s.Reason += "; the script saved nothing when it was halted"
 	}
@@ -101,21 +128,21 @@ func (c *Coordinator) requeued(f formed) record.State {
 // ended with no checkpoint newer than the one it began from although steps were
 // begun. Halts for lost nodes and failures say nothing about how the job saves,
 // nor do those that came while its workers were only starting.
-func (c *Coordinator) shouldPin(f formed) bool {
-	halt := f.gen.Halt.Value
-	if !f.gen.Halt.Exists() || !halt.Save || lostAny(f) || f.state().Pinned || c.premature(f) {
-		return f.state().Pinned
+func shouldPin(in situation) bool {
+	halt := in.gen.Halt.Value
+	if !in.gen.Halt.Exists() || !halt.Save || anyLost(in.job) || in.state().Pinned || haltedWhileImporting(in) {
+		return in.state().Pinned
 	}
 	from := int64(-1)
-	if r := f.gen.Plan.Value.Resume; r != nil {
+	if r := in.gen.Plan.Value.Resume; r != nil {
 		from = r.Step
 	}
-	if f.Committed.Exists() && f.Committed.Value.Step > from {
+	if in.Committed.Exists() && in.Committed.Value.Step > from {
 		return false
 	}
-	begun, known := c.begun(f)
+	begun, known := stepsBegun(in)
 	if !known { // a plain script that ran has begun something; one whose ranks would have said so has not
-		return f.Rescales[f.number()].Exists() && !c.speaks(f)
+		return in.Rescales[in.number()].Exists() && !usesModule(in)
 	}
 	return begun > from
 }
@@ -125,11 +152,11 @@ func (c *Coordinator) shouldPin(f formed) bool {
 // One that has not by then never will, and loses its work with each halt.
 const importing = 2 * time.Minute
 
-// premature reports whether a halt came so early that a worker had not begun to
+// haltedWhileImporting reports whether a halt came so early that a worker had not begun to
 // listen for it: then no checkpoint of all ranks could be saved.
-func (c *Coordinator) premature(f formed) bool {
-	for _, m := range f.world().Members {
-		acks := c.acks(f, m.Node)
+func haltedWhileImporting(in situation) bool {
+	for _, m := range in.world().Members {
+		acks := acks(in, m.Node)
 		// Both by the node's own clock.
 		if h := acks.Held.Value; h.Deaf && h.At.Sub(acks.Started.Value.ExecedAt) < importing {
 			return true
@@ -138,14 +165,14 @@ func (c *Coordinator) premature(f formed) bool {
 	return false
 }
 
-// speaks reports whether ranks of one of the job's kept generations answered a
+// usesModule reports whether ranks of one of the job's kept generations answered a
 // halt: the script uses the module, and a generation that was halted before any
 // of its ranks spoke, while they imported, has begun no step.
-func (c *Coordinator) speaks(f formed) bool {
-	for _, g := range slices.Sorted(maps.Keys(f.Generations)) {
-		world := f.Generation(g).Plan.Value.World
+func usesModule(in situation) bool {
+	for _, g := range slices.Sorted(maps.Keys(in.Generations)) {
+		world := in.Generation(g).Plan.Value.World
 		for _, m := range world.Members {
-			if c.mirror.Node(m.Node).Ack(f.ID, g, world.Nonce).Held.Value.SDK {
+			if in.node(m.Node).Ack(in.ID, g, world.Nonce).Held.Value.SDK {
 				return true
 			}
 		}
@@ -153,12 +180,12 @@ func (c *Coordinator) speaks(f formed) bool {
 	return false
 }
 
-// begun returns the highest step that any rank of the newest generation is
+// stepsBegun returns the highest step that any rank of the newest generation is
 // known to have begun; false if nobody who could know has said so.
-func (c *Coordinator) begun(f formed) (step int64, known bool) {
-	step = c.progress(f)
+func stepsBegun(in situation) (step int64, known bool) {
+	step = progress(in)
 	known = step >= 0
-	for _, a := range f.roll {
+	for _, a := range in.roll {
 		if a.Held && a.SDK {
 			step, known = max(step, a.Begun), true
 		}

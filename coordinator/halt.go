@@ -22,91 +22,92 @@ type order struct {
 }
 
 // halt sends HALT. Without a save the permit goes at once: kill now.
-func (c *Coordinator) halt(f formed, o order) bool {
-	if f.unwanted() && f.Wanted.Value.Now {
+func halt(in situation, o order) *move {
+	if in.unwanted() && in.Wanted.Value.Now {
 		o.save = false
 	}
 	o.why = record.Reason(o.why)
-	s := c.next(f.JobView, cluster.Halting, o.why)
+	s := next(in, cluster.Halting, o.why)
 	if o.state.Phase != "" {
 		s.Failure, s.Excluded, s.Passing = o.state.Failure, o.state.Excluded, o.state.Passing
 		s.Retries, s.RoomWaits = o.state.Retries, o.state.RoomWaits
 	}
 	then := []record.Op{
-		record.Put(record.StateKey(f.ID), s),
-		record.Put(record.HaltKey(f.ID, f.number()), record.Halt{
-			Why: o.why, To: o.to, Save: o.save, Deadline: c.now.Add(o.within), At: c.now,
+		record.Put(record.StateKey(in.ID), s),
+		record.Put(record.HaltKey(in.ID, in.number()), record.Halt{
+			Why: o.why, To: o.to, Save: o.save, Deadline: in.now.Add(o.within), At: in.now,
 		}),
 	}
 	if !o.save {
-		then = append(then, record.Delete(record.PermitKey(f.ID, f.number())))
+		then = append(then, record.Delete(record.PermitKey(in.ID, in.number())))
 	}
-	return c.send(move{verb: o.verb, job: f.JobView, then: then, note: phaseNote(f.JobView, s), event: o.event})
+	return &move{verb: o.verb, job: in.JobView, then: then, note: phaseNote(in.JobView, s), event: o.event}
 }
 
 // haltStop halts a job whose owner wants it stopped.
-func (c *Coordinator) haltStop(f formed) bool {
-	if !f.unwanted() {
-		return false
+func haltStop(in situation) *move {
+	if !in.unwanted() {
+		return nil
 	}
-	return c.halt(f, order{verb: "halt", why: stoppedWhy(f), save: true, within: time.Duration(f.Spec.Value.HaltTimeout)})
+	return halt(in, order{verb: "halt", why: stoppedWhy(in.job), save: true, within: time.Duration(in.Spec.Value.HaltTimeout)})
 }
 
 // haltIdle halts a generation in which a member stopped although nothing was
 // asked of it and nothing failed: it can never become whole again.
-func (c *Coordinator) haltIdle(f formed) bool {
-	for _, a := range f.roll {
+func haltIdle(in situation) *move {
+	for _, a := range in.roll {
 		if a.Stopped && !a.Finished {
-			return c.halt(f, order{verb: "halt", why: fmt.Sprintf("workers on %s stopped unasked", a.Node)})
+			return halt(in, order{verb: "halt", why: fmt.Sprintf("workers on %s stopped unasked", a.Node)})
 		}
 	}
-	if len(f.roll) == 0 {
-		return c.halt(f, order{verb: "halt", why: errNoPlan.Error()})
+	if len(in.roll) == 0 {
+		return halt(in, order{verb: "halt", why: errNoPlan.Error()})
 	}
-	return false
+	return nil
 }
 
 // haltOverdue halts a generation that did not start as one gang in time.
-func (c *Coordinator) haltOverdue(f formed) bool {
-	if f.state().Phase != cluster.Starting {
-		return false
+func haltOverdue(in situation) *move {
+	if in.state().Phase != cluster.Starting {
+		return nil
 	}
-	at, within := c.since(wait{f.ID, startWait}, f.gen.Plan.Value.At), c.cfg.Timing.StartWithin
-	late := f.roll.Overdue(at, c.clock, within)
+	at, within := in.since(wait{in.ID, startWait}, in.gen.Plan.Value.At), in.cfg.Timing.StartWithin
+	late := in.roll.Overdue(at, in.clock, within)
 	if len(late) == 0 {
-		c.wake(at.Add(within))
-		return false
+		in.wake(at.Add(within))
+		return nil
 	}
-	return c.halt(f, order{verb: "halt", why: fmt.Sprintf("not started within %v: %s", within, list(late))})
+	return halt(in, order{verb: "halt", why: fmt.Sprintf("not started within %v: %s", within, list(late))})
 }
 
 // rescale halts a running job whose last decision grants it other devices than
-// it has. One that only grows runs on until the devices that it gains are free.
-func (c *Coordinator) rescale(f formed) bool {
-	t, ok := c.targets.of[f.ID]
-	if f.state().Phase != cluster.Running || !ok || f.state().Pinned && c.broken(f) == "" {
-		return false
+// it has. One that only grows runs on until the devices that it gains are free
+// (ADR 13).
+func rescale(in situation) *move {
+	t, ok := in.target, in.decided
+	if in.state().Phase != cluster.Running || !ok || in.state().Pinned && in.job.fault == "" {
+		return nil
 	}
-	have, kept, blocked := f.has, 0, false
+	have, kept, blocked := in.has, 0, false
 	for _, p := range t.Placements {
-		m, _, _ := f.world().Member(p.Node)
+		m, _, _ := in.world().Member(p.Node)
 		for _, d := range p.Devices {
 			switch {
 			case slices.Contains(m.Devices, d):
 				kept++
-			case !c.free(slot{p.Node, d}, f.ID):
+			case !free(in, deviceRef{p.Node, d}, in.ID):
 				blocked = true
 			}
 		}
 	}
 	grows := kept == have.Workers()
-	if grows && (blocked || t.Workers() == kept && (t.BatchSize == have.BatchSize || t.Workers() == 0) || !c.underWay(f)) {
-		return false
+	if grows && (blocked || t.Workers() == kept && (t.BatchSize == have.BatchSize || t.Workers() == 0) || !underWay(in)) {
+		return nil
 	}
 	to := t.Workers()
-	return c.halt(f, order{
-		verb: "halt", why: resizeWhy(have.Workers(), to, cmp.Or(c.broken(f), resizeReason(f, t))), to: &to,
-		save: true, within: time.Duration(f.Spec.Value.HaltTimeout),
+	return halt(in, order{
+		verb: "halt", why: resizeWhy(have.Workers(), to, cmp.Or(in.job.fault, resizeReason(in.job, t))), to: &to,
+		save: true, within: time.Duration(in.Spec.Value.HaltTimeout),
 	})
 }
 
@@ -117,24 +118,24 @@ const underWithin = 20 * time.Second
 
 // underWay reports whether a running generation has begun its first step, or has
 // had the time for it.
-func (c *Coordinator) underWay(f formed) bool {
-	if c.progress(f) >= 0 || f.Committed.Exists() && f.Committed.Value.Generation == f.number() {
+func underWay(in situation) bool {
+	if progress(in) >= 0 || in.Committed.Exists() && in.Committed.Value.Generation == in.number() {
 		return true
 	}
-	end := c.since(wait{f.ID, startWait}, f.gen.Plan.Value.At).Add(underWithin)
-	c.wake(end)
-	return !c.clock.Before(end)
+	end := in.since(wait{in.ID, startWait}, in.gen.Plan.Value.At).Add(underWithin)
+	in.wake(end)
+	return !in.clock.Before(end)
 }
 
 // stopAfter tells the ranks which step is the last, once all have said what they
 // have begun; or, where no rank has anything to say, to go by SIGTERM. Not
 // before: a rank that is still importing looks like a plain script, and must
 // not be ended while others have begun a step that needs it.
-func (c *Coordinator) stopAfter(f formed) bool {
-	h := f.gen.Halt.Value
-	begun, sdk, known := f.roll.Answers()
-	if !known || !h.Save || h.StopAfter != nil || h.Terminate || !f.gen.Halt.Exists() || !f.gen.Permit.Exists() {
-		return false
+func stopAfter(in situation) *move {
+	h := in.gen.Halt.Value
+	begun, sdk, known := in.roll.Answers()
+	if !known || !h.Save || h.StopAfter != nil || h.Terminate || !in.gen.Halt.Exists() || !in.gen.Permit.Exists() {
+		return nil
 	}
 	verb := "stop-after"
 	if sdk {
@@ -142,36 +143,49 @@ func (c *Coordinator) stopAfter(f formed) bool {
 	} else {
 		verb, h.Terminate = "terminate", true
 	}
-	return c.send(move{
-		verb: verb, job: f.JobView,
-		then: []record.Op{record.Put(record.HaltKey(f.ID, f.number()), h)},
-	})
+	return &move{
+		verb: verb, job: in.JobView,
+		then: []record.Op{record.Put(record.HaltKey(in.ID, in.number()), h)},
+	}
 }
 
 // kill deletes the permit of a generation whose time to save is over. A worker
 // that fails in a halt does not cut it short: often it only stumbles over its
-// peers' exits, while others are still saving.
-func (c *Coordinator) kill(f formed) bool {
-	if !f.gen.Permit.Exists() {
-		return false
+// peers' exits, while others are still saving. See ADR 12.
+func kill(in situation) *move {
+	if !in.gen.Permit.Exists() {
+		return nil
 	}
-	if left := c.saveTime(f); left > 0 {
-		c.wake(c.clock.Add(left))
-		return false
+	if left := saveTime(in); left > 0 {
+		in.wake(in.clock.Add(left))
+		return nil
 	}
-	reason := f.state().Reason
-	if first, ok := c.blame(f); ok {
+	reason := in.state().Reason
+	if first, ok := firstFailure(in); ok {
 		reason += "; " + first.text()
 	}
-	reason += "; not stopped in time, killed: " + list(f.roll.Present())
-	s := c.next(f.JobView, cluster.Halting, reason)
-	return c.send(move{
-		verb: "kill", job: f.JobView,
+	reason += "; not stopped in time, killed: " + list(in.roll.Present())
+	s := next(in, cluster.Halting, reason)
+	return &move{
+		verb: "kill", job: in.JobView,
 		then: []record.Op{
-			record.Put(record.StateKey(f.ID), s),
-			record.Delete(record.PermitKey(f.ID, f.number())),
+			record.Put(record.StateKey(in.ID), s),
+			record.Delete(record.PermitKey(in.ID, in.number())),
 		},
-		note:  Note{Warn: true, Job: f.ID, Gen: f.number(), Text: reason},
-		event: record.Event{Kind: record.JobKilled, Job: f.ID, Generation: f.number(), Why: reason},
-	})
+		note:  Note{Warn: true, Job: in.ID, Gen: in.number(), Text: reason},
+		event: record.Event{Kind: record.JobKilled, Job: in.ID, Generation: in.number(), Why: reason},
+	}
+}
+
+// saveTime is how long a halted generation still has to save.
+func saveTime(in situation) time.Duration {
+	h := in.gen.Halt.Value
+	return h.Deadline.Sub(h.At) - in.clock.Sub(in.since(wait{in.ID, saveWait}, h.At))
+}
+
+// shortened is the halt with so much time left to save.
+func shortened(in situation, left time.Duration) record.Halt {
+	h := in.gen.Halt.Value
+	h.Deadline = h.At.Add(in.clock.Sub(in.since(wait{in.ID, saveWait}, h.At)) + max(0, left))
+	return h
 }

@@ -9,21 +9,24 @@ import (
 
 // haltSpent halts a job that has been running for as long as it may. It saves
 // first, as if its owner had stopped it.
-func (c *Coordinator) haltSpent(f formed) bool {
-	if !f.Spent(c.now) {
-		if at, limited := f.LimitAt(); limited {
-			c.wake(at)
+func haltSpent(in situation) *move {
+	if !in.Spent(in.now) {
+		if at, limited := in.LimitAt(); limited {
+			in.wake(at)
 		}
-		return false
+		return nil
 	}
-	return c.halt(f, order{verb: "halt", why: spentWhy(f), save: true, within: time.Duration(f.Spec.Value.HaltTimeout)})
+	return halt(in, order{verb: "halt", why: spentWhy(in.job), save: true, within: time.Duration(in.Spec.Value.HaltTimeout)})
 }
 
-// spentIdle ends a job that has no workers, and has been running for as long as it may.
-func (c *Coordinator) spentIdle(f formed) bool {
-	return f.Spent(c.now) && c.end(f, cluster.Stopped, spentWhy(f))
+// stopSpentIdle ends a job that has no workers, and has been running for as long as it may.
+func stopSpentIdle(in situation) *move {
+	if !in.Spent(in.now) {
+		return nil
+	}
+	return end(in, cluster.Stopped, spentWhy(in.job))
 }
 
-func spentWhy(f formed) string {
-	return fmt.Sprintf("time limit of %s reached", f.Scaled().TimeLimit)
+func spentWhy(j *job) string {
+	return fmt.Sprintf("time limit of %s reached", j.Scaled().TimeLimit)
 }

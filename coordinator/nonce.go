@@ -20,17 +20,17 @@ const nonceLength = 12
 //
 // Where a member's agent is of a version that knows no nonces, there is none:
 // what that agent writes would count for nothing.
-func (c *Coordinator) nonce(a cluster.Allocation) string {
-	if c.cfg.Secret == "" {
+func nonce(in situation, a cluster.Allocation) string {
+	if in.cfg.Secret == "" {
 		return ""
 	}
 	for _, p := range a.Placements {
-		if !c.mirror.Node(p.Node).Alive.Value.Nonces {
+		if !in.node(p.Node).Alive.Value.Nonces {
 			return ""
 		}
 	}
-	mac := hmac.New(sha256.New, []byte(c.cfg.Secret))
-	fmt.Fprint(mac, c.serial) // a hash takes everything
+	mac := hmac.New(sha256.New, []byte(in.cfg.Secret))
+	fmt.Fprint(mac, in.serial) // a hash takes everything
 	text := base32.StdEncoding.EncodeToString(mac.Sum(nil))
 	return strings.ToLower(text[:nonceLength])
 }

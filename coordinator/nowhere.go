@@ -10,20 +10,15 @@ import (
 	"github.com/bellows-ml/bellows/cluster"
 )
 
-const (
-	// namedNodes is how many nodes a text names before it counts the others: it is
-	// read by people, and a cluster may have thousands.
-	namedNodes = 5
-	// namedReasons is the same for why they cannot run a job.
-	namedReasons = 4
-)
+// namedReasons is how many reasons a text gives why nodes cannot run a job.
+const namedReasons = 4
 
-// nowhereWhy says why no node can run the job, in words whose length does not grow with the cluster.
-func (c *Coordinator) nowhereWhy(f formed) string {
-	barred, only := c.barred(f.JobView), f.Spec.Value.Where.Nodes
+// refusedEverywhereWhy says why no node can run the job, in words whose length does not grow with the cluster.
+func refusedEverywhereWhy(in situation) string {
+	refused, only := refusedBy(in), in.Spec.Value.Where.Nodes
 	var unknown, away []cluster.NodeID
 	for _, n := range only {
-		switch v := c.mirror.Nodes[n]; {
+		switch v := in.mirror.Nodes[n]; {
 		case v == nil || !v.Alive.Exists() && !v.Inventory.Exists():
 			unknown = append(unknown, n)
 		case !v.Alive.Exists():
@@ -31,15 +26,15 @@ func (c *Coordinator) nowhereWhy(f formed) string {
 		}
 	}
 	by := map[string][]cluster.NodeID{}
-	for _, n := range slices.Sorted(maps.Keys(barred)) {
+	for _, n := range slices.Sorted(maps.Keys(refused)) {
 		if len(only) == 0 || slices.Contains(only, n) { // of the others there is nothing to say
-			by[barred[n]] = append(by[barred[n]], n)
+			by[refused[n]] = append(by[refused[n]], n)
 		}
 	}
 	var parts []string
 	if len(unknown) > 0 {
 		var known []cluster.NodeID
-		for _, n := range c.nodes() {
+		for _, n := range in.live() {
 			known = append(known, n.ID)
 		}
 		parts = append(parts, fmt.Sprintf("there is no node %s: there are %s; the job starts once such a node joins",
@@ -58,12 +53,4 @@ func (c *Coordinator) nowhereWhy(f formed) string {
 		parts = append(parts, fmt.Sprintf("and %s of other nodes", count(more, "reason")))
 	}
 	return "cannot run on any node: " + strings.Join(parts, "; ")
-}
-
-// someNodes names a few nodes and counts the others.
-func someNodes(nodes []cluster.NodeID) string {
-	if more := len(nodes) - namedNodes; more > 1 {
-		return fmt.Sprintf("%s and %d more", list(nodes[:namedNodes]), more)
-	}
-	return list(nodes)
 }

@@ -10,57 +10,57 @@ import (
 // that it belongs to it goes at once; what it has said of jobs stays until none
 // of them can look it up any more (see sweep). It is only done when nothing of a
 // generation can be left there: afterwards the node cannot be given up any more,
-// and a job would wait for it for ever.
-func (c *Coordinator) removeNode(r request) {
+// and a job would wait for it for ever. See ADR 31.
+func removeNode(in situation, r request) *move {
 	n := r.Value.Node
-	v := c.mirror.Node(n)
-	left := c.mirror.Unfinished(n)
-	if !c.rule(RemoveOver) {
+	v := in.node(n)
+	left := in.mirror.Unfinished(n)
+	if !in.rule(RemoveOver) {
 		left = nil
 	}
 	switch {
 	case !v.Belongs(): // it was removed before
-		c.drop(r, &record.JobView{}, "")
+		return drop(in, r, "")
 	case v.Alive.Exists():
-		c.drop(r, &record.JobView{}, fmt.Sprintf("remove %s: it is alive", n))
+		return drop(in, r, fmt.Sprintf("remove %s: it is alive", n))
 	case len(left) > 0:
-		c.drop(r, &record.JobView{}, fmt.Sprintf("remove %s: generation %d of %s is not over there", n, left[0].Generation, left[0].Job))
-	case len(c.claims) > 0 && c.rule(RemoveOver): // a START that may name it has yet to land, or not: at the next Step
-	default:
-		c.send(move{
-			verb: "remove",
-			ifs:  []record.Compare{record.Unchanged(r.key, r.Mod), record.Absent(record.AliveKey(n))},
-			then: []record.Op{
-				record.Delete(r.key), record.Delete(record.InventoryKey(n)), record.Delete(record.FencingKey(n)),
-				record.Delete(record.CordonKey(n)), record.DeletePrefix(record.NodeEventsPrefix(n)),
-			},
-			note:  Note{Node: n, Text: string(record.NodeRemoved) + " by " + r.Value.Owner.User},
-			event: record.Event{Kind: record.NodeRemoved, Node: n, By: r.Value.Owner.User},
-		})
+		return drop(in, r, fmt.Sprintf("remove %s: generation %d of %s is not over there", n, left[0].Generation, left[0].Job))
+	case in.claiming() && in.rule(RemoveOver): // a START that may name it has yet to land, or not: at the next Step
+		return nil
+	}
+	return &move{
+		verb: "remove",
+		ifs:  []record.Compare{record.Unchanged(r.key, r.Mod), record.Absent(record.AliveKey(n))},
+		then: []record.Op{
+			record.Delete(r.key), record.Delete(record.InventoryKey(n)), record.Delete(record.FencingKey(n)),
+			record.Delete(record.CordonKey(n)), record.DeletePrefix(record.NodeEventsPrefix(n)),
+		},
+		note:  Note{Node: n, Text: string(record.NodeRemoved) + " by " + r.Value.Owner.User},
+		event: record.Event{Kind: record.NodeRemoved, Node: n, By: r.Value.Owner.User},
 	}
 }
 
 // sweep deletes what removed nodes have left, one node at a time: an agent
 // deletes its own records of a generation that was collected, and these have
 // none. Requests are carried out first, whoever took them in.
-func (c *Coordinator) sweep() {
-	if c.busy(&record.JobView{}) {
-		return
+func sweep(in situation) []*move {
+	if in.clusterBusy() {
+		return nil
 	}
-	for _, n := range c.mirror.NodeIDs() {
-		v := c.mirror.Node(n)
-		if v.Belongs() || v.Fencing.Exists() || len(v.Told)+len(v.Grants)+len(v.Requests) > 0 || c.mirror.Quoted(v) {
+	for _, n := range in.mirror.NodeIDs() {
+		v := in.node(n)
+		if v.Belongs() || v.Fencing.Exists() || len(v.Told)+len(v.Grants)+len(v.Requests) > 0 || in.mirror.Quoted(v) {
 			continue
 		}
 		ops := []record.Op{record.Delete(record.ProgressKey(n)), record.Delete(record.AskedKey(n))}
 		for _, said := range record.SaidPrefixes(n) {
 			ops = append(ops, record.DeletePrefix(said))
 		}
-		c.send(move{
+		return []*move{{
 			verb: "sweep", then: ops,
 			// An agent that is back writes only with its alive key, but for requests, and with those what it asked last.
 			ifs: []record.Compare{record.Absent(record.AliveKey(n)), record.Unchanged(record.AskedKey(n), v.Asked.Mod)},
-		})
-		return
+		}}
 	}
+	return nil
 }

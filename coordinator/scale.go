@@ -11,15 +11,15 @@ import (
 // scale changes the bounds of a job's worlds and of its time. The next decision
 // keeps to the former: a job whose present world lies outside is then halted with
 // a save. The latter counts at once.
-func (c *Coordinator) scale(r request, v *record.JobView) {
-	why := c.forbidden(r, v, "scale")
-	if why == "" && v.State.Value.Phase.Terminal() {
-		why = fmt.Sprintf("scale: the job is %s", v.State.Value.Phase)
+func scale(in situation, r request) *move {
+	why := forbidden(in, r, "scale")
+	if why == "" && in.State.Value.Phase.Terminal() {
+		why = fmt.Sprintf("scale: the job is %s", in.State.Value.Phase)
 	}
-	if why == "" && repeated(r, v) {
+	if why == "" && repeated(in, r) {
 		why = "scale: it was carried out before"
 	}
-	w := v.Wanted.Value
+	w := in.Wanted.Value
 	w.Request = r.id
 	if n := r.Value.MinWorkers; n != 0 {
 		w.MinWorkers = n
@@ -33,27 +33,26 @@ func (c *Coordinator) scale(r request, v *record.JobView) {
 	if d := r.Value.TimeLimit; d != 0 {
 		w.TimeLimit = d
 	}
-	scaled := record.JobView{Spec: v.Spec, Wanted: record.Versioned[record.Wanted]{Value: w}}
+	scaled := record.JobView{Spec: in.Spec, Wanted: record.Versioned[record.Wanted]{Value: w}}
 	spec := scaled.Scaled()
 	if err := spec.Validate(); why == "" && err != nil {
 		why = "scale: " + strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
 	if why != "" {
-		c.drop(r, v, why)
-		return
+		return drop(in, r, why)
 	}
 	what := workersText(spec.MinWorkers, spec.MaxWorkers) + limitWords(spec.TimeLimit)
-	c.send(move{
-		verb: "scale", job: v,
+	m := &move{
+		verb: "scale", job: in.JobView,
 		ifs:   []record.Compare{record.Unchanged(r.key, r.Mod)},
-		then:  []record.Op{record.Delete(r.key), record.Put(record.WantedKey(v.ID), w)},
-		note:  Note{Job: v.ID, Gen: v.State.Value.Generation, Text: fmt.Sprintf("scaled to %s by %s", what, r.Value.Owner.User)},
-		event: record.Event{Kind: record.JobScaled, Job: v.ID, Generation: v.State.Value.Generation, By: r.Value.Owner.User, Why: what},
-	})
-	if v.State.Value.Phase != cluster.Running {
-		c.ungrant(v.ID) // granted within other bounds
-		c.round.full, c.round.idle = nil, nil
+		then:  []record.Op{record.Delete(r.key), record.Put(record.WantedKey(in.ID), w)},
+		note:  Note{Job: in.ID, Gen: in.State.Value.Generation, Text: fmt.Sprintf("scaled to %s by %s", what, r.Value.Owner.User)},
+		event: record.Event{Kind: record.JobScaled, Job: in.ID, Generation: in.State.Value.Generation, By: r.Value.Owner.User, Why: what},
 	}
+	if in.State.Value.Phase != cluster.Running {
+		m.grant, m.askAnew = &granting{}, true // what was granted is within other bounds
+	}
+	return m
 }
 
 func limitWords(limit cluster.Duration) string {

@@ -2,53 +2,20 @@ package coordinator
 
 import (
 	"cmp"
-	"fmt"
-	"strings"
 	"time"
 
-	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
 
 // Coordinator is one term of leadership. One goroutine owns it.
 type Coordinator struct {
-	cfg    Config
-	now    time.Time      // for records
-	clock  time.Time      // the same with its monotonic reading, for waits: neither setting the wall clock nor another leader's shortens one
-	mirror *record.Mirror // nil until loaded
-	known  record.Known
-	listed int64 // revision of the newest listing
-
-	absent    map[cluster.NodeID]time.Time       // when the node's alive key was first seen to be missing
-	waits     map[wait]begun                     // what is waited for
-	flights   map[cluster.JobID]*flight          // "" = the decision's record
-	sent      map[string]cluster.JobID           // the same by the transaction's identifier
-	claims    map[cluster.DeviceID]cluster.JobID // devices of STARTs that may still land
-	tight     map[cluster.JobID]time.Time        // of which a transaction was too large for etcd: until when they are small
-	refused   map[cluster.JobID]refusal          // the last transaction that was refused, until one is applied
-	targets   targets                            // what the last decisions granted
-	round     round
-	serial    int                                // of the newest transaction
-	told      uint64                             // number of the newest event; 0 = not known yet
-	mourned   map[cluster.NodeID]int64           // nodes whose loss is told, by the revision of their own last word
-	seen      *picture                           // nil = draw it anew
-	ground    *floor                             // the same; seen stands on it
-	stands    map[cluster.NodeID]*stand          // of nodes that have not changed since they were drawn
-	granted   map[cluster.JobID][]cluster.NodeID // where they say the job has devices, sorted
-	ended     map[uint32]kept                    // what is kept of each user's jobs that have
-	forms     map[cluster.JobID]*formed          // what has been read off each admitted job
-	roster    []*formed                          // the same, sorted
-	front     map[cluster.JobID]bool             // the first jobs of the queue
-	stale     map[cluster.JobID]bool             // of which something has changed since
-	unread    bool                               // all are stale
-	announced bool                               // it is told that this leader leads
-	calm      int                                // counts what may rouse every job
-	none      record.GenerationView              // of jobs that have no generation; always empty
-
-	// Valid during one Step.
-	out     Effects
-	usage   map[uint32]*record.Usage // what each user has; nil = not counted yet
-	blocked map[cluster.JobID]string // why a granted start does not happen yet
+	cfg          *Config
+	view         *view
+	waits        *waits
+	decisions    *decisions
+	transactions *transactions
+	news         news
+	out          Effects // of the Step that runs
 }
 
 // New begins a term. Its first event has to be a Loaded.
@@ -57,23 +24,9 @@ func New(cfg Config) *Coordinator {
 		cfg.Timing = DefaultTiming()
 	}
 	cfg.MaxTxnOps = cmp.Or(cfg.MaxTxnOps, record.DefaultMaxTxnOps)
+	w := newWaits(&cfg)
 	return &Coordinator{
-		cfg:     cfg,
-		absent:  map[cluster.NodeID]time.Time{},
-		waits:   map[wait]begun{},
-		flights: map[cluster.JobID]*flight{},
-		sent:    map[string]cluster.JobID{},
-		claims:  map[cluster.DeviceID]cluster.JobID{},
-		refused: map[cluster.JobID]refusal{},
-		tight:   map[cluster.JobID]time.Time{},
-		targets: newTargets(),
-		known:   record.Known{},
-		mourned: map[cluster.NodeID]int64{},
-		stands:  map[cluster.NodeID]*stand{},
-		granted: map[cluster.JobID][]cluster.NodeID{},
-		ended:   map[uint32]kept{},
-		forms:   map[cluster.JobID]*formed{},
-		stale:   map[cluster.JobID]bool{},
+		cfg: &cfg, view: newView(&cfg), waits: w, decisions: newDecisions(), transactions: newTransactions(&cfg, w), news: newNews(),
 	}
 }
 
@@ -82,9 +35,8 @@ func New(cfg Config) *Coordinator {
 // looks at the whole cluster. now is time.Now() of the shell, with its monotonic
 // reading, or virtual time; it does not run backwards.
 func (c *Coordinator) Step(now time.Time, events ...Event) Effects {
-	c.now, c.clock = now.Round(0).UTC(), now
+	c.waits.begin(now)
 	c.out = Effects{}
-	c.blocked = map[cluster.JobID]string{}
 	for _, ev := range events {
 		switch e := ev.(type) {
 		case Loaded:
@@ -98,114 +50,166 @@ func (c *Coordinator) Step(now time.Time, events ...Event) Effects {
 		case Tick:
 		}
 	}
-	if c.mirror != nil {
+	if c.view.loaded() {
 		c.act()
 	}
+	c.out.WakeAt = c.waits.wakeAt
 	return c.out
 }
 
 // Census counts what the records tell, as far as this leader knows them; false
 // before it has read them.
 func (c *Coordinator) Census(now time.Time) (record.Census, bool) {
-	if c.mirror == nil {
+	if !c.view.loaded() {
 		return record.Census{}, false
 	}
-	return c.mirror.Census(now), true
+	return c.view.mirror.Census(now), true
 }
 
-// act looks at everything and does what is to be done next.
+// load takes a listing in. Transactions without an answer are cleared up by it;
+// the waits for lost nodes go on: see watchNodes.
+func (c *Coordinator) load(e Loaded) {
+	c.unreadable(c.view.load(e)...)
+	c.transactions.reloaded()
+}
+
+// change takes in what a watch has seen, but for what a listing has told already.
+func (c *Coordinator) change(e Changed) {
+	if !c.view.loaded() {
+		return
+	}
+	for _, ch := range e.Changes {
+		if ch.ModRevision > c.view.listed {
+			c.unreadable(c.view.apply(ch))
+		}
+	}
+}
+
+// outcome takes in what has become of a transaction. What it wrote is taken in at
+// once: the watch brings it again. See ADR 11.
+func (c *Coordinator) outcome(o record.Outcome) {
+	end := c.transactions.outcome(o)
+	c.out.Reload = c.out.Reload || end.reload
+	if f := end.landed; f != nil {
+		for _, op := range f.then {
+			if op.Prefix {
+				c.unreadable(c.view.forget(op.Key, o.Revision)...)
+				continue
+			}
+			// The revision of creation is the watch's to tell; nothing asks it of the leader's own records.
+			c.unreadable(c.view.apply(record.Change{
+				KV:      record.KV{Key: op.Key, Value: op.Value, CreateRevision: o.Revision, ModRevision: o.Revision},
+				Deleted: op.Delete,
+			}))
+		}
+	}
+	if end.note.Text != "" {
+		c.note(end.note)
+	}
+}
+
+// decided takes an answer in. Whatever has changed since the question is seen
+// again when the targets are carried out.
+func (c *Coordinator) decided(e Decided) {
+	if c.view.loaded() {
+		c.settle()
+	}
+	if fault := takeAnswer(c.situation(), e); fault != "" {
+		c.note(Note{Warn: true, Text: "decide: " + fault})
+	}
+}
+
+// act looks at everything, and does what follows: first what concerns the
+// cluster, then what is asked for, then what follows for each job. See rules.go.
 func (c *Coordinator) act() {
-	c.watchNodes()
-	c.tellNews()
-	c.publishLimits()
-	if !c.pause() {
-		c.ask()
+	if c.cfg.NoCache {
+		c.view.forgetDerived()
+	}
+	c.settle()
+	c.waits.watchNodes(c.view.mirror)
+	c.perform(c.news.tell(c.situation()))
+	c.perform(publishLimits(c.situation()))
+	if c.view.paused().Exists() {
+		c.decisions.pause()
+	} else {
+		c.out.Ask = ask(c.situation())
 	}
 	c.requests()
-	c.sweep()
-	c.clear()
-	c.trim()
-	for _, f := range c.jobs() {
-		if c.busy(f.JobView) || c.rests(f) {
+	for _, r := range clusterRules {
+		for _, m := range r.answer(c.situation()) {
+			c.perform(m)
+		}
+	}
+	for _, j := range c.view.jobs() {
+		busy, settling := c.transactions.busy(j.JobView)
+		c.perform(settling)
+		if !busy {
+			c.perform(first(about(c.situation(), j), jobRules(j.state().Phase)))
+		}
+	}
+	c.perform(recordDecision(c.situation()))
+}
+
+// requests carries out what users ask for, in the order in which it was written.
+func (c *Coordinator) requests() {
+	for _, q := range waitingRequests(c.view.mirror) {
+		v := c.view.mirror.Job(q.Value.Job) // of requests about nodes: none, which one of them at a time keeps busy
+		busy, settling := c.transactions.busy(v)
+		c.perform(settling)
+		if !busy {
+			c.perform(carryOut(about(c.situation(), c.view.read(v)), q))
+		}
+	}
+}
+
+// settle drops what is remembered of jobs that are gone, and what was granted to
+// jobs that take no part in decisions any more, whichever answer granted it and
+// when: the question may have been asked before the job ended, and the answer have
+// come while its end was on its way. What it was promised would keep devices idle
+// to the next decision. When it is back, it is asked for again.
+func (c *Coordinator) settle() {
+	for _, id := range c.view.derivedSince() {
+		j := c.view.find(id)
+		if j == nil {
+			c.waits.forget(id)
+			c.transactions.forget(id)
+			c.decisions.withdraw(id)
 			continue
 		}
-		before := c.out.WakeAt
-		c.out.WakeAt = time.Time{}
-		acted := c.advance(*f)
-		if again := c.out.WakeAt; !acted && c.restful(f) {
-			f.calm, f.again = c.calm, again
+		if in := about(c.situation(), j); in.target.Workers() > 0 && !takesPart(in) {
+			c.decisions.withdraw(id)
+			c.decisions.askAnew()
 		}
-		c.wake(before)
 	}
-	c.recordDecision()
 }
 
-// rests reports whether it is known that no rule has anything to do about the
-// job: nothing of what they read has changed since they last looked. Most jobs
-// rest most of the time, and there may be thousands.
-func (c *Coordinator) rests(f *formed) bool {
-	waits := f.state().Phase == cluster.Queued // then it does not matter to it who has which devices
-	if f.calm == 0 || f.calm != c.calm && !waits || c.cfg.Restless || !f.again.IsZero() && !c.clock.Before(f.again) {
-		return false
-	}
-	c.wake(f.again)
-	return true
+// situation is what rules about the cluster look at.
+func (c *Coordinator) situation() situation {
+	return situation{view: c.view, waits: c.waits, decisions: c.decisions, transactions: c.transactions, cfg: c.cfg}
 }
 
-// restful reports whether the rules of the job's phase read nothing but the job
-// itself, the floor, its target, its place at the front of the queue, and the
-// time: then they need not look again. Those of jobs that are about to start or
-// move look at what others hold.
-func (c *Coordinator) restful(f *formed) bool {
-	switch f.state().Phase {
-	case cluster.Running:
-		t, ok := c.targets.of[f.ID]
-		return !ok || f.state().Pinned || t.Equal(f.has)
-	case cluster.Backoff, cluster.Held, cluster.Succeeded, cluster.Failed, cluster.Stopped:
-		return true
-	case cluster.Queued:
-		t, decided := c.targets.of[f.ID]
-		return decided && t.Workers() == 0
-	case cluster.Starting, cluster.Halting:
+// perform carries a move out: it notes what it makes of decisions, and sends its transaction.
+func (c *Coordinator) perform(m *move) {
+	if m == nil {
+		return
 	}
-	return false
+	c.decisions.take(m)
+	if !m.sends() {
+		return
+	}
+	if e, ok := eventOf(m); ok && !c.cfg.Quiet {
+		m.then = append(m.then, c.news.write(e, c.view.mirror, c.waits.now))
+	}
+	c.out.Txns = append(c.out.Txns, c.transactions.build(m))
 }
 
-// advance lets the first rule that applies to the job's phase act.
-func (c *Coordinator) advance(f formed) bool {
-	if c.regrant(f) {
-		return true
-	}
-	acted := false
-	switch f.state().Phase {
-	case cluster.Queued:
-		acted = c.commit(f) || c.stopIdle(f) || c.spentIdle(f) || c.pardon(f) || c.noOther(f) || c.awaitTransient(f) || c.hold(f) ||
-			c.startWaiting(f) || c.explain(f)
-	case cluster.Held:
-		acted = c.commit(f) || c.stopIdle(f) || c.spentIdle(f) || c.pardon(f) || c.unhold(f)
-	case cluster.Backoff:
-		acted = c.commit(f) || c.stopIdle(f) || c.spentIdle(f) || c.retry(f)
-	case cluster.Starting, cluster.Running:
-		acted = c.commit(f) || c.succeed(f) || c.haltFailed(f) || c.haltLost(f) || c.haltStop(f) || c.haltSpent(f) ||
-			c.haltPaused(f) || c.haltIdle(f) || c.started(f) || c.haltReading(f) || c.haltOverdue(f) || c.pardon(f) || c.rescale(f)
-	case cluster.Halting:
-		acted = c.commit(f) || c.fallBack(f) || c.over(f) || c.hurry(f) || c.hurryPaused(f) || c.stopAfter(f) || c.fence(f) || c.kill(f) || c.undead(f) || c.unfenced(f)
-	case cluster.Succeeded, cluster.Failed, cluster.Stopped:
-		acted = c.expire(f)
-	}
-	return acted || c.collect(f)
-}
-
-// wake asks for a Tick at t, if that is still to come.
-func (c *Coordinator) wake(t time.Time) {
-	if t.After(c.clock) && (c.out.WakeAt.IsZero() || t.Before(c.out.WakeAt)) {
-		c.out.WakeAt = t
+// unreadable notes records that this version cannot read.
+func (c *Coordinator) unreadable(errs ...error) {
+	for _, err := range errs {
+		if err != nil {
+			c.note(Note{Warn: true, Text: err.Error()})
+		}
 	}
 }
 
 func (c *Coordinator) note(n Note) { c.out.Notes = append(c.out.Notes, n) }
-
-// list writes nodes for people.
-func list(nodes []cluster.NodeID) string {
-	return strings.Trim(strings.ReplaceAll(fmt.Sprint(nodes), " ", ", "), "[]")
-}

@@ -66,7 +66,7 @@ func (s *storm) elect() {
 		cfg.Timing.Retention, cfg.Timing.Resumable, cfg.KeepResumable = 3*time.Minute, 6*time.Minute, 1
 	}
 	l.core = coordinator.New(cfg)
-	cfg.Restless = true
+	cfg.NoCache = true
 	l.twin = coordinator.New(cfg)
 	s.note("leader %d", len(s.leaders)+1)
 	s.leaders = append(s.leaders, l)

@@ -46,30 +46,30 @@ const againWhy = "; the job starts again by itself"
 
 // awaitRoom makes a job wait whose start or save found a disk full: to try at
 // once would be in vain or lose the same steps again.
-func (c *Coordinator) awaitRoom(f formed) bool {
-	first, ok := c.blame(f)
+func awaitRoom(in situation) *move {
+	first, ok := firstFailure(in)
 	if !ok || first.failed.Kind != record.NoSpace {
-		return false
+		return nil
 	}
-	why := f.gen.Halt.Value.Why
+	why := in.gen.Halt.Value.Why
 	if !strings.Contains(why, first.text()) {
 		why += "; " + first.text()
 	}
-	s := c.next(f.JobView, cluster.Backoff, why)
+	s := next(in, cluster.Backoff, why)
 	s.RoomWaits++
-	s.Next = c.now.Add(min(c.cfg.Timing.BackoffMost, c.cfg.Timing.BackoffFirst<<roomDoublings))
-	return c.put(f, "backoff", s)
+	s.Next = in.now.Add(min(in.cfg.Timing.BackoffMost, in.cfg.Timing.BackoffFirst<<roomDoublings))
+	return recordPhase(in, "backoff", s)
 }
 
 // awaitTransient makes a job wait that could run if what passes were over, and
 // cannot anywhere else. All its nodes are tried again after that.
-func (c *Coordinator) awaitTransient(f formed) bool {
-	s := f.state()
+func awaitTransient(in situation) *move {
+	s := in.state()
 	passing := slices.DeleteFunc(slices.Clone(s.Passing), func(n cluster.NodeID) bool {
-		return s.Excluded[n] == "" || !c.mirror.Node(n).Alive.Exists()
+		return s.Excluded[n] == "" || !in.node(n).Alive.Exists()
 	})
-	if len(passing) == 0 || s.Retries >= mostRetries || c.placeable(f, c.barred(f.JobView)) {
-		return false
+	if len(passing) == 0 || s.Retries >= mostRetries || placeable(in, refusedBy(in)) {
+		return nil
 	}
 	why, more := []string{}, ""
 	if len(passing) > named {
@@ -79,10 +79,10 @@ func (c *Coordinator) awaitTransient(f formed) bool {
 		why = append(why, fmt.Sprintf("%s: %s", n, record.Cut(s.Excluded[n], record.MaxReason/2/len(passing))))
 	}
 	reason := fmt.Sprintf("cannot run now: %s%s%s, try %d of %d, then it is held", strings.Join(why, "; "), more, againWhy, s.Retries+1, mostRetries)
-	next := pardoned(c.next(f.JobView, cluster.Backoff, reason), s.Passing)
+	next := readmitted(next(in, cluster.Backoff, reason), s.Passing)
 	next.Retries++
-	next.Next = c.now.Add(doubled(c.cfg.Timing.BackoffFirst, transientMost, s.Retries))
-	return c.put(f, "backoff", next)
+	next.Next = in.now.Add(doubled(in.cfg.Timing.BackoffFirst, transientMost, s.Retries))
+	return recordPhase(in, "backoff", next)
 }
 
 // doubled is a wait after n others, each twice as long as the one before.
@@ -94,17 +94,17 @@ func doubled(first, most time.Duration, n int) time.Duration {
 }
 
 // placeable reports whether the job could run, at its smallest, without these nodes.
-func (c *Coordinator) placeable(f formed, without map[cluster.NodeID]string) bool {
-	if len(f.sizes) == 0 {
+func placeable(in situation, without map[cluster.NodeID]string) bool {
+	if len(in.sizes) == 0 {
 		return false
 	}
-	want := []place.Count{{Job: f.ID, Workers: f.sizes[0], Excluded: slices.Sorted(maps.Keys(without))}}
-	return len(place.Place(c.nodes(), nil, want).Allocations) > 0
+	want := []place.Count{{Job: in.ID, Workers: in.sizes[0], Excluded: slices.Sorted(maps.Keys(without))}}
+	return len(place.Place(in.live(), nil, want).Allocations) > 0
 }
 
-// pardoned is the state in which the nodes may run the job again. It changes the
-// map of excluded nodes, which c.next has cloned.
-func pardoned(s record.State, nodes []cluster.NodeID) record.State {
+// readmitted is the state in which the nodes may run the job again. It changes the
+// map of excluded nodes, which next has cloned.
+func readmitted(s record.State, nodes []cluster.NodeID) record.State {
 	for _, n := range nodes {
 		delete(s.Excluded, n)
 	}
@@ -112,40 +112,40 @@ func pardoned(s record.State, nodes []cluster.NodeID) record.State {
 	return s
 }
 
-// pardon lets nodes run the job again that say that what they failed of is over,
+// readmit lets nodes run the job again that say that what they failed of is over,
 // unless the job was tried so often that only its owner has it tried again.
-func (c *Coordinator) pardon(f formed) bool {
-	if f.state().Phase == cluster.Held && f.state().Retries >= mostRetries {
-		return false
+func readmit(in situation) *move {
+	if in.state().Phase == cluster.Held && in.state().Retries >= mostRetries {
+		return nil
 	}
 	var over []cluster.NodeID
 	tries := 0
-	for _, n := range slices.Sorted(maps.Keys(f.state().Excluded)) {
-		passing := slices.Contains(f.state().Passing, n)
-		said, kept := c.overSince(f, n)
+	for _, n := range slices.Sorted(maps.Keys(in.state().Excluded)) {
+		passing := slices.Contains(in.state().Passing, n)
+		said, kept := reportedOver(in, n)
 		switch {
 		case passing && (said || !kept):
 			over = append(over, n)
-		case !passing && said && f.state().Retries < mostRetries: // what was missing is there
+		case !passing && said && in.state().Retries < mostRetries: // what was missing is there
 			over, tries = append(over, n), 1
 		}
 	}
 	if len(over) == 0 {
-		return false
+		return nil
 	}
-	s := pardoned(c.next(f.JobView, f.state().Phase, f.state().Reason), over)
+	s := readmitted(next(in, in.state().Phase, in.state().Reason), over)
 	s.Retries += tries
-	return c.send(move{verb: "pardon", job: f.JobView, then: []record.Op{record.Put(record.StateKey(f.ID), s)}})
+	return &move{verb: "pardon", job: in.JobView, then: []record.Op{record.Put(record.StateKey(in.ID), s)}}
 }
 
-// overSince reports whether the node has said that what it failed of is over, of
+// reportedOver reports whether the node has said that what it failed of is over, of
 // the newest generation in which it failed. Once that is no longer kept the node
 // looks no more: a node that failed of what passes is tried again then, as it
 // would stay excluded for ever.
-func (c *Coordinator) overSince(f formed, n cluster.NodeID) (said, kept bool) {
-	for g := f.number(); g > 0 && g+keptGenerations > f.number(); g-- {
-		nonce := f.Generation(g).Plan.Value.World.Nonce
-		if acks := c.mirror.Node(n).Ack(f.ID, g, nonce); acks.Failed.Exists() {
+func reportedOver(in situation, n cluster.NodeID) (said, kept bool) {
+	for g := in.number(); g > 0 && g+keptGenerations > in.number(); g-- {
+		nonce := in.Generation(g).Plan.Value.World.Nonce
+		if acks := in.node(n).Ack(in.ID, g, nonce); acks.Failed.Exists() {
 			return acks.Cleared.Exists(), true
 		}
 	}
@@ -154,23 +154,23 @@ func (c *Coordinator) overSince(f formed, n cluster.NodeID) (said, kept bool) {
 
 // away are the nodes that failed of something that passes and are not there now:
 // people restart nodes to mend what they failed of.
-func (c *Coordinator) away(f formed) []cluster.NodeID {
-	s := f.state()
+func away(in situation) []cluster.NodeID {
+	s := in.state()
 	if s.Retries >= mostRetries {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(s.Passing), func(n cluster.NodeID) bool {
-		v := c.mirror.Node(n)
+		v := in.node(n)
 		return v.Alive.Exists() || !v.Inventory.Exists() || s.Excluded[n] == ""
 	})
 }
 
 // cleared reports whether every node that has failed of something that passes
 // says that it is over.
-func (c *Coordinator) cleared(f formed) bool {
+func cleared(in situation) bool {
 	found := false
-	for _, m := range f.world().Members {
-		acks := c.acks(f, m.Node)
+	for _, m := range in.world().Members {
+		acks := acks(in, m.Node)
 		if !acks.Failed.Exists() || !acks.Failed.Value.Kind.MayPass() {
 			continue
 		}
@@ -183,19 +183,19 @@ func (c *Coordinator) cleared(f formed) bool {
 }
 
 // retryAt is when a job's wait after a failure ends, on this term's clock.
-func (c *Coordinator) retryAt(f formed) time.Time {
-	s := f.state()
-	most := c.cfg.Timing.BackoffMost
+func retryAt(in situation) time.Time {
+	s := in.state()
+	most := in.cfg.Timing.BackoffMost
 	if s.Retries > 0 {
 		most = max(most, transientMost)
 	}
 	left := min(s.Next.Sub(s.Since), most)
-	if waits := s.Retries + s.RoomWaits; waits > 0 && c.cleared(f) {
-		hasty := doubled(c.cfg.Timing.BackoffFirst, hastyMost, waits-1)
-		if first, _ := c.blame(f); s.Retries > hastyTries && first.failed.Kind == record.Transient {
-			hasty = c.cfg.Timing.BackoffMost
+	if waits := s.Retries + s.RoomWaits; waits > 0 && cleared(in) {
+		hasty := doubled(in.cfg.Timing.BackoffFirst, hastyMost, waits-1)
+		if first, _ := firstFailure(in); s.Retries > hastyTries && first.failed.Kind == record.Transient {
+			hasty = in.cfg.Timing.BackoffMost
 		}
 		left = min(left, hasty)
 	}
-	return c.since(wait{f.ID, retryWait}, s.Next).Add(left)
+	return in.since(wait{in.ID, retryWait}, s.Next).Add(left)
 }

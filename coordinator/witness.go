@@ -10,7 +10,7 @@ import (
 )
 
 // A node that finds a checkpoint damaged may have a bad disk, or not the mount
-// that the others have. So the first to say so is suspected with it:
+// that the others have. So the first to say so is suspected with it (ADR 22):
 //
 //	n1: damaged ──► n1 excluded, suspect recorded ──► START elsewhere
 //	    ├── damaged there, too ──► given up, n1 is back
@@ -18,13 +18,13 @@ import (
 //	    └── nowhere else to go, or not in time ──► n1 is back ──► damaged ──► given up by n1 alone
 
 // witnesses counts the nodes that have found the committed checkpoint damaged.
-func (c *Coordinator) witnesses(f formed) int {
+func witnesses(in situation) int {
 	seen := map[cluster.NodeID]bool{}
-	if s := f.state().Suspect; s != nil && s.Checkpoint == f.Committed.Value {
+	if s := in.state().Suspect; s != nil && s.Checkpoint == in.Committed.Value {
 		seen[s.Node] = true
 	}
-	for _, m := range f.world().Members {
-		failed := c.acks(f, m.Node).Failed
+	for _, m := range in.world().Members {
+		failed := acks(in, m.Node).Failed
 		if failed.Exists() && failed.Value.Kind == record.CheckpointDamaged {
 			seen[m.Node] = true
 		}
@@ -37,47 +37,47 @@ func (c *Coordinator) witnesses(f formed) int {
 const confirmWithin = 5 * time.Minute
 
 // confirmable reports whether a second node may yet look at the checkpoint that this one finds damaged.
-func (c *Coordinator) confirmable(f formed, node cluster.NodeID) bool {
-	s := f.state().Suspect
-	if s == nil || s.Checkpoint != f.Committed.Value {
-		return c.another(f, node)
+func confirmable(in situation, node cluster.NodeID) bool {
+	s := in.state().Suspect
+	if s == nil || s.Checkpoint != in.Committed.Value {
+		return another(in, node)
 	}
-	end := c.since(wait{f.ID, secondWait}, s.At).Add(confirmWithin)
-	c.wake(end)
-	return c.clock.Before(end) && c.another(f, node)
+	end := in.since(wait{in.ID, secondWait}, s.At).Add(confirmWithin)
+	in.wake(end)
+	return in.clock.Before(end) && another(in, node)
 }
 
 // another reports whether the job could run, at its smallest, without the node.
-func (c *Coordinator) another(f formed, node cluster.NodeID) bool {
-	without := maps.Clone(c.barred(f.JobView))
+func another(in situation, node cluster.NodeID) bool {
+	without := maps.Clone(refusedBy(in))
 	if without == nil {
 		without = map[cluster.NodeID]string{}
 	}
 	without[node] = "it is asked about another"
-	return c.placeable(f, without)
+	return placeable(in, without)
 }
 
 // suspect keeps the job from a node that finds its checkpoint damaged, until
 // another has looked. False if that is recorded already.
-func (c *Coordinator) suspect(f formed, found blame) bool {
-	s := c.next(f.JobView, cluster.Halting, found.text()+"; another node is to look at it")
-	if s.Excluded[found.node] != "" && s.Suspect != nil && s.Suspect.Checkpoint == f.Committed.Value {
-		return false
+func suspect(in situation, found failure) *move {
+	s := next(in, cluster.Halting, found.text()+"; another node is to look at it")
+	if s.Excluded[found.node] != "" && s.Suspect != nil && s.Suspect.Checkpoint == in.Committed.Value {
+		return nil
 	}
 	if s.Excluded == nil {
 		s.Excluded = map[cluster.NodeID]string{}
 	}
 	s.Excluded[found.node] = found.failed.Reason
-	s.Suspect = &record.Suspect{Checkpoint: f.Committed.Value, Node: found.node, Reason: found.failed.Reason, At: c.now}
-	return c.send(move{
-		verb: "suspect", job: f.JobView,
-		then: []record.Op{record.Put(record.StateKey(f.ID), s)},
-		note: Note{Warn: true, Job: f.ID, Gen: f.number(), Node: found.node, Text: s.Reason},
-	})
+	s.Suspect = &record.Suspect{Checkpoint: in.Committed.Value, Node: found.node, Reason: found.failed.Reason, At: in.now}
+	return &move{
+		verb: "suspect", job: in.JobView,
+		then: []record.Op{record.Put(record.StateKey(in.ID), s)},
+		note: Note{Warn: true, Job: in.ID, Gen: in.number(), Node: found.node, Text: s.Reason},
+	}
 }
 
-// unsuspected is the state without a suspicion: the node that had it may run the job again.
-func unsuspected(s record.State) record.State {
+// withoutSuspect is the state without a suspicion: the node that had it may run the job again.
+func withoutSuspect(s record.State) record.State {
 	if s.Suspect != nil {
 		delete(s.Excluded, s.Suspect.Node) // c.next has cloned it
 		s.Suspect = nil
@@ -85,29 +85,29 @@ func unsuspected(s record.State) record.State {
 	return s
 }
 
-// acquitted is the state of a job that has started from a checkpoint that one
+// clearSuspect is the state of a job that has started from a checkpoint that one
 // node found damaged: it is that node which is not sound.
-func (c *Coordinator) acquitted(f formed, s record.State) record.State {
+func clearSuspect(in situation, s record.State) record.State {
 	if s.Suspect == nil {
 		return s
 	}
 	node := s.Suspect.Node
 	if s.Excluded[node] != "" {
 		s.Excluded[node] = fmt.Sprintf("%s; %s reads it well: look at the disk and the mounts of %s",
-			s.Suspect.Reason, f.world().Members[0].Node, node)
+			s.Suspect.Reason, in.world().Members[0].Node, node)
 	}
 	s.Suspect = nil
 	return s
 }
 
-// noOther lets a job back to the node whose word about its checkpoint was to be
+// readmitSuspect lets a job back to the node whose word about its checkpoint was to be
 // confirmed elsewhere, when there is no elsewhere any more.
-func (c *Coordinator) noOther(f formed) bool {
-	s := f.state().Suspect
-	if s == nil || f.state().Excluded[s.Node] == "" || c.confirmable(f, s.Node) || !c.mirror.Node(s.Node).Alive.Exists() {
-		return false
+func readmitSuspect(in situation) *move {
+	s := in.state().Suspect
+	if s == nil || in.state().Excluded[s.Node] == "" || confirmable(in, s.Node) || !in.node(s.Node).Alive.Exists() {
+		return nil
 	}
-	back := c.next(f.JobView, cluster.Queued, fmt.Sprintf("no other node could look at its checkpoint: %s: %s", s.Node, s.Reason))
+	back := next(in, cluster.Queued, fmt.Sprintf("no other node could look at its checkpoint: %s: %s", s.Node, s.Reason))
 	delete(back.Excluded, s.Node)
-	return c.put(f, "queue", back)
+	return recordPhase(in, "queue", back)
 }

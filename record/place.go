@@ -1,6 +1,7 @@
 package record
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -98,13 +99,8 @@ func Locate(key string) Place {
 	}
 	rest, below := strings.CutPrefix(key, Root)
 	parts := strings.Split(rest, "/")
-	for _, part := range parts {
-		if part == "" { // no node, job or request is called so: its view would be that of none
-			return Place{}
-		}
-	}
 	switch {
-	case !below:
+	case !below || slices.Contains(parts, ""): // no node, job or request is called so: its view would be that of none
 		return Place{}
 	case strings.HasPrefix(key, LeaderPrefix):
 		return Place{Kind: KindLeader, Name: key}

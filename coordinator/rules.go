@@ -1,0 +1,144 @@
+package coordinator
+
+import "github.com/bellows-ml/bellows/cluster"
+
+// This page lists the rules by which jobs live: for each phase a table, in the
+// order in which its rules are tried. The first that applies answers with the
+// transaction to send; the job has no other until its outcome is known. A rule
+// that sends nothing can still say what it has found out to those after it.
+//
+// To add a rule, write a function of a situation in the file of its concern, and
+// put it where it belongs here.
+
+// jobRules returns the rules of a phase.
+func jobRules(p cluster.Phase) []rule {
+	switch p {
+	case cluster.Queued:
+		return queuedRules
+	case cluster.Held:
+		return heldRules
+	case cluster.Backoff:
+		return backoffRules
+	case cluster.Starting, cluster.Running:
+		return activeRules
+	case cluster.Halting:
+		return haltingRules
+	case cluster.Succeeded, cluster.Failed, cluster.Stopped:
+		return endedRules
+	}
+	return unknownRules
+}
+
+// A queued job waits for a decision, and for the devices that one grants it.
+var queuedRules = []rule{
+	{"grants that did not fit", regrant},
+	{"commit an offer", commit},
+	{"stop", stopIdle},
+	{"time limit", stopSpentIdle},
+	{"readmit nodes that are well again", readmit},
+	{"readmit the suspect where no other node can verify", readmitSuspect},
+	{"await nodes that will be well again", awaitTransient},
+	{"hold", hold},
+	{"start", startQueued},
+	{"explain", explain},
+	{"collect", collect},
+}
+
+// A held job waits for its owner, or for a node that has not refused it.
+var heldRules = []rule{
+	{"grants that did not fit", regrant},
+	{"commit an offer", commit},
+	{"stop", stopIdle},
+	{"time limit", stopSpentIdle},
+	{"readmit nodes that are well again", readmit},
+	{"queue", unhold},
+	{"collect", collect},
+}
+
+// A job in backoff waits for a time.
+var backoffRules = []rule{
+	{"grants that did not fit", regrant},
+	{"commit an offer", commit},
+	{"stop", stopIdle},
+	{"time limit", stopSpentIdle},
+	{"retry", retry},
+	{"collect", collect},
+}
+
+// A starting or running job has a generation, whose workers are about to run, or do.
+var activeRules = []rule{
+	{"grants that did not fit", regrant},
+	{"commit an offer", commit},
+	{"succeed", succeed},
+	{"halt: a member failed", haltFailed},
+	{"halt: a node is lost", haltLost},
+	{"halt: its owner stops it", haltStop},
+	{"halt: time limit", haltSpent},
+	{"halt: the cluster is paused", haltPaused},
+	{"halt: a member stopped", haltIdle},
+	{"started", started},
+	{"halt: not read in time", haltReading},
+	{"halt: not started in time", haltOverdue},
+	{"readmit nodes that are well again", readmit},
+	{"halt: rescale", rescale},
+	{"collect", collect},
+}
+
+// A halting job saves, and ends its generation.
+var haltingRules = []rule{
+	{"grants that did not fit", regrant},
+	{"commit an offer", commit},
+	{"fall back from a damaged checkpoint", fallBack},
+	{"what follows the halt", when(allGone, afterHaltRules)},
+	{"shorten: a node is lost", shortenForLoss},
+	{"shorten: the cluster is paused", shortenForPause},
+	{"last step, or SIGTERM", stopAfter},
+	{"fence a lost node", fenceLost},
+	{"kill: the time to save is over", kill},
+	{"report what survives SIGKILL", reportUnkillable},
+	{"report a node that cannot be fenced", reportUnfenced},
+	{"collect", collect},
+}
+
+// What follows when nothing of a halted generation is left.
+var afterHaltRules = []rule{
+	{"succeed", succeed},
+	{"stop", stopHalted},
+	{"time limit", stopSpent},
+	{"charge a failure", fail},
+	{"exclude nodes that refused it", exclude},
+	{"readmit the suspect where no other node can verify", readmitSuspect},
+	{"await nodes that will be well again", awaitTransient},
+	{"hold", hold},
+	{"await room on a full disk", awaitRoom},
+	{"back off: generations do not form", backOffUnformed},
+	{"restart", restart},
+	{"await a decision", awaitDecision},
+	{"queue", requeue},
+}
+
+// A job that has ended is kept for a while.
+var endedRules = []rule{
+	{"grants that did not fit", regrant},
+	{"expire", expire},
+	{"collect", collect},
+}
+
+// A job in a phase that this version does not know holds no devices.
+var unknownRules = []rule{
+	{"grants that did not fit", regrant},
+	{"collect", collect},
+}
+
+// clusterRules concern no job, or choose one; all are tried at each Step.
+var clusterRules = []clusterRule{
+	{"sweep what removed nodes left", sweep},
+	{"expire: too many can be resumed", expireFirst},
+	{"trim: too many of a user are kept", trim},
+}
+
+// clusterRule is a rule about the cluster.
+type clusterRule struct {
+	name   string
+	answer func(situation) []*move
+}

@@ -1,0 +1,45 @@
+package coordinator
+
+import (
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// stop notes that the owner wants the job stopped. Only one that says Now cuts a
+// save short: whoever asks again out of impatience must not lose work by it.
+func stop(in situation, r request) *move {
+	owner := r.Value.Owner
+	w := in.Wanted.Value
+	asked := in.Wanted.Exists() && !w.Run && (w.Now || !r.Value.Now)
+	if why := forbidden(in, r, "stop"); why != "" || in.State.Value.Phase.Terminal() || asked || repeated(in, r) {
+		return drop(in, r, why)
+	}
+	w.Now = r.Value.Now
+	w.Run, w.By, w.At, w.Request = false, owner.User, r.Value.At, r.id
+	how := ""
+	if w.Now {
+		how = "at once, whatever it has not saved"
+	}
+	m := &move{
+		verb: "want-stop", job: in.JobView,
+		ifs: []record.Compare{record.Unchanged(r.key, r.Mod)},
+		then: []record.Op{
+			record.Delete(r.key),
+			record.Put(record.WantedKey(in.ID), w),
+		},
+		note:  Note{Job: in.ID, Gen: in.State.Value.Generation, Text: "stop asked for by " + owner.User},
+		event: record.Event{Kind: record.JobStopping, Job: in.ID, Generation: in.State.Value.Generation, By: owner.User, Why: how},
+	}
+	if r.Value.Now && in.state().Phase == cluster.Halting && in.gen.Permit.Exists() {
+		h, s := in.gen.Halt.Value, next(in, cluster.Halting, atOnceBy(owner.User)+"; its save was not waited for")
+		h.Save, h.Why, h.At = false, atOnceBy(owner.User), in.now
+		m.then = append(m.then,
+			record.Put(record.StateKey(in.ID), s),
+			record.Put(record.HaltKey(in.ID, in.number()), h),
+			record.Delete(record.PermitKey(in.ID, in.number())))
+	}
+	return m
+}
+
+// atOnceBy is the reason of a stop that waits for no save.
+func atOnceBy(user string) string { return "stopped at once by " + user }

@@ -1,0 +1,35 @@
+package coordinator
+
+import (
+	"strings"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// reportUnkillable tells the owner of a job that was killed what it waits for when a member
+// says that processes of it survive SIGKILL. The wait ends with the member's word
+// that they run no code any more, or that they are gone: only the node can know.
+func reportUnkillable(in situation) *move {
+	if in.gen.Permit.Exists() {
+		return nil
+	}
+	for _, m := range in.world().Members {
+		acks := acks(in, m.Node)
+		failed := acks.Failed
+		if len(failed.Value.Unkillable) == 0 || acks.Stopped.Exists() {
+			continue
+		}
+		text := (failure{m.Node, failed.Value, failed.Create}).text()
+		reason := reasonText(in, in.state().Reason+"; "+text)
+		if strings.Contains(in.state().Reason, text) || reason == in.state().Reason {
+			continue
+		}
+		return &move{
+			verb: "undead", job: in.JobView,
+			then: []record.Op{record.Put(record.StateKey(in.ID), next(in, cluster.Halting, reason))},
+			note: Note{Warn: true, Job: in.ID, Gen: in.number(), Node: m.Node, Text: text},
+		}
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package coordinator
+
+import (
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// view is what the records say: the mirror, and what is derived from it. Its only
+// operations are to take in a change and to answer a question. A change
+// invalidates what was derived from the node or the job that it touched; that is
+// derived again when it is next asked for. See ADR 42.
+type view struct {
+	without Rule
+	noCache bool
+	mirror  *record.Mirror // nil until a listing was taken in
+	known   record.Known
+	listed  int64  // revision of the newest listing
+	version uint64 // of all that decisions are made from
+	byNode  nodeIndex
+	byJob   jobIndex
+}
+
+func newView(cfg *Config) *view {
+	return &view{without: cfg.Without, noCache: cfg.NoCache, known: record.Known{}, byNode: newNodeIndex(), byJob: newJobIndex()}
+}
+
+// rule reports whether r is in force.
+func (v *view) rule(r Rule) bool { return v.without&r == 0 }
+
+// loaded reports whether a listing was taken in.
+func (v *view) loaded() bool { return v.mirror != nil }
+
+// load brings the mirror up to a listing, and returns the records that could not
+// be read. What it knows of later revisions stays: the leader's own writes may be
+// newer than the listing, and without them devices just granted would look free.
+func (v *view) load(e Loaded) (unreadable []error) {
+	if v.mirror == nil {
+		mirror, err := record.NewMirror(nil, 0)
+		if err != nil {
+			panic("coordinator: an empty listing does not decode: " + err.Error())
+		}
+		v.mirror = mirror
+	}
+	take := func(ch record.Change) {
+		if err := v.apply(ch); err != nil {
+			unreadable = append(unreadable, err)
+		}
+	}
+	present := make(map[string]bool, len(e.KVs))
+	for _, kv := range e.KVs {
+		present[kv.Key] = true
+		if v.known.Revision(kv.Key) < kv.ModRevision {
+			take(record.Change{KV: kv})
+		}
+	}
+	for _, key := range v.known.Until(e.Revision) {
+		if !present[key] {
+			take(record.Change{KV: record.KV{Key: key, ModRevision: e.Revision}, Deleted: true})
+		}
+	}
+	v.mirror.Revision = max(v.mirror.Revision, e.Revision)
+	v.listed = max(v.listed, e.Revision)
+	return unreadable
+}
+
+// apply takes one change in. A record that this version cannot read is an error, and left alone.
+func (v *view) apply(ch record.Change) error {
+	at, err := v.mirror.Apply(ch)
+	v.known.Take(ch)
+	switch at.Kind {
+	case record.KindEvent, record.KindDecision, record.KindNodeEvent, record.KindProgress, record.KindRequest, record.KindAsked:
+		return err // nothing is derived from these
+	case record.KindAck, record.KindSaved, record.KindOffer:
+		v.byJob.invalidate(at.Job)
+	case record.KindGrant:
+		v.byNode.invalidateGrants(at.Node)
+		v.byJob.invalidate(at.Job)
+	case record.KindAlive, record.KindInventory, record.KindFencing, record.KindCordon:
+		v.byNode.invalidate(at.Node)
+		if v.byNode.alone(v.mirror.Node(at.Node)) {
+			v.byJob.invalidateAll()
+		} else {
+			v.byJob.invalidateMembers(at.Node)
+		}
+	case record.KindUnknown, record.KindMeta, record.KindLeader, record.KindPaused, record.KindLimits,
+		record.KindSpec, record.KindWanted, record.KindState, record.KindPlan, record.KindPermit, record.KindHalt, record.KindFence,
+		record.KindRescale, record.KindCommitted, record.KindCheckpoint, record.KindBadCheckpoint:
+		if at.Job != "" {
+			v.byJob.invalidate(at.Job)
+		}
+	}
+	v.version++
+	return err
+}
+
+// forget takes in that everything below a prefix was deleted.
+func (v *view) forget(prefix string, revision int64) (unreadable []error) {
+	for _, key := range v.known.Below(prefix) {
+		if err := v.apply(record.Change{KV: record.KV{Key: key, ModRevision: revision}, Deleted: true}); err != nil {
+			unreadable = append(unreadable, err)
+		}
+	}
+	return unreadable
+}
+
+// forgetDerived has everything derived again.
+func (v *view) forgetDerived() {
+	v.byNode.invalidateAll()
+	v.byJob.invalidateAll()
+}
+
+// node returns what is recorded below a node, an empty view if nothing is.
+func (v *view) node(id cluster.NodeID) *record.NodeView { return v.mirror.Node(id) }
+
+// paused returns the record that keeps the cluster at rest, if there is one.
+func (v *view) paused() record.Versioned[record.Paused] { return v.mirror.Paused }
+
+// nodes returns the node index.
+func (v *view) nodes() *nodeIndex {
+	v.byNode.refresh(v.mirror)
+	return &v.byNode
+}
+
+// live returns what decisions may know of the nodes that are alive, sorted.
+func (v *view) live() []cluster.Node { return v.nodes().live }
+
+// alone reports whether no node but this belongs to the cluster. Such a node does
+// not fence itself, as no other could take its work over: when it comes back in
+// another life its workers are still there, and there is nothing to halt. See ADR 15.
+func (v *view) alone(n cluster.NodeID) bool {
+	for id, other := range v.mirror.Nodes {
+		if id != n && other.Belongs() {
+			return false // most often the first or the second
+		}
+	}
+	return true
+}
+
+// acks returns what a node has acknowledged of the job's newest generation.
+func (v *view) acks(j *job, n cluster.NodeID) record.Acks {
+	node := v.mirror.Node(n)
+	if all := node.Acks[record.JobGen{Job: j.ID, Generation: j.number()}]; all != nil && !v.rule(SameTimeline) {
+		return *all
+	}
+	return node.Ack(j.ID, j.number(), j.world().Nonce)
+}
+
+// grantedTo reports whether a member of a generation has its grant.
+func (v *view) grantedTo(m cluster.Member, job cluster.JobID, g cluster.Generation) bool {
+	have := v.mirror.Node(m.Node).Grants[job]
+	return have.Exists() && have.Value.Generation == g
+}
