@@ -68,7 +68,7 @@ func (p *planner) failed(x part) *record.Failed {
 		return lost("the plan was made for an earlier life of this node")
 	case r.Shim == Dead && r.Swept && r.ToldToKill >= HangPatience && (r.Report == nil || r.Report.Stopped == nil):
 		return lost("the process that hosts its workers (bellows shim) did not end them when it was told to: the agent killed them")
-	case r.Struck && r.Shim == Dead && r.Swept && (r.Report == nil || r.Report.Stopped == nil):
+	case r.Killed && r.Shim == Dead && r.Swept && (r.Report == nil || r.Report.Stopped == nil):
 		return lost("its workers were not killed at the fencing deadline by the process that hosts them (bellows shim): the agent killed them")
 	case r.Shim == Dead && r.Swept && (r.Report != nil && r.Report.Stopped == nil || r.Report == nil && x.Acks.Started.Exists()):
 		// Not charged to the job: nothing says that it was its fault.
@@ -83,7 +83,7 @@ func (p *planner) stopped(x part) record.Stopped {
 		s = *r.Stopped
 	}
 	if !x.run.gone() {
-		s.Unkillable = x.run.Doomed
+		s.Unkillable = x.run.KillPending
 	}
 	if r := x.run.Report; r != nil && r.Progress != nil {
 		last := *r.Progress

@@ -33,14 +33,14 @@ func (r Run) confirmed() bool {
 	return told != 0 && told != fence.Never && r.Report.Deadline == told
 }
 
-// Strike is what the agent kills itself of a run, without asking its shim.
-type Strike uint8
+// Kill is what the agent kills itself of a run, without asking its shim.
+type Kill uint8
 
 // What is killed.
 const (
-	StrikeNothing Strike = iota
-	StrikeWorkers        // the workers; their shim says that it is at it, and may have more to say
-	StrikeAll            // the shim as well: stopped as it may be, it must not go on later
+	KillNothing Kill = iota
+	KillWorkers      // the workers; their shim says that it is at it, and may have more to say
+	KillAll          // the shim as well: stopped as it may be, it must not go on later
 )
 
 // Overdue says what the agent kills of a run whose deadline is over, by the clock
@@ -49,18 +49,18 @@ const (
 // that has reported to be killing is given patience more, and one that has named
 // what survives SIGKILL is left alone: more kills change nothing. Where no run is
 // known of there is no shim either, and a sweep has to find what there is.
-func Overdue(now, deadline int64, r Run, t Times) Strike {
+func Overdue(now, deadline int64, r Run, t Times) Kill {
 	switch {
 	case r.gone() || r.Shim == Absent || !fence.Overdue(now, deadline, t.Grace):
-		return StrikeNothing
+		return KillNothing
 	case r.Shim != Live || r.Report == nil || r.Report.Failed == nil || r.Report.Failed.Kind != record.NodeFenced:
-		return StrikeAll
+		return KillAll
 	case len(r.Report.Unkillable) > 0:
-		return StrikeNothing
+		return KillNothing
 	case fence.Overdue(now, deadline, t.Grace+t.Patience):
-		return StrikeAll
+		return KillAll
 	}
-	return StrikeWorkers
+	return KillWorkers
 }
 
 // Times are those of Overdue.

@@ -27,7 +27,7 @@ func TestFenced(t *testing.T) {
 		"and was swept":                      {Run{Shim: Dead, Swept: true, Report: &Report{}}, true},
 		"stopped, its shim has not gone yet": {Run{Shim: Live, Report: &Report{Stopped: &record.Stopped{}}}, true},
 		"there is none":                      {Run{Shim: Absent, Swept: true}, true},
-		"what is left runs no more":          {Run{Shim: Live, Report: &Report{}, Doomed: []int{7}}, true},
+		"what is left runs no more":          {Run{Shim: Live, Report: &Report{}, KillPending: []int{7}}, true},
 		"there seems to be none":             {Run{Shim: Absent}, false},
 	} {
 		if got := Fenced([]Run{confirmed, c.run, confirmed}); got != c.want {
@@ -47,29 +47,29 @@ func TestOverdue(t *testing.T) {
 	for name, c := range map[string]struct {
 		run  Run
 		late time.Duration
-		want Strike
+		want Kill
 	}{
-		"the shim has its second":                       {live, time.Second - 1, StrikeNothing},
-		"it has not done it":                            {live, time.Second, StrikeAll},
-		"it has never reported":                         {Run{Shim: Live}, time.Second, StrikeAll},
-		"it is being started":                           {Run{Shim: Starting}, time.Second, StrikeAll},
-		"it has died, and was not swept":                {Run{Shim: Dead, Report: kills.Report}, time.Second, StrikeAll},
-		"it has died, and was swept":                    {Run{Shim: Dead, Swept: true}, time.Hour, StrikeNothing},
-		"nothing is known of it":                        {Run{Shim: Absent}, time.Hour, StrikeNothing},
-		"it has stopped":                                {Run{Shim: Live, Report: &Report{Stopped: &record.Stopped{}}}, time.Hour, StrikeNothing},
-		"it is at it":                                   {kills, time.Second, StrikeWorkers},
-		"it is at it for long":                          {kills, 12*time.Second - 1, StrikeWorkers},
-		"it was at it, and hangs":                       {kills, 12 * time.Second, StrikeAll},
-		"a worker's failure does not say that it kills": {Run{Shim: Live, Report: &Report{Failed: &record.Failed{Kind: record.WorkerFailed}}}, time.Second, StrikeAll},
+		"the shim has its second":                       {live, time.Second - 1, KillNothing},
+		"it has not done it":                            {live, time.Second, KillAll},
+		"it has never reported":                         {Run{Shim: Live}, time.Second, KillAll},
+		"it is being started":                           {Run{Shim: Starting}, time.Second, KillAll},
+		"it has died, and was not swept":                {Run{Shim: Dead, Report: kills.Report}, time.Second, KillAll},
+		"it has died, and was swept":                    {Run{Shim: Dead, Swept: true}, time.Hour, KillNothing},
+		"nothing is known of it":                        {Run{Shim: Absent}, time.Hour, KillNothing},
+		"it has stopped":                                {Run{Shim: Live, Report: &Report{Stopped: &record.Stopped{}}}, time.Hour, KillNothing},
+		"it is at it":                                   {kills, time.Second, KillWorkers},
+		"it is at it for long":                          {kills, 12*time.Second - 1, KillWorkers},
+		"it was at it, and hangs":                       {kills, 12 * time.Second, KillAll},
+		"a worker's failure does not say that it kills": {Run{Shim: Live, Report: &Report{Failed: &record.Failed{Kind: record.WorkerFailed}}}, time.Second, KillAll},
 		"it has said what does not die": {Run{Shim: Live, Report: &Report{
 			Failed: kills.Report.Failed, Unkillable: []int{7},
-		}}, time.Hour, StrikeNothing},
+		}}, time.Hour, KillNothing},
 	} {
 		if got := Overdue(deadline+int64(c.late), deadline, c.run, times); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 		for _, none := range []int64{0, fence.Never} {
-			if got := Overdue(deadline+int64(c.late), none, c.run, times); got != StrikeNothing {
+			if got := Overdue(deadline+int64(c.late), none, c.run, times); got != KillNothing {
 				t.Errorf("%s, with no deadline (%d): %v", name, none, got)
 			}
 		}

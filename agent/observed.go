@@ -39,10 +39,10 @@ type Run struct {
 	// Swept: it was looked whether a process or a device lock is left of a shim that is
 	// Dead or Absent, and nothing is.
 	Swept  bool
-	Struck bool // its workers lived past their deadline, and the agent has killed them
-	// Doomed are processes that have survived SIGKILL, where they are all that is left
+	Killed bool // its workers lived past their deadline, and the agent has killed them
+	// KillPending are processes that have survived SIGKILL, where they are all that is left
 	// and never run code of their own again: their devices are withheld from new work.
-	Doomed []int
+	KillPending []int
 	// Digests and Merges are the work on checkpoints, by step: present means begun.
 	Digests map[int64]Work[record.Saved]
 	Merges  map[int64]Work[record.Offer]
@@ -108,7 +108,7 @@ type Save struct {
 func (r Run) of() record.JobGen { return record.JobGen{Job: r.Job, Generation: r.Generation} }
 
 // ended reports whether no process of the run ever runs code of its own again.
-func (r Run) ended() bool { return r.gone() || r.Shim != Starting && len(r.Doomed) > 0 }
+func (r Run) ended() bool { return r.gone() || r.Shim != Starting && len(r.KillPending) > 0 }
 
 // gone reports whether no process of the run can be left.
 func (r Run) gone() bool {

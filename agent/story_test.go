@@ -268,9 +268,9 @@ func (m *model) runFact(jg record.JobGen, w []string) bool {
 	case "unkillable":
 		m.report(jg).Unkillable = []int{1000}
 	case "struck":
-		r.Struck = true
+		r.Killed = true
 	case "doomed": // its device is withheld
-		r.Doomed = []int{int(number(w[2]))}
+		r.KillPending = []int{int(number(w[2]))}
 	case "quiet":
 		r.Quiet = OfferPatience
 	default:

@@ -246,7 +246,7 @@ func (ad *adoption) sweepStrays() {
 		}
 		owner := ad.ownerOf(dir)
 		ad.beside(at, func(ctx context.Context) func() {
-			err := shim.Sweep(dir, ad.cfg.LockDir, owner)
+			err := sweepDir(ctx, func() error { return shim.Sweep(dir, ad.cfg.LockDir, owner) })
 			if err != nil {
 				ad.log.Error().Str("dir", dir).Err(err).Msg("cannot sweep a run that cannot be adopted yet, trying again")
 				rest(ctx, retryLast)

@@ -9,7 +9,8 @@
 // as long as another node may take this one's place; that workers past it are
 // killed here if their shim does not do it, whatever else hangs;
 // that what it has to record is written once and tried again for as long as etcd
-// is away; and that Run returns only when every goroutine has ended.
+// is away; and that Run returns only when every goroutine has ended, but for sweeps,
+// which may take long and which a successor begins again.
 //
 //	etcd ──list, watch──► records ─┐                        ┌─► etcd (acks, saved, offers)
 //	lease, alive key ──────────────┤   one goroutine:       ├─► shims (start, wishes, sweep)

@@ -99,7 +99,7 @@ func (la *launcher) launch(ctx context.Context, dir string, order shim.Order) (p
 	if err == nil {
 		return process, false, nil
 	}
-	if swept := shim.Sweep(dir, order.LockDir, &order.Owner); swept != nil {
+	if swept := sweepDir(la.ctx, func() error { return shim.Sweep(dir, order.LockDir, &order.Owner) }); swept != nil {
 		return process, true, errors.Join(err, swept)
 	}
 	return process, false, errors.Join(err, os.RemoveAll(dir))
@@ -124,7 +124,7 @@ func (la *launcher) sweep(at lane) {
 	la.beside(at, func(ctx context.Context) func() {
 		var err error
 		for _, dir := range dirs {
-			err = errors.Join(err, shim.Sweep(dir, la.cfg.LockDir, owner))
+			err = errors.Join(err, sweepDir(ctx, func() error { return shim.Sweep(dir, la.cfg.LockDir, owner) }))
 		}
 		sweepProblem := ""
 		if err != nil {
@@ -138,6 +138,20 @@ func (la *launcher) sweep(at lane) {
 			r.sweep.done, r.sweep.problem, r.sweep.unkillable, r.changed = err == nil, sweepProblem, unkillable, time.Now()
 		}
 	})
+}
+
+// sweepDir waits for a sweep, but not longer than ctx: a sweep of what SIGKILL does
+// not end takes longer than a lease lives, and an agent that is asked to end has to
+// leave the lease to a successor, which begins the sweep again.
+func sweepDir(ctx context.Context, sweep func() error) error {
+	swept := make(chan error, 1)
+	go func() { swept <- sweep() }()
+	select {
+	case err := <-swept:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 func (la *launcher) removeRun(at lane) {

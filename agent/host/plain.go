@@ -22,8 +22,8 @@ func (sv *saves) lookForPlain() {
 		if members := r.order.World.Members; len(members) == 0 || members[0].Node != sv.cfg.Node {
 			continue
 		}
-		_, doomed := r.survivors()
-		ended := r.report.Stopped != nil || r.shim == agent.Dead && r.sweep.done || doomed
+		_, killPending := r.survivors()
+		ended := r.report.Stopped != nil || r.shim == agent.Dead && r.sweep.done || killPending
 		switch {
 		case r.plain.found != nil && r.plain.found.Final:
 			continue

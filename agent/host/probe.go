@@ -130,7 +130,9 @@ func (ps *probes) probe(ctx context.Context, jg record.JobGen) (again time.Durat
 	if err == nil && answer.Room != nil && answer.Room.Shortage(r.root(), last.Bytes) != "" {
 		return again, nil
 	}
-	if err = errors.Join(err, tryWriting(ps.cfg.RunDir), shim.Needs(ctx, r.order)); err != nil {
+	runner, done := ps.tasks.children.of(jg.Job, "needs")
+	defer done()
+	if err = errors.Join(err, tryWriting(ps.cfg.RunDir), shim.Needs(ctx, r.order, runner)); err != nil {
 		log := ps.logger(jg)
 		log.Debug().Err(err).Msg("what it failed of is not over yet")
 		return again, nil

@@ -105,7 +105,7 @@ func (w *watchdog) look(now int64) {
 	defer w.mu.Unlock()
 	for jg, g := range w.runs {
 		what := agent.Overdue(now, g.deadline, g.Run, w.times)
-		if what == agent.StrikeNothing {
+		if what == agent.KillNothing {
 			continue
 		}
 		k := w.kills[jg]
@@ -124,7 +124,7 @@ func (w *watchdog) look(now int64) {
 // kill kills in goroutines of their own: a run that is slow to be killed holds up no
 // other, nor does the search for processes that only their environment tells of hold
 // up the rest. The caller holds the lock.
-func (w *watchdog) kill(jg record.JobGen, g guarded, what agent.Strike) {
+func (w *watchdog) kill(jg record.JobGen, g guarded, what agent.Kill) {
 	k := w.kills[jg]
 	reach, known := w.reaches[jg]
 	w.begin(&k.killing, func() {
@@ -140,7 +140,7 @@ func (w *watchdog) kill(jg record.JobGen, g guarded, what agent.Strike) {
 			if g.Report != nil {
 				workers = g.Report.Workers
 			}
-			err = reach.Strike(workers, what == agent.StrikeWorkers)
+			err = reach.Strike(workers, what == agent.KillWorkers)
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()

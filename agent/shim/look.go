@@ -2,6 +2,7 @@ package shim
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,6 +24,7 @@ type look struct {
 	PathsOnly bool         `json:"paths_only,omitempty"` // there is no run: see Needs
 	waiting   func(string) // told what is looked at
 	started   func(pid int)
+	runner    *child.Runner // nil: one of its own
 }
 
 // said is a line of what the process says: what it looks at, or how the look ended.
@@ -49,7 +51,8 @@ func (l look) as(ctx context.Context, id identity) (findings, error) {
 		return findings{}, fmt.Errorf("encode order: %w", err)
 	}
 	h := &hearing{waiting: l.waiting}
-	err = child.Run(ctx, child.Task{
+	runner := cmp.Or(l.runner, &child.Runner{})
+	err = runner.Run(ctx, child.Task{
 		Program: child.Self, Args: lookCommand, As: id.cred, In: in, Out: h, Most: maxSaid, Started: l.started,
 	})
 	switch {

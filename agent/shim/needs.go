@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"strings"
+
+	"github.com/bellows-ml/bellows/agent/child"
 )
 
 // What a start looks at of the paths that a job names, as its reasons begin.
@@ -25,12 +27,13 @@ func IsNeed(reason string) bool {
 // Needs looks at what a start needs of the paths that a job names and of the
 // node's users: working directory, env file, program and owner. It looks as a
 // start does, as the job's owner, and its error is the one that the start would
-// give. It starts and writes nothing.
-func Needs(ctx context.Context, o Order) error {
+// give. It starts and writes nothing. Where another user is to look, runner runs the
+// process for that.
+func Needs(ctx context.Context, o Order, runner *child.Runner) error {
 	id, err := identifyOwner(ctx, o.Owner)
 	if err != nil {
 		return err
 	}
-	_, err = look{Order: o, PathsOnly: true, waiting: func(string) {}}.as(ctx, id)
+	_, err = look{Order: o, PathsOnly: true, waiting: func(string) {}, runner: runner}.as(ctx, id)
 	return err
 }

@@ -16,7 +16,7 @@ func TestNeeds(t *testing.T) {
 		Owner:   cluster.Owner{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), User: "me"},
 		Command: []string{"/bin/sh"}, Workdir: dir,
 	}
-	if err := Needs(t.Context(), good); err != nil {
+	if err := Needs(t.Context(), good, nil); err != nil {
 		t.Errorf("all is there: %v", err)
 	}
 	for name, change := range map[string]func(*Order){
@@ -29,7 +29,7 @@ func TestNeeds(t *testing.T) {
 	} {
 		o := good
 		change(&o)
-		if err := Needs(t.Context(), o); err == nil || !IsNeed(err.Error()) {
+		if err := Needs(t.Context(), o, nil); err == nil || !IsNeed(err.Error()) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -8,7 +8,7 @@ var ofHost = []Mutant{
 	},
 	{
 		Name: "agent-kills-past-the-deadline", File: "agent/host/watchdog.go", Tests: "TestTheAgentKillsWhereItsShimDoesNot",
-		Old: "if what == agent.StrikeNothing {", New: "if true {",
+		Old: "if what == agent.KillNothing {", New: "if true {",
 		Breaks: "workers of a shim that hangs live past their deadline (I1)",
 	},
 	{

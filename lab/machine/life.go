@@ -194,12 +194,12 @@ func (m *Machine) witness() {
 			continue
 		}
 		what := agent.Overdue(m.now(), r.deadline, o, times)
-		if what == agent.StrikeNothing {
+		if what == agent.KillNothing {
 			continue
 		}
 		if s := r.dir.shim; s.phase != over || !s.ended {
 			r.struck, r.changed = true, m.Outside.Now()
-			if what == agent.StrikeAll {
+			if what == agent.KillAll {
 				s.crash()
 			}
 			s.kill9()

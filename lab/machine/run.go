@@ -61,7 +61,7 @@ func (m *Machine) seen(r *run) agent.Run {
 	return agent.Run{
 		Job: r.jg.Job, Generation: r.jg.Generation, Nonce: r.nonce,
 		Shim: r.state, Report: r.report, Pushed: r.pushed, Refused: r.refused, Verified: r.verified,
-		Swept: r.swept || r.state == agent.Absent && m.fresh(r.jg), Struck: r.struck, Doomed: m.doomed(r),
+		Swept: r.swept || r.state == agent.Absent && m.fresh(r.jg), Killed: r.struck, KillPending: m.doomed(r),
 		ToldToKill: since(r.toldToKill, r.wasToldToKill), ToldToGo: since(r.toldToGo, r.wasToldToGo),
 		Digests: r.digests, Merges: r.merges, Plain: r.plain, Quiet: m.Outside.Now() - r.changed,
 	}
