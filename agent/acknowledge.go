@@ -51,7 +51,7 @@ func (p *planner) held(x part) *record.Held {
 }
 
 // failed says why this node's part cannot go on, nil if it can, or if it merely
-// never began: a permit withdrawn before the start is nobody's failure.
+// never began: a permit withdrawn before the start is not a failure.
 func (p *planner) failed(x part) *record.Failed {
 	r := x.run
 	lost := func(reason string) *record.Failed {

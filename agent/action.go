@@ -79,7 +79,7 @@ type WriteSaved struct {
 	target
 	Step  int64
 	Saved record.Saved
-	Drop  []int64 // older steps, whose records nobody needs any more
+	Drop  []int64 // older steps, whose records are not needed any more
 }
 
 // Merge writes the manifest of a step that all ranks have saved.

@@ -16,7 +16,7 @@ import (
 // OfferPatience is how long rank 0's node waits for the other members' parts of
 // the last save while they neither come nor their nodes go. It delays nothing: a
 // member that still digests has not stopped either, so the next generation waits
-// for it anyway. It only bounds what nobody has thought of.
+// for it anyway. It only bounds unforeseen cases.
 const OfferPatience = 10 * time.Minute
 
 // checkpoints moves what was saved on its way: digested here, recorded, merged
@@ -155,8 +155,8 @@ const (
 	droppedAtOnce = 8
 )
 
-// outlived are the steps of this node's saves, but for the newest, that nobody
-// needs any more: a later one has been offered, or there are too many. A generation
+// outlived are the steps of this node's saves, except the newest, that are not
+// needed any more: a later one has been offered, or there are too many. A generation
 // may save for months, and etcd is to hold no more of it in the end than in the beginning.
 func (x part) outlived() []int64 {
 	offered := x.offered()
@@ -178,7 +178,7 @@ func (x part) plain() bool { return x.run.Report != nil && len(x.run.Report.Save
 
 // plainSamples is where in the data a plain checkpoint is: as the script says, or
 // as follows from what it reported by the SDK, since a generation's steps all
-// take the same batch. -1: nobody knows.
+// take the same batch. -1: unknown.
 func (x part) plainSamples(pl Plain) int64 {
 	told := x.run.Report.Progress
 	switch {

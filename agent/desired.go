@@ -29,8 +29,8 @@ type Goal struct {
 	Read bool
 	Spec *record.Submitted
 	Plan *record.Plan // nil once Read: the leader has collected the generation
-	// Fresh: it was planned while this agent had the node, so that nobody else can
-	// have started it here.
+	// Fresh: it was planned while this agent had the node, so that no other
+	// agent can have started it here.
 	Fresh  bool
 	Permit bool
 	Halt   *record.Halt

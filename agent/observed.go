@@ -46,7 +46,7 @@ type Run struct {
 	// Digests and Merges are the work on checkpoints, by step: present means begun.
 	Digests map[int64]Work[record.Saved]
 	Merges  map[int64]Work[record.Offer]
-	Plain   *Plain // what a plain script has left; nil where nobody looks (not rank 0's node)
+	Plain   *Plain // what a plain script has left; nil where it is not looked for (not rank 0's node)
 	// ToldToKill is how long ago its shim was first told to kill, ToldToGo to retire; 0 = it was not.
 	ToldToKill, ToldToGo time.Duration
 	// Quiet is how long ago anything of this run last changed.

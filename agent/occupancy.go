@@ -14,10 +14,10 @@ import (
 
 const (
 	// DoubtFor is how long a driver may list a process that the system does not
-	// show, or memory that nobody has, before that counts: longer than it takes to
+	// show, or memory of no listed process, before that counts: longer than it takes to
 	// clear up after one that has ended.
 	DoubtFor = 5 * time.Second
-	// IdleMemory is what may be in use on a device on which nobody computes: what
+	// IdleMemory is what may be in use on a device on which no process computes: what
 	// drivers and displays keep, less than what a training process takes at least.
 	IdleMemory = 1 << 30
 	// namedGuests is how many programs are named in one problem.
@@ -88,7 +88,7 @@ type title struct {
 // A process that computes belongs there if it is inside of the generation that
 // has the device. One that the system shows and that is none counts at once, one
 // that it does not show when it is still listed after DoubtFor. What only draws,
-// and MPS servers, are let be. Memory that is in use though nobody is listed
+// and MPS servers, are ignored. Memory that is in use though no process is listed
 // counts on devices that no generation has: that is all there is to go by where
 // processes are hidden.
 func Occupy(before Occupancy, looks []Look, now time.Time) Occupancy {
@@ -115,7 +115,7 @@ type judge struct {
 	look          Look
 	now           time.Time
 	said          []string
-	listed        bool // somebody computes there, whoever it is
+	listed        bool // a process computes there
 }
 
 // lasting reports whether a doubt is no longer one.
@@ -221,7 +221,7 @@ func (j *judge) memory() {
 		return
 	}
 	if j.lasting(0) {
-		j.said = append(j.said, "its memory is in use, and nobody is listed on it: see nvidia-smi, and whether containers hide their processes")
+		j.said = append(j.said, "its memory is in use, and no process is listed on it: see nvidia-smi, and whether containers hide their processes")
 	}
 }
 
@@ -241,5 +241,5 @@ func (o Occupancy) Same(p Occupancy) bool { return maps.Equal(o.Problems, p.Prob
 
 // String lists what is said, for logs.
 func (o Occupancy) String() string {
-	return cmp.Or(o.Of(slices.Sorted(maps.Keys(o.Problems))), "nobody is where he should not be")
+	return cmp.Or(o.Of(slices.Sorted(maps.Keys(o.Problems))), "every process is where it may be")
 }

@@ -60,7 +60,7 @@ func TestWhoShouldNotBeOnADevice(t *testing.T) {
 		"doubts last while nothing can be told": {
 			{0, Look{UsedBytes: 3 << 30}, nil},
 			{time.Second, Look{Undecided: true}, nil},
-			{DoubtFor, Look{UsedBytes: 3 << 30}, []string{"nobody is listed"}},
+			{DoubtFor, Look{UsedBytes: 3 << 30}, []string{"no process is listed"}},
 		},
 		"another process of the same pid is not a worker": {
 			{0, Look{Holder: job, Guests: []Guest{worker}}, nil},
@@ -84,9 +84,9 @@ func TestWhoShouldNotBeOnADevice(t *testing.T) {
 			{time.Second, Look{}, nil},
 			{DoubtFor, Look{Guests: []Guest{{PID: 99}}}, nil},
 		},
-		"memory that nobody has": {
+		"memory of no listed process": {
 			{0, Look{UsedBytes: 3 << 30}, nil},
-			{DoubtFor, Look{UsedBytes: 3 << 30}, []string{"its memory is in use, and nobody is listed"}},
+			{DoubtFor, Look{UsedBytes: 3 << 30}, []string{"its memory is in use, and no process is listed"}},
 			{time.Second, Look{UsedBytes: IdleMemory}, nil},
 		},
 		"memory of a device that is held is its holder's": {

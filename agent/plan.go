@@ -119,7 +119,7 @@ func (p *planner) collect(x part) {
 	}
 }
 
-// clear removes a run that nobody wants, and writes nothing about it.
+// clear removes a run that is not wanted, and writes nothing about it.
 func (p *planner) clear(x part, why string) {
 	w := Wish{Deadline: p.d.Deadline, Kill: why, Retire: true}
 	p.push(x, w)
@@ -167,7 +167,7 @@ func (p *planner) startable(x part) bool {
 }
 
 // sameLife reports whether the plan was made for this life of the node. While
-// the node has no alive key nobody can tell, and nothing is decided by it.
+// the node has no alive key this is unknown, and nothing is decided by it.
 func (p *planner) sameLife(x part) bool {
 	return p.d.AliveRev == 0 || x.member.AliveRev == p.d.AliveRev
 }

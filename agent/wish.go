@@ -37,7 +37,7 @@ func (p *planner) kill(x part) string {
 	case x.Halt != nil && !x.Halt.Save:
 		return x.Halt.Why
 	case saving:
-		// Whoever fails during a save-halt is reported, but the others may still
+		// A worker that fails during a save-halt is reported, but the others may still
 		// finish their save: often a rank only stumbles over its peers' exits.
 		return ""
 	case x.Acks.Failed.Exists():

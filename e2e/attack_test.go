@@ -14,7 +14,7 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
-// attacker is another of Debian's users without rights; nobody is who it goes after.
+// attacker is another of Debian's users without rights; the ordinary user is its victim.
 const attacker = 1
 
 // TestAttacks tries what an ordinary account on a node can try, with the real
@@ -142,7 +142,7 @@ func (a *attack) submitAsAnother() {
 // file that they can read, and in no process of theirs.
 func (a *attack) readEnvironments() {
 	const secret = "hunter2-and-more"
-	s := a.as(nobody, "run", "-d", "--name", "secretive", "--max", "1", "--env", "TOKEN="+secret, "--checkpoint-dir", a.owned("secretive", nobody), "--", "sleep", "1000")
+	s := a.as(ordinary, "run", "-d", "--name", "secretive", "--max", "1", "--env", "TOKEN="+secret, "--checkpoint-dir", a.owned("secretive", ordinary), "--", "sleep", "1000")
 	if s.wait() != 0 {
 		a.t.Fatal(s.said())
 	}
@@ -177,7 +177,7 @@ func (a *attack) makeFolderFirst() {
 	}
 	full := a.submit(a.shellJob("full", "trap 'exit 0' TERM\nwhile :; do sleep 0.1; done\n").with("min", 4).with("max", 4))
 	a.awaitPhase(full, cluster.Running)
-	s := a.as(nobody, "run", "-d", "--name", "victim", "--max", "1", "--checkpoint-dir", base, "--", "sleep", "1000")
+	s := a.as(ordinary, "run", "-d", "--name", "victim", "--max", "1", "--checkpoint-dir", base, "--", "sleep", "1000")
 	if s.wait() != 0 {
 		a.t.Fatal(s.said())
 	}
@@ -194,7 +194,7 @@ func (a *attack) makeFolderFirst() {
 	}
 	a.stop(full)
 	status := a.awaitShown(id, "whose folder it is", func(s api.JobStatus) bool { return strings.Contains(s.Reason, "checkpoint_dir") })
-	for _, want := range []string{mine + " belongs to daemon (uid 1)", "not to the job's owner, nobody (uid 65534)", "have it removed"} {
+	for _, want := range []string{mine + " belongs to daemon (uid 1)", "not to the job's owner, " + ordinaryName + " (uid 65534)", "have it removed"} {
 		if !strings.Contains(status.Reason, want) {
 			a.t.Errorf("the reason %q lacks %q", status.Reason, want)
 		}

@@ -35,7 +35,7 @@ func (s *secrets) foreign(folder string, node cluster.NodeID) string {
 	return out
 }
 
-// An agent does not start with a certificate that nobody would take.
+// An agent does not start with a certificate that every peer would refuse.
 func TestAnAgentWithAWrongCertificateDoesNotStart(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, config{})

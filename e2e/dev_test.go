@@ -40,7 +40,7 @@ func (d devRoom) up(more ...string) *session {
 }
 
 // empty demands that of a `bellows dev` that has ended nothing is left: no
-// process, no socket, no lock that is held, nobody at the port.
+// process, no socket, no lock that is held, no listener at the port.
 func (d devRoom) empty(port int) {
 	d.t.Helper()
 	if left := d.leftovers(); len(left) > 0 {

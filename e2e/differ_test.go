@@ -34,7 +34,7 @@ func TestNodesThatDiffer(t *testing.T) {
 	dirs := func(f *fleet) map[string]string {
 		all := map[string]string{}
 		for _, name := range []string{"work", "tools", "ckpt"} {
-			all[name] = f.owned(name, nobody)
+			all[name] = f.owned(name, ordinary)
 		}
 		return all
 	}
@@ -54,11 +54,11 @@ func TestNodesThatDiffer(t *testing.T) {
 		}},
 		{"user", func(f *fleet, _ map[string]string) string {
 			own := filepath.Join(f.dir, "passwd")
-			if err := os.WriteFile(own, []byte("root:x:0:0:root:/root:/bin/sh\nsomeone:x:65534:65534::/:/bin/sh\nnobody:x:4711:4711::/:/bin/sh\n"), 0o600); err != nil {
+			if err := os.WriteFile(own, []byte("root:x:0:0:root:/root:/bin/sh\nsomeone:x:65534:65534::/:/bin/sh\n"+ordinaryName+":x:4711:4711::/:/bin/sh\n"), 0o600); err != nil {
 				f.t.Fatal(err)
 			}
 			return "mount --bind " + own + " /etc/passwd\nchmod 644 /etc/passwd\n"
-		}, []string{"nobody", "65534", "4711"}},
+		}, []string{ordinaryName, "65534", "4711"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -67,7 +67,7 @@ func TestNodesThatDiffer(t *testing.T) {
 			f.startCoordinator(1)
 			d := dirs(f)
 			tool := filepath.Join(d["tools"], "train")
-			if err := os.WriteFile(tool, []byte("#!/bin/sh\n"+patient), 0o755); err != nil { //nolint:gosec // nobody runs it
+			if err := os.WriteFile(tool, []byte("#!/bin/sh\n"+patient), 0o755); err != nil { //nolint:gosec // it is never run
 				t.Fatal(err)
 			}
 			f.startAgent(1)
@@ -75,7 +75,7 @@ func TestNodesThatDiffer(t *testing.T) {
 			f.awaitMembers()
 			submit := func(name string, more ...string) cluster.JobID {
 				args := append([]string{"run", "-d", "--name", name, "--checkpoint-dir", d["ckpt"], "--workdir", d["work"]}, more...)
-				s := f.as(nobody, append(args, "--", tool)...)
+				s := f.as(ordinary, append(args, "--", tool)...)
 				if s.wait() != 0 {
 					t.Fatal(s.said())
 				}

@@ -185,20 +185,20 @@ func TestStopOnAFullDisk(t *testing.T) {
 }
 
 // A checkpoint directory that the job's owner cannot write to is told before anything starts.
-func TestCheckpointDirectoryOfSomebodyElse(t *testing.T) {
+func TestCheckpointDirectoryOfAnotherUser(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
 	f := newFleet(t, config{})
 	dir := f.owned("roots", 0)
-	s := f.as(nobody, "run", "-d", "--max", "1", "--checkpoint-dir", dir, "--", "true")
+	s := f.as(ordinary, "run", "-d", "--max", "1", "--checkpoint-dir", dir, "--", "true")
 	if want := "--checkpoint-dir " + dir + ": cannot be written to: permission denied; make it writable, or choose another"; s.wait() != 2 || !strings.Contains(s.said(), want) {
 		t.Errorf("exit %d, %s\nwant %s", s.wait(), s.said(), want)
 	}
 
 	// It was writable when the job was submitted, and is not when it starts.
 	f.kill("coordinator-1")
-	dir = f.owned("mine", nobody)
-	s = f.as(nobody, "run", "-d", "--name", "locked", "--max", "1", "--checkpoint-dir", dir, "--", "true")
+	dir = f.owned("mine", ordinary)
+	s = f.as(ordinary, "run", "-d", "--name", "locked", "--max", "1", "--checkpoint-dir", dir, "--", "true")
 	if s.wait() != 0 {
 		t.Fatal(s.said())
 	}

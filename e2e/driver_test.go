@@ -103,7 +103,7 @@ func TestDevicesChangeUnderAJob(t *testing.T) {
 		f.awaitStep("a", f.lastStep("a")+5, len(want))
 	}
 
-	// Somebody cuts the first device into MIG slices.
+	// An operator cuts the first device into MIG slices.
 	d.says("mig-0")
 	runsOn("GPU-fake-1")
 	f.nodesSay("GPU-fake-0: MIG mode is on and Bellows gives out whole devices", "nvidia-smi -i 0 -mig 0")

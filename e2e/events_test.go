@@ -18,14 +18,14 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
-// What happens is told, in order and once, to whoever follows from any node as
+// What happens is told, in order and once, to followers on any node as
 // any user, across the end of an agent, another leader and a compacted etcd.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, config{nodes: 3, devices: 1, coordinators: 2, policy: "share"})
 	cmd := f.command(3, "events", "-f", "-o", "json")
 	if os.Getuid() == 0 {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinary, Gid: ordinary}}
 	}
 	follow := startSession(t, cmd)
 	id := f.submit(f.sdkJob("told", 1, 2, 100000, 0.05))

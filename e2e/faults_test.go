@@ -73,7 +73,7 @@ func TestKilledCoordinatorLeavesTrainingAlone(t *testing.T) {
 	f.awaitStep("calm", 3, 4)
 	leader := f.leader()
 	f.kill("coordinator-" + leader[1:])
-	small := f.submit(f.sdkJob("small", 2, 2, 10, 0.05)) // accepted while nobody leads
+	small := f.submit(f.sdkJob("small", 2, 2, 10, 0.05)) // accepted without a leader
 	f.awaitPhase(small, cluster.Succeeded)               // the other one takes over and makes room
 	if s := f.mirror().Job(id).State.Value; s.Restarts != 0 {
 		t.Errorf("the takeover cost restarts: %+v", s)

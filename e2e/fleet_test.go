@@ -124,7 +124,7 @@ type secrets struct{ *place }
 var subnets atomic.Int32
 
 // claimSubnet takes a 127.x.y.0/24 that no other fleet has, of this test process
-// or another one: whoever listens at port 7945 of its last address has it.
+// or another one: the process that listens at port 7945 of its last address has it.
 func (p *place) claimSubnet() {
 	p.t.Helper()
 	const last, tries = 253, 1000
@@ -162,7 +162,7 @@ func (f *fleet) in(t *testing.T) *fleet {
 	return &fleet{&p, &ps, &r, &people{&p}, &scripts{&r, f.traces}, &secrets{&p}, f.config}
 }
 
-// awaitMembers waits until all nodes are there and somebody leads.
+// awaitMembers waits until all nodes are there and there is a leader.
 func (f *fleet) awaitMembers() {
 	f.t.Helper()
 	f.await("all nodes and a leader", func(m *record.Mirror) bool {

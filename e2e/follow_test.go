@@ -58,7 +58,7 @@ func TestTurningAwayFromARunningJob(t *testing.T) {
 			s.awaitTimes(question, 2)
 			s.press("d\r")
 		}, 0, goesOn, cluster.Running},
-		{"Ctrl-C with nobody to ask: detached", false, func(s *session) { s.signal(syscall.SIGINT) }, 128 + int(syscall.SIGINT), goesOn, cluster.Running},
+		{"Ctrl-C without a terminal to ask on: detached", false, func(s *session) { s.signal(syscall.SIGINT) }, 128 + int(syscall.SIGINT), goesOn, cluster.Running},
 		{"the terminal is gone: detached", true, func(s *session) { s.drop() }, 0, "", cluster.Running},
 		{"SIGHUP: detached", false, func(s *session) { s.signal(syscall.SIGHUP) }, 0, "", cluster.Running},
 		{"SIGTERM: detached", false, func(s *session) { s.signal(syscall.SIGTERM) }, 128 + int(syscall.SIGTERM), goesOn, cluster.Running},

@@ -86,7 +86,7 @@ func TestSeveralHosts(t *testing.T) {
 	workers("n1", "n3")
 	f.awaitStep("a", f.lastStep("a"), 2)
 
-	// Whoever follows on n1 has seen the ranks of every node, n2's until it was lost.
+	// A follower on n1 has seen the ranks of every node, n2's until it was lost.
 	f.mustBellows("stop", "-w", "a")
 	if code := follow.wait(); code != 1 || !strings.Contains(follow.errs.String(), "node n2: ") {
 		t.Errorf("logs -f ended with %d, and n2 could not hand over the last of its lines\n%s", code, follow.errs)

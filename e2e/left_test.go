@@ -48,7 +48,7 @@ func (f *fleet) leftOf(id cluster.JobID) (left []string) {
 	return append(left, f.paths("/sys/fs/cgroup", "", string(id))...)
 }
 
-// held lists the locks of a world's devices that somebody holds.
+// held lists the locks of a world's devices that a process holds.
 func (p *place) held(w cluster.World) (locked []string) {
 	for _, m := range w.Members {
 		for _, device := range m.Devices {

@@ -10,7 +10,7 @@ import (
 )
 
 // A worker that wants more memory than it may have is killed, and its owner is
-// told so, with the rank. Where nobody may limit anything, as for an ordinary
+// told so, with the rank. Where the agent cannot limit anything, as for an ordinary
 // user, the node refuses the job and says why; it never runs without its limits.
 func TestAMemoryLimitIsKeptOrTheJobRefused(t *testing.T) {
 	t.Parallel()

@@ -107,7 +107,7 @@ func BenchmarkLeaderLoss(b *testing.B) {
 		f.await("the dead leader's key to go", func(*record.Mirror) bool { return f.leader() != leader })
 		p.add("takeover", time.Since(killed))
 		if len(f.trace("calm")) == before {
-			b.Error("no step was taken while nobody led")
+			b.Error("no step was taken without a leader")
 		}
 		m := f.await("a rescale after the takeover", func(m *record.Mirror) bool { return m.Job(id).Rescales[g+1].Exists() })
 		r := m.Job(id).Rescales[g+1].Value

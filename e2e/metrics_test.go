@@ -34,7 +34,7 @@ func (s scraped) value(name string, labels ...string) float64 {
 	return -1
 }
 
-// scrape reads and parses /metrics as Prometheus does; nil while nobody answers.
+// scrape reads and parses /metrics as Prometheus does; nil while there is no answer.
 func (p *place) scrape(address string) scraped {
 	p.t.Helper()
 	client := http.Client{Timeout: 10 * time.Second}
@@ -81,7 +81,7 @@ func (ps *processes) terms(name string) (n int) {
 	return n
 }
 
-// Whoever leads counts the cluster, every agent its node, and they say what is true.
+// The leader counts the cluster, every agent its node, and they say what is true.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	f := emptyFleet(t, config{nodes: 2, devices: 2, policy: "share"})

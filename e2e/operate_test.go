@@ -207,7 +207,7 @@ func (p *place) listenUDP(address string) string {
 	return address
 }
 
-// Rendezvous ports that somebody has taken are nobody's fault but theirs: the
+// Rendezvous ports that another process has taken are not the job's fault: the
 // job says which, tries others, charges nothing, and runs when one is free.
 func TestRendezvousPortsInUse(t *testing.T) {
 	t.Parallel()

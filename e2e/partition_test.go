@@ -37,8 +37,8 @@ func (u *people) awaitGossip(node cluster.NodeID, want string) {
 	})
 }
 
-// Nodes that do not hear each other, and then do again: gossip alone costs
-// nobody anything; a node that is cut off from etcd as well ends its workers, and
+// Nodes that do not hear each other, and then do again: lost gossip alone
+// costs nothing; a node that is cut off from etcd as well ends its workers, and
 // is back soon after it is reached again.
 func TestNodesComeTogetherAgain(t *testing.T) {
 	t.Parallel()

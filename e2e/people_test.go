@@ -12,10 +12,11 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
-// nobody is Debian's user without rights, stranger one that has not even a name.
+// ordinary is Debian's user without rights, stranger one that has not even a name.
 const (
-	nobody   = 65534
-	stranger = 54321
+	ordinary     = 65534
+	ordinaryName = "nobody"
+	stranger     = 54321
 )
 
 // needRoot skips a test that acts as several users: only root can.
@@ -48,7 +49,7 @@ func (p *place) owned(name string, uid int) string {
 	return dir
 }
 
-// Jobs belong to whoever submitted them; what others ask changes nothing.
+// Jobs belong to their submitters; what others ask changes nothing.
 func TestOnlyTheOwnerChangesAJob(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
@@ -59,16 +60,16 @@ func TestOnlyTheOwnerChangesAJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	roots := f.submit(job{"name": "roots", "max": 1, "workdir": f.dir, "checkpoint-dir": filepath.Join(f.dir, "c"), "command": []string{wait}})
-	mine := f.as(nobody, "run", "-d", "--name", "mine", "--max", "1", "--checkpoint-dir", f.owned("mine", nobody), "--", wait)
+	mine := f.as(ordinary, "run", "-d", "--name", "mine", "--max", "1", "--checkpoint-dir", f.owned("mine", ordinary), "--", wait)
 	if code := mine.wait(); code != 0 {
-		t.Fatalf("run as nobody exited %d: %s", code, mine.said())
+		t.Fatalf("run as the ordinary user exited %d: %s", code, mine.said())
 	}
-	nobodys := cluster.JobID(strings.TrimSpace(mine.out.String()))
+	ordinaryJob := cluster.JobID(strings.TrimSpace(mine.out.String()))
 	f.awaitPhase(roots, cluster.Running)
-	f.awaitPhase(nobodys, cluster.Running)
-	for _, w := range f.started(nobodys) {
-		if uid := userOf(t, w.PID); uid != nobody {
-			t.Errorf("worker %d of nobody's job runs as user %d", w.PID, uid)
+	f.awaitPhase(ordinaryJob, cluster.Running)
+	for _, w := range f.started(ordinaryJob) {
+		if uid := userOf(t, w.PID); uid != ordinary {
+			t.Errorf("worker %d of the ordinary user's job runs as user %d", w.PID, uid)
 		}
 	}
 
@@ -89,9 +90,9 @@ func TestOnlyTheOwnerChangesAJob(t *testing.T) {
 		job  cluster.JobID
 		want string
 	}{
-		{nobody, roots, "belongs to root: only its owner or root may stop it"},
+		{ordinary, roots, "belongs to root: only its owner or root may stop it"},
 		{stranger, roots, "belongs to root: only its owner or root may stop it"},
-		{stranger, nobodys, "belongs to nobody: only its owner or root may stop it"},
+		{stranger, ordinaryJob, "belongs to " + ordinaryName + ": only its owner or root may stop it"},
 	} {
 		s := f.as(c.uid, "stop", string(c.job))
 		if code := s.wait(); code != 1 || !strings.Contains(s.said(), "job "+string(c.job)+" "+c.want) {
@@ -101,17 +102,17 @@ func TestOnlyTheOwnerChangesAJob(t *testing.T) {
 	for _, keys := range f.writes(before, f.mirror().Revision) {
 		t.Errorf("a refused stop wrote %v", keys)
 	}
-	for _, id := range []cluster.JobID{roots, nobodys} {
+	for _, id := range []cluster.JobID{roots, ordinaryJob} {
 		if s := f.mirror().Job(id); s.State.Value.Phase != cluster.Running || s.Wanted.Exists() && !s.Wanted.Value.Run {
 			t.Errorf("job %s was touched: %+v", id, s.State.Value)
 		}
 	}
 
-	if s := f.as(nobody, "stop", "mine"); s.wait() != 0 {
+	if s := f.as(ordinary, "stop", "mine"); s.wait() != 0 {
 		t.Errorf("its owner may stop it: %s", s.said())
 	}
-	f.awaitPhase(nobodys, cluster.Stopped)
-	f.nothingLeft(nobodys)
+	f.awaitPhase(ordinaryJob, cluster.Stopped)
+	f.nothingLeft(ordinaryJob)
 	f.stop(roots)
 	f.awaitPhase(roots, cluster.Stopped)
 }
@@ -131,14 +132,14 @@ func TestAgentOfAUserServesThatUserOnly(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
 	f := newFleet(t, config{})
-	home := f.owned("home", nobody)
+	home := f.owned("home", ordinary)
 	cmd := f.command(1, "agent", "--node", "own", "--etcd", f.endpoint, "--bind", f.addr(9), "--socket", filepath.Join(home, "s"),
 		"--data-dir", filepath.Join(home, "d"), "--lock-dir", filepath.Join(home, "l"), "--simulate-devices", "1")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinary, Gid: ordinary}}
 	agent := startSession(t, cmd)
 	f.await("the user's agent", func(m *record.Mirror) bool { return m.Node("own").Alive.Exists() })
 	_, errs, code := f.bellows("run", "--socket", filepath.Join(home, "s"), "--checkpoint-dir", filepath.Join(f.dir, "c"), "--", "true")
-	want := "this agent runs as nobody (uid 65534) and can only run that user's jobs; you are root (uid 0): ask an agent that runs as root, or your own"
+	want := "this agent runs as " + ordinaryName + " (uid 65534) and can only run that user's jobs; you are root (uid 0): ask an agent that runs as root, or your own"
 	if code != 1 || !strings.Contains(errs, want) {
 		t.Errorf("exit %d: %s\nwant %s", code, errs, want)
 	}
@@ -148,7 +149,7 @@ func TestAgentOfAUserServesThatUserOnly(t *testing.T) {
 	}
 }
 
-// A submission while nobody leads is kept, is told so, and runs once somebody does.
+// A submission without a leader is kept, its user is told, and it runs once there is one.
 func TestNoLeaderQueuesTheJob(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, config{})

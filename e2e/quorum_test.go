@@ -188,7 +188,7 @@ func TestEtcdOnThreeServers(t *testing.T) {
 	f.stop(b)
 	f.awaitStep("a", f.lastStep("a"), 4)
 
-	// No quorum is left, then nobody at all.
+	// No quorum is left, then no member at all.
 	before := f.mirror().Job(id).State.Value
 	f.kill("coordinator-" + others[1])
 	f.awaitLog(f.procs["coordinator-c4"], "etcd has no quorum: nothing is decided")

@@ -179,16 +179,16 @@ func jobFiles(work string) []refusal {
 }
 
 func questions(dir string) []refusal {
-	nobody := filepath.Join(dir, "none.sock")
-	remedy := "no agent answers at " + nobody + ": start one with 'bellows dev' or set --socket/$BELLOWS_SOCKET"
+	absent := filepath.Join(dir, "none.sock")
+	remedy := "no agent answers at " + absent + ": start one with 'bellows dev' or set --socket/$BELLOWS_SOCKET"
 	all := []refusal{
-		{"show of no job", []string{"show", "nobody"}, 1, []string{`there is no job "nobody": ` + "`bellows ps --all` lists all of them"}},
-		{"stop of no job", []string{"stop", "nobody"}, 1, []string{`there is no job "nobody"`}},
+		{"show of no job", []string{"show", "absent"}, 1, []string{`there is no job "absent": ` + "`bellows ps --all` lists all of them"}},
+		{"stop of no job", []string{"stop", "absent"}, 1, []string{`there is no job "absent"`}},
 		{"logs of a name that climbs", []string{"logs", "../../etc/passwd"}, 1, []string{`there is no job "../../etc/passwd"`}},
 		{"stop of a name with colours", []string{"stop", "\x1b[31mred"}, 1, []string{`there is no job "\x1b[31mred"`}},
 	}
 	for _, command := range [][]string{{"ps"}, {"nodes"}, {"show", "j"}, {"stop", "j"}, {"logs", "j"}, {"run", "--checkpoint-dir", dir, "--", "true"}} {
-		all = append(all, refusal{command[0] + " without an agent", append([]string{command[0], "--socket", nobody}, command[1:]...), 3, []string{remedy}})
+		all = append(all, refusal{command[0] + " without an agent", append([]string{command[0], "--socket", absent}, command[1:]...), 3, []string{remedy}})
 	}
 	return all
 }

@@ -21,9 +21,9 @@ func TestRemoveNode(t *testing.T) {
 	g := f.awaitRunning(id, 2, 0)
 	f.awaitStep("a", 10, 2)
 
-	s := f.as(nobody, "nodes", "remove", "n2")
-	if s.wait() != 1 || !strings.Contains(s.said(), "you are nobody") {
-		t.Errorf("by nobody: %s", s.said())
+	s := f.as(ordinary, "nodes", "remove", "n2")
+	if s.wait() != 1 || !strings.Contains(s.said(), "you are "+ordinaryName) {
+		t.Errorf("by the ordinary user: %s", s.said())
 	}
 	f.says(1, []string{`there is no node "n9": `}, "nodes", "remove", "n9")
 	f.says(2, []string{"node n2 is alive", "drain it, and stop its agent"}, "nodes", "remove", "n2")

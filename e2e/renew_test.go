@@ -28,19 +28,19 @@ func TestCertificatesAreRenewedUnderRunningAgents(t *testing.T) {
 	}
 	f.awaitMembers()
 	script := f.script("count.sh", "trap 'exit 0' TERM\ni=0\nwhile :; do i=$((i+1)); echo line $i of many; sleep 0.1; done\n")
-	if err := os.Chmod(script, 0o755); err != nil { //nolint:gosec // nobody runs it
+	if err := os.Chmod(script, 0o755); err != nil { //nolint:gosec // it is never run by others
 		t.Fatal(err)
 	}
-	s := f.as(nobody, "run", "-d", "--name", "a", "--max", "1", "--node", "n2", "--workdir", f.dir, "--checkpoint-dir", f.owned("ckpt", nobody), "--", script)
+	s := f.as(ordinary, "run", "-d", "--name", "a", "--max", "1", "--node", "n2", "--workdir", f.dir, "--checkpoint-dir", f.owned("ckpt", ordinary), "--", script)
 	if s.wait() != 0 {
 		t.Fatal(s.said())
 	}
 	id := cluster.JobID(strings.TrimSpace(s.out.String()))
 	f.awaitPhase(id, cluster.Running)
-	follow := f.as(nobody, "logs", "-f", "a")
+	follow := f.as(ordinary, "logs", "-f", "a")
 	follow.await("line 1 of many")
 	for _, args := range [][]string{{"ps"}, {"show", "a"}} { // as its owner, on a node that has no part in it
-		if s := f.as(nobody, args...); s.wait() != 0 || !strings.Contains(s.said(), "running") {
+		if s := f.as(ordinary, args...); s.wait() != 0 || !strings.Contains(s.said(), "running") {
 			t.Errorf("%v: %s", args, s.said())
 		}
 	}
@@ -52,7 +52,7 @@ func TestCertificatesAreRenewedUnderRunningAgents(t *testing.T) {
 	last := 0
 	readable := func(when string) {
 		t.Helper()
-		out := f.as(nobody, "logs", "a", "--tail", "1")
+		out := f.as(ordinary, "logs", "a", "--tail", "1")
 		if code := out.wait(); code != 0 || !strings.Contains(out.out.String(), " of many") {
 			t.Fatalf("%s: exit %d, %s", when, code, out.said())
 		}

@@ -24,7 +24,7 @@ type session struct {
 	ended chan struct{} // closed once the command has ended and all that it wrote was read
 }
 
-// screen collects what is written, for whoever wants to look meanwhile.
+// screen collects what is written, for reading meanwhile.
 type screen struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -70,7 +70,7 @@ func startOnTerminal(t testing.TB, cmd *exec.Cmd) *session {
 	s.errs = s.out
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = side, side, side
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
-	// Ends with an error once nobody has the other side open any more, or when the terminal is dropped.
+	// Ends with an error once no process has the other side open any more, or when the terminal is dropped.
 	s.begin(func() { _, _ = io.Copy(s.out, tty) })
 	return s
 }
@@ -88,7 +88,7 @@ func (s *session) begin(read func()) {
 	}()
 	s.t.Cleanup(func() {
 		_ = s.cmd.Process.Kill()
-		s.drop() // so that the reading ends, whoever else may have the terminal
+		s.drop() // so that the reading ends, even if another process has the terminal
 		<-s.ended
 	})
 }

@@ -57,7 +57,7 @@ func userName() string {
 	if u, err := user.Current(); err == nil {
 		return u.Username
 	}
-	return "nobody"
+	return ordinaryName
 }
 
 // A script that never saves loses its work once, is told so, and keeps its size from then on.

@@ -151,6 +151,6 @@ func (f *fleet) passes(m *machine) {
 	m.run("sh", "-c", fmt.Sprintf("cp %s/* /etc/bellows/tls/", right))
 	m.awaitAgent("active")
 	if warned := m.run("journalctl", "--no-pager", "-o", "cat", "-p", "warning", "-u", "bellows-agent"); !strings.Contains(warned, "the certificate of this node ends soon") {
-		f.t.Errorf("nobody is told that it ends in an hour:\n%s", warned)
+		f.t.Errorf("the log does not say that it ends in an hour:\n%s", warned)
 	}
 }

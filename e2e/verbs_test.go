@@ -21,11 +21,11 @@ func (u *people) says(code int, words []string, args ...string) {
 	}
 }
 
-// nobodys submits a job that trains on and saves, as the user nobody.
-func (u *people) nobodys(name string, more ...string) cluster.JobID {
+// ordinaryJob submits a job that trains on and saves, as the ordinary user.
+func (u *people) ordinaryJob(name string, more ...string) cluster.JobID {
 	u.t.Helper()
-	args := append([]string{"run", "-d", "--name", name, "--workdir", u.dir, "--checkpoint-dir", u.owned("ckpt-"+name, nobody)}, more...)
-	s := u.as(nobody, append(args, "--", python, example(u.t, "sdk_minimal.py"), "--steps", "100000000", "--worker-seconds", "0.05", "--save-every", "20")...)
+	args := append([]string{"run", "-d", "--name", name, "--workdir", u.dir, "--checkpoint-dir", u.owned("ckpt-"+name, ordinary)}, more...)
+	s := u.as(ordinary, append(args, "--", python, example(u.t, "sdk_minimal.py"), "--steps", "100000000", "--worker-seconds", "0.05", "--save-every", "20")...)
 	if s.wait() != 0 {
 		u.t.Fatal(s.said())
 	}
@@ -57,17 +57,17 @@ func TestScaleStopAndResumeByWhom(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
 	f := newFleet(t, config{devices: 4, policy: "share", interval: 300 * time.Millisecond})
-	id := f.nobodys("mine", "--min", "1", "--max", "2")
+	id := f.ordinaryJob("mine", "--min", "1", "--max", "2")
 	g := f.awaitRunning(id, 2, 0)
 
 	before := f.mirror().Job(id)
 	for _, verb := range [][]string{{"scale", "mine", "--max", "4"}, {"stop", "mine"}, {"resume", "mine"}} {
 		s := f.as(stranger, verb...)
-		if code := s.wait(); code != 1 || !strings.Contains(s.said(), "belongs to nobody: only its owner or root may "+verb[0]+" it") {
+		if code := s.wait(); code != 1 || !strings.Contains(s.said(), "belongs to "+ordinaryName+": only its owner or root may "+verb[0]+" it") {
 			t.Errorf("%v by a stranger: exit %d, %s", verb, code, s.said())
 		}
 	}
-	f.says(1, []string{`there is no job "nobody"`}, "scale", "nobody", "--max", "4")
+	f.says(1, []string{`there is no job "absent"`}, "scale", "absent", "--max", "4")
 	f.says(2, []string{"--min, --max, --time-limit: give at least one of them"}, "scale", "mine")
 	f.says(2, []string{"--min 0: use 1 or more"}, "scale", "mine", "--min", "0")
 	f.says(2, []string{"--max -1: use 1 or more"}, "scale", "mine", "--max", "-1")
@@ -79,7 +79,7 @@ func TestScaleStopAndResumeByWhom(t *testing.T) {
 		t.Errorf("what was refused changed something: %+v, then %+v", before.Wanted.Value, after.Wanted.Value)
 	}
 
-	if s := f.as(nobody, "scale", "mine", "--max", "4"); s.wait() != 0 { // its owner
+	if s := f.as(ordinary, "scale", "mine", "--max", "4"); s.wait() != 0 { // its owner
 		t.Errorf("by its owner: %s", s.said())
 	}
 	g = f.awaitRunning(id, 4, g)
@@ -99,7 +99,7 @@ func TestScaleStopAndResumeByWhom(t *testing.T) {
 	g = f.awaitRunning(id, 2, g)
 	f.lostNothing(id)
 
-	if s := f.as(nobody, "stop", "-w", "mine"); s.wait() != 1 && s.wait() != 0 {
+	if s := f.as(ordinary, "stop", "-w", "mine"); s.wait() != 1 && s.wait() != 0 {
 		t.Errorf("stop by its owner: %s", s.said())
 	}
 	f.awaitPhase(id, cluster.Stopped)
@@ -108,7 +108,7 @@ func TestScaleStopAndResumeByWhom(t *testing.T) {
 		t.Errorf("resume by a stranger: %s", s.said())
 	}
 	kept := f.mirror().Job(id).Committed.Value.Step
-	if s := f.as(nobody, "resume", "mine"); s.wait() != 0 || !strings.Contains(s.said(), fmt.Sprintf("goes on from step %d", kept)) {
+	if s := f.as(ordinary, "resume", "mine"); s.wait() != 0 || !strings.Contains(s.said(), fmt.Sprintf("goes on from step %d", kept)) {
 		t.Errorf("resume by its owner, with step %d: %s", kept, s.said())
 	}
 	f.awaitRunning(id, 2, g)
@@ -172,8 +172,8 @@ func TestScaleWhileHalting(t *testing.T) {
 	f.nothingLeft(id)
 }
 
-// What is asked while nobody leads is kept and done when somebody does.
-func TestVerbsWhileNobodyLeads(t *testing.T) {
+// A request without a leader is kept, and carried out once there is one.
+func TestVerbsWithoutALeader(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, config{nodes: 2, devices: 2, policy: "share", interval: 300 * time.Millisecond})
 	a, b, c := f.submit(f.sdkJob("a", 1, 1, 1<<30, 0.05)), f.submit(f.sdkJob("b", 1, 1, 1<<30, 0.05)), f.submit(f.sdkJob("c", 1, 1, 1<<30, 0.05))
@@ -226,10 +226,10 @@ func TestDrain(t *testing.T) {
 	f.awaitStep("a", 5, 2)
 
 	for _, verb := range []string{"drain", "undrain"} {
-		s := f.as(nobody, verb, "n1")
-		if s.wait() != 1 || !strings.Contains(s.said(), "only root and root (uid 0), whom this agent runs as, may take nodes out of service; you are nobody (uid 65534)") &&
-			!strings.Contains(s.said(), "only root may take nodes out of service; you are nobody (uid 65534)") {
-			t.Errorf("%s by nobody: %s", verb, s.said())
+		s := f.as(ordinary, verb, "n1")
+		if s.wait() != 1 || !strings.Contains(s.said(), "only root and root (uid 0), whom this agent runs as, may take nodes out of service; you are "+ordinaryName+" (uid 65534)") &&
+			!strings.Contains(s.said(), "only root may take nodes out of service; you are "+ordinaryName+" (uid 65534)") {
+			t.Errorf("%s by the ordinary user: %s", verb, s.said())
 		}
 	}
 	f.says(1, []string{`there is no node "n9": `}, "drain", "n9")

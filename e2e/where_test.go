@@ -67,20 +67,20 @@ func TestOneProcessPerNodeWithSecrets(t *testing.T) {
 	needRoot(t)
 	f := newFleet(t, config{nodes: 2, devices: 2, policy: "share", interval: 300 * time.Millisecond})
 	const secret = "correct-horse-battery-staple"
-	secrets := filepath.Join(f.owned("home", nobody), "secrets")
+	secrets := filepath.Join(f.owned("home", ordinary), "secrets")
 	if err := os.WriteFile(secrets, []byte("# the tracker's\nTOKEN="+secret+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chown(secrets, nobody, nobody); err != nil {
+	if err := os.Chown(secrets, ordinary, ordinary); err != nil {
 		t.Fatal(err)
 	}
 	script := f.script("nodes.sh", `echo "rank $RANK of $WORLD_SIZE local $LOCAL_RANK of $LOCAL_WORLD_SIZE devices $BELLOWS_LOCAL_DEVICES of $BELLOWS_DEVICES token ${#TOKEN}"
 `+patient)
-	if err := os.Chmod(script, 0o755); err != nil { //nolint:gosec // nobody runs it
+	if err := os.Chmod(script, 0o755); err != nil { //nolint:gosec // it is never run by others
 		t.Fatal(err)
 	}
-	s := f.as(nobody, "run", "-d", "--name", "a", "--process", "per-node", "--min", "4", "--max", "4", "--env-file", secrets,
-		"--workdir", f.dir, "--checkpoint-dir", f.owned("ckpt", nobody), "--", script)
+	s := f.as(ordinary, "run", "-d", "--name", "a", "--process", "per-node", "--min", "4", "--max", "4", "--env-file", secrets,
+		"--workdir", f.dir, "--checkpoint-dir", f.owned("ckpt", ordinary), "--", script)
 	if s.wait() != 0 {
 		t.Fatal(s.said())
 	}

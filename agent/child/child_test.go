@@ -39,9 +39,9 @@ func script(t *testing.T, text string) (Task, *bytes.Buffer) {
 // The whole identity: what sysctls, signals and setuid programs go by, too.
 func TestAChildIsTheUserAndNothingMore(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root can start somebody else's process, and only that is tested here")
+		t.Skip("only root can start another user's process, and only that is tested here")
 	}
-	t.Setenv("LD_PRELOAD_OF_SOMEBODY", "/tmp/evil.so")
+	t.Setenv("LD_PRELOAD_OF_ANOTHER", "/tmp/evil.so")
 	out := &bytes.Buffer{}
 	err := Run(t.Context(), Task{
 		Program: Self, Args: []string{"who"}, Out: out, Most: 1 << 20,
@@ -64,7 +64,7 @@ func TestAChildIsTheUserAndNothingMore(t *testing.T) {
 // A program that its owner keeps to itself cannot become another user's process.
 func TestAProgramForItsOwnerAlone(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root can start somebody else's process, and only that is tested here")
+		t.Skip("only root can start another user's process, and only that is tested here")
 	}
 	program := filepath.Join(t.TempDir(), "program")
 	if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o700); err != nil {
@@ -147,8 +147,8 @@ func frozen(t *testing.T, pid int) (thaw func()) {
 	return thaw
 }
 
-// What the kernel does not let end keeps nothing but a thread: whoever waits goes
-// on, and there is one such child of a kind at most.
+// A child that the kernel does not let end keeps nothing but a thread: its caller
+// goes on, and there is one such child of a kind at most.
 func TestAChildThatDoesNotEndIsLeft(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -65,6 +65,6 @@ func Overdue(now, deadline int64, since time.Duration) bool {
 }
 
 // Strict reports whether nodes fence themselves in a cluster of that many: with
-// a single one there is nobody who could start the job elsewhere, and etcd being
-// away would only cost work.
+// a single one no other node could start the job, and an etcd that is away
+// would only cost work.
 func Strict(nodes int) bool { return nodes > 1 }

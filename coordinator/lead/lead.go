@@ -32,7 +32,7 @@ type Config struct {
 	// Limits bound what each user may have; nil = nothing does.
 	Limits *record.Limits
 
-	// Observer is told what this candidate does; nil = nobody is.
+	// Observer is told what this candidate does; nil = not called.
 	Observer Observer
 	// Window shows what it sees while it leads; nil = there is none.
 	Window *Window

@@ -52,7 +52,7 @@ func TestSuccessorGoesOnAfterResignation(t *testing.T) {
 	}
 }
 
-// A leader that dies leaves its key to its lease; until that has expired nobody leads.
+// A leader that dies leaves its key to its lease; until that has expired there is no leader.
 func TestSuccessorGoesOnAfterDeath(t *testing.T) {
 	w := newWorld(t)
 	first := w.candidate("c1")
@@ -63,7 +63,7 @@ func TestSuccessorGoesOnAfterDeath(t *testing.T) {
 	if err := first.store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	w.stop("j-aaaaaa") // nobody hears it
+	w.stop("j-aaaaaa") // no leader reads it
 	w.phase("j-aaaaaa", cluster.Stopped)
 }
 

@@ -21,7 +21,7 @@ type Observer interface {
 	Rescaled(record.Rescale)
 }
 
-// unobserved stands for an Observer that nobody gave.
+// unobserved stands for an Observer that was not given.
 type unobserved struct{}
 
 func (unobserved) Leads(bool)                   {}
@@ -30,10 +30,10 @@ func (unobserved) Decided(time.Duration, error) {}
 func (unobserved) Rescaled(record.Rescale)      {}
 
 // Window lets others look at what a leader sees. The leader itself counts, when
-// it has nothing to decide: nothing that it owns is shared, and nobody waits for
+// it has nothing to decide: nothing that it owns is shared, and no caller waits for
 // a lock. Make one with NewWindow.
 type Window struct {
-	open atomic.Bool // somebody leads behind it
+	open atomic.Bool // a leader is behind it
 	ask  chan chan<- view
 }
 

@@ -35,7 +35,7 @@ func (n *notebook) Rescaled(r record.Rescale) {
 	n.note(func() { n.rescales = append(n.rescales, r) })
 }
 
-// What a leader does is told to whoever watches it, and what it sees can be seen
+// What a leader does is passed to its observer, and what it sees can be seen
 // while it leads, and not before or after.
 func TestLeaderIsObserved(t *testing.T) {
 	w := newWorld(t)
@@ -58,7 +58,7 @@ func TestLeaderIsObserved(t *testing.T) {
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	first.window.Census(gone) // returns, whoever is there
+	first.window.Census(gone) // returns, with or without a leader
 	w.end(first)
 	if _, ok := first.window.Census(t.Context()); ok {
 		t.Error("who has resigned goes on showing")

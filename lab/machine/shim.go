@@ -302,7 +302,7 @@ func (s *Shim) out(status, signal int) {
 	if executed && m.Faults.Ended != nil {
 		m.Faults.Ended(s)
 	}
-	if s.ended { // nobody is left to say so
+	if s.ended { // no process is left to report it
 		m.reap(s)
 		return
 	}
