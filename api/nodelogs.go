@@ -8,13 +8,12 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
+	"github.com/bellows-ml/bellows/agent/ranklog"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -22,6 +21,10 @@ import (
 // pollEvery is how often followed logs are looked at: soon enough for a person,
 // and cheap. (inotify would miss files on a network file system.)
 const pollEvery = 150 * time.Millisecond
+
+// Position is a place in what one rank wrote in one generation. It stays true when
+// logs are rotated, and when agents restart.
+type Position = ranklog.Position
 
 // LogQuery says which lines of a job are wanted.
 type LogQuery struct {
@@ -160,10 +163,10 @@ func (l *localLogs) handleNodeLogs(w http.ResponseWriter, r *http.Request) {
 // localLogs hands the lines of this node's ranks to emit; without Follow rank by
 // rank, with it as they come, until the node has nothing left of the generation.
 func (l *localLogs) read(ctx context.Context, job cluster.JobID, q LogQuery, emit func(LogLine) error) error {
-	p := nodePart{logs: l, job: job, query: q, emit: emit, folder: l.folder(job, q.Generation), open: map[int]*rankLog{}}
+	p := nodePart{logs: l, job: job, query: q, emit: emit, folder: l.folder(job, q.Generation), open: map[int]*ranklog.Reader{}}
 	defer func() {
 		for _, log := range p.open {
-			log.close()
+			log.Close()
 		}
 	}()
 	for {
@@ -190,7 +193,7 @@ type nodePart struct {
 	query     LogQuery
 	emit      func(LogLine) error
 	folder    string
-	open      map[int]*rankLog
+	open      map[int]*ranklog.Reader
 	following bool // what was there when the reading began has been read
 }
 
@@ -198,7 +201,7 @@ type nodePart struct {
 // written nothing yet, and says so before any line where Tail is part of that:
 // by the time that a reading which was cut off goes on, the end is elsewhere.
 func (p *nodePart) begin() error {
-	ranks, err := ranksIn(p.folder)
+	ranks, err := ranklog.Ranks(p.folder)
 	if err != nil {
 		return err
 	}
@@ -215,7 +218,7 @@ func (p *nodePart) begin() error {
 		if err != nil {
 			return err
 		}
-		p.open[rank] = newRankLog(logPath(p.folder, rank), after)
+		p.open[rank] = ranklog.NewReader(ranklog.Path(p.folder, rank), after)
 		if _, known := p.query.After[rank]; known || p.query.Tail == nil || !p.query.Follow {
 			continue
 		}
@@ -232,20 +235,16 @@ func (p *nodePart) begin() error {
 func (p *nodePart) poll(last bool) error {
 	for _, rank := range slices.Sorted(maps.Keys(p.open)) {
 		toLine := p.logs.lineOf(rank, p.query.Generation, p.following, p.emit)
-		if err := p.open[rank].poll(toLine); err != nil {
+		if err := p.open[rank].Poll(toLine); err != nil {
 			return err
 		}
 		if last {
-			if err := p.open[rank].finish(toLine); err != nil {
+			if err := p.open[rank].Finish(toLine); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
-}
-
-func logPath(folder string, rank int) string {
-	return filepath.Join(folder, fmt.Sprintf("rank-%d.log", rank))
 }
 
 // start says after what a rank's log is to be read; all of what comes while
@@ -255,9 +254,9 @@ func (q LogQuery) start(folder string, rank int, following bool) (after Position
 	switch {
 	case known || following:
 	case q.Tail != nil:
-		after, err = tailStart(logPath(folder, rank), *q.Tail)
+		after, err = ranklog.TailStart(ranklog.Path(folder, rank), *q.Tail)
 	case !q.Since.IsZero():
-		after, err = sinceStart(logPath(folder, rank), q.Since)
+		after, err = ranklog.SinceStart(ranklog.Path(folder, rank), q.Since)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return Position{}, nil
@@ -265,38 +264,17 @@ func (q LogQuery) start(folder string, rank int, following bool) (after Position
 	return after, err
 }
 
-func (l *localLogs) lineOf(rank int, g cluster.Generation, following bool, emit func(LogLine) error) func(logText) error {
-	return func(t logText) error {
-		line := LogLine{Node: string(l.cfg.Node), Rank: rank, Generation: uint64(g), Text: t.text, After: &t.after}
-		if t.gap != "" {
-			line.After, line.Notice = nil, fmt.Sprintf("rank %d in generation %d: %s", rank, g, t.gap)
+func (l *localLogs) lineOf(rank int, g cluster.Generation, following bool, emit func(LogLine) error) func(ranklog.Text) error {
+	return func(t ranklog.Text) error {
+		line := LogLine{Node: string(l.cfg.Node), Rank: rank, Generation: uint64(g), Text: t.Line, After: &t.After}
+		if t.Gap != "" {
+			line.After, line.Notice = nil, fmt.Sprintf("rank %d in generation %d: %s", rank, g, t.Gap)
 		}
 		if following {
 			line.At = time.Now().UTC()
 		}
 		return emit(line)
 	}
-}
-
-// ranksIn lists the ranks that have log files in a folder, ascending.
-func ranksIn(folder string) ([]int, error) {
-	entries, err := os.ReadDir(folder)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("list logs: %w", err)
-	}
-	var ranks []int
-	for _, e := range entries {
-		name, ok := strings.CutPrefix(e.Name(), "rank-")
-		name, number, isLog := strings.Cut(name, ".log")
-		if n, err := strconv.Atoi(strings.TrimPrefix(number, ".")); !ok || !isLog || number != "" && (err != nil || n < 1) {
-			continue
-		}
-		if rank, err := strconv.Atoi(name); err == nil {
-			ranks = append(ranks, rank)
-		}
-	}
-	slices.Sort(ranks)
-	return slices.Compact(ranks), nil
 }
 
 // ended reports whether this node's workers of the generation write nothing more.

@@ -2,12 +2,8 @@ package shim
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -15,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/agent/ranklog"
 	"github.com/bellows-ml/bellows/cluster"
 )
 
@@ -24,16 +21,10 @@ const (
 	logTailLines    = 20
 	// logTailBytes is what is remembered of one line for a failure's report.
 	logTailBytes = 400
-	// logReopen is how often a log that could not be opened is tried again.
-	logReopen = time.Second
 )
 
-// workerLog takes what one worker writes and keeps it, capped, in a file and the
-// one rotated away before it. The n-th file of a rank ends as rank-<r>.log.<n>, so
-// that a reader knows where it was however often the log is rotated meanwhile, and
-// the one being written is the one after the last of those. Logs are their owner's,
-// who reads them through the agent: other users of the machine must not see them,
-// nor may the job's own processes write them.
+// workerLog takes what one worker writes and keeps it in the rank's log, and the last
+// lines in memory. The job's own processes cannot write to the log.
 //
 // The worker writes into a pipe of the shim's. Its own descriptor on the file
 // would be simpler, but could be neither capped nor rotated without losing lines,
@@ -41,16 +32,9 @@ const (
 // nothing in safety: it does not end at the agent, which may come and go, and the
 // workers do not outlive the shim anyway.
 type workerLog struct {
-	path  string
-	limit int64 // bytes of each of the two files
-	from  *os.File
-	done  chan struct{} // closed when the last writer has closed the pipe
-
-	file    *os.File
-	size    int64
-	opened  time.Time // when opening was last tried
-	dropped int       // lines that could not be written
-	marks   marks     // when it was written
+	log  *ranklog.Writer
+	from *os.File
+	done chan struct{} // closed when the last writer has closed the pipe
 
 	mu   sync.Mutex
 	tail []string // the last whole lines
@@ -69,15 +53,14 @@ func openLog(o Order, rank int) (*workerLog, int, error) {
 	if err := unix.SetNonblock(p[0], true); err != nil { // our end only: for the poller
 		return nil, 0, fmt.Errorf("make log pipe of rank %d: %w", rank, err)
 	}
-	limit := o.LogMaxBytes
-	if limit <= 0 {
-		limit = defaultLogBytes
+	most := o.LogMaxBytes
+	if most <= 0 {
+		most = defaultLogBytes
 	}
 	l := &workerLog{
-		path:  filepath.Join(o.LogDir, fmt.Sprintf("rank-%d.log", rank)),
-		limit: max(limit/2, 1),
-		from:  os.NewFile(uintptr(p[0]), "log pipe"),
-		done:  make(chan struct{}),
+		log:  ranklog.NewWriter(ranklog.Path(o.LogDir, rank), most),
+		from: os.NewFile(uintptr(p[0]), "log pipe"),
+		done: make(chan struct{}),
 	}
 	go l.run()
 	return l, p[1], nil
@@ -90,117 +73,14 @@ func (l *workerLog) run() {
 		n, err := l.from.Read(b)
 		if n > 0 {
 			l.remember(b[:n])
-			l.write(b[:n])
+			l.log.Add(b[:n])
 		}
 		if err != nil {
 			break
 		}
 	}
 	_ = l.from.Close()
-	if l.file != nil {
-		_ = l.file.Close()
-	}
-	l.unmark()
-}
-
-// write appends b to the log, rotating at line ends where there are any.
-func (l *workerLog) write(b []byte) {
-	for len(b) > 0 {
-		if l.file == nil && !l.open() {
-			l.dropped += bytes.Count(b, []byte("\n"))
-			return
-		}
-		fits := min(int64(len(b)), l.limit-l.size)
-		if fits < int64(len(b)) {
-			if end := bytes.LastIndexByte(b[:max(fits, 0)], '\n'); end >= 0 {
-				fits = int64(end) + 1
-			} else if l.size > 0 { // the line goes to the next file as a whole
-				fits = 0
-			}
-		}
-		if fits > 0 {
-			l.mark(time.Now())
-		}
-		n, err := l.file.Write(b[:fits])
-		l.size += int64(n)
-		if n > 0 {
-			l.marks.inLine = b[n-1] != '\n'
-		}
-		if err != nil {
-			l.dropped += 1 + bytes.Count(b[n:], []byte("\n"))
-			return
-		}
-		if b = b[fits:]; len(b) > 0 {
-			l.rotate()
-		} else if l.dropped > 0 {
-			l.confess()
-		}
-	}
-}
-
-// confess says in the log itself what is missing from it.
-func (l *workerLog) confess() {
-	n, err := fmt.Fprintf(l.file, "[bellows: about %d lines are missing here: the log could not be written]\n", l.dropped)
-	l.size += int64(n)
-	if err == nil {
-		l.dropped = 0
-	}
-}
-
-// rotate gives the full file its number and only then deletes the one before: at
-// no time does the directory say that fewer files have been written.
-func (l *workerLog) rotate() {
-	_ = l.file.Close()
-	l.file, l.opened = nil, time.Time{}
-	l.unmark()
-	before, number := l.rotated(), l.number()
-	if err := os.Rename(l.path, fmt.Sprintf("%s.%d", l.path, number)); err != nil {
-		if !errors.Is(err, os.ErrNotExist) {
-			// Better the newest lines than the oldest ones, and never more than the cap.
-			_ = os.Truncate(l.path, 0)
-			l.sweepTimes(number + 1)
-		}
-		return
-	}
-	for _, n := range before {
-		_ = os.Remove(fmt.Sprintf("%s.%d", l.path, n)) // if it stays, the next rotation tries again
-	}
-	l.sweepTimes(number)
-}
-
-// rotated lists the numbers of the files that were rotated away and not deleted yet, ascending.
-func (l *workerLog) rotated() (numbers []int) {
-	entries, _ := os.ReadDir(filepath.Dir(l.path)) // what cannot be listed has no numbers that matter
-	for _, e := range entries {
-		if s, ok := strings.CutPrefix(e.Name(), filepath.Base(l.path)+"."); ok {
-			if n, err := strconv.Atoi(s); err == nil && n > 0 {
-				numbers = append(numbers, n)
-			}
-		}
-	}
-	slices.Sort(numbers)
-	return numbers
-}
-
-func (l *workerLog) open() bool {
-	if time.Since(l.opened) < logReopen {
-		return false
-	}
-	l.opened = time.Now()
-	if err := os.MkdirAll(filepath.Dir(l.path), 0o700); err != nil {
-		return false
-	}
-	f, err := os.OpenFile(l.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return false
-	}
-	info, err := f.Stat()
-	if err != nil {
-		_ = f.Close()
-		return false
-	}
-	l.file, l.size = f, info.Size()
-	return true
+	l.log.Close()
 }
 
 func (l *workerLog) remember(b []byte) {

@@ -38,7 +38,7 @@ const (
 	layer1 = "record rendezvous checkpoint agent/fence agent " +
 		"allocator allocator/goodput allocator/solve allocator/place allocator/policy"
 	layer2 = "coordinator"
-	layer3 = "internal/userdb internal/fault internal/units internal/yamltext internal/output internal/gate sdk internal/logging internal/trust nvml internal/systemd internal/metrics internal/membership store store/server store/etcdtest store/storetest api agent/shim " +
+	layer3 = "agent/ranklog internal/userdb internal/fault internal/units internal/yamltext internal/output internal/gate sdk internal/logging internal/trust nvml internal/systemd internal/metrics internal/membership store store/server store/etcdtest store/storetest api agent/shim " +
 		"agent/child checkpoint/owned checkpoint/dirblob checkpoint/blobtest"
 	layer4 = "coordinator/lead agent/host"
 	// front is what the command line is made of, apart from the commands.
@@ -90,12 +90,13 @@ func production() []Row {
 		{"store/server", "record store", Shell, "runs an etcd and administers it"},
 		{"store/etcdtest", "record store store/server", Shell, "an etcd for a test, and clients of it"},
 		{"store/storetest", "record", Shell, "one suite for etcd and for the in-memory etcd"},
-		{"api", "cluster record internal/userdb internal/gate internal/trust", Shell, "how people and agents talk to an agent"},
+		{"agent/ranklog", "", Shell, "what ranks print: names, rotation and times of its files"},
+		{"api", "cluster record agent/ranklog internal/userdb internal/gate internal/trust", Shell, "how people and agents talk to an agent"},
 		{"internal/metrics", "cluster record internal/gate", Shell, "what Prometheus reads of an agent or a coordinator"},
 		{"internal/systemd", "", Shell, "what services and their manager say to each other"},
 		{"agent/child", "", Shell, "runs a part of this program as another user"},
 		{"checkpoint/owned", "internal/userdb", Shell, "whether a folder is its owner's alone"},
-		{"agent/shim", "cluster record agent/fence sdk internal/logging internal/systemd agent/child checkpoint/owned internal/userdb", Shell, "hosts one generation's workers and outlives the agent"},
+		{"agent/shim", "cluster record agent/fence agent/ranklog sdk internal/logging internal/systemd agent/child checkpoint/owned internal/userdb", Shell, "hosts one generation's workers and outlives the agent"},
 		{"checkpoint/dirblob", "cluster record checkpoint checkpoint/owned", Shell, "Blobs on a directory"},
 		{"checkpoint/blobtest", "cluster record checkpoint", Shell, "one suite for every Blobs"},
 

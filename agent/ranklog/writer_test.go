@@ -1,4 +1,4 @@
-package shim
+package ranklog
 
 import (
 	"fmt"
@@ -13,15 +13,15 @@ import (
 func TestTimesOfALog(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "logs", "rank-0.log")
-	l := &workerLog{path: path, limit: 2000}
-	l.write([]byte(strings.Repeat("0123456\n", 10) + "begun, "))
+	l := NewWriter(path, 4000)
+	l.Add([]byte(strings.Repeat("0123456\n", 10) + "begun, "))
 	l.marks.last = l.marks.last.Add(-2 * markAtLeast)
-	l.write([]byte("ended\n")) // in the middle of a line nothing is marked
-	l.write([]byte("soon\n"))
+	l.Add([]byte("ended\n")) // in the middle of a line nothing is marked
+	l.Add([]byte("soon\n"))
 	l.marks.last = l.marks.last.Add(-2 * markAtLeast)
-	l.write([]byte("late\n"))
-	l.write([]byte("later\n"))
-	text, err := os.ReadFile(logTimes(path, 1))
+	l.Add([]byte("late\n"))
+	l.Add([]byte("later\n"))
+	text, err := os.ReadFile(timesOf(path, 1))
 	var ms [3]int64
 	var at [3]int64
 	n, scanErr := fmt.Sscan(string(text), &ms[0], &at[0], &ms[1], &at[1], &ms[2], &at[2])
@@ -29,9 +29,9 @@ func TestTimesOfALog(t *testing.T) {
 		t.Errorf("times %q, %v, %v", text, err, scanErr)
 	}
 	for range 1000 {
-		l.write([]byte("0123456\n"))
+		l.Add([]byte("0123456\n"))
 	}
-	l.unmark()
+	l.Close()
 	times, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*.times.*"))
 	logs, err2 := filepath.Glob(path + "*")
 	if err != nil || err2 != nil || len(times) != 2 || len(logs) != 2 {

@@ -1,4 +1,4 @@
-package api
+package ranklog
 
 import (
 	"bytes"
@@ -9,10 +9,10 @@ import (
 	"slices"
 )
 
-// tailStart returns where the last so many lines of a rank's log begin. A last
+// TailStart returns where the last so many lines of a rank's log begin. A last
 // line that is not finished counts as one.
-func tailStart(path string, lines int) (Position, error) {
-	kept, err := rotatedLogs(path)
+func TailStart(path string, lines int) (Position, error) {
+	kept, err := rotated(path)
 	if err != nil {
 		return Position{}, err
 	}

@@ -1,4 +1,4 @@
-package api
+package ranklog
 
 import (
 	"fmt"
@@ -30,14 +30,14 @@ func TestSince(t *testing.T) {
 	}
 	since := func(m float64) []string {
 		t.Helper()
-		start, err := sinceStart(path, noon.Add(time.Duration(m*float64(time.Minute))))
+		start, err := SinceStart(path, noon.Add(time.Duration(m*float64(time.Minute))))
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := newRankLog(path, start)
-		defer l.close()
+		l := NewReader(path, start)
+		defer l.Close()
 		got := []string{}
-		if err = l.poll(func(x logText) error { got = append(got, x.text+x.gap); return nil }); err != nil {
+		if err = l.Poll(func(x Text) error { got = append(got, x.Line+x.Gap); return nil }); err != nil {
 			t.Fatal(err)
 		}
 		return got

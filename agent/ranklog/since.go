@@ -1,4 +1,4 @@
-package api
+package ranklog
 
 import (
 	"bufio"
@@ -7,15 +7,14 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"strings"
 	"time"
 )
 
-// sinceStart returns a place in a rank's log after which all stands that was
+// SinceStart returns a place in a rank's log after which all stands that was
 // written at a time or later, and little else: the last one before it whose time
 // is known. Where no times are known it is the beginning of what is kept.
-func sinceStart(path string, t time.Time) (Position, error) {
-	kept, err := rotatedLogs(path)
+func SinceStart(path string, t time.Time) (Position, error) {
+	kept, err := rotated(path)
 	if err != nil {
 		return Position{}, err
 	}
@@ -45,14 +44,9 @@ func sinceStart(path string, t time.Time) (Position, error) {
 	return Position{}, nil
 }
 
-// timesOf names the file of times that a shim keeps beside the log of this number.
-func timesOf(path string, number int) string {
-	return fmt.Sprintf("%s.times.%d", strings.TrimSuffix(path, ".log"), number)
-}
-
 // lastMark returns the last offset that was written before t.
 func lastMark(path string, t time.Time) (offset int64, found bool, err error) {
-	f, err := openLog(path)
+	f, err := open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, false, nil
 	}

@@ -1,4 +1,4 @@
-package api
+package ranklog
 
 import (
 	"fmt"
@@ -8,6 +8,23 @@ import (
 	"strings"
 	"testing"
 )
+
+func appendTo(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
 
 // rotate does with a log what a shim does: number is that of the file that is full.
 func rotate(t *testing.T, path string, number int) {
@@ -22,26 +39,26 @@ func rotate(t *testing.T, path string, number int) {
 
 // reading is a rankLog and what it told last.
 type reading struct {
-	*rankLog
+	*Reader
 	t     *testing.T
 	after Position // the last line
 }
 
 func readLog(t *testing.T, path string, after Position) *reading {
 	t.Helper()
-	r := &reading{newRankLog(path, after), t, after}
-	t.Cleanup(r.close)
+	r := &reading{NewReader(path, after), t, after}
+	t.Cleanup(r.Close)
 	return r
 }
 
 func (r *reading) expect(want ...string) {
 	r.t.Helper()
 	var got []string
-	if err := r.poll(func(l logText) error {
-		if l.gap == "" {
-			r.after = l.after
+	if err := r.Poll(func(l Text) error {
+		if l.Gap == "" {
+			r.after = l.After
 		}
-		got = append(got, l.text+l.gap)
+		got = append(got, l.Line+l.Gap)
 		return nil
 	}); err != nil {
 		r.t.Fatal(err)
@@ -134,12 +151,12 @@ func TestTailOfARankLog(t *testing.T) {
 				rotate(t, path, i+1)
 			}
 		}
-		start, err := tailStart(path, c.lines)
+		start, err := TailStart(path, c.lines)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var got []string
-		if err = newRankLog(path, start).poll(func(l logText) error { got = append(got, l.text+l.gap); return nil }); err != nil || !slices.Equal(got, c.want) {
+		if err = NewReader(path, start).Poll(func(l Text) error { got = append(got, l.Line+l.Gap); return nil }); err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("the last %d of %.40q: from %+v %.60q, want %.60q, %v", c.lines, c.files, start, got, c.want, err)
 		}
 	}
@@ -147,7 +164,7 @@ func TestTailOfARankLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rank-0.log")
 	appendTo(t, path, "a\nb\n")
 	rotate(t, path, 1)
-	if start, err := tailStart(path, 1); err != nil || start != (Position{1, 2}) {
+	if start, err := TailStart(path, 1); err != nil || start != (Position{1, 2}) {
 		t.Errorf("%+v, %v", start, err)
 	}
 }
@@ -155,18 +172,33 @@ func TestTailOfARankLog(t *testing.T) {
 func TestRankLogCutsLinesAndMendsText(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rank-0.log")
 	appendTo(t, path, strings.Repeat("x", maxLine+10)+"\nbroken \xff\nlast")
-	l := newRankLog(path, Position{})
-	defer l.close()
+	l := NewReader(path, Position{})
+	defer l.Close()
 	var got []string
-	emit := func(s logText) error { got = append(got, fmt.Sprintf("%d:%s", s.after.Offset, s.text)); return nil }
-	if err := l.poll(emit); err != nil {
+	emit := func(s Text) error { got = append(got, fmt.Sprintf("%d:%s", s.After.Offset, s.Line)); return nil }
+	if err := l.Poll(emit); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.finish(emit); err != nil {
+	if err := l.Finish(emit); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{fmt.Sprintf("%d:%s", maxLine+11, strings.Repeat("x", maxLine)+cutMark), fmt.Sprintf("%d:broken \ufffd", maxLine+20), fmt.Sprintf("%d:last", maxLine+24)}
 	if !slices.Equal(got, want) {
 		t.Errorf("%d lines: %.40q…", len(got), got)
+	}
+}
+
+func TestRankLogFollowsNoLink(t *testing.T) {
+	dir := t.TempDir()
+	secret := filepath.Join(dir, "secret")
+	appendTo(t, secret, "secret\n")
+	path := filepath.Join(dir, "rank-0.log")
+	if err := os.Symlink(secret, path); err != nil {
+		t.Fatal(err)
+	}
+	l := NewReader(path, Position{})
+	defer l.Close()
+	if err := l.Poll(func(s Text) error { t.Errorf("read %q", s.Line); return nil }); err == nil {
+		t.Error("a link in place of a log was read")
 	}
 }
