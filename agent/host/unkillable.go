@@ -16,9 +16,9 @@ func (r *run) survivors() (pids []int, killPending bool) {
 	case r.sweep.done, r.shim == agent.Absent: // of one without a run the devices are not known
 		return nil, false
 	case r.sweep.unkillable != nil:
-		return r.sweep.unkillable.PIDs, r.sweep.unkillable.Doomed
+		return r.sweep.unkillable.PIDs, r.sweep.unkillable.KillPending
 	case r.report != nil:
-		return r.report.Unkillable, r.report.Doomed
+		return r.report.Unkillable, r.report.KillPending
 	}
 	return nil, false
 }

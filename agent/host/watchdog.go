@@ -140,7 +140,7 @@ func (w *watchdog) kill(jg record.JobGen, g guarded, what agent.Kill) {
 			if g.Report != nil {
 				workers = g.Report.Workers
 			}
-			err = reach.Strike(workers, what == agent.KillWorkers)
+			err = reach.Kill(workers, what == agent.KillWorkers)
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -148,7 +148,7 @@ func (w *watchdog) kill(jg record.JobGen, g guarded, what agent.Kill) {
 	})
 	if known {
 		w.begin(&k.marking, func() {
-			if err := reach.StrikeMarked(); err != nil {
+			if err := reach.KillMarked(); err != nil {
 				w.mu.Lock()
 				defer w.mu.Unlock()
 				w.begin(&k.reporting, func() { w.killed(jg, err) })

@@ -27,47 +27,72 @@ type agentConn struct {
 	gone chan struct{}
 }
 
-// serveAgents accepts connections until the listener is closed.
-func (m *machine) serveAgents(l *net.UnixListener) {
+// agentServer is the control socket. The loop owns it, but for the accepting,
+// reading and writing.
+type agentServer struct {
+	*shared
+
+	wished func(Wish) // takes in what an agent wants
+	conns  map[*agentConn]bool
+	newest []byte // report, encoded
+}
+
+// serve accepts connections until the listener is closed.
+func (s *agentServer) serve(l *net.UnixListener) {
 	accept(l, func(c *net.UnixConn, cred *unix.Ucred) {
 		if cred.Uid != 0 && int(cred.Uid) != os.Geteuid() {
-			m.heard.Warn().Uint32("uid", cred.Uid).Msg("refused a connection to the control socket: only the agent's own user and root may connect")
+			s.heard.Warn().Uint32("uid", cred.Uid).Msg("refused a connection to the control socket: only the agent's own user and root may connect")
 			_ = c.Close()
 			return
 		}
 		a := &agentConn{conn: c, slot: make(chan []byte, 1), gone: make(chan struct{})}
-		m.post(func() { m.welcome(a) })
+		s.post(func() { s.welcome(a) })
 	})
 }
 
-func (m *machine) welcome(a *agentConn) {
-	if len(m.agents) >= maxAgents {
-		m.heard.Warn().Int("connections", maxAgents).Msg("refused a connection to the control socket: too many are open")
+func (s *agentServer) welcome(a *agentConn) {
+	if len(s.conns) >= maxAgents {
+		s.heard.Warn().Int("connections", maxAgents).Msg("refused a connection to the control socket: too many are open")
 		_ = a.conn.Close()
 		return
 	}
-	m.agents[a] = true
-	if m.encoded != nil {
-		a.offer(m.encoded)
+	s.conns[a] = true
+	if s.newest != nil {
+		a.offer(s.newest)
 	}
 	go a.write()
 	go func() {
 		lines(a.conn, maxMessage, func(line []byte) bool {
 			var w Wish
 			if err := json.Unmarshal(line, &w); err != nil {
-				m.heard.Warn().Err(err).Msg("an agent's wish cannot be read")
+				s.heard.Warn().Err(err).Msg("an agent's wish cannot be read")
 				return false
 			}
-			m.post(func() { m.wished(w) })
+			s.post(func() { s.wished(w) })
 			return true
 		})
 		close(a.gone)
 		_ = a.conn.Close()
-		m.post(func() { delete(m.agents, a) })
+		s.post(func() { delete(s.conns, a) })
 	}()
 }
 
-// offer replaces what waits to be sent. Only the machine calls it.
+// offer sends a report to all, and to those who come later.
+func (s *agentServer) offer(report []byte) {
+	s.newest = report
+	for a := range s.conns {
+		a.offer(report)
+	}
+}
+
+// shut hangs up everywhere.
+func (s *agentServer) shut() {
+	for a := range s.conns {
+		_ = a.conn.Close()
+	}
+}
+
+// offer replaces what waits to be sent. Only the loop calls it.
 func (a *agentConn) offer(report []byte) {
 	select {
 	case <-a.slot:

@@ -70,8 +70,8 @@ var errNoAnswer = errors.New("the kernel does not let its memory be read, as in 
 // observer finds out what runs on the machine.
 type observer struct {
 	proc     procfs
-	listings shared[*listing]
-	censuses shared[*census]
+	listings batched[*listing]
+	censuses batched[*census]
 
 	mu    sync.Mutex
 	reads map[readKey]bool // unfinished
@@ -287,9 +287,9 @@ func namedGroups() []namedGroup {
 	return found
 }
 
-// shared has those who ask at the same time share one answer, which is begun after
+// batched has those who ask at the same time share one answer, which is begun after
 // the last of them has asked. At most one answer is worked out at a time.
-type shared[T any] struct {
+type batched[T any] struct {
 	find func() (T, error)
 
 	mu   sync.Mutex
@@ -303,7 +303,7 @@ type pending[T any] struct {
 	err   error
 }
 
-func (s *shared[T]) get() (T, error) {
+func (s *batched[T]) get() (T, error) {
 	s.mu.Lock()
 	if s.next == nil {
 		s.next = &pending[T]{done: make(chan struct{})}
@@ -319,7 +319,7 @@ func (s *shared[T]) get() (T, error) {
 }
 
 // work answers until nothing more is asked.
-func (s *shared[T]) work() {
+func (s *batched[T]) work() {
 	for {
 		s.mu.Lock()
 		now := s.next

@@ -163,9 +163,10 @@ func TestManyShareALook(t *testing.T) {
 	take := o.censuses.find
 	o.censuses.find = func() (*census, error) {
 		looks.Add(1)
+		c, err := take()
 		begun <- struct{}{}
 		<-goOn
-		return take()
+		return c, err
 	}
 	const many = 100
 	var asked, asking sync.WaitGroup

@@ -168,10 +168,10 @@ func TestWhatAJobHasFrozenItselfIsKilled(t *testing.T) {
 
 func TestAContainmentThatIsNotThereIsRefused(t *testing.T) {
 	t.Parallel()
-	if _, err := newFence("bellows/not/a/name", Cgroup1); err == nil || !strings.Contains(err.Error(), "--containment") {
+	if _, err := newGroup("bellows/not/a/name", Cgroup1); err == nil || !strings.Contains(err.Error(), "--containment") {
 		t.Errorf("got %v", err)
 	}
-	c, err := newFence("bellows/not/a/name", "")
+	c, err := newGroup("bellows/not/a/name", "")
 	if err != nil || c.kind != Weak || c.why == nil {
 		t.Errorf("without a wish: %+v, %v", c, err)
 	}

@@ -29,7 +29,7 @@ type group interface {
 	remove() error
 }
 
-// cage holds everything that the workers start. Two fences stand around it:
+// containment holds everything that the workers start. Two fences stand around it:
 //
 //   - a group of its own, where the machine and the user's rights allow one;
 //   - always, the shim as subreaper: whatever a worker leaves behind, also with
@@ -38,7 +38,7 @@ type group interface {
 //
 // The second alone is called weak for one reason: it is gone with the shim, and
 // a sweep must then look for the processes by their environment.
-type cage struct {
+type containment struct {
 	kind  string
 	path  string // of the group
 	group group  // nil = weak
@@ -57,29 +57,29 @@ type cage struct {
 	devicesPath string
 }
 
-// newCage makes this process the subreaper, and a group of that name: of the kind
+// newContainment makes this process the subreaper, and a group of that name: of the kind
 // that is wanted, or of the strongest that there is if none is.
-func newCage(name, want string) (*cage, error) {
+func newContainment(name, want string) (*containment, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("become subreaper: %w", err)
 	}
-	return newFence(name, want)
+	return newGroup(name, want)
 }
 
-// newFence is the first of the two.
-func newFence(name, want string) (*cage, error) {
-	c := &cage{kind: Weak}
+// newGroup is the first of the two.
+func newGroup(name, want string) (*containment, error) {
+	c := &containment{kind: Weak}
 	if want == "" || want == Cgroup2 {
 		g, err := newCgroup(name)
 		if err == nil {
-			return &cage{kind: Cgroup2, path: string(g), group: g}, nil
+			return &containment{kind: Cgroup2, path: string(g), group: g}, nil
 		}
 		c.why = errors.Join(c.why, err)
 	}
 	if want == "" || want == Cgroup1 {
 		g, err := newFreezer(name)
 		if err == nil {
-			return &cage{kind: Cgroup1, path: string(g), group: g, why: c.why}, nil
+			return &containment{kind: Cgroup1, path: string(g), group: g, why: c.why}, nil
 		}
 		c.why = errors.Join(c.why, err)
 	}
@@ -101,7 +101,7 @@ func openGroup(rec runRecord) group {
 	}
 }
 
-func (c *cage) enter(attr *syscall.SysProcAttr) (release func(), err error) {
+func (c *containment) enter(attr *syscall.SysProcAttr) (release func(), err error) {
 	if c.group == nil {
 		return func() {}, nil
 	}
@@ -110,7 +110,7 @@ func (c *cage) enter(attr *syscall.SysProcAttr) (release func(), err error) {
 
 // kill sends SIGKILL to all that is inside. What forks at that moment may need
 // another call unless there is a cgroup; the caller repeats it until empty.
-func (c *cage) kill() error {
+func (c *containment) kill() error {
 	var groups []group
 	if c.group != nil {
 		groups = []group{c.group}
@@ -125,7 +125,7 @@ func (c *cage) kill() error {
 
 // empty reports whether nothing is inside any more. Children that have ended
 // count until they are reaped.
-func (c *cage) empty() (bool, error) {
+func (c *containment) empty() (bool, error) {
 	if hasChildren() {
 		if c.apart == 0 {
 			return false, nil
@@ -142,7 +142,7 @@ func (c *cage) empty() (bool, error) {
 }
 
 // left names the living processes inside, by pid.
-func (c *cage) left() ([]stat, error) {
+func (c *containment) left() ([]stat, error) {
 	all, err := processes()
 	if err != nil {
 		return nil, err
@@ -155,7 +155,7 @@ func (c *cage) left() ([]stat, error) {
 	return slices.DeleteFunc(found, func(s stat) bool { return s.pid == c.apart }), nil
 }
 
-func (c *cage) remove() error {
+func (c *containment) remove() error {
 	var err error
 	if c.limits != nil {
 		err = removeTops(c.limits.tops)

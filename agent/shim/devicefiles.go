@@ -41,7 +41,7 @@ func notEnforced(why string) string {
 // DeviceFilter, by DeviceController, or why not. Nothing to be kept from: "". A node
 // that cannot runs jobs all the same, as CUDA_VISIBLE_DEVICES is heeded by all that
 // mean no harm.
-func (c *cage) keepDevices(name string, d *DeviceFiles) string {
+func (c *containment) keepDevices(name string, d *DeviceFiles) string {
 	if d == nil {
 		return ""
 	}
@@ -59,7 +59,7 @@ func (c *cage) keepDevices(name string, d *DeviceFiles) string {
 }
 
 // keepApart does so by a group that is there for nothing else.
-func (c *cage) keepApart(name string, d DeviceFiles, why error) string {
+func (c *containment) keepApart(name string, d DeviceFiles, why error) string {
 	g, err := denyDevices(name, d)
 	if err == nil {
 		c.devices, c.devicesPath = g, string(g)
@@ -177,7 +177,7 @@ func denied(dir string, d DeviceFiles) error {
 // as keepDevices does, with containment of that kind.
 func TryDevices(containment string) string {
 	name := fmt.Sprintf("bellows-try-%d-%d", os.Getpid(), Boottime())
-	c, err := newFence(name, containment)
+	c, err := newGroup(name, containment)
 	if err != nil {
 		return notEnforced(err.Error())
 	}

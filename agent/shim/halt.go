@@ -15,6 +15,18 @@ import (
 // stopGrace is what workers get between SIGTERM and SIGKILL when there is nothing to save.
 const stopGrace = 2 * time.Second
 
+// halter carries out the leader's halt. The loop owns it.
+type halter struct {
+	*shared
+	*reporter
+
+	killer *killer
+
+	seen, ends int64 // when the halt was first seen, when it is over
+	stopNow    int64 // when what has nothing to save is killed
+	sdkSeen    bool  // any rank has ever said hello
+}
+
 // settleHalt carries out the leader's halt:
 //
 //	halt seen ──► connected ranks: hold ──► all answered: Held ──► stop_after ──► they exit
@@ -27,36 +39,36 @@ const stopGrace = 2 * time.Second
 //
 // The time is measured here, from the moment the halt was first seen: the leader's
 // clock need not agree with this node's, and the leader withdraws the permit anyway.
-func (m *machine) settleHalt(now int64) {
-	h := m.wish.Halt
-	if h == nil || m.killed != "" || m.over() {
+func (h *halter) settleHalt(now int64) {
+	halt := h.wish.Halt
+	if halt == nil || h.killer.why != "" || h.over() {
 		return
 	}
-	if m.haltSeen == 0 {
-		m.haltSeen, m.haltEnds = now, now+int64(haltSpan(h))
+	if h.seen == 0 {
+		h.seen, h.ends = now, now+int64(haltSpan(halt))
 	}
-	m.alarm.at(m.haltEnds)
+	h.alarm.at(h.ends)
 	switch {
-	case !h.Save:
-		m.kill("halt: " + h.Why)
+	case !halt.Save:
+		h.killer.kill("halt: " + halt.Why)
 		return
-	case now >= m.haltEnds:
-		m.kill(fmt.Sprintf("the halt's time of %s is over: %s", haltSpan(h), h.Why))
+	case now >= h.ends:
+		h.killer.kill(fmt.Sprintf("the halt's time of %s is over: %s", haltSpan(halt), halt.Why))
 		return
-	case m.phase == preparing || m.phase == ready:
-		m.held(-1)
-		m.kill("halted before its workers were executed: " + h.Why)
+	case h.phase == preparing || h.phase == ready:
+		h.held(-1)
+		h.killer.kill("halted before its workers were executed: " + halt.Why)
 		return
-	case m.phase == starting:
+	case h.phase == starting:
 		return
 	}
-	m.holdRanks()
+	h.holdRanks()
 	switch {
-	case h.StopAfter != nil:
-		m.stopRanks(*h.StopAfter, now)
-	case h.Terminate:
-		for _, w := range m.workers {
-			m.sigterm(w)
+	case halt.StopAfter != nil:
+		h.stopRanks(*halt.StopAfter, now)
+	case halt.Terminate:
+		for _, w := range h.workers {
+			h.sigterm(w)
 		}
 	}
 }
@@ -69,9 +81,9 @@ func haltSpan(h *record.Halt) time.Duration {
 }
 
 // holdRanks asks every connected rank how far it is.
-func (m *machine) holdRanks() {
+func (h *halter) holdRanks() {
 	complete, begun := true, int64(-1)
-	for _, w := range m.workers {
+	for _, w := range h.workers {
 		switch {
 		case !w.runs(), w.link == nil:
 		case !w.link.holding:
@@ -85,60 +97,60 @@ func (m *machine) holdRanks() {
 		}
 	}
 	if complete {
-		m.held(begun)
+		h.held(begun)
 	}
 }
 
-func (m *machine) held(begun int64) {
-	if m.report.Held == nil {
-		m.report.Held, m.dirty = &record.Held{SDK: m.sdkSeen, Begun: begun, Deaf: m.deaf(), At: time.Now()}, true
-		m.log.Info().Bool("sdk", m.sdkSeen).Int64("begun", begun).Bool("deaf", m.report.Held.Deaf).Msg("held")
+func (h *halter) held(begun int64) {
+	if h.report.Held == nil {
+		h.report.Held, h.dirty = &record.Held{SDK: h.sdkSeen, Begun: begun, Deaf: h.deaf(), At: time.Now()}, true
+		h.log.Info().Bool("sdk", h.sdkSeen).Int64("begun", begun).Bool("deaf", h.report.Held.Deaf).Msg("held")
 	}
 }
 
 // deaf reports whether a worker here would not notice being asked to stop, or none runs yet.
-func (m *machine) deaf() bool {
-	return m.phase == preparing || m.phase == ready || slices.ContainsFunc(m.workers, func(w *worker) bool {
+func (h *halter) deaf() bool {
+	return h.phase == preparing || h.phase == ready || slices.ContainsFunc(h.workers, func(w *worker) bool {
 		return w.runs() && w.link == nil && !catches(w.PID, unix.SIGTERM)
 	})
 }
 
 // stopRanks tells the SDK ranks their last step; or all to go at once if nothing was begun anywhere.
-func (m *machine) stopRanks(last, now int64) {
+func (h *halter) stopRanks(last, now int64) {
 	if last < 0 {
-		for _, w := range m.workers {
-			m.sigterm(w)
+		for _, w := range h.workers {
+			h.sigterm(w)
 		}
-		if m.stopNow == 0 {
-			m.stopNow = now + int64(stopGrace)
+		if h.stopNow == 0 {
+			h.stopNow = now + int64(stopGrace)
 		}
-		if now >= m.stopNow {
-			m.kill("halt: still running after SIGTERM, with nothing to save")
+		if now >= h.stopNow {
+			h.killer.kill("halt: still running after SIGTERM, with nothing to save")
 			return
 		}
-		m.alarm.at(m.stopNow)
+		h.alarm.at(h.stopNow)
 		return
 	}
-	for _, w := range m.workers {
+	for _, w := range h.workers {
 		if !w.runs() || w.link == nil || w.link.stopping {
 			continue
 		}
 		w.link.stopping = true
 		w.told = true
-		w.link.send(toWorker{StopAfter: &last}, func() { m.signalledAt = time.Now() })
+		w.link.send(toWorker{StopAfter: &last}, func() { h.killer.signalledAt = time.Now() })
 	}
 }
 
 // sigterm asks a worker to stop, once. It goes to the worker's process alone: its
 // data loaders are its own to stop, and often needed for the last step.
-func (m *machine) sigterm(w *worker) {
+func (h *halter) sigterm(w *worker) {
 	if !w.runs() || w.term {
 		return
 	}
 	w.term, w.told = true, true
-	m.signalledAt = time.Now()
+	h.killer.signalledAt = time.Now()
 	// Not reaped yet, so the pid cannot be anybody else's.
 	if err := unix.Kill(w.PID, unix.SIGTERM); err != nil && !errors.Is(err, unix.ESRCH) {
-		m.log.Warn().Err(err).Int("rank", w.Rank).Msg("send SIGTERM")
+		h.log.Warn().Err(err).Int("rank", w.Rank).Msg("send SIGTERM")
 	}
 }

@@ -62,7 +62,7 @@ func FuzzWorkerMessage(f *testing.F) {
 		f.Add([]byte(text), []byte(`{"progress":{"step":9223372036854775807,"samples":-5}}`))
 	}
 	f.Fuzz(func(t *testing.T, one, two []byte) {
-		m := &machine{order: anyOrder()}
+		m := assemble(&shared{order: anyOrder()}, Report{})
 		for _, text := range [][]byte{one, two, one} {
 			var msg fromWorker
 			if json.Unmarshal(text, &msg) != nil {

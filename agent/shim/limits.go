@@ -49,7 +49,7 @@ func controllers(l cluster.Limits) (names []string) {
 
 // limit makes the groups that hold each worker within the order's limits. An
 // error means that this node cannot.
-func (c *cage) limit(name string, o Order, member cluster.Member) error {
+func (c *containment) limit(name string, o Order, member cluster.Member) error {
 	// Where we are now: to have one controller, this process may have to move into
 	// a leaf, where no other is to be had.
 	own, err := hierarchy{fstype: "cgroup2"}.own()
@@ -66,7 +66,7 @@ func (c *cage) limit(name string, o Order, member cluster.Member) error {
 }
 
 // limitEach keeps each worker within the limits that its job asks for.
-func (c *cage) limitEach(name, own string, o Order, member cluster.Member) (err error) {
+func (c *containment) limitEach(name, own string, o Order, member cluster.Member) (err error) {
 	l := &limits{}
 	for local := range member.Processes() {
 		l.workers = append(l.workers, bound{Limits: o.Limits.Of(len(member.DevicesOf(local)))})
@@ -89,7 +89,7 @@ var errElsewhere = errors.New("cgroup v2 has no such controller here")
 
 // inV2 makes a child of the containment for each worker, with the controller's
 // limits. own is the v2 cgroup in which the shim began; empty if there is none.
-func (l *limits) inV2(c *cage, own, controller string, scope bool) error {
+func (l *limits) inV2(c *containment, own, controller string, scope bool) error {
 	if own == "" || !offers(own, controller) {
 		return errElsewhere
 	}
@@ -244,10 +244,10 @@ func set(dir, file, value string) error {
 }
 
 // hold prepares for the worker with that local rank to be started within its
-// limits, kept from others' devices, and in the cage: release once it was. The
+// limits, kept from others' devices, and in the containment: release once it was. The
 // caller has locked its goroutine to the thread, which is in the worker's v1
 // groups meanwhile.
-func (c *cage) hold(local int, attr *syscall.SysProcAttr) (release func(), err error) {
+func (c *containment) hold(local int, attr *syscall.SysProcAttr) (release func(), err error) {
 	var enters []func(*syscall.SysProcAttr) (func(), error)
 	if c.devices != nil { // first: limits may lie below it
 		enters = append(enters, c.devices.enter)
@@ -292,7 +292,7 @@ func (b bounded) enter(attr *syscall.SysProcAttr) (release func(), err error) {
 
 // starved reports whether the kernel has killed something of a worker because it
 // has reached its limit of memory.
-func (c *cage) starved(local int) (limit uint64, yes bool) {
+func (c *containment) starved(local int) (limit uint64, yes bool) {
 	if c.limits == nil || c.limits.workers[local].memory == "" {
 		return 0, false
 	}

@@ -21,7 +21,7 @@ import (
 // needsLimits is for tests that need the controllers, and the right to use them.
 func needsLimits(t *testing.T) {
 	t.Helper()
-	c, err := newFence("bellows-limits-"+itoa(os.Getpid())+"-"+itoa(int(testGroups.Add(1))), "")
+	c, err := newGroup("bellows-limits-"+itoa(os.Getpid())+"-"+itoa(int(testGroups.Add(1))), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,7 +245,7 @@ func TestLimitsInCgroupV2(t *testing.T) {
 	for _, worker := range []string{"worker-0", "worker-1"} { // the kernel makes these files, a mkdir here does not
 		fakeCgroup(t, filepath.Join(top, worker), map[string]string{"memory.max": "", "memory.oom.group": "", "cpu.max": ""})
 	}
-	c := &cage{limits: l, kind: Cgroup2, path: top}
+	c := &containment{limits: l, kind: Cgroup2, path: top}
 	for _, controller := range []string{"memory", "cpu"} {
 		fakeCgroup(t, top, map[string]string{"cgroup.subtree_control": ""})
 		if err := l.inV2(c, top, controller, true); err != nil {

@@ -85,22 +85,24 @@ type outgoing struct {
 	last      bool   // close after it
 }
 
-// workerServer is the worker socket. Like everything it belongs to the machine's
-// goroutine, but for the accepting, reading and writing.
+// workerServer is the worker socket. The loop owns it, but for the accepting, reading and writing.
 type workerServer struct {
-	m     *machine
-	links map[*link]bool
+	*shared
+
+	reporter *reporter
+	halter   *halter
+	links    map[*link]bool
 }
 
 func (s *workerServer) serve(l *net.UnixListener) {
 	accept(l, func(c *net.UnixConn, cred *unix.Ucred) {
 		k := &link{conn: c, cred: cred, out: make(chan outgoing, linkQueue), gone: make(chan struct{})}
-		s.m.post(func() { s.open(k) })
+		s.post(func() { s.open(k) })
 	})
 }
 
 func (s *workerServer) open(k *link) {
-	if len(s.links) >= len(s.m.workers)+spareLinks {
+	if len(s.links) >= len(s.workers)+spareLinks {
 		_ = k.conn.Close()
 		return
 	}
@@ -114,16 +116,16 @@ func (s *workerServer) read(k *link) {
 	lines(k.conn, maxLine, func(line []byte) bool {
 		var msg fromWorker
 		if err := json.Unmarshal(line, &msg); err != nil {
-			s.m.post(func() { s.refuse(k, "not a line of JSON: "+err.Error()) })
+			s.post(func() { s.refuse(k, "not a line of JSON: "+err.Error()) })
 			return true // the writer hangs up, once it has said why
 		}
 		if msg.Hello != nil {
 			_ = k.conn.SetReadDeadline(time.Time{})
 		}
-		s.m.post(func() { s.hear(k, msg) })
+		s.post(func() { s.hear(k, msg) })
 		return true
 	})
-	s.m.post(func() { s.close(k) })
+	s.post(func() { s.close(k) })
 }
 
 func (s *workerServer) write(k *link) {
@@ -142,7 +144,7 @@ func (s *workerServer) write(k *link) {
 				return
 			}
 			if o.delivered != nil {
-				s.m.post(o.delivered)
+				s.post(o.delivered)
 			}
 		case <-k.gone:
 			return
@@ -176,7 +178,7 @@ func (s *workerServer) refuse(k *link, why string) {
 		return
 	}
 	k.refused = true
-	s.m.heard.Warn().Int32("pid", k.cred.Pid).Str("why", why).Msg("refused a worker's message")
+	s.heard.Warn().Int32("pid", k.cred.Pid).Str("why", why).Msg("refused a worker's message")
 	k.queue(outgoing{message: toWorker{Error: why}, last: true})
 }
 
@@ -215,7 +217,7 @@ func (s *workerServer) hear(k *link, msg fromWorker) {
 			k.worker.unsavedFor = record.Transient
 		}
 	case msg.Progress != nil:
-		s.m.progressed(msg.Progress.Step, msg.Progress.Samples, msg.Progress.Loss)
+		s.reporter.progressed(msg.Progress.Step, msg.Progress.Samples, msg.Progress.Loss)
 	default:
 		k.send(toWorker{Error: "unknown message: hello, held, saved, no_room and progress are understood"}, nil)
 	}
@@ -224,7 +226,7 @@ func (s *workerServer) hear(k *link, msg fromWorker) {
 // hello believes the kernel: the rank must be that of the process at the other
 // end, or of one that it descends from.
 func (s *workerServer) hello(k *link, msg fromWorker) {
-	i := slices.IndexFunc(s.m.workers, func(w *worker) bool { return w.Rank == msg.Hello.Rank })
+	i := slices.IndexFunc(s.workers, func(w *worker) bool { return w.Rank == msg.Hello.Rank })
 	switch {
 	case msg.Hello.Version != sdkVersion:
 		s.refuse(k, fmt.Sprintf("version %d: this shim speaks version %d", msg.Hello.Version, sdkVersion))
@@ -232,11 +234,11 @@ func (s *workerServer) hello(k *link, msg fromWorker) {
 	case i < 0:
 		s.refuse(k, fmt.Sprintf("rank %d is not on this node", msg.Hello.Rank))
 		return
-	case s.m.workers[i].PID == 0 && s.m.phase == starting:
+	case s.workers[i].PID == 0 && s.phase == starting:
 		k.early = append(k.early, msg)
 		return
 	}
-	w := s.m.workers[i]
+	w := s.workers[i]
 	if !w.runs() || !descends(int(k.cred.Pid), w.PID) {
 		s.refuse(k, fmt.Sprintf("process %d does not belong to rank %d", k.cred.Pid, w.Rank))
 		return
@@ -245,13 +247,13 @@ func (s *workerServer) hello(k *link, msg fromWorker) {
 		_ = old.conn.Close()
 	}
 	w.link, w.begun, k.worker = k, nil, w
-	if s.m.haltSeen != 0 {
+	if s.halter.seen != 0 {
 		k.hold() // ahead of the welcome, so that no step begins in between
 	}
 	k.send(toWorker{Welcome: &struct{}{}}, nil)
-	if !s.m.sdkSeen {
-		s.m.sdkSeen = true
-		s.m.log.Info().Int("rank", w.Rank).Msg("the SDK has connected")
+	if !s.halter.sdkSeen {
+		s.halter.sdkSeen = true
+		s.log.Info().Int("rank", w.Rank).Msg("the SDK has connected")
 	}
 }
 
@@ -276,13 +278,13 @@ func (s *workerServer) shut() {
 
 // saved notes a rank's save; the answer goes out once it is on disk.
 func (s *workerServer) saved(k *link, save Save) {
-	if err := checkSave(s.m.order.Checkpoint, save); err != nil {
+	if err := checkSave(s.order.Checkpoint, save); err != nil {
 		k.send(toWorker{Error: err.Error()}, nil)
 		return
 	}
 	k.worker.unsaved = ""
-	s.m.addSave(save)
-	s.m.unconfirmed = append(s.m.unconfirmed, confirmation{k, save.Step, s.m.sequence + 1})
+	s.reporter.addSave(save)
+	s.reporter.unconfirmed = append(s.reporter.unconfirmed, confirmation{k, save.Step, s.reporter.sequence + 1})
 }
 
 // checkSave keeps a job from having the agent read, as root, what lies elsewhere.

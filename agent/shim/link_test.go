@@ -111,7 +111,7 @@ func TestWordsThatComeBeforeTheBirth(t *testing.T) {
 	m := testMachine(t)
 	m.phase = starting
 	m.workers = []*worker{{Worker: record.Worker{Rank: 0}}, {Worker: record.Worker{Rank: 1}}}
-	s := &workerServer{m: m, links: map[*link]bool{}}
+	s := m.sdk
 	k := &link{cred: &unix.Ucred{Pid: int32(os.Getpid())}, out: make(chan outgoing, linkQueue), gone: make(chan struct{})}
 	s.links[k] = true
 	for _, line := range []string{`{"hello":{"version":1,"rank":1,"pid":1}}`, `{"progress":{"step":4,"samples":8}}`, `{"held":{"begun":5}}`} {
@@ -143,9 +143,9 @@ func TestDuringAHaltTheHoldComesBeforeTheWelcome(t *testing.T) {
 		m.phase = running
 		m.workers = []*worker{{Worker: record.Worker{Rank: 0, PID: os.Getpid()}}}
 		if halted {
-			m.haltSeen = 1
+			m.halter.seen = 1
 		}
-		s := &workerServer{m: m, links: map[*link]bool{}}
+		s := m.sdk
 		k := &link{cred: &unix.Ucred{Pid: int32(os.Getpid())}, out: make(chan outgoing, linkQueue), gone: make(chan struct{})}
 		s.links[k] = true
 		var msg fromWorker
@@ -175,7 +175,7 @@ func TestDuringAHaltTheHoldComesBeforeTheWelcome(t *testing.T) {
 }
 
 func TestTheNewestStepsAreKept(t *testing.T) {
-	m := &machine{}
+	m := assemble(&shared{}, Report{})
 	for step := range int64(10) {
 		for rank := range 3 {
 			m.addSave(Save{Step: 9 - step, Rank: 2 - rank})
@@ -193,7 +193,7 @@ func TestTheNewestStepsAreKept(t *testing.T) {
 }
 
 func TestProgressIsMeasured(t *testing.T) {
-	m := &machine{}
+	m := assemble(&shared{}, Report{})
 	loss := 0.5
 	m.progressed(10, 640, nil)
 	m.progressed(10, 640, &loss) // the second rank of the same step adds its loss

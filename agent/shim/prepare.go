@@ -22,61 +22,97 @@ import (
 // interrupted, only left alone.
 const prepareBound = 45 * time.Second
 
-// prepare runs beside the machine, since everything it touches may hang. The
+// starter looks at the node, takes the locks, and executes the workers. The loop
+// owns it.
+type starter struct {
+	*shared
+	*reporter
+
+	killer *killer
+	reaper *reaper
+	locks  *lockReturn
+	sdk    *workerServer
+
+	program string
+	env     map[string]string // as submitted, with what the owner's file adds
+	by      int64             // when the preparations have to be over
+}
+
+// settleStart executes the workers once everything allows it.
+func (s *starter) settleStart(now int64) {
+	switch {
+	case s.phase == preparing && s.killer.why == "":
+		if now >= s.by {
+			s.killer.fail(record.Transient, fmt.Sprintf("no answer within %s: %s", prepareBound, s.report.Waiting))
+			return
+		}
+		s.alarm.at(s.by)
+	case s.phase == ready && s.killer.why != "":
+		s.phase = running
+	case s.phase == ready && s.order.Strict && s.wish.Deadline == 0:
+		s.waiting("the agent has not told the first fencing deadline")
+	case s.phase == ready:
+		s.phase = starting
+		s.waiting("")
+		go s.execute()
+	}
+}
+
+// prepare runs beside the loop, since everything it touches may hang. The
 // locks come last: whoever is given up before does not hold them.
-func (m *machine) prepare() {
-	waiting := func(what string) { m.post(func() { m.waiting(what) }) }
-	l := look{Dir: m.dir, Order: m.order, waiting: waiting, started: func(pid int) { m.post(func() { m.cage.apart = pid }) }}
-	program, env, err := precheck(m.abort, m.order, l, m.id)
-	m.post(func() { m.cage.apart = 0 })
+func (s *starter) prepare() {
+	waiting := func(what string) { s.post(func() { s.waiting(what) }) }
+	l := look{Dir: s.dir, Order: s.order, waiting: waiting, started: func(pid int) { s.post(func() { s.containment.apart = pid }) }}
+	program, env, err := precheck(s.abort, s.order, l, s.id)
+	s.post(func() { s.containment.apart = 0 })
 	var held *locks
 	if err == nil {
-		err = m.writeModule()
+		err = s.writeModule()
 	}
-	if err == nil && m.mayLock() {
-		held, err = takeLocks(m.abort, m.order, m.dir, waiting)
+	if err == nil && s.mayLock() {
+		held, err = takeLocks(s.abort, s.order, s.dir, waiting)
 	}
-	m.post(func() {
-		m.env = env
-		m.prepared(program, held, err)
+	s.post(func() {
+		s.env = env
+		s.prepared(program, held, err)
 	})
 }
 
-// mayLock asks the machine whether the run still stands. From then on it waits
+// mayLock asks the loop whether the run still stands. From then on it waits
 // for the preparations, which touch nothing that hangs any more, before it says Stopped.
-func (m *machine) mayLock() bool {
+func (s *starter) mayLock() bool {
 	answer := make(chan bool, 1)
-	m.post(func() {
-		m.locking = m.killed == ""
-		answer <- m.locking
+	s.post(func() {
+		s.locks.taking = s.killer.why == ""
+		answer <- s.locks.taking
 	})
 	select {
 	case may := <-answer:
 		return may
-	case <-m.done:
+	case <-s.done:
 		return false
 	}
 }
 
-func (m *machine) prepared(program string, held *locks, err error) {
-	m.program, m.locks, m.locking = program, held, false
-	m.waiting("")
-	if m.phase == preparing {
-		m.phase = ready
+func (s *starter) prepared(program string, held *locks, err error) {
+	s.program, s.locks.own, s.locks.taking = program, held, false
+	s.waiting("")
+	if s.phase == preparing {
+		s.phase = ready
 	}
 	var r *refusal
 	switch {
-	case err == nil || m.killed != "":
+	case err == nil || s.killer.why != "":
 	case errors.As(err, &r):
-		m.fail(r.kind, err.Error())
+		s.killer.fail(r.kind, err.Error())
 	default:
-		m.fail(FailureOf(err), err.Error())
+		s.killer.fail(FailureOf(err), err.Error())
 	}
 }
 
 // writeModule puts bellows.py where the workers' PYTHONPATH begins.
-func (m *machine) writeModule() error {
-	dir := filepath.Join(m.dir, pythonDir)
+func (s *starter) writeModule() error {
+	dir := filepath.Join(s.dir, pythonDir)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("write Python module: %w", err)
 	}
@@ -87,40 +123,40 @@ func (m *machine) writeModule() error {
 }
 
 // execute starts the workers one after the other, on a thread that lives as long
-// as the machine: the kernel's parent death signal, by which workers die if the
+// as the loop: the kernel's parent death signal, by which workers die if the
 // shim is killed, goes by the thread that started them and not by the process.
-// It is beside the machine because an exec from a hanging file system hangs too.
+// It is beside the loop because an exec from a hanging file system hangs too.
 //
 // It collects no garbage meanwhile. A process that is being executed keeps its
 // parent's thread, and with that one of Go's processors, until it is: a collection
-// would stop all others, the machine with its deadline among them, to wait for it.
-func (m *machine) execute() {
+// would stop all others, the loop with its deadline among them, to wait for it.
+func (s *starter) execute() {
 	runtime.LockOSThread() // never unlocked
-	if m.order.NoNewPrivs {
+	if s.order.NoNewPrivs {
 		// This thread's for good, and so its children's; the shim's others keep theirs.
 		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-			m.post(func() {
-				m.executed(m.workers[0], born{}, fmt.Errorf("keep workers from new privileges: %w", err))
-				m.executedAll()
+			s.post(func() {
+				s.executed(s.workers[0], born{}, fmt.Errorf("keep workers from new privileges: %w", err))
+				s.executedAll()
 			})
-			<-m.done
+			<-s.done
 			return
 		}
 	}
 	collect := debug.SetGCPercent(-1)
-	for i, w := range m.workers {
-		if m.abort.Err() != nil {
+	for i, w := range s.workers {
+		if s.abort.Err() != nil {
 			break
 		}
-		b, err := m.executeOne(i)
-		m.post(func() { m.executed(w, b, err) })
+		b, err := s.executeOne(i)
+		s.post(func() { s.executed(w, b, err) })
 		if err != nil {
 			break
 		}
 	}
 	debug.SetGCPercent(collect)
-	m.post(m.executedAll)
-	<-m.done
+	s.post(s.executedAll)
+	<-s.done
 }
 
 // born is a worker that was just executed.
@@ -131,8 +167,8 @@ type born struct {
 	log   *workerLog
 }
 
-func (m *machine) executeOne(local int) (born, error) {
-	log, out, err := openLog(m.order, m.member.FirstRank+local)
+func (s *starter) executeOne(local int) (born, error) {
+	log, out, err := openLog(s.order, s.member.FirstRank+local)
 	if err != nil {
 		return born{}, err
 	}
@@ -142,33 +178,33 @@ func (m *machine) executeOne(local int) (born, error) {
 		return born{}, fmt.Errorf("open %s: %w", os.DevNull, err)
 	}
 	defer unix.Close(null) //nolint:errcheck // as above
-	order := m.order
-	order.Env = m.env
+	order := s.order
+	order.Env = s.env
 	attr := &syscall.ProcAttr{
-		Dir: m.order.Workdir,
-		Env: environment(order, m.dir, local),
+		Dir: s.order.Workdir,
+		Env: environment(order, s.dir, local),
 		// And no others: what a worker has, it can pass on.
 		Files: []uintptr{uintptr(null), uintptr(out), uintptr(out)},
 		// A session of its own: a terminal's Ctrl-C is not meant for workers.
-		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL, Credential: m.id.cred},
+		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL, Credential: s.id.cred},
 	}
-	release, err := m.cage.hold(local, attr.Sys)
+	release, err := s.containment.hold(local, attr.Sys)
 	if err != nil {
 		log.stop()
 		return born{}, err
 	}
-	pid, err := syscall.ForkExec(m.program, m.order.Command, attr)
+	pid, err := syscall.ForkExec(s.program, s.order.Command, attr)
 	release()
 	if err != nil {
 		log.stop()
-		return born{}, fmt.Errorf("execute %s: %w", m.program, explainExec(err))
+		return born{}, fmt.Errorf("execute %s: %w", s.program, explainExec(err))
 	}
 	at := time.Now()
-	s, err := readStat(pid) // a zombie at worst: only the machine reaps it, once it knows of it
+	p, err := readStat(pid) // a zombie at worst: only the loop reaps it, once it knows of it
 	if err != nil {
-		return born{}, fmt.Errorf("execute %s: %w", m.program, err)
+		return born{}, fmt.Errorf("execute %s: %w", s.program, err)
 	}
-	return born{pid, s.start, at, log}, nil
+	return born{pid, p.start, at, log}, nil
 }
 
 func explainExec(err error) error {
@@ -181,33 +217,33 @@ func explainExec(err error) error {
 	return err
 }
 
-func (m *machine) executed(w *worker, b born, err error) {
+func (s *starter) executed(w *worker, b born, err error) {
 	if err != nil {
-		m.fail(FailureOf(err), err.Error())
+		s.killer.fail(FailureOf(err), err.Error())
 		return
 	}
 	w.PID, w.StartTime, w.log = b.pid, b.start, b.log
-	m.log.Info().Int("rank", w.Rank).Str("device", string(w.Device)).Int("pid", w.PID).Msg("worker executed")
-	if m.report.ExecedAt.IsZero() {
-		m.report.ExecedAt, m.dirty = b.at, true
+	s.log.Info().Int("rank", w.Rank).Str("device", string(w.Device)).Int("pid", w.PID).Msg("worker executed")
+	if s.report.ExecedAt.IsZero() {
+		s.report.ExecedAt, s.dirty = b.at, true
 	}
-	m.sdk.admitEarly()
-	if m.killed != "" { // what was started after the killing began is killed at once
-		m.nextKill = 0
+	s.sdk.admitEarly()
+	if s.killer.why != "" { // what was started after the killing began is killed at once
+		s.killer.next = 0
 	}
 }
 
-func (m *machine) executedAll() {
-	m.phase = running
-	all := make([]record.Worker, 0, len(m.workers))
-	for _, w := range m.workers {
+func (s *starter) executedAll() {
+	s.phase = running
+	all := make([]record.Worker, 0, len(s.workers))
+	for _, w := range s.workers {
 		if w.PID != 0 {
 			all = append(all, w.Worker)
 		}
 	}
-	if len(all) == len(m.workers) {
-		m.report.Workers, m.dirty = all, true
+	if len(all) == len(s.workers) {
+		s.report.Workers, s.dirty = all, true
 	}
-	m.reap()
-	m.sdk.admitEarly()
+	s.reaper.reap()
+	s.sdk.admitEarly()
 }

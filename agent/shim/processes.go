@@ -16,7 +16,7 @@ import (
 // kept where the kernel has a pids controller for us, and 0 is returned with the
 // reason where it has none: unlike limits that a job asks for, this one is for the
 // others' sake, and no reason to refuse it.
-func (c *cage) bind(name, own string, o Order, member cluster.Member) (kept int, err error) {
+func (c *containment) bind(name, own string, o Order, member cluster.Member) (kept int, err error) {
 	most := o.Processes * len(member.Devices)
 	if most == 0 {
 		return 0, nil
@@ -35,7 +35,7 @@ func (c *cage) bind(name, own string, o Order, member cluster.Member) (kept int,
 }
 
 // bindV1 makes a group in the controller's own hierarchy, below which each worker has one to enter.
-func (c *cage) bindV1(name string, most int, member cluster.Member) error {
+func (c *containment) bindV1(name string, most int, member cluster.Member) error {
 	own, err := hierarchy{"cgroup", "pids"}.own()
 	if err != nil {
 		return err

@@ -103,10 +103,10 @@ type Report struct {
 	// Unkillable processes have survived SIGKILL for UnkillableAfter: there is no
 	// Stopped while they live, and their devices must not be given away.
 	Unkillable []int `json:"unkillable,omitempty"`
-	// Doomed: the unkillable are all that is left, and SIGKILL is pending for each of
+	// KillPending: the unkillable are all that is left, and SIGKILL is pending for each of
 	// their threads. They never run code of their own again, whatever the kernel does
 	// for them yet; they still have their devices.
-	Doomed bool `json:"doomed,omitempty"`
+	KillPending bool `json:"doomed,omitempty"`
 }
 
 // Save is one rank's word, by the SDK, that its files of a step are written (not yet fsynced).

@@ -30,12 +30,12 @@ func ReachOf(dir string) (Reach, error) {
 	return reach, nil
 }
 
-// Strike sends SIGKILL to all that can be found of the run by its cgroups, its
+// Kill sends SIGKILL to all that can be found of the run by its cgroups, its
 // shim, its workers, and by descent from these; to the shim itself unless it is
 // spared. It looks at /proc and /sys/fs/cgroup only, and waits for no process, so
 // that it is what to do first. It may be repeated; what forks meanwhile, where
 // there is no cgroup, needs that.
-func (r Reach) Strike(workers []record.Worker, spare bool) error {
+func (r Reach) Kill(workers []record.Worker, spare bool) error {
 	s := sweeper{dir: r.dir, limits: r.run.Limits, shim: r.run.Shim}
 	if g := openGroup(r.run); g != nil {
 		s.groups = append(s.groups, g)
@@ -55,9 +55,9 @@ func (r Reach) Strike(workers []record.Worker, spare bool) error {
 	return nil
 }
 
-// StrikeMarked does the same to those that only their environment tells of. It
+// KillMarked does the same to those that only their environment tells of. It
 // reads the memory of all processes, and so takes a while where one of them hangs.
-func (r Reach) StrikeMarked() error {
+func (r Reach) KillMarked() error {
 	c, err := observed.census()
 	if err == nil {
 		err = killAll(nil, c.marked(r.dir, r.run.Owner))

@@ -10,7 +10,7 @@ import (
 
 // A stopped shim does nothing, and nothing of the disk can be read any more: who
 // has its reach in memory kills all the same, and the shim does not come back.
-func TestStrikeKillsWithoutShimAndDisk(t *testing.T) {
+func TestReachKillsWithoutShimAndDisk(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 2, "").python(escape + "while True: time.sleep(1)").start()
 	r := f.started()
@@ -27,7 +27,7 @@ func TestStrikeKillsWithoutShimAndDisk(t *testing.T) {
 		thaws = append(thaws, f.hides(filepath.Join(f.dir, name)))
 	}
 	thaws = append(thaws, f.hides(lockPath(f.order.LockDir, "SIM-0")))
-	if err = reach.Strike(r.Workers, false); err != nil {
+	if err = reach.Kill(r.Workers, false); err != nil {
 		t.Error(err)
 	}
 	f.gone("the shim", f.shim)
@@ -43,13 +43,13 @@ func TestStrikeKillsWithoutShimAndDisk(t *testing.T) {
 	f.nothingLeft()
 }
 
-func TestStrikeMaySpareTheShim(t *testing.T) {
+func TestReachMaySpareTheShim(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, stubborn).start()
 	r := f.started()
 	reach, err := ReachOf(f.dir)
 	if err == nil {
-		err = reach.Strike(r.Workers, true)
+		err = reach.Kill(r.Workers, true)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func TestStrikeMaySpareTheShim(t *testing.T) {
 
 // In weak containment what has left its parent descends from the shim alone, and
 // once that is dead only its environment tells of it.
-func TestStrikeAtAWeakContainment(t *testing.T) {
+func TestReachOfAWeakContainment(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "").python(escape + "while True: time.sleep(1)").startUnprivileged()
 	r := f.started()
@@ -71,7 +71,7 @@ func TestStrikeAtAWeakContainment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err = reach.Strike(r.Workers, false); err != nil {
+	if err = reach.Kill(r.Workers, false); err != nil {
 		t.Error(err)
 	}
 	f.gone("the shim", f.shim)
@@ -80,7 +80,7 @@ func TestStrikeAtAWeakContainment(t *testing.T) {
 	f.nothingLeft()
 }
 
-func TestStrikeAtWhatOnlyItsEnvironmentTells(t *testing.T) {
+func TestReachOfWhatOnlyItsEnvironmentTells(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "").python(escape + "while True: time.sleep(1)").startUnprivileged()
 	worker := f.worker(f.started(), 0)
@@ -94,7 +94,7 @@ func TestStrikeAtWhatOnlyItsEnvironmentTells(t *testing.T) {
 	if !Alive(helper) {
 		t.Fatal("the helper is gone already: this tests nothing")
 	}
-	if err = reach.StrikeMarked(); err != nil {
+	if err = reach.KillMarked(); err != nil {
 		t.Error(err)
 	}
 	f.gone("the helper", helper)

@@ -74,7 +74,7 @@ func serve(ctx context.Context, dir string) error {
 	// One processor may be kept by a process that is being executed; see execute. The
 	// number is set, or Go would stop everything to adapt it later.
 	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
-	// The machine may log before it kills, and a disk may hang.
+	// The loop may log before it kills, and a disk may hang.
 	lines := logging.NewWriter(os.Stderr)
 	defer lines.Close()
 	m, err := newMachine(ctx, dir, zerolog.New(lines))
@@ -85,35 +85,33 @@ func serve(ctx context.Context, dir string) error {
 	// First of all: the sockets are only ours if the run is. And from here on,
 	// what is started can be found again.
 	if err = claim(filepath.Join(dir, shimFile), m.record()); err != nil {
-		return errors.Join(err, m.cage.remove())
+		return errors.Join(err, m.containment.remove())
 	}
 	first, err := json.Marshal(m.report)
 	if err == nil {
 		err = m.journal.begin(first)
 	}
 	if err != nil {
-		return errors.Join(err, m.cage.remove())
+		return errors.Join(err, m.containment.remove())
 	}
 	control, err := listen(filepath.Join(dir, controlSocket), os.Geteuid())
 	if err != nil {
-		return errors.Join(err, m.cage.remove())
+		return errors.Join(err, m.containment.remove())
 	}
 	defer control.Close()
 	workers, err := listen(filepath.Join(dir, workerSocket), int(m.order.Owner.UID))
 	if err != nil {
-		return errors.Join(err, m.cage.remove())
+		return errors.Join(err, m.containment.remove())
 	}
 	defer workers.Close()
 	go m.journal.run()
-	go m.serveAgents(control)
+	go m.agents.serve(control)
 	go m.sdk.serve(workers)
 	tellReady(readyWord)
-	m.log.Info().Str("containment", m.report.Containment).AnErr("not_stronger_because", m.cage.why).AnErr("any_number_of_processes_because", m.cage.unbound).Int("pid", m.report.Shim.PID).Msg("shim is ready")
+	m.log.Info().Str("containment", m.report.Containment).AnErr("not_stronger_because", m.containment.why).AnErr("any_number_of_processes_because", m.containment.unbound).Int("pid", m.report.Shim.PID).Msg("shim is ready")
 	m.run(ctx)
 	m.sdk.shut()
-	for a := range m.agents {
-		_ = a.conn.Close()
-	}
+	m.agents.shut()
 	m.log.Info().Msg("shim retires")
 	return nil
 }
@@ -136,43 +134,36 @@ func newMachine(ctx context.Context, dir string, log zerolog.Logger) (*machine, 
 	if err != nil {
 		return nil, err
 	}
-	cage, err := newCage(cgroupName(o, dir), o.Containment)
+	containment, err := newContainment(cgroupName(o, dir), o.Containment)
 	if err != nil {
 		return nil, err
 	}
 	alarm, err := newAlarm()
 	if err != nil {
-		return nil, errors.Join(err, cage.remove())
+		return nil, errors.Join(err, containment.remove())
 	}
-	m := &machine{
-		dir: dir, order: o, cage: cage, alarm: alarm,
+	sh := &shared{
+		dir: dir, order: o, containment: containment, alarm: alarm,
 		log: log.With().Timestamp().Str("job", string(o.World.Job)).
 			Uint64("gen", uint64(o.World.Generation)).Str("node", string(o.Node)).Logger(),
 		events: make(chan func()), done: make(chan struct{}),
-		agents: map[*agentConn]bool{},
-		wish:   Wish{Deadline: o.Deadline},
-		report: Report{Version: ProtocolVersion, Shim: self, Containment: cage.kind},
-		dirty:  true,
+		wish: Wish{Deadline: o.Deadline},
 	}
+	sh.heard = sh.log.Sample(&zerolog.BurstSampler{Burst: heardBurst, Period: heardPeriod})
+	sh.abort, sh.cancel = context.WithCancel(ctx)
+	m := assemble(sh, Report{Version: ProtocolVersion, Shim: self, Containment: containment.kind})
 	m.echoDeadline()
-	m.heard = m.log.Sample(&zerolog.BurstSampler{Burst: heardBurst, Period: heardPeriod})
-	m.abort, m.cancel = context.WithCancel(ctx)
-	m.sdk = &workerServer{m: m, links: map[*link]bool{}}
-	m.journal = &journal{
-		path: filepath.Join(dir, reportFile), slot: make(chan entry, 1), done: m.done, log: m.log,
-		stored: func(sequence int64) { m.post(func() { m.stored(sequence) }) },
-	}
 	m.member, _, _ = o.World.Member(o.Node)
 	for local, rank := range m.member.Ranks() {
 		m.workers = append(m.workers, &worker{Worker: record.Worker{Rank: rank, Device: m.member.DevicesOf(local)[0]}})
 	}
-	m.report.DeviceFiles = cage.keepDevices(cgroupName(o, dir), o.DeviceFiles)
+	m.report.DeviceFiles = containment.keepDevices(cgroupName(o, dir), o.DeviceFiles)
 	if m.id, err = identifyOwner(ctx, o.Owner); err == nil {
-		err = m.cage.limit(cgroupName(o, dir), o, m.member)
-		m.report.Processes = m.cage.processes
+		err = m.containment.limit(cgroupName(o, dir), o, m.member)
+		m.report.Processes = m.containment.processes
 	}
 	if err != nil {
-		m.fail(record.NodeRefused, err.Error())
+		m.killer.fail(record.NodeRefused, err.Error())
 	}
 	return m, nil
 }
@@ -193,12 +184,12 @@ func unlockMemory() {
 
 // record is where to find what this shim starts.
 func (m *machine) record() runRecord {
-	rec := runRecord{Version: ProtocolVersion, Shim: m.report.Shim, Cgroup: m.cage.path, Containment: m.cage.kind, Owner: &m.order.Owner.UID}
-	if m.cage.limits != nil {
-		rec.Limits = slices.Clone(m.cage.limits.tops)
+	rec := runRecord{Version: ProtocolVersion, Shim: m.report.Shim, Cgroup: m.containment.path, Containment: m.containment.kind, Owner: &m.order.Owner.UID}
+	if m.containment.limits != nil {
+		rec.Limits = slices.Clone(m.containment.limits.tops)
 	}
-	if m.cage.devices != nil {
-		rec.Limits = append(rec.Limits, m.cage.devicesPath)
+	if m.containment.devices != nil {
+		rec.Limits = append(rec.Limits, m.containment.devicesPath)
 	}
 	return rec
 }

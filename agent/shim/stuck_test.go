@@ -53,14 +53,14 @@ func TestPreparationsThatHangDoNotHoldUpTheEnd(t *testing.T) {
 func TestPreparationsHaveABound(t *testing.T) {
 	now := int64(1e12)
 	m := testMachine(t)
-	m.prepareBy = now
+	m.starter.by = now
 	m.report.Waiting = "checking workdir"
-	m.settleStart(now - 1)
+	m.starter.settleStart(now - 1)
 	if m.report.Failed != nil {
 		t.Errorf("early: %+v", m.report.Failed)
 	}
-	m.settleStart(now)
-	if f := m.report.Failed; f == nil || f.Kind != record.Transient || !strings.Contains(f.Reason, "checking workdir") || m.killed == "" {
+	m.starter.settleStart(now)
+	if f := m.report.Failed; f == nil || f.Kind != record.Transient || !strings.Contains(f.Reason, "checking workdir") || m.killer.why == "" {
 		t.Errorf("failed %+v", f)
 	}
 }
@@ -72,7 +72,7 @@ func testMachine(t *testing.T) *machine {
 		t.Fatal(err)
 	}
 	t.Cleanup(alarm.close)
-	return &machine{alarm: alarm, cancel: func() {}}
+	return assemble(&shared{alarm: alarm, cancel: func() {}}, Report{})
 }
 
 // freeze makes a process unkillable until thaw is called.
@@ -110,7 +110,7 @@ func TestSweepNamesWhatItCannotKill(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "UNKILLABLE pid "+itoa(worker.PID)) {
 		t.Errorf("Sweep: %v", err)
 	}
-	if u, ok := errors.AsType[*Unkillable](err); !ok || !u.Doomed || !slices.Contains(u.PIDs, worker.PID) {
+	if u, ok := errors.AsType[*Unkillable](err); !ok || !u.KillPending || !slices.Contains(u.PIDs, worker.PID) {
 		t.Errorf("Sweep: %+v", u)
 	}
 	rec := f.recorded()
@@ -120,7 +120,7 @@ func TestSweepNamesWhatItCannotKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = Sweep(f.dir, f.order.LockDir, nil)
-	if u, ok := errors.AsType[*Unkillable](err); !ok || u.Doomed || !strings.Contains(err.Error(), "no cgroups are mounted there") {
+	if u, ok := errors.AsType[*Unkillable](err); !ok || u.KillPending || !strings.Contains(err.Error(), "no cgroups are mounted there") {
 		t.Errorf("Sweep with a group that cannot be seen: %v, %+v", err, u)
 	}
 	if err := writeDurable(filepath.Join(f.dir, shimFile), rec); err != nil {
@@ -136,7 +136,7 @@ func TestSweepNamesWhatItCannotKill(t *testing.T) {
 }
 
 // What is left is not taken for all that is left where not all could be looked at.
-func TestASweepThatDoesNotSeeAllCallsNobodyDoomed(t *testing.T) {
+func TestASweepThatDoesNotSeeAllTakesNothingForEnded(t *testing.T) {
 	t.Parallel()
 	self, err := readStat(os.Getpid())
 	if err != nil {
@@ -185,7 +185,7 @@ func TestUnkillableWorkers(t *testing.T) {
 	}
 	begun := time.Now()
 	f.push(Wish{Kill: "test", Retire: true})
-	r = f.await("unkillable, and doomed", func(r Report) bool { return len(r.Unkillable) > 0 && r.Doomed })
+	r = f.await("unkillable, with SIGKILL pending", func(r Report) bool { return len(r.Unkillable) > 0 && r.KillPending })
 	if took := time.Since(begun); took < UnkillableAfter {
 		t.Errorf("reported after %v", took)
 	}
@@ -199,14 +199,14 @@ func TestUnkillableWorkers(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.gone("the shim", f.shim)
-	if r, err := ReadReport(f.dir); err != nil || r.Stopped == nil || len(r.Unkillable) > 0 || r.Doomed {
+	if r, err := ReadReport(f.dir); err != nil || r.Stopped == nil || len(r.Unkillable) > 0 || r.KillPending {
 		t.Errorf("report on disk %+v, %v", r, err)
 	}
 	f.nothingLeft()
 }
 
-// Who is doomed runs nothing more, in any thread, and has forked nobody meanwhile.
-func TestWhoIsDoomed(t *testing.T) {
+// A process with SIGKILL pending runs nothing more, in any thread, and has forked nothing meanwhile.
+func TestWhatHasSIGKILLPending(t *testing.T) {
 	const pending, other = "State:\tD (disk sleep)\nSigQ:\t1/2\nSigPnd:\t0000000000000100\nShdPnd:\t0000000000000000\n", "0000000000000200"
 	for status, want := range map[string]bool{
 		pending: true,
@@ -225,8 +225,8 @@ func TestWhoIsDoomed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if doomed([]stat{self}, func() ([]stat, error) { return []stat{self}, nil }) {
-		t.Error("this test is doomed")
+	if onlyKillPending([]stat{self}, func() ([]stat, error) { return []stat{self}, nil }) {
+		t.Error("this test has SIGKILL pending")
 	}
 	gone := stat{pid: 1 << 30, start: 1} // none has such a pid
 	for name, c := range map[string]struct {
@@ -238,7 +238,7 @@ func TestWhoIsDoomed(t *testing.T) {
 		"with a child": {[]stat{gone, self}, nil, false},
 		"unknown":      {[]stat{gone}, os.ErrPermission, false},
 	} {
-		if doomed([]stat{gone}, func() ([]stat, error) { return c.again, c.err }) != c.want {
+		if onlyKillPending([]stat{gone}, func() ([]stat, error) { return c.again, c.err }) != c.want {
 			t.Errorf("%s: %t", name, !c.want)
 		}
 	}

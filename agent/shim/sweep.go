@@ -247,7 +247,7 @@ func (s *sweeper) unkillable(left []stat, fault error) error {
 	for _, p := range left {
 		u.PIDs = append(u.PIDs, p.pid)
 	}
-	u.Doomed = doomed(left, s.left) && s.sawAll(left, fault)
+	u.KillPending = onlyKillPending(left, s.left) && s.sawAll(left, fault)
 	return u
 }
 

@@ -333,7 +333,7 @@ func TestAnotherUsersMarkIsNone(t *testing.T) {
 				}
 			}
 			if c.spared {
-				if err := reach.StrikeMarked(); err != nil {
+				if err := reach.KillMarked(); err != nil {
 					t.Error(err)
 				}
 				f.gone("the owner's process", own)

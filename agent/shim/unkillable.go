@@ -14,20 +14,20 @@ import (
 // Unkillable is the error of a sweep that processes have survived.
 type Unkillable struct {
 	PIDs []int
-	// Doomed: none of them ever runs code of its own again, and there are no others.
-	Doomed bool
-	names  string
+	// KillPending: none of them ever runs code of its own again, and there are no others.
+	KillPending bool
+	names       string
 }
 
 func (u *Unkillable) Error() string {
 	return fmt.Sprintf("UNKILLABLE %s: reboot the node to get its devices back", u.names)
 }
 
-// doomed reports whether all that is left is dead but for what the kernel is doing
+// onlyKillPending reports whether all that is left is dead but for what the kernel is doing
 // for it: SIGKILL is pending for each thread, so that none returns from the kernel,
 // and none can fork. list finds what is left once more: what was forked before its
 // parent was killed shows by then.
-func doomed(left []stat, list func() ([]stat, error)) bool {
+func onlyKillPending(left []stat, list func() ([]stat, error)) bool {
 	for _, s := range left {
 		if !killPending(s.pid) {
 			return false

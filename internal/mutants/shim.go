@@ -7,8 +7,8 @@ var ofShim = []Mutant{
 		Breaks: "a cut-off node's workers live on (I1)",
 	},
 	{
-		Name: "no-start-before-deadline", File: "agent/shim/machine.go", Tests: "TestAPatientStrictStart",
-		Old: "m.order.Strict && m.wish.Deadline == 0:", New: "false:",
+		Name: "no-start-before-deadline", File: "agent/shim/prepare.go", Tests: "TestAPatientStrictStart",
+		Old: "s.order.Strict && s.wish.Deadline == 0:", New: "false:",
 		Breaks: "workers start before the node has told a deadline (I1)",
 	},
 	{
@@ -23,7 +23,7 @@ var ofShim = []Mutant{
 	},
 	{
 		Name: "stopped-when-empty", File: "agent/shim/end.go", Tests: "TestEscapedChildrenDieWithTheWorkers|TestLeftoversAreNamedAndKilled",
-		Old: "if m.emptySince == 0 && !m.emptied(now) {", New: "if false {",
+		Old: "if e.emptySince == 0 && !e.emptied(now) {", New: "if false {",
 		Breaks: "stopped is said while processes live (I1, I12)",
 	},
 	{
@@ -38,7 +38,7 @@ var ofShim = []Mutant{
 	},
 	{
 		Name: "hold-before-welcome", File: "agent/shim/link.go", Tests: "TestDuringAHaltTheHoldComesBeforeTheWelcome",
-		Old: "if s.m.haltSeen != 0 {", New: "if false {",
+		Old: "if s.halter.seen != 0 {", New: "if false {",
 		Breaks: "a rank that connects during a halt begins a step that the others never take (I9)",
 	},
 	{
@@ -52,17 +52,17 @@ var ofShim = []Mutant{
 		Breaks: "a log on a disk that hangs holds up the fence (I1)",
 	},
 	{
-		Name: "no-file-holds-the-kill", File: "agent/shim/end.go", Tests: "TestTheDeadlineHoldsWhateverHangs",
-		Old: "\t\tgo m.freeLocks(own)\n", New: "\t\tm.freeLocks(own)\n",
+		Name: "no-file-holds-the-kill", File: "agent/shim/lockreturn.go", Tests: "TestTheDeadlineHoldsWhateverHangs",
+		Old: "\t\tgo l.giveBack(own)\n", New: "\t\tl.giveBack(own)\n",
 		Breaks: "a lock on a disk that hangs holds up the fence (I1)",
 	},
 	{
-		Name: "holder-ends-what-is-left", File: "agent/shim/hold.go", Tests: "TestWhatOutlivesItsShimIsKilledAtOnce",
+		Name: "holder-ends-what-is-left", File: "agent/shim/holder.go", Tests: "TestWhatOutlivesItsShimIsKilledAtOnce",
 		Old: "status != 0 || hasChildren()", New: "false",
 		Breaks: "a wrapper's child outlives agent and shim (I1)",
 	},
 	{
-		Name: "unkillable-is-proved", File: "agent/shim/doomed.go", Tests: "TestWhoIsDoomed",
+		Name: "unkillable-is-proved", File: "agent/shim/unkillable.go", Tests: "TestWhatHasSIGKILLPending",
 		Old: "set&kill != 0", New: "set != 0",
 		Breaks: "a process that may run on counts as dead (I1)",
 	},

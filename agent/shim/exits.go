@@ -1,0 +1,140 @@
+package shim
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bellows-ml/bellows/record"
+)
+
+// tailWait is how long a failure's report waits for the last lines of the log.
+const tailWait = 250 * time.Millisecond
+
+// reaper collects what has ended, and tells the failure of a worker. The loop owns it.
+type reaper struct {
+	*shared
+	*reporter
+
+	killer *killer
+
+	exitedAt    time.Time      // of the last worker to end
+	failing     *record.Failed // waits for the last lines of its rank's log
+	failingRank *worker
+	failingBy   int64
+}
+
+// reap collects what has ended. While workers are being executed it takes only
+// those it knows: another one's exit must not be lost before its birth is heard of.
+func (r *reaper) reap() {
+	if r.phase != starting {
+		for {
+			var status unix.WaitStatus
+			pid, err := unix.Wait4(-1, &status, unix.WNOHANG, nil)
+			if errors.Is(err, unix.EINTR) {
+				continue
+			}
+			if err != nil || pid <= 0 {
+				return
+			}
+			if i := slices.IndexFunc(r.workers, func(w *worker) bool { return w.PID == pid && w.runs() }); i >= 0 {
+				r.exited(r.workers[i], status)
+			}
+		}
+	}
+	for _, w := range r.workers {
+		if !w.runs() {
+			continue
+		}
+		var status unix.WaitStatus
+		if pid, err := unix.Wait4(w.PID, &status, unix.WNOHANG, nil); err == nil && pid == w.PID {
+			r.exited(w, status)
+		}
+	}
+}
+
+func (r *reaper) exited(w *worker, status unix.WaitStatus) {
+	w.exit = &record.Exit{Rank: w.Rank, Code: status.ExitStatus()}
+	if status.Signaled() {
+		w.exit.Signal = int(status.Signal())
+	}
+	r.exitedAt = time.Now()
+	r.log.Info().Int("rank", w.Rank).Int("code", w.exit.Code).Int("signal", w.exit.Signal).Bool("told", w.told).Msg("worker ended")
+	limit, starved := r.containment.starved(slices.Index(r.workers, w))
+	// In a halt ranks stumble over each other's exits; only a disk that takes no save
+	// and too little memory are news, and cost the save.
+	if w.exit.Code == 0 || r.killer.why != "" || r.wish.Halt != nil && w.unsaved == "" && !starved {
+		return
+	}
+	reason := describeExit(status)
+	if starved {
+		reason = describeStarved(status, limit)
+	}
+	r.failing = &record.Failed{Kind: record.WorkerFailed, Reason: reason, Rank: w.Rank, At: r.exitedAt}
+	r.failingRank = w
+	// Its peers often fail first, in the collective that it no longer comes to.
+	if i := slices.IndexFunc(r.workers, func(w *worker) bool { return w.unsaved != "" }); i >= 0 {
+		r.failingRank = r.workers[i]
+		r.failing.Kind, r.failing.Rank = r.failingRank.unsavedFor, r.failingRank.Rank
+		remedy := "make room for"
+		if r.failing.Kind == record.Transient {
+			remedy = "look at the file system of"
+		}
+		r.failing.Reason = record.Reason(fmt.Sprintf("%s: %s $BELLOWS_CHECKPOINT_DIR, %s (%s)", r.failingRank.unsaved, remedy, r.order.Checkpoint, reason))
+	}
+	r.failingBy = Boottime() + int64(tailWait)
+	if r.wish.Halt != nil {
+		return
+	}
+	r.killer.kill(fmt.Sprintf("rank %d failed: %s", w.Rank, reason))
+}
+
+func describeExit(status unix.WaitStatus) string {
+	switch {
+	case !status.Signaled():
+		return fmt.Sprintf("exit status %d", status.ExitStatus())
+	case status.Signal() == unix.SIGKILL:
+		return "signal: killed, by the kernel for want of memory or by somebody's hand"
+	case status.CoreDump():
+		return "signal: " + status.Signal().String() + " (core dumped)"
+	}
+	return "signal: " + status.Signal().String()
+}
+
+// describeStarved says how a worker ended that has reached its limit of memory. In
+// a cgroup v1 the kernel may have killed only one of its processes.
+func describeStarved(status unix.WaitStatus, limit uint64) string {
+	text := fmt.Sprintf("%.4g GiB", float64(limit)/(1<<30))
+	if limit < 1<<30 {
+		text = fmt.Sprintf("%.4g MiB", float64(limit)/(1<<20))
+	}
+	out := "killed: out of its memory limit of " + text
+	if status.Signaled() && status.Signal() == unix.SIGKILL {
+		return out
+	}
+	return fmt.Sprintf("%s, after one of its processes was %s", describeExit(status), out)
+}
+
+// settleFailure reports a worker's failure once its last words are read.
+func (r *reaper) settleFailure(now int64) {
+	if r.failing == nil {
+		return
+	}
+	log := r.failingRank.log
+	select {
+	case <-log.done:
+	default:
+		if now < r.failingBy {
+			r.alarm.at(min(r.failingBy, now+5*firstPause))
+			return
+		}
+	}
+	r.failing.LogTail = log.lastLines()
+	if r.report.Failed == nil {
+		r.report.Failed, r.dirty = r.failing, true
+	}
+	r.failing = nil
+}
