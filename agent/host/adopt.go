@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/agent/shim"
@@ -67,13 +66,10 @@ func (ad *adoption) mayBeOf(dir string, jg record.JobGen) bool {
 	if r := ad.runs.all[jg]; r != nil && name == filepath.Base(r.dir) {
 		return true
 	}
-	own := filepath.Base(ad.runs.runDir(jg, plan.Value.World.Nonce))
 	if plan.Exists() {
-		return name == own
+		return name == runName(jg, plan.Value.World.Nonce)
 	}
-	// Without a plan its nonce is not known, which is in the middle of the name.
-	end := strings.LastIndex(own, "-g")
-	return len(name) == len(own) && strings.HasPrefix(name, own[:end-runHash]) && strings.HasSuffix(name, own[end:])
+	return mayName(name, jg)
 }
 
 // findings are the runs that lie in the places that were looked through.
@@ -207,7 +203,7 @@ func (ad *adoption) copied(s shim.Stray) *run {
 		if s.Shim == (shim.Process{}) || r.process != s.Shim {
 			continue
 		}
-		own := filepath.Base(ad.runs.runDir(r.jg, r.nonce))
+		own := runName(r.jg, r.nonce)
 		if filepath.Base(s.Dir) != own || filepath.Base(r.dir) == own {
 			return r
 		}
@@ -231,7 +227,7 @@ func (ad *adoption) adoptSecond(f shim.Run, first *run) {
 }
 
 func (ad *adoption) misplaced(f shim.Run) int {
-	if f.Dir == ad.runs.runDir(generationOf(f.Order.World.Job, f.Order.World.Generation), f.Order.World.Nonce) {
+	if f.Dir == ad.runDir(generationOf(f.Order.World.Job, f.Order.World.Generation), f.Order.World.Nonce) {
 		return 0
 	}
 	return 1

@@ -109,7 +109,7 @@ func (c Config) check() (Config, error) {
 		fault("ports %d+%d: use a range within 1 to 65535", c.Ports.First, c.Ports.Count)
 	}
 	if c.RunDir == "" {
-		c.RunDir = filepath.Join(c.DataDir, "run")
+		c.RunDir = filepath.Join(c.DataDir, runsDir)
 	}
 	for _, p := range []struct{ field, path string }{
 		{"data dir", c.DataDir}, {"run dir", c.RunDir}, {"lock dir", c.LockDir}, {"socket", c.Socket}, {"exe", c.Exe},

@@ -23,6 +23,7 @@ const (
 	runDirsFile  = "runs.json"
 	lockFile     = "lock"
 	logsDir      = "logs"
+	runsDir      = "run" // where nothing else is configured
 )
 
 // ErrDataDirInUse means that another agent has the data directory.

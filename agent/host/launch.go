@@ -59,7 +59,7 @@ func (la *launcher) order(jg record.JobGen, spec record.Submitted, plan record.P
 
 func (la *launcher) startShim(at lane, a agent.StartShim) {
 	nonce := a.Plan.World.Nonce
-	r := la.runs.newRun(at.of, nonce, la.runs.runDir(at.of, nonce), agent.Starting)
+	r := la.runs.newRun(at.of, nonce, la.runDir(at.of, nonce), agent.Starting)
 	r.order = la.order(at.of, a.Spec, a.Plan)
 	r.wish.deadline = r.order.Deadline
 	member, _, _ := r.order.World.Member(la.cfg.Node)
@@ -110,7 +110,7 @@ func (la *launcher) launch(ctx context.Context, dir string, order shim.Order) (p
 func (la *launcher) sweep(at lane) {
 	r := la.runs.all[at.of]
 	if nonce := la.records.planOf(at.of).Value.World.Nonce; r == nil || r.shim == agent.Absent && r.nonce != nonce {
-		r = la.runs.newRun(at.of, nonce, la.runs.runDir(at.of, nonce), agent.Absent)
+		r = la.runs.newRun(at.of, nonce, la.runDir(at.of, nonce), agent.Absent)
 	}
 	dirs := []string{r.dir}
 	if r.shim == agent.Absent {

@@ -237,11 +237,11 @@ func (oc *occupants) userName(uid uint32) string {
 	at := lane{what: usersLane}
 	if ask && !oc.lanes[at] {
 		oc.beside(at, func(ctx context.Context) func() {
-			name, err := userdb.Name(ctx, uid)
+			found, err := userdb.Name(ctx, uid)
 			return func() {
 				e := userEntry{asked: time.Now()}
 				if err == nil {
-					e.name = name
+					e.name = found
 				}
 				oc.users[uid] = e
 			}

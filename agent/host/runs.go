@@ -2,10 +2,6 @@ package host
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"time"
@@ -127,21 +123,6 @@ func (rs *runs) newRun(jg record.JobGen, nonce, dir string, state agent.Shim) *r
 	}
 	rs.all[jg] = r
 	return r
-}
-
-// runHash is how much of a hash is in a run directory's name.
-const runHash = 8
-
-// runDir is short, because sockets lie in it, and still shows people whose it is.
-// It is no other generation's, also when numbers come again.
-func (rs *runs) runDir(jg record.JobGen, nonce string) string {
-	const readable = 16
-	sum := sha256.Sum256([]byte(string(jg.Job) + nonce))
-	name := string(jg.Job)
-	if len(name) > readable {
-		name = name[:readable]
-	}
-	return filepath.Join(rs.cfg.RunDir, fmt.Sprintf("%s-%s-g%d", name, hex.EncodeToString(sum[:])[:runHash], jg.Generation))
 }
 
 // remember takes the saves of a report in: a report holds those of a few steps,

@@ -9,10 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/checkpoint/dirblob"
 	"github.com/bellows-ml/bellows/record"
-	"github.com/rs/zerolog"
 )
 
 // A save whose digest has failed is not digested again, whoever asks: the next

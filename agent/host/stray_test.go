@@ -136,10 +136,10 @@ func TestAStrayHoldsUpItsOwnGenerationOnly(t *testing.T) {
 			}
 		}
 		name := map[string]string{
-			"made-up": "/r/x", "own": n.runs.runDir(jg, "11112222"), "other nonce": n.runs.runDir(jg, "33334444"),
+			"made-up": "/r/x", "own": n.runDir(jg, "11112222"), "other nonce": n.runDir(jg, "33334444"),
 		}[c.name]
 		n.adoption.strays[filepath.Join("/elsewhere", filepath.Base(name))] = stray{of: c.of}
-		r := &run{jg: jg, dir: n.runs.runDir(jg, ""), shim: agent.Absent, sweep: sweepResult{done: true}}
+		r := &run{jg: jg, dir: n.runDir(jg, ""), shim: agent.Absent, sweep: sweepResult{done: true}}
 		if n.adoption.over(r) != c.free {
 			t.Errorf("a stray %s of %v, plan known %t: over %t", c.name, c.of, c.planned, !c.free)
 		}

@@ -80,7 +80,7 @@ func (ve *verifier) sealOf(c record.Checkpoint) string {
 func (ve *verifier) verify(at lane, a agent.Verify) {
 	r := ve.runs.all[at.of]
 	if nonce := a.Plan.World.Nonce; r == nil || r.nonce != nonce { // what was found of another's counts for nothing
-		r = ve.runs.newRun(at.of, nonce, ve.runs.runDir(at.of, nonce), agent.Absent)
+		r = ve.runs.newRun(at.of, nonce, ve.runDir(at.of, nonce), agent.Absent)
 	}
 	r.order = ve.order(at.of, a.Spec, a.Plan)
 	task := dirblob.Verify{ManifestSHA256: a.Plan.Resume.ManifestSHA256, Quick: !a.Whole}
