@@ -122,8 +122,20 @@ func ownNetwork(t *testing.T) bool {
 // mustBellows runs a command against n1's agent that has to succeed.
 func (u *people) mustBellows(args ...string) {
 	u.t.Helper()
-	if out, errs, code := u.bellows(args...); code != 0 {
+	if out, errs, code := u.patiently(args...); code != 0 {
 		u.t.Fatalf("bellows %s exited %d\n%s%s", strings.Join(args, " "), code, out, errs)
+	}
+}
+
+// patiently runs a command again while it says that nothing answers in time, as on a
+// busy machine: asking for the same again is safe.
+func (u *people) patiently(args ...string) (stdout, stderr string, code int) {
+	u.t.Helper()
+	const unanswered = 3
+	for end := time.Now().Add(patience); ; time.Sleep(time.Second) {
+		if stdout, stderr, code = u.bellows(args...); code != unanswered || time.Now().After(end) {
+			return stdout, stderr, code
+		}
 	}
 }
 

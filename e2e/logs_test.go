@@ -53,8 +53,8 @@ func TestFollowingAcrossAgentsThatRestart(t *testing.T) {
 		further(20)
 	}
 	f.stop("counts")
-	if code := s.wait(); code != 1 {
-		t.Errorf("exit %d", code)
+	if code := s.wait(); code == 0 { // 1, or its signal's where a busy machine had to kill it
+		t.Errorf("exit %d of a job that was stopped", code)
 	}
 	if out, errs, code := f.bellows("logs", "counts", "--rank", "1", "--since", "1h"); code != 0 || !strings.Contains(out, fmt.Sprintf("rank 1 line %d\n", lastLines(s.said())["1"])) {
 		t.Errorf("logs of the last hour: exit %d, %s%s", code, out, errs)

@@ -69,7 +69,7 @@ func checkRescales(t *testing.T, f *fleet, id cluster.JobID) {
 
 func (u *people) stop(id cluster.JobID) {
 	u.t.Helper()
-	if out, errs, code := u.bellows("stop", string(id)); code != 0 {
+	if out, errs, code := u.patiently("stop", string(id)); code != 0 {
 		u.t.Fatalf("stop %s exited %d: %s%s", id, code, out, errs)
 	}
 }

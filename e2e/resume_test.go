@@ -15,7 +15,7 @@ import (
 func (f *fleet) resume(id cluster.JobID, more ...string) record.Plan {
 	f.t.Helper()
 	before := f.mirror().Job(id).State.Value.Generation
-	if _, stderr, code := f.bellows(append([]string{"resume", string(id)}, more...)...); code != 0 {
+	if _, stderr, code := f.patiently(append([]string{"resume", string(id)}, more...)...); code != 0 {
 		f.t.Fatalf("resume %v: exit status %d: %s", more, code, stderr)
 	}
 	m := f.await("the resumed job to run", func(m *record.Mirror) bool {

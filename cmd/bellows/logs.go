@@ -56,7 +56,7 @@ generation is kept (bellows agent --log-size).`,
 			q.Tail = &tail
 		}
 		if since != "" {
-			t, err := units.Ago(since, time.Now())
+			t, err := units.Since(since, time.Now())
 			if err != nil {
 				return fault.Usage("--since %w", err)
 			}

@@ -5,21 +5,26 @@ import (
 	"time"
 )
 
-// Ago reads a time with its date, or how long ago it was.
+// Ago reads a time that has passed, with its date, or how long ago it was.
 func Ago(text string, now time.Time) (time.Time, error) {
-	t, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		d, durationErr := time.ParseDuration(text)
-		if durationErr != nil || d < 0 {
-			return time.Time{}, fmt.Errorf("%q: use a time such as %s, or how long ago such as 2h30m",
-				text, now.Add(-2*time.Hour).UTC().Format(time.RFC3339))
-		}
-		t = now.Add(-d)
-	}
-	if t.After(now) {
+	t, err := Since(text, now)
+	if err == nil && t.After(now) {
 		return time.Time{}, fmt.Errorf("%q: it is yet to come", text)
 	}
-	return t, nil
+	return t, err
+}
+
+// Since is Ago for a time that may be yet to come, as by the clock of another node.
+func Since(text string, now time.Time) (time.Time, error) {
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return time.Time{}, fmt.Errorf("%q: use a time such as %s, or how long ago such as 2h30m",
+			text, now.Add(-2*time.Hour).UTC().Format(time.RFC3339))
+	}
+	return now.Add(-d), nil
 }
 
 // Deadline reads a time of day with its date, or how long from now.
