@@ -39,11 +39,18 @@ func (p *planner) acknowledge(x part, settled bool) {
 }
 
 // held answers a halt: with the shim's answer, or, where nothing ever ran, with
-// "nothing was begun", so that the others need not wait for this node.
+// "nothing was begun", so that the others need not wait for this node. Where all
+// ranks had exited before the halt came, while those of other nodes still train,
+// no shim answers; but the node may only stop once it has the others' part of its
+// last save. So it names that save's step, for the others to come to.
 func (p *planner) held(x part) *record.Held {
+	r, last := x.run.Report, newestStep(x.Saved)
 	switch {
-	case x.run.Report != nil:
-		return x.run.Report.Held
+	case r != nil && r.Held == nil && r.Stopped != nil && r.Stopped.Finished && len(r.Saves) > 0 &&
+		x.rank0 && last > newestStep(x.Offers) && x.Halt != nil && x.Halt.Save:
+		return &record.Held{SDK: true, Begun: last, At: p.now.Now}
+	case r != nil:
+		return r.Held
 	case x.run.Shim == Absent && x.run.gone() && x.Halt != nil && x.Halt.Save && !x.Acks.Started.Exists():
 		return &record.Held{Begun: -1, Deaf: true, At: p.now.Now}
 	}

@@ -4,6 +4,11 @@ const agentStories = "TestStories|TestNothingOverlapsWhateverHappens"
 
 var ofAgent = []Mutant{
 	{
+		Name: "halt-after-end", File: "agent/acknowledge.go", Tests: "TestStories/halt_after_end",
+		Old: "x.rank0 && last > newestStep(x.Offers) && x.Halt != nil && x.Halt.Save:", New: "false:",
+		Breaks: "a halt waits out its time for a node whose ranks had ended, and costs the save (I5)",
+	},
+	{
 		Name: "older-generations-first", File: "agent/plan.go", Tests: agentStories,
 		Old: "case !p.othersLive(x):", New: "default:",
 		Breaks: "two generations of a job run on one node (I1)",

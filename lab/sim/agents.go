@@ -103,6 +103,14 @@ func (w *world) takes(a agent.Action) time.Duration {
 	return 0
 }
 
+// readByAgents are the kinds of records that agents act upon.
+func readByAgents() []record.Kind {
+	return []record.Kind{
+		record.KindAlive, record.KindInventory, record.KindFencing, record.KindGrant, record.KindAck, record.KindSaved, record.KindOffer,
+		record.KindSpec, record.KindPlan, record.KindPermit, record.KindHalt, record.KindFence,
+	}
+}
+
 // seen shows the agents what was written after a revision, as far as agents read
 // it, wakes those that it concerns, and returns it.
 func (w *world) seen(before int64) []record.Change {
@@ -112,13 +120,8 @@ func (w *world) seen(before int64) []record.Change {
 	}
 	for _, c := range changes {
 		at := record.Locate(c.Key)
-		if at.Job == "" && at.Kind != record.KindAlive && at.Kind != record.KindFencing && at.Kind != record.KindInventory {
+		if !slices.Contains(w.read, at.Kind) {
 			continue
-		}
-		switch at.Kind {
-		case record.KindState, record.KindWanted, record.KindRescale, record.KindCommitted, record.KindCheckpoint, record.KindBadCheckpoint, record.KindRequest:
-			continue // nothing that an agent acts upon
-		default:
 		}
 		plan := w.mirror.Job(at.Job).Generation(at.Generation).Plan.Value
 		if _, err := w.mirror.Apply(c); err != nil {
@@ -131,25 +134,17 @@ func (w *world) seen(before int64) []record.Change {
 
 // wakeFor wakes the agents that a change concerns. plan is the generation's as it was before.
 func (w *world) wakeFor(at record.Place, deleted bool, plan record.Plan) {
-	switch at.Kind {
-	case record.KindGrant:
+	if at.Kind == record.KindGrant {
 		w.node(at.Node).Wake(at.Job)
-	case record.KindPlan, record.KindPermit, record.KindHalt, record.KindFence:
-		jg := record.JobGen{Job: at.Job, Generation: at.Generation}
-		for _, m := range plan.World.Members {
-			n := w.node(m.Node)
-			if deleted && at.Kind == record.KindPlan {
-				n.Collected(jg)
-			}
+	}
+	for _, m := range plan.World.Members {
+		n := w.node(m.Node)
+		if deleted && at.Kind == record.KindPlan {
+			n.Collected(record.JobGen{Job: at.Job, Generation: at.Generation})
+		}
+		if m.Node != at.Node || at.Kind == record.KindFence {
 			n.Wake(at.Job)
 		}
-	case record.KindAck, record.KindSaved, record.KindOffer:
-		for _, m := range plan.World.Members {
-			if m.Node != at.Node {
-				w.node(m.Node).Wake(at.Job)
-			}
-		}
-	default:
 	}
 }
 

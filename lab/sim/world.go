@@ -24,6 +24,7 @@ type world struct {
 
 	inbox     []coordinator.Event // what the leader has still to hear
 	mirror    *record.Mirror      // what the agents read
+	read      []record.Kind       // of which kinds
 	soon      []func()            // what the agents do at this moment
 	fresh     []record.Change     // and what the watch has seen of others' writes
 	wake      time.Duration       // when it wants a Tick; 0 = not
@@ -62,7 +63,7 @@ func Run(cfg Config) (Result, error) {
 	if err != nil {
 		panic("sim: an empty mirror: " + err.Error())
 	}
-	w.mirror = mirror
+	w.mirror, w.read = mirror, readByAgents()
 	w.begin()
 	for {
 		if err := w.settle(); err != nil {
