@@ -37,7 +37,7 @@ func (s *storm) newNode(id cluster.NodeID) *simNode {
 			Damaged:  n.damaged,
 			Unread:   s.checkUnread,
 			Merged:   s.merged,
-			Dies:     func(*machine.Shim) time.Duration { return s.between(0, 400*time.Millisecond) },
+			Dies:     s.dies,
 			Executed: s.checkExec,
 			Fenced:   func(*machine.Shim) { s.did("shim kills by itself") },
 		},
@@ -89,7 +89,7 @@ func (n *simNode) Records() *record.Mirror { return n.s.mirror }
 func (n *simNode) Commit(t record.Txn) record.Outcome {
 	s := n.s
 	switch {
-	case s.calm:
+	case s.calm, t.ID == "alive":
 	case strings.HasPrefix(t.ID, "offer") && s.chance(40):
 		s.lateOffer(n, t)
 	case t.ID == "progress" && s.chance(50):

@@ -211,7 +211,10 @@ func (s *storm) checkExec(sh *machine.Shim) {
 			if !o.Running() || o == sh {
 				continue
 			}
-			if o.Job == sh.Job && (o.Generation != sh.Generation || o.World.Nonce != sh.World.Nonce) {
+			if abroad := other.Node != sh.Member.Node; abroad && (o.Doomed() || s.lost[o.World.Nonce]) {
+				continue // they run no code any more, or nothing is known of them in etcd
+			}
+			if o.Job == sh.Job && !o.Doomed() && (o.Generation != sh.Generation || o.World.Nonce != sh.World.Nonce) {
 				s.fault("I1: %s/%d starts on %s while %d runs on %s", sh.Job, sh.Generation, sh.Member.Node, o.Generation, other.Node)
 			}
 			for _, d := range o.Member.Devices {
@@ -237,7 +240,9 @@ func (s *storm) checkEnd() {
 	for id := range s.jobs {
 		v := s.mirror.Job(id)
 		st := v.State.Value
+		s.checkCleared(v)
 		switch {
+		case s.unborn[id] && !v.Spec.Exists(): // a restore of etcd has lost it
 		case s.brief && !v.Spec.Exists(): // it ended so early that it is forgotten
 		case st.Phase.Terminal():
 			if !s.toldOf(id, record.EventKind(st.Phase)) {

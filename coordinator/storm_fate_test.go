@@ -53,6 +53,8 @@ var fates = []fate{
 	{"disk misread", (*storm).misread},
 	{"disk misread", (*storm).misread},
 	{"node scrapped", (*storm).scrapNode},
+	{"etcd restored", (*storm).restoreEtcd},
+	{"worker unkillable", (*storm).stickWorker},
 }
 
 func (s *storm) leader() *simLeader { return s.leaders[len(s.leaders)-1] }

@@ -116,20 +116,25 @@ func (l *simLeader) hear(changes []record.Change) {
 		return
 	}
 	s := l.s
-	ev := coordinator.Changed{Changes: changes}
+	ev, epoch := coordinator.Changed{Changes: changes}, s.epoch
+	arrive := func() {
+		if epoch == s.epoch { // else the watch has ended, and everything is listed again
+			l.step(ev)
+		}
+	}
 	if !s.wild {
 		l.last = max(l.last, s.now+s.between(0, 100*time.Millisecond))
-		l.do(l.last-s.now, func() { l.step(ev) })
+		l.do(l.last-s.now, arrive)
 		return
 	}
 	if s.chance(4) {
 		s.did("news dropped")
 		return
 	}
-	l.do(s.between(0, 400*time.Millisecond), func() { l.step(ev) })
+	l.do(s.between(0, 400*time.Millisecond), arrive)
 	if s.chance(6) {
 		s.did("news repeated")
-		l.do(s.between(0, 3*time.Second), func() { l.step(ev) })
+		l.do(s.between(0, 3*time.Second), arrive)
 	}
 }
 
@@ -141,9 +146,13 @@ func (l *simLeader) list() {
 	s := l.s
 	l.do(s.between(0, 100*time.Millisecond), func() {
 		kvs, rev := s.mem.Range(record.Root)
+		epoch := s.epoch
 		l.do(s.between(0, 200*time.Millisecond), func() {
 			again := l.lists > 1
-			l.lists = 0
+			if l.lists = 0; epoch != s.epoch {
+				l.list()
+				return
+			}
 			s.did("listing")
 			l.step(coordinator.Loaded{KVs: kvs, Revision: rev})
 			if missed, err := s.mem.Changes(rev+1, record.Root); err == nil && len(missed) > 0 {

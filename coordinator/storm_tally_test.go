@@ -50,6 +50,9 @@ func (s *storm) count(c record.Change) {
 			s.fault("%s: %v", c.Key, err)
 		}
 		s.did("failed: " + string(f.Kind))
+	case strings.HasSuffix(what, "/"+string(record.AckStopped)):
+		at := record.Locate(c.Key)
+		s.countUnkillable(v, record.JobGen{Job: at.Job, Generation: at.Generation})
 	case kind == "offer":
 		jg := s.offered(c)
 		if s.mirror.Job(jg.Job).State.Value.Generation != jg.Generation {

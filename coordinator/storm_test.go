@@ -8,6 +8,7 @@ import (
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/coordinator"
+	"github.com/bellows-ml/bellows/lab/machine"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -39,7 +40,11 @@ type storm struct {
 	leaders []*simLeader
 	jobs    map[cluster.JobID]*simJob
 	damaged map[record.Checkpoint]bool
-	skewed  bool // leaders' clocks differ by minutes
+	stuck   map[*machine.Shim]bool // whose workers do not die
+	lost    map[string]bool        // nonces of plans that a restore of etcd has lost
+	unborn  map[cluster.JobID]bool // jobs of which nothing is known since
+	epoch   int                    // how often etcd was restored
+	skewed  bool                   // leaders' clocks differ by minutes
 	halted  map[record.JobGen]time.Duration
 	worlds  map[string]*ranks        // what the workers of each generation do
 	passes  map[string]time.Duration // when what a node has failed of is over, by node and generation
@@ -68,6 +73,7 @@ func newStorm(seed uint64, without coordinator.Rule) *storm {
 	s := &storm{
 		rng: rand.New(rand.NewPCG(seed, 7)), without: without, mem: record.NewMemory(), jobs: map[cluster.JobID]*simJob{},
 		damaged: map[record.Checkpoint]bool{}, halted: map[record.JobGen]time.Duration{}, told: map[uint64]bool{}, tally: tally{},
+		stuck: map[*machine.Shim]bool{}, lost: map[string]bool{}, unborn: map[cluster.JobID]bool{},
 		worlds: map[string]*ranks{}, passes: map[string]time.Duration{},
 	}
 	s.wild = seed%2 == 1
@@ -242,6 +248,11 @@ func (a *agenda) Pop() any {
 // settled reports whether every job has ended, or can go on by its owner's word only.
 func (s *storm) settled() bool {
 	ended := 0
+	for id := range s.unborn {
+		if !s.mirror.Job(id).Spec.Exists() {
+			ended++
+		}
+	}
 	for _, id := range s.mirror.JobIDs() {
 		v := s.mirror.Job(id)
 		if v.State.Value.Phase.Terminal() || v.State.Value.Phase == cluster.Held && !v.Committed.Exists() && len(v.Bad) > 0 {
@@ -256,6 +267,7 @@ func (s *storm) rest() {
 	s.calm, s.wild = true, false
 	s.note("calm")
 	s.unpause()
+	s.release()
 	for _, n := range s.nodes {
 		if n.scrapped {
 			s.discard(n)

@@ -1,6 +1,8 @@
 package coordinator
 
 import (
+	"slices"
+
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -34,6 +36,10 @@ func (v *view) loaded() bool { return v.mirror != nil }
 // be read. What it knows of later revisions stays: the leader's own writes may be
 // newer than the listing, and without them devices just granted would look free.
 func (v *view) load(e Loaded) (unreadable []error) {
+	if v.mirror != nil && v.restored(e) {
+		v.mirror, v.known, v.listed, v.byNode, v.byJob = nil, record.Known{}, 0, newNodeIndex(), newJobIndex()
+		v.version++
+	}
 	if v.mirror == nil {
 		mirror, err := record.NewMirror(nil, 0)
 		if err != nil {
@@ -61,6 +67,16 @@ func (v *view) load(e Loaded) (unreadable []error) {
 	v.mirror.Revision = max(v.mirror.Revision, e.Revision)
 	v.listed = max(v.listed, e.Revision)
 	return unreadable
+}
+
+// restored reports whether a listing shows a key as it was before a write or a
+// deletion that is known and older than the listing. That is so only where etcd was
+// restored from a backup, in a term that began before it. See ADR 38.
+func (v *view) restored(e Loaded) bool {
+	return v.rule(SameTimeline) && slices.ContainsFunc(e.KVs, func(kv record.KV) bool {
+		known := max(v.known.Revision(kv.Key), v.mirror.DeletedAt(kv.Key))
+		return kv.ModRevision < known && known <= e.Revision
+	})
 }
 
 // apply takes one change in. A record that this version cannot read is an error, and left alone.

@@ -3,6 +3,7 @@ package record
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -48,6 +49,31 @@ func NewMemory() *Memory {
 
 // Revision returns the newest revision.
 func (m *Memory) Revision() int64 { return m.revision }
+
+// restoredRevisions is how far the revision of a restored etcd lies beyond that of
+// its backup, as in store/server.
+const restoredRevisions = 1_000_000_000
+
+// Backup returns a copy.
+func (m *Memory) Backup() *Memory {
+	c := *m
+	c.keys, c.kvs, c.history, c.leases = slices.Clone(m.keys), maps.Clone(m.kvs), slices.Clone(m.history), maps.Clone(m.leases)
+	return &c
+}
+
+// Restore goes back to a backup, as an etcd does that is restored from one: keys are
+// as they were, at a revision far beyond and without a history. Leases begin anew,
+// and none has the identifier of one that was granted since.
+func (m *Memory) Restore(backup *Memory) {
+	c := backup.Backup()
+	m.keys, m.kvs, m.leases, m.history = c.keys, c.kvs, c.leases, nil
+	m.revision = c.revision + restoredRevisions
+	m.compacted = m.revision
+	for id, l := range m.leases {
+		l.expires = m.elapsed + l.ttl
+		m.leases[id] = l
+	}
+}
 
 // Commit executes a transaction: all of it or nothing, and never Unknown.
 func (m *Memory) Commit(t Txn) Outcome {

@@ -177,6 +177,9 @@ func (m *Mirror) JobIDs() []cluster.JobID {
 	return m.jobIDs
 }
 
+// DeletedAt returns the revision of a key's newest deletion, 0 if none is remembered.
+func (m *Mirror) DeletedAt(key string) int64 { return m.gone[key] }
+
 // Apply takes one change in, and says what it is about. A change older than one
 // already seen of the same key is ignored, so repeated and reordered deliveries
 // do no harm. Texts for people are cut to MaxReason. A value that does not

@@ -130,8 +130,10 @@ func (m *Machine) enter() {
 		t.If = []record.Compare{record.Absent(key)}
 		seq := record.Newest(m.own().Told).Value.Seq + 1
 		t.Then = append(t.Then, record.Put(record.NodeEventKey(m.Node, seq), record.Event{Seq: seq, At: m.clock(), Kind: record.NodeJoined, Node: m.Node}))
-	default:
+	case m.Leases == nil || alive.Create == m.kept:
 		t.If = []record.Compare{record.SameLife(key, alive.Create)}
+	default:
+		return // its name is in use, until the lease of that life ends
 	}
 	out := m.Outside.Commit(t)
 	if out.Result != record.Applied {
@@ -141,6 +143,7 @@ func (m *Machine) enter() {
 	if !alive.Exists() {
 		m.rev = out.Revision
 	}
+	m.kept = m.rev
 	if m.began == 0 {
 		m.began = out.Revision
 	}

@@ -95,6 +95,7 @@ type Machine struct {
 	// On disk, or in the kernel: what outlives the agent.
 	up       bool
 	lease    int64 // kept for the agent's successor
+	kept     int64 // CreateRevision of the alive key that is on it
 	dirs     map[record.JobGen]*directory
 	shims    []*Shim // whose process or workers live
 	nextPID  int

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/bellows-ml/bellows/agent"
@@ -15,6 +16,9 @@ const (
 	stopGrace = 2 * time.Second
 	// unkillableAfter is how long a process may survive SIGKILL before it is reported.
 	unkillableAfter = 10 * time.Second
+	// prepareBound is how long a shim waits for the locks of its devices, and looks for them each lockEvery.
+	prepareBound = 45 * time.Second
+	lockEvery    = 100 * time.Millisecond
 	// rememberedSteps is how many steps' saves an agent remembers of a run.
 	rememberedSteps = 128
 )
@@ -50,6 +54,7 @@ type Shim struct {
 	unkillable bool
 	signalled  time.Time
 	haltEnds   time.Duration // 0 = no halt was seen
+	lockBy     time.Duration // 0 = no lock is waited for
 	alarm      time.Duration // the next look at the deadline; 0 = none is due
 	plain      *agent.Plain
 	spoke      bool // it has reported something
@@ -72,6 +77,10 @@ func (s *Shim) Running() bool { return s.phase == running }
 
 // Killed reports whether SIGKILL was sent to the workers.
 func (s *Shim) Killed() bool { return s.killed != "" }
+
+// Doomed reports whether SIGKILL is pending for workers that it does not end: they
+// run no code of their own again.
+func (s *Shim) Doomed() bool { return s.unkillable && s.phase == running }
 
 // Machine is where the shim is.
 func (s *Shim) Machine() *Machine { return s.machine }
@@ -135,7 +144,7 @@ func (s *Shim) settle() {
 	s.settleDeadline()
 	s.settleHalt()
 	if s.phase == ready && s.wish.Deadline != 0 {
-		s.execute()
+		s.lock()
 	}
 	if s.wish.Retire && s.Report.Stopped != nil {
 		s.end()
@@ -214,6 +223,30 @@ func (s *Shim) askRanks(h *record.Halt) {
 	default:
 		m.Script.Stop(s, *h.StopAfter)
 	}
+}
+
+// lock executes the workers once no others here have their devices.
+func (s *Shim) lock() {
+	m := s.machine
+	if !slices.ContainsFunc(m.shims, s.shares) {
+		s.execute()
+		return
+	}
+	if s.lockBy == 0 {
+		s.lockBy = m.Outside.Now() + prepareBound
+	}
+	if m.Outside.Now() >= s.lockBy {
+		s.fail(record.Failed{
+			Kind: record.Transient, Rank: -1, At: m.clock(), Reason: fmt.Sprintf("no answer within %s: waits for a device's lock", prepareBound),
+		})
+		return
+	}
+	m.Outside.At(lockEvery, s.settle)
+}
+
+// shares reports whether another's workers live on a device of this shim's.
+func (s *Shim) shares(o *Shim) bool {
+	return o != s && o.Running() && slices.ContainsFunc(o.Member.Devices, func(d cluster.DeviceID) bool { return slices.Contains(s.Member.Devices, d) })
 }
 
 // execute starts the workers.

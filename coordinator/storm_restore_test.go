@@ -1,0 +1,67 @@
+package coordinator_test
+
+import (
+	"time"
+
+	"github.com/bellows-ml/bellows/record"
+)
+
+// restoreEtcd takes a backup, and goes back to it after a while. Whatever happened in
+// between is known to the nodes, and to leaders that have not listed again, but not to etcd.
+func (s *storm) restoreEtcd(*simNode) {
+	if s.epoch > 0 || !s.chance(50) {
+		return
+	}
+	backup := s.mem.Backup()
+	s.at(s.between(2*time.Second, 20*time.Second), func() { s.restore(backup) })
+}
+
+func (s *storm) restore(backup *record.Memory) {
+	if s.calm || s.epoch > 0 {
+		return
+	}
+	s.note("etcd is restored from a backup")
+	s.did("etcd restored")
+	before := s.mirror
+	s.mem.Restore(backup)
+	kvs, revision := s.mem.Range(record.Root)
+	mirror, err := record.NewMirror(kvs, revision)
+	if err != nil {
+		s.fault("%v", err)
+	}
+	s.mirror, s.seen, s.epoch = mirror, revision, s.epoch+1
+	for _, id := range before.JobIDs() {
+		for g, gen := range before.Job(id).Generations {
+			if gen.Plan.Exists() && !mirror.Job(id).Generation(g).Plan.Exists() {
+				s.did("generation lost with etcd")
+				s.lost[gen.Plan.Value.World.Nonce] = true
+			}
+		}
+	}
+	s.forgetJobs()
+	clear(s.halted)
+	clear(s.told)
+	for _, e := range mirror.Events(0) {
+		s.told[e.Seq] = true
+	}
+	for _, l := range s.leaders {
+		if l.active {
+			l.list() // its watch has ended
+		}
+	}
+}
+
+// forgetJobs notes which jobs' submits were lost with what came after the backup.
+func (s *storm) forgetJobs() {
+	asked := map[string]bool{}
+	for _, n := range s.mirror.NodeIDs() {
+		for _, r := range s.mirror.Node(n).Requests {
+			asked[string(r.Value.Job)] = r.Value.Kind == record.SubmitRequest || asked[string(r.Value.Job)]
+		}
+	}
+	for id := range s.jobs {
+		if !s.mirror.Job(id).Spec.Exists() && !asked[string(id)] {
+			s.unborn[id] = true
+		}
+	}
+}
