@@ -215,3 +215,35 @@ func TestMemoryCompaction(t *testing.T) {
 		t.Errorf("compaction lost keys: %v", kvs)
 	}
 }
+
+// A restored etcd has what its backup had, at a revision that was never seen.
+func TestMemoryIsRestored(t *testing.T) {
+	m := record.NewMemory()
+	put := func(key string) {
+		if out := m.Commit(record.Txn{Then: []record.Op{record.Put(key, 1)}}); out.Result != record.Applied {
+			t.Fatal(out.Err)
+		}
+	}
+	put("/a")
+	lease := m.Grant(time.Second)
+	backup := m.Backup()
+	put("/a")
+	put("/b")
+	later := m.Grant(time.Second)
+	last := m.Revision()
+	m.Advance(5 * time.Second) // after which the lease has ended
+	m.Restore(backup)
+	a, _ := m.Get("/a")
+	if _, there := m.Get("/b"); there || a.ModRevision != 2 || m.Revision() <= last {
+		t.Errorf("restored: %+v at revision %d, /b %t", a, m.Revision(), there)
+	}
+	if _, err := m.Changes(last, "/"); !errors.Is(err, record.ErrCompacted) {
+		t.Errorf("a watch from before the restore: %v", err)
+	}
+	if err := m.KeepAlive(lease); err != nil {
+		t.Errorf("a lease of the backup: %v", err)
+	}
+	if m.KeepAlive(later) == nil || m.Grant(time.Second) <= later {
+		t.Error("a lease granted after the backup is there, or its identifier comes again")
+	}
+}

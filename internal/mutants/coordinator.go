@@ -15,6 +15,11 @@ var ofCoordinator = []Mutant{
 		Breaks: "a decision made from an old view lands (I10)",
 	},
 	{
+		Name: "restored-is-read-anew", File: "coordinator/view.go", Tests: storms,
+		Old: "v.mirror != nil && v.restored(e)", New: "false",
+		Breaks: "a leader whose term outlives a restore of etcd goes by what is lost (I9)",
+	},
+	{
 		Name: "settle-unknown", File: "coordinator/transactions.go", Tests: schedules,
 		Old: "len(f.claims) > 0 && t.on(SettleUnknown)", New: "false",
 		Breaks: "a START that landed late takes devices given to another job since (I3)",
