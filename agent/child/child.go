@@ -102,7 +102,7 @@ func (r *Runner) await(ctx context.Context, done <-chan error) error {
 	}
 	r.unfinished(1)
 	go func() {
-		<-done
+		<-done //nolint:errcheck // how it ended is not asked any more
 		r.unfinished(-1)
 	}()
 	return fmt.Errorf("%w: %w", ErrLeft, ctx.Err())

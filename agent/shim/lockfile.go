@@ -129,11 +129,18 @@ func guard(dir string) (release func(), err error) {
 	}
 	switch err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
 	case err == nil:
-		return func() { _ = f.Close() }, nil
+		return func() { _ = unlock(f) }, nil
 	case errors.Is(err, unix.EWOULDBLOCK):
 		err = errBusy
 	}
 	return nil, errors.Join(err, f.Close())
+}
+
+// unlock gives a lock up, and closes its file. It unlocks by itself: a process that
+// is just being started has a copy of each file until it executes its program, and
+// would keep the lock for as long.
+func unlock(f *os.File) error {
+	return errors.Join(unix.Flock(int(f.Fd()), unix.LOCK_UN), f.Close())
 }
 
 // clearLock takes a lock file of a run, of which nothing lives, out of the way of

@@ -369,7 +369,7 @@ func TestAUsersCgroupIsNotTheRuns(t *testing.T) {
 				continue // not every one may be written to
 			}
 			t.Cleanup(func() { eventually(t, "the group is empty", func() bool { return unix.Rmdir(dir) == nil }) })
-			if err := os.Chown(dir, nobody, nobody); err != nil {
+			if err = os.Chown(dir, nobody, nobody); err != nil {
 				t.Fatal(err)
 			}
 			_ = os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(itoa(p.PID)), 0) // a cpuset takes none so far
@@ -380,7 +380,7 @@ func TestAUsersCgroupIsNotTheRuns(t *testing.T) {
 		t.Skip("a group of a user can only be made where cgroups may be written to")
 	}
 	s := &sweeper{dir: f.dir}
-	if _, err = s.left(); err != nil {
+	if _, err := s.left(); err != nil {
 		t.Fatal(err)
 	}
 	if s.contained || len(s.groups)+len(s.scopes)+len(s.limits) > 0 {
