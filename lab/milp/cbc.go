@@ -53,6 +53,9 @@ func (c *CBC) Solve(ctx context.Context, m *Model, limit time.Duration) (a Answe
 	}
 	took := time.Since(begin)
 	a, err = readSolution(solution, m)
+	if errors.Is(err, ErrInfeasible) && took >= limit-limit/10 {
+		return Answer{}, ErrNoPlan // cbc says so as well where its time ends in the first relaxation
+	}
 	a.Took = took
 	return a, err
 }

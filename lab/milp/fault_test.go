@@ -28,8 +28,8 @@ func TestInfeasible(t *testing.T) {
 	}
 }
 
-// hard is a problem whose paper model takes any solver far longer than these
-// tests let it, the longer the more jobs.
+// hard is a problem whose paper model takes any solver far longer than the limits
+// of these tests, the longer the more jobs.
 func hard(t *testing.T, jobs int) *milp.Statement {
 	t.Helper()
 	st, err := milp.State(random(2, jobs, jobs*4/3, 5, []int{1, 2, 4, 8, 16}), milp.Paper)
@@ -119,6 +119,27 @@ func TestBadCBC(t *testing.T) {
 		}
 		if want := strings.ReplaceAll(c.want, `'\''`, `'`); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want …%s…", c.name, err, want)
+		}
+	}
+}
+
+// TestCBCOutOfTime runs a cbc that calls every model infeasible. That counts only
+// if it had time left: cbc says the same when its time ends in the first relaxation.
+func TestCBCOutOfTime(t *testing.T) {
+	m := &milp.Model{Name: "one", Columns: []milp.Column{{Name: "x", Objective: 1, Upper: 4}}}
+	dir := t.TempDir()
+	t.Setenv("PATH", dir)
+	script := "#!/bin/bash\n/bin/sleep 0.1\nprintf 'Infeasible - objective value 0\\n' >\"${@: -2:1}\"\n"
+	if err := os.WriteFile(filepath.Join(dir, "cbc"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s, err := milp.OpenCBC()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for limit, want := range map[time.Duration]error{50 * time.Millisecond: milp.ErrNoPlan, time.Hour: milp.ErrInfeasible} {
+		if _, err := s.Solve(t.Context(), m, limit); !errors.Is(err, want) {
+			t.Errorf("with a limit of %v: %v, want %v", limit, err, want)
 		}
 	}
 }
