@@ -7,32 +7,32 @@ import (
 	"github.com/bellows-ml/bellows/cluster"
 )
 
-// Devices answers what both a policy and the check of its answer must agree
-// on: which jobs must keep their workers, which may stay where they are, and
-// how many devices there are. The zero value is a question without nodes.
+// Devices is what a policy and the check of its answer must agree on: which jobs
+// must keep their workers, which may stay where they are, and how many devices
+// there are. The zero value is a question without nodes.
 type Devices struct {
 	between bool
-	nodes   map[cluster.NodeID]shelf
+	nodes   map[cluster.NodeID]nodeDevices
 	usable  int
 }
 
-// shelf is one node; its devices are few, so they are looked for one by one.
-type shelf struct {
+// nodeDevices are those of one node: few, so that a search goes through them.
+type nodeDevices struct {
 	devices []cluster.Device
-	open    bool // not cordoned
+	inUse   bool // the node is not cordoned
 	usable  int
 }
 
-// NewDevices reads the devices of a question. Within Run the question brings them along.
+// NewDevices reads the devices of a question. Within Run the question has them already.
 func NewDevices(in Input) Devices {
 	if in.devices != nil {
 		return *in.devices
 	}
-	d := Devices{between: in.Between, nodes: make(map[cluster.NodeID]shelf, len(in.Nodes))}
+	d := Devices{between: in.Between, nodes: make(map[cluster.NodeID]nodeDevices, len(in.Nodes))}
 	for _, n := range in.Nodes {
-		s := shelf{devices: n.Devices, open: !n.Cordoned}
+		s := nodeDevices{devices: n.Devices, inUse: !n.Cordoned}
 		for _, x := range n.Devices {
-			if s.open && x.Health == cluster.Healthy {
+			if s.inUse && x.Health == cluster.Healthy {
 				s.usable++
 			}
 		}
@@ -42,13 +42,13 @@ func NewDevices(in Input) Devices {
 	return d
 }
 
-// find looks for a device on a node: whether it is there and healthy, and whether it may be given to new work.
-func (d Devices) find(node cluster.NodeID, id cluster.DeviceID) (there, sound, usable bool) {
+// find reports whether a device is on a node, whether it is healthy, and whether it may be given to new work.
+func (d Devices) find(node cluster.NodeID, id cluster.DeviceID) (there, healthy, usable bool) {
 	s := d.nodes[node]
 	for i := range s.devices {
 		if x := &s.devices[i]; x.ID == id {
-			sound = x.Health == cluster.Healthy
-			return true, sound, sound && s.open
+			healthy = x.Health == cluster.Healthy
+			return true, healthy, healthy && s.inUse
 		}
 	}
 	return false, false, false
@@ -57,8 +57,8 @@ func (d Devices) find(node cluster.NodeID, id cluster.DeviceID) (there, sound, u
 // Usable is how many devices may be given to new work.
 func (d Devices) Usable() int { return d.usable }
 
-// Open is how many of them are on nodes that take the job.
-func (d Devices) Open(j JobView) int {
+// UsableFor is how many of them are on nodes that can run the job.
+func (d Devices) UsableFor(j JobView) int {
 	n := d.usable
 	for i, id := range j.Excluded {
 		if !slices.Contains(j.Excluded[:i], id) {
@@ -69,8 +69,8 @@ func (d Devices) Open(j JobView) int {
 }
 
 // MustKeep reports whether the job must keep its number of workers: it is
-// pinned, or it runs and this is no interval's end. A job that has lost a
-// device cannot be held to that.
+// pinned, or it runs and this is no interval's end. A job that has lost a device
+// cannot keep it.
 func (d Devices) MustKeep(j JobView) bool {
 	if j.Workers == 0 || !d.between && !j.Pinned {
 		return false
@@ -84,8 +84,8 @@ func (d Devices) MustKeep(j JobView) bool {
 }
 
 // Stays reports whether the job stays on the devices it has if its number does
-// not change. A cordoned node is no reason to leave; an unsound device, or a
-// node that has refused the job, is one unless the job must keep its world.
+// not change. A cordoned node is no reason to leave; an unhealthy device, or a
+// node that is excluded for the job, is one unless the job must keep its world.
 func (d Devices) Stays(j JobView) bool {
 	if j.Workers == 0 || j.Present.Workers() != j.Workers {
 		return false
@@ -94,7 +94,7 @@ func (d Devices) Stays(j JobView) bool {
 		return true
 	}
 	for id, node := range held(j) {
-		if _, sound, _ := d.find(node, id); !sound || slices.Contains(j.Excluded, node) {
+		if _, healthy, _ := d.find(node, id); !healthy || slices.Contains(j.Excluded, node) {
 			return false
 		}
 	}
@@ -112,7 +112,7 @@ func (d Devices) Held(j JobView) iter.Seq2[cluster.DeviceID, cluster.NodeID] {
 	}
 }
 
-// held yields all devices of the job's world, whatever has become of them.
+// held yields all devices of the job's world, usable or not.
 func held(j JobView) iter.Seq2[cluster.DeviceID, cluster.NodeID] {
 	return func(yield func(cluster.DeviceID, cluster.NodeID) bool) {
 		for _, p := range j.Present.Placements {

@@ -10,13 +10,13 @@ import (
 	"github.com/bellows-ml/bellows/cluster"
 )
 
-// MaxMemoryBytes bounds what a policy may ask to have handed back. The leader
-// keeps it, and a new leader begins without: it may make an answer cheaper, and
-// must not be what makes it right.
+// MaxMemoryBytes bounds what a policy may remember. The leader keeps it, and a new
+// leader begins without: it may make an answer cheaper, but a right answer must
+// not depend on it.
 const MaxMemoryBytes = 1 << 20
 
-// maxFaults bounds how many faults of one answer are reported; the first few
-// say what is wrong with a policy as well as ten thousand.
+// maxFaults bounds how many faults of one answer are reported: the first few are
+// enough to find the bug.
 const maxFaults = 8
 
 // boundSlack is how far below Value a Bound may lie, relative to it: what
@@ -110,7 +110,7 @@ func (c *check) match(decisions []Decision) {
 	}
 	for i, ok := range seen {
 		if !ok {
-			c.fault("job %q: no decision; a job that is to wait needs one with 0 workers", c.in.Jobs[i].ID)
+			c.fault("job %q: no decision; a waiting job needs one with 0 workers", c.in.Jobs[i].ID)
 		}
 	}
 }
@@ -144,7 +144,7 @@ func (c *check) single(j JobView, d Decision) Decision {
 }
 
 // capacity checks that there are devices enough for all decisions together,
-// and for each on the nodes that take the job.
+// and for each on the nodes that can run the job.
 func (c *check) capacity() {
 	need, stay := 0, map[cluster.DeviceID]bool{}
 	for i, j := range c.in.Jobs {
@@ -156,12 +156,12 @@ func (c *check) capacity() {
 			continue
 		}
 		need += d.Workers
-		if open := c.devices.Open(j); d.Workers > open {
-			c.fault("job %q: %d workers; the nodes that take it have %d usable devices", j.ID, d.Workers, open)
+		if open := c.devices.UsableFor(j); d.Workers > open {
+			c.fault("job %q: %d workers; the nodes that can run it have %d usable devices", j.ID, d.Workers, open)
 		}
 	}
 	if free := c.devices.Usable() - len(stay); need > free {
-		c.fault("%d workers beside those that stay where they are; only %d devices are left for them (of %d usable)",
+		c.fault("%d workers beside those that stay where they are; only %d devices are free for them (of %d usable)",
 			need, free, c.devices.Usable())
 	}
 }

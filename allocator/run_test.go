@@ -104,7 +104,7 @@ func TestRunRefuses(t *testing.T) {
 		"too many":             {allocator.Input{Nodes: []cluster.Node{a}, Jobs: two}, decide(4, 1), "5 workers beside those that stay where they are; only 4 devices"},
 		"no nodes":             {allocator.Input{Jobs: two}, decide(1, 0), "have 0 usable devices"},
 		"sick device":          {allocator.Input{Nodes: []cluster.Node{sick}, Jobs: two}, decide(2, 2), "only 3 devices"},
-		"excluded":             {allocator.Input{Nodes: []cluster.Node{a, node("c", 1)}, Jobs: []allocator.JobView{not(two[0], "a", "a")}}, decide(2), "the nodes that take it have 1 usable"},
+		"excluded":             {allocator.Input{Nodes: []cluster.Node{a, node("c", 1)}, Jobs: []allocator.JobView{not(two[0], "a", "a")}}, decide(2), "the nodes that can run it have 1 usable"},
 		"pinned":               {allocator.Input{Nodes: []cluster.Node{a}, Jobs: []allocator.JobView{pin(on(two[0], a, 0, 1))}}, decide(4), `job "x": 4 workers instead of 2; it is pinned`},
 		"pinned, devices gone": {allocator.Input{Nodes: []cluster.Node{a}, Jobs: []allocator.JobView{pin(gone)}}, decide(4), ""},
 		"between":              {allocator.Input{Between: true, Nodes: []cluster.Node{a}, Jobs: []allocator.JobView{on(two[0], a, 0, 1)}}, decide(0), "between two intervals"},

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// flow shares the free devices of the nodes out among groups of jobs which
-// exclude the same nodes. Devices of one node are alike, so a group's jobs fit
+// flow divides the free devices of the nodes among groups of jobs that exclude the
+// same nodes. Devices of one node are alike, so a group's jobs fit
 // exactly when the group gets as many devices as they want: whether all fit is
 // a maximum flow from groups to nodes.
 type flow struct {
@@ -21,31 +21,31 @@ type group struct {
 	closed []bool // by node
 }
 
-// fits reports whether the movers can all be placed, on what is free now.
-func (b *board) fits(movers []int) bool {
+// fits reports whether all moving jobs can be placed on the free devices.
+func (pl *placement) fits(moving []int) bool {
 	need, free, excluding := 0, 0, false
-	for _, i := range movers {
-		need += b.want[i].Workers
-		excluding = excluding || len(b.want[i].Excluded) > 0
+	for _, i := range moving {
+		need += pl.want[i].Workers
+		excluding = excluding || len(pl.want[i].Excluded) > 0
 	}
-	for _, s := range b.nodes {
+	for _, s := range pl.nodes {
 		free += s.free
 	}
 	if need > free || !excluding {
 		return need <= free
 	}
-	_, ok := b.solve(movers)
+	_, ok := pl.solve(moving)
 	return ok
 }
 
-// solve finds the shares; ok says that every group has what it wants.
-func (b *board) solve(movers []int) (f *flow, ok bool) {
-	f = &flow{groups: b.groups(movers), spare: make([]int, len(b.nodes))}
-	for n, s := range b.nodes {
+// solve finds the shares of the groups; ok reports that each group has its demand.
+func (pl *placement) solve(moving []int) (f *flow, ok bool) {
+	f = &flow{groups: pl.groups(moving), spare: make([]int, len(pl.nodes))}
+	for n, s := range pl.nodes {
 		f.spare[n] = s.free
 	}
 	for range f.groups {
-		f.share = append(f.share, make([]int, len(b.nodes)))
+		f.share = append(f.share, make([]int, len(pl.nodes)))
 	}
 	for g := range f.groups {
 		rest := f.groups[g].demand
@@ -60,11 +60,11 @@ func (b *board) solve(movers []int) (f *flow, ok bool) {
 	return f, true
 }
 
-func (b *board) groups(movers []int) []group {
+func (pl *placement) groups(moving []int) []group {
 	var groups []group
 	index := map[string]int{}
-	for _, i := range movers {
-		ex := slices.Clone(b.want[i].Excluded)
+	for _, i := range moving {
+		ex := slices.Clone(pl.want[i].Excluded)
 		slices.Sort(ex)
 		ex = slices.Compact(ex)
 		var key strings.Builder
@@ -76,14 +76,14 @@ func (b *board) groups(movers []int) []group {
 		if !ok {
 			g = len(groups)
 			index[key.String()] = g
-			closed := make([]bool, len(b.nodes))
-			for n, s := range b.nodes {
+			closed := make([]bool, len(pl.nodes))
+			for n, s := range pl.nodes {
 				_, closed[n] = slices.BinarySearch(ex, s.id)
 			}
 			groups = append(groups, group{closed: closed})
 		}
 		groups[g].jobs = append(groups[g].jobs, i)
-		groups[g].demand += b.want[i].Workers
+		groups[g].demand += pl.want[i].Workers
 	}
 	return groups
 }
@@ -142,23 +142,23 @@ search:
 	}
 }
 
-// placeExactly places movers of which fits has said that they can all be
-// placed, by giving each group its share of the nodes. Old devices do not
-// matter here: this is for the rare case in which being nice leaves someone out.
-func (b *board) placeExactly(movers []int) {
-	f, _ := b.solve(movers)
+// placeByFlow places moving jobs that fit, by giving each group its share of the
+// nodes. The devices that jobs hold now do not matter here: this is for the rare
+// case in which placeCompactly leaves a job out.
+func (pl *placement) placeByFlow(moving []int) {
+	f, _ := pl.solve(moving)
 	for g, group := range f.groups {
 		left := slices.Clone(f.share[g])
-		slices.SortStableFunc(group.jobs, func(x, y int) int { return b.want[y].Workers - b.want[x].Workers })
+		slices.SortStableFunc(group.jobs, func(x, y int) int { return pl.want[y].Workers - pl.want[x].Workers })
 		for _, i := range group.jobs {
-			b.commit(i, b.fromShare(left, b.want[i].Workers))
+			pl.commit(i, pl.fromShare(left, pl.want[i].Workers))
 		}
 	}
 }
 
-// fromShare cuts k devices out of what is left of a group's share, which has them.
-func (b *board) fromShare(left []int, k int) []cut {
-	var cuts []cut
+// fromShare takes k devices from the rest of a group's share, which has them.
+func (pl *placement) fromShare(left []int, k int) []piece {
+	var pieces []piece
 	for k > 0 {
 		best := -1
 		for n, have := range left {
@@ -169,11 +169,11 @@ func (b *board) fromShare(left []int, k int) []cut {
 				best = n
 			}
 		}
-		s := b.nodes[best]
+		s := pl.nodes[best]
 		n := min(k, left[best])
-		cuts = append(cuts, cut{s, pick(s, s.allFree(), nil, n)})
+		pieces = append(pieces, piece{s, pick(s, s.allFree(), nil, n)})
 		left[best] -= n
 		k -= n
 	}
-	return cuts
+	return pieces
 }

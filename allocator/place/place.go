@@ -8,24 +8,24 @@ import (
 	"github.com/bellows-ml/bellows/cluster"
 )
 
-// Count is how many workers one job is to have.
+// Count is the number of workers of one job.
 type Count struct {
 	Job       cluster.JobID
 	Workers   int // 0 = no devices
 	BatchSize int
-	Excluded  []cluster.NodeID // refused the job
-	// Keep holds the job to the devices it has as long as they are there, sound
-	// or not: it is pinned, or this is no time to move anyone.
+	Excluded  []cluster.NodeID // cannot run the job
+	// Keep holds the job to its devices as long as they are there, healthy or not:
+	// it is pinned, or running jobs are not moved now.
 	Keep bool
 }
 
-// Result is where everybody goes.
+// Result is the devices of all jobs.
 type Result struct {
-	Allocations []cluster.Allocation // in the order of the counts, those with workers that have a place
+	Allocations []cluster.Allocation // in the order of the counts, those with workers that were placed
 	Unplaced    []Unplaced           // in the order of the counts
 }
 
-// Unplaced is a job for which no devices are left.
+// Unplaced is a job for which too few devices are free.
 type Unplaced struct {
 	Job    cluster.JobID
 	Reason string
@@ -35,23 +35,23 @@ type Unplaced struct {
 // job is named at most once in current and once in want. Members come in rank
 // order: nodes with more devices first, equals in their old order.
 //
-// When not everything fits, those later in want are left out first.
+// If not all fit, those later in want are left out first.
 func Place(nodes []cluster.Node, current []cluster.Allocation, want []Count) Result {
-	b := newBoard(nodes, current, want)
-	order := b.movers
+	pl := newPlacement(nodes, current, want)
+	order := pl.moving
 	var left []int
-	if !b.fits(order) {
-		order, left = b.drop(order)
+	if !pl.fits(order) {
+		order, left = pl.drop(order)
 	}
-	if !b.placeNicely(order) {
-		b.placeExactly(order)
+	if !pl.placeCompactly(order) {
+		pl.placeByFlow(order)
 	}
 	var r Result
 	for i, c := range want {
-		if a := b.result[i]; a.Placements != nil {
+		if a := pl.result[i]; a.Placements != nil {
 			r.Allocations = append(r.Allocations, a)
 		} else if slices.Contains(left, i) {
-			r.Unplaced = append(r.Unplaced, Unplaced{Job: c.Job, Reason: b.reason(c)})
+			r.Unplaced = append(r.Unplaced, Unplaced{Job: c.Job, Reason: pl.reason(c)})
 		}
 	}
 	return r
@@ -59,70 +59,70 @@ func Place(nodes []cluster.Node, current []cluster.Allocation, want []Count) Res
 
 // Fits reports whether Place would find devices for every count.
 func Fits(nodes []cluster.Node, current []cluster.Allocation, want []Count) bool {
-	b := newBoard(nodes, current, want)
-	return b.fits(b.movers)
+	pl := newPlacement(nodes, current, want)
+	return pl.fits(pl.moving)
 }
 
-// board is the state of one placement.
-type board struct {
-	nodes   []*shelf // by ID
-	byID    map[cluster.NodeID]*shelf
+// placement is the state of one call of Place or Fits.
+type placement struct {
+	nodes   []*nodeSlots // by ID
+	byID    map[cluster.NodeID]*nodeSlots
 	current map[cluster.JobID]cluster.Allocation
 	want    []Count
 	result  []cluster.Allocation // by index of want
-	movers  []int                // of want: those that do not stay
+	moving  []int                // of want: the jobs that do not stay
 }
 
-func newBoard(nodes []cluster.Node, current []cluster.Allocation, want []Count) *board {
-	b := &board{
-		byID:    make(map[cluster.NodeID]*shelf, len(nodes)),
+func newPlacement(nodes []cluster.Node, current []cluster.Allocation, want []Count) *placement {
+	pl := &placement{
+		byID:    make(map[cluster.NodeID]*nodeSlots, len(nodes)),
 		current: make(map[cluster.JobID]cluster.Allocation, len(current)),
 		want:    want, result: make([]cluster.Allocation, len(want)),
 	}
 	for _, n := range nodes {
-		s := newShelf(n)
-		b.nodes = append(b.nodes, s)
-		b.byID[n.ID] = s
+		s := newNodeSlots(n)
+		pl.nodes = append(pl.nodes, s)
+		pl.byID[n.ID] = s
 	}
-	slices.SortFunc(b.nodes, func(x, y *shelf) int { return strings.Compare(string(x.id), string(y.id)) })
+	slices.SortFunc(pl.nodes, func(x, y *nodeSlots) int { return strings.Compare(string(x.id), string(y.id)) })
 	for _, a := range current {
-		b.current[a.Job] = a
+		pl.current[a.Job] = a
 		for _, p := range a.Placements {
-			b.byID[p.Node].hold(p.Devices)
+			pl.byID[p.Node].hold(p.Devices)
 		}
 	}
 	for i, c := range want {
-		switch a := b.current[c.Job]; {
+		switch a := pl.current[c.Job]; {
 		case c.Workers <= 0:
-		case a.Workers() == c.Workers && b.stays(c, a):
+		case a.Workers() == c.Workers && pl.stays(c, a):
 			for _, p := range a.Placements {
-				b.byID[p.Node].takeIDs(p.Devices)
+				pl.byID[p.Node].takeIDs(p.Devices)
 			}
-			b.result[i] = cluster.Allocation{Job: c.Job, Placements: a.Placements, BatchSize: c.BatchSize}
+			pl.result[i] = cluster.Allocation{Job: c.Job, Placements: a.Placements, BatchSize: c.BatchSize}
 		default:
-			b.movers = append(b.movers, i)
+			pl.moving = append(pl.moving, i)
 		}
 	}
-	return b
+	return pl
 }
 
-// stays reports whether the job can go on with exactly the devices it has.
-func (b *board) stays(c Count, a cluster.Allocation) bool {
+// stays reports whether the job can keep exactly the devices that it has.
+func (pl *placement) stays(c Count, a cluster.Allocation) bool {
 	for _, p := range a.Placements {
 		if !c.Keep && slices.Contains(c.Excluded, p.Node) {
 			return false
 		}
-		if !b.byID[p.Node].has(p.Devices, c.Keep) {
+		if !pl.byID[p.Node].has(p.Devices, c.Keep) {
 			return false
 		}
 	}
 	return true
 }
 
-// drop leaves out as many movers as it must, later ones first.
-func (b *board) drop(order []int) (kept, left []int) {
+// drop leaves out as many moving jobs as it must, later ones first.
+func (pl *placement) drop(order []int) (kept, left []int) {
 	for _, i := range order {
-		if b.fits(append(kept, i)) {
+		if pl.fits(append(kept, i)) {
 			kept = append(kept, i)
 		} else {
 			left = append(left, i)
@@ -131,63 +131,63 @@ func (b *board) drop(order []int) (kept, left []int) {
 	return kept, left
 }
 
-func (b *board) reason(c Count) string {
+func (pl *placement) reason(c Count) string {
 	open, free := 0, 0
-	for _, s := range b.nodes {
+	for _, s := range pl.nodes {
 		if !slices.Contains(c.Excluded, s.id) {
 			open += s.usable
 			free += s.free
 		}
 	}
 	if open < c.Workers {
-		return fmt.Sprintf("needs %d devices; the nodes that take it have %d", c.Workers, open)
+		return fmt.Sprintf("needs %d devices; the nodes that can run it have %d", c.Workers, open)
 	}
-	return fmt.Sprintf("needs %d devices; %d of the %d on nodes that take it are left", c.Workers, free, open)
+	return fmt.Sprintf("needs %d devices; %d of the %d on nodes that can run it are free", c.Workers, free, open)
 }
 
-// placeNicely places the movers so that each has as few nodes as possible:
+// placeCompactly places the moving jobs so that each has as few nodes as possible:
 // shrinking jobs first, inside what they hold, then growing and new ones, large
-// before small. It reports false, with nothing changed, when someone finds no
+// before small. It reports false, with nothing changed, when a job finds no
 // place that way, which happens only where nodes are excluded.
-func (b *board) placeNicely(movers []int) bool {
-	if len(movers) == 0 {
+func (pl *placement) placeCompactly(moving []int) bool {
+	if len(moving) == 0 {
 		return true
 	}
-	before := make([]shelf, len(b.nodes))
-	for i, s := range b.nodes {
+	before := make([]nodeSlots, len(pl.nodes))
+	for i, s := range pl.nodes {
 		before[i] = s.clone()
 	}
-	for _, i := range b.sorted(movers) {
-		c := b.want[i]
-		a := b.current[c.Job]
-		var p []cut
+	for _, i := range pl.sorted(moving) {
+		c := pl.want[i]
+		a := pl.current[c.Job]
+		var p []piece
 		if a.Workers() > c.Workers {
-			p = b.shrink(c, a)
+			p = pl.shrink(c, a)
 		}
 		if p == nil {
-			p = b.grow(c, a)
+			p = pl.grow(c, a)
 		}
 		if p == nil {
-			for k, s := range b.nodes {
+			for k, s := range pl.nodes {
 				*s = before[k]
 			}
-			for _, m := range movers {
-				b.result[m] = cluster.Allocation{}
+			for _, m := range moving {
+				pl.result[m] = cluster.Allocation{}
 			}
 			return false
 		}
-		b.commit(i, p)
+		pl.commit(i, p)
 	}
 	return true
 }
 
-// sorted orders movers for placing: shrinking ones, then those with the fewest
+// sorted orders moving jobs for placing: shrinking ones, then those with the fewest
 // nodes open to them, then growing ones, then large before small.
-func (b *board) sorted(movers []int) []int {
+func (pl *placement) sorted(moving []int) []int {
 	type rank struct{ kind, excluded, workers int }
-	ranks := make(map[int]rank, len(movers))
-	for _, i := range movers {
-		c, held := b.want[i], b.current[b.want[i].Job].Workers()
+	ranks := make(map[int]rank, len(moving))
+	for _, i := range moving {
+		c, held := pl.want[i], pl.current[pl.want[i].Job].Workers()
 		r := rank{kind: 2, excluded: -len(c.Excluded), workers: -c.Workers}
 		if held > c.Workers {
 			r.kind = 0
@@ -196,14 +196,14 @@ func (b *board) sorted(movers []int) []int {
 		}
 		ranks[i] = r
 	}
-	order := slices.Clone(movers)
+	order := slices.Clone(moving)
 	slices.SortStableFunc(order, func(x, y int) int {
 		p, q := ranks[x], ranks[y]
 		if (p.kind == 0) != (q.kind == 0) {
 			return p.kind - q.kind
 		}
 		return firstOf(p.excluded-q.excluded, p.kind-q.kind, p.workers-q.workers,
-			strings.Compare(string(b.want[x].Job), string(b.want[y].Job)))
+			strings.Compare(string(pl.want[x].Job), string(pl.want[y].Job)))
 	})
 	return order
 }
@@ -217,22 +217,22 @@ func firstOf(cmp ...int) int {
 	return 0
 }
 
-// commit takes the cuts' devices for want[i] and puts its members in rank order.
-func (b *board) commit(i int, cuts []cut) {
-	c := b.want[i]
-	old := b.current[c.Job].Placements
+// commit takes the pieces' devices for want[i] and puts its members in rank order.
+func (pl *placement) commit(i int, pieces []piece) {
+	c := pl.want[i]
+	old := pl.current[c.Job].Placements
 	place := func(id cluster.NodeID) int {
 		if k := slices.IndexFunc(old, func(p cluster.Placement) bool { return p.Node == id }); k >= 0 {
 			return k
 		}
 		return len(old)
 	}
-	slices.SortFunc(cuts, func(x, y cut) int {
+	slices.SortFunc(pieces, func(x, y piece) int {
 		return firstOf(len(y.slots)-len(x.slots), place(x.on.id)-place(y.on.id), strings.Compare(string(x.on.id), string(y.on.id)))
 	})
 	a := cluster.Allocation{Job: c.Job, BatchSize: c.BatchSize}
-	for _, cut := range cuts {
-		a.Placements = append(a.Placements, cluster.Placement{Node: cut.on.id, Devices: cut.on.take(cut.slots)})
+	for _, c := range pieces {
+		a.Placements = append(a.Placements, cluster.Placement{Node: c.on.id, Devices: c.on.take(c.slots)})
 	}
-	b.result[i] = a
+	pl.result[i] = a
 }

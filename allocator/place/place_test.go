@@ -148,8 +148,8 @@ func TestPlace(t *testing.T) {
 func TestUnplacedSaysWhatIsMissing(t *testing.T) {
 	r := place.Place(nodes("a4 b2"), nil, []place.Count{count("x=4"), count("y=4-a"), count("z=4")})
 	want := []place.Unplaced{
-		{Job: "y", Reason: "needs 4 devices; the nodes that take it have 2"},
-		{Job: "z", Reason: "needs 4 devices; 2 of the 6 on nodes that take it are left"},
+		{Job: "y", Reason: "needs 4 devices; the nodes that can run it have 2"},
+		{Job: "z", Reason: "needs 4 devices; 2 of the 6 on nodes that can run it are free"},
 	}
 	if !slices.Equal(r.Unplaced, want) {
 		t.Errorf("got %+v", r.Unplaced)

@@ -127,7 +127,7 @@ func (w *world) check(r place.Result) error {
 }
 
 // checkJob holds one allocation to its job's rules: unchanged and able to stay
-// means unmoved, and moved means on usable devices of nodes that take it.
+// means unmoved, and moved means on usable devices of nodes that can run it.
 func (w *world) checkJob(c place.Count, a cluster.Allocation) error {
 	k := slices.IndexFunc(w.current, func(o cluster.Allocation) bool { return o.Job == c.Job })
 	if k >= 0 && w.current[k].Workers() == c.Workers {

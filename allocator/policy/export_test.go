@@ -2,14 +2,14 @@ package policy
 
 import "github.com/bellows-ml/bellows/allocator"
 
-// Frugal reports whether the policy says of itself that it leaves devices idle by design.
-func Frugal(p allocator.Policy) bool {
-	_, ok := p.(frugal)
+// LeavesIdle reports whether the policy declares that it leaves devices idle by design.
+func LeavesIdle(p allocator.Policy) bool {
+	_, ok := p.(leavesIdle)
 	return ok
 }
 
-// Restless reports whether the policy says of itself that what it starts can move others once more.
-func Restless(p allocator.Policy) bool {
-	_, ok := p.(restless)
+// MovesAgain reports whether the policy declares that starting a job can move others once more.
+func MovesAgain(p allocator.Policy) bool {
+	_, ok := p.(movesAgain)
 	return ok
 }

@@ -15,13 +15,13 @@ import (
 //
 //  1. Idle devices, waiting jobs: the first in the queue gets as many as
 //     possible, and so on.
-//  2. Idle devices, no job waits: the job with the shortest training time grows
+//  2. Idle devices, no waiting jobs: the job with the shortest training time grows
 //     as far as possible, and so on.
 //  3. No idle devices, waiting jobs: the job with the longest training time is
 //     halved, and what it releases goes to the first in the queue.
 //  4. Neither: nothing changes.
 //
-// How we read what the paper leaves open:
+// What the paper leaves open is read as follows:
 //
 //   - Training time is how long a job has been trained so far: Figure 4 gives
 //     the waiting job a training time of 0. Among equals the one with more
@@ -43,8 +43,8 @@ func (greedy) Name() string { return "greedy" }
 
 // Allocate implements allocator.Policy.
 func (greedy) Allocate(in allocator.Input) allocator.Output {
-	g := greedyDesk{sit(in)}
-	g.settle()
+	g := greedyDraft{newDraft(in)}
+	g.shrinkToFit()
 	for i := range g.jobs {
 		if g.waiting(i) {
 			g.start(i)
@@ -56,10 +56,10 @@ func (greedy) Allocate(in allocator.Input) allocator.Output {
 	return g.answer()
 }
 
-type greedyDesk struct{ *desk }
+type greedyDraft struct{ *draft }
 
-// settle brings what is in force down to what there is.
-func (g greedyDesk) settle() {
+// shrinkToFit reduces what is in force to the devices that there are.
+func (g greedyDraft) shrinkToFit() {
 	for !g.fits() {
 		if i := g.longest(); i >= 0 {
 			g.halve(i, "devices were lost")
@@ -67,7 +67,7 @@ func (g greedyDesk) settle() {
 		}
 		last := -1
 		for i := range g.jobs {
-			if g.counts[i] > 0 && !g.seats[i].fixed {
+			if g.counts[i] > 0 && !g.states[i].fixed {
 				last = i
 			}
 		}
@@ -79,12 +79,12 @@ func (g greedyDesk) settle() {
 }
 
 // start is scenarios 1 and 3 for the first job in the queue.
-func (g greedyDesk) start(i int) {
+func (g greedyDraft) start(i int) {
 	if g.raise(i) {
 		g.why[i] = "first in the queue: as many devices as are idle"
 		return
 	}
-	if g.in.Between || g.idle+g.slack() < g.smallest(i) {
+	if g.in.Between || g.idle+g.releasable() < g.smallest(i) {
 		return
 	}
 	counts, why := append([]int(nil), g.counts...), append([]string(nil), g.why...)
@@ -105,11 +105,11 @@ func (g greedyDesk) start(i int) {
 	}
 }
 
-// slack is how many devices halving everybody would release.
-func (g greedyDesk) slack() int {
+// releasable is how many devices halving all jobs would release.
+func (g greedyDraft) releasable() int {
 	n := 0
 	for i, c := range g.counts {
-		if c > 0 && !g.seats[i].fixed {
+		if c > 0 && !g.states[i].fixed {
 			n += c - g.smallest(i)
 		}
 	}
@@ -117,7 +117,7 @@ func (g greedyDesk) slack() int {
 }
 
 // longest is the longest-trained job that can be halved, or -1.
-func (g greedyDesk) longest() int {
+func (g greedyDraft) longest() int {
 	return g.choose(func(i int) bool { _, ok := g.below(i); return ok }, func(i, k int) bool {
 		if x, y := g.jobs[i].Trained, g.jobs[k].Trained; x != y {
 			return x > y
@@ -126,14 +126,14 @@ func (g greedyDesk) longest() int {
 	})
 }
 
-func (g greedyDesk) halve(i int, why string) {
+func (g greedyDraft) halve(i int, why string) {
 	half, _ := g.below(i)
 	g.set(i, half)
 	g.why[i] = fmt.Sprintf("halved, as it has trained the longest (%s) and %s", g.jobs[i].Trained.Round(time.Second), why)
 }
 
-// growAll is scenario 2. A job that has grown, or could not, has its turn behind it.
-func (g greedyDesk) growAll() {
+// growAll is scenario 2; each job has one turn.
+func (g greedyDraft) growAll() {
 	var order []int
 	for i, c := range g.counts {
 		if c > 0 {

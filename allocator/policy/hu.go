@@ -18,7 +18,7 @@ import (
 // to 20), and puts the first step in force. Package solve finds that optimum,
 // mostly with proof, and always with a certified bound.
 //
-// How we read what the paper leaves open:
+// What the paper leaves open is read as follows:
 //
 //   - Served demand is cumulative, so the objective is the area under the
 //     fraction-done curves: the shortest remaining jobs are preferred, and long
@@ -35,22 +35,22 @@ import (
 //   - Equal plans are decided for the present allocation: a change must gain
 //     more than huStick.
 //   - Between two intervals idle devices go to waiting jobs at once (section 2):
-//     as the same optimum shares them out. The paper gives the first in the queue
-//     as many as possible; with more jobs than devices that hands every freed
-//     device to one job after the other, undoes the optimum and is hardly better
-//     than greedy (docs/policies.md), and otherwise it makes no difference.
-//   - A job whose remaining time is unknown is taken to have as much work ahead
-//     as it has behind it, and unknownWork at least.
+//     as the same optimum divides them. The paper gives the first in the queue as
+//     many as possible; with more jobs than devices every freed device then goes
+//     to one job after the other, which undoes the optimum and is hardly better
+//     than greedy (docs/policies.md); otherwise it makes no difference.
+//   - A job whose remaining time is unknown is assumed to have as much work ahead
+//     as behind it, and unknownWork at least.
 //   - After a loss of devices the latest jobs go back to waiting if not all of
 //     the running ones can have their smallest size.
 type hu struct{ solver HuSolver }
 
-// HuSolver finds a plan for one of hu's problems. The policy trusts it as its
-// own: the plan has to be one that solve.Eval takes. The problem is the caller's.
+// HuSolver finds a plan for one of hu's problems. The policy trusts the plan, which
+// has to be one that solve.Eval accepts. The problem belongs to the caller.
 type HuSolver func(p *solve.Problem, o solve.Options) (solve.Result, error)
 
 // Hu is the policy hu with another solver than package solve's, for simulations
-// that put a reference in its place. No error may come out of it.
+// that compare with a reference. The solver must not return an error.
 func Hu(s HuSolver) allocator.Policy { return hu{s} }
 
 const (
@@ -65,16 +65,16 @@ const (
 // Name implements allocator.Policy.
 func (hu) Name() string { return "hu" }
 
-func (hu) frugal() {}
+func (hu) leavesIdle() {}
 
-func (hu) restless() {}
+func (hu) movesAgain() {}
 
 // Allocate implements allocator.Policy.
 func (h hu) Allocate(in allocator.Input) allocator.Output {
-	d := sit(in)
+	d := newDraft(in)
 	order := d.queue()
-	free, mine := d.clearMovable()
-	p, sizes := huProblem(d, free, mine)
+	free, movable := d.clearMovable()
+	p, sizes := huProblem(d, free, movable)
 	var s solve.Solver
 	find := s.Solve
 	if h.solver != nil {
@@ -82,10 +82,10 @@ func (h hu) Allocate(in allocator.Input) allocator.Output {
 	}
 	r, err := find(p, solve.Options{})
 	if err != nil {
-		// The problem is made here, of numbers that are checked here: it is ours to answer for.
+		// The problem is made here, of numbers that are checked here: an error is a bug here.
 		panic(fmt.Sprintf("policy hu: %v", err))
 	}
-	for n, i := range mine {
+	for n, i := range movable {
 		d.upTo(i, sizes[n], r.Plan[n*huSteps])
 	}
 	d.startFitting(order)
@@ -99,8 +99,8 @@ func (h hu) Allocate(in allocator.Input) allocator.Output {
 	return out
 }
 
-// queue is the order of the jobs at the desk.
-func (d *desk) queue() []int {
+// queue is the order of the jobs in the draft.
+func (d *draft) queue() []int {
 	order := make([]int, len(d.jobs))
 	for i := range order {
 		order[i] = i
@@ -108,23 +108,22 @@ func (d *desk) queue() []int {
 	return order
 }
 
-// clearMovable takes the devices from all jobs that may be given another
-// number. Fixed jobs keep theirs, and so do those on devices that no other job
-// could use: to move them would only cost. It returns how many devices that
-// frees, and whose.
-func (d *desk) clearMovable() (free int, mine []int) {
-	for i, s := range d.seats {
+// clearMovable takes the devices from all jobs that may be given another number.
+// Fixed jobs keep theirs, and so do jobs on devices that no other job could use:
+// moving them would only cost. It returns how many devices that frees, and the jobs.
+func (d *draft) clearMovable() (free int, movable []int) {
+	for i, s := range d.states {
 		if s.fixed || s.stays && s.held < d.counts[i] {
 			continue
 		}
 		d.set(i, 0)
-		mine = append(mine, i)
+		movable = append(movable, i)
 	}
-	return max(d.idle, 0), mine
+	return max(d.idle, 0), movable
 }
 
 // upTo gives job i the largest of its sizes that is at most n and fits.
-func (d *desk) upTo(i int, sizes []int, n int) {
+func (d *draft) upTo(i int, sizes []int, n int) {
 	for _, k := range slices.Backward(sizes) {
 		if k <= n && d.set(i, k) {
 			return
@@ -132,22 +131,22 @@ func (d *desk) upTo(i int, sizes []int, n int) {
 	}
 }
 
-// huProblem puts the question to the solver. sizes are, beside mine, what each
-// job may have: the problem offers every job all counts in its range, those
+// huProblem makes the problem for the solver. sizes are, beside movable, those that
+// each job may have: the problem offers every job all counts in its range, those
 // that are not among its sizes at the speed of the size below.
-func huProblem(d *desk, free int, mine []int) (p *solve.Problem, sizes [][]int) {
+func huProblem(d *draft, free int, movable []int) (p *solve.Problem, sizes [][]int) {
 	p = &solve.Problem{Devices: free, Steps: huSteps, Step: huStep.Seconds(), Counts: []int{0}}
 	for k := 1; k <= free && len(p.Counts) < huSizes; k *= 2 {
 		p.Counts = append(p.Counts, k)
 	}
-	p.Counts = withListed(d, p.Counts, free, mine)
+	p.Counts = withListed(d, p.Counts, free, movable)
 	top := p.Counts[len(p.Counts)-1]
-	least, everybody := 0, d.leastOf(mine) <= free
-	for _, i := range mine {
+	least, all := 0, d.leastOf(movable) <= free
+	for _, i := range movable {
 		j := d.jobs[i]
 		var can []int
 		for _, k := range j.Sizes {
-			if k <= min(top, d.about.Open(j)) {
+			if k <= min(top, d.devices.UsableFor(j)) {
 				can = append(can, k)
 			}
 		}
@@ -155,7 +154,7 @@ func huProblem(d *desk, free int, mine []int) (p *solve.Problem, sizes [][]int) 
 		job := solve.Job{Work: work(j), Present: countFor(p.Counts, j.Workers), Bonus: huStick, Speeds: huSpeeds(j, can, p.Counts)}
 		if len(can) > 0 {
 			job.Max = countFor(p.Counts, can[len(can)-1])
-			if low := countFor(p.Counts, can[0]); (everybody || j.Workers > 0) && least+low <= free {
+			if low := countFor(p.Counts, can[0]); (all || j.Workers > 0) && least+low <= free {
 				job.Min = low
 				least += low
 			}
@@ -165,22 +164,22 @@ func huProblem(d *desk, free int, mine []int) (p *solve.Problem, sizes [][]int) 
 	return p, sizes
 }
 
-// leastOf is how many devices it takes that each of the jobs can run that its
-// nodes could have room for.
-func (d *desk) leastOf(jobs []int) int {
+// leastOf is how many devices it takes to run each of the jobs that its nodes can
+// run at all.
+func (d *draft) leastOf(jobs []int) int {
 	n := 0
 	for _, i := range jobs {
-		if least := d.smallest(i); least <= d.about.Open(d.jobs[i]) {
+		if least := d.smallest(i); least <= d.devices.UsableFor(d.jobs[i]) {
 			n += least
 		}
 	}
 	return n
 }
 
-// withListed adds to the counts the sizes of jobs whose owners have listed
-// others than powers of two, as many as the solver's tables take.
-func withListed(d *desk, counts []int, free int, mine []int) []int {
-	for _, i := range mine {
+// withListed adds to the counts the listed sizes of jobs that are not powers of
+// two, as many as the solver's tables take.
+func withListed(d *draft, counts []int, free int, movable []int) []int {
+	for _, i := range movable {
 		for _, k := range d.jobs[i].Sizes {
 			at, found := slices.BinarySearch(counts, k)
 			if !found && k <= free && len(counts) < huSizes {
@@ -191,14 +190,14 @@ func withListed(d *desk, counts []int, free int, mine []int) []int {
 	return counts
 }
 
-// countFor is the least of the counts that makes room for a size; the last if none does.
+// countFor is the least of the counts that is not below a size; the last if all are.
 func countFor(counts []int, size int) int {
 	at, _ := slices.BinarySearch(counts, size)
 	return counts[min(at, len(counts)-1)]
 }
 
 // huSpeeds is the job's speed at each of the counts, never falling: that of the
-// best of its sizes for which the count makes room.
+// best of its sizes that are not above the count.
 func huSpeeds(j allocator.JobView, can, counts []int) []float64 {
 	speeds := make([]float64, len(counts))
 	next := 0

@@ -17,20 +17,20 @@ type optimus struct{}
 // Name implements allocator.Policy.
 func (optimus) Name() string { return "optimus" }
 
-func (optimus) frugal() {}
+func (optimus) leavesIdle() {}
 
 // Allocate implements allocator.Policy.
 func (optimus) Allocate(in allocator.Input) allocator.Output {
-	d := sit(in)
-	_, mine := d.clearMovable()
+	d := newDraft(in)
+	_, movable := d.clearMovable()
 	for _, runs := range []bool{true, false} {
-		for _, i := range mine {
+		for _, i := range movable {
 			if (d.jobs[i].Workers > 0) == runs {
 				d.set(i, d.smallest(i))
 			}
 		}
 	}
-	d.ladder(d.running(mine), func(i, from, to int) float64 {
+	d.distribute(d.running(movable), func(i, from, to int) float64 {
 		j := d.jobs[i]
 		return work(j)/speedAt(j, from) - work(j)/speedAt(j, to)
 	})
@@ -39,7 +39,7 @@ func (optimus) Allocate(in allocator.Input) allocator.Output {
 }
 
 // running are those of the jobs that have workers.
-func (d *desk) running(jobs []int) []int {
+func (d *draft) running(jobs []int) []int {
 	var list []int
 	for _, i := range jobs {
 		if d.counts[i] > 0 {
@@ -50,7 +50,7 @@ func (d *desk) running(jobs []int) []int {
 }
 
 // explain gives all changes the same reason.
-func (d *desk) explain(why string) {
+func (d *draft) explain(why string) {
 	for i, j := range d.jobs {
 		if d.counts[i] != j.Workers {
 			d.why[i] = why

@@ -24,25 +24,25 @@ func (share) Name() string { return "share" }
 
 // Allocate implements allocator.Policy.
 func (share) Allocate(in allocator.Input) allocator.Output {
-	d := sit(in)
+	d := newDraft(in)
 	order := d.byPriority()
 	for _, i := range order {
 		d.set(i, 0)
 	}
 	d.startFitting(order)
-	var mine []int
+	var movable []int
 	for _, i := range order {
-		if d.counts[i] > 0 && !d.seats[i].fixed {
-			mine = append(mine, i)
+		if d.counts[i] > 0 && !d.states[i].fixed {
+			movable = append(movable, i)
 		}
 	}
-	for len(mine) > 0 {
+	for len(movable) > 0 {
 		n := 1
-		for n < len(mine) && d.jobs[mine[n]].Priority == d.jobs[mine[0]].Priority {
+		for n < len(movable) && d.jobs[movable[n]].Priority == d.jobs[movable[0]].Priority {
 			n++
 		}
-		d.fillEqually(mine[:n])
-		mine = mine[n:]
+		d.fillEqually(movable[:n])
+		movable = movable[n:]
 	}
 	d.startFitting(order)
 	for i, j := range d.jobs {
@@ -59,7 +59,7 @@ func (share) Allocate(in allocator.Input) allocator.Output {
 }
 
 // byPriority is the queue order with higher priorities first.
-func (d *desk) byPriority() []int {
+func (d *draft) byPriority() []int {
 	order := make([]int, len(d.jobs))
 	for i := range order {
 		order[i] = i
@@ -69,7 +69,7 @@ func (d *desk) byPriority() []int {
 }
 
 // startFitting gives each waiting job its smallest size where that fits, in this order.
-func (d *desk) startFitting(order []int) {
+func (d *draft) startFitting(order []int) {
 	for _, i := range order {
 		if d.waiting(i) {
 			d.set(i, d.smallest(i))
@@ -79,7 +79,7 @@ func (d *desk) startFitting(order []int) {
 
 // fillEqually raises the jobs size by size, always the one with the fewest
 // workers, the first among equals, until no more fits.
-func (d *desk) fillEqually(jobs []int) {
+func (d *draft) fillEqually(jobs []int) {
 	open := slices.Clone(jobs)
 	for len(open) > 0 && d.idle > 0 {
 		least := 0

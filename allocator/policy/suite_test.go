@@ -230,7 +230,7 @@ func TestAnswersSettle(t *testing.T) {
 	for _, plain := range []bool{true, false} {
 		each(t, plain, func(t *testing.T, p allocator.Policy, in allocator.Input) {
 			rounds := 6
-			if plain && !policy.Restless(p) {
+			if plain && !policy.MovesAgain(p) {
 				rounds = 1
 			}
 			out := ask(t, p, in)
@@ -261,7 +261,7 @@ func TestNothingIdleThatCouldWork(t *testing.T) {
 		for i, d := range out.Decisions {
 			j := in.Jobs[i]
 			k, _ := slices.BinarySearch(j.Sizes, d.Workers+1)
-			if k == len(j.Sizes) || d.Workers > 0 && (in.Between && j.Workers > 0 || policy.Frugal(p)) {
+			if k == len(j.Sizes) || d.Workers > 0 && (in.Between && j.Workers > 0 || policy.LeavesIdle(p)) {
 				continue
 			}
 			if more := j.Sizes[k] - d.Workers; more <= idle {

@@ -13,7 +13,7 @@ var table = []entry{
 	{hu{}, "most progress of all jobs over the next 25 minutes, with a certified bound (Hu et al., section 4)"},
 	{share{}, "equal shares in powers of two, the higher priority and then the earlier job first"},
 	{hesrpt{}, "shares by remaining work that are best for the mean completion time (Berg et al., heSRPT)"},
-	{hesrpt{steady: true}, "heSRPT's shares, but every job runs and none grows that would not end sooner for it"},
+	{hesrpt{steady: true}, "heSRPT's shares, but every job runs, and grows only if it ends sooner for it"},
 	{optimus{}, "every device to the job whose remaining time it shortens most (Peng et al., Optimus)"},
 	{fifo(), "full sizes, first come first served, no job passes another"},
 	{edf(), "full sizes, earliest deadline first"},
@@ -29,15 +29,15 @@ type entry struct {
 	about  string
 }
 
-// What a policy may say of itself in its own file, for the property suite, which
-// holds all others to more.
+// What a policy may declare in its own file: the property suite demands more of
+// policies that do not.
 type (
-	// frugal policies leave devices idle by design when no job would gain by more
+	// leavesIdle policies leave devices idle by design when no job would gain by more
 	// of them. None leaves any idle while a job waits that could start on them.
-	frugal interface{ frugal() }
-	// restless policies look at a job that waits in another way than at one that
-	// runs, so that what they start can move others once more.
-	restless interface{ restless() }
+	leavesIdle interface{ leavesIdle() }
+	// movesAgain policies treat a job that waits differently from one that runs, so
+	// that starting one can move others once more.
+	movesAgain interface{ movesAgain() }
 )
 
 // Names returns the names of all policies, in the order in which they are offered.
@@ -50,8 +50,8 @@ func Names() []string {
 }
 
 // FixedSizes reports whether the policy with this name gives a job its full size
-// or nothing. To compare such a policy with one that is elastic, say first what
-// the full size is: what the job's user asked for, not the most it could use.
+// or nothing. To compare such a policy with an elastic one, the full size has to
+// be what the job's user asked for, not the most that it could use.
 func FixedSizes(name string) bool {
 	p, err := ByName(name)
 	return err == nil && fixedSizes(p)

@@ -6,13 +6,12 @@ import (
 	"github.com/bellows-ml/bellows/allocator"
 )
 
-// unknownWork is the least that is taken to be left of a job that does not say.
+// unknownWork is the least remaining work assumed of a job that does not state it.
 const unknownWork = time.Hour
 
-// work is a job's remaining work in seconds on one device. A job of which that
-// is unknown is taken to have as much ahead as it has behind it: the longer a
-// job has trained, the longer it is likely to go on (heavy-tailed durations, as
-// in every published trace).
+// work is a job's remaining work in seconds on one device. If that is unknown, as
+// much is assumed to lie ahead as behind: the longer a job has trained, the longer
+// it is likely to go on (heavy-tailed durations, as in every published trace).
 func work(j allocator.JobView) float64 {
 	if j.Remaining > 0 {
 		return j.Remaining.Seconds()

@@ -6,10 +6,10 @@ import (
 	"github.com/bellows-ml/bellows/cluster"
 )
 
-// shelf is one node's devices. A slot is a device's index in its node's own
-// order, which is where topology lies: neighbours are closer. A nil shelf is a
+// nodeSlots are one node's devices. A slot is a device's index in its node's own
+// order, which reflects the topology: neighbours are closer. A nil nodeSlots is a
 // node that is gone.
-type shelf struct {
+type nodeSlots struct {
 	id     cluster.NodeID
 	slots  []slot
 	usable int // slots open to new work
@@ -17,24 +17,24 @@ type shelf struct {
 }
 
 type slot struct {
-	device cluster.DeviceID
-	sound  bool // healthy
-	open   bool // may be given to new work
-	held   bool // a job has it now, and may have to free it first
-	taken  bool // in this placement
+	device  cluster.DeviceID
+	healthy bool
+	open    bool // may be given to new work
+	held    bool // a job has it now, and may have to release it first
+	taken   bool // in this placement
 }
 
-// cut is a part of a node: the slots on it that one job is to get.
-type cut struct {
-	on    *shelf
+// piece is a part of a node: the slots on it that one job gets.
+type piece struct {
+	on    *nodeSlots
 	slots []int // ascending
 }
 
-func newShelf(n cluster.Node) *shelf {
-	s := &shelf{id: n.ID, slots: make([]slot, len(n.Devices))}
+func newNodeSlots(n cluster.Node) *nodeSlots {
+	s := &nodeSlots{id: n.ID, slots: make([]slot, len(n.Devices))}
 	for i, d := range n.Devices {
-		sound := d.Health == cluster.Healthy
-		s.slots[i] = slot{device: d.ID, sound: sound, open: sound && !n.Cordoned}
+		healthy := d.Health == cluster.Healthy
+		s.slots[i] = slot{device: d.ID, healthy: healthy, open: healthy && !n.Cordoned}
 		if s.slots[i].open {
 			s.usable++
 		}
@@ -43,18 +43,18 @@ func newShelf(n cluster.Node) *shelf {
 	return s
 }
 
-func (s *shelf) clone() shelf {
+func (s *nodeSlots) clone() nodeSlots {
 	c := *s
 	c.slots = slices.Clone(s.slots)
 	return c
 }
 
-func (s *shelf) find(id cluster.DeviceID) int {
+func (s *nodeSlots) find(id cluster.DeviceID) int {
 	return slices.IndexFunc(s.slots, func(x slot) bool { return x.device == id })
 }
 
-// hold notes that a job has these devices now.
-func (s *shelf) hold(ids []cluster.DeviceID) {
+// hold records that a job has these devices now.
+func (s *nodeSlots) hold(ids []cluster.DeviceID) {
 	if s == nil {
 		return
 	}
@@ -65,27 +65,27 @@ func (s *shelf) hold(ids []cluster.DeviceID) {
 	}
 }
 
-// has reports whether all the devices are there and not taken, and sound unless that does not matter.
-func (s *shelf) has(ids []cluster.DeviceID, unsoundToo bool) bool {
+// has reports whether all the devices are there and not taken and, unless unhealthyToo, healthy.
+func (s *nodeSlots) has(ids []cluster.DeviceID, unhealthyToo bool) bool {
 	if s == nil {
 		return false
 	}
 	for _, id := range ids {
 		i := s.find(id)
-		if i < 0 || s.slots[i].taken || !s.slots[i].sound && !unsoundToo {
+		if i < 0 || s.slots[i].taken || !s.slots[i].healthy && !unhealthyToo {
 			return false
 		}
 	}
 	return true
 }
 
-func (s *shelf) takeIDs(ids []cluster.DeviceID) {
+func (s *nodeSlots) takeIDs(ids []cluster.DeviceID) {
 	for _, id := range ids {
 		s.takeSlot(s.find(id))
 	}
 }
 
-func (s *shelf) takeSlot(i int) {
+func (s *nodeSlots) takeSlot(i int) {
 	s.slots[i].taken = true
 	if s.slots[i].open {
 		s.free--
@@ -93,7 +93,7 @@ func (s *shelf) takeSlot(i int) {
 }
 
 // take takes the slots and returns their devices, in the node's order.
-func (s *shelf) take(slots []int) []cluster.DeviceID {
+func (s *nodeSlots) take(slots []int) []cluster.DeviceID {
 	ids := make([]cluster.DeviceID, 0, len(slots))
 	for _, i := range slots {
 		s.takeSlot(i)
@@ -102,10 +102,10 @@ func (s *shelf) take(slots []int) []cluster.DeviceID {
 	return ids
 }
 
-func (s *shelf) isFree(i int) bool { return s.slots[i].open && !s.slots[i].taken }
+func (s *nodeSlots) isFree(i int) bool { return s.slots[i].open && !s.slots[i].taken }
 
 // among returns those of the devices that are free here, as slots.
-func (s *shelf) among(ids []cluster.DeviceID) []int {
+func (s *nodeSlots) among(ids []cluster.DeviceID) []int {
 	if s == nil {
 		return nil
 	}
@@ -120,7 +120,7 @@ func (s *shelf) among(ids []cluster.DeviceID) []int {
 }
 
 // allFree returns the free slots.
-func (s *shelf) allFree() []int {
+func (s *nodeSlots) allFree() []int {
 	var all []int
 	for i := range s.slots {
 		if s.isFree(i) {
@@ -132,9 +132,9 @@ func (s *shelf) allFree() []int {
 
 // pick chooses k of the slots from, and must includes all of must (a part of
 // from). An aligned block of k is best; among those the one that breaks up the
-// smallest hole, then the one that fewest others still hold. Without an aligned
+// smallest hole, then the one of which other jobs hold the fewest. Without an aligned
 // block it fills the smallest holes first.
-func pick(s *shelf, from, must []int, k int) []int {
+func pick(s *nodeSlots, from, must []int, k int) []int {
 	in := make([]bool, len(s.slots))
 	for _, i := range from {
 		in[i] = true
@@ -159,7 +159,7 @@ func pick(s *shelf, from, must []int, k int) []int {
 	return chosen
 }
 
-func (s *shelf) alignedBlock(in []bool, must []int, k int) []int {
+func (s *nodeSlots) alignedBlock(in []bool, must []int, k int) []int {
 	if k&(k-1) != 0 {
 		return nil
 	}
@@ -192,7 +192,7 @@ func within(slots []int, from, to int) bool {
 	return !slices.ContainsFunc(slots, func(i int) bool { return i < from || i >= to })
 }
 
-// hole is the size of the largest aligned power-of-two block around slot i that is wholly in.
+// hole is the size of the largest aligned power-of-two block around slot i that is completely in.
 func hole(in []bool, i int) int {
 	size := 0
 	for k := 1; k <= len(in); k *= 2 {
