@@ -37,9 +37,23 @@ func (s Spec) Validate() error {
 		faults = append(faults, err)
 	}
 	s.validateCommand(add)
-	s.validateSizes(add)
 	s.Where.validate(add)
 	s.PerWorker.validate(add)
+	s.validateNumbers(add)
+	s.validateTotal(add)
+	return errors.Join(faults...)
+}
+
+// CheckNumbers reports what is wrong with the numbers that decisions are made
+// from: a record that was written by hand may hold any.
+func (s Spec) CheckNumbers() error {
+	var faults []error
+	s.validateNumbers(func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) })
+	return errors.Join(faults...)
+}
+
+func (s Spec) validateNumbers(add func(string, ...any)) {
+	s.validateSizes(add)
 	if s.Priority < -MaxPriority || s.Priority > MaxPriority {
 		add("priority %d: use -%d to %d", s.Priority, MaxPriority, MaxPriority)
 	}
@@ -58,8 +72,6 @@ func (s Spec) Validate() error {
 	if s.HaltTimeout < 0 {
 		add("halt timeout %s: use a positive duration such as 2m", s.HaltTimeout)
 	}
-	s.validateTotal(add)
-	return errors.Join(faults...)
 }
 
 // validateTotal bounds what the fields come to together, as it is recorded: JSON

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
@@ -18,6 +19,7 @@ type job struct {
 	sizes []int                  // the world sizes that it may have; not to be changed
 	has   cluster.Allocation     // what its live world holds
 
+	unusable  string      // why no decision can be made about it; empty = it can
 	demands   string      // what it demands of nodes, as text; empty = nothing
 	fault     string      // how its world is broken; empty = it is not
 	ungranted []deviceRef // devices of its live world that are not granted yet
@@ -39,11 +41,20 @@ func (v *view) read(r *record.JobView) *job {
 	if j.gen == nil {
 		j.gen = &record.GenerationView{}
 	}
+	if w := j.world(); j.gen.Plan.Exists() && (w.Job != j.ID || w.Generation != j.number()) {
+		gen := *j.gen // a plan of another generation than its key, written by hand, is none
+		gen.Plan = record.Versioned[record.Plan]{}
+		j.gen = &gen
+	}
 	for _, m := range j.world().Members {
 		j.roll = append(j.roll, v.attendance(j, m))
 	}
 	if r.Spec.Exists() {
-		j.sizes = r.Scaled().WorldSizes()
+		if spec := r.Scaled(); spec.CheckNumbers() == nil {
+			j.sizes = spec.WorldSizes()
+		} else {
+			j.unusable = "its numbers cannot be used: " + strings.ReplaceAll(spec.CheckNumbers().Error(), "\n", "; ")
+		}
 		j.demands = demandsOf(&r.Spec.Value.Spec)
 	}
 	if j.state().Phase.Active() {

@@ -149,6 +149,15 @@ func nodesWith(in situation, of func(cluster.Node) string) string {
 	return " (" + strings.Join(out, "; ") + ")"
 }
 
+// holdUnusable holds a job whose record, written by hand, has numbers that would
+// spoil the decisions about all others. It takes no part in these.
+func holdUnusable(in situation) *move {
+	if in.unusable == "" {
+		return nil
+	}
+	return recordPhase(in, "hold", next(in, cluster.Held, in.unusable))
+}
+
 // hold stops trying when every node that is alive has refused the job, or its
 // last checkpoint is lost: only its owner can mend that. One that is away and
 // may be well when it is back is waited for.
@@ -164,7 +173,7 @@ func hold(in situation) *move {
 
 // unhold queues a held job again when a node is there that has not refused it.
 func unhold(in situation) *move {
-	if noUsableCheckpoint(in.job) || in.refusedEverywhere(in.job) || len(in.live()) == 0 {
+	if in.unusable != "" || noUsableCheckpoint(in.job) || in.refusedEverywhere(in.job) || len(in.live()) == 0 {
 		return nil
 	}
 	return recordPhase(in, "queue", next(in, cluster.Queued, "a node that has not refused it is there"))

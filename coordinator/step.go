@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"time"
 
+	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -168,6 +169,7 @@ func (c *Coordinator) requests() {
 // come while its end was on its way. What it was promised would keep devices idle
 // to the next decision. When it is back, it is asked for again.
 func (c *Coordinator) settle() {
+	c.transactions.abandon(func(id cluster.JobID) bool { return c.view.mirror.Job(id).State.Exists() })
 	for _, id := range c.view.derivedSince() {
 		j := c.view.find(id)
 		if j == nil {

@@ -220,6 +220,16 @@ func (t *transactions) over(id cluster.JobID) {
 	}
 }
 
+// abandon gives up STARTs without an answer whose job is gone: they compare a state
+// record that no longer exists, so they cannot land.
+func (t *transactions) abandon(exists func(cluster.JobID) bool) {
+	for id, f := range t.flights {
+		if f.settling && !exists(id) {
+			t.over(id)
+		}
+	}
+}
+
 // forget drops what is remembered of the transactions of a job that is gone.
 func (t *transactions) forget(id cluster.JobID) {
 	delete(t.refused, id)

@@ -20,7 +20,7 @@ import (
 // witnesses counts the nodes that have found the committed checkpoint damaged.
 func witnesses(in situation) int {
 	seen := map[cluster.NodeID]bool{}
-	if s := in.state().Suspect; s != nil && s.Checkpoint == in.Committed.Value {
+	if s := in.state().Suspect; suspects(s, in.Committed.Value) {
 		seen[s.Node] = true
 	}
 	for _, m := range in.world().Members {
@@ -39,7 +39,7 @@ const confirmWithin = 5 * time.Minute
 // confirmable reports whether a second node may yet look at the checkpoint that this one finds damaged.
 func confirmable(in situation, node cluster.NodeID) bool {
 	s := in.state().Suspect
-	if s == nil || s.Checkpoint != in.Committed.Value {
+	if !suspects(s, in.Committed.Value) {
 		return another(in, node)
 	}
 	end := in.since(wait{in.ID, secondWait}, s.At).Add(confirmWithin)
@@ -57,11 +57,17 @@ func another(in situation, node cluster.NodeID) bool {
 	return placeable(in, without)
 }
 
+// suspects reports whether a suspicion is about the checkpoint. Texts in it may
+// have been cut to the length of a record, so it is known by what names it for good.
+func suspects(s *record.Suspect, c record.Checkpoint) bool {
+	return s != nil && s.Checkpoint.Generation == c.Generation && s.Checkpoint.Step == c.Step && s.Checkpoint.ManifestSHA256 == c.ManifestSHA256
+}
+
 // suspect keeps the job from a node that finds its checkpoint damaged, until
-// another has looked. False if that is recorded already.
+// another has looked. Nil if that is recorded already.
 func suspect(in situation, found failure) *move {
 	s := next(in, cluster.Halting, found.text()+"; another node is to look at it")
-	if s.Excluded[found.node] != "" && s.Suspect != nil && s.Suspect.Checkpoint == in.Committed.Value {
+	if _, excluded := s.Excluded[found.node]; excluded && suspects(s.Suspect, in.Committed.Value) {
 		return nil
 	}
 	if s.Excluded == nil {
@@ -79,7 +85,7 @@ func suspect(in situation, found failure) *move {
 // withoutSuspect is the state without a suspicion: the node that had it may run the job again.
 func withoutSuspect(s record.State) record.State {
 	if s.Suspect != nil {
-		delete(s.Excluded, s.Suspect.Node) // c.next has cloned it
+		delete(s.Excluded, s.Suspect.Node) // next has cloned it
 		s.Suspect = nil
 	}
 	return s
