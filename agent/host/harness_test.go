@@ -223,8 +223,11 @@ func (f *fixture) process(s settings) *exec.Cmd {
 
 // endShims ends what a test has left running.
 func (f *fixture) endShims(s settings) {
-	root := filepath.Join(s.Dir, "r")
-	runs, _, _ := shim.Scan(root)
+	runs, _, _ := shim.Scan(filepath.Join(s.Dir, "r"))
+	if s.Runs != "" {
+		more, _, _ := shim.Scan(filepath.Join(s.Dir, s.Runs))
+		runs = append(runs, more...)
+	}
 	for _, r := range runs {
 		if f.Failed() {
 			text, _ := os.ReadFile(filepath.Join(r.Dir, "shim.log"))

@@ -30,7 +30,6 @@ type run struct {
 	saves   []shim.Save // of the newest steps, as far as this agent knows them
 	wish    wishes
 	refused *record.Failed // why it could not be started
-	killed  bool           // by the watchdog
 	resume  resumeCheck
 	sweep   sweepResult
 
@@ -50,6 +49,7 @@ type wishes struct {
 	pushed *agent.Wish    // the last one that went over the present connection
 	// deadline is what the watchdog holds the workers to: 0 = not known, fence.Never = to nothing.
 	deadline int64
+	killed   bool // by the watchdog
 	// toldToKill and toldToRetire are when the shim was first told so; zero = not yet.
 	toldToKill, toldToRetire time.Time
 }

@@ -178,9 +178,9 @@ func TestRecordsOfOvertakenSavesGo(t *testing.T) {
 			seen[kv.Key] = true
 		}
 		most = max(most, len(kvs))
-		return len(seen) >= 45 // of which there are three a step
+		return len(seen) >= 150 // of which there are three a step
 	})
-	if most > 24 {
+	if most > 75 { // a busy node lags behind the other by some steps, but not by more with each
 		t.Errorf("up to %d records at once, of %d", most, len(seen))
 	}
 }

@@ -191,8 +191,8 @@ func (n *node) killed(jg record.JobGen, err error) {
 		if err != nil {
 			log.Error().Err(err).Msg("cannot kill workers past their deadline yet, trying again")
 		}
-		if r != nil && !r.killed {
-			r.killed, r.changed = true, time.Now()
+		if r != nil && !r.wish.killed {
+			r.wish.killed, r.changed = true, time.Now()
 			log.Error().Msg("workers lived past their fencing deadline: killed them, as their shim did not")
 		}
 	})
