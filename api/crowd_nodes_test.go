@@ -103,17 +103,17 @@ func TestANodeBeyondItsConnectionsIsAnswered(t *testing.T) {
 	go func() {
 		defer close(accepted)
 		for {
-			c, err := ln.Accept()
-			if err != nil {
+			c, failure := ln.Accept()
+			if failure != nil {
 				return
 			}
 			accepted <- c // no server behind it ends what says nothing
 		}
 	}()
 	for range nodeConnections {
-		c, err := net.Dial("tcp", plain.Addr().String())
-		if err != nil {
-			t.Fatal(err)
+		c, failure := net.Dial("tcp", plain.Addr().String())
+		if failure != nil {
+			t.Fatal(failure)
 		}
 		t.Cleanup(func() { _ = c.Close() })
 		<-accepted
