@@ -82,7 +82,7 @@ func accountBefore(in situation, r *record.Rescale) {
 	for _, f := range gen.Fences {
 		fenced = later(fenced, f.Value.At)
 	}
-	if gone.IsZero() { // nobody was left who could have exited
+	if gone.IsZero() { // no worker was left that could have exited
 		gone = gen.Halt.Value.At
 	}
 	r.WaitS = seconds(gone, fenced)

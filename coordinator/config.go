@@ -24,7 +24,7 @@ type Config struct {
 	// KeepCheckpoints is how many committed checkpoints of a job are kept; 0 =
 	// DefaultKeepCheckpoints, and never fewer than LeastKeepCheckpoints.
 	KeepCheckpoints int
-	// Quiet: no events are written. For simulations, of which nobody reads any.
+	// Quiet: no events are written. For simulations, whose events have no reader.
 	Quiet bool
 	// KeepResumable is how many jobs are kept beyond Timing.Retention to be resumed;
 	// of more, those that ended first go. 0 = DefaultKeepResumable.

@@ -11,7 +11,7 @@ import (
 )
 
 // However much happens, the events take up their ring and no more, and are
-// numbered on across leaders, so that whoever reads knows what is missing.
+// numbered on across leaders, so that a reader knows what is missing.
 func TestEventsAreBounded(t *testing.T) {
 	t.Parallel()
 	l := newLab()

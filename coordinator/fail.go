@@ -53,8 +53,8 @@ func (f failure) text() string {
 }
 
 // failedFrom reports whether a worker of one of the kept generations failed that
-// had resumed from the checkpoint: perhaps that was the reason, and whoever
-// thinks it sound is to look again.
+// had resumed from the checkpoint: perhaps that was the reason, and a node that
+// has verified it has to verify it again.
 func failedFrom(in situation, from record.Checkpoint) bool {
 	for g, v := range in.Generations {
 		plan := v.Plan.Value

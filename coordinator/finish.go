@@ -181,7 +181,7 @@ func usesModule(in situation) bool {
 }
 
 // stepsBegun returns the highest step that any rank of the newest generation is
-// known to have begun; false if nobody who could know has said so.
+// known to have begun; false if no rank or agent has reported one.
 func stepsBegun(in situation) (step int64, known bool) {
 	step = progress(in)
 	known = step >= 0

@@ -154,7 +154,7 @@ func (l *lab) execute(t record.Txn) {
 		o = record.Outcome{ID: t.ID, Result: record.Conflict}
 	case "full": // etcd has no room for it
 		o = record.Outcome{ID: t.ID, Result: record.Conflict, Err: errors.New("mvcc: database space exceeded")}
-	case "noreply": // it was applied, and nobody hears of it
+	case "noreply": // it was applied, and the reply is lost
 		l.mem.Commit(t)
 	case "late": // it arrives after everything that follows
 		l.delayed = append(l.delayed, t)

@@ -15,7 +15,7 @@ import (
 const nonceLength = 12
 
 // nonce names a generation that is about to be planned for good. It follows from the term's
-// secret, so that nobody foresees it, and from the number of the transaction: a
+// secret, which makes it unpredictable, and from the number of the transaction: a
 // term may outlive a restore of etcd and plan a generation of the same number again.
 //
 // Where a member's agent is of a version that knows no nonces, there is none:

@@ -31,7 +31,7 @@ func shortenForPause(in situation) *move {
 	}
 }
 
-// pausedWithin is how long the job's script has to save: no longer than whoever brings the cluster to rest waits.
+// pausedWithin is how long the job's script has to save: no longer than the administrator who pauses the cluster waits.
 func pausedWithin(in situation) time.Duration {
 	own := time.Duration(in.Spec.Value.HaltTimeout)
 	if s := in.paused().Value.SaveSeconds; s > 0 {

@@ -42,7 +42,7 @@ func removeNode(in situation, r request) *move {
 
 // sweep deletes what removed nodes have left, one node at a time: an agent
 // deletes its own records of a generation that was collected, and these have
-// none. Requests are carried out first, whoever took them in.
+// none. Requests are carried out first, whichever node accepted them.
 func sweep(in situation) []*move {
 	if in.clusterBusy() {
 		return nil

@@ -248,7 +248,7 @@ func (l *lab) shared(t *testing.T, n cluster.NodeID) bool {
 		}
 	}
 	if holders == 0 {
-		t.Error("nobody has the device")
+		t.Error("no job has the device")
 	}
 	return holders > 1
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // stop notes that the owner wants the job stopped. Only one that says Now cuts a
-// save short: whoever asks again out of impatience must not lose work by it.
+// save short: an impatient user who asks again must not lose work by it.
 func stop(in situation, r request) *move {
 	owner := r.Value.Owner
 	w := in.Wanted.Value

@@ -228,7 +228,7 @@ func (x script) Run(sh *machine.Shim) {
 	x.advance(sh)
 	w := x.world(sh)
 	w.joined = append(w.joined, sh)
-	if sh.Rank0 && sh.Resume != nil && x.s.damaged[*sh.Resume] { // which nobody has read
+	if sh.Rank0 && sh.Resume != nil && x.s.damaged[*sh.Resume] { // which no agent has read
 		x.s.did("damaged checkpoint loaded")
 		x.s.at(x.s.between(0, time.Second), func() { sh.Exit(1) })
 	}

@@ -137,7 +137,7 @@ func (s *storm) checkGivenUp(v *record.JobView, c record.Change) {
 	}
 }
 
-// checkSaveTime: nobody who saves is killed before the time for it is over.
+// checkSaveTime: no worker that saves is killed before the time for it is over.
 func (s *storm) checkSaveTime(v *record.JobView) {
 	st := v.State.Value
 	h := v.Generation(st.Generation).Halt.Value
@@ -150,7 +150,7 @@ func (s *storm) checkSaveTime(v *record.JobView) {
 	}
 }
 
-// checkBlind: nobody starts unread from a checkpoint that is known to have let workers fail.
+// checkBlind: a checkpoint from which workers have failed is verified before a generation resumes from it.
 func (s *storm) checkBlind(v *record.JobView, from record.Checkpoint) {
 	for g, gen := range v.Generations {
 		r := gen.Plan.Value.Resume

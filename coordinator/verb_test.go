@@ -430,7 +430,7 @@ func (l *lab) withSecret(w words) error {
 	return nil
 }
 
-// garbage KEY: somebody writes what nobody can read.
+// garbage KEY: a value that cannot be decoded is written.
 func (l *lab) garbage(w words) error {
 	l.commit(record.Op{Key: record.Root + w.plain[0], Value: []byte("?")})
 	return nil

@@ -11,7 +11,7 @@ import (
 )
 
 // A driver that does not answer takes no device away at once: jobs run on, and
-// only when nobody could look for long do the devices count as sick.
+// only when it has not answered for long do the devices count as unhealthy.
 func TestADriverThatDoesNotAnswerTakesNothingAwayAtOnce(t *testing.T) {
 	t.Parallel()
 	n := newNode(t.Context(), Config{Log: quiet()}, nil, nil)

@@ -66,8 +66,8 @@ func (f *fixture) heard(r shim.Run) int64 {
 	return 0
 }
 
-// A node that was alone gets company while one of its shims hangs. As long as that
-// one has not heard of a deadline nobody may count on it.
+// A second node joins while a shim of the first one hangs. As long as that shim
+// has no deadline, the leader must not count on its fencing.
 func TestTheFencingRecordWaitsForAShimThatHangs(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

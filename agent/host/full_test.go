@@ -212,8 +212,8 @@ func TestAReadOnlyDiskIsToldToBeOver(t *testing.T) {
 	}
 }
 
-// What a generation has left when it was killed in the middle of a save is in
-// nobody's way: it goes before the next one is refused for want of room.
+// What a generation has left when it was killed in the middle of a save is removed
+// before the next one is refused for want of room.
 func TestLeftoversMakeRoomForTheNextGeneration(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

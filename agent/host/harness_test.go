@@ -398,7 +398,7 @@ func ack[T any](f *fixture, j *job, node string, a record.Ack) T {
 }
 
 // freePort finds a port that stays free: below those that the system hands out
-// to whoever asks for any.
+// to processes that ask for any port.
 func freePort(t *testing.T) int {
 	t.Helper()
 	const first, count = 12_000, 8_000
@@ -417,7 +417,7 @@ func freePort(t *testing.T) int {
 
 func quiet() zerolog.Logger { return zerolog.Nop() }
 
-// lives reports whether a worker's process does; one that nobody has reaped does not.
+// lives reports whether a worker's process does; a zombie does not.
 func lives(w record.Worker) bool {
 	boot, err := bootID()
 	if err != nil {

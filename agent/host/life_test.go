@@ -85,7 +85,7 @@ func TestWhatHappenedWhileTheAgentWasDeadIsAcknowledged(t *testing.T) {
 func TestFrozenAgentIsFencedAndComesBackAsAnotherLife(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.agent(f.settings("n2")) // a second node, without which nobody fences
+	f.agent(f.settings("n2")) // a second node, without which no node fences itself
 	s := f.settings("n1")
 	s.TTL = 4 * time.Second
 	agent := f.process(s)
@@ -176,7 +176,7 @@ func TestDeadShimIsSweptAndReported(t *testing.T) {
 	f.until("an empty run directory", func() bool { return f.empty(s) })
 }
 
-// Nobody renews a lease before its node is in the cluster: an agent that was
+// A lease is not renewed before its node is in the cluster: an agent that was
 // stopped for that long has to get another.
 func TestLeaseThatEndedBeforeItsLifeBeganIsReplaced(t *testing.T) {
 	t.Parallel()
@@ -323,7 +323,7 @@ func TestDataDirectoryIsOnesOwn(t *testing.T) {
 		{"n1", "b", `belongs to cluster "a"`},
 	} {
 		if _, err = openDataDir(path, "", ""); err == nil {
-			t.Error("a directory of a node was given to nobody")
+			t.Error("a directory of a node was given to a process without a node")
 		}
 		if _, err = openDataDir(path, cluster.NodeID(c.node), c.cluster); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v", c, err)

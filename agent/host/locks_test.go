@@ -15,7 +15,7 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
-// leakLock has a process of nobody's job keep a lock open that a shim holds, as one
+// leakLock has a process outside any job keep a lock open that a shim holds, as one
 // did to which a worker of an earlier version had passed it on.
 func (f *fixture) leakLock(runDir, lock string) *exec.Cmd {
 	f.Helper()

@@ -55,8 +55,8 @@ func (f *fixture) killShim(run shim.Run) {
 	f.until("the shim's end", func() bool { return !shim.Alive(run.Shim) })
 }
 
-// An agent and a shim that are killed by the same hand leave nobody who knows of
-// the workers but the shim's holder. What a worker has started ends all the same.
+// Once an agent and a shim are killed together, only the shim's holder knows of the
+// workers. What a worker has started ends all the same.
 func TestAgentAndShimKilledTogether(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -177,8 +177,8 @@ func TestADirectoryThatIsRemovedUnderALivingAgent(t *testing.T) {
 	}
 }
 
-// Where the place of the runs cannot be read nobody knows what runs: nothing is
-// acknowledged until it can.
+// Where the directory of the runs cannot be read, the agent does not know what runs:
+// it acknowledges nothing until it can.
 func TestAnUnreadablePlaceOfRuns(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

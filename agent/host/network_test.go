@@ -68,7 +68,7 @@ func TestTheInterfaceWithAnAddress(t *testing.T) {
 		t.Errorf("127.0.0.1 is on %q", got)
 	}
 	if got := interfaceWith(net.IPv4(192, 0, 2, 1)); got != "" {
-		t.Errorf("an address that nobody has is on %q", got)
+		t.Errorf("an address that no interface has is on %q", got)
 	}
 	for bind, want := range map[string]bool{"127.0.0.2": false, "::1": false, "": false, "192.0.2.1": true} {
 		if got := (Config{Bind: bind}).networked(); got != want {

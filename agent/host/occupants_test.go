@@ -103,7 +103,7 @@ func TestStrangersKeepNewWorkAwayAndNothingElse(t *testing.T) {
 	f.published(0, cluster.Unhealthy, who)
 	f.published(1, cluster.Healthy, "")
 
-	// A plan that was made before that was known is refused, at nobody's cost.
+	// A plan that was made before that was known is refused, and counts against no job or node.
 	j := f.job("late", sleeper(), map[string]int{"n1": 1}, "n1")
 	f.start(j)
 	if failed := ack[record.Failed](f, j, "n1", record.AckFailed); failed.Kind != record.DeviceBusy || !strings.Contains(failed.Reason, who) {
@@ -179,7 +179,7 @@ func TestAnUnreadableRunLeavesOnlyItsDevicesUndecided(t *testing.T) {
 	f.published(0, cluster.Healthy, who)
 }
 
-// stranger is a process of nobody's.
+// stranger is a process that belongs to no job.
 func (f *fixture) stranger() (pid int) {
 	f.Helper()
 	c := exec.Command("sleep", "600")

@@ -16,7 +16,7 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
-// A save whose digest has failed is not digested again, whoever asks: the next
+// A save whose digest has failed is not digested again on any request: the next
 // agent finds nothing wrong with it, as with a file whose fsync has failed once.
 func TestALostSaveIsLostToTheNextAgentToo(t *testing.T) {
 	t.Parallel()
@@ -115,7 +115,7 @@ func TestALostSaveOfWhatIsGoneIsNotKeptForEver(t *testing.T) {
 	}
 }
 
-// What an agent's end has cut short is nobody's fault, and is done by the next.
+// A digest that an agent's end has cut short is not lost: the next agent does it.
 func TestWhatIsCutShortIsNotLost(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

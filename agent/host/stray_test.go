@@ -104,7 +104,7 @@ func TestAStrayHarmsNoOthers(t *testing.T) {
 	}
 }
 
-// A directory that somebody has made up keeps no other generation from being over.
+// A directory that no agent has made keeps no other generation from being over.
 func TestAStrayHoldsUpItsOwnGenerationOnly(t *testing.T) {
 	t.Parallel()
 	jg, second := generationOf("train-aaaaaa", 2), generationOf("train-aaaaaa", 3)

@@ -19,9 +19,9 @@ import (
 func TestCheckpointTasksRunAsTheOwner(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
-		t.Skip("only root can read as somebody else, and only that is tested here")
+		t.Skip("only root can read as another user, and only that is tested here")
 	}
-	const nobody = 65534
+	const ordinary = 65534
 	// The test's own directories are closed to others.
 	base := filepath.Join("/tmp", fmt.Sprintf("bellows-task-%d", os.Getpid()))
 	root := filepath.Join(base, "job")
@@ -48,16 +48,16 @@ func TestCheckpointTasksRunAsTheOwner(t *testing.T) {
 		}
 	}
 	for _, own := range []string{root, filepath.Join(root, "g00000001"), filepath.Join(root, "g00000001", "mine")} {
-		if err = os.Chown(own, nobody, nobody); err != nil {
+		if err = os.Chown(own, ordinary, ordinary); err != nil {
 			t.Fatal(err)
 		}
 	}
 
 	n := newNode(t.Context(), Config{Exe: copied, Log: quiet()}, nil, nil)
-	r := &run{order: shim.Order{Owner: cluster.Owner{UID: nobody, GID: nobody, User: "nobody"}}}
+	r := &run{order: shim.Order{Owner: cluster.Owner{UID: ordinary, GID: ordinary, User: "nobody"}}}
 	task := dirblob.Task{Root: root, Digest: &dirblob.Digest{Dir: "g00000001"}}
 	if _, err = n.saves.tasks.do(t.Context(), r, task, lookBound); err == nil || !strings.Contains(err.Error(), "permission denied") {
-		t.Errorf("root's own file was read for nobody: %v", err)
+		t.Errorf("root's own file was read for another user: %v", err)
 	}
 	if err = os.Remove(filepath.Join(root, "g00000001", "others")); err != nil {
 		t.Fatal(err)

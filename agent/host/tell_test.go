@@ -26,7 +26,7 @@ func (s twoDevices) Survey(context.Context) (nvml.Survey, error) {
 func (twoDevices) Close() error { return nil }
 
 // A node tells of itself with what it tells of, numbered on over its lives, and
-// says goodbye; and whoever watches it sees the same.
+// says goodbye; and its watchers see the same.
 func TestANodeTells(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -169,8 +169,8 @@ func (l *stuckLog) Write(p []byte) (int, error) {
 }
 
 // The agent's owner hangs, here in its log, and nothing of the run's directory can
-// be read any more. The workers of a stopped shim die all the same, with nobody
-// to move their deadline.
+// be read any more. The workers of a stopped shim die all the same, as no process
+// moves their deadline.
 func TestTheAgentKillsWithItsOwnerAndItsDiskStuck(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -285,18 +285,18 @@ func TestWhatCannotBeReadIsUnknown(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := &census{listing: &listing{procs: []stat{p}, family: familyOf(nil)}, shows: map[int]shown{p.pid: {err: errNoAnswer}}}
-	owner, other := uint32(daemon), uint32(nobody)
+	owner, other := uint32(daemon), uint32(ordinary)
 	for name, s := range map[string]struct {
 		sweeper
 		known []stat
 		want  bool
 	}{
-		"an owner's":       {sweeper{owner: &owner}, nil, true},
-		"nobody knows":     {sweeper{}, nil, true},
-		"another user's":   {sweeper{owner: &other}, nil, false},
-		"older":            {sweeper{owner: &owner, shim: Process{BootID: bootID(), StartTime: p.start + 1}}, nil, false},
-		"known":            {sweeper{owner: &owner}, []stat{p}, false},
-		"another is known": {sweeper{owner: &owner}, []stat{{pid: p.pid, start: p.start - 1}}, true},
+		"an owner's":         {sweeper{owner: &owner}, nil, true},
+		"an unknown owner's": {sweeper{}, nil, true},
+		"another user's":     {sweeper{owner: &other}, nil, false},
+		"older":              {sweeper{owner: &owner, shim: Process{BootID: bootID(), StartTime: p.start + 1}}, nil, false},
+		"known":              {sweeper{owner: &owner}, []stat{p}, false},
+		"another is known":   {sweeper{owner: &owner}, []stat{{pid: p.pid, start: p.start - 1}}, true},
 	} {
 		s.seen = c
 		err := s.hidden(s.known)

@@ -15,7 +15,7 @@ import (
 )
 
 // cgroup is a cgroup v2 directory of our own. Its path is all its state, so that
-// whoever comes after the shim's death can go on with it.
+// another process can use it after the shim's death.
 type cgroup string
 
 // newCgroup makes a child of our own cgroup. An error means: not on this machine, not for this user.
@@ -130,7 +130,7 @@ func cgroupsBelow(top string) []string {
 		if err == nil && d.IsDir() {
 			dirs = append(dirs, path)
 		}
-		return nil // whoever works on them is told
+		return nil // later operations on them return the error
 	})
 	return dirs
 }

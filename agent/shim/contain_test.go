@@ -52,7 +52,7 @@ func TestWorkersAreBornInsideTheirGroup(t *testing.T) {
 
 func TestGroupsHoldWhoForksAndExits(t *testing.T) {
 	t.Parallel()
-	// Each process lives for an instant: whoever lists and then kills is always late.
+	// Each process lives for an instant: a kill that follows a listing is always late.
 	const hare = `hop() { [ -e over ] || ( sleep 0.001; hop ) & }
 echo up > up-0; i=0; while [ $i -lt 20 ]; do hop; i=$((i+1)); done; exec sleep 1000`
 	eachKind(t, 1, func(f *fixture) {

@@ -181,12 +181,12 @@ func TryDevices(containment string) string {
 	if err != nil {
 		return notEnforced(err.Error())
 	}
-	how := c.keepDevices(name, &DeviceFiles{Major: nobodysMajor})
+	how := c.keepDevices(name, &DeviceFiles{Major: unusedMajor})
 	if err = c.remove(); err != nil {
 		return notEnforced(err.Error())
 	}
 	return how
 }
 
-// nobodysMajor is a number of the kernel's that is reserved for trials (devices.txt).
-const nobodysMajor = 60
+// unusedMajor is a device number that Linux reserves for local and experimental use (devices.txt).
+const unusedMajor = 60

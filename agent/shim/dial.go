@@ -64,7 +64,7 @@ func (c *Conn) read() {
 	lines(c.conn, maxMessage, func(line []byte) bool {
 		var r Report
 		if json.Unmarshal(line, &r) != nil {
-			return false // no shim of ours; whoever waits sees the channel closed
+			return false // no shim of ours; its readers see the channel closed
 		}
 		select {
 		case <-c.reports:

@@ -35,8 +35,8 @@
 // death signal). What these have left behind becomes the holder's, which is the
 // shim's parent and does nothing else, and is killed by that at once; or, if the
 // holder is dead as well, is found by its cgroup or its environment: by Sweep, which
-// kills it, and by whoever takes a device's lock next, who finds the run's name in
-// the lock file and waits.
+// kills it, and by the next run that takes a lock of its devices: that finds the
+// run's name in the lock file and waits.
 //
 // The shim ignores SIGHUP and SIGINT. On SIGTERM it kills its workers, writes its
 // last report and ends.

@@ -14,9 +14,8 @@ import (
 )
 
 // ReadEnvFile reads a job's file of secrets with the rights of the calling thread.
-// A file that somebody other than its owner, who has to be the job's or root,
-// could read or change is refused: its secrets would be none. No error repeats
-// what is in it.
+// The file has to belong to the job's owner or root. One that other users could read
+// or change is refused, as it is not secret. Errors do not repeat the file's content.
 func ReadEnvFile(path string, owner uint32) (map[string]string, error) {
 	fail := func(err error, remedy string) (map[string]string, error) {
 		return nil, fmt.Errorf("env file %s: %w: %s", path, err, remedy)
@@ -36,7 +35,7 @@ func ReadEnvFile(path string, owner uint32) (map[string]string, error) {
 	case !mode.IsRegular():
 		return fail(errors.New("it is not a plain file"), there)
 	case !ok || stat.Uid != owner && stat.Uid != 0:
-		return fail(errors.New("it belongs to somebody else"), "let the job's owner own it")
+		return fail(errors.New("it belongs to another user"), "let the job's owner own it")
 	case mode.Perm()&0o077 != 0:
 		return fail(fmt.Errorf("its mode %04o lets others read or change it", mode.Perm()), "chmod 600")
 	}

@@ -63,7 +63,7 @@ func TestNodesRefuseSecretsThatAreNone(t *testing.T) {
 			[]string{"env file", "0640", "chmod 600"},
 		},
 		"a directory": {func(f *fixture) { f.order.EnvFile = f.root }, record.NodeRefused, []string{"not a plain file"}},
-		"a pipe nobody writes to": {func(f *fixture) {
+		"a pipe without a writer": {func(f *fixture) {
 			f.order.EnvFile = filepath.Join(f.root, "pipe")
 			if err := unix.Mkfifo(f.order.EnvFile, 0o600); err != nil {
 				f.t.Fatal(err)
@@ -81,13 +81,13 @@ func TestNodesRefuseSecretsThatAreNone(t *testing.T) {
 			func(f *fixture) { owned(f); f.secrets("A="+secret, 0o600) }, record.NodeRefused,
 			[]string{"env file", "permission denied"},
 		},
-		"somebody else's": {func(f *fixture) {
+		"another user's": {func(f *fixture) {
 			owned(f)
 			f.secrets("A="+secret, 0o604)
 			if err := os.Chown(f.order.EnvFile, 2, 2); err != nil {
 				f.t.Fatal(err)
 			}
-		}, record.NodeRefused, []string{"env file", "belongs to somebody else", "owner own it"}},
+		}, record.NodeRefused, []string{"env file", "belongs to another user", "owner own it"}},
 	})
 }
 

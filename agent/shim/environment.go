@@ -65,7 +65,7 @@ func environment(o Order, dir string, local int) []string {
 		env["BELLOWS_RESUME_FROM"] = r.Dir
 		env["BELLOWS_RESUME_STEP"] = strconv.FormatInt(r.Step, 10)
 		env["BELLOWS_RESUME_SAMPLES"] = ""
-		if r.Samples >= 0 { // else nobody knows, and 0 would be a lie
+		if r.Samples >= 0 { // else the number is unknown, and 0 would be wrong
 			env["BELLOWS_RESUME_SAMPLES"] = strconv.FormatInt(r.Samples, 10)
 		}
 	}

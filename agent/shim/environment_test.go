@@ -142,7 +142,7 @@ os.rename("has-%s.tmp" % rank, "has-" + rank)
 func needsRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("only root can run workers as somebody else, and only that is tested here")
+		t.Skip("only root can run workers as another user, and only that is tested here")
 	}
 }
 

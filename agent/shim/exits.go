@@ -97,7 +97,7 @@ func describeExit(status unix.WaitStatus) string {
 	case !status.Signaled():
 		return fmt.Sprintf("exit status %d", status.ExitStatus())
 	case status.Signal() == unix.SIGKILL:
-		return "signal: killed, by the kernel for want of memory or by somebody's hand"
+		return "signal: killed, by the kernel for want of memory or by another process"
 	case status.CoreDump():
 		return "signal: " + status.Signal().String() + " (core dumped)"
 	}

@@ -54,8 +54,8 @@ func (g freezer) enter(*syscall.SysProcAttr) (release func(), err error) {
 	return func() { g.leave(filepath.Dir(string(g))) }, nil
 }
 
-// leave moves the calling thread back to where it was. One that stays inside is in
-// nobody's way but the directory's removal's, which tells.
+// leave moves the calling thread back to where it was. A thread that stays inside
+// prevents only the removal of the directory, which then returns an error.
 func (g freezer) leave(to string) {
 	_ = os.WriteFile(filepath.Join(to, "tasks"), fmt.Appendf(nil, "%d", unix.Gettid()), 0)
 }

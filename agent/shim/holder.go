@@ -69,7 +69,7 @@ func startHeld() (int, error) {
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	if fd, err := strconv.Atoi(os.Getenv(readyVariable)); err == nil {
 		ready := os.NewFile(uintptr(fd), "ready pipe")
-		defer ready.Close() //nolint:errcheck // or nobody would notice that the shim closes its own
+		defer ready.Close() //nolint:errcheck // or the reader would not notice that the shim closes its own
 		cmd.ExtraFiles = []*os.File{ready}
 		cmd.Env = append(cmd.Env, readyVariable+"=3")
 	}

@@ -19,7 +19,7 @@ import (
 // lookupBound is how long a directory service may take to name a user.
 const lookupBound = 5 * time.Second
 
-// identity is whom the workers run as. The zero value is whoever the shim is.
+// identity is the user that the workers run as. The zero value is the shim's own.
 type identity struct {
 	cred *syscall.Credential // nil: nothing to switch
 }

@@ -28,8 +28,8 @@ func TestGroupsAreThoseOfNow(t *testing.T) {
 func TestIdentityIsTheSystems(t *testing.T) {
 	t.Parallel()
 	self := uint32(os.Getuid())
-	nobody := cluster.Owner{UID: 65534, GID: 4242, User: "nobody"}
-	c, err := Credential(t.Context(), nobody)
+	ordinary := cluster.Owner{UID: 65534, GID: 4242, User: "nobody"}
+	c, err := Credential(t.Context(), ordinary)
 	if err != nil || c.Gid == 4242 || slices.Contains(c.Groups, 4242) {
 		t.Errorf("%+v, %v", c, err)
 	}
@@ -37,6 +37,6 @@ func TestIdentityIsTheSystems(t *testing.T) {
 		t.Error("root under another uid is not refused")
 	}
 	if _, err = Credential(t.Context(), cluster.Owner{UID: 54321, User: "no-such-user-here"}); err == nil {
-		t.Error("a user whom nobody knows is not refused")
+		t.Error("an unknown user is not refused")
 	}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // killAll sends SIGKILL once to all that the groups hold and to each of the
-// processes. It waits for none of them to end. Whoever kills a run does it by this,
+// processes. It waits for none of them to end. Every kill of a run uses it,
 // and repeats it until nothing is left, since what forks at that moment may be
 // missed where there is no cgroup.
 func killAll(groups []group, found []stat) error {

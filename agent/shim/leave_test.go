@@ -127,7 +127,7 @@ func (f *fixture) strange(file *os.File) *exec.Cmd {
 	cmd := exec.Command("/bin/sleep", "1000")
 	cmd.Env = []string{}
 	cmd.ExtraFiles = []*os.File{file}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: &syscall.Credential{Uid: ordinary, Gid: ordinary}}
 	if err := errors.Join(cmd.Start(), file.Close()); err != nil {
 		f.t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func TestALockThatOutlivesItsRunIsClearedAndNamed(t *testing.T) {
 			}
 			o := named[0]
 			if o.Device != "SIM-1" || o.Job != f.order.World.Job || o.Generation != 3 || len(o.Holders) != 1 ||
-				o.Holders[0].PID != thief.Process.Pid || o.Holders[0].UID != nobody || o.Holders[0].Command != "sleep" {
+				o.Holders[0].PID != thief.Process.Pid || o.Holders[0].UID != ordinary || o.Holders[0].Command != "sleep" {
 				t.Errorf("named %+v, want process %d", o, thief.Process.Pid)
 			}
 			_ = thief.Process.Kill()

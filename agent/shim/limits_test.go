@@ -121,7 +121,7 @@ func TestAChildThatWantsTooMuchMemoryIsNamed(t *testing.T) {
 	})
 }
 
-// Within its limit a worker is let be; a death by somebody's hand is told as that.
+// Within its limit a worker runs on; a kill by another process is reported as such.
 func TestWithinItsLimitsAWorkerIsLetBe(t *testing.T) {
 	t.Parallel()
 	eachCage(t, 2, `dd if=/dev/zero of=/dev/null bs=4M count=10 2>/dev/null; echo up > up-$RANK; exec sleep 1000`, func(f *fixture) {
@@ -268,7 +268,7 @@ func TestLimitsInCgroupV2(t *testing.T) {
 		}
 		fakeCgroup(t, f.root, map[string]string{"memory.events": "low 0\nhigh 0\nmax 12\noom 0\noom_kill 1\noom_group_kill 1\n"})
 		if _, yes := c.starved(local); yes {
-			t.Error("a kill for somebody else's memory is taken for the limit's")
+			t.Error("a kill for another cgroup's memory is taken for the limit's")
 		}
 		fakeCgroup(t, f.root, map[string]string{"memory.events": "low 0\nhigh 0\nmax 12\noom 1\noom_kill 1\noom_group_kill 1\n"})
 		if limit, yes := c.starved(local); !yes || limit != 1<<30 {
@@ -311,7 +311,7 @@ func TestAShimMakesRoomForControllers(t *testing.T) {
 	}
 	controller := strings.Fields(string(b))[0]
 	if on, errRead := os.ReadFile(filepath.Join(parent, "cgroup.subtree_control")); errRead == nil && !strings.Contains(string(on), controller) {
-		t.Cleanup(func() { _ = set(parent, "cgroup.subtree_control", "-"+controller) }) // as it was, unless somebody uses it by now
+		t.Cleanup(func() { _ = set(parent, "cgroup.subtree_control", "-"+controller) }) // as it was, unless another cgroup uses it by now
 	}
 	if err = turnOn(parent, controller); err != nil {
 		t.Skipf("the tests' own cgroup cannot give %s away: %v", controller, err)

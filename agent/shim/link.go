@@ -292,7 +292,7 @@ func checkSave(checkpoint string, s Save) error {
 	inside, err := filepath.Rel(checkpoint, s.Dir)
 	switch {
 	case s.Step < 0 || s.Samples < -1:
-		return fmt.Errorf("save of step %d with %d samples: use 0 or more, or -1 samples if nobody knows", s.Step, s.Samples)
+		return fmt.Errorf("save of step %d with %d samples: use 0 or more, or -1 samples if unknown", s.Step, s.Samples)
 	case !filepath.IsAbs(s.Dir) || filepath.Clean(s.Dir) != s.Dir || err != nil || inside == "." || inside == ".." ||
 		strings.HasPrefix(inside, "../"):
 		return fmt.Errorf("save in %q: use a directory below $BELLOWS_CHECKPOINT_DIR, %s", printable(s.Dir), checkpoint)

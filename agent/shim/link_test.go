@@ -225,7 +225,7 @@ func TestProgressAloneIsReportedOnceASecond(t *testing.T) {
 	}
 }
 
-// A worker's socket is nobody else's: not a stranger's with the same user.
+// A worker's socket is for that worker only: a stranger of the same user is refused.
 func TestStrangersAreRefused(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "sleep 100").start()
@@ -278,7 +278,7 @@ func TestAcceptingGoesOnAfterAFault(t *testing.T) {
 	<-ended
 }
 
-// Whoever holds connections open takes nothing from the fencing.
+// A process that holds connections open does not delay the fencing.
 func TestSocketsAreNotFlooded(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "sleep 100")

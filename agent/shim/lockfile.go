@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// guardFile is locked for an instant by whoever changes a lock file's name or content.
+	// guardFile is locked for an instant by each process that changes a lock file's name or content.
 	guardFile = "guard"
 	// oldSuffix ends the name of a lock file that was cleared away while it was held.
 	oldSuffix = ".old"

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// lockWait is how long a device's lock may stay with somebody else. The
+	// lockWait is how long a device's lock may stay with another process. The
 	// leader gives a device away only after its last user's end was acknowledged,
 	// so anything longer is a fault and not a hand-over.
 	lockWait = 30 * time.Second
@@ -67,8 +67,8 @@ func takeLocks(ctx context.Context, o Order, run string, waiting func(string)) (
 	return l, nil
 }
 
-// checkLockDir refuses a directory in which somebody else could put other files in
-// the locks' places: everybody may make one below /run/lock, and be first.
+// checkLockDir refuses a directory in which another user could replace the lock
+// files: any user may make one below /run/lock, and be first.
 func checkLockDir(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -130,8 +130,8 @@ func (t *taker) take(ctx context.Context) (*os.File, error) {
 
 // try takes the lock if it is free and nothing is left of the run that the file
 // names; else it returns who had it. Whatever is done to a lock file's name or
-// content is done under the directory's guard, so that nobody has a lock of a file
-// that is not at its path any more.
+// content is done under the directory's guard, so that no process has a lock of a
+// file that is not at its path any more.
 func (t *taker) try() (*os.File, holder, error) {
 	release, err := guard(filepath.Dir(t.path))
 	if err != nil {
@@ -164,7 +164,7 @@ func (t *taker) try() (*os.File, holder, error) {
 }
 
 // look finds out what keeps the device: processes of the run that its lock file
-// names, or whoever has the lock open. A lock that is held though nothing of its
+// names, or those that have the lock open. A lock that is held though nothing of its
 // run lives is cleared.
 func (t *taker) look(was holder) error {
 	left, known, err := was.left()

@@ -19,7 +19,7 @@ func lockOrder(dir string) Order {
 }
 
 // Any user could lock a file that he can open, and no job would get the device.
-func TestNobodyElseCanOpenALock(t *testing.T) {
+func TestOtherUsersCannotOpenALock(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "locks")
 	for _, before := range []os.FileMode{0, 0o644} { // that of an earlier version's
 		if before != 0 {
@@ -62,10 +62,10 @@ func TestLockDirOfOthersIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := take(); err != nil {
-		t.Errorf("where nobody may replace others' files: %v", err)
+		t.Errorf("where no user may replace others' files: %v", err)
 	}
 	if os.Geteuid() != 0 {
-		return // nobody but root can give it away
+		return // only root can give it away
 	}
 	if err := os.Chown(dir, 65534, 65534); err != nil {
 		t.Fatal(err)

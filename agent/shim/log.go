@@ -126,7 +126,7 @@ func (l *workerLog) lastLines() []string {
 	return lines[max(0, len(lines)-logTailLines):]
 }
 
-// stop ends the reading although somebody may still have the pipe open.
+// stop ends the reading although a process may still have the pipe open.
 func (l *workerLog) stop() { _ = l.from.SetReadDeadline(time.Now()) }
 
 // printable takes out what could command a terminal.

@@ -110,7 +110,7 @@ seq 1 20000; echo wrote > wrote; while ! [ -e go ]; do sleep 0.02; done; echo af
 	}
 }
 
-func TestLogsThatCannotBeOpenedKeepNobodyFromRunning(t *testing.T) {
+func TestWorkersRunThoughTheirLogsCannotBeOpened(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "seq 1 100000; exit 4")
 	write(t, f.order.LogDir, "a file where the directory should be", 0o644)
@@ -160,7 +160,7 @@ func TestAHeldPipeDelaysTheEndButBriefly(t *testing.T) {
 	}
 }
 
-// Logs are for their owner, through the agent, and for root: nobody else on the
+// Logs are for their owner, through the agent, and for root: no other user of the
 // machine reads them, and the job itself cannot change what it has written.
 func TestLogsAreClosedToOthers(t *testing.T) {
 	t.Parallel()

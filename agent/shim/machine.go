@@ -167,7 +167,7 @@ func (m *machine) settle(now int64) {
 	m.alarm.set()
 }
 
-// settleDeadline fences: it needs nobody's word, and goes before everything else.
+// settleDeadline fences: it depends on no other process, and goes before everything else.
 func (m *machine) settleDeadline(now int64) {
 	if m.wish.Kill != "" {
 		m.killer.kill(m.wish.Kill)

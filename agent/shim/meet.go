@@ -58,8 +58,8 @@ func meetAtCheckpoint(ctx context.Context, o Order) error {
 	return dir.Remove(probe)
 }
 
-// unwritable says what is to be done where a job cannot save: a full disk asks for
-// room and not for rights, and a folder of somebody else's has said so itself.
+// unwritable adds a remedy to the error of a job that cannot save: a full disk needs
+// room and not rights, and the error of another user's folder has its own remedy.
 func unwritable(o Order, err error, remedy string) error {
 	switch kind := FailureOf(err); {
 	case kind == record.NoSpace:

@@ -59,7 +59,7 @@ func (s *starter) settleStart(now int64) {
 }
 
 // prepare runs beside the loop, since everything it touches may hang. The
-// locks come last: whoever is given up before does not hold them.
+// locks come last: a start that is given up before does not hold them.
 func (s *starter) prepare() {
 	waiting := func(what string) { s.post(func() { s.waiting(what) }) }
 	l := look{Dir: s.dir, Order: s.order, waiting: waiting, started: func(pid int) { s.post(func() { s.containment.apart = pid }) }}

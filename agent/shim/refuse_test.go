@@ -55,8 +55,8 @@ func TestNodesRefuse(t *testing.T) {
 			[]string{"master address 192.0.2.77", "present one"},
 		},
 		"no interpreter in PATH": {
-			func(f *fixture) { f.order.Command = []string{"python-of-nobody"} }, record.NodeRefused,
-			[]string{"command python-of-nobody", "of the submitted PATH", "install"},
+			func(f *fixture) { f.order.Command = []string{"no-such-python"} }, record.NodeRefused,
+			[]string{"command no-such-python", "of the submitted PATH", "install"},
 		},
 		"no interpreter at its path": {
 			func(f *fixture) { f.order.Command = []string{"/opt/none/python"} }, record.NodeRefused,
@@ -90,9 +90,9 @@ func TestNodesRefuse(t *testing.T) {
 		"owner unknown here": {
 			func(f *fixture) {
 				needsRoot(f.t)
-				f.order.Owner = cluster.Owner{UID: 54321, GID: 54321, User: "nobody-knows"}
+				f.order.Owner = cluster.Owner{UID: 54321, GID: 54321, User: "no-such-user"}
 			}, record.NodeRefused,
-			[]string{"owner nobody-knows (uid 54321)", "not known on this node", "create the user"},
+			[]string{"owner no-such-user (uid 54321)", "not known on this node", "create the user"},
 		},
 		"owner with another uid here": {
 			func(f *fixture) {
@@ -241,7 +241,7 @@ func testRefusals(t *testing.T, cases map[string]refused) {
 					t.Errorf("reason %q does not say %q", r.Failed.Reason, w)
 				}
 			}
-			if strings.HasPrefix(name, "owner") { // nothing was made in the name of somebody else
+			if strings.HasPrefix(name, "owner") { // nothing was made in the name of another user
 				if _, err := os.Stat(filepath.Join(f.root, "ckpt")); !errors.Is(err, os.ErrNotExist) {
 					t.Errorf("the checkpoint directory was made: %v", err)
 				}

@@ -166,7 +166,7 @@ func readOrder(dir string) (o Order, err error) {
 	return o, nil
 }
 
-// readRecord reads who hosts a run; os.ErrNotExist: nobody has yet.
+// readRecord reads which shim hosts a run; os.ErrNotExist: none has yet.
 func readRecord(dir string) (rec runRecord, err error) {
 	if err = readFile(dir, shimFile, &rec, &rec.Version); err != nil {
 		return runRecord{}, fmt.Errorf("read run record of %s: %w", dir, err)
@@ -183,7 +183,7 @@ func ReadReport(dir string) (r Report, err error) {
 	return r, nil
 }
 
-// checkSocketPaths refuses directories whose sockets nobody could connect to.
+// checkSocketPaths refuses directories with paths too long for their sockets.
 func checkSocketPaths(dir string) error {
 	longest := max(len(controlSocket), len(workerSocket))
 	if room := maxSocketPath - longest - 1; len(dir) > room {
@@ -248,7 +248,7 @@ func readJSON(path string, v any) error {
 }
 
 // writeDurable puts v at path, all or nothing: once it returns nil, v survives a
-// power cut. Nobody but the owner may read it: orders hold users' environments.
+// power cut. Only the owner may read it: orders hold users' environments.
 func writeDurable(path string, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {

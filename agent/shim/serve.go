@@ -253,7 +253,7 @@ func claim(path string, rec runRecord) error {
 	return nil
 }
 
-// tellReady speaks to whoever started the shim, if anybody listens; once.
+// tellReady sends a word, once, to the process that started the shim, if that listens.
 func tellReady(word string) {
 	fd, err := strconv.Atoi(os.Getenv(readyVariable))
 	if err != nil {

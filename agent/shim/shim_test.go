@@ -131,7 +131,7 @@ func (f *fixture) cleanup() {
 }
 
 // freePort finds a port that stays free: below those that the system hands out
-// to whoever asks for any.
+// to processes that ask for any port.
 func freePort(t *testing.T) int {
 	const first, count = 12_000, 18_000
 	for range 100 {
@@ -240,8 +240,8 @@ func (f *fixture) holder() Process {
 	return p
 }
 
-// killShim kills the shim, and its holder before that, so that nobody but a sweep
-// ends what they leave.
+// killShim kills the shim, and its holder before that, so that only a sweep ends
+// what they leave.
 func (f *fixture) killShim() {
 	f.t.Helper()
 	for _, p := range []Process{f.holder(), f.shim} {
@@ -382,7 +382,7 @@ func TestDeadlineKills(t *testing.T) {
 	lag := lateness(t)
 	deadline := Boottime() + int64(300*time.Millisecond)
 	f.push(Wish{Deadline: deadline})
-	_ = f.conn.Close() // nobody is there to help
+	_ = f.conn.Close() // no agent is there to help
 	f.gone("the worker", worker)
 	late := time.Duration(Boottime()-deadline) - lag()
 	f.shimWrites("stopped", func(r Report) bool { return r.Stopped != nil })

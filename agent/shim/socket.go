@@ -13,7 +13,7 @@ import (
 
 // listen opens a socket in the run directory for one user and root.
 func listen(path string, uid int) (*net.UnixListener, error) {
-	// Of a shim that never came as far as to claim the directory; nobody has ever connected to it.
+	// Of a shim that never came as far as to claim the directory; no client has ever connected to it.
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("listen: %w", err)
 	}

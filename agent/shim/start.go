@@ -83,7 +83,7 @@ func Start(ctx context.Context, exe, dir string, order Order) (Process, error) {
 		err = fmt.Errorf("%w: the end of %s: %s", err, log.Name(), lastWord(log.Name()))
 	}
 	if err != nil {
-		_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL) // the holder and the shim; their session has nobody else
+		_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL) // the holder and the shim; their session has no other process
 		<-ended
 		return fail(err)
 	}
@@ -118,8 +118,8 @@ func writeOrder(dir string, order Order) error {
 	return syncDir(filepath.Dir(dir)) // or a power cut takes the directory itself
 }
 
-// keepInherited keeps to this process what it has inherited from whoever started
-// it. Go closes only its own descriptors in children; a shim that carried a
+// keepInherited closes inherited descriptors in the processes that this one starts.
+// Go closes only its own descriptors in children; a shim that carried a
 // shell's pipe along would hold that open for days, and its workers would too.
 func keepInherited() {
 	if unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) != nil { // kernels before 5.11

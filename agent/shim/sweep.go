@@ -18,7 +18,7 @@ import (
 // Sweep ends everything that is left of a run whose shim has died, the shim
 // itself if it only seems dead, and clears away its cgroups and sockets. It
 // returns nil when no process is left and the run's device locks are free; an
-// error names what survives SIGKILL, what was in the way, or why nobody can tell.
+// error names what survives SIGKILL, what was in the way, or why that is unknown.
 // It may be repeated, and takes up to UnkillableAfter. The directory and its last
 // report stay.
 //
@@ -64,7 +64,7 @@ func newSweeper(dir, lockDir string) (*sweeper, error) {
 	rec, err := readRecord(dir)
 	s.owner = ownerOf(dir, rec)
 	if s.order != nil && errors.Is(err, os.ErrNotExist) {
-		rec, err = claimForNobody(dir)
+		rec, err = claimUnclaimed(dir)
 	}
 	switch {
 	case errors.Is(err, os.ErrNotExist), errors.Is(err, errUnreadable): // the other traces have to do
@@ -95,16 +95,16 @@ func reported(dir string, rec runRecord) (workers []Process) {
 	return workers
 }
 
-// claimForNobody claims a run that has no record: a shim that was started by an
+// claimUnclaimed claims a run that has no record: a shim that was started by an
 // agent's last breath, and is about to claim it, must find out that it has come too
 // late. Without an order that can be read none comes so far.
-func claimForNobody(dir string) (runRecord, error) {
-	nobody := runRecord{Version: ProtocolVersion}
-	err := claim(filepath.Join(dir, shimFile), nobody)
+func claimUnclaimed(dir string) (runRecord, error) {
+	none := runRecord{Version: ProtocolVersion}
+	err := claim(filepath.Join(dir, shimFile), none)
 	if errors.Is(err, errClaimed) { // this very moment
 		return readRecord(dir)
 	}
-	return nobody, err
+	return none, err
 }
 
 type sweeper struct {

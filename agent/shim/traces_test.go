@@ -208,7 +208,7 @@ func TestSweepDoesNotGuess(t *testing.T) {
 	f.killShim()
 	f.removeDirectory()
 	sweep := exec.Command(filepath.Join(f.root, "bellows"), "sweep", f.dir, f.order.LockDir)
-	sweep.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	sweep.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinary, Gid: ordinary}}
 	out, err := sweep.CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "does not show whether it belongs to the run") {
 		t.Errorf("an ordinary user's sweep: %s, %v", out, err)
@@ -321,7 +321,7 @@ func TestAnotherUsersMarkIsNone(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t, 1, "sleep 1000").ownedBy(daemon, "daemon").start()
 			f.started()
-			own, strangers := f.bearing(daemon), f.bearing(nobody)
+			own, strangers := f.bearing(daemon), f.bearing(ordinary)
 			reach, err := ReachOf(f.dir)
 			if err != nil {
 				t.Fatal(err)
@@ -356,7 +356,7 @@ func TestAUsersCgroupIsNotTheRuns(t *testing.T) {
 	t.Parallel()
 	needsRoot(t)
 	f := newFixture(t, 1, "exit 0")
-	p := f.bearing(nobody)
+	p := f.bearing(ordinary)
 	mounts, err := cgroupMounts()
 	if err != nil {
 		t.Fatal(err)
@@ -369,7 +369,7 @@ func TestAUsersCgroupIsNotTheRuns(t *testing.T) {
 				continue // not every one may be written to
 			}
 			t.Cleanup(func() { eventually(t, "the group is empty", func() bool { return unix.Rmdir(dir) == nil }) })
-			if err = os.Chown(dir, nobody, nobody); err != nil {
+			if err = os.Chown(dir, ordinary, ordinary); err != nil {
 				t.Fatal(err)
 			}
 			_ = os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(itoa(p.PID)), 0) // a cpuset takes none so far

@@ -11,13 +11,13 @@ import (
 	"github.com/bellows-ml/bellows/cluster"
 )
 
-const nobody = 65534
+const ordinary = 65534 // the user nobody
 
 // startUnprivileged starts the shim as an ordinary user would have it: no
 // rights on any cgroup.
 func (f *fixture) startUnprivileged() *fixture {
 	f.t.Helper()
-	f.giveTo(nobody, nobody)
+	f.giveTo(ordinary, ordinary)
 	exe, err := os.Executable()
 	if err != nil {
 		f.t.Fatal(err)
@@ -28,17 +28,17 @@ func (f *fixture) startUnprivileged() *fixture {
 	}
 	own := filepath.Join(f.root, "bellows")
 	program(f.t, own, string(binary))
-	f.order.Owner = cluster.Owner{UID: nobody, GID: nobody, User: "nobody"}
+	f.order.Owner = cluster.Owner{UID: ordinary, GID: ordinary, User: "nobody"}
 	if err = writeOrder(f.dir, f.order); err != nil {
 		f.t.Fatal(err)
 	}
 	for _, path := range []string{f.root, f.dir, filepath.Join(f.dir, orderFile)} {
-		if err = os.Chown(path, nobody, nobody); err != nil {
+		if err = os.Chown(path, ordinary, ordinary); err != nil {
 			f.t.Fatal(err)
 		}
 	}
 	cmd := exec.Command(own, "shim", "--dir", f.dir)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: &syscall.Credential{Uid: ordinary, Gid: ordinary}}
 	log, err := os.Create(filepath.Join(f.dir, logFile))
 	if err != nil {
 		f.t.Fatal(err)
@@ -125,7 +125,7 @@ func TestAnOrdinaryUsersDeadlineKillsToo(t *testing.T) {
 	f.retire()
 }
 
-func TestAnOrdinaryUserRunsNobodyElsesJobs(t *testing.T) {
+func TestAnOrdinaryUserRunsOnlyItsOwnJobs(t *testing.T) {
 	if os.Geteuid() == 0 {
 		_, err := identifyOwner(t.Context(), cluster.Owner{UID: 0, User: "root"})
 		if err != nil {
