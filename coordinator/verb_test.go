@@ -60,7 +60,7 @@ func (l *lab) do(line string) error {
 		"node": l.node, "gone": l.gone, "blink": l.blink, "listed": l.listed, "cordon": l.cordon, "uncordon": l.uncordon, "sick": l.sick, "unplug": l.unplug,
 		"submit": l.submit, "stop": l.stop, "scale": l.scale, "drain": l.drain, "undrain": l.undrain, "remove": l.remove, "resume": l.resume, "want": l.wants, "advance": l.pass, "failover": l.failover,
 		"started": l.started, "held": l.held, "failed": l.failed, "stopped": l.stopped, "cleared": l.cleared, "offer": l.offer, "progress": l.progress,
-		"next": l.fate, "arrive": l.arrive, "think": l.think, "hold": l.hold, "release": l.release, "decide": l.decideNow, "repeat": l.repeat, "garbage": l.garbage,
+		"next": l.fate, "arrive": l.arrive, "think": l.think, "hold": l.hold, "release": l.release, "decide": l.decideNow, "repeat": l.repeat, "garbage": l.garbage, "misnamed": l.misnamed,
 		"pause": l.pause, "limit": l.limitTxns, "keep": l.keepCheckpoints, "resumable": l.keepResumable, "events": l.withEvents, "secret": l.withSecret, "unpause": l.unpause, "users": l.userLimits,
 	}
 	verb, ok := verbs[fields[0]]
@@ -433,6 +433,17 @@ func (l *lab) withSecret(w words) error {
 // garbage KEY: a value that cannot be decoded is written.
 func (l *lab) garbage(w words) error {
 	l.commit(record.Op{Key: record.Root + w.plain[0], Value: []byte("?")})
+	return nil
+}
+
+// misnamed j [gen=7] [as=k]: the plan of its newest generation says that it is of another.
+func (l *lab) misnamed(w words) error {
+	id := jobID(w.plain[0])
+	key := record.PlanKey(id, recorded[record.State](l.mem, record.StateKey(id)).Generation)
+	plan := recorded[record.Plan](l.mem, key)
+	plan.World.Generation = cluster.Generation(w.number("gen", int(plan.World.Generation)))
+	plan.World.Job = jobID(w.text("as", string(id)))
+	l.commit(record.Put(key, plan))
 	return nil
 }
 

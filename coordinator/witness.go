@@ -98,7 +98,7 @@ func clearSuspect(in situation, s record.State) record.State {
 		return s
 	}
 	node := s.Suspect.Node
-	if s.Excluded[node] != "" {
+	if _, excluded := s.Excluded[node]; excluded {
 		s.Excluded[node] = fmt.Sprintf("%s; %s reads it well: look at the disk and the mounts of %s",
 			s.Suspect.Reason, in.world().Members[0].Node, node)
 	}
@@ -110,7 +110,10 @@ func clearSuspect(in situation, s record.State) record.State {
 // confirmed elsewhere, when there is no elsewhere any more.
 func readmitSuspect(in situation) *move {
 	s := in.state().Suspect
-	if s == nil || in.state().Excluded[s.Node] == "" || confirmable(in, s.Node) || !in.node(s.Node).Alive.Exists() {
+	if s == nil {
+		return nil
+	}
+	if _, excluded := in.state().Excluded[s.Node]; !excluded || confirmable(in, s.Node) || !in.node(s.Node).Alive.Exists() {
 		return nil
 	}
 	back := next(in, cluster.Queued, fmt.Sprintf("no other node could look at its checkpoint: %s: %s", s.Node, s.Reason))
