@@ -15,6 +15,7 @@ type nodeIndex struct {
 	granted map[cluster.JobID][]cluster.NodeID // where a job has grants, sorted
 	belongs map[cluster.NodeID]bool            // nodes of the cluster, alive or not
 	refused map[string]refusals                // by what a job demands of nodes
+	asked   int                                // how often a node was asked what it refuses, for tests
 
 	current bool           // what follows is derived from all entries
 	live    []cluster.Node // the nodes that are alive, sorted by identifier
@@ -209,6 +210,7 @@ func (v *view) refusedBy(j *job) refusals {
 	spec := &j.Spec.Value.Spec
 	r := refusals{why: map[cluster.NodeID]string{}}
 	for _, n := range v.live() {
+		v.byNode.asked++
 		why := spec.Where.Refuses(n)
 		if alive := v.node(n.ID).Alive.Value; why == "" && spec.PerWorker != (cluster.Limits{}) && !alive.Limits {
 			why = "its agent is of a version that knows no limits of workers: upgrade it"
