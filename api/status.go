@@ -65,16 +65,17 @@ func jobStatus(m *record.Mirror, v *record.JobView, who cluster.Owner, about []c
 	s.Checkpoints = checkpoints(v)
 	s.Failure = failureOf(m, v, mayRead(who, spec.Owner.UID), about)
 	s.ExitCode = exitCode(m, v, s)
-	s.hide(who)
+	s.Command = commandFor(who, s)
 	return s
 }
 
-// hide removes what the caller may not see of a job. Only its owner and root see the
-// arguments, which may hold secrets; others see the program's name.
-func (s *JobStatus) hide(who cluster.Owner) {
-	if !mayRead(who, s.UID) && len(s.Command) > 0 {
-		s.Command = []string{path.Base(s.Command[0])}
+// commandFor returns a job's command as the caller may see it. Only the job's owner and
+// root see the arguments, which may hold secrets; others see the program's name.
+func commandFor(who cluster.Owner, s JobStatus) []string {
+	if mayRead(who, s.UID) || len(s.Command) == 0 {
+		return s.Command
 	}
+	return []string{path.Base(s.Command[0])}
 }
 
 // pendingStatus is a job whose submission no leader has carried out yet.
@@ -86,7 +87,7 @@ func pendingStatus(m *record.Mirror, r record.Request, who cluster.Owner) JobSta
 		s.WhyPending = "accepted, queued: no coordinator leads"
 	}
 	s.Reason = s.WhyPending
-	s.hide(who)
+	s.Command = commandFor(who, s)
 	return s
 }
 

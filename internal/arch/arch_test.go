@@ -13,6 +13,7 @@ var checks = map[string]func(*arch.Tree) []arch.Finding{
 	"reach":         arch.CheckReach,
 	"state":         arch.CheckState,
 	"sizes":         arch.CheckSizes,
+	"objects":       arch.CheckObjects,
 	"package docs":  arch.CheckPackageDocs,
 	"exported docs": arch.CheckExportedDocs,
 	"names":         arch.CheckNames,

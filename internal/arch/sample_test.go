@@ -18,6 +18,15 @@ type sample struct {
 
 func lines(n int) string { return strings.Repeat("\n", n) }
 
+// times repeats a declaration with the numbers from 1 to n in it.
+func times(n int, format string) string {
+	text := ""
+	for i := range n {
+		text += ";" + fmt.Sprintf(format, i+1)
+	}
+	return text
+}
+
 // samples shows of every rule that it can fail, and what it lets pass.
 var samples = map[string][]sample{
 	"imports": {
@@ -101,6 +110,22 @@ var samples = map[string][]sample{
 		{"agent/a_test.go", `package agent; func f(a, b, c, d, e int) {}`, nil},
 		{"store/a.go", `package store; import "context"; func (s S) f(ctx context.Context, a, b, c, d int) {}`, nil},
 		{"agent/a.go", `package agent; type I interface { A(a, b, c, d, e int) }`, []string{"a method of I takes 5"}},
+	},
+	"objects": {
+		{"agent/a.go", "package agent; type t struct{}" + times(40, "func (x *t) m%d() {}"), nil},
+		{"agent/a.go", "package agent; type t struct{}" + times(41, "func (x *t) m%d() {}"), []string{"t has 41 methods and functions that take it, the cap is 40"}},
+		{"agent/a.go", "package agent; type t struct{}; func (x t) m() {}" + times(40, "func f%d(a int, x t) {}"), []string{"t has 41 methods"}},
+		{"agent/a.go", "package agent; type t[X any] struct{}" + times(41, "func f%d(x *t[int]) {}"), []string{"t has 41 methods"}},
+		{"agent/a.go", "package agent; type t struct{}; func f(x *t) {}" + times(40, "func f%d(x t) {}"), []string{"t has 41 methods"}},
+		{"agent/a.go", "package agent; type t struct{}" + times(41, "func f%d(x t) {}"), nil}, // read, never changed
+		{"agent/a.go", "package agent; type t struct{}" + times(41, "func f%d(x []*t) {}"), nil},
+		{"agent/a_test.go", "package agent; type t struct{}" + times(41, "func (x *t) m%d() {}"), nil},
+		{"lab/sim/a.go", "package sim; type t struct{}" + times(41, "func (x *t) m%d() {}"), nil},
+		{"agent/a.go", "package agent; type t struct { z int" + times(19, "a%d int") + "}", nil},
+		{"agent/a.go", "package agent; type t struct { z int" + times(19, "a%d int") + "; u }; type u struct{}", []string{"t has 21 fields, the cap is 20"}},
+		{"agent/a.go", "package agent; type T struct { Z int" + times(20, "A%d int") + "}; func (x T) m() {}", nil},
+		{"agent/a.go", "package agent; type T struct { Z int" + times(20, "A%d int") + "}; func (x *T) m() {}", []string{"T has 21 fields"}},
+		{"agent/a.go", "package agent; type t struct { z int" + times(20, "a%d int") + "}; func (x t) m() {}", []string{"t has 21 fields"}},
 	},
 	"package docs": {
 		{"agent/a.go", "// Package agent plans. It promises little.\npackage agent", nil},
