@@ -179,4 +179,31 @@ var ofCoordinator = []Mutant{
 		Old: "fmt.Fprint(mac, in.serial)", New: "fmt.Fprint(mac, 0)",
 		Breaks: "two generations of one number have one nonce (I1)",
 	},
+	{
+		Name: "unusable-is-held", File: "coordinator/queue.go", Tests: "TestAbsurdJobIsHeldByItself|TestNumbersOfOneJobSpoilNoDecision",
+		Old: "if in.unusable == \"\" {", New: "if true {",
+		Breaks: "a job with numbers that no submit accepts spoils the decisions about all others (I9)",
+	},
+	{
+		Name: "gone-claims-nothing", File: "coordinator/step.go", Tests: "TestStartOfAJobThatIsGoneClaimsNothing",
+		Old:    "\tc.transactions.abandon(func(id cluster.JobID) bool { return c.view.mirror.Job(id).State.Exists() })\n",
+		New:    "\t_ = func(cluster.JobID) {}\n",
+		Breaks: "a START without an answer keeps devices for a job that is gone (I9)",
+	},
+	{
+		Name: "suspicion-is-known-again", File: "coordinator/witness.go", Tests: "TestSuspicion",
+		Old:    "return s != nil && s.Checkpoint.Generation == c.Generation && s.Checkpoint.Step == c.Step && s.Checkpoint.ManifestSHA256 == c.ManifestSHA256",
+		New:    "return s != nil && s.Checkpoint == c",
+		Breaks: "a suspicion is written at every Step, and a damaged checkpoint is never given up (I5)",
+	},
+	{
+		Name: "suspicion-needs-no-reason", File: "coordinator/witness.go", Tests: "TestSuspicion",
+		Old: "if _, excluded := s.Excluded[found.node]; excluded && suspects", New: "if s.Excluded[found.node] != \"\" && suspects",
+		Breaks: "a suspicion without a reason is written at every Step (I9)",
+	},
+	{
+		Name: "demands-are-shared", File: "coordinator/view_nodes.go", Tests: "TestDemandsCostNothing",
+		Old: "ok && !v.noCache", New: "ok && false",
+		Breaks: "each Step looks at every node for every queued job that demands something of nodes",
+	},
 }
