@@ -49,13 +49,14 @@ type permanent struct{ error }
 func (p permanent) Unwrap() error { return p.error }
 
 // lasts reports whether the same question is of no use again soon. A node that
-// knows of no such job may have to hear of it first, and an agent that starts or
-// ends can break an answer off anywhere: what is not known to last is not said to.
+// knows of no such job may have to hear of it first, a bound on connections has
+// room again when other readers end, and an agent that starts or ends can break
+// an answer off anywhere: an error that is not known to last does not.
 func lasts(err error) bool {
 	switch CodeOf(err) {
-	case Invalid, Forbidden, InUse, Limited, Internal:
+	case Invalid, Forbidden, InUse, Internal:
 		return true
-	case NotFound, Unavailable:
+	case NotFound, Unavailable, Limited:
 		return false
 	}
 	_, ok := errors.AsType[permanent](err)

@@ -255,9 +255,13 @@ func (m merger) follow(ctx context.Context, member cluster.Member, q LogQuery, s
 			m.lost(member, q.Generation, err, send)
 			return
 		case away == nil:
+			answer := "does not answer"
+			if CodeOf(err) == Limited {
+				answer = "takes no further connection"
+			}
 			if send(LogLine{Node: string(member.Node), Rank: -1, Generation: uint64(q.Generation), Notice: fmt.Sprintf(
-				"node %s: its agent does not answer; what %s wrote meanwhile comes once it does: %s",
-				member.Node, ranksText(member), strings.TrimSpace(err.Error()))}) != nil {
+				"node %s: its agent %s; what %s wrote meanwhile comes once it does: %s",
+				member.Node, answer, ranksText(member), strings.TrimSpace(err.Error()))}) != nil {
 				return
 			}
 		}

@@ -174,6 +174,7 @@ func TestWhatLasts(t *testing.T) {
 		{fault(Unavailable, "no etcd"), false},
 		{fault(NotFound, "no job"), false},
 		{fault(Forbidden, "not yours"), true},
+		{fault(Limited, "too many connections"), false},
 		{fmt.Errorf("ask: %w", fault(Invalid, "rank x")), true},
 	} {
 		if got := lasts(x.err); got != x.want {

@@ -34,6 +34,10 @@ const refusalTimeout = 300 * time.Millisecond
 // probeTimeout bounds the diagnosis of one endpoint that did not answer.
 const probeTimeout = time.Second
 
+// handshakeTimeout bounds the handshake of that diagnosis: a refused certificate is
+// worth the wait, for it is told from a server that hangs by nothing else.
+const handshakeTimeout = 5 * time.Second
+
 // explain turns an error of Open into one that names the cause and the remedy. gRPC
 // reports a refused connection, a missing certificate and a wrong CA alike as a
 // deadline exceeded, so explain probes the endpoints itself.
@@ -90,8 +94,8 @@ func (c Config) oneCluster(ctx context.Context, client *clientv3.Client) error {
 func (s *Store) Probe(ctx context.Context, endpoint string) string { return s.cfg.probe(ctx, endpoint) }
 
 // probe describes what an endpoint does with a connection.
-func (c Config) probe(ctx context.Context, endpoint string) string {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+func (c Config) probe(whole context.Context, endpoint string) string {
+	ctx, cancel := context.WithTimeout(whole, probeTimeout)
 	defer cancel()
 	scheme, address, ok := strings.Cut(endpoint, "://")
 	if !ok {
@@ -113,7 +117,9 @@ func (c Config) probe(ctx context.Context, endpoint string) string {
 		config.ServerName, _, _ = net.SplitHostPort(address)
 	}
 	secure := tls.Client(conn, config)
-	switch err = secure.HandshakeContext(ctx); {
+	shake, stop := context.WithTimeout(whole, handshakeTimeout)
+	defer stop()
+	switch err = secure.HandshakeContext(shake); {
 	case errors.Is(err, context.DeadlineExceeded):
 		return "connected, but no answer: etcd hangs, or has just been started and waits for a quorum; the log of that server names the missing members"
 	case err != nil:
