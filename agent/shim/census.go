@@ -31,6 +31,9 @@ const (
 	// maxReads is how many reads may be unfinished, of all censuses together: each
 	// takes a thread. A process that is being read is not read a second time.
 	maxReads = 256
+	// maxReadsOfUser is how many of these may be of processes of one user, other than
+	// this process's own: a user whose processes hang leaves places for the others'.
+	maxReadsOfUser = 16
 	// maxShown bounds what is read of one environment: more than the kernel gives
 	// any process at its start.
 	maxShown = 8 << 20
@@ -74,7 +77,7 @@ type observer struct {
 	censuses batched[*census]
 
 	mu    sync.Mutex
-	reads map[readKey]bool // unfinished
+	reads map[readKey]*user // unfinished; nil = not looked up yet
 }
 
 // readKey names a process for as long as the machine runs.
@@ -83,11 +86,17 @@ type readKey struct {
 	start uint64
 }
 
+// user is whom a process runs as, by its real user; known is false of one that has ended.
+type user struct {
+	uid   uint32
+	known bool
+}
+
 // observed is what all sweeps of this process ask.
 var observed = newObserver(proc)
 
 func newObserver(p procfs) *observer {
-	o := &observer{proc: p, reads: map[readKey]bool{}}
+	o := &observer{proc: p, reads: map[readKey]*user{}}
 	o.listings.find = o.list
 	o.censuses.find = o.take
 	return o
@@ -159,16 +168,40 @@ func (o *observer) ask(procs []stat) map[int]shown {
 }
 
 // begin reports whether a process may be read: there is a bound on unfinished reads,
-// and a process that has not answered an earlier census is not asked once more.
+// one on those of a user, and a process that has not answered an earlier census is not
+// asked once more.
 func (o *observer) begin(p stat) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	key := readKey{p.pid, p.start}
-	if o.reads[key] || len(o.reads) >= maxReads {
+	if _, busy := o.reads[key]; busy || len(o.reads) >= maxReads || o.hasItsShare(p.pid) {
 		return false
 	}
-	o.reads[key] = true
+	o.reads[key] = nil
 	return true
+}
+
+// hasItsShare reports whether a process's user has as many unfinished reads as one user
+// may have. Users are looked up only where that is possible. The caller holds the lock.
+func (o *observer) hasItsShare(pid int) bool {
+	if len(o.reads) < maxReadsOfUser {
+		return false
+	}
+	its := o.proc.user(pid)
+	if !its.known || int(its.uid) == os.Geteuid() {
+		return false
+	}
+	n := 0
+	for key, u := range o.reads {
+		if u == nil {
+			u = o.proc.user(key.pid)
+			o.reads[key] = u
+		}
+		if *u == *its {
+			n++
+		}
+	}
+	return n >= maxReadsOfUser
 }
 
 func (o *observer) end(p stat) {

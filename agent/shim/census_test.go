@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bellows-ml/bellows/cluster"
 )
 
 // fakeProc is a /proc of processes that do not exist.
@@ -36,6 +38,12 @@ func (f fakeProc) add(pid int, environment ...string) {
 	write(f.t, f.path(pid, "stat"), fmt.Sprintf("%d (x) S 1 %s", pid, strings.Repeat("1 ", 30)), 0o644)
 	write(f.t, f.path(pid, "cmdline"), "x\x00", 0o644)
 	write(f.t, f.path(pid, "environ"), strings.Join(append(environment, ""), "\x00"), 0o644)
+}
+
+// runsAs tells whom a process runs as.
+func (f fakeProc) runsAs(pid, uid int) {
+	f.t.Helper()
+	write(f.t, f.path(pid, "status"), fmt.Sprintf("Name:\tx\nUid:\t%d\t0\t0\t0\n", uid), 0o644)
 }
 
 func (f fakeProc) path(pid int, name string) string {
@@ -148,6 +156,59 @@ func TestReadsThatDoNotEndAreBounded(t *testing.T) {
 				t.Errorf("process %d is taken for one that shows nothing", pid)
 			}
 		}
+	}
+}
+
+// One user's processes that hang leave places for those of others, the agent's among them.
+func TestAUsersUnfinishedReadsAreBounded(t *testing.T) {
+	t.Parallel()
+	f := newFakeProc(t)
+	own := os.Geteuid()
+	hostile, other := own+1000, own+1001
+	for pid := 1000; pid < 1000+maxReads; pid++ {
+		f.hangs(pid)
+		f.runsAs(pid, hostile)
+	}
+	o := f.observer()
+	f.census(o)
+	if n := o.unfinished(); n != maxReadsOfUser {
+		t.Errorf("%d reads of one user are unfinished, want %d", n, maxReadsOfUser)
+	}
+	f.add(5000, mark("/runs/a"))
+	f.runsAs(5000, other)
+	f.add(5001, mark("/runs/a"))
+	f.runsAs(5001, own)
+	f.add(5002, mark("/runs/a"))
+	f.runsAs(5002, hostile)
+	c := f.census(o)
+	for pid, read := range map[int]bool{5000: true, 5001: true, 5002: false} {
+		if s := c.shows[pid]; (s.err == nil) != read || (len(s.names) == 1) != read {
+			t.Errorf("process %d shows %+v, want it read: %t", pid, s, read)
+		}
+	}
+	for pid := 6000; pid < 6000+2*maxReadsOfUser; pid++ { // an agent's own share is all of it
+		f.hangs(pid)
+		f.runsAs(pid, own)
+	}
+	f.census(o)
+	if n := o.unfinished(); n != 3*maxReadsOfUser {
+		t.Errorf("%d reads are unfinished, want %d", n, 3*maxReadsOfUser)
+	}
+}
+
+// Who kills what its environment tells of learns that a process could not be read.
+func TestAKillThatDidNotSeeAllSaysSo(t *testing.T) {
+	t.Parallel()
+	f := newFakeProc(t)
+	f.add(5000)
+	o := f.observer()
+	reach := Reach{dir: "/runs/a"}
+	if err := reach.killMarked(o); err != nil {
+		t.Errorf("all could be read: %v", err)
+	}
+	f.hangs(5001)
+	if err := reach.killMarked(o); !errors.Is(err, errNoAnswer) || !strings.Contains(err.Error(), "pid 5001") {
+		t.Errorf("one could not be read: %v", err)
 	}
 }
 
@@ -302,6 +363,36 @@ func TestWhatCannotBeReadIsUnknown(t *testing.T) {
 		err := s.hidden(s.known)
 		if (err != nil) != s.want || err != nil && !strings.Contains(err.Error(), "does not show whether it belongs to the run") {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A shim that looks for what holds its locks knows as much of its run as any sweep.
+func TestAnOlderProcessDoesNotKeepAShimsLocks(t *testing.T) {
+	t.Parallel()
+	needsRoot(t)
+	f := newFixture(t, 1, "exit 0")
+	const daemon = 1
+	p, err := readStat(f.bearing(daemon).PID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &census{listing: &listing{procs: []stat{p}, family: familyOf(nil)}, shows: map[int]shown{p.pid: {err: errNoAnswer}}}
+	for name, s := range map[string]struct {
+		begun uint64
+		group group
+		want  bool
+	}{
+		"a process of the run's time":                      {p.start, nil, false},
+		"one that is older than the run":                   {p.start + 1, nil, true},
+		"one outside of a group that holds all of the run": {p.start, picture{}, true},
+	} {
+		sh := &shared{dir: f.dir, order: Order{Owner: cluster.Owner{UID: daemon}}, containment: &containment{group: s.group}}
+		m := assemble(sh, Report{Shim: Process{PID: os.Getpid(), StartTime: s.begun, BootID: bootID()}})
+		sweeper := m.ender.locks.sweeper()
+		sweeper.seen = c
+		if sweeper.nothingHidden() != s.want {
+			t.Errorf("%s: %t", name, !s.want)
 		}
 	}
 }

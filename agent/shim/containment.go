@@ -147,7 +147,7 @@ func (c *containment) left() ([]stat, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := familyOf(all).descendants(map[int]bool{os.Getpid(): true})
+	found := merged(nil, familyOf(all).descendants(map[int]bool{os.Getpid(): true}))
 	if c.group != nil {
 		pids, _, _ := c.group.look() // whether it can be looked into is what empty tells
 		found = merged(found, living(pids))

@@ -23,18 +23,24 @@ func LookAt(pid int) (Seen, bool) {
 	if err != nil || !s.lives() {
 		return Seen{}, false
 	}
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	u := proc.user(pid)
+	return Seen{StartTime: s.start, Command: printable(s.comm), UID: u.uid}, u.known
+}
+
+// user reads whom a process runs as. It does not wait for the process.
+func (p procfs) user(pid int) *user {
+	b, err := os.ReadFile(p.file(pid, "status"))
 	if err != nil {
-		return Seen{}, false
+		return &user{}
 	}
 	for line := range strings.Lines(string(b)) {
 		if ids, ok := strings.CutPrefix(line, "Uid:"); ok {
 			first, _, _ := strings.Cut(strings.TrimSpace(ids), "\t")
 			uid, err := strconv.ParseUint(first, 10, 32)
-			return Seen{StartTime: s.start, Command: printable(s.comm), UID: uint32(uid)}, err == nil
+			return &user{uint32(uid), err == nil}
 		}
 	}
-	return Seen{}, false
+	return &user{}
 }
 
 // Insiders are a run's processes that live: its shim, its workers, and what they

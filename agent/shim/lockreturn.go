@@ -8,6 +8,7 @@ import (
 type lockReturn struct {
 	*shared
 
+	shim   Process // this one
 	own    *locks
 	taking bool // the preparations are taking them
 
@@ -47,14 +48,14 @@ func (l *lockReturn) giveBack(own *locks) {
 	held, errBack := files.giveBack()
 	err = errors.Join(err, errBack)
 	if len(held) > 0 {
-		s := &sweeper{dir: l.dir, owner: &l.order.Owner.UID}
+		s := l.sweeper()
 		c, errFind := observed.census()
 		if err = errors.Join(err, errFind); errFind == nil {
 			s.seen = c
 			found := c.marked(s.dir, s.owner)
 			err = errors.Join(err, killAll(nil, found))
 			if len(found) == 0 {
-				err = errors.Join(err, files.clear(s.hidden(nil) == nil))
+				err = errors.Join(err, files.clear(s.nothingHidden()))
 			}
 		}
 	}
@@ -69,4 +70,9 @@ func (l *lockReturn) giveBack(own *locks) {
 			l.log.Error().Strs("locks", held).Msg("device locks are held outside of the containment")
 		}
 	})
+}
+
+// sweeper looks for what of the run is outside of the containment.
+func (l *lockReturn) sweeper() *sweeper {
+	return &sweeper{dir: l.dir, owner: &l.order.Owner.UID, shim: l.shim, contained: l.containment.group != nil}
 }

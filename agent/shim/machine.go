@@ -92,7 +92,7 @@ func assemble(sh *shared, first Report) *machine {
 	h := &halter{shared: sh, reporter: r, killer: k}
 	reap := &reaper{shared: sh, reporter: r, killer: k}
 	sdk := &workerServer{shared: sh, reporter: r, halter: h, links: map[*link]bool{}}
-	locks := &lockReturn{shared: sh}
+	locks := &lockReturn{shared: sh, shim: first.Shim}
 	m := &machine{
 		shared: sh, reporter: r, halter: h, killer: k, reaper: reap, sdk: sdk,
 		starter: &starter{shared: sh, reporter: r, killer: k, reaper: reap, locks: locks, sdk: sdk},

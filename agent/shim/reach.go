@@ -56,11 +56,14 @@ func (r Reach) Kill(workers []record.Worker, spare bool) error {
 }
 
 // KillMarked does the same to those that only their environment tells of. It
-// reads the memory of all processes, and so takes a while where one of them hangs.
-func (r Reach) KillMarked() error {
-	c, err := observed.census()
+// reads the memory of all processes, and so takes a while where one of them hangs. The
+// error also names a process that could not be read, which may be one of the run's.
+func (r Reach) KillMarked() error { return r.killMarked(observed) }
+
+func (r Reach) killMarked(o *observer) error {
+	c, err := o.census()
 	if err == nil {
-		err = killAll(nil, c.marked(r.dir, r.run.Owner))
+		err = errors.Join(killAll(nil, c.marked(r.dir, r.run.Owner)), c.unanswered())
 	}
 	if err != nil {
 		return fmt.Errorf("kill run %s: %w", r.dir, err)

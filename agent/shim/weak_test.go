@@ -1,9 +1,13 @@
 package shim
 
 import (
+	"bufio"
+	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -135,5 +139,36 @@ func TestAnOrdinaryUserRunsOnlyItsOwnJobs(t *testing.T) {
 	}
 	if _, err := identifyOwner(t.Context(), cluster.Owner{UID: 0, User: "root"}); err == nil {
 		t.Error("root's job was accepted")
+	}
+}
+
+// What is left is listed by pid, also where a process of an older family is the younger.
+func TestWhatIsLeftIsListedByPid(t *testing.T) {
+	t.Parallel()
+	shell := func() (stdin io.Writer, stdout *bufio.Reader) {
+		cmd := exec.Command("/bin/sh", "-c", "read go; sleep 1000 & echo forked $!; wait")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		in, errIn := cmd.StdinPipe()
+		out, errOut := cmd.StdoutPipe()
+		if err := errors.Join(errIn, errOut, cmd.Start()); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+			_ = cmd.Wait()
+		})
+		return in, bufio.NewReader(out)
+	}
+	in, out := shell()
+	shell()
+	if _, err := io.WriteString(in, "go\n"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	left, err := (&containment{kind: Weak}).left()
+	if err != nil || len(left) < 3 || !slices.IsSortedFunc(left, func(a, b stat) int { return a.pid - b.pid }) {
+		t.Errorf("left: %v, %v", left, err)
 	}
 }

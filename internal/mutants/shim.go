@@ -87,6 +87,11 @@ var ofShim = []Mutant{
 		Breaks: "a process that could not be read counts as none of the run's (I1)",
 	},
 	{
+		Name: "a-user-takes-no-more-reads-than-a-share", File: "agent/shim/census.go", Tests: "TestAUsersUnfinishedReadsAreBounded",
+		Old: " || o.hasItsShare(p.pid)", New: "",
+		Breaks: "one user's processes that hang hide all others from sweeps and kills (I1)",
+	},
+	{
 		Name: "a-look-begins-after-the-question", File: "agent/shim/census.go", Tests: "TestManyShareALook",
 		Old:    "s.next, s.busy = nil, now != nil\n\t\ts.mu.Unlock()\n\t\tif now == nil {\n\t\t\treturn\n\t\t}\n\t\tnow.value, now.err = s.find()\n",
 		New:    "s.busy = now != nil\n\t\ts.mu.Unlock()\n\t\tif now == nil {\n\t\t\treturn\n\t\t}\n\t\tnow.value, now.err = s.find()\n\t\ts.mu.Lock()\n\t\ts.next = nil\n\t\ts.mu.Unlock()\n",
