@@ -25,7 +25,7 @@ func holders(in situation, d deviceRef, job cluster.JobID) []cluster.JobID {
 		out = append(out, id)
 	}
 	if in.claimed(d.device, job) {
-		out = append(out, "a start under way")
+		out = append(out, "a start in flight")
 	}
 	return out
 }

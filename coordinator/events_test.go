@@ -77,7 +77,7 @@ func TestEarlyCandidateIsTold(t *testing.T) {
 	for range 2 { // the second time there is nothing left to tell
 		l.reload()
 	}
-	if got := strings.Join(l.answers(), "\n"); got != `txn tell : event 2 leader by=early "leads after lab"` {
+	if got := strings.Join(l.answers(), "\n"); got != `txn report : event 2 leader by=early "leads after lab"` {
 		t.Errorf("it tells %s", got)
 	}
 }

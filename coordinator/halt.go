@@ -57,7 +57,7 @@ func haltStop(in situation) *move {
 func haltIdle(in situation) *move {
 	for _, a := range in.roll {
 		if a.Stopped && !a.Finished {
-			return halt(in, order{verb: "halt", why: fmt.Sprintf("workers on %s stopped unasked", a.Node)})
+			return halt(in, order{verb: "halt", why: fmt.Sprintf("workers on %s exited unexpectedly", a.Node)})
 		}
 	}
 	if len(in.roll) == 0 {

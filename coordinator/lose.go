@@ -30,7 +30,7 @@ func shortenForLoss(in situation) *move {
 	}
 	s := next(in, cluster.Halting, in.state().Reason+"; "+lostWhy(lost))
 	return &move{
-		verb: "hurry", job: in.JobView,
+		verb: "shorten", job: in.JobView,
 		then: []record.Op{
 			record.Put(record.StateKey(in.ID), s),
 			record.Put(record.HaltKey(in.ID, in.number()), shortened(in, lostAfter(in))),
@@ -70,7 +70,7 @@ func fenceLost(in situation) *move {
 			},
 			event: record.Event{
 				Kind: record.NodeGivenUp, Job: in.ID, Generation: in.number(), Node: m.Node,
-				Why: fmt.Sprintf("absent for %v: its workers are dead for sure", waited.Round(time.Millisecond)),
+				Why: fmt.Sprintf("absent for %v: its workers have certainly ended", waited.Round(time.Millisecond)),
 			},
 		}
 	}

@@ -93,11 +93,11 @@ func (w *news) tell(in situation) *move {
 	}
 	if !w.announced {
 		if w.announced = leadTold(in); !w.announced {
-			return &move{verb: "tell", event: leadEvent(in)}
+			return &move{verb: "report", event: leadEvent(in)}
 		}
 	}
 	if e, ok := w.vanished(in); ok {
-		return &move{verb: "tell", event: e, ifs: []record.Compare{record.Absent(record.AliveKey(e.Node))}}
+		return &move{verb: "report", event: e, ifs: []record.Compare{record.Absent(record.AliveKey(e.Node))}}
 	}
 	return nil
 }
@@ -123,7 +123,7 @@ func leadEvent(in situation) record.Event {
 	}
 	switch {
 	case before.Exists() && before.Value.By == e.By:
-		e.Why = "leads anew"
+		e.Why = "leads again"
 	case before.Exists():
 		e.Why = "leads after " + before.Value.By
 	}

@@ -26,7 +26,7 @@ func shortenForPause(in situation) *move {
 		return nil
 	}
 	return &move{
-		verb: "hurry", job: in.JobView,
+		verb: "shorten", job: in.JobView,
 		then: []record.Op{record.Put(record.HaltKey(in.ID, in.number()), shortened(in, left))},
 	}
 }

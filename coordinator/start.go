@@ -129,7 +129,7 @@ func startable(in situation) (*cluster.Allocation, *move) {
 		}
 	}
 	if len(awaited) > 0 {
-		return nil, blocked(in, fmt.Sprintf("starts with %s as soon as their devices are let go of by %s",
+		return nil, blocked(in, fmt.Sprintf("starts with %s once the devices of %s are free",
 			count(t.Workers(), "worker"), strings.Join(awaited, ", "))).after(found)
 	}
 	return &t.Allocation, found

@@ -135,7 +135,7 @@ func readmit(in situation) *move {
 	}
 	s := readmitted(next(in, in.state().Phase, in.state().Reason), over)
 	s.Retries += tries
-	return &move{verb: "pardon", job: in.JobView, then: []record.Op{record.Put(record.StateKey(in.ID), s)}}
+	return &move{verb: "readmit", job: in.JobView, then: []record.Op{record.Put(record.StateKey(in.ID), s)}}
 }
 
 // reportedOver reports whether the node has said that what it failed of is over, of

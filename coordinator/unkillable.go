@@ -26,7 +26,7 @@ func reportUnkillable(in situation) *move {
 			continue
 		}
 		return &move{
-			verb: "undead", job: in.JobView,
+			verb: "unkillable", job: in.JobView,
 			then: []record.Op{record.Put(record.StateKey(in.ID), next(in, cluster.Halting, reason))},
 			note: Note{Warn: true, Job: in.ID, Gen: in.number(), Node: m.Node, Text: text},
 		}

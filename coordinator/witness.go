@@ -66,7 +66,7 @@ func suspects(s *record.Suspect, c record.Checkpoint) bool {
 // suspect keeps the job from a node that finds its checkpoint damaged, until
 // another has looked. Nil if that is recorded already.
 func suspect(in situation, found failure) *move {
-	s := next(in, cluster.Halting, found.text()+"; another node is to look at it")
+	s := next(in, cluster.Halting, found.text()+"; another node has to verify it")
 	if _, excluded := s.Excluded[found.node]; excluded && suspects(s.Suspect, in.Committed.Value) {
 		return nil
 	}

@@ -171,7 +171,7 @@ type Suspect struct {
 //	decided ─signal─► last worker told ─save─► last exit ─wait─► fenced ─commit─► planned ─start─► first exec … last exec
 //
 // Own is Bellows's own share: signal + commit + start up to the first exec. Wait
-// is what safety costs when a node is lost, until its workers are dead for sure;
+// is what safety costs when a node is lost, until its workers have certainly ended;
 // it is 0 where nothing was fenced.
 type Rescale struct {
 	Generation cluster.Generation `json:"generation"`
