@@ -81,7 +81,7 @@ const (
 	DeviceBusy FailureKind = "device"
 	// NoSpace: a disk is full. It is not counted as a failure of the job, which starts again by itself once there is space.
 	NoSpace FailureKind = "space"
-	// Transient: a file system of the node is read-only, fails or does not answer, or the node is out of something that others may give back.
+	// Transient: a file system of the node is read-only, fails or does not answer, as its user database may, or the node is out of something that others may give back.
 	// It is not counted as a failure of the job; the node is tried again, a bounded number of times.
 	Transient FailureKind = "transient"
 )

@@ -244,8 +244,7 @@ func (ad *adoption) sweepStrays() {
 		ad.beside(at, func(ctx context.Context) func() {
 			err := sweepDir(ctx, func() error { return shim.Sweep(dir, ad.cfg.LockDir, owner) })
 			if err != nil {
-				ad.log.Error().Str("dir", dir).Err(err).Msg("cannot sweep a run that cannot be adopted yet, trying again")
-				rest(ctx, retryLast)
+				sweepFailed(ctx, ad.log.With().Str("dir", dir).Logger(), err, "cannot sweep a run that cannot be adopted yet, trying again")
 				return func() {}
 			}
 			if s.lost {

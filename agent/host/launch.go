@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/agent/shim"
 	"github.com/bellows-ml/bellows/checkpoint"
@@ -129,15 +131,22 @@ func (la *launcher) sweep(at lane) {
 		sweepProblem := ""
 		if err != nil {
 			sweepProblem = "cannot make sure that nothing of it lives on node " + string(la.cfg.Node) + ": " + err.Error()
-			log := la.logger(at.of)
-			log.Error().Err(err).Msg("cannot sweep a run yet, trying again")
-			rest(ctx, retryLast)
+			sweepFailed(ctx, la.logger(at.of), err, "cannot sweep a run yet, trying again")
 		}
 		unkillable, _ := errors.AsType[*shim.Unkillable](err)
 		return func() {
 			r.sweep.done, r.sweep.problem, r.sweep.unkillable, r.changed = err == nil, sweepProblem, unkillable, time.Now()
 		}
 	})
+}
+
+// sweepFailed logs why, and rests before the next try. The end of the agent, which
+// cuts sweeps short, is no failure.
+func sweepFailed(ctx context.Context, log zerolog.Logger, err error, msg string) {
+	if ctx.Err() == nil {
+		log.Error().Err(err).Msg(msg)
+	}
+	rest(ctx, retryLast)
 }
 
 // sweepDir waits for a sweep, but not longer than ctx: a sweep of what SIGKILL does

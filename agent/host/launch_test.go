@@ -1,10 +1,32 @@
 package host
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
+
+	"github.com/rs/zerolog"
 )
+
+// The end of the agent is no failure of the sweeps that it cuts short.
+func TestASweepCutShortIsNoError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var lines bytes.Buffer
+		log := zerolog.New(&lines)
+		ending, cancel := context.WithCancel(t.Context())
+		cancel()
+		sweepFailed(ending, log, ending.Err(), "cannot sweep")
+		if lines.Len() > 0 {
+			t.Errorf("the agent ends: %s", &lines)
+		}
+		sweepFailed(t.Context(), log, errors.New("busy"), "cannot sweep")
+		if !bytes.Contains(lines.Bytes(), []byte(`"level":"error"`)) || !bytes.Contains(lines.Bytes(), []byte("busy")) {
+			t.Errorf("a sweep that fails: %s", &lines)
+		}
+	})
+}
 
 // An agent that is asked to end does not wait for a sweep.
 func TestASweepHoldsUpNoEnd(t *testing.T) {

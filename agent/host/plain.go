@@ -10,6 +10,7 @@ import (
 	"github.com/bellows-ml/bellows/checkpoint"
 	"github.com/bellows-ml/bellows/checkpoint/dirblob"
 	"github.com/bellows-ml/bellows/checkpoint/owned"
+	"github.com/bellows-ml/bellows/internal/userdb"
 )
 
 // lookForPlain looks where plain scripts save: now and then while they run, and
@@ -54,7 +55,11 @@ func (sv *saves) cannotLook(r *run, err error) (again bool) {
 	if errors.Is(err, owned.ErrForeign) { // shown at once: the script goes on saving in vain
 		r.lost.why = fmt.Sprintf("nothing that it saves is kept: %v", err)
 	}
-	if time.Since(r.plain.failing) < lookAgain {
+	limit := lookAgain
+	if errors.Is(err, userdb.ErrNoAnswer) {
+		limit = taskBound // as for other saves
+	}
+	if time.Since(r.plain.failing) < limit {
 		return true
 	}
 	r.lost.why = fmt.Sprintf("what it saved last is not known: %v", err)

@@ -98,7 +98,7 @@ func (sv *saves) list(ctx context.Context, r *run, a agent.Digest) (record.Saved
 	if a.Plain {
 		task.Digest.Ranks = nil
 	}
-	answer, err := sv.tasks.do(ctx, r, task, taskBound)
+	answer, err := sv.tasks.persevere(ctx, r, task)
 	if err != nil {
 		return record.Saved{}, fmt.Errorf("digest step %d: %w", a.Step, err)
 	}
@@ -148,9 +148,9 @@ func (sv *saves) writeManifest(ctx context.Context, r *run, a agent.Merge) (offe
 	title := checkpoint.Title{Job: a.Job, Generation: a.Generation, Step: a.Step, WorldSize: a.WorldSize}
 	task := dirblob.Task{Root: r.root(), Assemble: &dirblob.Assemble{Dir: dir, Title: title, Parts: a.Parts}}
 	begun := time.Now()
-	answer, err := sv.tasks.do(ctx, r, task, taskBound)
+	answer, err := sv.tasks.persevere(ctx, r, task)
 	for errors.Is(err, checkpoint.ErrAbsent) && time.Since(begun) < unseenFor && rest(ctx, seenAgain) {
-		answer, err = sv.tasks.do(ctx, r, task, taskBound)
+		answer, err = sv.tasks.persevere(ctx, r, task)
 	}
 	if err != nil {
 		return record.Offer{}, "", fmt.Errorf("merge step %d: %w", a.Step, err)

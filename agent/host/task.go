@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"sync"
 	"syscall"
@@ -15,6 +17,7 @@ import (
 	"github.com/bellows-ml/bellows/checkpoint"
 	"github.com/bellows-ml/bellows/checkpoint/dirblob"
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/userdb"
 )
 
 // tasks does work on jobs' checkpoints, with the rights of their owners. Any
@@ -22,10 +25,26 @@ import (
 type tasks struct {
 	*shared
 	children children
+	ask      func(context.Context, cluster.Owner) (*syscall.Credential, error) // nil = shim.Credential
+}
+
+// persevere does work that a save depends on: while the node's user database does not
+// answer, it tries again for as long as a task may take.
+func (ts *tasks) persevere(ctx context.Context, r *run, task dirblob.Task) (dirblob.Answer, error) {
+	begun := time.Now()
+	for {
+		answer, err := ts.do(ctx, r, task, taskBound)
+		if !errors.Is(err, userdb.ErrNoAnswer) || time.Since(begun) >= taskBound || !rest(ctx, retryLast) {
+			return answer, err
+		}
+		log := ts.logger(r.jg)
+		log.Warn().Err(err).Msg("cannot work on a checkpoint yet, trying again")
+	}
 }
 
 // do does a piece of work on a job's checkpoints with its owner's rights: in a
-// child process of that user where the agent is another one.
+// child process of that user where the agent is another one. Its error wraps
+// userdb.ErrNoAnswer if it cannot learn the owner's groups now.
 func (ts *tasks) do(ctx context.Context, r *run, task dirblob.Task, bound time.Duration) (dirblob.Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
@@ -37,8 +56,15 @@ func (ts *tasks) do(ctx context.Context, r *run, task dirblob.Task, bound time.D
 	if err := json.NewEncoder(&in).Encode(task); err != nil {
 		return dirblob.Answer{}, fmt.Errorf("encode checkpoint task: %w", err)
 	}
-	as, err := shim.Credential(ctx, owner)
-	if err != nil { // a directory service that does not answer is to cost no save: what is the owner's needs no group
+	ask := ts.ask
+	if ask == nil {
+		ask = shim.Credential
+	}
+	as, err := ask(ctx, owner)
+	switch {
+	case errors.Is(err, userdb.ErrNoAnswer) || err != nil && ctx.Err() != nil: // what it can read may depend on a group
+		return dirblob.Answer{}, fmt.Errorf("work on checkpoints as %s: %w", owner.User, err)
+	case err != nil: // a user who is not known here any more loses no save: what is the owner's needs no group
 		log := ts.logger(r.jg)
 		log.Warn().Err(err).Msg("cannot ask for the owner's groups, going without")
 		as = &syscall.Credential{Uid: owner.UID, Gid: noGroup}
@@ -74,11 +100,14 @@ type childRunner struct {
 	users int
 }
 
+func (r *childRunner) idle() bool { return r.users == 0 && r.Left() == 0 }
+
 // of returns the runner of a job's tasks of one kind. It is kept until it has neither
 // a user nor a child.
 func (c *children) of(job cluster.JobID, kind string) (runner *child.Runner, done func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	maps.DeleteFunc(c.runners, func(_ childKey, r *childRunner) bool { return r.idle() }) // a child that was left has ended
 	key := childKey{job, kind}
 	r := c.runners[key]
 	if r == nil {
@@ -92,7 +121,7 @@ func (c *children) of(job cluster.JobID, kind string) (runner *child.Runner, don
 	return &r.Runner, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if r.users--; r.users == 0 && r.Left() == 0 {
+		if r.users--; r.idle() {
 			delete(c.runners, key)
 		}
 	}

@@ -1,17 +1,22 @@
 package host
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/bellows-ml/bellows/agent/shim"
 	"github.com/bellows-ml/bellows/checkpoint/dirblob"
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/userdb"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -89,6 +94,64 @@ func TestRunnersAreOneForEachJobAndKind(t *testing.T) {
 	}
 	if doneAgain(); len(c.runners) != 0 {
 		t.Errorf("%d runners are kept without a user", len(c.runners))
+	}
+}
+
+// A child that was left may end when nothing asks for its runner any more.
+func TestRunnersOfChildrenThatEndedAreDropped(t *testing.T) {
+	t.Parallel()
+	ended := childKey{"ended", "digest"}
+	c := children{runners: map[childKey]*childRunner{ended: {}, {"busy", "digest"}: {users: 1}}}
+	_, done := c.of("another", "digest")
+	defer done()
+	if len(c.runners) != 2 || c.runners[ended] != nil {
+		t.Errorf("%d runners are kept, want those in use", len(c.runners))
+	}
+}
+
+// A user database that does not answer costs no save: the work is tried again, and never
+// without the owner's groups.
+func TestATaskWaitsForTheUserDatabase(t *testing.T) {
+	t.Parallel()
+	if shim.OwnerPatience > startBound*2/3 {
+		t.Errorf("a start has %s in all, and its lookup takes %s of it", startBound, shim.OwnerPatience)
+	}
+	other := cluster.Owner{UID: uint32(os.Geteuid()) + 1, User: "ann"} //nolint:gosec // a uid is not negative
+	n := newNode(t.Context(), Config{Exe: "/no/such/program", Log: quiet()}, nil, nil)
+	synctest.Test(t, func(t *testing.T) {
+		asked, away := 0, 3
+		ts := &tasks{shared: n.shared, ask: func(_ context.Context, o cluster.Owner) (*syscall.Credential, error) {
+			if asked++; asked <= away {
+				return nil, fmt.Errorf("owner %s: %w", o.User, userdb.ErrNoAnswer)
+			}
+			return &syscall.Credential{Uid: o.UID, Gid: 7}, nil
+		}}
+		r, task := &run{order: shim.Order{Owner: other}}, dirblob.Task{Root: "/ck", Room: true}
+		if _, err := ts.do(t.Context(), r, task, lookBound); !errors.Is(err, userdb.ErrNoAnswer) || asked != 1 {
+			t.Errorf("one attempt: %v, asked %d times", err, asked)
+		}
+		// Only the work itself fails in the end: there is no such program.
+		if _, err := ts.persevere(t.Context(), r, task); errors.Is(err, userdb.ErrNoAnswer) || !errors.Is(err, os.ErrNotExist) || asked != away+1 {
+			t.Errorf("a save: %v, asked %d times", err, asked)
+		}
+		asked, away = 0, math.MaxInt
+		begun := time.Now()
+		if _, err := ts.persevere(t.Context(), r, task); !errors.Is(err, userdb.ErrNoAnswer) || time.Since(begun) < taskBound {
+			t.Errorf("a database that is gone for good: %v after %s", err, time.Since(begun))
+		}
+	})
+}
+
+// The last look for what a plain script has saved waits for the user database, too.
+func TestTheLastLookWaitsForTheUserDatabase(t *testing.T) {
+	t.Parallel()
+	n := newNode(t.Context(), Config{Log: quiet()}, nil, nil)
+	for fault, want := range map[error]bool{userdb.ErrNoAnswer: true, os.ErrPermission: false} {
+		r := &run{}
+		r.plain.failing = time.Now().Add(-2 * lookAgain)
+		if again := n.saves.cannotLook(r, fmt.Errorf("look: %w", fault)); again != want {
+			t.Errorf("%v: again is %t", fault, again)
+		}
 	}
 }
 

@@ -16,8 +16,17 @@ import (
 	"github.com/bellows-ml/bellows/internal/userdb"
 )
 
-// lookupBound is how long a directory service may take to name a user.
-const lookupBound = 5 * time.Second
+const (
+	// OwnerPatience is how long a lookup of an owner waits for the user database, of
+	// which nothing but the start or the task waits. It is well below the half minute
+	// that a start may take, also with what follows in toolBound.
+	OwnerPatience = 15 * time.Second
+	// toolBound is how long the tools of the name service may take.
+	toolBound = 5 * time.Second
+)
+
+// finder returns a user's account, as userdb.Find does.
+type finder func(ctx context.Context, name string, patience time.Duration) (userdb.Account, error)
 
 // identity is the user that the workers run as. The zero value is the shim's own.
 type identity struct {
@@ -26,24 +35,25 @@ type identity struct {
 
 // identifyOwner finds the owner's identity on this node. A node that knows the
 // user not at all, or under another number, refuses: files would get wrong owners.
-func identifyOwner(ctx context.Context, o cluster.Owner) (identity, error) {
+func identifyOwner(ctx context.Context, o cluster.Owner, find finder) (identity, error) {
 	if self := os.Geteuid(); uint32(self) == o.UID {
 		return identity{}, nil
 	} else if self != 0 {
 		return identity{}, fmt.Errorf("owner %s (uid %d): this node's agent runs as uid %d and can only run that user's jobs: run the agent as root",
 			o.User, o.UID, self)
 	}
-	cred, err := Credential(ctx, o)
+	m, err := lookupGroups(ctx, o, find)
 	if err != nil {
 		return identity{}, err
 	}
-	return identity{cred: cred}, nil
+	return identity{cred: m.credential(o)}, nil
 }
 
 // Credential is a user's identity on this node as the system has it now: a group
-// that the user was in when the job was submitted may have been taken away since.
+// that the user was in when the job was submitted may have been taken away since. Its
+// error wraps userdb.ErrNoAnswer where asking again may help.
 func Credential(ctx context.Context, o cluster.Owner) (*syscall.Credential, error) {
-	m, err := lookupGroups(ctx, o)
+	m, err := lookupGroups(ctx, o, userdb.Find)
 	if err != nil {
 		return nil, err
 	}
@@ -66,8 +76,8 @@ func (m membership) credential(o cluster.Owner) *syscall.Credential {
 	return c
 }
 
-func lookupGroups(ctx context.Context, o cluster.Owner) (membership, error) {
-	account, err := userdb.Find(ctx, o.User)
+func lookupGroups(ctx context.Context, o cluster.Owner, find finder) (membership, error) {
+	account, err := find(ctx, o.User, OwnerPatience)
 	switch {
 	case errors.Is(err, userdb.ErrNoAnswer) || ctx.Err() != nil:
 		return membership{}, fmt.Errorf("owner %s: %w", o.User, err)
@@ -83,12 +93,15 @@ func lookupGroups(ctx context.Context, o cluster.Owner) (membership, error) {
 
 // askGroups asks the system's own name service, by the tools that come with it.
 func askGroups(ctx context.Context, o cluster.Owner) (membership, error) {
-	ctx, cancel := context.WithTimeout(ctx, lookupBound)
+	ctx, cancel := context.WithTimeout(ctx, toolBound)
 	defer cancel()
 	if err := cluster.CheckName(o.User); err != nil { // never an option for a program
 		return membership{}, fmt.Errorf("owner %q: %w", o.User, err)
 	}
 	passwd, err := exec.CommandContext(ctx, "getent", "passwd", "--", o.User).Output()
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return membership{}, fmt.Errorf("owner %s: %w", o.User, userdb.ErrNoAnswer)
+	}
 	fields := strings.Split(string(passwd), ":")
 	if err != nil || len(fields) < 4 {
 		return membership{}, fmt.Errorf("owner %s (uid %d) is not known on this node: create the user with the same uid on every node", o.User, o.UID)
@@ -97,6 +110,9 @@ func askGroups(ctx context.Context, o cluster.Owner) (membership, error) {
 		return membership{}, err
 	}
 	groups, err := exec.CommandContext(ctx, "id", "-G", "--", o.User).Output()
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		err = userdb.ErrNoAnswer
+	}
 	if err != nil {
 		return membership{}, fmt.Errorf("owner %s: list groups: %w", o.User, err)
 	}

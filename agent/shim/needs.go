@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/bellows-ml/bellows/agent/child"
+	"github.com/bellows-ml/bellows/internal/userdb"
 )
 
 // What a start looks at of the paths that a job names, as its reasons begin.
@@ -30,7 +31,7 @@ func IsNeed(reason string) bool {
 // give. It starts and writes nothing. Where another user is to look, runner runs the
 // process for that.
 func Needs(ctx context.Context, o Order, runner *child.Runner) error {
-	id, err := identifyOwner(ctx, o.Owner)
+	id, err := identifyOwner(ctx, o.Owner, userdb.Find)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/userdb"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -109,13 +110,13 @@ var transients = []unix.Errno{
 	unix.ENOMEM, unix.EAGAIN, unix.EMFILE, unix.ENFILE,
 }
 
-// FailureOf tells what passes, a full disk or a file system in trouble, from what
-// is wrong with the node or the job.
+// FailureOf tells what passes, a full disk, a file system in trouble or a user
+// database that does not answer, from what is wrong with the node or the job.
 func FailureOf(err error) record.FailureKind {
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 		return record.NoSpace
 	}
-	if slices.ContainsFunc(transients, func(e unix.Errno) bool { return errors.Is(err, e) }) {
+	if errors.Is(err, userdb.ErrNoAnswer) || slices.ContainsFunc(transients, func(e unix.Errno) bool { return errors.Is(err, e) }) {
 		return record.Transient
 	}
 	return record.NodeRefused

@@ -19,6 +19,7 @@ import (
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/internal/logging"
+	"github.com/bellows-ml/bellows/internal/userdb"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -158,14 +159,24 @@ func newMachine(ctx context.Context, dir string, log zerolog.Logger) (*machine, 
 		m.workers = append(m.workers, &worker{Worker: record.Worker{Rank: rank, Device: m.member.DevicesOf(local)[0]}})
 	}
 	m.report.DeviceFiles = containment.keepDevices(cgroupName(o, dir), o.DeviceFiles)
-	if m.id, err = identifyOwner(ctx, o.Owner); err == nil {
-		err = m.containment.limit(cgroupName(o, dir), o, m.member)
+	m.admit(ctx, userdb.Find)
+	return m, nil
+}
+
+// admit finds out whom the workers run as, and limits them. A user database that does
+// not answer says nothing against the node: that passes.
+func (m *machine) admit(ctx context.Context, find finder) {
+	var err error
+	kind, group := record.NodeRefused, cgroupName(m.order, m.dir)
+	if m.id, err = identifyOwner(ctx, m.order.Owner, find); err == nil {
+		err = m.containment.limit(group, m.order, m.member)
 		m.report.Processes = m.containment.processes
+	} else {
+		kind = FailureOf(err)
 	}
 	if err != nil {
-		m.killer.fail(record.NodeRefused, err.Error())
+		m.killer.fail(kind, err.Error())
 	}
-	return m, nil
 }
 
 // unlockMemory lets workers pin as much memory as they are allowed to: network

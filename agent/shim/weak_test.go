@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/userdb"
 )
 
 const ordinary = 65534 // the user nobody
@@ -131,13 +132,13 @@ func TestAnOrdinaryUsersDeadlineKillsToo(t *testing.T) {
 
 func TestAnOrdinaryUserRunsOnlyItsOwnJobs(t *testing.T) {
 	if os.Geteuid() == 0 {
-		_, err := identifyOwner(t.Context(), cluster.Owner{UID: 0, User: "root"})
+		_, err := identifyOwner(t.Context(), cluster.Owner{UID: 0, User: "root"}, userdb.Find)
 		if err != nil {
 			t.Errorf("root's own job: %v", err)
 		}
 		return
 	}
-	if _, err := identifyOwner(t.Context(), cluster.Owner{UID: 0, User: "root"}); err == nil {
+	if _, err := identifyOwner(t.Context(), cluster.Owner{UID: 0, User: "root"}, userdb.Find); err == nil {
 		t.Error("root's job was accepted")
 	}
 }

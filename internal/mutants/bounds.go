@@ -29,8 +29,13 @@ var ofBounds = []Mutant{
 	},
 	{
 		Name: "user-lookups-are-left", File: "internal/userdb/userdb.go", Tests: "TestALookupThatHangsIsLeft",
-		Old: "if len(l.running) >= mostHanging {", New: "if len(l.running) > 1000*mostHanging {",
+		Old: "running < mostRunning &&", New: "running < 1000*mostRunning &&",
 		Breaks: "a directory service that hangs takes a thread of the agent with each request",
+	},
+	{
+		Name: "user-lookups-that-hang-block-no-others", File: "internal/userdb/userdb.go", Tests: "TestLookupsThatHangBlockNoOthers",
+		Old: "time.Since(u.began) >= hungAfter", New: "time.Since(u.began) >= 1000*hungAfter",
+		Breaks: "one lookup that hangs for good makes its user unknown until the agent restarts",
 	},
 	{
 		Name: "failed-gossip-ends", File: "internal/membership/transport.go", Tests: "TestAFailedStartEndsItsTransport",

@@ -3,7 +3,7 @@
 //
 // It promises that no caller waits for longer than a bound, although a call of the C
 // library cannot be cancelled: a lookup that hangs is left on its goroutine, and a
-// bounded number of them may exist. A name that was known stays known while the
+// bounded number of them may exist, for one user and in all. A name that was known stays known while the
 // service does not answer. Groups are asked anew each time, since they may be taken
 // away.
 package userdb
@@ -12,16 +12,24 @@ import (
 	"context"
 	"errors"
 	"os/user"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
 )
 
 const (
-	// patience is how long a lookup may take. A person waits for most of them.
-	patience = 2 * time.Second
-	// mostHanging bounds the lookups of one kind that run or hang. Each takes a thread.
-	mostHanging = 16
+	// namePatience is how long Name waits: a person waits for most of the answers.
+	namePatience = 2 * time.Second
+	// hungAfter is how long a lookup runs before it counts as one that hangs.
+	hungAfter = time.Minute
+	// mostRunning bounds the lookups of one kind that run and do not hang yet.
+	mostRunning = 16
+	// mostHung bounds the lookups of one kind that hang. Each takes a thread: once so
+	// many hang, none starts until one ends.
+	mostHung = 256
+	// mostOfKey bounds the lookups of one key, so that few keys cannot reach mostHung.
+	mostOfKey = 4
 	// freshFor is how long a name is not asked for again.
 	freshFor = time.Minute
 	// mostNames bounds the names that are kept.
@@ -46,9 +54,11 @@ var (
 // that the system knows no such user.
 func Name(ctx context.Context, uid uint32) (string, error) { return names.of(ctx, uid) }
 
-// Find returns the account of a user name. Without cgo it knows the users of
+// Find returns the account of a user name, or ErrNoAnswer after patience. Without cgo it knows the users of
 // /etc/passwd only.
-func Find(ctx context.Context, name string) (Account, error) { return accounts.get(ctx, name) }
+func Find(ctx context.Context, name string, patience time.Duration) (Account, error) {
+	return accounts.get(ctx, name, patience)
+}
 
 func askName(uid uint32) (string, error) {
 	u, err := user.LookupId(strconv.FormatUint(uint64(uid), 10))
@@ -94,7 +104,7 @@ func (c *nameCache) of(ctx context.Context, uid uint32) (string, error) {
 	if known && time.Since(last.at) < freshFor {
 		return last.name, nil
 	}
-	name, err := c.lookups.get(ctx, uid)
+	name, err := c.lookups.get(ctx, uid, namePatience)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -111,26 +121,31 @@ func (c *nameCache) of(ctx context.Context, uid uint32) (string, error) {
 	return name, err
 }
 
-// lookups runs one lookup of a key at a time, and lets its callers leave it.
+// lookups asks for a key once at a time, and its callers can leave. A lookup that
+// hangs blocks neither its key nor the others for ever: after hungAfter another one of
+// the key may start, and it no longer counts as running.
 type lookups[K comparable, V any] struct {
 	ask func(K) (V, error)
 
-	mu      sync.Mutex
-	running map[K]*lookup[V]
+	mu  sync.Mutex
+	all map[K][]*lookup[V] // those that have not ended, the newest last
 }
 
 type lookup[V any] struct {
+	began time.Time
 	done  chan struct{}
 	value V // these two are valid once done is closed
 	err   error
 }
 
+func (u *lookup[V]) hangs() bool { return time.Since(u.began) >= hungAfter }
+
 func newLookups[K comparable, V any](ask func(K) (V, error)) *lookups[K, V] {
-	return &lookups[K, V]{ask: ask, running: map[K]*lookup[V]{}}
+	return &lookups[K, V]{ask: ask, all: map[K][]*lookup[V]{}}
 }
 
 // get waits for the lookup of a key that is running, or for a new one.
-func (l *lookups[K, V]) get(ctx context.Context, key K) (value V, err error) {
+func (l *lookups[K, V]) get(ctx context.Context, key K, patience time.Duration) (value V, err error) {
 	found := l.start(key)
 	if found == nil {
 		return value, ErrNoAnswer
@@ -147,25 +162,49 @@ func (l *lookups[K, V]) get(ctx context.Context, key K) (value V, err error) {
 	}
 }
 
-// start returns the lookup of a key, nil if too many others hang.
+// start returns the newest lookup of a key, or a new one if there is none or it hangs;
+// nil if the bounds allow no first one.
 func (l *lookups[K, V]) start(key K) *lookup[V] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if found, ok := l.running[key]; ok {
-		return found
+	var newest *lookup[V]
+	if of := l.all[key]; len(of) > 0 {
+		newest = of[len(of)-1]
 	}
-	if len(l.running) >= mostHanging {
-		return nil
+	if newest != nil && !newest.hangs() || !l.fits(key) {
+		return newest
 	}
-	found := &lookup[V]{done: make(chan struct{})}
-	l.running[key] = found
+	found := &lookup[V]{began: time.Now(), done: make(chan struct{})}
+	l.all[key] = append(l.all[key], found)
 	// Nothing joins this goroutine: the call in it cannot be ended.
 	go func() {
 		found.value, found.err = l.ask(key)
-		l.mu.Lock()
-		delete(l.running, key)
-		l.mu.Unlock()
+		l.end(key, found)
 		close(found.done)
 	}()
 	return found
+}
+
+// fits reports whether the bounds allow another lookup of a key.
+func (l *lookups[K, V]) fits(key K) bool {
+	running, hung := 0, 0
+	for _, of := range l.all {
+		for _, u := range of {
+			if u.hangs() {
+				hung++
+			} else {
+				running++
+			}
+		}
+	}
+	return running < mostRunning && hung < mostHung && len(l.all[key]) < mostOfKey
+}
+
+func (l *lookups[K, V]) end(key K, ended *lookup[V]) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all[key] = slices.DeleteFunc(l.all[key], func(u *lookup[V]) bool { return u == ended })
+	if len(l.all[key]) == 0 {
+		delete(l.all, key)
+	}
 }
