@@ -191,6 +191,11 @@ var ofCoordinator = []Mutant{
 		Breaks: "a START without an answer keeps devices for a job that is gone (I9)",
 	},
 	{
+		Name: "misnamed-plan-is-none", File: "coordinator/job.go", Tests: "TestStories/misnamed",
+		Old: "(w.Job != j.ID || w.Generation != j.number())", New: "w.Job == \"\" && false",
+		Breaks: "a plan of another generation than its key says who takes part (I10)",
+	},
+	{
 		Name: "suspicion-is-known-again", File: "coordinator/witness.go", Tests: "TestSuspicion",
 		Old:    "return s != nil && s.Checkpoint.Generation == c.Generation && s.Checkpoint.Step == c.Step && s.Checkpoint.ManifestSHA256 == c.ManifestSHA256",
 		New:    "return s != nil && s.Checkpoint == c",
