@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/bellows-ml/bellows/cluster"
@@ -18,13 +17,13 @@ import (
 // there are, without a second listing of its own.
 type census struct {
 	store *store.Store
-	self  string // this node
+	self  cluster.NodeID // this node
 	// counted is called when the number of nodes has changed.
 	counted func(nodes int)
 
 	mu     sync.Mutex
-	gossip map[string]string // where each node that is alive gossips, by its alive key
-	nodes  map[string]bool   // the other nodes that have an inventory
+	gossip map[string]string       // where each node that is alive gossips, by its alive key
+	nodes  map[cluster.NodeID]bool // the other nodes that have an inventory
 	count  int
 }
 
@@ -33,7 +32,7 @@ func (c *census) Range(ctx context.Context, prefixes ...string) ([]record.KV, in
 	kvs, revision, err := c.store.Range(ctx, prefixes...)
 	if err == nil && slices.Equal(prefixes, []string{record.Root}) {
 		c.mu.Lock()
-		c.gossip, c.nodes = map[string]string{}, map[string]bool{}
+		c.gossip, c.nodes = map[string]string{}, map[cluster.NodeID]bool{}
 		c.mu.Unlock()
 		changes := make([]record.Change, len(kvs))
 		for i, kv := range kvs {
@@ -62,18 +61,14 @@ func (c *census) watch(ctx context.Context, from int64, apply func([]record.Chan
 func (c *census) take(changes []record.Change) {
 	c.mu.Lock()
 	for _, change := range changes {
-		name, ok := strings.CutPrefix(change.Key, record.NodesPrefix)
-		if !ok {
-			continue
-		}
-		switch node, what, _ := strings.Cut(name, "/"); {
-		case what == "inventory" && change.Deleted:
-			delete(c.nodes, node)
-		case what == "inventory" && node != c.self: // this one's may be still to come, or was deleted while it was away
-			c.nodes[node] = true
-		case what == "alive" && change.Deleted:
+		switch at := record.Locate(change.Key); {
+		case at.Kind == record.KindInventory && change.Deleted:
+			delete(c.nodes, at.Node)
+		case at.Kind == record.KindInventory && at.Node != c.self: // this one's may be still to come, or was deleted while it was away
+			c.nodes[at.Node] = true
+		case at.Kind == record.KindAlive && change.Deleted:
 			delete(c.gossip, change.Key)
-		case what == "alive":
+		case at.Kind == record.KindAlive:
 			var alive record.Alive
 			if json.Unmarshal(change.Value, &alive) == nil && alive.Gossip != "" {
 				c.gossip[change.Key] = alive.Gossip
@@ -93,7 +88,7 @@ func (c *census) take(changes []record.Change) {
 func (c *census) has(n cluster.NodeID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.nodes[string(n)]
+	return c.nodes[n]
 }
 
 // known returns where other nodes gossip.

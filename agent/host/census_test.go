@@ -16,7 +16,7 @@ func TestCensusCountsNodesAndKnowsWhereTheyGossip(t *testing.T) {
 	c := &census{
 		self:    "n1",
 		counted: func(n int) { counts = append(counts, n) },
-		gossip:  map[string]string{}, nodes: map[string]bool{},
+		gossip:  map[string]string{}, nodes: map[cluster.NodeID]bool{},
 	}
 	put := func(op record.Op) record.Change {
 		return record.Change{KV: record.KV{Key: op.Key, Value: op.Value}}
@@ -52,7 +52,7 @@ func TestCensusCountsNodesAndKnowsWhereTheyGossip(t *testing.T) {
 // What has fallen silent is shown for as long as it belongs to the cluster.
 func TestGossipForgetsWhoWasRemoved(t *testing.T) {
 	t.Parallel()
-	c := &census{self: "n1", nodes: map[string]bool{"away": true}}
+	c := &census{self: "n1", nodes: map[cluster.NodeID]bool{"away": true}}
 	g := &gossip{belongs: c.has, heard: map[cluster.NodeID]string{"n1": "alive", "new": "alive", "away": "dead", "removed": "dead", "gone": "left"}}
 	want := map[cluster.NodeID]string{"n1": "alive", "new": "alive", "away": "dead"}
 	if got := g.states(); !maps.Equal(got, want) {

@@ -116,7 +116,7 @@ func (n *node) run(cancel context.CancelFunc) error {
 	}
 	n.adoption.adopt(scan(n.data.runDirs()))
 	n.adoption.lookForLost()
-	c := &census{store: n.store, self: string(n.cfg.Node), counted: func(count int) { n.post(func() { n.session.nodes = count }) }}
+	c := &census{store: n.store, self: n.cfg.Node, counted: func(count int) { n.post(func() { n.session.nodes = count }) }}
 	alive, err := n.alive()
 	if err != nil {
 		return err

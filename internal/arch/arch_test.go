@@ -14,6 +14,7 @@ var checks = map[string]func(*arch.Tree) []arch.Finding{
 	"state":         arch.CheckState,
 	"sizes":         arch.CheckSizes,
 	"objects":       arch.CheckObjects,
+	"keys":          arch.CheckKeys,
 	"package docs":  arch.CheckPackageDocs,
 	"exported docs": arch.CheckExportedDocs,
 	"names":         arch.CheckNames,

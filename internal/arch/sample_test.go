@@ -27,6 +27,9 @@ func times(n int, format string) string {
 	return text
 }
 
+// ofRecords begins a file that knows package record.
+const ofRecords = `package store; import ("path"; "strings"; "github.com/bellows-ml/bellows/record"); `
+
 // samples shows of every rule that it can fail, and what it lets pass.
 var samples = map[string][]sample{
 	"imports": {
@@ -126,6 +129,17 @@ var samples = map[string][]sample{
 		{"agent/a.go", "package agent; type T struct { Z int" + times(20, "A%d int") + "}; func (x T) m() {}", nil},
 		{"agent/a.go", "package agent; type T struct { Z int" + times(20, "A%d int") + "}; func (x *T) m() {}", []string{"T has 21 fields"}},
 		{"agent/a.go", "package agent; type t struct { z int" + times(20, "a%d int") + "}; func (x t) m() {}", []string{"t has 21 fields"}},
+	},
+	"keys": {
+		{"store/a.go", ofRecords + `func f(k string) { strings.CutPrefix(k, record.NodesPrefix) }`, []string{"store takes a key of etcd apart; use record.Locate"}},
+		{"store/a.go", ofRecords + `func f(k string) { strings.TrimPrefix(k, record.AckPrefix("n", "j", 1)) }`, []string{"a key of etcd"}},
+		{"store/a.go", ofRecords + `func f(key string) { strings.Split(key, "/") }`, []string{"a key of etcd"}},
+		{"store/a.go", ofRecords + `func f(kv record.KV) { path.Base(kv.Key) }`, []string{"a key of etcd"}},
+		{"store/a.go", ofRecords + `func f(kv record.KV) string { return kv.Key[len(record.Root):] }`, []string{"a key of etcd"}},
+		{"store/a.go", ofRecords + `func f(key string) bool { return strings.HasPrefix(key, record.Root) }`, nil},
+		{"store/a.go", ofRecords + `func f(name string) { strings.Split(name, "/"); path.Base(name) }`, nil},
+		{"store/a.go", `package store; import "strings"; func f(key string) { strings.Split(key, "/") }`, nil}, // of something else
+		{"record/a.go", `package record; import "strings"; func f(key string) { strings.CutPrefix(key, Root) }`, nil},
 	},
 	"package docs": {
 		{"agent/a.go", "// Package agent plans. It promises little.\npackage agent", nil},

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/bellows-ml/bellows/agent"
@@ -223,33 +222,33 @@ func (m *Machine) nonce(jg record.JobGen) string {
 	return m.Outside.Records().Job(jg.Job).Generation(jg.Generation).Plan.Value.World.Nonce
 }
 
-// said returns of which generation of its number a record of this node speaks, and
-// when it was written; 0 if it is not there.
+// said returns of which generation of its number a record of this node about jg
+// speaks, and when it was written; 0 if it is not there.
 func (m *Machine) said(jg record.JobGen, key string) (nonce string, mod int64) {
-	own := m.own()
-	if a := own.Acks[jg]; a != nil {
-		switch prefix := record.AckPrefix(m.Node, jg.Job, jg.Generation); record.Ack(strings.TrimPrefix(key, prefix)) {
-		case record.AckStarted:
-			return a.Started.Value.Nonce, a.Started.Mod
-		case record.AckHeld:
-			return a.Held.Value.Nonce, a.Held.Mod
-		case record.AckFailed:
-			return a.Failed.Value.Nonce, a.Failed.Mod
-		case record.AckStopped:
-			return a.Stopped.Value.Nonce, a.Stopped.Mod
-		case record.AckCleared:
-			return a.Cleared.Value.Nonce, a.Cleared.Mod
-		}
+	own, at := m.own(), record.Locate(key)
+	if at.Kind == record.KindSaved {
+		v := own.Saved[jg][at.Step]
+		return v.Value.Nonce, v.Mod
 	}
-	for step, v := range own.Saved[jg] {
-		if key == record.SavedKey(m.Node, jg.Job, jg.Generation, step) {
-			return v.Value.Nonce, v.Mod
-		}
+	if at.Kind == record.KindOffer {
+		v := own.Offers[jg][at.Step]
+		return v.Value.Nonce, v.Mod
 	}
-	for step, v := range own.Offers[jg] {
-		if key == record.OfferKey(m.Node, jg.Job, jg.Generation, step) {
-			return v.Value.Nonce, v.Mod
-		}
+	a := own.Acks[jg]
+	if a == nil {
+		return "", 0
+	}
+	switch record.Ack(at.Name) {
+	case record.AckStarted:
+		return a.Started.Value.Nonce, a.Started.Mod
+	case record.AckHeld:
+		return a.Held.Value.Nonce, a.Held.Mod
+	case record.AckFailed:
+		return a.Failed.Value.Nonce, a.Failed.Mod
+	case record.AckStopped:
+		return a.Stopped.Value.Nonce, a.Stopped.Mod
+	case record.AckCleared:
+		return a.Cleared.Value.Nonce, a.Cleared.Mod
 	}
 	return "", 0
 }
