@@ -24,12 +24,12 @@ func tiers() map[string][]step {
 	pure, others := packages()
 	return map[string][]step{
 		"quick": {
-			{what: "pure packages", args: append([]string{"test", "-count=1"}, pure...)},
+			{what: "pure packages and the simulator", args: append([]string{"test", "-count=1"}, pure...)},
 		},
 		// Pure packages have neither goroutines nor state, which internal/arch checks: the race detector has nothing to find there.
 		// Most of the other tests wait for processes and not for a processor: more run at once than there are processors.
 		"test": {
-			{what: "pure packages", args: append([]string{"test", "-count=1"}, pure...)},
+			{what: "pure packages and the simulator", args: append([]string{"test", "-count=1"}, pure...)},
 			{what: "compile all others with the race detector", args: []string{"build", "-race", "./..."}},
 			{what: "all others, with the race detector", every: []string{"e2e"}, args: append([]string{
 				"test", "-race", "-count=1", "-timeout", "30m", "-p", "3", "-parallel", "6",
@@ -47,11 +47,15 @@ func tiers() map[string][]step {
 	}
 }
 
+// alone are packages that are not pure but have no goroutines: the race detector
+// finds nothing in them, and makes the simulator's runs take minutes.
+var alone = []string{"lab/sim"}
+
 // packages lists the packages of the table in internal/arch that decide only, and
 // all others: of these the longest first.
 func packages() (pure, others []string) {
 	for _, row := range arch.Rows() {
-		if row.Grade == arch.Pure {
+		if row.Grade == arch.Pure || slices.Contains(alone, row.Path) {
 			pure = append(pure, "./"+row.Path)
 		} else {
 			others = append(others, "./"+row.Path)
