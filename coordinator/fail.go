@@ -100,7 +100,7 @@ func withExclusions(in situation) record.State {
 		if s.Excluded == nil {
 			s.Excluded = map[cluster.NodeID]string{}
 		}
-		if passes && s.Excluded[m.Node] == "" {
+		if passes && !excludes(s, m.Node) {
 			s.Passing = append(slices.Clone(s.Passing), m.Node)
 		}
 		s.Excluded[m.Node] = failed.Value.Reason

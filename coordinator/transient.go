@@ -61,12 +61,18 @@ func awaitRoom(in situation) *move {
 	return recordPhase(in, "backoff", s)
 }
 
+// excludes reports whether a job is kept from a node. A node that gave no reason excludes itself all the same.
+func excludes(s record.State, n cluster.NodeID) bool {
+	_, excluded := s.Excluded[n]
+	return excluded
+}
+
 // awaitTransient makes a job wait that could run if what passes were over, and
 // cannot anywhere else. All its nodes are tried again after that.
 func awaitTransient(in situation) *move {
 	s := in.state()
 	passing := slices.DeleteFunc(slices.Clone(s.Passing), func(n cluster.NodeID) bool {
-		return s.Excluded[n] == "" || !in.node(n).Alive.Exists()
+		return !excludes(s, n) || !in.node(n).Alive.Exists()
 	})
 	if len(passing) == 0 || s.Retries >= mostRetries || placeable(in, refusedBy(in)) {
 		return nil
@@ -161,7 +167,7 @@ func away(in situation) []cluster.NodeID {
 	}
 	return slices.DeleteFunc(slices.Clone(s.Passing), func(n cluster.NodeID) bool {
 		v := in.node(n)
-		return v.Alive.Exists() || !v.Inventory.Exists() || s.Excluded[n] == ""
+		return v.Alive.Exists() || !v.Inventory.Exists() || !excludes(s, n)
 	})
 }
 
