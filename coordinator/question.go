@@ -49,7 +49,7 @@ func ask(in situation) *allocator.Input {
 		before.Jobs = slices.Clone(q.Jobs)
 		d.idle = &before
 		q.Between = true
-		keepPromises(in, &q)
+		applyDecided(in, &q)
 	default:
 		d.again = due
 		in.wake(due)
@@ -134,9 +134,9 @@ func progress(in situation) int64 {
 	return step
 }
 
-// keepPromises makes what was decided, and is perhaps not yet carried out, what
-// is in force: a question between two intervals must not undo it.
-func keepPromises(in situation, q *allocator.Input) {
+// applyDecided puts sizes that were decided into the question, even if they are not carried
+// out yet: a decision between two intervals must not undo them.
+func applyDecided(in situation, q *allocator.Input) {
 	for i, j := range q.Jobs {
 		if t, ok := in.granted(j.ID); ok && t.Workers() > 0 && slices.Contains(j.Sizes, t.Workers()) {
 			q.Jobs[i].Present, q.Jobs[i].Workers = t.Allocation, t.Workers()
@@ -149,7 +149,7 @@ func urgent(in situation) bool {
 	return slices.ContainsFunc(in.jobs(), func(j *job) bool { return j.fault != "" && j.state().Phase == cluster.Running })
 }
 
-// waiting reports whether a job could use devices and has been promised none.
+// waiting reports whether a job could use devices and was granted none.
 func waiting(in situation) bool {
 	return slices.ContainsFunc(in.jobs(), func(j *job) bool {
 		of := about(in, j)
