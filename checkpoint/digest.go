@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/bellows-ml/bellows/checkpoint/layout"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -77,7 +78,7 @@ func walkAll(b Blobs, dir string, ranks []int) (found tree, err error) {
 		return found, found.walk(b, dir, "")
 	}
 	for _, rank := range ranks {
-		if err = found.walk(b, dir, RankDir(rank)); err != nil {
+		if err = found.walk(b, dir, layout.Rank(rank)); err != nil {
 			return tree{}, err
 		}
 	}

@@ -3,16 +3,12 @@ package checkpoint
 import (
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
+	"github.com/bellows-ml/bellows/checkpoint/layout"
 	"github.com/bellows-ml/bellows/cluster"
 )
-
-// generationDir is what GenerationDir makes, without a nonce too.
-var generationDir = regexp.MustCompile(`^g([0-9]{8,19})(?:-[0-9a-z]+)?$`)
 
 // Leftovers returns the directories, sorted, that generations before the
 // running one have left and that hold none of the checkpoints to keep, given
@@ -54,10 +50,6 @@ func holds(dir string, keep []string) bool {
 
 // ended reports whether an entry is the directory of a generation before the running one.
 func ended(e Entry, running cluster.Generation) bool {
-	name := generationDir.FindStringSubmatch(e.Name)
-	if name == nil || e.Kind != Directory {
-		return false
-	}
-	g, err := strconv.ParseUint(name[1], 10, 64)
-	return err == nil && cluster.Generation(g) < running
+	g, ok := layout.ParseGeneration(e.Name)
+	return ok && e.Kind == Directory && g < running
 }

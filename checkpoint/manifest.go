@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bellows-ml/bellows/checkpoint/layout"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -129,7 +130,7 @@ func Merge(t Title, parts []record.Saved) (Manifest, error) {
 	for _, p := range parts {
 		dirs := map[string]bool{}
 		for _, r := range p.Ranks {
-			dirs[RankDir(r)] = true
+			dirs[layout.Rank(r)] = true
 		}
 		for _, f := range p.Files {
 			if first, _, below := strings.Cut(f.Path, "/"); !below || !dirs[first] {
@@ -185,7 +186,7 @@ func Write(b Blobs, dir string, m Manifest) (digest string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("write manifest of %s: %w", dir, err)
 	}
-	if err := b.Put(path.Join(dir, ManifestName), text); err != nil {
+	if err := b.Put(path.Join(dir, layout.Manifest), text); err != nil {
 		return "", fmt.Errorf("write manifest of %s: %w", dir, err)
 	}
 	return digest, nil

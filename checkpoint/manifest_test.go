@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bellows-ml/bellows/checkpoint/layout"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -20,7 +21,7 @@ func file(path string) record.File {
 func part(ranks ...int) record.Saved {
 	s := record.Saved{Dir: "/c/job/g00000002/step-000000000009", Ranks: ranks, Samples: 2304}
 	for _, r := range ranks {
-		s.Files = append(s.Files, file(RankDir(r)+"/model.pt"))
+		s.Files = append(s.Files, file(layout.Rank(r)+"/model.pt"))
 	}
 	return s
 }

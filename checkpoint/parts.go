@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bellows-ml/bellows/checkpoint/layout"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -33,12 +34,10 @@ const InlineBytes = 64 << 10
 // fileBytes is what a file takes in a record besides its path: names of fields, a digest, a size.
 const fileBytes = 120
 
-const partPrefix = ".part-"
-
 // PartName is where a node leaves its list, relative to its checkpoint's
 // directory; lists of other nodes have other first ranks. Scripts' files do not
 // begin with a dot, as far as they are saved.
-func PartName(ranks []int) string { return fmt.Sprintf("%s%05d.json", partPrefix, slices.Min(ranks)) }
+func PartName(ranks []int) string { return layout.Part(slices.Min(ranks)) }
 
 // Inline reports whether a list is short enough for a record.
 func Inline(files []record.File) bool {
@@ -156,7 +155,7 @@ func readParts(b Blobs, dir string, parts []record.Saved) ([]record.Saved, error
 
 // assembled reports whether an earlier merge has written the manifest of just these parts.
 func assembled(b Blobs, dir string, t Title, parts []record.Saved) (m Manifest, digest string, ok bool) {
-	text, err := readBounded(b, path.Join(dir, ManifestName))
+	text, err := readBounded(b, path.Join(dir, layout.Manifest))
 	if err != nil {
 		return Manifest{}, "", false
 	}
@@ -187,7 +186,7 @@ func filesOf(files []record.File, ranks []int, all bool) []record.File {
 	}
 	dirs := map[string]bool{}
 	for _, r := range ranks {
-		dirs[RankDir(r)] = true
+		dirs[layout.Rank(r)] = true
 	}
 	var own []record.File
 	for _, f := range files {

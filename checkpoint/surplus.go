@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"path"
 
+	"github.com/bellows-ml/bellows/checkpoint/layout"
 	"github.com/bellows-ml/bellows/cluster"
 )
 
@@ -29,7 +30,7 @@ func Surplus(b Blobs, r Retain) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	own := cmp.Or(r.Own, GenerationDir(r.Running, ""))
+	own := cmp.Or(r.Own, layout.Generation(r.Running, ""))
 	steps, err := list(b, own)
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"path"
 
+	"github.com/bellows-ml/bellows/checkpoint/layout"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -77,7 +78,7 @@ func Inspect(b Blobs, dir, manifestSHA256 string) (Manifest, error) {
 }
 
 func readManifest(b Blobs, dir, want string) (Manifest, error) {
-	name := path.Join(dir, ManifestName)
+	name := path.Join(dir, layout.Manifest)
 	text, err := readBounded(b, name)
 	if err != nil {
 		return Manifest{}, err

@@ -27,23 +27,26 @@ const MaxNameBytes = 63
 // CheckName reports what is wrong with a job or node name: 1–63 bytes of
 // a–z A–Z 0–9 . _ -, beginning and ending with a letter or digit. The
 // narrow alphabet keeps names safe in paths, etcd keys, terminals and shells.
-func CheckName(name string) error {
+func CheckName(name string) error { return checkWord("name", name) }
+
+// checkWord is CheckName for what is called otherwise.
+func checkWord(what, name string) error {
 	const rule = "use 1 to 63 letters, digits, '.', '_' or '-', with a letter or digit at both ends"
 	switch {
 	case name == "":
-		return fmt.Errorf("name is empty: %s", rule)
+		return fmt.Errorf("%s is empty: %s", what, rule)
 	case len(name) > MaxNameBytes:
-		return fmt.Errorf("name %.20q… has %d bytes: %s", name, len(name), rule)
+		return fmt.Errorf("%s %.20q… has %d bytes: %s", what, name, len(name), rule)
 	case !alphanumeric(name[0]) || !alphanumeric(name[len(name)-1]):
-		return fmt.Errorf("name %q: %s", name, rule)
+		return fmt.Errorf("%s %q: %s", what, name, rule)
 	}
 	for i := range len(name) {
 		if c := name[i]; !alphanumeric(c) && c != '.' && c != '_' && c != '-' {
-			return fmt.Errorf("name %q: %s", name, rule)
+			return fmt.Errorf("%s %q: %s", what, name, rule)
 		}
 	}
 	if strings.Contains(name, "..") {
-		return fmt.Errorf("name %q: %s, and no '..'", name, rule)
+		return fmt.Errorf("%s %q: %s, and no '..'", what, name, rule)
 	}
 	return nil
 }

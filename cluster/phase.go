@@ -1,5 +1,7 @@
 package cluster
 
+import "slices"
+
 // Phase is where a job stands. One enum, never a set of booleans.
 //
 //	           ┌────────────────────────── backoff ◄─────────┐ worker failed
@@ -34,6 +36,10 @@ func (p Phase) Terminal() bool {
 func (p Phase) Active() bool {
 	return p == Starting || p == Running || p == Halting
 }
+
+// Known reports whether this version knows the phase. Of a job in any other nothing
+// is certain, least of all that nothing of it runs.
+func (p Phase) Known() bool { return slices.Contains(Phases(), p) }
 
 // Phases returns all of them, in the order in which a job may go through them.
 func Phases() []Phase {

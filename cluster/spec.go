@@ -23,7 +23,10 @@ type BatchSize struct {
 
 // Spec is what was submitted: immutable once the job is admitted.
 type Spec struct {
-	Name    string            `json:"name"`
+	Name string `json:"name"`
+	// Kind is what jobs of the same training have in common: what one of them shows of
+	// its speed, the next of its owner's begins with. Empty = DefaultKind of its command.
+	Kind    string            `json:"kind,omitempty"`
 	Command []string          `json:"command"`
 	Workdir string            `json:"workdir"` // absolute, the same path on every node
 	Env     map[string]string `json:"env,omitempty"`
@@ -46,6 +49,11 @@ type Spec struct {
 	// that are cut into parts of 3 or 6 and the like; empty = the powers of two.
 	Sizes     []int     `json:"world_sizes,omitempty"`
 	BatchSize BatchSize `json:"batch_size"`
+	// Training is what workers are told of how to make a step.
+	Training Training `json:"training,omitzero"`
+	// Progress is how the script's own lines say how far it is: a pattern as in
+	// CompileProgress, or ProgressAuto; empty = they are not read.
+	Progress string `json:"progress,omitempty"`
 
 	Where Where `json:"where,omitzero"` // which nodes may run it
 	// PerWorker bounds each worker's memory and processors.
@@ -57,7 +65,8 @@ type Spec struct {
 	Priority int        `json:"priority,omitempty"` // higher goes first, -100 … 100
 	Deadline *time.Time `json:"deadline,omitempty"` // when its owner needs it
 	// Steps is how many optimiser steps the job takes in all; ETA is how long it
-	// takes on one device. Either gives policies a remaining demand; 0 = unknown.
+	// takes on one device, as its owner estimates. With Steps the work left follows from
+	// the measured speed, and until that is known from ETA; 0 = unknown.
 	Steps int64    `json:"steps,omitempty"`
 	ETA   Duration `json:"eta,omitempty"`
 	// TimeLimit is how long the job may be running, over all generations: it is

@@ -109,9 +109,9 @@ func TestValidateNamesFieldValueAndRemedy(t *testing.T) {
 
 func TestValidateReportsAllFaultsAtOnce(t *testing.T) {
 	s := good()
-	s.Name, s.MinWorkers, s.Priority = "", -3, 1000
+	s.Name, s.Kind, s.MinWorkers, s.Priority = "", "../x", -3, 1000
 	err := s.Validate()
-	for _, want := range []string{"name is empty", "min workers -3", "priority 1000"} {
+	for _, want := range []string{"name is empty", `kind "../x": use 1 to 63`, "min workers -3", "priority 1000"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v lacks %q", err, want)
 		}

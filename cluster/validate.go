@@ -36,10 +36,17 @@ func (s Spec) Validate() error {
 	if err := CheckName(s.Name); err != nil {
 		faults = append(faults, err)
 	}
+	if s.Kind != "" {
+		if err := CheckKind(s.Kind); err != nil {
+			faults = append(faults, err)
+		}
+	}
 	s.validateCommand(add)
 	s.Where.validate(add)
 	s.PerWorker.validate(add)
 	s.validateNumbers(add)
+	s.validateTraining(add)
+	s.validateProgress(add)
 	s.validateTotal(add)
 	return errors.Join(faults...)
 }

@@ -95,8 +95,11 @@ type Failed struct {
 	Reason  string      `json:"reason"`
 	Rank    int         `json:"rank"`               // the first rank that failed; -1 if none
 	LogTail []string    `json:"log_tail,omitempty"` // its last lines
-	At      time.Time   `json:"at"`
-	Nonce   string      `json:"nonce,omitempty"`
+	// OutOfMemory: a worker had too little memory, of its device or of its limit. With
+	// more workers each has a smaller share, which may fit.
+	OutOfMemory bool      `json:"out_of_memory,omitempty"`
+	At          time.Time `json:"at"`
+	Nonce       string    `json:"nonce,omitempty"`
 	// Unkillable processes have survived SIGKILL; this is what the part is waited for.
 	Unkillable []int `json:"unkillable,omitempty"`
 }

@@ -9,16 +9,28 @@ func (v *NodeView) Belongs() bool {
 }
 
 // Unfinished returns the generations that may still have processes on the node:
-// those of jobs that are at work, in which it takes part, has not said that
-// nothing is left, and was not given up. Sorted by job.
+// those of jobs that are at work, in which it takes part or of which it holds a
+// grant, has not said that nothing is left, and was not given up. A job in a phase
+// that this version does not know may be at work. Sorted by job.
 func (m *Mirror) Unfinished(n cluster.NodeID) []JobGen {
 	var out []JobGen
+	node := m.Node(n)
 	for _, id := range m.JobIDs() {
 		state := m.Jobs[id].State.Value
+		jg := JobGen{id, state.Generation}
 		gen := m.Jobs[id].Generation(state.Generation)
-		_, _, member := gen.Plan.Value.World.Member(n)
-		if member && state.Phase.Active() && !gen.Fences[n].Exists() && !m.Node(n).Ack(id, state.Generation, gen.Plan.Value.World.Nonce).Stopped.Exists() {
-			out = append(out, JobGen{id, state.Generation})
+		world := gen.Plan.Value.World
+		if !gen.Plan.Value.Of(id, state.Generation) {
+			world = cluster.World{}
+		}
+		stopped := node.Ack(id, state.Generation, world.Nonce).Stopped.Exists()
+		_, _, takesPart := world.Member(n)
+		if grant := node.Grants[id]; !takesPart && grant.Exists() { // no plan names it: what it has said counts whatever its nonce
+			takesPart = grant.Value.Generation == state.Generation
+			stopped = node.Acks[jg] != nil && node.Acks[jg].Stopped.Exists()
+		}
+		if takesPart && (state.Phase.Active() || m.Jobs[id].State.Exists() && !state.Phase.Known()) && !gen.Fences[n].Exists() && !stopped {
+			out = append(out, jg)
 		}
 	}
 	return out

@@ -38,7 +38,13 @@ func TestWhatIsLeftOfANode(t *testing.T) {
 		{"a save", record.Put(record.SavedKey("n1", job, 2, 7), record.Saved{}), true, true},
 		{"none", record.Delete(record.SavedKey("n1", job, 2, 7)), true, false},
 		{"an offer", record.Put(record.OfferKey("n1", job, 2, 7), record.Offer{}), true, true},
+		{"it is in a phase of a later version", state("suspended"), true, true},
 		{"it has ended", state(cluster.Stopped), false, true},
+		{"it runs, and its plan names another generation", record.Put(record.PlanKey(job, 2), record.Plan{World: cluster.World{Job: job, Generation: 7, Members: plan.World.Members}}), false, true},
+		{"running", state(cluster.Running), false, true},
+		{"but devices of this node are granted to it", record.Put(record.GrantKey("n1", job), record.Grant{Generation: 2}), true, true},
+		{"it has said of some timeline that nothing is left", record.Put(record.AckKey("n1", job, 2, record.AckStopped), record.Stopped{Nonce: "lost"}), false, true},
+		{"its grants are those of another generation", record.Put(record.GrantKey("n1", job), record.Grant{Generation: 1}), false, true},
 		{"its generation is collected", record.Delete(record.PlanKey(job, 2)), false, false},
 	} {
 		if _, err := m.Apply(record.Change{KV: record.KV{Key: c.op.Key, Value: c.op.Value, ModRevision: int64(i + 1), CreateRevision: int64(i + 1)}, Deleted: c.op.Delete}); err != nil {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/bellows-ml/bellows/cluster"
@@ -25,6 +26,12 @@ const (
 	maxExcluded = 64 << 10
 	// maxMoves bounds the moves that the record of a decision names.
 	maxMoves = 1000
+	// MaxCount bounds steps and samples: every reader of JSON knows whole numbers up to it exactly.
+	MaxCount = 1 << 53
+	// maxProgressLine bounds JobProgress.Line, in bytes: a progress bar.
+	maxProgressLine = 256
+	// maxRate bounds steps and samples a second: more is no measurement.
+	maxRate = 1e9
 	// maxWord bounds what is no text for people, such as an address, a digest or a user's name.
 	maxWord = 1 << 10
 )
@@ -162,6 +169,39 @@ func (p Progress) cut(most int) any {
 	for job, problem := range p.Problems {
 		problem.Text = Cut(problem.Text, most)
 		p.Problems[job] = problem
+	}
+	cloned := false
+	for job, reported := range p.Jobs {
+		if possible := reported.possible(); possible != reported {
+			if !cloned {
+				p.Jobs, cloned = maps.Clone(p.Jobs), true
+			}
+			p.Jobs[job] = possible
+		}
+	}
+	return p
+}
+
+func (s Stopped) cut(int) any {
+	if s.Progress != nil {
+		p := s.Progress.possible()
+		s.Progress = &p
+	}
+	return s
+}
+
+// possible returns a report with what cannot be taken out of it: a node may be told
+// anything by the scripts that run there.
+func (p JobProgress) possible() JobProgress {
+	p.Step, p.Samples = min(max(p.Step, 0), MaxCount), min(max(p.Samples, -1), MaxCount)
+	p.Line = Cut(p.Line, maxProgressLine)
+	if p.FirstStep <= 0 || p.FirstStep > p.Step || p.FirstAt.IsZero() || p.FirstAt.After(p.At) {
+		p.FirstStep, p.FirstAt = 0, time.Time{}
+	}
+	for _, rate := range []*float64{&p.StepsPerSecond, &p.SamplesPerSecond} {
+		if !(*rate >= 0 && *rate <= maxRate) {
+			*rate = 0
+		}
 	}
 	return p
 }

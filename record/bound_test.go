@@ -2,11 +2,14 @@ package record_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/bellows-ml/bellows/cluster"
@@ -112,6 +115,8 @@ func TestTextsAreCutWhereTheyAreWrittenAndRead(t *testing.T) {
 		record.HaltKey(job, 1):                         record.Halt{},
 		record.RescaleKey(job, 1):                      record.Rescale{},
 		record.CommittedKey(job):                       record.Checkpoint{},
+		record.SpeedKey(job):                           record.Speed{},
+		record.JobKindKey(7, "k"):                      record.JobKind{},
 		record.BadCheckpointKey(job, 1):                record.BadCheckpoint{},
 		record.AllocationKey:                           record.Decision{},
 		record.PausedKey:                               record.Paused{},
@@ -191,5 +196,43 @@ func TestSmallHasNoEvents(t *testing.T) {
 	small := txn.Small()
 	if len(small.If) != 1 || len(small.Then) != 2 || !small.Then[1].Delete || len(small.Then[0].Value) > 300 || small.ID != "t" {
 		t.Errorf("%+v", small)
+	}
+}
+
+// What a script makes its node report is possible by the time that anybody reads it.
+func TestImpossibleReportsAreCut(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	sound := record.JobProgress{Generation: 2, Step: 90, Samples: -1, FirstStep: 10, FirstAt: at.Add(-time.Minute), StepsPerSecond: 1.5, SamplesPerSecond: 96, At: at}
+	without := sound
+	without.FirstStep, without.FirstAt = 0, time.Time{}
+	for name, c := range map[string]struct {
+		change func(*record.JobProgress)
+		want   record.JobProgress
+	}{
+		"as it should be":   {func(*record.JobProgress) {}, sound},
+		"after the last":    {func(p *record.JobProgress) { p.FirstStep = 91 }, without},
+		"in the future":     {func(p *record.JobProgress) { p.FirstAt = at.Add(1) }, without},
+		"without a moment":  {func(p *record.JobProgress) { p.FirstAt = time.Time{} }, without},
+		"before the first":  {func(p *record.JobProgress) { p.FirstStep = -5 }, without},
+		"negative samples":  {func(p *record.JobProgress) { p.Samples = math.MinInt64 }, sound},
+		"impossible speeds": {func(p *record.JobProgress) { p.StepsPerSecond, p.SamplesPerSecond = 1e300, -1 }, func() record.JobProgress { p := sound; p.StepsPerSecond, p.SamplesPerSecond = 0, 0; return p }()},
+		"a huge step":       {func(p *record.JobProgress) { p.Step = math.MaxInt64 }, func() record.JobProgress { p := sound; p.Step = record.MaxCount; return p }()},
+	} {
+		p := sound
+		c.change(&p)
+		whole := record.Progress{Jobs: map[cluster.JobID]record.JobProgress{"j-aaaaaa": p, "k-aaaaaa": sound}}
+		var got record.Progress
+		var stopped record.Stopped
+		if err := errors.Join(json.Unmarshal(record.Put(record.ProgressKey("n1"), whole).Value, &got),
+			json.Unmarshal(record.Put(record.AckKey("n1", "j-aaaaaa", 2, record.AckStopped), record.Stopped{Progress: &p}).Value, &stopped)); err != nil {
+			t.Fatal(err)
+		}
+		if got.Jobs["j-aaaaaa"] != c.want || got.Jobs["k-aaaaaa"] != sound || *stopped.Progress != c.want {
+			t.Errorf("%s: %+v and %+v, want %+v", name, got.Jobs["j-aaaaaa"], *stopped.Progress, c.want)
+		}
+		if whole.Jobs["j-aaaaaa"] != p {
+			t.Errorf("%s: the record itself was changed", name)
+		}
 	}
 }

@@ -47,6 +47,9 @@ type JobCensus struct {
 	// starting, loading and saving count, waiting does not.
 	Trained  time.Duration
 	Restarts int
+	// GainPredicted is by which factor its last change of size was predicted to change its
+	// speed, and GainMeasured by which it did; 0 = unknown.
+	GainPredicted, GainMeasured float64
 }
 
 // Census counts the mirror's records as of now.
@@ -79,6 +82,9 @@ func (m *Mirror) jobCensus(v *JobView, now time.Time) JobCensus {
 	plan := v.Generation(s.Generation).Plan.Value
 	j := JobCensus{
 		ID: v.ID, Workers: plan.World.Size(), Steps: v.Committed.Value.Step, Trained: time.Duration(s.Trained), Restarts: s.Restarts,
+	}
+	if r, ok := v.LastResize(); ok {
+		j.GainPredicted, j.GainMeasured = r.Predicted, v.Speed.Value.MeasuredGain(r)
 	}
 	if !plan.At.IsZero() {
 		j.Trained += max(0, now.Sub(plan.At))

@@ -62,5 +62,5 @@ func TestDocumentedKeys(t *testing.T) {
 func pattern(key string) string {
 	return strings.NewReplacer("/n1", "/<node>", "train-k3x9qa", "<job>", "00000002", "<gen>", "1200", "<step>",
 		"694d9a3f21c80207", "<lease>", "k3x9qamplu", "<request>",
-		"events/0615", "events/<slot>", "events/03", "events/<slot>").Replace(key)
+		"kinds/1000/train.py-1f0a", "kinds/<uid>/<kind>", "events/0615", "events/<slot>", "events/03", "events/<slot>").Replace(key)
 }

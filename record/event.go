@@ -28,6 +28,7 @@ const (
 	JobQueued       EventKind = "queued"
 	JobStarted      EventKind = "started"  // all workers of a generation, where none were before
 	JobRescaled     EventKind = "rescaled" // all workers of a generation that replaces another
+	JobGained       EventKind = "gained"   // what a rescale has done to the speed was measured
 	JobHalting      EventKind = "halting"
 	JobKilled       EventKind = "killed" // it did not stop in time
 	JobWorkerFailed EventKind = "worker-failed"
@@ -76,6 +77,10 @@ type Event struct {
 	// Seconds is how long that took, from the decision to the first worker; OwnS is Bellows's own share.
 	Seconds float64 `json:"seconds,omitempty"`
 	OwnS    float64 `json:"own_s,omitempty"`
+	// Predicted is by which factor a rescale was predicted to change the job's speed, and
+	// Measured by which it did; 0 = unknown.
+	Predicted float64 `json:"predicted,omitempty"`
+	Measured  float64 `json:"measured,omitempty"`
 	// Term is the CreateRevision of the key of the leader that leads.
 	Term int64  `json:"term,omitempty"`
 	By   string `json:"by,omitempty"` // who asked for it, or leads

@@ -25,9 +25,9 @@ type Wanted struct {
 	// Request is the identifier of the request last carried out: when its answer was
 	// lost and it comes again, nothing is left to do.
 	Request string `json:"request,omitempty"`
-	// Forsaken: the owner does without what generations up to this one have saved.
-	// Without such a word a job that has lost its checkpoints is held.
-	Forsaken cluster.Generation `json:"forsaken,omitempty"`
+	// DiscardedUpTo: the owner does without what generations up to this one have saved.
+	// Without that a job that has lost its checkpoints is held.
+	DiscardedUpTo cluster.Generation `json:"forsaken,omitempty"`
 	// MinWorkers and MaxWorkers replace those of the spec; 0 = as submitted. ScaledBy asked for that.
 	MinWorkers int    `json:"min_workers,omitempty"`
 	MaxWorkers int    `json:"max_workers,omitempty"`
@@ -74,6 +74,10 @@ type State struct {
 	Retries int `json:"retries,omitempty"`
 	// RoomWaits counts those for room on a disk since then, which have no bound.
 	RoomWaits int `json:"room_waits,omitempty"`
+	// OutOfMemory is the largest world of which a worker ran out of memory while a larger one
+	// was allowed: the job forms none of that size or below, where shares are larger
+	// still, until its owner resumes it. 0 = none did.
+	OutOfMemory int `json:"out_of_memory,omitempty"`
 	// Suspect is the committed checkpoint where one node finds it damaged and
 	// another is to look at it before it is given up.
 	Suspect *Suspect `json:"suspect,omitempty"`
@@ -102,6 +106,12 @@ type Plan struct {
 	From int       `json:"from,omitempty"`
 	Why  string    `json:"why"`
 	At   time.Time `json:"at"`
+}
+
+// Of reports whether the plan is of a generation, as its key says. One that says
+// otherwise was written by hand, and says nothing of who takes part.
+func (p Plan) Of(job cluster.JobID, g cluster.Generation) bool {
+	return p.World.Job == job && p.World.Generation == g
 }
 
 // Permit exists while its generation may run. Deleting it stops the workers at once.
@@ -187,15 +197,20 @@ type Rescale struct {
 	OwnS       float64            `json:"own_s"`
 	ResumeStep int64              `json:"resume_step"` // -1 = from the beginning
 	LostSteps  int64              `json:"lost_steps"`  // begun but not saved; -1 = unknown
+	// Predicted is by which factor it was predicted to change the speed; 0 = unknown.
+	Predicted float64 `json:"predicted,omitempty"`
 }
 
 // Decision is what the allocator decided last, for people and tools.
 type Decision struct {
 	Policy string    `json:"policy"`
 	At     time.Time `json:"at"`
-	Value  float64   `json:"value"` // of the policy's own objective
-	Bound  float64   `json:"bound"` // a certified upper bound of it, 0 = none
-	Moves  []Move    `json:"moves"`
+	// Asked is when the policy was last asked about all jobs, by the leader's clock:
+	// before At, where it was then asked only about devices that had become idle.
+	Asked time.Time `json:"asked,omitzero"`
+	Value float64   `json:"value"` // of the policy's own objective
+	Bound float64   `json:"bound"` // a certified upper bound of it, 0 = none
+	Moves []Move    `json:"moves"`
 }
 
 // Move is one job's change of size.

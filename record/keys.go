@@ -20,6 +20,7 @@ const (
 	PausedKey     = Root + "paused"
 	LimitsKey     = Root + "limits"
 	EventsPrefix  = Root + "events/"
+	KindsPrefix   = Root + "kinds/"
 	submitPart    = "/submit/"
 )
 
@@ -145,6 +146,14 @@ func CheckpointKey(j cluster.JobID, step int64) string {
 // BadCheckpointKey records a committed checkpoint that did not verify.
 func BadCheckpointKey(j cluster.JobID, step int64) string {
 	return JobPrefix(j) + "checkpoint/bad/" + strconv.FormatInt(step, 10)
+}
+
+// SpeedKey holds what was measured of the job. Leader-written.
+func SpeedKey(j cluster.JobID) string { return JobPrefix(j) + "speed" }
+
+// JobKindKey holds what a user's jobs of one kind have shown. Leader-written.
+func JobKindKey(uid uint32, kind string) string {
+	return KindsPrefix + strconv.FormatUint(uint64(uid), 10) + "/" + kind
 }
 
 // RescaleKey keeps how one generation came to be and what it cost.

@@ -64,6 +64,7 @@ type JobView struct {
 	Checkpoints map[int64]Versioned[Checkpoint]
 	Bad         map[int64]Versioned[BadCheckpoint]
 	Rescales    map[cluster.Generation]Versioned[Rescale]
+	Speed       Versioned[Speed]
 	unreadable  map[string]unreadable // records that are not as the rest of the view shows them, by key
 }
 
@@ -75,7 +76,7 @@ type GenerationView struct {
 	Fences map[cluster.NodeID]Versioned[Fence]
 }
 
-// Mirror is a typed picture of the records, kept by Apply. Its zero value is
+// Mirror is a typed view of the records, kept by Apply. Its zero value is
 // not usable: call NewMirror. Maps of a view may be nil where nothing is
 // recorded; reading those is fine. One goroutine owns a mirror.
 type Mirror struct {
@@ -85,7 +86,8 @@ type Mirror struct {
 	Decision Versioned[Decision]
 	Paused   Versioned[Paused]
 	Limits   Versioned[Limits]
-	Told     map[uint64]Versioned[Event] // what leaders tell, by slot
+	Told     map[uint64]Versioned[Event]              // what leaders tell, by slot
+	Kinds    map[uint32]map[string]Versioned[JobKind] // by user
 	Nodes    map[cluster.NodeID]*NodeView
 	Jobs     map[cluster.JobID]*JobView
 	told     int64            // revision of the newest event of all
@@ -102,6 +104,7 @@ func NewMirror(kvs []KV, revision int64) (*Mirror, error) {
 	m := &Mirror{
 		Leaders: map[string]Versioned[Leader]{},
 		Told:    map[uint64]Versioned[Event]{},
+		Kinds:   map[uint32]map[string]Versioned[JobKind]{},
 		Nodes:   map[cluster.NodeID]*NodeView{},
 		Jobs:    map[cluster.JobID]*JobView{},
 		gone:    map[string]int64{},
@@ -221,17 +224,35 @@ func (m *Mirror) set(at Place, c Change) error {
 		return set(&m.Limits, c)
 	case KindEvent:
 		return setIn(m.Told, at.Slot, c)
+	case KindJobKind:
+		return m.setKind(at, c)
 	case KindLeader:
 		return setIn(m.Leaders, at.Name, c)
 	case KindAlive, KindInventory, KindFencing, KindCordon, KindProgress, KindAsked, KindNodeEvent, KindGrant, KindRequest, KindAck, KindSaved, KindOffer:
 		return m.node(at.Node).set(at, c)
-	case KindSpec, KindWanted, KindState, KindPlan, KindPermit, KindHalt, KindFence, KindRescale, KindCommitted, KindCheckpoint, KindBadCheckpoint:
+	case KindSpec, KindWanted, KindState, KindPlan, KindPermit, KindHalt, KindFence, KindRescale, KindSpeed, KindCommitted, KindCheckpoint, KindBadCheckpoint:
 		v := m.job(at.Job)
 		err := v.set(at, c)
-		v.noteUnreadable(c, err)
+		if at.Kind != KindSpeed { // the job goes on without
+			v.noteUnreadable(c, err)
+		}
 		return err
 	}
 	panic(fmt.Sprintf("record: no view of keys of kind %d", at.Kind))
+}
+
+func (m *Mirror) setKind(at Place, c Change) error {
+	of := m.Kinds[at.UID]
+	if of == nil {
+		of = map[string]Versioned[JobKind]{}
+	}
+	err := setIn(of, at.Name, c)
+	if len(of) > 0 {
+		m.Kinds[at.UID] = of
+	} else {
+		delete(m.Kinds, at.UID)
+	}
+	return err
 }
 
 func (m *Mirror) node(id cluster.NodeID) *NodeView {
@@ -321,6 +342,8 @@ func (v *JobView) set(at Place, c Change) error {
 		return set(&v.Wanted, c)
 	case KindState:
 		return set(&v.State, c)
+	case KindSpeed:
+		return set(&v.Speed, c)
 	case KindRescale:
 		return setIn(v.Rescales, at.Generation, c)
 	case KindCommitted:

@@ -68,6 +68,8 @@ func exemplars(n cluster.NodeID, j cluster.JobID, g cluster.Generation, step int
 		{"CommittedKey", record.CommittedKey(j), saved, func(m *record.Mirror) any { return m.Job(j).Committed.Value }},
 		{"CheckpointKey", record.CheckpointKey(j, step), saved, func(m *record.Mirror) any { return m.Job(j).Checkpoints[step].Value }},
 		{"BadCheckpointKey", record.BadCheckpointKey(j, step), record.BadCheckpoint{Reason: "r"}, func(m *record.Mirror) any { return m.Job(j).Bad[step].Value }},
+		{"SpeedKey", record.SpeedKey(j), record.Speed{Generation: g, At: at, Step: step, Samples: -1, Points: []record.SpeedPoint{{Workers: 2, Nodes: 1, StepsPerSecond: 3, Windows: 1}}}, func(m *record.Mirror) any { return m.Job(j).Speed.Value }},
+		{"JobKindKey", record.JobKindKey(1000, "train.py-1f0a"), record.JobKind{Job: j, Jobs: 3}, func(m *record.Mirror) any { return m.Kinds[1000]["train.py-1f0a"].Value }},
 		{"RescaleKey", record.RescaleKey(j, g), record.Rescale{Why: "w"}, func(m *record.Mirror) any { return m.Job(j).Rescales[g].Value }},
 	}
 }

@@ -169,8 +169,17 @@ type JobProgress struct {
 	Step       int64              `json:"step"`
 	Samples    int64              `json:"samples"` // -1 = unknown
 	Loss       *float64           `json:"loss,omitempty"`
-	// StepsPerSecond is measured over this generation.
-	StepsPerSecond float64   `json:"steps_per_second,omitempty"`
-	At             time.Time `json:"at"`
-	Nonce          string    `json:"nonce,omitempty"` // of the generation
+	// FirstStep is the first step that the generation was reported to have finished, FirstAt
+	// when that was, by the clock of At; 0 and zero before. What came earlier is the
+	// start: imports, compilation, the first batch.
+	FirstStep int64     `json:"first_step,omitempty"`
+	FirstAt   time.Time `json:"first_at,omitzero"`
+	// StepsPerSecond and SamplesPerSecond are measured from then on; 0 = unknown.
+	StepsPerSecond   float64   `json:"steps_per_second,omitempty"`
+	SamplesPerSecond float64   `json:"samples_per_second,omitempty"`
+	At               time.Time `json:"at"`              // when Step was finished
+	Nonce            string    `json:"nonce,omitempty"` // of the generation
+	// Line is the line of a rank's by which the progress bar was chosen that is read here;
+	// empty where none had to be.
+	Line string `json:"line,omitempty"`
 }

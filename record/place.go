@@ -20,6 +20,7 @@ const (
 	KindPaused
 	KindLimits
 	KindEvent // of a leader
+	KindJobKind
 
 	KindAlive
 	KindInventory
@@ -42,6 +43,7 @@ const (
 	KindHalt
 	KindFence
 	KindRescale
+	KindSpeed
 	KindCommitted
 	KindCheckpoint
 	KindBadCheckpoint
@@ -56,7 +58,8 @@ type Place struct {
 	Generation cluster.Generation
 	Step       int64
 	Slot       uint64 // of a ring of events
-	Name       string // of a request or an acknowledgement
+	Name       string // of a request, an acknowledgement or a kind of jobs
+	UID        uint32 // whose kind of jobs
 }
 
 // subtree says whose part of the records a place lies in.
@@ -84,7 +87,7 @@ var (
 	nodeKeys = map[string]Kind{
 		"alive": KindAlive, "inventory": KindInventory, "fencing": KindFencing, "cordon": KindCordon, "progress": KindProgress, "asked": KindAsked,
 	}
-	jobKeys = map[string]Kind{"spec": KindSpec, "wanted": KindWanted, "state": KindState}
+	jobKeys = map[string]Kind{"spec": KindSpec, "wanted": KindWanted, "state": KindState, "speed": KindSpeed}
 	genKeys = map[string]Kind{"plan": KindPlan, "permit": KindPermit, "halt": KindHalt}
 	ackKeys = map[string]bool{
 		string(AckStarted): true, string(AckHeld): true, string(AckFailed): true, string(AckStopped): true, string(AckCleared): true,
@@ -106,6 +109,8 @@ func Locate(key string) Place {
 		return Place{Kind: KindLeader, Name: key}
 	case parts[0] == "events" && len(parts) == 2:
 		return inSlot(Place{Kind: KindEvent}, parts[1])
+	case parts[0] == "kinds" && len(parts) == 3:
+		return ofKind(parts[1], parts[2])
 	case parts[0] == "nodes" && len(parts) >= 3:
 		return belowNode(cluster.NodeID(parts[1]), parts[2:])
 	case parts[0] == "jobs" && len(parts) >= 3:
@@ -129,6 +134,15 @@ func Subtree(prefix string) Place {
 		}
 	}
 	return Place{}
+}
+
+// ofKind is the place of what a user's jobs of one kind have shown.
+func ofKind(uid, name string) Place {
+	n, err := strconv.ParseUint(uid, 10, 32)
+	if err != nil || strconv.FormatUint(n, 10) != uid || cluster.CheckKind(name) != nil {
+		return Place{}
+	}
+	return Place{Kind: KindJobKind, UID: uint32(n), Name: name}
 }
 
 func belowNode(id cluster.NodeID, parts []string) Place {

@@ -63,6 +63,6 @@ func (v *JobView) prune() {
 }
 
 func (v *JobView) empty() bool {
-	return !v.Spec.Exists() && !v.Wanted.Exists() && !v.State.Exists() && !v.Committed.Exists() &&
+	return !v.Spec.Exists() && !v.Wanted.Exists() && !v.State.Exists() && !v.Committed.Exists() && !v.Speed.Exists() &&
 		len(v.Generations)+len(v.Checkpoints)+len(v.Bad)+len(v.Rescales)+len(v.unreadable) == 0
 }

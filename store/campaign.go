@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// candidacyDelay is the pause of a candidate that has lost its key.
-	candidacyDelay = 200 * time.Millisecond
+	// retryDelay is the pause after a call that etcd did not answer, or a lost key.
+	retryDelay = 200 * time.Millisecond
 	// refusedDelay is the pause while etcd refuses all writes, which an operator has to fix.
 	refusedDelay = 5 * time.Second
 )
@@ -46,15 +46,20 @@ func (s *Store) Campaign(ctx context.Context, candidate record.Leader) (*Leaders
 			return nil, fmt.Errorf("campaign: %w", err)
 		}
 		s.cfg.Log.Warn().Err(err).Msg("candidacy lost, campaigning again")
-		delay := candidacyDelay
-		if Passes(err) {
-			delay = refusedDelay
-		}
-		select {
-		case <-ctx.Done():
-		case <-s.ctx.Done():
-		case <-time.After(delay):
-		}
+		s.pauseAfter(ctx, err)
+	}
+}
+
+// pauseAfter waits before a call that has failed is made again.
+func (s *Store) pauseAfter(ctx context.Context, err error) {
+	delay := retryDelay
+	if Passes(err) {
+		delay = refusedDelay
+	}
+	select {
+	case <-ctx.Done():
+	case <-s.ctx.Done():
+	case <-time.After(delay):
 	}
 }
 

@@ -14,8 +14,21 @@ var ErrNoCluster = errors.New("no Bellows cluster in this etcd: start a coordina
 
 // EnsureMeta verifies that this etcd belongs to the cluster of this name, in the
 // format of this version. It creates the meta record if there is none; otherwise it
-// only reads, so it works while etcd refuses writes.
+// only reads, so it works while etcd refuses writes. While etcd does not answer, as
+// without a quorum, it logs that and tries again until ctx ends: a coordinator that
+// ended instead would take the member of etcd that it runs with it.
 func (s *Store) EnsureMeta(ctx context.Context, cluster string) (record.Meta, error) {
+	for {
+		meta, err := s.ensureMeta(ctx, cluster)
+		if err == nil || ctx.Err() != nil || s.ctx.Err() != nil || errors.Is(err, ErrUnfit) || Refused(err) {
+			return meta, err
+		}
+		s.cfg.Log.Warn().Err(err).Str("cluster", cluster).Msg("cannot verify which cluster this etcd belongs to yet, trying again")
+		s.pauseAfter(ctx, err)
+	}
+}
+
+func (s *Store) ensureMeta(ctx context.Context, cluster string) (record.Meta, error) {
 	if meta, err := s.CheckMeta(ctx, cluster); !errors.Is(err, ErrNoCluster) {
 		return meta, err
 	}

@@ -259,3 +259,38 @@ func TestKeepLease(t *testing.T) {
 		t.Errorf("kept until it was revoked: %d renewals, %v", renewals, err)
 	}
 }
+
+// An etcd that loses its quorum just after Open leaves the check of the cluster
+// unanswered, which may not end a coordinator.
+func TestEnsureMetaWaitsForEtcd(t *testing.T) {
+	t.Parallel()
+	p := etcdtest.StartProxy(t, etcdtest.Endpoint(t))
+	log, lines := etcdtest.NewLog()
+	s := etcdtest.OpenWith(t, store.Config{Endpoints: []string{p.Endpoint()}, DialTimeout: etcdtest.Soon, CallTimeout: 100 * time.Millisecond, Log: log})
+	p.Freeze(true)
+	ensured := make(chan error, 1)
+	go func() {
+		_, err := s.EnsureMeta(t.Context(), "lab")
+		ensured <- err
+	}()
+	lines.Await(t, "cannot verify which cluster")
+	p.Freeze(false)
+	ctx, cancel := etcdtest.After(t, etcdtest.Soon)
+	defer cancel()
+	select {
+	case err := <-ensured:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-ctx.Done():
+		t.Error("still waiting although etcd answers")
+	}
+
+	// One that is told to end does.
+	p.Freeze(true)
+	told, end := context.WithCancel(t.Context())
+	end()
+	if _, err := s.EnsureMeta(told, "lab"); err == nil {
+		t.Error("verified by an etcd that does not answer")
+	}
+}

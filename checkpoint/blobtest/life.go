@@ -7,6 +7,7 @@ import (
 	"path"
 
 	"github.com/bellows-ml/bellows/checkpoint"
+	"github.com/bellows-ml/bellows/checkpoint/layout"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -24,7 +25,7 @@ type Bench struct {
 const world = 4
 
 func stepDir(step int64) string {
-	return path.Join(checkpoint.GenerationDir(1, ""), checkpoint.StepDir(step))
+	return path.Join(layout.Generation(1, ""), layout.Step(step))
 }
 
 // content is what a rank saves at a step: of several sizes, none like another.
@@ -35,7 +36,7 @@ func content(step int64, rank int) []byte {
 // train writes a step's files as the ranks do.
 func (b Bench) train(step int64) error {
 	for rank := range world {
-		dir := path.Join(stepDir(step), checkpoint.RankDir(rank))
+		dir := path.Join(stepDir(step), layout.Rank(rank))
 		if err := b.Write(path.Join(dir, "model.pt"), content(step, rank)); err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/bellows-ml/bellows/checkpoint"
+	"github.com/bellows-ml/bellows/checkpoint/layout"
 )
 
 // Run holds Blobs to what checkpoint.Blobs promises and to what checkpoints
@@ -204,7 +205,7 @@ func testDamage(t *testing.T, b Bench) {
 			t.Errorf("a file is missing: %v", err)
 		}
 	}
-	must(t, b.Write(path.Join(stepDir(100), checkpoint.ManifestName), []byte("{}")))
+	must(t, b.Write(path.Join(stepDir(100), layout.Manifest), []byte("{}")))
 	var corrupt *checkpoint.CorruptError
 	if _, err = checkpoint.Verify(t.Context(), b.Blobs, stepDir(100), sum); !errors.As(err, &corrupt) {
 		t.Errorf("another manifest: %v", err)
@@ -216,7 +217,7 @@ func testParts(t *testing.T, b Bench) {
 	must(t, b.train(100))
 	want, err := offer(t.Context(), b.Blobs, 100, false)
 	must(t, err)
-	manifest := path.Join(stepDir(100), checkpoint.ManifestName)
+	manifest := path.Join(stepDir(100), layout.Manifest)
 	text := read(t, b.Blobs, manifest)
 	must(t, b.Blobs.Delete(manifest))
 	parts, err := recorded(t.Context(), b.Blobs, 100, true)

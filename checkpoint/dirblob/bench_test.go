@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/bellows-ml/bellows/checkpoint"
 	"github.com/bellows-ml/bellows/checkpoint/dirblob"
+	"github.com/bellows-ml/bellows/checkpoint/layout"
 )
 
 // BenchmarkDigest digests 1 GiB as one, two and eight ranks save it, and has
@@ -21,7 +21,7 @@ func BenchmarkDigest(b *testing.B) {
 		var ranks []int
 		var files []string
 		for r := range n {
-			file := filepath.Join(root, "g1", checkpoint.RankDir(r), "model.pt")
+			file := filepath.Join(root, "g1", layout.Rank(r), "model.pt")
 			err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, make([]byte, total/n), 0o644))
 			if err != nil {
 				b.Fatal(err)

@@ -14,12 +14,9 @@ import (
 	"syscall"
 
 	"github.com/bellows-ml/bellows/checkpoint"
+	"github.com/bellows-ml/bellows/checkpoint/layout"
 	"github.com/bellows-ml/bellows/checkpoint/owned"
 )
-
-// trash is where deleted directories go before they are removed, so that a
-// checkpoint is there or not, never in part.
-const trash = ".trash"
 
 // Dir is checkpoint.Blobs on a directory that is this process's user's alone, as
 // all that is read and written in it has to be.
@@ -168,10 +165,10 @@ func (d *Dir) sync(dir string) error {
 // Delete implements checkpoint.Blobs. It also removes what earlier deletions,
 // cut short, have left.
 func (d *Dir) Delete(dir string) error {
-	if err := checkpoint.CheckPath(dir); err != nil || dir == trash || strings.HasPrefix(dir, trash+"/") {
+	if err := checkpoint.CheckPath(dir); err != nil || dir == layout.Trash || strings.HasPrefix(dir, layout.Trash+"/") {
 		return fmt.Errorf("delete %s: it is not a checkpoint's directory", dir)
 	}
-	switch err := d.root.Mkdir(trash, 0o700); {
+	switch err := d.root.Mkdir(layout.Trash, 0o700); {
 	case full(err):
 		// The one who could make room needs none: in place then, not all at once.
 		// A crash leaves a part of a directory that is not needed any more.
@@ -188,7 +185,7 @@ func (d *Dir) Delete(dir string) error {
 	if err := d.sync(filepath.FromSlash(path.Dir(dir))); err != nil {
 		return err
 	}
-	return d.root.RemoveAll(trash)
+	return d.root.RemoveAll(layout.Trash)
 }
 
 // moveToTrash finds a name that is free there: two may delete at once.
@@ -196,12 +193,12 @@ func (d *Dir) moveToTrash(dir string) error {
 	const tries = 1000 // as many as can lie there after crashes, and more
 	flat := strings.ReplaceAll(dir, "/", "_")
 	for i := range tries {
-		err := d.root.Rename(filepath.FromSlash(dir), filepath.Join(trash, flat+"."+strconv.Itoa(i)))
+		err := d.root.Rename(filepath.FromSlash(dir), filepath.Join(layout.Trash, flat+"."+strconv.Itoa(i)))
 		if !errors.Is(err, fs.ErrExist) && !errors.Is(err, syscall.ENOTEMPTY) {
 			return err
 		}
 	}
-	return fmt.Errorf("delete %s: %s holds %d earlier ones: remove them by hand", dir, trash, tries)
+	return fmt.Errorf("delete %s: %s holds %d earlier ones: remove them by hand", dir, layout.Trash, tries)
 }
 
 func ignoreAbsent(err error) error {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bellows-ml/bellows/checkpoint"
 	"github.com/bellows-ml/bellows/checkpoint/dirblob"
+	"github.com/bellows-ml/bellows/checkpoint/layout"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -58,7 +59,7 @@ func fill(t *testing.T, dir string) (free func()) {
 func commit(t *testing.T, root, dir string) dirblob.Task {
 	t.Helper()
 	step := filepath.Join(root, dir)
-	if err := write(t, filepath.Join(step, checkpoint.RankDir(0), "model"), 100<<10); err != nil {
+	if err := write(t, filepath.Join(step, layout.Rank(0), "model"), 100<<10); err != nil {
 		t.Fatal(err)
 	}
 	a, err := through(t, dirblob.Task{Root: root, Digest: &dirblob.Digest{Dir: dir, Ranks: []int{0}}})
@@ -110,7 +111,7 @@ func TestAFullDiskLeavesTheLastCheckpoint(t *testing.T) {
 	root := smallDisk(t)
 	verify := commit(t, root, "g00000001/step-1")
 	const next = "g00000001/step-2"
-	if err := write(t, filepath.Join(root, next, checkpoint.RankDir(0), "model"), 100<<10); err != nil {
+	if err := write(t, filepath.Join(root, next, layout.Rank(0), "model"), 100<<10); err != nil {
 		t.Fatal(err)
 	}
 	free := fill(t, root)

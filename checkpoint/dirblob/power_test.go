@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/bellows-ml/bellows/checkpoint"
+	"github.com/bellows-ml/bellows/checkpoint/layout"
 )
 
 // power knows what a power cut would leave of a directory: of each file what it
@@ -104,7 +105,7 @@ func (p *power) mkdir(dir string) {
 // it; and a name never stands for what is not written yet.
 func TestPutSurvivesAPowerCut(t *testing.T) {
 	d, p := powered(t)
-	const dir, name = "g00000001/step-1", "g00000001/step-1/" + checkpoint.ManifestName
+	const dir, name = "g00000001/step-1", "g00000001/step-1/" + layout.Manifest
 	p.mkdir(dir)
 	for _, text := range []string{"the first", "the second, which is longer"} {
 		p.during = func() {
@@ -138,7 +139,7 @@ func TestAManifestSurvivesAPowerCut(t *testing.T) {
 	if _, err = checkpoint.WritePart(d, dir, []int{2, 3}, nil); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{checkpoint.ManifestName, checkpoint.PartName([]int{2, 3})} {
+	for _, name := range []string{layout.Manifest, checkpoint.PartName([]int{2, 3})} {
 		now, _ := os.ReadFile(filepath.Join(p.root, dir, name))
 		if got, _ := p.left(dir + "/" + name); got != string(now) || got == "" {
 			t.Errorf("%s (%s): after a power cut %q, now %q", name, digest, got, now)

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/bellows-ml/bellows/checkpoint"
+	"github.com/bellows-ml/bellows/checkpoint/layout"
 )
 
 // A seal is what a file system keeps of a checkpoint's files and cannot be given
@@ -61,7 +62,7 @@ func (d *Dir) seal(dir string, m checkpoint.Manifest, changes []int64) string {
 		fmt.Fprintf(sum, "%q %d %d %d.%09d %d.%09d\n", name, s.inode, s.bytes, s.modified.Sec, s.modified.Nsec, s.changed.Sec, s.changed.Nsec)
 		return s, true
 	}
-	if _, ok := add(checkpoint.ManifestName); !ok || changes != nil && len(changes) != len(m.Files) {
+	if _, ok := add(layout.Manifest); !ok || changes != nil && len(changes) != len(m.Files) {
 		return ""
 	}
 	for i, f := range m.Files {
@@ -82,7 +83,7 @@ func (d *Dir) lastChange(dir string, ranks []int) (newest int64, err error) {
 		dirs = nil
 	}
 	for _, rank := range ranks {
-		dirs = append(dirs, path.Join(dir, checkpoint.RankDir(rank)))
+		dirs = append(dirs, path.Join(dir, layout.Rank(rank)))
 	}
 	for _, sub := range dirs {
 		err = errors.Join(err, fs.WalkDir(d.root.FS(), sub, func(_ string, e fs.DirEntry, err error) error {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bellows-ml/bellows/checkpoint"
 	"github.com/bellows-ml/bellows/checkpoint/dirblob"
+	"github.com/bellows-ml/bellows/checkpoint/layout"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -19,7 +20,7 @@ func sealed(t *testing.T, between func(file string)) (verify dirblob.Task, file 
 	root := t.TempDir()
 	const dir = "g00000001/step-1"
 	step := filepath.Join(root, dir)
-	file = filepath.Join(step, checkpoint.RankDir(0), "model")
+	file = filepath.Join(step, layout.Rank(0), "model")
 	if err := write(t, file, 100<<10); err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/bellows-ml/bellows/checkpoint"
+	"github.com/bellows-ml/bellows/checkpoint/layout"
 	"github.com/bellows-ml/bellows/checkpoint/owned"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -216,7 +217,7 @@ func changesOf(m checkpoint.Manifest, parts []record.Saved) []int64 {
 	known := map[string]int64{}
 	for _, p := range parts {
 		for _, r := range p.Of() {
-			known[checkpoint.RankDir(r)] = p.Changed
+			known[layout.Rank(r)] = p.Changed
 		}
 	}
 	changes := make([]int64, len(m.Files))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bellows-ml/bellows/checkpoint"
 	"github.com/bellows-ml/bellows/checkpoint/dirblob"
+	"github.com/bellows-ml/bellows/checkpoint/layout"
 	"github.com/bellows-ml/bellows/checkpoint/owned"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -41,7 +42,7 @@ func TestTasksThroughAChild(t *testing.T) {
 	if a, err := through(t, find); err != nil || a.Plain != nil {
 		t.Fatalf("before COMPLETE: %+v, %v", a.Plain, err)
 	}
-	if err := os.WriteFile(filepath.Join(step, checkpoint.CompleteName), nil, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(step, layout.Complete), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	a, err := through(t, find)
@@ -108,7 +109,7 @@ func TestTasksRefuseWhatOthersCanExchange(t *testing.T) {
 	if err := os.MkdirAll(step, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"model", checkpoint.CompleteName} {
+	for _, name := range []string{"model", layout.Complete} {
 		if err := os.WriteFile(filepath.Join(step, name), []byte("weights"), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -133,7 +134,7 @@ func TestTasksRefuseWhatOthersCanExchange(t *testing.T) {
 	all := map[string]dirblob.Task{"digest": digest, "write": write, "verify": verify, "quick look": quick, "find": find}
 	for path, mode := range map[string]os.FileMode{
 		base: 0o777, root: 0o757, filepath.Join(root, "g00000001"): 0o757, step: 0o1777,
-		filepath.Join(step, "model"): 0o666, filepath.Join(step, checkpoint.ManifestName): 0o646,
+		filepath.Join(step, "model"): 0o666, filepath.Join(step, layout.Manifest): 0o646,
 	} {
 		info, errStat := os.Stat(path)
 		if errStat != nil {

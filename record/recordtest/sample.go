@@ -15,6 +15,7 @@ func Sample(now time.Time) []record.KV {
 	put := func(key string, v any) { ops = append(ops, record.Put(key, v)) }
 	put(record.MetaKey, record.Meta{Format: record.Format, Cluster: "sample"})
 	put(record.LeaderPrefix+"1", record.Leader{Node: "n1", Since: now})
+	put(record.JobKindKey(1000, "train"), record.JobKind{At: now, Job: "running-aaaaaa", Jobs: 2, Points: []record.SpeedPoint{point}, Starts: []record.StartPoint{{Generation: 1, Workers: 2, Seconds: 20}}})
 	put(record.EventKey(1), record.Event{Seq: 1, At: now, Kind: record.LeaderChanged, By: "n1", Why: "leads"})
 	nodes := []cluster.NodeID{"n1", "n2"}
 	phases := cluster.Phases()
@@ -36,7 +37,7 @@ func Sample(now time.Time) []record.KV {
 		j := sampled{id: cluster.JobID(fmt.Sprintf("%s-aaaaaa", phase)), index: i, phase: phase, now: now, put: put}
 		j.records(nodes)
 		loss := 1.5
-		progress[j.id] = record.JobProgress{Generation: 2, Step: 90, Samples: 9, Loss: &loss, StepsPerSecond: 2, At: now, Nonce: nonce}
+		progress[j.id] = record.JobProgress{Generation: 2, Step: 90, Samples: 9, Loss: &loss, FirstStep: 61, FirstAt: now.Add(-15 * time.Second), StepsPerSecond: 2, At: now, Nonce: nonce}
 		problems[j.id] = record.Problem{Generation: 2, Text: "little room", At: now}
 	}
 	put(record.ProgressKey("n1"), record.Progress{Jobs: progress, Problems: problems})
@@ -65,6 +66,8 @@ type sampled struct {
 	put   func(key string, v any)
 }
 
+var point = record.SpeedPoint{Workers: 2, Nodes: 2, Model: "h100", Batch: 64, StepsPerSecond: 2, Low: 1.8, High: 2.1, Windows: 9, Generation: 2}
+
 func (j sampled) records(nodes []cluster.NodeID) {
 	spec := cluster.Spec{Name: string(j.phase), Command: []string{"train", "-v"}, Workdir: "/w", CheckpointDir: "/c", Steps: 400, TimeLimit: cluster.Duration(time.Hour)}.WithDefaults()
 	j.put(record.SpecKey(j.id), record.Submitted{Spec: spec, ID: j.id, Owner: cluster.Owner{UID: 1000, User: "ann"}, At: j.now})
@@ -75,6 +78,11 @@ func (j sampled) records(nodes []cluster.NodeID) {
 	j.put(record.CommittedKey(j.id), saved)
 	j.put(record.CheckpointKey(j.id, 50), saved)
 	j.put(record.BadCheckpointKey(j.id, 40), record.BadCheckpoint{Checkpoint: saved, Reason: "damaged", At: j.now})
+	j.put(record.SpeedKey(j.id), record.Speed{
+		Generation: 2, At: j.now, Step: 90, Samples: 9, Points: []record.SpeedPoint{point}, Starts: []record.StartPoint{{Generation: 2, Workers: 2, Seconds: 21}},
+		Curve: []record.CurvePoint{{Workers: 2, StepsPerSecond: 2, Measured: true}}, UsefulS: 50, TrainedS: 60, Problem: "ranks disagree",
+		Prediction: &record.Prediction{RemainingS: 155, End: j.now.Add(155 * time.Second), Low: j.now.Add(150 * time.Second), High: j.now.Add(170 * time.Second)},
+	})
 	j.put(record.RescaleKey(j.id, 2), record.Rescale{Generation: 2, From: 1, To: 2, At: j.now, OwnS: 0.4})
 	world := cluster.World{Job: j.id, Generation: 2, Nonce: nonce, Master: cluster.Endpoint{Host: "10.0.0.1", Port: 7001}, BatchSize: 64}
 	for rank, n := range nodes {

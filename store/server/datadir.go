@@ -151,9 +151,11 @@ func checkDatabase(path string) error {
 	return db.Close()
 }
 
-// close unlocks the directory.
+// close unlocks the directory. It unlocks by itself: a process that another
+// goroutine is just starting has a copy of each file until it executes its
+// program, and would keep the lock for as long.
 func (d *dataDir) close() error {
-	if err := d.file.Close(); err != nil {
+	if err := errors.Join(unix.Flock(int(d.file.Fd()), unix.LOCK_UN), d.file.Close()); err != nil {
 		return fmt.Errorf("unlock the data directory: %w", err)
 	}
 	return nil

@@ -11,6 +11,8 @@ import (
 	"go.etcd.io/etcd/etcdutl/v3/snapshot"
 	"go.uber.org/zap/zapcore"
 	"golang.org/x/sys/unix"
+
+	"github.com/bellows-ml/bellows/internal/durable"
 )
 
 // restoredRevisions is how far the revision of restored data jumps: beyond
@@ -55,7 +57,7 @@ func Restore(cfg Config, file string) (err error) {
 	if err = os.Rename(beside, data); err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
-	return syncDir(cfg.DataDir)
+	return durable.SyncDir(cfg.DataDir)
 }
 
 // giveToOwner changes the owner of the files that root has created in a data

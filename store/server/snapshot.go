@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/internal/durable"
 	"github.com/bellows-ml/bellows/store"
 )
 
@@ -42,7 +43,7 @@ func (a *Admin) Snapshot(ctx context.Context, path string) (size int64, err erro
 	if err != nil {
 		return 0, errors.Join(fmt.Errorf("write snapshot %s: %w", path, err), os.Remove(file.Name()))
 	}
-	if err = syncDir(filepath.Dir(path)); err != nil {
+	if err = durable.SyncDir(filepath.Dir(path)); err != nil {
 		return 0, fmt.Errorf("write snapshot %s: %w", path, err)
 	}
 	return size, nil
@@ -96,16 +97,4 @@ func (t *trailer) check() error {
 		return errors.New("its digest is another than etcd's: it arrived damaged or in part: try again")
 	}
 	return nil
-}
-
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("sync %s: %w", path, err)
-	}
-	err = dir.Sync()
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTSUP) {
-		err = nil // file systems without this call, such as CIFS, write names at once
-	}
-	return errors.Join(err, dir.Close())
 }

@@ -55,7 +55,7 @@ func (s *Server) tend(ctx context.Context) {
 			continue
 		}
 		if s.etcd.Server.Leader() != 0 {
-			s.settle(ctx)
+			s.establish(ctx)
 		}
 		m.check(ctx)
 	}
@@ -142,8 +142,8 @@ func (m *monitor) check(ctx context.Context) {
 	}
 }
 
-// settle promotes this member and announces its address, in a cluster that has a leader.
-func (s *Server) settle(ctx context.Context) {
+// establish promotes this member and announces its address, in a cluster that has a leader.
+func (s *Server) establish(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
 	defer cancel()
 	es := s.etcd.Server

@@ -9,38 +9,14 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/checkpoint/layout"
 )
-
-// The names in a job's directory. sdk/bellows.py and docs/environment.md know them too.
-const (
-	ManifestName = "MANIFEST.json" // beside the ranks' directories, or in a plain script's step directory
-	CompleteName = "COMPLETE"      // a plain script's word that its step directory is complete
-	stepPrefix   = "step-"
-)
-
-// GenerationDir is where one generation saves, relative to its job's directory.
-// With the nonce of its world it is no other's, also when numbers come again, and
-// no one can make it first.
-func GenerationDir(g cluster.Generation, nonce string) string {
-	dir := fmt.Sprintf("g%08d", uint64(g))
-	if nonce != "" {
-		dir += "-" + nonce
-	}
-	return dir
-}
-
-// StepDir is the directory that the SDK makes for a step, relative to its generation's.
-func StepDir(step int64) string { return fmt.Sprintf("%s%012d", stepPrefix, step) }
-
-// RankDir is the directory of one rank's files, relative to its checkpoint's.
-func RankDir(rank int) string { return fmt.Sprintf("rank-%05d", rank) }
 
 // Plain is a checkpoint that a script without the SDK has left.
 type Plain struct {
 	Dir  string // relative to the root of the Blobs
 	Step int64
-	// Samples is what the script says in CompleteName, as samples=<N>; -1 if it does not.
+	// Samples is what the script says in layout.Complete, as samples=<N>; -1 if it does not.
 	Samples int64
 	// Whole: Dir is the generation's own directory, which holds no step
 	// directories. Its files do not say which step they are of, so Step counts on
@@ -78,7 +54,7 @@ func FindPlain(b Blobs, s Search) (Plain, bool, error) {
 		if errList != nil {
 			return Plain{}, false, errList
 		}
-		if hasFile(within, CompleteName) {
+		if hasFile(within, layout.Complete) {
 			newest = Plain{Dir: dir, Step: step}
 		}
 	}
@@ -92,19 +68,19 @@ func FindPlain(b Blobs, s Search) (Plain, bool, error) {
 	return Plain{}, false, nil
 }
 
-// maxComplete bounds what is read of CompleteName: one line is of interest.
+// maxComplete bounds what is read of layout.Complete: one line is of interest.
 const maxComplete = 4 << 10
 
 // samplesOf reads what a plain script says of its position in the data: a line
-// samples=<N> in CompleteName. -1: it says nothing, or nothing that can be read.
+// samples=<N> in layout.Complete. -1: it says nothing, or nothing that can be read.
 func samplesOf(b Blobs, dir string) (int64, error) {
-	f, err := b.Open(path.Join(dir, CompleteName))
+	f, err := b.Open(path.Join(dir, layout.Complete))
 	if err != nil {
-		return 0, fmt.Errorf("read %s: %w", path.Join(dir, CompleteName), err)
+		return 0, fmt.Errorf("read %s: %w", path.Join(dir, layout.Complete), err)
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxComplete))
 	if err = errors.Join(err, f.Close()); err != nil {
-		return 0, fmt.Errorf("read %s: %w", path.Join(dir, CompleteName), err)
+		return 0, fmt.Errorf("read %s: %w", path.Join(dir, layout.Complete), err)
 	}
 	for line := range strings.Lines(string(text)) {
 		digits, ok := strings.CutPrefix(strings.TrimSpace(line), "samples=")
@@ -127,14 +103,12 @@ func list(b Blobs, dir string) ([]Entry, error) {
 	return entries, nil
 }
 
-// parseStep reads the N of a directory step-<N>, with or without leading zeros.
+// parseStep reads the number of an entry that is the directory of a step.
 func parseStep(e Entry) (int64, bool) {
-	digits, ok := strings.CutPrefix(e.Name, stepPrefix)
-	if !ok || e.Kind != Directory {
+	if e.Kind != Directory {
 		return 0, false
 	}
-	step, err := strconv.ParseUint(digits, 10, 63)
-	return int64(step), err == nil //nolint:gosec // 63 bits fit
+	return layout.ParseStep(e.Name)
 }
 
 func hasFile(entries []Entry, name string) bool {
@@ -148,5 +122,5 @@ func hasFile(entries []Entry, name string) bool {
 
 // saved tells a script's own files from ours and from what is being written.
 func saved(e Entry) bool {
-	return e.Name != ManifestName && !strings.HasPrefix(e.Name, ".")
+	return e.Name != layout.Manifest && !strings.HasPrefix(e.Name, ".")
 }
