@@ -59,9 +59,12 @@ func (d Devices) Usable() int { return d.usable }
 
 // UsableFor is how many of them are on nodes that can run the job.
 func (d Devices) UsableFor(j JobView) int {
-	n := d.usable
-	for i, id := range j.Excluded {
-		if !slices.Contains(j.Excluded[:i], id) {
+	n, excluded := d.usable, j.Excluded
+	if !slices.IsSorted(excluded) { // nodes may be named twice
+		excluded = slices.Sorted(slices.Values(excluded))
+	}
+	for i, id := range excluded {
+		if i == 0 || excluded[i-1] != id {
 			n -= d.nodes[id].usable
 		}
 	}
@@ -69,14 +72,16 @@ func (d Devices) UsableFor(j JobView) int {
 }
 
 // MustKeep reports whether the job must keep its number of workers: it is
-// pinned, or it runs and this is no interval's end. A job that has lost a device
-// cannot keep it.
+// pinned, it runs and this is no interval's end, or it has nothing left to do and
+// all of its devices are sound. A job that has lost a device cannot keep it.
 func (d Devices) MustKeep(j JobView) bool {
-	if j.Workers == 0 || !d.between && !j.Pinned {
+	bound := d.between || j.Pinned
+	if j.Workers == 0 || !bound && !j.Finishing() {
 		return false
 	}
 	for id, node := range held(j) {
-		if there, _, _ := d.find(node, id); !there {
+		there, healthy, _ := d.find(node, id)
+		if !there || !bound && (!healthy || slices.Contains(j.Excluded, node)) {
 			return false
 		}
 	}

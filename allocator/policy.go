@@ -1,6 +1,7 @@
 package allocator
 
 import (
+	"slices"
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
@@ -13,6 +14,28 @@ type Policy interface {
 	Allocate(Input) Output
 }
 
+// Timeless is what a policy may implement whose answer, once it is in force, stays
+// the same however much time passes and work gets done, until a job or a node
+// comes, goes or changes. All others are asked again at each interval's end.
+type Timeless interface{ Timeless() bool }
+
+// IsTimeless reports whether the policy says so of itself.
+func IsTimeless(p Policy) bool {
+	t, ok := p.(Timeless)
+	return ok && t.Timeless()
+}
+
+// Prompt is what a policy may implement that wants to be asked fully not only at
+// each interval's end but also soon after a job or a node comes or goes. It has to
+// weigh what a rescale costs by itself: the interval does not do it.
+type Prompt interface{ Prompt() bool }
+
+// IsPrompt reports whether the policy says so of itself.
+func IsPrompt(p Policy) bool {
+	t, ok := p.(Prompt)
+	return ok && t.Prompt()
+}
+
 // Input is the snapshot that a decision is made from. Policies must not modify it.
 type Input struct {
 	Now   time.Time
@@ -22,7 +45,10 @@ type Input struct {
 	// Between marks a question asked between two intervals: idle devices may go to
 	// waiting jobs, and everything that runs keeps what it has.
 	Between bool
-	Memory  []byte // the last Output.Memory, nil at first
+	// Interval is the time between two questions that may move running jobs, for which an
+	// answer is in force; 0 = not known.
+	Interval time.Duration
+	Memory   []byte // the last Output.Memory, nil at first
 
 	devices *Devices // of Nodes, read once by Run for itself and the policy
 }
@@ -37,19 +63,51 @@ type JobView struct {
 	SubmittedAt time.Time
 	Workers     int  // in its present world; 0 = it waits
 	Pinned      bool // must keep its present world
-	// Remaining is the work left, as time on one device; 0 = unknown.
-	Remaining time.Duration
+	// Work is what it has left to do.
+	Work Work
 	// Trained is how long it has had workers; Service is that times their number (device time attained).
 	Trained time.Duration
 	Service time.Duration
 	// Speeds are throughputs at each of Sizes relative to one device; nil = the
 	// default model k·0.8^log2(k) (Hu et al., section 4).
 	Speeds []float64
+	// StartCosts are what a start at each of Sizes costs, in time without training; nil = DefaultStartCost.
+	StartCosts []time.Duration
 	// Present is the allocation in force; zero if it waits.
 	Present cluster.Allocation
 	// Excluded nodes cannot run the job.
 	Excluded []cluster.NodeID
 }
+
+// Work is what a job has left to do. The zero value is work that nothing is known
+// of, which is not the same as nothing left.
+type Work struct {
+	Known bool
+	// Left is the time that it takes on one device, as Speeds count it; never negative, and 0 unless Known.
+	Left time.Duration
+}
+
+// Left returns known work: what is left as time on one device; less than nothing counts as nothing.
+func Left(d time.Duration) Work { return Work{Known: true, Left: max(0, d)} }
+
+// Done reports whether it is known that nothing is left.
+func (w Work) Done() bool { return w.Known && w.Left <= 0 }
+
+// DefaultStartCost is what a start is taken to cost where nothing was measured:
+// the 30 s that Pollux's simulator charges (Qiao et al., OSDI 2021, section 5.3).
+const DefaultStartCost = 30 * time.Second
+
+// StartCost is the time without training that a start with k workers costs.
+func (j JobView) StartCost(k int) time.Duration {
+	if i := slices.Index(j.Sizes, k); i >= 0 && i < len(j.StartCosts) && j.StartCosts[i] >= 0 {
+		return j.StartCosts[i]
+	}
+	return DefaultStartCost
+}
+
+// Finishing reports whether the job runs with nothing left to do: it only has to
+// end, and any change of its workers would be a start for nothing.
+func (j JobView) Finishing() bool { return j.Workers > 0 && j.Work.Done() }
 
 // Output is a policy's answer: one Decision for each job of the Input, in any order.
 type Output struct {

@@ -34,7 +34,8 @@ const boundSlack = 1e-9
 //     jobs which keep their number hold already (a cordoned node keeps what it
 //     runs). No job has more workers than its own nodes have devices.
 //   - A pinned job keeps its workers, and Between everything that runs does,
-//     as long as all of its devices are still there.
+//     as long as all of its devices are still there. So does one that runs with
+//     nothing left to do, as long as they are sound.
 //   - Value and Bound are finite, and Bound is not below Value.
 //
 // The decisions come back in the order of in.Jobs. On an error nothing of the
@@ -122,8 +123,11 @@ func (c *check) single(j JobView, d Decision) Decision {
 	}
 	if d.Workers != j.Workers && c.devices.MustKeep(j) {
 		why := "it is pinned to its world"
-		if c.in.Between {
+		switch {
+		case c.in.Between:
 			why = "between two intervals what runs keeps its workers"
+		case !j.Pinned:
+			why = "it has nothing left to do"
 		}
 		c.fault("job %q: %d workers instead of %d; %s", j.ID, d.Workers, j.Workers, why)
 	}

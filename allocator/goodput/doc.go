@@ -1,6 +1,7 @@
-// Package goodput knows how fast a job trains with how many workers.
+// Package goodput measures how fast a job trains, and models it against workers.
 //
-// Without measurements that is the default model of Hu et al.; with some it is
-// a curve through them. Speeds are relative to one worker, never fall with more
-// workers, and are pure functions of what was observed, in whatever order.
+// Meter makes speeds of reports, robustly; Fit makes a Model of speeds, which tells
+// the speed at any size with an interval; PredictEnd makes of that the moment of a
+// job's end. Without measurements the model is the default one of Hu et al. All are
+// pure functions of what was reported.
 package goodput

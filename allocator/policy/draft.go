@@ -210,8 +210,12 @@ func (d *draft) answer() allocator.Output {
 		case j.Workers:
 			decision.BatchSize = sameBatch(j)
 			decision.Reason = ""
-			if d.states[i].fixed && j.Pinned {
+			switch {
+			case !d.states[i].fixed:
+			case j.Pinned:
 				decision.Reason = "pinned: it keeps its world until it has saved"
+			case j.Finishing():
+				decision.Reason = "has nothing left to do: it keeps its workers until it ends"
 			}
 		}
 		out.Decisions = append(out.Decisions, decision)

@@ -9,7 +9,7 @@ import "github.com/bellows-ml/bellows/allocator"
 // lost already: the baseline of ElasticFlow (Gu et al., ASPLOS 2023, section 6).
 func edf() ranked {
 	return ranked{
-		name: "edf", why: "next by deadline",
+		name: "edf", why: "next by deadline", timeless: true,
 		before: func(x, y allocator.JobView) int {
 			switch {
 			case x.Deadline.IsZero() != y.Deadline.IsZero():

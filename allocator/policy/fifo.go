@@ -9,7 +9,7 @@ import "github.com/bellows-ml/bellows/allocator"
 // Gavel (Narayanan et al., OSDI 2020), Muri and others.
 func fifo() ranked {
 	return ranked{
-		name: "fifo", why: "first in the queue", patient: true, strict: true,
+		name: "fifo", why: "first in the queue", patient: true, strict: true, timeless: true,
 		before: func(x, y allocator.JobView) int { return 0 },
 	}
 }

@@ -41,6 +41,9 @@ type greedy struct{}
 // Name implements allocator.Policy.
 func (greedy) Name() string { return "greedy" }
 
+// Timeless implements allocator.Timeless.
+func (greedy) Timeless() bool { return true }
+
 // Allocate implements allocator.Policy.
 func (greedy) Allocate(in allocator.Input) allocator.Output {
 	g := greedyDraft{newDraft(in)}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"time"
 
 	"github.com/bellows-ml/bellows/allocator"
 )
@@ -25,10 +24,6 @@ import (
 // it, the pause of a rescale counted: hardly any queueing and fewer rescales,
 // for a few per cent of the mean.
 type hesrpt struct{ steady bool }
-
-// hesrptPause is the assumed cost of a rescale: the 30 s that Pollux's simulator
-// charges (Qiao et al., OSDI 2021), and bellows simulate by default.
-const hesrptPause = 30 * time.Second
 
 // Name implements allocator.Policy.
 func (h hesrpt) Name() string {
@@ -95,7 +90,7 @@ func (d *draft) undoPoorGrowth(jobs []int) {
 		if j.Workers == 0 || d.counts[i] <= j.Workers {
 			continue
 		}
-		if work(j)/speedAt(j, d.counts[i])+hesrptPause.Seconds() >= work(j)/speedAt(j, j.Workers) {
+		if work(j)/speedAt(j, d.counts[i])+j.StartCost(d.counts[i]).Seconds() >= work(j)/speedAt(j, j.Workers) {
 			d.set(i, j.Workers)
 		}
 	}

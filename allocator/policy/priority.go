@@ -12,7 +12,7 @@ import (
 // such as Slurm.
 func priority() ranked {
 	return ranked{
-		name: "priority", why: "highest priority",
+		name: "priority", why: "highest priority", timeless: true,
 		before: func(x, y allocator.JobView) int { return cmp.Compare(y.Priority, x.Priority) },
 	}
 }

@@ -28,10 +28,15 @@ type ranked struct {
 	before  func(x, y allocator.JobView) int
 	patient bool // a running job is never halted for another
 	strict  bool // no job passes one that waits
+	// timeless: before compares nothing that time or work changes.
+	timeless bool
 }
 
 // Name implements allocator.Policy.
 func (r ranked) Name() string { return r.name }
+
+// Timeless implements allocator.Timeless.
+func (r ranked) Timeless() bool { return r.timeless }
 
 // Allocate implements allocator.Policy.
 func (r ranked) Allocate(in allocator.Input) allocator.Output {

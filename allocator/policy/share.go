@@ -22,6 +22,9 @@ type share struct{}
 // Name implements allocator.Policy.
 func (share) Name() string { return "share" }
 
+// Timeless implements allocator.Timeless.
+func (share) Timeless() bool { return true }
+
 // Allocate implements allocator.Policy.
 func (share) Allocate(in allocator.Input) allocator.Output {
 	d := newDraft(in)

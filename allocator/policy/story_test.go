@@ -23,10 +23,11 @@ var update = flag.Bool("update", false, "rewrite the expected lines of the stori
 // TestStories plays testdata/NAME.txt, which every policy has. A story is lines of
 //
 //	reset                      forget everything, as at the beginning of each part
+//	interval 30s               the time between decisions
 //	node NAME DEVICES          a node joins
 //	cordon NAME, lose NAME     a node gets no new work, or is gone
 //	job NAME [sizes=1..8] [workers=2] [trained=5m] [remaining=1h] [priority=1]
-//	         [deadline=3h] [exclude=n1,n2] [speeds=1,1.6] [pinned]      a job, submitted a second after the last one
+//	         [deadline=3h] [exclude=n1,n2] [speeds=1,1.6] [starts=5s,60s] [pinned]      a job, submitted a second after the last one
 //	pin NAME, unpin NAME, end NAME
 //	advance 5m                 time passes; what runs is trained
 //	decide, decide between     the policy is asked, and its answer put in force
@@ -82,6 +83,10 @@ func (s *story) event(p allocator.Policy, f []string) {
 	switch f[0] {
 	case "reset":
 		s.in = allocator.Input{Now: epoch}
+	case "interval":
+		var err error
+		s.in.Interval, err = time.ParseDuration(f[1])
+		s.must(err, f)
 	case "node":
 		count, err := strconv.Atoi(f[2])
 		s.must(err, f)
@@ -145,7 +150,8 @@ func (s *story) job(f []string) {
 		case "trained":
 			j.Trained, err = time.ParseDuration(value)
 		case "remaining":
-			j.Remaining, err = time.ParseDuration(value)
+			j.Work.Left, err = time.ParseDuration(value)
+			j.Work.Known = true
 		case "priority":
 			j.Priority, err = strconv.Atoi(value)
 		case "deadline":
@@ -161,6 +167,12 @@ func (s *story) job(f []string) {
 				var speed float64
 				speed, err = strconv.ParseFloat(text, 64)
 				j.Speeds = append(j.Speeds, speed)
+			}
+		case "starts":
+			for text := range strings.SplitSeq(value, ",") {
+				var cost time.Duration
+				cost, err = time.ParseDuration(text)
+				j.StartCosts = append(j.StartCosts, cost)
 			}
 		case "pinned":
 			j.Pinned = true
@@ -198,8 +210,8 @@ func (s *story) advance(d time.Duration) {
 		}
 		j.Trained += d
 		j.Service += d * time.Duration(j.Workers)
-		if j.Remaining > 0 {
-			j.Remaining = max(time.Second, j.Remaining-time.Duration(float64(d)*goodput.Default(j.Workers)))
+		if j.Work.Left > 0 {
+			j.Work.Left = max(time.Second, j.Work.Left-time.Duration(float64(d)*goodput.Default(j.Workers)))
 		}
 	}
 }

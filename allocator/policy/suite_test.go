@@ -62,7 +62,7 @@ func randomJob(r *rand.Rand, i int, nodes []cluster.Node, plain bool) allocator.
 		}
 	}
 	if r.IntN(3) > 0 {
-		j.Remaining = time.Duration(1+r.IntN(40000)) * time.Second
+		j.Work = allocator.Left(time.Duration(1+r.IntN(40000)) * time.Second)
 	}
 	if r.IntN(3) == 0 {
 		j.Deadline = epoch.Add(time.Duration(r.IntN(48)) * time.Hour)
@@ -106,6 +106,9 @@ func occupy(r *rand.Rand, in *allocator.Input, plain bool) {
 		j.Trained = time.Duration(r.IntN(5)) * time.Hour
 		j.Service = j.Trained * time.Duration(size)
 		j.Pinned = !plain && r.IntN(6) == 0
+		if !plain && r.IntN(6) == 0 {
+			j.Work = allocator.Left(0)
+		}
 	}
 }
 
@@ -244,6 +247,56 @@ func TestAnswersSettle(t *testing.T) {
 			}
 			t.Errorf("nothing has changed, but the answer still does after %d rounds: %v\n%+v", rounds, workers(out), in)
 		})
+	}
+}
+
+// A job that only has to end keeps its workers, whatever the policy makes of the others.
+func TestAJobWithNothingLeftKeepsItsWorkers(t *testing.T) {
+	kept := 0
+	each(t, false, func(t *testing.T, p allocator.Policy, in allocator.Input) {
+		devices := allocator.NewDevices(in)
+		for i, d := range ask(t, p, in).Decisions {
+			if j := in.Jobs[i]; j.Finishing() && !j.Pinned && !in.Between && devices.MustKeep(j) {
+				kept++
+				if d.Workers != j.Workers || d.Reason == "" {
+					t.Errorf("%s goes from %d to %d workers: %q", j.ID, j.Workers, d.Workers, d.Reason)
+				}
+			}
+		}
+	})
+	if kept < 100 {
+		t.Errorf("only %d jobs had nothing left", kept)
+	}
+}
+
+// A policy that calls itself timeless is not asked again because time has passed
+// and work got done: its answer must not depend on them.
+func TestTimelessAnswersDoNotChangeWithTime(t *testing.T) {
+	asked := 0
+	each(t, true, func(t *testing.T, p allocator.Policy, in allocator.Input) {
+		if !allocator.IsTimeless(p) {
+			return
+		}
+		asked++
+		in = adopt(t, in, ask(t, p, in))
+		out := ask(t, p, in)
+		r := rand.New(rand.NewPCG(in.Seed, 5))
+		later := in
+		later.Now, later.Jobs = in.Now.Add(time.Hour), slices.Clone(in.Jobs)
+		for i := range later.Jobs {
+			j := &later.Jobs[i]
+			j.Trained += time.Duration(r.IntN(40)) * time.Hour
+			j.Service += j.Trained * time.Duration(1+r.IntN(8))
+			if j.Work.Known {
+				j.Work.Left = 1 + j.Work.Left/time.Duration(1+r.IntN(9))
+			}
+		}
+		if next := ask(t, p, later); !slices.Equal(workers(out), workers(next)) {
+			t.Errorf("only time has passed, but %v becomes %v\n%+v", workers(out), workers(next), in)
+		}
+	})
+	if asked < 5*seeds {
+		t.Errorf("only %d questions were put to timeless policies", asked)
 	}
 }
 

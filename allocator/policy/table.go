@@ -10,10 +10,11 @@ import (
 // table lists the policies in the order in which they are offered.
 var table = []entry{
 	{greedy{}, "as many devices as fit to the first in the queue; shortest-trained grow, longest-trained shrink (Hu et al., section 3)"},
-	{hu{}, "most progress of all jobs over the next 25 minutes, with a certified bound (Hu et al., section 4)"},
+	{hu{}, "most progress of all jobs over the next five intervals, with a certified bound (Hu et al., section 4)"},
 	{share{}, "equal shares in powers of two, the higher priority and then the earlier job first"},
 	{hesrpt{}, "shares by remaining work that are best for the mean completion time (Berg et al., heSRPT)"},
 	{hesrpt{steady: true}, "heSRPT's shares, but every job runs, and grows only if it ends sooner for it"},
+	{flowtime{}, "least completion time of all jobs, rescales paid for, at arrivals and ends too; a bound on waiting"},
 	{optimus{}, "every device to the job whose remaining time it shortens most (Peng et al., Optimus)"},
 	{fifo(), "full sizes, first come first served, no job passes another"},
 	{edf(), "full sizes, earliest deadline first"},
@@ -23,6 +24,9 @@ var table = []entry{
 	{las(), "full sizes, least attained device time first"},
 	{tiresias(), "full sizes, three queues by attained device time (Gu et al., Tiresias-L)"},
 }
+
+// Default is the policy of coordinators, of bellows dev and of simulations that are not told one.
+const Default = "flowtime"
 
 type entry struct {
 	policy allocator.Policy

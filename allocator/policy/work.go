@@ -6,15 +6,19 @@ import (
 	"github.com/bellows-ml/bellows/allocator"
 )
 
-// unknownWork is the least remaining work assumed of a job that does not state it.
-const unknownWork = time.Hour
+const (
+	// unknownWork is the least remaining work assumed of a job of which it is not known.
+	unknownWork = time.Hour
+	// leastWork is what is left of a job that has to start again although it is done: loading, and ending.
+	leastWork = time.Millisecond
+)
 
-// work is a job's remaining work in seconds on one device. If that is unknown, as
-// much is assumed to lie ahead as behind: the longer a job has trained, the longer
-// it is likely to go on (heavy-tailed durations, as in every published trace).
+// work is a job's remaining work in seconds on one device, above 0. If that is
+// unknown, as much is assumed to lie ahead as behind: the longer a job has trained,
+// the longer it is likely to go on (heavy-tailed durations, as in every published trace).
 func work(j allocator.JobView) float64 {
-	if j.Remaining > 0 {
-		return j.Remaining.Seconds()
+	if j.Work.Known {
+		return max(j.Work.Left, leastWork).Seconds()
 	}
 	return max(j.Service, unknownWork).Seconds()
 }

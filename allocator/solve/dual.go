@@ -15,6 +15,7 @@ const (
 	firstRadius     = 0.3
 	maxRounds       = 24
 	tolerance       = 2e-7
+	warmDoublings   = 3 // of earlier prices
 )
 
 // block is a run of jobs and what one pass over them adds up.
@@ -324,20 +325,15 @@ func (d *dual) seekPrices(from []float64) {
 // firstPrices finds a level at which prices that fall like the rest of the
 // horizon roughly balance demand and supply, unless there are prices to begin with.
 func (d *dual) firstPrices(from []float64) [maxSteps]float64 {
-	var lambda [maxSteps]float64
-	if len(from) == d.p.Steps {
-		copy(lambda[:], from)
-		d.evaluate(&lambda)
-		return lambda
+	if begin, ok := d.earlierPrices(from); ok {
+		return begin
 	}
+	var lambda [maxSteps]float64
 	at := func(level float64) (over bool) {
 		for t := range d.p.Steps {
 			lambda[t] = level * float64(d.p.Steps-t)
 		}
-		_, use := d.evaluate(&lambda)
-		for t := range d.p.Steps {
-			over = over || use[t] > float64(d.p.Devices)
-		}
+		_, over = d.demand(&lambda)
 		return over
 	}
 	if !at(0) {
@@ -358,6 +354,55 @@ func (d *dual) firstPrices(from []float64) [maxSteps]float64 {
 		}
 	}
 	return lambda
+}
+
+// demand is the bound at the prices, and whether more devices are wanted at them than there are.
+func (d *dual) demand(lambda *[maxSteps]float64) (bound float64, over bool) {
+	bound, use := d.evaluate(lambda)
+	for t := range d.p.Steps {
+		over = over || use[t] > float64(d.p.Devices)
+	}
+	return bound, over
+}
+
+// earlierPrices are those of an earlier problem, to begin with, or a multiple of them if
+// that is better. They are no beginning where demand does not meet supply
+// within a factor of 2^warmDoublings, as after many jobs have come or gone: prices that
+// are far off would end the search far from the best ones. Nor is no price at all.
+func (d *dual) earlierPrices(from []float64) (begin [maxSteps]float64, ok bool) {
+	if len(from) != d.p.Steps {
+		return begin, false
+	}
+	total := 0.0
+	for t, price := range from {
+		if !(price >= 0) || math.IsInf(price, 1) {
+			return begin, false
+		}
+		begin[t] = price
+		total += price
+	}
+	if total == 0 {
+		return begin, false
+	}
+	least, over := d.demand(&begin)
+	factor := 0.5
+	if over {
+		factor = 2
+	}
+	next := begin
+	for range warmDoublings {
+		for t := range d.p.Steps {
+			next[t] *= factor
+		}
+		bound, still := d.demand(&next)
+		if bound < least {
+			begin, least = next, bound
+		}
+		if still != over {
+			return begin, true
+		}
+	}
+	return begin, false
 }
 
 // topLevel is a price level at which no job wants more than its least number.

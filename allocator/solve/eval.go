@@ -8,7 +8,7 @@ type Plan []int
 
 // Eval computes the value of a plan from its counts alone: the sum over jobs
 // and steps of the fraction of the job's work that is done by then (Hu et al.,
-// equation 1). It is the check on everything else here, and this file shares
+// equation 1), with the bonuses of jobs that begin with their present number. It is the check on everything else here, and this file shares
 // no code with it: it calls nothing of this package.
 func Eval(p *Problem, plan Plan) (float64, error) {
 	if len(plan) != len(p.Jobs)*p.Steps {
@@ -31,6 +31,9 @@ func Eval(p *Problem, plan Plan) (float64, error) {
 				done = j.Work
 			}
 			total += done / j.Work
+			if t == 0 && n == j.Present {
+				total += j.Bonus
+			}
 		}
 	}
 	for t := range p.Steps {

@@ -23,7 +23,7 @@ type Job struct {
 	Max    int       // the most
 	Speeds []float64 // beside Counts: the speed relative to one device, not falling
 	// Present is the number of devices in force; a plan that begins with it is
-	// preferred by Bonus. A negative number is in no plan.
+	// worth Bonus more. A negative number is in no plan.
 	Present int
 	Bonus   float64
 }

@@ -5,7 +5,8 @@ type Options struct {
 	// Labels is the budget of the last search: how many combinations are kept
 	// after each job. 0 stands for DefaultLabels.
 	Labels int
-	// Prices are those of an earlier Result, to begin with; nil = from nothing.
+	// Prices are those of an earlier Result, to begin with; nil = from nothing. They
+	// make an answer cheaper, not better: those that do not fit the problem are left alone.
 	Prices []float64
 }
 
@@ -17,7 +18,7 @@ type Result struct {
 	Plan   Plan    // owned by the Solver, valid until its next Solve
 	Value  float64 // as Eval computes it
 	Bound  float64 // no plan has a higher value
-	Proved bool    // the plan is optimal: up to bonuses, no plan has a higher value
+	Proved bool    // the plan is optimal
 	Prices []float64
 	Effort Effort
 }

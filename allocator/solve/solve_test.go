@@ -17,7 +17,7 @@ func random(seed uint64, jobs, devices, steps int, counts []int) *solve.Problem 
 	r := rand.New(rand.NewPCG(seed, 1))
 	p := &solve.Problem{Devices: devices, Steps: steps, Step: 5.0 / 60, Counts: counts}
 	rough := r.IntN(2) == 0
-	for range jobs {
+	for i := range jobs {
 		j := solve.Job{Work: math.Max(1.0/120, 1.5*math.Exp(1.5*r.NormFloat64())), Min: counts[0], Max: counts[len(counts)-1], Present: -1}
 		for k, c := range counts {
 			v := 0.0
@@ -31,6 +31,9 @@ func random(seed uint64, jobs, devices, steps int, counts []int) *solve.Problem 
 		}
 		if r.IntN(5) == 0 {
 			j.Max = counts[r.IntN(len(counts))]
+		}
+		if i%3 == 0 { // it runs, and a change would cost it something
+			j.Present, j.Bonus = counts[int(seed)%len(counts)], float64(i%7)/20
 		}
 		p.Jobs = append(p.Jobs, j)
 	}
@@ -216,7 +219,7 @@ func TestBonusDecidesTies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.Plan[first] != 2 || r.Plan[1-first] != 1 || math.Abs(r.Value-0.026) > 1e-12 || r.Bound < 0.026 {
+		if r.Plan[first] != 2 || r.Plan[1-first] != 1 || math.Abs(r.Value-0.026-2e-6) > 1e-12 || r.Bound < r.Value {
 			t.Errorf("job %d had 2: %+v", first, r)
 		}
 	}

@@ -40,8 +40,24 @@ const (
 	wideAlternatives  = 200 // plans a job; at most 256
 )
 
+// astray is the gap, relative to the value, from which a search that began with
+// earlier prices is made again from nothing.
+const astray = 1e-3
+
 // Solve finds a plan for p.
 func (s *Solver) Solve(p *Problem, o Options) (Result, error) {
+	r, err := s.solve(p, o)
+	if err == nil && len(o.Prices) > 0 && r.Bound-r.Value > astray*math.Abs(r.Value) {
+		before := r.Effort
+		o.Prices = nil
+		r, err = s.solve(p, o)
+		r.Effort.Evaluations += before.Evaluations
+		r.Effort.Labels += before.Labels
+	}
+	return r, err
+}
+
+func (s *Solver) solve(p *Problem, o Options) (Result, error) {
 	if err := s.prepare(p); err != nil {
 		return Result{}, err
 	}

@@ -1,0 +1,201 @@
+package policy
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/bellows-ml/bellows/allocator"
+	"github.com/bellows-ml/bellows/allocator/goodput"
+)
+
+// flowtime minimises the sum of all jobs' weighted flow times (completion times,
+// counted from submission), rescales paid for, under a bound on waiting.
+// docs/policies.md derives what follows.
+//
+// Every job that fits has its smallest size, those that are overdue first and then
+// the least weighted work. Then each gets the size k with the highest value
+// over the next H seconds, less what its device time costs at one price for all:
+//
+//	v(k) = w·s(k)·(H − c(k))      if it goes on beyond H
+//	       w·x + φ·ω·(H − t(k))   if it ends before, at t(k) = c(k) + x/s(k)
+//
+// Here x is the work left, s the speed, ω the job's own weight, and c what a
+// change of size costs (0 at the present size; see flowtimeCharge). w is what one unit of its work adds to the flow times of all:
+// in the optimum for jobs that are all present (Berg et al., heSRPT, see hesrpt.go),
+// ω·((i^e − (i−1)^e)^(1−p))/s(N) for the i-th largest on N devices. The price is the least at which all
+// choices together fit.
+//
+// The answer may be asked for whenever a job or node comes or goes (Prompt): what a
+// change costs is weighed against what it gains at each answer, so that asking
+// often does not make jobs rescale often.
+type flowtime struct{}
+
+const (
+	// flowtimeHorizon bounds H: what a size is worth is weighed over an hour, or as
+	// long as the jobs have left on average, if that is less.
+	flowtimeHorizon = time.Hour
+	// flowtimeFree is φ: heSRPT's value of work supposes that no job will come. With
+	// the share φ of the devices left over by future jobs, work lasts, and
+	// so weighs, 1/φ of that; here instead all that is not work counts φ.
+	flowtimeFree = 0.3
+	// flowtimeCharge is how often a change pays its cost: a size lasts a small part of
+	// the horizon over which its gain is counted, until the next arrivals and ends. It pays no
+	// more than the share flowtimeDearest of the horizon, unless it costs more.
+	flowtimeCharge  = 10.0
+	flowtimeDearest = 1.0 / 8
+	// flowtimeLongestWait is how long a job waits, in all, before it is overdue.
+	flowtimeLongestWait = 24 * time.Hour
+	// flowtimeDoubling is by how much a priority must be higher to double a job's weight.
+	flowtimeDoubling = 10
+	// flowtimeLevel is the ratio of the levels by which unknown work is expected.
+	flowtimeLevel = 4
+)
+
+// Name implements allocator.Policy.
+func (flowtime) Name() string { return "flowtime" }
+
+// Prompt implements allocator.Prompt.
+func (flowtime) Prompt() bool { return true }
+
+func (flowtime) leavesIdle() {}
+
+func (flowtime) movesAgain() {}
+
+// Allocate implements allocator.Policy.
+func (flowtime) Allocate(in allocator.Input) allocator.Output {
+	d := newDraft(in)
+	free, movable := d.clearMovable()
+	order := d.byWeightedWork(movable)
+	d.startFitting(overdueFirst(d, order))
+	d.chooseSizes(free, d.running(order))
+	d.startFitting(order) // where one size did not fit, a smaller may
+	d.explain("least completion time of all, rescales paid for")
+	return d.answer()
+}
+
+// ownWeight is ω: how much a second of the job's flow time counts beside one of a job of priority 0.
+func ownWeight(j allocator.JobView) float64 {
+	return math.Exp2(float64(j.Priority) / flowtimeDoubling)
+}
+
+// byWeightedWork sorts jobs by work left ÷ weight, the least first (Smith's rule).
+func (d *draft) byWeightedWork(jobs []int) []int {
+	order := slices.Clone(jobs)
+	slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(weightedWork(d.jobs[x]), weightedWork(d.jobs[y])) })
+	return order
+}
+
+func weightedWork(j allocator.JobView) float64 { return expectedWork(j) / ownWeight(j) }
+
+// expectedWork is the work left in seconds on one device, above 0. Of a job of which
+// it is not known, as much is expected as it has attained, by levels: flowtimeLevel
+// to the power of whole numbers, in hours. So the least attained go first (the
+// Gittins index where long jobs go on for long: Aalto, Ayesta and Righter 2009), and
+// jobs of one level are equals, which do not take turns (Tiresias, Gu et al., NSDI 2019).
+func expectedWork(j allocator.JobView) float64 {
+	if j.Work.Known {
+		return work(j)
+	}
+	level := unknownWork
+	for level*flowtimeLevel <= j.Service {
+		level *= flowtimeLevel
+	}
+	return level.Seconds()
+}
+
+// overdueFirst moves the jobs to the front that have waited longer than they may, the
+// earlier submitted first. An overdue job stays overdue, so that none is halted for a shorter one.
+func overdueFirst(d *draft, order []int) []int {
+	var overdue, others []int
+	for _, i := range order {
+		if j := d.jobs[i]; d.in.Now.Sub(j.SubmittedAt)-j.Trained > flowtimeLongestWait {
+			overdue = append(overdue, i)
+		} else {
+			others = append(others, i)
+		}
+	}
+	slices.Sort(overdue) // jobs are sorted by submission
+	return append(overdue, others...)
+}
+
+// valuation is what each size of each job is worth.
+type valuation struct {
+	d       *draft
+	horizon float64   // seconds
+	worth   []float64 // beside d.jobs: w
+}
+
+// valueWork makes the valuation for jobs in the order of byWeightedWork on so many devices.
+func valueWork(d *draft, order []int, devices int) valuation {
+	v := valuation{d: d, worth: hesrptWeights(d, order)}
+	for n := 0; n < len(order); { // equals are worth the same
+		sum, m := 0.0, n
+		for ; m < len(order) && weightedWork(d.jobs[order[m]]) == weightedWork(d.jobs[order[n]]); m++ {
+			sum += v.worth[order[m]]
+		}
+		for _, i := range order[n:m] {
+			v.worth[i] = sum / float64(m-n)
+		}
+		n = m
+	}
+	each := max(1, devices/max(1, len(order)))
+	sum := 0.0
+	for _, i := range order {
+		j := d.jobs[i]
+		v.worth[i] *= ownWeight(j) / goodput.Default(max(1, devices))
+		sum += j.StartCost(j.Sizes[0]).Seconds() + expectedWork(j)/goodput.Default(min(each, fullSize(j)))
+	}
+	v.horizon = min(flowtimeHorizon.Seconds(), 2*sum/float64(max(1, len(order))))
+	return v
+}
+
+// of is what size k of job i is worth over the horizon, and the device time that it takes.
+func (v valuation) of(i, k int) (worth, use float64) {
+	j := v.d.jobs[i]
+	cost := 0.0
+	if k != j.Workers {
+		cost = j.StartCost(k).Seconds()
+		if j.Workers > 0 {
+			cost = max(cost, min(flowtimeCharge*cost, flowtimeDearest*v.horizon))
+		}
+	}
+	speed, left := speedAt(j, k), expectedWork(j)
+	ends := cost + left/speed
+	if ends >= v.horizon {
+		return v.worth[i] * speed * max(0, v.horizon-cost), float64(k) * v.horizon
+	}
+	return float64(v.worth[i]*left) + float64(flowtimeFree*ownWeight(j)*(v.horizon-ends)), float64(k) * ends
+}
+
+// chooseSizes gives each of the jobs, which have their smallest sizes, what is worth most to it.
+func (d *draft) chooseSizes(devices int, running []int) {
+	v := valueWork(d, running, devices)
+	var jobs []priced
+	free := max(0, d.idle)
+	for _, i := range running {
+		p := priced{job: i}
+		for _, k := range d.jobs[i].Sizes {
+			if k > d.devices.UsableFor(d.jobs[i]) {
+				break
+			}
+			worth, use := v.of(i, k)
+			p.options = append(p.options, option{k, worth, use, k == d.jobs[i].Workers})
+		}
+		free += d.counts[i]
+		if len(p.options) > 0 {
+			jobs = append(jobs, p)
+		}
+	}
+	price := priceFor(jobs, free)
+	for _, p := range jobs {
+		d.upTo(p.job, d.jobs[p.job].Sizes, p.at(price))
+	}
+	// What no choice takes goes where it gains most.
+	d.distribute(running, func(i, from, to int) float64 {
+		low, _ := v.of(i, from)
+		high, _ := v.of(i, to)
+		return high - low
+	})
+}
