@@ -7,9 +7,9 @@ import (
 )
 
 // acknowledge plans the next acknowledgement that is due: one at a time, so that
-// they are written in order whatever becomes of each. settled says that no save
+// they are written in order whatever becomes of each. savesDone says that no save
 // of the run is still on its way.
-func (p *planner) acknowledge(x part, settled bool) {
+func (p *planner) acknowledge(x part, savesDone bool) {
 	write := func(kind record.Ack, value any) {
 		p.add(WriteAck{target: x.target, Ack: kind, Value: value})
 	}
@@ -33,7 +33,7 @@ func (p *planner) acknowledge(x part, settled bool) {
 		write(record.AckFailed, said)
 		return
 	}
-	if x.run.ended() && settled && !p.stillborn(x) {
+	if x.run.ended() && savesDone && !p.stillborn(x) {
 		write(record.AckStopped, p.stopped(x))
 	}
 }

@@ -25,31 +25,31 @@ const OfferPatience = 10 * time.Minute
 // Without a run there is nothing to do it with: no directory, and no memory of what
 // has failed before. What had not been offered when the run was acknowledged as
 // stopped was given up then, whatever other members still say.
-func (p *planner) checkpoints(x part) (settled bool) {
+func (p *planner) checkpoints(x part) (done bool) {
 	if x.run.Shim == Absent || x.Acks.Stopped.Exists() {
 		return true
 	}
-	settled = p.ownPart(x)
+	done = p.ownPart(x)
 	if x.rank0 {
-		// Both are looked at even if one is unsettled: they run side by side.
-		settled = p.whole(x) && settled
+		// Both are looked at even if one is not done: they run side by side.
+		done = p.whole(x) && done
 	}
-	return settled
+	return done
 }
 
 // ownPart digests and records what this node's ranks have saved: of the newest
 // steps each, as long as digests keep up, else the one that choose names, and in
 // the end the newest. What was digested is recorded also if there are newer saves.
-func (p *planner) ownPart(x part) (settled bool) {
+func (p *planner) ownPart(x part) (done bool) {
 	pending, newest := p.pending(x)
 	switch {
 	case x.rank0 && x.run.Report != nil && (x.run.Plain == nil || !x.run.Plain.Final):
-		settled = false // the last look for plain checkpoints is still to come
+		done = false // the last look for plain checkpoints is still to come
 	default:
-		settled = true
+		done = true
 	}
 	if _, recorded := x.Saved[newest]; recorded || newest < 0 {
-		return settled
+		return done
 	}
 	if step, work, ok := x.unrecorded(); ok {
 		if p.d.AliveRev != 0 {
@@ -57,13 +57,13 @@ func (p *planner) ownPart(x part) (settled bool) {
 			saved.Nonce = x.Plan.World.Nonce
 			p.add(WriteSaved{target: x.target, Step: step, Saved: saved, Drop: x.outlived()})
 		}
-		settled = false
+		done = false
 	}
 	if busy(x.run.Digests) {
 		return false
 	}
 	if len(pending) == 0 { // all that is new has been digested, or lost
-		return settled
+		return done
 	}
 	d := pending[len(pending)-1]
 	if x.Halt == nil && x.run.Report.Stopped == nil {
@@ -129,7 +129,7 @@ func (p *planner) pending(x part) (pending []Digest, newest int64) {
 			all[i] = i
 		}
 		if pl.Step >= 0 && (!pl.Whole || pl.Final && p.haltedWell(x)) {
-			add(Digest{Step: pl.Step, Dir: pl.Dir, Ranks: all, Plain: true, Samples: x.plainSamples(*pl)})
+			add(Digest{Step: x.plainStep(*pl), Dir: pl.Dir, Ranks: all, Plain: true, Samples: x.plainSamples(*pl)})
 		}
 	}
 	slices.SortFunc(pending, func(a, b Digest) int { return cmp.Compare(a.Step, b.Step) })
@@ -176,6 +176,15 @@ func atMost(steps []int64) []int64 { return steps[:min(len(steps), droppedAtOnce
 // plain reports whether the script never said by the SDK that it had saved.
 func (x part) plain() bool { return x.run.Report != nil && len(x.run.Report.Saves) == 0 }
 
+// plainStep is the step of a plain checkpoint. One that is all of the generation's directory does
+// not say; it was saved at the end, after what the script has reported, if it has.
+func (x part) plainStep(pl Plain) int64 {
+	if told := x.run.Report.Progress; pl.Whole && told != nil {
+		return max(pl.Step, told.Step)
+	}
+	return pl.Step
+}
+
 // plainSamples is where in the data a plain checkpoint is: as the script says, or
 // as follows from what it reported by the SDK, since a generation's steps all
 // take the same batch. -1: unknown.
@@ -204,7 +213,7 @@ func (p *planner) haltedWell(x part) bool {
 }
 
 // whole merges the newest step that all ranks have saved, and offers it.
-func (p *planner) whole(x part) (settled bool) {
+func (p *planner) whole(x part) (done bool) {
 	last, offered := newestStep(x.Saved), newestStep(x.Offers)
 	if last <= offered {
 		return true

@@ -28,7 +28,10 @@ type Goal struct {
 	// Read: all of the generation's records were read. Until then an absent one means nothing.
 	Read bool
 	Spec *record.Submitted
-	Plan *record.Plan // nil once Read: the leader has collected the generation
+	Plan *record.Plan // nil once Read: the leader has collected the generation, or a hand has deleted it
+	// Granted: devices of this node are granted to it. Then the leader waits for this
+	// node to say that nothing is left, whether the plan names the node or not.
+	Granted bool
 	// Fresh: it was planned while this agent had the node, so that no other
 	// agent can have started it here.
 	Fresh  bool

@@ -19,6 +19,8 @@ func GoalOf(m *record.Mirror, node cluster.NodeID, jg record.JobGen) Goal {
 		Spec: value(job.Spec), Plan: value(gen.Plan), Permit: gen.Permit.Exists(), Halt: value(gen.Halt),
 		Acks: AcksOf(m, node, jg),
 	}
+	grant := own.Grants[jg.Job]
+	g.Granted = grant.Exists() && grant.Value.Generation == jg.Generation
 	if g.Plan == nil {
 		g.Saved, g.Offers = values(own.Saved[jg]), values(own.Offers[jg])
 		return g

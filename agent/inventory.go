@@ -28,10 +28,10 @@ type Stock struct {
 	Files string
 	// Stuck devices have processes of a job that do not die.
 	Stuck map[cluster.DeviceID]cluster.JobID
-	// Unsettled devices may have such processes: what an earlier agent has left there
+	// Unswept devices may have such processes: what an earlier agent has left there
 	// is not known yet. Until then the node goes by what is Recorded.
-	Unsettled map[cluster.DeviceID]bool
-	Recorded  record.Inventory
+	Unswept  map[cluster.DeviceID]bool
+	Recorded record.Inventory
 }
 
 // Inventory is what the node publishes. What hinders only new work leaves taken
@@ -48,7 +48,7 @@ func (s Stock) Inventory() record.Inventory {
 			d.Health, d.Problem = cluster.Unhealthy, "a process of job "+string(job)+" on it does not die"
 			continue
 		}
-		if was, withheld := s.withheld(d.ID); withheld && s.Unsettled[d.ID] {
+		if was, withheld := s.withheld(d.ID); withheld && s.Unswept[d.ID] {
 			d.Health, d.Problem = cluster.Unhealthy, was
 			continue
 		}

@@ -28,7 +28,7 @@ func TestWhatANodeHasToGive(t *testing.T) {
 		},
 		"what is left on it is not known yet: it stays as it was recorded": {
 			Stock{
-				Unsettled: map[cluster.DeviceID]bool{"a": true},
+				Unswept: map[cluster.DeviceID]bool{"a": true},
 				Recorded: record.Inventory{Devices: []cluster.Device{
 					device("a", cluster.Unhealthy, "a process of job j on it does not die"), device("b", cluster.Unhealthy, "in use by 2"),
 				}},
@@ -36,7 +36,7 @@ func TestWhatANodeHasToGive(t *testing.T) {
 			record.Inventory{Devices: []cluster.Device{device("a", cluster.Unhealthy, "a process of job j on it does not die"), seen[1], seen[2]}},
 		},
 		"what is left on a device that was fit is not known yet": {
-			Stock{Unsettled: map[cluster.DeviceID]bool{"a": true, "b": true}, Recorded: record.Inventory{Devices: seen[:1]}},
+			Stock{Unswept: map[cluster.DeviceID]bool{"a": true, "b": true}, Recorded: record.Inventory{Devices: seen[:1]}},
 			record.Inventory{Devices: seen},
 		},
 		"a stranger: what runs stays, nothing new comes": {

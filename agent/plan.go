@@ -79,13 +79,15 @@ func (p *planner) generation(jg record.JobGen) {
 	x := part{target: target{jg}, Goal: p.goals[jg], run: p.runs[jg]}
 	x.run.Job, x.run.Generation = jg.Job, jg.Generation
 	member, index, ours := cluster.Member{}, 0, false
-	if x.Plan != nil {
+	if x.Plan != nil && x.Plan.Of(jg.Job, jg.Generation) {
 		member, index, ours = x.Plan.World.Member(p.d.Node)
 	}
 	x.member, x.rank0 = member, ours && index == 0
 	switch {
 	case !x.Read:
 		p.keep(x)
+	case !ours && x.Granted:
+		p.disown(x)
 	case x.Plan == nil:
 		p.collect(x)
 	case !ours:
@@ -119,6 +121,25 @@ func (p *planner) collect(x part) {
 	}
 }
 
+// disown ends a generation of which this node holds grants although no plan names
+// the node: one that a hand has deleted or changed. The leader does not know what
+// runs here, and starts no other generation before the node has said that nothing does.
+func (p *planner) disown(x part) {
+	switch {
+	case x.run.Shim != Absent:
+		p.clear(x, "devices are granted to it, and no plan says what for")
+	case x.Acks.Stopped.Exists():
+	case !x.run.gone():
+		p.sweep(x)
+	case p.d.AliveRev != 0:
+		said := record.Stopped{ExitedAt: p.now.Now}
+		if x.Plan != nil {
+			said.Nonce = x.Plan.World.Nonce
+		}
+		p.add(WriteAck{target: x.target, Ack: record.AckStopped, Value: said})
+	}
+}
+
 // clear removes a run that is not wanted, and writes nothing about it.
 func (p *planner) clear(x part, why string) {
 	w := Wish{Deadline: p.d.Deadline, Kill: why, Retire: true}
@@ -135,9 +156,9 @@ func (p *planner) follow(x part) {
 		return
 	}
 	p.push(x, p.wish(x))
-	settled := p.checkpoints(x)
+	savesDone := p.checkpoints(x)
 	if p.d.AliveRev != 0 {
-		p.acknowledge(x, settled)
+		p.acknowledge(x, savesDone)
 	}
 	switch {
 	case x.Acks.Stopped.Exists(), p.stillborn(x):

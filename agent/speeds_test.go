@@ -1,83 +1,75 @@
-package agent
+package agent_test
 
 import (
 	"fmt"
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
+	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/lab/machine"
 	"github.com/bellows-ml/bellows/record"
 )
 
-// pace is a node of a job that saves all the time, and how long it digests, in
-// hundredths of the time between two saves.
+// pace is a job that saves every second, on nodes of which each takes its own time for a digest.
 type pace struct {
-	*model
-	takes  int
-	digest Digest
-	until  int // when the digest under way is done; 0 = there is none
+	net      *machine.Network
+	shims    []*machine.Shim
+	recorded map[int64]int // by how many nodes each step was recorded
 }
 
-const paceJob = "j"
+// Run, Hold, Stop and Terminate implement machine.Script; the job is never halted.
+func (p *pace) Run(s *machine.Shim)     { p.shims = append(p.shims, s) }
+func (*pace) Hold(*machine.Shim)        {}
+func (*pace) Stop(*machine.Shim, int64) {}
+func (*pace) Terminate(*machine.Shim)   {}
+func (p *pace) begins(a agent.Action) {
+	if saved, ok := a.(agent.WriteSaved); ok {
+		p.recorded[saved.Step]++
+	}
+}
 
-func paced(nodes []int, first, every int64, saves int) map[int64]int {
-	jg := record.JobGen{Job: paceJob, Generation: 1}
-	var world cluster.World
-	var all []*pace
-	for i := range nodes {
+// paced returns the steps that all nodes have recorded, where a node takes so many
+// hundredths of a second for a digest.
+func paced(t *testing.T, nodes []int, first, every int64, saves int) []int64 {
+	t.Helper()
+	const job = "j"
+	p := &pace{net: machine.NewNetwork(), recorded: map[int64]int{}}
+	world := cluster.World{Job: job, Generation: 1}
+	ops := []record.Op{record.Put(record.SpecKey(job), record.Submitted{ID: job}), record.Put(record.PermitKey(job, 1), record.Permit{})}
+	for i, hundredths := range nodes {
 		id := cluster.NodeID(fmt.Sprintf("n%d", i))
-		world.Members = append(world.Members, cluster.Member{Node: id, AliveRev: 10, FirstRank: i, Devices: []cluster.DeviceID{cluster.DeviceID(id)}})
-		p := &pace{model: newModel(), takes: nodes[i]}
-		p.node = id
-		all = append(all, p)
+		device := cluster.DeviceID(id)
+		m := machine.New(machine.Config{
+			Node: id, Dawn: dawn, Leases: p.net.Memory, Crowd: func() int { return len(nodes) }, Script: p, Outside: p.net,
+			Faults: machine.Faults{Begun: p.begins, Takes: func(a agent.Action) time.Duration {
+				if _, ok := a.(agent.Digest); ok {
+					return time.Duration(hundredths) * time.Second / 100
+				}
+				return 0
+			}},
+		})
+		m.Devices = []cluster.Device{{ID: device, Health: cluster.Healthy}}
+		p.net.Connect(m)
+		p.net.Tick()
+		world.Members = append(world.Members, cluster.Member{Node: id, AliveRev: m.Life(), FirstRank: i, Devices: []cluster.DeviceID{device}})
+		ops = append(ops, record.Put(record.GrantKey(id, job), record.Grant{Generation: 1, Devices: []cluster.DeviceID{device}}))
 	}
-	for i, p := range all {
-		g := p.goal(jg)
-		g.Plan, g.Permit, g.Spec = &record.Plan{World: world}, true, &record.Submitted{}
-		r := p.run(jg)
-		r.Shim, r.Verified = Live, true
-		p.report(jg).Workers = []record.Worker{{Rank: i}}
+	p.net.Commit(record.Txn{ID: "leader", Then: append(ops, record.Put(record.PlanKey(job, 1), record.Plan{World: world}))})
+	p.net.Tick()
+	if len(p.shims) != len(nodes) {
+		t.Fatalf("%d of %d nodes have started", len(p.shims), len(nodes))
 	}
-	recorded := map[int64]int{} // by how many nodes
-	for now := range 100 * saves {
-		step := first + int64(now/100)*every
-		for i, p := range all {
-			if now%100 != 0 && now != p.until {
-				continue // nothing happens here
-			}
-			if now%100 == 0 {
-				r := p.report(jg)
-				r.Saves = append(r.Saves, Save{Step: step, Rank: i, Dir: "/ck"})
-				r.Saves = r.Saves[max(0, len(r.Saves)-128):] // as many as a host remembers
-			}
-			if now == p.until {
-				p.carryOut(p.digest)
-			}
-			for range 3 { // what is recorded lets something else begin
-				p.act(jg, now, recorded)
-			}
+	for i := range saves {
+		for _, s := range p.shims {
+			s.Saved(first+int64(i)*every, -1)
 		}
+		p.net.Pass(time.Second)
 	}
-	maps.DeleteFunc(recorded, func(_ int64, n int) bool { return n < len(nodes) })
-	return recorded
-}
-
-// act begins what is planned now, and records what was digested.
-func (p *pace) act(jg record.JobGen, now int, recorded map[int64]int) {
-	for _, a := range p.plan() {
-		switch a := a.(type) {
-		case Digest:
-			p.digest, p.until = a, now+p.takes
-			p.run(jg).Digests[a.Step] = Work[record.Saved]{}
-		case WriteSaved:
-			p.carryOut(a)
-			recorded[a.Step]++
-		case Merge:
-		default:
-			p.carryOut(a)
-		}
-	}
+	maps.DeleteFunc(p.recorded, func(_ int64, n int) bool { return n < len(nodes) })
+	return slices.Sorted(maps.Keys(p.recorded))
 }
 
 // A job that saves faster than its nodes digest commits all the same, again and
@@ -86,7 +78,7 @@ func TestNodesOfDifferentSpeedsShareSteps(t *testing.T) {
 	const saves = 200
 	for _, nodes := range [][]int{{30}, {150}, {370}, {30, 150}, {150, 250}, {230, 370}, {330, 333}, {210, 570, 1130}, {990, 1010}, {310, 320, 330, 340, 350, 360, 370, 380}} {
 		for _, steps := range []struct{ first, every int64 }{{1, 1}, {7, 50}} {
-			shared := slices.Sorted(maps.Keys(paced(nodes, steps.first, steps.every, saves)))
+			shared := paced(t, nodes, steps.first, steps.every, saves)
 			slowest := slices.Max(nodes)
 			gap, last := int64(0), steps.first
 			for _, s := range shared {

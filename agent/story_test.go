@@ -1,25 +1,25 @@
-package agent
+package agent_test
 
 import (
-	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/agent/fence"
 	"github.com/bellows-ml/bellows/record"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected lines of the stories")
 
-// TestStories plays each script: a line is a fact that has changed, the indented
-// lines below it are what is planned then; "done" carries all of that out.
-// Each is played many times over, because Go's map order differs each time.
+// TestStories plays each script on a machine in memory: a line is something that
+// happens, and the indented lines below it are the actions that the agent begins
+// then. Each is played several times over, because Go's map order differs each time.
 func TestStories(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(paths) == 0 {
@@ -38,7 +38,7 @@ func TestStories(t *testing.T) {
 				}
 				return
 			}
-			for range 30 {
+			for range 5 {
 				if got != string(text) {
 					t.Fatalf("the story goes differently (go test ./agent -update, then read the diff):\n%s", got)
 				}
@@ -51,8 +51,7 @@ func TestStories(t *testing.T) {
 func play(t *testing.T, text string) string {
 	t.Helper()
 	var out strings.Builder
-	m := newModel()
-	var planned []Action
+	s := newStage()
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\n")
 		if strings.HasPrefix(line, "  ") {
@@ -63,26 +62,48 @@ func play(t *testing.T, text string) string {
 		if len(words) == 0 || words[0] == "#" {
 			continue
 		}
-		if words[0] == "done" {
-			for _, a := range planned {
-				m.carryOut(a)
-			}
-		} else if err := m.fact(words); err != nil {
-			t.Fatalf("%q: %v", line, err)
+		if !s.happens(words) {
+			t.Fatalf("%q: a story has no such word", line)
 		}
-		planned = m.plan()
-		for _, a := range planned {
-			out.WriteString("  " + tell(a) + "\n")
+		s.net.Tick()
+		for _, said := range s.said {
+			out.WriteString("  " + said + "\n")
 		}
+		s.said = nil
 	}
 	return out.String()
 }
 
+// begins notes an action that the agent begins. A wish that only moves the deadline
+// is left out: that is every renewal of the lease.
+func (s *stage) begins(a agent.Action) {
+	push, ok := a.(agent.Push)
+	if _, starts := a.(agent.StartShim); starts {
+		delete(s.pushed, a.Of())
+	}
+	if !ok {
+		s.said = append(s.said, tell(a))
+		return
+	}
+	_, rest, _ := strings.Cut(push.Wish.String(), " ")
+	switch push.Wish.Deadline {
+	case fence.Never:
+	case 0:
+		rest = "deadline=unknown " + rest
+	default:
+		rest = "deadline " + rest
+	}
+	said := strings.TrimSpace(fmt.Sprintf("push %s/%d %s", a.Of().Job, a.Of().Generation, rest))
+	if s.pushed[a.Of()] != said {
+		s.said = append(s.said, said)
+		s.pushed[a.Of()] = said
+	}
+}
+
 // tell writes an action with its content, as far as a story is about it.
-func tell(a Action) string {
-	content := any(nil)
+func tell(a agent.Action) string {
 	switch a := a.(type) {
-	case WriteAck:
+	case agent.WriteAck:
 		switch v := a.Value.(type) {
 		case record.Failed:
 			return fmt.Sprintf("%s %s: %s", a, v.Kind, v.Reason)
@@ -91,203 +112,185 @@ func tell(a Action) string {
 		case record.Held:
 			return fmt.Sprintf("%s sdk=%t begun=%d", a, v.SDK, v.Begun)
 		case record.Stopped:
-			left := ""
+			saved, left := "no", ""
+			if !v.SavedAt.IsZero() {
+				saved = "yes"
+			}
 			if len(v.Unkillable) > 0 {
 				left = fmt.Sprintf(" unkillable=%v", v.Unkillable)
 			}
-			return fmt.Sprintf("%s finished=%t saved=%s%s", a, v.Finished, since(v.SavedAt), left)
+			return fmt.Sprintf("%s finished=%t saved=%s%s", a, v.Finished, saved, left)
 		}
-	case Digest:
+	case agent.WriteSaved:
+		if a.Saved.Lost != "" {
+			return fmt.Sprintf("%s lost: %s", a, a.Saved.Lost)
+		}
+	case agent.Digest:
 		return fmt.Sprintf("%s samples=%d ranks=%v plain=%t dir=%q", a, a.Samples, a.Ranks, a.Plain, a.Dir)
-	case Merge:
+	case agent.Merge:
 		return fmt.Sprintf("%s parts=%d world=%d", a, len(a.Parts), a.WorldSize)
 	default:
-	}
-	if content != nil {
-		b, _ := json.Marshal(content)
-		return fmt.Sprintf("%s %s", a, b)
 	}
 	return a.String()
 }
 
-func since(at time.Time) string {
-	if at.IsZero() {
-		return "-"
-	}
-	return at.Sub(epoch()).String()
-}
-
-// fact takes one line of a story in.
-func (m *model) fact(w []string) error {
+// happens carries out one line of a story; false if there is no such word.
+func (s *stage) happens(w []string) bool {
 	switch w[0] {
-	case "alive":
-		m.alive = number(w[1])
-		return nil
-	case "deadline":
-		m.deadline = number(w[1])
-		return nil
-	case "strict":
-		m.strict = true
-		return nil
-	case "restarted": // another agent, which has found no run directories
-		clear(m.runs)
-		for _, g := range m.goals {
-			g.Fresh = false
+	case "pass":
+		length, err := time.ParseDuration(w[1])
+		if err != nil {
+			panic(err)
 		}
-		return nil
+		s.net.Pass(length)
+	case "crowd":
+		s.crowd = int(number(w[1]))
+	case "cut":
+		length, err := time.ParseDuration(w[1])
+		if err != nil {
+			panic(err)
+		}
+		s.m.CutOff(s.net.Now() + length)
+	case "expire":
+		s.write(record.Delete(record.AliveKey(s.m.Node)))
+	case "restart":
+		s.m.StopAgent()
+		clear(s.pushed)
+		s.m.StartAgent()
+	case "slow":
+		s.slow[w[1]] = true
+	case "done":
+		clear(s.slow)
+		s.net.Pass(slowly)
+	default:
+		jg := named(w[1])
+		return s.leads(jg, w) || s.peers(jg, w) || s.works(jg, w) || s.fails(jg, w)
 	}
-	jg := named(w[1])
-	if m.recordFact(jg, w) || m.shimFact(jg, w) || m.runFact(jg, w) {
-		return nil
-	}
-	return fmt.Errorf("no such fact")
+	return true
 }
 
-func (m *model) recordFact(jg record.JobGen, w []string) bool {
-	g := m.goal(jg)
+// leads is what the leader writes, or a hand in its place.
+func (s *stage) leads(jg record.JobGen, w []string) bool {
+	job, g := jg.Job, jg.Generation
 	switch w[0] {
 	case "plan":
-		world := cluster.World{Job: jg.Job, Generation: jg.Generation, BatchSize: 8}
-		plan := &record.Plan{}
-		rank := 0
-		for _, x := range w[2:] {
-			if step, ok := strings.CutPrefix(x, "resume="); ok {
-				plan.Resume = &record.Checkpoint{Step: number(step)}
-				continue
-			}
-			if nonce, ok := strings.CutPrefix(x, "nonce="); ok {
-				world.Nonce = nonce
-				continue
-			}
-			node, rest, _ := strings.Cut(x, "@")
-			rev, count, _ := strings.Cut(rest, "*")
-			member := cluster.Member{Node: cluster.NodeID(node), AliveRev: number(rev), FirstRank: rank}
-			for range number(count) {
-				member.Devices = append(member.Devices, cluster.DeviceID(fmt.Sprintf("d%d", rank)))
-				rank++
-			}
-			world.Members = append(world.Members, member)
-		}
-		plan.World = world
-		g.Read, g.Plan, g.Permit, g.Spec = true, plan, true, &record.Submitted{ID: jg.Job}
-	case "unread":
-		g.Read = false
+		s.plan(jg, w[2:])
 	case "no-permit":
-		g.Permit = false
+		s.write(record.Delete(record.PermitKey(job, g)))
 	case "halt":
-		g.Halt = &record.Halt{Why: "asked to", Save: w[2] == "save"}
-		if len(w) > 3 {
-			stop := number(strings.TrimPrefix(w[3], "stop_after="))
-			g.Halt.StopAfter = &stop
-		}
-	case "collected":
-		g.Plan, g.Permit, g.Halt, g.Spec = nil, false, nil, nil
-	case "peer":
-		p := m.peer(jg, cluster.NodeID(w[2]))
-		switch w[3] {
-		case "failed":
-			p.Failed = &record.Failed{Reason: strings.Join(w[4:], " ")}
-		case "gone":
-			p.Gone = true
-		case "offered":
-			p.Offered = number(w[4])
-		case "saved":
-			member, _, _ := g.Plan.World.Member(p.Node)
-			s := record.Saved{}
-			for i := range member.Devices {
-				s.Ranks = append(s.Ranks, member.FirstRank+i)
+		at := dawn.Add(s.net.Now())
+		halt := record.Halt{Why: "asked to", Save: w[2] == "save", At: at, Deadline: at.Add(time.Hour)}
+		for _, word := range w[3:] {
+			if step, ok := strings.CutPrefix(word, "stop_after="); ok {
+				after := number(step)
+				halt.StopAfter = &after
 			}
-			p.Saved[number(w[4])] = s
+			halt.Terminate = halt.Terminate || word == "terminate"
 		}
+		s.write(record.Put(record.HaltKey(job, g), halt))
+	case "collect":
+		s.write(record.DeletePrefix(record.GenerationPrefix(job, g)), record.Delete(record.GrantKey(s.m.Node, job)))
+	case "delete-plan":
+		s.write(record.DeletePrefix(record.GenerationPrefix(job, g)))
+	case "misname":
+		plan := s.plans[jg]
+		plan.World.Generation++
+		s.write(record.Put(record.PlanKey(job, g), plan))
+	case "grant":
+		s.write(record.Put(record.GrantKey(s.m.Node, job), record.Grant{Generation: g}))
+	case "no-grant":
+		s.write(record.Delete(record.GrantKey(s.m.Node, job)))
 	default:
 		return false
 	}
 	return true
 }
 
-func (m *model) shimFact(jg record.JobGen, w []string) bool {
-	r := m.run(jg)
-	switch w[0] {
-	case "shim":
-		r.Shim = map[string]Shim{"live": Live, "dead": Dead, "starting": Starting, "absent": Absent}[w[2]]
-		if r.Shim != Live {
-			r.Pushed = nil
-		}
-	case "workers":
-		for i := range int(number(w[2])) {
-			rep := m.report(jg)
-			rep.Workers = append(rep.Workers, record.Worker{Rank: i, PID: 1000 + i})
-		}
-	case "held":
-		m.report(jg).Held = &record.Held{SDK: w[2] == "sdk", Begun: number(w[3])}
-	case "worker-failed":
-		m.report(jg).Failed = &record.Failed{Kind: record.WorkerFailed, Reason: strings.Join(w[2:], " ")}
-	case "save":
-		rep := m.report(jg)
-		rep.Saves = append(rep.Saves, Save{Rank: int(number(w[2])), Step: number(w[3]), Dir: "/ck/step-" + w[3]})
+// peers is what another member has written.
+func (s *stage) peers(jg record.JobGen, w []string) bool {
+	if w[0] != "peer" {
+		return false
+	}
+	world := s.plans[jg].World
+	node, rest := w[2], w[4:]
+	i := slices.IndexFunc(world.Members, member(node))
+	if i < 0 {
+		return false
+	}
+	m := world.Members[i]
+	switch w[3] {
+	case "failed":
+		key := record.AckKey(m.Node, jg.Job, jg.Generation, record.AckFailed)
+		s.write(record.Put(key, record.Failed{Kind: record.WorkerFailed, Reason: strings.Join(rest, " "), Nonce: world.Nonce}))
 	case "stopped":
-		s := &record.Stopped{Finished: w[2] == "finished"}
-		if w[2] == "signalled" {
-			s.SignalledAt = epoch()
-			s.Exits = append(s.Exits, record.Exit{Code: int(number(w[3]))})
-		}
-		m.report(jg).Stopped = s
+		s.write(record.Put(record.AckKey(m.Node, jg.Job, jg.Generation, record.AckStopped), record.Stopped{Nonce: world.Nonce}))
+	case "offered":
+		offer := record.Offer{Nonce: world.Nonce, Checkpoint: record.Checkpoint{Generation: jg.Generation, Step: number(rest[0])}}
+		s.write(record.Put(record.OfferKey(m.Node, jg.Job, jg.Generation, number(rest[0])), offer))
+	case "saved":
+		s.write(record.Put(record.SavedKey(m.Node, jg.Job, jg.Generation, number(rest[0])), record.Saved{Ranks: m.Ranks(), Nonce: world.Nonce}))
 	default:
 		return false
 	}
 	return true
 }
 
-func (m *model) runFact(jg record.JobGen, w []string) bool {
-	r := m.run(jg)
+// works is what the workers of a generation here do.
+func (s *stage) works(jg record.JobGen, w []string) bool {
 	switch w[0] {
-	case "plain":
-		r.Plain = &Plain{Step: -1, Samples: -1, Final: w[len(w)-1] == "final"}
-		for _, word := range w {
+	case "held":
+		begun := int64(-1)
+		if w[2] == "sdk" {
+			begun = number(w[3])
+		}
+		s.shim(jg).Held(w[2] == "sdk", begun, false)
+	case "save":
+		s.shim(jg).Saved(number(w[2]), 0)
+	case "left":
+		samples := int64(-1)
+		for _, word := range w[3:] {
 			if text, ok := strings.CutPrefix(word, "samples="); ok {
-				r.Plain.Samples = number(text)
+				samples = number(text)
 			}
 		}
-		if w[2] != "none" {
-			r.Plain.Step, r.Plain.Whole = number(w[2]), w[3] == "whole"
-			r.Plain.Dir = map[bool]string{true: "/ck", false: "/ck/step-" + w[2]}[r.Plain.Whole]
-		}
-	case "told": // by the SDK: told JOB/GEN STEP SAMPLES
-		m.report(jg).Progress = &record.JobProgress{Step: number(w[2]), Samples: number(w[3])}
-	case "refused":
-		r.Shim = Absent
-		r.Refused = &record.Failed{Kind: record.NodeRefused, Reason: strings.Join(w[2:], " "), Rank: -1}
-	case "damaged":
-		r.Refused = &record.Failed{Kind: record.CheckpointDamaged, Reason: strings.Join(w[2:], " "), Rank: -1}
-	case "broken":
-		r.Digests[number(w[3])] = Work[record.Saved]{Done: true, Err: "input/output error"}
-	case "unmergeable":
-		r.Merges[number(w[3])] = Work[record.Offer]{Done: true, Err: "is a directory"}
-	case "unheeded": // by a shim that was told to kill, or to go
-		r.ToldToKill, r.ToldToGo = HangPatience, HangPatience
-	case "unkillable":
-		m.report(jg).Unkillable = []int{1000}
-	case "struck":
-		r.Killed = true
-	case "doomed": // its device is withheld
-		r.KillPending = []int{int(number(w[2]))}
-	case "quiet":
-		r.Quiet = OfferPatience
+		s.shim(jg).Left(number(w[2]), samples, slices.Contains(w, "whole"))
+	case "told":
+		s.shim(jg).Progress(number(w[2]), number(w[3]))
+	case "fail":
+		s.shim(jg).Fail(int(number(w[2])))
+	case "exit":
+		s.shim(jg).Exit(int(number(w[2])))
 	default:
 		return false
 	}
 	return true
 }
 
-func number(s string) int64 {
-	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil {
-		panic(err)
+// fails is what goes wrong on the node.
+func (s *stage) fails(jg record.JobGen, w []string) bool {
+	reason := strings.Join(w[2:], " ")
+	switch w[0] {
+	case "crash":
+		s.shim(jg).Crash()
+	case "hang":
+		s.shim(jg).Hang(true)
+	case "lose":
+		s.m.LoseDirectory(jg)
+	case "refuse":
+		s.shimless[jg] = &record.Failed{Kind: record.NodeRefused, Reason: reason, Rank: -1}
+	case "damaged":
+		s.damaged = true
+	case "broken":
+		s.broken[jg] = reason
+	case "unmergeable":
+		s.unmergeable[jg] = reason
+	case "unkillable":
+		s.unkillable[jg] = true
+	case "release":
+		delete(s.unkillable, jg)
+		s.shim(jg).Release()
+	default:
+		return false
 	}
-	return n
-}
-
-func named(s string) record.JobGen {
-	job, g, _ := strings.Cut(s, "/")
-	return record.JobGen{Job: cluster.JobID(job), Generation: cluster.Generation(number(g))}
+	return true
 }

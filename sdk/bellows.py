@@ -31,7 +31,11 @@ of the number of steps finished. Between two steps these are the same number.
 The same script runs without Bellows (``python train.py``, or under any
 launcher that sets RANK and WORLD_SIZE); see `standalone`.
 
-This file needs Python 3.8 or later and nothing else. Its functions may be
+Where memory, randomness or the batch size matter: `micro_batches`, `seed`,
+`TreeSum` and `lr_scale`.
+
+This file needs Python 3.8 or later and nothing else; what speaks to torch, numpy
+or JAX imports them when it is called. Its functions may be
 called from any thread of the training process, `should_stop` from one of them
 only. Processes forked or spawned by it, such as data-loader workers, may ask
 for ranks, positions and indices; only the training process itself talks to
@@ -42,10 +46,12 @@ import atexit
 import errno
 import functools
 import hashlib
+import importlib
 import json
 import math
 import operator
 import os
+import random
 import re
 import shutil
 import signal
@@ -53,24 +59,42 @@ import socket
 import sys
 import threading
 import time
-from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
 __all__ = [
     "Batches",
     "Checkpoint",
+    "MicroBatch",
+    "MicroBatches",
     "SaveError",
+    "Seeded",
+    "Stream",
+    "TreeSum",
+    "accelerate_arguments",
+    "accumulation_steps",
     "batch_size",
     "global_indices",
     "indices",
+    "lightning_arguments",
+    "lightning_callback",
     "local_rank",
+    "logical_workers",
+    "lr_scale",
     "managed",
+    "micro_batches",
     "position",
+    "random_state",
     "rank",
     "report",
     "resume",
     "save",
+    "seed",
+    "set_random_state",
     "should_stop",
     "standalone",
+    "stream",
+    "trainer_arguments",
+    "trainer_train",
     "world_size",
 ]
 
@@ -280,7 +304,394 @@ class Batches:
 
     def __iter__(self) -> Iterator[List[int]]:
         for step in range(self.start, self.stop):
-            yield indices(step, self.dataset_size, self.seed)
+            yield [_Index.of(i, step) for i in indices(step, self.dataset_size, self.seed)]
+
+
+class _Index(int):
+    """A sample's index that knows for which step it is taken, also in a data-loader worker: for `Seeded`."""
+
+    step: int
+
+    @classmethod
+    def of(cls, index: int, step: int) -> "_Index":
+        known = cls(index)
+        known.step = step
+        return known
+
+
+# ---------------------------------------------------------------------------
+# Micro-batches: what a device takes at once
+# ---------------------------------------------------------------------------
+
+
+def logical_workers() -> int:
+    """Return into how many parts each step is cut whatever the number of workers; 0: into one for each worker."""
+    logical = _integer(os.environ, "BELLOWS_LOGICAL_WORKERS", 0)
+    if logical and logical % world_size():
+        raise ValueError(
+            f"BELLOWS_LOGICAL_WORKERS={logical}: {world_size()} workers cannot share them evenly: "
+            "use a power of two that is at least the largest number of workers"
+        )
+    return logical
+
+
+class MicroBatch(List[int]):
+    """Indices of samples that a device takes at once: a list, with what its loss is weighed and seeded by."""
+
+    worker: int  # the logical worker that it belongs to; without logical workers, the rank
+    number: int  # which of that worker's micro-batches it is, from 0
+    last: bool  # no other of that worker follows in this step
+    weight: float  # its part of the global batch
+
+    @classmethod
+    def of(cls, indices: Iterable[int], worker: int, number: int, last: bool) -> "MicroBatch":
+        """Make one; its weight follows from the batch size."""
+        made = cls(indices)
+        made.worker, made.number, made.last, made.weight = worker, number, last, 0.0
+        made.weight = len(made) / batch_size()
+        return made
+
+
+def accumulation_steps() -> int:
+    """Return how many micro-batches each rank takes in one step; the same on all ranks."""
+    logical, micro = logical_workers(), _micro_batch()
+    each = -(-batch_size() // (logical or world_size()))  # samples of the largest part
+    return max(1, logical // world_size()) * (-(-each // micro) if micro else 1)
+
+
+def micro_batches(step: int, dataset_size: int, seed: Optional[int] = 0) -> List[MicroBatch]:
+    """Return this rank's samples of global step ``step``, cut into what its device takes at once.
+
+    Together they are ``indices(step, dataset_size, seed)``. None has more than
+    $BELLOWS_MICRO_BATCH samples (``bellows run --micro-batch``), so a device
+    needs as much memory in a small world as in a large one; every rank has
+    `accumulation_steps` of them. Sum their gradients before the optimiser's
+    step. A loss that is a mean counts ``micro_batch.weight`` of the whole::
+
+        for part in bellows.micro_batches(step, len(dataset)):
+            (loss_of(part) * part.weight).backward()
+
+    That makes sums over ranks. DDP takes the mean over them: multiply by
+    ``world_size()`` then. Where the batch does not divide evenly, parts differ
+    by one sample; one is empty if there are fewer samples than parts.
+    """
+    position(step)  # bad steps are named here
+    w, r = world_size(), rank()
+    logical, micro = logical_workers(), _micro_batch()
+    workers = range(logical * r // w, logical * (r + 1) // w) if logical else range(r, r + 1)
+    parts = logical or w
+    pieces = accumulation_steps() // len(workers)
+    mine = indices(step, dataset_size, seed)
+    begin = batch_size() * workers[0] // parts
+    found = []
+    for worker in workers:
+        first, last = (batch_size() * n // parts - begin for n in (worker, worker + 1))
+        for n in range(pieces):
+            a, b = (first + (last - first) * k // pieces for k in (n, n + 1))
+            found.append(MicroBatch.of((_Index.of(i, step) for i in mine[a:b]), worker, n, n == pieces - 1))
+    return found
+
+
+class MicroBatches:
+    """This rank's micro-batches from one step to another, in turn: a ``batch_sampler`` for torch's DataLoader.
+
+    `accumulation_steps` of them make a step.
+    """
+
+    def __init__(self, start: int, stop: int, dataset_size: int, seed: Optional[int] = 0) -> None:
+        self.start, self.stop, self.dataset_size, self.seed = start, stop, dataset_size, seed
+
+    def __len__(self) -> int:
+        return max(0, self.stop - self.start) * accumulation_steps()
+
+    def __iter__(self) -> Iterator[MicroBatch]:
+        for step in range(self.start, self.stop):
+            for part in micro_batches(step, self.dataset_size, self.seed):
+                yield part
+
+
+def _micro_batch() -> int:
+    micro = _integer(os.environ, "BELLOWS_MICRO_BATCH", 0)
+    if micro > batch_size():
+        raise ValueError(f"BELLOWS_MICRO_BATCH={micro}: the whole batch is {batch_size()} samples: use that or less")
+    return micro
+
+
+class TreeSum:
+    """Sums of gradients whose every bit is the same for any number of workers: for logical workers.
+
+    Rounding depends on the order of additions, so a ring of 8 workers and one of
+    4 disagree in the last bits, and training magnifies that. Here each logical
+    worker's gradient is summed by itself, and then pairs are, and pairs of pairs,
+    on whichever ranks they are::
+
+        total = bellows.TreeSum(model.parameters())       # not wrapped in DDP
+        ...
+        optimizer.zero_grad()
+        for part in bellows.micro_batches(step, n):
+            bellows.seed(step, part)
+            loss = loss_of(part) * part.weight
+            loss.backward()
+            total.add(part, loss)
+        loss = total.reduce()                             # each .grad is the sum over all workers now
+        optimizer.step()
+
+    It holds for torch on processors, with the same number of threads everywhere,
+    for the same build of torch on the same kind of processor. Cost: log2(workers)
+    exchanges of the whole gradient, each after the other and after the backward
+    pass, instead of one ring beside it; memory for log2(logical workers a rank)
+    more gradients; and no micro-batch is larger than a logical worker's part.
+    What is not a parameter, such as batch norm's running statistics, is not reduced.
+    """
+
+    def __init__(self, parameters: Iterable[Any]) -> None:
+        self.parameters = [p for p in parameters if p.requires_grad]
+        logical = logical_workers()
+        if logical & (logical - 1) or not logical:
+            raise ValueError(f"TreeSum with {logical} logical workers: use a power of two: bellows run --logical-workers 8")
+        self._logical = logical
+        self._loss: Any = None
+        self._whole: List[Tuple[int, List[Any]]] = []  # how many workers a sum is of, and the sum; as in a binary counter
+        self._added = 0
+
+    def add(self, part: MicroBatch, loss: Any) -> None:
+        """Take in the gradients of a micro-batch, after its backward, and its loss."""
+        loss = loss.detach()
+        self._loss = loss if self._loss is None else self._loss + loss
+        if not part.last:
+            return
+        torch = sys.modules["torch"]
+        sums = [torch.zeros_like(p) if p.grad is None else p.grad for p in self.parameters] + [self._loss.reshape(1)]
+        for p in self.parameters:
+            p.grad = None
+        self._loss, of = None, 1
+        self._added += 1
+        while self._whole and self._whole[-1][0] == of:
+            _, before = self._whole.pop()
+            sums, of = [a + b for a, b in zip(before, sums)], 2 * of
+        self._whole.append((of, sums))
+
+    def reduce(self) -> Any:
+        """Set every parameter's .grad to the sum over all workers, and return that of the losses, a tensor."""
+        here, world = self._logical // world_size(), world_size()
+        if self._added != here:
+            raise ValueError(f"TreeSum.reduce: {self._added} logical workers were added, of {here}: add every micro-batch of the step")
+        (_, sums), self._whole, self._added = self._whole[0], [], 0
+        distance = 1
+        while distance < world:
+            sums = _summed_with(rank() ^ distance, sums)
+            distance *= 2
+        for p, total in zip(self.parameters, sums):
+            p.grad = total
+        return sums[-1][0]
+
+
+def _summed_with(peer: int, sums: List[Any]) -> List[Any]:
+    """Exchange sums with a rank, and add them; a + b and b + a have the same bits."""
+    dist = importlib.import_module("torch.distributed")
+    torch = sys.modules["torch"]
+    flat: Dict[Any, List[Any]] = {}  # one message for each type of numbers
+    for t in sums:
+        flat.setdefault(t.dtype, []).append(t)
+    theirs = {}
+    for kind, tensors in flat.items():
+        mine = torch.cat([t.reshape(-1) for t in tensors])
+        got = torch.empty_like(mine)
+        for request in dist.batch_isend_irecv([dist.P2POp(dist.isend, mine, peer), dist.P2POp(dist.irecv, got, peer)]):
+            request.wait()
+        theirs[kind] = iter(torch.split(mine + got, [t.numel() for t in tensors]))
+    return [next(theirs[t.dtype]).reshape(t.shape) for t in sums]
+
+
+# ---------------------------------------------------------------------------
+# Randomness
+# ---------------------------------------------------------------------------
+
+
+class Stream:
+    """Random numbers of one rank, or one micro-batch, in one step; each call makes a new generator at its beginning."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number  # 64 bits
+
+    def random(self) -> random.Random:
+        """Return a generator of the standard library."""
+        return random.Random(self.number)
+
+    def numpy(self) -> Any:
+        """Return a ``numpy.random.Generator``."""
+        return importlib.import_module("numpy").random.default_rng(self.number)
+
+    def torch(self, device: Any = "cpu") -> Any:
+        """Return a ``torch.Generator`` on a device."""
+        return importlib.import_module("torch").Generator(device=device).manual_seed(self.number)
+
+    def jax(self) -> Any:
+        """Return a key of ``jax.random``."""
+        keys = importlib.import_module("jax").random
+        return keys.fold_in(keys.PRNGKey(self.number >> 32), self.number & 0xFFFFFFFF)
+
+
+def stream(step: int, part: Optional[MicroBatch] = None, base: int = 0) -> Stream:
+    """Return the random numbers of global step ``step`` for this rank, or for one of its micro-batches.
+
+    They follow from these alone: no two ranks, steps or micro-batches share any,
+    and a run that resumes draws what it would have drawn. With logical workers
+    a micro-batch has the same stream for any number of workers.
+    ``base`` sets apart trainings that should differ.
+    """
+    who = f"rank {rank()}" if part is None else f"worker {part.worker} part {part.number}"
+    return Stream(_stream_number(f"{base} {_whole('step', step)} {who}"))
+
+
+def seed(step: int, part: Optional[MicroBatch] = None, base: int = 0) -> int:
+    """Begin `stream` in the global generators of ``random`` and, where imported, numpy and torch; return its number.
+
+    Call it at the beginning of every step, or with ``part`` of every micro-batch:
+    dropout then differs between ranks and between steps, and is not repeated
+    after a resume.
+    """
+    number = stream(step, part, base).number
+    _seed_all(number)
+    return number
+
+
+class Seeded:
+    """A data set that draws the random numbers of each sample from a stream of the sample and the step.
+
+    Augmentation then is the same for any number of workers and of data-loader
+    workers, and differs in each pass. It needs the indices of `Batches`,
+    `MicroBatches` or `micro_batches`, which know their step. The global
+    generators are afterwards as they were.
+    """
+
+    def __init__(self, dataset: Any, base: int = 0) -> None:
+        self.dataset, self.base = dataset, base
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: int) -> Any:
+        step = getattr(index, "step", None)
+        if step is None:
+            raise TypeError(f"Seeded[{index!r}]: the index does not know its step: take batches from bellows.Batches or bellows.MicroBatches")
+        before = random_state()
+        _seed_all(_stream_number(f"{self.base} {step} sample {int(index)}"))
+        try:
+            return self.dataset[int(index)]
+        finally:
+            _set_generators(before)
+
+
+def random_state() -> Dict[str, Any]:
+    """Return the states of the global generators: of ``random``, and of numpy and torch where imported.
+
+    For a script that does not call `seed`: each rank saves its own with the
+    checkpoint (``torch.save(bellows.random_state(), directory + "/random.pt")``).
+    """
+    state: Dict[str, Any] = {"rank": rank(), "world_size": world_size(), "random": random.getstate()}
+    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    if numpy is not None:
+        kind, keys, *rest = numpy.random.get_state()
+        state["numpy"] = [kind, keys.tolist(), *rest]
+    if torch is not None:
+        state["torch"] = torch.get_rng_state()
+        if torch.cuda.is_available() and torch.cuda.is_initialized():
+            state["cuda"] = torch.cuda.get_rng_state()
+    return state
+
+
+def set_random_state(state: Mapping[str, Any], step: int) -> bool:
+    """Go on with the states that this rank has saved; return whether it could.
+
+    After a rescale there are more ranks than states, or fewer: then all ranks
+    begin new streams, as `seed` does for ``step``, and False is returned.
+    """
+    if (state["rank"], state["world_size"]) != (rank(), world_size()):
+        seed(step)
+        return False
+    _set_generators(state)
+    return True
+
+
+def _stream_number(text: str) -> int:
+    return int.from_bytes(hashlib.sha512(("bellows stream " + text).encode()).digest()[:8], "little")
+
+
+def _seed_all(number: int) -> None:
+    random.seed(number)
+    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    if numpy is not None:
+        numpy.random.seed([number >> 32, number & 0xFFFFFFFF])
+    if torch is not None and _has_cuda() and not torch.cuda.is_initialized():
+        torch.manual_seed(number)  # it notes the number for when it is
+    elif torch is not None:
+        # What torch.manual_seed does, without its looking for every kind of device: ten times as fast.
+        torch.default_generator.manual_seed(number)
+        if _has_cuda():
+            torch.cuda.manual_seed(number)
+
+
+@functools.lru_cache(maxsize=1)
+def _has_cuda() -> bool:
+    return bool(sys.modules["torch"].cuda.is_available())
+
+
+def _set_generators(state: Mapping[str, Any]) -> None:
+    version, numbers, gauss = state["random"]
+    random.setstate((version, tuple(numbers), gauss))
+    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    if numpy is not None and "numpy" in state:
+        kind, keys, *rest = state["numpy"]
+        numpy.random.set_state((kind, numpy.array(keys, dtype="uint32"), *rest))
+    if torch is not None and "torch" in state:
+        torch.set_rng_state(state["torch"].cpu())
+        if "cuda" in state:
+            torch.cuda.set_rng_state(state["cuda"].cpu())
+
+
+# ---------------------------------------------------------------------------
+# The learning rate where the batch size ranges
+# ---------------------------------------------------------------------------
+
+_LR_FILE = "lr.json"  # in rank 0's part of a checkpoint, where a rule is declared
+
+
+def lr_scale(step: int) -> float:
+    """Return by what to multiply the learning rate in global step ``step``.
+
+    It follows the rule that the job's owner has declared (``bellows run
+    --lr-rule linear``, or sqrt): the ratio of `batch_size` to the smallest batch
+    of the job, or its root. Without a rule it is 1: nothing is applied by guess,
+    and nothing unless the script multiplies. With ``--lr-warmup N`` a change is
+    made in N equal steps from the first of the new batch size on.
+    """
+    return _run.lr_change().scale(_whole("step", step))
+
+
+class _LRChange(NamedTuple):
+    """How the factor of the learning rate changes from step ``since`` on."""
+
+    batch: int
+    before: float
+    after: float
+    since: int
+    warmup: int
+
+    def scale(self, step: int) -> float:
+        if step - self.since + 1 >= self.warmup:
+            return self.after
+        return self.before + (self.after - self.before) * (step - self.since + 1) / self.warmup
+
+
+_LR_RULES: Dict[str, Callable[[float], float]] = {"none": lambda ratio: 1.0, "linear": lambda ratio: ratio, "sqrt": math.sqrt}
+
+
+def _lr_rule() -> str:
+    rule = os.environ.get("BELLOWS_LR_RULE") or "none"
+    if rule not in _LR_RULES:
+        raise ValueError(f"BELLOWS_LR_RULE={rule!r}: use linear, sqrt or none")
+    return rule
 
 
 def _samples(first: int, last: int, size: int, seed: Optional[int]) -> List[int]:
@@ -363,6 +774,192 @@ def _permuted(first: int, last: int, size: int, rounds: List[Tuple[Any, Any]]) -
 
 
 # ---------------------------------------------------------------------------
+# Trainers
+# ---------------------------------------------------------------------------
+
+
+def trainer_arguments() -> Dict[str, Any]:
+    """Return what Hugging Face's ``TrainingArguments`` have to say: ``TrainingArguments(..., **bellows.trainer_arguments())``.
+
+    A global step is then the same samples for any number of workers, in
+    micro-batches that a device can hold.
+    """
+    return {
+        "per_device_train_batch_size": _each_micro_batch(),
+        "gradient_accumulation_steps": accumulation_steps(),
+        "dataloader_drop_last": True,  # the last steps of a pass would depend on the number of workers
+        "save_strategy": "no",
+    }
+
+
+def trainer_train(trainer: Any, save_every: int = 500) -> Any:
+    """Have Hugging Face's ``Trainer`` train elastically, in the place of ``trainer.train()``.
+
+    It resumes, stops where Bellows says, saves then and after each ``save_every``
+    steps, and begins a stream of random numbers with each step. Give ``max_steps``:
+    an epoch's length in steps is the Trainer's. Needs `trainer_arguments`.
+    """
+    callback = importlib.import_module("transformers").TrainerCallback
+    save_every = _whole("save_every", save_every)
+    for name, value in trainer_arguments().items():
+        have = getattr(trainer.args, name)
+        if getattr(have, "value", have) != value:
+            raise ValueError(f"{name}={have!r}: use TrainingArguments(..., **bellows.trainer_arguments())")
+
+    class Elastic(callback):  # type: ignore[misc, valid-type]
+        def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            seed(state.global_step)
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            if state.global_step < state.max_steps and should_stop(state.global_step):
+                control.should_training_stop = True
+            elif state.global_step % save_every == 0:
+                self.save(state)
+            report(state.global_step)
+
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+            if logs and "loss" in logs:
+                report(state.global_step, loss=float(logs["loss"]))
+
+        def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            self.save(state)
+
+        def save(self, state: Any) -> None:
+            def write(directory: str) -> None:
+                if rank() == 0:  # the state is the same on all ranks
+                    torch = sys.modules["torch"]
+                    trainer.save_model(directory)
+                    torch.save(trainer.optimizer.state_dict(), os.path.join(directory, "optimizer.pt"))
+                    torch.save(trainer.lr_scheduler.state_dict(), os.path.join(directory, "scheduler.pt"))
+                    state.save_to_json(os.path.join(directory, "trainer_state.json"))
+
+            save(state.global_step, write)
+
+    trainer.add_callback(Elastic())
+    checkpoint = resume()
+    return trainer.train(resume_from_checkpoint=checkpoint.shard(0) if checkpoint else None)
+
+
+def lightning_arguments() -> Dict[str, Any]:
+    """Return what Lightning's Trainer has to be told: ``Trainer(..., **bellows.lightning_arguments())``.
+
+    The loader's batches come from `MicroBatches`; Lightning must neither share
+    them out again, nor save by itself.
+
+    Lightning numbers ranks as if each node had as many workers; a world in
+    which that is not so is refused, before anything is trained.
+    """
+    _each_micro_batch()  # Lightning divides by the number of micro-batches
+    local = _integer(os.environ, "LOCAL_WORLD_SIZE", world_size(), least=1)
+    node = _integer(os.environ, "GROUP_RANK", 0)
+    if world_size() % local or rank() != node * local + local_rank():
+        raise ValueError(
+            f"LOCAL_WORLD_SIZE={local}, GROUP_RANK={node}, LOCAL_RANK={local_rank()}: rank {rank()} of {world_size()} is on a node "
+            "with another number of workers than the others, which Lightning's Trainer cannot number: "
+            "use sizes that fill nodes evenly, or an own loop as in examples/ddp_loader.py"
+        )
+    return {
+        "devices": local,
+        "num_nodes": world_size() // local,
+        "strategy": "ddp" if world_size() > 1 else "auto",
+        "accumulate_grad_batches": accumulation_steps(),
+        "use_distributed_sampler": False,
+        "enable_checkpointing": False,
+        "max_epochs": -1,  # the steps are counted
+        "min_epochs": 0,
+    }
+
+
+_LIGHTNING_FILE = "lightning.ckpt"
+
+
+def lightning_callback(save_every: int = 500) -> Any:
+    """Return a callback for Lightning's Trainer that stops where Bellows says, and saves and reports.
+
+    It begins a stream of random numbers with each step. With it::
+
+        checkpoint = bellows.resume()
+        start = checkpoint.step if checkpoint else 0
+        loader = DataLoader(data, batch_sampler=bellows.MicroBatches(start, STEPS, len(data)))
+        trainer = Trainer(max_steps=STEPS, callbacks=[bellows.lightning_callback()], **bellows.lightning_arguments())
+        trainer.fit(model, loader, ckpt_path=checkpoint and checkpoint.shard(0) + "/lightning.ckpt")
+
+    For strategies that keep the whole state on every rank, such as DDP.
+    """
+    try:
+        base = importlib.import_module("lightning.pytorch").Callback
+    except ImportError:
+        base = importlib.import_module("pytorch_lightning").Callback
+    save_every = _whole("save_every", save_every)
+
+    class Elastic(base):  # type: ignore[misc, valid-type]
+        def on_train_start(self, trainer: Any, module: Any) -> None:
+            if trainer.global_step and trainer.global_step != _run.start_step:
+                raise ValueError(
+                    f"trainer.fit begins at step {trainer.global_step}, the checkpoint's is {_run.start_step}: "
+                    'pass ckpt_path=checkpoint.shard(0) + "/lightning.ckpt"'
+                )
+            self.ask(trainer)
+
+        def on_train_batch_start(self, trainer: Any, module: Any, batch: Any, number: int) -> None:
+            if number % trainer.accumulate_grad_batches == 0:
+                seed(trainer.global_step)
+
+        def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, batch: Any, number: int) -> None:
+            if (number + 1) % trainer.accumulate_grad_batches:
+                return
+            step = trainer.global_step
+            report(step, loss=outputs["loss"] if isinstance(outputs, Mapping) and "loss" in outputs else None)
+            self.ask(trainer)
+            if step % save_every == 0 and not trainer.should_stop:
+                self.save(trainer)
+
+        def on_train_end(self, trainer: Any, module: Any) -> None:
+            self.save(trainer)
+
+        def on_save_checkpoint(self, trainer: Any, module: Any, checkpoint: Dict[str, Any]) -> None:
+            # The loader begins at the step: nothing of its batches is to be skipped, or counted as done.
+            loop = checkpoint.get("loops", {}).get("fit_loop", {})
+            for progress in (loop.get("epoch_loop.batch_progress"), loop.get("epoch_progress")):
+                for part in ("total", "current"):
+                    for name in (progress or {}).get(part, {}):
+                        progress[part][name] = 0
+                if progress and "is_last_batch" in progress:
+                    progress["is_last_batch"] = False
+
+        def ask(self, trainer: Any) -> None:
+            if trainer.global_step != trainer.max_steps and should_stop(trainer.global_step):
+                trainer.should_stop = True
+
+        def save(self, trainer: Any) -> None:
+            save(trainer.global_step, lambda directory: trainer.save_checkpoint(os.path.join(directory, _LIGHTNING_FILE)))
+
+    return Elastic()
+
+
+def accelerate_arguments() -> Dict[str, Any]:
+    """Return what accelerate has to be told: ``Accelerator(**bellows.accelerate_arguments())``.
+
+    Its scheduler then is stepped once a step and not once a process. Take batches
+    from `MicroBatches`, and do not pass that loader to ``prepare``, which would
+    share them out again.
+    """
+    _each_micro_batch()  # accelerate divides by the number of micro-batches
+    return {"step_scheduler_with_optimizer": False, "gradient_accumulation_steps": accumulation_steps()}
+
+
+def _each_micro_batch() -> int:
+    """Return how many samples a micro-batch of any rank has, for trainers that know of one number only."""
+    each, left = divmod(batch_size(), world_size() * accumulation_steps())
+    if left:
+        raise ValueError(
+            f"a batch of {batch_size()} samples is not shared evenly by {world_size()} workers in {accumulation_steps()} micro-batches each, "
+            "as a trainer shares it: set --batch-size and --micro-batch so that it is"
+        )
+    return each
+
+
+# ---------------------------------------------------------------------------
 # The connection to Bellows
 # ---------------------------------------------------------------------------
 
@@ -435,8 +1032,12 @@ class _Link:
                     raise SaveError(f"save step {step}: no answer from Bellows in {SAVE_ANSWER_S:g} s")
                 self._changed.wait(left)
 
-    def progress(self, step: int, samples: int, loss: Optional[float]) -> None:
-        self._send({"progress": {"step": step, "samples": samples, "loss": loss}})
+    def progress(self, step: int, samples: int, loss: Optional[float], age: float = 0.0) -> None:
+        """Say how far this rank is; ``age`` is how many seconds ago it got there."""
+        told: Dict[str, Any] = {"step": step, "samples": samples, "loss": loss}
+        if age > 0:
+            told["age"] = age
+        self._send({"progress": told})
 
     def no_room(self, step: int, reason: str, transient: bool) -> None:
         """Say why this rank is about to fail: a full or failing disk is not the script's bug, and is waited out."""
@@ -558,10 +1159,13 @@ class _Run:
         self.link: Optional[_Link] = None
         self._resume_from = environ.get("BELLOWS_RESUME_FROM") or ""
         self._resume_known = bool(environ.get("BELLOWS_RESUME_STEP"))
+        self._resumed_from = self._resume_from
+        self._lr: Optional[_LRChange] = None
         self._kept = self.start_step if self._resume_from and self._resume_known else -1  # needs no saving again
         self._written = -1  # the newest step whose directory this process has put in place
-        self._unsent: Optional[Tuple[int, int, Any]] = None  # step, samples, loss
+        self._unsent: Optional[Tuple[int, int, Any, float]] = None  # step, samples, loss, when
         self._report_due = 0.0
+        self._finished = False  # a step that this process has finished was reported
         self._sigterm: Optional[_Sigterm] = None
         self._new_locks()
 
@@ -605,6 +1209,8 @@ class _Run:
 
     def resume(self) -> Optional[Checkpoint]:
         found = self._given() if self._resume_from else None if managed() else self._newest()
+        self._lr = None
+        self._resumed_from = found.path if found is not None else ""
         if found is not None:
             self.start_step, self.start_samples, self._kept = found.step, found.samples, found.step
         elif not managed():  # nor does what a parent of this process has resumed from count
@@ -644,6 +1250,27 @@ class _Run:
             raise ValueError(f"step {step}: this run resumed at step {self.start_step}; start your loop at resume().step")
         return -1 if self.start_samples < 0 else self.start_samples + (step - self.start_step) * self.batch
 
+    # -- learning rate -----------------------------------------------------
+
+    def lr_change(self) -> _LRChange:
+        if self._lr is None:
+            rule = _LR_RULES[_lr_rule()]
+            after = rule(self.batch / (_integer(os.environ, "BELLOWS_BASE_BATCH_SIZE", 0) or self.batch))
+            before, since = after if self.start_step == 0 else 1.0, self.start_step
+            warmup = _integer(os.environ, "BELLOWS_LR_WARMUP", 0)
+            saved = _saved_lr(self._resumed_from)
+            if saved is not None and saved.batch == self.batch:  # whatever was under way goes on
+                before, since = saved.before, saved.since
+            elif saved is not None:
+                before = saved.scale(self.start_step - 1)
+            self._lr = _LRChange(self.batch, before, after, since, warmup)
+        return self._lr
+
+    def _write_lr(self, directory: str) -> None:
+        if rank() == 0 and _lr_rule() != "none":
+            with open(os.path.join(directory, _LR_FILE), "w", encoding="utf-8") as f:
+                json.dump(self.lr_change()._asdict(), f)
+
     # -- save --------------------------------------------------------------
 
     def save(self, step: int, write: Callable[[str], object], samples: int) -> None:
@@ -678,6 +1305,7 @@ class _Run:
         try:
             os.makedirs(fresh)
             write(fresh)
+            self._write_lr(fresh)
             if sync:  # Bellows does it beside the training
                 _sync_tree(fresh)
             if os.path.isdir(final):  # of an earlier run in the same place
@@ -709,10 +1337,13 @@ class _Run:
         at = self.consumed(step) if samples is None else samples
         with self._reporting:
             now = time.monotonic()
-            if now < self._report_due:
+            # Speed is measured from the first finished step: that one is passed on at once.
+            first = not self._finished and step > self.start_step
+            if now < self._report_due and not first:
                 # Kept for the end; a tensor without its graph.
-                self._unsent = (step, at, loss.detach() if hasattr(loss, "detach") else loss)
+                self._unsent = (step, at, loss.detach() if hasattr(loss, "detach") else loss, now)
                 return
+            self._finished = self._finished or first
             self._report_due = now + REPORT_INTERVAL_S
             self._unsent = None
         self.link.progress(step, at, _finite(loss))
@@ -722,12 +1353,12 @@ class _Run:
         with self._reporting:
             unsent, self._unsent = self._unsent, None
         if unsent is not None and self.link is not None:
-            step, at, loss = unsent
+            step, at, loss, when = unsent
             try:
                 loss = _finite(loss)
             except Exception:  # such as of a device that has failed: the script is ending, for a reason of its own
                 loss = None
-            self.link.progress(step, at, loss)
+            self.link.progress(step, at, loss, time.monotonic() - when)
 
 
 _PID_MARK = "BELLOWS_SDK_PID"
@@ -781,6 +1412,19 @@ def _description(path: str) -> Optional[Dict[str, Any]]:
         if isinstance(described, dict) and all(isinstance(described.get(k), int) for k in _STEP_KEYS):
             return described
     return None
+
+
+def _saved_lr(path: str) -> Optional[_LRChange]:
+    """Read how the learning rate changed when the checkpoint in a directory was saved."""
+    if not path:
+        return None
+    try:
+        with open(os.path.join(path, _rank_dir(0), _LR_FILE), encoding="utf-8") as f:
+            return _LRChange(**json.load(f))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError) as err:
+        raise ValueError(f"{path}: {_LR_FILE} of rank 0: {err}: resume from another checkpoint") from None
 
 
 def _describe(path: str, described: Dict[str, int]) -> None:
@@ -883,3 +1527,5 @@ if managed():
     _run.connect(os.environ["BELLOWS_WORKER_SOCKET"])
 atexit.register(_run.flush)
 os.register_at_fork(after_in_child=_run.after_fork)
+if managed() and os.environ.get("BELLOWS_VERIFY"):  # by `bellows verify` only, which puts that module beside this one
+    importlib.import_module("bellows_verify")

@@ -3,7 +3,8 @@
 // It promises one file, bellows.py, that needs Python 3.8 or later and nothing
 // else. The host of workers writes Module as FileName into a directory and
 // puts that directory first on PYTHONPATH; so scripts have it without
-// installing anything, in the version of the binary that runs them.
+// installing anything, in the version of the binary that runs them. A second file,
+// bellows_verify.py, is for `bellows verify` alone: it observes a training process.
 package sdk
 
 import _ "embed"
@@ -15,3 +16,11 @@ const FileName = "bellows.py"
 //
 //go:embed bellows.py
 var Module []byte
+
+// HooksFileName is the name under which Module finds Hooks.
+const HooksFileName = "bellows_verify.py"
+
+// Hooks is the source of what observes a training process. Treat it as read-only.
+//
+//go:embed bellows_verify.py
+var Hooks []byte

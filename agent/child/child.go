@@ -67,6 +67,9 @@ func (r *Runner) Run(ctx context.Context, t Task) error {
 	cmd := exec.CommandContext(ctx, t.Program, t.Args...) //nolint:gosec // our own program
 	cmd.Dir = "/"
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
+	if race, ok := os.LookupEnv("GORACE"); ok { // tests' settings of the race detector
+		cmd.Env = append(cmd.Env, "GORACE="+race)
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: t.As, Pdeathsig: unix.SIGKILL, Setsid: true}
 	var text bytes.Buffer
 	complaint, out := &bounded{to: &text, most: maxComplaint}, &bounded{to: t.Out, most: t.Most}

@@ -42,6 +42,7 @@ func TestAChildIsTheUserAndNothingMore(t *testing.T) {
 		t.Skip("only root can start another user's process, and only that is tested here")
 	}
 	t.Setenv("LD_PRELOAD_OF_ANOTHER", "/tmp/evil.so")
+	t.Setenv("GORACE", "atexit_sleep_ms=0")
 	out := &bytes.Buffer{}
 	err := Run(t.Context(), Task{
 		Program: Self, Args: []string{"who"}, Out: out, Most: 1 << 20,
@@ -53,7 +54,7 @@ func TestAChildIsTheUserAndNothingMore(t *testing.T) {
 	for _, want := range []string{
 		"Uid:\t65534\t65534\t65534\t65534", "Gid:\t65533\t65533\t65533\t65533", "Groups:\t65532 65533",
 		"CapPrm:\t0000000000000000", "CapEff:\t0000000000000000", "CapAmb:\t0000000000000000", "NoNewPrivs:\t1",
-		fmt.Sprintf("env %q", []string{"PATH=" + os.Getenv("PATH")}), "at / <nil>",
+		fmt.Sprintf("env %q", []string{"PATH=" + os.Getenv("PATH"), "GORACE=atexit_sleep_ms=0"}), "at / <nil>",
 	} {
 		if !strings.Contains(out.String(), want+"\n") && !strings.Contains(out.String(), want+" \n") {
 			t.Errorf("no %q in\n%s", want, out)

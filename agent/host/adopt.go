@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/agent/shim"
@@ -15,8 +16,8 @@ import (
 )
 
 const (
-	scanLane  agent.Lane = "scan"
-	strayLane agent.Lane = "stray "
+	scanLane      agent.Lane = "scan"
+	unadoptedLane agent.Lane = "unadopted "
 )
 
 // errLooking is why it is not known yet which runs there are.
@@ -29,17 +30,18 @@ type adoption struct {
 	*shared
 	runs *runs
 
-	strays    map[string]stray // run directories that could not be adopted and are not swept yet
-	unscanned error            // why it is not known which runs there are; nil once it is
-	began     int64            // as of which revision this agent has known the node's records; 0 = not yet
+	unadopted map[string]leftRun // run directories that could not be adopted and are not swept yet
+	unscanned error              // why it is not known which runs there are; nil once it is
+	said      complaint          // of that, in the log
+	began     int64              // as of which revision this agent has known the node's records; 0 = not yet
 }
 
 func newAdoption(sh *shared, rs *runs) *adoption {
-	return &adoption{shared: sh, runs: rs, strays: map[string]stray{}}
+	return &adoption{shared: sh, runs: rs, unadopted: map[string]leftRun{}}
 }
 
-// stray is a run that cannot be adopted and whose sweep is not over.
-type stray struct {
+// leftRun is a run that cannot be adopted and whose sweep is not over.
+type leftRun struct {
 	of   record.JobGen // zero if its order cannot be read
 	lost bool          // only processes name its directory: it is not ours to remove
 }
@@ -51,7 +53,7 @@ func (ad *adoption) scanned(jg record.JobGen) bool {
 	if ad.unscanned != nil {
 		return false
 	}
-	for dir, s := range ad.strays {
+	for dir, s := range ad.unadopted {
 		if s.of == jg || ad.mayBeOf(dir, jg) {
 			return false
 		}
@@ -74,16 +76,16 @@ func (ad *adoption) mayBeOf(dir string, jg record.JobGen) bool {
 
 // findings are the runs that lie in the places that were looked through.
 type findings struct {
-	runs   []shim.Run
-	strays []shim.Stray
-	err    error
+	runs      []shim.Run
+	unadopted []shim.Unreadable
+	err       error
 }
 
 func scan(roots []string) (all findings) {
 	for _, root := range roots {
-		runs, strays, err := shim.Scan(root)
+		runs, unadopted, err := shim.Scan(root)
 		all.runs = append(all.runs, runs...)
-		all.strays = append(all.strays, strays...)
+		all.unadopted = append(all.unadopted, unadopted...)
 		all.err = errors.Join(all.err, err)
 	}
 	return all
@@ -115,12 +117,7 @@ func (ad *adoption) lookForLost() {
 	}
 	roots := ad.data.runDirs()
 	ad.beside(lane{what: scanLane}, func(ctx context.Context) func() {
-		var dirs []string
-		var err error
-		for _, root := range roots {
-			found, errRoot := shim.Lost(root)
-			dirs, err = append(dirs, found...), errors.Join(err, errRoot)
-		}
+		dirs, err := shim.Lost(roots...)
 		if err != nil {
 			rest(ctx, retryLast) // a process that hangs does so for a while
 		}
@@ -129,15 +126,20 @@ func (ad *adoption) lookForLost() {
 }
 
 func (ad *adoption) foundLost(dirs []string, err error) {
-	if ad.unscanned = err; err != nil {
+	switch ad.unscanned = err; {
+	case err == nil && ad.said.over():
+		ad.log.Info().Msg("it is known again which runs are here")
+	case err == nil:
+		ad.log.Debug().Msg("it is known what earlier agents have left here")
+	case ad.said.due(err, time.Now()):
 		ad.log.Error().Err(err).Msg("cannot tell which runs have lost their directory: nothing is started or acknowledged as stopped until that is known")
 	}
 	for _, dir := range dirs {
-		if _, known := ad.strays[dir]; known || ad.keeps(dir) {
+		if _, known := ad.unadopted[dir]; known || ad.keeps(dir) {
 			continue
 		}
 		ad.log.Error().Str("dir", dir).Msg("processes of a run live, but its directory is gone: they are killed")
-		ad.strays[dir] = stray{lost: true}
+		ad.unadopted[dir] = leftRun{lost: true}
 	}
 }
 
@@ -155,7 +157,7 @@ func (ad *adoption) keeps(dir string) bool {
 // not notice. What cannot be taken over is swept.
 func (ad *adoption) adopt(found findings) {
 	ad.unscanned = cmp.Or(found.err, errLooking)
-	if found.err != nil {
+	if found.err != nil && ad.said.due(found.err, time.Now()) {
 		ad.log.Error().Err(found.err).Msg("cannot tell which runs are here: nothing is started or acknowledged as stopped until that is known")
 	}
 	// Of two directories of a generation the one that bears its name goes first.
@@ -185,20 +187,20 @@ func (ad *adoption) adopt(found findings) {
 	if found.err != nil {
 		return // one of them may be a copy of a run that is yet to be found
 	}
-	for _, s := range found.strays {
+	for _, s := range found.unadopted {
 		if r := ad.copied(s); r != nil {
 			log := ad.logger(r.jg)
 			log.Error().Str("dir", s.Dir).Err(s.Why).Msg("a damaged copy of a run's directory: left alone")
 			continue
 		}
 		ad.log.Error().Str("dir", s.Dir).Err(s.Why).Msg("found a run that cannot be adopted: what lives of it is killed")
-		ad.strays[s.Dir] = stray{}
+		ad.unadopted[s.Dir] = leftRun{}
 	}
 }
 
 // copied is the adopted run that a directory names the same processes as; nil if it
 // is none's copy, also because the run was adopted from a copy of this one.
-func (ad *adoption) copied(s shim.Stray) *run {
+func (ad *adoption) copied(s shim.Unreadable) *run {
 	for _, r := range ad.runs.all {
 		if s.Shim == (shim.Process{}) || r.process != s.Shim {
 			continue
@@ -223,7 +225,7 @@ func (ad *adoption) adoptSecond(f shim.Run, first *run) {
 		return
 	}
 	log.Error().Str("dir", f.Dir).Msg("a second run directory of the same generation: what lives of it is killed")
-	ad.strays[f.Dir] = stray{of: first.jg}
+	ad.unadopted[f.Dir] = leftRun{of: first.jg}
 }
 
 func (ad *adoption) misplaced(f shim.Run) int {
@@ -233,10 +235,10 @@ func (ad *adoption) misplaced(f shim.Run) int {
 	return 1
 }
 
-// sweepStrays ends what lives of runs that cannot be adopted, and removes their directories.
-func (ad *adoption) sweepStrays() {
-	for dir, s := range ad.strays {
-		at := lane{what: strayLane + agent.Lane(dir)}
+// sweepUnadopted ends what lives of runs that cannot be adopted, and removes their directories.
+func (ad *adoption) sweepUnadopted() {
+	for dir, s := range ad.unadopted {
+		at := lane{what: unadoptedLane + agent.Lane(dir)}
 		if ad.lanes[at] {
 			continue
 		}
@@ -249,12 +251,12 @@ func (ad *adoption) sweepStrays() {
 			}
 			if s.lost {
 				ad.log.Info().Str("dir", dir).Msg("nothing lives any more of a run whose directory is gone")
-				return func() { delete(ad.strays, dir) }
+				return func() { delete(ad.unadopted, dir) }
 			}
 			if err := os.RemoveAll(dir); err != nil {
 				ad.log.Error().Str("dir", dir).Err(err).Msg("nothing of this run lives, but its directory cannot be removed: remove it by hand")
 			}
-			return func() { delete(ad.strays, dir) }
+			return func() { delete(ad.unadopted, dir) }
 		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/durable"
 	"github.com/bellows-ml/bellows/store"
 )
 
@@ -177,26 +178,7 @@ func (d *dataDir) write(name string, v any) error {
 	if err != nil {
 		panic(fmt.Sprintf("host: encode %+v: %v", v, err))
 	}
-	path := filepath.Join(d.path, name)
-	f, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(text, '\n'))
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if err = os.Rename(path+".tmp", path); err != nil {
-		return err
-	}
-	dir, err := os.Open(d.path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return durable.Write(filepath.Join(d.path, name), append(text, '\n'), 0o600)
 }
 
 func readJSON(path string, v any) error {

@@ -152,10 +152,10 @@ func (ds *devices) stock() agent.Stock {
 		Devices: ds.seen.Devices, Problem: ds.seen.Problem, Addr: ds.network.addr, Cut: ds.network.problem,
 		Unseen: ds.unseen, Occupied: ds.occupants.judged.Problems, Locks: ds.locks.onDevices(), Files: ds.files.enforced(),
 		Taken: map[cluster.DeviceID]bool{}, Stuck: map[cluster.DeviceID]cluster.JobID{},
-		Unsettled: map[cluster.DeviceID]bool{}, Recorded: ds.records.self().Inventory.Value,
+		Unswept: map[cluster.DeviceID]bool{}, Recorded: ds.records.self().Inventory.Value,
 	}
 	for _, d := range s.Devices {
-		s.Unsettled[d.ID] = ds.adoption.unscanned != nil
+		s.Unswept[d.ID] = ds.adoption.unscanned != nil
 	}
 	for d, jg := range ds.runs.holders() {
 		r := ds.runs.all[jg]
@@ -163,7 +163,7 @@ func (ds *devices) stock() agent.Stock {
 		if pids, _ := r.survivors(); len(pids) > 0 {
 			s.Stuck[d] = jg.Job
 		}
-		s.Unsettled[d] = s.Unsettled[d] || r.shim == agent.Dead && !r.sweep.done && r.sweep.unkillable == nil
+		s.Unswept[d] = s.Unswept[d] || r.shim == agent.Dead && !r.sweep.done && r.sweep.unkillable == nil
 	}
 	if len(s.Devices) == 0 {
 		s.Devices = ds.adopted(s.Taken)

@@ -145,7 +145,23 @@ func (f *fixture) connect() {
 // settings makes a new node's.
 func (f *fixture) settings(node string) settings {
 	f.Helper()
-	return settings{Node: node, Dir: f.TempDir(), Etcd: f.endpoint}
+	return settings{Node: node, Dir: shortDir(f.T), Etcd: f.endpoint}
+}
+
+// shortDir is t.TempDir without the test's name: an agent's directory has sockets in it,
+// whose paths are bounded.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "h") //nolint:usetesting // see above
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
 }
 
 // agent runs an agent in this process until the test ends, or stop is called.

@@ -206,7 +206,7 @@ func (n *node) leave() error {
 	if !n.cfg.Leave || n.session.presence.lease == 0 {
 		return nil
 	}
-	if len(n.runs.all)+len(n.adoption.strays) > 0 || n.adoption.unscanned != nil {
+	if len(n.runs.all)+len(n.adoption.unadopted) > 0 || n.adoption.unscanned != nil {
 		n.log.Warn().Int("runs", len(n.runs.all)).Msg("stays in the cluster until its lease expires: something still runs here, or may")
 		return nil
 	}

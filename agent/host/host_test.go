@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/bellows-ml/bellows/checkpoint"
+	"github.com/bellows-ml/bellows/checkpoint/layout"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -34,6 +35,7 @@ func TestRunFromGrantToForgetting(t *testing.T) {
 		t.Errorf("log: %q, %v", log, err)
 	}
 	f.until("an empty run directory", func() bool { return f.empty(s) })
+	f.commit(record.Delete(record.GrantKey("n1", j.Job)))
 	f.commit(record.DeletePrefix(record.JobPrefix(j.Job)))
 	f.until("the node's own records to be forgotten", func() bool {
 		return f.absent(record.AckKey("n1", j.Job, 1, record.AckStarted)) && f.absent(record.AckKey("n1", j.Job, 1, record.AckStopped))
@@ -64,6 +66,28 @@ func TestCollectedGenerationsAreForgottenLater(t *testing.T) {
 	if f.absent(record.AckKey("n1", k.Job, 1, record.AckStopped)) {
 		t.Error("a generation that the leader keeps was forgotten")
 	}
+}
+
+// A plan is deleted by hand while its workers run. They end, and the leader, which
+// waits for who holds a grant, hears of it; what the node has said stays until the
+// grant goes.
+func TestWhatLosesItsPlanEndsAndIsTold(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	s := f.settings("n1")
+	f.agent(s)
+	j := f.job("planless", sleeper(), map[string]int{"n1": 1}, "n1")
+	f.start(j)
+	ack[record.Started](f, j, "n1", record.AckStarted)
+	f.commit(record.Delete(record.PlanKey(j.Job, 1)))
+	ack[record.Stopped](f, j, "n1", record.AckStopped)
+	if !f.empty(s) {
+		t.Error("it is acknowledged as stopped before its run is gone")
+	}
+	f.commit(record.Delete(record.GrantKey("n1", j.Job)))
+	f.until("the node's own records to be forgotten", func() bool {
+		return f.absent(record.AckKey("n1", j.Job, 1, record.AckStarted)) && f.absent(record.AckKey("n1", j.Job, 1, record.AckStopped))
+	})
 }
 
 // empty reports whether no run directory is left.
@@ -103,7 +127,7 @@ func TestPlainScriptsAreOfferedOnHalt(t *testing.T) {
 			if offer.Dir != dir || offer.Step != step || offer.WorldSize != 1 || offer.Bytes < 6 {
 				t.Errorf("offer: %+v", offer)
 			}
-			text, err := os.ReadFile(filepath.Join(dir, checkpoint.ManifestName))
+			text, err := os.ReadFile(filepath.Join(dir, layout.Manifest))
 			if err != nil {
 				t.Fatal(err)
 			}

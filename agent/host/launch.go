@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -12,7 +13,8 @@ import (
 
 	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/agent/shim"
-	"github.com/bellows-ml/bellows/checkpoint"
+	"github.com/bellows-ml/bellows/checkpoint/layout"
+	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -38,14 +40,17 @@ func (la *launcher) order(jg record.JobGen, spec record.Submitted, plan record.P
 		Version: shim.ProtocolVersion, Cluster: la.cluster, Node: la.cfg.Node,
 		World: plan.World, Owner: spec.Owner,
 		Command: spec.Command, Workdir: spec.Workdir, Env: spec.Env, EnvFile: spec.EnvFile,
-		Checkpoint:   filepath.Join(spec.CheckpointDir, string(jg.Job), checkpoint.GenerationDir(jg.Generation, plan.World.Nonce)),
+		Checkpoint:   layout.Path(spec.CheckpointDir, jg.Job, jg.Generation, plan.World.Nonce),
 		Resume:       plan.Resume,
 		RestartCount: int(jg.Generation) - 1, //nolint:gosec // counted from 1, and far from an int's bounds
-		LogDir:       filepath.Join(la.cfg.logDir(), string(jg.Job), checkpoint.GenerationDir(jg.Generation, "")),
+		LogDir:       filepath.Join(la.cfg.logDir(), string(jg.Job), layout.Generation(jg.Generation, "")),
 		LogMaxBytes:  la.cfg.LogBytes,
 		LockDir:      la.cfg.LockDir,
 		Containment:  la.cfg.Containment,
 		Limits:       spec.PerWorker,
+		Training:     trainingOf(spec.Spec),
+		Progress:     spec.Progress,
+		Steps:        spec.Steps,
 		DeviceFiles:  la.devices.files.of(member.Devices),
 		Processes:    la.cfg.Processes,
 		NoNewPrivs:   spec.NoNewPrivs,
@@ -56,6 +61,14 @@ func (la *launcher) order(jg record.JobGen, spec record.Submitted, plan record.P
 		// cluster may grow beyond one node while the job runs.
 		Strict:   true,
 		Deadline: la.session.deadline(),
+	}
+}
+
+// trainingOf is what a job's workers are told of how to make a step, with what its owner has left open.
+func trainingOf(spec cluster.Spec) shim.Training {
+	return shim.Training{
+		BaseBatch: spec.BatchSize.Min, MicroBatch: spec.MicroBatch(), LogicalWorkers: spec.Training.LogicalWorkers,
+		LRRule: cmp.Or(spec.Training.LRRule, cluster.LRNone), LRWarmup: spec.Training.LRWarmup,
 	}
 }
 

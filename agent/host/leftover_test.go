@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bellows-ml/bellows/checkpoint"
+	"github.com/bellows-ml/bellows/checkpoint/layout"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -59,7 +59,7 @@ func TestLastLookForAPlainCheckpointIsTriedAgain(t *testing.T) {
 while :; do sleep 0.02; done`
 	j := f.job("flaky", []string{"/bin/sh", "-c", script}, map[string]int{"n1": 1}, "n1")
 	f.start(j)
-	gen := filepath.Join(f.dir, "ck", "flaky", checkpoint.GenerationDir(1, ""))
+	gen := filepath.Join(f.dir, "ck", "flaky", layout.Generation(1, ""))
 	f.until("the script", func() bool { _, err := os.Stat(gen + ".up"); return err == nil })
 	f.haltAs(j, nil, true)
 	f.until("a look that fails", func() bool { return strings.Contains(log.String(), "cannot look for plain checkpoints") })

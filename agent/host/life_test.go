@@ -391,7 +391,10 @@ func TestLeavingTakesTheNodeOutAtOnce(t *testing.T) {
 	f := newFixture(t)
 	stay, leave := f.settings("n1"), f.settings("n2")
 	leave.Leave = true
-	stopStaying, stopLeaving := f.agent(stay), f.agent(leave)
+	stay.TTL = time.Minute // a busy machine takes seconds for a moment
+	log := &lockedBuffer{}
+	stopStaying, stopLeaving := f.agent(stay), f.agentTo(leave, log)
+	f.until("n2 to know that nothing runs there", func() bool { return strings.Contains(log.String(), "it is known what earlier agents have left here") })
 	token := f.alive("n1")
 	stopStaying()
 	stopLeaving()

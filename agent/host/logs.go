@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/agent"
-	"github.com/bellows-ml/bellows/checkpoint"
+	"github.com/bellows-ml/bellows/checkpoint/layout"
 )
 
 const (
@@ -51,7 +51,7 @@ func (up *upkeep) deleteLogs() {
 	up.logsSwept = time.Now()
 	running := map[string]bool{}
 	for _, jg := range up.runs.current() {
-		running[filepath.Join(string(jg.Job), checkpoint.GenerationDir(jg.Generation, ""))] = true
+		running[filepath.Join(string(jg.Job), layout.Generation(jg.Generation, ""))] = true
 	}
 	root, keep := up.cfg.logDir(), up.cfg.KeepLogs
 	up.beside(at, func(context.Context) func() {

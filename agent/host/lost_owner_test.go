@@ -55,7 +55,7 @@ func TestTheOwnerOfWhatHasLostItsDirectory(t *testing.T) {
 			t.Errorf("process %d lives although it is acknowledged as stopped", w.PID)
 		}
 	}
-	if seen, ok := shim.LookAt(other.Process.Pid); !ok {
+	if seen, ok := shim.Inspect(other.Process.Pid); !ok {
 		t.Errorf("the other user's process is gone: this tests nothing; %+v", seen)
 	}
 }

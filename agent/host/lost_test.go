@@ -31,7 +31,7 @@ func (f *fixture) child(generation int) record.Worker {
 		if _, err = fmt.Sscan(string(text), &w.PID); err != nil {
 			f.Fatal(err)
 		}
-		seen, ok := shim.LookAt(w.PID)
+		seen, ok := shim.Inspect(w.PID)
 		w.StartTime = seen.StartTime
 		return ok
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/agent/shim"
 	"github.com/bellows-ml/bellows/checkpoint"
+	"github.com/bellows-ml/bellows/checkpoint/layout"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -25,7 +26,7 @@ func (f *fixture) soleOffer(j *job, files, entries int) record.Offer {
 		kvs, _, err := f.store.Range(f.Context(), record.OfferPrefix("n1", j.Job, 1))
 		return err == nil && len(kvs) > 0 && json.Unmarshal(kvs[len(kvs)-1].Value, &offer) == nil
 	})
-	text, err := os.ReadFile(filepath.Join(offer.Dir, checkpoint.ManifestName))
+	text, err := os.ReadFile(filepath.Join(offer.Dir, layout.Manifest))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -102,7 +103,7 @@ func TestASaveThatCannotBeRecordedIsAProblem(t *testing.T) {
 	r.remember(r.report.Saves)
 	r.digests[5] = agent.Work[record.Saved]{Done: true, Value: record.Saved{Dir: strings.Repeat("x", 4<<20), Ranks: []int{0}}}
 	goal := agent.Goal{Job: "j", Generation: 1, Read: true, Permit: true, Plan: &record.Plan{World: cluster.World{
-		Members: []cluster.Member{{Node: "n1", AliveRev: n.session.presence.aliveRev, Devices: []cluster.DeviceID{"d"}}},
+		Job: "j", Generation: 1, Members: []cluster.Member{{Node: "n1", AliveRev: n.session.presence.aliveRev, Devices: []cluster.DeviceID{"d"}}},
 	}}}
 	written := 0
 	for _, a := range agent.Plan(agent.Desired{Node: "n1", AliveRev: n.session.presence.aliveRev, Goals: []agent.Goal{goal}}, n.goals.observed()) {

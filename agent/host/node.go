@@ -83,7 +83,7 @@ func (n *node) loop() {
 func (n *node) step() {
 	n.session.checkAliveKey()
 	n.adoption.noteBegin()
-	n.adoption.sweepStrays()
+	n.adoption.sweepUnadopted()
 	n.fencing.update()
 	n.goals.follow()
 	n.runs.forgetAbsent()

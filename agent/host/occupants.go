@@ -132,7 +132,7 @@ func identify(s nvml.Survey, places map[record.JobGen]place, nameless bool) (ide
 	for _, r := range s.Devices {
 		for _, p := range r.Processes {
 			g := found{Guest: agent.Guest{PID: p.PID}}
-			if seen, ok := shim.LookAt(p.PID); ok {
+			if seen, ok := shim.Inspect(p.PID); ok {
 				g.Start, g.Command, g.uid = seen.StartTime, seen.Command, seen.UID
 			}
 			who.guests[p.PID] = g

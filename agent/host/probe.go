@@ -14,6 +14,7 @@ import (
 	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/agent/shim"
 	"github.com/bellows-ml/bellows/checkpoint/dirblob"
+	"github.com/bellows-ml/bellows/checkpoint/layout"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -124,7 +125,7 @@ func (ps *probes) probe(ctx context.Context, jg record.JobGen) (again time.Durat
 	}
 	r := &run{jg: jg, order: shim.Order{
 		Owner: spec.Owner, Command: spec.Command, Workdir: spec.Workdir, Env: spec.Env, EnvFile: spec.EnvFile,
-		Checkpoint: filepath.Join(spec.CheckpointDir, string(jg.Job), "probe"),
+		Checkpoint: layout.Probe(spec.CheckpointDir, jg.Job),
 	}}
 	answer, err := ps.tasks.do(ctx, r, dirblob.Task{Root: r.root(), Probe: string(ps.cfg.Node)}, probeBound)
 	if err == nil && answer.Room != nil && answer.Room.Shortage(r.root(), last.Bytes) != "" {

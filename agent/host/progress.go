@@ -121,6 +121,9 @@ func (r *run) problem() string {
 			all = append(all, p)
 		}
 	}
+	if r.report != nil && r.report.ProgressProblem != "" {
+		all = append(all, r.report.ProgressProblem)
+	}
 	if r.report != nil && len(r.report.Leftover) > 0 {
 		all = append(all, "its workers left processes behind, which were killed: "+strings.Join(r.report.Leftover, ", "))
 	}

@@ -109,6 +109,12 @@ func (r *records) planOf(jg record.JobGen) record.Versioned[record.Plan] {
 	return r.mirror.Job(jg.Job).Generation(jg.Generation).Plan
 }
 
+// granted reports whether devices of this node are granted to the generation.
+func (r *records) granted(jg record.JobGen) bool {
+	grant := r.self().Grants[jg.Job]
+	return grant.Exists() && grant.Value.Generation == jg.Generation
+}
+
 // acks are what this node has acknowledged of a generation.
 func (r *records) acks(jg record.JobGen) record.Acks { return agent.AcksOf(r.mirror, r.node, jg) }
 

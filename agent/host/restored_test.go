@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/bellows-ml/bellows/agent"
-	"github.com/bellows-ml/bellows/checkpoint"
+	"github.com/bellows-ml/bellows/checkpoint/layout"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/store/server"
@@ -68,7 +68,7 @@ func TestRestoredEtcd(t *testing.T) {
 		t.Errorf("what the lost timeline has saved is offered: %s, %v", kv.Value, err)
 	}
 	root := filepath.Join(f.dir, "ck", "j")
-	if _, err := os.Stat(filepath.Join(root, checkpoint.GenerationDir(1, "lost"), "step-9", "COMPLETE")); err != nil {
+	if _, err := os.Stat(filepath.Join(root, layout.Generation(1, "lost"), "step-9", "COMPLETE")); err != nil {
 		t.Errorf("what the lost timeline has saved is gone: %v", err)
 	}
 }

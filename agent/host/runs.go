@@ -262,13 +262,13 @@ func (rs *runs) push(r *run, w agent.Wish) {
 }
 
 // forgetAbsent drops what was kept of runs that never came to be and are recorded
-// as stopped, or whose plan is gone.
+// as stopped, or whose plan is gone, and with it their grant.
 func (rs *runs) forgetAbsent() {
 	for jg, r := range rs.all {
 		if r.shim != agent.Absent {
 			continue
 		}
-		gone := rs.records.known(genPart(jg)) && !rs.records.mirror.Job(jg.Job).Generation(jg.Generation).Plan.Exists()
+		gone := rs.records.known(genPart(jg)) && !rs.records.planOf(jg).Exists() && !rs.records.granted(jg)
 		if gone || rs.records.acks(jg).Stopped.Exists() {
 			r.resume.cancel()
 			rs.drop(jg)

@@ -53,9 +53,9 @@ func TestScanFindsRuns(t *testing.T) {
 	f := newFixture(t, 1, "sleep 100").start()
 	f.started()
 	write(t, filepath.Join(f.root, "broken", orderFile), "{", 0o600)
-	runs, strays, err := Scan(f.root)
-	if err != nil || len(strays) != 1 || strays[0].Dir != filepath.Join(f.root, "broken") || strays[0].Why == nil {
-		t.Errorf("the broken run: %+v, %v", strays, err)
+	runs, unreadable, err := Scan(f.root)
+	if err != nil || len(unreadable) != 1 || unreadable[0].Dir != filepath.Join(f.root, "broken") || unreadable[0].Why == nil {
+		t.Errorf("the broken run: %+v, %v", unreadable, err)
 	}
 	if len(runs) != 1 || runs[0].Dir != f.dir || runs[0].Shim != f.shim || runs[0].Order.World.Job != f.order.World.Job {
 		t.Errorf("runs %+v", runs)
@@ -63,7 +63,7 @@ func TestScanFindsRuns(t *testing.T) {
 	if !Alive(runs[0].Shim) {
 		t.Error("its shim is not alive")
 	}
-	if runs, strays, err = Scan(filepath.Join(f.root, "none")); err != nil || runs != nil || strays != nil {
+	if runs, unreadable, err = Scan(filepath.Join(f.root, "none")); err != nil || runs != nil || unreadable != nil {
 		t.Errorf("a root that is not there: %v, %v", runs, err)
 	}
 }
@@ -76,11 +76,17 @@ func TestARunHasOneShim(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Start(t.Context(), exe, f.dir, f.order); err == nil || !strings.Contains(err.Error(), "another shim") {
+	if _, err = Start(t.Context(), exe, f.dir, f.order); err == nil || !strings.Contains(err.Error(), "another shim") {
 		t.Fatalf("a second shim: %v", err)
 	}
+	// Start ends what did not become ready. One that is left alone ends by itself, with its
+	// holder, and takes nothing of the run with it.
+	out, err := exec.Command(exe, "shim", "--dir", f.dir).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "another shim") {
+		t.Fatalf("a third shim: %v, %s", err, out)
+	}
 	if !Alive(f.shim) {
-		t.Error("the first one is gone")
+		t.Fatal("the first one is gone")
 	}
 	if c, err := Dial(f.dir); err != nil {
 		t.Error(err)

@@ -19,7 +19,7 @@
 //	             ▲
 //	Scan ────────┘ after a restart, for each run whose shim is Alive
 //	    └──► ReadReport, Sweep ──► remove the directory, where it is not,
-//	         and of strays, whose files cannot be read, and of what Lost finds
+//	         and of runs whose files cannot be read, and of what Lost finds
 //
 // # The shim's side
 //

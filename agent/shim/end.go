@@ -54,10 +54,10 @@ func (e *ender) terminate(why string) {
 	}
 }
 
-// settleEnd goes from the last worker's exit to Stopped, and on to the shim's own end.
-func (e *ender) settleEnd(now int64) {
+// stepEnd goes from the last worker's exit to Stopped, and on to the shim's own end.
+func (e *ender) stepEnd(now int64) {
 	if e.report.Stopped != nil {
-		e.settleRetire(now)
+		e.stepRetire(now)
 		return
 	}
 	// Preparations that hang are left to themselves: what they have of a process is
@@ -65,7 +65,7 @@ func (e *ender) settleEnd(now int64) {
 	given := e.phase == preparing && e.killer.why != "" && !e.locks.taking
 	if !e.over() && !given {
 		if e.killer.why != "" {
-			e.killer.settleUnkillable(now)
+			e.killer.stepUnkillable(now)
 		}
 		return
 	}
@@ -76,7 +76,7 @@ func (e *ender) settleEnd(now int64) {
 	if e.emptySince == 0 && !e.emptied(now) {
 		return
 	}
-	e.settleStopped(now)
+	e.stepStopped(now)
 }
 
 // emptied looks whether anything is left of what the workers have started.
@@ -95,7 +95,7 @@ func (e *ender) emptied(now int64) bool {
 		e.nameLeftovers()
 	}
 	if e.killer.why != "" {
-		e.killer.settleUnkillable(now)
+		e.killer.stepUnkillable(now)
 	}
 	e.alarm.at(now + e.pauses.next())
 	return false
@@ -117,9 +117,9 @@ func (e *ender) nameLeftovers() {
 	e.killer.kill(fmt.Sprintf("left behind by its workers: %v", e.report.Leftover))
 }
 
-// settleStopped waits for the logs' ends and the locks, then says Stopped. A log
+// stepStopped waits for the logs' ends and the locks, then says Stopped. A log
 // that does not end on a disk that hangs is left alone.
-func (e *ender) settleStopped(now int64) {
+func (e *ender) stepStopped(now int64) {
 	for _, w := range e.workers {
 		if w.log == nil {
 			continue
@@ -169,7 +169,7 @@ func (e *ender) stopped() {
 	}
 }
 
-func (e *ender) settleRetire(now int64) {
+func (e *ender) stepRetire(now int64) {
 	if !e.wish.Retire && e.terminated == 0 {
 		return
 	}

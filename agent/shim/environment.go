@@ -61,6 +61,7 @@ func environment(o Order, dir string, local int) []string {
 		"BELLOWS_DEVICES":            strconv.Itoa(o.World.Size()),
 		"BELLOWS_LOCAL_DEVICES":      strconv.Itoa(len(devices)),
 	})
+	maps.Copy(env, o.Training.variables())
 	if r := o.Resume; r != nil {
 		env["BELLOWS_RESUME_FROM"] = r.Dir
 		env["BELLOWS_RESUME_STEP"] = strconv.FormatInt(r.Step, 10)
@@ -80,4 +81,15 @@ func environment(o Order, dir string, local int) []string {
 	}
 	slices.Sort(list)
 	return list
+}
+
+// variables are the training's part of a worker's environment.
+func (t Training) variables() map[string]string {
+	return map[string]string{
+		"BELLOWS_BASE_BATCH_SIZE": strconv.Itoa(t.BaseBatch),
+		"BELLOWS_MICRO_BATCH":     strconv.Itoa(t.MicroBatch),
+		"BELLOWS_LOGICAL_WORKERS": strconv.Itoa(t.LogicalWorkers),
+		"BELLOWS_LR_RULE":         t.LRRule,
+		"BELLOWS_LR_WARMUP":       strconv.Itoa(t.LRWarmup),
+	}
 }

@@ -21,19 +21,25 @@ func TestTheEnvironmentIsExact(t *testing.T) {
 		"PATH": "/usr/bin:/bin", "HOME": "/home/ada", "WEIRD": "a b\tc=ü", "PYTHONPATH": "/lib/mine", "RANK": "99", "EMPTY": "",
 	}
 	f.order.RestartCount = 2
+	f.order.Training = Training{BaseBatch: 32, MicroBatch: 4, LogicalWorkers: 8, LRRule: "sqrt", LRWarmup: 20}
 	f.order.Resume = &record.Checkpoint{Dir: "/c/step-7", Step: 7, Samples: 448}
 	write(t, filepath.Join(f.order.Checkpoint, meetingFile), // rank 0 is elsewhere
 		fmt.Sprintf("job=train-abcdef generation=3 master=%s node=n0\n", f.order.World.Master), 0o644)
 	if r := f.start().stopped(); !r.Stopped.Finished {
 		t.Fatalf("failed %+v", r.Failed)
 	}
-	want := fmt.Sprintf(`BELLOWS_BATCH_SIZE=64
+	want := fmt.Sprintf(`BELLOWS_BASE_BATCH_SIZE=32
+BELLOWS_BATCH_SIZE=64
 BELLOWS_CHECKPOINT_DIR=%[1]s/ckpt/train-abcdef/g00000003
 BELLOWS_DEVICE=SIM-1
 BELLOWS_DEVICES=4
 BELLOWS_GENERATION=3
 BELLOWS_JOB=train-abcdef
 BELLOWS_LOCAL_DEVICES=2
+BELLOWS_LOGICAL_WORKERS=8
+BELLOWS_LR_RULE=sqrt
+BELLOWS_LR_WARMUP=20
+BELLOWS_MICRO_BATCH=4
 BELLOWS_NODE=n1
 BELLOWS_RESUME_FROM=/c/step-7
 BELLOWS_RESUME_SAMPLES=448

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -73,7 +74,7 @@ func (r *reaper) exited(w *worker, status unix.WaitStatus) {
 	if starved {
 		reason = describeStarved(status, limit)
 	}
-	r.failing = &record.Failed{Kind: record.WorkerFailed, Reason: reason, Rank: w.Rank, At: r.exitedAt}
+	r.failing = &record.Failed{Kind: record.WorkerFailed, Reason: reason, Rank: w.Rank, At: r.exitedAt, OutOfMemory: starved}
 	r.failingRank = w
 	// Its peers often fail first, in the collective that it no longer comes to.
 	if i := slices.IndexFunc(r.workers, func(w *worker) bool { return w.unsaved != "" }); i >= 0 {
@@ -90,6 +91,19 @@ func (r *reaper) exited(w *worker, status unix.WaitStatus) {
 		return
 	}
 	r.killer.kill(fmt.Sprintf("rank %d failed: %s", w.Rank, reason))
+}
+
+// ranOut reports whether a worker's last lines say that its device or its machine had no
+// memory left for it, in PyTorch's words, CUDA's, HIP's or XLA's.
+func ranOut(lines []string) bool {
+	return slices.ContainsFunc(lines, func(line string) bool {
+		return slices.ContainsFunc(ranOutWords, func(words string) bool { return strings.Contains(line, words) })
+	})
+}
+
+var ranOutWords = []string{
+	"OutOfMemoryError", "CUDA out of memory", "HIP out of memory", "CUDA error: out of memory", "CUDA_ERROR_OUT_OF_MEMORY",
+	"RESOURCE_EXHAUSTED: Out of memory", "RESOURCE_EXHAUSTED: Failed to allocate", "DefaultCPUAllocator: can't allocate memory",
 }
 
 func describeExit(status unix.WaitStatus) string {
@@ -118,8 +132,8 @@ func describeStarved(status unix.WaitStatus, limit uint64) string {
 	return fmt.Sprintf("%s, after one of its processes was %s", describeExit(status), out)
 }
 
-// settleFailure reports a worker's failure once its last words are read.
-func (r *reaper) settleFailure(now int64) {
+// stepFailure reports a worker's failure once its last words are read.
+func (r *reaper) stepFailure(now int64) {
 	if r.failing == nil {
 		return
 	}
@@ -133,6 +147,9 @@ func (r *reaper) settleFailure(now int64) {
 		}
 	}
 	r.failing.LogTail = log.lastLines()
+	r.failing.OutOfMemory = r.failing.OutOfMemory || slices.ContainsFunc(r.workers, func(w *worker) bool {
+		return (w == r.failingRank || w.exit != nil && w.exit.Code != 0) && w.log != nil && ranOut(w.log.lastLines())
+	})
 	if r.report.Failed == nil {
 		r.report.Failed, r.dirty = r.failing, true
 	}

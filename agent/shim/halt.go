@@ -27,7 +27,7 @@ type halter struct {
 	sdkSeen    bool  // any rank has ever said hello
 }
 
-// settleHalt carries out the leader's halt:
+// stepHalt carries out the leader's halt:
 //
 //	halt seen ──► connected ranks: hold ──► all answered: Held ──► stop_after ──► they exit
 //	         │                                               └──► terminate: SIGTERM ──► they exit
@@ -39,7 +39,7 @@ type halter struct {
 //
 // The time is measured here, from the moment the halt was first seen: the leader's
 // clock need not agree with this node's, and the leader withdraws the permit anyway.
-func (h *halter) settleHalt(now int64) {
+func (h *halter) stepHalt(now int64) {
 	halt := h.wish.Halt
 	if halt == nil || h.killer.why != "" || h.over() {
 		return

@@ -17,6 +17,10 @@ import (
 // heldVariable tells a shim the pid of its holder.
 const heldVariable = "BELLOWS_SHIM_HOLDER"
 
+// neverBegan is the exit status of a program that has failed: a shim's, for which Serve has
+// returned an error. Panics and signals have others.
+const neverBegan = 1
+
 // Ended is how a shim has ended that this process held.
 type Ended int
 
@@ -28,6 +32,9 @@ func (e Ended) Error() string { return fmt.Sprintf("the shim ended with status %
 // would sweep, may have been killed by the same hand. All that is then left becomes
 // this process's by descent, because it is a subreaper, and is killed at once: a
 // run has one shim in its life, and nothing of it may go on without.
+//
+// A shim that ends with neverBegan has executed no worker, perhaps because another shim
+// hosts the run already: then only what descends from this process is killed.
 //
 // It owns nothing else, knows only whose run it is, and does nothing while the shim lives. If it
 // is killed itself the shim goes on alone.
@@ -47,7 +54,10 @@ func hold(dir string) error {
 	defer signal.Stop(signals)
 	debug.FreeOSMemory() // it will need no more for days
 	status := waitFor(shim)
-	if status != 0 || hasChildren() {
+	switch {
+	case status == neverBegan:
+		endDescendants()
+	case status != 0 || hasChildren():
 		endOrphans(dir, owner)
 	}
 	if status != 0 {
@@ -104,13 +114,31 @@ func endOrphans(dir string, owner *uint32) {
 	s := &sweeper{dir: dir, owner: owner, under: os.Getpid()}
 	_ = s.killListed() // what could not be killed is tried again
 	repeat(func() (done bool, longest time.Duration) {
-		for pid := 1; pid > 0; {
-			pid, _ = unix.Wait4(-1, nil, unix.WNOHANG, nil)
-		}
+		reap()
 		left, err := s.kill()
 		return err == nil && len(left) == 0 && s.emptied() && !hasChildren(), time.Second
 	})
 	_ = s.removeGroups() // the agent's sweep tells what is in the way
+}
+
+// endDescendants kills what descends from this process until nothing does.
+func endDescendants() {
+	repeat(func() (done bool, longest time.Duration) {
+		if reap(); !hasChildren() {
+			return true, 0
+		}
+		if l, err := observed.listing(); err == nil {
+			_ = killAll(nil, l.family.descendants(map[int]bool{os.Getpid(): true})) // tried again
+		}
+		return false, time.Second
+	})
+}
+
+// reap takes note of children that have ended.
+func reap() {
+	for pid := 1; pid > 0; {
+		pid, _ = unix.Wait4(-1, nil, unix.WNOHANG, nil)
+	}
 }
 
 // emptied reports whether nothing is in the run's groups.

@@ -58,6 +58,7 @@ func FuzzWorkerMessage(f *testing.F) {
 	for _, text := range []string{
 		`{"saved":{"step":5,"samples":40,"dir":"/c/j/g00000002-x/step-5"}}`, `{"progress":{"step":5,"samples":40,"loss":1.5}}`,
 		`{"saved":{"step":9223372036854775807,"samples":-1,"dir":"/c/j/g00000002-x/../../x"}}`, `{"progress":{"step":-9223372036854775808}}`,
+		`{"progress":{"step":6,"age":1e300}}`, `{"progress":{"step":7,"age":-1e300}}`,
 	} {
 		f.Add([]byte(text), []byte(`{"progress":{"step":9223372036854775807,"samples":-5}}`))
 	}
@@ -75,13 +76,16 @@ func FuzzWorkerMessage(f *testing.F) {
 				}
 			}
 			if p := msg.Progress; p != nil {
-				m.progressed(p.Step, p.Samples, p.Loss)
+				m.progressed(*p)
 			}
 		}
 		for _, s := range m.report.Saves {
 			if !strings.HasPrefix(s.Dir, m.order.Checkpoint+"/") || s.Step < 0 {
 				t.Errorf("a save of %+v", s)
 			}
+		}
+		if p := m.report.Progress; p != nil && (p.Step < 0 || p.Step > record.MaxCount || p.FirstStep > p.Step || p.FirstAt.After(p.At) || p.StepsPerSecond < 0) {
+			t.Errorf("progress of %+v", *p)
 		}
 		if _, err := json.Marshal(m.report); err != nil {
 			t.Error(err)
@@ -118,9 +122,9 @@ func TestRunFilesMadeWrong(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		runs, strays, err := Scan(root)
-		if err != nil || len(runs)+len(strays) > 1 {
-			t.Errorf("seed %d: %d runs, %d strays, %v", seed, len(runs), len(strays), err)
+		runs, unreadable, err := Scan(root)
+		if err != nil || len(runs)+len(unreadable) > 1 {
+			t.Errorf("seed %d: %d runs, %d unreadable, %v", seed, len(runs), len(unreadable), err)
 		}
 		for _, r := range runs {
 			_, _ = ReadReport(r.Dir)

@@ -16,9 +16,9 @@ type Seen struct {
 	UID       uint32 // whom it runs as
 }
 
-// LookAt returns what the system shows of a process; false if it shows nothing
+// Inspect returns what the system shows of a process; false if it shows nothing
 // or only what has ended. Nothing that it reads waits for the process.
-func LookAt(pid int) (Seen, bool) {
+func Inspect(pid int) (Seen, bool) {
 	s, err := readStat(pid)
 	if err != nil || !s.lives() {
 		return Seen{}, false

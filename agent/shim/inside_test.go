@@ -43,16 +43,16 @@ func TestWhoIsInsideARun(t *testing.T) {
 			if slices.Contains(pids, os.Getpid()) {
 				t.Error("we are not inside")
 			}
-			seen, ok := LookAt(child)
+			seen, ok := Inspect(child)
 			for end := time.Now().Add(patience); ok && seen.Command != "sleep" && time.Now().Before(end); time.Sleep(time.Millisecond) {
-				seen, ok = LookAt(child) // it has yet to become that
+				seen, ok = Inspect(child) // it has yet to become that
 			}
 			if !ok || seen.Command != "sleep" || seen.UID != uint32(os.Getuid()) || seen.StartTime == 0 {
 				t.Errorf("the child is shown as %+v, %v", seen, ok)
 			}
 			f.push(Wish{Kill: "test"})
 			f.stopped()
-			if seen, ok := LookAt(child); ok {
+			if seen, ok := Inspect(child); ok {
 				t.Errorf("a process that is gone is shown as %+v", seen)
 			}
 			f.retire()

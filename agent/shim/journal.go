@@ -11,6 +11,8 @@ import (
 
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
+
+	"github.com/bellows-ml/bellows/internal/durable"
 )
 
 // journalRetry is the pause after a report that could not be written: a full disk
@@ -86,9 +88,9 @@ func (j *journal) spare() string { return j.path + ".spare" }
 
 // begin writes the first report and makes the spare's room, before any worker is executed.
 func (j *journal) begin(report []byte) error {
-	err := replaceDurable(j.path, padded(report))
+	err := durable.Write(j.path, padded(report), 0o600)
 	if err == nil {
-		err = writeSynced(j.spare(), padded(nil))
+		err = durable.Write(j.spare(), padded(nil), 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("make room for reports: %w", err)
@@ -120,7 +122,7 @@ func (j *journal) write(report []byte) error {
 	if err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(j.path))
+	return durable.SyncDir(filepath.Dir(j.path))
 }
 
 // padded fills a report up to its room with what JSON does not mind.

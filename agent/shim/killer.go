@@ -52,8 +52,8 @@ func (k *killer) kill(why string) {
 	}
 }
 
-// settleKill sends SIGKILL into the containment, again and again until it is empty.
-func (k *killer) settleKill(now int64) {
+// stepKill sends SIGKILL into the containment, again and again until it is empty.
+func (k *killer) stepKill(now int64) {
 	if k.why == "" || k.done || k.phase == preparing {
 		return
 	}
@@ -69,8 +69,8 @@ func (k *killer) settleKill(now int64) {
 	k.alarm.at(k.next)
 }
 
-// settleUnkillable reports what does not die. It goes on trying.
-func (k *killer) settleUnkillable(now int64) {
+// stepUnkillable reports what does not die. It goes on trying.
+func (k *killer) stepUnkillable(now int64) {
 	if k.since == 0 {
 		k.since = now
 	}

@@ -48,11 +48,16 @@ type fromWorker struct {
 		Reason    string `json:"reason"`
 		Transient bool   `json:"transient"` // because a file system fails otherwise, as it may for a moment
 	} `json:"no_room"`
-	Progress *struct {
-		Step    int64    `json:"step"`
-		Samples int64    `json:"samples"`
-		Loss    *float64 `json:"loss"`
-	} `json:"progress"`
+	Progress *finished `json:"progress"`
+}
+
+// finished is a rank's word on how far it is.
+type finished struct {
+	Step    int64    `json:"step"`    // optimiser steps finished
+	Samples int64    `json:"samples"` // consumed since the start of training; -1 = unknown
+	Loss    *float64 `json:"loss"`
+	Age     float64  `json:"age"` // how many seconds ago the step was finished: 0 but for a word that the SDK kept back
+	line    string   // see record.JobProgress.Line
 }
 
 // toWorker is one line to the SDK; exactly one field is set.
@@ -217,7 +222,8 @@ func (s *workerServer) hear(k *link, msg fromWorker) {
 			k.worker.unsavedFor = record.Transient
 		}
 	case msg.Progress != nil:
-		s.reporter.progressed(msg.Progress.Step, msg.Progress.Samples, msg.Progress.Loss)
+		s.reporter.bySDK()
+		s.reporter.progressed(*msg.Progress)
 	default:
 		k.send(toWorker{Error: "unknown message: hello, held, saved, no_room and progress are understood"}, nil)
 	}

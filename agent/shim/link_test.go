@@ -195,32 +195,83 @@ func TestTheNewestStepsAreKept(t *testing.T) {
 func TestProgressIsMeasured(t *testing.T) {
 	m := assemble(&shared{}, Report{})
 	loss := 0.5
-	m.progressed(10, 640, nil)
-	m.progressed(10, 640, &loss) // the second rank of the same step adds its loss
-	m.progressed(9, 576, nil)    // a late one changes nothing
-	if p := m.report.Progress; p.Step != 10 || p.Loss == nil || *p.Loss != loss {
-		t.Errorf("progress %+v", p)
+	m.progressed(finished{Step: 10, Samples: 640})
+	at := m.report.Progress.At
+	m.progressed(finished{Step: 10, Samples: 640, Loss: &loss}) // the second rank of the same step adds its loss
+	m.progressed(finished{Step: 9, Samples: 576})               // a late one changes nothing
+	if p := m.report.Progress; p.Step != 10 || p.Loss == nil || *p.Loss != loss || !p.At.Equal(at) {
+		t.Errorf("progress %+v, want that of %v", p, at)
 	}
-	m.progressFrom.At = m.progressFrom.At.Add(-10e9)
-	m.progressed(110, 7040, nil)
-	if p := m.report.Progress; p.StepsPerSecond < 9 || p.StepsPerSecond > 10 {
-		t.Errorf("%v steps a second, want 100 in a little more than 10 s", p.StepsPerSecond)
+	m.first.At = m.first.At.Add(-10e9)
+	m.progressed(finished{Step: 110, Samples: 7040})
+	if p := m.report.Progress; p.StepsPerSecond < 9 || p.StepsPerSecond > 10 || p.SamplesPerSecond < 9*64 || p.SamplesPerSecond > 10*64 {
+		t.Errorf("%v steps and %v samples a second, want 100 and 6400 in a little more than 10 s", p.StepsPerSecond, p.SamplesPerSecond)
+	}
+	if p := m.report.Progress; p.FirstStep != 10 || p.At.Sub(p.FirstAt).Seconds()*p.StepsPerSecond < 99.99 {
+		t.Errorf("first step %d at %v, now %v", p.FirstStep, p.FirstAt, p.At)
+	}
+}
+
+// A speed is measured from the first step that a generation has finished, not from its start.
+func TestTheFirstFinishedStepIsKept(t *testing.T) {
+	m := assemble(&shared{order: Order{Resume: &record.Checkpoint{Step: 500}}}, Report{})
+	m.progressed(finished{Step: 500, Samples: -1}) // as a loop reports that begins by it
+	if p := m.report.Progress; p.Step != 500 || p.FirstStep != 0 || !p.FirstAt.IsZero() {
+		t.Fatalf("nothing is finished: %+v", p)
+	}
+	m.progressed(finished{Step: 501, Samples: -1})
+	first := m.report.Progress.FirstAt
+	m.progressed(finished{Step: 520, Samples: 99})
+	if p := m.report.Progress; p.FirstStep != 501 || first.IsZero() || !p.FirstAt.Equal(first) || p.SamplesPerSecond != 0 {
+		t.Errorf("%+v, want the first step 501 at %v, and no samples a second of samples that were unknown", p, first)
+	}
+	// The node's clock is set by an hour between two reports.
+	m.firstAt = m.firstAt.Add(time.Hour)
+	m.progressed(finished{Step: 530})
+	if p := m.report.Progress; p.FirstAt.After(p.At) || p.At.Sub(p.FirstAt) > time.Minute {
+		t.Errorf("after the clock was set: first at %v, now %v", p.FirstAt, p.At)
+	}
+}
+
+// The SDK passes on one report a second, and the last one when the script ends, which is
+// after its last save: the step was finished before that, but not before the last report.
+func TestAWordThatWasKeptBackIsAsOldAsItIs(t *testing.T) {
+	m := assemble(&shared{}, Report{})
+	for _, c := range []struct {
+		age       float64
+		low, high time.Duration
+	}{{30, 29 * time.Second, 31 * time.Second}, {1e18, 59 * time.Second, 61 * time.Second}, {-1e18, -time.Second, time.Second}} {
+		m.report.Progress, m.progressAt = &record.JobProgress{Step: 1}, time.Now().Add(-time.Minute)
+		m.progressed(finished{Step: 2, Age: c.age})
+		if ago := time.Since(m.report.Progress.At); ago < c.low || ago > c.high {
+			t.Errorf("finished %v s ago, as it says: %v", c.age, ago)
+		}
+	}
+}
+
+func TestImpossibleProgressIsNoProgress(t *testing.T) {
+	m := assemble(&shared{}, Report{})
+	m.progressed(finished{Step: 7})
+	for _, f := range []finished{{Step: -1}, {Step: record.MaxCount + 1}, {Step: 8, Samples: record.MaxCount + 1}} {
+		if m.progressed(f); m.report.Progress.Step != 7 {
+			t.Errorf("%+v makes it %+v", f, m.report.Progress)
+		}
 	}
 }
 
 func TestProgressAloneIsReportedOnceASecond(t *testing.T) {
 	m := testMachine(t)
 	now := int64(1e12)
-	m.progressed(1, 1, nil)
-	if m.settleProgress(now); !m.fresh {
+	m.progressed(finished{Step: 1, Samples: 1})
+	if m.stepProgress(now); !m.fresh {
 		t.Error("the first one waits")
 	}
 	m.fresh = false
-	m.progressed(2, 2, nil)
-	if m.settleProgress(now + int64(progressEvery)/2); m.fresh || m.alarm.next != now+int64(progressEvery) {
+	m.progressed(finished{Step: 2, Samples: 2})
+	if m.stepProgress(now + int64(progressEvery)/2); m.fresh || m.alarm.next != now+int64(progressEvery) {
 		t.Errorf("half a second later: fresh %v, next look %d", m.fresh, m.alarm.next)
 	}
-	if m.settleProgress(now + int64(progressEvery)); !m.fresh {
+	if m.stepProgress(now + int64(progressEvery)); !m.fresh {
 		t.Error("a second later: not reported")
 	}
 }

@@ -160,7 +160,7 @@ func clearLock(path, run string, sure bool) error {
 	} else if err != nil {
 		return fmt.Errorf("clear device lock: %w", err)
 	}
-	defer f.Close()
+	defer func() { _ = unlock(f) }()
 	err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
 	was := readHolder(f)
 	if !errors.Is(err, unix.EWOULDBLOCK) || was.Run != "" && was.Run != run || !sure && was.Record == nil {
@@ -222,7 +222,7 @@ func readOldLock(path string) (o OldLock, held bool, err error) {
 	} else if err != nil {
 		return o, false, err
 	}
-	defer f.Close()
+	defer func() { _ = unlock(f) }()
 	switch err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); {
 	case err == nil:
 		if err = os.Remove(path); errors.Is(err, os.ErrNotExist) {
@@ -236,7 +236,7 @@ func readOldLock(path string) (o OldLock, held bool, err error) {
 	name, _, _ := strings.Cut(filepath.Base(path), ".lock.") // of what an earlier version has written
 	o = OldLock{Device: cmp.Or(was.Device, cluster.DeviceID(name)), Job: was.Job, Generation: was.Generation}
 	for _, s := range openers(path) {
-		if seen, ok := LookAt(s.pid); ok {
+		if seen, ok := Inspect(s.pid); ok {
 			o.Holders = append(o.Holders, Holder{PID: s.pid, Command: seen.Command, UID: seen.UID})
 		}
 	}

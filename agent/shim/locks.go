@@ -151,14 +151,14 @@ func (t *taker) try() (*os.File, holder, error) {
 	t.held = errors.Is(err, unix.EWOULDBLOCK)
 	switch {
 	case t.held:
-		return nil, was, f.Close()
+		return nil, was, unlock(f)
 	case err != nil:
-		return nil, was, errors.Join(err, f.Close())
+		return nil, was, errors.Join(err, unlock(f))
 	case was.Run != "" && was.Run != t.me.Run && was.Run != t.gone:
-		return nil, was, f.Close()
+		return nil, was, unlock(f)
 	}
 	if err = sign(f, t.me); err != nil { // a file system that cannot write is no place for locks
-		return nil, was, errors.Join(fmt.Errorf("sign the lock: %w", err), f.Close())
+		return nil, was, errors.Join(fmt.Errorf("sign the lock: %w", err), unlock(f))
 	}
 	return f, was, nil
 }
@@ -190,7 +190,8 @@ func (t *taker) look(was holder) error {
 	return notBusy(clearLock(t.path, was.Run, false))
 }
 
-// close gives up the locks; the files name the run still.
+// close gives up the locks; the files name the run still. It does not unlock: if
+// anything else has one of our descriptors, that is to be found out.
 func (l *locks) close() error {
 	var err error
 	for _, f := range l.files {
@@ -247,7 +248,7 @@ func (l lockFiles) giveBack() (held []string, err error) {
 		case errLock == nil && was.Run == l.run:
 			err = errors.Join(err, f.Truncate(0))
 		}
-		err = errors.Join(err, f.Close()) // which drops the lock again
+		err = errors.Join(err, unlock(f))
 	}
 	return held, err
 }

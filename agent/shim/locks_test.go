@@ -1,8 +1,10 @@
 package shim
 
 import (
+	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -87,9 +89,41 @@ func heldStill(o Order, run string) (held []string) {
 		if was := readHolder(f); errors.Is(err, unix.EWOULDBLOCK) && (was.Run == "" || was.Run == run) {
 			held = append(held, path+": "+namesOf(openers(path)))
 		}
-		_ = f.Close()
+		_ = unlock(f)
 	}
 	return held
+}
+
+// A process that this one is just starting has copies of its files until it executes
+// its program. It keeps no lock that was taken only to see that it is free: the next
+// user of the device finds it free as well.
+func TestAForkedProcessKeepsNoLock(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	forks := make(chan struct{})
+	go func() {
+		defer close(forks)
+		for ctx.Err() == nil {
+			_ = exec.Command("/bin/true").Run() // that there is a fork is what counts
+		}
+	}()
+	defer func() { cancel(); <-forks }()
+	dir, run := t.TempDir(), t.TempDir()
+	files := locksOf(lockOrder(dir), run)
+	write(t, files.paths[0], `{"job":"j","generation":1,"run":"`+run+`"}`, 0o600)
+	for range 300 {
+		if held, err := files.giveBack(); err != nil || len(held) > 0 {
+			t.Fatalf("held: %v, %v", held, err)
+		}
+		next := taker{path: files.paths[0], me: holder{Job: "j", Run: run}}
+		f, _, err := next.try()
+		if err != nil || next.held {
+			t.Fatalf("the next user: held %t, %v", next.held, err)
+		}
+		if err = unlock(f); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // A lock is cleared only of the run that is gone; one of an earlier version's, whose

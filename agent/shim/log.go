@@ -35,6 +35,7 @@ type workerLog struct {
 	log  *ranklog.Writer
 	from *os.File
 	done chan struct{} // closed when the last writer has closed the pipe
+	read *lineReader   // for progress; nil = nothing is read
 
 	mu   sync.Mutex
 	tail []string // the last whole lines
@@ -45,7 +46,7 @@ type workerLog struct {
 // openLog makes a rank's log and returns the descriptor to give to the worker,
 // which the caller closes once the worker has it. A log that cannot be opened
 // does not keep the worker from running.
-func openLog(o Order, rank int) (*workerLog, int, error) {
+func openLog(o Order, rank int, read *lineReader) (*workerLog, int, error) {
 	var p [2]int
 	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
 		return nil, 0, fmt.Errorf("make log pipe of rank %d: %w", rank, err)
@@ -61,6 +62,7 @@ func openLog(o Order, rank int) (*workerLog, int, error) {
 		log:  ranklog.NewWriter(ranklog.Path(o.LogDir, rank), most),
 		from: os.NewFile(uintptr(p[0]), "log pipe"),
 		done: make(chan struct{}),
+		read: read,
 	}
 	go l.run()
 	return l, p[1], nil
@@ -74,11 +76,13 @@ func (l *workerLog) run() {
 		if n > 0 {
 			l.remember(b[:n])
 			l.log.Add(b[:n])
+			l.read.add(b[:n])
 		}
 		if err != nil {
 			break
 		}
 	}
+	l.read.end()
 	_ = l.from.Close()
 	l.log.Close()
 }

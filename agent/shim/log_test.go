@@ -147,7 +147,7 @@ func TestTheTailIsWhatATerminalWouldShow(t *testing.T) {
 func TestAHeldPipeDelaysTheEndButBriefly(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "exit 0")
-	l, out, err := openLog(f.order, 0)
+	l, out, err := openLog(f.order, 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,7 @@ func (s *shared) over() bool {
 
 // machine is the whole of a shim. One goroutine, the loop, owns all its parts, and
 // all others send it functions to run. It is level-triggered: after whatever
-// happened, settle has each part look at everything that is known and do what is
+// happened, step has each part look at everything that is known and do what is
 // due. Nothing in that goroutine waits for a disk, a user's file system, a log or a
 // peer, since it is what keeps the fencing deadline: the files that it reads and
 // writes itself are the kernel's own, below /proc and /sys/fs/cgroup.
@@ -134,7 +134,7 @@ func (m *machine) run(ctx context.Context) {
 	go m.starter.prepare()
 	gone := ctx.Done()
 	for {
-		if m.settle(Boottime()); m.ender.ended {
+		if m.step(Boottime()); m.ender.ended {
 			return
 		}
 		select {
@@ -154,21 +154,21 @@ func (m *machine) run(ctx context.Context) {
 	}
 }
 
-// settle does all that is due, and sets the alarm for what is due next.
-func (m *machine) settle(now int64) {
+// step does all that is due, and sets the alarm for what is due next.
+func (m *machine) step(now int64) {
 	m.alarm.clear()
-	m.settleDeadline(now)
-	m.halter.settleHalt(now)
-	m.starter.settleStart(now)
-	m.reaper.settleFailure(now)
-	m.killer.settleKill(now)
-	m.ender.settleEnd(now)
-	m.settleReport(now)
+	m.stepDeadline(now)
+	m.halter.stepHalt(now)
+	m.starter.stepStart(now)
+	m.reaper.stepFailure(now)
+	m.killer.stepKill(now)
+	m.ender.stepEnd(now)
+	m.stepReport(now)
 	m.alarm.set()
 }
 
-// settleDeadline fences: it depends on no other process, and goes before everything else.
-func (m *machine) settleDeadline(now int64) {
+// stepDeadline fences: it depends on no other process, and goes before everything else.
+func (m *machine) stepDeadline(now int64) {
 	if m.wish.Kill != "" {
 		m.killer.kill(m.wish.Kill)
 	}

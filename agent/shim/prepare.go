@@ -38,8 +38,8 @@ type starter struct {
 	by      int64             // when the preparations have to be over
 }
 
-// settleStart executes the workers once everything allows it.
-func (s *starter) settleStart(now int64) {
+// stepStart executes the workers once everything allows it.
+func (s *starter) stepStart(now int64) {
 	switch {
 	case s.phase == preparing && s.killer.why == "":
 		if now >= s.by {
@@ -168,7 +168,7 @@ type born struct {
 }
 
 func (s *starter) executeOne(local int) (born, error) {
-	log, out, err := openLog(s.order, s.member.FirstRank+local)
+	log, out, err := openLog(s.order, s.member.FirstRank+local, s.newLineReader())
 	if err != nil {
 		return born{}, err
 	}

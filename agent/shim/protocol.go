@@ -36,6 +36,12 @@ type Order struct {
 	Containment string `json:"containment,omitempty"`
 	// Limits of each worker; a node that cannot keep them refuses.
 	Limits cluster.Limits `json:"limits,omitzero"`
+	// Training is what workers find of it in their environment.
+	Training Training `json:"training,omitzero"`
+	// Progress is cluster.Spec.Progress, by which workers' lines are read, and Steps are
+	// the job's in all.
+	Progress string `json:"progress,omitempty"`
+	Steps    int64  `json:"steps,omitempty"`
 	// DeviceFiles are those of the node's devices; nil = they have none.
 	DeviceFiles *DeviceFiles `json:"device_files,omitempty"`
 	// NoNewPrivs keeps the workers from gaining rights by what they execute.
@@ -59,6 +65,16 @@ type Order struct {
 	// Deadline is the fencing deadline as known when the order was written, as in
 	// Wish; 0 = wait for the first Wish that names one. Used only if Strict.
 	Deadline int64 `json:"deadline,omitempty"`
+}
+
+// Training is how the script shall make a step: cluster.Training, with what follows where its
+// owner gave nothing. The zero value is of an agent that did not know of it.
+type Training struct {
+	BaseBatch      int    `json:"base_batch,omitempty"` // the smallest that the job may have, for which its learning rate is
+	MicroBatch     int    `json:"micro_batch,omitempty"`
+	LogicalWorkers int    `json:"logical_workers,omitempty"`
+	LRRule         string `json:"lr_rule,omitempty"`
+	LRWarmup       int    `json:"lr_warmup,omitempty"`
 }
 
 // Wish is what the agent wants of the shim, all of it, each time.
@@ -96,6 +112,8 @@ type Report struct {
 	Failed   *record.Failed      `json:"failed,omitempty"`  // the first failure, with the log's tail
 	Saves    []Save              `json:"saves,omitempty"`   // of the newest few steps, ascending by step, then rank
 	Progress *record.JobProgress `json:"progress,omitempty"`
+	// ProgressProblem is what is wrong with the lines that are read for Progress.
+	ProgressProblem string `json:"progress_problem,omitempty"`
 	// Stopped is set once no process is left in the containment and all device locks are free, or were cleared away. SavedAt is not the shim's to set.
 	Stopped *record.Stopped `json:"stopped,omitempty"`
 	// Leftover names what the workers had left behind when they ended; it was killed.

@@ -15,6 +15,8 @@ const (
 	keptSteps = 4
 	// progressEvery is how often a report goes out for progress alone.
 	progressEvery = time.Second
+	// clockSet is by how much a clock differs from what it was if it has been set; less is its drift.
+	clockSet = time.Second
 )
 
 // confirmation is an answer that waits for the report of its sequence to be on disk.
@@ -35,8 +37,11 @@ type reporter struct {
 	dirty        bool // the report has changed
 	fresh        bool // its progress has
 	progressDue  bool // progress waits for its next second
+	sdkReports   bool // ranks say by the SDK how far they are: their lines do not count
 	progressSent int64
-	progressFrom *record.JobProgress // the first one, to measure from
+	progressAt   time.Time           // of the newest, with its monotonic time
+	first        *record.JobProgress // the first one of a finished step, to measure from
+	firstAt      time.Time           // its moment, by the clock as it is set now
 	sequence     int64               // of the newest report
 	durable      int64               // of the newest one that is on disk
 	unconfirmed  []confirmation
@@ -56,9 +61,9 @@ func (r *reporter) echoDeadline() {
 	}
 }
 
-// settleReport tells agents and disk what has changed.
-func (r *reporter) settleReport(now int64) {
-	r.settleProgress(now)
+// stepReport tells agents and disk what has changed.
+func (r *reporter) stepReport(now int64) {
+	r.stepProgress(now)
 	if !r.dirty && !r.fresh {
 		return
 	}
@@ -114,23 +119,60 @@ func (r *reporter) confirm() {
 	})
 }
 
-// progressed notes how far a rank is. The node is as far as its first rank to say so.
-func (r *reporter) progressed(step, samples int64, loss *float64) {
-	p := r.report.Progress
-	if p != nil && (step < p.Step || step == p.Step && (loss == nil || p.Loss != nil)) {
+// progressed notes how far a rank is. The node is as far as its first rank to say so:
+// of a later one's word on the same step only the loss is news.
+func (r *reporter) progressed(f finished) {
+	if f.Step < 0 || f.Step > record.MaxCount || f.Samples > record.MaxCount {
 		return
 	}
-	next := &record.JobProgress{Generation: r.order.World.Generation, Step: step, Samples: samples, Loss: loss, At: time.Now()}
-	if r.progressFrom == nil {
-		r.progressFrom = next
-	} else if took := next.At.Sub(r.progressFrom.At).Seconds(); took > 0 {
-		next.StepsPerSecond = float64(next.Step-r.progressFrom.Step) / took
+	p := r.report.Progress
+	if p != nil && f.Step <= p.Step {
+		if f.Step == p.Step && p.Loss == nil && f.Loss != nil {
+			next := *p
+			next.Loss = f.Loss
+			r.report.Progress, r.progressDue = &next, true
+		}
+		return
 	}
+	next := &record.JobProgress{Generation: r.order.World.Generation, Step: f.Step, Samples: max(f.Samples, -1), Loss: f.Loss, At: time.Now(), Line: f.line}
+	if p != nil { // not before the last report, whatever the script says
+		age := time.Duration(min(max(f.Age, 0), next.At.Sub(r.progressAt).Seconds()) * float64(time.Second))
+		next.At = next.At.Add(-age)
+	}
+	r.progressAt = next.At
+	r.measure(next)
 	r.report.Progress, r.progressDue = next, true
 }
 
-// settleProgress lets progress into a report when one is due for it.
-func (r *reporter) settleProgress(now int64) {
+// measure adds to a report how fast the generation is, from its first finished step on.
+// A script may report the step that it begins with: nothing is finished then.
+func (r *reporter) measure(p *record.JobProgress) {
+	if r.first == nil {
+		begin := int64(0)
+		if r.order.Resume != nil {
+			begin = r.order.Resume.Step
+		}
+		if p.Step == 0 || p.Step == begin {
+			return
+		}
+		r.first = &record.JobProgress{Step: p.Step, Samples: p.Samples, At: p.At}
+	}
+	took := p.At.Sub(r.first.At) // by the monotonic clock
+	// Where the clock was set since, the moment moves with it, so that it stays as long ago as it is.
+	if at := p.At.Round(0).Add(-took); r.firstAt.Sub(at).Abs() > clockSet {
+		r.firstAt = at
+	}
+	p.FirstStep, p.FirstAt = r.first.Step, r.firstAt
+	if took > 0 {
+		p.StepsPerSecond = float64(p.Step-r.first.Step) / took.Seconds()
+		if r.first.Samples >= 0 && p.Samples > r.first.Samples {
+			p.SamplesPerSecond = float64(p.Samples-r.first.Samples) / took.Seconds()
+		}
+	}
+}
+
+// stepProgress lets progress into a report when one is due for it.
+func (r *reporter) stepProgress(now int64) {
 	if !r.progressDue {
 		return
 	}

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/bellows-ml/bellows/internal/durable"
 )
 
 // The files of a run directory. order.json is the agent's, all others are the shim's.
@@ -45,10 +47,10 @@ type Run struct {
 	Shim  Process // zero if the shim never came so far as to say who it is
 }
 
-// Stray is a run directory that no agent can adopt, because what is in it cannot
+// Unreadable is a run directory that no agent can adopt, because what is in it cannot
 // be read. Its processes may live: Sweep it, unless its shim is an adopted run's,
 // of whose directory it is a copy.
-type Stray struct {
+type Unreadable struct {
 	Dir  string
 	Shim Process // whom a sweep would end; zero if no file tells
 	Why  error
@@ -58,7 +60,7 @@ type Stray struct {
 // their names, so that a restarted agent can adopt them, and those that cannot be
 // adopted. An error means that nothing can be told of any; a root that does not
 // exist is as good as an empty one. Runs whose directories are gone are for Lost.
-func Scan(root string) (runs []Run, strays []Stray, err error) {
+func Scan(root string) (runs []Run, unreadable []Unreadable, err error) {
 	root, err = filepath.Abs(root)
 	if err != nil {
 		return nil, nil, fmt.Errorf("list runs: %w", err)
@@ -76,31 +78,36 @@ func Scan(root string) (runs []Run, strays []Stray, err error) {
 			continue
 		}
 		if run, why := readRun(dir); why != nil {
-			strays = append(strays, Stray{dir, lastShim(dir), why})
+			unreadable = append(unreadable, Unreadable{dir, lastShim(dir), why})
 		} else {
 			runs = append(runs, run)
 		}
 	}
-	return runs, strays, nil
+	return runs, unreadable, nil
 }
 
-// Lost lists the paths directly below root that living processes name as theirs
+// Lost lists the paths directly below the roots that living processes name as theirs
 // and where no run's files lie. An error names a process that does not show what it
 // names: what is found without it is not all that there may be. What lies at such
-// a path must not be removed: a process can name any.
-func Lost(root string) ([]string, error) {
-	root, err := filepath.Abs(root)
-	if err != nil {
-		return nil, fmt.Errorf("look for runs without a directory: %w", err)
-	}
+// a path must not be removed: a process can name any. It takes a few seconds at most,
+// whatever processes do.
+func Lost(roots ...string) ([]string, error) {
 	c, err := observed.census()
 	if err != nil {
 		return nil, fmt.Errorf("look for runs without a directory: %w", err)
 	}
-	if err = c.unanswered(); err != nil {
+	err = c.unanswered()
+	var dirs []string
+	for _, root := range roots {
+		place, errRoot := filepath.Abs(root)
+		if err = errors.Join(err, errRoot); errRoot == nil {
+			dirs = append(dirs, c.runsBelow(place)...)
+		}
+	}
+	if err != nil {
 		err = fmt.Errorf("look for runs without a directory: %w", err)
 	}
-	return slices.DeleteFunc(c.runsBelow(root), isRun), err
+	return slices.DeleteFunc(dirs, isRun), err
 }
 
 // lastShim is who the directory's files say hosts the run, as far as they can be read.
@@ -254,36 +261,5 @@ func writeDurable(path string, v any) error {
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", path, err)
 	}
-	return replaceDurable(path, append(b, '\n'))
-}
-
-func replaceDurable(path string, b []byte) error {
-	tmp := path + ".tmp"
-	if err := writeSynced(tmp, b); err != nil {
-		return err
-	}
-	if err := os.Rename(tmp, path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-func writeSynced(path string, b []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close())
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return durable.Write(path, append(b, '\n'), 0o600)
 }

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/durable"
 	"github.com/bellows-ml/bellows/internal/logging"
 	"github.com/bellows-ml/bellows/internal/userdb"
 	"github.com/bellows-ml/bellows/record"
@@ -247,16 +248,9 @@ func claim(path string, rec runRecord) error {
 	if err != nil {
 		return fmt.Errorf("encode run record: %w", err)
 	}
-	tmp := path + "." + strconv.Itoa(os.Getpid())
-	if err = writeSynced(tmp, append(b, '\n')); err != nil {
-		return fmt.Errorf("write run record: %w", err)
-	}
-	err = os.Link(tmp, path) // unlike a rename it replaces nothing
+	err = durable.Create(path, append(b, '\n'), 0o600)
 	if errors.Is(err, os.ErrExist) {
 		err = errClaimed
-	}
-	if err = errors.Join(err, os.Remove(tmp)); err == nil {
-		err = syncDir(filepath.Dir(path))
 	}
 	if err != nil {
 		return fmt.Errorf("claim run: %w", err)

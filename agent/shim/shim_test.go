@@ -75,7 +75,7 @@ type fixture struct {
 // newFixture prepares a run of a shell script on that many devices.
 func newFixture(t *testing.T, ranks int, script string) *fixture {
 	t.Helper()
-	root, err := os.MkdirTemp("/tmp", "shim") //nolint:usetesting // t.TempDir's long path does not fit into a socket's address
+	root, err := os.MkdirTemp("", "shim") //nolint:usetesting // t.TempDir's long path does not fit into a socket's address
 	if err != nil {
 		t.Fatal(err)
 	}

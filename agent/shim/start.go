@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/internal/durable"
 	"github.com/bellows-ml/bellows/internal/systemd"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -115,7 +116,7 @@ func writeOrder(dir string, order Order) error {
 	if err := writeDurable(filepath.Join(dir, orderFile), order); err != nil {
 		return fmt.Errorf("write order: %w", err)
 	}
-	return syncDir(filepath.Dir(dir)) // or a power cut takes the directory itself
+	return durable.SyncDir(filepath.Dir(dir)) // or a power cut takes the directory itself
 }
 
 // keepInherited closes inherited descriptors in the processes that this one starts.
@@ -143,7 +144,8 @@ func keepEach() {
 // shimEnvironment is what a shim needs of ours; workers get none of it.
 func shimEnvironment() []string {
 	var env []string
-	for _, name := range []string{"PATH", "HOME", "TMPDIR", "TZ", "XDG_RUNTIME_DIR"} { // the last is the way to a user's systemd
+	// XDG_RUNTIME_DIR is the way to a user's systemd; GORACE has tests' settings of the race detector.
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "TZ", "XDG_RUNTIME_DIR", "GORACE"} {
 		if value, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+value)
 		}

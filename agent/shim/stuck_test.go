@@ -55,11 +55,11 @@ func TestPreparationsHaveABound(t *testing.T) {
 	m := testMachine(t)
 	m.starter.by = now
 	m.report.Waiting = "checking workdir"
-	m.starter.settleStart(now - 1)
+	m.starter.stepStart(now - 1)
 	if m.report.Failed != nil {
 		t.Errorf("early: %+v", m.report.Failed)
 	}
-	m.starter.settleStart(now)
+	m.starter.stepStart(now)
 	if f := m.report.Failed; f == nil || f.Kind != record.Transient || !strings.Contains(f.Reason, "checking workdir") || m.killer.why == "" {
 		t.Errorf("failed %+v", f)
 	}

@@ -34,7 +34,7 @@ func mayRunAs(pid int, owner *uint32) bool { return owner == nil || !sees() || r
 // runsAs reports whether a process is the owner's or ours, by its real user: a
 // setuid program that another user has started is still that user's.
 func runsAs(pid int, owner uint32) bool {
-	seen, ok := LookAt(pid)
+	seen, ok := Inspect(pid)
 	return ok && (seen.UID == owner || int(seen.UID) == os.Geteuid())
 }
 
@@ -67,7 +67,7 @@ func (c *census) hosting(dir string) []stat {
 }
 
 func oursOrRoots(pid int) bool {
-	seen, ok := LookAt(pid)
+	seen, ok := Inspect(pid)
 	return ok && (seen.UID == 0 || int(seen.UID) == os.Geteuid())
 }
 
@@ -237,7 +237,7 @@ func (s *sweeper) othersProcesses() map[int]bool {
 // mayBeWorkers reports whether a living process is one of a user whose workers an
 // agent of ours could have started: the run's owner, where that is known.
 func (s *sweeper) mayBeWorkers(pid int) bool {
-	seen, ok := LookAt(pid)
+	seen, ok := Inspect(pid)
 	switch {
 	case !ok:
 		return false

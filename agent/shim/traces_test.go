@@ -115,11 +115,11 @@ func TestSweepNeedsNoFiles(t *testing.T) {
 				if err := damage(filepath.Join(f.dir, file)); err != nil {
 					t.Fatal(err)
 				}
-				runs, strays, err := Scan(f.root)
-				adopted := len(runs) == 1 && len(strays) == 0 && (runs[0].Shim == f.shim || file == shimFile && name == "gone")
-				given := len(runs) == 0 && len(strays) == 1 && strays[0].Dir == f.dir
+				runs, unreadable, err := Scan(f.root)
+				adopted := len(runs) == 1 && len(unreadable) == 0 && (runs[0].Shim == f.shim || file == shimFile && name == "gone")
+				given := len(runs) == 0 && len(unreadable) == 1 && unreadable[0].Dir == f.dir
 				if err != nil || adopted == given {
-					t.Errorf("scan: %+v, %+v, %v", runs, strays, err)
+					t.Errorf("scan: %+v, %+v, %v", runs, unreadable, err)
 				}
 				if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
 					t.Fatal(err)

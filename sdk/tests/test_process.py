@@ -169,6 +169,13 @@ def test_the_file_is_for_python_3_8():
     assert imported <= set(known), "only the standard library"
 
 
+def test_nothing_is_observed_unless_verify_asks(load, tmp_path):
+    bellows = load()
+    assert not hasattr(bellows.indices, "__wrapped__") and "bellows_verify" not in sys.modules
+    # Nor without Bellows, where the variable means nothing.
+    assert not hasattr(load(BELLOWS_VERIFY=tmp_path).indices, "__wrapped__")
+
+
 def test_everything_is_typed_and_documented():
     with open(MODULE) as f:
         tree = ast.parse(f.read())
@@ -177,7 +184,7 @@ def test_everything_is_typed_and_documented():
             assert ast.get_docstring(node), node.name
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
-            untyped = [a.arg for a in node.args.args if a.annotation is None and a.arg != "self"]
+            untyped = [a.arg for a in node.args.args if a.annotation is None and a.arg not in ("self", "cls")]
             assert node.returns is not None and not untyped, node.name
 
 

@@ -192,18 +192,19 @@ def test_reports_are_few_and_the_last_one_arrives(worker, monkeypatch):
         monotonic = staticmethod(lambda: now[0])
 
     monkeypatch.setattr(bellows, "time", Clock)
-    for step in range(20):
+    for step in range(21):
         bellows.report(step, loss=0.5)
         now[0] += 0.25
-    bellows.report(20, samples=123, loss=float("nan"))
-    for _ in range(5):
-        assert shim.expect("progress")["loss"] == 0.5
-    assert shim.expect("progress") == {"step": 20, "samples": 123, "loss": None}
+    bellows.report(21, samples=123, loss=float("nan"))
+    for step in (0, 1, 5, 9, 13, 17):  # the first finished step at once: speed is measured from it
+        assert shim.expect("progress") == {"step": step, "samples": step * 8, "loss": 0.5}
+    assert shim.expect("progress") == {"step": 21, "samples": 123, "loss": None}
     now[0] += 0.25
-    bellows.report(21, loss=0.25)
+    bellows.report(22, loss=0.25)
+    now[0] += 30.0  # such as for a save
     bellows._run.flush()  # as at exit
     bellows._run.flush()
-    assert shim.expect("progress") == {"step": 21, "samples": 21 * 8, "loss": 0.25}
+    assert shim.expect("progress") == {"step": 22, "samples": 22 * 8, "loss": 0.25, "age": 30.0}
     shim.close()
     assert shim.next() is None
 
@@ -218,7 +219,7 @@ def test_a_loss_is_looked_at_only_when_it_is_sent(worker):
             Tensor.looked += 1
             return 1.5
 
-    for step in range(10):
+    for step in range(1, 11):
         bellows.report(step, loss=Tensor())
     assert shim.expect("progress")["loss"] == 1.5
     assert Tensor.looked == 1

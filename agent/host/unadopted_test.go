@@ -50,7 +50,7 @@ func write(f *fixture, path, text string) {
 
 // What a process says of itself, and a copy of a run's directory that has suffered,
 // harm no run that is in good hands, and remove nothing.
-func TestAStrayHarmsNoOthers(t *testing.T) {
+func TestAnUnadoptedRunHarmsNoOthers(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	s := f.settings("n1")
@@ -84,7 +84,7 @@ func TestAStrayHarmsNoOthers(t *testing.T) {
 	f.feign(root + "/..")
 	killed := f.feign(foreign)
 	log := f.logged(s)
-	f.until("the strays' end", func() bool {
+	f.until("the unadopted' end", func() bool {
 		return strings.Count(log.String(), "left alone") == 2 && strings.Contains(log.String(), "nothing lives any more of a run")
 	})
 	<-killed
@@ -105,7 +105,7 @@ func TestAStrayHarmsNoOthers(t *testing.T) {
 }
 
 // A directory that no agent has made keeps no other generation from being over.
-func TestAStrayHoldsUpItsOwnGenerationOnly(t *testing.T) {
+func TestAnUnadoptedRunHoldsUpItsOwnGenerationOnly(t *testing.T) {
 	t.Parallel()
 	jg, second := generationOf("train-aaaaaa", 2), generationOf("train-aaaaaa", 3)
 	plan := record.Plan{World: cluster.World{Job: jg.Job, Generation: jg.Generation, Nonce: "11112222"}}
@@ -138,10 +138,10 @@ func TestAStrayHoldsUpItsOwnGenerationOnly(t *testing.T) {
 		name := map[string]string{
 			"made-up": "/r/x", "own": n.runDir(jg, "11112222"), "other nonce": n.runDir(jg, "33334444"),
 		}[c.name]
-		n.adoption.strays[filepath.Join("/elsewhere", filepath.Base(name))] = stray{of: c.of}
+		n.adoption.unadopted[filepath.Join("/elsewhere", filepath.Base(name))] = leftRun{of: c.of}
 		r := &run{jg: jg, dir: n.runDir(jg, ""), shim: agent.Absent, sweep: sweepResult{done: true}}
 		if n.adoption.over(r) != c.free {
-			t.Errorf("a stray %s of %v, plan known %t: over %t", c.name, c.of, c.planned, !c.free)
+			t.Errorf("an unadopted run %s of %v, plan known %t: over %t", c.name, c.of, c.planned, !c.free)
 		}
 		n.adoption.unscanned = errLooking
 		if n.adoption.over(r) {
@@ -163,7 +163,7 @@ func TestAdoptionDoesNotWaitForTheLookThroughProcesses(t *testing.T) {
 		t.Errorf("adopted: %t, all is known: %t", n.runs.all[jg] != nil, n.adoption.scanned(jg))
 	}
 	n.adoption.foundLost([]string{found.Dir, "/r/gone"}, nil)
-	if _, lost := n.adoption.strays["/r/gone"]; !lost || len(n.adoption.strays) != 1 || !n.adoption.scanned(jg) {
-		t.Errorf("strays %v, all is known: %t", n.adoption.strays, n.adoption.scanned(jg))
+	if _, lost := n.adoption.unadopted["/r/gone"]; !lost || len(n.adoption.unadopted) != 1 || !n.adoption.scanned(jg) {
+		t.Errorf("unadopted %v, all is known: %t", n.adoption.unadopted, n.adoption.scanned(jg))
 	}
 }

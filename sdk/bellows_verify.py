@@ -1,0 +1,277 @@
+"""What `bellows verify` observes of a training process; nothing else ever imports it.
+
+`bellows` imports this at its end where $BELLOWS_VERIFY names a directory, which
+only `bellows verify` sets. It wraps the module's functions and, where torch is
+installed, its optimisers, schedulers, loaders and dropout, and changes nothing
+that they compute. When the process ends, what was seen of each step is in
+``rank-<r>.json`` in that directory, and the values of parameters and optimiser
+state in ``rank-<r>.bin``.
+"""
+
+import atexit
+import collections
+import functools
+import hashlib
+import importlib.util
+import json
+import math
+import os
+import sys
+from typing import Any, Callable, Deque, Dict, List, Optional
+
+import bellows
+
+# Of larger tensors every so-manieth value is written; the digests are of all.
+MAX_VALUES = 1 << 16
+
+
+class Recorder:
+    """What this rank has seen, by step."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        self.pid = os.getpid()
+        self.steps: Dict[int, Dict[str, Any]] = {}
+        self.begun: Optional[int] = None  # the newest step that should_stop has let begin
+        self.last: Optional[int] = None  # the newest step of the first optimiser
+        self.optimizers: List[Any] = []
+        self.norms: List[Any] = []  # layers of batch statistics
+        self.taken: Deque[List[int]] = collections.deque()  # batches of a loader, not yet trained on
+        self.stream = False  # a loader's samples have no indices
+        self.new_step()
+
+    def new_step(self) -> None:
+        self.losses: List[Any] = []
+        self.scheduled = 0
+        self.dropout: Optional[str] = None
+
+    def here(self) -> bool:
+        """Tell whether this is the training process and not one that it has forked."""
+        return os.getpid() == self.pid
+
+    def at(self, step: int) -> Dict[str, Any]:
+        return self.steps.setdefault(step, {})
+
+    # -- the module ----------------------------------------------------------
+
+    def indices(self, step: int, found: List[int]) -> None:
+        self.at(step)["samples"] = [int(i) for i in found]
+
+    def should_stop(self, step: int, stop: bool) -> None:
+        if not stop:
+            self.begun = step
+
+    def report(self, step: int, loss: Any) -> None:
+        if loss is not None:
+            self.at(step - 1)["reported"] = finite(float(loss))
+
+    # -- torch ---------------------------------------------------------------
+
+    def backward(self, loss: Any) -> None:
+        self.losses.append(loss.detach().double().sum() if loss is not None else None)
+
+    def stepped(self, optimizer: Any) -> None:
+        if not any(o is optimizer for o in self.optimizers):
+            self.optimizers.append(optimizer)
+        if optimizer is not self.optimizers[0]:
+            return
+        before = bellows._run.start_step - 1 if self.last is None else self.last
+        step = self.begun if self.begun is not None and self.begun > before else before + 1
+        self.last = step
+        seen = self.at(step)
+        seen["lr"] = [float(g["lr"]) for g in optimizer.param_groups]
+        square, seen["sharded"] = squared_norm(optimizer)
+        seen["square"] = finite(square)
+        if self.losses and None not in self.losses:
+            seen["loss"] = finite(sum(float(x) for x in self.losses))
+        seen["backwards"], seen["dropout"] = len(self.losses), self.dropout
+        seen["scheduled"] = self.scheduled
+        if "samples" not in seen and len(self.taken) >= len(self.losses) > 0:
+            seen["samples"] = [i for _ in self.losses for i in self.taken.popleft()]
+        self.new_step()
+
+    # -- the end -------------------------------------------------------------
+
+    def write(self) -> None:
+        if not self.here():
+            return
+        tensors: List[Dict[str, Any]] = []
+        name = os.path.join(self.directory, f"rank-{bellows.rank():05d}")
+        with open(name + ".bin", "wb") as f:
+            for key, tensor in self.state():
+                tensors.append(written(f, key, tensor))
+        told = {
+            "rank": bellows.rank(),
+            "steps": {str(step): seen for step, seen in sorted(self.steps.items())},
+            "tensors": tensors,
+            "batch_norm": [type(m).__name__ for m in self.norms],
+            "stream": self.stream,
+        }
+        with open(name + ".tmp", "w", encoding="utf-8") as text:
+            json.dump(told, text)
+        os.replace(name + ".tmp", name + ".json")
+
+    def state(self) -> Any:
+        """Yield the tensors that training changes, each under a name that does not depend on the world."""
+        for o, optimizer in enumerate(self.optimizers):
+            for g, group in enumerate(optimizer.param_groups):
+                for p, parameter in enumerate(group["params"]):
+                    place = f"optimizer {o} group {g} parameter {p}"
+                    yield place, parameter.detach()
+                    for key, value in sorted(optimizer.state.get(parameter, {}).items(), key=str):
+                        if hasattr(value, "detach"):
+                            yield f"{place} {key}", value.detach()
+        for n, norm in enumerate(self.norms):
+            for key in ("running_mean", "running_var"):
+                if getattr(norm, key, None) is not None:
+                    yield f"batch norm {n} {key}", getattr(norm, key).detach()
+
+
+def finite(value: float) -> Optional[float]:
+    return value if math.isfinite(value) else None  # JSON knows no other numbers
+
+
+def local(tensor: Any) -> Any:
+    return tensor.to_local() if hasattr(tensor, "to_local") else tensor
+
+
+def squared_norm(optimizer: Any) -> Any:
+    """Return the squared norm of the gradients that this rank holds, and whether others hold other parts."""
+    total, sharded = 0.0, False
+    for group in optimizer.param_groups:
+        for p in group["params"]:
+            if p.grad is not None:
+                sharded = sharded or hasattr(p.grad, "to_local")
+                grad = local(p.grad.detach())
+                grad = grad.coalesce().values() if grad.is_sparse else grad
+                total += float(grad.double().pow(2).sum())
+    return total, sharded
+
+
+def written(f: Any, key: str, tensor: Any) -> Dict[str, Any]:
+    """Append a tensor's values to a file, as little-endian doubles; return what describes them."""
+    sharded = hasattr(tensor, "to_local")
+    values = local(tensor).cpu().contiguous().reshape(-1)
+    digest = hashlib.sha256(values.double().numpy().astype("<f8").tobytes()).hexdigest()
+    stride = -(-max(values.numel(), 1) // MAX_VALUES)
+    f.write(values[::stride].double().numpy().astype("<f8").tobytes())
+    return {"name": key, "values": len(values[::stride]), "digest": digest, "sharded": sharded, "type": str(tensor.dtype)}
+
+
+def wrap(owner: Any, name: str, after: Callable[..., None]) -> None:
+    """Have ``after(answer, *args)`` called once a function has returned, in the training process."""
+    inner = getattr(owner, name)
+
+    @functools.wraps(inner)
+    def outer(*args: Any, **kwargs: Any) -> Any:
+        answer = inner(*args, **kwargs)
+        if recorder.here():
+            after(answer, *args, **kwargs)
+        return answer
+
+    setattr(owner, name, outer)
+
+
+def wrap_before(owner: Any, name: str, before: Callable[..., None]) -> None:
+    """Have ``before(*args)`` called before a function, in the training process."""
+    inner = getattr(owner, name)
+
+    @functools.wraps(inner)
+    def outer(*args: Any, **kwargs: Any) -> Any:
+        if recorder.here():
+            before(*args, **kwargs)
+        return inner(*args, **kwargs)
+
+    setattr(owner, name, outer)
+
+
+def watch_module() -> None:
+    wrap(bellows, "indices", lambda found, step, *_, **__: recorder.indices(step, found))
+    wrap(bellows, "should_stop", lambda stop, step: recorder.should_stop(step, stop))
+    wrap(bellows, "report", lambda _, step, samples=None, loss=None: recorder.report(step, loss))
+
+
+def watch_step(kind: Any) -> None:
+    inner = kind.step
+
+    @functools.wraps(inner)
+    def step(self: Any, closure: Any = None, *args: Any, **kwargs: Any) -> Any:
+        # With a closure, as of Lightning, the backward pass is part of the step.
+        if closure is None and recorder.here():
+            recorder.stepped(self)
+        answer = inner(self, closure, *args, **kwargs) if closure is not None else inner(self, *args, **kwargs)
+        if closure is not None and recorder.here():
+            recorder.stepped(self)
+        return answer
+
+    kind.step = step
+
+
+def watch_torch() -> None:
+    import torch
+    from torch.optim import lr_scheduler
+
+    wrap_before(torch.Tensor, "backward", lambda loss, *_, **__: recorder.backward(loss))
+    watched: Dict[Any, bool] = {}
+
+    def watch_steps(_: Any, optimizer: Any, *__: Any, **___: Any) -> None:
+        kind = next(k for k in type(optimizer).__mro__ if "step" in k.__dict__)
+        if kind not in watched:
+            watched[kind] = True
+            watch_step(kind)
+
+    wrap(torch.optim.Optimizer, "__init__", watch_steps)
+
+    def scheduled(_: Any, *__: Any, **___: Any) -> None:
+        recorder.scheduled += 1
+
+    base = getattr(lr_scheduler, "LRScheduler", None) or lr_scheduler._LRScheduler
+    wrap(base, "step", scheduled)
+    watch_dropout(torch)
+    watch_loaders(torch)
+
+
+def watch_dropout(torch: Any) -> None:
+    def dropped(x: Any, p: float = 0.5, training: bool = True, *_: Any, **__: Any) -> None:
+        if training and p > 0 and recorder.dropout is None and torch.is_grad_enabled():
+            state = torch.cuda.get_rng_state(x.device) if x.is_cuda else torch.get_rng_state()
+            recorder.dropout = hashlib.sha256(state.numpy().tobytes()).hexdigest()
+
+    wrap_before(torch.nn.functional, "dropout", dropped)
+
+    def normalised(module: Any, *_: Any, **__: Any) -> None:
+        if module.training and not any(m is module for m in recorder.norms):
+            recorder.norms.append(module)
+
+    wrap_before(torch.nn.modules.batchnorm._BatchNorm, "forward", normalised)
+    wrap_before(torch.nn.SyncBatchNorm, "forward", normalised)
+
+
+def watch_loaders(torch: Any) -> None:
+    iterator = torch.utils.data.dataloader._BaseDataLoaderIter
+
+    def asked(index: Any, loader: Any) -> None:
+        if not hasattr(loader, "_bellows_asked"):
+            loader._bellows_asked = collections.deque()
+        whole = list(index) if isinstance(index, (list, tuple)) else [index]
+        loader._bellows_asked.append(whole)
+
+    def given(_: Any, loader: Any) -> None:
+        waiting = getattr(loader, "_bellows_asked", None)
+        batch = waiting.popleft() if waiting else []
+        if not torch.is_grad_enabled():
+            return  # an evaluation's
+        try:
+            recorder.taken.append([int(i) for i in batch])
+        except (TypeError, ValueError):
+            recorder.stream = True
+
+    wrap(iterator, "_next_index", asked)
+    wrap(iterator, "__next__", given)
+
+
+recorder = Recorder(os.environ["BELLOWS_VERIFY"])
+watch_module()
+if importlib.util.find_spec("torch") is not None:
+    watch_torch()
+atexit.register(recorder.write)

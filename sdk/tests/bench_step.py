@@ -1,0 +1,52 @@
+"""What the module costs a training step, in microseconds: python3 sdk/tests/bench_step.py
+
+A rank of 8 with 32 samples, connected as under Bellows; parts of a step of 50 ms.
+"""
+
+import os
+import statistics
+import sys
+import tempfile
+import time
+
+TESTS = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [TESTS, os.path.join(TESTS, "..")]
+import conftest
+
+STEP_US = 50_000
+STEPS = 5000
+
+
+def main():
+    try:
+        import torch
+    except ImportError:
+        torch = None
+    shim = conftest.Shim(os.path.join(tempfile.mkdtemp(), "w.sock"))
+    os.environ.update(RANK="3", WORLD_SIZE="8", BELLOWS_WORKER_SOCKET=shim.path, BELLOWS_BATCH_SIZE="256", BELLOWS_MICRO_BATCH="32")
+    import bellows
+
+    peer = shim.accept()
+    peer.send({"welcome": {}})
+    size = 1281167
+    calls = {
+        "should_stop": lambda step: bellows.should_stop(step),
+        "indices": lambda step: bellows.indices(step, size),
+        "micro_batches": lambda step: bellows.micro_batches(step, size),
+        "seed": lambda step: bellows.seed(step),
+        "lr_scale": lambda step: bellows.lr_scale(step),
+        "report": lambda step: bellows.report(step + 1, loss=0.5),
+    }
+    print("torch %s, Python %s" % (torch and torch.__version__, sys.version.split()[0]))
+    for name, call in calls.items():
+        took = []
+        for step in range(STEPS):
+            begin = time.perf_counter()
+            call(step)
+            took.append(1e6 * (time.perf_counter() - begin))
+        median = statistics.median(took)
+        print("%-14s %7.1f us = %.3f %% of a step of 50 ms" % (name, median, 100 * median / STEP_US))
+
+
+if __name__ == "__main__":
+    main()
