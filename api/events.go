@@ -31,8 +31,12 @@ type Event struct {
 	// Seconds is how long that took, from the decision to the first worker; OwnS is Bellows's own share.
 	Seconds float64 `json:"seconds,omitempty"`
 	OwnS    float64 `json:"own_s,omitempty"`
-	By      string  `json:"by,omitempty"` // who asked for it
-	Why     string  `json:"why,omitempty"`
+	// Predicted is by which factor a rescale was predicted to change the job's speed, and
+	// Measured, of kind gained, by which it did.
+	Predicted float64 `json:"predicted,omitempty"`
+	Measured  float64 `json:"measured,omitempty"`
+	By        string  `json:"by,omitempty"` // who asked for it
+	Why       string  `json:"why,omitempty"`
 	// Notice replaces all else where events are missing, and says why.
 	Notice string `json:"notice,omitempty"`
 	// Mark is true in a line that tells nothing but how far the answer has come.
@@ -104,7 +108,7 @@ func (f *eventFeed) handleEvents(w http.ResponseWriter, r *http.Request) {
 	out := newLines(w)
 	for first := true; ; first = false {
 		list, changed, err := f.events(q)
-		if err != nil { // there is no picture yet; once there is one, there is always one
+		if err != nil { // there is no snapshot yet; once there is one, there is always one
 			writeError(w, err)
 			return
 		}
@@ -182,7 +186,7 @@ func eventOf(h record.Happening) Event {
 	return Event{
 		Revision: h.Revision, At: h.At, Kind: string(h.Kind), Job: string(h.Job), Generation: uint64(h.Generation),
 		Node: string(h.Node), Device: string(h.Device), Rank: h.Rank, From: h.From, To: h.To,
-		Seconds: h.Seconds, OwnS: h.OwnS, By: h.By, Why: h.Why,
+		Seconds: h.Seconds, OwnS: h.OwnS, Predicted: h.Predicted, Measured: h.Measured, By: h.By, Why: h.Why,
 	}
 }
 

@@ -129,7 +129,7 @@ type agent struct {
 func serve(t *testing.T, store *fakeStore, node cluster.NodeID, as *cluster.Owner) *agent {
 	t.Helper()
 	// A socket's path is short; t.TempDir's may not be.
-	dir, err := os.MkdirTemp("/tmp", "api") //nolint:usetesting // see above
+	dir, err := os.MkdirTemp("", "api") //nolint:usetesting // see above
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -205,7 +205,7 @@ func (p *nodePart) begin() error {
 	if err != nil {
 		return err
 	}
-	_, _ = p.logs.view.read(func(m *record.Mirror) { // without a picture there are the files
+	_, _ = p.logs.view.read(func(m *record.Mirror) { // without a snapshot there are the files
 		member, _, _ := m.Job(p.job).Generation(p.query.Generation).Plan.Value.World.Member(p.logs.cfg.Node)
 		ranks = append(ranks, member.Ranks()...)
 	})

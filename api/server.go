@@ -56,7 +56,7 @@ type Config struct {
 	// answers at once. May be nil.
 	Readings func() NodeReadings
 	// Silence says for how long etcd has not answered this node; 0 = it does, or
-	// never has. Replies say so, for what they show is then the last picture. May be nil.
+	// never has. Replies say so, for what they show is then the last snapshot. May be nil.
 	Silence func() time.Duration
 	// Space says how full etcd is. May be nil.
 	Space func(context.Context) (record.Space, error)

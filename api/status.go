@@ -3,7 +3,6 @@ package api
 import (
 	"cmp"
 	"maps"
-	"math"
 	"path"
 	"slices"
 	"time"
@@ -34,7 +33,7 @@ func jobStatus(m *record.Mirror, v *record.JobView, who cluster.Owner, about []c
 	if why := v.Unreadable(); why != "" {
 		s.Phase, s.Ended, s.Reason = cmp.Or(state.Phase, cluster.Held), false, why
 	}
-	s.Restarts, s.Pinned = state.Restarts, state.Pinned
+	s.Restarts, s.Pinned, s.OutOfMemory = state.Restarts, state.Pinned, state.OutOfMemory
 	if !state.Next.IsZero() && state.Phase == cluster.Backoff {
 		s.NextStart = &state.Next
 	}
@@ -60,6 +59,10 @@ func jobStatus(m *record.Mirror, v *record.JobView, who cluster.Owner, about []c
 		s.Members = members(m, plan.Value.World)
 	}
 	s.Progress = progressOf(m, v, about)
+	if !mayRead(who, spec.Owner.UID) {
+		s.Progress.Line = ""
+	}
+	s.JobSpeed = jobSpeed(m, v, s, mayRead(who, spec.Owner.UID))
 	s.Problems = problemsOf(m, v, about)
 	addRescales(&s, v)
 	s.Checkpoints = checkpoints(v)
@@ -95,6 +98,7 @@ func specStatus(id cluster.JobID, spec cluster.Spec, owner cluster.Owner, at tim
 	s := JobStatus{
 		ID: string(id), Name: spec.Name, Owner: owner.User, UID: owner.UID,
 		MinWorkers: spec.MinWorkers, MaxWorkers: spec.MaxWorkers, WorldSizes: spec.Sizes, BatchSize: spec.BatchSize,
+		MicroBatch: spec.MicroBatch(), Training: spec.Training,
 		Priority: spec.Priority, Deadline: spec.Deadline, PerWorker: spec.PerWorker, NoNewPrivs: spec.NoNewPrivs,
 		Command: spec.Command, Workdir: spec.Workdir, CheckpointDir: spec.CheckpointDir,
 		SubmittedAt: at, MaxRestarts: spec.MaxRestarts, TimeLimitS: time.Duration(spec.TimeLimit).Seconds(),
@@ -183,16 +187,11 @@ func progressOf(m *record.Mirror, v *record.JobView, about []cluster.NodeID) Pro
 		}
 	}
 	if newest.Generation != 0 && (newest.Generation == v.State.Value.Generation || newest.Step == p.Step) {
-		addReport(&p, newest, v.State.Value.Phase)
+		addReport(&p, newest, v.State.Value)
 	}
 	if p.StepsTotal > 0 {
 		f := min(1, float64(p.Step)/float64(p.StepsTotal))
 		p.Fraction = &f
-	}
-	if left := p.StepsTotal - p.Step; left > 0 && p.StepsPerSecond > 0 {
-		if eta := float64(left) / p.StepsPerSecond; !math.IsInf(eta, 0) { // which JSON has not, and all jobs go with it
-			p.ETASeconds = &eta
-		}
 	}
 	return p
 }
@@ -210,11 +209,12 @@ func problemsOf(m *record.Mirror, v *record.JobView, about []cluster.NodeID) []P
 	return list
 }
 
-func addReport(p *Progress, r record.JobProgress, phase cluster.Phase) {
+func addReport(p *Progress, r record.JobProgress, state record.State) {
+	p.Generation = uint64(r.Generation)
 	if r.Step >= p.Step { // a checkpoint may be newer than any report, and the loss of its step is unknown
-		p.Step, p.Samples, p.Loss = r.Step, r.Samples, r.Loss
+		p.Step, p.Samples, p.Loss, p.Line = r.Step, r.Samples, r.Loss, r.Line
 	}
-	if phase == cluster.Running {
+	if state.Phase == cluster.Running && r.Generation == state.Generation {
 		p.StepsPerSecond = r.StepsPerSecond
 	}
 	if !r.At.IsZero() {
@@ -229,7 +229,7 @@ func addRescales(s *JobStatus, v *record.JobView) {
 		s.Rescales = append(s.Rescales, Rescale{
 			Generation: uint64(r.Generation), From: r.From, To: r.To, Why: r.Why, At: r.At,
 			SignalS: r.SignalS, SaveS: r.SaveS, WaitS: r.WaitS, CommitS: r.CommitS, StartS: r.StartS, OwnS: r.OwnS,
-			ResumeStep: r.ResumeStep, LostSteps: r.LostSteps,
+			ResumeStep: r.ResumeStep, LostSteps: r.LostSteps, Predicted: r.Predicted, Measured: v.Speed.Value.MeasuredGain(r),
 		})
 		if r.From != r.To {
 			s.LastResize = &Resize{Generation: uint64(r.Generation), From: r.From, To: r.To, Why: r.Why, At: r.At}

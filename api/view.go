@@ -101,7 +101,7 @@ func (v *view) announceLocked() {
 
 // read calls f with the mirror, which f must not keep, and returns a channel
 // that is closed once something has changed since. While etcd is out of reach
-// the last picture is still read; before the first one, the answer is Unavailable.
+// the last snapshot is still read; before the first one, the answer is Unavailable.
 func (v *view) read(f func(*record.Mirror)) (<-chan struct{}, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

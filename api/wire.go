@@ -28,7 +28,11 @@ type JobStatus struct {
 	// WorldSizes are the numbers of workers that its owner has listed; empty = powers of two.
 	WorldSizes []int             `json:"world_sizes,omitempty"`
 	BatchSize  cluster.BatchSize `json:"batch_size"`
-	Priority   int               `json:"priority"`
+	// MicroBatch is how many samples a device takes at once, given or not; Training what
+	// else its owner has declared.
+	MicroBatch int              `json:"micro_batch,omitempty"`
+	Training   cluster.Training `json:"training,omitzero"`
+	Priority   int              `json:"priority"`
 	// Where says which nodes may run it; nil = all.
 	Where    *cluster.Where `json:"where,omitempty"`
 	Deadline *time.Time     `json:"deadline,omitempty"`
@@ -66,9 +70,13 @@ type JobStatus struct {
 	Excluded map[string]string `json:"excluded,omitempty"`
 
 	Progress Progress `json:"progress"`
+	JobSpeed
 	// Problems stop nothing yet, but people should know of them.
-	Problems    []Problem    `json:"problems,omitempty"`
-	LastResize  *Resize      `json:"last_resize,omitempty"`
+	Problems   []Problem `json:"problems,omitempty"`
+	LastResize *Resize   `json:"last_resize,omitempty"`
+	// OutOfMemory is the largest world of which a worker ran out of memory; since then it
+	// has only larger ones. 0 = none did.
+	OutOfMemory int          `json:"out_of_memory,omitempty"`
 	Restarts    int          `json:"restarts"`
 	MaxRestarts int          `json:"max_restarts"`
 	Failure     *Failure     `json:"failure,omitempty"`
@@ -80,15 +88,20 @@ type JobStatus struct {
 
 // Progress is how far a job has come, as far as it says so.
 type Progress struct {
+	// Generation is the one that reported it; 0 = nothing is reported, or a checkpoint alone tells of the step.
+	Generation uint64   `json:"generation,omitempty"`
 	Step       int64    `json:"step"`    // optimiser steps finished
 	Samples    int64    `json:"samples"` // since the start of training; -1 = unknown
 	Loss       *float64 `json:"loss,omitempty"`
 	StepsTotal int64    `json:"steps_total,omitempty"` // 0 = unknown
 	// Fraction is Step/StepsTotal; nil = unknown.
-	Fraction       *float64   `json:"fraction,omitempty"`
+	Fraction *float64 `json:"fraction,omitempty"`
+	// StepsPerSecond is measured by the present generation, from its first finished step on.
 	StepsPerSecond float64    `json:"steps_per_second,omitempty"`
-	ETASeconds     *float64   `json:"eta_s,omitempty"` // to the end; nil = unknown
-	At             *time.Time `json:"at,omitempty"`    // when it was reported
+	At             *time.Time `json:"at,omitempty"` // when it was reported
+	// Line is the line by which the progress bar was chosen that is read, with
+	// --progress auto; for the owner only.
+	Line string `json:"line,omitempty"`
 }
 
 // Problem is trouble that a node sees with a generation that runs, or that did just before.
@@ -158,6 +171,10 @@ type Rescale struct {
 	OwnS       float64   `json:"own_s"`
 	ResumeStep int64     `json:"resume_step"` // -1 = from the beginning
 	LostSteps  int64     `json:"lost_steps"`  // begun but not saved; -1 = unknown
+	// Predicted is by which factor it was predicted to change the speed, and Measured by
+	// which it did, as far as its sizes were measured; 0 = unknown.
+	Predicted float64 `json:"predicted,omitempty"`
+	Measured  float64 `json:"measured,omitempty"`
 }
 
 // Checkpoint is one committed checkpoint.

@@ -17,6 +17,9 @@ func account(in situation) record.Rescale {
 	if plan.Resume != nil {
 		r.ResumeStep = plan.Resume.Step
 	}
+	if r.From > 0 && r.From != r.To {
+		r.Predicted = in.Speed.Value.PredictedGain(r.From, r.To)
+	}
 	var execed time.Time
 	for _, m := range plan.World.Members {
 		at := acks(in, m.Node).Started.Value.ExecedAt

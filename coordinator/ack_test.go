@@ -115,6 +115,7 @@ func (l *lab) failed(w words) error {
 		failed := record.Failed{
 			Kind: kind, Rank: w.number("rank", 0), Reason: w.text("why", why), At: l.now,
 		}
+		failed.OutOfMemory = w.text("memory", "") == "out"
 		if pid := w.number("unkillable", 0); pid > 0 {
 			failed.Unkillable = []int{pid}
 		}

@@ -107,6 +107,6 @@ func recordDecision(in situation) *move {
 		return nil
 	}
 	return &move{verb: "decision", then: []record.Op{record.Put(record.AllocationKey, record.Decision{
-		Policy: in.cfg.Policy, At: in.now, Value: d.value, Bound: d.bound, Moves: moves,
+		Policy: in.cfg.Policy, At: in.now, Asked: in.now.Add(d.last.Sub(in.clock)), Value: d.value, Bound: d.bound, Moves: moves,
 	})}}
 }

@@ -177,3 +177,35 @@ func BenchmarkNodeChange(b *testing.B) {
 	}
 	b.ReportMetric(float64(txns)/float64(i), "txns/op")
 }
+
+// BenchmarkQuestionOfMeasuredJobs measures a Step that asks about 300 jobs of which the
+// speeds of 160 are known: what was learnt of records that have not changed is not learnt again.
+func BenchmarkQuestionOfMeasuredJobs(b *testing.B) {
+	l := newLab()
+	l.holding, l.timed = true, true
+	l.lead(0)
+	for i := range 40 {
+		if err := l.node(words{plain: []string{fmt.Sprintf("n%d", i+1)}, named: map[string]string{"gpus": "8"}}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for i := range 300 {
+		name := fmt.Sprintf("j%d-aaaaaa", i)
+		if err := l.submit(words{plain: []string{name}, named: map[string]string{"workers": "2..8", "steps": "100000"}}); err != nil {
+			b.Fatal(err)
+		}
+		s := record.Speed{Generation: 1, At: l.now, Step: 10, Samples: -1}
+		for k := 2; k <= 8; k *= 2 {
+			s.Points = append(s.Points, record.SpeedPoint{Workers: k, Nodes: 1, Batch: 64, StepsPerSecond: float64(k), Windows: 9, Generation: 1})
+		}
+		l.commit(record.Put(record.SpeedKey(cluster.JobID(name)), s))
+	}
+	l.holding = false
+	l.watch()
+	l.answers()
+	for b.Loop() {
+		l.now = l.now.Add(10 * time.Second)
+		l.step(coordinator.Tick{})
+		l.answers()
+	}
+}

@@ -15,6 +15,13 @@ type Config struct {
 	// apart. Empty = plans have none, for simulations.
 	Secret string
 	Policy string // its name, for the records
+	// Timeless: the policy is one (allocator.Timeless), and is not asked again only because time has passed.
+	Timeless bool
+	// Prompt: the policy is one (allocator.Prompt), and is asked fully soon after a job or a node has come or gone.
+	Prompt bool
+	// Unmeasured: nothing is measured, and decisions are made from what owners state. For
+	// simulations whose owners know everything.
+	Unmeasured bool
 	// Interval is the time between two decisions that may move running jobs.
 	Interval time.Duration
 	Timing   Timing // zero = DefaultTiming
@@ -89,8 +96,8 @@ const (
 	LostWait                          // a lost node's workers still run when their successors start (I1)
 	CommitGeneration                  // an old generation's checkpoint is committed into a newer one (I2)
 	AliveAbsent                       // a node that came back after its fence counts as gone (I1)
-	SettleUnknown                     // a START that landed late takes devices given to another since (I3)
-	GrantRest                         // of a START larger than one transaction some members never hear (I9)
+	ResolveUnknown                    // a START that landed late takes devices given to another since (I3)
+	GrantRest                         // of a START larger than one transaction some members never learn of (I9)
 	Rewind                            // what the owner has gone back behind is committed all the same (I5)
 	TwoWitnesses                      // a node with a bad disk gets good checkpoints given up (I5)
 	FencingKnown                      // a node that lets its workers live on without a lease is given up (I1)
@@ -98,7 +105,7 @@ const (
 	DoubtFailed                       // workers fail again and again from a checkpoint that its writer thinks sound (I5)
 	OnePerStep                        // a step names two checkpoints, and the one given up is resumed from (I5)
 	OwnClock                          // a leader whose clock is ahead of the last one's cuts saves short
-	WordStands                        // a node that has taken its word back meanwhile is given up (I1)
+	PromiseStands                     // a node that has taken its promise back meanwhile is fenced (I1)
 	RemoveOver                        // a job waits for ever for a node that was removed (I9)
 	SmallerForm                       // a job whose transaction is too large for etcd keeps its devices for ever (I9)
 	SameTimeline                      // what was said of a generation before etcd was restored counts for another of its number (I1, I2)

@@ -16,13 +16,15 @@ type decisions struct {
 	targets map[cluster.JobID]target
 	devices map[cluster.DeviceID]cluster.JobID // of the targets
 
-	asked  *allocator.Input // waiting for its answer
-	last   time.Time        // when the last full question was asked
-	full   *allocator.Input // that question, to be asked again only when it is another
-	idle   *allocator.Input // the last one asked between
-	void   bool             // something that was granted since could not be had: ask again, though not at once
-	memory []byte           // the policy's own
-	fault  string           // why the last question got no answer
+	asked *allocator.Input // waiting for its answer
+	last  time.Time        // when the last full question was asked
+	// inherited: not by this term, which has asked none yet.
+	inherited bool
+	full      *allocator.Input // that question, to be asked again only when it is another
+	idle      *allocator.Input // the last one asked between
+	void      bool             // something that was granted since could not be had: ask again, though not at once
+	memory    []byte           // the policy's own
+	fault     string           // why the last question got no answer
 
 	moves        []record.Move // decided and not yet recorded
 	value, bound float64
@@ -35,15 +37,6 @@ type decisions struct {
 func newDecisions() *decisions {
 	return &decisions{targets: map[cluster.JobID]target{}, devices: map[cluster.DeviceID]cluster.JobID{}}
 }
-
-// target is what the last decision granted a job: devices, or none and why.
-type target struct {
-	cluster.Allocation
-	reason string
-}
-
-// Workers returns how many workers the job gets.
-func (t target) Workers() int { return t.Allocation.Workers() }
 
 // granted returns what a job was granted; false if no decision was made about it.
 func (d *decisions) granted(job cluster.JobID) (target, bool) {
@@ -95,11 +88,11 @@ func (d *decisions) asking() bool { return d.asked != nil }
 // askAnew lets the next question be one that was asked before.
 func (d *decisions) askAnew() { d.full, d.idle = nil, nil }
 
-// settle notes that nothing is to be asked before the view changes, or that time has come.
-func (d *decisions) settle(v *view) { d.known, d.version, d.again = true, v.version, time.Time{} }
+// noneDue notes that nothing is to be asked before the view changes, or that time has come.
+func (d *decisions) noneDue(v *view) { d.known, d.version, d.again = true, v.version, time.Time{} }
 
-// settled reports whether that is so; until when is zero where only a change ends it.
-func (d *decisions) settled(v *view, clock time.Time) (until time.Time, ok bool) {
+// noneDueUntil reports whether that is so; until when is zero where only a change ends it.
+func (d *decisions) noneDueUntil(v *view, clock time.Time) (until time.Time, ok bool) {
 	return d.again, d.known && d.version == v.version && (d.again.IsZero() || clock.Before(d.again))
 }
 
@@ -120,7 +113,7 @@ func (d *decisions) take(m *move) {
 	}
 }
 
-// pause forgets what was granted while the cluster is at rest, so that nothing
+// pause forgets what was granted while the cluster is paused, so that nothing
 // starts, and what was asked, so that the question comes anew afterwards.
 func (d *decisions) pause() {
 	d.withdrawOthers(nil)

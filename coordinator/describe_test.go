@@ -94,8 +94,8 @@ func describeOp(op record.Op, now time.Time) string {
 		if w.TimeLimit > 0 {
 			s += fmt.Sprintf(" limit=%s", w.TimeLimit)
 		}
-		if w.Forsaken > 0 {
-			s += fmt.Sprintf(" forsaken=%d", w.Forsaken)
+		if w.DiscardedUpTo > 0 {
+			s += fmt.Sprintf(" forsaken=%d", w.DiscardedUpTo)
 		}
 		return s
 	case key == "checkpoint/committed":
@@ -111,6 +111,11 @@ func describeOp(op record.Op, now time.Time) string {
 		}
 		return fmt.Sprintf("rescale %d→%d signal=%gs save=%gs%s commit=%gs start=%gs own=%gs resume=%d lost=%d",
 			r.From, r.To, r.SignalS, r.SaveS, wait, r.CommitS, r.StartS, r.OwnS, r.ResumeStep, r.LostSteps)
+	case key == "speed":
+		return describeSpeed(read[record.Speed](op), now)
+	case strings.HasPrefix(key, "kinds/"):
+		k := read[record.JobKind](op)
+		return fmt.Sprintf("%s jobs=%d%s ends=%d", key, k.Jobs, describePoints(k.Points, k.Starts), len(k.Ends))
 	case key == "allocation/last":
 		var moves []string
 		for _, m := range read[record.Decision](op).Moves {
@@ -135,6 +140,12 @@ func describeEvent(e record.Event) string {
 	}
 	if e.To > 0 {
 		out += fmt.Sprintf(" %d→%d in %gs", e.From, e.To, e.Seconds)
+	}
+	if e.Predicted > 0 {
+		out += fmt.Sprintf(" predicted=%.2f", e.Predicted)
+	}
+	if e.Measured > 0 {
+		out += fmt.Sprintf(" measured=%.2f", e.Measured)
 	}
 	if e.Why != "" {
 		out += fmt.Sprintf(" %q", e.Why)

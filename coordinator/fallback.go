@@ -105,18 +105,18 @@ func olderThan(in situation, before int64) (record.Checkpoint, bool) {
 }
 
 // noUsableCheckpoint reports whether the job has lost every checkpoint that it had, and its
-// owner has not forsaken them. To begin again at step 0 may throw days away that
+// owner has not discarded them. To begin again at step 0 may throw days away that
 // could still be saved: that is for the owner to decide.
 func noUsableCheckpoint(j *job) bool {
 	_, lost := lastLost(j)
 	return lost && !j.Committed.Exists()
 }
 
-// lastLost returns the checkpoint that was given up last, of those that the owner has not forsaken.
+// lastLost returns the checkpoint that was given up last, of those that the owner has not discarded.
 func lastLost(j *job) (last record.BadCheckpoint, ok bool) {
 	for _, step := range slices.Sorted(maps.Keys(j.Bad)) {
 		b := j.Bad[step].Value
-		if b.Generation <= j.Wanted.Value.Forsaken {
+		if b.Generation <= j.Wanted.Value.DiscardedUpTo {
 			continue
 		}
 		if !ok || cmp.Or(b.At.Compare(last.At), cmp.Compare(b.Generation, last.Generation)) >= 0 {

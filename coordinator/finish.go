@@ -2,10 +2,7 @@ package coordinator
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
@@ -14,19 +11,15 @@ import (
 // patience is how many generations in a row may fail to form before the next has to wait.
 const patience = 2
 
-// succeed ends a job all of whose ranks have exited 0 unasked.
+// allFinished reports whether all ranks have exited 0 without being told to stop.
+func allFinished(in situation) bool { return in.roll.AllFinished() }
+
+// succeed ends a job all of whose ranks have exited 0 without being told to stop.
 func succeed(in situation) *move {
-	if !in.roll.AllFinished() {
+	if !allFinished(in) {
 		return nil
 	}
 	return end(in, cluster.Succeeded, "every rank exited 0")
-}
-
-// end sends DONE: the job keeps no devices and never runs again.
-func end(in situation, phase cluster.Phase, reason string) *move {
-	m := recordPhase(in, string(phase), next(in, phase, reason))
-	m.grant = &granting{}
-	return m
 }
 
 // stopIdle ends a job that has no workers and whose owner wants it stopped.
@@ -39,7 +32,12 @@ func stopIdle(in situation) *move {
 
 // allGone reports whether nothing of a halted generation is left. Its last
 // checkpoint has been committed by then: that rule comes first.
-func allGone(in situation) bool { return in.roll.AllGone() || len(in.roll) == 0 }
+func allGone(in situation) bool {
+	if len(in.roll) > 0 && !in.roll.AllGone() {
+		return false
+	}
+	return len(awaited(in)) == len(in.world().Members)
+}
 
 // stopHalted ends a job whose owner wants it stopped.
 func stopHalted(in situation) *move {
@@ -63,6 +61,22 @@ func exclude(in situation) *move {
 		return nil
 	}
 	return recordPhase(in, "exclude", requeued(in))
+}
+
+// giveUpSize lets a job go on in larger worlds only, where one of this size ran out of
+// memory: no restart would mend that, and none is charged. Where the job may have no
+// larger world it is an ordinary failure.
+func giveUpSize(in situation) *move {
+	size := in.world().Size()
+	if !charged(in) || !outOfMemory(in) || len(in.sizes) == 0 || in.sizes[len(in.sizes)-1] <= size {
+		return nil
+	}
+	s := requeued(in)
+	s.OutOfMemory, s.Pinned = size, false
+	s.Reason = reasonText(in, fmt.Sprintf("%s; out of memory with %s: it goes on with more", in.gen.Halt.Value.Why, count(size, "worker")))
+	m := recordPhase(in, "give-up-size", s)
+	m.grant = &granting{void: true}
+	return m
 }
 
 // backOffUnformed makes a job wait of which several generations in a row did not form.
@@ -122,73 +136,4 @@ func requeued(in situation) record.State {
 		s.Reason += "; the script saved nothing when it was halted"
 	}
 	return s
-}
-
-// shouldPin reports whether a halt lost work that the job could have saved: it
-// ended with no checkpoint newer than the one it began from although steps were
-// begun. Halts for lost nodes and failures say nothing about how the job saves,
-// nor do those that came while its workers were only starting.
-func shouldPin(in situation) bool {
-	halt := in.gen.Halt.Value
-	if !in.gen.Halt.Exists() || !halt.Save || anyLost(in.job) || in.state().Pinned || haltedWhileImporting(in) {
-		return in.state().Pinned
-	}
-	from := int64(-1)
-	if r := in.gen.Plan.Value.Resume; r != nil {
-		from = r.Step
-	}
-	if in.Committed.Exists() && in.Committed.Value.Step > from {
-		return false
-	}
-	begun, known := stepsBegun(in)
-	if !known { // a plain script that ran has begun something; one whose ranks would have said so has not
-		return in.Rescales[in.number()].Exists() && !usesModule(in)
-	}
-	return begun > from
-}
-
-// importing is how long a script may take to come to its first step, or to where
-// it catches SIGTERM: interpreters and libraries from a slow network file system.
-// One that has not by then never will, and loses its work with each halt.
-const importing = 2 * time.Minute
-
-// haltedWhileImporting reports whether a halt came so early that a worker had not begun to
-// listen for it: then no checkpoint of all ranks could be saved.
-func haltedWhileImporting(in situation) bool {
-	for _, m := range in.world().Members {
-		acks := acks(in, m.Node)
-		// Both by the node's own clock.
-		if h := acks.Held.Value; h.Deaf && h.At.Sub(acks.Started.Value.ExecedAt) < importing {
-			return true
-		}
-	}
-	return false
-}
-
-// usesModule reports whether ranks of one of the job's kept generations answered a
-// halt: the script uses the module, and a generation that was halted before any
-// of its ranks spoke, while they imported, has begun no step.
-func usesModule(in situation) bool {
-	for _, g := range slices.Sorted(maps.Keys(in.Generations)) {
-		world := in.Generation(g).Plan.Value.World
-		for _, m := range world.Members {
-			if in.node(m.Node).Ack(in.ID, g, world.Nonce).Held.Value.SDK {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// stepsBegun returns the highest step that any rank of the newest generation is
-// known to have begun; false if no rank or agent has reported one.
-func stepsBegun(in situation) (step int64, known bool) {
-	step = progress(in)
-	known = step >= 0
-	for _, a := range in.roll {
-		if a.Held && a.SDK {
-			step, known = max(step, a.Begun), true
-		}
-	}
-	return step, known
 }

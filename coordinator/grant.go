@@ -1,6 +1,8 @@
 package coordinator
 
 import (
+	"slices"
+
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -15,12 +17,41 @@ func grantOps(in situation, w cluster.World) []record.Op {
 		}
 	}
 	for _, n := range in.nodes().granted[in.ID] {
-		if _, _, stays := w.Member(n); !stays {
+		if _, _, stays := w.Member(n); !stays && (w.Generation != in.number() || !in.unplanned(in.job, n)) {
 			ops = append(ops, record.Delete(record.GrantKey(n, in.ID)))
 		}
 	}
 	return ops
 }
+
+// unplanned reports whether a node holds a grant of the job's newest generation
+// although no plan names the node, and may have processes of it: the plan was
+// deleted or changed by hand, and only the grants still tell who took part. What such
+// a node acknowledges counts whatever its nonce, as no plan says which is right.
+func (v *view) unplanned(j *job, n cluster.NodeID) bool {
+	node := v.node(n)
+	if _, _, planned := j.world().Member(n); planned || node.Grants[j.ID].Value.Generation != j.number() {
+		return false
+	}
+	all := node.Acks[record.JobGen{Job: j.ID, Generation: j.number()}]
+	return (all == nil || !all.Stopped.Exists()) && !j.gen.Fences[n].Exists()
+}
+
+// awaited are the members of the job's newest generation, and all other nodes that
+// are unplanned in it: no life of theirs is known, so that only an operator's word
+// or their own says that nothing is left there.
+func awaited(in situation) []cluster.Member {
+	all := in.world().Members
+	for _, n := range in.nodes().granted[in.ID] {
+		if in.unplanned(in.job, n) {
+			all = append(slices.Clip(all), cluster.Member{Node: n, AliveRev: unknownLife})
+		}
+	}
+	return all
+}
+
+// unknownLife is of no node.
+const unknownLife = -1
 
 // regrant writes what did not fit into the transaction that changed the job's
 // world: grants of further members, so that they learn of their generation, even
@@ -62,4 +93,13 @@ func fit(in situation, ops []record.Op) []record.Op {
 		}
 	}
 	return ops[:min(len(ops), room)]
+}
+
+// release deletes everything that lets a generation run: its permit, and the job's grants but for those of the world given.
+func release(in situation, w cluster.World) []record.Op {
+	var ops []record.Op
+	if in.gen.Permit.Exists() {
+		ops = append(ops, record.Delete(record.PermitKey(in.ID, in.number())))
+	}
+	return append(ops, grantOps(in, w)...)
 }

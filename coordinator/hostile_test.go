@@ -149,7 +149,7 @@ func besiege(seed uint64) (b *besieged, touched []string) {
 	touched = b.spoil(rng)
 	kv, _ := b.mem.Get(leaderKey(99))
 	b.c = coordinator.New(coordinator.Config{
-		Token: coordinator.Token{Key: kv.Key, Create: kv.CreateRevision}, Policy: "script", Interval: 10 * time.Second, Timing: coordinator.DefaultTiming(), Secret: "x",
+		Token: coordinator.Token{Key: kv.Key, Create: kv.CreateRevision}, Policy: "script", Timeless: true, Interval: 10 * time.Second, Timing: coordinator.DefaultTiming(), Secret: "x",
 	})
 	b.load()
 	b.advance(20 * time.Second)
@@ -193,7 +193,7 @@ func TestJobWithoutANameHoldsNothingUp(t *testing.T) {
 }
 
 // A job in a phase that this version does not know, such as suspended, which early
-// versions named, is left as it is, and keeps no other job from running.
+// versions named, is left as it is, with what it holds, and keeps no other job from running.
 func TestAPhaseThatIsUnknownIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	b := &besieged{mem: record.NewMemory(), now: time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)}
@@ -204,7 +204,8 @@ func TestAPhaseThatIsUnknownIsLeftAlone(t *testing.T) {
 	b.write(
 		record.Put(leaderKey(1), record.Leader{Node: "n1"}),
 		record.Put(record.AliveKey("n1"), record.Alive{Addr: "10.0.0.9", Ports: record.Ports{First: 7000, Count: 8}, Nonces: true}),
-		record.Put(record.InventoryKey("n1"), record.Inventory{Devices: []cluster.Device{{ID: "a", Health: cluster.Healthy}}}),
+		record.Put(record.InventoryKey("n1"), record.Inventory{Devices: []cluster.Device{{ID: "a", Health: cluster.Healthy}, {ID: "b", Health: cluster.Healthy}}}),
+		record.Put(record.GrantKey("n1", "old-aaaaaa"), record.Grant{Generation: 3, Devices: []cluster.DeviceID{"a"}}),
 		record.Put(record.SpecKey("old-aaaaaa"), record.Submitted{Spec: first, ID: "old-aaaaaa", At: b.now, Owner: cluster.Owner{UID: 1000, User: "ann"}}),
 		record.Put(record.WantedKey("old-aaaaaa"), record.Wanted{Run: true}),
 		record.Put(record.StateKey("old-aaaaaa"), old),
@@ -214,15 +215,18 @@ func TestAPhaseThatIsUnknownIsLeftAlone(t *testing.T) {
 	)
 	kv, _ := b.mem.Get(leaderKey(1))
 	b.c = coordinator.New(coordinator.Config{
-		Token: coordinator.Token{Key: kv.Key, Create: kv.CreateRevision}, Policy: "script", Interval: 10 * time.Second, Timing: coordinator.DefaultTiming(), Secret: "x",
+		Token: coordinator.Token{Key: kv.Key, Create: kv.CreateRevision}, Policy: "script", Timeless: true, Interval: 10 * time.Second, Timing: coordinator.DefaultTiming(), Secret: "x",
 	})
 	b.load()
 	b.advance(time.Minute)
 	if got := recorded[record.State](b.mem, record.StateKey("old-aaaaaa")); got.Phase != old.Phase || got.Generation != old.Generation {
 		t.Errorf("the job in an unknown phase: %+v", got)
 	}
-	if got := recorded[record.State](b.mem, record.StateKey("known-aaaaaa")); got.Generation == 0 {
-		t.Errorf("the other job: %+v", got)
+	if got := recorded[record.Grant](b.mem, record.GrantKey("n1", "old-aaaaaa")); got.Generation != 3 {
+		t.Errorf("what the job in an unknown phase holds is given to others: %+v", got)
+	}
+	if got := recorded[record.Grant](b.mem, record.GrantKey("n1", "known-aaaaaa")); !slices.Equal(got.Devices, []cluster.DeviceID{"b"}) {
+		t.Errorf("the other job has %v, and should have what is free", got.Devices)
 	}
 	if len(b.sent) > mostSent {
 		t.Errorf("%d transactions: it never comes to rest", len(b.sent))
@@ -248,11 +252,49 @@ func FuzzRecord(f *testing.F) {
 		for _, kv := range append(slices.Clone(kvs), record.KV{Key: record.Root + key, Value: value}) {
 			m.Commit(record.Txn{Then: []record.Op{{Key: kv.Key, Value: kv.Value}}})
 		}
-		c := coordinator.New(coordinator.Config{Token: coordinator.Token{Key: leaderKey(1), Create: 1}, Policy: "fuzz", Interval: time.Second})
+		c := coordinator.New(coordinator.Config{Token: coordinator.Token{Key: leaderKey(1), Create: 1}, Policy: "fuzz", Timeless: true, Interval: time.Second})
 		all, revision := m.Range(record.Root)
 		for i := range 3 {
 			c.Step(s.clock().Add(time.Duration(i)*time.Minute), coordinator.Loaded{KVs: all, Revision: revision})
 			c.Census(s.clock())
 		}
 	})
+}
+
+// Counts of a state that was written by hand may be negative: a wait is then the first.
+func TestNegativeCountsAreNone(t *testing.T) {
+	t.Parallel()
+	for name, last := range map[string]string{
+		"restarts": "failed j n1 kind=worker rank=0 why=exit_status_1\nstopped j",
+		"retries":  "failed j n1 kind=transient rank=-1 why=read_only\nstopped j",
+	} {
+		l := newLab()
+		play(t, l, "node n1 gpus=1\nsubmit j workers=1..1 restarts=3\nstarted j")
+		s := nowOf(l)
+		s.Restarts, s.Retries, s.RoomWaits = -70, -70, -70
+		l.commit(record.Put(record.StateKey("j-aaaaaa"), s))
+		l.watch()
+		play(t, l, last)
+		if got := nowOf(l); got.Phase != cluster.Backoff || got.Next.Sub(got.Since) != coordinator.DefaultTiming().BackoffFirst {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// A request about a node that names a job keeps to the order of those about nodes.
+func TestARequestAboutANodeIsAboutNoJob(t *testing.T) {
+	t.Parallel()
+	l := newLab()
+	play(t, l, "node n1 gpus=1\nnode n2 gpus=1")
+	l.answers()
+	l.holding = true
+	for i, n := range []cluster.NodeID{"n1", "n2"} {
+		l.commit(record.Put(record.RequestKey("n1", fmt.Sprintf("d-%d", i)), record.Request{
+			Kind: record.DrainRequest, Node: n, Job: jobID(string(n)), At: l.now, Owner: cluster.Owner{User: "root"},
+		}))
+	}
+	l.watch()
+	if n := len(l.waiting); n != 1 {
+		t.Errorf("%d transactions that concern no job are in flight, want 1", n)
+	}
 }

@@ -1,9 +1,7 @@
 package coordinator
 
 import (
-	"fmt"
 	"maps"
-	"strings"
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
@@ -25,9 +23,9 @@ type job struct {
 	ungranted []deviceRef // devices of its live world that are not granted yet
 
 	// Read off for the sums over all jobs.
-	owner   uint32
-	shelved bool // it has ended with a checkpoint that it could be resumed from
-	kept    kept // what is kept of it, if it has ended
+	owner     uint32
+	resumable bool // it has ended with a checkpoint that it could be resumed from
+	kept      kept // what is kept of it, if it has ended
 }
 
 // kept is how much is kept of jobs that have ended.
@@ -35,100 +33,10 @@ type kept struct{ jobs, bytes int }
 
 func (k *kept) add(other kept) { k.jobs, k.bytes = k.jobs+other.jobs, k.bytes+other.bytes }
 
-// read derives a job from its records and those of its nodes.
-func (v *view) read(r *record.JobView) *job {
-	j := &job{JobView: r, gen: r.Generations[r.State.Value.Generation], owner: r.Spec.Value.Owner.UID}
-	if j.gen == nil {
-		j.gen = &record.GenerationView{}
-	}
-	if w := j.world(); j.gen.Plan.Exists() && (w.Job != j.ID || w.Generation != j.number()) {
-		gen := *j.gen // a plan of another generation than its key, written by hand, is none
-		gen.Plan = record.Versioned[record.Plan]{}
-		j.gen = &gen
-	}
-	for _, m := range j.world().Members {
-		j.roll = append(j.roll, v.attendance(j, m))
-	}
-	if r.Spec.Exists() {
-		if spec := r.Scaled(); spec.CheckNumbers() == nil {
-			j.sizes = spec.WorldSizes()
-		} else {
-			j.unusable = "its numbers cannot be used: " + strings.ReplaceAll(spec.CheckNumbers().Error(), "\n", "; ")
-		}
-		j.demands = demandsOf(&r.Spec.Value.Spec)
-	}
-	if j.state().Phase.Active() {
-		j.has = j.world().Allocation(j.ID)
-		j.ungranted = v.ungranted(j)
-		j.fault = v.fault(j)
-	}
-	j.shelved = shelved(r)
-	if j.state().Phase.Terminal() {
-		j.kept = kept{1, r.Bytes()}
-	}
-	return j
-}
-
-func (v *view) attendance(j *job, m cluster.Member) rendezvous.Attendance {
-	node := v.mirror.Node(m.Node)
-	acks := v.acks(j, m.Node)
-	a := rendezvous.Attendance{
-		Node:     m.Node,
-		Started:  acks.Started.Exists(),
-		Failed:   acks.Failed.Exists(),
-		Stopped:  acks.Stopped.Exists(),
-		Finished: acks.Stopped.Value.Finished,
-		Held:     acks.Held.Exists(),
-		SDK:      acks.Held.Value.SDK,
-		Begun:    acks.Held.Value.Begun,
-		Lost:     node.Alive.Create != m.AliveRev && !v.alone(m.Node),
-	}
-	// A fenced node that is alive again has to say itself that nothing is left.
-	a.Fenced = j.gen.Fences[m.Node].Exists() && (!node.Alive.Exists() || !v.rule(AliveAbsent))
-	return a
-}
-
-// fault names a device of the world that is gone, or unsound in a job that need
-// not keep it; empty if there is none.
-func (v *view) fault(j *job) string {
-	nodes := v.nodes()
-	for _, m := range j.world().Members {
-		for _, d := range m.Devices {
-			switch healthy, there := nodes.health(deviceRef{m.Node, d}); {
-			case !there:
-				return fmt.Sprintf("device %s of %s is gone", d, m.Node)
-			case !healthy && !j.state().Pinned && v.node(m.Node).Cordon.Value.Drain:
-				return fmt.Sprintf("%s is drained: %s", m.Node, v.node(m.Node).Cordon.Value.Reason)
-			case !healthy && !j.state().Pinned:
-				return fmt.Sprintf("device %s of %s is unhealthy", d, m.Node)
-			}
-		}
-	}
-	return ""
-}
-
-// ungranted lists the devices of a live world that are not granted yet: they are
-// the job's from the moment at which its plan was written.
-func (v *view) ungranted(j *job) []deviceRef {
-	if !v.rule(PlanHolds) {
-		return nil
-	}
-	var out []deviceRef
-	for _, m := range j.world().Members {
-		if v.grantedTo(m, j.ID, j.number()) {
-			continue
-		}
-		for _, d := range m.Devices {
-			out = append(out, deviceRef{m.Node, d})
-		}
-	}
-	return out
-}
-
-// shelved reports whether a job has ended with a checkpoint that it could be
+// resumable reports whether a job has ended with a checkpoint that it could be
 // resumed from. It is kept for longer, with what it takes to resume it: its owner
 // may come back on Monday to a job that failed on Friday.
-func shelved(r *record.JobView) bool {
+func resumable(r *record.JobView) bool {
 	switch r.State.Value.Phase {
 	case cluster.Stopped, cluster.Failed:
 		return r.Committed.Exists() || len(r.Checkpoints)+len(r.Bad) > 0
@@ -137,7 +45,8 @@ func shelved(r *record.JobView) bool {
 	return false
 }
 
-func (j *job) state() record.State  { return j.State.Value }
+func (j *job) state() record.State { return j.State.Value }
+
 func (j *job) world() cluster.World { return j.gen.Plan.Value.World }
 
 // unwanted reports whether the owner has asked to stop the job.
@@ -149,8 +58,8 @@ func (j *job) number() cluster.Generation { return j.state().Generation }
 // deletedBefore reports whether a job that has ended is deleted before another: those
 // that cannot be resumed are, and of equals the one that ended first.
 func (j *job) deletedBefore(other *job) bool {
-	if j.shelved != other.shelved {
-		return other.shelved
+	if j.resumable != other.resumable {
+		return other.resumable
 	}
 	return j.state().Since.Before(other.state().Since)
 }

@@ -20,9 +20,9 @@ const (
 	keptGenerations = 3
 	// keptRescales bounds the history of a job that is rescaled for months.
 	keptRescales = 200
-	// shelvedRescales is how much of that a job keeps that is kept only to be
+	// resumableRescales is how much of that a job keeps that is kept only to be
 	// resumed: enough to tell that its last generations had run.
-	shelvedRescales = 16
+	resumableRescales = 16
 	// collectedAtOnce keeps one collection well below etcd's operations per transaction.
 	collectedAtOnce = 32
 )
@@ -32,7 +32,7 @@ const (
 func collect(in situation) *move {
 	generations, rescales := cluster.Generation(keptGenerations), cluster.Generation(keptRescales)
 	if in.state().Phase.Terminal() && !in.now.Before(lookedAt(in)) {
-		generations, rescales = 0, shelvedRescales
+		generations, rescales = 0, resumableRescales
 	}
 	if len(in.Generations) <= int(generations) && len(in.Rescales) <= int(rescales) {
 		return nil // most of the time, for most jobs
@@ -64,7 +64,7 @@ func lookedAt(in situation) time.Time {
 // expire deletes a job that ended long ago. Its checkpoints stay on disk.
 func expire(in situation) *move {
 	looked, end := lookedAt(in), lookedAt(in)
-	if in.shelved {
+	if in.resumable {
 		end = in.state().Since.Add(max(in.cfg.Timing.Retention, in.cfg.Timing.Resumable))
 	}
 	if in.now.Before(end) {
@@ -81,13 +81,13 @@ func expire(in situation) *move {
 // resumed, where there are too many of them.
 func expireFirst(in situation) []*move {
 	most := cmp.Or(in.cfg.KeepResumable, DefaultKeepResumable)
-	if in.sums().shelved <= most {
+	if in.sums().resumable <= most {
 		return nil // most of the time
 	}
 	var earliest *job
 	count := 0
 	for _, j := range in.jobs() {
-		if !j.shelved || in.now.Before(lookedAt(about(in, j))) || in.flying(j.ID) {
+		if !j.resumable || in.now.Before(lookedAt(about(in, j))) || leaving(in, j) {
 			continue
 		}
 		count++
@@ -100,6 +100,11 @@ func expireFirst(in situation) []*move {
 	}
 	return []*move{remove(earliest, "expire", fmt.Sprintf(", and %d that could be resumed ended later", most))}
 }
+
+// leaving reports whether a job that has ended is being deleted, or still has grants:
+// those of many nodes go in several transactions, and those that outlived the job
+// would keep their devices.
+func leaving(in situation, j *job) bool { return in.flying(j.ID) || len(in.nodes().granted[j.ID]) > 0 }
 
 // remove deletes the records of a job that has ended.
 func remove(j *job, verb, why string) *move {
@@ -157,7 +162,7 @@ func trim(in situation) []*move {
 	}
 	for _, j := range in.jobs() {
 		of := over[j.owner]
-		if of == nil || j.kept.jobs == 0 || in.flying(j.ID) {
+		if of == nil || j.kept.jobs == 0 || leaving(in, j) {
 			continue
 		}
 		if until := j.state().Since.Add(justEnded); in.now.Before(until) {

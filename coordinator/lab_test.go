@@ -1,6 +1,7 @@
 package coordinator_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -32,17 +33,22 @@ type lab struct {
 	skip    int    // but for so many of them before
 	delayed []record.Txn
 
-	keep    int              // how many checkpoints, 0 = the default
-	shelf   int              // how many jobs to be resumed, 0 = the default
-	users   *record.Limits   // of each user; nil = none
-	noPrivs bool             // no job may gain rights
-	limit   int              // of operations in a transaction, 0 = etcd's own
-	secret  string           // plans have nonces
-	without coordinator.Rule // of a leader with a secret
-	events  bool             // they are written, and shown
-	limited bool             // the story is about time limits: what jobs have run is shown
-	holding bool             // transactions and reloads wait for the test
-	waiting []record.Txn     // those that do
+	keep      int              // how many checkpoints, 0 = the default
+	resumable int              // how many jobs to be resumed, 0 = the default
+	users     *record.Limits   // of each user; nil = none
+	noPrivs   bool             // no job may gain rights
+	policy    string           // its name; empty = script
+	limit     int              // of operations in a transaction, 0 = etcd's own
+	secret    string           // plans have nonces
+	without   coordinator.Rule // of a leader with a secret
+	events    bool             // they are written, and shown
+	timed     bool             // the policy's answers change with time
+	prompt    bool             // the policy is asked when jobs and nodes come and go
+	asked     allocator.Input  // the last question that was answered
+	forecasts bool             // what the next decision is told is shown
+	limited   bool             // the story is about time limits: what jobs have run is shown
+	holding   bool             // transactions and reloads wait for the test
+	waiting   []record.Txn     // those that do
 }
 
 func newLab() *lab {
@@ -64,8 +70,8 @@ func (l *lab) lead(without coordinator.Rule) {
 	kv, _ := l.mem.Get(key)
 	l.slow, l.wake = nil, time.Time{}
 	l.c = coordinator.New(coordinator.Config{
-		Token: coordinator.Token{Key: key, Create: kv.CreateRevision}, Policy: "script",
-		Interval: 10 * time.Second, Timing: coordinator.DefaultTiming(), Without: without, MaxTxnOps: l.limit, Secret: l.secret, KeepCheckpoints: l.keep, KeepResumable: l.shelf, Quiet: !l.events, Limits: l.users, NoNewPrivs: l.noPrivs,
+		Token: coordinator.Token{Key: key, Create: kv.CreateRevision}, Policy: cmp.Or(l.policy, "script"), Timeless: !l.timed, Prompt: l.prompt,
+		Interval: 10 * time.Second, Timing: coordinator.DefaultTiming(), Without: without, MaxTxnOps: l.limit, Secret: l.secret, KeepCheckpoints: l.keep, KeepResumable: l.resumable, Quiet: !l.events, Limits: l.users, NoNewPrivs: l.noPrivs,
 	})
 	l.reload()
 }
@@ -166,7 +172,7 @@ func (l *lab) execute(t record.Txn) {
 // decide lets the policy answer.
 func (l *lab) decide() {
 	in := *l.slow
-	l.slow = nil
+	l.slow, l.asked = nil, in
 	out, err := allocator.Run(scripted{l.want}, in)
 	if err == nil {
 		var parts []string
@@ -178,6 +184,7 @@ func (l *lab) decide() {
 			kind = "decided between"
 		}
 		l.say("%s %s", kind, strings.Join(parts, " "))
+		l.sayForecasts(in)
 	}
 	l.step(coordinator.Decided{Output: out, Err: err})
 }
@@ -211,7 +218,7 @@ func (s scripted) Allocate(in allocator.Input) allocator.Output {
 	}
 	counts := make([]int, len(in.Jobs))
 	keep := func(j allocator.JobView) bool {
-		stay := in.Between || j.Pinned || j.Workers == s.want[j.ID] || s.want[j.ID] == 0 && j.Workers == j.Sizes[0]
+		stay := in.Between || j.Pinned || j.Finishing() || j.Workers == s.want[j.ID] || s.want[j.ID] == 0 && j.Workers == j.Sizes[0]
 		return j.Workers > 0 && stay && exists(in, j)
 	}
 	for i, j := range in.Jobs {

@@ -2,13 +2,11 @@ package coordinator
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
-	"github.com/bellows-ml/bellows/rendezvous"
 )
 
 // haltLost halts a generation one of whose nodes is lost, or back in another
@@ -41,7 +39,7 @@ func shortenForLoss(in situation) *move {
 
 // fenceLost gives up a member whose node has been absent for the whole wait.
 func fenceLost(in situation) *move {
-	for _, m := range in.world().Members {
+	for _, m := range awaited(in) {
 		since, absent := in.absentSince(m.Node)
 		acks := acks(in, m.Node)
 		if !absent || in.alone(m.Node) || !fencesItself(in, m) || acks.Stopped.Exists() || in.gen.Fences[m.Node].Exists() {
@@ -56,8 +54,8 @@ func fenceLost(in situation) *move {
 		if in.rule(AliveAbsent) {
 			ifs = append(ifs, record.Absent(record.AliveKey(m.Node)))
 		}
-		if word := in.node(m.Node).Fencing; in.rule(WordStands) {
-			ifs = append(ifs, record.Unchanged(record.FencingKey(m.Node), word.Mod))
+		if promise := in.node(m.Node).Fencing; in.rule(PromiseStands) {
+			ifs = append(ifs, record.Unchanged(record.FencingKey(m.Node), promise.Mod))
 		}
 		return &move{
 			verb: "fence", job: in.JobView, ifs: ifs,
@@ -81,20 +79,13 @@ func fenceLost(in situation) *move {
 // not renewed, or are dead by an operator's word.
 func fencesItself(in situation, m cluster.Member) bool {
 	v := in.node(m.Node)
-	return v.Fencing.Value.AliveRev == m.AliveRev || declaredDown(v) || !in.rule(FencingKnown)
-}
-
-// declaredDown reports whether an operator's word that nothing runs on the node is true
-// still: since it was given the node has not been in the cluster, which it would
-// have told itself.
-func declaredDown(v *record.NodeView) bool {
-	return v.Cordon.Value.Down && !v.Alive.Exists() && record.Newest(v.Told).Mod < v.Cordon.Mod
+	return m.AliveRev != 0 && v.Fencing.Value.AliveRev == m.AliveRev || declaredDown(v) || !in.rule(FencingKnown)
 }
 
 // reportUnfenced tells the owner of a job what it waits for when a member is lost that
 // cannot be given up.
 func reportUnfenced(in situation) *move {
-	for _, m := range in.world().Members {
+	for _, m := range awaited(in) {
 		since, absent := in.absentSince(m.Node)
 		acks := acks(in, m.Node)
 		if !absent || in.alone(m.Node) || fencesItself(in, m) || acks.Stopped.Exists() || in.gen.Fences[m.Node].Exists() {
@@ -104,7 +95,7 @@ func reportUnfenced(in situation) *move {
 			in.wake(since.Add(lostAfter(in)))
 			continue
 		}
-		reason := fmt.Sprintf("%s; %s did not say that its workers end without it (it was alone in the cluster, or has been back in another life since), so they may still run: "+
+		reason := fmt.Sprintf("%s; %s did not say that its workers end without it (it was alone in the cluster, has been back in another life since, or is in no plan any more), so they may still run: "+
 			"the job goes on when it is back, or, once it is certain that it is switched off, after 'bellows drain %s --down'",
 			record.Cut(in.gen.Halt.Value.Why, record.MaxReason/2), m.Node, m.Node)
 		reason = reasonText(in, reason)
@@ -118,23 +109,4 @@ func reportUnfenced(in situation) *move {
 		}
 	}
 	return nil
-}
-
-func lostAfter(in situation) time.Duration {
-	if !in.rule(LostWait) {
-		return 0
-	}
-	return in.cfg.Timing.LostAfter
-}
-
-// anyLost reports whether a node of the world is lost, or was and is back.
-func anyLost(j *job) bool {
-	return slices.ContainsFunc(j.roll, func(a rendezvous.Attendance) bool { return a.Lost })
-}
-
-func lostWhy(lost []cluster.NodeID) string {
-	if len(lost) == 1 {
-		return fmt.Sprintf("node %s lost", lost[0])
-	}
-	return "nodes " + list(lost) + " lost"
 }

@@ -66,7 +66,7 @@ func eventOf(m *move) (record.Event, bool) {
 func startedEvent(r record.Rescale, id cluster.JobID) record.Event {
 	e := record.Event{
 		Kind: record.JobRescaled, Job: id, Generation: r.Generation, From: r.From, To: r.To, Why: r.Why,
-		Seconds: r.SignalS + r.SaveS + r.WaitS + r.CommitS + r.StartS, OwnS: r.OwnS,
+		Seconds: r.SignalS + r.SaveS + r.WaitS + r.CommitS + r.StartS, OwnS: r.OwnS, Predicted: r.Predicted,
 	}
 	if r.From == 0 {
 		e.Kind = record.JobStarted

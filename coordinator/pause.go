@@ -6,7 +6,7 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
-// haltPaused halts a generation because the cluster is to be at rest. Its job
+// haltPaused halts a generation because the cluster is paused. Its job
 // goes back to the queue with what it saved.
 func haltPaused(in situation) *move {
 	if !in.paused().Exists() {

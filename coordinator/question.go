@@ -15,14 +15,21 @@ func ask(in situation) *allocator.Input {
 	if d.asking() || len(in.live()) == 0 {
 		return nil // without devices there is nothing to decide: who runs is lost, or alone
 	}
-	if again, ok := d.settled(in.view, in.clock); ok {
+	if again, ok := d.noneDueUntil(in.view, in.clock); ok {
 		in.wake(again)
 		return nil
 	}
-	d.settle(in.view)
+	d.noneDue(in.view)
+	if d.last.IsZero() {
+		d.last, d.inherited = lastAsked(in), true
+	}
 	due := d.last.Add(in.cfg.Interval)
 	timely := !in.clock.Before(due)
-	full := timely || urgent(in)
+	full := timely || urgent(in) || d.inherited && haltsUndecided(in)
+	if !full && in.cfg.Prompt && cameOrWent(in) {
+		due = d.last.Add(in.cfg.Interval / promptPerInterval)
+		full = !in.clock.Before(due)
+	}
 	if !full && (!waiting(in) || !idle(in)) {
 		d.again = due
 		in.wake(due)
@@ -32,18 +39,14 @@ func ask(in situation) *allocator.Input {
 	switch {
 	case len(q.Jobs) == 0:
 		return nil
-	case same(d.full, &q) && sameWork(d.full, &q) && (!timely || !d.void):
-		if d.void {
+	case same(d.full, &q) && (!timely || in.cfg.Timeless && !d.void):
+		if d.void || !in.cfg.Timeless { // work gets done without any record that changes the view
 			d.again = due
 			in.wake(due)
-		} else if slices.ContainsFunc(q.Jobs, func(j allocator.JobView) bool { return j.Remaining > 0 }) {
-			// Work gets done without any record that changes the view.
-			d.again = in.clock.Add(in.cfg.Interval)
-			in.wake(d.again)
 		}
 		return nil
 	case full:
-		d.last, d.full, d.void = in.clock, &q, false
+		d.last, d.full, d.void, d.inherited = in.clock, &q, false, false
 	case !same(d.idle, &q):
 		before := q
 		before.Jobs = slices.Clone(q.Jobs)
@@ -59,17 +62,68 @@ func ask(in situation) *allocator.Input {
 	return &q
 }
 
+// lastAsked is when the term before this one asked its last full question, on this
+// leader's clock: a new leader goes on in the rhythm of the one before, so that
+// elections rescale no job more often than the policy is meant to. What it cannot
+// know it takes for an interval ago, and asks: which devices stay idle or which
+// policy decides must not depend on a record that was never written. A clock that
+// was ahead of this one's makes it wait for an interval at most.
+func lastAsked(in situation) time.Time {
+	last, ago := in.mirror.Decision.Value, in.cfg.Interval
+	if last.Policy == in.cfg.Policy {
+		ago = min(max(in.now.Sub(last.Asked), 0), in.cfg.Interval)
+	}
+	return in.clock.Add(-ago)
+}
+
+// haltsUndecided reports whether a job halts about which this term has decided
+// nothing: the halt may be half of a rescale, whose other half only an answer tells.
+func haltsUndecided(in situation) bool {
+	return slices.ContainsFunc(in.jobs(), func(j *job) bool {
+		of := about(in, j)
+		return j.state().Phase == cluster.Halting && !of.decided && takesPart(of)
+	})
+}
+
+// promptPerInterval is how many full questions a prompt policy may be asked in an
+// interval, however many jobs and nodes come and go in it: those that come together are decided together.
+const promptPerInterval = 3
+
+// cameOrWent reports whether a job or a node has come, gone or changed in its
+// devices since the last full question.
+func cameOrWent(in situation) bool {
+	last := in.decisions.full
+	if last == nil || !slices.EqualFunc(last.Nodes, in.live(), sameNode) {
+		return true
+	}
+	n := 0
+	for _, j := range in.jobs() {
+		if !takesPart(about(in, j)) {
+			continue
+		}
+		n++
+		v := allocator.JobView{ID: j.ID, SubmittedAt: j.Spec.Value.At}
+		if _, there := slices.BinarySearchFunc(last.Jobs, v, bySubmission); !there {
+			return true
+		}
+	}
+	return n != len(last.Jobs)
+}
+
+// bySubmission is the order of the jobs of a question.
+func bySubmission(a, b allocator.JobView) int {
+	return cmp.Or(a.SubmittedAt.Compare(b.SubmittedAt), cmp.Compare(a.ID, b.ID))
+}
+
 // question is the snapshot that a decision is made from.
 func question(in situation) allocator.Input {
-	q := allocator.Input{Now: in.now, Seed: uint64(in.mirror.Revision), Nodes: in.live(), Memory: in.memory}
+	q := allocator.Input{Now: in.now, Seed: uint64(in.mirror.Revision), Nodes: in.live(), Interval: in.cfg.Interval, Memory: in.memory}
 	for _, j := range in.jobs() {
 		if of := about(in, j); takesPart(of) {
 			q.Jobs = append(q.Jobs, asked(of))
 		}
 	}
-	slices.SortFunc(q.Jobs, func(a, b allocator.JobView) int {
-		return cmp.Or(a.SubmittedAt.Compare(b.SubmittedAt), cmp.Compare(a.ID, b.ID))
-	})
+	slices.SortFunc(q.Jobs, bySubmission)
 	return q
 }
 
@@ -107,31 +161,22 @@ func asked(in situation) allocator.JobView {
 	if spec.Deadline != nil {
 		v.Deadline = *spec.Deadline
 	}
-	v.Remaining = remaining(in)
 	v.Trained, v.Service = in.trained(in.now)
+	of := in
+	of.job = withSizes(in.job, v.Sizes)
+	f := foresee(of)
+	v.Work, v.Speeds, v.StartCosts = f.Work, f.Speeds, f.StartCosts
 	return v
 }
 
-// remaining estimates the work left from what the owner said and the job's progress.
-func remaining(in situation) time.Duration {
-	eta := time.Duration(in.Spec.Value.ETA)
-	if in.Spec.Value.Steps <= 0 {
-		return eta
+// withSizes is the job with other sizes.
+func withSizes(j *job, sizes []int) *job {
+	if slices.Equal(j.sizes, sizes) {
+		return j
 	}
-	done := max(in.Committed.Value.Step, progress(in), 0)
-	left := 1 - min(1, float64(done)/float64(in.Spec.Value.Steps))
-	return time.Duration(left * float64(eta))
-}
-
-// progress is the highest step of the newest generation that its nodes have reported, -1 if none.
-func progress(in situation) int64 {
-	step := int64(-1)
-	for _, m := range in.world().Members {
-		if p, ok := in.node(m.Node).Reported(in.ID, in.number(), in.world().Nonce); ok {
-			step = max(step, p.Step)
-		}
-	}
-	return step
+	other := *j
+	other.sizes = sizes
+	return &other
 }
 
 // applyDecided puts sizes that were decided into the question, even if they are not carried
@@ -158,7 +203,8 @@ func waiting(in situation) bool {
 }
 
 // same reports whether two questions are alike in all that a decision depends
-// on, but for the time and the work left.
+// on, but for what passes with time: it alone can change what a policy that is not
+// timeless answers at an interval's end, but nothing that it may do between two.
 func same(a, b *allocator.Input) bool {
 	return a != nil && slices.EqualFunc(a.Nodes, b.Nodes, sameNode) && slices.EqualFunc(a.Jobs, b.Jobs, sameJob)
 }
@@ -174,11 +220,4 @@ func sameJob(a, b allocator.JobView) bool {
 
 func samePlacement(a, b cluster.Placement) bool {
 	return a.Node == b.Node && slices.Equal(a.Devices, b.Devices)
-}
-
-// sameWork compares how much each job of two like questions has left, as far as
-// that is known: it alone can change what a policy answers at an interval's end,
-// but nothing that it may do between two.
-func sameWork(a, b *allocator.Input) bool {
-	return slices.EqualFunc(a.Jobs, b.Jobs, func(x, y allocator.JobView) bool { return max(0, x.Remaining) == max(0, y.Remaining) })
 }

@@ -61,6 +61,8 @@ func pending(in situation) (string, bool) {
 	switch {
 	case !in.decided && in.decisions.fault != "":
 		return "no decision: " + in.decisions.fault, true
+	case !in.decided && in.inherited && in.state().Reason != acceptedWhy:
+		return "", false // what the leader before has found out stands until this one has asked
 	case !in.decided:
 		return undecidedWhy, !in.asking()
 	case in.target.Workers() > 0:
@@ -83,21 +85,13 @@ func neverFits(in situation, total int) string {
 // devicesFor counts the devices of nodes that have not refused the job, and those of them that can be given to it.
 func devicesFor(in situation) (total, usable int) {
 	total, usable = in.nodes().total, in.nodes().usable
-	refused := refusedBy(in)
-	if len(refused) == 0 {
-		return total, usable
+	r := in.refusals(in.job)
+	if r.counted { // for all jobs that demand the same
+		return total - r.total, usable - r.usable
 	}
-	for _, n := range in.live() {
-		if _, no := refused[n.ID]; no {
-			total -= len(n.Devices)
-			usable -= len(n.Usable())
-		}
-	}
-	return total, usable
+	refusedTotal, refusedUsable := in.nodes().devicesOf(r.nodes)
+	return total - refusedTotal, usable - refusedUsable
 }
-
-// named is how many nodes a reason names; there may be thousands.
-const named = 3
 
 // unable says which nodes have refused the job, or have no devices for want of a
 // driver, and why: mended, they would be among those that can run it.

@@ -40,6 +40,35 @@ func removeNode(in situation, r request) *move {
 	}
 }
 
+// ungrantGone deletes a grant of a job whose records were deleted by hand, once its
+// node has said that nothing of that generation is left there. Else nothing would
+// ever free its devices.
+func ungrantGone(in situation) []*move {
+	if in.clusterBusy() {
+		return nil
+	}
+	nodes := in.nodes()
+	for _, n := range in.mirror.NodeIDs() {
+		node, entry := in.node(n), nodes.entries[n]
+		if entry == nil {
+			continue // it has no grants
+		}
+		for _, job := range entry.jobs {
+			v, grant := in.mirror.Job(job), node.Grants[job]
+			said := node.Acks[record.JobGen{Job: job, Generation: grant.Value.Generation}]
+			if v.Spec.Exists() || v.State.Exists() || said == nil || !said.Stopped.Exists() {
+				continue
+			}
+			return []*move{{
+				verb: "ungrant", then: []record.Op{record.Delete(record.GrantKey(n, job))},
+				ifs:  []record.Compare{record.Unchanged(record.GrantKey(n, job), grant.Mod), record.Absent(record.StateKey(job))},
+				note: Note{Warn: true, Job: job, Gen: grant.Value.Generation, Node: n, Text: "the job's records are gone, and nothing of it is left: its devices are free"},
+			}}
+		}
+	}
+	return nil
+}
+
 // sweep deletes what removed nodes have left, one node at a time: an agent
 // deletes its own records of a generation that was collected, and these have
 // none. Requests are carried out first, whichever node accepted them.

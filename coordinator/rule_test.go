@@ -56,11 +56,11 @@ func TestSchedulesBreakWhatHasNoRule(t *testing.T) {
 		{"alive still absent, decided", coordinator.AliveAbsent, frozenNodeIsBack},
 		{"alive still absent, on its way", coordinator.AliveAbsent, frozenNodeComesBack},
 		{"alive still absent, at the fence", coordinator.AliveAbsent, fencedNodeComesBack},
-		{"settle an unknown start", coordinator.SettleUnknown, lateStart},
+		{"resolve an unknown start", coordinator.ResolveUnknown, lateStart},
 		{"a plan holds its devices", coordinator.PlanHolds, halfGranted},
 		{"nodes that fence themselves", coordinator.FencingKnown, joinedUnseen},
 		{"back is back", coordinator.Rewind, goesBack},
-		{"a word that stands", coordinator.WordStands, wordTakenBack},
+		{"a promise that stands", coordinator.PromiseStands, promiseTakenBack},
 		{"over before removed", coordinator.RemoveOver, removedTooSoon},
 		{"over before removed, on its way", coordinator.RemoveOver, removedInBetween},
 		{"a lost timeline's end", coordinator.SameTimeline, endedInALostTimeline},
@@ -303,7 +303,7 @@ func halfGranted(t *testing.T, without coordinator.Rule) bool {
 
 // A node is about to be given up by its word. It is back for a moment, alone, and
 // takes its word back; then it vanishes once more, and its workers live on.
-func wordTakenBack(t *testing.T, without coordinator.Rule) bool {
+func promiseTakenBack(t *testing.T, without coordinator.Rule) bool {
 	l := newLabWithout(without)
 	play(t, l, `node n1 gpus=1
 		node n2 gpus=1

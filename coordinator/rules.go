@@ -26,7 +26,7 @@ func jobRules(p cluster.Phase) []rule {
 	case cluster.Succeeded, cluster.Failed, cluster.Stopped:
 		return endedRules
 	}
-	return unknownRules
+	return nil // of a job in a phase of another version nothing is known, so nothing is done, or let go of
 }
 
 // A queued job waits for a decision, and for the devices that one grants it.
@@ -43,6 +43,7 @@ var queuedRules = []rule{
 	{"start", startQueued},
 	{"explain", explain},
 	{"collect", collect},
+	{"record its speed", recordSpeed},
 }
 
 // A held job waits for its owner, or for a node that has not refused it.
@@ -52,8 +53,10 @@ var heldRules = []rule{
 	{"stop", stopIdle},
 	{"time limit", stopSpentIdle},
 	{"readmit nodes that are well again", readmit},
+	{"readmit the suspect where no other node can verify", readmitSuspect},
 	{"queue", unhold},
 	{"collect", collect},
+	{"record its speed", recordSpeed},
 }
 
 // A job in backoff waits for a time.
@@ -64,13 +67,15 @@ var backoffRules = []rule{
 	{"time limit", stopSpentIdle},
 	{"retry", retry},
 	{"collect", collect},
+	{"record its speed", recordSpeed},
 }
 
 // A starting or running job has a generation, whose workers are about to run, or do.
+// Halts come before commits: a job that saves as fast as its offers are committed
+// would otherwise never be halted, and keep its devices from others.
 var activeRules = []rule{
 	{"grants that did not fit", regrant},
-	{"commit an offer", commit},
-	{"succeed", succeed},
+	{"what follows the end", when(allFinished, afterEndRules)},
 	{"halt: a member failed", haltFailed},
 	{"halt: a node is lost", haltLost},
 	{"halt: its owner stops it", haltStop},
@@ -80,32 +85,43 @@ var activeRules = []rule{
 	{"started", started},
 	{"halt: not read in time", haltReading},
 	{"halt: not started in time", haltOverdue},
-	{"readmit nodes that are well again", readmit},
 	{"halt: rescale", rescale},
+	{"commit an offer", commit},
+	{"readmit nodes that are well again", readmit},
 	{"collect", collect},
+	{"record its speed", recordSpeed},
 }
 
-// A halting job saves, and ends its generation.
+// What follows when every rank has exited 0 without being told to stop: nothing is offered any more.
+var afterEndRules = []rule{
+	{"commit an offer", commit},
+	{"succeed", succeed},
+}
+
+// A halting job saves, and ends its generation. No commit keeps it from that.
 var haltingRules = []rule{
 	{"grants that did not fit", regrant},
-	{"commit an offer", commit},
-	{"fall back from a damaged checkpoint", fallBack},
 	{"what follows the halt", when(allGone, afterHaltRules)},
 	{"shorten: a node is lost", shortenForLoss},
 	{"shorten: the cluster is paused", shortenForPause},
 	{"last step, or SIGTERM", stopAfter},
 	{"fence a lost node", fenceLost},
 	{"kill: the time to save is over", kill},
+	{"commit an offer", commit},
+	{"fall back from a damaged checkpoint", fallBack},
 	{"report what survives SIGKILL", reportUnkillable},
 	{"report a node that cannot be fenced", reportUnfenced},
 	{"collect", collect},
 }
 
-// What follows when nothing of a halted generation is left.
+// What follows when nothing of a halted generation is left: nothing is offered any more.
 var afterHaltRules = []rule{
+	{"commit an offer", commit},
+	{"fall back from a damaged checkpoint", fallBack},
 	{"succeed", succeed},
 	{"stop", stopHalted},
 	{"time limit", stopSpent},
+	{"give up a size: out of memory", giveUpSize},
 	{"charge a failure", fail},
 	{"exclude nodes that refused it", exclude},
 	{"readmit the suspect where no other node can verify", readmitSuspect},
@@ -114,6 +130,7 @@ var afterHaltRules = []rule{
 	{"hold", hold},
 	{"await room on a full disk", awaitRoom},
 	{"back off: generations do not form", backOffUnformed},
+	{"back off: generations are fenced", backOffFenced},
 	{"restart", restart},
 	{"await a decision", awaitDecision},
 	{"queue", requeue},
@@ -122,19 +139,16 @@ var afterHaltRules = []rule{
 // A job that has ended is kept for a while.
 var endedRules = []rule{
 	{"grants that did not fit", regrant},
+	{"record its speed", recordSpeed},
+	{"record what its kind has shown", recordKind}, // also of a job that is not kept
 	{"expire", expire},
-	{"collect", collect},
-}
-
-// A job in a phase that this version does not know holds no devices.
-var unknownRules = []rule{
-	{"grants that did not fit", regrant},
 	{"collect", collect},
 }
 
 // clusterRules concern no job, or choose one; all are tried at each Step.
 var clusterRules = []clusterRule{
 	{"sweep what removed nodes left", sweep},
+	{"grants of jobs that are gone", ungrantGone},
 	{"expire: too many can be resumed", expireFirst},
 	{"trim: too many of a user are kept", trim},
 }

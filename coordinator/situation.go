@@ -14,7 +14,8 @@ type situation struct {
 	*waits
 	*decisions
 	*transactions
-	cfg *Config
+	measures *measures
+	cfg      *Config
 
 	target  target // what the last decision granted the job
 	decided bool   // whether there was one
@@ -92,23 +93,4 @@ func reasonText(in situation, reason string) string {
 		return record.Cut(reason, record.SmallReason)
 	}
 	return record.Reason(reason)
-}
-
-// release deletes everything that lets a generation run: its permit, and the job's grants but for those of the world given.
-func release(in situation, w cluster.World) []record.Op {
-	var ops []record.Op
-	if in.gen.Permit.Exists() {
-		ops = append(ops, record.Delete(record.PermitKey(in.ID, in.number())))
-	}
-	return append(ops, grantOps(in, w)...)
-}
-
-// recordPhase records a phase in which the job holds no devices.
-func recordPhase(in situation, verb string, s record.State) *move {
-	then := fit(in, append([]record.Op{record.Put(record.StateKey(in.ID), s)}, release(in, cluster.World{})...))
-	note := phaseNote(in.JobView, s)
-	if s.Phase == in.state().Phase {
-		note.Text = "" // the phase is as it was
-	}
-	return &move{verb: verb, job: in.JobView, then: then, note: note}
 }

@@ -109,6 +109,9 @@ func startable(in situation) (*cluster.Allocation, *move) {
 	if t.Workers() == 0 {
 		return nil, nil
 	}
+	if t.Workers() <= in.state().OutOfMemory { // asked before that was known
+		return nil, &move{job: in.JobView, grant: &granting{void: true}}
+	}
 	var found *move
 	if !sound(in, t) {
 		r := place.Place(spare(in), nil, []place.Count{{Job: in.ID, Workers: t.Workers(), BatchSize: t.BatchSize}})

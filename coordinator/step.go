@@ -15,6 +15,7 @@ type Coordinator struct {
 	waits        *waits
 	decisions    *decisions
 	transactions *transactions
+	measures     *measures
 	news         news
 	out          Effects // of the Step that runs
 }
@@ -27,7 +28,7 @@ func New(cfg Config) *Coordinator {
 	cfg.MaxTxnOps = cmp.Or(cfg.MaxTxnOps, record.DefaultMaxTxnOps)
 	w := newWaits(&cfg)
 	return &Coordinator{
-		cfg: &cfg, view: newView(&cfg), waits: w, decisions: newDecisions(), transactions: newTransactions(&cfg, w), news: newNews(),
+		cfg: &cfg, view: newView(&cfg), waits: w, decisions: newDecisions(), transactions: newTransactions(&cfg, w), measures: newMeasures(&cfg), news: newNews(),
 	}
 }
 
@@ -71,6 +72,7 @@ func (c *Coordinator) Census(now time.Time) (record.Census, bool) {
 // the waits for lost nodes go on: see watchNodes.
 func (c *Coordinator) load(e Loaded) {
 	c.unreadable(c.view.load(e)...)
+	c.measures.takeAll(c.view.mirror, c.waits.clock)
 	c.transactions.reloaded()
 }
 
@@ -81,9 +83,15 @@ func (c *Coordinator) change(e Changed) {
 	}
 	for _, ch := range e.Changes {
 		if ch.ModRevision > c.view.listed {
-			c.unreadable(c.view.apply(ch))
+			c.apply(ch)
 		}
 	}
+}
+
+// apply takes in one change.
+func (c *Coordinator) apply(ch record.Change) {
+	c.unreadable(c.view.apply(ch))
+	c.measures.take(c.view.mirror, record.Locate(ch.Key), c.waits.clock)
 }
 
 // outcome takes in what has become of a transaction. What it wrote is taken in at
@@ -98,10 +106,10 @@ func (c *Coordinator) outcome(o record.Outcome) {
 				continue
 			}
 			// The revision of creation is the watch's to tell; nothing asks it of the leader's own records.
-			c.unreadable(c.view.apply(record.Change{
+			c.apply(record.Change{
 				KV:      record.KV{Key: op.Key, Value: op.Value, CreateRevision: o.Revision, ModRevision: o.Revision},
 				Deleted: op.Delete,
-			}))
+			})
 		}
 	}
 	if end.note.Text != "" {
@@ -113,7 +121,7 @@ func (c *Coordinator) outcome(o record.Outcome) {
 // again when the targets are carried out.
 func (c *Coordinator) decided(e Decided) {
 	if c.view.loaded() {
-		c.settle()
+		c.forgetGone()
 	}
 	if fault := takeAnswer(c.situation(), e); fault != "" {
 		c.note(Note{Warn: true, Text: "decide: " + fault})
@@ -126,7 +134,7 @@ func (c *Coordinator) act() {
 	if c.cfg.NoCache {
 		c.view.forgetDerived()
 	}
-	c.settle()
+	c.forgetGone()
 	c.waits.watchNodes(c.view.mirror)
 	c.perform(c.news.tell(c.situation()))
 	c.perform(publishLimits(c.situation()))
@@ -142,8 +150,8 @@ func (c *Coordinator) act() {
 		}
 	}
 	for _, j := range c.view.jobs() {
-		busy, settling := c.transactions.busy(j.JobView)
-		c.perform(settling)
+		busy, resolving := c.transactions.busy(j.JobView)
+		c.perform(resolving)
 		if !busy {
 			c.perform(first(about(c.situation(), j), jobRules(j.state().Phase)))
 		}
@@ -154,27 +162,28 @@ func (c *Coordinator) act() {
 // requests carries out what users ask for, in the order in which it was written.
 func (c *Coordinator) requests() {
 	for _, q := range waitingRequests(c.view.mirror) {
-		v := c.view.mirror.Job(q.Value.Job) // of requests about nodes: none, which one of them at a time keeps busy
-		busy, settling := c.transactions.busy(v)
-		c.perform(settling)
+		v := c.view.mirror.Job(q.job()) // of requests about nodes: none, which one of them at a time keeps busy
+		busy, resolving := c.transactions.busy(v)
+		c.perform(resolving)
 		if !busy {
 			c.perform(carryOut(about(c.situation(), c.view.read(v)), q))
 		}
 	}
 }
 
-// settle drops what is remembered of jobs that are gone, and what was granted to
+// forgetGone drops what is remembered of jobs that are gone, and what was granted to
 // jobs that take no part in decisions any more, whichever answer granted it and
 // when: the question may have been asked before the job ended, and the answer have
 // come while its end was on its way. What it was promised would keep devices idle
 // to the next decision. When it is back, it is asked for again.
-func (c *Coordinator) settle() {
+func (c *Coordinator) forgetGone() {
 	c.transactions.abandon(func(id cluster.JobID) bool { return c.view.mirror.Job(id).State.Exists() })
 	for _, id := range c.view.derivedSince() {
 		j := c.view.find(id)
 		if j == nil {
 			c.waits.forget(id)
 			c.transactions.forget(id)
+			c.measures.forget(id)
 			c.decisions.withdraw(id)
 			continue
 		}
@@ -187,7 +196,7 @@ func (c *Coordinator) settle() {
 
 // situation is what rules about the cluster look at.
 func (c *Coordinator) situation() situation {
-	return situation{view: c.view, waits: c.waits, decisions: c.decisions, transactions: c.transactions, cfg: c.cfg}
+	return situation{view: c.view, waits: c.waits, decisions: c.decisions, transactions: c.transactions, measures: c.measures, cfg: c.cfg}
 }
 
 // perform carries a move out: it notes what it makes of decisions, and sends its transaction.

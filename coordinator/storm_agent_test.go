@@ -95,6 +95,7 @@ func (n *simNode) Commit(t record.Txn) record.Outcome {
 	case t.ID == "progress" && s.chance(50):
 		s.at(s.between(0, 5*time.Second), func() { // perhaps its job is long gone
 			if n.AgentUp() {
+				s.did("progress late")
 				s.write(t.Then...)
 			}
 		})
@@ -115,6 +116,7 @@ func (n *simNode) Commit(t record.Txn) record.Outcome {
 func (s *storm) lateOffer(n *simNode, t record.Txn) {
 	s.at(s.between(0, 8*time.Second), func() {
 		if s.mirror.Node(n.Node).Belongs() && !s.calm {
+			s.did("offer late")
 			s.write(t.Then[0])
 		}
 	})
@@ -142,7 +144,7 @@ func (n *simNode) refuse(jg record.JobGen) *record.Failed {
 	if !n.refuses || s.calm || !s.chance(60) {
 		return nil
 	}
-	kinds := []record.FailureKind{record.NodeRefused, record.Transient, record.NoSpace}
+	kinds := []record.FailureKind{record.NodeRefused, record.NodeRefused, record.Transient, record.NoSpace}
 	s.passes[n.of(jg)] = s.now + s.between(time.Second, time.Minute)
 	return &record.Failed{Kind: kinds[s.rng.IntN(len(kinds))], Rank: -1, Reason: "workdir /w cannot be used", At: s.clock()}
 }
@@ -159,6 +161,7 @@ func (n *simNode) damaged(c record.Checkpoint) bool {
 // merged may damage a checkpoint that was just written.
 func (s *storm) merged(c record.Checkpoint) {
 	if !s.calm && s.chance(15) {
+		s.did("checkpoint damaged")
 		s.damaged[c] = true
 	}
 }
@@ -246,7 +249,7 @@ func (x script) train(sh *machine.Shim, saved int64) {
 		if saved = due; job.sdk {
 			sh.Saved(due, -1)
 		} else if sh.Rank0 {
-			sh.Left(due, false)
+			sh.Left(due, -1, false)
 		}
 	}
 	if step >= job.steps {
@@ -288,7 +291,7 @@ func (x script) Terminate(sh *machine.Shim) {
 	step := x.step(sh)
 	x.s.at(x.s.between(100*time.Millisecond, 2*time.Second), func() {
 		if sh.Running() && sh.Rank0 && x.job(sh).saves && !x.job(sh).sdk {
-			sh.Left(step, true)
+			sh.Left(step, -1, true)
 		}
 		sh.Exit(0)
 	})

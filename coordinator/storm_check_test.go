@@ -211,10 +211,10 @@ func (s *storm) checkExec(sh *machine.Shim) {
 			if !o.Running() || o == sh {
 				continue
 			}
-			if abroad := other.Node != sh.Member.Node; abroad && (o.Doomed() || s.lost[o.World.Nonce]) {
+			if abroad := other.Node != sh.Member.Node; abroad && (o.KillPending() || s.lost[o.World.Nonce]) {
 				continue // they run no code any more, or nothing is known of them in etcd
 			}
-			if o.Job == sh.Job && !o.Doomed() && (o.Generation != sh.Generation || o.World.Nonce != sh.World.Nonce) {
+			if o.Job == sh.Job && !o.KillPending() && (o.Generation != sh.Generation || o.World.Nonce != sh.World.Nonce) {
 				s.fault("I1: %s/%d starts on %s while %d runs on %s", sh.Job, sh.Generation, sh.Member.Node, o.Generation, other.Node)
 			}
 			for _, d := range o.Member.Devices {

@@ -48,6 +48,7 @@ var fates = []fate{
 	{"scale", (*storm).scaleJob},
 	{"resume", (*storm).resumeJob},
 	{"node refuses", (*storm).refuse},
+	{"node refuses", (*storm).refuse},
 	{"node cut off", (*storm).cutOff},
 	{"pause", (*storm).pause},
 	{"disk misread", (*storm).misread},
@@ -153,8 +154,13 @@ func (s *storm) stopJob(n *simNode) {
 	if len(ids) == 0 || !s.chance(30) {
 		return
 	}
+	s.askToStop(n, ids[s.rng.IntN(len(ids))], s.rng.IntN(3) == 0)
+}
+
+// askToStop hands in that its owner wants a job stopped.
+func (s *storm) askToStop(n *simNode, job cluster.JobID, now bool) {
 	s.write(record.Put(record.RequestKey(n.Node, fmt.Sprintf("stop-%d", s.serial)), record.Request{
-		Kind: record.StopRequest, Job: ids[s.rng.IntN(len(ids))], Now: s.rng.IntN(3) == 0, At: s.clock(), Owner: cluster.Owner{UID: 1000, User: "ann"},
+		Kind: record.StopRequest, Job: job, Now: now, At: s.clock(), Owner: cluster.Owner{UID: 1000, User: "ann"},
 	}))
 }
 

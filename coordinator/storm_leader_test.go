@@ -30,11 +30,15 @@ type simLeader struct {
 	alarm  int           // number of the newest alarm; older ones are void
 	lists  int           // listings under way
 	skew   time.Duration // of its clock
+	led    bool          // it has asked a full question
 }
 
 func (l *simLeader) clock() time.Time { return l.s.clock().Add(l.skew) }
 
-const leaderTTL = 4 * time.Second
+const (
+	leaderTTL = 4 * time.Second
+	askEvery  = 3 * time.Second
+)
 
 // elect makes a leader when there is none.
 func (s *storm) elect() {
@@ -60,7 +64,7 @@ func (s *storm) elect() {
 	l.token.Key = leaderKey(len(s.leaders) + 1)
 	l.token.Create = s.write(record.PutLeased(l.token.Key, record.Leader{Node: "storm"}, l.lease))
 	cfg := coordinator.Config{
-		MaxTxnOps: s.ops, Token: l.token, Secret: fmt.Sprintf("term %d", len(s.leaders)), Policy: "storm", Interval: 3 * time.Second, Timing: coordinator.DefaultTiming(), Without: s.without,
+		MaxTxnOps: s.ops, Token: l.token, Secret: fmt.Sprintf("term %d", len(s.leaders)), Policy: "storm", Interval: askEvery, Timing: coordinator.DefaultTiming(), Without: s.without,
 	}
 	if s.brief {
 		cfg.Timing.Retention, cfg.Timing.Resumable, cfg.KeepResumable = 3*time.Minute, 6*time.Minute, 1
@@ -171,6 +175,7 @@ func (l *simLeader) step(ev coordinator.Event) {
 	switch {
 	case len(l.held) > 1: // those before wait already
 	case l.s.chance(30):
+		l.s.did("events together")
 		l.do(l.s.between(0, 50*time.Millisecond), l.handOver)
 	default:
 		l.handOver()
@@ -182,13 +187,14 @@ func (l *simLeader) handOver() {
 	l.held = nil
 	fx := l.core.Step(l.clock(), events...)
 	if twin := l.twin.Step(l.clock(), events...); !reflect.DeepEqual(fx, twin) {
-		s.fault("a job at rest was not at rest: %+v instead of %+v", fx, twin)
+		s.fault("what was derived before differs from what is derived anew: %+v instead of %+v", fx, twin)
 	}
 	for _, t := range fx.Txns {
 		l.send(t)
 	}
 	if fx.Ask != nil {
 		in := *fx.Ask
+		l.countQuestion(in)
 		l.do(s.between(10*time.Millisecond, 2*time.Second), func() { l.step(s.decide(in)) })
 	}
 	if fx.Reload {

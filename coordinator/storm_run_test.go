@@ -27,7 +27,7 @@ func weather(seed uint64, without coordinator.Rule) *storm {
 	s.run(badWeather, func() bool { return false })
 	if len(s.faults) == 0 {
 		s.rest()
-		s.run(s.now+aftermath, s.settled)
+		s.run(s.now+aftermath, s.over)
 	}
 	if len(s.faults) == 0 {
 		s.run(s.now+5*time.Second, func() bool { return false }) // let the last workers go

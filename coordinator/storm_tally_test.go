@@ -5,8 +5,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bellows-ml/bellows/agent/fence"
+	"github.com/bellows-ml/bellows/allocator"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -91,6 +93,9 @@ func (s *storm) countJob(c record.Change) {
 		if p.Resume != nil {
 			s.did("start from a checkpoint")
 		}
+		if s.leader().clock().Sub(s.clock()).Abs() > time.Minute {
+			s.did("start by a skewed clock")
+		}
 		if p.Doubted {
 			s.did("start in doubt")
 		}
@@ -105,6 +110,24 @@ func (s *storm) countJob(c record.Change) {
 		s.did("checkpoint given up")
 	case what == "wanted" && !v.Wanted.Value.Run && v.Wanted.Value.Now:
 		s.did("stop at once")
+	}
+}
+
+// countQuestion counts how a term goes on where the one before has asked within an
+// interval: the first full question waits, or a halt lets it come at once.
+func (l *simLeader) countQuestion(in allocator.Input) {
+	s := l.s
+	if in.Between || l.led {
+		return
+	}
+	l.led = true
+	last := s.mirror.Decision.Value.Asked
+	switch now := l.clock(); {
+	case len(s.leaders) == 1 || now.Sub(last) > askEvery+time.Second || now.Before(last):
+	case now.Sub(last) >= askEvery:
+		s.did("asked in rhythm")
+	default:
+		s.did("asked at once")
 	}
 }
 
@@ -146,105 +169,116 @@ func add(all map[string]tally, s *storm) {
 const leastOf = 300
 
 // floors are how often each suite does each thing at least, in the order of suites: a third
-// of what it does as this is written. 0 = it is too rare there, or cannot be.
+// of what it does as this is written. 0 = it is too rare there, or cannot be, and why.
 var floors = []struct {
 	what  string
 	least [6]int
+	why   string // one of them is 0
 }{
-	{"agent down", [6]int{582, 571, 384, 201, 198, 305}},
-	{"agent's answer lost", [6]int{83, 53, 46, 27, 25, 23}},
-	{"answer lost", [6]int{229, 262, 157, 97, 95, 141}},
-	{"checkpoint given up", [6]int{25, 17, 13, 9, 10, 4}},
-	{"damaged checkpoint loaded", [6]int{15, 11, 7, 6, 6, 3}},
-	{"device sick", [6]int{28, 34, 25, 15, 15, 12}},
-	{"etcd restored", [6]int{13, 12, 10, 3, 7, 4}},
-	{"failed: checkpoint", [6]int{46, 42, 24, 19, 27, 11}},
-	{"failed: node", [6]int{8, 5, 4, 4, 2, 1}},
-	{"failed: space", [6]int{9, 8, 2, 5, 4, 2}},
-	{"failed: transient", [6]int{4, 5, 2, 1, 2, 2}},
-	{"failed: worker", [6]int{48, 40, 27, 18, 21, 13}},
-	{"fate: agent dies", [6]int{45, 40, 29, 17, 14, 21}},
-	{"fate: device sick", [6]int{38, 45, 31, 17, 18, 21}},
-	{"fate: disk misread", [6]int{83, 89, 56, 36, 36, 41}},
-	{"fate: leader deposed", [6]int{40, 36, 22, 14, 12, 20}},
-	{"fate: leader dies", [6]int{41, 42, 27, 21, 16, 22}},
-	{"fate: leader freezes", [6]int{33, 40, 26, 11, 15, 21}},
-	{"fate: etcd restored", [6]int{34, 36, 26, 12, 18, 14}},
-	{"fate: lease revoked", [6]int{48, 44, 27, 18, 19, 20}},
-	{"fate: lease revoked unseen", [6]int{42, 44, 30, 20, 15, 23}},
-	{"fate: node cordoned", [6]int{36, 38, 25, 13, 17, 18}},
-	{"fate: node cut off", [6]int{83, 94, 60, 38, 39, 46}},
-	{"fate: node lost", [6]int{40, 39, 28, 17, 17, 18}},
-	{"fate: node refuses", [6]int{47, 41, 30, 20, 16, 20}},
-	{"fate: node scrapped", [6]int{43, 34, 25, 16, 13, 17}},
-	{"fate: pause", [6]int{45, 35, 23, 11, 17, 16}},
-	{"fate: resume", [6]int{45, 42, 29, 14, 17, 21}},
-	{"fate: scale", [6]int{48, 40, 31, 17, 14, 22}},
-	{"fate: stop", [6]int{77, 89, 49, 32, 35, 46}},
-	{"fate: worker fails", [6]int{77, 83, 51, 30, 35, 41}},
-	{"fate: worker unkillable", [6]int{42, 43, 22, 15, 20, 19}},
-	{"generation lost with etcd", [6]int{28, 19, 17, 5, 12, 5}},
-	{"halted for a pause", [6]int{74, 56, 50, 10, 27, 24}},
-	{"leader deposed unawares", [6]int{40, 36, 22, 13, 11, 21}},
-	{"leader died", [6]int{40, 41, 25, 20, 16, 21}},
-	{"leader frozen out", [6]int{26, 33, 20, 9, 13, 17}},
-	{"lease revoked", [6]int{46, 35, 26, 14, 17, 14}},
-	{"lease revoked unseen", [6]int{34, 32, 24, 15, 14, 14}},
-	{"listing", [6]int{4230, 5784, 3033, 2237, 2191, 3037}},
-	{"machine down", [6]int{6610, 5418, 3122, 2907, 2071, 3060}},
-	{"machine lost for a time", [6]int{40, 39, 28, 17, 17, 18}},
-	{"news dropped", [6]int{0, 386, 118, 71, 175, 169}},
-	{"news repeated", [6]int{0, 580, 180, 124, 246, 260}},
-	{"node called down", [6]int{8, 7, 6, 1, 3, 3}},
-	{"node cordoned", [6]int{17, 16, 14, 6, 8, 7}},
-	{"node cut off", [6]int{2328, 2983, 1899, 1200, 889, 1869}},
-	{"node drained", [6]int{23, 25, 14, 9, 11, 10}},
-	{"offer of an old generation", [6]int{68, 43, 37, 26, 25, 12}},
-	{"overtaken write refused", [6]int{93, 81, 52, 35, 40, 31}},
-	{"pause", [6]int{13, 11, 9, 1, 6, 4}},
-	{"policy refused", [6]int{72, 84, 49, 31, 30, 44}},
-	{"rescale", [6]int{127, 116, 81, 57, 51, 50}},
-	{"SIGKILL survived", [6]int{26, 19, 7, 6, 12, 7}},
-	{"save cut short", [6]int{16, 33, 17, 8, 8, 23}},
-	{"shim kills by itself", [6]int{46, 29, 27, 13, 14, 10}},
-	{"sound checkpoint misread", [6]int{6, 7, 4, 0, 4, 1}},
-	{"stale leader refused", [6]int{4596, 6322, 3159, 2384, 2228, 3466}},
-	{"start from a checkpoint", [6]int{297, 256, 179, 133, 126, 91}},
-	{"start in doubt", [6]int{52, 45, 26, 24, 29, 10}},
-	{"state backoff", [6]int{77, 51, 37, 28, 30, 14}},
-	{"state held", [6]int{13, 13, 6, 5, 7, 4}},
-	{"state stopped", [6]int{31, 29, 20, 11, 10, 15}},
-	{"state succeeded", [6]int{158, 166, 114, 70, 64, 85}},
-	{"stop at once", [6]int{8, 4, 3, 0, 1, 1}},
-	{"storms with a fence", [6]int{26, 15, 15, 7, 9, 4}},
-	{"takeover", [6]int{107, 110, 68, 42, 40, 59}},
-	{"time limit met", [6]int{22, 21, 15, 8, 7, 12}},
-	{"transaction late", [6]int{228, 272, 153, 94, 105, 133}},
-	{"transaction lost", [6]int{220, 261, 158, 95, 102, 125}},
-	{"txn collect", [6]int{190, 157, 106, 86, 85, 46}},
-	{"txn commit", [6]int{739, 756, 516, 361, 296, 365}},
-	{"txn cordon", [6]int{13, 10, 9, 4, 5, 4}},
-	{"txn exclude", [6]int{0, 4, 0, 0, 1, 1}},
-	{"txn expire", [6]int{38, 41, 28, 80, 0, 22}},
-	{"txn fall-back", [6]int{24, 16, 12, 8, 10, 4}},
-	{"txn fence", [6]int{39, 23, 23, 11, 15, 5}},
-	{"txn grant", [6]int{47, 31, 78, 14, 14, 14}},
-	{"txn halt", [6]int{509, 452, 315, 211, 213, 182}},
-	{"txn shorten", [6]int{29, 31, 22, 12, 14, 13}},
-	{"txn kill", [6]int{15, 31, 16, 8, 7, 23}},
-	{"txn readmit", [6]int{1, 2, 0, 1, 1, 0}},
-	{"txn queue", [6]int{158, 147, 100, 66, 64, 61}},
-	{"txn remove", [6]int{15, 10, 7, 5, 3, 4}},
-	{"txn resume", [6]int{6, 6, 5, 1, 3, 1}},
-	{"txn scale", [6]int{40, 34, 28, 14, 12, 19}},
-	{"txn settle", [6]int{28, 27, 20, 15, 12, 11}},
-	{"txn start", [6]int{665, 616, 427, 280, 275, 267}},
-	{"txn stop-after", [6]int{169, 143, 112, 70, 60, 60}},
-	{"txn suspect", [6]int{21, 18, 12, 9, 11, 5}},
-	{"txn terminate", [6]int{111, 94, 64, 49, 44, 39}},
-	{"txn unfenced", [6]int{0, 19, 7, 3, 0, 19}},
-	{"txn want-stop", [6]int{20, 18, 12, 7, 7, 9}},
-	{"worker failed", [6]int{32, 30, 20, 13, 15, 11}},
+	{"agent down", [6]int{647, 503, 476, 219, 241, 222}, ""},
+	{"agent's answer lost", [6]int{79, 64, 55, 30, 33, 23}, ""},
+	{"answer lost", [6]int{169, 166, 121, 69, 71, 80}, ""},
+	{"asked in rhythm", [6]int{11, 5, 6, 4, 2, 2}, ""},
+	{"asked at once", [6]int{5, 4, 2, 1, 0, 3}, "leaders whose clocks differ by minutes seldom know that they ask soon"},
+	{"checkpoint damaged", [6]int{38, 25, 23, 13, 11, 10}, ""},
+	{"checkpoint given up", [6]int{24, 13, 11, 9, 4, 6}, ""},
+	{"damaged checkpoint loaded", [6]int{13, 9, 8, 6, 2, 4}, ""},
+	{"device sick", [6]int{45, 35, 27, 15, 16, 15}, ""},
+	{"etcd restored", [6]int{8, 14, 9, 5, 6, 6}, ""},
+	{"events together", [6]int{12601, 12037, 9067, 5423, 4331, 6317}, ""},
+	{"failed: checkpoint", [6]int{47, 27, 24, 20, 9, 11}, ""},
+	{"failed: node", [6]int{28, 22, 17, 10, 10, 8}, ""},
+	{"failed: space", [6]int{13, 7, 7, 3, 5, 2}, ""},
+	{"failed: transient", [6]int{14, 8, 5, 5, 5, 3}, ""},
+	{"failed: worker", [6]int{34, 27, 23, 14, 10, 13}, ""},
+	{"fate: agent dies", [6]int{41, 36, 30, 17, 15, 18}, ""},
+	{"fate: device sick", [6]int{45, 37, 29, 15, 16, 19}, ""},
+	{"fate: disk misread", [6]int{69, 76, 45, 26, 30, 41}, ""},
+	{"fate: leader deposed", [6]int{35, 31, 22, 11, 14, 13}, ""},
+	{"fate: leader dies", [6]int{33, 34, 25, 14, 12, 19}, ""},
+	{"fate: leader freezes", [6]int{39, 44, 24, 16, 18, 22}, ""},
+	{"fate: etcd restored", [6]int{28, 43, 25, 14, 19, 19}, ""},
+	{"fate: lease revoked", [6]int{35, 35, 19, 13, 18, 12}, ""},
+	{"fate: lease revoked unseen", [6]int{38, 32, 24, 16, 9, 18}, ""},
+	{"fate: node cordoned", [6]int{37, 39, 26, 16, 14, 20}, ""},
+	{"fate: node cut off", [6]int{77, 71, 53, 31, 27, 35}, ""},
+	{"fate: node lost", [6]int{33, 34, 21, 13, 13, 18}, ""},
+	{"fate: node refuses", [6]int{67, 66, 46, 25, 28, 31}, ""},
+	{"fate: node scrapped", [6]int{37, 35, 26, 15, 14, 17}, ""},
+	{"fate: pause", [6]int{37, 45, 23, 20, 17, 22}, ""},
+	{"fate: resume", [6]int{42, 42, 24, 13, 16, 20}, ""},
+	{"fate: scale", [6]int{29, 34, 20, 16, 13, 17}, ""},
+	{"fate: stop", [6]int{63, 70, 41, 28, 26, 37}, ""},
+	{"fate: worker fails", [6]int{77, 79, 57, 28, 33, 39}, ""},
+	{"fate: worker unkillable", [6]int{40, 35, 27, 14, 16, 13}, ""},
+	{"generation lost with etcd", [6]int{17, 13, 12, 10, 7, 4}, ""},
+	{"halted for a pause", [6]int{51, 55, 35, 21, 22, 25}, ""},
+	{"leader deposed unawares", [6]int{40, 36, 26, 11, 16, 16}, ""},
+	{"leader died", [6]int{33, 32, 23, 13, 11, 18}, ""},
+	{"leader frozen out", [6]int{26, 33, 17, 12, 13, 16}, ""},
+	{"lease revoked", [6]int{24, 22, 13, 8, 13, 6}, ""},
+	{"lease revoked unseen", [6]int{28, 22, 16, 13, 6, 12}, ""},
+	{"listing", [6]int{4251, 4739, 3708, 2093, 1668, 2379}, ""},
+	{"machine down", [6]int{5399, 6999, 4663, 4942, 1244, 3624}, ""},
+	{"machine lost for a time", [6]int{33, 34, 21, 13, 13, 18}, ""},
+	{"news dropped", [6]int{0, 381, 131, 82, 161, 177}, "only lossy storms lose news"},
+	{"news repeated", [6]int{0, 553, 196, 127, 225, 261}, "only lossy storms repeat news"},
+	{"node called down", [6]int{8, 7, 4, 2, 2, 4}, ""},
+	{"node cordoned", [6]int{19, 18, 12, 7, 5, 10}, ""},
+	{"node cut off", [6]int{1989, 2893, 1603, 1054, 654, 2006}, ""},
+	{"node drained", [6]int{19, 24, 15, 10, 9, 11}, ""},
+	{"offer late", [6]int{94, 61, 50, 32, 28, 24}, ""},
+	{"offer of an old generation", [6]int{43, 28, 26, 15, 15, 9}, ""},
+	{"overtaken write refused", [6]int{77, 76, 57, 40, 26, 38}, ""},
+	{"pause", [6]int{11, 15, 8, 4, 5, 7}, ""},
+	{"policy refused", [6]int{104, 82, 54, 36, 28, 46}, ""},
+	{"progress late", [6]int{239, 192, 142, 96, 88, 78}, ""},
+	{"rescale", [6]int{105, 91, 70, 42, 40, 39}, ""},
+	{"SIGKILL survived", [6]int{65, 74, 17, 36, 36, 7}, ""},
+	{"save cut short", [6]int{20, 34, 11, 11, 9, 23}, ""},
+	{"shim kills by itself", [6]int{32, 28, 23, 13, 14, 11}, ""},
+	{"sound checkpoint misread", [6]int{9, 3, 3, 2, 2, 0}, "the node with the bad disk is alone, and then cut off, so that it seldom verifies"},
+	{"stale leader refused", [6]int{3898, 3764, 3253, 1816, 1257, 1916}, ""},
+	{"start by a skewed clock", [6]int{0, 174, 58, 0, 174, 0}, "clocks differ in skewed storms, which are lossy, keep what has ended for days, and have no node alone"},
+	{"start from a checkpoint", [6]int{307, 209, 185, 114, 91, 87}, ""},
+	{"start in doubt", [6]int{52, 29, 30, 24, 9, 11}, ""},
+	{"state backoff", [6]int{86, 48, 46, 31, 20, 19}, ""},
+	{"state held", [6]int{16, 13, 8, 7, 4, 5}, ""},
+	{"state stopped", [6]int{29, 31, 22, 11, 13, 15}, ""},
+	{"state succeeded", [6]int{156, 153, 105, 65, 58, 79}, ""},
+	{"stop at once", [6]int{14, 13, 10, 4, 5, 6}, ""},
+	{"stopped beside an unkillable process", [6]int{4, 4, 1, 2, 2, 1}, ""},
+	{"storms with a fence", [6]int{22, 16, 11, 8, 7, 6}, ""},
+	{"takeover", [6]int{99, 102, 67, 37, 42, 51}, ""},
+	{"time limit met", [6]int{18, 18, 12, 8, 7, 9}, ""},
+	{"transaction late", [6]int{168, 171, 124, 80, 63, 82}, ""},
+	{"transaction lost", [6]int{177, 166, 121, 74, 67, 78}, ""},
+	{"txn collect", [6]int{159, 108, 97, 67, 46, 43}, ""},
+	{"txn commit", [6]int{671, 566, 429, 259, 219, 278}, ""},
+	{"txn cordon", [6]int{10, 9, 6, 3, 3, 5}, ""},
+	{"txn exclude", [6]int{0, 5, 2, 0, 2, 3}, "too rare: a node refuses after the halt that another's refusal has begun"},
+	{"txn expire", [6]int{35, 38, 26, 74, 0, 20}, "skewed storms are shorter than what has ended is kept"},
+	{"txn fall-back", [6]int{24, 13, 11, 9, 4, 6}, ""},
+	{"txn fence", [6]int{32, 25, 16, 11, 12, 8}, ""},
+	{"txn grant", [6]int{30, 29, 59, 13, 11, 14}, ""},
+	{"txn halt", [6]int{490, 395, 308, 196, 174, 168}, ""},
+	{"txn kind", [6]int{102, 103, 68, 41, 39, 53}, ""},
+	{"txn shorten", [6]int{27, 29, 19, 15, 8, 17}, ""},
+	{"txn kill", [6]int{19, 32, 10, 11, 8, 22}, ""},
+	{"txn readmit", [6]int{7, 3, 2, 2, 1, 1}, ""},
+	{"txn queue", [6]int{159, 117, 91, 56, 49, 55}, ""},
+	{"txn remove", [6]int{9, 11, 7, 3, 5, 3}, ""},
+	{"txn resume", [6]int{6, 5, 2, 2, 2, 2}, ""},
+	{"txn scale", [6]int{25, 27, 18, 15, 10, 13}, ""},
+	{"txn resolve", [6]int{23, 24, 19, 12, 10, 11}, ""},
+	{"txn speed", [6]int{273, 270, 184, 111, 106, 134}, ""},
+	{"txn start", [6]int{638, 541, 409, 256, 231, 243}, ""},
+	{"txn stop-after", [6]int{153, 119, 103, 61, 55, 49}, ""},
+	{"txn suspect", [6]int{23, 12, 11, 10, 4, 4}, ""},
+	{"txn terminate", [6]int{107, 84, 66, 35, 37, 36}, ""},
+	{"txn unfenced", [6]int{0, 22, 6, 4, 0, 22}, "the node that fences nothing is one that is alone at first, in lossy storms whose clocks do not differ"},
+	{"txn want-stop", [6]int{21, 24, 16, 8, 10, 12}, ""},
+	{"worker failed", [6]int{23, 20, 16, 9, 8, 10}, ""},
 }
 
 // checkTally: every suite did enough of everything. A misfortune that no longer
@@ -260,6 +294,15 @@ func checkTally(t *testing.T, all map[string]tally) {
 		}
 		if *trail {
 			t.Logf("%s: %v", u.name, did)
+		}
+	}
+}
+
+// A floor of 0 shows nothing, so that it needs a reason.
+func TestFloorsOfNothingHaveAReason(t *testing.T) {
+	for _, f := range floors {
+		if none := slices.Contains(f.least[:], 0); none != (f.why != "") {
+			t.Errorf("%q is at least %v: the reason is %q", f.what, f.least, f.why)
 		}
 	}
 }

@@ -245,8 +245,8 @@ func (a *agenda) Pop() any {
 	return last
 }
 
-// settled reports whether every job has ended, or can go on by its owner's word only.
-func (s *storm) settled() bool {
+// over reports whether every job has ended, or can go on by its owner's word only.
+func (s *storm) over() bool {
 	ended := 0
 	for id := range s.unborn {
 		if !s.mirror.Job(id).Spec.Exists() {

@@ -12,16 +12,22 @@ import (
 const unkillable = -1
 
 // stickWorker has the workers of a generation wait for a device in state D, so that
-// SIGKILL does not end them for a while.
-func (s *storm) stickWorker(n *simNode) {
-	for _, sh := range n.Shims() {
-		if !sh.Running() || s.stuck[sh] {
-			continue
+// SIGKILL does not end them for a while. Often their owner sees it, and stops the job
+// without a save: else most are let go before anything has killed them.
+func (s *storm) stickWorker(first *simNode) {
+	for _, n := range append([]*simNode{first}, s.nodes...) {
+		for _, sh := range n.Shims() {
+			if !sh.Running() || s.stuck[sh] {
+				continue
+			}
+			s.stuck[sh] = true
+			s.note("workers of %s/%d on %s do not die", sh.Job, sh.Generation, n.Node)
+			s.at(s.between(15*time.Second, 60*time.Second), func() { s.unstick(sh) })
+			if s.chance(40) {
+				s.at(s.between(0, 10*time.Second), func() { s.askToStop(n, sh.Job, true) })
+			}
+			return
 		}
-		s.stuck[sh] = true
-		s.note("workers of %s/%d on %s do not die", sh.Job, sh.Generation, n.Node)
-		s.at(s.between(15*time.Second, 60*time.Second), func() { s.unstick(sh) })
-		return
 	}
 }
 

@@ -39,3 +39,6 @@ func workersText(low, high int) string {
 	}
 	return fmt.Sprintf("%d to %s", low, count(high, "worker"))
 }
+
+// named is how many nodes a reason names; there may be thousands.
+const named = 3

@@ -34,24 +34,24 @@ func newTransactions(cfg *Config, w *waits) *transactions {
 //	sent ──► applied: over
 //	    ├──► conflict ──► reload: over
 //	    ├──► too large ──► over; for a while the job's are small
-//	    └──► unknown ──► reload: over, or, if it claims devices, settling
+//	    └──► unknown ──► reload: over, or, if it claims devices, in doubt
 //
-// Settling: a START without an answer may land late, when another job has been
+// In doubt: a START without an answer may land late, when another job has been
 // given its devices. So the devices stay claimed, and the state record is
 // rewritten as it is until that is known to have been applied or refused;
 // whichever of the two landed first has kept the other out. See ADR 10.
 type flight struct {
-	id       string
-	state    int64 // ModRevision of the state that was compared
-	note     Note
-	claims   []cluster.DeviceID
-	name     string
-	ifs      []record.Compare
-	then     []record.Op
-	small    bool          // as small as it can be made
-	result   record.Result // 0 = on its way
-	settling bool
-	until    time.Time // refused for no compare's sake: not again before
+	id      string
+	state   int64 // ModRevision of the state that was compared
+	note    Note
+	claims  []cluster.DeviceID
+	name    string
+	ifs     []record.Compare
+	then    []record.Op
+	small   bool          // as small as it can be made
+	result  record.Result // 0 = on its way
+	inDoubt bool
+	until   time.Time // refused for no compare's sake: not again before
 }
 
 // leaderAndState is how many compares build adds to those of a move.
@@ -96,7 +96,7 @@ func (t *transactions) clusterBusy() bool {
 
 // busy reports whether the job has to wait for a transaction, or for a person to mend
 // its records: a transaction would compare what is there no more, again and again.
-// It may answer with the move that settles an unknown START.
+// It may answer with the move that resolves a START in doubt.
 func (t *transactions) busy(v *record.JobView) (bool, *move) {
 	f := t.flights[v.ID]
 	switch {
@@ -104,16 +104,11 @@ func (t *transactions) busy(v *record.JobView) (bool, *move) {
 		return true, nil
 	case f == nil:
 		return false, nil
-	case !f.until.IsZero():
-		if t.time.clock.Before(f.until) {
-			t.time.wake(f.until)
-			return true, nil
-		}
-	case !f.settling:
+	case !f.inDoubt: // its outcome is still to come, or the time to try again (see abandon)
 		return true, nil
 	case v.State.Mod == f.state:
 		return true, &move{
-			verb: "settle", job: v, claims: f.claims,
+			verb: "resolve", job: v, claims: f.claims,
 			then: []record.Op{record.Put(record.StateKey(v.ID), v.State.Value)},
 		}
 	}
@@ -190,8 +185,8 @@ func (t *transactions) again(id cluster.JobID, f *flight) bool {
 func (t *transactions) reloaded() {
 	for id, f := range t.flights {
 		switch {
-		case f.result == record.Unknown && len(f.claims) > 0 && t.on(SettleUnknown):
-			f.settling = true
+		case f.result == record.Unknown && len(f.claims) > 0 && t.on(ResolveUnknown):
+			f.inDoubt = true
 		case f.result != 0 && f.until.IsZero():
 			t.over(id)
 		}
@@ -220,11 +215,19 @@ func (t *transactions) over(id cluster.JobID) {
 	}
 }
 
-// abandon gives up STARTs without an answer whose job is gone: they compare a state
-// record that no longer exists, so they cannot land.
+// abandon gives up what cannot land any more: STARTs without an answer whose job is
+// gone, as they compare a state record that no longer exists; and transactions that
+// were refused, once their wait is over, whether or not there is still a job that
+// would try again.
 func (t *transactions) abandon(exists func(cluster.JobID) bool) {
 	for id, f := range t.flights {
-		if f.settling && !exists(id) {
+		switch {
+		case f.inDoubt && !exists(id):
+			t.over(id)
+		case f.until.IsZero():
+		case t.time.clock.Before(f.until):
+			t.time.wake(f.until)
+		default:
 			t.over(id)
 		}
 	}

@@ -96,7 +96,7 @@ func doubled(first, most time.Duration, n int) time.Duration {
 	if n >= 16 { // further doubling has long passed the cap, and would overflow one day
 		return most
 	}
-	return min(most, first<<n)
+	return min(most, first<<max(0, n)) // a count in a record written by hand may be negative
 }
 
 // placeable reports whether the job could run, at its smallest, without these nodes.

@@ -60,8 +60,8 @@ func (l *lab) do(line string) error {
 		"node": l.node, "gone": l.gone, "blink": l.blink, "listed": l.listed, "cordon": l.cordon, "uncordon": l.uncordon, "sick": l.sick, "unplug": l.unplug,
 		"submit": l.submit, "stop": l.stop, "scale": l.scale, "drain": l.drain, "undrain": l.undrain, "remove": l.remove, "resume": l.resume, "want": l.wants, "advance": l.pass, "failover": l.failover,
 		"started": l.started, "held": l.held, "failed": l.failed, "stopped": l.stopped, "cleared": l.cleared, "offer": l.offer, "progress": l.progress,
-		"next": l.fate, "arrive": l.arrive, "think": l.think, "hold": l.hold, "release": l.release, "decide": l.decideNow, "repeat": l.repeat, "garbage": l.garbage, "misnamed": l.misnamed,
-		"pause": l.pause, "limit": l.limitTxns, "keep": l.keepCheckpoints, "resumable": l.keepResumable, "events": l.withEvents, "secret": l.withSecret, "unpause": l.unpause, "users": l.userLimits,
+		"next": l.fate, "arrive": l.arrive, "think": l.think, "hold": l.hold, "release": l.release, "decide": l.decideNow, "repeat": l.repeat, "garbage": l.garbage, "misnamed": l.misnamed, "erase": l.erase,
+		"pause": l.pause, "limit": l.limitTxns, "keep": l.keepCheckpoints, "resumable": l.keepResumable, "events": l.withEvents, "secret": l.withSecret, "unpause": l.unpause, "users": l.userLimits, "timed": l.timedPolicy, "prompt": l.promptPolicy, "train": l.train, "forecasts": l.withForecasts,
 	}
 	verb, ok := verbs[fields[0]]
 	if !ok {
@@ -249,6 +249,10 @@ func (l *lab) submit(w words) error {
 	spec := cluster.Spec{
 		Name: name, Command: []string{"train"}, Workdir: "/w", CheckpointDir: "/c", MaxRestarts: w.number("restarts", 3), PerNode: w.text("process", "") == "per-node",
 		Priority: w.number("priority", 0), BatchSize: cluster.BatchSize{Min: w.number("batch", 64)}, TimeLimit: l.limitOf(w),
+		Steps: int64(w.number("steps", 0)), Kind: w.text("kind", ""),
+	}
+	if eta, err := time.ParseDuration(w.text("eta", "")); err == nil {
+		spec.ETA = cluster.Duration(eta)
 	}
 	spec.NoNewPrivs = w.text("privs", "") == "none"
 	spec.PerWorker.CPUs = float64(w.number("cpus", 0))
@@ -316,13 +320,13 @@ func (l *lab) pass(w words) error {
 	return err
 }
 
-// failover [ahead=2m]: the leader dies and another leads, from the records alone, and perhaps by a clock that is ahead.
+// failover [ahead=2m] [policy=NAME]: the leader dies and another leads, from the records alone, and perhaps by a clock that is ahead or with another policy.
 func (l *lab) failover(w words) error {
 	ahead, err := time.ParseDuration(w.text("ahead", "0s"))
 	if err != nil {
 		return err
 	}
-	l.now = l.now.Add(ahead)
+	l.now, l.policy = l.now.Add(ahead), w.text("policy", l.policy)
 	l.lead(0)
 	return nil
 }
@@ -407,7 +411,7 @@ func (l *lab) keepCheckpoints(w words) error {
 func (l *lab) keepResumable(w words) error {
 	n, err := strconv.Atoi(w.plain[0])
 	if err == nil {
-		l.shelf = n
+		l.resumable = n
 		l.lead(0)
 	}
 	return err
@@ -430,20 +434,52 @@ func (l *lab) withSecret(w words) error {
 	return nil
 }
 
+// timed: a leader takes over whose policy answers otherwise as time passes.
+func (l *lab) timedPolicy(words) error {
+	l.timed = true
+	l.lead(l.without)
+	return nil
+}
+
+// prompt: a leader takes over whose policy is asked when jobs and nodes come and go, and answers otherwise as time passes.
+func (l *lab) promptPolicy(words) error {
+	l.timed, l.prompt = true, true
+	l.lead(l.without)
+	return nil
+}
+
 // garbage KEY: a value that cannot be decoded is written.
 func (l *lab) garbage(w words) error {
 	l.commit(record.Op{Key: record.Root + w.plain[0], Value: []byte("?")})
 	return nil
 }
 
-// misnamed j [gen=7] [as=k]: the plan of its newest generation says that it is of another.
+// misnamed j [gen=7] [as=k] [without=n2] [lives=none] [gone=yes]: the plan of its newest generation says
+// that it is of another, does not name a node, or is deleted.
 func (l *lab) misnamed(w words) error {
 	id := jobID(w.plain[0])
 	key := record.PlanKey(id, recorded[record.State](l.mem, record.StateKey(id)).Generation)
 	plan := recorded[record.Plan](l.mem, key)
 	plan.World.Generation = cluster.Generation(w.number("gen", int(plan.World.Generation)))
 	plan.World.Job = jobID(w.text("as", string(id)))
+	if w.text("lives", "") == "none" {
+		for i := range plan.World.Members {
+			plan.World.Members[i].AliveRev = 0
+		}
+	}
+	without := cluster.NodeID(w.text("without", ""))
+	plan.World.Members = slices.DeleteFunc(plan.World.Members, func(m cluster.Member) bool { return m.Node == without })
+	if w.text("gone", "") == "yes" {
+		l.commit(record.Delete(key))
+		return nil
+	}
 	l.commit(record.Put(key, plan))
+	return nil
+}
+
+// erase j: all records of the job are deleted by hand.
+func (l *lab) erase(w words) error {
+	l.commit(record.DeletePrefix(record.JobPrefix(jobID(w.plain[0]))))
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/bellows-ml/bellows/cluster"
@@ -37,7 +38,9 @@ func (v *view) loaded() bool { return v.mirror != nil }
 // newer than the listing, and without them devices just granted would look free.
 func (v *view) load(e Loaded) (unreadable []error) {
 	if v.mirror != nil && v.restored(e) {
+		known := append(v.byJob.derived, slices.Sorted(maps.Keys(v.byJob.all))...) // some are gone with what was lost
 		v.mirror, v.known, v.listed, v.byNode, v.byJob = nil, record.Known{}, 0, newNodeIndex(), newJobIndex()
+		v.byJob.derived = known
 		v.version++
 	}
 	if v.mirror == nil {
@@ -81,10 +84,15 @@ func (v *view) restored(e Loaded) bool {
 
 // apply takes one change in. A record that this version cannot read is an error, and left alone.
 func (v *view) apply(ch record.Change) error {
+	was := v.decidable(record.Locate(ch.Key).Job)
 	at, err := v.mirror.Apply(ch)
 	v.known.Take(ch)
+	if was != v.decidable(at.Job) {
+		v.byNode.current = false // the devices that it holds can be decided about, or no longer
+	}
 	switch at.Kind {
-	case record.KindEvent, record.KindDecision, record.KindNodeEvent, record.KindProgress, record.KindRequest, record.KindAsked:
+	case record.KindEvent, record.KindDecision, record.KindNodeEvent, record.KindProgress, record.KindRequest, record.KindAsked,
+		record.KindSpeed, record.KindJobKind:
 		return err // nothing is derived from these
 	case record.KindAck, record.KindSaved, record.KindOffer:
 		v.byJob.invalidate(at.Job)
@@ -109,6 +117,9 @@ func (v *view) apply(ch record.Change) error {
 	return err
 }
 
+// decidable reports whether something can be decided about what a job holds.
+func (v *view) decidable(id cluster.JobID) bool { return decidable(v.mirror, id) }
+
 // forget takes in that everything below a prefix was deleted.
 func (v *view) forget(prefix string, revision int64) (unreadable []error) {
 	for _, key := range v.known.Below(prefix) {
@@ -128,7 +139,7 @@ func (v *view) forgetDerived() {
 // node returns what is recorded below a node, an empty view if nothing is.
 func (v *view) node(id cluster.NodeID) *record.NodeView { return v.mirror.Node(id) }
 
-// paused returns the record that keeps the cluster at rest, if there is one.
+// paused returns the record that pauses the cluster, if there is one.
 func (v *view) paused() record.Versioned[record.Paused] { return v.mirror.Paused }
 
 // nodes returns the node index.
@@ -139,6 +150,9 @@ func (v *view) nodes() *nodeIndex {
 
 // live returns what decisions may know of the nodes that are alive, sorted.
 func (v *view) live() []cluster.Node { return v.nodes().live }
+
+// perNode is how many devices the largest node that is alive has.
+func (v *view) perNode() int { return v.nodes().most }
 
 // alone reports whether no node but this belongs to the cluster. Such a node does
 // not fence itself, as no other could take its work over: when it comes back in

@@ -12,7 +12,7 @@ import (
 // A wait is recorded as two moments of the clock of the leader that led when it
 // began, and means the time between them. Each term counts it on its own clock,
 // from when it first saw that it had begun: a new leader's clock may be minutes
-// off, and one that took the second moment at its word would cut saves short.
+// off, and one that took the second moment literally would cut saves short.
 // What that costs is that a wait begins anew with a new leader. See ADR 30.
 //
 // What takes days, as the records of jobs that have ended, or adds up over many
@@ -43,7 +43,9 @@ const (
 	startWait                  // for a generation to start as a gang
 	retryWait                  // after a failure
 	secondWait                 // for a second node to look at a checkpoint
-	pauseWait                  // for the cluster to come to rest
+	doneWait                   // for a job with nothing left to end
+	speedWait                  // for the next record of its speed
+	pauseWait                  // for all jobs to have stopped in a pause
 )
 
 // begun is when a wait began: by the records, and as this term has seen it.
@@ -88,7 +90,7 @@ func (w *waits) forget(job cluster.JobID) {
 // Neither a listing nor a life that came and went unseen, between two listings or
 // within one batch of changes, restarts it: no plan names a life that this leader
 // did not see, a later life renews the workers of none before, and one that has
-// given its word has by that taken back the word of those before (see fencesItself). See ADR 34.
+// given its promise has by that taken back the promise of those before (see fencesItself). See ADR 34.
 func (w *waits) watchNodes(m *record.Mirror) {
 	for _, id := range m.NodeIDs() {
 		_, waiting := w.absent[id]

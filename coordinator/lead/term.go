@@ -45,7 +45,7 @@ func newTerm(cfg Config, l *store.Leadership) *term {
 		cfg: cfg,
 		core: coordinator.New(coordinator.Config{
 			Token: coordinator.Token{Key: l.Key, Create: l.CreateRevision}, Secret: rand.Text(),
-			Policy: cfg.Policy.Name(), Interval: cfg.Interval, Timing: cfg.Timing, MaxTxnOps: cfg.MaxTxnOps, KeepCheckpoints: cfg.KeepCheckpoints, Limits: cfg.Limits, NoNewPrivs: cfg.NoNewPrivs,
+			Policy: cfg.Policy.Name(), Timeless: allocator.IsTimeless(cfg.Policy), Prompt: allocator.IsPrompt(cfg.Policy), Interval: cfg.Interval, Timing: cfg.Timing, MaxTxnOps: cfg.MaxTxnOps, KeepCheckpoints: cfg.KeepCheckpoints, Limits: cfg.Limits, NoNewPrivs: cfg.NoNewPrivs,
 		}),
 		leadership: l,
 		commits:    make(chan struct{}, commitsAtOnce),

@@ -1,0 +1,126 @@
+package api
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/bellows-ml/bellows/allocator/forecast"
+	"github.com/bellows-ml/bellows/allocator/goodput"
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// jobSpeed is what is known of a job's speed, as far as who may see it: what the leader has
+// recorded of it and of its kind, put together as decisions put it together.
+func jobSpeed(m *record.Mirror, v *record.JobView, status JobStatus, mine bool) JobSpeed {
+	learnt, spec, state := v.Speed.Value, v.Scaled(), v.State.Value
+	s := JobSpeed{SpeedProblem: learnt.Problem}
+	if mine || spec.Kind != "" { // else it tells of the command
+		s.Kind = spec.KindName()
+	}
+	kind := m.Kinds[v.Spec.Value.Owner.UID][spec.KindName()].Value
+	sizes := spec.WorldSizes()
+	for _, p := range learnt.Points { // also of sizes that it may not have any more
+		if i, ok := slices.BinarySearch(sizes, p.Workers); !ok {
+			sizes = slices.Insert(sizes, i, p.Workers)
+		}
+	}
+	world := v.Generation(state.Generation).Plan.Value.World
+	nodes, points := len(world.Members), forecast.Job{
+		Sizes: sizes[:min(len(sizes), record.MaxCurve)], Batch: cmp.Or(world.BatchSize, spec.BatchSize.Min), PerNode: perNode(m),
+	}
+	points.Points, points.Kind = forecast.PointsOf(learnt.Points, kind.Points)
+	known := forecast.Of(points)
+	for i, e := range known.Curve {
+		s.Speeds = append(s.Speeds, SizeSpeed{Workers: sizes[i], StepsPerSecond: e.PerSecond, Low: e.Low, High: e.High, Measured: e.Measured || hasSize(learnt.Points, sizes[i]) || hasSize(kind.Points, sizes[i])})
+	}
+	starts := learnt.Starts
+	if len(starts) == 0 {
+		starts = kind.Starts
+	}
+	for _, c := range starts {
+		s.Starts = append(s.Starts, StartCost{Generation: uint64(c.Generation), Workers: c.Workers, Seconds: c.Seconds})
+	}
+	if g := learnt.Goodput(); g > 0 {
+		s.Goodput = &g
+	}
+	if !state.Phase.Terminal() {
+		s.Prediction = prediction(learnt, known, standing{generation: state.Generation, workers: status.Workers, nodes: nodes, since: state.Since, starts: s.Starts, Progress: status.Progress})
+	}
+	return s
+}
+
+// perNode is how many devices the largest node has, as decisions count them.
+func perNode(m *record.Mirror) (most int) {
+	for _, id := range m.NodeIDs() {
+		if n := m.Node(id); n.Alive.Exists() {
+			most = max(most, len(n.Inventory.Value.Devices))
+		}
+	}
+	return most
+}
+
+// hasSize reports whether something was measured with so many workers, whatever nodes they were on.
+func hasSize(points []record.SpeedPoint, workers int) bool {
+	return slices.ContainsFunc(points, func(p record.SpeedPoint) bool { return p.Workers == workers })
+}
+
+// standing is where a job is now.
+type standing struct {
+	generation     cluster.Generation
+	workers, nodes int       // of its world; 0 = it waits
+	since          time.Time // when it entered its phase
+	starts         []StartCost
+	Progress
+}
+
+// prediction is when a job will end. The leader's counts if it is of the present generation;
+// one that has just begun is predicted by what was learnt before, or else by what it reports.
+func prediction(learnt record.Speed, known forecast.Forecast, now standing) *Prediction {
+	if x := learnt.Prediction; x != nil && (learnt.Generation >= now.generation || now.workers == 0) {
+		return representable(Prediction{RemainingS: x.RemainingS, End: x.End, EndLow: &x.Low, EndHigh: &x.High, At: learnt.At})
+	}
+	left := now.StepsTotal - max(now.Step, learnt.Step)
+	if now.StepsTotal <= 0 || left < 0 || now.workers == 0 {
+		return nil
+	}
+	at, rest := now.since, goodput.Rest{Steps: left}
+	speed, learntBefore := known.Speed(now.workers, now.nodes)
+	if learntBefore {
+		rest.Speed = speed
+	}
+	if now.StepsPerSecond > 0 && now.At != nil {
+		at = *now.At
+		if !learntBefore {
+			rest.Speed = goodput.Estimate{PerSecond: now.StepsPerSecond}
+		}
+	} else {
+		for _, c := range now.starts {
+			if c.Workers == now.workers {
+				rest.Wait = time.Duration(c.Seconds * float64(time.Second))
+			}
+		}
+	}
+	end, ok := goodput.PredictEnd(at, rest)
+	if !ok {
+		return nil
+	}
+	p := Prediction{RemainingS: end.At.Sub(at).Seconds(), End: end.At, At: at}
+	if learntBefore {
+		p.EndLow, p.EndHigh = &end.Low, &end.High
+	}
+	return representable(p)
+}
+
+// representable is a prediction as JSON can write it, without which all jobs would go with it.
+func representable(p Prediction) *Prediction {
+	unfit := func(t *time.Time) bool { return t != nil && (t.IsZero() || t.Year() >= lastYear || t.Year() < 0) }
+	if unfit(&p.End) || unfit(&p.At) {
+		return nil
+	}
+	if unfit(p.EndLow) || unfit(p.EndHigh) {
+		p.EndLow, p.EndHigh = nil, nil
+	}
+	return &p
+}

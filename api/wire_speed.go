@@ -1,0 +1,47 @@
+package api
+
+import "time"
+
+// JobSpeed is what is known of a job's speed, measured in all of its generations
+// and, before its first, by earlier jobs of its kind.
+type JobSpeed struct {
+	// Kind is what its speed is remembered by: what its owner has named, or else its script and a digest of its command.
+	Kind string `json:"kind,omitempty"`
+	// Prediction is when it will end; nil = its work or its speed is unknown, or it has ended.
+	Prediction *Prediction `json:"prediction,omitempty"`
+	// Speeds are what it does at each of the sizes that it may have, or has been measured at, ascending.
+	Speeds []SizeSpeed `json:"speeds,omitempty"`
+	// Starts are what its last starts have cost, by generation.
+	Starts []StartCost `json:"start_costs,omitempty"`
+	// Goodput is the share of its time with devices in which it did steps that count; nil = unknown.
+	Goodput *float64 `json:"goodput,omitempty"`
+	// SpeedProblem says what is wrong with what its ranks report, or that they report nothing.
+	SpeedProblem string `json:"speed_problem,omitempty"`
+}
+
+// Prediction is when a job will end if it keeps its workers.
+type Prediction struct {
+	RemainingS float64   `json:"remaining_s"` // as of At
+	End        time.Time `json:"end"`
+	// In nine of ten cases it ends between EndLow and EndHigh; nil = too little is measured to say.
+	EndLow  *time.Time `json:"end_low,omitempty"`
+	EndHigh *time.Time `json:"end_high,omitempty"`
+	At      time.Time  `json:"at"` // when it was predicted
+}
+
+// SizeSpeed is a job's speed at one size.
+type SizeSpeed struct {
+	Workers        int     `json:"workers"`
+	StepsPerSecond float64 `json:"steps_per_second"`
+	// With nine in ten chances it lies between Low and High.
+	Low      float64 `json:"low,omitempty"`
+	High     float64 `json:"high,omitempty"`
+	Measured bool    `json:"measured"` // at this size; else predicted from others
+}
+
+// StartCost is what one start of a job has cost.
+type StartCost struct {
+	Generation uint64  `json:"generation"`
+	Workers    int     `json:"workers"`
+	Seconds    float64 `json:"seconds"` // without training, from the halt before it, or its plan, to its first step
+}

@@ -1,0 +1,253 @@
+package coordinator
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bellows-ml/bellows/allocator/forecast"
+	"github.com/bellows-ml/bellows/allocator/goodput"
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// measures is what the reports of running generations have shown, and what was
+// learnt of it: the records of progress hold the newest report only. What is worth
+// keeping is in each job's speed record; from there a new leader goes on, without
+// the windows of the generation that runs.
+type measures struct {
+	off bool // nothing is measured
+	// listing: what is taken in is older than this leader's clock can tell.
+	listing bool
+	of      map[cluster.JobID]*measure
+	seen    map[cluster.JobID]*learned
+
+	fleet      time.Duration // median cost of a start, over all jobs; 0 = unknown
+	fleetKnown bool
+	ended      goodput.History // how predictions came out, of all kinds
+	endedKnown bool
+}
+
+// measure is one generation.
+type measure struct {
+	generation cluster.Generation
+	nonce      string
+	model      string // of its devices
+	meter      goodput.Meter
+	last       map[cluster.NodeID]record.JobProgress // that were folded
+	points     []record.SpeedPoint                   // of generations before, which no record has yet
+	folds      int                                   // reports
+}
+
+// learned is what follows from a job's speed record, that of its kind, and what the
+// running generation has shown. It is remembered only because it takes time.
+type learned struct {
+	spec, speed, kind int64 // their revisions
+	live              live
+	perNode           int
+	sizes             []int
+	name              string // of its kind
+	forecast.Learned
+
+	looked looked
+}
+
+// live is what of the running generation changes what is learnt: so many windows more
+// tell something that the speed record does not have yet.
+type live struct {
+	generation cluster.Generation
+	windows    int // as a power of two
+	void       bool
+}
+
+// looked is at what recordSpeed has looked and found nothing to record.
+type looked struct {
+	state, speed int64 // their revisions
+	folds        int
+}
+
+func newMeasures(cfg *Config) *measures {
+	return &measures{off: cfg.Unmeasured, of: map[cluster.JobID]*measure{}, seen: map[cluster.JobID]*learned{}}
+}
+
+// take takes in what a change may tell of the progress of jobs.
+func (ms *measures) take(m *record.Mirror, at record.Place, now time.Time) { // now is by the leader's own clock: ADR 30
+	if ms.off {
+		return
+	}
+	switch at.Kind { //nolint:exhaustive // the others tell nothing of it
+	case record.KindProgress:
+		node := m.Node(at.Node)
+		for job, p := range node.Progress.Value.Jobs {
+			ms.fold(m, m.Job(job), report{at.Node, p, now})
+		}
+	case record.KindAck:
+		jg := record.JobGen{Job: at.Job, Generation: at.Generation}
+		if a := m.Node(at.Node).Acks[jg]; a != nil && a.Stopped.Value.Progress != nil {
+			p := *a.Stopped.Value.Progress
+			p.Generation, p.Nonce = cmp.Or(p.Generation, at.Generation), cmp.Or(p.Nonce, a.Stopped.Value.Nonce)
+			ms.fold(m, m.Job(at.Job), report{at.Node, p, now})
+		}
+	case record.KindSpeed:
+		ms.fleetKnown = false
+		if v := m.Job(at.Job); v.State.Value.Phase.Terminal() && v.Speed.Value.Generation == v.State.Value.Generation {
+			delete(ms.of, at.Job) // all of it is recorded
+		}
+	case record.KindJobKind:
+		ms.endedKnown = false
+	}
+}
+
+// takeAll takes in what a listing tells.
+func (ms *measures) takeAll(m *record.Mirror, now time.Time) {
+	ms.fleetKnown, ms.endedKnown, ms.listing = false, false, true
+	defer func() { ms.listing = false }()
+	for _, id := range m.NodeIDs() {
+		ms.take(m, record.Place{Kind: record.KindProgress, Node: id}, now)
+	}
+}
+
+// report is one node's word on a job.
+type report struct {
+	node cluster.NodeID
+	record.JobProgress
+	seen time.Time
+}
+
+// fold takes one node's report of a job in, if it is of its newest generation.
+func (ms *measures) fold(mirror *record.Mirror, v *record.JobView, r report) {
+	plan := v.Generation(r.Generation).Plan.Value
+	_, _, member := plan.World.Member(r.node)
+	if !member || r.Generation != v.State.Value.Generation || v.State.Value.Phase.Terminal() || r.Nonce != plan.World.Nonce || r.At.IsZero() {
+		return
+	}
+	m := ms.of[v.ID]
+	if m == nil || m.generation != r.Generation || m.nonce != r.Nonce {
+		before := m
+		m = &measure{generation: r.Generation, nonce: r.Nonce, model: devicesModel(mirror, plan.World), last: map[cluster.NodeID]record.JobProgress{}}
+		if before != nil {
+			m.points = before.merged(v, before.points)
+		}
+		if !ms.listing {
+			m.meter = goodput.After(begins(v, plan, r.seen, m.points))
+		}
+		ms.of[v.ID] = m
+	}
+	m.last[r.node] = r.JobProgress
+	m.folds++
+	m.meter.Fold(goodput.Sample{Node: string(r.node), At: r.At, Seen: r.seen, Step: r.Step, Samples: r.Samples})
+}
+
+// begins is what is known of a job as its generation makes its first report.
+func begins(v *record.JobView, plan record.Plan, seen time.Time, unrecorded []record.SpeedPoint) goodput.Before {
+	b := goodput.Before{At: seen.Add(min(0, plan.At.Sub(seen.Round(0))))}
+	if plan.Resume != nil {
+		b.Step = plan.Resume.Step
+	}
+	for _, points := range [][]record.SpeedPoint{v.Speed.Value.Points, unrecorded} {
+		for _, p := range points {
+			b.Usual = max(b.Usual, p.StepsPerSecond)
+		}
+	}
+	return b
+}
+
+// merged are points with that of the measured generation among them.
+func (m *measure) merged(v *record.JobView, points []record.SpeedPoint) []record.SpeedPoint {
+	rate, ok := m.meter.Rate()
+	plan := v.Generation(m.generation).Plan.Value
+	if !ok || m.meter.Fault().Void || plan.World.Size() == 0 {
+		return points
+	}
+	return withPoint(points, record.SpeedPoint{
+		Workers: plan.World.Size(), Nodes: len(plan.World.Members), Model: m.model, Batch: plan.World.BatchSize, Generation: m.generation,
+		StepsPerSecond: rate.PerSecond, Low: rate.Low, High: rate.High, Windows: rate.Windows,
+	})
+}
+
+// enoughWindows is how many windows of a generation replace what was measured of the
+// same world before: a script may have changed since.
+const enoughWindows = 8
+
+// withPoint returns the points with one more, in the place of that of the same world.
+// Where there are too many, that goes which was measured longest ago.
+func withPoint(points []record.SpeedPoint, p record.SpeedPoint) []record.SpeedPoint {
+	points = slices.Clone(points)
+	for i, o := range points {
+		if o.Workers == p.Workers && (o.Nodes > 1) == (p.Nodes > 1) && o.Model == p.Model && o.Batch == p.Batch {
+			if p.Windows >= min(o.Windows, enoughWindows) {
+				points[i] = p
+			}
+			return points
+		}
+	}
+	points = append(points, p)
+	if len(points) > record.MaxSpeedPoints {
+		oldest := 0
+		for i, o := range points {
+			if o.Generation < points[oldest].Generation {
+				oldest = i
+			}
+		}
+		points = slices.Delete(points, oldest, oldest+1)
+	}
+	slices.SortStableFunc(points, func(a, b record.SpeedPoint) int { return cmp.Or(a.Workers-b.Workers, a.Nodes-b.Nodes) })
+	return points
+}
+
+// fleetStart is what a start costs in the cluster: the median of all jobs' newest; 0 = unknown.
+func (ms *measures) fleetStart(m *record.Mirror) time.Duration {
+	if !ms.fleetKnown {
+		var all []float64
+		for _, v := range m.Jobs {
+			if starts := v.Speed.Value.Starts; len(starts) > 0 {
+				all = append(all, starts[len(starts)-1].Seconds)
+			}
+		}
+		slices.Sort(all)
+		ms.fleet, ms.fleetKnown = 0, true
+		if n := len(all); n >= leastFleet {
+			ms.fleet = secondsOf(all[n/2])
+		}
+	}
+	return ms.fleet
+}
+
+// history is how predictions came out, of jobs of all kinds.
+func (ms *measures) history(m *record.Mirror) goodput.History {
+	if !ms.endedKnown {
+		ms.ended, ms.endedKnown = forecast.HistoryOf(m.Kinds), true
+	}
+	return ms.ended
+}
+
+// leastFleet is how many jobs must have started for the cluster to have a usual cost.
+const leastFleet = 3
+
+func secondsOf(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// forget drops what is known of a job that is gone.
+func (ms *measures) forget(id cluster.JobID) {
+	delete(ms.of, id)
+	delete(ms.seen, id)
+}
+
+// devicesModel is the model of the world's devices; empty where it is unknown or there are several.
+func devicesModel(mirror *record.Mirror, w cluster.World) string {
+	models := map[string]bool{}
+	for _, m := range w.Members {
+		for _, d := range mirror.Node(m.Node).Inventory.Value.Devices {
+			if slices.Contains(m.Devices, d.ID) {
+				models[strings.TrimSpace(d.Model)] = true
+			}
+		}
+	}
+	if len(models) != 1 {
+		return ""
+	}
+	for model := range models {
+		return record.Cut(model, record.SmallReason)
+	}
+	return ""
+}

@@ -1,0 +1,12 @@
+package coordinator
+
+import "github.com/bellows-ml/bellows/cluster"
+
+// target is what the last decision granted a job: devices, or none and why.
+type target struct {
+	cluster.Allocation
+	reason string
+}
+
+// Workers returns how many workers the job gets.
+func (t target) Workers() int { return t.Allocation.Workers() }
