@@ -9,8 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/bellows-ml/bellows/allocator/policy"
 	"github.com/bellows-ml/bellows/internal/fault"
 	"github.com/bellows-ml/bellows/lab/file"
 	"github.com/bellows-ml/bellows/lab/rules/elasticflow"
@@ -22,22 +24,22 @@ import (
 
 // ruleSet is what a value of --rules changes.
 type ruleSet struct {
-	// policies are those that the rules know; nil = those of production.
+	// policies are those that the rules bring; all of production can run under them as well.
 	policies []string
 	// complete sets what the rules fix, and what they prefer where a flag is not given.
 	complete func(s *Settings, given func(flag string) bool)
-	// fill sets a run's jobs and rules; nil = jobs and policies as in production.
+	// fill sets a run's jobs, and its rules or the terms for its policy; nil = jobs as in production.
 	fill func(s *Settings, r *Run, f trace.File) error
+	// published says that policy hu is the paper's, and not what became of it in production.
+	published bool
 }
 
 // ruleSets is the list of rules; the empty name stands for none.
 func ruleSets() map[string]ruleSet {
-	fixed := func(s *Settings, _ func(string) bool) {
-		s.Model.Rigid, s.Interval, s.RescaleCost, s.StartDelay = true, 0, 0, 0
-	}
+	free := func(s *Settings) { s.RescaleCost, s.StartDelay = 0, 0 }
 	return map[string]ruleSet{
 		"": {},
-		"hu": {complete: func(s *Settings, given func(string) bool) {
+		"hu": {published: true, complete: func(s *Settings, given func(string) bool) {
 			if !given("shortest") {
 				s.Model.Shortest = 5 * time.Minute
 			}
@@ -49,11 +51,30 @@ func ruleSets() map[string]ruleSet {
 			if !given("interval") {
 				s.Interval = time.Minute
 			}
-			s.RescaleCost, s.StartDelay = 0, 0
+			free(s)
 		}, fill: (*Settings).elasticFlow},
-		"muri":   {policies: muri.Policies(), complete: fixed, fill: (*Settings).muri},
-		"pollux": {policies: pollux.Policies(), complete: fixed, fill: (*Settings).pollux},
+		"muri": {policies: muri.Policies(), complete: func(s *Settings, _ func(string) bool) {
+			s.Model.Rigid = true
+			free(s)
+		}, fill: (*Settings).muri},
+		"pollux": {policies: pollux.Policies(), complete: func(s *Settings, _ func(string) bool) {
+			s.Interval = time.Minute
+			free(s)
+		}, fill: (*Settings).pollux},
 	}
+}
+
+// production begins the name of a policy of production where the rules have one of the same name.
+const production = "production/"
+
+// own reports whether the rules decide in a run with this policy, and not production.
+func (s *Settings) own(policyName string) bool {
+	return slices.Contains(ruleSets()[s.Rules].policies, policyName)
+}
+
+// rigid reports whether jobs are to keep the size that their users asked for with this policy of production.
+func (s *Settings) rigid(name string) bool {
+	return s.Model.Rigid || policy.FixedSizes(strings.TrimPrefix(name, production))
 }
 
 // RuleNames lists what --rules takes.
@@ -61,7 +82,7 @@ func RuleNames() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(ruleSets())), func(name string) bool { return name == "" })
 }
 
-// RulePolicies names the policies that rules of a name know; nil = those of production.
+// RulePolicies names the policies that rules of a name bring.
 func RulePolicies(name string) []string { return ruleSets()[name].policies }
 
 func (s *Settings) machines(nodes int) sim.Machines {
@@ -76,6 +97,11 @@ func (s *Settings) muri(r *Run, f trace.File) (err error) {
 		}
 	}
 	in := muri.Setup{Machines: s.machines(r.Nodes), Overhead: overhead, Model: s.Model}
+	if !s.own(r.Policy) {
+		r.config.Jobs, r.config.Terms, err = muri.Terms(f, in)
+		return err
+	}
+	r.config.Interval = 0
 	r.config.Rules, r.config.Jobs, err = muri.New(r.Policy, f, in)
 	return err
 }
@@ -91,6 +117,10 @@ func (s *Settings) elasticFlow(r *Run, f trace.File) (err error) {
 	}); err != nil {
 		return fmt.Errorf("%w\n(the rules elasticflow need the speeds that its simulator ships, scheduler/throughputs_A100 and throughputs_T4 of "+
 			"github.com/pkusys/ElasticFlow, as gpu_type,model,global_batch,gpus,iters_per_s; --profile names the table)", err)
+	}
+	if !s.own(r.Policy) {
+		r.config.Jobs, r.config.Terms, err = elasticflow.Terms(f, in, s.rigid(r.Policy))
+		return err
 	}
 	r.config.Interval = 0
 	r.config.Rules, r.config.Jobs, err = elasticflow.New(r.Policy, f, in)
@@ -111,7 +141,13 @@ func (s *Settings) pollux(r *Run, f trace.File) error {
 	if err != nil {
 		return err
 	}
-	r.config.Rules, r.config.Jobs, err = pollux.New(r.Policy, f, pollux.Setup{Machines: s.machines(r.Nodes), Models: models})
+	in := pollux.Setup{Machines: s.machines(r.Nodes), Models: models}
+	if !s.own(r.Policy) {
+		r.config.Jobs, r.config.Terms, err = pollux.Terms(f, in, s.rigid(r.Policy))
+		return err
+	}
+	r.config.Interval = 0
+	r.config.Rules, r.config.Jobs, err = pollux.New(r.Policy, f, in)
 	return err
 }
 

@@ -43,10 +43,10 @@ type Reference struct {
 	err error
 }
 
-// attach makes the solver answer the run's questions.
-func (f *referee) attach(r *Run) {
+// attach makes the solver answer the run's questions, which are those of hu as published, or in production.
+func (f *referee) attach(r *Run, published bool) {
 	r.Reference = &Reference{Solver: f.solver.Name()}
-	r.config.Policy = f.policyWith(r.Reference)
+	r.config.Policy = f.policyWith(r.Reference, published)
 	r.config.Check = func() error { return f.check(r.Reference) }
 }
 
@@ -60,8 +60,8 @@ func (f *referee) check(r *Reference) error {
 
 // policyWith is policy hu with this solver, which counts into r. An error of the
 // solver is kept, and check ends the run with it at the same moment.
-func (f *referee) policyWith(r *Reference) allocator.Policy {
-	return policy.Hu(func(p *solve.Problem, o solve.Options) (solve.Result, error) {
+func (f *referee) policyWith(r *Reference, published bool) allocator.Policy {
+	return policy.Hu(policy.HuOptions{Published: published, Solver: func(p *solve.Problem, o solve.Options) (solve.Result, error) {
 		var own solve.Solver
 		mine, err := own.Solve(p, o)
 		if err != nil || len(p.Jobs) == 0 || r.err != nil {
@@ -73,7 +73,7 @@ func (f *referee) policyWith(r *Reference) allocator.Policy {
 			return mine, nil
 		}
 		return theirs, nil
-	})
+	}})
 }
 
 func (f *referee) answer(p *solve.Problem, mine solve.Result, r *Reference) (solve.Result, error) {

@@ -3,6 +3,7 @@ package batch
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/bellows-ml/bellows/allocator/policy"
 	"github.com/bellows-ml/bellows/internal/units"
@@ -18,7 +19,7 @@ func (s *Settings) Runs() ([]*Run, error) { return s.runs(nil) }
 func (s *Settings) runs(solver *referee) ([]*Run, error) {
 	base := sim.Config{
 		DevicesPerNode: s.DevicesPerNode, CheckpointEvery: s.CheckpointEvery,
-		Interval: s.Interval, RescaleCost: s.RescaleCost, StartDelay: s.StartDelay,
+		Interval: s.Interval, RescaleCost: s.RescaleCost, StartDelay: s.StartDelay, Know: sim.Know(s.Know),
 	}
 	model, err := s.modelOfJobs()
 	if err == nil && s.StartCosts != "" {
@@ -40,12 +41,7 @@ func (s *Settings) runs(solver *referee) ([]*Run, error) {
 			for _, p := range s.Policies {
 				r := &Run{Policy: p, Trace: name, Nodes: nodes, config: base}
 				r.config.Nodes = nodes
-				if fill := ruleSets()[s.Rules].fill; fill != nil {
-					err = fill(s, r, f)
-				} else {
-					err = r.fill(f, model, solver)
-				}
-				if err != nil {
+				if err := s.fill(r, f, model, solver); err != nil {
 					return nil, err
 				}
 				if err := r.config.Validate(); err != nil {
@@ -92,15 +88,25 @@ func (s *Settings) modelOfJobs() (m sim.Model, err error) {
 	return m, err
 }
 
-// fill sets the run's jobs and its policy, as in production but for a referee.
-func (r *Run) fill(f trace.File, m sim.Model, solver *referee) (err error) {
-	if r.config.Jobs, err = m.Jobs(f); err != nil {
+// fill sets the run's jobs and who decides: the rules, or a policy of production, whose
+// questions a referee answers if there is one.
+func (s *Settings) fill(r *Run, f trace.File, m sim.Model, solver *referee) (err error) {
+	rules := ruleSets()[s.Rules]
+	if rules.fill != nil {
+		err = rules.fill(s, r, f)
+	} else {
+		r.config.Jobs, err = m.Jobs(f)
+	}
+	if err != nil || s.own(r.Policy) {
 		return err
 	}
-	if solver != nil {
-		solver.attach(r)
-		return nil
+	switch name := strings.TrimPrefix(r.Policy, production); {
+	case solver != nil:
+		solver.attach(r, rules.published)
+	case name == solvedPolicy:
+		r.config.Policy = policy.Hu(policy.HuOptions{Published: rules.published})
+	default:
+		r.config.Policy, err = policy.ByName(name)
 	}
-	r.config.Policy, err = policy.ByName(r.Policy)
 	return err
 }

@@ -25,6 +25,7 @@ type Settings struct {
 	Timing
 	Failures    []string // each NODE@AFTER+LENGTH
 	Model       sim.Model
+	Know        string // what is told of jobs beforehand, one of sim.Knows; empty = all
 	Solver      string // that answers policy hu's questions; milp.Own = as in production
 	SolverLimit time.Duration
 }
@@ -74,6 +75,9 @@ func (s *Settings) Complete(given func(flag string) bool) error {
 	demand(s.Source != SpeedProfile || s.Profile != "", "--speed profile: give --profile")
 	demand(len(s.Traces) > 0, "--trace is missing: give one or more files")
 	demand(len(s.Nodes) > 0, "--nodes is missing: give one or more numbers")
+	if len(s.Policies) == 0 && known && rules.policies == nil {
+		s.Policies = []string{policy.Default}
+	}
 	demand(len(s.Policies) > 0, "--policy is missing: give one or more of %s", strings.Join(s.knownPolicies(), ", "))
 	for _, p := range s.Policies {
 		demand(!known || slices.Contains(s.knownPolicies(), p), "--policy %q: use one of %s", p, strings.Join(s.knownPolicies(), ", "))
@@ -83,10 +87,12 @@ func (s *Settings) Complete(given func(flag string) bool) error {
 	}
 	demand(s.DevicesPerNode > 0, "--devices-per-node %d: use 1 or more", s.DevicesPerNode)
 	demand(s.Model.MaxWorkers > 0, "--max-workers %d: use 1 or more", s.Model.MaxWorkers)
-	demand(s.Interval > 0 || rules.policies != nil, "--interval %v: use a positive duration such as 5m", s.Interval)
+	demand(s.Interval > 0, "--interval %v: use a positive duration such as 5m", s.Interval)
 	demand(s.RescaleCost >= 0, "--rescale-cost %v: use 0 or more", s.RescaleCost)
 	demand(s.StartDelay >= 0, "--start-delay %v: use 0 or more", s.StartDelay)
 	demand(s.CheckpointEvery >= 0, "--checkpoint-every %v: use 0 or more", s.CheckpointEvery)
+	demand(s.Know == "" || slices.Contains(sim.Knows(), s.Know), "--know %q: use one of %s", s.Know, strings.Join(sim.Knows(), ", "))
+	demand(s.Know == "" || s.Know == string(sim.KnowAll) || !slices.ContainsFunc(s.Policies, s.own), "--know %s: a policy of --rules %s decides by itself what it knows", s.Know, s.Rules)
 	faults.Add(s.checkSolver())
 	_, err := s.failures()
 	demand(err == nil, "--failures %w", err)
@@ -122,10 +128,14 @@ func (s *Settings) checkSolver() error {
 
 // knownPolicies names the policies that can be asked for.
 func (s *Settings) knownPolicies() []string {
-	if own := ruleSets()[s.Rules].policies; own != nil {
-		return own
+	names := slices.Clone(ruleSets()[s.Rules].policies)
+	for _, name := range policy.Names() {
+		if s.own(name) {
+			name = production + name
+		}
+		names = append(names, name)
 	}
-	return policy.Names()
+	return names
 }
 
 // failures reads Failures.

@@ -57,6 +57,12 @@ type Faults struct {
 	Damaged func(c record.Checkpoint) bool
 	// Lost says why what the ranks have saved cannot be made durable; "" if it can.
 	Lost func(d agent.Digest) string
+	// Unmergeable says why the manifest of a checkpoint cannot be written; "" if it can.
+	Unmergeable func(a agent.Merge) string
+	// Shimless says why the shim of a generation cannot be started here.
+	Shimless func(of record.JobGen) *record.Failed
+	// Begun is told of each action as the agent begins it.
+	Begun func(a agent.Action)
 	// Unread is told of a checkpoint that a generation resumes from here and that is
 	// not read, because this agent has written or read it before.
 	Unread func(of record.JobGen, c record.Checkpoint)
@@ -156,6 +162,9 @@ func (m *Machine) Renewed() time.Duration { return m.renewed }
 
 // Shims are those of which a process lives, in the order of their starts.
 func (m *Machine) Shims() []*Shim { return m.shims }
+
+// Directories counts the run directories.
+func (m *Machine) Directories() int { return len(m.dirs) }
 
 func (m *Machine) clock() time.Time { return m.Dawn.Add(m.Outside.Now()) }
 

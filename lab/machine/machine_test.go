@@ -1,7 +1,6 @@
 package machine_test
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -10,23 +9,12 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
-// bench is a few machines with an etcd, in which a test writes what the leader would.
+// bench is a few machines on a network, on which a test writes what the leader would.
 type bench struct {
 	t        *testing.T
-	now      time.Duration
-	serial   int
-	due      []appointment
-	mem      *record.Memory
-	mirror   *record.Mirror
-	seen     int64
+	net      *machine.Network
 	machines []*machine.Machine
 	shims    map[cluster.NodeID]*machine.Shim // with workers
-}
-
-type appointment struct {
-	at     time.Duration
-	serial int
-	do     func()
 }
 
 const train cluster.JobID = "train-aaaaaa"
@@ -34,81 +22,22 @@ const train cluster.JobID = "train-aaaaaa"
 var dawn = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func newBench(t *testing.T, nodes ...cluster.NodeID) *bench {
-	mirror, err := record.NewMirror(nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := &bench{t: t, mem: record.NewMemory(), mirror: mirror, shims: map[cluster.NodeID]*machine.Shim{}}
+	b := &bench{t: t, net: machine.NewNetwork(), shims: map[cluster.NodeID]*machine.Shim{}}
 	for _, id := range nodes {
 		m := machine.New(machine.Config{
-			Node: id, Dawn: dawn, Leases: b.mem, Crowd: func() int { return len(nodes) }, Script: b, Outside: b,
+			Node: id, Dawn: dawn, Leases: b.net.Memory, Crowd: func() int { return len(nodes) }, Script: b, Outside: b.net,
 		})
 		m.Devices = []cluster.Device{{ID: cluster.DeviceID(id + "-0"), Health: cluster.Healthy}}
 		b.machines = append(b.machines, m)
-		m.PowerOn()
+		b.net.Connect(m)
 	}
-	b.pass(time.Second)
+	b.net.Pass(time.Second)
 	return b
-}
-
-func (b *bench) Now() time.Duration { return b.now }
-
-func (b *bench) At(after time.Duration, do func()) {
-	b.serial++
-	b.due = append(b.due, appointment{b.now + after, b.serial, do})
-}
-
-func (b *bench) Commit(t record.Txn) record.Outcome {
-	out := b.mem.Commit(t)
-	b.observe()
-	return out
-}
-
-func (b *bench) Records() *record.Mirror { return b.mirror }
-
-func (b *bench) observe() {
-	changes, err := b.mem.Changes(b.seen+1, record.Root)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	b.seen = b.mem.Revision()
-	for _, c := range changes {
-		if _, err := b.mirror.Apply(c); err != nil {
-			b.t.Fatal(err)
-		}
-	}
-}
-
-// pass lets time pass, in which each agent looks at everything twice a second.
-func (b *bench) pass(length time.Duration) {
-	for until := b.now + length; b.now < until; {
-		for _, m := range b.machines {
-			m.Tick()
-		}
-		next := b.now + 500*time.Millisecond
-		for {
-			slices.SortFunc(b.due, func(x, y appointment) int { return int(x.at-y.at)*1000 + x.serial - y.serial })
-			if len(b.due) == 0 || b.due[0].at > next {
-				break
-			}
-			do := b.due[0]
-			b.due = b.due[1:]
-			b.advance(do.at)
-			do.do()
-		}
-		b.advance(next)
-	}
-}
-
-func (b *bench) advance(to time.Duration) {
-	b.mem.Advance(to - b.now)
-	b.now = to
-	b.observe()
 }
 
 func (b *bench) write(ops ...record.Op) {
 	b.t.Helper()
-	if out := b.Commit(record.Txn{ID: "leader", Then: ops}); out.Result != record.Applied {
+	if out := b.net.Commit(record.Txn{ID: "leader", Then: ops}); out.Result != record.Applied {
 		b.t.Fatalf("%v: %v", ops, out.Err)
 	}
 }
@@ -124,7 +53,7 @@ func (b *bench) start(g cluster.Generation) {
 		ops = append(ops, record.Put(record.GrantKey(m.Node, train), record.Grant{Generation: g, Devices: []cluster.DeviceID{d}}))
 	}
 	b.write(append(ops, record.Put(record.SpecKey(train), record.Submitted{ID: train}), record.Put(record.PlanKey(train, g), record.Plan{World: world}))...)
-	b.pass(time.Second)
+	b.net.Pass(time.Second)
 	for _, m := range b.machines {
 		if !b.acks(m.Node, g).Started.Exists() {
 			b.t.Fatalf("%s has not started", m.Node)
@@ -133,7 +62,7 @@ func (b *bench) start(g cluster.Generation) {
 }
 
 func (b *bench) acks(n cluster.NodeID, g cluster.Generation) record.Acks {
-	return b.mirror.Node(n).Ack(train, g, "")
+	return b.net.Records().Node(n).Ack(train, g, "")
 }
 
 // Run, Hold, Stop and Terminate implement machine.Script: the workers save when they
@@ -143,7 +72,7 @@ func (b *bench) Run(s *machine.Shim) { b.shims[s.Member.Node] = s }
 func (b *bench) Hold(s *machine.Shim) { s.Held(true, 80, false) }
 
 func (b *bench) Stop(s *machine.Shim, after int64) {
-	b.At(time.Second, func() {
+	b.net.At(time.Second, func() {
 		s.Saved(after, -1)
 		s.Exit(0)
 	})
@@ -158,14 +87,14 @@ func TestAHaltAfterOneNodesRanksHaveEnded(t *testing.T) {
 	b.start(1)
 	b.shims["n1"].Saved(90, -1)
 	b.shims["n1"].Exit(0)
-	b.pass(2 * time.Second)
+	b.net.Pass(2 * time.Second)
 	if b.acks("n1", 1).Stopped.Exists() {
 		t.Fatal("rank 0's node has stopped without the other's part of its last save")
 	}
-	at := dawn.Add(b.now)
+	at := dawn.Add(b.net.Now())
 	halt := record.Halt{Why: "test", Save: true, At: at, Deadline: at.Add(time.Minute)}
 	b.write(record.Put(record.HaltKey(train, 1), halt))
-	b.pass(2 * time.Second)
+	b.net.Pass(2 * time.Second)
 	first, second := b.acks("n1", 1).Held, b.acks("n2", 1).Held
 	if !first.Exists() || !second.Exists() || first.Value.Begun != 90 || second.Value.Begun != 80 {
 		t.Fatalf("held %+v and %+v", first, second)
@@ -173,13 +102,13 @@ func TestAHaltAfterOneNodesRanksHaveEnded(t *testing.T) {
 	last := max(first.Value.Begun, second.Value.Begun)
 	halt.StopAfter = &last
 	b.write(record.Put(record.HaltKey(train, 1), halt))
-	b.pass(5 * time.Second)
+	b.net.Pass(5 * time.Second)
 	for _, n := range []cluster.NodeID{"n1", "n2"} {
 		if !b.acks(n, 1).Stopped.Exists() {
 			t.Errorf("%s has not stopped", n)
 		}
 	}
-	if offers := b.mirror.Node("n1").Offers[record.JobGen{Job: train, Generation: 1}]; !offers[90].Exists() {
+	if offers := b.net.Records().Node("n1").Offers[record.JobGen{Job: train, Generation: 1}]; !offers[90].Exists() {
 		t.Errorf("offers %+v", offers)
 	}
 }

@@ -19,19 +19,19 @@ type directory struct {
 
 // run is one generation's part on this node as the agent knows it.
 type run struct {
-	jg       record.JobGen
-	nonce    string
-	dir      *directory // nil of one that was never started here, or whose directory is gone
-	state    agent.Shim
-	report   *agent.Report
-	pushed   *agent.Wish
-	refused  *record.Failed
-	verified bool
-	swept    bool
-	undead   []int // what has survived the last sweep
-	doomed   bool  // and runs no code of its own again
-	struck   bool
-	deadline int64 // what the agent itself holds the workers to; 0 = not known
+	jg          record.JobGen
+	nonce       string
+	dir         *directory // nil of one that was never started here, or whose directory is gone
+	state       agent.Shim
+	report      *agent.Report
+	pushed      *agent.Wish
+	refused     *record.Failed
+	verified    bool
+	swept       bool
+	unkillable  []int // what has survived the last sweep
+	killPending bool  // and runs no code of its own again
+	killed      bool  // by the agent, past the deadline
+	deadline    int64 // what the agent itself holds the workers to; 0 = not known
 
 	toldToKill, toldToGo, changed time.Duration
 	wasToldToKill, wasToldToGo    bool
@@ -61,31 +61,31 @@ func (m *Machine) seen(r *run) agent.Run {
 	return agent.Run{
 		Job: r.jg.Job, Generation: r.jg.Generation, Nonce: r.nonce,
 		Shim: r.state, Report: r.report, Pushed: r.pushed, Refused: r.refused, Verified: r.verified,
-		Swept: r.swept || r.state == agent.Absent && m.fresh(r.jg), Killed: r.struck, KillPending: m.doomed(r),
+		Swept: r.swept || r.state == agent.Absent && m.fresh(r.jg), Killed: r.killed, KillPending: m.pendingKills(r),
 		ToldToKill: since(r.toldToKill, r.wasToldToKill), ToldToGo: since(r.toldToGo, r.wasToldToGo),
 		Digests: r.digests, Merges: r.merges, Plain: r.plain, Quiet: m.Outside.Now() - r.changed,
 	}
 }
 
-// survivors are the processes of a run that SIGKILL does not end; doomed says that
+// survivors are the processes of a run that SIGKILL does not end; killPending says that
 // they never run code of their own again.
-func (r *run) survivors() (pids []int, doomed bool) {
+func (r *run) survivors() (pids []int, killPending bool) {
 	switch {
 	case r.swept, r.state == agent.Absent:
 		return nil, false
-	case len(r.undead) > 0:
-		return r.undead, r.doomed
+	case len(r.unkillable) > 0:
+		return r.unkillable, r.killPending
 	case r.report != nil && r.report.Stopped == nil:
 		return r.report.Unkillable, len(r.report.Unkillable) > 0
 	}
 	return nil, false
 }
 
-// doomed are the survivors that the job need not wait for: the node has recorded
+// pendingKills are the survivors that the job need not wait for: the node has recorded
 // that their devices are given to nothing new.
-func (m *Machine) doomed(r *run) []int {
-	pids, doomed := r.survivors()
-	if !doomed || r.dir == nil {
+func (m *Machine) pendingKills(r *run) []int {
+	pids, killPending := r.survivors()
+	if !killPending || r.dir == nil {
 		return nil
 	}
 	recorded := m.own().Inventory.Value.Devices
@@ -106,8 +106,8 @@ func (m *Machine) reported(r *run, report agent.Report) {
 	m.Wake(r.jg.Job)
 }
 
-// bury notes that a shim's process has ended, with the last that it wrote.
-func (m *Machine) bury(r *run) {
+// shimEnded notes that a shim's process has ended, with the last that it wrote.
+func (m *Machine) shimEnded(r *run) {
 	if r.dir != nil && r.dir.report != nil {
 		m.reported(r, *r.dir.report)
 	}
@@ -144,8 +144,9 @@ func (m *Machine) forgetRuns() {
 		if r.state != agent.Absent {
 			continue
 		}
-		planned := m.Outside.Records().Job(jg.Job).Generation(jg.Generation).Plan.Exists()
-		if !planned || agent.AcksOf(m.Outside.Records(), m.Node, jg).Stopped.Exists() {
+		grant := m.own().Grants[jg.Job]
+		known := m.Outside.Records().Job(jg.Job).Generation(jg.Generation).Plan.Exists() || grant.Exists() && grant.Value.Generation == jg.Generation
+		if !known || agent.AcksOf(m.Outside.Records(), m.Node, jg).Stopped.Exists() {
 			delete(m.runs, jg)
 		}
 	}
@@ -159,7 +160,7 @@ func (m *Machine) lookForPlain() {
 			continue
 		}
 		ended := r.report.Stopped != nil || r.state == agent.Dead && r.swept
-		if _, doomed := r.survivors(); doomed {
+		if _, killPending := r.survivors(); killPending {
 			ended = true
 		}
 		found := agent.Plain{Step: -1, Samples: -1}

@@ -42,7 +42,7 @@ type Statement struct {
 
 // State writes a problem as a model. Work is measured in what one device does
 // in one step, whatever the problem's units, so that coefficients are speeds.
-// Bonuses are left out, as solve.Eval leaves them out.
+// The objective is the value that solve.Eval has, in the paper's formulation but for a constant.
 func State(p *solve.Problem, f Formulation) (*Statement, error) {
 	if f != Paper && f != Tight {
 		return nil, fmt.Errorf("state the problem: there is no formulation %q: use %s or %s", f, Paper, Tight)
@@ -111,7 +111,7 @@ func (s *Statement) choice(i, t int, supply *Row) {
 		if count < j.Min || count > j.Max {
 			continue
 		}
-		x := s.column(Column{Name: fmt.Sprintf("x_%d_%d_%d", i, count, t+1), Upper: 1, Integer: true})
+		x := s.column(Column{Name: fmt.Sprintf("x_%d_%d_%d", i, count, t+1), Objective: bonus(j, t, count), Upper: 1, Integer: true})
 		one.Terms = append(one.Terms, Term{x, 1})
 		s.devices(t, x, float64(count))
 		supply.Terms = append(supply.Terms, Term{x, -j.Speeds[k]})
@@ -130,8 +130,8 @@ func (s *Statement) number(i, t int, supply *Row) {
 	one := Row{Name: fmt.Sprintf("cnt_%d_%d", i, t+1), Sense: Exactly, Limit: float64(len(s.p.Counts) + 1)}
 	for q, count := range s.p.Counts {
 		at, k := fmt.Sprintf("_%d_%d_%d", i, count, t+1), float64(count)
-		below := s.column(Column{Name: "dm" + at, Upper: 1, Integer: true})
-		above := s.column(Column{Name: "dp" + at, Upper: 1, Integer: true})
+		below := s.column(Column{Name: "dm" + at, Objective: bonus(j, t, count), Upper: 1, Integer: true})
+		above := s.column(Column{Name: "dp" + at, Objective: bonus(j, t, count), Upper: 1, Integer: true})
 		one.Terms = append(one.Terms, Term{below, 1}, Term{above, 1})
 		supply.Terms = append(supply.Terms, Term{below, -j.Speeds[q]}, Term{above, -j.Speeds[q]})
 		supply.Limit -= j.Speeds[q]
@@ -141,6 +141,14 @@ func (s *Statement) number(i, t int, supply *Row) {
 		s.row(Row{Name: "d" + at, Sense: AtLeast, Limit: 1/m - k, Terms: []Term{{n, -1}, {above, m + 1/m}}})
 	}
 	s.row(one)
+}
+
+// bonus is what a count in step t is worth to a job besides the work done.
+func bonus(j *solve.Job, t, count int) float64 {
+	if t == 0 && count == j.Present {
+		return j.Bonus
+	}
+	return 0
 }
 
 // Plan reads the counts out of a solver's values, one for each column. It does

@@ -18,7 +18,7 @@ func random(seed uint64, jobs, devices, steps int, counts []int) *solve.Problem 
 	r := rand.New(rand.NewPCG(seed, 7))
 	p := &solve.Problem{Devices: devices, Steps: steps, Step: 300, Counts: counts}
 	rough := r.IntN(2) == 0
-	for range jobs {
+	for i := range jobs {
 		j := solve.Job{Work: math.Max(30, 5400*math.Exp(1.5*r.NormFloat64())), Min: counts[0], Max: counts[len(counts)-1], Present: -1}
 		for k, c := range counts {
 			v := 0.0
@@ -32,6 +32,9 @@ func random(seed uint64, jobs, devices, steps int, counts []int) *solve.Problem 
 		}
 		if r.IntN(4) == 0 {
 			j.Max = counts[r.IntN(len(counts))]
+		}
+		if i%3 == 0 { // it runs, and a change would cost it something
+			j.Present, j.Bonus = counts[int(seed)%len(counts)], float64(i%7)/20
 		}
 		p.Jobs = append(p.Jobs, j)
 	}

@@ -3,6 +3,7 @@ package sim
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,7 +31,7 @@ func (w *world) addNode(index int) {
 		Faults: machine.Faults{Takes: w.takes, Ended: func(s *machine.Shim) { w.ranksEnded(s) }},
 	})}
 	for d := range w.cfg.DevicesPerNode {
-		n.Devices = append(n.Devices, cluster.Device{ID: cluster.DeviceID(fmt.Sprintf("S%d-%d", n.index, d)), Model: "SIM", Health: cluster.Healthy})
+		n.Devices = append(n.Devices, cluster.Device{ID: cluster.DeviceID(fmt.Sprintf("S%d-%d", n.index, d)), Model: deviceModel, Health: cluster.Healthy})
 	}
 	w.nodes = append(w.nodes, n)
 	w.appear(n)
@@ -153,6 +154,10 @@ func (w *world) obey(op record.Op) {
 	at := record.Locate(op.Key)
 	j := w.byID[at.Job]
 	switch {
+	case at.Kind == record.KindSpec && !op.Delete:
+		w.soon = append(w.soon, func() { w.tell(j) })
+	case at.Kind == record.KindSpeed && !op.Delete && !w.cfg.Know.all():
+		j.note(w.now, decode[record.Speed](op.Value).Prediction)
 	case at.Kind == record.KindPlan && !op.Delete:
 		w.plan(j, op.Value)
 	case at.Kind == record.KindPermit && op.Delete:
@@ -171,7 +176,7 @@ func decode[T any](value []byte) (v T) {
 // plan notes that a generation was formed.
 func (w *world) plan(j *job, value []byte) {
 	p := decode[record.Plan](value)
-	j.gen = &generation{number: p.World.Generation, world: p.World, from: p.From, planned: w.now}
+	j.gen = &generation{number: p.World.Generation, world: p.World, from: p.From, planned: w.now, speed: w.pace(j, placement(p.World))}
 	w.log.add(w.now, codePlan, planned(j, p)...)
 	if p.From > 0 {
 		j.resumed++
@@ -180,6 +185,15 @@ func (w *world) plan(j *job, value []byte) {
 		j.waited += w.now - j.waitsSince
 		j.waitsSince = -1
 	}
+}
+
+// placement is how many workers a world has on each of its nodes.
+func placement(world cluster.World) []int {
+	out := make([]int, len(world.Members))
+	for i, m := range world.Members {
+		out[i] = len(m.Devices)
+	}
+	return out
 }
 
 // planned is a plan as the journal has it.
@@ -193,7 +207,14 @@ func planned(j *job, p record.Plan) []any {
 
 // startCost is how long a new world trains nothing.
 func (w *world) startCost(j *job, g *generation) time.Duration {
-	if cost, ok := w.cfg.StartCosts[trace.OverheadKey{Workers: g.world.Size(), Model: j.Model}]; ok {
+	return w.startCostAt(j, g.world.Size())
+}
+
+func (w *world) startCostAt(j *job, workers int) time.Duration {
+	if w.cfg.Terms.StartCost != nil {
+		return w.cfg.Terms.StartCost(j.Job, workers)
+	}
+	if cost, ok := w.cfg.StartCosts[trace.OverheadKey{Workers: workers, Model: j.Model}]; ok {
 		return cost
 	}
 	return w.cfg.RescaleCost
@@ -219,6 +240,10 @@ func (x script) Run(s *machine.Shim) {
 	g.since = x.w.now + x.w.startCost(j, g)
 	if x.w.rules == nil {
 		x.w.forecast(j)
+	}
+	if x.w.measures() {
+		g.first = g.since + time.Duration(math.Ceil(float64(time.Second)/(stepsPerSecond*j.Speed.On(g.world.Size()))))
+		x.w.reportFirst(j, g, 0)
 	}
 }
 
@@ -254,8 +279,10 @@ func (w *world) forecast(j *job) {
 	g := j.gen
 	g.ending++
 	ending := g.ending
-	w.at(max(g.since, w.now)+j.left(), func() {
+	ends := max(g.since, w.now) + j.left()
+	w.at(w.cfg.Terms.seen(ends), func() {
 		if !g.gone && !g.frozen && g.ending == ending {
+			j.ends = ends
 			w.end(j)
 		}
 	})
@@ -264,6 +291,7 @@ func (w *world) forecast(j *job) {
 // end is a job's workers coming to their end: of its work, or at its bug.
 func (w *world) end(j *job) {
 	g := j.gen
+	w.eventful = true
 	j.advance(w.now)
 	if j.Bug > 0 {
 		g.frozen = true
@@ -317,27 +345,66 @@ func (w *world) kill(j *job, number cluster.Generation) {
 	w.gone(j, g, false)
 }
 
+// measures reports whether the coordinator measures what workers report.
+func (w *world) measures() bool { return w.rules == nil && !w.cfg.Know.all() }
+
+const (
+	// reportEvery is how often agents report at most, but for the first step of a generation.
+	reportEvery = 10 * time.Second
+	// firstReports is how many reports of a generation come when an agent makes them: at
+	// its first finished step and every reportEvery from then on. They are what its
+	// speed and the cost of its start are measured by.
+	firstReports = 12
+)
+
+// reportFirst is the nth of them, which is the word of its node on all of its jobs.
+func (w *world) reportFirst(j *job, g *generation, nth int) {
+	w.at(g.first+time.Duration(nth)*reportEvery, func() {
+		if g.gone || g.frozen || nth == firstReports {
+			return
+		}
+		w.reportOf(w.node(g.world.Members[0].Node))
+		w.reportFirst(j, g, nth+1)
+	})
+}
+
 // report is every agent's word on how far its jobs have come. Agents give it every
 // few seconds; here it is enough when the leader wakes by itself, as it does for
-// every decision that is due while anything runs. Under Rules it is at each event.
+// every decision that is due while anything runs. Under Rules it is at each event, and
+// where a policy may be asked at each event, every reportEvery.
 func (w *world) report() {
-	reports := make([]record.Progress, len(w.nodes))
+	w.reported = w.now
 	w.open = slices.DeleteFunc(w.open, func(j *job) bool { return j.phase.Terminal() })
+	w.reportOf(w.nodes...)
+}
+
+// reportOf is the word of some agents. Of a world on several nodes, the first one's stands for all.
+func (w *world) reportOf(nodes ...*node) {
+	reports := make([]record.Progress, len(w.nodes))
+	for _, n := range nodes {
+		reports[n.index].Jobs = map[cluster.JobID]record.JobProgress{}
+	}
 	for _, j := range w.open {
-		if g := j.gen; g != nil && g.started && !g.gone {
-			if j.advance(w.now); j.step() <= j.commit {
-				continue // no step of this world has begun: there is nothing to say yet
-			}
-			n := w.node(g.world.Members[0].Node)
-			if reports[n.index].Jobs == nil {
-				reports[n.index].Jobs = map[cluster.JobID]record.JobProgress{}
-			}
-			reports[n.index].Jobs[j.id] = record.JobProgress{Generation: g.number, Step: j.step(), At: zero.Add(w.now)}
+		g := j.gen
+		if g == nil || !g.started || g.gone {
+			continue
 		}
+		n := w.node(g.world.Members[0].Node)
+		if reports[n.index].Jobs == nil {
+			continue
+		}
+		if j.advance(w.now); j.step() <= j.commit {
+			continue // no step of this world has begun: there is nothing to say yet
+		}
+		p := record.JobProgress{Generation: g.number, Step: j.step(), At: zero.Add(w.now)}
+		if w.measures() {
+			p.FirstStep, p.FirstAt = j.commit+1, zero.Add(g.first)
+		}
+		reports[n.index].Jobs[j.id] = p
 	}
 	var ops []record.Op
 	for i, r := range reports {
-		if r.Jobs != nil {
+		if len(r.Jobs) > 0 {
 			ops = append(ops, record.Put(record.ProgressKey(w.nodes[i].Node), r))
 		}
 	}

@@ -22,9 +22,13 @@ type Config struct {
 	RescaleCost, StartDelay time.Duration
 	// StartCosts are RescaleCost by model and number of devices, for those it names.
 	StartCosts trace.Overhead
-	Failures   []Failure
+	// Know is what is told of jobs beforehand; empty = KnowAll.
+	Know     Know
+	Failures []Failure
 	// CheckpointEvery is how much training a lost node may cost.
 	CheckpointEvery time.Duration
+	// Terms are another simulator's conventions for the policy.
+	Terms Terms
 	// Rules replace the policy by another simulator's conventions; nil = none.
 	Rules Rules
 	// Stopwatch tells real time, for the cost of decisions; nil = do not measure. It decides nothing.
@@ -62,6 +66,9 @@ func (c Config) Validate() error {
 	}
 	if c.Interval < 0 || c.RescaleCost < 0 || c.StartDelay < 0 {
 		add("interval %v, rescale cost %v, start delay %v: use 0 or more", c.Interval, c.RescaleCost, c.StartDelay)
+	}
+	if err := c.Know.check(); err != nil {
+		add("%w", err)
 	}
 	if (c.Policy == nil) == (c.Rules == nil) {
 		add("give a policy or rules, not both and not neither")
@@ -106,9 +113,12 @@ func named(j Job) string {
 // spec is what the job's owner submits.
 func spec(j Job, index int) cluster.Spec {
 	s := cluster.Spec{
-		Name: jobName(index), Command: []string{"train"}, Workdir: "/", CheckpointDir: "/checkpoints",
+		Name: jobName(index), Command: j.Command, Workdir: "/", CheckpointDir: "/checkpoints",
 		MinWorkers: j.MinWorkers, MaxWorkers: j.MaxWorkers, Sizes: j.Sizes,
 		BatchSize: cluster.BatchSize{Min: cluster.MaxWorldSize, Max: cluster.MaxWorldSize},
+	}
+	if len(j.Command) == 0 {
+		s.Command = []string{"train", s.Name}
 	}
 	if len(j.Sizes) > 0 {
 		s.BatchSize.Max *= 2 // which holds a multiple of every size

@@ -3,8 +3,6 @@ package sim
 import (
 	"fmt"
 	"time"
-
-	"github.com/bellows-ml/bellows/cluster"
 )
 
 // conventions runs Rules: it calls Instant when it is due, ends jobs when the
@@ -63,22 +61,25 @@ func (c *conventions) instant(w *world) {
 	}
 }
 
-// prompt makes the coordinator ask where rules start a job at a moment of their
-// own choosing: it asks nothing twice, and nothing has changed since the job
-// came, neither who runs nor, if all who run have done what they were thought to
-// have to do, how much is left. A new survey of a node has.
+// prompt makes the coordinator ask where rules have decided something new: they are
+// a policy that it takes for timeless, which it asks nothing twice, and
+// all that has changed is what they think. A new survey of a node is another question.
 func (c *conventions) prompt(w *world) {
-	start := false
 	for _, j := range w.jobs {
-		if j.gen != nil && !j.gen.gone && j.done < j.Work.Seconds() {
+		if !j.phase.Terminal() && workersOf(j) != c.rules.Workers(j.index) {
+			c.surveys++
+			w.survey(w.nodes[0], c.surveys)
 			return
 		}
-		start = start || j.phase == cluster.Queued && c.rules.Workers(j.index) > 0
 	}
-	if start {
-		c.surveys++
-		w.survey(w.nodes[0], c.surveys)
+}
+
+// workersOf is how many workers the job has.
+func workersOf(j *job) int {
+	if j.gen == nil || j.gen.gone {
+		return 0
 	}
+	return j.gen.world.Size()
 }
 
 // check reports a job that does not have at this moment what the rules have
@@ -88,10 +89,7 @@ func (c *conventions) check(w *world) error {
 		return fmt.Errorf("simulate: at %v: %w", w.now, err)
 	}
 	for _, j := range w.jobs {
-		have := 0
-		if j.gen != nil && !j.gen.gone {
-			have = j.gen.world.Size()
-		}
+		have := workersOf(j)
 		if want := c.rules.Workers(j.index); have != want && !j.phase.Terminal() {
 			return fmt.Errorf("simulate: at %v job %.60q has %d workers and the rules have decided %d", w.now, j.ID, have, want)
 		}

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"slices"
 	"time"
 
 	"github.com/bellows-ml/bellows/allocator"
@@ -11,10 +10,6 @@ import (
 // decide answers the leader's question as its shell does: the policy is asked,
 // and its answer checked, by allocator.Run.
 func (w *world) decide(in allocator.Input) coordinator.Decided {
-	in.Jobs = slices.Clone(in.Jobs)
-	for i := range in.Jobs {
-		w.measured(&in.Jobs[i])
-	}
 	var p allocator.Policy = ruled{w}
 	if w.rules == nil {
 		p = w.cfg.Policy
@@ -39,24 +34,6 @@ func (w *world) decide(in allocator.Input) coordinator.Decided {
 		}
 	}
 	return coordinator.Decided{Output: out}
-}
-
-// measured adds what a cluster's agents measure of a job and a simulation knows:
-// how long it has trained, and, if it has a profile, its speeds.
-func (w *world) measured(v *allocator.JobView) {
-	j := w.byID[v.ID]
-	v.Trained = j.trained
-	v.Service = time.Duration(j.held * float64(time.Second))
-	if g := j.gen; g != nil && !g.gone {
-		v.Trained += w.now - g.planned
-		v.Service += (w.now - g.planned) * time.Duration(g.world.Size())
-	}
-	if j.Speed != nil {
-		v.Speeds = nil
-		for _, k := range v.Sizes {
-			v.Speeds = append(v.Speeds, j.Speed.On(k))
-		}
-	}
 }
 
 // ruled is a policy that says what the rules have decided at this moment.

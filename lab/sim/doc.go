@@ -16,5 +16,7 @@
 //
 // Rules are the conventions of a published simulator, so that its numbers can be
 // compared: what a start costs, which job runs next. They replace the policy and
-// the counting of work, never Step. Packages below lab/rules implement them.
+// the counting of work, never Step. Terms are such conventions without the
+// decisions, under which policies of production decide. Packages below lab/rules
+// implement both.
 package sim

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/bits"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
 	"github.com/bellows-ml/bellows/allocator/goodput"
@@ -16,8 +17,10 @@ import (
 // Job is one job to simulate.
 type Job struct {
 	trace.Arrival
-	Work       time.Duration // on one device
-	Speed      Speed
+	Work  time.Duration // on one device
+	Speed Speed
+	// Command is its command line, by which production knows jobs of one kind; empty = one like no other's.
+	Command    []string
 	MinWorkers int // powers of two, unless
 	MaxWorkers int
 	Sizes      []int         // lists what it may have; empty = the powers of two
@@ -84,20 +87,24 @@ func (m Model) job(a trace.Arrival) (Job, error) {
 	if m.Rigid {
 		j.MinWorkers, j.MaxWorkers = a.Workers, a.Workers
 	}
-	one := 0.0
+	one, steps := 0.0, a.Iterations
 	if m.Profile != nil {
 		curve, err := m.Profile.Curve(m.Device, a.Model, a.BatchSize)
 		if err != nil {
 			return Job{}, err
 		}
 		j.Speed, one = curveOf(curve)
+		j.Command = []string{"train", a.Model, strconv.Itoa(a.BatchSize)}
+		if steps == 0 {
+			steps = curve[0].Target
+		}
 	}
 	duration := a.Duration
 	switch {
-	case duration == 0 && one > 0 && a.Iterations > 0:
-		j.Work = time.Duration(float64(a.Iterations) / one * float64(time.Second))
+	case duration == 0 && one > 0 && steps > 0:
+		j.Work = time.Duration(float64(steps) / one * float64(time.Second))
 	case duration == 0:
-		return Job{}, fmt.Errorf("the trace has no duration for it: give a profile with its model, and iterations in the trace")
+		return Job{}, fmt.Errorf("the trace has no duration for it: give a profile with its model, and iterations in the trace or iters_to_target in the profile")
 	default:
 		if m.Longest > 0 {
 			duration = min(duration, m.Longest)
@@ -129,11 +136,13 @@ type job struct {
 	commit  int64       // step of the last checkpoint
 	resumed int         // generations that replaced a running one
 
-	ended      time.Duration // when it reached its last phase
+	ends       time.Duration // when its workers came to their end, if they did
+	ended      time.Duration // when it reached its last phase, or came to its end, which may be seen later
 	waitsSince time.Duration // -1 while it has devices
 	waited     time.Duration
 	trained    time.Duration // time with workers
 	held       float64       // device seconds
+	told       []Told
 }
 
 // generation is one world of a job.
@@ -141,9 +150,11 @@ type generation struct {
 	number  cluster.Generation
 	world   cluster.World
 	from    int
+	speed   float64 // relative to one device
 	planned time.Duration
 	started bool
 	since   time.Duration   // work is counted up to here; training begins later where this is in the future
+	first   time.Duration   // when its first step is done
 	frozen  bool            // ranks are held, dead or lost: no work is done
 	saving  bool            // a node's ranks have saved at the halt
 	shims   []*machine.Shim // whose workers were executed, in the order in which that happened
@@ -173,7 +184,7 @@ func (j *job) advance(now time.Duration) {
 		return
 	}
 	// The conversion keeps compilers from fusing the two operations on some machines only.
-	j.done = min(j.Work.Seconds(), j.done+float64((now-g.since).Seconds()*j.Speed.On(g.world.Size())))
+	j.done = min(j.Work.Seconds(), j.done+float64((now-g.since).Seconds()*g.speed))
 	g.since = now
 }
 
@@ -183,6 +194,6 @@ func (j *job) left() time.Duration {
 	if j.Bug > 0 {
 		goal = j.Bug
 	}
-	s := max(0, goal.Seconds()-j.done) / j.Speed.On(j.gen.world.Size())
+	s := max(0, goal.Seconds()-j.done) / j.gen.speed
 	return time.Duration(math.Ceil(s * float64(time.Second)))
 }

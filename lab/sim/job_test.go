@@ -23,12 +23,14 @@ func TestSpeed(t *testing.T) {
 
 func TestModel(t *testing.T) {
 	profile := trace.Profile{
-		{Device: "T4", Model: "bert", BatchSize: 8}: {{Workers: 1, Rate: 2}, {Workers: 2, Rate: 3}},
+		{Device: "T4", Model: "bert", BatchSize: 8}: {{Workers: 1, Rate: 2, Target: 1200}, {Workers: 2, Rate: 3, Target: 1200}},
 	}
 	four := trace.Arrival{ID: "four", Workers: 4, Duration: time.Hour}
 	bert := trace.Arrival{ID: "bert", Workers: 2, Duration: time.Hour, Model: "bert", BatchSize: 8, Iterations: 600}
 	open := bert
 	open.Duration = 0
+	target := open
+	target.Iterations = 0
 	six := trace.Arrival{ID: "six", Workers: 6, Duration: time.Hour}
 	for _, c := range []struct {
 		name  string
@@ -41,6 +43,7 @@ func TestModel(t *testing.T) {
 		{"cut", Model{MaxWorkers: 8, Longest: time.Minute}, four, time.Duration(2.56 * float64(time.Minute)), ""},
 		{"profile", Model{MaxWorkers: 8, Profile: profile}, bert, 90 * time.Minute, ""},
 		{"duration from the profile", Model{MaxWorkers: 8, Profile: profile}, open, 5 * time.Minute, ""},
+		{"steps from the profile", Model{MaxWorkers: 8, Profile: profile}, target, 10 * time.Minute, ""},
 		{"no duration", Model{MaxWorkers: 8}, open, 0, `x.csv: job "bert": the trace has no duration`},
 		{"no speed", Model{MaxWorkers: 8, Profile: profile}, four, 0, "the profile has no speed for it"},
 		{"rigid six", Model{Rigid: true}, six, 0, "it asks for 6 devices: worlds have 1, 2, 4, 8"},

@@ -12,16 +12,18 @@ var owner = cluster.Owner{UID: 1000, GID: 1000, User: "sim"}
 // submit is a user submitting a job.
 func (w *world) submit(j *job) {
 	s := spec(j.Job, j.index)
-	s.Steps = j.steps()
-	s.ETA = cluster.Duration(j.ETA)
+	if w.rules == nil { // which know by themselves: work that they do not count must not look done
+		w.cfg.Know.said(j, &s)
+	}
 	if j.Deadline > 0 && !j.BestEffort {
 		at := zero.Add(j.Deadline)
 		s.Deadline = &at
 	}
-	j.phase, j.waitsSince = cluster.Queued, w.now
+	j.phase, j.waitsSince = cluster.Queued, j.Submit
+	w.eventful = true
 	w.open = append(w.open, j)
 	w.log.add(w.now, codeSubmitted, j.ID, j.MinWorkers, j.MaxWorkers, int64(j.Work))
-	w.write(record.Put(record.RequestKey(w.desk().Node, jobName(j.index)), record.Request{
+	w.write(record.Put(record.RequestKey(w.entry().Node, jobName(j.index)), record.Request{
 		Kind: record.SubmitRequest, Job: j.id, Spec: &s, Owner: owner, At: zero.Add(w.now),
 	}))
 	if w.rules != nil {
@@ -38,13 +40,13 @@ func (w *world) giveUp(j *job) {
 		return
 	}
 	w.log.add(w.now, codeGivenUp, j.ID)
-	w.write(record.Put(record.RequestKey(w.desk().Node, "stop-"+jobName(j.index)), record.Request{
+	w.write(record.Put(record.RequestKey(w.entry().Node, "stop-"+jobName(j.index)), record.Request{
 		Kind: record.StopRequest, Job: j.id, Owner: owner, At: zero.Add(w.now),
 	}))
 }
 
-// desk is the node at which people ask: the first that is up, or any.
-func (w *world) desk() *node {
+// entry is the node that takes submissions in: the first that is up, or any.
+func (w *world) entry() *node {
 	for _, n := range w.nodes {
 		if n.Up() {
 			return n
@@ -79,7 +81,7 @@ func (w *world) rollBack(j *job, g *generation) {
 	if w.cfg.CheckpointEvery > 0 && g.started && w.now > g.planned {
 		kept = (w.now - g.planned).Truncate(w.cfg.CheckpointEvery) - w.startCost(j, g)
 	}
-	j.done = j.saved + max(0, kept.Seconds())*j.Speed.On(g.world.Size())
+	j.done = j.saved + max(0, kept.Seconds())*g.speed
 	if step := j.step(); j.done > j.saved && step > j.commit {
 		j.commit, j.saved = step, j.done
 		for _, s := range g.shims {

@@ -29,6 +29,7 @@ type Outcome struct {
 	Deadline time.Duration // 0 = none
 	Work     time.Duration // done, on one device
 	Held     time.Duration // device time
+	Told     []Told        // the ends that were predicted, in order; none with KnowAll
 }
 
 // finish sums up.
@@ -38,6 +39,7 @@ func (w *world) finish() Result {
 		o := Outcome{
 			ID: j.ID, Phase: j.phase, Submit: j.Submit, End: j.ended, Queueing: j.waited, Rescales: j.resumed,
 			Work: time.Duration(j.done * float64(time.Second)), Held: time.Duration(j.held * float64(time.Second)),
+			Told: j.told,
 		}
 		if !j.BestEffort {
 			o.Deadline = j.Deadline
@@ -65,6 +67,7 @@ type Summary struct {
 	// ScalingEfficiency is the work done for each device second held: 1 = as on one device.
 	ScalingEfficiency float64 `json:"scaling_efficiency"`
 	Cost              float64 `json:"cost"` // device hours held
+	Ends
 }
 
 // Summary reduces the outcomes. Times are of the jobs that finished; queueing is of all.
@@ -107,6 +110,7 @@ func (r Result) Summary() Summary {
 		s.ScalingEfficiency = work / held
 	}
 	s.Cost = held / 3600
+	s.Ends = endsOf(r.Jobs)
 	return s
 }
 

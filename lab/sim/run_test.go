@@ -225,7 +225,7 @@ type witness struct {
 func (p witness) Allocate(in allocator.Input) allocator.Output {
 	for _, j := range in.Jobs {
 		if j.Workers > 0 && !in.Between {
-			p.left[in.Now.Sub(zero)] = j.Remaining
+			p.left[in.Now.Sub(zero)] = j.Work.Left
 		}
 	}
 	return p.Policy.Allocate(in)

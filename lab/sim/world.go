@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bellows-ml/bellows/allocator"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/coordinator"
 	"github.com/bellows-ml/bellows/record"
@@ -22,7 +23,7 @@ type world struct {
 	open   []*job // submitted; those that have ended leave at the next report
 	byID   map[cluster.JobID]*job
 
-	inbox     []coordinator.Event // what the leader has still to hear
+	inbox     []coordinator.Event // what the leader has not taken in yet
 	mirror    *record.Mirror      // what the agents read
 	read      []record.Kind       // of which kinds
 	soon      []func()            // what the agents do at this moment
@@ -33,6 +34,10 @@ type world struct {
 	txns      int   // transactions when that began
 	compacted int64 // revision before which the store has no history
 	rules     *conventions
+	eventful  bool          // a job has come or gone at this moment
+	err       error         // why the run cannot go on
+	prompt    bool          // the policy may be asked at any event (allocator.IsPrompt)
+	reported  time.Duration // when agents last gave their word
 	log       journal
 	result    Result
 }
@@ -47,9 +52,9 @@ const (
 	// patience is how many Ticks in a row may lead to nothing, with nothing else
 	// to come, before the run is given up: the leader may ask for them for ever.
 	patience = 1000
-	// restless is how often the leader may be heard at one moment before the run
-	// is given up: something goes in a circle.
-	restless = 1 << 20
+	// mostSteps is how often the leader may step at one moment before the run is
+	// given up: something goes in a circle.
+	mostSteps = 1 << 20
 )
 
 // Run runs one simulation to its end.
@@ -66,8 +71,11 @@ func Run(cfg Config) (Result, error) {
 	w.mirror, w.read = mirror, readByAgents()
 	w.begin()
 	for {
-		if err := w.settle(); err != nil {
+		if err := w.deliver(); err != nil {
 			return Result{}, err
+		}
+		if w.err != nil {
+			return Result{}, w.err
 		}
 		if w.cfg.Check != nil {
 			if err := w.cfg.Check(); err != nil {
@@ -89,11 +97,12 @@ func Run(cfg Config) (Result, error) {
 			do()
 			w.react()
 		}
+		w.charge()
 		switch {
 		case w.rules != nil:
 			w.rules.instant(w)
 			w.report()
-		case w.wake > 0 && w.wake <= w.now:
+		case w.wake > 0 && w.wake <= w.now, w.prompt && w.now >= w.reported+reportEvery:
 			w.report()
 		}
 	}
@@ -108,9 +117,15 @@ func (w *world) begin() {
 	if w.cfg.Policy != nil {
 		name = w.cfg.Policy.Name()
 	}
+	w.prompt = w.cfg.Policy != nil && allocator.IsPrompt(w.cfg.Policy)
 	w.leader = coordinator.New(coordinator.Config{
 		MaxTxnOps: w.store.MaxTxnOps,
 		Token:     coordinator.Token{Key: leaderKey, Create: out.Revision}, Policy: name, Interval: w.cfg.Interval, Timing: timing, Quiet: true,
+		Prompt: w.prompt,
+		// Policies are asked at each interval's end, timeless or not, as published figures are of
+		// that; rules say themselves when there is something to ask.
+		Timeless:   w.cfg.Rules != nil,
+		Unmeasured: w.cfg.Know.all() || w.cfg.Rules != nil,
 	})
 	for i := range w.cfg.Nodes {
 		w.addNode(i)
@@ -119,7 +134,7 @@ func (w *world) begin() {
 		x := &job{Job: j, id: jobID(i), index: i, ruled: w.cfg.Rules != nil}
 		w.jobs = append(w.jobs, x)
 		w.byID[x.id] = x
-		w.at(j.Submit, func() { w.submit(x) })
+		w.at(w.cfg.Terms.seen(j.Submit), func() { w.submit(x) })
 	}
 	for _, f := range w.cfg.Failures {
 		w.at(f.At, func() { w.lose(w.nodes[f.Node], f.For) })
@@ -151,18 +166,18 @@ func (w *world) proceed() bool {
 	return ok
 }
 
-// settle lets the leader hear everything there is to hear at this moment, and does what it says.
-func (w *world) settle() error {
-	for range restless {
-		heard := w.inbox
+// deliver gives the leader all events of this moment, and does what it says, until no more follow.
+func (w *world) deliver() error {
+	for range mostSteps {
+		events := w.inbox
 		w.inbox = nil
 		if len(w.fresh) > 0 {
-			heard = append(heard, coordinator.Changed{Changes: w.fresh})
+			events = append(events, coordinator.Changed{Changes: w.fresh})
 			w.fresh = nil
 		}
 		switch {
-		case len(heard) > 0:
-			w.step(heard...)
+		case len(events) > 0:
+			w.step(events...)
 		case w.wake > 0 && w.wake <= w.now:
 			w.step(coordinator.Tick{})
 		default:
@@ -172,7 +187,7 @@ func (w *world) settle() error {
 			return nil
 		}
 	}
-	return fmt.Errorf("simulate: at %v the coordinator does not come to rest: %s", w.now, w.stranded())
+	return fmt.Errorf("simulate: at %v the coordinator finds no end: %s", w.now, w.stranded())
 }
 
 // forgetHistory bounds the store's history, which everyone has read.
@@ -241,6 +256,9 @@ func (w *world) note(n coordinator.Note) {
 	j.phase = n.Phase
 	if n.Phase.Terminal() && j.ended == 0 {
 		j.ended = w.now
+		if n.Phase == cluster.Succeeded && j.ends > 0 {
+			j.ended = j.ends
+		}
 		w.ended++
 		if j.waitsSince >= 0 {
 			j.waited += w.now - j.waitsSince

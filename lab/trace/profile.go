@@ -13,7 +13,9 @@ import (
 type Point struct {
 	Workers int
 	Rate    float64 // steps per second
-	line    int
+	// Target is how many steps a training takes at this batch, for traces that do not say; 0 = not given.
+	Target int64
+	line   int
 }
 
 // Key names one speed curve.
@@ -92,7 +94,7 @@ func ReadProfile(name string, r io.Reader, falling Falling) (Profile, error) {
 			continue // gavel's way to say that the model does not run on so many
 		}
 		k := Key{Device: t.text(f.device), Model: t.must("model"), BatchSize: t.batch(f.batch)}
-		pt := Point{Workers: t.positive("gpus"), Rate: t.rate(f.rate), line: t.line}
+		pt := Point{Workers: t.positive("gpus"), Rate: t.rate(f.rate), Target: t.count("iters_to_target"), line: t.line}
 		if pt.Workers > 0 && bits.OnesCount(uint(pt.Workers)) == 1 {
 			p[k] = append(p[k], pt)
 		}

@@ -53,8 +53,8 @@ func TestReadProfileOfOtherKinds(t *testing.T) {
 	if curve, _ := p.Curve("k80", "A3C", 0); err != nil || !slices.Equal(rates(curve), []float64{2}) {
 		t.Errorf("per device: %v, %v", p, err)
 	}
-	p, err = ReadProfile("e", strings.NewReader("model,global_batch,gpus,nodes,iters_per_s\nbert,24,1,1,0.5\nbert,24,2,1,0.75\n"), Refuse)
-	if curve, _ := p.Curve("", "bert", 24); err != nil || !slices.Equal(rates(curve), []float64{0.5, 0.75}) {
+	p, err = ReadProfile("e", strings.NewReader("model,global_batch,gpus,nodes,iters_per_s,iters_to_target\nbert,24,1,1,0.5,70\nbert,24,2,1,0.75,70\n"), Refuse)
+	if curve, _ := p.Curve("", "bert", 24); err != nil || !slices.Equal(rates(curve), []float64{0.5, 0.75}) || curve[0].Target != 70 {
 		t.Errorf("without a device: %v, %v", p, err)
 	}
 }

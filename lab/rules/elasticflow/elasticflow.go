@@ -90,14 +90,10 @@ type Setup struct {
 
 // New makes the rules for one of Policies, and the jobs of a trace as they see them.
 func New(policy string, f trace.File, in Setup) (*Rules, []sim.Job, error) {
-	on, slot := in.Machines, in.Slot
-	e := &Rules{terms: &terms{slot: int(slot / time.Second), on: on}}
-	if slot < time.Second || slot%time.Second != 0 {
-		return nil, nil, fmt.Errorf("an interval of %v: the rules elasticflow count whole seconds", slot)
-	}
-	if n := on.Devices(); bits.OnesCount(uint(n)) != 1 && n < widest || bits.OnesCount(uint(on.DevicesPerNode)) != 1 {
-		return nil, nil, fmt.Errorf("%d nodes of %d devices: the rules elasticflow need a power of two on each node, and in all if they are fewer than %d",
-			on.Nodes, on.DevicesPerNode, widest)
+	on := in.Machines
+	e := &Rules{terms: in.terms()}
+	if err := in.check(); err != nil {
+		return nil, nil, err
 	}
 	var jobs []sim.Job
 	for i, a := range f.Arrivals {
@@ -128,6 +124,47 @@ func New(policy string, f trace.File, in Setup) (*Rules, []sim.Job, error) {
 		return nil, nil, fmt.Errorf("policy %q: the rules elasticflow know %s", policy, strings.Join(Policies(), ", "))
 	}
 	return e, jobs, nil
+}
+
+// check returns what the rules cannot be with.
+func (in Setup) check() error {
+	if in.Slot < time.Second || in.Slot%time.Second != 0 {
+		return fmt.Errorf("an interval of %v: the rules elasticflow count whole seconds", in.Slot)
+	}
+	if n := in.Devices(); bits.OnesCount(uint(n)) != 1 && n < widest || bits.OnesCount(uint(in.DevicesPerNode)) != 1 {
+		return fmt.Errorf("%d nodes of %d devices: the rules elasticflow need a power of two on each node, and in all if they are fewer than %d",
+			in.Nodes, in.DevicesPerNode, widest)
+	}
+	return nil
+}
+
+func (in Setup) terms() *terms {
+	return &terms{slot: int(in.Slot / time.Second), on: in.Machines}
+}
+
+// Terms are the simulator's conventions for policies of production, and the jobs of a
+// trace as these get them: measured speeds, decisions a slot apart, and what a start
+// costs. The restart of all trainers every so many rounds is left out, and no devices count as
+// set up before. Rigid jobs have the devices that their users asked for.
+func Terms(f trace.File, in Setup, rigid bool) ([]sim.Job, sim.Terms, error) {
+	if err := in.check(); err != nil {
+		return nil, sim.Terms{}, err
+	}
+	var jobs []sim.Job
+	for i, a := range f.Arrivals {
+		x, err := newJob(i, in, a)
+		if err != nil {
+			return nil, sim.Terms{}, fmt.Errorf("%s: job %.60q: %w", f.At(a), a.ID, err)
+		}
+		jobs = append(jobs, x.job(a, rigid, in.Devices()))
+	}
+	t := in.terms()
+	return jobs, sim.Terms{
+		Round: in.Slot,
+		StartCost: func(_ sim.Job, workers int) time.Duration {
+			return time.Duration(t.startCost(workers, false, false)) * time.Second
+		},
+	}, nil
 }
 
 func newJob(index int, in Setup, a trace.Arrival) (*job, error) {

@@ -88,13 +88,34 @@ func New(policy string, f trace.File, in Setup) (*Rules, []sim.Job, error) {
 	default:
 		return nil, nil, fmt.Errorf("policy %q: the rules muri know %s", policy, strings.Join(Policies(), ", "))
 	}
+	jobs, err := in.jobs(f)
+	return m, jobs, err
+}
+
+// jobs are those of a trace, rigid and as long as Muri's simulator has them.
+func (in Setup) jobs(f trace.File) ([]sim.Job, error) {
 	f, err := withDurations(f)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	in.Model.Rigid = true
-	jobs, err := in.Model.Jobs(f)
-	return m, jobs, err
+	return in.Model.Jobs(f)
+}
+
+// Terms are the simulator's conventions for policies of production, and the jobs of a
+// trace as these get them: rigid, and each arrival and end costs every job that runs its start overhead.
+func Terms(f trace.File, in Setup) ([]sim.Job, sim.Terms, error) {
+	jobs, err := in.jobs(f)
+	cost := func(j sim.Job, _ int) time.Duration { return sim.Seconds(overheadOf(in.Overhead, j)) }
+	return jobs, sim.Terms{StartCost: cost, Toll: cost}, err
+}
+
+// overheadOf is the start overhead of a job, in seconds.
+func overheadOf(table trace.Overhead, a sim.Job) float64 {
+	if cost, ok := table[trace.OverheadKey{Workers: a.Workers, Model: a.Model}]; ok {
+		return cost.Seconds()
+	}
+	return defaultOverhead
 }
 
 // Workers implements Rules.
@@ -157,11 +178,8 @@ func (m *Rules) event(now float64) {
 
 func (m *Rules) arrive(index int, a sim.Job, now float64) {
 	j := &job{
-		index: index, workers: a.Workers, overhead: defaultOverhead, counted: now,
+		index: index, workers: a.Workers, overhead: overheadOf(m.overhead, a), counted: now,
 		step: stepSeconds(a.Arrival), left: float64(a.Iterations),
-	}
-	if cost, ok := m.overhead[trace.OverheadKey{Workers: a.Workers, Model: a.Model}]; ok {
-		j.overhead = cost.Seconds()
 	}
 	m.jobs[index] = j
 	m.queue = append(m.queue, j)

@@ -14,6 +14,7 @@ type model struct {
 	*trace.PolluxModel
 	space []trace.PolluxPoint // mean of the placements, and the wide points
 	memo  map[key]stepTime
+	inAll map[int]float64 // steps of a job by its batch
 }
 
 type key struct{ placement, nodes, workers, local int }
@@ -21,7 +22,7 @@ type key struct{ placement, nodes, workers, local int }
 type stepTime struct{ step, sync float64 }
 
 func newModel(m *trace.PolluxModel) *model {
-	x := &model{PolluxModel: m, memo: map[key]stepTime{}}
+	x := &model{PolluxModel: m, memo: map[key]stepTime{}, inAll: map[int]float64{}}
 	type point struct{ nodes, workers, local int }
 	sum, count := map[point]stepTime{}, map[point]float64{}
 	var order []point

@@ -86,33 +86,46 @@ func New(policy string, f trace.File, in Setup) (*Rules, []sim.Job, error) {
 	default:
 		return nil, nil, fmt.Errorf("policy %q: the rules pollux know %s", policy, strings.Join(Policies(), ", "))
 	}
-	if on.Devices() > cluster.MaxSizes || on.DevicesPerNode > 4 {
-		return nil, nil, fmt.Errorf("%d nodes of %d devices: the rules pollux have measurements for up to 4 devices a node and %d in all",
+	found, err := find(f, in)
+	if err != nil {
+		return nil, nil, err
+	}
+	var jobs []sim.Job
+	for i, a := range f.Arrivals {
+		j, err := found[i].job(a, policy == "tiresias", on.Devices())
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: job %.60q: %w", f.At(a), a.ID, err)
+		}
+		jobs = append(jobs, j)
+	}
+	p.jobs = found
+	return p, jobs, nil
+}
+
+// find finds what was measured of the jobs of a trace.
+func find(f trace.File, in Setup) ([]*job, error) {
+	if on := in.Machines; on.Devices() > cluster.MaxSizes || on.DevicesPerNode > 4 {
+		return nil, fmt.Errorf("%d nodes of %d devices: the rules pollux have measurements for up to 4 devices a node and %d in all",
 			on.Nodes, on.DevicesPerNode, cluster.MaxSizes)
 	}
 	known := map[string]*model{}
 	for name, m := range in.Models {
 		known[name] = newModel(m)
 	}
-	var jobs []sim.Job
+	var jobs []*job
 	for i, a := range f.Arrivals {
 		m := known[a.Model]
 		if m == nil || a.BatchSize < m.InitBatch || a.BatchSize > m.MaxBatch {
-			return nil, nil, fmt.Errorf("%s: job %.60q: model %.40q at batch %d was not measured: the rules pollux need a trace of that simulator",
+			return nil, fmt.Errorf("%s: job %.60q: model %.40q at batch %d was not measured: the rules pollux need a trace of that simulator",
 				f.At(a), a.ID, a.Model, a.BatchSize)
 		}
 		x := &job{index: i, model: m, batch: a.BatchSize, workers: a.Workers, most: a.BatchSize / m.MinLocal}
 		if a.Model == "ncf" {
 			x.most = 1 // its simulator's exception: it does not scale
 		}
-		p.jobs = append(p.jobs, x)
-		j, err := x.job(a, policy == "tiresias", on.Devices())
-		if err != nil {
-			return nil, nil, fmt.Errorf("%s: job %.60q: %w", f.At(a), a.ID, err)
-		}
-		jobs = append(jobs, j)
+		jobs = append(jobs, x)
 	}
-	return p, jobs, nil
+	return jobs, nil
 }
 
 // job is the job as the coordinator gets it: its work is what all its steps take on one device.
@@ -245,6 +258,21 @@ func (j *job) move() {
 	}
 }
 
+// stepTime is how long a step at the job's batch takes, and sets how it is split.
+func (j *job) stepTime(placement []int) (float64, error) {
+	workers := 0
+	for _, n := range placement {
+		workers += n
+	}
+	least := 0
+	if workers == 1 && j.batch > j.model.InitBatch {
+		least = 1
+	}
+	j.atomic, j.accumulated = j.model.shareOf(j.batch, workers, least)
+	t, err := j.model.time(placement, j.atomic)
+	return t.step + (t.step-t.sync)*float64(j.accumulated), err
+}
+
 // train counts one round's progress from now on, and sets when the job ends if it ends in it.
 func (j *job) train(now int) error {
 	workers := len(j.nodes)
@@ -253,16 +281,10 @@ func (j *job) train(now int) error {
 	}
 	delay := min(j.pause, roundSeconds)
 	j.pause -= delay
-	least := 0
-	if workers == 1 && j.batch > j.model.InitBatch {
-		least = 1
-	}
-	j.atomic, j.accumulated = j.model.shareOf(j.batch, workers, least)
-	t, err := j.model.time(j.placement, j.atomic)
+	total, err := j.stepTime(j.placement)
 	if err != nil {
 		return err
 	}
-	total := t.step + (t.step-t.sync)*float64(j.accumulated)
 	now += delay
 	for seconds := roundSeconds - delay; seconds > 0; {
 		rate := j.model.gain(workers*j.atomic*(j.accumulated+1), j.epoch) / total

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bellows-ml/bellows/allocator/policy"
 	"github.com/bellows-ml/bellows/lab/sim"
 	"github.com/bellows-ml/bellows/lab/trace"
 )
@@ -195,6 +196,37 @@ func TestRoundWithoutJobs(t *testing.T) {
 		}
 		if err = rules.round(); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// A job alone takes as long under a policy of production as in its simulator, but for the
+// rounding of epochs: starts, rounds, steps and their number are the same.
+func TestTermsCountAsTheRules(t *testing.T) {
+	f, models := fixture(t)
+	all := f.Arrivals
+	fifo, err := policy.ByName("fifo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range all {
+		f.Arrivals = all[i : i+1]
+		rules, jobs, err := New("tiresias", f, setup(models, 3, 4))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := run(t, sim.Config{Jobs: jobs, Nodes: 3, DevicesPerNode: 4, Rules: rules}).Jobs[0].End
+		jobs, terms, err := Terms(f, setup(models, 3, 4), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := run(t, sim.Config{Jobs: jobs, Nodes: 3, DevicesPerNode: 4, Policy: fifo, Interval: time.Minute, Terms: terms}).Jobs[0].End
+		slack := 0.01
+		if all[i].Workers > 4 && all[i].Workers%4 != 0 {
+			slack = 0.03 // it has other numbers of workers on its nodes
+		}
+		if off := (got - want).Abs(); off.Seconds() > slack*(want-all[i].Submit).Seconds() {
+			t.Errorf("%s ends after %v, in its simulator after %v", all[i].ID, got-all[i].Submit, want-all[i].Submit)
 		}
 	}
 }

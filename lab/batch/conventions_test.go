@@ -1,0 +1,106 @@
+package batch
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bellows-ml/bellows/allocator/policy"
+	"github.com/bellows-ml/bellows/lab/milp"
+	"github.com/bellows-ml/bellows/lab/sim"
+)
+
+// under are the settings of runs under the rules, with the traces that their own tests have.
+func under(rules string, policies ...string) *Settings {
+	s := &Settings{
+		Rules: rules, Policies: policies, Nodes: []int{3}, DevicesPerNode: 4,
+		Timing: Timing{Interval: 5 * time.Minute, RescaleCost: 30 * time.Second, CheckpointEvery: 30 * time.Minute},
+		Model:  sim.Model{MaxWorkers: 16, Seed: 1}, Solver: milp.Own, SolverLimit: time.Minute,
+	}
+	folder := "../rules/" + rules + "/testdata/"
+	s.Traces = []string{folder + "trace.csv"}
+	switch rules {
+	case "elasticflow":
+		s.Profile, s.Nodes = folder+"profile.csv", []int{4}
+	case "muri":
+		s.Profile, s.Nodes, s.DevicesPerNode = folder+"overhead.csv", []int{2}, 8
+	case "pollux":
+		s.Profile = "../rules/pollux/testdata"
+	case "hu":
+		s.Traces, s.Nodes = []string{"../rules/muri/testdata/trace.csv"}, []int{8}
+	}
+	return s
+}
+
+// Every policy of production runs under the conventions of every simulator, beside the policies that these bring.
+func TestEveryPolicyRunsUnderAllRules(t *testing.T) {
+	for _, rules := range RuleNames() {
+		t.Run(rules, func(t *testing.T) {
+			s := under(rules)
+			s.Policies = s.knownPolicies()
+			for _, name := range policy.Names() {
+				if s.own(name) {
+					name = production + name
+				}
+				if !strings.Contains(" "+strings.Join(s.Policies, " ")+" ", " "+name+" ") {
+					t.Errorf("%s is not offered", name)
+				}
+			}
+			if err := s.Complete(func(string) bool { return false }); err != nil {
+				t.Fatal(err)
+			}
+			runs, err := s.Do(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			hashes := map[string]string{}
+			for _, r := range runs {
+				hashes[r.Policy] = r.LogSHA256
+				if !s.own(r.Policy) && r.Finished != r.Jobs || r.Result.Rejected != 0 {
+					t.Errorf("%s: %d of %d jobs finished, %d answers rejected", r.Policy, r.Finished, r.Jobs, r.Result.Rejected)
+				}
+			}
+			for name := range hashes {
+				if s.own(name) && hashes[name] == hashes[production+name] {
+					t.Errorf("%s of the rules and of production decide the same", name)
+				}
+			}
+		})
+	}
+}
+
+// What the rules fix holds for policies of production too.
+func TestTermsOfRules(t *testing.T) {
+	for rules, want := range map[string]sim.Terms{
+		"elasticflow": {Round: time.Minute}, "muri": {}, "pollux": {Round: time.Minute},
+	} {
+		s := under(rules, "flowtime")
+		if err := s.Complete(func(string) bool { return false }); err != nil {
+			t.Fatal(err)
+		}
+		runs, err := s.Runs()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := runs[0].config
+		if c.Terms.Round != want.Round || c.Terms.StartCost == nil || (c.Terms.Toll != nil) != (rules == "muri") || (c.Terms.Pace != nil) != (rules == "pollux") {
+			t.Errorf("%s: %+v", rules, c.Terms)
+		}
+		if c.Rules != nil || c.Policy.Name() != "flowtime" {
+			t.Errorf("%s: flowtime does not decide", rules)
+		}
+	}
+}
+
+func TestKnowIsForPoliciesOfProduction(t *testing.T) {
+	s := under("pollux", "flowtime")
+	s.Know = "steps"
+	if err := s.Complete(func(string) bool { return false }); err != nil {
+		t.Error(err)
+	}
+	s = under("pollux", "flowtime", "tiresias")
+	s.Know = "steps"
+	if err := s.Complete(func(string) bool { return false }); err == nil || !strings.Contains(err.Error(), "--know steps: a policy of --rules pollux") {
+		t.Errorf("%v", err)
+	}
+}

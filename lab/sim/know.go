@@ -1,0 +1,88 @@
+package sim
+
+import (
+	"fmt"
+
+	"github.com/bellows-ml/bellows/allocator"
+	"github.com/bellows-ml/bellows/allocator/goodput"
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// Know is what is told of a job before it has run, in the records in which a
+// cluster has it: what owners say in its spec, what was measured in its speed
+// record. What is not told, production code measures while it runs.
+type Know string
+
+// The values of Know.
+const (
+	KnowAll     Know = "all"     // its work, its speed and cost of a start at each size; nothing is measured besides
+	KnowWork    Know = "work"    // its steps and how long they take on one device
+	KnowCurves  Know = "curves"  // its speeds, the costs of starts, and its steps
+	KnowSteps   Know = "steps"   // its steps, as users tell with --steps alone
+	KnowNothing Know = "nothing" // nothing; it reports its steps, but not of how many
+)
+
+// Knows lists the values of Know.
+func Knows() []string {
+	return []string{string(KnowAll), string(KnowWork), string(KnowCurves), string(KnowSteps), string(KnowNothing)}
+}
+
+// check returns what is wrong with it; empty stands for KnowAll.
+func (k Know) check() error {
+	switch k {
+	case "", KnowAll, KnowWork, KnowCurves, KnowSteps, KnowNothing:
+		return nil
+	}
+	return fmt.Errorf("know %q: use one of %v", string(k), Knows())
+}
+
+func (k Know) all() bool    { return k == "" || k == KnowAll }
+func (k Know) steps() bool  { return k != KnowNothing }
+func (k Know) eta() bool    { return k.all() || k == KnowWork }
+func (k Know) curves() bool { return k.all() || k == KnowCurves }
+
+// surely is of how many measurements what is told is: so many that none adds to it.
+const surely = 64
+
+// tell writes down what is known of the speeds of a job that was admitted. Where
+// all is as it is taken to be of a job of which nothing is known, there is nothing to tell.
+func (w *world) tell(j *job) {
+	if !w.cfg.Know.curves() || w.rules != nil {
+		return
+	}
+	spec := spec(j.Job, j.index)
+	s := record.Speed{At: zero.Add(w.now), Step: -1, Samples: -1}
+	for _, k := range spec.WorldSizes() {
+		if j.Speed != nil || w.cfg.Terms.Pace != nil {
+			rate := stepsPerSecond * w.pace(j, w.packed(k))
+			s.Points = append(s.Points, record.SpeedPoint{
+				Workers: k, Nodes: goodput.NodesFor(k, w.cfg.DevicesPerNode), Model: deviceModel, Batch: spec.BatchSize.Min,
+				StepsPerSecond: rate, Low: rate, High: rate, Windows: surely,
+			})
+		}
+		if cost := w.startCostAt(j, k) + w.cfg.StartDelay; cost != allocator.DefaultStartCost {
+			for range 2 { // of one alone it is not believed how far it is from the usual
+				s.Starts = append(s.Starts, record.StartPoint{Workers: k, Seconds: cost.Seconds()})
+			}
+		}
+	}
+	s.Points = s.Points[:min(len(s.Points), record.MaxSpeedPoints)]
+	s.Starts = s.Starts[:min(len(s.Starts), record.MaxStartPoints)]
+	if len(s.Points)+len(s.Starts) > 0 {
+		w.write(record.Put(record.SpeedKey(j.id), s))
+	}
+}
+
+// deviceModel is of all simulated devices.
+const deviceModel = "SIM"
+
+// said is what the job's owner says of it.
+func (k Know) said(j *job, s *cluster.Spec) {
+	if k.steps() {
+		s.Steps = j.steps()
+	}
+	if k.eta() {
+		s.ETA = cluster.Duration(j.ETA)
+	}
+}
