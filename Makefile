@@ -4,10 +4,13 @@ PYTHON  ?= /usr/bin/python3
 LINT    := .tools/bin/golangci-lint
 # The NVML binding compiles the whole of a header, the deprecated parts too.
 export CGO_CFLAGS ?= -g -O2 -Wno-deprecated-declarations
+# Built and not `go run`: it is make's own child then, and ends the tests when make is killed.
+PROGRESS := .tools/bin/progress
+BUILD_PROGRESS = go build -o $(PROGRESS) ./internal/progress
 SCRIPTS  = $(shell grep -rlE '^\#!.*\b(ba)?sh$$' .ci scripts examples 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test soak attacks mutants lint check bench tools build deb fmt clean
+.PHONY: help demo quick test examples soak attacks mutants lint check bench tools build deb fmt clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,22 +20,30 @@ demo: ## start a small cluster with simulated devices on this machine and rescal
 	scripts/demo
 
 quick: ## run the tests of the packages that only decide: under a minute
-	go run ./internal/progress quick
+	$(BUILD_PROGRESS)
+	$(PROGRESS) quick
 
 test: ## run every test: Go with the race detector, real processes included, the Python module and the examples
 	scripts/setup test
 	$(PYTHON) -m pytest -q -p no:cacheprovider sdk examples
-	go run ./internal/progress test
+	$(BUILD_PROGRESS)
+	$(PROGRESS) test
+
+examples: ## verify that the examples for torch, Lightning, accelerate and Hugging Face train the same when rescaled
+	scripts/setup examples
+	$(MAKE) --no-print-directory build
+	scripts/examples
 
 soak: ## run tests for hours: 3,000 storms of each kind, everything three times with the race detector, the mutants
 	scripts/setup test
-	go run ./internal/progress soak
+	$(BUILD_PROGRESS)
+	$(PROGRESS) soak
 
 attacks: ## try what a hostile user could: the tests that docs/security.md lists (as root, they act as several users)
 	scripts/setup test
 	scripts/attacks
 
-mutants: ## take each safety rule out and run the tests that must notice (about half an hour)
+mutants: ## take each safety rule and each misfortune of the storms out and run the tests that must notice (about an hour)
 	go run ./internal/mutants
 
 lint: ## check the Go code, its formatting and the shell scripts

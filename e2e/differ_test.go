@@ -135,15 +135,7 @@ func TestGossipKeysThatDiffer(t *testing.T) {
 	remedy := []string{"a node has another gossip key, or none, and is not heard: put the same --gossip-key-file on every node"}
 	f.awaitLog(f.procs["agent-n1"], remedy...)
 	f.awaitLog(f.procs["agent-n2"], remedy...)
-	f.eventually("nodes to say that n2 is not heard", func() bool {
-		out, _, _ := f.bellows("nodes")
-		for line := range strings.Lines(out) {
-			if words := strings.Fields(line); words[0] == "n2" {
-				return words[1] == "alive" && words[2] == "unheard"
-			}
-		}
-		return false
-	})
+	f.awaitNode("n2", "alive, and never heard", func(n api.NodeStatus) bool { return n.Alive && n.Gossip == "" })
 	id := f.submit(f.sdkJob("across", 2, 2, 20, 0.05))
 	if s := f.awaitPhase(id, cluster.Succeeded); s.Restarts != 0 {
 		t.Errorf("it was restarted: %+v", s)
@@ -151,8 +143,5 @@ func TestGossipKeysThatDiffer(t *testing.T) {
 	// With the right key it is heard, without anything else being restarted.
 	f.kill("agent-n2")
 	f.startAgent(2, "--gossip-key-file", f.gossipKey())
-	f.eventually("n2 to be heard", func() bool {
-		out, _, _ := f.bellows("nodes")
-		return strings.Contains(out, "n2") && !strings.Contains(out, "unheard") && !strings.Contains(out, "lost")
-	})
+	f.awaitNode("n2", "heard", func(n api.NodeStatus) bool { return n.Alive && n.Gossip == "alive" })
 }

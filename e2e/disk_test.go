@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bellows-ml/bellows/api"
-	"github.com/bellows-ml/bellows/checkpoint"
+	"github.com/bellows-ml/bellows/checkpoint/layout"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -231,7 +231,7 @@ while :; do sleep 0.1; done
 	status := f.awaitShown(id, "that a checkpoint is refused, while it runs", func(s api.JobStatus) bool {
 		return s.Phase == cluster.Running && len(s.Problems) > 0
 	})
-	gen := checkpoint.GenerationDir(1, f.nonce(id, 1))
+	gen := layout.Generation(1, f.nonce(id, 1))
 	want := "the checkpoint of step 5 is lost: digest step 5: list " + gen + "/step-5/out: it is a link or a special file: save plain files only"
 	if p := status.Problems[0]; p.Node != "n1" || p.Text != want {
 		t.Errorf("problem %+v, want %s", p, want)
@@ -266,7 +266,7 @@ while :; do sleep 0.1; done
 `))
 	status := f.awaitShown(id, "that a checkpoint is refused", func(s api.JobStatus) bool { return len(s.Problems) > 0 })
 	gen := f.mirror().Job(id).Generation(1).Plan.Value.World
-	dir := filepath.Join(f.dir, "ckpt", string(id), checkpoint.GenerationDir(1, gen.Nonce))
+	dir := filepath.Join(f.dir, "ckpt", string(id), layout.Generation(1, gen.Nonce))
 	for _, want := range []string{"nothing that it saves is kept: ", dir + "/step-5 has mode 0777", "chmod -R go-w it", "umask of 022"} {
 		if p := status.Problems[0]; !strings.Contains(p.Text, want) {
 			t.Errorf("problem %+v lacks %q", p, want)

@@ -26,6 +26,10 @@ var binary string
 
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
+		if os.Getenv(racing) != "" {
+			race()
+			return 0
+		}
 		if binary = os.Getenv(inside); binary != "" {
 			return m.Run() // the test that started this process has built it
 		}
@@ -35,7 +39,7 @@ func TestMain(m *testing.M) {
 			return 1
 		}
 		defer func() { _ = os.RemoveAll(dir) }()
-		if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // other users run the program too
+		if err = os.Chmod(dir, 0o755); err != nil { //nolint:gosec // other users run the program too
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
@@ -46,11 +50,21 @@ func TestMain(m *testing.M) {
 		}
 		build := exec.Command("go", append(args, "../cmd/bellows")...)
 		build.Stdout, build.Stderr = os.Stderr, os.Stderr
-		if err := build.Run(); err != nil {
+		if err = build.Run(); err != nil {
 			fmt.Fprintln(os.Stderr, "build bellows:", err)
 			return 1
 		}
-		return m.Run()
+		reports, err := keepRaces(dir)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		status := m.Run()
+		if races := racesIn(reports); races != "" {
+			fmt.Fprint(os.Stderr, races)
+			return 1
+		}
+		return status
 	}())
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -37,10 +38,9 @@ func TestSeveralHosts(t *testing.T) {
 	f.awaitMembers()
 
 	// What devices do is asked of each host's agent over TLS, which says here that there is nothing to read.
-	f.await("an answer of every host about its devices", func(*record.Mirror) bool {
-		out, _, _ := f.bellows("nodes", "--devices")
-		return strings.Contains(out, "no readings of n1, n2, n3: simulated devices have none")
-	})
+	for i := range f.config.nodes {
+		f.awaitNode(node(i+1), "why its devices have no readings", func(n api.NodeStatus) bool { return n.NoReadings == "simulated devices have none" })
+	}
 
 	// Submitted and followed on n1, which is drained: trained on n2 and n3.
 	f.mustBellows("drain", "n1")

@@ -68,6 +68,39 @@ func (u *people) submit(j job) cluster.JobID {
 	return cluster.JobID(reply.ID)
 }
 
+// nodes is `bellows nodes -o json`; nil where the agent does not answer.
+func (u *people) nodes() (nodes []api.NodeStatus) {
+	u.t.Helper()
+	out, _, code := u.bellows("nodes", "-o", "json")
+	if code != 0 {
+		return nil
+	}
+	if err := json.Unmarshal([]byte(out), &nodes); err != nil {
+		u.t.Fatalf("nodes: %v: %s", err, out)
+	}
+	return nodes
+}
+
+// awaitNode waits until n1's agent says of a node what is wanted.
+func (u *people) awaitNode(id cluster.NodeID, what string, cond func(api.NodeStatus) bool) {
+	u.t.Helper()
+	u.eventually(fmt.Sprintf("nodes to say of %s: %s", id, what), func() bool {
+		return slices.ContainsFunc(u.nodes(), func(n api.NodeStatus) bool { return n.ID == string(id) && cond(n) })
+	})
+}
+
+// nodesAre demands that nodes lists these and no others.
+func (u *people) nodesAre(want ...string) {
+	u.t.Helper()
+	var got []string
+	for _, n := range u.nodes() {
+		got = append(got, n.ID)
+	}
+	if !slices.Equal(got, want) {
+		u.t.Errorf("nodes lists %v, want %v", got, want)
+	}
+}
+
 // show is `bellows show JOB -o json`.
 func (u *people) show(id cluster.JobID) api.JobStatus {
 	u.t.Helper()

@@ -48,8 +48,9 @@ func TestWorkersFailAndAreRestartedWithinTheLimit(t *testing.T) {
 		"name": "flaky", "min": 2, "max": 2, "max-restarts": 2, "workdir": f.dir, "checkpoint-dir": filepath.Join(f.dir, "c"),
 		"command": []string{"/bin/sh", "-c", "test $RANK = 0 || exit 3; sleep 60"},
 	})
-	s := f.awaitPhase(id, cluster.Failed)
-	if s.Generation != 3 || s.Failure == nil || s.Failure.Rank != 1 || !strings.Contains(s.Failure.Reason, "3") {
+	f.awaitPhase(id, cluster.Failed)
+	s := f.show(id)
+	if s.Generation != 3 || s.Failure == nil || s.Failure.Rank != 1 || s.ExitCode == nil || *s.ExitCode != 3 {
 		t.Errorf("%d generations, failure %+v; want 3 (one start, two restarts) and rank 1's exit status 3", s.Generation, s.Failure)
 	}
 }

@@ -234,9 +234,13 @@ func TestRendezvousPortsInUse(t *testing.T) {
 	if !ports[first] || !ports[first+1] {
 		t.Errorf("of the ports %d and %d the attempts took %v", first, first+1, ports)
 	}
-	f.await("the reason", func(m *record.Mirror) bool {
-		return strings.Contains(m.Job(id).State.Value.Reason, "rendezvous port taken on n5: master port 2810")
-	})
+	for g := cluster.Generation(1); g <= 2; g++ {
+		plan := f.mirror().Job(id).Generation(g).Plan.Value
+		failed := f.mirror().Node("n5").Ack(id, g, plan.World.Nonce).Failed.Value
+		if failed.Kind != record.PortTaken {
+			t.Errorf("generation %d ended with %+v", g, failed)
+		}
+	}
 	for _, l := range busy {
 		_ = l.Close()
 	}

@@ -3,10 +3,10 @@ package e2e
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
+	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -24,17 +24,9 @@ func (p *place) cut(i, j int, apart bool) {
 }
 
 // awaitGossip waits until n1's agent says of a node whether it is alive by its lease, and what is heard of it.
-func (u *people) awaitGossip(node cluster.NodeID, want string) {
+func (u *people) awaitGossip(id cluster.NodeID, alive bool, heard string) {
 	u.t.Helper()
-	u.eventually(fmt.Sprintf("n1 to say of %s: %s", node, want), func() bool {
-		out, _, _ := u.bellows("nodes")
-		for line := range strings.Lines(out) {
-			if words := strings.Fields(line); len(words) > 3 && words[0] == string(node) {
-				return words[1]+" "+words[2] == want
-			}
-		}
-		return false
-	})
+	u.awaitNode(id, fmt.Sprintf("alive %t, heard %s", alive, heard), func(n api.NodeStatus) bool { return n.Alive == alive && n.Gossip == heard })
 }
 
 // Nodes that do not hear each other, and then do again: lost gossip alone
@@ -53,7 +45,7 @@ func TestNodesComeTogetherAgain(t *testing.T) {
 		f.startAgent(i+1, "--gossip-key-file", f.gossipKey(), "--tls-dir", f.certificate(i+1))
 	}
 	f.awaitMembers()
-	f.awaitGossip("n3", "alive alive")
+	f.awaitGossip("n3", true, "alive")
 	id := f.submit(f.sdkJob("a", 1, 2, 1<<30, 0.05, "--save-every", "20"))
 	g := f.awaitRunning(id, 2, 0)
 	f.awaitStep("a", 5, 2)
@@ -64,16 +56,16 @@ func TestNodesComeTogetherAgain(t *testing.T) {
 		f.cut(1, 3, apart)
 	}
 	apart(true)
-	f.awaitGossip("n2", "alive dead")
-	f.awaitGossip("n3", "alive dead")
+	f.awaitGossip("n2", true, "dead")
+	f.awaitGossip("n3", true, "dead")
 	f.awaitStep("a", f.lastStep("a")+600, 2) // at 40 steps a second: longer than any deadline
 	if s := f.mirror().Job(id).State.Value; s.Generation != g || s.Phase != cluster.Running {
 		t.Errorf("gossip that fell silent ended something: %+v", s)
 	}
 	healed := time.Now()
 	apart(false)
-	f.awaitGossip("n2", "alive alive")
-	f.awaitGossip("n3", "alive alive")
+	f.awaitGossip("n2", true, "alive")
+	f.awaitGossip("n3", true, "alive")
 	t.Logf("all heard of each other %s after they could", time.Since(healed).Round(time.Second))
 
 	// One of the job's nodes is cut off from everything; the spare one takes its place.
@@ -89,11 +81,11 @@ func TestNodesComeTogetherAgain(t *testing.T) {
 			t.Errorf("generation %d runs on %s, which is cut off", g, m.Node)
 		}
 	}
-	f.awaitGossip(node(off), "lost dead")
+	f.awaitGossip(node(off), false, "dead")
 	f.awaitStep("a", f.lastStep("a")+20, 2)
 	healed = time.Now()
 	f.ip("link", "set", fmt.Sprintf("wire%d", off), "up")
-	f.awaitGossip(node(off), "alive alive")
+	f.awaitGossip(node(off), true, "alive")
 	t.Logf("%s was back %s after it was reached again", node(off), time.Since(healed).Round(time.Second))
 	f.mustBellows("scale", "a", "--max", "1")
 	g = f.awaitRunning(id, 1, g)

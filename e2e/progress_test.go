@@ -3,8 +3,10 @@ package e2e
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -81,5 +83,77 @@ func TestACleanStopIsNoFailure(t *testing.T) {
 	// Until it saves anew; it may have, by now.
 	if entries, err := filepath.Glob(filepath.Join(last.Dir, "*")); err != nil || len(entries) == 0 && !f.mirror().Job(id).Committed.Exists() {
 		t.Errorf("the checkpoint that was given up is gone: %v", err)
+	}
+}
+
+// printer is a plain script in shell: it prints its steps as they are, or as a bar, and saves
+// into its directory when it is told to end. $FROM is the step that it begins to count with.
+const printer = `
+trap 'echo $n > "$BELLOWS_CHECKPOINT_DIR/state"; exit 0' TERM
+n=${FROM:-0}
+echo "loading"
+while :; do
+	n=$((n+1))
+	PRINT
+	sleep 0.05
+done
+`
+
+func (s *scripts) printer(name, prints, pattern string) job {
+	j := s.shellJob(name, strings.ReplaceAll(printer, "PRINT", prints))
+	j["progress"], j["steps"] = pattern, 100000
+	return j
+}
+
+// A plain script's lines are read: ps and show have its step, loss and speed, and it goes on
+// where it counts after a resume.
+func TestAPlainScriptsLinesAreRead(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, config{nodes: 1, devices: 3})
+	id := f.submit(f.printer("lines", `echo "epoch 1 step $n loss 0.$n of $((n*64)) samples"`, `step (?P<step>\d+) loss (?P<loss>\S+) of (?P<samples>\d+)`))
+	bar := f.submit(f.printer("bar", `printf '\r%3d%%|###   | %d/100000 [00:05<01:00,  8.71it/s, loss=1.5]' 1 $n`, "auto"))
+	blind := f.submit(f.printer("blind", `echo "nothing of interest"`, `iteration (\d+)`))
+	s := f.awaitShown(id, "reported with a speed", func(s api.JobStatus) bool { return s.Progress.Step > 20 && s.Progress.StepsPerSecond > 0 })
+	if p := s.Progress; p.Samples != 64*p.Step || p.Loss == nil || fmt.Sprintf("%v", *p.Loss) != strings.TrimRight(fmt.Sprintf("0.%d", p.Step), "0") || p.Line != "" {
+		t.Errorf("read %+v", p)
+	}
+	out, _, _ := f.patiently("ps")
+	if row := strings.Fields(out[strings.Index(out, string(id)):]); row[5] == "-" || row[6] == "-" || row[7] == "-" {
+		t.Errorf("ps has no progress, speed or loss of it:\n%s", out)
+	}
+	s = f.awaitShown(bar, "reported", func(s api.JobStatus) bool { return s.Progress.Step > 20 })
+	if p := s.Progress; p.Loss == nil || *p.Loss != 1.5 || !strings.Contains(p.Line, "/100000 [") {
+		t.Errorf("read %+v", p)
+	}
+	s = f.awaitShown(blind, "with a problem", func(s api.JobStatus) bool { return len(s.Problems) > 0 })
+	if got := s.Problems[0].Text; !strings.Contains(got, `--progress 'iteration (\d+)': none of the first 100 lines matches`) {
+		t.Errorf("problem %q", got)
+	}
+	// Its next generation counts from the beginning, and is counted on.
+	f.stop(id)
+	f.awaitPhase(id, cluster.Stopped)
+	from := f.mirror().Job(id).Committed.Value
+	if from.Step < 20 {
+		t.Errorf("saved step %d: it had printed 20 and more", from.Step)
+	}
+	f.resume(id)
+	s = f.awaitShown(id, "reported anew, with a word on its counter", func(s api.JobStatus) bool {
+		return s.Generation == 2 && s.Progress.Generation == 2 && s.Progress.Step > from.Step && len(s.Problems) > 0
+	})
+	if want := fmt.Sprintf("it resumed from step %d and its lines count from the beginning", from.Step); !strings.Contains(s.Problems[0].Text, want) {
+		t.Errorf("problem %q, want …%s…", s.Problems[0].Text, want)
+	}
+}
+
+// What cannot be a pattern is refused, with what would be right.
+func TestProgressPatternsAreChecked(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, config{})
+	for pattern, want := range map[string]string{
+		`step (\d+`:      "missing closing )",
+		`step \d+`:       "it has no group",
+		`(?P<epoch>\d+)`: `group "epoch" is not known: name groups step, loss, samples`,
+	} {
+		f.says(2, []string{"--progress", want}, "run", "--progress", pattern, "--", "true")
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -32,14 +33,12 @@ func TestRemoveNode(t *testing.T) {
 	f.await("n2 to be lost", func(m *record.Mirror) bool { return !m.Node("n2").Alive.Exists() })
 	f.says(2, []string{"of job " + string(id) + " is not over on node n2", "bellows drain n2 --down"}, "nodes", "remove", "n2")
 	g = f.awaitRunning(id, 1, g)
-	f.awaitNodes("n2 without free devices", func(line []string) bool { return line[0] == "n2" && line[1] == "lost" && line[5] == "-" })
+	f.awaitNode("n2", "lost", func(n api.NodeStatus) bool { return !n.Alive })
 
 	f.says(0, []string{"n2: removed"}, "nodes", "remove", "n2")
 	f.says(1, []string{`there is no node "n2": `}, "nodes", "remove", "n2")
 	f.says(0, []string{"node-removed", "n2", "root"}, "events")
-	if out, errs, code := f.bellows("nodes"); code != 0 || strings.Contains(out, "n2") {
-		t.Errorf("nodes: exit %d, %s%s", code, out, errs)
-	}
+	f.nodesAre("n1")
 	f.await("n1 to take its word back", func(m *record.Mirror) bool {
 		return m.Node("n1").Fencing.Exists() && m.Node("n1").Fencing.Value.AliveRev == 0
 	})
@@ -92,18 +91,4 @@ func (f *fleet) freezeNode(n cluster.NodeID, id cluster.JobID) (shims []int) {
 		f.t.Fatalf("no shim runs on %s", n)
 	}
 	return shims
-}
-
-// awaitNodes waits until a line of `bellows nodes`, in its words, is as wanted.
-func (u *people) awaitNodes(what string, cond func(line []string) bool) {
-	u.t.Helper()
-	u.eventually(what, func() bool {
-		out, _, _ := u.bellows("nodes")
-		for line := range strings.Lines(out) {
-			if words := strings.Fields(line); len(words) > 5 && cond(words) {
-				return true
-			}
-		}
-		return false
-	})
 }

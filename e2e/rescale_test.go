@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/bellows-ml/bellows/cluster"
@@ -78,14 +77,13 @@ func (u *people) stop(id cluster.JobID) {
 func TestMakeRoomForASecondJob(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, config{nodes: 2, devices: 2, policy: "greedy"})
-	f.submit(f.sdkJob("big", 1, 4, 4000, 0.1))
+	big := f.submit(f.sdkJob("big", 1, 4, 4000, 0.1))
 	f.awaitStep("big", 3, 4)
 	small := f.submit(f.sdkJob("small", 1, 2, 30, 0.1))
 	f.awaitPhase(small, cluster.Succeeded)
 	f.awaitStep("big", f.awaitStep("big", 3, 2), 4) // and takes them back
-	out, _, _ := f.bellows("ps")
-	if !strings.Contains(out, "big") {
-		t.Errorf("ps does not show the job:\n%s", out)
+	if s := f.show(big); s.Workers != 4 || s.Phase != cluster.Running {
+		t.Errorf("show says %d workers, %s", s.Workers, s.Phase)
 	}
 }
 
@@ -106,7 +104,7 @@ func TestHaltWhileImporting(t *testing.T) {
 	})
 	second := f.submit(f.sdkJob("second", 1, 1, 1<<30, 0.1))
 	m := f.await("the third", func(m *record.Mirror) bool { return m.Job(id).Rescales[3].Exists() })
-	if r := m.Job(id).Rescales[3].Value; r.LostSteps != 0 || strings.Contains(r.Why, "saved nothing") || m.Job(id).State.Value.Pinned {
+	if r := m.Job(id).Rescales[3].Value; r.LostSteps != 0 || m.Job(id).State.Value.Pinned {
 		t.Errorf("the halt of a generation that took no step cost something: %+v", r)
 	}
 	f.stop(first)

@@ -147,12 +147,23 @@ func (s *session) await(text string) {
 func (s *session) awaitTimes(text string, times int) {
 	s.t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		ended := s.hasEnded() // before its last words are read
 		if strings.Count(s.said(), text) >= times {
 			return
 		}
-		if time.Now().After(deadline) {
+		if ended || time.Now().After(deadline) {
 			s.t.Fatalf("%v did not say %q %d times:\n%s", s.cmd.Args, text, times, s.said())
 		}
+	}
+}
+
+// hasEnded reports whether the command has ended, and all of its output is read.
+func (s *session) hasEnded() bool {
+	select {
+	case <-s.ended:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -171,9 +182,15 @@ const patience = 3 * time.Minute
 // wait returns the exit status.
 func (s *session) wait() int {
 	s.t.Helper()
+	return s.waitWithin(patience)
+}
+
+// waitWithin returns the exit status of a command that takes long by itself.
+func (s *session) waitWithin(limit time.Duration) int {
+	s.t.Helper()
 	select {
 	case <-s.ended:
-	case <-time.After(patience):
+	case <-time.After(limit):
 		s.t.Fatalf("%v does not end:\n%s", s.cmd.Args, s.said())
 	}
 	return s.cmd.ProcessState.ExitCode()

@@ -45,35 +45,40 @@ func TestSpecsAtTheirBoundsEnd(t *testing.T) {
 			s.Workdir, s.CheckpointDir, s.EnvFile, s.Env = path(cluster.MaxPathBytes), path(cluster.MaxPathBytes), path(cluster.MaxPathBytes), names
 		},
 	}
-	end := func(t *testing.T, spec cluster.Spec) {
-		t.Parallel()
-		here, name := f.in(t), spec.Name
+	submit := func(t *testing.T, spec cluster.Spec) string {
 		request := api.SubmitRequest{RequestID: api.NewRequestID(), Spec: spec}
 		reply, err := client.Submit(t.Context(), request)
 		for end := time.Now().Add(patience); err != nil && api.CodeOf(err) != api.Invalid && time.Now().Before(end); {
 			reply, err = client.Submit(t.Context(), request) // not answered in time: the same again is the same job
 		}
 		if err != nil {
-			t.Fatalf("%s: %.300v", name, err)
+			t.Fatalf("%s: %.300v", spec.Name, err)
 		}
-		s := here.awaitShown(cluster.JobID(reply.ID), "settled", func(s api.JobStatus) bool {
-			return s.Ended || s.Phase == cluster.Held || s.Phase == cluster.Queued && len(s.Excluded) > 0 || s.Phase == cluster.Backoff
-		})
-		t.Logf("%s: %s: %.200s", name, s.Phase, s.Reason)
-		if len(s.Reason) > 1<<10 {
-			t.Errorf("%s: a reason of %d bytes", name, len(s.Reason))
-		}
-		here.mustBellows("stop", "--now", reply.ID)
-		here.awaitShown(cluster.JobID(reply.ID), "ended", func(s api.JobStatus) bool { return s.Ended })
+		return reply.ID
 	}
-	t.Run("all", func(t *testing.T) { // ends when all of them have
-		for name, change := range changes {
-			spec := good
-			spec.Name = name
-			change(&spec)
-			t.Run(name, func(t *testing.T) { end(t, spec) })
-		}
-	})
+	// They run beside each other, and are looked at in turn: a parallel subtest would
+	// wait for its turn among all tests, while this cluster waits for it.
+	ids := map[string]string{}
+	for name, change := range changes {
+		spec := good
+		spec.Name = name
+		change(&spec)
+		ids[name] = submit(t, spec)
+	}
+	for name, id := range ids {
+		t.Run(name, func(t *testing.T) {
+			here := f.in(t)
+			s := here.awaitShown(cluster.JobID(id), "ended, or waiting for its owner or a node", func(s api.JobStatus) bool {
+				return s.Ended || s.Phase == cluster.Held || s.Phase == cluster.Queued && len(s.Excluded) > 0 || s.Phase == cluster.Backoff
+			})
+			t.Logf("%s: %.200s", s.Phase, s.Reason)
+			if len(s.Reason) > 1<<10 {
+				t.Errorf("a reason of %d bytes", len(s.Reason))
+			}
+			here.mustBellows("stop", "--now", id)
+			here.awaitShown(cluster.JobID(id), "ended", func(s api.JobStatus) bool { return s.Ended })
+		})
+	}
 	f.awaitShown(f.submit(f.sdkJob("next", 8, 8, 3, 0.01)), "succeeded", func(s api.JobStatus) bool { return s.Phase == cluster.Succeeded })
 
 	for name, change := range map[string]func(*cluster.Spec){

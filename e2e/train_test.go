@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -49,10 +50,8 @@ func TestTrainingHasANetworkOfItsOwn(t *testing.T) {
 		})
 	}
 	says("rdma1: it is down")
-	f.await("nodes to say where workers of n1 are reached, and what is wrong with n2", func(*record.Mirror) bool {
-		out, _, _ := f.bellows("nodes")
-		return strings.Contains(out, "10.77.0.1 (training 10.78.0.1)") && strings.Contains(out, "ip link set rdma1 up")
-	})
+	f.awaitNode("n1", "where its workers are reached", func(n api.NodeStatus) bool { return n.Addr == "10.77.0.1" && n.TrainAddr == "10.78.0.1" })
+	f.awaitNode("n2", "what is wrong, with the remedy", func(n api.NodeStatus) bool { return strings.Contains(n.Problem, "ip link set rdma1 up") })
 	j := f.torchJob("four", 2, 1<<30)
 	j["min"] = 2
 	four := f.submit(j)

@@ -92,8 +92,8 @@ func TestScaleStopAndResumeByWhom(t *testing.T) {
 	// A minimum that no cluster of this size has: it saves and waits, and says for what.
 	f.mustBellows("scale", "mine", "--min", "8")
 	status := f.awaitShown(id, "that it waits for devices", func(s api.JobStatus) bool { return !s.Phase.Active() })
-	if !strings.Contains(status.Reason+fmt.Sprint(status.WhyPending), "8") {
-		t.Errorf("it waits, because %q %v", status.Reason, status.WhyPending)
+	if status.Phase != cluster.Queued || status.MinWorkers != 8 || status.WhyPending == "" {
+		t.Errorf("%s for %d workers or more, because %q", status.Phase, status.MinWorkers, status.WhyPending)
 	}
 	f.mustBellows("scale", "mine", "--min", "1", "--max", "2")
 	g = f.awaitRunning(id, 2, g)

@@ -19,7 +19,7 @@ func benchCommand() *cobra.Command {
 		Args:  noSuchCommand,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(benchAllocateCommand())
+	cmd.AddCommand(benchAllocateCommand(), benchFidelityCommand())
 	return cmd
 }
 

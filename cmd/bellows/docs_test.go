@@ -6,7 +6,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
+
+	"github.com/bellows-ml/bellows/internal/flags"
 )
 
 // pflag takes what stands in backquotes for the name of a flag's value: one word.
@@ -14,8 +15,8 @@ func TestValuesOfFlagsHaveOneWord(t *testing.T) {
 	root, _ := newRoot()
 	var look func(cmd *cobra.Command)
 	look = func(cmd *cobra.Command) {
-		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			if value, _ := pflag.UnquoteUsage(f); strings.Contains(value, " ") {
+		cmd.Flags().VisitAll(func(f *flags.Flag) {
+			if value, _ := flags.Unquote(f); strings.Contains(value, " ") {
 				t.Errorf("%s --%s %s: use other quotes in its usage", cmd.CommandPath(), f.Name, value)
 			}
 		})

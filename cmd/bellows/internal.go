@@ -7,10 +7,10 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/bellows-ml/bellows/agent/shim"
 	"github.com/bellows-ml/bellows/checkpoint/dirblob"
+	"github.com/bellows-ml/bellows/internal/flags"
 	"github.com/bellows-ml/bellows/nvml"
 )
 
@@ -104,13 +104,13 @@ func documentCommands(b *strings.Builder, parent *cobra.Command) {
 
 func documentFlags(b *strings.Builder, c *cobra.Command) {
 	head := "\n| flag | default | |\n|---|---|---|\n"
-	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+	c.LocalFlags().VisitAll(func(f *flags.Flag) {
 		if f.Hidden || f.Name == "help" {
 			return
 		}
 		b.WriteString(head)
 		head = ""
-		name, text := pflag.UnquoteUsage(f)
+		name, text := flags.Unquote(f)
 		flag := "--" + f.Name
 		if f.Shorthand != "" {
 			flag = "-" + f.Shorthand + ", " + flag

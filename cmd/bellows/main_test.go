@@ -33,7 +33,7 @@ func TestScripts(t *testing.T) {
 		UpdateScripts: *update,
 		Setup: func(env *testscript.Env) error {
 			// A socket's path is short, and a test's own.
-			dir, err := os.MkdirTemp("/tmp", "bws") //nolint:usetesting // see above
+			dir, err := os.MkdirTemp("", "bws") //nolint:usetesting // see above
 			if err != nil {
 				return err
 			}

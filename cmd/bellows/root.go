@@ -45,7 +45,7 @@ func newRoot() (root *cobra.Command, started *bool) {
 		&cobra.Group{ID: groupDaily, Title: "Every day:"},
 		&cobra.Group{ID: groupOperator, Title: "Running a cluster:"},
 	)
-	for _, c := range []*cobra.Command{runCommand(), submitCommand(), psCommand(), showCommand(), logsCommand(), eventsCommand(), stopCommand(), resumeCommand(), scaleCommand(), nodesCommand()} {
+	for _, c := range []*cobra.Command{runCommand(), submitCommand(), psCommand(), showCommand(), logsCommand(), eventsCommand(), stopCommand(), resumeCommand(), scaleCommand(), profileCommand(), verifyCommand(), nodesCommand()} {
 		c.GroupID = groupDaily
 		root.AddCommand(c)
 	}

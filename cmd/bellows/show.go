@@ -17,7 +17,15 @@ func showCommand() *cobra.Command {
 is one, else the one submitted last. The seconds of a rescale are: signal, until the
 last worker was told; save, until the last one was gone; wait, until the workers of a
 lost node had certainly ended; commit, until the next world was planned; start, until
-its first worker ran. Overhead is Bellows's own share: signal, commit and start.`,
+its first worker ran. Overhead is Bellows's own share: signal, commit and start. Gain is by
+which factor the rescale has changed the speed, and in brackets was predicted to.
+
+Speeds are steps a second at each size that the job may have: measured there by its own
+generations, or before its first by earlier jobs of its kind, or predicted from other
+sizes. A measured speed has the range that holds nine tenths of the measurements, and a
+size at which the job was started what the last start cost, until its first step. The
+predicted end holds if the job keeps its workers; it takes --steps or --eta. Goodput is
+the share of its time with devices in which the job did steps that count.`,
 		Args: exactly("JOB"),
 	}
 	out := outputFlag(cmd)

@@ -9,15 +9,16 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/bellows-ml/bellows/allocator/policy"
 	"github.com/bellows-ml/bellows/internal/fault"
+	"github.com/bellows-ml/bellows/internal/flags"
 	"github.com/bellows-ml/bellows/internal/output"
 	"github.com/bellows-ml/bellows/internal/units"
 	"github.com/bellows-ml/bellows/lab/batch"
 	"github.com/bellows-ml/bellows/lab/milp"
 	"github.com/bellows-ml/bellows/lab/plot"
+	"github.com/bellows-ml/bellows/lab/sim"
 	"github.com/bellows-ml/bellows/lab/trace"
 )
 
@@ -55,13 +56,17 @@ Traces are CSV, gzipped or not:
   pollux  decisions once a minute, measured steps and batches, 30 s a move; its
         policies are ` + strings.Join(batch.RulePolicies("pollux"), ", ") + `; --profile is the folder with
         its four tables (default: profiles beside the trace's folder)
+All policies run under all rules; where the rules have one of the same name,
+production/NAME is the other.
 
 Completion times are of the jobs that finished; queueing is all the time a job
 had no devices. cost is device hours held, scaling_efficiency the work done for
 each of them, additional_jobs_at_100 how many more than greedy had finished when
 greedy had finished 100, additional_jobs_per_100 how many more are trained while
 greedy trains 100, by the mean completions of the jobs that finished under both,
-cpu_s the run's processor time.`,
+cpu_s the run's processor time. With --know other than all, ends_covered is how
+often jobs ended within the range that was predicted, and end_error_at_25 the
+median error after a quarter of their time.`,
 		Args: exactly(),
 	}
 	s := simulationFlags(cmd.Flags())
@@ -90,7 +95,7 @@ cpu_s the run's processor time.`,
 
 // parseSimulation reads the arguments of simulate, without --plot and --output.
 func parseSimulation(args []string) (*batch.Settings, error) {
-	f := pflag.NewFlagSet("simulate", pflag.ContinueOnError)
+	f := flags.New("simulate")
 	s := simulationFlags(f)
 	if err := f.Parse(args); err != nil {
 		return nil, err
@@ -99,7 +104,7 @@ func parseSimulation(args []string) (*batch.Settings, error) {
 }
 
 // simulationFlags adds the flags that fill settings.
-func simulationFlags(f *pflag.FlagSet) *batch.Settings {
+func simulationFlags(f *flags.Set) *batch.Settings {
 	s := &batch.Settings{}
 	f.StringSliceVar(&s.Traces, "trace", nil, "job traces, separated by commas; synthetic = drawn by --seed like those of Hu et al.")
 	f.BoolVar(&s.AtOnce, "at-once", false, "all jobs are submitted at the beginning")
@@ -108,7 +113,7 @@ func simulationFlags(f *pflag.FlagSet) *batch.Settings {
 	f.BoolVar(&s.Flatten, "flatten", false, "where a profile's curve falls, leave the surplus devices idle instead of refusing it")
 	f.IntSliceVar(&s.Nodes, "nodes", nil, "numbers of nodes, separated by commas")
 	f.IntVar(&s.DevicesPerNode, "devices-per-node", 1, "devices on each node")
-	f.StringSliceVar(&s.Policies, "policy", nil, "policies, separated by commas: "+strings.Join(policy.Names(), ", "))
+	f.StringSliceVar(&s.Policies, "policy", nil, "policies, separated by commas (default "+policy.Default+", but for rules with policies of their own): "+strings.Join(policy.Names(), ", "))
 	f.StringVar(&s.Rules, "rules", "", "conventions of a published simulator: "+strings.Join(batch.RuleNames(), ", "))
 	f.StringVar(&s.Source, "speed", "", "speeds of jobs: paper (k·0.8^log2 k) or profile (default profile if --profile is given)")
 	f.DurationVar(&s.Interval, "interval", 5*time.Minute, "time between decisions that may move running jobs")
@@ -125,6 +130,7 @@ func simulationFlags(f *pflag.FlagSet) *batch.Settings {
 	f.Float64Var(&s.Model.Buggy, "buggy", 0, "share of jobs that a bug ends within 5 minutes of training")
 	f.Float64Var(&s.Model.Impatient, "terminated", 0, "share of jobs that their users stop at some time")
 	f.Uint64Var(&s.Model.Seed, "seed", 1, "of everything that is drawn")
+	f.StringVar(&s.Know, "know", string(sim.KnowAll), "what is told of jobs before they run, in the records of a cluster; the rest is measured: "+strings.Join(sim.Knows(), ", "))
 	f.StringVar(&s.Solver, "solver", milp.Own, "the solver that answers policy hu's questions: own, or highs or cbc, a reference that takes far longer; -o json compares them")
 	f.DurationVar(&s.SolverLimit, "solver-limit", time.Minute, "how long highs or cbc may take for one question; where they reach the limit, runs are not the same on every machine")
 	return s

@@ -24,10 +24,12 @@ var checks = map[string]func(*arch.Tree) []arch.Finding{
 	"scripts":       arch.CheckScripts,
 	"front":         arch.CheckFront,
 	"links":         arch.CheckLinks,
+	"named tests":   arch.CheckNamedTests,
 	"decisions":     arch.CheckDecisions,
 	"laboratory":    arch.CheckLaboratory,
 	"command":       arch.CheckCommand,
 	"stories":       arch.CheckStories,
+	"files":         arch.CheckFiles,
 }
 
 func TestHouse(t *testing.T) {

@@ -101,6 +101,38 @@ func anchors(f *File) map[string]bool {
 	return found
 }
 
+var (
+	namedTest   = regexp.MustCompile("`(Test[A-Z]\\w*|test_\\w+)`")
+	definedTest = regexp.MustCompile(`(?m)^(?:func|def) (Test[A-Z]\w*|test_\w+)\(`)
+)
+
+// CheckNamedTests demands that each test that a Markdown page names as evidence is there.
+func CheckNamedTests(t *Tree) []Finding {
+	defined := map[string]bool{}
+	for _, f := range t.Files {
+		if path.Ext(f.Path) == ".md" {
+			continue
+		}
+		for _, m := range definedTest.FindAllSubmatch(f.Src, -1) {
+			defined[string(m[1])] = true
+		}
+	}
+	var found []Finding
+	for _, f := range t.Files {
+		if path.Ext(f.Path) != ".md" {
+			continue
+		}
+		for i, line := range bytes.Split(f.Src, []byte("\n")) {
+			for _, m := range namedTest.FindAllSubmatch(line, -1) {
+				if !defined[string(m[1])] {
+					found = append(found, Finding{f.Path, i + 1, "test", fmt.Sprintf("no test %s", m[1]), "name one that is there, or say that there is none"})
+				}
+			}
+		}
+	}
+	return found
+}
+
 const decisionIndex = "docs/adr/README.md"
 
 var (

@@ -35,18 +35,18 @@ const (
 // The layers. A layer's packages may import those of the layers above it as
 // far as their own row allows.
 const (
-	layer1 = "record rendezvous checkpoint agent/fence agent " +
-		"allocator allocator/goodput allocator/solve allocator/place allocator/policy"
+	layer1 = "record rendezvous checkpoint checkpoint/layout agent/fence agent " +
+		"allocator allocator/goodput allocator/forecast allocator/solve allocator/place allocator/policy"
 	layer2 = "coordinator"
-	layer3 = "agent/ranklog internal/userdb internal/fault internal/units internal/yamltext internal/output internal/gate sdk internal/logging internal/trust nvml internal/systemd internal/metrics internal/membership store store/server store/etcdtest store/storetest api agent/shim " +
+	layer3 = "agent/logprogress agent/ranklog internal/userdb internal/fault internal/units internal/yamltext internal/output internal/durable internal/gate sdk internal/logging internal/trust nvml internal/systemd internal/metrics internal/membership store store/server store/etcdtest store/storetest api agent/shim " +
 		"agent/child checkpoint/owned checkpoint/dirblob checkpoint/blobtest"
 	layer4 = "coordinator/lead agent/host"
 	// front is what the command line is made of, apart from the commands.
-	front = "internal/jobspec internal/socketpath internal/ask internal/render internal/follow internal/service internal/settings internal/dev"
+	front = "internal/flags internal/jobspec internal/socketpath internal/ask internal/render internal/follow internal/profile internal/verify internal/service internal/settings internal/dev"
 	// laboratory is all below lab. It uses production's packages; of all others, only
 	// cmd/bellows uses it (CheckLaboratory).
 	laboratory = "lab/trace lab/sim lab/rules/elasticflow lab/rules/muri lab/rules/pollux lab/milp " +
-		"lab/file lab/batch lab/plot lab/reproduce lab/bench"
+		"lab/file lab/batch lab/plot lab/reproduce lab/bench lab/fidelity"
 
 	// below4 is what the two big shells tie together.
 	below4 = "cluster " + layer1 + " " + layer2 + " " + layer3
@@ -64,41 +64,46 @@ func production() []Row {
 		{"record", "cluster", Pure, "what is in etcd, and an in-memory etcd to test against"},
 		{"record/recordtest", "cluster record", Pure, "records made wrong, for the tests of all that read them"},
 		{"rendezvous", "cluster", Pure, "forming a world: who, by when, which rank"},
-		{"checkpoint", "cluster record", Sealed, "all-or-nothing saved state; I/O only through Blobs"},
+		{"checkpoint/layout", "cluster", Pure, "the names of checkpoints' folders and files"},
+		{"checkpoint", "cluster record checkpoint/layout", Sealed, "all-or-nothing saved state; I/O only through Blobs"},
 		{"allocator", "cluster", Pure, "the question and the checked answer of allocation"},
 		{"allocator/goodput", "cluster", Pure, "speed models, fitted online"},
+		{"allocator/forecast", "cluster record allocator allocator/goodput", Pure, "what is measured and stated of a job, as inputs of decisions"},
 		{"allocator/solve", "cluster", Pure, "solvers with certified bounds"},
 		{"allocator/place", "cluster", Pure, "counts to devices on a topology"},
 		{"allocator/policy", "cluster allocator allocator/goodput allocator/solve allocator/place", Pure, "one policy a file"},
 		{"agent/fence", "cluster", Pure, "the deadlines that keep two generations apart"},
 		{"agent", "cluster record agent/fence", Pure, "what one node should do next"},
 
-		{"coordinator", "cluster record allocator allocator/place rendezvous agent/fence", Pure, "the life of every job"},
+		{"coordinator", "cluster record allocator allocator/forecast allocator/goodput allocator/place rendezvous agent/fence", Pure, "the life of every job"},
 
+		{"internal/flags", "", Shell, "what flags are declared with"},
 		{"internal/fault", "", Shell, "what is wrong with what a person gave the command line"},
 		{"internal/units", "", Pure, "numbers with units, as people write and read them"},
 		{"internal/yamltext", "", Sealed, "YAML with the lines of its values; the one owner of the format"},
 		{"internal/output", "cluster internal/yamltext", Shell, "tables, terminals, JSON and YAML"},
 		{"internal/userdb", "", Shell, "who a user is, in bounded time"},
+		{"internal/durable", "", Shell, "writes files that survive a power cut"},
 		{"internal/gate", "", Shell, "how many connections may be open at a listener"},
 		{"sdk", "", Sealed, "the Python module, embedded"},
 		{"internal/logging", "", Sealed, "log lines that never make their writer wait"},
-		{"internal/trust", "cluster internal/userdb", Shell, "who a node is: certificates and TLS between agents"},
+		{"internal/trust", "cluster internal/durable internal/userdb", Shell, "who a node is: certificates and TLS between agents"},
 		{"nvml", "cluster", Shell, "devices and their health"},
 		{"internal/membership", "cluster internal/gate", Shell, "who is there, by gossip: a hint, never authority"},
 		{"store", "cluster record", Shell, "executes record.Txn on etcd"},
-		{"store/server", "record store", Shell, "runs an etcd and administers it"},
+		{"store/server", "record store internal/durable", Shell, "runs an etcd and administers it"},
 		{"store/etcdtest", "record store store/server", Shell, "an etcd for a test, and clients of it"},
 		{"store/storetest", "record", Shell, "one suite for etcd and for the in-memory etcd"},
+		{"agent/logprogress", "cluster record", Pure, "how far a script is, by what it prints"},
 		{"agent/ranklog", "", Shell, "what ranks print: names, rotation and times of its files"},
-		{"api", "cluster record agent/ranklog internal/userdb internal/gate internal/trust", Shell, "how people and agents talk to an agent"},
+		{"api", "cluster record allocator/goodput allocator/forecast agent/ranklog internal/userdb internal/gate internal/trust", Shell, "how people and agents talk to an agent"},
 		{"internal/metrics", "cluster record internal/gate", Shell, "what Prometheus reads of an agent or a coordinator"},
 		{"internal/systemd", "", Shell, "what services and their manager say to each other"},
 		{"agent/child", "", Shell, "runs a part of this program as another user"},
 		{"checkpoint/owned", "internal/userdb", Shell, "whether a folder is its owner's alone"},
-		{"agent/shim", "cluster record agent/fence agent/ranklog sdk internal/logging internal/systemd agent/child checkpoint/owned internal/userdb", Shell, "hosts one generation's workers and outlives the agent"},
-		{"checkpoint/dirblob", "cluster record checkpoint checkpoint/owned", Shell, "Blobs on a directory"},
-		{"checkpoint/blobtest", "cluster record checkpoint", Shell, "one suite for every Blobs"},
+		{"agent/shim", "cluster record agent/fence agent/ranklog agent/logprogress sdk internal/logging internal/systemd agent/child checkpoint/owned internal/durable internal/userdb", Shell, "hosts one generation's workers and outlives the agent"},
+		{"checkpoint/dirblob", "cluster record checkpoint checkpoint/layout checkpoint/owned", Shell, "Blobs on a directory"},
+		{"checkpoint/blobtest", "cluster record checkpoint checkpoint/layout", Shell, "one suite for every Blobs"},
 
 		{"coordinator/lead", below4, Shell, "leads: campaign, load, tick, persist, then act"},
 		{"agent/host", below4, Shell, "runs a node: observations in, actions out"},
@@ -109,7 +114,7 @@ func production() []Row {
 func beyond() []Row {
 	return []Row{
 		{"lab/trace", "cluster", Virtual, "readers of job traces; the caller opens the file"},
-		{"lab/machine", "cluster record agent agent/fence", Pure, "a node in memory that the real agent.Plan runs"},
+		{"lab/machine", "cluster record checkpoint/layout agent agent/fence", Pure, "a node in memory that the real agent.Plan runs"},
 		// Never lead, host or store: if the simulator needs one of them, a decision has leaked into a shell.
 		{"lab/sim", "cluster record allocator allocator/goodput allocator/solve allocator/place allocator/policy " +
 			"coordinator rendezvous agent agent/fence lab/machine lab/trace", Virtual, "the same decisions in virtual time"},
@@ -123,15 +128,18 @@ func beyond() []Row {
 		{"lab/plot", "internal/fault internal/units lab/batch", Shell, "draws the runs of a batch"},
 		{"lab/reproduce", "lab/sim lab/file lab/batch", Shell, "published experiments, next to the published figures"},
 		{"lab/bench", "allocator/solve internal/fault lab/milp lab/file", Shell, "parts of Bellows measured by themselves"},
+		{"lab/fidelity", "allocator/policy api internal/fault lab/trace lab/sim", Shell, "the simulator next to a cluster of real processes"},
 
-		{"internal/jobspec", "cluster internal/fault internal/units internal/yamltext agent/shim checkpoint/owned", Shell, "flags, environment and job files to a spec"},
+		{"internal/jobspec", "cluster internal/fault internal/flags internal/units internal/yamltext agent/shim checkpoint/owned", Shell, "flags, environment and job files to a spec"},
 		{"internal/socketpath", "", Shell, "where the socket of an agent is"},
 		{"internal/ask", "cluster api internal/fault internal/socketpath", Shell, "commands ask the agent"},
 		{"internal/render", "cluster record api internal/output internal/units", Sealed, "what the API answers, for people"},
 		{"internal/follow", "cluster api internal/fault internal/units internal/output internal/ask internal/render", Shell, "shows a job while it runs"},
+		{"internal/profile", "cluster api internal/fault internal/units internal/output internal/ask", Shell, "measures a job at several sizes"},
+		{"internal/verify", "sdk internal/fault internal/output internal/units", Shell, "trains a script twice, rescaled and not, and compares"},
 		{"internal/service", "cluster store store/server agent/host coordinator/lead internal/logging internal/metrics internal/systemd internal/trust", Shell, "runs an agent or a coordinator as a service"},
 		{"internal/settings", "cluster record allocator/policy coordinator coordinator/lead agent/host nvml store store/server internal/fault internal/metrics " +
-			"internal/service internal/socketpath internal/trust internal/units internal/yamltext", Shell, "the settings of an agent and of a coordinator"},
+			"internal/flags internal/service internal/socketpath internal/trust internal/units internal/yamltext", Shell, "the settings of an agent and of a coordinator"},
 		{
 			"internal/dev", "cluster record allocator/policy api store store/server internal/fault internal/output internal/settings internal/socketpath internal/units",
 			Shell, "a small cluster on one machine, kept running",
@@ -170,9 +178,9 @@ func Libraries() []Library {
 		{"github.com/tetratelabs/wazero", "lab/milp", "", "runs the solver without cgo"},
 		{"github.com/coreos/go-systemd", "internal/systemd", "", "readiness and watchdog notices"},
 		{"github.com/spf13/cobra", "cmd/bellows", "", "commands, help and completion"},
-		{"github.com/spf13/pflag", "cmd/bellows internal/jobspec internal/settings", "", "cobra's flags"},
+		{"github.com/spf13/pflag", "internal/flags", "", "cobra's flags"},
 		{"go.yaml.in/yaml", "internal/yamltext", "", "job files; inside, specs are JSON"},
-		{"golang.org/x/sys", "agent/child agent/shim agent/host checkpoint/owned api store store/server", "e2e internal/logging", "pidfd, cgroups, peer credentials, file locks, the clock that counts sleep"},
+		{"golang.org/x/sys", "agent/child agent/shim agent/host checkpoint/owned api store store/server internal/progress", "e2e internal/logging", "pidfd, cgroups, peer credentials, file locks, the clock that counts sleep"},
 		{"github.com/rs/zerolog", shells, "e2e", "logs: for shells, pure code has nothing to log"},
 		{"github.com/rogpeppe/go-internal", "", "cmd/bellows e2e", "testscript"},
 	}

@@ -130,6 +130,9 @@ var samples = map[string][]sample{
 		{"agent/a.go", "package agent; type T struct { Z int" + times(20, "A%d int") + "}; func (x *T) m() {}", []string{"T has 21 fields"}},
 		{"agent/a.go", "package agent; type t struct { z int" + times(20, "a%d int") + "}; func (x t) m() {}", []string{"t has 21 fields"}},
 	},
+	"files": {
+		{"coordinator/a.go", `package coordinator; func f() { g() }; func g() { f() }`, nil}, // TestCirclesOfFiles has those that fail
+	},
 	"keys": {
 		{"store/a.go", ofRecords + `func f(k string) { strings.CutPrefix(k, record.NodesPrefix) }`, []string{"store takes a key of etcd apart; use record.Locate"}},
 		{"store/a.go", ofRecords + `func f(k string) { strings.TrimPrefix(k, record.AckPrefix("n", "j", 1)) }`, []string{"a key of etcd"}},
@@ -211,6 +214,12 @@ var samples = map[string][]sample{
 		{"docs/a.md", strings.Repeat("who"+"ever comes ", 20), nil},
 		{"docs/a.txt", strings.Repeat("who"+"ever comes ", 21), nil},
 	},
+	"named tests": {
+		{"docs/a.md", "\nTests: `TestA`.", []string{"docs/a.md:2: test: no test TestA"}},
+		{"docs/a.md", "`test_a`, TestB", []string{"docs/a.md:1: test: no test test_a"}},
+		{"docs/a.md", "`TestA`\nfunc TestA(t *testing.T) {}", []string{"no test TestA"}},
+		{"docs/a.md", "`Tester`, a test_bench", nil},
+	},
 	"scripts": {
 		{"scripts/a", "#!/usr/bin/env bash\n# Does it.\n\nset -euo pipefail\n", nil},
 		{"scripts/a", "#!/usr/bin/env bash\necho\n", []string{`scripts/a:2: script: the first command is "echo"`}},
@@ -258,6 +267,36 @@ func TestStateAcrossFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(t, arch.CheckState(tree), []string{"agent/a.go:1: state: table names is written to"})
+}
+
+// Files that need each other are found, by whatever they do.
+func TestCirclesOfFiles(t *testing.T) {
+	for name, c := range map[string]struct {
+		a, b, c string
+		want    []string
+	}{
+		"in order":   {`func f(x T) { x.m(); _ = k }`, `type T struct{ n int }; func (T) m() { g() }; const k = 1`, `func g() { var f int; _ = f }`, nil},
+		"functions":  {`func f() { g() }`, `func g() { f() }`, ``, []string{"files in a circle: a.go needs g of b.go, b.go needs f of a.go"}},
+		"by a third": {`func f() { g() }`, `func g() { h() }`, `func h() { f() }`, []string{"a.go needs g of b.go, b.go needs h of c.go, c.go needs f of a.go"}},
+		"a method":   {`type T struct{}`, `func g() { T{}.m() }`, `func (T) m() { g() }`, []string{"b.go needs m of c.go, c.go needs g of b.go"}},
+		"a field": {`type U int; func f() { h().n = 1 }`, `func h() *T { return nil }`, `type T struct{ n U }`, []string{
+			"a.go needs n of c.go, c.go needs U of a.go", "b.go needs T of c.go, c.go needs U of a.go, a.go needs h of b.go",
+		}},
+		"a constant": {`const k = 1; var v = w`, `var w = k`, ``, []string{"a.go needs w of b.go, b.go needs k of a.go"}},
+		"of others":  {`import "strings"; func f() { g(strings.Fields("")) }`, `import "strings"; func g([]string) { strings.Fields(""); f() }`, ``, []string{"a.go needs g of b.go"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tree, err := arch.Parse(map[string]string{
+				"coordinator/a.go": "package coordinator\n" + c.a, "coordinator/b.go": "package coordinator\n" + c.b, "coordinator/c.go": "package coordinator\n" + c.c,
+				"coordinator/d_test.go": "package coordinator\nfunc d() { f(); g() }",
+				"agent/a.go":            "package agent\nfunc f() { g() }", "agent/b.go": "package agent\nfunc g() { f() }", // a small package may
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			expect(t, arch.CheckFiles(tree), c.want)
+		})
+	}
 }
 
 func expect(t *testing.T, found []arch.Finding, want []string) {

@@ -16,7 +16,7 @@ import (
 // cutOff is an agent that ends its first answers without their end, as one does that is stopped.
 func cutOff(t *testing.T, answers ...[]api.LogLine) (*api.Client, <-chan string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "logs") //nolint:usetesting // a socket's path is short; t.TempDir's may not be
+	dir, err := os.MkdirTemp("", "logs") //nolint:usetesting // a socket's path is short; t.TempDir's may not be
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,14 @@
 package dev
 
 import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"syscall"
 	"testing"
+
+	"github.com/rs/zerolog"
 
 	"github.com/bellows-ml/bellows/internal/settings"
 )
@@ -54,5 +61,38 @@ func TestPortRangesOfNodesDoNotMeet(t *testing.T) {
 			t.Errorf("node %d: %s, %v", i, text, err)
 		}
 		seen[text] = true
+	}
+}
+
+// Another program that has etcd's usual port, or takes it at the last moment, costs a line
+// of text. A port that was asked for is used or refused.
+func TestEtcdTakesAnotherPort(t *testing.T) {
+	t.Parallel()
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	taken := other.Addr().(*net.TCPAddr).Port
+	for _, asked := range []int{0, taken} {
+		var said strings.Builder
+		s := newSupervisor(Options{EtcdPort: asked}, layout{dir: t.TempDir()})
+		s.msg = &said
+		s.etcd, err = s.etcdAt(t.Context(), taken, zerolog.Nop())
+		if asked != 0 {
+			if !errors.Is(err, syscall.EADDRINUSE) || said.Len() > 0 {
+				t.Errorf("asked for a port that is taken: %v, said %q", err, &said)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := fmt.Sprintf("port %d is taken: etcd answers at %s\n", taken, s.etcd.Endpoint()); said.String() != want {
+			t.Errorf("said %q, want %q", &said, want)
+		}
+		if err := s.stopEtcd(t.Context()); err != nil {
+			t.Error(err)
+		}
 	}
 }

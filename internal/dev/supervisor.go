@@ -165,18 +165,11 @@ func (s *supervisor) startEtcd(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("open log of etcd: %w", err)
 	}
-	port := cmp.Or(s.options.EtcdPort, EtcdPort)
-	if s.options.EtcdPort == 0 && taken(port) {
-		port = 0
-	}
 	logger := zerolog.New(log).With().Timestamp().Logger()
-	s.etcd, err = server.Start(ctx, server.Config{
-		DataDir: s.layout.dir + "/etcd", Client: fmt.Sprintf("127.0.0.1:%d", port), Name: clusterName, Log: logger,
-	})
-	if err != nil {
+	if s.etcd, err = s.etcdAt(ctx, cmp.Or(s.options.EtcdPort, EtcdPort), logger); err != nil {
 		return err
 	}
-	if s.store, err = store.Open(ctx, store.Config{Endpoints: []string{s.etcd.Endpoint()}, Log: logger}); err != nil {
+	if s.store, err = store.Open(ctx, store.Config{Endpoints: []string{s.etcd.Endpoint()}, DialTimeout: readyWithin, Log: logger}); err != nil {
 		return errors.Join(err, s.stopEtcd(ctx))
 	}
 	if _, err = s.store.EnsureMeta(ctx, clusterName); err != nil {
@@ -185,13 +178,20 @@ func (s *supervisor) startEtcd(ctx context.Context) (err error) {
 	return nil
 }
 
-func taken(port int) bool {
-	ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-	if err != nil {
-		return true
+// etcdAt starts etcd on a port. If that is taken and no port was asked for, etcd gets any
+// free one. It tries the port and does not look first: another program could take it
+// between the look and the start.
+func (s *supervisor) etcdAt(ctx context.Context, port int, log zerolog.Logger) (*server.Server, error) {
+	c := server.Config{DataDir: s.layout.dir + "/etcd", Client: fmt.Sprintf("127.0.0.1:%d", port), Name: clusterName, Log: log}
+	etcd, err := server.Start(ctx, c)
+	if s.options.EtcdPort != 0 || !errors.Is(err, syscall.EADDRINUSE) {
+		return etcd, err
 	}
-	_ = ln.Close()
-	return false
+	c.Client = "127.0.0.1:0"
+	if etcd, err = server.Start(ctx, c); err == nil {
+		fmt.Fprintf(s.msg, "port %d is taken: etcd answers at %s\n", port, etcd.Endpoint())
+	}
+	return etcd, err
 }
 
 func (s *supervisor) stopEtcd(ctx context.Context) error {

@@ -42,6 +42,10 @@ var fields = []field{
 	{"command", "command", "", command(), ""},
 	{"name", "name", "name of the job, unique among those that have not ended (default: the script's)", jobName(), ""},
 	{
+		"kind", "kind", "name for all jobs of the same training: what one shows of its speed, the next begins with (default: its script and a digest of its arguments)",
+		text(func(d *draft) *string { return &d.spec.Kind }), "",
+	},
+	{
 		"min", "min workers", "smallest number of workers",
 		whole(1, cluster.DefaultMinWorkers, func(d *draft) *int { return &d.spec.MinWorkers }), "0: use 1 or more",
 	},
@@ -60,6 +64,22 @@ var fields = []field{
 	{
 		"batch-size", "batch size", "samples a step over all workers, smallest[:largest]",
 		read(fmt.Sprint(cluster.DefaultBatchSize), func(d *draft, text string) (err error) { d.spec.BatchSize, err = batchSize(text); return err }), "",
+	},
+	{
+		"micro-batch", "micro batch", "samples that a device takes at once, accumulating its share (default: its share in the largest world)",
+		whole(1, 0, func(d *draft) *int { return &d.spec.Training.MicroBatch }), "0: use 1 or more, or leave it out",
+	},
+	{
+		"logical-workers", "logical workers", "parts that each step is cut into whatever the number of workers, so that sums are of the same parts in the same order; a power of two (default: one for each worker)",
+		whole(1, 0, func(d *draft) *int { return &d.spec.Training.LogicalWorkers }), "0: use a power of two, or leave it out",
+	},
+	{
+		"lr-rule", "lr rule", "how the learning rate follows a batch that grows: linear, sqrt or none; the script asks for the factor (default: none)",
+		text(func(d *draft) *string { return &d.spec.Training.LRRule }), "",
+	},
+	{
+		"lr-warmup", "lr warmup", "steps in which a change of the learning rate by --lr-rule is made (default: at once)",
+		whole(1, 0, func(d *draft) *int { return &d.spec.Training.LRWarmup }), "0: use 1 or more, or leave it out",
 	},
 	{
 		"workdir", "workdir", "where the workers start; the same path on every node (default: here)",
@@ -112,11 +132,15 @@ var fields = []field{
 		read("", deadline), "",
 	},
 	{
-		"steps", "steps", "optimiser steps in all, if known: gives progress and a time of arrival",
+		"steps", "steps", "optimiser steps in all, if known: gives progress, and with the measured speed the work left and the predicted end",
 		whole(1, 0, func(d *draft) *int64 { return &d.spec.Steps }), "0: use 1 or more, or leave it out if it is not known",
 	},
 	{
-		"eta", "eta", "how long it takes on one device, if known",
+		"progress", "progress", `read the step from the script's own lines: a pattern such as 'step (\d+)', with groups step, loss and samples, or auto for the bars of common trainers`,
+		text(func(d *draft) *string { return &d.spec.Progress }), "",
+	},
+	{
+		"eta", "eta", "how long it takes on one device, as you estimate; with --steps it counts until the speed is measured",
 		duration(0, func(d *draft) *cluster.Duration { return &d.spec.ETA }),
 		"0s: use a time above zero such as 3h, or leave it out if it is not known",
 	},

@@ -92,9 +92,6 @@ func readFile(r io.Reader, name string) (*file, error) {
 	for _, e := range doc.Entries() {
 		f.take(e)
 	}
-	if f.lines["steps"] != 0 && f.lines["eta"] != 0 {
-		f.fault(f.lines["eta"], "eta: steps says already how much work there is; give one of them")
-	}
 	return f, nil
 }
 

@@ -5,20 +5,19 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/spf13/pflag"
-
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/internal/fault"
+	"github.com/bellows-ml/bellows/internal/flags"
 )
 
 // Flags are the fields of a spec as flags of a command.
 type Flags struct {
-	set  *pflag.FlagSet
+	set  *flags.Set
 	take map[string]take // by key
 }
 
 // NewFlags declares the flags in a set.
-func NewFlags(set *pflag.FlagSet) *Flags {
+func NewFlags(set *flags.Set) *Flags {
 	f := &Flags{set: set, take: map[string]take{}}
 	for _, x := range fields {
 		if x.kind.flag != nil {
@@ -46,9 +45,6 @@ func (f *Flags) Spec(command []string) (cluster.Spec, error) {
 	}
 	s := d.spec
 	s.Command = command
-	if s.Steps != 0 && s.ETA != 0 {
-		bad = append(bad, fmt.Errorf("--eta %s: --steps says already how much work there is; give one of them", s.ETA))
-	}
 	var err error
 	if s.Env, err = submitterEnvironment(d.env); err != nil {
 		bad = append(bad, err)

@@ -8,9 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/flags"
 	"github.com/bellows-ml/bellows/internal/units"
 	"github.com/bellows-ml/bellows/internal/yamltext"
 )
@@ -18,7 +17,7 @@ import (
 // kind is how the values of a field are written.
 type kind struct {
 	// flag declares the flag and returns what takes its value, which reports whether that was zero.
-	flag func(f *pflag.FlagSet, name, usage string) take
+	flag func(f *flags.Set, name, usage string) take
 	// file takes the value from a job file.
 	file func(d *draft, v yamltext.Value) error
 }
@@ -29,7 +28,7 @@ type take func(d *draft) (zero bool, err error)
 // text is a field that is a text.
 func text(at func(*draft) *string) kind {
 	return kind{
-		flag: func(f *pflag.FlagSet, name, usage string) take {
+		flag: func(f *flags.Set, name, usage string) take {
 			value := f.String(name, "", usage)
 			return func(d *draft) (bool, error) { *at(d) = *value; return false, nil }
 		},
@@ -48,7 +47,7 @@ func jobName() kind {
 	k := text(func(d *draft) *string { return &d.spec.Name })
 	return kind{
 		file: k.file,
-		flag: func(f *pflag.FlagSet, name, usage string) take {
+		flag: func(f *flags.Set, name, usage string) take {
 			took := k.flag(f, name, usage)
 			return func(d *draft) (bool, error) {
 				if _, err := took(d); err != nil || d.spec.Name != "" {
@@ -63,7 +62,7 @@ func jobName() kind {
 // read is a field whose text set reads. An empty flag means that the field is not given.
 func read(preset string, set func(*draft, string) error) kind {
 	return kind{
-		flag: func(f *pflag.FlagSet, name, usage string) take {
+		flag: func(f *flags.Set, name, usage string) take {
 			value := f.String(name, preset, usage)
 			return func(d *draft) (bool, error) {
 				if *value == "" && preset == "" {
@@ -79,7 +78,7 @@ func read(preset string, set func(*draft, string) error) kind {
 // whole is a field that is a whole number. A file is held to the least here, a flag by the spec's validation.
 func whole[T int | int64](least int64, preset T, at func(*draft) *T) kind {
 	return kind{
-		flag: func(f *pflag.FlagSet, name, usage string) take {
+		flag: func(f *flags.Set, name, usage string) take {
 			var value T
 			switch to := any(&value).(type) {
 			case *int:
@@ -108,7 +107,7 @@ func wholeNumber(v yamltext.Value, least int64) (int64, error) {
 // wholes is a field that is a list of whole numbers from 1.
 func wholes(at func(*draft) *[]int) kind {
 	return kind{
-		flag: func(f *pflag.FlagSet, name, usage string) take {
+		flag: func(f *flags.Set, name, usage string) take {
 			value := f.IntSlice(name, nil, usage)
 			return func(d *draft) (bool, error) { *at(d) = *value; return false, nil }
 		},
@@ -131,7 +130,7 @@ func wholes(at func(*draft) *[]int) kind {
 // duration is a field that is a time above zero.
 func duration(preset cluster.Duration, at func(*draft) *cluster.Duration) kind {
 	return kind{
-		flag: func(f *pflag.FlagSet, name, usage string) take {
+		flag: func(f *flags.Set, name, usage string) take {
 			value := f.Duration(name, time.Duration(preset), usage)
 			return func(d *draft) (bool, error) { *at(d) = cluster.Duration(*value); return *value == 0, nil }
 		},
@@ -149,7 +148,7 @@ func duration(preset cluster.Duration, at func(*draft) *cluster.Duration) kind {
 // size is a field that is a number of bytes.
 func size(at func(*draft) *uint64) kind {
 	return kind{
-		flag: func(f *pflag.FlagSet, name, usage string) take {
+		flag: func(f *flags.Set, name, usage string) take {
 			var value units.Bytes
 			f.Var(&value, name, usage)
 			return func(d *draft) (bool, error) { *at(d) = uint64(value); return false, nil }
@@ -165,7 +164,7 @@ func size(at func(*draft) *uint64) kind {
 // processors is a field that is a number of processors.
 func processors(at func(*draft) *float64) kind {
 	return kind{
-		flag: func(f *pflag.FlagSet, name, usage string) take {
+		flag: func(f *flags.Set, name, usage string) take {
 			value := f.Float64(name, 0, usage)
 			return func(d *draft) (bool, error) { *at(d) = *value; return *value == 0, nil }
 		},
@@ -183,7 +182,7 @@ func processors(at func(*draft) *float64) kind {
 // truth is a field that is true or false.
 func truth(at func(*draft) *bool) kind {
 	return kind{
-		flag: func(f *pflag.FlagSet, name, usage string) take {
+		flag: func(f *flags.Set, name, usage string) take {
 			value := f.Bool(name, false, usage)
 			return func(d *draft) (bool, error) { *at(d) = *value; return false, nil }
 		},
@@ -199,7 +198,7 @@ func nodes(at func(*draft) *[]cluster.NodeID) kind {
 		}
 	}
 	return kind{
-		flag: func(f *pflag.FlagSet, name, usage string) take {
+		flag: func(f *flags.Set, name, usage string) take {
 			value := f.StringSlice(name, nil, usage)
 			return func(d *draft) (bool, error) { set(d, *value); return false, nil }
 		},
@@ -218,7 +217,7 @@ func nodes(at func(*draft) *[]cluster.NodeID) kind {
 // environment is the variables that are set for the workers.
 func environment() kind {
 	return kind{
-		flag: func(f *pflag.FlagSet, name, usage string) take {
+		flag: func(f *flags.Set, name, usage string) take {
 			value := f.StringArray(name, nil, usage)
 			return func(d *draft) (bool, error) { d.env = *value; return false, nil }
 		},

@@ -165,4 +165,10 @@ func (e emitter) job(j record.JobCensus) {
 	if j.StepsPerSecond > 0 {
 		e.gauge("bellows_job_speed_steps_per_second", j.StepsPerSecond, id)
 	}
+	if j.GainPredicted > 0 {
+		e.gauge("bellows_decision_gain_predicted", j.GainPredicted, id)
+	}
+	if j.GainMeasured > 0 {
+		e.gauge("bellows_decision_gain_measured", j.GainMeasured, id)
+	}
 }

@@ -56,6 +56,8 @@ func clusterFamilies() []Family {
 		{"bellows_job_trained_seconds", Gauge, []string{"job"}, "How long such a job has had workers, over all generations: starting, loading and saving count, waiting does not.", leader},
 		{"bellows_job_goodput_steps_per_second", Gauge, []string{"job"}, "Useful steps over trained seconds.", leader},
 		{"bellows_job_speed_steps_per_second", Gauge, []string{"job"}, "Steps a second as the ranks report them for the present generation; absent where they report none.", leader},
+		{"bellows_decision_gain_predicted", Gauge, []string{"job"}, "By which factor the last change of the job's size was predicted to change its speed; absent where nothing was.", leader},
+		{"bellows_decision_gain_measured", Gauge, []string{"job"}, "By which factor it did; absent until both sizes are measured.", leader},
 		{"bellows_job_restarts", Gauge, []string{"job"}, "Failures charged against the job's --max-restarts.", leader},
 	}
 }

@@ -79,7 +79,7 @@ func busy() (*metrics.Agent, *metrics.Coordinator) {
 		return record.Census{
 			Jobs: map[cluster.Phase]int{cluster.Running: 1}, Nodes: map[record.NodeState]int{record.NodeInService: 3},
 			Devices: map[record.DeviceState]int{record.DeviceFree: 4},
-			Active:  []record.JobCensus{{ID: "j-aaaaaa", Workers: 4, Steps: 300, StepsPerSecond: 4, Trained: 100 * time.Second, Restarts: 1}},
+			Active:  []record.JobCensus{{ID: "j-aaaaaa", Workers: 4, Steps: 300, StepsPerSecond: 4, Trained: 100 * time.Second, Restarts: 1, GainPredicted: 1.6, GainMeasured: 1.5}},
 		}, true
 	})
 	for _, set := range []*metrics.Set{a.Set, c.Set} {

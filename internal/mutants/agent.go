@@ -14,6 +14,11 @@ var ofAgent = []Mutant{
 		Breaks: "two generations of a job run on one node (I1)",
 	},
 	{
+		Name: "disowned-ends-are-told", File: "agent/plan.go", Tests: "TestStories/disowned",
+		Old: "case !ours && x.Granted:", New: "case false:",
+		Breaks: "a job whose plan was deleted by hand waits for ever (I9)",
+	},
+	{
 		Name: "plan-of-this-life", File: "agent/plan.go", Tests: agentStories,
 		Old: "x.run.Refused == nil && p.sameLife(x) &&", New: "x.run.Refused == nil &&",
 		Breaks: "a plan made for an earlier life of the node is started (I1)",
@@ -50,12 +55,12 @@ var ofAgent = []Mutant{
 	},
 	{
 		Name: "stopped-when-gone", File: "agent/acknowledge.go", Tests: agentStories,
-		Old: "if x.run.ended() && settled", New: "if settled",
+		Old: "if x.run.ended() && savesDone", New: "if savesDone",
 		Breaks: "a node acknowledges stopped while its workers live (I1)",
 	},
 	{
 		Name: "stopped-when-saved", File: "agent/acknowledge.go", Tests: agentStories,
-		Old: "if x.run.ended() && settled", New: "if x.run.ended()",
+		Old: "if x.run.ended() && savesDone", New: "if x.run.ended()",
 		Breaks: "the next generation starts before the last save is offered (I5)",
 	},
 	{

@@ -15,17 +15,52 @@ var ofCoordinator = []Mutant{
 		Breaks: "a decision made from an old view lands (I10)",
 	},
 	{
+		Name: "unplanned-are-awaited", File: "coordinator/grant.go", Tests: "TestStories/misnamed",
+		Old: "(all == nil || !all.Stopped.Exists()) && !j.gen.Fences[n].Exists()", New: "false && all == nil",
+		Breaks: "a generation starts without the acknowledgements of one whose plan was deleted by hand (I1)",
+	},
+	{
+		Name: "unknown-phases-hold", File: "coordinator/node_index.go", Tests: "TestAPhaseThatIsUnknownIsLeftAlone",
+		Old: "return v.Spec.Exists() && v.State.Value.Phase.Known()", New: "return v != nil",
+		Breaks: "jobs wait for devices that no decision can free (I9)",
+	},
+	{
+		Name: "negative-counts-are-none", File: "coordinator/transient.go", Tests: "TestNegativeCountsAreNone",
+		Old: "first<<max(0, n)", New: "first<<n",
+		Breaks: "a record written by hand ends each leader",
+	},
+	{
+		Name: "node-requests-are-of-no-job", File: "coordinator/requests.go", Tests: "TestARequestAboutANodeIsAboutNoJob",
+		Old: "\t\treturn \"\"\n\tcase record.SubmitRequest", New: "\t\treturn r.Value.Job\n\tcase record.SubmitRequest",
+		Breaks: "the leader loses sight of a transaction in flight",
+	},
+	{
+		Name: "suspects-are-readmitted-where-held", File: "coordinator/rules.go", Tests: "TestStories/suspect_held",
+		Old: "\t{\"readmit the suspect where no other node can verify\", readmitSuspect},\n\t{\"queue\", unhold},", New: "\t{\"queue\", unhold},",
+		Breaks: "a job stays held although the node that it waits for is back (I9)",
+	},
+	{
 		Name: "restored-is-read-anew", File: "coordinator/view.go", Tests: storms,
 		Old: "v.mirror != nil && v.restored(e)", New: "false",
 		Breaks: "a leader whose term outlives a restore of etcd goes by what is lost (I9)",
 	},
 	{
-		Name: "settle-unknown", File: "coordinator/transactions.go", Tests: schedules,
-		Old: "len(f.claims) > 0 && t.on(SettleUnknown)", New: "false",
+		Name: "resolve-unknown", File: "coordinator/transactions.go", Tests: schedules,
+		Old: "len(f.claims) > 0 && t.on(ResolveUnknown)", New: "false",
 		Breaks: "a START that landed late takes devices given to another job since (I3)",
 	},
 	{
-		Name: "lost-wait", File: "coordinator/lose.go", Tests: storms,
+		Name: "refused-are-given-up", File: "coordinator/transactions.go", Tests: "TestStories/refused_erased",
+		Old: "case f.until.IsZero():\n\t\tcase t.time", New: "case f.until.IsZero() || t.flights != nil:\n\t\tcase t.time",
+		Breaks: "a START that was refused claims the devices of a job that is gone for ever (I9)",
+	},
+	{
+		Name: "lost-with-etcd-hold-nothing", File: "coordinator/view.go", Tests: "TestAJobThatIsLostWithEtcdHoldsNoDevices",
+		Old: "v.byJob.derived = known", New: "_ = known",
+		Breaks: "devices stay idle that a job which a restored etcd does not know was granted",
+	},
+	{
+		Name: "lost-wait", File: "coordinator/lost.go", Tests: storms,
 		Old: "if !in.rule(LostWait) {", New: "if true {",
 		Breaks: "a lost node's workers still run when their successors start (I1)",
 	},
@@ -36,7 +71,7 @@ var ofCoordinator = []Mutant{
 	},
 	{
 		Name: "word-stands", File: "coordinator/lose.go", Tests: schedules,
-		Old: "; in.rule(WordStands) {", New: "; false && word.Exists() {",
+		Old: "; in.rule(PromiseStands) {", New: "; false && promise.Exists() {",
 		Breaks: "a node that has taken its word back meanwhile is given up (I1)",
 	},
 	{
@@ -55,7 +90,7 @@ var ofCoordinator = []Mutant{
 		Breaks: "a START lands although a fenced node is back (I1)",
 	},
 	{
-		Name: "fenced-only-while-absent", File: "coordinator/job.go", Tests: "TestStories|TestStorms$",
+		Name: "fenced-only-while-absent", File: "coordinator/derive.go", Tests: "TestStories|TestStorms$",
 		Old: "(!node.Alive.Exists() || !v.rule(AliveAbsent))", New: "true",
 		Breaks: "a node that came back after its fence counts as gone (I1)",
 	},
@@ -68,6 +103,36 @@ var ofCoordinator = []Mutant{
 		Name: "start-compares-committed", File: "coordinator/start.go", Tests: "TestStories|TestStorms$|TestSchedules",
 		Old: "m.ifs = append(m.ifs, record.Unchanged(record.CommittedKey(in.ID), in.Committed.Mod))", New: "",
 		Breaks: "a generation starts from a checkpoint other than the newest committed one (I5)",
+	},
+	{
+		Name: "halts-come-before-commits", File: "coordinator/rules.go", Tests: "TestStories/commits_outpaced",
+		Old: "var activeRules = []rule{\n", New: "var activeRules = []rule{\n\t{\"commit an offer\", commit},\n",
+		Breaks: "a job that saves as fast as its offers are committed is never halted (I9)",
+	},
+	{
+		Name: "no-life-gives-no-word", File: "coordinator/lose.go", Tests: "TestStories/lifeless",
+		Old: "m.AliveRev != 0 && ", New: "",
+		Breaks: "a node that never gave its word is fenced while its workers run (I1)",
+	},
+	{
+		Name: "fenced-generations-back-off", File: "coordinator/rules.go", Tests: "TestStories/fenced_again",
+		Old: "\t{\"back off: generations are fenced\", backOffFenced},\n", New: "",
+		Breaks: "a job whose shim dies at each start starts as fast as processes do (I9)",
+	},
+	{
+		Name: "questions-keep-their-rhythm", File: "coordinator/question.go", Tests: "TestStories/failover_rhythm",
+		Old: "ago = min(max(in.now.Sub(last.Asked), 0), in.cfg.Interval)", New: "_ = last.Asked",
+		Breaks: "each election rescales jobs, however soon after the last question",
+	},
+	{
+		Name: "undecided-halts-are-asked-about", File: "coordinator/question.go", Tests: "TestStories/failover",
+		Old: "|| d.inherited && haltsUndecided(in)", New: "",
+		Breaks: "what a new leader finds halted for a rescale waits for an interval (I9)",
+	},
+	{
+		Name: "reasons-outlive-a-leader", File: "coordinator/queue.go", Tests: "TestStories/failover_rhythm",
+		Old: "case !in.decided && in.inherited && in.state().Reason != acceptedWhy:", New: "case false:",
+		Breaks: "each election writes the reason of every queued job twice",
 	},
 	{
 		Name: "commit-generation", File: "coordinator/commit.go", Tests: storms,
@@ -102,10 +167,10 @@ var ofCoordinator = []Mutant{
 	{
 		Name: "grant-rest", File: "coordinator/grant.go", Tests: storms,
 		Old: "len(ops) == 0 || !in.rule(GrantRest)", New: "true || len(ops) == 0",
-		Breaks: "of a START larger than one transaction some members never hear (I9)",
+		Breaks: "of a START larger than one transaction some members never learn of (I9)",
 	},
 	{
-		Name: "plan-holds", File: "coordinator/job.go", Tests: schedules,
+		Name: "plan-holds", File: "coordinator/derive.go", Tests: schedules,
 		Old: "if !v.rule(PlanHolds) {", New: "if true {",
 		Breaks: "devices that a START has yet to grant are given to another job (I3)",
 	},
@@ -140,12 +205,12 @@ var ofCoordinator = []Mutant{
 		Breaks: "devices that were promised to a job that has ended stay idle (I9)",
 	},
 	{
-		Name: "too-early-to-pin", File: "coordinator/finish.go", Tests: "TestStories",
+		Name: "too-early-to-pin", File: "coordinator/pin.go", Tests: "TestStories",
 		Old: " || haltedWhileImporting(in) {", New: " {",
 		Breaks: "a job is pinned by a halt in which it could not have saved",
 	},
 	{
-		Name: "grow-after-first-step", File: "coordinator/halt.go", Tests: "TestStories",
+		Name: "grow-after-first-step", File: "coordinator/halting.go", Tests: "TestStories",
 		Old: " || !underWay(in)) {", New: ") {",
 		Breaks: "a growing job is halted before its first step",
 	},
@@ -191,8 +256,8 @@ var ofCoordinator = []Mutant{
 		Breaks: "a START without an answer keeps devices for a job that is gone (I9)",
 	},
 	{
-		Name: "misnamed-plan-is-none", File: "coordinator/job.go", Tests: "TestStories/misnamed",
-		Old: "(w.Job != j.ID || w.Generation != j.number())", New: "w.Job == \"\" && false",
+		Name: "misnamed-plan-is-none", File: "coordinator/derive.go", Tests: "TestStories/misnamed",
+		Old: "!j.gen.Plan.Value.Of(j.ID, j.number())", New: "false",
 		Breaks: "a plan of another generation than its key says who takes part (I10)",
 	},
 	{

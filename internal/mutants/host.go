@@ -22,7 +22,7 @@ var ofHost = []Mutant{
 		Breaks: "stopped is said before processes were looked through for runs without a directory (I1)",
 	},
 	{
-		Name: "adopted-run-is-no-stray", File: "agent/host/adopt.go", Tests: "TestAdoptionDoesNotWait",
+		Name: "adopted-run-is-not-swept", File: "agent/host/adopt.go", Tests: "TestAdoptionDoesNotWait",
 		Old: "known || ad.keeps(dir) {", New: "known {",
 		Breaks: "a run in good hands is killed because its directory has gone meanwhile",
 	},
@@ -52,8 +52,8 @@ var ofHost = []Mutant{
 		Breaks: "any user's process holds up the end of a generation whose directory is gone (I9)",
 	},
 	{
-		Name: "unsettled-devices-stay-withheld", File: "agent/host/devices.go", Tests: "TestAnUnkillableWorkerHoldsItsDeviceOnly",
-		Old: "s.Unsettled[d] || r.shim == agent.Dead && !r.sweep.done && r.sweep.unkillable == nil", New: "s.Unsettled[d]",
+		Name: "unswept-devices-stay-withheld", File: "agent/host/devices.go", Tests: "TestAnUnkillableWorkerHoldsItsDeviceOnly",
+		Old: "s.Unswept[d] || r.shim == agent.Dead && !r.sweep.done && r.sweep.unkillable == nil", New: "s.Unswept[d]",
 		Breaks: "a device whose worker survives SIGKILL counts as fit after a restart of the agent (I3)",
 	},
 	{

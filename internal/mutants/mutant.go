@@ -69,7 +69,9 @@ func runIn(ctx context.Context, dir, root string, m Mutant) (Verdict, error) {
 	if out, errCompile := compile.CombinedOutput(); errCompile != nil {
 		return Invalid, fmt.Errorf("mutant %s does not compile: %w\n%s", m.Name, errCompile, out)
 	}
-	if _, err := m.test(ctx, root, "-overlay", overlay); err != nil {
+	test := exec.CommandContext(ctx, binary, "-test.failfast", "-test.timeout", testTimeout, "-test.run", m.Tests)
+	test.Dir = filepath.Join(root, filepath.FromSlash(m.Package())) // where the go command would run it
+	if _, err := test.CombinedOutput(); err != nil {
 		return Caught, nil //nolint:nilerr // as it must
 	}
 	return Survived, nil
@@ -78,7 +80,9 @@ func runIn(ctx context.Context, dir, root string, m Mutant) (Verdict, error) {
 // Baseline runs a mutant's tests on the code as it is: a test that fails anyway
 // would catch every mutant.
 func Baseline(ctx context.Context, root string, m Mutant) error {
-	out, err := m.test(ctx, root)
+	test := exec.CommandContext(ctx, "go", "test", "-count=1", "-failfast", "-v", "-timeout", testTimeout, "-run", m.Tests, m.Package())
+	test.Dir = root
+	out, err := test.CombinedOutput()
 	switch {
 	case err != nil:
 		return fmt.Errorf("the tests %q of %s fail without any edit: %w\n%s", m.Tests, m.Package(), err, out)
@@ -86,13 +90,6 @@ func Baseline(ctx context.Context, root string, m Mutant) error {
 		return fmt.Errorf("no test of %s matches %q", m.Package(), m.Tests)
 	}
 	return nil
-}
-
-func (m Mutant) test(ctx context.Context, root string, more ...string) (out []byte, err error) {
-	args := append([]string{"test", "-count=1", "-failfast", "-v", "-timeout", testTimeout, "-run", m.Tests}, more...)
-	test := exec.CommandContext(ctx, "go", append(args, m.Package())...)
-	test.Dir = root
-	return test.CombinedOutput()
 }
 
 // writeOverlay writes the edited file, and what tells the go command to compile it in place of the original.

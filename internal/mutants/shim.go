@@ -27,13 +27,18 @@ var ofShim = []Mutant{
 		Breaks: "stopped is said while processes live (I1, I12)",
 	},
 	{
+		Name: "looks-leave-no-lock", File: "agent/shim/locks.go", Tests: "TestAForkedProcessKeepsNoLock",
+		Old: "err = errors.Join(err, unlock(f))", New: "err = errors.Join(err, f.Close())",
+		Breaks: "a sweep returns while a forked process keeps the device's lock (I3)",
+	},
+	{
 		Name: "lock-names-its-run", File: "agent/shim/locks.go", Tests: "TestOrphansKeepTheirDevice",
 		Old: "was.Run != \"\" && was.Run != t.me.Run && was.Run != t.gone", New: "false",
 		Breaks: "a device is taken while processes of a killed shim's run live (I3)",
 	},
 	{
 		Name: "one-shim-a-run", File: "agent/shim/serve.go", Tests: "TestARunHasOneShim|TestAShimThatComesAfterTheSweep",
-		Old: "err = os.Link(tmp, path) // unlike a rename it replaces nothing", New: "err = os.Rename(tmp, path)",
+		Old: "err = durable.Create(path, append(b, '\\n'), 0o600)", New: "err = durable.Write(path, append(b, '\\n'), 0o600)",
 		Breaks: "two shims host one run (I1)",
 	},
 	{
@@ -55,6 +60,11 @@ var ofShim = []Mutant{
 		Name: "no-file-holds-the-kill", File: "agent/shim/lockreturn.go", Tests: "TestTheDeadlineHoldsWhateverHangs",
 		Old: "\t\tgo l.giveBack(own)\n", New: "\t\tl.giveBack(own)\n",
 		Breaks: "a lock on a disk that hangs holds up the fence (I1)",
+	},
+	{
+		Name: "second-shim-ends-nothing", File: "agent/shim/holder.go", Tests: "TestARunHasOneShim",
+		Old: "case status == neverBegan:", New: "case false:",
+		Breaks: "the holder of a shim that came second kills the run that the first one hosts (I11)",
 	},
 	{
 		Name: "holder-ends-what-is-left", File: "agent/shim/holder.go", Tests: "TestWhatOutlivesItsShimIsKilledAtOnce",

@@ -2,6 +2,7 @@ package output
 
 import (
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -17,12 +18,18 @@ func OrDash(s string) string {
 // minLastColumn is how narrow the last column of a table may become on a narrow terminal.
 const minLastColumn = 12
 
+// readableColumn is how wide the last column is to be if spare columns can be left out for it.
+const readableColumn = 24
+
 // Table is text in columns; the last one is cut to the terminal's width.
 type Table struct {
 	Head   []string // the columns
 	rows   [][]string
 	Paint  func(row, column int) string // the colour of a cell; may be nil
 	Indent string
+	// Spare are the columns that a terminal does without, the first one first: those in
+	// which no row has anything, and others as long as the last column is narrow.
+	Spare []string
 }
 
 // Add adds a row with a cell for each column of the head.
@@ -42,11 +49,9 @@ func (t *Table) Write(w io.Writer, s Style) error {
 		}
 	}
 	last := len(widths) - 1
+	without := make([]bool, len(widths))
 	if s.Width > 0 {
-		left := s.Width - utf8.RuneCountInString(t.Indent)
-		for _, n := range widths[:last] {
-			left -= n + 2
-		}
+		left := t.fit(s.Width, widths, without)
 		widths[last] = min(widths[last], max(left, minLastColumn))
 	}
 	var b strings.Builder
@@ -56,6 +61,9 @@ func (t *Table) Write(w io.Writer, s Style) error {
 			if i == last {
 				b.WriteString(s.Paint(colour(i), shorten(c, widths[i])))
 				break
+			}
+			if without[i] {
+				continue
 			}
 			b.WriteString(s.Paint(colour(i), c))
 			b.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c)+2))
@@ -73,6 +81,34 @@ func (t *Table) Write(w io.Writer, s Style) error {
 	}
 	_, err := io.WriteString(w, trimLines(b.String()))
 	return err
+}
+
+// fit decides which of the spare columns a terminal does without, and returns how much
+// is left for the last one.
+func (t *Table) fit(width int, widths []int, without []bool) (left int) {
+	last := len(widths) - 1
+	left = width - utf8.RuneCountInString(t.Indent)
+	for _, n := range widths[:last] {
+		left -= n + 2
+	}
+	drop := func(column int) {
+		if column >= 0 && !without[column] {
+			without[column] = true
+			left += widths[column] + 2
+		}
+	}
+	for _, name := range t.Spare {
+		column := slices.Index(t.Head, name)
+		if !slices.ContainsFunc(t.rows, func(row []string) bool { return row[column] != OrDash("") }) {
+			drop(column)
+		}
+	}
+	for _, name := range t.Spare {
+		if left < min(widths[last], readableColumn) {
+			drop(slices.Index(t.Head, name))
+		}
+	}
+	return left
 }
 
 // trimLines takes the blanks off the ends of lines.

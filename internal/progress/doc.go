@@ -4,6 +4,9 @@
 // failed test; every minute without a line, which tests are running; at the end
 // the failed tests once more, and how many tests passed and failed.
 //
+// Nothing that the tests have started outlives them, also when they are interrupted or
+// make is killed (keeper.go).
+//
 // The tiers are in tiers.go. It is what `make quick`, `make test` and `make soak`
 // run. Its exit status is 0 if every step of the tier passed, else 1.
 package main

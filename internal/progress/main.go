@@ -20,6 +20,9 @@ import (
 const quiet = time.Minute
 
 func main() {
+	if os.Getenv(keptVariable) == "" {
+		os.Exit(keep(os.Args[1:]))
+	}
 	// An interrupt reaches the go command as well, which is in the same process
 	// group: this program stays to say what came of it. It does not ignore the
 	// signal, for then the go command would, too.

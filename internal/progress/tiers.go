@@ -19,6 +19,12 @@ type step struct {
 // packages in the order in which it is given them.
 var longest = []string{"e2e", "agent/host", "agent/shim", "store", "internal/membership"}
 
+// race are the settings of the race detector, for tests and for the processes that they
+// start. A process with a race ends there: a test that does not look at how a process ends
+// would not notice else. And a process that ends does not wait a second for more reports,
+// as it does unless told: the tests start thousands.
+var race = []string{"GORACE=halt_on_error=1 atexit_sleep_ms=0"}
+
 // tiers names what each tier runs, in order. A step runs although one before it has failed.
 func tiers() map[string][]step {
 	pure, others := packages()
@@ -31,7 +37,7 @@ func tiers() map[string][]step {
 		"test": {
 			{what: "pure packages and the simulator", args: append([]string{"test", "-count=1"}, pure...)},
 			{what: "compile all others with the race detector", args: []string{"build", "-race", "./..."}},
-			{what: "all others, with the race detector", every: []string{"e2e"}, args: append([]string{
+			{what: "all others, with the race detector", every: []string{"e2e"}, env: race, args: append([]string{
 				"test", "-race", "-count=1", "-timeout", "30m", "-p", "2", "-parallel", "4",
 			}, others...)},
 		},
@@ -39,7 +45,7 @@ func tiers() map[string][]step {
 			{what: "storms: 3,000 seeds of each kind", args: []string{
 				"test", "-count=1", "-timeout", "4h", "-run", "Storm|Rule", "./coordinator", "-args", "-seeds", "3000",
 			}},
-			{what: "everything with the race detector, three times", every: []string{"e2e"}, args: append([]string{
+			{what: "everything with the race detector, three times", every: []string{"e2e"}, env: race, args: append([]string{
 				"test", "-race", "-count=3", "-timeout", "6h", "-p", "3", "-parallel", "6",
 			}, append(others, pure...)...)},
 			{what: "safety rules taken out one at a time", args: []string{"run", "./internal/mutants"}},

@@ -53,7 +53,7 @@ func eventColour(kind string) string {
 		return output.Red
 	case record.JobHalting, record.JobBackoff, record.JobHeld, record.JobStopped, record.JobQueued, record.NodeDrained, record.NodeLeft, record.NodeRemoved:
 		return output.Yellow
-	case record.JobStarted, record.JobRescaled, record.JobSucceeded, record.NodeJoined, record.NodeUndrained, record.DeviceWell:
+	case record.JobStarted, record.JobRescaled, record.JobSucceeded, record.NodeJoined, record.NodeUndrained, record.DeviceWell, record.JobGained:
 		return output.Green
 	case record.JobSubmitted, record.JobStopping, record.JobScaled, record.JobResumed, record.LeaderChanged:
 	}
@@ -78,8 +78,22 @@ func whatHappened(e api.Event) string {
 		parts = append(parts, e.Why)
 	}
 	text := strings.Join(parts, ": ")
-	if e.To > 0 {
-		text += fmt.Sprintf(" (%s, %s overhead)", units.Seconds(e.Seconds), units.Seconds(e.OwnS))
+	switch {
+	case e.Kind == string(record.JobGained):
+		text += fmt.Sprintf(": %.2f times the speed, %s predicted", e.Measured, predictedText(e.Predicted))
+	case e.To > 0:
+		text += fmt.Sprintf(" (%s, %s overhead", units.Seconds(e.Seconds), units.Seconds(e.OwnS))
+		if e.Predicted > 0 {
+			text += fmt.Sprintf(", %.2f times the speed predicted", e.Predicted)
+		}
+		text += ")"
 	}
 	return text
+}
+
+func predictedText(factor float64) string {
+	if factor == 0 {
+		return "nothing was"
+	}
+	return fmt.Sprintf("%.2f", factor)
 }

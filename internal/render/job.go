@@ -32,6 +32,7 @@ func Job(w io.Writer, job api.JobStatus, p View) error {
 	out := &jobPage{View: p, w: w, job: job}
 	out.head()
 	out.members()
+	out.speeds()
 	out.rescales()
 	out.failure()
 	out.checkpoints()
@@ -90,14 +91,17 @@ func (p *jobPage) head() {
 		p.field("last resize", fmt.Sprintf("%d → %s at %s: %s", r.From, units.Count(r.To, "worker"), p.clock(r.At), r.Why))
 	}
 	p.progress()
+	p.speedHead()
 	for _, x := range p.job.Problems {
 		p.field("problem", fmt.Sprintf("%s on %s, generation %d: %s", p.clock(x.At), x.Node, x.Generation, x.Text))
 	}
 	p.deviceProblems()
 	p.field("size", fmt.Sprintf("%s, batch of %s", sizesText(j), Range(j.BatchSize.Min, j.BatchSize.Max, "sample")))
+	p.field("step", stepText(j))
 	if j.Pinned {
 		p.field("pinned", "keeps its size until it commits a checkpoint: its last halt saved nothing")
 	}
+	p.field("memory", memoryText(j))
 	p.field("restarts", fmt.Sprintf("%d of %d", j.Restarts, j.MaxRestarts))
 	if j.Where != nil {
 		p.field("runs on", whereText(*j.Where))
@@ -110,6 +114,7 @@ func (p *jobPage) head() {
 		p.field("privileges", "none but its owner's: setuid programs such as sudo give it no others")
 	}
 	p.field("owner", fmt.Sprintf("%s (uid %d)", j.Owner, j.UID))
+	p.field("kind", j.Kind)
 	p.field("command", strings.Join(j.Command, " "))
 	p.field("workdir", j.Workdir)
 	p.field("saves in", j.CheckpointDir)
@@ -133,6 +138,33 @@ func sizesText(j api.JobStatus) string {
 	}
 	list := strings.Trim(strings.ReplaceAll(fmt.Sprint(j.WorldSizes), " ", ", "), "[]")
 	return "one of " + list + " workers"
+}
+
+// memoryText says which sizes are out because a worker had too little memory; empty if none is.
+func memoryText(j api.JobStatus) string {
+	if j.OutOfMemory == 0 {
+		return ""
+	}
+	return fmt.Sprintf("it ran out with %s, so it runs with more: a smaller --micro-batch would let it run with fewer", units.Count(j.OutOfMemory, "worker"))
+}
+
+// stepText says how its owner has declared that a step is made; empty if that is the script's alone.
+func stepText(j api.JobStatus) string {
+	var parts []string
+	t := j.Training
+	if t.MicroBatch > 0 {
+		parts = append(parts, "a device takes "+units.Count(t.MicroBatch, "sample")+" at once")
+	}
+	if t.LogicalWorkers > 0 {
+		parts = append(parts, units.Count(t.LogicalWorkers, "logical worker"))
+	}
+	if t.LRRule != "" {
+		parts = append(parts, "learning rate by rule "+t.LRRule)
+	}
+	if t.LRWarmup > 0 {
+		parts = append(parts, "changed in "+units.Count(t.LRWarmup, "step"))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // perWorkerText says what each worker may use at most.
@@ -187,13 +219,11 @@ func (p *jobPage) progress() {
 	if !p.job.Ended && g.StepsPerSecond > 0 {
 		parts = append(parts, fmt.Sprintf("%.3g steps/s", g.StepsPerSecond))
 	}
-	if eta := etaOf(p.job); eta != "-" {
-		parts = append(parts, eta+" to go")
-	}
 	if !p.job.Ended && g.At != nil && len(parts) > 0 {
 		parts = append(parts, "as reported "+p.ago(*g.At)+" ago")
 	}
 	p.field("progress", strings.Join(parts, ", "))
+	p.field("read from", g.Line)
 }
 
 // deviceProblems are those of the job's own devices.
@@ -249,7 +279,7 @@ func (p *jobPage) rescales() {
 		return
 	}
 	p.section("rescales (seconds)")
-	t := output.Table{Head: []string{"GEN", "AT", "FROM", "TO", "OVERHEAD", "SIGNAL", "SAVE", "WAIT", "COMMIT", "START", "RESUMED", "LOST", "WHY"}}
+	t := output.Table{Head: []string{"GEN", "AT", "FROM", "TO", "OVERHEAD", "SIGNAL", "SAVE", "WAIT", "COMMIT", "START", "RESUMED", "LOST", "GAIN", "WHY"}}
 	part := func(s float64) string {
 		if s < 0 {
 			return "?"
@@ -266,7 +296,7 @@ func (p *jobPage) rescales() {
 			lost = "?"
 		}
 		t.Add(fmt.Sprint(r.Generation), p.clock(r.At), fmt.Sprint(r.From), fmt.Sprint(r.To), part(r.OwnS),
-			part(r.SignalS), part(r.SaveS), part(r.WaitS), part(r.CommitS), part(r.StartS), resumed, lost, r.Why)
+			part(r.SignalS), part(r.SaveS), part(r.WaitS), part(r.CommitS), part(r.StartS), resumed, lost, gainOf(r.Measured, r.Predicted), r.Why)
 	}
 	p.table(t)
 }

@@ -3,18 +3,17 @@ package render
 import (
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/internal/output"
-	"github.com/bellows-ml/bellows/internal/units"
 )
 
 // Jobs writes the table of jobs.
 func Jobs(w io.Writer, jobs []api.JobStatus, p View) error {
 	t := output.Table{
-		Head: []string{"JOB", "OWNER", "PHASE", "WORKERS", "GEN", "PROGRESS", "ETA", "LEFT", "SINCE", "WHY"},
+		Head:  []string{"JOB", "OWNER", "PHASE", "WORKERS", "GEN", "PROGRESS", "STEPS/S", "LOSS", "GOODPUT", "ETA", "90%", "LEFT", "SINCE", "WHY"},
+		Spare: []string{"GEN", "LOSS", "90%", "GOODPUT", "OWNER", "SINCE", "LEFT", "STEPS/S"},
 		Paint: func(row, column int) string {
 			if column != 2 {
 				return ""
@@ -23,7 +22,8 @@ func Jobs(w io.Writer, jobs []api.JobStatus, p View) error {
 		},
 	}
 	for _, j := range jobs {
-		t.Add(j.ID, j.Owner, string(j.Phase), workersOf(j), fmt.Sprint(j.Generation), progressOf(j), etaOf(j), p.left(j), p.ago(j.Since), whyOf(j))
+		t.Add(j.ID, j.Owner, string(j.Phase), workersOf(j), fmt.Sprint(j.Generation), progressOf(j), speedOf(j), lossOf(j), goodputOf(j),
+			p.toGo(j), p.interval(j), p.left(j), p.ago(j.Since), whyOf(j))
 	}
 	return t.Write(w, p.Style)
 }
@@ -54,13 +54,6 @@ func progressOf(j api.JobStatus) string {
 		return fmt.Sprintf("step %d", p.Step)
 	}
 	return "-"
-}
-
-func etaOf(j api.JobStatus) string {
-	if j.Ended || j.Progress.ETASeconds == nil {
-		return "-"
-	}
-	return units.Span(time.Duration(*j.Progress.ETASeconds * float64(time.Second)))
 }
 
 func whyOf(j api.JobStatus) string {

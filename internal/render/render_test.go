@@ -22,13 +22,23 @@ func trainedJob() api.JobStatus {
 	return api.JobStatus{
 		ID: "train-abcdef", Name: "train", Owner: "ann", UID: 1000, Phase: cluster.Running,
 		Workers: 4, MinWorkers: 1, MaxWorkers: 8, BatchSize: cluster.BatchSize{Min: 256, Max: 1024}, Priority: 5, Deadline: new(noon.Add(26 * time.Hour)),
+		MicroBatch: 16, Training: cluster.Training{MicroBatch: 16, LRRule: cluster.LRSqrt, LRWarmup: 100},
 		PerWorker:  cluster.Limits{MemoryBytes: 32 << 30, CPUs: 4},
 		TimeLimitS: 7200, RanS: 3000, LimitAt: new(noon.Add(70 * time.Minute)),
 		Command: []string{"python", "train.py", "--lr", "0.1"}, Workdir: "/home/ann/train", CheckpointDir: "/data/ann",
 		Generation: 3, SubmittedAt: noon.Add(-90 * time.Minute), Since: noon.Add(-40 * time.Second),
 		Reason: "grow from 2 to 4 workers: idle devices", Pinned: true, Excluded: map[string]string{"n3": "no workdir", "n2": "no python"},
 		Progress: api.Progress{
-			Step: 600, Samples: 153600, Loss: new(0.123456), StepsTotal: 1000, Fraction: new(0.6), StepsPerSecond: 12.3, ETASeconds: new(32.5), At: new(noon.Add(-10 * time.Second)),
+			Step: 600, Samples: 153600, Loss: new(0.123456), StepsTotal: 1000, Fraction: new(0.6), StepsPerSecond: 12.3, At: new(noon.Add(-10 * time.Second)),
+		},
+		JobSpeed: api.JobSpeed{
+			Kind:       "train.py-0123456789",
+			Prediction: &api.Prediction{RemainingS: 32.5, End: noon.Add(32500 * time.Millisecond), EndLow: new(noon.Add(29 * time.Second)), EndHigh: new(noon.Add(41 * time.Second)), At: noon},
+			Speeds: []api.SizeSpeed{
+				{Workers: 1, StepsPerSecond: 4.1}, {Workers: 2, StepsPerSecond: 7.52, Low: 7.1, High: 7.9, Measured: true}, {Workers: 4, StepsPerSecond: 12.3, Low: 12, High: 12.8, Measured: true}, {Workers: 8, StepsPerSecond: 18.66},
+			},
+			Starts:  []api.StartCost{{Generation: 1, Workers: 4, Seconds: 9.25}, {Generation: 2, Workers: 2, Seconds: 6.5}, {Generation: 3, Workers: 4, Seconds: 5.75}},
+			Goodput: new(0.913), SpeedProblem: "its ranks disagree on the step: 600 and 598",
 		},
 		Problems:   []api.Problem{{Node: "n1", Generation: 3, Text: "checkpoint dir /data/ann: 1.0 MiB are free, the next checkpoint needs 1.2 MiB", At: noon.Add(-time.Minute)}},
 		LastResize: &api.Resize{Generation: 3, From: 2, To: 4, Why: "idle devices", At: noon.Add(-40 * time.Second)},
@@ -45,8 +55,8 @@ func trainedJob() api.JobStatus {
 		},
 		Rescales: []api.Rescale{
 			{Generation: 1, To: 4, Why: "start", At: noon.Add(-80 * time.Minute), StartS: 0.05, OwnS: 0.05, ResumeStep: -1},
-			{Generation: 2, From: 4, To: 2, Why: "node n7 lost", At: noon.Add(-6 * time.Minute), SignalS: 0.1, SaveS: 1.92, WaitS: 9.8, CommitS: 0.04, StartS: 0.07, OwnS: 0.21, ResumeStep: 400},
-			{Generation: 3, From: 2, To: 4, Why: "idle devices", At: noon.Add(-40 * time.Second), SaveS: 1, ResumeStep: 500, LostSteps: -1},
+			{Generation: 2, From: 4, To: 2, Why: "node n7 lost", At: noon.Add(-6 * time.Minute), SignalS: 0.1, SaveS: 1.92, WaitS: 9.8, CommitS: 0.04, StartS: 0.07, OwnS: 0.21, ResumeStep: 400, Predicted: 0.6, Measured: 0.611},
+			{Generation: 3, From: 2, To: 4, Why: "idle devices", At: noon.Add(-40 * time.Second), SaveS: 1, ResumeStep: 500, LostSteps: -1, Predicted: 1.64},
 		},
 		Checkpoints: []api.Checkpoint{
 			{Step: 300, Generation: 1, WorldSize: 4, Bytes: 3 << 20, Dir: "/data/ann/train-abcdef/g00000001/step-300", Bad: "given up by root"},
@@ -125,6 +135,8 @@ func writeEvents(b *strings.Builder, p View, asJSON bool) error {
 		{Kind: "rescaled", Job: "train-abcdef", Generation: 2, From: 1, To: 4, Seconds: 12.34, OwnS: 0.2, Why: "idle\n\x1b[31mdevices"},
 		{Kind: "worker-failed", Job: "train-abcdef", Generation: 2, Node: "n1", Rank: new(3), Why: "rank 3 failed on n1: exit status 1"},
 		{Kind: "device-problem", Node: "n1", Device: "GPU-1", Why: "GPU-1: fell off the bus"},
+		{Kind: "rescaled", Job: "train-abcdef", Generation: 3, From: 4, To: 8, Seconds: 3, OwnS: 0.2, Predicted: 1.6, Why: "idle devices"},
+		{Kind: "gained", Job: "train-abcdef", Generation: 3, From: 4, To: 8, Predicted: 1.6, Measured: 1.452},
 		{Kind: "made-by-a-later-version", Job: "a-job-with-a-name-that-is-long-abcdef"},
 	} {
 		e.Revision, e.At = int64(10+i), noon.Add(time.Duration(i)*time.Minute)

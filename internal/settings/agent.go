@@ -9,11 +9,11 @@ import (
 	"strings"
 
 	"github.com/rs/zerolog"
-	"github.com/spf13/pflag"
 
 	"github.com/bellows-ml/bellows/agent/host"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/internal/fault"
+	"github.com/bellows-ml/bellows/internal/flags"
 	"github.com/bellows-ml/bellows/internal/service"
 	"github.com/bellows-ml/bellows/internal/socketpath"
 	"github.com/bellows-ml/bellows/internal/trust"
@@ -36,11 +36,11 @@ type Agent struct {
 	etcd                                                                            *etcdFlags
 	hosting                                                                         *hosting
 	scraping                                                                        *scraping
-	flags                                                                           *pflag.FlagSet
+	flags                                                                           *flags.Set
 }
 
 // NewAgent declares the settings of an agent as flags.
-func NewAgent(f *pflag.FlagSet) *Agent {
+func NewAgent(f *flags.Set) *Agent {
 	a := &Agent{flags: f}
 	f.StringVar(&a.node, "node", "", "name of this node, unique in the cluster (default: the host name)")
 	f.StringVar(&a.bind, "bind", "", "IP address under which the other nodes reach this one (default 127.0.0.1)")

@@ -4,10 +4,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"github.com/bellows-ml/bellows/agent/host"
 	"github.com/bellows-ml/bellows/internal/fault"
+	"github.com/bellows-ml/bellows/internal/flags"
 	"github.com/bellows-ml/bellows/internal/units"
 )
 
@@ -23,7 +22,7 @@ type hosting struct {
 // leastProcesses lets an interpreter start with its libraries' threads.
 const leastProcesses = 64
 
-func hostingFlags(f *pflag.FlagSet) *hosting {
+func hostingFlags(f *flags.Set) *hosting {
 	h := &hosting{}
 	f.StringVar(&h.containment, "containment", "auto",
 		"what holds workers together: cgroup2, cgroup1 (the v1 freezer), weak, or auto: the strongest that there is")

@@ -6,17 +6,17 @@ import (
 	"strings"
 
 	"github.com/rs/zerolog"
-	"github.com/spf13/pflag"
 
 	"github.com/bellows-ml/bellows/internal/fault"
+	"github.com/bellows-ml/bellows/internal/flags"
 )
 
 // roles are the daemons that take settings from a file.
 var roles = []string{"agent", "coordinator"}
 
 // newSet makes the flags of a role that are about its file of settings, and that every command has.
-func newSet(role string) *pflag.FlagSet {
-	f := pflag.NewFlagSet(role, pflag.ContinueOnError)
+func newSet(role string) *flags.Set {
+	f := flags.New(role)
 	DeclareFile(role, f)
 	if role == "agent" {
 		DeclareSocket(f)
@@ -25,7 +25,7 @@ func newSet(role string) *pflag.FlagSet {
 }
 
 // declare makes the flags of a role, and the check of what they say together.
-func declare(role string) (flags *pflag.FlagSet, check func() error, err error) {
+func declare(role string) (flags *flags.Set, check func() error, err error) {
 	f := newSet(role)
 	switch role {
 	case "agent":
@@ -104,7 +104,7 @@ func Effective(role, file string) ([]Setting, error) {
 
 func (s *settings) list() []Setting {
 	var list []Setting
-	s.flags.VisitAll(func(f *pflag.Flag) {
+	s.flags.VisitAll(func(f *flags.Flag) {
 		if !isSetting(s.role, f) {
 			return
 		}

@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-	"github.com/spf13/pflag"
 
 	"github.com/bellows-ml/bellows/allocator/policy"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/coordinator"
 	"github.com/bellows-ml/bellows/coordinator/lead"
 	"github.com/bellows-ml/bellows/internal/fault"
+	"github.com/bellows-ml/bellows/internal/flags"
 	"github.com/bellows-ml/bellows/internal/service"
 	"github.com/bellows-ml/bellows/internal/trust"
 	"github.com/bellows-ml/bellows/record"
@@ -30,7 +30,7 @@ const (
 	// DefaultCluster is the name of a cluster whose owner has not given it one.
 	DefaultCluster = "bellows"
 	// DefaultPolicy is the policy of a coordinator that is not told one.
-	DefaultPolicy = "greedy"
+	DefaultPolicy = policy.Default
 )
 
 // Coordinator are what the coordinator is told.
@@ -46,7 +46,7 @@ type Coordinator struct {
 }
 
 // NewCoordinator declares the settings of a coordinator as flags.
-func NewCoordinator(f *pflag.FlagSet) *Coordinator {
+func NewCoordinator(f *flags.Set) *Coordinator {
 	c := &Coordinator{}
 	c.etcd = newEtcdFlags(f)
 	f.Lookup("etcd").Usage += "; or embedded: this coordinator runs it"

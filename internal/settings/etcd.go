@@ -7,9 +7,8 @@ import (
 	"os"
 	"strings"
 
-	"github.com/spf13/pflag"
-
 	"github.com/bellows-ml/bellows/internal/fault"
+	"github.com/bellows-ml/bellows/internal/flags"
 	"github.com/bellows-ml/bellows/store"
 )
 
@@ -20,7 +19,7 @@ type etcdFlags struct {
 	user, passwordFile string
 }
 
-func newEtcdFlags(f *pflag.FlagSet) *etcdFlags {
+func newEtcdFlags(f *flags.Set) *etcdFlags {
 	e := &etcdFlags{}
 	f.StringSliceVar(&e.endpoints, "etcd", []string{localEtcd}, "host:port of etcd; several separated by commas")
 	f.StringVar(&e.ca, "etcd-ca", "", "file with the certificates that etcd's own is checked with; turns TLS on")

@@ -11,10 +11,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/pflag"
-
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/internal/fault"
+	"github.com/bellows-ml/bellows/internal/flags"
 	"github.com/bellows-ml/bellows/internal/trust"
 	"github.com/bellows-ml/bellows/store"
 	"github.com/bellows-ml/bellows/store/server"
@@ -33,7 +32,7 @@ type embeddedFlags struct {
 	plain           bool
 }
 
-func newEmbeddedFlags(f *pflag.FlagSet) *embeddedFlags {
+func newEmbeddedFlags(f *flags.Set) *embeddedFlags {
 	e := &embeddedFlags{}
 	f.StringSliceVar(&e.members, "etcd-members", nil,
 		"with --etcd embedded: the 1 or 3 servers that run it, the same on each, as name=https://IP:port; --name says which one this is")

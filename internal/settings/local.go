@@ -6,8 +6,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/spf13/pflag"
-
+	"github.com/bellows-ml/bellows/internal/flags"
 	"github.com/bellows-ml/bellows/internal/service"
 	"github.com/bellows-ml/bellows/internal/trust"
 	"github.com/bellows-ml/bellows/store"
@@ -16,12 +15,12 @@ import (
 // Local is the settings of this server's coordinator, for a command that finds etcd as that
 // coordinator does.
 type Local struct {
-	all   *pflag.FlagSet
+	all   *flags.Set
 	flags *Coordinator
 }
 
 // NewLocal declares those settings that say where etcd is, and more, as flags of a command.
-func NewLocal(own *pflag.FlagSet, more ...string) *Local {
+func NewLocal(own *flags.Set, more ...string) *Local {
 	all := newSet("coordinator")
 	s := &Local{all, NewCoordinator(all)}
 	for _, name := range append([]string{
@@ -36,8 +35,8 @@ func NewLocal(own *pflag.FlagSet, more ...string) *Local {
 
 // Fill takes what the command line has given from the command's own flags, and the rest from the
 // environment and the file.
-func (s *Local) Fill(own *pflag.FlagSet) error {
-	own.VisitAll(func(f *pflag.Flag) {
+func (s *Local) Fill(own *flags.Set) error {
+	own.VisitAll(func(f *flags.Flag) {
 		if same := s.all.Lookup(f.Name); same != nil {
 			same.Changed = f.Changed
 		}

@@ -10,9 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/pflag"
-
 	"github.com/bellows-ml/bellows/internal/fault"
+	"github.com/bellows-ml/bellows/internal/flags"
 	"github.com/bellows-ml/bellows/internal/socketpath"
 	"github.com/bellows-ml/bellows/internal/yamltext"
 )
@@ -31,12 +30,12 @@ const maxConfigFile = 1 << 20
 // settings is where the flags of a daemon get their values from.
 type settings struct {
 	role    string // agent or coordinator
-	flags   *pflag.FlagSet
+	flags   *flags.Set
 	origins map[string]string // by flag: what set it; missing = the default
 }
 
 // DeclareFile declares the flag that names the file of settings of a role.
-func DeclareFile(role string, flags *pflag.FlagSet) {
+func DeclareFile(role string, flags *flags.Set) {
 	flags.String(ConfigFlag, "", fmt.Sprintf("YAML file with settings; \"none\" = read none (default: %s, if it is there)", systemConfig(role)))
 }
 
@@ -51,7 +50,7 @@ Each setting comes from the first that has it: a flag; a variable, as %s for
 
 // Fill gives the flags of a role that the command line has left alone their values from
 // the environment and the file.
-func Fill(role string, flags *pflag.FlagSet) error {
+func Fill(role string, flags *flags.Set) error {
 	file, err := configOf(role, flags)
 	if err != nil {
 		return permanent(err)
@@ -59,9 +58,9 @@ func Fill(role string, flags *pflag.FlagSet) error {
 	return newSettings(role, flags).fill(os.Environ(), file)
 }
 
-func newSettings(role string, flags *pflag.FlagSet) *settings {
-	s := &settings{role: role, flags: flags, origins: map[string]string{}}
-	flags.VisitAll(func(f *pflag.Flag) {
+func newSettings(role string, set *flags.Set) *settings {
+	s := &settings{role: role, flags: set, origins: map[string]string{}}
+	set.VisitAll(func(f *flags.Flag) {
 		if f.Changed {
 			s.origins[f.Name] = "command line"
 		}
@@ -87,7 +86,7 @@ func IsDaemonVariable(kv string) bool {
 }
 
 // isSetting leaves out what is about one call of the program only.
-func isSetting(role string, f *pflag.Flag) bool {
+func isSetting(role string, f *flags.Flag) bool {
 	switch f.Name {
 	case ConfigFlag, "help":
 		return false
@@ -99,7 +98,7 @@ func isSetting(role string, f *pflag.Flag) bool {
 
 func (s *settings) names() []string {
 	var names []string
-	s.flags.VisitAll(func(f *pflag.Flag) {
+	s.flags.VisitAll(func(f *flags.Flag) {
 		if isSetting(s.role, f) {
 			names = append(names, f.Name)
 		}
@@ -115,7 +114,7 @@ type configFile struct {
 
 // configOf reads the file that the flags or the environment name, or the
 // system's if that is there. One that is named has to be there.
-func configOf(role string, flags *pflag.FlagSet) (configFile, error) {
+func configOf(role string, flags *flags.Set) (configFile, error) {
 	name := flags.Lookup(ConfigFlag).Value.String()
 	if name == "" {
 		name = os.Getenv(variableOf(role, ConfigFlag))
@@ -240,7 +239,7 @@ func (s *settings) setValue(name string, v yamltext.Value, overridden bool) erro
 // set gives a flag one value, or one that is a list all of its values.
 func (s *settings) set(name string, values []string, overridden bool) error {
 	f := s.flags.Lookup(name)
-	list, isList := f.Value.(pflag.SliceValue)
+	list, isList := f.Value.(flags.List)
 	if !isList && len(values) != 1 {
 		return errors.New("use one value, not a list")
 	}
@@ -266,6 +265,6 @@ func (s *settings) set(name string, values []string, overridden bool) error {
 }
 
 // DeclareSocket declares the flag that names the agent's socket.
-func DeclareSocket(f *pflag.FlagSet) {
+func DeclareSocket(f *flags.Set) {
 	f.String(socketpath.Flag, "", "the agent's socket (default $BELLOWS_SOCKET, else where the agent of this machine or user is)")
 }

@@ -6,10 +6,9 @@ import (
 	"os/user"
 	"strconv"
 
-	"github.com/spf13/pflag"
-
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/internal/fault"
+	"github.com/bellows-ml/bellows/internal/flags"
 	"github.com/bellows-ml/bellows/internal/units"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -30,7 +29,7 @@ type userFlags struct {
 // the coordinator. A user that it does not know is another fault.
 var errNoDirectory = errors.New("users cannot be looked up now")
 
-func newUserFlags(f *pflag.FlagSet) *userFlags {
+func newUserFlags(f *flags.Set) *userFlags {
 	u := &userFlags{Limits: record.DefaultLimits(), lookup: user.Lookup}
 	u.bytes = units.Bytes(u.Bytes)
 	f.IntVar(&u.LiveJobs, "user-live-jobs", u.LiveJobs, "how many jobs of one user may wait or run")

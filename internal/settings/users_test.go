@@ -8,16 +8,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/pflag"
-
 	"github.com/bellows-ml/bellows/internal/fault"
+	"github.com/bellows-ml/bellows/internal/flags"
 	"github.com/bellows-ml/bellows/record"
 )
 
 func TestUserFlags(t *testing.T) {
 	t.Parallel()
 	parse := func(args ...string) (record.Limits, error) {
-		f := pflag.NewFlagSet("coordinator", pflag.ContinueOnError)
+		f := flags.New("coordinator")
 		u := newUserFlags(f)
 		if err := f.Parse(args); err != nil {
 			return record.Limits{}, err
@@ -59,7 +58,7 @@ func TestALateDirectoryOfUsersPasses(t *testing.T) {
 		{"alice", errors.New("user: lookup username alice: connection refused"), false},
 		{"alice", user.UnknownUserError("alice"), true},
 	} {
-		u := newUserFlags(pflag.NewFlagSet("coordinator", pflag.ContinueOnError))
+		u := newUserFlags(flags.New("coordinator"))
 		u.lookup = func(string) (*user.User, error) { return nil, c.err }
 		u.unlimited = []string{c.name}
 		_, err := u.limits()

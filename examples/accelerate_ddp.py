@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""accelerate, elastic: dropout, a cosine schedule, gradient accumulation.
+
+    bellows run --min 1 --max 8 --batch-size 256 -- python3 examples/accelerate_ddp.py
+    bellows verify --sizes 4,2,4 --batch-size 64 -- python3 examples/accelerate_ddp.py
+
+It needs accelerate. Bellows starts the workers; `accelerate launch` is not needed.
+The lines that make it elastic are marked with `# elastic`.
+"""
+
+import argparse
+import os
+import sys
+
+import torch
+from accelerate import Accelerator
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "sdk"))
+import bellows
+
+
+def main():
+    parser = argparse.ArgumentParser(description="learn which of ten directions a point lies in")
+    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--samples", type=int, default=8192)
+    args = parser.parse_args()
+    bellows.standalone(batch_size=64, directory="checkpoints/accelerate_ddp")
+    torch.manual_seed(1)  # the same weights and data on all ranks
+    points = torch.randn(args.samples, 16)
+    data = TensorDataset(points, points @ torch.randn(16, 10))
+    accelerator = Accelerator(cpu=not torch.cuda.is_available(), **bellows.accelerate_arguments())  # elastic
+    model = nn.Sequential(nn.Linear(16, 128), nn.ReLU(), nn.Dropout(0.1), nn.Linear(128, 10))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, args.steps)
+    step = 0
+    checkpoint = bellows.resume()  # elastic
+    if checkpoint:
+        state = torch.load(checkpoint.shard(0) + "/state.pt", map_location="cpu")
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+        scheduler.load_state_dict(state["scheduler"])
+        step = checkpoint.step
+    loader = DataLoader(data, batch_sampler=bellows.MicroBatches(step, args.steps, len(data)))  # elastic, and not prepared
+    model, optimizer, scheduler = accelerator.prepare(model, optimizer, scheduler)
+
+    def write(directory):
+        if bellows.rank() == 0:
+            model_state = accelerator.unwrap_model(model).state_dict()
+            state = {"model": model_state, "optimizer": optimizer.state_dict(), "scheduler": scheduler.state_dict()}
+            torch.save(state, directory + "/state.pt")
+
+    parts = iter(loader)
+    while step < args.steps and not bellows.should_stop(step):  # elastic
+        bellows.seed(step)  # elastic
+        for _ in range(bellows.accumulation_steps()):  # elastic
+            x, y = next(parts)
+            with accelerator.accumulate(model):
+                loss = nn.functional.mse_loss(model(x.to(accelerator.device)), y.to(accelerator.device))
+                accelerator.backward(loss)
+                optimizer.step()
+                optimizer.zero_grad()
+        scheduler.step()
+        step += 1
+        bellows.report(step)
+    bellows.save(step, write)  # elastic
+    accelerator.end_training()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+"""Lightning, elastic: dropout, a cosine schedule, a loop that is not your own.
+
+    bellows run --min 1 --max 8 --batch-size 256 -- python3 examples/lightning_ddp.py
+    bellows verify --sizes 4,2,4 --batch-size 64 -- python3 examples/lightning_ddp.py
+
+It needs lightning (2.2 or later). The lines that make it elastic are marked with `# elastic`.
+"""
+
+import argparse
+import os
+import sys
+
+import torch
+from lightning.pytorch import LightningModule, Trainer
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "sdk"))
+import bellows
+
+
+class Directions(LightningModule):
+    def __init__(self, steps):
+        super().__init__()
+        self.steps = steps
+        self.net = nn.Sequential(nn.Linear(16, 128), nn.ReLU(), nn.Dropout(0.1), nn.Linear(128, 10))
+
+    def training_step(self, batch, number):
+        x, y = batch
+        return nn.functional.mse_loss(self.net(x), y)
+
+    def configure_optimizers(self):
+        optimizer = torch.optim.AdamW(self.parameters(), lr=1e-3)
+        scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, self.steps)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
+
+
+def main():
+    parser = argparse.ArgumentParser(description="learn which of ten directions a point lies in")
+    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--samples", type=int, default=8192)
+    args = parser.parse_args()
+    bellows.standalone(batch_size=64, directory="checkpoints/lightning_ddp")
+    torch.manual_seed(1)  # the same weights and data on all ranks
+    points = torch.randn(args.samples, 16)
+    data = TensorDataset(points, points @ torch.randn(16, 10))
+
+    checkpoint = bellows.resume()  # elastic
+    start = checkpoint.step if checkpoint else 0
+    loader = DataLoader(data, batch_sampler=bellows.MicroBatches(start, args.steps, len(data)))  # elastic
+    trainer = Trainer(
+        max_steps=args.steps,
+        accelerator="auto",
+        logger=False,
+        enable_progress_bar=False,
+        callbacks=[bellows.lightning_callback()],  # elastic
+        **bellows.lightning_arguments(),  # elastic
+    )
+    trainer.fit(Directions(args.steps), loader, ckpt_path=checkpoint and checkpoint.shard(0) + "/lightning.ckpt")  # elastic
+
+
+if __name__ == "__main__":
+    main()

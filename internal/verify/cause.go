@@ -1,0 +1,256 @@
+package verify
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Finding is one thing that is wrong: what differs first, why that probably is, and what to do.
+type Finding struct {
+	Quantity   string  `json:"quantity"`
+	Step       int     `json:"step"`
+	Workers    int     `json:"workers"` // of the rescaled training in that step
+	Difference float64 `json:"difference"`
+	What       string  `json:"what"`
+	Cause      string  `json:"cause"`
+	Remedy     string  `json:"remedy"`
+}
+
+// findings are the first steps in which quantities differ by more than the wanted class allows.
+func (c *comparison) findings(r Result) (all []Finding) {
+	for _, q := range r.Quantities {
+		if i := c.first(q.Name); i >= 0 {
+			all = append(all, c.finding(q.Name, i))
+		}
+	}
+	if t := c.unalike(); t != nil {
+		all = append(all, Finding{
+			Quantity: "ranks", Step: c.lastStep(), What: t.Name + " is not the same on all ranks",
+			Cause:  "ranks train apart: their gradients are not summed, or they began with other weights",
+			Remedy: "wrap the model in DistributedDataParallel after its state is loaded, or sum the gradients; make it from one seed on all ranks",
+		})
+	}
+	if len(all) == 0 && r.Tensors.Differ > 0 {
+		f := Finding{
+			Quantity: "parameters", Step: c.lastStep(), Difference: r.Tensors.Difference,
+			What: fmt.Sprintf("%d of %d tensors differ at the end, %s most", r.Tensors.Differ, r.Tensors.Count, r.Tensors.Largest), Cause: c.noise(), Remedy: noiseRemedy,
+		}
+		if isBatchNorm(r.Tensors.Largest) {
+			f.Cause, f.Remedy = "batch norm's running statistics are of the micro-batches of one rank, and are updated once for each of them", runningRemedy
+		}
+		all = append(all, f)
+	}
+	if len(all) == 0 && r.Tensors.Count == 0 {
+		all = append(all, Finding{
+			Quantity: ofLoss, What: "no loss and no optimizer was seen", Cause: "the script trains without torch's optimizers and reports nothing",
+			Remedy: "call bellows.report(step, loss=loss) after each step",
+		})
+	}
+	return all
+}
+
+func (c *comparison) lastStep() int { return c.never.Points[len(c.never.Points)-1].Step }
+
+// first is the index of the first step in which a quantity differs by more than the wanted class
+// allows; -1: none. For a class that goes by means it is the first step that differs at all by
+// more than rounding, if the means differ.
+func (c *comparison) first(name string) int {
+	bound := 0.0
+	if name == ofLoss || name == ofNorm {
+		switch {
+		case c.wanted == Rounding:
+			bound = roundingBound
+		case c.wanted == Statistical && name == ofLoss && c.similar(c.lossOf, meanBound),
+			c.wanted == Statistical && name == ofNorm && c.similar(func(p Point) *float64 { return p.Norm }, normBound):
+			return -1
+		case c.wanted == Statistical:
+			bound = roundingBound
+		}
+	}
+	for i := range c.never.Points {
+		if d, seen := c.at(name, i); seen && d > bound {
+			return i
+		}
+	}
+	return -1
+}
+
+func (c *comparison) finding(name string, i int) Finding {
+	a, b := c.never.Points[i], c.rescaled.Points[i]
+	d, _ := c.at(name, i)
+	f := Finding{Quantity: name, Step: b.Step, Workers: b.Workers, Difference: d}
+	switch name {
+	case ofSamples:
+		more, less := counts(a.Samples, b.Samples)
+		f.What = fmt.Sprintf("%d samples that the step should not take, %d left out", more, less)
+		f.Cause, f.Remedy = c.whySamples(i)
+	case ofBatch:
+		f.What = fmt.Sprintf("%d samples instead of %d", len(b.Samples), len(a.Samples))
+		f.Cause, f.Remedy = c.whyBatch(i)
+	case ofLR:
+		f.What = fmt.Sprintf("%v instead of %v", b.LR, a.LR)
+		f.Cause, f.Remedy = c.whyLR(i)
+	case ofLoss:
+		f.What = fmt.Sprintf("%.9g instead of %.9g (%s)", *c.lossOf(b), *c.lossOf(a), percent(d))
+		f.Cause, f.Remedy = c.whyLoss(i)
+	case ofNorm:
+		f.What = fmt.Sprintf("%.9g instead of %.9g (%s)", *b.Norm, *a.Norm, percent(d))
+		f.Cause, f.Remedy = c.whyNorm(i)
+	}
+	return f
+}
+
+// resumes tells whether a world of the rescaled training begins with a step.
+func (c *comparison) resumes(i int) bool {
+	return i > 0 && c.rescaled.Points[i].Workers != c.rescaled.Points[i-1].Workers
+}
+
+const samplesRemedy = "take the samples of a step from bellows.indices(step, n), bellows.Batches or bellows.MicroBatches; for trainers see docs/recipes.md"
+
+func (c *comparison) whySamples(i int) (cause, remedy string) {
+	b := c.rescaled.Points[i]
+	if cause, remedy = c.whyBatch(i); cause != "" {
+		return cause, remedy
+	}
+	for j, a := range c.never.Points {
+		if !slices.Equal(a.Samples, b.Samples) {
+			continue
+		}
+		if j == 0 {
+			return "the sampler begins anew after a resume: the script does not go on where the checkpoint was", samplesRemedy
+		}
+		return fmt.Sprintf("the sampler is %d steps off: what was consumed is counted per process, or batches are skipped or read ahead across the resume", j-i), samplesRemedy
+	}
+	if slices.ContainsFunc(b.Backwards, func(n int) bool { return n != b.Backwards[0] }) {
+		return "ranks take unlike numbers of batches", samplesRemedy
+	}
+	return "the sampler shuffles or shares out otherwise with another number of workers, or seeds itself anew", samplesRemedy
+}
+
+// whyBatch explains a global batch of another size; it has nothing to say if the size is the same.
+func (c *comparison) whyBatch(i int) (cause, remedy string) {
+	a, b := c.never.Points[i], c.rescaled.Points[i]
+	switch {
+	case len(a.Samples) == len(b.Samples):
+		return "", ""
+	case len(a.Samples)*b.Workers == len(b.Samples)*a.Workers:
+		return "each device takes as many samples whatever the number of workers, so that the global batch changes with it",
+			"give each device bellows.batch_size() // bellows.world_size() samples a step, in bellows.accumulation_steps() parts"
+	}
+	return "the last batch of a pass is smaller or left out, or accumulation steps differ", samplesRemedy
+}
+
+func (c *comparison) whyLR(i int) (cause, remedy string) {
+	a, b := c.never.Points[i], c.rescaled.Points[i]
+	for _, p := range []Point{a, b} {
+		if p.Scheduled > 1 && p.Scheduled == p.Workers {
+			return fmt.Sprintf("the scheduler is stepped once for each process: %d times in a step of %d workers", p.Scheduled, p.Workers),
+				"step it once a step; with accelerate: Accelerator(step_scheduler_with_optimizer=False) (docs/recipes.md#accelerate)"
+		}
+	}
+	if c.resumes(i) && slices.Equal(b.LR, c.never.Points[0].LR) {
+		return "the scheduler begins anew after a resume", "save scheduler.state_dict() with the checkpoint and load it, after the optimizer's"
+	}
+	if c.resumes(i) {
+		return "the scheduler's place is not restored: its step is not the training's", "save scheduler.state_dict() with the checkpoint and load it, after the optimizer's"
+	}
+	return "the schedule depends on the number of workers, such as by the length of a loader", "count steps of the training, and make the schedule from a fixed number of them"
+}
+
+const (
+	noiseRemedy   = "accept --tolerance statistical; or compute in double precision; or use --logical-workers with bellows.TreeSum for the same bits (docs/when-the-world-changes.md)"
+	runningRemedy = "accept --tolerance statistical; or use group or layer norm (docs/when-the-world-changes.md#batch-norm)"
+	// noiseBound is what rounding makes of a loss in few steps of single precision.
+	noiseBound = 1e-3
+)
+
+// noise names what makes trainings differ a little although all is as it should be.
+func (c *comparison) noise() string {
+	return "rounding: sums over another number of workers are in another order, and training magnifies that"
+}
+
+func (c *comparison) whyLoss(i int) (cause, remedy string) {
+	d, _ := c.at(ofLoss, i)
+	b := c.lossOf(c.rescaled.Points[i])
+	switch {
+	case c.resumes(i) && i > 0 && relative(b, c.lossOf(c.never.Points[0])) < roundingBound:
+		return "the parameters begin anew: the checkpoint is not loaded", "load bellows.resume() before the loop: model, optimizer and scheduler"
+	case c.dropout():
+		return "random state: dropout masks depend on the rank, so another number of workers has others", "accept --tolerance statistical; or use --logical-workers with bellows.seed(step, part) and bellows.TreeSum"
+	case len(c.rescaled.BatchNorm) > 0 && d > roundingBound:
+		return "batch statistics: " + c.rescaled.BatchNorm[0] + " normalises by the samples of one device, whose number has changed",
+			"take a step in bellows.micro_batches, of the same size in all worlds, or use group or layer norm (docs/when-the-world-changes.md#batch-norm)"
+	case c.resumes(i) && d > noiseBound:
+		return "not all of the state is restored, such as the model's buffers or an average of weights", "save and load all of the model's state_dict()"
+	case i > 0 && c.resumes(i-1) && d > noiseBound:
+		return "the first step after a resume differs: the optimizer's state is not restored", "save and load optimizer.state_dict()"
+	case d <= noiseBound:
+		return c.noise(), noiseRemedy
+	case i == 0:
+		return "the first step differs: other weights, or a loss that is not weighed by the samples of a rank", "make the model from one seed on all ranks; weigh losses by part.weight"
+	}
+	return "state that is not in the checkpoint, or a loss that is not weighed by the samples of a rank", "save and load all that the loop changes; weigh losses by part.weight"
+}
+
+func (c *comparison) whyNorm(i int) (cause, remedy string) {
+	a, b := c.never.Points[i], c.rescaled.Points[i]
+	d, _ := c.at(ofNorm, i)
+	ratio, workers := *b.Norm / *a.Norm, float64(b.Workers)/float64(a.Workers)
+	if l, _ := c.at(ofLoss, i); l > roundingBound {
+		return "it follows the loss", "see the loss"
+	}
+	for _, each := range []float64{workers, 1 / workers} {
+		if each != 1 && math.Abs(ratio/each-1) < 0.01 {
+			return "accumulation: the gradient is scaled by the number of workers, or of micro-batches",
+				"DDP takes the mean over ranks: multiply each part's mean loss by part.weight * bellows.world_size()"
+		}
+	}
+	if d <= noiseBound {
+		return c.noise(), noiseRemedy
+	}
+	return "accumulation or clipping: micro-batches are not weighed by their samples, or gradients are clipped before they are whole",
+		"multiply each part's mean loss by part.weight * bellows.world_size(), and clip once, after the last part"
+}
+
+func (c *comparison) dropout() bool {
+	return slices.ContainsFunc(c.rescaled.Points, func(p Point) bool { return p.Masks[0] != "" })
+}
+
+// randomness finds dropout masks that repeat: over ranks, or over steps.
+func (c *comparison) randomness() (all []Finding) {
+	seen := map[string]Point{}
+	for _, p := range c.rescaled.Points {
+		if f, ok := repeated(seen, p); ok {
+			return []Finding{f}
+		}
+		for rank := range p.Masks {
+			seen[p.Masks[rank]] = p
+		}
+	}
+	return nil
+}
+
+// repeated finds whether ranks of a step draw what others, or a step before, have drawn.
+func repeated(seen map[string]Point, p Point) (f Finding, repeats bool) {
+	f = Finding{
+		Quantity: "random state", Step: p.Step, Workers: p.Workers,
+		Remedy: "call bellows.seed(step) before each step, or bellows.seed(step, part) before each micro-batch, instead of one seed at the top",
+	}
+	for rank, mask := range p.Masks {
+		if mask == "" {
+			continue
+		}
+		if other := slices.Index(p.Masks, mask); other < rank {
+			f.What = fmt.Sprintf("ranks %d and %d drop the same units", other, rank)
+			f.Cause = "all ranks are seeded alike"
+			return f, true
+		}
+		if before, ok := seen[mask]; ok {
+			f.What = fmt.Sprintf("rank %d drops the same units as in step %d", rank, before.Step)
+			f.Cause = "the random state begins anew after a resume"
+			return f, true
+		}
+	}
+	return f, false
+}

@@ -1,0 +1,208 @@
+package verify
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// sizes of the worlds of the rescaled training in these tests, four steps each.
+var testSizes = []int{4, 2, 4}
+
+// made is a training that is as it should be: 16 samples a step, a falling loss and rate.
+func made(sizes []int) Training {
+	var t Training
+	for i := range 12 {
+		k := sizes[i*len(sizes)/12]
+		loss, norm := 2/float64(i+1), 3/float64(i+2)
+		sum := loss * float64(k)
+		p := Point{
+			Step: i, Workers: k, Mean: &loss, Sum: &sum, Norm: &norm, LR: []float64{0.1 - 0.001*float64(i)}, Scheduled: 1,
+			Masks: make([]string, k), Backwards: slices.Repeat([]int{1}, k),
+		}
+		for s := range 16 {
+			p.Samples = append(p.Samples, 16*i+s)
+		}
+		for r := range k {
+			p.Masks[r] = fmt.Sprintf("step %d rank %d", i, r)
+		}
+		t.Points = append(t.Points, p)
+	}
+	t.Tensors = []Tensor{{Name: "optimizer 0 group 0 parameter 0", Digest: "d", Values: []float64{1, -2, 0.5}}}
+	return t
+}
+
+// scaled multiplies a number that was seen.
+func scaled(f **float64, by float64) { v := **f * by; *f = &v }
+
+// from applies a change to all points from a step on.
+func from(t *Training, step int, change func(p *Point)) {
+	for i := step; i < len(t.Points); i++ {
+		change(&t.Points[i])
+	}
+}
+
+func lossTimes(by float64) func(p *Point) {
+	return func(p *Point) { scaled(&p.Mean, by); scaled(&p.Sum, by) }
+}
+
+func TestCompare(t *testing.T) {
+	first := made(testSizes[:1])
+	for _, tt := range []struct {
+		name    string
+		change  func(r *Training)
+		reached Class
+		finding string // of the first: its quantity, step and cause; "": none
+	}{
+		{"nothing", func(*Training) {}, Bitwise, ""},
+		{"last bits of the state", func(r *Training) { r.Tensors[0].Values = []float64{1, -2 + 1e-9, 0.5} }, Rounding, "parameters 11: rounding"},
+		{"a digest alone", func(r *Training) { r.Tensors[0].Digest = "e" }, Rounding, "parameters 11: rounding"},
+		{"last bits of losses", func(r *Training) { from(r, 5, lossTimes(1+1e-9)) }, Rounding, "loss 5: random state: dropout masks depend on the rank"},
+		{"scatter", func(r *Training) {
+			for i := range r.Points {
+				lossTimes(1 + 0.02*math.Pow(-1, float64(i)))(&r.Points[i])
+			}
+		}, Statistical, "loss 0: random state"},
+		{"a biased loss", func(r *Training) { from(r, 4, lossTimes(1.2)) }, Different, "loss 4: random state"},
+		{"batch statistics", func(r *Training) {
+			from(r, 0, func(p *Point) { p.Masks = make([]string, p.Workers) })
+			r.BatchNorm = []string{"BatchNorm2d"}
+			from(r, 4, lossTimes(1.2))
+		}, Different, "loss 4: batch statistics: BatchNorm2d"},
+		{"optimizer state is lost", func(r *Training) {
+			from(r, 0, func(p *Point) { p.Masks = make([]string, p.Workers) })
+			from(r, 5, lossTimes(1.2))
+		}, Different, "loss 5: the first step after a resume differs: the optimizer's state"},
+		{"parameters are lost", func(r *Training) {
+			from(r, 4, func(p *Point) { p.Mean, p.Sum = first.Points[0].Mean, first.Points[0].Sum })
+		}, Different, "loss 4: the parameters begin anew"},
+		{"the sampler begins anew", func(r *Training) {
+			from(r, 4, func(p *Point) { p.Samples = first.Points[p.Step-4].Samples })
+		}, Different, "samples 4: the sampler begins anew"},
+		{"batches shifted", func(r *Training) {
+			from(r, 4, func(p *Point) { p.Samples = first.Points[min(p.Step+1, 11)].Samples })
+		}, Different, "samples 4: the sampler is 1 steps off"},
+		{"another shuffle", func(r *Training) { from(r, 4, func(p *Point) { p.Samples = slices.Repeat([]int{7}, 16) }) }, Different, "samples 4: the sampler shuffles"},
+		{"a batch of each device", func(r *Training) {
+			from(r, 4, func(p *Point) { p.Samples = p.Samples[:4*p.Workers] })
+		}, Different, "samples 4: each device takes as many samples"},
+		{"a smaller last batch", func(r *Training) { from(r, 11, func(p *Point) { p.Samples = p.Samples[:3] }) }, Different, "samples 11: the last batch"},
+		{"unlike numbers of batches", func(r *Training) {
+			from(r, 4, func(p *Point) { p.Samples[0] = 999; p.Backwards[0] = 2 })
+		}, Different, "samples 4: ranks take unlike numbers"},
+		{"a scheduler a process", func(r *Training) {
+			from(r, 4, func(p *Point) { p.LR = []float64{0.01}; p.Scheduled = p.Workers })
+		}, Different, "learning rate 4: the scheduler is stepped once for each process: 2 times"},
+		{"a scheduler anew", func(r *Training) {
+			from(r, 4, func(p *Point) { p.LR = first.Points[p.Step-4].LR })
+		}, Different, "learning rate 4: the scheduler begins anew"},
+		{"a schedule by the loader", func(r *Training) { from(r, 2, func(p *Point) { p.LR = []float64{0.01} }) }, Different, "learning rate 2: the schedule depends"},
+		{"gradients halved", func(r *Training) {
+			from(r, 4, func(p *Point) { scaled(&p.Norm, float64(p.Workers)/4) })
+			from(r, 8, func(p *Point) { scaled(&p.Norm, 0.5) })
+		}, Different, "gradient norm 4: accumulation: the gradient is scaled"},
+		{"gradients clipped", func(r *Training) { from(r, 4, func(p *Point) { scaled(&p.Norm, 0.7) }) }, Different, "gradient norm 4: accumulation or clipping"},
+		{"ranks drop alike", func(r *Training) { r.Points[3].Masks[2] = r.Points[3].Masks[1] }, Different, "random state 3: all ranks are seeded alike"},
+		{"masks repeat", func(r *Training) { r.Points[4].Masks[1] = r.Points[0].Masks[1] }, Different, "random state 4: the random state begins anew"},
+		{"ranks train apart", func(r *Training) { r.Tensors[0].Unalike = true }, Different, "ranks 11: ranks train apart"},
+		{"batch norm of each rank", func(r *Training) {
+			r.Tensors = append(r.Tensors, Tensor{Name: "batch norm 0 running_mean", Unalike: true})
+		}, Bitwise, ""},
+		{"batch norm by the world", func(r *Training) {
+			r.Tensors = append(r.Tensors, Tensor{Name: "batch norm 0 running_mean", Values: []float64{float64(r.Points[4].Workers)}})
+		}, Statistical, "parameters 11: batch norm's running statistics"},
+		{"a value is not a number", func(r *Training) { r.Tensors[0].Values = []float64{1, math.NaN(), 0.5} }, Different, "parameters 11"},
+		{"a tensor is missing", func(r *Training) { r.Tensors = nil }, Different, "parameters 11"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			never, rescaled := made(testSizes[:1]), made(testSizes)
+			tt.change(&rescaled)
+			if strings.HasPrefix(tt.name, "batch norm ") {
+				tt.change(&never)
+			}
+			r := Compare(never, rescaled, Bitwise)
+			if r.Reached != tt.reached {
+				t.Errorf("reached %s, not %s", r.Reached, tt.reached)
+			}
+			got := ""
+			if len(r.Findings) > 0 {
+				got = fmt.Sprintf("%s %d: %s", r.Findings[0].Quantity, r.Findings[0].Step, r.Findings[0].Cause)
+			}
+			if !strings.HasPrefix(got, tt.finding) || tt.finding == "" && got != "" {
+				t.Errorf("found %q, not %q", got, tt.finding)
+			}
+			for _, f := range r.Findings {
+				if f.Remedy == "" || f.What == "" {
+					t.Errorf("no remedy, or nothing said: %+v", f)
+				}
+			}
+			if r := Compare(never, rescaled, tt.reached); tt.reached != Different && (!r.Good() || len(r.Findings) > 0) {
+				t.Errorf("with %s wanted: %v", tt.reached, r.Findings)
+			}
+		})
+	}
+}
+
+// TestSumsAndMeans: scripts that sum over ranks are as good as those that DDP averages.
+func TestSumsAndMeans(t *testing.T) {
+	never, rescaled := made(testSizes[:1]), made(testSizes)
+	from(&never, 0, func(p *Point) { p.Sum, p.Mean = p.Mean, p.Sum })
+	from(&rescaled, 0, func(p *Point) { p.Sum, p.Mean = p.Mean, p.Sum })
+	if r := Compare(never, rescaled, Bitwise); r.Reached != Bitwise || r.Losses[5].Rescaled != *rescaled.Points[5].Sum {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestWithoutTorchTheReportedLossCounts(t *testing.T) {
+	never, rescaled := made(testSizes[:1]), made(testSizes)
+	for _, each := range []*Training{&never, &rescaled} {
+		from(each, 0, func(p *Point) { p.Reported, p.Mean, p.Sum, p.Norm, p.LR = p.Mean, nil, nil, nil, nil })
+		each.Tensors = nil
+	}
+	if r := Compare(never, rescaled, Bitwise); r.Reached != Bitwise || r.Quantities[2].Seen {
+		t.Errorf("%+v", r)
+	}
+	scaled(&rescaled.Points[6].Reported, 1.5)
+	if r := Compare(never, rescaled, Rounding); r.Good() || r.Findings[0].Quantity != ofLoss || r.Findings[0].Step != 6 {
+		t.Errorf("%+v", r)
+	}
+	from(&never, 0, func(p *Point) { p.Reported = nil })
+	if r := Compare(never, rescaled, Statistical); r.Good() || r.Findings[0].What != "no loss and no optimizer was seen" {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestText(t *testing.T) {
+	never, rescaled := made(testSizes[:1]), made(testSizes)
+	from(&rescaled, 4, func(p *Point) { p.Samples = never.Points[p.Step-4].Samples })
+	r := Compare(never, rescaled, Rounding)
+	var b strings.Builder
+	if err := r.Text(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"samples          other ones from step 4 on: 64 taken too often, 64 too rarely\n",
+		"loss             the same in every step\n", "1 tensors of parameters and optimizer state, all the same\n",
+		"\nsamples, step 4 with 2 workers: 16 samples that the step should not take, 16 left out\n", "  remedy: take the samples",
+		"\nthe training changes (wanted: 1e-6): different\n",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+	name := filepath.Join(t.TempDir(), "losses.svg")
+	if err := r.Plot(name); err != nil {
+		t.Fatal(err)
+	}
+	svg, err := os.ReadFile(name)
+	if err != nil || strings.Count(string(svg), "<polyline") != 2 || strings.Count(string(svg), "<line") != 3 {
+		t.Errorf("%v\n%s", err, svg)
+	}
+	if err := (Result{}).Plot(name); err == nil {
+		t.Error("a plot of no losses")
+	}
+}

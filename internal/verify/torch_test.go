@@ -1,0 +1,163 @@
+package verify
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// torched verifies a script of torch, 2 → 1 workers.
+func torched(t *testing.T, script string, wanted Class, args ...string) Result {
+	t.Helper()
+	const interpreter = "/usr/bin/python3" // Debian's, which scripts/setup gives torch
+	if err := exec.CommandContext(t.Context(), interpreter, "-c", "import torch").Run(); err != nil {
+		t.Skip("no torch: scripts/setup test installs it")
+	}
+	name := filepath.Join(t.TempDir(), "train.py")
+	if err := os.WriteFile(name, []byte(script), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	o := Options{
+		Command: append([]string{interpreter, "-B", name}, args...), Sizes: []int{2, 1}, StepsEach: 3, BatchSize: 16,
+		Tolerance: wanted, Limit: 10 * time.Minute, Told: t.Output(),
+	}
+	if err := o.Check(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestHooksOfTorch: a script with the faults that are made most, and hooks alone see them.
+func TestHooksOfTorch(t *testing.T) {
+	r := torched(t, careless, Statistical)
+	found := map[string]Finding{}
+	for _, f := range r.Findings {
+		found[f.Quantity] = f
+	}
+	for quantity, cause := range map[string]string{
+		ofSamples: "each device takes as many samples", ofLR: "the scheduler begins anew", "random state": "all ranks are seeded alike",
+	} {
+		if f := found[quantity]; !strings.Contains(f.Cause, cause) {
+			t.Errorf("%s: %+v", quantity, f)
+		}
+	}
+	if r.Good() || r.Tensors.Count != 4 || found["random state"].Step != 0 || found[ofLR].Step != 3 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// careless is a script as people write them: a DataLoader with a sampler for ranks, one seed at the top.
+const careless = `import torch, torch.distributed as dist, bellows
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset, DistributedSampler
+torch.manual_seed(1)
+world = bellows.world_size()
+if world > 1: dist.init_process_group("gloo")
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 2))
+loader = DataLoader(data, batch_size=4, sampler=DistributedSampler(data, world, bellows.rank()))
+plain = nn.Sequential(nn.Linear(4, 2), nn.Dropout(0.5))
+optimizer = torch.optim.SGD(plain.parameters(), lr=0.1, momentum=0.9)
+scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
+checkpoint = bellows.resume()
+step = checkpoint.step if checkpoint else 0
+if checkpoint: plain.load_state_dict(torch.load(checkpoint.shard(0) + "/model"))
+model = nn.parallel.DistributedDataParallel(plain) if world > 1 else plain
+for x, y in loader:
+    if bellows.should_stop(step): break
+    optimizer.zero_grad()
+    nn.functional.mse_loss(model(x), y).backward()
+    optimizer.step()
+    scheduler.step()
+    step += 1
+def write(directory):
+    if bellows.rank() == 0: torch.save(plain.state_dict(), directory + "/model")
+bellows.save(step, write)
+`
+
+// TestWhatStaysInAnotherWorld: what docs/when-the-world-changes.md says of loops that do as it says.
+func TestWhatStaysInAnotherWorld(t *testing.T) {
+	// Accumulation, a schedule, clipping and an evaluation in each step: all of them stay.
+	t.Run("clipping and a schedule", func(t *testing.T) {
+		r := torched(t, careful, Rounding, "clip")
+		if !r.Good() || r.Tensors.Count == 0 || r.Quantities[2].Difference != 0 || r.Losses[0] == r.Losses[5] {
+			t.Errorf("%+v", r)
+		}
+	})
+	t.Run("mixed precision", func(t *testing.T) {
+		if r := torched(t, careful, Statistical, "bfloat16"); !r.Good() {
+			t.Errorf("%+v", r)
+		}
+	})
+	t.Run("seeded dropout", func(t *testing.T) {
+		r := torched(t, careful, Bitwise, "dropout")
+		if r.SamplesTwice+r.SamplesNever > 0 || slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Quantity == "random state" }) {
+			t.Errorf("%+v", r)
+		}
+		if f := r.Findings[0]; f.Quantity != ofLoss || f.Step != 3 || !strings.Contains(f.Cause, "masks depend on the rank") {
+			t.Errorf("%+v", f)
+		}
+	})
+	t.Run("batch norm of fixed micro-batches", func(t *testing.T) {
+		r := torched(t, careful, Rounding, "norm")
+		if r.Quantities[3].Difference > roundingBound || r.Quantities[4].Difference > roundingBound {
+			t.Errorf("losses and gradients: %+v", r.Quantities)
+		}
+		// The running statistics count one update a micro-batch, of the rank's own ones.
+		if r.Good() || r.Tensors.Differ == 0 || !strings.HasPrefix(r.Tensors.Largest, "batch norm") {
+			t.Errorf("%+v", r.Tensors)
+		}
+		if f := r.Findings[0]; f.Quantity != "parameters" || !strings.Contains(f.Cause, "running statistics") {
+			t.Errorf("%+v", f)
+		}
+	})
+}
+
+// careful is a script that does as the page says.
+const careful = `import sys, torch, torch.distributed as dist, bellows
+from torch import nn
+torch.set_num_threads(1)
+if "bfloat16" not in sys.argv: torch.set_default_dtype(torch.float64)
+torch.manual_seed(1)
+world = bellows.world_size()
+if world > 1: dist.init_process_group("gloo")
+x, y = torch.randn(256, 6), torch.randn(256, 2)
+layers = [nn.BatchNorm1d(8)] if "norm" in sys.argv else [nn.Dropout(0.3)] if "dropout" in sys.argv else []
+plain = nn.Sequential(nn.Linear(6, 8), *layers, nn.ReLU(), nn.Linear(8, 2))
+optimizer = torch.optim.SGD(plain.parameters(), lr=0.1, momentum=0.9)
+scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 100)
+checkpoint = bellows.resume()
+step = checkpoint.step if checkpoint else 0
+if checkpoint:
+    state = torch.load(checkpoint.shard(0) + "/state")
+    plain.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+    scheduler.load_state_dict(state["scheduler"])
+model = nn.parallel.DistributedDataParallel(plain) if world > 1 else plain
+while step < 100 and not bellows.should_stop(step):
+    bellows.seed(step)
+    optimizer.zero_grad()
+    for part in bellows.micro_batches(step, len(x)):
+        with torch.autocast("cpu", torch.bfloat16, enabled="bfloat16" in sys.argv):
+            loss = nn.functional.mse_loss(model(x[list(part)]), y[list(part)])
+        (loss * part.weight * world).backward()
+    if "clip" in sys.argv: nn.utils.clip_grad_norm_(plain.parameters(), 0.1)
+    optimizer.step()
+    scheduler.step()
+    step += 1
+    plain.eval()
+    with torch.no_grad(): plain(x + torch.rand(256, 6)) # an evaluation that draws random numbers
+    plain.train()
+def write(directory):
+    if bellows.rank() == 0:
+        state = {"model": plain.state_dict(), "optimizer": optimizer.state_dict(), "scheduler": scheduler.state_dict()}
+        torch.save(state, directory + "/state")
+bellows.save(step, write)
+`

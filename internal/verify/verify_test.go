@@ -1,0 +1,130 @@
+package verify
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// loop is a script without torch that the module makes elastic; parts of it are replaced.
+const loop = `import bellows, json, sys
+checkpoint = bellows.resume()
+step, weight = 0, 0.0
+if checkpoint:
+    step = checkpoint.step
+    weight = json.load(open(checkpoint.shard(0) + "/weight"))
+while step < 100 and not bellows.should_stop(step):
+    weight += sum(bellows.global_indices(step, 1000)) / 1000
+    bellows.indices(step, 1000)
+    step += 1
+    bellows.report(step, loss=weight)
+bellows.save(step, lambda d: json.dump(weight, open(d + "/weight", "w")))
+`
+
+// tried verifies a script of the standard library alone; -S keeps Python from finding torch.
+func tried(t *testing.T, script string) (Result, error) {
+	t.Helper()
+	interpreter, err := exec.LookPath("python3")
+	if err != nil {
+		t.Fatal("no python3 on PATH: scripts/setup test installs it")
+	}
+	name := filepath.Join(t.TempDir(), "train.py")
+	if err := os.WriteFile(name, []byte(script), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	o := Options{
+		Command: []string{interpreter, "-S", "-B", name}, Sizes: []int{2, 1}, StepsEach: 3, BatchSize: 8,
+		Tolerance: Bitwise, Limit: 5 * time.Minute, Told: t.Output(),
+	}
+	if err := o.Check(); err != nil {
+		t.Fatal(err)
+	}
+	return Run(t.Context(), o)
+}
+
+func TestAScriptThatStaysTheSame(t *testing.T) {
+	r, err := tried(t, loop)
+	if err != nil || r.Reached != Bitwise || len(r.Losses) != 6 || !r.Quantities[0].Seen {
+		t.Fatalf("%v %+v", err, r)
+	}
+	if last := r.Losses[5]; last.Workers != 1 || last.Step != 5 || last.Never != last.Rescaled || last.Never == 0 {
+		t.Errorf("%+v", last)
+	}
+}
+
+func TestScriptsThatDoNot(t *testing.T) {
+	for _, tt := range []struct{ name, old, replaced, finding string }{
+		{"the state is not loaded", "    weight = json", "    _ = json", "loss 3"},
+		{"the samples are the rank's own", "bellows.indices(step, 1000)", "bellows.indices(step, 1000, seed=bellows.world_size())", "samples 3"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r, err := tried(t, strings.Replace(loop, tt.old, tt.replaced, 1))
+			if err != nil || r.Good() || len(r.Findings) == 0 {
+				t.Fatalf("%v %+v", err, r)
+			}
+			if f := r.Findings[0]; !strings.HasPrefix(tt.finding, f.Quantity) || f.Step != 3 {
+				t.Errorf("%+v", f)
+			}
+		})
+	}
+}
+
+func TestScriptsThatCannotBeVerified(t *testing.T) {
+	for _, tt := range []struct{ name, script, fault string }{
+		{"no module", "print('hello')", "no rank imports bellows"},
+		{"no save", strings.Replace(loop, "bellows.save(", "(lambda *_: 0)(", 1), "call bellows.save(step, write) after the loop"},
+		{"too few steps", strings.Replace(loop, "step < 100", "step < 5", 1), "ended at step 5, before step 6: let the script train for more steps"},
+		{"does not ask", strings.Replace(loop, " and not bellows.should_stop(step)", "", 1), "was to stop after step 5 and saved step 100: ask bellows.should_stop(step)"},
+		{"crashes", strings.Replace(loop, "    step += 1", "    step += 1 if step != 4 or bellows.world_size() > 1 else 1 / 0", 1), "train with rescales: 1 worker from step 3: rank 0: exit status 1"},
+		{"ignores its resume", strings.Replace(loop, "    step = checkpoint.step", "    step = 0", 1), "this run resumed at step 3; start your loop at resume().step"},
+		{"leaves without an end", strings.Replace(loop, "import bellows,", "import os, atexit, bellows,", 1) + "os._exit(0)\n", "a script has to end by itself"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r, err := tried(t, tt.script)
+			if err == nil || !strings.Contains(err.Error(), tt.fault) {
+				t.Errorf("%v\n%+v", err, r)
+			}
+		})
+	}
+}
+
+func TestAWorldThatHangsIsKilled(t *testing.T) {
+	o := Options{
+		Command: []string{"sh", "-c", "sleep 1000 & wait"}, Sizes: []int{2, 1}, StepsEach: 1, BatchSize: 2,
+		Tolerance: Bitwise, Limit: time.Millisecond, Keep: t.TempDir(),
+	}
+	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "allow it more with --limit") {
+		t.Error(err)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	good := Options{Sizes: []int{8, 4}, StepsEach: 2, BatchSize: 64, Tolerance: Rounding, Limit: time.Minute}
+	for _, tt := range []struct {
+		change func(o *Options)
+		fault  string
+	}{
+		{func(o *Options) { o.Sizes = []int{8} }, "--sizes: name two or more"},
+		{func(o *Options) { o.Sizes = []int{8, 0} }, "--sizes 0: use numbers of workers from 1 to 64"},
+		{func(o *Options) { o.Sizes = []int{8, 3} }, "--sizes 3: a batch of 64 samples is not shared evenly"},
+		{func(o *Options) { o.LogicalWorkers = 4 }, "--sizes 8: 4 logical workers"},
+		{func(o *Options) { o.Sizes, o.BatchSize, o.LogicalWorkers = []int{3, 6}, 12, 6 }, "--logical-workers 6: use a power of two"},
+		{func(o *Options) { o.StepsEach = 0 }, "--steps-each 0"},
+		{func(o *Options) { o.MicroBatch = 65 }, "--micro-batch 65: use 1 to 64, the batch"},
+		{func(o *Options) { o.Tolerance = "1e-5" }, `--tolerance "1e-5": use bitwise, 1e-6 or statistical`},
+		{func(o *Options) { o.Tolerance = Different }, `--tolerance "different"`},
+		{func(o *Options) { o.Limit = 0 }, "--limit 0s"},
+	} {
+		o := good
+		tt.change(&o)
+		if err := o.Check(); err == nil || !strings.Contains(err.Error(), tt.fault) {
+			t.Errorf("%v, not %s", err, tt.fault)
+		}
+	}
+	if err := good.Check(); err != nil || good.MicroBatch != 8 {
+		t.Errorf("%v, micro-batch %d", err, good.MicroBatch)
+	}
+}

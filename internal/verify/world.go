@@ -1,0 +1,195 @@
+package verify
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/bellows-ml/bellows/internal/units"
+	"github.com/bellows-ml/bellows/sdk"
+)
+
+// killedWithin is how long the output of a killed worker is waited for.
+const killedWithin = 10 * time.Second
+
+// world is some steps of a training, by so many workers.
+type world struct {
+	size       int
+	begin, end int    // the first step, and the one after the last
+	dir        string // of its own
+	from       *saved // what it resumes from; nil: nothing
+}
+
+// run trains a world and returns what it has saved.
+func (w *world) run(ctx context.Context, o *Options, python string) (*saved, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, o.Limit,
+		fmt.Errorf("it has not trained steps %d to %d within %s: allow it more with --limit, or let each world train fewer steps with --steps-each", w.begin, w.end-1, o.Limit))
+	defer cancel()
+	if err := os.MkdirAll(filepath.Join(w.dir, "seen"), 0o755); err != nil {
+		return nil, err
+	}
+	host, err := listen(filepath.Join(w.dir, "w.sock"), w.end-1)
+	if err != nil {
+		return nil, err
+	}
+	defer host.close()
+	port, err := freePort(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ended := make(chan error, w.size)
+	started := 0
+	for ; started < w.size; started++ {
+		if err = w.worker(ctx, o, started, append(w.variables(o, started, port), "PYTHONPATH="+python), ended); err != nil {
+			break
+		}
+	}
+	if err != nil {
+		cancel()
+	}
+	for range started {
+		if failed := <-ended; failed != nil {
+			err = cmp.Or(err, failed)
+			cancel() // the others would wait for it
+		}
+	}
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+			err = cause
+		}
+		return nil, fmt.Errorf("%s from step %d: %w", units.Count(w.size, "worker"), w.begin, err)
+	}
+	return host.result(w)
+}
+
+// worker starts one process; how it ends is sent to the channel.
+func (w *world) worker(ctx context.Context, o *Options, rank int, env []string, ended chan<- error) error {
+	name := filepath.Join(w.dir, fmt.Sprintf("rank-%d.log", rank))
+	log, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, o.Command[0], o.Command[1:]...) //nolint:gosec // the user's own command
+	cmd.Env, cmd.Stdout, cmd.Stderr = env, log, log
+	// Its own group, which is killed whole: a script may have started loaders.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = killedWithin
+	if err := cmd.Start(); err != nil {
+		_ = log.Close() // nothing was written
+		return fmt.Errorf("start %s: %w", o.Command[0], err)
+	}
+	go func() {
+		defer log.Close()
+		err := cmd.Wait()
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // whatever it has left
+		if err != nil && ctx.Err() == nil {
+			err = fmt.Errorf("rank %d: %w\n%s", rank, err, tail(name))
+		}
+		ended <- err
+	}()
+	return nil
+}
+
+// variables is a worker's environment, as agents make it, without PYTHONPATH.
+func (w *world) variables(o *Options, rank, port int) []string {
+	own := map[string]string{
+		"RANK": strconv.Itoa(rank), "LOCAL_RANK": strconv.Itoa(rank), "GROUP_RANK": "0",
+		"WORLD_SIZE": strconv.Itoa(w.size), "LOCAL_WORLD_SIZE": strconv.Itoa(w.size),
+		"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": strconv.Itoa(port), "PYTHONUNBUFFERED": "1", "PYTHONPATH": "",
+		"TORCHELASTIC_RUN_ID": "verify", "TORCHELASTIC_RESTART_COUNT": "0",
+		"BELLOWS_JOB": "verify", "BELLOWS_NODE": "verify", "BELLOWS_GENERATION": "1",
+		"BELLOWS_DEVICE": "SIM-" + strconv.Itoa(rank), "BELLOWS_DEVICES": strconv.Itoa(w.size), "BELLOWS_LOCAL_DEVICES": strconv.Itoa(w.size),
+		"BELLOWS_BATCH_SIZE": strconv.Itoa(o.BatchSize), "BELLOWS_BASE_BATCH_SIZE": strconv.Itoa(o.BatchSize),
+		"BELLOWS_MICRO_BATCH": strconv.Itoa(o.MicroBatch), "BELLOWS_LOGICAL_WORKERS": strconv.Itoa(o.LogicalWorkers),
+		"BELLOWS_CHECKPOINT_DIR": filepath.Join(w.dir, "checkpoint"), "BELLOWS_WORKER_SOCKET": filepath.Join(w.dir, "w.sock"),
+		"BELLOWS_VERIFY":      filepath.Join(w.dir, "seen"),
+		"BELLOWS_RESUME_FROM": "", "BELLOWS_RESUME_STEP": "0", "BELLOWS_RESUME_SAMPLES": "0",
+	}
+	if s := w.from; s != nil {
+		own["BELLOWS_RESUME_FROM"], own["BELLOWS_RESUME_STEP"], own["BELLOWS_RESUME_SAMPLES"] = s.Dir, strconv.Itoa(s.Step), ""
+		if s.Samples >= 0 {
+			own["BELLOWS_RESUME_SAMPLES"] = strconv.Itoa(s.Samples)
+		}
+	}
+	if !o.GPUs {
+		own["CUDA_VISIBLE_DEVICES"] = ""
+	}
+	if os.Getenv("OMP_NUM_THREADS") == "" {
+		own["OMP_NUM_THREADS"] = "1" // sums are in another order with another number of threads
+	}
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		_, ours := own[name]
+		return ours || strings.HasPrefix(name, "BELLOWS_")
+	})
+	delete(own, "PYTHONPATH")
+	for name, value := range own {
+		env = append(env, name+"="+value)
+	}
+	return env
+}
+
+// python writes the module and its hooks into a folder, and returns the PYTHONPATH with it.
+func python(dir string) (string, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	for name, source := range map[string][]byte{sdk.FileName: sdk.Module, sdk.HooksFileName: sdk.Hooks} {
+		if err := os.WriteFile(filepath.Join(dir, name), source, 0o644); err != nil {
+			return "", err
+		}
+	}
+	if rest := os.Getenv("PYTHONPATH"); rest != "" {
+		return dir + ":" + rest, nil
+	}
+	return dir, nil
+}
+
+func freePort(ctx context.Context) (int, error) {
+	var config net.ListenConfig
+	l, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil //nolint:forcetypeassert // of a listener on tcp
+}
+
+// tailBytes and tailLines bound what of a failed worker's output is shown.
+const (
+	tailBytes = 8 << 10
+	tailLines = 12
+)
+
+// tail is the end of what a worker has printed.
+func tail(name string) string {
+	f, err := os.Open(name)
+	if err != nil {
+		return err.Error()
+	}
+	defer f.Close()
+	if _, err = f.Seek(-tailBytes, io.SeekEnd); err != nil { // it is shorter
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return err.Error()
+	}
+	text, err := io.ReadAll(f)
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return strings.Join(lines[max(0, len(lines)-tailLines):], "\n")
+}
