@@ -10,7 +10,9 @@ import (
 )
 
 // TestSecondSolveAllocatesNothing solves each problem again with the same
-// Solver, warm and cold: what it needs it has from the first time.
+// Solver, warm and cold: what it needs it has from the first time. The runtime
+// allocates now and then while a test runs: the average of several runs, rounded
+// down, does not count that, and counts whatever each run allocates.
 func TestSecondSolveAllocatesNothing(t *testing.T) {
 	for _, size := range []struct {
 		jobs, devices int
@@ -29,11 +31,11 @@ func TestSecondSolveAllocatesNothing(t *testing.T) {
 			}
 			again() // from nothing
 			again() // from prices, which takes another way
-			if n := testing.AllocsPerRun(3, again); n != 0 {
+			if n := testing.AllocsPerRun(8, again); n != 0 {
 				t.Errorf("%d jobs, seed %d: %v allocations", size.jobs, seed, n)
 			}
 			o.Prices = nil
-			if n := testing.AllocsPerRun(1, func() { o.Prices = nil; _, _ = s.Solve(p, o) }); n != 0 {
+			if n := testing.AllocsPerRun(8, func() { o.Prices = nil; _, _ = s.Solve(p, o) }); n != 0 {
 				t.Errorf("%d jobs, seed %d, from nothing: %v allocations", size.jobs, seed, n)
 			}
 		}

@@ -131,7 +131,7 @@ func TestOneStepAgainAllocatesNothing(t *testing.T) {
 		if _, err := solve(p); err != nil {
 			t.Fatal(err)
 		}
-		if n := testing.AllocsPerRun(3, func() { _, _ = solve(p) }); n != 0 {
+		if n := testing.AllocsPerRun(8, func() { _, _ = solve(p) }); n != 0 {
 			t.Errorf("%v allocations", n)
 		}
 	}
