@@ -61,7 +61,9 @@ func charged(in situation) bool {
 	return same && !anyLost(in.job)
 }
 
-// fail ends a generation that failed: with a wait before the next, or for good.
+// fail ends a generation that failed: with a wait before the next, or for good. One that ran
+// out of memory at the job's largest size would do so again: the job ends at once, and no
+// restart is charged.
 func fail(in situation) *move {
 	if !charged(in) {
 		return nil
@@ -70,11 +72,21 @@ func fail(in situation) *move {
 	reason := in.gen.Halt.Value.Why
 	if outOfMemory(in) {
 		reason += fmt.Sprintf("; out of memory with %s, the most that it may have: raise --max, or lower --micro-batch or --batch-size", count(in.world().Size(), "worker"))
+		if !hasFitted(in) {
+			return end(in, cluster.Failed, reason)
+		}
 	}
 	if restarts > most {
 		return end(in, cluster.Failed, fmt.Sprintf("%s; gave up after %s", reason, count(most, "restart")))
 	}
 	return backOff(in, restarts, restarts-1, fmt.Sprintf("%s; restart %d of %d", reason, restarts, most))
+}
+
+// hasFitted reports whether the job has trained at this size, or at a smaller one that is not
+// out of memory: its committed checkpoint was saved there.
+func hasFitted(in situation) bool {
+	saved := in.Committed.Value.WorldSize // 0: nothing was
+	return saved > in.state().OutOfMemory && saved <= in.world().Size()
 }
 
 // backOff makes the job wait; the wait doubles with each of n failures before.
