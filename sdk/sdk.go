@@ -5,6 +5,8 @@
 // puts that directory first on PYTHONPATH; so scripts have it without
 // installing anything, in the version of the binary that runs them. A second file,
 // bellows_verify.py, is for `bellows verify` alone: it observes a training process.
+// pyproject.toml and wheel make of bellows.py what `pip install ./sdk` installs, for
+// editors and type checkers; workers never use that.
 package sdk
 
 import _ "embed"

@@ -43,9 +43,9 @@ func CheckNames(t *Tree) []Finding {
 }
 
 // besideGo are the files that may lie in a package's folder beside Go: what it
-// embeds. Everything else that a package needs is a sample, below testdata, or
+// embeds, and how it is built elsewhere. Everything else that a package needs is a sample, below testdata, or
 // something that a run has left behind.
-var besideGo = []string{".go", ".md", ".py", ".sha256"}
+var besideGo = []string{".go", ".md", ".py", ".sha256", ".toml"}
 
 // CheckStrays finds files in packages' folders that do not belong there.
 func CheckStrays(t *Tree) []Finding {

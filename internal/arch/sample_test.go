@@ -168,6 +168,7 @@ var samples = map[string][]sample{
 	"strays": {
 		{"lab/trace/66,10", "2", []string{"no source file"}},
 		{"lab/milp/highs.sha256", "0", nil},
+		{"sdk/pyproject.toml", "", nil},
 		{"lab/trace/testdata/66,10", "2", nil},
 		{"docs/66,10", "2", nil},
 	},
