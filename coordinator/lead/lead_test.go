@@ -157,13 +157,15 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	w := &world{t: t, endpoint: etcdtest.Endpoint(t), policy: share, log: &journal{grown: make(chan struct{})}}
-	w.own = w.open()
+	w.own = w.open(store.Config{CallTimeout: soon})
 	return w
 }
 
-func (w *world) open() *store.Store {
+// open connects to etcd, however busy the machine is.
+func (w *world) open(c store.Config) *store.Store {
 	w.t.Helper()
-	s, err := store.Open(w.t.Context(), store.Config{Endpoints: []string{w.endpoint}, LeaderTTL: 2 * time.Second})
+	c.Endpoints, c.DialTimeout, c.LeaderTTL = []string{w.endpoint}, soon, 2*time.Second
+	s, err := store.Open(w.t.Context(), c)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -179,7 +181,7 @@ func (w *world) open() *store.Store {
 func (w *world) candidate(name string) *running {
 	w.t.Helper()
 	ctx, stop := context.WithCancel(w.t.Context())
-	r := &running{store: w.open(), stop: stop, done: make(chan error, 1), window: lead.NewWindow(), seen: &notebook{}}
+	r := &running{store: w.open(store.Config{}), stop: stop, done: make(chan error, 1), window: lead.NewWindow(), seen: &notebook{}}
 	go func() {
 		r.done <- lead.Run(ctx, lead.Config{
 			Window: r.window, Observer: r.seen,
