@@ -49,7 +49,12 @@ func (s *followed) next(want string) (l LogLine) {
 	select {
 	case l = <-s.lines:
 	case err := <-s.done:
-		s.t.Fatalf("it ended with %v, want %q", err, want)
+		s.done <- err // for those who ask later
+		select {
+		case l = <-s.lines: // it came before the end
+		default:
+			s.t.Fatalf("it ended with %v, want %q", err, want)
+		}
 	case <-time.After(patience):
 		s.t.Fatalf("nothing came, want %q", want)
 	}
