@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 func TestNothingIsLeftOfARun(t *testing.T) {
 	t.Parallel()
 	// A shim is in a session of its own, and what it has started too.
-	const leave = `echo x >$TMPDIR/file; mkdir $TMPDIR/m; mount -t tmpfs x $TMPDIR/m 2>&1; setsid sh -c 'echo $$; setsid sleep 1000 & echo $!; wait' & sleep 0.3; `
+	const leave = `echo x >$TMPDIR/file; mkdir $TMPDIR/m; mount -t tmpfs x $TMPDIR/m 2>&1; setsid sh -c 'echo $$; setsid sleep 1000 & echo $!; >$TMPDIR/told; wait' & until [ -e $TMPDIR/told ]; do sleep 0.01; done; `
 	for _, c := range []struct {
 		name, script string
 		signal       syscall.Signal // to the keeper; 0 = none
