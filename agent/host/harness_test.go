@@ -131,7 +131,7 @@ func startEtcd(t *testing.T, dir, client string) *server.Server {
 func (f *fixture) connect() {
 	f.Helper()
 	// A machine that is busy for seconds is no fault of what is tested.
-	s, err := store.Open(f.Context(), store.Config{Endpoints: []string{f.endpoint}, CallTimeout: patience})
+	s, err := store.Open(f.Context(), store.Config{Endpoints: []string{f.endpoint}, DialTimeout: patience, CallTimeout: patience})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -210,7 +210,7 @@ func TestDeadlinesCountFromTheSending(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	w := f.wire()
-	s, err := store.Open(t.Context(), store.Config{Endpoints: []string{w.listener.Addr().String()}})
+	s, err := store.Open(t.Context(), store.Config{Endpoints: []string{w.listener.Addr().String()}, DialTimeout: patience})
 	if err != nil {
 		t.Fatal(err)
 	}
