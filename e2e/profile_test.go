@@ -58,9 +58,10 @@ func TestTheNextRunBeginsWithItsProfile(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, config{nodes: 1, devices: 2, interval: 500 * time.Millisecond})
 	f.awaitIdle()
-	p := f.paced(pacing{"paced", 50 * time.Millisecond, "{1: 1, 2: 1.7}", 100000, true})
+	// Steps are long, so that what a busy machine adds to each of them is little.
+	p := f.paced(pacing{"paced", 500 * time.Millisecond, "{1: 1, 2: 1.7}", 10000, true})
 	command := p["command"].([]string)
-	flags := []string{"--workdir", f.dir, "--checkpoint-dir", filepath.Join(f.dir, "ckpt"), "--batch-size", "64", "--steps", "100000"}
+	flags := []string{"--workdir", f.dir, "--checkpoint-dir", filepath.Join(f.dir, "ckpt"), "--batch-size", "64", "--steps", "10000"}
 	cmd := f.command(1, append(append([]string{"profile", "--seconds", "25", "-o", "json"}, flags...), append([]string{"--"}, command...)...)...)
 	s := startSession(t, cmd)
 	if code := s.waitWithin(2 * patience); code != 0 { // a minute, most of it measuring
@@ -75,7 +76,6 @@ func TestTheNextRunBeginsWithItsProfile(t *testing.T) {
 	if err := json.Unmarshal([]byte(s.out.String()), &measured); err != nil || len(measured.Speeds) != 2 || len(measured.Starts) != 2 {
 		t.Fatalf("%v: %s", err, s.said())
 	}
-	// Sleeps are no shorter on a busy machine, only longer.
 	if gain := measured.Speeds[1].StepsPerSecond / measured.Speeds[0].StepsPerSecond; gain < 1.2 || gain > 2.2 {
 		t.Errorf("two workers are %.2f times as fast as one, want 1.7: %s", gain, s.out.String())
 	}
@@ -91,7 +91,7 @@ func TestTheNextRunBeginsWithItsProfile(t *testing.T) {
 		t.Errorf("before its first step: %+v, %+v", next.Speeds, next.Progress)
 	}
 	if left := next.Prediction.RemainingS; left < 1000 || left > 6000 {
-		t.Errorf("100000 steps of 29 ms take %v s", left)
+		t.Errorf("10000 steps of 294 ms take %v s", left)
 	}
 	f.stop(cluster.JobID(next.ID))
 }
