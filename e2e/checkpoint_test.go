@@ -86,7 +86,10 @@ func TestOldCheckpointsAreDeleted(t *testing.T) {
 	f.awaitPhase(other, cluster.Succeeded)
 	f.awaitStep("saver", f.lastStep("saver"), 2)
 	committed(f.lastStep("saver") + 100)
-	f.stop(id)
+	f.whileFrozen(id, func() { // so that nothing is saved meanwhile, however slow the agent is
+		f.eventually("what is surplus to be deleted", func() bool { return len(f.saves(id)) <= most })
+		f.stop(id)
+	})
 	f.awaitPhase(id, cluster.Stopped)
 
 	job := f.mirror().Job(id)

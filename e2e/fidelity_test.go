@@ -23,7 +23,7 @@ func TestTheSimulatorIsComparedWithACluster(t *testing.T) {
 	t.Parallel()
 	d := newDevRoom(t)
 	s := d.fidelity()
-	if code := s.wait(); code != 0 {
+	if code := s.waitWithin(4 * patience); code != 0 { // a minute, most of it training
 		t.Fatalf("exit status %d: %s", code, s.said())
 	}
 	text := s.out.String()

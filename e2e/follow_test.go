@@ -136,7 +136,7 @@ func TestOnlyStopNowCutsASaveShort(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, config{})
 	id := f.submit(f.shellJob("slow", "trap 'sleep 3600' TERM\nwhile :; do sleep 0.1; done\n"))
-	f.awaitPhase(id, cluster.Running)
+	f.awaitTrap(id)
 	f.stop(id)
 	f.awaitPhase(id, cluster.Halting)
 	if _, errs, code := f.bellows("stop", string(id)); code != 0 || !strings.Contains(errs, "bellows stop --now "+string(id)+" kills it") {

@@ -74,7 +74,7 @@ func TestWritesPerRescale(t *testing.T) {
 
 	// From the halt of a generation to its successor's running: the leader's halt,
 	// stop_after, commit, START and running; rank 0's offer; held, saved and stopped
-	// of each old member; started of each new one. How often nodes note progress depends on how long it takes.
+	// of each old member; started of each new one. How often progress is noted depends on how long it takes.
 	for g, members := range map[cluster.Generation]int{2: 3*2 + 1, 3: 3*1 + 2} {
 		from, to := f.turnover(id, g)
 		var own [][]string
@@ -93,9 +93,9 @@ func TestWritesPerRescale(t *testing.T) {
 	}
 }
 
-// isProgress reports whether a transaction notes a node's progress and nothing else.
+// isProgress reports whether a transaction notes a node's progress, or what was measured of it, and nothing else.
 func isProgress(keys []string) bool {
-	return len(keys) == 1 && strings.HasSuffix(keys[0], "/progress")
+	return len(keys) == 1 && (strings.HasSuffix(keys[0], "/progress") || strings.HasSuffix(keys[0], "/speed"))
 }
 
 // writes returns the transactions after one revision and up to another, but for those

@@ -24,8 +24,9 @@ func TestTimeLimit(t *testing.T) {
 	for _, j := range f.mirror().JobIDs() {
 		id = j
 	}
-	shown := f.show(id)
-	if shown.TimeLimitS != limit.Seconds() || shown.LimitAt == nil || !shown.LimitAt.Equal(shown.Since.Add(limit)) {
+	// Steps are taken before the leader knows that it runs.
+	shown := f.awaitShown(id, "by when it ends", func(s api.JobStatus) bool { return s.LimitAt != nil })
+	if shown.TimeLimitS != limit.Seconds() || !shown.LimitAt.Equal(shown.Since.Add(limit)) {
 		t.Errorf("show says a limit of %v s at %v, running since %v", shown.TimeLimitS, shown.LimitAt, shown.Since)
 	}
 	if out, _, _ := f.bellows("show", string(id)); !strings.Contains(out, "time limit  15s of running, ") {

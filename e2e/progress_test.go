@@ -70,7 +70,8 @@ func TestACleanStopIsNoFailure(t *testing.T) {
 		t.Errorf("stopped at step %d: exit code %v, %+v", last.Step, s.ExitCode, s.Progress)
 	}
 	f.resume(id, "--from-start")
-	if r := f.show(id).Rescales[2]; r.ResumeStep != -1 || r.LostSteps != 0 {
+	resumed := f.awaitShown(id, "its third start", func(s api.JobStatus) bool { return len(s.Rescales) == 3 })
+	if r := resumed.Rescales[2]; r.ResumeStep != -1 || r.LostSteps != 0 {
 		t.Errorf("after a resume from the start: %+v", r)
 	}
 	if _, stderr, code := f.bellows("stop", "--now", string(id)); code != 0 {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -81,10 +82,8 @@ func TestMakeRoomForASecondJob(t *testing.T) {
 	f.awaitStep("big", 3, 4)
 	small := f.submit(f.sdkJob("small", 1, 2, 30, 0.1))
 	f.awaitPhase(small, cluster.Succeeded)
-	f.awaitStep("big", f.awaitStep("big", 3, 2), 4) // and takes them back
-	if s := f.show(big); s.Workers != 4 || s.Phase != cluster.Running {
-		t.Errorf("show says %d workers, %s", s.Workers, s.Phase)
-	}
+	f.awaitStep("big", f.awaitStep("big", 3, 2), 4) // and takes them back, before the leader knows that it runs
+	f.awaitShown(big, "four workers that run", func(s api.JobStatus) bool { return s.Workers == 4 && s.Phase == cluster.Running })
 }
 
 // A halt that comes while the ranks still import costs nothing: not the

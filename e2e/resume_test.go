@@ -62,7 +62,7 @@ last = bellows.resume()
 step = last.step if last is not None else 0
 def write(path):
     with open(os.path.join(path, "state.json"), "w") as f:
-        f.write("after step %d" % step)
+        f.write("after step %d" % step + "." * MORE)
 while not bellows.should_stop(step):
     time.sleep(0.02)
     step += 1
@@ -73,10 +73,13 @@ bellows.save(step, write)
 `
 
 // saver is a job that saves at these steps, and when it is stopped.
-func (s *scripts) saver(name string, steps ...int) job {
+func (s *scripts) saver(name string, steps ...int) job { return s.bigSaver(name, 0, steps...) }
+
+// bigSaver is a saver of so many bytes more.
+func (s *scripts) bigSaver(name string, more int, steps ...int) job {
 	j := s.sdkJob(name, 1, 1, 1<<30, 1)
 	at := strings.Trim(strings.ReplaceAll(fmt.Sprint(steps), " ", ","), "[]")
-	j["command"] = []string{python, s.script(name+".py", "SAVED = {"+at+"}\n"+saves)}
+	j["command"] = []string{python, s.script(name+".py", fmt.Sprintf("SAVED, MORE = {%s}, %d\n", at, more)+saves)}
 	return j
 }
 

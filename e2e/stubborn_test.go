@@ -1,10 +1,13 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -29,13 +32,34 @@ func (s *scripts) shellJob(name string, text string) job {
 	}
 }
 
+// awaitTrap waits until a job runs and its scripts have said what becomes of a SIGTERM:
+// before that it would end them.
+func (r *records) awaitTrap(id cluster.JobID) {
+	r.t.Helper()
+	workers := r.started(id)
+	r.eventually("all scripts to have their traps", func() bool {
+		return !slices.ContainsFunc(workers, func(w record.Worker) bool {
+			var decided uint64
+			status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", w.PID))
+			for line := range strings.Lines(string(status)) {
+				var mask uint64
+				if name, value, _ := strings.Cut(line, ":"); name == "SigIgn" || name == "SigCgt" {
+					_, _ = fmt.Sscanf(value, "%x", &mask)
+				}
+				decided |= mask
+			}
+			return decided>>(syscall.SIGTERM-1)&1 == 0
+		})
+	})
+}
+
 func TestScriptThatIgnoresSIGTERMIsKilledAtTheDeadline(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, config{})
 	j := f.shellJob("deaf", "trap '' TERM\nwhile :; do sleep 0.1; done\n")
 	j["halt-timeout"] = "2s"
 	id := f.submit(j)
-	f.awaitPhase(id, cluster.Running)
+	f.awaitTrap(id)
 	f.stop(id)
 	s := f.awaitPhase(id, cluster.Stopped)
 	if want := "stopped by " + userName() + "; not stopped in time, killed: n1"; s.Reason != want {
@@ -67,7 +91,7 @@ func TestScriptThatNeverSavesIsPinned(t *testing.T) {
 	j := f.shellJob("forgetful", "trap 'exit 0' TERM\nwhile :; do sleep 0.1; done\n")
 	j["max"] = 2
 	id := f.submit(j)
-	f.awaitPhase(id, cluster.Running)
+	f.awaitTrap(id)
 	other := f.submit(f.sdkJob("other", 1, 1, 100000, 0.05))
 	f.await("the halt that saves nothing", func(m *record.Mirror) bool {
 		s := m.Job(id).State.Value
