@@ -36,7 +36,7 @@ const (
 // far as their own row allows.
 const (
 	layer1 = "record rendezvous checkpoint checkpoint/layout agent/fence agent " +
-		"allocator allocator/goodput allocator/forecast allocator/solve allocator/place allocator/policy"
+		"allocator allocator/goodput allocator/forecast allocator/solve allocator/admit allocator/place allocator/policy"
 	layer2 = "coordinator"
 	layer3 = "agent/logprogress agent/ranklog internal/userdb internal/fault internal/units internal/yamltext internal/output internal/durable internal/gate sdk internal/logging internal/trust nvml internal/systemd internal/metrics internal/membership store store/server store/etcdtest store/storetest api agent/shim " +
 		"agent/child checkpoint/owned checkpoint/dirblob checkpoint/blobtest"
@@ -70,6 +70,7 @@ func production() []Row {
 		{"allocator/goodput", "cluster", Pure, "speed models, fitted online"},
 		{"allocator/forecast", "cluster record allocator allocator/goodput", Pure, "what is measured and stated of a job, as inputs of decisions"},
 		{"allocator/solve", "cluster", Pure, "solvers with certified bounds"},
+		{"allocator/admit", "cluster", Pure, "deadlines that can be kept, and the plan that keeps them"},
 		{"allocator/place", "cluster", Pure, "counts to devices on a topology"},
 		{"allocator/policy", "cluster allocator allocator/goodput allocator/solve allocator/place", Pure, "one policy a file"},
 		{"agent/fence", "cluster", Pure, "the deadlines that keep two generations apart"},
@@ -118,7 +119,7 @@ func beyond() []Row {
 		// Never lead, host or store: if the simulator needs one of them, a decision has leaked into a shell.
 		{"lab/sim", "cluster record allocator allocator/goodput allocator/solve allocator/place allocator/policy " +
 			"coordinator rendezvous agent agent/fence lab/machine lab/trace", Virtual, "the same decisions in virtual time"},
-		{"lab/rules/elasticflow", "lab/trace lab/sim", Virtual, "another simulator's conventions, for numbers that compare"},
+		{"lab/rules/elasticflow", "cluster allocator/admit lab/trace lab/sim", Virtual, "another simulator's conventions, for numbers that compare"},
 		{"lab/rules/muri", "lab/trace lab/sim", Virtual, "another simulator's conventions, for numbers that compare"},
 		{"lab/rules/pollux", "cluster lab/trace lab/sim", Virtual, "another simulator's conventions, for numbers that compare"},
 		{"lab/milp", "cluster allocator allocator/solve", Shell, "reference models for an outside solver; never part of a decision"},

@@ -1,0 +1,35 @@
+package main
+
+// ofDeadlines are the rules by which a deadline that was admitted is kept.
+var ofDeadlines = []Mutant{
+	{
+		Name: "promised-profiles-stand", File: "allocator/admit/plan.go", Tests: "TestPromisedProfilesStand",
+		Old: "if broken := fresh.broken(); broken > 0 {", New: "if broken := fresh.broken(); broken > 1<<30 {",
+		Breaks: "planning anew breaks a deadline that was admitted",
+	},
+	{
+		Name: "pauses-cost-time", File: "allocator/admit/fill.go", Tests: "TestPausesAreCharged",
+		Old: "g.lost, g.have = r.pause, r.devices", New: "g.lost, g.have = 0, r.devices",
+		Breaks: "a deadline is admitted that only a rescale without a pause would keep",
+	},
+	{
+		Name: "pauses-are-paid-to-the-end", File: "allocator/admit/fill.go", Tests: "TestPausesAreCharged",
+		Old: "progress{left: e.Work, lost: e.Owed", New: "progress{left: e.Work, lost: 0",
+		Breaks: "what is left of a pause is taken for training",
+	},
+	{
+		Name: "slots-end-at-deadlines", File: "allocator/admit/fill.go", Tests: "TestTinySets",
+		Old: "			end = math.Min(end, f.start(to))", New: "			end = f.start(to)",
+		Breaks: "work that is done after the deadline counts",
+	},
+	{
+		Name: "admission-moves-later-jobs", File: "allocator/admit/plan.go", Tests: "TestAdmitKeepsItsAccounts",
+		Old: "p != nil && open.holds(p) {", New: "p != nil {",
+		Breaks: "two jobs are promised the same devices",
+	},
+	{
+		Name: "spread-keeps-deadlines", File: "allocator/admit/spread.go", Tests: "TestPromisesAreKept",
+		Old: "ok && more > done {", New: "(ok || true) && more > done {",
+		Breaks: "more devices now, and a pause on the way back, cost a job its deadline",
+	},
+}
