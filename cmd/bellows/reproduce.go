@@ -24,8 +24,8 @@ func reproduceCommand() *cobra.Command {
 		Long: `Runs the experiments of a paper in the simulator and writes each figure next to the
 published one, with the simulate commands that give the same:
 
-  elasticflow  the baselines of ElasticFlow's simulator (ASPLOS 2023) on its
-          traces: how many deadlines are kept
+  elasticflow  ElasticFlow's simulator (ASPLOS 2023) on its traces, its
+          baselines and production's admission: how many deadlines are kept
   hu      Hu et al., section 5, figures 9 to 16: queueing and total time, jobs
           finished beyond greedy's 100, all jobs instead of the long ones, wrong
           estimates, bugs and impatient users, a delay of each start, decision

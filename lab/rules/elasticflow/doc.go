@@ -1,7 +1,8 @@
 // Package elasticflow follows the conventions of ElasticFlow's simulator (Gu et
-// al., ASPLOS 2023), for the policies that its authors compare theirs with.
+// al., ASPLOS 2023), for the policies that its authors compare theirs with, and
+// for production's admission of deadlines in its place.
 //
-//	Rules ──► decider (edf, tiresias, gandiva): what one round of its simulator does
+//	Rules ──► decider (edf, filling, tiresias, gandiva): what one round of its simulator does
 //	             │
 //	             ├─ events: when something is due
 //	             └─ places: which devices a job has, where that changes what a start costs

@@ -12,7 +12,7 @@ import (
 )
 
 // Rules are the conventions of the ElasticFlow simulator (Gu et al.,
-// ASPLOS 2023), for the policies that its authors compare with:
+// ASPLOS 2023), for its own policy and those that its authors compare it with:
 //
 //   - Times are whole seconds. Decisions are made where a job arrives or is
 //     forecast to end, but at least a slot apart; a job that arrives in between
@@ -25,6 +25,9 @@ import (
 //   - edf-admission is the same, but drops a job on arrival if with it the plan
 //     of all jobs would miss a deadline. Every running job loses time at each
 //     decision: less where exactly these devices have served one job before.
+//   - elasticflow is production's admission and plan (allocator/admit): it drops a
+//     job on arrival if its deadline cannot be kept beside those that were admitted.
+//     The plan knows what starts cost, but not how often all running jobs pay for it.
 //   - tiresias gives each job the devices its user asked for, in three queues
 //     that device time separates; the cost of a start is subtracted from the
 //     job's time at the next decision, if it has not ended by then.
@@ -77,7 +80,9 @@ func (j *job) rate(devices int) float64 { return j.rates[bits.Len(uint(devices))
 const widest = 64
 
 // Policies names the policies that New knows.
-func Policies() []string { return []string{"edf", "edf-admission", "tiresias", "gandiva"} }
+func Policies() []string {
+	return []string{"edf", "edf-admission", "elasticflow", "tiresias", "gandiva"}
+}
 
 // Setup is a cluster whose decisions are at least Slot apart, and the speeds
 // measured on devices of one kind (all, if Device is empty).
@@ -116,6 +121,8 @@ func New(policy string, f trace.File, in Setup) (*Rules, []sim.Job, error) {
 		e.policy = newEDF(e.terms, e.jobs, false)
 	case "edf-admission":
 		e.policy = newEDF(e.terms, e.jobs, true)
+	case "elasticflow":
+		e.policy = newFilling(e.terms, e.jobs)
 	case "tiresias":
 		e.policy = newTiresias(e.terms, e.jobs)
 	case "gandiva":

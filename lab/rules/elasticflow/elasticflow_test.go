@@ -142,6 +142,44 @@ func TestAgreesWithItsSimulator(t *testing.T) {
 	}
 }
 
+// Production's admission in its simulator's rounds: what is refused never runs, and
+// more deadlines are kept than by its EDF with admission. A job that was admitted may
+// be late: in these rounds each running job pays at each arrival and end of others, which no plan foresees.
+func TestProductionAdmitsInItsRounds(t *testing.T) {
+	for _, c := range []struct {
+		on   sim.Machines
+		edf  int // deadlines that edf-admission keeps, above
+		late int // admitted, and late, at most
+	}{{on(4, 4), 15, 2}, {on(32, 8), 28, 2}} {
+		f, p := fixture(t)
+		rules, jobs, err := New("elasticflow", f, Setup{Machines: c.on, Slot: time.Minute, Profile: p})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := sim.Run(sim.Config{Jobs: jobs, Nodes: c.on.Nodes, DevicesPerNode: c.on.DevicesPerNode, Rules: rules})
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept, late, refused := 0, 0, 0
+		for _, o := range r.Jobs {
+			switch {
+			case o.Phase != cluster.Succeeded:
+				if refused++; o.Held != 0 {
+					t.Errorf("on %v: %s was refused and ran", c.on, o.ID)
+				}
+			case o.End <= o.Deadline:
+				kept++
+			default:
+				late++
+			}
+		}
+		t.Logf("on %v: %d kept, %d late, %d refused", c.on, kept, late, refused)
+		if kept <= c.edf || late > c.late || refused == 0 {
+			t.Errorf("on %v: %d kept, %d late, %d refused; edf-admission keeps %d", c.on, kept, late, refused, c.edf)
+		}
+	}
+}
+
 func TestRefuses(t *testing.T) {
 	good, p := fixture(t)
 	with := func(change func(a *trace.Arrival)) trace.File {
@@ -156,7 +194,7 @@ func TestRefuses(t *testing.T) {
 		slot   time.Duration
 		want   string
 	}{
-		{"magic", good, on(4, 4), time.Minute, `policy "magic": the rules elasticflow know edf, edf-admission, tiresias, gandiva`},
+		{"magic", good, on(4, 4), time.Minute, `policy "magic": the rules elasticflow know edf, edf-admission, elasticflow, tiresias, gandiva`},
 		{"edf", good, on(3, 4), time.Minute, "3 nodes of 4 devices: the rules elasticflow need a power of two on each node"},
 		{"edf", good, on(32, 3), time.Minute, "32 nodes of 3 devices"},
 		{"edf", good, on(4, 4), 1500 * time.Millisecond, "an interval of 1.5s: the rules elasticflow count whole seconds"},
