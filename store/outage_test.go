@@ -41,15 +41,15 @@ func TestEtcdStopsAndComesBack(t *testing.T) {
 	t.Parallel()
 	cfg := etcdtest.Config(t.TempDir())
 	etcd := etcdtest.Start(t, cfg)
-	s := etcdtest.OpenHasty(t, etcd.Endpoint())
-	lease, err := s.Grant(t.Context(), time.Hour)
+	s, steady := etcdtest.OpenHasty(t, etcd.Endpoint()), etcdtest.Open(t, etcd.Endpoint())
+	lease, err := steady.Grant(t.Context(), time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := etcdtest.Commit(t, s, etcdtest.Put("w/a", "before"))
+	first := etcdtest.Commit(t, steady, etcdtest.Put("w/a", "before"))
 	w := s.Watch(t.Context(), first, "w/", "v/")
 	collect(t, w, first)
-	second := etcdtest.Commit(t, s, etcdtest.Put("v/a", "seen, or only after the restart"))
+	second := etcdtest.Commit(t, steady, etcdtest.Put("v/a", "seen, or only after the restart"))
 	etcdtest.Stop(t, etcd)
 	unanswered(t, s, lease)
 
@@ -60,7 +60,8 @@ func TestEtcdStopsAndComesBack(t *testing.T) {
 		t.Errorf("across the restart: %+v, want revisions %d to %d", changes, second, third)
 	}
 	closeWatch(t, w)
-	if _, err := s.Renew(t.Context(), lease); err != nil {
+	untilApplied(t, steady, etcdtest.Put("connected", "again"))
+	if _, err := steady.Renew(t.Context(), lease); err != nil {
 		t.Error(err)
 	}
 }
@@ -87,7 +88,7 @@ func TestEtcdHangs(t *testing.T) {
 		Endpoints: []string{p.Endpoint()}, DialTimeout: etcdtest.Soon, CallTimeout: time.Second, StallAfter: 500 * time.Millisecond, Log: log,
 	})
 	other := etcdtest.Open(t, endpoint)
-	lease, err := s.Grant(t.Context(), time.Hour)
+	lease, err := other.Grant(t.Context(), time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -219,7 +219,7 @@ func TestQuorumIsLostAndFoundAgain(t *testing.T) {
 	tr := newTrio(t, "n1", "n2", "n3")
 	servers := tr.start("n1", "n2", "n3")
 	s := etcdtest.OpenHasty(t, servers[0].Endpoint())
-	etcdtest.Commit(t, s, etcdtest.Put("a", "1"))
+	etcdtest.Commit(t, etcdtest.Open(t, servers[0].Endpoint()), etcdtest.Put("a", "1"))
 	etcdtest.Stop(t, servers[1])
 	etcdtest.Stop(t, servers[2])
 	if out := s.Commit(t.Context(), record.Txn{ID: "b", Then: []record.Op{etcdtest.Put("b", "1")}}); out.Result == record.Applied {

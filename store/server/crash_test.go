@@ -51,9 +51,9 @@ func TestEmbeddedSurvivesKill(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := etcdtest.OpenHasty(t, strings.TrimSpace(endpoint))
+		s, steady := etcdtest.OpenHasty(t, strings.TrimSpace(endpoint)), etcdtest.Open(t, strings.TrimSpace(endpoint))
 		for range writes {
-			etcdtest.Commit(t, s, etcdtest.Put(fmt.Sprintf("k/%06d", applied), ""))
+			etcdtest.Commit(t, steady, etcdtest.Put(fmt.Sprintf("k/%06d", applied), ""))
 			applied++
 		}
 		if err = served.Process.Signal(syscall.SIGKILL); err != nil {
