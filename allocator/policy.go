@@ -1,6 +1,7 @@
 package allocator
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -71,6 +72,11 @@ type JobView struct {
 	// Speeds are throughputs at each of Sizes relative to one device; nil = the
 	// default model k·0.8^log2(k) (Hu et al., section 4).
 	Speeds []float64
+	// Batches are the batch sizes with which it comes furthest at each of Sizes, which
+	// Speeds count; nil = the smallest that each can share.
+	Batches []int
+	// Staying is its speed in its present world, where that has another batch than Batches say; else 0.
+	Staying float64
 	// StartCosts are what a start at each of Sizes costs, in time without training; nil = DefaultStartCost.
 	StartCosts []time.Duration
 	// Present is the allocation in force; zero if it waits.
@@ -105,6 +111,23 @@ func (j JobView) StartCost(k int) time.Duration {
 	return DefaultStartCost
 }
 
+// BatchFor is the batch with which it makes the most of k workers, of those that its owner allows.
+func (j JobView) BatchFor(k int) int {
+	if i := slices.Index(j.Sizes, k); i >= 0 && i < len(j.Batches) && j.Batches[i] > 0 {
+		return j.Batches[i]
+	}
+	return cmp.Or(j.BatchSize.On(k), j.BatchSize.Min)
+}
+
+// sameBatch is the batch in force, where it may stay; else 0.
+func (j JobView) sameBatch() int {
+	b := j.Present.BatchSize
+	if j.Workers < 1 || b < j.BatchSize.Min || b > j.BatchSize.Max || b%j.Workers != 0 {
+		return 0
+	}
+	return b
+}
+
 // Finishing reports whether the job runs with nothing left to do: it only has to
 // end, and any change of its workers would be a start for nothing.
 func (j JobView) Finishing() bool { return j.Workers > 0 && j.Work.Done() }
@@ -121,7 +144,7 @@ type Output struct {
 type Decision struct {
 	Job       cluster.JobID
 	Workers   int // 0 = wait, else one of the job's Sizes
-	BatchSize int // samples per global step; 0 = the smallest of the job's that Workers divides
+	BatchSize int // samples per global step; 0 = that in force where Workers stay as they are, else JobView.BatchFor
 	// Reason says in a few words why, for `bellows show`; may be empty where nothing changes.
 	Reason string
 }

@@ -28,12 +28,12 @@ const boundSlack = 1e-9
 //
 //   - Each job of the input has exactly one decision, and nothing else has.
 //   - Workers is 0 or one of the job's Sizes.
-//   - BatchSize lies in the job's range and is a multiple of Workers; 0 stands
-//     for the smallest such, which Run fills in.
+//   - BatchSize lies in the job's range and is a multiple of Workers; 0 stands for
+//     that in force where Workers stay, else JobView.BatchFor, which Run fills in.
 //   - The workers fit on the devices: those usable for new work, and those that
 //     jobs which keep their number hold already (a cordoned node keeps what it
 //     runs). No job has more workers than its own nodes have devices.
-//   - A pinned job keeps its workers, and Between everything that runs does,
+//   - A pinned job keeps its workers and its batch, and Between everything that runs does,
 //     as long as all of its devices are still there. So does one that runs with
 //     nothing left to do, as long as they are sound.
 //   - Value and Bound are finite, and Bound is not below Value.
@@ -135,8 +135,13 @@ func (c *check) single(j JobView, d Decision) Decision {
 		d.BatchSize = 0
 		return d
 	}
-	if d.BatchSize == 0 {
-		d.BatchSize = cmp.Or(j.BatchSize.On(d.Workers), j.BatchSize.Min)
+	same := 0
+	if d.Workers == j.Workers {
+		same = j.sameBatch()
+	}
+	d.BatchSize = cmp.Or(d.BatchSize, same, j.BatchFor(d.Workers))
+	if same != 0 && d.BatchSize != same && c.devices.MustKeep(j) {
+		c.fault("job %q: batch size %d instead of %d; it must keep its world", j.ID, d.BatchSize, same)
 	}
 	if d.BatchSize < j.BatchSize.Min || d.BatchSize > j.BatchSize.Max {
 		c.fault("job %q: batch size %d; it may be %d to %d", j.ID, d.BatchSize, j.BatchSize.Min, j.BatchSize.Max)

@@ -149,6 +149,41 @@ func cordon(n cluster.Node) cluster.Node {
 	return n
 }
 
+// Of a job whose batch ranges: the best where it starts, that in force where it stays,
+// another where the policy says so, and none but that in force where it must keep its world.
+func TestRunFillsInTheBestBatch(t *testing.T) {
+	n := node("a", 4)
+	waits := job("x", 0)
+	waits.Batches = []int{32, 64, 128}
+	stays := on(waits, n, 0, 1)
+	stays.Present.BatchSize = 32
+	pinned := stays
+	pinned.Pinned = true
+	for name, c := range map[string]struct {
+		job     allocator.JobView
+		workers int
+		batch   int // that the policy says
+		want    int // 0 = it is refused
+	}{
+		"starts":          {waits, 4, 0, 128},
+		"stays":           {stays, 2, 0, 32},
+		"grows":           {stays, 4, 0, 128},
+		"is rebatched":    {stays, 2, 64, 64},
+		"is pinned":       {pinned, 2, 0, 32},
+		"is pinned, told": {pinned, 2, 64, 0},
+	} {
+		out, err := allocator.Run(answer(func(in allocator.Input) allocator.Output {
+			return allocator.Output{Decisions: []allocator.Decision{{Job: "x", Workers: c.workers, BatchSize: c.batch}}}
+		}), allocator.Input{Nodes: []cluster.Node{n}, Jobs: []allocator.JobView{c.job}})
+		switch {
+		case c.want == 0 && (err == nil || !strings.Contains(err.Error(), "batch size 64 instead of 32; it must keep its world")):
+			t.Errorf("%s: %v", name, err)
+		case c.want > 0 && (err != nil || out.Decisions[0].BatchSize != c.want):
+			t.Errorf("%s: %+v, %v; want %d", name, out.Decisions, err, c.want)
+		}
+	}
+}
+
 func TestRunFillsInABatchThatTheWorkersCanShare(t *testing.T) {
 	j := job("x", 0)
 	j.Sizes = []int{3, 6}

@@ -16,6 +16,9 @@ import (
 func jobSpeed(m *record.Mirror, v *record.JobView, status JobStatus, mine bool) JobSpeed {
 	learnt, spec, state := v.Speed.Value, v.Scaled(), v.State.Value
 	s := JobSpeed{SpeedProblem: learnt.Problem}
+	if status.Workers > 0 {
+		s.Batch = v.Generation(state.Generation).Plan.Value.World.BatchSize
+	}
 	if mine || spec.Kind != "" { // else it tells of the command
 		s.Kind = spec.KindName()
 	}
@@ -27,13 +30,22 @@ func jobSpeed(m *record.Mirror, v *record.JobView, status JobStatus, mine bool) 
 		}
 	}
 	world := v.Generation(state.Generation).Plan.Value.World
-	nodes, points := len(world.Members), forecast.Job{
+	points := forecast.Job{
 		Sizes: sizes[:min(len(sizes), record.MaxCurve)], Batch: cmp.Or(world.BatchSize, spec.BatchSize.Min), PerNode: perNode(m),
+		Range: forecast.Range{Most: spec.BatchSize.Max, Micro: spec.MicroBatch(), Noise: learnt.NoiseScale},
+		In:    forecast.World{Workers: status.Workers, Nodes: len(world.Members), Batch: world.BatchSize},
+	}
+	if learnt.NoiseScale > 0 { // what steps are worth is counted in those of the smallest
+		points.Batch, s.NoiseScale = spec.BatchSize.Min, &learnt.NoiseScale
 	}
 	points.Points, points.Kind = forecast.PointsOf(learnt.Points, kind.Points)
 	known := forecast.Of(points)
 	for i, e := range known.Curve {
-		s.Speeds = append(s.Speeds, SizeSpeed{Workers: sizes[i], StepsPerSecond: e.PerSecond, Low: e.Low, High: e.High, Measured: e.Measured || hasSize(learnt.Points, sizes[i]) || hasSize(kind.Points, sizes[i])})
+		batch := 0
+		if known.Batches != nil {
+			batch = known.Batches[i]
+		}
+		s.Speeds = append(s.Speeds, SizeSpeed{Workers: sizes[i], Batch: batch, StepsPerSecond: e.PerSecond, Low: e.Low, High: e.High, Measured: e.Measured || hasSize(learnt.Points, sizes[i]) || hasSize(kind.Points, sizes[i])})
 	}
 	starts := learnt.Starts
 	if len(starts) == 0 {
@@ -46,7 +58,9 @@ func jobSpeed(m *record.Mirror, v *record.JobView, status JobStatus, mine bool) 
 		s.Goodput = &g
 	}
 	if !state.Phase.Terminal() {
-		s.Prediction = prediction(learnt, known, standing{generation: state.Generation, workers: status.Workers, nodes: nodes, since: state.Since, starts: s.Starts, Progress: status.Progress})
+		now := standing{generation: state.Generation, workers: status.Workers, since: state.Since, starts: s.Starts, Progress: status.Progress}
+		now.speed, now.learnt = known.Speed(points)
+		s.Prediction = prediction(learnt, now)
 	}
 	return s
 }
@@ -68,31 +82,32 @@ func hasSize(points []record.SpeedPoint, workers int) bool {
 
 // standing is where a job is now.
 type standing struct {
-	generation     cluster.Generation
-	workers, nodes int       // of its world; 0 = it waits
-	since          time.Time // when it entered its phase
-	starts         []StartCost
+	generation cluster.Generation
+	workers    int              // of its world; 0 = it waits
+	speed      goodput.Estimate // there
+	learnt     bool             // something was measured
+	since      time.Time        // when it entered its phase
+	starts     []StartCost
 	Progress
 }
 
 // prediction is when a job will end. The leader's counts if it is of the present generation;
 // one that has just begun is predicted by what was learnt before, or else by what it reports.
-func prediction(learnt record.Speed, known forecast.Forecast, now standing) *Prediction {
+func prediction(learnt record.Speed, now standing) *Prediction {
 	if x := learnt.Prediction; x != nil && (learnt.Generation >= now.generation || now.workers == 0) {
 		return representable(Prediction{RemainingS: x.RemainingS, End: x.End, EndLow: &x.Low, EndHigh: &x.High, At: learnt.At})
 	}
-	left := now.StepsTotal - max(now.Step, learnt.Step)
+	left := now.StepsTotal - max(now.Step, learnt.Step, learnt.BaseSteps)
 	if now.StepsTotal <= 0 || left < 0 || now.workers == 0 {
 		return nil
 	}
 	at, rest := now.since, goodput.Rest{Steps: left}
-	speed, learntBefore := known.Speed(now.workers, now.nodes)
-	if learntBefore {
-		rest.Speed = speed
+	if now.learnt {
+		rest.Speed = now.speed
 	}
 	if now.StepsPerSecond > 0 && now.At != nil {
 		at = *now.At
-		if !learntBefore {
+		if !now.learnt {
 			rest.Speed = goodput.Estimate{PerSecond: now.StepsPerSecond}
 		}
 	} else {
@@ -107,7 +122,7 @@ func prediction(learnt record.Speed, known forecast.Forecast, now standing) *Pre
 		return nil
 	}
 	p := Prediction{RemainingS: end.At.Sub(at).Seconds(), End: end.At, At: at}
-	if learntBefore {
+	if now.learnt {
 		p.EndLow, p.EndHigh = &end.Low, &end.High
 	}
 	return representable(p)

@@ -13,6 +13,10 @@ type JobSpeed struct {
 	Speeds []SizeSpeed `json:"speeds,omitempty"`
 	// Starts are what its last starts have cost, by generation.
 	Starts []StartCost `json:"start_costs,omitempty"`
+	// Batch is that of its present world; 0 = it has none.
+	Batch int `json:"batch,omitempty"`
+	// NoiseScale is its gradient noise scale in samples, as it told last; nil = it did not.
+	NoiseScale *float64 `json:"noise_scale,omitempty"`
 	// Goodput is the share of its time with devices in which it did steps that count; nil = unknown.
 	Goodput *float64 `json:"goodput,omitempty"`
 	// SpeedProblem says what is wrong with what its ranks report, or that they report nothing.
@@ -31,7 +35,10 @@ type Prediction struct {
 
 // SizeSpeed is a job's speed at one size.
 type SizeSpeed struct {
-	Workers        int     `json:"workers"`
+	Workers int `json:"workers"`
+	// Batch is the best with so many workers, where it is known what another than the smallest
+	// is worth; then steps are those at the smallest that steps at it are worth. Else 0.
+	Batch          int     `json:"batch,omitempty"`
 	StepsPerSecond float64 `json:"steps_per_second"`
 	// With nine in ten chances it lies between Low and High.
 	Low      float64 `json:"low,omitempty"`

@@ -185,12 +185,18 @@ func describeState(s record.State, now time.Time) string {
 	return out
 }
 
+// usualBatch is that of a story's job which states none.
+const usualBatch = 64
+
 func describePlan(p record.Plan) string {
 	var s strings.Builder
 	for _, m := range p.World.Members {
 		fmt.Fprintf(&s, " %s%v@%d", m.Node, m.Devices, m.FirstRank)
 	}
 	fmt.Fprintf(&s, " %s", p.World.Master)
+	if b := p.World.BatchSize; b != usualBatch {
+		fmt.Fprintf(&s, " batch=%d", b)
+	}
 	if p.Resume != nil {
 		fmt.Fprintf(&s, " resume=%d", p.Resume.Step)
 		if p.Doubted {

@@ -73,9 +73,13 @@ func rescale(in situation) *move {
 	if grows && (blocked || t.Workers() == kept && (t.BatchSize == have.BatchSize || t.Workers() == 0) || !underWay(in)) {
 		return nil
 	}
-	to := t.Workers()
+	to, reason := t.Workers(), cmp.Or(in.job.fault, resizeReason(in.job, t))
+	why := resizeWhy(have.Workers(), to, reason)
+	if grows && to == kept {
+		why = rebatchWhy(have.BatchSize, t.BatchSize, reason)
+	}
 	return halt(in, order{
-		verb: "halt", why: resizeWhy(have.Workers(), to, cmp.Or(in.job.fault, resizeReason(in.job, t))), to: &to,
+		verb: "halt", why: why, to: &to,
 		save: true, within: time.Duration(in.Spec.Value.HaltTimeout),
 	})
 }

@@ -235,6 +235,9 @@ func (s scripted) Allocate(in allocator.Input) allocator.Output {
 	var out allocator.Output
 	for i, j := range in.Jobs {
 		d := allocator.Decision{Job: j.ID, Workers: counts[i]}
+		if keep(j) && j.Staying > 0 && !in.Between && !j.Pinned && !j.Finishing() {
+			d.BatchSize = j.BatchFor(j.Workers)
+		}
 		if !keep(j) {
 			d.Workers = s.choose(j, free)
 			free -= d.Workers

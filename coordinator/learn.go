@@ -20,9 +20,8 @@ const (
 // foresee forecasts the job: by what is recorded of its speed, and how far it is now.
 func foresee(in situation) forecast.Forecast {
 	spec, speed := &in.Spec.Value, &in.Speed.Value
-	j := forecast.Job{
-		Sizes: in.sizes, Steps: spec.Steps, ETA: time.Duration(spec.ETA), Starts: forecast.StartsOf(speed.Starts),
-	}
+	j := stepsOf(in)
+	j.Steps, j.ETA, j.Starts = spec.Steps, time.Duration(spec.ETA), forecast.StartsOf(speed.Starts)
 	if !in.measures.off {
 		j.Fleet = in.measures.fleetStart(in.mirror)
 	}
@@ -69,6 +68,9 @@ func void(in situation) bool {
 // generation has told nothing.
 func stepsDone(in situation) (step int64, told bool) {
 	step = max(in.Committed.Value.Step, 0)
+	if ranges := in.Spec.Value.BatchSize; ranges.Max > ranges.Min {
+		step = max(step, in.Speed.Value.BaseSteps)
+	}
 	m := in.measures.of[in.ID]
 	switch {
 	case in.measures.off:
@@ -78,7 +80,45 @@ func stepsDone(in situation) (step int64, told bool) {
 		return step, false
 	}
 	at, _, ok := m.meter.Step()
-	return max(step, at), ok
+	return max(step, inBaseSteps(in, m, at)), ok
+}
+
+// inBaseSteps is what so many steps of a generation are worth in steps at the smallest
+// batch, as its ranks have told: no less than they are, and no more than their samples could be.
+func inBaseSteps(in situation, m *measure, step int64) int64 {
+	b := in.Spec.Value.BatchSize
+	if b.Max <= b.Min || b.Min < 1 || step <= 0 {
+		return step
+	}
+	told := 0.0
+	for _, p := range m.last {
+		if p.Step <= step {
+			told = max(told, p.BaseSteps)
+		}
+	}
+	most := float64(step) * (float64(b.Max) / float64(b.Min))
+	return int64(min(max(told, float64(step)), most, record.MaxCount))
+}
+
+// stepsOf is what the job's steps are like: what they may take, and in its present world do.
+func stepsOf(in situation) forecast.Job {
+	spec := &in.Spec.Value
+	j := forecast.Job{Sizes: in.sizes, Batch: spec.BatchSize.Min, PerNode: in.perNode()}
+	if spec.BatchSize.Max > spec.BatchSize.Min {
+		j.Range = forecast.Range{Most: spec.BatchSize.Max, Noise: noiseOf(in)}
+	}
+	if world := in.world(); in.state().Phase.Active() {
+		j.In = forecast.World{Workers: world.Size(), Nodes: len(world.Members), Batch: world.BatchSize}
+	}
+	return j
+}
+
+// noiseOf is the job's gradient noise scale in samples, as its ranks have told last; 0 = unknown.
+func noiseOf(in situation) float64 {
+	if m := in.measures.of[in.ID]; m != nil && m.generation == in.number() && m.noise > 0 {
+		return m.noise
+	}
+	return in.Speed.Value.NoiseScale
 }
 
 // kindOf is what jobs of the owner's of that name have shown.
@@ -88,20 +128,20 @@ func kindOf(in situation, name string) record.Versioned[record.JobKind] {
 
 // learn makes the job's model of what was measured of it and of its kind, anew only where that has changed.
 func learn(in situation) *learned {
-	perNode := in.perNode()
+	j := stepsOf(in)
 	l := in.measures.seen[in.ID]
 	if l == nil || l.spec != in.Spec.Mod {
 		l = &learned{spec: in.Spec.Mod, speed: -1, name: in.Spec.Value.KindName()}
 		in.measures.seen[in.ID] = l
 	}
 	kind, now := kindOf(in, l.name), lively(in)
-	if l.speed == in.Speed.Mod && l.kind == kind.Mod && l.live == now && l.perNode == perNode && slices.Equal(l.sizes, in.sizes) {
+	if l.speed == in.Speed.Mod && l.kind == kind.Mod && l.live == now && l.perNode == j.PerNode && l.noise == j.Range.Noise && slices.Equal(l.sizes, in.sizes) {
 		return l
 	}
-	l.speed, l.kind, l.live, l.perNode, l.sizes = in.Speed.Mod, kind.Mod, now, perNode, in.sizes
+	l.speed, l.kind, l.live, l.perNode, l.noise, l.sizes = in.Speed.Mod, kind.Mod, now, j.PerNode, j.Range.Noise, in.sizes
 	l.Learned = forecast.Learned{}
 	if points := measured(in); len(points)+len(kind.Value.Points) > 0 {
-		j := forecast.Job{Sizes: in.sizes, Batch: in.Spec.Value.BatchSize.Min, PerNode: perNode, Void: now.void}
+		j.Void, j.Range.Micro = now.void, in.Spec.Value.MicroBatch()
 		j.Points, j.Kind = forecast.PointsOf(points, kind.Value.Points)
 		l.Learned = forecast.Learn(j)
 	}

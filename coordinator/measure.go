@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -38,6 +39,7 @@ type measure struct {
 	last       map[cluster.NodeID]record.JobProgress // that were folded
 	points     []record.SpeedPoint                   // of generations before, which no record has yet
 	folds      int                                   // reports
+	noise      float64                               // gradient noise scale that it has told; 0 = none
 }
 
 // learned is what follows from a job's speed record, that of its kind, and what the
@@ -46,6 +48,7 @@ type learned struct {
 	spec, speed, kind int64 // their revisions
 	live              live
 	perNode           int
+	noise             float64
 	sizes             []int
 	name              string // of its kind
 	forecast.Learned
@@ -136,8 +139,15 @@ func (ms *measures) fold(mirror *record.Mirror, v *record.JobView, r report) {
 	}
 	m.last[r.node] = r.JobProgress
 	m.folds++
+	if told := r.NoiseScale; r.node == plan.World.Members[0].Node && record.SoundNoise(told) && (m.noise == 0 || math.Abs(math.Log(told/m.noise)) > newNoise) {
+		m.noise = told
+	}
 	m.meter.Fold(goodput.Sample{Node: string(r.node), At: r.At, Seen: r.seen, Step: r.Step, Samples: r.Samples})
 }
+
+// newNoise is by how much the gradient noise scale must have changed, as a log, to count: the
+// best batch goes with its root at most.
+const newNoise = 0.1
 
 // begins is what is known of a job as its generation makes its first report.
 func begins(v *record.JobView, plan record.Plan, seen time.Time, unrecorded []record.SpeedPoint) goodput.Before {

@@ -166,6 +166,7 @@ func asked(in situation) allocator.JobView {
 	of.job = withSizes(in.job, v.Sizes)
 	f := foresee(of)
 	v.Work, v.Speeds, v.StartCosts = f.Work, f.Speeds, f.StartCosts
+	v.Batches, v.Staying = f.Batches, f.Staying
 	return v
 }
 

@@ -41,6 +41,15 @@ func resizeWhy(from, to int, reason string) string {
 	return s
 }
 
+// rebatchWhy says in words that a decision gives a job another batch on the devices that it has.
+func rebatchWhy(from, to int, reason string) string {
+	s := fmt.Sprintf("change the batch from %d to %s", from, count(to, "sample"))
+	if reason != "" {
+		s += ": " + reason
+	}
+	return s
+}
+
 // overtaken is why a halted job starts where it does: not for what it was halted
 // for, if a later decision, or what has become of the devices, gives it another world.
 func overtaken(in situation, a cluster.Allocation, why string) string {
@@ -50,7 +59,7 @@ func overtaken(in situation, a cluster.Allocation, why string) string {
 	}
 	before, to := in.world().Allocation(in.ID), a.Workers()
 	now := resizeWhy(before.Workers(), to, in.target.reason)
-	switch same := slices.EqualFunc(before.Placements, a.Placements, samePlacement); {
+	switch same := before.BatchSize == a.BatchSize && slices.EqualFunc(before.Placements, a.Placements, samePlacement); {
 	case same:
 		now = "start again with " + count(to, "worker")
 	case *h.To == to:

@@ -35,7 +35,7 @@ func recordSpeed(in situation) *move {
 		was := in.Speed.Value
 		return writeSpeed(in, record.Speed{
 			Generation: in.number(), Step: -1, Samples: -1, Points: was.Points, Starts: was.Starts, Problem: silentText,
-			Told: was.Told, UsefulS: was.UsefulS, UsefulBeforeS: was.UsefulS,
+			NoiseScale: was.NoiseScale, BaseSteps: was.BaseSteps, Told: was.Told, UsefulS: was.UsefulS, UsefulBeforeS: was.UsefulS,
 		})
 	}
 	if m.generation != in.number() || recordedLately(in, m) {
@@ -123,7 +123,7 @@ func writeSpeed(in situation, s record.Speed) *move {
 
 // unlike reports whether two records of one job's speed differ in what matters.
 func unlike(was, now record.Speed) bool {
-	if was.Generation != now.Generation || was.Problem != now.Problem || !slices.Equal(was.Starts, now.Starts) ||
+	if was.NoiseScale != now.NoiseScale || was.Generation != now.Generation || was.Problem != now.Problem || !slices.Equal(was.Starts, now.Starts) ||
 		len(was.Points) != len(now.Points) || (was.Prediction == nil) != (now.Prediction == nil) {
 		return true
 	}
@@ -153,6 +153,10 @@ func speedOf(in situation, m *measure) record.Speed {
 	if step, samples, ok := m.meter.Step(); ok && !void(in) {
 		s.Step, s.Samples = step, cmp.Or(samples, -1)
 	}
+	s.NoiseScale, s.BaseSteps = noiseOf(in), was.BaseSteps
+	if b := in.Spec.Value.BatchSize; b.Max > b.Min && s.Step >= 0 {
+		s.BaseSteps = inBaseSteps(in, m, s.Step)
+	}
 	trained, _ := in.trained(in.now)
 	s.TrainedS = trained.Seconds()
 	s.UsefulS = min(s.UsefulBeforeS+m.useful(), s.TrainedS) // a node's clock may have been set
@@ -167,15 +171,14 @@ func speedOf(in situation, m *measure) record.Speed {
 // tell adds what people are told: the curve, the predicted end, what is wrong.
 func tell(in situation, m *measure, s *record.Speed) {
 	done, told := stepsDone(in)
-	f := forecast.Job{
-		Sizes: in.sizes, Steps: in.Spec.Value.Steps, ETA: time.Duration(in.Spec.Value.ETA), PerNode: in.perNode(),
-		Done: done, Reported: told, Void: void(in), Starts: forecast.StartsOf(s.Starts),
-	}
+	f := stepsOf(in)
+	f.Steps, f.ETA, f.Starts = in.Spec.Value.Steps, time.Duration(in.Spec.Value.ETA), forecast.StartsOf(s.Starts)
+	f.Done, f.Reported, f.Void = done, told, void(in)
 	f.Trained, f.Service = in.trained(in.now)
 	now := learn(in).Of(f)
 	for i, e := range now.Curve[:min(len(now.Curve), record.MaxCurve)] {
 		own := slices.ContainsFunc(s.Points, func(p record.SpeedPoint) bool { return p.Workers == in.sizes[i] })
-		s.Curve = append(s.Curve, record.CurvePoint{Workers: in.sizes[i], StepsPerSecond: e.PerSecond, Measured: own})
+		s.Curve = append(s.Curve, record.CurvePoint{Workers: in.sizes[i], StepsPerSecond: e.PerSecond, Batch: batchAt(now.Batches, i), Measured: own})
 	}
 	fault := m.meter.Fault()
 	s.Problem = fault.Text
@@ -190,12 +193,19 @@ func tell(in situation, m *measure, s *record.Speed) {
 	}
 	world := in.world()
 	if size := world.Size(); in.state().Phase.Active() && size > 0 && now.Work.Known && !now.Work.Done() {
-		s.Prediction = prediction(in, now, m, in.Spec.Value.Steps-done)
+		s.Prediction = prediction(in, f, m)
 	}
 	s.Told = in.Speed.Value.Told
 	if p := s.Prediction; p != nil {
 		s.Told = withTold(s.Told, record.ToldEnd{At: in.now, RemainingS: math.Round(p.RemainingS)})
 	}
+}
+
+func batchAt(batches []int, i int) int {
+	if i < len(batches) {
+		return batches[i]
+	}
+	return 0
 }
 
 // withTold is the list with one more. Where there are too many, every second goes, so
@@ -220,21 +230,19 @@ func join(a, b string) string {
 }
 
 // prediction is when the job ends in its present world.
-func prediction(in situation, f forecast.Forecast, m *measure, left int64) *record.Prediction {
-	world := in.world()
+func prediction(in situation, j forecast.Job, m *measure) *record.Prediction {
+	f, left := learn(in).Of(j), j.Steps-j.Done
 	rest := goodput.Rest{Steps: max(0, left)}
-	speed, known := f.Speed(world.Size(), len(world.Members))
+	speed, known := f.Speed(j)
 	if known && in.Spec.Value.Steps > 0 {
 		rest.Speed = speed
 		if r, ok := m.meter.Rate(); ok && r.PerSecond > 0 {
 			rest.Pace = r.Pace / r.PerSecond
 		}
 	} else { // by its owner's estimate, in milliseconds of one device
-		at := goodput.Default(world.Size())
+		at := goodput.Default(j.In.Workers)
 		if known {
-			if one, _ := f.Speed(1, 1); one.PerSecond > 0 {
-				at = speed.PerSecond / one.PerSecond
-			}
+			at = f.Relative(speed)
 		}
 		rest.Steps = f.Work.Left.Milliseconds()
 		rest.Speed = goodput.Estimate{PerSecond: 1000 * at, Low: 1000 * at / statedSpread, High: 1000 * at * statedSpread}

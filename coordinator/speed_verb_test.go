@@ -14,7 +14,7 @@ import (
 // reportEvery is how often a story's nodes write their progress.
 const reportEvery = 10 * time.Second
 
-// train j for=2m rate=20 [n1] [boot=8s] [clock=2h]: its members report while time passes; the first of
+// train j for=2m rate=20 [n1] [boot=8s] [clock=2h] [noise=640] [base=9000]: its members report while time passes; the first of
 // a generation after boot; their clocks are ahead.
 func (l *lab) train(w words) error {
 	total, err := time.ParseDuration(w.text("for", "1m"))
@@ -59,6 +59,10 @@ func (l *lab) report(w words, more int64) {
 			p = record.JobProgress{Generation: g, Step: first + 1, FirstStep: first + 1, FirstAt: at, Samples: -1, Nonce: world.Nonce}
 		}
 		p.Step, p.At = p.Step+more, at
+		p.NoiseScale, _ = strconv.ParseFloat(w.text("noise", "0"), 64)
+		if base, err := strconv.ParseFloat(w.text("base", "0"), 64); err == nil && base > 0 {
+			p.BaseSteps = base
+		}
 		if all.Jobs == nil {
 			all.Jobs = map[cluster.JobID]record.JobProgress{}
 		}
@@ -88,7 +92,14 @@ func (l *lab) sayForecasts(in allocator.Input) {
 		if j.Speeds != nil {
 			speeds = rounded(j.Speeds)
 		}
-		l.say("  told %s left=%s speeds=%s starts=%v", j.ID, work, speeds, j.StartCosts)
+		batches := ""
+		if j.Batches != nil {
+			batches = fmt.Sprintf(" batches=%v", j.Batches)
+		}
+		if j.Staying > 0 {
+			batches += fmt.Sprintf(" staying=%.2f", j.Staying)
+		}
+		l.say("  told %s left=%s speeds=%s%s starts=%v", j.ID, work, speeds, batches, j.StartCosts)
 	}
 }
 

@@ -242,13 +242,13 @@ func jobID(name string) cluster.JobID {
 	return cluster.JobID(name + "-aaaaaa")
 }
 
-// submit j [workers=1..4] [restarts=3] [uid=1000] [batch=64] [priority=0] [via=n1] [id=...] [model=h100] [not=n1] [limit=10m] [cpus=4].
+// submit j [workers=1..4] [restarts=3] [uid=1000] [batch=64] [most=256] [priority=0] [via=n1] [id=...] [model=h100] [not=n1] [limit=10m] [cpus=4].
 func (l *lab) submit(w words) error {
 	id := jobID(w.plain[0])
 	name, _, _ := strings.Cut(string(id), "-")
 	spec := cluster.Spec{
 		Name: name, Command: []string{"train"}, Workdir: "/w", CheckpointDir: "/c", MaxRestarts: w.number("restarts", 3), PerNode: w.text("process", "") == "per-node",
-		Priority: w.number("priority", 0), BatchSize: cluster.BatchSize{Min: w.number("batch", 64)}, TimeLimit: l.limitOf(w),
+		Priority: w.number("priority", 0), BatchSize: cluster.BatchSize{Min: w.number("batch", usualBatch), Max: w.number("most", 0)}, TimeLimit: l.limitOf(w),
 		Steps: int64(w.number("steps", 0)), Kind: w.text("kind", ""),
 	}
 	if eta, err := time.ParseDuration(w.text("eta", "")); err == nil {

@@ -194,6 +194,10 @@ func (s Stopped) cut(int) any {
 // anything by the scripts that run there.
 func (p JobProgress) possible() JobProgress {
 	p.Step, p.Samples = min(max(p.Step, 0), MaxCount), min(max(p.Samples, -1), MaxCount)
+	p.BaseSteps = min(max(p.BaseSteps, 0), MaxCount)
+	if !SoundNoise(p.NoiseScale) {
+		p.NoiseScale = 0
+	}
 	p.Line = Cut(p.Line, maxProgressLine)
 	if p.FirstStep <= 0 || p.FirstStep > p.Step || p.FirstAt.IsZero() || p.FirstAt.After(p.At) {
 		p.FirstStep, p.FirstAt = 0, time.Time{}

@@ -210,14 +210,16 @@ func TestImpossibleReportsAreCut(t *testing.T) {
 		change func(*record.JobProgress)
 		want   record.JobProgress
 	}{
-		"as it should be":   {func(*record.JobProgress) {}, sound},
-		"after the last":    {func(p *record.JobProgress) { p.FirstStep = 91 }, without},
-		"in the future":     {func(p *record.JobProgress) { p.FirstAt = at.Add(1) }, without},
-		"without a moment":  {func(p *record.JobProgress) { p.FirstAt = time.Time{} }, without},
-		"before the first":  {func(p *record.JobProgress) { p.FirstStep = -5 }, without},
-		"negative samples":  {func(p *record.JobProgress) { p.Samples = math.MinInt64 }, sound},
-		"impossible speeds": {func(p *record.JobProgress) { p.StepsPerSecond, p.SamplesPerSecond = 1e300, -1 }, func() record.JobProgress { p := sound; p.StepsPerSecond, p.SamplesPerSecond = 0, 0; return p }()},
-		"a huge step":       {func(p *record.JobProgress) { p.Step = math.MaxInt64 }, func() record.JobProgress { p := sound; p.Step = record.MaxCount; return p }()},
+		"as it should be":    {func(*record.JobProgress) {}, sound},
+		"after the last":     {func(p *record.JobProgress) { p.FirstStep = 91 }, without},
+		"in the future":      {func(p *record.JobProgress) { p.FirstAt = at.Add(1) }, without},
+		"without a moment":   {func(p *record.JobProgress) { p.FirstAt = time.Time{} }, without},
+		"before the first":   {func(p *record.JobProgress) { p.FirstStep = -5 }, without},
+		"negative samples":   {func(p *record.JobProgress) { p.Samples = math.MinInt64 }, sound},
+		"impossible speeds":  {func(p *record.JobProgress) { p.StepsPerSecond, p.SamplesPerSecond = 1e300, -1 }, func() record.JobProgress { p := sound; p.StepsPerSecond, p.SamplesPerSecond = 0, 0; return p }()},
+		"a noise below zero": {func(p *record.JobProgress) { p.NoiseScale, p.BaseSteps = -1, -1 }, sound},
+		"a noise too large":  {func(p *record.JobProgress) { p.NoiseScale = 1e300 }, sound},
+		"a huge step":        {func(p *record.JobProgress) { p.Step = math.MaxInt64 }, func() record.JobProgress { p := sound; p.Step = record.MaxCount; return p }()},
 	} {
 		p := sound
 		c.change(&p)

@@ -169,6 +169,10 @@ type JobProgress struct {
 	Step       int64              `json:"step"`
 	Samples    int64              `json:"samples"` // -1 = unknown
 	Loss       *float64           `json:"loss,omitempty"`
+	// NoiseScale is the gradient noise scale in samples, and BaseSteps what all steps so
+	// far are worth in steps at the smallest batch, both as the script tells; 0 = it does not.
+	NoiseScale float64 `json:"noise_scale,omitempty"`
+	BaseSteps  float64 `json:"base_steps,omitempty"`
 	// FirstStep is the first step that the generation was reported to have finished, FirstAt
 	// when that was, by the clock of At; 0 and zero before. What came earlier is the
 	// start: imports, compilation, the first batch.

@@ -37,7 +37,12 @@ type Speed struct {
 	// Points are its speeds, each of the worlds that are alike; Starts what its last starts have cost.
 	Points []SpeedPoint `json:"points,omitempty"`
 	Starts []StartPoint `json:"starts,omitempty"`
-	// Curve is its speed at each of the sizes that it may have, by size.
+	// NoiseScale is its gradient noise scale in samples, and BaseSteps what its steps are
+	// worth in steps at the smallest batch, as its ranks told; 0 = they did not.
+	NoiseScale float64 `json:"noise_scale,omitempty"`
+	BaseSteps  int64   `json:"base_steps,omitempty"`
+	// Curve is its speed at each of the sizes that it may have, by size; where the batch
+	// ranges, in steps at the smallest that those at the best are worth.
 	Curve []CurvePoint `json:"curve,omitempty"`
 	// Prediction is when it will end; nil = its work is unknown.
 	Prediction *Prediction `json:"prediction,omitempty"`
@@ -81,6 +86,7 @@ type StartPoint struct {
 type CurvePoint struct {
 	Workers        int     `json:"workers"`
 	StepsPerSecond float64 `json:"steps_per_second"`
+	Batch          int     `json:"batch,omitempty"`    // the best, where it is known; else 0
 	Measured       bool    `json:"measured,omitempty"` // else predicted
 }
 
@@ -125,6 +131,9 @@ type JobKind struct {
 func (s Speed) cut(most int) any {
 	s.Problem = Cut(s.Problem, most)
 	s.Points, s.Starts = sound(s.Points, s.Starts)
+	if s.BaseSteps = min(max(s.BaseSteps, 0), MaxCount); !SoundNoise(s.NoiseScale) {
+		s.NoiseScale = 0
+	}
 	s.Curve = slices.DeleteFunc(slices.Clone(s.Curve), func(p CurvePoint) bool { return p.Workers < 1 || !rate(p.StepsPerSecond) })
 	s.Curve = s.Curve[:min(len(s.Curve), MaxCurve)]
 	s.Told = slices.DeleteFunc(slices.Clone(s.Told), func(p ToldEnd) bool { return p.At.IsZero() || !within(p.RemainingS) })
@@ -162,6 +171,9 @@ func within(s float64) bool { return s >= 0 && s <= 10*365*24*3600 }
 
 // MaxRate is more steps in a second than any training does.
 const MaxRate = 1e6
+
+// SoundNoise reports whether a gradient noise scale, in samples, can be one.
+func SoundNoise(n float64) bool { return n > 0 && n <= MaxCount }
 
 func rate(r float64) bool { return r > 0 && r <= MaxRate && !math.IsNaN(r) }
 

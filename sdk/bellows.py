@@ -64,6 +64,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Named
 __all__ = [
     "Batches",
     "Checkpoint",
+    "GradientNoise",
     "MicroBatch",
     "MicroBatches",
     "SaveError",
@@ -73,6 +74,7 @@ __all__ = [
     "accelerate_arguments",
     "accumulation_steps",
     "batch_size",
+    "gain",
     "global_indices",
     "indices",
     "lightning_arguments",
@@ -240,13 +242,33 @@ def should_stop(step: int) -> bool:
     return _run.should_stop(_whole("step", step))
 
 
-def report(step: int, samples: Optional[int] = None, loss: Optional[float] = None) -> None:
-    """Tell people how far training is: ``step`` optimiser steps are finished.
+def report(
+    step: int,
+    samples: Optional[int] = None,
+    loss: Optional[float] = None,
+    noise_scale: Optional[float] = None,
+    base_steps: Optional[float] = None,
+) -> None:
+    """Tell how far training is: ``step`` optimiser steps are finished.
 
     Call it as often as you like: at most one report a second is passed on, and
     only then is ``loss`` (a number, or anything float() takes) looked at.
+    Where the batch ranges, ``noise_scale`` (`GradientNoise`) says what a larger
+    batch is worth, without which the job keeps the smallest, and ``base_steps``
+    the sum of `gain` over all steps so far: how far it is in steps of the smallest batch.
     """
-    _run.report(_whole("step", step), None if samples is None else _whole("samples", samples), loss)
+    told = _Report(_whole("step", step), None if samples is None else _whole("samples", samples), loss, noise_scale, base_steps)
+    _run.report(told)
+
+
+class _Report(NamedTuple):
+    """What a script says of how far it is."""
+
+    step: int
+    samples: Optional[int]
+    loss: Any
+    noise_scale: Optional[float] = None
+    base_steps: Optional[float] = None
 
 
 # ---------------------------------------------------------------------------
@@ -694,6 +716,78 @@ def _lr_rule() -> str:
     return rule
 
 
+# ---------------------------------------------------------------------------
+# What a batch is worth
+# ---------------------------------------------------------------------------
+
+
+def gain(noise_scale: Optional[float], batch: Optional[int] = None) -> float:
+    """Return how many steps of the job's smallest batch one step of ``batch``, by default `batch_size`, is worth.
+
+    By the gradient noise scale (McCandlish et al. 2018; Pollux, 2021): where
+    gradients are mostly noise, b samples are worth b / smallest steps, where
+    they agree, 1. Without a scale it is 1. Add it up over the steps, keep the
+    sum in your checkpoint, and end by it: a run whose batch changes has then
+    learnt as much as one of so many steps of the smallest batch.
+    """
+    here = batch_size() if batch is None else _whole("batch", batch)
+    if here < 1:
+        raise ValueError(f"batch {here}: use 1 or more")
+    smallest = _integer(os.environ, "BELLOWS_BASE_BATCH_SIZE", 0) or batch_size()
+    scale = _positive(noise_scale)
+    return 1.0 if scale is None else (scale / smallest + 1) / (scale / here + 1)
+
+
+class GradientNoise:
+    """The gradient noise scale in samples, from the norms of gradients of parts of a batch.
+
+    The parts are of one size: ranks, or micro-batches. In each step, or now and then::
+
+        noise.update(small, big, parts)
+
+    ``small`` is the mean over the parts of the squared norm of the part's mean gradient,
+    before gradients are reduced; ``big`` the squared norm of the gradient of the whole
+    batch. Both estimates (McCandlish et al. 2018, appendix A.1) are averaged over
+    about ``steps`` updates before they are divided. `scale` is None until that means something.
+    """
+
+    def __init__(self, steps: int = 100) -> None:
+        if _whole("steps", steps) < 1:
+            raise ValueError(f"steps {steps}: use 1 or more")
+        self._keep = 1 - 1 / steps
+        self._square = self._variance = 0.0
+        self._least = min(steps, 10)
+        self._updates = 0
+
+    def update(self, small: float, big: float, parts: int, batch: Optional[int] = None) -> None:
+        """Take in one step; norms that are not finite, as after an overflow, are left out."""
+        if _whole("parts", parts) < 2:
+            raise ValueError(f"parts {parts}: noise shows between two parts of a batch or more; take micro-batches where one worker takes all")
+        whole = batch_size() if batch is None else _whole("batch", batch)
+        if whole < parts:
+            raise ValueError(f"parts {parts}: the whole batch is {whole} samples: give no more parts than that")
+        small, big = float(small), float(big)
+        if not (math.isfinite(small) and math.isfinite(big)):
+            return
+        part = whole / parts
+        self._square = self._keep * self._square + (1 - self._keep) * (whole * big - part * small) / (whole - part)
+        self._variance = self._keep * self._variance + (1 - self._keep) * (small - big) / (1 / part - 1 / whole)
+        self._updates += 1
+
+    @property
+    def scale(self) -> Optional[float]:
+        """The noise scale in samples: the trace of the gradients' covariance over the squared norm of their mean."""
+        if self._updates < self._least or not (self._square > 0 and self._variance > 0):
+            return None
+        return _positive(self._variance / self._square)
+
+
+def _positive(value: Any) -> Optional[float]:
+    """Return a number that can be told: finite and above zero."""
+    number = _finite(value)
+    return number if number is not None and number > 0 else None
+
+
 def _samples(first: int, last: int, size: int, seed: Optional[int]) -> List[int]:
     size = _whole("dataset_size", size)
     if size < 1:
@@ -1032,9 +1126,12 @@ class _Link:
                     raise SaveError(f"save step {step}: no answer from Bellows in {SAVE_ANSWER_S:g} s")
                 self._changed.wait(left)
 
-    def progress(self, step: int, samples: int, loss: Optional[float], age: float = 0.0) -> None:
+    def progress(self, what: _Report, age: float = 0.0) -> None:
         """Say how far this rank is; ``age`` is how many seconds ago it got there."""
-        told: Dict[str, Any] = {"step": step, "samples": samples, "loss": loss}
+        told: Dict[str, Any] = {"step": what.step, "samples": what.samples, "loss": _finite(what.loss)}
+        for name, value in (("noise_scale", _positive(what.noise_scale)), ("base_steps", _positive(what.base_steps))):
+            if value is not None:
+                told[name] = value
         if age > 0:
             told["age"] = age
         self._send({"progress": told})
@@ -1163,7 +1260,7 @@ class _Run:
         self._lr: Optional[_LRChange] = None
         self._kept = self.start_step if self._resume_from and self._resume_known else -1  # needs no saving again
         self._written = -1  # the newest step whose directory this process has put in place
-        self._unsent: Optional[Tuple[int, int, Any, float]] = None  # step, samples, loss, when
+        self._unsent: Optional[Tuple[_Report, float]] = None  # and when
         self._report_due = 0.0
         self._finished = False  # a step that this process has finished was reported
         self._sigterm: Optional[_Sigterm] = None
@@ -1331,34 +1428,36 @@ class _Run:
             self._sigterm = _Sigterm()
         return self._sigterm.caught
 
-    def report(self, step: int, samples: Optional[int], loss: Any) -> None:
+    def report(self, what: _Report) -> None:
         if self.link is None:
             return
-        at = self.consumed(step) if samples is None else samples
+        step, loss = what.step, what.loss
+        if what.samples is None:
+            what = what._replace(samples=self.consumed(step))
         with self._reporting:
             now = time.monotonic()
             # Speed is measured from the first finished step: that one is passed on at once.
             first = not self._finished and step > self.start_step
             if now < self._report_due and not first:
                 # Kept for the end; a tensor without its graph.
-                self._unsent = (step, at, loss.detach() if hasattr(loss, "detach") else loss, now)
+                self._unsent = (what._replace(loss=loss.detach() if hasattr(loss, "detach") else loss), now)
                 return
             self._finished = self._finished or first
             self._report_due = now + REPORT_INTERVAL_S
             self._unsent = None
-        self.link.progress(step, at, _finite(loss))
+        self.link.progress(what)
 
     def flush(self) -> None:
         """Pass on the report that came too soon after the one before, when the script ends."""
         with self._reporting:
             unsent, self._unsent = self._unsent, None
         if unsent is not None and self.link is not None:
-            step, at, loss, when = unsent
+            what, when = unsent
             try:
-                loss = _finite(loss)
+                what = what._replace(loss=_finite(what.loss))
             except Exception:  # such as of a device that has failed: the script is ending, for a reason of its own
-                loss = None
-            self.link.progress(step, at, loss, time.monotonic() - when)
+                what = what._replace(loss=None)
+            self.link.progress(what, time.monotonic() - when)
 
 
 _PID_MARK = "BELLOWS_SDK_PID"

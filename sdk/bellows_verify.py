@@ -188,7 +188,7 @@ def wrap_before(owner: Any, name: str, before: Callable[..., None]) -> None:
 def watch_module() -> None:
     wrap(bellows, "indices", lambda found, step, *_, **__: recorder.indices(step, found))
     wrap(bellows, "should_stop", lambda stop, step: recorder.should_stop(step, stop))
-    wrap(bellows, "report", lambda _, step, samples=None, loss=None: recorder.report(step, loss))
+    wrap(bellows, "report", lambda _, step, samples=None, loss=None, *_more, **_named: recorder.report(step, loss))
 
 
 def watch_step(kind: Any) -> None:

@@ -110,7 +110,7 @@ func (pr *progress) problems() map[cluster.JobID]record.Problem {
 func sameProblem(a, b record.Problem) bool { return a.Generation == b.Generation && a.Text == b.Text }
 
 func sameProgress(a, b record.JobProgress) bool {
-	return a.Generation == b.Generation && a.Nonce == b.Nonce && a.Step == b.Step && a.Samples == b.Samples
+	return a.Generation == b.Generation && a.Nonce == b.Nonce && a.Step == b.Step && a.Samples == b.Samples && a.NoiseScale == b.NoiseScale
 }
 
 // problem is what people should know of a run; "" = nothing.

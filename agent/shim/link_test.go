@@ -203,6 +203,10 @@ func TestProgressIsMeasured(t *testing.T) {
 		t.Errorf("progress %+v, want that of %v", p, at)
 	}
 	m.first.At = m.first.At.Add(-10e9)
+	m.progressed(finished{Step: 10, Samples: 640, Noise: 96, Base: 15}) // as may another what a batch is worth
+	if p := m.report.Progress; p.Loss == nil || *p.Loss != loss || p.NoiseScale != 96 || p.BaseSteps != 15 {
+		t.Errorf("%+v", p)
+	}
 	m.progressed(finished{Step: 110, Samples: 7040})
 	if p := m.report.Progress; p.StepsPerSecond < 9 || p.StepsPerSecond > 10 || p.SamplesPerSecond < 9*64 || p.SamplesPerSecond > 10*64 {
 		t.Errorf("%v steps and %v samples a second, want 100 and 6400 in a little more than 10 s", p.StepsPerSecond, p.SamplesPerSecond)

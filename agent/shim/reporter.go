@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"time"
@@ -120,21 +121,21 @@ func (r *reporter) confirm() {
 }
 
 // progressed notes how far a rank is. The node is as far as its first rank to say so:
-// of a later one's word on the same step only the loss is news.
+// of a later one's word on the same step only what the first left out is news.
 func (r *reporter) progressed(f finished) {
 	if f.Step < 0 || f.Step > record.MaxCount || f.Samples > record.MaxCount {
 		return
 	}
 	p := r.report.Progress
 	if p != nil && f.Step <= p.Step {
-		if f.Step == p.Step && p.Loss == nil && f.Loss != nil {
+		if f.Step == p.Step && (p.Loss == nil && f.Loss != nil || p.NoiseScale == 0 && f.Noise > 0) {
 			next := *p
-			next.Loss = f.Loss
+			next.Loss, next.NoiseScale, next.BaseSteps = cmp.Or(p.Loss, f.Loss), cmp.Or(p.NoiseScale, f.Noise), cmp.Or(p.BaseSteps, f.Base)
 			r.report.Progress, r.progressDue = &next, true
 		}
 		return
 	}
-	next := &record.JobProgress{Generation: r.order.World.Generation, Step: f.Step, Samples: max(f.Samples, -1), Loss: f.Loss, At: time.Now(), Line: f.line}
+	next := &record.JobProgress{Generation: r.order.World.Generation, Step: f.Step, Samples: max(f.Samples, -1), Loss: f.Loss, NoiseScale: f.Noise, BaseSteps: f.Base, At: time.Now(), Line: f.line}
 	if p != nil { // not before the last report, whatever the script says
 		age := time.Duration(min(max(f.Age, 0), next.At.Sub(r.progressAt).Seconds()) * float64(time.Second))
 		next.At = next.At.Add(-age)

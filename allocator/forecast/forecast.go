@@ -13,8 +13,12 @@ import (
 // Job is what is known of a job.
 type Job struct {
 	Sizes   []int
-	Batch   int // samples of one of its steps
+	Batch   int // samples of one of its steps; where its owner allows a range, the fewest
 	PerNode int // devices of a node; 0 = unknown
+	Range   Range
+
+	// In is its present world; zero = it has none.
+	In World
 
 	Steps int64         // it takes in all, by its owner; 0 = not said
 	ETA   time.Duration // it takes on one device, by its owner; 0 = not said
@@ -36,6 +40,16 @@ type Job struct {
 	Fleet      time.Duration
 }
 
+// Range is what a job needs to have another batch than the smallest.
+type Range struct {
+	Most  int     // the largest batch; no more than Job.Batch = its owner allows one only
+	Micro int     // samples that a device takes at once; 0 = its whole share
+	Noise float64 // gradient noise scale in samples; 0 = unknown, and the batch stays the smallest
+}
+
+// World is what a job's present world is like.
+type World struct{ Workers, Nodes, Batch int }
+
 // Start is what one start has cost, in time without training.
 type Start struct {
 	Workers int
@@ -47,6 +61,9 @@ type Forecast struct {
 	Work allocator.Work
 	// StartCosts is what a start at each of Sizes costs.
 	StartCosts []time.Duration
+	// Staying is the speed in its present world, as Speeds count it, where that has
+	// another batch than the best; else 0.
+	Staying float64
 	// Doubt says which of the numbers do not fit each other; empty = none.
 	Doubt string
 
@@ -56,9 +73,12 @@ type Forecast struct {
 // Learned is what follows from measurements alone, and stays until there are others.
 type Learned struct {
 	// Curve is the speed at each of Sizes in steps per second, and Speeds relative to
-	// one worker; nil = nothing was measured.
+	// one worker; nil = nothing was measured. Where the batch ranges, both are with the
+	// best batch of each size, in steps at the smallest that those are worth (goodput.Gain).
 	Curve  []goodput.Estimate
 	Speeds []float64
+	// Batches are the best batch of each size; nil = the smallest that the size can share.
+	Batches []int
 
 	model   goodput.Model
 	one     float64 // steps per second of one worker; 0 = unknown
@@ -98,10 +118,12 @@ func Learn(j Job) Learned {
 		f.doubt = "jobs of its kind had another speed, which is not used"
 	}
 	if len(points) > 0 {
-		f.model = goodput.Fit(points, j.Batch)
+		f.model = goodput.Fit(points, j.step())
 		f.one = f.model.Speed(1, 1).PerSecond
 		if f.model.Known() {
-			f.Curve = f.model.Curve(j.Sizes, j.PerNode)
+			if f.Curve = f.model.Curve(j.Sizes, j.PerNode); j.ranges() {
+				f.Curve, f.Batches = j.bestBatches(f.model)
+			}
 			for _, e := range f.Curve {
 				f.Speeds = append(f.Speeds, e.PerSecond/f.one)
 			}
@@ -120,25 +142,41 @@ func (l Learned) Of(j Job) Forecast {
 	}
 	f.work(j)
 	f.StartCosts = j.startCosts()
+	if i := slices.Index(j.Sizes, j.In.Workers); f.Batches != nil && i >= 0 && j.In.Batch > 0 && j.In.Batch != f.Batches[i] {
+		best := j
+		best.In.Batch = f.Batches[i]
+		f.Staying = f.Speeds[i] * min(1, l.in(j).PerSecond/l.in(best).PerSecond)
+	}
 	return f
 }
 
-// Speed is the speed at a size on so many nodes, in steps per second; false if nothing was measured.
-func (l Learned) Speed(workers, nodes int) (goodput.Estimate, bool) {
-	return l.model.Speed(workers, nodes), l.one > 0
+// Speed is the speed in the job's present world, in steps per second, or where the batch
+// ranges in steps at the smallest that they are worth; false if nothing was measured.
+func (l Learned) Speed(j Job) (goodput.Estimate, bool) { return l.in(j), l.one > 0 }
+
+// Relative is a speed as Speeds count it; 0 if nothing was measured.
+func (l Learned) Relative(e goodput.Estimate) float64 {
+	if l.one <= 0 {
+		return 0
+	}
+	return e.PerSecond / l.one
 }
 
 // kindPoints are what jobs of its kind have shown, on the job's own level; false if
 // that does not fit what was measured of the job.
 func (j Job) kindPoints() (points []goodput.Point, fits bool) {
-	kind := goodput.Fit(j.Kind, j.Batch)
+	kind := goodput.Fit(j.Kind, j.step())
 	if !kind.Known() {
 		return nil, true
 	}
 	own, windows := []float64{}, 0
 	for _, p := range j.Points {
 		if p.Workers > 0 && p.PerSecond > 0 {
-			own = append(own, math.Log(p.PerSecond/kind.Speed(p.Workers, p.Nodes).PerSecond))
+			of := kind
+			if p.Batch > 0 && p.Batch != j.Batch {
+				of = kind.At(p.Batch)
+			}
+			own = append(own, math.Log(p.PerSecond/of.Speed(p.Workers, p.Nodes).PerSecond))
 			windows += p.Windows
 		}
 	}
@@ -220,6 +258,9 @@ func (f *Forecast) attained(j Job) float64 {
 	speed := goodput.Default(k)
 	if f.one > 0 {
 		speed = f.model.Speed(k, goodput.NodesFor(k, j.PerNode)).PerSecond / f.one
+		if i := slices.Index(j.Sizes, k); f.Batches != nil && i >= 0 {
+			speed = f.Speeds[i]
+		}
 	}
 	return j.Trained.Seconds() * speed
 }

@@ -36,21 +36,41 @@ const spread = 0.2
 //
 //	t(k) = a + w·b/k + c(span)·(k−1)/k ,   a, w, c ≥ 0
 //
+// and with another one (At) a counts as often as more parts are accumulated.
+//
 // The constants are fitted to what was measured, relative errors squared, and to the
 // prior at all sizes, with a weight that a few measurements outvote. What was
 // measured at a size then draws the curve there to itself, and around it the less the
 // further the size is: it is believed more than any formula.
 type Model struct {
-	points []measured // one for each number of workers and span, ascending
+	step   Step       // whose speed it tells
+	ref    Step       // to whose batch the constants are
+	points []measured // one for each number of workers, span and batch, ascending
 	fit    [4]float64 // a, w, c within a node, c across nodes; in seconds of a step of the reference batch
 	fitted bool
 	level  float64 // steps per second of one worker by the prior, where there is no fit
 }
 
+// Step is what one step takes.
+type Step struct {
+	Batch int // samples, over all workers
+	Micro int // of them, what a device takes at once at most; 0 = its whole share
+}
+
+// parts is in how many a device takes its share of a batch.
+func (s Step) parts(batch, k int) float64 {
+	if s.Micro < 1 {
+		return 1
+	}
+	share := (batch + k - 1) / k
+	return float64(max(1, (share+s.Micro-1)/s.Micro))
+}
+
 type measured struct {
 	workers int
 	across  bool
-	rate    float64 // of steps of the reference batch, per second
+	batch   int
+	rate    float64 // of steps, per second
 	log     float64 // standard deviation of its log
 	weight  float64
 }
@@ -58,17 +78,17 @@ type measured struct {
 // priorWeight is what the prior at one size counts, in windows.
 const priorWeight = 0.5
 
-// Fit makes a model of what was measured of one device model, for a job whose
-// step takes batch samples. Points that cannot be are left out.
-func Fit(points []Point, batch int) Model {
-	var m Model
+// Fit makes a model of what was measured of one device model, for a job of such
+// steps. Points that cannot be are left out; those of an unknown batch are taken to be of its own.
+func Fit(points []Point, of Step) Model {
+	m := Model{step: of, ref: of}
 	for _, p := range points {
 		if p.Workers < 1 || p.Windows < 1 || !(p.PerSecond > 0) || p.PerSecond > impossible {
 			continue
 		}
-		x := measured{workers: p.Workers, across: p.Nodes > 1, rate: p.PerSecond, weight: float64(min(p.Windows, windows))}
-		if p.Batch > 0 && batch > 0 {
-			x.rate *= float64(p.Batch) / float64(batch)
+		x := measured{workers: p.Workers, across: p.Nodes > 1, batch: of.Batch, rate: p.PerSecond, weight: float64(min(p.Windows, windows))}
+		if p.Batch > 0 && of.Batch > 0 {
+			x.batch = p.Batch
 		}
 		s := 0.1 // of few windows
 		if p.Low > 0 && p.High >= p.Low && p.Windows >= known {
@@ -78,22 +98,56 @@ func Fit(points []Point, batch int) Model {
 		m.points = append(m.points, x)
 	}
 	slices.SortStableFunc(m.points, func(a, b measured) int {
-		return cmp.Or(a.workers-b.workers, boolean(a.across)-boolean(b.across))
+		return cmp.Or(a.workers-b.workers, boolean(a.across)-boolean(b.across), a.batch-b.batch)
 	})
 	m.merge()
 	if len(m.points) == 0 {
-		return Model{}
+		return Model{step: of, ref: of}
 	}
 	sum, weights := 0.0, 0.0
 	for _, p := range m.points {
-		sum += p.weight * math.Log(p.rate/Default(p.workers))
+		sum += p.weight * math.Log(p.rate*m.ratio(p.batch)/Default(p.workers))
 		weights += p.weight
 	}
 	m.level = math.Exp(sum / weights)
-	if m.points[0].workers != m.points[len(m.points)-1].workers {
-		m.solve()
+	m.fitted = m.points[0].workers != m.points[len(m.points)-1].workers
+	if m.fitted || m.batches() {
+		m.fit = m.solved()
 	}
 	return m
+}
+
+// At is the model of the same job's steps with another batch.
+//
+// Where one batch alone was measured, a cannot be told from as much of w and c
+// together. Then all of it counts as those: what does not shrink with more workers is
+// taken for communication, which one worker has none of.
+func (m Model) At(batch int) Model {
+	m.step.Batch = batch
+	if len(m.points) == 0 {
+		return m
+	}
+	if m.fit == [4]float64{} {
+		m.fit = m.solved() // by which a step of another batch differs
+	}
+	if !m.batches() {
+		a := m.fit[0]
+		m.fit = [4]float64{0, m.fit[1] + a, m.fit[2] + a, m.fit[3] + a}
+	}
+	return m
+}
+
+// batches reports whether more than one batch was measured.
+func (m Model) batches() bool {
+	return slices.ContainsFunc(m.points, func(p measured) bool { return p.batch != m.points[0].batch })
+}
+
+// ratio is how many times the samples of the reference a batch has.
+func (m Model) ratio(batch int) float64 {
+	if batch == m.ref.Batch || m.ref.Batch < 1 {
+		return 1
+	}
+	return float64(batch) / float64(m.ref.Batch)
 }
 
 // floor is how far the speed of two generations of the same world differs, as a standard deviation of its log.
@@ -111,7 +165,7 @@ func (m *Model) merge() {
 	var out []measured
 	for _, p := range m.points {
 		last := len(out) - 1
-		if last < 0 || out[last].workers != p.workers || out[last].across != p.across {
+		if last < 0 || out[last].workers != p.workers || out[last].across != p.across || out[last].batch != p.batch {
 			out = append(out, p)
 			continue
 		}
@@ -125,25 +179,29 @@ func (m *Model) merge() {
 }
 
 // features are what the constants are multiplied by in the time of a step.
-func features(k int, across bool) [4]float64 {
+func (m Model) features(k int, across bool, batch int) [4]float64 {
 	share := 1 / float64(k)
 	f := [4]float64{1, share, 1 - share, 0}
+	if batch != m.ref.Batch {
+		f[0] = m.ref.parts(batch, k) / m.ref.parts(m.ref.Batch, k)
+		f[1] = share * m.ratio(batch)
+	}
 	if across {
 		f[2], f[3] = 0, 1-share
 	}
 	return f
 }
 
-// solve fits the constants: non-negative least squares by coordinate descent, which
+// solved are the constants that fit: non-negative least squares by coordinate descent, which
 // for four constants needs no library and has one answer on every machine.
-func (m *Model) solve() {
+func (m *Model) solved() [4]float64 {
 	type row struct {
 		f      [4]float64 // of relative times
 		weight float64
 	}
 	var rows []row
-	add := func(k int, across bool, time, weight float64) {
-		f := features(k, across)
+	add := func(k int, across bool, batch int, time, weight float64) {
+		f := m.features(k, across, batch)
 		for i := range f {
 			f[i] /= time
 		}
@@ -151,12 +209,12 @@ func (m *Model) solve() {
 	}
 	most := 1
 	for _, p := range m.points {
-		add(p.workers, p.across, 1/p.rate, p.weight)
+		add(p.workers, p.across, p.batch, 1/p.rate, p.weight)
 		most = max(most, p.workers)
 	}
 	for k := 1; k <= 2*most; k *= 2 {
 		for _, across := range []bool{false, true} {
-			add(k, across, 1/(m.level*Default(k)), priorWeight)
+			add(k, across, m.ref.Batch, 1/(m.level*Default(k)), priorWeight)
 		}
 	}
 	scale := 1 / m.level
@@ -180,22 +238,32 @@ func (m *Model) solve() {
 			}
 		}
 	}
-	m.fit, m.fitted = x, true
+	return x
 }
 
-// formula is the speed by the fit, or by the prior through the level.
-func (m Model) formula(k int, across bool) float64 {
-	if !m.fitted {
-		return m.level * Default(k)
+// formula is the speed by the fit, or by the prior through the level; with another
+// batch than the reference, as much slower as a step takes longer by the fit.
+func (m Model) formula(k int, across bool, batch int) float64 {
+	speed, t := m.level*Default(k), m.time(k, across, m.ref.Batch)
+	if m.fitted && t > 0 {
+		speed = 1 / t
 	}
-	f, t := features(k, across), 0.0
+	if batch != m.ref.Batch {
+		if other := m.time(k, across, batch); t > 0 && other > 0 {
+			return speed * t / other
+		}
+		return speed / m.ratio(batch)
+	}
+	return speed
+}
+
+// time is how long a step takes by the fit, in seconds; 0 where there is none.
+func (m Model) time(k int, across bool, batch int) (t float64) {
+	f := m.features(k, across, batch)
 	for i := range f {
 		t += float64(f[i] * m.fit[i])
 	}
-	if !(t > 0) {
-		return m.level * Default(k)
-	}
-	return 1 / t
+	return t
 }
 
 // Known reports whether anything was measured.
@@ -225,16 +293,19 @@ func (m Model) Speed(k, nodes int) Estimate {
 		if p.across != across {
 			far += 0.5 // the same size in another span tells less
 		}
+		if p.batch != m.step.Batch {
+			far += 0.5 * math.Abs(math.Log2(float64(p.batch)/float64(m.step.Batch)))
+		}
 		if far < nearest {
 			nearest, sigma = far, p.log
 		}
 		seen = seen || far == 0
 		w := p.weight * math.Exp(-8*far)
-		sum += float64(w * math.Log(p.rate/m.formula(p.workers, p.across)))
+		sum += float64(w * math.Log(p.rate/m.formula(p.workers, p.across, p.batch)))
 		weights += w
 	}
 	factor := math.Exp(sum / weights * max(0, 1-nearest/fade))
-	return around(m.formula(k, across)*factor, math.Hypot(sigma, spread*nearest/math.Sqrt(float64(len(m.points)))), seen)
+	return around(m.formula(k, across, m.step.Batch)*factor, math.Hypot(sigma, spread*nearest/math.Sqrt(float64(len(m.points)))), seen)
 }
 
 // around is an estimate with a log-normal error.

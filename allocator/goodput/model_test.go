@@ -13,6 +13,9 @@ func point(workers int, rate float64) goodput.Point {
 	return goodput.Point{Workers: workers, Nodes: 1, PerSecond: rate, Low: 0.98 * rate, High: 1.02 * rate, Windows: 20}
 }
 
+// step is what a step of the jobs here takes.
+var step = goodput.Step{Batch: 64}
+
 func TestFit(t *testing.T) {
 	none := goodput.Point{}
 	for _, c := range []struct {
@@ -31,7 +34,7 @@ func TestFit(t *testing.T) {
 		{"beyond, of one that does not", []goodput.Point{point(1, 10), point(2, 11), point(4, 11.5)}, 8, 12, 1.2},
 		{"no workers", []goodput.Point{point(1, 10)}, 0, 0, 0},
 	} {
-		if got := goodput.Fit(c.seen, 64).Speed(c.at, 1); !(math.Abs(got.PerSecond-c.want) <= c.tell) || got.Low > got.PerSecond || got.High < got.PerSecond {
+		if got := goodput.Fit(c.seen, step).Speed(c.at, 1); !(math.Abs(got.PerSecond-c.want) <= c.tell) || got.Low > got.PerSecond || got.High < got.PerSecond {
 			t.Errorf("%s: %d workers have speed %+v, want %v", c.name, c.at, got, c.want)
 		}
 	}
@@ -52,7 +55,7 @@ func TestFitKeepsSpansApart(t *testing.T) {
 		p.Nodes = at[1]
 		seen = append(seen, p)
 	}
-	m := goodput.Fit(seen, 64)
+	m := goodput.Fit(seen, step)
 	for _, at := range [][2]int{{4, 1}, {2, 1}, {8, 2}} {
 		if got, want := m.Speed(at[0], at[1]).PerSecond, truth(at[0], at[1]); math.Abs(math.Log(got/want)) > 0.25 {
 			t.Errorf("%d workers on %d nodes: %v, want %v", at[0], at[1], got, want)
@@ -64,14 +67,14 @@ func TestFitKeepsSpansApart(t *testing.T) {
 func TestFitConvertsBatches(t *testing.T) {
 	p := point(2, 5)
 	p.Batch = 128
-	if got := goodput.Fit([]goodput.Point{p}, 64).Speed(2, 1).PerSecond; math.Abs(got-10) > 1e-9 {
+	if got := goodput.Fit([]goodput.Point{p}, step).Speed(2, 1).PerSecond; math.Abs(got-10) > 1e-9 {
 		t.Errorf("%v steps/s of 64 samples, want 10", got)
 	}
 }
 
 // A size that was measured to be slower than a smaller one is told to be as fast, and no faster.
 func TestCurveOfMeasurementsThatFall(t *testing.T) {
-	curve := goodput.Fit([]goodput.Point{point(1, 10), point(2, 18), point(4, 12), point(8, 30)}, 64).Curve([]int{1, 2, 4, 8}, 8)
+	curve := goodput.Fit([]goodput.Point{point(1, 10), point(2, 18), point(4, 12), point(8, 30)}, step).Curve([]int{1, 2, 4, 8}, 8)
 	if curve[2].PerSecond != curve[1].PerSecond || !curve[2].Measured || curve[3].PerSecond < 25 {
 		t.Errorf("%+v", curve)
 	}
@@ -89,9 +92,9 @@ func TestFitProperties(t *testing.T) {
 			p.Nodes, p.Windows, p.Batch = 1+r.IntN(2), 1+r.IntN(40), 64<<r.IntN(2)
 			seen = append(seen, p)
 		}
-		curve := goodput.Fit(seen, 64).Curve(sizes, 8)
+		curve := goodput.Fit(seen, step).Curve(sizes, 8)
 		r.Shuffle(len(seen), func(i, k int) { seen[i], seen[k] = seen[k], seen[i] })
-		again := goodput.Fit(seen, 64).Curve(sizes, 8)
+		again := goodput.Fit(seen, step).Curve(sizes, 8)
 		for i, e := range curve {
 			if !(e.PerSecond > 0) || math.IsInf(e.PerSecond, 0) || e.Low > e.PerSecond || e.High < e.PerSecond || i > 0 && e.PerSecond < curve[i-1].PerSecond {
 				t.Fatalf("seed %d, %d workers: %+v of %+v", seed, sizes[i], e, seen)
@@ -115,7 +118,7 @@ func TestIntervalsHold(t *testing.T) {
 		for _, k := range []int{2, 4} {
 			seen = append(seen, point(k, truth(k)*math.Exp(0.03*r.NormFloat64())))
 		}
-		m := goodput.Fit(seen, 64)
+		m := goodput.Fit(seen, step)
 		for _, k := range []int{1, 8} {
 			e := m.Speed(k, 1)
 			all++

@@ -23,6 +23,8 @@ type draft struct {
 	states  []jobState          // beside jobs
 	counts  []int               // beside jobs: the workers that each gets
 	why     []string            // beside jobs
+	// rebatched jobs start again at their number with the best batch for it.
+	rebatched map[int]bool
 
 	// A job at its present number stays on its devices if it can; all others are
 	// movers and take any usable device that no stayer holds.
@@ -208,9 +210,11 @@ func (d *draft) answer() allocator.Output {
 		case 0:
 			decision.Reason = d.waitReason(i)
 		case j.Workers:
-			decision.BatchSize = sameBatch(j)
 			decision.Reason = ""
 			switch {
+			case d.rebatched[i]:
+				decision.BatchSize = j.BatchFor(j.Workers)
+				decision.Reason = "it comes further with it, the start paid for"
 			case !d.states[i].fixed:
 			case j.Pinned:
 				decision.Reason = "pinned: it keeps its world until it has saved"
@@ -221,15 +225,6 @@ func (d *draft) answer() allocator.Output {
 		out.Decisions = append(out.Decisions, decision)
 	}
 	return out
-}
-
-// sameBatch is the batch size in force where it may stay, else 0, which stands for the smallest.
-func sameBatch(j allocator.JobView) int {
-	b := j.Present.BatchSize
-	if b < j.BatchSize.Min || b > j.BatchSize.Max || b%j.Workers != 0 {
-		return 0
-	}
-	return b
 }
 
 func (d *draft) waitReason(i int) string {

@@ -152,16 +152,52 @@ func valueWork(d *draft, order []int, devices int) valuation {
 }
 
 // of is what size k of job i is worth over the horizon, and the device time that it takes.
+// At its present size it goes on with the batch that it has, or starts again with the best one.
 func (v valuation) of(i, k int) (worth, use float64) {
 	j := v.d.jobs[i]
-	cost := 0.0
 	if k != j.Workers {
-		cost = j.StartCost(k).Seconds()
-		if j.Workers > 0 {
-			cost = max(cost, min(flowtimeCharge*cost, flowtimeDearest*v.horizon))
-		}
+		return v.by(i, k, v.cost(j, k), speedAt(j, k))
 	}
-	speed, left := speedAt(j, k), expectedWork(j)
+	worth, use = v.by(i, k, 0, staying(j))
+	if v.rebatch(i) {
+		return v.by(i, k, v.cost(j, k), speedAt(j, k))
+	}
+	return worth, use
+}
+
+// rebatch reports whether it is worth its cost to start a running job again at its
+// size, with the best batch for it.
+func (v valuation) rebatch(i int) bool {
+	j := v.d.jobs[i]
+	if j.Workers < 1 || !(j.Staying > 0) || v.d.states[i].fixed {
+		return false
+	}
+	stays, _ := v.by(i, j.Workers, 0, j.Staying)
+	again, _ := v.by(i, j.Workers, v.cost(j, j.Workers), speedAt(j, j.Workers))
+	return again > stays
+}
+
+// staying is the speed of a running job that is left alone.
+func staying(j allocator.JobView) float64 {
+	if j.Staying > 0 {
+		return j.Staying
+	}
+	return speedAt(j, j.Workers)
+}
+
+// cost is what a start with k workers counts.
+func (v valuation) cost(j allocator.JobView, k int) float64 {
+	cost := j.StartCost(k).Seconds()
+	if j.Workers > 0 {
+		return max(cost, min(flowtimeCharge*cost, flowtimeDearest*v.horizon))
+	}
+	return cost
+}
+
+// by is what k workers are worth to job i at a speed, after a time without training.
+func (v valuation) by(i, k int, cost, speed float64) (worth, use float64) {
+	j := v.d.jobs[i]
+	left := expectedWork(j)
 	ends := cost + left/speed
 	if ends >= v.horizon {
 		return v.worth[i] * speed * max(0, v.horizon-cost), float64(k) * v.horizon
@@ -172,6 +208,7 @@ func (v valuation) of(i, k int) (worth, use float64) {
 // chooseSizes gives each of the jobs, which have their smallest sizes, what is worth most to it.
 func (d *draft) chooseSizes(devices int, running []int) {
 	v := valueWork(d, running, devices)
+	d.rebatched = map[int]bool{}
 	var jobs []priced
 	free := max(0, d.idle)
 	for _, i := range running {
@@ -198,4 +235,7 @@ func (d *draft) chooseSizes(devices int, running []int) {
 		high, _ := v.of(i, to)
 		return high - low
 	})
+	for _, i := range running {
+		d.rebatched[i] = d.counts[i] == d.jobs[i].Workers && v.rebatch(i)
+	}
 }

@@ -174,6 +174,10 @@ func (s *story) job(f []string) {
 				cost, err = time.ParseDuration(text)
 				j.StartCosts = append(j.StartCosts, cost)
 			}
+		case "staying":
+			j.Staying, err = strconv.ParseFloat(value, 64)
+			j.BatchSize.Max *= 2 // it has the smallest batch now
+			j.Batches = slices.Repeat([]int{j.BatchSize.Max}, len(j.Sizes))
 		case "pinned":
 			j.Pinned = true
 		default:

@@ -96,7 +96,7 @@ func (p *jobPage) head() {
 		p.field("problem", fmt.Sprintf("%s on %s, generation %d: %s", p.clock(x.At), x.Node, x.Generation, x.Text))
 	}
 	p.deviceProblems()
-	p.field("size", fmt.Sprintf("%s, batch of %s", sizesText(j), Range(j.BatchSize.Min, j.BatchSize.Max, "sample")))
+	p.field("size", fmt.Sprintf("%s, %s", sizesText(j), batchText(j)))
 	p.field("step", stepText(j))
 	if j.Pinned {
 		p.field("pinned", "keeps its size until it commits a checkpoint: its last halt saved nothing")

@@ -3,6 +3,7 @@ package render
 import (
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/bellows-ml/bellows/api"
@@ -91,6 +92,10 @@ func Speeds(w io.Writer, speeds []api.SizeSpeed, starts []api.StartCost, p View)
 
 func speedTable(speeds []api.SizeSpeed, starts []api.StartCost) output.Table {
 	t := output.Table{Head: []string{"WORKERS", "STEPS/S", "90%", "RELATIVE", "START", "KNOWN BY"}}
+	batches := slices.ContainsFunc(speeds, func(s api.SizeSpeed) bool { return s.Batch > 0 })
+	if batches {
+		t.Head = append(t.Head, "BEST BATCH")
+	}
 	for _, s := range speeds {
 		by, within := "prediction", "-"
 		if s.Measured {
@@ -99,10 +104,31 @@ func speedTable(speeds []api.SizeSpeed, starts []api.StartCost) output.Table {
 		if s.High > 0 {
 			within = fmt.Sprintf("%.3g-%.3g", s.Low, s.High)
 		}
-		t.Add(fmt.Sprint(s.Workers), fmt.Sprintf("%.3g", s.StepsPerSecond), within,
-			fmt.Sprintf("%.2f", s.StepsPerSecond/speeds[0].StepsPerSecond), startOf(starts, s.Workers), by)
+		row := []string{
+			fmt.Sprint(s.Workers), fmt.Sprintf("%.3g", s.StepsPerSecond), within,
+			fmt.Sprintf("%.2f", s.StepsPerSecond/speeds[0].StepsPerSecond), startOf(starts, s.Workers), by,
+		}
+		if batches {
+			row = append(row, fmt.Sprint(s.Batch))
+		}
+		t.Add(row...)
 	}
 	return t
+}
+
+// batchText is what batch a job may have and has, and what is known of its gradients' noise.
+func batchText(j api.JobStatus) string {
+	text := "batch of " + Range(j.BatchSize.Min, j.BatchSize.Max, "sample")
+	if j.BatchSize.Max <= j.BatchSize.Min {
+		return text
+	}
+	if j.Batch > 0 {
+		text += fmt.Sprintf(", now %d", j.Batch)
+	}
+	if j.NoiseScale == nil {
+		return text + "; it stays the smallest while no gradient noise is reported"
+	}
+	return text + fmt.Sprintf("; gradient noise scale %.3g samples", *j.NoiseScale)
 }
 
 // startOf is what the newest start with so many workers has cost.
