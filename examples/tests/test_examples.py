@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import random
 import re
 import signal
 import socket
@@ -15,12 +16,22 @@ EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 PATIENCE_S = 120  # importing torch on a busy machine
 
 
+def free_port(host):
+    """A port that stays free until rank 0 listens: below those that the system gives to who asks for any."""
+    for port in random.sample(range(28000, 32000), 100):
+        try:
+            with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
+                return port
+        except OSError:
+            pass  # another has it
+    raise AssertionError("no port is free on " + host)
+
+
 class Run:
     """The workers of one run of an example."""
 
     def __init__(self, script, *args, world=1, directory, resume_from="", batch=64, host="127.0.0.1"):
-        with socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-            port = probe.getsockname()[1]
+        port = free_port(host)
         base = {k: v for k, v in os.environ.items() if not k.startswith("BELLOWS_")}
         base.update(MASTER_ADDR=host, MASTER_PORT=str(port), WORLD_SIZE=str(world), PYTHONDONTWRITEBYTECODE="1")
         base.update(BELLOWS_CHECKPOINT_DIR=str(directory), BELLOWS_RESUME_FROM=str(resume_from))

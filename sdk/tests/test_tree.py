@@ -1,5 +1,6 @@
 """Logical workers: the same bits for any number of workers."""
 
+import random
 import socket
 import subprocess
 
@@ -75,12 +76,22 @@ for world, port, until in (map(str, w.split(":")) for w in sys.argv[1:]):
 """
 
 
+def free_port():
+    """A port that stays free until its world meets: below those that the system gives to who asks for any."""
+    for port in random.sample(range(28000, 32000), 100):
+        try:
+            with socket.create_server(("127.0.0.1", port)):
+                return port
+        except OSError:
+            pass  # another has it
+    raise AssertionError("no port is free")
+
+
 def train(directory, *worlds, logical=8):
     """Train in worlds of some ranks, each until a step; return the losses and what the parameters come to at the end."""
     named = []
     for world, until in worlds:
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            named.append("%d:%d:%d" % (world, probe.getsockname()[1], until))
+        named.append("%d:%d:%d" % (world, free_port(), until))
     names = dict(BELLOWS_CHECKPOINT_DIR=directory, BELLOWS_BATCH_SIZE=48, BELLOWS_MICRO_BATCH=2, BELLOWS_LOGICAL_WORKERS=logical)
     said = subprocess.run(
         [PYTHON, "-c", TRAIN, *named], env=script_environment(**names), stdout=subprocess.PIPE, timeout=PATIENCE_S, check=True
