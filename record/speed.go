@@ -12,7 +12,7 @@ import (
 // Bounds of what is kept of measurements.
 const (
 	// MaxSpeedPoints bounds the worlds of which a job's or a kind's speed is kept.
-	MaxSpeedPoints = 24
+	MaxSpeedPoints = 48
 	// MaxStartPoints bounds the starts of which the cost is kept.
 	MaxStartPoints = 16
 	// MaxCurve bounds the sizes of which a speed is told.

@@ -142,7 +142,12 @@ func (s *Settings) pollux(r *Run, f trace.File) error {
 		return err
 	}
 	in := pollux.Setup{Machines: s.machines(r.Nodes), Models: models}
-	if !s.own(r.Policy) {
+	switch {
+	case s.own(r.Policy):
+	case s.BatchRanges:
+		r.config.Jobs, r.config.Terms, err = pollux.Ranges(f, in)
+		return err
+	default:
 		r.config.Jobs, r.config.Terms, err = pollux.Terms(f, in, s.rigid(r.Policy))
 		return err
 	}

@@ -23,8 +23,10 @@ type Settings struct {
 	Nodes          []int
 	DevicesPerNode int
 	Timing
-	Failures    []string // each NODE@AFTER+LENGTH
-	Model       sim.Model
+	Failures []string // each NODE@AFTER+LENGTH
+	Model    sim.Model
+	// BatchRanges: jobs may have any batch that was measured of their model, instead of their users'.
+	BatchRanges bool
 	Know        string // what is told of jobs beforehand, one of sim.Knows; empty = all
 	Solver      string // that answers policy hu's questions; milp.Own = as in production
 	SolverLimit time.Duration
@@ -93,6 +95,11 @@ func (s *Settings) Complete(given func(flag string) bool) error {
 	demand(s.CheckpointEvery >= 0, "--checkpoint-every %v: use 0 or more", s.CheckpointEvery)
 	demand(s.Know == "" || slices.Contains(sim.Knows(), s.Know), "--know %q: use one of %s", s.Know, strings.Join(sim.Knows(), ", "))
 	demand(s.Know == "" || s.Know == string(sim.KnowAll) || !slices.ContainsFunc(s.Policies, s.own), "--know %s: a policy of --rules %s decides by itself what it knows", s.Know, s.Rules)
+	demand(!s.BatchRanges || s.Rules == "pollux", "--batch-ranges: only the tables of --rules pollux tell what a batch is worth; add that, or leave it out")
+	demand(!s.BatchRanges || s.Know == "" || s.Know == string(sim.KnowAll), "--batch-ranges --know %s: the steps of such jobs are not measured; leave one of them out", s.Know)
+	for _, p := range s.Policies {
+		demand(!s.BatchRanges || !s.own(p) && !s.rigid(p), "--batch-ranges --policy %s: it keeps the size or the batch that users asked for; choose another", p)
+	}
 	faults.Add(s.checkSolver())
 	_, err := s.failures()
 	demand(err == nil, "--failures %w", err)

@@ -176,7 +176,9 @@ func decode[T any](value []byte) (v T) {
 // plan notes that a generation was formed.
 func (w *world) plan(j *job, value []byte) {
 	p := decode[record.Plan](value)
-	j.gen = &generation{number: p.World.Generation, world: p.World, from: p.From, planned: w.now, speed: w.pace(j, placement(p.World))}
+	j.gen = &generation{number: p.World.Generation, world: p.World, from: p.From, planned: w.now}
+	j.gen.speed = w.speed(j)
+	w.tellNoise(j)
 	w.log.add(w.now, codePlan, planned(j, p)...)
 	if p.From > 0 {
 		j.resumed++
@@ -278,6 +280,9 @@ func (x script) Terminate(s *machine.Shim) { s.Exit(0) }
 func (w *world) forecast(j *job) {
 	g := j.gen
 	g.ending++
+	if w.nextStage(j) {
+		return
+	}
 	ending := g.ending
 	ends := max(g.since, w.now) + j.left()
 	w.at(w.cfg.Terms.seen(ends), func() {

@@ -87,6 +87,8 @@ func (c Config) Validate() error {
 			add("%s: %w", named(j), spec(j, 0).Validate())
 		case len(spec(j, 0).WorldSizes()) == 0:
 			add("%s may have %d to %d workers: no power of two lies between them", named(j), j.MinWorkers, j.MaxWorkers)
+		case j.Batch.Max > j.Batch.Min && !c.Know.all():
+			add("%s has a batch that ranges, and know %s leaves its steps to be measured, which here are all of one worth: use %s", named(j), c.Know, KnowAll)
 		case j.Work <= 0:
 			add("%s has no work to do: leave it out of the trace", named(j))
 		}
@@ -120,7 +122,10 @@ func spec(j Job, index int) cluster.Spec {
 	if len(j.Command) == 0 {
 		s.Command = []string{"train", s.Name}
 	}
-	if len(j.Sizes) > 0 {
+	switch {
+	case j.Batch.Min > 0:
+		s.BatchSize, s.Training.MicroBatch = j.Batch, j.Micro
+	case len(j.Sizes) > 0:
 		s.BatchSize.Max *= 2 // which holds a multiple of every size
 	}
 	return s.WithDefaults()

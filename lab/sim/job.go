@@ -12,6 +12,7 @@ import (
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/lab/machine"
 	"github.com/bellows-ml/bellows/lab/trace"
+	"github.com/bellows-ml/bellows/record"
 )
 
 // Job is one job to simulate.
@@ -25,6 +26,10 @@ type Job struct {
 	MaxWorkers int
 	Sizes      []int         // lists what it may have; empty = the powers of two
 	ETA        time.Duration // Work as its owner believes it to be
+	// Batch is what its owner allows, and Micro the samples that a device takes at once;
+	// zero = one batch, of which only the speed is known.
+	Batch cluster.BatchSize
+	Micro int
 	// Bug is how much of Work is done when a bug ends it; 0 = none.
 	Bug time.Duration
 	// Patience is how long after submission its owner stops it, if it has not ended; 0 = never.
@@ -143,6 +148,7 @@ type job struct {
 	trained    time.Duration // time with workers
 	held       float64       // device seconds
 	told       []Told
+	known      record.Speed // that was told of it beforehand
 }
 
 // generation is one world of a job.

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/bellows-ml/bellows/allocator"
 	"github.com/bellows-ml/bellows/allocator/goodput"
@@ -53,13 +54,10 @@ func (w *world) tell(j *job) {
 	}
 	spec := spec(j.Job, j.index)
 	s := record.Speed{At: zero.Add(w.now), Step: -1, Samples: -1}
+	_, s.NoiseScale = w.worth(j, j.standing(w.packed(1), spec.BatchSize.Min))
 	for _, k := range spec.WorldSizes() {
 		if j.Speed != nil || w.cfg.Terms.Pace != nil {
-			rate := stepsPerSecond * w.pace(j, w.packed(k))
-			s.Points = append(s.Points, record.SpeedPoint{
-				Workers: k, Nodes: goodput.NodesFor(k, w.cfg.DevicesPerNode), Model: deviceModel, Batch: spec.BatchSize.Min,
-				StepsPerSecond: rate, Low: rate, High: rate, Windows: surely,
-			})
+			s.Points = append(s.Points, w.points(j, &spec, k)...)
 		}
 		if cost := w.startCostAt(j, k) + w.cfg.StartDelay; cost != allocator.DefaultStartCost {
 			for range 2 { // of one alone it is not believed how far it is from the usual
@@ -69,10 +67,49 @@ func (w *world) tell(j *job) {
 	}
 	s.Points = s.Points[:min(len(s.Points), record.MaxSpeedPoints)]
 	s.Starts = s.Starts[:min(len(s.Starts), record.MaxStartPoints)]
-	if len(s.Points)+len(s.Starts) > 0 {
+	if j.known = s; len(s.Points)+len(s.Starts) > 0 {
 		w.write(record.Put(record.SpeedKey(j.id), s))
 	}
 }
+
+// points are the speeds with k workers at the batch of a job, or at some over all of its range.
+func (w *world) points(j *job, spec *cluster.Spec, k int) (out []record.SpeedPoint) {
+	point := func(batch int) {
+		rate := stepsPerSecond * w.pace(j, j.standing(w.packed(k), batch))
+		out = append(out, record.SpeedPoint{
+			Workers: k, Nodes: goodput.NodesFor(k, w.cfg.DevicesPerNode), Model: deviceModel, Batch: batch,
+			StepsPerSecond: rate, Low: rate, High: rate, Windows: surely,
+		})
+	}
+	if j.Batch.Max <= j.Batch.Min {
+		point(spec.BatchSize.Min)
+		return out
+	}
+	least, most := spec.BatchSize.On(k), spec.BatchSize.Max/k*k
+	n := max(2, record.MaxSpeedPoints/len(spec.WorldSizes()))
+	for i := range n {
+		b := int(float64(least)*math.Pow(float64(most)/float64(least), float64(i)/float64(n-1))) / k * k
+		if b = max(b, least); len(out) == 0 || b > out[len(out)-1].Batch {
+			point(b)
+		}
+	}
+	return out
+}
+
+// tellNoise writes down the gradient noise scale of a job in its newest world, where it has changed.
+func (w *world) tellNoise(j *job) {
+	if w.cfg.Terms.Worth == nil || !w.cfg.Know.curves() {
+		return
+	}
+	s := j.known
+	if _, noise := w.worth(j, j.standing(placement(j.gen.world), j.gen.world.BatchSize)); math.Abs(math.Log(noise/s.NoiseScale)) > newNoise {
+		s.NoiseScale, j.known.NoiseScale = noise, noise
+		w.soon = append(w.soon, func() { w.write(record.Put(record.SpeedKey(j.id), s)) })
+	}
+}
+
+// newNoise is by how much the noise must have changed, as a log, to be told again.
+const newNoise = 0.03
 
 // deviceModel is of all simulated devices.
 const deviceModel = "SIM"

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -13,9 +14,14 @@ type Terms struct {
 	Round time.Duration
 	// StartCost is what a start with so many workers costs a job; nil = Config.RescaleCost and StartCosts.
 	StartCost func(j Job, workers int) time.Duration
-	// Pace is how fast a job is with so many workers on each of its nodes, relative to
-	// one device; nil = Job.Speed. An error ends the run.
-	Pace func(j Job, placement []int) (float64, error)
+	// Pace is how many steps a job makes in its world, relative to one device with the
+	// smallest batch; nil = Job.Speed. An error ends the run.
+	Pace func(j Job, at Standing) (float64, error)
+	// Worth is what a step there is worth in steps at the smallest batch, and the gradient
+	// noise scale that its ranks would measure, in samples; nil = 1, and nothing. Both may
+	// change where a part of Stages is done, which are ascending and below 1; nil = none.
+	Worth  func(j Job, at Standing) (gain, noise float64)
+	Stages func(j Job) []float64
 	// Toll is what each arrival and each end costs every job that runs; nil = nothing. A job
 	// that ends before the next of them does not pay it.
 	Toll func(j Job, workers int) time.Duration
@@ -29,18 +35,30 @@ func (t Terms) seen(at time.Duration) time.Duration {
 	return (at + t.Round - 1).Truncate(t.Round)
 }
 
-// pace is the speed of a job on a placement. The first error is kept, and ends the run.
-func (w *world) pace(j *job, placement []int) float64 {
+// Standing is where a job is.
+type Standing struct {
+	Placement []int   // workers on each of its nodes
+	Batch     int     // of its world
+	Done      float64 // part of its work, which Pace does not depend on
+}
+
+// standing is where a job is with a world.
+func (j *job) standing(placement []int, batch int) Standing {
+	return Standing{Placement: placement, Batch: batch, Done: min(1, j.done/j.Work.Seconds())}
+}
+
+// pace is how many steps a job makes there. The first error is kept, and ends the run.
+func (w *world) pace(j *job, at Standing) float64 {
 	if w.cfg.Terms.Pace == nil {
 		workers := 0
-		for _, n := range placement {
+		for _, n := range at.Placement {
 			workers += n
 		}
 		return j.Speed.On(workers)
 	}
-	v, err := w.cfg.Terms.Pace(j.Job, placement)
+	v, err := w.cfg.Terms.Pace(j.Job, at)
 	if err == nil && !(v > 0) {
-		err = fmt.Errorf("job %.60q has no speed on placement %v", j.ID, placement)
+		err = fmt.Errorf("job %.60q has no speed on placement %v", j.ID, at.Placement)
 	}
 	if err != nil {
 		if w.err == nil {
@@ -49,6 +67,56 @@ func (w *world) pace(j *job, placement []int) float64 {
 		return 1
 	}
 	return v
+}
+
+// worth is what a step of the job is worth there, and what noise its ranks measure.
+func (w *world) worth(j *job, at Standing) (gain, noise float64) {
+	if w.cfg.Terms.Worth == nil {
+		return 1, 0
+	}
+	return w.cfg.Terms.Worth(j.Job, at)
+}
+
+// speed is how much of its work a job does in its newest world, relative to one device.
+func (w *world) speed(j *job) float64 {
+	at := j.standing(placement(j.gen.world), j.gen.world.BatchSize)
+	gain, _ := w.worth(j, at)
+	return w.pace(j, at) * gain
+}
+
+// untilStage is how much of the job's work ends its present stage; false if that is its last.
+func (w *world) untilStage(j *job) (goal float64, more bool) {
+	if w.cfg.Terms.Stages == nil {
+		return 0, false
+	}
+	for _, part := range w.cfg.Terms.Stages(j.Job) {
+		if goal := part * j.Work.Seconds(); goal > j.done*(1+1e-12) {
+			return goal, true
+		}
+	}
+	return 0, false
+}
+
+// nextStage goes over to a job's next stage when that begins in its newest world; false
+// if it is in its last.
+func (w *world) nextStage(j *job) bool {
+	goal, more := w.untilStage(j)
+	if !more {
+		return false
+	}
+	g, ending := j.gen, j.gen.ending
+	takes := time.Duration(math.Ceil((goal - j.done) / g.speed * float64(time.Second)))
+	w.at(max(g.since, w.now)+takes, func() {
+		if g.gone || g.frozen || g.ending != ending {
+			return
+		}
+		j.advance(w.now)
+		j.done = max(j.done, goal)
+		g.speed = w.speed(j)
+		w.tellNoise(j)
+		w.forecast(j)
+	})
+	return true
 }
 
 // packed is a placement on as few nodes as hold so many workers.

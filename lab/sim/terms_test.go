@@ -46,22 +46,22 @@ func TestPaceOfAPlacement(t *testing.T) {
 		Jobs: []Job{elastic("a", 0, 300*s, 4)}, Nodes: 2, DevicesPerNode: 2, Policy: byName(t, "greedy"), Interval: 60 * s,
 		Terms: Terms{
 			StartCost: func(_ Job, workers int) time.Duration { return time.Duration(workers) * s },
-			Pace: func(_ Job, placement []int) (float64, error) {
-				if len(placement) == 2 {
+			Pace: func(_ Job, at Standing) (float64, error) {
+				if len(at.Placement) == 2 {
 					return 3, nil
 				}
-				return float64(placement[0]), nil
+				return float64(at.Placement[0]), nil
 			},
 		},
 	}
 	if r, log := run(t, cfg); r.Jobs[0].End != 104*s {
 		t.Errorf("%+v\n%s", r.Jobs[0], strings.Join(log, "\n"))
 	}
-	cfg.Terms.Pace = func(Job, []int) (float64, error) { return 0, errors.New("not measured") }
+	cfg.Terms.Pace = func(Job, Standing) (float64, error) { return 0, errors.New("not measured") }
 	if _, err := Run(cfg); err == nil || !strings.Contains(err.Error(), `job "a": not measured`) {
 		t.Errorf("%v", err)
 	}
-	cfg.Terms.Pace = func(Job, []int) (float64, error) { return 0, nil }
+	cfg.Terms.Pace = func(Job, Standing) (float64, error) { return 0, nil }
 	if _, err := Run(cfg); err == nil || !strings.Contains(err.Error(), `job "a" has no speed on placement`) {
 		t.Errorf("%v", err)
 	}

@@ -15,6 +15,7 @@ type model struct {
 	space []trace.PolluxPoint // mean of the placements, and the wide points
 	memo  map[key]stepTime
 	inAll map[int]float64 // steps of a job by its batch
+	ends  []float64       // see epochEnds
 }
 
 type key struct{ placement, nodes, workers, local int }

@@ -230,3 +230,46 @@ func TestTermsCountAsTheRules(t *testing.T) {
 		}
 	}
 }
+
+// A job whose range is one batch is worth as much, epoch by epoch, as one of that batch
+// under Terms; with the whole range it comes to its end sooner.
+func TestRangesCountAsTerms(t *testing.T) {
+	f, models := fixture(t)
+	flowtime, err := policy.ByName("flowtime")
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone := func(jobs []sim.Job, terms sim.Terms) time.Duration {
+		return run(t, sim.Config{Jobs: jobs, Nodes: 1, DevicesPerNode: 4, Policy: flowtime, Interval: time.Minute, Terms: terms}).Jobs[0].End
+	}
+	sooner := 0
+	for i, a := range f.Arrivals {
+		a.BatchSize, a.Submit = models[a.Model].InitBatch, 0
+		one := trace.File{Arrivals: []trace.Arrival{a}}
+		jobs, terms, err := Terms(one, setup(models, 1, 4), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		jobs[0].Sizes, jobs[0].MaxWorkers = []int{1}, 1
+		fixed := alone(jobs, terms)
+		jobs, terms, err = Ranges(one, setup(models, 1, 4))
+		if err != nil {
+			t.Fatal(err)
+		}
+		narrow := jobs[0]
+		narrow.Sizes, narrow.MaxWorkers, narrow.Batch.Max = []int{1}, 1, narrow.Batch.Min
+		if same := alone([]sim.Job{narrow}, terms); math.Abs(same.Seconds()/fixed.Seconds()-1) > 0.001 {
+			t.Errorf("job %d, %s: %v with a range of one batch, %v with that batch", i, a.Model, same, fixed)
+		}
+		whole := jobs[0]
+		whole.Batch.Max = whole.Batch.Min
+		if slow, fast := alone([]sim.Job{whole}, terms), alone(jobs, terms); fast < slow {
+			sooner++
+		} else if fast > slow+slow/20 {
+			t.Errorf("job %d, %s: %v with all batches, %v with the first", i, a.Model, fast, slow)
+		}
+	}
+	if sooner == 0 {
+		t.Error("no job gains by another batch")
+	}
+}

@@ -38,8 +38,8 @@ func Terms(f trace.File, in Setup, rigid bool) ([]sim.Job, sim.Terms, error) {
 	return jobs, sim.Terms{
 		Round:     roundSeconds * time.Second,
 		StartCost: func(sim.Job, int) time.Duration { return pauseSeconds * time.Second },
-		Pace: func(j sim.Job, placement []int) (float64, error) {
-			seconds, err := of[j.ID].seconds(placement)
+		Pace: func(j sim.Job, at sim.Standing) (float64, error) {
+			seconds, err := of[j.ID].seconds(at.Placement)
 			return one[j.ID] / seconds, err
 		},
 	}, nil
