@@ -213,6 +213,13 @@ type Decision struct {
 	Moves []Move    `json:"moves"`
 }
 
+// Granted says which transaction was the last to change which devices jobs have. A
+// leader compares when it was written: where etcd was restored from a backup, it is
+// older than the leader knows it.
+type Granted struct {
+	By string `json:"by"` // the transaction, for people
+}
+
 // Move is one job's change of size.
 type Move struct {
 	Job  cluster.JobID `json:"job"`

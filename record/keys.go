@@ -17,6 +17,7 @@ const (
 	NodesPrefix   = Root + "nodes/"
 	JobsPrefix    = Root + "jobs/"
 	AllocationKey = Root + "allocation/last"
+	GrantedKey    = Root + "allocation/granted"
 	PausedKey     = Root + "paused"
 	LimitsKey     = Root + "limits"
 	EventsPrefix  = Root + "events/"

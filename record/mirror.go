@@ -84,6 +84,7 @@ type Mirror struct {
 	Meta     Versioned[Meta]
 	Leaders  map[string]Versioned[Leader] // by key
 	Decision Versioned[Decision]
+	Granted  Versioned[Granted]
 	Paused   Versioned[Paused]
 	Limits   Versioned[Limits]
 	Told     map[uint64]Versioned[Event]              // what leaders tell, by slot
@@ -218,6 +219,8 @@ func (m *Mirror) set(at Place, c Change) error {
 		return set(&m.Meta, c)
 	case KindDecision:
 		return set(&m.Decision, c)
+	case KindGranted:
+		return set(&m.Granted, c)
 	case KindPaused:
 		return set(&m.Paused, c)
 	case KindLimits:

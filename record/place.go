@@ -17,6 +17,7 @@ const (
 	KindMeta
 	KindLeader
 	KindDecision
+	KindGranted
 	KindPaused
 	KindLimits
 	KindEvent // of a leader
@@ -79,7 +80,7 @@ func (p Place) subtree() subtree {
 
 // clusterKeys are the keys that there is one of.
 var clusterKeys = map[string]Kind{
-	MetaKey: KindMeta, AllocationKey: KindDecision, PausedKey: KindPaused, LimitsKey: KindLimits,
+	MetaKey: KindMeta, AllocationKey: KindDecision, GrantedKey: KindGranted, PausedKey: KindPaused, LimitsKey: KindLimits,
 }
 
 // nodeKeys and jobKeys are those that there is one of below a node or a job.

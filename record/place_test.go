@@ -12,6 +12,7 @@ func TestLocate(t *testing.T) {
 	for key, want := range map[string]record.Place{
 		record.MetaKey:                                  {Kind: record.KindMeta},
 		record.AllocationKey:                            {Kind: record.KindDecision},
+		record.GrantedKey:                               {Kind: record.KindGranted},
 		record.PausedKey:                                {Kind: record.KindPaused},
 		record.LimitsKey:                                {Kind: record.KindLimits},
 		record.LeaderPrefix + "3f":                      {Kind: record.KindLeader, Name: record.LeaderPrefix + "3f"},

@@ -41,10 +41,21 @@ const (
 	CreateRevision                  // 0 means: the key is absent
 )
 
-// Compare demands that a key's field equals Revision.
+// Relation is how a Compare holds a field against its revision.
+type Relation uint8
+
+// The relations.
+const (
+	Equal   Relation = iota // the field is the revision
+	AtLeast                 // it is the revision, or a later one
+	Before                  // it is an earlier one
+)
+
+// Compare demands that a key's field is in Relation to Revision.
 type Compare struct {
 	Key      string
 	Field    Field
+	Relation Relation
 	Revision int64
 }
 
@@ -65,6 +76,15 @@ func Absent(key string) Compare { return Compare{Key: key, Field: CreateRevision
 // Unchanged demands that key was last written at revision mod (0: absent).
 func Unchanged(key string, mod int64) Compare {
 	return Compare{Key: key, Field: ModRevision, Revision: mod}
+}
+
+// Within demands that key was last written at revision from or later, and before
+// revision end. An absent key was written at 0.
+func Within(key string, from, end int64) []Compare {
+	return []Compare{
+		{Key: key, Field: ModRevision, Relation: AtLeast, Revision: from},
+		{Key: key, Field: ModRevision, Relation: Before, Revision: end},
+	}
 }
 
 // SameLife demands that key came into being at revision create and has existed since.
@@ -175,8 +195,8 @@ func (t Txn) Check(limit int) error {
 			len(t.If), len(t.Then), limit))
 	}
 	for _, c := range t.If {
-		if c.Key == "" || c.Field != ModRevision && c.Field != CreateRevision {
-			faults = append(faults, fmt.Errorf("compare %+v: needs a key, and ModRevision or CreateRevision", c))
+		if c.Key == "" || c.Field != ModRevision && c.Field != CreateRevision || c.Relation > Before {
+			faults = append(faults, fmt.Errorf("compare %+v: needs a key, and ModRevision or CreateRevision, in a known relation", c))
 		}
 	}
 	written := make(map[string]bool, len(t.Then))
@@ -212,7 +232,11 @@ func (t Txn) hold(lookup func(key string) KV) bool {
 		if c.Field == CreateRevision {
 			have = kv.CreateRevision
 		}
-		if have != c.Revision {
+		switch {
+		case c.Relation == Equal && have == c.Revision:
+		case c.Relation == AtLeast && have >= c.Revision:
+		case c.Relation == Before && have < c.Revision:
+		default:
 			return false
 		}
 	}

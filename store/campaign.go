@@ -74,11 +74,13 @@ func (s *Store) candidacy(ctx context.Context, candidate record.Leader) (*Leader
 	if err = l.enter(ctx, candidate); err != nil {
 		return nil, errors.Join(err, l.withdraw())
 	}
-	revision, err := l.await(ctx)
+	if err = l.await(ctx); err == nil {
+		err = l.begin(ctx, candidate)
+	}
 	if err != nil {
 		return nil, errors.Join(err, l.withdraw())
 	}
-	l.leads <- revision
+	l.leads <- l.ModRevision
 	return l, nil
 }
 
@@ -108,17 +110,35 @@ func (l *Leadership) enter(ctx context.Context, candidate record.Leader) error {
 	panic("store: commit answered " + out.Result.String())
 }
 
-// await waits until the candidate's key is the oldest and returns the revision at which it was.
-func (l *Leadership) await(ctx context.Context) (int64, error) {
+// begin writes the key of a candidate whose turn has come once more: etcd may be
+// restored from a backup that was made while it still waited, and brings back its
+// predecessor and what that had granted. What this leader writes then lands nowhere.
+func (l *Leadership) begin(ctx context.Context, candidate record.Leader) error {
+	ctx, cancel := l.whileHeld(ctx)
+	defer cancel()
+	out := l.store.Commit(ctx, record.Txn{
+		ID:   "lead",
+		If:   []record.Compare{record.SameLife(l.Key, l.CreateRevision)},
+		Then: []record.Op{record.PutLeased(l.Key, candidate, l.lease)},
+	})
+	if out.Result == record.Applied {
+		l.ModRevision = out.Revision
+		return nil
+	}
+	return errors.Join(errKeyLost, out.Err) // an answer that is lost costs a candidacy
+}
+
+// await waits until the candidate's key is the oldest.
+func (l *Leadership) await(ctx context.Context) error {
 	ctx, cancel := l.whileHeld(ctx)
 	defer cancel()
 	for {
 		first, revision, err := l.oldest(ctx)
 		if err != nil || first {
-			return revision, err
+			return err
 		}
 		if err := l.deletion(ctx, revision+1); err != nil {
-			return 0, err
+			return err
 		}
 	}
 }

@@ -55,11 +55,17 @@ func (s *Store) commit(ctx context.Context, t record.Txn) record.Outcome {
 func compares(in []record.Compare) []clientv3.Cmp {
 	out := make([]clientv3.Cmp, len(in))
 	for i, c := range in {
-		switch c.Field {
-		case record.ModRevision:
-			out[i] = clientv3.Compare(clientv3.ModRevision(c.Key), "=", c.Revision)
-		case record.CreateRevision:
-			out[i] = clientv3.Compare(clientv3.CreateRevision(c.Key), "=", c.Revision)
+		field := clientv3.ModRevision(c.Key)
+		if c.Field == record.CreateRevision {
+			field = clientv3.CreateRevision(c.Key)
+		}
+		switch c.Relation {
+		case record.Equal:
+			out[i] = clientv3.Compare(field, "=", c.Revision)
+		case record.AtLeast: // etcd knows greater and less
+			out[i] = clientv3.Compare(field, ">", c.Revision-1)
+		case record.Before:
+			out[i] = clientv3.Compare(field, "<", c.Revision)
 		}
 	}
 	return out

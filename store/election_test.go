@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -242,7 +243,7 @@ func TestCandidateGivesUp(t *testing.T) {
 		_, err := b.Campaign(ctx, record.Leader{Node: "b"})
 		c <- err
 	}()
-	w := a.Watch(t.Context(), first.CreateRevision+1, record.LeaderPrefix)
+	w := a.Watch(t.Context(), first.ModRevision+1, record.LeaderPrefix)
 	key := (<-w.C).Changes[0].Key
 	cancel()
 	if err := <-c; !errors.Is(err, context.Canceled) {
@@ -255,4 +256,60 @@ func TestCandidateGivesUp(t *testing.T) {
 		t.Error(err)
 	}
 	resign(t, first)
+}
+
+// etcd may be restored from a backup that was made while a candidate still waited: its
+// predecessor is back, with all that it had granted. Nothing that this leader writes
+// lands there, since what it compares was written when its term began.
+func TestATermBeginsWithAWrite(t *testing.T) {
+	t.Parallel()
+	endpoint := etcdtest.Endpoint(t)
+	a, b := etcdtest.Open(t, endpoint), etcdtest.Open(t, endpoint)
+	first := leads(t, a, "a")
+	waiting, c := waits(t, b, "b")
+	out := a.Commit(t.Context(), record.Txn{ID: "last", If: []record.Compare{first.Compare()}, Then: []record.Op{etcdtest.Put("led", first.Key)}})
+	if out.Result != record.Applied {
+		t.Fatalf("the first leader's write: %v %v", out.Result, out.Err)
+	}
+	resign(t, first)
+	second := next(t, c)
+	kv, exists, err := b.Get(t.Context(), second.Key)
+	if err != nil || !exists || kv.CreateRevision != waiting.CreateRevision || kv.Lease != waiting.Lease {
+		t.Errorf("its key is %+v (exists: %v, %v), and was %+v while it waited", kv, exists, err, waiting)
+	}
+	if cmp := second.Compare(); cmp != record.Unchanged(kv.Key, kv.ModRevision) || cmp.Revision <= out.Revision {
+		t.Errorf("it compares %+v, its predecessor wrote at %d, its key is %+v", cmp, out.Revision, kv)
+	}
+	holds(t, b, second)
+	// As if a restore had brought back the key of another moment.
+	if out := b.Commit(t.Context(), record.Txn{ID: "rewrite", Then: []record.Op{{Key: kv.Key, Value: kv.Value, Lease: kv.Lease}}}); out.Result != record.Applied {
+		t.Fatalf("%v %v", out.Result, out.Err)
+	}
+	refuses(t, b, second)
+	resign(t, second)
+}
+
+// A process that was frozen past its lease finds that out when it asks, whichever of its timers have fired.
+func TestAFrozenLeaderIsNotCertain(t *testing.T) {
+	t.Parallel()
+	var slept atomic.Int64
+	s := etcdtest.OpenWith(t, store.Config{
+		Endpoints: []string{etcdtest.Endpoint(t)}, DialTimeout: etcdtest.Soon, LeaderTTL: time.Hour, // no timer fires, and nothing is renewed, meanwhile
+		Clock: func() time.Duration { return store.Boottime() + time.Duration(slept.Load()) },
+	})
+	l := leads(t, s, "a")
+	if !l.Certain() {
+		t.Error("a leader whose lease has an hour left is not certain of it")
+	}
+	select {
+	case <-l.Lost():
+		t.Error("its term is over")
+	default:
+	}
+	slept.Store(int64(2 * time.Hour))
+	if l.Certain() {
+		t.Error("a leader whose lease ran out an hour ago is certain of it")
+	}
+	etcdtest.AwaitClosed(t, "it is told", l.Lost())
+	resign(t, l)
 }

@@ -5,15 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/bellows-ml/bellows/record"
 )
 
-// Leadership is one term of one leader. Its token is (Key, CreateRevision).
+// Leadership is one term of one leader. Its token is (Key, ModRevision).
 type Leadership struct {
 	Key            string
 	CreateRevision int64
+	// ModRevision is when the key was written as the term began, after the keys of all
+	// earlier leaders were gone: a backup that holds it holds all that those wrote.
+	ModRevision int64
 
 	store *Store
 	lease int64
@@ -21,14 +25,31 @@ type Leadership struct {
 	ctx   context.Context
 	stop  context.CancelFunc
 
+	until atomic.Int64 // on the clock, in nanoseconds: for so long the lease is certain
+
 	lostOnce sync.Once
 	lost     chan struct{}
-	renewed  chan time.Duration // when the last renewal of the lease was sent
-	leads    chan int64         // the revision at which the key was seen as the oldest; holds one
+	renewed  chan struct{} // the lease was renewed
+	leads    chan int64    // the revision at which the key was seen as the oldest; holds one
 }
 
-// Compare is the condition of every write of this leader: its key has existed since the term began.
-func (l *Leadership) Compare() record.Compare { return record.SameLife(l.Key, l.CreateRevision) }
+// Compare is the condition of every write of this leader: its key is as it was
+// written when the term began.
+func (l *Leadership) Compare() record.Compare { return record.Unchanged(l.Key, l.ModRevision) }
+
+// Certain reports whether the lease cannot have expired yet, and ends the term if it
+// may have. Ask before each write: a process that was frozen learns it here before a
+// timer can have told it.
+func (l *Leadership) Certain() bool {
+	if l.left() > 0 {
+		return true
+	}
+	l.lose()
+	return false
+}
+
+// left returns for how long the lease is certain.
+func (l *Leadership) left() time.Duration { return time.Duration(l.until.Load()) - l.store.cfg.Clock() }
 
 // Lost is closed when the term is over: the key is gone, or the lease was not
 // renewed within its TTL, counted from the sending of the last renewal. The leader
@@ -51,11 +72,12 @@ func (s *Store) hold(ctx context.Context, lease int64, sentAt time.Duration) *Le
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	l := &Leadership{
 		Key: leaderKey(lease), store: s, lease: lease, ctx: ctx, stop: cancel,
-		lost: make(chan struct{}), renewed: make(chan time.Duration), leads: make(chan int64, 1),
+		lost: make(chan struct{}), renewed: make(chan struct{}), leads: make(chan int64, 1),
 	}
+	l.until.Store(int64(sentAt + s.cfg.LeaderTTL))
 	detach := context.AfterFunc(s.ctx, cancel)
 	l.wg.Go(l.keep)
-	l.wg.Go(func() { l.expire(sentAt) })
+	l.wg.Go(l.expire)
 	l.wg.Go(l.guard)
 	s.spawn(func() {
 		l.wg.Wait()
@@ -69,28 +91,28 @@ func (l *Leadership) keep() {
 	defer l.lose()
 	// Four attempts fit into the lease's time.
 	_ = l.store.KeepLease(l.ctx, l.lease, l.store.cfg.LeaderTTL/4, func(sentAt time.Duration) {
+		l.until.Store(int64(sentAt + l.store.cfg.LeaderTTL))
 		select {
-		case l.renewed <- sentAt:
+		case l.renewed <- struct{}{}:
 		case <-l.ctx.Done():
 		}
 	})
 }
 
 // expire ends the term when the lease may have expired.
-func (l *Leadership) expire(sentAt time.Duration) {
+func (l *Leadership) expire() {
 	defer l.lose()
-	ttl := l.store.cfg.LeaderTTL
-	timer := time.NewTimer(sentAt + ttl - Boottime())
+	timer := time.NewTimer(l.left())
 	defer timer.Stop()
 	for {
 		select {
-		case sentAt = <-l.renewed:
+		case <-l.renewed:
 		case <-timer.C:
 		case <-l.ctx.Done():
 			return
 		}
 		// The timer's clock stops while the machine sleeps, so it only triggers the comparison.
-		left := sentAt + ttl - Boottime()
+		left := l.left()
 		if left <= 0 {
 			return
 		}
@@ -111,12 +133,25 @@ func (l *Leadership) guard() {
 		if gone := l.watchKey(revision + 1); gone {
 			return
 		}
-		// Changes were missed while etcd was away: read whether the key still exists.
-		var err error
-		if _, revision, err = l.oldest(l.ctx); err != nil {
+		// Changes were missed while etcd was away, or it was restored from a backup: read
+		// whether the key is still as it was written when the term began.
+		kv, at, err := l.own()
+		if err != nil || kv.ModRevision != l.ModRevision {
 			return
 		}
+		revision = at
 	}
+}
+
+// own reads the leader's key, and the revision at which it was so; a key that is gone is empty.
+func (l *Leadership) own() (record.KV, int64, error) {
+	kvs, revision, err := l.store.Range(l.ctx, l.Key)
+	for _, kv := range kvs {
+		if kv.Key == l.Key {
+			return kv, revision, err
+		}
+	}
+	return record.KV{}, revision, err
 }
 
 // watchKey returns true when the key is gone or the term is over, and false when

@@ -52,6 +52,9 @@ type Config struct {
 	// MaxTxnOps is etcd's --max-txn-ops; 0 = record.DefaultMaxTxnOps.
 	MaxTxnOps int
 
+	// Clock is what leaders count their leases by; nil = Boottime. For tests.
+	Clock func() time.Duration
+
 	// Observe is called after each call, by the goroutine that made it, and must not
 	// block; nil = not called.
 	Observe func(Call)
@@ -106,6 +109,9 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	cfg.LeaderTTL = cmp.Or(cfg.LeaderTTL, DefaultLeaderTTL)
 	cfg.StallAfter = cmp.Or(cfg.StallAfter, DefaultStallAfter)
 	cfg.MaxTxnOps = cmp.Or(cfg.MaxTxnOps, record.DefaultMaxTxnOps)
+	if cfg.Clock == nil {
+		cfg.Clock = Boottime
+	}
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	dial, stop := context.WithTimeout(ctx, cfg.DialTimeout)
 	defer stop()

@@ -22,6 +22,16 @@ var ofStore = []Mutant{
 		Breaks: "two leaders at once (I10)",
 	},
 	{
+		Name: "term-begins-with-a-write", File: "store/leadership.go", Tests: "TestATermBeginsWithAWrite",
+		Old: "return record.Unchanged(l.Key, l.ModRevision)", New: "return record.SameLife(l.Key, l.CreateRevision)",
+		Breaks: "a leader writes into an etcd that was restored to when its predecessor led (I3, I10)",
+	},
+	{
+		Name: "frozen-leader-is-not-certain", File: "store/leadership.go", Tests: "TestAFrozenLeaderIsNotCertain",
+		Old: "\tl.lose()\n\treturn false\n", New: "\treturn true\n",
+		Breaks: "a leader that was frozen past its lease goes on writing (I10)",
+	},
+	{
 		Name: "unanswered-is-unknown", File: "store/commit.go", Tests: "TestEtcdHangs|TestEtcdStopsAndComesBack",
 		Old: "out := record.Outcome{ID: t.ID, Result: record.Unknown,", New: "out := record.Outcome{ID: t.ID, Result: record.Conflict,",
 		Breaks: "a transaction that may land late counts as refused (I3)",

@@ -57,7 +57,7 @@ func randomTxn(random *rand.Rand, prefix string, kvs []record.KV) record.Txn {
 				found = kv
 			}
 		}
-		switch random.IntN(6) {
+		switch random.IntN(8) {
 		case 0:
 			txn.If = append(txn.If, record.Absent(k))
 		case 1, 2, 3:
@@ -66,6 +66,11 @@ func randomTxn(random *rand.Rand, prefix string, kvs []record.KV) record.Txn {
 			txn.If = append(txn.If, record.SameLife(k, found.CreateRevision))
 		case 5:
 			txn.If = append(txn.If, record.SameLife(k, found.ModRevision))
+		case 6, 7:
+			if found.ModRevision > 0 { // else revisions cannot be shifted
+				from := found.ModRevision + random.Int64N(3) - 1
+				txn.If = append(txn.If, record.Within(k, from, from+1+random.Int64N(3))...)
+			}
 		}
 	}
 	for range 1 + random.IntN(4) {

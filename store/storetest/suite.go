@@ -62,6 +62,12 @@ func compares(t *testing.T, s Subject) {
 		{"written since", []record.Compare{record.Unchanged("c/a", created)}, record.Conflict},
 		{"same life", []record.Compare{record.SameLife("c/a", created)}, record.Applied},
 		{"another life", []record.Compare{record.SameLife("c/a", written)}, record.Conflict},
+		{"within", record.Within("c/a", written, written+1), record.Applied},
+		{"within a wide range", record.Within("c/a", 0, written+100), record.Applied},
+		{"before the range", record.Within("c/a", written+1, written+100), record.Conflict},
+		{"after the range", record.Within("c/a", 0, written), record.Conflict},
+		{"an absent key was written at 0", record.Within("c/b", 0, 1), record.Applied},
+		{"an absent key is before every range", record.Within("c/b", 1, written+100), record.Conflict},
 		{"one of two", []record.Compare{record.SameLife("c/a", created), record.SameLife("c/b", 1)}, record.Conflict},
 	} {
 		before := now(t, s)
