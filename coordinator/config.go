@@ -53,10 +53,11 @@ type Config struct {
 // all else needs no more than these.
 const LeastTxnOps = 16
 
-// Token fences a term: the leader's key and the revision at which it came into being.
+// Token fences a term: the leader's key and the revision at which the leader wrote
+// it when its term began.
 type Token struct {
-	Key    string
-	Create int64
+	Key string
+	Mod int64
 }
 
 // Timing holds the protocol's times.
@@ -108,5 +109,6 @@ const (
 	PromiseStands                     // a node that has taken its promise back meanwhile is fenced (I1)
 	RemoveOver                        // a job waits for ever for a node that was removed (I9)
 	SmallerForm                       // a job whose transaction is too large for etcd keeps its devices for ever (I9)
+	GrantsStand                       // devices that a restored etcd has granted to a job are granted to another by one who does not know it (I3)
 	SameTimeline                      // what was said of a generation before etcd was restored counts for another of its number (I1, I2)
 )

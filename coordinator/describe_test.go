@@ -21,6 +21,9 @@ func describe(t record.Txn, now time.Time) string {
 		}
 	}
 	for _, op := range t.Then {
+		if op.Key == record.GrantedKey {
+			continue // whenever grants change
+		}
 		parts = append(parts, describeOp(op, now))
 	}
 	return fmt.Sprintf("txn %s: %s", verb, strings.Join(parts, " | "))

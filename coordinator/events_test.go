@@ -73,7 +73,7 @@ func TestEarlyCandidateIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.answers()
-	l.c = coordinator.New(coordinator.Config{Token: coordinator.Token{Key: key, Create: kv.CreateRevision}, Policy: "script", Timeless: true, Interval: time.Second})
+	l.c = coordinator.New(coordinator.Config{Token: coordinator.Token{Key: key, Mod: kv.ModRevision}, Policy: "script", Timeless: true, Interval: time.Second})
 	for range 2 { // the second time there is nothing left to tell
 		l.reload()
 	}

@@ -76,13 +76,14 @@ func regrant(in situation) *move {
 // rest is for its compares and an event.
 const roomForOps = record.DefaultMaxTxnBytes / 4 * 3
 
-// fit cuts a job's operations to what one transaction takes beside an event. The
+// fit cuts a job's operations to what one transaction takes beside an event and guard's. The
 // first is always among them.
 func fit(in situation, ops []record.Op) []record.Op {
 	room := in.cfg.MaxTxnOps
 	if in.small(in.ID) { // etcd may take fewer than it is said to
 		room = min(room, LeastTxnOps)
 	}
+	room-- // for what guard adds
 	if !in.cfg.Quiet {
 		room--
 	}

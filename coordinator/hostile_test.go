@@ -149,7 +149,7 @@ func besiege(seed uint64) (b *besieged, touched []string) {
 	touched = b.spoil(rng)
 	kv, _ := b.mem.Get(leaderKey(99))
 	b.c = coordinator.New(coordinator.Config{
-		Token: coordinator.Token{Key: kv.Key, Create: kv.CreateRevision}, Policy: "script", Timeless: true, Interval: 10 * time.Second, Timing: coordinator.DefaultTiming(), Secret: "x",
+		Token: coordinator.Token{Key: kv.Key, Mod: kv.ModRevision}, Policy: "script", Timeless: true, Interval: 10 * time.Second, Timing: coordinator.DefaultTiming(), Secret: "x",
 	})
 	b.load()
 	b.advance(20 * time.Second)
@@ -215,7 +215,7 @@ func TestAPhaseThatIsUnknownIsLeftAlone(t *testing.T) {
 	)
 	kv, _ := b.mem.Get(leaderKey(1))
 	b.c = coordinator.New(coordinator.Config{
-		Token: coordinator.Token{Key: kv.Key, Create: kv.CreateRevision}, Policy: "script", Timeless: true, Interval: 10 * time.Second, Timing: coordinator.DefaultTiming(), Secret: "x",
+		Token: coordinator.Token{Key: kv.Key, Mod: kv.ModRevision}, Policy: "script", Timeless: true, Interval: 10 * time.Second, Timing: coordinator.DefaultTiming(), Secret: "x",
 	})
 	b.load()
 	b.advance(time.Minute)
@@ -252,7 +252,7 @@ func FuzzRecord(f *testing.F) {
 		for _, kv := range append(slices.Clone(kvs), record.KV{Key: record.Root + key, Value: value}) {
 			m.Commit(record.Txn{Then: []record.Op{{Key: kv.Key, Value: kv.Value}}})
 		}
-		c := coordinator.New(coordinator.Config{Token: coordinator.Token{Key: leaderKey(1), Create: 1}, Policy: "fuzz", Timeless: true, Interval: time.Second})
+		c := coordinator.New(coordinator.Config{Token: coordinator.Token{Key: leaderKey(1), Mod: 1}, Policy: "fuzz", Timeless: true, Interval: time.Second})
 		all, revision := m.Range(record.Root)
 		for i := range 3 {
 			c.Step(s.clock().Add(time.Duration(i)*time.Minute), coordinator.Loaded{KVs: all, Revision: revision})

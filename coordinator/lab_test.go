@@ -70,7 +70,7 @@ func (l *lab) lead(without coordinator.Rule) {
 	kv, _ := l.mem.Get(key)
 	l.slow, l.wake = nil, time.Time{}
 	l.c = coordinator.New(coordinator.Config{
-		Token: coordinator.Token{Key: key, Create: kv.CreateRevision}, Policy: cmp.Or(l.policy, "script"), Timeless: !l.timed, Prompt: l.prompt,
+		Token: coordinator.Token{Key: key, Mod: kv.ModRevision}, Policy: cmp.Or(l.policy, "script"), Timeless: !l.timed, Prompt: l.prompt,
 		Interval: 10 * time.Second, Timing: coordinator.DefaultTiming(), Without: without, MaxTxnOps: l.limit, Secret: l.secret, KeepCheckpoints: l.keep, KeepResumable: l.resumable, Quiet: !l.events, Limits: l.users, NoNewPrivs: l.noPrivs,
 	})
 	l.reload()

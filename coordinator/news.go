@@ -105,7 +105,7 @@ func (w *news) tell(in situation) *move {
 // leadTold reports whether it is written down that this leader leads.
 func leadTold(in situation) bool {
 	for _, v := range in.mirror.Told {
-		if v.Value.Kind == record.LeaderChanged && v.Value.Term == in.cfg.Token.Create {
+		if v.Value.Kind == record.LeaderChanged && v.Value.Term == in.cfg.Token.Mod {
 			return true
 		}
 	}
@@ -114,7 +114,7 @@ func leadTold(in situation) bool {
 
 // leadEvent tells that this leader leads, and who did before.
 func leadEvent(in situation) record.Event {
-	e := record.Event{Kind: record.LeaderChanged, Term: in.cfg.Token.Create, By: in.mirror.Leaders[in.cfg.Token.Key].Value.Node, Why: "leads"}
+	e := record.Event{Kind: record.LeaderChanged, Term: in.cfg.Token.Mod, By: in.mirror.Leaders[in.cfg.Token.Key].Value.Node, Why: "leads"}
 	var before record.Versioned[record.Event]
 	for _, v := range in.mirror.Told {
 		if v.Value.Kind == record.LeaderChanged && v.Mod > before.Mod {

@@ -65,6 +65,8 @@ func TestSchedulesBreakWhatHasNoRule(t *testing.T) {
 		{"over before removed, on its way", coordinator.RemoveOver, removedInBetween},
 		{"a lost timeline's end", coordinator.SameTimeline, endedInALostTimeline},
 		{"a lost timeline's offer", coordinator.SameTimeline, offeredInALostTimeline},
+		{"grants that stand", coordinator.GrantsStand, grantedInALostTimeline},
+		{"grants that stand, with another on its way", coordinator.GrantsStand, carriedIntoTheRestored},
 		{"less where all is too much", coordinator.SmallerForm, tooMuchForEtcd},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -218,6 +220,67 @@ func offeredInALostTimeline(t *testing.T, without coordinator.Rule) bool {
 	l.without = without
 	play(t, l, restored+"offer j step=90 nonce=lost")
 	return recorded[record.Checkpoint](l.mem, record.CommittedKey("j-aaaaaa")).Step == 90
+}
+
+// A backup is made while a has the only device of n1. Then a ends, and a decision
+// gives the device to b; before START is sent, etcd is restored, and a has it again.
+func grantedInALostTimeline(t *testing.T, without coordinator.Rule) bool {
+	l, _ := deviceFreedSince(t, without)
+	play(t, l, "decide")
+	return l.shared(t, "n1")
+}
+
+// The same, but a START of c was on its way since before a had ended, and lands in
+// the restored etcd: what is granted is written there later than this leader knows.
+func carriedIntoTheRestored(t *testing.T, without coordinator.Rule) bool {
+	l, late := deviceFreedSince(t, without)
+	if o := l.mem.Commit(late); o.Result != record.Applied {
+		t.Fatalf("%s: %v", late.ID, o.Result)
+	}
+	play(t, l, "decide")
+	return l.shared(t, "n1")
+}
+
+// deviceFreedSince returns a leader that is about to give b what a has in the restored
+// etcd, and a START of c that is on its way.
+func deviceFreedSince(t *testing.T, without coordinator.Rule) (*lab, record.Txn) {
+	t.Helper()
+	l := newLabWithout(without)
+	l.want["a-aaaaaa"], l.want["b-aaaaaa"], l.want["c-aaaaaa"] = 1, -1, 1
+	play(t, l, `node n1 gpus=1
+		submit a workers=1..1 on=n1
+		submit b workers=1..1 on=n1
+		started a
+		node n2 gpus=1`)
+	l.holding = true
+	play(t, l, "submit c workers=1..1 on=n2")
+	var late record.Txn
+	for len(l.waiting) > 0 { // whatever is not the START of c goes its way
+		next := l.waiting[0]
+		l.waiting = l.waiting[1:]
+		if strings.HasPrefix(next.ID, "start c-") {
+			late = next
+			continue
+		}
+		l.step(coordinator.Outcome{Outcome: l.mem.Commit(next)})
+		l.watch()
+	}
+	if late.ID == "" {
+		t.Fatal("c does not start")
+	}
+	l.holding = false
+	backup := l.mem.Backup()
+	l.want["a-aaaaaa"], l.want["b-aaaaaa"] = -1, 1
+	l.thinks = true
+	play(t, l, `stop a now
+		stopped a
+		advance 10s`)
+	if _, granted := l.mem.Get(record.GrantKey("n1", "a-aaaaaa")); granted {
+		t.Fatal("a has its device still")
+	}
+	l.mem.Restore(backup)
+	l.watched = l.mem.Revision()
+	return l, late
 }
 
 // The owner goes back to step 100. What the last generation has offered since is

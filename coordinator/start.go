@@ -25,7 +25,7 @@ func startQueued(in situation) *move {
 // start sends START of the next generation, if a decision has granted devices
 // and all of them are free. If not it answers with what keeps it from starting.
 //
-// Its N grants and plan, permit, state and old permit make N + 4 operations
+// Its N grants and plan, permit, state, old permit and what guard adds make N + 5 operations
 // for N nodes; each node that the job leaves adds the deletion of a grant. What
 // is more than etcd takes follows: see regrant.
 func start(in situation, from int, why string) *move {
@@ -74,10 +74,10 @@ func start(in situation, from int, why string) *move {
 			m.ifs = append(m.ifs, record.Absent(record.AliveKey(member.Node)))
 		}
 	}
-	if n := len(m.ifs) + leaderAndState; n > in.cfg.MaxTxnOps {
+	if n := len(m.ifs) + addedCompares; n > in.cfg.MaxTxnOps {
 		why := fmt.Sprintf("%s of its last world are lost and not back: to start without them takes %d compares in one transaction, "+
 			"and etcd takes %d: raise --max-txn-ops of etcd and of the coordinator, or bring some of them back",
-			count(n-leaderAndState-1, "node"), n, in.cfg.MaxTxnOps)
+			count(n-addedCompares-1, "node"), n, in.cfg.MaxTxnOps)
 		return blocked(in, why).after(found)
 	}
 	m.then = []record.Op{
@@ -109,7 +109,7 @@ func startable(in situation) (*cluster.Allocation, *move) {
 	if t.Workers() == 0 {
 		return nil, nil
 	}
-	if t.Workers() <= in.state().OutOfMemory { // asked before that was known
+	if t.Workers() <= in.state().OutOfMemory && !slices.Contains(in.sizes, t.Workers()) { // asked before that was known
 		return nil, &move{job: in.JobView, grant: &granting{void: true}}
 	}
 	var found *move

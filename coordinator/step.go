@@ -71,6 +71,10 @@ func (c *Coordinator) Census(now time.Time) (record.Census, bool) {
 // load takes a listing in. Transactions without an answer are cleared up by it;
 // the waits for lost nodes go on: see watchNodes.
 func (c *Coordinator) load(e Loaded) {
+	if e.Revision < c.view.awaited {
+		c.out.Reload = true // read before this leader's own last write
+		return
+	}
 	c.unreadable(c.view.load(e)...)
 	c.measures.takeAll(c.view.mirror, c.waits.clock)
 	c.transactions.reloaded()
@@ -82,10 +86,24 @@ func (c *Coordinator) change(e Changed) {
 		return
 	}
 	for _, ch := range e.Changes {
+		if c.lost(ch.ModRevision) {
+			return
+		}
 		if ch.ModRevision > c.view.listed {
 			c.apply(ch)
 		}
 	}
+}
+
+// lost reports whether nothing is known any more, as a revision shows that etcd was
+// restored from a backup. Nothing is decided then before everything was read anew.
+func (c *Coordinator) lost(revision int64) bool {
+	if c.view.loaded() && !c.view.leaps(revision) {
+		return false
+	}
+	c.view.drop(revision)
+	c.out.Reload = true
+	return true
 }
 
 // apply takes in one change.
@@ -99,7 +117,7 @@ func (c *Coordinator) apply(ch record.Change) {
 func (c *Coordinator) outcome(o record.Outcome) {
 	end := c.transactions.outcome(o)
 	c.out.Reload = c.out.Reload || end.reload
-	if f := end.landed; f != nil {
+	if f := end.landed; f != nil && !c.lost(o.Revision) {
 		for _, op := range f.then {
 			if op.Prefix {
 				c.unreadable(c.view.forget(op.Key, o.Revision)...)
@@ -211,7 +229,7 @@ func (c *Coordinator) perform(m *move) {
 	if e, ok := eventOf(m); ok && !c.cfg.Quiet {
 		m.then = append(m.then, c.news.write(e, c.view.mirror, c.waits.now))
 	}
-	c.out.Txns = append(c.out.Txns, c.transactions.build(m))
+	c.out.Txns = append(c.out.Txns, c.transactions.build(m, c.view))
 }
 
 // unreadable notes records that this version cannot read.

@@ -235,6 +235,9 @@ func (x script) Run(sh *machine.Shim) {
 		x.s.did("damaged checkpoint loaded")
 		x.s.at(x.s.between(0, time.Second), func() { sh.Exit(1) })
 	}
+	if sh.World.Size() <= x.job(sh).hungry {
+		x.s.at(x.s.between(0, 2*time.Second), func() { x.s.starve(sh) })
+	}
 	x.s.at(x.s.between(0, agentTick), func() { x.train(sh, -1) })
 }
 

@@ -47,6 +47,10 @@ func (s *storm) check(c record.Change, before map[cluster.JobID]record.Versioned
 		}
 	case rest == "state":
 		s.checkSaveTime(v)
+		if was, known := s.charged[v.ID]; known {
+			s.checkCharge(v.ID, was, v.State.Value)
+		}
+		s.charged[v.ID] = v.State.Value
 	case strings.HasSuffix(rest, "/halt") && c.CreateRevision == c.ModRevision:
 		s.halted[record.JobGen{Job: v.ID, Generation: v.State.Value.Generation}] = s.now
 	case strings.HasPrefix(rest, "checkpoint/bad/"):
@@ -57,6 +61,7 @@ func (s *storm) check(c record.Change, before map[cluster.JobID]record.Versioned
 		}
 		plan := v.Generation(v.State.Value.Generation).Plan.Value
 		s.checkWorld(v, plan)
+		s.checkMemory(v, plan)
 		if from := plan.Resume; (from != nil) != v.Committed.Exists() || from != nil && *from != v.Committed.Value {
 			s.fault("I5: %s/%d begins at %+v, committed is %+v", job, plan.World.Generation, from, v.Committed.Value)
 		}

@@ -55,7 +55,9 @@ var fates = []fate{
 	{"disk misread", (*storm).misread},
 	{"node scrapped", (*storm).scrapNode},
 	{"etcd restored", (*storm).restoreEtcd},
+	{"etcd restored", (*storm).restoreEtcd},
 	{"worker unkillable", (*storm).stickWorker},
+	{"worker out of memory", (*storm).starveWorker},
 }
 
 func (s *storm) leader() *simLeader { return s.leaders[len(s.leaders)-1] }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,6 +32,7 @@ type simLeader struct {
 	lists  int           // listings under way
 	skew   time.Duration // of its clock
 	led    bool          // it has asked a full question
+	epoch  int           // of etcd that it watches: a restore ends the watch, until everything is listed
 }
 
 func (l *simLeader) clock() time.Time { return l.s.clock().Add(l.skew) }
@@ -57,12 +59,12 @@ func (s *storm) elect() {
 			s.did("leader deposed unawares")
 		}
 	}
-	l := &simLeader{s: s, active: true, lease: s.mem.Grant(leaderTTL)}
+	l := &simLeader{s: s, active: true, epoch: s.epoch, lease: s.mem.Grant(leaderTTL)}
 	if s.skewed {
 		l.skew = s.between(-3*time.Minute, 3*time.Minute)
 	}
 	l.token.Key = leaderKey(len(s.leaders) + 1)
-	l.token.Create = s.write(record.PutLeased(l.token.Key, record.Leader{Node: "storm"}, l.lease))
+	l.token.Mod = s.write(record.PutLeased(l.token.Key, record.Leader{Node: "storm"}, l.lease))
 	cfg := coordinator.Config{
 		MaxTxnOps: s.ops, Token: l.token, Secret: fmt.Sprintf("term %d", len(s.leaders)), Policy: "storm", Interval: askEvery, Timing: coordinator.DefaultTiming(), Without: s.without,
 	}
@@ -116,7 +118,7 @@ func (l *simLeader) do(after time.Duration, f func()) {
 
 // hear delivers one revision's changes.
 func (l *simLeader) hear(changes []record.Change) {
-	if !l.active {
+	if !l.active || l.epoch != l.s.epoch {
 		return
 	}
 	s := l.s
@@ -158,6 +160,7 @@ func (l *simLeader) list() {
 				return
 			}
 			s.did("listing")
+			l.epoch = epoch
 			l.step(coordinator.Loaded{KVs: kvs, Revision: rev})
 			if missed, err := s.mem.Changes(rev+1, record.Root); err == nil && len(missed) > 0 {
 				l.step(coordinator.Changed{Changes: missed})
@@ -244,12 +247,14 @@ func (l *simLeader) commit(t record.Txn) record.Outcome {
 	if o.Err != nil {
 		l.s.fault("%s cannot be carried out: %v", t.ID, o.Err)
 	}
-	deposed := !ok || kv.CreateRevision != l.token.Create
+	deposed := !ok || kv.ModRevision != l.token.Mod
 	switch verb, _, _ := strings.Cut(t.ID, " "); {
 	case o.Result == record.Applied:
 		l.s.did("txn " + verb)
 	case deposed:
 		l.s.did("stale leader refused")
+	case l.lostGrants(t):
+		l.s.did("grants of a lost timeline refused")
 	default:
 		l.s.did("overtaken write refused")
 	}
@@ -262,6 +267,15 @@ func (l *simLeader) commit(t record.Txn) record.Outcome {
 		l.s.observe()
 	}
 	return o
+}
+
+// lostGrants reports whether a transaction compares what was granted in a timeline that
+// a restore of etcd has ended.
+func (l *simLeader) lostGrants(t record.Txn) bool {
+	kv, _ := l.s.mem.Get(record.GrantedKey)
+	return slices.ContainsFunc(t.If, func(c record.Compare) bool {
+		return c.Key == record.GrantedKey && (c.Relation == record.AtLeast && kv.ModRevision < c.Revision || c.Relation == record.Before && kv.ModRevision >= c.Revision)
+	})
 }
 
 // decide answers as share does, or at whim, or not at all.

@@ -9,11 +9,20 @@ import (
 // restoreEtcd takes a backup, and goes back to it after a while. Whatever happened in
 // between is known to the nodes, and to leaders that have not listed again, but not to etcd.
 func (s *storm) restoreEtcd(*simNode) {
-	if s.epoch > 0 || !s.chance(50) {
+	if s.epoch > 0 || !s.chance(70) {
 		return
 	}
 	backup := s.mem.Backup()
 	s.at(s.between(2*time.Second, 20*time.Second), func() { s.restore(backup) })
+}
+
+// sleepThroughRestore freezes the leader while etcd is restored: it thaws with what it
+// knew before, and acts on that until its listing comes.
+func (s *storm) sleepThroughRestore() {
+	if l := s.leader(); l.active && s.chance(70) {
+		l.frozen = max(l.frozen, s.now+s.between(0, leaderTTL/2))
+		s.note("leader freezes until +%v", l.frozen)
+	}
 }
 
 func (s *storm) restore(backup *record.Memory) {
@@ -21,6 +30,7 @@ func (s *storm) restore(backup *record.Memory) {
 		return
 	}
 	s.note("etcd is restored from a backup")
+	s.sleepThroughRestore()
 	s.did("etcd restored")
 	before := s.mirror
 	s.mem.Restore(backup)
@@ -41,12 +51,13 @@ func (s *storm) restore(backup *record.Memory) {
 	s.forgetJobs()
 	clear(s.halted)
 	clear(s.told)
+	clear(s.charged)
 	for _, e := range mirror.Events(0) {
 		s.told[e.Seq] = true
 	}
 	for _, l := range s.leaders {
 		if l.active {
-			l.list() // its watch has ended
+			s.at(s.between(0, 3*time.Second), l.list) // its watch has ended, which it learns once it is connected again
 		}
 	}
 }

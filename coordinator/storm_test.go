@@ -40,11 +40,12 @@ type storm struct {
 	leaders []*simLeader
 	jobs    map[cluster.JobID]*simJob
 	damaged map[record.Checkpoint]bool
-	stuck   map[*machine.Shim]bool // whose workers do not die
-	lost    map[string]bool        // nonces of plans that a restore of etcd has lost
-	unborn  map[cluster.JobID]bool // jobs of which nothing is known since
-	epoch   int                    // how often etcd was restored
-	skewed  bool                   // leaders' clocks differ by minutes
+	stuck   map[*machine.Shim]bool         // whose workers do not die
+	lost    map[string]bool                // nonces of plans that a restore of etcd has lost
+	unborn  map[cluster.JobID]bool         // jobs of which nothing is known since
+	epoch   int                            // how often etcd was restored
+	charged map[cluster.JobID]record.State // the state of each job as it was last
+	skewed  bool                           // leaders' clocks differ by minutes
 	halted  map[record.JobGen]time.Duration
 	worlds  map[string]*ranks        // what the workers of each generation do
 	passes  map[string]time.Duration // when what a node has failed of is over, by node and generation
@@ -60,12 +61,14 @@ type simJob struct {
 	steps int64 // it exits 0 after so many
 	saves bool  // a halt ends with a checkpoint
 	loose bool  // its nodes do not wait for each other: each takes its steps by itself
+	// hungry is the largest world in which its workers run out of memory.
+	hungry int
 	// All bounds that it ever had lie within these.
 	least, most int
 }
 
 // fewOps is so few that a START on several nodes does not fit into one transaction.
-const fewOps = 6
+const fewOps = 7
 
 const stepTime = 250 * time.Millisecond
 
@@ -73,7 +76,7 @@ func newStorm(seed uint64, without coordinator.Rule) *storm {
 	s := &storm{
 		rng: rand.New(rand.NewPCG(seed, 7)), without: without, mem: record.NewMemory(), jobs: map[cluster.JobID]*simJob{},
 		damaged: map[record.Checkpoint]bool{}, halted: map[record.JobGen]time.Duration{}, told: map[uint64]bool{}, tally: tally{},
-		stuck: map[*machine.Shim]bool{}, lost: map[string]bool{}, unborn: map[cluster.JobID]bool{},
+		stuck: map[*machine.Shim]bool{}, lost: map[string]bool{}, unborn: map[cluster.JobID]bool{}, charged: map[cluster.JobID]record.State{},
 		worlds: map[string]*ranks{}, passes: map[string]time.Duration{},
 	}
 	s.wild = seed%2 == 1

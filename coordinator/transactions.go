@@ -46,7 +46,7 @@ type flight struct {
 	note    Note
 	claims  []cluster.DeviceID
 	name    string
-	ifs     []record.Compare
+	ifs     []record.Compare // but for those of guard
 	then    []record.Op
 	small   bool          // as small as it can be made
 	result  record.Result // 0 = on its way
@@ -54,18 +54,19 @@ type flight struct {
 	until   time.Time // refused for no compare's sake: not again before
 }
 
-// leaderAndState is how many compares build adds to those of a move.
-const leaderAndState = 2
+// addedCompares is how many compares build adds to those of a move that grants
+// devices: of the leader's key, of the state, and the two of guard.
+const addedCompares = 4
 
 func (t *transactions) on(r Rule) bool { return t.cfg.Without&r == 0 }
 
 // build makes a transaction of a move. Its job waits for the outcome.
-func (t *transactions) build(m *move) record.Txn {
+func (t *transactions) build(m *move, v *view) record.Txn {
 	var id cluster.JobID
 	f := &flight{note: m.note, claims: m.claims, name: m.name}
 	var ifs []record.Compare
 	if t.on(LeaderCompare) {
-		ifs = append(ifs, record.SameLife(t.cfg.Token.Key, t.cfg.Token.Create))
+		ifs = append(ifs, record.Unchanged(t.cfg.Token.Key, t.cfg.Token.Mod))
 	}
 	if m.job != nil {
 		id, f.state = m.job.ID, m.job.State.Mod
@@ -84,7 +85,9 @@ func (t *transactions) build(m *move) record.Txn {
 	if f.small = t.small(id); f.small {
 		txn = txn.Small()
 	}
-	f.ifs, f.then = txn.If, txn.Then
+	f.ifs = txn.If
+	txn = guard(txn, v)
+	f.then = txn.Then
 	return txn
 }
 

@@ -18,6 +18,7 @@ type view struct {
 	mirror  *record.Mirror // nil until a listing was taken in
 	known   record.Known
 	listed  int64  // revision of the newest listing
+	awaited int64  // revision that a listing has to have reached where nothing is known
 	version uint64 // of all that decisions are made from
 	byNode  nodeIndex
 	byJob   jobIndex
@@ -38,10 +39,7 @@ func (v *view) loaded() bool { return v.mirror != nil }
 // newer than the listing, and without them devices just granted would look free.
 func (v *view) load(e Loaded) (unreadable []error) {
 	if v.mirror != nil && v.restored(e) {
-		known := append(v.byJob.derived, slices.Sorted(maps.Keys(v.byJob.all))...) // some are gone with what was lost
-		v.mirror, v.known, v.listed, v.byNode, v.byJob = nil, record.Known{}, 0, newNodeIndex(), newJobIndex()
-		v.byJob.derived = known
-		v.version++
+		v.drop(e.Revision)
 	}
 	if v.mirror == nil {
 		mirror, err := record.NewMirror(nil, 0)
@@ -67,19 +65,46 @@ func (v *view) load(e Loaded) (unreadable []error) {
 			take(record.Change{KV: record.KV{Key: key, ModRevision: e.Revision}, Deleted: true})
 		}
 	}
+	v.awaited = 0
 	v.mirror.Revision = max(v.mirror.Revision, e.Revision)
 	v.listed = max(v.listed, e.Revision)
 	return unreadable
 }
 
-// restored reports whether a listing shows a key as it was before a write or a
-// deletion that is known and older than the listing. That is so only where etcd was
-// restored from a backup, in a term that began before it. See ADR 38.
+// leap is more than revisions grow between two of which a leader hears, one after the
+// other. "bellows etcd restore" has them grow by twice as much.
+const leap = 500_000_000
+
+// leaps reports whether a revision is so far beyond all that is known that etcd
+// was restored from a backup.
+func (v *view) leaps(revision int64) bool {
+	return v.rule(SameTimeline) && v.loaded() && revision >= v.mirror.Revision+leap
+}
+
+// restored reports whether a listing is of an etcd that was restored from a backup.
+// A leader's term may outlive that, as its key is in the backup: see ADR 38. Its revision leaps, or is older than that of the
+// last listing, or it shows a key as it was before a write or a deletion that is
+// known and older than the listing.
 func (v *view) restored(e Loaded) bool {
-	return v.rule(SameTimeline) && slices.ContainsFunc(e.KVs, func(kv record.KV) bool {
+	if !v.rule(SameTimeline) {
+		return false
+	}
+	return v.leaps(e.Revision) || e.Revision < v.listed || slices.ContainsFunc(e.KVs, func(kv record.KV) bool {
 		known := max(v.known.Revision(kv.Key), v.mirror.DeletedAt(kv.Key))
 		return kv.ModRevision < known && known <= e.Revision
 	})
+}
+
+// drop forgets all records, until the next listing that has reached a revision.
+func (v *view) drop(revision int64) {
+	v.awaited = max(v.awaited, revision)
+	if !v.loaded() {
+		return
+	}
+	known := append(v.byJob.derived, slices.Sorted(maps.Keys(v.byJob.all))...) // some are gone with what was lost
+	v.mirror, v.known, v.listed, v.byNode, v.byJob = nil, record.Known{}, 0, newNodeIndex(), newJobIndex()
+	v.byJob.derived = known
+	v.version++
 }
 
 // apply takes one change in. A record that this version cannot read is an error, and left alone.
@@ -91,7 +116,7 @@ func (v *view) apply(ch record.Change) error {
 		v.byNode.current = false // the devices that it holds can be decided about, or no longer
 	}
 	switch at.Kind {
-	case record.KindEvent, record.KindDecision, record.KindNodeEvent, record.KindProgress, record.KindRequest, record.KindAsked,
+	case record.KindEvent, record.KindDecision, record.KindGranted, record.KindNodeEvent, record.KindProgress, record.KindRequest, record.KindAsked,
 		record.KindSpeed, record.KindJobKind:
 		return err // nothing is derived from these
 	case record.KindAck, record.KindSaved, record.KindOffer:

@@ -2,10 +2,12 @@ package lead_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -132,6 +134,41 @@ func (rogue) Allocate(in allocator.Input) allocator.Output {
 	return allocator.Output{Decisions: []allocator.Decision{{Job: in.Jobs[0].ID, Workers: 3}}}
 }
 
+// A leader that was frozen past its lease sends nothing any more, although its key
+// may be there: etcd may have been restored from a backup that holds it.
+func TestAFrozenLeaderSendsNothing(t *testing.T) {
+	w := newWorld(t)
+	var slept atomic.Int64
+	first := w.candidateOn("c1", w.open(store.Config{
+		LeaderTTL: time.Hour, // no timer fires, and nothing is renewed, meanwhile
+		Clock:     func() time.Duration { return store.Boottime() + time.Duration(slept.Load()) },
+	}))
+	w.node("n1", 2)
+	w.submit("j-aaaaaa", 1, 1)
+	w.phase("j-aaaaaa", cluster.Running)
+	slept.Store(int64(2 * time.Hour))
+	w.submit("k-aaaaaa", 1, 1)
+	w.log.wait(t, "leadership lost")
+	w.end(first)
+	if m := w.listed(); m.Job("k-aaaaaa").Spec.Exists() || len(m.Node("n1").Requests) != 1 {
+		t.Errorf("it has admitted a job with its lease in doubt: %+v", m.Job("k-aaaaaa"))
+	}
+}
+
+// listed reads all records.
+func (w *world) listed() *record.Mirror {
+	w.t.Helper()
+	kvs, revision, err := w.own.Range(w.t.Context(), record.Root)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	m, err := record.NewMirror(kvs, revision)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return m
+}
+
 // world is an etcd with candidates, and agents that do what they are asked for.
 type world struct {
 	t        *testing.T
@@ -164,7 +201,7 @@ func newWorld(t *testing.T) *world {
 // open connects to etcd, however busy the machine is.
 func (w *world) open(c store.Config) *store.Store {
 	w.t.Helper()
-	c.Endpoints, c.DialTimeout, c.LeaderTTL = []string{w.endpoint}, soon, 2*time.Second
+	c.Endpoints, c.DialTimeout, c.LeaderTTL = []string{w.endpoint}, soon, cmp.Or(c.LeaderTTL, 2*time.Second)
 	s, err := store.Open(w.t.Context(), c)
 	if err != nil {
 		w.t.Fatal(err)
@@ -180,8 +217,13 @@ func (w *world) open(c store.Config) *store.Store {
 // candidate starts one that ends with the test.
 func (w *world) candidate(name string) *running {
 	w.t.Helper()
+	return w.candidateOn(name, w.open(store.Config{}))
+}
+
+func (w *world) candidateOn(name string, s *store.Store) *running {
+	w.t.Helper()
 	ctx, stop := context.WithCancel(w.t.Context())
-	r := &running{store: w.open(store.Config{}), stop: stop, done: make(chan error, 1), window: lead.NewWindow(), seen: &notebook{}}
+	r := &running{store: s, stop: stop, done: make(chan error, 1), window: lead.NewWindow(), seen: &notebook{}}
 	go func() {
 		r.done <- lead.Run(ctx, lead.Config{
 			Window: r.window, Observer: r.seen,

@@ -44,7 +44,7 @@ func newTerm(cfg Config, l *store.Leadership) *term {
 	return &term{
 		cfg: cfg,
 		core: coordinator.New(coordinator.Config{
-			Token: coordinator.Token{Key: l.Key, Create: l.CreateRevision}, Secret: rand.Text(),
+			Token: coordinator.Token{Key: l.Key, Mod: l.ModRevision}, Secret: rand.Text(),
 			Policy: cfg.Policy.Name(), Timeless: allocator.IsTimeless(cfg.Policy), Prompt: allocator.IsPrompt(cfg.Policy), Interval: cfg.Interval, Timing: cfg.Timing, MaxTxnOps: cfg.MaxTxnOps, KeepCheckpoints: cfg.KeepCheckpoints, Limits: cfg.Limits, NoNewPrivs: cfg.NoNewPrivs,
 		}),
 		leadership: l,
@@ -188,7 +188,8 @@ func (t *term) step(ctx context.Context, heard []coordinator.Event) {
 	}
 }
 
-// commit executes a transaction beside the term.
+// commit executes a transaction beside the term, while its lease is certain: what was
+// decided before the process, or its machine, was frozen is not sent after that.
 func (t *term) commit(ctx context.Context, txn record.Txn) {
 	t.beside.Go(func() {
 		select {
@@ -196,6 +197,9 @@ func (t *term) commit(ctx context.Context, txn record.Txn) {
 			defer func() { <-t.commits }()
 		case <-ctx.Done():
 			return
+		}
+		if !t.leadership.Certain() {
+			return // the term is over, which it may learn here only
 		}
 		out := t.cfg.Store.Commit(ctx, txn)
 		t.tell(ctx, coordinator.Outcome{Outcome: out})

@@ -10,6 +10,66 @@ var ofCoordinator = []Mutant{
 		Breaks: "a deposed leader's transaction lands (I10)",
 	},
 	{
+		Name: "lease-is-certain-before-a-commit", File: "coordinator/lead/term.go", Tests: "TestAFrozenLeaderSendsNothing",
+		Old: "if !t.leadership.Certain() {", New: "if false {",
+		Breaks: "a leader that was frozen past its lease sends what it decided before (I10)",
+	},
+	{
+		Name: "grants-stand", File: "coordinator/guard.go", Tests: schedules,
+		Old: "if v.rule(GrantsStand) {", New: "if false {",
+		Breaks: "a device that a restored etcd has granted to a job is granted to another (I3)",
+	},
+	{
+		Name: "grants-stand-where-others-land", File: "coordinator/guard.go", Tests: schedules,
+		Old: "v.mirror.Revision+leap)", New: "1<<62)",
+		Breaks: "the same, where a transaction of the lost timeline has landed in the restored etcd (I3)",
+	},
+	{
+		Name: "changes-of-grants-are-marked", File: "coordinator/guard.go", Tests: schedules,
+		Old: "\tt.Then = append(slices.Clip(t.Then), record.Put(record.GrantedKey, record.Granted{By: t.ID}))\n", New: "",
+		Breaks: "nothing shows that a restored etcd is behind what a leader knows of grants (I3)",
+	},
+	{
+		Name: "lost-timeline-is-dropped-at-once", File: "coordinator/step.go", Tests: "TestARevisionThatLeapsIsOfARestoredEtcd",
+		Old: "if c.view.loaded() && !c.view.leaps(revision) {", New: "if c.view.loaded() {",
+		Breaks: "a leader decides from the lost timeline after it has heard of the restored one (I3)",
+	},
+	{
+		Name: "listing-has-the-last-write", File: "coordinator/step.go", Tests: "TestARevisionThatLeapsIsOfARestoredEtcd",
+		Old: "if e.Revision < c.view.awaited {", New: "if false {",
+		Breaks: "a listing without the leader's own last write makes its devices look free (I3)",
+	},
+	{
+		Name: "out-of-memory-gives-the-size-up", File: "coordinator/finish.go", Tests: "TestStories/out_of_memory$",
+		Old: "if !charged(in) || !outOfMemory(in) ||", New: "if true ||",
+		Breaks: "a job is started again at a size that has no room in memory, and charged",
+	},
+	{
+		Name: "out-of-memory-smaller-sizes-too", File: "coordinator/derive.go", Tests: "TestStories/out_of_memory$",
+		Old: "return k > out }); i > 0 {", New: "return k > out }); i > 0 && sizes[0] == out {",
+		Breaks: "a job is started in worlds smaller than one that ran out of memory",
+	},
+	{
+		Name: "out-of-memory-granted-before", File: "coordinator/start.go", Tests: "TestStories/out_of_memory_granted",
+		Old: "if t.Workers() <= in.state().OutOfMemory &&", New: "if false &&",
+		Breaks: "an answer from before it was known starts a size that has no room in memory",
+	},
+	{
+		Name: "out-of-memory-is-not-charged", File: "coordinator/finish.go", Tests: "TestStories/out_of_memory$",
+		Old: "s.OutOfMemory, s.Pinned = size, false\n", New: "s.OutOfMemory, s.Pinned = size, false\n\ts.Restarts++\n",
+		Breaks: "a job loses its restarts to sizes that have no room in memory",
+	},
+	{
+		Name: "out-of-memory-at-the-largest-ends", File: "coordinator/fail.go", Tests: "TestStories/out_of_memory$",
+		Old: "if !hasFitted(in) {", New: "if false {",
+		Breaks: "a job that has no room in memory at any size uses its restarts up",
+	},
+	{
+		Name: "out-of-memory-scaled", File: "coordinator/start.go", Tests: "TestStories/out_of_memory_scaled",
+		Old: "in.state().OutOfMemory && !slices.Contains(in.sizes, t.Workers()) {", New: "in.state().OutOfMemory {",
+		Breaks: "a job that its owner has scaled to what ran out of memory waits for ever (I9)",
+	},
+	{
 		Name: "state-compare", File: "coordinator/transactions.go", Tests: storms,
 		Old: "if t.on(StateCompare) {", New: "if false {",
 		Breaks: "a decision made from an old view lands (I10)",

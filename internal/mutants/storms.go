@@ -113,13 +113,23 @@ var ofStorms = []Mutant{
 	},
 	{
 		Name: "storm-etcd-restored", File: "coordinator/storm_restore_test.go", Tests: tallied,
-		Old: "if s.epoch > 0 || !s.chance(50) {", New: "if true {",
+		Old: "if s.epoch > 0 || !s.chance(70) {", New: "if true {",
 		Breaks: "no storm has restores of etcd",
 	},
 	{
 		Name: "storm-worker-unkillable", File: "coordinator/storm_unkillable_test.go", Tests: tallied,
 		Old: "\t\t\ts.stuck[sh] = true\n", New: "",
 		Breaks: "no storm has workers that survive SIGKILL",
+	},
+	{
+		Name: "storm-out-of-memory", File: "coordinator/storm_memory_test.go", Tests: tallied,
+		Old: "\tif sh.Starve(); sh.Report", New: "\tif sh.Report",
+		Breaks: "no storm has workers that run out of memory",
+	},
+	{
+		Name: "storm-leader-sleeps-through-a-restore", File: "coordinator/storm_restore_test.go", Tests: tallied,
+		Old: "\ts.sleepThroughRestore()\n", New: "",
+		Breaks: "no storm has leaders that know the lost timeline only",
 	},
 	{
 		Name: "storm-offer-late", File: "coordinator/storm_agent_test.go", Tests: tallied,

@@ -80,6 +80,19 @@ func (s *Shim) Exit(status int) {
 	s.out(status, 0)
 }
 
+// Starve is the end of all workers, as one of them has run out of memory.
+func (s *Shim) Starve() {
+	if s.phase != running || s.killed != "" {
+		return
+	}
+	if s.wish.Halt == nil {
+		f := s.failure(1)
+		f.OutOfMemory = true
+		s.failed(f)
+	}
+	s.out(1, 0)
+}
+
 // Fail is the end of one worker by itself, with an exit status that is not 0. The
 // others go on until they are told to end.
 func (s *Shim) Fail(status int) {

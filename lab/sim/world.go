@@ -120,7 +120,7 @@ func (w *world) begin() {
 	w.prompt = w.cfg.Policy != nil && allocator.IsPrompt(w.cfg.Policy)
 	w.leader = coordinator.New(coordinator.Config{
 		MaxTxnOps: w.store.MaxTxnOps,
-		Token:     coordinator.Token{Key: leaderKey, Create: out.Revision}, Policy: name, Interval: w.cfg.Interval, Timing: timing, Quiet: true,
+		Token:     coordinator.Token{Key: leaderKey, Mod: out.Revision}, Policy: name, Interval: w.cfg.Interval, Timing: timing, Quiet: true,
 		Prompt: w.prompt,
 		// Policies are asked at each interval's end, timeless or not, as published figures are of
 		// that; rules say themselves when there is something to ask.
