@@ -189,18 +189,6 @@ func (d *draft) smallest(i int) int { return d.jobs[i].Sizes[0] }
 // waiting reports whether job i has no workers and may get some.
 func (d *draft) waiting(i int) bool { return d.counts[i] == 0 }
 
-// choose returns the job for which less holds against all others that ok
-// accepts, the first of them in queue order among equals; -1 if there is none.
-func (d *draft) choose(ok func(i int) bool, less func(i, k int) bool) int {
-	best := -1
-	for i := range d.jobs {
-		if ok(i) && (best < 0 || less(i, best)) {
-			best = i
-		}
-	}
-	return best
-}
-
 // answer is the decision as it stands, with a reason for all that wait.
 func (d *draft) answer() allocator.Output {
 	var out allocator.Output
