@@ -16,8 +16,11 @@ import (
 const (
 	// speedEvery is how long it takes at least from one speed record of a generation to the next.
 	speedEvery = time.Minute
-	// speedAtLeast is how long it takes at most until small changes are recorded.
-	speedAtLeast = 5 * time.Minute
+	// speedAtLeast is how long it takes at most until small changes are recorded: so
+	// long, or the part speedAtLeastPart of the generation's age, but not more than speedAtLeastEver.
+	speedAtLeast     = 5 * time.Minute
+	speedAtLeastPart = 8
+	speedAtLeastEver = time.Hour
 	// material is by which part a number must have changed to be recorded at once.
 	material = 0.03
 	// silentFor is how long a job may run without a report before that is said.
@@ -96,7 +99,8 @@ func worthRecording(in situation, next record.Speed) (news bool, again time.Time
 		}
 		return true, time.Time{}
 	}
-	late := in.since(wait{in.ID, speedWait}, was.At).Add(speedAtLeast)
+	age := was.At.Sub(in.gen.Plan.Value.At)
+	late := in.since(wait{in.ID, speedWait}, was.At).Add(min(max(speedAtLeast, age/speedAtLeastPart), speedAtLeastEver))
 	return unlike(was, next) || !in.clock.Before(late), time.Time{}
 }
 

@@ -111,3 +111,26 @@ func TestBadReportsMoveNoOtherJob(t *testing.T) {
 		t.Errorf("only %d answers were compared", answers)
 	}
 }
+
+// Small changes are recorded the less often, the longer a generation has run: an eighth
+// of its age after the last time.
+func TestOldGenerationsAreRecordedLessOften(t *testing.T) {
+	t.Parallel()
+	const hours = 6
+	l := newLab()
+	play(t, l, "node n1 gpus=4\nsubmit a\nstarted a")
+	total := 0
+	for range hours * 360 {
+		l.advance(reportEvery)
+		l.report(words{plain: []string{"a"}}, int64(10*reportEvery/time.Second))
+		for _, line := range l.answers() {
+			if strings.HasPrefix(line, "txn speed") {
+				total++
+			}
+		}
+	}
+	if every5 := hours * 12; total > every5/2 || total < hours {
+		t.Errorf("%d records in %d hours", total, hours)
+	}
+	t.Logf("%d records in %d hours", total, hours)
+}

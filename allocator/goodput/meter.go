@@ -85,6 +85,7 @@ type track struct {
 	steps  float64   // of all windows, pauses included
 	during float64   // seconds
 	batch  float64   // samples of a step; 0 = unknown
+	shown  Rate      // what they show; zero = nothing yet
 }
 
 // Fold takes a report in. Reports of one node come in the order in which it wrote them.
@@ -158,6 +159,7 @@ func (t *track) take(s Sample, done float64, took time.Duration) {
 		t.rates = slices.Delete(t.rates, 0, 1)
 	}
 	t.steps, t.during = t.steps+done, t.during+took.Seconds()
+	t.shown = t.rate()
 }
 
 // Rate is a measured speed, in steps per second.
@@ -172,23 +174,24 @@ type Rate struct {
 // nodes of one world differ, the slowest is the job's speed: the others wait for it.
 func (m *Meter) Rate() (r Rate, ok bool) {
 	for _, t := range m.tracks {
-		if x, measured := t.rate(); measured && (!ok || x.PerSecond < r.PerSecond) {
-			r, ok = x, true
+		if t.shown.Windows > 0 && (!ok || t.shown.PerSecond < r.PerSecond) {
+			r, ok = t.shown, true
 		}
 	}
 	return r, ok
 }
 
-func (t *track) rate() (Rate, bool) {
+// rate is what the windows show; zero if no step was done in any.
+func (t *track) rate() Rate {
 	moving := slices.DeleteFunc(slices.Clone(t.rates), func(r float64) bool { return r <= 0 })
 	n := len(moving)
 	if n == 0 {
-		return Rate{}, false
+		return Rate{}
 	}
 	slices.Sort(moving)
 	r := Rate{PerSecond: (moving[(n-1)/2] + moving[n/2]) / 2, Low: moving[n/20], High: moving[n-1-n/20], Windows: n}
 	r.Pace = min(r.PerSecond, t.steps/t.during)
-	return r, true
+	return r
 }
 
 // Step returns how far the generation is believed to be, and its samples; false if nothing was reported.
@@ -206,8 +209,8 @@ func (m *Meter) Fault() Fault {
 	}
 	var rates []of
 	for _, t := range m.tracks {
-		if r, ok := t.rate(); ok && r.Windows >= known {
-			rates = append(rates, of{t.node, r.PerSecond})
+		if t.shown.Windows >= known {
+			rates = append(rates, of{t.node, t.shown.PerSecond})
 		}
 	}
 	if len(rates) < 2 {

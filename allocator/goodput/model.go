@@ -195,47 +195,58 @@ func (m Model) features(k int, across bool, batch int) [4]float64 {
 // solved are the constants that fit: non-negative least squares by coordinate descent, which
 // for four constants needs no library and has one answer on every machine.
 func (m *Model) solved() [4]float64 {
-	type row struct {
-		f      [4]float64 // of relative times
-		weight float64
-	}
-	var rows []row
-	add := func(k int, across bool, batch int, time, weight float64) {
-		f := m.features(k, across, batch)
-		for i := range f {
-			f[i] /= time
-		}
-		rows = append(rows, row{f, weight})
-	}
+	var e equations
 	most := 1
 	for _, p := range m.points {
-		add(p.workers, p.across, p.batch, 1/p.rate, p.weight)
+		e.add(m.features(p.workers, p.across, p.batch), 1/p.rate, p.weight)
 		most = max(most, p.workers)
 	}
 	for k := 1; k <= 2*most; k *= 2 {
 		for _, across := range []bool{false, true} {
-			add(k, across, m.ref.Batch, 1/(m.level*Default(k)), priorWeight)
+			e.add(m.features(k, across, m.ref.Batch), 1/(m.level*Default(k)), priorWeight)
 		}
 	}
-	scale := 1 / m.level
-	x := [4]float64{0, scale, 0, 0}
+	return e.solve([4]float64{0, 1 / m.level, 0, 0})
+}
+
+// equations are the normal equations of the fit: what every measurement adds to the
+// weighted products of features, and to those of each with the relative time, 1.
+type equations struct {
+	of [4][4]float64
+	to [4]float64
+}
+
+// add takes in that a step of these features takes this time.
+func (e *equations) add(f [4]float64, time, weight float64) {
+	for i := range f {
+		f[i] /= time
+	}
+	for i := range f {
+		e.to[i] += float64(weight * f[i])
+		for j := range f {
+			e.of[i][j] += float64(float64(weight*f[i]) * f[j])
+		}
+	}
+}
+
+// solve goes from x to where no constant alone improves the fit.
+func (e *equations) solve(x [4]float64) [4]float64 {
 	const rounds = 300
 	for range rounds {
+		before := x
 		for i := range x {
-			up, down := 0.0, 0.0
-			for _, r := range rows {
-				rest := 1.0
-				for j := range x {
-					if j != i {
-						rest -= float64(r.f[j] * x[j])
-					}
+			rest := e.to[i]
+			for j := range x {
+				if j != i {
+					rest -= float64(e.of[i][j] * x[j])
 				}
-				up += float64(r.weight * r.f[i] * rest)
-				down += float64(r.weight * r.f[i] * r.f[i])
 			}
-			if down > 0 {
-				x[i] = max(0, up/down)
+			if e.of[i][i] > 0 {
+				x[i] = max(0, rest/e.of[i][i])
 			}
+		}
+		if x == before {
+			break
 		}
 	}
 	return x

@@ -157,7 +157,7 @@ func (w *world) obey(op record.Op) {
 	case at.Kind == record.KindSpec && !op.Delete:
 		w.soon = append(w.soon, func() { w.tell(j) })
 	case at.Kind == record.KindSpeed && !op.Delete && !w.cfg.Know.all():
-		j.note(w.now, decode[record.Speed](op.Value).Prediction)
+		j.note(w.now, decode[struct{ Prediction *record.Prediction }](op.Value).Prediction)
 	case at.Kind == record.KindPlan && !op.Delete:
 		w.plan(j, op.Value)
 	case at.Kind == record.KindPermit && op.Delete:
