@@ -66,6 +66,9 @@ type JobView struct {
 	Pinned      bool // must keep its present world
 	// Work is what it has left to do.
 	Work Work
+	// Alike is, where that is unknown, what would be left if the job took as much as each
+	// of the jobs like it that took more than it has done, as Work.Left, ascending; nil = nothing is known of such.
+	Alike []time.Duration
 	// Trained is how long it has had workers; Service is that times their number (device time attained).
 	Trained time.Duration
 	Service time.Duration

@@ -118,7 +118,11 @@ func describeOp(op record.Op, now time.Time) string {
 		return describeSpeed(read[record.Speed](op), now)
 	case strings.HasPrefix(key, "kinds/"):
 		k := read[record.JobKind](op)
-		return fmt.Sprintf("%s jobs=%d%s ends=%d", key, k.Jobs, describePoints(k.Points, k.Starts), len(k.Ends))
+		took := ""
+		for _, t := range k.Lengths {
+			took += fmt.Sprintf(" took=%d/%gs", t.Steps, t.WorkS)
+		}
+		return fmt.Sprintf("%s jobs=%d%s ends=%d%s", key, k.Jobs, describePoints(k.Points, k.Starts), len(k.Ends), took)
 	case key == "allocation/last":
 		var moves []string
 		for _, m := range read[record.Decision](op).Moves {

@@ -30,7 +30,11 @@ func foresee(in situation) forecast.Forecast {
 	j.Done, j.Reported, j.Void = done, told || in.Committed.Exists() || in.measures.off, void(in)
 	j.Overdue = overdue(in)
 	known := learn(in)
-	j.KindStarts = forecast.StartsOf(kindOf(in, known.name).Value.Starts)
+	kind := kindOf(in, known.name).Value
+	j.KindStarts, j.KindTook = forecast.StartsOf(kind.Starts), forecast.TookOf(kind.Lengths)
+	if !in.measures.off {
+		j.FleetTook = in.measures.fleetTook(in.mirror)
+	}
 	return known.Of(j)
 }
 

@@ -27,7 +27,8 @@ type measures struct {
 	fleet      time.Duration // median cost of a start, over all jobs; 0 = unknown
 	fleetKnown bool
 	ended      goodput.History // how predictions came out, of all kinds
-	endedKnown bool
+	took       []forecast.Took // what jobs of all kinds took
+	endedKnown bool            // both are those of the records
 }
 
 // measure is one generation.
@@ -226,10 +227,20 @@ func (ms *measures) fleetStart(m *record.Mirror) time.Duration {
 
 // history is how predictions came out, of jobs of all kinds.
 func (ms *measures) history(m *record.Mirror) goodput.History {
-	if !ms.endedKnown {
-		ms.ended, ms.endedKnown = forecast.HistoryOf(m.Kinds), true
-	}
+	ms.readKinds(m)
 	return ms.ended
+}
+
+// fleetTook is what jobs of all kinds took.
+func (ms *measures) fleetTook(m *record.Mirror) []forecast.Took {
+	ms.readKinds(m)
+	return ms.took
+}
+
+func (ms *measures) readKinds(m *record.Mirror) {
+	if !ms.endedKnown {
+		ms.ended, ms.took, ms.endedKnown = forecast.HistoryOf(m.Kinds), forecast.FleetTookOf(m.Kinds), true
+	}
 }
 
 // leastFleet is how many jobs must have started for the cluster to have a usual cost.

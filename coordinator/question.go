@@ -165,7 +165,7 @@ func asked(in situation) allocator.JobView {
 	of := in
 	of.job = withSizes(in.job, v.Sizes)
 	f := foresee(of)
-	v.Work, v.Speeds, v.StartCosts = f.Work, f.Speeds, f.StartCosts
+	v.Work, v.Alike, v.Speeds, v.StartCosts = f.Work, f.Alike, f.Speeds, f.StartCosts
 	v.Batches, v.Staying = f.Batches, f.Staying
 	return v
 }

@@ -333,10 +333,9 @@ func recordKind(in situation) *move {
 	}
 	k.Starts = append(slices.Clone(k.Starts), s.Starts...)
 	k.Starts = k.Starts[max(0, len(k.Starts)-record.MaxStartPoints):]
+	k.Ends, k.Lengths = was.Value.Ends, was.Value.Lengths
 	if in.state().Phase == cluster.Succeeded {
-		k.Ends = withEnds(was.Value.Ends, s.Told, in.state().Since)
-	} else {
-		k.Ends = was.Value.Ends
+		k.Ends, k.Lengths = withEnds(k.Ends, s.Told, in.state().Since), withLength(k.Lengths, in)
 	}
 	s.Kind, s.Prediction = name, nil
 	then := []record.Op{record.Put(record.SpeedKey(in.ID), s), record.Put(record.JobKindKey(uid, name), k)}
@@ -361,6 +360,19 @@ func withEnds(ends []record.EndPoint, told []record.ToldEnd, ended time.Time) []
 		}
 	}
 	return ends[max(0, len(ends)-record.MaxEnds):]
+}
+
+// withLength adds how much the job took that has succeeded.
+func withLength(lengths []record.Length, in situation) []record.Length {
+	j := forecast.Job{Done: in.Speed.Value.Step, Reported: in.Speed.Value.Step > 0, PerNode: in.perNode()}
+	j.Trained, j.Service = in.trained(in.now)
+	l, ok := learn(in).Length(j)
+	if !ok {
+		return lengths
+	}
+	l.WorkS = math.Round(l.WorkS*1000) / 1000
+	lengths = append(slices.Clone(lengths), l)
+	return lengths[max(0, len(lengths)-record.MaxLengths):]
 }
 
 // endsOfAJob is of how many predictions of one job it is kept how they came out.

@@ -92,6 +92,10 @@ func (l *lab) sayForecasts(in allocator.Input) {
 		if j.Speeds != nil {
 			speeds = rounded(j.Speeds)
 		}
+		alike := ""
+		if j.Alike != nil {
+			alike = fmt.Sprintf(" alike=%v", j.Alike)
+		}
 		batches := ""
 		if j.Batches != nil {
 			batches = fmt.Sprintf(" batches=%v", j.Batches)
@@ -99,7 +103,7 @@ func (l *lab) sayForecasts(in allocator.Input) {
 		if j.Staying > 0 {
 			batches += fmt.Sprintf(" staying=%.2f", j.Staying)
 		}
-		l.say("  told %s left=%s speeds=%s%s starts=%v", j.ID, work, speeds, batches, j.StartCosts)
+		l.say("  told %s left=%s%s speeds=%s%s starts=%v", j.ID, work, alike, speeds, batches, j.StartCosts)
 	}
 }
 

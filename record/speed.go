@@ -21,6 +21,8 @@ const (
 	// kind's jobs of which it is kept how they came out.
 	MaxTold = 8
 	MaxEnds = 32
+	// MaxLengths is of how many of a kind's jobs it is kept how much they took.
+	MaxLengths = 20
 	// MaxKinds is of how many kinds of jobs of one user the measurements are kept.
 	MaxKinds = 50
 )
@@ -126,6 +128,14 @@ type JobKind struct {
 	Points []SpeedPoint  `json:"points,omitempty"`
 	Starts []StartPoint  `json:"starts,omitempty"`
 	Ends   []EndPoint    `json:"ends,omitempty"` // the newest last
+	// Lengths are how much its jobs took that succeeded, the newest last.
+	Lengths []Length `json:"lengths,omitempty"`
+}
+
+// Length is how much a job took from its submission to its end.
+type Length struct {
+	Steps int64   `json:"steps,omitempty"` // 0 = it has told none
+	WorkS float64 `json:"work_s"`          // as seconds on one device
 }
 
 func (s Speed) cut(most int) any {
@@ -145,6 +155,8 @@ func (k JobKind) cut(int) any {
 	k.Points, k.Starts = sound(k.Points, k.Starts)
 	k.Ends = slices.DeleteFunc(slices.Clone(k.Ends), func(p EndPoint) bool { return !within(p.PredictedS) || !within(p.ActualS) })
 	k.Ends = k.Ends[:min(len(k.Ends), MaxEnds)]
+	k.Lengths = slices.DeleteFunc(slices.Clone(k.Lengths), func(l Length) bool { return l.Steps < 0 || !(l.WorkS > 0) || !within(l.WorkS) })
+	k.Lengths = k.Lengths[:min(len(k.Lengths), MaxLengths)]
 	return k
 }
 

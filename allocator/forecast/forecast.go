@@ -38,6 +38,14 @@ type Job struct {
 	// KindStarts are those of its kind, and Fleet the median of all jobs; 0 = unknown.
 	KindStarts []Start
 	Fleet      time.Duration
+	// KindTook is what jobs of its kind took that succeeded, and FleetTook what those of all kinds took.
+	KindTook, FleetTook []Took
+}
+
+// Took is how much a job took in all.
+type Took struct {
+	Steps int64         // 0 = unknown
+	Work  time.Duration // on one device
 }
 
 // Range is what a job needs to have another batch than the smallest.
@@ -59,6 +67,8 @@ type Start struct {
 // Forecast is what follows.
 type Forecast struct {
 	Work allocator.Work
+	// Alike is what would be left by the jobs like it (allocator.JobView.Alike).
+	Alike []time.Duration
 	// StartCosts is what a start at each of Sizes costs.
 	StartCosts []time.Duration
 	// Staying is the speed in its present world, as Speeds count it, where that has
@@ -84,6 +94,7 @@ type Learned struct {
 	one     float64 // steps per second of one worker; 0 = unknown
 	windows int     // of the job's own
 	doubt   string
+	unfit   bool // its kind's jobs are not like it
 }
 
 const (
@@ -115,7 +126,7 @@ func Learn(j Job) Learned {
 	if kind, fits := j.kindPoints(); fits {
 		points = slices.Concat(points, kind)
 	} else {
-		f.doubt = "jobs of its kind had another speed, which is not used"
+		f.doubt, f.unfit = "jobs of its kind had another speed, which is not used", true
 	}
 	if len(points) > 0 {
 		f.model = goodput.Fit(points, j.step())
@@ -141,6 +152,9 @@ func (l Learned) Of(j Job) Forecast {
 		j.Reported, j.Done, j.Starts = false, 0, nil
 	}
 	f.work(j)
+	if !f.Work.Known {
+		f.Alike = f.alike(j)
+	}
 	f.StartCosts = j.startCosts()
 	if i := slices.Index(j.Sizes, j.In.Workers); f.Batches != nil && i >= 0 && j.In.Batch > 0 && j.In.Batch != f.Batches[i] {
 		best := j

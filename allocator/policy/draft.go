@@ -25,6 +25,7 @@ type draft struct {
 	why     []string            // beside jobs
 	// rebatched jobs start again at their number with the best batch for it.
 	rebatched map[int]bool
+	guessed   []bool // beside jobs: its work is not known, but expected; nil = of none
 
 	// A job at its present number stays on its devices if it can; all others are
 	// movers and take any usable device that no stayer holds.

@@ -49,8 +49,6 @@ const (
 	flowtimeLongestWait = 24 * time.Hour
 	// flowtimeDoubling is by how much a priority must be higher to double a job's weight.
 	flowtimeDoubling = 10
-	// flowtimeLevel is the ratio of the levels by which unknown work is expected.
-	flowtimeLevel = 4
 )
 
 // Name implements allocator.Policy.
@@ -66,6 +64,7 @@ func (flowtime) movesAgain() {}
 // Allocate implements allocator.Policy.
 func (flowtime) Allocate(in allocator.Input) allocator.Output {
 	d := newDraft(in)
+	d.expectWork()
 	free, movable := d.clearMovable()
 	order := d.byWeightedWork(movable)
 	d.startFitting(overdueFirst(d, order))
@@ -73,6 +72,16 @@ func (flowtime) Allocate(in allocator.Input) allocator.Output {
 	d.startFitting(order) // where one size did not fit, a smaller may
 	d.explain("least completion time of all, rescales paid for")
 	return d.answer()
+}
+
+// expectWork puts what is expected in the place of work that is not known.
+func (d *draft) expectWork() {
+	d.guessed = make([]bool, len(d.jobs))
+	for i, j := range d.jobs {
+		if !j.Work.Known {
+			d.jobs[i].Work, d.guessed[i] = allocator.Left(expectedWork(j)), true
+		}
+	}
 }
 
 // ownWeight is ω: how much a second of the job's flow time counts beside one of a job of priority 0.
@@ -87,23 +96,7 @@ func (d *draft) byWeightedWork(jobs []int) []int {
 	return order
 }
 
-func weightedWork(j allocator.JobView) float64 { return expectedWork(j) / ownWeight(j) }
-
-// expectedWork is the work left in seconds on one device, above 0. Of a job of which
-// it is not known, as much is expected as it has attained, by levels: flowtimeLevel
-// to the power of whole numbers, in hours. So the least attained go first (the
-// Gittins index where long jobs go on for long: Aalto, Ayesta and Righter 2009), and
-// jobs of one level are equals, which do not take turns (Tiresias, Gu et al., NSDI 2019).
-func expectedWork(j allocator.JobView) float64 {
-	if j.Work.Known {
-		return work(j)
-	}
-	level := unknownWork
-	for level*flowtimeLevel <= j.Service {
-		level *= flowtimeLevel
-	}
-	return level.Seconds()
-}
+func weightedWork(j allocator.JobView) float64 { return work(j) / ownWeight(j) }
 
 // overdueFirst moves the jobs to the front that have waited longer than they may, the
 // earlier submitted first. An overdue job stays overdue, so that none is halted for a shorter one.
@@ -130,9 +123,15 @@ type valuation struct {
 // valueWork makes the valuation for jobs in the order of byWeightedWork on so many devices.
 func valueWork(d *draft, order []int, devices int) valuation {
 	v := valuation{d: d, worth: hesrptWeights(d, order)}
-	for n := 0; n < len(order); { // equals are worth the same
+	// Equals of known work are worth the same. Of those that are only expected to be equal, the
+	// earlier submitted is worth more, as if it had less left: equal shares would end them all late.
+	for n := 0; n < len(order); {
+		if d.guessed[order[n]] {
+			n++
+			continue
+		}
 		sum, m := 0.0, n
-		for ; m < len(order) && weightedWork(d.jobs[order[m]]) == weightedWork(d.jobs[order[n]]); m++ {
+		for ; m < len(order) && !d.guessed[order[m]] && weightedWork(d.jobs[order[m]]) == weightedWork(d.jobs[order[n]]); m++ {
 			sum += v.worth[order[m]]
 		}
 		for _, i := range order[n:m] {
@@ -145,7 +144,7 @@ func valueWork(d *draft, order []int, devices int) valuation {
 	for _, i := range order {
 		j := d.jobs[i]
 		v.worth[i] *= ownWeight(j) / goodput.Default(max(1, devices))
-		sum += j.StartCost(j.Sizes[0]).Seconds() + expectedWork(j)/goodput.Default(min(each, fullSize(j)))
+		sum += j.StartCost(j.Sizes[0]).Seconds() + work(j)/goodput.Default(min(each, fullSize(j)))
 	}
 	v.horizon = min(flowtimeHorizon.Seconds(), 2*sum/float64(max(1, len(order))))
 	return v
@@ -197,7 +196,7 @@ func (v valuation) cost(j allocator.JobView, k int) float64 {
 // by is what k workers are worth to job i at a speed, after a time without training.
 func (v valuation) by(i, k int, cost, speed float64) (worth, use float64) {
 	j := v.d.jobs[i]
-	left := expectedWork(j)
+	left := work(j)
 	ends := cost + left/speed
 	if ends >= v.horizon {
 		return v.worth[i] * speed * max(0, v.horizon-cost), float64(k) * v.horizon

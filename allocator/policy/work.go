@@ -9,6 +9,8 @@ import (
 const (
 	// unknownWork is the least remaining work assumed of a job of which it is not known.
 	unknownWork = time.Hour
+	// longestWork bounds what is expected.
+	longestWork = 100 * 365 * 24 * time.Hour
 	// leastWork is what is left of a job that has to start again although it is done: loading, and ending.
 	leastWork = time.Millisecond
 )
