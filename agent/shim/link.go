@@ -73,11 +73,12 @@ type toWorker struct {
 
 // link is one connection to the worker socket.
 type link struct {
-	conn   *net.UnixConn
-	cred   *unix.Ucred
-	worker *worker // once its hello was believed
-	out    chan outgoing
-	gone   chan struct{}
+	conn    *net.UnixConn
+	cred    *unix.Ucred
+	lineage []int   // the process that connected and its ancestors, read at once: it may end before its hello is heard
+	worker  *worker // once its hello was believed
+	out     chan outgoing
+	gone    chan struct{}
 
 	holding, stopping bool // hold, stop_after were sent
 	refused           bool // what still comes is not listened to
@@ -103,7 +104,7 @@ type workerServer struct {
 
 func (s *workerServer) serve(l *net.UnixListener) {
 	accept(l, func(c *net.UnixConn, cred *unix.Ucred) {
-		k := &link{conn: c, cred: cred, out: make(chan outgoing, linkQueue), gone: make(chan struct{})}
+		k := &link{conn: c, cred: cred, lineage: lineage(int(cred.Pid)), out: make(chan outgoing, linkQueue), gone: make(chan struct{})}
 		s.post(func() { s.open(k) })
 	})
 }
@@ -247,8 +248,12 @@ func (s *workerServer) hello(k *link, msg fromWorker) {
 		return
 	}
 	w := s.workers[i]
-	if !w.runs() || !descends(int(k.cred.Pid), w.PID) {
+	if !slices.Contains(k.lineage, w.PID) {
 		s.refuse(k, fmt.Sprintf("process %d does not belong to rank %d", k.cred.Pid, w.Rank))
+		return
+	}
+	if !w.runs() { // it has ended meanwhile: there is no one to answer, and what it has said counts
+		k.worker = w
 		return
 	}
 	if old := w.link; old != nil && old != k {

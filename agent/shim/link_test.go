@@ -299,6 +299,45 @@ func TestStrangersAreRefused(t *testing.T) {
 	}
 }
 
+// A worker that has ended before its first words were heard has said them all the same.
+func TestTheWordsOfAWorkerThatHasEndedCount(t *testing.T) {
+	for name, c := range map[string]struct {
+		lineage []int
+		heard   bool
+	}{
+		"the worker":          {[]int{77, 5}, true},
+		"a child of it":       {[]int{99, 77, 5}, true},
+		"a process of others": {[]int{99, 5}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ended := &worker{Worker: record.Worker{PID: 77}, exit: &record.Exit{}}
+			m := assemble(&shared{workers: []*worker{ended}, phase: running}, Report{})
+			k := &link{cred: &unix.Ucred{Pid: int32(c.lineage[0])}, lineage: c.lineage, out: make(chan outgoing, linkQueue)} //nolint:gosec // a small number
+			for _, line := range []string{hello, `{"progress":{"step":4}}`} {
+				var msg fromWorker
+				if err := json.Unmarshal([]byte(line), &msg); err != nil {
+					t.Fatal(err)
+				}
+				m.sdk.hear(k, msg)
+			}
+			if p := m.report.Progress; (p != nil && p.Step == 4) != c.heard || k.refused == c.heard || ended.link != nil {
+				t.Errorf("progress %+v, refused %t", p, k.refused)
+			}
+		})
+	}
+}
+
+// The lineage of a process ends before init.
+func TestLineage(t *testing.T) {
+	own := lineage(os.Getpid())
+	if len(own) < 2 || own[0] != os.Getpid() || own[1] != os.Getppid() || slices.Contains(own, 1) {
+		t.Errorf("%v of process %d, whose parent is %d", own, os.Getpid(), os.Getppid())
+	}
+	if gone := lineage(1 << 30); len(gone) != 1 {
+		t.Errorf("%v of a process that is gone", gone)
+	}
+}
+
 func TestAcceptingGoesOnAfterAFault(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := listen(path, os.Geteuid())

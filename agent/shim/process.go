@@ -157,20 +157,19 @@ func (f family) descendants(roots map[int]bool) []stat {
 	return found
 }
 
-// descends reports whether pid is root or a descendant of it.
-func descends(pid, root int) bool {
+// lineage returns a process and its ancestors, without init.
+func lineage(pid int) []int {
 	const maxDepth = 64 // processes that nest deeper are not a worker's
-	for range maxDepth {
-		if pid == root {
-			return true
-		}
+	pids := []int{pid}
+	for len(pids) < maxDepth {
 		s, err := readStat(pid)
 		if err != nil || s.ppid <= 1 {
-			return false
+			break
 		}
 		pid = s.ppid
+		pids = append(pids, pid)
 	}
-	return false
+	return pids
 }
 
 // kill sends SIGKILL to exactly this process: a pid that has been reused since is left alone.

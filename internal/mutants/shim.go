@@ -48,8 +48,13 @@ var ofShim = []Mutant{
 	},
 	{
 		Name: "owner-of-the-rank", File: "agent/shim/link.go", Tests: "TestStrangersAreRefused|TestWhatWorkersMayNotSay",
-		Old: "|| !descends(int(k.cred.Pid), w.PID)", New: "",
+		Old: "if !slices.Contains(k.lineage, w.PID) {", New: "if false {",
 		Breaks: "a process that is no worker speaks for a rank (I14)",
+	},
+	{
+		Name: "words-after-the-end", File: "agent/shim/link.go", Tests: "TestTheWordsOfAWorkerThatHasEndedCount",
+		Old: "if !slices.Contains(k.lineage, w.PID) {", New: "if !w.runs() || !slices.Contains(k.lineage, w.PID) {",
+		Breaks: "what a short script reports is lost",
 	},
 	{
 		Name: "no-log-holds-the-kill", File: "agent/shim/serve.go", Tests: "TestAKillWaitsForNoLog",
