@@ -3,6 +3,7 @@
 
     python3 examples/jax_spmd.py --steps 200                      # by itself, one process
     bellows run --min 1 --max 8 -- python3 examples/jax_spmd.py   # elastic, a process for each device
+    bellows verify --sizes 4,2,4 --batch-size 64 -- python3 examples/jax_spmd.py
     bellows run --process per-node -- python3 examples/jax_spmd.py   # a process for each node, with all its devices
 
 It needs jax (0.4.31 or later: pip install jax, or jax[cuda13] for GPUs). The
@@ -67,26 +68,13 @@ def main():
     jax.config.update("jax_enable_x64", True)
 
     rank, world = bellows.rank(), bellows.world_size()
-    if world > 1:
-        # A worker for each device takes its own of those that are visible; one for a node takes all.
-        each = os.environ.get("CUDA_VISIBLE_DEVICES") and os.environ.get("LOCAL_WORLD_SIZE") != "1"
-        host = os.environ["MASTER_ADDR"]
-        jax.distributed.initialize(
-            coordinator_address="%s:%s" % ("[%s]" % host if ":" in host else host, os.environ["MASTER_PORT"]),
-            num_processes=world, process_id=rank, local_device_ids=[bellows.local_rank()] if each else None,
-        )  # fmt: skip
+    bellows.jax_initialize()  # elastic
     mesh = jax.make_mesh((jax.device_count(),), ("data",))
     everywhere, split = NamedSharding(mesh, P()), NamedSharding(mesh, P("data"))
 
     points, which = spirals(args.samples)
     state = {"layers": network(), "speed": jax.tree.map(np.zeros_like, network())}
-    step = 0
-    checkpoint = bellows.resume()  # elastic
-    if checkpoint:  # elastic
-        kept = np.load(os.path.join(checkpoint.shard(0), "state.npz"))
-        leaves, shape = jax.tree.flatten(state)
-        state = jax.tree.unflatten(shape, [kept[str(i)] for i in range(len(leaves))])
-        step = checkpoint.step  # elastic
+    state, step = bellows.jax_load(state)  # elastic
     state = jax.tree.map(lambda x: jax.make_array_from_process_local_data(everywhere, np.asarray(x)), state)
 
     @jax.jit
@@ -95,11 +83,6 @@ def main():
         speed = jax.tree.map(lambda v, g: 0.9 * v - args.rate * g, state["speed"], slope)
         return {"layers": jax.tree.map(jnp.add, state["layers"], speed), "speed": speed}, loss
 
-    def write(directory):
-        if rank == 0:  # the state is the same on all ranks
-            leaves = jax.tree.leaves(state)
-            np.savez(os.path.join(directory, "state.npz"), **{str(i): x.addressable_data(0) for i, x in enumerate(leaves)})
-
     if rank == 0:
         print("step %d: begin with %d processes, %d devices" % (step, world, jax.device_count()), flush=True)
     while step < args.steps and not bellows.should_stop(step):  # elastic
@@ -107,14 +90,14 @@ def main():
         batch = [jax.make_array_from_process_local_data(split, x[mine]) for x in (points, which)]
         state, loss = train(state, *batch)
         step += 1
+        bellows.report(step, loss=loss)  # it is looked at once a second
         if step % args.log_every == 0 or step == args.steps:
-            bellows.report(step, loss=float(loss))
             if rank == 0:
                 print("step %d: loss %.6f" % (step, float(loss)), flush=True)
         if step % args.save_every == 0:
-            bellows.save(step, write)  # elastic
+            bellows.jax_save(step, state)
     jax.block_until_ready(state)
-    bellows.save(step, write)  # elastic
+    bellows.jax_save(step, state)  # elastic
     if rank == 0:
         print("step %d: end" % step, flush=True)
     if world > 1:

@@ -57,9 +57,10 @@ import shutil
 import signal
 import socket
 import sys
+import tempfile
 import threading
 import time
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Set, Tuple
 
 __all__ = [
     "Batches",
@@ -77,6 +78,9 @@ __all__ = [
     "gain",
     "global_indices",
     "indices",
+    "jax_initialize",
+    "jax_load",
+    "jax_save",
     "lightning_arguments",
     "lightning_callback",
     "local_rank",
@@ -92,6 +96,8 @@ __all__ = [
     "save",
     "seed",
     "set_random_state",
+    "sharded_load",
+    "sharded_save",
     "should_stop",
     "standalone",
     "stream",
@@ -194,13 +200,18 @@ class Checkpoint(NamedTuple):
         return os.path.join(self.path, _rank_dir(rank))
 
 
-def resume() -> Optional[Checkpoint]:
+def resume(data_changed: bool = False) -> Optional[Checkpoint]:
     """Return the checkpoint to start from, or None to start from the beginning.
 
     Every rank gets the same answer. A script that gets a checkpoint must begin
-    at its step: `indices` counts from there.
+    at its step: `indices` counts from there. `indices` refuses a data set of another
+    length than the checkpoint was trained on, for its steps would have other
+    samples; ``data_changed`` says that it is meant to be another.
     """
-    return _run.resume()
+    found = _run.resume()
+    if data_changed:
+        _run.forget_data()
+    return found
 
 
 def save(step: int, write: Callable[[str], object], samples: Optional[int] = None) -> None:
@@ -303,12 +314,14 @@ def indices(step: int, dataset_size: int, seed: Optional[int] = 0) -> List[int]:
     weigh each rank's mean loss by ``len(indices) * world_size() / batch_size()``.
     """
     first, r, w = position(step), rank(), world_size()
+    _run.check_data(step, dataset_size)
     return _samples(first + _run.batch * r // w, first + _run.batch * (r + 1) // w, dataset_size, seed)
 
 
 def global_indices(step: int, dataset_size: int, seed: Optional[int] = 0) -> List[int]:
     """Return the samples of global step ``step`` over all ranks, in rank order."""
     first = position(step)
+    _run.check_data(step, dataset_size)
     return _samples(first, first + _run.batch, dataset_size, seed)
 
 
@@ -1042,6 +1055,142 @@ def accelerate_arguments() -> Dict[str, Any]:
     return {"step_scheduler_with_optimizer": False, "gradient_accumulation_steps": accumulation_steps()}
 
 
+_DCP_DIRECTORY = "sharded"
+
+
+def sharded_save(step: int, model: Any, optimizer: Any, **others: Any) -> None:
+    """Save a model and its optimizer, sharded over ranks as FSDP2's are, in torch's distributed format; for `save`.
+
+    Each rank writes what it holds, and any number of ranks can read it: see
+    `sharded_load`. ``others`` are objects that are the same on all ranks and have
+    a ``state_dict``, such as a scheduler. Call it on every rank, at the same step.
+    """
+
+    def write(directory: str) -> None:
+        checkpoint = importlib.import_module("torch.distributed.checkpoint")
+        # The module makes files durable by itself.
+        writer = checkpoint.FileSystemWriter(os.path.join(directory, _DCP_DIRECTORY), sync_files=False)
+        checkpoint.save(_sharded_state(model, optimizer, others), storage_writer=writer)
+
+    save(step, write)
+
+
+def sharded_load(model: Any, optimizer: Any, **others: Any) -> int:
+    """Load into a model, its optimizer and others what `sharded_save` has saved, and return the step to begin at.
+
+    The same names have to be given. Without a checkpoint it changes nothing and
+    returns 0. A checkpoint of another model is refused.
+    """
+    found = resume()
+    if found is None:
+        return 0
+    checkpoint = importlib.import_module("torch.distributed.checkpoint")
+    dicts = importlib.import_module("torch.distributed.checkpoint.state_dict")
+    state = _sharded_state(model, optimizer, others)
+    with tempfile.TemporaryDirectory(prefix="bellows-sharded-") as together:
+        for part in found.shards():  # DCP reads one directory; its files have names of their own for each rank
+            if not os.path.isdir(os.path.join(part, _DCP_DIRECTORY)):
+                raise ValueError(f"{part}: no {_DCP_DIRECTORY} there: this checkpoint was not saved by bellows.sharded_save: load it as it was saved")
+            for name in os.listdir(os.path.join(part, _DCP_DIRECTORY)):
+                os.symlink(os.path.join(part, _DCP_DIRECTORY, name), os.path.join(together, name))
+        try:
+            checkpoint.load(state, storage_reader=checkpoint.FileSystemReader(together))
+        except (checkpoint.CheckpointException, KeyError, RuntimeError, ValueError) as err:
+            raise _another_model(found.path, err) from err
+    dicts.set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
+    for name, other in others.items():
+        other.load_state_dict(state[name])
+    return found.step
+
+
+def _another_model(path: str, err: BaseException) -> ValueError:
+    said = str(err).strip().split("\n")[-1]
+    return ValueError(f"{path} cannot be loaded into this model: {said}: is it a checkpoint of another model, or of other names than sharded_save was given?")
+
+
+def _sharded_state(model: Any, optimizer: Any, others: Mapping[str, Any]) -> Dict[str, Any]:
+    for name in ("model", "optimizer"):
+        if name in others:
+            raise ValueError(f"{name}=…: the name is taken: use another")
+    parameters, moments = importlib.import_module("torch.distributed.checkpoint.state_dict").get_state_dict(model, optimizer)
+    return {"model": parameters, "optimizer": moments, **{name: other.state_dict() for name, other in others.items()}}
+
+
+def jax_initialize() -> None:
+    """Have JAX's processes meet where Bellows says: ``jax.distributed.initialize`` with its numbers.
+
+    A worker for each device takes its own of those that are visible; with
+    ``--process per-node`` it takes all of its node's. One process alone needs nothing.
+    """
+    if world_size() == 1:
+        return
+    each = os.environ.get("CUDA_VISIBLE_DEVICES") and os.environ.get("LOCAL_WORLD_SIZE") != "1"
+    host, port = os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"]
+    importlib.import_module("jax").distributed.initialize(
+        coordinator_address=("[%s]:%s" if ":" in host else "%s:%s") % (host, port),
+        num_processes=world_size(),
+        process_id=rank(),
+        local_device_ids=[local_rank()] if each else None,
+    )
+
+
+_JAX_FILE = "state.npz"
+
+
+def jax_save(step: int, state: Any) -> None:
+    """Save a tree of JAX's or numpy's arrays that are whole on every rank; for `save`.
+
+    For arrays that are sharded over processes use Orbax within ``save``: such
+    ones are refused.
+    """
+    named = _jax_leaves(state)
+    for name, leaf in named.items():
+        if not getattr(leaf, "is_fully_replicated", True):
+            raise ValueError(f"jax_save: {name} is sharded over devices: replicate it, or save with Orbax within bellows.save")
+
+    def write(directory: str) -> None:
+        if rank() == 0:  # the state is the same on all ranks
+            whole = {n: x.addressable_data(0) if hasattr(x, "addressable_data") else x for n, x in named.items()}
+            importlib.import_module("numpy").savez(os.path.join(directory, _JAX_FILE), **whole)
+
+    save(step, write)
+
+
+def jax_load(state: Any) -> Tuple[Any, int]:
+    """Return what `jax_save` has saved, in the shape of ``state``, as numpy's arrays, and the step to begin at.
+
+    Without a checkpoint it returns ``state`` and 0. A checkpoint of another
+    model, with other names or shapes, is refused.
+    """
+    found = resume()
+    if found is None:
+        return state, 0
+    numpy = importlib.import_module("numpy")
+    path = os.path.join(found.shard(0), _JAX_FILE)
+    named, leaves = _jax_leaves(state), []
+    with numpy.load(path) as kept:
+        have = {name: kept[name] for name in kept.files}
+    for name in sorted(set(have) ^ set(named)):
+        raise ValueError(f"{path}: {name} is only in {'the checkpoint' if name in have else 'the model'}: is it a checkpoint of another model?")
+    for name, leaf in named.items():
+        array, kind = have[name], numpy.asarray(leaf).dtype if not hasattr(leaf, "dtype") else leaf.dtype
+        array = array.view(kind) if array.dtype.kind == "V" else array  # bfloat16, which numpy does not know
+        if array.shape != numpy.shape(leaf) or array.dtype != kind:
+            raise ValueError(
+                f"{path}: {name} is {array.dtype}{list(array.shape)} there and {kind}{list(numpy.shape(leaf))} in the model: is it a checkpoint of another model?"
+            )
+        leaves.append(array)
+    tree = importlib.import_module("jax").tree_util
+    return tree.tree_unflatten(tree.tree_structure(state), leaves), found.step
+
+
+def _jax_leaves(state: Any) -> Dict[str, Any]:
+    """Return the arrays of a tree by their places in it, in the order of JAX."""
+    tree = importlib.import_module("jax").tree_util
+    found, _ = tree.tree_flatten_with_path(state)
+    return {tree.keystr(path): leaf for path, leaf in found}
+
+
 def _each_micro_batch() -> int:
     """Return how many samples a micro-batch of any rank has, for trainers that know of one number only."""
     each, left = divmod(batch_size(), world_size() * accumulation_steps())
@@ -1236,6 +1385,7 @@ class _Link:
 
 _RANK_DIR = re.compile(r"rank-[0-9]{5,}\Z")
 _STEP_DIR = re.compile(r"step-([0-9]{12,})\Z")
+_DATA_FILE = "data.json"  # in rank 0's part of a checkpoint: what its samples were taken of
 _STEP_FILE = "step.json"  # without Bellows: what a manifest would say of the step
 _STEP_KEYS = ("step", "samples", "world_size")
 
@@ -1258,6 +1408,8 @@ class _Run:
         self._resume_known = bool(environ.get("BELLOWS_RESUME_STEP"))
         self._resumed_from = self._resume_from
         self._lr: Optional[_LRChange] = None
+        self._sizes: Set[int] = set()  # of the data sets that samples were taken of
+        self._sizes_before: Optional[Set[int]] = None  # those that the checkpoint knows of; None: not read yet
         self._kept = self.start_step if self._resume_from and self._resume_known else -1  # needs no saving again
         self._written = -1  # the newest step whose directory this process has put in place
         self._unsent: Optional[Tuple[_Report, float]] = None  # and when
@@ -1306,7 +1458,7 @@ class _Run:
 
     def resume(self) -> Optional[Checkpoint]:
         found = self._given() if self._resume_from else None if managed() else self._newest()
-        self._lr = None
+        self._lr = self._sizes_before = None
         self._resumed_from = found.path if found is not None else ""
         if found is not None:
             self.start_step, self.start_samples, self._kept = found.step, found.samples, found.step
@@ -1344,8 +1496,35 @@ class _Run:
     def consumed(self, step: int) -> int:
         """Return how many samples were consumed when ``step`` begins; -1 if unknown."""
         if step < self.start_step:
-            raise ValueError(f"step {step}: this run resumed at step {self.start_step}; start your loop at resume().step")
+            raise self._too_early(step)
         return -1 if self.start_samples < 0 else self.start_samples + (step - self.start_step) * self.batch
+
+    def _too_early(self, step: int) -> ValueError:
+        return ValueError(f"step {step}: this run resumed at step {self.start_step}; start your loop at resume().step")
+
+    # -- data --------------------------------------------------------------
+
+    def check_data(self, step: int, size: int) -> None:
+        """Refuse a data set at the first step after a resume if the checkpoint was trained on others only."""
+        size, step = _whole("dataset_size", size), _whole("step", step)
+        if size in self._sizes:
+            return
+        if self._sizes_before is None:
+            self._sizes_before = _saved_sizes(self._resumed_from)
+        if step == self.start_step and self._sizes_before and size not in self._sizes_before:
+            raise ValueError(
+                f"dataset_size {size}: the checkpoint of step {self.start_step} was trained on {' and '.join(map(str, sorted(self._sizes_before)))} samples: "
+                "the samples of a step would be others: give the data set that it was trained on, or call bellows.resume(data_changed=True) if it is meant to be another"
+            )
+        self._sizes.add(size)
+
+    def forget_data(self) -> None:
+        self._sizes_before = set()
+
+    def _write_sizes(self, directory: str) -> None:
+        if rank() == 0 and self._sizes:
+            with open(os.path.join(directory, _DATA_FILE), "w", encoding="utf-8") as f:
+                json.dump({"dataset_sizes": sorted(self._sizes)}, f)
 
     # -- learning rate -----------------------------------------------------
 
@@ -1403,6 +1582,7 @@ class _Run:
             os.makedirs(fresh)
             write(fresh)
             self._write_lr(fresh)
+            self._write_sizes(fresh)
             if sync:  # Bellows does it beside the training
                 _sync_tree(fresh)
             if os.path.isdir(final):  # of an earlier run in the same place
@@ -1422,6 +1602,8 @@ class _Run:
 
     def should_stop(self, step: int) -> bool:
         self._training_process("should_stop")
+        if step < self.start_step:
+            raise self._too_early(step)
         if self.link is not None:
             return self.link.should_stop(step)
         if self._sigterm is None:
@@ -1526,6 +1708,19 @@ def _saved_lr(path: str) -> Optional[_LRChange]:
         raise ValueError(f"{path}: {_LR_FILE} of rank 0: {err}: resume from another checkpoint") from None
 
 
+def _saved_sizes(path: str) -> Set[int]:
+    """Read the lengths of the data sets that the checkpoint in a directory was trained on; empty where it does not say."""
+    if not path:
+        return set()
+    try:
+        with open(os.path.join(path, _rank_dir(0), _DATA_FILE), encoding="utf-8") as f:
+            return {int(size) for size in json.load(f)["dataset_sizes"]}
+    except FileNotFoundError:
+        return set()
+    except (OSError, ValueError, TypeError, KeyError) as err:
+        raise ValueError(f"{path}: {_DATA_FILE} of rank 0: {err!r}: resume from another checkpoint") from None
+
+
 def _describe(path: str, described: Dict[str, int]) -> None:
     final = os.path.join(path, _STEP_FILE)
     with open(final + ".tmp", "w", encoding="utf-8") as f:
@@ -1619,12 +1814,38 @@ def _warn(text: str) -> None:
     print("bellows: " + text, file=sys.stderr, flush=True)
 
 
+def _torchrun(arguments: List[str]) -> int:
+    """Be torchrun on this node, for ``--process per-node``: ``python3 -m bellows train.py``.
+
+    It gives torchrun the numbers that Bellows gives this process, and ends without
+    torchrun's traceback when it is told to by SIGTERM, after its workers have ended.
+    """
+    environ = os.environ
+    numbers = [  # with underscores, for torch before 2.0
+        *("--nnodes", environ.get("WORLD_SIZE") or "1", "--node_rank", environ.get("RANK") or "0"),
+        *("--master_addr", environ.get("MASTER_ADDR") or "127.0.0.1", "--master_port", environ.get("MASTER_PORT") or "29500"),
+        *("--nproc_per_node", environ.get("BELLOWS_LOCAL_DEVICES") or "1"),
+    ]
+    run = importlib.import_module("torch.distributed.run")
+    told = importlib.import_module("torch.distributed.elastic.multiprocessing.api").SignalException
+    for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"):
+        environ.pop(name, None)  # torchrun's workers have their own
+    try:
+        run.main(numbers + arguments)
+    except told as err:
+        _warn(f"torchrun and its workers have ended of {signal.Signals(err.sigval).name}")
+        return 128 + int(err.sigval)
+    return 0
+
+
 _run = _Run(os.environ)
-if managed():
+if managed() and __name__ != "__main__":
     # At import, so that from the first step of any rank on, all ranks are
     # connected: scripts import this before they form their process group.
     _run.connect(os.environ["BELLOWS_WORKER_SOCKET"])
 atexit.register(_run.flush)
 os.register_at_fork(after_in_child=_run.after_fork)
+if __name__ == "__main__":
+    sys.exit(_torchrun(sys.argv[1:]))
 if managed() and os.environ.get("BELLOWS_VERIFY"):  # by `bellows verify` only, which puts that module beside this one
     importlib.import_module("bellows_verify")

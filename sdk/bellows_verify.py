@@ -16,6 +16,7 @@ import importlib.util
 import json
 import math
 import os
+import signal
 import sys
 from typing import Any, Callable, Deque, Dict, List, Optional
 
@@ -38,6 +39,8 @@ class Recorder:
         self.norms: List[Any] = []  # layers of batch statistics
         self.taken: Deque[List[int]] = collections.deque()  # batches of a loader, not yet trained on
         self.stream = False  # a loader's samples have no indices
+        self.plain = True  # the script does not use the module
+        self.kept: List[Any] = []  # trees of arrays that the newest checkpoint was made of, for JAX
         self.new_step()
 
     def new_step(self) -> None:
@@ -75,13 +78,15 @@ class Recorder:
             self.optimizers.append(optimizer)
         if optimizer is not self.optimizers[0]:
             return
+        square, sharded = squared_norm(optimizer)
+        if square == 0 and not self.losses:
+            return  # no training: so torch.distributed.checkpoint has an optimizer make its state
         before = bellows._run.start_step - 1 if self.last is None else self.last
         step = self.begun if self.begun is not None and self.begun > before else before + 1
         self.last = step
         seen = self.at(step)
         seen["lr"] = [float(g["lr"]) for g in optimizer.param_groups]
-        square, seen["sharded"] = squared_norm(optimizer)
-        seen["square"] = finite(square)
+        seen["square"], seen["sharded"] = finite(square), sharded
         if self.losses and None not in self.losses:
             seen["loss"] = finite(sum(float(x) for x in self.losses))
         seen["backwards"], seen["dropout"] = len(self.losses), self.dropout
@@ -89,6 +94,8 @@ class Recorder:
         if "samples" not in seen and len(self.taken) >= len(self.losses) > 0:
             seen["samples"] = [i for _ in self.losses for i in self.taken.popleft()]
         self.new_step()
+        if self.plain and step == int(os.environ.get("BELLOWS_VERIFY_STOP_AFTER") or -1):
+            os.kill(os.getpid(), signal.SIGTERM)  # on each rank in the same step; the script saves now, and ends
 
     # -- the end -------------------------------------------------------------
 
@@ -125,6 +132,8 @@ class Recorder:
             for key in ("running_mean", "running_var"):
                 if getattr(norm, key, None) is not None:
                     yield f"batch norm {n} {key}", getattr(norm, key).detach()
+        if not self.optimizers:
+            yield from self.kept
 
 
 def finite(value: float) -> Optional[float]:
@@ -150,6 +159,11 @@ def squared_norm(optimizer: Any) -> Any:
 
 def written(f: Any, key: str, tensor: Any) -> Dict[str, Any]:
     """Append a tensor's values to a file, as little-endian doubles; return what describes them."""
+    if not hasattr(tensor, "detach"):  # an array of numpy's
+        flat = tensor.reshape(-1).astype("<f8")
+        part = flat[:: -(-max(flat.size, 1) // MAX_VALUES)]
+        f.write(part.tobytes())
+        return {"name": key, "values": part.size, "digest": hashlib.sha256(flat.tobytes()).hexdigest(), "sharded": False, "type": str(tensor.dtype)}
     sharded = hasattr(tensor, "to_local")
     values = local(tensor).cpu().contiguous().reshape(-1)
     digest = hashlib.sha256(values.double().numpy().astype("<f8").tobytes()).hexdigest()
@@ -189,6 +203,78 @@ def watch_module() -> None:
     wrap(bellows, "indices", lambda found, step, *_, **__: recorder.indices(step, found))
     wrap(bellows, "should_stop", lambda stop, step: recorder.should_stop(step, stop))
     wrap(bellows, "report", lambda _, step, samples=None, loss=None, *_more, **_named: recorder.report(step, loss))
+
+
+def watch_use() -> None:
+    """Notice that the script uses the module: it then asks when to stop, and needs no signal."""
+
+    def used(*_: Any, **__: Any) -> None:
+        recorder.plain = False
+
+    for name in ("standalone", "resume", "should_stop", "indices", "position", "save"):
+        wrap_before(bellows, name, used)
+
+
+def watch_arrays() -> None:
+    """Keep what a script without torch's optimisers writes into its checkpoints: arrays, by numpy's functions."""
+    inner = bellows.save
+
+    @functools.wraps(inner)
+    def save(step: int, write: Callable[[str], object], samples: Optional[int] = None) -> None:
+        def writing(directory: str) -> None:
+            recorder.kept = []
+            undo = [watch_writer(*each) for each in writers()]
+            try:
+                write(directory)
+            finally:
+                for each in undo:
+                    each()
+
+        inner(step, writing if recorder.here() else write, samples)
+
+    bellows.save = save
+
+
+def writers() -> List[Any]:
+    """Return the functions that write arrays, of what the script has imported, and how their trees are found."""
+    found: List[Any] = []
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        for name in ("savez", "savez_compressed"):
+            found.append((numpy, name, lambda file, *args, **named: {**{f"arr_{n}": a for n, a in enumerate(args)}, **named}))
+        found.append((numpy, "save", lambda file, arr, *_, **__: {os.path.basename(str(file)): arr}))
+    return found
+
+
+def watch_writer(owner: Any, name: str, tree: Callable[..., Any]) -> Callable[[], None]:
+    """Have a function's arrays kept; return what undoes that."""
+    inner = owner.__dict__[name]
+
+    @functools.wraps(inner)
+    def outer(*args: Any, **kwargs: Any) -> Any:
+        keep_tree("saved", tree(*args, **kwargs))
+        return inner(*args, **kwargs)
+
+    setattr(owner, name, outer)
+    return lambda: setattr(owner, name, inner)
+
+
+def keep_tree(place: str, tree: Any) -> None:
+    """Keep copies of the arrays of a tree that are whole on this rank."""
+    if isinstance(tree, dict):
+        for key in sorted(tree, key=str):
+            keep_tree(f"{place} {key}", tree[key])
+    elif isinstance(tree, (list, tuple)):
+        for n, each in enumerate(tree):
+            keep_tree(f"{place} {n}", each)
+    elif hasattr(tree, "shape") and hasattr(tree, "dtype") and not hasattr(tree, "detach"):
+        if getattr(tree, "is_fully_replicated", False):
+            tree = tree.addressable_data(0)
+        elif not getattr(tree, "is_fully_addressable", True):
+            return  # its parts are on other ranks
+        array = sys.modules["numpy"].array(tree)
+        if array.dtype.kind in "fiub" or str(array.dtype) == "bfloat16":
+            recorder.kept.append((place, array))
 
 
 def watch_step(kind: Any) -> None:
@@ -272,6 +358,8 @@ def watch_loaders(torch: Any) -> None:
 
 recorder = Recorder(os.environ["BELLOWS_VERIFY"])
 watch_module()
+watch_arrays()
+watch_use()
 if importlib.util.find_spec("torch") is not None:
     watch_torch()
 atexit.register(recorder.write)

@@ -4,7 +4,8 @@
 // else. The host of workers writes Module as FileName into a directory and
 // puts that directory first on PYTHONPATH; so scripts have it without
 // installing anything, in the version of the binary that runs them. A second file,
-// bellows_verify.py, is for `bellows verify` alone: it observes a training process.
+// bellows_verify.py, is for `bellows verify` alone: it observes a training process. A third,
+// verify_site.py, has Python load both in scripts that do not import the module.
 // pyproject.toml and wheel make of bellows.py what `pip install ./sdk` installs, for
 // editors and type checkers; workers never use that.
 package sdk
@@ -18,6 +19,14 @@ const FileName = "bellows.py"
 //
 //go:embed bellows.py
 var Module []byte
+
+// SiteFileName is the name under which Python finds Site at its start.
+const SiteFileName = "sitecustomize.py"
+
+// Site is the source of what has Python import Module in scripts that do not. Treat it as read-only.
+//
+//go:embed verify_site.py
+var Site []byte
 
 // HooksFileName is the name under which Module finds Hooks.
 const HooksFileName = "bellows_verify.py"

@@ -30,9 +30,11 @@ the global batch, the learning rate, the loss and the gradient's norm; at the en
 parameters and the optimizer's state; and whether dropout masks repeat over ranks or steps. It
 says what differs first, by how much, the likely cause and the remedy.
 
-Needs no cluster and no agent. The script has to import bellows, ask bellows.should_stop before
-each step and save at the end; optimizers, schedulers, loaders and dropout of torch are observed
-by hooks that exist under verify only. Without torch, what bellows.report says is compared. Ranks
+Needs no cluster and no agent. The script has to ask bellows.should_stop before each step and
+save at the end; one of torch that does not import bellows gets SIGTERM after a world's last
+step, and saves into $BELLOWS_CHECKPOINT_DIR. Optimizers, schedulers, loaders and dropout of
+torch are observed by hooks that exist under verify only. Without torch, what bellows.report
+says is compared, and the arrays that numpy.savez writes into the checkpoint. Ranks
 run with one thread each unless OMP_NUM_THREADS is set, and see no GPUs without --gpus.
 
 How equal they have to be is --tolerance. All classes demand the same samples, global batch

@@ -8,6 +8,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 )
 
@@ -100,8 +102,8 @@ func (h *host) serve(c net.Conn) {
 
 // Errors of scripts that cannot be verified, each with its remedy.
 var (
-	errSilent  = errors.New("no rank imports bellows: what a script trains on cannot be observed without 'import bellows' (docs/recipes.md)")
-	errUnsaved = errors.New("it ended without saving: call bellows.save(step, write) after the loop, on every rank")
+	errSilent  = errors.New("no rank imports torch, JAX or bellows: what a script trains on cannot be observed without 'import bellows' (docs/recipes.md)")
+	errUnsaved = errors.New("it ended without saving: call bellows.save(step, write) after the loop, on every rank; or, without the module, save into $BELLOWS_CHECKPOINT_DIR after SIGTERM")
 )
 
 // result is the checkpoint that all ranks of a world have saved at its end.
@@ -114,7 +116,7 @@ func (h *host) result(w *world) (*saved, error) {
 	case len(h.greets) == 0:
 		return nil, errSilent
 	case len(h.last) == 0:
-		return nil, errUnsaved
+		return w.plain()
 	}
 	for rank := range w.size {
 		s, ok := h.last[rank]
@@ -132,4 +134,43 @@ func (h *host) result(w *world) (*saved, error) {
 	}
 	s := h.last[0]
 	return &s, nil
+}
+
+// plain is the checkpoint that a script without the module has saved, as docs/environment.md tells it to.
+func (w *world) plain() (*saved, error) {
+	entries, err := os.ReadDir(w.checkpoints())
+	if err != nil {
+		return nil, err
+	}
+	newest := saved{Step: -1, Samples: -1}
+	steps, files := false, false
+	for _, e := range entries {
+		digits, ok := strings.CutPrefix(e.Name(), "step-")
+		step, err := strconv.Atoi(digits)
+		if !ok || err != nil || !e.IsDir() {
+			files = files || !strings.HasPrefix(e.Name(), ".")
+			continue
+		}
+		steps = true
+		dir := filepath.Join(w.checkpoints(), e.Name())
+		complete, err := os.ReadFile(filepath.Join(dir, "COMPLETE"))
+		if err != nil || step <= newest.Step {
+			continue
+		}
+		newest = saved{Step: step, Samples: -1, Dir: dir}
+		if n, ok := strings.CutPrefix(strings.TrimSpace(string(complete)), "samples="); ok {
+			if newest.Samples, err = strconv.Atoi(n); err != nil {
+				return nil, fmt.Errorf("%s/COMPLETE: %w: write samples=<N>, or nothing", dir, err)
+			}
+		}
+	}
+	switch {
+	case !steps && files: // all of them together are the checkpoint
+		return &saved{Step: w.end, Samples: -1, Dir: w.checkpoints()}, nil
+	case newest.Step < 0:
+		return nil, errUnsaved
+	case newest.Step != w.end:
+		return nil, fmt.Errorf("it was to stop after step %d and saved step %d last: after SIGTERM finish the step, save, and count steps from 0 through all resumes", w.end-1, newest.Step)
+	}
+	return &newest, nil
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Point is one step of a training, over all of its ranks.
@@ -142,6 +143,9 @@ func point(step int, ranks []rankSeen) Point {
 	return p
 }
 
+// savedArray begins the names of arrays that are seen as they are written into a checkpoint.
+const savedArray = "saved "
+
 // tensors are those of rank 0, and all parts of what ranks share.
 func tensors(ranks []rankSeen) (all []Tensor) {
 	at := make([]int, len(ranks))
@@ -149,7 +153,7 @@ func tensors(ranks []rankSeen) (all []Tensor) {
 		t := Tensor{Name: seen.Name, Digest: seen.Digest}
 		for r := range ranks {
 			if n >= len(ranks[r].Tensors) || ranks[r].Tensors[n].Name != seen.Name {
-				t.Unalike = true
+				t.Unalike = !strings.HasPrefix(seen.Name, savedArray) // which one rank may write for all
 				continue
 			}
 			mine := ranks[r].Tensors[n]

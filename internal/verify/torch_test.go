@@ -10,13 +10,20 @@ import (
 	"time"
 )
 
-// torched verifies a script of torch, 2 → 1 workers.
-func torched(t *testing.T, script string, wanted Class, args ...string) Result {
+// withTorch is an interpreter that has torch.
+func withTorch(t *testing.T) string {
 	t.Helper()
 	const interpreter = "/usr/bin/python3" // Debian's, which scripts/setup gives torch
 	if err := exec.CommandContext(t.Context(), interpreter, "-c", "import torch").Run(); err != nil {
 		t.Skip("no torch: scripts/setup test installs it")
 	}
+	return interpreter
+}
+
+// torched verifies a script of torch, 2 → 1 workers.
+func torched(t *testing.T, script string, wanted Class, args ...string) Result {
+	t.Helper()
+	interpreter := withTorch(t)
 	name := filepath.Join(t.TempDir(), "train.py")
 	if err := os.WriteFile(name, []byte(script), 0o644); err != nil {
 		t.Fatal(err)

@@ -74,12 +74,13 @@ func TestScriptsThatDoNot(t *testing.T) {
 
 func TestScriptsThatCannotBeVerified(t *testing.T) {
 	for _, tt := range []struct{ name, script, fault string }{
-		{"no module", "print('hello')", "no rank imports bellows"},
+		{"no module", "print('hello')", "no rank imports torch, JAX or bellows"},
 		{"no save", strings.Replace(loop, "bellows.save(", "(lambda *_: 0)(", 1), "call bellows.save(step, write) after the loop"},
 		{"too few steps", strings.Replace(loop, "step < 100", "step < 5", 1), "ended at step 5, before step 6: let the script train for more steps"},
 		{"does not ask", strings.Replace(loop, " and not bellows.should_stop(step)", "", 1), "was to stop after step 5 and saved step 100: ask bellows.should_stop(step)"},
 		{"crashes", strings.Replace(loop, "    step += 1", "    step += 1 if step != 4 or bellows.world_size() > 1 else 1 / 0", 1), "train with rescales: 1 worker from step 3: rank 0: exit status 1"},
 		{"ignores its resume", strings.Replace(loop, "    step = checkpoint.step", "    step = 0", 1), "this run resumed at step 3; start your loop at resume().step"},
+		{"other data", strings.Replace(loop, "bellows.indices(step, 1000)", "bellows.indices(step, 1000 + bellows.world_size())", 1), "dataset_size 1001: the checkpoint of step 3 was trained on 1000 and 1002 samples"},
 		{"leaves without an end", strings.Replace(loop, "import bellows,", "import os, atexit, bellows,", 1) + "os._exit(0)\n", "a script has to end by itself"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -39,6 +39,9 @@ func (w *world) run(ctx context.Context, o *Options, python string) (*saved, err
 	if err := os.MkdirAll(filepath.Join(w.dir, "seen"), 0o755); err != nil {
 		return nil, err
 	}
+	if err := os.MkdirAll(w.checkpoints(), 0o755); err != nil {
+		return nil, err
+	}
 	host, err := listen(filepath.Join(w.dir, "w.sock"), w.end-1)
 	if err != nil {
 		return nil, err
@@ -73,6 +76,9 @@ func (w *world) run(ctx context.Context, o *Options, python string) (*saved, err
 	return host.result(w)
 }
 
+// checkpoints is where it saves.
+func (w *world) checkpoints() string { return filepath.Join(w.dir, "checkpoint") }
+
 // worker starts one process; how it ends is sent to the channel.
 func (w *world) worker(ctx context.Context, o *Options, rank int, env []string, ended chan<- error) error {
 	name := filepath.Join(w.dir, fmt.Sprintf("rank-%d.log", rank))
@@ -95,11 +101,41 @@ func (w *world) worker(ctx context.Context, o *Options, rank int, env []string, 
 		err := cmd.Wait()
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // whatever it has left
 		if err != nil && ctx.Err() == nil {
-			err = fmt.Errorf("rank %d: %w\n%s", rank, err, tail(name))
+			said := tail(name)
+			err = fmt.Errorf("rank %d: %w%s\n%s", rank, err, hint(err, said), said)
 		}
 		ended <- err
 	}()
 	return nil
+}
+
+// hints are what else to say of a worker that failed, by words of its output.
+var hints = []struct{ words, hint string }{
+	{"size mismatch for ", otherModel},
+	{"Missing key(s) in state_dict", otherModel},
+	{"Unexpected key(s) in state_dict", otherModel},
+	{"Connection closed by peer", leftAlone},
+	{"Connection reset by peer", leftAlone},
+}
+
+const (
+	otherModel = ": the checkpoint is of another model: does the model that the script makes depend on the number of workers? Make the same one in all worlds"
+	leftAlone  = ": another rank has left: if it has ended, ranks take unlike numbers of batches: take those of bellows.Batches or bellows.MicroBatches, as many on every rank, and leave the loop by bellows.should_stop"
+)
+
+// hint is what is known of a failure, with the remedy; empty: nothing is.
+func hint(err error, said string) string {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		if s, ok := exit.Sys().(syscall.WaitStatus); ok && s.Signaled() && s.Signal() == syscall.SIGTERM {
+			return ": it ended of the SIGTERM that asks it to save: handle it, save into $BELLOWS_CHECKPOINT_DIR and exit with status 0, or import bellows (docs/recipes.md)"
+		}
+	}
+	for _, h := range hints {
+		if strings.Contains(said, h.words) {
+			return h.hint
+		}
+	}
+	return ""
 }
 
 // variables is a worker's environment, as agents make it, without PYTHONPATH.
@@ -113,9 +149,10 @@ func (w *world) variables(o *Options, rank, port int) []string {
 		"BELLOWS_DEVICE": "SIM-" + strconv.Itoa(rank), "BELLOWS_DEVICES": strconv.Itoa(w.size), "BELLOWS_LOCAL_DEVICES": strconv.Itoa(w.size),
 		"BELLOWS_BATCH_SIZE": strconv.Itoa(o.BatchSize), "BELLOWS_BASE_BATCH_SIZE": strconv.Itoa(o.BatchSize),
 		"BELLOWS_MICRO_BATCH": strconv.Itoa(o.MicroBatch), "BELLOWS_LOGICAL_WORKERS": strconv.Itoa(o.LogicalWorkers),
-		"BELLOWS_CHECKPOINT_DIR": filepath.Join(w.dir, "checkpoint"), "BELLOWS_WORKER_SOCKET": filepath.Join(w.dir, "w.sock"),
-		"BELLOWS_VERIFY":      filepath.Join(w.dir, "seen"),
-		"BELLOWS_RESUME_FROM": "", "BELLOWS_RESUME_STEP": "0", "BELLOWS_RESUME_SAMPLES": "0",
+		"BELLOWS_CHECKPOINT_DIR": w.checkpoints(), "BELLOWS_WORKER_SOCKET": filepath.Join(w.dir, "w.sock"),
+		"BELLOWS_VERIFY":            filepath.Join(w.dir, "seen"),
+		"BELLOWS_VERIFY_STOP_AFTER": strconv.Itoa(w.end - 1),
+		"BELLOWS_RESUME_FROM":       "", "BELLOWS_RESUME_STEP": "0", "BELLOWS_RESUME_SAMPLES": "0",
 	}
 	if s := w.from; s != nil {
 		own["BELLOWS_RESUME_FROM"], own["BELLOWS_RESUME_STEP"], own["BELLOWS_RESUME_SAMPLES"] = s.Dir, strconv.Itoa(s.Step), ""
@@ -146,7 +183,7 @@ func python(dir string) (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
-	for name, source := range map[string][]byte{sdk.FileName: sdk.Module, sdk.HooksFileName: sdk.Hooks} {
+	for name, source := range map[string][]byte{sdk.FileName: sdk.Module, sdk.HooksFileName: sdk.Hooks, sdk.SiteFileName: sdk.Site} {
 		if err := os.WriteFile(filepath.Join(dir, name), source, 0o644); err != nil {
 			return "", err
 		}

@@ -118,3 +118,54 @@ def test_bad_numbers_are_named(load):
         load(RANK="x").rank()
     with pytest.raises(ValueError, match="BELLOWS_BATCH_SIZE='-4'"):
         load(RANK=0, BELLOWS_BATCH_SIZE=-4)
+
+
+def trained(load, directory, size, step=5, **names):
+    bellows = load(BELLOWS_BATCH_SIZE=8, BELLOWS_CHECKPOINT_DIR=directory, **names)
+    checkpoint = bellows.resume()
+    at = checkpoint.step if checkpoint else 0
+    bellows.indices(at, size)
+    bellows.save(at + step, lambda d: None)
+    return bellows
+
+
+def test_a_data_set_of_another_length_is_refused(load, tmp_path):
+    trained(load, tmp_path, 100)
+    with pytest.raises(ValueError, match="dataset_size 90: the checkpoint of step 5 was trained on 100 samples: .*data_changed=True"):
+        trained(load, tmp_path, 90)
+    bellows = load(BELLOWS_BATCH_SIZE=8, BELLOWS_CHECKPOINT_DIR=tmp_path)
+    bellows.resume()
+    with pytest.raises(ValueError, match="dataset_size 90"):
+        bellows.global_indices(5, 90)
+    trained(load, tmp_path, 100)
+    bellows.resume(data_changed=True)
+    assert len(bellows.indices(10, 90)) == 8
+
+
+def test_another_data_set_may_come_later(load, tmp_path):
+    bellows = trained(load, tmp_path, 100)
+    bellows.indices(6, 50)
+    bellows.save(7, lambda d: None)
+    bellows.resume()
+    assert bellows.indices(7, 50) and bellows.indices(7, 100)
+    with pytest.raises(ValueError, match="was trained on 50 and 100 samples"):
+        bellows.indices(7, 60)
+    assert bellows.indices(8, 60)
+
+
+def test_a_list_of_data_sets_that_cannot_be_read_is_named(load, tmp_path):
+    trained(load, tmp_path, 100)
+    (found,) = tmp_path.glob("step-*/rank-00000/data.json")
+    found.write_text("{}")
+    with pytest.raises(ValueError, match="data.json of rank 0: .*resume from another checkpoint"):
+        trained(load, tmp_path, 100)
+
+
+def test_a_script_that_begins_before_its_resume_is_refused(load, tmp_path):
+    trained(load, tmp_path, 100)
+    bellows = load(BELLOWS_BATCH_SIZE=8, BELLOWS_CHECKPOINT_DIR=tmp_path)
+    assert not bellows.should_stop(0)  # it has not asked for a checkpoint
+    bellows.resume()
+    with pytest.raises(ValueError, match="step 0: this run resumed at step 5; start your loop at resume"):
+        bellows.should_stop(0)
+    assert not bellows.should_stop(5)

@@ -1,5 +1,8 @@
 """What trainers are told: batch sizes and accumulation; worlds that they cannot share evenly are refused."""
 
+import sys
+import types
+
 import pytest
 
 
@@ -41,3 +44,69 @@ def test_lightning_cannot_number_uneven_nodes(load, rank, local, local_rank, nod
     bellows = load(BELLOWS_BATCH_SIZE=64, **names)
     with pytest.raises(ValueError, match="another number of workers than the others"):
         bellows.lightning_arguments()
+
+
+class Tree:
+    """What jax_save and jax_load use of jax.tree_util, for dicts of arrays."""
+
+    @staticmethod
+    def tree_flatten_with_path(tree):
+        return [((name,), tree[name]) for name in sorted(tree)], None
+
+    @staticmethod
+    def keystr(path):
+        return "['%s']" % path
+
+    @staticmethod
+    def tree_structure(tree):
+        return sorted(tree)
+
+    @staticmethod
+    def tree_unflatten(structure, leaves):
+        return dict(zip(structure, leaves))
+
+
+@pytest.fixture
+def saved_for_jax(load, monkeypatch, tmp_path):
+    """Save two arrays as a script in JAX does; return the module, resumable, and numpy."""
+    numpy = pytest.importorskip("numpy")
+    monkeypatch.setitem(sys.modules, "jax", types.SimpleNamespace(tree_util=Tree))
+    load(BELLOWS_CHECKPOINT_DIR=tmp_path).jax_save(3, {"w": numpy.ones((2, 2)), "b": numpy.zeros(2)})
+    return load(BELLOWS_CHECKPOINT_DIR=tmp_path), numpy
+
+
+def test_what_jax_saves_it_loads(saved_for_jax, load, tmp_path):
+    bellows, numpy = saved_for_jax
+    state, step = bellows.jax_load({"w": numpy.zeros((2, 2)), "b": numpy.ones(2)})
+    assert step == 3 and state["w"].tolist() == [[1, 1], [1, 1]] and state["b"].tolist() == [0, 0]
+    fresh = {"w": numpy.zeros(1)}
+    assert load(BELLOWS_CHECKPOINT_DIR=tmp_path / "none").jax_load(fresh) == (fresh, 0)
+
+
+@pytest.mark.parametrize(
+    "w, other, fault",
+    [((2, 3), {}, r"\['w'\] is float64\[2, 2\] there and float64\[2, 3\] in the model"), ((2, 2), {"c": 1}, r"\['c'\] is only in the model")],
+)
+def test_jax_refuses_another_models_checkpoint(saved_for_jax, w, other, fault):
+    bellows, numpy = saved_for_jax
+    with pytest.raises(ValueError, match=fault + ": is it a checkpoint of another model"):
+        bellows.jax_load({"w": numpy.ones(w), "b": numpy.zeros(2), **{name: numpy.zeros(n) for name, n in other.items()}})
+
+
+def test_jax_refuses_sharded_arrays(saved_for_jax):
+    bellows, _ = saved_for_jax
+    with pytest.raises(ValueError, match=r"\['w'\] is sharded over devices: replicate it, or save with Orbax"):
+        bellows.jax_save(4, {"w": types.SimpleNamespace(is_fully_replicated=False)})
+
+
+@pytest.mark.parametrize("host, devices, want", [("::1", "", ("[::1]:7", None)), ("h", "a,b", ("h:7", [1]))])
+def test_jax_meets_where_bellows_says(load, monkeypatch, host, devices, want):
+    told = {}
+    distributed = types.SimpleNamespace(initialize=lambda **named: told.update(named))
+    monkeypatch.setitem(sys.modules, "jax", types.SimpleNamespace(distributed=distributed))
+    names = {"MASTER_ADDR": host, "MASTER_PORT": 7, "CUDA_VISIBLE_DEVICES": devices, "LOCAL_WORLD_SIZE": 2, "LOCAL_RANK": 1}
+    load(RANK=1, WORLD_SIZE=2, **names).jax_initialize()
+    assert told == {"coordinator_address": want[0], "num_processes": 2, "process_id": 1, "local_device_ids": want[1]}
+    told.clear()
+    load(RANK=0, WORLD_SIZE=1, **names).jax_initialize()
+    assert told == {}

@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""FSDP2 with DCP, elastic: parameters and optimizer state are sharded, and read back by any number of ranks.
+
+    bellows run --min 1 --max 8 --batch-size 256 -- python3 examples/fsdp2_dcp.py
+    bellows verify --sizes 4,2,4 --batch-size 64 -- python3 examples/fsdp2_dcp.py
+
+It needs torch (2.6 or later). The lines that make it elastic are marked with `# elastic`.
+"""
+
+import argparse
+import os
+import sys
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.fsdp import fully_shard
+from torch.utils.data import DataLoader, TensorDataset
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "sdk"))
+import bellows
+
+
+def main():
+    parser = argparse.ArgumentParser(description="learn which of ten directions a point lies in")
+    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--samples", type=int, default=8192)
+    parser.add_argument("--dropout", type=float, default=0.1)
+    args = parser.parse_args()
+    bellows.standalone(batch_size=64, directory="checkpoints/fsdp2_dcp")
+    torch.manual_seed(1)  # the same weights and data on all ranks
+    gpu = torch.cuda.is_available()
+    device = torch.device("cuda", bellows.local_rank()) if gpu else torch.device("cpu")
+    if gpu:
+        torch.cuda.set_device(device)
+    world = bellows.world_size()
+    if world == 1:  # without a launcher there is nobody else to meet
+        os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+        os.environ.setdefault("MASTER_PORT", "0")
+    dist.init_process_group("nccl" if gpu else "gloo", rank=bellows.rank(), world_size=world)
+
+    points = torch.randn(args.samples, 16)
+    data = TensorDataset(points, points @ torch.randn(16, 10))
+    model = nn.Sequential(nn.Linear(16, 128), nn.ReLU(), nn.Dropout(args.dropout), nn.Linear(128, 10)).to(device)
+    for layer in (model[0], model[3], model):
+        fully_shard(layer)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, args.steps)
+    step = bellows.sharded_load(model, optimizer, scheduler=scheduler)  # elastic
+
+    parts = iter(DataLoader(data, batch_sampler=bellows.MicroBatches(step, args.steps, len(data))))
+    while step < args.steps and not bellows.should_stop(step):  # elastic
+        bellows.seed(step)  # elastic
+        optimizer.zero_grad()
+        for n in range(bellows.accumulation_steps()):
+            model.set_requires_gradient_sync(n == bellows.accumulation_steps() - 1)
+            x, y = (t.to(device) for t in next(parts))
+            squares = nn.functional.mse_loss(model(x), y, reduction="none").mean(1)
+            (squares.sum() * world / bellows.batch_size()).backward()  # FSDP takes the mean over the workers
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        scheduler.step()
+        step += 1
+        bellows.report(step)
+        if step % 500 == 0:
+            bellows.sharded_save(step, model, optimizer, scheduler=scheduler)
+    bellows.sharded_save(step, model, optimizer, scheduler=scheduler)  # elastic
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
