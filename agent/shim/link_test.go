@@ -112,7 +112,7 @@ func TestWordsThatComeBeforeTheBirth(t *testing.T) {
 	m.phase = starting
 	m.workers = []*worker{{Worker: record.Worker{Rank: 0}}, {Worker: record.Worker{Rank: 1}}}
 	s := m.sdk
-	k := &link{cred: &unix.Ucred{Pid: int32(os.Getpid())}, out: make(chan outgoing, linkQueue), gone: make(chan struct{})}
+	k := &link{cred: &unix.Ucred{Pid: int32(os.Getpid())}, lineage: lineage(os.Getpid()), out: make(chan outgoing, linkQueue), gone: make(chan struct{})}
 	s.links[k] = true
 	for _, line := range []string{`{"hello":{"version":1,"rank":1,"pid":1}}`, `{"progress":{"step":4,"samples":8}}`, `{"held":{"begun":5}}`} {
 		var msg fromWorker
@@ -146,7 +146,7 @@ func TestDuringAHaltTheHoldComesBeforeTheWelcome(t *testing.T) {
 			m.halter.seen = 1
 		}
 		s := m.sdk
-		k := &link{cred: &unix.Ucred{Pid: int32(os.Getpid())}, out: make(chan outgoing, linkQueue), gone: make(chan struct{})}
+		k := &link{cred: &unix.Ucred{Pid: int32(os.Getpid())}, lineage: lineage(os.Getpid()), out: make(chan outgoing, linkQueue), gone: make(chan struct{})}
 		s.links[k] = true
 		var msg fromWorker
 		if err := json.Unmarshal([]byte(hello), &msg); err != nil {

@@ -50,7 +50,7 @@ var ofCoordinator = []Mutant{
 		Breaks: "a job is started in worlds smaller than one that ran out of memory",
 	},
 	{
-		Name: "out-of-memory-granted-before", File: "coordinator/start.go", Tests: "TestStories/out_of_memory_granted",
+		Name: "out-of-memory-granted-before", File: "coordinator/start.go", Tests: storms,
 		Old: "if t.Workers() <= in.state().OutOfMemory &&", New: "if false &&",
 		Breaks: "an answer from before it was known starts a size that has no room in memory",
 	},
