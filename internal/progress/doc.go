@@ -2,7 +2,9 @@
 // line for each test that failed, was skipped or took long, and for each test of
 // the packages that are slow as a whole, when it ends; the whole output of each
 // failed test; every minute without a line, which tests are running; at the end
-// the failed tests once more, and how many tests passed and failed.
+// the failed tests once more, and how many tests passed and failed. In `make test`, a
+// few tests that fail among the others are run again, alone; those that pass three times
+// in a row are reported as unsteady and fail nothing (again.go).
 //
 // Nothing that the tests have started outlives them, also when they are interrupted or
 // make is killed (keeper.go).

@@ -74,12 +74,16 @@ func (s step) run(r *report, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := cmd.Start(); err != nil {
+	if err = cmd.Start(); err != nil {
 		return err
 	}
 	r.begin(s.every)
 	read(r, events)
-	return cmd.Wait()
+	err = cmd.Wait()
+	if err != nil && s.repeats {
+		err = s.repeat(r, out, err, runAlone)
+	}
+	return err
 }
 
 // read hands over events until there are no more, and each minute without a line has r name the running tests.

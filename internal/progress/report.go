@@ -36,8 +36,9 @@ func (t *test) String() string { return t.pkg + " " + t.name }
 
 // A failure is what the summary repeats.
 type failure struct {
-	what  string
-	lines []string
+	what       string
+	lines      []string
+	repeatable bool // a test that came to its end and complained: no race, no panic
 }
 
 // report prints what go's events say. It is not for several goroutines.
@@ -52,7 +53,7 @@ type report struct {
 	lastLine time.Time
 
 	passed, failed, skipped int
-	failures                []failure
+	failures, unsteady      []failure
 	before                  int // failures of the steps before this one
 }
 
@@ -110,7 +111,7 @@ func (r *report) addTest(pkg string, e event) {
 		r.line("skip", took, t)
 		r.printf("      %s\n", strings.TrimSpace(strings.Join(cause(t.output), " ")))
 	case "fail":
-		r.fail(t, took)
+		r.fail(t, took, !slices.ContainsFunc(t.output, isBroken))
 	default:
 		t.paused = e.Action == "pause"
 		if e.Action == "cont" {
@@ -128,13 +129,21 @@ func (r *report) line(how string, took time.Duration, t *test) {
 }
 
 // fail prints all that a failed test has said.
-func (r *report) fail(t *test, took time.Duration) {
+func (r *report) fail(t *test, took time.Duration, repeatable bool) {
 	r.failed++
 	r.line("FAIL", took, t)
 	for _, l := range t.output {
 		r.printf("%s", l)
 	}
-	r.failures = append(r.failures, failure{what: t.String(), lines: cause(t.output)})
+	r.failures = append(r.failures, failure{what: t.String(), lines: cause(t.output), repeatable: repeatable})
+}
+
+// unsteadily takes a failure back: the test has passed when it was repeated.
+func (r *report) unsteadily(f failure) {
+	r.failures = slices.DeleteFunc(r.failures, func(other failure) bool { return other.what == f.what })
+	r.unsteady = append(r.unsteady, f)
+	r.failed--
+	r.passed++
 }
 
 // addPackage takes an event of a whole package.
@@ -166,8 +175,15 @@ func (r *report) packageFailed(pkg string, e event) {
 		if t.pkg == pkg {
 			unended++
 			t.output = append(t.output, "    the test did not end\n")
-			r.fail(t, e.Time.Sub(t.began))
+			r.fail(t, e.Time.Sub(t.began), false)
 			delete(r.running, pkg+" "+t.name)
+		}
+	}
+	if slices.ContainsFunc(said, isBroken) {
+		for i := range r.failures {
+			if strings.HasPrefix(r.failures[i].what, pkg+" ") {
+				r.failures[i].repeatable = false
+			}
 		}
 	}
 	known := slices.ContainsFunc(r.failures, func(f failure) bool { return strings.HasPrefix(f.what, pkg+" ") })
@@ -224,13 +240,22 @@ func (r *report) runningTests() []*test {
 
 // summary repeats the failures in brief and counts.
 func (r *report) summary(now time.Time) {
-	for _, f := range r.failures {
-		r.printf("FAIL %s\n", f.what)
+	r.repeatInBrief("UNSTEADY", r.unsteady)
+	r.repeatInBrief("FAIL", r.failures)
+	r.printf("%d passed, %d failed, %d skipped in %s", r.passed, r.failed, r.skipped, now.Sub(r.began).Round(time.Second))
+	if n := len(r.unsteady); n > 0 {
+		r.printf("; of those that passed, %d failed at first", n)
+	}
+	r.printf("\n")
+}
+
+func (r *report) repeatInBrief(how string, failures []failure) {
+	for _, f := range failures {
+		r.printf("%s %s\n", how, f.what)
 		for _, l := range f.lines {
 			r.printf("%s", l)
 		}
 	}
-	r.printf("%d passed, %d failed, %d skipped in %s\n", r.passed, r.failed, r.skipped, now.Sub(r.began).Round(time.Second))
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
@@ -240,9 +265,13 @@ var (
 	verdict = regexp.MustCompile(`^(ok  |FAIL|\?   )\t\S+`)
 	// marker matches lines that say that a test goes on.
 	marker = regexp.MustCompile(`^=== (RUN|PAUSE|CONT|NAME)\b`)
+	// broken matches a line of a test that has not only complained.
+	broken = regexp.MustCompile(`^panic: |^fatal error: |WARNING: DATA RACE|race detected during execution`)
 	// telling matches a line that says what is wrong.
 	telling = regexp.MustCompile(`^\s+\S+\.go:\d+: |^panic: |^WARNING: DATA RACE|^\S+\.go:\d+:\d+: |did not end$`)
 )
+
+func isBroken(line string) bool { return broken.MatchString(line) }
 
 func isMarker(line string) bool { return marker.MatchString(line) }
 

@@ -9,10 +9,11 @@ import (
 
 // A step of a tier is one go command, and its tests if it runs any.
 type step struct {
-	what  string   // in words, as a heading
-	args  []string // of the go command; those of a test start with "test"
-	env   []string
-	every []string // packages of which each test gets a line
+	what    string   // in words, as a heading
+	args    []string // of the go command; those of a test start with "test"
+	env     []string
+	every   []string // packages of which each test gets a line
+	repeats bool     // a few tests that fail are run again, alone
 }
 
 // longest are the packages with the longest tests, which start first: go starts
@@ -34,10 +35,11 @@ func tiers() map[string][]step {
 		},
 		// Pure packages have neither goroutines nor state, which internal/arch checks: the race detector has nothing to find there.
 		// Most of the other tests wait for processes and not for a processor: more run at once than there are processors.
+		// Only this step repeats what fails: the soak, which looks for unsteady tests, does not.
 		"test": {
 			{what: "pure packages and the simulator", args: append([]string{"test", "-count=1"}, pure...)},
 			{what: "compile all others with the race detector", args: []string{"build", "-race", "./..."}},
-			{what: "all others, with the race detector", every: []string{"e2e"}, env: race, args: append([]string{
+			{what: "all others, with the race detector", every: []string{"e2e"}, repeats: true, env: race, args: append([]string{
 				"test", "-race", "-count=1", "-timeout", "30m", "-p", "2", "-parallel", "4",
 			}, others...)},
 		},
