@@ -30,16 +30,25 @@ func (s *scripts) torchJob(name string, largest, steps int) job {
 // losses reads the losses that rank 0 has logged, by step.
 func (u *people) losses(name string) map[int]float64 {
 	u.t.Helper()
+	found, err := u.lossesNow(name)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	return found
+}
+
+// lossesNow is losses of a job that may have had no workers yet, which is an error.
+func (u *people) lossesNow(name string) (map[int]float64, error) {
 	out, errs, code := u.bellows("logs", name, "--rank", "0")
 	if code != 0 {
-		u.t.Fatalf("logs exited %d: %s", code, errs)
+		return nil, fmt.Errorf("logs exited %d: %s", code, errs)
 	}
 	found := map[int]float64{}
 	for _, m := range regexp.MustCompile(`step (\d+): loss ([0-9.]+)`).FindAllStringSubmatch(out, -1) {
 		step, _ := strconv.Atoi(m[1])
 		found[step], _ = strconv.ParseFloat(m[2], 64)
 	}
-	return found
+	return found, nil
 }
 
 // A real DDP job, rescaled 2 → 1 → 2, ends with the loss of a run that never was.
@@ -97,13 +106,14 @@ func (f *fleet) whileFrozen(id cluster.JobID, do func()) {
 func (f *fleet) awaitLoss(name string, step int) {
 	f.t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(200 * time.Millisecond) {
-		for at := range f.losses(name) {
+		logged, err := f.lossesNow(name)
+		for at := range logged {
 			if at >= step {
 				return
 			}
 		}
 		if time.Now().After(deadline) {
-			f.t.Fatalf("job %s logged no step from %d on\n%s", name, step, describe(f.mirror()))
+			f.t.Fatalf("job %s logged no step from %d on: %v\n%s", name, step, err, describe(f.mirror()))
 		}
 	}
 }
