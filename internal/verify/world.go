@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -194,14 +195,24 @@ func python(dir string) (string, error) {
 	return dir, nil
 }
 
+// Where the workers of a world meet. Rank 0 listens seconds after the port was chosen: one that the kernel
+// gives out by itself, from 32768 on, may be another process's by then.
+const firstPort, ports = 20_000, 9_400 // an agent's own begin at 29400
+
+// freePort returns a port on which nothing listens now, on any address.
 func freePort(ctx context.Context) (int, error) {
-	var config net.ListenConfig
-	l, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+	var (
+		config net.ListenConfig
+		taken  error
+	)
+	for range 100 {
+		port := firstPort + rand.IntN(ports) //nolint:gosec // no secret
+		var l net.Listener
+		if l, taken = config.Listen(ctx, "tcp", ":"+strconv.Itoa(port)); taken == nil {
+			return port, l.Close()
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil //nolint:forcetypeassert // of a listener on tcp
+	return 0, fmt.Errorf("find a port for the workers to meet, of %d to %d: %w", firstPort, firstPort+ports-1, taken)
 }
 
 // tailBytes and tailLines bound what of a failed worker's output is shown.
