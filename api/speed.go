@@ -97,7 +97,7 @@ func prediction(learnt record.Speed, now standing) *Prediction {
 	if x := learnt.Prediction; x != nil && (learnt.Generation >= now.generation || now.workers == 0) {
 		return representable(Prediction{RemainingS: x.RemainingS, End: x.End, EndLow: &x.Low, EndHigh: &x.High, At: learnt.At})
 	}
-	left := now.StepsTotal - max(now.Step, learnt.Step, learnt.BaseSteps)
+	left := now.StepsTotal - max(now.Step, now.BaseSteps, learnt.Step, learnt.BaseSteps)
 	if now.StepsTotal <= 0 || left < 0 || now.workers == 0 {
 		return nil
 	}

@@ -189,8 +189,19 @@ func progressOf(m *record.Mirror, v *record.JobView, about []cluster.NodeID) Pro
 	if newest.Generation != 0 && (newest.Generation == v.State.Value.Generation || newest.Step == p.Step) {
 		addReport(&p, newest, v.State.Value)
 	}
+	told := newest.BaseSteps
+	if newest.Step > p.Step {
+		told = 0 // of steps that were lost
+	}
+	recorded := v.Speed.Value
+	if recorded.Step <= p.Step {
+		told = max(told, float64(recorded.BaseSteps))
+	}
+	if worth := v.Spec.Value.BatchSize.BaseSteps(p.Step, told); worth > p.Step {
+		p.BaseSteps = worth
+	}
 	if p.StepsTotal > 0 {
-		f := min(1, float64(p.Step)/float64(p.StepsTotal))
+		f := min(1, float64(max(p.Step, p.BaseSteps))/float64(p.StepsTotal))
 		p.Fraction = &f
 	}
 	return p

@@ -58,6 +58,45 @@ func TestLostStepsAreNoProgress(t *testing.T) {
 	}
 }
 
+// Where the batch ranges, progress is what the steps are worth in steps at the smallest, as
+// the job has told, or before it tells anything as was recorded; of steps that are still done.
+func TestProgressOfARangeCountsWhatStepsAreWorth(t *testing.T) {
+	const job = "train-aaaaaa"
+	store := newFakeStore()
+	store.admit(t, job, self(), record.State{})
+	spec := goodSpec("train")
+	spec.Steps, spec.BatchSize = 1000, cluster.BatchSize{Min: 64, Max: 256}
+	store.put(t,
+		record.Put(record.SpecKey(job), record.Submitted{Spec: spec, ID: job, Owner: self(), At: time.Unix(1e9, 0)}),
+		record.Put(record.CommittedKey(job), record.Checkpoint{Generation: 1, Step: 200}),
+		record.Put(record.SpeedKey(job), record.Speed{Generation: 1, Step: 190, BaseSteps: 310}),
+		record.Put(record.StateKey(job), record.State{Phase: cluster.Running, Generation: 2}),
+	)
+	store.plan(t, job, 2, "n1")
+	a := serve(t, store, "n1", nil)
+	shown := func(what string, step, base int64, fraction float64) {
+		t.Helper()
+		eventually(t, what, func() bool {
+			s, err := a.Job(t.Context(), job)
+			p := s.Progress
+			return err == nil && p.Step == step && p.BaseSteps == base && p.Fraction != nil && *p.Fraction == fraction
+		})
+	}
+	report := func(p record.JobProgress) {
+		t.Helper()
+		p.Generation = 2
+		store.put(t, record.Put(record.ProgressKey("n1"), record.Progress{Jobs: map[cluster.JobID]record.JobProgress{job: p}}))
+	}
+	shown("what was recorded before its generation tells anything", 200, 310, 0.31)
+	report(record.JobProgress{Step: 220, BaseSteps: 375.5})
+	shown("what it tells", 220, 375, 0.375)
+	report(record.JobProgress{Step: 220, BaseSteps: 5000})
+	shown("no more than its samples could be", 220, 880, 0.88)
+	store.put(t, record.Put(record.SpeedKey(job), record.Speed{Generation: 2, Step: 300, BaseSteps: 600}))
+	report(record.JobProgress{Step: 250})
+	shown("nothing of steps that it has lost since", 250, 0, 0.25)
+}
+
 // A job that was stopped has the status of its workers.
 func TestExitCodeOfAStoppedJob(t *testing.T) {
 	store := newFakeStore()

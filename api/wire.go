@@ -93,8 +93,11 @@ type Progress struct {
 	Step       int64    `json:"step"`    // optimiser steps finished
 	Samples    int64    `json:"samples"` // since the start of training; -1 = unknown
 	Loss       *float64 `json:"loss,omitempty"`
-	StepsTotal int64    `json:"steps_total,omitempty"` // 0 = unknown
-	// Fraction is Step/StepsTotal; nil = unknown.
+	// BaseSteps is what the steps are worth in steps at the smallest batch, in which
+	// StepsTotal counts; 0 = as many.
+	BaseSteps  int64 `json:"base_steps,omitempty"`
+	StepsTotal int64 `json:"steps_total,omitempty"` // 0 = unknown
+	// Fraction is how much of StepsTotal is done; nil = unknown.
 	Fraction *float64 `json:"fraction,omitempty"`
 	// StepsPerSecond is measured by the present generation, from its first finished step on.
 	StepsPerSecond float64    `json:"steps_per_second,omitempty"`

@@ -155,5 +155,21 @@ func (b BatchSize) On(k int) int {
 	return 0
 }
 
+// BaseSteps is what so many steps are worth in steps at the smallest batch, as their job
+// tells: no fewer than they are, and no more than their samples could be.
+func (b BatchSize) BaseSteps(steps int64, told float64) int64 {
+	if b.Max <= b.Min || b.Min < 1 || steps <= 0 {
+		return steps
+	}
+	most := float64(steps) * (float64(b.Max) / float64(b.Min))
+	if worth := min(told, most); worth > float64(steps) { // NaN is not
+		return int64(min(worth, maxBaseSteps))
+	}
+	return steps
+}
+
+// maxBaseSteps is more than any job does, and a whole number as a float too.
+const maxBaseSteps = 1 << 53
+
 // MaxWorldSize is the largest world that Bellows forms; a bound, so that sizes stay sane everywhere.
 const MaxWorldSize = 1 << 16

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -34,6 +35,33 @@ func TestWorldSizes(t *testing.T) {
 		s := Spec{MinWorkers: c.min, MaxWorkers: c.max, BatchSize: BatchSize{Min: c.batch}}
 		if got := s.WorldSizes(); !slices.Equal(got, c.want) {
 			t.Errorf("min %d max %d batch %d: %v, want %v", c.min, c.max, c.batch, got, c.want)
+		}
+	}
+}
+
+// What steps are worth is told by a script: it is bounded by what their samples could be.
+func TestBaseSteps(t *testing.T) {
+	ranges, fixed := BatchSize{Min: 64, Max: 256}, BatchSize{Min: 64, Max: 64}
+	for _, c := range []struct {
+		batch BatchSize
+		steps int64
+		told  float64
+		want  int64
+	}{
+		{ranges, 100, 250.7, 250},
+		{ranges, 100, 0, 100},
+		{ranges, 100, 99, 100},
+		{ranges, 100, 401, 400},
+		{ranges, 100, math.NaN(), 100},
+		{ranges, 100, math.Inf(1), 400},
+		{ranges, 1 << 53, math.Inf(1), 1 << 53},
+		{ranges, 0, 50, 0},
+		{ranges, -1, 50, -1},
+		{fixed, 100, 250, 100},
+		{BatchSize{}, 100, 250, 100},
+	} {
+		if got := c.batch.BaseSteps(c.steps, c.told); got != c.want {
+			t.Errorf("%d steps of %+v that are told to be worth %v: %d, want %d", c.steps, c.batch, c.told, got, c.want)
 		}
 	}
 }

@@ -88,20 +88,15 @@ func stepsDone(in situation) (step int64, told bool) {
 }
 
 // inBaseSteps is what so many steps of a generation are worth in steps at the smallest
-// batch, as its ranks have told: no less than they are, and no more than their samples could be.
+// batch, as its ranks have told.
 func inBaseSteps(in situation, m *measure, step int64) int64 {
-	b := in.Spec.Value.BatchSize
-	if b.Max <= b.Min || b.Min < 1 || step <= 0 {
-		return step
-	}
 	told := 0.0
 	for _, p := range m.last {
 		if p.Step <= step {
 			told = max(told, p.BaseSteps)
 		}
 	}
-	most := float64(step) * (float64(b.Max) / float64(b.Min))
-	return int64(min(max(told, float64(step)), most, record.MaxCount))
+	return min(in.Spec.Value.BatchSize.BaseSteps(step, told), record.MaxCount)
 }
 
 // stepsOf is what the job's steps are like: what they may take, and in its present world do.

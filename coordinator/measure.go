@@ -41,6 +41,9 @@ type measure struct {
 	points     []record.SpeedPoint                   // of generations before, which no record has yet
 	folds      int                                   // reports
 	noise      float64                               // gradient noise scale that it has told; 0 = none
+	// before is for how many seconds generations before did steps that count, where no
+	// record has all of that yet; -1 = the job's speed record has.
+	before float64
 }
 
 // learned is what follows from a job's speed record, that of its kind, and what the
@@ -129,14 +132,17 @@ func (ms *measures) fold(mirror *record.Mirror, v *record.JobView, r report) {
 	m := ms.of[v.ID]
 	if m == nil || m.generation != r.Generation || m.nonce != r.Nonce {
 		before := m
-		m = &measure{generation: r.Generation, nonce: r.Nonce, model: devicesModel(mirror, plan.World), last: map[cluster.NodeID]record.JobProgress{}}
-		if before != nil {
-			m.points = before.merged(v, before.points)
+		m = &measure{generation: r.Generation, nonce: r.Nonce, model: devicesModel(mirror, plan.World), last: map[cluster.NodeID]record.JobProgress{}, before: -1}
+		if before != nil && before.generation < r.Generation {
+			m.points, m.before = before.merged(v, before.points), before.counts(v)
 		}
 		if !ms.listing {
 			m.meter = goodput.After(begins(v, plan, r.seen, m.points))
 		}
 		ms.of[v.ID] = m
+	}
+	if r.FirstAt.IsZero() { // as in the last word of a script
+		r.FirstAt = m.last[r.node].FirstAt
 	}
 	m.last[r.node] = r.JobProgress
 	m.folds++
@@ -175,6 +181,49 @@ func (m *measure) merged(v *record.JobView, points []record.SpeedPoint) []record
 		Workers: plan.World.Size(), Nodes: len(plan.World.Members), Model: m.model, Batch: plan.World.BatchSize, Generation: m.generation,
 		StepsPerSecond: rate.PerSecond, Low: rate.Low, High: rate.High, Windows: rate.Windows,
 	})
+}
+
+// useful is for how many seconds the generation did steps: by the clock of the node that did for longest.
+func (m *measure) useful() float64 {
+	most := 0.0
+	if m.meter.Fault().Void {
+		return 0
+	}
+	for _, p := range m.last {
+		if !p.FirstAt.IsZero() {
+			most = max(most, p.At.Sub(p.FirstAt).Seconds())
+		}
+	}
+	return min(most, (365 * 24 * time.Hour).Seconds())
+}
+
+// countsBefore is for how many seconds generations before this one did steps that count.
+func (m *measure) countsBefore(v *record.JobView) float64 {
+	was := v.Speed.Value
+	if was.Generation == m.generation {
+		return was.UsefulBeforeS
+	}
+	before := m.before
+	if before < 0 {
+		before = was.UsefulS
+	}
+	return max(0, before-m.lostSeconds(v))
+}
+
+// counts is for how many it and those before it did.
+func (m *measure) counts(v *record.JobView) float64 { return m.countsBefore(v) + m.useful() }
+
+// lostSeconds is what it took to do the steps that were lost with the generation before.
+func (m *measure) lostSeconds(v *record.JobView) float64 {
+	lost := v.Rescales[m.generation].Value.LostSteps
+	for _, points := range [][]record.SpeedPoint{m.points, v.Speed.Value.Points} {
+		for _, p := range points {
+			if p.Generation+1 == m.generation && lost > 0 {
+				return float64(lost) / p.StepsPerSecond
+			}
+		}
+	}
+	return 0
 }
 
 // enoughWindows is how many windows of a generation replace what was measured of the

@@ -151,7 +151,7 @@ func speedOf(in situation, m *measure) record.Speed {
 	if was.Generation == m.generation {
 		s.Kind = was.Kind
 	} else {
-		s.UsefulBeforeS = max(0, was.UsefulS-lostSeconds(in, m))
+		s.UsefulBeforeS = m.countsBefore(in.JobView)
 	}
 	s.Points = measured(in)
 	if step, samples, ok := m.meter.Step(); ok && !void(in) {
@@ -262,31 +262,6 @@ func prediction(in situation, j forecast.Job, m *measure) *record.Prediction {
 // statedSpread is by which factor an owner's estimate is taken to be off in nine of ten cases.
 const statedSpread = 2
 
-// useful is for how many seconds the generation did steps: by the clock of the node that did for longest.
-func (m *measure) useful() float64 {
-	most := 0.0
-	if m.meter.Fault().Void {
-		return 0
-	}
-	for _, p := range m.last {
-		if !p.FirstAt.IsZero() {
-			most = max(most, p.At.Sub(p.FirstAt).Seconds())
-		}
-	}
-	return min(most, (365 * 24 * time.Hour).Seconds())
-}
-
-// lostSeconds is what it took to do the steps that were lost with the generation before.
-func lostSeconds(in situation, m *measure) float64 {
-	lost := in.Rescales[m.generation].Value.LostSteps
-	for _, p := range in.Speed.Value.Points {
-		if p.Generation == in.Speed.Value.Generation && lost > 0 {
-			return float64(lost) / p.StepsPerSecond
-		}
-	}
-	return 0
-}
-
 // startPoint is what the generation's start has cost, once all of it is known: the
 // parts that the leader has accounted for, and on one node, by its clock, from the
 // first exec to the first step.
@@ -364,7 +339,8 @@ func withEnds(ends []record.EndPoint, told []record.ToldEnd, ended time.Time) []
 
 // withLength adds how much the job took that has succeeded.
 func withLength(lengths []record.Length, in situation) []record.Length {
-	j := forecast.Job{Done: in.Speed.Value.Step, Reported: in.Speed.Value.Step > 0, PerNode: in.perNode()}
+	done := max(in.Speed.Value.Step, in.Speed.Value.BaseSteps)
+	j := forecast.Job{Done: done, Reported: in.Speed.Value.Step > 0, PerNode: in.perNode()}
 	j.Trained, j.Service = in.trained(in.now)
 	l, ok := learn(in).Length(j)
 	if !ok {

@@ -762,6 +762,9 @@ class GradientNoise:
     before gradients are reduced; ``big`` the squared norm of the gradient of the whole
     batch. Both estimates (McCandlish et al. 2018, appendix A.1) are averaged over
     about ``steps`` updates before they are divided. `scale` is None until that means something.
+
+    Keep `state_dict` in your checkpoint and give it to `load_state_dict`: else the scale is
+    unknown again after each rescale, and steps of a large batch count as those of the smallest.
     """
 
     def __init__(self, steps: int = 100) -> None:
@@ -786,6 +789,17 @@ class GradientNoise:
         self._square = self._keep * self._square + (1 - self._keep) * (whole * big - part * small) / (whole - part)
         self._variance = self._keep * self._variance + (1 - self._keep) * (small - big) / (1 / part - 1 / whole)
         self._updates += 1
+
+    def state_dict(self) -> Dict[str, float]:
+        """Return what to keep in a checkpoint."""
+        return {"square": self._square, "variance": self._variance, "updates": self._updates}
+
+    def load_state_dict(self, state: Mapping[str, float]) -> None:
+        """Go on from what `state_dict` returned."""
+        square, variance, updates = float(state["square"]), float(state["variance"]), _whole("updates", state["updates"])
+        if not (math.isfinite(square) and math.isfinite(variance) and updates >= 0):
+            raise ValueError(f"state {dict(state)!r}: these are no averages: use what state_dict() has returned")
+        self._square, self._variance, self._updates = square, variance, updates
 
     @property
     def scale(self) -> Optional[float]:

@@ -30,12 +30,12 @@ def free_port(host):
 class Run:
     """The workers of one run of an example."""
 
-    def __init__(self, script, *args, world=1, directory, resume_from="", batch=64, host="127.0.0.1"):
+    def __init__(self, script, *args, world=1, directory, resume_from="", batch=64, host="127.0.0.1", env=None):
         port = free_port(host)
         base = {k: v for k, v in os.environ.items() if not k.startswith("BELLOWS_")}
         base.update(MASTER_ADDR=host, MASTER_PORT=str(port), WORLD_SIZE=str(world), PYTHONDONTWRITEBYTECODE="1")
         base.update(BELLOWS_CHECKPOINT_DIR=str(directory), BELLOWS_RESUME_FROM=str(resume_from))
-        base.update(BELLOWS_BATCH_SIZE=str(batch))
+        base.update(env or {}, BELLOWS_BATCH_SIZE=str(batch))
         self.workers = [
             subprocess.Popen(
                 [sys.executable, os.path.join(EXAMPLES, script), *args],
@@ -128,6 +128,30 @@ def test_ddp_learns_the_same_when_rescaled(tmp_path):
     assert rest.startswith("step 30: begin with 1 workers")
     assert losses(begun + rest) == pytest.approx(losses(one), abs=2e-6)
     assert len(losses(one)) == 6 and losses(one)[-1] < losses(one)[0] < 2.5
+
+
+def ranging(*args, **run):
+    said = Run("ddp_batch.py", "--samples", "1024", *args, **run).finish()
+    return [float(x) for x in re.fullmatch(r"step (\d+), worth ([0-9.]+): noise scale ([0-9.]+), loss ([0-9.]+)", said.strip()).groups()]
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+def test_gradient_noise_is_measured_by_ranks_as_by_micro_batches(tmp_path):
+    two = ranging("--steps", "60", world=2, directory=tmp_path / "2")
+    one = ranging("--steps", "60", directory=tmp_path / "1", env={"BELLOWS_MICRO_BATCH": "32"})
+    assert one == pytest.approx(two, rel=1e-5) and one[0] == 60
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+def test_a_larger_batch_needs_fewer_steps(tmp_path):
+    step, done, noise, loss = ranging("--steps", "100", world=2, directory=tmp_path)
+    large = {"BELLOWS_BASE_BATCH_SIZE": "64", "BELLOWS_LR_RULE": "sqrt"}
+    # One worker that takes its share at once sees no noise: it goes on with the scale that it had.
+    steps, worth, kept, less = ranging("--steps", "200", batch=256, directory=tmp_path, env=large)
+    assert (step, done, kept) == (100, 100, noise)
+    gain = (noise / 64 + 1) / (noise / 256 + 1)
+    assert 1 < gain < 4 and steps == 100 + -(-100 // gain) and worth == pytest.approx(100 + (steps - 100) * gain, abs=1e-3)
+    assert less < loss
 
 
 def spmd(*args, **run):

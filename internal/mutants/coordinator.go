@@ -332,6 +332,11 @@ var ofCoordinator = []Mutant{
 		Breaks: "a suspicion without a reason is written at every Step (I9)",
 	},
 	{
+		Name: "a-job-that-keeps-its-world-keeps-its-batch", File: "allocator/run.go", Tests: "TestRunFillsInTheBestBatch",
+		Old: "if same != 0 && d.BatchSize != same && c.devices.MustKeep(j) {", New: "if false {",
+		Breaks: "a job that has not saved yet is started again for another batch, and loses its work",
+	},
+	{
 		Name: "demands-are-shared", File: "coordinator/view_nodes.go", Tests: "TestDemandsCostNothing",
 		Old: "ok && !v.noCache", New: "ok && false",
 		Breaks: "each Step looks at every node for every queued job that demands something of nodes",

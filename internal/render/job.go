@@ -201,11 +201,15 @@ func (p *jobPage) progress() {
 		full := int(*g.Fraction * barWidth)
 		parts = append(parts, fmt.Sprintf("[%s%s] %d%%", strings.Repeat("#", full), strings.Repeat("-", barWidth-full), int(*g.Fraction*100)))
 	}
+	step := fmt.Sprintf("step %d", g.Step)
+	if g.BaseSteps > 0 {
+		step += fmt.Sprintf(", worth %d", g.BaseSteps)
+	}
 	switch {
 	case g.StepsTotal > 0:
-		parts = append(parts, fmt.Sprintf("step %d of %d", g.Step, g.StepsTotal))
+		parts = append(parts, fmt.Sprintf("%s of %d", step, g.StepsTotal))
 	case g.Step > 0:
-		parts = append(parts, fmt.Sprintf("step %d", g.Step))
+		parts = append(parts, step)
 	}
 	switch {
 	case g.Samples > 0:

@@ -29,7 +29,7 @@ func trainedJob() api.JobStatus {
 		Generation: 3, SubmittedAt: noon.Add(-90 * time.Minute), Since: noon.Add(-40 * time.Second),
 		Reason: "grow from 2 to 4 workers: idle devices", Pinned: true, Excluded: map[string]string{"n3": "no workdir", "n2": "no python"},
 		Progress: api.Progress{
-			Step: 600, Samples: 153600, Loss: new(0.123456), StepsTotal: 1000, Fraction: new(0.6), StepsPerSecond: 12.3, At: new(noon.Add(-10 * time.Second)),
+			Step: 600, BaseSteps: 720, Samples: 153600, Loss: new(0.123456), StepsTotal: 1000, Fraction: new(0.72), StepsPerSecond: 12.3, At: new(noon.Add(-10 * time.Second)),
 		},
 		JobSpeed: api.JobSpeed{
 			Kind:       "train.py-0123456789",

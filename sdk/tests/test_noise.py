@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 
 import pytest
@@ -50,6 +51,28 @@ def test_norms_that_are_not_finite_are_left_out(load):
         noise.update(bad, 1.0, 2, batch=64)
         noise.update(1.0, bad, 2, batch=64)
     assert updated(bellows, noise, 64.0, 8, seed=2) == pytest.approx(64, rel=0.25)
+
+
+def test_the_scale_goes_on_from_a_checkpoint(load):
+    bellows = load()
+    whole, first, second = (bellows.GradientNoise(steps=50) for _ in range(3))
+    norms = [(2.0 + i % 3, 1.0 + i % 2) for i in range(40)]
+    for small, big in norms:
+        whole.update(small, big, 4, batch=64)
+    for small, big in norms[:20]:
+        first.update(small, big, 4, batch=64)
+    second.load_state_dict(json.loads(json.dumps(first.state_dict())))
+    assert second.scale == first.scale is not None
+    for small, big in norms[20:]:
+        second.update(small, big, 4, batch=64)
+    assert second.scale == whole.scale
+
+
+@pytest.mark.parametrize("wrong", [{"square": float("nan")}, {"variance": float("inf")}, {"updates": -1}, {"updates": 1.5}])
+def test_a_state_that_cannot_be_is_refused(load, wrong):
+    noise = load().GradientNoise()
+    with pytest.raises((ValueError, TypeError)):
+        noise.load_state_dict(dict(noise.state_dict(), **wrong))
 
 
 @pytest.mark.parametrize(
