@@ -5,10 +5,11 @@
 // that have to fail under it. The edit never touches the tree: the go command
 // compiles the edited copy in place of the file (go test -overlay). A mutant
 // under which the named tests pass has survived: the rule that it takes out is
-// guarded by no test, or is not needed.
+// guarded by no test, or is not needed. One under which they hang until their time
+// is up is not caught either: a busy machine may look the same.
 //
-// It exits with 1 if a mutant survived, if one does not compile, or if its text
-// is not found exactly once in its file.
+// It exits with 1 if a mutant was not caught, if one does not compile, or if its
+// text is not found exactly once in its file.
 package main
 
 import (
@@ -68,19 +69,22 @@ func runAll(ctx context.Context, root string, mutants []Mutant) (failed int) {
 		if _, known := baselines[of]; !known {
 			baselines[of] = Baseline(ctx, root, m)
 		}
-		verdict, err := Invalid, baselines[of]
+		result, err := Result{Verdict: Invalid}, baselines[of]
 		if err == nil {
-			verdict, err = Run(ctx, root, m)
+			result, err = Run(ctx, root, m, testTimeout)
 		}
 		if ctx.Err() != nil {
 			fmt.Fprintln(os.Stderr, "mutants: interrupted")
 			return failed + 1
 		}
-		fmt.Printf("%-9s %-28s %-34s %4.0fs  %s\n", verdict, m.Name, m.File, time.Since(began).Seconds(), m.Breaks)
+		fmt.Printf("%-9s %-28s %-34s %4.0fs  %s\n", result.Verdict, m.Name, m.File, time.Since(began).Seconds(), m.Breaks)
 		if err != nil {
 			fmt.Printf("          %v\n", err)
 		}
-		if verdict != Caught {
+		if result.By != "" {
+			fmt.Printf("          by %.300s\n", result.By)
+		}
+		if result.Verdict != Caught {
 			failed++
 		}
 	}

@@ -9,7 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"time"
 )
 
 // A Mutant is one rule taken out of the code.
@@ -40,47 +42,82 @@ type Verdict string
 const (
 	Caught   Verdict = "caught"   // the tests failed, as they must
 	Survived Verdict = "SURVIVED" // the tests passed
+	Hung     Verdict = "HUNG"     // the tests were ended by their time limit: nothing says that they have noticed
 	Invalid  Verdict = "INVALID"  // it could not be applied or does not compile
 )
 
 // testTimeout bounds the tests of one mutant: without a rule some of them wait
 // for what never comes, and their own bounds are shorter.
-const testTimeout = "15m"
+const testTimeout = 15 * time.Minute
 
-// Run applies a mutant and runs the tests that have to notice it. The error says
-// why a mutant is Invalid.
-func Run(ctx context.Context, root string, m Mutant) (Verdict, error) {
-	dir, err := os.MkdirTemp("", "mutant-")
-	if err != nil {
-		return Invalid, err
-	}
-	verdict, err := runIn(ctx, dir, root, m)
-	return verdict, errors.Join(err, os.RemoveAll(dir))
+// A Result is what became of one mutant.
+type Result struct {
+	Verdict Verdict
+	By      string // the test that has noticed, with the first line of its complaint; or what hung
 }
 
-func runIn(ctx context.Context, dir, root string, m Mutant) (Verdict, error) {
+// Run applies a mutant and runs the tests that have to notice it, within a time
+// limit. The error says why a mutant is Invalid.
+func Run(ctx context.Context, root string, m Mutant, limit time.Duration) (Result, error) {
+	dir, err := os.MkdirTemp("", "mutant-")
+	if err != nil {
+		return Result{Verdict: Invalid}, err
+	}
+	result, err := runIn(ctx, dir, root, m, limit)
+	return result, errors.Join(err, os.RemoveAll(dir))
+}
+
+func runIn(ctx context.Context, dir, root string, m Mutant, limit time.Duration) (Result, error) {
+	invalid := Result{Verdict: Invalid}
 	overlay, err := writeOverlay(dir, root, m)
 	if err != nil {
-		return Invalid, err
+		return invalid, err
 	}
 	binary := filepath.Join(dir, "mutant.test")
 	compile := exec.CommandContext(ctx, "go", "test", "-c", "-o", binary, "-overlay", overlay, m.Package())
 	compile.Dir = root
 	if out, errCompile := compile.CombinedOutput(); errCompile != nil {
-		return Invalid, fmt.Errorf("mutant %s does not compile: %w\n%s", m.Name, errCompile, out)
+		return invalid, fmt.Errorf("mutant %s does not compile: %w\n%s", m.Name, errCompile, out)
 	}
-	test := exec.CommandContext(ctx, binary, "-test.failfast", "-test.timeout", testTimeout, "-test.run", m.Tests)
+	test := exec.CommandContext(ctx, binary, "-test.failfast", "-test.timeout", limit.String(), "-test.run", m.Tests)
 	test.Dir = filepath.Join(root, filepath.FromSlash(m.Package())) // where the go command would run it
-	if _, err := test.CombinedOutput(); err != nil {
-		return Caught, nil //nolint:nilerr // as it must
+	out, err := test.CombinedOutput()
+	if err == nil {
+		return Result{Verdict: Survived}, nil
 	}
-	return Survived, nil
+	return judge(string(out)), nil // as it must
+}
+
+var (
+	timedOut  = regexp.MustCompile(`(?m)^panic: test timed out after .*(?:\n\s*running tests:\n\s*(\S+))?`)
+	panicked  = regexp.MustCompile(`(?m)^(?:panic|fatal error): .*`)
+	failed    = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
+	complaint = regexp.MustCompile(`(?m)^\s*\w+_test\.go:\d+: .*`)
+)
+
+// judge reads what tests have printed that did not pass. Time that ran out is no
+// complaint of a test: under load, tests that notice nothing look like this too.
+func judge(out string) Result {
+	if hung := timedOut.FindStringSubmatch(out); hung != nil {
+		return Result{Hung, hung[1]}
+	}
+	by := panicked.FindString(out)
+	if all := failed.FindAllStringSubmatch(out, -1); by == "" && all != nil {
+		by = all[0][1] // the first one; its subtests follow it
+		for _, f := range all {
+			if strings.HasPrefix(f[1], by+"/") {
+				by = f[1]
+			}
+		}
+		by += ": " + strings.TrimSpace(complaint.FindString(out))
+	}
+	return Result{Caught, by}
 }
 
 // Baseline runs a mutant's tests on the code as it is: a test that fails anyway
 // would catch every mutant.
 func Baseline(ctx context.Context, root string, m Mutant) error {
-	test := exec.CommandContext(ctx, "go", "test", "-count=1", "-failfast", "-v", "-timeout", testTimeout, "-run", m.Tests, m.Package())
+	test := exec.CommandContext(ctx, "go", "test", "-count=1", "-failfast", "-v", "-timeout", testTimeout.String(), "-run", m.Tests, m.Package())
 	test.Dir = root
 	out, err := test.CombinedOutput()
 	switch {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"testing"
+	"time"
 )
 
 const root = "../.."
@@ -64,14 +65,35 @@ func hasTest(t *testing.T, dir, run string) bool {
 	return false
 }
 
-// The runner tells a test that notices from one that does not, and both from an
-// edit that does not compile.
+// The runner tells a test that notices from one that does not and from one that
+// hangs, and all from an edit that does not compile.
 func TestVerdicts(t *testing.T) {
 	dir := t.TempDir()
 	for name, src := range map[string]string{
-		"go.mod":       "module sample\n\ngo 1.26\n",
-		"rule.go":      "package sample\n\nfunc safe(n int) bool { return n > 0 }\n\nfunc other() int { return 1 }\n",
-		"rule_test.go": "package sample\n\nimport \"testing\"\n\nfunc TestSafe(t *testing.T) {\n\tif safe(0) || other() == 0 {\n\t\tt.Fail()\n\t}\n}\n\nfunc TestBroken(t *testing.T) { t.Fail() }\n",
+		"go.mod":  "module sample\n\ngo 1.26\n",
+		"rule.go": "package sample\n\nfunc safe(n int) bool { return n > 0 }\n\nfunc other() int { return 1 }\n\nfunc ends() bool { return !safe(-1) }\n",
+		"rule_test.go": `package sample
+
+import "testing"
+
+func TestSafe(t *testing.T) {
+	t.Run("zero", func(t *testing.T) {
+		if safe(0) || other() == 0 {
+			t.Error("zero is safe")
+		}
+	})
+}
+
+func TestCrash(t *testing.T) { _ = []int{0}[other()-1] }
+
+func TestEnds(t *testing.T) {
+	for !ends() {
+		_ = other()
+	}
+}
+
+func TestBroken(t *testing.T) { t.Fail() }
+`,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(src), 0o600); err != nil {
 			t.Fatal(err)
@@ -79,17 +101,20 @@ func TestVerdicts(t *testing.T) {
 	}
 	for _, c := range []struct {
 		old, edit, tests string
-		want             Verdict
+		limit            time.Duration
+		want             Result
 	}{
-		{"n > 0", "true", "TestSafe", Caught},
-		{"return 1", "return 2", "TestSafe", Survived},
-		{"n > 0", "n + 1", "TestSafe", Invalid},      // does not compile
-		{"n > 9", "true", "TestSafe", Invalid},       // not in the file
-		{"sample", "sample\n", "TestSafe", Survived}, // the package clause alone: nothing changes
+		{"n > 0", "true", "TestSafe", testTimeout, Result{Caught, "TestSafe/zero: rule_test.go:8: zero is safe"}},
+		{"return 1", "return 2", "TestCrash", testTimeout, Result{Caught, "panic: runtime error: index out of range [1] with length 1 [recovered, repanicked]"}},
+		{"!safe(-1)", "safe(-1)", "TestEnds", time.Second, Result{Hung, "TestEnds"}},
+		{"return 1", "return 2", "TestSafe", testTimeout, Result{Verdict: Survived}},
+		{"n > 0", "n + 1", "TestSafe", testTimeout, Result{Verdict: Invalid}},      // does not compile
+		{"n > 9", "true", "TestSafe", testTimeout, Result{Verdict: Invalid}},       // not in the file
+		{"sample", "sample\n", "TestSafe", testTimeout, Result{Verdict: Survived}}, // the package clause alone: nothing changes
 	} {
 		m := Mutant{Name: "m", File: "rule.go", Old: c.old, New: c.edit, Tests: c.tests}
-		if got, err := Run(t.Context(), dir, m); got != c.want {
-			t.Errorf("%q → %q: %s (%v), want %s", c.old, c.edit, got, err, c.want)
+		if got, err := Run(t.Context(), dir, m, c.limit); got != c.want {
+			t.Errorf("%q → %q: %+v (%v), want %+v", c.old, c.edit, got, err, c.want)
 		}
 	}
 	for tests, want := range map[string]bool{"TestSafe": true, "TestNone": false, "TestBroken": false} {
