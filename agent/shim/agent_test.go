@@ -81,10 +81,7 @@ func TestARunHasOneShim(t *testing.T) {
 	}
 	// Start ends what did not become ready. One that is left alone ends by itself, with its
 	// holder, and takes nothing of the run with it.
-	out, err := exec.Command(exe, "shim", "--dir", f.dir).CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "another shim") {
-		t.Fatalf("a third shim: %v, %s", err, out)
-	}
+	f.refusesToHost("another shim")
 	if !Alive(f.shim) {
 		t.Fatal("the first one is gone")
 	}
@@ -96,6 +93,41 @@ func TestARunHasOneShim(t *testing.T) {
 	f.push(Wish{Kill: "test"})
 	f.stopped()
 	f.retire()
+}
+
+// refusesToHost starts a shim for the run that has to refuse. One that hosts it instead
+// would wait for an agent, and with it the test, for ever: it is told to end.
+func (f *fixture) refusesToHost(why string) {
+	f.t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, exe, "shim", "--dir", f.dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, unix.SIGTERM) } // to the holder and the shim
+	cmd.WaitDelay = patience
+	said := &untilReady{cancel: cancel}
+	cmd.Stdout, cmd.Stderr = said, said
+	if err = cmd.Run(); err == nil || ctx.Err() != nil || !strings.Contains(said.String(), why) {
+		f.t.Fatalf("a shim that should refuse (%s): %v, said %s", why, err, said)
+	}
+}
+
+// untilReady keeps what a shim says, and cancels when that is that it hosts its run.
+type untilReady struct {
+	strings.Builder
+	cancel func()
+}
+
+func (u *untilReady) Write(b []byte) (int, error) {
+	n, err := u.Builder.Write(b)
+	if strings.Contains(u.String(), "shim is ready") {
+		u.cancel()
+	}
+	return n, err
 }
 
 func TestAPatientStrictStart(t *testing.T) {
@@ -292,13 +324,7 @@ func TestAShimThatComesAfterTheSweep(t *testing.T) {
 	if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
 		t.Fatal(err)
 	}
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command(exe, "shim", "--dir", f.dir).CombinedOutput(); err == nil || !strings.Contains(string(out), "it was swept") {
-		t.Errorf("%s, %v", out, err)
-	}
+	f.refusesToHost("it was swept")
 	if _, err := os.Stat(filepath.Join(f.order.Workdir, "ran")); err == nil {
 		t.Error("it ran")
 	}

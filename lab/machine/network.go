@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -9,6 +10,11 @@ import (
 
 // tickEvery is how often the agents on a Network look at everything.
 const tickEvery = 500 * time.Millisecond
+
+// mostAtOnce is how much may happen on a Network without time passing. Whatever tests
+// do stays far below; an agent that takes an action again and again, because it does
+// not see that it has, would keep its test for ever.
+const mostAtOnce = 100_000
 
 // Network is a clock and an etcd in memory, to which machines are connected: an
 // Outside for tests in which the test itself writes what a leader would. A change
@@ -104,7 +110,13 @@ func (n *Network) Pass(length time.Duration) {
 
 // run carries out what is due until then, in its order.
 func (n *Network) run(until time.Duration) {
-	for {
+	for at, count := n.now, 0; ; count++ {
+		if n.now != at {
+			at, count = n.now, 0
+		}
+		if count > mostAtOnce {
+			panic(fmt.Sprintf("machine: at +%v one thing leads to another without end", n.now))
+		}
 		first := -1
 		for i, a := range n.due {
 			if a.at <= until && (first < 0 || a.at < n.due[first].at || a.at == n.due[first].at && a.serial < n.due[first].serial) {
