@@ -136,7 +136,7 @@ func (s *storm) checkGivenUp(v *record.JobView, c record.Change) {
 	}
 	for _, n := range s.nodes[1:] {
 		_, excluded := v.State.Value.Excluded[n.Node]
-		if !excluded && s.now-n.steady > longEnough && len(n.Devices) >= v.Scaled().MinWorkers {
+		if !excluded && s.now-n.steady > longEnough && len(n.Devices) >= smallest(v) {
 			s.fault("I5: the sound checkpoint of step %d of %s is given up, and %s has not looked at it", bad.Step, v.ID, n.Node)
 		}
 	}

@@ -33,6 +33,7 @@ type simLeader struct {
 	skew   time.Duration // of its clock
 	led    bool          // it has asked a full question
 	epoch  int           // of etcd that it watches: a restore ends the watch, until everything is listed
+	slept  bool          // while etcd was restored
 }
 
 func (l *simLeader) clock() time.Time { return l.s.clock().Add(l.skew) }
@@ -193,6 +194,9 @@ func (l *simLeader) handOver() {
 		s.fault("what was derived before differs from what is derived anew: %+v instead of %+v", fx, twin)
 	}
 	for _, t := range fx.Txns {
+		if l.slept && l.epoch != s.epoch {
+			s.did("thawed leader goes by a lost timeline")
+		}
 		l.send(t)
 	}
 	if fx.Ask != nil {

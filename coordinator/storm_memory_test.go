@@ -52,6 +52,15 @@ func (s *storm) checkMemory(v *record.JobView, p record.Plan) {
 	}
 }
 
+// smallest is the size of the smallest world that a job may have, and has memory in.
+func smallest(v *record.JobView) int {
+	size, out := 1, v.State.Value.OutOfMemory
+	for size < v.Scaled().MinWorkers || size <= out && size < largest(v) {
+		size *= 2
+	}
+	return size
+}
+
 // largest is the size of the largest world that a job may have.
 func largest(v *record.JobView) int {
 	size := 1

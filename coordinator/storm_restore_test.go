@@ -32,6 +32,9 @@ func (s *storm) restore(backup *record.Memory) {
 	s.note("etcd is restored from a backup")
 	s.sleepThroughRestore()
 	s.did("etcd restored")
+	for _, l := range s.leaders {
+		l.slept = s.now < l.frozen
+	}
 	before := s.mirror
 	s.mem.Restore(backup)
 	kvs, revision := s.mem.Range(record.Root)

@@ -51,6 +51,7 @@ type storm struct {
 	passes  map[string]time.Duration // when what a node has failed of is over, by node and generation
 	told    map[uint64]bool          // numbers of events
 	tally   tally                    // what it did
+	counted map[string]bool          // of what is counted once
 	faults  []string                 // broken invariants
 	trail   []string
 }
@@ -77,7 +78,7 @@ func newStorm(seed uint64, without coordinator.Rule) *storm {
 		rng: rand.New(rand.NewPCG(seed, 7)), without: without, mem: record.NewMemory(), jobs: map[cluster.JobID]*simJob{},
 		damaged: map[record.Checkpoint]bool{}, halted: map[record.JobGen]time.Duration{}, told: map[uint64]bool{}, tally: tally{},
 		stuck: map[*machine.Shim]bool{}, lost: map[string]bool{}, unborn: map[cluster.JobID]bool{}, charged: map[cluster.JobID]record.State{},
-		worlds: map[string]*ranks{}, passes: map[string]time.Duration{},
+		worlds: map[string]*ranks{}, counted: map[string]bool{}, passes: map[string]time.Duration{},
 	}
 	s.wild = seed%2 == 1
 	s.lossy = s.wild

@@ -33,7 +33,7 @@ func (s *storm) stickWorker(first *simNode) {
 
 func (s *storm) dies(sh *machine.Shim) time.Duration {
 	if s.stuck[sh] {
-		s.did("SIGKILL survived")
+		s.didOf(sh.JobGen, "SIGKILL survived")
 		return unkillable
 	}
 	return s.between(0, 400*time.Millisecond)
