@@ -74,8 +74,8 @@ type JobStatus struct {
 	// Problems stop nothing yet, but people should know of them.
 	Problems   []Problem `json:"problems,omitempty"`
 	LastResize *Resize   `json:"last_resize,omitempty"`
-	// OutOfMemory is the largest world of which a worker ran out of memory; since then it
-	// has only larger ones. 0 = none did.
+	// OutOfMemory is the largest world that has too little memory, by a worker that ran out of
+	// it; since then the job has only larger ones. 0 = none has.
 	OutOfMemory int          `json:"out_of_memory,omitempty"`
 	Restarts    int          `json:"restarts"`
 	MaxRestarts int          `json:"max_restarts"`

@@ -82,13 +82,6 @@ func fail(in situation) *move {
 	return backOff(in, restarts, restarts-1, fmt.Sprintf("%s; restart %d of %d", reason, restarts, most))
 }
 
-// hasFitted reports whether the job has trained at this size, or at a smaller one that is not
-// out of memory: its committed checkpoint was saved there.
-func hasFitted(in situation) bool {
-	saved := in.Committed.Value.WorldSize // 0: nothing was
-	return saved > in.state().OutOfMemory && saved <= in.world().Size()
-}
-
 // backOff makes the job wait; the wait doubles with each of n failures before.
 func backOff(in situation, restarts, n int, reason string) *move {
 	s := next(in, cluster.Backoff, reason)

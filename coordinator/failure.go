@@ -2,7 +2,6 @@ package coordinator
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
@@ -81,13 +80,4 @@ func neverRan(in situation) int {
 		n++
 	}
 	return n
-}
-
-// outOfMemory reports whether a worker of the generation failed for want of memory. Its
-// peers may have failed first, in the collective that it no longer came to.
-func outOfMemory(in situation) bool {
-	return slices.ContainsFunc(in.world().Members, func(m cluster.Member) bool {
-		failed := acks(in, m.Node).Failed
-		return failed.Exists() && failed.Value.Kind == record.WorkerFailed && failed.Value.OutOfMemory
-	})
 }

@@ -65,15 +65,31 @@ func exclude(in situation) *move {
 
 // giveUpSize lets a job go on in larger worlds only, where one of this size ran out of
 // memory: no restart would mend that, and none is charged. Where the job may have no
-// larger world it is an ordinary failure.
+// larger world it is an ordinary failure. One that ran out while it was halted has been
+// granted its next world before that was known: it is asked about anew if that is too small.
 func giveUpSize(in situation) *move {
 	size := in.world().Size()
-	if !charged(in) || !outOfMemory(in) || len(in.sizes) == 0 || in.sizes[len(in.sizes)-1] <= size {
+	if !outOfMemory(in) || len(in.sizes) == 0 {
+		return nil
+	}
+	out, why := size, in.gen.Halt.Value.Why
+	if !charged(in) {
+		if out = tooSmall(in); in.target.Workers() == 0 || in.target.Workers() > out {
+			return nil
+		}
+		if first, failed := firstFailure(in); failed && !strings.Contains(why, first.text()) {
+			why += "; while halting, " + first.text()
+		}
+	} else if in.sizes[len(in.sizes)-1] <= size {
 		return nil
 	}
 	s := requeued(in)
-	s.OutOfMemory, s.Pinned = size, false
-	s.Reason = reasonText(in, fmt.Sprintf("%s; out of memory with %s: it goes on with more", in.gen.Halt.Value.Why, count(size, "worker")))
+	s.OutOfMemory, s.Pinned = out, false
+	next := "more"
+	if out < size {
+		next = "no fewer"
+	}
+	s.Reason = reasonText(in, fmt.Sprintf("%s; out of memory with %s: it goes on with %s", why, count(size, "worker"), next))
 	m := recordPhase(in, "give-up-size", s)
 	m.grant = &granting{void: true}
 	return m
@@ -128,7 +144,7 @@ func stopped(in situation, reason string) string {
 
 // requeued is the state of a job that goes back to the queue from a halt.
 func requeued(in situation) record.State {
-	s := next(in, cluster.Queued, in.gen.Halt.Value.Why)
+	s := remember(in, next(in, cluster.Queued, in.gen.Halt.Value.Why))
 	refused := withExclusions(in)
 	s.Excluded, s.Passing = refused.Excluded, refused.Passing
 	if shouldPin(in) {

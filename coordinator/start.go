@@ -55,7 +55,7 @@ func start(in situation, from int, why string) *move {
 	if lost := in.roll.Lost(); from > 0 && len(lost) > 0 && !strings.Contains(why, lostWhy(lost)) {
 		why = lostWhy(lost) + "; " + why
 	}
-	s := next(in, cluster.Starting, why)
+	s := remember(in, next(in, cluster.Starting, why))
 	s.Generation = world.Generation
 	if from > 0 && shouldPin(in) {
 		s.Pinned = true

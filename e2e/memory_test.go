@@ -32,7 +32,7 @@ func TestASizeOutOfMemoryIsGivenUp(t *testing.T) {
 	if s.Ended || s.Restarts != 0 {
 		t.Errorf("%s, %d restarts: %s", s.Phase, s.Restarts, s.Reason)
 	}
-	f.says(0, []string{"it ran out with 1 worker, so it runs with more"}, "show", string(id))
+	f.says(0, []string{"too little with 1 worker, so it runs with more"}, "show", string(id))
 	f.stop(other)
 	f.awaitRunning(id, 2, 1)
 	if s := f.show(id); s.Restarts != 0 || s.OutOfMemory != 1 {

@@ -74,9 +74,9 @@ type State struct {
 	Retries int `json:"retries,omitempty"`
 	// RoomWaits counts those for room on a disk since then, which have no bound.
 	RoomWaits int `json:"room_waits,omitempty"`
-	// OutOfMemory is the largest world of which a worker ran out of memory while a larger one
-	// was allowed: the job forms none of that size or below, where shares are larger
-	// still, until its owner resumes it. 0 = none did.
+	// OutOfMemory is the largest world that has too little memory, because a worker ran out of
+	// it there, or in a larger one while that was halted: the job forms none of that size
+	// or below, where shares are larger still, until its owner resumes it. 0 = none has.
 	OutOfMemory int `json:"out_of_memory,omitempty"`
 	// Suspect is the committed checkpoint where one node finds it damaged and
 	// another is to look at it before it is given up.

@@ -41,7 +41,7 @@ var ofCoordinator = []Mutant{
 	},
 	{
 		Name: "out-of-memory-gives-the-size-up", File: "coordinator/finish.go", Tests: "TestStories/out_of_memory$",
-		Old: "if !charged(in) || !outOfMemory(in) ||", New: "if true ||",
+		Old: "if !outOfMemory(in) || len(in.sizes) == 0 {", New: "if true {",
 		Breaks: "a job is started again at a size that has no room in memory, and charged",
 	},
 	{
@@ -55,8 +55,28 @@ var ofCoordinator = []Mutant{
 		Breaks: "an answer from before it was known starts a size that has no room in memory",
 	},
 	{
+		Name: "out-of-memory-in-a-halt", File: "coordinator/finish.go", Tests: "TestStories/out_of_memory_in_halt",
+		Old: "in.target.Workers() == 0 || in.target.Workers() > out {", New: "true {",
+		Breaks: "a job that ran out of memory while it was halted is started in a smaller world for nothing",
+	},
+	{
+		Name: "out-of-memory-in-a-halt-is-remembered", File: "coordinator/start.go", Tests: "TestStories/out_of_memory_in_halt",
+		Old: "s := remember(in, next(in, cluster.Starting, why))", New: "s := next(in, cluster.Starting, why)",
+		Breaks: "the same, one world later",
+	},
+	{
+		Name: "out-of-memory-where-it-has-trained", File: "coordinator/memory.go", Tests: "TestStories/out_of_memory_in_halt",
+		Old: "if !hasFitted(in) && len", New: "if len",
+		Breaks: "a job waits for more devices than it has trained on",
+	},
+	{
+		Name: "out-of-memory-is-forgotten-on-resume", File: "coordinator/memory.go", Tests: "TestStories/out_of_memory$",
+		Old: "if in.state().Phase == cluster.Halting {", New: "if true {",
+		Breaks: "an owner's resume does not try all sizes again",
+	},
+	{
 		Name: "out-of-memory-is-not-charged", File: "coordinator/finish.go", Tests: "TestStories/out_of_memory$",
-		Old: "s.OutOfMemory, s.Pinned = size, false\n", New: "s.OutOfMemory, s.Pinned = size, false\n\ts.Restarts++\n",
+		Old: "s.OutOfMemory, s.Pinned = out, false\n", New: "s.OutOfMemory, s.Pinned = out, false\n\ts.Restarts++\n",
 		Breaks: "a job loses its restarts to sizes that have no room in memory",
 	},
 	{

@@ -145,7 +145,11 @@ func memoryText(j api.JobStatus) string {
 	if j.OutOfMemory == 0 {
 		return ""
 	}
-	return fmt.Sprintf("it ran out with %s, so it runs with more: a smaller --micro-batch would let it run with fewer", units.Count(j.OutOfMemory, "worker"))
+	little := units.Count(j.OutOfMemory, "worker")
+	if j.OutOfMemory > 1 {
+		little += " or fewer"
+	}
+	return fmt.Sprintf("too little with %s, so it runs with more: a smaller --micro-batch would let it run with fewer", little)
 }
 
 // stepText says how its owner has declared that a step is made; empty if that is the script's alone.
