@@ -207,19 +207,24 @@ func TestDeposedLeaderIsTold(t *testing.T) {
 
 func TestTermOutlivesItsTTL(t *testing.T) {
 	t.Parallel()
-	s := etcdtest.Store(t)
-	l := leads(t, s, "a")
-	lease := leaseOf(t, s, l)
-	select {
-	case <-l.Lost():
-		t.Error("a term was lost while etcd answered")
-	case <-time.After(2 * store.DefaultLeaderTTL): // two TTLs: it is the passing of time that is tested
-	}
-	if _, err := s.TimeToLive(t.Context(), lease); err != nil {
-		t.Error(err)
-	}
-	holds(t, s, l)
-	resign(t, l)
+	endpoint := etcdtest.Endpoint(t)
+	// The lease is renewed every quarter of its time.
+	etcdtest.Undisturbed(t, endpoint, store.DefaultLeaderTTL/4, func() error {
+		s := etcdtest.Open(t, endpoint)
+		l := leads(t, s, "a")
+		lease := leaseOf(t, s, l)
+		select {
+		case <-l.Lost():
+			return errors.New("a term was lost while etcd answered")
+		case <-time.After(2 * store.DefaultLeaderTTL): // two TTLs: it is the passing of time that is tested
+		}
+		if _, err := s.TimeToLive(t.Context(), lease); err != nil {
+			return err
+		}
+		holds(t, s, l)
+		resign(t, l)
+		return nil
+	})
 }
 
 // leaseOf returns the lease of the leader's key.

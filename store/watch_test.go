@@ -199,24 +199,27 @@ func TestAnIdleWatchIsNotInterrupted(t *testing.T) {
 	for _, prefixes := range [][]string{{"one/"}, {"one/", "two/"}} {
 		t.Run(fmt.Sprint(len(prefixes)), func(t *testing.T) {
 			t.Parallel()
-			log, said := etcdtest.NewLog()
 			endpoint := etcdtest.Endpoint(t)
-			s := etcdtest.OpenWith(t, store.Config{Endpoints: []string{endpoint}, DialTimeout: etcdtest.Soon, StallAfter: stall, Log: log})
-			at := etcdtest.Commit(t, s, etcdtest.Put("one/k", "listed"))
-			w := s.Watch(t.Context(), at+1, prefixes...)
-			select {
-			case b := <-w.C:
-				t.Errorf("delivered %+v, though nothing was written", b)
-			case <-time.After(2*stall + stall/2): // long enough for two stalls
-			}
-			last := etcdtest.Commit(t, s, etcdtest.Put("one/k", "new"))
-			if changes := collect(t, w, last); len(changes) != 1 || string(changes[0].Value) != "new" {
-				t.Errorf("got %+v, want the one write since the listing", changes)
-			}
-			if strings.Contains(said.String(), "interrupted") {
-				t.Errorf("the watch was interrupted: %s", said)
-			}
-			closeWatch(t, w)
+			etcdtest.Undisturbed(t, endpoint, stall/4, func() error {
+				log, said := etcdtest.NewLog()
+				s := etcdtest.OpenWith(t, store.Config{Endpoints: []string{endpoint}, DialTimeout: etcdtest.Soon, StallAfter: stall, Log: log})
+				at := etcdtest.Commit(t, s, etcdtest.Put("one/k", "listed"))
+				w := s.Watch(t.Context(), at+1, prefixes...)
+				select {
+				case b := <-w.C:
+					t.Errorf("delivered %+v, though nothing was written", b)
+				case <-time.After(2*stall + stall/2): // long enough for two stalls
+				}
+				last := etcdtest.Commit(t, s, etcdtest.Put("one/k", "new"))
+				if changes := collect(t, w, last); len(changes) != 1 || string(changes[0].Value) != "new" {
+					t.Errorf("got %+v, want the one write since the listing", changes)
+				}
+				closeWatch(t, w)
+				if strings.Contains(said.String(), "interrupted") {
+					return fmt.Errorf("the watch was interrupted: %s", said)
+				}
+				return nil
+			})
 		})
 	}
 }

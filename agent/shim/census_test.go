@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -218,46 +219,40 @@ func TestManyShareALook(t *testing.T) {
 	t.Parallel()
 	f := newFakeProc(t)
 	f.add(5000, mark("/runs/a"))
-	o := f.observer()
-	var looks atomic.Int32
-	begun, goOn := make(chan struct{}, 100), make(chan struct{})
-	take := o.censuses.find
-	o.censuses.find = func() (*census, error) {
-		looks.Add(1)
-		c, err := take()
-		begun <- struct{}{}
-		<-goOn
-		return c, err
-	}
-	const many = 100
-	var asked, asking sync.WaitGroup
-	ask := func() {
-		asking.Add(1)
-		asked.Go(func() {
-			asking.Done()
-			if c, err := o.census(); err != nil || len(c.marked("/runs/a", nil)) != 1 {
-				t.Errorf("census %v, %v", c, err)
-			}
-		})
-	}
-	ask()
-	<-begun
-	f.add(5001, mark("/runs/b")) // after the first look has begun
-	for range many {
-		ask()
-	}
-	asked.Go(func() {
-		if c, err := o.census(); err != nil || len(c.marked("/runs/b", nil)) != 1 {
-			t.Errorf("a census that began before it was asked for: %v, %v", c, err)
+	synctest.Test(t, func(t *testing.T) {
+		o := f.observer()
+		var looks atomic.Int32
+		begun, goOn := make(chan struct{}, 100), make(chan struct{})
+		take := o.censuses.find
+		o.censuses.find = func() (*census, error) {
+			looks.Add(1)
+			c, err := take()
+			begun <- struct{}{}
+			<-goOn
+			return c, err
+		}
+		const many = 100
+		var asked sync.WaitGroup
+		ask := func(run string) {
+			asked.Go(func() {
+				if c, err := o.census(); err != nil || len(c.marked(run, nil)) != 1 {
+					t.Errorf("a census that was begun before it was asked for: %v, %v", c, err)
+				}
+			})
+		}
+		ask("/runs/a")
+		<-begun
+		f.add(5001, mark("/runs/b")) // after the first look has begun
+		for range many {
+			ask("/runs/b")
+		}
+		synctest.Wait() // all of them wait
+		close(goOn)
+		asked.Wait()
+		if n := looks.Load(); n != 2 {
+			t.Errorf("%d looks for one who asked and %d who asked meanwhile, want 2", n, many)
 		}
 	})
-	asking.Wait()
-	time.Sleep(100 * time.Millisecond) // who does not wait by now has another look
-	close(goOn)
-	asked.Wait()
-	if n := looks.Load(); n > 10 {
-		t.Errorf("%d looks for %d who asked", n, many)
-	}
 }
 
 // endless is an environment without end, as of a process that says that all of its

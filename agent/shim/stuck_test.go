@@ -30,11 +30,9 @@ func TestPreparationsThatHangDoNotHoldUpTheEnd(t *testing.T) {
 		t.Fatalf("the shim's processes are %v, want the one that looks", looks)
 	}
 	thaw := f.freeze(Process{PID: looks[0].pid})
-	begun := time.Now()
 	f.push(Wish{Kill: "test"})
-	r := f.stopped()
-	if took := time.Since(begun); took > UnkillableAfter/2 || r.Workers != nil || r.Failed != nil {
-		t.Errorf("took %v, report %+v", took, r)
+	if r := f.stopped(); r.Unkillable != nil || r.Workers != nil || r.Failed != nil { // as it would be had it waited
+		t.Errorf("report %+v", r)
 	}
 	holder := f.holder()
 	f.push(Wish{Retire: true})
