@@ -246,7 +246,7 @@ func (s *Server) handleStatus(w http.ResponseWriter, r *http.Request) {
 	}
 	reply := AgentStatus{Node: string(s.cfg.Node), Version: s.cfg.Version, UID: ownUID(), Caller: who.User}
 	if _, err = s.view.read(func(m *record.Mirror) {
-		reply.Leader, reply.Cluster = leaderOf(m), m.Meta.Value.Cluster
+		reply.Leader, reply.Cluster, reply.Revision = leaderOf(m), m.Meta.Value.Cluster, m.Revision
 	}); err != nil {
 		writeError(w, err)
 		return

@@ -464,3 +464,26 @@ func TestNoNewPrivsNeedsALeaderThatKnowsIt(t *testing.T) {
 	store.put(t, record.Put(record.LimitsKey, record.DefaultLimits()))
 	eventually(t, "it is accepted under a newer leader", func() bool { return submit(true) == nil })
 }
+
+// Whoever has seen a record in etcd can wait until an agent tells of it.
+func TestStatusSaysHowFarTheRecordsAreRead(t *testing.T) {
+	store, owner := newFakeStore(), cluster.Owner{UID: 77, User: "owner"}
+	agent := serve(t, store, "n1", &owner)
+	for i := range 3 {
+		store.admit(t, cluster.JobID(fmt.Sprintf("j%d-aaaaaa", i)), owner, record.State{Phase: cluster.Queued})
+		kvs, revision, err := store.Range(t.Context(), record.JobsPrefix)
+		if err != nil || len(kvs) == 0 {
+			t.Fatal(err)
+		}
+		eventually(t, "the agent has read the records", func() bool {
+			status, err := agent.Status(t.Context())
+			if err != nil || status.Revision > revision {
+				t.Fatalf("%+v, %v; etcd is at %d", status, err, revision)
+			}
+			return status.Revision == revision
+		})
+		if jobs, err := agent.Jobs(t.Context(), true); err != nil || len(jobs) != i+1 {
+			t.Errorf("at revision %d it tells of %d jobs, %v; want %d", revision, len(jobs), err, i+1)
+		}
+	}
+}

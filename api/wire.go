@@ -250,6 +250,9 @@ type AgentStatus struct {
 	UID     uint32 `json:"uid"`    // the user that the agent runs as
 	// Caller is the caller as the kernel names it.
 	Caller string `json:"caller"`
+	// Revision of etcd up to which the agent has read the records: what it answers after
+	// this is no older.
+	Revision int64 `json:"revision"`
 }
 
 // SubmitRequest asks for a job. RequestID comes from NewRequestID: sending the

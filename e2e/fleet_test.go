@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/store"
@@ -123,7 +125,10 @@ type records struct {
 }
 
 // people use the program on the nodes.
-type people struct{ *place }
+type people struct {
+	*place
+	records *records
+}
 
 // scripts are what jobs run, and what they say of themselves in their traces.
 type scripts struct {
@@ -173,7 +178,7 @@ func (f *fleet) in(t *testing.T) *fleet {
 	ps := processes{&p, f.procs}
 	r := *f.records
 	r.processes = &ps
-	return &fleet{&p, &ps, &r, &people{&p}, &scripts{&r, f.traces}, &secrets{&p}, f.config}
+	return &fleet{&p, &ps, &r, &people{&p, &r}, &scripts{&r, f.traces}, &secrets{&p}, f.config}
 }
 
 // awaitMembers waits until all nodes are there and there is a leader.
@@ -210,7 +215,7 @@ func emptyFleet(t testing.TB, c config) *fleet {
 	p := &place{t: t, dir: dir}
 	ps := &processes{p, map[string]*proc{}}
 	r := &records{processes: ps}
-	f := &fleet{p, ps, r, &people{p}, &scripts{r, map[string]*trace{}}, &secrets{p}, c}
+	f := &fleet{p, ps, r, &people{p, r}, &scripts{r, map[string]*trace{}}, &secrets{p}, c}
 	t.Cleanup(f.close)
 	f.claimSubnet()
 	return f
@@ -426,9 +431,33 @@ func (u *people) bellows(args ...string) (stdout, stderr string, code int) {
 
 func (u *people) bellowsOn(i int, args ...string) (stdout, stderr string, code int) {
 	u.t.Helper()
+	if len(args) > 0 && slices.Contains([]string{"show", "ps", "nodes", "events"}, args[0]) {
+		u.caughtUp(i)
+	}
 	s := startSession(u.t, u.command(i, args...))
 	code = s.wait()
 	return s.out.String(), s.errs.String(), code
+}
+
+// caughtUp waits until the agent of node i has read what is in etcd now: a test that has
+// waited for a record may then demand that commands tell of it. Where one of the two does
+// not answer, or the agent is kept from etcd, it is left at that.
+func (u *people) caughtUp(i int) {
+	u.t.Helper()
+	if u.records.store == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(u.t.Context()), 2*time.Second)
+	defer cancel()
+	_, revision, err := u.records.store.Range(ctx, record.LeaderPrefix)
+	if err != nil {
+		return
+	}
+	for client := api.NewClient(u.socket(i)); ; time.Sleep(10 * time.Millisecond) {
+		if status, err := client.Status(ctx); err != nil || status.Revision >= revision {
+			return
+		}
+	}
 }
 
 // command is a command line for the agent of node i.
