@@ -37,6 +37,13 @@ func IsPrompt(p Policy) bool {
 	return ok && t.Prompt()
 }
 
+// Promising is what a policy may implement that gives a job in each slot of time at
+// least what its promise says. A coordinator with any other promises no deadlines.
+type Promising interface {
+	// PromiseSizes are those of a job's sizes with which its promise may be planned.
+	PromiseSizes(sizes []int) []int
+}
+
 // Input is the snapshot that a decision is made from. Policies must not modify it.
 type Input struct {
 	Now   time.Time
@@ -82,10 +89,34 @@ type JobView struct {
 	Staying float64
 	// StartCosts are what a start at each of Sizes costs, in time without training; nil = DefaultStartCost.
 	StartCosts []time.Duration
+	// Careful are Speeds as they are in 19 of 20 cases at least, for promises; nil = Speeds.
+	Careful []float64
+	// Booting is what is left of its last start until it trains, as far as that can be told.
+	Booting time.Duration
+	// Promise is what it was promised for its deadline; nil = nothing.
+	Promise *Promise
 	// Present is the allocation in force; zero if it waits.
 	Present cluster.Allocation
 	// Excluded nodes cannot run the job.
 	Excluded []cluster.NodeID
+}
+
+// Promise is how many devices a job was promised, from the running slot of time on.
+// All promises of a question have the same slots.
+type Promise struct {
+	// Due is when the job's end is planned at the latest.
+	Due     time.Time
+	Profile cluster.Profile
+	// First is what is left of the running slot, and Slot the length of each later one.
+	First, Slot time.Duration
+}
+
+// Now is how many devices the job was promised in the running slot; 0 = none.
+func (p *Promise) Now() int {
+	if p == nil {
+		return 0
+	}
+	return p.Profile.At(0)
 }
 
 // Work is what a job has left to do. The zero value is work that nothing is known

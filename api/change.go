@@ -160,7 +160,7 @@ func resumable(v *record.JobView, from *int64) error {
 	switch {
 	case phase == cluster.Succeeded:
 		return fault(Invalid, "job %s has succeeded: there is nothing left to resume", v.ID)
-	case phase == cluster.Failed && v.State.Value.Generation == 0:
+	case phase == cluster.Refused || phase == cluster.Failed && v.State.Value.Generation == 0:
 		return fault(Invalid, "job %s was refused (%s): submit it again", v.ID, v.State.Value.Reason)
 	case phase != cluster.Stopped && phase != cluster.Failed && phase != cluster.Held:
 		return fault(Invalid, "job %s is %s: only a stopped, failed or held job can be resumed", v.ID, phase)

@@ -18,6 +18,9 @@ const signalBase = 128
 // would keep all others from being shown.
 const lastYear = 10_000
 
+// RefusedStatus is the exit status of a job whose deadline was not promised, and which was therefore not begun.
+const RefusedStatus = 4
+
 // timedOutStatus is the exit status of a job that its time limit has ended, as timeout(1) has it.
 const timedOutStatus = 124
 
@@ -43,6 +46,7 @@ func jobStatus(m *record.Mirror, v *record.JobView, who cluster.Owner, about []c
 		}
 		s.Excluded[string(n)] = why
 	}
+	s.Answer = answerOf(m, v)
 	s.RanS, s.TimedOut = time.Duration(state.Ran).Seconds(), v.TimedOut()
 	if at, limited := v.LimitAt(); limited && at.Year() < lastYear {
 		s.LimitAt = &at
@@ -72,6 +76,25 @@ func jobStatus(m *record.Mirror, v *record.JobView, who cluster.Owner, about []c
 	return s
 }
 
+// answerOf is the answer to the job's deadline, and whether it still holds.
+func answerOf(m *record.Mirror, v *record.JobView) *DeadlineAnswer {
+	a := v.Spec.Value.Answer
+	if a == nil {
+		return nil
+	}
+	out := &DeadlineAnswer{Promised: a.Promised, Why: a.Why, Lost: m.Promised.Value.Jobs[v.ID].Broken}
+	if !a.Ends.IsZero() {
+		out.Ends = &a.Ends
+	}
+	if o := a.Offer; o != nil {
+		out.Offer = &DeadlineOffer{MaxWorkers: o.MaxWorkers, MinWorkers: o.MinWorkers, Steps: o.Steps}
+		if !o.Deadline.IsZero() {
+			out.Offer.Deadline = &o.Deadline
+		}
+	}
+	return out
+}
+
 // commandFor returns a job's command as the caller may see it. Only the job's owner and
 // root see the arguments, which may hold secrets; others see the program's name.
 func commandFor(who cluster.Owner, s JobStatus) []string {
@@ -84,10 +107,10 @@ func commandFor(who cluster.Owner, s JobStatus) []string {
 // pendingStatus is a job whose submission no leader has carried out yet.
 func pendingStatus(m *record.Mirror, r record.Request, who cluster.Owner) JobStatus {
 	s := specStatus(r.Job, *r.Spec, r.Owner, r.At)
-	s.Phase, s.Since = cluster.Queued, r.At
+	s.Phase, s.Since, s.Unadmitted = cluster.Queued, r.At, true
 	s.WhyPending = "accepted; the coordinator has not admitted it yet"
 	if leaderOf(m) == "" {
-		s.WhyPending = "accepted, queued: no coordinator leads"
+		s.WhyPending, s.NoLeader = "accepted, queued: no coordinator leads", true
 	}
 	s.Reason = s.WhyPending
 	s.Command = commandFor(who, s)
@@ -117,7 +140,7 @@ func addPending(s *JobStatus, state record.State, leader string) {
 		if leader == "" {
 			s.WhyPending += "; no coordinator leads"
 		}
-	case cluster.Starting, cluster.Running, cluster.Halting, cluster.Succeeded, cluster.Failed, cluster.Stopped:
+	case cluster.Starting, cluster.Running, cluster.Halting, cluster.Succeeded, cluster.Failed, cluster.Stopped, cluster.Refused:
 	}
 }
 
@@ -313,6 +336,8 @@ func exitCode(m *record.Mirror, v *record.JobView, s JobStatus) *int {
 	switch s.Phase {
 	case cluster.Succeeded:
 		code = 0
+	case cluster.Refused:
+		code = RefusedStatus
 	case cluster.Failed:
 		if s.Failure != nil && s.Failure.ExitCode != nil && *s.Failure.ExitCode != 0 {
 			code = *s.Failure.ExitCode

@@ -54,6 +54,9 @@ func (s *submissions) submit(ctx context.Context, req SubmitRequest, who cluster
 	if err := spec.Validate(); err != nil {
 		return SubmitReply{}, fault(Invalid, "%s", record.Cut(err.Error(), maxFaults))
 	}
+	if d := spec.Deadline; d != nil && !d.After(time.Now()) {
+		return SubmitReply{}, fault(Invalid, "deadline %s: it has passed already by the clock of %s: choose a later one", d.UTC().Format(time.RFC3339), s.cfg.Node)
+	}
 	id := jobID(spec.Name, req.RequestID)
 	reply, known, err := s.precheck(spec.Name, id, who)
 	if err != nil || known {

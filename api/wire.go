@@ -36,6 +36,12 @@ type JobStatus struct {
 	// Where says which nodes may run it; nil = all.
 	Where    *cluster.Where `json:"where,omitempty"`
 	Deadline *time.Time     `json:"deadline,omitempty"`
+	// Answer is what became of its deadline; nil = it has none, or there is no answer yet.
+	Answer *DeadlineAnswer `json:"deadline_answer,omitempty"`
+	// Unadmitted: no coordinator has carried its submission out yet.
+	Unadmitted bool `json:"unadmitted,omitempty"`
+	// NoLeader: nor will one before a coordinator leads.
+	NoLeader bool `json:"no_leader,omitempty"`
 	// TimeLimitS is how long it may be running, in seconds, over all generations; 0 = as long as it takes.
 	TimeLimitS float64 `json:"time_limit_s,omitempty"`
 	// PerWorker bounds each worker's memory and processors.
@@ -84,6 +90,26 @@ type JobStatus struct {
 	Members     []Member     `json:"members,omitempty"`   // of the present generation
 	Rescales    []Rescale    `json:"rescales,omitempty"`  // by generation
 	Checkpoints []Checkpoint `json:"checkpoints,omitempty"`
+}
+
+// DeadlineAnswer is the coordinator's answer to a job's deadline.
+type DeadlineAnswer struct {
+	Promised bool       `json:"promised"`       // it was planned to be kept
+	Ends     *time.Time `json:"ends,omitempty"` // by when, at the latest, at submission
+	// Why says what the promise rests on, or why there is none.
+	Why string `json:"why"`
+	// Lost says why a promise cannot be kept any more, and what would save it; empty = it can.
+	Lost string `json:"lost,omitempty"`
+	// Offer is what could have been promised instead; nil = nothing.
+	Offer *DeadlineOffer `json:"offer,omitempty"`
+}
+
+// DeadlineOffer is what could be promised in place of a deadline, each by itself; zero = that does not help.
+type DeadlineOffer struct {
+	Deadline   *time.Time `json:"deadline,omitempty"`
+	MaxWorkers int        `json:"max_workers,omitempty"`
+	MinWorkers int        `json:"min_workers,omitempty"`
+	Steps      int64      `json:"steps,omitempty"`
 }
 
 // Progress is how far a job has come, as far as it says so.

@@ -11,7 +11,7 @@ import "slices"
 //	        │  └─────────┴────────────┼──────────┘  └─► starting (next generation)
 //	        │   start failed,         │ every rank exited 0
 //	        │   devices taken back    ▼
-//	      held (needs its owner)   succeeded     failed     stopped
+//	      held (needs its owner)   succeeded     failed     stopped     refused (at submission)
 type Phase string
 
 // The phases of a job.
@@ -25,11 +25,12 @@ const (
 	Succeeded Phase = "succeeded" // every rank exited 0
 	Failed    Phase = "failed"    // gave up; the reason says why
 	Stopped   Phase = "stopped"   // its owner stopped it, or its time limit is over; the reason says which
+	Refused   Phase = "refused"   // never begun: its deadline could not be promised; the reason says what could be
 )
 
 // Terminal reports whether the job has ended for good.
 func (p Phase) Terminal() bool {
-	return p == Succeeded || p == Failed || p == Stopped
+	return p == Succeeded || p == Failed || p == Stopped || p == Refused
 }
 
 // Active reports whether a generation may have processes: the phases in which a job holds devices.
@@ -43,5 +44,5 @@ func (p Phase) Known() bool { return slices.Contains(Phases(), p) }
 
 // Phases returns all of them, in the order in which a job may go through them.
 func Phases() []Phase {
-	return []Phase{Queued, Starting, Running, Halting, Backoff, Held, Succeeded, Failed, Stopped}
+	return []Phase{Queued, Starting, Running, Halting, Backoff, Held, Succeeded, Failed, Stopped, Refused}
 }

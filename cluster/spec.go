@@ -64,6 +64,9 @@ type Spec struct {
 
 	Priority int        `json:"priority,omitempty"` // higher goes first, -100 … 100
 	Deadline *time.Time `json:"deadline,omitempty"` // when its owner needs it
+	// OrBestEffort: the job is to run also where its deadline cannot be promised;
+	// without, it is refused then.
+	OrBestEffort bool `json:"or_best_effort,omitempty"`
 	// Steps is how many optimiser steps the job takes in all; ETA is how long it
 	// takes on one device, as its owner estimates. With Steps the work left follows from
 	// the measured speed, and until that is known from ETA; 0 = unknown.

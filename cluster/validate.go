@@ -70,6 +70,9 @@ func (s Spec) validateNumbers(add func(string, ...any)) {
 	if s.ETA < 0 {
 		add("eta %s: use a time above zero such as 3h, or leave it out if it is not known", s.ETA)
 	}
+	if s.OrBestEffort && s.Deadline == nil {
+		add("or best effort: the job has no deadline to do without: give it one, or leave this out")
+	}
 	if s.TimeLimit < 0 {
 		add("time limit %s: use a time above zero such as 12h, or leave it out if there is none", s.TimeLimit)
 	}

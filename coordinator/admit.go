@@ -8,9 +8,9 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
-// admit sends ADMIT. A job that cannot be is admitted as failed, so that its
+// admitJob sends ADMIT. A job that cannot be is admitted as failed, so that its
 // submitter learns why; only a request that names no possible job is dropped.
-func admit(in situation, r request) *move {
+func admitJob(in situation, r request) *move {
 	switch {
 	case in.Spec.Exists():
 		return drop(in, r, "") // submitted again: accepted before
@@ -29,8 +29,22 @@ func admit(in situation, r request) *move {
 	} else if other, used := nameUsed(in, spec.Name); used {
 		s.Phase, s.Reason = cluster.Failed, fmt.Sprintf("name %q is in use by %s", spec.Name, other)
 	}
+	var promised *record.Promises
+	if s.Phase == cluster.Queued && spec.Deadline != nil && !in.cfg.Unanswered {
+		if in.writing(record.PromisedKey) {
+			return nil // one at a time: the next knows what was promised before it
+		}
+		v := decideDeadline(in, spec, r.Mod)
+		if v.plan != nil && tooManyPromises(*v.plan) {
+			v = verdict{Answer: record.Answer{Deadline: v.Deadline, At: v.At, Why: "too many deadlines are promised already: ask again when some of those jobs have ended"}}
+		}
+		spec.Answer, promised = &v.Answer, v.plan
+		if !v.Promised && !spec.OrBestEffort {
+			s.Phase, s.Reason = cluster.Refused, fmt.Sprintf("deadline %s is not promised: %s%s", moment(v.Deadline), v.Why, offerText(v.Offer))
+		}
+	}
 	s.Reason = reasonText(in, s.Reason)
-	if s.Phase == cluster.Failed {
+	if s.Phase.Terminal() {
 		spec.Spec = abridged(spec.Spec)
 	}
 	m := &move{
@@ -44,9 +58,13 @@ func admit(in situation, r request) *move {
 		},
 		note: phaseNote(in.JobView, s),
 	}
+	if promised != nil {
+		m.ifs = append(m.ifs, record.Unchanged(record.PromisedKey, in.mirror.Promised.Mod))
+		m.then = append(m.then, record.Put(record.PromisedKey, *promised))
+	}
 	if s.Phase == cluster.Queued {
 		m.name = spec.Name
-		m.event = record.Event{Kind: record.JobSubmitted, Job: spec.ID, By: spec.Owner.User}
+		m.event = record.Event{Kind: record.JobSubmitted, Job: spec.ID, By: spec.Owner.User, Why: deadlineWords(spec.Answer)}
 	}
 	return m
 }
@@ -58,16 +76,13 @@ func abridged(s cluster.Spec) cluster.Spec {
 	kept := cluster.Spec{
 		Name: s.Name, Workdir: record.Cut(s.Workdir, most), CheckpointDir: record.Cut(s.CheckpointDir, most),
 		MinWorkers: s.MinWorkers, MaxWorkers: s.MaxWorkers, BatchSize: s.BatchSize, Priority: s.Priority,
-		MaxRestarts: s.MaxRestarts, HaltTimeout: s.HaltTimeout,
+		MaxRestarts: s.MaxRestarts, HaltTimeout: s.HaltTimeout, Deadline: s.Deadline, Steps: s.Steps, ETA: s.ETA,
 	}
 	if len(s.Command) > 0 {
 		kept.Command = []string{record.Cut(s.Command[0], most)}
 	}
 	return kept
 }
-
-// acceptedWhy is the reason of a job that has been admitted and not looked at yet.
-const acceptedWhy = "accepted"
 
 // nameUsed returns the live job that has the name, or is about to.
 func nameUsed(in situation, name string) (cluster.JobID, bool) {

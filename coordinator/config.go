@@ -22,6 +22,12 @@ type Config struct {
 	// Unmeasured: nothing is measured, and decisions are made from what owners state. For
 	// simulations whose owners know everything.
 	Unmeasured bool
+	// PromiseSizes are those of a job's sizes with which the policy lets a promised deadline
+	// be planned (allocator.Promising); nil = it promises none.
+	PromiseSizes func(sizes []int) []int
+	// Unanswered: no answer is given to deadlines, and no job refused for one. For
+	// simulations, whose users wait for none.
+	Unanswered bool
 	// Interval is the time between two decisions that may move running jobs.
 	Interval time.Duration
 	Timing   Timing // zero = DefaultTiming

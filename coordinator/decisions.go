@@ -29,6 +29,9 @@ type decisions struct {
 	moves        []record.Move // decided and not yet recorded
 	value, bound float64
 
+	reviewed reviewed // when the plan of promises was last looked at
+	served   int64    // revision of that plan when the last full question was asked
+
 	known   bool      // nothing is to be asked while the view is as it was
 	version uint64    // of that view
 	again   time.Time // before this; zero = as long as the view stays so
@@ -119,4 +122,11 @@ func (d *decisions) pause() {
 	d.withdrawOthers(nil)
 	d.askAnew()
 	d.known = false
+}
+
+// reviewed is when the plan was last found to be as good as it can be.
+type reviewed struct {
+	version uint64
+	mod     int64
+	slot    int
 }

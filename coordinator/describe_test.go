@@ -3,7 +3,9 @@ package coordinator_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -104,6 +106,10 @@ func describeOp(op record.Op, now time.Time) string {
 	case key == "checkpoint/committed":
 		c := read[record.Checkpoint](op)
 		return fmt.Sprintf("committed step=%d gen=%d", c.Step, c.Generation)
+	case op.Key == record.PromisedKey:
+		return describePromises(read[record.Promises](op))
+	case key == "spec" && read[record.Submitted](op).Answer != nil:
+		return fmt.Sprintf("spec promised=%t", read[record.Submitted](op).Answer.Promised)
 	case strings.HasPrefix(key, "events/"):
 		return describeEvent(read[record.Event](op))
 	case strings.HasPrefix(key, "rescales/"):
@@ -222,4 +228,22 @@ func read[T any](op record.Op) T {
 		panic(fmt.Sprintf("%s does not decode: %v", op.Key, err))
 	}
 	return v
+}
+
+// describePromises writes who was promised how many devices from which slot on.
+func describePromises(p record.Promises) string {
+	parts := []string{"promised from=+" + p.Origin.Sub(dawn).String()}
+	for _, id := range slices.Sorted(maps.Keys(p.Jobs)) {
+		j := p.Jobs[id]
+		name, _, _ := strings.Cut(string(id), "-")
+		text := name + ":"
+		for _, r := range j.Profile {
+			text += fmt.Sprintf(" %d@%d", r.Devices, r.From)
+		}
+		if j.Broken != "" {
+			text += " broken"
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, ", ")
 }

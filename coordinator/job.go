@@ -40,7 +40,7 @@ func resumable(r *record.JobView) bool {
 	switch r.State.Value.Phase {
 	case cluster.Stopped, cluster.Failed:
 		return r.Committed.Exists() || len(r.Checkpoints)+len(r.Bad) > 0
-	case cluster.Queued, cluster.Starting, cluster.Running, cluster.Halting, cluster.Backoff, cluster.Held, cluster.Succeeded:
+	case cluster.Queued, cluster.Starting, cluster.Running, cluster.Halting, cluster.Backoff, cluster.Held, cluster.Succeeded, cluster.Refused:
 	}
 	return false
 }

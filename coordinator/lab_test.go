@@ -42,7 +42,9 @@ type lab struct {
 	secret    string           // plans have nonces
 	without   coordinator.Rule // of a leader with a secret
 	events    bool             // they are written, and shown
+	interval  time.Duration    // between decisions; 0 = 10 s
 	timed     bool             // the policy's answers change with time
+	real      allocator.Policy // that of the leader, which answers in place of the story
 	prompt    bool             // the policy is asked when jobs and nodes come and go
 	asked     allocator.Input  // the last question that was answered
 	forecasts bool             // what the next decision is told is shown
@@ -70,8 +72,8 @@ func (l *lab) lead(without coordinator.Rule) {
 	kv, _ := l.mem.Get(key)
 	l.slow, l.wake = nil, time.Time{}
 	l.c = coordinator.New(coordinator.Config{
-		Token: coordinator.Token{Key: key, Mod: kv.ModRevision}, Policy: cmp.Or(l.policy, "script"), Timeless: !l.timed, Prompt: l.prompt,
-		Interval: 10 * time.Second, Timing: coordinator.DefaultTiming(), Without: without, MaxTxnOps: l.limit, Secret: l.secret, KeepCheckpoints: l.keep, KeepResumable: l.resumable, Quiet: !l.events, Limits: l.users, NoNewPrivs: l.noPrivs,
+		Token: coordinator.Token{Key: key, Mod: kv.ModRevision}, Policy: cmp.Or(l.policy, "script"), Timeless: !l.timed, Prompt: l.prompt, PromiseSizes: l.promiseSizes(),
+		Interval: cmp.Or(l.interval, 10*time.Second), Timing: coordinator.DefaultTiming(), Without: without, MaxTxnOps: l.limit, Secret: l.secret, KeepCheckpoints: l.keep, KeepResumable: l.resumable, Quiet: !l.events, Limits: l.users, NoNewPrivs: l.noPrivs,
 	})
 	l.reload()
 }
@@ -173,7 +175,11 @@ func (l *lab) execute(t record.Txn) {
 func (l *lab) decide() {
 	in := *l.slow
 	l.slow, l.asked = nil, in
-	out, err := allocator.Run(scripted{l.want}, in)
+	policy := l.real
+	if policy == nil {
+		policy = scripted{l.want}
+	}
+	out, err := allocator.Run(policy, in)
 	if err == nil {
 		var parts []string
 		for _, d := range out.Decisions {
@@ -187,6 +193,14 @@ func (l *lab) decide() {
 		l.sayForecasts(in)
 	}
 	l.step(coordinator.Decided{Output: out, Err: err})
+}
+
+// promiseSizes are those that the leader's policy plans promises with; nil if it has none.
+func (l *lab) promiseSizes() func([]int) []int {
+	if p, ok := l.real.(allocator.Promising); ok {
+		return p.PromiseSizes
+	}
+	return nil
 }
 
 // advance lets time pass, with every alarm in it.

@@ -57,6 +57,8 @@ func eventOf(m *move) (record.Event, bool) {
 		e.Kind = record.JobFailed
 	case cluster.Stopped:
 		e.Kind = record.JobStopped
+	case cluster.Refused:
+		e.Kind = record.JobRefused
 	case cluster.Starting, cluster.Running: // that all have started is told with its figures
 	}
 	return e, e.Kind != ""

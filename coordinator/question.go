@@ -23,9 +23,14 @@ func ask(in situation) *allocator.Input {
 	if d.last.IsZero() {
 		d.last, d.inherited = lastAsked(in), true
 	}
-	due := d.last.Add(in.cfg.Interval)
+	due, kept := d.last.Add(in.cfg.Interval), promising(in)
+	if kept {
+		if slot := slotDue(in, d.last); slot.Before(due) {
+			due = slot
+		}
+	}
 	timely := !in.clock.Before(due)
-	full := timely || urgent(in) || d.inherited && haltsUndecided(in)
+	full := timely || urgent(in) || kept && d.served != in.mirror.Promised.Mod || d.inherited && haltsUndecided(in)
 	if !full && in.cfg.Prompt && cameOrWent(in) {
 		due = d.last.Add(in.cfg.Interval / promptPerInterval)
 		full = !in.clock.Before(due)
@@ -40,13 +45,17 @@ func ask(in situation) *allocator.Input {
 	case len(q.Jobs) == 0:
 		return nil
 	case same(d.full, &q) && (!timely || in.cfg.Timeless && !d.void):
-		if d.void || !in.cfg.Timeless { // work gets done without any record that changes the view
+		if full {
+			d.served = in.mirror.Promised.Mod
+		}
+		if d.void || !in.cfg.Timeless || kept { // work gets done without any record that changes the view
 			d.again = due
 			in.wake(due)
 		}
 		return nil
 	case full:
 		d.last, d.full, d.void, d.inherited = in.clock, &q, false, false
+		d.served = in.mirror.Promised.Mod
 	case !same(d.idle, &q):
 		before := q
 		before.Jobs = slices.Clone(q.Jobs)
@@ -137,7 +146,7 @@ func takesPart(in situation) bool {
 		return true
 	case cluster.Backoff:
 		return retryAt(in).Before(in.clock.Add(in.cfg.Interval))
-	case cluster.Held, cluster.Succeeded, cluster.Failed, cluster.Stopped:
+	case cluster.Held, cluster.Succeeded, cluster.Failed, cluster.Stopped, cluster.Refused:
 	}
 	return false
 }
@@ -167,7 +176,22 @@ func asked(in situation) allocator.JobView {
 	f := foresee(of)
 	v.Work, v.Alike, v.Speeds, v.StartCosts = f.Work, f.Alike, f.Speeds, f.StartCosts
 	v.Batches, v.Staying = f.Batches, f.Staying
+	v.Careful, v.Booting = f.Careful(), booting(in, v)
+	v.Promise, _ = promised(in)
 	return v
+}
+
+// booting is what is left of the job's last start until it trains, if it takes as long as others did.
+func booting(in situation, v allocator.JobView) time.Duration {
+	if v.Workers == 0 {
+		return 0
+	}
+	if m := in.measures.of[in.ID]; m != nil && m.generation == in.number() {
+		if _, _, begun := m.meter.Step(); begun {
+			return 0
+		}
+	}
+	return max(0, v.StartCost(v.Workers)-in.now.Sub(in.gen.Plan.Value.At))
 }
 
 // withSizes is the job with other sizes.
@@ -215,7 +239,7 @@ func sameNode(a, b cluster.Node) bool {
 }
 
 func sameJob(a, b allocator.JobView) bool {
-	return a.ID == b.ID && a.Pinned == b.Pinned && slices.Equal(a.Sizes, b.Sizes) && slices.Equal(a.Excluded, b.Excluded) &&
+	return a.ID == b.ID && a.Pinned == b.Pinned && a.Promise.Now() == b.Promise.Now() && (a.Promise == nil) == (b.Promise == nil) && slices.Equal(a.Sizes, b.Sizes) && slices.Equal(a.Excluded, b.Excluded) &&
 		a.Present.BatchSize == b.Present.BatchSize && slices.EqualFunc(a.Present.Placements, b.Present.Placements, samePlacement)
 }
 

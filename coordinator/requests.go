@@ -37,7 +37,7 @@ func (r request) job() cluster.JobID {
 func carryOut(in situation, r request) *move {
 	switch r.Value.Kind {
 	case record.SubmitRequest:
-		return admit(in, r)
+		return admitJob(in, r)
 	case record.StopRequest:
 		return stop(in, r)
 	case record.ResumeRequest:

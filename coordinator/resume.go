@@ -103,7 +103,7 @@ func unresumable(in situation, r request) string {
 	switch {
 	case r.Value.TimeLimit < 0:
 		return fmt.Sprintf("resume: time limit %s: use a time above zero", r.Value.TimeLimit)
-	case phase == cluster.Failed && in.number() == 0:
+	case phase == cluster.Refused || phase == cluster.Failed && in.number() == 0:
 		return "resume: it was never admitted: submit it again"
 	case phase != cluster.Held && phase != cluster.Stopped && phase != cluster.Failed:
 		return fmt.Sprintf("resume: the job is %s", phase)

@@ -23,7 +23,7 @@ func jobRules(p cluster.Phase) []rule {
 		return activeRules
 	case cluster.Halting:
 		return haltingRules
-	case cluster.Succeeded, cluster.Failed, cluster.Stopped:
+	case cluster.Succeeded, cluster.Failed, cluster.Stopped, cluster.Refused:
 		return endedRules
 	}
 	return nil // of a job in a phase of another version nothing is known, so nothing is done, or let go of

@@ -158,6 +158,8 @@ func (c *Coordinator) act() {
 	c.perform(publishLimits(c.situation()))
 	if c.view.paused().Exists() {
 		c.decisions.pause()
+	} else if m := review(c.situation()); m != nil {
+		c.perform(m) // what is promised comes before what is asked
 	} else {
 		c.out.Ask = ask(c.situation())
 	}

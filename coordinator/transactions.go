@@ -264,6 +264,16 @@ func (t *transactions) takesName(name string) (cluster.JobID, bool) {
 	return "", false
 }
 
+// writing reports whether a transaction in flight writes this record.
+func (t *transactions) writing(key string) bool {
+	for _, f := range t.flights {
+		if slices.ContainsFunc(f.then, func(op record.Op) bool { return op.Key == key }) {
+			return true
+		}
+	}
+	return false
+}
+
 // admitting reports whether a transaction in flight gives the job its name.
 func (t *transactions) admitting(id cluster.JobID) bool {
 	f := t.flights[id]

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bellows-ml/bellows/allocator"
+	"github.com/bellows-ml/bellows/allocator/policy"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/coordinator"
 	"github.com/bellows-ml/bellows/record"
@@ -61,7 +63,7 @@ func (l *lab) do(line string) error {
 		"submit": l.submit, "stop": l.stop, "scale": l.scale, "drain": l.drain, "undrain": l.undrain, "remove": l.remove, "resume": l.resume, "want": l.wants, "advance": l.pass, "failover": l.failover,
 		"started": l.started, "held": l.held, "failed": l.failed, "stopped": l.stopped, "cleared": l.cleared, "offer": l.offer, "progress": l.progress,
 		"next": l.fate, "arrive": l.arrive, "think": l.think, "hold": l.hold, "release": l.release, "decide": l.decideNow, "repeat": l.repeat, "garbage": l.garbage, "misnamed": l.misnamed, "erase": l.erase,
-		"pause": l.pause, "limit": l.limitTxns, "keep": l.keepCheckpoints, "resumable": l.keepResumable, "events": l.withEvents, "secret": l.withSecret, "unpause": l.unpause, "users": l.userLimits, "timed": l.timedPolicy, "prompt": l.promptPolicy, "train": l.train, "forecasts": l.withForecasts,
+		"pause": l.pause, "limit": l.limitTxns, "keep": l.keepCheckpoints, "resumable": l.keepResumable, "events": l.withEvents, "secret": l.withSecret, "unpause": l.unpause, "users": l.userLimits, "timed": l.timedPolicy, "prompt": l.promptPolicy, "promises": l.promisingPolicy, "train": l.train, "forecasts": l.withForecasts,
 	}
 	verb, ok := verbs[fields[0]]
 	if !ok {
@@ -254,6 +256,10 @@ func (l *lab) submit(w words) error {
 	if eta, err := time.ParseDuration(w.text("eta", "")); err == nil {
 		spec.ETA = cluster.Duration(eta)
 	}
+	if due, err := time.ParseDuration(w.text("deadline", "")); err == nil {
+		at := l.now.Add(due)
+		spec.Deadline, spec.OrBestEffort = &at, w.text("or", "") != ""
+	}
 	spec.NoNewPrivs = w.text("privs", "") == "none"
 	spec.PerWorker.CPUs = float64(w.number("cpus", 0))
 	spec.Where.DeviceModel = w.text("model", "")
@@ -444,6 +450,20 @@ func (l *lab) timedPolicy(words) error {
 // prompt: a leader takes over whose policy is asked when jobs and nodes come and go, and answers otherwise as time passes.
 func (l *lab) promptPolicy(words) error {
 	l.timed, l.prompt = true, true
+	l.lead(l.without)
+	return nil
+}
+
+// promises elasticflow [interval=1m]: a leader takes over whose policy is this one, and promises deadlines.
+func (l *lab) promisingPolicy(w words) error {
+	p, err := policy.ByName(w.plain[0])
+	if err != nil {
+		return err
+	}
+	if l.interval, err = time.ParseDuration(w.text("interval", "10s")); err != nil {
+		return err
+	}
+	l.policy, l.real, l.timed = p.Name(), p, !allocator.IsTimeless(p)
 	l.lead(l.without)
 	return nil
 }

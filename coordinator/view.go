@@ -131,7 +131,7 @@ func (v *view) apply(ch record.Change) error {
 		} else {
 			v.byJob.invalidateMembers(at.Node)
 		}
-	case record.KindUnknown, record.KindMeta, record.KindLeader, record.KindPaused, record.KindLimits,
+	case record.KindUnknown, record.KindMeta, record.KindLeader, record.KindPaused, record.KindLimits, record.KindPromised,
 		record.KindSpec, record.KindWanted, record.KindState, record.KindPlan, record.KindPermit, record.KindHalt, record.KindFence,
 		record.KindRescale, record.KindCommitted, record.KindCheckpoint, record.KindBadCheckpoint:
 		if at.Job != "" {

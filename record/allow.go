@@ -89,7 +89,7 @@ func (u *Usage) recent(at time.Time) (n int, first time.Time) {
 
 // CountJob adds a job that was admitted, unless as one that was refused.
 func (u *Usage) CountJob(v *JobView) {
-	if s := v.State.Value; s.Phase == cluster.Failed && s.Generation == 0 {
+	if s := v.State.Value; s.Phase == cluster.Refused || s.Phase == cluster.Failed && s.Generation == 0 {
 		return
 	}
 	u.count(!v.State.Value.Phase.Terminal(), v.Bytes(), v.Spec.Value.At)

@@ -42,6 +42,9 @@ const (
 	JobSucceeded    EventKind = "succeeded"
 	JobFailed       EventKind = "failed"
 	JobStopped      EventKind = "stopped"
+	JobRefused      EventKind = "refused"       // its deadline could not be promised
+	DeadlineBroken  EventKind = "deadline-lost" // a promised deadline cannot be kept any more
+	DeadlineKept    EventKind = "deadline-safe" // it can, after all
 )
 
 // What happens to nodes and to the cluster.

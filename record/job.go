@@ -13,6 +13,8 @@ type Submitted struct {
 	ID    cluster.JobID `json:"id"`
 	Owner cluster.Owner `json:"owner"`
 	At    time.Time     `json:"at"`
+	// Answer is the leader's to its deadline; nil = it has none, or an older leader admitted it.
+	Answer *Answer `json:"answer,omitempty"`
 }
 
 // Wanted is what the owner last asked for.

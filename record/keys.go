@@ -18,6 +18,7 @@ const (
 	JobsPrefix    = Root + "jobs/"
 	AllocationKey = Root + "allocation/last"
 	GrantedKey    = Root + "allocation/granted"
+	PromisedKey   = Root + "allocation/promised"
 	PausedKey     = Root + "paused"
 	LimitsKey     = Root + "limits"
 	EventsPrefix  = Root + "events/"

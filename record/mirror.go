@@ -85,6 +85,7 @@ type Mirror struct {
 	Leaders  map[string]Versioned[Leader] // by key
 	Decision Versioned[Decision]
 	Granted  Versioned[Granted]
+	Promised Versioned[Promises]
 	Paused   Versioned[Paused]
 	Limits   Versioned[Limits]
 	Told     map[uint64]Versioned[Event]              // what leaders tell, by slot
@@ -221,6 +222,8 @@ func (m *Mirror) set(at Place, c Change) error {
 		return set(&m.Decision, c)
 	case KindGranted:
 		return set(&m.Granted, c)
+	case KindPromised:
+		return set(&m.Promised, c)
 	case KindPaused:
 		return set(&m.Paused, c)
 	case KindLimits:

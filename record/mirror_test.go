@@ -40,6 +40,7 @@ func exemplars(n cluster.NodeID, j cluster.JobID, g cluster.Generation, step int
 		{"PausedKey", record.PausedKey, record.Paused{Why: "w"}, func(m *record.Mirror) any { return m.Paused.Value }},
 		{"LimitsKey", record.LimitsKey, record.Limits{LiveJobs: 3, Exempt: []uint32{7}}, func(m *record.Mirror) any { return m.Limits.Value }},
 		{"AllocationKey", record.AllocationKey, record.Decision{Policy: "p"}, func(m *record.Mirror) any { return m.Decision.Value }},
+		{"PromisedKey", record.PromisedKey, record.Promises{Slot: 1, Jobs: map[cluster.JobID]record.Promise{j: {Profile: cluster.Profile{{Devices: 2}, {From: 3}}}}}, func(m *record.Mirror) any { return m.Promised.Value }},
 		{"GrantedKey", record.GrantedKey, record.Granted{By: "start j #1"}, func(m *record.Mirror) any { return m.Granted.Value }},
 		{"LeaderPrefix", record.LeaderPrefix + "694d9a3f21c80207", record.Leader{Node: "x"}, func(m *record.Mirror) any { return m.Leaders[record.LeaderPrefix+"694d9a3f21c80207"].Value }},
 		{"AliveKey", record.AliveKey(n), record.Alive{BootID: "b"}, func(m *record.Mirror) any { return m.Node(n).Alive.Value }},

@@ -18,6 +18,7 @@ const (
 	KindLeader
 	KindDecision
 	KindGranted
+	KindPromised
 	KindPaused
 	KindLimits
 	KindEvent // of a leader
@@ -80,7 +81,7 @@ func (p Place) subtree() subtree {
 
 // clusterKeys are the keys that there is one of.
 var clusterKeys = map[string]Kind{
-	MetaKey: KindMeta, AllocationKey: KindDecision, GrantedKey: KindGranted, PausedKey: KindPaused, LimitsKey: KindLimits,
+	MetaKey: KindMeta, AllocationKey: KindDecision, GrantedKey: KindGranted, PromisedKey: KindPromised, PausedKey: KindPaused, LimitsKey: KindLimits,
 }
 
 // nodeKeys and jobKeys are those that there is one of below a node or a job.

@@ -13,6 +13,7 @@ func TestLocate(t *testing.T) {
 		record.MetaKey:                                  {Kind: record.KindMeta},
 		record.AllocationKey:                            {Kind: record.KindDecision},
 		record.GrantedKey:                               {Kind: record.KindGranted},
+		record.PromisedKey:                              {Kind: record.KindPromised},
 		record.PausedKey:                                {Kind: record.KindPaused},
 		record.LimitsKey:                                {Kind: record.KindLimits},
 		record.LeaderPrefix + "3f":                      {Kind: record.KindLeader, Name: record.LeaderPrefix + "3f"},

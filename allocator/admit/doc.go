@@ -4,9 +4,10 @@
 // The method is ElasticFlow's (Gu et al., ASPLOS 2023): the jobs in the order of
 // their deadlines, each with the least level of devices that keeps its own
 // (its minimum satisfactory share) in what the earlier ones leave. New plans a
-// whole cluster, Plan.Admit adds one job to a plan and redoes only those with later
-// deadlines. Both keep a promise once made: a Job brings the Profile that it was
-// promised, and where filling anew would break one, the promised profiles stand.
+// whole cluster, Follow goes on as was promised, Plan.Admit adds one job to a plan
+// and redoes only those with later deadlines. All keep a promise once made: a Job
+// brings the Profile that it was promised, and where filling anew would break one,
+// the promised profiles stand.
 //
 // In the order of the files:
 //

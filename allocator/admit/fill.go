@@ -80,7 +80,7 @@ func (f *filler) fill(e *entry, in free, s shape) (Profile, bool) {
 			r = e.rungs[k]
 		}
 		if n := len(f.out); n == 0 || f.out[n-1].Devices != r.devices {
-			f.out = append(f.out, Run{from, r.devices})
+			f.out = append(f.out, Run{From: from, Devices: r.devices})
 		}
 		end := e.Deadline
 		if to < math.MaxInt {
@@ -90,7 +90,7 @@ func (f *filler) fill(e *entry, in free, s shape) (Profile, bool) {
 			return nil, false
 		}
 		if spent, done := g.run(r, end-begin); done {
-			f.out = append(f.out, Run{max(from+1, f.after(math.Min(begin+spent, end))), 0})
+			f.out = append(f.out, Run{From: max(from+1, f.after(math.Min(begin+spent, end)))})
 			return f.out, true
 		}
 		if to == math.MaxInt {

@@ -34,12 +34,43 @@ const Budget = 1 << 18
 // the order of their deadlines.
 func New(p Problem) (*Plan, error) { return newPlan(p, Budget) }
 
-func newPlan(p Problem, budget int) (*Plan, error) {
-	if err := p.Validate(); err != nil {
+// Follow plans a problem as it was promised: the profiles that still keep their
+// deadlines stand, and what is left goes to the other jobs in the order of theirs.
+// Only where that breaks more promises than filling anew is all filled anew.
+func Follow(p Problem) (*Plan, error) {
+	empty, due, err := begin(p, Budget)
+	if err != nil {
 		return nil, err
 	}
-	empty := Plan{budget: budget}
-	var due []*entry
+	held := empty.with(due, true)
+	if broken := held.broken(); broken > 0 {
+		if fresh := empty.with(due, false); fresh.broken() < broken {
+			return fresh, nil
+		}
+	}
+	return held, nil
+}
+
+func newPlan(p Problem, budget int) (*Plan, error) {
+	empty, due, err := begin(p, budget)
+	if err != nil {
+		return nil, err
+	}
+	fresh := empty.with(due, false)
+	if broken := fresh.broken(); broken > 0 {
+		if held := empty.with(due, true); held.broken() < broken {
+			return held, nil
+		}
+	}
+	return fresh, nil
+}
+
+// begin is a plan in which nothing is filled yet, and the jobs to fill by their deadlines.
+func begin(p Problem, budget int) (empty *Plan, due []*entry, err error) {
+	if err = p.Validate(); err != nil {
+		return nil, nil, err
+	}
+	empty = &Plan{budget: budget}
 	for _, j := range p.Jobs {
 		e := newEntry(j)
 		if empty.keeping = empty.keeping || e.Kept; math.IsInf(j.Deadline, 1) {
@@ -51,13 +82,7 @@ func newPlan(p Problem, budget int) (*Plan, error) {
 	slices.SortStableFunc(due, func(a, b *entry) int { return cmp.Compare(a.Deadline, b.Deadline) })
 	empty.problem = p
 	empty.problem.Jobs = nil
-	fresh := empty.with(due, false)
-	if broken := fresh.broken(); broken > 0 {
-		if held := empty.with(due, true); held.broken() < broken {
-			return held, nil
-		}
-	}
-	return fresh, nil
+	return empty, due, nil
 }
 
 // with is an empty plan with all of these filled, the earliest deadline first. With

@@ -144,12 +144,12 @@ func (s *spread) cost(j *shared, devices int) (deviceTime, done float64, ok bool
 	if j.profile == nil { // it goes on like this
 		return float64(devices) * (s.First + g.lost + g.left/math.Max(r.speed, math.SmallestNonzeroFloat64)), done, true
 	}
-	s.trial = append(s.trial[:0], Run{0, devices})
+	s.trial = append(s.trial[:0], Run{Devices: devices})
 	for i, x := range j.profile {
 		if next := i + 1; next < len(j.profile) && j.profile[next].From <= 1 {
 			continue
 		}
-		s.trial = append(s.trial, Run{max(1, x.From), x.Devices})
+		s.trial = append(s.trial, Run{From: max(1, x.From), Devices: x.Devices})
 	}
 	deviceTime, ok = s.keeps(j.entry, s.trial)
 	return deviceTime, done, ok

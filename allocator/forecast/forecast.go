@@ -164,6 +164,19 @@ func (l Learned) Of(j Job) Forecast {
 	return f
 }
 
+// Careful is Speeds as they are at least in 19 cases of 20; nil = nothing was measured.
+func (l Learned) Careful() []float64 {
+	var out []float64
+	for i, e := range l.Curve {
+		v := l.Speeds[i]
+		if e.PerSecond > 0 && e.Low > 0 && e.Low < e.PerSecond {
+			v *= e.Low / e.PerSecond
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
 // Speed is the speed in the job's present world, in steps per second, or where the batch
 // ranges in steps at the smallest that they are worth; false if nothing was measured.
 func (l Learned) Speed(j Job) (goodput.Estimate, bool) { return l.in(j), l.one > 0 }

@@ -223,6 +223,8 @@ func (d *draft) waitReason(i int) string {
 		return fmt.Sprintf("needs at least %s; the cluster has %d usable", devices(need), all)
 	case need > open:
 		return fmt.Sprintf("needs at least %s; the nodes that can run it have %d usable", devices(need), open)
+	case d.jobs[i].Promise != nil:
+		return "waits for later, by which its promised deadline is kept as well"
 	case d.jobs[i].Workers > 0:
 		return fmt.Sprintf("is preempted: needs at least %s, %d of %d are free", devices(need), max(d.idle, 0), all)
 	default:

@@ -7,9 +7,12 @@ import "github.com/bellows-ml/bellows/allocator"
 // one device and no misses (Liu and Layland, JACM 20(1), 1973), and known to
 // collapse when deadlines cannot all be kept, as it works on those that are
 // lost already: the baseline of ElasticFlow (Gu et al., ASPLOS 2023, section 6).
-func edf() ranked {
-	return ranked{
-		name: "edf", why: "next by deadline", timeless: true,
+//
+// Jobs that were promised their deadlines come before all others in the slots in
+// which the promise says so; the promise is planned with full sizes.
+func edf() promising {
+	return promising{ranked{
+		name: "edf", why: "next by deadline", timeless: true, promises: true,
 		before: func(x, y allocator.JobView) int {
 			switch {
 			case x.Deadline.IsZero() != y.Deadline.IsZero():
@@ -18,5 +21,5 @@ func edf() ranked {
 				return x.Deadline.Compare(y.Deadline)
 			}
 		},
-	}
+	}}
 }

@@ -28,6 +28,8 @@ type ranked struct {
 	before  func(x, y allocator.JobView) int
 	patient bool // a running job is never halted for another
 	strict  bool // no job passes one that waits
+	// promises: jobs that were promised devices in the running slot go before all others.
+	promises bool
 	// timeless: before compares nothing that time or work changes.
 	timeless bool
 }
@@ -38,6 +40,12 @@ func (r ranked) Name() string { return r.name }
 // Timeless implements allocator.Timeless.
 func (r ranked) Timeless() bool { return r.timeless }
 
+// promising is a ranked policy that keeps promises, planned with full sizes.
+type promising struct{ ranked }
+
+// PromiseSizes implements allocator.Promising.
+func (promising) PromiseSizes(sizes []int) []int { return sizes[max(0, len(sizes)-1):] }
+
 // Allocate implements allocator.Policy.
 func (r ranked) Allocate(in allocator.Input) allocator.Output {
 	d := newDraft(in)
@@ -45,6 +53,13 @@ func (r ranked) Allocate(in allocator.Input) allocator.Output {
 		d.requeueLatest()
 	} else {
 		d.clearMovable()
+	}
+	if r.promises {
+		for _, i := range r.order(d) {
+			if n := d.jobs[i].Promise.Now(); n > 0 && d.counts[i] == 0 && d.set(i, n) {
+				d.why[i] = "promised for its deadline"
+			}
+		}
 	}
 	for _, i := range r.order(d) {
 		if d.counts[i] > 0 || d.smallest(i) > d.devices.UsableFor(d.jobs[i]) {
@@ -104,6 +119,9 @@ func (d *draft) requeueLatest() {
 
 // fixedSizes reports whether the policy gives a job one size or none.
 func fixedSizes(p allocator.Policy) bool {
-	_, ok := p.(ranked)
-	return ok
+	switch p.(type) {
+	case ranked, promising:
+		return true
+	}
+	return false
 }

@@ -17,6 +17,7 @@ var table = []entry{
 	{flowtime{}, "least completion time of all jobs, rescales paid for, at arrivals and ends too; a bound on waiting"},
 	{optimus{}, "every device to the job whose remaining time it shortens most (Peng et al., Optimus)"},
 	{fifo(), "full sizes, first come first served, no job passes another"},
+	{elasticflow{}, "promised deadlines kept, then others by deadline, what is left by marginal return (Gu et al., ElasticFlow)"},
 	{edf(), "full sizes, earliest deadline first"},
 	{priority(), "full sizes, highest priority first"},
 	{srtf(), "full sizes, shortest remaining time first"},

@@ -17,6 +17,7 @@ import (
 func runCommand() *cobra.Command {
 	var job *jobspec.Flags
 	var detach bool
+	var accept *bool
 	cmd := &cobra.Command{
 		Use:   "run [flags] -- COMMAND [ARG…]",
 		Short: "Submit a job, follow it, and end with its exit status",
@@ -40,8 +41,10 @@ when all of its workers were started to when they are halted, over all generatio
 What it waits, starts, saves and backs off does not count; a resume gives it the
 whole limit again, and bellows scale --time-limit changes it.
 
+` + deadlineLong + `
+
 Exit status: the job's own (that of its first failing worker; 1 if there is none),
-124 if its time limit has ended it, 0 after detaching as asked, 130 and 143 after
+4 if it was refused for its deadline, 124 if its time limit has ended it, 0 after detaching as asked, 130 and 143 after
 detaching by a signal. Of a job that was stopped it is never 0: that of its workers,
 or 1 if all of them saved and exited 0, for the job is not done.`,
 		Example: "  bellows run --min 2 --max 8 --batch-size 256 -- python train.py --lr 0.1",
@@ -57,11 +60,10 @@ or 1 if all of them saved and exited 0, for the job is not done.`,
 				return err
 			}
 			client, socket := agentOf(cmd)
-			reply, err := ask.Submit(cmd.Context(), client, spec)
+			reply, err := submitted(cmd.Context(), client, spec, *accept)
 			if err != nil {
 				return ask.Explain(err, socket)
 			}
-			announce(reply)
 			if detach {
 				fmt.Fprintln(os.Stdout, reply.ID)
 				return nil
@@ -70,6 +72,7 @@ or 1 if all of them saved and exited 0, for the job is not done.`,
 		},
 	}
 	job = jobspec.NewFlags(cmd.Flags())
+	accept = acceptFlag(cmd.Flags())
 	cmd.Flags().BoolVarP(&detach, "detach", "d", false, "print the job's identifier and do not follow it")
 	cmd.Flags().SetInterspersed(false) // what follows the command is the command's
 	return cmd
@@ -77,12 +80,17 @@ or 1 if all of them saved and exited 0, for the job is not done.`,
 
 // announce says what became of a submission.
 func announce(reply api.SubmitReply) {
-	for _, w := range reply.Warnings {
-		fmt.Fprintln(os.Stderr, "warning: "+output.OneLine(w))
-	}
+	warnOf(reply)
 	if reply.Leader == "" {
 		fmt.Fprintf(os.Stderr, "%s: accepted, queued: no coordinator leads\n", reply.ID)
 		return
 	}
 	fmt.Fprintf(os.Stderr, "%s: accepted\n", reply.ID)
+}
+
+// warnOf passes on what a submitter should look at.
+func warnOf(reply api.SubmitReply) {
+	for _, w := range reply.Warnings {
+		fmt.Fprintln(os.Stderr, "warning: "+output.OneLine(w))
+	}
 }

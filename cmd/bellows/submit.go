@@ -27,10 +27,14 @@ with its line. '-f -' reads from stdin.
   batch-size: 256:1024
   steps: 10000
   env:
-    OMP_NUM_THREADS: "1"`,
+    OMP_NUM_THREADS: "1"
+
+` + deadlineLong + `
+A job that is refused for its deadline ends the command with exit status 4.`,
 		Args: exactly(),
 	}
 	cmd.Flags().StringVarP(&file, "file", "f", "", "the job file")
+	accept := acceptFlag(cmd.Flags())
 	out := outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if file == "" {
@@ -41,11 +45,10 @@ with its line. '-f -' reads from stdin.
 			return err
 		}
 		client, socket := agentOf(cmd)
-		reply, err := ask.Submit(cmd.Context(), client, spec)
+		reply, err := submitted(cmd.Context(), client, spec, *accept)
 		if err != nil {
 			return ask.Explain(err, socket)
 		}
-		announce(reply)
 		return out.Write(os.Stdout, reply, func() error {
 			_, err := fmt.Fprintln(os.Stdout, reply.ID)
 			return err

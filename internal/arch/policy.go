@@ -70,13 +70,13 @@ func production() []Row {
 		{"allocator/goodput", "cluster", Pure, "speed models, fitted online"},
 		{"allocator/forecast", "cluster record allocator allocator/goodput", Pure, "what is measured and stated of a job, as inputs of decisions"},
 		{"allocator/solve", "cluster", Pure, "solvers with certified bounds"},
-		{"allocator/admit", "cluster", Pure, "deadlines that can be kept, and the plan that keeps them"},
+		{"allocator/admit", "cluster allocator allocator/goodput", Pure, "deadlines that can be kept, and the plan that keeps them"},
 		{"allocator/place", "cluster", Pure, "counts to devices on a topology"},
-		{"allocator/policy", "cluster allocator allocator/goodput allocator/solve allocator/place", Pure, "one policy a file"},
+		{"allocator/policy", "cluster allocator allocator/goodput allocator/solve allocator/admit allocator/place", Pure, "one policy a file"},
 		{"agent/fence", "cluster", Pure, "the deadlines that keep two generations apart"},
 		{"agent", "cluster record agent/fence", Pure, "what one node should do next"},
 
-		{"coordinator", "cluster record allocator allocator/forecast allocator/goodput allocator/place rendezvous agent/fence", Pure, "the life of every job"},
+		{"coordinator", "cluster record allocator allocator/forecast allocator/goodput allocator/admit allocator/place rendezvous agent/fence", Pure, "the life of every job"},
 
 		{"internal/flags", "", Shell, "what flags are declared with"},
 		{"internal/fault", "", Shell, "what is wrong with what a person gave the command line"},

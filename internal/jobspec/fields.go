@@ -128,8 +128,12 @@ var fields = []field{
 		whole(-cluster.MaxPriority, 0, func(d *draft) *int { return &d.spec.Priority }), "",
 	},
 	{
-		"deadline", "deadline", "when it is needed: a time such as 2026-01-31T18:00:00Z, or from now such as 2h30m",
+		"deadline", "deadline", "when it has to have ended: a time such as 2026-01-31T18:00:00Z, the next 18:00, or from now such as +2h30m; the job is refused, with what could be promised, where the coordinator cannot promise that",
 		read("", deadline), "",
+	},
+	{
+		"or-best-effort", "or best effort", "run it without a promise where its deadline cannot be promised",
+		truth(func(d *draft) *bool { return &d.spec.OrBestEffort }), "",
 	},
 	{
 		"steps", "steps", "optimiser steps in all, if known: gives progress, and with the measured speed the work left and the predicted end",

@@ -40,6 +40,21 @@ var ofCoordinator = []Mutant{
 		Breaks: "a listing without the leader's own last write makes its devices look free (I3)",
 	},
 	{
+		Name: "answers-one-at-a-time", File: "coordinator/admit.go", Tests: "TestStories/deadline_two_at_once$",
+		Old: "if in.writing(record.PromisedKey) {", New: "if false {",
+		Breaks: "two deadlines that are asked for in one moment are answered from the same plan",
+	},
+	{
+		Name: "promises-are-reviewed", File: "coordinator/step.go", Tests: "TestStories/deadline_broken$",
+		Old: "m := review(c.situation()); m != nil", New: "m := review(c.situation()); false",
+		Breaks: "no one is told that a lost node breaks a promise",
+	},
+	{
+		Name: "a-promise-is-served-at-once", File: "coordinator/question.go", Tests: "TestStories/deadline$",
+		Old: "|| kept && d.served != in.mirror.Promised.Mod ||", New: "||",
+		Breaks: "a job gets what it was promised an interval late",
+	},
+	{
 		Name: "out-of-memory-gives-the-size-up", File: "coordinator/finish.go", Tests: "TestStories/out_of_memory$",
 		Old: "if !outOfMemory(in) || len(in.sizes) == 0 {", New: "if true {",
 		Breaks: "a job is started again at a size that has no room in memory, and charged",

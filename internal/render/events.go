@@ -49,11 +49,11 @@ const eventLine = "%-19s %-14s %-20s %-8s %s"
 func eventColour(kind string) string {
 	switch record.EventKind(kind) {
 	case record.JobWorkerFailed, record.JobFailed, record.JobKilled, record.JobFellBack, record.CheckpointLost,
-		record.NodeLost, record.NodeGivenUp, record.DeviceProblem:
+		record.DeadlineBroken, record.NodeLost, record.NodeGivenUp, record.DeviceProblem:
 		return output.Red
-	case record.JobHalting, record.JobBackoff, record.JobHeld, record.JobStopped, record.JobQueued, record.NodeDrained, record.NodeLeft, record.NodeRemoved:
+	case record.JobHalting, record.JobBackoff, record.JobHeld, record.JobStopped, record.JobRefused, record.JobQueued, record.NodeDrained, record.NodeLeft, record.NodeRemoved:
 		return output.Yellow
-	case record.JobStarted, record.JobRescaled, record.JobSucceeded, record.NodeJoined, record.NodeUndrained, record.DeviceWell, record.JobGained:
+	case record.JobStarted, record.JobRescaled, record.JobSucceeded, record.NodeJoined, record.NodeUndrained, record.DeviceWell, record.JobGained, record.DeadlineKept:
 		return output.Green
 	case record.JobSubmitted, record.JobStopping, record.JobScaled, record.JobResumed, record.LeaderChanged:
 	}

@@ -122,9 +122,7 @@ func (p *jobPage) head() {
 	if j.Priority != 0 {
 		p.field("priority", fmt.Sprint(j.Priority))
 	}
-	if j.Deadline != nil {
-		p.field("deadline", p.clock(*j.Deadline))
-	}
+	p.field("deadline", p.deadlineText(j))
 	p.field("time limit", p.limitText(j))
 	if j.ExitCode != nil {
 		p.field("exit", fmt.Sprint(*j.ExitCode))

@@ -21,6 +21,7 @@ type Story struct {
 	generation uint64 // of the newest rescale told
 	restarts   int
 	problems   map[string]bool // told, by the line without its time
+	lost       string          // why its promised deadline cannot be kept, as told
 }
 
 // Tell returns the lines that a new status adds, which was seen at a time.
@@ -49,7 +50,18 @@ func (s *Story) Tell(j api.JobStatus, seen time.Time) []string {
 	if text := s.phaseText(j); changed && text != "" {
 		lines = append(lines, s.line(at, text))
 	}
-	return append(lines, s.problemLines(j)...)
+	return append(append(lines, s.deadlineLines(j, seen)...), s.problemLines(j)...)
+}
+
+// deadlineLines tells when a promised deadline cannot be kept any more, or can be again.
+func (s *Story) deadlineLines(j api.JobStatus, seen time.Time) (lines []string) {
+	if j.Answer == nil || j.Answer.Lost == s.lost || j.Ended {
+		return nil
+	}
+	if s.lost = j.Answer.Lost; s.lost == "" {
+		return []string{s.line(seen, s.Style.Paint(output.Green, "its promised deadline can be kept again"))}
+	}
+	return []string{s.line(seen, s.Style.Paint(output.Red, "its promised deadline cannot be kept any more: "+s.lost))}
 }
 
 // problemLines are the lines for what nodes tell that may cost work, such as a checkpoint that does not count.
@@ -92,7 +104,7 @@ func (s *Story) phaseText(j api.JobStatus) string {
 		return "restarts: " + j.Reason
 	case cluster.Held:
 		return string(j.Phase) + ": " + j.Reason
-	case cluster.Starting, cluster.Running, cluster.Succeeded, cluster.Failed, cluster.Stopped:
+	case cluster.Starting, cluster.Running, cluster.Succeeded, cluster.Failed, cluster.Stopped, cluster.Refused:
 	}
 	return ""
 }
@@ -128,6 +140,8 @@ func (s *Story) Ending(j api.JobStatus) []string {
 		return []string{s.line(j.Since, s.Style.Paint(output.Green, "succeeded")+took)}
 	case cluster.Failed:
 		return []string{s.line(j.Since, s.Style.Paint(output.Red, "failed")+took+": "+j.Reason)}
+	case cluster.Refused:
+		return []string{s.line(j.Since, s.Style.Paint(output.Red, "refused")+": "+j.Reason)}
 	case cluster.Stopped:
 		if j.TimedOut {
 			return []string{s.line(j.Since, s.Style.Paint(output.Yellow, "stopped by its time limit"+took+": "+j.Reason)), s.Note(

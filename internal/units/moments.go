@@ -27,16 +27,22 @@ func Since(text string, now time.Time) (time.Time, error) {
 	return now.Add(-d), nil
 }
 
-// Deadline reads a time of day with its date, or how long from now.
+// Deadline reads a time with its date, a time of day, which is the next one on this
+// machine's clock, or how long from now.
 func Deadline(text string, now time.Time) (*time.Time, error) {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		d, durationErr := time.ParseDuration(text)
-		if durationErr != nil {
-			return nil, fmt.Errorf("%q: use a time such as %s, or a time from now such as 2h30m",
+		if clock, clockErr := time.ParseInLocation("15:04", text, now.Location()); clockErr == nil {
+			t = time.Date(now.Year(), now.Month(), now.Day(), clock.Hour(), clock.Minute(), 0, 0, now.Location())
+			if !t.After(now) {
+				t = t.AddDate(0, 0, 1)
+			}
+		} else if d, durationErr := time.ParseDuration(text); durationErr == nil {
+			t = now.Add(d)
+		} else {
+			return nil, fmt.Errorf("%q: use a time such as %s, a time of day such as 18:00, or a time from now such as +2h30m",
 				text, now.Add(2*time.Hour).UTC().Format(time.RFC3339))
 		}
-		t = now.Add(d)
 	}
 	if !t.After(now) {
 		return nil, fmt.Errorf("%q: it has passed already", text)

@@ -20,6 +20,9 @@ type Config struct {
 	// RescaleCost is how long a world trains nothing after each start; StartDelay
 	// is how long its agents take to start the workers.
 	RescaleCost, StartDelay time.Duration
+	// Promise has the coordinator answer each deadline as on a cluster: a job whose deadline
+	// cannot be promised is refused.
+	Promise bool
 	// StartCosts are RescaleCost by model and number of devices, for those it names.
 	StartCosts trace.Overhead
 	// Know is what is told of jobs beforehand; empty = KnowAll.

@@ -102,7 +102,7 @@ func Run(cfg Config) (Result, error) {
 		case w.rules != nil:
 			w.rules.instant(w)
 			w.report()
-		case w.wake > 0 && w.wake <= w.now, w.prompt && w.now >= w.reported+reportEvery:
+		case w.wake > 0 && w.wake <= w.now, (w.prompt || w.cfg.Promise) && w.now >= w.reported+reportEvery:
 			w.report()
 		}
 	}
@@ -121,7 +121,7 @@ func (w *world) begin() {
 	w.leader = coordinator.New(coordinator.Config{
 		MaxTxnOps: w.store.MaxTxnOps,
 		Token:     coordinator.Token{Key: leaderKey, Mod: out.Revision}, Policy: name, Interval: w.cfg.Interval, Timing: timing, Quiet: true,
-		Prompt: w.prompt,
+		Prompt: w.prompt, Unanswered: !w.cfg.Promise, PromiseSizes: w.promiseSizes(),
 		// Policies are asked at each interval's end, timeless or not, as published figures are of
 		// that; rules say themselves when there is something to ask.
 		Timeless:   w.cfg.Rules != nil,
@@ -268,6 +268,14 @@ func (w *world) note(n coordinator.Note) {
 			w.cfg.Progress(w.ended, len(w.jobs))
 		}
 	}
+}
+
+// promiseSizes are those with which the policy lets promises be planned; nil if it promises none.
+func (w *world) promiseSizes() func([]int) []int {
+	if p, ok := w.cfg.Policy.(allocator.Promising); ok && w.cfg.Promise {
+		return p.PromiseSizes
+	}
+	return nil
 }
 
 // stranded names a few jobs that have not ended, and where they are.

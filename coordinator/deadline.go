@@ -1,0 +1,175 @@
+package coordinator
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/bellows-ml/bellows/allocator"
+	"github.com/bellows-ml/bellows/allocator/admit"
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// verdict is the answer to a deadline, and the plan with it if it is promised.
+type verdict struct {
+	record.Answer
+	due  time.Time        // when the job's end is planned at the latest
+	plan *record.Promises // nil = as it is
+}
+
+// decideDeadline answers whether a job that is submitted now can be promised its
+// deadline beside all that was promised before. It breaks no promise; see ADR 46.
+func decideDeadline(in situation, spec record.Submitted, mod int64) verdict {
+	v := verdict{Answer: record.Answer{Deadline: *spec.Deadline, At: in.now}}
+	j := in.view.read(&record.JobView{ID: spec.ID, Spec: record.Versioned[record.Submitted]{Value: spec, Mod: mod}})
+	of := about(in, j)
+	defer delete(in.measures.seen, spec.ID) // it is learnt anew of the job's own record
+	view := asked(of)
+	if v.Why = unpromisable(of, view); v.Why != "" {
+		return v
+	}
+	o, kept := replan(in)
+	v.due = spec.Deadline.Add(-spec.Deadline.Sub(in.now) / reserve)
+	job, ok := admit.Of(view, o.terms(of, view, v.due))
+	if !ok {
+		v.Why = fmt.Sprintf("it needs at least %s, and %s usable now", count(view.Sizes[0], "device"), areUsable(o.Devices))
+		return v
+	}
+	if kept.Plan == nil {
+		v.Why = "the deadlines that are promised cannot be planned: the record of them, or of one of those jobs, cannot be used"
+		return v
+	}
+	plan := kept.renewed(o)
+	for _, p := range []keeping{plan, kept} { // filled anew, which makes use of all that was done ahead, or as it was promised
+		if with, ok := p.Admit(job); ok {
+			v.promise(in, with, o)
+			v.Why = restsOn(of)
+			return v
+		}
+	}
+	v.Why = refusedWhy(in, o, job)
+	ladder := job
+	if sizes := ladderOf(of, o); len(sizes) > 0 {
+		other := withSizes(j, sizes)
+		if l, ok := admit.Of(asked(about(in, other)), admit.Terms{Now: in.now, Sizes: sizes, Work: view.Work.Left, Due: v.due}); ok {
+			ladder = l
+		}
+	}
+	offer := offered(in, plan.Offer(job, ladder), job.Work, spec.Steps)
+	if offer != (record.Offered{}) {
+		v.Offer = &offer
+	}
+	return v
+}
+
+// promise puts the job's profile into the plan, with what has become of the others'.
+func (v *verdict) promise(in situation, with *admit.Plan, o outlook) {
+	was, slot, due := o.plan, o.slot, v.due
+	next := record.Promises{Origin: was.Origin.Add(time.Duration(slot) * time.Duration(was.Slot)), Slot: was.Slot, Jobs: map[cluster.JobID]record.Promise{}}
+	for id, p := range was.Jobs {
+		if ended(in.find(id)) {
+			continue
+		}
+		p.Profile = p.Profile.After(slot)
+		next.Jobs[id] = p
+	}
+	for id, profile := range with.Profiles {
+		p, before := next.Jobs[id]
+		if before && p.Broken != "" {
+			continue // review tells its owner that it can be kept again
+		}
+		if !before {
+			p = record.Promise{Deadline: v.Deadline, Due: due}
+			last := profile[len(profile)-1].From
+			v.Ends = next.Origin.Add(time.Duration(last) * time.Duration(next.Slot))
+			if v.Ends.After(due) {
+				v.Ends = due
+			}
+		}
+		p.Profile = profile
+		next.Jobs[id] = p
+	}
+	v.plan, v.Promised = &next, true
+}
+
+// unpromisable says why nothing can be promised to a job, whatever else runs; empty if something can.
+func unpromisable(in situation, view allocator.JobView) string {
+	spec := in.Spec.Value
+	switch {
+	case !in.now.Before(*spec.Deadline):
+		return "the deadline has passed: choose a later one"
+	case in.cfg.PromiseSizes == nil:
+		return fmt.Sprintf("the coordinator's policy, %s, promises no deadlines: start it with --policy elasticflow, or do without a promise", in.cfg.Policy)
+	case in.paused().Exists():
+		return "the cluster is about to be shut down: " + in.paused().Value.Why
+	case len(in.live()) == 0:
+		return "no node is alive: ask again when one is"
+	case len(view.Sizes) == 0:
+		return "no world size fits its batch size"
+	case len(view.Excluded) > 0:
+		return fmt.Sprintf("a deadline is promised only to jobs that every node can run, and %s cannot run this one: leave out what excludes it, or do without a promise", view.Excluded[0])
+	case !view.Work.Known && spec.Steps == 0 && spec.ETA == 0:
+		return "how long it takes is not known: give --steps, or --eta for its time on one device"
+	case !view.Work.Known:
+		return "how long its steps take is not known, as no job of its kind has run yet: measure it with `bellows profile`, or give --eta for its time on one device"
+	case view.Work.Done():
+		return "nothing of it is left to do"
+	}
+	return ""
+}
+
+// restsOn says what a promise rests on.
+func restsOn(in situation) string {
+	spec := in.Spec.Value
+	if f := foresee(in); f.Curve != nil {
+		return fmt.Sprintf("it rests on the speed that jobs of its kind have shown (%s)", spec.KindName())
+	}
+	return fmt.Sprintf("it rests on --eta %s and on the usual gain by more devices, as nothing was measured of its kind", spec.ETA)
+}
+
+// refusedWhy says what keeps a deadline from being promised.
+func refusedWhy(in situation, o outlook, j admit.Job) string {
+	o.Jobs = nil
+	o.Devices = in.nodes().usable
+	if empty, err := admit.New(o.Problem); err == nil {
+		if _, ok := empty.Admit(j); ok {
+			return fmt.Sprintf("it cannot be kept beside %s promised before", count(len(o.views), "deadline"))
+		}
+	}
+	return fmt.Sprintf("it cannot be kept even if the job had the %s to itself", count(o.Devices, "usable device"))
+}
+
+func areUsable(n int) string {
+	if n == 1 {
+		return "1 is"
+	}
+	return fmt.Sprintf("%d are", n)
+}
+
+// ladderOf are the numbers of workers that the job's script could have on this cluster.
+func ladderOf(in situation, o outlook) []int {
+	spec := in.Spec.Value.Spec
+	if len(spec.Sizes) > 0 {
+		return spec.Sizes
+	}
+	spec.MinWorkers, spec.MaxWorkers = 1, min(max(1, o.Devices), cluster.MaxWorldSize)
+	return spec.WorldSizes()
+}
+
+// tooManyPromises reports whether a plan is too large to be recorded.
+func tooManyPromises(p record.Promises) bool {
+	text, err := json.Marshal(p)
+	return err != nil || len(text) > record.MaxPromisesBytes
+}
+
+// deadlineWords says in an event what became of a deadline; nothing where there is none.
+func deadlineWords(a *record.Answer) string {
+	switch {
+	case a == nil:
+		return ""
+	case a.Promised:
+		return fmt.Sprintf("deadline %s is promised: %s", moment(a.Deadline), a.Why)
+	}
+	return fmt.Sprintf("deadline %s is not promised: %s%s", moment(a.Deadline), a.Why, offerText(a.Offer))
+}

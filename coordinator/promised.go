@@ -1,0 +1,48 @@
+package coordinator
+
+import (
+	"time"
+
+	"github.com/bellows-ml/bellows/allocator"
+)
+
+// Promised deadlines are kept by one plan, record.Promises: how many devices each of
+// their jobs has in which slot of time. A policy that promises gives them those
+// (allocator.Promising), in full questions at each slot's end and right after the plan
+// has changed. The plan changes when a deadline is admitted (deadline.go), and when
+// review finds that what is promised can no longer be had as planned. See ADR 46.
+
+// promised returns the entry of the plan that the job's devices come from; false if it has none.
+func promised(in situation) (*allocator.Promise, bool) {
+	plan := in.mirror.Promised.Value
+	p, ok := plan.Standing(in.ID)
+	if !ok || in.cfg.PromiseSizes == nil {
+		return nil, false
+	}
+	slot, left := plan.At(in.now)
+	return &allocator.Promise{Due: p.Due, Profile: p.Profile.After(slot), First: left, Slot: time.Duration(plan.Slot)}, true
+}
+
+// promising reports whether any job was promised a deadline that can still be kept.
+func promising(in situation) bool {
+	if in.cfg.PromiseSizes == nil {
+		return false
+	}
+	for id := range in.mirror.Promised.Value.Jobs {
+		if _, ok := in.mirror.Promised.Value.Standing(id); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// slotDue is when the next full question is due for the sake of what is promised, on
+// the leader's clock: at the end of the slot in which the last one was asked.
+func slotDue(in situation, last time.Time) time.Time {
+	plan := in.mirror.Promised.Value
+	now, left := plan.At(in.now)
+	if asked, _ := plan.At(in.now.Add(-in.clock.Sub(last))); asked < now {
+		return in.clock
+	}
+	return in.clock.Add(left)
+}

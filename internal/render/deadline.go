@@ -1,0 +1,100 @@
+package render
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/bellows-ml/bellows/api"
+	"github.com/bellows-ml/bellows/cluster"
+)
+
+// Answered says what a coordinator has answered to a job's deadline.
+func Answered(j api.JobStatus, p View) string {
+	a := j.Answer
+	switch {
+	case j.Deadline == nil:
+		return "accepted"
+	case a == nil && j.Phase == cluster.Failed:
+		return "refused: " + j.Reason
+	case a == nil:
+		return fmt.Sprintf("accepted; its deadline %s is not promised: the coordinator, of an earlier version, answers none", p.clock(*j.Deadline))
+	case a.Promised && a.Ends != nil:
+		return fmt.Sprintf("deadline %s is promised, planned to end by %s; %s", p.clock(*j.Deadline), p.clock(*a.Ends), a.Why)
+	case a.Promised:
+		return fmt.Sprintf("deadline %s is promised; %s", p.clock(*j.Deadline), a.Why)
+	}
+	text := fmt.Sprintf("deadline %s is not promised: %s%s", p.clock(*j.Deadline), a.Why, offerWords(a.Offer, p))
+	if j.Phase == cluster.Refused {
+		return "refused: " + text
+	}
+	return "accepted; " + text
+}
+
+// offerWords says what could be promised instead.
+func offerWords(o *api.DeadlineOffer, p View) string {
+	if o == nil {
+		return ""
+	}
+	var parts []string
+	if o.Deadline != nil {
+		parts = append(parts, fmt.Sprintf("--deadline %s (%s)", o.Deadline.UTC().Format(time.RFC3339), p.clock(*o.Deadline)))
+	}
+	if o.MaxWorkers > 0 {
+		parts = append(parts, fmt.Sprintf("--max %d", o.MaxWorkers))
+	}
+	if o.MinWorkers > 0 {
+		parts = append(parts, fmt.Sprintf("--min %d", o.MinWorkers))
+	}
+	if o.Steps > 0 {
+		parts = append(parts, fmt.Sprintf("--steps %d", o.Steps))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "; it could be promised with " + strings.Join(parts, ", or with ")
+}
+
+// deadlineState says in a word where a job's deadline stands; empty if it has none.
+func deadlineState(j api.JobStatus) string {
+	a := j.Answer
+	switch {
+	case j.Deadline == nil:
+		return ""
+	case j.Phase == cluster.Succeeded && !j.Since.After(*j.Deadline):
+		return "kept"
+	case j.Phase == cluster.Refused:
+		return "refused"
+	case j.Ended:
+		return "missed"
+	case a == nil || !a.Promised:
+		return "not promised"
+	case a.Lost != "":
+		return "lost"
+	}
+	return "promised"
+}
+
+// deadlineText is the deadline on a job's page.
+func (p View) deadlineText(j api.JobStatus) string {
+	if j.Deadline == nil {
+		return ""
+	}
+	text := p.clock(*j.Deadline) + ", " + deadlineState(j)
+	switch a := j.Answer; {
+	case a == nil || j.Ended && j.Phase != cluster.Refused:
+	case a.Lost != "":
+		text += ": " + a.Lost
+	default:
+		text += ": " + a.Why + offerWords(a.Offer, p)
+	}
+	return text
+}
+
+// due is the deadline in the table of jobs.
+func (p View) due(j api.JobStatus) string {
+	if j.Deadline == nil {
+		return "-"
+	}
+	return p.clock(*j.Deadline) + " " + deadlineState(j)
+}
