@@ -249,8 +249,13 @@ func TestKeepLease(t *testing.T) {
 		t.Errorf("kept until %d renewals: %d, %v", enough, renewals, err)
 	}
 	renewals = 0
-	err = s.KeepLease(t.Context(), lease, 50*time.Millisecond, func(time.Duration) {
-		if renewals++; renewals == enough {
+	ctx, cancel = context.WithCancel(t.Context())
+	defer cancel()
+	err = s.KeepLease(ctx, lease, 50*time.Millisecond, func(time.Duration) {
+		switch renewals++; {
+		case renewals > enough:
+			cancel() // it would be kept for ever
+		case renewals == enough:
 			if revokeErr := s.Revoke(t.Context(), lease); revokeErr != nil {
 				t.Error(revokeErr)
 			}
