@@ -161,7 +161,7 @@ func (b BatchSize) On(k int) int {
 // BaseSteps is what so many steps are worth in steps at the smallest batch, as their job
 // tells: no fewer than they are, and no more than their samples could be.
 func (b BatchSize) BaseSteps(steps int64, told float64) int64 {
-	if b.Max <= b.Min || b.Min < 1 || steps <= 0 {
+	if b.Min < 1 {
 		return steps
 	}
 	most := float64(steps) * (float64(b.Max) / float64(b.Min))

@@ -59,6 +59,7 @@ func TestBaseSteps(t *testing.T) {
 		{ranges, -1, 50, -1},
 		{fixed, 100, 250, 100},
 		{BatchSize{}, 100, 250, 100},
+		{BatchSize{Max: 64}, 100, 250, 100},
 	} {
 		if got := c.batch.BaseSteps(c.steps, c.told); got != c.want {
 			t.Errorf("%d steps of %+v that are told to be worth %v: %d, want %d", c.steps, c.batch, c.told, got, c.want)

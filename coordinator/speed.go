@@ -290,12 +290,15 @@ func startPoint(in situation, m *measure) (record.StartPoint, bool) {
 // recordKind adds what a job that has ended has shown to what is known of its kind.
 func recordKind(in situation) *move {
 	s := in.Speed.Value
-	if in.measures.off || s.Kind != "" || len(s.Points)+len(s.Starts) == 0 || void(in) {
+	if in.measures.off || s.Kind != "" || len(s.Points)+len(s.Starts) == 0 && !lengthAlone(in) || void(in) {
 		return nil
 	}
 	name := in.Spec.Value.KindName()
 	if cluster.CheckKind(name) != nil {
 		return nil
+	}
+	if !in.Speed.Exists() {
+		s = record.Speed{Generation: in.number(), At: in.now, Step: -1, Samples: -1}
 	}
 	uid, was := in.Spec.Value.Owner.UID, kindOf(in, name)
 	k := record.JobKind{At: in.now, Job: in.ID, Jobs: was.Value.Jobs + 1, Points: was.Value.Points, Starts: was.Value.Starts}
@@ -324,6 +327,16 @@ func recordKind(in situation) *move {
 		ifs: []record.Compare{record.Unchanged(record.JobKindKey(uid, name), was.Mod)},
 	}
 }
+
+// lengthAlone reports whether a job that has told nothing has succeeded, and taken long
+// enough to tell how much jobs of its kind take: by its time with workers.
+func lengthAlone(in situation) bool {
+	trained, _ := in.trained(in.now)
+	return in.state().Phase == cluster.Succeeded && trained >= leastLength
+}
+
+// leastLength is the least time with workers that a kind learns of by itself.
+const leastLength = time.Minute
 
 // withEnds adds how some of a job's predictions came out, the same number of each job.
 func withEnds(ends []record.EndPoint, told []record.ToldEnd, ended time.Time) []record.EndPoint {

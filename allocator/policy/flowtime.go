@@ -29,7 +29,7 @@ import (
 //
 // The answer may be asked for whenever a job or node comes or goes (Prompt): what a
 // change costs is weighed against what it gains at each answer, so that asking
-// often does not make jobs rescale often.
+// often does not make jobs rescale often. It changes no size only to learn its speed (ADR 47).
 type flowtime struct{}
 
 const (
@@ -45,6 +45,9 @@ const (
 	// more than the share flowtimeDearest of the horizon, unless it costs more.
 	flowtimeCharge  = 10.0
 	flowtimeDearest = 1.0 / 8
+	// flowtimeBatchCharge is how often another batch at the same size pays its cost: no arrival
+	// or end makes another one better, so that it lasts longer than a size.
+	flowtimeBatchCharge = 4.0
 	// flowtimeLongestWait is how long a job waits, in all, before it is overdue.
 	flowtimeLongestWait = 24 * time.Hour
 	// flowtimeDoubling is by how much a priority must be higher to double a job's weight.
@@ -159,7 +162,7 @@ func (v valuation) of(i, k int) (worth, use float64) {
 	}
 	worth, use = v.by(i, k, 0, staying(j))
 	if v.rebatch(i) {
-		return v.by(i, k, v.cost(j, k), speedAt(j, k))
+		return v.by(i, k, rebatchCost(j), speedAt(j, k))
 	}
 	return worth, use
 }
@@ -172,8 +175,13 @@ func (v valuation) rebatch(i int) bool {
 		return false
 	}
 	stays, _ := v.by(i, j.Workers, 0, j.Staying)
-	again, _ := v.by(i, j.Workers, v.cost(j, j.Workers), speedAt(j, j.Workers))
+	again, _ := v.by(i, j.Workers, rebatchCost(j), speedAt(j, j.Workers))
 	return again > stays
+}
+
+// rebatchCost is what it counts to start a running job again at its size.
+func rebatchCost(j allocator.JobView) float64 {
+	return flowtimeBatchCharge * j.StartCost(j.Workers).Seconds()
 }
 
 // staying is the speed of a running job that is left alone.

@@ -114,7 +114,7 @@ func TestSummary(t *testing.T) {
 	s := r.Summary()
 	third := 1.0 / 3
 	if s.Jobs != 3 || s.Finished != 2 || s.Dropped != 1 || s.MeanCompletionS != 20 || s.MedianCompletionS != 10 || s.P95CompletionS != 30 ||
-		s.MeanQueueingS != 4*third || s.MakespanS != 50 || s.RescalesPerJob != 2*third || *s.DeadlineSatisfied != third || s.ScalingEfficiency != 0.8 {
+		s.MeanQueueingS != 4*third || s.LongestQueueingS != 4 || s.MakespanS != 50 || s.RescalesPerJob != 2*third || *s.DeadlineSatisfied != third || s.ScalingEfficiency != 0.8 {
 		t.Errorf("%+v, deadlines %v", s, *s.DeadlineSatisfied)
 	}
 	if at, ok := r.NthEnd(2); !ok || at != 50*time.Second {

@@ -60,6 +60,7 @@ type Summary struct {
 	P95CompletionS    float64 `json:"p95_completion_s"`
 	MeanQueueingS     float64 `json:"mean_queueing_s"`
 	P95QueueingS      float64 `json:"p95_queueing_s"`
+	LongestQueueingS  float64 `json:"longest_queueing_s"`
 	MakespanS         float64 `json:"makespan_s"`
 	RescalesPerJob    float64 `json:"rescales_per_job"`
 	// DeadlineSatisfied is the share, of the jobs that have a deadline, of those that finished by it; null if none has one.
@@ -100,6 +101,7 @@ func (r Result) Summary() Summary {
 	s.Dropped = s.Jobs - s.Finished
 	s.MeanCompletionS, s.MedianCompletionS, s.P95CompletionS = mean(completion), Quantile(completion, 0.5), Quantile(completion, 0.95)
 	s.MeanQueueingS, s.P95QueueingS = mean(queueing), Quantile(queueing, 0.95)
+	s.LongestQueueingS = Quantile(queueing, 1)
 	s.MakespanS = (last - first).Seconds()
 	s.RescalesPerJob = float64(rescales) / float64(s.Jobs)
 	if due > 0 {
