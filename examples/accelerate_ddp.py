@@ -1,37 +1,31 @@
 #!/usr/bin/env python3
-"""accelerate, elastic: dropout, a cosine schedule, gradient accumulation.
+"""accelerate, elastic: a cosine schedule, gradient accumulation.
 
     bellows run --min 1 --max 8 --batch-size 256 -- python3 examples/accelerate_ddp.py
     bellows verify --sizes 4,2,4 --batch-size 64 -- python3 examples/accelerate_ddp.py
 
-It needs accelerate. Bellows starts the workers; `accelerate launch` is not needed.
+It needs accelerate. `--model` chooses a small model: mlp, transformer or cnn. Bellows starts the workers; `accelerate launch` is not needed.
 The lines that make it elastic are marked with `# elastic`.
 """
 
-import argparse
 import os
 import sys
 
 import torch
 from accelerate import Accelerator
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "sdk"))
 import bellows
+import small
 
 
 def main():
-    parser = argparse.ArgumentParser(description="learn which of ten directions a point lies in")
-    parser.add_argument("--steps", type=int, default=1000)
-    parser.add_argument("--samples", type=int, default=8192)
-    args = parser.parse_args()
+    args = small.arguments()
     bellows.standalone(batch_size=64, directory="checkpoints/accelerate_ddp")
-    torch.manual_seed(1)  # the same weights and data on all ranks
-    points = torch.randn(args.samples, 16)
-    data = TensorDataset(points, points @ torch.randn(16, 10))
+    model, data = small.learn(args)
     accelerator = Accelerator(cpu=not torch.cuda.is_available(), **bellows.accelerate_arguments())  # elastic
-    model = nn.Sequential(nn.Linear(16, 128), nn.ReLU(), nn.Dropout(0.1), nn.Linear(128, 10))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, args.steps)
     step = 0

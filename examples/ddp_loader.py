@@ -1,42 +1,36 @@
 #!/usr/bin/env python3
-"""DistributedDataParallel with a DataLoader, dropout and a schedule, elastic.
+"""DistributedDataParallel with a DataLoader and a schedule, elastic.
 
     bellows run --min 1 --max 8 --batch-size 256 -- python3 examples/ddp_loader.py
     bellows verify --sizes 4,2,4 --batch-size 64 -- python3 examples/ddp_loader.py
 
-It needs torch. The lines that make it elastic are marked with `# elastic`.
+It needs torch. With `--model transformer` and `--model cnn` it trains another small model. The lines that make it elastic are marked with `# elastic`.
 """
 
-import argparse
 import os
 import sys
 
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "sdk"))
 import bellows
+import small
 
 
 def main():
-    parser = argparse.ArgumentParser(description="learn which of ten directions a point lies in")
-    parser.add_argument("--steps", type=int, default=1000)
-    parser.add_argument("--samples", type=int, default=8192)
-    parser.add_argument("--dropout", type=float, default=0.1)
-    args = parser.parse_args()
+    args = small.arguments()
     bellows.standalone(batch_size=64, directory="checkpoints/ddp_loader")
-    torch.manual_seed(1)  # the same weights and data on all ranks
     world = bellows.world_size()
     gpu = torch.cuda.is_available()
     device = torch.device("cuda", bellows.local_rank()) if gpu else torch.device("cpu")
     if world > 1:
         dist.init_process_group("nccl" if gpu else "gloo")
 
-    points = torch.randn(args.samples, 16)
-    data = TensorDataset(points, points @ torch.randn(16, 10))
-    plain = nn.Sequential(nn.Linear(16, 128), nn.ReLU(), nn.Dropout(args.dropout), nn.Linear(128, 10)).to(device)
+    plain, data = small.learn(args)
+    plain.to(device)
     optimizer = torch.optim.AdamW(plain.parameters(), lr=1e-3)
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, args.steps)
     step = 0

@@ -4,10 +4,9 @@
     bellows run --min 1 --max 8 --batch-size 256 -- python3 examples/fsdp2_dcp.py
     bellows verify --sizes 4,2,4 --batch-size 64 -- python3 examples/fsdp2_dcp.py
 
-It needs torch (2.6 or later). The lines that make it elastic are marked with `# elastic`.
+It needs torch (2.6 or later). `--model` chooses a small model: mlp, transformer or cnn. The lines that make it elastic are marked with `# elastic`.
 """
 
-import argparse
 import os
 import sys
 
@@ -15,20 +14,16 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.fsdp import fully_shard
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "sdk"))
 import bellows
+import small
 
 
 def main():
-    parser = argparse.ArgumentParser(description="learn which of ten directions a point lies in")
-    parser.add_argument("--steps", type=int, default=1000)
-    parser.add_argument("--samples", type=int, default=8192)
-    parser.add_argument("--dropout", type=float, default=0.1)
-    args = parser.parse_args()
+    args = small.arguments()
     bellows.standalone(batch_size=64, directory="checkpoints/fsdp2_dcp")
-    torch.manual_seed(1)  # the same weights and data on all ranks
     gpu = torch.cuda.is_available()
     device = torch.device("cuda", bellows.local_rank()) if gpu else torch.device("cpu")
     if gpu:
@@ -39,11 +34,11 @@ def main():
         os.environ.setdefault("MASTER_PORT", "0")
     dist.init_process_group("nccl" if gpu else "gloo", rank=bellows.rank(), world_size=world)
 
-    points = torch.randn(args.samples, 16)
-    data = TensorDataset(points, points @ torch.randn(16, 10))
-    model = nn.Sequential(nn.Linear(16, 128), nn.ReLU(), nn.Dropout(args.dropout), nn.Linear(128, 10)).to(device)
-    for layer in (model[0], model[3], model):
-        fully_shard(layer)
+    model, data = small.learn(args)
+    model.to(device)
+    for layer in (*model, model):
+        if any(True for _ in layer.parameters()):
+            fully_shard(layer)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, args.steps)
     step = bellows.sharded_load(model, optimizer, scheduler=scheduler)  # elastic

@@ -1,30 +1,29 @@
 #!/usr/bin/env python3
-"""Lightning, elastic: dropout, a cosine schedule, a loop that is not your own.
+"""Lightning, elastic: a cosine schedule, a loop that is not your own.
 
     bellows run --min 1 --max 8 --batch-size 256 -- python3 examples/lightning_ddp.py
     bellows verify --sizes 4,2,4 --batch-size 64 -- python3 examples/lightning_ddp.py
 
-It needs lightning (2.2 or later). The lines that make it elastic are marked with `# elastic`.
+It needs lightning (2.2 or later). `--model` chooses a small model: mlp, transformer or cnn. The lines that make it elastic are marked with `# elastic`.
 """
 
-import argparse
 import os
 import sys
 
 import torch
 from lightning.pytorch import LightningModule, Trainer
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "sdk"))
 import bellows
+import small
 
 
 class Directions(LightningModule):
-    def __init__(self, steps):
+    def __init__(self, net, steps):
         super().__init__()
-        self.steps = steps
-        self.net = nn.Sequential(nn.Linear(16, 128), nn.ReLU(), nn.Dropout(0.1), nn.Linear(128, 10))
+        self.net, self.steps = net, steps
 
     def training_step(self, batch, number):
         x, y = batch
@@ -37,14 +36,9 @@ class Directions(LightningModule):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="learn which of ten directions a point lies in")
-    parser.add_argument("--steps", type=int, default=1000)
-    parser.add_argument("--samples", type=int, default=8192)
-    args = parser.parse_args()
+    args = small.arguments()
     bellows.standalone(batch_size=64, directory="checkpoints/lightning_ddp")
-    torch.manual_seed(1)  # the same weights and data on all ranks
-    points = torch.randn(args.samples, 16)
-    data = TensorDataset(points, points @ torch.randn(16, 10))
+    net, data = small.learn(args)
 
     checkpoint = bellows.resume()  # elastic
     start = checkpoint.step if checkpoint else 0
@@ -57,7 +51,7 @@ def main():
         callbacks=[bellows.lightning_callback()],  # elastic
         **bellows.lightning_arguments(),  # elastic
     )
-    trainer.fit(Directions(args.steps), loader, ckpt_path=checkpoint and checkpoint.shard(0) + "/lightning.ckpt")  # elastic
+    trainer.fit(Directions(net, args.steps), loader, ckpt_path=checkpoint and checkpoint.shard(0) + "/lightning.ckpt")  # elastic
 
 
 if __name__ == "__main__":

@@ -41,6 +41,10 @@ class Recorder:
         self.stream = False  # a loader's samples have no indices
         self.plain = True  # the script does not use the module
         self.kept: List[Any] = []  # trees of arrays that the newest checkpoint was made of, for JAX
+        self.again = False  # an optimizer evaluates its closure for the second time or later in one step
+        self.begun_batches = 0  # backward passes that have begun
+        self.over = -1  # how many had when the loop last seemed to be over
+        self.progress: Optional[int] = None  # the file that says both, also of a process that is killed
         self.new_step()
 
     def new_step(self) -> None:
@@ -61,7 +65,9 @@ class Recorder:
         self.at(step)["samples"] = [int(i) for i in found]
 
     def should_stop(self, step: int, stop: bool) -> None:
-        if not stop:
+        if stop:
+            self.loop_over()
+        else:
             self.begun = step
 
     def report(self, step: int, loss: Any) -> None:
@@ -71,7 +77,21 @@ class Recorder:
     # -- torch ---------------------------------------------------------------
 
     def backward(self, loss: Any) -> None:
+        if self.again:
+            return  # of the same batches
         self.losses.append(loss.detach().double().sum() if loss is not None else None)
+        self.begun_batches += 1
+        self.tell()
+
+    def loop_over(self) -> None:
+        """Note that the loop over batches seems to end here: `bellows verify` compares that of all ranks where one fails."""
+        self.over = self.begun_batches
+        self.tell()
+
+    def tell(self) -> None:
+        if self.progress is None:
+            self.progress = os.open(os.path.join(self.directory, f"rank-{bellows.rank():05d}.batches"), os.O_WRONLY | os.O_CREAT, 0o644)
+        os.pwrite(self.progress, b"%11d %11d\n" % (self.begun_batches, self.over), 0)
 
     def stepped(self, optimizer: Any) -> None:
         if not any(o is optimizer for o in self.optimizers):
@@ -282,15 +302,32 @@ def watch_step(kind: Any) -> None:
 
     @functools.wraps(inner)
     def step(self: Any, closure: Any = None, *args: Any, **kwargs: Any) -> Any:
-        # With a closure, as of Lightning, the backward pass is part of the step.
-        if closure is None and recorder.here():
-            recorder.stepped(self)
-        answer = inner(self, closure, *args, **kwargs) if closure is not None else inner(self, *args, **kwargs)
-        if closure is not None and recorder.here():
-            recorder.stepped(self)
-        return answer
+        if closure is None:
+            if recorder.here():
+                recorder.stepped(self)
+            return inner(self, *args, **kwargs)
+        try:
+            return inner(self, watched(self, closure), *args, **kwargs)
+        finally:
+            recorder.again = False
 
     kind.step = step
+
+
+def watched(optimizer: Any, closure: Callable[[], Any]) -> Callable[[], Any]:
+    """Observe a step's closure, as of Lightning and LBFGS: the backward pass is part of the step, and may be made again and again.
+
+    What counts is the first evaluation, at the parameters that the step begins with.
+    """
+
+    def evaluate() -> Any:
+        answer = closure()
+        if recorder.here() and not recorder.again:
+            recorder.stepped(optimizer)
+            recorder.again = True
+        return answer
+
+    return evaluate
 
 
 def watch_torch() -> None:
@@ -319,7 +356,7 @@ def watch_torch() -> None:
 
 def watch_dropout(torch: Any) -> None:
     def dropped(x: Any, p: float = 0.5, training: bool = True, *_: Any, **__: Any) -> None:
-        if training and p > 0 and recorder.dropout is None and torch.is_grad_enabled():
+        if training and p > 0 and recorder.dropout is None and not recorder.again and torch.is_grad_enabled():
             state = torch.cuda.get_rng_state(x.device) if x.is_cuda else torch.get_rng_state()
             recorder.dropout = hashlib.sha256(state.numpy().tobytes()).hexdigest()
 
@@ -331,6 +368,22 @@ def watch_dropout(torch: Any) -> None:
 
     wrap_before(torch.nn.modules.batchnorm._BatchNorm, "forward", normalised)
     wrap_before(torch.nn.SyncBatchNorm, "forward", normalised)
+
+
+def wrap_end(iterator: Any, ended: Callable[[], object]) -> None:
+    """Have a function called when a loader has no more batches, in the training process."""
+    inner = iterator.__next__
+
+    @functools.wraps(inner)
+    def outer(self: Any) -> Any:
+        try:
+            return inner(self)
+        except StopIteration:
+            if recorder.here():
+                ended()
+            raise
+
+    iterator.__next__ = outer
 
 
 def watch_loaders(torch: Any) -> None:
@@ -354,6 +407,7 @@ def watch_loaders(torch: Any) -> None:
 
     wrap(iterator, "_next_index", asked)
     wrap(iterator, "__next__", given)
+    wrap_end(iterator, lambda: torch.is_grad_enabled() and recorder.loop_over())
 
 
 recorder = Recorder(os.environ["BELLOWS_VERIFY"])

@@ -55,6 +55,7 @@ Exit status: 0 if the class was reached, 1 if it was not or the script failed.`,
 	}
 	f := cmd.Flags()
 	f.IntSliceVar(&o.Sizes, "sizes", []int{8, 4, 8, 2, 1, 4}, "numbers of workers of the rescaled training, in turn")
+	f.IntVar(&o.Nodes, "nodes", 1, "tell the workers of each world that they are on this many nodes, as many on each")
 	f.IntVar(&o.StepsEach, "steps-each", 4, "steps that each of them trains")
 	f.IntVar(&o.BatchSize, "batch-size", cluster.DefaultBatchSize, "samples a step over all workers")
 	f.IntVar(&o.MicroBatch, "micro-batch", 0, "samples that a device takes at once (default: its share in the largest world)")

@@ -155,7 +155,7 @@ def test_a_larger_batch_needs_fewer_steps(tmp_path):
 
 
 def spmd(*args, **run):
-    return Run("jax_spmd.py", "--samples", "512", "--log-every", "10", *args, **run).finish()
+    return Run("jax_spmd.py", "--samples", "512", "--schedule", "60", "--log-every", "10", *args, **run).finish()
 
 
 @pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="jax is not installed")

@@ -36,6 +36,7 @@ func (c Class) atLeast(wanted Class) bool {
 type Options struct {
 	Command        []string
 	Sizes          []int // of the worlds, in turn; a training that is never rescaled has the first
+	Nodes          int   // that a world's workers are told to be on, as many on each; a smaller world is on as many as it has workers
 	StepsEach      int   // steps that each world trains
 	BatchSize      int
 	MicroBatch     int // 0: the share of a device in the largest world
@@ -54,6 +55,9 @@ const (
 
 // Check finds what is wrong with the options, as values of the flags of bellows verify.
 func (o *Options) Check() error {
+	if o.Nodes < 1 {
+		return fault.Usage("--nodes %d: use 1 or more", o.Nodes)
+	}
 	largest := 0
 	for _, k := range o.Sizes {
 		switch {
@@ -63,6 +67,8 @@ func (o *Options) Check() error {
 			return fault.Usage("--sizes %d: a batch of %d samples is not shared evenly by so many workers: set --batch-size to a multiple", k, o.BatchSize)
 		case o.LogicalWorkers > 0 && o.LogicalWorkers%k != 0:
 			return fault.Usage("--sizes %d: %d logical workers are not shared evenly by so many workers: set --logical-workers to a multiple", k, o.LogicalWorkers)
+		case k > o.Nodes && k%o.Nodes != 0:
+			return fault.Usage("--nodes %d: %d workers are not shared evenly by so many nodes: use a number that divides each of --sizes", o.Nodes, k)
 		}
 		largest = max(largest, k)
 	}

@@ -23,23 +23,28 @@ func withTorch(t *testing.T) string {
 // torched verifies a script of torch, 2 → 1 workers.
 func torched(t *testing.T, script string, wanted Class, args ...string) Result {
 	t.Helper()
+	r, err := triedWithTorch(t, script, wanted, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func triedWithTorch(t *testing.T, script string, wanted Class, args ...string) (Result, error) {
+	t.Helper()
 	interpreter := withTorch(t)
 	name := filepath.Join(t.TempDir(), "train.py")
 	if err := os.WriteFile(name, []byte(script), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	o := Options{
-		Command: append([]string{interpreter, "-B", name}, args...), Sizes: []int{2, 1}, StepsEach: 3, BatchSize: 16,
+		Command: append([]string{interpreter, "-B", name}, args...), Sizes: []int{2, 1}, Nodes: 1, StepsEach: 3, BatchSize: 16,
 		Tolerance: wanted, Limit: 10 * time.Minute, Told: t.Output(),
 	}
 	if err := o.Check(); err != nil {
 		t.Fatal(err)
 	}
-	r, err := Run(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return Run(t.Context(), o)
 }
 
 // TestHooksOfTorch: a script with the faults that are made most, and hooks alone see them.

@@ -36,7 +36,7 @@ func tried(t *testing.T, script string) (Result, error) {
 		t.Fatal(err)
 	}
 	o := Options{
-		Command: []string{interpreter, "-S", "-B", name}, Sizes: []int{2, 1}, StepsEach: 3, BatchSize: 8,
+		Command: []string{interpreter, "-S", "-B", name}, Sizes: []int{2, 1}, Nodes: 1, StepsEach: 3, BatchSize: 8,
 		Tolerance: Bitwise, Limit: 5 * time.Minute, Told: t.Output(),
 	}
 	if err := o.Check(); err != nil {
@@ -94,7 +94,7 @@ func TestScriptsThatCannotBeVerified(t *testing.T) {
 
 func TestAWorldThatHangsIsKilled(t *testing.T) {
 	o := Options{
-		Command: []string{"sh", "-c", "sleep 1000 & wait"}, Sizes: []int{2, 1}, StepsEach: 1, BatchSize: 2,
+		Command: []string{"sh", "-c", "sleep 1000 & wait"}, Sizes: []int{2, 1}, Nodes: 1, StepsEach: 1, BatchSize: 2,
 		Tolerance: Bitwise, Limit: time.Millisecond, Keep: t.TempDir(),
 	}
 	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "allow it more with --limit") {
@@ -103,7 +103,7 @@ func TestAWorldThatHangsIsKilled(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	good := Options{Sizes: []int{8, 4}, StepsEach: 2, BatchSize: 64, Tolerance: Rounding, Limit: time.Minute}
+	good := Options{Sizes: []int{8, 4}, Nodes: 1, StepsEach: 2, BatchSize: 64, Tolerance: Rounding, Limit: time.Minute}
 	for _, tt := range []struct {
 		change func(o *Options)
 		fault  string
@@ -113,6 +113,8 @@ func TestOptions(t *testing.T) {
 		{func(o *Options) { o.Sizes = []int{8, 3} }, "--sizes 3: a batch of 64 samples is not shared evenly"},
 		{func(o *Options) { o.LogicalWorkers = 4 }, "--sizes 8: 4 logical workers"},
 		{func(o *Options) { o.Sizes, o.BatchSize, o.LogicalWorkers = []int{3, 6}, 12, 6 }, "--logical-workers 6: use a power of two"},
+		{func(o *Options) { o.Nodes = 0 }, "--nodes 0: use 1 or more"},
+		{func(o *Options) { o.Nodes = 3 }, "--nodes 3: 8 workers are not shared evenly by so many nodes"},
 		{func(o *Options) { o.StepsEach = 0 }, "--steps-each 0"},
 		{func(o *Options) { o.MicroBatch = 65 }, "--micro-batch 65: use 1 to 64, the batch"},
 		{func(o *Options) { o.Tolerance = "1e-5" }, `--tolerance "1e-5": use bitwise, 1e-6 or statistical`},

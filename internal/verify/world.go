@@ -52,7 +52,7 @@ func (w *world) run(ctx context.Context, o *Options, python string) (*saved, err
 	if err != nil {
 		return nil, err
 	}
-	ended := make(chan error, w.size)
+	ended := make(chan outcome, w.size)
 	started := 0
 	for ; started < w.size; started++ {
 		if err = w.worker(ctx, o, started, append(w.variables(o, started, port), "PYTHONPATH="+python), ended); err != nil {
@@ -62,9 +62,12 @@ func (w *world) run(ctx context.Context, o *Options, python string) (*saved, err
 	if err != nil {
 		cancel()
 	}
+	good := make([]bool, w.size)
 	for range started {
-		if failed := <-ended; failed != nil {
-			err = cmp.Or(err, failed)
+		o := <-ended
+		good[o.rank] = o.err == nil && ctx.Err() == nil
+		if o.err != nil {
+			err = cmp.Or(err, o.err)
 			cancel() // the others would wait for it
 		}
 	}
@@ -72,16 +75,25 @@ func (w *world) run(ctx context.Context, o *Options, python string) (*saved, err
 		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 			err = cause
 		}
+		if taken := unlike(w.batches(good)); taken != "" {
+			err = fmt.Errorf("%s; then: %w", taken, err)
+		}
 		return nil, fmt.Errorf("%s from step %d: %w", units.Count(w.size, "worker"), w.begin, err)
 	}
 	return host.result(w)
+}
+
+// outcome is how a worker has ended.
+type outcome struct {
+	rank int
+	err  error
 }
 
 // checkpoints is where it saves.
 func (w *world) checkpoints() string { return filepath.Join(w.dir, "checkpoint") }
 
 // worker starts one process; how it ends is sent to the channel.
-func (w *world) worker(ctx context.Context, o *Options, rank int, env []string, ended chan<- error) error {
+func (w *world) worker(ctx context.Context, o *Options, rank int, env []string, ended chan<- outcome) error {
 	name := filepath.Join(w.dir, fmt.Sprintf("rank-%d.log", rank))
 	log, err := os.Create(name)
 	if err != nil {
@@ -105,7 +117,7 @@ func (w *world) worker(ctx context.Context, o *Options, rank int, env []string, 
 			said := tail(name)
 			err = fmt.Errorf("rank %d: %w%s\n%s", rank, err, hint(err, said), said)
 		}
-		ended <- err
+		ended <- outcome{rank, err}
 	}()
 	return nil
 }
@@ -141,13 +153,16 @@ func hint(err error, said string) string {
 
 // variables is a worker's environment, as agents make it, without PYTHONPATH.
 func (w *world) variables(o *Options, rank, port int) []string {
+	nodes := min(o.Nodes, w.size)
+	each := w.size / nodes
+	node, local := rank/each, strconv.Itoa(each)
 	own := map[string]string{
-		"RANK": strconv.Itoa(rank), "LOCAL_RANK": strconv.Itoa(rank), "GROUP_RANK": "0",
-		"WORLD_SIZE": strconv.Itoa(w.size), "LOCAL_WORLD_SIZE": strconv.Itoa(w.size),
+		"RANK": strconv.Itoa(rank), "LOCAL_RANK": strconv.Itoa(rank % each), "GROUP_RANK": strconv.Itoa(node),
+		"WORLD_SIZE": strconv.Itoa(w.size), "LOCAL_WORLD_SIZE": local,
 		"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": strconv.Itoa(port), "PYTHONUNBUFFERED": "1", "PYTHONPATH": "",
 		"TORCHELASTIC_RUN_ID": "verify", "TORCHELASTIC_RESTART_COUNT": "0",
-		"BELLOWS_JOB": "verify", "BELLOWS_NODE": "verify", "BELLOWS_GENERATION": "1",
-		"BELLOWS_DEVICE": "SIM-" + strconv.Itoa(rank), "BELLOWS_DEVICES": strconv.Itoa(w.size), "BELLOWS_LOCAL_DEVICES": strconv.Itoa(w.size),
+		"BELLOWS_JOB": "verify", "BELLOWS_NODE": "verify" + strconv.Itoa(node), "BELLOWS_GENERATION": "1",
+		"BELLOWS_DEVICE": "SIM-" + strconv.Itoa(rank), "BELLOWS_DEVICES": strconv.Itoa(w.size), "BELLOWS_LOCAL_DEVICES": local,
 		"BELLOWS_BATCH_SIZE": strconv.Itoa(o.BatchSize), "BELLOWS_BASE_BATCH_SIZE": strconv.Itoa(o.BatchSize),
 		"BELLOWS_MICRO_BATCH": strconv.Itoa(o.MicroBatch), "BELLOWS_LOGICAL_WORKERS": strconv.Itoa(o.LogicalWorkers),
 		"BELLOWS_CHECKPOINT_DIR": w.checkpoints(), "BELLOWS_WORKER_SOCKET": filepath.Join(w.dir, "w.sock"),
