@@ -465,7 +465,7 @@ func TestNoNewPrivsNeedsALeaderThatKnowsIt(t *testing.T) {
 	eventually(t, "it is accepted under a newer leader", func() bool { return submit(true) == nil })
 }
 
-// Whoever has seen a record in etcd can wait until an agent tells of it.
+// A client that has seen a record in etcd can wait until an agent tells of it.
 func TestStatusSaysHowFarTheRecordsAreRead(t *testing.T) {
 	store, owner := newFakeStore(), cluster.Owner{UID: 77, User: "owner"}
 	agent := serve(t, store, "n1", &owner)

@@ -29,7 +29,7 @@ def main():
     if gpu:
         torch.cuda.set_device(device)
     world = bellows.world_size()
-    if world == 1:  # without a launcher there is nobody else to meet
+    if world == 1:  # without a launcher there is no other rank to meet
         os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
         os.environ.setdefault("MASTER_PORT", "0")
     dist.init_process_group("nccl" if gpu else "gloo", rank=bellows.rank(), world_size=world)
