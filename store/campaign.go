@@ -27,10 +27,11 @@ var errKeyLost = errors.New("the candidate's key is gone")
 //	  ▲                        │ no: wait for a deletion, read again
 //	  └── key or lease gone ◄──┘
 //
-// Campaign returns only after a linearizable read has shown the candidate's own
-// key as the oldest. A candidate that lost its lease while it waited starts again
-// with a new one. Time passes between that read and the leader's writes, so every
-// write must compare Leadership.Compare.
+// Campaign returns only after a linearizable read has shown no older key and the
+// candidate's own key, which was there all the time, has been written once more. A
+// candidate that lost its lease or its key while it waited starts again with new
+// ones. Time passes between that write and the leader's others, so every write must
+// compare Leadership.Compare.
 func (s *Store) Campaign(ctx context.Context, candidate record.Leader) (*Leadership, error) {
 	for {
 		l, err := s.candidacy(ctx, candidate)
@@ -110,9 +111,12 @@ func (l *Leadership) enter(ctx context.Context, candidate record.Leader) error {
 	panic("store: commit answered " + out.Result.String())
 }
 
-// begin writes the key of a candidate whose turn has come once more: etcd may be
-// restored from a backup that was made while it still waited, and brings back its
-// predecessor and what that had granted. What this leader writes then lands nowhere.
+// begin writes the key of a candidate whose turn has come once more, if the key was
+// there all the time: a candidate whose key was deleted is in no other's way, so
+// another one may lead. The key's new revision tells the term from the wait: etcd may
+// be restored from a backup that was made while this candidate still waited, and brings
+// back its predecessor and what that had granted. What this leader writes then lands
+// nowhere.
 func (l *Leadership) begin(ctx context.Context, candidate record.Leader) error {
 	ctx, cancel := l.whileHeld(ctx)
 	defer cancel()
@@ -128,7 +132,8 @@ func (l *Leadership) begin(ctx context.Context, candidate record.Leader) error {
 	return errors.Join(errKeyLost, out.Err) // an answer that is lost costs a candidacy
 }
 
-// await waits until the candidate's key is the oldest.
+// await waits until no candidate's key is older. It does not ask whether the own key is
+// still there: begin does.
 func (l *Leadership) await(ctx context.Context) error {
 	ctx, cancel := l.whileHeld(ctx)
 	defer cancel()
@@ -143,20 +148,15 @@ func (l *Leadership) await(ctx context.Context) error {
 	}
 }
 
-// oldest reports whether the candidate's key is the oldest, and at which revision.
+// oldest reports whether no candidate's key is older, and at which revision.
 func (l *Leadership) oldest(ctx context.Context) (first bool, revision int64, err error) {
 	kvs, revision, err := l.store.Range(ctx, record.LeaderPrefix)
 	if err != nil {
 		return false, 0, err
 	}
-	present := false
 	first = true
 	for _, kv := range kvs {
-		present = present || kv.Key == l.Key && kv.CreateRevision == l.CreateRevision
 		first = first && kv.CreateRevision >= l.CreateRevision
-	}
-	if !present {
-		return false, 0, errKeyLost
 	}
 	return first, revision, nil
 }

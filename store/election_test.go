@@ -157,37 +157,46 @@ func TestCutOffLeaderStopsFirst(t *testing.T) {
 	resign(t, second)
 }
 
-// A known fault of etcd's own election: a waiting candidate whose lease is gone believes that it leads when the leader resigns.
+// A known fault of etcd's own election: a waiting candidate whose key is gone, with its
+// lease or without, believes that it leads when the leader resigns.
 func TestNoCandidateLeadsWithoutKey(t *testing.T) {
 	t.Parallel()
-	endpoint := etcdtest.Endpoint(t)
-	a, b := etcdtest.Open(t, endpoint), etcdtest.Open(t, endpoint)
-	first := leads(t, a, "a")
-	key, c := waits(t, b, "b")
-	if err := a.Revoke(t.Context(), key.Lease); err != nil {
-		t.Fatal(err)
+	for _, c := range depositions {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			endpoint := etcdtest.Endpoint(t)
+			a, b := etcdtest.Open(t, endpoint), etcdtest.Open(t, endpoint)
+			first := leads(t, a, "a")
+			key, leader := waits(t, b, "b")
+			if err := c.depose(a, key); err != nil {
+				t.Fatal(err)
+			}
+			resign(t, first)
+			second := next(t, leader)
+			kv, exists, err := b.Get(t.Context(), second.Key)
+			if err != nil || !exists || kv.CreateRevision != second.CreateRevision || kv.Key == key.Key {
+				t.Errorf("leads with key %+v (exists: %v, %v), token %s@%d", kv, exists, err, second.Key, second.CreateRevision)
+			}
+			holds(t, b, second)
+			resign(t, second)
+		})
 	}
-	resign(t, first)
-	second := next(t, c)
-	kv, exists, err := b.Get(t.Context(), second.Key)
-	if err != nil || !exists || kv.CreateRevision != second.CreateRevision || kv.Key == key.Key {
-		t.Errorf("leads with key %+v (exists: %v, %v), token %s@%d", kv, exists, err, second.Key, second.CreateRevision)
-	}
-	holds(t, b, second)
-	resign(t, second)
+}
+
+// depositions are the ways in which a candidate or a leader loses its key.
+var depositions = []struct {
+	name   string
+	depose func(*store.Store, record.KV) error
+}{
+	{"key deleted", func(s *store.Store, kv record.KV) error {
+		return s.Commit(context.Background(), record.Txn{Then: []record.Op{record.Delete(kv.Key)}}).Err
+	}},
+	{"lease revoked", func(s *store.Store, kv record.KV) error { return s.Revoke(context.Background(), kv.Lease) }},
 }
 
 func TestDeposedLeaderIsTold(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		name   string
-		depose func(*store.Store, record.KV) error
-	}{
-		{"key deleted", func(s *store.Store, kv record.KV) error {
-			return s.Commit(t.Context(), record.Txn{Then: []record.Op{record.Delete(kv.Key)}}).Err
-		}},
-		{"lease revoked", func(s *store.Store, kv record.KV) error { return s.Revoke(t.Context(), kv.Lease) }},
-	} {
+	for _, c := range depositions {
 		t.Run(c.name, func(t *testing.T) {
 			s := etcdtest.Store(t)
 			l := leads(t, s, "a")

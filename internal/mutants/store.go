@@ -12,9 +12,9 @@ var ofStore = []Mutant{
 		Breaks: "a renewal of an expired lease counts as a success (I1)",
 	},
 	{
-		Name: "leads-only-with-its-key", File: "store/campaign.go", Tests: "TestNoCandidateLeadsWithoutKey|TestDeposedLeaderIsTold",
-		Old: "\tif !present {", New: "\tif false && !present {",
-		Breaks: "a candidate without a key leads (I10)",
+		Name: "leads-only-with-its-key", File: "store/campaign.go", Tests: "TestNoCandidateLeadsWithoutKey",
+		Old: "If:   []record.Compare{record.SameLife(l.Key, l.CreateRevision)},", New: "If:   nil,",
+		Breaks: "a candidate whose key was deleted leads beside another (I10)",
 	},
 	{
 		Name: "oldest-key-leads", File: "store/campaign.go", Tests: "TestCandidatesLeadInTurn",
