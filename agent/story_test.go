@@ -58,12 +58,15 @@ func play(t *testing.T, text string) string {
 			continue
 		}
 		out.WriteString(line + "\n")
-		words := strings.Fields(line)
-		if len(words) == 0 || words[0] == "#" {
+		w := split(line)
+		if len(w.text) == 0 || w.text[0] == "#" {
 			continue
 		}
-		if !s.happens(words) {
-			t.Fatalf("%q: a story has no such word", line)
+		if !s.happens(w) {
+			t.Fatalf("%q: a story has no such event", line)
+		}
+		if word := w.unread(); word != "" {
+			t.Fatalf("%q: the event does not know the word %q", line, word)
 		}
 		s.net.Tick()
 		for _, said := range s.said {
@@ -134,19 +137,22 @@ func tell(a agent.Action) string {
 	return a.String()
 }
 
+// mayBeSlow are the kinds of actions that may be, and the agent itself.
+var mayBeSlow = []string{"agent", "verify", "startshim", "digest", "merge", "sweep"}
+
 // happens carries out one line of a story; false if there is no such word.
-func (s *stage) happens(w []string) bool {
-	switch w[0] {
+func (s *stage) happens(w words) bool {
+	switch w.at(0) {
 	case "pass":
-		length, err := time.ParseDuration(w[1])
+		length, err := time.ParseDuration(w.at(1))
 		if err != nil {
 			panic(err)
 		}
 		s.net.Pass(length)
 	case "crowd":
-		s.crowd = int(number(w[1]))
+		s.crowd = int(number(w.at(1)))
 	case "cut":
-		length, err := time.ParseDuration(w[1])
+		length, err := time.ParseDuration(w.at(1))
 		if err != nil {
 			panic(err)
 		}
@@ -158,34 +164,42 @@ func (s *stage) happens(w []string) bool {
 		clear(s.pushed)
 		s.m.StartAgent()
 	case "slow":
-		s.slow[w[1]] = true
+		if !slices.Contains(mayBeSlow, w.at(1)) {
+			panic(fmt.Sprintf("slow %s: it is one of %s", w.at(1), mayBeSlow))
+		}
+		s.slow[w.at(1)] = true
 	case "done":
 		clear(s.slow)
 		s.net.Pass(slowly)
 	default:
-		jg := named(w[1])
+		jg := named(w.at(1))
 		return s.leads(jg, w) || s.peers(jg, w) || s.works(jg, w) || s.fails(jg, w)
 	}
 	return true
 }
 
+// how reports whether a word is the first of the two that it may be.
+func how(word, yes, no string) bool {
+	if word != yes && word != no {
+		panic(fmt.Sprintf("%q is neither %s nor %s", word, yes, no))
+	}
+	return word == yes
+}
+
 // leads is what the leader writes, or a hand in its place.
-func (s *stage) leads(jg record.JobGen, w []string) bool {
+func (s *stage) leads(jg record.JobGen, w words) bool {
 	job, g := jg.Job, jg.Generation
-	switch w[0] {
+	switch w.at(0) {
 	case "plan":
-		s.plan(jg, w[2:])
+		s.plan(jg, w.from(2))
 	case "no-permit":
 		s.write(record.Delete(record.PermitKey(job, g)))
 	case "halt":
 		at := dawn.Add(s.net.Now())
-		halt := record.Halt{Why: "asked to", Save: w[2] == "save", At: at, Deadline: at.Add(time.Hour)}
-		for _, word := range w[3:] {
-			if step, ok := strings.CutPrefix(word, "stop_after="); ok {
-				after := number(step)
-				halt.StopAfter = &after
-			}
-			halt.Terminate = halt.Terminate || word == "terminate"
+		halt := record.Halt{Why: "asked to", Save: how(w.at(2), "save", "kill"), Terminate: w.has("terminate"), At: at, Deadline: at.Add(time.Hour)}
+		if step, ok := w.value("stop_after"); ok {
+			after := number(step)
+			halt.StopAfter = &after
 		}
 		s.write(record.Put(record.HaltKey(job, g), halt))
 	case "collect":
@@ -207,28 +221,28 @@ func (s *stage) leads(jg record.JobGen, w []string) bool {
 }
 
 // peers is what another member has written.
-func (s *stage) peers(jg record.JobGen, w []string) bool {
-	if w[0] != "peer" {
+func (s *stage) peers(jg record.JobGen, w words) bool {
+	if w.at(0) != "peer" {
 		return false
 	}
 	world := s.plans[jg].World
-	node, rest := w[2], w[4:]
+	node := w.at(2)
 	i := slices.IndexFunc(world.Members, member(node))
 	if i < 0 {
 		return false
 	}
 	m := world.Members[i]
-	switch w[3] {
+	switch w.at(3) {
 	case "failed":
 		key := record.AckKey(m.Node, jg.Job, jg.Generation, record.AckFailed)
-		s.write(record.Put(key, record.Failed{Kind: record.WorkerFailed, Reason: strings.Join(rest, " "), Nonce: world.Nonce}))
+		s.write(record.Put(key, record.Failed{Kind: record.WorkerFailed, Reason: strings.Join(w.from(4), " "), Nonce: world.Nonce}))
 	case "stopped":
 		s.write(record.Put(record.AckKey(m.Node, jg.Job, jg.Generation, record.AckStopped), record.Stopped{Nonce: world.Nonce}))
 	case "offered":
-		offer := record.Offer{Nonce: world.Nonce, Checkpoint: record.Checkpoint{Generation: jg.Generation, Step: number(rest[0])}}
-		s.write(record.Put(record.OfferKey(m.Node, jg.Job, jg.Generation, number(rest[0])), offer))
+		offer := record.Offer{Nonce: world.Nonce, Checkpoint: record.Checkpoint{Generation: jg.Generation, Step: number(w.at(4))}}
+		s.write(record.Put(record.OfferKey(m.Node, jg.Job, jg.Generation, number(w.at(4))), offer))
 	case "saved":
-		s.write(record.Put(record.SavedKey(m.Node, jg.Job, jg.Generation, number(rest[0])), record.Saved{Ranks: m.Ranks(), Nonce: world.Nonce}))
+		s.write(record.Put(record.SavedKey(m.Node, jg.Job, jg.Generation, number(w.at(4))), record.Saved{Ranks: m.Ranks(), Nonce: world.Nonce}))
 	default:
 		return false
 	}
@@ -236,30 +250,28 @@ func (s *stage) peers(jg record.JobGen, w []string) bool {
 }
 
 // works is what the workers of a generation here do.
-func (s *stage) works(jg record.JobGen, w []string) bool {
-	switch w[0] {
+func (s *stage) works(jg record.JobGen, w words) bool {
+	switch w.at(0) {
 	case "held":
-		begun := int64(-1)
-		if w[2] == "sdk" {
-			begun = number(w[3])
+		begun, sdk := int64(-1), how(w.at(2), "sdk", "plain")
+		if sdk {
+			begun = number(w.at(3))
 		}
-		s.shim(jg).Held(w[2] == "sdk", begun, false)
+		s.shim(jg).Held(sdk, begun, false)
 	case "save":
-		s.shim(jg).Saved(number(w[2]), 0)
+		s.shim(jg).Saved(number(w.at(2)), 0)
 	case "left":
 		samples := int64(-1)
-		for _, word := range w[3:] {
-			if text, ok := strings.CutPrefix(word, "samples="); ok {
-				samples = number(text)
-			}
+		if text, ok := w.value("samples"); ok {
+			samples = number(text)
 		}
-		s.shim(jg).Left(number(w[2]), samples, slices.Contains(w, "whole"))
+		s.shim(jg).Left(number(w.at(2)), samples, w.has("whole"))
 	case "told":
-		s.shim(jg).Progress(number(w[2]), number(w[3]))
+		s.shim(jg).Progress(number(w.at(2)), number(w.at(3)))
 	case "fail":
-		s.shim(jg).Fail(int(number(w[2])))
+		s.shim(jg).Fail(int(number(w.at(2))))
 	case "exit":
-		s.shim(jg).Exit(int(number(w[2])))
+		s.shim(jg).Exit(int(number(w.at(2))))
 	default:
 		return false
 	}
@@ -267,9 +279,9 @@ func (s *stage) works(jg record.JobGen, w []string) bool {
 }
 
 // fails is what goes wrong on the node.
-func (s *stage) fails(jg record.JobGen, w []string) bool {
-	reason := strings.Join(w[2:], " ")
-	switch w[0] {
+func (s *stage) fails(jg record.JobGen, w words) bool {
+	reason := func() string { return strings.Join(w.from(2), " ") }
+	switch w.at(0) {
 	case "crash":
 		s.shim(jg).Crash()
 	case "hang":
@@ -277,13 +289,13 @@ func (s *stage) fails(jg record.JobGen, w []string) bool {
 	case "lose":
 		s.m.LoseDirectory(jg)
 	case "refuse":
-		s.shimless[jg] = &record.Failed{Kind: record.NodeRefused, Reason: reason, Rank: -1}
+		s.shimless[jg] = &record.Failed{Kind: record.NodeRefused, Reason: reason(), Rank: -1}
 	case "damaged":
 		s.damaged = true
 	case "broken":
-		s.broken[jg] = reason
+		s.broken[jg] = reason()
 	case "unmergeable":
-		s.unmergeable[jg] = reason
+		s.unmergeable[jg] = reason()
 	case "unkillable":
 		s.unkillable[jg] = true
 	case "release":

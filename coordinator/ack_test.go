@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
-	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
@@ -14,10 +12,10 @@ import (
 // target is the generation that an acknowledgement is about: the newest unless gen=N, and
 // the members named, or all. It is of the timeline that is planned, unless nonce=x.
 func (l *lab) target(w words) (id cluster.JobID, g cluster.Generation, world cluster.World, nodes []cluster.NodeID) {
-	id = jobID(w.plain[0])
+	id = jobID(w.arg(0))
 	g = cluster.Generation(w.number("gen", int(recorded[record.State](l.mem, record.StateKey(id)).Generation)))
 	world = recorded[record.Plan](l.mem, record.PlanKey(id, g)).World
-	for _, n := range w.plain[1:] {
+	for _, n := range w.args(1) {
 		nodes = append(nodes, cluster.NodeID(n))
 	}
 	if len(nodes) == 0 {
@@ -81,27 +79,17 @@ func stamped(value any, nonce string) any {
 
 // started j [n1 n2] [clock=2h]: the workers were executed a moment ago, by a clock that is so much ahead.
 func (l *lab) started(w words) error {
-	ahead, err := time.ParseDuration(w.text("clock", "0s"))
-	if err != nil {
-		return err
-	}
 	return l.ack(w, record.AckStarted, func(cluster.NodeID) any {
-		return record.Started{ExecedAt: l.now.Add(ahead), Containment: "weak"}
+		return record.Started{ExecedAt: l.now.Add(w.duration("clock", 0)), Containment: "weak"}
 	})
 }
 
 // held j [n1 …] begun=7 | [deaf=yes].
 func (l *lab) held(w words) error {
-	begun, sdk := w.named["begun"]
-	step, err := strconv.ParseInt(begun, 10, 64)
-	if sdk && err != nil {
-		return err
-	}
-	if !sdk {
-		step = -1
-	}
+	_, sdk := w.value("begun")
+	step := int64(w.number("begun", -1))
 	return l.ack(w, record.AckHeld, func(cluster.NodeID) any {
-		return record.Held{SDK: sdk, Begun: step, Deaf: w.text("deaf", "") == "yes", At: l.now}
+		return record.Held{SDK: sdk, Begun: step, Deaf: w.is("deaf", "yes"), At: l.now}
 	})
 }
 
@@ -115,7 +103,7 @@ func (l *lab) failed(w words) error {
 		failed := record.Failed{
 			Kind: kind, Rank: w.number("rank", 0), Reason: w.text("why", why), At: l.now,
 		}
-		failed.OutOfMemory = w.text("memory", "") == "out"
+		failed.OutOfMemory = w.is("memory", "out")
 		if pid := w.number("unkillable", 0); pid > 0 {
 			failed.Unkillable = []int{pid}
 		}
@@ -126,14 +114,9 @@ func (l *lab) failed(w words) error {
 // stopped j [n1 …] [finished=yes] [told=2s] [clock=2h] [step=99]: told so long ago,
 // gone now, by a clock that is so much ahead; the last that its ranks reported.
 func (l *lab) stopped(w words) error {
-	told, err := time.ParseDuration(w.text("told", "0s"))
-	ahead, err2 := time.ParseDuration(w.text("clock", "0s"))
-	if err = errors.Join(err, err2); err != nil {
-		return err
-	}
 	return l.ack(w, record.AckStopped, func(cluster.NodeID) any {
-		s := record.Stopped{Finished: w.text("finished", "") == "yes", ExitedAt: l.now.Add(ahead)}
-		if !s.Finished {
+		s := record.Stopped{Finished: w.is("finished", "yes"), ExitedAt: l.now.Add(w.duration("clock", 0))}
+		if told := w.duration("told", 0); !s.Finished {
 			s.SignalledAt = s.ExitedAt.Add(-told)
 		}
 		if step := int64(w.number("step", -1)); step >= 0 {

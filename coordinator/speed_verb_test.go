@@ -2,7 +2,6 @@ package coordinator_test
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -17,18 +16,7 @@ const reportEvery = 10 * time.Second
 // train j for=2m rate=20 [n1] [boot=8s] [clock=2h] [noise=640] [base=9000]: its members report while time passes; the first of
 // a generation after boot; their clocks are ahead.
 func (l *lab) train(w words) error {
-	total, err := time.ParseDuration(w.text("for", "1m"))
-	if err != nil {
-		return err
-	}
-	rate, err := strconv.ParseFloat(w.text("rate", "0"), 64)
-	if err != nil {
-		return err
-	}
-	boot, err := time.ParseDuration(w.text("boot", "0s"))
-	if err != nil {
-		return err
-	}
+	total, rate, boot := w.duration("for", time.Minute), w.float("rate"), w.duration("boot", 0)
 	if boot > 0 {
 		l.advance(boot)
 		l.report(w, 0)
@@ -46,8 +34,7 @@ func (l *lab) train(w words) error {
 // report writes that the members named have done so many steps more.
 func (l *lab) report(w words, more int64) {
 	id, g, world, nodes := l.target(w)
-	ahead, _ := time.ParseDuration(w.text("clock", "0s")) // 0 of what is none
-	at := l.now.Add(ahead)
+	at := l.now.Add(w.duration("clock", 0))
 	for _, n := range nodes {
 		all := recorded[record.Progress](l.mem, record.ProgressKey(n))
 		p, ok := all.Jobs[id]
@@ -59,8 +46,8 @@ func (l *lab) report(w words, more int64) {
 			p = record.JobProgress{Generation: g, Step: first + 1, FirstStep: first + 1, FirstAt: at, Samples: -1, Nonce: world.Nonce}
 		}
 		p.Step, p.At = p.Step+more, at
-		p.NoiseScale, _ = strconv.ParseFloat(w.text("noise", "0"), 64)
-		if base, err := strconv.ParseFloat(w.text("base", "0"), 64); err == nil && base > 0 {
+		p.NoiseScale = w.float("noise")
+		if base := w.float("base"); base > 0 {
 			p.BaseSteps = base
 		}
 		if all.Jobs == nil {

@@ -29,6 +29,9 @@ func TestStories(t *testing.T) {
 			}
 			if *update {
 				got := tell(string(want))
+				if _, wrong, ok := strings.Cut(got, "\n  ERROR "); ok {
+					t.Fatalf("not rewritten: %s", wrong)
+				}
 				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 					t.Fatal(err)
 				}

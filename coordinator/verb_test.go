@@ -2,6 +2,7 @@ package coordinator_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -15,49 +16,17 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
-// words are an event's arguments: plain ones, and key=value.
-type words struct {
-	plain []string
-	named map[string]string
-}
-
-func (w words) number(key string, otherwise int) int {
-	if n, err := strconv.Atoi(w.named[key]); err == nil {
-		return n
-	}
-	return otherwise
-}
-
 // limitOf reads a time limit; with the first one the story is about them.
 func (l *lab) limitOf(w words) cluster.Duration {
-	var d cluster.Duration
-	if text, ok := w.named["limit"]; ok {
-		if err := d.UnmarshalText([]byte(text)); err != nil {
-			panic(err)
-		}
-		l.limited = true
-	}
+	d := valueOf(w, "limit", 0, func(text string) (d cluster.Duration, err error) { return d, d.UnmarshalText([]byte(text)) })
+	l.limited = l.limited || d != 0
 	return d
-}
-
-func (w words) text(key, otherwise string) string {
-	if s, ok := w.named[key]; ok {
-		return s
-	}
-	return otherwise
 }
 
 // do carries out one event of a story. Jobs are named by one letter or word: "j" is job "j-aaaaaa".
 func (l *lab) do(line string) error {
 	fields := strings.Fields(line)
-	w := words{named: map[string]string{}}
-	for _, f := range fields[1:] {
-		if k, v, ok := strings.Cut(f, "="); ok {
-			w.named[k] = strings.ReplaceAll(v, "_", " ")
-		} else {
-			w.plain = append(w.plain, f)
-		}
-	}
+	w := parse(fields[1:])
 	verbs := map[string]func(words) error{
 		"node": l.node, "gone": l.gone, "blink": l.blink, "listed": l.listed, "cordon": l.cordon, "uncordon": l.uncordon, "sick": l.sick, "unplug": l.unplug,
 		"submit": l.submit, "stop": l.stop, "scale": l.scale, "drain": l.drain, "undrain": l.undrain, "remove": l.remove, "resume": l.resume, "want": l.wants, "advance": l.pass, "failover": l.failover,
@@ -69,7 +38,7 @@ func (l *lab) do(line string) error {
 	if !ok {
 		return fmt.Errorf("no verb %q", fields[0])
 	}
-	if err := verb(w); err != nil {
+	if err := errors.Join(verb(w), w.unread()); err != nil {
 		return err
 	}
 	l.watch()
@@ -78,7 +47,7 @@ func (l *lab) do(line string) error {
 
 // node n1 gpus=4 [ports=8] [model=h100] [train=10.9.0.1] [limits=no] [nonces=no]: comes up, or comes back in another life.
 func (l *lab) node(w words) error {
-	n := cluster.NodeID(w.plain[0])
+	n := cluster.NodeID(w.arg(0))
 	inv := record.Inventory{Addr: w.text("train", ""), Problem: w.text("problem", "")}
 	for i := range w.number("gpus", 4) {
 		inv.Devices = append(inv.Devices, cluster.Device{ID: cluster.DeviceID(fmt.Sprintf("%s%c", n, 'a'+i)), Model: w.text("model", ""), Health: cluster.Healthy})
@@ -88,7 +57,7 @@ func (l *lab) node(w words) error {
 	}
 	l.commit(record.Put(record.AliveKey(n), record.Alive{
 		Addr: "10.0.0." + strings.TrimLeft(string(n), "n"), Ports: record.Ports{First: 7000, Count: w.number("ports", 8)},
-		Limits: w.text("limits", "yes") == "yes", NoNewPrivs: w.text("privs", "") == "kept", Nonces: w.text("nonces", "yes") == "yes",
+		Limits: !w.is("limits", "no"), NoNewPrivs: w.is("privs", "kept"), Nonces: !w.is("nonces", "no"),
 	}), record.Put(record.InventoryKey(n), inv))
 	l.says(n, record.NodeJoined)
 	l.promise()
@@ -122,14 +91,14 @@ func (l *lab) promise() {
 // drain n1 [why=…] [down=yes]: an operator wants it empty.
 func (l *lab) drain(w words) error {
 	return l.request(record.Request{
-		Kind: record.DrainRequest, Node: cluster.NodeID(w.plain[0]), Reason: w.text("why", ""), Down: w.text("down", "") != "",
+		Kind: record.DrainRequest, Node: cluster.NodeID(w.arg(0)), Reason: w.text("why", ""), Down: w.is("down", "yes"),
 	})
 }
 
 // scale j [min=2] [max=8] [limit=10m] [uid=1000].
 func (l *lab) scale(w words) error {
 	l.commit(record.Put(record.RequestKey("n1", fmt.Sprintf("s-%d", l.mem.Revision())), record.Request{
-		Kind: record.ScaleRequest, Job: jobID(w.plain[0]), MinWorkers: w.number("min", 0), MaxWorkers: w.number("max", 0), At: l.now, TimeLimit: l.limitOf(w),
+		Kind: record.ScaleRequest, Job: jobID(w.arg(0)), MinWorkers: w.number("min", 0), MaxWorkers: w.number("max", 0), At: l.now, TimeLimit: l.limitOf(w),
 		Owner: cluster.Owner{UID: uint32(w.number("uid", 1000)), User: w.text("user", "ann")},
 	}))
 	return nil
@@ -137,13 +106,13 @@ func (l *lab) scale(w words) error {
 
 // undrain n1.
 func (l *lab) undrain(w words) error {
-	return l.request(record.Request{Kind: record.UndrainRequest, Node: cluster.NodeID(w.plain[0])})
+	return l.request(record.Request{Kind: record.UndrainRequest, Node: cluster.NodeID(w.arg(0))})
 }
 
 // remove n1 [via=n2]: an operator says that it is gone for good.
 func (l *lab) remove(w words) error {
 	l.commit(record.Put(record.RequestKey(cluster.NodeID(w.text("via", "n1")), fmt.Sprintf("s-%d", l.mem.Revision())), record.Request{
-		Kind: record.RemoveRequest, Node: cluster.NodeID(w.plain[0]), At: l.now, Owner: cluster.Owner{User: "root"},
+		Kind: record.RemoveRequest, Node: cluster.NodeID(w.arg(0)), At: l.now, Owner: cluster.Owner{User: "root"},
 	}))
 	return nil
 }
@@ -156,8 +125,8 @@ func (l *lab) request(r record.Request) error {
 
 // gone n1 [says=goodbye]: its alive key is no longer there.
 func (l *lab) gone(w words) error {
-	for _, n := range w.plain {
-		if w.text("says", "") != "" {
+	for _, n := range w.args(0) {
+		if w.is("says", "goodbye") {
 			l.says(cluster.NodeID(n), record.NodeLeft)
 		}
 		l.commit(record.Delete(record.AliveKey(cluster.NodeID(n))))
@@ -168,9 +137,9 @@ func (l *lab) gone(w words) error {
 // blink n1 [word=yes]: it comes back in another life, gives its word for that
 // perhaps, and is gone again: the leader hears of all that at once.
 func (l *lab) blink(w words) error {
-	n := cluster.NodeID(w.plain[0])
+	n := cluster.NodeID(w.arg(0))
 	l.commit(record.Put(record.AliveKey(n), record.Alive{Addr: "10.0.0." + strings.TrimLeft(string(n), "n"), Ports: record.Ports{First: 7000, Count: 8}}))
-	if kv, _ := l.mem.Get(record.AliveKey(n)); w.text("word", "") != "" {
+	if kv, _ := l.mem.Get(record.AliveKey(n)); w.is("word", "yes") {
 		l.commit(record.Put(record.FencingKey(n), record.Fencing{AliveRev: kv.CreateRevision}))
 	}
 	l.commit(record.Delete(record.AliveKey(n)))
@@ -179,15 +148,8 @@ func (l *lab) blink(w words) error {
 
 // listed [every=10s] [for=1m]: so long and so often everything is read anew.
 func (l *lab) listed(w words) error {
-	every, err := time.ParseDuration(w.text("every", "10s"))
-	if err != nil {
-		return err
-	}
-	during, err := time.ParseDuration(w.text("for", "1m"))
-	if err != nil {
-		return err
-	}
-	for end := l.now.Add(during); l.now.Before(end); {
+	every := w.duration("every", 10*time.Second)
+	for end := l.now.Add(w.duration("for", time.Minute)); l.now.Before(end); {
 		l.advance(every)
 		l.reload()
 	}
@@ -195,7 +157,7 @@ func (l *lab) listed(w words) error {
 }
 
 func (l *lab) cordon(w words) error {
-	l.commit(record.Put(record.CordonKey(cluster.NodeID(w.plain[0])), record.Cordon{Reason: "repair"}))
+	l.commit(record.Put(record.CordonKey(cluster.NodeID(w.arg(0))), record.Cordon{Reason: "repair"}))
 	return nil
 }
 
@@ -210,7 +172,7 @@ func (l *lab) unpause(words) error {
 }
 
 func (l *lab) uncordon(w words) error {
-	l.commit(record.Delete(record.CordonKey(cluster.NodeID(w.plain[0]))))
+	l.commit(record.Delete(record.CordonKey(cluster.NodeID(w.arg(0)))))
 	return nil
 }
 
@@ -221,11 +183,11 @@ func (l *lab) sick(w words) error { return l.device(w, false) }
 func (l *lab) unplug(w words) error { return l.device(w, true) }
 
 func (l *lab) device(w words, gone bool) error {
-	key := record.InventoryKey(cluster.NodeID(w.plain[0]))
+	key := record.InventoryKey(cluster.NodeID(w.arg(0)))
 	inv := recorded[record.Inventory](l.mem, key)
 	var left []cluster.Device
 	for _, d := range inv.Devices {
-		if d.ID == cluster.DeviceID(w.plain[1]) {
+		if d.ID == cluster.DeviceID(w.arg(1)) {
 			d.Health = cluster.Unhealthy
 			if gone {
 				continue
@@ -246,21 +208,18 @@ func jobID(name string) cluster.JobID {
 
 // submit j [workers=1..4] [restarts=3] [uid=1000] [batch=64] [most=256] [priority=0] [via=n1] [id=...] [model=h100] [not=n1] [limit=10m] [cpus=4].
 func (l *lab) submit(w words) error {
-	id := jobID(w.plain[0])
+	id := jobID(w.arg(0))
 	name, _, _ := strings.Cut(string(id), "-")
 	spec := cluster.Spec{
-		Name: name, Command: []string{"train"}, Workdir: "/w", CheckpointDir: "/c", MaxRestarts: w.number("restarts", 3), PerNode: w.text("process", "") == "per-node",
+		Name: name, Command: []string{"train"}, Workdir: "/w", CheckpointDir: "/c", MaxRestarts: w.number("restarts", 3), PerNode: w.is("process", "per-node"),
 		Priority: w.number("priority", 0), BatchSize: cluster.BatchSize{Min: w.number("batch", usualBatch), Max: w.number("most", 0)}, TimeLimit: l.limitOf(w),
-		Steps: int64(w.number("steps", 0)), Kind: w.text("kind", ""),
+		Steps: int64(w.number("steps", 0)), Kind: w.text("kind", ""), ETA: cluster.Duration(w.duration("eta", 0)),
 	}
-	if eta, err := time.ParseDuration(w.text("eta", "")); err == nil {
-		spec.ETA = cluster.Duration(eta)
-	}
-	if due, err := time.ParseDuration(w.text("deadline", "")); err == nil {
+	if due := w.duration("deadline", 0); due != 0 {
 		at := l.now.Add(due)
-		spec.Deadline, spec.OrBestEffort = &at, w.text("or", "") != ""
+		spec.Deadline, spec.OrBestEffort = &at, w.is("or", "best-effort")
 	}
-	spec.NoNewPrivs = w.text("privs", "") == "none"
+	spec.NoNewPrivs = w.is("privs", "none")
 	spec.PerWorker.CPUs = float64(w.number("cpus", 0))
 	spec.Where.DeviceModel = w.text("model", "")
 	if n := w.text("on", ""); n != "" {
@@ -269,9 +228,14 @@ func (l *lab) submit(w words) error {
 	if n := w.text("not", ""); n != "" {
 		spec.Where.Not = []cluster.NodeID{cluster.NodeID(n)}
 	}
-	least, most, _ := strings.Cut(w.text("workers", "1..4"), "..")
-	spec.MinWorkers, _ = strconv.Atoi(least)
-	spec.MaxWorkers, _ = strconv.Atoi(most)
+	bounds := valueOf(w, "workers", [2]int{1, 4}, func(text string) (b [2]int, err error) {
+		least, most, _ := strings.Cut(text, "..")
+		var err2 error
+		b[0], err = strconv.Atoi(least)
+		b[1], err2 = strconv.Atoi(most)
+		return b, errors.Join(err, err2)
+	})
+	spec.MinWorkers, spec.MaxWorkers = bounds[0], bounds[1]
 	l.commit(record.Put(record.RequestKey(cluster.NodeID(w.text("via", "n1")), w.text("id", "r-"+string(id))), record.Request{
 		Kind: record.SubmitRequest, Job: id, Spec: &spec, At: l.now,
 		Owner: cluster.Owner{UID: uint32(w.number("uid", 1000)), User: "ann"},
@@ -282,7 +246,7 @@ func (l *lab) submit(w words) error {
 // stop j [now] [uid=1000] [id=x].
 func (l *lab) stop(w words) error {
 	l.commit(record.Put(record.RequestKey("n1", w.text("id", fmt.Sprintf("s-%d", l.mem.Revision()))), record.Request{
-		Kind: record.StopRequest, Job: jobID(w.plain[0]), At: l.now, Now: slices.Contains(w.plain, "now"),
+		Kind: record.StopRequest, Job: jobID(w.arg(0)), At: l.now, Now: w.has("now"),
 		Owner: cluster.Owner{UID: uint32(w.number("uid", 1000)), User: w.text("user", "ann")},
 	}))
 	return nil
@@ -291,10 +255,10 @@ func (l *lab) stop(w words) error {
 // resume j [from=120|start] [limit=1h] [uid=1000] [id=x].
 func (l *lab) resume(w words) error {
 	r := record.Request{
-		Kind: record.ResumeRequest, Job: jobID(w.plain[0]), At: l.now, TimeLimit: l.limitOf(w),
+		Kind: record.ResumeRequest, Job: jobID(w.arg(0)), At: l.now, TimeLimit: l.limitOf(w),
 		Owner: cluster.Owner{UID: uint32(w.number("uid", 1000)), User: w.text("user", "ann")},
 	}
-	if from, ok := w.named["from"]; ok {
+	if from, ok := w.value("from"); ok {
 		step := record.FromStart
 		if from != "start" {
 			step = int64(w.number("from", 0))
@@ -307,19 +271,15 @@ func (l *lab) resume(w words) error {
 
 // want j=4 k=2: what the policy answers from now on.
 func (l *lab) wants(w words) error {
-	for name, n := range w.named {
-		count, err := strconv.Atoi(n)
-		if err != nil {
-			return err
-		}
-		l.want[jobID(name)] = count
+	for name := range w.named {
+		l.want[jobID(name)] = w.number(name, 0)
 	}
 	return nil
 }
 
 // advance 12s.
 func (l *lab) pass(w words) error {
-	d, err := time.ParseDuration(w.plain[0])
+	d, err := time.ParseDuration(w.arg(0))
 	if err == nil {
 		l.advance(d)
 	}
@@ -328,18 +288,14 @@ func (l *lab) pass(w words) error {
 
 // failover [ahead=2m] [policy=NAME]: the leader dies and another leads, from the records alone, and perhaps by a clock that is ahead or with another policy.
 func (l *lab) failover(w words) error {
-	ahead, err := time.ParseDuration(w.text("ahead", "0s"))
-	if err != nil {
-		return err
-	}
-	l.now, l.policy = l.now.Add(ahead), w.text("policy", l.policy)
+	l.now, l.policy = l.now.Add(w.duration("ahead", 0)), w.text("policy", l.policy)
 	l.lead(0)
 	return nil
 }
 
 // next lost|noreply|late|conflict|full [skip=1]: what becomes of the next transaction, or of one after it.
 func (l *lab) fate(w words) error {
-	l.answer, l.skip = w.plain[0], w.number("skip", 0)
+	l.answer, l.skip = w.arg(0), w.number("skip", 0)
 	return nil
 }
 
@@ -405,7 +361,7 @@ func (l *lab) withEvents(words) error {
 
 // keep 2: a leader takes over that keeps so many checkpoints of a job.
 func (l *lab) keepCheckpoints(w words) error {
-	n, err := strconv.Atoi(w.plain[0])
+	n, err := strconv.Atoi(w.arg(0))
 	if err == nil {
 		l.keep = n
 		l.lead(0)
@@ -415,7 +371,7 @@ func (l *lab) keepCheckpoints(w words) error {
 
 // resumable 2: a leader takes over that keeps so many jobs to be resumed.
 func (l *lab) keepResumable(w words) error {
-	n, err := strconv.Atoi(w.plain[0])
+	n, err := strconv.Atoi(w.arg(0))
 	if err == nil {
 		l.resumable = n
 		l.lead(0)
@@ -425,7 +381,7 @@ func (l *lab) keepResumable(w words) error {
 
 // limit 8: etcd takes so many operations in a transaction, and a leader that knows it takes over.
 func (l *lab) limitTxns(w words) error {
-	n, err := strconv.Atoi(w.plain[0])
+	n, err := strconv.Atoi(w.arg(0))
 	if err == nil {
 		l.limit, l.mem.MaxTxnOps = n, max(n, coordinator.LeastTxnOps)
 		l.lead(0)
@@ -435,7 +391,7 @@ func (l *lab) limitTxns(w words) error {
 
 // secret x: a leader takes over that gives plans a nonce.
 func (l *lab) withSecret(w words) error {
-	l.secret = w.plain[0]
+	l.secret = w.arg(0)
 	l.lead(l.without)
 	return nil
 }
@@ -456,13 +412,11 @@ func (l *lab) promptPolicy(words) error {
 
 // promises elasticflow [interval=1m]: a leader takes over whose policy is this one, and promises deadlines.
 func (l *lab) promisingPolicy(w words) error {
-	p, err := policy.ByName(w.plain[0])
+	p, err := policy.ByName(w.arg(0))
 	if err != nil {
 		return err
 	}
-	if l.interval, err = time.ParseDuration(w.text("interval", "10s")); err != nil {
-		return err
-	}
+	l.interval = w.duration("interval", 10*time.Second)
 	l.policy, l.real, l.timed = p.Name(), p, !allocator.IsTimeless(p)
 	l.lead(l.without)
 	return nil
@@ -470,26 +424,26 @@ func (l *lab) promisingPolicy(w words) error {
 
 // garbage KEY: a value that cannot be decoded is written.
 func (l *lab) garbage(w words) error {
-	l.commit(record.Op{Key: record.Root + w.plain[0], Value: []byte("?")})
+	l.commit(record.Op{Key: record.Root + w.arg(0), Value: []byte("?")})
 	return nil
 }
 
 // misnamed j [gen=7] [as=k] [without=n2] [lives=none] [gone=yes]: the plan of its newest generation says
 // that it is of another, does not name a node, or is deleted.
 func (l *lab) misnamed(w words) error {
-	id := jobID(w.plain[0])
+	id := jobID(w.arg(0))
 	key := record.PlanKey(id, recorded[record.State](l.mem, record.StateKey(id)).Generation)
 	plan := recorded[record.Plan](l.mem, key)
 	plan.World.Generation = cluster.Generation(w.number("gen", int(plan.World.Generation)))
 	plan.World.Job = jobID(w.text("as", string(id)))
-	if w.text("lives", "") == "none" {
+	if w.is("lives", "none") {
 		for i := range plan.World.Members {
 			plan.World.Members[i].AliveRev = 0
 		}
 	}
 	without := cluster.NodeID(w.text("without", ""))
 	plan.World.Members = slices.DeleteFunc(plan.World.Members, func(m cluster.Member) bool { return m.Node == without })
-	if w.text("gone", "") == "yes" {
+	if w.is("gone", "yes") {
 		l.commit(record.Delete(key))
 		return nil
 	}
@@ -499,7 +453,7 @@ func (l *lab) misnamed(w words) error {
 
 // erase j: all records of the job are deleted by hand.
 func (l *lab) erase(w words) error {
-	l.commit(record.DeletePrefix(record.JobPrefix(jobID(w.plain[0]))))
+	l.commit(record.DeletePrefix(record.JobPrefix(jobID(w.arg(0)))))
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -33,6 +34,7 @@ var update = flag.Bool("update", false, "rewrite the expected lines of the stori
 //	decide, decide between     the policy is asked, and its answer put in force
 //
 // and, indented below each decide, every job with its workers and the devices left idle.
+// A word that an event does not know ends the test: it would change nothing.
 func TestStories(t *testing.T) {
 	for _, name := range policy.Names() {
 		t.Run(name, func(t *testing.T) {
@@ -79,7 +81,32 @@ func play(t *testing.T, p allocator.Policy, text string) string {
 	return s.out.String()
 }
 
+// wordsOf is how many words an event has, with its own.
+var wordsOf = map[string]int{
+	"reset": 1, "interval": 2, "node": 3, "cordon": 2, "lose": 2, "pin": 2, "unpin": 2, "end": 2, "advance": 2, "decide": 1,
+}
+
+func isBetween(f []string) bool { return slices.Equal(f, []string{"decide", "between"}) }
+
+// fit reports why an event would not know one of its words, or lacks one.
+func fit(f []string) error {
+	if n, fixed := wordsOf[f[0]]; fixed && len(f) != n && !isBetween(f) {
+		return fmt.Errorf("%s has %d words after it, want %d", f[0], len(f)-1, n-1)
+	}
+	return nil
+}
+
+func TestAnEventKnowsItsWords(t *testing.T) {
+	for _, line := range []string{"reset all", "node a", "node a 8 4", "advance 5m 6m", "decide twice", "decide between all", "interval"} {
+		if fit(strings.Fields(line)) == nil {
+			t.Errorf("%q is taken for an event with all its words", line)
+		}
+	}
+}
+
 func (s *story) event(p allocator.Policy, f []string) {
+	s.in.Between = isBetween(f)
+	s.must(fit(f), f)
 	switch f[0] {
 	case "reset":
 		s.in = allocator.Input{Now: epoch}
@@ -110,7 +137,6 @@ func (s *story) event(p allocator.Policy, f []string) {
 		s.must(err, f)
 		s.advance(d)
 	case "decide":
-		s.in.Between = len(f) > 1 && f[1] == "between"
 		s.decide(p)
 	default:
 		s.t.Fatalf("%q: no such event", f)
@@ -164,14 +190,14 @@ func (s *story) job(f []string) {
 			}
 		case "speeds":
 			for text := range strings.SplitSeq(value, ",") {
-				var speed float64
-				speed, err = strconv.ParseFloat(text, 64)
+				speed, errOne := strconv.ParseFloat(text, 64)
+				err = errors.Join(err, errOne)
 				j.Speeds = append(j.Speeds, speed)
 			}
 		case "starts":
 			for text := range strings.SplitSeq(value, ",") {
-				var cost time.Duration
-				cost, err = time.ParseDuration(text)
+				cost, errOne := time.ParseDuration(text)
+				err = errors.Join(err, errOne)
 				j.StartCosts = append(j.StartCosts, cost)
 			}
 		case "staying":
