@@ -1,9 +1,7 @@
 package api
 
 import (
-	"bytes"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -15,8 +13,8 @@ import (
 )
 
 const (
-	// maxConnections bounds those to the socket, and to the port of other nodes; each
-	// may hold a request's body in memory. Thousands of people can follow their jobs.
+	// maxConnections bounds those to the socket, and to the port of other nodes. Thousands
+	// of people can follow their jobs.
 	maxConnections = 4096
 	// nodeConnections is how many connections one address may have to the port of
 	// other nodes. An agent opens one for each log that it follows there.
@@ -24,8 +22,6 @@ const (
 	// userConnections is how many of those may serve one user, so that eight users at
 	// least share a node's.
 	userConnections = 64
-	// bodyTimeout bounds how long a request's body may take: it comes from the same machine.
-	bodyTimeout = 10 * time.Second
 	// maxHeader bounds a request's header: a path, and the name of a user.
 	maxHeader = 16 << 10
 )
@@ -39,11 +35,10 @@ func (s *Server) guarded(ln net.Listener) net.Listener {
 			if err != nil {
 				return gate.Peer{Name: "unknown", Most: 1}
 			}
-			limits := s.view.allowed()
-			if limits.Exempts(peer.UID) || peer.UID == ownUID() {
+			if s.exempt(peer.UID) {
 				return gate.Peer{Name: "exempt", Reserve: true}
 			}
-			return gate.Peer{Name: strconv.FormatUint(uint64(peer.UID), 10), Most: limits.Connections}
+			return gate.Peer{Name: strconv.FormatUint(uint64(peer.UID), 10), Most: s.view.allowed().Connections}
 		},
 		Refuse: func(c net.Conn, p gate.Peer) {
 			answerRefused(c, fault(Limited, "too many connections to this agent are open (%d of one user's, --user-connections of the coordinator; %d in all): close some, and try again",
@@ -51,6 +46,9 @@ func (s *Server) guarded(ln net.Listener) net.Listener {
 		},
 	})
 }
+
+// exempt reports whether no user's bounds are for this one.
+func (s *Server) exempt(uid uint32) bool { return uid == ownUID() || s.view.allowed().Exempts(uid) }
 
 // guardedNodes bounds how many connections each address may have to the port of
 // other nodes. A refusal is an answer, too, for which the connection is secured first.
@@ -90,32 +88,4 @@ func answerRefused(c net.Conn, e *Error, within time.Duration) {
 	}
 	_, _ = io.WriteString(c, head+strconv.Itoa(len(body))+"\r\n\r\n"+string(body))
 	_, _ = io.Copy(io.Discard, io.LimitReader(c, maxBody)) // until the client, which has its answer, hangs up
-}
-
-// timely reads a request's body before anything is done about it, in bounded time.
-// The time of an answer is not bounded: people follow logs for days, and may leave
-// them lying; the number of their connections is.
-func timely(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		control := http.NewResponseController(w)
-		err := control.SetReadDeadline(time.Now().Add(bodyTimeout))
-		var body []byte
-		if err == nil {
-			body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-		}
-		if err == nil {
-			err = control.SetReadDeadline(time.Time{})
-		}
-		if err != nil {
-			w.Header().Set("Connection", "close")
-			var timeout net.Error
-			if errors.As(err, &timeout) && timeout.Timeout() {
-				err = fmt.Errorf("its body did not come within %s", bodyTimeout)
-			}
-			writeError(w, fault(Invalid, "request: %s", err))
-			return
-		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		next.ServeHTTP(w, r)
-	})
 }

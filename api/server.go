@@ -79,6 +79,7 @@ type Server struct {
 	changes     *changes
 	submissions *submissions
 	fromUsers   *gate.Bound // requests of other nodes for users that are being answered
+	bodies      *gate.Bound // bytes of requests
 }
 
 // NewServer makes a server; nothing runs before Serve.
@@ -86,7 +87,7 @@ func NewServer(cfg Config) *Server {
 	if cfg.UserName == nil {
 		cfg.UserName = userdb.Name
 	}
-	s := &Server{cfg: cfg, view: newView(cfg), fromUsers: gate.NewBound(maxConnections, 0)}
+	s := &Server{cfg: cfg, view: newView(cfg), fromUsers: gate.NewBound(maxConnections, 0), bodies: newBodies()}
 	others, asked := &agents{&s.cfg}, newRequests(&s.cfg)
 	s.devices = &deviceReader{&s.cfg, s.view, others}
 	s.jobs = &jobReader{s.view, s.devices}
@@ -107,7 +108,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	defer cancel()
 	var wg sync.WaitGroup
 	wg.Go(func() { s.view.run(ctx) })
-	err := serveHTTP(ctx, s.guarded(ln), &http.Server{Handler: s.telling(s.handler()), ConnContext: withPeer(s.userName)})
+	err := serveHTTP(ctx, s.guarded(ln), &http.Server{Handler: s.heard(s.telling(s.handler())), ConnContext: withPeer(s.userName)})
 	cancel()
 	wg.Wait()
 	return err
@@ -123,7 +124,7 @@ func (s *Server) ServeNodes(ctx context.Context, ln net.Listener) error {
 	refusals := stdlog.New(s.cfg.Log.With().Str("listener", "nodes").Logger(), "", 0)
 	secured := s.cfg.Identity.Server()
 	return serveHTTP(ctx, tls.NewListener(guardedNodes(ln, secured), secured), &http.Server{
-		Handler: s.fromNodes(mux), ConnContext: withNode, ErrorLog: refusals,
+		Handler: s.heard(s.fromNodes(mux)), ConnContext: withNode, ErrorLog: refusals,
 	})
 }
 
@@ -178,7 +179,7 @@ func serveHTTP(ctx context.Context, ln net.Listener, srv *http.Server) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	srv.BaseContext = func(net.Listener) context.Context { return ctx }
-	srv.Handler, srv.MaxHeaderBytes = timely(srv.Handler), maxHeader
+	srv.MaxHeaderBytes = maxHeader
 	srv.ReadHeaderTimeout, srv.IdleTimeout = commitTimeout, idleTimeout // the first bounds a TLS handshake, too
 	var wg sync.WaitGroup
 	wg.Go(func() {

@@ -27,26 +27,30 @@ func NewBound(total, reserved int) *Bound {
 
 // Enter counts one more of a peer and returns the function that ends its count, or
 // false if there are too many. Calling leave twice has no effect.
-func (b *Bound) Enter(p Peer) (leave func(), ok bool) {
+func (b *Bound) Enter(p Peer) (leave func(), ok bool) { return b.Take(p, 1) }
+
+// Take is Enter for so many at once, of what is counted in bytes for example: all of
+// them are within the bounds, or none is counted.
+func (b *Bound) Take(p Peer, n int) (leave func(), ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	room := b.total
 	if !p.Reserve {
 		room -= b.reserved
 	}
-	if b.opened >= room || p.Most > 0 && b.of[p.Name] >= p.Most {
+	if b.opened+n > room || p.Most > 0 && b.of[p.Name]+n > p.Most {
 		return nil, false
 	}
-	b.opened++
-	b.of[p.Name]++
-	return sync.OnceFunc(func() { b.leave(p) }), true
+	b.opened += n
+	b.of[p.Name] += n
+	return sync.OnceFunc(func() { b.leave(p, n) }), true
 }
 
-func (b *Bound) leave(p Peer) {
+func (b *Bound) leave(p Peer, n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.opened--
-	if b.of[p.Name]--; b.of[p.Name] == 0 {
+	b.opened -= n
+	if b.of[p.Name] -= n; b.of[p.Name] == 0 {
 		delete(b.of, p.Name)
 	}
 }

@@ -1,5 +1,5 @@
 // Package gate bounds how many connections may be open at a listener, or how many
-// of anything, in all and of each peer, so that no peer can take more of a process
+// of anything (streams, bytes), in all and of each peer, so that no peer can take more of a process
 // than its share.
 //
 //	Accept ──► which peer? ──► the peer, or all, have too many open ──► Refuse, close

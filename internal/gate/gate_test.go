@@ -100,3 +100,32 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 	enter("a", 1, 0)
 }
+
+// What is taken is taken whole or not at all, and is given back once.
+func TestATakeIsWhole(t *testing.T) {
+	t.Parallel()
+	b := gate.NewBound(20, 4)
+	ann, bob, root := gate.Peer{Name: "ann", Most: 10}, gate.Peer{Name: "bob", Most: 10}, gate.Peer{Name: "root", Reserve: true}
+	take := func(p gate.Peer, n int, want bool) func() {
+		t.Helper()
+		leave, ok := b.Take(p, n)
+		if ok != want {
+			t.Fatalf("%d of %s: %t, want %t", n, p.Name, ok, want)
+		}
+		return leave
+	}
+	take(ann, 11, false)
+	six := take(ann, 6, true)
+	take(ann, 5, false)
+	take(ann, 4, true)
+	take(bob, 7, false) // the last four are the reserve
+	take(bob, 6, true)
+	take(root, 5, false)
+	take(root, 4, true)
+	six()
+	six()
+	take(ann, 3, false) // what root has takes room of others, too
+	take(ann, 2, true)
+	take(root, 5, false)
+	take(root, 4, true)
+}

@@ -3,8 +3,8 @@ package main
 // ofBounds are the rules by which no user, node or stranger takes all of a process.
 var ofBounds = []Mutant{
 	{
-		Name: "connections-of-one-peer", File: "internal/gate/bound.go", Tests: "TestConnectionsAreBounded",
-		Old: "p.Most > 0 && b.of[p.Name] >= p.Most", New: "false",
+		Name: "connections-of-one-peer", File: "internal/gate/bound.go", Tests: "TestConnectionsAreBounded|TestATakeIsWhole",
+		Old: "p.Most > 0 && b.of[p.Name]+n > p.Most", New: "false",
 		Breaks: "one peer takes all connections of a listener",
 	},
 	{
@@ -16,6 +16,26 @@ var ofBounds = []Mutant{
 		Name: "connections-of-one-node", File: "api/crowd.go", Tests: "TestANodeBeyondItsConnectionsIsAnswered",
 		Old: "gate.Peer{Name: host, Most: nodeConnections}", New: "gate.Peer{Name: host}",
 		Breaks: "one node takes all connections of another one's port",
+	},
+	{
+		Name: "bytes-of-bodies", File: "api/body.go", Tests: "TestBytesOfBodiesAreBounded",
+		Old: "case size <= smallBody:", New: "case size <= maxBody:",
+		Breaks: "requests that are never finished fill the agent's memory",
+	},
+	{
+		Name: "bytes-of-bodies-of-one-user", File: "api/body.go", Tests: "TestBytesOfBodiesAreBounded",
+		Old: "10), Most: userBodies}", New: "10)}",
+		Breaks: "one user takes all room for requests",
+	},
+	{
+		Name: "bodies-count-until-answered", File: "api/body.go", Tests: "TestBytesOfBodiesAreBounded",
+		Old: "defer room.leave()", New: "room.leave()",
+		Breaks: "requests that wait for etcd fill the agent's memory",
+	},
+	{
+		Name: "followers-hold-no-body", File: "api/body.go", Tests: "TestOnlyWhatIsPostedHasABody",
+		Old: "case r.Method != http.MethodPost:", New: "case false:",
+		Breaks: "each follower keeps a body in the agent's memory for as long as it follows",
 	},
 	{
 		Name: "gossip-streams-of-one-address", File: "internal/membership/transport.go", Tests: "TestStreamsAreBounded",
