@@ -84,10 +84,10 @@ func TestListedWorldSizes(t *testing.T) {
 		batch BatchSize
 		want  string
 	}{
-		{[]int{6, 3}, BatchSize{24, 24}, "world sizes [6 3]: write each once, the smaller first"},
+		{[]int{6, 3}, BatchSize{24, 24}, "world sizes 6,3: write each once, the smaller first"},
 		{[]int{3, 3}, BatchSize{24, 24}, "write each once"},
-		{[]int{0, 3}, BatchSize{24, 24}, "world sizes [0 3]: 0: use 1 to 65536"},
-		{[]int{3, 5}, BatchSize{24, 24}, "batch size 24: 5 workers (world sizes [3 5]) cannot share it equally: use a multiple, or a range such as 24:28"},
+		{[]int{0, 3}, BatchSize{24, 24}, "world sizes 0,3: 0: use 1 to 65536"},
+		{[]int{3, 5}, BatchSize{24, 24}, "batch size 24: 5 workers (world sizes 3,5) cannot share it equally: use a multiple, or a range such as 24:28"},
 		{[]int{25}, BatchSize{20, 24}, "batch size 20:24: no number in it is a multiple of 25"},
 		{make([]int, MaxSizes+1), BatchSize{24, 24}, "world sizes: 257 are listed, at most 256"},
 	} {
@@ -99,7 +99,7 @@ func TestListedWorldSizes(t *testing.T) {
 	}
 	s = good()
 	s.Sizes, s.MaxWorkers = []int{2, 6}, 4
-	if err := s.Validate(); err == nil || !strings.Contains(err.Error(), "world sizes [2 6]: 6 is not between min workers 1 and max workers 4") {
+	if err := s.Validate(); err == nil || !strings.Contains(err.Error(), "world sizes 2,6: 6 is not between min workers 1 and max workers 4") {
 		t.Error(err)
 	}
 }

@@ -179,13 +179,13 @@ func (s Spec) validateSizes(add func(string, ...any)) {
 	} else if powersOfTwo := (Spec{MinWorkers: s.MinWorkers, MaxWorkers: s.MaxWorkers}).WorldSizes(); len(powersOfTwo) == 0 {
 		add("min workers %d, max workers %d: no power of two lies between them; worlds have 1, 2, 4, 8, … workers", s.MinWorkers, s.MaxWorkers)
 	} else if len(s.WorldSizes()) == 0 {
-		add("batch size %d is divided by none of the allowed worker counts %v: use a multiple of %d", s.BatchSize.Min, powersOfTwo, powersOfTwo[0])
+		add("batch size %d is divided by none of the allowed worker counts %s: use a multiple of %d", s.BatchSize.Min, list(powersOfTwo), powersOfTwo[0])
 	}
 }
 
 // validateList checks explicit world sizes, each against the other bounds.
 func (s Spec) validateList(add func(string, ...any)) {
-	const field = "world sizes %v: "
+	const field = "world sizes %s: "
 	if len(s.Sizes) > MaxSizes {
 		add("world sizes: %d are listed, at most %d: leave out those that differ little", len(s.Sizes), MaxSizes)
 		return
@@ -193,24 +193,33 @@ func (s Spec) validateList(add func(string, ...any)) {
 	for i, k := range s.Sizes {
 		switch {
 		case k < 1 || k > MaxWorldSize:
-			add(field+"%d: use 1 to %d", s.Sizes, k, MaxWorldSize)
+			add(field+"%d: use 1 to %d", list(s.Sizes), k, MaxWorldSize)
 			return
 		case i > 0 && k <= s.Sizes[i-1]:
-			add(field+"write each once, the smaller first", s.Sizes)
+			add(field+"write each once, the smaller first", list(s.Sizes))
 			return
 		}
 	}
 	for _, k := range s.Sizes {
 		switch {
 		case k < s.MinWorkers || k > s.MaxWorkers:
-			add(field+"%d is not between min workers %d and max workers %d: leave those two out", s.Sizes, k, s.MinWorkers, s.MaxWorkers)
+			add(field+"%d is not between min workers %d and max workers %d: leave those two out", list(s.Sizes), k, s.MinWorkers, s.MaxWorkers)
 		case s.BatchSize.On(k) == 0 && s.BatchSize.Min == s.BatchSize.Max:
-			add("batch size %d: %d workers (world sizes %v) cannot share it equally: use a multiple, or a range such as %d:%d",
-				s.BatchSize.Min, k, s.Sizes, s.BatchSize.Min, s.BatchSize.Min+k-1)
+			add("batch size %d: %d workers (world sizes %s) cannot share it equally: use a multiple, or a range such as %d:%d",
+				s.BatchSize.Min, k, list(s.Sizes), s.BatchSize.Min, s.BatchSize.Min+k-1)
 		case s.BatchSize.On(k) == 0:
-			add("batch size %d:%d: no number in it is a multiple of %d (world sizes %v): widen it", s.BatchSize.Min, s.BatchSize.Max, k, s.Sizes)
+			add("batch size %d:%d: no number in it is a multiple of %d (world sizes %s): widen it", s.BatchSize.Min, s.BatchSize.Max, k, list(s.Sizes))
 		}
 	}
+}
+
+// list writes values as flags take them.
+func list[T any](values []T) string {
+	words := make([]string, len(values))
+	for i, v := range values {
+		words[i] = fmt.Sprint(v)
+	}
+	return strings.Join(words, ",")
 }
 
 func hasNUL(s string) bool { return strings.ContainsRune(s, 0) }

@@ -66,6 +66,6 @@ func (w Where) validate(add func(string, ...any)) {
 		add("device model %.*q… has %d bytes: at most %d", quoted, w.DeviceModel, len(w.DeviceModel), MaxModelBytes)
 	}
 	if len(w.Nodes) > 0 && !slices.ContainsFunc(w.Nodes, func(n NodeID) bool { return !slices.Contains(w.Not, n) }) {
-		add("exclude node %v: it leaves none of the nodes %v: take one out", w.Not, w.Nodes)
+		add("exclude node %s: it leaves none of the nodes %s: take one out", list(w.Not), list(w.Nodes))
 	}
 }

@@ -120,7 +120,7 @@ func numbers(run func(...string) []string) (all []refusal) {
 		refusal{"no power of two between", run("--min", "3", "--max", "3", "--", "true"), 2, []string{"--min 3, --max 3: no power of two lies between them"}},
 		refusal{
 			"a batch that no allowed world divides", run("--min", "2", "--max", "8", "--batch-size", "7", "--", "true"), 2,
-			[]string{"--batch-size 7 is divided by none of the allowed worker counts", "[2 4 8]"},
+			[]string{"--batch-size 7 is divided by none of the allowed worker counts", "2,4,8"},
 		},
 		refusal{
 			"all faults at once", run("--name", "-x", "--min", "8", "--max", "4", "--priority", "999", "--", "no-such-program"), 2,

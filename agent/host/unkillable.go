@@ -6,6 +6,7 @@ import (
 
 	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/units"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -45,7 +46,7 @@ func (r *run) stuck() string {
 	if len(pids) == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("processes %v survive SIGKILL and keep their devices: see what they wait for in /proc/PID/stack; reboot the node if that does not pass", pids)
+	text := fmt.Sprintf("processes %s survive SIGKILL and keep their devices: see what they wait for in /proc/PID/stack; reboot the node if that does not pass", units.List(pids))
 	if pending {
 		return text + ". They run no code of their own any more, so the job does not wait for them"
 	}

@@ -2,6 +2,7 @@ package shim
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/bellows-ml/bellows/record"
@@ -114,7 +115,7 @@ func (e *ender) nameLeftovers() {
 		e.report.Leftover = append(e.report.Leftover, s.String())
 	}
 	e.dirty = true
-	e.killer.kill(fmt.Sprintf("left behind by its workers: %v", e.report.Leftover))
+	e.killer.kill("left behind by its workers: " + strings.Join(e.report.Leftover, ", "))
 }
 
 // stepStopped waits for the logs' ends and the locks, then says Stopped. A log

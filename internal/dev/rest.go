@@ -64,7 +64,7 @@ func (s *supervisor) haltJobs(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%s did not save in time and goes back to the last checkpoint: %v", units.Count(len(jobs), "job"), jobs)
+			return fmt.Errorf("%s did not save in time and goes back to the last checkpoint: %s", units.Count(len(jobs), "job"), units.List(jobs))
 		case <-time.After(haltEvery):
 		}
 	}

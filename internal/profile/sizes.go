@@ -6,6 +6,7 @@ import (
 	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/internal/fault"
+	"github.com/bellows-ml/bellows/internal/units"
 )
 
 // MaxSizes bounds the sizes that one profile measures.
@@ -32,7 +33,7 @@ func Sizes(spec cluster.Spec, asked []int, idle int) ([]int, error) {
 	for _, k := range asked {
 		switch {
 		case !slices.Contains(possible, k):
-			return nil, fault.Usage("--sizes %d: the job can have %v workers (--batch-size, --world-sizes)", k, possible)
+			return nil, fault.Usage("--sizes %d: the job can have %s workers (--batch-size, --world-sizes)", k, units.List(possible))
 		case k > idle:
 			return nil, fault.Usage("--sizes %d: %d devices are idle: leave it out, or wait for more ('bellows nodes')", k, idle)
 		}

@@ -26,7 +26,7 @@ func TestSizesAreThoseTheJobMayHaveAndTheClusterHas(t *testing.T) {
 		{"its own numbers", listed, nil, 8, []int{3, 6}, ""},
 		{"nothing is idle", listed, nil, 2, nil, "too few devices are idle"},
 		{"those asked for, in order, once", powers, []int{8, 1, 8}, 8, []int{1, 8}, ""},
-		{"one that the batch does not share", powers, []int{1, 16}, 32, nil, "--sizes 16: the job can have [1 2 4 8] workers"},
+		{"one that the batch does not share", powers, []int{1, 16}, 32, nil, "--sizes 16: the job can have 1, 2, 4, 8 workers"},
 		{"one that it does not list", listed, []int{4}, 32, nil, "--sizes 4"},
 		{"one of nothing", powers, []int{0, 1}, 32, nil, "--sizes 0"},
 		{"more than is idle", powers, []int{1, 4}, 3, nil, "--sizes 4: 3 devices are idle"},

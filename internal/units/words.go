@@ -59,3 +59,12 @@ func Size(bytes int64) string {
 	}
 	return fmt.Sprintf("%.1f %s", value, unit)
 }
+
+// List writes values as a person would, as in 1, 2, 4.
+func List[T any](values []T) string {
+	words := make([]string, len(values))
+	for i, v := range values {
+		words[i] = fmt.Sprint(v)
+	}
+	return strings.Join(words, ", ")
+}

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/bellows-ml/bellows/allocator"
 	"github.com/bellows-ml/bellows/allocator/goodput"
@@ -35,7 +36,7 @@ func (k Know) check() error {
 	case "", KnowAll, KnowWork, KnowCurves, KnowSteps, KnowNothing:
 		return nil
 	}
-	return fmt.Errorf("know %q: use one of %v", string(k), Knows())
+	return fmt.Errorf("know %q: use one of %s", string(k), strings.Join(Knows(), ", "))
 }
 
 func (k Know) all() bool    { return k == "" || k == KnowAll }
