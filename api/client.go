@@ -55,6 +55,11 @@ func (c *Client) Submit(ctx context.Context, req SubmitRequest) (reply SubmitRep
 	return reply, c.call(ctx, http.MethodPost, "/v1/jobs", req, &reply)
 }
 
+// DryRun asks what would become of a job, which is not submitted.
+func (c *Client) DryRun(ctx context.Context, req SubmitRequest) (reply DryRunReply, err error) {
+	return reply, c.call(ctx, http.MethodPost, "/v1/dry-runs", req, &reply)
+}
+
 // Stop asks for a job, by identifier or name, to save and stop.
 func (c *Client) Stop(ctx context.Context, ref string, req StopRequest) (reply StopReply, err error) {
 	return reply, c.call(ctx, http.MethodPost, jobPath(ref)+"/stop", req, &reply)

@@ -14,6 +14,7 @@ import (
 type jobReader struct {
 	view    *view
 	devices *deviceReader
+	ahead   *foresight
 }
 
 func (j *jobReader) handleJobs(w http.ResponseWriter, r *http.Request) {
@@ -30,6 +31,7 @@ func (j *jobReader) handleJobs(w http.ResponseWriter, r *http.Request) {
 		writeError(w, err)
 		return
 	}
+	j.ahead.add(r.Context(), list)
 	writeJSON(w, http.StatusOK, list)
 }
 
@@ -45,7 +47,9 @@ func (j *jobReader) handleJob(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	j.devices.addToJob(r.Context(), &status)
-	writeJSON(w, http.StatusOK, status)
+	one := []JobStatus{status}
+	j.ahead.add(r.Context(), one)
+	writeJSON(w, http.StatusOK, one[0])
 }
 
 // watchEvery is how often a watched job is looked at at most: a big cluster changes

@@ -90,13 +90,14 @@ func NewServer(cfg Config) *Server {
 	s := &Server{cfg: cfg, view: newView(cfg), fromUsers: gate.NewBound(maxConnections, 0), bodies: newBodies()}
 	others, asked := &agents{&s.cfg}, newRequests(&s.cfg)
 	s.devices = &deviceReader{&s.cfg, s.view, others}
-	s.jobs = &jobReader{s.view, s.devices}
+	ahead := newForesight(s.view)
+	s.jobs = &jobReader{s.view, s.devices, ahead}
 	s.nodes = &nodeReader{&s.cfg, s.view, s.devices}
 	s.events = &eventFeed{s.view}
 	s.local = &localLogs{&s.cfg, s.view}
 	s.logs = &jobLogs{&s.cfg, s.view, s.local, others}
 	s.changes = &changes{s.view, asked}
-	s.submissions = &submissions{cfg: &s.cfg, view: s.view, requests: asked}
+	s.submissions = &submissions{cfg: &s.cfg, view: s.view, ahead: ahead, requests: asked}
 	return s
 }
 
@@ -202,6 +203,7 @@ func serveHTTP(ctx context.Context, ln net.Listener, srv *http.Server) error {
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/jobs", s.submissions.handleSubmit)
+	mux.HandleFunc("POST /v1/dry-runs", s.submissions.handleDryRun)
 	mux.HandleFunc("GET /v1/jobs", s.jobs.handleJobs)
 	mux.HandleFunc("GET /v1/jobs/{job}", s.jobs.handleJob)
 	mux.HandleFunc("GET /v1/jobs/{job}/watch", s.jobs.handleWatch)

@@ -78,11 +78,19 @@ func jobStatus(m *record.Mirror, v *record.JobView, who cluster.Owner, about []c
 
 // answerOf is the answer to the job's deadline, and whether it still holds.
 func answerOf(m *record.Mirror, v *record.JobView) *DeadlineAnswer {
-	a := v.Spec.Value.Answer
+	out := answerShown(v.Spec.Value.Answer)
+	if out != nil {
+		out.Lost = m.Promised.Value.Jobs[v.ID].Broken
+	}
+	return out
+}
+
+// answerShown is the answer to a deadline as it is shown.
+func answerShown(a *record.Answer) *DeadlineAnswer {
 	if a == nil {
 		return nil
 	}
-	out := &DeadlineAnswer{Promised: a.Promised, Why: a.Why, Lost: m.Promised.Value.Jobs[v.ID].Broken}
+	out := &DeadlineAnswer{Promised: a.Promised, Why: a.Why}
 	if !a.Ends.IsZero() {
 		out.Ends = &a.Ends
 	}
@@ -142,20 +150,6 @@ func addPending(s *JobStatus, state record.State, leader string) {
 		}
 	case cluster.Starting, cluster.Running, cluster.Halting, cluster.Succeeded, cluster.Failed, cluster.Stopped, cluster.Refused:
 	}
-}
-
-// leaderOf says who leads: the candidate whose key is the oldest, as the election has it.
-func leaderOf(m *record.Mirror) string {
-	best := record.Versioned[record.Leader]{}
-	for _, key := range slices.Sorted(maps.Keys(m.Leaders)) {
-		if l := m.Leaders[key]; !best.Exists() || l.Create < best.Create {
-			best = l
-		}
-	}
-	if !best.Exists() {
-		return ""
-	}
-	return cmp.Or(best.Value.Node, best.Value.Incarnation, "unnamed")
 }
 
 func members(m *record.Mirror, w cluster.World) []Member {

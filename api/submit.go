@@ -18,6 +18,7 @@ import (
 type submissions struct {
 	cfg      *Config
 	view     *view
+	ahead    *foresight
 	requests *requests
 	room     room
 }
@@ -44,38 +45,11 @@ func (s *submissions) handleSubmit(w http.ResponseWriter, r *http.Request) {
 // submit writes the request for the leader. It is idempotent: a client that lost the
 // reply sends the same request again and gets the same job.
 func (s *submissions) submit(ctx context.Context, req SubmitRequest, who cluster.Owner) (SubmitReply, error) {
-	if err := checkRequestID(req.RequestID); err != nil {
-		return SubmitReply{}, err
+	x, err := s.examine(ctx, req, who)
+	if err != nil || x.known {
+		return x.reply, err
 	}
-	if err := s.mayHost(ctx, who); err != nil {
-		return SubmitReply{}, err
-	}
-	spec := req.Spec.WithDefaults()
-	if err := spec.Validate(); err != nil {
-		return SubmitReply{}, fault(Invalid, "%s", record.Cut(err.Error(), maxFaults))
-	}
-	if d := spec.Deadline; d != nil && !d.After(time.Now()) {
-		return SubmitReply{}, fault(Invalid, "deadline %s: it has passed already by the clock of %s: choose a later one", d.UTC().Format(time.RFC3339), s.cfg.Node)
-	}
-	id := jobID(spec.Name, req.RequestID)
-	reply, known, err := s.precheck(spec.Name, id, who)
-	if err != nil || known {
-		return reply, err
-	}
-	dropped := false
-	if _, err = s.view.read(func(m *record.Mirror) {
-		reply.Warnings = append(unknownNodes(m, spec.Where), tooLarge(m, spec)...)
-		dropped = spec.NoNewPrivs && !m.Limits.Exists() // no leader that knows either has led
-	}); err != nil {
-		return reply, err
-	}
-	if dropped {
-		return SubmitReply{}, fault(Unavailable, "no_new_privs: no leader that keeps to it has been seen yet, and an older one would start the job without: "+
-			"upgrade the coordinators, or wait until one leads, and submit again")
-	}
-	if err = s.withinLimits(ctx, spec, who); err != nil {
-		return SubmitReply{}, err
-	}
+	id, spec, reply := x.id, x.spec, x.reply
 	key := record.RequestKey(s.cfg.Node, req.RequestID)
 	err = s.requests.commit(ctx, req.RequestID, record.Txn{
 		ID: "submit " + string(id),
@@ -88,6 +62,50 @@ func (s *submissions) submit(ctx context.Context, req SubmitRequest, who cluster
 		s.awaitKnown(ctx, id)
 	}
 	return reply, err
+}
+
+// examined is a submission that nothing speaks against.
+type examined struct {
+	id    cluster.JobID
+	spec  cluster.Spec
+	reply SubmitReply
+	known bool // it was submitted before
+}
+
+// examine refuses what cannot be submitted, and writes nothing.
+func (s *submissions) examine(ctx context.Context, req SubmitRequest, who cluster.Owner) (x examined, err error) {
+	if err := checkRequestID(req.RequestID); err != nil {
+		return examined{}, err
+	}
+	if err = s.mayHost(ctx, who); err != nil {
+		return examined{}, err
+	}
+	spec := req.Spec.WithDefaults()
+	if err = spec.Validate(); err != nil {
+		return examined{}, fault(Invalid, "%s", record.Cut(err.Error(), maxFaults))
+	}
+	if d := spec.Deadline; d != nil && !d.After(time.Now()) {
+		return examined{}, fault(Invalid, "deadline %s: it has passed already by the clock of %s: choose a later one", d.UTC().Format(time.RFC3339), s.cfg.Node)
+	}
+	x.id, x.spec = jobID(spec.Name, req.RequestID), spec
+	if x.reply, x.known, err = s.precheck(spec.Name, x.id, who); err != nil || x.known {
+		return x, err
+	}
+	dropped := false
+	if _, err = s.view.read(func(m *record.Mirror) {
+		x.reply.Warnings = append(unknownNodes(m, spec.Where), tooLarge(m, spec)...)
+		dropped = spec.NoNewPrivs && !m.Limits.Exists() // no leader that knows either has led
+	}); err != nil {
+		return examined{}, err
+	}
+	if dropped {
+		return examined{}, fault(Unavailable, "no_new_privs: no leader that keeps to it has been seen yet, and an older one would start the job without: "+
+			"upgrade the coordinators, or wait until one leads, and submit again")
+	}
+	if err = s.withinLimits(ctx, spec, who); err != nil {
+		return examined{}, err
+	}
+	return x, nil
 }
 
 // awaitKnown waits a moment until this agent's mirror has the job, so that the client

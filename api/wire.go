@@ -70,6 +70,8 @@ type JobStatus struct {
 	WhyPending    string     `json:"why_pending,omitempty"`
 	QueuePosition int        `json:"queue_position,omitempty"` // from 1; 0 = does not wait
 	NextStart     *time.Time `json:"next_start,omitempty"`     // the end of a backoff
+	// Start is when a job that waits will start, as predicted; nil = that cannot be said.
+	Start *PredictedStart `json:"predicted_start,omitempty"`
 	// Pinned: it keeps its size until it commits a checkpoint.
 	Pinned bool `json:"pinned"`
 	// Excluded are nodes that cannot run it, with the reasons.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/agent/fence"
+	"github.com/bellows-ml/bellows/allocator"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -52,6 +53,15 @@ type Config struct {
 	// Without switches rules of the protocol off, so that simulations can show
 	// what each is for. Zero in production.
 	Without Rule
+}
+
+// Deciding is the config with all that follows from the policy by which the leader decides.
+func (c Config) Deciding(p allocator.Policy) Config {
+	c.Policy, c.PromiseSizes, c.Timeless, c.Prompt = p.Name(), nil, allocator.IsTimeless(p), allocator.IsPrompt(p)
+	if q, ok := p.(allocator.Promising); ok {
+		c.PromiseSizes = q.PromiseSizes
+	}
+	return c
 }
 
 // LeastTxnOps is how many operations a transaction must be allowed to have.

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/allocator"
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
 )
 
 // Promised deadlines are kept by one plan, record.Promises: how many devices each of
@@ -14,13 +16,21 @@ import (
 
 // promised returns the entry of the plan that the job's devices come from; false if it has none.
 func promised(in situation) (*allocator.Promise, bool) {
-	plan := in.mirror.Promised.Value
-	p, ok := plan.Standing(in.ID)
-	if !ok || in.cfg.PromiseSizes == nil {
+	if in.cfg.PromiseSizes == nil {
 		return nil, false
 	}
-	slot, left := plan.At(in.now)
-	return &allocator.Promise{Due: p.Due, Profile: p.Profile.After(slot), First: left, Slot: time.Duration(plan.Slot)}, true
+	p := entryOf(in.mirror.Promised.Value, in.ID, in.now)
+	return p, p != nil
+}
+
+// entryOf is what a plan has for a job from now on; nil = nothing.
+func entryOf(plan record.Promises, id cluster.JobID, now time.Time) *allocator.Promise {
+	p, ok := plan.Standing(id)
+	if !ok {
+		return nil
+	}
+	slot, left := plan.At(now)
+	return &allocator.Promise{Due: p.Due, Profile: p.Profile.After(slot), First: left, Slot: time.Duration(plan.Slot)}
 }
 
 // promising reports whether any job was promised a deadline that can still be kept.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/allocator"
+	"github.com/bellows-ml/bellows/allocator/lookahead"
 	"github.com/bellows-ml/bellows/cluster"
 )
 
@@ -32,7 +33,7 @@ func ask(in situation) *allocator.Input {
 	timely := !in.clock.Before(due)
 	full := timely || urgent(in) || kept && d.served != in.mirror.Promised.Mod || d.inherited && haltsUndecided(in)
 	if !full && in.cfg.Prompt && cameOrWent(in) {
-		due = d.last.Add(in.cfg.Interval / promptPerInterval)
+		due = d.last.Add(in.cfg.Interval / lookahead.PromptPerInterval)
 		full = !in.clock.Before(due)
 	}
 	if !full && (!waiting(in) || !idle(in)) {
@@ -93,10 +94,6 @@ func haltsUndecided(in situation) bool {
 		return j.state().Phase == cluster.Halting && !of.decided && takesPart(of)
 	})
 }
-
-// promptPerInterval is how many full questions a prompt policy may be asked in an
-// interval, however many jobs and nodes come and go in it: those that come together are decided together.
-const promptPerInterval = 3
 
 // cameOrWent reports whether a job or a node has come, gone or changed in its
 // devices since the last full question.

@@ -20,6 +20,9 @@ type Leader struct {
 	Node        string    `json:"node"` // host name or node id, for people
 	Incarnation string    `json:"incarnation"`
 	Since       time.Time `json:"since"`
+	// Policy and Interval are what it decides by, so that others can look ahead; empty and 0 = not told.
+	Policy   string           `json:"policy,omitempty"`
+	Interval cluster.Duration `json:"interval,omitempty"`
 }
 
 // Alive is a node's presence, on its lease. Its CreateRevision is the node's token (Member.AliveRev).

@@ -3,7 +3,7 @@
 //
 // It promises that stdout is the result and stderr the messages, that every
 // error says what to do about it, and an exit status that scripts can use: 0 ok,
-// 1 failed, 2 wrong usage or settings, 3 nothing answers, 4 a deadline is not promised
+// 1 failed, 2 wrong usage or settings, 3 nothing answers, 4 a deadline is not promised, 5 a job of a dry run is too large
 // (api.RefusedStatus); `run` passes the job's own on.
 // Here lie flags, files and wiring, one file a command; what is decided is
 // decided in the packages that it ties together.

@@ -17,7 +17,8 @@ func psCommand() *cobra.Command {
 		Short: "List the jobs that have not ended, and why each is where it is",
 		Long: `Lists the jobs. STEPS/S is the speed of the present generation, GOODPUT the share of the
 job's time with devices in which it did steps that count, ETA how long until the
-predicted end, and 90% the range that this lies in nine times in ten; LEFT is what is left of
+predicted end, and 90% the range that this lies in nine times in ten; STARTS in how long a
+job that waits is predicted to start, with the range of that in brackets; LEFT is what is left of
 its time limit. A terminal that is narrow, or in which a column is empty, is shown fewer
 columns; bellows show and -o json have everything.`,
 		Args: exactly(),

@@ -25,7 +25,7 @@ func newRoot() (root *cobra.Command, started *bool) {
 		Use:   "bellows",
 		Short: "An elastic worker runtime for deep learning training",
 		Long: "Bellows runs training jobs whose number of workers grows and shrinks while they train.\n\n" +
-			"Exit status: 0 ok, 1 failed, 2 wrong usage or settings, 3 nothing answers, 4 a deadline is not promised; `run` passes the job's own through.",
+			"Exit status: 0 ok, 1 failed, 2 wrong usage or settings, 3 nothing answers, 4 a deadline is not promised, 5 a job of a dry run is too large; `run` passes the job's own through.",
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		PersistentPreRunE: func(*cobra.Command, []string) error { *started = true; return nil },

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellows-ml/bellows/api"
+	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/internal/ask"
 	"github.com/bellows-ml/bellows/internal/fault"
 	"github.com/bellows-ml/bellows/internal/follow"
@@ -17,7 +18,8 @@ import (
 func runCommand() *cobra.Command {
 	var job *jobspec.Flags
 	var detach bool
-	var accept *bool
+	var accept, dry *bool
+	var out *output.Format
 	cmd := &cobra.Command{
 		Use:   "run [flags] -- COMMAND [ARG…]",
 		Short: "Submit a job, follow it, and end with its exit status",
@@ -43,6 +45,7 @@ whole limit again, and bellows scale --time-limit changes it.
 
 ` + deadlineLong + `
 
+` + dryRunLong + `
 Exit status: the job's own (that of its first failing worker; 1 if there is none),
 4 if it was refused for its deadline, 124 if its time limit has ended it, 0 after detaching as asked, 130 and 143 after
 detaching by a signal. Of a job that was stopped it is never 0: that of its workers,
@@ -55,11 +58,14 @@ or 1 if all of them saved and exited 0, for the job is not done.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			spec, err := job.Spec(args)
+			spec, err := runSpec(cmd, job, args, *dry)
 			if err != nil {
 				return err
 			}
 			client, socket := agentOf(cmd)
+			if *dry {
+				return ask.Explain(dryRun(cmd.Context(), client, spec, out), socket)
+			}
 			reply, err := submitted(cmd.Context(), client, spec, *accept)
 			if err != nil {
 				return ask.Explain(err, socket)
@@ -72,10 +78,19 @@ or 1 if all of them saved and exited 0, for the job is not done.`,
 		},
 	}
 	job = jobspec.NewFlags(cmd.Flags())
-	accept = acceptFlag(cmd.Flags())
+	accept, dry = acceptFlag(cmd.Flags()), dryRunFlag(cmd.Flags())
+	out = outputFlag(cmd)
 	cmd.Flags().BoolVarP(&detach, "detach", "d", false, "print the job's identifier and do not follow it")
 	cmd.Flags().SetInterspersed(false) // what follows the command is the command's
 	return cmd
+}
+
+// runSpec is the job that the flags describe.
+func runSpec(cmd *cobra.Command, job *jobspec.Flags, args []string, dry bool) (cluster.Spec, error) {
+	if !dry && cmd.Flags().Changed("output") {
+		return cluster.Spec{}, fault.Usage("run: --output goes with --dry-run; 'bellows submit' and 'bellows show' have it, too")
+	}
+	return job.Spec(args)
 }
 
 // announce says what became of a submission.
@@ -89,8 +104,10 @@ func announce(reply api.SubmitReply) {
 }
 
 // warnOf passes on what a submitter should look at.
-func warnOf(reply api.SubmitReply) {
-	for _, w := range reply.Warnings {
+func warnOf(reply api.SubmitReply) { warn(reply.Warnings) }
+
+func warn(warnings []string) {
+	for _, w := range warnings {
 		fmt.Fprintln(os.Stderr, "warning: "+output.OneLine(w))
 	}
 }

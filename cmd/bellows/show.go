@@ -25,7 +25,10 @@ generations, or before its first by earlier jobs of its kind, or predicted from 
 sizes. A measured speed has the range that holds nine tenths of the measurements, and a
 size at which the job was started what the last start cost, until its first step. The
 predicted end holds if the job keeps its workers; it takes --steps or --eta. Goodput is
-the share of its time with devices in which the job did steps that count.`,
+the share of its time with devices in which the job did steps that count.
+
+The predicted start of a job that waits is that of the coordinator's policy, run ahead in
+time: jobs end as predicted, and others come as they came lately.`,
 		Args: exactly("JOB"),
 	}
 	out := outputFlag(cmd)

@@ -30,11 +30,13 @@ with its line. '-f -' reads from stdin.
     OMP_NUM_THREADS: "1"
 
 ` + deadlineLong + `
+
+` + dryRunLong + `
 A job that is refused for its deadline ends the command with exit status 4.`,
 		Args: exactly(),
 	}
 	cmd.Flags().StringVarP(&file, "file", "f", "", "the job file")
-	accept := acceptFlag(cmd.Flags())
+	accept, dry := acceptFlag(cmd.Flags()), dryRunFlag(cmd.Flags())
 	out := outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if file == "" {
@@ -45,6 +47,9 @@ A job that is refused for its deadline ends the command with exit status 4.`,
 			return err
 		}
 		client, socket := agentOf(cmd)
+		if *dry {
+			return ask.Explain(dryRun(cmd.Context(), client, spec, out), socket)
+		}
 		reply, err := submitted(cmd.Context(), client, spec, *accept)
 		if err != nil {
 			return ask.Explain(err, socket)

@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/bellows-ml/bellows/allocator"
+	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/coordinator"
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/store"
@@ -66,7 +67,7 @@ func Run(ctx context.Context, cfg Config) error {
 
 // serve campaigns and leads for one term.
 func serve(ctx context.Context, cfg Config) error {
-	leadership, err := cfg.Store.Campaign(ctx, record.Leader{Node: cfg.Node, Incarnation: rand.Text(), Since: time.Now().UTC()})
+	leadership, err := cfg.Store.Campaign(ctx, record.Leader{Node: cfg.Node, Incarnation: rand.Text(), Since: time.Now().UTC(), Policy: cfg.Policy.Name(), Interval: cluster.Duration(cfg.Interval)})
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil // told to stop

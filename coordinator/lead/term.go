@@ -45,20 +45,12 @@ func newTerm(cfg Config, l *store.Leadership) *term {
 		cfg: cfg,
 		core: coordinator.New(coordinator.Config{
 			Token: coordinator.Token{Key: l.Key, Mod: l.ModRevision}, Secret: rand.Text(),
-			Policy: cfg.Policy.Name(), PromiseSizes: promiseSizes(cfg.Policy), Timeless: allocator.IsTimeless(cfg.Policy), Prompt: allocator.IsPrompt(cfg.Policy), Interval: cfg.Interval, Timing: cfg.Timing, MaxTxnOps: cfg.MaxTxnOps, KeepCheckpoints: cfg.KeepCheckpoints, Limits: cfg.Limits, NoNewPrivs: cfg.NoNewPrivs,
-		}),
+			Interval: cfg.Interval, Timing: cfg.Timing, MaxTxnOps: cfg.MaxTxnOps, KeepCheckpoints: cfg.KeepCheckpoints, Limits: cfg.Limits, NoNewPrivs: cfg.NoNewPrivs,
+		}.Deciding(cfg.Policy)),
 		leadership: l,
 		commits:    make(chan struct{}, commitsAtOnce),
 		events:     make(chan coordinator.Event),
 	}
-}
-
-// promiseSizes are those with which the policy lets deadlines be planned; nil if it promises none.
-func promiseSizes(p allocator.Policy) func([]int) []int {
-	if q, ok := p.(allocator.Promising); ok {
-		return q.PromiseSizes
-	}
-	return nil
 }
 
 // run leads until the leadership is lost or ctx ends.

@@ -36,7 +36,7 @@ const (
 // far as their own row allows.
 const (
 	layer1 = "record rendezvous checkpoint checkpoint/layout agent/fence agent " +
-		"allocator allocator/goodput allocator/forecast allocator/solve allocator/admit allocator/place allocator/policy"
+		"allocator allocator/goodput allocator/forecast allocator/solve allocator/admit allocator/lookahead allocator/place allocator/policy"
 	layer2 = "coordinator"
 	layer3 = "agent/logprogress agent/ranklog internal/userdb internal/fault internal/units internal/yamltext internal/output internal/durable internal/gate sdk internal/logging internal/trust nvml internal/systemd internal/metrics internal/membership store store/server store/etcdtest store/storetest api agent/shim " +
 		"agent/child checkpoint/owned checkpoint/dirblob checkpoint/blobtest"
@@ -73,10 +73,11 @@ func production() []Row {
 		{"allocator/admit", "cluster allocator allocator/goodput", Pure, "deadlines that can be kept, and the plan that keeps them"},
 		{"allocator/place", "cluster", Pure, "counts to devices on a topology"},
 		{"allocator/policy", "cluster allocator allocator/goodput allocator/solve allocator/admit allocator/place", Pure, "one policy a file"},
+		{"allocator/lookahead", "cluster allocator allocator/goodput allocator/place", Pure, "when waiting jobs will start, by the policy run forward"},
 		{"agent/fence", "cluster", Pure, "the deadlines that keep two generations apart"},
 		{"agent", "cluster record agent/fence", Pure, "what one node should do next"},
 
-		{"coordinator", "cluster record allocator allocator/forecast allocator/goodput allocator/admit allocator/place rendezvous agent/fence", Pure, "the life of every job"},
+		{"coordinator", "cluster record allocator allocator/forecast allocator/goodput allocator/admit allocator/lookahead allocator/place rendezvous agent/fence", Pure, "the life of every job"},
 
 		{"internal/flags", "", Shell, "what flags are declared with"},
 		{"internal/fault", "", Shell, "what is wrong with what a person gave the command line"},
@@ -97,7 +98,7 @@ func production() []Row {
 		{"store/storetest", "record", Shell, "one suite for etcd and for the in-memory etcd"},
 		{"agent/logprogress", "cluster record", Pure, "how far a script is, by what it prints"},
 		{"agent/ranklog", "", Shell, "what ranks print: names, rotation and times of its files"},
-		{"api", "cluster record allocator/goodput allocator/forecast agent/ranklog internal/userdb internal/gate internal/trust", Shell, "how people and agents talk to an agent"},
+		{"api", "cluster record allocator allocator/goodput allocator/forecast allocator/lookahead allocator/policy coordinator agent/ranklog internal/userdb internal/gate internal/trust", Shell, "how people and agents talk to an agent"},
 		{"internal/metrics", "cluster record internal/gate", Shell, "what Prometheus reads of an agent or a coordinator"},
 		{"internal/systemd", "", Shell, "what services and their manager say to each other"},
 		{"agent/child", "", Shell, "runs a part of this program as another user"},
@@ -117,7 +118,7 @@ func beyond() []Row {
 		{"lab/trace", "cluster", Virtual, "readers of job traces; the caller opens the file"},
 		{"lab/machine", "cluster record checkpoint/layout agent agent/fence", Pure, "a node in memory that the real agent.Plan runs"},
 		// Never lead, host or store: if the simulator needs one of them, a decision has leaked into a shell.
-		{"lab/sim", "cluster record allocator allocator/goodput allocator/solve allocator/place allocator/policy " +
+		{"lab/sim", "cluster record allocator allocator/goodput allocator/lookahead allocator/solve allocator/place allocator/policy " +
 			"coordinator rendezvous agent agent/fence lab/machine lab/trace", Virtual, "the same decisions in virtual time"},
 		{"lab/rules/elasticflow", "cluster allocator/admit lab/trace lab/sim", Virtual, "another simulator's conventions, for numbers that compare"},
 		{"lab/rules/muri", "lab/trace lab/sim", Virtual, "another simulator's conventions, for numbers that compare"},

@@ -21,6 +21,16 @@ func Submit(ctx context.Context, client *api.Client, spec cluster.Spec) (reply a
 	return reply, err
 }
 
+// DryRun asks the agent what would become of a job.
+func DryRun(ctx context.Context, client *api.Client, spec cluster.Spec) (reply api.DryRunReply, err error) {
+	req := api.SubmitRequest{RequestID: api.NewRequestID(), Spec: spec}
+	err = Insist(func() error {
+		reply, err = client.DryRun(ctx, req)
+		return err
+	})
+	return reply, err
+}
+
 // Insist sends a request, again if its fate is unknown.
 func Insist(send func() error) error {
 	for attempt := 1; ; attempt++ {

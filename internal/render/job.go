@@ -84,6 +84,7 @@ func (p *jobPage) head() {
 	if j.SaveUntil != nil {
 		p.field("saves", "until "+p.clock(*j.SaveUntil)+" at most: it is killed then")
 	}
+	p.field("starts", p.startText(j.Start))
 	if j.NextStart != nil {
 		p.field("next start", p.clock(*j.NextStart))
 	}

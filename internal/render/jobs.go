@@ -12,8 +12,8 @@ import (
 // Jobs writes the table of jobs.
 func Jobs(w io.Writer, jobs []api.JobStatus, p View) error {
 	t := output.Table{
-		Head:  []string{"JOB", "OWNER", "PHASE", "WORKERS", "GEN", "PROGRESS", "STEPS/S", "LOSS", "GOODPUT", "ETA", "90%", "DEADLINE", "LEFT", "SINCE", "WHY"},
-		Spare: []string{"GEN", "LOSS", "90%", "GOODPUT", "OWNER", "SINCE", "LEFT", "DEADLINE", "STEPS/S"},
+		Head:  []string{"JOB", "OWNER", "PHASE", "WORKERS", "GEN", "PROGRESS", "STEPS/S", "LOSS", "GOODPUT", "STARTS", "ETA", "90%", "DEADLINE", "LEFT", "SINCE", "WHY"},
+		Spare: []string{"GEN", "LOSS", "90%", "GOODPUT", "OWNER", "SINCE", "LEFT", "DEADLINE", "STEPS/S", "STARTS"},
 		Paint: func(row, column int) string {
 			if column != 2 {
 				return ""
@@ -23,7 +23,7 @@ func Jobs(w io.Writer, jobs []api.JobStatus, p View) error {
 	}
 	for _, j := range jobs {
 		t.Add(j.ID, j.Owner, string(j.Phase), workersOf(j), fmt.Sprint(j.Generation), progressOf(j), speedOf(j), lossOf(j), goodputOf(j),
-			p.toGo(j), p.interval(j), p.due(j), p.left(j), p.ago(j.Since), whyOf(j))
+			p.starts(j), p.toGo(j), p.interval(j), p.due(j), p.left(j), p.ago(j.Since), whyOf(j))
 	}
 	return t.Write(w, p.Style)
 }

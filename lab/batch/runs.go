@@ -19,7 +19,7 @@ func (s *Settings) Runs() ([]*Run, error) { return s.runs(nil) }
 func (s *Settings) runs(solver *referee) ([]*Run, error) {
 	base := sim.Config{
 		DevicesPerNode: s.DevicesPerNode, CheckpointEvery: s.CheckpointEvery,
-		Interval: s.Interval, RescaleCost: s.RescaleCost, StartDelay: s.StartDelay, Know: sim.Know(s.Know),
+		Interval: s.Interval, RescaleCost: s.RescaleCost, StartDelay: s.StartDelay, Know: sim.Know(s.Know), Foretell: s.Foretell,
 	}
 	model, err := s.modelOfJobs()
 	if err == nil && s.StartCosts != "" {

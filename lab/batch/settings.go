@@ -27,6 +27,7 @@ type Settings struct {
 	Model    sim.Model
 	// BatchRanges: jobs may have any batch that was measured of their model, instead of their users'.
 	BatchRanges bool
+	Foretell    bool   // predict the starts of jobs that wait
 	Know        string // what is told of jobs beforehand, one of sim.Knows; empty = all
 	Solver      string // that answers policy hu's questions; milp.Own = as in production
 	SolverLimit time.Duration

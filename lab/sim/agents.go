@@ -176,6 +176,9 @@ func decode[T any](value []byte) (v T) {
 // plan notes that a generation was formed.
 func (w *world) plan(j *job, value []byte) {
 	p := decode[record.Plan](value)
+	if f := j.foretold; f != nil && f.Began == 0 {
+		f.Began, f.BeganOn = w.now, p.World.Size()
+	}
 	j.gen = &generation{number: p.World.Generation, world: p.World, from: p.From, planned: w.now}
 	j.gen.speed = w.speed(j)
 	w.tellNoise(j)

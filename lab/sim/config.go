@@ -23,6 +23,8 @@ type Config struct {
 	// Promise has the coordinator answer each deadline as on a cluster: a job whose deadline
 	// cannot be promised is refused.
 	Promise bool
+	// Foretell has the start of each job predicted that cannot start as soon as it comes.
+	Foretell bool
 	// StartCosts are RescaleCost by model and number of devices, for those it names.
 	StartCosts trace.Overhead
 	// Know is what is told of jobs beforehand; empty = KnowAll.

@@ -148,6 +148,7 @@ type job struct {
 	trained    time.Duration // time with workers
 	held       float64       // device seconds
 	told       []Told
+	foretold   *Foretold
 	known      record.Speed // that was told of it beforehand
 }
 

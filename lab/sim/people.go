@@ -22,6 +22,7 @@ func (w *world) submit(j *job) {
 	j.phase, j.waitsSince = cluster.Queued, j.Submit
 	w.eventful = true
 	w.open = append(w.open, j)
+	w.came = append(w.came, j)
 	w.log.add(w.now, codeSubmitted, j.ID, j.MinWorkers, j.MaxWorkers, int64(j.Work))
 	w.write(record.Put(record.RequestKey(w.entry().Node, jobName(j.index)), record.Request{
 		Kind: record.SubmitRequest, Job: j.id, Spec: &s, Owner: owner, At: zero.Add(w.now),

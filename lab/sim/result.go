@@ -30,6 +30,7 @@ type Outcome struct {
 	Work     time.Duration // done, on one device
 	Held     time.Duration // device time
 	Told     []Told        // the ends that were predicted, in order; none with KnowAll
+	Foretold *Foretold     // its start, if that was predicted
 }
 
 // finish sums up.
@@ -39,7 +40,7 @@ func (w *world) finish() Result {
 		o := Outcome{
 			ID: j.ID, Phase: j.phase, Submit: j.Submit, End: j.ended, Queueing: j.waited, Rescales: j.resumed,
 			Work: time.Duration(j.done * float64(time.Second)), Held: time.Duration(j.held * float64(time.Second)),
-			Told: j.told,
+			Told: j.told, Foretold: j.foretold,
 		}
 		if !j.BestEffort {
 			o.Deadline = j.Deadline
@@ -69,6 +70,7 @@ type Summary struct {
 	ScalingEfficiency float64 `json:"scaling_efficiency"`
 	Cost              float64 `json:"cost"` // device hours held
 	Ends
+	Starts
 }
 
 // Summary reduces the outcomes. Times are of the jobs that finished; queueing is of all.
@@ -113,6 +115,7 @@ func (r Result) Summary() Summary {
 	}
 	s.Cost = held / 3600
 	s.Ends = endsOf(r.Jobs)
+	s.Starts = startsOf(r.Jobs)
 	return s
 }
 

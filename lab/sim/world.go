@@ -35,6 +35,7 @@ type world struct {
 	compacted int64 // revision before which the store has no history
 	rules     *conventions
 	eventful  bool          // a job has come or gone at this moment
+	came      []*job        // at this moment
 	err       error         // why the run cannot go on
 	prompt    bool          // the policy may be asked at any event (allocator.IsPrompt)
 	reported  time.Duration // when agents last gave their word
@@ -74,6 +75,7 @@ func Run(cfg Config) (Result, error) {
 		if err := w.deliver(); err != nil {
 			return Result{}, err
 		}
+		w.foretell()
 		if w.err != nil {
 			return Result{}, w.err
 		}
@@ -102,7 +104,7 @@ func Run(cfg Config) (Result, error) {
 		case w.rules != nil:
 			w.rules.instant(w)
 			w.report()
-		case w.wake > 0 && w.wake <= w.now, (w.prompt || w.cfg.Promise) && w.now >= w.reported+reportEvery:
+		case w.wake > 0 && w.wake <= w.now, (w.prompt || w.cfg.Promise || w.cfg.Foretell) && w.now >= w.reported+reportEvery:
 			w.report()
 		}
 	}
@@ -111,22 +113,10 @@ func Run(cfg Config) (Result, error) {
 // begin puts the cluster and all that is known of the future in place.
 func (w *world) begin() {
 	out := w.store.Commit(record.Txn{Then: []record.Op{record.Put(leaderKey, record.Leader{Node: "sim"})}})
-	timing := coordinator.DefaultTiming()
-	timing.Retention, timing.Resumable = 0, 0 // what has ended is not looked at
-	name := "rules"
-	if w.cfg.Policy != nil {
-		name = w.cfg.Policy.Name()
-	}
 	w.prompt = w.cfg.Policy != nil && allocator.IsPrompt(w.cfg.Policy)
-	w.leader = coordinator.New(coordinator.Config{
-		MaxTxnOps: w.store.MaxTxnOps,
-		Token:     coordinator.Token{Key: leaderKey, Mod: out.Revision}, Policy: name, Interval: w.cfg.Interval, Timing: timing, Quiet: true,
-		Prompt: w.prompt, Unanswered: !w.cfg.Promise, PromiseSizes: w.promiseSizes(),
-		// Policies are asked at each interval's end, timeless or not, as published figures are of
-		// that; rules say themselves when there is something to ask.
-		Timeless:   w.cfg.Rules != nil,
-		Unmeasured: w.cfg.Know.all() || w.cfg.Rules != nil,
-	})
+	cfg := w.leaderConfig()
+	cfg.Token = coordinator.Token{Key: leaderKey, Mod: out.Revision}
+	w.leader = coordinator.New(cfg)
 	for i := range w.cfg.Nodes {
 		w.addNode(i)
 	}
@@ -145,6 +135,26 @@ func (w *world) begin() {
 	kvs, revision := w.store.Range(record.Root)
 	w.fresh = nil
 	w.inbox = append(w.inbox, coordinator.Loaded{KVs: kvs, Revision: revision})
+}
+
+// leaderConfig is what the coordinator is told.
+func (w *world) leaderConfig() coordinator.Config {
+	timing := coordinator.DefaultTiming()
+	if !w.cfg.Foretell {
+		timing.Retention, timing.Resumable = 0, 0 // what has ended is not looked at
+	}
+	name := "rules"
+	if w.cfg.Policy != nil {
+		name = w.cfg.Policy.Name()
+	}
+	return coordinator.Config{
+		MaxTxnOps: w.store.MaxTxnOps, Policy: name, Interval: w.cfg.Interval, Timing: timing, Quiet: true,
+		Prompt: w.prompt, Unanswered: !w.cfg.Promise, PromiseSizes: w.promiseSizes(),
+		// Policies are asked at each interval's end, timeless or not, as published figures are of
+		// that; rules say themselves when there is something to ask.
+		Timeless:   w.cfg.Rules != nil,
+		Unmeasured: w.cfg.Know.all() || w.cfg.Rules != nil,
+	}
 }
 
 // proceed moves the clock to when something happens next.
