@@ -142,10 +142,12 @@ func (q *decoupledStep) at(spare int) float64 {
 	return q.cost[x]
 }
 
-// assign changes the plans of the unfinished jobs in step t to the cheapest with so many spare devices.
+// assign changes the plans of the unfinished jobs in step t to the cheapest with so
+// many spare devices. Where none of them needs so few, all have their best: that
+// plan exceeds the devices, and adopt refuses it.
 func (q *decoupledStep) assign(s *Solver, t, spare int) {
 	const width = 2*window + 1
-	x := min(spare+window, width-1)
+	x := max(0, min(spare+window, width-1))
 	for x > 0 && q.loss[x] > q.cost[x] {
 		x--
 	}

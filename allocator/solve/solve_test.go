@@ -245,6 +245,26 @@ func TestEdges(t *testing.T) {
 	}
 }
 
+// Far more jobs compete than there are devices. They are alike, so that all want
+// devices at one price and none at a slightly higher one: the best plans together
+// need more devices than the tables hold.
+func TestMoreJobsThanDevices(t *testing.T) {
+	for seed := range uint64(100) {
+		p := random(seed, 200+int(seed)*5, 4, 1+int(seed)%4, []int{0, 1, 2, 4})
+		for i := range p.Jobs {
+			p.Jobs[i] = p.Jobs[i%(1+int(seed)%5)]
+		}
+		var s solve.Solver
+		r, err := s.Solve(p, solve.Options{})
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if _, err := solve.Eval(p, r.Plan); err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+		}
+	}
+}
+
 func TestBadProblems(t *testing.T) {
 	for want, change := range map[string]func(p *solve.Problem){
 		"steps 9":               func(p *solve.Problem) { p.Steps = 9 },
