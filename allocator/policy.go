@@ -87,6 +87,9 @@ type JobView struct {
 	Batches []int
 	// Staying is its speed in its present world, where that has another batch than Batches say; else 0.
 	Staying float64
+	// Fastest is how it does the most samples in a second where its batch ranges; nil = nothing
+	// was measured, or it has one batch.
+	Fastest *Fastest
 	// StartCosts are what a start at each of Sizes costs, in time without training; nil = DefaultStartCost.
 	StartCosts []time.Duration
 	// Careful are Speeds as they are in 19 of 20 cases at least, for promises; nil = Speeds.
@@ -99,6 +102,17 @@ type JobView struct {
 	Present cluster.Allocation
 	// Excluded nodes cannot run the job.
 	Excluded []cluster.NodeID
+}
+
+// Fastest is how a job whose batch ranges does the most samples in a second, whatever a step at
+// each batch is worth: as its owner allows all of the range, any of it trains the model as well.
+type Fastest struct {
+	// Speeds are samples per second at each of Sizes with the batch of Batches beside it,
+	// relative to the most that one device does.
+	Speeds  []float64
+	Batches []int
+	// Staying is that of its present world, where that has another batch; else 0.
+	Staying float64
 }
 
 // Promise is how many devices a job was promised, from the running slot of time on.

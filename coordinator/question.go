@@ -172,7 +172,7 @@ func asked(in situation) allocator.JobView {
 	of.job = withSizes(in.job, v.Sizes)
 	f := foresee(of)
 	v.Work, v.Alike, v.Speeds, v.StartCosts = f.Work, f.Alike, f.Speeds, f.StartCosts
-	v.Batches, v.Staying = f.Batches, f.Staying
+	v.Batches, v.Staying, v.Fastest = f.Batches, f.Staying, f.Fastest
 	v.Careful, v.Booting = f.Careful(), booting(in, v)
 	v.Promise, _ = promised(in)
 	return v

@@ -2,7 +2,9 @@ package forecast
 
 import (
 	"math"
+	"slices"
 
+	"github.com/bellows-ml/bellows/allocator"
 	"github.com/bellows-ml/bellows/allocator/goodput"
 	"github.com/bellows-ml/bellows/cluster"
 )
@@ -29,14 +31,59 @@ func (l Learned) in(j Job) goodput.Estimate {
 	return e
 }
 
+// samples is a speed in steps at a batch as that in steps at the smallest with as many samples.
+func (j Job) samples(e goodput.Estimate, batch int) goodput.Estimate {
+	times := float64(batch) / float64(j.Batch)
+	e.PerSecond, e.Low, e.High = e.PerSecond*times, e.Low*times, e.High*times
+	return e
+}
+
+// fastest is b_opt(k) and its throughput scaling factor (Saxena et al., MASCOTS 2020, equations 1
+// and 2), of the batches that a device takes as a whole or in parts that fit it; nil where the batch does not range.
+func (j Job) fastest(m goodput.Model) *allocator.Fastest {
+	if j.Range.Most <= j.Batch || j.Batch < 1 {
+		return nil
+	}
+	one := j
+	one.Sizes = []int{1}
+	base, _ := one.bestBatches(m, j.samples)
+	if !(base[0].PerSecond > 0) {
+		return nil
+	}
+	curve, batches := j.bestBatches(m, j.samples)
+	f := &allocator.Fastest{Batches: batches}
+	for _, e := range curve {
+		f.Speeds = append(f.Speeds, e.PerSecond/base[0].PerSecond)
+	}
+	return f
+}
+
+// stayingFastest is what was learnt of samples with the speed of the job's present world.
+func (l Learned) stayingFastest(j Job) *allocator.Fastest {
+	f := l.Fastest
+	if f == nil {
+		return nil
+	}
+	i := slices.Index(j.Sizes, j.In.Workers)
+	if i < 0 || j.In.Batch < 1 || j.In.Batch == f.Batches[i] {
+		return f
+	}
+	in := func(batch int) float64 {
+		return j.samples(l.model.At(batch).Speed(j.In.Workers, j.In.Nodes), batch).PerSecond
+	}
+	with := *f
+	with.Staying = f.Speeds[i] * min(1, in(j.In.Batch)/in(f.Batches[i]))
+	return &with
+}
+
 // bestBatches is the batch of each size with which the job comes furthest in a second
-// (Pollux's goodput), the smallest of equals, and how far: in steps at the smallest batch
+// by what its steps are worth (Pollux's goodput), the smallest of equals, and how far: in steps at the smallest batch
 // of all. A larger size is told to be as fast as a smaller one at least, as in goodput.Model.Curve.
-func (j Job) bestBatches(m goodput.Model) (curve []goodput.Estimate, batches []int) {
+func (j Job) bestBatches(m goodput.Model, worth func(goodput.Estimate, int) goodput.Estimate) (curve []goodput.Estimate, batches []int) {
 	curve, batches = make([]goodput.Estimate, len(j.Sizes)), make([]int, len(j.Sizes))
 	for i, k := range j.Sizes {
 		for _, b := range j.batchesOn(k) {
-			e := j.worth(m.At(b).Speed(k, goodput.NodesFor(k, j.PerNode)), b)
+			e := worth(m.At(b).Speed(k, goodput.NodesFor(k, j.PerNode)), b)
 			if batches[i] == 0 || e.PerSecond > curve[i].PerSecond {
 				curve[i], batches[i] = e, b
 			}

@@ -100,3 +100,41 @@ func TestBatchesOfExtremeRanges(t *testing.T) {
 		}
 	}
 }
+
+// What it does most samples with is known without any noise: as large a batch as the owner allows,
+// where workers have to talk, each size against the best of one device.
+func TestFastest(t *testing.T) {
+	j := ranging(0)
+	f := forecast.Of(j).Fastest
+	if f == nil || len(f.Speeds) != len(sizes) || f.Staying != 0 {
+		t.Fatalf("%+v", f)
+	}
+	if f.Speeds[0] != 1 {
+		t.Errorf("one device does %v times what one does", f.Speeds[0])
+	}
+	for i, k := range sizes {
+		b := f.Batches[i]
+		if b < 64 || b > 1024 || b%k != 0 || k > 1 && b < 512 {
+			t.Errorf("%d workers: batch %d", k, b)
+		}
+		want := func(b int) float64 { // samples in a second, by the truth of ranging
+			share, parts := float64(b)/float64(k), float64(max(1, b/k/128))
+			return float64(b) / (0.01*parts + 0.001*share + 0.1*(1-1/float64(k)))
+		}
+		if truth := want(b) / (128 / (0.01 + 0.128)); f.Speeds[i] < 0.93*truth || f.Speeds[i] > 1.07*truth {
+			t.Errorf("%d workers: %v times one device, in truth %v", k, f.Speeds[i], truth)
+		}
+	}
+	j.In = forecast.World{Workers: 4, Nodes: 1, Batch: 64}
+	if s := forecast.Of(j).Fastest.Staying; s <= 0 || s >= f.Speeds[2]/2 {
+		t.Errorf("with the smallest batch it does %v, with the best %v", s, f.Speeds[2])
+	}
+	j.In.Batch = f.Batches[2]
+	if s := forecast.Of(j).Fastest.Staying; s != 0 {
+		t.Errorf("it has the best batch, and staying is %v", s)
+	}
+	j.Range.Most = 64
+	if f := forecast.Of(j).Fastest; f != nil {
+		t.Errorf("of one batch it is %+v", f)
+	}
+}

@@ -89,6 +89,8 @@ type Learned struct {
 	Speeds []float64
 	// Batches are the best batch of each size; nil = the smallest that the size can share.
 	Batches []int
+	// Fastest is what the job does in samples (allocator.JobView.Fastest), but for Staying; nil where its batch does not range.
+	Fastest *allocator.Fastest
 
 	model   goodput.Model
 	one     float64 // steps per second of one worker; 0 = unknown
@@ -133,8 +135,9 @@ func Learn(j Job) Learned {
 		f.one = f.model.Speed(1, 1).PerSecond
 		if f.model.Known() {
 			if f.Curve = f.model.Curve(j.Sizes, j.PerNode); j.ranges() {
-				f.Curve, f.Batches = j.bestBatches(f.model)
+				f.Curve, f.Batches = j.bestBatches(f.model, j.worth)
 			}
+			f.Fastest = j.fastest(f.model)
 			for _, e := range f.Curve {
 				f.Speeds = append(f.Speeds, e.PerSecond/f.one)
 			}
@@ -148,6 +151,7 @@ func Learn(j Job) Learned {
 // Of forecasts by what was learnt of the same job.
 func (l Learned) Of(j Job) Forecast {
 	f := Forecast{Learned: l, Doubt: l.doubt}
+	f.Fastest = l.stayingFastest(j)
 	if j.Void {
 		j.Reported, j.Done, j.Starts = false, 0, nil
 	}

@@ -28,7 +28,7 @@ var update = flag.Bool("update", false, "rewrite the expected lines of the stori
 //	node NAME DEVICES          a node joins
 //	cordon NAME, lose NAME     a node gets no new work, or is gone
 //	job NAME [sizes=1..8] [workers=2] [trained=5m] [remaining=1h] [priority=1]
-//	         [deadline=3h] [exclude=n1,n2] [speeds=1,1.6] [starts=5s,60s] [pinned]      a job, submitted a second after the last one
+//	         [deadline=3h] [exclude=n1,n2] [speeds=1,1.6] [starts=5s,60s] [samples=1,1.9 [slow=0.6]] [pinned]      a job, submitted a second after the last one
 //	pin NAME, unpin NAME, end NAME
 //	advance 5m                 time passes; what runs is trained
 //	decide, decide between     the policy is asked, and its answer put in force
@@ -204,6 +204,17 @@ func (s *story) job(f []string) {
 			j.Staying, err = strconv.ParseFloat(value, 64)
 			j.BatchSize.Max *= 2 // it has the smallest batch now
 			j.Batches = slices.Repeat([]int{j.BatchSize.Max}, len(j.Sizes))
+		case "samples": // with its largest batch at each size; it has the smallest now
+			fastest := &allocator.Fastest{}
+			j.BatchSize.Max *= 2
+			for text := range strings.SplitSeq(value, ",") {
+				speed, errOne := strconv.ParseFloat(text, 64)
+				err = errors.Join(err, errOne)
+				fastest.Speeds, fastest.Batches = append(fastest.Speeds, speed), append(fastest.Batches, j.BatchSize.Max)
+			}
+			j.Fastest = fastest
+		case "slow": // what it does in samples with the batch that it has
+			j.Fastest.Staying, err = strconv.ParseFloat(value, 64)
 		case "pinned":
 			j.Pinned = true
 		default:
@@ -258,6 +269,9 @@ func (s *story) decide(p allocator.Policy) {
 		change := fmt.Sprint(d.Workers)
 		if was := s.in.Jobs[i].Workers; was != d.Workers {
 			change = fmt.Sprintf("%d -> %d", was, d.Workers)
+		}
+		if s.in.Jobs[i].Fastest != nil && d.BatchSize != s.in.Jobs[i].Present.BatchSize {
+			change += fmt.Sprintf(" batch %d", d.BatchSize)
 		}
 		s.out.WriteString(strings.TrimSuffix(fmt.Sprintf("  %s %s: %s", d.Job, change, d.Reason), ": ") + "\n")
 	}

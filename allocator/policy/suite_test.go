@@ -75,6 +75,12 @@ func randomJob(r *rand.Rand, i int, nodes []cluster.Node, plain bool) allocator.
 			}
 		}
 	}
+	if len(j.Speeds) > 0 && i%2 == 0 {
+		j.Fastest = &allocator.Fastest{Speeds: j.Speeds}
+		for _, k := range j.Sizes {
+			j.Fastest.Batches = append(j.Fastest.Batches, 512/k*k)
+		}
+	}
 	if !plain && len(nodes) > 0 && r.IntN(6) == 0 {
 		j.Excluded = []cluster.NodeID{nodes[r.IntN(len(nodes))].ID}
 	}

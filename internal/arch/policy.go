@@ -36,7 +36,7 @@ const (
 // far as their own row allows.
 const (
 	layer1 = "record rendezvous checkpoint checkpoint/layout agent/fence agent " +
-		"allocator allocator/goodput allocator/forecast allocator/solve allocator/admit allocator/lookahead allocator/place allocator/policy"
+		"allocator allocator/goodput allocator/forecast allocator/solve allocator/admit allocator/lookahead allocator/split allocator/place allocator/policy"
 	layer2 = "coordinator"
 	layer3 = "agent/logprogress agent/ranklog internal/userdb internal/fault internal/units internal/yamltext internal/output internal/durable internal/gate sdk internal/logging internal/trust nvml internal/systemd internal/metrics internal/membership store store/server store/etcdtest store/storetest api agent/shim " +
 		"agent/child checkpoint/owned checkpoint/dirblob checkpoint/blobtest"
@@ -72,7 +72,8 @@ func production() []Row {
 		{"allocator/solve", "cluster", Pure, "solvers with certified bounds"},
 		{"allocator/admit", "cluster allocator allocator/goodput", Pure, "deadlines that can be kept, and the plan that keeps them"},
 		{"allocator/place", "cluster", Pure, "counts to devices on a topology"},
-		{"allocator/policy", "cluster allocator allocator/goodput allocator/solve allocator/admit allocator/place", Pure, "one policy a file"},
+		{"allocator/split", "", Pure, "devices to jobs for the highest sum of values: exact, and by concave hulls"},
+		{"allocator/policy", "cluster allocator allocator/goodput allocator/solve allocator/admit allocator/split allocator/place", Pure, "one policy a file"},
 		{"allocator/lookahead", "cluster allocator allocator/goodput allocator/place", Pure, "when waiting jobs will start, by the policy run forward"},
 		{"agent/fence", "cluster", Pure, "the deadlines that keep two generations apart"},
 		{"agent", "cluster record agent/fence", Pure, "what one node should do next"},
