@@ -78,6 +78,7 @@ type Wish struct {
 	Deadline int64 // nanoseconds of CLOCK_BOOTTIME; 0 = nothing is fenced
 	Halt     *record.Halt
 	Kill     string
+	Start    bool // a prepared run has its plan: it is carried out
 	Retire   bool
 }
 

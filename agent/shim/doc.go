@@ -21,6 +21,10 @@
 //	    └──► ReadReport, Sweep ──► remove the directory, where it is not,
 //	         and of runs whose files cannot be read, and of what Lost finds
 //
+// A run may be started before its plan is known, with Order.Prepare: then
+//
+//	Start ──► Dial ──► Report.Prepared ──► Bind ──► Push Start ──► Receive Reports …
+//
 // # The shim's side
 //
 // One goroutine owns everything, looks at all that is known after each event and

@@ -55,7 +55,7 @@ func (h *halter) stepHalt(now int64) {
 	case now >= h.ends:
 		h.killer.kill(fmt.Sprintf("the halt's time of %s is over: %s", haltSpan(halt), halt.Why))
 		return
-	case h.phase == preparing || h.phase == ready:
+	case h.phase <= ready:
 		h.held(-1)
 		h.killer.kill("halted before its workers were executed: " + halt.Why)
 		return
@@ -110,7 +110,7 @@ func (h *halter) held(begun int64) {
 
 // deaf reports whether a worker here would not notice being asked to stop, or none runs yet.
 func (h *halter) deaf() bool {
-	return h.phase == preparing || h.phase == ready || slices.ContainsFunc(h.workers, func(w *worker) bool {
+	return h.phase <= ready || slices.ContainsFunc(h.workers, func(w *worker) bool {
 		return w.runs() && w.link == nil && !catches(w.PID, unix.SIGTERM)
 	})
 }

@@ -79,8 +79,11 @@ func TestLockDirOfOthersIsRefused(t *testing.T) {
 
 // heldStill names the locks of a run that it, or anybody in its name, still holds.
 func heldStill(o Order, run string) (held []string) {
-	for _, device := range o.World.Members[0].Devices {
-		path := lockPath(o.LockDir, device)
+	l := locksOf(o, run)
+	if !o.Planned() {
+		l, _ = allLocks(o.LockDir, run) // a folder that cannot be read has none
+	}
+	for _, path := range l.paths {
 		f, err := os.Open(path)
 		if err != nil {
 			continue

@@ -15,15 +15,16 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
-// phase is how far the shim has come with its workers.
+// phase is how far the shim has come with its workers. Only a prepared run begins unbound.
 //
-//	preparing ──► ready ──► starting ──► running ──► (empty) stopped
-//	    │           │           │
-//	    └───────────┴───────────┴──► whatever was started is killed ──► stopped
+//	unbound ──► preparing ──► ready ──► starting ──► running ──► (empty) stopped
+//	   │            │           │           │
+//	   └────────────┴───────────┴───────────┴──► whatever was started is killed ──► stopped
 type phase uint8
 
 const (
-	preparing phase = iota // the node is looked at, the locks are taken
+	unbound   phase = iota // there is no plan yet
+	preparing              // the node is looked at, the locks are taken
 	ready                  // all is there; only the deadline may be missing
 	starting               // workers are being executed
 	running                // all were executed, or none will be any more
@@ -73,6 +74,7 @@ type machine struct {
 	*shared
 	*reporter
 
+	binder  *binder
 	starter *starter
 	halter  *halter
 	killer  *killer
@@ -93,10 +95,11 @@ func assemble(sh *shared, first Report) *machine {
 	reap := &reaper{shared: sh, reporter: r, killer: k}
 	sdk := &workerServer{shared: sh, reporter: r, halter: h, links: map[*link]bool{}}
 	locks := &lockReturn{shared: sh, shim: first.Shim}
+	start := &starter{shared: sh, reporter: r, killer: k, reaper: reap, locks: locks, sdk: sdk}
 	m := &machine{
 		shared: sh, reporter: r, halter: h, killer: k, reaper: reap, sdk: sdk,
-		starter: &starter{shared: sh, reporter: r, killer: k, reaper: reap, locks: locks, sdk: sdk},
-		ender:   &ender{shared: sh, reporter: r, killer: k, reaper: reap, locks: locks, sdk: sdk},
+		binder: &binder{shared: sh, reporter: r, killer: k, starter: start}, starter: start,
+		ender: &ender{shared: sh, reporter: r, killer: k, reaper: reap, locks: locks, sdk: sdk},
 	}
 	r.agents = &agentServer{shared: sh, wished: m.wished, conns: map[*agentConn]bool{}}
 	return m
@@ -130,8 +133,9 @@ func (m *machine) run(ctx context.Context) {
 	defer signal.Stop(signals)
 	defer signal.Stop(children)
 
-	m.starter.by = Boottime() + int64(prepareBound)
-	go m.starter.prepare()
+	if m.phase == preparing {
+		m.starter.begin()
+	}
 	gone := ctx.Done()
 	for {
 		if m.step(Boottime()); m.ender.ended {
@@ -158,6 +162,7 @@ func (m *machine) run(ctx context.Context) {
 func (m *machine) step(now int64) {
 	m.alarm.clear()
 	m.stepDeadline(now)
+	m.binder.stepBind(now)
 	m.halter.stepHalt(now)
 	m.starter.stepStart(now)
 	m.reaper.stepFailure(now)
@@ -196,6 +201,7 @@ func (m *machine) wished(w Wish) {
 	if w.Kill == "" {
 		w.Kill = before.Kill
 	}
+	w.Start = w.Start || before.Start
 	if before.Halt == nil && w.Halt != nil {
 		m.log.Info().Str("why", w.Halt.Why).Bool("save", w.Halt.Save).Msg("halt")
 	}

@@ -47,7 +47,7 @@ func (s *starter) stepStart(now int64) {
 			return
 		}
 		s.alarm.at(s.by)
-	case s.phase == ready && s.killer.why != "":
+	case (s.phase == ready || s.phase == unbound) && s.killer.why != "":
 		s.phase = running
 	case s.phase == ready && s.order.Strict && s.wish.Deadline == 0:
 		s.waiting("the agent has not told the first fencing deadline")
@@ -56,6 +56,12 @@ func (s *starter) stepStart(now int64) {
 		s.waiting("")
 		go s.execute()
 	}
+}
+
+// begin has the node looked at.
+func (s *starter) begin() {
+	s.phase, s.by = preparing, Boottime()+int64(prepareBound)
+	go s.prepare()
 }
 
 // prepare runs beside the loop, since everything it touches may hang. The

@@ -65,7 +65,23 @@ type Order struct {
 	// Deadline is the fencing deadline as known when the order was written, as in
 	// Wish; 0 = wait for the first Wish that names one. Used only if Strict.
 	Deadline int64 `json:"deadline,omitempty"`
+	// Prepare has the shim start a launcher, if the command allows one, and wait for
+	// Wish.Start before it uses anything of the plan. Until Bind, World names Job,
+	// Generation and Nonce only, and what else a plan decides is empty; nil = start at once.
+	Prepare *Prepare `json:"prepare,omitempty"`
+	// ModulesFile is where the shim keeps the names of the Python modules that the job's
+	// workers import, from one generation to the next; empty = nowhere.
+	ModulesFile string `json:"modules_file,omitempty"`
 }
+
+// Prepare is how a launcher is prepared.
+type Prepare struct {
+	Modules []string `json:"modules,omitempty"` // to import besides those of ModulesFile: names as in an import statement
+	Memory  int64    `json:"memory,omitempty"`  // bytes that the launcher may have before it is given up; 0 = no bound of its own
+}
+
+// Planned reports whether the order has a plan.
+func (o Order) Planned() bool { return o.Prepare == nil || len(o.World.Members) > 0 }
 
 // Training is how the script shall make a step: cluster.Training, with what follows where its
 // owner gave nothing. The zero value is of an agent that did not know of it.
@@ -88,7 +104,11 @@ type Wish struct {
 	Halt *record.Halt `json:"halt,omitempty"`
 	// Kill ends the workers now: the permit is gone, or a peer has failed. Why goes to the log.
 	Kill string `json:"kill,omitempty"`
-	// Retire lets the shim exit once no worker is left: all it knew has been recorded.
+	// Start has a prepared run carry out the order that Bind has put into its directory.
+	// It cannot be taken back.
+	Start bool `json:"start,omitempty"`
+	// Retire lets the shim exit once no worker is left: all it knew has been recorded. It
+	// ends a prepared run that was not told to start.
 	Retire bool `json:"retire,omitempty"`
 }
 
@@ -125,6 +145,18 @@ type Report struct {
 	// their threads. They never run code of their own again, whatever the kernel does
 	// for them yet; they still have their devices.
 	KillPending bool `json:"doomed,omitempty"`
+	// Prepared is how far a prepared run has come, from the moment when that is known; it
+	// stays when the workers are started.
+	Prepared *Prepared `json:"prepared,omitempty"`
+	Warm     bool      `json:"warm,omitempty"` // the workers were forked from the launcher
+}
+
+// Prepared is what a prepared run has for its workers. Neither Ready nor Cold: the launcher
+// still imports.
+type Prepared struct {
+	Ready  bool   `json:"ready,omitempty"`  // a launcher waits, its modules imported
+	Cold   string `json:"cold,omitempty"`   // why workers are executed as without a launcher; empty = they are not
+	Memory int64  `json:"memory,omitempty"` // bytes that the launcher has, resident
 }
 
 // Save is one rank's word, by the SDK, that its files of a step are written (not yet fsynced).

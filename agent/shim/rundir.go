@@ -207,7 +207,7 @@ func checkOrder(o Order) error {
 	if o.Version != ProtocolVersion {
 		fault("version is %d, this shim understands %d: agent and shim come from one binary", o.Version, ProtocolVersion)
 	}
-	if m, _, ok := o.World.Member(o.Node); !ok || len(m.Devices) == 0 {
+	if m, _, ok := o.World.Member(o.Node); o.Planned() && (!ok || len(m.Devices) == 0) {
 		fault("node %q has no devices in the world of %s generation %d", o.Node, o.World.Job, o.World.Generation)
 	}
 	if len(o.Command) == 0 || o.Command[0] == "" {
@@ -219,7 +219,7 @@ func checkOrder(o Order) error {
 	for name, path := range map[string]string{
 		"workdir": o.Workdir, "checkpoint_dir": o.Checkpoint, "log_dir": o.LogDir, "lock_dir": o.LockDir,
 	} {
-		if !filepath.IsAbs(path) {
+		if !filepath.IsAbs(path) && (name != "checkpoint_dir" || o.Planned()) {
 			fault("%s %q is not an absolute path", name, path)
 		}
 	}

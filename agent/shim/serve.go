@@ -21,7 +21,6 @@ import (
 	"github.com/bellows-ml/bellows/internal/durable"
 	"github.com/bellows-ml/bellows/internal/logging"
 	"github.com/bellows-ml/bellows/internal/userdb"
-	"github.com/bellows-ml/bellows/record"
 )
 
 // readyVariable names the descriptor on which a shim tells Start how its own start went.
@@ -155,28 +154,20 @@ func newMachine(ctx context.Context, dir string, log zerolog.Logger) (*machine, 
 	sh.abort, sh.cancel = context.WithCancel(ctx)
 	m := assemble(sh, Report{Version: ProtocolVersion, Shim: self, Containment: containment.kind})
 	m.echoDeadline()
-	m.member, _, _ = o.World.Member(o.Node)
-	for local, rank := range m.member.Ranks() {
-		m.workers = append(m.workers, &worker{Worker: record.Worker{Rank: rank, Device: m.member.DevicesOf(local)[0]}})
-	}
-	m.report.DeviceFiles = containment.keepDevices(cgroupName(o, dir), o.DeviceFiles)
 	m.admit(ctx, userdb.Find)
+	if o.Prepare == nil {
+		m.phase = preparing
+		m.binder.bind(o)
+	}
 	return m, nil
 }
 
-// admit finds out whom the workers run as, and limits them. A user database that does
-// not answer says nothing against the node: that passes.
+// admit finds out whom the workers run as. A user database that does not answer says
+// nothing against the node: that passes.
 func (m *machine) admit(ctx context.Context, find finder) {
 	var err error
-	kind, group := record.NodeRefused, cgroupName(m.order, m.dir)
-	if m.id, err = identifyOwner(ctx, m.order.Owner, find); err == nil {
-		err = m.containment.limit(group, m.order, m.member)
-		m.report.Processes = m.containment.processes
-	} else {
-		kind = FailureOf(err)
-	}
-	if err != nil {
-		m.killer.fail(kind, err.Error())
+	if m.id, err = identifyOwner(ctx, m.order.Owner, find); err != nil {
+		m.killer.fail(FailureOf(err), err.Error())
 	}
 }
 
@@ -195,13 +186,13 @@ func unlockMemory() {
 }
 
 // record is where to find what this shim starts.
-func (m *machine) record() runRecord {
-	rec := runRecord{Version: ProtocolVersion, Shim: m.report.Shim, Cgroup: m.containment.path, Containment: m.containment.kind, Owner: &m.order.Owner.UID}
-	if m.containment.limits != nil {
-		rec.Limits = slices.Clone(m.containment.limits.tops)
+func (r *reporter) record() runRecord {
+	rec := runRecord{Version: ProtocolVersion, Shim: r.report.Shim, Cgroup: r.containment.path, Containment: r.containment.kind, Owner: &r.order.Owner.UID}
+	if r.containment.limits != nil {
+		rec.Limits = slices.Clone(r.containment.limits.tops)
 	}
-	if m.containment.devices != nil {
-		rec.Limits = append(rec.Limits, m.containment.devicesPath)
+	if r.containment.devices != nil {
+		rec.Limits = append(rec.Limits, r.containment.devicesPath)
 	}
 	return rec
 }

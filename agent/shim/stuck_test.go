@@ -70,7 +70,7 @@ func testMachine(t *testing.T) *machine {
 		t.Fatal(err)
 	}
 	t.Cleanup(alarm.close)
-	return assemble(&shared{alarm: alarm, cancel: func() {}}, Report{})
+	return assemble(&shared{alarm: alarm, cancel: func() {}, phase: preparing}, Report{})
 }
 
 // freeze makes a process unkillable until thaw is called.

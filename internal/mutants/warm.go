@@ -1,0 +1,30 @@
+package main
+
+// ofWarmStarts are the rules of runs that are prepared before their plan.
+var ofWarmStarts = []Mutant{
+	{
+		Name: "prepared-waits-for-start", File: "agent/shim/bind.go", Tests: "TestAPreparedRunWaitsAndStarts|TestAPreparedRunIsAdopted",
+		Old: "case b.wish.Start && b.by == 0:", New: "case b.by == 0:",
+		Breaks: "the next generation's workers are executed while the present one's live (I1)",
+	},
+	{
+		Name: "bound-to-its-own-order", File: "agent/shim/bind.go", Tests: "TestBindRefusesOtherOrders",
+		Old: "case !sameJSON(unplanned(prepared), unplanned(order)):", New: "case false:",
+		Breaks: "a prepared run carries out the order of another generation, or with another owner's rights (I10, I14)",
+	},
+	{
+		Name: "one-plan-for-a-prepared-run", File: "agent/shim/bind.go", Tests: "TestBindRefusesOtherOrders",
+		Old: "if !sameJSON(prepared, order) {", New: "if false {",
+		Breaks: "a generation is started with two plans (I10)",
+	},
+	{
+		Name: "start-needs-a-plan", File: "agent/shim/bind.go", Tests: "TestAStartWithoutAPlanFails",
+		Old: "case order.Prepare == nil || len(order.World.Members) == 0:", New: "case false:",
+		Breaks: "a run without members says that it has started",
+	},
+	{
+		Name: "retire-ends-a-prepared-run", File: "agent/shim/bind.go", Tests: "TestAPreparedRunEnds/retire",
+		Old: "case b.wish.Retire:", New: "case false:",
+		Breaks: "a run that was cleared before its start is left for ever (I12)",
+	},
+}
