@@ -69,6 +69,8 @@ func (p *planner) failed(x part) *record.Failed {
 		return r.Report.Failed
 	case r.Refused != nil:
 		return r.Refused
+	case r.Shim == Absent && x.Acks.Started.Exists() && p.endedBefore(x):
+		return lost("etcd was restored from a backup: since that was made, this generation has ended here")
 	case r.Shim == Absent && x.Acks.Started.Exists():
 		return lost("the run directory is gone, and with it all that is known of the workers")
 	case r.Shim == Absent && !p.sameLife(x):
@@ -82,6 +84,25 @@ func (p *planner) failed(x part) *record.Failed {
 		return lost("the process that hosts its workers (bellows shim) died; they were killed")
 	}
 	return nil
+}
+
+// endedBefore reports whether a generation that has started here, and of which no run
+// is left, was ended and removed by an agent: the records that say so are lost. This
+// agent knows where its run was, if it was planned in this agent's time; and a later
+// generation that the records do not know was started after it had ended.
+func (p *planner) endedBefore(x part) bool {
+	if x.Fresh {
+		return true
+	}
+	for jg, r := range p.runs {
+		if jg.Job != x.JobGen.Job || jg.Generation <= x.JobGen.Generation || r.Shim == Absent {
+			continue
+		}
+		if g := p.goals[jg]; g.Read && (g.Plan == nil || g.Plan.World.Nonce != r.Nonce) {
+			return true
+		}
+	}
+	return false
 }
 
 func (p *planner) stopped(x part) record.Stopped {

@@ -36,6 +36,7 @@ type stage struct {
 	unmergeable map[record.JobGen]string
 	unkillable  map[record.JobGen]bool
 	damaged     bool
+	backup      *record.Memory // of etcd
 }
 
 func newStage() *stage {

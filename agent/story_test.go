@@ -163,6 +163,10 @@ func (s *stage) happens(w words) bool {
 		s.m.StopAgent()
 		clear(s.pushed)
 		s.m.StartAgent()
+	case "backup":
+		s.backup = s.net.Memory.Backup()
+	case "restore":
+		s.net.Restore(s.backup)
 	case "slow":
 		if !slices.Contains(mayBeSlow, w.at(1)) {
 			panic(fmt.Sprintf("slow %s: it is one of %s", w.at(1), mayBeSlow))

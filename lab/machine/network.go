@@ -70,6 +70,21 @@ func (n *Network) Commit(t record.Txn) record.Outcome {
 // Records implements Outside.
 func (n *Network) Records() *record.Mirror { return n.mirror }
 
+// Restore puts etcd back to what it was when a backup was made, by Memory.Backup. The
+// agents read everything anew.
+func (n *Network) Restore(backup *record.Memory) {
+	n.Memory.Restore(backup)
+	kvs, revision := n.Memory.Range(record.Root)
+	mirror, err := record.NewMirror(kvs, revision)
+	if err != nil {
+		panic(err) // it was well-formed before
+	}
+	n.mirror, n.watched = mirror, revision
+	for _, m := range n.machines {
+		m.Wake()
+	}
+}
+
 func (n *Network) observe() {
 	changes, err := n.Memory.Changes(n.watched+1, record.Root)
 	if err != nil {
