@@ -115,6 +115,15 @@ type proc struct {
 	done chan struct{} // closed once it has been waited for
 }
 
+func (p *proc) ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // records are what is in the cluster's etcd, read past Bellows.
 type records struct {
 	*processes
@@ -181,10 +190,16 @@ func (f *fleet) in(t *testing.T) *fleet {
 	return &fleet{&p, &ps, &r, &people{&p, &r}, &scripts{&r, f.traces}, &secrets{&p}, f.config}
 }
 
-// awaitMembers waits until all nodes are there and there is a leader.
+// awaitMembers waits until all nodes are there and there is a leader. An agent that
+// has ended will not be there: it fails at once.
 func (f *fleet) awaitMembers() {
 	f.t.Helper()
 	f.await("all nodes and a leader", func(m *record.Mirror) bool {
+		for i := range f.config.nodes {
+			if p := f.procs[fmt.Sprintf("agent-n%d", i+1)]; p != nil && p.ended() {
+				f.t.Fatalf("%s has ended (%s) before all nodes were there", p.name, p.cmd.ProcessState)
+			}
+		}
 		alive := 0
 		for _, n := range m.Nodes {
 			if n.Alive.Exists() && n.Inventory.Exists() {

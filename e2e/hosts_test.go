@@ -211,10 +211,14 @@ func (p *place) switchOff(i int) {
 	}
 }
 
-// gossipKey is the file with the fleet's key.
+// gossipKey is the file with the fleet's key. It is written once: an agent that was
+// started a moment ago may be about to read it.
 func (s *secrets) gossipKey() string {
 	s.t.Helper()
 	path := filepath.Join(s.dir, "gossip.key")
+	if _, err := os.Stat(path); err == nil {
+		return path
+	}
 	if err := os.WriteFile(path, []byte("0123456789abcdef"), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
