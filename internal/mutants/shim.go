@@ -72,7 +72,7 @@ var ofShim = []Mutant{
 		Breaks: "the holder of a shim that came second kills the run that the first one hosts (I11)",
 	},
 	{
-		Name: "holder-ends-what-is-left", File: "agent/shim/holder.go", Tests: "TestWhatOutlivesItsShimIsKilledAtOnce",
+		Name: "holder-ends-what-is-left", File: "agent/shim/holder.go", Tests: "TestWhatOutlivesItsShimIsKilledAtOnce/weak_files=there",
 		Old: "status != 0 || hasChildren()", New: "false",
 		Breaks: "a wrapper's child outlives agent and shim (I1)",
 	},
