@@ -89,8 +89,11 @@ func (s *storm) crashAgent(n *simNode) {
 }
 
 func (s *storm) loseNode(n *simNode) {
-	s.did("machine lost for a time")
+	was := n.Up()
 	s.takeDown(n)
+	if was && !n.Up() {
+		s.did("machine lost for a time")
+	}
 }
 
 // takeDown ends all that runs on a machine, for a time unless it is scrapped.

@@ -28,7 +28,7 @@ var ofStorms = []Mutant{
 	},
 	{
 		Name: "storm-node-lost", File: "coordinator/storm_fate_test.go", Tests: tallied,
-		Old: "\tn.PowerOff()\n", New: "",
+		Old: "\twas := n.Up()\n\ts.takeDown(n)\n", New: "\twas := n.Up()\n",
 		Breaks: "no storm has machines that are lost",
 	},
 	{
