@@ -4,11 +4,14 @@ import (
 	"context"
 	"os"
 
+	"github.com/spf13/cobra"
+
 	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/internal/ask"
 	"github.com/bellows-ml/bellows/internal/fault"
 	"github.com/bellows-ml/bellows/internal/flags"
+	"github.com/bellows-ml/bellows/internal/jobspec"
 	"github.com/bellows-ml/bellows/internal/output"
 	"github.com/bellows-ml/bellows/internal/render"
 )
@@ -26,6 +29,19 @@ deadline, 5 if it is too large for the cluster as it is.
 func dryRunFlag(f *flags.Set) *bool {
 	return f.Bool("dry-run", false, "submit nothing, and say when the job would start and end")
 }
+
+// checkDry refuses flags that say what becomes of a submission, where nothing is submitted.
+func checkDry(cmd *cobra.Command, dry bool) error {
+	for _, name := range []string{"detach", "accept-counter"} {
+		if dry && cmd.Flags().Changed(name) {
+			return fault.Usage("%s: --%s says what becomes of a submission, and with --dry-run nothing is submitted: leave one of them out", cmd.Name(), name)
+		}
+	}
+	return nil
+}
+
+// useOf is what a spec is made for.
+func useOf(dry bool) jobspec.Use { return jobspec.Use(dry) }
 
 // dryRun says what would become of a job.
 func dryRun(ctx context.Context, client *api.Client, spec cluster.Spec, out *output.Format) error {

@@ -124,7 +124,7 @@ func profiled(cmd *cobra.Command, job *jobspec.Flags, command []string) (cluster
 	if err := cmd.Flags().Set("checkpoint-dir", own); err != nil {
 		return cluster.Spec{}, err
 	}
-	spec, err := job.Spec(command)
+	spec, err := job.Spec(command, jobspec.Submission)
 	if err != nil {
 		return spec, err
 	}

@@ -90,7 +90,10 @@ func runSpec(cmd *cobra.Command, job *jobspec.Flags, args []string, dry bool) (c
 	if !dry && cmd.Flags().Changed("output") {
 		return cluster.Spec{}, fault.Usage("run: --output goes with --dry-run; 'bellows submit' and 'bellows show' have it, too")
 	}
-	return job.Spec(args)
+	if err := checkDry(cmd, dry); err != nil {
+		return cluster.Spec{}, err
+	}
+	return job.Spec(args, useOf(dry))
 }
 
 // announce says what became of a submission.

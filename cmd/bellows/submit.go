@@ -42,7 +42,10 @@ A job that is refused for its deadline ends the command with exit status 4.`,
 		if file == "" {
 			return fault.Usage("submit: the job file is missing, as in: bellows submit -f job.yaml")
 		}
-		spec, err := jobspec.FromFile(file)
+		if err := checkDry(cmd, *dry); err != nil {
+			return err
+		}
+		spec, err := jobspec.FromFile(file, useOf(*dry))
 		if err != nil {
 			return err
 		}

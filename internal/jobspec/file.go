@@ -37,7 +37,7 @@ func (f lineFault) Error() string { return f.text }
 
 // FromFile returns the spec that a job file describes; "-" is stdin. All faults come at once.
 // Relative paths are taken from the folder of the file.
-func FromFile(path string) (cluster.Spec, error) {
+func FromFile(path string, use Use) (cluster.Spec, error) {
 	in, base := os.Stdin, "."
 	if path != "-" {
 		f, err := os.Open(path)
@@ -63,7 +63,7 @@ func FromFile(path string) (cluster.Spec, error) {
 	if spec, err = complete(spec, base); err != nil {
 		return spec, err
 	}
-	f.check(spec)
+	f.check(spec, use)
 	return spec, f.err()
 }
 
@@ -121,7 +121,7 @@ func (f *file) fault(line int, format string, args ...any) {
 
 // check tries what can be tried of a spec. A key that was refused has been reported: what it
 // left unset would be a second fault.
-func (f *file) check(spec cluster.Spec) {
+func (f *file) check(spec cluster.Spec, use Use) {
 	refused := map[string]bool{}
 	for _, x := range f.faults {
 		for key, line := range f.lines {
@@ -130,7 +130,7 @@ func (f *file) check(spec cluster.Spec) {
 			}
 		}
 	}
-	for _, e := range fault.Each(prepare(spec, len(f.faults) > 0)) {
+	for _, e := range fault.Each(prepare(spec, len(f.faults) > 0 || use == DryRun)) {
 		if where, ok := fieldOf(e.Error()); !ok || !refused[where.key] {
 			f.report(e)
 		}

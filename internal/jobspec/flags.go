@@ -28,7 +28,7 @@ func NewFlags(set *flags.Set) *Flags {
 }
 
 // Spec returns the spec of a job that runs a command, as the flags say. All faults come at once.
-func (f *Flags) Spec(command []string) (cluster.Spec, error) {
+func (f *Flags) Spec(command []string, use Use) (cluster.Spec, error) {
 	var bad []error
 	d := newDraft()
 	for _, x := range fields {
@@ -55,7 +55,7 @@ func (f *Flags) Spec(command []string) (cluster.Spec, error) {
 		return s, fmt.Errorf("find this folder: %w: go to one that exists", err)
 	}
 	if s, err = complete(s, base); err == nil {
-		err = prepare(s, len(bad) > 0)
+		err = prepare(s, len(bad) > 0 || use == DryRun)
 	}
 	for _, e := range fault.Each(err) {
 		bad = append(bad, errors.New(inWords(e.Error(), field.flag)))

@@ -12,10 +12,19 @@ import (
 	"github.com/bellows-ml/bellows/internal/fault"
 )
 
+// Use is what a spec is made for.
+type Use bool
+
+// The uses.
+const (
+	Submission Use = false // the job's folders are made
+	DryRun     Use = true  // nothing is left of the job
+)
+
 // prepare checks what can be checked here before a job is submitted, as the
 // user who submits: the nodes check again before they start it. Of a job that is
-// refused, here or already before, no folder is left.
-func prepare(spec cluster.Spec, refused bool) error {
+// not submitted, because it is refused here or was already before, no folder is left.
+func prepare(spec cluster.Spec, dropped bool) error {
 	if err := spec.Validate(); err != nil {
 		return err
 	}
@@ -28,7 +37,7 @@ func prepare(spec cluster.Spec, refused bool) error {
 	}
 	missing := missingFolders(spec.CheckpointDir)
 	err = errors.Join(checkCommand(spec), checkEnvFile(spec), prepareCheckpointDir(spec.CheckpointDir))
-	if refused || err != nil {
+	if dropped || err != nil {
 		for _, dir := range missing {
 			_ = os.Remove(dir) // fails if it was not made, or if it is in use by now
 		}
