@@ -1,8 +1,11 @@
 package api
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
@@ -126,4 +129,79 @@ func TestNoLookAheadWithoutALeader(t *testing.T) {
 			t.Errorf("%q: %+v, %v", policy, j.Start, err)
 		}
 	}
+}
+
+// A look-ahead takes a processor: the next one waits for its turn, or gives up with its caller.
+func TestOneLookAheadAtATime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newForesight(nil)
+		leave, err := f.enter(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		soon, cancel := context.WithTimeout(t.Context(), lookFor)
+		defer cancel()
+		if _, err := f.enter(soon); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("two at once: %v", err)
+		}
+		entered := make(chan error)
+		go func() {
+			end, err := f.enter(t.Context())
+			if err == nil {
+				end()
+			}
+			entered <- err
+		}()
+		synctest.Wait()
+		leave()
+		if err := <-entered; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A look-ahead stops after a second, and with its caller.
+func TestALookAheadEndsInTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		slow := within(ctx)
+		time.Sleep(lookFor)
+		if slow() {
+			t.Error("stopped before its time was up")
+		}
+		time.Sleep(1)
+		if !slow() {
+			t.Error("goes on when its time is up")
+		}
+		left := within(ctx)
+		cancel()
+		if !left() {
+			t.Error("goes on for a caller that has gone")
+		}
+	})
+}
+
+// What was predicted is shown to all who ask within some seconds, and for longer only
+// while the next look-ahead waits for its turn.
+func TestPredictionsAreShownForAWhile(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newForesight(nil)
+		if starts, fresh := f.last(); starts != nil || fresh {
+			t.Errorf("before any: %v, fresh %t", starts, fresh)
+		}
+		f.at, f.starts = time.Now(), map[cluster.JobID]PredictedStart{"j": {Workers: 1}}
+		for _, c := range []struct {
+			age   time.Duration
+			shown int
+			fresh bool
+		}{{0, 1, true}, {lookEvery - 1, 1, true}, {lookEvery, 1, false}, {lookAtMost, 1, false}, {lookAtMost + 1, 0, false}} {
+			time.Sleep(c.age - time.Since(f.at))
+			if starts, fresh := f.last(); len(starts) != c.shown || fresh != c.fresh {
+				t.Errorf("after %v: %v, fresh %t", c.age, starts, fresh)
+			}
+		}
+	})
 }

@@ -89,6 +89,17 @@ func TestUncertainSpeedsWidenTheInterval(t *testing.T) {
 	}
 }
 
+// The range of few draws holds less of what may come than that of many, and is widened.
+func TestFewFuturesWidenTheInterval(t *testing.T) {
+	a := runs("a", 0, 0)
+	a.Work, a.Alike = allocator.Work{}, []time.Duration{10 * time.Minute, 20 * time.Minute, 30 * time.Minute, 40 * time.Minute, 50 * time.Minute}
+	// Five futures: each length once, and (0.9·6/4 − 1) = 0.35 of 20 minutes more on either side.
+	s := look(t, asking(1, a, waits("b", time.Hour)), lookahead.Config{Futures: lookahead.LeastFutures})[0]
+	if low, high := s.Low.Sub(now), s.High.Sub(now); low > 4*time.Minute || high < 56*time.Minute || high > 65*time.Minute || s.At.Sub(now) < 28*time.Minute {
+		t.Errorf("%v to %v, median %v", low, high, s.At.Sub(now))
+	}
+}
+
 // The jobs that came lately come again, and where the policy prefers them a job waits longer.
 func TestJobsThatAreToCome(t *testing.T) {
 	p, err := policy.ByName("srtf")

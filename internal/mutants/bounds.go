@@ -33,6 +33,11 @@ var ofBounds = []Mutant{
 		Breaks: "requests that wait for etcd fill the agent's memory",
 	},
 	{
+		Name: "answered-bodies-leave-their-room", File: "api/body.go", Tests: "TestAnAnsweredBodyLeavesItsRoom",
+		Old: "defer room.leave()", New: "_ = room.leave",
+		Breaks: "an agent that has answered some large requests takes no more until it restarts",
+	},
+	{
 		Name: "followers-hold-no-body", File: "api/body.go", Tests: "TestOnlyWhatIsPostedHasABody",
 		Old: "case r.Method != http.MethodPost:", New: "case false:",
 		Breaks: "each follower keeps a body in the agent's memory for as long as it follows",

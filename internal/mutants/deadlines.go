@@ -32,4 +32,9 @@ var ofDeadlines = []Mutant{
 		Old: "ok && more > done {", New: "(ok || true) && more > done {",
 		Breaks: "more devices now, and a pause on the way back, cost a job its deadline",
 	},
+	{
+		Name: "renewing-breaks-no-promise", File: "coordinator/outlook.go", Tests: "TestRenewingBreaksNoPromise",
+		Old: "if _, ok := plan.Kept(id); !ok {\n\t\t\treturn k", New: "if _, ok := plan.Kept(id); !ok && false {\n\t\t\treturn k",
+		Breaks: "a promise that is kept is broken to save another one",
+	},
 }
