@@ -129,12 +129,8 @@ func valueWork(d *draft, order []int, devices int) valuation {
 	// Equals of known work are worth the same. Of those that are only expected to be equal, the
 	// earlier submitted is worth more, as if it had less left: equal shares would end them all late.
 	for n := 0; n < len(order); {
-		if d.guessed[order[n]] {
-			n++
-			continue
-		}
-		sum, m := 0.0, n
-		for ; m < len(order) && !d.guessed[order[m]] && weightedWork(d.jobs[order[m]]) == weightedWork(d.jobs[order[n]]); m++ {
+		sum, m := v.worth[order[n]], n+1
+		for ; m < len(order) && d.knownEquals(order[n], order[m]); m++ {
 			sum += v.worth[order[m]]
 		}
 		for _, i := range order[n:m] {
@@ -151,6 +147,11 @@ func valueWork(d *draft, order []int, devices int) valuation {
 	}
 	v.horizon = min(flowtimeHorizon.Seconds(), 2*sum/float64(max(1, len(order))))
 	return v
+}
+
+// knownEquals reports whether as much is known to be left of two jobs, by their weights.
+func (d *draft) knownEquals(i, k int) bool {
+	return !d.guessed[i] && !d.guessed[k] && weightedWork(d.jobs[i]) == weightedWork(d.jobs[k])
 }
 
 // of is what size k of job i is worth over the horizon, and the device time that it takes.

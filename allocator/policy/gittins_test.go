@@ -78,9 +78,9 @@ func TestExpectedWorkIsTheLeast(t *testing.T) {
 // Of jobs that are only expected to be equal the earlier submitted is worth more, as if it
 // had less left; of those that are known to be, each is worth the same.
 func TestUnknownEqualsAreServedInTheirOrder(t *testing.T) {
-	worth := func(work allocator.Work) []float64 {
+	worth := func(works ...allocator.Work) []float64 {
 		in := allocator.Input{Now: time.Unix(1e6, 0)}
-		for i := range 3 {
+		for i, work := range works {
 			in.Jobs = append(in.Jobs, allocator.JobView{
 				ID: cluster.JobID(string(rune('a' + i))), Sizes: []int{1, 2}, SubmittedAt: time.Unix(int64(i), 0), Work: work,
 			})
@@ -89,10 +89,13 @@ func TestUnknownEqualsAreServedInTheirOrder(t *testing.T) {
 		d.expectWork()
 		return valueWork(d, d.byWeightedWork([]int{0, 1, 2}), 4).worth
 	}
-	if w := worth(allocator.Work{}); !(w[0] > w[1] && w[1] > w[2]) {
-		t.Errorf("unknown: %v", w)
+	unknown, hour := allocator.Work{}, allocator.Left(time.Hour) // of an unknown job an hour is expected
+	for _, works := range [][]allocator.Work{{unknown, unknown, unknown}, {unknown, hour, unknown}, {hour, unknown, hour}} {
+		if w := worth(works...); !(w[0] > w[1] && w[1] > w[2]) {
+			t.Errorf("%v: %v", works, w)
+		}
 	}
-	if w := worth(allocator.Left(time.Hour)); w[0] != w[1] || w[1] != w[2] {
+	if w := worth(hour, hour, hour); w[0] != w[1] || w[1] != w[2] {
 		t.Errorf("known: %v", w)
 	}
 }
