@@ -180,6 +180,17 @@ func TestABudgetThatDoesNotLast(t *testing.T) {
 	if !s.At.IsZero() || !s.High.IsZero() || !s.Until.After(now) || asked > 21*lookahead.LeastFutures {
 		t.Errorf("%+v after %d questions", s, asked)
 	}
+	// With many jobs, of which each question counts all, it lasts for two of each future.
+	var many []allocator.JobView
+	for i := range 29 {
+		many = append(many, waits(fmt.Sprintf("w%02d", i), time.Hour))
+	}
+	asked = 0
+	q = asking(1, append(many, runs("a", 0, 1000*time.Hour))...)
+	s = look(t, q, lookahead.Config{Policy: counted{&asked}, Budget: 60 * lookahead.LeastFutures})[0]
+	if !s.At.IsZero() || asked > 3*lookahead.LeastFutures {
+		t.Errorf("many: %+v after %d questions", s, asked)
+	}
 	stops := 0
 	s = look(t, q, lookahead.Config{Policy: counted{&asked}, Stop: func() bool { stops++; return stops > 1 }})[0]
 	if !s.At.IsZero() || s.Until.After(now.Add(time.Hour)) {
