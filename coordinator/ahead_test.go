@@ -1,6 +1,8 @@
 package coordinator_test
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -39,6 +41,10 @@ func TestLookAheadKnowsWhatTheLeaderKnows(t *testing.T) {
 		started b
 		advance 5m
 		stopped a finished=yes
+		submit f workers=1..1
+		started f
+		advance 3m
+		stopped f finished=yes
 		advance 1m
 		submit c workers=1..1 eta=30m
 		started c
@@ -57,7 +63,7 @@ func TestLookAheadKnowsWhatTheLeaderKnows(t *testing.T) {
 	if since := l.now.Sub(q.Asked); since < 0 || since >= time.Minute {
 		t.Errorf("asked %v ago", since)
 	}
-	want := map[cluster.JobID]time.Duration{"a-aaaaaa": 10 * time.Minute, "b-aaaaaa": 20 * time.Minute, "c-aaaaaa": 30 * time.Minute, "d-aaaaaa": 40 * time.Minute, "e-aaaaaa": time.Hour}
+	want := map[cluster.JobID]time.Duration{"a-aaaaaa": 10 * time.Minute, "b-aaaaaa": 20 * time.Minute, "c-aaaaaa": 30 * time.Minute, "d-aaaaaa": 40 * time.Minute, "e-aaaaaa": time.Hour, "f-aaaaaa": 3 * time.Minute} // nothing was told of f: its time is its work
 	if len(q.Arrivals) != len(want) || l.now.Sub(q.Since) != time.Hour {
 		t.Errorf("%d jobs came in %v", len(q.Arrivals), l.now.Sub(q.Since))
 	}
@@ -69,7 +75,7 @@ func TestLookAheadKnowsWhatTheLeaderKnows(t *testing.T) {
 }
 
 // A dry run gives the answer that a submission gets, and writes nothing; the promise is in
-// the question that the look-ahead goes on with.
+// the question that the look-ahead goes on with, and so is what it leaves to those promised before.
 func TestADryRunAnswersAsASubmissionDoes(t *testing.T) {
 	t.Parallel()
 	l := newLab()
@@ -78,19 +84,21 @@ func TestADryRunAnswersAsASubmissionDoes(t *testing.T) {
 		submit j workers=1..4 eta=1h deadline=80m
 		started j`)
 	for _, c := range []struct {
-		name, says string
-		due        time.Duration
-		promised   bool
+		name          string
+		most          int
+		eta, deadline time.Duration
+		promised      bool
 	}{
-		{"k", "submit k workers=1..4 eta=150m deadline=65m", 65 * time.Minute, false},
-		{"m", "submit m workers=1..4 eta=30m deadline=3h", 3 * time.Hour, true},
+		{"k", 4, 150 * time.Minute, 65 * time.Minute, false},
+		{"o", 2, time.Hour, 64 * time.Minute, true},
+		{"p", 2, time.Hour, 64 * time.Minute, true}, // for which j makes room
 	} {
 		cfg, m := l.reader(t, "elasticflow")
 		before := l.mem.Revision()
-		due := l.now.Add(c.due)
-		eta := map[string]time.Duration{"k": 150 * time.Minute, "m": 30 * time.Minute}[c.name]
+		due := l.now.Add(c.deadline)
 		spec := recorded[record.Submitted](l.mem, record.SpecKey("j-aaaaaa"))
-		spec.ID, spec.Name, spec.Deadline, spec.ETA, spec.Answer = cluster.JobID(c.name+"-aaaaaa"), c.name, &due, cluster.Duration(eta), nil
+		spec.ID, spec.Name, spec.Deadline, spec.ETA, spec.Answer = cluster.JobID(c.name+"-aaaaaa"), c.name, &due, cluster.Duration(c.eta), nil
+		spec.MaxWorkers = c.most
 		q, answer := coordinator.DryRun(cfg, m, l.now, spec)
 		if l.mem.Revision() != before {
 			t.Errorf("%s: something was written", c.name)
@@ -99,7 +107,12 @@ func TestADryRunAnswersAsASubmissionDoes(t *testing.T) {
 		if last.ID != spec.ID || (last.Promise != nil) != c.promised || q.Input.Jobs[0].Promise == nil {
 			t.Errorf("%s: %+v", c.name, q.Input.Jobs)
 		}
-		play(t, l, c.says)
+		play(t, l, fmt.Sprintf("submit %s workers=1..%d eta=%s deadline=%s", c.name, c.most, c.eta, c.deadline))
+		for _, j := range q.Input.Jobs {
+			if p, ok := recorded[record.Promises](l.mem, record.PromisedKey).Jobs[j.ID]; ok && !slices.Equal(j.Promise.Profile, p.Profile) {
+				t.Errorf("%s: %s is shown %v, and promised %v", c.name, j.ID, j.Promise.Profile, p.Profile)
+			}
+		}
 		got := recorded[record.Submitted](l.mem, record.SpecKey(spec.ID)).Answer
 		if got == nil || answer == nil || got.Promised != c.promised || answer.Promised != got.Promised || answer.Why != got.Why || !answer.Ends.Equal(got.Ends) {
 			t.Errorf("%s: dry run %+v, submitted %+v", c.name, answer, got)
