@@ -79,13 +79,46 @@ func fail(in situation) *move {
 	if restarts > most {
 		return end(in, cluster.Failed, fmt.Sprintf("%s; gave up after %s", reason, count(most, "restart")))
 	}
-	return backOff(in, restarts, restarts-1, fmt.Sprintf("%s; restart %d of %d", reason, restarts, most))
+	reason += fmt.Sprintf("; restart %d of %d", restarts, most)
+	begun, further := gotFurther(in)
+	after := failures{restarts: restarts, step: max(in.state().FailedStep, begun)}
+	switch {
+	case !further:
+		after.inVain = in.state().FailedInVain + 1
+		if after.step > 0 {
+			reason += fmt.Sprintf(": nothing was trained beyond step %d since the last failure", after.step)
+		}
+		return backOff(in, after, after.inVain-1, reason)
+	case outOfMemory(in), in.now.Sub(in.gen.Plan.Value.At) < in.cfg.Timing.BackoffFirst:
+		return backOff(in, after, 0, reason)
+	}
+	if m := startAfter(in, after, in.world().Size(), fmt.Sprintf("%s, at once: it had come to step %d", reason, begun)); m != nil && m.sends() {
+		return m
+	}
+	return backOff(in, after, 0, reason)
+}
+
+// gotFurther reports whether the newest generation has trained beyond where it began and
+// beyond where the job failed last, and to which step it came, -1 if nothing says so. Then
+// it is the world that has failed, not the script, and another begins at once: a
+// script that fails where it failed before would do so again. One that ran for less than the
+// first wait waits as well, whatever it says, and that bounds how fast it all repeats. See ADR 49.
+func gotFurther(in situation) (step int64, further bool) {
+	step, known := stepsBegun(in)
+	if c := in.Committed; c.Exists() && c.Value.Generation == in.number() {
+		step, known = max(step, c.Value.Step), true
+	}
+	before := in.state().FailedStep
+	if r := in.gen.Plan.Value.Resume; r != nil {
+		before = max(before, r.Step)
+	}
+	return step, known && step > before
 }
 
 // backOff makes the job wait; the wait doubles with each of n failures before.
-func backOff(in situation, restarts, n int, reason string) *move {
-	s := next(in, cluster.Backoff, reason)
-	s.Restarts, s.Next = restarts, in.now.Add(doubled(in.cfg.Timing.BackoffFirst, in.cfg.Timing.BackoffMost, n))
+func backOff(in situation, after failures, n int, reason string) *move {
+	s := after.countedIn(next(in, cluster.Backoff, reason))
+	s.Next = in.now.Add(doubled(in.cfg.Timing.BackoffFirst, in.cfg.Timing.BackoffMost, n))
 	return recordPhase(in, "backoff", s)
 }
 

@@ -19,7 +19,7 @@ func backOffFenced(in situation) *move {
 	if n < patience {
 		return nil
 	}
-	return backOff(in, in.state().Restarts, fencedBackoff*(n-patience), in.gen.Halt.Value.Why)
+	return backOff(in, failuresOf(in.state()), fencedBackoff*(n-patience), in.gen.Halt.Value.Why)
 }
 
 // fencedSoon counts the newest generations in a row that were fenced within the time

@@ -100,7 +100,7 @@ func backOffUnformed(in situation) *move {
 	if neverRan(in) < patience {
 		return nil
 	}
-	return backOff(in, in.state().Restarts, neverRan(in)-patience, in.gen.Halt.Value.Why)
+	return backOff(in, failuresOf(in.state()), neverRan(in)-patience, in.gen.Halt.Value.Why)
 }
 
 // restart starts the next generation.

@@ -29,6 +29,11 @@ func startQueued(in situation) *move {
 // for N nodes; each node that the job leaves adds the deletion of a grant. What
 // is more than etcd takes follows: see regrant.
 func start(in situation, from int, why string) *move {
+	return startAfter(in, failuresOf(in.state()), from, why)
+}
+
+// startAfter is start where the job has failed so often.
+func startAfter(in situation, after failures, from int, why string) *move {
 	a, found := startable(in)
 	if a == nil || noUsableCheckpoint(in.job) {
 		return found
@@ -55,7 +60,7 @@ func start(in situation, from int, why string) *move {
 	if lost := in.roll.Lost(); from > 0 && len(lost) > 0 && !strings.Contains(why, lostWhy(lost)) {
 		why = lostWhy(lost) + "; " + why
 	}
-	s := remember(in, next(in, cluster.Starting, why))
+	s := after.countedIn(remember(in, next(in, cluster.Starting, why)))
 	s.Generation = world.Generation
 	if from > 0 && shouldPin(in) {
 		s.Pinned = true

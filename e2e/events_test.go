@@ -75,7 +75,7 @@ func TestEvents(t *testing.T) {
 			job = append(job, e.Kind)
 		}
 	}
-	for _, want := range []string{"submitted", "started", "halting", "rescaled", "worker-failed", "backoff", "stopping", "stopped"} {
+	for _, want := range []string{"submitted", "started", "halting", "rescaled", "worker-failed", "stopping", "stopped"} {
 		if !slices.Contains(job, want) {
 			t.Errorf("of the job nothing tells %s: %v", want, job)
 		}

@@ -56,6 +56,10 @@ type State struct {
 	Next time.Time `json:"next,omitzero"`
 	// Restarts counts the failures charged against Spec.MaxRestarts.
 	Restarts int `json:"restarts,omitempty"`
+	// FailedInVain counts those of them in a row since the job last trained beyond FailedStep,
+	// which is the highest step that is known to have been begun when it failed.
+	FailedInVain int   `json:"failed_in_vain,omitempty"`
+	FailedStep   int64 `json:"failed_step,omitempty"`
 	// Pinned: a halt of this job committed nothing, so that rescaling it would
 	// lose its work; it keeps its world until it commits.
 	Pinned bool `json:"pinned,omitempty"`

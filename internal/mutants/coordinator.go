@@ -76,7 +76,7 @@ var ofCoordinator = []Mutant{
 	},
 	{
 		Name: "out-of-memory-in-a-halt-is-remembered", File: "coordinator/start.go", Tests: "TestStories/out_of_memory_in_halt",
-		Old: "s := remember(in, next(in, cluster.Starting, why))", New: "s := next(in, cluster.Starting, why)",
+		Old: "remember(in, next(in, cluster.Starting, why))", New: "next(in, cluster.Starting, why)",
 		Breaks: "the same, one world later",
 	},
 	{
@@ -103,6 +103,16 @@ var ofCoordinator = []Mutant{
 		Name: "out-of-memory-scaled", File: "coordinator/start.go", Tests: "TestStories/out_of_memory_scaled",
 		Old: "in.state().OutOfMemory && !slices.Contains(in.sizes, t.Workers()) {", New: "in.state().OutOfMemory {",
 		Breaks: "a job that its owner has scaled to what ran out of memory waits for ever (I9)",
+	},
+	{
+		Name: "failing-where-it-failed-waits", File: "coordinator/fail.go", Tests: "TestStories/restart_at_once",
+		Old: "step, known && step > before", New: "step, known",
+		Breaks: "a script that fails again and again at one step starts again as fast as processes start",
+	},
+	{
+		Name: "failing-at-once-waits", File: "coordinator/fail.go", Tests: "TestStories/restart_at_once",
+		Old: "case outOfMemory(in), in.now.Sub(in.gen.Plan.Value.At) < in.cfg.Timing.BackoffFirst:", New: "case outOfMemory(in):",
+		Breaks: "a script that says that it has come far, and ends, starts again as fast as processes start",
 	},
 	{
 		Name: "state-compare", File: "coordinator/transactions.go", Tests: storms,
