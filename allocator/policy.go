@@ -90,6 +90,8 @@ type JobView struct {
 	// Fastest is how it does the most samples in a second where its batch ranges; nil = nothing
 	// was measured, or it has one batch.
 	Fastest *Fastest
+	// Loss is where in its training it is by the losses that it tells; nil = unknown.
+	Loss *Loss
 	// StartCosts are what a start at each of Sizes costs, in time without training; nil = DefaultStartCost.
 	StartCosts []time.Duration
 	// Careful are Speeds as they are in 19 of 20 cases at least, for promises; nil = Speeds.
@@ -113,6 +115,15 @@ type Fastest struct {
 	Batches []int
 	// Staying is that of its present world, where that has another batch; else 0.
 	Staying float64
+}
+
+// Loss is where in its training a job is.
+type Loss struct {
+	// Fall is by which part of all of its fall so far the loss falls in 100 steps: near 1 for a
+	// young job, near 0 for one that converges.
+	Fall float64
+	// Flat is why more steps gain nothing, by the loss; empty = they do, or that is not known.
+	Flat string
 }
 
 // Promise is how many devices a job was promised, from the running slot of time on.

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -40,7 +41,8 @@ type measure struct {
 	last       map[cluster.NodeID]record.JobProgress // that were folded
 	points     []record.SpeedPoint                   // of generations before, which no record has yet
 	folds      int                                   // reports
-	noise      float64                               // gradient noise scale that it has told; 0 = none
+	loss       goodput.LossMeter
+	noise      float64 // gradient noise scale that it has told; 0 = none
 	// before is for how many seconds generations before did steps that count, where no
 	// record has all of that yet; -1 = the job's speed record has.
 	before float64
@@ -139,6 +141,7 @@ func (ms *measures) fold(mirror *record.Mirror, v *record.JobView, r report) {
 		if !ms.listing {
 			m.meter = goodput.After(begins(v, plan, r.seen, m.points))
 		}
+		m.loss = lossBefore(v, plan, before, r.Step)
 		ms.of[v.ID] = m
 	}
 	if r.FirstAt.IsZero() { // as in the last word of a script
@@ -149,7 +152,42 @@ func (ms *measures) fold(mirror *record.Mirror, v *record.JobView, r report) {
 	if told := r.NoiseScale; r.node == plan.World.Members[0].Node && record.SoundNoise(told) && (m.noise == 0 || math.Abs(math.Log(told/m.noise)) > newNoise) {
 		m.noise = told
 	}
+	m.loss.Fold(toldLosses(m.last))
 	m.meter.Fold(goodput.Sample{Node: string(r.node), At: r.At, Seen: r.seen, Step: r.Step, Samples: r.Samples})
+}
+
+// lossBefore are the windows of losses that a generation goes on with, as its first report
+// is of a step: of those before it as they were seen, or else as they are recorded. A leader that
+// takes over in the middle of a generation goes on with those recorded of it.
+func lossBefore(v *record.JobView, plan record.Plan, before *measure, step int64) goodput.LossMeter {
+	if plan.Resume != nil && v.Speed.Value.Generation != v.State.Value.Generation {
+		step = plan.Resume.Step
+	}
+	if before != nil {
+		return before.loss.Next(step)
+	}
+	recorded := goodput.LossMeter{Windows: recordedLosses(v)}
+	return recorded.Next(step)
+}
+
+// toldLosses is what the nodes of a generation have told, up to the step of the first of them.
+func toldLosses(last map[cluster.NodeID]record.JobProgress) (t goodput.Told) {
+	for _, node := range slices.Sorted(maps.Keys(last)) { // sums depend on the order
+		p := last[node]
+		t.Step = max(t.Step, p.Step)
+		t.Sum += p.LossSum
+		t.Told += p.Losses
+		t.Bad += p.BadLosses
+	}
+	return t
+}
+
+// recordedLosses are the windows of the job's speed record.
+func recordedLosses(v *record.JobView) (out []goodput.LossWindow) {
+	for _, w := range v.Speed.Value.Losses {
+		out = append(out, goodput.LossWindow{Step: w.Step, Mean: w.Mean, Told: w.Told})
+	}
+	return out
 }
 
 // newNoise is by how much the gradient noise scale must have changed, as a log, to count: the

@@ -173,6 +173,7 @@ func asked(in situation) allocator.JobView {
 	f := foresee(of)
 	v.Work, v.Alike, v.Speeds, v.StartCosts = f.Work, f.Alike, f.Speeds, f.StartCosts
 	v.Batches, v.Staying, v.Fastest = f.Batches, f.Staying, f.Fastest
+	v.Loss = lossOf(in)
 	v.Careful, v.Booting = f.Careful(), booting(in, v)
 	v.Promise, _ = promised(in)
 	return v

@@ -38,7 +38,7 @@ func recordSpeed(in situation) *move {
 		was := in.Speed.Value
 		return writeSpeed(in, record.Speed{
 			Generation: in.number(), Step: -1, Samples: -1, Points: was.Points, Starts: was.Starts, Problem: silentText,
-			NoiseScale: was.NoiseScale, BaseSteps: was.BaseSteps, Told: was.Told, UsefulS: was.UsefulS, UsefulBeforeS: was.UsefulS,
+			NoiseScale: was.NoiseScale, Losses: was.Losses, BaseSteps: was.BaseSteps, Told: was.Told, UsefulS: was.UsefulS, UsefulBeforeS: was.UsefulS,
 		})
 	}
 	if m.generation != in.number() || recordedLately(in, m) {
@@ -157,6 +157,7 @@ func speedOf(in situation, m *measure) record.Speed {
 	if step, samples, ok := m.meter.Step(); ok && !void(in) {
 		s.Step, s.Samples = step, cmp.Or(samples, -1)
 	}
+	s.Losses = lossWindows(in)
 	s.NoiseScale, s.BaseSteps = noiseOf(in), was.BaseSteps
 	if b := in.Spec.Value.BatchSize; b.Max > b.Min && s.Step >= 0 {
 		s.BaseSteps = inBaseSteps(in, m, s.Step)
@@ -188,6 +189,9 @@ func tell(in situation, m *measure, s *record.Speed) {
 	s.Problem = fault.Text
 	if now.Doubt != "" && !fault.Void {
 		s.Problem = join(s.Problem, now.Doubt)
+	}
+	if m.loss.NotNumbers() {
+		s.Problem = join(s.Problem, goodput.LossNotNumbers+": what it has learnt is lost; stop it, and resume from a checkpoint before that, say with a lower learning rate")
 	}
 	if fault.Void {
 		s.Problem += ": what it reports is not used"

@@ -2,6 +2,7 @@ package coordinator_test
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 // reportEvery is how often a story's nodes write their progress.
 const reportEvery = 10 * time.Second
 
-// train j for=2m rate=20 [n1] [boot=8s] [clock=2h] [noise=640] [base=9000]: its members report while time passes; the first of
+// train j for=2m rate=20 [n1] [boot=8s] [clock=2h] [noise=640] [base=9000] [loss=0.001]: its members report while time passes; the first of
 // a generation after boot; their clocks are ahead.
 func (l *lab) train(w words) error {
 	total, rate, boot := w.duration("for", time.Minute), w.float("rate"), w.duration("boot", 0)
@@ -50,6 +51,7 @@ func (l *lab) report(w words, more int64) {
 		if base := w.float("base"); base > 0 {
 			p.BaseSteps = base
 		}
+		p = withLosses(w, p, more)
 		if all.Jobs == nil {
 			all.Jobs = map[cluster.JobID]record.JobProgress{}
 		}
@@ -57,6 +59,19 @@ func (l *lab) report(w words, more int64) {
 		l.commit(record.Put(record.ProgressKey(n), all))
 	}
 	l.watch()
+}
+
+// withLosses adds the losses of ten reports: 2·e^(−loss·step), or what are no numbers.
+func withLosses(w words, p record.JobProgress, steps int64) record.JobProgress {
+	switch text := w.text("loss", ""); {
+	case text == "" || steps == 0:
+	case text == "nan":
+		p.BadLosses += 10
+	default:
+		p.LossSum += 10 * 2 * math.Exp(-w.float("loss")*float64(p.Step))
+		p.Losses += 10
+	}
+	return p
 }
 
 // forecasts: what the next decision is told of jobs is shown.
@@ -90,6 +105,12 @@ func (l *lab) sayForecasts(in allocator.Input) {
 		if j.Staying > 0 {
 			batches += fmt.Sprintf(" staying=%.2f", j.Staying)
 		}
+		if j.Fastest != nil {
+			batches += fmt.Sprintf(" samples=%s of %v", rounded(j.Fastest.Speeds), j.Fastest.Batches)
+		}
+		if j.Loss != nil {
+			batches += strings.TrimSuffix(fmt.Sprintf(" falls=%.3f %q", j.Loss.Fall, j.Loss.Flat), ` ""`)
+		}
 		l.say("  told %s left=%s%s speeds=%s%s starts=%v", j.ID, work, alike, speeds, batches, j.StartCosts)
 	}
 }
@@ -109,6 +130,9 @@ func describeSpeed(s record.Speed, now time.Time) string {
 	}
 	if g := s.Goodput(); g > 0 {
 		out += fmt.Sprintf(" goodput=%.2f", g)
+	}
+	if n := len(s.Losses); n > 0 {
+		out += fmt.Sprintf(" losses=%.3g…%.3g*%d", s.Losses[0].Mean, s.Losses[n-1].Mean, n)
 	}
 	if s.Problem != "" {
 		out += fmt.Sprintf(" %q", s.Problem)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -197,6 +198,10 @@ func (p JobProgress) possible() JobProgress {
 	p.BaseSteps = min(max(p.BaseSteps, 0), MaxCount)
 	if !SoundNoise(p.NoiseScale) {
 		p.NoiseScale = 0
+	}
+	p.Losses, p.BadLosses = min(max(p.Losses, 0), MaxCount), min(max(p.BadLosses, 0), MaxCount)
+	if !(math.Abs(p.LossSum) <= MaxLoss*float64(p.Losses)) {
+		p.LossSum, p.Losses = 0, 0
 	}
 	p.Line = Cut(p.Line, maxProgressLine)
 	if p.FirstStep <= 0 || p.FirstStep > p.Step || p.FirstAt.IsZero() || p.FirstAt.After(p.At) {

@@ -219,6 +219,8 @@ func TestImpossibleReportsAreCut(t *testing.T) {
 		"impossible speeds":  {func(p *record.JobProgress) { p.StepsPerSecond, p.SamplesPerSecond = 1e300, -1 }, func() record.JobProgress { p := sound; p.StepsPerSecond, p.SamplesPerSecond = 0, 0; return p }()},
 		"a noise below zero": {func(p *record.JobProgress) { p.NoiseScale, p.BaseSteps = -1, -1 }, sound},
 		"a noise too large":  {func(p *record.JobProgress) { p.NoiseScale = 1e300 }, sound},
+		"a huge loss":        {func(p *record.JobProgress) { p.LossSum, p.Losses = 1e300, 3 }, sound},
+		"negative losses":    {func(p *record.JobProgress) { p.LossSum, p.Losses, p.BadLosses = 1, -3, -1 }, sound},
 		"a huge step":        {func(p *record.JobProgress) { p.Step = math.MaxInt64 }, func() record.JobProgress { p := sound; p.Step = record.MaxCount; return p }()},
 	} {
 		p := sound

@@ -172,6 +172,11 @@ type JobProgress struct {
 	Step       int64              `json:"step"`
 	Samples    int64              `json:"samples"` // -1 = unknown
 	Loss       *float64           `json:"loss,omitempty"`
+	// LossSum is the sum of all Losses that ranks of the node have told in the generation, from
+	// which a reader makes the means of any steps; BadLosses is how many more were no numbers.
+	LossSum   float64 `json:"loss_sum,omitempty"`
+	Losses    int64   `json:"losses,omitempty"`
+	BadLosses int64   `json:"bad_losses,omitempty"`
 	// NoiseScale is the gradient noise scale in samples, and BaseSteps what all steps so
 	// far are worth in steps at the smallest batch, both as the script tells; 0 = it does not.
 	NoiseScale float64 `json:"noise_scale,omitempty"`

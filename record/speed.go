@@ -15,6 +15,8 @@ const (
 	MaxSpeedPoints = 48
 	// MaxStartPoints bounds the starts of which the cost is kept.
 	MaxStartPoints = 16
+	// MaxLosses bounds the windows of losses.
+	MaxLosses = 9
 	// MaxCurve bounds the sizes of which a speed is told.
 	MaxCurve = 32
 	// MaxTold bounds the predictions of one job that are kept, and MaxEnds those of a
@@ -43,6 +45,8 @@ type Speed struct {
 	// worth in steps at the smallest batch, as its ranks told; 0 = they did not.
 	NoiseScale float64 `json:"noise_scale,omitempty"`
 	BaseSteps  int64   `json:"base_steps,omitempty"`
+	// Losses are means of the losses that it told, over windows of steps: the first, and the newest.
+	Losses []LossWindow `json:"losses,omitempty"`
 	// Curve is its speed at each of the sizes that it may have, by size; where the batch
 	// ranges, in steps at the smallest that those at the best are worth.
 	Curve []CurvePoint `json:"curve,omitempty"`
@@ -60,6 +64,13 @@ type Speed struct {
 	Kind string `json:"kind,omitempty"`
 	// Problem says in words what is wrong with what its ranks report; empty = nothing.
 	Problem string `json:"problem,omitempty"`
+}
+
+// LossWindow is the mean of Told losses up to a step.
+type LossWindow struct {
+	Step int64   `json:"step"`
+	Mean float64 `json:"mean"`
+	Told int64   `json:"told"`
 }
 
 // SpeedPoint is the measured speed of worlds that are alike.
@@ -144,6 +155,7 @@ func (s Speed) cut(most int) any {
 	if s.BaseSteps = min(max(s.BaseSteps, 0), MaxCount); !SoundNoise(s.NoiseScale) {
 		s.NoiseScale = 0
 	}
+	s.Losses = soundLosses(s.Losses)
 	s.Curve = slices.DeleteFunc(slices.Clone(s.Curve), func(p CurvePoint) bool { return p.Workers < 1 || !rate(p.StepsPerSecond) })
 	s.Curve = s.Curve[:min(len(s.Curve), MaxCurve)]
 	s.Told = slices.DeleteFunc(slices.Clone(s.Told), func(p ToldEnd) bool { return p.At.IsZero() || !within(p.RemainingS) })
@@ -180,6 +192,17 @@ const maxStartSeconds = 24 * 3600
 
 // within reports whether a time can be that of a job, in seconds.
 func within(s float64) bool { return s >= 0 && s <= 10*365*24*3600 }
+
+// MaxLoss is more than any loss is that a training can learn from.
+const MaxLoss = 1e9
+
+// soundLosses leaves out what is no mean of losses, and what is too much.
+func soundLosses(windows []LossWindow) []LossWindow {
+	windows = slices.DeleteFunc(slices.Clone(windows), func(w LossWindow) bool {
+		return w.Step < 0 || w.Step > MaxCount || w.Told < 1 || !(math.Abs(w.Mean) <= MaxLoss)
+	})
+	return windows[:min(len(windows), MaxLosses)]
+}
 
 // MaxRate is more steps in a second than any training does.
 const MaxRate = 1e6

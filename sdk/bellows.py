@@ -1292,6 +1292,8 @@ class _Link:
     def progress(self, what: _Report, age: float = 0.0) -> None:
         """Say how far this rank is; ``age`` is how many seconds ago it got there."""
         told: Dict[str, Any] = {"step": what.step, "samples": what.samples, "loss": _finite(what.loss)}
+        if what.loss is not None and told["loss"] is None:
+            told["loss_is_no_number"] = True
         for name, value in (("noise_scale", _positive(what.noise_scale)), ("base_steps", _positive(what.base_steps))):
             if value is not None:
                 told[name] = value
@@ -1650,7 +1652,7 @@ class _Run:
         if unsent is not None and self.link is not None:
             what, when = unsent
             try:
-                what = what._replace(loss=_finite(what.loss))
+                what = what._replace(loss=None if what.loss is None else float(what.loss))
             except Exception:  # such as of a device that has failed: the script is ending, for a reason of its own
                 what = what._replace(loss=None)
             self.link.progress(what, time.monotonic() - when)

@@ -94,7 +94,7 @@ func (l *lineReader) tell(matched bool) {
 // bySDK hears that ranks say by the SDK how far they are: what lines have said is forgotten.
 func (r *reporter) bySDK() {
 	if r.order.Progress != "" && !r.sdkReports {
-		r.report.Progress, r.first = nil, nil
+		r.report.Progress, r.first, r.losses = nil, nil, losses{}
 		r.linesProblem("")
 	}
 	r.sdkReports = true

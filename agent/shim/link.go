@@ -56,9 +56,10 @@ type finished struct {
 	Step    int64    `json:"step"`    // optimiser steps finished
 	Samples int64    `json:"samples"` // consumed since the start of training; -1 = unknown
 	Loss    *float64 `json:"loss"`
-	Noise   float64  `json:"noise_scale"` // see record.JobProgress.NoiseScale
-	Base    float64  `json:"base_steps"`  // and BaseSteps
-	Age     float64  `json:"age"`         // how many seconds ago the step was finished: 0 but for a word that the SDK kept back
+	BadLoss bool     `json:"loss_is_no_number"` // it told one that is NaN or infinite
+	Noise   float64  `json:"noise_scale"`       // see record.JobProgress.NoiseScale
+	Base    float64  `json:"base_steps"`        // and BaseSteps
+	Age     float64  `json:"age"`               // how many seconds ago the step was finished: 0 but for a word that the SDK kept back
 	line    string   // see record.JobProgress.Line
 }
 

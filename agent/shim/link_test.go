@@ -405,3 +405,19 @@ func TestSocketsAreNotFlooded(t *testing.T) {
 	})
 	f.retire()
 }
+
+// All losses of a node's ranks are added up, whichever rank was first at a step; one that is no
+// number, or too large to be one, is counted and hides no other.
+func TestLossesAreAddedUp(t *testing.T) {
+	m := assemble(&shared{}, Report{})
+	told := func(step int64, loss float64) { m.progressed(finished{Step: step, Samples: -1, Loss: &loss}) }
+	told(1, 2)
+	told(1, 3) // another rank
+	told(2, 1e300)
+	m.progressed(finished{Step: 3, Samples: -1, BadLoss: true})
+	m.progressed(finished{Step: 4, Samples: -1}) // none is told
+	told(5, -1)
+	if p := m.report.Progress; p.LossSum != 4 || p.Losses != 3 || p.BadLosses != 2 {
+		t.Errorf("sum %v of %d losses, %d bad", p.LossSum, p.Losses, p.BadLosses)
+	}
+}

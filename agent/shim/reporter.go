@@ -3,6 +3,7 @@ package shim
 import (
 	"cmp"
 	"encoding/json"
+	"math"
 	"slices"
 	"time"
 
@@ -37,6 +38,7 @@ type reporter struct {
 	report       Report
 	dirty        bool // the report has changed
 	fresh        bool // its progress has
+	losses       losses
 	progressDue  bool // progress waits for its next second
 	sdkReports   bool // ranks say by the SDK how far they are: their lines do not count
 	progressSent int64
@@ -127,15 +129,18 @@ func (r *reporter) progressed(f finished) {
 		return
 	}
 	p := r.report.Progress
+	r.losses.add(f)
 	if p != nil && f.Step <= p.Step {
 		if f.Step == p.Step && (p.Loss == nil && f.Loss != nil || p.NoiseScale == 0 && f.Noise > 0) {
 			next := *p
+			next.LossSum, next.Losses, next.BadLosses = r.losses.sum, r.losses.told, r.losses.bad
 			next.Loss, next.NoiseScale, next.BaseSteps = cmp.Or(p.Loss, f.Loss), cmp.Or(p.NoiseScale, f.Noise), cmp.Or(p.BaseSteps, f.Base)
 			r.report.Progress, r.progressDue = &next, true
 		}
 		return
 	}
 	next := &record.JobProgress{Generation: r.order.World.Generation, Step: f.Step, Samples: max(f.Samples, -1), Loss: f.Loss, NoiseScale: f.Noise, BaseSteps: f.Base, At: time.Now(), Line: f.line}
+	next.LossSum, next.Losses, next.BadLosses = r.losses.sum, r.losses.told, r.losses.bad
 	if p != nil { // not before the last report, whatever the script says
 		age := time.Duration(min(max(f.Age, 0), next.At.Sub(r.progressAt).Seconds()) * float64(time.Second))
 		next.At = next.At.Add(-age)
@@ -143,6 +148,23 @@ func (r *reporter) progressed(f finished) {
 	r.progressAt = next.At
 	r.measure(next)
 	r.report.Progress, r.progressDue = next, true
+}
+
+// losses are those that the node's ranks have told in the generation. One that is beyond
+// record.MaxLoss would hide all others in the sum, and counts as none.
+type losses struct {
+	sum       float64
+	told, bad int64
+}
+
+func (l *losses) add(f finished) {
+	switch {
+	case f.Loss != nil && math.Abs(*f.Loss) <= record.MaxLoss:
+		l.sum += *f.Loss
+		l.told++
+	case f.Loss != nil || f.BadLoss:
+		l.bad++
+	}
 }
 
 // measure adds to a report how fast the generation is, from its first finished step on.

@@ -28,7 +28,8 @@ var update = flag.Bool("update", false, "rewrite the expected lines of the stori
 //	node NAME DEVICES          a node joins
 //	cordon NAME, lose NAME     a node gets no new work, or is gone
 //	job NAME [sizes=1..8] [workers=2] [trained=5m] [remaining=1h] [priority=1]
-//	         [deadline=3h] [exclude=n1,n2] [speeds=1,1.6] [starts=5s,60s] [samples=1,1.9 [slow=0.6]] [pinned]      a job, submitted a second after the last one
+//	         [deadline=3h] [exclude=n1,n2] [speeds=1,1.6] [starts=5s,60s] [samples=1,1.9 [slow=0.6]] [pinned]
+//	         [fall=0.1] [flat=its_loss_rises] [range=128..512]      a job, submitted a second after the last one
 //	pin NAME, unpin NAME, end NAME
 //	advance 5m                 time passes; what runs is trained
 //	decide, decide between     the policy is asked, and its answer put in force
@@ -169,6 +170,16 @@ func (s *story) job(f []string) {
 		switch key {
 		case "sizes":
 			var low, high int
+			if !strings.Contains(value, "..") {
+				j.Sizes = nil
+				for text := range strings.SplitSeq(value, ",") {
+					size, errOne := strconv.Atoi(text)
+					err = errors.Join(err, errOne)
+					j.Sizes = append(j.Sizes, size)
+				}
+				j.BatchSize = cluster.BatchSize{Min: 12 << 14, Max: 12 << 14}
+				break
+			}
 			_, err = fmt.Sscanf(value, "%d..%d", &low, &high)
 			j.Sizes = slices.DeleteFunc(slices.Clone(powers()), func(k int) bool { return k < low || k > high })
 		case "workers":
@@ -213,6 +224,15 @@ func (s *story) job(f []string) {
 				fastest.Speeds, fastest.Batches = append(fastest.Speeds, speed), append(fastest.Batches, j.BatchSize.Max)
 			}
 			j.Fastest = fastest
+		case "fall":
+			j.Loss = &allocator.Loss{}
+			j.Loss.Fall, err = strconv.ParseFloat(value, 64)
+		case "flat":
+			j.Loss = &allocator.Loss{Flat: strings.ReplaceAll(value, "_", " ")}
+		case "range": // of its batch, from its smallest
+			var least, most int
+			_, err = fmt.Sscanf(value, "%d..%d", &least, &most)
+			j.BatchSize = cluster.BatchSize{Min: least, Max: most}
 		case "slow": // what it does in samples with the batch that it has
 			j.Fastest.Staying, err = strconv.ParseFloat(value, 64)
 		case "pinned":
@@ -270,7 +290,7 @@ func (s *story) decide(p allocator.Policy) {
 		if was := s.in.Jobs[i].Workers; was != d.Workers {
 			change = fmt.Sprintf("%d -> %d", was, d.Workers)
 		}
-		if s.in.Jobs[i].Fastest != nil && d.BatchSize != s.in.Jobs[i].Present.BatchSize {
+		if b := s.in.Jobs[i].BatchSize; b.Max > b.Min && s.in.Jobs[i].Batches == nil && d.Workers > 0 && d.BatchSize != s.in.Jobs[i].Present.BatchSize {
 			change += fmt.Sprintf(" batch %d", d.BatchSize)
 		}
 		s.out.WriteString(strings.TrimSuffix(fmt.Sprintf("  %s %s: %s", d.Job, change, d.Reason), ": ") + "\n")

@@ -75,6 +75,11 @@ func randomJob(r *rand.Rand, i int, nodes []cluster.Node, plain bool) allocator.
 			}
 		}
 	}
+	if i%3 == 1 {
+		j.Loss = &allocator.Loss{Fall: float64(i) / 20}
+	} else if i%5 == 2 {
+		j.Loss = &allocator.Loss{Flat: "its loss rises"}
+	}
 	if len(j.Speeds) > 0 && i%2 == 0 {
 		j.Fastest = &allocator.Fastest{Speeds: j.Speeds}
 		for _, k := range j.Sizes {

@@ -16,6 +16,7 @@ var table = []entry{
 	{hesrpt{steady: true}, "heSRPT's shares, but every job runs, and grows only if it ends sooner for it"},
 	{flowtime{}, "least completion time of all jobs, rescales paid for, at arrivals and ends too; a bound on waiting"},
 	{saxena{}, "most samples a second of all jobs, each against one device, at the batch that scales (Saxena et al.)"},
+	{convergence{}, "shares by how far each job's loss has come: more to a job that converges, least to one that gains nothing (after Wei and Shudo)"},
 	{optimus{}, "every device to the job whose remaining time it shortens most (Peng et al., Optimus)"},
 	{fifo(), "full sizes, first come first served, no job passes another"},
 	{elasticflow{}, "promised deadlines kept, then others by deadline, what is left by marginal return (Gu et al., ElasticFlow)"},

@@ -37,12 +37,12 @@ func Hull(jobs []Job, devices int) (Plan, bool) {
 			left -= s.devices
 			p.Choices[s.job] = s.to
 			if !cut {
-				bound += s.slope * float64(s.devices)
+				bound += float64(s.slope * float64(s.devices))
 			}
 			continue
 		}
 		if !cut { // the relaxation ends here: what is left at this price
-			bound += s.slope * float64(left)
+			bound += float64(s.slope * float64(left))
 			cut = true
 		}
 		stuck[s.job] = true

@@ -198,7 +198,7 @@ def test_reports_are_few_and_the_last_one_arrives(worker, monkeypatch):
     bellows.report(21, samples=123, loss=float("nan"))
     for step in (0, 1, 5, 9, 13, 17):  # the first finished step at once: speed is measured from it
         assert shim.expect("progress") == {"step": step, "samples": step * 8, "loss": 0.5}
-    assert shim.expect("progress") == {"step": 21, "samples": 123, "loss": None}
+    assert shim.expect("progress") == {"step": 21, "samples": 123, "loss": None, "loss_is_no_number": True}
     now[0] += 0.25
     bellows.report(22, loss=0.25)
     now[0] += 30.0  # such as for a save
