@@ -32,12 +32,16 @@ published one, with the simulate commands that give the same:
           times; with a pause of 30 s at each start, and without as in the
           paper. Its trace is not public: windows of Philly and a drawn load like
           it are used instead, so compare shapes, not values
+  jahani  Jahani et al., section V, figures 2 and 5, on instances drawn as it says
+          (it gives no times of trainings): costs beside FIFO, EDF and priorities,
+          certified gaps, decision times, and CBC on the same model
   muri    the policies of Muri's simulator (SIGCOMM 2022) on its traces
   pollux  the baselines of Pollux's simulator (OSDI 2021) on its workloads
 
 --traces is a folder with elasticflow, philly, muri, pollux and profiles below it.
-They use all cores. On one core pollux takes half a minute, elasticflow 10 minutes,
-hu 27 and muri 30. --quick makes a part of each within a minute.`,
+jahani reads none. They use all cores. On one core pollux takes half a minute,
+jahani 5 minutes, elasticflow 10, hu 27 and muri 30. --quick makes a part of each
+within a minute.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || !slices.Contains(names, args[0]) {
 				return fault.Usage("reproduce: name one of %s", strings.Join(names, ", "))

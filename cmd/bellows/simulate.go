@@ -26,7 +26,7 @@ import (
 func addPlanning(root *cobra.Command) {
 	const group = "planning"
 	root.AddGroup(&cobra.Group{ID: group, Title: "Planning:"})
-	for _, c := range []*cobra.Command{simulateCommand(), reproduceCommand(), benchCommand()} {
+	for _, c := range []*cobra.Command{simulateCommand(), planCommand(), reproduceCommand(), benchCommand()} {
 		c.GroupID = group
 		root.AddCommand(c)
 	}

@@ -36,7 +36,7 @@ const (
 // far as their own row allows.
 const (
 	layer1 = "record rendezvous checkpoint checkpoint/layout agent/fence agent " +
-		"allocator allocator/goodput allocator/forecast allocator/solve allocator/admit allocator/lookahead allocator/split allocator/place allocator/policy"
+		"allocator allocator/goodput allocator/forecast allocator/solve allocator/admit allocator/capacity allocator/lookahead allocator/split allocator/place allocator/policy"
 	layer2 = "coordinator"
 	layer3 = "agent/logprogress agent/ranklog internal/userdb internal/fault internal/units internal/yamltext internal/output internal/durable internal/gate sdk internal/logging internal/trust nvml internal/systemd internal/metrics internal/membership store store/server store/etcdtest store/storetest api agent/shim " +
 		"agent/child checkpoint/owned checkpoint/dirblob checkpoint/blobtest"
@@ -46,7 +46,7 @@ const (
 	// laboratory is all below lab. It uses production's packages; of all others, only
 	// cmd/bellows uses it (CheckLaboratory).
 	laboratory = "lab/trace lab/sim lab/rules/elasticflow lab/rules/muri lab/rules/pollux lab/milp " +
-		"lab/file lab/batch lab/plot lab/reproduce lab/bench lab/fidelity"
+		"lab/plan lab/file lab/batch lab/plot lab/reproduce lab/bench lab/fidelity"
 
 	// below4 is what the two big shells tie together.
 	below4 = "cluster " + layer1 + " " + layer2 + " " + layer3
@@ -71,6 +71,7 @@ func production() []Row {
 		{"allocator/forecast", "cluster record allocator allocator/goodput", Pure, "what is measured and stated of a job, as inputs of decisions"},
 		{"allocator/solve", "cluster", Pure, "solvers with certified bounds"},
 		{"allocator/admit", "cluster allocator allocator/goodput", Pure, "deadlines that can be kept, and the plan that keeps them"},
+		{"allocator/capacity", "", Pure, "which nodes run, and the split of their devices, at the least cost"},
 		{"allocator/place", "cluster", Pure, "counts to devices on a topology"},
 		{"allocator/split", "", Pure, "devices to jobs for the highest sum of values: exact, and by concave hulls"},
 		{"allocator/policy", "cluster allocator allocator/goodput allocator/solve allocator/admit allocator/split allocator/place", Pure, "one policy a file"},
@@ -124,12 +125,13 @@ func beyond() []Row {
 		{"lab/rules/elasticflow", "cluster allocator/admit lab/trace lab/sim", Virtual, "another simulator's conventions, for numbers that compare"},
 		{"lab/rules/muri", "lab/trace lab/sim", Virtual, "another simulator's conventions, for numbers that compare"},
 		{"lab/rules/pollux", "cluster lab/trace lab/sim", Virtual, "another simulator's conventions, for numbers that compare"},
-		{"lab/milp", "cluster allocator allocator/solve", Shell, "reference models for an outside solver; never part of a decision"},
+		{"lab/milp", "cluster allocator allocator/solve allocator/capacity", Shell, "reference models for an outside solver; never part of a decision"},
 		{"lab/file", "internal/fault", Shell, "opens files for readers"},
+		{"lab/plan", "allocator/capacity allocator/goodput internal/fault internal/yamltext lab/trace", Shell, "which nodes to run for a set of jobs, in virtual time"},
 		{"lab/batch", "cluster allocator allocator/policy allocator/solve internal/fault internal/units " +
 			"lab/trace lab/sim lab/rules/elasticflow lab/rules/muri lab/rules/pollux lab/milp lab/file", Shell, "many simulations on all cores"},
 		{"lab/plot", "internal/fault internal/units lab/batch", Shell, "draws the runs of a batch"},
-		{"lab/reproduce", "lab/sim lab/file lab/batch", Shell, "published experiments, next to the published figures"},
+		{"lab/reproduce", "allocator/capacity lab/milp lab/sim lab/plan lab/file lab/batch", Shell, "published experiments, next to the published figures"},
 		{"lab/bench", "allocator/solve internal/fault lab/milp lab/file", Shell, "parts of Bellows measured by themselves"},
 		{"lab/fidelity", "allocator/policy api internal/fault lab/trace lab/sim", Shell, "the simulator next to a cluster of real processes"},
 

@@ -120,7 +120,7 @@ func Write(name string, runs []*batch.Run) error {
 %s</svg>
 `, width, top, width, top, b.String())
 	if strings.HasSuffix(name, ".html") {
-		svg = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>bellows simulate</title>\n" + svg + "</html>\n"
+		svg = page("bellows simulate", svg)
 	}
 	if err := os.WriteFile(name, []byte(svg), 0o644); err != nil {
 		return fmt.Errorf("write plot %s: %w", name, fault.Reason(err))

@@ -53,8 +53,16 @@ func experiments() map[string]func(dir string, quick bool) ([]trial, error) {
 	}
 }
 
+// drawn are those that no simulate command makes: their instances are drawn, and decided about directly.
+func drawn() map[string]func(context.Context, Options) (Report, error) {
+	return map[string]func(context.Context, Options) (Report, error){"jahani": jahani}
+}
+
 // Names lists the experiments.
-func Names() []string { return slices.Sorted(maps.Keys(experiments())) }
+func Names() []string {
+	names := slices.Collect(maps.Keys(experiments()))
+	return slices.Sorted(slices.Values(slices.AppendSeq(names, maps.Keys(drawn()))))
+}
 
 // Options say how an experiment is run.
 type Options struct {
@@ -67,6 +75,9 @@ type Options struct {
 
 // Run runs the trials of an experiment of Names together, on all cores.
 func Run(ctx context.Context, name string, o Options) (Report, error) {
+	if direct, ok := drawn()[name]; ok {
+		return direct(ctx, o)
+	}
 	r := Report{Experiment: name}
 	trials, err := experiments()[name](o.Traces, o.Quick)
 	if err != nil {
