@@ -32,11 +32,16 @@ func jobSpeed(m *record.Mirror, v *record.JobView, status JobStatus, mine bool) 
 	world := v.Generation(state.Generation).Plan.Value.World
 	points := forecast.Job{
 		Sizes: sizes[:min(len(sizes), record.MaxCurve)], Batch: cmp.Or(world.BatchSize, spec.BatchSize.Min), PerNode: perNode(m),
-		Range: forecast.Range{Most: spec.BatchSize.Max, Micro: spec.MicroBatch(), Noise: learnt.NoiseScale},
+		Range: forecast.Range{Most: spec.BatchSize.Max, Micro: spec.MicroBatch(), Noise: cmp.Or(learnt.NoiseScale, kind.NoiseScale)},
 		In:    forecast.World{Workers: status.Workers, Nodes: len(world.Members), Batch: world.BatchSize},
 	}
-	if learnt.NoiseScale > 0 { // what steps are worth is counted in those of the smallest
-		points.Batch, s.NoiseScale = spec.BatchSize.Min, &learnt.NoiseScale
+	if points.Range.Noise > 0 { // what steps are worth is counted in those of the smallest
+		points.Batch = spec.BatchSize.Min
+	}
+	if learnt.NoiseScale > 0 {
+		s.NoiseScale = &learnt.NoiseScale
+	} else if kind.NoiseScale > 0 {
+		s.KindNoiseScale = &kind.NoiseScale
 	}
 	points.Points, points.Kind = forecast.PointsOf(learnt.Points, kind.Points)
 	known := forecast.Of(points)

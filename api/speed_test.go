@@ -115,6 +115,15 @@ func TestANewJobIsPredictedByItsKind(t *testing.T) {
 	if s.Prediction == nil || s.Prediction.RemainingS != 100 || s.Prediction.EndLow != nil || len(s.Speeds) != 0 {
 		t.Errorf("of another's kind: 200 steps are left at the 2 a second that it reports: %+v, %+v", s.Prediction, s.Speeds)
 	}
+	kind.NoiseScale = 6400
+	s = told(t, owner.UID, spec, nothing, record.Put(record.JobKindKey(owner.UID, "llm"), kind))
+	if s.NoiseScale != nil || s.KindNoiseScale == nil || *s.KindNoiseScale != 6400 {
+		t.Errorf("its kind's noise: %v, its own %v", s.KindNoiseScale, s.NoiseScale)
+	}
+	s = told(t, owner.UID, spec, record.Put(record.SpeedKey(runningJob), record.Speed{NoiseScale: 500}), record.Put(record.JobKindKey(owner.UID, "llm"), kind))
+	if s.KindNoiseScale != nil || s.NoiseScale == nil || *s.NoiseScale != 500 {
+		t.Errorf("its own noise: %v, its kind's %v", s.NoiseScale, s.KindNoiseScale)
+	}
 	spec, _ = submitted(t, 0, "llm")
 	if s = told(t, owner.UID, spec, nothing, record.Put(record.JobKindKey(owner.UID, "llm"), kind)); s.Prediction != nil {
 		t.Errorf("nothing is known of its work: %+v", s.Prediction)

@@ -17,6 +17,8 @@ type JobSpeed struct {
 	Batch int `json:"batch,omitempty"`
 	// NoiseScale is its gradient noise scale in samples, as it told last; nil = it did not.
 	NoiseScale *float64 `json:"noise_scale,omitempty"`
+	// KindNoiseScale is that of a job of its kind, which counts as long as it has told none itself; nil = there is none.
+	KindNoiseScale *float64 `json:"kind_noise_scale,omitempty"`
 	// Goodput is the share of its time with devices in which it did steps that count; nil = unknown.
 	Goodput *float64 `json:"goodput,omitempty"`
 	// SpeedProblem says what is wrong with what its ranks report, or that they report nothing.

@@ -128,6 +128,9 @@ func describeOp(op record.Op, now time.Time) string {
 		for _, t := range k.Lengths {
 			took += fmt.Sprintf(" took=%d/%gs", t.Steps, t.WorkS)
 		}
+		if k.NoiseScale > 0 {
+			took += fmt.Sprintf(" noise=%g", k.NoiseScale)
+		}
 		return fmt.Sprintf("%s jobs=%d%s ends=%d%s", key, k.Jobs, describePoints(k.Points, k.Starts), len(k.Ends), took)
 	case key == "allocation/last":
 		var moves []string

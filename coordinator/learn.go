@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"math/bits"
 	"slices"
 	"time"
@@ -112,8 +113,14 @@ func stepsOf(in situation) forecast.Job {
 	return j
 }
 
-// noiseOf is the job's gradient noise scale in samples, as its ranks have told last; 0 = unknown.
+// noiseOf is the job's gradient noise scale in samples, by which its batch is chosen: as its
+// ranks have told last or, while they have told none, as a job of its kind did; 0 = unknown.
 func noiseOf(in situation) float64 {
+	return cmp.Or(toldNoise(in), kindOf(in, in.Spec.Value.KindName()).Value.NoiseScale)
+}
+
+// toldNoise is the noise scale that the job's ranks have told last; 0 = none.
+func toldNoise(in situation) float64 {
 	if m := in.measures.of[in.ID]; m != nil && m.generation == in.number() && m.noise > 0 {
 		return m.noise
 	}

@@ -43,6 +43,7 @@ type measure struct {
 	folds      int                                   // reports
 	loss       goodput.LossMeter
 	noise      float64 // gradient noise scale that it has told; 0 = none
+	leastNoise float64 // the least of these
 	// before is for how many seconds generations before did steps that count, where no
 	// record has all of that yet; -1 = the job's speed record has.
 	before float64
@@ -151,6 +152,7 @@ func (ms *measures) fold(mirror *record.Mirror, v *record.JobView, r report) {
 	m.folds++
 	if told := r.NoiseScale; r.node == plan.World.Members[0].Node && record.SoundNoise(told) && (m.noise == 0 || math.Abs(math.Log(told/m.noise)) > newNoise) {
 		m.noise = told
+		m.leastNoise = leastNoise(m.leastNoise, told)
 	}
 	m.loss.Fold(toldLosses(m.last))
 	m.meter.Fold(goodput.Sample{Node: string(r.node), At: r.At, Seen: r.seen, Step: r.Step, Samples: r.Samples})
@@ -188,6 +190,14 @@ func recordedLosses(v *record.JobView) (out []goodput.LossWindow) {
 		out = append(out, goodput.LossWindow{Step: w.Step, Mean: w.Mean, Told: w.Told})
 	}
 	return out
+}
+
+// leastNoise is the less of two noise scales; 0 = not told.
+func leastNoise(a, b float64) float64 {
+	if a > 0 && b > 0 {
+		return min(a, b)
+	}
+	return max(a, b)
 }
 
 // newNoise is by how much the gradient noise scale must have changed, as a log, to count: the

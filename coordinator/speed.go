@@ -38,7 +38,7 @@ func recordSpeed(in situation) *move {
 		was := in.Speed.Value
 		return writeSpeed(in, record.Speed{
 			Generation: in.number(), Step: -1, Samples: -1, Points: was.Points, Starts: was.Starts, Problem: silentText,
-			NoiseScale: was.NoiseScale, Losses: was.Losses, BaseSteps: was.BaseSteps, Told: was.Told, UsefulS: was.UsefulS, UsefulBeforeS: was.UsefulS,
+			NoiseScale: was.NoiseScale, LeastNoise: was.LeastNoise, Losses: was.Losses, BaseSteps: was.BaseSteps, Told: was.Told, UsefulS: was.UsefulS, UsefulBeforeS: was.UsefulS,
 		})
 	}
 	if m.generation != in.number() || recordedLately(in, m) {
@@ -158,7 +158,7 @@ func speedOf(in situation, m *measure) record.Speed {
 		s.Step, s.Samples = step, cmp.Or(samples, -1)
 	}
 	s.Losses = lossWindows(in)
-	s.NoiseScale, s.BaseSteps = noiseOf(in), was.BaseSteps
+	s.NoiseScale, s.LeastNoise, s.BaseSteps = toldNoise(in), leastNoise(was.LeastNoise, m.leastNoise), was.BaseSteps
 	if b := in.Spec.Value.BatchSize; b.Max > b.Min && s.Step >= 0 {
 		s.BaseSteps = inBaseSteps(in, m, s.Step)
 	}
@@ -315,7 +315,7 @@ func recordKind(in situation) *move {
 	}
 	k.Starts = append(slices.Clone(k.Starts), s.Starts...)
 	k.Starts = k.Starts[max(0, len(k.Starts)-record.MaxStartPoints):]
-	k.Ends, k.Lengths = was.Value.Ends, was.Value.Lengths
+	k.Ends, k.Lengths, k.NoiseScale = was.Value.Ends, was.Value.Lengths, cmp.Or(s.LeastNoise, was.Value.NoiseScale)
 	if in.state().Phase == cluster.Succeeded {
 		k.Ends, k.Lengths = withEnds(k.Ends, s.Told, in.state().Since), withLength(k.Lengths, in)
 	}

@@ -47,6 +47,9 @@ type Speed struct {
 	BaseSteps  int64   `json:"base_steps,omitempty"`
 	// Losses are means of the losses that it told, over windows of steps: the first, and the newest.
 	Losses []LossWindow `json:"losses,omitempty"`
+	// LeastNoise is the least NoiseScale that it has told. It grows while a job trains, so that
+	// this is what the next job of its kind may begin with; 0 = it told none.
+	LeastNoise float64 `json:"least_noise,omitempty"`
 	// Curve is its speed at each of the sizes that it may have, by size; where the batch
 	// ranges, in steps at the smallest that those at the best are worth.
 	Curve []CurvePoint `json:"curve,omitempty"`
@@ -141,6 +144,8 @@ type JobKind struct {
 	Ends   []EndPoint    `json:"ends,omitempty"` // the newest last
 	// Lengths are how much its jobs took that succeeded, the newest last.
 	Lengths []Length `json:"lengths,omitempty"`
+	// NoiseScale is LeastNoise of the last of its jobs that told one; 0 = none did.
+	NoiseScale float64 `json:"noise_scale,omitempty"`
 }
 
 // Length is how much a job took from its submission to its end.
@@ -156,6 +161,9 @@ func (s Speed) cut(most int) any {
 		s.NoiseScale = 0
 	}
 	s.Losses = soundLosses(s.Losses)
+	if !SoundNoise(s.LeastNoise) {
+		s.LeastNoise = 0
+	}
 	s.Curve = slices.DeleteFunc(slices.Clone(s.Curve), func(p CurvePoint) bool { return p.Workers < 1 || !rate(p.StepsPerSecond) })
 	s.Curve = s.Curve[:min(len(s.Curve), MaxCurve)]
 	s.Told = slices.DeleteFunc(slices.Clone(s.Told), func(p ToldEnd) bool { return p.At.IsZero() || !within(p.RemainingS) })
@@ -169,6 +177,9 @@ func (k JobKind) cut(int) any {
 	k.Ends = k.Ends[:min(len(k.Ends), MaxEnds)]
 	k.Lengths = slices.DeleteFunc(slices.Clone(k.Lengths), func(l Length) bool { return l.Steps < 0 || !(l.WorkS > 0) || !within(l.WorkS) })
 	k.Lengths = k.Lengths[:min(len(k.Lengths), MaxLengths)]
+	if !SoundNoise(k.NoiseScale) {
+		k.NoiseScale = 0
+	}
 	return k
 }
 

@@ -125,10 +125,13 @@ func batchText(j api.JobStatus) string {
 	if j.Batch > 0 {
 		text += fmt.Sprintf(", now %d", j.Batch)
 	}
-	if j.NoiseScale == nil {
-		return text + "; it stays the smallest while no gradient noise is reported"
+	switch {
+	case j.NoiseScale != nil:
+		return text + fmt.Sprintf("; gradient noise scale %.3g samples", *j.NoiseScale)
+	case j.KindNoiseScale != nil:
+		return text + fmt.Sprintf("; gradient noise scale %.3g samples, as the last job of its kind had at first", *j.KindNoiseScale)
 	}
-	return text + fmt.Sprintf("; gradient noise scale %.3g samples", *j.NoiseScale)
+	return text + "; it stays the smallest while no gradient noise is reported"
 }
 
 // startOf is what the newest start with so many workers has cost.
