@@ -37,6 +37,7 @@ func (v *view) read(r *record.JobView) *job {
 		j.ungranted = v.ungranted(j)
 		j.fault = v.fault(j)
 	}
+	j.regrants = v.misgranted(j)
 	j.resumable = resumable(r)
 	if j.state().Phase.Terminal() {
 		j.kept = kept{1, r.Bytes()}

@@ -16,9 +16,11 @@ type failure struct {
 
 // firstFailure returns the failure of the generation that was recorded first, for the others may follow from it.
 func firstFailure(in situation) (first failure, ok bool) {
-	for _, m := range in.world().Members {
-		failed := acks(in, m.Node).Failed
-		if failed.Exists() && (!ok || failed.Create < first.at) {
+	for _, m := range in.roll {
+		if !m.Failed {
+			continue
+		}
+		if failed := acks(in, m.Node).Failed; !ok || failed.Create < first.at {
 			first, ok = failure{m.Node, failed.Value, failed.Create}, true
 		}
 	}

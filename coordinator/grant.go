@@ -9,19 +9,31 @@ import (
 
 // grantOps makes a job's grants those of the world, and no others: what the
 // world gains comes before what it has left. The zero world has none.
-func grantOps(in situation, w cluster.World) []record.Op {
+func grantOps(v *view, j *job, w cluster.World) []record.Op {
 	var ops []record.Op
 	for _, m := range w.Members {
-		if !in.grantedTo(m, in.ID, w.Generation) {
-			ops = append(ops, record.Put(record.GrantKey(m.Node, in.ID), record.Grant{Generation: w.Generation, Devices: m.Devices}))
+		if !v.grantedTo(m, j.ID, w.Generation) {
+			ops = append(ops, record.Put(record.GrantKey(m.Node, j.ID), record.Grant{Generation: w.Generation, Devices: m.Devices}))
 		}
 	}
-	for _, n := range in.nodes().granted[in.ID] {
-		if _, _, stays := w.Member(n); !stays && (w.Generation != in.number() || !in.unplanned(in.job, n)) {
-			ops = append(ops, record.Delete(record.GrantKey(n, in.ID)))
+	for _, n := range v.nodes().granted[j.ID] {
+		if _, _, stays := w.Member(n); !stays && (w.Generation != j.number() || !v.unplanned(j, n)) {
+			ops = append(ops, record.Delete(record.GrantKey(n, j.ID)))
 		}
 	}
 	return ops
+}
+
+// misgranted are the operations that make the job's grants those of its live world, and
+// no others; of a world whose plan a hand has removed nothing is let go of.
+func (v *view) misgranted(j *job) []record.Op {
+	switch {
+	case !j.state().Phase.Active():
+		return grantOps(v, j, cluster.World{})
+	case !j.gen.Plan.Exists():
+		return nil
+	}
+	return grantOps(v, j, j.world())
 }
 
 // unplanned reports whether a node holds a grant of the job's newest generation
@@ -58,18 +70,10 @@ const unknownLife = -1
 // of one that is halted again, which they have to acknowledge; and the end of old
 // ones. The state record is compared, so none of it lands in a later world. See ADR 20.
 func regrant(in situation) *move {
-	var w cluster.World
-	if in.State.Value.Phase.Active() {
-		if !in.gen.Plan.Exists() {
-			return nil // only a hand can have removed it: nothing is let go of
-		}
-		w = in.gen.Plan.Value.World
-	}
-	ops := grantOps(in, w)
-	if len(ops) == 0 || !in.rule(GrantRest) {
+	if len(in.regrants) == 0 || !in.rule(GrantRest) {
 		return nil
 	}
-	return &move{verb: "grant", job: in.JobView, then: fit(in, ops)}
+	return &move{verb: "grant", job: in.JobView, then: fit(in, slices.Clone(in.regrants))}
 }
 
 // roomForOps is what the operations of one transaction may take of etcd's bytes; the
@@ -102,5 +106,5 @@ func release(in situation, w cluster.World) []record.Op {
 	if in.gen.Permit.Exists() {
 		ops = append(ops, record.Delete(record.PermitKey(in.ID, in.number())))
 	}
-	return append(ops, grantOps(in, w)...)
+	return append(ops, grantOps(in.view, in.job, w)...)
 }

@@ -21,6 +21,7 @@ type job struct {
 	demands   string      // what it demands of nodes, as text; empty = nothing
 	fault     string      // how its world is broken; empty = it is not
 	ungranted []deviceRef // devices of its live world that are not granted yet
+	regrants  []record.Op // what makes its grants those of its live world; not to be changed
 
 	// Read off for the sums over all jobs.
 	owner     uint32

@@ -24,6 +24,7 @@ type nodeIndex struct {
 	most     int            // devices of the largest of these
 	away     int            // devices of nodes that are not alive
 	stranded bool           // some device is held by a job of which nothing can be decided
+	orphans  bool           // some grant may be of a job whose records are gone: nothing can be decided about it
 }
 
 // nodeEntry is one node.
@@ -97,7 +98,7 @@ func (x *nodeIndex) refresh(m *record.Mirror) {
 		return
 	}
 	before := x.stranded
-	x.current, x.live, x.total, x.usable, x.most, x.away, x.stranded = true, nil, 0, 0, 0, 0, false
+	x.current, x.live, x.total, x.usable, x.most, x.away, x.stranded, x.orphans = true, nil, 0, 0, 0, 0, false, false
 	for _, id := range m.NodeIDs() {
 		entry := x.entries[id]
 		if entry == nil {
@@ -108,6 +109,7 @@ func (x *nodeIndex) refresh(m *record.Mirror) {
 				x.granted[job] = slices.Insert(x.granted[job], at, id)
 			}
 		}
+		x.orphans = x.orphans || slices.ContainsFunc(entry.jobs, func(id cluster.JobID) bool { return !decidable(m, id) })
 		if entry.alive {
 			node := entry.node
 			entry.open = entry.usable

@@ -48,6 +48,9 @@ func ungrantGone(in situation) []*move {
 		return nil
 	}
 	nodes := in.nodes()
+	if !nodes.orphans {
+		return nil
+	}
 	for _, n := range in.mirror.NodeIDs() {
 		node, entry := in.node(n), nodes.entries[n]
 		if entry == nil {

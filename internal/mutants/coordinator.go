@@ -271,7 +271,7 @@ var ofCoordinator = []Mutant{
 	},
 	{
 		Name: "grant-rest", File: "coordinator/grant.go", Tests: storms,
-		Old: "len(ops) == 0 || !in.rule(GrantRest)", New: "true || len(ops) == 0",
+		Old: "len(in.regrants) == 0 || !in.rule(GrantRest)", New: "true || len(in.regrants) == 0",
 		Breaks: "of a START larger than one transaction some members never learn of (I9)",
 	},
 	{
