@@ -35,3 +35,16 @@ const HooksFileName = "bellows_verify.py"
 //
 //go:embed bellows_verify.py
 var Hooks []byte
+
+// LauncherFileName is the name under which Python finds Launcher.
+const LauncherFileName = "bellows_launcher.py"
+
+// Launcher is the source of the process that forks workers which have imported already.
+//
+//go:embed launcher.py
+var Launcher []byte
+
+// Recorder is the source of what writes down which modules workers import, a SiteFileName.
+//
+//go:embed site_record.py
+var Recorder []byte

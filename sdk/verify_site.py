@@ -36,8 +36,9 @@ class Watch:
 def run_next() -> None:
     """Run the sitecustomize that this one stands in front of."""
     here = os.path.dirname(os.path.abspath(__file__))
-    path = [p for p in sys.path if os.path.abspath(p) != here]
-    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", path)
+    path = [os.path.abspath(p) for p in sys.path]
+    after = path[path.index(here) + 1 :] if here in path else path
+    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", after)
     if spec is not None and spec.loader is not None:
         spec.loader.exec_module(importlib.util.module_from_spec(spec))
 

@@ -80,9 +80,6 @@ type binder struct {
 
 // stepBind goes from a prepared run to one that starts, or to its end.
 func (b *binder) stepBind(now int64) {
-	if b.phase == unbound && b.report.Prepared == nil {
-		b.report.Prepared, b.dirty = &Prepared{Cold: "this version of the shim has no launcher"}, true
-	}
 	switch {
 	case b.phase != unbound || b.killer.why != "":
 	case b.wish.Retire:

@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -106,6 +109,68 @@ func (c *containment) enter(attr *syscall.SysProcAttr) (release func(), err erro
 		return func() {}, nil
 	}
 	return c.group.enter(attr)
+}
+
+// launcherGroup begins the names of the groups in which launchers are in a cgroup v2: groups
+// with limits lie beside, and Linux 6.18 kills what is started in a group that was
+// killed before, so that each launcher has its own.
+const launcherGroup = "launcher-"
+
+// holdLauncher is enter for a launcher, of which n were started before.
+func (c *containment) holdLauncher(attr *syscall.SysProcAttr, n int) (release func(), err error) {
+	if c.kind != Cgroup2 {
+		return c.enter(attr)
+	}
+	leaf := filepath.Join(c.path, launcherGroup+strconv.Itoa(n))
+	if err := os.Mkdir(leaf, 0o755); err != nil {
+		return nil, fmt.Errorf("make cgroup: %w", err)
+	}
+	return cgroup(leaf).enter(attr)
+}
+
+// killLaunchers sends SIGKILL to all that is inside, like kill, while there are no workers
+// yet but forked ones that wait.
+func (c *containment) killLaunchers() error {
+	var groups []group
+	if c.kind == Cgroup2 {
+		for _, leaf := range cgroupsBelow(c.path) {
+			if strings.HasPrefix(filepath.Base(leaf), launcherGroup) {
+				groups = append(groups, cgroup(leaf))
+			}
+		}
+	} else if c.group != nil {
+		groups = []group{c.group}
+	}
+	left, err := c.left()
+	return errors.Join(err, killAll(groups, left))
+}
+
+// place puts a process that a launcher has forked where hold would have had it born.
+func (c *containment) place(pid, local int) error {
+	var dirs []string
+	if c.devices != nil {
+		dirs = append(dirs, c.devicesPath)
+	}
+	into := ""
+	if c.kind == Cgroup2 {
+		into = c.path
+	}
+	if c.limits != nil {
+		b := c.limits.workers[local]
+		dirs = append(dirs, b.enter...)
+		if b.born != "" {
+			into = b.born
+		}
+	}
+	if into != "" {
+		dirs = append(dirs, into)
+	}
+	for _, dir := range dirs {
+		if err := set(dir, "cgroup.procs", strconv.Itoa(pid)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // kill sends SIGKILL to all that is inside. What forks at that moment may need

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/bellows-ml/bellows/cluster"
 )
 
 // socketVariable names the worker's socket, which is also what marks a process as
@@ -16,6 +18,82 @@ const socketVariable = "BELLOWS_WORKER_SOCKET"
 // node's network interface, what was submitted, then ours. torch reads the first half of that as
 // torchrun would have set it.
 func environment(o Order, dir string, local int) []string {
+	return listed(variables(o, dir, local))
+}
+
+func variables(o Order, dir string, local int) map[string]string {
+	env := interfaces(o)
+	maps.Copy(env, lasting(o, dir))
+	maps.Copy(env, planned(o, local))
+	return env
+}
+
+func listed(env map[string]string) []string {
+	list := make([]string, 0, len(env))
+	for key, value := range env {
+		list = append(list, key+"="+value)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// interfaces are those on which workers meet, where the job's owner names none.
+func interfaces(o Order) map[string]string {
+	env := map[string]string{}
+	if o.Bound != "" {
+		env["GLOO_SOCKET_IFNAME"] = o.Bound
+	}
+	if o.Interface != "" {
+		// NCCL takes a bare name for the beginning of several; Gloo knows no sign for that.
+		env["NCCL_SOCKET_IFNAME"], env["GLOO_SOCKET_IFNAME"] = "="+o.Interface, o.Interface
+	}
+	return env
+}
+
+// lasting is what is known before there is a plan: all of a launcher's environment.
+func lasting(o Order, dir string) map[string]string {
+	// Into a pipe, Python would keep its lines until there are 8 KiB of them, and lose
+	// them when a signal ends it.
+	env := map[string]string{"PYTHONUNBUFFERED": "1"}
+	maps.Copy(env, o.Env)
+	for name := range planned(Order{Node: o.Node, World: anyWorld(o.Node)}, 0) {
+		delete(env, name)
+	}
+	maps.Copy(env, map[string]string{
+		"TORCHELASTIC_RUN_ID": string(o.World.Job),
+		"BELLOWS_JOB":         string(o.World.Job),
+		"BELLOWS_NODE":        string(o.Node),
+		"BELLOWS_GENERATION":  strconv.FormatUint(uint64(o.World.Generation), 10),
+		socketVariable:        filepath.Join(dir, workerSocket),
+	})
+	python := filepath.Join(dir, pythonDir)
+	if rest := o.Env["PYTHONPATH"]; rest != "" {
+		python += ":" + rest
+	}
+	env["PYTHONPATH"] = python
+	return env
+}
+
+// anyWorld is one that the node is a member of.
+func anyWorld(node cluster.NodeID) cluster.World {
+	return cluster.World{Members: []cluster.Member{{Node: node, Devices: []cluster.DeviceID{"any"}}}}
+}
+
+// plannedNames are the variables of a worker that only a plan tells.
+func plannedNames(o Order) []string {
+	of := Order{Node: o.Node, World: anyWorld(o.Node), Interface: "any"}
+	names := slices.Collect(maps.Keys(planned(of, 0)))
+	for name := range interfaces(of) {
+		if _, given := o.Env[name]; !given {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// planned is what only a plan tells.
+func planned(o Order, local int) map[string]string {
 	member, group, _ := o.World.Member(o.Node)
 	devices := make([]string, len(member.Devices))
 	for i, d := range member.Devices {
@@ -26,18 +104,7 @@ func environment(o Order, dir string, local int) []string {
 	if !member.OneProcess {
 		own = devices[local]
 	}
-	// Into a pipe, Python would keep its lines until there are 8 KiB of them, and lose
-	// them when a signal ends it.
-	env := map[string]string{"PYTHONUNBUFFERED": "1"}
-	if o.Bound != "" {
-		env["GLOO_SOCKET_IFNAME"] = o.Bound
-	}
-	if o.Interface != "" {
-		// NCCL takes a bare name for the beginning of several; Gloo knows no sign for that.
-		env["NCCL_SOCKET_IFNAME"], env["GLOO_SOCKET_IFNAME"] = "="+o.Interface, o.Interface
-	}
-	maps.Copy(env, o.Env)
-	maps.Copy(env, map[string]string{
+	env := map[string]string{
 		"RANK":                       strconv.Itoa(member.FirstRank + local),
 		"LOCAL_RANK":                 strconv.Itoa(local),
 		"WORLD_SIZE":                 strconv.Itoa(o.World.Processes()),
@@ -45,22 +112,17 @@ func environment(o Order, dir string, local int) []string {
 		"GROUP_RANK":                 strconv.Itoa(group),
 		"MASTER_ADDR":                o.World.Master.Host,
 		"MASTER_PORT":                strconv.Itoa(o.World.Master.Port),
-		"TORCHELASTIC_RUN_ID":        string(o.World.Job),
 		"TORCHELASTIC_RESTART_COUNT": strconv.Itoa(o.RestartCount),
 		"CUDA_VISIBLE_DEVICES":       all,
-		"BELLOWS_JOB":                string(o.World.Job),
-		"BELLOWS_NODE":               string(o.Node),
-		"BELLOWS_GENERATION":         strconv.FormatUint(uint64(o.World.Generation), 10),
 		"BELLOWS_BATCH_SIZE":         strconv.Itoa(o.World.BatchSize),
 		"BELLOWS_CHECKPOINT_DIR":     o.Checkpoint,
 		"BELLOWS_RESUME_FROM":        "",
 		"BELLOWS_RESUME_STEP":        "0",
 		"BELLOWS_RESUME_SAMPLES":     "0",
-		socketVariable:               filepath.Join(dir, workerSocket),
 		"BELLOWS_DEVICE":             own,
 		"BELLOWS_DEVICES":            strconv.Itoa(o.World.Size()),
 		"BELLOWS_LOCAL_DEVICES":      strconv.Itoa(len(devices)),
-	})
+	}
 	maps.Copy(env, o.Training.variables())
 	if r := o.Resume; r != nil {
 		env["BELLOWS_RESUME_FROM"] = r.Dir
@@ -70,17 +132,7 @@ func environment(o Order, dir string, local int) []string {
 			env["BELLOWS_RESUME_SAMPLES"] = strconv.FormatInt(r.Samples, 10)
 		}
 	}
-	python := filepath.Join(dir, pythonDir)
-	if rest := o.Env["PYTHONPATH"]; rest != "" {
-		python += ":" + rest
-	}
-	env["PYTHONPATH"] = python
-	list := make([]string, 0, len(env))
-	for key, value := range env {
-		list = append(list, key+"="+value)
-	}
-	slices.Sort(list)
-	return list
+	return env
 }
 
 // variables are the training's part of a worker's environment.

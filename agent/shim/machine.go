@@ -74,13 +74,15 @@ type machine struct {
 	*shared
 	*reporter
 
-	binder  *binder
-	starter *starter
-	halter  *halter
-	killer  *killer
-	reaper  *reaper
-	ender   *ender
-	sdk     *workerServer
+	binder   *binder
+	launcher *launcher
+	starter  *starter
+	halter   *halter
+	killer   *killer
+	reaper   *reaper
+	ender    *ender
+	modules  *moduleKeeper
+	sdk      *workerServer
 }
 
 // assemble makes the parts.
@@ -95,10 +97,11 @@ func assemble(sh *shared, first Report) *machine {
 	reap := &reaper{shared: sh, reporter: r, killer: k}
 	sdk := &workerServer{shared: sh, reporter: r, halter: h, links: map[*link]bool{}}
 	locks := &lockReturn{shared: sh, shim: first.Shim}
-	start := &starter{shared: sh, reporter: r, killer: k, reaper: reap, locks: locks, sdk: sdk}
+	launch := &launcher{shared: sh, reporter: r, killer: k, reaper: reap}
+	start := &starter{shared: sh, reporter: r, killer: k, reaper: reap, locks: locks, sdk: sdk, launcher: launch}
 	m := &machine{
 		shared: sh, reporter: r, halter: h, killer: k, reaper: reap, sdk: sdk,
-		binder: &binder{shared: sh, reporter: r, killer: k, starter: start}, starter: start,
+		binder: &binder{shared: sh, reporter: r, killer: k, starter: start}, launcher: launch, starter: start, modules: &moduleKeeper{shared: sh},
 		ender: &ender{shared: sh, reporter: r, killer: k, reaper: reap, locks: locks, sdk: sdk},
 	}
 	r.agents = &agentServer{shared: sh, wished: m.wished, conns: map[*agentConn]bool{}}
@@ -164,10 +167,12 @@ func (m *machine) step(now int64) {
 	m.stepDeadline(now)
 	m.binder.stepBind(now)
 	m.halter.stepHalt(now)
+	m.launcher.stepLaunch(now)
 	m.starter.stepStart(now)
 	m.reaper.stepFailure(now)
 	m.killer.stepKill(now)
 	m.ender.stepEnd(now)
+	m.modules.stepKeep(now)
 	m.stepReport(now)
 	m.alarm.set()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"os"
@@ -34,6 +35,8 @@ func (r *refusal) Unwrap() error { return r.err }
 type findings struct {
 	Program string            `json:"program"`           // to execute
 	Secrets map[string]string `json:"secrets,omitempty"` // what the env file holds
+	// Shebang is what the program's first line names to run it, of a prepared run.
+	Shebang []string `json:"shebang,omitempty"`
 }
 
 // precheck looks at everything that the workers will need from this node, so that
@@ -80,8 +83,18 @@ func (l look) here(ctx context.Context) (f findings, err error) {
 			}
 			return err
 		}},
-		{commandNeed, false, func() (err error) { f.Program, err = findProgram(o, f.Secrets); return err }},
-		{"checkpoint_dir", true, func() error { return meetAtCheckpoint(ctx, o) }},
+		{commandNeed, false, func() (err error) {
+			if f.Program, err = findProgram(o, f.Secrets); err == nil && o.Prepare != nil {
+				f.Shebang, err = readShebang(f.Program)
+			}
+			return err
+		}},
+		{"checkpoint_dir", true, func() error {
+			if !o.Planned() {
+				return nil
+			}
+			return meetAtCheckpoint(ctx, o)
+		}},
 	} {
 		if l.PathsOnly && step.ofRun {
 			continue
@@ -176,6 +189,23 @@ func findProgram(o Order, secrets map[string]string) (string, error) {
 	}
 	return "", fmt.Errorf("command %s is in none of the %d folders of the submitted PATH: %s",
 		record.Cut(name, shownPath), len(filepath.SplitList(search)), remedy) // which is not others' to see
+}
+
+// readShebang reads what the first line of a program names to run it.
+func readShebang(path string) ([]string, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrPermission) {
+		return nil, nil // it can be executed all the same
+	} else if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	start := make([]byte, 256) // what the kernel reads of it
+	n, err := f.Read(start)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return parseShebang(start[:n]), nil
 }
 
 func absolute(base, path string) string {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"syscall"
@@ -13,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bellows-ml/bellows/record"
-	"github.com/bellows-ml/bellows/sdk"
 )
 
 // prepareBound is how long the node may take to look at what the workers need:
@@ -28,10 +26,11 @@ type starter struct {
 	*shared
 	*reporter
 
-	killer *killer
-	reaper *reaper
-	locks  *lockReturn
-	sdk    *workerServer
+	killer   *killer
+	reaper   *reaper
+	locks    *lockReturn
+	sdk      *workerServer
+	launcher *launcher
 
 	program string
 	env     map[string]string // as submitted, with what the owner's file adds
@@ -51,6 +50,7 @@ func (s *starter) stepStart(now int64) {
 		s.phase = running
 	case s.phase == ready && s.order.Strict && s.wish.Deadline == 0:
 		s.waiting("the agent has not told the first fencing deadline")
+	case s.phase == ready && !s.launcher.settled(): // what is left of it is cleared away
 	case s.phase == ready:
 		s.phase = starting
 		s.waiting("")
@@ -73,7 +73,10 @@ func (s *starter) prepare() {
 	s.post(func() { s.containment.apart = 0 })
 	var held *locks
 	if err == nil {
-		err = s.writeModule()
+		err = writeModules(s.dir, s.order)
+	}
+	if err == nil && s.order.ModulesFile != "" {
+		err = makeRecorded(s.dir, s.id)
 	}
 	if err == nil && s.mayLock() {
 		held, err = takeLocks(s.abort, s.order, s.dir, waiting)
@@ -116,18 +119,6 @@ func (s *starter) prepared(program string, held *locks, err error) {
 	}
 }
 
-// writeModule puts bellows.py where the workers' PYTHONPATH begins.
-func (s *starter) writeModule() error {
-	dir := filepath.Join(s.dir, pythonDir)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("write Python module: %w", err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, sdk.FileName), sdk.Module, 0o644); err != nil {
-		return fmt.Errorf("write Python module: %w", err)
-	}
-	return nil
-}
-
 // execute starts the workers one after the other, on a thread that lives as long
 // as the loop: the kernel's parent death signal, by which workers die if the
 // shim is killed, goes by the thread that started them and not by the process.
@@ -148,6 +139,10 @@ func (s *starter) execute() {
 			<-s.done
 			return
 		}
+	}
+	if ready := s.launcher.ready; ready != nil {
+		s.executeWarm(ready)
+		return
 	}
 	collect := debug.SetGCPercent(-1)
 	for i, w := range s.workers {

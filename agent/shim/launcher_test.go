@@ -1,0 +1,366 @@
+package shim
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bellows-ml/bellows/cluster"
+)
+
+// ranScript says in its log how it was started, and ends.
+const ranScript = `
+import sys
+print("ran", "helper" in sys.modules)
+import helper
+print("value", helper.VALUE)
+`
+
+// readyRun starts a prepared run of a script that imports helper.py, and demands that its launcher is ready.
+func readyRun(t *testing.T, ranks int, script, helper string) (f *fixture, plan Order) {
+	t.Helper()
+	f = newFixture(t, ranks, "")
+	f.pyScript(script)
+	write(t, filepath.Join(f.order.Workdir, "helper.py"), helper, 0o644)
+	plan = f.prepared()
+	f.order.Prepare.Modules = []string{"helper"}
+	plan.Prepare = f.order.Prepare
+	if r := f.startPrepared(); !r.Prepared.Ready {
+		t.Fatalf("prepared %+v", r.Prepared)
+	}
+	return f, plan
+}
+
+// launcherOf finds the launcher by what all of a run's processes are found by.
+func (f *fixture) launcherOf() Process {
+	f.t.Helper()
+	c, err := observed.census()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for _, s := range c.marked(f.dir, nil) {
+		if s.pid != f.shim.PID && s.ppid == f.shim.PID {
+			p, err := identify(s.pid)
+			if err != nil {
+				f.t.Fatal(err)
+			}
+			return p
+		}
+	}
+	f.t.Fatal("there is no launcher")
+	return Process{}
+}
+
+// startCold carries the plan out, and demands that each worker was executed, once, for that reason.
+func (f *fixture) startCold(plan Order, why string) Report {
+	f.t.Helper()
+	f.bind(plan)
+	f.push(Wish{Start: true})
+	r := f.started()
+	if r.Warm || r.Prepared == nil || !strings.Contains(r.Prepared.Cold, why) || r.Prepared.Ready {
+		f.t.Fatalf("warm %v, prepared %+v, want cold: %s", r.Warm, r.Prepared, why)
+	}
+	return r
+}
+
+// ended waits for the end of a script that fails not, and returns the log of a rank.
+func (f *fixture) ended(rank int) string {
+	f.t.Helper()
+	if r := f.stopped(); !r.Stopped.Finished || r.Failed != nil {
+		f.t.Errorf("stopped %+v, failed %+v", r.Stopped, r.Failed)
+	}
+	f.retire()
+	return f.read("logs", "rank-"+itoa(rank)+".log")
+}
+
+func TestALauncherThatDies(t *testing.T) {
+	t.Parallel()
+	f, plan := readyRun(t, 2, ranScript, "VALUE = 1\n")
+	launcher := f.launcherOf()
+	if err := unix.Kill(launcher.PID, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	r := f.await("cold", func(r Report) bool { return r.Prepared.Cold != "" })
+	if r.Prepared.Ready || r.Failed != nil {
+		t.Errorf("report %+v", r)
+	}
+	f.startCold(plan, "has ended")
+	if log := f.ended(1); log != "ran False\nvalue 1\n" {
+		t.Errorf("log:\n%s", log)
+	}
+}
+
+// A launcher that ends while it forks, before the script: all is done again without.
+func TestALauncherThatDiesWhileItForks(t *testing.T) {
+	t.Parallel()
+	for name, helper := range map[string]string{
+		// in the launcher, the process between, and the last worker
+		"worker": "import os\ndef die():\n    if os.getppid() != LAUNCHER and os.getpid() != LAUNCHER: os._exit(1)\nLAUNCHER = os.getppid()\nSELF = os.getpid()\nos.register_at_fork(after_in_child=lambda: os.getppid() not in (SELF, LAUNCHER) and os._exit(1))\nVALUE = 2\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, plan := readyRun(t, 2, ranScript, helper)
+			f.startCold(plan, "")
+			if log := f.ended(0); log != "ran False\nvalue 2\n" {
+				t.Errorf("log:\n%s", log)
+			}
+		})
+	}
+}
+
+// What has changed since the imports is read again: a module, the script's folder, the
+// environment file.
+func TestWhatHasChangedIsReadAgain(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(f *fixture){
+		"module":     func(f *fixture) { write(f.t, filepath.Join(f.order.Workdir, "helper.py"), "VALUE = 22\n", 0o644) },
+		"data":       func(f *fixture) { write(f.t, filepath.Join(f.order.Workdir, "data.txt"), "22", 0o644) },
+		"removed":    func(f *fixture) { write(f.t, filepath.Join(f.order.Workdir, "extra.py"), "X = 1\n", 0o644) },
+		"env file":   func(f *fixture) { write(f.t, f.order.EnvFile, "VALUE=22\n", 0o600) },
+		"new, hides": func(f *fixture) { write(f.t, filepath.Join(f.order.Workdir, "colorsys.py"), "X = 22\n", 0o644) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, 1, "")
+			f.pyScript("import colorsys, helper\nprint('value', helper.value(), hasattr(colorsys, 'X'))\n")
+			write(t, filepath.Join(f.order.Workdir, "helper.py"), "import os, extra\nwith open('data.txt') as f: DATA = f.read()\nVALUE = 1\ndef value(): return [VALUE, DATA, os.environ['VALUE'], extra.X]\n", 0o644)
+			write(t, filepath.Join(f.order.Workdir, "data.txt"), "1", 0o644)
+			write(t, filepath.Join(f.order.Workdir, "extra.py"), "X = 22222\n", 0o644)
+			f.order.EnvFile = filepath.Join(f.root, "env")
+			write(t, f.order.EnvFile, "VALUE=1\n", 0o600)
+			plan := f.prepared()
+			f.order.Prepare.Modules = []string{"helper", "colorsys"}
+			plan.Prepare = f.order.Prepare
+			if r := f.startPrepared(); !r.Prepared.Ready {
+				t.Fatalf("prepared %+v", r.Prepared)
+			}
+			change(f)
+			f.startCold(plan, map[bool]string{true: "environment has changed", false: ""}[name == "env file"])
+			want := map[string]string{
+				"module": "AttributeError", "data": "value [1, '22', '1', 22222] False\n", "removed": "value [1, '1', '1', 1] False\n",
+				"env file": "value [1, '1', '22', 22222] False\n", "new, hides": "value [1, '1', '1', 22222] True\n",
+			}[name]
+			f.stopped()
+			f.retire()
+			if log := f.read("logs", "rank-0.log"); !strings.Contains(log, want) {
+				t.Errorf("log:\n%s", log)
+			}
+		})
+	}
+}
+
+// Modules that a fork would break, or that read what only a plan tells, are imported by
+// the workers themselves; the others are warm.
+func TestModulesThatAreNotForLaunchers(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ source, why string }{
+		"thread":      {"import threading, time\nthreading.Thread(target=time.sleep, args=(1000,), daemon=True).start()\n", "threads"},
+		"socket":      {"import socket\nS = socket.socket()\n", "socket"},
+		"device":      {"F = open('/dev/zero', 'rb')\n", "/dev/zero"},
+		"rank":        {"import os\nRANK = os.environ.get('RANK')\nassert RANK in (None, '0')\n", "RANK"},
+		"environment": {"import os\nENV = dict(os.environ)\n", "environment"},
+		"fails":       {"import os\nassert os.path.exists('second')\n", "AssertionError"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, 1, "")
+			f.pyScript("import os, sys\nprint('ran', 'bad' in sys.modules, 'outer' in sys.modules, 'good' in sys.modules)\nopen('second', 'w').close()\nimport outer, bad\nprint(getattr(bad, 'RANK', '0'), getattr(bad, 'ENV', os.environ)['RANK'])\nos._exit(0)\n")
+			write(t, filepath.Join(f.order.Workdir, "bad.py"), c.source, 0o644)
+			write(t, filepath.Join(f.order.Workdir, "outer.py"), "import good\nimport bad\n", 0o644)
+			write(t, filepath.Join(f.order.Workdir, "good.py"), "", 0o644)
+			plan := f.prepared()
+			f.order.Prepare.Modules = []string{"outer", "good"}
+			plan.Prepare = f.order.Prepare
+			if r := f.startPrepared(); !r.Prepared.Ready {
+				t.Fatalf("prepared %+v", r.Prepared)
+			}
+			list := readModules(f.order.ModulesFile)
+			if blamed := map[bool]string{true: "outer", false: "bad"}[name == "fails"]; !strings.Contains(list.Avoid[blamed], c.why) || list.Avoid["outer"] == "" || list.Avoid["good"] != "" {
+				t.Errorf("to be avoided: %q", list.Avoid)
+			}
+			f.bind(plan)
+			f.push(Wish{Start: true})
+			if r := f.started(); !r.Warm {
+				t.Errorf("prepared %+v", r.Prepared)
+			}
+			if log := f.ended(0); log != "ran False False True\n0 0\n" {
+				t.Errorf("log:\n%s", log)
+			}
+		})
+	}
+}
+
+// What cannot be laid to a module keeps workers from being forked at all.
+func TestProcessesThatCannotBeForked(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ source, why string }{
+		"signal":  {"import signal\nsignal.signal(signal.SIGUSR1, lambda *a: None)\n", "signals"},
+		"process": {"import subprocess\nP = subprocess.Popen(['sleep', '1000'])\n", "process"},
+		"exits":   {"import os\nprint('good bye')\nos._exit(7)\n", "good bye"},
+		"prints":  {"print('x' * 100000)\n", "print"},
+		"memory":  {"B = bytearray(300 << 20)\nimport time\ntime.sleep(1000)\n", "memory"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, 1, "")
+			f.pyScript("print('ran')\n")
+			write(t, filepath.Join(f.order.Workdir, "bad.py"), c.source, 0o644)
+			plan := f.prepared()
+			f.order.Prepare.Modules, f.order.Prepare.Memory = []string{"bad"}, 200<<20
+			plan.Prepare = f.order.Prepare
+			r := f.startPrepared()
+			if r.Prepared.Ready || !strings.Contains(r.Prepared.Cold, c.why) {
+				t.Fatalf("prepared %+v", r.Prepared)
+			}
+			f.startCold(plan, c.why)
+			if log := f.ended(0); log != "ran\n" {
+				t.Errorf("log:\n%s", log)
+			}
+		})
+	}
+}
+
+// A worker that leaves a daemon behind, one that is killed, one whose shim is: as when
+// they were executed.
+func TestForkedWorkersAreHeld(t *testing.T) {
+	t.Parallel()
+	f, plan := readyRun(t, 2, `
+import os, subprocess, sys, time
+if os.environ["RANK"] == "1":
+    subprocess.Popen(["setsid", "sh", "-c", "sleep 1000 & sleep 1000"])
+    open("up-1", "w").write("up\n")
+time.sleep(1000)
+`, "VALUE = 1\n")
+	f.bind(plan)
+	f.push(Wish{Start: true})
+	r := f.started()
+	f.awaitFile("up-1")
+	if !r.Warm {
+		t.Fatalf("prepared %+v", r.Prepared)
+	}
+	c, err := observed.census()
+	if marked := len(c.marked(f.dir, nil)); err != nil || marked < 3 { // both workers and what one has started
+		t.Errorf("%d processes are found by their environment, %v", marked, err)
+	}
+	for i := range r.Workers {
+		s, err := readStat(r.Workers[i].PID)
+		if err != nil || s.ppid != f.shim.PID {
+			t.Errorf("worker %d: %+v, %v: it is no child of the shim's", i, s, err)
+		}
+	}
+	f.killShim()
+	for i := range r.Workers {
+		f.gone("a worker whose shim was killed", f.worker(r, i))
+	}
+	if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
+		t.Error(err)
+	}
+	f.nothingLeft()
+}
+
+// A launcher dies with its shim, and at the deadline, like a worker.
+func TestALauncherDiesWithItsShim(t *testing.T) {
+	t.Parallel()
+	f, _ := readyRun(t, 1, ranScript, "VALUE = 1\n")
+	launcher := f.launcherOf()
+	f.killShim()
+	f.gone("the launcher", launcher)
+	if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
+		t.Error(err)
+	}
+	f.nothingLeft()
+}
+
+// Limits hold forked workers as they hold others; what they may not have, their
+// launcher does not have for them.
+func TestLimitsHoldForkedWorkers(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("limits need root here")
+	}
+	f := newFixture(t, 1, "")
+	f.pyScript("B = bytearray(600 << 20)\nprint('has it')\n")
+	f.order.Limits = cluster.Limits{MemoryBytes: 256 << 20}
+	plan := f.prepared()
+	r := f.start().await("prepared or refused", func(r Report) bool { return r.Failed != nil || r.Prepared != nil && r.Prepared.Ready })
+	if r.Failed != nil {
+		t.Skip(r.Failed.Reason)
+	}
+	f.bind(plan)
+	f.push(Wish{Start: true})
+	r = f.stopped()
+	if r.Failed != nil && strings.Contains(r.Failed.Reason, "limit the workers'") {
+		t.Skip(r.Failed.Reason)
+	}
+	if !r.Warm || r.Failed == nil || !r.Failed.OutOfMemory {
+		t.Errorf("warm %v, failed %+v", r.Warm, r.Failed)
+	}
+	f.retire()
+}
+
+func TestRecordedModulesAreImported(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 2, "")
+	f.pyScript("import colorsys\nimport helper\nimport os, time\nprint('up')\nopen('up-' + os.environ['RANK'], 'w').write('up\\n')\ntime.sleep(1000)\n")
+	write(t, filepath.Join(f.order.Workdir, "helper.py"), "", 0o644)
+	f.start().started()
+	f.awaitFile("up-0")
+	eventually(t, "the list is kept while workers run", func() bool {
+		return slices.Contains(readModules(f.order.ModulesFile).Modules, "helper")
+	})
+	if l := readModules(f.order.ModulesFile); !slices.Contains(l.Modules, "colorsys") || len(l.Avoid) > 0 {
+		t.Errorf("list %+v", l)
+	}
+	f.push(Wish{Kill: "test"})
+	f.stopped()
+	f.retire()
+}
+
+func TestNamesOfModulesAreChecked(t *testing.T) {
+	l := moduleList{}
+	l.add([]string{"a.b", "", "a b", "../x", "a..b", "os;x", strings.Repeat("x", 201), "__main__", "sitecustomize", "a.b", "_c1"})
+	if !slices.Equal(l.Modules, []string{"a.b", "_c1"}) {
+		t.Errorf("taken: %q", l.Modules)
+	}
+	for i := range maxModules + 5 {
+		l.add([]string{"m" + itoa(i)})
+		if i == 10 {
+			break
+		}
+	}
+	l.avoid(map[string]string{"a;b": "x", "ok.name": strings.Repeat("w", 5000)})
+	if len(l.Avoid) != 1 || len(l.Avoid["ok.name"]) > 300 {
+		t.Errorf("avoided: %q", l.Avoid)
+	}
+}
+
+func TestCommandsThatRunPython(t *testing.T) {
+	for line, want := range map[string]string{
+		"python x.py a b":                   "python|x.py|false|a b",
+		"/opt/env/bin/python3.12 -u x.py":   "/opt/env/bin/python3.12 -u|x.py|false|",
+		"python -Wignore -X dev -m pkg.a c": "python -Wignore -X dev|pkg.a|true|c",
+		"python -W ignore x.py -m y":        "python -W ignore|x.py|false|-m y",
+		"env A=1 B=2 python3 x.py":          "env A=1 B=2 python3|x.py|false|",
+		"/usr/bin/env python3 ./x.py":       "/usr/bin/env python3|./x.py|false|",
+		"python":                            "cold", "python -c pass": "cold", "python -": "cold", "python -I x.py": "cold", "python -uE x.py": "cold",
+		"python -m": "cold", "bash x.sh": "cold", "env -i python x.py": "cold", "pythonic x.py": "cold", "python --version": "cold", "python -i x.py": "cold", "./train": "cold", "env": "cold",
+	} {
+		c := parsePython(strings.Fields(line))
+		got := strings.Join(c.head, " ") + "|" + c.script + "|" + map[bool]string{true: "true", false: "false"}[c.isModule] + "|" + strings.Join(c.args, " ")
+		if c.cold != "" {
+			got = "cold"
+		}
+		if got != want {
+			t.Errorf("%s: %s (%s), want %s", line, got, c.cold, want)
+		}
+	}
+	for line, want := range map[string]string{"#!/usr/bin/env python3\nx": "/usr/bin/env|python3", "#! /bin/py -u \n": "/bin/py|-u", "import x\n": "", "#!/x": ""} {
+		if got := strings.Join(parseShebang([]byte(line)), "|"); got != want {
+			t.Errorf("%q: %q, want %q", line, got, want)
+		}
+	}
+}

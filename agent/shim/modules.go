@@ -1,0 +1,177 @@
+package shim
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// recordedFile is where the first worker of a node writes the names of the modules that it imports.
+	recordedFile = "modules"
+	// Bounds of what is kept of these. PyTorch with all that it loads for its first steps has 2,500.
+	maxModules     = 20_000
+	maxModuleName  = 200
+	maxModulesFile = 2 << 20
+	// maxAvoided bounds the modules that were found not to be for launchers.
+	maxAvoided = 2_000
+)
+
+// moduleName is what may be a module's name. Those of scripts in other alphabets are
+// imported by the workers themselves.
+var moduleName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$`)
+
+// notForLaunchers are modules that are the interpreter's or the run's own.
+var notForLaunchers = []string{"__main__", "__mp_main__", "bellows", "bellows_launcher", "bellows_verify", "site", "sitecustomize", "usercustomize"}
+
+// moduleList is what is known of a job's imports on this node, from one generation to
+// the next. All of it comes from processes of the job's owner.
+type moduleList struct {
+	Version int      `json:"version"`
+	Modules []string `json:"modules"` // in the order in which they were imported
+	// Avoid are those that a launcher must not import, with why.
+	Avoid map[string]string `json:"avoid,omitempty"`
+}
+
+// add takes names in that are not known yet, and are names.
+func (l *moduleList) add(names []string) {
+	known := map[string]bool{}
+	for _, name := range append(slices.Clone(notForLaunchers), l.Modules...) {
+		known[name] = true
+	}
+	for _, name := range names {
+		if len(l.Modules) >= maxModules {
+			return
+		}
+		if !known[name] && len(name) <= maxModuleName && moduleName.MatchString(name) {
+			known[name] = true
+			l.Modules = append(l.Modules, name)
+		}
+	}
+}
+
+// avoid takes in what a launcher has found out.
+func (l *moduleList) avoid(names map[string]string) {
+	for name, why := range names {
+		if len(name) > maxModuleName || !moduleName.MatchString(name) || len(l.Avoid) >= maxAvoided {
+			continue
+		}
+		if l.Avoid == nil {
+			l.Avoid = map[string]string{}
+		}
+		l.Avoid[name] = printable(why[:min(len(why), maxModuleName)])
+	}
+}
+
+// readModules reads a list; one that is not there, or cannot be read, is empty.
+func readModules(path string) moduleList {
+	l := moduleList{Version: ProtocolVersion}
+	if path == "" {
+		return l
+	}
+	var on moduleList
+	if info, err := os.Stat(path); err != nil || info.Size() > maxModulesFile || readJSON(path, &on) != nil || on.Version != ProtocolVersion {
+		return l
+	}
+	l.add(on.Modules)
+	l.avoid(on.Avoid)
+	return l
+}
+
+// makeRecorded makes the file for the first worker's names, which is its owner's.
+func makeRecorded(dir string, id identity) error {
+	f, err := os.OpenFile(filepath.Join(dir, recordedFile), os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return fmt.Errorf("make the file for modules' names: %w", err)
+	}
+	if id.cred != nil {
+		err = f.Chown(int(id.cred.Uid), int(id.cred.Gid))
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("make the file for modules' names: %w", err)
+	}
+	return nil
+}
+
+// recorded are the names that the first worker has written so far.
+func recorded(dir string) ([]string, error) {
+	f, err := os.OpenFile(filepath.Join(dir, recordedFile), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxModulesFile))
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for line := range bytes.Lines(b) {
+		if name, whole := bytes.CutSuffix(line, []byte("\n")); whole && len(names) < maxModules {
+			names = append(names, string(name))
+		}
+	}
+	return names, nil
+}
+
+// keepModules adds what the first worker has imported to the job's list.
+func keepModules(dir, path string) error {
+	names, err := recorded(dir)
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	l := readModules(path)
+	before := len(l.Modules)
+	l.add(names)
+	if len(l.Modules) == before {
+		return nil
+	}
+	return writeDurable(path, l)
+}
+
+const (
+	firstKept = 2 * time.Second
+	lastKept  = 10 * time.Minute
+)
+
+// moduleKeeper adds to the job's list what its workers import, while they run and when
+// they have ended. The loop owns it.
+type moduleKeeper struct {
+	*shared
+
+	pause, next int64
+	busy, last  bool // it is being done; it was begun after the workers' end
+}
+
+func (k *moduleKeeper) stepKeep(now int64) {
+	if k.order.ModulesFile == "" || k.phase != running || len(k.workers) == 0 || k.busy || k.last {
+		return
+	}
+	if k.next == 0 {
+		k.pause = int64(firstKept)
+		k.next = now + k.pause
+	}
+	if now < k.next && !k.over() {
+		k.alarm.at(k.next)
+		return
+	}
+	k.busy, k.last = true, k.over()
+	go func() { // on a disk that may hang
+		err := keepModules(k.dir, k.order.ModulesFile)
+		k.post(func() {
+			k.busy = false
+			k.pause = min(2*k.pause, int64(lastKept))
+			k.next = Boottime() + k.pause
+			if err != nil {
+				k.heard.Warn().Err(err).Msg("keep the names of imported modules")
+			}
+		})
+	}()
+}

@@ -1,0 +1,158 @@
+package shim
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// probe prints all that a script can easily see of its process, as JSON.
+const probe = `
+import atexit, gc, json, os, pickle, random, resource, signal, sys, threading, time
+import helper
+
+class Local:
+    def __eq__(self, other): return type(other) is Local
+
+def child(q): q.put([__name__, sys.argv, Local.__module__])
+
+def read(path):
+    with open(path, "rb") as f: return f.read()
+
+def status(*names):
+    return {l.split(":")[0]: l.split(":", 1)[1].split() for l in read("/proc/self/status").decode().splitlines() if l.split(":")[0] in names}
+
+def main():
+    stat = read("/proc/self/stat").rpartition(b")")[2].split()
+    seen = {
+        "argv": sys.argv, "orig_argv": getattr(sys, "orig_argv", None), "flags": str(sys.flags), "executable": sys.executable,
+        "path": sys.path, "prefix": sys.prefix, "meta_path": [getattr(m, "__name__", type(m).__name__) for m in sys.meta_path],
+        "main": {k: repr(v) if k in ("__builtins__", "__loader__", "__spec__", "__annotations__") else v for k, v in vars(sys.modules["__main__"]).items() if k.startswith("__")},
+        "environ": sorted(os.environ.items()), "proc_environ": sorted(read("/proc/self/environ").decode().split("\0")),
+        "cmdline": read("/proc/self/cmdline").decode().split("\0"), "comm": read("/proc/self/comm").decode(),
+        "cwd": os.getcwd(), "ids": [os.getresuid(), os.getresgid(), os.getgroups()], "umask": os.umask(0o022),
+        "limits": {n: resource.getrlimit(getattr(resource, n)) for n in dir(resource) if n.startswith("RLIMIT_")},
+        "cgroup": read("/proc/self/cgroup").decode(), "nice": os.nice(0), "affinity": sorted(os.sched_getaffinity(0)),
+        "session": [os.getsid(0) == os.getpid(), os.getpgrp() == os.getpid()], "threads": int(stat[17]),
+        "status": status("SigBlk", "SigIgn", "SigCgt", "NoNewPrivs", "Seccomp", "CapEff", "CapBnd"),
+        "fds": sorted([int(n), os.readlink("/proc/self/fd/" + n).split(":")[0]] for n in os.listdir("/proc/self/fd") if os.path.exists("/proc/self/fd/" + n)),
+        "signals": {s.name: str(signal.getsignal(s)).split(" at ")[0] for s in signal.valid_signals() if isinstance(s, signal.Signals)},
+        "sigint": signal.getsignal(signal.SIGINT) is signal.default_int_handler,
+        "gc": [gc.isenabled(), gc.get_threshold()], "recursion": sys.getrecursionlimit(), "switch": sys.getswitchinterval(),
+        "thread": [threading.current_thread().name, threading.main_thread() is threading.current_thread(), threading.get_native_id() == os.getpid(), threading.main_thread().native_id == os.getpid()],
+        "streams": [(s.encoding, s.errors, s.line_buffering, s.write_through, s.fileno()) for s in (sys.stdin, sys.stdout, sys.stderr)],
+        "file": __file__, "name": __name__, "hash": hash("seeded"), "helper": [helper.__file__, helper.__spec__.origin, helper.VALUE],
+        "pickle": pickle.loads(pickle.dumps(Local())) == Local(), "excepthook": sys.excepthook is sys.__excepthook__,
+        "trace": [sys.gettrace() is None, sys.getprofile() is None], "warnoptions": sys.warnoptions,
+        "locale": __import__("locale").setlocale(__import__("locale").LC_ALL),
+    }
+    ages = time.clock_gettime(time.CLOCK_BOOTTIME) - int(stat[19]) / os.sysconf("SC_CLK_TCK")
+    seen["young"] = ages < 60
+    import multiprocessing
+    for method in ("fork", "spawn"):
+        context = multiprocessing.get_context(method)
+        q = context.Queue()
+        p = context.Process(target=child, args=(q,))
+        p.start()
+        seen["child by " + method] = q.get()
+        p.join()
+    atexit.register(lambda: print("exit handler"))
+    with open("seen-%s-%s.json" % (os.environ["RANK"], os.environ["PROBE"]), "w") as f:
+        json.dump(seen, f)
+    with open("random-%s-%s" % (os.environ["RANK"], os.environ["PROBE"]), "w") as f:
+        f.write("%r" % random.random())
+    raise RuntimeError("uncaught")
+
+if __name__ == "__main__":
+    main()
+`
+
+// TestAForkedWorkerSeesWhatAnExecutedOneDoes runs the probe both ways, as a script, as a
+// module and as a file with an interpreter of its own, and compares.
+func TestAForkedWorkerSeesWhatAnExecutedOneDoes(t *testing.T) {
+	t.Parallel()
+	for name, command := range map[string][]string{
+		"system":  {"/usr/bin/python3", "probe.py"},
+		"script":  {"", "-W", "ignore::ImportWarning", "probe.py", "--lr", "0.1"},
+		"module":  {"", "-u", "-m", "pkg.probe", "x y", ""},
+		"env":     {"env", "EXTRA=1", "", "probe.py"},
+		"shebang": {"./probe.py", "a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if name == "system" {
+				if _, err := os.Stat(command[0]); err != nil {
+					t.Skip(err)
+				}
+			}
+			cold, coldLog := runProbe(t, command, false)
+			warm, warmLog := runProbe(t, command, true)
+			compared := 0
+			for key, want := range cold {
+				compared++
+				if got := warm[key]; got != want {
+					t.Errorf("%s:\ncold %s\nwarm %s", key, want, got)
+				}
+			}
+			if compared < 40 || len(warm) != len(cold) {
+				t.Errorf("%d values compared, %d and %d there", compared, len(cold), len(warm))
+			}
+			if coldLog != warmLog || !strings.Contains(warmLog, "RuntimeError: uncaught") || !strings.Contains(warmLog, "helper is imported\n") || !strings.Contains(warmLog, "exit handler\n") {
+				t.Errorf("log, cold:\n%s\nwarm:\n%s", coldLog, warmLog)
+			}
+		})
+	}
+}
+
+// ofThisRun is what differs from run to run.
+var ofThisRun = regexp.MustCompile(`/tmp/shim[0-9]+|bellows-train-abcdef-g3-[0-9a-f]+-[0-9]+|MASTER_PORT(=|", ")[0-9]+|0x[0-9a-f]+|PROBE(=|", ")[a-z]+`)
+
+func runProbe(t *testing.T, command []string, warm bool) (seen map[string]string, log string) {
+	f := newFixture(t, 1, "")
+	python := interpreter(t)
+	f.pyScript("")
+	f.order.Command = slices.Clone(command)
+	for i, word := range command {
+		if word == "" && i < 3 && len(command) > 2 {
+			f.order.Command[i] = python
+			break
+		}
+	}
+	source := "#!" + python + "\n" + probe
+	write(t, filepath.Join(f.order.Workdir, "probe.py"), source, 0o755)
+	write(t, filepath.Join(f.order.Workdir, "pkg", "__init__.py"), "", 0o644)
+	write(t, filepath.Join(f.order.Workdir, "pkg", "probe.py"), source, 0o644)
+	write(t, filepath.Join(f.order.Workdir, "helper.py"), "print('helper is imported')\nVALUE = 7\n", 0o644)
+	f.order.Env["PROBE"], f.order.Env["PYTHONHASHSEED"] = fmt.Sprint(warm), "7"
+	if warm {
+		plan := f.prepared()
+		f.order.Prepare.Modules = []string{"helper", "random", "pickle", "multiprocessing", "resource"}
+		plan.Prepare = f.order.Prepare
+		if r := f.startPrepared(); !r.Prepared.Ready {
+			t.Fatalf("prepared %+v", r.Prepared)
+		}
+		f.bind(plan)
+		f.push(Wish{Start: true})
+	} else {
+		f.start()
+	}
+	r := f.stopped()
+	if len(r.Stopped.Exits) != 1 || r.Stopped.Exits[0].Code != 1 || r.Warm != warm {
+		t.Fatalf("warm %v: %+v, %+v", r.Warm, r.Stopped, r.Failed)
+	}
+	f.retire()
+	var raw map[string]json.RawMessage
+	if err := readJSON(filepath.Join(f.order.Workdir, "seen-0-"+fmt.Sprint(warm)+".json"), &raw); err != nil {
+		t.Fatal(err, f.read("logs", "rank-0.log"))
+	}
+	seen = map[string]string{}
+	for key, value := range raw {
+		seen[key] = ofThisRun.ReplaceAllString(string(value), "<>")
+	}
+	return seen, ofThisRun.ReplaceAllString(f.read("logs", "rank-0.log"), "<>")
+}

@@ -1,0 +1,91 @@
+package shim
+
+import (
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// pyCommand is a command that runs a Python script.
+type pyCommand struct {
+	head     []string // what comes before the script: the interpreter, perhaps by env, and its options
+	script   string   // its path, or a module's name
+	isModule bool
+	args     []string
+	cold     string // why the command is none; the rest is empty then
+}
+
+var pythonName = regexp.MustCompile(`^python[0-9.]*$`)
+
+// Options of the interpreter, by letter.
+const (
+	plainOptions = "bBdOqRsuvxP"
+	valueOptions = "WX" // a value follows, at once or as the next word
+)
+
+// parsePython reads a command. words is what the kernel ends up with: for a script with
+// an interpreter in its first line, that line's words, the script, and its arguments.
+func parsePython(words []string) pyCommand {
+	i := 0
+	if i < len(words) && filepath.Base(words[i]) == "env" {
+		i++
+		for i < len(words) && strings.Contains(words[i], "=") && !strings.HasPrefix(words[i], "-") {
+			i++
+		}
+	}
+	if i >= len(words) || !pythonName.MatchString(filepath.Base(words[i])) {
+		return pyCommand{cold: "the command is no Python script"}
+	}
+	for i++; i < len(words); i++ {
+		word := words[i]
+		if word == "-m" && i+1 < len(words) {
+			return pyCommand{head: words[:i], script: words[i+1], isModule: true, args: words[i+2:]}
+		}
+		if !strings.HasPrefix(word, "-") {
+			return pyCommand{head: words[:i], script: word, args: words[i+1:]}
+		}
+		takes, bad := option(word)
+		if bad != "" {
+			return pyCommand{cold: bad}
+		}
+		if takes {
+			i++
+		}
+	}
+	return pyCommand{cold: "the command gives Python no script"}
+}
+
+// option says whether a word of options takes the next word as a value, or why it
+// keeps a launcher from being started.
+func option(word string) (takes bool, bad string) {
+	if word == "-" || strings.HasPrefix(word, "--") {
+		return false, "the option " + word + " of Python is not known to launchers"
+	}
+	for i, c := range word[1:] {
+		switch {
+		case strings.ContainsRune(valueOptions, c):
+			return i+2 == len(word), ""
+		case strings.ContainsRune("EIS", c):
+			return false, "with the option -" + string(c) + " Python does not see what the launcher needs"
+		case !strings.ContainsRune(plainOptions, c):
+			return false, "the option -" + string(c) + " of Python is not known to launchers"
+		}
+	}
+	return false, ""
+}
+
+// parseShebang reads a script's first line; nil if it names no interpreter. The kernel
+// gives it one argument at most.
+func parseShebang(start []byte) []string {
+	line, _, ended := strings.Cut(string(start), "\n")
+	rest, is := strings.CutPrefix(line, "#!")
+	if !is || !ended {
+		return nil
+	}
+	name, arg, _ := strings.Cut(strings.Trim(rest, " \t"), " ")
+	words := []string{name}
+	if arg = strings.Trim(arg, " \t"); arg != "" {
+		words = append(words, arg)
+	}
+	return words
+}

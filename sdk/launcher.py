@@ -1,0 +1,583 @@
+"""The launcher: a Python process that has imported what a script imports, and forks the workers that run it.
+
+The shim starts it as `python [options] -c "import bellows_launcher; bellows_launcher.main(FD)"`, as the
+job's owner and in the run's containment. On the socket FD it gets its orders, in lines of JSON, and
+answers. It opens no device, keeps no socket but that one and no thread; where a module that it
+imports does, or reads what only a plan tells, or cannot be imported, that module is left out: the
+answer is "again", and the shim starts the launcher anew without it. What cannot be laid to a
+module is "cold": then the workers are executed as without a launcher.
+
+A worker is forked twice, so that it becomes the shim's own child. It has everything of its own
+(session, output, environment) before it says that it is born, and runs the script when told to go.
+"""
+
+import atexit
+import gc
+import importlib
+import importlib.machinery
+import io
+import json
+import os
+import random
+import runpy
+import signal
+import socket
+import stat
+import sys
+import threading
+import time
+import types
+from typing import Any, Dict, List, NoReturn, Optional, Set, Tuple
+
+# A worker that the shim does not adopt, or does not answer, in this time ends.
+PATIENCE_S = 15.0
+PR_SET_PDEATHSIG, PR_SET_MM, PR_SET_MM_MAP = 1, 35, 14
+
+Stamp = Tuple[int, int, int, int]  # device, inode, size, time of the last change of a file
+
+
+def main(fd: int) -> None:
+    """Carry out the shim's orders; returns never."""
+    channel = Channel(socket.socket(fileno=fd))
+    os.set_inheritable(fd, False)
+    order = channel.receive()
+    launcher = Launcher(order)
+    launcher.load()
+    if launcher.excluded:
+        channel.send({"again": launcher.excluded})
+        os._exit(0)
+    why = launcher.unfit()
+    if why:
+        channel.send({"cold": why})
+        os._exit(0)
+    gc.collect()
+    gc.freeze()  # collections of the workers leave the imported objects' pages shared
+    channel.send({"ready": True, "loaded": len(launcher.stamps)})
+    workers = []
+    while True:
+        message = channel.receive()
+        if "worker" in message:
+            workers.append((message, channel.descriptors[:2]))
+            del channel.descriptors[:2]
+            continue
+        why = launcher.changed()
+        if why:
+            channel.send({"cold": why})
+            os._exit(0)
+        fork_all(channel, launcher, workers)
+
+
+class Channel:
+    """Lines of JSON, with descriptors, over a socket."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.socket, self.rest, self.descriptors = sock, b"", []  # type: ignore[var-annotated]
+
+    def receive(self) -> Dict[str, Any]:
+        while b"\n" not in self.rest:
+            data, fds, _, _ = receive_fds(self.socket)
+            if not data:
+                os._exit(0)  # the shim is gone, or wants nothing more
+            self.rest += data
+            self.descriptors += fds
+        line, self.rest = self.rest.split(b"\n", 1)
+        message: Dict[str, Any] = json.loads(line)
+        return message
+
+    def send(self, message: Dict[str, Any]) -> None:
+        self.socket.sendall(json.dumps(message).encode() + b"\n")
+
+
+def receive_fds(sock: socket.socket) -> Tuple[bytes, List[int], int, Any]:
+    """Receive data and descriptors, which children that are executed do not inherit."""
+    size = socket.CMSG_SPACE(8 * 4)
+    data, ancillary, flags, address = sock.recvmsg(1 << 16, size, socket.MSG_CMSG_CLOEXEC)
+    fds: List[int] = []
+    for level, kind, content in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            fds += [int.from_bytes(content[i : i + 4], sys.byteorder) for i in range(0, len(content) - 3, 4)]
+    return data, fds, flags, address
+
+
+class Launcher:
+    """Imports modules, and knows what came of it."""
+
+    def __init__(self, order: Dict[str, Any]) -> None:
+        self.modules: List[str] = order["modules"]
+        self.avoid: Set[str] = set(order["avoid"])
+        self.planned = frozenset(order["planned"])  # variables that only a plan tells
+        self.script: str = order["script"]
+        self.is_module: bool = order["is_module"]
+        self.args: List[str] = order["args"]
+        self.command = words_of("cmdline")[:-2] + (["-m"] if self.is_module else []) + [self.script, *self.args]
+        # What a wrapper around the interpreter executes has that program's name.
+        direct = os.path.realpath(order["program"]) == os.path.realpath("/proc/self/exe")
+        self.comm: str = order["comm"] if direct else ""
+        self.excluded: Dict[str, str] = {}  # modules to be left out, and why
+        self.stamps: Dict[str, Stamp] = {}  # of the files that were read
+        self.stack: List[str] = []  # modules that are being loaded, the outermost first
+        self.watching = True
+        self.threads = 1
+        self.fds = descriptors()
+        # What it was executed with; a wrapper around the interpreter may have changed that.
+        self.environ: Dict[str, str] = order["env"]
+        self.first_environ = dict(entry.split("=", 1) for entry in words_of("environ") if "=" in entry)
+        self.cwd, self.umask = os.getcwd(), os.umask(0o022)
+        os.umask(self.umask)
+        self.signals = dispositions()
+        self.states: Dict[str, Any] = {}  # of generators of random numbers, right after their import
+        self.path0 = self.first_path()
+        self.real = os.path.realpath(self.script)
+
+    def first_path(self) -> Optional[str]:
+        """Return what Python puts first on sys.path for this command; None: nothing."""
+        if getattr(sys.flags, "safe_path", False):
+            return None
+        if self.is_module:
+            return self.cwd
+        real = os.path.realpath(self.script)
+        return real if os.path.isdir(real) else os.path.dirname(real)
+
+    def load(self) -> None:
+        """Import the modules, as the script would, and find out which must not be."""
+        # Not with -c any more: "" would be looked up in the working directory.
+        if not getattr(sys.flags, "safe_path", False):
+            sys.path.pop(0)
+        if self.path0 is not None:
+            sys.path.insert(0, self.path0)
+        self.random_state()
+        bootstrap: Any = importlib._bootstrap
+        real_load = bootstrap._load_unlocked
+
+        def load(spec: Any) -> Any:
+            self.before(spec)
+            try:
+                return real_load(spec)
+            finally:
+                self.after(spec)
+
+        sys.addaudithook(self.audit)
+        kinds = [(e, type(e)) for e in (os.environ, os.environb)]
+        bootstrap._load_unlocked = load
+        for e, kind in kinds:
+            e.__class__ = observed(kind, self)
+        try:
+            for name in self.modules:
+                if not self.avoided(name):
+                    self.load_one(name)
+        finally:
+            for e, kind in kinds:
+                e.__class__ = kind
+            bootstrap._load_unlocked = real_load
+        self.watching = False
+
+    def avoided(self, name: str) -> bool:
+        parts = name.split(".")
+        return any(".".join(parts[:i]) in self.avoid for i in range(1, len(parts) + 1))
+
+    def load_one(self, name: str) -> None:
+        try:
+            importlib.import_module(name)
+        except ModuleNotFoundError as err:
+            # The script has looked for it, too, and lives without.
+            if err.name is None or not (name + ".").startswith(err.name + "."):
+                self.exclude(name, f"its import fails: {err}")
+        except BaseException as err:
+            self.exclude(name, f"its import fails: {type(err).__name__}: {err}")
+
+    def before(self, spec: Any) -> None:
+        self.stack.append(spec.name)
+        if spec.name in self.avoid:
+            self.taint(f"it imports {spec.name}")
+        if spec.has_location and spec.origin:
+            self.stamp(spec.origin)
+
+    def after(self, spec: Any) -> None:
+        threads = os.stat("/proc/self/task").st_nlink - 2
+        if threads > self.threads:
+            self.threads = threads_after_fork()
+            if self.threads > 1:
+                self.taint(f"it starts {threads - 1} threads, which a fork would not keep")
+        now = descriptors()
+        if now - self.fds:
+            self.taint("it keeps a file, a device or a socket open: " + opened(now - self.fds))
+        self.fds = now
+        if spec.name in ("random", "numpy.random.mtrand"):
+            self.random_state()
+        self.stack.pop()
+
+    def taint(self, why: str) -> None:
+        for name in reversed(self.stack):
+            self.exclude(name, why)
+
+    def exclude(self, name: str, why: str) -> None:
+        if name not in self.avoid:
+            self.excluded.setdefault(name, why[:300])
+
+    def audit(self, event: str, args: Any) -> None:
+        if event != "open" or not self.watching:
+            return
+        path, _, flags = args
+        if isinstance(path, bytes):
+            path = os.fsdecode(path)
+        if isinstance(path, str) and isinstance(flags, int) and flags & 3 == os.O_RDONLY and not path.endswith(".pyc"):
+            self.stamp(path)
+
+    def stamp(self, path: str) -> None:
+        path = os.path.join(self.cwd, path)
+        if path not in self.stamps and not path.startswith(("/proc/", "/sys/", "/dev/")):
+            now = stamp(path)
+            if now:
+                self.stamps[path] = now
+
+    def random_state(self) -> None:
+        for name, state in random_states().items():
+            self.states.setdefault(name, state)
+
+    def unfit(self) -> str:
+        """Return why workers cannot be forked of this process; empty if they can."""
+        sys.stdout.flush()
+        sys.stderr.flush()
+        if dispositions() != self.signals or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+            return "an import changes how signals are handled"
+        if threads_after_fork() > 1:
+            return "threads run that a fork would not keep"
+        try:
+            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            return "an import has started a process"
+        except ChildProcessError:
+            pass
+        with open("/proc/self/maps", "rb") as f:
+            for line in f:
+                name = os.path.basename(line.rstrip())
+                if name.startswith((b"libcuda.so", b"libnvidia-ml.so")):
+                    return f"an import loads {name.decode()}: what has touched CUDA cannot be forked"
+        if threading.active_count() > 1 or threading.current_thread() is not threading.main_thread():
+            return "threads run that a fork would not keep"
+        self.late = random_states()
+        return ""
+
+    def changed(self) -> str:
+        """Return what has changed since the imports; empty if nothing has."""
+        if os.path.realpath(self.script) != self.real and not self.is_module:
+            return f"{self.script} is another file now"
+        for path, was in self.stamps.items():
+            if stamp(path) != was:
+                return f"{path} has changed since it was read"
+        if self.path0 is not None:
+            try:
+                entries = {e.split(".")[0] for e in os.listdir(self.path0)}
+            except OSError as err:
+                return f"{self.path0}: {err}"
+            for name in entries & set(sys.modules):
+                spec = getattr(sys.modules[name], "__spec__", None)
+                if spec is None or not shadowed(spec, self.path0) or name in sys.builtin_module_names:
+                    continue
+                found = importlib.machinery.PathFinder.find_spec(name, [self.path0])
+                if found is not None and found.origin is not None and found.origin != spec.origin:
+                    return f"{found.origin} is new, and hides {name}"
+        return ""
+
+
+def words_of(name: str) -> List[str]:
+    """Return what the kernel shows of this process's command, which ends with -c and its code, or environment."""
+    with open("/proc/self/" + name, "rb") as f:
+        return [os.fsdecode(word) for word in f.read().split(b"\0")[:-1]]
+
+
+def shadowed(spec: Any, path: str) -> bool:
+    """Report whether a loaded module is one that a new file in path would hide."""
+    return not (spec.origin or "").startswith(path + os.sep) and spec.name not in ("site", "sitecustomize")
+
+
+def observed(kind: type, launcher: Launcher) -> type:
+    """Return a kind of environment that tells who reads what only a plan tells."""
+
+    def note(key: Any) -> None:
+        name = os.fsdecode(key) if isinstance(key, (bytes, str)) else ""
+        if name in launcher.planned:
+            launcher.taint(f"it reads {name}, which is not known before the start")
+
+    class Observed(kind):  # type: ignore[misc]
+        def __getitem__(self, key: Any) -> Any:
+            note(key)
+            return super().__getitem__(key)
+
+        def __setitem__(self, key: Any, value: Any) -> None:
+            note(key)
+            super().__setitem__(key, value)
+
+        def __iter__(self) -> Any:
+            launcher.taint("it reads the whole environment, which is not known before the start")
+            return super().__iter__()
+
+    return Observed
+
+
+def descriptors() -> Set[Tuple[int, str]]:
+    """Return the open descriptors, each with what it is of."""
+    found = set()
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            found.add((int(name), os.readlink("/proc/self/fd/" + name)))
+        except OSError:
+            pass  # that of the listing itself
+    return found
+
+
+def opened(found: Set[Tuple[int, str]]) -> str:
+    return ", ".join(sorted(name for _, name in found))[:200]
+
+
+def dispositions() -> List[str]:
+    """Return which signals are blocked, ignored and caught."""
+    with open("/proc/self/status") as f:
+        return [line for line in f if line.startswith(("SigBlk", "SigIgn", "SigCgt"))]
+
+
+def threads_after_fork() -> int:
+    """Return how many threads remain once a fork has had libraries end theirs, as OpenBLAS does."""
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+    return os.stat("/proc/self/task").st_nlink - 2
+
+
+def stamp(path: str) -> Optional[Stamp]:
+    try:
+        s = os.stat(path)
+    except OSError:
+        return None
+    return (s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns) if stat.S_ISREG(s.st_mode) else None
+
+
+def random_states() -> Dict[str, Any]:
+    """Return the states of the process's generators of random numbers that begin with entropy."""
+    states: Dict[str, Any] = {"random": random.getstate()}
+    mtrand = sys.modules.get("numpy.random.mtrand")
+    if mtrand is not None and hasattr(mtrand, "get_state"):
+        name, keys, *rest = mtrand.get_state(legacy=True)
+        states["numpy"] = (name, keys.tobytes(), *rest)
+    return states
+
+
+def fork_all(channel: Channel, launcher: Launcher, workers: List[Any]) -> NoReturn:
+    """Fork the workers by a process that ends at once: the shim is their next living ancestor that adopts."""
+    shim = os.getppid()
+    middle = os.fork()
+    if middle == 0:
+        for message, (out, hello) in workers:
+            if os.fork() == 0:
+                try:
+                    channel.socket.close()
+                    for _, fds in workers:
+                        for fd in set(fds) - {out, hello}:
+                            os.close(fd)
+                    become(launcher, message, out, socket.socket(fileno=hello), shim)
+                except BaseException as err:
+                    os.write(2, f"bellows: the worker could not be forked: {type(err).__name__}: {err}\n".encode())
+                    os._exit(1)
+        os._exit(0)
+    os.waitpid(middle, 0)
+    channel.send({"forked": len(workers)})
+    os._exit(0)
+
+
+def become(launcher: Launcher, message: Dict[str, Any], out: int, hello: socket.socket, shim: int) -> NoReturn:
+    """Become a worker, and run the script."""
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    end = time.monotonic() + PATIENCE_S
+    while os.getppid() != shim:
+        if time.monotonic() > end:
+            raise TimeoutError("the shim has not adopted it")
+        time.sleep(0.0002)
+    # By the shim's first thread, which lives as long as the shim.
+    if libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0 or os.getppid() != shim:
+        raise OSError(ctypes.get_errno(), "the parent death signal cannot be set")
+    os.setsid()
+    os.dup2(out, 1)
+    os.dup2(out, 2)
+    os.close(out)
+    os.chdir(launcher.cwd)
+    os.umask(launcher.umask)
+    show_as(libc, launcher, changed_like(message["env"], launcher.environ, launcher.first_environ))
+    set_environment(changed_like(message["env"], launcher.environ, dict(os.environ)))
+    restore_random(launcher)
+    importlib.invalidate_caches()
+    thread: Any = threading.main_thread()
+    thread._set_native_id()
+    if launcher.comm:
+        with open("/proc/self/comm", "w") as f:
+            f.write(launcher.comm)
+    record(launcher, message)
+    hello.settimeout(PATIENCE_S)
+    hello.sendall(b"born\n")
+    if hello.recv(1) != b"g":
+        os._exit(1)  # the shim has given it up
+    hello.close()
+    run(launcher, libc)
+
+
+def changed_like(env: Dict[str, str], before: Dict[str, str], after: Dict[str, str]) -> Dict[str, str]:
+    """Return env with the changes that lead from before to after."""
+    changed = {k: v for k, v in env.items() if k in after or k not in before}
+    changed.update({k: v for k, v in after.items() if before.get(k) != v})
+    return changed
+
+
+def set_environment(env: Dict[str, str]) -> None:
+    """Make os.environ this, with what is a worker's and what a wrapper and imports have set."""
+    for name in list(os.environ):
+        del os.environ[name]
+    for name in env:
+        os.environ[name] = env[name]
+
+
+def show_as(libc: Any, launcher: Launcher, env: Dict[str, str]) -> None:
+    """Have the kernel show the command line and the environment of a worker, where it allows that."""
+    import ctypes
+
+    arguments = b"".join(os.fsencode(a) + b"\0" for a in launcher.command)
+    variables = b"".join(os.fsencode(f"{k}={v}") + b"\0" for k, v in env.items())
+    area = ctypes.create_string_buffer(arguments + variables, len(arguments) + len(variables))
+    start = ctypes.addressof(area)
+    with open("/proc/self/stat", "rb") as f:
+        fields = f.read().rpartition(b")")[2].split()
+
+    def field(number: int) -> int:
+        return int(fields[number - 3])
+
+    places_of_memory: Any = [(f"a{i}", ctypes.c_uint64) for i in range(11)]
+
+    class Map(ctypes.Structure):
+        _fields_ = [*places_of_memory, ("auxv", ctypes.c_void_p), ("auxv_size", ctypes.c_uint32), ("exe_fd", ctypes.c_int32)]
+
+    libc.sbrk.restype = ctypes.c_void_p
+    end = start + len(arguments)
+    places = [field(26), field(27), field(45), field(46), field(47), libc.sbrk(0), field(28)]
+    places += [start, end, end, end + len(variables)]
+    layout = Map(*places, None, 0, -1)
+    if libc.prctl(PR_SET_MM, PR_SET_MM_MAP, ctypes.byref(layout), ctypes.c_ulong(ctypes.sizeof(layout)), 0) == 0:
+        launcher.shown = area  # type: ignore[attr-defined] # for as long as the process lives
+
+
+def restore_random(launcher: Launcher) -> None:
+    """Begin random numbers with entropy, but those whose generators an import has set."""
+    if launcher.late["random"] == launcher.states["random"]:
+        random.seed()
+    else:
+        random.setstate(launcher.late["random"])
+    mtrand = sys.modules.get("numpy.random.mtrand")
+    if mtrand is not None and launcher.late.get("numpy") == launcher.states.get("numpy"):
+        mtrand.seed()
+
+
+def record(launcher: Launcher, message: Dict[str, Any]) -> None:
+    """Have the first worker go on writing down what is imported."""
+    recorder = sys.modules.get("sitecustomize")
+    if message["worker"] == 0 and hasattr(recorder, "Recorder"):
+        recorder.Recorder.start()  # type: ignore[union-attr]
+
+
+def run(launcher: Launcher, libc: Any) -> NoReturn:
+    """Run the script as the interpreter would, and leave."""
+    sys.argv[:] = ["-m" if launcher.is_module else launcher.script, *launcher.args]
+    if hasattr(sys, "orig_argv"):
+        sys.orig_argv[:] = launcher.command
+    space = sys.modules["__main__"].__dict__
+    for name in list(space):
+        if name not in ("__name__", "__doc__", "__package__", "__loader__", "__spec__", "__builtins__", "__annotations__"):
+            del space[name]
+    sys.modules.pop("bellows_launcher", None)
+    kind: Any = None
+    value: Any = None
+    trace: Any = None
+    code = None if launcher.is_module or os.path.isdir(launcher.script) else script_code(libc, launcher.script, space)
+    try:
+        if code is not None:
+            exec(code, space)
+        elif launcher.is_module:
+            runpy._run_module_as_main(launcher.script, True)  # type: ignore[attr-defined]
+        else:
+            runpy._run_module_as_main("__main__", False)  # type: ignore[attr-defined]
+    except BaseException:
+        kind, value, trace = sys.exc_info()
+        trace = trace.tb_next  # this function is not the script's
+    leave(libc, kind, value, trace)
+
+
+def script_code(libc: Any, path: str, space: Dict[str, Any]) -> types.CodeType:
+    """Return the script's code, and give its namespace what the interpreter does."""
+    name = os.path.join(os.getcwd(), path) if sys.version_info >= (3, 9) else path
+    try:
+        with io.open_code(name) as f:
+            source = f.read()
+    except OSError as err:
+        sys.stderr.write(f"{launcher_name()}: can't open file {name!r}: [Errno {err.errno}] {err.strerror}\n")
+        leave(libc, SystemExit, SystemExit(2), None)
+    space["__file__"] = name
+    if sys.version_info < (3, 15):
+        space["__cached__"] = None
+    space["__loader__"] = importlib.machinery.SourceFileLoader("__main__", name)
+    try:
+        code: types.CodeType = compile(source, name, "exec", dont_inherit=True)
+    except BaseException:
+        kind, value, _ = sys.exc_info()
+        leave(libc, kind, value, None)  # of no line of the script's
+    return code
+
+
+def launcher_name() -> str:
+    """Return what the interpreter calls itself in its messages."""
+    return sys.orig_argv[0] if getattr(sys, "orig_argv", None) else sys.executable
+
+
+def leave(libc: Any, kind: Any, value: Any, trace: Any) -> NoReturn:
+    """End as an interpreter does that has run this, but do not tear it down."""
+    status, interrupted = 0, False
+    if kind is not None:
+        status, interrupted = ending(kind, value, trace)
+    del kind, value, trace
+    for step in (threading._shutdown, atexit._run_exitfuncs):  # type: ignore[attr-defined]
+        try:
+            step()
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None and not stream.closed:
+                stream.flush()
+        except BaseException:
+            status = 120  # as of an interpreter that cannot flush them
+    libc.fflush(None)
+    if interrupted:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+    os._exit(status)
+
+
+def ending(kind: Any, value: Any, trace: Any) -> Tuple[int, bool]:
+    """Tell of an exception that nothing has caught; return the status, and whether it was a KeyboardInterrupt."""
+    if issubclass(kind, SystemExit):
+        code = value.code
+        if code is None:
+            return 0, False
+        if isinstance(code, int):
+            return code & 0xFF, False
+        sys.stdout.flush()
+        sys.stderr.write(f"{code}\n")
+        return 1, False
+    value.__traceback__ = trace
+    sys.last_type, sys.last_value, sys.last_traceback = kind, value, trace
+    if sys.version_info >= (3, 12):
+        sys.last_exc = value
+    try:
+        sys.excepthook(kind, value, trace)
+    except SystemExit as err:
+        return ending(SystemExit, err, None)
+    except BaseException:
+        sys.__excepthook__(*sys.exc_info())
+    return 1, issubclass(kind, KeyboardInterrupt)
