@@ -40,7 +40,7 @@ func admitJob(in situation, r request) *move {
 		}
 		spec.Answer, promised = &v.Answer, v.plan
 		if !v.Promised && !spec.OrBestEffort {
-			s.Phase, s.Reason = cluster.Refused, fmt.Sprintf("deadline %s is not promised: %s%s", moment(v.Deadline), v.Why, offerText(v.Offer))
+			s.Phase, s.Reason = cluster.Refused, fmt.Sprintf("deadline %s is not promised: %s%s", moment(v.Deadline), v.Why, v.Offer.Words(nil))
 		}
 	}
 	s.Reason = reasonText(in, s.Reason)

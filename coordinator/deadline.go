@@ -100,7 +100,7 @@ func unpromisable(in situation, view allocator.JobView) string {
 	case !in.now.Before(*spec.Deadline):
 		return "the deadline has passed: choose a later one"
 	case in.cfg.PromiseSizes == nil:
-		return fmt.Sprintf("the coordinator's policy, %s, promises no deadlines: start it with --policy elasticflow, or do without a promise", in.cfg.Policy)
+		return fmt.Sprintf("the coordinator's policy, %s, promises no deadlines: start it with --policy flowtime, or do without a promise", in.cfg.Policy)
 	case in.paused().Exists():
 		return "the cluster is about to be shut down: " + in.paused().Value.Why
 	case len(in.live()) == 0:
@@ -171,5 +171,5 @@ func deadlineWords(a *record.Answer) string {
 	case a.Promised:
 		return fmt.Sprintf("deadline %s is promised: %s", moment(a.Deadline), a.Why)
 	}
-	return fmt.Sprintf("deadline %s is not promised: %s%s", moment(a.Deadline), a.Why, offerText(a.Offer))
+	return fmt.Sprintf("deadline %s is not promised: %s%s", moment(a.Deadline), a.Why, a.Offer.Words(nil))
 }

@@ -1,8 +1,6 @@
 package coordinator
 
 import (
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/bellows-ml/bellows/allocator/admit"
@@ -28,28 +26,4 @@ func offered(in situation, o admit.Offer, work float64, steps int64) (out record
 	}
 	out.MaxWorkers, out.MinWorkers = o.Most, o.Least
 	return out
-}
-
-// offerText says an offer in words.
-func offerText(o *record.Offered) string {
-	if o == nil {
-		return ""
-	}
-	var parts []string
-	if !o.Deadline.IsZero() {
-		parts = append(parts, "--deadline "+o.Deadline.UTC().Format(time.RFC3339))
-	}
-	if o.MaxWorkers > 0 {
-		parts = append(parts, fmt.Sprintf("--max %d", o.MaxWorkers))
-	}
-	if o.MinWorkers > 0 {
-		parts = append(parts, fmt.Sprintf("--min %d", o.MinWorkers))
-	}
-	if o.Steps > 0 {
-		parts = append(parts, fmt.Sprintf("--steps %d", o.Steps))
-	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return "; it could be promised with " + strings.Join(parts, ", or with ")
 }

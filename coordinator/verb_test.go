@@ -417,7 +417,7 @@ func (l *lab) promisingPolicy(w words) error {
 		return err
 	}
 	l.interval = w.duration("interval", 10*time.Second)
-	l.policy, l.real, l.timed = p.Name(), p, !allocator.IsTimeless(p)
+	l.policy, l.real, l.timed, l.prompt = p.Name(), p, !allocator.IsTimeless(p), allocator.IsPrompt(p)
 	l.lead(l.without)
 	return nil
 }

@@ -1,6 +1,8 @@
 package record
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
@@ -28,6 +30,35 @@ type Offered struct {
 	Steps      int64     `json:"steps,omitempty"`       // so many, by the deadline asked for
 	MaxWorkers int       `json:"max_workers,omitempty"` // up to so many workers, by the deadline asked for
 	MinWorkers int       `json:"min_workers,omitempty"` // from so few workers on, by the deadline asked for
+}
+
+// Words says the offer as options of `bellows run`, to follow why a deadline is not promised;
+// empty if nothing is offered. With clock the deadline is also told as people read it.
+func (o *Offered) Words(clock func(time.Time) string) string {
+	if o == nil {
+		return ""
+	}
+	var parts []string
+	if !o.Deadline.IsZero() {
+		text := "--deadline " + o.Deadline.UTC().Format(time.RFC3339)
+		if clock != nil {
+			text += " (" + clock(o.Deadline) + ")"
+		}
+		parts = append(parts, text)
+	}
+	if o.MaxWorkers > 0 {
+		parts = append(parts, fmt.Sprintf("--max %d", o.MaxWorkers))
+	}
+	if o.MinWorkers > 0 {
+		parts = append(parts, fmt.Sprintf("--min %d", o.MinWorkers))
+	}
+	if o.Steps > 0 {
+		parts = append(parts, fmt.Sprintf("--steps %d", o.Steps))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "; it could be promised with " + strings.Join(parts, ", or with ")
 }
 
 // Promises is the plan by which all promised deadlines are kept: how many devices

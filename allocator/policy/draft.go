@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,6 +27,7 @@ type draft struct {
 	// rebatched jobs start again at their number with the best batch for it.
 	rebatched map[int]bool
 	guessed   []bool // beside jobs: its work is not known, but expected; nil = of none
+	served    served
 
 	// A job at its present number stays on its devices if it can; all others are
 	// movers and take any usable device that no stayer holds.
@@ -43,6 +45,7 @@ type jobState struct {
 	excludes   bool
 	held       int // usable devices that it has
 	heldCommon int // of them, those on nodes that no job excludes
+	least      int // workers that it was promised, and has
 }
 
 func newDraft(in allocator.Input) *draft {
@@ -80,6 +83,7 @@ func newDraft(in allocator.Input) *draft {
 		d.counts[i] = j.Workers
 		d.reserve(i, 1)
 	}
+	d.served.spare = max(0, d.idle)
 	return d
 }
 
@@ -117,14 +121,14 @@ func (d *draft) fitsExactly() bool {
 	return place.Fits(d.in.Nodes, current, want)
 }
 
-// set gives job i this number of workers if it is not fixed and everything
+// set gives job i this number of workers if it is not fixed, was not promised more, and everything
 // still fits. Cutting a job to a number that below returned, or to 0, always succeeds.
 func (d *draft) set(i, workers int) bool {
 	was := d.counts[i]
 	if workers == was {
 		return true
 	}
-	if d.states[i].fixed {
+	if s := d.states[i]; s.fixed || workers < s.least {
 		return false
 	}
 	idle := d.idle
@@ -194,7 +198,7 @@ func (d *draft) waiting(i int) bool { return d.counts[i] == 0 }
 func (d *draft) answer() allocator.Output {
 	var out allocator.Output
 	for i, j := range d.jobs {
-		decision := allocator.Decision{Job: j.ID, Workers: d.counts[i], Reason: d.why[i]}
+		decision := allocator.Decision{Job: j.ID, Workers: d.counts[i], Reason: cmp.Or(d.served.reason(d.jobs, d.counts, i), d.why[i])}
 		switch decision.Workers {
 		case 0:
 			decision.Reason = d.waitReason(i)
@@ -217,6 +221,7 @@ func (d *draft) answer() allocator.Output {
 }
 
 func (d *draft) waitReason(i int) string {
+	promised := d.served.reason(d.jobs, d.counts, i)
 	need, open, all := d.smallest(i), d.devices.UsableFor(d.jobs[i]), d.devices.Usable()
 	switch {
 	case need > all:
@@ -225,6 +230,8 @@ func (d *draft) waitReason(i int) string {
 		return fmt.Sprintf("needs at least %s; the nodes that can run it have %d usable", devices(need), open)
 	case d.jobs[i].Promise != nil:
 		return "waits for later, by which its promised deadline is kept as well"
+	case promised != "":
+		return fmt.Sprintf("%s: needs at least %s, %d of %d are free", promised, devices(need), max(d.idle, 0), all)
 	case d.jobs[i].Workers > 0:
 		return fmt.Sprintf("is preempted: needs at least %s, %d of %d are free", devices(need), max(d.idle, 0), all)
 	default:

@@ -12,7 +12,7 @@ import "github.com/bellows-ml/bellows/allocator"
 // which the promise says so; the promise is planned with full sizes.
 func edf() promising {
 	return promising{ranked{
-		name: "edf", why: "next by deadline", timeless: true, promises: true,
+		name: "edf", why: "next by deadline", timeless: true,
 		before: func(x, y allocator.JobView) int {
 			switch {
 			case x.Deadline.IsZero() != y.Deadline.IsZero():

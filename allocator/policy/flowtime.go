@@ -14,8 +14,8 @@ import (
 // counted from submission), rescales paid for, under a bound on waiting.
 // docs/policies.md derives what follows.
 //
-// Every job that fits has its smallest size, those that are overdue first and then
-// the least weighted work. Then each gets the size k with the highest value
+// What was promised for a deadline comes first. Every job that fits has its smallest
+// size, those that are overdue first and then the least weighted work. Then each gets the size k with the highest value
 // over the next H seconds, less what its device time costs at one price for all:
 //
 //	v(k) = w·s(k)·(H − c(k))      if it goes on beyond H
@@ -30,7 +30,7 @@ import (
 // The answer may be asked for whenever a job or node comes or goes (Prompt): what a
 // change costs is weighed against what it gains at each answer, so that asking
 // often does not make jobs rescale often. It changes no size only to learn its speed (ADR 47).
-type flowtime struct{}
+type flowtime struct{ keepsPromises }
 
 const (
 	// flowtimeHorizon bounds H: what a size is worth is weighed over an hour, or as
@@ -69,6 +69,7 @@ func (flowtime) Allocate(in allocator.Input) allocator.Output {
 	d := newDraft(in)
 	d.expectWork()
 	free, movable := d.clearMovable()
+	d.keepPromises(movable)
 	order := d.byWeightedWork(movable)
 	d.startFitting(overdueFirst(d, order))
 	d.chooseSizes(free, d.running(order))
@@ -169,10 +170,10 @@ func (v valuation) of(i, k int) (worth, use float64) {
 }
 
 // rebatch reports whether it is worth its cost to start a running job again at its
-// size, with the best batch for it.
+// size, with the best batch for it. No promise is planned with such a start.
 func (v valuation) rebatch(i int) bool {
 	j := v.d.jobs[i]
-	if j.Workers < 1 || !(j.Staying > 0) || v.d.states[i].fixed {
+	if j.Workers < 1 || !(j.Staying > 0) || v.d.states[i].fixed || j.Promise != nil {
 		return false
 	}
 	stays, _ := v.by(i, j.Workers, 0, j.Staying)

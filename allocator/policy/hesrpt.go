@@ -23,7 +23,10 @@ import (
 // the others, and lets a job that runs grow only if it ends sooner for
 // it, the pause of a rescale counted: hardly any queueing and fewer rescales,
 // for a few per cent of the mean.
-type hesrpt struct{ steady bool }
+type hesrpt struct {
+	keepsPromises
+	steady bool
+}
 
 // Name implements allocator.Policy.
 func (h hesrpt) Name() string {
@@ -39,6 +42,7 @@ func (hesrpt) leavesIdle() {}
 func (h hesrpt) Allocate(in allocator.Input) allocator.Output {
 	d := newDraft(in)
 	_, movable := d.clearMovable()
+	d.keepPromises(movable)
 	order := d.byWork(movable)
 	weight := hesrptWeights(d, order)
 	gain := func(i, from, to int) float64 {

@@ -45,7 +45,10 @@ import (
 //
 // A cluster differs from the paper in its interval, in its jobs, some of which end
 // within a step, and in what a start costs; see huTerms.
-type hu struct{ HuOptions }
+type hu struct {
+	keepsPromises
+	HuOptions
+}
 
 // HuOptions are how simulations use policy hu; the zero value is how clusters do.
 type HuOptions struct {
@@ -60,7 +63,7 @@ type HuOptions struct {
 type HuSolver func(p *solve.Problem, o solve.Options) (solve.Result, error)
 
 // Hu is the policy hu with options.
-func Hu(o HuOptions) allocator.Policy { return hu{o} }
+func Hu(o HuOptions) allocator.Policy { return hu{HuOptions: o} }
 
 const (
 	huSteps = 5
@@ -88,6 +91,7 @@ func (h hu) Allocate(in allocator.Input) allocator.Output {
 	d := newDraft(in)
 	order := d.queue()
 	free, movable := d.clearMovable()
+	d.keepPromises(movable)
 	terms := h.terms(d, movable)
 	p, sizes := terms.problem(d, free, movable)
 	var s solve.Solver

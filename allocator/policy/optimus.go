@@ -12,7 +12,7 @@ import "github.com/bellows-ml/bellows/allocator"
 // With more jobs than devices those that run and then the earliest have their
 // smallest size, and the others wait. Decided anew at each interval: nothing in
 // the rule prefers what is in force.
-type optimus struct{}
+type optimus struct{ keepsPromises }
 
 // Name implements allocator.Policy.
 func (optimus) Name() string { return "optimus" }
@@ -23,9 +23,10 @@ func (optimus) leavesIdle() {}
 func (optimus) Allocate(in allocator.Input) allocator.Output {
 	d := newDraft(in)
 	_, movable := d.clearMovable()
+	d.keepPromises(movable)
 	for _, runs := range []bool{true, false} {
 		for _, i := range movable {
-			if (d.jobs[i].Workers > 0) == runs {
+			if d.waiting(i) && (d.jobs[i].Workers > 0) == runs {
 				d.set(i, d.smallest(i))
 			}
 		}

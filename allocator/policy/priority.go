@@ -10,9 +10,9 @@ import (
 // equals the earlier one. A job of lower priority is halted when one of higher
 // priority needs its devices: the preemptive priority queue of batch schedulers
 // such as Slurm.
-func priority() ranked {
-	return ranked{
+func priority() promising {
+	return promising{ranked{
 		name: "priority", why: "highest priority", timeless: true,
 		before: func(x, y allocator.JobView) int { return cmp.Compare(y.Priority, x.Priority) },
-	}
+	}}
 }

@@ -28,8 +28,6 @@ type ranked struct {
 	before  func(x, y allocator.JobView) int
 	patient bool // a running job is never halted for another
 	strict  bool // no job passes one that waits
-	// promises: jobs that were promised devices in the running slot go before all others.
-	promises bool
 	// timeless: before compares nothing that time or work changes.
 	timeless bool
 }
@@ -54,13 +52,13 @@ func (r ranked) Allocate(in allocator.Input) allocator.Output {
 	} else {
 		d.clearMovable()
 	}
-	if r.promises {
-		for _, i := range r.order(d) {
-			if n := d.jobs[i].Promise.Now(); n > 0 && d.counts[i] == 0 && d.set(i, n) {
-				d.why[i] = "promised for its deadline"
-			}
+	promised := r.order(d)
+	for _, i := range promised {
+		if n := d.jobs[i].Promise.Now(); n > 0 && d.counts[i] == 0 {
+			d.set(i, n)
 		}
 	}
+	d.served.note(d.jobs, d.counts, promised)
 	for _, i := range r.order(d) {
 		if d.counts[i] > 0 || d.smallest(i) > d.devices.UsableFor(d.jobs[i]) {
 			continue // it runs, or never can: then it holds no other job up
@@ -73,7 +71,7 @@ func (r ranked) Allocate(in allocator.Input) allocator.Output {
 	}
 	out := d.answer()
 	for i := range d.jobs {
-		if d.counts[i] == 0 && d.smallest(i) <= d.devices.UsableFor(d.jobs[i]) {
+		if d.counts[i] == 0 && d.smallest(i) <= d.devices.UsableFor(d.jobs[i]) && d.jobs[i].Promise == nil && d.served.reason(d.jobs, d.counts, i) == "" {
 			out.Decisions[i].Reason = fmt.Sprintf("waits: needs %s at once, %d of %d are free", devices(d.fullSizeFor(i)), max(d.idle, 0), d.devices.Usable())
 		}
 	}

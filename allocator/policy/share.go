@@ -17,7 +17,7 @@ import (
 // The answer depends on what is present only where devices are bound (pinned
 // jobs, cordoned nodes), so every arrival and end can move shares. Between two
 // intervals the waiting jobs share what is idle in the same way.
-type share struct{}
+type share struct{ keepsPromises }
 
 // Name implements allocator.Policy.
 func (share) Name() string { return "share" }
@@ -32,6 +32,7 @@ func (share) Allocate(in allocator.Input) allocator.Output {
 	for _, i := range order {
 		d.set(i, 0)
 	}
+	d.keepPromises(order)
 	d.startFitting(order)
 	var movable []int
 	for _, i := range order {

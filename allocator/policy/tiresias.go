@@ -16,13 +16,13 @@ var tiresiasLimits = [...]time.Duration{3250 * time.Second, 7200 * time.Second}
 // 2019, section 3.2): jobs fall from queue to queue as they attain device time.
 // A job of a higher queue goes first; within a queue those that run go on, and
 // the others follow as they were submitted, so that equals do not take turns.
-func tiresias() ranked {
-	return ranked{
+func tiresias() promising {
+	return promising{ranked{
 		name: "tiresias", why: "attained little device time",
 		before: func(x, y allocator.JobView) int {
 			return cmp.Or(cmp.Compare(tiresiasQueue(x), tiresiasQueue(y)), compareBools(y.Workers > 0, x.Workers > 0))
 		},
-	}
+	}}
 }
 
 func tiresiasQueue(j allocator.JobView) int {

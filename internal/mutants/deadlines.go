@@ -3,6 +3,21 @@ package main
 // ofDeadlines are the rules by which a deadline that was admitted is kept.
 var ofDeadlines = []Mutant{
 	{
+		Name: "what-is-promised-comes-first", File: "allocator/policy/promise.go", Tests: "TestPromisedDevicesComeFirst",
+		Old: "if len(jobs) == 0 {", New: "if len(jobs) >= 0 {",
+		Breaks: "a policy gives to others what it has promised for a deadline",
+	},
+	{
+		Name: "no-less-than-promised", File: "allocator/policy/draft.go", Tests: "TestAPromisedJobGrows",
+		Old: "s.fixed || workers < s.least", New: "s.fixed || workers < s.least-1<<30",
+		Breaks: "a policy takes back devices that it has promised for a deadline",
+	},
+	{
+		Name: "growing-keeps-deadlines", File: "allocator/policy/promise.go", Tests: "TestAPromisedJobGrows",
+		Old: "d.jobs[i] = only(d.jobs[i], c)", New: "_ = c",
+		Breaks: "a policy grows a job whose pauses there and back then break its deadline",
+	},
+	{
 		Name: "promised-profiles-stand", File: "allocator/admit/plan.go", Tests: "TestPromisedProfilesStand",
 		Old: "if broken := fresh.broken(); broken > 0 {", New: "if broken := fresh.broken(); broken > 1<<30 {",
 		Breaks: "planning anew breaks a deadline that was admitted",

@@ -2,11 +2,10 @@ package render
 
 import (
 	"fmt"
-	"strings"
-	"time"
 
 	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
 )
 
 // Answered says what a coordinator has answered to a job's deadline.
@@ -36,23 +35,11 @@ func offerWords(o *api.DeadlineOffer, p View) string {
 	if o == nil {
 		return ""
 	}
-	var parts []string
+	offered := record.Offered{MaxWorkers: o.MaxWorkers, MinWorkers: o.MinWorkers, Steps: o.Steps}
 	if o.Deadline != nil {
-		parts = append(parts, fmt.Sprintf("--deadline %s (%s)", o.Deadline.UTC().Format(time.RFC3339), p.clock(*o.Deadline)))
+		offered.Deadline = *o.Deadline
 	}
-	if o.MaxWorkers > 0 {
-		parts = append(parts, fmt.Sprintf("--max %d", o.MaxWorkers))
-	}
-	if o.MinWorkers > 0 {
-		parts = append(parts, fmt.Sprintf("--min %d", o.MinWorkers))
-	}
-	if o.Steps > 0 {
-		parts = append(parts, fmt.Sprintf("--steps %d", o.Steps))
-	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return "; it could be promised with " + strings.Join(parts, ", or with ")
+	return offered.Words(p.clock)
 }
 
 // deadlineState says in a word where a job's deadline stands; empty if it has none.

@@ -3,10 +3,13 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/bellows-ml/bellows/allocator"
+	"github.com/bellows-ml/bellows/allocator/policy"
 	"github.com/bellows-ml/bellows/cluster"
 )
 
@@ -32,9 +35,16 @@ func dueJobs(r *rand.Rand) []Job {
 // before it has run.
 func TestPromisedDeadlinesAreKept(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"elasticflow", "edf"} {
+	for _, name := range policy.Names() {
+		if _, ok := byName(t, name).(allocator.Promising); !ok {
+			continue
+		}
+		seeds := uint64(4)
+		if slices.Contains([]string{policy.Default, "elasticflow", "edf"}, name) {
+			seeds = 30
+		}
 		promised, refused := 0, 0
-		for seed := range uint64(30) {
+		for seed := range seeds {
 			r := rand.New(rand.NewPCG(seed, 14))
 			cfg := Config{
 				Jobs: dueJobs(r), Nodes: 1 + r.IntN(3), DevicesPerNode: 1 << (1 + r.IntN(3)), Policy: byName(t, name), Promise: true,
@@ -66,7 +76,7 @@ func TestPromisedDeadlinesAreKept(t *testing.T) {
 				return
 			}
 		}
-		if promised < 150 || refused < 40 {
+		if promised < 5*int(seeds) || refused < int(seeds) {
 			t.Errorf("%s: %d were promised, %d refused: this shows little", name, promised, refused)
 		}
 		t.Logf("%s: %d promised, %d refused", name, promised, refused)
