@@ -27,6 +27,7 @@ import sys
 import threading
 import time
 import types
+import weakref
 from typing import Any, Dict, List, NoReturn, Optional, Set, Tuple
 
 # A worker that the shim does not adopt, or does not answer, in this time ends.
@@ -99,6 +100,13 @@ def receive_fds(sock: socket.socket) -> Tuple[bytes, List[int], int, Any]:
     return data, fds, flags, address
 
 
+class Planned(str):
+    """Stands for the name or the value of a variable that only a plan tells, for who reads the whole environment.
+
+    Who looks for other variables drops it at once; who keeps it has a copy that will be wrong.
+    """
+
+
 class Launcher:
     """Imports modules, and knows what came of it."""
 
@@ -117,6 +125,7 @@ class Launcher:
         self.stamps: Dict[str, Stamp] = {}  # of the files that were read
         self.stack: List[str] = []  # modules that are being loaded, the outermost first
         self.watching = True
+        self.texts: List[Any] = []  # weak references to what stands for planned variables
         self.threads = 1
         self.fds = descriptors()
         # What it was executed with; a wrapper around the interpreter may have changed that.
@@ -157,17 +166,17 @@ class Launcher:
                 self.after(spec)
 
         sys.addaudithook(self.audit)
-        kinds = [(e, type(e)) for e in (os.environ, os.environb)]
+        kind: Any = type(os.environ)
+        for environment in (os.environ, os.environb):
+            environment.__class__ = observed(kind, self)
         bootstrap._load_unlocked = load
-        for e, kind in kinds:
-            e.__class__ = observed(kind, self)
         try:
             for name in self.modules:
                 if not self.avoided(name):
                     self.load_one(name)
         finally:
-            for e, kind in kinds:
-                e.__class__ = kind
+            for environment in (os.environ, os.environb):
+                environment.__class__ = kind
             bootstrap._load_unlocked = real_load
         self.watching = False
 
@@ -178,12 +187,10 @@ class Launcher:
     def load_one(self, name: str) -> None:
         try:
             importlib.import_module(name)
-        except ModuleNotFoundError as err:
-            # The script has looked for it, too, and lives without.
-            if err.name is None or not (name + ".").startswith(err.name + "."):
-                self.exclude(name, f"its import fails: {err}")
-        except BaseException as err:
-            self.exclude(name, f"its import fails: {type(err).__name__}: {err}")
+        except BaseException:
+            # As for the script, which may have looked for it and lived without, or will see for itself.
+            # What it leaves behind of a process is looked at all the same.
+            pass
 
     def before(self, spec: Any) -> None:
         self.stack.append(spec.name)
@@ -202,9 +209,18 @@ class Launcher:
         if now - self.fds:
             self.taint("it keeps a file, a device or a socket open: " + opened(now - self.fds))
         self.fds = now
+        if self.texts:
+            if any(text() is not None for text in self.texts):
+                self.taint("it keeps a copy of the environment, of which not all is known before the start")
+            self.texts.clear()
         if spec.name in ("random", "numpy.random.mtrand"):
             self.random_state()
         self.stack.pop()
+
+    def planned_text(self, text: str) -> Planned:
+        made = Planned(text)
+        self.texts.append(weakref.ref(made))
+        return made
 
     def taint(self, why: str) -> None:
         for name in reversed(self.stack):
@@ -300,6 +316,8 @@ def observed(kind: type, launcher: Launcher) -> type:
 
     class Observed(kind):  # type: ignore[misc]
         def __getitem__(self, key: Any) -> Any:
+            if isinstance(key, Planned):
+                return launcher.planned_text("")
             note(key)
             return super().__getitem__(key)
 
@@ -308,8 +326,12 @@ def observed(kind: type, launcher: Launcher) -> type:
             super().__setitem__(key, value)
 
         def __iter__(self) -> Any:
-            launcher.taint("it reads the whole environment, which is not known before the start")
-            return super().__iter__()
+            yield from super().__iter__()
+            if self is os.environb:
+                launcher.taint("it reads the whole environment, of which not all is known before the start")
+                return
+            for name in launcher.planned:
+                yield launcher.planned_text(name)
 
     return Observed
 

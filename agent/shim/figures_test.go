@@ -43,7 +43,8 @@ func (f *fixture) measure(i int, warm bool) {
 	if warm {
 		plan := f.prepared()
 		r := f.startPrepared()
-		f.t.Logf("%d: prepared in %.2f s: %+v", i, time.Since(began).Seconds(), *r.Prepared)
+		list := readModules(f.order.ModulesFile)
+		f.t.Logf("%d: prepared in %.2f s, of %d modules without %v: %+v", i, time.Since(began).Seconds(), len(list.Modules), list.Avoid, *r.Prepared)
 		f.bind(plan)
 		began = time.Now()
 		f.push(Wish{Start: true})

@@ -27,4 +27,24 @@ var ofWarmStarts = []Mutant{
 		Old: "case b.wish.Retire:", New: "case false:",
 		Breaks: "a run that was cleared before its start is left for ever (I12)",
 	},
+	{
+		Name: "forked-workers-are-placed", File: "agent/shim/warm.go", Tests: "TestAForkedWorkerSeesWhatAnExecutedOneDoes/system",
+		Old: "return s.containment.place(p.pid, local)", New: "return nil",
+		Breaks: "a forked worker is outside of its limits and its devices' filter (I3)",
+	},
+	{
+		Name: "changed-environment-is-cold", File: "agent/shim/warm.go", Tests: "TestWhatHasChangedIsReadAgain/env_file",
+		Old: "if !maps.Equal(lasting(order, s.dir), r.env) {", New: "if false {",
+		Breaks: "modules have been imported with an environment that the workers do not have",
+	},
+	{
+		Name: "launchers-have-a-bound", File: "agent/shim/launcher.go", Tests: "TestProcessesThatCannotBeForked/memory",
+		Old: "most > 0 && has > most", New: "false",
+		Breaks: "a launcher takes the memory of the world that trains",
+	},
+	{
+		Name: "a-launcher-is-gone-before-others-start", File: "agent/shim/prepare.go", Tests: "TestWhatHasChangedIsReadAgain/module|TestALauncherThatDiesWhileItForks",
+		Old: "case s.phase == ready && !s.launcher.settled():", New: "case false:",
+		Breaks: "executed workers run beside forked ones of the same ranks (I1)",
+	},
 }
