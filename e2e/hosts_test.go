@@ -225,6 +225,23 @@ func (s *secrets) gossipKey() string {
 	return path
 }
 
+// An agent that was started may read the key at any moment: it is never empty.
+func TestTheGossipKeyIsWrittenOnce(t *testing.T) {
+	t.Parallel()
+	f := emptyFleet(t, config{})
+	key := f.gossipKey()
+	const other = "fedcba9876543210"
+	if err := os.WriteFile(key, []byte(other), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if again := f.gossipKey(); again != key {
+		t.Errorf("another key: %s, %s", key, again)
+	}
+	if text, err := os.ReadFile(key); err != nil || string(text) != other {
+		t.Errorf("it was written again: %q, %v", text, err)
+	}
+}
+
 // certificate makes node i's folder of certificates, and the authority with the first.
 func (s *secrets) certificate(i int) string {
 	s.t.Helper()
