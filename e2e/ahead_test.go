@@ -73,6 +73,9 @@ func TestADryRun(t *testing.T) {
 	}
 	next := f.sdkJob("next", 1, 2, 100, 0.1)
 	r, status := ask(next)
+	for end := time.Now().Add(patience); status == 0 && r.Start != nil && r.Start.At == nil && time.Now().Before(end); { // a look-ahead takes a second at most, however busy the machine is
+		r, status = ask(next)
+	}
 	if status != 0 || r.Start == nil || r.Start.At == nil || time.Until(*r.Start.At) > time.Minute || r.Start.Workers == 0 || r.Policy != "flowtime" {
 		t.Errorf("exit %d, %+v", status, r)
 	}

@@ -31,6 +31,7 @@ type future struct {
 	answered bool  // the policy has answered
 	fault    error // why it did not, the last time
 	prompt   bool
+	cut      bool // it was stopped before its end
 }
 
 // run is one job in a future.
@@ -90,6 +91,7 @@ func (f *future) run() error {
 	horizon := f.q.Input.Now.Add(f.cfg.Horizon)
 	for first := true; first || !f.done() && f.now.Before(horizon) && f.spent < f.budget; first = false {
 		if f.cfg.Stop != nil && f.cfg.Stop() {
+			f.cut = true
 			return nil
 		}
 		f.decide()

@@ -36,7 +36,8 @@ type Config struct {
 	Horizon time.Duration
 	// Follow is a job that is looked at until it ends; empty = none.
 	Follow cluster.JobID
-	// Stop is asked before each question whether to go no further; nil = never.
+	// Stop is asked before each question whether to go no further; nil = never. The futures that
+	// have not come to their end by then are left out, if LeastFutures have.
 	Stop func() bool
 }
 
@@ -96,6 +97,9 @@ func Look(q Question, cfg Config) ([]Start, error) {
 		f := newFuture(q, cfg, i, n)
 		if err := f.run(); err != nil {
 			return nil, fmt.Errorf("look ahead: %w", err)
+		}
+		if f.cut && len(all) >= LeastFutures {
+			break // it says nothing, and neither do those after it: the range is that of so many
 		}
 		all = append(all, f)
 	}

@@ -198,6 +198,17 @@ func TestABudgetThatDoesNotLast(t *testing.T) {
 	}
 }
 
+// Where time is up with some of the futures, these give the answer, with a wider range.
+func TestFuturesThatHaveNotBegunSayNothing(t *testing.T) {
+	q := asking(1, runs("a", 0, 10*time.Minute), waits("b", time.Hour))
+	all, asked := 0, 0
+	whole := look(t, q, lookahead.Config{Stop: func() bool { all++; return false }})[0]
+	s := look(t, q, lookahead.Config{Stop: func() bool { asked++; return asked > 2*all/5 }})[0]
+	if !near(whole.At, 10*time.Minute) || !near(s.At, 10*time.Minute) || s.High.IsZero() || s.High.Before(whole.High) {
+		t.Errorf("of all: %+v; of two fifths: %+v", whole, s)
+	}
+}
+
 // bad gives a job a size that it may not have.
 type bad struct{ counted }
 
