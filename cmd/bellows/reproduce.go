@@ -37,6 +37,9 @@ published one, with the simulate commands that give the same:
           certified gaps, decision times, and CBC on the same model
   muri    the policies of Muri's simulator (SIGCOMM 2022) on its traces
   pollux  the baselines of Pollux's simulator (OSDI 2021) on its workloads
+  saxena  Saxena et al. (MASCOTS 2020), Tables III and IV: elastic scaling that
+          chooses the batch, against one that keeps it, with drops and queues, and
+          production's saxena and flowtime beside them. Its load is not public, and is drawn
 
 --traces is a folder with elasticflow, philly, muri, pollux and profiles below it.
 jahani reads none. They use all cores. On one core pollux takes half a minute,

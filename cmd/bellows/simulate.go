@@ -56,6 +56,10 @@ Traces are CSV, gzipped or not:
   pollux  decisions once a minute, measured steps and batches, 30 s a move; its
         policies are ` + strings.Join(batch.RulePolicies("pollux"), ", ") + `; --profile is the folder with
         its four tables (default: profiles beside the trace's folder)
+  saxena  decisions every 8 minutes (--interval), batch ranges, 2 devices a node,
+        starts that cost nothing; its policies are
+        ` + strings.Join(batch.RulePolicies("saxena")[:2], ", ") + `,
+        ` + strings.Join(batch.RulePolicies("saxena")[2:], ", ") + `; --trace bursts-8h-0.9 draws its load
 All policies run under all rules; where the rules have one of the same name,
 production/NAME is the other.
 

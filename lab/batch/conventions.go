@@ -18,6 +18,7 @@ import (
 	"github.com/bellows-ml/bellows/lab/rules/elasticflow"
 	"github.com/bellows-ml/bellows/lab/rules/muri"
 	"github.com/bellows-ml/bellows/lab/rules/pollux"
+	"github.com/bellows-ml/bellows/lab/rules/saxena"
 	"github.com/bellows-ml/bellows/lab/sim"
 	"github.com/bellows-ml/bellows/lab/trace"
 )
@@ -61,6 +62,15 @@ func ruleSets() map[string]ruleSet {
 			s.Interval = time.Minute
 			free(s)
 		}, fill: (*Settings).pollux},
+		"saxena": {policies: saxena.Policies(), complete: func(s *Settings, given func(string) bool) {
+			if !given("interval") {
+				s.Interval = 8 * time.Minute
+			}
+			if !given("devices-per-node") {
+				s.DevicesPerNode = 2
+			}
+			free(s)
+		}, fill: (*Settings).saxena},
 	}
 }
 
@@ -103,6 +113,22 @@ func (s *Settings) muri(r *Run, f trace.File) (err error) {
 	}
 	r.config.Interval = 0
 	r.config.Rules, r.config.Jobs, err = muri.New(r.Policy, f, in)
+	return err
+}
+
+func (s *Settings) saxena(r *Run, f trace.File) (err error) {
+	in := saxena.Setup{Machines: s.machines(r.Nodes), Delta: s.Interval}
+	if load, drawn, err := saxena.ReadLoad(r.Trace); err != nil {
+		return err
+	} else if drawn {
+		f = load.Draw(s.Model.Seed, in.Machines)
+	}
+	if !s.own(r.Policy) {
+		r.config.Jobs, r.config.Terms, err = saxena.Terms(f, in)
+		return err
+	}
+	r.config.Interval = 0
+	r.config.Rules, r.config.Jobs, err = saxena.New(r.Policy, f, in)
 	return err
 }
 

@@ -26,6 +26,8 @@ func under(rules string, policies ...string) *Settings {
 		s.Profile, s.Nodes, s.DevicesPerNode = folder+"overhead.csv", []int{2}, 8
 	case "pollux":
 		s.Profile = "../rules/pollux/testdata"
+	case "saxena":
+		s.Nodes, s.DevicesPerNode = []int{6}, 2
 	case "hu":
 		s.Traces, s.Nodes = []string{"../rules/muri/testdata/trace.csv"}, []int{8}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/bellows-ml/bellows/allocator/policy"
 	"github.com/bellows-ml/bellows/internal/units"
 	"github.com/bellows-ml/bellows/lab/file"
+	"github.com/bellows-ml/bellows/lab/rules/saxena"
 	"github.com/bellows-ml/bellows/lab/sim"
 	"github.com/bellows-ml/bellows/lab/trace"
 )
@@ -56,6 +57,9 @@ func (s *Settings) runs(solver *referee) ([]*Run, error) {
 
 // trace reads a trace, or draws it.
 func (s *Settings) trace(name string) (f trace.File, err error) {
+	if s.Rules == "saxena" && strings.HasPrefix(name, saxena.Bursts) {
+		return f, nil // which is drawn for each number of nodes
+	}
 	if f = sim.Synthetic(s.Model.Seed); name != sim.SyntheticName {
 		f, err = file.Read(name, trace.Read)
 	}

@@ -49,7 +49,7 @@ type trial struct {
 // experiments are what can be reproduced: the trials of each, from the folder of the traces.
 func experiments() map[string]func(dir string, quick bool) ([]trial, error) {
 	return map[string]func(string, bool) ([]trial, error){
-		"elasticflow": elasticFlowTrials, "hu": huTrials, "muri": muriTrials, "pollux": polluxTrials,
+		"elasticflow": elasticFlowTrials, "hu": huTrials, "muri": muriTrials, "pollux": polluxTrials, "saxena": saxenaTrials,
 	}
 }
 
