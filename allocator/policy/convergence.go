@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/bellows-ml/bellows/allocator"
+	"github.com/bellows-ml/bellows/allocator/split"
 )
 
 // convergence shares devices out by where in their training jobs are, as their losses
@@ -45,16 +46,26 @@ func (convergence) Allocate(in allocator.Input) allocator.Output {
 			}
 		}
 	}
-	gaining, flat := byAge(d.jobs, movable)
-	weights := hesrptWeights(d, gaining)
-	for _, group := range [][]int{gaining, flat} {
-		d.distribute(d.running(group), func(i, from, to int) float64 {
-			gain := speedAt(d.jobs[i], to) - speedAt(d.jobs[i], from)
-			if w := weights[i]; w > 0 {
-				return w * gain
+	tried := d.running(movable)
+	gaining, flat := byAge(d.jobs, tried)
+	worth := hesrptWeights(d, gaining)
+	for _, i := range flat {
+		worth[i] = flatWorth
+	}
+	p, devices := []split.Job{}, max(0, d.idle)
+	for _, i := range tried {
+		var options split.Job
+		for _, k := range d.jobs[i].Sizes {
+			if len(options) == 0 || k <= d.devices.UsableFor(d.jobs[i]) {
+				options = append(options, split.Option{Devices: k, Value: worth[i] * speedAt(d.jobs[i], k)})
 			}
-			return gain
-		})
+		}
+		p, devices = append(p, options), devices+d.counts[i]
+	}
+	if plan, ok := splitFast(p, devices); ok {
+		for n, i := range tried {
+			d.upTo(i, d.jobs[i].Sizes, p[n][plan.Choices[n]].Devices)
+		}
 	}
 	d.startFitting(movable) // where one size did not fit, a smaller may
 	for _, i := range movable {
@@ -107,7 +118,7 @@ func (a age) text() string {
 	return "its loss falls slowly: old, more than its share"
 }
 
-// byAge sorts jobs, the oldest first, and puts those apart that gain nothing.
+// byAge sorts jobs, the oldest first, and puts those apart that gain nothing by more steps.
 func byAge(all []allocator.JobView, jobs []int) (gaining, flat []int) {
 	for _, i := range jobs {
 		if ageOf(all[i]).flat == "" {
@@ -119,6 +130,10 @@ func byAge(all []allocator.JobView, jobs []int) (gaining, flat []int) {
 	slices.SortStableFunc(gaining, func(x, y int) int { return cmp.Compare(ageOf(all[x]).fall, ageOf(all[y]).fall) })
 	return gaining, flat
 }
+
+// flatWorth is what the speed of such a job is worth: so little that all devices of a cluster gain
+// less of it than one step of any other job.
+const flatWorth = 1e-6
 
 // perProcess is the batch of k workers that leaves each as many samples as the smallest
 // world's workers have of the smallest batch; no more than the largest, in whole samples. 0 = the only batch.

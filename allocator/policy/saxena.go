@@ -110,11 +110,7 @@ func (s *scaling) add(j allocator.JobView, open int) {
 
 // share is how many workers each of the jobs gets, and a bound of what all are worth.
 func (s *scaling) share() (sizes []int, bound float64) {
-	answer := split.Best
-	if split.Work(s.jobs, s.devices) > saxenaWork {
-		answer = split.Hull
-	}
-	plan, ok := answer(s.jobs, s.devices)
+	plan, ok := splitFast(s.jobs, s.devices)
 	for n, options := range s.jobs {
 		at := 0
 		if ok {
@@ -123,6 +119,14 @@ func (s *scaling) share() (sizes []int, bound float64) {
 		sizes = append(sizes, options[at].Devices)
 	}
 	return sizes, plan.Bound
+}
+
+// splitFast is the best plan, or where that takes too long one that is nearly as good.
+func splitFast(jobs []split.Job, devices int) (split.Plan, bool) {
+	if split.Work(jobs, devices) > saxenaWork {
+		return split.Hull(jobs, devices)
+	}
+	return split.Best(jobs, devices)
 }
 
 // throughput is what a job does with k workers until the next decision, relative to one device.
