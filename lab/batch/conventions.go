@@ -116,11 +116,13 @@ func (s *Settings) muri(r *Run, f trace.File) (err error) {
 	return err
 }
 
-func (s *Settings) saxena(r *Run, f trace.File) (err error) {
+func (s *Settings) saxena(r *Run, f trace.File) error {
 	in := saxena.Setup{Machines: s.machines(r.Nodes), Delta: s.Interval}
-	if load, drawn, err := saxena.ReadLoad(r.Trace); err != nil {
+	load, drawn, err := saxena.ReadLoad(r.Trace)
+	switch {
+	case err != nil:
 		return err
-	} else if drawn {
+	case drawn:
 		f = load.Draw(s.Model.Seed, in.Machines)
 	}
 	if !s.own(r.Policy) {

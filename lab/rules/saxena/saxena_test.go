@@ -51,8 +51,10 @@ func play(t *testing.T, policy string, jobs ...trace.Arrival) sim.Result {
 	return r
 }
 
-func arrival(id, model string, at, minutes time.Duration, batch int) trace.Arrival {
-	return trace.Arrival{ID: id, Model: model, Submit: at * time.Minute, Duration: minutes * time.Minute, BatchSize: batch, Workers: 1}
+func minute(n int) time.Duration { return time.Duration(n) * time.Minute }
+
+func arrival(id, model string, at, minutes, batch int) trace.Arrival {
+	return trace.Arrival{ID: id, Model: model, Submit: minute(at), Duration: minute(minutes), BatchSize: batch, Workers: 1}
 }
 
 func ends(r sim.Result) (minutes []float64, dropped int) {
