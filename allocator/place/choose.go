@@ -52,7 +52,7 @@ func (pl *placement) grow(c Count, a cluster.Allocation) []piece {
 	if len(kept) == 1 {
 		return kept
 	}
-	anew := pl.anew(c.Workers, func(s *nodeSlots) bool { return slices.Contains(c.Excluded, s.id) })
+	anew := pl.anew(c.Workers, nil, func(s *nodeSlots) bool { return slices.Contains(c.Excluded, s.id) })
 	if kept == nil || anew != nil && len(anew) < len(kept) {
 		return anew
 	}
@@ -85,16 +85,17 @@ func (pl *placement) extend(c Count, a cluster.Allocation) []piece {
 	if rest == 0 {
 		return pieces
 	}
-	others := pl.anew(rest, func(s *nodeSlots) bool { return used[s] || slices.Contains(c.Excluded, s.id) })
+	others := pl.anew(rest, pieces[0].on, func(s *nodeSlots) bool { return used[s] || slices.Contains(c.Excluded, s.id) })
 	if others == nil {
 		return nil
 	}
 	return append(pieces, others...)
 }
 
-// anew finds k free devices: on one node where one has them, the fullest that
-// does; else on as few nodes as possible, in equal parts where that takes no more.
-func (pl *placement) anew(k int, closed func(*nodeSlots) bool) []piece {
+// anew finds k free devices: on one node where one has them, in the narrowest span there
+// is and the fullest that does; else on as few nodes as possible, of those within the
+// narrowest location, with near if that is not nil, and in equal parts where that takes no more.
+func (pl *placement) anew(k int, near *nodeSlots, closed func(*nodeSlots) bool) []piece {
 	var open []*nodeSlots
 	total := 0
 	for _, s := range pl.nodes {
@@ -110,10 +111,8 @@ func (pl *placement) anew(k int, closed func(*nodeSlots) bool) []piece {
 		return []piece{{s, pick(s, s.allFree(), nil, k)}}
 	}
 	slices.SortStableFunc(open, func(x, y *nodeSlots) int { return y.free - x.free })
-	least, sum := 0, 0
-	for ; sum < k; least++ {
-		sum += open[least].free
-	}
+	least := fewest(open, k)
+	open = nearby(open, k, near)
 	if part := k / least; part*least == k {
 		if pieces := equalParts(open, part, least); pieces != nil {
 			return pieces
@@ -147,20 +146,27 @@ func equalParts(open []*nodeSlots, part, n int) []piece {
 	return pieces
 }
 
-// fullest returns the node with the fewest free devices that still has k, or
-// nil; among equals the one with the better block of k.
+// fullest returns the node with the fewest free devices that still has k, or nil: in
+// a span as narrow as the node has for k, the fullest such span, and then the fullest
+// node; among equals the one with the better block of k.
 func fullest(open []*nodeSlots, k int) *nodeSlots {
 	var best *nodeSlots
+	var bestFit fitness
 	bestCost := 0
 	for _, s := range open {
-		if s.free < k || best != nil && s.free > best.free {
+		if s.free < k {
 			continue
 		}
-		if best != nil && s.free < best.free {
+		f := s.fitness(k)
+		c := f.compare(bestFit)
+		if best != nil && c > 0 {
+			continue
+		}
+		if best != nil && c < 0 {
 			best, bestCost = nil, 0
 		}
-		c := cost(s, pick(s, s.allFree(), nil, k))
-		if best == nil || c < bestCost {
+		bestFit = f
+		if c := cost(s, pick(s, s.allFree(), nil, k)); best == nil || c < bestCost {
 			best, bestCost = s, c
 		}
 	}

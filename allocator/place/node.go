@@ -6,14 +6,16 @@ import (
 	"github.com/bellows-ml/bellows/cluster"
 )
 
-// nodeSlots are one node's devices. A slot is a device's index in its node's own
-// order, which reflects the topology: neighbours are closer. A nil nodeSlots is a
-// node that is gone.
+// nodeSlots are one node's devices. A slot is a device's index in the order of its node's
+// topology: those of a group lie side by side, and groups of a NUMA node; where nothing
+// is known in the node's own order. Neighbours are closer. A nil nodeSlots is a node that is gone.
 type nodeSlots struct {
-	id     cluster.NodeID
-	slots  []slot
-	usable int // slots open to new work
-	free   int // of them, not taken yet
+	id       cluster.NodeID
+	location string
+	slots    []slot
+	spans    []span // the narrowest first; the last is the whole node
+	usable   int    // slots open to new work
+	free     int    // of them, not taken yet
 }
 
 type slot struct {
@@ -31,8 +33,9 @@ type piece struct {
 }
 
 func newNodeSlots(n cluster.Node) *nodeSlots {
-	s := &nodeSlots{id: n.ID, slots: make([]slot, len(n.Devices))}
-	for i, d := range n.Devices {
+	devices, spans := arrange(n.Devices)
+	s := &nodeSlots{id: n.ID, location: n.Location, slots: make([]slot, len(devices)), spans: spans}
+	for i, d := range devices {
 		healthy := d.Health == cluster.Healthy
 		s.slots[i] = slot{device: d.ID, healthy: healthy, open: healthy && !n.Cordoned}
 		if s.slots[i].open {
@@ -131,7 +134,8 @@ func (s *nodeSlots) allFree() []int {
 }
 
 // pick chooses k of the slots from, and must includes all of must (a part of
-// from). An aligned block of k is best; among those the one that breaks up the
+// from). The narrowest span that has them is best, and the one of those that has the
+// fewest. In it an aligned block of k is best; among those the one that breaks up the
 // smallest hole, then the one of which other jobs hold the fewest. Without an aligned
 // block it fills the smallest holes first.
 func pick(s *nodeSlots, from, must []int, k int) []int {
@@ -142,12 +146,14 @@ func pick(s *nodeSlots, from, must []int, k int) []int {
 	if k == len(from) {
 		return slices.Clone(from)
 	}
-	if block := s.alignedBlock(in, must, k); block != nil {
+	sp := s.spans[s.narrowest(in, must, k)]
+	from = slices.DeleteFunc(slices.Clone(from), func(i int) bool { return i < sp.lo || i >= sp.hi })
+	if block := s.alignedBlock(in, must, k, sp); block != nil {
 		return block
 	}
 	holes := make(map[int]int, len(from))
 	for _, i := range from {
-		holes[i] = hole(in, i)
+		holes[i] = hole(in, i, sp)
 	}
 	for _, i := range must {
 		holes[i] = 0
@@ -159,16 +165,17 @@ func pick(s *nodeSlots, from, must []int, k int) []int {
 	return chosen
 }
 
-func (s *nodeSlots) alignedBlock(in []bool, must []int, k int) []int {
+// alignedBlock finds an aligned block of k in the span.
+func (s *nodeSlots) alignedBlock(in []bool, must []int, k int, sp span) []int {
 	if k&(k-1) != 0 {
 		return nil
 	}
 	best, bestHole, bestHeld := -1, 0, 0
-	for first := 0; first+k <= len(in); first += k {
+	for first := sp.lo; first+k <= sp.hi; first += k {
 		if slices.Contains(in[first:first+k], false) || !within(must, first, first+k) {
 			continue
 		}
-		size, held := hole(in, first), 0
+		size, held := hole(in, first, sp), 0
 		for i := first; i < first+k; i++ {
 			if s.slots[i].held {
 				held++
@@ -192,12 +199,12 @@ func within(slots []int, from, to int) bool {
 	return !slices.ContainsFunc(slots, func(i int) bool { return i < from || i >= to })
 }
 
-// hole is the size of the largest aligned power-of-two block around slot i that is completely in.
-func hole(in []bool, i int) int {
+// hole is the size of the largest aligned power-of-two block of the span around slot i that is completely in.
+func hole(in []bool, i int, sp span) int {
 	size := 0
-	for k := 1; k <= len(in); k *= 2 {
-		first := i / k * k
-		if first+k > len(in) || slices.Contains(in[first:first+k], false) {
+	for k := 1; k <= sp.hi-sp.lo; k *= 2 {
+		first := sp.lo + (i-sp.lo)/k*k
+		if first+k > sp.hi || slices.Contains(in[first:first+k], false) {
 			break
 		}
 		size = k

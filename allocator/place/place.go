@@ -17,6 +17,10 @@ type Count struct {
 	// Keep holds the job to its devices as long as they are there, healthy or not:
 	// it is pinned, or running jobs are not moved now.
 	Keep bool
+	// MoveCost is what it costs to have Repair move the job, and SpanCost what the job loses
+	// where it is not as close together as it can be, both as time of its devices in seconds; 0 = it
+	// is not moved, and loses nothing.
+	MoveCost, SpanCost float64
 }
 
 // Result is the devices of all jobs.
