@@ -12,7 +12,9 @@ import (
 type Stock struct {
 	Devices []cluster.Device // as the driver tells
 	Problem string           // why devices are missing
-	Addr    string           // where workers are reached, where that is not the node's own address
+	// Location is where the node is in the network, and TopologyProblem why groups that it was told are not used.
+	Location, TopologyProblem string
+	Addr                      string // where workers are reached, where that is not the node's own address
 	// Cut says why workers here could not meet others; empty if they can.
 	Cut string
 	// Unseen says why the devices cannot be used by anything new, as the driver's
@@ -38,7 +40,7 @@ type Stock struct {
 // devices healthy, with the problem beside: a job that runs is not sent away
 // because of it.
 func (s Stock) Inventory() record.Inventory {
-	inventory := record.Inventory{Devices: slices.Clone(s.Devices), Problem: joined(s.Problem, s.Cut), Addr: s.Addr, DeviceFiles: s.Files}
+	inventory := record.Inventory{Devices: slices.Clone(s.Devices), Problem: joined(s.Problem, s.Cut), Addr: s.Addr, DeviceFiles: s.Files, Location: s.Location, TopologyProblem: s.TopologyProblem}
 	for i := range inventory.Devices {
 		d := &inventory.Devices[i]
 		if d.Health != cluster.Healthy {

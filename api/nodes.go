@@ -32,10 +32,12 @@ func nodeStatuses(m *record.Mirror, gossip map[cluster.NodeID]string) []NodeStat
 		if v.Cordon.Exists() {
 			s.Cordon, s.Drain = v.Cordon.Value.Reason, v.Cordon.Value.Drain
 		}
-		for _, d := range v.Inventory.Value.Devices {
+		node, problem := v.Inventory.Value.Node(id)
+		s.Location, s.TopologyProblem = node.Location, problem
+		for _, d := range node.Devices {
 			x := users[d.ID]
 			x.ID, x.Model, x.MemoryBytes, x.Health = string(d.ID), d.Model, d.MemoryBytes, string(d.Health)
-			x.Problem = d.Problem
+			x.Problem, x.Group, x.NUMA = d.Problem, d.Group, d.NUMA
 			s.Devices = append(s.Devices, x)
 		}
 		list = append(list, s)

@@ -230,12 +230,16 @@ type NodeStatus struct {
 	Gossip string `json:"gossip,omitempty"`
 	Addr   string `json:"addr,omitempty"`
 	// TrainAddr is where its workers are reached, where that is not at Addr.
-	TrainAddr string         `json:"train_addr,omitempty"`
-	Version   string         `json:"version,omitempty"`
-	Problem   string         `json:"problem,omitempty"` // why devices are missing
-	Cordon    string         `json:"cordon,omitempty"`  // why it gets no new work
-	Drain     bool           `json:"drain"`             // what runs on it goes elsewhere
-	Devices   []DeviceStatus `json:"devices"`
+	TrainAddr string `json:"train_addr,omitempty"`
+	Version   string `json:"version,omitempty"`
+	Problem   string `json:"problem,omitempty"` // why devices are missing
+	// Location is where it is in the network, from the outermost switch in.
+	Location string `json:"location,omitempty"`
+	// TopologyProblem says what of its topology is not used, why, and the remedy.
+	TopologyProblem string         `json:"topology_problem,omitempty"`
+	Cordon          string         `json:"cordon,omitempty"` // why it gets no new work
+	Drain           bool           `json:"drain"`            // what runs on it goes elsewhere
+	Devices         []DeviceStatus `json:"devices"`
 
 	// DeviceFiles says how its workers are kept from devices that are not theirs, as
 	// in Member; empty also of devices that have no files.
@@ -260,9 +264,13 @@ type DeviceStatus struct {
 	MemoryBytes uint64 `json:"memory_bytes"`
 	Health      string `json:"health"`
 	Problem     string `json:"problem,omitempty"` // what is wrong with it
-	Job         string `json:"job,omitempty"`
-	Generation  uint64 `json:"generation,omitempty"`
-	Rank        *int   `json:"rank,omitempty"`
+	// Group is the NVLink or PCIe group of its node that it is in, and NUMA its NUMA node, as
+	// placement uses them; empty = not known, or not used.
+	Group      string `json:"group,omitempty"`
+	NUMA       string `json:"numa,omitempty"`
+	Job        string `json:"job,omitempty"`
+	Generation uint64 `json:"generation,omitempty"`
+	Rank       *int   `json:"rank,omitempty"`
 	// Place is where it is, where its node says so.
 	Place *DevicePlace `json:"place,omitempty"`
 	// Reading is what it is doing, where its node says so.

@@ -18,6 +18,11 @@ type Device struct {
 	// Problem says what is wrong with the device. One that is healthy all the same
 	// keeps what runs on it.
 	Problem string `json:"problem,omitempty"`
+	// Group is the NVLink or PCIe group of its node that the device is in, and NUMA the NUMA
+	// node, as the kernel numbers it; devices that share one are closer to each other than
+	// to others. Empty = not known.
+	Group string `json:"group,omitempty"`
+	NUMA  string `json:"numa,omitempty"`
 }
 
 // Node is what allocation decisions may know of a machine.
@@ -26,6 +31,9 @@ type Node struct {
 	Devices []Device `json:"devices"`
 	// Cordoned nodes keep what they run and get no new work.
 	Cordoned bool `json:"cordoned,omitempty"`
+	// Location is the network's domains that the node is in, from the outermost in:
+	// "block1/rack7". Empty = not known.
+	Location string `json:"location,omitempty"`
 }
 
 // Usable returns the identifiers of the devices that may be given to new work, in the node's own order.

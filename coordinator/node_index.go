@@ -178,7 +178,8 @@ func newNodeEntry(v *record.NodeView) *nodeEntry {
 	if !entry.alive {
 		return entry
 	}
-	entry.node = cluster.Node{ID: v.ID, Devices: v.Inventory.Value.Devices, Cordoned: v.Cordon.Exists()}
+	entry.node, _ = v.Inventory.Value.Node(v.ID)
+	entry.node.Cordoned = v.Cordon.Exists()
 	if v.Cordon.Value.Drain {
 		entry.node.Devices = unhealthy(entry.node.Devices, func(cluster.DeviceID) bool { return true })
 	}

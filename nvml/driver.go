@@ -97,6 +97,10 @@ func (d *driver) survey() (Survey, error) {
 	d.last = seen
 	s.Problem = strings.Join(problems, "; ")
 	s.Links = d.topology(s.Devices, handles)
+	locate(s.Devices, s.Links)
+	for _, r := range s.Devices { // also where it will not answer
+		d.last[r.Index] = r
+	}
 	return s, nil
 }
 

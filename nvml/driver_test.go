@@ -1,6 +1,7 @@
 package nvml
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -245,4 +246,35 @@ func TestALibraryThatCountsNothingIsAnError(t *testing.T) {
 	if s, err := d.survey(); err == nil || !strings.Contains(err.Error(), "count devices") {
 		t.Errorf("got %+v, %v", s, err)
 	}
+}
+
+// Eight devices that all reach each other through switches are alike, whatever their NUMA nodes.
+func TestSwitchedDevicesAreAlike(t *testing.T) {
+	d, _ := dgx()
+	for _, r := range read(t, d).Devices {
+		if r.Group != "" || r.Device.NUMA != "" {
+			t.Errorf("%s: group %q, NUMA node %q", r.ID, r.Group, r.Device.NUMA)
+		}
+	}
+}
+
+// Bridged pairs are groups, also for a device that is lost.
+func TestBridgedPairsAreGroups(t *testing.T) {
+	d, server := dgx()
+	for i, device := range server.Devices {
+		device.(*dgxa100.Device).GetNvLinkRemotePciInfoFunc = func(int) (nvml.PciInfo, nvml.Return) {
+			return nvml.PciInfo{Bus: uint32(7 + (i ^ 1))}, nvml.SUCCESS
+		}
+	}
+	check := func() {
+		t.Helper()
+		for i, r := range read(t, d).Devices {
+			if want := fmt.Sprintf("nvlink-%d", i&^1); r.Group != want {
+				t.Errorf("device %d: group %q, want %q", i, r.Group, want)
+			}
+		}
+	}
+	check()
+	server.Devices[3].(*dgxa100.Device).GetUUIDFunc = func() (string, nvml.Return) { return "", nvml.ERROR_GPU_IS_LOST }
+	check()
 }

@@ -142,10 +142,13 @@ func (d Decision) cut(most int) any {
 
 func (i Inventory) cut(most int) any {
 	i.Problem, i.DeviceFiles = Cut(i.Problem, most), Cut(i.DeviceFiles, most)
+	i.Location, i.TopologyProblem = Cut(i.Location, most), Cut(i.TopologyProblem, most)
 	i.Devices = slices.Clone(i.Devices)
 	for k := range i.Devices {
 		i.Devices[k].Problem = Cut(i.Devices[k].Problem, most)
-		i.Devices[k].Model = Cut(i.Devices[k].Model, most)
+		i.Devices[k].Model = Cut(i.Devices[k].Model, min(most, cluster.MaxModelBytes))
+		// One that is longer is no name, and stays none.
+		i.Devices[k].Group, i.Devices[k].NUMA = Cut(i.Devices[k].Group, cluster.MaxNameBytes+1), Cut(i.Devices[k].NUMA, cluster.MaxNameBytes+1)
 	}
 	return i
 }

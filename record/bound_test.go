@@ -35,7 +35,7 @@ func TestCutEndsBetweenCharacters(t *testing.T) {
 }
 
 // texts are the names of fields that hold words for people.
-var texts = []string{"Reason", "Why", "Text", "Problem", "Model", "LogTail", "Containment", "DeviceFiles"}
+var texts = []string{"Reason", "Why", "Text", "Problem", "Model", "LogTail", "Containment", "DeviceFiles", "Location", "TopologyProblem", "Group", "NUMA"}
 
 // swell makes every text in a record huge, and every map and list of them long.
 func swell(v reflect.Value, field string) {

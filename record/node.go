@@ -71,6 +71,20 @@ type Inventory struct {
 	// DeviceFiles says how workers are kept from devices that are not theirs, as in
 	// Started; empty also of agents that knew nothing of it.
 	DeviceFiles string `json:"device_files,omitempty"`
+	// Location is cluster.Node.Location, as its agent was told; empty also of agents that knew none.
+	Location string `json:"location,omitempty"`
+	// TopologyProblem says why its agent could not make use of the groups that it was told; empty if it could.
+	TopologyProblem string `json:"topology_problem,omitempty"`
+}
+
+// Node is the node with the devices that it has, as decisions see it: with what of its
+// topology can be used. problem says what cannot, and the remedy.
+func (i Inventory) Node(id cluster.NodeID) (n cluster.Node, problem string) {
+	n, problem = cluster.Node{ID: id, Devices: i.Devices, Location: i.Location}.Sound()
+	if i.TopologyProblem != "" && problem != "" {
+		return n, i.TopologyProblem + "; " + problem
+	}
+	return n, i.TopologyProblem + problem
 }
 
 // Cordon keeps new work away from a node.

@@ -39,6 +39,11 @@ type Config struct {
 	// Ports are reserved for the rendezvous of worlds whose rank 0 is here.
 	Ports record.Ports
 
+	// Location is cluster.Node.Location. DeviceGroups are the groups of its devices,
+	// instead of those that the driver knows; zero = none are told.
+	Location     string
+	DeviceGroups cluster.DeviceGroups
+
 	DataDir string // what outlives the agent: its lease, its logs
 	RunDir  string // one directory a run; a short path, as sockets lie in it. Empty = DataDir/run
 	LockDir string // one file a device; the same for every agent of the machine

@@ -70,6 +70,9 @@ func (ds *devices) survey() {
 // driver open go on. Only for something new there are no devices then.
 func (ds *devices) surveyed(s nvml.Survey, err error) {
 	seen := record.Inventory{Devices: s.Inventory(), Problem: s.Problem}
+	if ds.seen != nil {
+		seen.TopologyProblem = ds.seen.TopologyProblem // of the devices known
+	}
 	ds.unseen = ""
 	if err == nil {
 		ds.failing = time.Time{}
@@ -78,6 +81,11 @@ func (ds *devices) surveyed(s nvml.Survey, err error) {
 			seen.Devices = ds.known()
 		} else {
 			ds.files.learn(s)
+			if seen.TopologyProblem = ""; len(seen.Devices) > 0 {
+				if why := ds.cfg.DeviceGroups.Apply(seen.Devices); why != "" {
+					seen.TopologyProblem = why + "; name each device of the node once; until then its devices count as alike"
+				}
+			}
 		}
 	} else {
 		if ds.failing.IsZero() {
@@ -149,7 +157,7 @@ func (ds *devices) writeInventory() {
 // stock is what is known of the node's devices.
 func (ds *devices) stock() agent.Stock {
 	s := agent.Stock{
-		Devices: ds.seen.Devices, Problem: ds.seen.Problem, Addr: ds.network.addr, Cut: ds.network.problem,
+		Devices: ds.seen.Devices, Problem: ds.seen.Problem, Location: ds.cfg.Location, TopologyProblem: ds.seen.TopologyProblem, Addr: ds.network.addr, Cut: ds.network.problem,
 		Unseen: ds.unseen, Occupied: ds.occupants.judged.Problems, Locks: ds.locks.onDevices(), Files: ds.files.enforced(),
 		Taken: map[cluster.DeviceID]bool{}, Stuck: map[cluster.DeviceID]cluster.JobID{},
 		Unswept: map[cluster.DeviceID]bool{}, Recorded: ds.records.self().Inventory.Value,

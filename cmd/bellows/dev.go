@@ -31,6 +31,8 @@ on the same data directory goes on with them. A second Ctrl-C kills at once.`,
 	f := cmd.Flags()
 	f.IntVar(&o.Nodes, "nodes", dev.DefaultNodes, "number of nodes")
 	f.IntVar(&o.Devices, "devices-per-node", dev.DefaultDevices, "simulated devices of each node")
+	f.StringVar(&o.DeviceGroups, "device-groups", "", "which devices of each node are close to each other, as of an agent: 0-1,2-3")
+	f.IntVar(&o.NodesPerRack, "nodes-per-rack", 0, "so many nodes are in rack1, the next ones in rack2, …; 0 = in none")
 	f.DurationVar(&o.Interval, "interval", dev.DefaultInterval, "time between decisions that may move running jobs")
 	f.StringVar(&o.Policy, "policy", settings.DefaultPolicy, "how devices are shared out: "+strings.Join(policy.Names(), ", "))
 	f.IntVar(&o.EtcdPort, "etcd-port", 0, fmt.Sprintf("port for etcd's clients (default %d, or a free one if that is taken)", dev.EtcdPort))

@@ -33,7 +33,11 @@ type Options struct {
 	DataDir, Policy, Socket  string
 	Nodes, Devices, EtcdPort int
 	Interval                 time.Duration
-	PortGiven                bool // an etcd port was asked for
+	// DeviceGroups are the groups of each node's devices, and NodesPerRack puts so many nodes
+	// into each of rack1, rack2, …; empty and 0 = none.
+	DeviceGroups string
+	NodesPerRack int
+	PortGiven    bool // an etcd port was asked for
 }
 
 func (o *Options) check() error {
@@ -46,8 +50,17 @@ func (o *Options) check() error {
 		return fault.Usage("--interval %s: use %s or more", o.Interval, settings.MinInterval)
 	case err != nil:
 		return fault.Usage("--%w", err)
+	case o.NodesPerRack < 0:
+		return fault.Usage("--nodes-per-rack %d: use 1 or more, or 0 for no racks", o.NodesPerRack)
 	case o.EtcdPort < 0 || o.EtcdPort > 65535 || o.EtcdPort == 0 && o.PortGiven:
 		return fault.Usage("--etcd-port %d: use 1 to 65535", o.EtcdPort)
+	}
+	groups, err := cluster.ParseDeviceGroups(o.DeviceGroups)
+	if err != nil {
+		return fault.Usage("--device-groups %w", err)
+	}
+	if problem := groups.Apply(make([]cluster.Device, o.Devices)); problem != "" {
+		return fault.Usage("%s: name each of the %d devices of --devices-per-node once", problem, o.Devices)
 	}
 	return nil
 }
@@ -65,6 +78,7 @@ type node struct {
 	bind   string
 	socket string
 	ports  string
+	rack   string // empty = in none
 }
 
 func (o *Options) place() (layout, error) {
@@ -107,6 +121,9 @@ func (o *Options) place() (layout, error) {
 	for i := range o.Nodes {
 		id := cluster.NodeID(fmt.Sprintf("n%d", i+1))
 		n := node{id: id, bind: fmt.Sprintf("127.0.0.%d", i+2), socket: l.socket, ports: portRange(dir, i)}
+		if o.NodesPerRack > 0 {
+			n.rack = fmt.Sprintf("rack%d", i/o.NodesPerRack+1)
+		}
 		if i > 0 {
 			n.socket = beside(l.socket, string(id))
 		}
@@ -176,7 +193,7 @@ func (l layout) agentArgs(n node, o Options, etcd string) []string {
 	return []string{
 		"agent", "--config", "none", "--node", string(n.id), "--bind", n.bind, "--gossip-port", "0", "--socket", n.socket, "--etcd", etcd, "--cluster", clusterName,
 		"--data-dir", l.nodeDir(n.id), "--run-dir", filepath.Join(runDir(l.dir), string(n.id)), "--lock-dir", filepath.Join(l.dir, "locks"),
-		"--ports", n.ports, "--simulate-devices", fmt.Sprint(o.Devices),
+		"--ports", n.ports, "--simulate-devices", fmt.Sprint(o.Devices), "--device-groups", o.DeviceGroups, "--location", n.rack,
 	}
 }
 

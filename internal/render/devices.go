@@ -87,6 +87,13 @@ func warnings(r *api.DeviceReading) []string {
 // Devices is the table of single devices.
 func Devices(w io.Writer, nodes []api.NodeStatus, s output.Style) error {
 	t := output.Table{Head: []string{"NODE", "DEVICE", "PCI", "MODEL", "STATE", "JOB", "RANK", "BUSY", "MEMORY", "TEMP", "NOTE"}}
+	const after = 3 // columns
+	grouped := slices.ContainsFunc(nodes, func(n api.NodeStatus) bool {
+		return slices.ContainsFunc(n.Devices, func(d api.DeviceStatus) bool { return groupOf(d) != "" })
+	})
+	if grouped {
+		t.Head = slices.Insert(t.Head, after, "GROUP")
+	}
 	for _, n := range nodes {
 		for _, d := range n.Devices {
 			var l load
@@ -108,13 +115,31 @@ func Devices(w io.Writer, nodes []api.NodeStatus, s output.Style) error {
 			if !n.Alive {
 				state = "lost"
 			}
-			t.Add(n.ID, d.ID, output.OrDash(pci), output.OrDash(d.Model), state, output.OrDash(d.Job), rank, l.share(), l.memoryText(), celsius, output.OrDash(strings.Join(note, "; ")))
+			row := []string{
+				n.ID, d.ID, output.OrDash(pci), output.OrDash(d.Model), state, output.OrDash(d.Job), rank, l.share(), l.memoryText(), celsius, output.OrDash(strings.Join(note, "; ")),
+			}
+			if grouped {
+				row = slices.Insert(row, after, output.OrDash(groupOf(d)))
+			}
+			t.Add(row...)
 		}
 	}
 	if err := t.Write(w, s); err != nil {
 		return err
 	}
 	return writeUnread(w, nodes, s, true)
+}
+
+// groupOf is where a device is within its node, as its location would go on: "numa1/g2"; empty = not known.
+func groupOf(d api.DeviceStatus) string {
+	parts := make([]string, 0, 2)
+	if d.NUMA != "" {
+		parts = append(parts, "numa"+d.NUMA)
+	}
+	if d.Group != "" {
+		parts = append(parts, d.Group)
+	}
+	return strings.Join(parts, "/")
 }
 
 // writeUnread says below a table which nodes have no readings, and why; of

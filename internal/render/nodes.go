@@ -34,11 +34,21 @@ func Nodes(w io.Writer, nodes []api.NodeStatus, s output.Style) error {
 			return output.Red
 		},
 	}
+	const after = 4 // columns
+	located := slices.ContainsFunc(nodes, func(n api.NodeStatus) bool { return n.Location != "" })
+	if located {
+		t.Head = slices.Insert(t.Head, after, "LOCATION")
+	}
 	for _, n := range nodes {
 		used, free := usersOf(n)
 		l := loadOf(n)
-		t.Add(n.ID, stateOf(n), gossipOf(n), addressOf(n), fmt.Sprint(len(n.Devices)), free,
-			l.share(), l.memoryText(), output.OrDash(used), noteOf(n))
+		row := []string{
+			n.ID, stateOf(n), gossipOf(n), addressOf(n), fmt.Sprint(len(n.Devices)), free, l.share(), l.memoryText(), output.OrDash(used), noteOf(n),
+		}
+		if located {
+			row = slices.Insert(row, after, output.OrDash(n.Location))
+		}
+		t.Add(row...)
 	}
 	if err := t.Write(w, s); err != nil {
 		return err
@@ -106,6 +116,9 @@ func noteOf(n api.NodeStatus) string {
 	}
 	if n.Problem != "" {
 		parts = append(parts, n.Problem)
+	}
+	if n.TopologyProblem != "" {
+		parts = append(parts, "topology: "+n.TopologyProblem)
 	}
 	if n.Cordon != "" {
 		what := "cordoned: "

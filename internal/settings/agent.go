@@ -32,6 +32,7 @@ const (
 // Agent are what the agent is told.
 type Agent struct {
 	node, bind, train, dataDir, run, lock, cluster, ports, keyFile, library, tlsDir string
+	location, deviceGroups                                                          string
 	gossipPort, apiPort, simulate                                                   int
 	etcd                                                                            *etcdFlags
 	hosting                                                                         *hosting
@@ -56,6 +57,8 @@ func NewAgent(f *flags.Set) *Agent {
 	f.StringVar(&a.lock, "lock-dir", "", "one lock for each device; the same for every agent of the machine (default /run/lock/bellows)")
 	f.StringVar(&a.ports, "ports", defaultPorts, "rendezvous ports kept for workers, first+count")
 	f.IntVar(&a.simulate, "simulate-devices", 0, "so many devices that exist in name only, instead of the machine's own")
+	f.StringVar(&a.location, "location", "", "where this node is in the network, from the outermost switch in, as in block1/rack7: jobs are kept within as little of it as they can be")
+	f.StringVar(&a.deviceGroups, "device-groups", "", "which devices are close to each other, by number, where the driver does not know: 0-1,2-3/4-7 are groups 0-1 and 2-3 on one NUMA node and 4-7 on another")
 	f.StringVar(&a.library, "nvml-library", "", "NVIDIA's management library (default: libnvidia-ml.so.1 where the system has it)")
 	a.hosting = hostingFlags(f)
 	a.scraping = scrapingFlag(f)
@@ -110,6 +113,7 @@ func (a *Agent) config(log zerolog.Logger) (host.Config, error) {
 	if a.flags.Changed("simulate-devices") && a.simulate < 1 {
 		bad.Add(fault.Usage("--simulate-devices %d: use 1 or more, or leave it out to use the machine's own", a.simulate))
 	}
+	bad.Add(a.topology(&cfg))
 	if err = host.CheckInterface(a.train); err != nil {
 		bad.Add(fault.Usage("--train-interface %w", err))
 	}
@@ -131,6 +135,24 @@ func (a *Agent) config(log zerolog.Logger) (host.Config, error) {
 		bad.Add(err)
 	}
 	return cfg, bad.Err()
+}
+
+// topology is what the flags say of where the node and its devices are.
+func (a *Agent) topology(cfg *host.Config) error {
+	var bad fault.List
+	var err error
+	cfg.Location = a.location
+	if err = cluster.CheckLocation(a.location); err != nil {
+		bad.Add(fault.Usage("--location: %w", err))
+	}
+	if cfg.DeviceGroups, err = cluster.ParseDeviceGroups(a.deviceGroups); err != nil {
+		bad.Add(fault.Usage("--device-groups %w", err))
+	} else if a.simulate > 0 {
+		if problem := cfg.DeviceGroups.Apply(make([]cluster.Device, a.simulate)); problem != "" {
+			bad.Add(fault.Usage("%s: name each of the %d devices of --simulate-devices once", problem, a.simulate))
+		}
+	}
+	return bad.Err()
 }
 
 // agentDefaults fills in what depends on the machine and the user.
