@@ -30,7 +30,7 @@ func takeAnswer(in situation, e Decided) (fault string) {
 	d.moves, d.value, d.bound = nil, e.Output.Value, e.Output.Bound
 	for _, j := range q.Jobs {
 		t, ok := granted[j.ID]
-		if before, _ := d.granted(j.ID); !ok || q.Between && before.Workers() > 0 {
+		if before, _ := d.granted(j.ID); !ok || q.Between && before.Workers() > 0 && !t.moves {
 			continue
 		}
 		d.grant(j.ID, t)
@@ -55,8 +55,8 @@ func placeDecisions(in situation, q allocator.Input, decisions []allocator.Decis
 	var present []cluster.Allocation
 	for _, j := range in.jobs() {
 		a := j.has
-		if t, _ := in.granted(j.ID); q.Between && t.Workers() > 0 {
-			a = t.Allocation
+		if t, _ := in.granted(j.ID); q.Between && t.Workers() > 0 || t.moves && t.Workers() == a.Workers() {
+			a = t.Allocation // also of one that is on its way, so that its move is not undone
 		}
 		if a.Workers() > 0 {
 			present = append(present, a)
@@ -78,16 +78,26 @@ func placeDecisions(in situation, q allocator.Input, decisions []allocator.Decis
 		if d.Workers == 0 && j.has.Workers() == 0 && of.target.Workers() == 0 {
 			continue // it waits on: many do
 		}
-		want = append(want, place.Count{
+		want = append(want, priced(of, v, place.Count{
 			Job: d.Job, Workers: d.Workers, BatchSize: cmp.Or(d.BatchSize, j.Spec.Value.BatchSize.Min),
 			Excluded: in.refusals(j).nodes, Keep: q.Between && v.Workers > 0 || j.state().Pinned,
-		})
+		}))
 	}
 	// Who is left out when not everything fits: the least important, then the youngest.
 	slices.SortStableFunc(want, func(a, b place.Count) int { return cmp.Compare(asked[b.Job].Priority, asked[a.Job].Priority) })
-	r := place.Place(in.live(), present, want)
+	r, moved := place.Repair(place.Question{Nodes: in.live(), Current: present, Want: want}, place.Place(in.live(), present, want), in.decisions.mayMigrate(in))
 	for _, a := range r.Allocations {
-		granted[a.Job] = target{Allocation: a, reason: granted[a.Job].reason}
+		t := target{Allocation: a, reason: granted[a.Job].reason}
+		if old, _ := in.granted(a.Job); old.moves && slices.EqualFunc(old.Placements, a.Placements, samePlacement) {
+			t.reason, t.moves = old.reason, true
+		}
+		granted[a.Job] = t
+	}
+	for _, m := range moved {
+		t := granted[m.Job]
+		t.reason, t.moves = movesWhy(m, r), true
+		granted[m.Job] = t
+		in.decisions.migrated = in.clock
 	}
 	for _, u := range r.Unplaced {
 		granted[u.Job] = target{Allocation: cluster.Allocation{Job: u.Job}, reason: u.Reason}

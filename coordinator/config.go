@@ -32,6 +32,9 @@ type Config struct {
 	// Interval is the time between two decisions that may move running jobs.
 	Interval time.Duration
 	Timing   Timing // zero = DefaultTiming
+	// Migrations is how many running jobs may be moved in an interval so that others are
+	// closer together; 0 = none.
+	Migrations int
 	// MaxTxnOps is how many compares, and how many operations, etcd takes in one
 	// transaction; 0 = record.DefaultMaxTxnOps. With fewer than LeastTxnOps it may be stuck.
 	MaxTxnOps int

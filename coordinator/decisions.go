@@ -29,6 +29,8 @@ type decisions struct {
 	moves        []record.Move // decided and not yet recorded
 	value, bound float64
 
+	migrated time.Time // when a job was last moved for another
+
 	reviewed reviewed // when the plan of promises was last looked at
 	served   int64    // revision of that plan when the last full question was asked
 

@@ -33,24 +33,25 @@ type lab struct {
 	skip    int    // but for so many of them before
 	delayed []record.Txn
 
-	keep      int              // how many checkpoints, 0 = the default
-	resumable int              // how many jobs to be resumed, 0 = the default
-	users     *record.Limits   // of each user; nil = none
-	noPrivs   bool             // no job may gain rights
-	policy    string           // its name; empty = script
-	limit     int              // of operations in a transaction, 0 = etcd's own
-	secret    string           // plans have nonces
-	without   coordinator.Rule // of a leader with a secret
-	events    bool             // they are written, and shown
-	interval  time.Duration    // between decisions; 0 = 10 s
-	timed     bool             // the policy's answers change with time
-	real      allocator.Policy // that of the leader, which answers in place of the story
-	prompt    bool             // the policy is asked when jobs and nodes come and go
-	asked     allocator.Input  // the last question that was answered
-	forecasts bool             // what the next decision is told is shown
-	limited   bool             // the story is about time limits: what jobs have run is shown
-	holding   bool             // transactions and reloads wait for the test
-	waiting   []record.Txn     // those that do
+	keep       int              // how many checkpoints, 0 = the default
+	migrations int              // how many jobs a leader may move in an interval for others
+	resumable  int              // how many jobs to be resumed, 0 = the default
+	users      *record.Limits   // of each user; nil = none
+	noPrivs    bool             // no job may gain rights
+	policy     string           // its name; empty = script
+	limit      int              // of operations in a transaction, 0 = etcd's own
+	secret     string           // plans have nonces
+	without    coordinator.Rule // of a leader with a secret
+	events     bool             // they are written, and shown
+	interval   time.Duration    // between decisions; 0 = 10 s
+	timed      bool             // the policy's answers change with time
+	real       allocator.Policy // that of the leader, which answers in place of the story
+	prompt     bool             // the policy is asked when jobs and nodes come and go
+	asked      allocator.Input  // the last question that was answered
+	forecasts  bool             // what the next decision is told is shown
+	limited    bool             // the story is about time limits: what jobs have run is shown
+	holding    bool             // transactions and reloads wait for the test
+	waiting    []record.Txn     // those that do
 }
 
 func newLab() *lab {
@@ -73,7 +74,7 @@ func (l *lab) lead(without coordinator.Rule) {
 	l.slow, l.wake = nil, time.Time{}
 	l.c = coordinator.New(coordinator.Config{
 		Token: coordinator.Token{Key: key, Mod: kv.ModRevision}, Policy: cmp.Or(l.policy, "script"), Timeless: !l.timed, Prompt: l.prompt, PromiseSizes: l.promiseSizes(),
-		Interval: cmp.Or(l.interval, 10*time.Second), Timing: coordinator.DefaultTiming(), Without: without, MaxTxnOps: l.limit, Secret: l.secret, KeepCheckpoints: l.keep, KeepResumable: l.resumable, Quiet: !l.events, Limits: l.users, NoNewPrivs: l.noPrivs,
+		Interval: cmp.Or(l.interval, 10*time.Second), Timing: coordinator.DefaultTiming(), Without: without, MaxTxnOps: l.limit, Secret: l.secret, KeepCheckpoints: l.keep, KeepResumable: l.resumable, Migrations: l.migrations, Quiet: !l.events, Limits: l.users, NoNewPrivs: l.noPrivs,
 	})
 	l.reload()
 }

@@ -6,6 +6,8 @@ import "github.com/bellows-ml/bellows/cluster"
 type target struct {
 	cluster.Allocation
 	reason string
+	// moves: it runs, and goes to other devices so that another job is closer together.
+	moves bool
 }
 
 // Workers returns how many workers the job gets.

@@ -32,7 +32,7 @@ func (l *lab) do(line string) error {
 		"submit": l.submit, "stop": l.stop, "scale": l.scale, "drain": l.drain, "undrain": l.undrain, "remove": l.remove, "resume": l.resume, "want": l.wants, "advance": l.pass, "failover": l.failover,
 		"started": l.started, "held": l.held, "failed": l.failed, "stopped": l.stopped, "cleared": l.cleared, "offer": l.offer, "progress": l.progress,
 		"next": l.fate, "arrive": l.arrive, "think": l.think, "hold": l.hold, "release": l.release, "decide": l.decideNow, "repeat": l.repeat, "garbage": l.garbage, "misnamed": l.misnamed, "erase": l.erase,
-		"pause": l.pause, "limit": l.limitTxns, "keep": l.keepCheckpoints, "resumable": l.keepResumable, "events": l.withEvents, "secret": l.withSecret, "unpause": l.unpause, "users": l.userLimits, "timed": l.timedPolicy, "prompt": l.promptPolicy, "promises": l.promisingPolicy, "train": l.train, "forecasts": l.withForecasts,
+		"pause": l.pause, "limit": l.limitTxns, "keep": l.keepCheckpoints, "resumable": l.keepResumable, "migrations": l.withMigrations, "events": l.withEvents, "secret": l.withSecret, "unpause": l.unpause, "users": l.userLimits, "timed": l.timedPolicy, "prompt": l.promptPolicy, "promises": l.promisingPolicy, "train": l.train, "forecasts": l.withForecasts,
 	}
 	verb, ok := verbs[fields[0]]
 	if !ok {
@@ -364,6 +364,16 @@ func (l *lab) keepCheckpoints(w words) error {
 	n, err := strconv.Atoi(w.arg(0))
 	if err == nil {
 		l.keep = n
+		l.lead(0)
+	}
+	return err
+}
+
+// migrations 1: a leader takes over that may move so many running jobs in an interval for others.
+func (l *lab) withMigrations(w words) error {
+	n, err := strconv.Atoi(w.arg(0))
+	if err == nil {
+		l.migrations = n
 		l.lead(0)
 	}
 	return err

@@ -185,6 +185,16 @@ func (l Learned) Careful() []float64 {
 // ranges in steps at the smallest that they are worth; false if nothing was measured.
 func (l Learned) Speed(j Job) (goodput.Estimate, bool) { return l.in(j), l.one > 0 }
 
+// SpanLoss is the share of its speed that a job of k workers loses on several nodes, of
+// that on one; false unless both were measured.
+func (l Learned) SpanLoss(k int) (float64, bool) {
+	one, several := l.model.Speed(k, 1), l.model.Speed(k, 2)
+	if !one.Measured || !several.Measured || one.PerSecond <= 0 {
+		return 0, false
+	}
+	return max(0, 1-several.PerSecond/one.PerSecond), true
+}
+
 // Relative is a speed as Speeds count it; 0 if nothing was measured.
 func (l Learned) Relative(e goodput.Estimate) float64 {
 	if l.one <= 0 {

@@ -25,6 +25,8 @@ type Config struct {
 	// MaxTxnOps is what Store was opened with: operations that etcd takes in one
 	// transaction; 0 = record.DefaultMaxTxnOps.
 	MaxTxnOps int
+	// Migrations is how many running jobs may be moved in an interval so that others are closer together; 0 = none.
+	Migrations int
 	// KeepCheckpoints is how many committed checkpoints of a job are kept; 0 = coordinator.DefaultKeepCheckpoints.
 	KeepCheckpoints int
 

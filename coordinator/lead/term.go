@@ -45,7 +45,7 @@ func newTerm(cfg Config, l *store.Leadership) *term {
 		cfg: cfg,
 		core: coordinator.New(coordinator.Config{
 			Token: coordinator.Token{Key: l.Key, Mod: l.ModRevision}, Secret: rand.Text(),
-			Interval: cfg.Interval, Timing: cfg.Timing, MaxTxnOps: cfg.MaxTxnOps, KeepCheckpoints: cfg.KeepCheckpoints, Limits: cfg.Limits, NoNewPrivs: cfg.NoNewPrivs,
+			Interval: cfg.Interval, Timing: cfg.Timing, MaxTxnOps: cfg.MaxTxnOps, KeepCheckpoints: cfg.KeepCheckpoints, Migrations: cfg.Migrations, Limits: cfg.Limits, NoNewPrivs: cfg.NoNewPrivs,
 		}.Deciding(cfg.Policy)),
 		leadership: l,
 		commits:    make(chan struct{}, commitsAtOnce),

@@ -25,6 +25,8 @@ import (
 const (
 	// MinInterval keeps decisions apart by more than a rescale of a small job takes.
 	MinInterval = 100 * time.Millisecond
+	// defaultMigrations repairs a fragmented cluster step by step, as each move stops a job for a while.
+	defaultMigrations = 1
 	// etcdPatience is how long a coordinator waits for etcd before it says so and tries again.
 	etcdPatience = 10 * time.Second
 	// DefaultCluster is the name of a cluster whose owner has not given it one.
@@ -38,6 +40,7 @@ type Coordinator struct {
 	cluster, policy, name, tlsDir     string
 	interval, keepJobs, keepResumable time.Duration
 	maxTxnOps, keepCheckpoints        int
+	migrations                        int
 	noNewPrivs                        bool
 	etcd                              *etcdFlags
 	embedded                          *embeddedFlags
@@ -56,6 +59,7 @@ func NewCoordinator(f *flags.Set) *Coordinator {
 	f.StringVar(&c.name, "name", "", "name of this candidate, for people (default: the host name)")
 	f.StringVar(&c.policy, "policy", DefaultPolicy, "how devices are shared out: "+strings.Join(policy.Names(), ", "))
 	f.DurationVar(&c.interval, "interval", lead.DefaultInterval, "time between decisions that may move running jobs")
+	f.IntVar(&c.migrations, "migrations", defaultMigrations, "how many running jobs may be moved in an interval, at the size that they have, so that others are closer together; 0 = none")
 	f.IntVar(&c.maxTxnOps, "max-txn-ops", record.DefaultMaxTxnOps, "operations that etcd takes in one transaction: what etcd's own --max-txn-ops says")
 	f.IntVar(&c.keepCheckpoints, "keep-checkpoints", coordinator.DefaultKeepCheckpoints, "how many committed checkpoints of each job are kept; at least 2, one to fall back to")
 	f.DurationVar(&c.keepJobs, "keep-jobs", coordinator.DefaultTiming().Retention, "how long a job that has ended can be looked at; its checkpoints stay on disk")
@@ -90,7 +94,7 @@ func (c *Coordinator) config(log zerolog.Logger) (service.Candidate, error) {
 	timing := coordinator.DefaultTiming()
 	timing.Retention, timing.Resumable = c.keepJobs, c.keepResumable
 	k := service.Candidate{Cluster: c.cluster, Metrics: c.scraping.address, Lead: lead.Config{
-		Interval: c.interval, MaxTxnOps: c.maxTxnOps, Timing: timing, KeepCheckpoints: c.keepCheckpoints, Node: c.name, Log: log,
+		Interval: c.interval, Migrations: c.migrations, MaxTxnOps: c.maxTxnOps, Timing: timing, KeepCheckpoints: c.keepCheckpoints, Node: c.name, Log: log,
 	}}
 	var bad fault.List
 	var err error
@@ -117,6 +121,9 @@ func (c *Coordinator) config(log zerolog.Logger) (service.Candidate, error) {
 	}
 	if c.keepCheckpoints < coordinator.LeastKeepCheckpoints {
 		bad.Add(fault.Usage("--keep-checkpoints %d: use %d or more: a damaged one is given up for the one before", c.keepCheckpoints, coordinator.LeastKeepCheckpoints))
+	}
+	if c.migrations < 0 {
+		bad.Add(fault.Usage("--migrations %d: use 1 or more, or 0 for none", c.migrations))
 	}
 	if c.keepResumable <= 0 {
 		bad.Add(fault.Usage("--keep-resumable %s: use a positive duration, as in 336h", c.keepResumable))
