@@ -21,8 +21,8 @@ func TestCheckLocation(t *testing.T) {
 func devicesIn(text string) []Device {
 	var all []Device
 	for i, f := range strings.Fields(text) {
-		f, sick := strings.CutSuffix(f, "!")
-		group, numa, _ := strings.Cut(f, "/")
+		word, sick := strings.CutSuffix(f, "!")
+		group, numa, _ := strings.Cut(word, "/")
 		d := Device{ID: DeviceID(fmt.Sprint("d", i)), Group: group, NUMA: numa, Health: Healthy}
 		if sick {
 			d.Health = Unhealthy
@@ -92,7 +92,7 @@ func TestDeviceGroups(t *testing.T) {
 	} {
 		devices := devicesIn("/ / / /")
 		g, err := ParseDeviceGroups(text)
-		got := ""
+		var got string
 		if err != nil {
 			got = err.Error()
 		} else if got = g.Apply(devices); got == "" {

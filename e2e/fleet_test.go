@@ -75,6 +75,9 @@ type config struct {
 	nodes, devices, coordinators int
 	policy                       string
 	interval                     time.Duration
+	// migrations is how many jobs may move in an interval for others; tests that count what
+	// becomes of each job leave it at none.
+	migrations int
 }
 
 // fleet is a cluster on this machine: etcd in the test's process, everything else in
@@ -289,6 +292,7 @@ func (f *fleet) startCoordinator(i int, more ...string) *proc {
 	f.t.Helper()
 	args := []string{
 		"coordinator", "--etcd", f.endpoint, "--name", fmt.Sprintf("c%d", i), "--policy", f.config.policy, "--interval", f.config.interval.String(),
+		"--migrations", fmt.Sprint(f.config.migrations),
 	}
 	return f.start(fmt.Sprintf("coordinator-%d", i), append(args, more...)...)
 }

@@ -84,7 +84,7 @@ func (s *servers) start(name string) *proc {
 	s.f.t.Helper()
 	args := append([]string{"coordinator"}, s.settings(name)...)
 	return s.f.start("coordinator-"+name, append(args, "--data-dir", s.dir(name),
-		"--policy", s.f.config.policy, "--interval", s.f.config.interval.String())...)
+		"--policy", s.f.config.policy, "--interval", s.f.config.interval.String(), "--migrations", "0")...)
 }
 
 func (s *servers) dir(name string) string { return filepath.Join(s.f.dir, "etcd-"+name) }
