@@ -146,6 +146,18 @@ func (c *bars) read(line []byte, now time.Duration) said {
 
 // choose takes a bar into account, and reports whether it is the training's.
 func (c *bars) choose(b bar, line []byte, now time.Duration) bool {
+	if !(c.steps > 0 && b.total == c.steps) && !c.believed(b, now) {
+		return false
+	}
+	c.chosen, c.seen = &b, nil
+	text := strings.ToValidUTF8(strings.TrimSpace(string(line)), "")
+	c.line = text[:min(len(text), shown)]
+	c.line = strings.ToValidUTF8(c.line, "")
+	return true
+}
+
+// believed takes a bar into account, and reports whether it has been drawn as only the training's is.
+func (c *bars) believed(b bar, now time.Duration) bool {
 	i := 0
 	for i < len(c.seen) && !c.seen[i].same(b) {
 		i++
@@ -161,15 +173,7 @@ func (c *bars) choose(b bar, line []byte, now time.Duration) bool {
 		x.moved++
 	}
 	x.bar, x.last = b, now
-	byTotal := c.steps > 0 && b.total == c.steps
-	if !byTotal && (now-x.first < lives || x.moved < moves || x.all < spans && x.epoch < 0 || c.longer(*x)) {
-		return false
-	}
-	c.chosen, c.seen = &b, nil
-	text := strings.ToValidUTF8(strings.TrimSpace(string(line)), "")
-	c.line = text[:min(len(text), shown)]
-	c.line = strings.ToValidUTF8(c.line, "")
-	return true
+	return now-x.first >= lives && x.moved >= moves && (x.all >= spans || x.epoch >= 0) && !c.longer(*x)
 }
 
 // longer reports whether another bar is drawn that is not full and takes longer by its own

@@ -71,6 +71,7 @@ func TestKnownLines(t *testing.T) {
 		`Loading checkpoint shards:  50%|█████     | 1/2 [00:10<00:10, 10.1s/it]`:             "",
 		`Fetching 5 files:  40%|████      | 2/5 [00:10<00:15, 5.1s/it]`:                       "",
 		`  3%|▎         | 2000/1000 [00:05<02:40,  6.03it/s]`:                                 "",
+		`  3%|▎         | 30/1000 [00:05<02:40,  6.03examples/s]`:                             "",
 		`step 30 of 1000`: "",
 	} {
 		b, _, ok := readBar([]byte(line))
@@ -143,6 +144,29 @@ func TestOtherBarsAreNotBelieved(t *testing.T) {
 	}
 	if len(p.all) == 0 || !strings.HasPrefix(p.all[0].Line, "outer") {
 		t.Errorf("told %d words, first %+v", len(p.all), p.all[:min(1, len(p.all))])
+	}
+}
+
+// A bar that has hardly moved is not believed, however long it has been there.
+func TestABarHasToMove(t *testing.T) {
+	p := newPlay(t, Start{})
+	p.run("", 0, moves+2, 1000, lives, "")
+	if len(p.all) == 0 || p.all[0].Step != moves {
+		t.Errorf("told %s", steps(p.all))
+	}
+}
+
+// A script that draws ever new bars does not fill the agent's memory, and the training's is still known by --steps.
+func TestBarsAreBounded(t *testing.T) {
+	p := newPlay(t, Start{Steps: 10})
+	for n := range 5 * maxBars {
+		p.run("", 0, 1, 100+n, time.Second, "")
+	}
+	if len(p.r.auto.seen) != maxBars || p.last() >= 0 {
+		t.Errorf("%d bars are remembered, told %s", len(p.r.auto.seen), steps(p.all))
+	}
+	if p.run("", 0, 3, 10, time.Second, ""); p.last() != 3 {
+		t.Errorf("told %s", steps(p.all))
 	}
 }
 

@@ -41,8 +41,7 @@ type Reader struct {
 	last   time.Duration
 
 	looked, matched int
-	told            Word
-	begun           bool
+	told            Word  // its Step is -1 until the first is told
 	base            Start // what is added to what the lines say
 	fell            [2]int64
 	loss            *float64 // of a line without a step
@@ -50,7 +49,7 @@ type Reader struct {
 
 // NewReader makes a reader for a spec's Progress.
 func NewReader(text string, start Start) (*Reader, error) {
-	r := &Reader{text: text, start: start, tokens: burst}
+	r := &Reader{text: text, start: start, tokens: burst, told: Word{Step: -1, Samples: -1}}
 	if text == cluster.ProgressAuto {
 		r.auto = &bars{steps: start.Steps}
 		return r, nil
@@ -64,17 +63,15 @@ func NewReader(text string, start Start) (*Reader, error) {
 // that says of the progress; false where it is nothing new.
 func (r *Reader) Add(b []byte, now time.Duration) (Word, bool) {
 	before := r.told
-	begun := r.begun
 	r.lines.add(b, func(line []byte) { r.look(line, now) })
-	return r.told, r.begun && (!begun || r.told != before)
+	return r.told, r.told != before
 }
 
 // End takes in the end of what is printed: a last line may have had no end.
 func (r *Reader) End(now time.Duration) (Word, bool) {
 	before := r.told
-	begun := r.begun
 	r.lines.end(func(line []byte) { r.look(line, now) })
-	return r.told, r.begun && (!begun || r.told != before)
+	return r.told, r.told != before
 }
 
 func (r *Reader) look(line []byte, now time.Duration) {
@@ -106,7 +103,7 @@ func (r *Reader) read(line []byte, now time.Duration) said {
 // that is far below the step of the checkpoint comes from a counter that began anew, and
 // is counted on from there. Later ones do not go back.
 func (r *Reader) count(s said) {
-	if !r.begun && s.step < r.start.Step && s.step <= r.start.Step/2 {
+	if r.told.Step < 0 && s.step < r.start.Step && s.step <= r.start.Step/2 {
 		r.base.Step, r.base.Samples = r.start.Step, max(0, r.start.Samples)
 	}
 	step, samples := s.step+r.base.Step, s.samples
@@ -114,13 +111,13 @@ func (r *Reader) count(s said) {
 		samples += r.base.Samples
 	}
 	switch {
-	case r.begun && step < r.told.Step:
+	case step < r.told.Step:
 		r.fell = [2]int64{r.told.Step, step}
 		return
-	case r.begun && step == r.told.Step && r.told.Loss != nil:
+	case step == r.told.Step && r.told.Loss != nil:
 		return
 	}
-	r.told, r.begun = Word{Step: step, Samples: samples, Loss: r.loss}, true
+	r.told = Word{Step: step, Samples: samples, Loss: r.loss}
 	if r.auto != nil {
 		r.told.Line = r.auto.line
 	}

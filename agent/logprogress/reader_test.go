@@ -70,10 +70,13 @@ func TestPatterns(t *testing.T) {
 		{"a step that goes back", `step (\d+)`, Start{}, []string{"step 499\n", "step 0\n", "step 1\n", "step 500\n"}, "499 500", "the step went back from 499 to 1, which is not counted"},
 		{"resumed, and goes on", `step (\d+)`, Start{Step: 100, Samples: 6400}, []string{"step 101\n", "step 102\n"}, "101 102", ""},
 		{"resumed, and counts anew", full, Start{Step: 100, Samples: 6400}, []string{"step 0\n", "step 1 seen 64\n"}, "100 101/6464", "it resumed from step 100 and its lines count from the beginning"},
+		{"resumed, and falls behind", `step (\d+)`, Start{Step: 100}, []string{"step 101\n", "step 3\n", "step 102\n"}, "101 102", "the step went back from 101 to 3"},
+		{"nothing is done yet", full, Start{}, []string{"step 0 seen 0\n", "step 0 seen 0\n"}, "0/0", ""},
 		{"resumed from a step before its own", `step (\d+)`, Start{Step: 100}, []string{"step 90\n", "step 100\n"}, "90 100", ""},
 		{"of a script that takes no notice", `step (\d+)`, Start{}, []string{strings.Repeat("hello\n", patience-1)}, "", ""},
 		{"of a script that takes no notice for long", `step (\d+)`, Start{}, []string{strings.Repeat("hello\n", patience)}, "", `--progress 'step (\d+)': none of the first 100 lines matches`},
 		{"bytes of any kind", `step (\d+)`, Start{}, []string{"\xff\xfe\x00step 5\x00\n"}, "5", ""},
+		{"a long line", `step (\d+)`, Start{}, []string{strings.Repeat("x", maxLine-6) + "step 5\n" + strings.Repeat("x", maxLine-5) + "step 7\n"}, "5", ""},
 		{"a line without end", `step (\d+)`, Start{}, []string{strings.Repeat("x", 1<<20) + "step 5\nstep 6\n"}, "6", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -117,8 +120,8 @@ func TestCutsChangeNothing(t *testing.T) {
 // Only so many lines a second are looked at; later ones are again.
 func TestAFloodOfLinesIsSkipped(t *testing.T) {
 	r := reader(t, `step (\d+)`, Start{})
-	w, _ := r.Add([]byte(strings.Repeat("noise\n", burst)+"step 7\n"), 0)
-	if w.Step != 0 || r.looked != burst {
+	w, ok := r.Add([]byte(strings.Repeat("noise\n", burst)+"step 7\n"), 0)
+	if ok || r.looked != burst {
 		t.Errorf("step %d after %d lines", w.Step, r.looked)
 	}
 	if w, ok := r.Add([]byte("step 8\n"), time.Second); !ok || w.Step != 8 {

@@ -77,6 +77,27 @@ func TestCompare(t *testing.T) {
 			from(r, 0, func(p *Point) { p.Masks = make([]string, p.Workers) })
 			from(r, 5, lossTimes(1.2))
 		}, Different, "loss 5: the first step after a resume differs: the optimizer's state"},
+		{"other state is lost", func(r *Training) {
+			from(r, 0, func(p *Point) { p.Masks = make([]string, p.Workers) })
+			from(r, 4, lossTimes(1.2))
+		}, Different, "loss 4: not all of the state is restored"},
+		{"other weights", func(r *Training) {
+			from(r, 0, func(p *Point) { p.Masks = make([]string, p.Workers) })
+			from(r, 0, lossTimes(1.2))
+		}, Different, "loss 0: the first step differs"},
+		{"a loss goes astray later", func(r *Training) {
+			from(r, 0, func(p *Point) { p.Masks = make([]string, p.Workers) })
+			from(r, 6, lossTimes(1.2))
+		}, Different, "loss 6: state that is not in the checkpoint"},
+		{"last bits of losses without dropout", func(r *Training) {
+			from(r, 0, func(p *Point) { p.Masks = make([]string, p.Workers) })
+			from(r, 6, lossTimes(1+1e-9))
+		}, Rounding, "loss 6: rounding"},
+		{"a mean beyond 5 % that scatters more", func(r *Training) {
+			for i := range r.Points { // 0.06 of a mean of 0.52, with a standard error of 0.11
+				lossTimes(1 + 0.5*math.Pow(-1, float64(i)))(&r.Points[i])
+			}
+		}, Different, "loss 0: random state"},
 		{"parameters are lost", func(r *Training) {
 			from(r, 4, func(p *Point) { p.Mean, p.Sum = first.Points[0].Mean, first.Points[0].Sum })
 		}, Different, "loss 4: the parameters begin anew"},
@@ -100,6 +121,7 @@ func TestCompare(t *testing.T) {
 		{"a scheduler anew", func(r *Training) {
 			from(r, 4, func(p *Point) { p.LR = first.Points[p.Step-4].LR })
 		}, Different, "learning rate 4: the scheduler begins anew"},
+		{"a scheduler that goes on elsewhere", func(r *Training) { from(r, 4, func(p *Point) { p.LR = []float64{0.05} }) }, Different, "learning rate 4: the scheduler's place"},
 		{"a schedule by the loader", func(r *Training) { from(r, 2, func(p *Point) { p.LR = []float64{0.01} }) }, Different, "learning rate 2: the schedule depends"},
 		{"gradients halved", func(r *Training) {
 			from(r, 4, func(p *Point) { scaled(&p.Norm, float64(p.Workers)/4) })
@@ -144,6 +166,17 @@ func TestCompare(t *testing.T) {
 				t.Errorf("with %s wanted: %v", tt.reached, r.Findings)
 			}
 		})
+	}
+}
+
+// TestANormFollowsTheLoss: where the loss is another one, so is the gradient, and that is no fault of its own.
+func TestANormFollowsTheLoss(t *testing.T) {
+	never, rescaled := made(testSizes[:1]), made(testSizes)
+	from(&rescaled, 6, lossTimes(1.2))
+	from(&rescaled, 6, func(p *Point) { scaled(&p.Norm, 0.7) })
+	r := Compare(never, rescaled, Bitwise)
+	if len(r.Findings) != 2 || r.Findings[0].Quantity != ofLoss || r.Findings[1].Quantity != ofNorm || r.Findings[1].Cause != "it follows the loss" {
+		t.Errorf("%+v", r.Findings)
 	}
 }
 
