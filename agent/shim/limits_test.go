@@ -79,7 +79,7 @@ echo the last words
 exec dd if=/dev/zero of=/dev/null bs=200M count=1000`, func(f *fixture) {
 		f.order.Limits.MemoryBytes = 64 << 20
 		r := f.start().stopped()
-		if r.Failed == nil || r.Failed.Kind != record.WorkerFailed || r.Failed.Rank != 1 ||
+		if r.Failed == nil || r.Failed.Kind != record.WorkerFailed || r.Failed.Rank != 1 || !r.Failed.OutOfMemory ||
 			r.Failed.Reason != "killed: out of its memory limit of 64 MiB" || !strings.Contains(strings.Join(r.Failed.LogTail, "\n"), "the last words") {
 			f.t.Errorf("failed %+v", r.Failed)
 		}

@@ -113,6 +113,21 @@ var ofShim = []Mutant{
 		Breaks: "a sweep goes by a look that began before it has killed anything, or before a process was there (I1)",
 	},
 	{
+		Name: "out-of-memory-words", File: "agent/shim/exits.go", Tests: "TestOutOfMemoryIsRecognised",
+		Old: "&& w.log != nil && ranOut(w.log.lastLines())", New: "&& false",
+		Breaks: "a size that has no room in its devices' memory is tried again, and uses restarts up",
+	},
+	{
+		Name: "out-of-memory-by-the-limit", File: "agent/shim/exits.go", Tests: "TestAWorkerThatWantsTooMuchMemoryIsKilled",
+		Old: "At: r.exitedAt, OutOfMemory: starved}", New: "At: r.exitedAt}",
+		Breaks: "a size that has no room in its limit of memory is tried again, and uses restarts up",
+	},
+	{
+		Name: "out-of-memory-in-a-halt-is-told", File: "agent/shim/exits.go", Tests: "TestASaveThatWantsTooMuchMemoryIsTold",
+		Old: ` && w.unsaved == "" && !starved {`, New: ` && w.unsaved == "" {`,
+		Breaks: "a save that has no room in memory is tried again and again in ever smaller worlds",
+	},
+	{
 		Name: "one-child-of-a-kind-is-left", File: "agent/child/child.go", Tests: "TestAChildThatDoesNotEndIsLeft",
 		Old: "if n := r.Left(); n > 0 {", New: "if n := r.Left(); n > 1 {",
 		Breaks: "a file system that hangs takes a thread and a process more with each try",
