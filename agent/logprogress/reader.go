@@ -112,7 +112,9 @@ func (r *Reader) count(s said) {
 	}
 	switch {
 	case step < r.told.Step:
-		r.fell = [2]int64{r.told.Step, step}
+		if r.fell[0] != r.told.Step { // the line after says no more
+			r.fell = [2]int64{r.told.Step, step}
+		}
 		return
 	case step == r.told.Step && r.told.Loss != nil:
 		return

@@ -161,6 +161,7 @@ func (c *comparison) whyLR(i int) (cause, remedy string) {
 const (
 	noiseRemedy   = "accept --tolerance statistical; or compute in double precision; or use --logical-workers with bellows.TreeSum for the same bits (docs/when-the-world-changes.md)"
 	runningRemedy = "accept --tolerance statistical; or use group or layer norm (docs/when-the-world-changes.md#batch-norm)"
+	streamRemedy  = "skip checkpoint.samples at the start, then take every bellows.world_size()-th sample from bellows.rank() on; or give the data indices (docs/recipes.md#data)"
 	// noiseBound is what rounding makes of a loss in few steps of single precision.
 	noiseBound = 1e-3
 )
@@ -176,6 +177,8 @@ func (c *comparison) whyLoss(i int) (cause, remedy string) {
 	switch {
 	case c.resumes(i) && i > 0 && relative(b, c.lossOf(c.never.Points[0])) < roundingBound:
 		return "the parameters begin anew: the checkpoint is not loaded", "load bellows.resume() before the loop: model, optimizer and scheduler"
+	case c.rescaled.Stream:
+		return "the data has no indices, so which samples a step takes is not seen: a stream begins anew after a resume, or is shared out otherwise", streamRemedy
 	case c.dropout():
 		return "random state: dropout masks depend on the rank, so another number of workers has others", "accept --tolerance statistical; or use --logical-workers with bellows.seed(step, part) and bellows.TreeSum"
 	case len(c.rescaled.BatchNorm) > 0 && d > roundingBound:

@@ -18,6 +18,8 @@ type Result struct {
 	// SamplesTwice and SamplesNever count samples of the rescaled training more, and less, than of the other.
 	SamplesTwice int `json:"samples_twice"`
 	SamplesNever int `json:"samples_never"`
+	// Stream says that the data has no indices, so that which samples are taken is not seen.
+	Stream bool `json:"stream,omitempty"`
 	// Findings are what is wrong, the first to show first; empty where the wanted class was reached.
 	Findings []Finding `json:"findings"`
 	Losses   []Losses  `json:"losses"`
@@ -78,7 +80,7 @@ const (
 // Compare says how equal two trainings of as many steps are.
 func Compare(never, rescaled Training, wanted Class) Result {
 	c := comparison{never: never, rescaled: rescaled, wanted: wanted}
-	r := Result{Wanted: wanted}
+	r := Result{Wanted: wanted, Stream: never.Stream || rescaled.Stream}
 	c.lossOf = c.convention()
 	for _, name := range []string{ofSamples, ofBatch, ofLR, ofLoss, ofNorm} {
 		r.Quantities = append(r.Quantities, c.quantity(name))

@@ -98,6 +98,11 @@ func TestCompare(t *testing.T) {
 				lossTimes(1 + 0.5*math.Pow(-1, float64(i)))(&r.Points[i])
 			}
 		}, Different, "loss 0: random state"},
+		{"a stream begins anew", func(r *Training) {
+			from(r, 0, func(p *Point) { p.Samples = nil })
+			r.Stream = true
+			from(r, 4, lossTimes(1.2))
+		}, Different, "loss 4: the data has no indices"},
 		{"parameters are lost", func(r *Training) {
 			from(r, 4, func(p *Point) { p.Mean, p.Sum = first.Points[0].Mean, first.Points[0].Sum })
 		}, Different, "loss 4: the parameters begin anew"},
@@ -237,5 +242,17 @@ func TestText(t *testing.T) {
 	}
 	if err := (Result{}).Plot(name); err == nil {
 		t.Error("a plot of no losses")
+	}
+}
+
+func TestTextOfAStream(t *testing.T) {
+	never, rescaled := made(testSizes[:1]), made(testSizes)
+	for _, each := range []*Training{&never, &rescaled} {
+		from(each, 0, func(p *Point) { p.Samples = nil })
+		each.Stream = true
+	}
+	var b strings.Builder
+	if err := Compare(never, rescaled, Rounding).Text(&b); err != nil || !strings.Contains(b.String(), "samples          not seen: the data has no indices; only losses can tell") {
+		t.Errorf("%v\n%s", err, b.String())
 	}
 }

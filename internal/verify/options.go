@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/internal/fault"
+	"github.com/bellows-ml/bellows/internal/units"
 )
 
 // Class is how equal two trainings are.
@@ -67,6 +68,9 @@ func (o *Options) Check() error {
 			return fault.Usage("--sizes %d: a batch of %d samples is not shared evenly by so many workers: set --batch-size to a multiple", k, o.BatchSize)
 		case o.LogicalWorkers > 0 && o.LogicalWorkers%k != 0:
 			return fault.Usage("--sizes %d: %d logical workers are not shared evenly by so many workers: set --logical-workers to a multiple", k, o.LogicalWorkers)
+		case o.MicroBatch > 0 && o.MicroBatch < o.BatchSize/k && o.BatchSize/k%o.MicroBatch != 0:
+			return fault.Usage("--micro-batch %d: it does not divide %d, the share of each of %s: use a number that divides each share, or leave it out",
+				o.MicroBatch, o.BatchSize/k, units.Count(k, "worker"))
 		case k > o.Nodes && k%o.Nodes != 0:
 			return fault.Usage("--nodes %d: %d workers are not shared evenly by so many nodes: use a number that divides each of --sizes", o.Nodes, k)
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/bellows-ml/bellows/internal/output"
+	"github.com/bellows-ml/bellows/internal/units"
 )
 
 // Text writes a result for people.
@@ -13,6 +14,8 @@ func (r Result) Text(w io.Writer) error {
 	var b strings.Builder
 	for _, q := range r.Quantities {
 		switch {
+		case !q.Seen && r.Stream && q.Name == ofSamples:
+			fmt.Fprintf(&b, "%-16s not seen: the data has no indices; only losses can tell (docs/recipes.md#data)\n", q.Name)
 		case !q.Seen:
 			fmt.Fprintf(&b, "%-16s not seen\n", q.Name)
 		case q.FirstStep < 0:
@@ -36,7 +39,7 @@ func (r Result) Text(w io.Writer) error {
 	for _, f := range r.Findings {
 		fmt.Fprintf(&b, "\n%s, step %d", f.Quantity, f.Step)
 		if f.Workers > 0 {
-			fmt.Fprintf(&b, " with %d workers", f.Workers)
+			fmt.Fprintf(&b, " with %s", units.Count(f.Workers, "worker"))
 		}
 		fmt.Fprintf(&b, ": %s\n  likely cause: %s\n  remedy: %s\n", output.OneLine(f.What), f.Cause, f.Remedy)
 	}

@@ -116,6 +116,8 @@ func TestOptions(t *testing.T) {
 		{func(o *Options) { o.Nodes = 0 }, "--nodes 0: use 1 or more"},
 		{func(o *Options) { o.Nodes = 3 }, "--nodes 3: 8 workers are not shared evenly by so many nodes"},
 		{func(o *Options) { o.StepsEach = 0 }, "--steps-each 0"},
+		{func(o *Options) { o.MicroBatch = 5 }, "--micro-batch 5: it does not divide 8, the share of each of 8 workers"},
+		{func(o *Options) { o.MicroBatch = 12 }, "--micro-batch 12: it does not divide 16, the share of each of 4 workers"},
 		{func(o *Options) { o.MicroBatch = 65 }, "--micro-batch 65: use 1 to 64, the batch"},
 		{func(o *Options) { o.Tolerance = "1e-5" }, `--tolerance "1e-5": use bitwise, 1e-6 or statistical`},
 		{func(o *Options) { o.Tolerance = Different }, `--tolerance "different"`},
