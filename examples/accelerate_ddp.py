@@ -28,28 +28,13 @@ def main():
     accelerator = Accelerator(cpu=not torch.cuda.is_available(), **bellows.accelerate_arguments())  # elastic
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, args.steps)
-    step = 0
-    checkpoint = bellows.resume()  # elastic
-    if checkpoint:
-        state = torch.load(checkpoint.shard(0) + "/state.pt", map_location="cpu")
-        model.load_state_dict(state["model"])
-        optimizer.load_state_dict(state["optimizer"])
-        scheduler.load_state_dict(state["scheduler"])
-        step = checkpoint.step
+    state = {"model": model, "optimizer": optimizer, "scheduler": scheduler}
+    step = bellows.torch_load(**state)  # elastic
     loader = DataLoader(data, batch_sampler=bellows.MicroBatches(step, args.steps, len(data)))  # elastic, and not prepared
     model, optimizer, scheduler = accelerator.prepare(model, optimizer, scheduler)
 
-    def write(directory):
-        if bellows.rank() == 0:
-            model_state = accelerator.unwrap_model(model).state_dict()
-            state = {"model": model_state, "optimizer": optimizer.state_dict(), "scheduler": scheduler.state_dict()}
-            torch.save(state, directory + "/state.pt")
-
-    parts = iter(loader)
-    while step < args.steps and not bellows.should_stop(step):  # elastic
-        bellows.seed(step)  # elastic
-        for _ in range(bellows.accumulation_steps()):  # elastic
-            x, y = next(parts)
+    for parts in bellows.steps(loader):  # elastic
+        for x, y in parts:
             with accelerator.accumulate(model):
                 loss = nn.functional.mse_loss(model(x.to(accelerator.device)), y.to(accelerator.device))
                 accelerator.backward(loss)
@@ -57,8 +42,7 @@ def main():
                 optimizer.zero_grad()
         scheduler.step()
         step += 1
-        bellows.report(step)
-    bellows.save(step, write)  # elastic
+    bellows.torch_save(step, **state)  # elastic
     accelerator.end_training()
 
 

@@ -33,37 +33,24 @@ def main():
     plain.to(device)
     optimizer = torch.optim.AdamW(plain.parameters(), lr=1e-3)
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, args.steps)
-    step = 0
-    checkpoint = bellows.resume()  # elastic
-    if checkpoint:
-        state = torch.load(checkpoint.shard(0) + "/state.pt", map_location=device)
-        plain.load_state_dict(state["model"])
-        optimizer.load_state_dict(state["optimizer"])
-        scheduler.load_state_dict(state["scheduler"])
-        step = checkpoint.step
+    state = {"model": plain, "optimizer": optimizer, "scheduler": scheduler}
+    step = bellows.torch_load(**state)  # elastic
     model = nn.parallel.DistributedDataParallel(plain) if world > 1 else plain
 
-    def write(directory):
-        if bellows.rank() == 0:
-            state = {"model": plain.state_dict(), "optimizer": optimizer.state_dict(), "scheduler": scheduler.state_dict()}
-            torch.save(state, directory + "/state.pt")
-
-    parts = iter(DataLoader(data, batch_sampler=bellows.MicroBatches(step, args.steps, len(data))))  # elastic
-    while step < args.steps and not bellows.should_stop(step):  # elastic
-        bellows.seed(step)  # elastic
+    loader = DataLoader(data, batch_sampler=bellows.MicroBatches(step, args.steps, len(data)))  # elastic
+    for parts in bellows.steps(loader):  # elastic
         optimizer.zero_grad()
-        for _ in range(bellows.accumulation_steps()):  # elastic
-            x, y = (t.to(device) for t in next(parts))
+        for x, y in parts:
+            x, y = x.to(device), y.to(device)
             squares = nn.functional.mse_loss(model(x), y, reduction="none").mean(1)
             (squares.sum() * world / bellows.batch_size()).backward()  # DDP takes the mean over the workers
         nn.utils.clip_grad_norm_(plain.parameters(), 1.0)
         optimizer.step()
         scheduler.step()
         step += 1
-        bellows.report(step)
         if step % 500 == 0:
-            bellows.save(step, write)
-    bellows.save(step, write)  # elastic
+            bellows.torch_save(step, **state)
+    bellows.torch_save(step, **state)  # elastic
     if world > 1:
         dist.destroy_process_group()
 

@@ -43,20 +43,18 @@ def main():
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, args.steps)
     step = bellows.sharded_load(model, optimizer, scheduler=scheduler)  # elastic
 
-    parts = iter(DataLoader(data, batch_sampler=bellows.MicroBatches(step, args.steps, len(data))))
-    while step < args.steps and not bellows.should_stop(step):  # elastic
-        bellows.seed(step)  # elastic
+    loader = DataLoader(data, batch_sampler=bellows.MicroBatches(step, args.steps, len(data)))  # elastic
+    for parts in bellows.steps(loader):  # elastic
         optimizer.zero_grad()
-        for n in range(bellows.accumulation_steps()):
-            model.set_requires_gradient_sync(n == bellows.accumulation_steps() - 1)
-            x, y = (t.to(device) for t in next(parts))
+        for n, (x, y) in enumerate(parts, 1):
+            model.set_requires_gradient_sync(n == bellows.accumulation_steps())
+            x, y = x.to(device), y.to(device)
             squares = nn.functional.mse_loss(model(x), y, reduction="none").mean(1)
             (squares.sum() * world / bellows.batch_size()).backward()  # FSDP takes the mean over the workers
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         scheduler.step()
         step += 1
-        bellows.report(step)
         if step % 500 == 0:
             bellows.sharded_save(step, model, optimizer, scheduler=scheduler)
     bellows.sharded_save(step, model, optimizer, scheduler=scheduler)  # elastic

@@ -7,13 +7,15 @@
     bellows run --process per-node -- python3 examples/jax_spmd.py   # a process for each node, with all its devices
 
 It needs jax (0.4.31 or later: pip install jax, or jax[cuda13] for GPUs). `--model`
-chooses one of three: mlp, transformer or cnn. The lines that make it elastic are marked with `# elastic`. The global batch is one
+chooses one of three: mlp, transformer or cnn; with `--sharded` each device holds a part of what is learnt, where it can be cut evenly.
+The lines that make it elastic are marked with `# elastic`. The global batch is one
 array that lies on all devices of the world; XLA adds what it takes to sum over
 them. Numbers are of double precision, so that the losses of runs with different
 numbers of workers can be compared.
 """
 
 import argparse
+import functools
 import os
 import sys
 
@@ -35,11 +37,12 @@ def main():
     parser.add_argument("--schedule", type=int, help="in how many steps the rate falls to nothing; default: --steps")
     parser.add_argument("--samples", type=int, default=8192, help="size of the data set")
     parser.add_argument("--model", choices=jax_small.MODELS, default="mlp")
+    parser.add_argument("--sharded", action="store_true")
     parser.add_argument("--rate", type=float, default=0.01)
     parser.add_argument("--save-every", type=int, default=500)
     parser.add_argument("--log-every", type=int, default=50)
     args = parser.parse_args()
-    bellows.standalone(directory="checkpoints/jax_spmd")  # elastic
+    bellows.standalone(directory="checkpoints/jax_spmd")
     jax.config.update("jax_enable_x64", True)
 
     rank, world = bellows.rank(), bellows.world_size()
@@ -51,9 +54,14 @@ def main():
     net, kept = jax_small.network(args.model)
     state = {"net": net, "kept": kept, "speed": jax.tree.map(np.zeros_like, net)}
     state, step = bellows.jax_load(state)  # elastic
-    state = jax.tree.map(lambda x: jax.make_array_from_process_local_data(everywhere, np.asarray(x)), state)
 
-    @jax.jit
+    def placed(x):
+        where = split if args.sharded and x.ndim and x.shape[0] % jax.device_count() == 0 else everywhere
+        return jax.make_array_from_callback(x.shape, where, lambda part: x[part])
+
+    state = jax.tree.map(placed, state)
+
+    @functools.partial(jax.jit, out_shardings=(jax.tree.map(lambda x: x.sharding, state), None))
     def train(state, step, points, which):
         def loss_of(net):
             key = jax.random.fold_in(jax.random.key(1), step)  # the same on all ranks: masks are drawn for the whole batch

@@ -41,15 +41,14 @@ def main():
     net, data = small.learn(args)
 
     checkpoint = bellows.resume()  # elastic
-    start = checkpoint.step if checkpoint else 0
+    start = checkpoint.step if checkpoint else 0  # elastic
     loader = DataLoader(data, batch_sampler=bellows.MicroBatches(start, args.steps, len(data)))  # elastic
     trainer = Trainer(
         max_steps=args.steps,
         accelerator="auto",
         logger=False,
         enable_progress_bar=False,
-        callbacks=[bellows.lightning_callback()],  # elastic
-        **bellows.lightning_arguments(),  # elastic
+        **{"callbacks": [bellows.lightning_callback()], **bellows.lightning_arguments()},  # elastic
     )
     trainer.fit(Directions(net, args.steps), loader, ckpt_path=checkpoint and checkpoint.shard(0) + "/lightning.ckpt")  # elastic
 

@@ -32,7 +32,8 @@ The same script runs without Bellows (``python train.py``, or under any
 launcher that sets RANK and WORLD_SIZE); see `standalone`.
 
 Where memory, randomness or the batch size matter: `micro_batches`, `seed`,
-`TreeSum` and `lr_scale`.
+`TreeSum` and `lr_scale`. For torch with a DataLoader `torch_load`, `steps` and
+`torch_save` take less to write.
 
 This file needs Python 3.8 or later and nothing else; what speaks to torch, numpy
 or JAX imports them when it is called. Its functions may be
@@ -47,6 +48,7 @@ import errno
 import functools
 import hashlib
 import importlib
+import itertools
 import json
 import math
 import operator
@@ -100,7 +102,10 @@ __all__ = [
     "sharded_save",
     "should_stop",
     "standalone",
+    "steps",
     "stream",
+    "torch_load",
+    "torch_save",
     "trainer_arguments",
     "trainer_train",
     "world_size",
@@ -339,7 +344,7 @@ class Batches:
 
     def __iter__(self) -> Iterator[List[int]]:
         for step in range(self.start, self.stop):
-            yield [_Index.of(i, step) for i in indices(step, self.dataset_size, self.seed)]
+            yield _at(step, indices(step, self.dataset_size, self.seed))
 
 
 class _Index(int):
@@ -347,11 +352,13 @@ class _Index(int):
 
     step: int
 
-    @classmethod
-    def of(cls, index: int, step: int) -> "_Index":
-        known = cls(index)
-        known.step = step
-        return known
+
+def _at(step: int, found: Iterable[int]) -> List[int]:
+    """Have indices know their step."""
+    known = [_Index(i) for i in found]
+    for i in known:
+        i.step = step
+    return known  # type: ignore[return-value]
 
 
 # ---------------------------------------------------------------------------
@@ -389,9 +396,13 @@ class MicroBatch(List[int]):
 
 def accumulation_steps() -> int:
     """Return how many micro-batches each rank takes in one step; the same on all ranks."""
-    logical, micro = logical_workers(), _micro_batch()
-    each = -(-batch_size() // (logical or world_size()))  # samples of the largest part
-    return max(1, logical // world_size()) * (-(-each // micro) if micro else 1)
+    return _accumulated(logical_workers(), world_size())
+
+
+def _accumulated(logical: int, world: int) -> int:
+    micro = _micro_batch()
+    each = -(-batch_size() // (logical or world))  # samples of the largest part
+    return max(1, logical // world) * (-(-each // micro) if micro else 1)
 
 
 def micro_batches(step: int, dataset_size: int, seed: Optional[int] = 0) -> List[MicroBatch]:
@@ -410,20 +421,19 @@ def micro_batches(step: int, dataset_size: int, seed: Optional[int] = 0) -> List
     ``world_size()`` then. Where the batch does not divide evenly, parts differ
     by one sample; one is empty if there are fewer samples than parts.
     """
-    position(step)  # bad steps are named here
     w, r = world_size(), rank()
-    logical, micro = logical_workers(), _micro_batch()
+    logical = logical_workers()
     workers = range(logical * r // w, logical * (r + 1) // w) if logical else range(r, r + 1)
     parts = logical or w
-    pieces = accumulation_steps() // len(workers)
-    mine = indices(step, dataset_size, seed)
+    pieces = _accumulated(logical, w) // len(workers)
+    mine = _at(step, indices(step, dataset_size, seed))
     begin = batch_size() * workers[0] // parts
     found = []
     for worker in workers:
         first, last = (batch_size() * n // parts - begin for n in (worker, worker + 1))
         for n in range(pieces):
             a, b = (first + (last - first) * k // pieces for k in (n, n + 1))
-            found.append(MicroBatch.of((_Index.of(i, step) for i in mine[a:b]), worker, n, n == pieces - 1))
+            found.append(MicroBatch.of(mine[a:b], worker, n, n == pieces - 1))
     return found
 
 
@@ -443,6 +453,47 @@ class MicroBatches:
         for step in range(self.start, self.stop):
             for part in micro_batches(step, self.dataset_size, self.seed):
                 yield part
+
+
+def steps(loader: Any) -> Iterator[Iterator[Any]]:
+    """Go through the steps of a loader of `MicroBatches` or `Batches`, and yield the batches of each in turn.
+
+    A step has `accumulation_steps` batches with `MicroBatches`, and one with
+    `Batches`. Before each step it asks `should_stop`, and ends where that says
+    so; calls ``seed(step)``; and after the step it reports it, unless the script has. Saving is
+    the script's::
+
+        step = bellows.torch_load(model=model, optimizer=optimizer)
+        loader = DataLoader(data, batch_sampler=bellows.MicroBatches(step, STEPS, len(data)))
+        for parts in bellows.steps(loader):
+            for x, y in parts:
+                ...                         # forward and backward
+            optimizer.step()
+            optimizer.zero_grad()
+            step += 1
+        bellows.torch_save(step, model=model, optimizer=optimizer)
+
+    ``loader`` is a DataLoader, or `MicroBatches` or `Batches` themselves, whose
+    batches are indices. All batches of a step have to be taken.
+    """
+    batches = loader if isinstance(loader, (Batches, MicroBatches)) else getattr(loader, "batch_sampler", None)
+    if not isinstance(batches, (Batches, MicroBatches)):
+        raise TypeError(
+            f"steps({type(loader).__name__}): its batches are of {type(batches).__name__}: use DataLoader(data, batch_sampler=bellows.MicroBatches(step, STEPS, len(data))), "
+            "and give that to no trainer that shares it out again, such as accelerator.prepare"
+        )
+    each, given = accumulation_steps() if isinstance(batches, MicroBatches) else 1, iter(loader)
+    for step in range(batches.start, batches.stop):
+        if should_stop(step):
+            return
+        seed(step)
+        parts = itertools.islice(given, each)
+        yield parts
+        left = sum(1 for _ in parts)
+        if left:
+            raise ValueError(f"step {step}: {left} of its {each} batches were not taken: train on all of them before the next step")
+        if _run.reported <= step:
+            report(step + 1)
 
 
 def _micro_batch() -> int:
@@ -1069,6 +1120,75 @@ def accelerate_arguments() -> Dict[str, Any]:
     return {"step_scheduler_with_optimizer": False, "gradient_accumulation_steps": accumulation_steps()}
 
 
+_TORCH_FILE = "state.pt"
+
+
+def torch_save(step: int, **objects: Any) -> None:
+    """Save the state of torch's objects that are the same on all ranks, such as a model, its optimizer and a scheduler; for `save`.
+
+    Each has a ``state_dict``, and is given by a name of its own:
+    ``bellows.torch_save(step, model=model, optimizer=optimizer)``. Rank 0 writes them into
+    one file. A model may be wrapped by DistributedDataParallel or torch.compile. For sharded
+    ones see `sharded_save`.
+    """
+    state = {name: _unwrapped(each).state_dict() for name, each in _stateful("torch_save", objects).items()}
+    for name, parts in state.items():
+        for key, value in parts.items():
+            if hasattr(value, "to_local"):
+                raise ValueError(f"torch_save: {name}'s {key} is sharded over ranks: use bellows.sharded_save")
+
+    def write(directory: str) -> None:
+        if rank() == 0:
+            importlib.import_module("torch").save(state, os.path.join(directory, _TORCH_FILE))
+
+    save(step, write)
+
+
+def torch_load(**objects: Any) -> int:
+    """Load into torch's objects what `torch_save` has saved, and return the step to begin at.
+
+    The same names have to be given. Without a checkpoint it changes nothing and
+    returns 0. A checkpoint of another model is refused. The file is read as torch reads
+    pickles: resume from checkpoints that you trust only.
+    """
+    _stateful("torch_load", objects)
+    found = resume()
+    if found is None:
+        return 0
+    path = os.path.join(found.shard(0), _TORCH_FILE)
+    if not os.path.exists(path):
+        raise ValueError(f"{found.path}: no {_TORCH_FILE} of rank 0 there: this checkpoint was not saved by bellows.torch_save: load it as it was saved")
+    state = importlib.import_module("torch").load(path, map_location="cpu", weights_only=False)
+    for name in sorted(set(state) ^ set(objects)):
+        raise ValueError(f"{path}: {name} is only in {'the checkpoint' if name in state else 'the call'}: give torch_load the names that torch_save was given")
+    for name, each in objects.items():
+        try:
+            _unwrapped(each).load_state_dict(state[name])
+        except (KeyError, RuntimeError, ValueError) as err:
+            raise _another_model(path, "torch_save", err) from err
+    return found.step
+
+
+def _stateful(call: str, objects: Mapping[str, Any]) -> Mapping[str, Any]:
+    if not objects:
+        raise ValueError(f"{call}: nothing to save or load: name the model, the optimizer and whatever else training changes, as in model=model")
+    for name, each in objects.items():
+        if not callable(getattr(each, "state_dict", None)) or not callable(getattr(each, "load_state_dict", None)):
+            raise TypeError(f"{call}: {name} is of {type(each).__name__}, which has no state_dict and load_state_dict: save what it holds with bellows.save")
+    return objects
+
+
+def _unwrapped(each: Any) -> Any:
+    """Return the model within DistributedDataParallel and torch.compile, whose names are the same in all worlds."""
+    while True:
+        inner = getattr(each, "_orig_mod", None) if type(each).__name__ == "OptimizedModule" else None
+        if type(each).__name__ == "DistributedDataParallel":
+            inner = each.module
+        if inner is None:
+            return each
+        each = inner
+
+
 _DCP_DIRECTORY = "sharded"
 
 
@@ -1110,16 +1230,16 @@ def sharded_load(model: Any, optimizer: Any, **others: Any) -> int:
         try:
             checkpoint.load(state, storage_reader=checkpoint.FileSystemReader(together))
         except (checkpoint.CheckpointException, KeyError, RuntimeError, ValueError) as err:
-            raise _another_model(found.path, err) from err
+            raise _another_model(found.path, "sharded_save", err) from err
     dicts.set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
     for name, other in others.items():
         other.load_state_dict(state[name])
     return found.step
 
 
-def _another_model(path: str, err: BaseException) -> ValueError:
-    said = str(err).strip().split("\n")[-1]
-    return ValueError(f"{path} cannot be loaded into this model: {said}: is it a checkpoint of another model, or of other names than sharded_save was given?")
+def _another_model(path: str, saved_by: str, err: BaseException) -> ValueError:
+    said = str(err).strip().split("\n")[-1].strip()
+    return ValueError(f"{path} cannot be loaded into this model: {said}: is it a checkpoint of another model, or of other names than {saved_by} was given?")
 
 
 def _sharded_state(model: Any, optimizer: Any, others: Mapping[str, Any]) -> Dict[str, Any]:
@@ -1152,26 +1272,35 @@ _JAX_FILE = "state.npz"
 
 
 def jax_save(step: int, state: Any) -> None:
-    """Save a tree of JAX's or numpy's arrays that are whole on every rank; for `save`.
+    """Save a tree of JAX's or numpy's arrays; for `save`. Call it on every rank, at the same step.
 
-    For arrays that are sharded over processes use Orbax within ``save``: such
-    ones are refused.
+    Rank 0 writes them whole. Arrays that are sharded over processes are gathered for that, one after
+    the other: rank 0 needs memory for all of them, the others for the largest.
     """
-    named = _jax_leaves(state)
-    for name, leaf in named.items():
-        if not getattr(leaf, "is_fully_replicated", True):
-            raise ValueError(f"jax_save: {name} is sharded over devices: replicate it, or save with Orbax within bellows.save")
 
     def write(directory: str) -> None:
-        if rank() == 0:  # the state is the same on all ranks
-            whole = {n: x.addressable_data(0) if hasattr(x, "addressable_data") else x for n, x in named.items()}
+        whole = {}
+        for name, leaf in _jax_leaves(state).items():
+            array = _jax_whole(leaf)  # on all ranks, in the same order: it may speak with the others
+            if rank() == 0:
+                whole[name] = array
+        if rank() == 0:
             importlib.import_module("numpy").savez(os.path.join(directory, _JAX_FILE), **whole)
 
     save(step, write)
 
 
+def _jax_whole(leaf: Any) -> Any:
+    """Return an array with all of its parts."""
+    if getattr(leaf, "is_fully_replicated", False):
+        return leaf.addressable_data(0)
+    if getattr(leaf, "is_fully_addressable", True):
+        return leaf
+    return importlib.import_module("jax.experimental.multihost_utils").process_allgather(leaf, tiled=True)
+
+
 def jax_load(state: Any) -> Tuple[Any, int]:
-    """Return what `jax_save` has saved, in the shape of ``state``, as numpy's arrays, and the step to begin at.
+    """Return what `jax_save` has saved, in the shape of ``state``, as whole arrays of numpy's, and the step to begin at.
 
     Without a checkpoint it returns ``state`` and 0. A checkpoint of another
     model, with other names or shapes, is refused.
@@ -1431,6 +1560,7 @@ class _Run:
         self._unsent: Optional[Tuple[_Report, float]] = None  # and when
         self._report_due = 0.0
         self._finished = False  # a step that this process has finished was reported
+        self.reported = -1  # the newest step that the script has reported
         self._sigterm: Optional[_Sigterm] = None
         self._new_locks()
 
@@ -1627,9 +1757,10 @@ class _Run:
         return self._sigterm.caught
 
     def report(self, what: _Report) -> None:
+        step, loss = what.step, what.loss
+        self.reported = step
         if self.link is None:
             return
-        step, loss = what.step, what.loss
         if what.samples is None:
             what = what._replace(samples=self.consumed(step))
         with self._reporting:

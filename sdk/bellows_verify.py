@@ -18,7 +18,7 @@ import math
 import os
 import signal
 import sys
-from typing import Any, Callable, Deque, Dict, List, Optional
+from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Tuple
 
 import bellows
 
@@ -125,8 +125,8 @@ class Recorder:
         tensors: List[Dict[str, Any]] = []
         name = os.path.join(self.directory, f"rank-{bellows.rank():05d}")
         with open(name + ".bin", "wb") as f:
-            for key, tensor in self.state():
-                tensors.append(written(f, key, tensor))
+            for key, tensor, part in self.state():
+                tensors.append(written(f, key, tensor, part))
         told = {
             "rank": bellows.rank(),
             "steps": {str(step): seen for step, seen in sorted(self.steps.items())},
@@ -138,22 +138,23 @@ class Recorder:
             json.dump(told, text)
         os.replace(name + ".tmp", name + ".json")
 
-    def state(self) -> Any:
-        """Yield the tensors that training changes, each under a name that does not depend on the world."""
+    def state(self) -> Iterator[Tuple[str, Any, Optional[Tuple[int, int]]]]:
+        """Yield the tensors that training changes, each under a name that does not depend on the world, and which part of it this rank has."""
         for o, optimizer in enumerate(self.optimizers):
             for g, group in enumerate(optimizer.param_groups):
                 for p, parameter in enumerate(group["params"]):
                     place = f"optimizer {o} group {g} parameter {p}"
-                    yield place, parameter.detach()
+                    yield place, parameter.detach(), part_of(parameter)
                     for key, value in sorted(optimizer.state.get(parameter, {}).items(), key=str):
                         if hasattr(value, "detach"):
-                            yield f"{place} {key}", value.detach()
+                            yield f"{place} {key}", value.detach(), part_of(value)
         for n, norm in enumerate(self.norms):
             for key in ("running_mean", "running_var"):
                 if getattr(norm, key, None) is not None:
-                    yield f"batch norm {n} {key}", getattr(norm, key).detach()
+                    yield f"batch norm {n} {key}", getattr(norm, key).detach(), None
         if not self.optimizers:
-            yield from self.kept
+            for place, array in self.kept:
+                yield place, array, None
 
 
 def finite(value: float) -> Optional[float]:
@@ -177,19 +178,36 @@ def squared_norm(optimizer: Any) -> Any:
     return total, sharded
 
 
-def written(f: Any, key: str, tensor: Any) -> Dict[str, Any]:
-    """Append a tensor's values to a file, as little-endian doubles; return what describes them."""
+def part_of(tensor: Any) -> Optional[Tuple[int, int]]:
+    """Return where a rank's part of a tensor begins that is sharded in rows, as FSDP2's are, and how long the whole is."""
+    if not hasattr(tensor, "to_local"):
+        return None
+    if tensor.device_mesh.ndim != 1:
+        return 0, local(tensor).numel()
+    rows = tensor.shape[0] if tensor.dim() else 1
+    each = -(-rows // tensor.device_mesh.size())
+    # By this rank, and not by the mesh, which may no longer know it at the end of the process.
+    return min(rows, bellows.rank() * each) * (tensor.numel() // max(rows, 1)), tensor.numel()
+
+
+def written(f: Any, key: str, tensor: Any, part: Optional[Tuple[int, int]]) -> Dict[str, Any]:
+    """Append a tensor's values to a file, as little-endian doubles; return what describes them.
+
+    Which values of a large one are written does not depend on how it is shared out.
+    """
     if not hasattr(tensor, "detach"):  # an array of numpy's
         flat = tensor.reshape(-1).astype("<f8")
         part = flat[:: -(-max(flat.size, 1) // MAX_VALUES)]
         f.write(part.tobytes())
         return {"name": key, "values": part.size, "digest": hashlib.sha256(flat.tobytes()).hexdigest(), "sharded": False, "type": str(tensor.dtype)}
-    sharded = hasattr(tensor, "to_local")
     values = local(tensor).cpu().contiguous().reshape(-1)
+    begin, whole = part or (0, values.numel())
+    values = values[: max(0, whole - begin)]
     digest = hashlib.sha256(values.double().numpy().astype("<f8").tobytes()).hexdigest()
-    stride = -(-max(values.numel(), 1) // MAX_VALUES)
-    f.write(values[::stride].double().numpy().astype("<f8").tobytes())
-    return {"name": key, "values": len(values[::stride]), "digest": digest, "sharded": sharded, "type": str(tensor.dtype)}
+    stride = -(-max(whole, 1) // MAX_VALUES)
+    values = values[-begin % stride :: stride]
+    f.write(values.double().numpy().astype("<f8").tobytes())
+    return {"name": key, "values": len(values), "digest": digest, "sharded": part is not None, "type": str(tensor.dtype)}
 
 
 def wrap(owner: Any, name: str, after: Callable[..., None]) -> None:

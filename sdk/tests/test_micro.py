@@ -75,3 +75,56 @@ def test_indices_know_their_step_also_in_another_process(load, monkeypatch):
     for batch in (next(iter(bellows.Batches(7, 8, SIZE))), next(iter(bellows.MicroBatches(7, 8, SIZE)))):
         again = pickle.loads(pickle.dumps(batch))
         assert again == batch and [i.step for i in again] == [7] * 4
+
+
+class Loader:
+    """What `steps` uses of torch's DataLoader."""
+
+    def __init__(self, batch_sampler):
+        self.batch_sampler = batch_sampler
+
+    def __iter__(self):
+        return ((part, None) for part in self.batch_sampler)
+
+
+def test_steps_are_asked_seeded_and_reported(worker):
+    bellows, peer = worker(BELLOWS_BATCH_SIZE=8, BELLOWS_MICRO_BATCH=4, BELLOWS_RESUME_STEP=5, BELLOWS_RESUME_SAMPLES=40)
+    import random
+
+    taken, drawn = [], []
+    for n, parts in enumerate(bellows.steps(Loader(bellows.MicroBatches(5, 9, SIZE)))):
+        taken.append([part for part, _ in parts])
+        drawn.append(random.random())
+        if n == 1:
+            peer.send({"stop_after": 6})
+            while bellows._run.link._stop_after is None:
+                pass
+    assert taken == [bellows.micro_batches(step, SIZE) for step in (5, 6)]
+    assert drawn == [bellows.stream(step).random().random() for step in (5, 6)]
+    assert peer.expect("progress")["step"] == 6
+    assert bellows._run.reported == 7
+
+
+def test_steps_of_whole_batches_need_no_loader(load):
+    bellows = load(BELLOWS_BATCH_SIZE=4)
+    assert [list(parts) for parts in bellows.steps(bellows.Batches(0, 3, SIZE))] == [[bellows.indices(step, SIZE)] for step in range(3)]
+
+
+def test_a_scripts_own_report_is_not_replaced(load, monkeypatch):
+    bellows = load(BELLOWS_BATCH_SIZE=4)
+    told, report = [], bellows.report
+    monkeypatch.setattr(bellows, "report", lambda step, **more: told.append((step, more)) or report(step, **more))
+    for step, parts in enumerate(bellows.steps(bellows.Batches(0, 2, SIZE))):
+        list(parts)
+        if step == 0:
+            bellows.report(1, loss=0.5)
+    assert told == [(1, {"loss": 0.5}), (2, {})]
+
+
+def test_steps_want_their_batches_and_all_of_them(load):
+    bellows = load(BELLOWS_BATCH_SIZE=8, BELLOWS_MICRO_BATCH=2)
+    with pytest.raises(TypeError, match=r"steps\(Loader\): its batches are of list: use DataLoader\(data, batch_sampler=bellows.MicroBatches"):
+        next(bellows.steps(Loader([[1], [2]])))
+    with pytest.raises(ValueError, match="step 0: 3 of its 4 batches were not taken: train on all of them"):
+        for parts in bellows.steps(bellows.MicroBatches(0, 2, SIZE)):
+            next(parts)

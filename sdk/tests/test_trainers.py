@@ -93,10 +93,21 @@ def test_jax_refuses_another_models_checkpoint(saved_for_jax, w, other, fault):
         bellows.jax_load({"w": numpy.ones(w), "b": numpy.zeros(2), **{name: numpy.zeros(n) for name, n in other.items()}})
 
 
-def test_jax_refuses_sharded_arrays(saved_for_jax):
-    bellows, _ = saved_for_jax
-    with pytest.raises(ValueError, match=r"\['w'\] is sharded over devices: replicate it, or save with Orbax"):
-        bellows.jax_save(4, {"w": types.SimpleNamespace(is_fully_replicated=False)})
+def test_jax_gathers_sharded_arrays(saved_for_jax, load, monkeypatch, tmp_path):
+    """All ranks do, in the same order: it is an exchange between them."""
+    _, numpy = saved_for_jax
+    gathered = []
+    tools = types.SimpleNamespace(process_allgather=lambda leaf, tiled: gathered.append(leaf.name) or numpy.arange(4.0))
+    monkeypatch.setitem(sys.modules, "jax.experimental.multihost_utils", tools)
+    parts = [types.SimpleNamespace(is_fully_replicated=False, is_fully_addressable=False, name=name) for name in "ab"]
+    everywhere = types.SimpleNamespace(is_fully_replicated=True, addressable_data=lambda n: numpy.full(2, 3.0))
+    state = {"a": parts[0], "b": parts[1], "w": everywhere}
+    for rank in (1, 0):
+        load(BELLOWS_CHECKPOINT_DIR=tmp_path / "s", RANK=rank, WORLD_SIZE=2).jax_save(4, state)
+    assert gathered == ["a", "b", "a", "b"]
+    fresh = {"a": numpy.zeros(4), "b": numpy.zeros(4), "w": numpy.zeros(2)}
+    state, step = load(BELLOWS_CHECKPOINT_DIR=tmp_path / "s").jax_load(fresh)
+    assert step == 4 and state["a"].tolist() == state["b"].tolist() == [0, 1, 2, 3] and state["w"].tolist() == [3, 3]
 
 
 @pytest.mark.parametrize("host, devices, want", [("::1", "", ("[::1]:7", None)), ("h", "a,b", ("h:7", [1]))])

@@ -22,6 +22,8 @@ def train(dataset_size: int) -> float:
     for batch in bellows.Batches(step, STEPS, dataset_size):
         taken: List[int] = batch
         loss += len(taken)
+    for parts in bellows.steps(bellows.MicroBatches(step, STEPS, dataset_size)):
+        loss += sum(len(part) for part in parts)
     while step < STEPS and not bellows.should_stop(step):
         number: int = bellows.seed(step)
         for part in bellows.micro_batches(step, dataset_size):
