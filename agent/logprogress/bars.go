@@ -146,7 +146,7 @@ func (c *bars) read(line []byte, now time.Duration) said {
 
 // choose takes a bar into account, and reports whether it is the training's.
 func (c *bars) choose(b bar, line []byte, now time.Duration) bool {
-	if !(c.steps > 0 && b.total == c.steps) && !c.believed(b, now) {
+	if (c.steps == 0 || b.total != c.steps) && !c.believed(b, now) {
 		return false
 	}
 	c.chosen, c.seen = &b, nil
