@@ -260,3 +260,16 @@ func TestOffersCanBeKept(t *testing.T) {
 		t.Error("some kind of offer was never made")
 	}
 }
+
+// Where a start costs more than a slot, a job that is in no plan still grows if it ends
+// sooner for it, and stays as it is if not.
+func TestALoneJobGrowsThoughAStartCostsASlot(t *testing.T) {
+	for work, want := range map[float64]string{100: "[{lone 4}]", 2: "[{lone 1}]"} {
+		lone := linear("lone", work, math.Inf(1), 1, 2, 4)
+		lone.Pauses, lone.Present = []float64{2, 2, 2}, 1
+		pl := mustPlan(t, Problem{Devices: 4, First: 1, Slot: 1, Jobs: []Job{lone}})
+		if got := fmt.Sprint(pl.Spread()); got != want {
+			t.Errorf("with work %v left %s, want %s", work, got, want)
+		}
+	}
+}

@@ -19,7 +19,8 @@ type Share struct {
 // Of that, jobs that are in no plan have their least number first, in the order of
 // the problem. Each further step goes to the job that saves the most device time
 // by it, or loses the least, for each device (the marginal return): devices are
-// left idle only where no job would be further by them at the slot's end. A job in the plan
+// left idle only where no job would be further by them at the slot's end, nor one that
+// is in no plan end sooner. A job in the plan
 // gets more only if its deadline is kept still, with the pauses of the change and of
 // the way back to its profile.
 func (pl *Plan) Spread() []Share {
@@ -113,26 +114,45 @@ func (s *spread) offer(i int) {
 		if r.devices-j.devices > s.idle {
 			return
 		}
-		if then, more, ok := s.cost(j, r.devices); ok && more > done {
+		if then, more, ok := s.cost(j, r.devices); ok && (more > done || j.profile == nil && s.endsSooner(j, r)) {
 			heap.Push(&s.raises, raise{i, r.devices, (now - then) / float64(r.devices-j.devices)})
 			return
 		}
 	}
 }
 
+// endsSooner reports whether a job that is in no plan would end sooner with more devices for good, the
+// pause of the change paid, which may be longer than the slot.
+func (s *spread) endsSooner(j *shared, to rung) bool {
+	now := j.rungAt(j.devices)
+	if j.devices == 0 || !(now.speed > 0) {
+		return false
+	}
+	pause := j.Owed
+	if j.devices != j.Present {
+		pause = now.pause
+	}
+	return to.pause+j.Work/to.speed < pause+j.Work/now.speed
+}
+
+// rungAt is what the job does with a number of devices that it has or could have; zero if none.
+func (e *entry) rungAt(devices int) rung {
+	if devices == e.Present {
+		return e.present
+	}
+	for _, r := range e.rungs {
+		if r.devices == devices {
+			return r
+		}
+	}
+	return rung{}
+}
+
 // cost is the device time that a job takes if it has so many devices in the running
 // slot, the work that it could do there, and whether its deadline is kept.
 func (s *spread) cost(j *shared, devices int) (deviceTime, done float64, ok bool) {
 	g := j.begin()
-	r := rung{}
-	if devices == j.Present {
-		r = j.present
-	}
-	for _, x := range j.rungs {
-		if x.devices == devices {
-			r = x
-		}
-	}
+	r := j.rungAt(devices)
 	pause := g.lost
 	if devices != j.Present {
 		pause = r.pause

@@ -44,7 +44,7 @@ var ofDeadlines = []Mutant{
 	},
 	{
 		Name: "spread-keeps-deadlines", File: "allocator/admit/spread.go", Tests: "TestPromisesAreKept",
-		Old: "ok && more > done {", New: "(ok || true) && more > done {",
+		Old: "; ok && (more > done || ", New: "; (ok || !ok) && (more > done || ",
 		Breaks: "more devices now, and a pause on the way back, cost a job its deadline",
 	},
 	{
