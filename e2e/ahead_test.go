@@ -16,11 +16,21 @@ import (
 // job before it does not take what was foreseen; a quarter of the wait is allowed for that.
 func TestAPredictedStartComesTrue(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, config{nodes: 1, devices: 1, policy: "fifo", interval: 2 * time.Second})
+	for _, name := range []string{"fifo", "flowtime"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			aPredictedStartComesTrue(t, name)
+		})
+	}
+}
+
+func aPredictedStartComesTrue(t *testing.T, name string) {
+	t.Helper()
+	f := newFleet(t, config{nodes: 1, devices: 1, policy: name, interval: 2 * time.Second})
 	first := f.submit(f.sdkJob("first", 1, 1, 400, 0.1))
 	f.awaitPhase(first, cluster.Running)
 	f.awaitStep("first", 20, 1)
-	second := f.submit(f.sdkJob("second", 1, 1, 20, 0.1))
+	second := f.submit(f.sdkJob("second", 1, 1, 4000, 0.1)) // the longer one, for which no policy halts the other
 
 	type told struct{ at, low, high time.Time }
 	var all []told

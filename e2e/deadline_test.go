@@ -41,12 +41,12 @@ func (f *fleet) submitDue(j job, flags ...string) (id cluster.JobID, refused str
 	return id, ""
 }
 
-// A promised deadline is kept while other jobs want the only device: the one that has it
+// Under the default policy a promised deadline is kept while other jobs want the only device: the one that has it
 // makes room, and one that comes later is refused, with an offer that is kept as well. What
 // is said of the jobs' length is far more than they take, so that a slow machine keeps to it.
 func TestPromisedDeadlines(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, config{nodes: 1, devices: 1, policy: "elasticflow", interval: 2 * time.Second})
+	f := newFleet(t, config{nodes: 1, devices: 1, policy: "flowtime", interval: 2 * time.Second})
 	long := f.submit(f.sdkJob("long", 1, 1, 1<<30, 0.1))
 	f.awaitPhase(long, cluster.Running)
 	f.awaitStep("long", 0, 1)
