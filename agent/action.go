@@ -51,6 +51,28 @@ type StartShim struct {
 	Plan record.Plan
 }
 
+// PrepareShim starts the shim of a generation that has no plan yet: it makes ready what
+// the workers will be forked from, and waits.
+type PrepareShim struct {
+	target
+	Spec record.Submitted
+	Next record.Next
+}
+
+// BindRun gives a prepared run its plan, durable. What begins the workers is a Push with
+// Start, which follows when this shows.
+type BindRun struct {
+	target
+	Spec record.Submitted
+	Plan record.Plan
+}
+
+// WriteReady records how far a preparation is; of a nil Ready that nothing is prepared any more.
+type WriteReady struct {
+	target
+	Ready *record.Ready
+}
+
 // Push tells a live shim all that is wanted of it.
 type Push struct {
 	target
@@ -114,6 +136,15 @@ func (Verify) Lane() Lane { return RunLane }
 func (StartShim) Lane() Lane { return RunLane }
 
 // Lane says what the action touches.
+func (PrepareShim) Lane() Lane { return RunLane }
+
+// Lane says what the action touches.
+func (BindRun) Lane() Lane { return RunLane }
+
+// Lane says what the action touches.
+func (WriteReady) Lane() Lane { return AckLane }
+
+// Lane says what the action touches.
 func (Push) Lane() Lane { return WishLane }
 
 // Lane says what the action touches.
@@ -143,10 +174,21 @@ func (Forget) Lane() Lane { return RecordLane }
 func (a Verify) String() string {
 	return fmt.Sprintf("verify %s step=%d whole=%t", name(a.JobGen), a.Plan.Resume.Step, a.Whole)
 }
-func (a StartShim) String() string { return "start " + name(a.JobGen) }
-func (a Push) String() string      { return "push " + name(a.JobGen) + " " + a.Wish.String() }
-func (a WriteAck) String() string  { return "ack " + name(a.JobGen) + " " + string(a.Ack) }
-func (a Digest) String() string    { return fmt.Sprintf("digest %s step=%d", name(a.JobGen), a.Step) }
+func (a StartShim) String() string   { return "start " + name(a.JobGen) }
+func (a PrepareShim) String() string { return "prepare " + name(a.JobGen) }
+func (a BindRun) String() string     { return "bind " + name(a.JobGen) }
+func (a WriteReady) String() string {
+	switch {
+	case a.Ready == nil:
+		return "unready " + name(a.JobGen)
+	case a.Ready.Cold != "":
+		return "ready " + name(a.JobGen) + " cold: " + a.Ready.Cold
+	}
+	return "ready " + name(a.JobGen)
+}
+func (a Push) String() string     { return "push " + name(a.JobGen) + " " + a.Wish.String() }
+func (a WriteAck) String() string { return "ack " + name(a.JobGen) + " " + string(a.Ack) }
+func (a Digest) String() string   { return fmt.Sprintf("digest %s step=%d", name(a.JobGen), a.Step) }
 
 func (a WriteSaved) String() string {
 	return fmt.Sprintf("saved %s step=%d%s", name(a.JobGen), a.Step, dropped(a.Drop))
@@ -185,6 +227,9 @@ func (w Wish) String() string {
 	}
 	if w.Kill != "" {
 		s += fmt.Sprintf(" kill=%q", w.Kill)
+	}
+	if w.Start {
+		s += " start"
 	}
 	if w.Retire {
 		s += " retire"

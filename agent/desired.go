@@ -34,7 +34,10 @@ type Goal struct {
 	Granted bool
 	// Fresh: it was planned while this agent had the node, so that no other
 	// agent can have started it here.
-	Fresh  bool
+	Fresh bool
+	// Next asks this node to prepare the generation; nil = it does not.
+	Next   *record.Next
+	Ready  *record.Ready // this node's own, of the generation; nil = it has not said how far it is
 	Permit bool
 	Halt   *record.Halt
 	Acks   record.Acks            // this node's own

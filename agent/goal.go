@@ -21,6 +21,12 @@ func GoalOf(m *record.Mirror, node cluster.NodeID, jg record.JobGen) Goal {
 	}
 	grant := own.Grants[jg.Job]
 	g.Granted = grant.Exists() && grant.Value.Generation == jg.Generation
+	if next := own.Next[jg.Job]; next.Value.Generation == jg.Generation {
+		g.Next = value(next)
+	}
+	if ready := own.Ready[jg.Job]; ready.Value.Generation == jg.Generation {
+		g.Ready = value(ready)
+	}
 	if g.Plan == nil {
 		g.Saved, g.Offers = values(own.Saved[jg]), values(own.Offers[jg])
 		return g
@@ -55,8 +61,8 @@ func AcksOf(m *record.Mirror, node cluster.NodeID, jg record.JobGen) record.Acks
 }
 
 // Concerns returns the generations that concern a node, sorted: those that are
-// granted to it, that have a run there, or that it has acknowledged and not yet
-// acknowledged as stopped.
+// granted to it or that it is to prepare, that have a run there, and that it has said
+// something of and not yet acknowledged as stopped.
 func Concerns[R any](own *record.NodeView, runs map[record.JobGen]R) []record.JobGen {
 	all := make([]record.JobGen, 0, len(runs)+len(own.Grants))
 	for jg := range runs {
@@ -64,6 +70,12 @@ func Concerns[R any](own *record.NodeView, runs map[record.JobGen]R) []record.Jo
 	}
 	for job, grant := range own.Grants {
 		all = append(all, record.JobGen{Job: job, Generation: grant.Value.Generation})
+	}
+	for job, next := range own.Next {
+		all = append(all, record.JobGen{Job: job, Generation: next.Value.Generation})
+	}
+	for job, ready := range own.Ready {
+		all = append(all, record.JobGen{Job: job, Generation: ready.Value.Generation})
 	}
 	for jg, acks := range own.Acks {
 		if begun := acks.Started.Exists() || acks.Held.Exists() || acks.Failed.Exists(); begun && !acks.Stopped.Exists() {

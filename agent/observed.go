@@ -36,6 +36,8 @@ type Run struct {
 	Pushed     *Wish          // what the shim was told last over its present connection; nil if nothing
 	Verified   bool           // the checkpoint to resume from was found to be as committed
 	Refused    *record.Failed // why it could not be started here
+	Binding    Binding        // whether it was prepared, and has its plan
+	Unprepared string         // why it could not be prepared here
 	// Swept: it was looked whether a process or a device lock is left of a shim that is
 	// Dead or Absent, and nothing is.
 	Swept  bool
@@ -52,6 +54,20 @@ type Run struct {
 	// Quiet is how long ago anything of this run last changed.
 	Quiet time.Duration
 }
+
+// Binding says whether a run was prepared before its plan was known, and has it now.
+type Binding uint8
+
+// The bindings. A run that is Unbound has no worker and no device, and never had.
+const (
+	Planned Binding = iota // it was started with its plan
+	Unbound                // it waits for it
+	Bound                  // its plan is in the run directory: it may be told to start
+	Spoiled                // its plan could not be put there: it is of no use
+)
+
+// unbound reports whether the run waits for its plan, or would.
+func (r Run) unbound() bool { return r.Binding == Unbound || r.Binding == Spoiled }
 
 // Work is something slow that runs beside: begun, and perhaps Done with a Value or an error.
 type Work[T any] struct {
@@ -96,6 +112,15 @@ type Report struct {
 	Progress    *record.JobProgress
 	Stopped     *record.Stopped
 	Unkillable  []int // what survives SIGKILL
+	Prepared    *Prepared
+	Warm        bool // the workers were forked from what was prepared
+}
+
+// Prepared is how far a prepared run has come, as the shim's protocol defines it.
+type Prepared struct {
+	Ready  bool
+	Cold   string
+	Memory int64
 }
 
 // Save is one rank's word that its files of a step are written.

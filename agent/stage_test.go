@@ -36,14 +36,17 @@ type stage struct {
 	unmergeable map[record.JobGen]string
 	unkillable  map[record.JobGen]bool
 	damaged     bool
-	backup      *record.Memory // of etcd
+
+	unpreparable, unbindable map[record.JobGen]string
+
+	backup *record.Memory // of etcd
 }
 
 func newStage() *stage {
 	s := &stage{
 		net: machine.NewNetwork(), crowd: 1, plans: map[record.JobGen]record.Plan{},
 		pushed: map[record.JobGen]string{}, slow: map[string]bool{}, shimless: map[record.JobGen]*record.Failed{},
-		broken: map[record.JobGen]string{}, unmergeable: map[record.JobGen]string{}, unkillable: map[record.JobGen]bool{},
+		broken: map[record.JobGen]string{}, unmergeable: map[record.JobGen]string{}, unpreparable: map[record.JobGen]string{}, unbindable: map[record.JobGen]string{}, unkillable: map[record.JobGen]bool{},
 	}
 	s.m = machine.New(machine.Config{
 		Node: "n1", Dawn: dawn, Leases: s.net.Memory, Crowd: func() int { return s.crowd }, Script: s, Outside: s.net,
@@ -60,9 +63,11 @@ func newStage() *stage {
 				}
 				return 0
 			},
-			Damaged:     func(record.Checkpoint) bool { return s.damaged },
-			Lost:        func(d agent.Digest) string { return s.broken[d.Of()] },
-			Unmergeable: func(a agent.Merge) string { return s.unmergeable[a.Of()] },
+			Damaged:      func(record.Checkpoint) bool { return s.damaged },
+			Lost:         func(d agent.Digest) string { return s.broken[d.Of()] },
+			Unpreparable: func(jg record.JobGen) string { return s.unpreparable[jg] },
+			Unbindable:   func(jg record.JobGen) string { return s.unbindable[jg] },
+			Unmergeable:  func(a agent.Merge) string { return s.unmergeable[a.Of()] },
 			Dies: func(shim *machine.Shim) time.Duration {
 				if s.unkillable[shim.JobGen] {
 					return -1
@@ -134,7 +139,7 @@ func (s *stage) plan(jg record.JobGen, words []string) {
 	}
 	s.plans[jg] = plan
 	ops := []record.Op{
-		record.Put(record.SpecKey(jg.Job), record.Submitted{ID: jg.Job, Spec: cluster.Spec{CheckpointDir: "/ck"}}),
+		record.Put(record.SpecKey(jg.Job), submitted(jg.Job)),
 		record.Put(record.PlanKey(jg.Job, jg.Generation), plan), record.Put(record.PermitKey(jg.Job, jg.Generation), record.Permit{}),
 	}
 	if len(own) > 0 {
@@ -142,6 +147,10 @@ func (s *stage) plan(jg record.JobGen, words []string) {
 		ops = append(ops, record.Put(record.GrantKey(s.m.Node, jg.Job), record.Grant{Generation: jg.Generation, Devices: own}))
 	}
 	s.write(ops...)
+}
+
+func submitted(job cluster.JobID) record.Submitted {
+	return record.Submitted{ID: job, Spec: cluster.Spec{CheckpointDir: "/ck"}}
 }
 
 // equip has the driver show the devices.

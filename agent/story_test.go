@@ -138,7 +138,7 @@ func tell(a agent.Action) string {
 }
 
 // mayBeSlow are the kinds of actions that may be, and the agent itself.
-var mayBeSlow = []string{"agent", "verify", "startshim", "digest", "merge", "sweep"}
+var mayBeSlow = []string{"agent", "verify", "startshim", "prepareshim", "bindrun", "digest", "merge", "sweep"}
 
 // happens carries out one line of a story; false if there is no such word.
 func (s *stage) happens(w words) bool {
@@ -196,6 +196,12 @@ func (s *stage) leads(jg record.JobGen, w words) bool {
 	switch w.at(0) {
 	case "plan":
 		s.plan(jg, w.from(2))
+	case "next":
+		next := record.Next{Generation: g}
+		next.Nonce, _ = w.value("nonce")
+		s.write(record.Put(record.SpecKey(job), submitted(job)), record.Put(record.NextKey(s.m.Node, job), next))
+	case "no-next":
+		s.write(record.Delete(record.NextKey(s.m.Node, job)))
 	case "no-permit":
 		s.write(record.Delete(record.PermitKey(job, g)))
 	case "halt":
@@ -296,6 +302,12 @@ func (s *stage) fails(jg record.JobGen, w words) bool {
 		s.shimless[jg] = &record.Failed{Kind: record.NodeRefused, Reason: reason(), Rank: -1}
 	case "damaged":
 		s.damaged = true
+	case "launcher":
+		s.shim(jg).LoseLauncher()
+	case "unpreparable":
+		s.unpreparable[jg] = reason()
+	case "unbindable":
+		s.unbindable[jg] = reason()
 	case "broken":
 		s.broken[jg] = reason()
 	case "unmergeable":

@@ -76,6 +76,12 @@ type Spec struct {
 	// then halted with a save, and ends. 0 = as long as it takes.
 	TimeLimit Duration `json:"time_limit,omitempty"`
 
+	// WarmStart has nodes prepare the job's next generation while the present one trains: what
+	// its workers are forked from waits there, with the modules of an earlier world imported.
+	WarmStart bool `json:"warm_start,omitempty"`
+	// Preload are modules to import there besides those that were recorded.
+	Preload []string `json:"preload,omitempty"`
+
 	// MaxRestarts is how many failures of its workers the job may survive.
 	// Rescales and lost nodes are not failures of the job and do not count.
 	MaxRestarts int `json:"max_restarts"`

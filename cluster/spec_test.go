@@ -124,6 +124,8 @@ func TestValidateNamesFieldValueAndRemedy(t *testing.T) {
 		{"NUL", func(s *Spec) { s.Command = []string{"a\x00b"} }, "NUL"},
 		{"priority", func(s *Spec) { s.Priority = 101 }, "priority 101: use -100 to 100"},
 		{"time limit", func(s *Spec) { s.TimeLimit = -1 }, "time limit -1ns: use a time above zero such as 12h"},
+		{"preload without a warm start", func(s *Spec) { s.Preload = []string{"torch"} }, "preload: nothing is imported"},
+		{"preload of no module", func(s *Spec) { s.WarmStart, s.Preload = true, []string{"os;x"} }, `preload "os;x"`},
 		{"restarts", func(s *Spec) { s.MaxRestarts = -1 }, "max restarts -1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

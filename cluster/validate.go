@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -76,11 +77,33 @@ func (s Spec) validateNumbers(add func(string, ...any)) {
 	if s.TimeLimit < 0 {
 		add("time limit %s: use a time above zero such as 12h, or leave it out if there is none", s.TimeLimit)
 	}
+	s.validatePreload(add)
 	if s.MaxRestarts < 0 {
 		add("max restarts %d: use 0 (never restart) or more", s.MaxRestarts)
 	}
 	if s.HaltTimeout < 0 {
 		add("halt timeout %s: use a positive duration such as 2m", s.HaltTimeout)
+	}
+}
+
+// maxPreload is how many modules may be named for a warm start.
+const maxPreload = 64
+
+// moduleName is that of a Python module, as in an import statement.
+var moduleName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}(\.[A-Za-z_][A-Za-z0-9_]{0,63}){0,15}$`)
+
+func (s Spec) validatePreload(add func(string, ...any)) {
+	if len(s.Preload) > 0 && !s.WarmStart {
+		add("preload: nothing is imported before a start without a warm start: set that, or leave this out")
+	}
+	if len(s.Preload) > maxPreload {
+		add("preload names %d modules: at most %d", len(s.Preload), maxPreload)
+		return
+	}
+	for _, m := range s.Preload {
+		if !moduleName.MatchString(m) {
+			add("preload %.*q: use the name of a module as in an import statement, such as torch.distributed", quoted, m)
+		}
 	}
 }
 

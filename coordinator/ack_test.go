@@ -132,6 +132,18 @@ func (l *lab) cleared(w words) error {
 	return l.ack(w, record.AckCleared, func(cluster.NodeID) any { return record.Cleared{At: l.now} })
 }
 
+// ready j n1 [cold=why] [nonce=x]: the node has prepared what it was asked for last.
+func (l *lab) ready(w words) error {
+	id, n := jobID(w.arg(0)), cluster.NodeID(w.arg(1))
+	kv, ok := l.mem.Get(record.NextKey(n, id))
+	if !ok {
+		return fmt.Errorf("%s was not asked to prepare %s", n, id)
+	}
+	next := read[record.Next](record.Op{Value: kv.Value})
+	l.commit(record.Put(record.ReadyKey(n, id), record.Ready{Generation: next.Generation, Nonce: w.text("nonce", next.Nonce), Cold: w.text("cold", ""), At: l.now}))
+	return nil
+}
+
 // offer j step=120 [gen=1].
 func (l *lab) offer(w words) error {
 	id, g, world, _ := l.target(w)

@@ -82,6 +82,8 @@ func describeOp(op record.Op, now time.Time) string {
 	case strings.Contains(key, "/grants/"):
 		g := read[record.Grant](op)
 		return fmt.Sprintf("%s g%d %v", key, g.Generation, g.Devices)
+	case strings.Contains(key, "/next/"):
+		return fmt.Sprintf("%s g%d", key, read[record.Next](op).Generation)
 	case strings.Contains(key, "/fence/"):
 		return fmt.Sprintf("%s waited=%dms", key, read[record.Fence](op).WaitedMS)
 	case last == "cordon":

@@ -50,12 +50,26 @@ func haltOverdue(in situation) *move {
 // it has. One that only grows runs on until the devices that it gains are free
 // (ADR 13).
 func rescale(in situation) *move {
-	t, ok := in.target, in.decided
-	if in.state().Phase != cluster.Running || !ok || in.state().Pinned && in.job.fault == "" {
+	o, resized := rescaling(in)
+	switch {
+	case !resized:
+		in.end(wait{in.ID, prepareWait})
+		return nil
+	case awaitsPrepared(in):
 		return nil
 	}
+	return halt(in, o)
+}
+
+// rescaling returns how the job is to be halted for what the last decision grants it, false
+// if it is not.
+func rescaling(in situation) (o order, resized bool) {
+	t, ok := in.target, in.decided
+	if in.state().Phase != cluster.Running || !ok || in.state().Pinned && in.job.fault == "" {
+		return o, false
+	}
 	if in.job.fault == "" && finished(in) && !overdue(in) {
-		return nil // it only has to end
+		return o, false // it only has to end
 	}
 	have, kept, blocked := in.has, 0, false
 	for _, p := range t.Placements {
@@ -71,17 +85,17 @@ func rescale(in situation) *move {
 	}
 	grows := kept == have.Workers()
 	if grows && (blocked || t.Workers() == kept && (t.BatchSize == have.BatchSize || t.Workers() == 0) || !underWay(in)) {
-		return nil
+		return o, false
 	}
 	to, reason := t.Workers(), cmp.Or(in.job.fault, resizeReason(in.job, t))
 	why := resizeWhy(have.Workers(), to, reason)
 	if grows && to == kept {
 		why = rebatchWhy(have.BatchSize, t.BatchSize, reason)
 	}
-	return halt(in, order{
+	return order{
 		verb: "halt", why: why, to: &to,
 		save: true, within: time.Duration(in.Spec.Value.HaltTimeout),
-	})
+	}, true
 }
 
 // underWithin is how long a job that is to grow is left alone to come to its first

@@ -29,8 +29,26 @@ func nonce(in situation, a cluster.Allocation) string {
 			return ""
 		}
 	}
+	return termNonce(in)
+}
+
+// termNonce is a nonce that this term has given to nothing else; empty if plans have none.
+func termNonce(in situation) string {
+	if in.cfg.Secret == "" {
+		return ""
+	}
 	mac := hmac.New(sha256.New, []byte(in.cfg.Secret))
 	fmt.Fprint(mac, in.serial) // a hash takes everything
 	text := base32.StdEncoding.EncodeToString(mac.Sum(nil))
 	return strings.ToLower(text[:nonceLength])
+}
+
+// worldNonce is the nonce of the world that is about to be planned: of what was prepared, if this
+// term has asked for it and used it in no transaction.
+func worldNonce(in situation, a cluster.Allocation) string {
+	fresh := nonce(in, a)
+	if p, ok := in.prepared(in.job); ok && (fresh != "" || in.cfg.Secret == "") {
+		return p.nonce
+	}
+	return fresh
 }

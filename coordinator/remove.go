@@ -81,10 +81,10 @@ func sweep(in situation) []*move {
 	}
 	for _, n := range in.mirror.NodeIDs() {
 		v := in.node(n)
-		if v.Belongs() || v.Fencing.Exists() || len(v.Told)+len(v.Grants)+len(v.Requests) > 0 || in.mirror.Quoted(v) {
+		if v.Belongs() || v.Fencing.Exists() || len(v.Told)+len(v.Grants)+len(v.Next)+len(v.Requests) > 0 || in.mirror.Quoted(v) {
 			continue
 		}
-		ops := []record.Op{record.Delete(record.ProgressKey(n)), record.Delete(record.AskedKey(n))}
+		ops := []record.Op{record.Delete(record.ProgressKey(n)), record.Delete(record.AskedKey(n)), record.DeletePrefix(record.ReadyPrefix(n))}
 		for _, said := range record.SaidPrefixes(n) {
 			ops = append(ops, record.DeletePrefix(said))
 		}

@@ -42,6 +42,7 @@ var queuedRules = []rule{
 	{"hold", hold},
 	{"start", startQueued},
 	{"explain", explain},
+	{"nothing is prepared", unprepare},
 	{"collect", collect},
 	{"record its speed", recordSpeed},
 }
@@ -55,6 +56,7 @@ var heldRules = []rule{
 	{"readmit nodes that are well again", readmit},
 	{"readmit the suspect where no other node can verify", readmitSuspect},
 	{"queue", unhold},
+	{"nothing is prepared", unprepare},
 	{"collect", collect},
 	{"record its speed", recordSpeed},
 }
@@ -85,6 +87,7 @@ var activeRules = []rule{
 	{"started", started},
 	{"halt: not read in time", haltReading},
 	{"halt: not started in time", haltOverdue},
+	{"prepare the next generation", prepare},
 	{"halt: rescale", rescale},
 	{"commit an offer", commit},
 	{"readmit nodes that are well again", readmit},
@@ -139,6 +142,7 @@ var afterHaltRules = []rule{
 // A job that has ended is kept for a while.
 var endedRules = []rule{
 	{"grants that did not fit", regrant},
+	{"nothing is prepared", unprepare},
 	{"record its speed", recordSpeed},
 	{"record what its kind has shown", recordKind}, // also of a job that is not kept
 	{"expire", expire},
@@ -149,6 +153,7 @@ var endedRules = []rule{
 var clusterRules = []clusterRule{
 	{"sweep what removed nodes left", sweep},
 	{"grants of jobs that are gone", ungrantGone},
+	{"what is prepared of jobs that are gone", unprepareGone},
 	{"expire: too many can be resumed", expireFirst},
 	{"trim: too many of a user are kept", trim},
 }

@@ -14,6 +14,7 @@ type situation struct {
 	*waits
 	*decisions
 	*transactions
+	*preparations
 	measures *measures
 	cfg      *Config
 

@@ -39,7 +39,7 @@ func startAfter(in situation, after failures, from int, why string) *move {
 		return found
 	}
 	request := rendezvous.Request{
-		Allocation: *a, Generation: in.number() + 1, Nonce: nonce(in, *a), PerNode: in.Spec.Value.PerNode, Previous: in.world().Members, Nodes: meeting(in, *a), Taken: takenPorts(in),
+		Allocation: *a, Generation: in.number() + 1, Nonce: worldNonce(in, *a), PerNode: in.Spec.Value.PerNode, Previous: in.world().Members, Nodes: meeting(in, *a), Taken: takenPorts(in),
 	}
 	world, err := rendezvous.Form(request)
 	if errors.Is(err, rendezvous.ErrNoPort) { // where there are few, one that was ours or could not be had may be free again
@@ -72,7 +72,7 @@ func startAfter(in situation, after failures, from int, why string) *move {
 		s.Doubted = s.Doubted || s.Suspect != nil || failedFrom(in, in.Committed.Value) && in.rule(DoubtFailed)
 		plan.Resume, plan.Doubted = &in.Committed.Value, s.Doubted
 	}
-	m := &move{verb: "start", job: in.JobView, note: phaseNote(in.JobView, s)}
+	m := &move{verb: "start", job: in.JobView, spends: true, note: phaseNote(in.JobView, s)}
 	m.ifs = append(m.ifs, record.Unchanged(record.CommittedKey(in.ID), in.Committed.Mod))
 	for _, member := range in.roll {
 		if member.Fenced && !member.Stopped && in.rule(AliveAbsent) {

@@ -15,6 +15,7 @@ type Coordinator struct {
 	waits        *waits
 	decisions    *decisions
 	transactions *transactions
+	preparations *preparations
 	measures     *measures
 	news         news
 	out          Effects // of the Step that runs
@@ -28,7 +29,7 @@ func New(cfg Config) *Coordinator {
 	cfg.MaxTxnOps = cmp.Or(cfg.MaxTxnOps, record.DefaultMaxTxnOps)
 	w := newWaits(&cfg)
 	return &Coordinator{
-		cfg: &cfg, view: newView(&cfg), waits: w, decisions: newDecisions(), transactions: newTransactions(&cfg, w), measures: newMeasures(&cfg), news: newNews(),
+		cfg: &cfg, view: newView(&cfg), waits: w, decisions: newDecisions(), transactions: newTransactions(&cfg, w), preparations: newPreparations(), measures: newMeasures(&cfg), news: newNews(),
 	}
 }
 
@@ -102,6 +103,7 @@ func (c *Coordinator) lost(revision int64) bool {
 		return false
 	}
 	c.view.drop(revision)
+	c.preparations = newPreparations() // of what is lost nothing is used
 	c.out.Reload = true
 	return true
 }
@@ -203,6 +205,7 @@ func (c *Coordinator) forgetGone() {
 		if j == nil {
 			c.waits.forget(id)
 			c.transactions.forget(id)
+			c.preparations.forget(id)
 			c.measures.forget(id)
 			c.decisions.withdraw(id)
 			continue
@@ -216,7 +219,7 @@ func (c *Coordinator) forgetGone() {
 
 // situation is what rules about the cluster look at.
 func (c *Coordinator) situation() situation {
-	return situation{view: c.view, waits: c.waits, decisions: c.decisions, transactions: c.transactions, measures: c.measures, cfg: c.cfg}
+	return situation{view: c.view, waits: c.waits, decisions: c.decisions, transactions: c.transactions, preparations: c.preparations, measures: c.measures, cfg: c.cfg}
 }
 
 // perform carries a move out: it notes what it makes of decisions, and sends its transaction.
@@ -227,6 +230,11 @@ func (c *Coordinator) perform(m *move) {
 	c.decisions.take(m)
 	if !m.sends() {
 		return
+	}
+	if m.prepares != nil {
+		c.preparations.note(m.job.ID, *m.prepares)
+	} else if m.spends {
+		c.preparations.forget(m.job.ID)
 	}
 	if e, ok := eventOf(m); ok && !c.cfg.Quiet {
 		m.then = append(m.then, c.news.write(e, c.view.mirror, c.waits.now))

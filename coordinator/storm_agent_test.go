@@ -27,19 +27,25 @@ const agentTick = 400 * time.Millisecond
 func (s *storm) newNode(id cluster.NodeID) *simNode {
 	n := &simNode{s: s}
 	n.Machine = machine.New(machine.Config{
-		Node: id, Alive: record.Alive{Addr: string(id), Ports: record.Ports{First: 7000, Count: 20}, Nonces: true},
+		Node: id, Alive: record.Alive{Addr: string(id), Ports: record.Ports{First: 7000, Count: 20}, Nonces: true, Prepares: true},
 		Dawn: dawn, Leases: leases{s}, Crowd: s.crowd, Script: script{s}, Outside: n,
 		Faults: machine.Faults{
-			Reacts:   func() time.Duration { return s.between(0, agentTick/2) },
-			Takes:    n.takes,
-			Refuses:  n.refuse,
-			Passed:   func(jg record.JobGen) bool { return s.now >= s.passes[n.of(jg)] },
-			Damaged:  n.damaged,
-			Unread:   s.checkUnread,
-			Merged:   s.merged,
-			Dies:     s.dies,
-			Executed: s.checkExec,
-			Fenced:   func(*machine.Shim) { s.did("shim kills by itself") },
+			Reacts:  func() time.Duration { return s.between(0, agentTick/2) },
+			Takes:   n.takes,
+			Refuses: n.refuse,
+			Passed:  func(jg record.JobGen) bool { return s.now >= s.passes[n.of(jg)] },
+			Damaged: n.damaged,
+			Unread:  s.checkUnread,
+			Merged:  s.merged,
+			Dies:    s.dies,
+			Executed: func(sh *machine.Shim) {
+				s.countPrepared(sh)
+				s.checkExec(sh)
+			},
+			Prepares:     n.prepares,
+			Unpreparable: func(record.JobGen) string { return s.seldom("cannot be prepared", 5) },
+			Unbindable:   func(record.JobGen) string { return s.seldom("plan not bound", 4) },
+			Fenced:       func(*machine.Shim) { s.did("shim kills by itself") },
 		},
 	})
 	return n
@@ -57,6 +63,7 @@ func (s *storm) tick(n *simNode) {
 		s.did("node cut off")
 	}
 	n.Tick()
+	n.losePrepared()
 }
 
 // leases are etcd's: what one of them ends is seen at once.

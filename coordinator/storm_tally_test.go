@@ -294,6 +294,14 @@ var floors = []struct {
 	{"txn terminate", [6]int{91, 68, 55, 26, 33, 29}, ""},
 	{"txn unfenced", [6]int{0, 26, 6, 4, 0, 26}, "the node that fences nothing is one that is alone at first, in lossy storms whose clocks do not differ"},
 	{"txn want-stop", [6]int{20, 27, 13, 6, 11, 13}, ""},
+	{"generation prepared", [6]int{264, 244, 198, 115, 93, 124}, ""},
+	{"warm start", [6]int{40, 45, 36, 20, 15, 26}, ""},
+	{"cold start of a prepared run", [6]int{12, 6, 7, 5, 2, 2}, ""},
+	{"prepared to start cold", [6]int{29, 18, 17, 12, 8, 5}, ""},
+	{"launcher lost", [6]int{26, 13, 14, 6, 7, 5}, ""},
+	{"prepared shim lost", [6]int{28, 16, 17, 10, 6, 7}, ""},
+	{"cannot be prepared", [6]int{8, 7, 7, 3, 3, 3}, ""},
+	{"txn prepare", [6]int{381, 334, 264, 150, 132, 169}, ""},
 	{"worker failed", [6]int{21, 14, 11, 6, 8, 5}, ""},
 }
 

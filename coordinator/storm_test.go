@@ -54,6 +54,7 @@ type storm struct {
 	counted map[string]bool          // of what is counted once
 	faults  []string                 // broken invariants
 	trail   []string
+	warm    *rand.Rand
 }
 
 // simJob is what a job's script is like.
@@ -80,6 +81,7 @@ func newStorm(seed uint64, without coordinator.Rule) *storm {
 		stuck: map[*machine.Shim]bool{}, lost: map[string]bool{}, unborn: map[cluster.JobID]bool{}, charged: map[cluster.JobID]record.State{},
 		worlds: map[string]*ranks{}, counted: map[string]bool{}, passes: map[string]time.Duration{},
 	}
+	s.warm = rand.New(rand.NewPCG(seed, 11)) // of its own, so that the rest goes as it would without
 	s.wild = seed%2 == 1
 	s.lossy = s.wild
 	s.brief = seed%5 == 2
@@ -208,7 +210,8 @@ func (s *storm) submit(i int) {
 	spec := cluster.Spec{
 		Name: string(rune('p' + i)), Command: []string{"train"}, Workdir: "/w", CheckpointDir: "/c", MaxRestarts: 5,
 		MinWorkers: size[0], MaxWorkers: size[1], BatchSize: cluster.BatchSize{Min: 64}, HaltTimeout: cluster.Duration(15 * time.Second),
-		Steps: 400, ETA: cluster.Duration(time.Hour), // so that policies learn what is left
+		WarmStart: s.without == 0 && s.warm.IntN(100) < 60,
+		Steps:     400, ETA: cluster.Duration(time.Hour), // so that policies learn what is left
 	}
 	s.write(record.Put(record.RequestKey(s.nodes[0].Node, "r-"+string(id)), record.Request{
 		Kind: record.SubmitRequest, Job: id, Spec: &spec, At: s.clock(), Owner: cluster.Owner{UID: 1000, User: "ann"},

@@ -30,7 +30,7 @@ func (l *lab) do(line string) error {
 	verbs := map[string]func(words) error{
 		"node": l.node, "gone": l.gone, "blink": l.blink, "listed": l.listed, "cordon": l.cordon, "uncordon": l.uncordon, "sick": l.sick, "unplug": l.unplug,
 		"submit": l.submit, "stop": l.stop, "scale": l.scale, "drain": l.drain, "undrain": l.undrain, "remove": l.remove, "resume": l.resume, "want": l.wants, "advance": l.pass, "failover": l.failover,
-		"started": l.started, "held": l.held, "failed": l.failed, "stopped": l.stopped, "cleared": l.cleared, "offer": l.offer, "progress": l.progress,
+		"started": l.started, "held": l.held, "failed": l.failed, "stopped": l.stopped, "cleared": l.cleared, "ready": l.ready, "offer": l.offer, "progress": l.progress,
 		"next": l.fate, "arrive": l.arrive, "think": l.think, "hold": l.hold, "release": l.release, "decide": l.decideNow, "repeat": l.repeat, "garbage": l.garbage, "misnamed": l.misnamed, "erase": l.erase,
 		"pause": l.pause, "limit": l.limitTxns, "keep": l.keepCheckpoints, "resumable": l.keepResumable, "migrations": l.withMigrations, "events": l.withEvents, "secret": l.withSecret, "unpause": l.unpause, "users": l.userLimits, "timed": l.timedPolicy, "prompt": l.promptPolicy, "promises": l.promisingPolicy, "train": l.train, "forecasts": l.withForecasts,
 	}
@@ -45,7 +45,7 @@ func (l *lab) do(line string) error {
 	return nil
 }
 
-// node n1 gpus=4 [ports=8] [model=h100] [train=10.9.0.1] [limits=no] [nonces=no]: comes up, or comes back in another life.
+// node n1 gpus=4 [ports=8] [model=h100] [train=10.9.0.1] [limits=no] [nonces=no] [prepares=no]: comes up, or comes back in another life.
 func (l *lab) node(w words) error {
 	n := cluster.NodeID(w.arg(0))
 	inv := record.Inventory{Addr: w.text("train", ""), Problem: w.text("problem", "")}
@@ -57,7 +57,7 @@ func (l *lab) node(w words) error {
 	}
 	l.commit(record.Put(record.AliveKey(n), record.Alive{
 		Addr: "10.0.0." + strings.TrimLeft(string(n), "n"), Ports: record.Ports{First: 7000, Count: w.number("ports", 8)},
-		Limits: !w.is("limits", "no"), NoNewPrivs: w.is("privs", "kept"), Nonces: !w.is("nonces", "no"),
+		Limits: !w.is("limits", "no"), NoNewPrivs: w.is("privs", "kept"), Nonces: !w.is("nonces", "no"), Prepares: !w.is("prepares", "no"),
 	}), record.Put(record.InventoryKey(n), inv))
 	l.says(n, record.NodeJoined)
 	l.promise()
@@ -220,6 +220,7 @@ func (l *lab) submit(w words) error {
 		spec.Deadline, spec.OrBestEffort = &at, w.is("or", "best-effort")
 	}
 	spec.NoNewPrivs = w.is("privs", "none")
+	spec.WarmStart = w.is("start", "warm")
 	spec.PerWorker.CPUs = float64(w.number("cpus", 0))
 	spec.Where.DeviceModel = w.text("model", "")
 	if n := w.text("on", ""); n != "" {

@@ -22,10 +22,11 @@ type view struct {
 	version uint64 // of all that decisions are made from
 	byNode  nodeIndex
 	byJob   jobIndex
+	next    map[cluster.JobID]map[cluster.NodeID]bool // where nodes are asked to prepare a job's next generation
 }
 
 func newView(cfg *Config) *view {
-	return &view{without: cfg.Without, noCache: cfg.NoCache, known: record.Known{}, byNode: newNodeIndex(), byJob: newJobIndex()}
+	return &view{without: cfg.Without, noCache: cfg.NoCache, known: record.Known{}, byNode: newNodeIndex(), byJob: newJobIndex(), next: map[cluster.JobID]map[cluster.NodeID]bool{}}
 }
 
 // rule reports whether r is in force.
@@ -103,6 +104,7 @@ func (v *view) drop(revision int64) {
 	}
 	known := append(v.byJob.derived, slices.Sorted(maps.Keys(v.byJob.all))...) // some are gone with what was lost
 	v.mirror, v.known, v.listed, v.byNode, v.byJob = nil, record.Known{}, 0, newNodeIndex(), newJobIndex()
+	v.next = map[cluster.JobID]map[cluster.NodeID]bool{}
 	v.byJob.derived = known
 	v.version++
 }
@@ -117,10 +119,13 @@ func (v *view) apply(ch record.Change) error {
 	}
 	switch at.Kind {
 	case record.KindEvent, record.KindDecision, record.KindGranted, record.KindNodeEvent, record.KindProgress, record.KindRequest, record.KindAsked,
-		record.KindSpeed, record.KindJobKind:
+		record.KindSpeed, record.KindJobKind, record.KindReady:
 		return err // nothing is derived from these
 	case record.KindAck, record.KindSaved, record.KindOffer:
 		v.byJob.invalidate(at.Job)
+	case record.KindNext:
+		v.noteNext(at)
+		return err // nor from this
 	case record.KindGrant:
 		v.byNode.invalidateGrants(at.Node)
 		v.byJob.invalidate(at.Job)
@@ -204,4 +209,19 @@ func (v *view) acks(j *job, n cluster.NodeID) record.Acks {
 func (v *view) grantedTo(m cluster.Member, job cluster.JobID, g cluster.Generation) bool {
 	have := v.mirror.Node(m.Node).Grants[job]
 	return have.Exists() && have.Value.Generation == g
+}
+
+// noteNext notes where a job's next generation is prepared.
+func (v *view) noteNext(at record.Place) {
+	if v.mirror.Node(at.Node).Next[at.Job].Exists() {
+		if v.next[at.Job] == nil {
+			v.next[at.Job] = map[cluster.NodeID]bool{}
+		}
+		v.next[at.Job][at.Node] = true
+		return
+	}
+	delete(v.next[at.Job], at.Node)
+	if len(v.next[at.Job]) == 0 {
+		delete(v.next, at.Job)
+	}
 }

@@ -39,13 +39,14 @@ type wait struct {
 type waitKind uint8
 
 const (
-	saveWait   waitKind = iota // for a halted generation to save
-	startWait                  // for a generation to start as a gang
-	retryWait                  // after a failure
-	secondWait                 // for a second node to look at a checkpoint
-	doneWait                   // for a job with nothing left to end
-	speedWait                  // for the next record of its speed
-	pauseWait                  // for all jobs to have stopped in a pause
+	saveWait    waitKind = iota // for a halted generation to save
+	startWait                   // for a generation to start as a gang
+	retryWait                   // after a failure
+	secondWait                  // for a second node to look at a checkpoint
+	doneWait                    // for a job with nothing left to end
+	speedWait                   // for the next record of its speed
+	prepareWait                 // for the nodes of a decided world to be ready
+	pauseWait                   // for all jobs to have stopped in a pause
 )
 
 // begun is when a wait began: by the records, and as this term has seen it.
@@ -73,6 +74,9 @@ func (w *waits) since(of wait, mark time.Time) time.Time {
 	}
 	return b.seen
 }
+
+// end ends a wait: the next of its kind begins anew.
+func (w *waits) end(of wait) { delete(w.begun, of) }
 
 // forget drops what a job that is gone waited for.
 func (w *waits) forget(job cluster.JobID) {

@@ -58,6 +58,15 @@ func EventKey(seq uint64) string { return fmt.Sprintf("%s%04d", EventsPrefix, se
 // GrantKey says which devices of the node serve which generation of the job. Leader-written.
 func GrantKey(n cluster.NodeID, j cluster.JobID) string { return NodePrefix(n) + "grants/" + string(j) }
 
+// NextKey has the node prepare a job's next generation. Leader-written.
+func NextKey(n cluster.NodeID, j cluster.JobID) string { return NodePrefix(n) + "next/" + string(j) }
+
+// ReadyPrefix is the subtree of what a node says of preparations.
+func ReadyPrefix(n cluster.NodeID) string { return NodePrefix(n) + "ready/" }
+
+// ReadyKey says how far the node has prepared a job's next generation.
+func ReadyKey(n cluster.NodeID, j cluster.JobID) string { return ReadyPrefix(n) + string(j) }
+
 // RequestKey holds a request that waits for the leader.
 func RequestKey(n cluster.NodeID, id string) string {
 	return NodesPrefix + string(n) + submitPart + id

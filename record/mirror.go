@@ -38,6 +38,8 @@ type NodeView struct {
 	Progress  Versioned[Progress]
 	Told      map[uint64]Versioned[Event] // what the node tells, by slot
 	Grants    map[cluster.JobID]Versioned[Grant]
+	Next      map[cluster.JobID]Versioned[Next]
+	Ready     map[cluster.JobID]Versioned[Ready]
 	Requests  map[string]Versioned[Request]
 	Acks      map[JobGen]*Acks
 	Saved     map[JobGen]map[int64]Versioned[Saved]
@@ -234,7 +236,7 @@ func (m *Mirror) set(at Place, c Change) error {
 		return m.setKind(at, c)
 	case KindLeader:
 		return setIn(m.Leaders, at.Name, c)
-	case KindAlive, KindInventory, KindFencing, KindCordon, KindProgress, KindAsked, KindNodeEvent, KindGrant, KindRequest, KindAck, KindSaved, KindOffer:
+	case KindAlive, KindInventory, KindFencing, KindCordon, KindProgress, KindAsked, KindNodeEvent, KindGrant, KindNext, KindReady, KindRequest, KindAck, KindSaved, KindOffer:
 		return m.node(at.Node).set(at, c)
 	case KindSpec, KindWanted, KindState, KindPlan, KindPermit, KindHalt, KindFence, KindRescale, KindSpeed, KindCommitted, KindCheckpoint, KindBadCheckpoint:
 		v := m.job(at.Job)
@@ -265,7 +267,7 @@ func (m *Mirror) node(id cluster.NodeID) *NodeView {
 	v := m.Nodes[id]
 	if v == nil {
 		v = &NodeView{
-			ID: id, Told: map[uint64]Versioned[Event]{}, Grants: map[cluster.JobID]Versioned[Grant]{}, Requests: map[string]Versioned[Request]{},
+			ID: id, Told: map[uint64]Versioned[Event]{}, Grants: map[cluster.JobID]Versioned[Grant]{}, Next: map[cluster.JobID]Versioned[Next]{}, Ready: map[cluster.JobID]Versioned[Ready]{}, Requests: map[string]Versioned[Request]{},
 			Acks: map[JobGen]*Acks{}, Saved: map[JobGen]map[int64]Versioned[Saved]{}, Offers: map[JobGen]map[int64]Versioned[Offer]{},
 		}
 		m.Nodes[id], m.nodeIDs = v, nil
@@ -304,6 +306,10 @@ func (v *NodeView) set(at Place, c Change) error {
 		return setIn(v.Told, at.Slot, c)
 	case KindGrant:
 		return setIn(v.Grants, at.Job, c)
+	case KindNext:
+		return setIn(v.Next, at.Job, c)
+	case KindReady:
+		return setIn(v.Ready, at.Job, c)
 	case KindRequest:
 		return setIn(v.Requests, at.Name, c)
 	case KindAck:

@@ -50,6 +50,8 @@ func exemplars(n cluster.NodeID, j cluster.JobID, g cluster.Generation, step int
 		{"ProgressKey", record.ProgressKey(n), record.Progress{Jobs: map[cluster.JobID]record.JobProgress{j: {Step: step}}}, func(m *record.Mirror) any { return m.Node(n).Progress.Value }},
 		{"EventKey", record.EventKey(4711), record.Event{Seq: 4711, Kind: record.JobStarted, Job: j, To: 2}, func(m *record.Mirror) any { return m.Told[4711%record.KeptEvents].Value }},
 		{"NodeEventKey", record.NodeEventKey(n, 35), record.Event{Seq: 35, Kind: record.NodeJoined, Node: n}, func(m *record.Mirror) any { return m.Node(n).Told[3].Value }},
+		{"NextKey", record.NextKey(n, j), record.Next{Generation: g}, func(m *record.Mirror) any { return m.Node(n).Next[j].Value }},
+		{"ReadyKey", record.ReadyKey(n, j), record.Ready{Generation: g}, func(m *record.Mirror) any { return m.Node(n).Ready[j].Value }},
 		{"GrantKey", record.GrantKey(n, j), record.Grant{Generation: g}, func(m *record.Mirror) any { return m.Node(n).Grants[j].Value }},
 		{"RequestKey", record.RequestKey(n, "k3x9qamplu"), record.Request{Kind: record.StopRequest, Job: j}, func(m *record.Mirror) any { return m.Node(n).Requests["k3x9qamplu"].Value }},
 		{"AskedKey", record.AskedKey(n), record.Asked{Request: "k3x9qamplu"}, func(m *record.Mirror) any { return m.Node(n).Asked.Value }},
@@ -179,7 +181,7 @@ func text(t *testing.T, m *record.Mirror) string {
 		for jg, o := range v.Offers {
 			offers[fmt.Sprint(jg)] = o
 		}
-		shown["node "+string(id)] = []any{v.Alive, v.Inventory, v.Fencing, v.Cordon, v.Progress, v.Asked, v.Grants, v.Requests, acks, saved, offers}
+		shown["node "+string(id)] = []any{v.Alive, v.Inventory, v.Fencing, v.Cordon, v.Progress, v.Asked, v.Grants, v.Next, v.Ready, v.Requests, acks, saved, offers}
 	}
 	for id, v := range m.Jobs {
 		if v.Unreadable() != "" && !v.Spec.Exists() && !v.State.Exists() {

@@ -41,6 +41,8 @@ type Alive struct {
 	// Nonces: it tells generations of the same number apart, and writes which it
 	// speaks of. Plans with a member that does not have no nonce.
 	Nonces bool `json:"nonces,omitempty"`
+	// Prepares: it prepares generations (Next). Older agents would not.
+	Prepares bool `json:"prepares,omitempty"`
 	// Ports that this node reserves for workers' rendezvous (MASTER_PORT): First … First+Count-1.
 	Ports Ports `json:"ports"`
 }

@@ -32,6 +32,8 @@ const (
 	KindAsked
 	KindNodeEvent
 	KindGrant
+	KindNext
+	KindReady
 	KindRequest
 	KindAck
 	KindSaved
@@ -158,6 +160,10 @@ func belowNode(id cluster.NodeID, parts []string) Place {
 			return inSlot(Place{Kind: KindNodeEvent, Node: id}, parts[1])
 		case "grants":
 			return Place{Kind: KindGrant, Node: id, Job: cluster.JobID(parts[1])}
+		case "next":
+			return Place{Kind: KindNext, Node: id, Job: cluster.JobID(parts[1])}
+		case "ready":
+			return Place{Kind: KindReady, Node: id, Job: cluster.JobID(parts[1])}
 		case "submit":
 			return Place{Kind: KindRequest, Node: id, Name: parts[1]}
 		}

@@ -26,6 +26,8 @@ func TestLocate(t *testing.T) {
 		record.AskedKey("n"):                            {Kind: record.KindAsked, Node: "n"},
 		record.NodeEventKey("n", 3):                     {Kind: record.KindNodeEvent, Node: "n", Slot: 3},
 		record.GrantKey("n", "j"):                       {Kind: record.KindGrant, Node: "n", Job: "j"},
+		record.NextKey("n", "j"):                        {Kind: record.KindNext, Node: "n", Job: "j"},
+		record.ReadyKey("n", "j"):                       {Kind: record.KindReady, Node: "n", Job: "j"},
 		record.RequestKey("n", "r"):                     {Kind: record.KindRequest, Node: "n", Name: "r"},
 		record.AckKey("n", "j", 2, "held"):              {Kind: record.KindAck, Node: "n", Job: "j", Generation: 2, Name: "held"},
 		record.SavedKey("n", "j", 2, 100):               {Kind: record.KindSaved, Node: "n", Job: "j", Generation: 2, Step: 100},

@@ -53,7 +53,7 @@ func (v *NodeView) prune() {
 
 func (v *NodeView) empty() bool {
 	return !v.Alive.Exists() && !v.Inventory.Exists() && !v.Fencing.Exists() && !v.Cordon.Exists() && !v.Progress.Exists() && !v.Asked.Exists() &&
-		len(v.Told)+len(v.Grants)+len(v.Requests)+len(v.Acks)+len(v.Saved)+len(v.Offers) == 0
+		len(v.Told)+len(v.Grants)+len(v.Next)+len(v.Ready)+len(v.Requests)+len(v.Acks)+len(v.Saved)+len(v.Offers) == 0
 }
 
 func (v *JobView) prune() {

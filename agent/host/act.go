@@ -21,6 +21,12 @@ func (n *node) act(a agent.Action) {
 		n.verifier.verify(at, a)
 	case agent.StartShim:
 		n.launcher.startShim(at, a)
+	case agent.PrepareShim:
+		n.launcher.prepareShim(at, a)
+	case agent.BindRun:
+		n.launcher.bind(at, a)
+	case agent.WriteReady:
+		n.writer.ready(at, a)
 	case agent.Push:
 	case agent.WriteAck:
 		log := n.logger(at.of)

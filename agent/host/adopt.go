@@ -170,7 +170,7 @@ func (ad *adoption) adopt(found findings) {
 			continue
 		}
 		r := ad.runs.newRun(jg, f.Order.World.Nonce, f.Dir, agent.Dead)
-		r.order, r.process = f.Order, f.Shim
+		r.order, r.process, r.binding = f.Order, f.Shim, bindingOf(f.Order)
 		r.readLost()
 		if report, err := shim.ReadReport(f.Dir); err == nil && report.Shim == f.Shim {
 			r.report = &report

@@ -119,6 +119,11 @@ func (gs *goals) desired() agent.Desired {
 func (gs *goals) goal(jg record.JobGen) agent.Goal {
 	g := agent.GoalOf(gs.records.mirror, gs.cfg.Node, jg)
 	g.Read = gs.records.known(genPart(jg)) && gs.records.known(jobPart(jg.Job))
+	// The grant and the plan come by two watches. A plan that is missing is so once the
+	// generation's part is known as of the grant: it may be on its way.
+	if g.Plan == nil && g.Granted && gs.records.listed[genPart(jg)] < gs.records.self().Grants[jg.Job].Mod {
+		g.Read = false
+	}
 	g.Fresh = gs.adoption.fresh(jg, gs.records.planOf(jg))
 	return g
 }
@@ -131,8 +136,8 @@ func (gs *goals) observed() agent.Observed {
 			Job: r.jg.Job, Generation: r.jg.Generation, Nonce: r.nonce,
 			Shim: r.shim, Report: told(r.report, r.saves), Pushed: r.wish.pushed, Refused: r.refused, Verified: r.resume.sound,
 			Swept: gs.adoption.over(r), Killed: r.wish.killed, ToldToKill: ago(r.wish.toldToKill), ToldToGo: ago(r.wish.toldToRetire),
-			KillPending: gs.runs.killPending(r),
-			Digests:     r.digests, Merges: r.merges, Plain: r.plain.found, Quiet: time.Since(r.changed),
+			KillPending: gs.runs.killPending(r), Binding: r.binding, Unprepared: r.unprepared,
+			Digests: r.digests, Merges: r.merges, Plain: r.plain.found, Quiet: time.Since(r.changed),
 		})
 	}
 	return o
@@ -153,7 +158,11 @@ func told(r *shim.Report, saves []shim.Save) *agent.Report {
 	}
 	out := &agent.Report{
 		Workers: r.Workers, ExecedAt: r.ExecedAt, Containment: r.Containment, DeviceFiles: r.DeviceFiles, Processes: r.Processes, Deadline: r.Deadline,
-		Held: r.Held, Failed: r.Failed, Progress: r.Progress, Stopped: r.Stopped, Unkillable: r.Unkillable,
+		Held: r.Held, Failed: r.Failed, Progress: r.Progress, Stopped: r.Stopped, Unkillable: r.Unkillable, Warm: r.Warm,
+	}
+	if r.Prepared != nil {
+		p := agent.Prepared(*r.Prepared)
+		out.Prepared = &p
 	}
 	for _, s := range saves {
 		out.Saves = append(out.Saves, agent.Save(s))

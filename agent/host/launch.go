@@ -59,9 +59,21 @@ func (la *launcher) order(jg record.JobGen, spec record.Submitted, plan record.P
 		Scope:        la.scopes,
 		// Always: the deadline says whether the node fences, because a
 		// cluster may grow beyond one node while the job runs.
-		Strict:   true,
-		Deadline: la.session.deadline(),
+		Strict:      true,
+		Deadline:    la.session.deadline(),
+		ModulesFile: la.modulesFile(spec),
 	}
+}
+
+// modulesDir is where the names of the modules lie that jobs' workers import, in the data directory.
+const modulesDir = "modules"
+
+// modulesFile is where those of a job lie; "" where nothing is prepared by them.
+func (la *launcher) modulesFile(spec record.Submitted) string {
+	if !spec.WarmStart {
+		return ""
+	}
+	return filepath.Join(la.cfg.DataDir, modulesDir, string(spec.ID))
 }
 
 // trainingOf is what a job's workers are told of how to make a step, with what its owner has left open.

@@ -20,6 +20,8 @@ const rememberedSteps = 128
 // run is one generation's part on this node: its directory, its shim, and what is
 // being done with what it saved. The loop owns it.
 type run struct {
+	beginning
+
 	jg      record.JobGen
 	nonce   string // of the world that it is for
 	dir     string
@@ -29,9 +31,9 @@ type run struct {
 	report  *shim.Report
 	saves   []shim.Save // of the newest steps, as far as this agent knows them
 	wish    wishes
-	refused *record.Failed // why it could not be started
-	resume  resumeCheck
-	sweep   sweepResult
+
+	resume resumeCheck
+	sweep  sweepResult
 
 	digests  map[int64]agent.Work[record.Saved]
 	merges   map[int64]agent.Work[record.Offer]
@@ -41,6 +43,13 @@ type run struct {
 	room     roomLook
 	others   others
 	changed  time.Time // when anything of this last changed
+}
+
+// beginning is how a run comes to have workers.
+type beginning struct {
+	refused    *record.Failed // why it could not be started
+	binding    agent.Binding  // whether it was prepared, and has its plan
+	unprepared string         // why it could not be prepared here
 }
 
 // wishes is what the shim was told.
@@ -256,7 +265,7 @@ func (rs *runs) push(r *run, w agent.Wish) {
 	if w.Retire && r.wish.toldToRetire.IsZero() {
 		r.wish.toldToRetire = time.Now()
 	}
-	if m, _, _ := r.order.World.Member(rs.cfg.Node); w.Prolongs(m.AliveRev, rs.session.presence.aliveRev) {
+	if m, _, _ := r.order.World.Member(rs.cfg.Node); r.binding == agent.Unbound || w.Prolongs(m.AliveRev, rs.session.presence.aliveRev) {
 		r.wish.deadline = w.Deadline
 	}
 }

@@ -96,11 +96,11 @@ var fields = []field{
 	},
 	{
 		"node", "node", "run it on these nodes only; may be repeated",
-		nodes(func(d *draft) *[]cluster.NodeID { return &d.spec.Where.Nodes }), "",
+		names(func(d *draft) *[]cluster.NodeID { return &d.spec.Where.Nodes }), "",
 	},
 	{
 		"exclude-node", "exclude node", "do not run it on these nodes; may be repeated",
-		nodes(func(d *draft) *[]cluster.NodeID { return &d.spec.Where.Not }), "",
+		names(func(d *draft) *[]cluster.NodeID { return &d.spec.Where.Not }), "",
 	},
 	{
 		"device-model", "", "run it on nodes whose devices have this in their model's name, such as h100",
@@ -156,6 +156,14 @@ var fields = []field{
 	{
 		"max-restarts", "max restarts", "failures of its workers that the job survives; 0 = none",
 		whole(0, cluster.DefaultMaxRestarts, func(d *draft) *int { return &d.spec.MaxRestarts }), "",
+	},
+	{
+		"warm-start", "", "have the next generation prepared while the present one trains, so that rescales and restarts cost less: for Python scripts",
+		truth(func(d *draft) *bool { return &d.spec.WarmStart }), "",
+	},
+	{
+		"preload", "preload", "with --warm-start, import this module there besides those that the script was seen to import; may be repeated",
+		names(func(d *draft) *[]string { return &d.spec.Preload }), "",
 	},
 	{
 		"halt-timeout", "halt timeout", "how long the script may take to save when it is halted",

@@ -190,11 +190,11 @@ func truth(at func(*draft) *bool) kind {
 	}
 }
 
-// nodes is a field that is a list of nodes; in a file also a single one.
-func nodes(at func(*draft) *[]cluster.NodeID) kind {
+// names is a field that is a list of nodes; in a file also a single one.
+func names[S ~string](at func(*draft) *[]S) kind {
 	set := func(d *draft, names []string) {
 		for _, n := range names {
-			*at(d) = append(*at(d), cluster.NodeID(n))
+			*at(d) = append(*at(d), S(n))
 		}
 	}
 	return kind{

@@ -4,6 +4,26 @@ const agentStories = "TestStories|TestNothingOverlapsWhateverHappens"
 
 var ofAgent = []Mutant{
 	{
+		Name: "a-prepared-run-waits-for-the-older", File: "agent/prepare.go", Tests: "TestStories/prepared_beside",
+		Old: "case !p.othersLive(x):", New: "case true:",
+		Breaks: "workers of two generations of a job exist at once (I1)",
+	},
+	{
+		Name: "what-was-prepared-is-verified", File: "agent/prepare.go", Tests: "TestStories/prepared_beside",
+		Old: "case x.Plan.Resume != nil && !r.Verified:", New: "case false:",
+		Breaks: "a generation starts from a checkpoint that nothing has verified (I5)",
+	},
+	{
+		Name: "a-prepared-run-is-of-one-nonce", File: "agent/prepare.go", Tests: "TestStories/prepared_elsewhere",
+		Old: "case !r.unbound() || r.Nonce != x.Next.Nonce:", New: "case !r.unbound():",
+		Breaks: "what was prepared for one generation is said to be ready for another (I10)",
+	},
+	{
+		Name: "what-must-not-start-is-not-bound", File: "agent/prepare.go", Tests: "TestStories/prepared_halted",
+		Old: "if useless || !p.startable(x) {", New: "if useless {",
+		Breaks: "workers start in a generation that is halted (I1)",
+	},
+	{
 		Name: "halt-after-end", File: "agent/acknowledge.go", Tests: "TestStories/halt_after_end",
 		Old: "x.rank0 && last > newestStep(x.Offers) && x.Halt != nil && x.Halt.Save:", New: "false:",
 		Breaks: "a halt waits out its time for a node whose ranks had ended, and costs the save (I5)",

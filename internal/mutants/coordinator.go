@@ -115,6 +115,26 @@ var ofCoordinator = []Mutant{
 		Breaks: "a script that says that it has come far, and ends, starts again as fast as processes start",
 	},
 	{
+		Name: "a-nonce-is-used-once", File: "coordinator/start.go", Tests: "TestAPreparedNonceIsUsedOnce",
+		Old: "spends: true,", New: "spends: false,",
+		Breaks: "a generation has the nonce of one that a lost timeline has run (I1, I2)",
+	},
+	{
+		Name: "a-rescale-waits-for-its-nodes", File: "coordinator/halting.go", Tests: "TestStories/prepared$",
+		Old: "case awaitsPrepared(in):", New: "case false:",
+		Breaks: "the old world stops before the next one is ready",
+	},
+	{
+		Name: "a-rescale-waits-not-for-ever", File: "coordinator/ready.go", Tests: "TestStories/prepared_waits",
+		Old: "return in.clock.Before(end)", New: "return true",
+		Breaks: "a node that says nothing keeps a job from its next size (I9)",
+	},
+	{
+		Name: "nothing-prepared-is-left", File: "coordinator/prepare.go", Tests: "TestStories/prepared$",
+		Old: "func unprepare(in situation) *move { return asks(in, nil, preparation{}) }", New: "func unprepare(situation) *move { return nil }",
+		Breaks: "launchers of jobs that have ended wait on (I12)",
+	},
+	{
 		Name: "state-compare", File: "coordinator/transactions.go", Tests: storms,
 		Old: "if t.on(StateCompare) {", New: "if false {",
 		Breaks: "a decision made from an old view lands (I10)",

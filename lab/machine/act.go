@@ -36,6 +36,12 @@ func (m *Machine) act(a agent.Action) {
 		m.verify(at, a)
 	case agent.StartShim:
 		m.start(a)
+	case agent.PrepareShim:
+		m.prepareRun(a)
+	case agent.BindRun:
+		m.bind(at, a)
+	case agent.WriteReady:
+		m.writeReady(at, a)
 	case agent.WriteAck:
 		m.create(at, a.String(), []record.Op{record.Put(record.AckKey(m.Node, at.of.Job, at.of.Generation, a.Ack), a.Value)}, nil)
 	case agent.WriteSaved:
@@ -80,7 +86,7 @@ func (m *Machine) push(r *run, w agent.Wish) {
 	if w.Retire && !r.wasToldToGo {
 		r.toldToGo, r.wasToldToGo = m.Outside.Now(), true
 	}
-	if w.Prolongs(r.dir.order.Member.AliveRev, m.rev) {
+	if r.binding() == agent.Unbound || w.Prolongs(r.dir.order.Member.AliveRev, m.rev) {
 		r.deadline = w.Deadline
 	}
 	r.dir.shim.wished(w)

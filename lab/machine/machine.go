@@ -61,6 +61,13 @@ type Faults struct {
 	Unmergeable func(a agent.Merge) string
 	// Shimless says why the shim of a generation cannot be started here.
 	Shimless func(of record.JobGen) *record.Failed
+	// Prepares says how long what a prepared run waits with takes to be ready, and, if it never
+	// is, why workers will start without; nil = at once.
+	Prepares func(s *Shim) (takes time.Duration, cold string)
+	// Unpreparable says why the shim of a prepared run cannot be started here; "" if it can.
+	Unpreparable func(of record.JobGen) string
+	// Unbindable says why a plan cannot be put into a prepared run's directory; "" if it can.
+	Unbindable func(of record.JobGen) string
 	// Begun is told of each action as the agent begins it.
 	Begun func(a agent.Action)
 	// Unread is told of a checkpoint that a generation resumes from here and that is

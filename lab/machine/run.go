@@ -28,10 +28,12 @@ type run struct {
 	refused     *record.Failed
 	verified    bool
 	swept       bool
-	unkillable  []int // what has survived the last sweep
-	killPending bool  // and runs no code of its own again
-	killed      bool  // by the agent, past the deadline
-	deadline    int64 // what the agent itself holds the workers to; 0 = not known
+	unkillable  []int  // what has survived the last sweep
+	killPending bool   // and runs no code of its own again
+	killed      bool   // by the agent, past the deadline
+	unprepared  string // why it could not be prepared
+	spoiled     bool   // its plan could not be put into its directory
+	deadline    int64  // what the agent itself holds the workers to; 0 = not known
 
 	toldToKill, toldToGo, changed time.Duration
 	wasToldToKill, wasToldToGo    bool
@@ -63,6 +65,7 @@ func (m *Machine) seen(r *run) agent.Run {
 		Shim: r.state, Report: r.report, Pushed: r.pushed, Refused: r.refused, Verified: r.verified,
 		Swept: r.swept || r.state == agent.Absent && m.fresh(r.jg), Killed: r.killed, KillPending: m.pendingKills(r),
 		ToldToKill: since(r.toldToKill, r.wasToldToKill), ToldToGo: since(r.toldToGo, r.wasToldToGo),
+		Binding: r.binding(), Unprepared: r.unprepared,
 		Digests: r.digests, Merges: r.merges, Plain: r.plain, Quiet: m.Outside.Now() - r.changed,
 	}
 }
@@ -146,6 +149,8 @@ func (m *Machine) forgetRuns() {
 		}
 		grant := m.own().Grants[jg.Job]
 		known := m.Outside.Records().Job(jg.Job).Generation(jg.Generation).Plan.Exists() || grant.Exists() && grant.Value.Generation == jg.Generation
+		next := m.own().Next[jg.Job]
+		known = known || next.Exists() && next.Value.Generation == jg.Generation
 		if !known || agent.AcksOf(m.Outside.Records(), m.Node, jg).Stopped.Exists() {
 			delete(m.runs, jg)
 		}

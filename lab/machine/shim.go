@@ -31,6 +31,8 @@ type Order struct {
 	Rank0    bool           // rank 0 is here
 	Resume   *record.Checkpoint
 	Deadline int64
+	Prepared bool // it was started before its plan was known
+	Planned  bool // it has one
 }
 
 // Shim is the process that hosts the workers of one generation here. Its exported
@@ -66,8 +68,9 @@ type Shim struct {
 type phase uint8
 
 const (
-	preparing phase = iota
-	ready           // only a deadline is missing
+	unbound phase = iota // a prepared run waits for its plan
+	preparing
+	ready // only a deadline is missing
 	running
 	over // none runs, and none will
 )
@@ -90,7 +93,10 @@ func (s *Shim) Halt() *record.Halt { return s.wish.Halt }
 
 // prepare looks at the node for a while, and then executes the workers.
 func (s *Shim) prepare(takes time.Duration) {
-	s.wish.Deadline = s.Order.Deadline
+	s.phase = preparing
+	if s.wish.Deadline == 0 {
+		s.wish.Deadline = s.Order.Deadline
+	}
 	do := func() {
 		if s.ended || s.phase != preparing {
 			return
@@ -125,6 +131,7 @@ func (s *Shim) wished(w agent.Wish) {
 	if w.Kill == "" {
 		w.Kill = s.wish.Kill
 	}
+	w.Start = w.Start || s.wish.Start
 	s.wish = w
 	s.step()
 }
@@ -142,6 +149,7 @@ func (s *Shim) step() {
 		s.kill(s.wish.Kill)
 	}
 	s.keepDeadline()
+	s.stepBind()
 	s.followHalt()
 	if s.phase == ready && s.wish.Deadline != 0 {
 		s.lock()

@@ -1,0 +1,101 @@
+package host
+
+import (
+	"context"
+	"time"
+
+	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/agent/shim"
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// bindingOf is where a run stands with its plan, by the order in its directory.
+func bindingOf(o shim.Order) agent.Binding {
+	switch {
+	case o.Prepare == nil:
+		return agent.Planned
+	case o.Planned():
+		return agent.Bound
+	}
+	return agent.Unbound
+}
+
+// prepareShim starts the shim of a generation that has no plan yet. If it cannot be
+// started, nothing of it is left, or it is swept; the generation is then started without.
+func (la *launcher) prepareShim(at lane, a agent.PrepareShim) {
+	nonce := a.Next.Nonce
+	r := la.runs.newRun(at.of, nonce, la.runDir(at.of, nonce), agent.Starting)
+	world := cluster.World{Job: at.of.Job, Generation: at.of.Generation, Nonce: nonce}
+	r.order = la.prepared(la.order(at.of, a.Spec, record.Plan{World: world}), a.Spec)
+	r.order.Checkpoint, r.order.RestartCount, r.order.Training, r.order.Steps = "", 0, shim.Training{}, 0
+	r.binding, r.wish.deadline = agent.Unbound, r.order.Deadline
+	dir, order := r.dir, r.order
+	log := la.logger(at.of)
+	log.Info().Str("phase", "preparing").Msg("preparing the next generation")
+	la.beside(at, func(ctx context.Context) func() {
+		ctx, cancel := context.WithTimeout(ctx, startBound)
+		defer cancel()
+		process, left, err := la.launch(ctx, dir, order)
+		return func() {
+			r.changed = time.Now()
+			if err == nil {
+				r.shim = agent.Live
+				la.runs.attend(r, process)
+				return
+			}
+			log.Warn().Err(err).Msg("cannot prepare the next generation here: its workers will start without")
+			r.unprepared, r.binding, r.shim, r.sweep.done = err.Error(), agent.Planned, agent.Absent, !left
+			if left {
+				r.binding, r.shim = agent.Spoiled, agent.Dead // to be swept
+			}
+		}
+	})
+}
+
+// prepared is an order as it is given to a run that is prepared, before its plan and with it.
+func (la *launcher) prepared(o shim.Order, spec record.Submitted) shim.Order {
+	o.Prepare = &shim.Prepare{Modules: spec.Preload}
+	return o
+}
+
+// bind puts the plan of a prepared run into its directory.
+func (la *launcher) bind(at lane, a agent.BindRun) {
+	r := la.runs.all[at.of]
+	order := la.prepared(la.order(at.of, a.Spec, a.Plan), a.Spec)
+	member, _, _ := order.World.Member(la.cfg.Node)
+	if refused := la.devices.occupants.occupied(member.Devices); refused != nil {
+		r.binding = agent.Spoiled // what follows finds the same, and says so
+		return
+	}
+	dir := r.dir
+	log := la.logger(at.of)
+	log.Info().Str("phase", "starting").Int("world", order.World.Size()).Msg("starting workers from what was prepared")
+	la.beside(at, func(context.Context) func() {
+		err := shim.Bind(dir, order)
+		return func() {
+			r.changed = time.Now()
+			if err != nil {
+				log.Warn().Err(err).Msg("cannot start what was prepared: starting without")
+				r.binding = agent.Spoiled
+				return
+			}
+			r.order, r.binding = order, agent.Bound
+			la.devices.surveySoon()
+		}
+	})
+}
+
+// ready records how far a preparation is; nil: that there is none any more.
+func (w *writer) ready(at lane, a agent.WriteReady) {
+	key := record.ReadyKey(w.cfg.Node, at.of.Job)
+	as := record.Absent(key)
+	if there, exists := w.records.raw[key]; exists {
+		as = record.Unchanged(key, there.ModRevision)
+	}
+	op := record.Delete(key)
+	if a.Ready != nil {
+		op = record.Put(key, *a.Ready)
+	}
+	w.write(at, record.Txn{ID: a.String(), If: []record.Compare{as, w.session.stillHere()}, Then: []record.Op{op}}, nil)
+}

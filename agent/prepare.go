@@ -1,0 +1,88 @@
+package agent
+
+import "github.com/bellows-ml/bellows/record"
+
+// A generation is prepared before it is planned, beside the one that trains:
+//
+//	next ──► PrepareShim ──► unbound ──► WriteReady
+//	                            │ plan of this nonce, everything older gone, checkpoint sound
+//	                            └──► BindRun ──► bound ──► Push with Start ──► as any run
+//
+// Until it is bound a run has no worker, no device and nothing of the job's state: it may end, or
+// be ended, at any time, and no acknowledgement ever speaks of it. See ADR 53.
+
+// prepare starts what a generation's workers will be forked from, and says how far that is.
+func (p *planner) prepare(x part) {
+	r := x.run
+	switch {
+	case r.Shim == Absent:
+		if p.d.AliveRev == 0 || x.Spec == nil {
+			return
+		}
+		if why := r.Unprepared; why != "" && r.Nonce == x.Next.Nonce {
+			p.tell(x, record.Ready{Cold: why})
+			return
+		}
+		if x.Ready != nil && x.Ready.Of(*x.Next) {
+			p.tell(x, record.Ready{Cold: "what was prepared has ended", Memory: 0})
+			return // once is enough: what ends by itself would do so again
+		}
+		p.add(PrepareShim{target: x.target, Spec: *x.Spec, Next: *x.Next})
+	case !r.unbound() || r.Nonce != x.Next.Nonce:
+		p.clear(x, "another generation of this number is prepared")
+	case r.Binding == Spoiled || r.Shim == Dead || r.Report != nil && (r.Report.Stopped != nil || r.Report.Failed != nil):
+		if x.Ready == nil || !x.Ready.Of(*x.Next) {
+			p.tell(x, record.Ready{Cold: p.spoilt(r)})
+		}
+		p.clear(x, "what was prepared is of no use")
+	default:
+		p.push(x, Wish{Deadline: p.d.Deadline})
+		if rep := r.Report; rep != nil && rep.Prepared != nil && (rep.Prepared.Ready || rep.Prepared.Cold != "") {
+			p.tell(x, record.Ready{Cold: rep.Prepared.Cold, Memory: rep.Prepared.Memory})
+		}
+	}
+}
+
+// spoilt says why a prepared run is of no use.
+func (p *planner) spoilt(r Run) string {
+	if r.Report != nil && r.Report.Failed != nil {
+		return r.Report.Failed.Reason
+	}
+	return "the process that prepares it (bellows shim) has ended"
+}
+
+// bind gives a prepared run its plan, when its workers may be started. One whose workers must not
+// be started, or that is of no use, ends, and the generation goes on as if there were none.
+func (p *planner) bind(x part) {
+	r := x.run
+	useless := r.Binding == Spoiled || r.Shim == Dead || r.Report != nil && (r.Report.Stopped != nil || r.Report.Failed != nil)
+	if useless || !p.startable(x) {
+		p.clear(x, "its generation is not started from what was prepared")
+		return
+	}
+	p.push(x, Wish{Deadline: p.d.Deadline})
+	switch {
+	case p.d.AliveRev == 0 || x.Spec == nil || r.Shim != Live:
+	case x.Plan.Resume != nil && !r.Verified:
+		p.add(Verify{target: x.target, Spec: *x.Spec, Plan: *x.Plan, Whole: x.rank0})
+	case !p.othersLive(x):
+		p.add(BindRun{target: x.target, Spec: *x.Spec, Plan: *x.Plan})
+	}
+}
+
+// tell records how far a preparation is, if that is not what was recorded last. Memory
+// alone is no news.
+func (p *planner) tell(x part, said record.Ready) {
+	said.Generation, said.Nonce, said.At = x.Next.Generation, x.Next.Nonce, p.now.Now
+	if p.d.AliveRev == 0 || x.Ready != nil && x.Ready.Of(*x.Next) && x.Ready.Cold == record.Reason(said.Cold) {
+		return
+	}
+	p.add(WriteReady{target: x.target, Ready: &said})
+}
+
+// unready deletes what was said of a preparation that nothing asks for any more.
+func (p *planner) unready(x part) {
+	if x.Read && x.Ready != nil && x.Next == nil && p.d.AliveRev != 0 && x.run.Shim == Absent {
+		p.add(WriteReady{target: x.target})
+	}
+}

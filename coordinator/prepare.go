@@ -1,0 +1,107 @@
+package coordinator
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// The next generation of a job is prepared while the present one trains, where its owner has
+// asked for warm starts: on the nodes of the present world, for crashes and shrinks, and on
+// those of a world that is decided, before it is halted for that. Nothing of it is needed:
+// START decides anew where the world is, and a node that has nothing prepared starts without.
+// See ADR 53.
+
+// prepare asks the nodes that the job's next generation is likely to have to prepare it, and no others.
+func prepare(in situation) *move {
+	wanted, known := toPrepare(in)
+	if !known {
+		return nil
+	}
+	p, ok := in.prepared(in.job)
+	if !ok {
+		p = preparation{in.number() + 1, termNonce(in)}
+	}
+	return asks(in, wanted, p)
+}
+
+// unprepare has nothing prepared for a job that has no world.
+func unprepare(in situation) *move { return asks(in, nil, preparation{}) }
+
+// asks makes the records those of the preparation.
+func asks(in situation, wanted []cluster.NodeID, p preparation) *move {
+	var ops []record.Op
+	for _, n := range wanted {
+		if have := in.node(n).Next[in.ID]; !have.Exists() || have.Value.Generation != p.generation || have.Value.Nonce != p.nonce {
+			ops = append(ops, record.Put(record.NextKey(n, in.ID), record.Next{Generation: p.generation, Nonce: p.nonce, At: in.now}))
+		}
+	}
+	m := &move{verb: "prepare", job: in.JobView}
+	if len(ops) > 0 {
+		m.prepares = &p
+	}
+	for _, n := range slices.Sorted(maps.Keys(in.view.next[in.ID])) {
+		if !slices.Contains(wanted, n) {
+			ops = append(ops, record.Delete(record.NextKey(n, in.ID)))
+		}
+	}
+	if len(ops) == 0 {
+		return nil
+	}
+	m.then = fit(in, ops)
+	return m
+}
+
+// toPrepare are the nodes that are to prepare the job's next generation, sorted; false where what
+// was asked for stands: a generation that is halted or starts is about to use it.
+func toPrepare(in situation) ([]cluster.NodeID, bool) {
+	if !in.Spec.Value.WarmStart || in.unwanted() || in.paused().Exists() {
+		return nil, len(in.view.next[in.ID]) > 0
+	}
+	if in.state().Phase != cluster.Running {
+		return nil, false
+	}
+	var all []cluster.NodeID
+	begun := underWay(in)
+	if begun {
+		for _, m := range in.world().Members {
+			all = append(all, m.Node)
+		}
+	}
+	_, resized := rescaling(in)
+	if resized {
+		for _, p := range in.target.Placements {
+			all = append(all, p.Node)
+		}
+	}
+	refused := refusedBy(in)
+	all = slices.DeleteFunc(all, func(n cluster.NodeID) bool {
+		_, no := refused[n]
+		return no || !prepares(in, n) || in.node(n).Cordon.Exists()
+	})
+	slices.Sort(all)
+	return slices.Compact(all), begun || resized
+}
+
+// unprepareGone deletes what nodes were asked to prepare of jobs whose records were deleted by hand.
+func unprepareGone(in situation) []*move {
+	if in.clusterBusy() {
+		return nil
+	}
+	for _, job := range slices.Sorted(maps.Keys(in.view.next)) {
+		if v := in.mirror.Job(job); v.Spec.Exists() || v.State.Exists() {
+			continue
+		}
+		var ops []record.Op
+		for _, n := range slices.Sorted(maps.Keys(in.view.next[job])) {
+			ops = append(ops, record.Delete(record.NextKey(n, job)))
+		}
+		return []*move{{
+			verb: "unprepare", then: ops[:min(len(ops), LeastTxnOps/2)], ifs: []record.Compare{record.Absent(record.StateKey(job))},
+			note: Note{Warn: true, Job: job, Text: "the job's records are gone: nothing of it is prepared any more"},
+		}}
+	}
+	return nil
+}

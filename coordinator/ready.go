@@ -1,0 +1,38 @@
+package coordinator
+
+import (
+	"slices"
+	"time"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
+
+// prepareWithin is how long a rescale waits for its nodes to be ready: large frameworks are
+// imported from a network file system in tens of seconds. The old world trains on meanwhile.
+const prepareWithin = 45 * time.Second
+
+// prepares reports whether a node is there, and of a version that prepares generations.
+func prepares(in situation, n cluster.NodeID) bool {
+	alive := in.node(n).Alive
+	return alive.Exists() && alive.Value.Prepares && (alive.Value.Nonces || in.cfg.Secret == "")
+}
+
+// awaitsPrepared reports whether a job that is to be rescaled trains on until the nodes of its
+// next world are ready, or have said that they will not be, or have had the time for it.
+func awaitsPrepared(in situation) bool {
+	p, ok := in.prepared(in.job)
+	if !ok || !in.Spec.Value.WarmStart || in.job.fault != "" || in.target.Workers() == 0 {
+		return false
+	}
+	next := record.Next{Generation: p.generation, Nonce: p.nonce}
+	if !slices.ContainsFunc(in.target.Placements, func(at cluster.Placement) bool {
+		ready := in.node(at.Node).Ready[in.ID]
+		return prepares(in, at.Node) && (!ready.Exists() || !ready.Value.Of(next))
+	}) {
+		return false
+	}
+	end := in.since(wait{in.ID, prepareWait}, in.gen.Plan.Value.At).Add(prepareWithin)
+	in.wake(end)
+	return in.clock.Before(end)
+}

@@ -1,0 +1,39 @@
+package record
+
+import (
+	"time"
+
+	"github.com/bellows-ml/bellows/cluster"
+)
+
+// Next asks a node to prepare a job's next generation: to start what its workers will
+// be forked from, without devices and without a plan. It promises nothing: the plan may name
+// other nodes, or never come. Deleted, or replaced by that of the generation after, when the
+// generation runs or the job gives its devices up.
+type Next struct {
+	Generation cluster.Generation `json:"generation"`
+	// Nonce is that of the world to come, if the plan is written by the leader that wrote
+	// this, while it leads. A plan of another has another, and nothing of what was prepared is used.
+	Nonce string    `json:"nonce,omitempty"`
+	At    time.Time `json:"at"`
+}
+
+// Ready says that a node has prepared what Next asked for, as far as it can be. It is
+// replaced by that of the next preparation, and deleted once nothing is asked for any more.
+type Ready struct {
+	Generation cluster.Generation `json:"generation"`
+	Nonce      string             `json:"nonce,omitempty"`
+	// Cold says why workers will be executed there as without a preparation; empty = they are forked.
+	Cold string `json:"cold,omitempty"`
+	// Memory is what waits there takes, in bytes; 0 = unknown.
+	Memory int64     `json:"memory,omitempty"`
+	At     time.Time `json:"at"`
+}
+
+// Of reports whether it speaks of the preparation that was asked for.
+func (r Ready) Of(n Next) bool { return r.Generation == n.Generation && r.Nonce == n.Nonce }
+
+func (r Ready) cut(most int) any {
+	r.Cold = Cut(r.Cold, most)
+	return r
+}
