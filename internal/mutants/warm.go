@@ -42,9 +42,4 @@ var ofWarmStarts = []Mutant{
 		Old: "most > 0 && has > most", New: "false",
 		Breaks: "a launcher takes the memory of the world that trains",
 	},
-	{
-		Name: "a-launcher-is-gone-before-others-start", File: "agent/shim/prepare.go", Tests: "TestWhatHasChangedIsReadAgain/module|TestALauncherThatDiesWhileItForks",
-		Old: "case s.phase == ready && !s.launcher.settled():", New: "case false:",
-		Breaks: "executed workers run beside forked ones of the same ranks (I1)",
-	},
 }
