@@ -155,6 +155,19 @@ func (s *storm) checkSaveTime(v *record.JobView) {
 	}
 }
 
+// forOthers reports whether a generation is halted or begins so that a job is closer together.
+func forOthers(why string) bool {
+	rest, moves := strings.CutPrefix(why, "move ")
+	return moves && strings.Contains(rest, ", so that ") && !strings.Contains(rest, "overtaken")
+}
+
+// checkMove: where nothing may be moved nothing is, and a pinned job never.
+func (s *storm) checkMove(v *record.JobView) {
+	if st := v.State.Value; forOthers(st.Reason) && (s.moving == 0 || st.Pinned) {
+		s.fault("%s is moved (pinned: %t; %d jobs may be): %s", v.ID, st.Pinned, s.moving, st.Reason)
+	}
+}
+
 // checkBlind: a checkpoint from which workers have failed is verified before a generation resumes from it.
 func (s *storm) checkBlind(v *record.JobView, from record.Checkpoint) {
 	for g, gen := range v.Generations {

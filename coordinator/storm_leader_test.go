@@ -67,7 +67,7 @@ func (s *storm) elect() {
 	l.token.Key = leaderKey(len(s.leaders) + 1)
 	l.token.Mod = s.write(record.PutLeased(l.token.Key, record.Leader{Node: "storm"}, l.lease))
 	cfg := coordinator.Config{
-		MaxTxnOps: s.ops, Token: l.token, Secret: fmt.Sprintf("term %d", len(s.leaders)), Policy: "storm", Interval: askEvery, Timing: coordinator.DefaultTiming(), Without: s.without,
+		MaxTxnOps: s.ops, Migrations: s.moving, Token: l.token, Secret: fmt.Sprintf("term %d", len(s.leaders)), Policy: "storm", Interval: askEvery, Timing: coordinator.DefaultTiming(), Without: s.without,
 	}
 	if s.brief {
 		cfg.Timing.Retention, cfg.Timing.Resumable, cfg.KeepResumable = 3*time.Minute, 6*time.Minute, 1

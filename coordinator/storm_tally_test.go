@@ -100,6 +100,12 @@ func (s *storm) countJob(c record.Change) {
 		if p.From > 0 && p.From != p.World.Size() {
 			s.did("rescale")
 		}
+		if forOthers(v.State.Value.Reason) {
+			s.did("moved")
+			if slices.ContainsFunc(s.mirror.Node(p.World.Members[0].Node).Inventory.Value.Devices, func(d cluster.Device) bool { return d.Group != "" }) {
+				s.did("moved among groups")
+			}
+		}
 		if p.Resume != nil {
 			s.did("start from a checkpoint")
 		}
@@ -116,6 +122,8 @@ func (s *storm) countJob(c record.Change) {
 				s.didOf(record.JobGen{Job: v.ID, Generation: v.State.Value.Generation}, name)
 			}
 		}
+	case strings.HasSuffix(what, "/halt") && c.CreateRevision == c.ModRevision:
+		s.checkMove(v)
 	case strings.HasPrefix(what, "checkpoint/bad/"):
 		s.did("checkpoint given up")
 	case what == "wanted" && !v.Wanted.Value.Run && v.Wanted.Value.Now:
@@ -233,6 +241,8 @@ var floors = []struct {
 	{"listing", [6]int{2907, 3117, 2255, 1182, 1173, 1685}, ""},
 	{"machine down", [6]int{9208, 5188, 4836, 5911, 1334, 2423}, ""},
 	{"machine lost for a time", [6]int{41, 38, 26, 13, 15, 19}, ""},
+	{"moved", [6]int{9, 9, 8, 2, 2, 6}, ""},
+	{"moved among groups", [6]int{4, 5, 4, 1, 1, 3}, ""},
 	{"news dropped", [6]int{0, 368, 136, 89, 134, 196}, "only lossy storms lose news"},
 	{"news repeated", [6]int{0, 514, 188, 114, 211, 251}, "only lossy storms repeat news"},
 	{"node called down", [6]int{7, 8, 7, 4, 2, 5}, ""},

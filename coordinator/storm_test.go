@@ -27,6 +27,8 @@ type storm struct {
 	lossy   bool // it was so for a time
 	alone   bool // the first node is, for a time
 	brief   bool // what has ended is kept for minutes, and one job at most to be resumed
+	moving  int  // how many jobs the leaders may move in an interval for others
+	grouped bool // a node's devices are in groups of two
 	calm    bool // nothing goes wrong any more
 
 	now    time.Duration
@@ -86,6 +88,7 @@ func newStorm(seed uint64, without coordinator.Rule) *storm {
 	s.lossy = s.wild
 	s.brief = seed%5 == 2
 	s.skewed = seed%4 == 3 && !s.brief
+	s.moving, s.grouped = int(min(seed%7, 2)), seed%7 > 3
 	if seed%3 == 0 {
 		s.mem.MaxTxnOps, s.ops = coordinator.LeastTxnOps, fewOps
 	}
@@ -101,7 +104,11 @@ func newStorm(seed uint64, without coordinator.Rule) *storm {
 	for i := range 2 + s.rng.IntN(3) {
 		n := s.newNode(cluster.NodeID(fmt.Sprintf("n%d", i+1)))
 		for k := range 1 << s.rng.IntN(3) {
-			n.Devices = append(n.Devices, cluster.Device{ID: cluster.DeviceID(fmt.Sprintf("%s%c", n.Node, 'a'+k)), Health: cluster.Healthy})
+			d := cluster.Device{ID: cluster.DeviceID(fmt.Sprintf("%s%c", n.Node, 'a'+k)), Health: cluster.Healthy}
+			if s.grouped {
+				d.Group = fmt.Sprint(k / 2)
+			}
+			n.Devices = append(n.Devices, d)
 		}
 		s.nodes = append(s.nodes, n)
 		first := s.between(0, time.Second)

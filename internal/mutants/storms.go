@@ -226,4 +226,14 @@ var ofStorms = []Mutant{
 		Old: "\tif seed%4 == 1 {", New: "\tif false {",
 		Breaks: "no storm has storms in which the first node is alone",
 	},
+	{
+		Name: "storm-moves", File: "coordinator/storm_leader_test.go", Tests: tallied,
+		Old: "Migrations: s.moving, ", New: "",
+		Breaks: "no storm has jobs that are moved for others",
+	},
+	{
+		Name: "storm-groups", File: "coordinator/storm_test.go", Tests: tallied,
+		Old: "\t\t\tif s.grouped {\n", New: "\t\t\tif false {\n",
+		Breaks: "no storm has devices in groups",
+	},
 }
