@@ -30,7 +30,7 @@ const kMax = 10
 //   - The second category's batch of a device is the least power of two with which its largest
 //     batch fits on kMax devices, and it takes as long as the first.
 //   - The third's batch of a device, and how long it takes, were chosen, with Δ and the height of
-//     the bursts, so that Table IV comes out best: of 60 combinations.
+//     the bursts, so that Table IV comes out best.
 //   - The overhead of all is the first's.
 func categories() []category {
 	return []category{
