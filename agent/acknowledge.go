@@ -18,7 +18,11 @@ func (p *planner) acknowledge(x part, savesDone bool) {
 		return
 	}
 	if r != nil && len(r.Workers) > 0 && !a.Started.Exists() && !a.Failed.Exists() {
-		write(record.AckStarted, record.Started{Workers: r.Workers, ExecedAt: r.ExecedAt, Containment: r.Containment, DeviceFiles: r.DeviceFiles, Processes: r.Processes, Nonce: nonce})
+		said := record.Started{Workers: r.Workers, ExecedAt: r.ExecedAt, Containment: r.Containment, DeviceFiles: r.DeviceFiles, Processes: r.Processes, Nonce: nonce, Warm: r.Warm}
+		if r.Prepared != nil && !r.Warm {
+			said.Cold = r.Prepared.Cold
+		}
+		write(record.AckStarted, said)
 		return
 	}
 	if held := p.held(x); held != nil && !a.Held.Exists() && !a.Failed.Exists() {

@@ -111,7 +111,13 @@ func tell(a agent.Action) string {
 		case record.Failed:
 			return fmt.Sprintf("%s %s: %s", a, v.Kind, v.Reason)
 		case record.Started:
-			return fmt.Sprintf("%s workers=%d", a, len(v.Workers))
+			how := ""
+			if v.Warm {
+				how = " warm"
+			} else if v.Cold != "" {
+				how = " cold"
+			}
+			return fmt.Sprintf("%s workers=%d%s", a, len(v.Workers), how)
 		case record.Held:
 			return fmt.Sprintf("%s sdk=%t begun=%d", a, v.SDK, v.Begun)
 		case record.Stopped:

@@ -161,6 +161,7 @@ func members(m *record.Mirror, w cluster.World) []Member {
 			Node: string(member.Node), FirstRank: member.FirstRank, Processes: member.Processes(),
 			Started: acks.Started.Exists(), Stopped: acks.Stopped.Exists(),
 			Containment: acks.Started.Value.Containment, DeviceFiles: acks.Started.Value.DeviceFiles, ProcessLimit: acks.Started.Value.Processes,
+			Warm: acks.Started.Value.Warm, Cold: acks.Started.Value.Cold,
 			Lost: !node.Alive.Exists(),
 		}
 		for _, d := range member.Devices {

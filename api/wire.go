@@ -179,7 +179,10 @@ type Member struct {
 	// DeviceFiles says how they are kept from devices that are not theirs: bpf,
 	// devices, or "not enforced (why)"; empty = nothing is known of it.
 	DeviceFiles string `json:"device_files,omitempty"`
-	Lost        bool   `json:"lost"` // the node is not in the cluster now
+	// Warm: its processes were forked from what was prepared. Cold says why they were not, though it was prepared.
+	Warm bool   `json:"warm,omitempty"`
+	Cold string `json:"cold,omitempty"`
+	Lost bool   `json:"lost"` // the node is not in the cluster now
 	// Readings are what its devices are doing, as NodeStatus has them; of one job's answer only.
 	Readings     []DeviceReading `json:"readings,omitempty"`
 	ReadingsAgeS *float64        `json:"readings_age_s,omitempty"`

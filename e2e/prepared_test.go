@@ -3,6 +3,9 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -51,6 +54,7 @@ func TestPrepared(t *testing.T) {
 		return s.Generation > g && s.Phase == cluster.Running
 	})
 	f.settled(id, 4)
+	f.startedWarm(id)
 	f.stop(id)
 	f.awaitPhase(id, cluster.Stopped)
 	f.await("nothing to be prepared", func(m *record.Mirror) bool {
@@ -64,6 +68,20 @@ func TestPrepared(t *testing.T) {
 	f.nothingLeft(id)
 	if status := f.show(id); status.Phase != cluster.Stopped {
 		t.Errorf("phase %s", status.Phase)
+	}
+}
+
+// startedWarm reports an error if workers of the job's present generation were not forked, by a launcher
+// that knew what to import.
+func (f *fleet) startedWarm(id cluster.JobID) {
+	f.t.Helper()
+	for _, m := range f.show(id).Members {
+		if !m.Warm {
+			f.t.Errorf("workers on %s were not forked: %q", m.Node, m.Cold)
+		}
+	}
+	if names, err := os.ReadFile(filepath.Join(f.nodeDir(1), "modules", string(id))); err != nil || !strings.Contains(string(names), "argparse") {
+		f.t.Errorf("no names of modules are kept: %q, %v", names, err)
 	}
 }
 

@@ -36,6 +36,9 @@ type Started struct {
 	// DeviceFiles says how they are kept from devices that are not theirs: bpf,
 	// devices, or "not enforced (why)"; empty = their devices have no files.
 	DeviceFiles string `json:"device_files,omitempty"`
+	// Warm: they were forked from what was prepared. Cold says why they were not, though it was asked for.
+	Warm bool   `json:"warm,omitempty"`
+	Cold string `json:"cold,omitempty"`
 }
 
 // NotEnforced begins what is said of a node whose workers may open each device.

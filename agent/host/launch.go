@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -122,6 +123,11 @@ func (la *launcher) startShim(at lane, a agent.StartShim) {
 // launch starts the shim, or leaves nothing; left says that it could not, and that
 // the run directory is still needed to find what is left.
 func (la *launcher) launch(ctx context.Context, dir string, order shim.Order) (process shim.Process, left bool, err error) {
+	if order.ModulesFile != "" {
+		if err = os.MkdirAll(filepath.Dir(order.ModulesFile), 0o700); err != nil {
+			return process, false, fmt.Errorf("make the folder for names of modules: %w", err)
+		}
+	}
 	process, err = shim.Start(ctx, la.cfg.Exe, dir, order)
 	if err == nil {
 		return process, false, nil

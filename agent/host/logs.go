@@ -53,7 +53,7 @@ func (up *upkeep) deleteLogs() {
 	for _, jg := range up.runs.current() {
 		running[filepath.Join(string(jg.Job), layout.Generation(jg.Generation, ""))] = true
 	}
-	root, keep := up.cfg.logDir(), up.cfg.KeepLogs
+	root, keep, modules := up.cfg.logDir(), up.cfg.KeepLogs, filepath.Join(up.cfg.DataDir, modulesDir)
 	up.beside(at, func(context.Context) func() {
 		found, err := findLogs(root)
 		var deleted []string
@@ -64,6 +64,7 @@ func (up *upkeep) deleteLogs() {
 			}
 			deleted = append(deleted, d.path)
 		}
+		err = errors.Join(err, deleteOld(modules, keep.Age))
 		if err != nil {
 			up.log.Error().Err(err).Msg("cannot delete old logs yet")
 		}
@@ -72,6 +73,25 @@ func (up *upkeep) deleteLogs() {
 		}
 		return func() {}
 	})
+}
+
+// deleteOld deletes the files of a folder that were not written for so long: of a job that runs, they
+// are made again from what its workers import.
+func deleteOld(dir string, age time.Duration) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		info, errInfo := e.Info()
+		if errInfo == nil && time.Since(info.ModTime()) > age {
+			errInfo = os.Remove(filepath.Join(dir, e.Name()))
+		}
+		if !errors.Is(errInfo, fs.ErrNotExist) {
+			err = errors.Join(err, errInfo)
+		}
+	}
+	return err
 }
 
 // surplusLogs are those that go: the too old ones, then the oldest until the rest fits.

@@ -65,12 +65,28 @@ func TestOldLogsGoAndThoseOfRunningJobsStay(t *testing.T) {
 			}
 		}
 	}
+	modules := filepath.Join(s.Dir, "data", modulesDir)
+	if err := os.MkdirAll(modules, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, at := range map[string]time.Time{"old": long, "young": time.Now()} {
+		if err := os.WriteFile(filepath.Join(modules, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(filepath.Join(modules, name), at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
 	f.agent(s)
-	f.until("the old logs to be gone", func() bool {
+	f.until("the old logs and names of modules to be gone", func() bool {
 		_, one := os.Stat(filepath.Join(logs, "old", "g00000001"))
 		_, two := os.Stat(filepath.Join(logs, "gone"))
-		return os.IsNotExist(one) && os.IsNotExist(two)
+		_, names := os.Stat(filepath.Join(modules, "old"))
+		return os.IsNotExist(one) && os.IsNotExist(two) && os.IsNotExist(names)
 	})
+	if _, err := os.Stat(filepath.Join(modules, "young")); err != nil {
+		t.Errorf("the names that were written lately: %v", err)
+	}
 	if _, err := os.Stat(filepath.Join(logs, "old", "g00000002", "rank-0.log")); err != nil {
 		t.Errorf("the younger generation's: %v", err)
 	}

@@ -101,7 +101,7 @@ func assemble(sh *shared, first Report) *machine {
 	start := &starter{shared: sh, reporter: r, killer: k, reaper: reap, locks: locks, sdk: sdk, launcher: launch}
 	m := &machine{
 		shared: sh, reporter: r, halter: h, killer: k, reaper: reap, sdk: sdk,
-		binder: &binder{shared: sh, reporter: r, killer: k, starter: start}, launcher: launch, starter: start, modules: &moduleKeeper{shared: sh},
+		binder: &binder{shared: sh, reporter: r, killer: k, starter: start}, launcher: launch, starter: start, modules: &moduleKeeper{shared: sh, reporter: r},
 		ender: &ender{shared: sh, reporter: r, killer: k, reaper: reap, locks: locks, sdk: sdk},
 	}
 	r.agents = &agentServer{shared: sh, wished: m.wished, conns: map[*agentConn]bool{}}

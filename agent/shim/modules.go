@@ -145,8 +145,10 @@ const (
 // they have ended. The loop owns it.
 type moduleKeeper struct {
 	*shared
+	*reporter
 
 	pause, next int64
+	stepped     bool // a step was reported, before which a script has imported most of what it needs
 	busy, last  bool // it is being done; it was begun after the workers' end
 }
 
@@ -157,6 +159,9 @@ func (k *moduleKeeper) stepKeep(now int64) {
 	if k.next == 0 {
 		k.pause = int64(firstKept)
 		k.next = now + k.pause
+	}
+	if k.report.Progress != nil && !k.stepped { // the leader has the next generation prepared from here on
+		k.stepped, k.next = true, now
 	}
 	if now < k.next && !k.over() {
 		k.alarm.at(k.next)

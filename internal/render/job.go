@@ -236,6 +236,9 @@ func (p *jobPage) progress() {
 // deviceProblems are those of the job's own devices.
 func (p *jobPage) deviceProblems() {
 	for _, m := range p.job.Members {
+		if m.Cold != "" {
+			p.field("cold start", fmt.Sprintf("on %s: %s", m.Node, m.Cold))
+		}
 		if openFiles(m.DeviceFiles) {
 			p.field("device", fmt.Sprintf("files on %s: %s", m.Node, m.DeviceFiles))
 		}
@@ -260,6 +263,10 @@ func (p *jobPage) members() {
 			state = "lost"
 		case m.Stopped:
 			state = "stopped"
+		case m.Warm:
+			state = "started warm"
+		case m.Cold != "":
+			state = "started cold"
 		case m.Started:
 			state = "started"
 		}

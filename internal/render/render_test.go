@@ -52,6 +52,8 @@ func trainedJob() api.JobStatus {
 				{ID: "SIM-n1-0", BusyPercent: new(90), MemoryUsedBytes: 10 << 30, Warning: "wants a reset"}, {ID: "SIM-n1-1", BusyPercent: new(100), MemoryUsedBytes: 11 << 30},
 			}},
 			{Node: "n4", Devices: []string{"SIM-n4-0"}, FirstRank: 3, Lost: true},
+			{Node: "n5", Devices: []string{"SIM-n5-0"}, FirstRank: 4, Started: true, Warm: true, PIDs: []int{21}, Containment: "cgroup2"},
+			{Node: "n6", Devices: []string{"SIM-n6-0"}, FirstRank: 5, Started: true, Cold: "/data/ann/net.py has changed since it was read", PIDs: []int{31}, Containment: "cgroup2"},
 		},
 		Rescales: []api.Rescale{
 			{Generation: 1, To: 4, Why: "start", At: noon.Add(-80 * time.Minute), StartS: 0.05, OwnS: 0.05, ResumeStep: -1},

@@ -1,0 +1,38 @@
+package shim
+
+import (
+	"testing"
+	"time"
+
+	"github.com/bellows-ml/bellows/record"
+)
+
+// The leader has the next generation prepared from the first step on, so the names of what the
+// script has imported for that are kept then, however long the present pause is.
+func TestTheFirstStepKeepsTheNames(t *testing.T) {
+	alarm, err := newAlarm()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer alarm.close()
+	sh := &shared{
+		dir: t.TempDir(), order: Order{ModulesFile: "/nonexistent"}, alarm: alarm, phase: running,
+		workers: []*worker{{Worker: record.Worker{PID: 77}}}, events: make(chan func()), done: make(chan struct{}),
+	}
+	close(sh.done)
+	m := assemble(sh, Report{})
+	k := m.modules
+	now := Boottime()
+	if k.stepKeep(now); k.busy {
+		t.Fatal("kept before anything was imported")
+	}
+	m.report.Progress = &record.JobProgress{Step: 1}
+	if k.stepKeep(now); !k.busy || !k.stepped {
+		t.Fatalf("not kept at the first step: %+v", k)
+	}
+	k.busy, k.next = false, now+int64(time.Hour)
+	m.report.Progress = &record.JobProgress{Step: 2}
+	if k.stepKeep(now); k.busy {
+		t.Error("kept at the second step, too")
+	}
+}
