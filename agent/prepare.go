@@ -52,10 +52,12 @@ func (p *planner) spoilt(r Run) string {
 }
 
 // bind gives a prepared run its plan, when its workers may be started. One whose workers must not
-// be started, or that is of no use, ends, and the generation goes on as if there were none.
+// be started, or that is of no use, ends, and the generation goes on as if there were none. So
+// does one that was told to end, as nothing asked for it any more: a kill cannot be called off.
 func (p *planner) bind(x part) {
 	r := x.run
-	useless := r.Binding == Spoiled || r.Shim == Dead || r.Report != nil && (r.Report.Stopped != nil || r.Report.Failed != nil)
+	useless := r.Binding == Spoiled || r.Shim == Dead || r.Report != nil && (r.Report.Stopped != nil || r.Report.Failed != nil) ||
+		r.Pushed != nil && r.Pushed.Kill != ""
 	if useless || !p.startable(x) {
 		p.clear(x, "its generation is not started from what was prepared")
 		return

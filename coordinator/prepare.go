@@ -38,7 +38,8 @@ func asks(in situation, wanted []cluster.NodeID, p preparation) *move {
 			ops = append(ops, record.Put(record.NextKey(n, in.ID), record.Next{Generation: p.generation, Nonce: p.nonce, At: in.now}))
 		}
 	}
-	m := &move{verb: "prepare", job: in.JobView}
+	// A node ends what it is not asked for any more: a plan that counted on it would meet its end.
+	m := &move{verb: "prepare", job: in.JobView, spends: len(wanted) == 0}
 	if len(ops) > 0 {
 		m.prepares = &p
 	}

@@ -33,6 +33,8 @@ func TestPrepared(t *testing.T) {
 	g = f.settled(id, 4)
 	f.nonceWasPrepared(id, g)
 
+	// One that fails in its first second waits before it is started again.
+	f.awaitStep("warm", f.lastStep("warm")+100, 4)
 	f.prepared(id, g+1, 2)
 	worker := f.started(id)[3]
 	_ = syscall.Kill(worker.PID, syscall.SIGKILL)
@@ -48,6 +50,8 @@ func TestPrepared(t *testing.T) {
 	f.kill("agent-n2")
 	f.startAgent(2)
 	f.awaitMembers()
+	f.awaitStep("warm", f.lastStep("warm")+100, 4)
+	f.prepared(id, g+1, 2)
 	_ = syscall.Kill(f.started(id)[0].PID, syscall.SIGKILL)
 	f.await("the generation after", func(m *record.Mirror) bool {
 		s := m.Job(id).State.Value

@@ -140,7 +140,7 @@ func TestAPreparedRunEnds(t *testing.T) {
 			f.startPrepared()
 			f.push(w())
 			if name != "retire" { // after which it may be gone before it has said all
-				if r := f.stopped(); r.Workers != nil || (r.Failed != nil) != (name == "deadline") {
+				if r := f.stopped(); r.Workers != nil || r.Stopped.Finished || (r.Failed != nil) != (name == "deadline") {
 					t.Errorf("report %+v", r)
 				}
 			}

@@ -153,7 +153,8 @@ func (e *ender) stepStopped(now int64) {
 }
 
 func (e *ender) stopped() {
-	s := &record.Stopped{Finished: true, SignalledAt: e.killer.signalledAt, ExitedAt: e.reaper.exitedAt}
+	// A run that had no worker yet has not finished: it never began.
+	s := &record.Stopped{Finished: len(e.workers) > 0, SignalledAt: e.killer.signalledAt, ExitedAt: e.reaper.exitedAt}
 	for _, w := range e.workers {
 		s.Finished = s.Finished && w.exit != nil && w.exit.Code == 0 && !w.told
 		if w.exit != nil {

@@ -24,6 +24,11 @@ var ofAgent = []Mutant{
 		Breaks: "workers start in a generation that is halted (I1)",
 	},
 	{
+		Name: "what-was-told-to-end-is-not-bound", File: "agent/prepare.go", Tests: "TestStories/prepared_withdrawn",
+		Old: `r.Pushed != nil && r.Pushed.Kill != ""`, New: "false",
+		Breaks: "a generation is started with a run that ends, and fails or is taken for finished (I12)",
+	},
+	{
 		Name: "halt-after-end", File: "agent/acknowledge.go", Tests: "TestStories/halt_after_end",
 		Old: "x.rank0 && last > newestStep(x.Offers) && x.Halt != nil && x.Halt.Save:", New: "false:",
 		Breaks: "a halt waits out its time for a node whose ranks had ended, and costs the save (I5)",

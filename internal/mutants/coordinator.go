@@ -135,6 +135,11 @@ var ofCoordinator = []Mutant{
 		Breaks: "launchers of jobs that have ended wait on (I12)",
 	},
 	{
+		Name: "what-is-not-prepared-any-more-is-not-used", File: "coordinator/prepare.go", Tests: "TestStories/prepared_queued",
+		Old: "spends: len(wanted) == 0", New: "spends: false",
+		Breaks: "a generation is started with runs that end, and starts without launchers, or not at all",
+	},
+	{
 		Name: "state-compare", File: "coordinator/transactions.go", Tests: storms,
 		Old: "if t.on(StateCompare) {", New: "if false {",
 		Breaks: "a decision made from an old view lands (I10)",

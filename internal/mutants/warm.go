@@ -28,6 +28,11 @@ var ofWarmStarts = []Mutant{
 		Breaks: "a run that was cleared before its start is left for ever (I12)",
 	},
 	{
+		Name: "no-worker-has-not-finished", File: "agent/shim/end.go", Tests: "TestAPreparedRunEnds/kill",
+		Old: "Finished: len(e.workers) > 0,", New: "Finished: true,",
+		Breaks: "a job is said to have succeeded although none of its steps was trained (I9)",
+	},
+	{
 		Name: "forked-workers-are-placed", File: "agent/shim/warm.go", Tests: "TestAForkedWorkerSeesWhatAnExecutedOneDoes/system",
 		Old: "return s.containment.place(p.pid, local)", New: "return nil",
 		Breaks: "a forked worker is outside of its limits and its devices' filter (I3)",
