@@ -18,6 +18,7 @@ import math
 import os
 import signal
 import sys
+import time
 from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Tuple
 
 import bellows
@@ -45,6 +46,8 @@ class Recorder:
         self.begun_batches = 0  # backward passes that have begun
         self.over = -1  # how many had when the loop last seemed to be over
         self.progress: Optional[int] = None  # the file that says both, also of a process that is killed
+        self.first_s: Optional[float] = None  # when the first step was over, in seconds since 1970
+        self.last_s: Optional[float] = None  # when the last one was
         self.new_step()
 
     def new_step(self) -> None:
@@ -59,18 +62,27 @@ class Recorder:
     def at(self, step: int) -> Dict[str, Any]:
         return self.steps.setdefault(step, {})
 
+    def step_over(self) -> None:
+        """Note that a step is over; the first, which compiles what is compiled, belongs to the start of the world."""
+        self.last_s = time.time()
+        if self.first_s is None:
+            self.first_s = self.last_s
+
     # -- the module ----------------------------------------------------------
 
     def indices(self, step: int, found: List[int]) -> None:
         self.at(step)["samples"] = [int(i) for i in found]
 
     def should_stop(self, step: int, stop: bool) -> None:
+        if self.begun is not None:
+            self.step_over()
         if stop:
             self.loop_over()
         else:
             self.begun = step
 
     def report(self, step: int, loss: Any) -> None:
+        self.step_over()
         if loss is not None:
             self.at(step - 1)["reported"] = finite(float(loss))
 
@@ -101,6 +113,7 @@ class Recorder:
         square, sharded = squared_norm(optimizer)
         if square == 0 and not self.losses:
             return  # no training: so torch.distributed.checkpoint has an optimizer make its state
+        self.step_over()
         before = bellows._run.start_step - 1 if self.last is None else self.last
         step = self.begun if self.begun is not None and self.begun > before else before + 1
         self.last = step
@@ -133,6 +146,8 @@ class Recorder:
             "tensors": tensors,
             "batch_norm": [type(m).__name__ for m in self.norms],
             "stream": self.stream,
+            "first_s": self.first_s,
+            "last_s": self.last_s,
         }
         with open(name + ".tmp", "w", encoding="utf-8") as text:
             json.dump(told, text)
@@ -197,9 +212,9 @@ def written(f: Any, key: str, tensor: Any, part: Optional[Tuple[int, int]]) -> D
     """
     if not hasattr(tensor, "detach"):  # an array of numpy's
         flat = tensor.reshape(-1).astype("<f8")
-        part = flat[:: -(-max(flat.size, 1) // MAX_VALUES)]
-        f.write(part.tobytes())
-        return {"name": key, "values": part.size, "digest": hashlib.sha256(flat.tobytes()).hexdigest(), "sharded": False, "type": str(tensor.dtype)}
+        some = flat[:: -(-max(flat.size, 1) // MAX_VALUES)]
+        f.write(some.tobytes())
+        return {"name": key, "values": some.size, "digest": hashlib.sha256(flat.tobytes()).hexdigest(), "sharded": False, "type": str(tensor.dtype)}
     values = local(tensor).cpu().contiguous().reshape(-1)
     begin, whole = part or (0, values.numel())
     values = values[: max(0, whole - begin)]
@@ -423,9 +438,13 @@ def watch_loaders(torch: Any) -> None:
         except (TypeError, ValueError):
             recorder.stream = True
 
+    def ended() -> None:
+        if torch.is_grad_enabled():
+            recorder.loop_over()
+
     wrap(iterator, "_next_index", asked)
     wrap(iterator, "__next__", given)
-    wrap_end(iterator, lambda: torch.is_grad_enabled() and recorder.loop_over())
+    wrap_end(iterator, ended)
 
 
 recorder = Recorder(os.environ["BELLOWS_VERIFY"])

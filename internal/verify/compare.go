@@ -26,6 +26,8 @@ type Result struct {
 	// NeverS and RescaledS are what the two trainings took, with the starts of their worlds.
 	NeverS    float64 `json:"never_s"`
 	RescaledS float64 `json:"rescaled_s"`
+	// Worlds are what each world of both took, in turn.
+	Worlds []World `json:"worlds"`
 }
 
 // Quantity is one thing that was compared in each step.
@@ -80,7 +82,7 @@ const (
 // Compare says how equal two trainings of as many steps are.
 func Compare(never, rescaled Training, wanted Class) Result {
 	c := comparison{never: never, rescaled: rescaled, wanted: wanted}
-	r := Result{Wanted: wanted, Stream: never.Stream || rescaled.Stream}
+	r := Result{Wanted: wanted, Stream: never.Stream || rescaled.Stream, Worlds: slices.Concat(never.Worlds, rescaled.Worlds)}
 	c.lossOf = c.convention()
 	for _, name := range []string{ofSamples, ofBatch, ofLR, ofLoss, ofNorm} {
 		r.Quantities = append(r.Quantities, c.quantity(name))

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Point is one step of a training, over all of its ranks.
@@ -40,6 +41,20 @@ type Training struct {
 	Tensors   []Tensor // at the end
 	BatchNorm []string // layers that normalise by the statistics of a batch
 	Stream    bool     // samples have no indices
+	Worlds    []World
+}
+
+// World is what one world of a training took, in seconds.
+type World struct {
+	Rescaled bool `json:"rescaled"` // of the rescaled training
+	Workers  int  `json:"workers"`
+	Steps    int  `json:"steps"`
+	// StartS is until all ranks had ended their first step, in which much is made and compiled, StepsS until
+	// all had ended their last, and EndS is the rest: saving, and the end of the processes. Where no step was
+	// seen, all is StartS.
+	StartS float64 `json:"start_s"`
+	StepsS float64 `json:"steps_s"`
+	EndS   float64 `json:"end_s"`
 }
 
 // rankSeen is what the hooks have written of one rank.
@@ -48,6 +63,8 @@ type rankSeen struct {
 	Tensors   []tensorSeen        `json:"tensors"`
 	BatchNorm []string            `json:"batch_norm"`
 	Stream    bool                `json:"stream"`
+	FirstS    *float64            `json:"first_s"`
+	LastS     *float64            `json:"last_s"`
 	values    []float64
 }
 
@@ -83,7 +100,25 @@ func (w *world) read(t *Training) error {
 	}
 	t.Tensors, t.BatchNorm = tensors(ranks), ranks[0].BatchNorm
 	t.Stream = t.Stream || ranks[0].Stream
+	t.Worlds = append(t.Worlds, w.took(ranks))
 	return nil
+}
+
+// took is what a world that has ended took; clocks that were set meanwhile make no time negative.
+func (w *world) took(ranks []rankSeen) World {
+	seconds := func(t time.Time) float64 { return float64(t.UnixNano()) / 1e9 }
+	began, ended := seconds(w.began), seconds(w.ended)
+	first, last := began, began
+	for _, r := range ranks {
+		if r.FirstS == nil || r.LastS == nil {
+			first, last = ended, ended
+			break
+		}
+		first, last = max(first, *r.FirstS), max(last, *r.LastS)
+	}
+	first, last = min(first, ended), min(last, ended)
+	last = max(first, last)
+	return World{Rescaled: w.rescaled, Workers: w.size, Steps: w.end - w.begin, StartS: first - began, StepsS: last - first, EndS: ended - last}
 }
 
 func (r *rankSeen) read(name string) error {

@@ -48,15 +48,18 @@ func Run(ctx context.Context, o Options) (r Result, err error) {
 func train(ctx context.Context, o *Options, dir, python string, sizes []int) (t Training, err error) {
 	var from *saved
 	for n, size := range sizes {
-		w := world{size: size, begin: n * o.Steps() / len(sizes), end: (n + 1) * o.Steps() / len(sizes), dir: filepath.Join(dir, fmt.Sprint(n)), from: from}
-		begin := time.Now()
+		w := world{size: size, begin: n * o.Steps() / len(sizes), end: (n + 1) * o.Steps() / len(sizes), dir: filepath.Join(dir, fmt.Sprint(n)), from: from, rescaled: len(sizes) > 1}
+		w.began = time.Now()
 		if from, err = w.run(ctx, o, python); err != nil {
 			return Training{}, err
 		}
+		w.ended = time.Now()
 		if err = w.read(&t); err != nil {
 			return Training{}, err
 		}
-		o.tell(fmt.Sprintf("steps %d to %d with %s: %.1f s", w.begin, w.end-1, units.Count(size, "worker"), time.Since(begin).Seconds()))
+		took := t.Worlds[n]
+		o.tell(fmt.Sprintf("steps %d to %d with %s: %.1f s, of which %.1f s until the first step was over, %.1f s for the others and %.1f s to save and end",
+			w.begin, w.end-1, units.Count(size, "worker"), w.ended.Sub(w.began).Seconds(), took.StartS, took.StepsS, took.EndS))
 	}
 	return t, nil
 }

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -52,6 +53,43 @@ func TestAScriptThatStaysTheSame(t *testing.T) {
 	}
 	if last := r.Losses[5]; last.Workers != 1 || last.Step != 5 || last.Never != last.Rescaled || last.Never == 0 {
 		t.Errorf("%+v", last)
+	}
+	var worlds []string
+	for _, w := range r.Worlds {
+		worlds = append(worlds, fmt.Sprint(w.Rescaled, w.Workers, w.Steps))
+		if w.StartS <= 0 || w.StepsS < 0 || w.EndS <= 0 || w.StartS+w.StepsS+w.EndS > r.NeverS+r.RescaledS {
+			t.Errorf("%+v of %g s", w, r.NeverS+r.RescaledS)
+		}
+	}
+	if got := strings.Join(worlds, ", "); got != "false 2 6, true 2 3, true 1 3" {
+		t.Error(got)
+	}
+}
+
+// TestWhatAWorldTook: the first step belongs to the start; a clock that is set meanwhile makes no time negative.
+func TestWhatAWorldTook(t *testing.T) {
+	w := world{began: time.Unix(100, 0), ended: time.Unix(110, 0)}
+	for _, tt := range []struct {
+		first, last []float64 // of each rank; nil: not seen
+		want        World
+	}{
+		{[]float64{103, 104}, []float64{107, 106}, World{StartS: 4, StepsS: 3, EndS: 3}},
+		{[]float64{104}, []float64{104}, World{StartS: 4, EndS: 6}},
+		{nil, nil, World{StartS: 10}},
+		{[]float64{50}, []float64{60}, World{EndS: 10}},
+		{[]float64{105}, []float64{200}, World{StartS: 5, StepsS: 5}},
+		{[]float64{108}, []float64{90}, World{StartS: 8, EndS: 2}},
+	} {
+		ranks := []rankSeen{{}}
+		if tt.first != nil {
+			ranks = make([]rankSeen, len(tt.first))
+		}
+		for r := range tt.first {
+			ranks[r].FirstS, ranks[r].LastS = &tt.first[r], &tt.last[r]
+		}
+		if got := w.took(ranks); got != tt.want {
+			t.Errorf("%v to %v: %+v, not %+v", tt.first, tt.last, got, tt.want)
+		}
 	}
 }
 

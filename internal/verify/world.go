@@ -30,6 +30,9 @@ type world struct {
 	begin, end int    // the first step, and the one after the last
 	dir        string // of its own
 	from       *saved // what it resumes from; nil: nothing
+	rescaled   bool   // of the rescaled training
+
+	began, ended time.Time
 }
 
 // run trains a world and returns what it has saved.
