@@ -22,7 +22,7 @@ import sys
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import NamedSharding
+from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 # For runs without Bellows, from a checkout; Bellows puts its own first.
@@ -47,7 +47,7 @@ def main():
 
     rank, world = bellows.rank(), bellows.world_size()
     bellows.jax_initialize()  # elastic
-    mesh = jax.make_mesh((jax.device_count(),), ("data",))
+    mesh = Mesh(jax.devices(), ("data",))
     everywhere, split = NamedSharding(mesh, P()), NamedSharding(mesh, P("data"))
 
     points, which = jax_small.data(args.samples)
