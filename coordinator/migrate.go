@@ -32,7 +32,10 @@ func priced(in situation, v allocator.JobView, c place.Count) place.Count {
 	}
 	k := c.Workers
 	if has := in.has.Workers(); has > 0 && has == k && mayMove(in, v) {
-		c.MoveCost = max(1, float64(k)*v.StartCost(k).Seconds())
+		c.MoveCost = 1 // it has to start again anyway
+		if in.state().Phase == cluster.Running {
+			c.MoveCost = max(1, float64(k)*v.StartCost(k).Seconds())
+		}
 	}
 	if k < 2 || v.Finishing() {
 		return c
@@ -44,10 +47,17 @@ func priced(in situation, v allocator.JobView, c place.Count) place.Count {
 	return c
 }
 
-// mayMove reports whether a running job may be moved for others: one that trains, has
-// something left to do, and was promised nothing that a pause would break.
+// mayMove reports whether a job may be moved for others: one that has something left to do,
+// was promised nothing that a pause would break, and trains, or is halted, perhaps
+// for a move that the leader before has decided.
 func mayMove(in situation, v allocator.JobView) bool {
-	return in.state().Phase == cluster.Running && !in.state().Pinned && !v.Finishing() && v.Promise == nil && v.Booting <= 0 && underWay(in)
+	switch {
+	case in.state().Pinned || v.Finishing() || v.Promise != nil:
+		return false
+	case in.state().Phase == cluster.Halting:
+		return !in.target.moves // a move that was decided stands
+	}
+	return in.state().Phase == cluster.Running && v.Booting <= 0 && underWay(in)
 }
 
 // spanLoss is the share of its speed that a job of k workers loses on several nodes.
