@@ -323,7 +323,11 @@ func (f *forest) clusters(parts []*domain, k int) []item {
 		}
 		it.stuck = stuck
 		for _, i := range f.owners(p) {
-			if other, seen := of[i]; seen { // the earlier one becomes a part of this
+			other, seen := of[i]
+			if seen && other == len(items) {
+				continue // it shares two jobs with an earlier one
+			}
+			if seen { // the earlier one becomes a part of this
 				o := items[other]
 				items[other] = item{stuck: true}
 				it.size, it.cost, it.stuck = it.size+o.size, it.cost+o.cost, it.stuck || o.stuck
