@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
@@ -22,6 +23,7 @@ func nodeStatuses(m *record.Mirror, gossip map[cluster.NodeID]string) []NodeStat
 	}
 	users := deviceUsers(m)
 	list := make([]NodeStatus, 0, len(ids))
+	var nodes []cluster.Node
 	for _, id := range slices.Sorted(maps.Keys(ids)) {
 		v := m.Node(id)
 		s := NodeStatus{
@@ -34,6 +36,7 @@ func nodeStatuses(m *record.Mirror, gossip map[cluster.NodeID]string) []NodeStat
 		}
 		node, problem := v.Inventory.Value.Node(id)
 		s.Location, s.TopologyProblem = node.Location, problem
+		nodes = append(nodes, node)
 		for _, d := range node.Devices {
 			x := users[d.ID]
 			x.ID, x.Model, x.MemoryBytes, x.Health = string(d.ID), d.Model, d.MemoryBytes, string(d.Health)
@@ -41,6 +44,10 @@ func nodeStatuses(m *record.Mirror, gossip map[cluster.NodeID]string) []NodeStat
 			s.Devices = append(s.Devices, x)
 		}
 		list = append(list, s)
+	}
+	disagree := cluster.Disagreements(nodes)
+	for i, n := range nodes {
+		list[i].TopologyProblem = strings.Join(slices.DeleteFunc([]string{list[i].TopologyProblem, disagree[n.ID]}, func(s string) bool { return s == "" }), "; ")
 	}
 	return list
 }

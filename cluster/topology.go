@@ -48,6 +48,29 @@ func (n Node) Sound() (sound Node, problem string) {
 	return n, strings.Join(problems, "; ")
 }
 
+// Disagreements says, of nodes whose outermost location another node has inside of one, as rack7 and
+// block1/rack7, that they disagree, and the remedy. Of names that both are inside of something nothing
+// is said: racks of different blocks may be numbered alike.
+func Disagreements(nodes []Node) map[NodeID]string {
+	inner := map[string]Node{} // the first node that has a name inside of another
+	for _, n := range nodes {
+		for _, name := range strings.Split(n.Location, "/")[1:] {
+			if _, seen := inner[name]; !seen {
+				inner[name] = n
+			}
+		}
+	}
+	found := map[NodeID]string{}
+	for _, n := range nodes {
+		outermost, _, _ := strings.Cut(n.Location, "/")
+		if other, ok := inner[outermost]; ok && other.ID != n.ID {
+			found[n.ID] = fmt.Sprintf("location %q begins with %s, which is inside of another on %s, %q; set --location of one of their agents as the other's; until then they count as in different places",
+				n.Location, outermost, other.ID, other.Location)
+		}
+	}
+	return found
+}
+
 // unsoundGroups says why the groups and NUMA nodes of devices are no tree. Those that
 // are unhealthy, of which a driver may tell nothing any more, do not count.
 func unsoundGroups(devices []Device) string {

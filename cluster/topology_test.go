@@ -70,6 +70,38 @@ func TestSound(t *testing.T) {
 	}
 }
 
+// Nodes that tell of one name at different depths are named, with each other.
+func TestDisagreements(t *testing.T) {
+	for _, c := range []struct{ locations, disagree string }{
+		{"rack1 rack2 - rack1", ""},
+		{"block1/rack1 block1/rack2 block2/rack1", ""},
+		{"block1 block1/rack1", ""},
+		{"rack1 block1/rack1 rack2", "n0:n1"},
+		{"rack1/low block1/rack1 block2/rack1", "n0:n1"},
+		{"hall/block1/rack1 rack1 block1/rack1", "n1:n0 n2:n0"},
+		{"rack1/rack1 -", ""},
+	} {
+		var nodes []Node
+		for i, l := range strings.Fields(c.locations) {
+			nodes = append(nodes, Node{ID: NodeID(fmt.Sprint("n", i)), Location: strings.Trim(l, "-")})
+		}
+		var got []string
+		found := Disagreements(nodes)
+		for _, n := range nodes {
+			if text, ok := found[n.ID]; ok {
+				_, rest, _ := strings.Cut(text, "inside of another on ")
+				got = append(got, string(n.ID)+":"+rest[:2])
+				if !strings.Contains(text, "set --location of one of their agents") {
+					t.Errorf("%s: no remedy: %s", c.locations, text)
+				}
+			}
+		}
+		if strings.Join(got, " ") != c.disagree {
+			t.Errorf("%s: got %v, want %s: %v", c.locations, got, c.disagree, found)
+		}
+	}
+}
+
 func TestDeviceGroups(t *testing.T) {
 	for text, want := range map[string]string{
 		"0-1,2-3":         "g0/ g0/ g1/ g1/",
