@@ -75,8 +75,10 @@ type config struct {
 	nodes, devices, coordinators int
 	policy                       string
 	interval                     time.Duration
-	// migrations is how many jobs may move in an interval for others; tests that count what
-	// becomes of each job leave it at none.
+	// migrations is how many jobs may move in an interval for others. It is none, unlike in
+	// production, but in tests of that: others assert each generation of a job and why it began,
+	// and whether a job moves depends on what starts were measured to cost, which the
+	// machine's load changes. That moves break no rule, the coordinator's storms show.
 	migrations int
 }
 

@@ -11,7 +11,18 @@ type Census struct {
 	Jobs    map[cluster.Phase]int // all phases, also those that no job is in
 	Nodes   map[NodeState]int     // all states
 	Devices map[DeviceState]int   // all states
-	Active  []JobCensus           // jobs with a generation that may have processes, by identifier
+	// Scattered are the free devices of nodes of which others are in use: no job of a whole node can have them.
+	Scattered int
+	Active    []JobCensus // jobs with a generation that may have processes, by identifier
+}
+
+// Fragmentation is the share of the free devices that are scattered; false if none is free.
+func (c Census) Fragmentation() (share float64, ok bool) {
+	free := c.Devices[DeviceFree]
+	if free == 0 {
+		return 0, false
+	}
+	return float64(c.Scattered) / float64(free), true
 }
 
 // NodeState is what a node is to those who want to run something.
@@ -115,16 +126,22 @@ func (v *NodeView) count(c *Census) {
 			used[d] = true
 		}
 	}
+	free, inUse := 0, 0
 	for _, d := range v.Inventory.Value.Devices {
 		switch {
 		case state == NodeGone:
 			c.Devices[DeviceGone]++
 		case used[d.ID]:
-			c.Devices[DeviceInUse]++
+			inUse++
 		case state == NodeCordoned || d.Health != cluster.Healthy:
 			c.Devices[DeviceUnfit]++
 		default:
-			c.Devices[DeviceFree]++
+			free++
 		}
+	}
+	c.Devices[DeviceInUse] += inUse
+	c.Devices[DeviceFree] += free
+	if inUse > 0 {
+		c.Scattered += free
 	}
 }

@@ -27,6 +27,7 @@ func TestCensus(t *testing.T) {
 	node("n1", true, well("a"), well("b"), cluster.Device{ID: "c", Health: cluster.Unhealthy})
 	node("n2", true, well("d"), well("e"))
 	node("n3", false, well("f"))
+	node("n5", true, well("g"), well("h"), well("i"))
 	put(record.CordonKey("n2"), record.Cordon{Reason: "fans"})
 	put(record.AckKey("n4", "old-aaaaaa", 1, record.AckStopped), record.Stopped{}) // all that is left of n4
 	put(record.GrantKey("n1", "j-aaaaaa"), record.Grant{Generation: 2, Devices: []cluster.DeviceID{"a"}})
@@ -45,9 +46,11 @@ func TestCensus(t *testing.T) {
 
 	got := m.Census(noon)
 	want := record.Census{
-		Jobs: map[cluster.Phase]int{}, Nodes: map[record.NodeState]int{record.NodeInService: 1, record.NodeCordoned: 1, record.NodeGone: 1},
-		Devices: map[record.DeviceState]int{record.DeviceFree: 1, record.DeviceInUse: 2, record.DeviceUnfit: 2, record.DeviceGone: 1},
-		Active:  []record.JobCensus{{ID: "j-aaaaaa", Workers: 2, Steps: 130, StepsPerSecond: 2.5, Trained: 90 * time.Second, Restarts: 1}},
+		Jobs: map[cluster.Phase]int{}, Nodes: map[record.NodeState]int{record.NodeInService: 2, record.NodeCordoned: 1, record.NodeGone: 1},
+		Devices: map[record.DeviceState]int{record.DeviceFree: 4, record.DeviceInUse: 2, record.DeviceUnfit: 2, record.DeviceGone: 1},
+		// b alone: of n5 a job can have all.
+		Scattered: 1,
+		Active:    []record.JobCensus{{ID: "j-aaaaaa", Workers: 2, Steps: 130, StepsPerSecond: 2.5, Trained: 90 * time.Second, Restarts: 1}},
 	}
 	for _, p := range cluster.Phases() {
 		want.Jobs[p] = 0
@@ -55,5 +58,11 @@ func TestCensus(t *testing.T) {
 	want.Jobs[cluster.Running], want.Jobs[cluster.Queued] = 1, 1
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	if share, ok := got.Fragmentation(); !ok || share != 0.25 {
+		t.Errorf("fragmentation is %v, %t, want 0.25", share, ok)
+	}
+	if share, ok := (record.Census{}).Fragmentation(); ok {
+		t.Errorf("without a free device fragmentation is %v", share)
 	}
 }

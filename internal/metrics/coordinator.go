@@ -136,6 +136,9 @@ func (s *seen) Collect(to chan<- prometheus.Metric) {
 	for state, n := range c.Devices {
 		e.gauge("bellows_devices", float64(n), string(state))
 	}
+	if share, ok := c.Fragmentation(); ok {
+		e.gauge("bellows_device_fragmentation_ratio", share)
+	}
 	for _, j := range c.Active {
 		e.job(j)
 	}

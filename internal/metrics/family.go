@@ -51,6 +51,7 @@ func clusterFamilies() []Family {
 		{"bellows_jobs", Gauge, []string{"phase"}, "Jobs by phase; those that have ended as long as their records are kept.", leader},
 		{"bellows_nodes", Gauge, []string{"state"}, "Nodes: alive, cordoned (alive, gets no new work) or gone.", leader},
 		{"bellows_devices", Gauge, []string{"state"}, "Devices: free, used, unfit (unhealthy or cordoned, and not in use) or gone with their node.", leader},
+		{"bellows_device_fragmentation_ratio", Gauge, nil, "Share of the free devices that lie on nodes of which others are in use, so that no job of a whole node can have them; absent where none is free.", leader},
 		{"bellows_job_workers", Gauge, []string{"job"}, "World size of a job that starts, runs or halts.", leader},
 		{"bellows_job_useful_steps", Gauge, []string{"job"}, "Optimiser steps of such a job that count: what was lost and done again counts once.", leader},
 		{"bellows_job_trained_seconds", Gauge, []string{"job"}, "How long such a job has had workers, over all generations: starting, loading and saving count, waiting does not.", leader},

@@ -78,8 +78,8 @@ func busy() (*metrics.Agent, *metrics.Coordinator) {
 	c := metrics.NewCoordinator("1.2.3", func(context.Context) (record.Census, bool) {
 		return record.Census{
 			Jobs: map[cluster.Phase]int{cluster.Running: 1}, Nodes: map[record.NodeState]int{record.NodeInService: 3},
-			Devices: map[record.DeviceState]int{record.DeviceFree: 4},
-			Active:  []record.JobCensus{{ID: "j-aaaaaa", Workers: 4, Steps: 300, StepsPerSecond: 4, Trained: 100 * time.Second, Restarts: 1, GainPredicted: 1.6, GainMeasured: 1.5}},
+			Devices: map[record.DeviceState]int{record.DeviceFree: 4}, Scattered: 3,
+			Active: []record.JobCensus{{ID: "j-aaaaaa", Workers: 4, Steps: 300, StepsPerSecond: 4, Trained: 100 * time.Second, Restarts: 1, GainPredicted: 1.6, GainMeasured: 1.5}},
 		}, true
 	})
 	for _, set := range []*metrics.Set{a.Set, c.Set} {
@@ -170,6 +170,7 @@ func TestValues(t *testing.T) {
 		{1, "bellows_jobs", []string{"phase=running"}},
 		{0, "bellows_jobs", []string{"phase=held"}},
 		{4, "bellows_devices", []string{"state=free"}},
+		{0.75, "bellows_device_fragmentation_ratio", nil},
 		{3, "bellows_job_goodput_steps_per_second", []string{"job=j-aaaaaa"}},
 		{1, "bellows_rescales_total", []string{"kind=shrink"}},
 		{1, "bellows_rescales_total", []string{"kind=start"}},
