@@ -68,7 +68,11 @@ had no devices. cost is device hours held, scaling_efficiency the work done for
 each of them, additional_jobs_at_100 how many more than greedy had finished when
 greedy had finished 100, additional_jobs_per_100 how many more are trained while
 greedy trains 100, by the mean completions of the jobs that finished under both,
-cpu_s the run's processor time. With --know other than all, ends_covered is how
+cpu_s the run's processor time. Where nodes have several devices, a second
+table tells how much of the idle device time was on nodes that were partly used
+(fragmentation), how much of the jobs' was on more nodes or groups than needed
+(apart), each beside best fit without aligned blocks for the same sizes at the
+same times, and how many jobs moved in an hour. With --know other than all, ends_covered is how
 often jobs ended within the range that was predicted, and end_error_at_25 the
 median error after a quarter of their time.`,
 		Args: exactly(),
@@ -117,6 +121,10 @@ func simulationFlags(f *flags.Set) *batch.Settings {
 	f.BoolVar(&s.Flatten, "flatten", false, "where a profile's curve falls, leave the surplus devices idle instead of refusing it")
 	f.IntSliceVar(&s.Nodes, "nodes", nil, "numbers of nodes, separated by commas")
 	f.IntVar(&s.DevicesPerNode, "devices-per-node", 1, "devices on each node")
+	f.StringVar(&s.DeviceGroups, "device-groups", "", "which devices of each node are close to each other, as of an agent: 0-3/4-7")
+	f.IntVar(&s.NodesPerRack, "nodes-per-rack", 0, "so many nodes are in rack1, the next ones in rack2, …; 0 = in none")
+	f.IntVar(&s.Migrations, "migrations", 0, "how many running jobs may be moved in an interval so that others are closer together, as of a coordinator, whose default is 1")
+	f.Float64Var(&s.SpanLoss, "span-loss", 0, "the share of its speed that a job loses on more nodes than it needs; decisions assume 0.1 unless --know leaves speeds to be measured")
 	f.StringSliceVar(&s.Policies, "policy", nil, "policies, separated by commas (default "+policy.Default+", but for rules with policies of their own): "+strings.Join(policy.Names(), ", "))
 	f.StringVar(&s.Rules, "rules", "", "conventions of a published simulator: "+strings.Join(batch.RuleNames(), ", "))
 	f.StringVar(&s.Source, "speed", "", "speeds of jobs: paper (k·0.8^log2 k) or profile (default profile if --profile is given)")
@@ -165,16 +173,47 @@ func writeRuns(w io.Writer, runs []*batch.Run, s output.Style) error {
 		"POLICY", "NODES", "FINISHED", "COMPLETION", "MEDIAN", "P95", "QUEUEING", "RESCALES", "EFFICIENCY", "DEADLINES", "DECISION", "CPU", "TRACE",
 	}}
 	for _, r := range runs {
-		deadlines := "-"
-		if r.DeadlineSatisfied != nil {
-			deadlines = percent(*r.DeadlineSatisfied)
-		}
 		t.Add(r.Policy, strconv.Itoa(r.Nodes), fmt.Sprintf("%d/%d", r.Finished, r.Jobs),
 			fmt.Sprintf("%.2f s", r.MeanCompletionS), fmt.Sprintf("%.0f s", r.MedianCompletionS), fmt.Sprintf("%.0f s", r.P95CompletionS),
-			fmt.Sprintf("%.0f s", r.MeanQueueingS), fmt.Sprintf("%.2f", r.RescalesPerJob), percent(r.ScalingEfficiency), deadlines,
+			fmt.Sprintf("%.0f s", r.MeanQueueingS), fmt.Sprintf("%.2f", r.RescalesPerJob), percent(r.ScalingEfficiency), share(r.DeadlineSatisfied),
 			fmt.Sprintf("%.2f ms", r.DecisionMSMean), units.Seconds(r.CPUS), r.Trace)
 	}
+	if err := t.Write(w, s); err != nil {
+		return err
+	}
+	return writePlacement(w, runs, s)
+}
+
+// writePlacement tells how close together jobs were, of runs in which nodes have several devices.
+func writePlacement(w io.Writer, runs []*batch.Run, s output.Style) error {
+	t := output.Table{Head: []string{"POLICY", "NODES", "PLACEMENT", "FRAGMENTATION", "APART", "APART IN GROUPS", "MIGRATIONS", "TRACE"}}
+	several := false
+	for _, r := range runs {
+		if r.Placement.Apart == nil {
+			continue
+		}
+		several = true
+		add := func(by string, p sim.Placed, moves float64) {
+			t.Add(r.Policy, strconv.Itoa(r.Nodes), by, share(p.Fragmentation), share(p.Apart), share(p.ApartInGroups), fmt.Sprintf("%.2f/h", moves), r.Trace)
+		}
+		add("bellows", r.Placement, r.MigrationsPerHour)
+		add("best fit", r.BestFit, 0)
+	}
+	if !several {
+		return nil
+	}
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
 	return t.Write(w, s)
+}
+
+// share is a share in percent, or a dash where there is none.
+func share(v *float64) string {
+	if v == nil {
+		return "-"
+	}
+	return percent(*v)
 }
 
 func percent(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }

@@ -21,8 +21,12 @@ func (s *Settings) runs(solver *referee) ([]*Run, error) {
 	base := sim.Config{
 		DevicesPerNode: s.DevicesPerNode, CheckpointEvery: s.CheckpointEvery,
 		Interval: s.Interval, RescaleCost: s.RescaleCost, StartDelay: s.StartDelay, Know: sim.Know(s.Know), Foretell: s.Foretell,
+		Migrations: s.Migrations,
 	}
 	model, err := s.modelOfJobs()
+	if err == nil {
+		base.Layout, err = s.layout()
+	}
 	if err == nil && s.StartCosts != "" {
 		base.StartCosts, err = file.Read(s.StartCosts, trace.ReadOverhead)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/allocator/policy"
+	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/internal/fault"
 	"github.com/bellows-ml/bellows/lab/milp"
 	"github.com/bellows-ml/bellows/lab/sim"
@@ -22,6 +23,7 @@ type Settings struct {
 	Speeds
 	Nodes          []int
 	DevicesPerNode int
+	Layout
 	Timing
 	Failures []string // each NODE@AFTER+LENGTH
 	Model    sim.Model
@@ -39,6 +41,14 @@ type Speeds struct {
 	Device  string // of the profile; empty if it has only one
 	Flatten bool   // where a curve falls, surplus devices are idle
 	Source  string // SpeedPaper or SpeedProfile; Complete chooses where it is empty
+}
+
+// Layout is where nodes and devices are, and whether jobs move for each other.
+type Layout struct {
+	DeviceGroups string // as cluster.ParseDeviceGroups reads them
+	NodesPerRack int    // 0 = no racks
+	Migrations   int    // jobs that may be moved in an interval
+	SpanLoss     float64
 }
 
 // Timing is how long things take, and how often they happen.
@@ -89,6 +99,7 @@ func (s *Settings) Complete(given func(flag string) bool) error {
 		demand(n > 0, "--nodes %d: use 1 or more", n)
 	}
 	demand(s.DevicesPerNode > 0, "--devices-per-node %d: use 1 or more", s.DevicesPerNode)
+	faults.Add(s.checkLayout())
 	demand(s.Model.MaxWorkers > 0, "--max-workers %d: use 1 or more", s.Model.MaxWorkers)
 	demand(s.Interval > 0, "--interval %v: use a positive duration such as 5m", s.Interval)
 	demand(s.RescaleCost >= 0, "--rescale-cost %v: use 0 or more", s.RescaleCost)
@@ -109,6 +120,47 @@ func (s *Settings) Complete(given func(flag string) bool) error {
 	demand(s.Model.Buggy >= 0 && s.Model.Impatient >= 0 && s.Model.Buggy+s.Model.Impatient <= 1,
 		"--buggy %v, --terminated %v: use shares that make at most 1 together", s.Model.Buggy, s.Model.Impatient)
 	return faults.Err()
+}
+
+// checkLayout finds what is wrong with where devices are and with moves.
+func (s *Settings) checkLayout() error {
+	var faults fault.List
+	if _, err := s.layout(); err != nil {
+		faults.Usage("--device-groups %w", err)
+	}
+	if s.NodesPerRack < 0 {
+		faults.Usage("--nodes-per-rack %d: use 1 or more, or 0 for no racks", s.NodesPerRack)
+	}
+	if s.Migrations < 0 {
+		faults.Usage("--migrations %d: use 1 or more, or 0 for none", s.Migrations)
+	}
+	if !(s.SpanLoss >= 0 && s.SpanLoss < 1) {
+		faults.Usage("--span-loss %v: use 0 or more and less than 1", s.SpanLoss)
+	}
+	if s.SpanLoss > 0 && s.Rules == "pollux" {
+		faults.Usage("--span-loss %v: the tables of --rules pollux tell what a placement costs; leave it out", s.SpanLoss)
+	}
+	for _, p := range s.Policies {
+		if s.own(p) && (s.Migrations > 0 || s.SpanLoss > 0) {
+			faults.Usage("--migrations and --span-loss: policy %s of --rules %s places jobs by itself; leave them out, or choose a policy of production", p, s.Rules)
+			break
+		}
+	}
+	return faults.Err()
+}
+
+// layout is where nodes and devices are, as a simulation takes it.
+func (s *Settings) layout() (sim.Layout, error) {
+	l := sim.Layout{NodesPerRack: s.NodesPerRack, SpanLoss: s.SpanLoss}
+	groups, err := cluster.ParseDeviceGroups(s.DeviceGroups)
+	if err != nil {
+		return l, err
+	}
+	if problem := groups.Apply(make([]cluster.Device, max(0, s.DevicesPerNode))); problem != "" {
+		return l, fmt.Errorf("%q: %s of --devices-per-node", s.DeviceGroups, strings.TrimPrefix(problem, "--device-groups "))
+	}
+	l.Groups = groups
+	return l, nil
 }
 
 // checkSolver finds what --solver cannot be used with.

@@ -103,7 +103,8 @@ type Config struct {
 // Machine is a node. Make it with New, then switch it on with PowerOn.
 type Machine struct {
 	Config
-	Devices []cluster.Device // as the driver shows them
+	Devices  []cluster.Device // as the driver shows them
+	Location string           // cluster.Node.Location
 
 	// On disk, or in the kernel: what outlives the agent.
 	up       bool

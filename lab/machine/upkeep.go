@@ -16,7 +16,7 @@ func (m *Machine) writeInventory() {
 	if m.rev == 0 || m.lanes[at] || !m.Reaches() {
 		return
 	}
-	stock := agent.Stock{Devices: m.Devices, Taken: map[cluster.DeviceID]bool{}, Stuck: map[cluster.DeviceID]cluster.JobID{}}
+	stock := agent.Stock{Devices: m.Devices, Location: m.Location, Taken: map[cluster.DeviceID]bool{}, Stuck: map[cluster.DeviceID]cluster.JobID{}}
 	for _, r := range m.runs {
 		if r.dir == nil || r.state == agent.Absent {
 			continue

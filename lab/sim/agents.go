@@ -33,6 +33,10 @@ func (w *world) addNode(index int) {
 	for d := range w.cfg.DevicesPerNode {
 		n.Devices = append(n.Devices, cluster.Device{ID: cluster.DeviceID(fmt.Sprintf("S%d-%d", n.index, d)), Model: deviceModel, Health: cluster.Healthy})
 	}
+	w.cfg.Groups.Apply(n.Devices) // which Validate has tried
+	if w.cfg.NodesPerRack > 0 {
+		n.Location = fmt.Sprintf("rack%d", index/w.cfg.NodesPerRack+1)
+	}
 	w.nodes = append(w.nodes, n)
 	w.appear(n)
 }
@@ -179,6 +183,9 @@ func (w *world) plan(j *job, value []byte) {
 	if f := j.foretold; f != nil && f.Began == 0 {
 		f.Began, f.BeganOn = w.now, p.World.Size()
 	}
+	if old := j.gen; old != nil && p.From == p.World.Size() && w.whole(old) && !slices.EqualFunc(old.world.Members, p.World.Members, sameDevices) {
+		w.result.Migrations++
+	}
 	j.gen = &generation{number: p.World.Generation, world: p.World, from: p.From, planned: w.now}
 	j.gen.speed = w.speed(j)
 	w.tellNoise(j)
@@ -190,6 +197,11 @@ func (w *world) plan(j *job, value []byte) {
 		j.waited += w.now - j.waitsSince
 		j.waitsSince = -1
 	}
+}
+
+// sameDevices reports whether a node takes part in two worlds with the same devices.
+func sameDevices(a, b cluster.Member) bool {
+	return a.Node == b.Node && slices.Equal(a.Devices, b.Devices)
 }
 
 // placement is how many workers a world has on each of its nodes.

@@ -15,8 +15,11 @@ type Config struct {
 	Jobs           []Job // sorted by Submit
 	Nodes          int
 	DevicesPerNode int
-	Policy         allocator.Policy
-	Interval       time.Duration
+	Layout
+	Policy   allocator.Policy
+	Interval time.Duration
+	// Migrations is how many running jobs may be moved in an interval so that others are closer together.
+	Migrations int
 	// RescaleCost is how long a world trains nothing after each start; StartDelay
 	// is how long its agents take to start the workers.
 	RescaleCost, StartDelay time.Duration
@@ -46,6 +49,14 @@ type Config struct {
 	Log func(line []byte)
 }
 
+// Layout is which devices and nodes are closer together than others, and what that is worth.
+type Layout struct {
+	Groups       cluster.DeviceGroups // of each node's devices
+	NodesPerRack int                  // 0 = no racks
+	// SpanLoss is the share of its speed that a job loses on more nodes than it needs.
+	SpanLoss float64
+}
+
 // Failure is a node that goes and comes back.
 type Failure struct {
 	Node int // from 0
@@ -71,6 +82,18 @@ func (c Config) Validate() error {
 	}
 	if c.Interval < 0 || c.RescaleCost < 0 || c.StartDelay < 0 {
 		add("interval %v, rescale cost %v, start delay %v: use 0 or more", c.Interval, c.RescaleCost, c.StartDelay)
+	}
+	if c.Migrations < 0 || c.NodesPerRack < 0 {
+		add("migrations %d, nodes per rack %d: use 0 or more", c.Migrations, c.NodesPerRack)
+	}
+	if !(c.SpanLoss >= 0 && c.SpanLoss < 1) {
+		add("span loss %v: use 0 or more and less than 1", c.SpanLoss)
+	}
+	if c.Migrations > 0 && c.Rules != nil || c.SpanLoss > 0 && (c.Rules != nil || c.Terms.Pace != nil) {
+		add("migrations %d, span loss %v: use 0 under rules that place jobs or know speeds by placement", c.Migrations, c.SpanLoss)
+	}
+	if problem := c.Groups.Apply(make([]cluster.Device, max(0, c.DevicesPerNode))); problem != "" {
+		add("%s", problem)
 	}
 	if err := c.Know.check(); err != nil {
 		add("%w", err)

@@ -16,6 +16,10 @@ type Result struct {
 	// allocator.Run refused.
 	Steps, Txns, Decisions, Rejected int
 	DecisionTimes                    []time.Duration // in real time, if there was a Stopwatch
+	// Migrations is how often a job went to other devices at the size that it had.
+	Migrations int
+	Placed     Placed // as allocator/place has placed all worlds
+	BestFit    Placed // as best fit without aligned blocks would have placed the same worlds
 }
 
 // Outcome is what became of one job.
@@ -36,6 +40,7 @@ type Outcome struct {
 // finish sums up.
 func (w *world) finish() Result {
 	r := w.result
+	r.Placed, r.BestFit = w.spread.real.placed(), w.spread.plain.placed()
 	for _, j := range w.jobs {
 		o := Outcome{
 			ID: j.ID, Phase: j.phase, Submit: j.Submit, End: j.ended, Queueing: j.waited, Rescales: j.resumed,
@@ -69,6 +74,9 @@ type Summary struct {
 	// ScalingEfficiency is the work done for each device second held: 1 = as on one device.
 	ScalingEfficiency float64 `json:"scaling_efficiency"`
 	Cost              float64 `json:"cost"` // device hours held
+	MigrationsPerHour float64 `json:"migrations_per_hour"`
+	Placement         Placed  `json:"placement"`
+	BestFit           Placed  `json:"best_fit"`
 	Ends
 	Starts
 }
@@ -114,6 +122,10 @@ func (r Result) Summary() Summary {
 		s.ScalingEfficiency = work / held
 	}
 	s.Cost = held / 3600
+	s.Placement, s.BestFit = r.Placed, r.BestFit
+	if s.MakespanS > 0 {
+		s.MigrationsPerHour = float64(r.Migrations) / (s.MakespanS / 3600)
+	}
 	s.Ends = endsOf(r.Jobs)
 	s.Starts = startsOf(r.Jobs)
 	return s

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/bellows-ml/bellows/allocator/goodput"
 )
 
 // Terms are the conventions of a published simulator for policies of production:
@@ -54,7 +56,11 @@ func (w *world) pace(j *job, at Standing) float64 {
 		for _, n := range at.Placement {
 			workers += n
 		}
-		return j.Speed.On(workers)
+		speed := j.Speed.On(workers)
+		if len(at.Placement) > goodput.NodesFor(workers, w.cfg.DevicesPerNode) {
+			speed *= 1 - w.cfg.SpanLoss
+		}
+		return speed
 	}
 	v, err := w.cfg.Terms.Pace(j.Job, at)
 	if err == nil && !(v > 0) {

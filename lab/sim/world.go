@@ -40,6 +40,7 @@ type world struct {
 	prompt    bool          // the policy may be asked at any event (allocator.IsPrompt)
 	reported  time.Duration // when agents last gave their word
 	log       journal
+	spread    *spread
 	result    Result
 }
 
@@ -63,13 +64,21 @@ func Run(cfg Config) (Result, error) {
 	if err := cfg.Validate(); err != nil {
 		return Result{}, fmt.Errorf("simulate: %w", err)
 	}
-	w := &world{cfg: cfg, store: record.NewMemory(), byID: make(map[cluster.JobID]*job, len(cfg.Jobs)), log: newJournal(cfg.Log)}
+	return newWorld(cfg).run()
+}
+
+func newWorld(cfg Config) *world {
+	w := &world{cfg: cfg, store: record.NewMemory(), byID: make(map[cluster.JobID]*job, len(cfg.Jobs)), log: newJournal(cfg.Log), spread: newSpread(cfg)}
 	w.store.MaxTxnOps = 1 << 20
 	mirror, err := record.NewMirror(nil, 0)
 	if err != nil {
 		panic("sim: an empty mirror: " + err.Error())
 	}
 	w.mirror, w.read = mirror, readByAgents()
+	return w
+}
+
+func (w *world) run() (Result, error) {
 	w.begin()
 	for {
 		if err := w.deliver(); err != nil {
@@ -148,7 +157,7 @@ func (w *world) leaderConfig() coordinator.Config {
 		name = w.cfg.Policy.Name()
 	}
 	return coordinator.Config{
-		MaxTxnOps: w.store.MaxTxnOps, Policy: name, Interval: w.cfg.Interval, Timing: timing, Quiet: true,
+		MaxTxnOps: w.store.MaxTxnOps, Policy: name, Interval: w.cfg.Interval, Timing: timing, Quiet: true, Migrations: w.cfg.Migrations,
 		Prompt: w.prompt, Unanswered: !w.cfg.Promise, PromiseSizes: w.promiseSizes(),
 		// Policies are asked at each interval's end, timeless or not, as published figures are of
 		// that; rules say themselves when there is something to ask.
@@ -170,6 +179,7 @@ func (w *world) proceed() bool {
 		t, ok = w.wake, true
 	}
 	if ok {
+		w.spread.pass(t - w.now)
 		w.store.Advance(t - w.now)
 		w.now = t
 	}
@@ -235,6 +245,7 @@ func (w *world) step(events ...coordinator.Event) {
 		for _, op := range t.Then {
 			w.obey(op)
 		}
+		w.spread.take(w, t.Then)
 		w.seen(before)
 		w.react()
 	}
