@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -75,6 +77,61 @@ func TestPrepared(t *testing.T) {
 	}
 }
 
+// importsOnce runs the script that it is given, and says who has imported a module of its own.
+const importsOnce = `import os, runpy, sys
+import imported_once
+print("imported by", "the worker" if imported_once.PID == os.getpid() else "the launcher")
+del sys.argv[0]
+runpy.run_path(sys.argv[0], run_name="__main__")
+`
+
+// A node that has never hosted a job learns from one that does what its workers import: a job that
+// grows onto it has them forked there, too.
+func TestNewNodesLearnWhatIsImported(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, config{nodes: 2, devices: 1, policy: "share"})
+	for name, text := range map[string]string{"imports_once.py": importsOnce, "imported_once.py": "import os\nPID = os.getpid()\n"} {
+		if err := os.WriteFile(filepath.Join(f.dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := f.submit(f.sdkJob("other", 1, 1, 1<<30, 0.05))
+	f.settled(other, 1)
+	j := f.sdkJob("warm", 1, 2, 1<<30, 0.05)
+	j["warm-start"] = true
+	command := j["command"].([]string)
+	j["command"] = append([]string{command[0], "imports_once.py"}, command[1:]...)
+	id := f.submit(j)
+	f.settled(id, 1)
+	first := indexOf(cluster.NodeID(f.show(id).Members[0].Node))
+	f.await("names of modules on the first node", func(*record.Mirror) bool {
+		return strings.Contains(f.modules(first, id), "imported_once")
+	})
+	if names := f.modules(3-first, id); names != "" {
+		t.Fatalf("the other node has names already: %q", names)
+	}
+	f.stop(other)
+	g := f.settled(id, 2)
+	f.nonceWasPrepared(id, g)
+	f.startedWarm(id)
+	for rank := range 2 {
+		log, _, _ := f.bellows("logs", string(id), "--rank", fmt.Sprint(rank), "--generation", fmt.Sprint(g))
+		if !strings.Contains(log, "imported by the launcher") {
+			t.Errorf("rank %d in generation %d: %q", rank, g, log)
+		}
+	}
+}
+
+// modules is what a node has kept of the names of a job's modules; empty if nothing.
+func (f *fleet) modules(i int, id cluster.JobID) string {
+	f.t.Helper()
+	names, err := os.ReadFile(filepath.Join(f.nodeDir(i), "modules", string(id)))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		f.t.Fatal(err)
+	}
+	return string(names)
+}
+
 // startedWarm reports an error if workers of the job's present generation were not forked, by a launcher
 // that knew what to import.
 func (f *fleet) startedWarm(id cluster.JobID) {
@@ -84,8 +141,8 @@ func (f *fleet) startedWarm(id cluster.JobID) {
 			f.t.Errorf("workers on %s were not forked: %q", m.Node, m.Cold)
 		}
 	}
-	if names, err := os.ReadFile(filepath.Join(f.nodeDir(1), "modules", string(id))); err != nil || !strings.Contains(string(names), "argparse") {
-		f.t.Errorf("no names of modules are kept: %q, %v", names, err)
+	if names := f.modules(1, id); !strings.Contains(names, "argparse") {
+		f.t.Errorf("no names of modules are kept: %q", names)
 	}
 }
 

@@ -52,7 +52,8 @@ type launcher struct {
 	ending  bool          // it is being killed
 	by      int64         // when it has to be ready
 	looked  int64         // when its memory was last looked at
-	looking bool          // a process looks at what the owner has, as before a start
+	working bool          // prepare goes on beside the loop
+	forking bool          // an attempt executes a process, which cannot be taken back
 	cleared chan struct{} // an attempt waits for nothing to be left of it
 	pauses  pauses
 	process Process // the living one; PID 0 = there is none
@@ -83,13 +84,14 @@ func (l *launcher) stepLaunch(now int64) {
 			l.cleared = nil
 		}
 	case l.ending && !l.over:
-		l.over = l.phase != preparing && !l.looking && l.clear(now) && l.process.PID == 0
+		// Not before no other attempt can follow: workers must not be executed beside one.
+		l.over = l.phase != preparing && l.clear(now) && !l.working && l.process.PID == 0
 	case l.phase == ready && l.begun && l.ready == nil && !l.over:
 		l.giveUp("its launcher was not ready when it had to start")
 	case l.phase != unbound || l.over:
 	case !l.begun && l.order.Strict && l.wish.Deadline == 0:
 	case !l.begun:
-		l.begun, l.looking, l.by = true, true, now+int64(importBound)
+		l.begun, l.working, l.by = true, true, now+int64(importBound)
 		l.report.Prepared, l.dirty = &Prepared{}, true
 		l.alarm.at(l.by)
 		go l.prepare(l.order)
@@ -181,7 +183,7 @@ func (l *launcher) prepare(order Order) {
 	runtime.LockOSThread() // never unlocked
 	ready, err := l.launch(order)
 	l.post(func() {
-		if l.looking = false; ready == nil {
+		if l.working = false; ready == nil {
 			l.process = Process{}
 		}
 		switch {
@@ -206,7 +208,7 @@ func (l *launcher) prepare(order Order) {
 func (l *launcher) launch(order Order) (*readyLauncher, error) {
 	started := func(pid int) { l.post(func() { l.containment.apart = pid }) }
 	found, err := look{Dir: l.dir, Order: order, waiting: func(string) {}, started: started}.as(l.abort, l.id)
-	l.post(func() { l.containment.apart, l.looking = 0, false })
+	l.post(func() { l.containment.apart = 0 })
 	if err != nil {
 		return nil, err
 	}

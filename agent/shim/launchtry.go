@@ -35,6 +35,24 @@ type launcherOrder struct {
 	Comm     string            `json:"comm"` // what the kernel calls a worker of Program itself; empty = as the launcher
 }
 
+// errGivenUp ends what goes on beside the loop for a launcher that is not wanted any more.
+var errGivenUp = errors.New("its launcher was given up")
+
+// mayExecute asks the loop whether a launcher is still wanted. From then on the loop waits for executed.
+func (a *attempt) mayExecute() bool {
+	answer := make(chan bool, 1)
+	a.post(func() {
+		a.forking = a.killer.why == "" && !a.ending
+		answer <- a.forking
+	})
+	select {
+	case may := <-answer:
+		return may
+	case <-a.done:
+		return false
+	}
+}
+
 // once starts a launcher, and hears how it goes. It is returned only if it is ready.
 func (a *attempt) once(n int) (*readyLauncher, launcherWord, error) {
 	r, out, err := a.execute(n)
@@ -106,6 +124,11 @@ func (a *attempt) execute(n int) (*readyLauncher, *os.File, error) {
 		Files: []uintptr{uintptr(null), uintptr(p[1]), uintptr(p[1]), uintptr(pair[1])},
 		Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL, Credential: a.id.cred},
 	}
+	if !a.mayExecute() {
+		return fail(errGivenUp)
+	}
+	process := Process{}
+	defer func() { a.post(func() { a.launcher.process, a.forking = process, false }) }()
 	release, err := a.containment.holdLauncher(attr.Sys, n)
 	if err != nil {
 		return fail(err)
@@ -118,9 +141,7 @@ func (a *attempt) execute(n int) (*readyLauncher, *os.File, error) {
 	if err != nil {
 		return fail(explainExec(err))
 	}
-	process, err := identify(pid)
-	a.post(func() { a.launcher.process = process })
-	if err != nil {
+	if process, err = identify(pid); err != nil {
 		return fail(err)
 	}
 	return &readyLauncher{process: process, conn: conn, lines: bufio.NewReader(conn), env: a.env}, out, nil

@@ -102,7 +102,7 @@ func assemble(sh *shared, first Report) *machine {
 	m := &machine{
 		shared: sh, reporter: r, halter: h, killer: k, reaper: reap, sdk: sdk,
 		binder: &binder{shared: sh, reporter: r, killer: k, starter: start}, launcher: launch, starter: start, modules: &moduleKeeper{shared: sh, reporter: r},
-		ender: &ender{shared: sh, reporter: r, killer: k, reaper: reap, locks: locks, sdk: sdk},
+		ender: &ender{shared: sh, reporter: r, killer: k, reaper: reap, launcher: launch, locks: locks, sdk: sdk},
 	}
 	r.agents = &agentServer{shared: sh, wished: m.wished, conns: map[*agentConn]bool{}}
 	return m

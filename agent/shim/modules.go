@@ -2,6 +2,7 @@ package shim
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -73,17 +74,44 @@ func (l *moduleList) avoid(names map[string]string) {
 
 // readModules reads a list; one that is not there, or cannot be read, is empty.
 func readModules(path string) moduleList {
-	l := moduleList{Version: ProtocolVersion}
-	if path == "" {
-		return l
-	}
 	var on moduleList
-	if info, err := os.Stat(path); err != nil || info.Size() > maxModulesFile || readJSON(path, &on) != nil || on.Version != ProtocolVersion {
-		return l
+	if path == "" {
+		return on.checked()
 	}
-	l.add(on.Modules)
-	l.avoid(on.Avoid)
-	return l
+	if info, err := os.Stat(path); err != nil || info.Size() > maxModulesFile || readJSON(path, &on) != nil {
+		on = moduleList{}
+	}
+	return on.checked()
+}
+
+// checked is what of a list may be used: names, within bounds; nothing of another version's.
+func (l moduleList) checked() moduleList {
+	c := moduleList{Version: ProtocolVersion}
+	if l.Version == ProtocolVersion {
+		c.add(l.Modules)
+		c.avoid(l.Avoid)
+	}
+	return c
+}
+
+// KnowsModules reports whether an Order.ModulesFile names modules.
+func KnowsModules(path string) bool { return len(readModules(path).Modules) > 0 }
+
+// TakeModules makes an Order.ModulesFile of another node's, durable. Of what it names only
+// names are taken, and no more than a file may have.
+func TakeModules(path string, text []byte) error {
+	var theirs moduleList
+	if len(text) > maxModulesFile {
+		return fmt.Errorf("take names of modules from another node: %d bytes, more than %d", len(text), maxModulesFile)
+	}
+	if err := json.Unmarshal(text, &theirs); err != nil {
+		return fmt.Errorf("take names of modules from another node: %w", err)
+	}
+	l := theirs.checked()
+	if len(l.Modules) == 0 {
+		return errors.New("take names of modules from another node: it has none that this version can use")
+	}
+	return writeDurable(path, l)
 }
 
 // makeRecorded makes the file for the first worker's names, which is its owner's.

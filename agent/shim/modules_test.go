@@ -1,6 +1,10 @@
 package shim
 
 import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,5 +38,28 @@ func TestTheFirstStepKeepsTheNames(t *testing.T) {
 	m.report.Progress = &record.JobProgress{Step: 2}
 	if k.stepKeep(now); k.busy {
 		t.Error("kept at the second step, too")
+	}
+}
+
+// What another node says is taken for names, within bounds, and for nothing else.
+func TestNamesAreTakenFromAnotherNode(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "names")
+	for what, text := range map[string]string{
+		"no JSON":         "import os",
+		"another version": `{"version":999,"modules":["torch"]}`,
+		"nothing":         fmt.Sprintf(`{"version":%d,"modules":["../x","os; import evil","sitecustomize"]}`, ProtocolVersion),
+		"too much":        `{"modules":["` + strings.Repeat("x", maxModulesFile) + `"]}`,
+	} {
+		if err := TakeModules(path, []byte(text)); err == nil || KnowsModules(path) {
+			t.Errorf("%s: taken, %v", what, err)
+		}
+	}
+	text := fmt.Sprintf(`{"version":%d,"modules":["torch","a b","torch.nn"],"avoid":{"jax":"threads\u001b[2J","a b":"x"}}`, ProtocolVersion)
+	if err := TakeModules(path, []byte(text)); err != nil || !KnowsModules(path) {
+		t.Fatal(err)
+	}
+	l := readModules(path)
+	if !slices.Equal(l.Modules, []string{"torch", "torch.nn"}) || len(l.Avoid) != 1 || strings.Contains(l.Avoid["jax"], "\x1b") {
+		t.Errorf("taken: %+v", l)
 	}
 }

@@ -16,7 +16,7 @@ old world to the first of the new one, "boot" the part of it in which Python
 starts, imports torch and joins, and "own" the rest, which is the launcher's and
 the saving of state. "lost" is how many steps were done twice.
 
-Launchers: bellows; tuned (last_call_timeout=1, keep-alive 1 s x 3,
+Launchers: bellows; warm (bellows, with --warm-start); tuned (last_call_timeout=1, keep-alive 1 s x 3,
 monitor_interval 0.1); default (all of torchrun's own defaults, slow).
 """
 
@@ -182,8 +182,8 @@ def parent(pid):
 class Bellows:
     """A job on a local cluster of four nodes with a device each."""
 
-    def __init__(self, directory, binary):
-        self.directory, self.binary = directory, binary
+    def __init__(self, directory, binary, flags):
+        self.directory, self.binary, self.flags = directory, binary, flags
         self.data = os.path.join(directory, "cluster")
         self.socket = os.path.join(directory, "s")
         self.down, self.others = {"n2", "n3", "n4"}, 0
@@ -225,7 +225,8 @@ class Bellows:
 
     def begin(self, nodes):
         self.grow(nodes - 1)
-        self._submit("a", "--max", "4", "--checkpoint-dir", self.directory + "/c", "--", PYTHON, TRAIN, self.directory)
+        command = ["--", PYTHON, TRAIN, self.directory]
+        self._submit("a", "--max", "4", "--checkpoint-dir", self.directory + "/c", *self.flags, *command)
 
     def grow(self, nodes):
         if self.others:
@@ -271,8 +272,10 @@ def environment(pid):
         return []
 
 
+BELLOWS = {"bellows": [], "warm": ["--warm-start"]}  # flags of bellows run
 CONFIGS = {
     "bellows": None,
+    "warm": None,
     "tuned": (",last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=3", "0.1", "1,3"),
     "default": ("", None, None),
 }
@@ -369,7 +372,7 @@ COURSES = {"planned": planned, "losses": losses, "freezing": freezing}
 
 def run(args):
     binary = os.path.abspath(args.bellows)
-    if "bellows" in args.launchers and not os.path.exists(binary):
+    if set(BELLOWS) & set(args.launchers) and not os.path.exists(binary):
         sys.exit("no %s: make build, or --bellows PATH" % binary)
     for repeat in range(args.repeat):
         for course in args.courses:
@@ -387,13 +390,13 @@ def one(args, binary, launcher, course, repeat):
         print(json.dumps(result), flush=True)
 
     conf = CONFIGS[launcher]
-    job = Torchrun(directory, *conf) if conf else Bellows(directory, binary)
+    job = Torchrun(directory, *conf) if conf else Bellows(directory, binary, BELLOWS[launcher])
     kept = False
     try:
         job.ready()
         COURSES[course](Course(job, directory, emit))
     except Lost:
-        kept = launcher == "bellows"  # that is to be looked into
+        kept = launcher in BELLOWS  # that is to be looked into
     except RuntimeError as err:
         kept = True
         print(err, file=sys.stderr)
