@@ -94,6 +94,24 @@ func TestALauncherThatDies(t *testing.T) {
 	}
 }
 
+// Workers that are executed, because their launcher is not ready in time, are so once it is gone: a job
+// has not the memory of both.
+func TestAColdStartWaitsUntilTheLauncherIsGone(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 1, "")
+	f.pyScript("import os\npid = open('importing').read().strip()\nprint('launcher', 'lives' if os.path.exists('/proc/' + pid) else 'gone')\n")
+	write(t, filepath.Join(f.order.Workdir, "slow.py"), "import os, time\nwith open('importing.new', 'w') as f: f.write(f'{os.getpid()}\\n')\nos.rename('importing.new', 'importing')\ntime.sleep(1000)\n", 0o644)
+	plan := f.prepared()
+	f.order.Prepare.Modules = []string{"slow"}
+	plan.Prepare = f.order.Prepare
+	f.start()
+	f.awaitFile("importing")
+	f.startCold(plan, "not ready when it had to start")
+	if log := f.ended(0); log != "launcher gone\n" {
+		t.Errorf("log: %q", log)
+	}
+}
+
 // A launcher that ends while it forks, before the script: all is done again without.
 func TestALauncherThatDiesWhileItForks(t *testing.T) {
 	t.Parallel()

@@ -43,6 +43,16 @@ var ofWarmStarts = []Mutant{
 		Breaks: "modules have been imported with an environment that the workers do not have",
 	},
 	{
+		Name: "cold-starts-wait-for-the-launcher", File: "agent/shim/launcher.go", Tests: "TestAColdStartWaitsUntilTheLauncherIsGone",
+		Old: "l.over = l.phase != preparing && l.clear(now) && !l.working && l.process.PID == 0", New: "l.over = true",
+		Breaks: "workers are executed beside a launcher that goes on importing, in the same limits",
+	},
+	{
+		Name: "names-of-other-nodes-are-checked", File: "agent/shim/modules.go", Tests: "TestNamesAreTakenFromAnotherNode",
+		Old: "l := theirs.checked()", New: "l := theirs",
+		Breaks: "what another node says of a job's modules is kept unbounded, and shown as it is",
+	},
+	{
 		Name: "launchers-have-a-bound", File: "agent/shim/launcher.go", Tests: "TestProcessesThatCannotBeForked/memory",
 		Old: "most > 0 && has > most", New: "false",
 		Breaks: "a launcher takes the memory of the world that trains",
