@@ -32,6 +32,8 @@ from typing import Any, Dict, List, NoReturn, Optional, Set, Tuple
 
 # A worker that the shim does not adopt, or does not answer, in this time ends.
 PATIENCE_S = 15.0
+# The bits of SIGCANCEL and SIGSETXID in the kernel's masks.
+GLIBC_SIGNALS = 1 << 31 | 1 << 32
 PR_SET_PDEATHSIG, PR_SET_MM, PR_SET_MM_MAP = 1, 35, 14
 
 Stamp = Tuple[int, int, int, int]  # device, inode, size, time of the last change of a file
@@ -352,9 +354,17 @@ def opened(found: Set[Tuple[int, str]]) -> str:
 
 
 def dispositions() -> List[str]:
-    """Return which signals are blocked, ignored and caught."""
+    """Return which signals are blocked, ignored and caught, but for those that glibc keeps to itself.
+
+    It catches them from the first thread on, of which there need be nothing left.
+    """
+    found = []
     with open("/proc/self/status") as f:
-        return [line for line in f if line.startswith(("SigBlk", "SigIgn", "SigCgt"))]
+        for line in f:
+            if line.startswith(("SigBlk", "SigIgn", "SigCgt")):
+                name, mask = line.split()
+                found.append(f"{name} {int(mask, 16) & ~GLIBC_SIGNALS:x}")
+    return found
 
 
 def threads_after_fork() -> int:

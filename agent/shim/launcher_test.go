@@ -211,6 +211,21 @@ func TestModulesThatAreNotForLaunchers(t *testing.T) {
 	}
 }
 
+// A thread that an import has started, and that has ended, leaves a signal of glibc's own caught: OpenBLAS's
+// do in each process that has more than one core. Nothing is wrong with forking that.
+func TestAThreadThatHasEndedIsNoReason(t *testing.T) {
+	t.Parallel()
+	f, plan := readyRun(t, 1, ranScript, "import threading\nT = threading.Thread(target=int)\nT.start()\nT.join()\nVALUE = 1\n")
+	f.bind(plan)
+	f.push(Wish{Start: true})
+	if r := f.started(); !r.Warm {
+		t.Errorf("prepared %+v", r.Prepared)
+	}
+	if log := f.ended(0); log != "ran True\nvalue 1\n" {
+		t.Errorf("log: %q", log)
+	}
+}
+
 // What cannot be laid to a module keeps workers from being forked at all.
 func TestProcessesThatCannotBeForked(t *testing.T) {
 	t.Parallel()
