@@ -36,7 +36,7 @@ func TestNamesOfModulesAreAskedOfTheWorld(t *testing.T) {
 	if err != nil || string(got) != `{"modules":["torch"]}` {
 		t.Errorf("got %q, %v", got, err)
 	}
-	if _, err := n3.server.Modules(t.Context(), "other-aaaaaa"); CodeOf(err) != NotFound {
+	if _, err = n3.server.Modules(t.Context(), "other-aaaaaa"); CodeOf(err) != NotFound {
 		t.Errorf("a job without a world: %v", err)
 	}
 	ca := authority(t)
@@ -58,11 +58,10 @@ func TestNamesOfModulesAreAskedOfTheWorld(t *testing.T) {
 func TestNamesOfModulesAreForTheOwner(t *testing.T) {
 	store := newFakeStore()
 	store.admit(t, "train-aaaaaa", self(), record.State{})
-	stranger := cluster.Owner{UID: 4242, User: "mallory"}
-	thief := serve(t, store, "n1", &stranger)
+	thief := serve(t, store, "n1", &cluster.Owner{UID: 4242, User: "mallory"})
 	thief.keepNames(t, "train-aaaaaa", `{}`)
 	for path, want := range map[string]Code{"train-aaaaaa": Forbidden, "none-aaaaaa": NotFound, "../logs": NotFound} {
-		if _, err := thief.do(t.Context(), http.MethodGet, "/v1/node/modules?job="+path, nil); CodeOf(err) != want {
+		if err := thief.call(t.Context(), http.MethodGet, "/v1/node/modules?job="+path, nil, nil); CodeOf(err) != want {
 			t.Errorf("%s: %v, want %s", path, err, want)
 		}
 	}

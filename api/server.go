@@ -43,13 +43,13 @@ const (
 
 // Config is what a Server needs of its agent.
 type Config struct {
-	KV      KV
-	Watch   WatchFunc
-	Node    cluster.NodeID
-	LogDir  string // <LogDir>/<job>/g<%08d>/rank-<r>.log
+	KV     KV
+	Watch  WatchFunc
+	Node   cluster.NodeID
+	LogDir string // <LogDir>/<job>/g<%08d>/rank-<r>.log
 	// ModulesDir has a file for each job, named as it, with the modules that its workers import.
 	ModulesDir string
-	Version string
+	Version    string
 	// Identity is what this node shows to others; nil = it talks to those on this machine only.
 	Identity *trust.Identity
 	// Gossip says what this agent hears of each node: alive, suspect, dead or left. May be nil.
