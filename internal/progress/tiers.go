@@ -40,7 +40,7 @@ func tiers() map[string][]step {
 			{what: "pure packages and the simulator", args: append([]string{"test", "-count=1"}, pure...)},
 			{what: "compile all others with the race detector", args: []string{"build", "-race", "./..."}},
 			{what: "all others, with the race detector", every: []string{"e2e"}, repeats: true, env: race, args: append([]string{
-				"test", "-race", "-count=1", "-timeout", "30m", "-p", "2", "-parallel", "4",
+				"test", "-race", "-count=1", "-timeout", "30m", "-p", "2", "-parallel", "6",
 			}, others...)},
 		},
 		"soak": {
