@@ -40,10 +40,13 @@ published one, with the simulate commands that give the same:
   saxena  Saxena et al. (MASCOTS 2020), Tables III and IV: elastic scaling that
           chooses the batch, against one that keeps it, with drops and queues, and
           production's saxena and flowtime beside them. Its load is not public, and is drawn
+  wei     Wei and Shudo (2020), Table 2: two tasks on 4 devices, and eight on 32,
+          under convergence, which sees their losses, and share, the paper's training
+          without adjustment. The paper's loss curves are not public; those here are stated
 
 --traces is a folder with elasticflow, philly, muri, pollux and profiles below it.
-jahani reads none. They use all cores. On one core pollux takes half a minute,
-jahani 5 minutes, elasticflow 10, hu 27 and muri 30. --quick makes a part of each
+jahani, saxena and wei read none. They use all cores. On one core pollux takes half a minute,
+wei a second, jahani 5 minutes, elasticflow 10, hu 27 and muri 30. --quick makes a part of each
 within a minute.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || !slices.Contains(names, args[0]) {

@@ -18,6 +18,7 @@ import (
 	"github.com/bellows-ml/bellows/lab/batch"
 	"github.com/bellows-ml/bellows/lab/milp"
 	"github.com/bellows-ml/bellows/lab/plot"
+	"github.com/bellows-ml/bellows/lab/rules/wei"
 	"github.com/bellows-ml/bellows/lab/sim"
 	"github.com/bellows-ml/bellows/lab/trace"
 )
@@ -60,6 +61,8 @@ Traces are CSV, gzipped or not:
         starts that cost nothing; its policies are
         ` + strings.Join(batch.RulePolicies("saxena")[:2], ", ") + `,
         ` + strings.Join(batch.RulePolicies("saxena")[2:], ", ") + `; --trace bursts-8h-0.9 draws its load
+  wei  tasks that tell their losses, starts that cost nothing, decisions every second
+        (--interval), 4 devices a node; --trace is one of its own loads, ` + strings.Join(wei.Loads()[:2], ", ") + ` …
 All policies run under all rules; where the rules have one of the same name,
 production/NAME is the other.
 

@@ -45,7 +45,7 @@ const (
 	front = "internal/flags internal/jobspec internal/socketpath internal/ask internal/render internal/follow internal/profile internal/verify internal/service internal/settings internal/dev"
 	// laboratory is all below lab. It uses production's packages; of all others, only
 	// cmd/bellows uses it (CheckLaboratory).
-	laboratory = "lab/trace lab/sim lab/rules/elasticflow lab/rules/muri lab/rules/pollux lab/rules/saxena lab/milp " +
+	laboratory = "lab/trace lab/sim lab/rules/elasticflow lab/rules/muri lab/rules/pollux lab/rules/saxena lab/rules/wei lab/milp " +
 		"lab/plan lab/file lab/batch lab/plot lab/reproduce lab/bench lab/fidelity"
 
 	// below4 is what the two big shells tie together.
@@ -126,11 +126,12 @@ func beyond() []Row {
 		{"lab/rules/muri", "lab/trace lab/sim", Virtual, "another simulator's conventions, for numbers that compare"},
 		{"lab/rules/pollux", "cluster lab/trace lab/sim", Virtual, "another simulator's conventions, for numbers that compare"},
 		{"lab/rules/saxena", "cluster allocator/split lab/trace lab/sim", Virtual, "another simulator's conventions, for numbers that compare"},
+		{"lab/rules/wei", "allocator/goodput lab/trace lab/sim", Virtual, "a published experiment's tasks, for numbers that compare"},
 		{"lab/milp", "cluster allocator allocator/solve allocator/capacity", Shell, "reference models for an outside solver; never part of a decision"},
 		{"lab/file", "internal/fault", Shell, "opens files for readers"},
 		{"lab/plan", "allocator/capacity allocator/goodput internal/fault internal/yamltext lab/trace", Shell, "which nodes to run for a set of jobs, in virtual time"},
 		{"lab/batch", "cluster allocator allocator/policy allocator/solve internal/fault internal/units " +
-			"lab/trace lab/sim lab/rules/elasticflow lab/rules/muri lab/rules/pollux lab/rules/saxena lab/milp lab/file", Shell, "many simulations on all cores"},
+			"lab/trace lab/sim lab/rules/elasticflow lab/rules/muri lab/rules/pollux lab/rules/saxena lab/rules/wei lab/milp lab/file", Shell, "many simulations on all cores"},
 		{"lab/plot", "internal/fault internal/units lab/batch", Shell, "draws the runs of a batch"},
 		{"lab/reproduce", "allocator/capacity lab/milp lab/sim lab/plan lab/file lab/batch", Shell, "published experiments, next to the published figures"},
 		{"lab/bench", "allocator/solve internal/fault lab/milp lab/file", Shell, "parts of Bellows measured by themselves"},

@@ -19,6 +19,7 @@ import (
 	"github.com/bellows-ml/bellows/lab/rules/muri"
 	"github.com/bellows-ml/bellows/lab/rules/pollux"
 	"github.com/bellows-ml/bellows/lab/rules/saxena"
+	"github.com/bellows-ml/bellows/lab/rules/wei"
 	"github.com/bellows-ml/bellows/lab/sim"
 	"github.com/bellows-ml/bellows/lab/trace"
 )
@@ -71,6 +72,18 @@ func ruleSets() map[string]ruleSet {
 			}
 			free(s)
 		}, fill: (*Settings).saxena},
+		"wei": {complete: func(s *Settings, given func(string) bool) {
+			if !given("interval") {
+				s.Interval = time.Second
+			}
+			if !given("devices-per-node") {
+				s.DevicesPerNode = 4
+			}
+			free(s)
+		}, fill: func(_ *Settings, r *Run, _ trace.File) (err error) {
+			r.config.Jobs, r.config.Terms, err = wei.Read(r.Trace)
+			return err
+		}},
 	}
 }
 

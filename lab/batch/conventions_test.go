@@ -28,6 +28,8 @@ func under(rules string, policies ...string) *Settings {
 		s.Profile = "../rules/pollux/testdata"
 	case "saxena":
 		s.Nodes, s.DevicesPerNode = []int{6}, 2
+	case "wei":
+		s.Traces, s.Nodes = []string{"pair-128-implied"}, []int{1}
 	case "hu":
 		s.Traces, s.Nodes = []string{"../rules/muri/testdata/trace.csv"}, []int{8}
 	}

@@ -61,8 +61,8 @@ func (s *Settings) runs(solver *referee) ([]*Run, error) {
 
 // trace reads a trace, or draws it.
 func (s *Settings) trace(name string) (f trace.File, err error) {
-	if s.Rules == "saxena" && strings.HasPrefix(name, saxena.Bursts) {
-		return f, nil // which is drawn for each number of nodes
+	if s.Rules == "saxena" && strings.HasPrefix(name, saxena.Bursts) || s.Rules == "wei" {
+		return f, nil // which the rules make
 	}
 	if f = sim.Synthetic(s.Model.Seed); name != sim.SyntheticName {
 		f, err = file.Read(name, trace.Read)

@@ -50,6 +50,7 @@ type trial struct {
 func experiments() map[string]func(dir string, quick bool) ([]trial, error) {
 	return map[string]func(string, bool) ([]trial, error){
 		"elasticflow": elasticFlowTrials, "hu": huTrials, "muri": muriTrials, "pollux": polluxTrials, "saxena": saxenaTrials,
+		"wei": weiTrials,
 	}
 }
 

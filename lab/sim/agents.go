@@ -421,6 +421,7 @@ func (w *world) reportOf(nodes ...*node) {
 			p.FirstStep, p.FirstAt = j.commit+1, zero.Add(g.first)
 		}
 		reports[n.index].Jobs[j.id] = p
+		w.tellLosses(j)
 	}
 	var ops []record.Op
 	for i, r := range reports {

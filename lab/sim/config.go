@@ -98,6 +98,9 @@ func (c Config) Validate() error {
 	if err := c.Know.check(); err != nil {
 		add("%w", err)
 	}
+	if c.Terms.Losses != nil && !c.Know.all() {
+		add("know %s: losses are told in records that the run then measures anew: use %s", c.Know, KnowAll)
+	}
 	if (c.Policy == nil) == (c.Rules == nil) {
 		add("give a policy or rules, not both and not neither")
 	}

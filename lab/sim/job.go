@@ -150,6 +150,7 @@ type job struct {
 	told       []Told
 	foretold   *Foretold
 	known      record.Speed // that was told of it beforehand
+	losses     goodput.LossMeter
 }
 
 // generation is one world of a job.

@@ -109,6 +109,34 @@ func (w *world) tellNoise(j *job) {
 	}
 }
 
+// tellLosses writes the windows of losses down that the job's ranks have told by now, where there is a new one.
+func (w *world) tellLosses(j *job) {
+	if w.cfg.Terms.Losses == nil {
+		return
+	}
+	t := w.cfg.Terms.Losses(min(1, j.done/j.Work.Seconds()))
+	if newestStep(j.losses) > t.Step { // steps were lost
+		j.losses = j.losses.Next(t.Step)
+	}
+	last := newestStep(j.losses)
+	if j.losses.Fold(t); newestStep(j.losses) == last {
+		return
+	}
+	j.known.Losses = nil
+	for _, l := range j.losses.Windows {
+		j.known.Losses = append(j.known.Losses, record.LossWindow{Step: l.Step, Mean: l.Mean, Told: l.Told})
+	}
+	w.write(record.Put(record.SpeedKey(j.id), j.known))
+}
+
+// newestStep is where the newest window ends.
+func newestStep(m goodput.LossMeter) int64 {
+	if n := len(m.Windows); n > 0 {
+		return m.Windows[n-1].Step
+	}
+	return -1
+}
+
 // newNoise is by how much the noise must have changed, as a log, to be told again.
 const newNoise = 0.03
 

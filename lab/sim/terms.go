@@ -24,6 +24,9 @@ type Terms struct {
 	// change where a part of Stages is done, which are ascending and below 1; nil = none.
 	Worth  func(j Job, at Standing) (gain, noise float64)
 	Stages func(j Job) []float64
+	// Losses is what the ranks of a job have told of their losses, from its first step to where that
+	// part of its work is done; nil = nothing.
+	Losses func(done float64) goodput.Told
 	// Toll is what each arrival and each end costs every job that runs; nil = nothing. A job
 	// that ends before the next of them does not pay it.
 	Toll func(j Job, workers int) time.Duration
@@ -44,6 +47,14 @@ type Standing struct {
 	Done      float64 // part of its work, which Pace does not depend on
 }
 
+// Workers is how many workers it has.
+func (s Standing) Workers() (n int) {
+	for _, each := range s.Placement {
+		n += each
+	}
+	return n
+}
+
 // standing is where a job is with a world.
 func (j *job) standing(placement []int, batch int) Standing {
 	return Standing{Placement: placement, Batch: batch, Done: min(1, j.done/j.Work.Seconds())}
@@ -52,10 +63,7 @@ func (j *job) standing(placement []int, batch int) Standing {
 // pace is how many steps a job makes there. The first error is kept, and ends the run.
 func (w *world) pace(j *job, at Standing) float64 {
 	if w.cfg.Terms.Pace == nil {
-		workers := 0
-		for _, n := range at.Placement {
-			workers += n
-		}
+		workers := at.Workers()
 		speed := j.Speed.On(workers)
 		if len(at.Placement) > goodput.NodesFor(workers, w.cfg.DevicesPerNode) {
 			speed *= 1 - w.cfg.SpanLoss
