@@ -181,7 +181,7 @@ func (j JobView) BatchFor(k int) int {
 // sameBatch is the batch in force, where it may stay; else 0.
 func (j JobView) sameBatch() int {
 	b := j.Present.BatchSize
-	if j.Workers < 1 || b < j.BatchSize.Min || b > j.BatchSize.Max || b%j.Workers != 0 {
+	if j.Workers < 1 || b < j.BatchSize.Min || b > j.BatchSize.Max || !j.BatchSize.Shares(b, j.Workers) {
 		return 0
 	}
 	return b

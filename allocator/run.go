@@ -28,7 +28,7 @@ const boundSlack = 1e-9
 //
 //   - Each job of the input has exactly one decision, and nothing else has.
 //   - Workers is 0 or one of the job's Sizes.
-//   - BatchSize lies in the job's range and is a multiple of Workers; 0 stands for
+//   - BatchSize lies in the job's range, and Workers can share it (cluster.BatchSize.Shares); 0 stands for
 //     that in force where Workers stay, else JobView.BatchFor, which Run fills in.
 //   - The workers fit on the devices: those usable for new work, and those that
 //     jobs which keep their number hold already (a cordoned node keeps what it
@@ -146,8 +146,8 @@ func (c *check) single(j JobView, d Decision) Decision {
 	if d.BatchSize < j.BatchSize.Min || d.BatchSize > j.BatchSize.Max {
 		c.fault("job %q: batch size %d; it may be %d to %d", j.ID, d.BatchSize, j.BatchSize.Min, j.BatchSize.Max)
 	}
-	if d.Workers > 0 && d.BatchSize%d.Workers != 0 {
-		c.fault("job %q: batch size %d is no multiple of its %d workers", j.ID, d.BatchSize, d.Workers)
+	if !j.BatchSize.Shares(d.BatchSize, d.Workers) {
+		c.fault("job %q: batch size %d is not shared by its %d workers", j.ID, d.BatchSize, d.Workers)
 	}
 	return d
 }

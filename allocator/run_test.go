@@ -100,7 +100,7 @@ func TestRunRefuses(t *testing.T) {
 		"negative":             {allocator.Input{Nodes: []cluster.Node{a}, Jobs: two}, decide(-1, 0), `job "x": -1 workers`},
 		"batch above":          {allocator.Input{Nodes: []cluster.Node{a}, Jobs: two[:1]}, say(allocator.Decision{Job: "x", Workers: 1, BatchSize: 129}), "batch size 129; it may be 32 to 128"},
 		"batch below":          {allocator.Input{Nodes: []cluster.Node{a}, Jobs: two[:1]}, say(allocator.Decision{Job: "x", Workers: 1, BatchSize: -1}), "batch size -1"},
-		"batch indivisible":    {allocator.Input{Nodes: []cluster.Node{a}, Jobs: two[:1]}, say(allocator.Decision{Job: "x", Workers: 4, BatchSize: 42}), "batch size 42 is no multiple of its 4 workers"},
+		"batch indivisible":    {allocator.Input{Nodes: []cluster.Node{a}, Jobs: two[:1]}, say(allocator.Decision{Job: "x", Workers: 4, BatchSize: 42}), "batch size 42 is not shared by its 4 workers"},
 		"too many":             {allocator.Input{Nodes: []cluster.Node{a}, Jobs: two}, decide(4, 1), "5 workers beside those that stay where they are; only 4 devices"},
 		"no nodes":             {allocator.Input{Jobs: two}, decide(1, 0), "have 0 usable devices"},
 		"sick device":          {allocator.Input{Nodes: []cluster.Node{sick}, Jobs: two}, decide(2, 2), "only 3 devices"},
@@ -190,5 +190,17 @@ func TestRunFillsInABatchThatTheWorkersCanShare(t *testing.T) {
 	out, err := allocator.Run(decide(6), allocator.Input{Nodes: []cluster.Node{node("a", 8)}, Jobs: []allocator.JobView{j}})
 	if err != nil || out.Decisions[0].BatchSize != 36 {
 		t.Errorf("%+v, %v; want a batch of 36 on 6 workers", out.Decisions, err)
+	}
+	j.BatchSize.Uneven = true
+	out, err = allocator.Run(decide(6), allocator.Input{Nodes: []cluster.Node{node("a", 8)}, Jobs: []allocator.JobView{j}})
+	if err != nil || out.Decisions[0].BatchSize != 32 {
+		t.Errorf("%+v, %v; want a batch of 32 on 6 workers with uneven shares", out.Decisions, err)
+	}
+	// What runs so stays.
+	j = on(j, node("a", 8), 0, 1, 2)
+	j.Present.BatchSize = 41
+	out, err = allocator.Run(decide(3), allocator.Input{Nodes: []cluster.Node{node("a", 8)}, Jobs: []allocator.JobView{j}})
+	if err != nil || out.Decisions[0].BatchSize != 41 {
+		t.Errorf("%+v, %v; want that the batch of 41 stays on 3 workers", out.Decisions, err)
 	}
 }

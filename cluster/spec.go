@@ -19,6 +19,9 @@ type Owner struct {
 type BatchSize struct {
 	Min int `json:"min"`
 	Max int `json:"max"`
+	// Uneven: workers' shares of it may differ by one sample. Without, a world has a batch that
+	// its workers share equally.
+	Uneven bool `json:"uneven,omitempty"`
 }
 
 // Spec is what was submitted: immutable once the job is admitted.
@@ -125,7 +128,7 @@ func (s Spec) WithDefaults() Spec {
 }
 
 // WorldSizes returns the world sizes that the job may have, ascending: its Sizes,
-// or else the powers of two that divide its smallest batch, in [MinWorkers, MaxWorkers].
+// or else the powers of two that share its smallest batch, in [MinWorkers, MaxWorkers].
 func (s Spec) WorldSizes() []int {
 	if len(s.Sizes) > 0 {
 		return slices.DeleteFunc(slices.Clone(s.Sizes), func(k int) bool {
@@ -134,7 +137,7 @@ func (s Spec) WorldSizes() []int {
 	}
 	var sizes []int
 	for k := 1; k <= s.MaxWorkers && k <= MaxWorldSize; k *= 2 {
-		if k >= s.MinWorkers && s.BatchSize.Min%k == 0 {
+		if k >= s.MinWorkers && (s.BatchSize.Min%k == 0 || s.BatchSize.Shares(s.BatchSize.Min, k)) {
 			sizes = append(sizes, k)
 		}
 	}
@@ -153,9 +156,20 @@ func (s Spec) LargestText(devices int) string {
 	return fmt.Sprintf("the largest world that fits is of %d", sizes[len(sizes)-1])
 }
 
-// On returns the smallest batch in the range that k workers can share equally, 0 if there is none.
+// Shares reports whether k workers can share a batch: equally, or if it may be uneven, so that each has a sample.
+func (b BatchSize) Shares(batch, k int) bool {
+	return k >= 1 && batch >= k && (b.Uneven || batch%k == 0)
+}
+
+// On returns the smallest batch in the range that k workers can share, 0 if there is none.
 func (b BatchSize) On(k int) int {
 	if k < 1 || b.Min < 1 {
+		return 0
+	}
+	if b.Uneven {
+		if least := max(b.Min, k); least <= b.Max {
+			return least
+		}
 		return 0
 	}
 	if up := (b.Min-1)/k*k + k; up <= b.Max {

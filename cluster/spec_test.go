@@ -69,7 +69,7 @@ func TestBaseSteps(t *testing.T) {
 
 func TestListedWorldSizes(t *testing.T) {
 	s := good()
-	s.Sizes, s.MinWorkers, s.MaxWorkers, s.BatchSize = []int{3, 6, 12, 24}, 0, 0, BatchSize{256, 270}
+	s.Sizes, s.MinWorkers, s.MaxWorkers, s.BatchSize = []int{3, 6, 12, 24}, 0, 0, BatchSize{Min: 256, Max: 270}
 	s = s.WithDefaults()
 	if err := s.Validate(); err != nil || s.MinWorkers != 3 || s.MaxWorkers != 24 || !slices.Equal(s.WorldSizes(), s.Sizes) {
 		t.Errorf("%v of %d to %d, %v", s.WorldSizes(), s.MinWorkers, s.MaxWorkers, err)
@@ -84,12 +84,12 @@ func TestListedWorldSizes(t *testing.T) {
 		batch BatchSize
 		want  string
 	}{
-		{[]int{6, 3}, BatchSize{24, 24}, "world sizes 6,3: write each once, the smaller first"},
-		{[]int{3, 3}, BatchSize{24, 24}, "write each once"},
-		{[]int{0, 3}, BatchSize{24, 24}, "world sizes 0,3: 0: use 1 to 65536"},
-		{[]int{3, 5}, BatchSize{24, 24}, "batch size 24: 5 workers (world sizes 3,5) cannot share it equally: use a multiple, or a range such as 24:28"},
-		{[]int{25}, BatchSize{20, 24}, "batch size 20:24: no number in it is a multiple of 25"},
-		{make([]int, MaxSizes+1), BatchSize{24, 24}, "world sizes: 257 are listed, at most 256"},
+		{[]int{6, 3}, BatchSize{Min: 24, Max: 24}, "world sizes 6,3: write each once, the smaller first"},
+		{[]int{3, 3}, BatchSize{Min: 24, Max: 24}, "write each once"},
+		{[]int{0, 3}, BatchSize{Min: 24, Max: 24}, "world sizes 0,3: 0: use 1 to 65536"},
+		{[]int{3, 5}, BatchSize{Min: 24, Max: 24}, "batch size 24: 5 workers (world sizes 3,5) cannot share it equally: use a multiple, or a range such as 24:28"},
+		{[]int{25}, BatchSize{Min: 20, Max: 24}, "batch size 20:24: no number in it is a multiple of 25"},
+		{make([]int, MaxSizes+1), BatchSize{Min: 24, Max: 24}, "world sizes: 257 are listed, at most 256"},
 	} {
 		s = good()
 		s.Sizes, s.MinWorkers, s.MaxWorkers, s.BatchSize = c.sizes, 1, 64, c.batch
@@ -104,6 +104,44 @@ func TestListedWorldSizes(t *testing.T) {
 	}
 }
 
+// A batch of which shares may differ by one sample: any number of workers that have one each may share it.
+func TestUnevenBatch(t *testing.T) {
+	s := good()
+	s.Sizes, s.MaxWorkers, s.BatchSize = []int{1, 2, 3, 4}, 4, BatchSize{Min: 512, Max: 512}
+	if err := s.Validate(); err == nil || !strings.Contains(err.Error(), "3 workers (world sizes 1,2,3,4) cannot share it equally") || !strings.Contains(err.Error(), "or allow uneven shares (uneven batch)") {
+		t.Errorf("without uneven shares: %v", err)
+	}
+	s.BatchSize.Uneven = true
+	if err := s.Validate(); err != nil || !slices.Equal(s.WorldSizes(), s.Sizes) || s.MicroBatch() != 128 {
+		t.Errorf("%v, sizes %v, a device takes %d at once", err, s.WorldSizes(), s.MicroBatch())
+	}
+	s.Sizes, s.Training.MicroBatch = []int{1, 3}, 100
+	if err := s.Validate(); err != nil {
+		t.Errorf("a micro-batch that does not divide shares which differ: %v", err)
+	}
+	if s.Training.MicroBatch = 0; s.MicroBatch() != 171 {
+		t.Errorf("a device takes %d at once, want the largest share", s.MicroBatch())
+	}
+	s.Sizes = nil
+	if s.BatchSize.Min, s.BatchSize.Max = 7, 7; !slices.Equal(s.WorldSizes(), []int{1, 2, 4}) {
+		t.Errorf("powers of two that share 7 samples: %v", s.WorldSizes())
+	}
+	s.Sizes, s.MaxWorkers = []int{8}, 8
+	if err := s.Validate(); err == nil || strings.Contains(err.Error(), "uneven") {
+		t.Errorf("8 workers on 7 samples: %v", err)
+	}
+	even, uneven, ranges := BatchSize{Min: 7, Max: 7}, BatchSize{Min: 7, Max: 7, Uneven: true}, BatchSize{Min: 7, Max: 20, Uneven: true}
+	for _, c := range []struct {
+		batch        BatchSize
+		workers, on  int
+		sharesTwelve bool
+	}{{even, 7, 7, false}, {even, 3, 0, true}, {uneven, 3, 7, true}, {uneven, 7, 7, true}, {uneven, 8, 0, true}, {ranges, 8, 8, true}, {ranges, 13, 13, false}, {ranges, 21, 0, false}, {ranges, 0, 0, false}} {
+		if got := c.batch.On(c.workers); got != c.on || c.batch.Shares(12, c.workers) != c.sharesTwelve {
+			t.Errorf("%+v on %d workers: %d, and 12 are shared: %t", c.batch, c.workers, got, c.batch.Shares(12, c.workers))
+		}
+	}
+}
+
 func TestValidateNamesFieldValueAndRemedy(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -114,8 +152,8 @@ func TestValidateNamesFieldValueAndRemedy(t *testing.T) {
 		{"negative", func(s *Spec) { s.MinWorkers = -1 }, "min workers -1: use 1 to"},
 		{"huge", func(s *Spec) { s.MaxWorkers = 1 << 31 }, "max workers 2147483648: use 1 to"},
 		{"no power of two", func(s *Spec) { s.MinWorkers, s.MaxWorkers = 3, 3 }, "no power of two"},
-		{"indivisible batch", func(s *Spec) { s.MinWorkers = 2; s.BatchSize = BatchSize{7, 7} }, "use a multiple of 2"},
-		{"batch order", func(s *Spec) { s.BatchSize = BatchSize{64, 32} }, "batch size 64:32"},
+		{"indivisible batch", func(s *Spec) { s.MinWorkers = 2; s.BatchSize = BatchSize{Min: 7, Max: 7} }, "use a multiple of 2"},
+		{"batch order", func(s *Spec) { s.BatchSize = BatchSize{Min: 64, Max: 32} }, "batch size 64:32"},
 		{"no command", func(s *Spec) { s.Command = nil }, "command is empty"},
 		{"relative dir", func(s *Spec) { s.CheckpointDir = "ckpt" }, `checkpoint dir "ckpt"`},
 		{"dots in dir", func(s *Spec) { s.Workdir = "/a/../b" }, `workdir "/a/../b"`},

@@ -44,8 +44,8 @@ func (s Spec) MicroBatch() int {
 	return s.share(sizes[len(sizes)-1])
 }
 
-// share is how many samples each of k workers takes in a step.
-func (s Spec) share(k int) int { return max(1, s.BatchSize.On(k)/k) }
+// share is how many samples each of k workers takes in a step, at most.
+func (s Spec) share(k int) int { return max(1, (s.BatchSize.On(k)+k-1)/k) }
 
 func (s Spec) validateTraining(add func(string, ...any)) {
 	t := s.Training
@@ -79,7 +79,7 @@ func (s Spec) validateMicroBatch(add func(string, ...any), sizes []int) {
 		return
 	}
 	for _, k := range sizes {
-		if share := s.share(k); !even(share, m) {
+		if share := s.share(k); !s.BatchSize.Uneven && !even(share, m) {
 			add("micro batch %d does not divide %d, a worker's share of batch size %d in a world of %d: use %d, or leave it out",
 				m, share, s.BatchSize.On(k), k, s.fits(m, sizes))
 			return

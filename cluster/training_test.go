@@ -11,12 +11,12 @@ func TestMicroBatchFollowsFromTheLargestWorld(t *testing.T) {
 		spec Spec
 		want int
 	}{
-		{"as given", Spec{MinWorkers: 1, MaxWorkers: 8, BatchSize: BatchSize{256, 256}, Training: Training{MicroBatch: 4}}, 4},
-		{"a share of the largest world", Spec{MinWorkers: 1, MaxWorkers: 8, BatchSize: BatchSize{256, 256}}, 32},
-		{"the largest that is allowed", Spec{MinWorkers: 1, MaxWorkers: 12, BatchSize: BatchSize{256, 256}}, 32},
-		{"listed sizes, a batch that ranges", Spec{MinWorkers: 3, MaxWorkers: 12, Sizes: []int{3, 6, 12}, BatchSize: BatchSize{256, 300}}, 22},
-		{"a batch that does not divide by more", Spec{MinWorkers: 1, MaxWorkers: 8, BatchSize: BatchSize{6, 6}}, 3},
-		{"no world at all", Spec{MinWorkers: 8, MaxWorkers: 4, BatchSize: BatchSize{6, 6}}, 6},
+		{"as given", Spec{MinWorkers: 1, MaxWorkers: 8, BatchSize: BatchSize{Min: 256, Max: 256}, Training: Training{MicroBatch: 4}}, 4},
+		{"a share of the largest world", Spec{MinWorkers: 1, MaxWorkers: 8, BatchSize: BatchSize{Min: 256, Max: 256}}, 32},
+		{"the largest that is allowed", Spec{MinWorkers: 1, MaxWorkers: 12, BatchSize: BatchSize{Min: 256, Max: 256}}, 32},
+		{"listed sizes, a batch that ranges", Spec{MinWorkers: 3, MaxWorkers: 12, Sizes: []int{3, 6, 12}, BatchSize: BatchSize{Min: 256, Max: 300}}, 22},
+		{"a batch that does not divide by more", Spec{MinWorkers: 1, MaxWorkers: 8, BatchSize: BatchSize{Min: 6, Max: 6}}, 3},
+		{"no world at all", Spec{MinWorkers: 8, MaxWorkers: 4, BatchSize: BatchSize{Min: 6, Max: 6}}, 6},
 		{"nothing", Spec{}, 1},
 	} {
 		if got := c.spec.MicroBatch(); got != c.want {
@@ -53,17 +53,17 @@ func TestValidateTraining(t *testing.T) {
 		{
 			"divides some shares only",
 			Training{MicroBatch: 86},
-			func(s *Spec) { s.Sizes, s.MaxWorkers, s.BatchSize = []int{1, 3, 6}, 6, BatchSize{256, 260} },
+			func(s *Spec) { s.Sizes, s.MaxWorkers, s.BatchSize = []int{1, 3, 6}, 6, BatchSize{Min: 256, Max: 260} },
 			"micro batch 86 does not divide 256, a worker's share of batch size 256 in a world of 1: use 1, or leave it out",
 		},
-		{"huge", Training{MicroBatch: 1<<40 - 1}, func(s *Spec) { s.BatchSize = BatchSize{1 << 40, 1 << 40} }, "use 1, or leave it out"},
+		{"huge", Training{MicroBatch: 1<<40 - 1}, func(s *Spec) { s.BatchSize = BatchSize{Min: 1 << 40, Max: 1 << 40} }, "use 1, or leave it out"},
 		{"no power of two", Training{LogicalWorkers: 6}, nil, "logical workers 6: use a power of two, such as 8, or leave it out"},
 		{"negative", Training{LogicalWorkers: -8}, nil, "logical workers -8: use a power of two"},
 		{"fewer than workers", Training{LogicalWorkers: 4}, nil, "logical workers 4: the job may have 8 workers, each of which needs one: use 8 or more, or lower max workers"},
 		{
 			"worlds of three",
 			Training{LogicalWorkers: 8},
-			func(s *Spec) { s.Sizes, s.BatchSize = []int{1, 3}, BatchSize{48, 48} },
+			func(s *Spec) { s.Sizes, s.BatchSize = []int{1, 3}, BatchSize{Min: 48, Max: 48} },
 			"logical workers 8: worlds of 3 workers cannot share them equally: list powers of two only in world sizes",
 		},
 		{
@@ -84,7 +84,7 @@ func TestValidateTraining(t *testing.T) {
 		{"negative warm-up", Training{LRRule: "sqrt", LRWarmup: -5}, nil, "lr warmup -5: use a number of steps from 1"},
 	} {
 		s := good()
-		s.MinWorkers, s.MaxWorkers, s.BatchSize, s.Training = 1, 8, BatchSize{256, 256}, c.given
+		s.MinWorkers, s.MaxWorkers, s.BatchSize, s.Training = 1, 8, BatchSize{Min: 256, Max: 256}, c.given
 		if c.change != nil {
 			c.change(&s)
 		}

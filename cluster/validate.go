@@ -202,7 +202,7 @@ func (s Spec) validateSizes(add func(string, ...any)) {
 	} else if powersOfTwo := (Spec{MinWorkers: s.MinWorkers, MaxWorkers: s.MaxWorkers}).WorldSizes(); len(powersOfTwo) == 0 {
 		add("min workers %d, max workers %d: no power of two lies between them; worlds have 1, 2, 4, 8, … workers", s.MinWorkers, s.MaxWorkers)
 	} else if len(s.WorldSizes()) == 0 {
-		add("batch size %d is divided by none of the allowed worker counts %s: use a multiple of %d", s.BatchSize.Min, list(powersOfTwo), powersOfTwo[0])
+		add("batch size %d is divided by none of the allowed worker counts %s: use a multiple of %d%s", s.BatchSize.Min, list(powersOfTwo), powersOfTwo[0], s.orUneven(powersOfTwo[0]))
 	}
 }
 
@@ -228,12 +228,20 @@ func (s Spec) validateList(add func(string, ...any)) {
 		case k < s.MinWorkers || k > s.MaxWorkers:
 			add(field+"%d is not between min workers %d and max workers %d: leave those two out", list(s.Sizes), k, s.MinWorkers, s.MaxWorkers)
 		case s.BatchSize.On(k) == 0 && s.BatchSize.Min == s.BatchSize.Max:
-			add("batch size %d: %d workers (world sizes %s) cannot share it equally: use a multiple, or a range such as %d:%d",
-				s.BatchSize.Min, k, list(s.Sizes), s.BatchSize.Min, s.BatchSize.Min+k-1)
+			add("batch size %d: %d workers (world sizes %s) cannot share it equally: use a multiple, or a range such as %d:%d%s",
+				s.BatchSize.Min, k, list(s.Sizes), s.BatchSize.Min, s.BatchSize.Min+k-1, s.orUneven(k))
 		case s.BatchSize.On(k) == 0:
-			add("batch size %d:%d: no number in it is a multiple of %d (world sizes %s): widen it", s.BatchSize.Min, s.BatchSize.Max, k, list(s.Sizes))
+			add("batch size %d:%d: no number in it is a multiple of %d (world sizes %s): widen it%s", s.BatchSize.Min, s.BatchSize.Max, k, list(s.Sizes), s.orUneven(k))
 		}
 	}
+}
+
+// orUneven adds to an error that shares which differ by one sample would do, where k workers have one each.
+func (s Spec) orUneven(k int) string {
+	if s.BatchSize.Uneven || s.BatchSize.Max < k {
+		return ""
+	}
+	return ", or allow uneven shares (uneven batch), which the script has to weigh"
 }
 
 // list writes values as flags take them.

@@ -1,8 +1,11 @@
 package e2e
 
 import (
+	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -56,10 +59,15 @@ func TestSaxenaUsesABatchRange(t *testing.T) {
 	}
 }
 
-// telling tells a loss that falls, and stays where it is once a file FLAT is there.
-const telling = `import bellows, math, os, time
+// telling tells a loss that falls, and stays where it is once a file FLAT is there. Each rank writes down which
+// samples of its first step it takes.
+const telling = `import bellows, json, math, os, time
 last = bellows.resume()
 step = 0 if last is None else last.step
+taken = "%s.%d-of-%d" % (FLAT, bellows.rank(), bellows.world_size())
+with open(taken + ".new", "w") as f:
+    json.dump([step] + bellows.indices(step, 1 << 20), f)
+os.replace(taken + ".new", taken)
 def write(path):
     with open(path + "/state", "w") as f:
         f.write(str(step))
@@ -73,9 +81,39 @@ bellows.save(step, write)
 func (s *scripts) telling(name string) job {
 	flat := filepath.Join(s.dir, name+".flat")
 	return job{
-		"name": name, "world-sizes": []int{1, 2, 3, 4}, "batch-size": 12, "workdir": s.dir, "checkpoint-dir": s.dir + "/ckpt",
+		"name": name, "world-sizes": []int{1, 2, 3, 4}, "batch-size": 512, "uneven-batch": true, "workdir": s.dir, "checkpoint-dir": s.dir + "/ckpt",
 		"command": []string{python, s.script(name+".py", "FLAT = "+quoted(flat)+"\n"+telling)},
 	}
+}
+
+// sharesOf is how many samples each rank of a world of the size took in its first step; none of them two did.
+func (f *fleet) sharesOf(name string, size int) (shares []int) {
+	f.t.Helper()
+	seen, step := map[int]bool{}, -1
+	for rank := range size {
+		path := filepath.Join(f.dir, fmt.Sprintf("%s.flat.%d-of-%d", name, rank, size))
+		f.await("the first step of "+path, func(*record.Mirror) bool {
+			_, err := os.Stat(path)
+			return err == nil
+		})
+		text, err := os.ReadFile(path)
+		var told []int
+		if err == nil {
+			err = json.Unmarshal(text, &told)
+		}
+		if err != nil || len(told) < 2 || rank > 0 && told[0] != step {
+			f.t.Fatalf("rank %d of %s: %v, %.60s", rank, name, err, text)
+		}
+		step = told[0]
+		for _, i := range told[1:] {
+			if seen[i] {
+				f.t.Errorf("sample %d is taken by two ranks", i)
+			}
+			seen[i] = true
+		}
+		shares = append(shares, len(told)-1)
+	}
+	return shares
 }
 
 func quoted(path string) string { return "'" + strings.ReplaceAll(path, "'", `\'`) + "'" }
@@ -91,6 +129,10 @@ func TestLossesMoveWorkers(t *testing.T) {
 	young := f.submit(f.telling("young"))
 	f.awaitRunning(old, 3, 0)
 	f.awaitRunning(young, 1, 0)
+	shares := f.sharesOf("old", 3)
+	if slices.Sort(shares); !slices.Equal(shares, []int{170, 171, 171}) {
+		t.Errorf("three workers take %v of 512 samples", shares)
+	}
 	if err := os.WriteFile(filepath.Join(f.dir, "old.flat"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}

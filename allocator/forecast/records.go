@@ -62,3 +62,11 @@ func HistoryOf(kinds map[uint32]map[string]record.Versioned[record.JobKind]) goo
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// LossesOf are the windows of losses that a job's record has.
+func LossesOf(recorded []record.LossWindow) (out []goodput.LossWindow) {
+	for _, w := range recorded {
+		out = append(out, goodput.LossWindow{Step: w.Step, Mean: w.Mean, Told: w.Told})
+	}
+	return out
+}

@@ -57,7 +57,7 @@ func (convergence) Allocate(in allocator.Input) allocator.Output {
 		var options split.Job
 		for _, k := range d.jobs[i].Sizes {
 			if len(options) == 0 || k <= d.devices.UsableFor(d.jobs[i]) {
-				options = append(options, split.Option{Devices: k, Value: worth[i] * speedAt(d.jobs[i], k)})
+				options = append(options, split.Option{Devices: k, Value: worth[i] * perProcessSpeed(d.jobs[i], k)})
 			}
 		}
 		p, devices = append(p, options), devices+d.counts[i]
@@ -135,14 +135,27 @@ func byAge(all []allocator.JobView, jobs []int) (gaining, flat []int) {
 // less of it than one step of any other job.
 const flatWorth = 1e-6
 
+// perProcessSpeed is how fast a job gets on with k workers. Where its batch ranges and it is not known what
+// a larger one is worth, samples count, as the batch grows with the processes.
+func perProcessSpeed(j allocator.JobView, k int) float64 {
+	if j.Batches == nil {
+		return fastestAt(j, k)
+	}
+	return speedAt(j, k)
+}
+
 // perProcess is the batch of k workers that leaves each as many samples as the smallest
-// world's workers have of the smallest batch; no more than the largest, in whole samples. 0 = the only batch.
+// world's workers have of the smallest batch; no more than the largest, shared equally unless
+// its owner allows uneven shares. 0 = the only batch.
 func perProcess(j allocator.JobView, k int) int {
 	if j.BatchSize.Max <= j.BatchSize.Min {
 		return 0
 	}
 	each := j.BatchSize.On(j.Sizes[0]) / j.Sizes[0]
-	batch := min(each*k, j.BatchSize.Max/k*k)
+	batch := min(each*k, j.BatchSize.Max)
+	if !j.BatchSize.Shares(batch, k) {
+		batch -= batch % k
+	}
 	if batch < j.BatchSize.Min {
 		return 0
 	}

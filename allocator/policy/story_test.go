@@ -29,7 +29,7 @@ var update = flag.Bool("update", false, "rewrite the expected lines of the stori
 //	cordon NAME, lose NAME     a node gets no new work, or is gone
 //	job NAME [sizes=1..8] [workers=2] [trained=5m] [remaining=1h] [priority=1]
 //	         [deadline=3h] [exclude=n1,n2] [speeds=1,1.6] [starts=5s,60s] [samples=1,1.9 [slow=0.6]] [pinned]
-//	         [fall=0.1] [flat=its_loss_rises] [range=128..512]      a job, submitted a second after the last one
+//	         [fall=0.1] [flat=its_loss_rises] [range=128..512 [uneven]]      a job, submitted a second after the last one
 //	pin NAME, unpin NAME, end NAME
 //	advance 5m                 time passes; what runs is trained
 //	decide, decide between     the policy is asked, and its answer put in force
@@ -232,7 +232,9 @@ func (s *story) job(f []string) {
 		case "range": // of its batch, from its smallest
 			var least, most int
 			_, err = fmt.Sscanf(value, "%d..%d", &least, &most)
-			j.BatchSize = cluster.BatchSize{Min: least, Max: most}
+			j.BatchSize.Min, j.BatchSize.Max = least, most
+		case "uneven": // shares of its batch may be
+			j.BatchSize.Uneven = true
 		case "slow": // what it does in samples with the batch that it has
 			j.Fastest.Staying, err = strconv.ParseFloat(value, 64)
 		case "pinned":

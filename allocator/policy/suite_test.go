@@ -61,6 +61,9 @@ func randomJob(r *rand.Rand, i int, nodes []cluster.Node, plain bool) allocator.
 			j.Sizes[n] = 3*j.Sizes[n] - n%2
 		}
 	}
+	if i%5 == 4 {
+		j.BatchSize.Uneven = true
+	}
 	if r.IntN(3) > 0 {
 		j.Work = allocator.Left(time.Duration(1+r.IntN(40000)) * time.Second)
 	}

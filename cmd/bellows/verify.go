@@ -58,6 +58,7 @@ Exit status: 0 if the class was reached, 1 if it was not or the script failed.`,
 	f.IntVar(&o.Nodes, "nodes", 1, "tell the workers of each world that they are on this many nodes, as many on each")
 	f.IntVar(&o.StepsEach, "steps-each", 4, "steps that each of them trains")
 	f.IntVar(&o.BatchSize, "batch-size", cluster.DefaultBatchSize, "samples a step over all workers")
+	f.BoolVar(&o.Uneven, "uneven-batch", false, "the workers' shares of the batch may differ by one sample")
 	f.IntVar(&o.MicroBatch, "micro-batch", 0, "samples that a device takes at once (default: its share in the largest world)")
 	f.IntVar(&o.LogicalWorkers, "logical-workers", 0, "parts that each step is cut into whatever the number of workers; a power of two (default: one for each worker)")
 	f.StringVar(&tolerance, "tolerance", string(verify.Statistical), "how equal the trainings have to be: bitwise, 1e-6 or statistical")

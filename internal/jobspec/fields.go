@@ -63,7 +63,16 @@ var fields = []field{
 	},
 	{
 		"batch-size", "batch size", "samples a step over all workers, smallest[:largest]",
-		read(fmt.Sprint(cluster.DefaultBatchSize), func(d *draft, text string) (err error) { d.spec.BatchSize, err = batchSize(text); return err }), "",
+		read(fmt.Sprint(cluster.DefaultBatchSize), func(d *draft, text string) (err error) {
+			uneven := d.spec.BatchSize.Uneven
+			d.spec.BatchSize, err = batchSize(text)
+			d.spec.BatchSize.Uneven = uneven
+			return err
+		}), "",
+	},
+	{
+		"uneven-batch", "uneven batch", "the workers' shares of the batch may differ by one sample, for numbers of workers that do not divide it; the script has to weigh them",
+		truth(func(d *draft) *bool { return &d.spec.BatchSize.Uneven }), "",
 	},
 	{
 		"micro-batch", "micro batch", "samples that a device takes at once, accumulating its share (default: its share in the largest world)",

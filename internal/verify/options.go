@@ -40,8 +40,9 @@ type Options struct {
 	Nodes          int   // that a world's workers are told to be on, as many on each; a smaller world is on as many as it has workers
 	StepsEach      int   // steps that each world trains
 	BatchSize      int
-	MicroBatch     int // 0: the share of a device in the largest world
-	LogicalWorkers int // 0: as many as there are workers
+	Uneven         bool // shares of the batch may differ by one sample
+	MicroBatch     int  // 0: the share of a device in the largest world
+	LogicalWorkers int  // 0: as many as there are workers
 	Tolerance      Class
 	GPUs           bool          // the script sees this machine's; else none
 	Limit          time.Duration // for one world
@@ -64,11 +65,14 @@ func (o *Options) Check() error {
 		switch {
 		case k < 1 || k > maxSize:
 			return fault.Usage("--sizes %d: use numbers of workers from 1 to %d: each is a process of this machine", k, maxSize)
-		case o.BatchSize%k != 0:
-			return fault.Usage("--sizes %d: a batch of %d samples is not shared evenly by so many workers: set --batch-size to a multiple", k, o.BatchSize)
+		case o.BatchSize%k != 0 && !o.Uneven:
+			return fault.Usage("--sizes %d: a batch of %d samples is not shared evenly by so many workers: set --batch-size to a multiple, "+
+				"or add --uneven-batch if the script weighs its shares", k, o.BatchSize)
+		case o.BatchSize < k:
+			return fault.Usage("--sizes %d: a batch of %d samples leaves a worker without any: use a larger --batch-size", k, o.BatchSize)
 		case o.LogicalWorkers > 0 && o.LogicalWorkers%k != 0:
 			return fault.Usage("--sizes %d: %d logical workers are not shared evenly by so many workers: set --logical-workers to a multiple", k, o.LogicalWorkers)
-		case o.MicroBatch > 0 && o.MicroBatch < o.BatchSize/k && o.BatchSize/k%o.MicroBatch != 0:
+		case o.MicroBatch > 0 && !o.Uneven && o.MicroBatch < o.BatchSize/k && o.BatchSize/k%o.MicroBatch != 0:
 			return fault.Usage("--micro-batch %d: it does not divide %d, the share of each of %s: use a number that divides each share, or leave it out",
 				o.MicroBatch, o.BatchSize/k, units.Count(k, "worker"))
 		case k > o.Nodes && k%o.Nodes != 0:
@@ -93,7 +97,7 @@ func (o *Options) Check() error {
 		return fault.Usage("--limit %s: use a time above zero such as 10m", o.Limit)
 	}
 	if o.MicroBatch == 0 {
-		o.MicroBatch = o.BatchSize / largest
+		o.MicroBatch = (o.BatchSize + largest - 1) / largest
 	}
 	return nil
 }
