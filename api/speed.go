@@ -32,7 +32,7 @@ func jobSpeed(m *record.Mirror, v *record.JobView, status JobStatus, mine bool) 
 	world := v.Generation(state.Generation).Plan.Value.World
 	points := forecast.Job{
 		Sizes: sizes[:min(len(sizes), record.MaxCurve)], Batch: cmp.Or(world.BatchSize, spec.BatchSize.Min), PerNode: perNode(m),
-		Range: forecast.Range{Most: spec.BatchSize.Max, Micro: spec.MicroBatch(), Noise: cmp.Or(learnt.NoiseScale, kind.NoiseScale)},
+		Range: forecast.Range{Most: v.Batch().Max, Micro: spec.MicroBatch(), Noise: cmp.Or(learnt.NoiseScale, kind.NoiseScale)},
 		In:    forecast.World{Workers: status.Workers, Nodes: len(world.Members), Batch: world.BatchSize},
 	}
 	if points.Range.Noise > 0 { // what steps are worth is counted in those of the smallest
@@ -61,6 +61,9 @@ func jobSpeed(m *record.Mirror, v *record.JobView, status JobStatus, mine bool) 
 	}
 	if g := learnt.Goodput(); g > 0 {
 		s.Goodput = &g
+	}
+	if l, ok := goodput.LossOf(forecast.LossesOf(learnt.Losses)); ok {
+		s.LossTrend = &LossTrend{Fall: l.Fall, Flat: l.Flat}
 	}
 	if !state.Phase.Terminal() {
 		now := standing{generation: state.Generation, workers: status.Workers, since: state.Since, starts: s.Starts, Progress: status.Progress}

@@ -58,6 +58,7 @@ func curve() record.Speed {
 		Points:     []record.SpeedPoint{{Workers: 2, Nodes: 2, Batch: 64, StepsPerSecond: 2, Low: 1.9, High: 2.1, Windows: 7, Generation: 2}},
 		Starts:     []record.StartPoint{{Generation: 2, Workers: 2, Seconds: 4.5}},
 		Curve:      []record.CurvePoint{{Workers: 1, StepsPerSecond: 1.25}, {Workers: 2, StepsPerSecond: 2, Measured: true}},
+		Losses:     []record.LossWindow{{Step: 100, Mean: 2, Told: 9}, {Step: 200, Mean: 1.5, Told: 9}, {Step: 300, Mean: 1, Told: 9}},
 		Prediction: &record.Prediction{RemainingS: 100, End: noon.Add(100 * time.Second), Low: noon.Add(90 * time.Second), High: noon.Add(120 * time.Second)},
 	}
 }
@@ -74,6 +75,9 @@ func TestWhatTheLeaderHasLearntIsTold(t *testing.T) {
 	if one, two := s.Speeds[0], s.Speeds[1]; one.Measured || one.Workers != 1 || !(1 < one.StepsPerSecond && one.StepsPerSecond < 2) || one.High/one.Low < two.High/two.Low ||
 		!two.Measured || two.Workers != 2 || math.Abs(two.StepsPerSecond-2) > 0.01 || two.Low >= 2 || two.High <= 2 {
 		t.Errorf("2 is measured with 2 workers, and less with one predicted, less surely: %+v", s.Speeds)
+	}
+	if l := s.LossTrend; l == nil || l.Flat != "" || math.Abs(l.Fall-0.5) > 1e-9 {
+		t.Errorf("loss %+v, want one that falls by half of its fall", l)
 	}
 	if s.Goodput == nil || *s.Goodput != 0.8 || s.SpeedProblem != "its ranks disagree" || len(s.Starts) != 1 || s.Starts[0].Seconds != 4.5 {
 		t.Errorf("goodput %v, problem %q, starts %+v", s.Goodput, s.SpeedProblem, s.Starts)

@@ -36,7 +36,7 @@ func jobStatus(m *record.Mirror, v *record.JobView, who cluster.Owner, about []c
 	if why := v.Unreadable(); why != "" {
 		s.Phase, s.Ended, s.Reason = cmp.Or(state.Phase, cluster.Held), false, why
 	}
-	s.Restarts, s.Pinned, s.OutOfMemory = state.Restarts, state.Pinned, state.OutOfMemory
+	s.Restarts, s.Pinned, s.OutOfMemory, s.BatchLimit = state.Restarts, state.Pinned, state.OutOfMemory, state.BatchLimit
 	if !state.Next.IsZero() && state.Phase == cluster.Backoff {
 		s.NextStart = &state.Next
 	}

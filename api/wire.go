@@ -84,7 +84,9 @@ type JobStatus struct {
 	LastResize *Resize   `json:"last_resize,omitempty"`
 	// OutOfMemory is the largest world that has too little memory, by a worker that ran out of
 	// it; since then the job has only larger ones. 0 = none has.
-	OutOfMemory int          `json:"out_of_memory,omitempty"`
+	OutOfMemory int `json:"out_of_memory,omitempty"`
+	// BatchLimit is the largest batch that it has since a worker ran out of memory with a larger one. 0 = none has.
+	BatchLimit  int          `json:"batch_limit,omitempty"`
 	Restarts    int          `json:"restarts"`
 	MaxRestarts int          `json:"max_restarts"`
 	Failure     *Failure     `json:"failure,omitempty"`

@@ -21,8 +21,18 @@ type JobSpeed struct {
 	KindNoiseScale *float64 `json:"kind_noise_scale,omitempty"`
 	// Goodput is the share of its time with devices in which it did steps that count; nil = unknown.
 	Goodput *float64 `json:"goodput,omitempty"`
+	// LossTrend is how its loss goes, as far as it is recorded; nil = it told too little.
+	LossTrend *LossTrend `json:"loss_trend,omitempty"`
 	// SpeedProblem says what is wrong with what its ranks report, or that they report nothing.
 	SpeedProblem string `json:"speed_problem,omitempty"`
+}
+
+// LossTrend is how a job's loss goes.
+type LossTrend struct {
+	// Fall is by which part of all of its fall so far the loss falls in 100 steps.
+	Fall float64 `json:"fall"`
+	// Flat is why the loss does not tell that more steps gain anything; empty = they do.
+	Flat string `json:"flat,omitempty"`
 }
 
 // Prediction is when a job will end if it keeps its workers.

@@ -199,7 +199,7 @@ func arrivals(in situation) (came []allocator.JobView, since time.Time) {
 func asItCame(in situation) (allocator.JobView, bool) {
 	spec := in.Spec.Value
 	v := allocator.JobView{
-		ID: in.ID, Sizes: in.sizes, BatchSize: spec.BatchSize, Priority: spec.Priority, SubmittedAt: spec.At, Excluded: in.refusals(in.job).nodes,
+		ID: in.ID, Sizes: in.sizes, BatchSize: in.Batch(), Priority: spec.Priority, SubmittedAt: spec.At, Excluded: in.refusals(in.job).nodes,
 	}
 	j := stepsOf(in)
 	j.Steps, j.ETA, j.Reported = spec.Steps, time.Duration(spec.ETA), true

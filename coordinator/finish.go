@@ -95,6 +95,23 @@ func giveUpSize(in situation) *move {
 	return m
 }
 
+// giveUpBatch lets a job go on with its smallest batch, where it ran out of memory with a larger one that its
+// owner allows: no restart would mend that, and none is charged. One that ran out while it was halted has
+// perhaps been granted such a batch again before that was known: then it is asked about anew.
+func giveUpBatch(in situation) *move {
+	most := smallerBatch(in)
+	if most == 0 || !charged(in) && (in.target.Workers() == 0 || in.target.BatchSize <= most) {
+		return nil
+	}
+	s := requeued(in)
+	s.BatchLimit, s.Pinned = most, false
+	s.Reason = reasonText(in, fmt.Sprintf("%s; out of memory with a batch of %d samples on %s: it goes on with %d; a smaller --micro-batch would let it have more",
+		in.gen.Halt.Value.Why, in.world().BatchSize, count(in.world().Size(), "worker"), most))
+	m := recordPhase(in, "give-up-batch", s)
+	m.grant = &granting{void: true}
+	return m
+}
+
 // backOffUnformed makes a job wait of which several generations in a row did not form.
 func backOffUnformed(in situation) *move {
 	if neverRan(in) < patience {

@@ -104,8 +104,8 @@ func inBaseSteps(in situation, m *measure, step int64) int64 {
 func stepsOf(in situation) forecast.Job {
 	spec := &in.Spec.Value
 	j := forecast.Job{Sizes: in.sizes, Batch: spec.BatchSize.Min, PerNode: in.perNode()}
-	if spec.BatchSize.Max > spec.BatchSize.Min {
-		j.Range = forecast.Range{Most: spec.BatchSize.Max, Noise: noiseOf(in)}
+	if b := in.Batch(); b.Max > b.Min {
+		j.Range = forecast.Range{Most: b.Max, Noise: noiseOf(in)}
 	}
 	if world := in.world(); in.state().Phase.Active() {
 		j.In = forecast.World{Workers: world.Size(), Nodes: len(world.Members), Batch: world.BatchSize}
@@ -141,10 +141,10 @@ func learn(in situation) *learned {
 		in.measures.seen[in.ID] = l
 	}
 	kind, now := kindOf(in, l.name), lively(in)
-	if l.speed == in.Speed.Mod && l.kind == kind.Mod && l.live == now && l.perNode == j.PerNode && l.noise == j.Range.Noise && slices.Equal(l.sizes, in.sizes) {
+	if l.speed == in.Speed.Mod && l.kind == kind.Mod && l.live == now && l.perNode == j.PerNode && l.ranges == j.Range && slices.Equal(l.sizes, in.sizes) {
 		return l
 	}
-	l.speed, l.kind, l.live, l.perNode, l.noise, l.sizes = in.Speed.Mod, kind.Mod, now, j.PerNode, j.Range.Noise, in.sizes
+	l.speed, l.kind, l.live, l.perNode, l.ranges, l.sizes = in.Speed.Mod, kind.Mod, now, j.PerNode, j.Range, in.sizes
 	l.Learned = forecast.Learned{}
 	if points := measured(in); len(points)+len(kind.Value.Points) > 0 {
 		j.Void, j.Range.Micro = now.void, in.Spec.Value.MicroBatch()

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"github.com/bellows-ml/bellows/allocator"
+	"github.com/bellows-ml/bellows/allocator/forecast"
 	"github.com/bellows-ml/bellows/allocator/goodput"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -20,7 +21,7 @@ func lossWindows(in situation) (out []record.LossWindow) {
 
 // lossOf is where in its training the job is by its loss; nil where that is not known.
 func lossOf(in situation) *allocator.Loss {
-	windows := recordedLosses(in.JobView)
+	windows := forecast.LossesOf(in.Speed.Value.Losses)
 	if m := in.measures.of[in.ID]; m != nil && m.generation == in.number() {
 		if windows = m.loss.Windows; m.loss.NotNumbers() {
 			return &allocator.Loss{Flat: goodput.LossNotNumbers}

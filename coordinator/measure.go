@@ -55,7 +55,7 @@ type learned struct {
 	spec, speed, kind int64 // their revisions
 	live              live
 	perNode           int
-	noise             float64
+	ranges            forecast.Range
 	sizes             []int
 	name              string // of its kind
 	forecast.Learned
@@ -168,7 +168,7 @@ func lossBefore(v *record.JobView, plan record.Plan, before *measure, step int64
 	if before != nil {
 		return before.loss.Next(step)
 	}
-	recorded := goodput.LossMeter{Windows: recordedLosses(v)}
+	recorded := goodput.LossMeter{Windows: forecast.LossesOf(v.Speed.Value.Losses)}
 	return recorded.Next(step)
 }
 
@@ -182,14 +182,6 @@ func toldLosses(last map[cluster.NodeID]record.JobProgress) (t goodput.Told) {
 		t.Bad += p.BadLosses
 	}
 	return t
-}
-
-// recordedLosses are the windows of the job's speed record.
-func recordedLosses(v *record.JobView) (out []goodput.LossWindow) {
-	for _, w := range v.Speed.Value.Losses {
-		out = append(out, goodput.LossWindow{Step: w.Step, Mean: w.Mean, Told: w.Told})
-	}
-	return out
 }
 
 // leastNoise is the less of two noise scales; 0 = not told.

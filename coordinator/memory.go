@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/bellows-ml/bellows/cluster"
@@ -29,7 +30,7 @@ func hasFitted(in situation) bool {
 // if the job has trained here, what it ran out of may be what the save took besides.
 func tooSmall(in situation) int {
 	known, size := in.state().OutOfMemory, in.world().Size()
-	if !outOfMemory(in) {
+	if !outOfMemory(in) || smallerBatch(in) > 0 {
 		return known
 	}
 	if !hasFitted(in) && len(in.sizes) > 0 && in.sizes[len(in.sizes)-1] > size {
@@ -47,11 +48,26 @@ func tooSmall(in situation) int {
 	return known
 }
 
+// smallerBatch returns the batch that the job is to have at most once its newest generation is over, where that
+// ran out of memory with a larger one than a world of its size needs: the smallest that all its sizes can
+// have. The batch is to blame before the size is. 0 = it is not.
+func smallerBatch(in situation) int {
+	least := 0
+	for _, k := range in.sizes {
+		least = max(least, in.Spec.Value.BatchSize.On(k))
+	}
+	if least == 0 || in.world().BatchSize <= least || !outOfMemory(in) {
+		return 0
+	}
+	return least
+}
+
 // remember adds to the state of a job after a halt which worlds have turned out to be too
-// small. What was found out before its owner resumed it is not added again.
+// small, or which batches too large. What was found out before its owner resumed it is not added again.
 func remember(in situation, s record.State) record.State {
 	if in.state().Phase == cluster.Halting {
 		s.OutOfMemory = max(s.OutOfMemory, tooSmall(in))
+		s.BatchLimit = cmp.Or(smallerBatch(in), s.BatchLimit)
 	}
 	return s
 }

@@ -152,7 +152,7 @@ func takesPart(in situation) bool {
 func asked(in situation) allocator.JobView {
 	spec := in.Spec.Value
 	v := allocator.JobView{
-		ID: in.ID, Sizes: in.sizes, BatchSize: spec.BatchSize, Priority: spec.Priority,
+		ID: in.ID, Sizes: in.sizes, BatchSize: in.Batch(), Priority: spec.Priority,
 		SubmittedAt: spec.At, Present: in.has, Excluded: in.refusals(in.job).nodes,
 	}
 	v.Workers = v.Present.Workers()

@@ -124,6 +124,7 @@ var afterHaltRules = []rule{
 	{"succeed", succeed},
 	{"stop", stopHalted},
 	{"time limit", stopSpent},
+	{"give up a batch: out of memory", giveUpBatch},
 	{"give up a size: out of memory", giveUpSize},
 	{"charge a failure", fail},
 	{"exclude nodes that refused it", exclude},

@@ -117,6 +117,9 @@ func startable(in situation) (*cluster.Allocation, *move) {
 	if t.Workers() <= in.state().OutOfMemory && !slices.Contains(in.sizes, t.Workers()) { // asked before that was known
 		return nil, &move{job: in.JobView, grant: &granting{void: true}}
 	}
+	if in.state().BatchLimit > 0 && t.BatchSize > in.Batch().Max { // likewise
+		return nil, &move{job: in.JobView, grant: &granting{void: true}}
+	}
 	var found *move
 	if !sound(in, t) {
 		r := place.Place(spare(in), nil, []place.Count{{Job: in.ID, Workers: t.Workers(), BatchSize: t.BatchSize}})

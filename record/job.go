@@ -46,6 +46,15 @@ func (v *JobView) Scaled() cluster.Spec {
 	return s
 }
 
+// Batch returns the batch that the job may have: its owner's, without what ran out of memory.
+func (v *JobView) Batch() cluster.BatchSize {
+	b := v.Spec.Value.BatchSize
+	if most := v.State.Value.BatchLimit; most > 0 {
+		b.Max = max(b.Min, min(b.Max, most))
+	}
+	return b
+}
+
 // State is THE record of a job. Only the leader writes it, and compares its ModRevision when it does.
 type State struct {
 	Phase      cluster.Phase      `json:"phase"`
@@ -84,6 +93,9 @@ type State struct {
 	// it there, or in a larger one while that was halted: the job forms none of that size
 	// or below, where shares are larger still, until its owner resumes it. 0 = none has.
 	OutOfMemory int `json:"out_of_memory,omitempty"`
+	// BatchLimit is the largest batch that the job has until its owner resumes it, because a worker ran out
+	// of memory with a larger one. 0 = any that its spec allows.
+	BatchLimit int `json:"batch_limit,omitempty"`
 	// Suspect is the committed checkpoint where one node finds it damaged and
 	// another is to look at it before it is given up.
 	Suspect *Suspect `json:"suspect,omitempty"`

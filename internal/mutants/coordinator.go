@@ -70,6 +70,16 @@ var ofCoordinator = []Mutant{
 		Breaks: "an answer from before it was known starts a size that has no room in memory",
 	},
 	{
+		Name: "out-of-memory-of-a-batch", File: "coordinator/rules.go", Tests: "TestStories/out_of_memory_batch",
+		Old: "\t{\"give up a batch: out of memory\", giveUpBatch},\n", New: "",
+		Breaks: "a job gives up sizes, or ends, because of a batch that Bellows has raised",
+	},
+	{
+		Name: "out-of-memory-of-a-batch-is-forgotten-on-resume", File: "coordinator/resume.go", Tests: "TestStories/out_of_memory_batch",
+		Old: "s.OutOfMemory, s.BatchLimit, s.Passing = 0, 0, 0, 0, nil", New: "s.OutOfMemory, s.Passing = 0, 0, 0, nil",
+		Breaks: "an owner's resume does not try larger batches again",
+	},
+	{
 		Name: "out-of-memory-in-a-halt", File: "coordinator/finish.go", Tests: "TestStories/out_of_memory_in_halt",
 		Old: "in.target.Workers() == 0 || in.target.Workers() > out {", New: "true {",
 		Breaks: "a job that ran out of memory while it was halted is started in a smaller world for nothing",

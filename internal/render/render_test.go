@@ -38,7 +38,7 @@ func trainedJob() api.JobStatus {
 				{Workers: 1, Batch: 256, StepsPerSecond: 4.1}, {Workers: 2, Batch: 362, StepsPerSecond: 7.52, Low: 7.1, High: 7.9, Measured: true}, {Workers: 4, Batch: 512, StepsPerSecond: 12.3, Low: 12, High: 12.8, Measured: true}, {Workers: 8, Batch: 1024, StepsPerSecond: 18.66},
 			},
 			Starts: []api.StartCost{{Generation: 1, Workers: 4, Seconds: 9.25}, {Generation: 2, Workers: 2, Seconds: 6.5}, {Generation: 3, Workers: 4, Seconds: 5.75}},
-			Batch:  512, NoiseScale: new(912.5), Goodput: new(0.913), SpeedProblem: "its ranks disagree on the step: 600 and 598",
+			Batch:  512, NoiseScale: new(912.5), Goodput: new(0.913), LossTrend: &api.LossTrend{Fall: 0.0123}, SpeedProblem: "its ranks disagree on the step: 600 and 598",
 		},
 		Problems:   []api.Problem{{Node: "n1", Generation: 3, Text: "checkpoint dir /data/ann: 1.0 MiB are free, the next checkpoint needs 1.2 MiB", At: noon.Add(-time.Minute)}},
 		LastResize: &api.Resize{Generation: 3, From: 2, To: 4, Why: "idle devices", At: noon.Add(-40 * time.Second)},

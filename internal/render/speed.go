@@ -72,7 +72,19 @@ func (p *jobPage) speedHead() {
 	if p.job.Goodput != nil {
 		p.field("goodput", goodputOf(p.job)+" of its time with devices went into steps that count")
 	}
+	p.field("loss", lossText(p.job.LossTrend))
 	p.field("speed", p.job.SpeedProblem)
+}
+
+// lossText says how a loss goes; empty if that is not known.
+func lossText(l *api.LossTrend) string {
+	switch {
+	case l == nil:
+		return ""
+	case l.Flat != "":
+		return l.Flat
+	}
+	return fmt.Sprintf("falls by %.2g %% of all of its fall so far in 100 steps", 100*l.Fall)
 }
 
 // speeds writes the job's speed at each size.
@@ -119,8 +131,14 @@ func speedTable(speeds []api.SizeSpeed, starts []api.StartCost) output.Table {
 // batchText is what batch a job may have and has, and what is known of its gradients' noise.
 func batchText(j api.JobStatus) string {
 	text := "batch of " + Range(j.BatchSize.Min, j.BatchSize.Max, "sample")
+	if j.BatchSize.Uneven {
+		text += " in shares that may differ by one"
+	}
 	if j.BatchSize.Max <= j.BatchSize.Min {
 		return text
+	}
+	if j.BatchLimit > 0 {
+		return text + fmt.Sprintf(", but %d since a larger one ran out of memory: a smaller --micro-batch would let it have more", j.BatchLimit)
 	}
 	if j.Batch > 0 {
 		text += fmt.Sprintf(", now %d", j.Batch)
