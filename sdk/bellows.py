@@ -1257,7 +1257,7 @@ def sharded_load(model: Any, optimizer: Any, **others: Any) -> int:
 
 
 def _another_model(path: str, saved_by: str, err: BaseException) -> ValueError:
-    said = str(err).strip().split("\n")[-1].strip()
+    said = str(err).strip().split("\n")[-1].strip().rstrip(".")
     return ValueError(f"{path} cannot be loaded into this model: {said}: is it a checkpoint of another model, or of other names than {saved_by} was given?")
 
 

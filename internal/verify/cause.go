@@ -36,6 +36,9 @@ func (c *comparison) findings(r Result) (all []Finding) {
 			Quantity: "parameters", Step: c.lastStep(), Difference: r.Tensors.Difference,
 			What: fmt.Sprintf("%d of %d tensors differ at the end, %s most", r.Tensors.Differ, r.Tensors.Count, r.Tensors.Largest), Cause: c.noise(), Remedy: noiseRemedy,
 		}
+		if c.dropout() && r.Tensors.Difference > noiseBound {
+			f.Cause, f.Remedy = maskCause, maskRemedy
+		}
 		if isBatchNorm(r.Tensors.Largest) {
 			f.Cause, f.Remedy = "batch norm's running statistics are of the micro-batches of one rank, and are updated once for each of them", runningRemedy
 		}
@@ -161,6 +164,8 @@ func (c *comparison) whyLR(i int) (cause, remedy string) {
 const (
 	noiseRemedy   = "accept --tolerance statistical; or compute in double precision; or use --logical-workers with bellows.TreeSum for the same bits (docs/when-the-world-changes.md)"
 	runningRemedy = "accept --tolerance statistical; or use group or layer norm (docs/when-the-world-changes.md#batch-norm)"
+	maskCause     = "random state: dropout masks depend on the rank, so another number of workers has others"
+	maskRemedy    = "accept --tolerance statistical; or use --logical-workers with bellows.seed(step, part) and bellows.TreeSum"
 	streamRemedy  = "skip checkpoint.samples at the start, then take every bellows.world_size()-th sample from bellows.rank() on; or give the data indices (docs/recipes.md#data)"
 	// noiseBound is what rounding makes of a loss in few steps of single precision.
 	noiseBound = 1e-3
@@ -180,7 +185,7 @@ func (c *comparison) whyLoss(i int) (cause, remedy string) {
 	case c.rescaled.Stream:
 		return "the data has no indices, so which samples a step takes is not seen: a stream begins anew after a resume, or is shared out otherwise", streamRemedy
 	case c.dropout():
-		return "random state: dropout masks depend on the rank, so another number of workers has others", "accept --tolerance statistical; or use --logical-workers with bellows.seed(step, part) and bellows.TreeSum"
+		return maskCause, maskRemedy
 	case len(c.rescaled.BatchNorm) > 0 && d > roundingBound:
 		return "batch statistics: " + c.rescaled.BatchNorm[0] + " normalises by the samples of one device, whose number has changed",
 			"take a step in bellows.micro_batches, of the same size in all worlds, or use group or layer norm (docs/when-the-world-changes.md#batch-norm)"

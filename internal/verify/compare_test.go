@@ -68,6 +68,7 @@ func TestCompare(t *testing.T) {
 	}{
 		{"nothing", func(*Training) {}, Bitwise, ""},
 		{"last bits of the state", func(r *Training) { r.Tensors[0].Values = []float64{1, -2 + 1e-9, 0.5} }, Rounding, "parameters 11: rounding"},
+		{"the state of other masks", func(r *Training) { r.Tensors[0].Values = []float64{1, -1.9, 0.5} }, Statistical, "parameters 11: random state: dropout masks"},
 		{"a digest alone", func(r *Training) { r.Tensors[0].Digest = "e" }, Rounding, "parameters 11: rounding"},
 		{"last bits of losses", func(r *Training) { from(r, 5, lossTimes(1+1e-9)) }, Rounding, "loss 5: random state: dropout masks depend on the rank"},
 		{"scatter", func(r *Training) {
