@@ -253,6 +253,8 @@ func (r *DryRunReply) foreseen(q lookahead.Question, s lookahead.Start) {
 	}
 	if d := r.Deadline; d != nil {
 		switch {
+		case r.Answer != nil && r.Answer.By != nil:
+			r.DeadlineHolds = HoldsLate
 		case r.Answer != nil && r.Answer.Promised:
 			r.DeadlineHolds = HoldsPromised
 		case s.Never, !s.EndLow.IsZero() && s.EndLow.After(*d), s.EndLow.IsZero() && s.Until.After(*d):

@@ -80,7 +80,10 @@ func jobStatus(m *record.Mirror, v *record.JobView, who cluster.Owner, about []c
 func answerOf(m *record.Mirror, v *record.JobView) *DeadlineAnswer {
 	out := answerShown(v.Spec.Value.Answer)
 	if out != nil {
-		out.Lost = m.Promised.Value.Jobs[v.ID].Broken
+		p := m.Promised.Value.Jobs[v.ID]
+		if out.Lost = p.Broken; p.Deadline.After(v.Spec.Value.Answer.Deadline) {
+			out.By = &p.Deadline
+		}
 	}
 	return out
 }
@@ -91,6 +94,9 @@ func answerShown(a *record.Answer) *DeadlineAnswer {
 		return nil
 	}
 	out := &DeadlineAnswer{Promised: a.Promised, Why: a.Why}
+	if a.Late() {
+		out.By = &a.By
+	}
 	if !a.Ends.IsZero() {
 		out.Ends = &a.Ends
 	}
@@ -130,7 +136,7 @@ func specStatus(id cluster.JobID, spec cluster.Spec, owner cluster.Owner, at tim
 		ID: string(id), Name: spec.Name, Owner: owner.User, UID: owner.UID,
 		MinWorkers: spec.MinWorkers, MaxWorkers: spec.MaxWorkers, WorldSizes: spec.Sizes, BatchSize: spec.BatchSize,
 		MicroBatch: spec.MicroBatch(), Training: spec.Training,
-		Priority: spec.Priority, Deadline: spec.Deadline, PerWorker: spec.PerWorker, NoNewPrivs: spec.NoNewPrivs,
+		Priority: spec.Priority, Deadline: spec.Deadline, GraceS: time.Duration(spec.Grace).Seconds(), PerWorker: spec.PerWorker, NoNewPrivs: spec.NoNewPrivs,
 		Command: spec.Command, Workdir: spec.Workdir, CheckpointDir: spec.CheckpointDir,
 		SubmittedAt: at, MaxRestarts: spec.MaxRestarts, TimeLimitS: time.Duration(spec.TimeLimit).Seconds(),
 		Progress: Progress{StepsTotal: spec.Steps},

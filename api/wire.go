@@ -36,6 +36,8 @@ type JobStatus struct {
 	// Where says which nodes may run it; nil = all.
 	Where    *cluster.Where `json:"where,omitempty"`
 	Deadline *time.Time     `json:"deadline,omitempty"`
+	// GraceS is for how long after it an end is of use still, in seconds; 0 = not at all.
+	GraceS float64 `json:"grace_s,omitempty"`
 	// Answer is what became of its deadline; nil = it has none, or there is no answer yet.
 	Answer *DeadlineAnswer `json:"deadline_answer,omitempty"`
 	// Unadmitted: no coordinator has carried its submission out yet.
@@ -98,8 +100,10 @@ type JobStatus struct {
 
 // DeadlineAnswer is the coordinator's answer to a job's deadline.
 type DeadlineAnswer struct {
-	Promised bool       `json:"promised"`       // it was planned to be kept
-	Ends     *time.Time `json:"ends,omitempty"` // by when, at the latest, at submission
+	Promised bool `json:"promised"` // it was planned to be kept, or By
+	// By is the later moment, within its grace, that is promised instead of the deadline; nil = the deadline is.
+	By   *time.Time `json:"by,omitempty"`
+	Ends *time.Time `json:"ends,omitempty"` // by when, at the latest, at submission
 	// Why says what the promise rests on, or why there is none.
 	Why string `json:"why"`
 	// Lost says why a promise cannot be kept any more, and what would save it; empty = it can.

@@ -44,6 +44,7 @@ type DryRunReply struct {
 // The values of DryRunReply.DeadlineHolds.
 const (
 	HoldsPromised  = "promised"
+	HoldsLate      = "late"      // not, but a later moment within its grace would be promised
 	HoldsLikely    = "likely"    // in 19 of 20 cases at least
 	HoldsUncertain = "uncertain" // that is not known well enough
 	HoldsUnlikely  = "unlikely"  // in 1 of 20 cases at most

@@ -67,6 +67,9 @@ type Spec struct {
 
 	Priority int        `json:"priority,omitempty"` // higher goes first, -100 … 100
 	Deadline *time.Time `json:"deadline,omitempty"` // when its owner needs it
+	// Grace is for how long after Deadline an end is of use still: the less, the later, and
+	// none at its end. 0 = an end after the deadline is of none.
+	Grace Duration `json:"grace,omitempty"`
 	// OrBestEffort: the job is to run also where its deadline cannot be promised;
 	// without, it is refused then.
 	OrBestEffort bool `json:"or_best_effort,omitempty"`
@@ -101,6 +104,9 @@ const (
 	DefaultHaltTimeout = Duration(2 * time.Minute)
 )
 
+// MaxGrace bounds a Spec's Grace.
+const MaxGrace = Duration(365 * 24 * time.Hour)
+
 // WithDefaults fills in the fields that a submitter may leave out: the zero
 // value stands for "not given" in each of them. Negative values are kept for
 // Validate to refuse.
@@ -125,6 +131,14 @@ func (s Spec) WithDefaults() Spec {
 		s.HaltTimeout = DefaultHaltTimeout
 	}
 	return s
+}
+
+// Latest is when an end stops to be of use: the deadline, or the end of its grace; zero without a deadline.
+func (s Spec) Latest() time.Time {
+	if s.Deadline == nil {
+		return time.Time{}
+	}
+	return s.Deadline.Add(time.Duration(s.Grace))
 }
 
 // WorldSizes returns the world sizes that the job may have, ascending: its Sizes,

@@ -74,6 +74,12 @@ func (s Spec) validateNumbers(add func(string, ...any)) {
 	if s.OrBestEffort && s.Deadline == nil {
 		add("or best effort: the job has no deadline to do without: give it one, or leave this out")
 	}
+	switch {
+	case s.Grace < 0 || s.Grace > MaxGrace:
+		add("grace %s: use a time above zero such as 2h, at most %s, or leave it out if the deadline is all that counts", s.Grace, MaxGrace)
+	case s.Grace > 0 && s.Deadline == nil:
+		add("grace %s: the job has no deadline that it could follow: give it one, or leave this out", s.Grace)
+	}
 	if s.TimeLimit < 0 {
 		add("time limit %s: use a time above zero such as 12h, or leave it out if there is none", s.TimeLimit)
 	}

@@ -76,7 +76,7 @@ func abridged(s cluster.Spec) cluster.Spec {
 	kept := cluster.Spec{
 		Name: s.Name, Workdir: record.Cut(s.Workdir, most), CheckpointDir: record.Cut(s.CheckpointDir, most),
 		MinWorkers: s.MinWorkers, MaxWorkers: s.MaxWorkers, BatchSize: s.BatchSize, Priority: s.Priority,
-		MaxRestarts: s.MaxRestarts, HaltTimeout: s.HaltTimeout, Deadline: s.Deadline, Steps: s.Steps, ETA: s.ETA,
+		MaxRestarts: s.MaxRestarts, HaltTimeout: s.HaltTimeout, Deadline: s.Deadline, Grace: s.Grace, Steps: s.Steps, ETA: s.ETA,
 	}
 	if len(s.Command) > 0 {
 		kept.Command = []string{record.Cut(s.Command[0], most)}

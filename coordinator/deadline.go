@@ -30,7 +30,7 @@ func decideDeadline(in situation, spec record.Submitted, mod int64) verdict {
 		return v
 	}
 	o, kept := replan(in)
-	v.due = spec.Deadline.Add(-spec.Deadline.Sub(in.now) / reserve)
+	v.due = planned(in.now, *spec.Deadline)
 	job, ok := admit.Of(view, o.terms(of, view, v.due))
 	if !ok {
 		v.Why = fmt.Sprintf("it needs at least %s, and %s usable now", count(view.Sizes[0], "device"), areUsable(o.Devices))
@@ -57,8 +57,12 @@ func decideDeadline(in situation, spec record.Submitted, mod int64) verdict {
 		}
 	}
 	offer := offered(in, plan.Offer(job, ladder), job.Work, spec.Steps)
-	if offer != (record.Offered{}) {
-		v.Offer = &offer
+	v.Offer = &offer
+	if v.promiseLate(of, o, []keeping{plan, kept}, job) {
+		offer.Deadline = time.Time{} // what is left would keep the deadline itself
+	}
+	if offer == (record.Offered{}) {
+		v.Offer = nil
 	}
 	return v
 }
@@ -80,10 +84,8 @@ func (v *verdict) promise(in situation, with *admit.Plan, o outlook) {
 			continue // review tells its owner that it can be kept again
 		}
 		if !before {
-			p = record.Promise{Deadline: v.Deadline, Due: due}
-			last := profile[len(profile)-1].From
-			v.Ends = next.Origin.Add(time.Duration(last) * time.Duration(next.Slot))
-			if v.Ends.After(due) {
+			p = record.Promise{Deadline: v.promised(), Due: due}
+			if v.Ends = next.End(profile); v.Ends.After(due) {
 				v.Ends = due
 			}
 		}
@@ -91,6 +93,36 @@ func (v *verdict) promise(in situation, with *admit.Plan, o outlook) {
 		next.Jobs[id] = p
 	}
 	v.plan, v.Promised = &next, true
+}
+
+// promiseLate promises the earliest moment of its grace that was found for a job whose
+// deadline cannot be promised; false if there is none.
+func (v *verdict) promiseLate(in situation, o outlook, plans []keeping, job admit.Job) bool {
+	latest := in.Spec.Value.Latest()
+	for _, by := range []time.Time{v.Offer.Deadline, latest} {
+		if !by.After(v.Deadline) || by.After(latest) {
+			continue
+		}
+		due := planned(in.now, by)
+		job.Deadline = due.Sub(in.now).Seconds()
+		for _, p := range plans {
+			if with, ok := p.Admit(job); ok {
+				v.By, v.due = by, due
+				v.promise(in, with, o)
+				v.Why += "; " + restsOn(in)
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// promised is the moment that is promised.
+func (v *verdict) promised() time.Time {
+	if v.By.IsZero() {
+		return v.Deadline
+	}
+	return v.By
 }
 
 // unpromisable says why nothing can be promised to a job, whatever else runs; empty if something can.
@@ -168,6 +200,8 @@ func deadlineWords(a *record.Answer) string {
 	switch {
 	case a == nil:
 		return ""
+	case a.Late():
+		return fmt.Sprintf("deadline %s is not promised, but %s is, within its grace: %s", moment(a.Deadline), moment(a.By), a.Why)
 	case a.Promised:
 		return fmt.Sprintf("deadline %s is promised: %s", moment(a.Deadline), a.Why)
 	}

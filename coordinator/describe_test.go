@@ -111,7 +111,11 @@ func describeOp(op record.Op, now time.Time) string {
 	case op.Key == record.PromisedKey:
 		return describePromises(read[record.Promises](op))
 	case key == "spec" && read[record.Submitted](op).Answer != nil:
-		return fmt.Sprintf("spec promised=%t", read[record.Submitted](op).Answer.Promised)
+		a := read[record.Submitted](op).Answer
+		if a.Late() {
+			return fmt.Sprintf("spec promised=late by=+%s", a.By.Sub(dawn))
+		}
+		return fmt.Sprintf("spec promised=%t", a.Promised)
 	case strings.HasPrefix(key, "events/"):
 		return describeEvent(read[record.Event](op))
 	case strings.HasPrefix(key, "rescales/"):

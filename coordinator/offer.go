@@ -11,6 +11,9 @@ import (
 // end is planned so much earlier.
 const reserve = 20
 
+// planned is when an end is planned at the latest that is promised by a moment.
+func planned(now, by time.Time) time.Time { return by.Add(-by.Sub(now) / reserve) }
+
 // offered is an offer as it is recorded.
 func offered(in situation, o admit.Offer, work float64, steps int64) (out record.Offered) {
 	if o.Deadline > 0 {

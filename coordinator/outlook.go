@@ -16,9 +16,10 @@ import (
 type outlook struct {
 	admit.Problem
 	views map[cluster.JobID]allocator.JobView
-	out   map[cluster.JobID]string // those that cannot be planned, and why
-	plan  record.Promises          // as it is
-	slot  int                      // of it that runs now
+	out   map[cluster.JobID]string    // those that cannot be planned, and why
+	due   map[cluster.JobID]time.Time // ends in place of those that were planned
+	plan  record.Promises             // as it is
+	slot  int                         // of it that runs now
 }
 
 // foreseePromises is the problem of all promised jobs, with these ends instead of those planned.
@@ -30,7 +31,7 @@ func foreseePromises(in situation, due map[cluster.JobID]time.Time) outlook {
 	slot, left := plan.At(in.now)
 	o := outlook{
 		Problem: admit.Problem{Devices: in.nodes().usable, First: left.Seconds(), Slot: time.Duration(plan.Slot).Seconds()},
-		views:   map[cluster.JobID]allocator.JobView{}, out: map[cluster.JobID]string{}, plan: plan, slot: slot,
+		views:   map[cluster.JobID]allocator.JobView{}, out: map[cluster.JobID]string{}, due: due, plan: plan, slot: slot,
 	}
 	for _, j := range in.jobs() {
 		if _, ok := plan.Jobs[j.ID]; !ok && j.state().Pinned && j.state().Phase.Active() {
@@ -136,28 +137,4 @@ func (k keeping) profile(id cluster.JobID) (cluster.Profile, bool) {
 		return nil, false
 	}
 	return k.Kept(id)
-}
-
-// replan goes on with the plan. A job that misses the end which was planned for it
-// may end as late as its deadline.
-func replan(in situation) (outlook, keeping) {
-	due := map[cluster.JobID]time.Time{}
-	for {
-		o := foreseePromises(in, due)
-		plan, err := admit.Follow(o.Problem)
-		if err != nil {
-			return o, keeping{}
-		}
-		late := 0
-		for id := range o.views {
-			p := in.mirror.Promised.Value.Jobs[id]
-			if _, ok := plan.Kept(id); !ok && due[id].IsZero() {
-				due[id] = p.Deadline
-				late++
-			}
-		}
-		if late == 0 {
-			return o, keeping{plan}
-		}
-	}
 }

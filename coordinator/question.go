@@ -165,7 +165,9 @@ func asked(in situation) allocator.JobView {
 		}
 	}
 	if spec.Deadline != nil {
-		v.Deadline = *spec.Deadline
+		if v.Deadline = *spec.Deadline; in.now.After(v.Deadline) {
+			v.Deadline = spec.Latest()
+		}
 	}
 	v.Trained, v.Service = in.trained(in.now)
 	of := in

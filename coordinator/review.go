@@ -40,7 +40,13 @@ func review(in situation) *move {
 			continue
 		}
 		profile, ok := kept.profile(id)
-		switch {
+		switch by := o.due[id]; {
+		case ok && by.After(p.Deadline) && next.End(profile).After(p.Deadline):
+			changed = true
+			if p.Profile = p.Profile.After(slot); m.event.Kind == "" { // else its turn comes with the next
+				m.event = record.Event{Kind: record.DeadlineLate, Job: id, Why: lateWhy(in, o, id)}
+				p = record.Promise{Deadline: by, Due: by, Profile: profile}
+			}
 		case ok && (p.Broken != "" || !slices.Equal(profile, p.Profile.After(slot))):
 			changed = true
 			if p.Broken != "" && m.event.Kind == "" {

@@ -217,7 +217,7 @@ func (l *lab) submit(w words) error {
 	}
 	if due := w.duration("deadline", 0); due != 0 {
 		at := l.now.Add(due)
-		spec.Deadline, spec.OrBestEffort = &at, w.is("or", "best-effort")
+		spec.Deadline, spec.OrBestEffort, spec.Grace = &at, w.is("or", "best-effort"), cluster.Duration(w.duration("grace", 0))
 	}
 	spec.NoNewPrivs = w.is("privs", "none")
 	spec.WarmStart = w.is("start", "warm")

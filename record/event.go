@@ -44,6 +44,7 @@ const (
 	JobStopped      EventKind = "stopped"
 	JobRefused      EventKind = "refused"       // its deadline could not be promised
 	DeadlineBroken  EventKind = "deadline-lost" // a promised deadline cannot be kept any more
+	DeadlineLate    EventKind = "deadline-late" // it cannot, but a later moment within its grace
 	DeadlineKept    EventKind = "deadline-safe" // it can, after all
 )
 

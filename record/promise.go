@@ -12,8 +12,10 @@ import (
 // job ran. It stays as it is: whether a promise still stands is in Promises.
 type Answer struct {
 	Deadline time.Time `json:"deadline"`
-	// Promised: the job is planned to end by then.
+	// Promised: the job is planned to end by then, or by By.
 	Promised bool `json:"promised"`
+	// By is what is promised where that is later than Deadline, within the job's grace.
+	By time.Time `json:"by,omitzero"`
 	// Ends is when it was planned to end at the latest.
 	Ends time.Time `json:"ends,omitzero"`
 	// Why says what the promise rests on, or why there is none.
@@ -22,6 +24,9 @@ type Answer struct {
 	Offer *Offered  `json:"offer,omitempty"`
 	At    time.Time `json:"at"`
 }
+
+// Late reports whether a moment after the deadline was promised.
+func (a *Answer) Late() bool { return a != nil && a.Promised && a.By.After(a.Deadline) }
 
 // Offered is what could be promised to a job whose deadline could not: any one of
 // these by itself. Zero = that does not help.
@@ -73,6 +78,7 @@ type Promises struct {
 
 // Promise is what one job was promised.
 type Promise struct {
+	// Deadline is the job's, or a moment in its grace.
 	Deadline time.Time `json:"deadline"`
 	// Due is when its end is planned at the latest: before the deadline, for what
 	// takes longer than it should.
@@ -97,6 +103,14 @@ func (p Promises) At(now time.Time) (slot int, left time.Duration) {
 	past := now.Sub(p.Origin) + length/64
 	slot = int(past / length)
 	return slot, min(length, p.Origin.Add(time.Duration(slot+1)*length).Sub(now))
+}
+
+// End is when the last slot of a profile ends.
+func (p Promises) End(f cluster.Profile) time.Time {
+	if len(f) == 0 {
+		return p.Origin
+	}
+	return p.Origin.Add(time.Duration(f[len(f)-1].From) * time.Duration(p.Slot))
 }
 
 // Standing reports whether a job was promised its deadline and it can still be kept.

@@ -183,3 +183,55 @@ func TestAPromisedJobGrowsOnlyAsItsDeadlineAllows(t *testing.T) {
 		}
 	}
 }
+
+// A job that loses its devices is told that it gives way to a promise only where that needed them: not
+// where what was promised was idle, and a shorter job takes its place.
+func TestGivingWayIsToldOnlyWhereItIsNeeded(t *testing.T) {
+	p, err := policy.ByName("srtf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for devices, want := range map[int]string{4: "waits: needs 2 devices", 2: "gives way to due, whose deadline is promised"} {
+		node := cluster.Node{ID: "n"}
+		for k := range devices {
+			node.Devices = append(node.Devices, cluster.Device{ID: cluster.DeviceID(fmt.Sprint("d", k)), Health: cluster.Healthy})
+		}
+		job := func(id cluster.JobID, left time.Duration) allocator.JobView {
+			return allocator.JobView{ID: id, Sizes: []int{2}, BatchSize: cluster.BatchSize{Min: 64, Max: 64}, SubmittedAt: epoch.Add(-time.Hour), Work: allocator.Left(left)}
+		}
+		due, long, short := job("due", time.Hour), job("long", 9*time.Hour), job("short", time.Minute)
+		due.Promise = &allocator.Promise{Due: epoch.Add(2 * time.Hour), First: time.Minute, Slot: time.Minute, Profile: cluster.Profile{{Devices: 2}, {From: 60}}}
+		run(&long, []cluster.Placement{{Node: "n", Devices: []cluster.DeviceID{"d0", "d1"}}})
+		out := ask(t, p, allocator.Input{Now: epoch, Nodes: []cluster.Node{node}, Interval: time.Minute, Jobs: []allocator.JobView{due, long, short}})
+		if d := out.Decisions; d[0].Workers != 2 || d[1].Workers != 0 || !strings.Contains(d[1].Reason, want) {
+			t.Errorf("%d devices: want %q\n%+v", devices, want, d)
+		}
+	}
+}
+
+// A running job starts again at its size where another batch is worth that, but not while its
+// deadline is promised: no promise is planned with such a start.
+func TestAPromisedJobKeepsItsBatch(t *testing.T) {
+	p, err := policy.ByName("flowtime")
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := cluster.Node{ID: "n", Devices: []cluster.Device{{ID: "a", Health: cluster.Healthy}, {ID: "b", Health: cluster.Healthy}}}
+	for _, promised := range []bool{false, true} {
+		j := allocator.JobView{
+			ID: "j", Sizes: []int{2}, Speeds: []float64{2}, Batches: []int{128}, StartCosts: []time.Duration{time.Second}, BatchSize: cluster.BatchSize{Min: 64, Max: 256},
+			SubmittedAt: epoch.Add(-time.Minute), Work: allocator.Left(time.Hour),
+		}
+		run(&j, []cluster.Placement{{Node: "n", Devices: []cluster.DeviceID{"a", "b"}}})
+		j.Staying = 1
+		want := 128
+		if promised {
+			want = 64
+			j.Promise = &allocator.Promise{Due: epoch.Add(2 * time.Hour), First: time.Minute, Slot: time.Minute, Profile: cluster.Profile{{Devices: 2}, {From: 80}}}
+		}
+		out := ask(t, p, allocator.Input{Now: epoch, Nodes: []cluster.Node{node}, Interval: time.Minute, Jobs: []allocator.JobView{j}})
+		if d := out.Decisions[0]; d.Workers != 2 || d.BatchSize != want {
+			t.Errorf("promised %t: %+v, want batch %d", promised, d, want)
+		}
+	}
+}

@@ -146,7 +146,7 @@ func simulationFlags(f *flags.Set) *batch.Settings {
 	f.Float64Var(&s.Model.Impatient, "terminated", 0, "share of jobs that their users stop at some time")
 	f.Uint64Var(&s.Model.Seed, "seed", 1, "of everything that is drawn")
 	f.StringVar(&s.Know, "know", string(sim.KnowAll), "what is told of jobs before they run, in the records of a cluster; the rest is measured: "+strings.Join(sim.Knows(), ", "))
-	f.BoolVar(&s.Foretell, "foretell", false, "predict the start of each job that has to wait when it comes, and compare: starts_told, starts_covered, start_error of -o json")
+	f.BoolVar(&s.Foretell, "foretell", false, "predict the start of each job that has to wait when it comes, and compare: starts_told, starts_covered, starts_uncertain, start_error of -o json")
 	f.BoolVar(&s.BatchRanges, "batch-ranges", false, "with --rules pollux: jobs may have any batch that was measured of their model, instead of their users'")
 	f.StringVar(&s.Solver, "solver", milp.Own, "the solver that answers policy hu's questions: own, or highs or cbc, a reference that takes far longer; -o json compares them")
 	f.DurationVar(&s.SolverLimit, "solver-limit", time.Minute, "how long highs or cbc may take for one question; where they reach the limit, runs are not the same on every machine")

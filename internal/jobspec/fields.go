@@ -141,6 +141,11 @@ var fields = []field{
 		read("", deadline), "",
 	},
 	{
+		"grace", "grace", "for how long after its deadline an end is of use still, the less the later: where the deadline cannot be promised, the earliest end within this is",
+		duration(0, func(d *draft) *cluster.Duration { return &d.spec.Grace }),
+		"0s: use a time above zero such as 2h, or leave it out if the deadline is all that counts",
+	},
+	{
 		"or-best-effort", "or best effort", "run it without a promise where its deadline cannot be promised",
 		truth(func(d *draft) *bool { return &d.spec.OrBestEffort }), "",
 	},

@@ -52,4 +52,29 @@ var ofDeadlines = []Mutant{
 		Old: "if _, ok := plan.Kept(id); !ok {\n\t\t\treturn k", New: "if _, ok := plan.Kept(id); !ok && false {\n\t\t\treturn k",
 		Breaks: "a promise that is kept is broken to save another one",
 	},
+	{
+		Name: "a-promised-batch-stays", File: "allocator/policy/flowtime.go", Tests: "TestAPromisedJobKeepsItsBatch",
+		Old: "|| j.Promise != nil {", New: "{",
+		Breaks: "a promised job pays a start for another batch that no promise was planned with",
+	},
+	{
+		Name: "a-promise-moves-before-it-breaks", File: "coordinator/replan.go", Tests: "TestStories/deadline_moves$",
+		Old: "case at.Before(latest):", New: "case false:",
+		Breaks: "a promise with a grace is broken where a later end would do",
+	},
+	{
+		Name: "a-grace-saves-others", File: "coordinator/replan.go", Tests: "TestStories/deadline_gives_way$",
+		Old: "return spared(in, o, kept)", New: "return o, kept",
+		Breaks: "a deadline is broken where another job could end in its grace",
+	},
+	{
+		Name: "no-more-give-way-than-needed", File: "coordinator/replan.go", Tests: "TestStories/deadline_stays$",
+		Old: "if delete(ends, id); try(ends, broken) {", New: "if delete(ends, id); false && try(ends, broken) {",
+		Breaks: "a promise moves into its grace although that saves no other",
+	},
+	{
+		Name: "no-promise-beyond-the-grace", File: "coordinator/deadline.go", Tests: "TestStories/deadline_grace$",
+		Old: "|| by.After(latest) {", New: "{",
+		Breaks: "an end is promised that its owner has no use for",
+	},
 }

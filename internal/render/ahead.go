@@ -100,10 +100,14 @@ func (p View) endText(r api.DryRunReply) string {
 func holdsText(r api.DryRunReply, p View) string {
 	text := map[string]string{
 		api.HoldsPromised:  "would be promised",
+		api.HoldsLate:      "would not be promised, but, within its grace,",
 		api.HoldsLikely:    "not promised, but it would end before it",
 		api.HoldsUncertain: "not promised, and it may end later",
 		api.HoldsUnlikely:  "not promised, and it would end later",
 	}[r.DeadlineHolds]
+	if r.Answer != nil && r.Answer.By != nil {
+		text += " " + p.clock(*r.Answer.By) + " would"
+	}
 	if r.Answer != nil {
 		text += ": " + r.Answer.Why + offerWords(r.Answer.Offer, p)
 	}

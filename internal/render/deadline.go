@@ -2,9 +2,11 @@ package render
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/units"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -18,6 +20,9 @@ func Answered(j api.JobStatus, p View) string {
 		return "refused: " + j.Reason
 	case a == nil:
 		return fmt.Sprintf("accepted; its deadline %s is not promised: the coordinator, of an earlier version, answers none", p.clock(*j.Deadline))
+	case a.By != nil && a.Ends != nil:
+		return fmt.Sprintf("deadline %s is not promised, but %s is, within its grace, planned to end by %s: %s%s",
+			p.clock(*j.Deadline), p.clock(*a.By), p.clock(*a.Ends), a.Why, offerWords(a.Offer, p))
 	case a.Promised && a.Ends != nil:
 		return fmt.Sprintf("deadline %s is promised, planned to end by %s; %s", p.clock(*j.Deadline), p.clock(*a.Ends), a.Why)
 	case a.Promised:
@@ -50,6 +55,8 @@ func deadlineState(j api.JobStatus) string {
 		return ""
 	case j.Phase == cluster.Succeeded && !j.Since.After(*j.Deadline):
 		return "kept"
+	case j.Phase == cluster.Succeeded && !j.Since.After(j.Deadline.Add(grace(j))):
+		return "late"
 	case j.Phase == cluster.Refused:
 		return "refused"
 	case j.Ended:
@@ -58,20 +65,30 @@ func deadlineState(j api.JobStatus) string {
 		return "not promised"
 	case a.Lost != "":
 		return "lost"
+	case a.By != nil:
+		return "promised late"
 	}
 	return "promised"
 }
+
+func grace(j api.JobStatus) time.Duration { return time.Duration(j.GraceS * float64(time.Second)) }
 
 // deadlineText is the deadline on a job's page.
 func (p View) deadlineText(j api.JobStatus) string {
 	if j.Deadline == nil {
 		return ""
 	}
-	text := p.clock(*j.Deadline) + ", " + deadlineState(j)
+	text := p.clock(*j.Deadline)
+	if j.GraceS > 0 {
+		text += fmt.Sprintf(" with %s of grace", units.Span(grace(j)))
+	}
+	text += ", " + deadlineState(j)
 	switch a := j.Answer; {
 	case a == nil || j.Ended && j.Phase != cluster.Refused:
 	case a.Lost != "":
 		text += ": " + a.Lost
+	case a.By != nil:
+		text += fmt.Sprintf(", by %s: %s%s", p.clock(*a.By), a.Why, offerWords(a.Offer, p))
 	default:
 		text += ": " + a.Why + offerWords(a.Offer, p)
 	}

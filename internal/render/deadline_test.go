@@ -1,6 +1,7 @@
 package render_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -26,6 +27,10 @@ func TestAnswersToDeadlines(t *testing.T) {
 			Deadline: &due, Phase: cluster.Queued, Answer: &api.DeadlineAnswer{Why: "no speed"},
 		},
 		"accepted; its deadline 13:00:00 is not promised: the coordinator, of an earlier version, answers none": {Deadline: &due, Phase: cluster.Running},
+		"deadline 13:00:00 is not promised, but 14:00:00 is, within its grace, planned to end by 12:50:00: too late; it rests on --eta; it could be promised with --max 8": {
+			Deadline: &due, GraceS: 7200, Phase: cluster.Queued,
+			Answer: &api.DeadlineAnswer{Promised: true, By: &later, Ends: &ends, Why: "too late; it rests on --eta", Offer: &api.DeadlineOffer{MaxWorkers: 8}},
+		},
 		"refused: name in use": {Deadline: &due, Phase: cluster.Failed, Reason: "name in use"},
 	} {
 		if got := render.Answered(j, render.View{Now: noon, Zone: time.UTC}); got != want {
@@ -52,4 +57,49 @@ func TestALostDeadlineIsToldOnce(t *testing.T) {
 	told(0)
 	j.Answer = &api.DeadlineAnswer{Promised: true}
 	told(1)
+}
+
+// A job that is followed says when its promise moves into its grace, and not what its answer has said.
+func TestALaterPromiseIsToldOnce(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	at := func(h int) *time.Time { return new(noon.Add(time.Duration(h) * time.Hour)) }
+	s := render.Story{Zone: time.UTC}
+	for _, c := range []struct {
+		by   *time.Time
+		told string
+	}{{at(1), ""}, {at(1), ""}, {at(2), "promised by 14:00:00 now, within its grace"}, {at(2), ""}} {
+		got := s.Tell(api.JobStatus{Phase: cluster.Running, Answer: &api.DeadlineAnswer{Promised: true, By: c.by}}, noon)
+		if text := strings.Join(got, ""); strings.Contains(text, "within its grace") != (c.told != "") || !strings.Contains(text, c.told) {
+			t.Errorf("by %v: %q, want %q", c.by, text, c.told)
+		}
+	}
+}
+
+// What became of a deadline with a grace, in a word: an end within the grace is late, not missed.
+func TestStatesOfASoftDeadline(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	due, by := noon, noon.Add(30*time.Minute)
+	for _, c := range []struct {
+		status api.JobStatus
+		want   string
+	}{
+		{api.JobStatus{Phase: cluster.Running, Answer: &api.DeadlineAnswer{Promised: true, By: &by}}, "promised late"},
+		{api.JobStatus{Phase: cluster.Running, Answer: &api.DeadlineAnswer{Promised: true}}, "promised"},
+		{api.JobStatus{Phase: cluster.Running, Answer: &api.DeadlineAnswer{Promised: true, By: &by, Lost: "a node"}}, "lost"},
+		{api.JobStatus{Phase: cluster.Succeeded, Ended: true, Since: noon}, "kept"},
+		{api.JobStatus{Phase: cluster.Succeeded, Ended: true, Since: noon.Add(time.Hour)}, "late"},
+		{api.JobStatus{Phase: cluster.Succeeded, Ended: true, Since: noon.Add(time.Hour + time.Second)}, "missed"},
+		{api.JobStatus{Phase: cluster.Stopped, Ended: true, Since: noon.Add(-time.Hour)}, "missed"},
+	} {
+		c.status.Deadline, c.status.GraceS = &due, 3600
+		var page strings.Builder
+		if err := render.Job(&page, c.status, render.View{Now: noon, Zone: time.UTC}); err != nil {
+			t.Fatal(err)
+		}
+		if want := "12:00:00 with 1h00m of grace, " + c.want; !strings.Contains(page.String(), want+"\n") && !strings.Contains(page.String(), want+":") && !strings.Contains(page.String(), want+", by 12:30:00") {
+			t.Errorf("want %q\n%s", want, page.String())
+		}
+	}
 }

@@ -51,7 +51,7 @@ func eventColour(kind string) string {
 	case record.JobWorkerFailed, record.JobFailed, record.JobKilled, record.JobFellBack, record.CheckpointLost,
 		record.DeadlineBroken, record.NodeLost, record.NodeGivenUp, record.DeviceProblem:
 		return output.Red
-	case record.JobHalting, record.JobBackoff, record.JobHeld, record.JobStopped, record.JobRefused, record.JobQueued, record.NodeDrained, record.NodeLeft, record.NodeRemoved:
+	case record.JobHalting, record.JobBackoff, record.JobHeld, record.JobStopped, record.JobRefused, record.JobQueued, record.DeadlineLate, record.NodeDrained, record.NodeLeft, record.NodeRemoved:
 		return output.Yellow
 	case record.JobStarted, record.JobRescaled, record.JobSucceeded, record.NodeJoined, record.NodeUndrained, record.DeviceWell, record.JobGained, record.DeadlineKept:
 		return output.Green

@@ -22,6 +22,8 @@ type Story struct {
 	restarts   int
 	problems   map[string]bool // told, by the line without its time
 	lost       string          // why its promised deadline cannot be kept, as told
+	answered   bool            // the answer to its deadline was seen
+	by         time.Time       // the moment in its grace that is promised, as told
 }
 
 // Tell returns the lines that a new status adds, which was seen at a time.
@@ -55,13 +57,23 @@ func (s *Story) Tell(j api.JobStatus, seen time.Time) []string {
 
 // deadlineLines tells when a promised deadline cannot be kept any more, or can be again.
 func (s *Story) deadlineLines(j api.JobStatus, seen time.Time) (lines []string) {
-	if j.Answer == nil || j.Answer.Lost == s.lost || j.Ended {
+	if j.Answer == nil || j.Ended {
 		return nil
 	}
-	if s.lost = j.Answer.Lost; s.lost == "" {
-		return []string{s.line(seen, s.Style.Paint(output.Green, "its promised deadline can be kept again"))}
+	if by := j.Answer.By; by != nil && !by.Equal(s.by) {
+		if s.answered { // else its answer has said so
+			lines = append(lines, s.line(seen, s.Style.Paint(output.Yellow, fmt.Sprintf("its deadline cannot be kept any more: promised by %s now, within its grace", s.clock(*by)))))
+		}
+		s.by = *by
 	}
-	return []string{s.line(seen, s.Style.Paint(output.Red, "its promised deadline cannot be kept any more: "+s.lost))}
+	s.answered = true
+	if j.Answer.Lost == s.lost {
+		return lines
+	}
+	if s.lost = j.Answer.Lost; s.lost == "" {
+		return append(lines, s.line(seen, s.Style.Paint(output.Green, "its promised deadline can be kept again")))
+	}
+	return append(lines, s.line(seen, s.Style.Paint(output.Red, "its promised deadline cannot be kept any more: "+s.lost)))
 }
 
 // problemLines are the lines for what nodes tell that may cost work, such as a checkpoint that does not count.

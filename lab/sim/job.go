@@ -32,6 +32,8 @@ type Job struct {
 	Micro int
 	// Bug is how much of Work is done when a bug ends it; 0 = none.
 	Bug time.Duration
+	// Grace is for how long after Deadline an end is of use still.
+	Grace time.Duration
 	// Patience is how long after submission its owner stops it, if it has not ended; 0 = never.
 	Patience time.Duration
 }

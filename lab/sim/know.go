@@ -53,6 +53,26 @@ func (w *world) tell(j *job) {
 	if !w.cfg.Know.curves() || w.rules != nil {
 		return
 	}
+	if j.known = w.curves(j); len(j.known.Points)+len(j.known.Starts) > 0 {
+		w.write(record.Put(record.SpeedKey(j.id), j.known))
+	}
+}
+
+// tellKind writes down what is known of a job's speeds as what its kind has shown, which is all
+// that a deadline can be answered with: a job has no record of its own before it is admitted.
+func (w *world) tellKind(j *job, spec *cluster.Spec) {
+	if !w.cfg.Promise || !w.cfg.Know.curves() {
+		return
+	}
+	if s := w.curves(j); len(s.Points)+len(s.Starts) > 0 {
+		w.write(record.Put(record.JobKindKey(owner.UID, spec.KindName()), record.JobKind{
+			At: s.At, Jobs: 1, Points: s.Points, Starts: s.Starts, NoiseScale: s.NoiseScale,
+		}))
+	}
+}
+
+// curves are a job's speed and the cost of a start at each of its sizes.
+func (w *world) curves(j *job) record.Speed {
 	spec := spec(j.Job, j.index)
 	s := record.Speed{At: zero.Add(w.now), Step: -1, Samples: -1}
 	_, s.NoiseScale = w.worth(j, j.standing(w.packed(1), spec.BatchSize.Min))
@@ -68,9 +88,7 @@ func (w *world) tell(j *job) {
 	}
 	s.Points = s.Points[:min(len(s.Points), record.MaxSpeedPoints)]
 	s.Starts = s.Starts[:min(len(s.Starts), record.MaxStartPoints)]
-	if j.known = s; len(s.Points)+len(s.Starts) > 0 {
-		w.write(record.Put(record.SpeedKey(j.id), s))
-	}
+	return s
 }
 
 // points are the speeds with k workers at the batch of a job, or at some over all of its range.

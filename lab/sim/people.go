@@ -17,12 +17,13 @@ func (w *world) submit(j *job) {
 	}
 	if j.Deadline > 0 && !j.BestEffort {
 		at := zero.Add(j.Deadline)
-		s.Deadline = &at
+		s.Deadline, s.Grace = &at, cluster.Duration(j.Grace)
 	}
 	j.phase, j.waitsSince = cluster.Queued, j.Submit
 	w.eventful = true
 	w.open = append(w.open, j)
 	w.came = append(w.came, j)
+	w.tellKind(j, &s)
 	w.log.add(w.now, codeSubmitted, j.ID, j.MinWorkers, j.MaxWorkers, int64(j.Work))
 	w.write(record.Put(record.RequestKey(w.entry().Node, jobName(j.index)), record.Request{
 		Kind: record.SubmitRequest, Job: j.id, Spec: &s, Owner: owner, At: zero.Add(w.now),

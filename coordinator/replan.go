@@ -1,0 +1,136 @@
+package coordinator
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/bellows-ml/bellows/allocator/admit"
+	"github.com/bellows-ml/bellows/cluster"
+)
+
+// A deadline with a grace is a soft one: an end within the grace is of use still, the less
+// the later it comes. So what cannot be promised by the deadline is promised by the earliest
+// moment in the grace (promiseLate), and a promise that cannot be kept any more is moved into it, as little
+// as will do, before it is broken. See ADR 54.
+
+// replan goes on with the plan. A job that misses the end which was planned for it may end
+// later, as far as its promise and its grace allow.
+func replan(in situation) (outlook, keeping) {
+	o, kept := relaxed(in, map[cluster.JobID]time.Time{})
+	return spared(in, o, kept)
+}
+
+// relaxed is the plan with these ends, in which jobs that miss theirs end as late as they may.
+func relaxed(in situation, due map[cluster.JobID]time.Time) (outlook, keeping) {
+	for {
+		o := foreseePromises(in, due)
+		plan, err := admit.Follow(o.Problem)
+		if err != nil {
+			return o, keeping{}
+		}
+		late := 0
+		for id := range o.views {
+			if _, ok := plan.Kept(id); ok {
+				continue
+			}
+			if at, ok := relaxation(in, id, due[id]); ok {
+				due[id] = at
+				late++
+			}
+		}
+		if late == 0 {
+			return o, keeping{plan}
+		}
+	}
+}
+
+// graceSteps is in how many a promise moves through the whole of a grace.
+const graceSteps = 4
+
+// relaxation is by when a promised job may end that cannot by another moment, zero for that
+// which was planned; false if no later.
+func relaxation(in situation, id cluster.JobID, at time.Time) (time.Time, bool) {
+	p := in.mirror.Promised.Value.Jobs[id]
+	spec := in.find(id).Spec.Value
+	switch latest := spec.Latest(); {
+	case at.IsZero():
+		return p.Deadline, true
+	case at.Before(latest):
+		at = at.Add(time.Duration(spec.Grace) / graceSteps)
+		if at.After(latest) || latest.Sub(at) < time.Second {
+			at = latest
+		}
+		return at, true
+	}
+	return at, false
+}
+
+// mostGivingWay bounds how many jobs are tried to save the promises of others.
+const mostGivingWay = 16
+
+// spared is a plan in which jobs that have a grace left give way to promises that would be
+// broken: those of the lowest priority, whose late ends are worth least, and no more of
+// them than it takes. It is the given one where that saves none.
+func spared(in situation, o outlook, kept keeping) (outlook, keeping) {
+	broken := breaking(in, o, kept)
+	if broken == 0 || kept.Plan == nil {
+		return o, kept
+	}
+	var gave []cluster.JobID
+	due := maps.Clone(o.due)
+	try := func(ends map[cluster.JobID]time.Time, enough int) bool {
+		other, otherKept := relaxed(in, maps.Clone(ends))
+		n := breaking(in, other, otherKept)
+		if n <= enough {
+			o, kept, broken = other, otherKept, n
+		}
+		return n <= enough
+	}
+	for _, id := range patient(in, o, kept) {
+		due[id] = in.find(id).Spec.Value.Latest()
+		gave = append(gave, id)
+		if try(due, broken-1) && broken == 0 {
+			break
+		}
+	}
+	for _, id := range slices.Backward(gave) { // what was not needed is taken back
+		ends := maps.Clone(due)
+		if delete(ends, id); try(ends, broken) {
+			due = ends
+		}
+	}
+	return o, kept
+}
+
+// breaking is how many promises that stand are not kept by a plan.
+func breaking(in situation, o outlook, kept keeping) (n int) {
+	for id := range o.views {
+		if _, ok := kept.profile(id); !ok && in.mirror.Promised.Value.Jobs[id].Broken == "" {
+			n++
+		}
+	}
+	return n
+}
+
+// patient are the jobs of a plan that have a grace left, those that give way first first.
+func patient(in situation, o outlook, kept keeping) []cluster.JobID {
+	var out []cluster.JobID
+	for _, id := range slices.Sorted(maps.Keys(o.views)) {
+		if _, ok := kept.profile(id); ok && in.mirror.Promised.Value.Jobs[id].Deadline.Before(in.find(id).Spec.Value.Latest()) {
+			out = append(out, id)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b cluster.JobID) int {
+		return cmp.Compare(in.find(a).Spec.Value.Priority, in.find(b).Spec.Value.Priority)
+	})
+	return out[:min(len(out), mostGivingWay)]
+}
+
+// lateWhy says that a promise has moved into the job's grace.
+func lateWhy(in situation, o outlook, id cluster.JobID) string {
+	return fmt.Sprintf("%s cannot be kept with %s beside what others were promised: promised by %s now, within its grace, which lasts until %s",
+		moment(in.mirror.Promised.Value.Jobs[id].Deadline), count(o.Devices, "usable device"), moment(o.due[id]), moment(in.find(id).Spec.Value.Latest()))
+}
