@@ -32,6 +32,8 @@ type ruleSet struct {
 	complete func(s *Settings, given func(flag string) bool)
 	// fill sets a run's jobs, and its rules or the terms for its policy; nil = jobs as in production.
 	fill func(s *Settings, r *Run, f trace.File) error
+	// promises says that deadlines are answered: a job whose deadline cannot be promised is refused.
+	promises bool
 	// published says that policy hu is the paper's, and not what became of it in production.
 	published bool
 }
@@ -49,7 +51,7 @@ func ruleSets() map[string]ruleSet {
 				s.Model.Longest = 72 * time.Hour
 			}
 		}},
-		"elasticflow": {policies: elasticflow.Policies(), complete: func(s *Settings, given func(string) bool) {
+		"elasticflow": {promises: true, policies: elasticflow.Policies(), complete: func(s *Settings, given func(string) bool) {
 			if !given("interval") {
 				s.Interval = time.Minute
 			}
@@ -86,6 +88,9 @@ func ruleSets() map[string]ruleSet {
 		}},
 	}
 }
+
+// DefaultPolicy is the policy of coordinators that are not told one.
+const DefaultPolicy = policy.Default
 
 // production begins the name of a policy of production where the rules have one of the same name.
 const production = "production/"

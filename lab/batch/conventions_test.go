@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/allocator/policy"
+	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/lab/milp"
 	"github.com/bellows-ml/bellows/lab/sim"
 )
@@ -60,8 +61,8 @@ func TestEveryPolicyRunsUnderAllRules(t *testing.T) {
 			hashes := map[string]string{}
 			for _, r := range runs {
 				hashes[r.Policy] = r.LogSHA256
-				if !s.own(r.Policy) && r.Finished != r.Jobs || r.Result.Rejected != 0 {
-					t.Errorf("%s: %d of %d jobs finished, %d answers rejected", r.Policy, r.Finished, r.Jobs, r.Result.Rejected)
+				if !s.own(r.Policy) && r.Finished+refused(r) != r.Jobs || r.Result.Rejected != 0 {
+					t.Errorf("%s: %d of %d jobs finished, %d refused, %d answers rejected", r.Policy, r.Finished, r.Jobs, refused(r), r.Result.Rejected)
 				}
 			}
 			for name := range hashes {
@@ -71,6 +72,45 @@ func TestEveryPolicyRunsUnderAllRules(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Under the rules of ElasticFlow, policies of production that promise deadlines answer each:
+// those that cannot be kept are refused, and what is promised is kept, the default's too.
+func TestProductionPromisesDeadlines(t *testing.T) {
+	s := under("elasticflow", policy.Default, production+"elasticflow", "greedy")
+	if err := s.Complete(func(string) bool { return false }); err != nil {
+		t.Fatal(err)
+	}
+	runs, err := s.Do(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range runs {
+		kept, late := 0, 0
+		for _, o := range r.Result.Jobs {
+			switch {
+			case o.Phase == cluster.Refused:
+			case o.End <= o.Deadline:
+				kept++
+			default:
+				late++
+			}
+		}
+		if promises := r.Policy != "greedy"; promises != (refused(r) > 0) || promises == (late > 0) || kept == 0 {
+			t.Errorf("%s: %d kept, %d late, %d refused", r.Policy, kept, late, refused(r))
+		}
+	}
+}
+
+// refused is how many of a run's jobs were refused for their deadlines.
+func refused(r *Run) int {
+	n := 0
+	for _, o := range r.Result.Jobs {
+		if o.Phase == cluster.Refused {
+			n++
+		}
+	}
+	return n
 }
 
 // What the rules fix holds for policies of production too.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/bellows-ml/bellows/allocator"
 	"github.com/bellows-ml/bellows/allocator/policy"
 	"github.com/bellows-ml/bellows/internal/units"
 	"github.com/bellows-ml/bellows/lab/file"
@@ -115,6 +116,9 @@ func (s *Settings) fill(r *Run, f trace.File, m sim.Model, solver *referee) (err
 		r.config.Policy = policy.Hu(policy.HuOptions{Published: rules.published})
 	default:
 		r.config.Policy, err = policy.ByName(name)
+	}
+	if _, can := r.config.Policy.(allocator.Promising); can {
+		r.config.Promise = rules.promises
 	}
 	return err
 }

@@ -89,7 +89,7 @@ func (s *Settings) Complete(given func(flag string) bool) error {
 	demand(len(s.Traces) > 0, "--trace is missing: give one or more files")
 	demand(len(s.Nodes) > 0, "--nodes is missing: give one or more numbers")
 	if len(s.Policies) == 0 && known && rules.policies == nil {
-		s.Policies = []string{policy.Default}
+		s.Policies = []string{DefaultPolicy}
 	}
 	demand(len(s.Policies) > 0, "--policy is missing: give one or more of %s", strings.Join(s.knownPolicies(), ", "))
 	for _, p := range s.Policies {

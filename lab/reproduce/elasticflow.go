@@ -54,7 +54,7 @@ func elasticFlowTrials(dir string, quick bool) ([]trial, error) {
 		}
 		args := append([]string{"--rules", "elasticflow", "--trace", filepath.Join(dir, "elasticflow", p.trace)}, p.args...)
 		args[5] = filepath.Join(dir, "profiles", args[5])
-		out = append(out, trial{args: append(args, "--policy", "edf,edf-admission,elasticflow,tiresias,gandiva"), read: func(runs []*batch.Run) []Finding {
+		out = append(out, trial{args: append(args, "--policy", "edf,edf-admission,elasticflow,tiresias,gandiva,"+batch.DefaultPolicy), read: func(runs []*batch.Run) []Finding {
 			var rows []Finding
 			for _, r := range runs {
 				if r.DeadlineSatisfied == nil {

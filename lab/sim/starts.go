@@ -86,13 +86,17 @@ type Starts struct {
 	// StartError the median of their errors, each relative to how long the job waited.
 	StartsCovered *float64 `json:"starts_covered"`
 	StartError    *float64 `json:"start_error"`
+	// StartsUncertain is how many of them had a range of more than a minute, and
+	// StartsUncertainCovered the share of these that came within it: others are known almost to the second.
+	StartsUncertain        int      `json:"starts_uncertain"`
+	StartsUncertainCovered *float64 `json:"starts_uncertain_covered"`
 	// LookAheadMS is the median and the longest real time of a look-ahead.
 	LookAheadMS    float64 `json:"look_ahead_ms"`
 	LookAheadMSMax float64 `json:"look_ahead_ms_max"`
 }
 
 func startsOf(jobs []Outcome) (out Starts) {
-	covered := 0
+	covered, uncertain := 0, 0
 	var off, took []float64
 	for _, o := range jobs {
 		f := o.Foretold
@@ -100,8 +104,15 @@ func startsOf(jobs []Outcome) (out Starts) {
 			continue
 		}
 		out.StartsTold++
-		if f.Low <= f.Began && (f.High == 0 || f.Began <= f.High) {
+		within, wide := f.Low <= f.Began && (f.High == 0 || f.Began <= f.High), f.High == 0 || f.High-f.Low > time.Minute
+		if within {
 			covered++
+		}
+		if wide {
+			out.StartsUncertain++
+		}
+		if wide && within {
+			uncertain++
 		}
 		told := f.Start
 		if told == 0 {
@@ -115,6 +126,10 @@ func startsOf(jobs []Outcome) (out Starts) {
 	}
 	share, median := float64(covered)/float64(out.StartsTold), Quantile(off, 0.5)
 	out.StartsCovered, out.StartError = &share, &median
+	if out.StartsUncertain > 0 {
+		part := float64(uncertain) / float64(out.StartsUncertain)
+		out.StartsUncertainCovered = &part
+	}
 	out.LookAheadMS, out.LookAheadMSMax = Quantile(took, 0.5), Quantile(took, 1)
 	return out
 }

@@ -18,8 +18,9 @@ func TestStarts(t *testing.T) {
 		told(200, 150, 300, 180), told(200, 150, 300, 140), told(200, 150, 300, 310),
 		told(0, 500, 0, 1100), // later than was looked: right, and off by a tenth
 		told(200, 150, 300, 0),
+		told(200, 200, 202, 201), // known almost to the second
 	})
-	if e.StartsTold != 4 || e.StartsCovered == nil || *e.StartsCovered != 0.5 || *e.StartError < 0.24 || *e.StartError > 0.26 || e.LookAheadMS != 2 {
+	if e.StartsTold != 5 || e.StartsCovered == nil || *e.StartsCovered != 0.6 || *e.StartError < 0.24 || *e.StartError > 0.26 || e.StartsUncertain != 4 || *e.StartsUncertainCovered != 0.5 || e.LookAheadMS != 2 {
 		t.Errorf("%+v, covered %v, error %v", e, *e.StartsCovered, *e.StartError)
 	}
 	if none := startsOf([]Outcome{{}}); none != (Starts{}) {
