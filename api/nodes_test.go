@@ -24,7 +24,7 @@ func TestTopologyProblemsAreShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string][]string{
-		"n1": {"device b is in no group", "set --device-groups of its agent", `; location "rack7" begins with rack7`, "set --location of one of their agents"},
+		"n1": {"device b is in no group", "set --device-groups of its agent", `; location "rack7": node n2 has rack7 inside of another`, "make the --location of both agents agree"},
 		"n2": {"--device-groups leaves out device 1 of 2"},
 	}
 	shown := nodeStatuses(m, nil)

@@ -64,8 +64,8 @@ func Disagreements(nodes []Node) map[NodeID]string {
 	for _, n := range nodes {
 		outermost, _, _ := strings.Cut(n.Location, "/")
 		if other, ok := inner[outermost]; ok && other.ID != n.ID {
-			found[n.ID] = fmt.Sprintf("location %q begins with %s, which is inside of another on %s, %q; set --location of one of their agents as the other's; until then they count as in different places",
-				n.Location, outermost, other.ID, other.Location)
+			found[n.ID] = fmt.Sprintf("location %q: node %s has %s inside of another, %q; make the --location of both agents agree; until then they count as in different places",
+				n.Location, other.ID, outermost, other.Location)
 		}
 	}
 	return found

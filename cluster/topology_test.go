@@ -89,9 +89,9 @@ func TestDisagreements(t *testing.T) {
 		found := Disagreements(nodes)
 		for _, n := range nodes {
 			if text, ok := found[n.ID]; ok {
-				_, rest, _ := strings.Cut(text, "inside of another on ")
+				_, rest, _ := strings.Cut(text, ": node ")
 				got = append(got, string(n.ID)+":"+rest[:2])
-				if !strings.Contains(text, "set --location of one of their agents") {
+				if !strings.Contains(text, "make the --location of both agents agree") {
 					t.Errorf("%s: no remedy: %s", c.locations, text)
 				}
 			}
