@@ -61,6 +61,7 @@ func jobStatus(m *record.Mirror, v *record.JobView, who cluster.Owner, about []c
 	if plan.Exists() && state.Phase.Active() {
 		s.Workers = plan.Value.World.Size()
 		s.Members = members(m, plan.Value.World)
+		s.Next = prepared(m, v.ID)
 	}
 	s.Progress = progressOf(m, v, about)
 	if !mayRead(who, spec.Owner.UID) {
@@ -175,6 +176,23 @@ func members(m *record.Mirror, w cluster.World) []Member {
 		}
 		for _, worker := range acks.Started.Value.Workers {
 			x.PIDs = append(x.PIDs, worker.PID)
+		}
+		list = append(list, x)
+	}
+	return list
+}
+
+// prepared are the nodes that are asked to prepare the job's next generation.
+func prepared(m *record.Mirror, job cluster.JobID) (list []Prepared) {
+	for _, id := range m.NodeIDs() {
+		node := m.Node(id)
+		next := node.Next[job]
+		if !next.Exists() {
+			continue
+		}
+		x := Prepared{Node: string(id)}
+		if said := node.Ready[job]; said.Exists() && said.Value.Of(next.Value) {
+			x.Ready, x.Cold, x.MemoryBytes = said.Value.Cold == "", said.Value.Cold, said.Value.Memory
 		}
 		list = append(list, x)
 	}

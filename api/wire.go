@@ -94,6 +94,7 @@ type JobStatus struct {
 	Failure     *Failure     `json:"failure,omitempty"`
 	ExitCode    *int         `json:"exit_code,omitempty"` // of an ended job, as long as it is known: `bellows run` exits with it, or with 1 if a stopped one's is 0
 	Members     []Member     `json:"members,omitempty"`   // of the present generation
+	Next        []Prepared   `json:"next,omitempty"`      // where the next generation is prepared, by node
 	Rescales    []Rescale    `json:"rescales,omitempty"`  // by generation
 	Checkpoints []Checkpoint `json:"checkpoints,omitempty"`
 }
@@ -193,6 +194,14 @@ type Member struct {
 	Readings     []DeviceReading `json:"readings,omitempty"`
 	ReadingsAgeS *float64        `json:"readings_age_s,omitempty"`
 	NoReadings   string          `json:"no_readings,omitempty"`
+}
+
+// Prepared is how far a node has prepared a job's next generation.
+type Prepared struct {
+	Node        string `json:"node"`
+	Ready       bool   `json:"ready"`                  // its workers would be forked from what waits there
+	Cold        string `json:"cold,omitempty"`         // why they would not; empty, and not ready: it is being prepared
+	MemoryBytes int64  `json:"memory_bytes,omitempty"` // of what waits; 0 = unknown
 }
 
 // Rescale is how a generation came to be and what it cost, in seconds. Own is

@@ -38,6 +38,9 @@ func TestPrepared(t *testing.T) {
 	// One that fails in its first second waits before it is started again.
 	f.awaitStep("warm", f.lastStep("warm")+100, 4)
 	f.prepared(id, g+1, 2)
+	if next := f.show(id).Next; len(next) != 2 || next[0].Node != "n1" || !next[0].Ready && next[0].Cold == "" {
+		t.Errorf("shown of what is prepared: %+v", next)
+	}
 	worker := f.started(id)[3]
 	_ = syscall.Kill(worker.PID, syscall.SIGKILL)
 	f.await("the next generation", func(m *record.Mirror) bool {

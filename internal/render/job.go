@@ -97,6 +97,7 @@ func (p *jobPage) head() {
 		p.field("problem", fmt.Sprintf("%s on %s, generation %d: %s", p.clock(x.At), x.Node, x.Generation, x.Text))
 	}
 	p.deviceProblems()
+	p.prepared()
 	p.field("size", fmt.Sprintf("%s, %s", sizesText(j), batchText(j)))
 	p.field("step", stepText(j))
 	if j.Pinned {
@@ -248,6 +249,24 @@ func (p *jobPage) deviceProblems() {
 			}
 		}
 	}
+}
+
+// prepared says what waits for the next generation.
+func (p *jobPage) prepared() {
+	var parts []string
+	for _, n := range p.job.Next {
+		switch {
+		case n.Cold != "":
+			parts = append(parts, fmt.Sprintf("cold on %s (%s)", n.Node, n.Cold))
+		case !n.Ready:
+			parts = append(parts, "not ready yet on "+n.Node)
+		case n.MemoryBytes > 0:
+			parts = append(parts, fmt.Sprintf("warm on %s (%s)", n.Node, units.Size(n.MemoryBytes)))
+		default:
+			parts = append(parts, "warm on "+n.Node)
+		}
+	}
+	p.field("next start", strings.Join(parts, ", "))
 }
 
 func (p *jobPage) members() {

@@ -16,7 +16,8 @@ old world to the first of the new one, "boot" the part of it in which Python
 starts, imports torch and joins, and "own" the rest, which is the launcher's and
 the saving of state. "lost" is how many steps were done twice.
 
-Launchers: bellows; warm (bellows, with --warm-start); tuned (last_call_timeout=1, keep-alive 1 s x 3,
+Launchers: bellows; warm (bellows, with --warm-start; an event comes when the next
+generation is prepared); tuned (last_call_timeout=1, keep-alive 1 s x 3,
 monitor_interval 0.1); default (all of torchrun's own defaults, slow).
 """
 
@@ -147,6 +148,9 @@ class Torchrun:
     def running(self):
         return bool(self.alive())
 
+    def await_standby(self):
+        pass
+
     def shrink(self, nodes):
         for agent in self.alive()[-nodes:]:
             agent.send_signal(signal.SIGTERM)
@@ -239,6 +243,16 @@ class Bellows:
     def running(self):
         return self.dev.poll() is None
 
+    def await_standby(self):
+        """Wait until what the next generation starts from is ready, where there is such a thing."""
+        deadline = time.time() + CAP
+        while self.flags and time.time() < deadline:
+            job = json.loads(self._call("show", "a", "-o", "json", "--socket", self.socket) or "{}")
+            following = job.get("next") or []
+            if following and all(n["ready"] or n.get("cold") for n in following):
+                return
+            time.sleep(0.2)
+
     def shrink(self, nodes):
         self.others += 1
         self._submit("other-%d" % self.others, "--min", str(nodes), "--max", str(nodes), "--", "sleep", "10000")
@@ -288,6 +302,7 @@ class Course:
         self.job, self.log, self.emit = job, Log(directory), emit
 
     def settle(self):
+        self.job.await_standby()
         time.sleep(random.uniform(0.5, 2.0))
 
     def await_world(self, name, size, since, old):
@@ -354,6 +369,16 @@ def planned(course):
     course.lose(4, 3, "node killed")
 
 
+def rescales(course):
+    course.start(1)
+    course.grow(1, 2)
+    course.crash(2)
+    course.grow(2, 4)
+    course.shrink(4, 2)
+    course.grow(2, 4)
+    course.crash(4)
+
+
 def losses(course):
     course.start(2)
     course.crash(2)
@@ -367,7 +392,7 @@ def freezing(course):
     course.freeze(2)
 
 
-COURSES = {"planned": planned, "losses": losses, "freezing": freezing}
+COURSES = {"planned": planned, "rescales": rescales, "losses": losses, "freezing": freezing}
 
 
 def run(args):
@@ -452,7 +477,7 @@ def main():
     commands = parser.add_subparsers(required=True)
     runs = commands.add_parser("run", help="go through the events, adding a line of JSON for each to --out")
     runs.add_argument("--launchers", nargs="+", choices=CONFIGS, default=["bellows", "tuned"])
-    runs.add_argument("--courses", nargs="+", choices=COURSES, default=list(COURSES))
+    runs.add_argument("--courses", nargs="+", choices=COURSES, default=["planned", "losses", "freezing"])
     runs.add_argument("--repeat", type=int, default=10)
     runs.add_argument("--out", required=True)
     runs.add_argument("--bellows", default=os.path.join(HERE, "..", "..", "bin", "bellows"))
