@@ -28,6 +28,8 @@ type Stock struct {
 	Locks map[cluster.DeviceID]string
 	// Files says how workers are kept from devices that are not theirs.
 	Files string
+	// PricePerHour is what the node costs while it runs something.
+	PricePerHour float64
 	// Stuck devices have processes of a job that do not die.
 	Stuck map[cluster.DeviceID]cluster.JobID
 	// Unswept devices may have such processes: what an earlier agent has left there
@@ -40,7 +42,10 @@ type Stock struct {
 // devices healthy, with the problem beside: a job that runs is not sent away
 // because of it.
 func (s Stock) Inventory() record.Inventory {
-	inventory := record.Inventory{Devices: slices.Clone(s.Devices), Problem: joined(s.Problem, s.Cut), Addr: s.Addr, DeviceFiles: s.Files, Location: s.Location, TopologyProblem: s.TopologyProblem}
+	inventory := record.Inventory{
+		Devices: slices.Clone(s.Devices), Problem: joined(s.Problem, s.Cut), Addr: s.Addr, DeviceFiles: s.Files,
+		Location: s.Location, TopologyProblem: s.TopologyProblem, PricePerHour: s.PricePerHour,
+	}
 	for i := range inventory.Devices {
 		d := &inventory.Devices[i]
 		if d.Health != cluster.Healthy {

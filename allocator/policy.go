@@ -204,6 +204,23 @@ type Decision struct {
 	Job       cluster.JobID
 	Workers   int // 0 = wait, else one of the job's Sizes
 	BatchSize int // samples per global step; 0 = that in force where Workers stay as they are, else JobView.BatchFor
+	// Node is the one on which all of its devices have to be; empty = any that can run it.
+	Node cluster.NodeID
 	// Reason says in a few words why, for `bellows show`; may be empty where nothing changes.
 	Reason string
+}
+
+// Closed are the nodes on which the job may have no devices, where those of excluded
+// cannot run it: all but Node, if that is named.
+func (d Decision) Closed(nodes []cluster.Node, excluded []cluster.NodeID) []cluster.NodeID {
+	if d.Node == "" {
+		return excluded
+	}
+	closed := slices.Clone(excluded)
+	for _, n := range nodes {
+		if n.ID != d.Node && !slices.Contains(excluded, n.ID) {
+			closed = append(closed, n.ID)
+		}
+	}
+	return closed
 }

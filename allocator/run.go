@@ -32,7 +32,8 @@ const boundSlack = 1e-9
 //     that in force where Workers stay, else JobView.BatchFor, which Run fills in.
 //   - The workers fit on the devices: those usable for new work, and those that
 //     jobs which keep their number hold already (a cordoned node keeps what it
-//     runs). No job has more workers than its own nodes have devices.
+//     runs). No job has more workers than its own nodes have devices, and those that
+//     are to be on one node fit there beside what stays.
 //   - A pinned job keeps its workers and its batch, and Between everything that runs does,
 //     as long as all of its devices are still there. So does one that runs with
 //     nothing left to do, as long as they are sound.
@@ -155,18 +156,30 @@ func (c *check) single(j JobView, d Decision) Decision {
 // capacity checks that there are devices enough for all decisions together,
 // and for each on the nodes that can run the job.
 func (c *check) capacity() {
-	need, stay := 0, map[cluster.DeviceID]bool{}
+	need, stay, on := 0, map[cluster.DeviceID]bool{}, map[cluster.NodeID]int{}
 	for i, j := range c.in.Jobs {
 		d := c.decisions[i]
+		if d.Node != "" {
+			j.Excluded = d.Closed(c.in.Nodes, j.Excluded)
+		}
 		if d.Workers == j.Workers && c.devices.Stays(j) {
-			for id := range c.devices.Held(j) {
+			for id, node := range c.devices.Held(j) {
+				if !stay[id] { // one that ends may have been given on already
+					on[node]++
+				}
 				stay[id] = true
 			}
 			continue
 		}
 		need += d.Workers
+		on[d.Node] += d.Workers
 		if open := c.devices.UsableFor(j); d.Workers > open {
 			c.fault("job %q: %d workers; the nodes that can run it have %d usable devices", j.ID, d.Workers, open)
+		}
+	}
+	for _, n := range c.in.Nodes {
+		if has := c.devices.nodes[n.ID].usable; on[n.ID] > has {
+			c.fault("node %q: %d workers on it; it has %d usable devices", n.ID, on[n.ID], has)
 		}
 	}
 	if free := c.devices.Usable() - len(stay); need > free {

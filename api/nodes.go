@@ -29,7 +29,8 @@ func nodeStatuses(m *record.Mirror, gossip map[cluster.NodeID]string) []NodeStat
 		s := NodeStatus{
 			ID: string(id), Alive: v.Alive.Exists(), Gossip: gossip[id], Addr: v.Alive.Value.Addr, TrainAddr: v.Inventory.Value.Addr,
 			Version: v.Alive.Value.Version, Problem: v.Inventory.Value.Problem, DeviceFiles: v.Inventory.Value.DeviceFiles,
-			Devices: []DeviceStatus{},
+			PricePerHour: v.Inventory.Value.PricePerHour,
+			Devices:      []DeviceStatus{},
 		}
 		if v.Cordon.Exists() {
 			s.Cordon, s.Drain = v.Cordon.Value.Reason, v.Cordon.Value.Drain

@@ -262,7 +262,9 @@ type NodeStatus struct {
 	// DeviceFiles says how its workers are kept from devices that are not theirs, as
 	// in Member; empty also of devices that have no files.
 	DeviceFiles string `json:"device_files,omitempty"`
-	Driver      string `json:"driver,omitempty"` // the version of its devices' driver
+	// PricePerHour is what it costs while it runs something, as its agent was told; 0 = nothing more.
+	PricePerHour float64 `json:"price_per_hour,omitempty"`
+	Driver       string  `json:"driver,omitempty"` // the version of its devices' driver
 	// ReadingsAgeS is how old its devices' readings are, in seconds; nil if there are
 	// none, and NoReadings says why.
 	ReadingsAgeS *float64 `json:"readings_age_s,omitempty"`

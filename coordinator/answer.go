@@ -80,7 +80,7 @@ func placeDecisions(in situation, q allocator.Input, decisions []allocator.Decis
 		}
 		want = append(want, priced(of, v, place.Count{
 			Job: d.Job, Workers: d.Workers, BatchSize: cmp.Or(d.BatchSize, j.Spec.Value.BatchSize.Min),
-			Excluded: in.refusals(j).nodes, Keep: q.Between && v.Workers > 0 || j.state().Pinned,
+			Excluded: d.Closed(in.live(), in.refusals(j).nodes), Keep: q.Between && v.Workers > 0 || j.state().Pinned,
 		}))
 	}
 	// Who is left out when not everything fits: the least important, then the youngest.

@@ -25,6 +25,7 @@ type lab struct {
 	watched int64 // revision that the coordinator has seen
 	wake    time.Time
 	want    map[cluster.JobID]int // what the policy answers
+	onNode  map[cluster.JobID]cluster.NodeID
 	lines   []string
 
 	slow    *allocator.Input // a question that the policy still thinks about
@@ -55,7 +56,7 @@ type lab struct {
 }
 
 func newLab() *lab {
-	l := &lab{mem: record.NewMemory(), now: dawn, want: map[cluster.JobID]int{}}
+	l := &lab{mem: record.NewMemory(), now: dawn, want: map[cluster.JobID]int{}, onNode: map[cluster.JobID]cluster.NodeID{}}
 	l.lead(0)
 	return l
 }
@@ -178,7 +179,7 @@ func (l *lab) decide() {
 	l.slow, l.asked = nil, in
 	policy := l.real
 	if policy == nil {
-		policy = scripted{l.want}
+		policy = scripted{l.want, l.onNode}
 	}
 	out, err := allocator.Run(policy, in)
 	if err == nil {
@@ -220,7 +221,10 @@ func (l *lab) advance(by time.Duration) {
 }
 
 // scripted answers what the story wants, and the smallest size where it says nothing.
-type scripted struct{ want map[cluster.JobID]int }
+type scripted struct {
+	want map[cluster.JobID]int
+	on   map[cluster.JobID]cluster.NodeID
+}
 
 func (scripted) Name() string { return "script" }
 
@@ -259,6 +263,9 @@ func (s scripted) Allocate(in allocator.Input) allocator.Output {
 			if d.Workers == 0 {
 				d.Reason = fmt.Sprintf("%d devices are left", free)
 			}
+		}
+		if d.Workers > 0 {
+			d.Node = s.on[j.ID]
 		}
 		out.Decisions = append(out.Decisions, d)
 	}

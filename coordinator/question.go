@@ -235,7 +235,8 @@ func same(a, b *allocator.Input) bool {
 }
 
 func sameNode(a, b cluster.Node) bool {
-	return a.ID == b.ID && a.Cordoned == b.Cordoned && a.Location == b.Location && slices.Equal(a.Devices, b.Devices)
+	return a.ID == b.ID && a.Cordoned == b.Cordoned && a.Location == b.Location && a.PricePerHour == b.PricePerHour &&
+		slices.Equal(a.Devices, b.Devices)
 }
 
 func sameJob(a, b allocator.JobView) bool {

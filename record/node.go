@@ -77,12 +77,14 @@ type Inventory struct {
 	Location string `json:"location,omitempty"`
 	// TopologyProblem says why its agent could not make use of the groups that it was told; empty if it could.
 	TopologyProblem string `json:"topology_problem,omitempty"`
+	// PricePerHour is what the node costs while it runs something; 0 = it costs nothing more.
+	PricePerHour float64 `json:"price_per_hour,omitempty"`
 }
 
 // Node is the node with the devices that it has, as decisions see it: with what of its
 // topology can be used. problem says what cannot, and the remedy.
 func (i Inventory) Node(id cluster.NodeID) (n cluster.Node, problem string) {
-	n, problem = cluster.Node{ID: id, Devices: i.Devices, Location: i.Location}.Sound()
+	n, problem = cluster.Node{ID: id, Devices: i.Devices, Location: i.Location, PricePerHour: i.PricePerHour}.Sound()
 	if i.TopologyProblem != "" && problem != "" {
 		return n, i.TopologyProblem + "; " + problem
 	}

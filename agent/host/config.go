@@ -32,6 +32,8 @@ type Config struct {
 	// TrainInterface is the network interface that workers meet on, where that is
 	// another than Bind's; empty = they find one by themselves.
 	TrainInterface string
+	// PricePerHour is what the node costs while it runs something, in any currency; 0 = nothing more.
+	PricePerHour float64
 	// Identity is what this node shows to others, who reach it at APIPort (0 = any
 	// free one); nil = agents of other machines cannot ask it for logs.
 	Identity *trust.Identity

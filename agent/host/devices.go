@@ -159,7 +159,8 @@ func (ds *devices) stock() agent.Stock {
 	s := agent.Stock{
 		Devices: ds.seen.Devices, Problem: ds.seen.Problem, Location: ds.cfg.Location, TopologyProblem: ds.seen.TopologyProblem, Addr: ds.network.addr, Cut: ds.network.problem,
 		Unseen: ds.unseen, Occupied: ds.occupants.judged.Problems, Locks: ds.locks.onDevices(), Files: ds.files.enforced(),
-		Taken: map[cluster.DeviceID]bool{}, Stuck: map[cluster.DeviceID]cluster.JobID{},
+		PricePerHour: ds.cfg.PricePerHour,
+		Taken:        map[cluster.DeviceID]bool{}, Stuck: map[cluster.DeviceID]cluster.JobID{},
 		Unswept: map[cluster.DeviceID]bool{}, Recorded: ds.records.self().Inventory.Value,
 	}
 	for _, d := range s.Devices {

@@ -80,6 +80,25 @@ func (f *fill) pack(best []int32) {
 	f.cost = f.value()
 }
 
+// load begins with a plan; false if it breaks a rule.
+func (f *fill) load(plan Plan) bool {
+	if plan == nil {
+		return false
+	}
+	if _, err := Eval(f.m.p, plan); err != nil {
+		return false
+	}
+	for n, node := range plan {
+		f.nodes = append(f.nodes, Node{node.Type, slices.Clone(node.Shares)})
+		f.ran[node.Type]++
+		for _, s := range node.Shares {
+			f.on[s.Job] = n
+		}
+	}
+	f.cost = f.value()
+	return true
+}
+
 // complete runs the nodes that have to run besides, where the problem is Full.
 func (f *fill) complete() {
 	for f.m.p.Full && len(f.nodes) < f.m.k {

@@ -23,6 +23,8 @@ type Problem struct {
 	Full  bool
 	Types []Type
 	Jobs  []Job
+	// Present is the plan in force, nil if there is none: another has to be better.
+	Present Plan
 }
 
 // Type is one type of node: v.

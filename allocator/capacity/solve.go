@@ -51,6 +51,12 @@ func Solve(p *Problem) (Result, error) {
 		return !best.done()
 	})
 	best.improve()
+	if now := newFill(m, net, bound); now.load(p.Present) {
+		now.improve()
+		if now.cost <= best.cost+gain {
+			best = now
+		}
+	}
 	for n := range best.nodes {
 		slices.SortFunc(best.nodes[n].Shares, func(a, b Share) int { return a.Job - b.Job })
 	}

@@ -317,7 +317,7 @@ func (f *future) carryOut(in allocator.Input, decisions []allocator.Decision) {
 		if d.Workers == 0 && r.view.Workers == 0 {
 			continue
 		}
-		want = append(want, place.Count{Job: d.Job, Workers: d.Workers, BatchSize: d.BatchSize, Excluded: r.view.Excluded, Keep: in.Between && r.view.Workers > 0 || r.view.Pinned})
+		want = append(want, place.Count{Job: d.Job, Workers: d.Workers, BatchSize: d.BatchSize, Excluded: d.Closed(in.Nodes, r.view.Excluded), Keep: in.Between && r.view.Workers > 0 || r.view.Pinned})
 	}
 	placed := map[cluster.JobID]cluster.Allocation{}
 	for _, a := range place.Place(in.Nodes, present, want).Allocations {

@@ -84,7 +84,7 @@ func play(t *testing.T, p allocator.Policy, text string) string {
 
 // wordsOf is how many words an event has, with its own.
 var wordsOf = map[string]int{
-	"reset": 1, "interval": 2, "node": 3, "cordon": 2, "lose": 2, "pin": 2, "unpin": 2, "end": 2, "advance": 2, "decide": 1,
+	"reset": 1, "interval": 2, "node": 3, "price": 3, "cordon": 2, "lose": 2, "pin": 2, "unpin": 2, "end": 2, "advance": 2, "decide": 1,
 }
 
 func isBetween(f []string) bool { return slices.Equal(f, []string{"decide", "between"}) }
@@ -123,6 +123,10 @@ func (s *story) event(p allocator.Policy, f []string) {
 			n.Devices = append(n.Devices, cluster.Device{ID: cluster.DeviceID(fmt.Sprint(f[1], ".", i)), Health: cluster.Healthy})
 		}
 		s.in.Nodes = append(s.in.Nodes, n)
+	case "price": // of a node, an hour
+		price, err := strconv.ParseFloat(f[2], 64)
+		s.must(err, f)
+		s.in.Nodes[s.node(f[1])].PricePerHour = price
 	case "cordon":
 		s.in.Nodes[s.node(f[1])].Cordoned = true
 	case "lose":

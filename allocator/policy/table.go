@@ -20,6 +20,7 @@ var table = []entry{
 	{optimus{}, "every device to the job whose remaining time it shortens most (Peng et al., Optimus)"},
 	{fifo(), "full sizes, first come first served, no job passes another"},
 	{elasticflow{}, "promised deadlines kept, then others by deadline, what is left by marginal return (Gu et al., ElasticFlow)"},
+	{jahani{}, "least cost of lateness and of nodes' prices, one node a job (Jahani et al.)"},
 	{edf(), "full sizes, earliest deadline first"},
 	{priority(), "full sizes, highest priority first"},
 	{srtf(), "full sizes, shortest remaining time first"},

@@ -74,7 +74,7 @@ func production() []Row {
 		{"allocator/capacity", "", Pure, "which nodes run, and the split of their devices, at the least cost"},
 		{"allocator/place", "cluster", Pure, "counts to devices on a topology"},
 		{"allocator/split", "", Pure, "devices to jobs for the highest sum of values: exact, and by concave hulls"},
-		{"allocator/policy", "cluster allocator allocator/goodput allocator/solve allocator/admit allocator/split allocator/place", Pure, "one policy a file"},
+		{"allocator/policy", "cluster allocator allocator/capacity allocator/goodput allocator/solve allocator/admit allocator/split allocator/place", Pure, "one policy a file"},
 		{"allocator/lookahead", "cluster allocator allocator/goodput allocator/place", Pure, "when waiting jobs will start, by the policy run forward"},
 		{"agent/fence", "cluster", Pure, "the deadlines that keep two generations apart"},
 		{"agent", "cluster record agent/fence", Pure, "what one node should do next"},

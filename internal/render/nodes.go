@@ -135,6 +135,9 @@ func noteOf(n api.NodeStatus) string {
 		}
 		parts = append(parts, fmt.Sprintf("its clock is %s %s that of the node asked: see its time service", units.Span(by), which))
 	}
+	if n.PricePerHour > 0 {
+		parts = append(parts, fmt.Sprintf("costs %.2f an hour", n.PricePerHour))
+	}
 	if openFiles(n.DeviceFiles) {
 		parts = append(parts, "device files: "+n.DeviceFiles)
 	}

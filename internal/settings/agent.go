@@ -2,6 +2,7 @@ package settings
 
 import (
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -34,6 +35,7 @@ type Agent struct {
 	node, bind, train, dataDir, run, lock, cluster, ports, keyFile, library, tlsDir string
 	location, deviceGroups                                                          string
 	gossipPort, apiPort, simulate                                                   int
+	price                                                                           float64
 	etcd                                                                            *etcdFlags
 	hosting                                                                         *hosting
 	scraping                                                                        *scraping
@@ -59,6 +61,7 @@ func NewAgent(f *flags.Set) *Agent {
 	f.IntVar(&a.simulate, "simulate-devices", 0, "so many devices that exist in name only, instead of the machine's own")
 	f.StringVar(&a.location, "location", "", "where this node is in the network, from the outermost switch in, as in block1/rack7: jobs are kept within as little of it as they can be")
 	f.StringVar(&a.deviceGroups, "device-groups", "", "which devices are close to each other, by number, where the driver does not know: 0-1,2-3/4-7 are groups 0-1 and 2-3 on one NUMA node and 4-7 on another")
+	f.Float64Var(&a.price, "price-per-hour", 0, "what this node costs while it runs something, in the currency of all nodes, for policy jahani; 0 = nothing more")
 	f.StringVar(&a.library, "nvml-library", "", "NVIDIA's management library (default: libnvidia-ml.so.1 where the system has it)")
 	a.hosting = hostingFlags(f)
 	a.scraping = scrapingFlag(f)
@@ -114,6 +117,10 @@ func (a *Agent) config(log zerolog.Logger) (host.Config, error) {
 		bad.Add(fault.Usage("--simulate-devices %d: use 1 or more, or leave it out to use the machine's own", a.simulate))
 	}
 	bad.Add(a.topology(&cfg))
+	if !(a.price >= 0) || math.IsInf(a.price, 0) {
+		bad.Add(fault.Usage("--price-per-hour %v: use 0 or more", a.price))
+	}
+	cfg.PricePerHour = a.price
 	if err = host.CheckInterface(a.train); err != nil {
 		bad.Add(fault.Usage("--train-interface %w", err))
 	}

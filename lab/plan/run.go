@@ -44,9 +44,6 @@ type Options struct {
 	Urgency float64
 }
 
-// postponedWeight is ω̂/ω (section V-A).
-const postponedWeight = 100
-
 // maxDecisions bounds a plan: ten years of hours, and far more events than jobs have. The
 // printed model leaves a job without a deadline waiting for ever.
 const maxDecisions = 100_000
@@ -215,53 +212,45 @@ func (w *world) first() []int {
 func (w *world) problem(jobs []*state, nodes int) *capacity.Problem {
 	p := &capacity.Problem{Nodes: nodes, Full: w.o.Printed}
 	prices := make([]float64, len(w.c.Types))
-	last := w.typical(jobs)
 	for v, t := range w.c.Types {
 		prices[v] = t.Price
-		idle := t.Price / float64(t.Devices) * last
-		if w.o.Printed {
-			idle = 1
-		}
-		p.Types = append(p.Types, capacity.Type{Devices: t.Devices, Most: t.Most, Idle: idle})
+		p.Types = append(p.Types, capacity.Type{Devices: t.Devices, Most: t.Most, Idle: 1})
 	}
-	for _, s := range jobs {
-		t := capacity.Terms{
-			Deadline: s.Deadline - w.now, Weight: s.Weight * w.o.Urgency, Prices: prices, Horizon: w.o.Horizon,
-			Times: make([][]float64, len(s.Times)), Repaid: !w.o.Printed,
-		}
-		t.Postponed = postponedWeight * t.Weight
-		for v, times := range s.Times {
-			for g, whole := range times {
-				left := s.left * whole
-				if s.place.devices != g+1 || s.place.typ != v {
-					left += w.o.Start
-				} else {
-					left += s.pause
-				}
-				t.Times[v] = append(t.Times[v], left)
-			}
-		}
+	terms := make([]capacity.Terms, len(jobs))
+	for i, s := range jobs {
+		terms[i] = w.terms(s, prices)
+	}
+	if !w.o.Printed {
+		capacity.PriceIdle(p.Types, prices, terms)
+	}
+	for _, t := range terms {
 		p.Jobs = append(p.Jobs, t.Job(p.Types))
 	}
 	return p
 }
 
-// typical is how long a device that is idle now is paid for: as long as jobs take, on
-// average, each where it is cheapest with a node to itself.
-func (w *world) typical(jobs []*state) float64 {
-	sum := 0.0
-	for _, s := range jobs {
-		least, takes := math.Inf(1), 0.0
-		for v, times := range s.Times {
-			for _, whole := range times {
-				if pay := whole * w.c.Types[v].Price; pay < least {
-					least, takes = pay, whole*s.left
-				}
-			}
-		}
-		sum += takes
+// terms are a job's, as it is now.
+func (w *world) terms(s *state, prices []float64) capacity.Terms {
+	t := capacity.Terms{
+		Deadline: s.Deadline - w.now, Weight: s.Weight * w.o.Urgency, Prices: prices, Horizon: w.o.Horizon,
+		Times: make([][]float64, len(s.Times)), Repaid: !w.o.Printed,
 	}
-	return sum / float64(max(1, len(jobs)))
+	t.Postponed = capacity.PostponedWeight * t.Weight
+	for v, times := range s.Times {
+		for g, whole := range times {
+			left := s.left * whole
+			if !math.IsInf(left, 1) {
+				t.Longest = max(t.Longest, left+w.o.Start)
+			}
+			if s.place.devices != g+1 || s.place.typ != v {
+				left += w.o.Start
+			} else {
+				left += s.pause
+			}
+			t.Times[v] = append(t.Times[v], left)
+		}
+	}
+	return t
 }
 
 // move puts the next plan into force. A node of the same type goes on as that with which it has the most jobs in common.
