@@ -41,7 +41,8 @@ type entry struct {
 // policies that do not.
 type (
 	// leavesIdle policies leave devices idle by design when no job would gain by more
-	// of them. None leaves any idle while a job waits that could start on them.
+	// of them. None leaves any idle while a job waits that could start on them, but for
+	// jahani on nodes that have a price.
 	leavesIdle interface{ leavesIdle() }
 	// movesAgain policies treat a job that waits differently from one that runs, so
 	// that starting one can move others once more.
