@@ -33,13 +33,18 @@ const (
 // Agent are what the agent is told.
 type Agent struct {
 	node, bind, train, dataDir, run, lock, cluster, ports, keyFile, library, tlsDir string
-	location, deviceGroups                                                          string
 	gossipPort, apiPort, simulate                                                   int
-	price                                                                           float64
+	facts                                                                           nodeFacts
 	etcd                                                                            *etcdFlags
 	hosting                                                                         *hosting
 	scraping                                                                        *scraping
 	flags                                                                           *flags.Set
+}
+
+// nodeFacts are what only its operators know of a node.
+type nodeFacts struct {
+	location, deviceGroups string
+	price                  float64 // an hour
 }
 
 // NewAgent declares the settings of an agent as flags.
@@ -59,9 +64,9 @@ func NewAgent(f *flags.Set) *Agent {
 	f.StringVar(&a.lock, "lock-dir", "", "one lock for each device; the same for every agent of the machine (default /run/lock/bellows)")
 	f.StringVar(&a.ports, "ports", defaultPorts, "rendezvous ports kept for workers, first+count")
 	f.IntVar(&a.simulate, "simulate-devices", 0, "so many devices that exist in name only, instead of the machine's own")
-	f.StringVar(&a.location, "location", "", "where this node is in the network, from the outermost switch in, as in block1/rack7: jobs are kept within as little of it as they can be")
-	f.StringVar(&a.deviceGroups, "device-groups", "", "which devices are close to each other, by number, where the driver does not know: 0-1,2-3/4-7 are groups 0-1 and 2-3 on one NUMA node and 4-7 on another")
-	f.Float64Var(&a.price, "price-per-hour", 0, "what this node costs while it runs something, in the currency of all nodes, for policy jahani; 0 = nothing more")
+	f.StringVar(&a.facts.location, "location", "", "where this node is in the network, from the outermost switch in, as in block1/rack7: jobs are kept within as little of it as they can be")
+	f.StringVar(&a.facts.deviceGroups, "device-groups", "", "which devices are close to each other, by number, where the driver does not know: 0-1,2-3/4-7 are groups 0-1 and 2-3 on one NUMA node and 4-7 on another")
+	f.Float64Var(&a.facts.price, "price-per-hour", 0, "what this node costs while it runs something, in the currency of all nodes, for policy jahani; 0 = nothing more")
 	f.StringVar(&a.library, "nvml-library", "", "NVIDIA's management library (default: libnvidia-ml.so.1 where the system has it)")
 	a.hosting = hostingFlags(f)
 	a.scraping = scrapingFlag(f)
@@ -117,10 +122,10 @@ func (a *Agent) config(log zerolog.Logger) (host.Config, error) {
 		bad.Add(fault.Usage("--simulate-devices %d: use 1 or more, or leave it out to use the machine's own", a.simulate))
 	}
 	bad.Add(a.topology(&cfg))
-	if !(a.price >= 0) || math.IsInf(a.price, 0) {
-		bad.Add(fault.Usage("--price-per-hour %v: use 0 or more", a.price))
+	if !(a.facts.price >= 0) || math.IsInf(a.facts.price, 0) {
+		bad.Add(fault.Usage("--price-per-hour %v: use 0 or more", a.facts.price))
 	}
-	cfg.PricePerHour = a.price
+	cfg.PricePerHour = a.facts.price
 	if err = host.CheckInterface(a.train); err != nil {
 		bad.Add(fault.Usage("--train-interface %w", err))
 	}
@@ -148,11 +153,11 @@ func (a *Agent) config(log zerolog.Logger) (host.Config, error) {
 func (a *Agent) topology(cfg *host.Config) error {
 	var bad fault.List
 	var err error
-	cfg.Location = a.location
-	if err = cluster.CheckLocation(a.location); err != nil {
+	cfg.Location = a.facts.location
+	if err = cluster.CheckLocation(a.facts.location); err != nil {
 		bad.Add(fault.Usage("--location: %w", err))
 	}
-	if cfg.DeviceGroups, err = cluster.ParseDeviceGroups(a.deviceGroups); err != nil {
+	if cfg.DeviceGroups, err = cluster.ParseDeviceGroups(a.facts.deviceGroups); err != nil {
 		bad.Add(fault.Usage("--device-groups %w", err))
 	} else if a.simulate > 0 {
 		if problem := cfg.DeviceGroups.Apply(make([]cluster.Device, a.simulate)); problem != "" {
