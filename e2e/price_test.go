@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,9 +24,10 @@ func TestADearNodeRunsForThoseInAHurry(t *testing.T) {
 	f.startAgent(2, "--price-per-hour", "500")
 	f.awaitMembers()
 
-	submit := func(name, eta string, priority int) cluster.JobID {
-		j := f.sdkJob(name, 1, 1, 5_000_000, 0.02) // 28 hours
-		j["eta"], j["priority"] = eta, priority
+	const stepSeconds = 0.02
+	submit := func(name string, hours, priority int) cluster.JobID { // as its steps take, so that measuring them changes nothing
+		j := f.sdkJob(name, 1, 1, int(float64(hours)*3600/stepSeconds), stepSeconds)
+		j["eta"], j["priority"] = fmt.Sprintf("%dh", hours), priority
 		return f.submit(j)
 	}
 	runsOn := func(id cluster.JobID, node cluster.NodeID) {
@@ -35,15 +38,17 @@ func TestADearNodeRunsForThoseInAHurry(t *testing.T) {
 			return v.State.Value.Phase == cluster.Running && len(world.Members) == 1 && world.Members[0].Node == node
 		})
 	}
-	first := submit("first", "1000h", 0)
+	first := submit("first", 1000, 0)
 	runsOn(first, "n1")
-	patient := submit("patient", "1000h", 0)
+	patient := submit("patient", 1000, 0)
 	f.awaitShown(patient, "why it waits beside an idle node", func(s api.JobStatus) bool {
 		return s.Phase == cluster.Queued && strings.Contains(s.Reason, "1 device is idle, on nodes whose price (500.00 an hour)")
 	})
-	hurried := submit("hurried", "30h", 100)
+	hurried := submit("hurried", 30, 100)
 	runsOn(hurried, "n2")
-	f.awaitShown(hurried, "why it runs there", func(s api.JobStatus) bool { return strings.Contains(s.Reason, "n2, 500.00 an hour") })
+	f.await("why it runs there", func(m *record.Mirror) bool {
+		return slices.ContainsFunc(m.Decision.Value.Moves, func(d record.Move) bool { return d.Job == hurried && strings.Contains(d.Why, "n2, 500.00 an hour") })
+	})
 	runsOn(first, "n1")
 
 	out, errs, status := f.patiently("nodes", "-o", "json")

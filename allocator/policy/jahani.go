@@ -174,6 +174,7 @@ func (m *fleet) terms(j allocator.JobView, prices []float64) capacity.Terms {
 	t.Postponed = capacity.PostponedWeight * t.Weight
 	t.Cheapest, t.Elsewhere = m.later(j)
 	at, now := m.stands(j)
+	longest := 0.0
 	for v, x := range m.types {
 		if !slices.ContainsFunc(x.nodes, func(n cluster.NodeID) bool { return !slices.Contains(j.Excluded, n) }) {
 			continue
@@ -187,7 +188,7 @@ func (m *fleet) terms(j allocator.JobView, prices []float64) capacity.Terms {
 				break
 			}
 			cost := j.StartCost(k).Seconds()
-			t.Longest = max(t.Longest, (work(j)/speedAt(j, k)+cost)/time.Hour.Seconds())
+			longest = max(longest, (work(j)/speedAt(j, k)+cost)/time.Hour.Seconds())
 			if j.Workers > 0 {
 				cost *= flowtimeCharge
 			}
@@ -196,6 +197,9 @@ func (m *fleet) terms(j allocator.JobView, prices []float64) capacity.Terms {
 				t.Times[v][k-1] = work(j) / staying(j) / time.Hour.Seconds()
 			}
 		}
+	}
+	if t.Longest = longest; j.Workers > 0 { // one that is only a little later than it does not take its place
+		t.Longest += jahaniHorizon.Hours()
 	}
 	return t
 }
