@@ -204,7 +204,7 @@ type Decision struct {
 	Job       cluster.JobID
 	Workers   int // 0 = wait, else one of the job's Sizes
 	BatchSize int // samples per global step; 0 = that in force where Workers stay as they are, else JobView.BatchFor
-	// Node is the one on which all of its devices have to be; empty = any that can run it. See ADR 54.
+	// Node is the one on which all of its devices have to be; empty = any that can run it. See ADR 55.
 	Node cluster.NodeID
 	// Reason says in a few words why, for `bellows show`; may be empty where nothing changes.
 	Reason string
