@@ -58,8 +58,11 @@ func decideDeadline(in situation, spec record.Submitted, mod int64) verdict {
 	}
 	offer := offered(in, plan.Offer(job, ladder), job.Work, spec.Steps)
 	v.Offer = &offer
-	if v.promiseLate(of, o, []keeping{plan, kept}, job) {
+	switch {
+	case v.promiseLate(of, o, []keeping{plan, kept}, job):
 		offer.Deadline = time.Time{} // what is left would keep the deadline itself
+	case spec.Grace > 0:
+		v.Why += fmt.Sprintf(", nor an end within its grace, by %s", moment(spec.Latest()))
 	}
 	if offer == (record.Offered{}) {
 		v.Offer = nil

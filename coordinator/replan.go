@@ -72,34 +72,22 @@ func relaxation(in situation, id cluster.JobID, at time.Time) (time.Time, bool) 
 const mostGivingWay = 16
 
 // spared is a plan in which jobs that have a grace left give way to promises that would be
-// broken: those of the lowest priority, whose late ends are worth least, and no more of
-// them than it takes. It is the given one where that saves none.
+// broken: those of the lowest priority first, whose late ends are worth least, until none is
+// broken. One whose profile stands ends as it was to. It is the given plan where that saves none.
 func spared(in situation, o outlook, kept keeping) (outlook, keeping) {
 	broken := breaking(in, o, kept)
 	if broken == 0 || kept.Plan == nil {
 		return o, kept
 	}
-	var gave []cluster.JobID
 	due := maps.Clone(o.due)
-	try := func(ends map[cluster.JobID]time.Time, enough int) bool {
-		other, otherKept := relaxed(in, maps.Clone(ends))
-		n := breaking(in, other, otherKept)
-		if n <= enough {
-			o, kept, broken = other, otherKept, n
-		}
-		return n <= enough
-	}
 	for _, id := range patient(in, o, kept) {
 		due[id] = in.find(id).Spec.Value.Latest()
-		gave = append(gave, id)
-		if try(due, broken-1) && broken == 0 {
-			break
+		other, otherKept := relaxed(in, maps.Clone(due))
+		if n := breaking(in, other, otherKept); n < broken {
+			o, kept, broken = other, otherKept, n
 		}
-	}
-	for _, id := range slices.Backward(gave) { // what was not needed is taken back
-		ends := maps.Clone(due)
-		if delete(ends, id); try(ends, broken) {
-			due = ends
+		if broken == 0 {
+			break
 		}
 	}
 	return o, kept

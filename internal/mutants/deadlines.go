@@ -68,11 +68,6 @@ var ofDeadlines = []Mutant{
 		Breaks: "a deadline is broken where another job could end in its grace",
 	},
 	{
-		Name: "no-more-give-way-than-needed", File: "coordinator/replan.go", Tests: "TestStories/deadline_stays$",
-		Old: "if delete(ends, id); try(ends, broken) {", New: "if delete(ends, id); false && try(ends, broken) {",
-		Breaks: "a promise moves into its grace although that saves no other",
-	},
-	{
 		Name: "no-promise-beyond-the-grace", File: "coordinator/deadline.go", Tests: "TestStories/deadline_grace$",
 		Old: "|| by.After(latest) {", New: "{",
 		Breaks: "an end is promised that its owner has no use for",

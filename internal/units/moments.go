@@ -45,7 +45,7 @@ func Deadline(text string, now time.Time) (*time.Time, error) {
 		}
 	}
 	if !t.After(now) {
-		return nil, fmt.Errorf("%q: it has passed already", text)
+		return nil, fmt.Errorf("%q: it has passed already: choose a later one", text)
 	}
 	t = t.UTC().Truncate(time.Second)
 	return &t, nil
