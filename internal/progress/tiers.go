@@ -18,7 +18,7 @@ type step struct {
 
 // longest are the packages with the longest tests, which start first: go starts
 // packages in the order in which it is given them.
-var longest = []string{"e2e", "agent/host", "agent/shim", "store", "internal/membership"}
+var longest = []string{"e2e", "agent/host", "agent/shim", "internal/verify", "coordinator", "lab/batch", "api", "cmd/bellows", "store"}
 
 // race are the settings of the race detector, for tests and for the processes that they
 // start. A process with a race ends there: a test that does not look at how a process ends
@@ -40,7 +40,7 @@ func tiers() map[string][]step {
 			{what: "pure packages and the simulator", args: append([]string{"test", "-count=1"}, pure...)},
 			{what: "compile all others with the race detector", args: []string{"build", "-race", "./..."}},
 			{what: "all others, with the race detector", every: []string{"e2e"}, repeats: true, env: race, args: append([]string{
-				"test", "-race", "-count=1", "-timeout", "30m", "-p", "2", "-parallel", "6",
+				"test", "-race", "-count=1", "-timeout", "30m", "-p", "3", "-parallel", "6",
 			}, others...)},
 		},
 		"soak": {
