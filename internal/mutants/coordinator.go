@@ -150,6 +150,11 @@ var ofCoordinator = []Mutant{
 		Breaks: "a generation is started with runs that end, and starts without launchers, or not at all",
 	},
 	{
+		Name: "a-batch-that-ran-out-is-not-started", File: "coordinator/start.go", Tests: "TestStories/out_of_memory_batch_asked",
+		Old: "if in.state().BatchLimit > 0 && t.BatchSize > in.Batch().Max {", New: "if false && t.BatchSize > in.Batch().Max {",
+		Breaks: "a job is started once more with a batch that has no room in memory",
+	},
+	{
 		Name: "state-compare", File: "coordinator/transactions.go", Tests: storms,
 		Old: "if t.on(StateCompare) {", New: "if false {",
 		Breaks: "a decision made from an old view lands (I10)",
