@@ -34,7 +34,8 @@ type Node struct {
 	// Location is the network's domains that the node is in, from the outermost in:
 	// "block1/rack7". Empty = not known.
 	Location string `json:"location,omitempty"`
-	// PricePerHour is what the node costs while it runs something, in any currency; 0 = it costs nothing more.
+	// PricePerHour is what the node costs while it runs something, in any currency, at most
+	// MaxPricePerHour; 0 = it costs nothing more.
 	PricePerHour float64 `json:"price_per_hour,omitempty"`
 }
 

@@ -10,6 +10,17 @@ import (
 // MaxLocationDepth bounds the names of a location.
 const MaxLocationDepth = 4
 
+// MaxPricePerHour bounds a Node's PricePerHour, so that costs of all jobs add up to a finite number.
+const MaxPricePerHour = 1e6
+
+// CheckPrice reports what is wrong with a node's price an hour.
+func CheckPrice(price float64) error {
+	if !(price >= 0 && price <= MaxPricePerHour) {
+		return fmt.Errorf("%v: use 0 to %.0f", price, MaxPricePerHour)
+	}
+	return nil
+}
+
 // CheckLocation reports what is wrong with a node's location: the network's domains
 // that the node is in, from the outermost in, as in "block1/rack7". Each is a name as
 // CheckName has it; an empty location is one that is not known.
@@ -29,14 +40,18 @@ func CheckLocation(location string) error {
 	return nil
 }
 
-// Sound returns the node with what of its topology can be used, and in words what cannot
-// and the remedy; empty if all can. What cannot be used is left out as a whole: a location, or
+// Sound returns the node with what of its topology and price can be used, and in words what cannot
+// and the remedy; empty if all can. What cannot be used is left out as a whole: a price, a location, or
 // the groups and NUMA nodes of all devices, which count as alike then.
 func (n Node) Sound() (sound Node, problem string) {
 	var problems []string
 	if err := CheckLocation(n.Location); err != nil {
 		n.Location = ""
 		problems = append(problems, fmt.Sprintf("%v; set --location of its agent; until then it counts as in none", err))
+	}
+	if err := CheckPrice(n.PricePerHour); err != nil {
+		n.PricePerHour = 0
+		problems = append(problems, fmt.Sprintf("price an hour %v; set --price-per-hour of its agent; until then it costs nothing more", err))
 	}
 	if why := unsoundGroups(n.Devices); why != "" {
 		n.Devices = slices.Clone(n.Devices)

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 )
@@ -30,6 +31,16 @@ func devicesIn(text string) []Device {
 		all = append(all, d)
 	}
 	return all
+}
+
+// A price that makes no sum of costs is named, and does not count.
+func TestSoundPrice(t *testing.T) {
+	for price, sound := range map[float64]bool{0: true, 14.5: true, MaxPricePerHour: true, -1: false, 2 * MaxPricePerHour: false, math.Inf(1): false, math.NaN(): false} {
+		n, problem := Node{PricePerHour: price}.Sound()
+		if sound != (problem == "") || sound && n.PricePerHour != price || !sound && (n.PricePerHour != 0 || !strings.Contains(problem, "--price-per-hour")) {
+			t.Errorf("%v: %v, %q", price, n.PricePerHour, problem)
+		}
+	}
 }
 
 // A topology that is no tree is named with the remedy, and not used.

@@ -204,8 +204,8 @@ func (m *fleet) terms(j allocator.JobView, prices []float64) capacity.Terms {
 	return t
 }
 
-// later is what a job costs at the least on a node of the cluster, whoever has it now: between
-// two intervals a cheap node may be busy only for so long.
+// later is what a job costs at the least on any node of the cluster, free or not: between two
+// intervals other jobs may hold a cheap node for a while only.
 func (m *fleet) later(j allocator.JobView) (cost float64, ok bool) {
 	cost = math.Inf(1)
 	for _, n := range m.d.in.Nodes {

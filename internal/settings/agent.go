@@ -2,7 +2,6 @@ package settings
 
 import (
 	"fmt"
-	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -122,8 +121,8 @@ func (a *Agent) config(log zerolog.Logger) (host.Config, error) {
 		bad.Add(fault.Usage("--simulate-devices %d: use 1 or more, or leave it out to use the machine's own", a.simulate))
 	}
 	bad.Add(a.topology(&cfg))
-	if !(a.facts.price >= 0) || math.IsInf(a.facts.price, 0) {
-		bad.Add(fault.Usage("--price-per-hour %v: use 0 or more", a.facts.price))
+	if err := cluster.CheckPrice(a.facts.price); err != nil {
+		bad.Add(fault.Usage("--price-per-hour %w", err))
 	}
 	cfg.PricePerHour = a.facts.price
 	if err = host.CheckInterface(a.train); err != nil {
