@@ -121,7 +121,7 @@ func (a *Agent) config(log zerolog.Logger) (host.Config, error) {
 		bad.Add(fault.Usage("--simulate-devices %d: use 1 or more, or leave it out to use the machine's own", a.simulate))
 	}
 	bad.Add(a.topology(&cfg))
-	if err := cluster.CheckPrice(a.facts.price); err != nil {
+	if err = cluster.CheckPrice(a.facts.price); err != nil {
 		bad.Add(fault.Usage("--price-per-hour %w", err))
 	}
 	cfg.PricePerHour = a.facts.price
