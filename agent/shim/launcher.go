@@ -30,6 +30,8 @@ const (
 	memoryPeriod = 250 * time.Millisecond
 	// maxPrinted bounds what imports may print: it is printed again by each worker.
 	maxPrinted = 32 << 10
+	// bareBound is how long a launcher that imports nothing may take.
+	bareBound = 10 * time.Second
 	// launcherFD is the launcher's end of the socket between it and the shim.
 	launcherFD = 3
 	// maxLauncherWord bounds a line of the launcher's.
@@ -40,6 +42,11 @@ const (
 
 // launcher is the process that imports what the workers will need, and forks them. The
 // loop owns it, but for what prepare and forkWorkers do while it cannot be taken away.
+//
+// The workers of a run that was not prepared are forked as well, where the job has warm
+// starts: by a bare launcher, which imports nothing. It gains nothing at their start, but at their
+// end: a forked worker leaves when its script has ended, where an interpreter with large
+// frameworks takes a second to end, in which the next generation waits.
 type launcher struct {
 	*shared
 	*reporter
@@ -66,6 +73,7 @@ type readyLauncher struct {
 	conn    *net.UnixConn
 	lines   *bufio.Reader
 	env     map[string]string
+	list    moduleList
 	printed []byte
 }
 
@@ -76,7 +84,7 @@ func (l *launcher) settled() bool { return !l.begun || l.over || l.ready != nil 
 // that was given up.
 func (l *launcher) stepLaunch(now int64) {
 	switch {
-	case l.order.Prepare == nil || l.killer.why != "":
+	case l.bare() && l.order.ModulesFile == "" || l.killer.why != "":
 	case l.cleared != nil:
 		if l.clear(now) {
 			l.process = Process{}
@@ -86,19 +94,45 @@ func (l *launcher) stepLaunch(now int64) {
 	case l.ending && !l.over:
 		// Not before no other attempt can follow: workers must not be executed beside one.
 		l.over = l.phase != preparing && l.clear(now) && !l.working && l.process.PID == 0
-	case l.phase == ready && l.begun && l.ready == nil && !l.over:
+	case l.phase == ready && !l.bare() && l.begun && l.ready == nil && !l.over:
 		l.giveUp("its launcher was not ready when it had to start")
-	case l.phase != unbound || l.over:
+	case l.phase != l.begins() || l.over:
 	case !l.begun && l.order.Strict && l.wish.Deadline == 0:
 	case !l.begun:
-		l.begun, l.working, l.by = true, true, now+int64(importBound)
-		l.report.Prepared, l.dirty = &Prepared{}, true
+		l.begun, l.working, l.by = true, true, now+int64(l.bound())
+		l.tell(Prepared{})
 		l.alarm.at(l.by)
 		go l.prepare(l.order)
 	case l.ready == nil && now >= l.by:
-		l.giveUp(fmt.Sprintf("its launcher was not ready within %s", importBound))
+		l.giveUp(fmt.Sprintf("its launcher was not ready within %s", l.bound()))
 	default:
 		l.watch(now)
+	}
+}
+
+// bare reports whether the run was not prepared.
+func (l *launcher) bare() bool { return l.order.Prepare == nil }
+
+// begins is when the launcher is started: a bare one when the locks are held, for it opens no device.
+func (l *launcher) begins() phase {
+	if l.bare() {
+		return ready
+	}
+	return unbound
+}
+
+// bound is how long the launcher may take until it is ready.
+func (l *launcher) bound() time.Duration {
+	if l.bare() {
+		return bareBound
+	}
+	return importBound
+}
+
+// tell reports how far a prepared run is.
+func (l *launcher) tell(p Prepared) {
+	if !l.bare() {
+		l.report.Prepared, l.dirty = &p, true
 	}
 }
 
@@ -120,7 +154,10 @@ func (l *launcher) watch(now int64) {
 		l.giveUp("its launcher has ended")
 		return
 	}
-	most := l.order.Prepare.Memory
+	most := int64(0)
+	if !l.bare() {
+		most = l.order.Prepare.Memory
+	}
 	if limit := int64(l.order.Limits.MemoryBytes); limit > 0 && (most == 0 || limit < most) { //nolint:gosec // as large as the kernel's own numbers
 		most = limit
 	}
@@ -148,11 +185,11 @@ func resident(pid int) int64 {
 
 // giveUp has the workers be executed as without a launcher.
 func (l *launcher) giveUp(why string) {
-	if l.ending || l.order.Prepare == nil {
+	if l.ending {
 		return
 	}
 	l.begun, l.ending = true, true
-	l.report.Prepared, l.dirty = &Prepared{Cold: record.Reason(printable(why))}, true
+	l.tell(Prepared{Cold: record.Reason(printable(why))})
 	l.log.Info().Str("why", why).Msg("no launcher: workers are executed one by one")
 	if l.ready != nil {
 		_ = l.ready.conn.Close()
@@ -196,7 +233,7 @@ func (l *launcher) prepare(order Order) {
 			l.giveUp(err.Error())
 		default:
 			l.ready = ready
-			l.report.Prepared, l.dirty = &Prepared{Ready: true, Memory: resident(ready.process.PID)}, true
+			l.tell(Prepared{Ready: true, Memory: resident(ready.process.PID)})
 		}
 	})
 	if ready != nil {
@@ -238,8 +275,11 @@ func (l *launcher) launch(order Order) (*readyLauncher, error) {
 		o.Env = map[string]string{}
 	}
 	maps.Copy(o.Env, found.Secrets)
-	a := attempt{launcher: l, order: o, env: lasting(o, l.dir), command: command, program: program, comm: comm, list: readModules(order.ModulesFile)}
-	a.list.add(order.Prepare.Modules)
+	a := attempt{launcher: l, order: o, env: lasting(o, l.dir), command: command, program: program, comm: comm}
+	if order.Prepare != nil {
+		a.list = readModules(order.ModulesFile)
+		a.list.add(order.Prepare.Modules)
+	}
 	return a.untilReady()
 }
 

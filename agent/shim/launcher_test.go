@@ -55,6 +55,15 @@ func (f *fixture) launcherOf() Process {
 	return Process{}
 }
 
+// killLauncher kills the launcher, and waits until it is missed.
+func (f *fixture) killLauncher() Report {
+	f.t.Helper()
+	if err := unix.Kill(f.launcherOf().PID, unix.SIGKILL); err != nil {
+		f.t.Fatal(err)
+	}
+	return f.await("cold", func(r Report) bool { return r.Prepared.Cold != "" })
+}
+
 // startCold carries the plan out, and demands that each worker was executed, once, for that reason.
 func (f *fixture) startCold(plan Order, why string) Report {
 	f.t.Helper()
@@ -80,11 +89,7 @@ func (f *fixture) ended(rank int) string {
 func TestALauncherThatDies(t *testing.T) {
 	t.Parallel()
 	f, plan := readyRun(t, 2, ranScript, "VALUE = 1\n")
-	launcher := f.launcherOf()
-	if err := unix.Kill(launcher.PID, unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	r := f.await("cold", func(r Report) bool { return r.Prepared.Cold != "" })
+	r := f.killLauncher()
 	if r.Prepared.Ready || r.Failed != nil {
 		t.Errorf("report %+v", r)
 	}

@@ -144,7 +144,7 @@ func (a *attempt) execute(n int) (*readyLauncher, *os.File, error) {
 	if process, err = identify(pid); err != nil {
 		return fail(err)
 	}
-	return &readyLauncher{process: process, conn: conn, lines: bufio.NewReader(conn), env: a.env}, out, nil
+	return &readyLauncher{process: process, conn: conn, lines: bufio.NewReader(conn), env: a.env, list: a.list}, out, nil
 }
 
 // converse tells a launcher what to import, and hears how that went.

@@ -13,16 +13,15 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/bellows-ml/bellows/record"
 )
 
 const (
 	// recordedFile is where the first worker of a node writes the names of the modules that it imports.
 	recordedFile = "modules"
 	// Bounds of what is kept of these. PyTorch with all that it loads for its first steps has 2,500.
-	maxModules    = 20_000
-	maxModuleName = 200
+	maxModules     = 20_000
+	maxModuleName  = 200
+	maxModulesFile = 2 << 20
 	// maxAvoided bounds the modules that were found not to be for launchers.
 	maxAvoided = 2_000
 )
@@ -41,6 +40,8 @@ type moduleList struct {
 	Modules []string `json:"modules"` // in the order in which they were imported
 	// Avoid are those that a launcher must not import, with why.
 	Avoid map[string]string `json:"avoid,omitempty"`
+	// Meets says that the workers were seen to meet at MASTER_PORT.
+	Meets bool `json:"meets,omitempty"`
 }
 
 // add takes names in that are not known yet, and are names.
@@ -79,7 +80,7 @@ func readModules(path string) moduleList {
 	if path == "" {
 		return on.checked()
 	}
-	if info, err := os.Stat(path); err != nil || info.Size() > record.MaxModules || readJSON(path, &on) != nil {
+	if info, err := os.Stat(path); err != nil || info.Size() > maxModulesFile || readJSON(path, &on) != nil {
 		on = moduleList{}
 	}
 	return on.checked()
@@ -91,6 +92,7 @@ func (l moduleList) checked() moduleList {
 	if l.Version == ProtocolVersion {
 		c.add(l.Modules)
 		c.avoid(l.Avoid)
+		c.Meets = l.Meets
 	}
 	return c
 }
@@ -102,8 +104,8 @@ func KnowsModules(path string) bool { return len(readModules(path).Modules) > 0 
 // names are taken, and no more than a file may have.
 func TakeModules(path string, text []byte) error {
 	var theirs moduleList
-	if len(text) > record.MaxModules {
-		return fmt.Errorf("take names of modules from another node: %d bytes, more than %d", len(text), record.MaxModules)
+	if len(text) > maxModulesFile {
+		return fmt.Errorf("take names of modules from another node: %d bytes, more than %d", len(text), maxModulesFile)
 	}
 	if err := json.Unmarshal(text, &theirs); err != nil {
 		return fmt.Errorf("take names of modules from another node: %w", err)
@@ -137,7 +139,7 @@ func recorded(dir string) ([]string, error) {
 		return nil, err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, record.MaxModules))
+	b, err := io.ReadAll(io.LimitReader(f, maxModulesFile))
 	if err != nil {
 		return nil, err
 	}
@@ -150,16 +152,18 @@ func recorded(dir string) ([]string, error) {
 	return names, nil
 }
 
-// keepModules adds what the first worker has imported to the job's list.
-func keepModules(dir, path string) error {
+// keepModules adds what the first worker has imported to the job's list, and whether workers
+// have met at the port.
+func keepModules(dir, path string, port int) error {
 	names, err := recorded(dir)
 	if err != nil || len(names) == 0 {
 		return err
 	}
 	l := readModules(path)
-	before := len(l.Modules)
+	before, met := len(l.Modules), l.Meets
 	l.add(names)
-	if len(l.Modules) == before {
+	l.Meets = met || port != 0 && meetAt(port)
+	if len(l.Modules) == before && l.Meets == met {
 		return nil
 	}
 	return writeDurable(path, l)
@@ -197,8 +201,9 @@ func (k *moduleKeeper) stepKeep(now int64) {
 		return
 	}
 	k.busy, k.last = true, k.over()
+	port := k.order.World.Master.Port
 	go func() { // on a disk that may hang
-		err := keepModules(k.dir, k.order.ModulesFile)
+		err := keepModules(k.dir, k.order.ModulesFile, port)
 		k.post(func() {
 			k.busy = false
 			k.pause = min(2*k.pause, int64(lastKept))

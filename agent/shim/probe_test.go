@@ -2,7 +2,6 @@ package shim
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -72,8 +71,8 @@ if __name__ == "__main__":
     main()
 `
 
-// TestAForkedWorkerSeesWhatAnExecutedOneDoes runs the probe both ways, as a script, as a
-// module and as a file with an interpreter of its own, and compares.
+// TestAForkedWorkerSeesWhatAnExecutedOneDoes runs the probe executed, forked from a launcher with its
+// modules and from a bare one, as a script, as a module and as a file with an interpreter of its own, and compares.
 func TestAForkedWorkerSeesWhatAnExecutedOneDoes(t *testing.T) {
 	t.Parallel()
 	for name, command := range map[string][]string{
@@ -90,20 +89,22 @@ func TestAForkedWorkerSeesWhatAnExecutedOneDoes(t *testing.T) {
 					t.Skip(err)
 				}
 			}
-			cold, coldLog := runProbe(t, command, false)
-			warm, warmLog := runProbe(t, command, true)
-			compared := 0
-			for key, want := range cold {
-				compared++
-				if got := warm[key]; got != want {
-					t.Errorf("%s:\ncold %s\nwarm %s", key, want, got)
+			executed, executedLog := runProbe(t, command, "executed")
+			for _, how := range []string{"bare", "warm"} {
+				forked, log := runProbe(t, command, how)
+				compared := 0
+				for key, want := range executed {
+					compared++
+					if got := forked[key]; got != want {
+						t.Errorf("%s:\nexecuted %s\n%s %s", key, want, how, got)
+					}
 				}
-			}
-			if compared < 40 || len(warm) != len(cold) {
-				t.Errorf("%d values compared, %d and %d there", compared, len(cold), len(warm))
-			}
-			if coldLog != warmLog || !strings.Contains(warmLog, "RuntimeError: uncaught") || !strings.Contains(warmLog, "helper is imported\n") || !strings.Contains(warmLog, "exit handler\n") {
-				t.Errorf("log, cold:\n%s\nwarm:\n%s", coldLog, warmLog)
+				if compared < 40 || len(forked) != len(executed) {
+					t.Errorf("%s: %d values compared, %d and %d there", how, compared, len(executed), len(forked))
+				}
+				if executedLog != log || !strings.Contains(log, "RuntimeError: uncaught") || !strings.Contains(log, "helper is imported\n") || !strings.Contains(log, "exit handler\n") {
+					t.Errorf("log, executed:\n%s\n%s:\n%s", executedLog, how, log)
+				}
 			}
 		})
 	}
@@ -112,7 +113,7 @@ func TestAForkedWorkerSeesWhatAnExecutedOneDoes(t *testing.T) {
 // ofThisRun is what differs from run to run; the fixture's folder lies wherever TMPDIR says.
 var ofThisRun = regexp.MustCompile(regexp.QuoteMeta(os.TempDir()) + `/shim[0-9]+|bellows-train-abcdef-g3-[0-9a-f]+-[0-9]+|MASTER_PORT(=|", ")[0-9]+|0x[0-9a-f]+|PROBE(=|", ")[a-z]+`)
 
-func runProbe(t *testing.T, command []string, warm bool) (seen map[string]string, log string) {
+func runProbe(t *testing.T, command []string, how string) (seen map[string]string, log string) {
 	f := newFixture(t, 1, "")
 	python := interpreter(t)
 	f.pyScript("")
@@ -128,26 +129,29 @@ func runProbe(t *testing.T, command []string, warm bool) (seen map[string]string
 	write(t, filepath.Join(f.order.Workdir, "pkg", "__init__.py"), "", 0o644)
 	write(t, filepath.Join(f.order.Workdir, "pkg", "probe.py"), source, 0o644)
 	write(t, filepath.Join(f.order.Workdir, "helper.py"), "print('helper is imported')\nVALUE = 7\n", 0o644)
-	f.order.Env["PROBE"], f.order.Env["PYTHONHASHSEED"] = fmt.Sprint(warm), "7"
-	if warm {
+	f.order.Env["PROBE"], f.order.Env["PYTHONHASHSEED"] = how, "7"
+	if how == "bare" {
+		f.start()
+	} else {
 		plan := f.prepared()
 		f.order.Prepare.Modules = []string{"helper", "random", "pickle", "multiprocessing", "resource"}
 		plan.Prepare = f.order.Prepare
 		if r := f.startPrepared(); !r.Prepared.Ready {
 			t.Fatalf("prepared %+v", r.Prepared)
 		}
+		if how == "executed" {
+			f.killLauncher()
+		}
 		f.bind(plan)
 		f.push(Wish{Start: true})
-	} else {
-		f.start()
 	}
 	r := f.stopped()
-	if len(r.Stopped.Exits) != 1 || r.Stopped.Exits[0].Code != 1 || r.Warm != warm {
+	if len(r.Stopped.Exits) != 1 || r.Stopped.Exits[0].Code != 1 || r.Warm != (how == "warm") {
 		t.Fatalf("warm %v: %+v, %+v", r.Warm, r.Stopped, r.Failed)
 	}
 	f.retire()
 	var raw map[string]json.RawMessage
-	if err := readJSON(filepath.Join(f.order.Workdir, "seen-0-"+fmt.Sprint(warm)+".json"), &raw); err != nil {
+	if err := readJSON(filepath.Join(f.order.Workdir, "seen-0-"+how+".json"), &raw); err != nil {
 		t.Fatal(err, f.read("logs", "rank-0.log"))
 	}
 	seen = map[string]string{}

@@ -20,7 +20,11 @@ const forkBound = 15 * time.Second
 func (s *starter) executeWarm(r *readyLauncher) {
 	babies, err := s.forkWorkers(r)
 	if err == nil {
-		err = release(babies)
+		wait := func() {}
+		if r.list.awaitsMaster(s.order.World) {
+			wait = func() { awaitMaster(s.abort, s.order.World.Master, masterBound) }
+		}
+		err = release(babies, s.member.FirstRank, wait)
 	}
 	closeAll(babies)
 	if err != nil {
@@ -39,7 +43,7 @@ func (s *starter) executeWarm(r *readyLauncher) {
 		s.post(func() { s.executed(s.workers[i], b.born, nil) })
 	}
 	s.post(func() {
-		s.report.Warm, s.dirty = true, true
+		s.report.Warm, s.dirty = s.order.Prepare != nil, true
 		s.launcher.forked()
 		s.executedAll()
 	})
@@ -59,10 +63,13 @@ func closeAll(babies []*baby) {
 	}
 }
 
-// release lets the workers run their script. If one has ended before, none does anything of it that counts:
-// its peers are told of its end as of any worker's.
-func release(babies []*baby) error {
+// release lets the workers run their script, the others once rank 0 was let and wait has returned. If one
+// has ended before, none does anything of it that counts: its peers are told of its end as of any worker's.
+func release(babies []*baby, firstRank int, wait func()) error {
 	for i, b := range babies {
+		if rank := firstRank + i; rank == 1 || rank != 0 && i == 0 {
+			wait()
+		}
 		if _, err := b.conn.Write([]byte("g")); err != nil && i == 0 {
 			return fmt.Errorf("a forked worker has ended: %w", err)
 		}

@@ -1,0 +1,243 @@
+package shim
+
+import (
+	"io"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bellows-ml/bellows/cluster"
+)
+
+func TestWhereWorkersMeet(t *testing.T) {
+	for line, want := range map[string]bool{
+		"  0: 0100007F:72D8 00000000:0000 0A 0 0":                       true,                                 // listens
+		"  1: 0100007F:C001 0100007F:72D8 01 0 0":                       true,                                 // is connected to it
+		"  2: 0100007F:72D8 0100007F:C001 01 0 0":                       false,                                // one that it has taken in
+		"  3: 0100007F:C001 0100007F:72D8 06 0 0":                       false,                                // was
+		"  4: 00000000000000000000000001000000:72D8 00000000:0000 0A 0": true,                                 // IPv6
+		"  5: 0100007F:72D9 00000000:0000 0A 0 0":                       false,                                // another port
+		"sl  local_address rem_address   st tx_queue":                   false, "": false, "6: x y 0A": false, // no such line
+	} {
+		if got := meetsIn(line, 0x72d8); got != want {
+			t.Errorf("%q: %v", line, got)
+		}
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	if !meetAt(port) {
+		t.Errorf("port %d: nothing is seen to listen", port)
+	}
+	if err = l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if meetAt(port) {
+		t.Errorf("port %d: something is seen to listen", port)
+	}
+}
+
+func TestWorldsThatMeet(t *testing.T) {
+	two := cluster.World{
+		Members: []cluster.Member{{Node: "n1", Devices: []cluster.DeviceID{"a"}}, {Node: "n2", FirstRank: 1, Devices: []cluster.DeviceID{"b"}}},
+		Master:  cluster.Endpoint{Host: "127.0.0.1", Port: 29400},
+	}
+	one := two
+	one.Members = two.Members[:1]
+	torch := moduleList{Modules: []string{"os", "torch.distributed.distributed_c10d"}, Meets: true}
+	unmet, other := torch, torch
+	unmet.Meets, other.Modules = false, []string{"os"}
+	for name, c := range map[string]struct {
+		list  moduleList
+		world cluster.World
+		want  bool
+	}{
+		"two":             {torch, two, true},
+		"one":             {torch, one, false},
+		"seen elsewhere":  {unmet, two, false},
+		"another program": {other, two, false},
+	} {
+		if got := c.list.awaitsMaster(c.world); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// It returns as soon as something listens, and without that when its time is over.
+func TestTheMasterIsAwaited(t *testing.T) {
+	t.Parallel()
+	at := cluster.Endpoint{Host: "127.0.0.1", Port: freePort(t)}
+	awaitMaster(t.Context(), at, 5*time.Millisecond)
+	met := make(chan bool)
+	go func() {
+		awaitMaster(t.Context(), at, patience)
+		close(met)
+	}()
+	select {
+	case <-met:
+		t.Fatal("nothing listens yet")
+	case <-time.After(20 * time.Millisecond): // some refusals; more or fewer change nothing
+	}
+	l, err := net.Listen("tcp", at.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	<-met
+	c, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if said, err := io.ReadAll(c); err != nil || len(said) > 0 {
+		t.Errorf("it said %q, %v", said, err)
+	}
+}
+
+// Rank 0 runs before the others wait for it, wherever it is.
+func TestRank0IsLetFirst(t *testing.T) {
+	t.Parallel()
+	for first, before := range map[int]string{0: "g", 1: "", 4: ""} {
+		var babies []*baby
+		var ends []int
+		for range 3 {
+			pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			conn, err := connOf(pair[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			babies, ends = append(babies, &baby{conn: conn}), append(ends, pair[1])
+		}
+		let := func() (all string) {
+			for _, fd := range ends {
+				b := make([]byte, 8)
+				if n, err := unix.Read(fd, b); err == nil {
+					all += string(b[:n])
+				}
+			}
+			return all
+		}
+		waits, at := 0, ""
+		if err := release(babies, first, func() { waits++; at = let() }); err != nil {
+			t.Error(err)
+		}
+		if after := let(); waits != 1 || at != before || at+after != "ggg" {
+			t.Errorf("first rank %d: %d waits, %q let before, %q after", first, waits, at, after)
+		}
+		closeAll(babies)
+		for _, fd := range ends {
+			_ = unix.Close(fd)
+		}
+	}
+}
+
+// meetsScript meets at MASTER_PORT.
+const meetsScript = `
+import os, socket
+s = socket.create_connection((os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])))
+s.sendall(b"rank " + os.environ["RANK"].encode())
+s.close()
+`
+
+// A forked worker of a job whose workers meet is let once something listens there.
+func TestForkedRanksWaitForRank0(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 1, "")
+	f.pyScript(meetsScript)
+	at := f.order.World.Master
+	list := moduleList{Version: ProtocolVersion, Modules: meetingModules, Meets: true}
+	if err := writeDurable(f.order.ModulesFile, list); err != nil {
+		t.Fatal(err)
+	}
+	f.order.World.Members = []cluster.Member{{Node: "n0", Devices: []cluster.DeviceID{"far"}}, {Node: "n1", FirstRank: 1, Devices: []cluster.DeviceID{"SIM-0"}}}
+	other := f.order
+	if other.Node = "n0"; meetAtCheckpoint(t.Context(), other) != nil {
+		t.Fatal("rank 0's node cannot make the checkpoint's directory")
+	}
+	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.ParseIP(at.Host), Port: at.Port})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err = l.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	plan := f.prepared()
+	if r := f.startPrepared(); !r.Prepared.Ready {
+		t.Fatalf("prepared %+v", r.Prepared)
+	}
+	f.bind(plan)
+	f.push(Wish{Start: true})
+	for i, want := range []string{"", "rank 1"} {
+		c, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		said, err := io.ReadAll(c)
+		_ = c.Close()
+		if err != nil || string(said) != want {
+			t.Fatalf("connection %d said %q, %v", i, said, err)
+		}
+	}
+	if r := f.stopped(); !r.Warm || !r.Stopped.Finished {
+		t.Errorf("report %+v", r)
+	}
+	f.retire()
+}
+
+// That workers meet is seen, and kept with the names of their modules.
+func TestThatWorkersMeetIsKept(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 1, "")
+	f.pyScript("import colorsys, os, socket, time\ns = socket.create_server((\"127.0.0.1\", int(os.environ[\"MASTER_PORT\"])))\ntime.sleep(1000)\n")
+	f.start().started()
+	eventually(t, "it is kept", func() bool { return readModules(f.order.ModulesFile).Meets })
+	f.push(Wish{Kill: "test"})
+	f.stopped()
+	f.retire()
+}
+
+// A worker of a job with warm starts leaves when its exit handlers have run, also where nothing was prepared; one of
+// a job without ends as its interpreter does.
+func TestWorkersLeaveWithoutTearingDown(t *testing.T) {
+	t.Parallel()
+	for name, warm := range map[string]bool{"warm starts": true, "cold starts": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, 2, "")
+			f.pyScript(`
+import atexit, os, sys
+class Torn:
+    def __del__(self): os.write(1, b"torn down\n")
+KEPT = Torn()
+atexit.register(os.write, 1, b"exit handler\n")
+sys.stdout.write("not flushed")
+sys.exit(int(os.environ["RANK"]) * 3)
+`)
+			f.order.Env["PYTHONUNBUFFERED"] = ""
+			if !warm {
+				f.order.ModulesFile = ""
+			}
+			r := f.start().stopped()
+			if r.Warm || r.Prepared != nil || len(r.Stopped.Exits) != 2 || r.Stopped.Exits[0].Code != 0 || r.Stopped.Exits[1].Code != 3 {
+				t.Errorf("report %+v, stopped %+v", r, r.Stopped)
+			}
+			f.retire()
+			for _, rank := range []string{"rank-0.log", "rank-1.log"} {
+				log := f.read("logs", filepath.Base(rank))
+				if !strings.Contains(log, "exit handler\n") || !strings.Contains(log, "not flushed") || strings.Contains(log, "torn down") == warm {
+					t.Errorf("%s:\n%s", rank, log)
+				}
+			}
+		})
+	}
+}
