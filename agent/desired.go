@@ -17,7 +17,10 @@ type Desired struct {
 	// Strict: another node may take this one's place when its lease is lost, so
 	// workers of an earlier life have to go. False in a cluster of one node.
 	Strict bool
-	Goals  []Goal // in any order, each generation once
+	// LauncherMemory is how much memory the launchers of this node may have together,
+	// in bytes; 0 = any number.
+	LauncherMemory int64
+	Goals          []Goal // in any order, each generation once
 }
 
 // Goal is what the records say of one generation: one that is granted to this

@@ -57,6 +57,8 @@ type planner struct {
 	goals   map[record.JobGen]Goal
 	runs    map[record.JobGen]Run
 	actions []Action
+	// admitted is the memory of launchers that this plan has said to be ready, or to be started.
+	admitted int64
 }
 
 // part is one generation on this node with everything known of it.

@@ -1,6 +1,10 @@
 package agent
 
-import "github.com/bellows-ml/bellows/record"
+import (
+	"fmt"
+
+	"github.com/bellows-ml/bellows/record"
+)
 
 // A generation is prepared before it is planned, beside the one that trains:
 //
@@ -24,8 +28,14 @@ func (p *planner) prepare(x part) {
 			return
 		}
 		if x.Ready != nil && x.Ready.Of(*x.Next) {
-			p.tell(x, record.Ready{Cold: "what was prepared has ended", Memory: 0})
+			if x.Ready.Cold == "" { // else it is known why
+				p.tell(x, record.Ready{Cold: "what was prepared has ended"})
+			}
 			return // once is enough: what ends by itself would do so again
+		}
+		if why := p.noRoom(x, 1); why != "" { // not even a byte
+			p.tell(x, record.Ready{Cold: why})
+			return
 		}
 		p.add(PrepareShim{target: x.target, Spec: *x.Spec, Next: *x.Next})
 	case !r.unbound() || r.Nonce != x.Next.Nonce:
@@ -36,11 +46,46 @@ func (p *planner) prepare(x part) {
 		}
 		p.clear(x, "what was prepared is of no use")
 	default:
+		if w := r.Pushed; w != nil && w.Kill != "" { // which cannot be called off
+			if x.Ready == nil || !x.Ready.Of(*x.Next) || x.Ready.Cold == "" {
+				p.tell(x, record.Ready{Cold: "it was told to end: " + w.Kill})
+			}
+			p.clear(x, w.Kill)
+			return
+		}
+		rep := r.Report
+		if rep == nil || rep.Prepared == nil || !rep.Prepared.Ready && rep.Prepared.Cold == "" {
+			p.push(x, Wish{Deadline: p.d.Deadline})
+			return
+		}
+		if why := p.noRoom(x, rep.Prepared.Memory); why != "" {
+			p.tell(x, record.Ready{Cold: why})
+			p.clear(x, why)
+			return
+		}
 		p.push(x, Wish{Deadline: p.d.Deadline})
-		if rep := r.Report; rep != nil && rep.Prepared != nil && (rep.Prepared.Ready || rep.Prepared.Cold != "") {
-			p.tell(x, record.Ready{Cold: rep.Prepared.Cold, Memory: rep.Prepared.Memory})
+		p.tell(x, record.Ready{Cold: rep.Prepared.Cold, Memory: rep.Prepared.Memory})
+	}
+}
+
+// noRoom says why a launcher that takes so much memory is too much beside those that this node has
+// said to be ready; empty if it is not, or is one of them. Those that still import are counted
+// when they are ready: how much they will have is not known before.
+func (p *planner) noRoom(x part, memory int64) string {
+	if p.d.LauncherMemory == 0 || memory == 0 || x.Ready != nil && x.Ready.Of(*x.Next) && x.Ready.Cold == "" {
+		return ""
+	}
+	var others int64
+	for _, g := range p.d.Goals {
+		if p.runs[g.of()].Binding == Unbound && g.Next != nil && g.Ready != nil && g.Ready.Of(*g.Next) && g.Ready.Cold == "" {
+			others += g.Ready.Memory
 		}
 	}
+	if others += p.admitted; others+memory <= p.d.LauncherMemory {
+		p.admitted += memory
+		return ""
+	}
+	return fmt.Sprintf("launchers have %d MiB of this node's memory, and may have %d (the agent's --launcher-memory)", others>>20, p.d.LauncherMemory>>20)
 }
 
 // spoilt says why a prepared run is of no use.

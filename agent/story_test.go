@@ -12,6 +12,7 @@ import (
 
 	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/agent/fence"
+	"github.com/bellows-ml/bellows/lab/machine"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -163,6 +164,8 @@ func (s *stage) happens(w words) bool {
 			panic(err)
 		}
 		s.m.CutOff(s.net.Now() + length)
+	case "launchers":
+		s.m.LauncherMemory = number(w.at(1)) * machine.LauncherTakes
 	case "expire":
 		s.write(record.Delete(record.AliveKey(s.m.Node)))
 	case "restart":

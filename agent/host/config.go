@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
 
 	"github.com/bellows-ml/bellows/agent/fence"
 	"github.com/bellows-ml/bellows/agent/shim"
@@ -54,6 +55,9 @@ type Config struct {
 	// Processes bounds the processes and threads of a job on this node, for each device
 	// that it has there; 0 = DefaultProcesses, negative = nothing does.
 	Processes int
+	// LauncherMemory is how much memory the launchers of warm starts may have here together,
+	// in bytes; 0 = a share of the machine's, negative = nothing is prepared here.
+	LauncherMemory int64
 	// Containment is the kind that holds workers: shim.Cgroup2, shim.Cgroup1 or shim.Weak;
 	// empty takes the strongest that the node allows.
 	Containment string
@@ -135,6 +139,13 @@ func (c Config) check() (Config, error) {
 		fault("devices: no source")
 	}
 	c.Processes = max(0, cmp.Or(c.Processes, DefaultProcesses))
+	if c.LauncherMemory == 0 {
+		var m unix.Sysinfo_t
+		if err := unix.Sysinfo(&m); err != nil {
+			fault("launchers: how much memory the machine has: %w", err)
+		}
+		c.LauncherMemory = max(1, int64(m.Totalram*uint64(m.Unit)/launcherShare)) //nolint:gosec // no machine has 2^63 bytes
+	}
 	c.LogBytes = cmp.Or(c.LogBytes, DefaultLogBytes)
 	c.KeepLogs.Age = cmp.Or(c.KeepLogs.Age, DefaultKeepLogsAge)
 	c.KeepLogs.Bytes = cmp.Or(c.KeepLogs.Bytes, DefaultKeepLogsBytes)
@@ -150,6 +161,10 @@ func (c Config) check() (Config, error) {
 // DefaultProcesses is many times what training takes, data loaders with all their
 // threads included, and a small part of what a machine can have.
 const DefaultProcesses = 4096
+
+// launcherShare of a machine's memory is what its launchers have: those of PyTorch take 0.2 to 0.5 GiB
+// each, and what the job itself may have is not theirs.
+const launcherShare = 10
 
 // CheckContainment reports a kind of containment that there is not.
 func CheckContainment(kind string) error {

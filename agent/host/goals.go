@@ -97,7 +97,7 @@ func (gs *goals) follow() {
 
 // desired is what the records say, for agent.Plan.
 func (gs *goals) desired() agent.Desired {
-	d := agent.Desired{Node: gs.cfg.Node, AliveRev: gs.session.presence.aliveRev, Strict: gs.session.strict(), Deadline: gs.session.deadline()}
+	d := agent.Desired{Node: gs.cfg.Node, AliveRev: gs.session.presence.aliveRev, Strict: gs.session.strict(), Deadline: gs.session.deadline(), LauncherMemory: gs.cfg.LauncherMemory}
 	if !gs.records.known(selfPart) {
 		return d // nothing may be taken for absent
 	}

@@ -200,7 +200,7 @@ func (n *node) alive() (record.Alive, error) {
 	return record.Alive{
 		Incarnation: fmt.Sprintf("%d-%s", os.Getpid(), api.NewRequestID()[:8]),
 		BootID:      boot, Addr: n.cfg.Bind, API: "unix:" + n.cfg.Socket, Version: n.cfg.Version, Ports: n.cfg.Ports,
-		Limits: true, NoNewPrivs: true, Nonces: true, Prepares: true,
+		Limits: true, NoNewPrivs: true, Nonces: true, Prepares: n.cfg.LauncherMemory > 0,
 	}, nil
 }
 

@@ -13,7 +13,6 @@ import (
 
 	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/checkpoint/dirblob"
-	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -119,11 +118,15 @@ func TestALostSaveOfWhatIsGoneIsNotKeptForEver(t *testing.T) {
 // A digest that an agent's end has cut short is not lost: the next agent does it.
 func TestWhatIsCutShortIsNotLost(t *testing.T) {
 	t.Parallel()
-	own := folder{owner: cluster.Owner{UID: uint32(os.Geteuid())}}
-	foreign := folder{owner: cluster.Owner{UID: own.owner.UID + 1}}
+	f := newFixture(t)
+	n := f.writer()
+	own := &run{}
+	own.order.Owner.UID = uint32(os.Geteuid())
+	foreign := &run{}
+	foreign.order.Owner.UID = own.order.Owner.UID + 1
 	fault := &dirblob.Fault{Text: "sync: input/output error"}
 	for _, c := range []struct {
-		in   folder
+		r    *run
 		err  error
 		want bool
 	}{
@@ -135,7 +138,7 @@ func TestWhatIsCutShortIsNotLost(t *testing.T) {
 		{foreign, errors.New("signal: killed"), false},
 		{foreign, errors.Join(fault, context.Canceled), false},
 	} {
-		if got := c.in.conclusive(c.err); got != c.want {
+		if got := n.saves.conclusive(c.r, c.err); got != c.want {
 			t.Errorf("%v: %t, want %t", c.err, got, c.want)
 		}
 	}

@@ -19,7 +19,6 @@ type Word struct {
 	Step    int64 // optimiser steps finished since the start of training
 	Samples int64 // -1 = not said
 	Loss    *float64
-	BadLoss bool // it said a loss that is NaN or infinite
 	// Line is the line by which the training's bar was chosen; empty where the job's owner gave a pattern.
 	Line string
 }
@@ -45,7 +44,7 @@ type Reader struct {
 	told            Word  // its Step is -1 until the first is told
 	base            Start // what is added to what the lines say
 	fell            [2]int64
-	loss            loss // of a line without a step
+	loss            *float64 // of a line without a step
 }
 
 // NewReader makes a reader for a spec's Progress.
@@ -84,7 +83,7 @@ func (r *Reader) look(line []byte, now time.Duration) {
 	r.tokens--
 	r.looked++
 	s := r.read(line, now)
-	if s.loss.told() {
+	if s.loss != nil {
 		r.loss = s.loss
 	}
 	if s.step >= 0 {
@@ -117,14 +116,14 @@ func (r *Reader) count(s said) {
 			r.fell = [2]int64{r.told.Step, step}
 		}
 		return
-	case step == r.told.Step && (r.told.Loss != nil || r.told.BadLoss):
+	case step == r.told.Step && r.told.Loss != nil:
 		return
 	}
-	r.told = Word{Step: step, Samples: samples, Loss: r.loss.value, BadLoss: r.loss.bad}
+	r.told = Word{Step: step, Samples: samples, Loss: r.loss}
 	if r.auto != nil {
 		r.told.Line = r.auto.line
 	}
-	r.loss = loss{}
+	r.loss = nil
 }
 
 // Matched reports whether any line has told of a step.

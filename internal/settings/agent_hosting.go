@@ -17,6 +17,7 @@ type hosting struct {
 	logSize, keepLogsSize units.Bytes
 	keepLogs              time.Duration
 	processes             int
+	launcherMemory        string
 }
 
 // leastProcesses lets an interpreter start with its libraries' threads.
@@ -30,6 +31,8 @@ func hostingFlags(f *flags.Set) *hosting {
 		"what other people's processes on a device do to it: refuse (no new work comes there), ignore, or auto: refuse, by memory alone where this agent sees other pids than the driver")
 	f.IntVar(&h.processes, "processes-per-device", host.DefaultProcesses,
 		"how many processes and threads a job may have here for each of its devices, where the kernel's pids controller can be had; 0 = any number")
+	f.StringVar(&h.launcherMemory, "launcher-memory", "",
+		"how much memory the launchers of warm starts may have here together, as in 8GiB (default: a tenth of the machine's); 0 = nothing is prepared here")
 	h.logSize, h.keepLogsSize = host.DefaultLogBytes, host.DefaultKeepLogsBytes
 	f.Var(&h.logSize, "log-size", "how much is kept of each rank's log in a generation; the oldest half goes first")
 	f.DurationVar(&h.keepLogs, "keep-logs", host.DefaultKeepLogsAge, "how long the logs of a generation are kept once nothing is written to them any more")
@@ -50,6 +53,17 @@ func (h *hosting) apply(cfg *host.Config) error {
 	}
 	if h.processes < 0 || h.processes > 0 && h.processes < leastProcesses {
 		bad.Add(fault.Usage("--processes-per-device %d: use %d or more, as every thread counts, or 0 for any number", h.processes, leastProcesses))
+	}
+	switch h.launcherMemory {
+	case "":
+	case "0":
+		cfg.LauncherMemory = -1
+	default:
+		n, err := units.ParseBytes(h.launcherMemory)
+		if err != nil {
+			bad.Add(fault.Usage("--launcher-memory %w, or 0 to prepare nothing here", err))
+		}
+		cfg.LauncherMemory = n
 	}
 	if h.keepLogs <= 0 {
 		bad.Add(fault.Usage("--keep-logs %s: use a positive duration, as in 168h", h.keepLogs))

@@ -98,7 +98,13 @@ type Config struct {
 	Script  Script
 	Faults  Faults
 	Outside Outside
+	// LauncherMemory is how much memory what waits for its plan may have here together, of
+	// which each takes LauncherTakes; 0 = any number.
+	LauncherMemory int64
 }
+
+// LauncherTakes is the memory of what waits for its plan, in bytes.
+const LauncherTakes = 300 << 20
 
 // Machine is a node. Make it with New, then switch it on with PowerOn.
 type Machine struct {
@@ -239,7 +245,7 @@ func (m *Machine) concerned() []record.JobGen {
 }
 
 func (m *Machine) desired(concerned []record.JobGen) agent.Desired {
-	d := agent.Desired{Node: m.Node, AliveRev: m.rev, Strict: m.strict(), Deadline: m.deadline()}
+	d := agent.Desired{Node: m.Node, AliveRev: m.rev, Strict: m.strict(), Deadline: m.deadline(), LauncherMemory: m.LauncherMemory}
 	for _, jg := range concerned {
 		g := agent.GoalOf(m.Outside.Records(), m.Node, jg)
 		g.Read, g.Fresh = true, m.fresh(jg)

@@ -32,11 +32,13 @@ func (m *Machine) prepareRun(a agent.PrepareShim) {
 // waitForPlan has the launcher come to be ready.
 func (s *Shim) waitForPlan() {
 	s.phase, s.wish.Deadline = unbound, s.Order.Deadline
-	prepared := agent.Prepared{Ready: true}
+	prepared := agent.Prepared{Ready: true, Memory: LauncherTakes}
 	takes := s.machine.takes(agent.PrepareShim{})
 	if s.machine.Faults.Prepares != nil {
 		takes, prepared.Cold = s.machine.Faults.Prepares(s)
-		prepared.Ready = prepared.Cold == ""
+		if prepared.Cold != "" {
+			prepared.Ready, prepared.Memory = false, 0
+		}
 	}
 	s.machine.Outside.At(takes, func() {
 		if !s.ended && s.killed == "" && !s.hangs {
