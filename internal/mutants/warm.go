@@ -57,4 +57,29 @@ var ofWarmStarts = []Mutant{
 		Old: "most > 0 && has > most", New: "false",
 		Breaks: "a launcher takes the memory of the world that trains",
 	},
+	{
+		Name: "launchers-are-counted", File: "agent/prepare.go", Tests: "TestStories/prepared_memory",
+		Old: "if others += p.admitted; others+memory <= p.d.LauncherMemory {", New: "if others += p.admitted; true {",
+		Breaks: "launchers of many jobs take a node's memory from the worlds that train",
+	},
+	{
+		Name: "a-kill-stands-before-a-plan", File: "agent/prepare.go", Tests: "TestStories/prepared_again",
+		Old: `if w := r.Pushed; w != nil && w.Kill != "" {`, New: `if w := r.Pushed; w != nil && w.Kill == "never" {`,
+		Breaks: "a run that ends is said to be ready, and a plan counts on it",
+	},
+	{
+		Name: "rank-0-is-awaited", File: "agent/shim/warm.go", Tests: "TestRank0IsLetFirst|TestForkedRanksWaitForRank0",
+		Old: "if rank := firstRank + i; rank == 1 || rank != 0 && i == 0 {", New: "if false {",
+		Breaks: "ranks come before rank 0 listens, and sleep for half a second",
+	},
+	{
+		Name: "only-who-meets-awaits-rank-0", File: "agent/shim/master.go", Tests: "TestWorldsThatMeet",
+		Old: "return l.Meets && ", New: "return ",
+		Breaks: "the shim connects to a server of the script's own",
+	},
+	{
+		Name: "no-launcher-without-warm-starts", File: "agent/shim/launcher.go", Tests: "TestWorkersLeaveWithoutTearingDown/cold_starts",
+		Old: `case l.bare() && l.order.ModulesFile == "" || l.killer.why != "":`, New: `case l.killer.why != "":`,
+		Breaks: "workers of jobs that have switched warm starts off are forked",
+	},
 }

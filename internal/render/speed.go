@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/bellows-ml/bellows/api"
@@ -83,7 +82,7 @@ func lossText(l *api.LossTrend) string {
 	case l == nil:
 		return ""
 	case l.Flat != "":
-		return strings.TrimSuffix(l.Flat+": "+l.Remedy, ": ")
+		return l.Flat
 	}
 	return fmt.Sprintf("falls by %.2g %% of all of its fall so far in 100 steps", 100*l.Fall)
 }
