@@ -149,7 +149,10 @@ func batchText(j api.JobStatus) string {
 	case j.KindNoiseScale != nil:
 		return text + fmt.Sprintf("; gradient noise scale %.3g samples, as the last job of its kind had at first", *j.KindNoiseScale)
 	}
-	return text + "; it stays the smallest while no gradient noise is reported"
+	if j.Batch > j.BatchSize.Min { // by a policy that needs no noise
+		return text
+	}
+	return text + "; most policies leave it the smallest while no gradient noise is reported"
 }
 
 // startOf is what the newest start with so many workers has cost.

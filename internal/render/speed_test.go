@@ -15,7 +15,8 @@ func TestBatchText(t *testing.T) {
 		job  api.JobStatus
 	}{
 		{"batch of 64 samples", api.JobStatus{BatchSize: cluster.BatchSize{Min: 64, Max: 64}}},
-		{"batch of 64 to 512 samples; it stays the smallest while no gradient noise is reported", api.JobStatus{BatchSize: ranging}},
+		{"batch of 64 to 512 samples; most policies leave it the smallest while no gradient noise is reported", api.JobStatus{BatchSize: ranging}},
+		{"batch of 64 to 512 samples, now 256", api.JobStatus{BatchSize: ranging, JobSpeed: api.JobSpeed{Batch: 256}}},
 		{
 			"batch of 64 to 512 samples, now 256; gradient noise scale 6.4e+03 samples, as the last job of its kind had at first",
 			api.JobStatus{BatchSize: ranging, JobSpeed: api.JobSpeed{Batch: 256, KindNoiseScale: new(6400.0)}},
