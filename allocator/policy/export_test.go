@@ -1,6 +1,21 @@
 package policy
 
-import "github.com/bellows-ml/bellows/allocator"
+import (
+	"fmt"
+	"strings"
+
+	"github.com/bellows-ml/bellows/allocator"
+)
+
+// Page is the table as docs/policies.md has it.
+func Page() string {
+	var out strings.Builder
+	out.WriteString("| name | in one line | looks at | from |\n|---|---|---|---|\n")
+	for _, e := range table {
+		fmt.Fprintf(&out, "| `%s` | %s | %s | %s |\n", e.policy.Name(), e.about, e.looks, e.from)
+	}
+	return out.String()
+}
 
 // LeavesIdle reports whether the policy declares that it leaves devices idle by design.
 func LeavesIdle(p allocator.Policy) bool {

@@ -19,7 +19,7 @@ import (
 	"github.com/bellows-ml/bellows/cluster"
 )
 
-var update = flag.Bool("update", false, "rewrite the expected lines of the stories")
+var update = flag.Bool("update", false, "rewrite the expected lines of the stories, and the table of docs/policies.md")
 
 // TestStories plays testdata/NAME.txt, which every policy has. A story is lines of
 //
@@ -314,6 +314,29 @@ func TestEveryPlaceInTestdataHasItsPolicy(t *testing.T) {
 	for _, f := range files {
 		if name := strings.TrimSuffix(filepath.Base(f), ".txt"); !slices.Contains(policy.Names(), name) {
 			t.Errorf("%s is of no policy in the table", f)
+		}
+	}
+}
+
+// TestThePageHasTheTable keeps docs/policies.md to what the table says.
+func TestThePageHasTheTable(t *testing.T) {
+	const path = "../../docs/policies.md"
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, found := strings.Cut(string(text), "\n\n| name |")
+	_, after, ended := strings.Cut(rest, "|\n\n")
+	want := before + "\n\n" + policy.Page() + "\n" + after
+	switch {
+	case !found || !ended:
+		t.Fatalf("%s has no table of policies", path)
+	case want == string(text):
+	case !*update:
+		t.Errorf("the table of %s is not that of table.go: go test ./allocator/policy -update", path)
+	default:
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -7,26 +7,27 @@ import (
 	"github.com/bellows-ml/bellows/allocator"
 )
 
-// table lists the policies in the order in which they are offered.
+// table lists the policies in the order in which they are offered. docs/policies.md begins
+// with it, as go test -update writes it there.
 var table = []entry{
-	{greedy{}, "as many devices as fit to the first in the queue; shortest-trained grow, longest-trained shrink (Hu et al., section 3)"},
-	{hu{}, "most progress of all jobs over the next five intervals, with a certified bound (Hu et al., section 4)"},
-	{share{}, "equal shares in powers of two, the higher priority and then the earlier job first"},
-	{hesrpt{}, "shares by remaining work that are best for the mean completion time (Berg et al., heSRPT)"},
-	{hesrpt{steady: true}, "heSRPT's shares, but every job runs, and grows only if it ends sooner for it"},
-	{flowtime{}, "least completion time of all jobs, rescales paid for, at arrivals and ends too; a bound on waiting"},
-	{saxena{}, "most samples a second of all jobs, each against one device, at the batch that scales (Saxena et al.)"},
-	{convergence{}, "shares by how far each job's loss has come: more to a job that converges, least to one that gains nothing (after Wei and Shudo)"},
-	{optimus{}, "every device to the job whose remaining time it shortens most (Peng et al., Optimus)"},
-	{fifo(), "full sizes, first come first served, no job passes another"},
-	{elasticflow{}, "promised deadlines kept, then others by deadline, what is left by marginal return (Gu et al., ElasticFlow)"},
-	{jahani{}, "least cost of lateness and of nodes' prices, one node a job (Jahani et al.)"},
-	{edf(), "full sizes, earliest deadline first"},
-	{priority(), "full sizes, highest priority first"},
-	{srtf(), "full sizes, shortest remaining time first"},
-	{srsf(), "full sizes, least remaining device time first"},
-	{las(), "full sizes, least attained device time first"},
-	{tiresias(), "full sizes, three queues by attained device time (Gu et al., Tiresias-L)"},
+	{greedy{}, "idle devices go to the first in the queue, then to the shortest-trained; the longest-trained is halved for a waiting job", "training time", "Hu et al., section 3"},
+	{hu{}, "the most progress of all jobs over the next five intervals, optimal with a certified bound", "remaining time, speeds, start costs", "Hu et al., section 4"},
+	{share{}, "equal shares in powers of two; higher priority, then earlier submission first", "priority", ""},
+	{hesrpt{}, "shares by remaining work that are best for the mean completion time; the longest jobs may get nothing", "remaining time, speeds", "Berg et al., heSRPT"},
+	{hesrpt{steady: true}, "the same shares after every job has the smallest size; no job grows that would not end sooner for it", "remaining time, speeds", "after Berg et al."},
+	{flowtime{}, "the least sum of all completion times, rescales paid for, beside what is promised and under a bound on waiting; decides at arrivals and ends too", "remaining time or service, speeds, start costs, priority", "after Berg et al. and Smith"},
+	{saxena{}, "the most samples a second of all jobs, each against what one device does, at the best batch of its range for each size", "speeds, batch ranges, start costs", "Saxena et al."},
+	{convergence{}, "shares by how far each job's loss has come: more to the one that converges, the least to one that gains nothing", "losses, speeds", "after Wei and Shudo"},
+	{optimus{}, "every device to the job whose remaining time it shortens most", "remaining time, speeds", "Peng et al., Optimus"},
+	{fifo(), "first come first served; no job is passed over or halted", "", ""},
+	{elasticflow{}, "promised deadlines kept, then others by deadline, what is left by marginal return", "deadlines, remaining time, speeds, start costs", "Gu et al., ElasticFlow"},
+	{jahani{}, "the least cost of lateness and of nodes' prices; a dear node stays idle where waiting costs less", "deadlines, prices of nodes, remaining time, speeds, start costs, priority", "Jahani et al., Optimizing on-demand GPUs"},
+	{edf(), "promised deadlines kept at full sizes, then earliest deadline first", "deadlines", "Liu and Layland"},
+	{priority(), "highest priority first, preempting", "priority", ""},
+	{srtf(), "shortest remaining time first", "remaining time, speeds", "Schrage; Muri"},
+	{srsf(), "least remaining device time first", "remaining time, speeds", "Tiresias; Muri"},
+	{las(), "least attained device time first; equals take turns", "service", "Tiresias"},
+	{tiresias(), "three queues by attained device time; running jobs of a queue go on", "service", "Gu et al., Tiresias-L"},
 }
 
 // Default is the policy of coordinators, of bellows dev and of simulations that are not told one.
@@ -34,7 +35,9 @@ const Default = "flowtime"
 
 type entry struct {
 	policy allocator.Policy
-	about  string
+	about  string // in one line
+	looks  string // at what of jobs and nodes
+	from   string // the source
 }
 
 // What a policy may declare in its own file: the property suite demands more of

@@ -19,6 +19,7 @@ which runs a coordinator: see docs/etcd.md.`,
 		Args: exactly(),
 	}
 	c := settings.NewCoordinator(cmd.Flags())
+	completePolicy(cmd)
 	withSettings(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		log, flush := service.Logger()
