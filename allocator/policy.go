@@ -2,6 +2,7 @@ package allocator
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -104,6 +105,60 @@ type JobView struct {
 	Present cluster.Allocation
 	// Excluded nodes cannot run the job.
 	Excluded []cluster.NodeID
+	// Models are the device models on which it may run, and how it does there; nil = all, and
+	// all alike. Run has read them for a policy, which is asked about devices of one model alone.
+	Models []OnModel
+	// Mixed: its devices may be of several models at once.
+	Mixed bool
+}
+
+// OnModel is how a job does on devices of one model.
+type OnModel struct {
+	Model string
+	// Rate is what one of these devices does of Work in the time in which one device that
+	// Work counts does 1; 0 = unknown, taken for 1.
+	Rate float64
+	// The others are as in JobView, relative to one of these devices.
+	Speeds, Careful []float64
+	Batches         []int
+	Staying         float64
+	Fastest         *Fastest
+	// Preferred: its owner would rather have these.
+	Preferred bool
+}
+
+// RateOn is how fast one device of a model is for the job, as its Work is counted.
+func (j JobView) RateOn(model string) float64 {
+	for _, m := range j.Models {
+		if m.Model == model && m.Rate > 0 {
+			return m.Rate
+		}
+	}
+	return 1
+}
+
+// On is the job as it does on devices of a model, all relative to one of them.
+func (j JobView) On(model string) JobView {
+	i := slices.IndexFunc(j.Models, func(m OnModel) bool { return m.Model == model })
+	if i < 0 {
+		return j
+	}
+	m, rate := j.Models[i], j.RateOn(model)
+	j.Models = nil
+	j.Speeds, j.Careful, j.Batches, j.Staying, j.Fastest = m.Speeds, m.Careful, m.Batches, m.Staying, m.Fastest
+	if rate != 1 {
+		j.Work.Left = slower(j.Work.Left, rate)
+		j.Alike = slices.Clone(j.Alike)
+		for k := range j.Alike {
+			j.Alike[k] = slower(j.Alike[k], rate)
+		}
+	}
+	return j
+}
+
+// slower is a time on one device as time on one that is so many times as fast.
+func slower(d time.Duration, rate float64) time.Duration {
+	return time.Duration(min(float64(d)/rate, math.MaxInt64/2))
 }
 
 // Fastest is how a job whose batch ranges does the most samples in a second, whatever a step at
@@ -204,6 +259,8 @@ type Decision struct {
 	Job       cluster.JobID
 	Workers   int // 0 = wait, else one of the job's Sizes
 	BatchSize int // samples per global step; 0 = that in force where Workers stay as they are, else JobView.BatchFor
+	// Model is that of all of its devices; empty where there is one alone, or they may be of several.
+	Model string
 	// Node is the one on which all of its devices have to be; empty = any that can run it. See ADR 55.
 	Node cluster.NodeID
 	// Reason says in a few words why, for `bellows show`; may be empty where nothing changes.

@@ -39,9 +39,20 @@ const boundSlack = 1e-9
 //     nothing left to do, as long as they are sound.
 //   - Value and Bound are finite, and Bound is not below Value.
 //
+// Where nodes have devices of several models, the policy is asked about those of each
+// model by themselves: which job runs on which is decided before (runModels).
+//
 // The decisions come back in the order of in.Jobs. On an error nothing of the
 // answer is used: what is in force stays in force.
 func Run(p Policy, in Input) (Output, error) {
+	if models := cluster.Models(in.Nodes); len(models) > 1 {
+		return runModels(p, in, models)
+	}
+	return run(p, in)
+}
+
+// run asks about devices of one model.
+func run(p Policy, in Input) (Output, error) {
 	name := p.Name()
 	devices := NewDevices(in)
 	in.devices = &devices

@@ -1,5 +1,10 @@
 package cluster
 
+import (
+	"slices"
+	"strings"
+)
+
 // Health says whether a device may be given to new work.
 type Health string
 
@@ -51,4 +56,42 @@ func (n Node) Usable() []DeviceID {
 		}
 	}
 	return ids
+}
+
+// ModelName is the model without blanks around it, by which devices are told apart; empty = unknown.
+func (d Device) ModelName() string { return strings.TrimSpace(d.Model) }
+
+// Models lists the models of the nodes' healthy devices, sorted.
+func Models(nodes []Node) []string {
+	var out []string
+	for _, n := range nodes {
+		for _, d := range n.Devices {
+			if d.Health != Healthy {
+				continue
+			}
+			name := d.ModelName()
+			if i, found := slices.BinarySearch(out, name); !found {
+				out = slices.Insert(out, i, name)
+			}
+		}
+	}
+	return out
+}
+
+// OfModel returns the nodes that have devices of a model, with these alone. Unhealthy
+// devices stay, so that what must keep them finds them.
+func OfModel(nodes []Node, model string) []Node {
+	var out []Node
+	for _, n := range nodes {
+		of := func(d Device) bool { return d.ModelName() == model }
+		if !slices.ContainsFunc(n.Devices, of) {
+			continue
+		}
+		other := func(d Device) bool { return d.Health == Healthy && !of(d) }
+		if slices.ContainsFunc(n.Devices, other) {
+			n.Devices = slices.DeleteFunc(slices.Clone(n.Devices), other)
+		}
+		out = append(out, n)
+	}
+	return out
 }

@@ -15,6 +15,11 @@ type Where struct {
 	Not   []NodeID `json:"not,omitempty"`   // none of these
 	// DeviceModel has to be part of the model of all devices of a node, whatever the case: "h100".
 	DeviceModel string `json:"device_model,omitempty"`
+	// PreferModel has to be part of the model of devices that it would rather have: they count
+	// as twice as fast.
+	PreferModel string `json:"prefer_model,omitempty"`
+	// MixModels: its devices may be of several models at once, where no model has enough.
+	MixModels bool `json:"mix_models,omitempty"`
 	// DeviceMemoryBytes is the least memory that each device of a node has to have.
 	DeviceMemoryBytes uint64 `json:"device_memory_bytes,omitempty"`
 }
@@ -36,13 +41,23 @@ func (w Where) Refuses(n Node) string {
 	}
 	for _, d := range n.Devices {
 		switch {
-		case !strings.Contains(strings.ToLower(d.Model), strings.ToLower(w.DeviceModel)):
+		case !IsModel(d.Model, w.DeviceModel):
 			return fmt.Sprintf("has devices of model %q, and the job wants %q", d.Model, w.DeviceModel)
 		case d.MemoryBytes < w.DeviceMemoryBytes:
 			return fmt.Sprintf("has devices of %.0f GiB, and the job wants %.0f GiB or more", gib(d.MemoryBytes), gib(w.DeviceMemoryBytes))
 		}
 	}
 	return ""
+}
+
+// IsModel reports whether a device's model is one that is asked for by a part of its name.
+func IsModel(model, part string) bool {
+	return strings.Contains(strings.ToLower(model), strings.ToLower(part))
+}
+
+// Prefers reports whether the job would rather have devices of this model than of others.
+func (w Where) Prefers(model string) bool {
+	return w.PreferModel != "" && IsModel(model, w.PreferModel)
 }
 
 func gib(bytes uint64) float64 { return float64(bytes) / (1 << 30) }
@@ -62,8 +77,10 @@ func (w Where) validate(add func(string, ...any)) {
 			}
 		}
 	}
-	if len(w.DeviceModel) > MaxModelBytes {
-		add("device model %.*q… has %d bytes: at most %d", quoted, w.DeviceModel, len(w.DeviceModel), MaxModelBytes)
+	for _, m := range []struct{ field, model string }{{"device model", w.DeviceModel}, {"prefer model", w.PreferModel}} {
+		if len(m.model) > MaxModelBytes {
+			add("%s %.*q… has %d bytes: at most %d", m.field, quoted, m.model, len(m.model), MaxModelBytes)
+		}
 	}
 	if len(w.Nodes) > 0 && !slices.ContainsFunc(w.Nodes, func(n NodeID) bool { return !slices.Contains(w.Not, n) }) {
 		add("exclude node %s: it leaves none of the nodes %s: take one out", list(w.Not), list(w.Nodes))

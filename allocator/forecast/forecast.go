@@ -185,6 +185,10 @@ func (l Learned) Careful() []float64 {
 // ranges in steps at the smallest that they are worth; false if nothing was measured.
 func (l Learned) Speed(j Job) (goodput.Estimate, bool) { return l.in(j), l.one > 0 }
 
+// One is the speed of one worker in steps per second, or where the batch ranges in steps at
+// the smallest that they are worth; 0 if nothing was measured.
+func (l Learned) One() float64 { return l.one }
+
 // SpanLoss is the share of its speed that a job of k workers loses on several nodes, of
 // that on one; false unless both were measured.
 func (l Learned) SpanLoss(k int) (float64, bool) {

@@ -1,12 +1,15 @@
 package lookahead
 
 import (
+	"cmp"
 	"hash/fnv"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/bellows-ml/bellows/allocator"
 	"github.com/bellows-ml/bellows/allocator/goodput"
+	"github.com/bellows-ml/bellows/cluster"
 )
 
 // level is where in its distribution what is drawn for a job lies in the i-th of n
@@ -79,4 +82,30 @@ func speedWith(j *allocator.JobView, k int) float64 {
 		}
 	}
 	return goodput.Default(max(1, k))
+}
+
+// pace is how fast a job is on devices, as its work is counted.
+func (r *run) pace(nodes []cluster.Node, a cluster.Allocation) float64 {
+	k := a.Workers()
+	if r.view.Models == nil {
+		return speedWith(&r.view, k)
+	}
+	slowest := math.Inf(1)
+	for _, p := range a.Placements {
+		i, found := slices.BinarySearchFunc(nodes, p.Node, func(n cluster.Node, id cluster.NodeID) int { return cmp.Compare(n.ID, id) })
+		if !found {
+			continue
+		}
+		for _, d := range nodes[i].Devices {
+			if !slices.Contains(p.Devices, d.ID) {
+				continue
+			}
+			on, rate := r.view.On(d.ModelName()), r.view.RateOn(d.ModelName())
+			slowest = min(slowest, rate*speedWith(&on, k))
+		}
+	}
+	if math.IsInf(slowest, 1) {
+		return speedWith(&r.view, k)
+	}
+	return slowest
 }

@@ -67,7 +67,7 @@ func newFuture(q Question, cfg Config, i, n int) *future {
 		r := &run{never: v.Workers == 0 && devices.UsableFor(v) < v.Sizes[0], view: v, left: drawLeft(v, level(string(v.ID), i, n)), boot: v.Booting.Seconds()}
 		if v.Workers > 0 {
 			r.started, r.start = true, f.now
-			r.speed = speedWith(&v, v.Workers)
+			r.speed = r.pace(q.Input.Nodes, v.Present)
 			if v.Staying > 0 {
 				r.speed = v.Staying
 			}
@@ -317,7 +317,7 @@ func (f *future) carryOut(in allocator.Input, decisions []allocator.Decision) {
 		if d.Workers == 0 && r.view.Workers == 0 {
 			continue
 		}
-		want = append(want, place.Count{Job: d.Job, Workers: d.Workers, BatchSize: d.BatchSize, Excluded: d.Closed(in.Nodes, r.view.Excluded), Keep: in.Between && r.view.Workers > 0 || r.view.Pinned})
+		want = append(want, place.Count{Job: d.Job, Workers: d.Workers, BatchSize: d.BatchSize, Model: d.Model, Excluded: d.Closed(in.Nodes, r.view.Excluded), Keep: in.Between && r.view.Workers > 0 || r.view.Pinned})
 	}
 	placed := map[cluster.JobID]cluster.Allocation{}
 	for _, a := range place.Place(in.Nodes, present, want).Allocations {
@@ -333,7 +333,7 @@ func (f *future) carryOut(in allocator.Input, decisions []allocator.Decision) {
 	}
 	for _, r := range f.live {
 		waited := !r.started
-		r.become(f.now, placed[r.view.ID])
+		r.become(f.now, in.Nodes, placed[r.view.ID])
 		if waited && r.started {
 			r.shrunk, r.slack = shrunk, slack
 		}
@@ -341,13 +341,13 @@ func (f *future) carryOut(in allocator.Input, decisions []allocator.Decision) {
 }
 
 // become gives a job its devices.
-func (r *run) become(now time.Time, a cluster.Allocation) {
+func (r *run) become(now time.Time, nodes []cluster.Node, a cluster.Allocation) {
 	k := a.Workers()
 	if k == r.view.Workers && (k == 0 || samePlaces(a, r.view.Present)) {
 		return
 	}
 	if k > 0 {
-		r.boot, r.speed = r.view.StartCost(k).Seconds(), speedWith(&r.view, k)
+		r.boot, r.speed = r.view.StartCost(k).Seconds(), r.pace(nodes, a)
 		if !r.started {
 			r.started, r.start, r.startWorkers = true, now, k
 		}

@@ -14,6 +14,7 @@ type Count struct {
 	Workers   int // 0 = no devices
 	BatchSize int
 	Excluded  []cluster.NodeID // cannot run the job
+	Model     string           // of all of its devices; empty = any
 	// Keep holds the job to its devices as long as they are there, healthy or not:
 	// it is pinned, or running jobs are not moved now.
 	Keep bool
@@ -39,8 +40,19 @@ type Unplaced struct {
 // job is named at most once in current and once in want. Members come in rank
 // order: nodes with more devices first, equals in their old order.
 //
-// If not all fit, those later in want are left out first.
+// If not all fit, those later in want are left out first. Counts that name a model of
+// devices come before those that do not, but for those that stay where they are.
 func Place(nodes []cluster.Node, current []cluster.Allocation, want []Count) Result {
+	q := Question{Nodes: nodes, Current: current, Want: want}
+	if parts := q.parts(); parts != nil {
+		r, _ := q.inParts(parts, func(part Question) (Result, []Move) { return placeAll(part.Nodes, part.Current, part.Want), nil })
+		return r
+	}
+	return placeAll(nodes, current, want)
+}
+
+// placeAll places counts that may have devices of any model.
+func placeAll(nodes []cluster.Node, current []cluster.Allocation, want []Count) Result {
 	pl := newPlacement(nodes, current, want)
 	order := pl.moving
 	var left []int

@@ -37,7 +37,25 @@ type Move struct {
 // than it has workers (ElasticFlow, section on buddy allocation): free places that are all too
 // small for 2^i workers have, together, at least 2^i devices only if two of them are of one
 // size; jobs smaller than that fill the other half of one, and fit into the other.
+//
+// Where counts name models of devices, it is done with each model's by themselves.
 func Repair(q Question, r Result, most int) (Result, []Move) {
+	parts := q.parts()
+	if parts == nil {
+		return repair(q, r, most)
+	}
+	return q.inParts(parts, func(part Question) (Result, []Move) {
+		if part.Want[0].Model == "" {
+			return r.of(part.Want), nil // what is free for it depends on all others
+		}
+		repaired, moves := repair(part, r.of(part.Want), most)
+		most -= len(moves)
+		return repaired, moves
+	})
+}
+
+// repair does it with counts that may have devices of any model.
+func repair(q Question, r Result, most int) (Result, []Move) {
 	if most < 1 || !mayBeApart(q, r) {
 		return r, nil
 	}

@@ -152,7 +152,7 @@ func adopt(t *testing.T, in allocator.Input, out allocator.Output) allocator.Inp
 		}
 		d := out.Decisions[i]
 		want = append(want, place.Count{
-			Job: j.ID, Workers: d.Workers, BatchSize: d.BatchSize, Excluded: d.Closed(in.Nodes, j.Excluded), Keep: devices.MustKeep(j),
+			Job: j.ID, Workers: d.Workers, BatchSize: d.BatchSize, Model: d.Model, Excluded: d.Closed(in.Nodes, j.Excluded), Keep: devices.MustKeep(j),
 		})
 	}
 	r := place.Place(in.Nodes, current, want)
