@@ -74,20 +74,20 @@ func placeDecisions(in situation, q allocator.Input, decisions []allocator.Decis
 		if !takesPart(of) || d.Workers != 0 && !slices.Contains(j.sizes, d.Workers) {
 			continue
 		}
-		granted[d.Job] = target{Allocation: cluster.Allocation{Job: d.Job}, reason: d.Reason}
+		granted[d.Job] = target{Allocation: cluster.Allocation{Job: d.Job}, reason: d.Reason, model: d.Model}
 		if d.Workers == 0 && j.has.Workers() == 0 && of.target.Workers() == 0 {
 			continue // it waits on: many do
 		}
 		want = append(want, priced(of, v, place.Count{
 			Job: d.Job, Workers: d.Workers, BatchSize: cmp.Or(d.BatchSize, j.Spec.Value.BatchSize.Min),
-			Excluded: d.Closed(in.live(), in.refusals(j).nodes), Keep: q.Between && v.Workers > 0 || j.state().Pinned,
+			Model: d.Model, Excluded: d.Closed(in.live(), in.refusals(j).nodes), Keep: q.Between && v.Workers > 0 || j.state().Pinned,
 		}))
 	}
 	// Who is left out when not everything fits: the least important, then the youngest.
 	slices.SortStableFunc(want, func(a, b place.Count) int { return cmp.Compare(asked[b.Job].Priority, asked[a.Job].Priority) })
 	r, moved := place.Repair(place.Question{Nodes: in.live(), Current: present, Want: want}, place.Place(in.live(), present, want), in.decisions.mayMigrate(in))
 	for _, a := range r.Allocations {
-		t := target{Allocation: a, reason: granted[a.Job].reason}
+		t := target{Allocation: a, reason: granted[a.Job].reason, model: granted[a.Job].model}
 		if old, _ := in.granted(a.Job); old.moves && slices.EqualFunc(old.Placements, a.Placements, samePlacement) {
 			t.reason, t.moves = old.reason, true
 		}

@@ -25,7 +25,7 @@ func decideDeadline(in situation, spec record.Submitted, mod int64) verdict {
 	j := in.view.read(&record.JobView{ID: spec.ID, Spec: record.Versioned[record.Submitted]{Value: spec, Mod: mod}})
 	of := about(in, j)
 	defer delete(in.measures.seen, spec.ID) // it is learnt anew of the job's own record
-	view := asked(of)
+	view := asked(of).On(promiseModel(in))
 	if v.Why = unpromisable(of, view); v.Why != "" {
 		return v
 	}
@@ -52,7 +52,7 @@ func decideDeadline(in situation, spec record.Submitted, mod int64) verdict {
 	ladder := job
 	if sizes := ladderOf(of, o); len(sizes) > 0 {
 		other := withSizes(j, sizes)
-		if l, ok := admit.Of(asked(about(in, other)), admit.Terms{Now: in.now, Sizes: sizes, Work: view.Work.Left, Due: v.due}); ok {
+		if l, ok := admit.Of(asked(about(in, other)).On(promiseModel(in)), admit.Terms{Now: in.now, Sizes: sizes, Work: view.Work.Left, Due: v.due}); ok {
 			ladder = l
 		}
 	}
@@ -142,7 +142,10 @@ func unpromisable(in situation, view allocator.JobView) string {
 		return "no node is alive: ask again when one is"
 	case len(view.Sizes) == 0:
 		return "no world size fits its batch size"
-	case len(view.Excluded) > 0:
+	case len(promiseExcluded(in, view)) > 0 && promiseModel(in) != "":
+		return fmt.Sprintf("deadlines are promised on devices of one model, %s, of which there are most, and %s cannot run this job: leave out what excludes it, or do without a promise",
+			promiseModel(in), promiseExcluded(in, view)[0])
+	case len(promiseExcluded(in, view)) > 0:
 		return fmt.Sprintf("a deadline is promised only to jobs that every node can run, and %s cannot run this one: leave out what excludes it, or do without a promise", view.Excluded[0])
 	case !view.Work.Known && spec.Steps == 0 && spec.ETA == 0:
 		return "how long it takes is not known: give --steps, or --eta for its time on one device"
@@ -166,7 +169,7 @@ func restsOn(in situation) string {
 // refusedWhy says what keeps a deadline from being promised.
 func refusedWhy(in situation, o outlook, j admit.Job) string {
 	o.Jobs = nil
-	o.Devices = in.nodes().usable
+	o.Devices = promiseDevices(in)
 	if empty, err := admit.New(o.Problem); err == nil {
 		if _, ok := empty.Admit(j); ok {
 			return fmt.Sprintf("it cannot be kept beside %s promised before", count(len(o.views), "deadline"))

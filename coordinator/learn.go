@@ -145,7 +145,7 @@ func learn(in situation) *learned {
 		return l
 	}
 	l.speed, l.kind, l.live, l.perNode, l.ranges, l.sizes = in.Speed.Mod, kind.Mod, now, j.PerNode, j.Range, in.sizes
-	l.Learned = forecast.Learned{}
+	l.Learned, l.on = forecast.Learned{}, nil
 	if points := measured(in); len(points)+len(kind.Value.Points) > 0 {
 		j.Void, j.Range.Micro = now.void, in.Spec.Value.MicroBatch()
 		j.Points, j.Kind = forecast.PointsOf(points, kind.Value.Points)

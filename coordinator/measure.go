@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/bellows-ml/bellows/allocator/forecast"
@@ -27,9 +26,10 @@ type measures struct {
 
 	fleet      time.Duration // median cost of a start, over all jobs; 0 = unknown
 	fleetKnown bool
-	ended      goodput.History // how predictions came out, of all kinds
-	took       []forecast.Took // what jobs of all kinds took
-	endedKnown bool            // both are those of the records
+	ended      goodput.History    // how predictions came out, of all kinds
+	took       []forecast.Took    // what jobs of all kinds took
+	levels     map[string]float64 // how fast one device of each model is (forecast.Levels)
+	endedKnown bool               // both are those of the records
 }
 
 // measure is one generation.
@@ -59,6 +59,8 @@ type learned struct {
 	sizes             []int
 	name              string // of its kind
 	forecast.Learned
+	on     map[string]forecast.Learned // the same by model of devices, where there are several
+	levels map[string]float64          // with which on was made
 
 	looked looked
 }
@@ -326,9 +328,19 @@ func (ms *measures) fleetTook(m *record.Mirror) []forecast.Took {
 	return ms.took
 }
 
+// level is how fast one device of a model is among those of all models; 1 where that is not known.
+func (ms *measures) level(m *record.Mirror, model string) float64 {
+	ms.readKinds(m)
+	if v := ms.levels[model]; v > 0 {
+		return v
+	}
+	return 1
+}
+
 func (ms *measures) readKinds(m *record.Mirror) {
 	if !ms.endedKnown {
 		ms.ended, ms.took, ms.endedKnown = forecast.HistoryOf(m.Kinds), forecast.FleetTookOf(m.Kinds), true
+		ms.levels = forecast.Levels(m.Kinds)
 	}
 }
 
@@ -349,7 +361,7 @@ func devicesModel(mirror *record.Mirror, w cluster.World) string {
 	for _, m := range w.Members {
 		for _, d := range mirror.Node(m.Node).Inventory.Value.Devices {
 			if slices.Contains(m.Devices, d.ID) {
-				models[strings.TrimSpace(d.Model)] = true
+				models[d.ModelName()] = true
 			}
 		}
 	}

@@ -23,6 +23,8 @@ type nodeIndex struct {
 	usable   int            // the devices of these that may be given to new work
 	most     int            // devices of the largest of these
 	away     int            // devices of nodes that are not alive
+	models   []string       // of the devices of these that may run anything, sorted
+	promise  string         // the model that promises are planned on; empty where there is one alone
 	stranded bool           // some device is held by a job of which nothing can be decided
 	orphans  bool           // some grant may be of a job whose records are gone: nothing can be decided about it
 }
@@ -32,6 +34,8 @@ type nodeEntry struct {
 	node    cluster.Node
 	alive   bool
 	usable  int
+	models  []string                             // of the devices that may run anything, if it is alive
+	of      map[string]int                       // its devices by model, alive or not
 	open    int                                  // usable, and held by no job of which nothing can be decided
 	jobs    []cluster.JobID                      // that have grants on it, sorted
 	grants  map[cluster.DeviceID][]cluster.JobID // by device
@@ -99,6 +103,8 @@ func (x *nodeIndex) refresh(m *record.Mirror) {
 	}
 	before := x.stranded
 	x.current, x.live, x.total, x.usable, x.most, x.away, x.stranded, x.orphans = true, nil, 0, 0, 0, 0, false, false
+	x.models, x.promise = nil, ""
+	of := map[string]int{}
 	for _, id := range m.NodeIDs() {
 		entry := x.entries[id]
 		if entry == nil {
@@ -108,6 +114,9 @@ func (x *nodeIndex) refresh(m *record.Mirror) {
 				at, _ := slices.BinarySearch(x.granted[job], id)
 				x.granted[job] = slices.Insert(x.granted[job], at, id)
 			}
+		}
+		for m, n := range entry.of {
+			of[m] += n
 		}
 		x.orphans = x.orphans || slices.ContainsFunc(entry.jobs, func(id cluster.JobID) bool { return !decidable(m, id) })
 		if entry.alive {
@@ -119,12 +128,20 @@ func (x *nodeIndex) refresh(m *record.Mirror) {
 				x.stranded = true
 			}
 			x.live = append(x.live, node)
+			for _, m := range entry.models {
+				if at, found := slices.BinarySearch(x.models, m); !found {
+					x.models = slices.Insert(x.models, at, m)
+				}
+			}
 			x.total += len(node.Devices)
 			x.most = max(x.most, len(node.Devices))
 			x.usable += entry.open
 		} else {
 			x.away += len(m.Node(id).Inventory.Value.Devices)
 		}
+	}
+	if len(x.models) > 1 {
+		x.promise = slices.MaxFunc(x.models, func(a, b string) int { return of[a] - of[b] })
 	}
 	if before || x.stranded {
 		clear(x.refused) // what refusing nodes have is counted there
@@ -168,7 +185,12 @@ func decidable(m *record.Mirror, id cluster.JobID) bool {
 }
 
 func newNodeEntry(v *record.NodeView) *nodeEntry {
-	entry := &nodeEntry{alive: v.Alive.Exists(), grants: map[cluster.DeviceID][]cluster.JobID{}, healthy: map[cluster.DeviceID]bool{}}
+	entry := &nodeEntry{
+		alive: v.Alive.Exists(), of: map[string]int{}, grants: map[cluster.DeviceID][]cluster.JobID{}, healthy: map[cluster.DeviceID]bool{},
+	}
+	for _, d := range v.Inventory.Value.Devices {
+		entry.of[d.ModelName()]++
+	}
 	entry.jobs = slices.Sorted(maps.Keys(v.Grants))
 	for _, job := range entry.jobs {
 		for _, d := range v.Grants[job].Value.Devices {
@@ -184,6 +206,7 @@ func newNodeEntry(v *record.NodeView) *nodeEntry {
 		entry.node.Devices = unhealthy(entry.node.Devices, func(cluster.DeviceID) bool { return true })
 	}
 	entry.usable = len(entry.node.Usable())
+	entry.models = cluster.Models([]cluster.Node{entry.node})
 	for _, d := range entry.node.Devices {
 		entry.healthy[d.ID] = d.Health == cluster.Healthy
 	}

@@ -30,11 +30,11 @@ func foreseePromises(in situation, due map[cluster.JobID]time.Time) outlook {
 	}
 	slot, left := plan.At(in.now)
 	o := outlook{
-		Problem: admit.Problem{Devices: in.nodes().usable, First: left.Seconds(), Slot: time.Duration(plan.Slot).Seconds()},
+		Problem: admit.Problem{Devices: promiseDevices(in), First: left.Seconds(), Slot: time.Duration(plan.Slot).Seconds()},
 		views:   map[cluster.JobID]allocator.JobView{}, out: map[cluster.JobID]string{}, due: due, plan: plan, slot: slot,
 	}
 	for _, j := range in.jobs() {
-		if _, ok := plan.Jobs[j.ID]; !ok && j.state().Pinned && j.state().Phase.Active() {
+		if _, ok := plan.Jobs[j.ID]; !ok && j.state().Pinned && j.state().Phase.Active() && mayBePromised(in, j) {
 			o.Devices = max(0, o.Devices-j.has.Workers()) // it may keep them for long
 		}
 	}
@@ -58,7 +58,7 @@ func ended(j *job) bool { return j == nil || j.state().Phase.Terminal() || j.unw
 
 // add takes a job into the problem.
 func (o *outlook) add(in situation, due time.Time) {
-	v := coming(in)
+	v := coming(in).On(promiseModel(in))
 	if v.Workers > 0 && in.roll.AllFinished() {
 		v.Work = allocator.Left(0)
 	}

@@ -178,6 +178,7 @@ func asked(in situation) allocator.JobView {
 	v.Loss = lossOf(in)
 	v.Careful, v.Booting = f.Careful(), booting(in, v)
 	v.Promise, _ = promised(in)
+	v.Models, v.Mixed = onModels(of, v.Promise != nil), spec.Where.MixModels
 	return v
 }
 

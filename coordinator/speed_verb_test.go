@@ -111,6 +111,9 @@ func (l *lab) sayForecasts(in allocator.Input) {
 		if j.Loss != nil {
 			batches += strings.TrimSuffix(fmt.Sprintf(" falls=%.3f %q", j.Loss.Fall, j.Loss.Flat), ` ""`)
 		}
+		for _, m := range j.Models {
+			batches += fmt.Sprintf(" %s×%.2f", m.Model, m.Rate)
+		}
 		l.say("  told %s left=%s%s speeds=%s%s starts=%v", j.ID, work, alike, speeds, batches, j.StartCosts)
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 // startQueued starts a job that waits, once its devices are free.
 func startQueued(in situation) *move {
-	why := "start with " + count(in.target.Workers(), "worker")
+	why := "start with " + count(in.target.Workers(), "worker") + unpreferred(in)
 	if so := in.state().Reason; strings.HasPrefix(so, restartAfter) {
 		why = so
 	}
@@ -122,7 +122,7 @@ func startable(in situation) (*cluster.Allocation, *move) {
 	}
 	var found *move
 	if !sound(in, t) {
-		r := place.Place(spare(in), nil, []place.Count{{Job: in.ID, Workers: t.Workers(), BatchSize: t.BatchSize}})
+		r := place.Place(spare(in), nil, []place.Count{{Job: in.ID, Workers: t.Workers(), BatchSize: t.BatchSize, Model: modelFor(in, t)}})
 		if len(r.Allocations) == 0 {
 			return nil, &move{job: in.JobView, grant: &granting{void: true}}
 		}

@@ -6,6 +6,7 @@ import "github.com/bellows-ml/bellows/cluster"
 type target struct {
 	cluster.Allocation
 	reason string
+	model  string // that its devices were to be of; empty = any
 	// moves: it runs, and goes to other devices so that another job is closer together.
 	moves bool
 }

@@ -104,8 +104,15 @@ func placeable(in situation, without map[cluster.NodeID]string) bool {
 	if len(in.sizes) == 0 {
 		return false
 	}
-	want := []place.Count{{Job: in.ID, Workers: in.sizes[0], Excluded: slices.Sorted(maps.Keys(without))}}
-	return len(place.Place(in.live(), nil, want).Allocations) > 0
+	want := place.Count{Job: in.ID, Workers: in.sizes[0], Excluded: slices.Sorted(maps.Keys(without))}
+	models := in.nodes().models
+	if len(models) < 2 || in.Spec.Value.Where.MixModels {
+		models = []string{""}
+	}
+	return slices.ContainsFunc(models, func(m string) bool {
+		want.Model = m
+		return len(place.Place(in.live(), nil, []place.Count{want}).Allocations) > 0
+	})
 }
 
 // readmitted is the state in which the nodes may run the job again. It changes the

@@ -222,7 +222,7 @@ func (l *lab) submit(w words) error {
 	spec.NoNewPrivs = w.is("privs", "none")
 	spec.WarmStart = w.is("start", "warm")
 	spec.PerWorker.CPUs = float64(w.number("cpus", 0))
-	spec.Where.DeviceModel = w.text("model", "")
+	spec.Where.DeviceModel, spec.Where.PreferModel, spec.Where.MixModels = w.text("model", ""), w.text("prefer", ""), w.is("models", "mixed")
 	if n := w.text("on", ""); n != "" {
 		spec.Where.Nodes = []cluster.NodeID{cluster.NodeID(n)}
 	}
