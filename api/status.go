@@ -142,7 +142,7 @@ func specStatus(id cluster.JobID, spec cluster.Spec, owner cluster.Owner, at tim
 		SubmittedAt: at, MaxRestarts: spec.MaxRestarts, TimeLimitS: time.Duration(spec.TimeLimit).Seconds(),
 		Progress: Progress{StepsTotal: spec.Steps},
 	}
-	if !spec.Where.Anywhere() {
+	if w := spec.Where; !w.Anywhere() || w.PreferModel != "" || w.MixModels {
 		s.Where = &spec.Where
 	}
 	return s

@@ -32,6 +32,7 @@ on the same data directory goes on with them. A second Ctrl-C kills at once.`,
 	f.IntVar(&o.Nodes, "nodes", dev.DefaultNodes, "number of nodes")
 	f.IntVar(&o.Devices, "devices-per-node", dev.DefaultDevices, "simulated devices of each node")
 	f.StringVar(&o.DeviceGroups, "device-groups", "", "which devices of each node are close to each other, as of an agent: 0-1,2-3")
+	f.StringSliceVar(&o.DeviceModels, "device-models", nil, "models of the nodes' simulated devices, one node after the other and then again: a100,t4 (default: all alike)")
 	f.IntVar(&o.NodesPerRack, "nodes-per-rack", 0, "so many nodes are in rack1, the next ones in rack2, …; 0 = in none")
 	f.DurationVar(&o.Interval, "interval", dev.DefaultInterval, "time between decisions that may move running jobs")
 	f.StringVar(&o.Policy, "policy", settings.DefaultPolicy, "how devices are shared out: "+strings.Join(policy.Names(), ", "))

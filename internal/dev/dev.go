@@ -37,7 +37,8 @@ type Options struct {
 	// into each of rack1, rack2, …; empty and 0 = none.
 	DeviceGroups string
 	NodesPerRack int
-	PortGiven    bool // an etcd port was asked for
+	DeviceModels []string // of the nodes' devices, one node after the other, and again; none = all alike
+	PortGiven    bool     // an etcd port was asked for
 }
 
 func (o *Options) check() error {
@@ -50,6 +51,8 @@ func (o *Options) check() error {
 		return fault.Usage("--interval %s: use %s or more", o.Interval, settings.MinInterval)
 	case err != nil:
 		return fault.Usage("--%w", err)
+	case slices.ContainsFunc(o.DeviceModels, func(m string) bool { return strings.TrimSpace(m) == "" || len(m) > cluster.MaxModelBytes }):
+		return fault.Usage("--device-models %q: name models, say a100,t4, each of at most %d bytes", strings.Join(o.DeviceModels, ","), cluster.MaxModelBytes)
 	case o.NodesPerRack < 0:
 		return fault.Usage("--nodes-per-rack %d: use 1 or more, or 0 for no racks", o.NodesPerRack)
 	case o.EtcdPort < 0 || o.EtcdPort > 65535 || o.EtcdPort == 0 && o.PortGiven:
@@ -79,6 +82,7 @@ type node struct {
 	socket string
 	ports  string
 	rack   string // empty = in none
+	model  string // of its devices; empty = as the agent calls them
 }
 
 func (o *Options) place() (layout, error) {
@@ -121,6 +125,9 @@ func (o *Options) place() (layout, error) {
 	for i := range o.Nodes {
 		id := cluster.NodeID(fmt.Sprintf("n%d", i+1))
 		n := node{id: id, bind: fmt.Sprintf("127.0.0.%d", i+2), socket: l.socket, ports: portRange(dir, i)}
+		if len(o.DeviceModels) > 0 {
+			n.model = o.DeviceModels[i%len(o.DeviceModels)]
+		}
 		if o.NodesPerRack > 0 {
 			n.rack = fmt.Sprintf("rack%d", i/o.NodesPerRack+1)
 		}
@@ -190,11 +197,15 @@ func (l layout) nodeDir(id cluster.NodeID) string {
 
 // agentArgs is the command line of a node's agent.
 func (l layout) agentArgs(n node, o Options, etcd string) []string {
-	return []string{
+	args := []string{
 		"agent", "--config", "none", "--node", string(n.id), "--bind", n.bind, "--gossip-port", "0", "--socket", n.socket, "--etcd", etcd, "--cluster", clusterName,
 		"--data-dir", l.nodeDir(n.id), "--run-dir", filepath.Join(runDir(l.dir), string(n.id)), "--lock-dir", filepath.Join(l.dir, "locks"),
 		"--ports", n.ports, "--simulate-devices", fmt.Sprint(o.Devices), "--device-groups", o.DeviceGroups, "--location", n.rack,
 	}
+	if n.model != "" {
+		args = append(args, "--simulate-model", n.model)
+	}
+	return args
 }
 
 // clusterName is the name of every dev cluster.

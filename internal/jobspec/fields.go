@@ -116,6 +116,14 @@ var fields = []field{
 		text(func(d *draft) *string { return &d.spec.Where.DeviceModel }), "",
 	},
 	{
+		"prefer-model", "prefer model", "rather run it on devices with this in their model's name: they count as twice as fast",
+		text(func(d *draft) *string { return &d.spec.Where.PreferModel }), "",
+	},
+	{
+		"mix-models", "", "where no model of devices has enough for its smallest world, let it have several models at once",
+		truth(func(d *draft) *bool { return &d.spec.Where.MixModels }), "",
+	},
+	{
 		"device-memory", "", "run it on nodes whose devices have so much memory or more, such as 40G",
 		size(func(d *draft) *uint64 { return &d.spec.Where.DeviceMemoryBytes }), "",
 	},

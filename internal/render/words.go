@@ -20,6 +20,12 @@ func whereText(w cluster.Where) string {
 	if w.DeviceModel != "" {
 		parts = append(parts, fmt.Sprintf("on devices whose model has %q in its name", w.DeviceModel))
 	}
+	if w.PreferModel != "" {
+		parts = append(parts, fmt.Sprintf("rather on devices whose model has %q in its name", w.PreferModel))
+	}
+	if w.MixModels {
+		parts = append(parts, "on several models at once where none has enough devices")
+	}
 	if w.DeviceMemoryBytes > 0 {
 		parts = append(parts, "on devices of "+units.Size(int64(w.DeviceMemoryBytes))+" or more")
 	}

@@ -43,6 +43,7 @@ type Agent struct {
 // nodeFacts are what only its operators know of a node.
 type nodeFacts struct {
 	location, deviceGroups string
+	simulated              string  // model of simulated devices
 	price                  float64 // an hour
 }
 
@@ -63,6 +64,7 @@ func NewAgent(f *flags.Set) *Agent {
 	f.StringVar(&a.lock, "lock-dir", "", "one lock for each device; the same for every agent of the machine (default /run/lock/bellows)")
 	f.StringVar(&a.ports, "ports", defaultPorts, "rendezvous ports kept for workers, first+count")
 	f.IntVar(&a.simulate, "simulate-devices", 0, "so many devices that exist in name only, instead of the machine's own")
+	f.StringVar(&a.facts.simulated, "simulate-model", nvml.SimulatedModel, "the model that devices of --simulate-devices say they are")
 	f.StringVar(&a.facts.location, "location", "", "where this node is in the network, from the outermost switch in, as in block1/rack7: jobs are kept within as little of it as they can be")
 	f.StringVar(&a.facts.deviceGroups, "device-groups", "", "which devices are close to each other, by number, where the driver does not know: 0-1,2-3/4-7 are groups 0-1 and 2-3 on one NUMA node and 4-7 on another")
 	f.Float64Var(&a.facts.price, "price-per-hour", 0, "what this node costs while it runs something, in the currency of all nodes, for policy jahani; 0 = nothing more")
@@ -91,7 +93,7 @@ func (a *Agent) Complete(log zerolog.Logger, socket string) (service.Agent, erro
 	}
 	cfg.Devices = nvml.NewProbe(cfg.Exe, "internal", "nvml", "--library", a.library)
 	if a.simulate > 0 {
-		cfg.Devices = nvml.Simulated(cfg.Node, a.simulate, nvml.SimulatedModel, simulatedMemory)
+		cfg.Devices = nvml.Simulated(cfg.Node, a.simulate, a.facts.simulated, simulatedMemory)
 	}
 	return service.Agent{Host: cfg, Metrics: a.scraping.address}, nil
 }
@@ -119,6 +121,9 @@ func (a *Agent) config(log zerolog.Logger) (host.Config, error) {
 	}
 	if a.flags.Changed("simulate-devices") && a.simulate < 1 {
 		bad.Add(fault.Usage("--simulate-devices %d: use 1 or more, or leave it out to use the machine's own", a.simulate))
+	}
+	if m := a.facts.simulated; a.flags.Changed("simulate-model") && (a.simulate < 1 || strings.TrimSpace(m) == "" || len(m) > cluster.MaxModelBytes) {
+		bad.Add(fault.Usage("--simulate-model %.80q: give a name of 1 to %d bytes, with --simulate-devices", m, cluster.MaxModelBytes))
 	}
 	bad.Add(a.topology(&cfg))
 	if err = cluster.CheckPrice(a.facts.price); err != nil {
