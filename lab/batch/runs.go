@@ -46,7 +46,7 @@ func (s *Settings) runs(solver *referee) ([]*Run, error) {
 		for _, nodes := range s.Nodes {
 			for _, p := range s.Policies {
 				r := &Run{Policy: p, Trace: name, Nodes: nodes, config: base}
-				r.config.Nodes = nodes
+				r.config.Nodes, r.config.Models, r.config.Blind = nodes, s.models(), s.IgnoreModels
 				if err := s.fill(r, f, model, solver); err != nil {
 					return nil, err
 				}
@@ -88,6 +88,9 @@ func (s *Settings) modelOfJobs() (m sim.Model, err error) {
 		falling = trace.Flatten
 	}
 	m.Device = s.Device
+	if m.Devices = s.deviceNames(); m.Device == "" && len(m.Devices) > 0 {
+		m.Device = m.Devices[0]
+	}
 	m.Profile, err = file.Read(s.Profile, func(name string, r io.Reader) (trace.Profile, error) {
 		return trace.ReadProfile(name, r, falling)
 	})

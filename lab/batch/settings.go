@@ -21,7 +21,11 @@ type Settings struct {
 	Policies []string
 	Rules    string // conventions of a published simulator, one of RuleNames; empty = none
 	Speeds
-	Nodes          []int
+	Nodes []int
+	// Mixed is a cluster of several models of devices, each NAME=NODES, instead of Nodes; IgnoreModels has
+	// decisions made as if they were one.
+	Mixed          []string
+	IgnoreModels   bool
 	DevicesPerNode int
 	Layout
 	Timing
@@ -87,6 +91,7 @@ func (s *Settings) Complete(given func(flag string) bool) error {
 	demand(s.Source == SpeedPaper || s.Source == SpeedProfile, "--speed %q: use paper or profile", s.Source)
 	demand(s.Source != SpeedProfile || s.Profile != "", "--speed profile: give --profile")
 	demand(len(s.Traces) > 0, "--trace is missing: give one or more files")
+	faults.Add(s.mix(given))
 	demand(len(s.Nodes) > 0, "--nodes is missing: give one or more numbers")
 	if len(s.Policies) == 0 && known && rules.policies == nil {
 		s.Policies = []string{DefaultPolicy}

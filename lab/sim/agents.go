@@ -31,7 +31,7 @@ func (w *world) addNode(index int) {
 		Faults: machine.Faults{Takes: w.takes, Ended: func(s *machine.Shim) { w.ranksEnded(s) }},
 	})}
 	for d := range w.cfg.DevicesPerNode {
-		n.Devices = append(n.Devices, cluster.Device{ID: cluster.DeviceID(fmt.Sprintf("S%d-%d", n.index, d)), Model: deviceModel, Health: cluster.Healthy})
+		n.Devices = append(n.Devices, cluster.Device{ID: cluster.DeviceID(fmt.Sprintf("S%d-%d", n.index, d)), Model: w.cfg.modelOf(index), Health: cluster.Healthy})
 	}
 	w.cfg.Groups.Apply(n.Devices) // which Validate has tried
 	if w.cfg.NodesPerRack > 0 {
@@ -259,9 +259,17 @@ func (x script) Run(s *machine.Shim) {
 		x.w.forecast(j)
 	}
 	if x.w.measures() {
-		g.first = g.since + time.Duration(math.Ceil(float64(time.Second)/(stepsPerSecond*j.Speed.On(g.world.Size()))))
+		g.first = g.since + time.Duration(math.Ceil(float64(time.Second)/(stepsPerSecond*firstSpeed(j))))
 		x.w.reportFirst(j, g, 0)
 	}
+}
+
+// firstSpeed is that of a job's first steps in its newest world.
+func firstSpeed(j *job) float64 {
+	if j.On != nil {
+		return j.gen.speed
+	}
+	return j.Speed.On(j.gen.world.Size())
 }
 
 // Hold implements machine.Script: every rank says which step it has begun, and goes no further.

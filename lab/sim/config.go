@@ -20,6 +20,10 @@ type Config struct {
 	Interval time.Duration
 	// Migrations is how many running jobs may be moved in an interval so that others are closer together.
 	Migrations int
+	// Models are of the devices of each node; nil = all are alike.
+	Models []string
+	// Blind: nodes do not tell that their devices are of several models, of which jobs are as fast all the same.
+	Blind bool
 	// RescaleCost is how long a world trains nothing after each start; StartDelay
 	// is how long its agents take to start the workers.
 	RescaleCost, StartDelay time.Duration
@@ -104,7 +108,10 @@ func (c Config) Validate() error {
 	if (c.Policy == nil) == (c.Rules == nil) {
 		add("give a policy or rules, not both and not neither")
 	}
-	devices, found := c.Nodes*c.DevicesPerNode, 0
+	if c.Models != nil && len(c.Models) != c.Nodes {
+		add("models of %d nodes: name one for each of the %d", len(c.Models), c.Nodes)
+	}
+	devices, found := c.largestWorld(), 0
 	for i, j := range c.Jobs {
 		switch {
 		case i > 0 && j.Submit < c.Jobs[i-1].Submit:
@@ -112,7 +119,7 @@ func (c Config) Validate() error {
 		case j.MinWorkers > devices:
 			found++
 			if found == 1 {
-				add("%s needs %d devices or more and the cluster has %d: use more nodes, or let jobs be elastic", named(j), j.MinWorkers, devices)
+				add("%s needs %d devices or more and the cluster has %d%s: use more nodes, or let jobs be elastic", named(j), j.MinWorkers, devices, c.ofOne())
 			}
 		case len(j.Sizes) > 0 && spec(j, 0).Validate() != nil:
 			add("%s: %w", named(j), spec(j, 0).Validate())
@@ -133,6 +140,34 @@ func (c Config) Validate() error {
 		}
 	}
 	return errors.Join(faults...)
+}
+
+// largestWorld is how many devices a world may have: of one model, where nodes tell of several.
+func (c Config) largestWorld() int {
+	nodes := map[string]int{}
+	for i := range c.Nodes {
+		nodes[c.modelOf(i)]++
+	}
+	most := 0
+	for _, n := range nodes {
+		most = max(most, n)
+	}
+	return most * c.DevicesPerNode
+}
+
+func (c Config) ofOne() string {
+	if c.Models == nil || c.Blind {
+		return ""
+	}
+	return " of one model"
+}
+
+// modelOf is what a node says of its devices.
+func (c Config) modelOf(node int) string {
+	if c.Blind || node >= len(c.Models) {
+		return deviceModel
+	}
+	return c.Models[node]
 }
 
 // named is how a fault names a job: with its line, if it came from a file.

@@ -20,6 +20,8 @@ type Job struct {
 	trace.Arrival
 	Work  time.Duration // on one device
 	Speed Speed
+	// On is how fast it is on devices of each model, where there are several; nil = Speed on all.
+	On map[string]OnModel
 	// Command is its command line, by which production knows jobs of one kind; empty = one like no other's.
 	Command    []string
 	MinWorkers int // powers of two, unless
@@ -43,6 +45,8 @@ type Model struct {
 	// Profile gives speeds and, where the trace has none, durations; nil = the paper's model for every job.
 	Profile trace.Profile
 	Device  string // of the profile; empty if it has only one
+	// Devices are those of the profile that the cluster has, where there are several.
+	Devices []string
 	// Rigid jobs keep the number of workers that their users asked for.
 	Rigid      bool
 	MaxWorkers int           // of elastic jobs
@@ -101,6 +105,9 @@ func (m Model) job(a trace.Arrival) (Job, error) {
 			return Job{}, err
 		}
 		j.Speed, one = curveOf(curve)
+		if j.On, err = m.onModels(a, one); err != nil {
+			return Job{}, err
+		}
 		j.Command = []string{"train", a.Model, strconv.Itoa(a.BatchSize)}
 		if steps == 0 {
 			steps = curve[0].Target

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/bellows-ml/bellows/allocator"
@@ -77,7 +78,7 @@ func (w *world) curves(j *job) record.Speed {
 	s := record.Speed{At: zero.Add(w.now), Step: -1, Samples: -1}
 	_, s.NoiseScale = w.worth(j, j.standing(w.packed(1), spec.BatchSize.Min))
 	for _, k := range spec.WorldSizes() {
-		if j.Speed != nil || w.cfg.Terms.Pace != nil {
+		if j.Speed != nil || j.On != nil || w.cfg.Terms.Pace != nil {
 			s.Points = append(s.Points, w.points(j, &spec, k)...)
 		}
 		if cost := w.startCostAt(j, k) + w.cfg.StartDelay; cost != allocator.DefaultStartCost {
@@ -94,11 +95,13 @@ func (w *world) curves(j *job) record.Speed {
 // points are the speeds with k workers at the batch of a job, or at some over all of its range.
 func (w *world) points(j *job, spec *cluster.Spec, k int) (out []record.SpeedPoint) {
 	point := func(batch int) {
-		rate := stepsPerSecond * w.pace(j, j.standing(w.packed(k), batch))
-		out = append(out, record.SpeedPoint{
-			Workers: k, Nodes: goodput.NodesFor(k, w.cfg.DevicesPerNode), Model: deviceModel, Batch: batch,
-			StepsPerSecond: rate, Low: rate, High: rate, Windows: surely,
-		})
+		for _, t := range w.paces(j, j.standing(w.packed(k), batch)) {
+			rate := stepsPerSecond * t.pace
+			out = append(out, record.SpeedPoint{
+				Workers: k, Nodes: goodput.NodesFor(k, w.cfg.DevicesPerNode), Model: t.model, Batch: batch,
+				StepsPerSecond: rate, Low: rate, High: rate, Windows: surely,
+			})
+		}
 	}
 	if j.Batch.Max <= j.Batch.Min {
 		point(spec.BatchSize.Min)
@@ -111,6 +114,33 @@ func (w *world) points(j *job, spec *cluster.Spec, k int) (out []record.SpeedPoi
 		if b = max(b, least); len(out) == 0 || b > out[len(out)-1].Batch {
 			point(b)
 		}
+	}
+	return out
+}
+
+// paceOn is how fast a job is on devices of one model.
+type paceOn struct {
+	model string
+	pace  float64
+}
+
+// paces are those on each model that nodes tell. Where they do not tell them apart, it is the mean
+// over all devices, as it would be measured.
+func (w *world) paces(j *job, at Standing) (out []paceOn) {
+	if w.cfg.Models == nil {
+		return []paceOn{{deviceModel, w.pace(j, at)}}
+	}
+	sum := 0.0
+	for _, m := range w.cfg.Models {
+		at.Models = []string{m}
+		p := paceOn{m, w.pace(j, at)}
+		sum += p.pace
+		if !slices.Contains(out, p) {
+			out = append(out, p)
+		}
+	}
+	if w.cfg.Blind {
+		return []paceOn{{deviceModel, sum / float64(len(w.cfg.Models))}}
 	}
 	return out
 }
@@ -158,7 +188,7 @@ func newestStep(m goodput.LossMeter) int64 {
 // newNoise is by how much the noise must have changed, as a log, to be told again.
 const newNoise = 0.03
 
-// deviceModel is of all simulated devices.
+// deviceModel is of simulated devices where all are alike.
 const deviceModel = "SIM"
 
 // said is what the job's owner says of it.

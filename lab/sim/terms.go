@@ -3,9 +3,11 @@ package sim
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/bellows-ml/bellows/allocator/goodput"
+	"github.com/bellows-ml/bellows/cluster"
 )
 
 // Terms are the conventions of a published simulator for policies of production:
@@ -42,9 +44,10 @@ func (t Terms) seen(at time.Duration) time.Duration {
 
 // Standing is where a job is.
 type Standing struct {
-	Placement []int   // workers on each of its nodes
-	Batch     int     // of its world
-	Done      float64 // part of its work, which Pace does not depend on
+	Placement []int    // workers on each of its nodes
+	Models    []string // of their devices, each once; nil = all are alike
+	Batch     int      // of its world
+	Done      float64  // part of its work, which Pace does not depend on
 }
 
 // Workers is how many workers it has.
@@ -64,7 +67,7 @@ func (j *job) standing(placement []int, batch int) Standing {
 func (w *world) pace(j *job, at Standing) float64 {
 	if w.cfg.Terms.Pace == nil {
 		workers := at.Workers()
-		speed := j.Speed.On(workers)
+		speed := j.speedOn(at.Models, workers)
 		if len(at.Placement) > goodput.NodesFor(workers, w.cfg.DevicesPerNode) {
 			speed *= 1 - w.cfg.SpanLoss
 		}
@@ -94,8 +97,19 @@ func (w *world) worth(j *job, at Standing) (gain, noise float64) {
 // speed is how much of its work a job does in its newest world, relative to one device.
 func (w *world) speed(j *job) float64 {
 	at := j.standing(placement(j.gen.world), j.gen.world.BatchSize)
+	at.Models = w.modelsOf(j.gen.world)
 	gain, _ := w.worth(j, at)
 	return w.pace(j, at) * gain
+}
+
+// modelsOf are the models of a world's devices, whether nodes tell them or not; nil where all are alike.
+func (w *world) modelsOf(world cluster.World) (models []string) {
+	for _, m := range world.Members {
+		if i := w.node(m.Node).index; w.cfg.Models != nil && !slices.Contains(models, w.cfg.Models[i]) {
+			models = append(models, w.cfg.Models[i])
+		}
+	}
+	return models
 }
 
 // untilStage is how much of the job's work ends its present stage; false if that is its last.
