@@ -23,6 +23,10 @@ var longest = []string{"e2e", "agent/host", "agent/shim", "internal/verify", "co
 // leader is the package whose storms take most of the time of what only decides.
 const leader = "./coordinator"
 
+// simulations is the package whose tests simulate most. It has goroutines: a part of it
+// runs with the race detector too.
+const simulations = "./lab/batch"
+
 // race are the settings of the race detector, for tests and for the processes that they
 // start. A process with a race ends there: a test that does not look at how a process ends
 // would not notice else. And a process that ends does not wait a second for more reports,
@@ -37,14 +41,16 @@ func tiers() map[string][]step {
 			{what: "pure packages and the simulator", args: append([]string{"test", "-count=1"}, slices.DeleteFunc(slices.Clone(pure), func(path string) bool { return path == leader })...)},
 			{what: "the coordinator, with a fifth of its storms", args: []string{"test", "-count=1", leader, "-args", "-seeds", "60"}},
 		},
+		// Tests of random records and of whole simulations have less to do with the race detector (-short), which
+		// makes them ten times slower and sees nothing new in the next seed; the soak runs them whole.
 		// Pure packages have neither goroutines nor state, which internal/arch checks: the race detector has nothing to find there.
 		// Most of the other tests wait for processes and not for a processor: more run at once than there are processors.
 		// Only this step repeats what fails: the soak, which looks for unsteady tests, does not.
 		"test": {
-			{what: "pure packages and the simulator", args: append([]string{"test", "-count=1"}, pure...)},
+			{what: "pure packages and the simulator", args: append([]string{"test", "-count=1"}, append(slices.Clone(pure), simulations)...)},
 			{what: "compile all others with the race detector", args: []string{"build", "-race", "./..."}},
 			{what: "all others, with the race detector", every: []string{"e2e"}, repeats: true, env: race, args: append([]string{
-				"test", "-race", "-count=1", "-timeout", "30m", "-p", "3", "-parallel", "6",
+				"test", "-race", "-short", "-count=1", "-timeout", "30m", "-p", "3", "-parallel", "6",
 			}, others...)},
 		},
 		"soak": {

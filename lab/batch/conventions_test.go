@@ -39,6 +39,9 @@ func under(rules string, policies ...string) *Settings {
 
 // Every policy of production runs under the conventions of every simulator, beside the policies that these bring.
 func TestEveryPolicyRunsUnderAllRules(t *testing.T) {
+	if testing.Short() {
+		t.Skip("these are minutes with the race detector, which other tests give the same goroutines to look at")
+	}
 	for _, rules := range RuleNames() {
 		t.Run(rules, func(t *testing.T) {
 			s := under(rules)
