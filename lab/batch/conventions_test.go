@@ -119,7 +119,7 @@ func refused(r *Run) int {
 // What the rules fix holds for policies of production too.
 func TestTermsOfRules(t *testing.T) {
 	for rules, want := range map[string]sim.Terms{
-		"elasticflow": {Round: time.Minute}, "muri": {}, "pollux": {Round: time.Minute},
+		"elasticflow": {Apart: time.Minute}, "muri": {}, "pollux": {Round: time.Minute},
 	} {
 		s := under(rules, "flowtime")
 		if err := s.Complete(func(string) bool { return false }); err != nil {
@@ -130,7 +130,7 @@ func TestTermsOfRules(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := runs[0].config
-		if c.Terms.Round != want.Round || c.Terms.StartCost == nil || (c.Terms.Toll != nil) != (rules == "muri") || (c.Terms.Pace != nil) != (rules == "pollux") {
+		if c.Terms.Round != want.Round || c.Terms.Apart != want.Apart || c.Terms.StartCost == nil || (c.Terms.Toll != nil) != (rules == "muri") || (c.Terms.Pace != nil) != (rules == "pollux") {
 			t.Errorf("%s: %+v", rules, c.Terms)
 		}
 		if c.Rules != nil || c.Policy.Name() != "flowtime" {

@@ -308,11 +308,17 @@ func (w *world) forecast(j *job) {
 	}
 	ending := g.ending
 	ends := max(g.since, w.now) + j.left()
+	there := func() bool { return !g.gone && !g.frozen && g.ending == ending }
 	w.at(w.cfg.Terms.seen(ends), func() {
-		if !g.gone && !g.frozen && g.ending == ending {
-			j.ends = ends
-			w.end(j)
+		if !there() {
+			return
 		}
+		w.seeing(func() {
+			if there() {
+				j.ends = ends
+				w.end(j)
+			}
+		})
 	})
 }
 

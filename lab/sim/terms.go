@@ -8,6 +8,7 @@ import (
 
 	"github.com/bellows-ml/bellows/allocator/goodput"
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
 )
 
 // Terms are the conventions of a published simulator for policies of production:
@@ -16,6 +17,9 @@ type Terms struct {
 	// Round is the time between the moments at which arrivals and ends are seen: between two of
 	// them devices of a job that has ended are idle. 0 = they are seen at once.
 	Round time.Duration
+	// Apart is how far apart those moments are at least, where they lie on no grid: what comes or ends
+	// is seen at once, or so long after what was seen last. Not both of Round and Apart.
+	Apart time.Duration
 	// StartCost is what a start with so many workers costs a job; nil = Config.RescaleCost and StartCosts.
 	StartCost func(j Job, workers int) time.Duration
 	// Pace is how many steps a job makes in its world, relative to one device with the
@@ -40,6 +44,22 @@ func (t Terms) seen(at time.Duration) time.Duration {
 		return at
 	}
 	return (at + t.Round - 1).Truncate(t.Round)
+}
+
+// seeing does what follows from an arrival or an end that happens now, when that is seen: at the
+// latest when the running slot of what is promised ends, as a decision is made then.
+func (w *world) seeing(do func()) {
+	next := w.saw + w.cfg.Terms.Apart
+	if w.now >= next || w.now == w.saw {
+		w.saw = w.now
+		do()
+		return
+	}
+	if kvs, _ := w.store.Range(record.PromisedKey); len(kvs) > 0 {
+		_, left := decode[record.Promises](kvs[0].Value).At(zero.Add(w.now))
+		next = min(next, w.now+left)
+	}
+	w.at(next, func() { w.saw = next; do() })
 }
 
 // Standing is where a job is.

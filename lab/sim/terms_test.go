@@ -21,6 +21,21 @@ func TestRounds(t *testing.T) {
 	}
 }
 
+// Of what comes and goes at once the first is seen, and the next not before the time apart has passed.
+func TestApart(t *testing.T) {
+	r, log := run(t, Config{
+		Jobs:  []Job{elastic("a", 5*s, 25*s, 1), elastic("b", 30*s, 30*s, 1), elastic("c", 200*s, 10*s, 1)},
+		Nodes: 1, DevicesPerNode: 1, Policy: byName(t, "fifo"), Interval: 60 * s, RescaleCost: 10 * s,
+		Terms: Terms{Apart: 60 * s},
+	})
+	// a is seen at 5 s, and ends at 40 s, its start paid; that, and b, are seen at 65 s, and b ends at 105 s,
+	// seen at 125 s. c comes when nothing was seen for longer.
+	a, b, c := r.Jobs[0], r.Jobs[1], r.Jobs[2]
+	if a.End != 40*s || a.Queueing != 0 || a.Held != 60*s || b.Queueing != 35*s || b.End != 105*s || b.Held != 60*s || c.Queueing != 0 || c.End != 220*s {
+		t.Errorf("a %+v\nb %+v\nc %+v\n%s", a, b, c, strings.Join(log, "\n"))
+	}
+}
+
 // Each arrival and end costs those that run; those whose end comes before the next do not pay.
 func TestTolls(t *testing.T) {
 	r, log := run(t, Config{

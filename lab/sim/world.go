@@ -36,6 +36,7 @@ type world struct {
 	rules     *conventions
 	eventful  bool          // a job has come or gone at this moment
 	came      []*job        // at this moment
+	saw       time.Duration // when what came or ended was last seen
 	err       error         // why the run cannot go on
 	prompt    bool          // the policy may be asked at any event (allocator.IsPrompt)
 	reported  time.Duration // when agents last gave their word
@@ -122,6 +123,7 @@ func (w *world) run() (Result, error) {
 // begin puts the cluster and all that is known of the future in place.
 func (w *world) begin() {
 	out := w.store.Commit(record.Txn{Then: []record.Op{record.Put(leaderKey, record.Leader{Node: "sim"})}})
+	w.saw = -w.cfg.Terms.Apart // nothing was seen yet
 	w.prompt = w.cfg.Policy != nil && allocator.IsPrompt(w.cfg.Policy)
 	cfg := w.leaderConfig()
 	cfg.Token = coordinator.Token{Key: leaderKey, Mod: out.Revision}
@@ -133,7 +135,7 @@ func (w *world) begin() {
 		x := &job{Job: j, id: jobID(i), index: i, ruled: w.cfg.Rules != nil}
 		w.jobs = append(w.jobs, x)
 		w.byID[x.id] = x
-		w.at(w.cfg.Terms.seen(j.Submit), func() { w.submit(x) })
+		w.at(w.cfg.Terms.seen(j.Submit), func() { w.seeing(func() { w.submit(x) }) })
 	}
 	for _, f := range w.cfg.Failures {
 		w.at(f.At, func() { w.lose(w.nodes[f.Node], f.For) })

@@ -167,7 +167,7 @@ func Terms(f trace.File, in Setup, rigid bool) ([]sim.Job, sim.Terms, error) {
 	}
 	t := in.terms()
 	return jobs, sim.Terms{
-		Round: in.Slot,
+		Apart: in.Slot,
 		StartCost: func(_ sim.Job, workers int) time.Duration {
 			return time.Duration(t.startCost(workers, false, false)) * time.Second
 		},
