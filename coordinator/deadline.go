@@ -14,8 +14,9 @@ import (
 // verdict is the answer to a deadline, and the plan with it if it is promised.
 type verdict struct {
 	record.Answer
-	due  time.Time        // when the job's end is planned at the latest
-	plan *record.Promises // nil = as it is
+	due   time.Time        // when the job's end is planned at the latest
+	least bool             // that is only the least reserve before what is promised
+	plan  *record.Promises // nil = as it is
 }
 
 // decideDeadline answers whether a job that is submitted now can be promised its
@@ -30,8 +31,9 @@ func decideDeadline(in situation, spec record.Submitted, mod int64) verdict {
 		return v
 	}
 	o, kept := replan(in)
-	v.due = planned(in.now, *spec.Deadline)
-	job, ok := admit.Of(view, o.terms(of, view, v.due))
+	tried := reserves(of, view, *spec.Deadline)
+	due := spec.Deadline.Add(-tried[0])
+	job, ok := admit.Of(view, o.terms(of, view, due))
 	if !ok {
 		v.Why = fmt.Sprintf("it needs at least %s, and %s usable now", count(view.Sizes[0], "device"), areUsable(o.Devices))
 		return v
@@ -41,25 +43,24 @@ func decideDeadline(in situation, spec record.Submitted, mod int64) verdict {
 		return v
 	}
 	plan := kept.renewed(o)
-	for _, p := range []keeping{plan, kept} { // filled anew, which makes use of all that was done ahead, or as it was promised
-		if with, ok := p.Admit(job); ok {
-			v.promise(in, with, o)
-			v.Why = restsOn(of)
-			return v
-		}
+	t := trial{o, view, []keeping{plan, kept}, job} // filled anew, which makes use of all that was done ahead, or as it was promised
+	if v.promiseBy(of, t, *spec.Deadline) {
+		v.Why = restsOn(of) + v.thin(in)
+		return v
 	}
+	job.Deadline = spec.Deadline.Add(-tried[len(tried)-1]).Sub(in.now).Seconds()
 	v.Why = refusedWhy(in, o, job)
 	ladder := job
 	if sizes := ladderOf(of, o); len(sizes) > 0 {
 		other := withSizes(j, sizes)
-		if l, ok := admit.Of(asked(about(in, other)).On(promiseModel(in)), admit.Terms{Now: in.now, Sizes: sizes, Work: view.Work.Left, Due: v.due}); ok {
+		if l, ok := admit.Of(asked(about(in, other)).On(promiseModel(in)), admit.Terms{Now: in.now, Sizes: sizes, Work: view.Work.Left, Due: due}); ok {
 			ladder = l
 		}
 	}
-	offer := offered(in, plan.Offer(job, ladder), job.Work, spec.Steps)
+	offer := offered(of, view, plan.Offer(job, ladder), job.Work)
 	v.Offer = &offer
 	switch {
-	case v.promiseLate(of, o, []keeping{plan, kept}, job):
+	case v.promiseLate(of, t):
 		offer.Deadline = time.Time{} // what is left would keep the deadline itself
 	case spec.Grace > 0:
 		v.Why += fmt.Sprintf(", nor an end within its grace, by %s", moment(spec.Latest()))
@@ -98,25 +99,53 @@ func (v *verdict) promise(in situation, with *admit.Plan, o outlook) {
 	v.plan, v.Promised = &next, true
 }
 
+// trial is a job with a deadline and the plans that are tried for it.
+type trial struct {
+	outlook
+	view  allocator.JobView
+	plans []keeping
+	job   admit.Job
+}
+
+// promiseBy promises an end by a moment, with the largest reserve that one of the plans has room for; false if there is none.
+func (v *verdict) promiseBy(in situation, t trial, by time.Time) bool {
+	for i, r := range reserves(in, t.view, by) {
+		due := by.Add(-r)
+		t.job.Deadline = due.Sub(in.now).Seconds()
+		for _, p := range t.plans {
+			if with, ok := p.Admit(t.job); ok {
+				v.due, v.least = due, i > 0
+				v.promise(in, with, t.outlook)
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// thin says that a promise has only the least reserve; empty if it has the usual one.
+func (v *verdict) thin(in situation) string {
+	if !v.least {
+		return ""
+	}
+	return fmt.Sprintf("; only %s are left for what takes longer than it should", v.promised().Sub(v.due).Round(time.Second))
+}
+
 // promiseLate promises the earliest moment of its grace that was found for a job whose
 // deadline cannot be promised; false if there is none.
-func (v *verdict) promiseLate(in situation, o outlook, plans []keeping, job admit.Job) bool {
+func (v *verdict) promiseLate(in situation, t trial) bool {
 	latest := in.Spec.Value.Latest()
 	for _, by := range []time.Time{v.Offer.Deadline, latest} {
 		if !by.After(v.Deadline) || by.After(latest) {
 			continue
 		}
-		due := planned(in.now, by)
-		job.Deadline = due.Sub(in.now).Seconds()
-		for _, p := range plans {
-			if with, ok := p.Admit(job); ok {
-				v.By, v.due = by, due
-				v.promise(in, with, o)
-				v.Why += "; " + restsOn(in)
-				return true
-			}
+		v.By = by
+		if v.promiseBy(in, t, by) {
+			v.Why += "; " + restsOn(in) + v.thin(in)
+			return true
 		}
 	}
+	v.By = time.Time{}
 	return false
 }
 

@@ -89,9 +89,8 @@ func brokenWhy(in situation, o outlook, kept keeping, id cluster.JobID) string {
 	}
 	j := o.Jobs[i]
 	j.Promised, j.Kept = nil, false
-	offer := offered(in, kept.Offer(j, j), 0, 0)
-	if !offer.Deadline.IsZero() {
-		why += fmt.Sprintf("; as it is it would end by %s; nodes that come back, or jobs that are stopped, would save it", moment(offer.Deadline))
+	if end := kept.Offer(j, j).Deadline; end > 0 {
+		why += fmt.Sprintf("; as it is it would end by %s; nodes that come back, or jobs that are stopped, would save it", moment(endingBy(about(in, in.find(id)), o.views[id], end)))
 	} else {
 		why += "; only more devices would save it"
 	}

@@ -3,6 +3,16 @@ package main
 // ofDeadlines are the rules by which a deadline that was admitted is kept.
 var ofDeadlines = []Mutant{
 	{
+		Name: "a-guess-has-a-whole-reserve", File: "coordinator/reserve.go", Tests: "TestStories/deadline_reserve$",
+		Old: "foresee(in).Curve == nil || ", New: "",
+		Breaks: "a deadline is promised with little in reserve on speeds that were never measured",
+	},
+	{
+		Name: "losses-are-expected", File: "coordinator/reserve.go", Tests: "TestStories/deadline_reserve$",
+		Old: "within < 1-lossChance", New: "within < lossChance",
+		Breaks: "a promise for days has nothing in reserve for a node that is lost",
+	},
+	{
 		Name: "what-is-promised-comes-first", File: "allocator/policy/promise.go", Tests: "TestPromisedDevicesComeFirst",
 		Old: "if len(jobs) == 0 {", New: "if len(jobs) >= 0 {",
 		Breaks: "a policy gives to others what it has promised for a deadline",
