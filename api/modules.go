@@ -17,8 +17,6 @@ import (
 )
 
 const (
-	// MaxModules bounds the names of one job's modules on their way between nodes, in bytes.
-	MaxModules = 2 << 20
 	// modulesWithin bounds how long a node asks for names. Without them it prepares the
 	// generation all the same, so a peer that hangs costs no more than this.
 	modulesWithin = 5 * time.Second
@@ -66,12 +64,12 @@ func (n *moduleNames) read(job cluster.JobID) ([]byte, error) {
 }
 
 func readModules(r io.Reader) ([]byte, error) {
-	text, err := io.ReadAll(io.LimitReader(r, MaxModules+1))
+	text, err := io.ReadAll(io.LimitReader(r, record.MaxModules+1))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("read names of modules: %w", err)
-	case len(text) > MaxModules:
-		return nil, fmt.Errorf("read names of modules: they are longer than %d MiB", MaxModules>>20)
+	case len(text) > record.MaxModules:
+		return nil, fmt.Errorf("read names of modules: they are longer than %d MiB", record.MaxModules>>20)
 	}
 	return text, nil
 }

@@ -48,7 +48,7 @@ func TestNamesOfModulesAreAskedOfTheWorld(t *testing.T) {
 		got, err = n3.server.Modules(t.Context(), "train-aaaaaa")
 		return err == nil && string(got) == `{"modules":["torch"]}`
 	})
-	n2.keepNames(t, "train-aaaaaa", string(bytes.Repeat([]byte("x"), MaxModules+1)))
+	n2.keepNames(t, "train-aaaaaa", string(bytes.Repeat([]byte("x"), record.MaxModules+1)))
 	if got, err = n3.server.Modules(t.Context(), "train-aaaaaa"); err == nil {
 		t.Errorf("more than may be is taken: %d bytes", len(got))
 	}

@@ -62,15 +62,25 @@ func jobSpeed(m *record.Mirror, v *record.JobView, status JobStatus, mine bool) 
 	if g := learnt.Goodput(); g > 0 {
 		s.Goodput = &g
 	}
-	if l, ok := goodput.LossOf(forecast.LossesOf(learnt.Losses)); ok {
-		s.LossTrend = &LossTrend{Fall: l.Fall, Flat: l.Flat}
-	}
+	s.LossTrend = lossTrend(learnt)
 	if !state.Phase.Terminal() {
 		now := standing{generation: state.Generation, workers: status.Workers, since: state.Since, starts: s.Starts, Progress: status.Progress}
 		now.speed, now.learnt = known.Speed(points)
 		s.Prediction = prediction(learnt, now)
 	}
 	return s
+}
+
+// lossTrend is how a loss goes by what is recorded of it; nil = too little is.
+func lossTrend(s record.Speed) *LossTrend {
+	l, ok := goodput.LossOf(forecast.LossesOf(s.Losses))
+	if s.LossFlat != "" {
+		l, ok = goodput.Loss{Flat: s.LossFlat}, true
+	}
+	if !ok {
+		return nil
+	}
+	return &LossTrend{Fall: l.Fall, Flat: l.Flat, Remedy: goodput.LossRemedy(l.Flat)}
 }
 
 // perNode is how many devices the largest node has, as decisions count them.

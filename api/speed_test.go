@@ -3,9 +3,11 @@ package api
 import (
 	"encoding/json"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/bellows-ml/bellows/allocator/goodput"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/record/recordtest"
@@ -78,6 +80,12 @@ func TestWhatTheLeaderHasLearntIsTold(t *testing.T) {
 	}
 	if l := s.LossTrend; l == nil || l.Flat != "" || math.Abs(l.Fall-0.5) > 1e-9 {
 		t.Errorf("loss %+v, want one that falls by half of its fall", l)
+	}
+	flat := curve()
+	flat.LossFlat = goodput.LossNotNumbers
+	s = told(t, owner.UID, spec, record.Put(record.SpeedKey(runningJob), flat))
+	if l := s.LossTrend; l == nil || l.Flat != flat.LossFlat || !strings.Contains(l.Remedy, "resume from a checkpoint before that") {
+		t.Errorf("of a loss that is no number any more is told: %+v", l)
 	}
 	if s.Goodput == nil || *s.Goodput != 0.8 || s.SpeedProblem != "its ranks disagree" || len(s.Starts) != 1 || s.Starts[0].Seconds != 4.5 {
 		t.Errorf("goodput %v, problem %q, starts %+v", s.Goodput, s.SpeedProblem, s.Starts)

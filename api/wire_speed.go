@@ -33,6 +33,8 @@ type LossTrend struct {
 	Fall float64 `json:"fall"`
 	// Flat is why the loss does not tell that more steps gain anything; empty = they do.
 	Flat string `json:"flat,omitempty"`
+	// Remedy is what its owner can do then.
+	Remedy string `json:"remedy,omitempty"`
 }
 
 // Prediction is when a job will end if it keeps its workers.

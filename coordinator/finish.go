@@ -77,9 +77,7 @@ func giveUpSize(in situation) *move {
 		if out = tooSmall(in); in.target.Workers() == 0 || in.target.Workers() > out {
 			return nil
 		}
-		if first, failed := firstFailure(in); failed && !strings.Contains(why, first.text()) {
-			why += "; while halting, " + first.text()
-		}
+		why = haltedWhy(in)
 	} else if in.sizes[len(in.sizes)-1] <= size {
 		return nil
 	}
@@ -106,10 +104,19 @@ func giveUpBatch(in situation) *move {
 	s := requeued(in)
 	s.BatchLimit, s.Pinned = most, false
 	s.Reason = reasonText(in, fmt.Sprintf("%s; out of memory with a batch of %d samples on %s: it goes on with %d; a smaller --micro-batch would let it have more",
-		in.gen.Halt.Value.Why, in.world().BatchSize, count(in.world().Size(), "worker"), most))
+		haltedWhy(in), in.world().BatchSize, count(in.world().Size(), "worker"), most))
 	m := recordPhase(in, "give-up-batch", s)
 	m.grant = &granting{void: true}
 	return m
+}
+
+// haltedWhy is why the newest generation was halted, and what failed in the course of it.
+func haltedWhy(in situation) string {
+	why := in.gen.Halt.Value.Why
+	if first, failed := firstFailure(in); failed && !strings.Contains(why, first.text()) {
+		why += "; while halting, " + first.text()
+	}
+	return why
 }
 
 // backOffUnformed makes a job wait of which several generations in a row did not form.

@@ -19,6 +19,14 @@ func lossWindows(in situation) (out []record.LossWindow) {
 	return out
 }
 
+// lossFlat is why the job's loss does not tell that more steps gain anything; empty = it does, or that is not known.
+func lossFlat(in situation) string {
+	if l := lossOf(in); l != nil {
+		return l.Flat
+	}
+	return ""
+}
+
 // lossOf is where in its training the job is by its loss; nil where that is not known.
 func lossOf(in situation) *allocator.Loss {
 	windows := forecast.LossesOf(in.Speed.Value.Losses)

@@ -38,7 +38,7 @@ func recordSpeed(in situation) *move {
 		was := in.Speed.Value
 		return writeSpeed(in, record.Speed{
 			Generation: in.number(), Step: -1, Samples: -1, Points: was.Points, Starts: was.Starts, Problem: silentText,
-			NoiseScale: was.NoiseScale, LeastNoise: was.LeastNoise, Losses: was.Losses, BaseSteps: was.BaseSteps, Told: was.Told, UsefulS: was.UsefulS, UsefulBeforeS: was.UsefulS,
+			NoiseScale: was.NoiseScale, LeastNoise: was.LeastNoise, Losses: was.Losses, LossFlat: was.LossFlat, BaseSteps: was.BaseSteps, Told: was.Told, UsefulS: was.UsefulS, UsefulBeforeS: was.UsefulS,
 		})
 	}
 	if m.generation != in.number() || recordedLately(in, m) {
@@ -88,7 +88,7 @@ func recordedLately(in situation, m *measure) bool {
 func worthRecording(in situation, next record.Speed) (news bool, again time.Time) {
 	was, over := in.Speed.Value, !in.state().Phase.Active()
 	switch {
-	case len(next.Points)+len(next.Starts)+len(next.Curve) == 0 && next.Prediction == nil && next.Problem == was.Problem:
+	case len(next.Points)+len(next.Starts)+len(next.Curve) == 0 && next.Prediction == nil && next.Problem == was.Problem && next.LossFlat == was.LossFlat:
 		return false, time.Time{}
 	case over:
 		return unlike(was, next), time.Time{}
@@ -127,7 +127,7 @@ func writeSpeed(in situation, s record.Speed) *move {
 
 // unlike reports whether two records of one job's speed differ in what matters.
 func unlike(was, now record.Speed) bool {
-	if was.NoiseScale != now.NoiseScale || was.Generation != now.Generation || was.Problem != now.Problem || !slices.Equal(was.Starts, now.Starts) ||
+	if was.NoiseScale != now.NoiseScale || was.Generation != now.Generation || was.Problem != now.Problem || was.LossFlat != now.LossFlat || !slices.Equal(was.Starts, now.Starts) ||
 		len(was.Points) != len(now.Points) || (was.Prediction == nil) != (now.Prediction == nil) {
 		return true
 	}
@@ -157,7 +157,7 @@ func speedOf(in situation, m *measure) record.Speed {
 	if step, samples, ok := m.meter.Step(); ok && !void(in) {
 		s.Step, s.Samples = step, cmp.Or(samples, -1)
 	}
-	s.Losses = lossWindows(in)
+	s.Losses, s.LossFlat = lossWindows(in), lossFlat(in)
 	s.NoiseScale, s.LeastNoise, s.BaseSteps = toldNoise(in), leastNoise(was.LeastNoise, m.leastNoise), was.BaseSteps
 	if b := in.Spec.Value.BatchSize; b.Max > b.Min && s.Step >= 0 {
 		s.BaseSteps = inBaseSteps(in, m, s.Step)
@@ -189,9 +189,6 @@ func tell(in situation, m *measure, s *record.Speed) {
 	s.Problem = fault.Text
 	if now.Doubt != "" && !fault.Void {
 		s.Problem = join(s.Problem, now.Doubt)
-	}
-	if m.loss.NotNumbers() {
-		s.Problem = join(s.Problem, goodput.LossNotNumbers+": what it has learnt is lost; stop it, and resume from a checkpoint before that, say with a lower learning rate")
 	}
 	if fault.Void {
 		s.Problem += ": what it reports is not used"

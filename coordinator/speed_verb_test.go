@@ -137,6 +137,9 @@ func describeSpeed(s record.Speed, now time.Time) string {
 	if n := len(s.Losses); n > 0 {
 		out += fmt.Sprintf(" losses=%.3g…%.3g*%d", s.Losses[0].Mean, s.Losses[n-1].Mean, n)
 	}
+	if s.LossFlat != "" {
+		out += fmt.Sprintf(" flat=%q", s.LossFlat)
+	}
 	if s.Problem != "" {
 		out += fmt.Sprintf(" %q", s.Problem)
 	}

@@ -27,6 +27,9 @@ const (
 	maxExcluded = 64 << 10
 	// maxMoves bounds the moves that the record of a decision names.
 	maxMoves = 1000
+	// MaxModules bounds the names of a job's modules, in bytes: the file in which a node keeps
+	// them, and what nodes hand each other of it.
+	MaxModules = 2 << 20
 	// MaxCount bounds steps and samples: every reader of JSON knows whole numbers up to it exactly.
 	MaxCount = 1 << 53
 	// maxProgressLine bounds JobProgress.Line, in bytes: a progress bar.

@@ -47,6 +47,8 @@ type Speed struct {
 	BaseSteps  int64   `json:"base_steps,omitempty"`
 	// Losses are means of the losses that it told, over windows of steps: the first, and the newest.
 	Losses []LossWindow `json:"losses,omitempty"`
+	// LossFlat is why these do not tell that more steps gain anything; empty = they do, or it is not known.
+	LossFlat string `json:"loss_flat,omitempty"`
 	// LeastNoise is the least NoiseScale that it has told. It grows while a job trains, so that
 	// this is what the next job of its kind may begin with; 0 = it told none.
 	LeastNoise float64 `json:"least_noise,omitempty"`
@@ -155,7 +157,7 @@ type Length struct {
 }
 
 func (s Speed) cut(most int) any {
-	s.Problem = Cut(s.Problem, most)
+	s.Problem, s.LossFlat = Cut(s.Problem, most), Cut(s.LossFlat, SmallReason)
 	s.Points, s.Starts = sound(s.Points, s.Starts)
 	if s.BaseSteps = min(max(s.BaseSteps, 0), MaxCount); !SoundNoise(s.NoiseScale) {
 		s.NoiseScale = 0

@@ -107,11 +107,11 @@ func (n *node) lookInto() {
 			panic("nothing is to be kept")
 		}
 		for _, s := range r.order.World.Members {
-			_, _ = r.relative(string(s.Node))
+			_, _ = r.folder().relative(string(s.Node))
 		}
 		if r.report != nil {
 			for _, s := range r.report.Saves {
-				_, _ = r.relative(s.Dir)
+				_, _ = r.folder().relative(s.Dir)
 			}
 		}
 	}

@@ -27,9 +27,9 @@ const lostPrefix = "lost-"
 
 // conclusive reports whether a task on a run's checkpoints has come to an end, and
 // was not merely cut short with this agent or with its own process.
-func (sv *saves) conclusive(r *run, err error) bool {
+func (f folder) conclusive(err error) bool {
 	var fault *dirblob.Fault
-	own := uint64(r.order.Owner.UID) == uint64(os.Geteuid()) //nolint:gosec // a uid is not negative
+	own := uint64(f.owner.UID) == uint64(os.Geteuid()) //nolint:gosec // a uid is not negative
 	return err != nil && !errors.Is(err, context.Canceled) && (own || errors.As(err, &fault))
 }
 

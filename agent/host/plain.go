@@ -72,13 +72,14 @@ func (sv *saves) look(r *run, final bool) {
 	if r.order.Resume != nil {
 		search.Since = r.order.Resume.Step
 	}
+	in := r.folder()
 	sv.wg.Go(func() {
-		answer, err := sv.tasks.do(sv.ctx, r, dirblob.Task{Root: r.root(), Find: search}, lookBound)
+		answer, err := sv.tasks.do(sv.ctx, in, dirblob.Task{Root: in.root(), Find: search}, lookBound)
 		sv.post(func() {
 			r.plain.looking = false
 			found := &agent.Plain{Final: final, Step: -1}
 			if p := answer.Plain; p != nil {
-				found.Step, found.Samples, found.Whole, found.Dir = p.Step, p.Samples, p.Whole, filepath.Join(r.root(), p.Dir)
+				found.Step, found.Samples, found.Whole, found.Dir = p.Step, p.Samples, p.Whole, filepath.Join(in.root(), p.Dir)
 			}
 			if again := sv.cannotLook(r, err); again && final {
 				return

@@ -123,17 +123,17 @@ func (ps *probes) probe(ctx context.Context, jg record.JobGen) (again time.Durat
 	if spec.ID == "" {
 		return again, nil
 	}
-	r := &run{jg: jg, order: shim.Order{
-		Owner: spec.Owner, Command: spec.Command, Workdir: spec.Workdir, Env: spec.Env, EnvFile: spec.EnvFile,
-		Checkpoint: layout.Probe(spec.CheckpointDir, jg.Job),
-	}}
-	answer, err := ps.tasks.do(ctx, r, dirblob.Task{Root: r.root(), Probe: string(ps.cfg.Node)}, probeBound)
-	if err == nil && answer.Room != nil && answer.Room.Shortage(r.root(), last.Bytes) != "" {
+	in := folder{jg: jg, owner: spec.Owner, path: layout.Probe(spec.CheckpointDir, jg.Job)}
+	order := shim.Order{
+		Owner: spec.Owner, Command: spec.Command, Workdir: spec.Workdir, Env: spec.Env, EnvFile: spec.EnvFile, Checkpoint: in.path,
+	}
+	answer, err := ps.tasks.do(ctx, in, dirblob.Task{Root: in.root(), Probe: string(ps.cfg.Node)}, probeBound)
+	if err == nil && answer.Room != nil && answer.Room.Shortage(in.root(), last.Bytes) != "" {
 		return again, nil
 	}
 	runner, done := ps.tasks.children.of(jg.Job, "needs")
 	defer done()
-	if err = errors.Join(err, tryWriting(ps.cfg.RunDir), shim.Needs(ctx, r.order, runner)); err != nil {
+	if err = errors.Join(err, tryWriting(ps.cfg.RunDir), shim.Needs(ctx, order, runner)); err != nil {
 		log := ps.logger(jg)
 		log.Debug().Err(err).Msg("what it failed of is not over yet")
 		return again, nil

@@ -42,8 +42,9 @@ func (re *retention) deleteSurplus() {
 			continue
 		}
 		r.retained = want
+		in := r.folder()
 		re.beside(at, func(ctx context.Context) func() {
-			re.clean(ctx, r, want)
+			re.clean(ctx, in, want)
 			return func() {}
 		})
 	}
@@ -75,7 +76,7 @@ func (re *retention) kept(r *run) (checkpoint.Retain, bool) {
 		want.Below = last.Step
 	}
 	for _, c := range kept {
-		dir, err := r.below(c.Dir)
+		dir, err := r.folder().below(c.Dir)
 		if err != nil {
 			return checkpoint.Retain{}, false // something is not as it should be: delete nothing
 		}
@@ -95,33 +96,33 @@ func noSpace(err error) bool {
 
 // shortage says why the next checkpoint may not fit where a run saves; "" if it
 // does. A file system that cannot be asked is none that is known to be full.
-func (re *retention) shortage(ctx context.Context, r *run, lastBytes int64) string {
-	answer, err := re.tasks.do(ctx, r, dirblob.Task{Root: r.root(), Room: true}, lookBound)
+func (re *retention) shortage(ctx context.Context, in folder, lastBytes int64) string {
+	answer, err := re.tasks.do(ctx, in, dirblob.Task{Root: in.root(), Room: true}, lookBound)
 	if err != nil || answer.Room == nil {
 		if ctx.Err() == nil {
-			log := re.logger(r.jg)
+			log := re.logger(in.jg)
 			log.Warn().Err(err).Msg("cannot ask how much room there is for checkpoints")
 		}
 		return ""
 	}
-	return answer.Room.Shortage(r.root(), lastBytes)
+	return answer.Room.Shortage(in.root(), lastBytes)
 }
 
 // preflight looks, on rank 0's node and before anything starts, whether the
 // generation will have room to save: one that has not would lose what it
 // computes. What earlier generations have left, and no start will resume from, goes
 // first. again: the records that say what that is are not listed yet.
-func (re *retention) preflight(ctx context.Context, r *run, keep checkpoint.Retain, listed bool) (failed *record.Failed, again bool) {
-	last := r.order.Resume.Bytes
-	short := re.shortage(ctx, r, last)
+func (re *retention) preflight(ctx context.Context, in folder, keep checkpoint.Retain, listed bool) (failed *record.Failed, again bool) {
+	last := in.resume.Bytes
+	short := re.shortage(ctx, in, last)
 	if short == "" {
 		return nil, false
 	}
 	if !listed {
 		return nil, rest(ctx, retryFirst)
 	}
-	re.clean(ctx, r, keep)
-	if short = re.shortage(ctx, r, last); short == "" {
+	re.clean(ctx, in, keep)
+	if short = re.shortage(ctx, in, last); short == "" {
 		return nil, false
 	}
 	return &record.Failed{
@@ -131,9 +132,9 @@ func (re *retention) preflight(ctx context.Context, r *run, keep checkpoint.Reta
 }
 
 // clean deletes what is surplus.
-func (re *retention) clean(ctx context.Context, r *run, keep checkpoint.Retain) {
-	log := re.logger(r.jg)
-	answer, err := re.tasks.do(ctx, r, dirblob.Task{Root: r.root(), Retain: &keep}, taskBound)
+func (re *retention) clean(ctx context.Context, in folder, keep checkpoint.Retain) {
+	log := re.logger(in.jg)
+	answer, err := re.tasks.do(ctx, in, dirblob.Task{Root: in.root(), Retain: &keep}, taskBound)
 	if len(answer.Deleted) > 0 {
 		log.Info().Strs("dirs", answer.Deleted).Msg("deleted old checkpoints")
 	}
@@ -154,8 +155,9 @@ func (re *retention) watchRoom() {
 			continue
 		}
 		r.room.looked = time.Now()
+		in := r.folder()
 		re.beside(at, func(ctx context.Context) func() {
-			short := re.shortage(ctx, r, last)
+			short := re.shortage(ctx, in, last)
 			return func() { r.room.short = short }
 		})
 	}

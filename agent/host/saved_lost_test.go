@@ -13,6 +13,7 @@ import (
 
 	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/checkpoint/dirblob"
+	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -118,15 +119,11 @@ func TestALostSaveOfWhatIsGoneIsNotKeptForEver(t *testing.T) {
 // A digest that an agent's end has cut short is not lost: the next agent does it.
 func TestWhatIsCutShortIsNotLost(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	n := f.writer()
-	own := &run{}
-	own.order.Owner.UID = uint32(os.Geteuid())
-	foreign := &run{}
-	foreign.order.Owner.UID = own.order.Owner.UID + 1
+	own := folder{owner: cluster.Owner{UID: uint32(os.Geteuid())}}
+	foreign := folder{owner: cluster.Owner{UID: own.owner.UID + 1}}
 	fault := &dirblob.Fault{Text: "sync: input/output error"}
 	for _, c := range []struct {
-		r    *run
+		in   folder
 		err  error
 		want bool
 	}{
@@ -138,7 +135,7 @@ func TestWhatIsCutShortIsNotLost(t *testing.T) {
 		{foreign, errors.New("signal: killed"), false},
 		{foreign, errors.Join(fault, context.Canceled), false},
 	} {
-		if got := n.saves.conclusive(c.r, c.err); got != c.want {
+		if got := c.in.conclusive(c.err); got != c.want {
 			t.Errorf("%v: %t, want %t", c.err, got, c.want)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/bellows-ml/bellows/agent/shim"
 	"github.com/bellows-ml/bellows/checkpoint"
 	"github.com/bellows-ml/bellows/checkpoint/dirblob"
+	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -42,17 +43,32 @@ type saves struct {
 	verifier  *verifier
 }
 
-// root is where a job's generations save.
-func (r *run) root() string { return filepath.Dir(r.order.Checkpoint) }
+// A folder is where a generation saves, and what work in it needs to know besides. The
+// goroutine that does the work has this copy: the run and its order are the loop's, and
+// the order changes when a prepared run gets its plan.
+type folder struct {
+	jg     record.JobGen
+	owner  cluster.Owner
+	path   string             // shim.Order.Checkpoint
+	resume *record.Checkpoint // what the generation resumes from; nil = nothing
+}
+
+// folder is where a run saves. Only the loop may call it.
+func (r *run) folder() folder {
+	return folder{r.jg, r.order.Owner, r.order.Checkpoint, r.order.Resume}
+}
+
+// root is where all of the job's generations save.
+func (f folder) root() string { return filepath.Dir(f.path) }
 
 // relative is a checkpoint's directory below root. It comes from the script, so
 // it is not believed to lie there.
-func (r *run) relative(dir string) (string, error) {
-	rel, err := filepath.Rel(r.order.Checkpoint, dir)
+func (f folder) relative(dir string) (string, error) {
+	rel, err := filepath.Rel(f.path, dir)
 	if err != nil || !filepath.IsAbs(dir) || rel == ".." || strings.HasPrefix(rel, "../") {
-		return "", fmt.Errorf("checkpoint in %q: save below $BELLOWS_CHECKPOINT_DIR (%s)", dir, r.order.Checkpoint)
+		return "", fmt.Errorf("checkpoint in %q: save below $BELLOWS_CHECKPOINT_DIR (%s)", dir, f.path)
 	}
-	return filepath.Join(filepath.Base(r.order.Checkpoint), rel), nil
+	return filepath.Join(filepath.Base(f.path), rel), nil
 }
 
 // digest makes this node's part of a checkpoint durable and lists it.
@@ -60,15 +76,16 @@ func (sv *saves) digest(at lane, a agent.Digest) {
 	r, step := sv.runs.all[at.of], a.Step
 	sv.dropOld(r, step)
 	r.digests[step] = agent.Work[record.Saved]{}
+	in := r.folder()
 	where := loss{r.dir, step, record.SavedKey(sv.cfg.Node, at.of.Job, at.of.Generation, step), sv.session.stillHere()}
 	sv.beside(at, func(ctx context.Context) func() {
 		begun := time.Now()
-		saved, err := sv.list(ctx, r, a)
+		saved, err := sv.list(ctx, in, a)
 		work := agent.Work[record.Saved]{Done: true, Value: saved}
 		if err != nil {
 			work = lostWork(err.Error())
 		}
-		if sv.conclusive(r, err) {
+		if in.conclusive(err) {
 			work.Value.Nonce = r.nonce
 			sv.keepLost(ctx, where, work.Value)
 		}
@@ -89,16 +106,16 @@ func (sv *saves) digest(at lane, a agent.Digest) {
 	})
 }
 
-func (sv *saves) list(ctx context.Context, r *run, a agent.Digest) (record.Saved, error) {
-	dir, err := r.relative(a.Dir)
+func (sv *saves) list(ctx context.Context, in folder, a agent.Digest) (record.Saved, error) {
+	dir, err := in.relative(a.Dir)
 	if err != nil {
 		return record.Saved{}, err
 	}
-	task := dirblob.Task{Root: r.root(), Digest: &dirblob.Digest{Dir: dir, Ranks: a.Ranks, Part: a.Ranks}}
+	task := dirblob.Task{Root: in.root(), Digest: &dirblob.Digest{Dir: dir, Ranks: a.Ranks, Part: a.Ranks}}
 	if a.Plain {
 		task.Digest.Ranks = nil
 	}
-	answer, err := sv.tasks.persevere(ctx, r, task)
+	answer, err := sv.tasks.persevere(ctx, in, task)
 	if err != nil {
 		return record.Saved{}, fmt.Errorf("digest step %d: %w", a.Step, err)
 	}
@@ -113,12 +130,13 @@ func (sv *saves) list(ctx context.Context, r *run, a agent.Digest) (record.Saved
 func (sv *saves) merge(at lane, a agent.Merge) {
 	r, step := sv.runs.all[at.of], a.Step
 	r.merges[step] = agent.Work[record.Offer]{}
+	in := r.folder()
 	keep, known := sv.retention.kept(r)
 	sv.beside(at, func(ctx context.Context) func() {
-		offer, seal, err := sv.writeManifest(ctx, r, a)
+		offer, seal, err := sv.writeManifest(ctx, in, a)
 		if noSpace(err) && known { // what is surplus goes; what is kept does not, whatever is lost for it
-			sv.retention.clean(ctx, r, keep)
-			offer, seal, err = sv.writeManifest(ctx, r, a)
+			sv.retention.clean(ctx, in, keep)
+			offer, seal, err = sv.writeManifest(ctx, in, a)
 		}
 		return func() {
 			work := agent.Work[record.Offer]{Done: true, Value: offer}
@@ -139,18 +157,18 @@ func (sv *saves) merge(at lane, a agent.Merge) {
 
 // writeManifest puts together what the nodes have saved of a step. What another
 // node has left of it may take a while to be visible here.
-func (sv *saves) writeManifest(ctx context.Context, r *run, a agent.Merge) (offer record.Offer, seal string, err error) {
+func (sv *saves) writeManifest(ctx context.Context, in folder, a agent.Merge) (offer record.Offer, seal string, err error) {
 	saved := a.Parts[0]
-	dir, err := r.relative(saved.Dir)
+	dir, err := in.relative(saved.Dir)
 	if err != nil {
 		return record.Offer{}, "", err
 	}
 	title := checkpoint.Title{Job: a.Job, Generation: a.Generation, Step: a.Step, WorldSize: a.WorldSize}
-	task := dirblob.Task{Root: r.root(), Assemble: &dirblob.Assemble{Dir: dir, Title: title, Parts: a.Parts}}
+	task := dirblob.Task{Root: in.root(), Assemble: &dirblob.Assemble{Dir: dir, Title: title, Parts: a.Parts}}
 	begun := time.Now()
-	answer, err := sv.tasks.persevere(ctx, r, task)
+	answer, err := sv.tasks.persevere(ctx, in, task)
 	for errors.Is(err, checkpoint.ErrAbsent) && time.Since(begun) < unseenFor && rest(ctx, seenAgain) {
-		answer, err = sv.tasks.persevere(ctx, r, task)
+		answer, err = sv.tasks.persevere(ctx, in, task)
 	}
 	if err != nil {
 		return record.Offer{}, "", fmt.Errorf("merge step %d: %w", a.Step, err)

@@ -30,14 +30,14 @@ type tasks struct {
 
 // persevere does work that a save depends on: while the node's user database does not
 // answer, it tries again for as long as a task may take.
-func (ts *tasks) persevere(ctx context.Context, r *run, task dirblob.Task) (dirblob.Answer, error) {
+func (ts *tasks) persevere(ctx context.Context, in folder, task dirblob.Task) (dirblob.Answer, error) {
 	begun := time.Now()
 	for {
-		answer, err := ts.do(ctx, r, task, taskBound)
+		answer, err := ts.do(ctx, in, task, taskBound)
 		if !errors.Is(err, userdb.ErrNoAnswer) || time.Since(begun) >= taskBound || !rest(ctx, retryLast) {
 			return answer, err
 		}
-		log := ts.logger(r.jg)
+		log := ts.logger(in.jg)
 		log.Warn().Err(err).Msg("cannot work on a checkpoint yet, trying again")
 	}
 }
@@ -45,15 +45,15 @@ func (ts *tasks) persevere(ctx context.Context, r *run, task dirblob.Task) (dirb
 // do does a piece of work on a job's checkpoints with its owner's rights: in a
 // child process of that user where the agent is another one. Its error wraps
 // userdb.ErrNoAnswer if it cannot learn the owner's groups now.
-func (ts *tasks) do(ctx context.Context, r *run, task dirblob.Task, bound time.Duration) (dirblob.Answer, error) {
+func (ts *tasks) do(ctx context.Context, in folder, task dirblob.Task, bound time.Duration) (dirblob.Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
-	owner := r.order.Owner
+	owner := in.owner
 	if uint64(owner.UID) == uint64(os.Geteuid()) { //nolint:gosec // a uid is not negative
 		return task.Do(ctx)
 	}
-	var in bytes.Buffer
-	if err := json.NewEncoder(&in).Encode(task); err != nil {
+	var asked bytes.Buffer
+	if err := json.NewEncoder(&asked).Encode(task); err != nil {
 		return dirblob.Answer{}, fmt.Errorf("encode checkpoint task: %w", err)
 	}
 	ask := ts.ask
@@ -65,15 +65,15 @@ func (ts *tasks) do(ctx context.Context, r *run, task dirblob.Task, bound time.D
 	case errors.Is(err, userdb.ErrNoAnswer) || err != nil && ctx.Err() != nil: // what it can read may depend on a group
 		return dirblob.Answer{}, fmt.Errorf("work on checkpoints as %s: %w", owner.User, err)
 	case err != nil: // a user who is not known here any more loses no save: what is the owner's needs no group
-		log := ts.logger(r.jg)
+		log := ts.logger(in.jg)
 		log.Warn().Err(err).Msg("cannot ask for the owner's groups, going without")
 		as = &syscall.Credential{Uid: owner.UID, Gid: noGroup}
 	}
 	var answer bytes.Buffer
-	runner, done := ts.children.of(r.jg.Job, task.Kind())
+	runner, done := ts.children.of(in.jg.Job, task.Kind())
 	defer done()
 	err = runner.Run(ctx, child.Task{
-		Program: ts.cfg.Exe, Args: []string{"internal", "digest"}, As: as, In: in.Bytes(), Out: &answer, Most: maxAnswer,
+		Program: ts.cfg.Exe, Args: []string{"internal", "digest"}, As: as, In: asked.Bytes(), Out: &answer, Most: maxAnswer,
 	})
 	if err != nil {
 		return dirblob.Answer{}, fmt.Errorf("work on checkpoints as %s: %w", owner.User, err)

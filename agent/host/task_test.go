@@ -59,15 +59,15 @@ func TestCheckpointTasksRunAsTheOwner(t *testing.T) {
 	}
 
 	n := newNode(t.Context(), Config{Exe: copied, Log: quiet()}, nil, nil)
-	r := &run{order: shim.Order{Owner: cluster.Owner{UID: ordinary, GID: ordinary, User: "nobody"}}}
+	in := folder{owner: cluster.Owner{UID: ordinary, GID: ordinary, User: "nobody"}}
 	task := dirblob.Task{Root: root, Digest: &dirblob.Digest{Dir: "g00000001"}}
-	if _, err = n.saves.tasks.do(t.Context(), r, task, lookBound); err == nil || !strings.Contains(err.Error(), "permission denied") {
+	if _, err = n.saves.tasks.do(t.Context(), in, task, lookBound); err == nil || !strings.Contains(err.Error(), "permission denied") {
 		t.Errorf("root's own file was read for another user: %v", err)
 	}
 	if err = os.Remove(filepath.Join(root, "g00000001", "others")); err != nil {
 		t.Fatal(err)
 	}
-	answer, err := n.saves.tasks.do(t.Context(), r, task, lookBound)
+	answer, err := n.saves.tasks.do(t.Context(), in, task, lookBound)
 	if err != nil || len(answer.Files) != 1 || answer.Files[0].Path != "mine" {
 		t.Errorf("%+v, %v", answer, err)
 	}
@@ -126,17 +126,17 @@ func TestATaskWaitsForTheUserDatabase(t *testing.T) {
 			}
 			return &syscall.Credential{Uid: o.UID, Gid: 7}, nil
 		}}
-		r, task := &run{order: shim.Order{Owner: other}}, dirblob.Task{Root: "/ck", Room: true}
-		if _, err := ts.do(t.Context(), r, task, lookBound); !errors.Is(err, userdb.ErrNoAnswer) || asked != 1 {
+		in, task := folder{owner: other}, dirblob.Task{Root: "/ck", Room: true}
+		if _, err := ts.do(t.Context(), in, task, lookBound); !errors.Is(err, userdb.ErrNoAnswer) || asked != 1 {
 			t.Errorf("one attempt: %v, asked %d times", err, asked)
 		}
 		// Only the work itself fails in the end: there is no such program.
-		if _, err := ts.persevere(t.Context(), r, task); errors.Is(err, userdb.ErrNoAnswer) || !errors.Is(err, os.ErrNotExist) || asked != away+1 {
+		if _, err := ts.persevere(t.Context(), in, task); errors.Is(err, userdb.ErrNoAnswer) || !errors.Is(err, os.ErrNotExist) || asked != away+1 {
 			t.Errorf("a save: %v, asked %d times", err, asked)
 		}
 		asked, away = 0, math.MaxInt
 		begun := time.Now()
-		if _, err := ts.persevere(t.Context(), r, task); !errors.Is(err, userdb.ErrNoAnswer) || time.Since(begun) < taskBound {
+		if _, err := ts.persevere(t.Context(), in, task); !errors.Is(err, userdb.ErrNoAnswer) || time.Since(begun) < taskBound {
 			t.Errorf("a database that is gone for good: %v after %s", err, time.Since(begun))
 		}
 	})
@@ -165,12 +165,12 @@ func TestNothingIsResumedThatOthersCouldExchange(t *testing.T) {
 	}
 	n := newNode(t.Context(), Config{Log: quiet()}, nil, nil)
 	self := uint32(os.Geteuid()) //nolint:gosec // a uid is not negative
-	r := &run{order: shim.Order{
-		Owner: cluster.Owner{UID: self}, Checkpoint: filepath.Join(job, "g00000002"),
-		Resume: &record.Checkpoint{Generation: 1, Step: 5, Dir: step},
-	}}
+	in := folder{
+		owner: cluster.Owner{UID: self}, path: filepath.Join(job, "g00000002"),
+		resume: &record.Checkpoint{Generation: 1, Step: 5, Dir: step},
+	}
 	begun := time.Now()
-	_, failed := n.verifier.examine(t.Context(), r, dirblob.Verify{})
+	_, failed := n.verifier.examine(t.Context(), in, dirblob.Verify{})
 	if failed == nil || failed.Kind != record.NodeRefused || !strings.Contains(failed.Reason, step+" has mode 0777") {
 		t.Errorf("%+v", failed)
 	}
@@ -181,7 +181,7 @@ func TestNothingIsResumedThatOthersCouldExchange(t *testing.T) {
 
 func TestCheckpointsLieInTheirGenerationsDirectory(t *testing.T) {
 	t.Parallel()
-	r := &run{order: shim.Order{Checkpoint: "/ck/job/g00000003"}}
+	in := folder{path: "/ck/job/g00000003"}
 	for dir, want := range map[string]string{
 		"/ck/job/g00000003/step-000000000007": "g00000003/step-000000000007",
 		"/ck/job/g00000003":                   "g00000003",
@@ -190,7 +190,7 @@ func TestCheckpointsLieInTheirGenerationsDirectory(t *testing.T) {
 		"step-7":                              "",
 		"/etc":                                "",
 	} {
-		got, err := r.relative(dir)
+		got, err := in.relative(dir)
 		if got != want || (err == nil) != (want != "") {
 			t.Errorf("%s: %q, %v; want %q", dir, got, err, want)
 		}

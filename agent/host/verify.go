@@ -87,6 +87,7 @@ func (ve *verifier) verify(at lane, a agent.Verify) {
 	if !a.Plan.Doubted {
 		task.Seal = ve.sealOf(*a.Plan.Resume)
 	}
+	in := r.folder()
 	keep, _ := ve.retention.kept(r)
 	listed := ve.records.known(savesPart(at.of.Job))
 	ctx, cancel := context.WithCancel(ve.ctx)
@@ -94,10 +95,10 @@ func (ve *verifier) verify(at lane, a agent.Verify) {
 	ve.beside(at, func(context.Context) func() {
 		defer cancel()
 		begun := time.Now()
-		answer, failed := ve.examine(ctx, r, task)
+		answer, failed := ve.examine(ctx, in, task)
 		again := false
 		if failed == nil && a.Whole {
-			failed, again = ve.retention.preflight(ctx, r, keep, listed)
+			failed, again = ve.retention.preflight(ctx, in, keep, listed)
 		}
 		if ctx.Err() != nil {
 			return func() {} // cut short: the result is not wanted any more
@@ -121,18 +122,18 @@ func (ve *verifier) verify(at lane, a agent.Verify) {
 // One that differs is damaged for all nodes. One that cannot be read may only be
 // out of this node's sight; but where rank 0's node sees a job's directory and
 // not all of its checkpoint, a part of that is lost.
-func (ve *verifier) examine(ctx context.Context, r *run, task dirblob.Verify) (dirblob.Answer, *record.Failed) {
-	resume := *r.order.Resume
+func (ve *verifier) examine(ctx context.Context, in folder, task dirblob.Verify) (dirblob.Answer, *record.Failed) {
+	resume := *in.resume
 	failed := func(kind record.FailureKind, format string, args ...any) (dirblob.Answer, *record.Failed) {
 		return dirblob.Answer{}, &record.Failed{Kind: kind, Reason: fmt.Sprintf(format, args...), Rank: -1, At: time.Now()}
 	}
 	var err error
-	if task.Dir, err = r.below(resume.Dir); err != nil {
+	if task.Dir, err = in.below(resume.Dir); err != nil {
 		return failed(record.NodeRefused, "cannot resume from step %d: %v", resume.Step, err)
 	}
 	begun := time.Now()
 	for {
-		answer, err := ve.tasks.do(ctx, r, dirblob.Task{Root: r.root(), Verify: &task}, taskBound)
+		answer, err := ve.tasks.do(ctx, in, dirblob.Task{Root: in.root(), Verify: &task}, taskBound)
 		var corrupt *checkpoint.CorruptError
 		switch {
 		case err == nil:
@@ -150,10 +151,10 @@ func (ve *verifier) examine(ctx context.Context, r *run, task dirblob.Verify) (d
 }
 
 // below is a committed checkpoint's directory relative to the job's.
-func (r *run) below(dir string) (string, error) {
-	rel, err := filepath.Rel(r.root(), dir)
+func (f folder) below(dir string) (string, error) {
+	rel, err := filepath.Rel(f.root(), dir)
 	if err != nil || !filepath.IsAbs(dir) || rel == "." || rel == ".." || strings.HasPrefix(rel, "../") {
-		return "", fmt.Errorf("checkpoint in %q does not lie below %s", dir, r.root())
+		return "", fmt.Errorf("checkpoint in %q does not lie below %s", dir, f.root())
 	}
 	return rel, nil
 }

@@ -110,13 +110,13 @@ type bars struct {
 	chosen *bar
 	line   string // by which it was chosen
 	base   int64  // steps of passes before, where the bar does not number them
-	loss   *float64
+	loss   loss
 	other  bool // another bar was drawn after the chosen one was full
 }
 
 func (c *bars) read(line []byte, now time.Duration) said {
 	if m := trainerLoss.FindSubmatch(line); m != nil {
-		c.loss = number(string(m[1]))
+		c.loss = readLoss(string(m[1]))
 		return nothing
 	}
 	b, rest, ok := readBar(line)
@@ -139,7 +139,7 @@ func (c *bars) read(line []byte, now time.Duration) said {
 		s.step = b.epoch*b.total + b.n
 	}
 	if m := barLoss.FindStringSubmatch(rest); m != nil {
-		s.loss = number(m[1])
+		s.loss = readLoss(m[1])
 	}
 	return s
 }

@@ -13,8 +13,16 @@ import (
 // said is what one line says. step < 0: nothing of the step; samples < 0: nothing of those.
 type said struct {
 	step, samples int64
-	loss          *float64
+	loss          loss
 }
+
+// loss is what a line says of one.
+type loss struct {
+	value *float64 // finite; nil = it says none
+	bad   bool     // it says one that is NaN or infinite
+}
+
+func (l loss) told() bool { return l.value != nil || l.bad }
 
 var nothing = said{step: -1, samples: -1}
 
@@ -56,7 +64,7 @@ func (p *pattern) read(line []byte) said {
 		}
 	}
 	if p.loss > 0 {
-		s.loss = number(string(found[p.loss]))
+		s.loss = readLoss(string(found[p.loss]))
 	}
 	return s
 }
@@ -79,11 +87,14 @@ func whole(text string) (int64, bool) {
 	return n, true
 }
 
-// number reads a loss; nil if it is none, or not finite.
-func number(text string) *float64 {
+// readLoss reads a loss as people print it: none where that is no word for a number.
+func readLoss(text string) loss {
 	f, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
-	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
-		return nil
+	switch {
+	case math.IsNaN(f) || math.IsInf(f, 0): // also of one that is out of range
+		return loss{bad: true}
+	case err != nil:
+		return loss{}
 	}
-	return &f
+	return loss{value: &f}
 }

@@ -19,6 +19,7 @@ type Word struct {
 	Step    int64 // optimiser steps finished since the start of training
 	Samples int64 // -1 = not said
 	Loss    *float64
+	BadLoss bool // it said a loss that is NaN or infinite
 	// Line is the line by which the training's bar was chosen; empty where the job's owner gave a pattern.
 	Line string
 }
@@ -44,7 +45,7 @@ type Reader struct {
 	told            Word  // its Step is -1 until the first is told
 	base            Start // what is added to what the lines say
 	fell            [2]int64
-	loss            *float64 // of a line without a step
+	loss            loss // of a line without a step
 }
 
 // NewReader makes a reader for a spec's Progress.
@@ -83,7 +84,7 @@ func (r *Reader) look(line []byte, now time.Duration) {
 	r.tokens--
 	r.looked++
 	s := r.read(line, now)
-	if s.loss != nil {
+	if s.loss.told() {
 		r.loss = s.loss
 	}
 	if s.step >= 0 {
@@ -116,14 +117,14 @@ func (r *Reader) count(s said) {
 			r.fell = [2]int64{r.told.Step, step}
 		}
 		return
-	case step == r.told.Step && r.told.Loss != nil:
+	case step == r.told.Step && (r.told.Loss != nil || r.told.BadLoss):
 		return
 	}
-	r.told = Word{Step: step, Samples: samples, Loss: r.loss}
+	r.told = Word{Step: step, Samples: samples, Loss: r.loss.value, BadLoss: r.loss.bad}
 	if r.auto != nil {
 		r.told.Line = r.auto.line
 	}
-	r.loss = nil
+	r.loss = loss{}
 }
 
 // Matched reports whether any line has told of a step.

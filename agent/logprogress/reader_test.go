@@ -38,6 +38,9 @@ func steps(all []Word) string {
 		if w.Loss != nil {
 			text += fmt.Sprintf(":%g", *w.Loss)
 		}
+		if w.BadLoss {
+			text += ":bad"
+		}
 		if w.Samples >= 0 {
 			text += fmt.Sprintf("/%d", w.Samples)
 		}
@@ -61,7 +64,7 @@ func TestPatterns(t *testing.T) {
 		{"a bar drawn over and over", `^\s*(\d+)/9`, Start{}, []string{"\r 1/9", "\r 2/9", "\r 3/9\n"}, "1 2 3", ""},
 		{"colours", `^step (\d+)$`, Start{}, []string{"\x1b[1;32mstep\x1b[0m 7\n"}, "7", ""},
 		{"loss and samples", full, Start{}, []string{"step 1 loss 0.5 seen 64\n", "step 2 loss 1e-3\n"}, "1:0.5/64 2:0.001", ""},
-		{"a loss that is no number", full, Start{}, []string{"step 1 loss nan\n", "step 2 loss inf\n", "step 3 loss x\n"}, "1 2 3", ""},
+		{"a loss that is no number", full, Start{}, []string{"step 1 loss nan\n", "step 2 loss inf\n", "step 3 loss x\n", "step 4 loss 1e999\n"}, "1:bad 2:bad 3 4:bad", ""},
 		{"thousands, floats", full, Start{}, []string{"step 1,200\n", "step 1_300\n", "step 1400.0\n", "step 1.5e3\n"}, "1200 1300 1400 1500", ""},
 		{"beyond what can be", full, Start{}, []string{"step 99999999999999999999\n", "step 1e40\n", "step 9007199254740993\n"}, "", `step matched "9007199254740993", which is no whole number`},
 		{"no number", `step (\w+)`, Start{}, []string{"step one\n"}, "", `'step (\w+)': its step matched "one", which is no whole number`},

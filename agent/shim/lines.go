@@ -60,7 +60,7 @@ func (l *lineReader) note(w logprogress.Word, fresh bool, now time.Time) {
 	problem := l.reader.Problem()
 	l.mu.Lock()
 	if fresh {
-		l.word, l.at = &finished{Step: w.Step, Samples: w.Samples, Loss: w.Loss, line: printable(w.Line)}, now
+		l.word, l.at = &finished{Step: w.Step, Samples: w.Samples, Loss: w.Loss, BadLoss: w.BadLoss, line: printable(w.Line)}, now
 	}
 	post := !l.posted && (fresh || problem != l.problem)
 	l.problem = problem

@@ -13,15 +13,16 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bellows-ml/bellows/record"
 )
 
 const (
 	// recordedFile is where the first worker of a node writes the names of the modules that it imports.
 	recordedFile = "modules"
 	// Bounds of what is kept of these. PyTorch with all that it loads for its first steps has 2,500.
-	maxModules     = 20_000
-	maxModuleName  = 200
-	maxModulesFile = 2 << 20
+	maxModules    = 20_000
+	maxModuleName = 200
 	// maxAvoided bounds the modules that were found not to be for launchers.
 	maxAvoided = 2_000
 )
@@ -80,7 +81,7 @@ func readModules(path string) moduleList {
 	if path == "" {
 		return on.checked()
 	}
-	if info, err := os.Stat(path); err != nil || info.Size() > maxModulesFile || readJSON(path, &on) != nil {
+	if info, err := os.Stat(path); err != nil || info.Size() > record.MaxModules || readJSON(path, &on) != nil {
 		on = moduleList{}
 	}
 	return on.checked()
@@ -104,8 +105,8 @@ func KnowsModules(path string) bool { return len(readModules(path).Modules) > 0 
 // names are taken, and no more than a file may have.
 func TakeModules(path string, text []byte) error {
 	var theirs moduleList
-	if len(text) > maxModulesFile {
-		return fmt.Errorf("take names of modules from another node: %d bytes, more than %d", len(text), maxModulesFile)
+	if len(text) > record.MaxModules {
+		return fmt.Errorf("take names of modules from another node: %d bytes, more than %d", len(text), record.MaxModules)
 	}
 	if err := json.Unmarshal(text, &theirs); err != nil {
 		return fmt.Errorf("take names of modules from another node: %w", err)
@@ -139,7 +140,7 @@ func recorded(dir string) ([]string, error) {
 		return nil, err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxModulesFile))
+	b, err := io.ReadAll(io.LimitReader(f, record.MaxModules))
 	if err != nil {
 		return nil, err
 	}

@@ -48,7 +48,7 @@ func TestNamesAreTakenFromAnotherNode(t *testing.T) {
 		"no JSON":         "import os",
 		"another version": `{"version":999,"modules":["torch"]}`,
 		"nothing":         fmt.Sprintf(`{"version":%d,"modules":["../x","os; import evil","sitecustomize"]}`, ProtocolVersion),
-		"too much":        `{"modules":["` + strings.Repeat("x", maxModulesFile) + `"]}`,
+		"too much":        `{"modules":["` + strings.Repeat("x", record.MaxModules) + `"]}`,
 	} {
 		if err := TakeModules(path, []byte(text)); err == nil || KnowsModules(path) {
 			t.Errorf("%s: taken, %v", what, err)

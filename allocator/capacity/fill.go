@@ -153,12 +153,21 @@ func (f *fill) improve() {
 		for n := 0; n < len(f.nodes); n++ {
 			f.refill(n)
 		}
-		if !f.m.p.Full && len(f.nodes) < f.m.k {
-			f.nodes = append(f.nodes, Node{Type: -1})
-			f.refill(len(f.nodes) - 1)
-		}
+		f.runMore()
 		f.dropIdle()
 		if before-f.cost <= gain {
+			return
+		}
+	}
+}
+
+// runMore runs further nodes with jobs that wait, as long as that pays.
+func (f *fill) runMore() {
+	for !f.m.p.Full && len(f.nodes) < f.m.k {
+		n := len(f.nodes)
+		f.nodes = append(f.nodes, Node{Type: -1})
+		if f.refill(n); f.nodes[n].Type < 0 {
+			f.nodes = f.nodes[:n]
 			return
 		}
 	}

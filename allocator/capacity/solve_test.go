@@ -202,6 +202,28 @@ func TestEvalRefusesWhatCannotBe(t *testing.T) {
 	}
 }
 
+// Of many types with a node each, all run where that pays.
+func TestEveryNodeRunsThatPays(t *testing.T) {
+	t.Parallel()
+	const types = 50
+	p := &capacity.Problem{Nodes: types}
+	for range types {
+		p.Types = append(p.Types, capacity.Type{Devices: 1, Most: 1, Idle: 1})
+		job := capacity.Job{Wait: 1000}
+		for u := range types {
+			job.Costs = append(job.Costs, []float64{10 + float64(u)/types})
+		}
+		p.Jobs = append(p.Jobs, job)
+	}
+	r, err := capacity.Solve(p)
+	if err != nil || len(r.Plan) != types {
+		t.Fatalf("%d of %d nodes run: %v", len(r.Plan), types, err)
+	}
+	if want := types*10 + (types-1)/2.0; math.Abs(r.Cost-want) > 1e-6 || r.Gap() > 0.03 {
+		t.Errorf("it costs %v, with a gap of %v, want %v", r.Cost, r.Gap(), want)
+	}
+}
+
 func TestSolveRefusesBadProblems(t *testing.T) {
 	t.Parallel()
 	good := func() *capacity.Problem {

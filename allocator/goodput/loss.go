@@ -97,6 +97,19 @@ const (
 	LossNotNumbers = "its loss is not a number"
 )
 
+// LossRemedy is what a job's owner can do where its loss is flat; empty if it is not.
+func LossRemedy(flat string) string {
+	switch flat {
+	case LossConstant:
+		return "stop it if it has learnt enough; else look at its learning rate"
+	case LossRising:
+		return "look at its learning rate and its data; to go back, stop it and resume it from a checkpoint before the rise"
+	case LossNotNumbers:
+		return "what it has learnt is lost; stop it, and resume from a checkpoint before that, say with a lower learning rate"
+	}
+	return ""
+}
+
 // LossOf is what windows tell; false of fewer than two. The newest windows are compared with as
 // many before them, as a single window is of few losses.
 func LossOf(windows []LossWindow) (Loss, bool) {

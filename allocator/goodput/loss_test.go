@@ -2,6 +2,7 @@ package goodput_test
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/bellows-ml/bellows/allocator/goodput"
@@ -63,8 +64,12 @@ func TestLossThatTellsNothing(t *testing.T) {
 	} {
 		var m goodput.LossMeter
 		train(&m, 0, c.steps, c.loss)
-		if l, ok := goodput.LossOf(m.Windows); ok != c.ok || l.Flat != c.want {
+		l, ok := goodput.LossOf(m.Windows)
+		if ok != c.ok || l.Flat != c.want {
 			t.Errorf("%s: %+v, %t", name, l, ok)
+		}
+		if told := goodput.LossRemedy(l.Flat); (told != "") != (l.Flat != "") {
+			t.Errorf("%s: the remedy of %q is %q", name, l.Flat, told)
 		}
 	}
 }
@@ -89,6 +94,9 @@ func TestLossIsNotANumber(t *testing.T) {
 	train(&nan, 0, 500, func(int64) float64 { return math.NaN() })
 	if len(nan.Windows) != 0 || !nan.NotNumbers() {
 		t.Errorf("all NaN: %+v, %t", nan.Windows, nan.NotNumbers())
+	}
+	if !strings.Contains(goodput.LossRemedy(goodput.LossNotNumbers), "resume from a checkpoint before that") {
+		t.Error("there is no remedy for it")
 	}
 }
 

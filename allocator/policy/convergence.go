@@ -111,7 +111,7 @@ func (a age) text() string {
 	case a.flat != "":
 		return a.flat + ": what no other job can use"
 	case a.fall == youngest:
-		return "its loss tells nothing yet: counts as young"
+		return "it tells too few losses yet, by bellows.report(step, loss=…) or --progress: counts as young"
 	case a.fall > -3:
 		return "its loss falls fast: young, less than its share"
 	}

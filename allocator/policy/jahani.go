@@ -23,6 +23,9 @@ import (
 // device at its share of the price (see package capacity), and a little for each
 // hour that a job runs, so that devices that cost nothing are used. A job whose smallest
 // size is more than any node has starts once so many devices are idle, on several nodes, and keeps them.
+//
+// Where nothing can be planned, as of more jobs or nodes than package capacity takes, prices
+// do not count: what runs stays, and what waits starts on idle devices, in the order of deadlines.
 type jahani struct{}
 
 const (
@@ -50,7 +53,10 @@ func (jahani) Allocate(in allocator.Input) allocator.Output {
 	m.d.expectWork()
 	movable := m.keepWide()
 	m.group()
-	plan := m.solve(movable)
+	plan, err := m.solve(movable)
+	if err != nil {
+		plan, m.unplanned = m.present(movable), err.Error()
+	}
 	in.Jobs = m.d.jobs
 	return m.answer(in, movable, m.onNodes(plan, movable))
 }
@@ -77,14 +83,8 @@ type fleet struct {
 	index map[cluster.NodeID]int // of types
 	free  map[cluster.NodeID]int // devices that no fixed job holds
 	price map[cluster.NodeID]float64
-}
-
-// fleetType is nodes that are alike.
-type fleetType struct {
-	devices int
-	price   float64
-	model   string
-	nodes   []cluster.NodeID
+	// unplanned is why there is no plan; empty = there is one.
+	unplanned string
 }
 
 // group sorts the nodes into types, as far as they are free of jobs that keep theirs.
@@ -109,26 +109,23 @@ func (m *fleet) group() {
 		if m.free[n.ID] < 1 {
 			continue
 		}
-		t := fleetType{devices: min(m.free[n.ID], capacity.MaxDevices), price: n.PricePerHour, model: n.Devices[0].Model}
+		t := fleetType{devices: min(m.free[n.ID], capacity.MaxDevices), price: n.PricePerHour, model: n.Devices[0].Model, nodes: []cluster.NodeID{n.ID}}
 		if runs[n.ID] {
 			t.price = 0
 		}
-		at := slices.IndexFunc(m.types, func(o fleetType) bool { return o.devices == t.devices && o.price == t.price && o.model == t.model })
-		switch {
-		case at >= 0:
-		case len(m.types) == capacity.MaxTypes:
-			continue
-		default:
-			at = len(m.types)
-			m.types = append(m.types, t)
+		m.types = append(m.types, t)
+	}
+	m.types = typesOf(m.types, capacity.MaxTypes)
+	for v, t := range m.types {
+		for _, id := range t.nodes {
+			m.index[id] = v
 		}
-		m.types[at].nodes = append(m.types[at].nodes, n.ID)
-		m.index[n.ID] = at
 	}
 }
 
-// solve asks package capacity about the movable jobs, which its plan names by their place in the list.
-func (m *fleet) solve(movable []int) capacity.Plan {
+// solve asks package capacity about the movable jobs, which its plan names by their place in
+// the list. An error says why it has no plan.
+func (m *fleet) solve(movable []int) (capacity.Plan, error) {
 	p := &capacity.Problem{}
 	var prices []float64
 	for _, t := range m.types {
@@ -136,8 +133,13 @@ func (m *fleet) solve(movable []int) capacity.Plan {
 		prices = append(prices, t.price)
 		p.Nodes += len(t.nodes)
 	}
-	if len(p.Types) == 0 || len(movable) == 0 || len(movable) > capacity.MaxJobs || p.Nodes > capacity.MaxNodes {
-		return nil
+	switch {
+	case len(p.Types) == 0 || len(movable) == 0:
+		return nil, nil // nothing to decide
+	case len(movable) > capacity.MaxJobs:
+		return nil, fmt.Errorf("%d jobs are more than the %d of a plan", len(movable), capacity.MaxJobs)
+	case p.Nodes > capacity.MaxNodes:
+		return nil, fmt.Errorf("%d nodes are more than the %d of a plan", p.Nodes, capacity.MaxNodes)
 	}
 	terms := make([]capacity.Terms, len(movable))
 	for k, i := range movable {
@@ -159,10 +161,7 @@ func (m *fleet) solve(movable []int) capacity.Plan {
 	}
 	p.Present = m.present(movable)
 	r, err := capacity.Solve(p)
-	if err != nil {
-		return nil // the jobs start in the order of their deadlines all the same
-	}
-	return r.Plan
+	return r.Plan, err
 }
 
 // terms are what a job's choices cost.
@@ -301,7 +300,8 @@ type capacityShare struct {
 	devices int
 }
 
-// answer runs the jobs where they were planned, and starts others on what costs nothing.
+// answer runs the jobs where they were planned, and starts others on what costs nothing, or
+// where there is no plan on anything.
 func (m *fleet) answer(in allocator.Input, movable []int, on map[int]capacityShare) allocator.Output {
 	in.Jobs = slices.Clone(in.Jobs)
 	var priced []cluster.NodeID
@@ -315,7 +315,7 @@ func (m *fleet) answer(in allocator.Input, movable []int, on map[int]capacitySha
 		j := &in.Jobs[i]
 		if s, ok := on[i]; ok {
 			j.Excluded = allocator.Decision{Node: s.node}.Closed(in.Nodes, j.Excluded)
-		} else if !m.wide(*j) {
+		} else if !m.wide(*j) && m.unplanned == "" {
 			j.Excluded = slices.Compact(slices.Sorted(slices.Values(slices.Concat(j.Excluded, priced))))
 		}
 	}
@@ -349,7 +349,7 @@ func (m *fleet) explain(d *allocator.Decision, j allocator.JobView, idle int, s 
 	at, stays := m.stands(j)
 	switch {
 	case d.Workers == 0:
-		if k := j.Sizes[0]; !m.wide(j) && k <= max(0, idle) {
+		if k := j.Sizes[0]; !m.wide(j) && k <= max(0, idle) && m.unplanned == "" {
 			d.Reason = fmt.Sprintf("waits: %s idle, on nodes whose price (%s an hour) is more than its waiting costs; due %s",
 				areDevices(idle), money(m.leastPrice(j)), dueText(due(j).Sub(m.d.in.Now)))
 		}
@@ -361,6 +361,8 @@ func (m *fleet) explain(d *allocator.Decision, j allocator.JobView, idle int, s 
 				d.Reason += ", " + money(p) + " an hour"
 			}
 		}
+	case d.Workers != j.Workers && m.unplanned != "":
+		d.Reason = "prices do not count: " + m.unplanned
 	case d.Workers != j.Workers:
 		d.Reason = "starts on devices that cost nothing more"
 	}

@@ -1,10 +1,14 @@
 package policy_test
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/bellows-ml/bellows/allocator"
+	"github.com/bellows-ml/bellows/allocator/capacity"
 	"github.com/bellows-ml/bellows/allocator/policy"
 	"github.com/bellows-ml/bellows/cluster"
 )
@@ -43,6 +47,78 @@ func TestJahaniOnNodesWithPrices(t *testing.T) {
 	}
 	if onNode < seeds || onPriced < seeds/4 || wait < seeds {
 		t.Errorf("%d decisions name a node, %d one with a price, %d jobs wait", onNode, onPriced, wait)
+	}
+}
+
+// pricedNodes are nodes of one device each, each with a price of its own.
+func pricedNodes(count int) (nodes []cluster.Node) {
+	for i := range count {
+		id := fmt.Sprintf("n%05d", i)
+		nodes = append(nodes, cluster.Node{
+			ID: cluster.NodeID(id), PricePerHour: 1 + float64(i)/float64(count),
+			Devices: []cluster.Device{{ID: cluster.DeviceID(id), Health: cluster.Healthy}},
+		})
+	}
+	return nodes
+}
+
+// late is a job of one worker that is due at once.
+func late(i int) allocator.JobView {
+	return allocator.JobView{
+		ID: cluster.JobID(fmt.Sprintf("j%05d", i)), Sizes: []int{1}, BatchSize: cluster.BatchSize{Min: 1, Max: 1}, Priority: 100,
+		SubmittedAt: epoch, Deadline: epoch.Add(time.Hour), Work: allocator.Left(time.Hour),
+	}
+}
+
+// However many kinds of nodes a cluster has, all are planned for.
+func TestJahaniUsesNodesOfAnyNumberOfKinds(t *testing.T) {
+	p, err := policy.ByName("jahani")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kinds := range []int{capacity.MaxTypes, capacity.MaxTypes + 1, 3 * capacity.MaxTypes} {
+		in := allocator.Input{Now: epoch.Add(2 * time.Hour), Nodes: pricedNodes(kinds)}
+		for i := range kinds {
+			in.Jobs = append(in.Jobs, late(i))
+		}
+		run := 0
+		for _, d := range ask(t, p, in).Decisions {
+			run += d.Workers
+		}
+		if run != kinds {
+			t.Errorf("of %d nodes with a price each, %d run a job", kinds, run)
+		}
+	}
+}
+
+// Where there are more nodes than can be planned for, no job ends for it, and none waits.
+func TestJahaniWithoutAPlan(t *testing.T) {
+	p, err := policy.ByName("jahani")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for count, planned := range map[int]bool{100: true, capacity.MaxNodes + 1: false} {
+		in := allocator.Input{Now: epoch.Add(2 * time.Hour), Nodes: pricedNodes(count)}
+		for i := range 3 { // all of them can wait for long
+			j := late(i)
+			j.Deadline, j.Priority, j.Work = epoch.Add(900*time.Hour), -100, allocator.Left(time.Minute)
+			if i == 0 {
+				run(&j, []cluster.Placement{{Node: in.Nodes[50].ID, Devices: []cluster.DeviceID{in.Nodes[50].Devices[0].ID}}})
+			}
+			in.Jobs = append(in.Jobs, j)
+		}
+		out := ask(t, p, in)
+		for i, d := range out.Decisions {
+			if planned == (d.Workers == 1) {
+				t.Errorf("of %d nodes: %+v", count, d)
+			}
+			if said := strings.Contains(d.Reason, "prices do not count: 16385 nodes are more than the 16384 of a plan"); !planned && i > 0 && !said {
+				t.Errorf("of %d nodes: %+v", count, d)
+			}
+		}
+		if d := out.Decisions[0]; !planned && d.Node != in.Nodes[50].ID {
+			t.Errorf("what runs is moved: %+v", d)
+		}
 	}
 }
 

@@ -38,7 +38,7 @@ var ofHost = []Mutant{
 	},
 	{
 		Name: "failed-digest-is-kept", File: "agent/host/saves.go", Tests: "TestALostSaveIsLostToTheNextAgentToo",
-		Old: "if sv.conclusive(r, err) {", New: "if false {",
+		Old: "if in.conclusive(err) {", New: "if false {",
 		Breaks: "files whose fsync failed are digested again and committed (I4)",
 	},
 	{

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/bellows-ml/bellows/api"
@@ -82,7 +83,7 @@ func lossText(l *api.LossTrend) string {
 	case l == nil:
 		return ""
 	case l.Flat != "":
-		return l.Flat
+		return strings.TrimSuffix(l.Flat+": "+l.Remedy, ": ")
 	}
 	return fmt.Sprintf("falls by %.2g %% of all of its fall so far in 100 steps", 100*l.Fall)
 }

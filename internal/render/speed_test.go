@@ -31,3 +31,16 @@ func TestBatchText(t *testing.T) {
 		}
 	}
 }
+
+func TestLossText(t *testing.T) {
+	for want, l := range map[string]*api.LossTrend{
+		"": nil,
+		"falls by 1.2 % of all of its fall so far in 100 steps": {Fall: 0.0123},
+		"its loss rises: look at its data":                      {Flat: "its loss rises", Remedy: "look at its data"},
+		"its loss rises":                                        {Flat: "its loss rises"}, // by an agent of another version
+	} {
+		if got := lossText(l); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
