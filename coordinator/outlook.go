@@ -67,7 +67,7 @@ func (o *outlook) add(in situation, due time.Time) {
 	case len(v.Sizes) == 0:
 		o.out[v.ID] = "no world size is left to it"
 	case !v.Work.Known:
-		o.out[v.ID] = "how much is left of it is not known any more"
+		o.out[v.ID] = unknownWhy(in)
 	case !in.now.Before(due):
 		o.out[v.ID] = "it has passed"
 	default:
@@ -78,6 +78,14 @@ func (o *outlook) add(in situation, due time.Time) {
 		}
 		o.Jobs = append(o.Jobs, j)
 	}
+}
+
+// unknownWhy says why it is not known any more how much is left of a job, and what would have helped.
+func unknownWhy(in situation) string {
+	if spec := in.Spec.Value; spec.Steps == 0 && spec.ETA > 0 {
+		return fmt.Sprintf("it has taken longer than --eta %s, so that how much is left of it is not known any more; a longer --eta, or --steps, would be planned with", spec.ETA)
+	}
+	return "how much is left of it is not known any more"
 }
 
 // terms are those under which a job is planned.

@@ -48,7 +48,10 @@ func submitted(ctx context.Context, client *api.Client, spec cluster.Spec, accep
 		}
 		now := render.View{Now: time.Now(), Zone: time.Local}
 		fmt.Fprintf(os.Stderr, "%s: %s\n", reply.ID, render.Answered(status, now))
-		if status.Phase != cluster.Refused {
+		switch {
+		case status.Phase == cluster.Failed && status.Answer == nil: // refused for another reason: two asked for one name while none led
+			return reply, fault.Exit(1)
+		case status.Phase != cluster.Refused:
 			return reply, nil
 		}
 		other, what, ok := countered(spec, status)
