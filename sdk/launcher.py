@@ -126,10 +126,12 @@ class Launcher:
         self.excluded: Dict[str, str] = {}  # modules to be left out, and why
         self.stamps: Dict[str, Stamp] = {}  # of the files that were read
         self.stack: List[str] = []  # modules that are being loaded, the outermost first
+        self.loaded: Set[str] = set()
         self.watching = True
         self.texts: List[Any] = []  # weak references to what stands for planned variables
         self.threads = 1
         self.fds = descriptors()
+        self.opened: Dict[Tuple[int, str], List[str]] = {}  # what was not open before, and who was being imported
         # What it was executed with; a wrapper around the interpreter may have changed that.
         self.environ: Dict[str, str] = order["env"]
         self.first_environ = dict(entry.split("=", 1) for entry in words_of("environ") if "=" in entry)
@@ -181,10 +183,28 @@ class Launcher:
                 environment.__class__ = kind
             bootstrap._load_unlocked = real_load
         self.watching = False
+        self.spread()
 
     def avoided(self, name: str) -> bool:
         parts = name.split(".")
         return any(".".join(parts[:i]) in self.avoid for i in range(1, len(parts) + 1))
+
+    def spread(self) -> None:
+        """Leave out what has imported what is left out, as far as its names show.
+
+        Who imports a module that is loaded already is not seen to load it, and would only be by the
+        next launcher, and who imports that by the one after.
+        """
+        grown = bool(self.excluded)
+        while grown:
+            grown = False
+            for name in self.loaded - set(self.excluded):
+                used = used_by(name) & set(self.excluded)
+                if used:
+                    grown = True
+                    self.exclude(name, "it imports " + min(used))
+                    self.loaded.discard(name)
+            self.loaded -= set(self.excluded)
 
     def load_one(self, name: str) -> None:
         try:
@@ -196,6 +216,7 @@ class Launcher:
 
     def before(self, spec: Any) -> None:
         self.stack.append(spec.name)
+        self.loaded.add(spec.name)
         if spec.name in self.avoid:
             self.taint(f"it imports {spec.name}")
         if spec.has_location and spec.origin:
@@ -207,10 +228,7 @@ class Launcher:
             self.threads = threads_after_fork()
             if self.threads > 1:
                 self.taint(f"it starts {threads - 1} threads, which a fork would not keep")
-        now = descriptors()
-        if now - self.fds:
-            self.taint("it keeps a file, a device or a socket open: " + opened(now - self.fds))
-        self.fds = now
+        self.look_for_descriptors()
         if self.texts:
             if any(text() is not None for text in self.texts):
                 self.taint("it keeps a copy of the environment, of which not all is known before the start")
@@ -218,6 +236,22 @@ class Launcher:
         if spec.name in ("random", "numpy.random.mtrand"):
             self.random_state()
         self.stack.pop()
+
+    def look_for_descriptors(self) -> None:
+        """Lay what is open to those in whose import it was first seen, if it still is when all of them have ended.
+
+        What a module has open for a moment is seen by what it imports meanwhile.
+        """
+        now = descriptors()
+        for fd in now - self.fds:
+            self.opened.setdefault(fd, list(self.stack))
+        if len(self.stack) > 1:
+            return
+        for fd in sorted(now & set(self.opened)):
+            for name in reversed(self.opened[fd]):
+                self.exclude(name, "it keeps a file, a device or a socket open: " + fd[1])
+        self.opened.clear()
+        self.fds = now
 
     def planned_text(self, text: str) -> Planned:
         made = Planned(text)
@@ -308,6 +342,24 @@ def shadowed(spec: Any, path: str) -> bool:
     return not (spec.origin or "").startswith(path + os.sep) and spec.name not in ("site", "sitecustomize")
 
 
+def used_by(name: str) -> Set[str]:
+    """Return the modules of which a loaded one has names: themselves, their functions, their classes."""
+    found: Set[str] = set()
+    for value in list(vars(sys.modules[name]).values()) if isinstance(sys.modules.get(name), types.ModuleType) else []:
+        # Of their own dictionaries: what stands for a module or a class may be one only once it is asked for something.
+        if isinstance(value, types.FunctionType):
+            of: Any = value.__module__
+        elif type(value) is types.ModuleType:
+            of = vars(value).get("__name__")
+        elif type(value) is type:
+            of = vars(value).get("__module__")
+        else:
+            continue
+        if isinstance(of, str) and of != name:
+            found.add(of)
+    return found
+
+
 def observed(kind: type, launcher: Launcher) -> type:
     """Return a kind of environment that tells who reads what only a plan tells."""
 
@@ -347,10 +399,6 @@ def descriptors() -> Set[Tuple[int, str]]:
         except OSError:
             pass  # that of the listing itself
     return found
-
-
-def opened(found: Set[Tuple[int, str]]) -> str:
-    return ", ".join(sorted(name for _, name in found))[:200]
 
 
 def dispositions() -> List[str]:

@@ -175,6 +175,111 @@ func TestWhatHasChangedIsReadAgain(t *testing.T) {
 	}
 }
 
+// What imports a module that is not for launchers is found at once, however long the chain: each launcher that is
+// started anew imports all again.
+func TestChainsOfImportsAreFoundAtOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 1, "")
+	f.pyScript(ranScript)
+	const links = 2 * maxAttempts
+	write(t, filepath.Join(f.order.Workdir, "link0.py"), "import threading, time\nthreading.Thread(target=time.sleep, args=(1000,), daemon=True).start()\ndef f(): pass\n", 0o644)
+	names := []string{"link0"}
+	for i := 1; i < links; i++ {
+		names = append(names, "link"+itoa(i))
+		source := "import link" + itoa(i-1) + "\n"
+		if i%2 == 0 {
+			source = "from link" + itoa(i-1) + " import f as g\n"
+		}
+		write(t, filepath.Join(f.order.Workdir, names[i]+".py"), source+"def f(): pass\n", 0o644)
+	}
+	f.prepared()
+	f.order.Prepare.Modules = append(names, "colorsys")
+	if r := f.startPrepared(); !r.Prepared.Ready {
+		t.Fatalf("prepared %+v", r.Prepared)
+	}
+	list := readModules(f.order.ModulesFile)
+	for _, name := range names {
+		if list.Avoid[name] == "" {
+			t.Errorf("%s is not avoided", name)
+		}
+	}
+	if len(list.Avoid) != links {
+		t.Errorf("to be avoided: %q", list.Avoid)
+	}
+	f.push(Wish{Kill: "test"})
+	f.stopped()
+	f.retire()
+}
+
+// A file that is open only while a module is imported is seen by what that imports meanwhile, and is no reason.
+func TestAFileThatIsOpenForAMoment(t *testing.T) {
+	t.Parallel()
+	f, _ := readyRun(t, 1, ranScript, "with open('/dev/zero', 'rb'):\n    import colorsys\nVALUE = 1\n")
+	if list := readModules(f.order.ModulesFile); len(list.Avoid) > 0 {
+		t.Errorf("to be avoided: %q", list.Avoid)
+	}
+	f.push(Wish{Kill: "test"})
+	f.stopped()
+	f.retire()
+}
+
+// The script itself is read when the workers run it.
+func TestAChangedScriptIsRun(t *testing.T) {
+	t.Parallel()
+	f, plan := readyRun(t, 1, ranScript, "VALUE = 1\n")
+	write(t, filepath.Join(f.order.Workdir, "train.py"), "import helper\nprint('changed', helper.VALUE)\n", 0o644)
+	f.bind(plan)
+	f.push(Wish{Start: true})
+	if r := f.started(); !r.Warm {
+		t.Errorf("prepared %+v", r.Prepared)
+	}
+	if log := f.ended(0); log != "changed 1\n" {
+		t.Errorf("log: %q", log)
+	}
+}
+
+// What a launcher can be spoken to by is open in it and in its shim alone, and has no name: another user
+// cannot connect to it.
+func TestALauncherHasNoAddress(t *testing.T) {
+	t.Parallel()
+	f, _ := readyRun(t, 1, ranScript, "VALUE = 1\n")
+	dir := proc.file(f.launcherOf().PID, "fd")
+	names, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sockets := map[string]bool{}
+	for _, name := range names {
+		if to, err := os.Readlink(filepath.Join(dir, name.Name())); err == nil && strings.HasPrefix(to, "socket:") {
+			sockets[strings.Trim(strings.TrimPrefix(to, "socket:"), "[]")] = true
+		}
+	}
+	if len(sockets) != 1 {
+		t.Fatalf("its sockets: %v", sockets)
+	}
+	table, err := os.ReadFile(string(proc) + "/net/unix")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for line := range strings.Lines(string(table)) { // number, references, protocol, flags, type, state, inode, path
+		fields := strings.Fields(line)
+		if len(fields) < 7 || !sockets[fields[6]] {
+			continue
+		}
+		found++
+		if len(fields) > 7 || fields[5] != "03" { // connected, as one of a pair
+			t.Errorf("the launcher's socket: %s", line)
+		}
+	}
+	if found != 1 {
+		t.Errorf("%d of its sockets are known to the kernel", found)
+	}
+	f.push(Wish{Kill: "test"})
+	f.stopped()
+	f.retire()
+}
+
 // Modules that a fork would break, or that read what only a plan tells, are imported by
 // the workers themselves; the others are warm.
 func TestModulesThatAreNotForLaunchers(t *testing.T) {

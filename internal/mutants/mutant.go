@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,11 +22,14 @@ type Mutant struct {
 	Old    string // occurs exactly once in the file
 	New    string // what takes its place
 	Breaks string // what goes wrong without the rule, with the invariant's name
-	Tests  string // regular expression, as for go test -run: tests of the file's own package that must fail
+	Tests  string // regular expression, as for go test -run: tests of the rule's own package that must fail
+	Owner  string // directory of that package, where it is not the file's: of a file that is embedded
 }
 
 // Package returns the directory of the package that owns the rule, as the go command takes it.
-func (m Mutant) Package() string { return "./" + filepath.ToSlash(filepath.Dir(m.File)) }
+func (m Mutant) Package() string {
+	return "./" + cmp.Or(m.Owner, filepath.ToSlash(filepath.Dir(m.File)))
+}
 
 // Apply returns the file with the rule taken out.
 func (m Mutant) Apply(src []byte) ([]byte, error) {

@@ -33,10 +33,12 @@ func TestMutantsFitTheCode(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := parser.ParseFile(token.NewFileSet(), m.File, edited, 0); err != nil {
-				t.Error(err)
+			if filepath.Ext(m.File) == ".go" {
+				if _, err := parser.ParseFile(token.NewFileSet(), m.File, edited, 0); err != nil {
+					t.Error(err)
+				}
 			}
-			if !hasTest(t, filepath.Dir(m.File), m.Tests) {
+			if !hasTest(t, m.Package(), m.Tests) {
 				t.Errorf("no test of %s matches %q", m.Package(), m.Tests)
 			}
 		})

@@ -58,6 +58,36 @@ var ofWarmStarts = []Mutant{
 		Breaks: "a launcher takes the memory of the world that trains",
 	},
 	{
+		Name: "glibc-keeps-two-signals", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestAThreadThatHasEndedIsNoReason",
+		Old: "int(mask, 16) & ~GLIBC_SIGNALS", New: "int(mask, 16)",
+		Breaks: "no job whose imports have ever had a thread, as all with PyTorch, starts warm",
+	},
+	{
+		Name: "signals-are-looked-at", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestProcessesThatCannotBeForked/signal",
+		Old: "if dispositions() != self.signals or ", New: "if ",
+		Breaks: "a worker catches signals that it would not",
+	},
+	{
+		Name: "changed-modules-are-cold", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestWhatHasChangedIsReadAgain",
+		Old: "            if stamp(path) != was:", New: "            if False:",
+		Breaks: "workers run with modules of before their owner's change",
+	},
+	{
+		Name: "threads-are-not-forked", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestModulesThatAreNotForLaunchers/thread",
+		Old: "            if self.threads > 1:", New: "            if False:",
+		Breaks: "a worker waits for ever for a lock that a thread had which a fork did not keep",
+	},
+	{
+		Name: "importers-are-found-at-once", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestChainsOfImportsAreFoundAtOnce",
+		Old: "        grown = bool(self.excluded)", New: "        grown = False",
+		Breaks: "a long chain of imports that leads to a module which is not for launchers makes all of a job's starts cold",
+	},
+	{
+		Name: "open-for-a-moment", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestAFileThatIsOpenForAMoment",
+		Old: "if len(self.stack) > 1:", New: "if False:",
+		Breaks: "transformers is imported by each worker, as it imports a codec while it reads a file",
+	},
+	{
 		Name: "launchers-are-counted", File: "agent/prepare.go", Tests: "TestStories/prepared_memory",
 		Old: "if others += p.admitted; others+memory <= p.d.LauncherMemory {", New: "if others += p.admitted; true {",
 		Breaks: "launchers of many jobs take a node's memory from the worlds that train",
