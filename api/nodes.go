@@ -32,6 +32,12 @@ func nodeStatuses(m *record.Mirror, gossip map[cluster.NodeID]string) []NodeStat
 			PricePerHour: v.Inventory.Value.PricePerHour,
 			Devices:      []DeviceStatus{},
 		}
+		for job, ready := range v.Ready {
+			if next := v.Next[job]; next.Exists() && ready.Value.Of(next.Value) && ready.Value.Cold == "" {
+				s.Launchers++
+				s.LauncherBytes += ready.Value.Memory
+			}
+		}
 		if v.Cordon.Exists() {
 			s.Cordon, s.Drain = v.Cordon.Value.Reason, v.Cordon.Value.Drain
 		}

@@ -42,3 +42,34 @@ func TestTopologyProblemsAreShown(t *testing.T) {
 		t.Errorf("%d nodes are shown", len(shown))
 	}
 }
+
+// What waits on a node to start next generations is counted while it is asked for, and ready.
+func TestLaunchersAreShown(t *testing.T) {
+	var kvs []record.KV
+	put := func(op record.Op) {
+		kvs = append(kvs, record.KV{Key: op.Key, Value: op.Value, CreateRevision: 1, ModRevision: 1})
+	}
+	put(record.Put(record.InventoryKey("n1"), record.Inventory{}))
+	for job, c := range map[cluster.JobID]struct {
+		asked cluster.Generation
+		ready record.Ready
+	}{
+		"a": {3, record.Ready{Generation: 3, Memory: 700 << 20}},
+		"b": {2, record.Ready{Generation: 2, Memory: 300 << 20}},
+		"c": {3, record.Ready{Generation: 2, Memory: 1 << 30}},        // of one before
+		"d": {2, record.Ready{Generation: 2, Cold: "it has no room"}}, // nothing waits
+		"e": {0, record.Ready{Generation: 2, Memory: 1 << 30}},        // nothing asks for it any more
+	} {
+		if c.asked != 0 {
+			put(record.Put(record.NextKey("n1", job), record.Next{Generation: c.asked}))
+		}
+		put(record.Put(record.ReadyKey("n1", job), c.ready))
+	}
+	m, err := record.NewMirror(kvs, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if shown := nodeStatuses(m, nil); len(shown) != 1 || shown[0].Launchers != 2 || shown[0].LauncherBytes != 1000<<20 {
+		t.Errorf("shown: %+v", shown)
+	}
+}

@@ -264,7 +264,11 @@ type NodeStatus struct {
 	DeviceFiles string `json:"device_files,omitempty"`
 	// PricePerHour is what it costs while it runs something, as its agent was told; 0 = nothing more.
 	PricePerHour float64 `json:"price_per_hour,omitempty"`
-	Driver       string  `json:"driver,omitempty"` // the version of its devices' driver
+	// Launchers are how many wait there to start jobs' next generations, and LauncherBytes the
+	// memory that they had when they were ready.
+	Launchers     int    `json:"launchers,omitempty"`
+	LauncherBytes int64  `json:"launcher_bytes,omitempty"`
+	Driver        string `json:"driver,omitempty"` // the version of its devices' driver
 	// ReadingsAgeS is how old its devices' readings are, in seconds; nil if there are
 	// none, and NoReadings says why.
 	ReadingsAgeS *float64 `json:"readings_age_s,omitempty"`

@@ -90,7 +90,7 @@ func TestPages(t *testing.T) {
 	narrow := View{Now: noon, Zone: time.UTC, Style: output.Style{Terminal: true, Width: 72, Colour: true}}
 	jobs := []api.JobStatus{trainedJob(), waitingJob(), endedJob()}
 	nodes := []api.NodeStatus{
-		{ID: "n1", Alive: true, Gossip: "alive", Addr: "10.0.0.1", DeviceFiles: "bpf", Devices: []api.DeviceStatus{
+		{ID: "n1", Alive: true, Gossip: "alive", Addr: "10.0.0.1", DeviceFiles: "bpf", Launchers: 2, LauncherBytes: 1400 << 20, Devices: []api.DeviceStatus{
 			{ID: "GPU-1", Model: "H100", MemoryBytes: 80 << 30, Health: "healthy", Job: "train-abcdef", Rank: new(0), Reading: &api.DeviceReading{
 				ID: "GPU-1", BusyPercent: new(97), MemoryUsedBytes: 61 << 30, TemperatureC: new(71), Slowed: "heat",
 			}},
