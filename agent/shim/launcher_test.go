@@ -250,7 +250,7 @@ func TestALauncherHasNoAddress(t *testing.T) {
 	}
 	sockets := map[string]bool{}
 	for _, name := range names {
-		if to, err := os.Readlink(filepath.Join(dir, name.Name())); err == nil && strings.HasPrefix(to, "socket:") {
+		if to, errLink := os.Readlink(filepath.Join(dir, name.Name())); errLink == nil && strings.HasPrefix(to, "socket:") {
 			sockets[strings.Trim(strings.TrimPrefix(to, "socket:"), "[]")] = true
 		}
 	}
