@@ -153,6 +153,7 @@ func TestValidateNamesFieldValueAndRemedy(t *testing.T) {
 		{"huge", func(s *Spec) { s.MaxWorkers = 1 << 31 }, "max workers 2147483648: use 1 to"},
 		{"no power of two", func(s *Spec) { s.MinWorkers, s.MaxWorkers = 3, 3 }, "no power of two"},
 		{"indivisible batch", func(s *Spec) { s.MinWorkers = 2; s.BatchSize = BatchSize{Min: 7, Max: 7} }, "use a multiple of 2"},
+		{"indivisible range", func(s *Spec) { s.MinWorkers, s.MaxWorkers = 4, 8; s.BatchSize = BatchSize{Min: 5, Max: 7} }, "no number in it is a multiple of any of the allowed worker counts 4,8: widen it, or allow uneven shares"},
 		{"batch order", func(s *Spec) { s.BatchSize = BatchSize{Min: 64, Max: 32} }, "batch size 64:32"},
 		{"no command", func(s *Spec) { s.Command = nil }, "command is empty"},
 		{"relative dir", func(s *Spec) { s.CheckpointDir = "ckpt" }, `checkpoint dir "ckpt"`},

@@ -207,6 +207,8 @@ func (s Spec) validateSizes(add func(string, ...any)) {
 		s.validateList(add)
 	} else if powersOfTwo := (Spec{MinWorkers: s.MinWorkers, MaxWorkers: s.MaxWorkers}).WorldSizes(); len(powersOfTwo) == 0 {
 		add("min workers %d, max workers %d: no power of two lies between them; worlds have 1, 2, 4, 8, … workers", s.MinWorkers, s.MaxWorkers)
+	} else if len(s.WorldSizes()) == 0 && s.BatchSize.Max > s.BatchSize.Min {
+		add("batch size %d:%d: no number in it is a multiple of any of the allowed worker counts %s: widen it%s", s.BatchSize.Min, s.BatchSize.Max, list(powersOfTwo), s.orUneven(powersOfTwo[0]))
 	} else if len(s.WorldSizes()) == 0 {
 		add("batch size %d is divided by none of the allowed worker counts %s: use a multiple of %d%s", s.BatchSize.Min, list(powersOfTwo), powersOfTwo[0], s.orUneven(powersOfTwo[0]))
 	}
