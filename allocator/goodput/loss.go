@@ -90,11 +90,11 @@ type Loss struct {
 	Flat string
 }
 
-// The values of Loss.Flat.
+// The values of Loss.Flat. A loss beyond record.MaxLoss would hide all others in a sum, and counts as no number.
 const (
 	LossConstant   = "its loss does not fall any more"
 	LossRising     = "its loss rises"
-	LossNotNumbers = "its loss is not a number"
+	LossNotNumbers = "its loss is not a number, or beyond 1e9"
 )
 
 // LossRemedy is what a job's owner can do where its loss is flat; empty if it is not.
