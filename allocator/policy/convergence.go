@@ -67,7 +67,6 @@ func (convergence) Allocate(in allocator.Input) allocator.Output {
 			d.upTo(i, d.jobs[i].Sizes, p[n][plan.Choices[n]].Devices)
 		}
 	}
-	d.startFitting(movable) // where one size did not fit, a smaller may
 	for _, i := range movable {
 		if d.counts[i] != d.jobs[i].Workers {
 			d.why[i] = ageOf(d.jobs[i]).text()

@@ -28,3 +28,6 @@ func MovesAgain(p allocator.Policy) bool {
 	_, ok := p.(movesAgain)
 	return ok
 }
+
+// SplitFast is splitFast.
+var SplitFast = splitFast

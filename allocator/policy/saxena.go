@@ -63,10 +63,9 @@ func (saxena) Allocate(in allocator.Input) allocator.Output {
 	for n, i := range tried {
 		d.upTo(i, d.jobs[i].Sizes, sizes[n])
 	}
-	d.startFitting(movable) // where one size did not fit, a smaller may
 	d.rebatched = map[int]bool{}
 	for _, i := range movable {
-		d.rebatched[i] = d.counts[i] > 0 && d.counts[i] == d.jobs[i].Workers && s.restartsFaster(d.jobs[i])
+		d.rebatched[i] = s.restartsFaster(d.jobs[i]) // at its present size, where it keeps that
 	}
 	d.explain("most samples of all jobs, each against one device")
 	out := d.answer()
