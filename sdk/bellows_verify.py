@@ -11,6 +11,7 @@ state in ``rank-<r>.bin``.
 import atexit
 import collections
 import functools
+import gc
 import hashlib
 import importlib.util
 import json
@@ -33,6 +34,7 @@ class Recorder:
     def __init__(self, directory: str) -> None:
         self.directory = directory
         self.pid = os.getpid()
+        self.stop_after = int(os.environ.get("BELLOWS_VERIFY_STOP_AFTER") or -1)  # the last step of this world
         self.steps: Dict[int, Dict[str, Any]] = {}
         self.begun: Optional[int] = None  # the newest step that should_stop has let begin
         self.last: Optional[int] = None  # the newest step of the first optimiser
@@ -127,10 +129,14 @@ class Recorder:
         if "samples" not in seen and len(self.taken) >= len(self.losses) > 0:
             seen["samples"] = [i for _ in self.losses for i in self.taken.popleft()]
         self.new_step()
-        if self.plain and step == int(os.environ.get("BELLOWS_VERIFY_STOP_AFTER") or -1):
+        if self.plain and step == self.stop_after:
             os.kill(os.getpid(), signal.SIGTERM)  # on each rank in the same step; the script saves now, and ends
 
     # -- the end -------------------------------------------------------------
+
+    def reached_end(self) -> bool:
+        """Tell whether the last step of this world has begun."""
+        return self.stop_after in (self.begun, self.last)
 
     def write(self) -> None:
         if not self.here():
@@ -447,10 +453,21 @@ def watch_loaders(torch: Any) -> None:
     wrap_end(iterator, ended)
 
 
+def leave_lightly() -> None:
+    """Have Python end without its last collections of garbage, which take a second or more of a process with torch.
+
+    Exit handlers run and files are flushed as ever. A script that fails, or ends before the world's last step, ends
+    as it would otherwise: libraries complain of what was not collected, and that would hide what it said.
+    """
+    if recorder.here() and recorder.reached_end() and getattr(sys, "last_value", None) is None:
+        gc.freeze()
+
+
 recorder = Recorder(os.environ["BELLOWS_VERIFY"])
 watch_module()
 watch_arrays()
 watch_use()
 if importlib.util.find_spec("torch") is not None:
     watch_torch()
+atexit.register(leave_lightly)  # after the other
 atexit.register(recorder.write)

@@ -52,3 +52,38 @@ os._exit(0)
 def test_which_values_are_written_does_not_depend_on_the_world(tmp_path):
     environ = script_environment(BELLOWS_VERIFY=tmp_path, RANK=0, WORLD_SIZE=1)
     subprocess.run([PYTHON, "-c", SHARED], env=environ, cwd=str(tmp_path), check=True, timeout=120)
+
+
+ENDING = """
+import gc, os, sys
+import bellows, bellows_verify
+
+class Collected:
+    def __del__(self):
+        os.write(1, b"collected")
+
+gc.disable()
+garbage = Collected()
+garbage.itself = garbage
+del garbage
+for step in range(int(sys.argv[1])):
+    bellows.should_stop(step)
+if sys.argv[2] == "fails":
+    raise ValueError
+"""
+
+
+@pytest.mark.parametrize(
+    "steps, how, collected",
+    [
+        (4, "ends", ""),  # the world's last step is 3
+        (4, "fails", "collected"),
+        (3, "ends", "collected"),
+    ],
+)
+def test_a_world_that_is_over_leaves_without_collecting_garbage(tmp_path, steps, how, collected):
+    environ = script_environment(BELLOWS_VERIFY=tmp_path, BELLOWS_VERIFY_STOP_AFTER=3)
+    command = [PYTHON, "-S", "-c", ENDING, str(steps), how]  # without site-packages there is no torch to import
+    done = subprocess.run(command, env=environ, cwd=str(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
+    assert done.stdout.decode() == collected, done.stderr
+    assert (tmp_path / "rank-00000.json").exists()
