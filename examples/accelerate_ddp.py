@@ -25,7 +25,7 @@ def main():
     args = small.arguments()
     bellows.standalone(batch_size=64, directory="checkpoints/accelerate_ddp")
     model, data = small.learn(args)
-    accelerator = Accelerator(cpu=not torch.cuda.is_available(), **bellows.accelerate_arguments())  # elastic
+    accelerator = Accelerator(**bellows.accelerate_arguments())  # elastic
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, args.steps)
     state = {"model": model, "optimizer": optimizer, "scheduler": scheduler}

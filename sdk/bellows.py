@@ -1002,10 +1002,11 @@ def trainer_train(trainer: Any, save_every: int = 500) -> Any:
             seed(state.global_step)
 
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            if state.global_step < state.max_steps and should_stop(state.global_step):
+            stop = state.global_step < state.max_steps and should_stop(state.global_step)
+            if stop:
                 control.should_training_stop = True
-            elif state.global_step % save_every == 0:
-                self.save(state)
+            if stop or state.global_step % save_every == 0:
+                self.save(state)  # before an evaluation, for which a halt may not wait
             report(state.global_step)
 
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
@@ -1084,6 +1085,8 @@ def lightning_callback(save_every: int = 500) -> Any:
     save_every = _whole("save_every", save_every)
 
     class Elastic(base):  # type: ignore[misc, valid-type]
+        stopping = False  # Bellows has said so
+
         def on_train_start(self, trainer: Any, module: Any) -> None:
             if trainer.global_step and trainer.global_step != _run.start_step:
                 raise ValueError(
@@ -1105,6 +1108,10 @@ def lightning_callback(save_every: int = 500) -> Any:
             if step % save_every == 0 and not trainer.should_stop:
                 self.save(trainer)
 
+        def on_validation_start(self, trainer: Any, module: Any) -> None:
+            if self.stopping:
+                self.save(trainer)  # Lightning evaluates when it stops, for which a halt may not wait
+
         def on_train_end(self, trainer: Any, module: Any) -> None:
             self.save(trainer)
 
@@ -1120,7 +1127,7 @@ def lightning_callback(save_every: int = 500) -> Any:
 
         def ask(self, trainer: Any) -> None:
             if trainer.global_step != trainer.max_steps and should_stop(trainer.global_step):
-                trainer.should_stop = True
+                trainer.should_stop = self.stopping = True
 
         def save(self, trainer: Any) -> None:
             save(trainer.global_step, lambda directory: trainer.save_checkpoint(os.path.join(directory, _LIGHTNING_FILE)))
@@ -1131,12 +1138,16 @@ def lightning_callback(save_every: int = 500) -> Any:
 def accelerate_arguments() -> Dict[str, Any]:
     """Return what accelerate has to be told: ``Accelerator(**bellows.accelerate_arguments())``.
 
-    Its scheduler then is stepped once a step and not once a process. Take batches
+    Its scheduler then is stepped once a step and not once a process, and where torch sees
+    no accelerator its processes train together on processors: each would train alone. Take batches
     from `MicroBatches`, and do not pass that loader to ``prepare``, which would
     share them out again.
     """
     _each_micro_batch()  # accelerate divides by the number of micro-batches
-    return {"step_scheduler_with_optimizer": False, "gradient_accumulation_steps": accumulation_steps()}
+    torch = importlib.import_module("torch")
+    devices = getattr(torch, "accelerator", torch.cuda)  # of any kind; torch before 2.6 knows of CUDA only
+    processors = {} if devices.is_available() else {"cpu": True}
+    return {"step_scheduler_with_optimizer": False, "gradient_accumulation_steps": accumulation_steps(), **processors}
 
 
 _TORCH_FILE = "state.pt"

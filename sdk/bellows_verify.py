@@ -26,6 +26,8 @@ import bellows
 
 # Of larger tensors every so-manieth value is written; the digests are of all.
 MAX_VALUES = 1 << 16
+# A step takes fewer batches of a loader before it trains on the first.
+MAX_AHEAD = 1 << 12
 
 
 class Recorder:
@@ -40,7 +42,9 @@ class Recorder:
         self.last: Optional[int] = None  # the newest step of the first optimiser
         self.optimizers: List[Any] = []
         self.norms: List[Any] = []  # layers of batch statistics
-        self.taken: Deque[List[int]] = collections.deque()  # batches of a loader, not yet trained on
+        self.taken: Dict[int, Deque[List[int]]] = {}  # batches of each loader, not yet trained on, by its sampler
+        self.samplers: List[Any] = []  # which keeps those numbers theirs
+        self.given = self.training = 0  # the sampler of the newest batch, and of the newest before a backward pass
         self.stream = False  # a loader's samples have no indices
         self.plain = True  # the script does not use the module
         self.kept: List[Any] = []  # trees of arrays that the newest checkpoint was made of, for JAX
@@ -94,8 +98,17 @@ class Recorder:
         if self.again:
             return  # of the same batches
         self.losses.append(loss.detach().double().sum() if loss is not None else None)
+        self.training = self.given
         self.begun_batches += 1
         self.tell()
+
+    def take(self, sampler: Any, batch: List[int]) -> None:
+        """Note a batch of a loader's. An evaluation's may come between those of steps; no backward pass follows it."""
+        self.given = id(sampler)
+        if self.given not in self.taken:
+            self.samplers.append(sampler)
+            self.taken[self.given] = collections.deque(maxlen=MAX_AHEAD)
+        self.taken[self.given].append(batch)
 
     def loop_over(self) -> None:
         """Note that the loop over batches seems to end here: `bellows verify` compares that of all ranks where one fails."""
@@ -126,8 +139,9 @@ class Recorder:
             seen["loss"] = finite(sum(float(x) for x in self.losses))
         seen["backwards"], seen["dropout"] = len(self.losses), self.dropout
         seen["scheduled"] = self.scheduled
-        if "samples" not in seen and len(self.taken) >= len(self.losses) > 0:
-            seen["samples"] = [i for _ in self.losses for i in self.taken.popleft()]
+        taken = self.taken.get(self.training) or collections.deque()
+        if "samples" not in seen and len(taken) >= len(self.losses) > 0:
+            seen["samples"] = [i for _ in self.losses for i in taken.popleft()]
         self.new_step()
         if self.plain and step == self.stop_after:
             os.kill(os.getpid(), signal.SIGTERM)  # on each rank in the same step; the script saves now, and ends
@@ -440,7 +454,7 @@ def watch_loaders(torch: Any) -> None:
         if not torch.is_grad_enabled():
             return  # an evaluation's
         try:
-            recorder.taken.append([int(i) for i in batch])
+            recorder.take(loader._index_sampler, [int(i) for i in batch])
         except (TypeError, ValueError):
             recorder.stream = True
 

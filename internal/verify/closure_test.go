@@ -8,7 +8,8 @@ import (
 )
 
 // TestClosures: optimizers that evaluate a closure, as Lightning's and LBFGS, train within their step. What
-// is seen of it is the first evaluation: its loss, its gradient, the batches it was of.
+// is seen of it is the first evaluation: its loss, its gradient, the batches it was of. Batches of another loader,
+// on which the script does not train, are none of a step's.
 func TestClosures(t *testing.T) {
 	r := torched(t, closures, Rounding)
 	if !r.Good() || len(r.Losses) != 6 || r.Losses[0] == r.Losses[5] || r.SamplesTwice+r.SamplesNever != 0 {
@@ -54,6 +55,7 @@ while not bellows.should_stop(step):
         return loss
     optimizer.step(closure)
     step += 1
+    for x, y in DataLoader(data, batch_size=64): plain(x) # an evaluation, without no_grad, as of Hugging Face's Trainer
 def write(directory):
     if rank == 0:
         torch.save({"model": plain.state_dict(), "optimizer": optimizer.state_dict()}, directory + "/state")

@@ -7,7 +7,7 @@ import pytest
 
 
 @pytest.mark.parametrize("world, each, times", [(1, 8, 8), (2, 8, 4), (4, 8, 2), (8, 8, 1)])
-def test_a_step_is_the_same_samples_in_any_world(load, world, each, times):
+def test_a_step_is_the_same_samples_in_any_world(load, has_devices, world, each, times):
     names = {"WORLD_SIZE": world, "LOCAL_WORLD_SIZE": world, "GROUP_RANK": 0, "LOCAL_RANK": 0}
     bellows = load(BELLOWS_BATCH_SIZE=64, BELLOWS_MICRO_BATCH=8, **names)
     assert bellows.trainer_arguments() == {
@@ -19,6 +19,27 @@ def test_a_step_is_the_same_samples_in_any_world(load, world, each, times):
     assert bellows.lightning_arguments()["accumulate_grad_batches"] == times
     assert bellows.accelerate_arguments() == {"step_scheduler_with_optimizer": False, "gradient_accumulation_steps": times}
     assert [len(part) for part in bellows.micro_batches(0, 1000)] == [each] * times
+
+
+@pytest.fixture
+def has_devices(monkeypatch):
+    """Have torch see an accelerator; return what does so, as torch before 2.6 and after, and whether there is one."""
+
+    def have(name, there):
+        kinds = {"cuda": types.SimpleNamespace(is_available=lambda: False), name: types.SimpleNamespace(is_available=lambda: there)}
+        monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(**kinds))
+
+    have("cuda", True)
+    return have
+
+
+@pytest.mark.parametrize("name", ["cuda", "accelerator"])
+def test_accelerate_trains_together_on_processors(load, has_devices, name):
+    bellows = load(BELLOWS_BATCH_SIZE=64)
+    has_devices(name, True)
+    assert "cpu" not in bellows.accelerate_arguments()
+    has_devices(name, False)
+    assert bellows.accelerate_arguments()["cpu"] is True
 
 
 @pytest.mark.parametrize("arguments", ["trainer_arguments", "lightning_arguments", "accelerate_arguments"])
@@ -44,6 +65,55 @@ def test_lightning_cannot_number_uneven_nodes(load, rank, local, local_rank, nod
     bellows = load(BELLOWS_BATCH_SIZE=64, **names)
     with pytest.raises(ValueError, match="another number of workers than the others"):
         bellows.lightning_arguments()
+
+
+@pytest.fixture
+def stopped(load, monkeypatch):
+    """Load the module, told to stop before step 5; return it and what is saved and evaluated, in turn."""
+    bellows = load(BELLOWS_BATCH_SIZE=64)
+    told = []
+    monkeypatch.setattr(bellows, "should_stop", lambda step: step >= 5)
+    monkeypatch.setattr(bellows, "save", lambda step, write: told.append("saved %d" % step))
+    return bellows, told
+
+
+def test_hugging_faces_trainer_saves_before_it_evaluates(stopped, monkeypatch):
+    bellows, told = stopped
+    monkeypatch.setitem(sys.modules, "transformers", types.SimpleNamespace(TrainerCallback=object))
+    callbacks = []
+
+    def train(resume_from_checkpoint):
+        assert resume_from_checkpoint is None
+        control, state = types.SimpleNamespace(should_training_stop=False), types.SimpleNamespace(global_step=0, max_steps=9)
+        while not control.should_training_stop:
+            callbacks[0].on_step_begin(None, state, control)
+            state.global_step += 1
+            callbacks[0].on_step_end(None, state, control)
+            told.append("evaluated %d" % state.global_step)
+        callbacks[0].on_train_end(None, state, control)
+
+    arguments = types.SimpleNamespace(**bellows.trainer_arguments())
+    bellows.trainer_train(types.SimpleNamespace(args=arguments, add_callback=callbacks.append, train=train), save_every=3)
+    assert told == [f"evaluated {n}" for n in (1, 2)] + ["saved 3"] + [f"evaluated {n}" for n in (3, 4)] + ["saved 5", "evaluated 5", "saved 5"]
+
+
+def test_lightning_saves_before_it_evaluates(stopped, monkeypatch):
+    """It evaluates whenever it is stopped; what other callbacks do at the end of a step comes before."""
+    bellows, told = stopped
+    monkeypatch.setitem(sys.modules, "lightning.pytorch", types.SimpleNamespace(Callback=object))
+    callback = bellows.lightning_callback(save_every=3)
+    trainer = types.SimpleNamespace(global_step=0, max_steps=9, should_stop=False, accumulate_grad_batches=1)
+    callback.on_train_start(trainer, None)
+    while not trainer.should_stop:
+        callback.on_train_batch_start(trainer, None, None, trainer.global_step)
+        trainer.global_step += 1
+        callback.on_train_batch_end(trainer, None, {}, None, trainer.global_step - 1)
+        told.append("averaged %d" % trainer.global_step)
+        callback.on_validation_start(trainer, None)
+        told.append("evaluated %d" % trainer.global_step)
+    callback.on_train_end(trainer, None)
+    assert told[:4] == ["averaged 1", "evaluated 1", "averaged 2", "evaluated 2"]
+    assert told[4:] == ["saved 3", "averaged 3", "evaluated 3", "averaged 4", "evaluated 4", "averaged 5", "saved 5", "evaluated 5", "saved 5"]
 
 
 class Tree:
