@@ -53,7 +53,7 @@ func (m *LossMeter) Fold(t Told) {
 	if m.bad = t.Bad; t.Told != m.finite || t.Bad < m.since {
 		m.finite, m.since = t.Told, t.Bad
 	}
-	if !m.begun || t.Step < m.step || t.Told < m.told || math.IsNaN(t.Sum) || math.IsInf(t.Sum, 0) {
+	if !m.begun || t.Step < m.step || t.Told < m.told {
 		m.begun, m.step, m.sum, m.told = true, t.Step, t.Sum, t.Told
 		return
 	}
@@ -63,7 +63,7 @@ func (m *LossMeter) Fold(t Told) {
 	}
 	mean := (t.Sum - m.sum) / float64(n)
 	m.step, m.sum, m.told = t.Step, t.Sum, t.Told
-	if math.IsNaN(mean) || math.IsInf(mean, 0) {
+	if math.IsNaN(mean) || math.IsInf(mean, 0) { // of a sum that is none
 		return
 	}
 	m.Windows = append(m.Windows, LossWindow{Step: t.Step, Mean: mean, Told: n})

@@ -2,6 +2,7 @@ package goodput_test
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -122,5 +123,48 @@ func TestLossGoesOn(t *testing.T) {
 	next.Fold(goodput.Told{Step: 2510, Sum: 3, Told: 2})
 	if len(next.Windows) != before {
 		t.Errorf("one loss made a window: %+v", next.Windows)
+	}
+}
+
+// A window takes 100 steps and four losses, counted anew where steps or losses go back, as of another
+// process, and what sums tell that are no numbers is left out.
+func TestWindowsOfLosses(t *testing.T) {
+	told := func(step int64, sum float64, n int64) goodput.Told {
+		return goodput.Told{Step: step, Sum: sum, Told: n}
+	}
+	for name, c := range map[string]struct {
+		reports []goodput.Told
+		want    []float64
+	}{
+		"three losses":         {[]goodput.Told{told(0, 0, 0), told(200, 3, 3), told(210, 8, 4)}, []float64{2}},
+		"before the first":     {[]goodput.Told{told(500, 100, 50), told(600, 110, 60)}, []float64{1}},
+		"steps go back":        {[]goodput.Told{told(1000, 0, 0), told(400, 10, 5), told(1100, 15, 10)}, []float64{1}},
+		"losses are told anew": {[]goodput.Told{told(0, 100, 50), told(100, 4, 4), told(220, 12, 12)}, []float64{1}},
+		"an infinite sum":      {[]goodput.Told{told(0, 0, 0), told(100, math.Inf(1), 10), told(200, 20, 20), told(300, 30, 30)}, []float64{1}},
+	} {
+		var m goodput.LossMeter
+		for _, r := range c.reports {
+			m.Fold(r)
+		}
+		var means []float64
+		for _, w := range m.Windows {
+			means = append(means, w.Mean)
+		}
+		if !slices.Equal(means, c.want) {
+			t.Errorf("%s: %v, want %v", name, means, c.want)
+		}
+	}
+}
+
+// A fall is of a hundred steps, however many a window takes, and is never below nothing.
+func TestAFallIsOfAHundredSteps(t *testing.T) {
+	for want, windows := range map[float64][]goodput.LossWindow{
+		0.5:  {{Step: 100, Mean: 2}, {Step: 200, Mean: 1.5}, {Step: 300, Mean: 1}},
+		0.05: {{Step: 1000, Mean: 2}, {Step: 2000, Mean: 1.5}, {Step: 3000, Mean: 1}},
+		0:    {{Step: 100, Mean: 2}, {Step: 200, Mean: 1}, {Step: 300, Mean: 1.1}},
+	} {
+		if l, ok := goodput.LossOf(windows); !ok || l.Flat != "" || math.Abs(l.Fall-want) > 1e-9 {
+			t.Errorf("%v: %+v, %t, want a fall of %v", windows, l, ok, want)
+		}
 	}
 }
