@@ -5,6 +5,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
@@ -169,7 +170,7 @@ func members(m *record.Mirror, w cluster.World) []Member {
 			Started: acks.Started.Exists(), Stopped: acks.Stopped.Exists(),
 			Containment: acks.Started.Value.Containment, DeviceFiles: acks.Started.Value.DeviceFiles, ProcessLimit: acks.Started.Value.Processes,
 			Warm: acks.Started.Value.Warm, Cold: acks.Started.Value.Cold,
-			Lost: !node.Alive.Exists(),
+			Lost: !node.Alive.Exists(), Model: strings.Join(modelsOf(node.Inventory.Value.Devices, member.Devices), ", "),
 		}
 		for _, d := range member.Devices {
 			x.Devices = append(x.Devices, string(d))
@@ -180,6 +181,16 @@ func members(m *record.Mirror, w cluster.World) []Member {
 		list = append(list, x)
 	}
 	return list
+}
+
+// modelsOf are the models of those devices that are named.
+func modelsOf(devices []cluster.Device, named []cluster.DeviceID) (models []string) {
+	for _, d := range devices {
+		if name := d.ModelName(); name != "" && slices.Contains(named, d.ID) && !slices.Contains(models, name) {
+			models = append(models, name)
+		}
+	}
+	return models
 }
 
 // prepared are the nodes that are asked to prepare the job's next generation.

@@ -93,7 +93,7 @@ func (s *submissions) examine(ctx context.Context, req SubmitRequest, who cluste
 	}
 	dropped := false
 	if _, err = s.view.read(func(m *record.Mirror) {
-		x.reply.Warnings = append(unknownNodes(m, spec.Where), tooLarge(m, spec)...)
+		x.reply.Warnings = append(unknownNodes(m, spec.Where), unfit(m, spec)...)
 		dropped = spec.NoNewPrivs && !m.Limits.Exists() // no leader that knows either has led
 	}); err != nil {
 		return examined{}, err

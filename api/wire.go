@@ -174,6 +174,7 @@ type Failure struct {
 type Member struct {
 	Node      string   `json:"node"`
 	Devices   []string `json:"devices"`
+	Model     string   `json:"model,omitempty"` // of these devices; of several models all, with commas
 	FirstRank int      `json:"first_rank"`
 	Processes int      `json:"processes"` // how many ranks it has, from FirstRank on
 	Started   bool     `json:"started"`

@@ -68,8 +68,15 @@ func TestTwoModelsAreUsedAsTheirCurvesSuggest(t *testing.T) {
 	f.await("flat to run on the faster model", func(m *record.Mirror) bool { return runsOn(m, flat, "n1") })
 	steep := submit("steep", 20, 2)
 	f.await("them to change places", func(m *record.Mirror) bool { return runsOn(m, flat, "n2") && runsOn(m, steep, "n1") })
-	if s := f.show(flat); !strings.Contains(s.Reason, "on k80 instead of v100") || s.Workers != 1 {
-		t.Errorf("flat has %d workers: %q", s.Workers, s.Reason)
+	a, b := f.show(flat), f.show(steep)
+	if len(a.Members) != 1 || a.Members[0].Model != "k80" || len(b.Members) != 1 || b.Members[0].Model != "v100" {
+		t.Errorf("flat has %+v, steep %+v", a.Members, b.Members)
 	}
-	f.lostNothing(flat)
+	// The first of them that has stopped waits in the queue until the other has.
+	if !strings.Contains(a.Reason, "on k80 instead of v100") && !strings.Contains(b.Reason, "on v100 instead of k80") {
+		t.Errorf("neither says why it has moved: %q, %q", a.Reason, b.Reason)
+	}
+	if out, _, _ := f.bellows("nodes"); !strings.Contains(out, "MODEL") || !strings.Contains(out, "v100") {
+		t.Errorf("nodes are of no models:\n%s", out)
+	}
 }

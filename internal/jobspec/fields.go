@@ -116,11 +116,11 @@ var fields = []field{
 		text(func(d *draft) *string { return &d.spec.Where.DeviceModel }), "",
 	},
 	{
-		"prefer-model", "prefer model", "rather run it on devices with this in their model's name: they count as twice as fast",
+		"prefer-model", "prefer model", "run it preferably on devices with this in their model's name: they count as twice as fast",
 		text(func(d *draft) *string { return &d.spec.Where.PreferModel }), "",
 	},
 	{
-		"mix-models", "", "where no model of devices has enough for its smallest world, let it have several models at once",
+		"mix-models", "", "if no model has as many devices as its smallest world needs, let it have devices of several models at once",
 		truth(func(d *draft) *bool { return &d.spec.Where.MixModels }), "",
 	},
 	{

@@ -274,7 +274,7 @@ func (p *jobPage) members() {
 		return
 	}
 	p.section("members")
-	t := output.Table{Head: []string{"NODE", "RANKS", "STATE", "CONTAINMENT", "PIDS", "BUSY", "MEMORY", "DEVICES"}}
+	t := output.Table{Head: []string{"NODE", "RANKS", "STATE", "CONTAINMENT", "PIDS", "BUSY", "MEMORY", "MODEL", "DEVICES"}}
 	for _, m := range p.job.Members {
 		state := "starting"
 		switch {
@@ -302,7 +302,7 @@ func (p *jobPage) members() {
 			held += fmt.Sprintf(", %d processes", m.ProcessLimit)
 		}
 		t.Add(m.Node, ranks, state, held, output.OrDash(strings.Trim(fmt.Sprint(m.PIDs), "[]")),
-			l.share(), l.memoryText(), strings.Join(m.Devices, " "))
+			l.share(), l.memoryText(), output.OrDash(m.Model), strings.Join(m.Devices, " "))
 	}
 	p.table(t)
 }

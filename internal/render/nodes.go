@@ -39,11 +39,18 @@ func Nodes(w io.Writer, nodes []api.NodeStatus, s output.Style) error {
 	if located {
 		t.Head = slices.Insert(t.Head, after, "LOCATION")
 	}
+	mixed := len(modelsOf(nodes...)) > 1
+	if mixed {
+		t.Head = slices.Insert(t.Head, slices.Index(t.Head, "FREE"), "MODEL")
+	}
 	for _, n := range nodes {
 		used, free := usersOf(n)
 		l := loadOf(n)
 		row := []string{
 			n.ID, stateOf(n), gossipOf(n), addressOf(n), fmt.Sprint(len(n.Devices)), free, l.share(), l.memoryText(), output.OrDash(used), noteOf(n),
+		}
+		if mixed {
+			row = slices.Insert(row, after+1, output.OrDash(strings.Join(modelsOf(n), ", ")))
 		}
 		if located {
 			row = slices.Insert(row, after, output.OrDash(n.Location))
@@ -54,6 +61,18 @@ func Nodes(w io.Writer, nodes []api.NodeStatus, s output.Style) error {
 		return err
 	}
 	return writeUnread(w, nodes, s, false)
+}
+
+// modelsOf are the models of nodes' devices, as far as they are known.
+func modelsOf(nodes ...api.NodeStatus) (models []string) {
+	for _, n := range nodes {
+		for _, d := range n.Devices {
+			if d.Model != "" && !slices.Contains(models, d.Model) {
+				models = append(models, d.Model)
+			}
+		}
+	}
+	return models
 }
 
 func stateOf(n api.NodeStatus) string {

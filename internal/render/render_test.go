@@ -25,7 +25,7 @@ func trainedJob() api.JobStatus {
 		MicroBatch: 16, Training: cluster.Training{MicroBatch: 16, LRRule: cluster.LRSqrt, LRWarmup: 100},
 		PerWorker:  cluster.Limits{MemoryBytes: 32 << 30, CPUs: 4},
 		TimeLimitS: 7200, RanS: 3000, LimitAt: new(noon.Add(70 * time.Minute)),
-		Command: []string{"python", "train.py", "--lr", "0.1"}, Workdir: "/home/ann/train", CheckpointDir: "/data/ann",
+		Command: []string{"python", "train.py", "--lr", "0.1"}, Workdir: "/home/ann/train", CheckpointDir: "/data/ann", Where: &cluster.Where{PreferModel: "h100", MixModels: true},
 		Generation: 3, SubmittedAt: noon.Add(-90 * time.Minute), Since: noon.Add(-40 * time.Second),
 		Reason: "grow from 2 to 4 workers: idle devices", Pinned: true, Excluded: map[string]string{"n3": "no workdir", "n2": "no python"},
 		Progress: api.Progress{
@@ -48,7 +48,7 @@ func trainedJob() api.JobStatus {
 			LogTail: []string{"Traceback (most recent call last):", "ValueError: \x1b[31mbad\x1b[0m"},
 		},
 		Members: []api.Member{
-			{Node: "n1", Devices: []string{"SIM-n1-0", "SIM-n1-1", "SIM-n1-2"}, Started: true, PIDs: []int{11, 12, 13}, Containment: "cgroup2", DeviceFiles: "not enforced (operation not permitted)", Readings: []api.DeviceReading{
+			{Node: "n1", Devices: []string{"SIM-n1-0", "SIM-n1-1", "SIM-n1-2"}, Model: "H100", Started: true, PIDs: []int{11, 12, 13}, Containment: "cgroup2", DeviceFiles: "not enforced (operation not permitted)", Readings: []api.DeviceReading{
 				{ID: "SIM-n1-0", BusyPercent: new(90), MemoryUsedBytes: 10 << 30, Warning: "wants a reset"}, {ID: "SIM-n1-1", BusyPercent: new(100), MemoryUsedBytes: 11 << 30},
 			}},
 			{Node: "n4", Devices: []string{"SIM-n4-0"}, FirstRank: 3, Lost: true},

@@ -21,7 +21,7 @@ func whereText(w cluster.Where) string {
 		parts = append(parts, fmt.Sprintf("on devices whose model has %q in its name", w.DeviceModel))
 	}
 	if w.PreferModel != "" {
-		parts = append(parts, fmt.Sprintf("rather on devices whose model has %q in its name", w.PreferModel))
+		parts = append(parts, fmt.Sprintf("preferably on devices whose model has %q in its name", w.PreferModel))
 	}
 	if w.MixModels {
 		parts = append(parts, "on several models at once where none has enough devices")
