@@ -345,9 +345,13 @@ def shadowed(spec: Any, path: str) -> bool:
 def used_by(name: str) -> Set[str]:
     """Return the modules of which a loaded one has names: themselves, their functions, their classes."""
     found: Set[str] = set()
-    for value in list(vars(sys.modules[name]).values()) if isinstance(sys.modules.get(name), types.ModuleType) else []:
-        # Of their own dictionaries: what stands for a module or a class may be one only once it is asked for something.
-        if isinstance(value, types.FunctionType):
+    module = sys.modules.get(name)
+    if not issubclass(type(module), types.ModuleType):
+        return found
+    # By their types, and of their own dictionaries: what stands for a module, a class or a function runs code once it is asked.
+    names: Dict[str, Any] = object.__getattribute__(module, "__dict__")
+    for value in list(names.values()):
+        if type(value) is types.FunctionType:
             of: Any = value.__module__
         elif type(value) is types.ModuleType:
             of = vars(value).get("__name__")

@@ -183,6 +183,8 @@ func TestChainsOfImportsAreFoundAtOnce(t *testing.T) {
 	f.pyScript(ranScript)
 	const links = 2 * maxAttempts
 	write(t, filepath.Join(f.order.Workdir, "link0.py"), "import threading, time\nthreading.Thread(target=time.sleep, args=(1000,), daemon=True).start()\ndef f(): pass\n", 0o644)
+	// What is only looked at is not to run code: what that prints each worker would print.
+	const asked = "class Asked:\n    @property\n    def __class__(self): open('asked', 'w'); return Asked\nASKED = Asked()\n"
 	names := []string{"link0"}
 	for i := 1; i < links; i++ {
 		names = append(names, "link"+itoa(i))
@@ -190,7 +192,7 @@ func TestChainsOfImportsAreFoundAtOnce(t *testing.T) {
 		if i%2 == 0 {
 			source = "from link" + itoa(i-1) + " import f as g\n"
 		}
-		write(t, filepath.Join(f.order.Workdir, names[i]+".py"), source+"def f(): pass\n", 0o644)
+		write(t, filepath.Join(f.order.Workdir, names[i]+".py"), source+"def f(): pass\n"+asked, 0o644)
 	}
 	f.prepared()
 	f.order.Prepare.Modules = append(names, "colorsys")
@@ -205,6 +207,9 @@ func TestChainsOfImportsAreFoundAtOnce(t *testing.T) {
 	}
 	if len(list.Avoid) != links {
 		t.Errorf("to be avoided: %q", list.Avoid)
+	}
+	if _, err := os.Stat(filepath.Join(f.order.Workdir, "asked")); err == nil {
+		t.Error("an object was asked what it is")
 	}
 	f.push(Wish{Kill: "test"})
 	f.stopped()
