@@ -18,7 +18,9 @@ the saving of state. "lost" is how many steps were done twice.
 
 Launchers: bellows; warm (bellows, with --warm-start; an event comes when the next
 generation is prepared); tuned (last_call_timeout=1, keep-alive 1 s x 3,
-monitor_interval 0.1); default (all of torchrun's own defaults, slow).
+monitor_interval 0.1, TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1: by default workers of
+PyTorch 2.15 share the agents' store, where a world that has grown meets the keys of the
+one before, and does not come up); default (all of torchrun's own defaults, slow).
 """
 
 import argparse
@@ -113,7 +115,9 @@ class Torchrun:
     def __init__(self, directory, conf, monitor, keep_alive):
         self.directory, self.conf, self.agents = directory, conf, []
         self.flags = ["--monitor_interval=%s" % monitor] if monitor else []
-        self.env = dict(ENV, **({"KEEP_ALIVE": keep_alive} if keep_alive else {}))
+        self.env = dict(ENV)
+        if keep_alive:
+            self.env.update(KEEP_ALIVE=keep_alive, TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1")
         with socket.socket() as s:
             s.bind(("127.0.0.1", 0))
             self.port = s.getsockname()[1]
