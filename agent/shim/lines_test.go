@@ -22,6 +22,16 @@ func TestLinesAreReadForProgress(t *testing.T) {
 	}
 }
 
+// A loss that is printed as no number is told as one, as where the module tells it.
+func TestAPrintedLossThatIsNoNumber(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 1, `echo "step 5 loss nan"`)
+	f.order.Progress = `step (?P<step>\d+) loss (?P<loss>\S+)`
+	if p := f.start().stopped().Progress; p == nil || p.Step != 5 || p.BadLosses != 1 || p.Losses != 0 {
+		t.Errorf("progress %+v", p)
+	}
+}
+
 // The module's word goes before the lines.
 func TestLinesDoNotCountBesideTheModule(t *testing.T) {
 	t.Parallel()
