@@ -87,3 +87,49 @@ def test_a_world_that_is_over_leaves_without_collecting_garbage(tmp_path, steps,
     done = subprocess.run(command, env=environ, cwd=str(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
     assert done.stdout.decode() == collected, done.stderr
     assert (tmp_path / "rank-00000.json").exists()
+
+
+SKIPPED = """
+import sys
+import bellows, bellows_verify
+
+class Data:
+    def detach(self):
+        return self
+
+class Loss:
+    def __init__(self, device):
+        self.is_cuda = device
+    def detach(self):
+        return self
+    double = sum = detach
+
+kept, device = int(sys.argv[1]), sys.argv[2] == "device"
+seen, sampler = bellows_verify.recorder, object()
+batches = [Data() for n in range(5)]
+for n, data in enumerate(batches):
+    seen.take(sampler, bellows_verify.Batch([n], {"mask": None, "x": [data]}))
+del data, batches[: len(batches) - kept]
+seen.backward(Loss(device))
+del batches[:]
+seen.backward(Loss(device))  # of the next batch, which may be gone
+print([batch.samples[0] for batch in seen.taken[seen.training]])
+"""
+
+
+@pytest.mark.parametrize(
+    "kept, where, left",
+    [
+        (1, "host", [4]),
+        (2, "host", [3, 4]),  # one is read ahead
+        (5, "host", [0, 1, 2, 3, 4]),
+        (0, "host", [4]),  # a copy is trained on
+        (1, "device", [3, 4]),  # a copy of number 3 is, for all that is known
+        (5, "device", [0, 1, 2, 3, 4]),
+    ],
+)
+def test_batches_that_a_script_goes_past_are_not_trained_on(tmp_path, kept, where, left):
+    environ = script_environment(BELLOWS_VERIFY=tmp_path)
+    command = [PYTHON, "-S", "-c", SKIPPED, str(kept), where]
+    done = subprocess.run(command, env=environ, cwd=str(tmp_path), stdout=subprocess.PIPE, check=True, timeout=120)
+    assert done.stdout.decode().strip() == str(left)
