@@ -179,6 +179,23 @@ func TestANormFollowsTheLoss(t *testing.T) {
 	}
 }
 
+// TestStateIsNoFindingOfItsOwn: where means are enough, a state that differs is what they allow, whatever else is wrong.
+func TestStateIsNoFindingOfItsOwn(t *testing.T) {
+	never, rescaled := made(testSizes[:1]), made(testSizes)
+	rescaled.Points[3].Masks[2] = rescaled.Points[3].Masks[1]
+	rescaled.Tensors[0].Values = []float64{1, -1.9, 0.5}
+	if r := Compare(never, rescaled, Statistical); len(r.Findings) != 1 || r.Findings[0].Quantity != "random state" {
+		t.Errorf("%+v", r.Findings)
+	}
+	if r := Compare(never, rescaled, Rounding); len(r.Findings) != 2 {
+		t.Errorf("%+v", r.Findings)
+	}
+	rescaled.Tensors[0].Values[1] = math.NaN()
+	if r := Compare(never, rescaled, Statistical); len(r.Findings) != 2 {
+		t.Errorf("%+v", r.Findings)
+	}
+}
+
 // TestSumsAndMeans: scripts that sum over ranks are as good as those that DDP averages.
 func TestSumsAndMeans(t *testing.T) {
 	never, rescaled := made(testSizes[:1]), made(testSizes)
