@@ -18,6 +18,11 @@ var ofModels = []Mutant{
 		Breaks: "a start whose devices were lost takes idle ones of several models",
 	},
 	{
+		Name: "promises-are-planned-on-one-model", File: "coordinator/outlook.go", Tests: "TestStories/models_deadline$",
+		Old: "Devices: promiseDevices(in),", New: "Devices: in.nodes().usable,",
+		Breaks: "a deadline is promised on devices that no one world can have",
+	},
+	{
 		Name: "placement-keeps-to-a-model", File: "allocator/place/models.go", Tests: "TestCountsOfOneModel",
 		Old: "m := part[0].Model; m != \"\" {", New: "m := part[0].Model; m == \"-\" {",
 		Breaks: "a count that names a model gets devices of another",
