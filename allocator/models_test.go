@@ -128,6 +128,35 @@ func TestIdleDevicesOfAnotherModelAreUsed(t *testing.T) {
 	}
 }
 
+// Two jobs that would each only crowd the other's model change places where both together gain.
+func TestJobsChangePlaces(t *testing.T) {
+	m, n := of("m", "a", 1), of("n", "b", 1)
+	x, y := on(fast("x", 1.5), m, 0), on(fast("y", 3), n, 0)
+	x.Work, y.Work = allocator.Left(10*time.Hour), allocator.Left(10*time.Hour)
+	in := allocator.Input{Nodes: []cluster.Node{m, n}, Jobs: []allocator.JobView{x, y}, Interval: time.Minute}
+	d := decided(t, in)
+	if d[0].Model != "b" || d[1].Model != "a" || !strings.HasPrefix(d[0].Reason, "on b instead of a") || !strings.HasPrefix(d[1].Reason, "on a instead of b") {
+		t.Errorf("%+v", d)
+	}
+	in.Jobs[1].Models[0].Rate = 1.6 // too little to pay for two starts
+	if d = decided(t, in); d[0].Model != "a" || d[1].Model != "b" {
+		t.Errorf("for a gain of 7 %%: %+v", d)
+	}
+}
+
+// A preferred model counts as twice as fast.
+func TestAPreferredModel(t *testing.T) {
+	in := allocator.Input{Nodes: []cluster.Node{of("m", "a", 1), of("n", "b", 1)}, Interval: time.Minute}
+	for times, want := range map[float64]string{1.9: "b", 2.1: "a"} {
+		j := fast("x", times)
+		j.Models[1].Preferred = true
+		in.Jobs = []allocator.JobView{j}
+		if d := decided(t, in); d[0].Model != want {
+			t.Errorf("where the other one is %v times as fast: %+v", times, d)
+		}
+	}
+}
+
 // What a job is told of a model is in that model's own terms.
 func TestAJobOnAModel(t *testing.T) {
 	j := job("x", 0)
