@@ -10,7 +10,6 @@ state in ``rank-<r>.bin``.
 
 import atexit
 import collections
-import collections.abc
 import functools
 import gc
 import hashlib
@@ -21,7 +20,6 @@ import os
 import signal
 import sys
 import time
-import weakref
 from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Tuple
 
 import bellows
@@ -30,23 +28,6 @@ import bellows
 MAX_VALUES = 1 << 16
 # A step takes fewer batches of a loader before it trains on the first.
 MAX_AHEAD = 1 << 12
-
-
-class Batch:
-    """A loader's batch: its samples, and whether the script still has its data."""
-
-    def __init__(self, samples: List[int], data: Any) -> None:
-        self.samples = samples
-        tensor = first_tensor(data)
-        self.gone: Callable[[], bool] = (lambda: False) if tensor is None else lambda ref=weakref.ref(tensor): ref() is None  # type: ignore[misc]
-
-
-def first_tensor(data: Any) -> Any:
-    if isinstance(data, collections.abc.Mapping):
-        data = list(data.values())
-    if isinstance(data, (list, tuple)):
-        return next((t for t in map(first_tensor, data) if t is not None), None)
-    return data if hasattr(data, "detach") else None
 
 
 class Recorder:
@@ -61,7 +42,7 @@ class Recorder:
         self.last: Optional[int] = None  # the newest step of the first optimiser
         self.optimizers: List[Any] = []
         self.norms: List[Any] = []  # layers of batch statistics
-        self.taken: Dict[int, Deque[Batch]] = {}  # of each loader, not yet trained on, by its sampler
+        self.taken: Dict[int, Deque[List[int]]] = {}  # batches of each loader, not yet trained on, by its sampler
         self.samplers: List[Any] = []  # which keeps those numbers theirs
         self.given = self.training = 0  # the sampler of the newest batch, and of the newest before a backward pass
         self.stream = False  # a loader's samples have no indices
@@ -118,28 +99,16 @@ class Recorder:
             return  # of the same batches
         self.losses.append(loss.detach().double().sum() if loss is not None else None)
         self.training = self.given
-        if self.begun_batches == 0:
-            self.drop_skipped(on_device=bool(getattr(loss, "is_cuda", False)))
         self.begun_batches += 1
         self.tell()
 
-    def take(self, sampler: Any, batch: "Batch") -> None:
+    def take(self, sampler: Any, batch: List[int]) -> None:
         """Note a batch of a loader's. An evaluation's may come between those of steps; no backward pass follows it."""
         self.given = id(sampler)
         if self.given not in self.taken:
             self.samplers.append(sampler)
             self.taken[self.given] = collections.deque(maxlen=MAX_AHEAD)
         self.taken[self.given].append(batch)
-
-    def drop_skipped(self, on_device: bool) -> None:
-        """Forget the batches that a script has gone past to where it resumes: they are gone, which one that is trained on is not yet.
-
-        What was copied to a device may be gone as well: one batch is left.
-        """
-        taken = self.taken.get(self.training) or collections.deque()
-        gone = next((n for n, batch in enumerate(taken) if not batch.gone()), len(taken))
-        for _ in range(min(gone - on_device, len(taken) - 1)):
-            taken.popleft()
 
     def loop_over(self) -> None:
         """Note that the loop over batches seems to end here: `bellows verify` compares that of all ranks where one fails."""
@@ -172,7 +141,7 @@ class Recorder:
         seen["scheduled"] = self.scheduled
         taken = self.taken.get(self.training) or collections.deque()
         if "samples" not in seen and len(taken) >= len(self.losses) > 0:
-            seen["samples"] = [i for _ in self.losses for i in taken.popleft().samples]
+            seen["samples"] = [i for _ in self.losses for i in taken.popleft()]
         self.new_step()
         if self.plain and step == self.stop_after:
             os.kill(os.getpid(), signal.SIGTERM)  # on each rank in the same step; the script saves now, and ends
@@ -479,13 +448,13 @@ def watch_loaders(torch: Any) -> None:
         whole = list(index) if isinstance(index, (list, tuple)) else [index]
         loader._bellows_asked.append(whole)
 
-    def given(data: Any, loader: Any) -> None:
+    def given(_: Any, loader: Any) -> None:
         waiting = getattr(loader, "_bellows_asked", None)
         batch = waiting.popleft() if waiting else []
         if not torch.is_grad_enabled():
             return  # an evaluation's
         try:
-            recorder.take(loader._index_sampler, Batch([int(i) for i in batch], data))
+            recorder.take(loader._index_sampler, [int(i) for i in batch])
         except (TypeError, ValueError):
             recorder.stream = True
 
