@@ -18,7 +18,10 @@ func (p *planner) acknowledge(x part, savesDone bool) {
 		return
 	}
 	if r != nil && len(r.Workers) > 0 && !a.Started.Exists() && !a.Failed.Exists() {
-		said := record.Started{Workers: r.Workers, ExecedAt: r.ExecedAt, Containment: r.Containment, DeviceFiles: r.DeviceFiles, Processes: r.Processes, Nonce: nonce, Warm: r.Warm}
+		said := record.Started{
+			Workers: r.Workers, ExecedAt: r.ExecedAt, Containment: r.Containment, DeviceFiles: r.DeviceFiles, Processes: r.Processes,
+			Nonce: nonce, Warm: r.Warm, Unforkable: r.Unforkable,
+		}
 		if r.Prepared != nil && !r.Warm {
 			said.Cold = r.Prepared.Cold
 		}

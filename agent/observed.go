@@ -113,7 +113,8 @@ type Report struct {
 	Stopped     *record.Stopped
 	Unkillable  []int // what survives SIGKILL
 	Prepared    *Prepared
-	Warm        bool // the workers were forked from what was prepared
+	Warm        bool   // the workers were forked from what was prepared
+	Unforkable  string // why no launcher can fork workers of the command; empty = one can
 }
 
 // Prepared is how far a prepared run has come, as the shim's protocol defines it.

@@ -62,7 +62,7 @@ func jobStatus(m *record.Mirror, v *record.JobView, who cluster.Owner, about []c
 	if plan.Exists() && state.Phase.Active() {
 		s.Workers = plan.Value.World.Size()
 		s.Members = members(m, plan.Value.World)
-		s.Next = prepared(m, v.ID)
+		s.Next, s.Unforkable = prepared(m, v.ID), unforkable(m, plan.Value.World)
 	}
 	s.Progress = progressOf(m, v, about)
 	if !mayRead(who, spec.Owner.UID) {
@@ -181,6 +181,16 @@ func members(m *record.Mirror, w cluster.World) []Member {
 		list = append(list, x)
 	}
 	return list
+}
+
+// unforkable says why no launcher can fork workers of a Python script; of other commands none is expected to.
+func unforkable(m *record.Mirror, w cluster.World) string {
+	for _, member := range w.Members {
+		if why := m.Node(member.Node).Ack(w.Job, w.Generation, w.Nonce).Started.Value.Unforkable; why != "" && why != record.NoScript {
+			return why
+		}
+	}
+	return ""
 }
 
 // modelsOf are the models of those devices that are named.

@@ -88,14 +88,16 @@ type JobStatus struct {
 	// it; since then the job has only larger ones. 0 = none has.
 	OutOfMemory int `json:"out_of_memory,omitempty"`
 	// BatchLimit is the largest batch that it has since a worker ran out of memory with a larger one. 0 = none has.
-	BatchLimit  int          `json:"batch_limit,omitempty"`
-	Restarts    int          `json:"restarts"`
-	MaxRestarts int          `json:"max_restarts"`
-	Failure     *Failure     `json:"failure,omitempty"`
-	ExitCode    *int         `json:"exit_code,omitempty"` // of an ended job, as long as it is known: `bellows run` exits with it, or with 1 if a stopped one's is 0
-	Members     []Member     `json:"members,omitempty"`   // of the present generation
-	Next        []Prepared   `json:"next,omitempty"`      // where the next generation is prepared, by node
-	Rescales    []Rescale    `json:"rescales,omitempty"`  // by generation
+	BatchLimit  int        `json:"batch_limit,omitempty"`
+	Restarts    int        `json:"restarts"`
+	MaxRestarts int        `json:"max_restarts"`
+	Failure     *Failure   `json:"failure,omitempty"`
+	ExitCode    *int       `json:"exit_code,omitempty"` // of an ended job, as long as it is known: `bellows run` exits with it, or with 1 if a stopped one's is 0
+	Members     []Member   `json:"members,omitempty"`   // of the present generation
+	Next        []Prepared `json:"next,omitempty"`      // where the next generation is prepared, by node
+	// Unforkable says why the workers of a Python script are executed and nothing is prepared.
+	Unforkable  string       `json:"unforkable,omitempty"`
+	Rescales    []Rescale    `json:"rescales,omitempty"` // by generation
 	Checkpoints []Checkpoint `json:"checkpoints,omitempty"`
 }
 

@@ -82,9 +82,10 @@ type Spec struct {
 	// then halted with a save, and ends. 0 = as long as it takes.
 	TimeLimit Duration `json:"time_limit,omitempty"`
 
-	// WarmStart has nodes prepare the job's next generation while the present one trains: what
-	// its workers are forked from waits there, with the modules of an earlier world imported.
-	WarmStart bool `json:"warm_start,omitempty"`
+	// ColdStart has all workers executed. Without, nodes prepare the next generation of a Python script
+	// while the present one trains: what its workers are forked from waits there, with the
+	// modules of an earlier world imported.
+	ColdStart bool `json:"cold_start,omitempty"`
 	// Preload are modules to import there besides those that were recorded.
 	Preload []string `json:"preload,omitempty"`
 

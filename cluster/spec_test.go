@@ -166,8 +166,8 @@ func TestValidateNamesFieldValueAndRemedy(t *testing.T) {
 		{"long grace", func(s *Spec) { s.Deadline, s.Grace = new(time.Now()), MaxGrace+1 }, "grace 8760h0m0.000000001s: use a time above zero"},
 		{"grace alone", func(s *Spec) { s.Grace = 1 }, "grace 1ns: the job has no deadline that it could follow"},
 		{"time limit", func(s *Spec) { s.TimeLimit = -1 }, "time limit -1ns: use a time above zero such as 12h"},
-		{"preload without a warm start", func(s *Spec) { s.Preload = []string{"torch"} }, "preload: nothing is imported"},
-		{"preload of no module", func(s *Spec) { s.WarmStart, s.Preload = true, []string{"os;x"} }, `preload "os;x"`},
+		{"preload for a cold start", func(s *Spec) { s.ColdStart, s.Preload = true, []string{"torch"} }, "preload: nothing is imported"},
+		{"preload of no module", func(s *Spec) { s.Preload = []string{"os;x"} }, `preload "os;x"`},
 		{"restarts", func(s *Spec) { s.MaxRestarts = -1 }, "max restarts -1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

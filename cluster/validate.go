@@ -99,8 +99,8 @@ const maxPreload = 64
 var moduleName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}(\.[A-Za-z_][A-Za-z0-9_]{0,63}){0,15}$`)
 
 func (s Spec) validatePreload(add func(string, ...any)) {
-	if len(s.Preload) > 0 && !s.WarmStart {
-		add("preload: nothing is imported before a start without a warm start: set that, or leave this out")
+	if len(s.Preload) > 0 && s.ColdStart {
+		add("preload: nothing is imported before a cold start: leave one of the two out")
 	}
 	if len(s.Preload) > maxPreload {
 		add("preload names %d modules: at most %d", len(s.Preload), maxPreload)

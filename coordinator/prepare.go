@@ -58,14 +58,14 @@ func asks(in situation, wanted []cluster.NodeID, p preparation) *move {
 // toPrepare are the nodes that are to prepare the job's next generation, sorted; false where what
 // was asked for stands: a generation that is halted or starts is about to use it.
 func toPrepare(in situation) ([]cluster.NodeID, bool) {
-	if !in.Spec.Value.WarmStart || in.unwanted() || in.paused().Exists() {
+	if in.Spec.Value.ColdStart || in.unwanted() || in.paused().Exists() || unforkable(in) {
 		return nil, len(in.view.next[in.ID]) > 0
 	}
 	if in.state().Phase != cluster.Running {
 		return nil, false
 	}
 	var all []cluster.NodeID
-	begun := underWay(in)
+	begun := mayCrash(in)
 	if begun {
 		for _, m := range in.world().Members {
 			all = append(all, m.Node)
@@ -84,6 +84,31 @@ func toPrepare(in situation) ([]cluster.NodeID, bool) {
 	})
 	slices.Sort(all)
 	return slices.Compact(all), begun || resized
+}
+
+// sparePays is how many times as long as its start took a generation trains before the next one
+// is prepared for the case of a crash: to prepare it takes about as much of a processor as a
+// start, which is then a small part of what the job has had, and a job that ends before
+// never pays it.
+const sparePays = 10
+
+// mayCrash reports whether the job has trained for so long that a start from nothing would be worth avoiding.
+func mayCrash(in situation) bool {
+	if !underWay(in) {
+		return false
+	}
+	planned := in.gen.Plan.Value.At
+	begun := in.since(wait{in.ID, spareWait}, planned)
+	end := begun.Add(sparePays * begun.Sub(in.since(wait{in.ID, startWait}, planned)))
+	in.wake(end)
+	return !in.clock.Before(end)
+}
+
+// unforkable reports whether a node has found that no launcher can fork workers of the job's command.
+func unforkable(in situation) bool {
+	return slices.ContainsFunc(in.world().Members, func(m cluster.Member) bool {
+		return acks(in, m.Node).Started.Value.Unforkable != ""
+	})
 }
 
 // unprepareGone deletes what nodes were asked to prepare of jobs whose records were deleted by hand.

@@ -22,7 +22,7 @@ func prepares(in situation, n cluster.NodeID) bool {
 // next world are ready, or have said that they will not be, or have had the time for it.
 func awaitsPrepared(in situation) bool {
 	p, ok := in.prepared(in.job)
-	if !ok || !in.Spec.Value.WarmStart || in.job.fault != "" || in.target.Workers() == 0 {
+	if !ok || in.Spec.Value.ColdStart || in.job.fault != "" || in.target.Workers() == 0 {
 		return false
 	}
 	next := record.Next{Generation: p.generation, Nonce: p.nonce}

@@ -217,7 +217,7 @@ func (s *storm) submit(i int) {
 	spec := cluster.Spec{
 		Name: string(rune('p' + i)), Command: []string{"train"}, Workdir: "/w", CheckpointDir: "/c", MaxRestarts: 5,
 		MinWorkers: size[0], MaxWorkers: size[1], BatchSize: cluster.BatchSize{Min: 64}, HaltTimeout: cluster.Duration(15 * time.Second),
-		WarmStart: s.without == 0 && s.warm.IntN(100) < 60,
+		ColdStart: s.without != 0 || s.warm.IntN(100) >= 60,
 		Steps:     400, ETA: cluster.Duration(time.Hour), // so that policies learn what is left
 	}
 	s.write(record.Put(record.RequestKey(s.nodes[0].Node, "r-"+string(id)), record.Request{

@@ -220,7 +220,7 @@ func (l *lab) submit(w words) error {
 		spec.Deadline, spec.OrBestEffort, spec.Grace = &at, w.is("or", "best-effort"), cluster.Duration(w.duration("grace", 0))
 	}
 	spec.NoNewPrivs = w.is("privs", "none")
-	spec.WarmStart = w.is("start", "warm")
+	spec.ColdStart = !w.is("start", "warm")
 	spec.PerWorker.CPUs = float64(w.number("cpus", 0))
 	spec.Where.DeviceModel, spec.Where.PreferModel, spec.Where.MixModels = w.text("model", ""), w.text("prefer", ""), w.is("models", "mixed")
 	if n := w.text("on", ""); n != "" {

@@ -46,6 +46,7 @@ const (
 	doneWait                    // for a job with nothing left to end
 	speedWait                   // for the next record of its speed
 	prepareWait                 // for the nodes of a decided world to be ready
+	spareWait                   // for a generation to have trained long enough to have the next prepared
 	pauseWait                   // for all jobs to have stopped in a pause
 )
 

@@ -15,14 +15,13 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
-// A job with warm starts is prepared on the nodes of its world, and on those of the world that
+// A Python script is prepared on the nodes of its world, and on those of the world that
 // it is about to have; grown, shrunk and with a killed worker it takes each step once, and at
 // its end nothing is left.
 func TestPrepared(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, config{nodes: 2, devices: 2, policy: "share"})
 	j := f.sdkJob("warm", 1, 4, 1<<30, 0.05, "--save-every", "10")
-	j["warm-start"] = true
 	id := f.submit(j)
 	g := f.settled(id, 4)
 	f.prepared(id, g+1, 2)
@@ -101,7 +100,6 @@ func TestNewNodesLearnWhatIsImported(t *testing.T) {
 	other := f.submit(f.sdkJob("other", 1, 1, 1<<30, 0.05))
 	f.settled(other, 1)
 	j := f.sdkJob("warm", 1, 2, 1<<30, 0.05)
-	j["warm-start"] = true
 	command := j["command"].([]string)
 	j["command"] = append([]string{command[0], "imports_once.py"}, command[1:]...)
 	id := f.submit(j)

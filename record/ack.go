@@ -39,7 +39,13 @@ type Started struct {
 	// Warm: they were forked from what was prepared. Cold says why they were not, though it was asked for.
 	Warm bool   `json:"warm,omitempty"`
 	Cold string `json:"cold,omitempty"`
+	// Unforkable says why no launcher can fork workers of this command, here or elsewhere:
+	// nothing is prepared of such a job. Empty = one can, or the agent is older than this.
+	Unforkable string `json:"unforkable,omitempty"`
 }
+
+// NoScript is Unforkable of a command that runs no Python script.
+const NoScript = "the command is no Python script"
 
 // NotEnforced begins what is said of a node whose workers may open each device.
 const NotEnforced = "not enforced"

@@ -158,7 +158,7 @@ func told(r *shim.Report, saves []shim.Save) *agent.Report {
 	}
 	out := &agent.Report{
 		Workers: r.Workers, ExecedAt: r.ExecedAt, Containment: r.Containment, DeviceFiles: r.DeviceFiles, Processes: r.Processes, Deadline: r.Deadline,
-		Held: r.Held, Failed: r.Failed, Progress: r.Progress, Stopped: r.Stopped, Unkillable: r.Unkillable, Warm: r.Warm,
+		Held: r.Held, Failed: r.Failed, Progress: r.Progress, Stopped: r.Stopped, Unkillable: r.Unkillable, Warm: r.Warm, Unforkable: r.Unforkable,
 	}
 	if r.Prepared != nil {
 		p := agent.Prepared(*r.Prepared)

@@ -46,6 +46,12 @@ type containment struct {
 	path  string // of the group
 	group group  // nil = weak
 	why   error  // why it is not a stronger kind
+	// own is the cgroup v2 in which this process began; "" = there is none. To have one controller it may
+	// have to move into a leaf, where no other is to be had.
+	own string
+	// home is the group below that of the run in which workers are; "" = in that itself.
+	home     string
+	launcher launcherBound
 	// limits hold each worker apart; nil = there are none.
 	limits *limits
 	// processes is how many all workers may have together; 0 = any number, because of unbound.
@@ -72,17 +78,20 @@ func newContainment(name, want string) (*containment, error) {
 // newGroup is the first of the two.
 func newGroup(name, want string) (*containment, error) {
 	c := &containment{kind: Weak}
+	if own, err := (hierarchy{fstype: "cgroup2"}).own(); err == nil {
+		c.own = own
+	}
 	if want == "" || want == Cgroup2 {
 		g, err := newCgroup(name)
 		if err == nil {
-			return &containment{kind: Cgroup2, path: string(g), group: g}, nil
+			return &containment{kind: Cgroup2, path: string(g), group: g, own: c.own}, nil
 		}
 		c.why = errors.Join(c.why, err)
 	}
 	if want == "" || want == Cgroup1 {
 		g, err := newFreezer(name)
 		if err == nil {
-			return &containment{kind: Cgroup1, path: string(g), group: g, why: c.why}, nil
+			return &containment{kind: Cgroup1, path: string(g), group: g, why: c.why, own: c.own}, nil
 		}
 		c.why = errors.Join(c.why, err)
 	}
@@ -105,7 +114,10 @@ func openGroup(rec runRecord) group {
 }
 
 func (c *containment) enter(attr *syscall.SysProcAttr) (release func(), err error) {
-	if c.group == nil {
+	switch {
+	case c.home != "":
+		return cgroup(c.home).enter(attr)
+	case c.group == nil:
 		return func() {}, nil
 	}
 	return c.group.enter(attr)
@@ -118,14 +130,24 @@ const launcherGroup = "launcher-"
 
 // holdLauncher is enter for a launcher, of which n were started before.
 func (c *containment) holdLauncher(attr *syscall.SysProcAttr, n int) (release func(), err error) {
-	if c.kind != Cgroup2 {
-		return c.enter(attr)
+	leaf, into := "", c.enter
+	if c.kind == Cgroup2 {
+		leaf = filepath.Join(c.path, launcherGroup+strconv.Itoa(n))
+		if err = os.Mkdir(leaf, 0o755); err != nil {
+			return nil, fmt.Errorf("make cgroup: %w", err)
+		}
+		into = cgroup(leaf).enter
 	}
-	leaf := filepath.Join(c.path, launcherGroup+strconv.Itoa(n))
-	if err := os.Mkdir(leaf, 0o755); err != nil {
-		return nil, fmt.Errorf("make cgroup: %w", err)
+	leave, err := c.launcher.enter(leaf, attr)
+	if err != nil {
+		return nil, err
 	}
-	return cgroup(leaf).enter(attr)
+	out, err := into(attr)
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	return func() { out(); leave() }, nil
 }
 
 // killLaunchers sends SIGKILL to all that is inside, like kill, while there are no workers
@@ -151,8 +173,11 @@ func (c *containment) place(pid, local int) error {
 	if c.devices != nil {
 		dirs = append(dirs, c.devicesPath)
 	}
-	into := ""
-	if c.kind == Cgroup2 {
+	if c.launcher.top != "" {
+		dirs = append(dirs, c.launcher.rest)
+	}
+	into := c.home
+	if c.kind == Cgroup2 && into == "" {
 		into = c.path
 	}
 	if c.limits != nil {
@@ -224,6 +249,9 @@ func (c *containment) remove() error {
 	var err error
 	if c.limits != nil {
 		err = removeTops(c.limits.tops)
+	}
+	if c.launcher.top != "" {
+		err = errors.Join(err, removeTops([]string{c.launcher.top}))
 	}
 	if c.devices != nil {
 		err = errors.Join(err, c.devices.remove())

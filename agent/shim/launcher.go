@@ -54,17 +54,20 @@ type launcher struct {
 	killer *killer
 	reaper *reaper
 
-	begun   bool
-	over    bool          // nothing of it is left, or will be started
-	ending  bool          // it is being killed
-	by      int64         // when it has to be ready
-	looked  int64         // when its memory was last looked at
-	working bool          // prepare goes on beside the loop
-	forking bool          // an attempt executes a process, which cannot be taken back
-	cleared chan struct{} // an attempt waits for nothing to be left of it
-	pauses  pauses
-	process Process // the living one; PID 0 = there is none
-	ready   *readyLauncher
+	begun     bool
+	over      bool  // nothing of it is left, or will be started
+	ending    bool  // it is being killed
+	by        int64 // when it has to be ready
+	looked    int64 // when its memory was last looked at
+	calmUntil int64 // from then on it has its share of the processors
+	hurried   bool
+	working   bool          // prepare goes on beside the loop
+	forking   bool          // an attempt executes a process, which cannot be taken back
+	found     findings      // what the node has of the needs of a run that was not prepared
+	cleared   chan struct{} // an attempt waits for nothing to be left of it
+	pauses    pauses
+	process   Process // the living one; PID 0 = there is none
+	ready     *readyLauncher
 }
 
 // readyLauncher is one that waits for its orders.
@@ -84,7 +87,7 @@ func (l *launcher) settled() bool { return !l.begun || l.over || l.ready != nil 
 // that was given up.
 func (l *launcher) stepLaunch(now int64) {
 	switch {
-	case l.bare() && l.order.ModulesFile == "" || l.killer.why != "":
+	case !l.order.forks() || l.killer.why != "":
 	case l.cleared != nil:
 		if l.clear(now) {
 			l.process = Process{}
@@ -100,9 +103,10 @@ func (l *launcher) stepLaunch(now int64) {
 	case !l.begun && l.order.Strict && l.wish.Deadline == 0:
 	case !l.begun:
 		l.begun, l.working, l.by = true, true, now+int64(l.bound())
+		l.calmUntil = now + int64(calmFor)
 		l.tell(Prepared{})
 		l.alarm.at(l.by)
-		go l.prepare(l.order)
+		go l.prepare(l.order, l.found)
 	case l.ready == nil && now >= l.by:
 		l.giveUp(fmt.Sprintf("its launcher was not ready within %s", l.bound()))
 	default:
@@ -154,13 +158,13 @@ func (l *launcher) watch(now int64) {
 		l.giveUp("its launcher has ended")
 		return
 	}
-	most := int64(0)
-	if !l.bare() {
-		most = l.order.Prepare.Memory
+	if l.ready == nil && !l.hurried && now >= l.calmUntil {
+		l.hurried = true
+		if err := hurry(l.process.PID); err != nil {
+			l.log.Warn().Err(err).Msg("the launcher goes on as the last")
+		}
 	}
-	if limit := int64(l.order.Limits.MemoryBytes); limit > 0 && (most == 0 || limit < most) { //nolint:gosec // as large as the kernel's own numbers
-		most = limit
-	}
+	most := launcherMemory(l.order)
 	if has := resident(l.process.PID); most > 0 && has > most {
 		l.giveUp(fmt.Sprintf("its launcher has %d MiB of memory, and may have %d", has>>20, most>>20))
 	}
@@ -216,9 +220,9 @@ func (l *launcher) clear(now int64) bool {
 }
 
 // prepare runs beside the loop. Its thread lives as long as the launcher, which dies with it.
-func (l *launcher) prepare(order Order) {
+func (l *launcher) prepare(order Order, found findings) {
 	runtime.LockOSThread() // never unlocked
-	ready, err := l.launch(order)
+	ready, err := l.launch(order, found)
 	l.post(func() {
 		if l.working = false; ready == nil {
 			l.process = Process{}
@@ -230,6 +234,9 @@ func (l *launcher) prepare(order Order) {
 				_ = ready.conn.Close()
 			}
 		case err != nil:
+			if never, ok := errors.AsType[unforkable](err); ok {
+				l.report.Unforkable, l.dirty = record.Reason(printable(string(never))), true
+			}
 			l.giveUp(err.Error())
 		default:
 			l.ready = ready
@@ -242,16 +249,18 @@ func (l *launcher) prepare(order Order) {
 }
 
 // launch starts launchers until one is ready. Its error is why none will be.
-func (l *launcher) launch(order Order) (*readyLauncher, error) {
-	started := func(pid int) { l.post(func() { l.containment.apart = pid }) }
-	found, err := look{Dir: l.dir, Order: order, waiting: func(string) {}, started: started}.as(l.abort, l.id)
-	l.post(func() { l.containment.apart = 0 })
-	if err != nil {
-		return nil, err
+func (l *launcher) launch(order Order, found findings) (_ *readyLauncher, err error) {
+	if order.Prepare != nil { // else that was looked at
+		started := func(pid int) { l.post(func() { l.containment.apart = pid }) }
+		found, err = look{Dir: l.dir, Order: order, waiting: func(string) {}, started: started}.as(l.abort, l.id)
+		l.post(func() { l.containment.apart = 0 })
+		if err != nil {
+			return nil, err
+		}
 	}
 	command := parsePython(order.Command)
 	program, comm := found.Program, ""
-	if command.cold != "" && len(found.Shebang) > 0 {
+	if command.cold == record.NoScript && len(found.Shebang) > 0 {
 		command = parsePython(append(append([]string{}, found.Shebang...), append([]string{found.Program}, order.Command[1:]...)...))
 		if program = found.Shebang[0]; filepath.Base(program) != "env" {
 			comm = filepath.Base(found.Program)
@@ -259,7 +268,7 @@ func (l *launcher) launch(order Order) (*readyLauncher, error) {
 		}
 	}
 	if command.cold != "" {
-		return nil, errors.New(command.cold)
+		return nil, unforkable(command.cold)
 	}
 	if order.NoNewPrivs {
 		if err = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
@@ -306,7 +315,7 @@ type launcherWord struct {
 func (a *attempt) untilReady() (*readyLauncher, error) {
 	for _, text := range append(listed(a.env), a.order.Command...) {
 		if !utf8.ValidString(text) {
-			return nil, errors.New("its command or environment is not UTF-8")
+			return nil, unforkable("its command or environment is not UTF-8")
 		}
 	}
 	for n := range maxAttempts {

@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -120,8 +121,12 @@ func TestAColdStartWaitsUntilTheLauncherIsGone(t *testing.T) {
 // A launcher that ends while it forks, before the script: all is done again without.
 func TestALauncherThatDiesWhileItForks(t *testing.T) {
 	t.Parallel()
+	const forked = "import os\nDEPTH = [0]\ndef forked():\n    DEPTH[0] += 1\n    DEPTH[0] == %d and os._exit(1)\nos.register_at_fork(after_in_child=forked)\nVALUE = 2\n"
 	for name, helper := range map[string]string{
-		"worker": "import os\nDEPTH = [0]\ndef forked():\n    DEPTH[0] += 1\n    DEPTH[0] == 2 and os._exit(1)\nos.register_at_fork(after_in_child=forked)\nVALUE = 2\n",
+		// The first fork of all is for a look at threads.
+		"launcher": "import os\nFORKS = [0]\ndef forks():\n    FORKS[0] += 1\n    FORKS[0] == 2 and os._exit(1)\nos.register_at_fork(before=forks)\nVALUE = 2\n",
+		"middle":   fmt.Sprintf(forked, 1),
+		"worker":   fmt.Sprintf(forked, 2),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -131,6 +136,109 @@ func TestALauncherThatDiesWhileItForks(t *testing.T) {
 				t.Errorf("log:\n%s", log)
 			}
 		})
+	}
+}
+
+// A worker that ends between its birth and its release, where that is not rank 0, is one that has ended: its
+// peers run, and are told of it. Without rank 0 none runs, and all are executed.
+func TestAWorkerThatDiesBeforeItsRelease(t *testing.T) {
+	t.Parallel()
+	const dies = `
+import os, socket
+real = socket.socket.recv
+def recv(self, *args):
+    if os.environ.get("RANK") == "%d":
+        os._exit(7)
+    return real(self, *args)
+socket.socket.recv = recv
+VALUE = 3
+`
+	t.Run("rank 0", func(t *testing.T) {
+		t.Parallel()
+		f, plan := readyRun(t, 2, ranScript, fmt.Sprintf(dies, 0))
+		f.startCold(plan, "a forked worker has ended")
+		if log := f.ended(1); log != "ran False\nvalue 3\n" {
+			t.Errorf("log:\n%s", log)
+		}
+	})
+	t.Run("rank 1", func(t *testing.T) {
+		t.Parallel()
+		f, plan := readyRun(t, 2, "import time\ntime.sleep(1000)\n", fmt.Sprintf(dies, 1))
+		f.bind(plan)
+		f.push(Wish{Start: true})
+		r := f.stopped()
+		if r.Failed == nil || r.Failed.Rank != 1 || !strings.Contains(r.Failed.Reason, "7") || !r.Warm {
+			t.Errorf("warm %v, failed %+v", r.Warm, r.Failed)
+		}
+		f.retire()
+	})
+}
+
+// What a launcher may not have of memory the kernel does not give it, and workers are not held by its
+// bound: it has none of theirs. It leaves no group behind.
+func TestTheKernelBoundsALauncher(t *testing.T) {
+	needsLimits(t)
+	for _, kind := range append(kinds(), Weak) {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			if kind != Weak {
+				needsKind(t, kind)
+			}
+			// All at once, and gone before a look at it.
+			for module, source := range map[string]string{"much": "import os\nB = b'x' * (400 << 20)\nos._exit(0)\n", "little": ""} {
+				f := newFixture(t, 1, "")
+				f.order.Containment = kind
+				f.pyScript("B = b'x' * (400 << 20)\nprint('ran')\n")
+				write(t, filepath.Join(f.order.Workdir, module+".py"), source, 0o644)
+				plan := f.prepared()
+				f.order.Prepare.Modules, f.order.Prepare.Memory = []string{module}, 200<<20
+				plan.Prepare = f.order.Prepare
+				p := f.startPrepared().Prepared
+				if want := module == "little"; p.Ready != want || p.Cold != "" && !strings.Contains(p.Cold, "of memory") {
+					t.Errorf("%s: prepared %+v", module, p)
+				}
+				f.bind(plan)
+				f.push(Wish{Start: true})
+				if r := f.started(); r.Warm != p.Ready {
+					t.Errorf("%s: warm %v", module, r.Warm)
+				}
+				if log := f.ended(0); log != "ran\n" {
+					t.Errorf("%s: log:\n%s", module, log)
+				}
+				if left := f.limitsLeft(); len(left) > 0 {
+					t.Errorf("%s: left: %q", module, left)
+				}
+			}
+		})
+	}
+}
+
+// While it imports a launcher leaves the processors to others, but not for ever.
+func TestALauncherIsCalm(t *testing.T) {
+	t.Parallel()
+	if !mayRaise() {
+		t.Skip("only who may raise a priority may lower one for a while")
+	}
+	f := newFixture(t, 1, "")
+	f.pyScript("import os\nprint(os.nice(0), 'autogroup', open('/proc/self/autogroup').read().split()[-1] if os.path.exists('/proc/self/autogroup') else '0')\n")
+	write(t, filepath.Join(f.order.Workdir, "look.py"), "import os\nwith open('nice', 'w') as f: f.write(f'{os.nice(0)}\\n')\n", 0o644)
+	plan := f.prepared()
+	f.order.Prepare.Modules = []string{"look"}
+	plan.Prepare = f.order.Prepare
+	if r := f.startPrepared(); !r.Prepared.Ready {
+		t.Fatalf("prepared %+v", r.Prepared)
+	}
+	if nice := f.read("work", "nice"); nice != itoa(calmNice)+"\n" {
+		t.Errorf("it imports with %q", nice)
+	}
+	own, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.bind(plan)
+	f.push(Wish{Start: true})
+	if log := f.ended(0); log != itoa(20-own)+" autogroup 0\n" {
+		t.Errorf("its worker runs with %q", log)
 	}
 }
 

@@ -63,6 +63,9 @@ func (a *attempt) once(n int) (*readyLauncher, launcherWord, error) {
 	go said.run()
 	word, err := a.converse(r)
 	if err == nil && word.Ready {
+		err = hurry(r.process.PID)
+	}
+	if err == nil && word.Ready {
 		r.printed, err = said.take()
 	}
 	if err == nil && word.Ready {
@@ -72,6 +75,9 @@ func (a *attempt) once(n int) (*readyLauncher, launcherWord, error) {
 	if errors.Is(err, errSilent) {
 		<-said.done
 		err = fmt.Errorf("its launcher ended: %s", said.last())
+		if a.containment.launcher.reached() {
+			err = fmt.Errorf("its launcher has come to the %d MiB of memory that it may have", launcherMemory(a.order)>>20)
+		}
 	}
 	a.clearAttempt()
 	return nil, word, err
@@ -143,6 +149,9 @@ func (a *attempt) execute(n int) (*readyLauncher, *os.File, error) {
 	}
 	if process, err = identify(pid); err != nil {
 		return fail(err)
+	}
+	if a.order.Prepare != nil && Boottime() < a.calmUntil {
+		calm(pid)
 	}
 	return &readyLauncher{process: process, conn: conn, lines: bufio.NewReader(conn), env: a.env, list: a.list}, out, nil
 }
@@ -278,7 +287,7 @@ func (c *capture) last() string {
 // writeModules puts what Python finds by the workers' PYTHONPATH into the run directory.
 func writeModules(dir string, o Order) error {
 	modules := map[string][]byte{sdk.FileName: sdk.Module}
-	if o.Prepare != nil || o.ModulesFile != "" {
+	if o.forks() {
 		modules[sdk.LauncherFileName], modules[sdk.SiteFileName] = sdk.Launcher, sdk.Recorder
 	}
 	dir = filepath.Join(dir, pythonDir)

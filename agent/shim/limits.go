@@ -50,18 +50,12 @@ func controllers(l cluster.Limits) (names []string) {
 // limit makes the groups that hold each worker within the order's limits. An
 // error means that this node cannot.
 func (c *containment) limit(name string, o Order, member cluster.Member) error {
-	// Where we are now: to have one controller, this process may have to move into
-	// a leaf, where no other is to be had.
-	own, err := hierarchy{fstype: "cgroup2"}.own()
-	if err != nil {
-		own = ""
-	}
 	if o.Limits != (cluster.Limits{}) {
-		if err := c.limitEach(name, own, o, member); err != nil {
+		if err := c.limitEach(name, c.own, o, member); err != nil {
 			return err
 		}
 	}
-	c.processes, c.unbound = c.bind(name, own, o, member)
+	c.processes, c.unbound = c.bind(name, c.own, o, member)
 	return nil
 }
 
@@ -116,15 +110,8 @@ func (l *limits) below(top, controller string) error {
 		switch controller {
 		case "memory":
 			b.memory = b.born
-			if err := set(b.born, "memory.max", fmt.Sprint(b.MemoryBytes)); err != nil {
+			if err := setMemoryV2(b.born, fmt.Sprint(b.MemoryBytes)); err != nil {
 				return err
-			}
-			// All of a worker at once: half of one is of no use.
-			if err := set(b.born, "memory.oom.group", "1"); err != nil {
-				return err
-			}
-			if err := set(b.born, "memory.swap.max", "0"); err != nil && !errors.Is(err, os.ErrNotExist) {
-				return err // without swap there is no such file
 			}
 		case "cpu":
 			if err := set(b.born, "cpu.max", fmt.Sprintf("%d %d", quota(b.CPUs), cpuPeriod)); err != nil {
@@ -217,14 +204,7 @@ func (b *bound) setV1(dir, controller string) error {
 		return set(dir, "cpu.cfs_quota_us", fmt.Sprint(quota(b.CPUs)))
 	}
 	b.memory = dir
-	if err := set(dir, "memory.limit_in_bytes", fmt.Sprint(b.MemoryBytes)); err != nil {
-		return err
-	}
-	// Memory and swap together: no more than memory. Kernels that do not count swap lack it.
-	if err := set(dir, "memory.memsw.limit_in_bytes", fmt.Sprint(b.MemoryBytes)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	return nil
+	return setMemoryV1(dir, fmt.Sprint(b.MemoryBytes))
 }
 
 // quota is how many microseconds of processors there are in a period; the kernel wants 1000 at least.

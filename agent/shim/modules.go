@@ -187,7 +187,7 @@ type moduleKeeper struct {
 }
 
 func (k *moduleKeeper) stepKeep(now int64) {
-	if k.order.ModulesFile == "" || k.phase != running || len(k.workers) == 0 || k.busy || k.last {
+	if k.order.ModulesFile == "" || k.report.Unforkable != "" || k.phase != running || len(k.workers) == 0 || k.busy || k.last {
 		return
 	}
 	if k.next == 0 {

@@ -35,20 +35,19 @@ func (r *refusal) Unwrap() error { return r.err }
 type findings struct {
 	Program string            `json:"program"`           // to execute
 	Secrets map[string]string `json:"secrets,omitempty"` // what the env file holds
-	// Shebang is what the program's first line names to run it, of a prepared run.
+	// Shebang is what the program's first line names to run it, where workers may be forked.
 	Shebang []string `json:"shebang,omitempty"`
 }
 
 // precheck looks at everything that the workers will need from this node, so that
 // a node where something is missing says what, instead of a script that says
-// something else. It returns the program to execute and the environment to do it with.
-func precheck(ctx context.Context, o Order, l look, id identity) (program string, env map[string]string, err error) {
+// something else. It returns what was found, and the environment to execute the program with.
+func precheck(ctx context.Context, o Order, l look, id identity) (found findings, env map[string]string, err error) {
 	if ctx.Err() != nil { // also if the owner is not known: then nothing is to be done in its name
-		return "", nil, ctx.Err()
+		return found, nil, ctx.Err()
 	}
-	found, err := l.as(ctx, id)
-	if err != nil {
-		return "", nil, err
+	if found, err = l.as(ctx, id); err != nil {
+		return found, nil, err
 	}
 	env = maps.Clone(o.Env)
 	if env == nil {
@@ -57,10 +56,10 @@ func precheck(ctx context.Context, o Order, l look, id identity) (program string
 	maps.Copy(env, found.Secrets)
 	if o.World.Members[0].Node == o.Node {
 		if err := checkMaster(o.World.Master); err != nil {
-			return "", nil, &refusal{record.PortTaken, err}
+			return found, nil, &refusal{record.PortTaken, err}
 		}
 	}
-	return found.Program, env, nil
+	return found, env, nil
 }
 
 // here does the looking, in a process of the owner's.
@@ -84,7 +83,7 @@ func (l look) here(ctx context.Context) (f findings, err error) {
 			return err
 		}},
 		{commandNeed, false, func() (err error) {
-			if f.Program, err = findProgram(o, f.Secrets); err == nil && o.Prepare != nil {
+			if f.Program, err = findProgram(o, f.Secrets); err == nil && o.forks() {
 				f.Shebang, err = readShebang(f.Program)
 			}
 			return err

@@ -69,7 +69,7 @@ func (s *starter) begin() {
 func (s *starter) prepare() {
 	waiting := func(what string) { s.post(func() { s.waiting(what) }) }
 	l := look{Dir: s.dir, Order: s.order, waiting: waiting, started: func(pid int) { s.post(func() { s.containment.apart = pid }) }}
-	program, env, err := precheck(s.abort, s.order, l, s.id)
+	found, env, err := precheck(s.abort, s.order, l, s.id)
 	s.post(func() { s.containment.apart = 0 })
 	var held *locks
 	if err == nil {
@@ -82,8 +82,8 @@ func (s *starter) prepare() {
 		held, err = takeLocks(s.abort, s.order, s.dir, waiting)
 	}
 	s.post(func() {
-		s.env = env
-		s.prepared(program, held, err)
+		s.env, s.launcher.found = env, found
+		s.prepared(found.Program, held, err)
 	})
 }
 

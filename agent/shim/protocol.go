@@ -83,6 +83,9 @@ type Prepare struct {
 // Planned reports whether the order has a plan.
 func (o Order) Planned() bool { return o.Prepare == nil || len(o.World.Members) > 0 }
 
+// forks reports whether the workers are forked from a launcher, if one can.
+func (o Order) forks() bool { return o.Prepare != nil || o.ModulesFile != "" }
+
 // Training is how the script shall make a step: cluster.Training, with what follows where its
 // owner gave nothing. The zero value is of an agent that did not know of it.
 type Training struct {
@@ -149,6 +152,8 @@ type Report struct {
 	// stays when the workers are started.
 	Prepared *Prepared `json:"prepared,omitempty"`
 	Warm     bool      `json:"warm,omitempty"` // the workers were forked from the launcher
+	// Unforkable says why no launcher can fork workers of the order's command; empty = one can, or was not asked for.
+	Unforkable string `json:"unforkable,omitempty"`
 }
 
 // Prepared is what a prepared run has for its workers. Neither Ready nor Cold: the launcher

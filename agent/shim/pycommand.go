@@ -4,7 +4,14 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"github.com/bellows-ml/bellows/record"
 )
+
+// unforkable is why no launcher can fork workers of a command.
+type unforkable string
+
+func (u unforkable) Error() string { return string(u) }
 
 // pyCommand is a command that runs a Python script.
 type pyCommand struct {
@@ -34,7 +41,7 @@ func parsePython(words []string) pyCommand {
 		}
 	}
 	if i >= len(words) || !pythonName.MatchString(filepath.Base(words[i])) {
-		return pyCommand{cold: "the command is no Python script"}
+		return pyCommand{cold: record.NoScript}
 	}
 	for i++; i < len(words); i++ {
 		word := words[i]

@@ -109,7 +109,7 @@ func serve(ctx context.Context, dir string) error {
 	go m.agents.serve(control)
 	go m.sdk.serve(workers)
 	tellReady(readyWord)
-	m.log.Info().Str("containment", m.report.Containment).AnErr("not_stronger_because", m.containment.why).AnErr("any_number_of_processes_because", m.containment.unbound).Int("pid", m.report.Shim.PID).Msg("shim is ready")
+	m.log.Info().Str("containment", m.report.Containment).AnErr("not_stronger_because", m.containment.why).AnErr("any_number_of_processes_because", m.containment.unbound).AnErr("launcher_unbound_because", m.containment.launcher.why).Int("pid", m.report.Shim.PID).Msg("shim is ready")
 	m.run(ctx)
 	m.sdk.shut()
 	m.agents.shut()
@@ -158,6 +158,8 @@ func newMachine(ctx context.Context, dir string, log zerolog.Logger) (*machine, 
 	if o.Prepare == nil {
 		m.phase = preparing
 		m.binder.bind(o)
+	} else {
+		containment.boundLauncher(cgroupName(o, dir), o)
 	}
 	return m, nil
 }
@@ -190,6 +192,9 @@ func (r *reporter) record() runRecord {
 	rec := runRecord{Version: ProtocolVersion, Shim: r.report.Shim, Cgroup: r.containment.path, Containment: r.containment.kind, Owner: &r.order.Owner.UID}
 	if r.containment.limits != nil {
 		rec.Limits = slices.Clone(r.containment.limits.tops)
+	}
+	if top := r.containment.launcher.top; top != "" && !slices.Contains(rec.Limits, top) {
+		rec.Limits = append(rec.Limits, top)
 	}
 	if r.containment.devices != nil {
 		rec.Limits = append(rec.Limits, r.containment.devicesPath)

@@ -180,11 +180,11 @@ var fields = []field{
 		whole(0, cluster.DefaultMaxRestarts, func(d *draft) *int { return &d.spec.MaxRestarts }), "",
 	},
 	{
-		"warm-start", "", "have the next generation prepared while the present one trains, so that rescales and restarts cost less: for Python scripts",
-		truth(func(d *draft) *bool { return &d.spec.WarmStart }), "",
+		"cold-start", "", "execute all workers; without, the next generation of a Python script is prepared while the present one trains, so that rescales and restarts cost less",
+		truth(func(d *draft) *bool { return &d.spec.ColdStart }), "",
 	},
 	{
-		"preload", "preload", "with --warm-start, import this module there besides those that the script was seen to import; may be repeated",
+		"preload", "preload", "import this module for the next generation before it starts, besides those that the script was seen to import; may be repeated",
 		names(func(d *draft) *[]string { return &d.spec.Preload }), "",
 	},
 	{

@@ -109,7 +109,37 @@ var ofWarmStarts = []Mutant{
 	},
 	{
 		Name: "no-launcher-without-warm-starts", File: "agent/shim/launcher.go", Tests: "TestWorkersLeaveWithoutTearingDown/cold_starts",
-		Old: `case l.bare() && l.order.ModulesFile == "" || l.killer.why != "":`, New: `case l.killer.why != "":`,
+		Old: `case !l.order.forks() || l.killer.why != "":`, New: `case l.killer.why != "":`,
 		Breaks: "workers of jobs that have switched warm starts off are forked",
+	},
+	{
+		Name: "a-spare-has-to-pay", File: "coordinator/prepare.go", Tests: "TestStories/prepared_spare",
+		Old: "return !in.clock.Before(end)", New: "return true",
+		Breaks: "a job of seconds has its modules imported once more, for nothing",
+	},
+	{
+		Name: "nothing-is-prepared-of-other-commands", File: "coordinator/prepare.go", Tests: "TestStories/prepared_no_script",
+		Old: "in.paused().Exists() || unforkable(in) {", New: "in.paused().Exists() {",
+		Breaks: "a job that runs no Python script has a process wait on each of its nodes, for nothing",
+	},
+	{
+		Name: "the-kernel-bounds-launchers", File: "agent/shim/launchbound.go", Tests: "TestTheKernelBoundsALauncher",
+		Old: "return bounded(b.dir).enter(attr)", New: "return func() {}, nil",
+		Breaks: "an import takes the memory of the world that trains before it is seen to",
+	},
+	{
+		Name: "workers-leave-the-launchers-bound", File: "agent/shim/containment.go", Tests: "TestTheKernelBoundsALauncher",
+		Old: "dirs = append(dirs, c.launcher.rest)", New: "dirs = append(dirs, []string{}...)",
+		Breaks: "a forked worker has no more memory than its launcher might have had",
+	},
+	{
+		Name: "launchers-are-calm", File: "agent/shim/launchtry.go", Tests: "TestALauncherIsCalm",
+		Old: "calm(pid)", New: "_ = pid",
+		Breaks: "the world that trains is slower while the next one is prepared",
+	},
+	{
+		Name: "workers-are-not-calm", File: "agent/shim/launchtry.go", Tests: "TestALauncherIsCalm",
+		Old: "err = hurry(r.process.PID)", New: "err = nil",
+		Breaks: "forked workers have the lowest priority",
 	},
 }

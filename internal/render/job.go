@@ -266,6 +266,9 @@ func (p *jobPage) prepared() {
 			parts = append(parts, "warm on "+n.Node)
 		}
 	}
+	if p.job.Unforkable != "" {
+		parts = append(parts, "cold: "+p.job.Unforkable)
+	}
 	p.field("next start", strings.Join(parts, ", "))
 }
 

@@ -16,8 +16,8 @@ old world to the first of the new one, "boot" the part of it in which Python
 starts, imports torch and joins, and "own" the rest, which is the launcher's and
 the saving of state. "lost" is how many steps were done twice.
 
-Launchers: bellows; warm (bellows, with --warm-start; an event comes when the next
-generation is prepared); tuned (last_call_timeout=1, keep-alive 1 s x 3,
+Launchers: bellows (losses and kills come when the next generation is prepared);
+cold (bellows, with --cold-start); tuned (last_call_timeout=1, keep-alive 1 s x 3,
 monitor_interval 0.1, TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1: by default workers of
 PyTorch 2.15 share the agents' store, where a world that has grown meets the keys of the
 one before, and does not come up); default (all of torchrun's own defaults, slow).
@@ -250,7 +250,7 @@ class Bellows:
     def await_standby(self):
         """Wait until what the next generation starts from is ready, where there is such a thing."""
         deadline = time.time() + CAP
-        while self.flags and time.time() < deadline:
+        while not self.flags and time.time() < deadline:
             job = json.loads(self._call("show", "a", "-o", "json", "--socket", self.socket) or "{}")
             following = job.get("next") or []
             if following and all(n["ready"] or n.get("cold") for n in following):
@@ -290,10 +290,10 @@ def environment(pid):
         return []
 
 
-BELLOWS = {"bellows": [], "warm": ["--warm-start"]}  # flags of bellows run
+BELLOWS = {"bellows": [], "cold": ["--cold-start"]}  # flags of bellows run
 CONFIGS = {
     "bellows": None,
-    "warm": None,
+    "cold": None,
     "tuned": (",last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=3", "0.1", "1,3"),
     "default": ("", None, None),
 }
@@ -305,8 +305,9 @@ class Course:
     def __init__(self, job, directory, emit):
         self.job, self.log, self.emit = job, Log(directory), emit
 
-    def settle(self):
-        self.job.await_standby()
+    def settle(self, planned):
+        if not planned:
+            self.job.await_standby()
         time.sleep(random.uniform(0.5, 2.0))
 
     def await_world(self, name, size, since, old):
@@ -332,9 +333,9 @@ class Course:
     def now(self):
         return self.log.worlds()[-1]
 
-    def event(self, name, size, act):
+    def event(self, name, size, act, planned=False):
         """Do act to a job that steps; it is to go on with size workers."""
-        self.settle()
+        self.settle(planned)
         old, since = self.now(), time.time()
         act()
         self.await_world(name, size, since, old)
@@ -345,10 +346,10 @@ class Course:
         self.await_world("start %d" % nodes, nodes, since, None)
 
     def grow(self, start, end):
-        self.event("grow %d to %d" % (start, end), end, lambda: self.job.grow(end - start))
+        self.event("grow %d to %d" % (start, end), end, lambda: self.job.grow(end - start), planned=True)
 
     def shrink(self, start, end):
-        self.event("shrink %d to %d" % (start, end), end, lambda: self.job.shrink(start - end))
+        self.event("shrink %d to %d" % (start, end), end, lambda: self.job.shrink(start - end), planned=True)
 
     def crash(self, size):
         victim = self.log.ranks(size)[size - 1][0]
