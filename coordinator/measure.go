@@ -369,7 +369,7 @@ func devicesModel(mirror *record.Mirror, w cluster.World) string {
 		return ""
 	}
 	for model := range models {
-		return record.Cut(model, record.SmallReason)
+		return model
 	}
 	return ""
 }

@@ -192,7 +192,7 @@ func sound(points []SpeedPoint, starts []StartPoint) ([]SpeedPoint, []StartPoint
 	})
 	points = points[:min(len(points), MaxSpeedPoints)]
 	for i := range points {
-		points[i].Model = Cut(points[i].Model, SmallReason)
+		points[i].Model = Cut(points[i].Model, cluster.MaxModelBytes) // two models are never one
 	}
 	starts = slices.DeleteFunc(slices.Clone(starts), func(p StartPoint) bool {
 		return p.Workers < 1 || p.Workers > cluster.MaxWorldSize || !(p.Seconds >= 0 && p.Seconds <= maxStartSeconds)

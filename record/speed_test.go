@@ -2,9 +2,11 @@ package record_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -100,5 +102,18 @@ func TestOldestKindsMakeRoom(t *testing.T) {
 	}
 	if got := m.OldestKinds(9, "new"); len(got) > 0 {
 		t.Errorf("of a user without any %v go", got)
+	}
+}
+
+// Devices of two models are never taken for one, however long their names.
+func TestModelsKeepTheirNames(t *testing.T) {
+	m, long := mirror(t, nil), strings.Repeat("x", cluster.MaxModelBytes-1)
+	text := fmt.Sprintf(`{"points":[{"workers":1,"nodes":1,"model":%q,"steps_per_second":2,"windows":3},{"workers":1,"nodes":1,"model":%q,"steps_per_second":2,"windows":3},`+
+		`{"workers":1,"nodes":1,"model":%q,"steps_per_second":2,"windows":3}]}`, long+"a", long+"b", long+"bc")
+	if _, err := m.Apply(record.Change{KV: record.KV{Key: record.SpeedKey("j"), Value: []byte(text), CreateRevision: 1, ModRevision: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	if p := m.Job("j").Speed.Value.Points; p[0].Model != long+"a" || p[1].Model != long+"b" || len(p[2].Model) > cluster.MaxModelBytes {
+		t.Errorf("%+v", p)
 	}
 }
