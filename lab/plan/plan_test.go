@@ -94,15 +94,14 @@ func TestUnknownModelsAreNamed(t *testing.T) {
 	}
 }
 
-// A trace's work is its duration at the speed of the devices it asked for; profiles of batches
-// of one device count a step of k devices as k.
+// A trace's work is its duration at the speed of the devices it asked for.
 func TestTracesHaveTheirProfilesTimes(t *testing.T) {
 	t.Parallel()
 	f, err := trace.Read("t.csv", strings.NewReader("job_id,submit_s,gpus,duration_s,model,batch_size,iterations,deadline_s,vc\na,0,2,3600,m,16,,7200,\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := trace.ReadProfile("p.csv", strings.NewReader("gpu_type,model,batch_size_per_gpu,gpus,steps_per_s\nv100,m,16,1,4\nv100,m,16,2,3\nk80,m,16,1,1\nk80,m,16,2,1\n"), trace.Refuse)
+	p, err := trace.ReadProfile("p.csv", strings.NewReader("gpu_type,model,batch_size_per_gpu,gpus,steps_per_s\nv100,m,16,1,4\nv100,m,16,2,6\nk80,m,16,1,1\nk80,m,16,2,2\n"), trace.Refuse)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,8 +12,8 @@ import (
 // Point is how fast a model steps on a number of workers.
 type Point struct {
 	Workers int
-	// Rate is in steps per second. Where the profile's batch is one device's, they are counted
-	// as one device makes them: a step of k devices is k of its.
+	// Rate is in steps per second. Where the profile's batch is one device's, as in Gavel's, they are
+	// those of all devices added up.
 	Rate float64
 	// Target is how many steps a training takes at this batch, for traces that do not say; 0 = not given.
 	Target int64
@@ -97,9 +97,6 @@ func ReadProfile(name string, r io.Reader, falling Falling) (Profile, error) {
 		}
 		k := Key{Device: t.text(f.device), Model: t.must("model"), BatchSize: t.batch(f.batch)}
 		pt := Point{Workers: t.positive("gpus"), Rate: t.rate(f.rate), Target: t.count("iters_to_target"), line: t.line}
-		if f.batch == "batch_size_per_gpu" {
-			pt.Rate *= float64(pt.Workers)
-		}
 		if pt.Workers > 0 && bits.OnesCount(uint(pt.Workers)) == 1 {
 			p[k] = append(p[k], pt)
 		}

@@ -49,12 +49,12 @@ func TestReadProfile(t *testing.T) {
 }
 
 func TestReadProfileOfOtherKinds(t *testing.T) {
-	p, err := ReadProfile("g", strings.NewReader("gpu_type,model,batch_size_per_gpu,gpus,steps_per_s\nk80,A3C,,1,2\nk80,A3C,,2,0\nk80,LM,5,1,2\nk80,LM,5,2,1.5\n"), Refuse)
+	p, err := ReadProfile("g", strings.NewReader("gpu_type,model,batch_size_per_gpu,gpus,steps_per_s\nk80,A3C,,1,2\nk80,A3C,,2,0\nk80,LM,5,1,2\nk80,LM,5,2,3\n"), Refuse)
 	if curve, _ := p.Curve("k80", "A3C", 0); err != nil || !slices.Equal(rates(curve), []float64{2}) {
 		t.Errorf("per device: %v, %v", p, err)
 	}
 	if curve, _ := p.Curve("k80", "LM", 5); !slices.Equal(rates(curve), []float64{2, 3}) {
-		t.Errorf("per device, a step of two is two: %v", p)
+		t.Errorf("per device, steps of all devices are added up already: %v", p)
 	}
 	p, err = ReadProfile("e", strings.NewReader("model,global_batch,gpus,nodes,iters_per_s,iters_to_target\nbert,24,1,1,0.5,70\nbert,24,2,1,0.75,70\n"), Refuse)
 	if curve, _ := p.Curve("", "bert", 24); err != nil || !slices.Equal(rates(curve), []float64{0.5, 0.75}) || curve[0].Target != 70 {
