@@ -58,11 +58,12 @@ A catalogue is YAML; prices are of a node, an hour, in any currency:
     - {type: v100x4, gpu: V100, devices: 4, price: 3.8}
 
 So is a file of jobs. Work is hours on one device of speed 1 with a speed for each
-GPU model (and scaling: speeds on 1, 2, 4, … devices beside one), or steps with a
-model and batch of --profile. submit and deadline count from the plan's beginning;
+GPU model (and scaling: speeds on 1, 2, 4, … devices beside one; or, for models on
+which it differs, a list of these in place of the speed), or steps with a model and
+batch of --profile. submit and deadline count from the plan's beginning;
 weight is what an hour of lateness costs, max how many devices a job can use:
   jobs:
-    - {name: bert, hours: 40, speeds: {A100: 1, V100: 0.5}, deadline: 48h, weight: 2}
+    - {name: bert, hours: 40, speeds: {A100: [1, 1.9, 3.6], V100: 0.5}, deadline: 48h, weight: 2}
     - {name: resnet, steps: 90000, model: resnet50, batch: 256, submit: 3h, deadline: 30h}
 
 Instead, --trace takes a trace as simulate reads them; its durations are of --device

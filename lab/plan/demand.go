@@ -25,8 +25,8 @@ type Demand struct {
 	Most     int     // devices at most
 
 	Hours   float64
-	Speeds  map[string]float64 // by GPU model, on one device
-	Scaling []float64          // on 1, 2, 4, … devices beside one; nil = k^0.678
+	Speeds  map[string][]float64 // by GPU model, on 1, 2, 4, … devices; of those on one device alone:
+	Scaling []float64            // on 1, 2, 4, … devices beside one; nil = k^0.678
 
 	Steps   float64
 	Model   string
@@ -72,10 +72,7 @@ func (r *reader) demand(item yamltext.Value) Demand {
 		case "hours":
 			d.Hours = r.positive(e, "write the hours that it takes on one device of speed 1")
 		case "speeds":
-			d.Speeds = map[string]float64{}
-			for _, s := range e.Value.Entries() {
-				d.Speeds[s.Key] = r.positive(s, "write its speed on one device of the model, more than 0")
-			}
+			d.Speeds = r.speeds(e)
 		case "scaling":
 			d.Scaling = r.scaling(e)
 		case "steps":
@@ -107,17 +104,55 @@ func (r *reader) whole(item yamltext.Value, d Demand) {
 	}
 }
 
+// scalingRemedy and curveRemedy say what to write.
+const (
+	scalingRemedy = "write the speeds on 1, 2, 4, … devices beside one: [1, 1.7, 2.9]"
+	curveRemedy   = "write its speed on one device of the model, more than 0, or those on 1, 2, 4, … devices: [1, 1.7, 2.9]"
+)
+
 func (r *reader) scaling(e yamltext.Entry) []float64 {
-	var out []float64
+	out := r.growing(e, scalingRemedy)
+	if len(out) > 0 && out[0] != 1 {
+		r.fault(e.Value.Line, "scaling %v: begin with 1, the speed on one device", out[0])
+	}
+	return out
+}
+
+// speeds reads those on each GPU model, the case of whose name does not count.
+func (r *reader) speeds(e yamltext.Entry) map[string][]float64 {
+	out, lines := map[string][]float64{}, map[string]int{}
+	if e.Value.Kind != yamltext.Map {
+		r.fault(e.Value.Line, "speeds %.40q: write its speed on one device of each GPU model, as in {A100: 1, V100: 0.5}", e.Value.Text)
+	}
+	for _, s := range e.Value.Entries() {
+		gpu := strings.ToLower(s.Key)
+		if first, again := lines[gpu]; again {
+			r.fault(s.Line, "speed on %s is given twice, first in line %d: keep one", s.Key, first)
+		}
+		out[s.Key], lines[gpu] = r.curve(s), s.Line
+	}
+	return out
+}
+
+// curve reads the speed on one device of a model, or a list of those on 1, 2, 4, … of them.
+func (r *reader) curve(e yamltext.Entry) []float64 {
+	if e.Value.Kind == yamltext.List {
+		return r.growing(e, curveRemedy)
+	}
+	return []float64{r.positive(e, curveRemedy)}
+}
+
+// growing reads a list of speeds none of which is below the one before.
+func (r *reader) growing(e yamltext.Entry, remedy string) (out []float64) {
 	for i, v := range e.Value.Items() {
-		s := r.positive(yamltext.Entry{Key: e.Key, Value: v}, "write the speeds on 1, 2, 4, … devices beside one: [1, 1.7, 2.9]")
-		if i > 0 && s < out[i-1] || i == 0 && s != 1 {
-			r.fault(v.Line, "scaling %v: begin with 1, and let no number be below the one before; end it at its peak", s)
+		s := r.positive(yamltext.Entry{Key: e.Key, Value: v}, remedy)
+		if i > 0 && s < out[i-1] {
+			r.fault(v.Line, "%s %v: let no number be below the one before; end it at its peak", e.Key, s)
 		}
 		out = append(out, s)
 	}
 	if len(out) == 0 {
-		r.fault(e.Value.Line, "scaling: write the speeds on 1, 2, 4, … devices beside one: [1, 1.7, 2.9]")
+		r.fault(e.Value.Line, "%s: %s", e.Key, remedy)
 	}
 	return out
 }
@@ -228,11 +263,14 @@ func (d Demand) times(c Catalogue, t NodeType, s Speeds) ([]float64, error) {
 func (d Demand) speeds(c Catalogue, gpu string, s Speeds) (work float64, speed []float64, err error) {
 	switch {
 	case d.Hours > 0:
-		one, ok := d.Speeds[gpu]
-		if !ok {
+		switch of := d.told(gpu); len(of) {
+		case 0:
 			return 0, nil, nil
+		case 1:
+			return d.Hours, scaled(of[0], d.Scaling), nil
+		default:
+			return d.Hours, of, nil
 		}
-		return d.Hours, scaled(one, d.Scaling), nil
 	case s.Profile == nil && d.Arrival == nil:
 		return 0, nil, fmt.Errorf("model %.40q: give --profile, which has its speeds", d.Model)
 	case s.Profile == nil && len(c.gpus()) > 1:
@@ -258,6 +296,16 @@ func (d Demand) speeds(c Catalogue, gpu string, s Speeds) (work float64, speed [
 		return 0, nil, fmt.Errorf("the trace has neither duration nor iterations for it: fill one in, or leave the line out")
 	}
 	return work, s.on(gpu, d), nil
+}
+
+// told are the speeds that the demand states for a GPU model; nil = none.
+func (d Demand) told(gpu string) []float64 {
+	for name, of := range d.Speeds {
+		if strings.EqualFold(name, gpu) {
+			return of
+		}
+	}
+	return nil
 }
 
 // nowhere says that a profile has no speed of a job on any GPU.

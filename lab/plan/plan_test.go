@@ -68,6 +68,14 @@ func TestFaultsNameLineValueAndRemedy(t *testing.T) {
 		"jobs: [{name: a, hours: 1, speeds: {X: 1}, submit: 2h, deadline: 1h}]":               "deadline of a: not after its submit",
 		"jobs: [{name: a, hours: 1, speeds: {X: 1}, weight: 0}]":                              `weight "0": write what an hour`,
 		"jobs: [{name: a, hours: 1, speeds: {X: 1}, scaling: [1, 0.9]}]":                      "let no number be below the one before",
+		"jobs: [{name: a, hours: 1, speeds: {X: 1}, scaling: [2, 3]}]":                        "scaling 2: begin with 1",
+		"jobs: [{name: a, hours: 1, speeds: {X: [2, 1]}}]":                                    "X 1: let no number be below the one before; end it at its peak",
+		"jobs: [{name: a, hours: 1, speeds: {X: []}}]":                                        "X: write its speed on one device of the model",
+		"jobs: [{name: a, hours: 1, speeds: 2}]":                                              "speeds \"2\": write its speed on one device of each GPU model",
+		"jobs: [{name: a, hours: 1, speeds: {X: 1, x: 2}}]":                                   "speed on x is given twice, first in line 1: keep one",
+		"jobs: [{name: a, hours: 1e300, speeds: {X: 1}}]":                                     `hours "1e300": use a number from 1e-09 to 1e+09`,
+		"jobs: [{name: a, hours: \"1\", speeds: {X: 1}}]":                                     `hours "1": it is a text; leave its quotation marks out`,
+		"jobs: [{name: a, hours: 1, speeds: {X: [1, 0]}}]":                                    `X "0": write its speed`,
 		"jobs:\n- {name: a, hours: 1, speeds: {X: 1}}\n- {name: a, hours: 1, speeds: {X: 1}}": `jobs.yaml:3: name "a": line 2 has it already`,
 	} {
 		if _, err := plan.ReadDemands("jobs.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
@@ -91,6 +99,17 @@ func TestUnknownModelsAreNamed(t *testing.T) {
 		if _, err := plan.Jobs(c, d, plan.Speeds{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
+	}
+}
+
+// A job's speeds may be told for each number of devices of a model, or for one device and all models alike.
+func TestSpeedsMayBeCurves(t *testing.T) {
+	t.Parallel()
+	c := catalogue(t, "nodes: [{type: a, gpu: A100, devices: 4, price: 3}, {type: b, gpu: V100, devices: 4, price: 1}, {type: c, gpu: K80, devices: 4, price: 1}]")
+	inf := math.Inf(1)
+	got := jobs(t, c, "jobs: [{name: a, hours: 12, speeds: {a100: [3, 6, 12], V100: [1, 1.5], K80: 0.5}, scaling: [1, 2, 3]}]")
+	if want := [][]float64{{4, 2, inf, 1}, {12, 8, inf, inf}, {24, 12, inf, 8}}; !reflect.DeepEqual(got[0].Times, want) {
+		t.Errorf("%v, want %v", got[0].Times, want)
 	}
 }
 

@@ -123,7 +123,7 @@ func Run(c Catalogue, jobs []Job, o Options) (Outcome, error) {
 	slices.SortStableFunc(w.coming, func(a, b *state) int { return cmp.Compare(a.Submit, b.Submit) })
 	for len(w.coming) > 0 || len(w.open) > 0 {
 		if w.out.Decisions++; w.out.Decisions > maxDecisions {
-			return w.out, fmt.Errorf("plan: %d jobs have not ended after %d decisions: raise the horizon, or plan fewer jobs", len(w.open)+len(w.coming), maxDecisions)
+			return w.out, fmt.Errorf("plan: %s not ended after %d decisions: raise --horizon, or plan fewer or shorter jobs", have(len(w.open)+len(w.coming)), maxDecisions)
 		}
 		for len(w.coming) > 0 && w.coming[0].Submit <= w.now {
 			w.open, w.coming = append(w.open, w.coming[0]), w.coming[1:]
@@ -135,6 +135,14 @@ func Run(c Catalogue, jobs []Job, o Options) (Outcome, error) {
 	}
 	w.finish()
 	return w.out, nil
+}
+
+// have is so many jobs as a subject.
+func have(jobs int) string {
+	if jobs == 1 {
+		return "1 job has"
+	}
+	return fmt.Sprintf("%d jobs have", jobs)
 }
 
 // decide asks the rule which nodes run, and moves the jobs.

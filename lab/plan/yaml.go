@@ -78,14 +78,23 @@ func (r *reader) text(e yamltext.Entry) string {
 	return e.Value.Text
 }
 
+// leastNumber and mostNumber bound what is read: what is beyond is a slip, and sums of such are none.
+const leastNumber, mostNumber = 1e-9, 1e9
+
 // positive reads a number above 0.
 func (r *reader) positive(e yamltext.Entry, remedy string) float64 {
 	v, err := strconv.ParseFloat(e.Value.Text, 64)
-	if e.Value.Kind != yamltext.Text || e.Value.Quoted || err != nil || !(v > 0) || math.IsInf(v, 0) {
+	switch {
+	case e.Value.Quoted:
+		r.fault(e.Value.Line, "%s %.40q: it is a text; leave its quotation marks out", e.Key, e.Value.Text)
+	case e.Value.Kind != yamltext.Text || err != nil || !(v > 0) || math.IsInf(v, 0):
 		r.fault(e.Value.Line, "%s %.40q: %s", e.Key, e.Value.Text, remedy)
-		return 0
+	case v < leastNumber || v > mostNumber:
+		r.fault(e.Value.Line, "%s %.40q: use a number from %g to %g", e.Key, e.Value.Text, leastNumber, mostNumber)
+	default:
+		return v
 	}
-	return v
+	return 0
 }
 
 // count reads a whole number from one to most.
