@@ -1,6 +1,7 @@
 package allocator
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -118,6 +119,10 @@ func (a *assignment) enter(i int) {
 		a.loads[s.home].devices += j.Workers - held
 	}
 	a.choices[i] = a.choicesOf(i)
+	if s.chosen != none {
+		a.put(i, s.chosen)
+		return
+	}
 	if len(s.options) == 1 {
 		a.put(i, s.options[0])
 		return
@@ -165,6 +170,17 @@ func (a *assignment) rate(i, m int) float64 {
 		return preference * j.RateOn(model)
 	}
 	return j.RateOn(model)
+}
+
+// preferring are models with the rates that they count with.
+func preferring(models []OnModel) []OnModel {
+	models = slices.Clone(models)
+	for m := range models {
+		if x := &models[m]; x.Preferred {
+			x.Rate = preference * cmp.Or(max(0, x.Rate), 1)
+		}
+	}
+	return models
 }
 
 // fee is what it costs a running job to move to another pool, as the log of a speed.

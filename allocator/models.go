@@ -31,6 +31,7 @@ type pools struct {
 	whole Devices
 	of    []pool
 	jobs  []pooled
+	aside map[cluster.DeviceID]bool // devices that no pool may use
 }
 
 // pooled is a job of such a question.
@@ -38,7 +39,11 @@ type pooled struct {
 	home    int   // the pool of the devices that it has, or one of the two below
 	at      int   // the pool in which it is asked about, or none
 	options []int // the pools in which it could run, the first of them first
+	chosen  int   // the pool that the policy has chosen for it (Chooser), or none
 	kept    bool  // it keeps devices that are of several models
+	// wide jobs are decided about before the pools, as decision says.
+	wide     bool
+	decision Decision
 }
 
 const (
@@ -52,7 +57,7 @@ const rounds = 2
 
 // runModels asks p about each model.
 func runModels(p Policy, in Input, models []string) (Output, error) {
-	q := &pools{p: p, in: in, whole: NewDevices(in), jobs: make([]pooled, len(in.Jobs))}
+	q := &pools{p: p, in: in, whole: NewDevices(in), jobs: make([]pooled, len(in.Jobs)), aside: map[cluster.DeviceID]bool{}}
 	memory := modelsMemory(in.Memory)
 	for _, m := range models {
 		o := pool{model: m, in: in}
@@ -63,7 +68,13 @@ func runModels(p Policy, in Input, models []string) (Output, error) {
 	for i := range q.jobs {
 		q.sort(i)
 	}
-	q.keepAside()
+	if err := q.decideWide(); err != nil {
+		return Output{}, err
+	}
+	q.setAside()
+	if err := q.choose(); err != nil {
+		return Output{}, err
+	}
 	q.assign()
 	for round := 0; ; round++ {
 		if err := q.ask(); err != nil {
@@ -78,7 +89,7 @@ func runModels(p Policy, in Input, models []string) (Output, error) {
 // sort finds out where a job is, and where it could be.
 func (q *pools) sort(i int) {
 	j, s := q.in.Jobs[i], &q.jobs[i]
-	s.home, s.at = q.homeOf(j), none
+	s.home, s.at, s.chosen = q.homeOf(j), none, none
 	for m, o := range q.of {
 		if o.devices.UsableFor(j) >= j.Sizes[0] && (j.Models == nil || slices.ContainsFunc(j.Models, func(x OnModel) bool { return x.Model == o.model })) {
 			s.options = append(s.options, m)
@@ -112,32 +123,65 @@ func (q *pools) homeOf(j JobView) int {
 	return home
 }
 
-// keepAside takes the devices of jobs that keep several models' out of all pools.
-func (q *pools) keepAside() {
-	gone := map[cluster.DeviceID]bool{}
+// setAside takes the devices of jobs that keep several models', and those of wide jobs, out of all pools.
+func (q *pools) setAside() {
 	for i, j := range q.in.Jobs {
 		if q.jobs[i].kept {
 			for id := range held(j) {
-				gone[id] = true
+				q.aside[id] = true
 			}
 		}
 	}
-	if len(gone) == 0 {
+	if len(q.aside) == 0 {
 		return
 	}
 	for m := range q.of {
 		o := &q.of[m]
-		o.in.Nodes = slices.Clone(o.in.Nodes)
-		for n := range o.in.Nodes {
-			o.in.Nodes[n].Devices = slices.Clone(o.in.Nodes[n].Devices)
-			for d := range o.in.Nodes[n].Devices {
-				if x := &o.in.Nodes[n].Devices[d]; gone[x.ID] {
-					x.Health = cluster.Unhealthy
-				}
-			}
-		}
+		o.in.Nodes = q.left(o.in.Nodes)
 		o.devices = NewDevices(Input{Nodes: o.in.Nodes, Between: o.in.Between})
 	}
+}
+
+// left are nodes without the devices that are set aside.
+func (q *pools) left(nodes []cluster.Node) []cluster.Node {
+	nodes = slices.Clone(nodes)
+	for n := range nodes {
+		nodes[n].Devices = slices.Clone(nodes[n].Devices)
+		for d := range nodes[n].Devices {
+			if x := &nodes[n].Devices[d]; q.aside[x.ID] {
+				x.Health = cluster.Unhealthy
+			}
+		}
+	}
+	return nodes
+}
+
+// choose asks a policy that chooses models by itself in which pools jobs are to be.
+func (q *pools) choose() error {
+	c, ok := q.p.(Chooser)
+	if !ok {
+		return nil
+	}
+	in := q.in
+	in.Nodes, in.Jobs, in.Memory = q.left(in.Nodes), nil, nil
+	for i, j := range q.in.Jobs {
+		if s := q.jobs[i]; len(s.options) > 0 && !s.kept {
+			j.Models = preferring(j.Models)
+			in.Jobs = append(in.Jobs, j)
+		}
+	}
+	var models map[cluster.JobID]string
+	if err := guard(q.p, in, func(in Input) { models = c.Choose(in) }); err != nil {
+		return err
+	}
+	for i, j := range q.in.Jobs {
+		model, named := models[j.ID]
+		m := slices.IndexFunc(q.of, func(o pool) bool { return named && o.model == model })
+		if s := &q.jobs[i]; slices.Contains(s.options, m) {
+			s.chosen = m
+		}
+	}
+	return nil
 }
 
 // ask asks the policy about the pools that have changed.
@@ -182,6 +226,9 @@ func (q *pools) place() (moved bool) {
 			}
 			to, least := none, q.in.Jobs[i].Sizes[0]
 			for _, o := range q.jobs[i].options {
+				if q.jobs[i].chosen != none && o != q.jobs[i].home {
+					continue
+				}
 				if o != m && (o == q.jobs[i].home || idle[o] >= least) && (to == none || o == q.jobs[i].home) {
 					to = o
 				}
@@ -217,7 +264,10 @@ func (q *pools) answer() Output {
 	memory, bounded := map[string][]byte{}, true
 	for i, j := range q.in.Jobs {
 		out.Decisions[i] = Decision{Job: j.ID}
-		if q.jobs[i].kept {
+		switch {
+		case q.jobs[i].wide:
+			out.Decisions[i] = q.wideDecision(i)
+		case q.jobs[i].kept:
 			out.Decisions[i] = Decision{Job: j.ID, Workers: j.Workers, BatchSize: cmp.Or(j.sameBatch(), j.BatchFor(j.Workers))}
 		}
 	}
@@ -225,6 +275,9 @@ func (q *pools) answer() Output {
 		o := &q.of[m]
 		for k, d := range o.out.Decisions {
 			i := o.jobs[k]
+			if j := o.in.Jobs[k]; d.Workers == 0 && o.devices.UsableFor(j) < j.Sizes[0] {
+				d.Reason = q.crowded(i, m)
+			}
 			if d.Workers > 0 {
 				d.Model = o.model
 				if home := q.jobs[i].home; home >= 0 && home != m {
@@ -243,11 +296,21 @@ func (q *pools) answer() Output {
 	if !bounded {
 		out.Bound = 0
 	}
-	q.mix(out.Decisions)
+	q.explain(out.Decisions)
 	if text, err := json.Marshal(memory); err == nil && len(memory) > 0 && len(text) <= MaxMemoryBytes {
 		out.Memory = text
 	}
 	return out
+}
+
+// crowded says why a job waits for whose smallest size a pool has too few devices left.
+func (q *pools) crowded(i, m int) string {
+	was := "waits"
+	if q.in.Jobs[i].Workers > 0 {
+		was = "is preempted"
+	}
+	j, o := q.in.Jobs[i], &q.of[m]
+	return fmt.Sprintf("%s: needs at least %d of %s; jobs that have several models at once leave %d", was, j.Sizes[0], modelText(o.model), o.devices.UsableFor(j))
 }
 
 // modelsMemory is what each pool's policy remembers; what a question about one model has
@@ -259,35 +322,15 @@ func modelsMemory(text []byte) (of map[string][]byte) {
 	return of
 }
 
-// mix starts jobs for which no model has devices enough and that may have several at once, on
-// what is idle of all.
-func (q *pools) mix(decisions []Decision) {
-	idle := 0
-	for m := range q.of {
-		idle += q.of[m].idle()
-	}
+// explain says of jobs for which no model has devices enough what would help.
+func (q *pools) explain(decisions []Decision) {
 	for i, j := range q.in.Jobs {
-		if q.jobs[i].at != none || q.jobs[i].kept {
-			continue
-		}
-		d := &decisions[i]
-		open := min(idle, q.whole.UsableFor(j))
-		switch {
+		switch d := &decisions[i]; {
+		case q.jobs[i].at != none || q.jobs[i].kept || q.jobs[i].wide:
 		case q.whole.UsableFor(j) < j.Sizes[0]:
 			d.Reason = fmt.Sprintf("needs at least %d devices; the nodes that can run it have %d usable", j.Sizes[0], q.whole.UsableFor(j))
-		case !j.Mixed:
-			d.Reason = fmt.Sprintf("needs at least %d devices of one model; there are %s: it would start on several with --mix-models", j.Sizes[0], q.counts(j))
-		case open < j.Sizes[0]:
-			d.Reason = fmt.Sprintf("waits: needs at least %d devices of any model, %d are free", j.Sizes[0], open)
 		default:
-			for _, k := range j.Sizes {
-				if k <= open {
-					d.Workers = k
-				}
-			}
-			d.BatchSize = j.BatchFor(d.Workers)
-			d.Reason = fmt.Sprintf("on several models of devices, as none has %d", j.Sizes[0])
-			idle -= d.Workers
+			d.Reason = fmt.Sprintf("needs at least %d devices of one model; there are %s: it would start on several with --mix-models", j.Sizes[0], q.counts(j))
 		}
 	}
 }

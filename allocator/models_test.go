@@ -76,13 +76,84 @@ func TestAWorldIsOfOneModel(t *testing.T) {
 	if d := decided(t, in)[0]; d.Workers != 4 || d.Model != "" || d.BatchSize == 0 {
 		t.Errorf("%+v, want 4 workers on any model", d)
 	}
-	in.Jobs = append(in.Jobs, job("y", 0))
-	if d := decided(t, in)[0]; d.Workers != 0 || d.Reason != "waits: needs at least 4 devices of any model, 2 are free" {
-		t.Errorf("%+v beside a job that has what it can", d)
-	}
 	in.Jobs[0].Excluded = []cluster.NodeID{"n"}
 	if d := decided(t, in)[0]; d.Reason != "needs at least 4 devices; the nodes that can run it have 2 usable" {
 		t.Errorf("%+v", d)
+	}
+}
+
+// inOrder gives each job what it can have, and none to those after one that waits.
+func inOrder(in allocator.Input) (out allocator.Output) {
+	free := allocator.NewDevices(in).Usable()
+	for _, j := range in.Jobs {
+		d := allocator.Decision{Job: j.ID, Workers: j.Workers}
+		for _, k := range j.Sizes {
+			if j.Workers == 0 && k <= free {
+				d.Workers = k
+			}
+		}
+		if free -= d.Workers; d.Workers == 0 {
+			free = 0
+		}
+		out.Decisions = append(out.Decisions, d)
+	}
+	return out
+}
+
+// A job that no model is enough for, and that may have several, has its turn as any other: where it is first,
+// others have what it leaves, and where others wait for it so do those that one model would be enough for.
+func TestAWideJobHasItsTurn(t *testing.T) {
+	m, n := of("m", "a", 2), of("n", "b", 2)
+	wide, small := job("wide", 0), job("small", 0)
+	wide.Sizes, wide.Mixed, small.Sizes = []int{3}, true, []int{1}
+	in := allocator.Input{Nodes: []cluster.Node{m, n}, Jobs: []allocator.JobView{wide, small, job("other", 0)}}
+	d := decided(t, in)
+	if d[0].Workers != 3 || d[0].Model != "" || d[0].Reason != "on several models of devices, as none has 3" || d[1].Workers != 1 || d[1].Model == "" || d[2].Workers != 0 {
+		t.Errorf("first of all: %+v", d)
+	}
+	in.Jobs = []allocator.JobView{on(small, m, 0), wide, small}
+	in.Jobs[0].ID, in.Jobs[0].Sizes, in.Jobs[0].Workers = "runs", []int{2}, 2
+	in.Jobs[0].Present = on(small, m, 0, 1).Present
+	out, err := allocator.Run(answer(inOrder), in)
+	if d = out.Decisions; err != nil || d[0].Workers != 2 || d[1].Workers != 0 || d[2].Workers != 0 {
+		t.Errorf("%v: one passes it while it waits: %+v", err, d)
+	}
+	// What cannot start at all holds nobody up.
+	in.Jobs = []allocator.JobView{wide, small}
+	in.Jobs[0].Mixed = false
+	if out, err = allocator.Run(answer(inOrder), in); err != nil || out.Decisions[1].Workers != 1 {
+		t.Errorf("%v: behind one that cannot start: %+v", err, out.Decisions)
+	}
+	// One that runs gives way as any other.
+	in.Jobs = []allocator.JobView{small, wide}
+	in.Jobs[0].Sizes = []int{2}
+	x := on(wide, m, 0, 1)
+	x.Present.Placements, x.Workers = append(x.Present.Placements, on(wide, n, 0).Present.Placements...), 3
+	in.Jobs[1] = x
+	if d = decided(t, in); d[0].Workers != 2 || d[0].Model == "" || d[1].Workers != 0 {
+		t.Errorf("one that is behind keeps its devices: %+v", d)
+	}
+}
+
+// choosy is a policy that chooses the models itself.
+type choosy struct {
+	answer
+	of map[cluster.JobID]string
+}
+
+func (c choosy) Choose(allocator.Input) map[cluster.JobID]string { return c.of }
+
+// A policy that chooses models has its way, also where another model's devices are idle; what
+// it chooses and cannot be is decided as without.
+func TestAPolicyMayChooseModels(t *testing.T) {
+	in := allocator.Input{Nodes: []cluster.Node{of("m", "a", 1), of("n", "b", 1)}, Jobs: []allocator.JobView{fast("x", 3), fast("y", 3)}}
+	out, err := allocator.Run(choosy{answer(widest), map[cluster.JobID]string{"x": "b", "y": "b"}}, in)
+	if d := out.Decisions; err != nil || d[0].Model != "b" || d[1].Workers != 0 {
+		t.Errorf("%v: %+v", err, d)
+	}
+	out, err = allocator.Run(choosy{answer(widest), map[cluster.JobID]string{"x": "c"}}, in)
+	if d := out.Decisions; err != nil || d[0].Workers != 1 || d[1].Workers != 1 {
+		t.Errorf("of a model that there is none of: %v: %+v", err, d)
 	}
 }
 

@@ -45,6 +45,14 @@ type Promising interface {
 	PromiseSizes(sizes []int) []int
 }
 
+// Chooser is what a policy may implement that chooses by itself on which model's devices jobs run
+// where there are several. The devices of each model are then asked about by themselves.
+type Chooser interface {
+	// Choose returns the model for jobs of a question about devices of all models; of those that
+	// it leaves out Run decides. It may name one for a job that is to wait.
+	Choose(in Input) map[cluster.JobID]string
+}
+
 // Input is the snapshot that a decision is made from. Policies must not modify it.
 type Input struct {
 	Now   time.Time

@@ -79,6 +79,12 @@ func run(p Policy, in Input) (Output, error) {
 // ask calls the policy on a copy of the lists, so that one which sorts them in
 // place cannot reorder its caller's, and turns a panic into an error.
 func ask(p Policy, in Input) (out Output, err error) {
+	err = guard(p, in, func(in Input) { out = p.Allocate(in) })
+	return out, err
+}
+
+// guard puts a question as ask does.
+func guard(p Policy, in Input, put func(Input)) (err error) {
 	in.Jobs, in.Nodes, in.Memory = slices.Clone(in.Jobs), slices.Clone(in.Nodes), slices.Clone(in.Memory)
 	defer func() {
 		if r := recover(); r != nil {
@@ -86,7 +92,8 @@ func ask(p Policy, in Input) (out Output, err error) {
 				p.Name(), len(in.Jobs), len(in.Nodes), in.Seed, in.Between, r)
 		}
 	}()
-	return p.Allocate(in), nil
+	put(in)
+	return nil
 }
 
 // check collects what is wrong with one answer.

@@ -24,6 +24,9 @@ import (
 // hour that a job runs, so that devices that cost nothing are used. A job whose smallest
 // size is more than any node has starts once so many devices are idle, on several nodes, and keeps them.
 //
+// Where devices are of several models, a plan for all of them chooses each job's (Choose), and then each
+// model's devices are planned for by themselves.
+//
 // Where nothing can be planned, as of more jobs or nodes than package capacity takes, prices
 // do not count: what runs stays, and what waits starts on idle devices, in the order of deadlines.
 type jahani struct{}
@@ -59,6 +62,31 @@ func (jahani) Allocate(in allocator.Input) allocator.Output {
 	}
 	in.Jobs = m.d.jobs
 	return m.answer(in, movable, m.onNodes(plan, movable))
+}
+
+// Choose implements allocator.Chooser: as types of nodes differ in their prices and in how fast
+// jobs are on them, one plan for all says on which model's each job costs least.
+func (jahani) Choose(in allocator.Input) map[cluster.JobID]string {
+	m := &fleet{d: newDraft(in)}
+	m.d.expectWork()
+	movable := m.keepWide()
+	m.group()
+	plan, err := m.solve(movable)
+	if err != nil {
+		return nil
+	}
+	out := map[cluster.JobID]string{}
+	for _, i := range movable { // what waits, waits for what is cheapest for it
+		if j := m.d.jobs[i]; !m.wide(j) {
+			out[j.ID] = m.cheapest(j)
+		}
+	}
+	for _, n := range plan {
+		for _, s := range n.Shares {
+			out[m.d.jobs[movable[s.Job]].ID] = m.types[n.Type].model
+		}
+	}
+	return out
 }
 
 // keepWide clears the movable jobs, but for those that run on several nodes because one is
@@ -109,7 +137,7 @@ func (m *fleet) group() {
 		if m.free[n.ID] < 1 {
 			continue
 		}
-		t := fleetType{devices: min(m.free[n.ID], capacity.MaxDevices), price: n.PricePerHour, model: n.Devices[0].Model, nodes: []cluster.NodeID{n.ID}}
+		t := fleetType{devices: min(m.free[n.ID], capacity.MaxDevices), price: n.PricePerHour, model: modelOf(n), nodes: []cluster.NodeID{n.ID}}
 		if runs[n.ID] {
 			t.price = 0
 		}
@@ -178,6 +206,7 @@ func (m *fleet) terms(j allocator.JobView, prices []float64) capacity.Terms {
 		if !slices.ContainsFunc(x.nodes, func(n cluster.NodeID) bool { return !slices.Contains(j.Excluded, n) }) {
 			continue
 		}
+		on := j.On(x.model)
 		t.Times[v] = make([]float64, x.devices)
 		for g := range t.Times[v] {
 			t.Times[v][g] = math.Inf(1)
@@ -187,13 +216,13 @@ func (m *fleet) terms(j allocator.JobView, prices []float64) capacity.Terms {
 				break
 			}
 			cost := j.StartCost(k).Seconds()
-			longest = max(longest, (work(j)/speedAt(j, k)+cost)/time.Hour.Seconds())
+			longest = max(longest, (work(on)/speedAt(on, k)+cost)/time.Hour.Seconds())
 			if j.Workers > 0 {
 				cost *= flowtimeCharge
 			}
-			t.Times[v][k-1] = (work(j)/speedAt(j, k) + cost) / time.Hour.Seconds()
+			t.Times[v][k-1] = (work(on)/speedAt(on, k) + cost) / time.Hour.Seconds()
 			if now && v == m.index[at] && k == j.Workers {
-				t.Times[v][k-1] = work(j) / staying(j) / time.Hour.Seconds()
+				t.Times[v][k-1] = work(on) / staying(on) / time.Hour.Seconds()
 			}
 		}
 	}
@@ -206,16 +235,46 @@ func (m *fleet) terms(j allocator.JobView, prices []float64) capacity.Terms {
 // later is what a job costs at the least on any node of the cluster, free or not: between two
 // intervals other jobs may hold a cheap node for a while only.
 func (m *fleet) later(j allocator.JobView) (cost float64, ok bool) {
-	cost = math.Inf(1)
+	cost, _ = m.least(j)
+	return cost, !math.IsInf(cost, 1)
+}
+
+// cheapest is the model of the devices on which a job costs least, of equals that on which it ends first.
+func (m *fleet) cheapest(j allocator.JobView) string {
+	_, model := m.least(j)
+	return model
+}
+
+// least is the cost of the node's time that a job takes, where that is least, and the model of its devices.
+func (m *fleet) least(j allocator.JobView) (cost float64, model string) {
+	cost, ends := math.Inf(1), math.Inf(1)
 	for _, n := range m.d.in.Nodes {
 		devices := len(n.Usable())
+		if devices < j.Sizes[0] || slices.Contains(j.Excluded, n.ID) {
+			continue
+		}
+		on := j.On(modelOf(n))
 		for _, k := range j.Sizes {
-			if k <= devices && !slices.Contains(j.Excluded, n.ID) {
-				cost = min(cost, n.PricePerHour*work(j)/speedAt(j, k)/time.Hour.Seconds())
+			if k > devices {
+				break
+			}
+			takes := (work(on)/speedAt(on, k) + j.StartCost(k).Seconds()) / time.Hour.Seconds()
+			if c := n.PricePerHour * takes; c < cost || c == cost && takes < ends {
+				cost, ends, model = c, takes, modelOf(n)
 			}
 		}
 	}
-	return cost, !math.IsInf(cost, 1)
+	return cost, model
+}
+
+// modelOf is the model of a node's devices; of several that of the first that is usable.
+func modelOf(n cluster.Node) string {
+	for _, d := range n.Devices {
+		if d.Health == cluster.Healthy {
+			return d.ModelName()
+		}
+	}
+	return ""
 }
 
 // due is a job's deadline, or what is taken for it.

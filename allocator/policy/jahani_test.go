@@ -109,7 +109,7 @@ func TestJahaniWithoutAPlan(t *testing.T) {
 		}
 		out := ask(t, p, in)
 		for i, d := range out.Decisions {
-			if planned == (d.Workers == 1) {
+			if cheapest := d.Node == in.Nodes[0].ID; (d.Workers == 1) != (cheapest || !planned) {
 				t.Errorf("of %d nodes: %+v", count, d)
 			}
 			if said := strings.Contains(d.Reason, "prices do not count: 16385 nodes are more than the 16384 of a plan"); !planned && i > 0 && !said {
@@ -161,4 +161,48 @@ func (n naming) Allocate(in allocator.Input) (out allocator.Output) {
 		out.Decisions = append(out.Decisions, d)
 	}
 	return out
+}
+
+// Where nodes are of several models, a job has those on which it costs least: the cheap one though it is slow,
+// unless it would be late, and of equal prices the one on which its time is cheapest.
+func TestJahaniWeighsModelsByPrice(t *testing.T) {
+	p, err := policy.ByName("jahani")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes := []cluster.Node{node("old", "k80", 2), node("mid", "p100", 2), node("new", "v100", 2)}
+	for n, price := range []float64{0.5, 2, 8} {
+		nodes[n].PricePerHour = price
+	}
+	job := func(name string, due time.Duration, priority int, p100, v100 float64) allocator.JobView {
+		return allocator.JobView{
+			ID: cluster.JobID(name), Sizes: []int{1, 2}, BatchSize: cluster.BatchSize{Min: 64, Max: 64}, SubmittedAt: epoch, Priority: priority,
+			Deadline: epoch.Add(due), Work: allocator.Left(10 * time.Hour), StartCosts: []time.Duration{time.Minute, time.Minute},
+			Models: []allocator.OnModel{{Model: "k80", Rate: 1}, {Model: "p100", Rate: p100}, {Model: "v100", Rate: v100}},
+		}
+	}
+	for _, c := range []struct {
+		name string
+		jobs []allocator.JobView
+		want []string // by job; empty = it waits
+	}{
+		{"one with time runs where it is cheap", []allocator.JobView{job("a", 90*time.Hour, 0, 3, 8)}, []string{"old"}},
+		{"one that gains more than the price by a model has it", []allocator.JobView{job("a", 90*time.Hour, 0, 6, 8)}, []string{"mid"}},
+		{"one in a hurry has the fastest", []allocator.JobView{job("a", time.Hour, 50, 3, 16)}, []string{"new"}},
+		{
+			"each where it costs least, and one waits for the cheap node",
+			[]allocator.JobView{
+				job("a", time.Hour, 50, 3, 16), job("b", 12*time.Hour, 0, 6, 8),
+				job("c", 20*time.Hour, 0, 1, 1), job("d", 20*time.Hour, 0, 1, 1), job("e", 200*time.Hour, 0, 1, 1),
+			},
+			[]string{"new", "mid", "old", "old", ""},
+		},
+	} {
+		out := ask(t, p, allocator.Input{Now: epoch, Nodes: nodes, Jobs: c.jobs, Interval: 5 * time.Minute})
+		for i, d := range out.Decisions {
+			if string(d.Node) != c.want[i] || (d.Workers > 0) != (c.want[i] != "") {
+				t.Errorf("%s: %+v, want it on %q", c.name, d, c.want[i])
+			}
+		}
+	}
 }

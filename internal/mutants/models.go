@@ -29,7 +29,12 @@ var ofModels = []Mutant{
 	},
 	{
 		Name: "what-is-kept-on-several-models-is-taken", File: "allocator/models.go", Tests: "TestWhatMustStay",
-		Old: "\tq.keepAside()\n", New: "",
+		Old: "\tq.setAside()\n", New: "",
 		Breaks: "devices of a job that must keep its world are given to others",
+	},
+	{
+		Name: "wide-jobs-wait-for-idle-devices", File: "allocator/wide.go", Tests: "TestAWideJobHasItsTurn",
+		Old: "c.claim(of[k], d, n)", New: "_ = n",
+		Breaks: "a job with mixed models waits for ever beside small ones that pass it",
 	},
 }
