@@ -61,25 +61,35 @@ func (f *free) change(p Profile, sign int) {
 	}
 }
 
-// holds reports whether a profile fits.
-func (f free) holds(p Profile) bool {
-	if len(p) == 0 {
-		return true
-	}
-	i := f.find(p[0].From)
-	for k := range len(p) - 1 {
-		to, need := p[k+1].From, p[k].Devices
-		for ; ; i++ {
-			if f[i].devices < need {
-				return false
-			}
-			if i+1 == len(f) || f[i+1].at >= to {
-				break
-			}
-		}
-		if i+1 < len(f) && f[i+1].at == to {
-			i++
+// takeWhole makes the devices of a profile used, if they are all free; false, and nothing changed, if they are not.
+func (f *free) takeWhole(p Profile) bool {
+	for i := range len(p) - 1 {
+		if !f.takeAll(p[i].From, p[i+1].From, p[i].Devices) {
+			f.give(p[:i+1])
+			return false
 		}
 	}
 	return true
+}
+
+// takeAll makes so many devices used in the slots from one to before another, if all of these have them.
+func (f *free) takeAll(from, to, devices int) bool {
+	if devices == 0 || from >= to {
+		return true
+	}
+	i := f.cut(from)
+	k := f.cut(to)
+	n := i
+	for ; n < k && (*f)[n].devices >= devices; n++ {
+		(*f)[n].devices -= devices
+	}
+	whole := n == k
+	if !whole {
+		for n--; n >= i; n-- {
+			(*f)[n].devices += devices
+		}
+	}
+	f.join(k)
+	f.join(i)
+	return whole
 }

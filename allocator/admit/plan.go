@@ -97,9 +97,8 @@ func (pl *Plan) with(due []*entry, hold bool) *Plan {
 			e := due[i]
 			if _, ok := f.keeps(e, e.Promised); ok {
 				pl.reserve(&open, e, 1)
-				if open.holds(e.Promised) {
+				if open.takeWhole(e.Promised) {
 					held[i] = e.Promised
-					open.take(e.Promised)
 				} else {
 					pl.reserve(&open, e, -1)
 				}
@@ -241,8 +240,7 @@ func (pl *Plan) Admit(j Job) (*Plan, bool) {
 		}
 		e := next.jobs[i]
 		next.reserve(&open, e, 1)
-		if p := next.profiles[i]; p != nil && open.holds(p) {
-			open.take(p)
+		if p := next.profiles[i]; p != nil && open.takeWhole(p) {
 			continue
 		}
 		if next.profiles[i] = s.place(next.jobs, next.profiles[:i], i, &open); next.profiles[i] == nil {
