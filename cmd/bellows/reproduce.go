@@ -24,8 +24,8 @@ func reproduceCommand() *cobra.Command {
 		Long: `Runs the experiments of a paper in the simulator and writes each figure next to the
 published one, with the simulate commands that give the same:
 
-  elasticflow  ElasticFlow's simulator (ASPLOS 2023) on its traces, its
-          baselines and production's admission: how many deadlines are kept
+  elasticflow  ElasticFlow's simulator (ASPLOS 2023) on its traces: its own policy, its
+          baselines, and production's elasticflow and default: how many deadlines are kept
   hu      Hu et al., section 5, figures 9 to 16: queueing and total time, jobs
           finished beyond greedy's 100, all jobs instead of the long ones, wrong
           estimates, bugs and impatient users, a delay of each start, decision
@@ -46,7 +46,7 @@ published one, with the simulate commands that give the same:
 
 --traces is a folder with elasticflow, philly, muri, pollux and profiles below it.
 jahani, saxena and wei read none. They use all cores. On one core pollux takes half a minute,
-wei a second, jahani 5 minutes, elasticflow 10, hu 27 and muri 30. --quick makes a part of each
+wei a second, jahani 5 minutes, elasticflow 20, hu 27 and muri 30. --quick makes a part of each
 within a minute.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || !slices.Contains(names, args[0]) {

@@ -122,7 +122,7 @@ func beyond() []Row {
 		// Never lead, host or store: if the simulator needs one of them, a decision has leaked into a shell.
 		{"lab/sim", "cluster record allocator allocator/goodput allocator/lookahead allocator/solve allocator/place allocator/policy " +
 			"coordinator rendezvous agent agent/fence lab/machine lab/trace", Virtual, "the same decisions in virtual time"},
-		{"lab/rules/elasticflow", "cluster allocator/admit lab/trace lab/sim", Virtual, "another simulator's conventions, for numbers that compare"},
+		{"lab/rules/elasticflow", "cluster lab/trace lab/sim", Virtual, "another simulator's conventions, for numbers that compare"},
 		{"lab/rules/muri", "lab/trace lab/sim", Virtual, "another simulator's conventions, for numbers that compare"},
 		{"lab/rules/pollux", "cluster lab/trace lab/sim", Virtual, "another simulator's conventions, for numbers that compare"},
 		{"lab/rules/saxena", "cluster allocator/split lab/trace lab/sim", Virtual, "another simulator's conventions, for numbers that compare"},

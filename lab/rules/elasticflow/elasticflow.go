@@ -25,9 +25,11 @@ import (
 //   - edf-admission is the same, but drops a job on arrival if with it the plan
 //     of all jobs would miss a deadline. Every running job loses time at each
 //     decision: less where exactly these devices have served one job before.
-//   - elasticflow is production's admission and plan (allocator/admit): it drops a
-//     job on arrival if its deadline cannot be kept beside those that were admitted.
-//     The plan knows what starts cost, but not how often all running jobs pay for it.
+//   - elasticflow plans all jobs anew at each decision, by their deadlines, each with the
+//     fewest devices that keep its own; what is left goes to the jobs whose device time
+//     that raises most. It drops those that arrive if with them any job would be late.
+//     Plans leave out what starts cost, and decisions charge it as for edf-admission. A job
+//     has no more devices than each step up is faster.
 //   - tiresias gives each job the devices its user asked for, in three queues
 //     that device time separates; the cost of a start is subtracted from the
 //     job's time at the next decision, if it has not ended by then.
@@ -71,6 +73,7 @@ type job struct {
 	executed int  // seconds
 	counted  int  // the time up to which executed is counted
 	list     int  // the queue of tiresias that it is in
+	share    *share
 }
 
 // rate is the speed on a power of two.
@@ -122,6 +125,9 @@ func New(policy string, f trace.File, in Setup) (*Rules, []sim.Job, error) {
 	case "edf-admission":
 		e.policy = newEDF(e.terms, e.jobs, true)
 	case "elasticflow":
+		for i, a := range f.Arrivals {
+			e.jobs[i].most = in.useful(a, e.jobs[i])
+		}
 		e.policy = newFilling(e.terms, e.jobs)
 	case "tiresias":
 		e.policy = newTiresias(e.terms, e.jobs)

@@ -35,89 +35,110 @@ func fixture(t *testing.T) (trace.File, trace.Profile) {
 	return f, p
 }
 
-// The values are the ends, in seconds, that ElasticFlow's simulator
+// simulated are the ends, in seconds, that ElasticFlow's simulator
 // (github.com/pkusys/ElasticFlow at 04a0109, scheduler.py with a slot of 60 s)
-// gives for the same 36 jobs; 0 = dropped.
+// gives for the same 36 jobs; 0 = dropped. For elasticflow it was told that jobs have at most 16
+// devices, those of cifar10 one: its own table knows other batches.
+var simulated = []struct {
+	policy    string
+	on        sim.Machines
+	satisfied int
+	ends      [36]int
+}{
+	{
+		"edf",
+		on(4, 4),
+		10,
+		[36]int{
+			1378, 667, 401, 1672, 5449, 1282, 2229, 869, 2661, 1991, 3347, 3900, 1843, 9411, 14184, 5868, 13243, 2484,
+			10717, 2825, 12634, 23932, 3028, 4073, 12835, 20022, 4596, 4100, 4327, 6374, 13578, 5481, 6808, 19657, 17605, 23634,
+		},
+	},
+	{
+		"edf-admission",
+		on(4, 4),
+		15,
+		[36]int{
+			1052, 0, 0, 1382, 4207, 0, 1838, 865, 2141, 1643, 2746, 3313, 0, 0, 6957, 0, 6306, 0,
+			0, 0, 5758, 0, 0, 0, 0, 9244, 0, 0, 0, 0, 6539, 4241, 0, 0, 0, 0,
+		},
+	},
+	{
+		"tiresias",
+		on(4, 4),
+		12,
+		[36]int{
+			9169, 418, 501, 2219, 8243, 980, 2324, 926, 2149, 3241, 6220, 2752, 1901, 6166, 6230, 4628, 6327, 2811,
+			5199, 3173, 9869, 12270, 3441, 3897, 5289, 10918, 6841, 4089, 4678, 6389, 5775, 4339, 5338, 9893, 6952, 13121,
+		},
+	},
+	{
+		"edf",
+		on(32, 8),
+		28,
+		[36]int{
+			945, 547, 401, 687, 1239, 1282, 911, 863, 1258, 1302, 1718, 2329, 1821, 5017, 2526, 2593, 2935, 2535,
+			6358, 2825, 4321, 6818, 3028, 3231, 6572, 5576, 4002, 3775, 4064, 4316, 4101, 4004, 4842, 11164, 8231, 8577,
+		},
+	},
+	{
+		"edf-admission",
+		on(32, 8),
+		28,
+		[36]int{
+			1025, 0, 0, 711, 1319, 0, 932, 880, 1296, 1340, 1739, 2392, 1849, 0, 2568, 2635, 2944, 2548,
+			0, 2832, 4440, 7035, 3052, 3205, 0, 5706, 4044, 3792, 0, 4358, 4139, 4021, 4863, 0, 8282, 8605,
+		},
+	},
+	{
+		"tiresias",
+		on(32, 8),
+		17,
+		[36]int{
+			2095, 423, 506, 2224, 7220, 985, 2329, 926, 2154, 3246, 3546, 2757, 1901, 4160, 5492, 4618, 4645, 2770,
+			4910, 3183, 6510, 6862, 3451, 3668, 5294, 7564, 4565, 3950, 3926, 5599, 5696, 4245, 5258, 8030, 6957, 8654,
+		},
+	},
+	{
+		"elasticflow",
+		on(4, 4),
+		28,
+		[36]int{
+			1212, 459, 0, 0, 0, 0, 1091, 869, 1802, 1801, 2210, 3361, 1890, 4450, 5463, 3082, 6063, 2525,
+			5071, 3033, 6115, 6686, 3269, 3477, 5807, 7406, 4195, 3872, 0, 0, 6009, 4244, 5017, 0, 7117, 7721,
+		},
+	},
+	{
+		"elasticflow",
+		on(32, 8),
+		26,
+		[36]int{
+			1040, 469, 0, 0, 0, 0, 1040, 863, 1279, 1313, 1807, 2326, 1843, 4031, 2554, 2621, 3038, 2539,
+			5073, 2847, 4412, 5546, 3038, 3188, 5409, 5679, 4030, 3931, 0, 0, 0, 4004, 4856, 0, 6990, 7260,
+		},
+	},
+	{
+		"gandiva",
+		on(4, 4),
+		9,
+		[36]int{
+			3060, 434, 509, 2263, 7275, 1004, 2364, 934, 2156, 3279, 4847, 2954, 2089, 4788, 6658, 5783, 6722, 3518,
+			7945, 3977, 9919, 13075, 4125, 4256, 5772, 9210, 9459, 5964, 5400, 6713, 7830, 6959, 5904, 8600, 9147, 13557,
+		},
+	},
+	{
+		"gandiva",
+		on(32, 8),
+		15,
+		[36]int{
+			2277, 449, 861, 2323, 7425, 1306, 2428, 939, 2191, 3368, 3722, 3017, 2094, 4347, 5618, 4762, 4832, 2792,
+			5045, 3191, 6642, 7013, 3509, 3701, 5375, 7572, 7604, 3932, 3963, 5618, 5756, 4231, 5284, 8943, 6957, 8577,
+		},
+	},
+}
+
 func TestAgreesWithItsSimulator(t *testing.T) {
-	for _, c := range []struct {
-		policy    string
-		on        sim.Machines
-		satisfied int
-		ends      [36]int
-	}{
-		{
-			"edf",
-			on(4, 4),
-			10,
-			[36]int{
-				1378, 667, 401, 1672, 5449, 1282, 2229, 869, 2661, 1991, 3347, 3900, 1843, 9411, 14184, 5868, 13243, 2484,
-				10717, 2825, 12634, 23932, 3028, 4073, 12835, 20022, 4596, 4100, 4327, 6374, 13578, 5481, 6808, 19657, 17605, 23634,
-			},
-		},
-		{
-			"edf-admission",
-			on(4, 4),
-			15,
-			[36]int{
-				1052, 0, 0, 1382, 4207, 0, 1838, 865, 2141, 1643, 2746, 3313, 0, 0, 6957, 0, 6306, 0,
-				0, 0, 5758, 0, 0, 0, 0, 9244, 0, 0, 0, 0, 6539, 4241, 0, 0, 0, 0,
-			},
-		},
-		{
-			"tiresias",
-			on(4, 4),
-			12,
-			[36]int{
-				9169, 418, 501, 2219, 8243, 980, 2324, 926, 2149, 3241, 6220, 2752, 1901, 6166, 6230, 4628, 6327, 2811,
-				5199, 3173, 9869, 12270, 3441, 3897, 5289, 10918, 6841, 4089, 4678, 6389, 5775, 4339, 5338, 9893, 6952, 13121,
-			},
-		},
-		{
-			"edf",
-			on(32, 8),
-			28,
-			[36]int{
-				945, 547, 401, 687, 1239, 1282, 911, 863, 1258, 1302, 1718, 2329, 1821, 5017, 2526, 2593, 2935, 2535,
-				6358, 2825, 4321, 6818, 3028, 3231, 6572, 5576, 4002, 3775, 4064, 4316, 4101, 4004, 4842, 11164, 8231, 8577,
-			},
-		},
-		{
-			"edf-admission",
-			on(32, 8),
-			28,
-			[36]int{
-				1025, 0, 0, 711, 1319, 0, 932, 880, 1296, 1340, 1739, 2392, 1849, 0, 2568, 2635, 2944, 2548,
-				0, 2832, 4440, 7035, 3052, 3205, 0, 5706, 4044, 3792, 0, 4358, 4139, 4021, 4863, 0, 8282, 8605,
-			},
-		},
-		{
-			"tiresias",
-			on(32, 8),
-			17,
-			[36]int{
-				2095, 423, 506, 2224, 7220, 985, 2329, 926, 2154, 3246, 3546, 2757, 1901, 4160, 5492, 4618, 4645, 2770,
-				4910, 3183, 6510, 6862, 3451, 3668, 5294, 7564, 4565, 3950, 3926, 5599, 5696, 4245, 5258, 8030, 6957, 8654,
-			},
-		},
-		{
-			"gandiva",
-			on(4, 4),
-			9,
-			[36]int{
-				3060, 434, 509, 2263, 7275, 1004, 2364, 934, 2156, 3279, 4847, 2954, 2089, 4788, 6658, 5783, 6722, 3518,
-				7945, 3977, 9919, 13075, 4125, 4256, 5772, 9210, 9459, 5964, 5400, 6713, 7830, 6959, 5904, 8600, 9147, 13557,
-			},
-		},
-		{
-			"gandiva",
-			on(32, 8),
-			15,
-			[36]int{
-				2277, 449, 861, 2323, 7425, 1306, 2428, 939, 2191, 3368, 3722, 3017, 2094, 4347, 5618, 4762, 4832, 2792,
-				5045, 3191, 6642, 7013, 3509, 3701, 5375, 7572, 7604, 3932, 3963, 5618, 5756, 4231, 5284, 8943, 6957, 8577,
-			},
-		},
-	} {
+	for _, c := range simulated {
 		f, p := fixture(t)
 		rules, jobs, err := New(c.policy, f, Setup{Machines: c.on, Slot: time.Minute, Profile: p})
 		if err != nil {
@@ -138,44 +159,6 @@ func TestAgreesWithItsSimulator(t *testing.T) {
 		}
 		if want := (last - jobs[0].Submit).Seconds(); sum.MakespanS != want {
 			t.Errorf("%s on %v: makespan %v, want %v: a job that never ran does not count", c.policy, c.on, sum.MakespanS, want)
-		}
-	}
-}
-
-// Production's admission in its simulator's rounds: what is refused never runs, and
-// more deadlines are kept than by its EDF with admission. A job that was admitted may
-// be late: in these rounds each running job pays at each arrival and end of others, which no plan foresees.
-func TestProductionAdmitsInItsRounds(t *testing.T) {
-	for _, c := range []struct {
-		on   sim.Machines
-		edf  int // deadlines that edf-admission keeps, above
-		late int // admitted, and late, at most
-	}{{on(4, 4), 15, 2}, {on(32, 8), 28, 2}} {
-		f, p := fixture(t)
-		rules, jobs, err := New("elasticflow", f, Setup{Machines: c.on, Slot: time.Minute, Profile: p})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := sim.Run(sim.Config{Jobs: jobs, Nodes: c.on.Nodes, DevicesPerNode: c.on.DevicesPerNode, Rules: rules})
-		if err != nil {
-			t.Fatal(err)
-		}
-		kept, late, refused := 0, 0, 0
-		for _, o := range r.Jobs {
-			switch {
-			case o.Phase != cluster.Succeeded:
-				if refused++; o.Held != 0 {
-					t.Errorf("on %v: %s was refused and ran", c.on, o.ID)
-				}
-			case o.End <= o.Deadline:
-				kept++
-			default:
-				late++
-			}
-		}
-		t.Logf("on %v: %d kept, %d late, %d refused", c.on, kept, late, refused)
-		if kept <= c.edf || late > c.late || refused == 0 {
-			t.Errorf("on %v: %d kept, %d late, %d refused; edf-admission keeps %d", c.on, kept, late, refused, c.edf)
 		}
 	}
 }
