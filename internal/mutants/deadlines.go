@@ -48,8 +48,8 @@ var ofDeadlines = []Mutant{
 		Breaks: "work that is done after the deadline counts",
 	},
 	{
-		Name: "admission-moves-later-jobs", File: "allocator/admit/plan.go", Tests: "TestAdmitKeepsItsAccounts",
-		Old: "p != nil && open.holds(p) {", New: "p != nil {",
+		Name: "admission-moves-later-jobs", File: "allocator/admit/free.go", Tests: "TestAdmitKeepsItsAccounts",
+		Old: "n < k && (*f)[n].devices >= devices; n++", New: "n < k; n++",
 		Breaks: "two jobs are promised the same devices",
 	},
 	{
