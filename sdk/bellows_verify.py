@@ -5,14 +5,16 @@ only `bellows verify` sets. It wraps the module's functions and, where torch is
 installed, its optimisers, schedulers, loaders and dropout, and changes nothing
 that they compute. When the process ends, what was seen of each step is in
 ``rank-<r>.json`` in that directory, and the values of parameters and optimiser
-state in ``rank-<r>.bin``.
+state in ``rank-<r>.bin``, those that a resumed world began with in ``rank-<r>.began.bin``.
 """
 
 import atexit
 import collections
+import collections.abc
 import functools
 import gc
 import hashlib
+import importlib
 import importlib.util
 import json
 import math
@@ -30,6 +32,15 @@ MAX_VALUES = 1 << 16
 MAX_AHEAD = 1 << 12
 
 
+class Batch:
+    """A loader's batch: its samples, and how its data is known again."""
+
+    def __init__(self, sampler: int, samples: List[int]) -> None:
+        self.sampler, self.samples = sampler, samples  # of its loader
+        self.storages: List[Any] = []  # weak references, without which another batch's could have the same address
+        self.trained = False
+
+
 class Recorder:
     """What this rank has seen, by step."""
 
@@ -42,7 +53,9 @@ class Recorder:
         self.last: Optional[int] = None  # the newest step of the first optimiser
         self.optimizers: List[Any] = []
         self.norms: List[Any] = []  # layers of batch statistics
-        self.taken: Dict[int, Deque[List[int]]] = {}  # batches of each loader, not yet trained on, by its sampler
+        self.taken: Dict[int, Deque[Batch]] = {}  # of each loader, not yet trained on, by its sampler
+        self.known: Dict[int, Optional[Batch]] = {}  # batches by their data's storages; None: of several
+        self.passed: List[Batch] = []  # that went into a module since the newest backward pass, or in it
         self.samplers: List[Any] = []  # which keeps those numbers theirs
         self.given = self.training = 0  # the sampler of the newest batch, and of the newest before a backward pass
         self.stream = False  # a loader's samples have no indices
@@ -54,12 +67,22 @@ class Recorder:
         self.progress: Optional[int] = None  # the file that says both, also of a process that is killed
         self.first_s: Optional[float] = None  # when the first step was over, in seconds since 1970
         self.last_s: Optional[float] = None  # when the last one was
+        self.scheduler: Any = None  # the one that was stepped last
+        self.resumed = bool(os.environ.get("BELLOWS_RESUME_FROM"))
+        self.began: List[Dict[str, Any]] = []  # the state that a resumed world begins with
+        self.ended: Optional[List[Dict[str, Any]]] = None  # the state at the end
+        self.stepped_once: List[Any] = []  # optimisers whose state at the beginning was looked at
         self.new_step()
 
     def new_step(self) -> None:
         self.losses: List[Any] = []
         self.scheduled = 0
         self.dropout: Optional[str] = None
+        self.trained: List[Batch] = []  # that a backward pass has followed
+        self.clipped = 0  # how often gradients were clipped
+        self.normalised: Optional[int] = None  # samples that the first layer of batch statistics saw at once
+        self.passes = 0  # over the data, that have ended
+        self.precision: Optional[str] = None
 
     def here(self) -> bool:
         """Tell whether this is the training process and not one that it has forked."""
@@ -99,21 +122,83 @@ class Recorder:
             return  # of the same batches
         self.losses.append(loss.detach().double().sum() if loss is not None else None)
         self.training = self.given
+        self.train_on(self.passed)
+        self.passed = []
         self.begun_batches += 1
         self.tell()
 
-    def take(self, sampler: Any, batch: List[int]) -> None:
+    def backward_over(self) -> None:
+        """Note the batches that only a backward pass has put into a module, as checkpointed layers do."""
+        self.train_on([b for b in self.passed if not b.trained])
+        self.passed = []
+
+    def train_on(self, batches: List[Batch]) -> None:
+        """Note that a backward pass is of these batches; an evaluation's, of another loader, may have come before."""
+        if batches:
+            self.training = batches[-1].sampler
+        for batch in batches:
+            if batch.sampler == self.training and not any(b is batch for b in self.trained):
+                batch.trained = True
+                self.trained.append(batch)
+
+    def take(self, sampler: Any, samples: List[int], data: Any) -> None:
         """Note a batch of a loader's. An evaluation's may come between those of steps; no backward pass follows it."""
         self.given = id(sampler)
         if self.given not in self.taken:
             self.samplers.append(sampler)
             self.taken[self.given] = collections.deque(maxlen=MAX_AHEAD)
+        batch = Batch(self.given, samples)
+        for tensor in tensors_of(data):
+            weak = storage_of(tensor)
+            if weak is not None:
+                batch.storages.append(weak)
+                other = self.known.setdefault(weak.cdata, batch)
+                if other is not batch:
+                    self.known[weak.cdata] = None
         self.taken[self.given].append(batch)
+        self.forget_gone()
+
+    def forget_gone(self) -> None:
+        """Forget the data of batches that the script has let go of, so that this takes no more memory with each batch."""
+        for queue in self.taken.values():
+            for batch in [b for b in queue if b.storages]:
+                left = [weak for weak in batch.storages if not weak.expired()]
+                for weak in batch.storages:
+                    if weak.expired():
+                        self.known.pop(weak.cdata, None)
+                batch.storages = left
+
+    def forward(self, data: Any) -> None:
+        """Note which batches go into a module: only such a batch is trained on, whatever else was read from the loader."""
+        if self.again or not self.known:
+            return
+        for tensor in tensors_of(data):
+            weak = storage_of(tensor)
+            batch = self.known.get(weak.cdata) if weak is not None else None
+            if batch is not None and not any(b is batch for b in self.passed):
+                self.passed.append(batch)
+
+    def samples(self) -> Optional[List[int]]:
+        """Return the samples of the step that ends: of the batches that went through the model, or else of those that are next."""
+        taken = self.taken.get(self.training) or collections.deque()
+        if self.trained:
+            newest = self.trained[-1]
+            while any(b is newest for b in taken):
+                taken.popleft()  # with those that the script went past, as `if n < step: continue`
+            return [i for batch in self.trained for i in batch.samples]
+        if len(taken) >= len(self.losses) > 0:
+            return [i for _ in self.losses for i in taken.popleft().samples]
+        return None
 
     def loop_over(self) -> None:
         """Note that the loop over batches seems to end here: `bellows verify` compares that of all ranks where one fails."""
         self.over = self.begun_batches
         self.tell()
+
+    def pass_over(self) -> None:
+        """Note that a loader has no more batches."""
+        self.passes += 1
+        self.loop_over()
 
     def tell(self) -> None:
         if self.progress is None:
@@ -128,6 +213,7 @@ class Recorder:
         square, sharded = squared_norm(optimizer)
         if square == 0 and not self.losses:
             return  # no training: so torch.distributed.checkpoint has an optimizer make its state
+        self.begin_with(optimizer)
         self.step_over()
         before = bellows._run.start_step - 1 if self.last is None else self.last
         step = self.begun if self.begun is not None and self.begun > before else before + 1
@@ -139,14 +225,51 @@ class Recorder:
             seen["loss"] = finite(sum(float(x) for x in self.losses))
         seen["backwards"], seen["dropout"] = len(self.losses), self.dropout
         seen["scheduled"] = self.scheduled
-        taken = self.taken.get(self.training) or collections.deque()
-        if "samples" not in seen and len(taken) >= len(self.losses) > 0:
-            seen["samples"] = [i for _ in self.losses for i in taken.popleft()]
+        if self.scheduler is not None:
+            seen["place"] = int(self.scheduler.last_epoch)
+        seen["clipped"], seen["normalised"], seen["passes"] = self.clipped, self.normalised, self.passes
+        seen["pass"] = next((length_of(s) for s in self.samplers if id(s) == self.training), 0)
+        seen["precision"] = self.precision or precision_of(optimizer)
+        trained_on = self.samples()
+        if "samples" not in seen and trained_on is not None:
+            seen["samples"] = trained_on
         self.new_step()
         if self.plain and step == self.stop_after:
             os.kill(os.getpid(), signal.SIGTERM)  # on each rank in the same step; the script saves now, and ends
 
+    def normalise(self, module: Any, x: Any) -> None:
+        if not any(m is module for m in self.norms):
+            self.norms.append(module)
+            if self.resumed:
+                with open(self.name() + ".began.bin", "ab") as f:
+                    self.began += [written(f, key, tensor, None) for key, tensor in self.state_of_norm(len(self.norms) - 1)]
+        if self.normalised is None:
+            self.normalised = int(x.shape[0])
+            if type(module).__name__ == "SyncBatchNorm":
+                self.normalised *= bellows.world_size()
+
+    def begin_with(self, optimizer: Any) -> None:
+        """Note the state with which a resumed world comes to an optimizer's first step: it should be what was saved."""
+        if not self.resumed or any(o is optimizer for o in self.stepped_once):
+            return
+        self.stepped_once.append(optimizer)
+        number = next(n for n, o in enumerate(self.optimizers) if o is optimizer)
+        with open(self.name() + ".began.bin", "ab") as f:
+            self.began += [written(f, *each) for each in self.state_of(number)]
+
     # -- the end -------------------------------------------------------------
+
+    def name(self) -> str:
+        return os.path.join(self.directory, f"rank-{bellows.rank():05d}")
+
+    def saved(self, step: int) -> None:
+        """Note the state that the last checkpoint of this world is of, whatever the script makes of it afterwards."""
+        if self.ended is None and step == self.stop_after + 1 and self.optimizers:
+            self.end()
+
+    def end(self) -> None:
+        with open(self.name() + ".bin", "wb") as f:
+            self.ended = [written(f, key, tensor, part) for key, tensor, part in self.state()]
 
     def reached_end(self) -> bool:
         """Tell whether the last step of this world has begun."""
@@ -155,15 +278,14 @@ class Recorder:
     def write(self) -> None:
         if not self.here():
             return
-        tensors: List[Dict[str, Any]] = []
-        name = os.path.join(self.directory, f"rank-{bellows.rank():05d}")
-        with open(name + ".bin", "wb") as f:
-            for key, tensor, part in self.state():
-                tensors.append(written(f, key, tensor, part))
+        name = self.name()
+        if self.ended is None:
+            self.end()
         told = {
             "rank": bellows.rank(),
             "steps": {str(step): seen for step, seen in sorted(self.steps.items())},
-            "tensors": tensors,
+            "tensors": self.ended,
+            "began": self.began,
             "batch_norm": [type(m).__name__ for m in self.norms],
             "stream": self.stream,
             "first_s": self.first_s,
@@ -175,25 +297,84 @@ class Recorder:
 
     def state(self) -> Iterator[Tuple[str, Any, Optional[Tuple[int, int]]]]:
         """Yield the tensors that training changes, each under a name that does not depend on the world, and which part of it this rank has."""
-        for o, optimizer in enumerate(self.optimizers):
-            for g, group in enumerate(optimizer.param_groups):
-                for p, parameter in enumerate(group["params"]):
-                    place = f"optimizer {o} group {g} parameter {p}"
-                    yield place, parameter.detach(), part_of(parameter)
-                    for key, value in sorted(optimizer.state.get(parameter, {}).items(), key=str):
-                        if hasattr(value, "detach"):
-                            yield f"{place} {key}", value.detach(), part_of(value)
-        for n, norm in enumerate(self.norms):
-            for key in ("running_mean", "running_var"):
-                if getattr(norm, key, None) is not None:
-                    yield f"batch norm {n} {key}", getattr(norm, key).detach(), None
+        for o in range(len(self.optimizers)):
+            yield from self.state_of(o)
+        for n in range(len(self.norms)):
+            for key, tensor in self.state_of_norm(n):
+                yield key, tensor, None
         if not self.optimizers:
             for place, array in self.kept:
                 yield place, array, None
 
+    def state_of(self, number: int) -> Iterator[Tuple[str, Any, Optional[Tuple[int, int]]]]:
+        optimizer = self.optimizers[number]
+        for g, group in enumerate(optimizer.param_groups):
+            for p, parameter in enumerate(group["params"]):
+                place = f"optimizer {number} group {g} parameter {p}"
+                yield place, parameter.detach(), part_of(parameter)
+                for key, value in sorted(optimizer.state.get(parameter, {}).items(), key=str):
+                    if hasattr(value, "detach"):
+                        yield f"{place} {key}", value.detach(), part_of(value)
+
+    def state_of_norm(self, number: int) -> Iterator[Tuple[str, Any]]:
+        for key in ("running_mean", "running_var"):
+            if getattr(self.norms[number], key, None) is not None:
+                yield f"batch norm {number} {key}", getattr(self.norms[number], key).detach()
+
 
 def finite(value: float) -> Optional[float]:
     return value if math.isfinite(value) else None  # JSON knows no other numbers
+
+
+def tensors_of(data: Any, depth: int = 3) -> Iterator[Any]:
+    """Yield the tensors of a batch, or of the arguments of a call."""
+    if hasattr(data, "untyped_storage") or hasattr(data, "storage"):
+        yield data
+    elif depth and isinstance(data, collections.abc.Mapping):
+        for value in list(data.values()):
+            yield from tensors_of(value, depth - 1)
+    elif depth and isinstance(data, (list, tuple)):
+        for value in data:
+            yield from tensors_of(value, depth - 1)
+
+
+def storage_of(tensor: Any) -> Any:
+    """Return a weak reference to what a tensor and its views have in common; None: it has no such thing."""
+    weak = sys.modules["torch.multiprocessing.reductions"].StorageWeakRef
+    try:
+        return weak(tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage())
+    except (AttributeError, NotImplementedError, RuntimeError):
+        return None  # as of sparse tensors, and of subclasses without data of their own
+
+
+def length_of(sampler: Any) -> int:
+    """Return how many batches a pass over a loader's data has; 0: it does not know."""
+    try:
+        return len(sampler)
+    except (TypeError, NotImplementedError):
+        return 0
+
+
+def precision_of(optimizer: Any) -> Optional[str]:
+    for group in optimizer.param_groups:
+        for p in group["params"]:
+            return str(p.dtype).replace("torch.", "")
+    return None
+
+
+def autocast_of(torch: Any) -> Optional[str]:
+    """Return the type of numbers that autocast computes with; None: it is off."""
+    for kind in ("cuda", "cpu"):
+        try:
+            on, dtype = torch.is_autocast_enabled(kind), torch.get_autocast_dtype
+        except TypeError:  # torch before 2.4
+            on, dtype = (torch.is_autocast_cpu_enabled(), lambda _: torch.get_autocast_cpu_dtype()) if kind == "cpu" else (
+                torch.is_autocast_enabled(),
+                lambda _: torch.get_autocast_gpu_dtype(),
+            )
+        if on:
+            return str(dtype(kind)).replace("torch.", "")
+    return None
 
 
 def local(tensor: Any) -> Any:
@@ -304,6 +485,8 @@ def watch_arrays() -> None:
                     each()
 
         inner(step, writing if recorder.here() else write, samples)
+        if recorder.here():
+            recorder.saved(int(step))
 
     bellows.save = save
 
@@ -388,6 +571,7 @@ def watch_torch() -> None:
     from torch.optim import lr_scheduler
 
     wrap_before(torch.Tensor, "backward", lambda loss, *_, **__: recorder.backward(loss))
+    wrap(torch.Tensor, "backward", lambda *_, **__: recorder.backward_over())
     watched: Dict[Any, bool] = {}
 
     def watch_steps(_: Any, optimizer: Any, *__: Any, **___: Any) -> None:
@@ -398,13 +582,40 @@ def watch_torch() -> None:
 
     wrap(torch.optim.Optimizer, "__init__", watch_steps)
 
-    def scheduled(_: Any, *__: Any, **___: Any) -> None:
+    def scheduled(_: Any, scheduler: Any, *__: Any, **___: Any) -> None:
         recorder.scheduled += 1
+        recorder.scheduler = scheduler
 
     base = getattr(lr_scheduler, "LRScheduler", None) or lr_scheduler._LRScheduler
     wrap(base, "step", scheduled)
+    watch_modules(torch)
     watch_dropout(torch)
+    watch_clipping(torch)
     watch_loaders(torch)
+
+
+def watch_modules(torch: Any) -> None:
+    importlib.import_module("torch.multiprocessing.reductions")
+
+    def called(module: Any, *args: Any, **kwargs: Any) -> None:
+        if not torch.is_grad_enabled():
+            return  # of an evaluation
+        recorder.forward((args, kwargs))
+        if recorder.precision is None:
+            recorder.precision = autocast_of(torch)
+
+    wrap_before(torch.nn.Module, "__call__", called)
+
+
+def watch_clipping(torch: Any) -> None:
+    """Count how often gradients are clipped: the names in torch.nn.utils are the same functions as those of its module."""
+
+    def clipped(*_: Any, **__: Any) -> None:
+        recorder.clipped += 1
+
+    for name in ("clip_grad_norm_", "clip_grad_value_"):
+        wrap_before(torch.nn.utils.clip_grad, name, clipped)
+        setattr(torch.nn.utils, name, getattr(torch.nn.utils.clip_grad, name))
 
 
 def watch_dropout(torch: Any) -> None:
@@ -415,9 +626,9 @@ def watch_dropout(torch: Any) -> None:
 
     wrap_before(torch.nn.functional, "dropout", dropped)
 
-    def normalised(module: Any, *_: Any, **__: Any) -> None:
-        if module.training and not any(m is module for m in recorder.norms):
-            recorder.norms.append(module)
+    def normalised(module: Any, x: Any, *_: Any, **__: Any) -> None:
+        if module.training:
+            recorder.normalise(module, x)
 
     wrap_before(torch.nn.modules.batchnorm._BatchNorm, "forward", normalised)
     wrap_before(torch.nn.SyncBatchNorm, "forward", normalised)
@@ -448,19 +659,19 @@ def watch_loaders(torch: Any) -> None:
         whole = list(index) if isinstance(index, (list, tuple)) else [index]
         loader._bellows_asked.append(whole)
 
-    def given(_: Any, loader: Any) -> None:
+    def given(data: Any, loader: Any) -> None:
         waiting = getattr(loader, "_bellows_asked", None)
         batch = waiting.popleft() if waiting else []
         if not torch.is_grad_enabled():
             return  # an evaluation's
         try:
-            recorder.take(loader._index_sampler, [int(i) for i in batch])
+            recorder.take(loader._index_sampler, [int(i) for i in batch], data)
         except (TypeError, ValueError):
             recorder.stream = True
 
     def ended() -> None:
         if torch.is_grad_enabled():
-            recorder.loop_over()
+            recorder.pass_over()
 
     wrap(iterator, "_next_index", asked)
     wrap(iterator, "__next__", given)

@@ -22,7 +22,9 @@ type Result struct {
 	Stream bool `json:"stream,omitempty"`
 	// Findings are what is wrong, the first to show first; empty where the wanted class was reached.
 	Findings []Finding `json:"findings"`
-	Losses   []Losses  `json:"losses"`
+	// Notes are what keeps trainings that are the same on average from being closer, where that is all that was wanted.
+	Notes  []Finding `json:"notes,omitempty"`
+	Losses []Losses  `json:"losses"`
 	// NeverS and RescaledS are what the two trainings took, with the starts of their worlds.
 	NeverS    float64 `json:"never_s"`
 	RescaledS float64 `json:"rescaled_s"`
@@ -95,10 +97,18 @@ func Compare(never, rescaled Training, wanted Class) Result {
 		}
 	}
 	random := c.randomness()
+	c.broken = c.faults()
 	r.Reached = c.class(r, len(random) > 0)
-	if !r.Reached.atLeast(wanted) {
-		r.Findings = append(c.findings(r), random...)
+	if r.Reached == Bitwise || r.Reached == Rounding {
+		c.broken = nil // nothing came of them
+	}
+	switch {
+	case !r.Reached.atLeast(wanted):
+		r.Findings = slices.Concat(c.broken, c.findings(r), random)
 		slices.SortStableFunc(r.Findings, func(a, b Finding) int { return a.Step - b.Step })
+	case r.Reached == Statistical:
+		c.wanted = Rounding
+		r.Notes = slices.DeleteFunc(c.findings(r), func(f Finding) bool { return f.Cause == followsLoss })
 	}
 	return r
 }
@@ -107,6 +117,7 @@ type comparison struct {
 	never, rescaled Training
 	wanted          Class
 	lossOf          func(Point) *float64
+	broken          []Finding // faults
 }
 
 // convention finds what a step's loss is of what its ranks differentiate: their sum or their
@@ -213,19 +224,15 @@ func (c *comparison) tensors() (d Differences) {
 			continue
 		}
 		b := c.rescaled.Tensors[n]
-		apart, scale := 0.0, 0.0
-		for i := range a.Values {
-			apart = max(apart, math.Abs(a.Values[i]-b.Values[i]))
-			scale = max(scale, math.Abs(a.Values[i]), math.Abs(b.Values[i]))
-		}
+		relative, apart := between(a.Values, b.Values)
 		if apart == 0 && a.Digest == b.Digest {
 			continue
 		}
 		d.Differ++
 		if math.IsNaN(apart) || math.IsInf(apart, 0) {
 			d.Difference, d.Largest = math.Inf(1), a.Name
-		} else if scale > 0 && apart/scale >= d.Difference {
-			d.Difference, d.Largest = apart/scale, a.Name
+		} else if relative >= d.Difference {
+			d.Difference, d.Largest = relative, a.Name
 		}
 	}
 	d.Difference = min(d.Difference, math.MaxFloat64) // JSON knows no infinity
@@ -247,7 +254,7 @@ func (c *comparison) class(r Result, repeats bool) Class {
 		return Bitwise
 	case max(loss.Difference, norm.Difference, r.Tensors.Difference) <= roundingBound:
 		return Rounding
-	case c.similar(c.lossOf, meanBound) && c.similar(func(p Point) *float64 { return p.Norm }, normBound):
+	case len(c.broken) == 0 && c.similar(c.lossOf, meanBound) && c.similar(func(p Point) *float64 { return p.Norm }, normBound):
 		return Statistical
 	}
 	return Different

@@ -22,7 +22,7 @@ func made(sizes []int) Training {
 		sum := loss * float64(k)
 		p := Point{
 			Step: i, Workers: k, Mean: &loss, Sum: &sum, Norm: &norm, LR: []float64{0.1 - 0.001*float64(i)}, Scheduled: 1,
-			Masks: make([]string, k), Backwards: slices.Repeat([]int{1}, k),
+			Masks: make([]string, k), Backwards: slices.Repeat([]int{1}, k), Place: &i, Normalised: 4, Precision: "float32", PassBatches: 8,
 		}
 		for s := range 16 {
 			p.Samples = append(p.Samples, 16*i+s)
@@ -77,11 +77,17 @@ func TestCompare(t *testing.T) {
 			}
 		}, Statistical, "loss 0: random state"},
 		{"a biased loss", func(r *Training) { from(r, 4, lossTimes(1.2)) }, Different, "loss 4: random state"},
-		{"batch statistics", func(r *Training) {
-			from(r, 0, func(p *Point) { p.Masks = make([]string, p.Workers) })
+		{"batch statistics", undropped(4, func(p *Point) { lossTimes(1.2)(p); p.Normalised = 16 / p.Workers }),
+			Different, "loss 4: batch statistics: batch norm normalises by what a device takes at once, 8 samples with 2 workers and 4 with 4 workers"},
+		{"batch statistics and masks", func(r *Training) {
 			r.BatchNorm = []string{"BatchNorm2d"}
-			from(r, 4, lossTimes(1.2))
-		}, Different, "loss 4: batch statistics: BatchNorm2d"},
+			from(r, 4, func(p *Point) { lossTimes(1.2)(p); p.Normalised = 16 / p.Workers })
+		}, Different, "loss 4: batch statistics: BatchNorm2d normalises by what a device takes at once, 8 samples with 2 workers and 4 with 4 workers; dropout masks"},
+		{"layers of batch statistics with the same batches", func(r *Training) {
+			undropped(5, lossTimes(1.2))(r)
+			r.BatchNorm = []string{"BatchNorm2d"}
+		}, Different, "loss 5: the first step after a resume differs"},
+		{"other numbers", undropped(4, func(p *Point) { lossTimes(1.001)(p); p.Precision = "bfloat16" }), Different, "loss 4: precision: numbers are bfloat16 with 2 workers, and float32 with 4 workers"},
 		{"optimizer state is lost", undropped(5, lossTimes(1.2)), Different, "loss 5: the first step after a resume differs: the optimizer's state"},
 		{"other state is lost", undropped(4, lossTimes(1.2)), Different, "loss 4: not all of the state is restored"},
 		{"other weights", undropped(0, lossTimes(1.2)), Different, "loss 0: the first step differs"},
@@ -111,6 +117,15 @@ func TestCompare(t *testing.T) {
 			from(r, 4, func(p *Point) { p.Samples = p.Samples[:4*p.Workers] })
 		}, Different, "samples 4: each device takes as many samples"},
 		{"a smaller last batch", func(r *Training) { from(r, 11, func(p *Point) { p.Samples = p.Samples[:3] }) }, Different, "samples 11: the last batch"},
+		{"a pass has fewer steps", func(r *Training) {
+			from(r, 6, func(p *Point) { p.Samples = first.Points[0].Samples; p.PassEnded = p.Step == 6 })
+		}, Different, "samples 6: a pass over the data ends after another number of steps"},
+		{"a pass has fewer steps at a resume", func(r *Training) {
+			from(r, 4, func(p *Point) { p.Samples, p.PassBatches = first.Points[min(p.Step+1, 11)].Samples, 3 })
+		}, Different, "samples 4: the sampler is 1 steps off, and a pass over the data has another number of steps"},
+		{"what is left of a pass", func(r *Training) {
+			from(r, 4, func(p *Point) { p.Samples, p.PassBatches = first.Points[min(p.Step+1, 11)].Samples, 8-4 })
+		}, Different, "samples 4: the sampler is 1 steps off: what was consumed"},
 		{"unlike numbers of batches", func(r *Training) {
 			from(r, 4, func(p *Point) { p.Samples[0] = 999; p.Backwards[0] = 2 })
 		}, Different, "samples 4: ranks take unlike numbers"},
@@ -118,9 +133,25 @@ func TestCompare(t *testing.T) {
 			from(r, 4, func(p *Point) { p.LR = []float64{0.01}; p.Scheduled = p.Workers })
 		}, Different, "learning rate 4: the scheduler is stepped once for each process: 2 times"},
 		{"a scheduler anew", func(r *Training) {
-			from(r, 4, func(p *Point) { p.LR = first.Points[p.Step-4].LR })
+			from(r, 4, func(p *Point) { p.LR, p.Place = first.Points[p.Step-4].LR, nil })
 		}, Different, "learning rate 4: the scheduler begins anew"},
-		{"a scheduler that goes on elsewhere", func(r *Training) { from(r, 4, func(p *Point) { p.LR = []float64{0.05} }) }, Different, "learning rate 4: the scheduler's place"},
+		{"a scheduler anew, seen in its second step", func(r *Training) {
+			from(r, 4, func(p *Point) { p.Place = first.Points[p.Step-4].Place })
+			from(r, 5, func(p *Point) { p.LR = []float64{0.07} })
+		}, Different, "learning rate 5: the scheduler begins anew after a resume: it is at its step 1 instead of 5"},
+		{"a scheduler of another step", func(r *Training) {
+			from(r, 5, func(p *Point) { p.LR, p.Place = []float64{0.07}, first.Points[p.Step-2].Place })
+		}, Different, "learning rate 5: the scheduler's place is not restored"},
+		{"an optimizer anew", func(r *Training) { from(r, 4, func(p *Point) { p.LR = first.Points[0].LR }) }, Different, "learning rate 4: the optimizer's own rate is not restored"},
+		{"a rate by the workers", func(r *Training) {
+			from(r, 4, func(p *Point) { p.LR = []float64{p.LR[0] * float64(p.Workers) / 4} })
+		}, Different, "learning rate 4: the learning rate is scaled by the number of workers, 2 instead of 4"},
+		{"a rate by their root", func(r *Training) {
+			from(r, 4, func(p *Point) { p.LR = []float64{p.LR[0] * math.Sqrt(float64(p.Workers)/4)} })
+		}, Different, "learning rate 4: the learning rate is scaled by the number of workers"},
+		{"a scheduler that goes on elsewhere", func(r *Training) {
+			from(r, 4, func(p *Point) { p.LR, p.Place = []float64{0.04}, nil })
+		}, Different, "learning rate 4: the scheduler's place"},
 		{"a schedule by the loader", func(r *Training) { from(r, 2, func(p *Point) { p.LR = []float64{0.01} }) }, Different, "learning rate 2: the schedule depends"},
 		{"gradients halved", func(r *Training) {
 			from(r, 4, func(p *Point) { scaled(&p.Norm, float64(p.Workers)/4) })
@@ -165,6 +196,110 @@ func TestCompare(t *testing.T) {
 				t.Errorf("with %s wanted: %v", tt.reached, r.Findings)
 			}
 		})
+	}
+}
+
+// TestFaultsThatAreSeen: what a world was seen to do otherwise is a finding where something came of it, and what follows it is said to.
+func TestFaultsThatAreSeen(t *testing.T) {
+	const parameter = "optimizer 0 group 0 parameter 0"
+	saved := []Tensor{
+		{Name: parameter, Values: []float64{1, -2}}, {Name: parameter + " exp_avg", Values: []float64{3, 4}}, {Name: parameter + " step", Values: []float64{4}},
+		{Name: "batch norm 0 running_mean", Values: []float64{5}}, {Name: "optimizer 1 group 0 parameter 0", Values: []float64{6}},
+	}
+	but := func(change func(began []Tensor) []Tensor) func(*Training, *Training) {
+		return func(_, r *Training) {
+			r.Resumes = []Resume{{Step: 4, Workers: 2, Saved: saved, Began: change(slices.Clone(saved[:4]))}} // the other optimizer is not seen to begin
+		}
+	}
+	for _, tt := range []struct {
+		name    string
+		change  func(never, rescaled *Training)
+		finding string // "": none
+	}{
+		{"all is restored", but(func(b []Tensor) []Tensor { return b }), ""},
+		{"all but the last bits", but(func(b []Tensor) []Tensor { b[0].Values = []float64{1, -2 + 1e-9}; return b }), ""},
+		{"nothing is known", but(func([]Tensor) []Tensor { return nil }), ""},
+		{"no parameters", but(func(b []Tensor) []Tensor { b[0].Values = []float64{1, -2.1}; return b[:1] }),
+			"resumed state 4: 1 of 1 tensor are not as they were saved, " + parameter + " most; the parameters are not what was saved"},
+		{"no moments", but(func(b []Tensor) []Tensor { return append(b[:1:1], b[3]) }),
+			"resumed state 4: 2 of 2 tensors are not as they were saved, " + parameter + " exp_avg most; the optimizer's state is not restored"},
+		{"other moments", but(func(b []Tensor) []Tensor { b[1].Values = []float64{3, 5}; return b }),
+			"resumed state 4: 1 of 2 tensors are not as they were saved, " + parameter + " exp_avg most; the optimizer's state is not what was saved"},
+		{"no running statistics", but(func(b []Tensor) []Tensor { b[3].Values = []float64{0}; return b }),
+			"resumed state 4: 1 of 1 tensor are not as they were saved, batch norm 0 running_mean most; the running statistics of batch norm are not what was saved"},
+		{"clipped part by part", func(never, r *Training) {
+			from(never, 0, func(p *Point) { p.Clipped = 1 })
+			from(r, 0, func(p *Point) { p.Clipped = 4 / p.Workers; p.Backwards[0] = p.Clipped })
+		}, "gradient clipping 4: gradients are clipped 2 times in the step instead of 1 time; gradients are clipped before they are whole"},
+		{"clipped once", func(never, r *Training) {
+			from(never, 0, func(p *Point) { p.Clipped = 1 })
+			from(r, 0, func(p *Point) { p.Clipped = 1; p.Backwards[0] = 4 / p.Workers })
+		}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			never, rescaled := made(testSizes[:1]), made(testSizes)
+			tt.change(&never, &rescaled)
+			// Where nothing came of it, the script may have meant it.
+			if r := Compare(never, rescaled, Statistical); r.Reached != Bitwise || len(r.Findings)+len(r.Notes) > 0 {
+				t.Errorf("trainings that are the same: %s %+v", r.Reached, r.Findings)
+			}
+			undropped(4, lossTimes(1.0001))(&rescaled)
+			r := Compare(never, rescaled, Rounding)
+			got := ""
+			if len(r.Findings) > 0 && r.Findings[0].Quantity != ofLoss {
+				got = fmt.Sprintf("%s %d: %s; %s", r.Findings[0].Quantity, r.Findings[0].Step, r.Findings[0].What, r.Findings[0].Cause)
+			}
+			if !strings.HasPrefix(got, tt.finding) || (got == "") != (tt.finding == "") {
+				t.Errorf("%q, not %q", got, tt.finding)
+			}
+			if got != "" && (r.Reached != Different || len(r.Findings) != 2 || r.Findings[1].Cause != "it follows the "+r.Findings[0].Quantity || r.Findings[0].Remedy == "") {
+				t.Errorf("%s %+v", r.Reached, r.Findings)
+			}
+		})
+	}
+}
+
+// TestNotes: where means are enough, what keeps the trainings from being closer is named all the same.
+func TestNotes(t *testing.T) {
+	scatter := func(p *Point) { lossTimes(1 + 0.0001*math.Pow(-1, float64(p.Step)))(p) }
+	for _, tt := range []struct {
+		change func(r *Training)
+		note   string
+	}{
+		{undropped(4, func(p *Point) { scatter(p); p.Normalised = 16 / p.Workers }), "loss 4: batch statistics"},
+		{undropped(4, scatter), "loss 4: rounding in float32"},
+		{func(r *Training) { r.Tensors[0].Values[0] = 1.001 }, "parameters 11: rounding"},
+	} {
+		never, rescaled := made(testSizes[:1]), made(testSizes)
+		tt.change(&rescaled)
+		r := Compare(never, rescaled, Statistical)
+		if r.Reached != Statistical || len(r.Notes) != 1 || len(r.Findings) > 0 {
+			t.Fatalf("%s %+v %+v", r.Reached, r.Notes, r.Findings)
+		}
+		if n := r.Notes[0]; !strings.HasPrefix(fmt.Sprintf("%s %d: %s", n.Quantity, n.Step, n.Cause), tt.note) {
+			t.Errorf("%+v, not %s", n, tt.note)
+		}
+		var b strings.Builder
+		if err := r.Text(&b); err != nil || !strings.Contains(b.String(), "\n  this is accepted; likely cause: ") {
+			t.Errorf("%v\n%s", err, b.String())
+		}
+		if r = Compare(never, rescaled, Rounding); len(r.Notes) > 0 || len(r.Findings) != 1 {
+			t.Errorf("what is a finding is a note as well: %+v", r.Notes)
+		}
+	}
+}
+
+// TestRoundingByPrecision: what is rounding of bfloat16 is none of single precision, and that is none of double.
+func TestRoundingByPrecision(t *testing.T) {
+	for precision, want := range map[string]string{"bfloat16": "rounding in bfloat16", "float16": "not all of the state", "float32": "not all of the state", "float64": "not all of the state"} {
+		never, rescaled := made(testSizes[:1]), made(testSizes)
+		undropped(4, lossTimes(1.03))(&rescaled)
+		for _, each := range []*Training{&never, &rescaled} {
+			from(each, 0, func(p *Point) { p.Precision = precision })
+		}
+		if r := Compare(never, rescaled, Rounding); !strings.HasPrefix(r.Findings[0].Cause, want) {
+			t.Errorf("%s: %+v", precision, r.Findings[0])
+		}
 	}
 }
 

@@ -25,6 +25,18 @@ type Point struct {
 	Masks         []string  // digests of the random state before the first dropout, by rank; "": none
 	Backwards     []int     // backward passes, by rank
 	LRs           bool      // ranks have unlike learning rates
+
+	// All of these are of rank 0. Place is how far the scheduler said that it was, in its steps; nil: there is none. Clipped is how
+	// often gradients were clipped, Normalised of how many samples at once the first layer of batch statistics took
+	// them (0: there is none), PassEnded whether a pass over the data had ended since the step before,
+	// PassBatches how many batches one has (0: not known), and Precision the type of numbers that was computed with.
+	Place      *int
+	Clipped    int
+	Normalised int
+	PassEnded  bool
+	Precision  string
+
+	PassBatches int
 }
 
 // Tensor is what training has made of a parameter, or of a part of the optimizer's state.
@@ -42,6 +54,15 @@ type Training struct {
 	BatchNorm []string // layers that normalise by the statistics of a batch
 	Stream    bool     // samples have no indices
 	Worlds    []World
+	Resumes   []Resume // one for each world after the first
+}
+
+// Resume is how a world has gone on from what the one before had saved.
+type Resume struct {
+	Step, Workers int
+	// Saved is the state of the checkpoint, and Began with what the world came to its first step. A state without values
+	// is not known.
+	Saved, Began []Tensor
 }
 
 // World is what one world of a training took, in seconds.
@@ -61,11 +82,13 @@ type World struct {
 type rankSeen struct {
 	Steps     map[string]stepSeen `json:"steps"`
 	Tensors   []tensorSeen        `json:"tensors"`
+	Began     []tensorSeen        `json:"began"`
 	BatchNorm []string            `json:"batch_norm"`
 	Stream    bool                `json:"stream"`
 	FirstS    *float64            `json:"first_s"`
 	LastS     *float64            `json:"last_s"`
 	values    []float64
+	before    []float64 // of Began
 }
 
 type stepSeen struct {
@@ -78,6 +101,13 @@ type stepSeen struct {
 	Scheduled int       `json:"scheduled"`
 	Backwards int       `json:"backwards"`
 	Dropout   string    `json:"dropout"`
+
+	Place      *int   `json:"place"`
+	Clipped    int    `json:"clipped"`
+	Normalised int    `json:"normalised"`
+	Passes     int    `json:"passes"`
+	Pass       int    `json:"pass"`
+	Precision  string `json:"precision"`
 }
 
 type tensorSeen struct {
@@ -98,7 +128,15 @@ func (w *world) read(t *Training) error {
 	for step := w.begin; step < w.end; step++ {
 		t.Points = append(t.Points, point(step, ranks))
 	}
-	t.Tensors, t.BatchNorm = tensors(ranks), ranks[0].BatchNorm
+	began := make([]part, len(ranks))
+	ended := make([]part, len(ranks))
+	for r := range ranks {
+		began[r], ended[r] = part{ranks[r].Began, ranks[r].before}, part{ranks[r].Tensors, ranks[r].values}
+	}
+	if w.from != nil {
+		t.Resumes = append(t.Resumes, Resume{Step: w.begin, Workers: w.size, Saved: t.Tensors, Began: tensors(began)})
+	}
+	t.Tensors, t.BatchNorm = tensors(ended), ranks[0].BatchNorm
 	t.Stream = t.Stream || ranks[0].Stream
 	t.Worlds = append(t.Worlds, w.took(ranks))
 	return nil
@@ -129,22 +167,31 @@ func (r *rankSeen) read(name string) error {
 	if err = json.Unmarshal(text, r); err != nil {
 		return err
 	}
-	values, err := os.ReadFile(name + ".bin")
-	if err != nil {
+	if r.values, err = readValues(name+".bin", r.Tensors); err != nil || len(r.Began) == 0 {
 		return err
 	}
-	r.values = make([]float64, len(values)/8)
-	for i := range r.values {
-		r.values[i] = math.Float64frombits(binary.LittleEndian.Uint64(values[8*i:]))
+	r.before, err = readValues(name+".began.bin", r.Began)
+	return err
+}
+
+// readValues reads the values of tensors, which follow each other in a file.
+func readValues(name string, of []tensorSeen) ([]float64, error) {
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	values := make([]float64, len(b)/8)
+	for i := range values {
+		values[i] = math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:]))
 	}
 	want := 0
-	for _, t := range r.Tensors {
+	for _, t := range of {
 		want += t.Values
 	}
-	if want != len(r.values) {
-		return fmt.Errorf("%s.bin has %d values of %d", name, len(r.values), want)
+	if want != len(values) {
+		return nil, fmt.Errorf("%s has %d values of %d", filepath.Base(name), len(values), want)
 	}
-	return nil
+	return values, nil
 }
 
 // point is one step of all ranks of a world.
@@ -162,7 +209,9 @@ func point(step int, ranks []rankSeen) Point {
 		}
 		p.Masks, p.Backwards = append(p.Masks, s.Dropout), append(p.Backwards, s.Backwards)
 		if r == 0 {
-			p.Reported, p.LR, p.Scheduled = s.Reported, s.LR, s.Scheduled
+			p.Reported, p.LR, p.Scheduled, p.Place = s.Reported, s.LR, s.Scheduled, s.Place
+			p.Clipped, p.Normalised, p.PassEnded, p.Precision = s.Clipped, s.Normalised, s.Passes > 0, s.Precision
+			p.PassBatches = s.Pass
 		}
 		p.LRs = p.LRs || !slices.Equal(p.LR, s.LR)
 	}
@@ -181,17 +230,23 @@ func point(step int, ranks []rankSeen) Point {
 // savedArray begins the names of arrays that are seen as they are written into a checkpoint.
 const savedArray = "saved "
 
+// part is what a rank has of a state.
+type part struct {
+	tensors []tensorSeen
+	values  []float64
+}
+
 // tensors are those of rank 0, and all parts of what ranks share.
-func tensors(ranks []rankSeen) (all []Tensor) {
+func tensors(ranks []part) (all []Tensor) {
 	at := make([]int, len(ranks))
-	for n, seen := range ranks[0].Tensors {
+	for n, seen := range ranks[0].tensors {
 		t := Tensor{Name: seen.Name, Digest: seen.Digest}
 		for r := range ranks {
-			if n >= len(ranks[r].Tensors) || ranks[r].Tensors[n].Name != seen.Name {
+			if n >= len(ranks[r].tensors) || ranks[r].tensors[n].Name != seen.Name {
 				t.Unalike = !strings.HasPrefix(seen.Name, savedArray) // which one rank may write for all
 				continue
 			}
-			mine := ranks[r].Tensors[n]
+			mine := ranks[r].tensors[n]
 			if r == 0 || seen.Sharded {
 				t.Values = append(t.Values, ranks[r].values[at[r]:at[r]+mine.Values]...)
 			}

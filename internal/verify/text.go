@@ -37,15 +37,23 @@ func (r Result) Text(w io.Writer) error {
 		fmt.Fprintf(&b, "%-16s %d of %d tensors differ, by up to %s (%s)\n", "state at the end", t.Differ, t.Count, percent(t.Difference), output.OneLine(t.Largest))
 	}
 	for _, f := range r.Findings {
-		fmt.Fprintf(&b, "\n%s, step %d", f.Quantity, f.Step)
-		if f.Workers > 0 {
-			fmt.Fprintf(&b, " with %s", units.Count(f.Workers, "worker"))
-		}
-		fmt.Fprintf(&b, ": %s\n  likely cause: %s\n  remedy: %s\n", output.OneLine(f.What), f.Cause, f.Remedy)
+		fmt.Fprintf(&b, "\n%s\n  likely cause: %s\n  remedy: %s\n", f.where(), f.Cause, f.Remedy)
+	}
+	for _, f := range r.Notes {
+		fmt.Fprintf(&b, "\n%s\n  this is accepted; likely cause: %s\n  to come closer: %s\n", f.where(), f.Cause, f.Remedy)
 	}
 	fmt.Fprintf(&b, "\n%s: %s\n", r.verdict(), r.Reached)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// where says what differs, in which step.
+func (f Finding) where() string {
+	with := ""
+	if f.Workers > 0 {
+		with = " with " + units.Count(f.Workers, "worker")
+	}
+	return fmt.Sprintf("%s, step %d%s: %s", f.Quantity, f.Step, with, output.OneLine(f.What))
 }
 
 func (r Result) verdict() string {

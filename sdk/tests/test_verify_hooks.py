@@ -87,3 +87,139 @@ def test_a_world_that_is_over_leaves_without_collecting_garbage(tmp_path, steps,
     done = subprocess.run(command, env=environ, cwd=str(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
     assert done.stdout.decode() == collected, done.stderr
     assert (tmp_path / "rank-00000.json").exists()
+
+
+TRAINED_ON = """
+import itertools
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+import bellows, bellows_verify
+
+seen = bellows_verify.recorder
+data = TensorDataset(torch.randn(64, 3), torch.randn(64, 1))
+net = nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.5), nn.Linear(4, 1))
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+mse = nn.functional.mse_loss
+
+
+def loader():
+    return DataLoader(data, batch_size=2)
+
+
+def trained(batches, parts=1, forward=net):
+    before = seen.last
+    for number, (x, y) in enumerate(batches):
+        mse(forward(x), y).backward()
+        if (number + 1) % parts == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+    return [seen.steps[s].get("samples") for s in sorted(seen.steps) if before is None or s > before]
+
+
+def ahead(batches, by):
+    kept = list(itertools.islice(batches, by))
+    for batch in batches:
+        kept.append(batch)
+        yield kept.pop(0)
+
+
+def gone_past(count, batches):
+    for number, batch in enumerate(batches):
+        if number >= count:
+            yield batch
+
+
+assert trained(itertools.islice(loader(), 2)) == [[0, 1], [2, 3]]
+assert trained(gone_past(3, itertools.islice(loader(), 5))) == [[6, 7], [8, 9]]
+assert trained(itertools.islice(loader(), 3, 5)) == [[6, 7], [8, 9]]
+assert trained(ahead(itertools.islice(loader(), 4), 2)) == [[0, 1], [2, 3]]
+assert trained(gone_past(2, ahead(itertools.islice(loader(), 6), 1))) == [[4, 5], [6, 7], [8, 9]]
+assert trained(gone_past(2, itertools.islice(loader(), 6)), parts=2) == [[4, 5, 6, 7], [8, 9, 10, 11]]
+assert trained(gone_past(1, itertools.islice(loader(), 2)), forward=lambda x: net(x.view(-1, 3))) == [[2, 3]]
+assert trained(gone_past(1, itertools.islice(loader(), 2)), forward=lambda x: net(*[{"x": x}["x"]])) == [[2, 3]]
+
+# Where nothing of a batch goes into a module, the next ones that were taken count, as of a loss that is computed by hand.
+weight = torch.zeros(3, 1, requires_grad=True)
+optimizer.add_param_group({"params": [weight]})
+assert trained(itertools.islice(loader(), 2), forward=lambda x: x @ weight) == [[0, 1], [2, 3]]
+
+
+# An evaluation with gradients, by a loader of its own, between the forward passes of the training.
+def evaluating(x):
+    for other, _ in itertools.islice(loader(), 2, 3):
+        net(other)
+    return net(x)
+
+
+assert trained(gone_past(1, itertools.islice(loader(), 3)), forward=evaluating) == [[2, 3], [4, 5]]
+
+# One batch for two steps, and a backward pass that computes the forward pass again.
+assert trained(batch for batch in itertools.islice(loader(), 1, 2) for _ in range(2)) == [[2, 3], [2, 3]]
+again = lambda x: torch.utils.checkpoint.checkpoint(net, x.requires_grad_(), use_reentrant=True)
+import torch.utils.checkpoint
+assert trained(gone_past(1, itertools.islice(loader(), 3)), forward=again) == [[2, 3], [4, 5]]
+
+# Batches that share their data are not told apart.
+whole = DataLoader(torch.arange(8.0).reshape(8, 1), batch_size=None)
+line = nn.Linear(1, 1)
+optimizer.add_param_group({"params": [*line.parameters()]})
+assert trained(((x, torch.ones(1)) for x in itertools.islice(whole, 2)), forward=line) == [[0], [1]]
+
+norm = nn.BatchNorm1d(3)
+for x, y in itertools.islice(loader(), 1):
+    mse(net(norm(x)), y).backward()
+    nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+    torch.nn.utils.clip_grad.clip_grad_value_(net.parameters(), 1.0)
+    with torch.autocast("cpu", torch.bfloat16):
+        net(x)
+    optimizer.step()
+last = seen.steps[seen.last]
+assert (last["clipped"], last["normalised"], last["precision"], last["pass"]) == (2, 2, "bfloat16", 32), last
+assert seen.steps[0]["precision"] == "float32" and seen.steps[0]["clipped"] == 0
+os = __import__("os")
+os._exit(0)
+"""
+
+
+def test_what_of_a_loader_is_trained_on(tmp_path):
+    environ = script_environment(BELLOWS_VERIFY=tmp_path, BELLOWS_WORKER_SOCKET="", RANK=0, WORLD_SIZE=1)
+    subprocess.run([PYTHON, "-c", TRAINED_ON], env=environ, cwd=str(tmp_path), check=True, timeout=120)
+
+
+RESUMED = """
+import sys
+import torch
+from torch import nn
+import bellows, bellows_verify
+
+bellows.position(0)  # a plain script would get a signal
+model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
+for step in range(3):
+    model(torch.randn(2, 3)).sum().backward()
+    optimizer.step()
+    scheduler.step()
+    if step == 0:
+        kept = optimizer.state_dict()
+        for norm in model[1:]:
+            norm.running_mean.fill_(7.0)
+seen = bellows_verify.recorder
+print([t["name"] for t in seen.began], [seen.steps[s]["place"] for s in sorted(seen.steps)], len(open(seen.name() + ".began.bin", "rb").read()))
+bellows.save(3, lambda directory: None)
+with torch.no_grad():
+    model[0].weight.zero_()  # what a script does after its last save is not the state that it saved
+seen.write()
+ended = open(seen.name() + ".bin", "rb").read()
+assert any(ended[:96]), "the weights of the end, not of the save"
+"""
+
+
+def test_the_state_that_a_world_begins_and_ends_with(tmp_path):
+    environ = script_environment(BELLOWS_VERIFY=tmp_path, BELLOWS_VERIFY_STOP_AFTER=2, RANK=0, WORLD_SIZE=1)
+    environ.update(BELLOWS_RESUME_FROM=str(tmp_path), BELLOWS_RESUME_STEP="0", BELLOWS_CHECKPOINT_DIR=str(tmp_path / "saved"))
+    done = subprocess.run([PYTHON, "-c", RESUMED], env=environ, cwd=str(tmp_path), stdout=subprocess.PIPE, check=True, timeout=120)
+    names = ["batch norm 0 running_mean", "batch norm 0 running_var"] + [f"optimizer 0 group 0 parameter {n}" for n in range(4)]
+    # No momentum: at its first step there is none.
+    assert done.stdout.decode() == f"{names} [0, 1, 2] {8 * (4 + 4 + 12 + 4 + 4 + 4)}\n"

@@ -1,0 +1,140 @@
+package verify
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"strings"
+
+	"github.com/bellows-ml/bellows/internal/units"
+)
+
+// faults are what a world was seen to do otherwise than it should, whatever came of it: state with which it
+// does not go on, and gradients that are clipped part by part. They count only where the trainings differ by more
+// than rounding: a script may change what it has loaded, and clip what is small enough.
+func (c *comparison) faults() (all []Finding) {
+	for _, r := range c.rescaled.Resumes {
+		if f, ok := r.lost(); ok {
+			all = append(all, f)
+			break
+		}
+	}
+	for i, b := range c.rescaled.Points {
+		a := c.never.Points[i]
+		if a.Clipped == b.Clipped || !a.clipsParts() || !b.clipsParts() {
+			continue
+		}
+		return append(all, Finding{
+			Quantity: "gradient clipping", Step: b.Step, Workers: b.Workers,
+			What:   fmt.Sprintf("gradients are clipped %s in the step instead of %s", units.Count(b.Clipped, "time"), units.Count(a.Clipped, "time")),
+			Cause:  "gradients are clipped before they are whole: once for each micro-batch",
+			Remedy: "clip once a step, after the backward pass of the last part",
+		})
+	}
+	return all
+}
+
+// clipsParts tells whether gradients are clipped after each backward pass of a step.
+func (p Point) clipsParts() bool {
+	return p.Clipped > 0 && len(p.Backwards) > 0 && p.Clipped == p.Backwards[0]
+}
+
+// follows names the fault that a difference in a step is a consequence of; empty: there is none before it.
+func (c *comparison) follows(i int) (cause, remedy string) {
+	for _, f := range c.broken {
+		if f.Step <= c.rescaled.Points[i].Step {
+			return "it follows the " + f.Quantity, "see the " + f.Quantity
+		}
+	}
+	return "", ""
+}
+
+var parameterName = regexp.MustCompile(`^optimizer (\d+) group \d+ parameter \d+`)
+
+// kinds of state, in the order in which they are named.
+var kindsOfState = []struct{ name, remedy string }{
+	{"parameters are", "load bellows.resume() before the loop, and before the model is wrapped: model, optimizer and scheduler"},
+	{"optimizer's state is", "save and load optimizer.state_dict()"},
+	{"running statistics of batch norm are", "save and load all of model.state_dict(), not its parameters alone"},
+}
+
+// kindOfState is the number of a tensor's kind.
+func kindOfState(name string) int {
+	switch parameter := parameterName.FindString(name); {
+	case isBatchNorm(name):
+		return 2
+	case parameter != "" && parameter != name:
+		return 1
+	}
+	return 0
+}
+
+// lost finds state with which a world does not go on as it was saved.
+func (r Resume) lost() (f Finding, found bool) {
+	began := map[string]Tensor{}
+	seen := map[string]bool{} // optimizers, or batch norm
+	for _, t := range r.Began {
+		began[t.Name] = t
+		seen[owner(t.Name)] = true
+	}
+	var count, differ, missing [3]int
+	var worst [3]float64
+	var name [3]string
+	for _, t := range r.Saved {
+		kind, apart := kindOfState(t.Name), math.Inf(1)
+		if !seen[owner(t.Name)] {
+			continue
+		}
+		count[kind]++
+		if b, ok := began[t.Name]; ok && len(b.Values) == len(t.Values) {
+			if apart, _ = between(t.Values, b.Values); apart <= roundingBound || math.IsNaN(apart) {
+				continue
+			}
+		} else {
+			missing[kind]++
+		}
+		differ[kind]++
+		if name[kind] == "" || apart > worst[kind] {
+			worst[kind], name[kind] = apart, t.Name
+		}
+	}
+	for kind, k := range kindsOfState {
+		if differ[kind] == 0 {
+			continue
+		}
+		how := "not what was saved"
+		if missing[kind] == differ[kind] {
+			how = "not restored"
+		}
+		return Finding{
+			Quantity: "resumed state", Step: r.Step, Workers: r.Workers, Difference: min(worst[kind], math.MaxFloat64),
+			What:  fmt.Sprintf("%d of %s are not as they were saved, %s most", differ[kind], units.Count(count[kind], "tensor"), name[kind]),
+			Cause: fmt.Sprintf("the %s %s", k.name, how), Remedy: k.remedy,
+		}, true
+	}
+	return f, false
+}
+
+// owner is whose state a tensor is: an optimizer's, or batch norm's; of others what was loaded is not seen.
+func owner(name string) string {
+	if m := parameterName.FindStringSubmatch(name); m != nil {
+		return m[1]
+	}
+	if isBatchNorm(name) {
+		return strings.Join(strings.Fields(name)[:3], " ")
+	}
+	return name
+}
+
+// between is how far two lists of values are apart at most, relative to the largest of them, and the absolute distance.
+func between(a, b []float64) (relative, apart float64) {
+	scale := 0.0
+	for i := range a {
+		apart = max(apart, math.Abs(a[i]-b[i]))
+		scale = max(scale, math.Abs(a[i]), math.Abs(b[i]))
+	}
+	if scale > 0 {
+		relative = apart / scale
+	}
+	return relative, apart
+}
