@@ -48,3 +48,11 @@ var Launcher []byte
 //
 //go:embed site_record.py
 var Recorder []byte
+
+// VerifyLauncherFileName is the name under which Python finds VerifyLauncher.
+const VerifyLauncherFileName = "bellows_verify_launch.py"
+
+// VerifyLauncher is the source of what forks the workers of verification, by what Launcher has. Treat it as read-only.
+//
+//go:embed verify_launch.py
+var VerifyLauncher []byte

@@ -10,13 +10,20 @@ import gc
 import os
 import signal
 import socket
+import sys
+import time
 from typing import Any, Dict, List
 
 import bellows_launcher
 
 
+# No rank comes to MASTER_PORT before rank 0 listens there: it would sleep for half a second and more.
+MASTER_BOUND_S = 0.3
+
+
 def main(fd: int) -> None:
     """Carry out the orders; returns never."""
+    bellows_launcher.record = observe
     channel = bellows_launcher.Channel(socket.socket(fileno=fd))
     os.set_inheritable(fd, False)
     launcher = bellows_launcher.Launcher(channel.receive())
@@ -60,7 +67,9 @@ def train(channel: Any, launcher: Any, workers: List[Dict[str, Any]]) -> None:
     # All of them are groups of their own, which are killed whole, before the first runs the script.
     born = all([end.recv(16) == b"born\n" for end in ends])
     channel.send({"born": sorted(ranks, key=lambda pid: ranks[pid]), "cold": "" if born else "a worker could not be forked"})
-    for end in ends:
+    for rank, end in enumerate(ends):
+        if rank == 1 and born:
+            await_master(workers[0]["env"])
         if born:
             end.sendall(b"g")
         end.close()
@@ -71,6 +80,21 @@ def train(channel: Any, launcher: Any, workers: List[Dict[str, Any]]) -> None:
         _, status = os.waitpid(pid, 0)
         if pid in ranks:
             channel.send({"rank": ranks.pop(pid), "exit": status >> 8, "signal": status & 0x7F})
+
+
+def observe(launcher: Any, message: Dict[str, Any]) -> None:
+    """Have a worker observed, as sitecustomize does at the start of an interpreter."""
+    sys.modules["sitecustomize"].start()
+
+
+def await_master(env: Dict[str, str]) -> None:
+    end = time.monotonic() + MASTER_BOUND_S
+    while time.monotonic() < end:
+        try:
+            socket.create_connection((env["MASTER_ADDR"], int(env["MASTER_PORT"])), 0.1).close()
+            return  # nothing was said
+        except OSError:
+            time.sleep(0.002)
 
 
 def kill_group(pid: int) -> None:

@@ -5,6 +5,7 @@ the hooks. Launchers that import neither, and processes that the training proces
 starts, are left alone. A sitecustomize of the machine or of the user is run, too.
 """
 
+import importlib
 import importlib.machinery
 import importlib.util
 import os
@@ -43,6 +44,15 @@ def run_next() -> None:
         spec.loader.exec_module(importlib.util.module_from_spec(spec))
 
 
-if os.environ.get("BELLOWS_VERIFY") and not os.environ.get("BELLOWS_SDK_PID"):
-    sys.meta_path.insert(0, Watch())
+def start() -> None:
+    """Observe this process from now on, if it is one that trains under `bellows verify`."""
+    if not os.environ.get("BELLOWS_VERIFY") or os.environ.get("BELLOWS_SDK_PID"):
+        return
+    if "torch" in sys.modules or "jax" in sys.modules:  # in a worker that was forked
+        importlib.import_module("bellows")
+    else:
+        sys.meta_path.insert(0, Watch())
+
+
+start()
 run_next()

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/internal/pycommand"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -248,6 +249,11 @@ func (l *launcher) prepare(order Order, found findings) {
 	}
 }
 
+// unforkable is why no launcher can fork workers of a command.
+type unforkable string
+
+func (u unforkable) Error() string { return string(u) }
+
 // launch starts launchers until one is ready. Its error is why none will be.
 func (l *launcher) launch(order Order, found findings) (_ *readyLauncher, err error) {
 	if order.Prepare != nil { // else that was looked at
@@ -258,17 +264,17 @@ func (l *launcher) launch(order Order, found findings) (_ *readyLauncher, err er
 			return nil, err
 		}
 	}
-	command := parsePython(order.Command)
+	command := pycommand.Parse(order.Command)
 	program, comm := found.Program, ""
-	if command.cold == record.NoScript && len(found.Shebang) > 0 {
-		command = parsePython(append(append([]string{}, found.Shebang...), append([]string{found.Program}, order.Command[1:]...)...))
+	if command.Cold == record.NoScript && len(found.Shebang) > 0 {
+		command = pycommand.Parse(append(append([]string{}, found.Shebang...), append([]string{found.Program}, order.Command[1:]...)...))
 		if program = found.Shebang[0]; filepath.Base(program) != "env" {
 			comm = filepath.Base(found.Program)
 			comm = comm[:min(len(comm), maxComm)]
 		}
 	}
-	if command.cold != "" {
-		return nil, unforkable(command.cold)
+	if command.Cold != "" {
+		return nil, unforkable(command.Cold)
 	}
 	if order.NoNewPrivs {
 		if err = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
@@ -298,7 +304,7 @@ type attempt struct {
 
 	order   Order
 	env     map[string]string
-	command pyCommand
+	command pycommand.Command
 	program string
 	comm    string // as the kernel calls a worker that is executed; empty = as the launcher
 	list    moduleList

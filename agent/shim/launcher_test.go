@@ -592,30 +592,3 @@ func TestNamesOfModulesAreChecked(t *testing.T) {
 		t.Errorf("avoided: %q", l.Avoid)
 	}
 }
-
-func TestCommandsThatRunPython(t *testing.T) {
-	for line, want := range map[string]string{
-		"python x.py a b":                   "python|x.py|false|a b",
-		"/opt/env/bin/python3.12 -u x.py":   "/opt/env/bin/python3.12 -u|x.py|false|",
-		"python -Wignore -X dev -m pkg.a c": "python -Wignore -X dev|pkg.a|true|c",
-		"python -W ignore x.py -m y":        "python -W ignore|x.py|false|-m y",
-		"env A=1 B=2 python3 x.py":          "env A=1 B=2 python3|x.py|false|",
-		"/usr/bin/env python3 ./x.py":       "/usr/bin/env python3|./x.py|false|",
-		"python":                            "cold", "python -c pass": "cold", "python -": "cold", "python -I x.py": "cold", "python -uE x.py": "cold",
-		"python -m": "cold", "bash x.sh": "cold", "env -i python x.py": "cold", "pythonic x.py": "cold", "python --version": "cold", "python -i x.py": "cold", "./train": "cold", "env": "cold",
-	} {
-		c := parsePython(strings.Fields(line))
-		got := strings.Join(c.head, " ") + "|" + c.script + "|" + map[bool]string{true: "true", false: "false"}[c.isModule] + "|" + strings.Join(c.args, " ")
-		if c.cold != "" {
-			got = "cold"
-		}
-		if got != want {
-			t.Errorf("%s: %s (%s), want %s", line, got, c.cold, want)
-		}
-	}
-	for line, want := range map[string]string{"#!/usr/bin/env python3\nx": "/usr/bin/env|python3", "#! /bin/py -u \n": "/bin/py|-u", "import x\n": "", "#!/x": ""} {
-		if got := strings.Join(parseShebang([]byte(line)), "|"); got != want {
-			t.Errorf("%q: %q, want %q", line, got, want)
-		}
-	}
-}

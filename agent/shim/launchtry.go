@@ -139,7 +139,7 @@ func (a *attempt) execute(n int) (*readyLauncher, *os.File, error) {
 	if err != nil {
 		return fail(err)
 	}
-	argv := append(append([]string{}, a.command.head...), "-c", launcherCode)
+	argv := append(append([]string{}, a.command.Head...), "-c", launcherCode)
 	collect := debug.SetGCPercent(-1) // as in starter.execute
 	pid, err := syscall.ForkExec(a.program, argv, attr)
 	debug.SetGCPercent(collect)
@@ -164,7 +164,7 @@ func (a *attempt) converse(r *readyLauncher) (word launcherWord, err error) {
 	}
 	o := launcherOrder{
 		Modules: append([]string{}, a.list.Modules...), Avoid: avoid, Planned: plannedNames(a.order), Env: a.env,
-		Script: a.command.script, IsModule: a.command.isModule, Args: append([]string{}, a.command.args...), Program: a.program, Comm: a.comm,
+		Script: a.command.Script, IsModule: a.command.IsModule, Args: append([]string{}, a.command.Args...), Program: a.program, Comm: a.comm,
 	}
 	if err = r.conn.SetDeadline(time.Now().Add(importBound)); err != nil {
 		return word, err

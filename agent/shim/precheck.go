@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/pycommand"
 	"github.com/bellows-ml/bellows/internal/userdb"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -204,7 +205,7 @@ func readShebang(path string) ([]string, error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
-	return parseShebang(start[:n]), nil
+	return pycommand.ParseShebang(start[:n]), nil
 }
 
 func absolute(base, path string) string {

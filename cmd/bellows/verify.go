@@ -62,6 +62,7 @@ Exit status: 0 if the class was reached, 1 if it was not or the script failed.`,
 	f.IntVar(&o.MicroBatch, "micro-batch", 0, "samples that a device takes at once (default: its share in the largest world)")
 	f.IntVar(&o.LogicalWorkers, "logical-workers", 0, "parts that each step is cut into whatever the number of workers; a power of two (default: one for each worker)")
 	f.StringVar(&tolerance, "tolerance", string(verify.Statistical), "how equal the trainings have to be: bitwise, 1e-6 or statistical")
+	f.BoolVar(&o.ColdStart, "cold-start", false, "start each worker as a process of its own, instead of forking those of all worlds but the first from one that has imported what the script imports")
 	f.BoolVar(&o.GPUs, "gpus", false, "let the script see this machine's GPUs; there have to be as many as the largest size")
 	f.DurationVar(&o.Limit, "limit", verifyLimit, "how long one world may take")
 	f.StringVar(&o.Keep, "keep", "", "keep logs, checkpoints and what was seen in this directory, which must be new or empty")

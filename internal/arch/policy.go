@@ -84,6 +84,7 @@ func production() []Row {
 		{"internal/flags", "", Shell, "what flags are declared with"},
 		{"internal/fault", "", Shell, "what is wrong with what a person gave the command line"},
 		{"internal/units", "", Pure, "numbers with units, as people write and read them"},
+		{"internal/pycommand", "record", Pure, "command lines that run a Python script"},
 		{"internal/yamltext", "", Sealed, "YAML with the lines of its values; the one owner of the format"},
 		{"internal/output", "cluster internal/yamltext", Shell, "tables, terminals, JSON and YAML"},
 		{"internal/userdb", "", Shell, "who a user is, in bounded time"},
@@ -105,7 +106,7 @@ func production() []Row {
 		{"internal/systemd", "", Shell, "what services and their manager say to each other"},
 		{"agent/child", "", Shell, "runs a part of this program as another user"},
 		{"checkpoint/owned", "internal/userdb", Shell, "whether a folder is its owner's alone"},
-		{"agent/shim", "cluster record agent/fence agent/ranklog agent/logprogress sdk internal/logging internal/systemd agent/child checkpoint/owned internal/durable internal/userdb", Shell, "hosts one generation's workers and outlives the agent"},
+		{"agent/shim", "cluster record agent/fence agent/ranklog agent/logprogress sdk internal/pycommand internal/logging internal/systemd agent/child checkpoint/owned internal/durable internal/userdb", Shell, "hosts one generation's workers and outlives the agent"},
 		{"checkpoint/dirblob", "cluster record checkpoint checkpoint/layout checkpoint/owned", Shell, "Blobs on a directory"},
 		{"checkpoint/blobtest", "cluster record checkpoint checkpoint/layout", Shell, "one suite for every Blobs"},
 
@@ -143,7 +144,7 @@ func beyond() []Row {
 		{"internal/render", "cluster record api internal/output internal/units", Sealed, "what the API answers, for people"},
 		{"internal/follow", "cluster api internal/fault internal/units internal/output internal/ask internal/render", Shell, "shows a job while it runs"},
 		{"internal/profile", "cluster api internal/fault internal/units internal/output internal/ask", Shell, "measures a job at several sizes"},
-		{"internal/verify", "sdk internal/fault internal/output internal/units", Shell, "trains a script twice, rescaled and not, and compares"},
+		{"internal/verify", "sdk internal/pycommand internal/fault internal/output internal/units", Shell, "trains a script twice, rescaled and not, and compares"},
 		{"internal/service", "cluster store store/server agent/host coordinator/lead internal/logging internal/metrics internal/systemd internal/trust", Shell, "runs an agent or a coordinator as a service"},
 		{"internal/settings", "cluster record allocator/policy coordinator coordinator/lead agent/host nvml store store/server internal/fault internal/metrics " +
 			"internal/flags internal/service internal/socketpath internal/trust internal/units internal/yamltext", Shell, "the settings of an agent and of a coordinator"},

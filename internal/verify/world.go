@@ -27,16 +27,18 @@ const killedWithin = 10 * time.Second
 // world is some steps of a training, by so many workers.
 type world struct {
 	size       int
-	begin, end int    // the first step, and the one after the last
-	dir        string // of its own
-	from       *saved // what it resumes from; nil: nothing
-	rescaled   bool   // of the rescaled training
+	begin, end int       // the first step, and the one after the last
+	dir        string    // of its own
+	from       *saved    // what it resumes from; nil: nothing
+	rescaled   bool      // of the rescaled training
+	python     string    // the PYTHONPATH
+	launcher   *launcher // forks the workers; nil: they are processes of their own
 
 	began, ended time.Time
 }
 
 // run trains a world and returns what it has saved.
-func (w *world) run(ctx context.Context, o *Options, python string) (*saved, error) {
+func (w *world) run(ctx context.Context, o *Options) (*saved, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.Limit,
 		fmt.Errorf("it has not trained steps %d to %d within %s: allow it more with --limit, or let each world train fewer steps with --steps-each", w.begin, w.end-1, o.Limit))
 	defer cancel()
@@ -56,12 +58,7 @@ func (w *world) run(ctx context.Context, o *Options, python string) (*saved, err
 		return nil, err
 	}
 	ended := make(chan outcome, w.size)
-	started := 0
-	for ; started < w.size; started++ {
-		if err = w.worker(ctx, o, started, append(w.variables(o, started, port), "PYTHONPATH="+python), ended); err != nil {
-			break
-		}
-	}
+	started, err := w.start(ctx, o, port, ended)
 	if err != nil {
 		cancel()
 	}
@@ -86,6 +83,40 @@ func (w *world) run(ctx context.Context, o *Options, python string) (*saved, err
 	return host.result(w)
 }
 
+// start starts the workers: by the launcher if there is one, else each as a process of its own. How many it has
+// started counts also with an error.
+func (w *world) start(ctx context.Context, o *Options, port int, ended chan<- outcome) (started int, err error) {
+	if w.launcher != nil {
+		workers := make([]workerOrder, w.size)
+		for rank := range workers {
+			workers[rank] = workerOrder{Log: w.log(rank), Env: map[string]string{"PYTHONPATH": w.python}}
+			for _, v := range w.variables(o, rank, port) {
+				name, value, _ := strings.Cut(v, "=")
+				workers[rank].Env[name] = value
+			}
+		}
+		if err = w.launcher.fork(ctx, w, workers, ended); err == nil {
+			return w.size, nil
+		}
+		o.tell("the workers are started one by one: " + err.Error())
+	}
+	if err = os.WriteFile(w.modules(), nil, 0o600); err != nil {
+		return 0, err
+	}
+	for ; started < w.size; started++ {
+		if err = w.worker(ctx, o, started, append(w.variables(o, started, port), "PYTHONPATH="+w.python), ended); err != nil {
+			return started, err
+		}
+	}
+	return started, nil
+}
+
+// modules is where the first worker that is a process of its own writes the names of what it imports.
+func (w *world) modules() string { return filepath.Join(w.dir, "modules") }
+
+// log is where a worker prints.
+func (w *world) log(rank int) string { return filepath.Join(w.dir, fmt.Sprintf("rank-%d.log", rank)) }
+
 // outcome is how a worker has ended.
 type outcome struct {
 	rank int
@@ -97,15 +128,14 @@ func (w *world) checkpoints() string { return filepath.Join(w.dir, "checkpoint")
 
 // worker starts one process; how it ends is sent to the channel.
 func (w *world) worker(ctx context.Context, o *Options, rank int, env []string, ended chan<- outcome) error {
-	name := filepath.Join(w.dir, fmt.Sprintf("rank-%d.log", rank))
-	log, err := os.Create(name)
+	log, err := os.Create(w.log(rank))
 	if err != nil {
 		return err
 	}
 	cmd := exec.CommandContext(ctx, o.Command[0], o.Command[1:]...) //nolint:gosec // the user's own command
 	cmd.Env, cmd.Stdout, cmd.Stderr = env, log, log
-	// Its own group, which is killed whole: a script may have started loaders.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// A session and a group of its own, which is killed whole: a script may have started loaders.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = killedWithin
 	if err := cmd.Start(); err != nil {
@@ -116,13 +146,18 @@ func (w *world) worker(ctx context.Context, o *Options, rank int, env []string, 
 		defer log.Close()
 		err := cmd.Wait()
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // whatever it has left
-		if err != nil && ctx.Err() == nil {
-			said := tail(name)
-			err = fmt.Errorf("rank %d: %w%s\n%s", rank, err, hint(err, said), said)
-		}
-		ended <- outcome{rank, err}
+		ended <- w.outcome(ctx, rank, err)
 	}()
 	return nil
+}
+
+// outcome is that of a worker that has ended so.
+func (w *world) outcome(ctx context.Context, rank int, err error) outcome {
+	if err != nil && ctx.Err() == nil {
+		said := tail(w.log(rank))
+		err = fmt.Errorf("rank %d: %w%s\n%s", rank, err, hint(err, said), said)
+	}
+	return outcome{rank, err}
 }
 
 // hints are what else to say of a worker that failed, by words of its output.
@@ -141,10 +176,8 @@ const (
 
 // hint is what is known of a failure, with the remedy; empty: nothing is.
 func hint(err error, said string) string {
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		if s, ok := exit.Sys().(syscall.WaitStatus); ok && s.Signaled() && s.Signal() == syscall.SIGTERM {
-			return ": it ended of the SIGTERM that asks it to save: handle it, save into $BELLOWS_CHECKPOINT_DIR and exit with status 0, or import bellows (docs/recipes.md)"
-		}
+	if signalOf(err) == syscall.SIGTERM {
+		return ": it ended of the SIGTERM that asks it to save: handle it, save into $BELLOWS_CHECKPOINT_DIR and exit with status 0, or import bellows (docs/recipes.md)"
 	}
 	for _, h := range hints {
 		if strings.Contains(said, h.words) {
@@ -152,6 +185,19 @@ func hint(err error, said string) string {
 		}
 	}
 	return ""
+}
+
+// signalOf is the signal that a worker has ended of; 0: it has left by itself.
+func signalOf(err error) syscall.Signal {
+	if forked, ok := errors.AsType[exited](err); ok {
+		return forked.signal
+	}
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		if s, ok := exit.Sys().(syscall.WaitStatus); ok && s.Signaled() {
+			return s.Signal()
+		}
+	}
+	return 0
 }
 
 // variables is a worker's environment, as agents make it, without PYTHONPATH.
@@ -202,16 +248,26 @@ func python(dir string) (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
-	for name, source := range map[string][]byte{sdk.FileName: sdk.Module, sdk.HooksFileName: sdk.Hooks, sdk.SiteFileName: sdk.Site} {
+	if err := os.MkdirAll(filepath.Join(dir, recordDir), 0o755); err != nil {
+		return "", err
+	}
+	for name, source := range map[string][]byte{
+		sdk.FileName: sdk.Module, sdk.HooksFileName: sdk.Hooks, sdk.SiteFileName: sdk.Site, sdk.LauncherFileName: sdk.Launcher, sdk.VerifyLauncherFileName: sdk.VerifyLauncher,
+		filepath.Join(recordDir, sdk.SiteFileName): sdk.Recorder, // which the other runs
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name), source, 0o644); err != nil {
 			return "", err
 		}
 	}
+	path := dir + ":" + filepath.Join(dir, recordDir)
 	if rest := os.Getenv("PYTHONPATH"); rest != "" {
-		return dir + ":" + rest, nil
+		path += ":" + rest
 	}
-	return dir, nil
+	return path, nil
 }
+
+// recordDir is where of the module's folder is what writes down the names of imported modules.
+const recordDir = "record"
 
 // Where the workers of a world meet. Rank 0 listens seconds after the port was chosen: one that the kernel
 // gives out by itself, from 32768 on, may be another process's by then.

@@ -1,4 +1,8 @@
-package shim
+// Package pycommand reads command lines that run a Python script.
+//
+// It promises to understand a command as the interpreter does, or to say why it does not: what is not known is never
+// guessed, for a launcher is then started with other options than the script.
+package pycommand
 
 import (
 	"path/filepath"
@@ -8,18 +12,13 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
-// unforkable is why no launcher can fork workers of a command.
-type unforkable string
-
-func (u unforkable) Error() string { return string(u) }
-
-// pyCommand is a command that runs a Python script.
-type pyCommand struct {
-	head     []string // what comes before the script: the interpreter, perhaps by env, and its options
-	script   string   // its path, or a module's name
-	isModule bool
-	args     []string
-	cold     string // why the command is none; the rest is empty then
+// Command is a command that runs a Python script.
+type Command struct {
+	Head     []string // what comes before the script: the interpreter, perhaps by env, and its options
+	Script   string   // its path, or a module's name
+	IsModule bool
+	Args     []string
+	Cold     string // why the command is none; the rest is empty then
 }
 
 var pythonName = regexp.MustCompile(`^python[0-9.]*$`)
@@ -30,9 +29,9 @@ const (
 	valueOptions = "WX" // a value follows, at once or as the next word
 )
 
-// parsePython reads a command. words is what the kernel ends up with: for a script with
+// Parse reads a command. words is what the kernel ends up with: for a script with
 // an interpreter in its first line, that line's words, the script, and its arguments.
-func parsePython(words []string) pyCommand {
+func Parse(words []string) Command {
 	i := 0
 	if i < len(words) && filepath.Base(words[i]) == "env" {
 		i++
@@ -41,25 +40,25 @@ func parsePython(words []string) pyCommand {
 		}
 	}
 	if i >= len(words) || !pythonName.MatchString(filepath.Base(words[i])) {
-		return pyCommand{cold: record.NoScript}
+		return Command{Cold: record.NoScript}
 	}
 	for i++; i < len(words); i++ {
 		word := words[i]
 		if word == "-m" && i+1 < len(words) {
-			return pyCommand{head: words[:i], script: words[i+1], isModule: true, args: words[i+2:]}
+			return Command{Head: words[:i], Script: words[i+1], IsModule: true, Args: words[i+2:]}
 		}
 		if !strings.HasPrefix(word, "-") {
-			return pyCommand{head: words[:i], script: word, args: words[i+1:]}
+			return Command{Head: words[:i], Script: word, Args: words[i+1:]}
 		}
 		takes, bad := option(word)
 		if bad != "" {
-			return pyCommand{cold: bad}
+			return Command{Cold: bad}
 		}
 		if takes {
 			i++
 		}
 	}
-	return pyCommand{cold: "the command gives Python no script"}
+	return Command{Cold: "the command gives Python no script"}
 }
 
 // option says whether a word of options takes the next word as a value, or why it
@@ -81,9 +80,9 @@ func option(word string) (takes bool, bad string) {
 	return false, ""
 }
 
-// parseShebang reads a script's first line; nil if it names no interpreter. The kernel
+// ParseShebang reads a script's first line; nil if it names no interpreter. The kernel
 // gives it one argument at most.
-func parseShebang(start []byte) []string {
+func ParseShebang(start []byte) []string {
 	line, _, ended := strings.Cut(string(start), "\n")
 	rest, is := strings.CutPrefix(line, "#!")
 	if !is || !ended {
