@@ -5,7 +5,8 @@
 // puts that directory first on PYTHONPATH; so scripts have it without
 // installing anything, in the version of the binary that runs them. A second file,
 // bellows_verify.py, is for `bellows verify` alone: it observes a training process. A third,
-// verify_site.py, has Python load both in scripts that do not import the module.
+// verify_site.py, has Python load both in scripts that do not import the module, and a fourth,
+// verify_launch.py, forks the processes that it observes.
 // pyproject.toml and wheel make of bellows.py what `pip install ./sdk` installs, for
 // editors and type checkers; workers never use that.
 package sdk

@@ -27,15 +27,18 @@ func verifyCommand() *cobra.Command {
 first of --sizes, never rescaled, and once through all of --sizes, each world resuming from
 the checkpoint of the one before. Then it compares, step by step: which samples were taken,
 the global batch, the learning rate, the loss and the gradient's norm; at the end the
-parameters and the optimizer's state; and whether dropout masks repeat over ranks or steps. It
-says what differs first, by how much, the likely cause and the remedy.
+parameters and the optimizer's state; whether dropout masks repeat over ranks or steps; and with
+what state each world goes on. It says what differs first, by how much, the likely cause and the
+remedy; also where what is wanted was reached, but the trainings are the same on average only.
 
 Needs no cluster and no agent. The script has to ask bellows.should_stop before each step and
 save at the end; one of torch that does not import bellows gets SIGTERM after a world's last
 step, and saves into $BELLOWS_CHECKPOINT_DIR. Optimizers, schedulers, loaders and dropout of
 torch are observed by hooks that exist under verify only. Without torch, what bellows.report
 says is compared, and the arrays that numpy.savez writes into the checkpoint. Ranks
-run with one thread each unless OMP_NUM_THREADS is set, and see no GPUs without --gpus.
+run with one thread each unless OMP_NUM_THREADS is set, and see no GPUs without --gpus. The first
+world shows what the script imports; the workers of the others are forked from a process that
+has imported it, unless that is not possible, which is said, or --cold-start is given.
 
 How equal they have to be is --tolerance. All classes demand the same samples, global batch
 and learning rate in each step, and masks that do not repeat.

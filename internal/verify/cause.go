@@ -217,10 +217,11 @@ func (c *comparison) begin(i int) int {
 }
 
 const (
-	noiseRemedy   = "accept --tolerance statistical; or compute in double precision; or use --logical-workers with bellows.TreeSum for the same bits (docs/when-the-world-changes.md)"
-	runningRemedy = "accept --tolerance statistical; or use group or layer norm (docs/when-the-world-changes.md#batch-norm)"
+	acceptIt      = "accept --tolerance statistical; or "
+	noiseRemedy   = acceptIt + "compute in double precision; or use --logical-workers with bellows.TreeSum for the same bits (docs/when-the-world-changes.md)"
+	runningRemedy = acceptIt + "use group or layer norm (docs/when-the-world-changes.md#batch-norm)"
 	maskCause     = "random state: dropout masks depend on the rank, so another number of workers has others"
-	maskRemedy    = "accept --tolerance statistical; or use --logical-workers with bellows.seed(step, part) and bellows.TreeSum"
+	maskRemedy    = acceptIt + "use --logical-workers with bellows.seed(step, part) and bellows.TreeSum"
 	followsLoss   = "it follows the loss"
 	streamRemedy  = "skip checkpoint.samples at the start, then take every bellows.world_size()-th sample from bellows.rank() on; or give the data indices (docs/recipes.md#data)"
 	normRemedy    = "take a step in bellows.micro_batches, of the same size in all worlds, or use group or layer norm (docs/when-the-world-changes.md#batch-norm)"

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 )
 
 // Result is what bellows verify writes; the fields are a contract.
@@ -28,7 +29,7 @@ type Result struct {
 	// NeverS and RescaledS are what the two trainings took, with the starts of their worlds.
 	NeverS    float64 `json:"never_s"`
 	RescaledS float64 `json:"rescaled_s"`
-	// PrepareS is what of RescaledS it took to import once what the rescaled worlds import; 0: each imports it.
+	// PrepareS is what of RescaledS it took to import once what the rescaled worlds import.
 	PrepareS float64 `json:"prepare_s"`
 	// Worlds are what each world of both took, in turn.
 	Worlds []World `json:"worlds"`
@@ -111,6 +112,10 @@ func Compare(never, rescaled Training, wanted Class) Result {
 	case r.Reached == Statistical:
 		c.wanted = Rounding
 		r.Notes = slices.DeleteFunc(c.findings(r), func(f Finding) bool { return f.Cause == followsLoss })
+		for i := range r.Notes {
+			r.Notes[i].Remedy = strings.TrimPrefix(r.Notes[i].Remedy, acceptIt)
+		}
+		slices.SortStableFunc(r.Notes, func(a, b Finding) int { return a.Step - b.Step })
 	}
 	return r
 }

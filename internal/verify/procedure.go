@@ -39,11 +39,20 @@ func (p Point) clipsParts() bool {
 	return p.Clipped > 0 && len(p.Backwards) > 0 && p.Clipped == p.Backwards[0]
 }
 
-// follows names the fault that a difference in a step is a consequence of; empty: there is none before it.
+// follows names what a difference of loss or norm in a step is a consequence of; empty: there is nothing before it.
 func (c *comparison) follows(i int) (cause, remedy string) {
+	after := func(what string) (string, string) { return "it follows the " + what, "see the " + what }
 	for _, f := range c.broken {
 		if f.Step <= c.rescaled.Points[i].Step {
-			return "it follows the " + f.Quantity, "see the " + f.Quantity
+			return after(f.Quantity)
+		}
+	}
+	for _, name := range []string{ofSamples, ofLR} {
+		for j := range i + 1 {
+			// A rate changes what comes after its step.
+			if d, seen := c.at(name, j); seen && d > 0 && (j < i || name == ofSamples) {
+				return after(name)
+			}
 		}
 	}
 	return "", ""

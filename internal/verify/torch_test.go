@@ -6,18 +6,51 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
 
-// withTorch is an interpreter that has torch.
-func withTorch(t *testing.T) string {
-	t.Helper()
-	const interpreter = "/usr/bin/python3" // Debian's, which scripts/setup gives torch
-	if err := exec.CommandContext(t.Context(), interpreter, "-c", "import torch").Run(); err != nil {
-		t.Skip("no torch: scripts/setup test installs it")
+const interpreter = "/usr/bin/python3" // Debian's, which scripts/setup gives torch
+
+// hasTorch tells whether the interpreter does.
+var hasTorch = sync.OnceValue(func() bool {
+	return exec.Command(interpreter, "-c", "import importlib.util as u, sys; sys.exit(u.find_spec('torch') is None)").Run() == nil
+})
+
+// The tests' scripts are run by one script, so that one launcher forks the workers of all of them.
+const runsAnother = `import os, sys
+sys.argv += os.environ["TRAIN_ARGUMENTS"].split()
+exec(compile(open(os.environ["TRAIN_SCRIPT"]).read(), os.environ["TRAIN_SCRIPT"], "exec"))
+`
+
+// together is the session of the tests that need torch, and its folder.
+var together struct {
+	session
+
+	dir string
+}
+
+func makeTogether() (err error) {
+	if together.dir != "" {
+		return nil
 	}
-	return interpreter
+	if together.dir, err = os.MkdirTemp("", "bellows-verify-test-"); err != nil {
+		return err
+	}
+	if together.python, err = python(filepath.Join(together.dir, "python")); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(together.dir, "train.py"), []byte(runsAnother), 0o644)
+}
+
+func TestMain(m *testing.M) {
+	status := m.Run()
+	together.close()
+	if together.dir != "" {
+		_ = os.RemoveAll(together.dir) // a temporary one
+	}
+	os.Exit(status)
 }
 
 // torched verifies a script of torch, 2 → 1 workers.
@@ -32,19 +65,26 @@ func torched(t *testing.T, script string, wanted Class, args ...string) Result {
 
 func triedWithTorch(t *testing.T, script string, wanted Class, args ...string) (Result, error) {
 	t.Helper()
-	interpreter := withTorch(t)
-	name := filepath.Join(t.TempDir(), "train.py")
+	if !hasTorch() {
+		t.Skip("no torch: scripts/setup test installs it")
+	}
+	if err := makeTogether(); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(t.TempDir(), "script.py")
 	if err := os.WriteFile(name, []byte(script), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	t.Setenv("TRAIN_SCRIPT", name)
+	t.Setenv("TRAIN_ARGUMENTS", strings.Join(args, " "))
 	o := Options{
-		Command: append([]string{interpreter, "-B", name}, args...), Sizes: []int{2, 1}, Nodes: 1, StepsEach: 3, BatchSize: 16,
+		Command: []string{interpreter, "-B", filepath.Join(together.dir, "train.py")}, Sizes: []int{2, 1}, Nodes: 1, StepsEach: 3, BatchSize: 16,
 		Tolerance: wanted, Limit: 10 * time.Minute, Told: t.Output(),
 	}
 	if err := o.Check(); err != nil {
 		t.Fatal(err)
 	}
-	return Run(t.Context(), o)
+	return together.run(t.Context(), &o)
 }
 
 // TestHooksOfTorch: a script with the faults that are made most, and hooks alone see them.

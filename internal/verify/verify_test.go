@@ -2,6 +2,7 @@ package verify
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,6 +29,11 @@ bellows.save(step, lambda d: json.dump(weight, open(d + "/weight", "w")))
 // tried verifies a script of the standard library alone; -S keeps Python from finding torch.
 func tried(t *testing.T, script string) (Result, error) {
 	t.Helper()
+	return triedTold(t, script, t.Output())
+}
+
+func triedTold(t *testing.T, script string, told io.Writer) (Result, error) {
+	t.Helper()
 	interpreter, err := exec.LookPath("python3")
 	if err != nil {
 		t.Fatal("no python3 on PATH: scripts/setup test installs it")
@@ -38,7 +44,7 @@ func tried(t *testing.T, script string) (Result, error) {
 	}
 	o := Options{
 		Command: []string{interpreter, "-S", "-B", name}, Sizes: []int{2, 1}, Nodes: 1, StepsEach: 3, BatchSize: 8,
-		Tolerance: Bitwise, Limit: 5 * time.Minute, Told: t.Output(),
+		Tolerance: Bitwise, Limit: 5 * time.Minute, Told: told,
 	}
 	if err := o.Check(); err != nil {
 		t.Fatal(err)

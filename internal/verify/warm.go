@@ -37,7 +37,10 @@ type launcher struct {
 	cmd   *exec.Cmd
 	conn  *os.File
 	lines *bufio.Reader
+	gone  bool // it has ended, or refuses
 }
+
+func (l *launcher) alive() bool { return l != nil && !l.gone }
 
 // launcherOrder is what it is told first.
 type launcherOrder struct {
@@ -138,7 +141,8 @@ func launch(ctx context.Context, head []string, order launcherOrder, log string)
 	}
 	defer out.Close()
 	code := fmt.Sprintf("import bellows_verify_launch; bellows_verify_launch.main(%d)", launcherFD)
-	cmd := exec.CommandContext(ctx, head[0], append(slices.Clone(head[1:]), "-c", code)...) //nolint:gosec // the user's own interpreter
+	// It outlives what asks for it; what it is asked is given up with that.
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), head[0], append(slices.Clone(head[1:]), "-c", code)...) //nolint:gosec // the user's own interpreter
 	for name, value := range order.Env {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
@@ -148,7 +152,7 @@ func launch(ctx context.Context, head []string, order launcherOrder, log string)
 		return nil, nil, errors.Join(err, mine.Close())
 	}
 	l = &launcher{cmd: cmd, conn: mine, lines: bufio.NewReader(mine)}
-	word, err := l.ask(order)
+	word, err := l.ask(ctx, order)
 	if err == nil && word.Ready {
 		return l, nil, nil
 	}
@@ -162,8 +166,10 @@ func launch(ctx context.Context, head []string, order launcherOrder, log string)
 	return nil, word.Again, nil
 }
 
-// ask tells the launcher something, and takes its first answer in.
-func (l *launcher) ask(order any) (word launcherWord, err error) {
+// ask tells the launcher something, and takes its first answer in; the launcher ends with the context.
+func (l *launcher) ask(ctx context.Context, order any) (word launcherWord, err error) {
+	stop := context.AfterFunc(ctx, func() { _ = l.cmd.Process.Kill() }) // it may have ended
+	defer stop()
 	b, err := json.Marshal(order)
 	if err != nil {
 		return word, err
@@ -199,11 +205,12 @@ func (l *launcher) close() {
 
 // fork has a world's workers forked; how each ends is sent to the channel. With an error none runs the script.
 func (l *launcher) fork(ctx context.Context, w *world, workers []workerOrder, ended chan<- outcome) error {
-	word, err := l.ask(map[string]any{"workers": workers})
+	word, err := l.ask(ctx, map[string]any{"workers": workers})
 	if err == nil && word.Cold != "" {
 		err = errors.New(word.Cold)
 	}
 	if err != nil {
+		l.gone = true
 		return err
 	}
 	stop := context.AfterFunc(ctx, func() {

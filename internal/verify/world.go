@@ -86,7 +86,7 @@ func (w *world) run(ctx context.Context, o *Options) (*saved, error) {
 // start starts the workers: by the launcher if there is one, else each as a process of its own. How many it has
 // started counts also with an error.
 func (w *world) start(ctx context.Context, o *Options, port int, ended chan<- outcome) (started int, err error) {
-	if w.launcher != nil {
+	if w.launcher.alive() {
 		workers := make([]workerOrder, w.size)
 		for rank := range workers {
 			workers[rank] = workerOrder{Log: w.log(rank), Env: map[string]string{"PYTHONPATH": w.python}}

@@ -1,0 +1,124 @@
+package verify
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// forked makes sure that the worlds of the test that follows are forked.
+func forked(t *testing.T) {
+	t.Helper()
+	if !hasTorch() {
+		t.Skip("no torch: scripts/setup test installs it")
+	}
+	if !together.launcher.alive() {
+		torched(t, arrays, Bitwise)
+	}
+	if !together.launcher.alive() {
+		t.Fatal("there is no launcher")
+	}
+}
+
+// TestForkedWorkers: they are observed as others are, and end in every way that processes do.
+func TestForkedWorkers(t *testing.T) {
+	forked(t)
+	last := "if bellows.world_size() == 1: "
+	for _, tt := range []struct{ name, first, fault string }{
+		{"they are forked", "assert os.getppid() == " + strconv.Itoa(together.launcher.cmd.Process.Pid) + " and os.getsid(0) == os.getpid() and not sys.stdin.read()", ""},
+		{"leave", last + "sys.exit(3)", "train with rescales: 1 worker from step 3: rank 0: exit status 3"},
+		{"fail, and what they say is shown", last + "raise ValueError('out of luck')", "ValueError: out of luck"},
+		{"end of the signal that asks them to save", last + "os.kill(os.getpid(), 15)", "signal: terminated: it ended of the SIGTERM that asks it to save"},
+		{"are killed", "if bellows.rank() == 1: os.kill(os.getpid(), 9)", "train without a rescale: 2 workers from step 0: rank 1: signal: killed"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r, err := triedWithTorch(t, "import os, sys, bellows\n"+tt.first+"\n"+loop, Bitwise)
+			if tt.fault == "" && (err != nil || !r.Good() || len(r.Losses) != 6) {
+				t.Errorf("%v %+v", err, r)
+			}
+			if tt.fault != "" && (err == nil || !strings.Contains(err.Error(), tt.fault)) {
+				t.Errorf("%v, not %s", err, tt.fault)
+			}
+			if !together.launcher.alive() {
+				t.Error("the launcher is gone")
+			}
+		})
+	}
+}
+
+// TestAForkedWorldIsKilled: with what its workers have started, when its time is over.
+func TestAForkedWorldIsKilled(t *testing.T) {
+	forked(t)
+	dir := t.TempDir()
+	script := filepath.Join(dir, "script.py")
+	hangs := "import os, subprocess, time\nchild = subprocess.Popen(['sleep', '1000'])\n" +
+		"name = os.environ['TRAIN_ARGUMENTS'] + '/' + os.environ['RANK']\nopen(name + '.new', 'w').write('%d %d' % (os.getpid(), child.pid))\nos.rename(name + '.new', name)\ntime.sleep(1000)\n"
+	if err := os.WriteFile(script, []byte(hangs), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TRAIN_SCRIPT", script)
+	t.Setenv("TRAIN_ARGUMENTS", dir)
+	o := Options{
+		Command: []string{interpreter, "-B", filepath.Join(together.dir, "train.py")}, Sizes: []int{1, 2}, Nodes: 1, StepsEach: 1, BatchSize: 2,
+		Tolerance: Bitwise, Limit: 2 * time.Second, Told: t.Output(),
+	}
+	if _, err := together.run(t.Context(), &o); err == nil || !strings.Contains(err.Error(), "allow it more with --limit") {
+		t.Error(err)
+	}
+	pids, err := os.ReadFile(filepath.Join(dir, "0"))
+	if err != nil {
+		t.Skip("it had not begun: ", err)
+	}
+	for text := range strings.FieldsSeq(string(pids)) {
+		pid, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// What the worker has started is another's to wait for: it may be a zombie.
+		stat, err := os.ReadFile(filepath.Join("/proc", text, "stat"))
+		if err == nil && !strings.Contains(string(stat), ") Z ") {
+			t.Errorf("process %d lives: %s, %v", pid, stat, syscall.Kill(pid, 0))
+		}
+	}
+}
+
+// TestALauncherThatEnds: its workers end with it, and the failure says what does without it.
+func TestALauncherThatEnds(t *testing.T) {
+	forked(t)
+	_, err := triedWithTorch(t, "import os, time, bellows\nif bellows.world_size() == 1:\n    os.kill(os.getppid(), 9)\n    time.sleep(1000)\n"+loop, Bitwise)
+	if err == nil || !strings.Contains(err.Error(), "has ended: --cold-start does without it") {
+		t.Error(err)
+	}
+	// What follows is started without it, and makes another.
+	if r, err := triedWithTorch(t, loop, Bitwise); err != nil || !r.Good() || !together.launcher.alive() {
+		t.Errorf("%v %+v", err, r)
+	}
+}
+
+func TestCommandsThatAreNotForked(t *testing.T) {
+	var told strings.Builder
+	if _, err := triedTold(t, loop, &told); err != nil || !strings.Contains(told.String(), "all worlds are started as the first was: with the option -S Python does not see") {
+		t.Errorf("%v: %s", err, told.String())
+	}
+}
+
+func TestHowForkedWorkersEnd(t *testing.T) {
+	for end, want := range map[exited]string{{}: "", {status: 3}: "exit status 3", {signal: syscall.SIGKILL}: "signal: killed"} {
+		err := end.err()
+		if got := errorText(err); got != want || signalOf(errors.Join(err)) != end.signal {
+			t.Errorf("%+v: %q, %v", end, got, signalOf(err))
+		}
+	}
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
