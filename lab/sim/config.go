@@ -182,6 +182,7 @@ func named(j Job) string {
 func spec(j Job, index int) cluster.Spec {
 	s := cluster.Spec{
 		Name: jobName(index), Command: j.Command, Workdir: "/", CheckpointDir: "/checkpoints",
+		ColdStart:  true, // what a start takes is given; nothing is forked
 		MinWorkers: j.MinWorkers, MaxWorkers: j.MaxWorkers, Sizes: j.Sizes,
 		BatchSize: cluster.BatchSize{Min: cluster.MaxWorldSize, Max: cluster.MaxWorldSize},
 	}
