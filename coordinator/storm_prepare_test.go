@@ -27,9 +27,9 @@ func (n *simNode) losePrepared() {
 	for _, sh := range slices.Clone(n.Shims()) {
 		switch {
 		case !sh.Unbound():
-		case n.s.seldom("launcher lost", 1) != "":
+		case n.s.seldom("launcher lost", 4) != "":
 			sh.LoseLauncher()
-		case n.s.seldom("prepared shim lost", 1) != "":
+		case n.s.seldom("prepared shim lost", 4) != "":
 			sh.Crash()
 		}
 	}
