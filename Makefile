@@ -19,7 +19,7 @@ demo: ## start a small cluster with simulated devices on this machine and rescal
 	scripts/setup demo
 	scripts/demo
 
-quick: ## run the tests of the packages that only decide: about a minute
+quick: ## run the tests of the packages that only decide, and the rules of internal/arch: about a minute
 	$(BUILD_PROGRESS)
 	$(PROGRESS) quick
 

@@ -163,7 +163,7 @@ func besiege(seed uint64) (b *besieged, touched []string) {
 // Whatever others have written, a leader goes on, comes to rest, and leads the jobs
 // and nodes whose records are sound.
 func TestRecordsMadeWrong(t *testing.T) {
-	for seed := range uint64(*seeds) / 3 {
+	for seed := range uint64(storms()) / 3 {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			b, touched := besiege(seed)

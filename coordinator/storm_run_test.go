@@ -11,10 +11,21 @@ import (
 )
 
 var (
-	seeds = flag.Int("seeds", 300, "how many storms to live through")
+	seeds = flag.Int("seeds", 0, "how many storms to live through (0 = 300, with -short 60)")
 	seed  = flag.Uint64("seed", 0, "the first of them; a failing test names it")
 	trail = flag.Bool("trail", false, "show everything that happened in a failing storm")
 )
+
+// storms is how many storms to live through.
+func storms() int {
+	switch {
+	case *seeds > 0:
+		return *seeds
+	case testing.Short():
+		return 60
+	}
+	return leastOf
+}
 
 const (
 	badWeather = 60 * time.Second
@@ -46,14 +57,14 @@ func TestStorms(t *testing.T) {
 	var mu sync.Mutex
 	all := map[string]tally{}
 	t.Cleanup(func() {
-		if *seeds >= leastOf { // fewer may happen to do less
+		if storms() >= leastOf { // fewer may happen to do less
 			checkTally(t, all)
 		}
 	})
 	for lane := range lanes {
 		t.Run("", func(t *testing.T) {
 			t.Parallel()
-			for i := lane; i < *seeds; i += lanes {
+			for i := lane; i < storms(); i += lanes {
 				s := weather(*seed+uint64(i), 0)
 				mu.Lock()
 				add(all, s)

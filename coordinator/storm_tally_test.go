@@ -322,7 +322,7 @@ func checkTally(t *testing.T, all map[string]tally) {
 	for i, u := range suites {
 		did := all[u.name]
 		for _, f := range floors {
-			if least := f.least[i] * *seeds / leastOf; did[f.what] < least {
+			if least := f.least[i] * storms() / leastOf; did[f.what] < least {
 				t.Errorf("%s storms: %q happened %d times, and should have %d times at least", u.name, f.what, did[f.what], least)
 			}
 		}

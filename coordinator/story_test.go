@@ -11,8 +11,9 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expected lines of the stories; the diff is the review")
 
-// storyRuns exposes answers that depend on the order of a map.
-const storyRuns = 100
+// storyRuns exposes answers that depend on the order of a map: one of two equally likely
+// orders is missed once in half a million.
+const storyRuns = 20
 
 // A story is events, each followed by the indented lines of what the coordinator answered.
 func TestStories(t *testing.T) {

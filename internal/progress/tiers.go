@@ -18,10 +18,7 @@ type step struct {
 
 // longest are the packages with the longest tests, which start first: go starts
 // packages in the order in which it is given them.
-var longest = []string{"e2e", "agent/host", "agent/shim", "internal/verify", "coordinator", "lab/batch", "api", "cmd/bellows", "store"}
-
-// leader is the package whose storms take most of the time of what only decides.
-const leader = "./coordinator"
+var longest = []string{"e2e", "internal/verify", "agent/host", "agent/shim", "cmd/bellows", "coordinator", "lab/sim", "lab/batch", "api", "store"}
 
 // simulations is the package whose tests simulate most. It has goroutines: a part of it
 // runs with the race detector too.
@@ -33,24 +30,28 @@ const simulations = "./lab/batch"
 // as it does unless told: the tests start thousands.
 var race = []string{"GORACE=halt_on_error=1 atexit_sleep_ms=0"}
 
+// collector lets heaps grow more before they are collected: of the processor time of most
+// tests a sixth is the collector's, and no test needs a twentieth of the memory there is.
+var collector = []string{"GOGC=400"}
+
 // tiers names what each tier runs, in order. A step runs although one before it has failed.
 func tiers() map[string][]step {
 	pure, others := packages()
 	return map[string][]step{
 		"quick": {
-			{what: "pure packages and the simulator", args: append([]string{"test", "-count=1"}, slices.DeleteFunc(slices.Clone(pure), func(path string) bool { return path == leader })...)},
-			{what: "the coordinator, with a fifth of its storms", args: []string{"test", "-count=1", leader, "-args", "-seeds", "60"}},
+			{what: "pure packages and the simulator, a part of the random records", env: collector, args: append([]string{"test", "-short", "-count=1", "-vet=off"}, pure...)},
 		},
+		// The linter vets the code, and does it whole: tests need not.
 		// Tests of random records and of whole simulations have less to do with the race detector (-short), which
 		// makes them ten times slower and sees nothing new in the next seed; the soak runs them whole.
 		// Pure packages have neither goroutines nor state, which internal/arch checks: the race detector has nothing to find there.
 		// Most of the other tests wait for processes and not for a processor: more run at once than there are processors.
 		// Only this step repeats what fails: the soak, which looks for unsteady tests, does not.
 		"test": {
-			{what: "pure packages and the simulator", args: append([]string{"test", "-count=1"}, append(slices.Clone(pure), simulations)...)},
+			{what: "pure packages and the simulator", env: collector, args: append([]string{"test", "-count=1", "-vet=off"}, append(slices.Clone(pure), simulations)...)},
 			{what: "compile all others with the race detector", args: []string{"build", "-race", "./..."}},
-			{what: "all others, with the race detector", every: []string{"e2e"}, repeats: true, env: race, args: append([]string{
-				"test", "-race", "-short", "-count=1", "-timeout", "30m", "-p", "3", "-parallel", "6",
+			{what: "all others, with the race detector", every: []string{"e2e"}, repeats: true, env: slices.Concat(collector, race), args: append([]string{
+				"test", "-race", "-short", "-count=1", "-vet=off", "-timeout", "30m", "-p", "3", "-parallel", "6",
 			}, others...)},
 		},
 		"soak": {
@@ -67,10 +68,10 @@ func tiers() map[string][]step {
 
 // alone are packages that are not pure but have no goroutines: the race detector
 // finds nothing in them, and makes the simulator's runs take minutes.
-var alone = []string{"lab/sim"}
+var alone = []string{"lab/sim", "internal/arch", "internal/mutants"}
 
 // packages lists the packages of the table in internal/arch that decide only, and
-// all others: of these the longest first.
+// all others: the longest first.
 func packages() (pure, others []string) {
 	for _, row := range arch.Rows() {
 		if row.Grade == arch.Pure || slices.Contains(alone, row.Path) {
@@ -85,6 +86,8 @@ func packages() (pure, others []string) {
 		}
 		return len(longest)
 	}
-	slices.SortStableFunc(others, func(a, b string) int { return rank(a) - rank(b) })
+	for _, paths := range [][]string{pure, others} {
+		slices.SortStableFunc(paths, func(a, b string) int { return rank(a) - rank(b) })
+	}
 	return pure, others
 }

@@ -42,9 +42,10 @@ func TestPromisedDeadlinesAreKept(t *testing.T) {
 		if _, ok := byName(t, name).(allocator.Promising); !ok {
 			continue
 		}
-		seeds := uint64(4)
-		if slices.Contains([]string{policy.Default, "elasticflow", "edf"}, name) {
-			seeds = 30
+		const few, many = 4, 30
+		seeds := uint64(few)
+		if !testing.Short() && slices.Contains([]string{policy.Default, "elasticflow", "edf"}, name) {
+			seeds = many
 		}
 		promised, late, refused := 0, 0, 0
 		for seed := range seeds {
@@ -85,7 +86,7 @@ func TestPromisedDeadlinesAreKept(t *testing.T) {
 		if promised < 5*int(seeds) || refused < int(seeds) {
 			t.Errorf("%s: %d were promised, %d refused: this shows little", name, promised, refused)
 		}
-		if seeds > 4 && late == 0 {
+		if seeds > few && late == 0 {
 			t.Errorf("%s: no job ended in its grace", name)
 		}
 		t.Logf("%s: %d promised, %d of them ended in their grace, %d refused", name, promised, late, refused)
