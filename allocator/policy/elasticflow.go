@@ -33,6 +33,7 @@ func (elasticflow) Allocate(in allocator.Input) allocator.Output {
 	shares := d.planned(movable)
 	for _, i := range byDue {
 		d.upTo(i, d.jobs[i].Sizes, d.jobs[i].Promise.Now())
+		d.states[i].least = d.counts[i] // also where the plan here gives it less, as its end has moved into its reserve
 	}
 	d.served.note(d.jobs, d.counts, byDue)
 	for _, i := range byDue {

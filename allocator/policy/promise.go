@@ -42,23 +42,35 @@ func (d *draft) keepPromises(movable []int) {
 		choices = maps.Collect(plan.Choices)
 	}
 	slices.SortStableFunc(jobs, func(x, y int) int { return compareDue(d.jobs[x], d.jobs[y]) })
+	for _, i := range jobs { // what the record says, as the plan here may keep fewer: a job's end may have moved into its reserve
+		d.upTo(i, d.jobs[i].Sizes, d.jobs[i].Promise.Now())
+		d.states[i].least = d.counts[i]
+	}
 	for _, i := range jobs {
 		c, kept := choices[d.jobs[i].ID]
-		if !kept { // what it was promised by the record, and any more
-			d.upTo(i, d.jobs[i].Sizes, d.jobs[i].Promise.Now())
-			d.states[i].least = d.counts[i]
-			continue
+		if !kept {
+			continue // any more is good for it
 		}
-		if c[0] > 0 {
+		if c[0] > d.counts[i] {
 			d.upTo(i, d.jobs[i].Sizes, c[0])
 			d.states[i].least = d.counts[i]
-		} else if c = c[1:]; len(c) == 0 {
+		}
+		if c = from(c, d.counts[i]); len(c) == 0 {
 			d.states[i].fixed = true // it waits for its slot
 			continue
 		}
 		d.jobs[i] = only(d.jobs[i], c)
 	}
 	d.served.note(d.jobs, d.counts, jobs)
+}
+
+// from are the choices of a job that has so many workers already: no fewer.
+func from(choices []int, have int) []int {
+	choices = slices.DeleteFunc(choices, func(n int) bool { return n < max(1, have) })
+	if have > 0 && !slices.Contains(choices, have) {
+		choices = slices.Insert(choices, 0, have)
+	}
+	return choices
 }
 
 // served are the jobs that have more devices than before a decision because that was

@@ -43,6 +43,27 @@ func TestPromisedDevicesComeFirst(t *testing.T) {
 	}
 }
 
+// The end of a job has moved into its reserve: no plan keeps the moment for which it was planned, and it has
+// what it was promised all the same. Beside it lies a job to which others would give as much.
+func TestWhatIsPromisedIsGivenInTheReserve(t *testing.T) {
+	node := cluster.Node{ID: "n"}
+	for k := range 4 {
+		node.Devices = append(node.Devices, cluster.Device{ID: cluster.DeviceID(fmt.Sprint("d", k)), Health: cluster.Healthy})
+	}
+	job := func(id cluster.JobID, left time.Duration) allocator.JobView {
+		return allocator.JobView{
+			ID: id, Sizes: []int{1, 2, 4}, BatchSize: cluster.BatchSize{Min: 64, Max: 64}, SubmittedAt: epoch.Add(-time.Minute), Work: allocator.Left(left),
+		}
+	}
+	for _, p := range promising(t) {
+		in := allocator.Input{Now: epoch, Nodes: []cluster.Node{node}, Interval: time.Minute, Jobs: []allocator.JobView{job("other", 3*time.Hour), job("late", 3*time.Hour)}}
+		in.Jobs[1].Promise = &allocator.Promise{Due: epoch.Add(40 * time.Minute), First: time.Minute, Slot: time.Minute, Profile: cluster.Profile{{Devices: 4}, {From: 80}}}
+		if got := ask(t, p, in).Decisions; got[1].Workers != 4 {
+			t.Errorf("%s: %+v", p.Name(), got)
+		}
+	}
+}
+
 // promising are all policies that promise deadlines: the default is one.
 func promising(t *testing.T) (list []allocator.Policy) {
 	t.Helper()
@@ -95,6 +116,9 @@ func promise(t *testing.T, p allocator.Policy, in *allocator.Input) int {
 		i := slices.IndexFunc(in.Jobs, func(j allocator.JobView) bool { return j.ID == id })
 		in.Jobs[i].Promise = &allocator.Promise{
 			Due: due[id], Profile: profile, First: time.Duration(q.First * float64(time.Second)), Slot: in.Interval,
+		}
+		if r.IntN(3) == 0 { // it ends in the reserve, later than was planned
+			in.Jobs[i].Promise.Due = due[id].Add(-due[id].Sub(in.Now) / 10)
 		}
 		first += profile.At(0)
 	}

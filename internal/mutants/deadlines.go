@@ -23,8 +23,13 @@ var ofDeadlines = []Mutant{
 		Breaks: "a policy takes back devices that it has promised for a deadline",
 	},
 	{
+		Name: "promises-are-the-records", File: "allocator/policy/elasticflow.go", Tests: "TestWhatIsPromisedIsGivenInTheReserve",
+		Old: "d.states[i].least = d.counts[i]", New: "d.states[i].least = min(0, d.counts[i])",
+		Breaks: "a job whose end has moved into its reserve gets less than it was promised",
+	},
+	{
 		Name: "growing-keeps-deadlines", File: "allocator/policy/promise.go", Tests: "TestAPromisedJobGrows",
-		Old: "d.jobs[i] = only(d.jobs[i], c)", New: "_ = c",
+		Old: "d.jobs[i] = only(d.jobs[i], c)", New: "_ = only",
 		Breaks: "a policy grows a job whose pauses there and back then break its deadline",
 	},
 	{
