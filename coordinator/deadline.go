@@ -204,7 +204,7 @@ func refusedWhy(in situation, o outlook, j admit.Job) string {
 			return fmt.Sprintf("it cannot be kept beside %s promised before", count(len(o.views), "deadline"))
 		}
 	}
-	return fmt.Sprintf("it cannot be kept even if the job had the %s to itself", count(o.Devices, "usable device"))
+	return fmt.Sprintf("it cannot be kept on an idle cluster either, where the job would have %s at most", count(j.Counts[len(j.Counts)-1], "device"))
 }
 
 func areUsable(n int) string {

@@ -61,7 +61,9 @@ func deadlineState(j api.JobStatus) string {
 		return "refused"
 	case j.Ended:
 		return "missed"
-	case a == nil || !a.Promised:
+	case a == nil:
+		return "not answered"
+	case !a.Promised:
 		return "not promised"
 	case a.Lost != "":
 		return "lost"

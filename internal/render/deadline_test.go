@@ -88,6 +88,8 @@ func TestStatesOfASoftDeadline(t *testing.T) {
 		{api.JobStatus{Phase: cluster.Running, Answer: &api.DeadlineAnswer{Promised: true, By: &by}}, "promised late"},
 		{api.JobStatus{Phase: cluster.Running, Answer: &api.DeadlineAnswer{Promised: true}}, "promised"},
 		{api.JobStatus{Phase: cluster.Running, Answer: &api.DeadlineAnswer{Promised: true, By: &by, Lost: "a node"}}, "lost"},
+		{api.JobStatus{Phase: cluster.Queued}, "not answered"},
+		{api.JobStatus{Phase: cluster.Queued, Answer: &api.DeadlineAnswer{}}, "not promised"},
 		{api.JobStatus{Phase: cluster.Succeeded, Ended: true, Since: noon}, "kept"},
 		{api.JobStatus{Phase: cluster.Succeeded, Ended: true, Since: noon.Add(time.Hour)}, "late"},
 		{api.JobStatus{Phase: cluster.Succeeded, Ended: true, Since: noon.Add(time.Hour + time.Second)}, "missed"},
