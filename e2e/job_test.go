@@ -112,10 +112,12 @@ func (u *people) show(id cluster.JobID) api.JobStatus {
 	return s
 }
 
-// awaitShown waits until `bellows show` says what is wanted.
+// awaitShown waits until `bellows show` says what is wanted. It asks less often the longer that takes: each time starts a process.
 func (u *people) awaitShown(id cluster.JobID, what string, want func(api.JobStatus) bool) api.JobStatus {
 	u.t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+	pause := 50 * time.Millisecond
+	for deadline := time.Now().Add(patience); ; time.Sleep(pause) {
+		pause = min(pause*5/4, 300*time.Millisecond)
 		s := u.show(id)
 		if want(s) {
 			return s
