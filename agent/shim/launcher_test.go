@@ -194,6 +194,9 @@ func TestTheKernelBoundsALauncher(t *testing.T) {
 				f.order.Prepare.Modules, f.order.Prepare.Memory = []string{module}, 200<<20
 				plan.Prepare = f.order.Prepare
 				p := f.startPrepared().Prepared
+				if p.Ready {
+					f.kernelBounds(f.launcherOf(), "209715200")
+				}
 				if want := module == "little"; p.Ready != want || p.Cold != "" && !strings.Contains(p.Cold, "of memory") {
 					t.Errorf("%s: prepared %+v", module, p)
 				}
@@ -211,6 +214,29 @@ func TestTheKernelBoundsALauncher(t *testing.T) {
 			}
 		})
 	}
+}
+
+// kernelBounds demands that a process is in a group of the run's with that limit of memory.
+func (f *fixture) kernelBounds(p Process, bytes string) {
+	f.t.Helper()
+	var rec runRecord
+	if err := readJSON(filepath.Join(f.dir, shimFile), &rec); err != nil {
+		f.t.Fatal(err)
+	}
+	for _, top := range append(rec.Limits, rec.Cgroup) {
+		if top == "" {
+			continue
+		}
+		for _, dir := range cgroupsBelow(top) {
+			for _, name := range []string{"memory.limit_in_bytes", "memory.max"} {
+				limit, err := os.ReadFile(filepath.Join(dir, name))
+				if err == nil && strings.TrimSpace(string(limit)) == bytes && slices.Contains(members(dir), p.PID) {
+					return
+				}
+			}
+		}
+	}
+	f.t.Errorf("the launcher is in no group with a limit of %s bytes", bytes)
 }
 
 // While it imports a launcher leaves the processors to others, but not for ever.

@@ -108,8 +108,8 @@ var ofWarmStarts = []Mutant{
 		Breaks: "the shim connects to a server of the script's own",
 	},
 	{
-		Name: "no-launcher-without-warm-starts", File: "agent/shim/launcher.go", Tests: "TestWorkersLeaveWithoutTearingDown/cold_starts",
-		Old: `case !l.order.forks() || l.killer.why != "":`, New: `case l.killer.why != "":`,
+		Name: "no-launcher-without-warm-starts", File: "agent/shim/protocol.go", Tests: "TestWorkersLeaveWithoutTearingDown/cold_starts",
+		Old: `return o.Prepare != nil || o.ModulesFile != ""`, New: "return true",
 		Breaks: "workers of jobs that have switched warm starts off are forked",
 	},
 	{
