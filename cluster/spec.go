@@ -86,6 +86,9 @@ type Spec struct {
 	// while the present one trains: what its workers are forked from waits there, with the
 	// modules of an earlier world imported.
 	ColdStart bool `json:"cold_start,omitempty"`
+	// ReadyFD: the command waits before it opens a device where it is told a descriptor to wait at, and
+	// is started in that way while the present generation trains.
+	ReadyFD bool `json:"ready_fd,omitempty"`
 	// Preload are modules to import there besides those that were recorded.
 	Preload []string `json:"preload,omitempty"`
 

@@ -167,6 +167,8 @@ func TestValidateNamesFieldValueAndRemedy(t *testing.T) {
 		{"grace alone", func(s *Spec) { s.Grace = 1 }, "grace 1ns: the job has no deadline that it could follow"},
 		{"time limit", func(s *Spec) { s.TimeLimit = -1 }, "time limit -1ns: use a time above zero such as 12h"},
 		{"preload for a cold start", func(s *Spec) { s.ColdStart, s.Preload = true, []string{"torch"} }, "preload: nothing is imported"},
+		{"a ready descriptor for a cold start", func(s *Spec) { s.ColdStart, s.ReadyFD = true, true }, "ready fd: nothing waits"},
+		{"preload for a command that waits", func(s *Spec) { s.ReadyFD, s.Preload = true, []string{"torch"} }, "preload: nothing is imported"},
 		{"preload of no module", func(s *Spec) { s.Preload = []string{"os;x"} }, `preload "os;x"`},
 		{"restarts", func(s *Spec) { s.MaxRestarts = -1 }, "max restarts -1"},
 	} {

@@ -99,8 +99,11 @@ const maxPreload = 64
 var moduleName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}(\.[A-Za-z_][A-Za-z0-9_]{0,63}){0,15}$`)
 
 func (s Spec) validatePreload(add func(string, ...any)) {
-	if len(s.Preload) > 0 && s.ColdStart {
-		add("preload: nothing is imported before a cold start: leave one of the two out")
+	if s.ReadyFD && s.ColdStart {
+		add("ready fd: nothing waits where all starts are cold: leave one of the two out")
+	}
+	if len(s.Preload) > 0 && (s.ColdStart || s.ReadyFD) {
+		add("preload: nothing is imported before a cold start, or for a command that waits by itself: leave one of the two out")
 	}
 	if len(s.Preload) > maxPreload {
 		add("preload names %d modules: at most %d", len(s.Preload), maxPreload)

@@ -73,7 +73,7 @@ const modulesDir = "modules"
 
 // modulesFile is where those of a job lie; "" where nothing is prepared by them.
 func (la *launcher) modulesFile(spec record.Submitted) string {
-	if spec.ColdStart {
+	if spec.ColdStart || spec.ReadyFD {
 		return ""
 	}
 	return filepath.Join(la.cfg.DataDir, modulesDir, string(spec.ID))

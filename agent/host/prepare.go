@@ -77,7 +77,7 @@ func (la *launcher) learnModules(ctx context.Context, order shim.Order) error {
 
 // prepared is an order as it is given to a run that is prepared, before its plan and with it.
 func (la *launcher) prepared(o shim.Order, spec record.Submitted) shim.Order {
-	o.Prepare = &shim.Prepare{Modules: spec.Preload, Memory: la.cfg.LauncherMemory}
+	o.Prepare = &shim.Prepare{Modules: spec.Preload, Memory: la.cfg.LauncherMemory, Waits: spec.ReadyFD}
 	return o
 }
 

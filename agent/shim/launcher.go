@@ -79,6 +79,7 @@ type readyLauncher struct {
 	env     map[string]string
 	list    moduleList
 	printed []byte
+	out     *os.File // what it prints from then on
 }
 
 // settled reports whether it is known if workers can be forked.
@@ -266,14 +267,14 @@ func (l *launcher) launch(order Order, found findings) (_ *readyLauncher, err er
 	}
 	command := pycommand.Parse(order.Command)
 	program, comm := found.Program, ""
-	if command.Cold == record.NoScript && len(found.Shebang) > 0 {
+	if command.Cold == record.NoScript && len(found.Shebang) > 0 && !order.waits() {
 		command = pycommand.Parse(append(append([]string{}, found.Shebang...), append([]string{found.Program}, order.Command[1:]...)...))
 		if program = found.Shebang[0]; filepath.Base(program) != "env" {
 			comm = filepath.Base(found.Program)
 			comm = comm[:min(len(comm), maxComm)]
 		}
 	}
-	if command.Cold != "" {
+	if command.Cold != "" && !order.waits() {
 		return nil, unforkable(command.Cold)
 	}
 	if order.NoNewPrivs {

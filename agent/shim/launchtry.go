@@ -61,12 +61,17 @@ func (a *attempt) once(n int) (*readyLauncher, launcherWord, error) {
 	}
 	said := &capture{from: out, done: make(chan struct{})}
 	go said.run()
-	word, err := a.converse(r)
+	hear := a.converse
+	if a.order.waits() {
+		hear = a.awaitByte
+	}
+	word, err := hear(r)
 	if err == nil && word.Ready {
 		err = hurry(r.process.PID)
 	}
 	if err == nil && word.Ready {
 		r.printed, err = said.take()
+		r.out = out
 	}
 	if err == nil && word.Ready {
 		return r, word, nil
@@ -125,8 +130,9 @@ func (a *attempt) execute(n int) (*readyLauncher, *os.File, error) {
 		return fail(err)
 	}
 	defer unix.Close(null) //nolint:errcheck // as above
+	argv, env := a.words()
 	attr := &syscall.ProcAttr{
-		Dir: a.order.Workdir, Env: listed(a.env),
+		Dir: a.order.Workdir, Env: env,
 		Files: []uintptr{uintptr(null), uintptr(p[1]), uintptr(p[1]), uintptr(pair[1])},
 		Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL, Credential: a.id.cred},
 	}
@@ -139,7 +145,6 @@ func (a *attempt) execute(n int) (*readyLauncher, *os.File, error) {
 	if err != nil {
 		return fail(err)
 	}
-	argv := append(append([]string{}, a.command.Head...), "-c", launcherCode)
 	collect := debug.SetGCPercent(-1) // as in starter.execute
 	pid, err := syscall.ForkExec(a.program, argv, attr)
 	debug.SetGCPercent(collect)
@@ -150,7 +155,8 @@ func (a *attempt) execute(n int) (*readyLauncher, *os.File, error) {
 	if process, err = identify(pid); err != nil {
 		return fail(err)
 	}
-	if a.order.Prepare != nil && Boottime() < a.calmUntil {
+	// Not a command of its own, which may have threads and processes: each has a priority.
+	if a.order.Prepare != nil && !a.order.waits() && Boottime() < a.calmUntil {
 		calm(pid)
 	}
 	return &readyLauncher{process: process, conn: conn, lines: bufio.NewReader(conn), env: a.env, list: a.list}, out, nil

@@ -77,7 +77,9 @@ type Order struct {
 // Prepare is how a launcher is prepared.
 type Prepare struct {
 	Modules []string `json:"modules,omitempty"` // to import besides those of ModulesFile: names as in an import statement
-	Memory  int64    `json:"memory,omitempty"`  // bytes that the launcher may have before it is given up; 0 = no bound of its own
+	// Waits: the command itself is started, and waits at a descriptor until it is released.
+	Waits  bool  `json:"waits,omitempty"`
+	Memory int64 `json:"memory,omitempty"` // bytes that the launcher may have before it is given up; 0 = no bound of its own
 }
 
 // Planned reports whether the order has a plan.

@@ -18,7 +18,11 @@ const forkBound = 15 * time.Second
 // belongs, so that up to that moment they can be done without: then they are killed, and
 // workers are executed as without a launcher.
 func (s *starter) executeWarm(r *readyLauncher) {
-	babies, err := s.forkWorkers(r)
+	take := s.forkWorkers
+	if s.order.waits() {
+		take = s.takeParked
+	}
+	babies, err := take(r)
 	if err == nil {
 		wait := func() {}
 		if r.list.awaitsMaster(s.order.World) {
@@ -55,6 +59,7 @@ type baby struct {
 	born
 
 	conn *net.UnixConn
+	word []byte // what lets it go; nil: a byte
 }
 
 func closeAll(babies []*baby) {
@@ -70,7 +75,11 @@ func release(babies []*baby, firstRank int, wait func()) error {
 		if rank := firstRank + i; rank == 1 || rank != 0 && i == 0 {
 			wait()
 		}
-		if _, err := b.conn.Write([]byte("g")); err != nil && i == 0 {
+		word := b.word
+		if word == nil {
+			word = []byte("g")
+		}
+		if _, err := b.conn.Write(word); err != nil && i == 0 {
 			return fmt.Errorf("a forked worker has ended: %w", err)
 		}
 	}
@@ -185,6 +194,8 @@ func (s *starter) adopt(b *baby, local int) error {
 func (l *launcher) forked() {
 	_ = l.ready.conn.Close()
 	l.ready, l.over = nil, true
-	_ = unix.Kill(l.process.PID, unix.SIGKILL) // not reaped while workers are being started
+	if !l.order.waits() { // else it is the worker
+		_ = unix.Kill(l.process.PID, unix.SIGKILL) // not reaped while workers are being started
+	}
 	l.process = Process{}
 }

@@ -184,6 +184,10 @@ var fields = []field{
 		truth(func(d *draft) *bool { return &d.spec.ColdStart }), "",
 	},
 	{
+		"ready-fd", "ready fd", "the command is ready early: started with BELLOWS_READY_FD it waits at that descriptor before it opens a device (docs/environment.md)",
+		truth(func(d *draft) *bool { return &d.spec.ReadyFD }), "",
+	},
+	{
 		"preload", "preload", "import this module for the next generation before it starts, besides those that the script was seen to import; may be repeated",
 		names(func(d *draft) *[]string { return &d.spec.Preload }), "",
 	},

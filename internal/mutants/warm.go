@@ -142,4 +142,19 @@ var ofWarmStarts = []Mutant{
 		Old: "err = hurry(r.process.PID)", New: "err = nil",
 		Breaks: "forked workers have the lowest priority",
 	},
+	{
+		Name: "one-process-waits", File: "agent/shim/parked.go", Tests: "TestACommandThatWaitsInVain",
+		Old: "if n := len(s.workers); n != 1 {", New: "if n := len(s.workers); n < 1 {",
+		Breaks: "a generation is said to have started whose other processes were never executed",
+	},
+	{
+		Name: "what-waited-is-the-worker", File: "agent/shim/warm.go", Tests: "TestACommandThatWaits$",
+		Old: "if !l.order.waits() {", New: "if true {",
+		Breaks: "each start from a command that waits kills it",
+	},
+	{
+		Name: "what-waits-is-placed", File: "agent/shim/parked.go", Tests: "TestACommandThatWaits$",
+		Old: "s.containment.place(p.pid, 0)", New: "nil",
+		Breaks: "a worker that has waited is outside of its limits and its devices' filter (I3)",
+	},
 }
