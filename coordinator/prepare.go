@@ -65,11 +65,14 @@ func toPrepare(in situation) ([]cluster.NodeID, bool) {
 		return nil, false
 	}
 	var all []cluster.NodeID
-	begun := mayCrash(in)
-	if begun {
-		for _, m := range in.world().Members {
+	for _, m := range in.world().Members {
+		if prepares(in, m.Node) {
 			all = append(all, m.Node)
 		}
+	}
+	begun := len(all) > 0 && mayCrash(in) // else nothing is waited for
+	if !begun {
+		all = nil
 	}
 	_, resized := rescaling(in)
 	if resized {
