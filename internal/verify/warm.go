@@ -87,6 +87,8 @@ func prepare(ctx context.Context, o *Options, like *world, python string) (*laun
 	if err != nil {
 		return nil, err
 	}
+	within, cancel := context.WithTimeout(ctx, o.Limit)
+	defer cancel()
 	env, planned := lasting(like.variables(o, 0, 0))
 	env["PYTHONPATH"] = python
 	order := launcherOrder{
@@ -95,8 +97,11 @@ func prepare(ctx context.Context, o *Options, like *world, python string) (*laun
 	}
 	order.Modules = slices.DeleteFunc(order.Modules, func(name string) bool { return slices.Contains(notForLaunchers, name) })
 	for range maxAttempts {
-		l, again, err := launch(ctx, command.Head, order, filepath.Join(like.dir, "launcher.log"))
-		if err != nil || l != nil {
+		l, again, err := launch(within, command.Head, order, filepath.Join(like.dir, "launcher.log"))
+		switch {
+		case err != nil && within.Err() != nil:
+			return nil, fmt.Errorf("importing what the script imports has taken longer than %s (--limit)", o.Limit)
+		case err != nil || l != nil:
 			return l, err
 		}
 		for name := range again {
@@ -134,10 +139,9 @@ func launch(ctx context.Context, head []string, order launcherOrder, log string)
 		return nil, nil, err
 	}
 	mine, theirs := os.NewFile(uintptr(pair[0]), "launcher"), os.NewFile(uintptr(pair[1]), "launcher's end")
-	defer theirs.Close()
 	out, err := os.Create(log)
 	if err != nil {
-		return nil, nil, errors.Join(err, mine.Close())
+		return nil, nil, errors.Join(err, mine.Close(), theirs.Close())
 	}
 	defer out.Close()
 	code := fmt.Sprintf("import bellows_verify_launch; bellows_verify_launch.main(%d)", launcherFD)
@@ -148,7 +152,8 @@ func launch(ctx context.Context, head []string, order launcherOrder, log string)
 	}
 	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles, cmd.WaitDelay = out, out, []*os.File{theirs}, killedWithin
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err = cmd.Start(); err != nil {
+	err = cmd.Start()
+	if err = errors.Join(err, theirs.Close()); err != nil { // with that end open here, its death would not be heard
 		return nil, nil, errors.Join(err, mine.Close())
 	}
 	l = &launcher{cmd: cmd, conn: mine, lines: bufio.NewReader(mine)}

@@ -100,7 +100,26 @@ func TestALauncherThatEnds(t *testing.T) {
 	}
 }
 
+// TestCommandsThatAreNotForked: why is said, and all worlds are started as the first.
 func TestCommandsThatAreNotForked(t *testing.T) {
+	w := world{size: 1, dir: t.TempDir()}
+	if err := os.WriteFile(w.modules(), []byte("json\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		command, want string
+		limit         time.Duration
+	}{
+		{"sh train.sh", "the command is no Python script", time.Minute},
+		{"python3.99 train.py", "executable file not found", time.Minute},
+		{interpreter + " train.py", "importing what the script imports has taken longer than 1ns (--limit)", 1},
+		{interpreter + " train.py", "No module named 'bellows_verify_launch'", time.Minute}, // it says why it has ended
+	} {
+		l, err := prepare(t.Context(), &Options{Command: strings.Fields(tt.command), Nodes: 1, Limit: tt.limit}, &w, t.TempDir())
+		if l != nil || err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, not %s", tt.command, err, tt.want)
+		}
+	}
 	var told strings.Builder
 	if _, err := triedTold(t, loop, &told); err != nil || !strings.Contains(told.String(), "all worlds are started as the first was: with the option -S Python does not see") {
 		t.Errorf("%v: %s", err, told.String())
