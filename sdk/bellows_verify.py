@@ -248,6 +248,11 @@ class Recorder:
             if type(module).__name__ == "SyncBatchNorm":
                 self.normalised *= bellows.world_size()
 
+    def drop(self, torch: Any, x: Any) -> None:
+        if self.dropout is None and not self.again:
+            state = torch.cuda.get_rng_state(x.device) if x.is_cuda else torch.get_rng_state()
+            self.dropout = hashlib.sha256(state.numpy().tobytes()).hexdigest()
+
     def begin_with(self, optimizer: Any) -> None:
         """Note the state with which a resumed world comes to an optimizer's first step: it should be what was saved."""
         if not self.resumed or any(o is optimizer for o in self.stepped_once):
@@ -453,6 +458,26 @@ def wrap_before(owner: Any, name: str, before: Callable[..., None]) -> None:
     setattr(owner, name, outer)
 
 
+def wrap_layer(owner: Any, name: str, before: Callable[..., None]) -> None:
+    """Do as `wrap_before`, but for what torch.compile traces, which is compiled as if nothing observed it."""
+    inner = getattr(owner, name)
+    torch = sys.modules["torch"]
+    compiling = getattr(getattr(torch, "compiler", None), "is_compiling", None)  # torch before 2.1 compiles nothing of ours
+    if compiling is None:
+        wrap_before(owner, name, before)
+        return
+
+    @functools.wraps(inner)
+    def outer(*args: Any, **kwargs: Any) -> Any:
+        if compiling():
+            return inner(*args, **kwargs)
+        if recorder.here():
+            before(*args, **kwargs)
+        return inner(*args, **kwargs)
+
+    setattr(owner, name, outer)
+
+
 def watch_module() -> None:
     wrap(bellows, "indices", lambda found, step, *_, **__: recorder.indices(step, found))
     wrap(bellows, "should_stop", lambda stop, step: recorder.should_stop(step, stop))
@@ -603,8 +628,21 @@ def watch_modules(torch: Any) -> None:
         recorder.forward((args, kwargs))
         if recorder.precision is None:
             recorder.precision = autocast_of(torch)
+        if type(module).__name__ == "OptimizedModule" or getattr(module, "_compiled_call_impl", None) is not None:
+            compiled(torch, module, next(tensors_of((args, kwargs)), None))
 
-    wrap_before(torch.nn.Module, "__call__", called)
+    wrap_layer(torch.nn.Module, "__call__", called)
+
+
+def compiled(torch: Any, whole: Any, x: Any) -> None:
+    """Note what a compiled module is about to do of what its layers would be seen to do: it draws masks, and takes batch statistics."""
+    if x is None:
+        return
+    for module in whole.modules():
+        if module.training and isinstance(module, torch.nn.modules.batchnorm._BatchNorm):
+            recorder.normalise(module, x)
+        if module.training and isinstance(module, torch.nn.modules.dropout._DropoutNd) and module.p > 0:
+            recorder.drop(torch, x)
 
 
 def watch_clipping(torch: Any) -> None:
@@ -620,18 +658,17 @@ def watch_clipping(torch: Any) -> None:
 
 def watch_dropout(torch: Any) -> None:
     def dropped(x: Any, p: float = 0.5, training: bool = True, *_: Any, **__: Any) -> None:
-        if training and p > 0 and recorder.dropout is None and not recorder.again and torch.is_grad_enabled():
-            state = torch.cuda.get_rng_state(x.device) if x.is_cuda else torch.get_rng_state()
-            recorder.dropout = hashlib.sha256(state.numpy().tobytes()).hexdigest()
+        if training and p > 0 and torch.is_grad_enabled():
+            recorder.drop(torch, x)
 
-    wrap_before(torch.nn.functional, "dropout", dropped)
+    wrap_layer(torch.nn.functional, "dropout", dropped)
 
     def normalised(module: Any, x: Any, *_: Any, **__: Any) -> None:
         if module.training:
             recorder.normalise(module, x)
 
-    wrap_before(torch.nn.modules.batchnorm._BatchNorm, "forward", normalised)
-    wrap_before(torch.nn.SyncBatchNorm, "forward", normalised)
+    wrap_layer(torch.nn.modules.batchnorm._BatchNorm, "forward", normalised)
+    wrap_layer(torch.nn.SyncBatchNorm, "forward", normalised)
 
 
 def wrap_end(iterator: Any, ended: Callable[[], object]) -> None:

@@ -177,6 +177,14 @@ for x, y in itertools.islice(loader(), 1):
 last = seen.steps[seen.last]
 assert (last["clipped"], last["normalised"], last["precision"], last["pass"]) == (2, 2, "bfloat16", 32), last
 assert seen.steps[0]["precision"] == "float32" and seen.steps[0]["clipped"] == 0
+
+# A compiled model is traced as if nothing observed it, and what its layers do is known all the same.
+if hasattr(torch, "compile"):
+    layers = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Dropout(0.5), nn.Linear(4, 1))
+    optimizer.add_param_group({"params": [*layers.parameters()]})
+    assert trained(gone_past(1, itertools.islice(loader(), 3)), forward=torch.compile(layers, backend="eager", fullgraph=True)) == [[2, 3], [4, 5]]
+    last = seen.steps[seen.last]
+    assert last["dropout"] is not None and last["normalised"] == 2, last
 os = __import__("os")
 os._exit(0)
 """
