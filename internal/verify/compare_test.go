@@ -50,6 +50,9 @@ func lossTimes(by float64) func(p *Point) {
 	return func(p *Point) { scaled(&p.Mean, by); scaled(&p.Sum, by) }
 }
 
+// scatter changes losses so little, and so differently, that their mean is the same.
+func scatter(p *Point) { lossTimes(1 + 0.0001*math.Pow(-1, float64(p.Step)))(p) }
+
 // undropped is a change of a training without dropout, from a step on.
 func undropped(step int, change func(p *Point)) func(r *Training) {
 	return func(r *Training) {
@@ -119,6 +122,7 @@ func TestCompare(t *testing.T) {
 			undropped(5, lossTimes(1.2))(r)
 			r.BatchNorm = []string{"BatchNorm2d"}
 		}, Different, "loss 5: the first step after a resume differs"},
+		{"no layer of batch statistics", undropped(4, func(p *Point) { lossTimes(1.2)(p); p.Normalised = 0 }), Different, "loss 4: not all of the state"},
 		{"other numbers", undropped(4, func(p *Point) { lossTimes(1.001)(p); p.Precision = "bfloat16" }), Different, "loss 4: precision: numbers are bfloat16 with 2 workers, and float32 with 4 workers"},
 		{"optimizer state is lost", undropped(5, lossTimes(1.2)), Different, "loss 5: the first step after a resume differs: the optimizer's state"},
 		{"other state is lost", undropped(4, lossTimes(1.2)), Different, "loss 4: not all of the state is restored"},
@@ -140,6 +144,9 @@ func TestCompare(t *testing.T) {
 		}, Different, "loss 4: the parameters begin anew"},
 		{"the sampler begins anew", func(r *Training) {
 			from(r, 4, func(p *Point) { p.Samples = first.Points[p.Step-4].Samples })
+		}, Different, "samples 4: the sampler begins anew"},
+		{"a loader is read to its end, and begins anew", func(r *Training) {
+			from(r, 4, func(p *Point) { p.Samples, p.PassEnded = first.Points[p.Step-4].Samples, p.Step == 4 })
 		}, Different, "samples 4: the sampler begins anew"},
 		{"batches shifted", func(r *Training) {
 			from(r, 4, func(p *Point) { p.Samples = first.Points[min(p.Step+1, 11)].Samples })
@@ -261,6 +268,11 @@ func TestFaultsThatAreSeen(t *testing.T) {
 			from(never, 0, func(p *Point) { p.Clipped = 1 })
 			from(r, 0, func(p *Point) { p.Clipped = 1; p.Backwards[0] = 4 / p.Workers })
 		}, ""},
+		{"clipped for two models", func(never, r *Training) {
+			from(never, 0, func(p *Point) { p.Clipped = 2 })
+			from(r, 0, func(p *Point) { p.Clipped = p.Workers; p.Backwards[0] = 4 })
+			from(r, 4, func(p *Point) { p.Clipped = 3 })
+		}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			never, rescaled := made(testSizes[:1]), made(testSizes)
@@ -269,7 +281,11 @@ func TestFaultsThatAreSeen(t *testing.T) {
 			if r := Compare(never, rescaled, Statistical); r.Reached != Bitwise || len(r.Findings)+len(r.Notes) > 0 {
 				t.Errorf("trainings that are the same: %s %+v", r.Reached, r.Findings)
 			}
-			undropped(4, lossTimes(1.0001))(&rescaled)
+			undropped(4, lossTimes(1+1e-9))(&rescaled)
+			if r := Compare(never, rescaled, Bitwise); r.Reached != Rounding || len(r.Findings) != 1 || r.Findings[0].Quantity != ofLoss {
+				t.Errorf("trainings that differ by rounding: %s %+v", r.Reached, r.Findings)
+			}
+			undropped(4, scatter)(&rescaled)
 			r := Compare(never, rescaled, Rounding)
 			got := ""
 			if len(r.Findings) > 0 && r.Findings[0].Quantity != ofLoss {
@@ -287,7 +303,6 @@ func TestFaultsThatAreSeen(t *testing.T) {
 
 // TestNotes: where means are enough, what keeps the trainings from being closer is named all the same.
 func TestNotes(t *testing.T) {
-	scatter := func(p *Point) { lossTimes(1 + 0.0001*math.Pow(-1, float64(p.Step)))(p) }
 	for _, tt := range []struct {
 		change func(r *Training)
 		note   string
@@ -317,14 +332,27 @@ func TestNotes(t *testing.T) {
 
 // TestRoundingByPrecision: what is rounding of bfloat16 is none of single precision, and that is none of double.
 func TestRoundingByPrecision(t *testing.T) {
-	for precision, want := range map[string]string{"bfloat16": "rounding in bfloat16", "float16": "not all of the state", "float32": "not all of the state", "float64": "not all of the state"} {
+	for _, tt := range []struct {
+		precision string
+		by        float64
+		want      string
+	}{
+		{"bfloat16", 1.03, "rounding in bfloat16"},
+		{"float16", 1.03, "not all of the state"},
+		{"float16", 1.005, "rounding in float16"},
+		{"float32", 1.005, "not all of the state"},
+		{"float32", 1.0005, "rounding in float32"},
+		{"float64", 1.0005, "not all of the state"},
+		{"", 1.005, "not all of the state"},
+		{"", 1.0005, "rounding: sums"},
+	} {
 		never, rescaled := made(testSizes[:1]), made(testSizes)
-		undropped(4, lossTimes(1.03))(&rescaled)
+		undropped(4, lossTimes(tt.by))(&rescaled)
 		for _, each := range []*Training{&never, &rescaled} {
-			from(each, 0, func(p *Point) { p.Precision = precision })
+			from(each, 0, func(p *Point) { p.Precision = tt.precision })
 		}
-		if r := Compare(never, rescaled, Rounding); !strings.HasPrefix(r.Findings[0].Cause, want) {
-			t.Errorf("%s: %+v", precision, r.Findings[0])
+		if r := Compare(never, rescaled, Rounding); !strings.HasPrefix(r.Findings[0].Cause, tt.want) {
+			t.Errorf("%s, %g: %+v", tt.precision, tt.by, r.Findings[0])
 		}
 	}
 }

@@ -112,10 +112,16 @@ func TestCommandsThatAreNotForked(t *testing.T) {
 	}{
 		{"sh train.sh", "the command is no Python script", time.Minute},
 		{"python3.99 train.py", "executable file not found", time.Minute},
-		{interpreter + " train.py", "importing what the script imports has taken longer than 1ns (--limit)", 1},
+		{interpreter + " train.py", "importing what the script imports has taken longer than 20ms (--limit)", 20 * time.Millisecond},
 		{interpreter + " train.py", "No module named 'bellows_verify_launch'", time.Minute}, // it says why it has ended
 	} {
-		l, err := prepare(t.Context(), &Options{Command: strings.Fields(tt.command), Nodes: 1, Limit: tt.limit}, &w, t.TempDir())
+		dir := t.TempDir()
+		if tt.limit < time.Minute {
+			if err := os.WriteFile(filepath.Join(dir, "bellows_verify_launch.py"), []byte("import time\ntime.sleep(1000)\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l, err := prepare(t.Context(), &Options{Command: strings.Fields(tt.command), Nodes: 1, Limit: tt.limit}, &w, dir)
 		if l != nil || err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, not %s", tt.command, err, tt.want)
 		}
