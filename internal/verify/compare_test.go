@@ -228,7 +228,7 @@ func TestFaultsThatAreSeen(t *testing.T) {
 		{Name: parameter, Values: []float64{1, -2}},
 		{Name: parameter + " exp_avg", Values: []float64{3, 4}},
 		{Name: parameter + " step", Values: []float64{4}},
-		{Name: "batch norm 0 running_mean", Values: []float64{5}},
+		{Name: "batch norm 0 running_mean", Values: []float64{5}, Others: [][]float64{{7}, {8, 9}}},
 		{Name: "optimizer 1 group 0 parameter 0", Values: []float64{6}},
 	}
 	but := func(change func(began []Tensor) []Tensor) func(*Training, *Training) {
@@ -260,6 +260,7 @@ func TestFaultsThatAreSeen(t *testing.T) {
 			"no running statistics", but(func(b []Tensor) []Tensor { b[3].Values = []float64{0}; return b }),
 			"resumed state 4: 1 of 1 tensor are not as they were saved, batch norm 0 running_mean most; the running statistics of batch norm are not what was saved",
 		},
+		{"running statistics of another rank", but(func(b []Tensor) []Tensor { b[3].Values = []float64{7}; return b }), ""},
 		{"clipped part by part", func(never, r *Training) {
 			from(never, 0, func(p *Point) { p.Clipped = 1 })
 			from(r, 0, func(p *Point) { p.Clipped = 4 / p.Workers; p.Backwards[0] = p.Clipped })

@@ -96,7 +96,7 @@ func (r Resume) lost() (f Finding, found bool) {
 		}
 		count[kind]++
 		if b, ok := began[t.Name]; ok && len(b.Values) == len(t.Values) {
-			if apart, _ = between(t.Values, b.Values); apart <= roundingBound || math.IsNaN(apart) {
+			if apart = nearest(b.Values, t); apart <= roundingBound || math.IsNaN(apart) {
 				continue
 			}
 		} else {
@@ -122,6 +122,18 @@ func (r Resume) lost() (f Finding, found bool) {
 		}, true
 	}
 	return f, false
+}
+
+// nearest is how far values are from what any rank held.
+func nearest(values []float64, of Tensor) float64 {
+	least, _ := between(of.Values, values)
+	for _, other := range of.Others {
+		if len(other) == len(values) {
+			apart, _ := between(other, values)
+			least = min(least, apart)
+		}
+	}
+	return least
 }
 
 // owner is whose state a tensor is: an optimizer's, or batch norm's; of others what was loaded is not seen.

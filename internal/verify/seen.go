@@ -44,7 +44,8 @@ type Tensor struct {
 	Name    string
 	Digest  string // of all values; "" where ranks hold parts
 	Values  []float64
-	Unalike bool // ranks that should hold the same do not
+	Unalike bool        // ranks that should hold the same do not
+	Others  [][]float64 // what other ranks hold, where it is something else; any of them may be saved
 }
 
 // Training is what was seen of one, whatever the worlds.
@@ -250,7 +251,9 @@ func tensors(ranks []part) (all []Tensor) {
 			if r == 0 || seen.Sharded {
 				t.Values = append(t.Values, ranks[r].values[at[r]:at[r]+mine.Values]...)
 			}
-			t.Unalike = t.Unalike || !seen.Sharded && mine.Digest != seen.Digest
+			if !seen.Sharded && mine.Digest != seen.Digest {
+				t.Unalike, t.Others = true, append(t.Others, ranks[r].values[at[r]:at[r]+mine.Values])
+			}
 			at[r] += mine.Values
 		}
 		if seen.Sharded {
