@@ -46,8 +46,8 @@ published one, with the simulate commands that give the same:
 
 --traces is a folder with elasticflow, philly, muri, pollux and profiles below it.
 jahani, saxena and wei read none. They use all cores. On one core pollux takes half a minute,
-wei a second, jahani 5 minutes, elasticflow 20, hu 27 and muri 30. --quick makes a part of each
-within a minute.`,
+wei a second, jahani 5 minutes, saxena 8, elasticflow 20, hu 27 and muri 30. --quick makes a part
+of each within a minute.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || !slices.Contains(names, args[0]) {
 				return fault.Usage("reproduce: name one of %s", strings.Join(names, ", "))

@@ -33,7 +33,7 @@ func saxenaTrials(_ string, quick bool) ([]trial, error) {
 			"--policy", "elastic-drop,baseline-drop,elastic-queue,baseline-queue,saxena,flowtime",
 		}
 		if quick {
-			args[3] = strings.Replace(p.load, "h", "0m", 1) // of minutes
+			args[3] = strings.NewReplacer("8h", "30m", "12h", "2h").Replace(p.load)
 		}
 		out = append(out, trial{args: args, read: func(runs []*batch.Run) []Finding {
 			var rows []Finding
