@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -599,6 +600,21 @@ func TestRecordedModulesAreImported(t *testing.T) {
 	f.push(Wish{Kill: "test"})
 	f.stopped()
 	f.retire()
+}
+
+// While a script imports its list is added to every two seconds, and seldom once it trains.
+func TestListsAreKeptWhileScriptsImport(t *testing.T) {
+	pause, waits := firstKept, []time.Duration{}
+	for _, added := range []bool{true, true, false, false, true, false} {
+		pause = nextKept(pause, added)
+		waits = append(waits, pause/time.Second)
+	}
+	if want := []time.Duration{2, 2, 4, 8, 2, 4}; !slices.Equal(waits, want) {
+		t.Errorf("it is added to after %v s, want %v", waits, want)
+	}
+	if most := nextKept(lastKept, false); most != lastKept {
+		t.Errorf("at most after %v", most)
+	}
 }
 
 func TestNamesOfModulesAreChecked(t *testing.T) {

@@ -154,20 +154,29 @@ func recorded(dir string) ([]string, error) {
 }
 
 // keepModules adds what the first worker has imported to the job's list, and whether workers
-// have met at the port.
-func keepModules(dir, path string, port int) error {
+// have met at the port. It reports whether there was anything to add.
+func keepModules(dir, path string, port int) (added bool, err error) {
 	names, err := recorded(dir)
 	if err != nil || len(names) == 0 {
-		return err
+		return false, err
 	}
 	l := readModules(path)
 	before, met := len(l.Modules), l.Meets
 	l.add(names)
 	l.Meets = met || port != 0 && meetAt(port)
 	if len(l.Modules) == before && l.Meets == met {
-		return nil
+		return false, nil
 	}
-	return writeDurable(path, l)
+	return true, writeDurable(path, l)
+}
+
+// nextKept is how long it takes until a list is added to again: not long while a script still imports, for
+// a rescale soon after its start imports what is in the list by then.
+func nextKept(pause time.Duration, added bool) time.Duration {
+	if added {
+		return firstKept
+	}
+	return min(2*pause, lastKept)
 }
 
 const (
@@ -204,10 +213,10 @@ func (k *moduleKeeper) stepKeep(now int64) {
 	k.busy, k.last = true, k.over()
 	port := k.order.World.Master.Port
 	go func() { // on a disk that may hang
-		err := keepModules(k.dir, k.order.ModulesFile, port)
+		added, err := keepModules(k.dir, k.order.ModulesFile, port)
 		k.post(func() {
 			k.busy = false
-			k.pause = min(2*k.pause, int64(lastKept))
+			k.pause = int64(nextKept(time.Duration(k.pause), added))
 			k.next = Boottime() + k.pause
 			if err != nil {
 				k.heard.Warn().Err(err).Msg("keep the names of imported modules")
