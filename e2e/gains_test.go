@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bellows-ml/bellows/allocator/policy"
 	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
@@ -24,11 +25,15 @@ func (u *people) scale(id cluster.JobID, least, most int) {
 func TestDevicesGoToTheJobThatGains(t *testing.T) {
 	t.Parallel()
 	const settled = 5 * time.Second // a few decisions
-	for _, policy := range []string{"hu", "flowtime"} {
+	policies := []string{policy.Default, "hu"}
+	if testing.Short() {
+		policies = policies[:1]
+	}
+	for _, name := range policies {
 		for _, reports := range []bool{true, false} {
-			t.Run(fmt.Sprintf("%s reports %t", policy, reports), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s reports %t", name, reports), func(t *testing.T) {
 				t.Parallel()
-				f := newFleet(t, config{nodes: 1, devices: 3, policy: policy, interval: time.Second})
+				f := newFleet(t, config{nodes: 1, devices: 3, policy: name, interval: time.Second})
 				// Steps are long, so that what a busy machine adds to each of them is little.
 				flat := f.paced(pacing{"flat", 500 * time.Millisecond, "{1: 1, 2: 1}", 14400, reports})
 				steep := f.paced(pacing{"steep", 500 * time.Millisecond, "{1: 1, 2: 1.9}", 43200, reports})
