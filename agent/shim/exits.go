@@ -23,9 +23,10 @@ type reaper struct {
 	killer *killer
 
 	exitedAt    time.Time      // of the last worker to end
-	failing     *record.Failed // waits for the last lines of its rank's log
+	failing     *record.Failed // waits for the last words of its rank
 	failingRank *worker
 	failingBy   int64
+	inHalt      bool // it came in a halt
 }
 
 // reap collects what has ended. While workers are being executed it takes only
@@ -65,9 +66,7 @@ func (r *reaper) exited(w *worker, status unix.WaitStatus) {
 	r.exitedAt = time.Now()
 	r.log.Info().Int("rank", w.Rank).Int("code", w.exit.Code).Int("signal", w.exit.Signal).Bool("told", w.told).Msg("worker ended")
 	limit, starved := r.containment.starved(slices.Index(r.workers, w))
-	// In a halt ranks stumble over each other's exits; only a disk that takes no save
-	// and too little memory are news, and cost the save.
-	if w.exit.Code == 0 || r.killer.why != "" || r.wish.Halt != nil && w.unsaved == "" && !starved {
+	if w.exit.Code == 0 || r.killer.why != "" || r.failing != nil && !starved {
 		return
 	}
 	reason := describeExit(status)
@@ -75,19 +74,9 @@ func (r *reaper) exited(w *worker, status unix.WaitStatus) {
 		reason = describeStarved(status, limit)
 	}
 	r.failing = &record.Failed{Kind: record.WorkerFailed, Reason: reason, Rank: w.Rank, At: r.exitedAt, OutOfMemory: starved}
-	r.failingRank = w
-	// Its peers often fail first, in the collective that it no longer comes to.
-	if i := slices.IndexFunc(r.workers, func(w *worker) bool { return w.unsaved != "" }); i >= 0 {
-		r.failingRank = r.workers[i]
-		r.failing.Kind, r.failing.Rank = r.failingRank.unsavedFor, r.failingRank.Rank
-		remedy := "make room for"
-		if r.failing.Kind == record.Transient {
-			remedy = "look at the file system of"
-		}
-		r.failing.Reason = record.Reason(fmt.Sprintf("%s: %s $BELLOWS_CHECKPOINT_DIR, %s (%s)", r.failingRank.unsaved, remedy, r.order.Checkpoint, reason))
-	}
+	r.failingRank, r.inHalt = w, r.wish.Halt != nil
 	r.failingBy = Boottime() + int64(tailWait)
-	if r.wish.Halt != nil {
+	if r.inHalt {
 		return
 	}
 	r.killer.kill(fmt.Sprintf("rank %d failed: %s", w.Rank, reason))
@@ -137,21 +126,40 @@ func (r *reaper) stepFailure(now int64) {
 	if r.failing == nil {
 		return
 	}
-	log := r.failingRank.log
-	select {
-	case <-log.done:
-	default:
-		if now < r.failingBy {
-			r.alarm.at(min(r.failingBy, now+5*firstPause))
-			return
-		}
+	// Its peers often fail first, in the collective that it no longer comes to.
+	w, unsaved := r.failingRank, slices.IndexFunc(r.workers, func(w *worker) bool { return w.unsaved != "" })
+	if unsaved >= 0 {
+		w = r.workers[unsaved]
 	}
-	r.failing.LogTail = log.lastLines()
+	if !w.silent() && now < r.failingBy {
+		r.alarm.at(min(r.failingBy, now+5*firstPause))
+		return
+	}
+	switch {
+	case unsaved >= 0:
+		r.blameDisk(w)
+	case r.inHalt && !r.failing.OutOfMemory:
+		// In a halt ranks stumble over each other's exits; only a disk that takes no save
+		// and too little memory are news, and cost the save.
+		r.failing = nil
+		return
+	}
+	r.failing.LogTail = w.log.lastLines()
 	r.failing.OutOfMemory = r.failing.OutOfMemory || slices.ContainsFunc(r.workers, func(w *worker) bool {
-		return (w == r.failingRank || w.exit != nil && w.exit.Code != 0) && w.log != nil && ranOut(w.log.lastLines())
+		return (w.Rank == r.failing.Rank || w.exit != nil && w.exit.Code != 0) && w.log != nil && ranOut(w.log.lastLines())
 	})
 	if r.report.Failed == nil {
 		r.report.Failed, r.dirty = r.failing, true
 	}
 	r.failing = nil
+}
+
+// blameDisk makes a failure that of a save for which a worker's file system was to blame.
+func (r *reaper) blameDisk(w *worker) {
+	f, remedy := r.failing, "make room for"
+	if w.unsavedFor == record.Transient {
+		remedy = "look at the file system of"
+	}
+	f.Kind, f.Rank = w.unsavedFor, w.Rank
+	f.Reason = record.Reason(fmt.Sprintf("%s: %s $BELLOWS_CHECKPOINT_DIR, %s (%s)", w.unsaved, remedy, r.order.Checkpoint, f.Reason))
 }

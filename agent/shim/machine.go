@@ -125,6 +125,17 @@ type worker struct {
 
 func (w *worker) runs() bool { return w.PID != 0 && w.exit == nil }
 
+// silent reports whether all that the worker has said is read: its lines, and its messages, of
+// which the last may say why it has ended.
+func (w *worker) silent() bool {
+	select {
+	case <-w.log.done:
+		return w.link == nil
+	default:
+		return false
+	}
+}
+
 // run is the machine's life: prepare, execute, watch, clear up.
 func (m *machine) run(ctx context.Context) {
 	defer close(m.done)
