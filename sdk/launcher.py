@@ -425,7 +425,13 @@ def threads_after_fork() -> int:
     if pid == 0:
         os._exit(0)
     os.waitpid(pid, 0)
-    return os.stat("/proc/self/task").st_nlink - 2
+    threads = 0
+    for pause in (0.001, 0.01, 0.1, 0):
+        threads = os.stat("/proc/self/task").st_nlink - 2
+        if threads == 1:
+            break
+        time.sleep(pause)  # one that was joined is there for a moment yet
+    return threads
 
 
 def stamp(path: str) -> Optional[Stamp]:

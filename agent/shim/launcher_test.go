@@ -462,11 +462,11 @@ func TestModulesThatAreNotForLaunchers(t *testing.T) {
 	}
 }
 
-// A thread that an import has started, and that has ended, leaves a signal of glibc's own caught: OpenBLAS's
+// A thread that an import has started, and that ends within a moment, leaves a signal of glibc's own caught: OpenBLAS's
 // do in each process that has more than one core. Nothing is wrong with forking that.
 func TestAThreadThatHasEndedIsNoReason(t *testing.T) {
 	t.Parallel()
-	f, plan := readyRun(t, 1, ranScript, "import threading\nT = threading.Thread(target=int)\nT.start()\nT.join()\nVALUE = 1\n")
+	f, plan := readyRun(t, 1, ranScript, "import threading, time\nT = threading.Thread(target=time.sleep, args=(0.03,))\nT.start()\nVALUE = 1\n")
 	f.bind(plan)
 	f.push(Wish{Start: true})
 	if r := f.started(); !r.Warm {
