@@ -100,7 +100,7 @@ func TestPages(t *testing.T) {
 			{ID: "GPU-3", Health: "unhealthy", Problem: "fell off the bus", Place: &api.DevicePlace{ID: "GPU-3", Index: 2, PCI: "0000:09:00.0"}},
 		}, ReadingsAgeS: new(130.5)},
 		{ID: "n2", Alive: true, Gossip: "suspect", Addr: "10.0.0.2", DeviceFiles: "not enforced (operation not permitted)", Cordon: "new fans", Devices: []api.DeviceStatus{{ID: "GPU-4", Health: "healthy"}}, NoReadings: "no answer within 2s"},
-		{ID: "n3", Gossip: "dead", Problem: "driver not loaded", Location: "block1/rack2", TopologyProblem: "device d1 is in no group", ClockAheadS: new(-7200.5)},
+		{ID: "n3", Gossip: "dead", Problem: "driver not loaded", Location: "block1/rack2", TopologyProblem: "device d1 is in no group", ClockAheadS: new(-7200.5), Launchers: 1, LauncherBytes: 1 << 20},
 		{ID: "n4", Alive: true, Devices: []api.DeviceStatus{{ID: "SIM-n4-0", Model: "simulated", Health: "healthy", Group: "g0", NUMA: "1"}}, NoReadings: "simulated devices have none", Simulated: true},
 	}
 	for name, write := range map[string]func(*strings.Builder) error{
