@@ -33,7 +33,7 @@ func nodeStatuses(m *record.Mirror, gossip map[cluster.NodeID]string) []NodeStat
 			Devices:      []DeviceStatus{},
 		}
 		for job, ready := range v.Ready {
-			if next := v.Next[job]; next.Exists() && ready.Value.Of(next.Value) && ready.Value.Cold == "" {
+			if next, waits := asked(m, v, job); waits && ready.Value.Of(next) && ready.Value.Cold == "" {
 				s.Launchers++
 				s.LauncherBytes += ready.Value.Memory
 			}

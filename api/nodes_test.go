@@ -59,7 +59,11 @@ func TestLaunchersAreShown(t *testing.T) {
 		"c": {3, record.Ready{Generation: 2, Memory: 1 << 30}},        // of one before
 		"d": {2, record.Ready{Generation: 2, Cold: "it has no room"}}, // nothing waits
 		"e": {0, record.Ready{Generation: 2, Memory: 1 << 30}},        // nothing asks for it any more
+		"f": {4, record.Ready{Generation: 4, Memory: 1 << 30}},        // that generation has begun
 	} {
+		if job == "f" {
+			put(record.Put(record.StateKey(job), record.State{Generation: 4}))
+		}
 		if c.asked != 0 {
 			put(record.Put(record.NextKey("n1", job), record.Next{Generation: c.asked}))
 		}
@@ -68,6 +72,11 @@ func TestLaunchersAreShown(t *testing.T) {
 	m, err := record.NewMirror(kvs, 1)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for job, want := range map[cluster.JobID]bool{"a": true, "b": true, "d": true, "e": false, "f": false} {
+		if got := prepared(m, job); (len(got) > 0) != want {
+			t.Errorf("prepared of %s: %+v", job, got)
+		}
 	}
 	if shown := nodeStatuses(m, nil); len(shown) != 1 || shown[0].Launchers != 2 || shown[0].LauncherBytes != 1000<<20 {
 		t.Errorf("shown: %+v", shown)

@@ -207,17 +207,24 @@ func modelsOf(devices []cluster.Device, named []cluster.DeviceID) (models []stri
 func prepared(m *record.Mirror, job cluster.JobID) (list []Prepared) {
 	for _, id := range m.NodeIDs() {
 		node := m.Node(id)
-		next := node.Next[job]
-		if !next.Exists() {
+		next, waits := asked(m, node, job)
+		if !waits {
 			continue
 		}
 		x := Prepared{Node: string(id)}
-		if said := node.Ready[job]; said.Exists() && said.Value.Of(next.Value) {
+		if said := node.Ready[job]; said.Exists() && said.Value.Of(next) {
 			x.Ready, x.Cold, x.MemoryBytes = said.Value.Cold == "", said.Value.Cold, said.Value.Memory
 		}
 		list = append(list, x)
 	}
 	return list
+}
+
+// asked is what a node is asked to prepare of a job; false from that generation's start on, although
+// the record stays until the next one is prepared.
+func asked(m *record.Mirror, node *record.NodeView, job cluster.JobID) (next record.Next, waits bool) {
+	have := node.Next[job]
+	return have.Value, have.Exists() && have.Value.Generation > m.Job(job).State.Value.Generation
 }
 
 // progressOf takes the furthest report of the present generation, and before
