@@ -124,8 +124,13 @@ var ofShim = []Mutant{
 	},
 	{
 		Name: "out-of-memory-in-a-halt-is-told", File: "agent/shim/exits.go", Tests: "TestASaveThatWantsTooMuchMemoryIsTold",
-		Old: ` && w.unsaved == "" && !starved {`, New: ` && w.unsaved == "" {`,
+		Old: "case r.inHalt && !r.failing.OutOfMemory:", New: "case r.inHalt:",
 		Breaks: "a save that has no room in memory is tried again and again in ever smaller worlds",
+	},
+	{
+		Name: "a-failure-waits-for-why", File: "agent/shim/exits.go", Tests: "TestAnEndIsHeardBeforeWhy",
+		Old: "if !w.silent() && now < r.failingBy {", New: "if false {",
+		Breaks: "a full disk uses restarts up where a worker's exit is heard of before its last message",
 	},
 	{
 		Name: "one-child-of-a-kind-is-left", File: "agent/child/child.go", Tests: "TestAChildThatDoesNotEndIsLeft",
