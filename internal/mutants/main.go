@@ -39,6 +39,10 @@ func run(ctx context.Context, args []string) int {
 	if flags.Parse(args) != nil {
 		return 2
 	}
+	if flags.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "mutants: unexpected argument %q: name mutants with -only\n", flags.Arg(0))
+		return 2
+	}
 	pattern, err := regexp.Compile(*only)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "mutants: -only %q is not a regular expression: %v\n", *only, err)
