@@ -50,13 +50,19 @@ func (jahani) leavesIdle() {}
 
 func (jahani) movesAgain() {}
 
+// planFleet plans the question's nodes for its movable jobs.
+func planFleet(in allocator.Input) (m *fleet, movable []int, plan capacity.Plan, err error) {
+	m = &fleet{d: newDraft(in)}
+	m.d.expectWork()
+	movable = m.keepWide()
+	m.group()
+	plan, err = m.solve(movable)
+	return m, movable, plan, err
+}
+
 // Allocate implements allocator.Policy.
 func (jahani) Allocate(in allocator.Input) allocator.Output {
-	m := &fleet{d: newDraft(in)}
-	m.d.expectWork()
-	movable := m.keepWide()
-	m.group()
-	plan, err := m.solve(movable)
+	m, movable, plan, err := planFleet(in)
 	if err != nil {
 		plan, m.unplanned = m.present(movable), err.Error()
 	}
@@ -67,11 +73,7 @@ func (jahani) Allocate(in allocator.Input) allocator.Output {
 // Choose implements allocator.Chooser: as types of nodes differ in their prices and in how fast
 // jobs are on them, one plan for all says on which model's each job costs least.
 func (jahani) Choose(in allocator.Input) map[cluster.JobID]string {
-	m := &fleet{d: newDraft(in)}
-	m.d.expectWork()
-	movable := m.keepWide()
-	m.group()
-	plan, err := m.solve(movable)
+	m, movable, plan, err := planFleet(in)
 	if err != nil {
 		return nil
 	}
