@@ -118,7 +118,7 @@ func TestAWideJobHasItsTurn(t *testing.T) {
 	if d = out.Decisions; err != nil || d[0].Workers != 2 || d[1].Workers != 0 || d[2].Workers != 0 {
 		t.Errorf("%v: one passes it while it waits: %+v", err, d)
 	}
-	// What cannot start at all holds nobody up.
+	// What cannot start at all holds no other job up.
 	in.Jobs = []allocator.JobView{wide, small}
 	in.Jobs[0].Mixed = false
 	if out, err = allocator.Run(answer(inOrder), in); err != nil || out.Decisions[1].Workers != 1 {

@@ -8,8 +8,8 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
-// The next generation of a job is prepared while the present one trains, where its owner has
-// asked for warm starts: on the nodes of the present world, for crashes and shrinks, and on
+// The next generation of a job is prepared while the present one trains, unless its owner
+// wants cold starts: on the nodes of the present world, for crashes and shrinks, and on
 // those of a world that is decided, before it is halted for that. Nothing of it is needed:
 // START decides anew where the world is, and a node that has nothing prepared starts without.
 // See ADR 53.

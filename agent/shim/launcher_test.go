@@ -244,7 +244,7 @@ func (f *fixture) kernelBounds(p Process, bytes string) {
 func TestALauncherIsCalm(t *testing.T) {
 	t.Parallel()
 	if !mayRaise() {
-		t.Skip("only who may raise a priority may lower one for a while")
+		t.Skip("only a process that may raise priorities may lower one for a while")
 	}
 	f := newFixture(t, 1, "")
 	f.pyScript("import os\nprint(os.nice(0), 'autogroup', open('/proc/self/autogroup').read().split()[-1] if os.path.exists('/proc/self/autogroup') else '0')\n")
