@@ -21,7 +21,10 @@ func (l Limits) Of(devices int) Limits {
 }
 
 func (l Limits) validate(add func(string, ...any)) {
-	if l.MemoryBytes != 0 && (l.MemoryBytes < MinWorkerMemory || l.MemoryBytes > MaxWorkerMemory) {
+	switch {
+	case l.MemoryBytes > MaxWorkerMemory:
+		add("memory per worker %d: use %d bytes (1 PiB) or less, as in 8G", l.MemoryBytes, uint64(MaxWorkerMemory))
+	case l.MemoryBytes != 0 && l.MemoryBytes < MinWorkerMemory:
 		add("memory per worker %d: use %d bytes (16 MiB) or more, as in 8G", l.MemoryBytes, uint64(MinWorkerMemory))
 	}
 	if l.CPUs != 0 && !(l.CPUs >= MinWorkerCPUs && l.CPUs <= MaxWorkerCPUs) { // also what is no number

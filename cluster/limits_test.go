@@ -17,7 +17,7 @@ func TestLimits(t *testing.T) {
 		{Limits{}, ""},
 		{Limits{MemoryBytes: MinWorkerMemory, CPUs: MinWorkerCPUs}, ""},
 		{Limits{MemoryBytes: 1 << 20}, "memory per worker 1048576: use 16777216 bytes (16 MiB) or more"},
-		{Limits{MemoryBytes: math.MaxUint64}, "memory per worker"},
+		{Limits{MemoryBytes: math.MaxUint64}, "memory per worker 18446744073709551615: use 1125899906842624 bytes (1 PiB) or less"},
 		{Limits{CPUs: -1}, "cpus per worker -1: use 0.01 to 65536"},
 		{Limits{CPUs: math.NaN()}, "cpus per worker NaN"},
 		{Limits{CPUs: math.Inf(1)}, "cpus per worker +Inf"},

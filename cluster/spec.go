@@ -204,13 +204,10 @@ func (b BatchSize) BaseSteps(steps int64, told float64) int64 {
 	}
 	most := float64(steps) * (float64(b.Max) / float64(b.Min))
 	if worth := min(told, most); worth > float64(steps) { // NaN is not
-		return int64(min(worth, maxBaseSteps))
+		return int64(min(worth, MaxSteps))
 	}
 	return steps
 }
-
-// maxBaseSteps is more than any job does, and a whole number as a float too.
-const maxBaseSteps = 1 << 53
 
 // MaxWorldSize is the largest world that Bellows forms; a bound, so that sizes stay sane everywhere.
 const MaxWorldSize = 1 << 16

@@ -155,6 +155,8 @@ func TestValidateNamesFieldValueAndRemedy(t *testing.T) {
 		{"indivisible batch", func(s *Spec) { s.MinWorkers = 2; s.BatchSize = BatchSize{Min: 7, Max: 7} }, "use a multiple of 2"},
 		{"indivisible range", func(s *Spec) { s.MinWorkers, s.MaxWorkers = 4, 8; s.BatchSize = BatchSize{Min: 5, Max: 7} }, "no number in it is a multiple of any of the allowed worker counts 4,8: widen it, or allow uneven shares"},
 		{"batch order", func(s *Spec) { s.BatchSize = BatchSize{Min: 64, Max: 32} }, "batch size 64:32"},
+		{"huge batch", func(s *Spec) { s.BatchSize = BatchSize{Min: 1 << 40, Max: 1 << 40} }, "batch size 1099511627776: use 1 to 2147483647"},
+		{"huge range", func(s *Spec) { s.BatchSize = BatchSize{Min: 64, Max: 1 << 40} }, "batch size 64:1099511627776: use 2147483647 at most"},
 		{"no command", func(s *Spec) { s.Command = nil }, "command is empty"},
 		{"relative dir", func(s *Spec) { s.CheckpointDir = "ckpt" }, `checkpoint dir "ckpt"`},
 		{"dots in dir", func(s *Spec) { s.Workdir = "/a/../b" }, `workdir "/a/../b"`},
@@ -171,6 +173,8 @@ func TestValidateNamesFieldValueAndRemedy(t *testing.T) {
 		{"preload for a command that waits", func(s *Spec) { s.ReadyFD, s.Preload = true, []string{"torch"} }, "preload: nothing is imported"},
 		{"preload of no module", func(s *Spec) { s.Preload = []string{"os;x"} }, `preload "os;x"`},
 		{"restarts", func(s *Spec) { s.MaxRestarts = -1 }, "max restarts -1"},
+		{"restarts for ever", func(s *Spec) { s.MaxRestarts = MaxRestarts + 1 }, "max restarts 2147483648: use 0 (never restart) to 2147483647"},
+		{"steps for ever", func(s *Spec) { s.Steps = MaxSteps + 1 }, "steps 9007199254740993: use 1 to 9007199254740992"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := good()

@@ -53,8 +53,8 @@ func (s Spec) validateTraining(add func(string, ...any)) {
 		add("lr rule %.*q: use %s", quoted, t.LRRule, strings.Join(lrRules, ", "))
 	}
 	switch {
-	case t.LRWarmup < 0:
-		add("lr warmup %d: use a number of steps from 1, or leave it out if the learning rate may change at once", t.LRWarmup)
+	case t.LRWarmup < 0 || t.LRWarmup > MaxSteps:
+		add("lr warmup %d: use a number of steps from 1 to %d, or leave it out if the learning rate may change at once", t.LRWarmup, int64(MaxSteps))
 	case t.LRWarmup > 0 && (t.LRRule == "" || t.LRRule == LRNone):
 		add("lr warmup %d: without lr rule %s or %s the learning rate does not change; add one, or leave it out", t.LRWarmup, LRLinear, LRSqrt)
 	}

@@ -82,6 +82,7 @@ func TestValidateTraining(t *testing.T) {
 		{"a warm-up of nothing", Training{LRWarmup: 5}, nil, "lr warmup 5: without lr rule linear or sqrt"},
 		{"a warm-up of none", Training{LRRule: "none", LRWarmup: 5}, nil, "lr warmup 5: without lr rule"},
 		{"negative warm-up", Training{LRRule: "sqrt", LRWarmup: -5}, nil, "lr warmup -5: use a number of steps from 1"},
+		{"a warm-up for ever", Training{LRRule: "sqrt", LRWarmup: MaxSteps + 1}, nil, "lr warmup 9007199254740993: use a number of steps from 1 to 9007199254740992"},
 	} {
 		s := good()
 		s.MinWorkers, s.MaxWorkers, s.BatchSize, s.Training = 1, 8, BatchSize{Min: 256, Max: 256}, c.given

@@ -23,6 +23,9 @@ const (
 	MaxModelBytes   = 256     // of a device
 	MaxPriority     = 100
 	MaxSizes        = 256 // listed world sizes
+	MaxBatchSize    = 1<<31 - 1
+	MaxRestarts     = 1<<31 - 1
+	MaxSteps        = 1 << 53 // every reader of JSON knows whole numbers up to it exactly, and floats too
 )
 
 // quoted is how much of what is wrong an error repeats.
@@ -65,8 +68,8 @@ func (s Spec) validateNumbers(add func(string, ...any)) {
 	if s.Priority < -MaxPriority || s.Priority > MaxPriority {
 		add("priority %d: use -%d to %d", s.Priority, MaxPriority, MaxPriority)
 	}
-	if s.Steps < 0 {
-		add("steps %d: use 1 or more, or leave it out if it is not known", s.Steps)
+	if s.Steps < 0 || s.Steps > MaxSteps {
+		add("steps %d: use 1 to %d, or leave it out if it is not known", s.Steps, int64(MaxSteps))
 	}
 	if s.ETA < 0 {
 		add("eta %s: use a time above zero such as 3h, or leave it out if it is not known", s.ETA)
@@ -84,8 +87,8 @@ func (s Spec) validateNumbers(add func(string, ...any)) {
 		add("time limit %s: use a time above zero such as 12h, or leave it out if there is none", s.TimeLimit)
 	}
 	s.validatePreload(add)
-	if s.MaxRestarts < 0 {
-		add("max restarts %d: use 0 (never restart) or more", s.MaxRestarts)
+	if s.MaxRestarts < 0 || s.MaxRestarts > MaxRestarts {
+		add("max restarts %d: use 0 (never restart) to %d", s.MaxRestarts, MaxRestarts)
 	}
 	if s.HaltTimeout < 0 {
 		add("halt timeout %s: use a positive duration such as 2m", s.HaltTimeout)
@@ -197,7 +200,8 @@ func (s Spec) validateSizes(add func(string, ...any)) {
 	}
 	check(s.MinWorkers < 1 || s.MinWorkers > MaxWorldSize, "min workers %d: use 1 to %d", s.MinWorkers, MaxWorldSize)
 	check(s.MaxWorkers < 1 || s.MaxWorkers > MaxWorldSize, "max workers %d: use 1 to %d", s.MaxWorkers, MaxWorldSize)
-	check(s.BatchSize.Min < 1, "batch size %d: use 1 or more", s.BatchSize.Min)
+	check(s.BatchSize.Min < 1 || s.BatchSize.Min > MaxBatchSize, "batch size %d: use 1 to %d", s.BatchSize.Min, MaxBatchSize)
+	check(s.BatchSize.Max > MaxBatchSize && s.BatchSize.Max > s.BatchSize.Min, "batch size %d:%d: use %d at most", s.BatchSize.Min, s.BatchSize.Max, MaxBatchSize)
 	if !ok {
 		return
 	}

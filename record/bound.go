@@ -30,8 +30,8 @@ const (
 	// MaxModules bounds the names of a job's modules, in bytes: the file in which a node keeps
 	// them, and what nodes hand each other of it.
 	MaxModules = 2 << 20
-	// MaxCount bounds steps and samples: every reader of JSON knows whole numbers up to it exactly.
-	MaxCount = 1 << 53
+	// MaxCount bounds steps and samples.
+	MaxCount = cluster.MaxSteps
 	// maxProgressLine bounds JobProgress.Line, in bytes: a progress bar.
 	maxProgressLine = 256
 	// maxRate bounds steps and samples a second: more is no measurement.

@@ -3,7 +3,6 @@ package jobspec
 import (
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -98,7 +97,7 @@ func whole[T int | int64](least int64, preset T, at func(*draft) *T) kind {
 
 func wholeNumber(v yamltext.Value, least int64) (int64, error) {
 	n, err := strconv.ParseInt(v.Text, 10, 64)
-	if v.Kind != yamltext.Text || v.Quoted || err != nil || n < least || n > math.MaxInt32 && least != 1 {
+	if v.Kind != yamltext.Text || v.Quoted || err != nil || n < least {
 		return 0, fmt.Errorf("%.40q: use a whole number from %d", v.Text, least)
 	}
 	return n, nil
