@@ -32,6 +32,8 @@ type pools struct {
 	of    []pool
 	jobs  []pooled
 	aside map[cluster.DeviceID]bool // devices that no pool may use
+	// binding: jobs wait in the pools that the policy has chosen.
+	binding bool
 }
 
 // pooled is a job of such a question.
@@ -171,7 +173,7 @@ func (q *pools) choose() error {
 		}
 	}
 	var models map[cluster.JobID]string
-	if err := guard(q.p, in, func(in Input) { models = c.Choose(in) }); err != nil {
+	if err := guard(q.p, in, func(in Input) { models, q.binding = c.Choose(in) }); err != nil {
 		return err
 	}
 	for i, j := range q.in.Jobs {
@@ -226,7 +228,7 @@ func (q *pools) place() (moved bool) {
 			}
 			to, least := none, q.in.Jobs[i].Sizes[0]
 			for _, o := range q.jobs[i].options {
-				if q.jobs[i].chosen != none && o != q.jobs[i].home {
+				if q.binding && q.jobs[i].chosen != none && o != q.jobs[i].home {
 					continue
 				}
 				if o != m && (o == q.jobs[i].home || idle[o] >= least) && (to == none || o == q.jobs[i].home) {

@@ -138,20 +138,25 @@ func TestAWideJobHasItsTurn(t *testing.T) {
 // choosy is a policy that chooses the models itself.
 type choosy struct {
 	answer
-	of map[cluster.JobID]string
+	of      map[cluster.JobID]string
+	binding bool
 }
 
-func (c choosy) Choose(allocator.Input) map[cluster.JobID]string { return c.of }
+func (c choosy) Choose(allocator.Input) (map[cluster.JobID]string, bool) { return c.of, c.binding }
 
-// A policy that chooses models has its way, also where another model's devices are idle; what
-// it chooses and cannot be is decided as without.
+// A policy that chooses models has its way, where that is binding also if another model's devices are
+// idle; what it chooses and cannot be is decided as without.
 func TestAPolicyMayChooseModels(t *testing.T) {
 	in := allocator.Input{Nodes: []cluster.Node{of("m", "a", 1), of("n", "b", 1)}, Jobs: []allocator.JobView{fast("x", 3), fast("y", 3)}}
-	out, err := allocator.Run(choosy{answer(widest), map[cluster.JobID]string{"x": "b", "y": "b"}}, in)
+	out, err := allocator.Run(choosy{answer(widest), map[cluster.JobID]string{"x": "b", "y": "b"}, true}, in)
 	if d := out.Decisions; err != nil || d[0].Model != "b" || d[1].Workers != 0 {
 		t.Errorf("%v: %+v", err, d)
 	}
-	out, err = allocator.Run(choosy{answer(widest), map[cluster.JobID]string{"x": "c"}}, in)
+	out, err = allocator.Run(choosy{answer(widest), map[cluster.JobID]string{"x": "b", "y": "b"}, false}, in)
+	if d := out.Decisions; err != nil || d[0].Model != "b" || d[1].Model != "a" {
+		t.Errorf("not binding: %v: %+v", err, d)
+	}
+	out, err = allocator.Run(choosy{answer(widest), map[cluster.JobID]string{"x": "c"}, true}, in)
 	if d := out.Decisions; err != nil || d[0].Workers != 1 || d[1].Workers != 1 {
 		t.Errorf("of a model that there is none of: %v: %+v", err, d)
 	}

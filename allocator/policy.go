@@ -49,8 +49,9 @@ type Promising interface {
 // where there are several. The devices of each model are then asked about by themselves.
 type Chooser interface {
 	// Choose returns the model for jobs of a question about devices of all models; of those that
-	// it leaves out Run decides. It may name one for a job that is to wait.
-	Choose(in Input) map[cluster.JobID]string
+	// it leaves out Run decides. It may name one for a job that is to wait. Unless that is binding, what
+	// waits there is asked about again where devices of another model are idle.
+	Choose(in Input) (models map[cluster.JobID]string, binding bool)
 }
 
 // Input is the snapshot that a decision is made from. Policies must not modify it.

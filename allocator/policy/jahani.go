@@ -72,10 +72,10 @@ func (jahani) Allocate(in allocator.Input) allocator.Output {
 
 // Choose implements allocator.Chooser: as types of nodes differ in their prices and in how fast
 // jobs are on them, one plan for all says on which model's each job costs least.
-func (jahani) Choose(in allocator.Input) map[cluster.JobID]string {
+func (jahani) Choose(in allocator.Input) (models map[cluster.JobID]string, binding bool) {
 	m, movable, plan, err := planFleet(in)
 	if err != nil {
-		return nil
+		return nil, false
 	}
 	out := map[cluster.JobID]string{}
 	for _, i := range movable { // what waits, waits for what is cheapest for it
@@ -88,7 +88,7 @@ func (jahani) Choose(in allocator.Input) map[cluster.JobID]string {
 			out[m.d.jobs[movable[s.Job]].ID] = m.types[n.Type].model
 		}
 	}
-	return out
+	return out, true
 }
 
 // keepWide clears the movable jobs, but for those that run on several nodes because one is

@@ -175,3 +175,41 @@ func node(name, model string, devices int) cluster.Node {
 	}
 	return n
 }
+
+// While jobs take turns the default policy looks at how long they are: the long one has the fast model,
+// where it would be waited for least, and of the short ones those go to the slow model that would wait longer
+// for the fast one. With devices for all it leaves that to Run.
+func TestTurnsAreShort(t *testing.T) {
+	p, err := policy.ByName(policy.Default)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := allocator.Input{Now: epoch.Add(time.Minute), Nodes: []cluster.Node{node("n1", "v100", 1), node("n2", "k80", 1)}, Interval: 5 * time.Minute}
+	for n, left := range []time.Duration{9 * time.Hour, time.Hour, time.Hour, time.Hour} {
+		in.Jobs = append(in.Jobs, allocator.JobView{
+			ID: cluster.JobID(fmt.Sprint("j", n)), Sizes: []int{1}, BatchSize: cluster.BatchSize{Min: 64, Max: 64}, SubmittedAt: epoch, Work: allocator.Left(left),
+			Models: []allocator.OnModel{{Model: "k80", Rate: 1}, {Model: "v100", Rate: 3}},
+		})
+	}
+	choose := p.(allocator.Chooser).Choose //nolint:forcetypeassert // it is one
+	got, binding := choose(in)
+	slow := 0
+	for id, model := range got {
+		if model == "k80" && id != "j0" {
+			slow++
+		}
+	}
+	if len(got) != 4 || got["j0"] != "v100" || slow != 1 || binding {
+		t.Errorf("%v, binding %t; want the long one and two short ones on v100", got, binding)
+	}
+	// One that runs is left where it is if what it would gain is less than its start costs.
+	run(&in.Jobs[3], []cluster.Placement{{Node: "n2", Devices: in.Nodes[1].Usable()}})
+	in.Jobs[3].Work = allocator.Left(time.Minute)
+	if got, _ = choose(in); got["j3"] != "k80" {
+		t.Errorf("%v, want j3 where it ends in a minute", got)
+	}
+	in.Jobs = in.Jobs[:2]
+	if got, _ = choose(in); len(got) != 0 {
+		t.Errorf("%v with devices for all", got)
+	}
+}
