@@ -6,7 +6,6 @@ its orders, in lines of JSON: what to import, and then a world at a time, whose 
 waits for. What must not be imported before a fork is found out as for warm starts, by the launcher of those.
 """
 
-import gc
 import os
 import signal
 import socket
@@ -32,8 +31,7 @@ def main(fd: int) -> None:
     if launcher.excluded or why:
         channel.send({"again": launcher.excluded} if launcher.excluded else {"cold": why})
         os._exit(0)
-    gc.collect()
-    gc.freeze()
+    bellows_launcher.share_memory()
     channel.send({"ready": True})
     while True:
         order = channel.receive()

@@ -122,12 +122,12 @@ func TestAColdStartWaitsUntilTheLauncherIsGone(t *testing.T) {
 // A launcher that ends while it forks, before the script: all is done again without.
 func TestALauncherThatDiesWhileItForks(t *testing.T) {
 	t.Parallel()
-	const forked = "import os\nDEPTH = [0]\ndef forked():\n    DEPTH[0] += 1\n    DEPTH[0] == %d and os._exit(1)\nos.register_at_fork(after_in_child=forked)\nVALUE = 2\n"
+	// The first fork of all is for a look at threads.
+	const forks = "import os\nFORKS = [0]\ndef forks():\n    FORKS[0] += 1\n    FORKS[0] == %d and os._exit(1)\nos.register_at_fork(before=forks)\nVALUE = 2\n"
 	for name, helper := range map[string]string{
-		// The first fork of all is for a look at threads.
-		"launcher": "import os\nFORKS = [0]\ndef forks():\n    FORKS[0] += 1\n    FORKS[0] == 2 and os._exit(1)\nos.register_at_fork(before=forks)\nVALUE = 2\n",
-		"middle":   fmt.Sprintf(forked, 1),
-		"worker":   fmt.Sprintf(forked, 2),
+		"launcher":                      fmt.Sprintf(forks, 2),
+		"launcher with a worker forked": fmt.Sprintf(forks, 3),
+		"worker":                        "import os\nos.register_at_fork(after_in_child=lambda: os._exit(1))\nVALUE = 2\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
