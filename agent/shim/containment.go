@@ -199,17 +199,20 @@ func (c *containment) place(pid, local int) error {
 }
 
 // kill sends SIGKILL to all that is inside. What forks at that moment may need
-// another call unless there is a cgroup; the caller repeats it until empty.
+// another call unless there is a cgroup; the caller repeats it until empty. With a group
+// it asks for this process's children only, since a list of all processes takes long on a large
+// machine: what has been moved out of the group is one of them once its parent has ended.
 func (c *containment) kill() error {
-	var groups []group
+	var err error
+	find := c.left
 	if c.group != nil {
-		groups = []group{c.group}
+		err = killAll([]group{c.group}, nil)
+		find = c.children
 	}
-	err := killAll(groups, nil)
 	if !hasChildren() {
 		return err
 	}
-	left, errList := c.left()
+	left, errList := find()
 	return errors.Join(err, errList, killAll(nil, left))
 }
 
@@ -243,6 +246,15 @@ func (c *containment) left() ([]stat, error) {
 		found = merged(found, living(pids))
 	}
 	return slices.DeleteFunc(found, func(s stat) bool { return s.pid == c.apart }), nil
+}
+
+// children names the living children of this process, but for a look.
+func (c *containment) children() ([]stat, error) {
+	pids, err := children()
+	if err != nil { // a kernel without CONFIG_PROC_CHILDREN
+		return c.left()
+	}
+	return slices.DeleteFunc(living(pids), func(s stat) bool { return s.pid == c.apart }), nil
 }
 
 func (c *containment) remove() error {

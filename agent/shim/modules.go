@@ -153,6 +153,15 @@ func recorded(dir string) ([]string, error) {
 	return names, nil
 }
 
+// recordedSize is how many bytes it has written.
+func recordedSize(dir string) (int64, error) {
+	info, err := os.Lstat(filepath.Join(dir, recordedFile))
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
 // keepModules adds what the first worker has imported to the job's list, and whether workers
 // have met at the port. It reports whether there was anything to add.
 func keepModules(dir, path string, port int) (added bool, err error) {
@@ -191,8 +200,9 @@ type moduleKeeper struct {
 	*reporter
 
 	pause, next int64
-	stepped     bool // a step was reported, before which a script has imported most of what it needs
-	busy, last  bool // it is being done; it was begun after the workers' end
+	stepped     bool  // a step was reported, before which a script has imported most of what it needs
+	kept        int64 // bytes of what the first worker has written that are in the list
+	busy, last  bool  // it is being done; it was begun after the workers' end
 }
 
 func (k *moduleKeeper) stepKeep(now int64) {
@@ -211,11 +221,18 @@ func (k *moduleKeeper) stepKeep(now int64) {
 		return
 	}
 	k.busy, k.last = true, k.over()
-	port := k.order.World.Master.Port
+	port, kept, last := k.order.World.Master.Port, k.kept, k.last
 	go func() { // on a disk that may hang
-		added, err := keepModules(k.dir, k.order.ModulesFile, port)
+		var added bool
+		size, err := recordedSize(k.dir)
+		if err == nil && (size > kept || !last) { // at the end the next generation's start waits for the processor
+			added, err = keepModules(k.dir, k.order.ModulesFile, port)
+		}
 		k.post(func() {
 			k.busy = false
+			if err == nil {
+				k.kept = size
+			}
 			k.pause = int64(nextKept(time.Duration(k.pause), added))
 			k.next = Boottime() + k.pause
 			if err != nil {

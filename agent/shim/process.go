@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -121,6 +122,29 @@ func (p procfs) processes() ([]stat, error) {
 		}
 	}
 	return all, nil
+}
+
+// children lists the children of this process. It may miss one while another ends. An
+// error says that this kernel does not tell (CONFIG_PROC_CHILDREN).
+func children() (pids []int, err error) {
+	lists, _ := filepath.Glob(string(proc) + "/self/task/*/children") // the pattern is right
+	read := 0
+	for _, list := range lists {
+		b, err := os.ReadFile(list)
+		if err != nil {
+			continue // the thread has ended: its children are another's
+		}
+		read++
+		for field := range strings.FieldsSeq(string(b)) {
+			if pid, err := strconv.Atoi(field); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	if read == 0 {
+		return nil, errors.New("list children: the kernel does not tell")
+	}
+	return pids, nil
 }
 
 // family knows the children of each process in a list.
