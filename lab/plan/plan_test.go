@@ -44,6 +44,8 @@ func TestFaultsNameLineValueAndRemedy(t *testing.T) {
 		"nodes: [{type: a, gpu: X, devices: 1, price: 0}]":                                             `nodes.yaml:1: price "0": write what a node costs an hour, more than 0`,
 		"nodes:\n- {type: a, gpu: X, devices: 1, price: -2}":                                           `nodes.yaml:2: price "-2": write what a node costs`,
 		"nodes: [{type: a, gpu: X, devices: 1, price: .nan}]":                                          `price ".nan": write what`,
+		"nodes: [{type: a, gpu: X, devices: 1, price: nan}]":                                           `price "nan": write what`,
+		"nodes: [{type: a, gpu: X, devices: 1, price: \"3\"}]":                                         `price "3": it is a text; leave its quotation marks out`,
 		"nodes: [{type: a, gpu: X, devices: 65, price: 1}]":                                            `devices "65": use a whole number from 1 to 64`,
 		"nodes: [{type: a, gpu: X, devices: 1, price: 1, most: 0}]":                                    `most "0": use a whole number from 1`,
 		"nodes: [{type: a, devices: 1, price: 1}]":                                                     "nodes.yaml:1: gpu is missing: write [{type",

@@ -85,7 +85,7 @@ const leastNumber, mostNumber = 1e-9, 1e9
 func (r *reader) positive(e yamltext.Entry, remedy string) float64 {
 	v, err := strconv.ParseFloat(e.Value.Text, 64)
 	switch {
-	case e.Value.Quoted:
+	case e.Value.Quoted && err == nil && v > 0:
 		r.fault(e.Value.Line, "%s %.40q: it is a text; leave its quotation marks out", e.Key, e.Value.Text)
 	case e.Value.Kind != yamltext.Text || err != nil || !(v > 0) || math.IsInf(v, 0):
 		r.fault(e.Value.Line, "%s %.40q: %s", e.Key, e.Value.Text, remedy)
