@@ -1,8 +1,12 @@
 package shim
 
 import (
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -164,6 +168,54 @@ func TestWhatAJobHasFrozenItselfIsKilled(t *testing.T) {
 	f.push(Wish{Kill: "test"})
 	f.stopped()
 	f.retire()
+}
+
+// What root has moved out of a run's group is killed all the same: as a child of the shim's, at the latest
+// once its parent has ended.
+func TestWhatWasMovedOutOfItsGroupIsKilled(t *testing.T) {
+	t.Parallel()
+	needsKind(t, Cgroup2)
+	f := newFixture(t, 1, "")
+	f.order.Containment = Cgroup2
+	f.script("sleep 1000 & echo $! > up-0; wait").start()
+	r := f.started()
+	child, err := strconv.Atoi(strings.TrimSpace(f.awaitFile("up-0")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Dir(string(f.group().(cgroup)))
+	for _, pid := range []int{r.Workers[0].PID, child} {
+		if err := os.WriteFile(filepath.Join(out, "cgroup.procs"), []byte(itoa(pid)), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if pids, _, err := f.group().look(); len(pids) != 0 || err != nil {
+		t.Fatalf("in the group are %v, %v", pids, err)
+	}
+	f.push(Wish{Kill: "test"})
+	f.stopped()
+	if p, err := readStat(child); err == nil && p.lives() {
+		t.Errorf("%s lives", p)
+	}
+	f.retire()
+}
+
+func TestChildrenAreListed(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command("sleep", "1000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pids, err := children()
+	if err != nil || !slices.Contains(pids, cmd.Process.Pid) {
+		t.Errorf("children are %v, %v: want %d", pids, err, cmd.Process.Pid)
+	}
+	if err := errors.Join(cmd.Process.Kill(), cmd.Wait()); err == nil {
+		t.Error("sleep was not killed")
+	}
+	if pids, _ = children(); slices.Contains(pids, cmd.Process.Pid) {
+		t.Errorf("children are %v after the end of %d", pids, cmd.Process.Pid)
+	}
 }
 
 func TestAContainmentThatIsNotThereIsRefused(t *testing.T) {

@@ -98,6 +98,11 @@ var ofWarmStarts = []Mutant{
 		Breaks: "a run that ends is said to be ready, and a plan counts on it",
 	},
 	{
+		Name: "what-left-its-group-is-killed", File: "agent/shim/containment.go", Tests: "TestWhatWasMovedOutOfItsGroupIsKilled",
+		Old: "find = c.children", New: "return err",
+		Breaks: "a process that root has moved out of the run's group keeps the run from ending (I3)",
+	},
+	{
 		Name: "rank-0-is-awaited", File: "agent/shim/warm.go", Tests: "TestRank0IsLetFirst|TestForkedRanksWaitForRank0",
 		Old: "if rank := firstRank + i; rank == 1 || rank != 0 && i == 0 {", New: "if false {",
 		Breaks: "ranks come before rank 0 listens, and sleep for half a second",
