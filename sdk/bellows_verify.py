@@ -32,6 +32,10 @@ MAX_VALUES = 1 << 16
 MAX_AHEAD = 1 << 12
 
 
+# A tensor under a name that does not depend on the world, and which part of it this rank has; None: all of it.
+State = Tuple[str, Any, Optional[Tuple[int, int]]]
+
+
 class Batch:
     """A loader's batch: its samples, and how its data is known again."""
 
@@ -53,6 +57,9 @@ class Recorder:
         self.last: Optional[int] = None  # the newest step of the first optimiser
         self.optimizers: List[Any] = []
         self.norms: List[Any] = []  # layers of batch statistics
+        self.scalers: List[Any] = []  # that multiply losses, for float16
+        self.averages: List[Any] = []  # of weights
+        self.optimizer_steps = 0
         self.taken: Dict[int, Deque[Batch]] = {}  # of each loader, not yet trained on, by its sampler
         self.known: Dict[int, Optional[Batch]] = {}  # batches by their data's storages; None: of several
         self.passed: List[Batch] = []  # that went into a module since the newest backward pass, or in it
@@ -71,7 +78,6 @@ class Recorder:
         self.resumed = bool(os.environ.get("BELLOWS_RESUME_FROM"))
         self.began: List[Dict[str, Any]] = []  # the state that a resumed world begins with
         self.ended: Optional[List[Dict[str, Any]]] = None  # the state at the end
-        self.stepped_once: List[Any] = []  # optimisers whose state at the beginning was looked at
         self.new_step()
 
     def new_step(self) -> None:
@@ -83,6 +89,7 @@ class Recorder:
         self.normalised: Optional[int] = None  # samples that the first layer of batch statistics saw at once
         self.passes = 0  # over the data, that have ended
         self.precision: Optional[str] = None
+        self.unscaled = False  # losses are again what they were before a scaler multiplied them
 
     def here(self) -> bool:
         """Tell whether this is the training process and not one that it has forked."""
@@ -205,7 +212,9 @@ class Recorder:
             self.progress = os.open(os.path.join(self.directory, f"rank-{bellows.rank():05d}.batches"), os.O_WRONLY | os.O_CREAT, 0o644)
         os.pwrite(self.progress, b"%11d %11d\n" % (self.begun_batches, self.over), 0)
 
-    def stepped(self, optimizer: Any) -> None:
+    def stepped(self, optimizer: Any, skipped: bool = False) -> None:
+        """Note a step, also one that the scaler skips because gradients are too large for it."""
+        self.optimizer_steps += 1
         if not any(o is optimizer for o in self.optimizers):
             self.optimizers.append(optimizer)
         if optimizer is not self.optimizers[0]:
@@ -213,14 +222,15 @@ class Recorder:
         square, sharded = squared_norm(optimizer)
         if square == 0 and not self.losses:
             return  # no training: so torch.distributed.checkpoint has an optimizer make its state
-        self.begin_with(optimizer)
+        if self.last is None:
+            self.begin_with(self.state_of(0))
         self.step_over()
         before = bellows._run.start_step - 1 if self.last is None else self.last
         step = self.begun if self.begun is not None and self.begun > before else before + 1
         self.last = step
         seen = self.at(step)
         seen["lr"] = [float(g["lr"]) for g in optimizer.param_groups]
-        seen["square"], seen["sharded"] = finite(square), sharded
+        seen["square"], seen["sharded"] = None if skipped else finite(square), sharded
         if self.losses and None not in self.losses:
             seen["loss"] = finite(sum(float(x) for x in self.losses))
         seen["backwards"], seen["dropout"] = len(self.losses), self.dropout
@@ -240,9 +250,7 @@ class Recorder:
     def normalise(self, module: Any, x: Any) -> None:
         if not any(m is module for m in self.norms):
             self.norms.append(module)
-            if self.resumed:
-                with open(self.name() + ".began.bin", "ab") as f:
-                    self.began += [written(f, key, tensor, None) for key, tensor in self.state_of_norm(len(self.norms) - 1)]
+            self.begin_with(self.state_of_norm(len(self.norms) - 1))
         if self.normalised is None:
             self.normalised = int(x.shape[0])
             if type(module).__name__ == "SyncBatchNorm":
@@ -253,14 +261,25 @@ class Recorder:
             state = torch.cuda.get_rng_state(x.device) if x.is_cuda else torch.get_rng_state()
             self.dropout = hashlib.sha256(state.numpy().tobytes()).hexdigest()
 
-    def begin_with(self, optimizer: Any) -> None:
-        """Note the state with which a resumed world comes to an optimizer's first step: it should be what was saved."""
-        if not self.resumed or any(o is optimizer for o in self.stepped_once):
-            return
-        self.stepped_once.append(optimizer)
-        number = next(n for n, o in enumerate(self.optimizers) if o is optimizer)
-        with open(self.name() + ".began.bin", "ab") as f:
-            self.began += [written(f, *each) for each in self.state_of(number)]
+    def scale_back(self, scaler: Any) -> None:
+        """Have the step's losses be what they were before the scaler multiplied them, which is about to step an optimizer."""
+        if not any(s is scaler for s in self.scalers):
+            self.scalers.append(scaler)
+            self.begin_with(self.state_of_scaler(len(self.scalers) - 1))
+        if not self.unscaled:
+            self.losses = [None if loss is None else loss / scaler.get_scale() for loss in self.losses]
+            self.unscaled = True
+
+    def average(self, average: Any) -> None:
+        if not any(a is average for a in self.averages):
+            self.averages.append(average)
+            self.begin_with(self.state_of_average(len(self.averages) - 1))
+
+    def begin_with(self, state: Iterator[State]) -> None:
+        """Note state with which a resumed world comes to where it is first changed: it should be what was saved."""
+        if self.resumed:
+            with open(self.name() + ".began.bin", "ab") as f:
+                self.began += [written(f, *each) for each in state]
 
     # -- the end -------------------------------------------------------------
 
@@ -300,18 +319,21 @@ class Recorder:
             json.dump(told, text)
         os.replace(name + ".tmp", name + ".json")
 
-    def state(self) -> Iterator[Tuple[str, Any, Optional[Tuple[int, int]]]]:
-        """Yield the tensors that training changes, each under a name that does not depend on the world, and which part of it this rank has."""
+    def state(self) -> Iterator[State]:
+        """Yield all that training changes, what one rank alone may have last."""
         for o in range(len(self.optimizers)):
             yield from self.state_of(o)
         for n in range(len(self.norms)):
-            for key, tensor in self.state_of_norm(n):
-                yield key, tensor, None
+            yield from self.state_of_norm(n)
+        for n in range(len(self.scalers)):
+            yield from self.state_of_scaler(n)
+        for n in range(len(self.averages)):
+            yield from self.state_of_average(n)
         if not self.optimizers:
             for place, array in self.kept:
                 yield place, array, None
 
-    def state_of(self, number: int) -> Iterator[Tuple[str, Any, Optional[Tuple[int, int]]]]:
+    def state_of(self, number: int) -> Iterator[State]:
         optimizer = self.optimizers[number]
         for g, group in enumerate(optimizer.param_groups):
             for p, parameter in enumerate(group["params"]):
@@ -321,10 +343,20 @@ class Recorder:
                     if hasattr(value, "detach"):
                         yield f"{place} {key}", value.detach(), part_of(value)
 
-    def state_of_norm(self, number: int) -> Iterator[Tuple[str, Any]]:
+    def state_of_norm(self, number: int) -> Iterator[State]:
         for key in ("running_mean", "running_var"):
             if getattr(self.norms[number], key, None) is not None:
-                yield f"batch norm {number} {key}", getattr(self.norms[number], key).detach()
+                yield f"batch norm {number} {key}", getattr(self.norms[number], key).detach(), None
+
+    def state_of_scaler(self, number: int) -> Iterator[State]:
+        kept = self.scalers[number].state_dict()
+        yield f"loss scaler {number}", sys.modules["torch"].tensor([float(kept["scale"]), float(kept["_growth_tracker"])]), None
+
+    def state_of_average(self, number: int) -> Iterator[State]:
+        average = self.averages[number]
+        yield f"average {number} steps", average.n_averaged.detach(), None
+        for p, parameter in enumerate(average.module.parameters()):
+            yield f"average {number} parameter {p}", parameter.detach(), part_of(parameter)
 
 
 def finite(value: float) -> Optional[float]:
@@ -616,6 +648,8 @@ def watch_torch() -> None:
     watch_modules(torch)
     watch_dropout(torch)
     watch_clipping(torch)
+    watch_scaling(torch)
+    wrap_before(torch.optim.swa_utils.AveragedModel, "update_parameters", lambda average, *_, **__: recorder.average(average))
     watch_loaders(torch)
 
 
@@ -654,6 +688,25 @@ def watch_clipping(torch: Any) -> None:
     for name in ("clip_grad_norm_", "clip_grad_value_"):
         wrap_before(torch.nn.utils.clip_grad, name, clipped)
         setattr(torch.nn.utils, name, getattr(torch.nn.utils.clip_grad, name))
+
+
+def watch_scaling(torch: Any) -> None:
+    """Have losses noted without the factor of a scaler, and steps that it skips."""
+    kind = getattr(getattr(torch, "amp", None), "GradScaler", None) or torch.cuda.amp.GradScaler  # of torch before 2.3
+    inner = kind.step
+
+    @functools.wraps(inner)
+    def step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        if not recorder.here() or not self.is_enabled():
+            return inner(self, optimizer, *args, **kwargs)
+        recorder.scale_back(self)
+        before = recorder.optimizer_steps
+        answer = inner(self, optimizer, *args, **kwargs)
+        if recorder.optimizer_steps == before:
+            recorder.stepped(optimizer, skipped=True)
+        return answer
+
+    kind.step = step
 
 
 def watch_dropout(torch: Any) -> None:

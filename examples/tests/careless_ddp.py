@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "sdk"))
 import bellows
 
-FAULTS = ("none", "sampler", "seed", "clip", "autocast", "half", "moments", "scheduler", "rate", "last", "norm", "statistics")
+FAULTS = ("none", "sampler", "seed", "clip", "autocast", "half", "moments", "scheduler", "rate", "last", "norm", "statistics", "average", "float16", "scale")
 parser = argparse.ArgumentParser()
 parser.add_argument("fault", choices=FAULTS)
 parser.add_argument("--steps", type=int, default=24)
@@ -26,7 +26,8 @@ fault = args.fault
 rank, world = bellows.rank(), bellows.world_size()
 if world > 1:
     dist.init_process_group("gloo")
-if fault not in ("half", "autocast"):
+half = {"autocast": torch.bfloat16, "float16": torch.float16, "scale": torch.float16}.get(fault)
+if fault != "half" and half is None:
     torch.set_default_dtype(torch.float64)
 torch.manual_seed(1)
 samples = 253 if fault == "last" else 256  # of 253 four ranks take 64 each, two take 127
@@ -42,6 +43,8 @@ if fault == "seed":
 
 optimizer = torch.optim.AdamW(plain.parameters(), lr=0.01)
 scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, args.steps)
+average = torch.optim.swa_utils.AveragedModel(plain, avg_fn=lambda before, new, count: 0.9 * before + 0.1 * new)
+scaler = torch.amp.GradScaler("cpu", enabled=half is torch.float16, init_scale=256.0, growth_interval=2)
 step = epoch = within = 0  # steps in all, passes over the data, and steps of this pass
 checkpoint = bellows.resume()
 if checkpoint:
@@ -56,6 +59,10 @@ if checkpoint:
         optimizer.load_state_dict(state["optimizer"])
     if fault != "scheduler":
         scheduler.load_state_dict(state["scheduler"])
+    if fault != "average":
+        average.load_state_dict(state["average"])
+    if fault != "scale":
+        scaler.load_state_dict(state["scaler"])
     if fault != "sampler":
         epoch, within = state["epoch"], state["within"]
 model = nn.parallel.DistributedDataParallel(plain) if world > 1 else plain
@@ -85,14 +92,16 @@ for n, (x, y) in passes():
         if fault == "rate":
             for group in optimizer.param_groups:
                 group["lr"] = 0.01 * world * (1 + math.cos(math.pi * step / args.steps)) / 2
-    with torch.autocast("cpu", torch.bfloat16, enabled=fault == "autocast"):
+    with torch.autocast("cpu", half or torch.bfloat16, enabled=half is not None):
         loss = nn.functional.mse_loss(model(x), y) / parts
-    loss.backward()
+    scaler.scale(loss).backward()
     if fault == "clip":
         nn.utils.clip_grad_norm_(plain.parameters(), 0.1)
     if (n + 1) % parts == 0:
-        optimizer.step()
+        scaler.step(optimizer)
+        scaler.update()
         scheduler.step()
+        average.update_parameters(plain)
         step, within = step + 1, within + 1
 
 
@@ -100,6 +109,7 @@ def write(directory):
     if rank == 0:
         model_state = dict(plain.named_parameters()) if fault == "statistics" else plain.state_dict()
         state = {"model": model_state, "optimizer": optimizer.state_dict(), "scheduler": scheduler.state_dict(), "epoch": epoch, "within": within}
+        state.update(average=average.state_dict(), scaler=scaler.state_dict())
         torch.save(state, directory + "/state.pt")
 
 

@@ -229,11 +229,15 @@ func TestFaultsThatAreSeen(t *testing.T) {
 		{Name: parameter + " exp_avg", Values: []float64{3, 4}},
 		{Name: parameter + " step", Values: []float64{4}},
 		{Name: "batch norm 0 running_mean", Values: []float64{5}, Others: [][]float64{{7}, {8, 9}}},
+		{Name: "loss scaler 0", Values: []float64{512, 1}},
+		{Name: "average 0 steps", Values: []float64{4}},
+		{Name: "average 0 parameter 0", Values: []float64{0.5, -1}},
+		{Name: "average 1 steps", Values: []float64{4}},
 		{Name: "optimizer 1 group 0 parameter 0", Values: []float64{6}},
 	}
 	but := func(change func(began []Tensor) []Tensor) func(*Training, *Training) {
 		return func(_, r *Training) {
-			r.Resumes = []Resume{{Step: 4, Workers: 2, Saved: saved, Began: change(slices.Clone(saved[:4]))}} // the other optimizer is not seen to begin
+			r.Resumes = []Resume{{Step: 4, Workers: 2, Saved: saved, Began: change(slices.Clone(saved[:7]))}} // the other optimizer and the other average are not seen to begin
 		}
 	}
 	for _, tt := range []struct {
@@ -260,6 +264,15 @@ func TestFaultsThatAreSeen(t *testing.T) {
 			"no running statistics", but(func(b []Tensor) []Tensor { b[3].Values = []float64{0}; return b }),
 			"resumed state 4: 1 of 1 tensor are not as they were saved, batch norm 0 running_mean most; the running statistics of batch norm are not what was saved",
 		},
+		{
+			"another factor", but(func(b []Tensor) []Tensor { b[4].Values = []float64{1024, 0}; return b }),
+			"resumed state 4: 1 of 1 tensor are not as they were saved, loss scaler 0 most; the factor of the loss scaler is not what was saved",
+		},
+		{
+			"another average", but(func(b []Tensor) []Tensor { b[5].Values, b[6].Values = []float64{0}, []float64{1, -2}; return b }),
+			"resumed state 4: 2 of 2 tensors are not as they were saved, average 0 steps most; the average of weights is not what was saved",
+		},
+		{"no average is updated", but(func(b []Tensor) []Tensor { return b[:5] }), ""},
 		{"running statistics of another rank", but(func(b []Tensor) []Tensor { b[3].Values = []float64{7}; return b }), ""},
 		{"clipped part by part", func(never, r *Training) {
 			from(never, 0, func(p *Point) { p.Clipped = 1 })

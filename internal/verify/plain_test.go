@@ -114,8 +114,8 @@ func TestArraysOfACheckpoint(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	r = torched(t, strings.Replace(arrays, `kept["speed"]`, `0 * kept["speed"]`, 1), Bitwise)
-	if r.Good() || r.Tensors.Differ != 2 {
-		t.Errorf("%+v", r.Tensors)
+	if r.Good() || r.Tensors.Differ != 2 || r.Findings[0].Quantity != ofLoss || r.Findings[0].Step != 3 {
+		t.Errorf("%+v %+v", r.Tensors, r.Findings)
 	}
 }
 

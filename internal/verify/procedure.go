@@ -60,16 +60,30 @@ func (c *comparison) follows(i int) (cause, remedy string) {
 
 var parameterName = regexp.MustCompile(`^optimizer (\d+) group \d+ parameter \d+`)
 
-// kinds of state, in the order in which they are named.
-var kindsOfState = []struct{ name, remedy string }{
+// kinds of state there are, and what they are called in the order in which they are named.
+const kinds = 5
+
+var kindsOfState = [kinds]struct{ name, remedy string }{
 	{"parameters are", "load bellows.resume() before the loop, and before the model is wrapped: model, optimizer and scheduler"},
 	{"optimizer's state is", "save and load optimizer.state_dict()"},
 	{"running statistics of batch norm are", "save and load all of model.state_dict(), not its parameters alone"},
+	{"factor of the loss scaler is", "save and load scaler.state_dict()"},
+	{"average of weights is", "save and load the state_dict() of the AveragedModel"},
 }
+
+// Names of state that is no optimizer's begin with these.
+const (
+	ofScaler  = "loss scaler "
+	ofAverage = "average "
+)
 
 // kindOfState is the number of a tensor's kind.
 func kindOfState(name string) int {
 	switch parameter := parameterName.FindString(name); {
+	case strings.HasPrefix(name, ofAverage):
+		return 4
+	case strings.HasPrefix(name, ofScaler):
+		return 3
 	case isBatchNorm(name):
 		return 2
 	case parameter != "" && parameter != name:
@@ -86,9 +100,9 @@ func (r Resume) lost() (f Finding, found bool) {
 		began[t.Name] = t
 		seen[owner(t.Name)] = true
 	}
-	var count, differ, missing [3]int
-	var worst [3]float64
-	var name [3]string
+	var count, differ, missing [kinds]int
+	var worst [kinds]float64
+	var name [kinds]string
 	for _, t := range r.Saved {
 		kind, apart := kindOfState(t.Name), math.Inf(1)
 		if !seen[owner(t.Name)] {
@@ -136,13 +150,16 @@ func nearest(values []float64, of Tensor) float64 {
 	return least
 }
 
-// owner is whose state a tensor is: an optimizer's, or batch norm's; of others what was loaded is not seen.
+// owner is whose state a tensor is: an optimizer's, batch norm's, an average's or a scaler's; of others what was loaded is not seen.
 func owner(name string) string {
 	if m := parameterName.FindStringSubmatch(name); m != nil {
 		return m[1]
 	}
-	if isBatchNorm(name) {
+	switch {
+	case isBatchNorm(name):
 		return strings.Join(strings.Fields(name)[:3], " ")
+	case strings.HasPrefix(name, ofAverage):
+		return strings.Join(strings.Fields(name)[:2], " ")
 	}
 	return name
 }

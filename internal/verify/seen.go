@@ -244,7 +244,7 @@ func tensors(ranks []part) (all []Tensor) {
 		t := Tensor{Name: seen.Name, Digest: seen.Digest}
 		for r := range ranks {
 			if n >= len(ranks[r].tensors) || ranks[r].tensors[n].Name != seen.Name {
-				t.Unalike = !strings.HasPrefix(seen.Name, savedArray) // which one rank may write for all
+				t.Unalike = !strings.HasPrefix(seen.Name, savedArray) && !strings.HasPrefix(seen.Name, ofAverage) // which one rank may keep for all
 				continue
 			}
 			mine := ranks[r].tensors[n]

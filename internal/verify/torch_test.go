@@ -13,10 +13,16 @@ import (
 
 const interpreter = "/usr/bin/python3" // Debian's, which scripts/setup gives torch
 
-// hasTorch tells whether the interpreter does.
-var hasTorch = sync.OnceValue(func() bool {
-	return exec.Command(interpreter, "-c", "import importlib.util as u, sys; sys.exit(u.find_spec('torch') is None)").Run() == nil
-})
+// hasTorch tells whether the interpreter does, and hasScaler whether its torch has a GradScaler for processors.
+var (
+	hasTorch  = answered("import importlib.util as u, sys; sys.exit(u.find_spec('torch') is None)")
+	hasScaler = answered("import importlib.metadata as m, sys; sys.exit([int(n) for n in m.version('torch').split('.')[:2]] < [2, 3])")
+)
+
+// answered tells whether the interpreter exits 0 after some code.
+func answered(code string) func() bool {
+	return sync.OnceValue(func() bool { return exec.Command(interpreter, "-c", code).Run() == nil })
+}
 
 // The tests' scripts are run by one script, so that one launcher forks the workers of all of them.
 const runsAnother = `import os, sys
@@ -81,6 +87,9 @@ func triedWithTorch(t *testing.T, script string, wanted Class, args ...string) (
 		Command: []string{interpreter, "-B", filepath.Join(together.dir, "train.py")}, Sizes: []int{2, 1}, Nodes: 1, StepsEach: 3, BatchSize: 16,
 		Tolerance: wanted, Limit: 10 * time.Minute, Told: t.Output(),
 	}
+	if slices.Contains(args, "uneven") { // two workers take parts of 3, 3, 2 and of 3, 2, 2 samples, and one takes 5 of 3
+		o.BatchSize, o.MicroBatch, o.Uneven = 15, 3, true
+	}
 	if err := o.Check(); err != nil {
 		t.Fatal(err)
 	}
@@ -136,11 +145,17 @@ bellows.save(step, write)
 
 // TestWhatStaysInAnotherWorld: what docs/when-the-world-changes.md says of loops that do as it says.
 func TestWhatStaysInAnotherWorld(t *testing.T) {
-	// Accumulation, a schedule, clipping and an evaluation in each step: all of them stay.
-	t.Run("clipping and a schedule", func(t *testing.T) {
-		r := torched(t, careful, Rounding, "clip")
-		if !r.Good() || r.Tensors.Count == 0 || r.Quantities[2].Difference != 0 || r.Losses[0] == r.Losses[5] {
+	// Accumulation of parts that are weighed by their samples, a schedule, clipping, an average of weights and an evaluation in each step: all of them stay.
+	t.Run("accumulation, clipping, a schedule and an average of weights", func(t *testing.T) {
+		r := torched(t, careful, Rounding, "uneven", "clip", "average")
+		if !r.Good() || r.Tensors.Count != 4*2+5 || r.Quantities[2].Difference != 0 || r.Losses[0] == r.Losses[5] {
 			t.Errorf("%+v", r)
+		}
+	})
+	t.Run("accumulation of means", func(t *testing.T) {
+		r := torched(t, careful, Rounding, "uneven", "mean")
+		if f := r.Findings[0]; r.Good() || f.Quantity != ofLoss || f.Step != 3 {
+			t.Errorf("%+v", r.Findings)
 		}
 	})
 	// A sum over ranks is the evaluation of any world, and what is decided on it has a state that is saved.
@@ -181,13 +196,71 @@ func TestWhatStaysInAnotherWorld(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 	})
+	t.Run("running statistics that are computed anew", func(t *testing.T) {
+		if r := torched(t, careful, Rounding, "norm", "anew"); !r.Good() || r.Tensors.Count != 6*2+2 {
+			t.Errorf("%+v", r)
+		}
+	})
 }
 
-// careful is a script that does as the page says.
-const careful = `import sys, torch, torch.distributed as dist, bellows
+// TestLossScaling: in float16 a scaler that is saved and loaded skips the steps that it would have skipped, and scales by what it would have scaled.
+func TestLossScaling(t *testing.T) {
+	if !hasTorch() || !hasScaler() {
+		t.Skip("no torch with a GradScaler for processors; make examples has one")
+	}
+	if r := torched(t, careful, Statistical, "float16"); !r.Good() || len(r.Losses) != 6 || r.Tensors.Count != 4*2+1 {
+		t.Errorf("%+v", r)
+	}
+	if f := torched(t, careful, Statistical, "float16", "forgetful").Findings[0]; f.Step != 3 || f.Cause != "the factor of the loss scaler is not what was saved" {
+		t.Errorf("%+v", f)
+	}
+}
+
+// TestStreams: data without indices goes on after what was consumed.
+func TestStreams(t *testing.T) {
+	if r := torched(t, stream, Rounding); !r.Good() || !r.Stream || r.Losses[0] == r.Losses[5] {
+		t.Errorf("%+v", r)
+	}
+}
+
+// stream is a script that does as the page says of data without indices.
+const stream = `import itertools, torch, torch.distributed as dist, bellows
 from torch import nn
+from torch.utils.data import DataLoader, IterableDataset
 torch.set_num_threads(1)
-if "bfloat16" not in sys.argv: torch.set_default_dtype(torch.float64)
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(1)
+world = bellows.world_size()
+if world > 1: dist.init_process_group("gloo")
+x, y = torch.randn(256, 6), torch.randn(256, 2)
+plain = nn.Linear(6, 2)
+optimizer = torch.optim.SGD(plain.parameters(), lr=0.1)
+checkpoint = bellows.resume()
+step = checkpoint.step if checkpoint else 0
+if checkpoint: plain.load_state_dict(torch.load(checkpoint.shard(0) + "/model"))
+model = nn.parallel.DistributedDataParallel(plain) if world > 1 else plain
+class Stream(IterableDataset):
+    def __iter__(self):
+        consumed = checkpoint.samples if checkpoint else 0
+        for n in itertools.count(consumed + bellows.rank(), world): yield x[n % 256], y[n % 256]
+batches = iter(DataLoader(Stream(), batch_size=8))
+while step < 100 and not bellows.should_stop(step):
+    optimizer.zero_grad()
+    for _ in range(bellows.accumulation_steps()):
+        a, b = next(batches)
+        (nn.functional.mse_loss(model(a), b) / bellows.accumulation_steps()).backward()
+    optimizer.step()
+    step += 1
+bellows.save(step, lambda d: bellows.rank() == 0 and torch.save(plain.state_dict(), d + "/model"))
+`
+
+// careful is a script that does as the page says.
+const careful = `import contextlib, sys, torch, torch.distributed as dist, bellows
+from torch import nn
+from torch.optim.swa_utils import AveragedModel, update_bn
+torch.set_num_threads(1)
+half = next((getattr(torch, name) for name in ("bfloat16", "float16") if name in sys.argv), None)
+if not half: torch.set_default_dtype(torch.float64)
 torch.manual_seed(1)
 world = bellows.world_size()
 if world > 1: dist.init_process_group("gloo")
@@ -198,37 +271,50 @@ optimizer = torch.optim.SGD(plain.parameters(), lr=0.1, momentum=0.9)
 scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 100)
 if "patience" in sys.argv: # no evaluation is good enough for it
     scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5, patience=1, threshold=0.9)
+kept = {"model": plain, "optimizer": optimizer, "scheduler": scheduler}
+if "average" in sys.argv: kept["average"] = AveragedModel(plain, avg_fn=lambda average, new, count: 0.9 * average + 0.1 * new)
+if "float16" in sys.argv: kept["scaler"] = torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=2)
 checkpoint = bellows.resume()
 step = checkpoint.step if checkpoint else 0
 if checkpoint:
     state = torch.load(checkpoint.shard(0) + "/state")
-    plain.load_state_dict(state["model"])
-    optimizer.load_state_dict(state["optimizer"])
-    if "forgetful" not in sys.argv: scheduler.load_state_dict(state["scheduler"])
+    if "forgetful" in sys.argv: del state[list(state)[-1]]
+    for name in state: kept[name].load_state_dict(state[name])
 model = nn.parallel.DistributedDataParallel(plain) if world > 1 else plain
 while step < 100 and not bellows.should_stop(step):
     bellows.seed(step)
     optimizer.zero_grad()
-    for part in bellows.micro_batches(step, len(x)):
-        with torch.autocast("cpu", torch.bfloat16, enabled="bfloat16" in sys.argv):
-            loss = nn.functional.mse_loss(model(x[list(part)]), y[list(part)])
-        (loss * part.weight * world).backward()
+    parts = bellows.micro_batches(step, len(x))
+    for n, part in enumerate(parts, 1):
+        with contextlib.nullcontext() if n == len(parts) or world == 1 else model.no_sync():
+            with torch.autocast("cpu", half or torch.bfloat16, enabled=half is not None):
+                loss = nn.functional.mse_loss(model(x[list(part)]), y[list(part)])
+            loss = loss / len(parts) if "mean" in sys.argv else loss * part.weight * world
+            (kept["scaler"].scale(loss) if "scaler" in kept else loss).backward()
     if "clip" in sys.argv: nn.utils.clip_grad_norm_(plain.parameters(), 0.1)
-    optimizer.step()
+    if "scaler" in kept:
+        if step == 1: plain[0].bias.grad.fill_(float("inf")) # the scaler skips this step
+        kept["scaler"].step(optimizer)
+        kept["scaler"].update()
+    else:
+        optimizer.step()
+    if "average" in kept: kept["average"].update_parameters(plain)
     step += 1
     plain.eval()
     with torch.no_grad():
         plain(x + torch.rand(256, 6)) # an evaluation that draws random numbers
-        mine = slice(bellows.rank(), None, world)
+        mine = slice(bellows.rank(), 251, world)
         seen = torch.stack([((plain(x[mine]) - y[mine]) ** 2).sum(), torch.tensor(2.0 * len(x[mine]))])
-        if world > 1: dist.all_reduce(seen)
-        whole = nn.functional.mse_loss(plain(x), y)
-    if "patience" in sys.argv: assert abs(seen[0] / seen[1] - whole) < 1e-12 * whole
+        means = seen[0] / seen[1] / world
+        if world > 1: dist.all_reduce(seen), dist.all_reduce(means)
+        whole = nn.functional.mse_loss(plain(x[:251]), y[:251])
+    if "patience" in sys.argv:
+        assert abs(seen[0] / seen[1] - whole) < 1e-12 * whole
+        assert world == 1 or abs(means - whole) > 1e-6 * whole # ranks have 126 and 125 samples
     plain.train()
     scheduler.step(*[seen[0] / seen[1]] * ("patience" in sys.argv))
+if "anew" in sys.argv: update_bn(x.split(32), plain) # on all ranks, of the same samples
 def write(directory):
-    if bellows.rank() == 0:
-        state = {"model": plain.state_dict(), "optimizer": optimizer.state_dict(), "scheduler": scheduler.state_dict()}
-        torch.save(state, directory + "/state")
+    if bellows.rank() == 0: torch.save({name: each.state_dict() for name, each in kept.items()}, directory + "/state")
 bellows.save(step, write)
 `

@@ -178,14 +178,14 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestTensorsOfRanks: what ranks should hold alike is rank 0's, with what others hold in its place; what they share is put together.
+// TestTensorsOfRanks: what ranks should hold alike is rank 0's, with what others hold in its place; what they share is put together; an average may be rank 0's alone.
 func TestTensorsOfRanks(t *testing.T) {
 	ranks := []part{
-		{[]tensorSeen{{Name: "a", Values: 1, Digest: "x"}, {Name: "b", Values: 2, Digest: "p", Sharded: true}, {Name: "c", Values: 1, Digest: "y"}}, []float64{1, 2, 3, 4}},
+		{[]tensorSeen{{Name: "a", Values: 1, Digest: "x"}, {Name: "b", Values: 2, Digest: "p", Sharded: true}, {Name: "c", Values: 1, Digest: "y"}, {Name: "average 0 steps", Values: 1}}, []float64{1, 2, 3, 4, 5}},
 		{[]tensorSeen{{Name: "a", Values: 1, Digest: "x"}, {Name: "b", Values: 1, Digest: "q", Sharded: true}, {Name: "c", Values: 1, Digest: "z"}}, []float64{1, 5, 6}},
 	}
 	got := fmt.Sprint(tensors(ranks))
-	if want := "[{a x [1] false []} {b  [2 3 5] false []} {c y [4] true [[6]]}]"; got != want {
+	if want := "[{a x [1] false []} {b  [2 3 5] false []} {c y [4] true [[6]]} {average 0 steps  [5] false []}]"; got != want {
 		t.Errorf("%s, not %s", got, want)
 	}
 }

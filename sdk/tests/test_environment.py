@@ -1,4 +1,4 @@
-"""docs/environment.md names every variable that there is."""
+"""docs/environment.md names every variable that there is, and docs/when-the-world-changes.md tests that there are."""
 
 import glob
 import os
@@ -23,3 +23,12 @@ def test_every_variable_is_documented():
     workers = set(re.findall(r'^\t+"([A-Z_]+)":', text("agent", "shim", "environment.go"), re.MULTILINE))
     assert len(workers) >= 19 and "BELLOWS_SOCKET" in ours
     assert ours | workers <= documented, sorted((ours | workers) - documented)
+
+
+def test_tests_that_are_named_exist():
+    named = set(re.findall(r"`(Test[A-Z]\w+|test_\w+)`", text("docs", "when-the-world-changes.md")))
+    there = set()
+    for pattern in ("**/*_test.go", "*/tests/test_*.py"):
+        for name in glob.glob(os.path.join(ROOT, pattern), recursive=True):
+            there |= set(re.findall(r"^(?:func|def) (\w+)\(", text(os.path.relpath(name, ROOT)), re.MULTILINE))
+    assert len(named) >= 60 and named <= there, sorted(named - there)

@@ -6,7 +6,7 @@ import pytest
 
 from conftest import PYTHON, script_environment
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 
 SHARED = """
 import hashlib, io, os, sys
@@ -205,10 +205,12 @@ bellows.position(0)  # a plain script would get a signal
 model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
+average = torch.optim.swa_utils.AveragedModel(model)
 for step in range(3):
     model(torch.randn(2, 3)).sum().backward()
     optimizer.step()
     scheduler.step()
+    average.update_parameters(model)
     if step == 0:
         kept = optimizer.state_dict()
         for norm in model[1:]:
@@ -221,6 +223,7 @@ with torch.no_grad():
 seen.write()
 ended = open(seen.name() + ".bin", "rb").read()
 assert any(ended[:96]), "the weights of the end, not of the save"
+assert [t["name"] for t in seen.ended[-5:]] == ["average 0 steps"] + [f"average 0 parameter {n}" for n in range(4)]
 """
 
 
@@ -229,5 +232,40 @@ def test_the_state_that_a_world_begins_and_ends_with(tmp_path):
     environ.update(BELLOWS_RESUME_FROM=str(tmp_path), BELLOWS_RESUME_STEP="0", BELLOWS_CHECKPOINT_DIR=str(tmp_path / "saved"))
     done = subprocess.run([PYTHON, "-c", RESUMED], env=environ, cwd=str(tmp_path), stdout=subprocess.PIPE, check=True, timeout=120)
     names = ["batch norm 0 running_mean", "batch norm 0 running_var"] + [f"optimizer 0 group 0 parameter {n}" for n in range(4)]
+    names += ["average 0 steps"] + [f"average 0 parameter {n}" for n in range(4)]
     # No momentum: at its first step there is none.
-    assert done.stdout.decode() == f"{names} [0, 1, 2] {8 * (4 + 4 + 12 + 4 + 4 + 4)}\n"
+    assert done.stdout.decode() == f"{names} [0, 1, 2] {8 * (4 + 4 + 12 + 4 + 4 + 4 + 1 + 12 + 4 + 4 + 4)}\n"
+
+
+SCALED = """
+import torch
+import bellows, bellows_verify
+
+bellows.position(0)  # a plain script would get a signal
+weight = torch.ones(2, requires_grad=True)
+other = torch.ones(1, requires_grad=True)
+optimizers = [torch.optim.SGD([w], lr=0.1) for w in (weight, other)]
+scaler = torch.amp.GradScaler("cpu", init_scale=8.0, growth_interval=1)
+for step in range(3):
+    scaler.scale((weight * other).sum() * 0.25).backward()
+    if step == 1:
+        weight.grad.fill_(float("inf"))
+    for optimizer in optimizers:
+        scaler.step(optimizer)
+        optimizer.zero_grad()
+    scaler.update()
+seen = bellows_verify.recorder
+assert [seen.steps[s]["square"] is None for s in (0, 1, 2)] == [False, True, False], seen.steps
+assert abs(seen.steps[0]["loss"] - 0.5) < 1e-9 and abs(seen.steps[0]["square"] - 2 * 0.25**2) < 1e-9, seen.steps[0]
+assert seen.steps[1]["backwards"] == 1 and 0.3 < seen.steps[1]["loss"] < 0.5 and 0.3 < seen.steps[2]["loss"] < 0.5, seen.steps
+assert [t["name"] for t in seen.began][1:] == ["loss scaler 0"]
+seen.end()
+assert [float(n) for n in list(seen.state_of_scaler(0))[0][1]] == [16.0, 0.0]  # doubled, halved, doubled
+"""
+
+
+@pytest.mark.skipif(not hasattr(getattr(torch, "amp", None), "GradScaler"), reason="torch before 2.3 scales losses on GPUs only")
+def test_losses_and_steps_of_a_scaler(tmp_path):
+    environ = script_environment(BELLOWS_VERIFY=tmp_path, BELLOWS_VERIFY_STOP_AFTER=2, RANK=0, WORLD_SIZE=1)
+    environ.update(BELLOWS_RESUME_FROM=str(tmp_path), BELLOWS_RESUME_STEP="0")
+    subprocess.run([PYTHON, "-c", SCALED], env=environ, cwd=str(tmp_path), check=True, timeout=120)
