@@ -40,12 +40,13 @@ func (d devRoom) up(more ...string) *session {
 }
 
 // empty demands that of a `bellows dev` that has ended nothing is left: no
-// process, no socket, no lock that is held, no listener at the port.
+// process, no cgroup, no socket, no lock that is held, no listener at the port.
 func (d devRoom) empty(port int) {
 	d.t.Helper()
 	if left := d.leftovers(); len(left) > 0 {
 		d.t.Errorf("processes %v are left", left)
 	}
+	d.noCgroups("*")
 	if sockets, _ := filepath.Glob(filepath.Join(d.dir, "*.sock")); len(sockets) > 0 {
 		d.t.Errorf("sockets are left: %v", sockets)
 	}
@@ -56,6 +57,16 @@ func (d devRoom) empty(port int) {
 			return
 		}
 		_ = l.Close()
+	}
+}
+
+// noCgroups demands that runs have left no cgroup, those of one node or, for "*", of all.
+func (d devRoom) noCgroups(node string) {
+	d.t.Helper()
+	for _, dir := range d.cgroupsOf("data/run/" + node + "/*") {
+		if _, err := os.Stat(dir); err == nil {
+			d.t.Errorf("cgroup %s is left", dir)
+		}
 	}
 }
 
@@ -154,6 +165,13 @@ func TestDevWithFewerNodes(t *testing.T) {
 
 	fourth = d.up("--nodes", "2") // and n2 is a node like any other
 	d.awaitShown(id, "it to run on both nodes", func(s api.JobStatus) bool { return s.Phase == cluster.Running && s.Workers == 2 })
+	had := len(d.cgroupsOf("data/run/n2/*"))
+	d.mustBellows("dev", "kill", "n2")
+	d.noCgroups("n2")
+	d.mustBellows("dev", "start", "n2")
+	if os.Geteuid() == 0 && had == 0 {
+		t.Error("n2 had no cgroup to leave")
+	}
 	d.stop(id)
 	d.awaitShown(id, "its end", func(s api.JobStatus) bool { return s.Phase == cluster.Stopped })
 	fourth.press("\x03")

@@ -71,10 +71,14 @@ func (p *place) held(w cluster.World) (locked []string) {
 
 // cgroups lists those of runs that were killed before they could take them away, as
 // their directories name them.
-func (p *place) cgroups() (dirs []string) {
-	runs, _ := filepath.Glob(filepath.Join(p.dir, "*", "run", "*", "shim.json"))
-	more, _ := filepath.Glob(filepath.Join(p.dir, "*", "*", "*", "run", "*", "shim.json")) // of bellows dev
-	for _, path := range append(runs, more...) {
+func (p *place) cgroups() []string {
+	return append(p.cgroupsOf("*/run/*"), p.cgroupsOf("*/run/*/*")...) // the second are of bellows dev
+}
+
+// cgroupsOf lists those of the runs whose directories match a pattern, below the fleet's.
+func (p *place) cgroupsOf(pattern string) (dirs []string) {
+	runs, _ := filepath.Glob(filepath.Join(p.dir, pattern, "shim.json"))
+	for _, path := range runs {
 		var run struct {
 			Cgroup string
 			Limits []string

@@ -54,6 +54,23 @@ func Sweep(dir, lockDir string, owner *cluster.Owner) error {
 	return nil
 }
 
+// RemoveGroups takes away the cgroups that bear the names of runs, by their directories. It is
+// for runs of which somebody else has ended every process, shims included, and kills
+// nothing: a group that is not empty yet is an error, and stays.
+func RemoveGroups(dirs ...string) error {
+	l, err := observed.listing()
+	if err != nil {
+		return fmt.Errorf("remove the cgroups of runs: %w", err)
+	}
+	for _, dir := range dirs {
+		dir, errDir := filepath.Abs(dir)
+		s := &sweeper{dir: dir}
+		s.addGroups(l)
+		err = errors.Join(err, errDir, s.removeGroups())
+	}
+	return err
+}
+
 // newSweeper learns of the run what its directory still tells. The error is one
 // that keeps the run from being over, whatever is killed.
 func newSweeper(dir, lockDir string) (*sweeper, error) {

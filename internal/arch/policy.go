@@ -149,7 +149,7 @@ func beyond() []Row {
 		{"internal/settings", "cluster record allocator/policy coordinator coordinator/lead agent/host nvml store store/server internal/fault internal/metrics " +
 			"internal/flags internal/service internal/socketpath internal/trust internal/units internal/yamltext", Shell, "the settings of an agent and of a coordinator"},
 		{
-			"internal/dev", "cluster record allocator/policy api store store/server internal/fault internal/output internal/settings internal/socketpath internal/units",
+			"internal/dev", "cluster record allocator/policy agent/shim api store store/server internal/fault internal/output internal/settings internal/socketpath internal/units",
 			Shell, "a small cluster on one machine, kept running",
 		},
 

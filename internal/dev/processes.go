@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/bellows-ml/bellows/agent/shim"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/internal/units"
 )
@@ -147,6 +148,36 @@ func sweep(dir string, match func(Process) bool) (killed int, err error) {
 			return killed, fmt.Errorf("%s of the cluster in %s cannot be killed", units.Count(left, "process"), dir)
 		}
 	}
+}
+
+// removeGroups takes away the cgroups of all runs of nodes that match, of which sweep has left no
+// process: their shims were killed, too, and their agents may never be started again.
+func removeGroups(dir string, match func(cluster.NodeID) bool) error {
+	var runs []string
+	for _, node := range names(runDir(dir)) {
+		if match(cluster.NodeID(node)) {
+			for _, run := range names(filepath.Join(runDir(dir), node)) {
+				runs = append(runs, filepath.Join(runDir(dir), node, run))
+			}
+		}
+	}
+	if len(runs) == 0 {
+		return nil
+	}
+	for deadline := time.Now().Add(sweepPatience); ; time.Sleep(sweepEvery) { // a group is empty a moment after its last process has ended
+		if err := shim.RemoveGroups(runs...); err == nil || time.Now().After(deadline) {
+			return err
+		}
+	}
+}
+
+// names are those of what lies in a folder, which need not be there.
+func names(dir string) (list []string) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		list = append(list, e.Name())
+	}
+	return list
 }
 
 // zombie reports whether a process has ended and only waits for its parent.

@@ -138,14 +138,15 @@ func (s *supervisor) run(ctx context.Context) (err error) {
 // that this run does not have. The shims of its nodes stay: their workers go on,
 // and the new agents adopt them.
 func (s *supervisor) cleanUp() error {
-	n, err := sweep(s.layout.dir, func(p Process) bool {
-		_, known := s.layout.node(p.node)
-		return p.child || p.node != "" && !known
-	})
+	unknown := func(id cluster.NodeID) bool {
+		_, known := s.layout.node(id)
+		return !known
+	}
+	n, err := sweep(s.layout.dir, func(p Process) bool { return p.child || p.node != "" && unknown(p.node) })
 	if n > 0 {
 		fmt.Fprintf(s.msg, "ended %s of an earlier run that was not shut down\n", units.Count(n, "process"))
 	}
-	return err
+	return errors.Join(err, removeGroups(s.layout.dir, unknown))
 }
 
 func (s *supervisor) listenControl() (net.Listener, error) {
@@ -307,7 +308,7 @@ func (s *supervisor) killNode(_ context.Context, id cluster.NodeID) (string, err
 	}
 	agent.down(syscall.SIGKILL, 0)
 	n, err := sweep(s.layout.dir, func(p Process) bool { return p.node == id })
-	if err != nil {
+	if err = errors.Join(err, removeGroups(s.layout.dir, func(n cluster.NodeID) bool { return n == id })); err != nil {
 		return "", err
 	}
 	text := fmt.Sprintf("%s is down: its agent and %s of its jobs were killed", id, units.Count(n, "process"))
@@ -333,6 +334,7 @@ func (s *supervisor) startNode(_ context.Context, id cluster.NodeID) (string, er
 func (s *supervisor) killAll() error {
 	s.eachChild(func(c *child) { c.down(syscall.SIGKILL, 0) })
 	_, err := sweep(s.layout.dir, func(Process) bool { return true })
+	err = errors.Join(err, removeGroups(s.layout.dir, func(cluster.NodeID) bool { return true }))
 	for _, n := range s.layout.nodes {
 		err = errors.Join(err, removeDead(n.socket))
 	}
