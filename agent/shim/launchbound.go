@@ -43,7 +43,7 @@ func (c *containment) boundLauncher(name string, o Order) {
 	}
 	b := &c.launcher
 	if c.kind == Cgroup2 && c.own != "" && offers(c.own, "memory") {
-		b.why = c.giveLauncherMemory(o.Scope)
+		b.why = c.divide("memory", o.Scope)
 	} else {
 		b.why = b.makeV1(name, most)
 	}
@@ -52,17 +52,17 @@ func (c *containment) boundLauncher(name string, o Order) {
 	}
 }
 
-// giveLauncherMemory has the groups of launchers, which lie below the run's, have the controller of
-// memory. The kernel then allows no process in the run's own: workers get a group beside them.
-func (c *containment) giveLauncherMemory(scope bool) error {
-	if err := delegate(c.own, "memory", scope); err != nil {
+// divide has the groups of launchers, which lie below the run's, have a controller. The
+// kernel then allows no process in the run's own: workers get a group beside them.
+func (c *containment) divide(controller string, scope bool) error {
+	if err := delegate(c.own, controller, scope); err != nil {
 		return err
 	}
 	home := filepath.Join(c.path, "workers")
 	if err := os.Mkdir(home, 0o755); err != nil {
 		return fmt.Errorf("make cgroup: %w", err)
 	}
-	if err := turnOn(c.path, "memory"); err != nil {
+	if err := turnOn(c.path, controller); err != nil {
 		return err
 	}
 	c.home = home
@@ -108,7 +108,7 @@ func (b *launcherBound) reached() bool {
 	case b.top != "":
 		return counted(b.dir, "memory.oom_control", "oom_kill") > 0
 	}
-	return counted(b.dir, "memory.events", "oom_kill") > 0
+	return killedForMemory(b.dir)
 }
 
 // calmFor is how long a launcher imports with what other processes leave of the processors. It is

@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -311,6 +312,87 @@ func TestWhatHasChangedIsReadAgain(t *testing.T) {
 	}
 }
 
+// A script that is reached by a link is another one once the link leads elsewhere, as are the modules beside it.
+func TestAScriptThatIsAnotherFile(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 1, "")
+	f.pyScript("")
+	for version, text := range map[string]string{"v1": "one", "v2": "two"} {
+		write(t, filepath.Join(f.order.Workdir, version, "train.py"), "import helper\nprint('"+text+"', helper.VALUE)\n", 0o644)
+		write(t, filepath.Join(f.order.Workdir, version, "helper.py"), "VALUE = '"+text+"'\n", 0o644)
+	}
+	current := filepath.Join(f.order.Workdir, "current")
+	if err := os.Symlink("v1", current); err != nil {
+		t.Fatal(err)
+	}
+	f.order.Command = []string{f.order.Command[0], "current/train.py"}
+	plan := f.prepared()
+	f.order.Prepare.Modules = []string{"helper"}
+	plan.Prepare = f.order.Prepare
+	if r := f.startPrepared(); !r.Prepared.Ready {
+		t.Fatalf("prepared %+v", r.Prepared)
+	}
+	if err := errors.Join(os.Remove(current), os.Symlink("v2", current)); err != nil {
+		t.Fatal(err)
+	}
+	f.startCold(plan, "current/train.py is another file now")
+	if log := f.ended(0); log != "two two\n" {
+		t.Errorf("log: %q", log)
+	}
+}
+
+// A launcher is the owner's, and may fork what it likes: what is not the shim's own child would not be
+// reaped, nor end with it, and is not taken for a worker.
+func TestOnlyChildrenAreAdopted(t *testing.T) {
+	t.Parallel()
+	f, plan := readyRun(t, 1, ranScript, `
+import os, time
+SHIM, DEPTH = os.getppid(), [0]
+os.getppid = lambda: SHIM
+def forked():
+    DEPTH[0] += 1
+    if DEPTH[0] == 2 and os.fork():
+        time.sleep(1000)
+os.register_at_fork(after_in_child=forked)
+VALUE = 5
+`)
+	f.startCold(plan, "is no child of the shim's")
+	if log := f.ended(0); log != "ran False\nvalue 5\n" {
+		t.Errorf("log: %q", log)
+	}
+}
+
+// A launcher is a process of the owner's: none is started before it is known when it has to be dead.
+func TestALauncherWaitsForTheDeadline(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 1, "")
+	f.pyScript(ranScript)
+	f.prepared()
+	f.order.Strict = true
+	f.start()
+	select {
+	case r := <-f.conn.Reports():
+		if r.Prepared != nil {
+			t.Errorf("without a deadline: prepared %+v", r.Prepared)
+		}
+	case <-time.After(patience):
+		t.Fatal("no report")
+	}
+	time.Sleep(200 * time.Millisecond) // in which nothing may happen
+	c, err := observed.census()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if slices.ContainsFunc(c.procs, func(s stat) bool { return s.ppid == f.shim.PID }) {
+		t.Error("it has a child without a deadline")
+	}
+	f.push(Wish{Deadline: Boottime() + int64(time.Minute)})
+	f.await("prepared", func(r Report) bool { return r.Prepared != nil && r.Prepared.Ready })
+	f.push(Wish{Kill: "test"})
+	f.stopped()
+	f.retire()
+}
+
 // What imports a module that is not for launchers is found at once, however long the chain: each launcher that is
 // started anew imports all again.
 func TestChainsOfImportsAreFoundAtOnce(t *testing.T) {
@@ -485,6 +567,7 @@ func TestProcessesThatCannotBeForked(t *testing.T) {
 		"process": {"import subprocess\nP = subprocess.Popen(['sleep', '1000'])\n", "process"},
 		"exits":   {"import os\nprint('good bye')\nos._exit(7)\n", "good bye"},
 		"prints":  {"print('x' * 100000)\n", "print"},
+		"cuda":    {"import ctypes, shutil\nwith open('/proc/self/maps') as f: lib = next(l.split()[-1] for l in f if '/libm.so' in l or '/libm-' in l)\nshutil.copy(lib, 'libcuda.so.1')\nL = ctypes.CDLL('./libcuda.so.1')\n", "loads libcuda.so.1"},
 		"memory":  {"B = bytearray(300 << 20)\nimport time\ntime.sleep(1000)\n", "memory"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -545,15 +628,34 @@ time.sleep(1000)
 	f.nothingLeft()
 }
 
-// A launcher dies with its shim, and at the deadline, like a worker.
+// A launcher dies with its shim, like a worker: when it waits, and while it imports.
 func TestALauncherDiesWithItsShim(t *testing.T) {
 	t.Parallel()
-	f, _ := readyRun(t, 1, ranScript, "VALUE = 1\n")
+	t.Run("waits", func(t *testing.T) {
+		t.Parallel()
+		f, _ := readyRun(t, 1, ranScript, "VALUE = 1\n")
+		f.launcherDiesWithShim()
+	})
+	t.Run("imports", func(t *testing.T) {
+		t.Parallel()
+		f := newFixture(t, 1, "")
+		f.pyScript(ranScript)
+		write(t, filepath.Join(f.order.Workdir, "slow.py"), "import time\nopen('importing', 'w').write('yes\\n')\ntime.sleep(1000)\n", 0o644)
+		f.prepared()
+		f.order.Prepare.Modules = []string{"slow"}
+		f.start()
+		f.awaitFile("importing")
+		f.launcherDiesWithShim()
+	})
+}
+
+func (f *fixture) launcherDiesWithShim() {
+	f.t.Helper()
 	launcher := f.launcherOf()
 	f.killShim()
 	f.gone("the launcher", launcher)
 	if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
-		t.Error(err)
+		f.t.Error(err)
 	}
 	f.nothingLeft()
 }

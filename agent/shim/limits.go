@@ -278,7 +278,7 @@ func (c *containment) starved(local int) (limit uint64, yes bool) {
 	}
 	b := c.limits.workers[local]
 	if b.born == b.memory {
-		return b.MemoryBytes, counted(b.memory, "memory.events", "oom") > 0 && counted(b.memory, "memory.events", "oom_kill") > 0
+		return b.MemoryBytes, killedForMemory(b.memory)
 	}
 	// The kernel does not tell whose limit it was. It charges in batches, so that the
 	// most that was ever used stays a little below; a kill for the whole machine's
@@ -286,6 +286,12 @@ func (c *containment) starved(local int) (limit uint64, yes bool) {
 	most := counted(b.memory, "memory.max_usage_in_bytes", "")
 	near := int64(b.MemoryBytes / 10 * 9) //nolint:gosec // as large as the kernel's own numbers
 	return b.MemoryBytes, most >= near && counted(b.memory, "memory.oom_control", "oom_kill") > 0
+}
+
+// killedForMemory reports whether the kernel has killed something of a v2 group because that, and not
+// one above it, had no more memory.
+func killedForMemory(dir string) bool {
+	return counted(dir, "memory.events", "oom") > 0 && counted(dir, "memory.events", "oom_kill") > 0
 }
 
 // counted reads a number from a file of a cgroup: the line's that begins with

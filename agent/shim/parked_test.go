@@ -89,6 +89,23 @@ func TestACommandThatWaitsInVain(t *testing.T) {
 	}
 }
 
+// One that was started with another environment than its generation's is not released.
+func TestACommandThatWaitedWithAnotherEnvironment(t *testing.T) {
+	t.Parallel()
+	f, plan := parkedRun(t, 1, waitsForRelease+"echo value $VALUE\n")
+	f.order.EnvFile = filepath.Join(f.root, "env")
+	plan.EnvFile = f.order.EnvFile
+	write(t, f.order.EnvFile, "VALUE=1\n", 0o600)
+	if r := f.startPrepared(); !r.Prepared.Ready {
+		t.Fatalf("prepared %+v", r.Prepared)
+	}
+	write(t, f.order.EnvFile, "VALUE=22\n", 0o600)
+	f.startCold(plan, "its environment has changed since it was started")
+	if log := f.ended(0); !strings.HasSuffix(log, "\nvalue 22\n") {
+		t.Errorf("log:\n%s", log)
+	}
+}
+
 // Before its release it dies with its shim, and what it reads ends without an empty name: a command that lives
 // on would not run beside another generation.
 func TestACommandThatWaitsIsNotReleasedByTheEndOfItsShim(t *testing.T) {
