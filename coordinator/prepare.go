@@ -35,7 +35,11 @@ func asks(in situation, wanted []cluster.NodeID, p preparation) *move {
 	var ops []record.Op
 	for _, n := range wanted {
 		if have := in.node(n).Next[in.ID]; !have.Exists() || have.Value.Generation != p.generation || have.Value.Nonce != p.nonce {
-			ops = append(ops, record.Put(record.NextKey(n, in.ID), record.Next{Generation: p.generation, Nonce: p.nonce, At: in.now}))
+			next := record.Next{Generation: p.generation, Nonce: p.nonce, At: in.now}
+			ops = append(ops, record.Put(record.NextKey(n, in.ID), next))
+			if ready := in.node(n).Ready[in.ID]; ready.Exists() && ready.Value.Of(next) { // from before it was lost
+				ops = append(ops, record.Delete(record.ReadyKey(n, in.ID)))
+			}
 		}
 	}
 	// A node ends what it is not asked for any more: a plan that counted on it would meet its end.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,14 +16,58 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
+// gate is a module of which a test holds up the import, on a node, and the workers that are forked of a
+// launcher. A launcher also forks to look at its threads, and must not be held up in that.
+const gate = `import os, sys, time
+
+def wait(name):
+    while os.path.exists(name):
+        time.sleep(0.01)
+
+def forked():
+    if sys._getframe(1).f_code.co_name == "fork_all":
+        wait("shut-forks")
+
+wait("shut-imports-" + os.environ["BELLOWS_NODE"])
+os.register_at_fork(after_in_child=forked)
+`
+
+// gated is an sdkJob that imports the gate.
+func (s *scripts) gated(name string, smallest, largest int) job {
+	s.t.Helper()
+	for file, text := range map[string]string{"gate.py": gate, "gated.py": "import runpy, sys\nimport gate\ndel sys.argv[0]\nrunpy.run_path(sys.argv[0], run_name=\"__main__\")\n"} {
+		if err := os.WriteFile(filepath.Join(s.dir, file), []byte(text), 0o644); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	j := s.sdkJob(name, smallest, largest, 1<<30, 0.05, "--save-every", "10")
+	command := j["command"].([]string)
+	j["command"] = append([]string{command[0], "gated.py"}, command[1:]...)
+	return j
+}
+
+// shut shuts a gate until it is opened.
+func (p *place) shut(name string) (open func()) {
+	p.t.Helper()
+	file := filepath.Join(p.dir, "shut-"+name)
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		p.t.Fatal(err)
+	}
+	return func() {
+		p.t.Helper()
+		if err := os.Remove(file); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+}
+
 // A Python script is prepared on the nodes of its world, and on those of the world that
-// it is about to have; grown, shrunk and with a killed worker it takes each step once, and at
-// its end nothing is left.
+// it is about to have; grown, shrunk, with a killed worker and a lost node it takes each step in one
+// world at a time, and at its end nothing is left.
 func TestPrepared(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, config{nodes: 2, devices: 2, policy: "share"})
-	j := f.sdkJob("warm", 1, 4, 1<<30, 0.05, "--save-every", "10")
-	id := f.submit(j)
+	id := f.submit(f.gated("warm", 1, 4))
 	g := f.settled(id, 4)
 	f.prepared(id, g+1, 2)
 
@@ -42,27 +87,20 @@ func TestPrepared(t *testing.T) {
 	}
 	worker := f.started(id)[3]
 	_ = syscall.Kill(worker.PID, syscall.SIGKILL)
-	f.await("the next generation", func(m *record.Mirror) bool {
-		s := m.Job(id).State.Value
-		return s.Generation > g && s.Phase == cluster.Running
-	})
-	f.nonceWasPrepared(id, g+1)
+	g = f.awaitRunning(id, 4, g)
+	f.nonceWasPrepared(id, g)
 
 	// The agent of a node is restarted while something waits there.
-	g = f.settled(id, 4)
+	f.settled(id, 4)
 	f.prepared(id, g+1, 2)
 	f.kill("agent-n2")
 	f.startAgent(2)
 	f.awaitMembers()
 	f.awaitStep("warm", f.lastStep("warm")+100, 4)
 	f.prepared(id, g+1, 2)
-	_ = syscall.Kill(f.started(id)[0].PID, syscall.SIGKILL)
-	f.await("the generation after", func(m *record.Mirror) bool {
-		s := m.Job(id).State.Value
-		return s.Generation > g && s.Phase == cluster.Running
-	})
-	f.settled(id, 4)
-	f.startedWarm(id)
+	f.decidesTwice(id)
+	f.failsWhileHalting(id)
+	f.losesANode(id)
 	f.stop(id)
 	f.awaitPhase(id, cluster.Stopped)
 	f.await("nothing to be prepared", func(m *record.Mirror) bool {
@@ -77,6 +115,198 @@ func TestPrepared(t *testing.T) {
 	if status := f.show(id); status.Phase != cluster.Stopped {
 		t.Errorf("phase %s", status.Phase)
 	}
+	if worlds := oneWorldAtATime(t, f.trace("warm")); worlds != 12 {
+		t.Errorf("%d worlds have trained, want 12", worlds)
+	}
+	if warm, cold := f.starts(id); warm < 16 || len(cold) > 0 {
+		t.Errorf("%d starts on a node were warm, and these were not: %q", warm, cold)
+	}
+	batches(t, f.trace("warm")) // no sample is missing
+}
+
+// decidesTwice has a job's size decided a second time while its nodes get ready for the first: one halt leads to
+// where both are. Then a second time while the world of the first starts.
+func (f *fleet) decidesTwice(id cluster.JobID) {
+	f.t.Helper()
+	g := f.settled(id, 4)
+	open := []func(){f.shut("imports-n1"), f.shut("imports-n2")}
+	_ = syscall.Kill(f.started(id)[0].PID, syscall.SIGKILL)
+	g = f.awaitRunning(id, 4, g)
+	f.settled(id, 4)
+	f.scale(id, 1, 2)
+	f.awaitDecided(id, 2)
+	f.scale(id, 1, 1)
+	f.awaitDecided(id, 1)
+	f.awaitStep("warm", f.lastStep("warm")+20, 4)
+	if s := f.mirror().Job(id).State.Value; s.Generation != g || s.Phase != cluster.Running {
+		f.t.Errorf("its nodes are not ready, and it is %s in generation %d, was in %d", s.Phase, s.Generation, g)
+	}
+	open[0]()
+	open[1]()
+	if now := f.settled(id, 1); now != g+1 {
+		f.t.Errorf("generation %d has one worker, want %d: it went by way of another size", now, g+1)
+	}
+	f.nonceWasPrepared(id, g+1)
+	f.await("what is not wanted any more to be dropped", func(m *record.Mirror) bool {
+		on := m.Job(id).Generation(g + 1).Plan.Value.World.Members[0].Node
+		for _, n := range m.NodeIDs() {
+			if v := m.Node(n); n != on && (v.Next[id].Exists() || v.Ready[id].Exists()) {
+				return false
+			}
+		}
+		return true
+	})
+
+	release := f.shut("forks")
+	f.scale(id, 1, 2)
+	f.await("two workers to be about to start", func(m *record.Mirror) bool {
+		s := m.Job(id).State.Value
+		return s.Generation == g+2 && s.Phase == cluster.Starting
+	})
+	f.scale(id, 1, 4)
+	f.awaitDecided(id, 4)
+	release()
+	if now := f.settled(id, 4); now != g+3 {
+		f.t.Errorf("generation %d has four workers, want %d", now, g+3)
+	}
+	f.nonceWasPrepared(id, g+2)
+	f.nonceWasPrepared(id, g+3)
+	for _, r := range f.show(id).Rescales {
+		if r.Generation > uint64(g) && r.LostSteps != 0 {
+			f.t.Errorf("generation %d has lost %d steps", r.Generation, r.LostSteps)
+		}
+	}
+}
+
+// awaitDecided waits until the last decision gives a job so many workers.
+func (r *records) awaitDecided(id cluster.JobID, workers int) {
+	r.t.Helper()
+	r.await(fmt.Sprintf("%d workers to be decided", workers), func(m *record.Mirror) bool {
+		return slices.ContainsFunc(m.Decision.Value.Moves, func(move record.Move) bool { return move.Job == id && move.To == workers })
+	})
+}
+
+// failsWhileHalting has a worker killed in the halt of a rescale.
+func (f *fleet) failsWhileHalting(id cluster.JobID) {
+	f.t.Helper()
+	g := f.settled(id, 4)
+	f.awaitStep("warm", f.lastStep("warm")+100, 4)
+	f.freeze(id, g)
+	f.scale(id, 1, 2)
+	f.awaitPhase(id, cluster.Halting)
+	_ = syscall.Kill(f.mirror().Node("n1").Ack(id, g, f.nonce(id, g)).Started.Value.Workers[0].PID, syscall.SIGKILL)
+	if now := f.settled(id, 2); now != g+1 {
+		f.t.Errorf("generation %d has two workers, want %d", now, g+1)
+	}
+	f.nonceWasPrepared(id, g+1)
+	f.scale(id, 1, 4)
+	f.settled(id, 4)
+	f.nonceWasPrepared(id, g+2)
+}
+
+// losesANode has a node stand still that trains and on which something waits, so that the job goes on with what waits
+// on the other; and, when it is back, killed while only what waits is there, of which the job takes no notice.
+func (f *fleet) losesANode(id cluster.JobID) {
+	f.t.Helper()
+	g := f.settled(id, 4)
+	f.awaitStep("warm", f.lastStep("warm")+100, 4)
+	f.prepared(id, g+1, 2)
+	open := f.shut("imports-n1")
+	shims := f.freezeNode("n2", id)
+	if len(shims) < 4 {
+		f.t.Errorf("%d shims and holders on n2, want those of a world and of what waits", len(shims))
+	}
+	g = f.awaitRunning(id, 2, g)
+	f.nonceWasPrepared(id, g)
+	f.awaitStep("warm", f.lastStep("warm")+20, 2)
+	for _, pid := range shims {
+		if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+			f.t.Error(err)
+		}
+	}
+	// The shims end what they hold, and wait for an agent to hear of it.
+	f.goneByItself("n2", shims...)
+
+	f.startAgent(2)
+	f.await("n2 to be ready, and n1 not", func(m *record.Mirror) bool {
+		n1, n2 := m.Node("n1"), m.Node("n2")
+		return n2.Ready[id].Exists() && n2.Ready[id].Value.Of(n2.Next[id].Value) && n2.Ready[id].Value.Generation == g+1 &&
+			!(n1.Ready[id].Exists() && n1.Ready[id].Value.Of(n1.Next[id].Value))
+	})
+	waiting := f.workers(id)
+	agent := f.procs["agent-n2"]
+	killed := 0
+	for _, pid := range f.mentioning(f.nodeDir(2) + "/") {
+		if !slices.Contains(waiting, pid) && pid != agent.cmd.Process.Pid {
+			killed++
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+	f.kill("agent-n2")
+	if killed != 2 {
+		f.t.Errorf("%d processes of shims were killed on n2, want a shim and its holder", killed)
+	}
+	f.goneByItself("n2")
+	f.await("n2 to be given up", func(m *record.Mirror) bool { return !m.Node("n2").Alive.Exists() && !m.Node("n2").Next[id].Exists() })
+	f.awaitStep("warm", f.lastStep("warm")+20, 2)
+	if s := f.mirror().Job(id).State.Value; s.Generation != g || s.Phase != cluster.Running {
+		f.t.Errorf("a node that it did not train on was lost, and it is %s in generation %d, was in %d", s.Phase, s.Generation, g)
+	}
+	open()
+	f.startAgent(2)
+	if now := f.settled(id, 4); now != g+1 {
+		f.t.Errorf("generation %d has four workers, want %d", now, g+1)
+	}
+	f.nonceWasPrepared(id, g+1)
+}
+
+// goneByItself waits until nothing but these lives any more of a node whose agent does not.
+func (f *fleet) goneByItself(n cluster.NodeID, but ...int) {
+	f.t.Helper()
+	f.eventually("nothing of "+string(n)+" to live", func() bool {
+		return !slices.ContainsFunc(f.mentioning(f.nodeDir(indexOf(n))+"/"), func(pid int) bool { return !slices.Contains(but, pid) })
+	})
+}
+
+// oneWorldAtATime demands of a trace, whose lines are in the order in which they were written, that no rank of a world took
+// a step once one of a newer world had, and none a step twice. It returns how many worlds there were.
+func oneWorldAtATime(t *testing.T, lines []traceLine) (worlds int) {
+	t.Helper()
+	type take struct{ generation, rank, step int }
+	taken, newest := map[take]bool{}, 0
+	for _, l := range lines {
+		this := take{l.Generation, l.Rank, l.Step}
+		if l.Generation < newest || taken[this] {
+			t.Errorf("%+v after one of generation %d; taken before: %v", this, newest, taken[this])
+		}
+		if l.Generation > newest {
+			newest = l.Generation
+			worlds++
+		}
+		taken[this] = true
+	}
+	return worlds
+}
+
+// starts counts the nodes' starts of a job that were warm, and names the others but the first's.
+func (f *fleet) starts(id cluster.JobID) (warm int, cold []string) {
+	f.t.Helper()
+	for _, c := range f.history() {
+		at := record.Locate(c.Key)
+		if at.Kind != record.KindAck || at.Job != id || at.Name != string(record.AckStarted) || c.Deleted || at.Generation == 1 {
+			continue
+		}
+		var started record.Started
+		if err := json.Unmarshal(c.Value, &started); err != nil {
+			f.t.Fatal(err)
+		}
+		if started.Warm {
+			warm++
+		} else {
+			cold = append(cold, fmt.Sprintf("generation %d on %s: %s", at.Generation, at.Node, started.Cold))
+		}
+	}
+	return warm, cold
 }
 
 // importsOnce runs the script that it is given, and says who has imported a module of its own.

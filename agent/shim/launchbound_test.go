@@ -93,6 +93,33 @@ func TestALauncherWithoutTheKernelsBound(t *testing.T) {
 	}
 }
 
+// What the kernel does not count as a launcher's, such as a file that others have read, is counted by a look at it.
+func TestALaunchersMemoryIsLookedAt(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 1, "")
+	f.pyScript("print('ran')\n")
+	write(t, filepath.Join(f.order.Workdir, "big"), strings.Repeat("x", 80<<20), 0o644)
+	write(t, filepath.Join(f.order.Workdir, "maps.py"), `
+import ctypes, os, time
+libc = ctypes.CDLL(None)
+libc.mmap.restype, libc.mmap.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+fd = os.open("big", os.O_RDONLY)
+PROT_READ, MAP_SHARED, MAP_POPULATE = 1, 1, 0x8000
+assert libc.mmap(None, 80 << 20, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0) != ctypes.c_void_p(-1).value
+time.sleep(1000)
+`, 0o644)
+	plan := f.prepared()
+	f.order.Prepare.Modules, f.order.Prepare.Memory = []string{"maps"}, 64<<20
+	plan.Prepare = f.order.Prepare
+	if p := f.startPrepared().Prepared; p.Ready || !strings.Contains(p.Cold, "MiB of memory, and may have 64") {
+		t.Fatalf("prepared %+v", p)
+	}
+	f.startCold(plan, "may have 64")
+	if log := f.ended(0); log != "ran\n" {
+		t.Errorf("log:\n%s", log)
+	}
+}
+
 // The kernel allows no process in a group whose children have a controller: launchers and workers are in groups
 // beside each other. Any controller of the real cgroup v2 shows that.
 func TestLaunchersAndWorkersShareACgroup(t *testing.T) {

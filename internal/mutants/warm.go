@@ -53,7 +53,7 @@ var ofWarmStarts = []Mutant{
 		Breaks: "what another node says of a job's modules is kept unbounded, and shown as it is",
 	},
 	{
-		Name: "launchers-have-a-bound", File: "agent/shim/launcher.go", Tests: "TestProcessesThatCannotBeForked/memory",
+		Name: "launchers-have-a-bound", File: "agent/shim/launcher.go", Tests: "TestALaunchersMemoryIsLookedAt",
 		Old: "most > 0 && has > most", New: "false",
 		Breaks: "a launcher takes the memory of the world that trains",
 	},
@@ -161,5 +161,110 @@ var ofWarmStarts = []Mutant{
 		Name: "what-waits-is-placed", File: "agent/shim/parked.go", Tests: "TestACommandThatWaits$",
 		Old: "s.containment.place(p.pid, 0)", New: "nil",
 		Breaks: "a worker that has waited is outside of its limits and its devices' filter (I3)",
+	},
+	{
+		Name: "cuda-is-not-forked", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestProcessesThatCannotBeForked/cuda",
+		Old: `if name.startswith((b"libcuda.so", b"libnvidia-ml.so")):`, New: "if False:",
+		Breaks: "workers are forked of a process that has touched CUDA, and cannot use it",
+	},
+	{
+		Name: "processes-of-imports-are-seen", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestProcessesThatCannotBeForked/process",
+		Old: `            return "an import has started a process"`, New: "            pass",
+		Breaks: "a module has a child in the launcher, and none in the worker",
+	},
+	{
+		Name: "imports-print-little", File: "agent/shim/launchtry.go", Tests: "TestProcessesThatCannotBeForked/prints",
+		Old: "if err == nil && c.tooMuch {", New: "if false {",
+		Breaks: "of what imports print the end is lost",
+	},
+	{
+		Name: "open-files-are-not-forked", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestModulesThatAreNotForLaunchers/(socket|device)",
+		Old: "        for fd in sorted(now & set(self.opened)):", New: "        for fd in []:",
+		Breaks: "all workers share one connection, or a device that is not theirs (I3)",
+	},
+	{
+		Name: "ranks-are-not-read-early", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestModulesThatAreNotForLaunchers/rank",
+		Old: "        if name in launcher.planned:", New: "        if False:",
+		Breaks: "each worker takes itself for rank None",
+	},
+	{
+		Name: "environments-are-not-kept-early", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestModulesThatAreNotForLaunchers/environment",
+		Old: "if any(text() is not None for text in self.texts):", New: "if False:",
+		Breaks: "a module keeps an environment without a rank",
+	},
+	{
+		Name: "another-script-is-cold", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestAScriptThatIsAnotherFile",
+		Old: "if os.path.realpath(self.script) != self.real and not self.is_module:", New: "if False:",
+		Breaks: "a new script runs with the modules of the old one",
+	},
+	{
+		Name: "new-modules-hide", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestWhatHasChangedIsReadAgain/new,_hides",
+		Old: "if found is not None and found.origin is not None and found.origin != spec.origin:", New: "if False:",
+		Breaks: "a module that the owner puts beside the script is not used",
+	},
+	{
+		Name: "only-children-are-adopted", File: "agent/shim/warm.go", Tests: "TestOnlyChildrenAreAdopted",
+		Old: "case p.ppid != os.Getpid():", New: "case false:",
+		Breaks: "a worker's end is never seen, and it outlives its shim (I1, I12)",
+	},
+	{
+		Name: "none-runs-without-rank-0", File: "agent/shim/warm.go", Tests: "TestAWorkerThatDiesBeforeItsRelease/rank_0",
+		Old: "if _, err := b.conn.Write(word); err != nil && i == 0 {", New: "if _, err := b.conn.Write(word); err != nil && i < 0 {",
+		Breaks: "a world fails for a launcher's fault, where a cold start would do",
+	},
+	{
+		Name: "forked-workers-die-with-the-shim", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestForkedWorkersAreHeld",
+		Old: "if libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0 or os.getppid() != shim:", New: "if os.getppid() != shim:",
+		Breaks: "workers go on where shim and agent were killed (I1)",
+	},
+	{
+		Name: "launchers-die-with-the-shim", File: "agent/shim/launchtry.go", Tests: "TestALauncherDiesWithItsShim/imports",
+		Old: "Setsid: true, Pdeathsig: unix.SIGKILL,", New: "Setsid: true,",
+		Breaks: "a launcher imports on where shim and agent were killed (I12)",
+	},
+	{
+		Name: "launchers-have-a-deadline", File: "agent/shim/launcher.go", Tests: "TestALauncherWaitsForTheDeadline",
+		Old: "case !l.begun && l.order.Strict && l.wish.Deadline == 0:", New: "case false:",
+		Breaks: "a cut-off node does not know when a launcher has to be dead",
+	},
+	{
+		Name: "who-waited-has-the-environment", File: "agent/shim/parked.go", Tests: "TestACommandThatWaitedWithAnotherEnvironment",
+		Old: "if !maps.Equal(lasting(order, s.dir), r.env) {", New: "if !maps.Equal(r.env, r.env) {",
+		Breaks: "a command has come up with an environment that its generation does not have",
+	},
+	{
+		Name: "v2-bounds-launchers", File: "agent/shim/launchbound.go", Tests: "TestALaunchersBoundInCgroupV2",
+		Old: "return func() {}, setMemoryV2(leaf, fmt.Sprint(b.bytes))", New: "return func() {}, nil",
+		Breaks: "with cgroup v2 an import takes the memory of the world that trains",
+	},
+	{
+		Name: "v2-workers-are-beside-launchers", File: "agent/shim/launchbound.go", Tests: "TestLaunchersAndWorkersShareACgroup|TestALaunchersBoundInCgroupV2",
+		Old: "\tc.home = home\n", New: "",
+		Breaks: "with cgroup v2 no worker of a prepared run can be started",
+	},
+	{
+		Name: "words-of-an-earlier-life-are-deleted", File: "coordinator/prepare.go", Tests: "TestStories/prepared_node_back",
+		Old: "ready.Exists() && ready.Value.Of(next) { //", New: "false && ready.Exists() { //",
+		Breaks: "a job is halted for a node that is back from a loss and has nothing ready, and starts cold there",
+	},
+	{
+		Name: "what-is-not-wanted-is-dropped", File: "coordinator/prepare.go", Tests: "TestStories/prepared_plan_changes",
+		Old: "if !slices.Contains(wanted, n) {", New: "if false {",
+		Breaks: "launchers wait on nodes that a job does not go to any more (I12)",
+	},
+	{
+		Name: "nothing-is-prepared-on-cordoned-nodes", File: "coordinator/prepare.go", Tests: "TestStories/prepared_plan_changes",
+		Old: "return no || !prepares(in, n) || in.node(n).Cordon.Exists()", New: "return no || !prepares(in, n)",
+		Breaks: "a node that is drained gets new launchers (I13)",
+	},
+	{
+		Name: "drains-wait-for-no-launcher", File: "coordinator/ready.go", Tests: "TestStories/prepared_waits",
+		Old: `|| in.job.fault != "" || in.target`, New: "|| in.target",
+		Breaks: "a job stays on a node that is drained, or on a device that fails, for 45 s more",
+	},
+	{
+		Name: "nothing-is-prepared-of-erased-jobs", File: "coordinator/prepare.go", Tests: "TestStories/prepared_failover",
+		Old: "for _, job := range slices.Sorted(maps.Keys(in.view.next)) {", New: "for _, job := range []cluster.JobID{} {",
+		Breaks: "launchers of a job whose records were deleted wait for ever (I12)",
 	},
 }
