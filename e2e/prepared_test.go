@@ -229,9 +229,8 @@ func (f *fleet) losesANode(id cluster.JobID) {
 
 	f.startAgent(2)
 	f.await("n2 to be ready, and n1 not", func(m *record.Mirror) bool {
-		n1, n2 := m.Node("n1"), m.Node("n2")
-		return n2.Ready[id].Exists() && n2.Ready[id].Value.Of(n2.Next[id].Value) && n2.Ready[id].Value.Generation == g+1 &&
-			!(n1.Ready[id].Exists() && n1.Ready[id].Value.Of(n1.Next[id].Value))
+		ready := func(n *record.NodeView) bool { return n.Ready[id].Exists() && n.Ready[id].Value.Of(n.Next[id].Value) }
+		return ready(m.Node("n2")) && m.Node("n2").Ready[id].Value.Generation == g+1 && !ready(m.Node("n1"))
 	})
 	waiting := f.workers(id)
 	agent := f.procs["agent-n2"]

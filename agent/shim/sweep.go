@@ -55,7 +55,7 @@ func Sweep(dir, lockDir string, owner *cluster.Owner) error {
 }
 
 // RemoveGroups takes away the cgroups that bear the names of runs, by their directories. It is
-// for runs of which somebody else has ended every process, shims included, and kills
+// for runs of which another has ended every process, shims included, and kills
 // nothing: a group that is not empty yet is an error, and stays.
 func RemoveGroups(dirs ...string) error {
 	l, err := observed.listing()
@@ -63,10 +63,10 @@ func RemoveGroups(dirs ...string) error {
 		return fmt.Errorf("remove the cgroups of runs: %w", err)
 	}
 	for _, dir := range dirs {
-		dir, errDir := filepath.Abs(dir)
-		s := &sweeper{dir: dir}
+		path, errPath := filepath.Abs(dir)
+		s := &sweeper{dir: path}
 		s.addGroups(l)
-		err = errors.Join(err, errDir, s.removeGroups())
+		err = errors.Join(err, errPath, s.removeGroups())
 	}
 	return err
 }
