@@ -62,7 +62,7 @@ func (p *place) shut(name string) (open func()) {
 }
 
 // A Python script is prepared on the nodes of its world, and on those of the world that
-// it is about to have; grown, shrunk, with a killed worker and a lost node it takes each step in one
+// it is about to have; grown, shrunk and with killed workers it takes each step in one
 // world at a time, and at its end nothing is left.
 func TestPrepared(t *testing.T) {
 	t.Parallel()
@@ -100,7 +100,6 @@ func TestPrepared(t *testing.T) {
 	f.prepared(id, g+1, 2)
 	f.decidesTwice(id)
 	f.failsWhileHalting(id)
-	f.losesANode(id)
 	f.stop(id)
 	f.awaitPhase(id, cluster.Stopped)
 	f.await("nothing to be prepared", func(m *record.Mirror) bool {
@@ -115,10 +114,10 @@ func TestPrepared(t *testing.T) {
 	if status := f.show(id); status.Phase != cluster.Stopped {
 		t.Errorf("phase %s", status.Phase)
 	}
-	if worlds := oneWorldAtATime(t, f.trace("warm")); worlds != 12 {
-		t.Errorf("%d worlds have trained, want 12", worlds)
+	if worlds := oneWorldAtATime(t, f.trace("warm")); worlds != 10 {
+		t.Errorf("%d worlds have trained, want 10", worlds)
 	}
-	if warm, cold := f.starts(id); warm < 16 || len(cold) > 0 {
+	if warm, cold := f.starts(id); warm < 14 || len(cold) > 0 {
 		t.Errorf("%d starts on a node were warm, and these were not: %q", warm, cold)
 	}
 	batches(t, f.trace("warm")) // no sample is missing
@@ -202,69 +201,6 @@ func (f *fleet) failsWhileHalting(id cluster.JobID) {
 	f.scale(id, 1, 4)
 	f.settled(id, 4)
 	f.nonceWasPrepared(id, g+2)
-}
-
-// losesANode has a node stand still that trains and on which something waits, so that the job goes on with what waits
-// on the other; and, when it is back, killed while only what waits is there, of which the job takes no notice.
-func (f *fleet) losesANode(id cluster.JobID) {
-	f.t.Helper()
-	g := f.settled(id, 4)
-	f.awaitStep("warm", f.lastStep("warm")+100, 4)
-	f.prepared(id, g+1, 2)
-	open := f.shut("imports-n1")
-	shims := f.freezeNode("n2", id)
-	if len(shims) < 4 {
-		f.t.Errorf("%d shims and holders on n2, want those of a world and of what waits", len(shims))
-	}
-	g = f.awaitRunning(id, 2, g)
-	f.nonceWasPrepared(id, g)
-	f.awaitStep("warm", f.lastStep("warm")+20, 2)
-	for _, pid := range shims {
-		if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
-			f.t.Error(err)
-		}
-	}
-	// The shims end what they hold, and wait for an agent to hear of it.
-	f.goneByItself("n2", shims...)
-
-	f.startAgent(2)
-	f.await("n2 to be ready, and n1 not", func(m *record.Mirror) bool {
-		ready := func(n *record.NodeView) bool { return n.Ready[id].Exists() && n.Ready[id].Value.Of(n.Next[id].Value) }
-		return ready(m.Node("n2")) && m.Node("n2").Ready[id].Value.Generation == g+1 && !ready(m.Node("n1"))
-	})
-	waiting := f.workers(id)
-	agent := f.procs["agent-n2"]
-	killed := 0
-	for _, pid := range f.mentioning(f.nodeDir(2) + "/") {
-		if !slices.Contains(waiting, pid) && pid != agent.cmd.Process.Pid {
-			killed++
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-		}
-	}
-	f.kill("agent-n2")
-	if killed != 2 {
-		f.t.Errorf("%d processes of shims were killed on n2, want a shim and its holder", killed)
-	}
-	f.goneByItself("n2")
-	f.await("n2 to be given up", func(m *record.Mirror) bool { return !m.Node("n2").Alive.Exists() && !m.Node("n2").Next[id].Exists() })
-	f.awaitStep("warm", f.lastStep("warm")+20, 2)
-	if s := f.mirror().Job(id).State.Value; s.Generation != g || s.Phase != cluster.Running {
-		f.t.Errorf("a node that it did not train on was lost, and it is %s in generation %d, was in %d", s.Phase, s.Generation, g)
-	}
-	open()
-	f.startAgent(2)
-	if now := f.settled(id, 4); now != g+1 {
-		f.t.Errorf("generation %d has four workers, want %d", now, g+1)
-	}
-	f.nonceWasPrepared(id, g+1)
-}
-
-// goneByItself waits until nothing but these lives any more of a node whose agent does not.
-func (f *fleet) goneByItself(n cluster.NodeID, but ...int) {
-	f.t.Helper()
-	f.eventually("nothing of "+string(n)+" to live", func() bool {
-		return !slices.ContainsFunc(f.mentioning(f.nodeDir(indexOf(n))+"/"), func(pid int) bool { return !slices.Contains(but, pid) })
-	})
 }
 
 // oneWorldAtATime demands of a trace, whose lines are in the order in which they were written, that no rank of a world took

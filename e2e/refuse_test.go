@@ -107,7 +107,7 @@ func numbers(run func(...string) []string) (all []refusal) {
 		{"--batch-size", "99999999999999999999", `--batch-size "99999999999999999999": use a number of samples from 1`},
 		{"--batch-size", "64:32", "--batch-size 64:32: the largest is below the smallest; write smallest:largest"},
 		{"--steps", "0", "--steps 0: use 1 or more, or leave it out"},
-		{"--steps", "-1", "--steps -1: use 1 or more"},
+		{"--steps", "-1", "--steps -1: use 1 to 9007199254740992"},
 		{"--priority", "101", "--priority 101: use -100 to 100"},
 		{"--max-restarts", "-1", "--max-restarts -1: use 0"},
 		{"--halt-timeout", "0s", "--halt-timeout 0s: use a time above zero"},
