@@ -89,7 +89,7 @@ class Recorder:
         self.normalised: Optional[int] = None  # samples that the first layer of batch statistics saw at once
         self.passes = 0  # over the data, that have ended
         self.precision: Optional[str] = None
-        self.unscaled = False  # losses are again what they were before a scaler multiplied them
+        self.unscaled = 0  # losses that are again what they were before a scaler multiplied them
 
     def here(self) -> bool:
         """Tell whether this is the training process and not one that it has forked."""
@@ -266,9 +266,10 @@ class Recorder:
         if not any(s is scaler for s in self.scalers):
             self.scalers.append(scaler)
             self.begin_with(self.state_of_scaler(len(self.scalers) - 1))
-        if not self.unscaled:
-            self.losses = [None if loss is None else loss / scaler.get_scale() for loss in self.losses]
-            self.unscaled = True
+        for n in range(self.unscaled, len(self.losses)):
+            if self.losses[n] is not None:
+                self.losses[n] = self.losses[n] / scaler.get_scale()
+        self.unscaled = len(self.losses)
 
     def average(self, average: Any) -> None:
         if not any(a is average for a in self.averages):
