@@ -462,10 +462,18 @@ def share_memory() -> None:
     where the kernel has joined them into huge pages (Linux 6.1). A worker that writes into one gets a small
     page of its own, as without.
     """
-    import ctypes
-
     gc.collect()
     gc.freeze()  # the workers' collections leave the imported objects' pages alone
+    try:
+        join_pages()
+    except OSError:
+        pass  # a kernel that does not tell which pages there are
+
+
+def join_pages() -> None:
+    """Join into huge pages what is in memory for the most part: elsewhere it would take more memory."""
+    import ctypes
+
     libc = ctypes.CDLL(None, use_errno=True)
     with open("/proc/self/maps") as f:
         areas = [line.split()[:5] for line in f]
@@ -475,13 +483,12 @@ def share_memory() -> None:
                 continue
             start, end = (int(a, 16) for a in addresses.split("-"))
             for at in range(-(-start // HUGE_PAGE) * HUGE_PAGE, end - HUGE_PAGE + 1, HUGE_PAGE):
-                # Where much of it is not in memory, it would take more memory.
                 entries = os.pread(pages.fileno(), HUGE_PAGE // PAGE * 8, at // PAGE * 8)
                 if sum(byte >> 7 for byte in entries[7::8]) * PAGE < HUGE_PAGE * 3 // 4:
                     continue
                 if libc.madvise(ctypes.c_void_p(at), ctypes.c_size_t(HUGE_PAGE), MADV_COLLAPSE) != 0:
                     if ctypes.get_errno() != errno.EINVAL:  # that is an area of another kind
-                        return  # there are none left
+                        return  # there are no huge pages left
 
 
 def fork_all(channel: Channel, launcher: Launcher, workers: List[Any]) -> NoReturn:

@@ -206,8 +206,9 @@ func (c *containment) kill() error {
 	var err error
 	find := c.left
 	if c.group != nil {
-		err = killAll([]group{c.group}, nil)
-		find = c.children
+		if err = killAll([]group{c.group}, nil); err == nil {
+			find = c.children
+		}
 	}
 	if !hasChildren() {
 		return err

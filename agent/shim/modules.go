@@ -153,7 +153,7 @@ func recorded(dir string) ([]string, error) {
 	return names, nil
 }
 
-// recordedSize is how many bytes it has written.
+// recordedSize is how many bytes the first worker has written.
 func recordedSize(dir string) (int64, error) {
 	info, err := os.Lstat(filepath.Join(dir, recordedFile))
 	if err != nil {

@@ -50,3 +50,10 @@ def test_what_is_not_in_memory_is_left_alone() -> None:
     grown, huge = shared(4)
     assert grown < 64
     assert huge <= 4 << 10
+
+
+def test_a_kernel_that_does_not_tell_of_pages() -> None:
+    script = "import builtins, gc, launcher; real = builtins.open\ndef opens(path, *a, **k):\n    if 'pagemap' in path: raise PermissionError(path)\n    return real(path, *a, **k)\nbuiltins.open = opens; launcher.share_memory(); print(gc.get_freeze_count() > 0)"
+    directory = Path(__file__).parent.parent
+    done = subprocess.run([sys.executable, "-c", script], cwd=directory, stdout=subprocess.PIPE, universal_newlines=True, check=True)
+    assert done.stdout == "True\n"
