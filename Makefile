@@ -30,6 +30,7 @@ test: ## run every test: Go with the race detector, real processes included, the
 	$(PROGRESS) test
 
 examples: ## verify that the examples for torch, FSDP2, Lightning, accelerate, Hugging Face and JAX train the same when rescaled
+	scripts/setup test
 	scripts/setup examples
 	$(MAKE) --no-print-directory build
 	scripts/examples

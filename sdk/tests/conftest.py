@@ -165,4 +165,4 @@ def script_environment(**names):
     return environ
 
 
-PYTHON = sys.executable
+PYTHON = os.environ.get("PYTHON") or sys.executable
