@@ -34,7 +34,7 @@ func tried(t *testing.T, script string) (Result, error) {
 
 func triedTold(t *testing.T, script string, told io.Writer) (Result, error) {
 	t.Helper()
-	interpreter, err := exec.LookPath("python3")
+	python, err := exec.LookPath("python3")
 	if err != nil {
 		t.Fatal("no python3 on PATH: scripts/setup test installs it")
 	}
@@ -43,7 +43,7 @@ func triedTold(t *testing.T, script string, told io.Writer) (Result, error) {
 		t.Fatal(err)
 	}
 	o := Options{
-		Command: []string{interpreter, "-S", "-B", name}, Sizes: []int{2, 1}, Nodes: 1, StepsEach: 3, BatchSize: 8,
+		Command: []string{python, "-S", "-B", name}, Sizes: []int{2, 1}, Nodes: 1, StepsEach: 3, BatchSize: 8,
 		Tolerance: Bitwise, Limit: 5 * time.Minute, Told: told,
 	}
 	if err := o.Check(); err != nil {
