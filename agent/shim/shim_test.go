@@ -213,6 +213,12 @@ func (f *fixture) stopped() Report {
 func (f *fixture) retire() {
 	f.t.Helper()
 	f.push(Wish{Retire: true})
+	f.left()
+}
+
+// left waits until a shim that was told to retire is gone, and demands that nothing is left of it.
+func (f *fixture) left() {
+	f.t.Helper()
 	f.gone("the shim", f.shim)
 	eventually(f.t, "the holder is gone", func() bool {
 		c, err := observed.census()
