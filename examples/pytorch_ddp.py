@@ -50,8 +50,8 @@ def digits(count):
     labels = torch.randint(10, (count,), generator=rng)
     tops, lefts = torch.randint(7, (count,), generator=rng), torch.randint(11, (count,), generator=rng)
     pictures = torch.zeros(count, 1, 20, 20)
-    for picture, label, top, left in zip(pictures, labels.tolist(), tops.tolist(), lefts.tolist()):
-        picture[0, top : top + 14, left : left + 10] = shapes[label]
+    down, right = tops.view(-1, 1, 1) + torch.arange(14).view(14, 1), lefts.view(-1, 1, 1) + torch.arange(10)
+    pictures[torch.arange(count).view(-1, 1, 1), 0, down, right] = shapes[labels]
     strength = 0.5 + torch.rand(count, 1, 1, 1, generator=rng)
     return pictures * strength + 0.3 * torch.randn(count, 1, 20, 20, generator=rng), labels
 
