@@ -14,7 +14,10 @@ rank 0 are killed, a node freezes (SIGSTOP of all its processes).
 Measured from the ranks' own log of steps: "down" is from the last step of the
 old world to the first of the new one, "boot" the part of it in which Python
 starts, imports torch and joins, and "own" the rest, which is the launcher's and
-the saving of state. "lost" is how many steps were done twice.
+the saving of state. "lost" is how many steps were done twice. For a planned rescale
+"slower" is how much longer a step of the old world took from the event on, while
+the next world was prepared, than in the seconds before it; the course undisturbed
+measures a job that nothing happens to.
 
 Launchers: bellows (losses and kills come when the next generation is prepared);
 cold (bellows, with --cold-start); tuned (last_call_timeout=1, keep-alive 1 s x 3,
@@ -41,6 +44,8 @@ TRAIN = os.path.join(HERE, "train.py")
 PYTHON = os.environ.get("PYTHON", "/usr/bin/python3")
 ENV = dict(os.environ, OMP_NUM_THREADS="1", GLOO_SOCKET_IFNAME="lo", LOGLEVEL="WARNING")
 STEADY = 2.0  # seconds that a new world has to step on before it counts
+BEFORE = 5.0  # seconds of steps that a planned rescale's are compared with
+UNDISTURBED = 90.0  # seconds that a job is watched in which nothing happens
 CAP = 90.0  # seconds after which an event counts as not survived
 
 
@@ -76,6 +81,11 @@ class Log:
             )
             w.update(last=at, end=step)
         return sorted(worlds.values(), key=lambda w: w["first"])
+
+    def pace(self, pid, begin, end):
+        """Return the mean seconds of a process's steps between two moments, or None."""
+        at = [r[1] for r in self.lines() if r[0] == "L" and r[5] == pid and begin <= r[1] <= end]
+        return (at[-1] - at[0]) / (len(at) - 1) if len(at) > 1 else None
 
     def ranks(self, world):
         """Map ranks of the newest world of this size to (pid, launcher)."""
@@ -310,7 +320,7 @@ class Course:
             self.job.await_standby()
         time.sleep(random.uniform(0.5, 2.0))
 
-    def await_world(self, name, size, since, old):
+    def await_world(self, name, size, since, old, planned=False):
         """Wait for a world of the size that began after since and steps on, and report the event."""
         while True:
             now = time.time()
@@ -328,6 +338,10 @@ class Course:
             down = world["first"] - old["last"]
             boot = world["first"] - world["born"]
             result.update(down=down, boot=boot, own=down - boot, lost=old["end"] - (world["begin"] - 1))
+            before = self.log.pace(old["pid"], since - BEFORE, since)
+            meanwhile = self.log.pace(old["pid"], since, old["last"])
+            if planned and before and meanwhile:
+                result.update(before=before, meanwhile=meanwhile, slower=meanwhile / before - 1)
         self.emit(**result)
 
     def now(self):
@@ -338,7 +352,7 @@ class Course:
         self.settle(planned)
         old, since = self.now(), time.time()
         act()
-        self.await_world(name, size, since, old)
+        self.await_world(name, size, since, old, planned)
 
     def start(self, nodes):
         since = time.time()
@@ -350,6 +364,14 @@ class Course:
 
     def shrink(self, start, end):
         self.event("shrink %d to %d" % (start, end), end, lambda: self.job.shrink(start - end), planned=True)
+
+    def watch(self, seconds):
+        """Let the job train and report the pace of its steps."""
+        since = time.time()
+        time.sleep(seconds)
+        now = self.now()
+        one = now["first"] < since and now["last"] > since + seconds - 1
+        self.emit(event="undisturbed", survived=one, pace=self.log.pace(now["pid"], since, since + seconds))
 
     def crash(self, size):
         victim = self.log.ranks(size)[size - 1][0]
@@ -392,12 +414,17 @@ def losses(course):
     course.lose(2, 0, "node of rank 0 killed")
 
 
+def undisturbed(course):
+    course.start(2)
+    course.watch(UNDISTURBED)
+
+
 def freezing(course):
     course.start(2)
     course.freeze(2)
 
 
-COURSES = {"planned": planned, "rescales": rescales, "losses": losses, "freezing": freezing}
+COURSES = {"planned": planned, "rescales": rescales, "losses": losses, "freezing": freezing, "undisturbed": undisturbed}
 
 
 def run(args):
