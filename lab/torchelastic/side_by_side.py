@@ -14,10 +14,11 @@ rank 0 are killed, a node freezes (SIGSTOP of all its processes).
 Measured from the ranks' own log of steps: "down" is from the last step of the
 old world to the first of the new one, "boot" the part of it in which Python
 starts, imports torch and joins, and "own" the rest, which is the launcher's and
-the saving of state. "lost" is how many steps were done twice. For a planned rescale
-"slower" is how much longer a step of the old world took from the event on, while
-the next world was prepared, than in the seconds before it; the course undisturbed
-measures a job that nothing happens to.
+the saving of state. "lost" is how many steps were done twice. "start" is
+from the START of the new world, which Bellows records, to its first step. For a
+planned rescale "slower" is how much longer a step of the old world took from the
+event on, while the next world was prepared, than in the seconds before it; the
+course undisturbed measures a job that nothing happens to.
 
 Launchers: bellows (losses and kills come when the next generation is prepared);
 cold (bellows, with --cold-start); tuned (last_call_timeout=1, keep-alive 1 s x 3,
@@ -27,6 +28,7 @@ one before, and does not come up); default (all of torchrun's own defaults, slow
 """
 
 import argparse
+import datetime
 import json
 import os
 import random
@@ -165,6 +167,9 @@ class Torchrun:
     def await_standby(self):
         pass
 
+    def start_of_world(self):
+        return None
+
     def shrink(self, nodes):
         for agent in self.alive()[-nodes:]:
             agent.send_signal(signal.SIGTERM)
@@ -267,6 +272,11 @@ class Bellows:
                 return
             time.sleep(0.2)
 
+    def start_of_world(self):
+        """Return when the coordinator decided the START of the newest world, or None."""
+        job = json.loads(self._call("show", "a", "-o", "json", "--socket", self.socket) or "{}")
+        return at(job["rescales"][-1]["at"]) if job.get("rescales") else None
+
     def shrink(self, nodes):
         self.others += 1
         self._submit("other-%d" % self.others, "--min", str(nodes), "--max", str(nodes), "--", "sleep", "10000")
@@ -290,6 +300,13 @@ class Bellows:
         self.dev.send_signal(signal.SIGINT)
         self.dev.wait()
         kill(processes([TRAIN, self.directory]), signal.SIGKILL)
+
+
+def at(text):
+    """Return the seconds since 1970 of a moment as JSON has it: Python 3.9 reads six digits of a second, and no Z."""
+    whole, fraction, zone = re.fullmatch(r"([^.Z+]+)(\.\d+)?(Z|[+-]\d\d:\d\d)", text).groups()
+    zone = "+00:00" if zone == "Z" else zone
+    return datetime.datetime.fromisoformat(whole + zone).timestamp() + float(fraction or 0)
 
 
 def environment(pid):
@@ -338,6 +355,9 @@ class Course:
             down = world["first"] - old["last"]
             boot = world["first"] - world["born"]
             result.update(down=down, boot=boot, own=down - boot, lost=old["end"] - (world["begin"] - 1))
+            started = self.job.start_of_world()
+            if started:
+                result.update(start=world["first"] - started)
             before = self.log.pace(old["pid"], since - BEFORE, since)
             meanwhile = self.log.pace(old["pid"], since, old["last"])
             if planned and before and meanwhile:
@@ -471,9 +491,9 @@ def table(args):
         with open(name) as f:
             results += [json.loads(line) for line in f]
     launchers = [c for c in CONFIGS if any(r["launcher"] == c for r in results)]
-    events = list(dict.fromkeys(r["event"] for r in results))
-    print("| event |" + "".join(" %s: down | own | lost |" % c for c in launchers))
-    print("|---|" + "---:|---:|---:|" * len(launchers))
+    events = list(dict.fromkeys(r["event"] for r in results if r["event"] != "undisturbed"))
+    print("| event |" + "".join(" %s: down | boot | own | start | lost |" % c for c in launchers))
+    print("|---|" + "---:|---:|---:|---:|---:|" * len(launchers))
     for event in events:
         row = "| %s |" % re.sub(r", (\d+)$", r", \1 workers", event)
         for c in launchers:
@@ -481,20 +501,30 @@ def table(args):
             row += cells(mine)
         print(row)
     print("\nSeconds, median / max (repeats); lost: steps, median / max.")
+    for c in launchers:
+        slower = [100 * r["slower"] for r in results if r["launcher"] == c and "slower" in r]
+        if slower:
+            print("%s: steps took %s %% longer while the next world was prepared (%d)" % (c, spread(slower), len(slower)))
+        paces = [1000 * r["pace"] for r in results if r["launcher"] == c and r.get("pace") and r["survived"]]
+        if paces:
+            print("%s: steps of a job that is not rescaled took %s ms (%d)" % (c, spread(paces, "%.2f"), len(paces)))
 
 
 def cells(mine):
     if not mine:
-        return " – | – | – |"
+        return " – | – | – | – | – |"
     good = [r for r in mine if r["survived"]]
     if not good:
-        return " **never**, 0 of %d | – | – |" % len(mine)
+        return " **never**, 0 of %d | – | – | – | – |" % len(mine)
     note = " (%d)" % len(good) if len(good) == len(mine) else " (%d of %d)" % (len(good), len(mine))
     if "down" not in good[0]:
-        return " %s%s | – | – |" % (spread([r["resumed"] for r in good]), note)
-    return " %s%s | %s | %s |" % (
-        spread([r["down"] for r in good]), note,
+        return " %s%s | – | – | – | – |" % (spread([r["resumed"] for r in good]), note)
+    starts = [r["start"] for r in good if "start" in r]
+    return " %s%s | %s | %s | %s | %s |" % (
+        spread([r["down"] for r in good], "%.2f"), note,
+        spread([r["boot"] for r in good], "%.2f"),
         spread([r["own"] for r in good], "%.2f"),
+        spread(starts, "%.2f") if starts else "–",
         spread([r["lost"] for r in good], "%d"),
     )  # fmt: skip
 
