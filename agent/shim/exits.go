@@ -73,13 +73,24 @@ func (r *reaper) exited(w *worker, status unix.WaitStatus) {
 	if starved {
 		reason = describeStarved(status, limit)
 	}
-	r.failing = &record.Failed{Kind: record.WorkerFailed, Reason: reason, Rank: w.Rank, At: r.exitedAt, OutOfMemory: starved}
+	r.failing = &record.Failed{Kind: record.WorkerFailed, Reason: reason + r.leftBefore(), Rank: w.Rank, At: r.exitedAt, OutOfMemory: starved}
 	r.failingRank, r.inHalt = w, r.wish.Halt != nil
 	r.failingBy = Boottime() + int64(tailWait)
 	if r.inHalt {
 		return
 	}
 	r.killer.kill(fmt.Sprintf("rank %d failed: %s", w.Rank, reason))
+}
+
+// leftBefore says which rank here had ended well when another failed, as peers do in the
+// exchange of gradients that it no longer comes to; "": none.
+func (r *reaper) leftBefore() string {
+	i := slices.IndexFunc(r.workers, func(w *worker) bool { return w.exit != nil && w.exit.Code == 0 && w.exit.Signal == 0 })
+	if i < 0 {
+		return ""
+	}
+	return fmt.Sprintf("; rank %d had ended with status 0 before: if there was more to train, ranks take unlike numbers of batches: "+
+		"take those of bellows.Batches or bellows.MicroBatches, as many on every rank", r.workers[i].Rank)
 }
 
 // ranOut reports whether a worker's last lines say that its device or its machine had no

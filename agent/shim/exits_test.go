@@ -75,6 +75,15 @@ func TestAnEndIsHeardBeforeWhy(t *testing.T) {
 			t.Errorf("%+v", x.report.Failed)
 		}
 	})
+	t.Run("another has ended well", func(t *testing.T) {
+		x := begin(t)
+		x.exited(x.rank1, 0)
+		x.exited(x.rank0, exited)
+		x.stepFailure(x.failingBy)
+		if f := x.report.Failed; f == nil || f.Rank != 0 || !strings.HasPrefix(f.Reason, "exit status 1; rank 1 had ended with status 0 before") || !strings.Contains(f.Reason, "bellows.MicroBatches") {
+			t.Errorf("%+v", f)
+		}
+	})
 	t.Run("in a halt", func(t *testing.T) {
 		x := begin(t)
 		x.wish.Halt = &record.Halt{}
