@@ -8,8 +8,10 @@ import (
 )
 
 const (
-	// patience is after how many lines without a match the pattern is said to match none.
-	patience = 100
+	// patience is after how many lines without a match the pattern is said to match none; few
+	// are enough of a script that has been running for slow.
+	patience, few = 100, 10
+	slow          = time.Minute
 	// burst lines may be looked at at once, and then perSecond more in each second.
 	burst, perSecond = 2000, 500
 )
@@ -141,8 +143,8 @@ func (r *Reader) Problem() string {
 	switch {
 	case r.by != nil && r.by.unreadable != "" && r.matched == 0:
 		return fmt.Sprintf("%sits step matched %.20q, which is no whole number: let it match the digits only, as in (\\d+)", flag, r.by.unreadable)
-	case r.by != nil && r.matched == 0 && r.looked >= patience:
-		return fmt.Sprintf("%snone of the first %d lines matches, so its progress is unknown: look at them with bellows logs, and submit with a pattern that does", flag, patience)
+	case r.by != nil && r.matched == 0 && (r.looked >= patience || r.last >= slow && r.looked >= few):
+		return fmt.Sprintf("%snone of the first %d lines matches, so its progress is unknown: look at them with bellows logs, and submit with a pattern that does", flag, min(r.looked, patience))
 	case r.fell[0] > 0:
 		return fmt.Sprintf("%sthe step went back from %d to %d, which is not counted: print one that goes on through epochs", flag, r.fell[0], r.fell[1])
 	case r.base.Step > 0:

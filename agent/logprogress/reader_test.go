@@ -94,6 +94,21 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
+// A script that prints little is told of a pattern that matches nothing before it has printed 100 lines.
+func TestAPatternOfASlowScript(t *testing.T) {
+	for _, c := range []struct {
+		lines int
+		at    time.Duration
+		told  bool
+	}{{few, slow, true}, {few - 1, slow, false}, {few, slow - 1, false}} {
+		r := reader(t, `step (\d+)`, Start{})
+		r.Add([]byte(strings.Repeat("hello\n", c.lines)), c.at)
+		if got := r.Problem(); strings.Contains(got, "none of the first 10 lines matches") != c.told {
+			t.Errorf("%d lines in %v: problem %q", c.lines, c.at, got)
+		}
+	}
+}
+
 // However the stream is cut into reads, the last word is the same, and no word goes back.
 func TestCutsChangeNothing(t *testing.T) {
 	text := "start\r\n 1% step 1\r 2% step 2\rstep 30 \x1b[Kloss\nnoise step\nstep 31\r\n\rstep 32"
