@@ -149,6 +149,9 @@ func memoryText(j api.JobStatus) string {
 	if j.OutOfMemory > 1 {
 		little += " or fewer"
 	}
+	if j.Ended {
+		return "too little with " + little
+	}
 	return fmt.Sprintf("too little with %s, so it runs with more: a smaller --micro-batch would let it run with fewer", little)
 }
 
