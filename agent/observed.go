@@ -38,6 +38,7 @@ type Run struct {
 	Refused    *record.Failed // why it could not be started here
 	Binding    Binding        // whether it was prepared, and has its plan
 	Unprepared string         // why it could not be prepared here
+	Earlier    bool           // it was prepared by an earlier agent, or in an earlier life of the node
 	// Swept: it was looked whether a process or a device lock is left of a shim that is
 	// Dead or Absent, and nothing is.
 	Swept  bool

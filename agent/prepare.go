@@ -15,9 +15,11 @@ import (
 // Until it is bound a run has no worker, no device and nothing of the job's state: it may end, or
 // be ended, at any time, and no acknowledgement ever speaks of it. See ADR 53.
 
-// prepare starts what a generation's workers will be forked from, and says how far that is.
+// prepare starts what a generation's workers will be forked from, and says how far that is. What this agent
+// has prepared in this life of the node and that has ended would end again: the generation starts cold here. Any
+// other may have ended together with its agent or its node, and is prepared anew.
 func (p *planner) prepare(x part) {
-	r := x.run
+	r, said := x.run, x.Ready != nil && x.Ready.Of(*x.Next)
 	switch {
 	case r.Shim == Absent:
 		if p.d.AliveRev == 0 || x.Spec == nil {
@@ -27,7 +29,7 @@ func (p *planner) prepare(x part) {
 			p.tell(x, record.Ready{Cold: why})
 			return
 		}
-		if x.Ready != nil && x.Ready.Of(*x.Next) {
+		if said {
 			if x.Ready.Cold == "" { // else it is known why
 				p.tell(x, record.Ready{Cold: "what was prepared has ended"})
 			}
@@ -40,14 +42,18 @@ func (p *planner) prepare(x part) {
 		p.add(PrepareShim{target: x.target, Spec: *x.Spec, Next: *x.Next})
 	case !r.unbound() || r.Nonce != x.Next.Nonce:
 		p.clear(x, "another generation of this number is prepared")
-	case r.Binding == Spoiled || r.Shim == Dead || r.Report != nil && (r.Report.Stopped != nil || r.Report.Failed != nil):
-		if x.Ready == nil || !x.Ready.Of(*x.Next) {
+	case r.useless() && p.d.AliveRev == 0:
+		// Whether it is of this life of the node is known once that has begun.
+	case r.useless() && r.Earlier && said && x.Ready.Cold == "":
+		p.add(WriteReady{target: x.target}) // so that nobody counts on it any more
+	case r.useless():
+		if !r.Earlier && !said {
 			p.tell(x, record.Ready{Cold: p.spoilt(r)})
 		}
 		p.clear(x, "what was prepared is of no use")
 	default:
 		if w := r.Pushed; w != nil && w.Kill != "" { // which cannot be called off
-			if x.Ready == nil || !x.Ready.Of(*x.Next) || x.Ready.Cold == "" {
+			if !said || x.Ready.Cold == "" {
 				p.tell(x, record.Ready{Cold: "it was told to end: " + w.Kill})
 			}
 			p.clear(x, w.Kill)
@@ -66,6 +72,11 @@ func (p *planner) prepare(x part) {
 		p.push(x, Wish{Deadline: p.d.Deadline})
 		p.tell(x, record.Ready{Cold: rep.Prepared.Cold, Memory: rep.Prepared.Memory})
 	}
+}
+
+// useless reports whether a prepared run has ended, or cannot be given its plan.
+func (r Run) useless() bool {
+	return r.Binding == Spoiled || r.Shim == Dead || r.Report != nil && (r.Report.Stopped != nil || r.Report.Failed != nil)
 }
 
 // noRoom says why a launcher that takes so much memory is too much beside those that this node has
@@ -101,9 +112,7 @@ func (p *planner) spoilt(r Run) string {
 // does one that was told to end, as nothing asked for it any more: a kill cannot be called off.
 func (p *planner) bind(x part) {
 	r := x.run
-	useless := r.Binding == Spoiled || r.Shim == Dead || r.Report != nil && (r.Report.Stopped != nil || r.Report.Failed != nil) ||
-		r.Pushed != nil && r.Pushed.Kill != ""
-	if useless || !p.startable(x) {
+	if told := r.Pushed != nil && r.Pushed.Kill != ""; told || r.useless() || !p.startable(x) {
 		p.clear(x, "its generation is not started from what was prepared")
 		return
 	}

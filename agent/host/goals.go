@@ -136,7 +136,7 @@ func (gs *goals) observed() agent.Observed {
 			Job: r.jg.Job, Generation: r.jg.Generation, Nonce: r.nonce,
 			Shim: r.shim, Report: told(r.report, r.saves), Pushed: r.wish.pushed, Refused: r.refused, Verified: r.resume.sound,
 			Swept: gs.adoption.over(r), Killed: r.wish.killed, ToldToKill: ago(r.wish.toldToKill), ToldToGo: ago(r.wish.toldToRetire),
-			KillPending: gs.runs.killPending(r), Binding: r.binding, Unprepared: r.unprepared,
+			KillPending: gs.runs.killPending(r), Binding: r.binding, Unprepared: r.unprepared, Earlier: r.life != gs.session.presence.aliveRev,
 			Digests: r.digests, Merges: r.merges, Plain: r.plain.found, Quiet: time.Since(r.changed),
 		})
 	}

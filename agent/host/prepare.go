@@ -32,7 +32,7 @@ func (la *launcher) prepareShim(at lane, a agent.PrepareShim) {
 	world := cluster.World{Job: at.of.Job, Generation: at.of.Generation, Nonce: nonce}
 	r.order = la.prepared(la.order(at.of, a.Spec, record.Plan{World: world}), a.Spec)
 	r.order.Checkpoint, r.order.RestartCount, r.order.Training, r.order.Steps = "", 0, shim.Training{}, 0
-	r.binding, r.wish.deadline = agent.Unbound, r.order.Deadline
+	r.binding, r.life, r.wish.deadline = agent.Unbound, la.session.presence.aliveRev, r.order.Deadline
 	dir, order := r.dir, r.order
 	log := la.logger(at.of)
 	log.Info().Str("phase", "preparing").Msg("preparing the next generation")

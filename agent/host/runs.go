@@ -50,6 +50,7 @@ type beginning struct {
 	refused    *record.Failed // why it could not be started
 	binding    agent.Binding  // whether it was prepared, and has its plan
 	unprepared string         // why it could not be prepared here
+	life       int64          // of the node, in which this agent has prepared it; 0 = it has not
 }
 
 // wishes is what the shim was told.

@@ -20,12 +20,12 @@ var ofAgent = []Mutant{
 	},
 	{
 		Name: "what-must-not-start-is-not-bound", File: "agent/prepare.go", Tests: "TestStories/prepared_halted",
-		Old: "if useless || !p.startable(x) {", New: "if useless {",
+		Old: "told || r.useless() || !p.startable(x) {", New: "told || r.useless() {",
 		Breaks: "workers start in a generation that is halted (I1)",
 	},
 	{
 		Name: "what-was-told-to-end-is-not-bound", File: "agent/prepare.go", Tests: "TestStories/prepared_withdrawn",
-		Old: `r.Pushed != nil && r.Pushed.Kill != ""`, New: "false",
+		Old: `if told := r.Pushed != nil && r.Pushed.Kill != ""; told`, New: "if told := false; told",
 		Breaks: "a generation is started with a run that ends, and fails or is taken for finished (I12)",
 	},
 	{

@@ -98,6 +98,21 @@ var ofWarmStarts = []Mutant{
 		Breaks: "a run that ends is said to be ready, and a plan counts on it",
 	},
 	{
+		Name: "what-ended-without-an-agent-is-prepared-anew", File: "agent/prepare.go", Tests: "TestStories/prepared_found_ended",
+		Old: "if !r.Earlier && !said {", New: "if !said {",
+		Breaks: "a job is halted for a node that is back from a loss and says that it starts cold",
+	},
+	{
+		Name: "words-of-what-ended-are-taken-back", File: "agent/prepare.go", Tests: "TestStories/prepared_found_ended",
+		Old: `case r.useless() && r.Earlier && said && x.Ready.Cold == "":`, New: "case false:",
+		Breaks: "a generation is said to start cold where it could be prepared once more",
+	},
+	{
+		Name: "what-would-end-again-is-not-prepared", File: "agent/prepare.go", Tests: "TestStories/prepared_in_vain",
+		Old: "if !r.Earlier && !said {", New: "if false {",
+		Breaks: "a launcher that ends by itself before it is ready is started again and again",
+	},
+	{
 		Name: "what-left-its-group-is-killed", File: "agent/shim/containment.go", Tests: "TestWhatWasMovedOutOfItsGroupIsKilled",
 		Old: "find = c.children", New: "return err",
 		Breaks: "a process that root has moved out of the run's group keeps the run from ending (I3)",

@@ -22,7 +22,7 @@ func (m *Machine) prepareRun(a agent.PrepareShim) {
 	}
 	r := m.newRun(jg, a.Next.Nonce, agent.Live)
 	s := &Shim{JobGen: jg, Order: order, machine: m}
-	r.dir = &directory{order: order, shim: s}
+	r.dir, r.life = &directory{order: order, shim: s}, m.rev
 	r.deadline = order.Deadline
 	m.dirs[jg], m.shims = r.dir, append(m.shims, s)
 	s.waitForPlan()

@@ -32,6 +32,7 @@ type run struct {
 	killPending bool   // and runs no code of its own again
 	killed      bool   // by the agent, past the deadline
 	unprepared  string // why it could not be prepared
+	life        int64  // in which this agent has prepared it; 0 = it has not
 	spoiled     bool   // its plan could not be put into its directory
 	deadline    int64  // what the agent itself holds the workers to; 0 = not known
 
@@ -65,7 +66,7 @@ func (m *Machine) seen(r *run) agent.Run {
 		Shim: r.state, Report: r.report, Pushed: r.pushed, Refused: r.refused, Verified: r.verified,
 		Swept: r.swept || r.state == agent.Absent && m.fresh(r.jg), Killed: r.killed, KillPending: m.pendingKills(r),
 		ToldToKill: since(r.toldToKill, r.wasToldToKill), ToldToGo: since(r.toldToGo, r.wasToldToGo),
-		Binding: r.binding(), Unprepared: r.unprepared,
+		Binding: r.binding(), Unprepared: r.unprepared, Earlier: r.life != m.rev,
 		Digests: r.digests, Merges: r.merges, Plain: r.plain, Quiet: m.Outside.Now() - r.changed,
 	}
 }
