@@ -262,7 +262,7 @@ func (p *jobPage) prepared() {
 		case n.Cold != "":
 			parts = append(parts, fmt.Sprintf("cold on %s (%s)", n.Node, n.Cold))
 		case !n.Ready:
-			parts = append(parts, "not ready yet on "+n.Node)
+			parts = append(parts, "being prepared on "+n.Node)
 		case n.MemoryBytes > 0:
 			parts = append(parts, fmt.Sprintf("warm on %s (%s)", n.Node, units.Size(n.MemoryBytes)))
 		default:

@@ -155,7 +155,7 @@ func noteOf(n api.NodeStatus) string {
 		parts = append(parts, fmt.Sprintf("its clock is %s %s that of the node asked: see its time service", units.Span(by), which))
 	}
 	if n.Launchers > 0 && n.Alive {
-		parts = append(parts, fmt.Sprintf("%s: %s of its memory", units.Count(n.Launchers, "launcher"), units.Size(n.LauncherBytes)))
+		parts = append(parts, fmt.Sprintf("%s of memory is used by %s", units.Size(n.LauncherBytes), units.Count(n.Launchers, "launcher")))
 	}
 	if n.PricePerHour > 0 {
 		parts = append(parts, fmt.Sprintf("costs %.2f an hour", n.PricePerHour))
