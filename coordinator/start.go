@@ -13,11 +13,16 @@ import (
 	"github.com/bellows-ml/bellows/rendezvous"
 )
 
-// startQueued starts a job that waits, once its devices are free.
+// startQueued starts a job that waits, once its devices are free. One that was halted for a world of this
+// size, whose devices were not free then, starts for the reason that it was halted for.
 func startQueued(in situation) *move {
 	why := "start with " + count(in.target.Workers(), "worker") + unpreferred(in)
-	if so := in.state().Reason; strings.HasPrefix(so, restartAfter) {
+	h := in.gen.Halt.Value
+	switch so := in.state().Reason; {
+	case strings.HasPrefix(so, restartAfter):
 		why = so
+	case h.To != nil && *h.To == in.target.Workers():
+		why = h.Why
 	}
 	return start(in, 0, why)
 }
