@@ -22,7 +22,8 @@ func (n *simNode) prepares(*machine.Shim) (takes time.Duration, cold string) {
 	return time.Duration(n.s.warm.IntN(4000)) * time.Millisecond, n.s.seldom("prepared to start cold", 15)
 }
 
-// losePrepared ends what waits for a plan, now and then: the launcher, or the shim itself.
+// losePrepared ends what waits for a plan, now and then: the launcher, or the shim itself; or what is beside it. By
+// themselves misfortunes seldom meet a run that waits.
 func (n *simNode) losePrepared() {
 	for _, sh := range slices.Clone(n.Shims()) {
 		switch {
@@ -31,8 +32,52 @@ func (n *simNode) losePrepared() {
 			sh.LoseLauncher()
 		case n.s.seldom("prepared shim lost", 4) != "":
 			sh.Crash()
+		case !n.s.calm && n.s.warm.IntN(100) < 8:
+			n.s.loseBeside(n, sh)
 		}
 	}
+}
+
+// losses are what is lost beside a run that waits; false where there is nothing to lose.
+var losses = []struct {
+	what string
+	of   func(s *storm, n *simNode, waits *machine.Shim) bool
+}{
+	{"worker failed beside what waits", (*storm).failBeside},
+	{"agent died beside what waits", func(s *storm, n *simNode, _ *machine.Shim) bool {
+		was := n.AgentUp()
+		s.crashAgent(n)
+		return was && !n.AgentUp()
+	}},
+	{"agent died with what waits", func(s *storm, n *simNode, waits *machine.Shim) bool {
+		was := n.AgentUp()
+		s.crashAgent(n)
+		waits.Crash()
+		return was && !n.AgentUp() && !slices.Contains(n.Shims(), waits)
+	}},
+	{"machine lost with what waits", func(s *storm, n *simNode, _ *machine.Shim) bool {
+		s.takeDown(n)
+		return !n.Up()
+	}},
+}
+
+func (s *storm) loseBeside(n *simNode, waits *machine.Shim) {
+	if loss := losses[s.warm.IntN(len(losses))]; loss.of(s, n, waits) {
+		s.did(loss.what)
+	}
+}
+
+// failBeside has a worker of the job fail whose next generation waits, on whichever node.
+func (s *storm) failBeside(_ *simNode, waits *machine.Shim) bool {
+	for _, i := range s.warm.Perm(len(s.nodes)) {
+		for _, sh := range s.nodes[i].Shims() {
+			if sh.Job == waits.Job && sh.Running() {
+				sh.Exit(1)
+				return sh.Report.Failed != nil
+			}
+		}
+	}
+	return false
 }
 
 // countPrepared counts how workers of a generation with warm starts were executed.

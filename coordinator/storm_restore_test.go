@@ -55,8 +55,8 @@ func (s *storm) restore(backup *record.Memory) {
 	clear(s.halted)
 	clear(s.told)
 	clear(s.charged)
-	for _, e := range mirror.Events(0) {
-		s.told[e.Seq] = true
+	for _, e := range mirror.Told { // nodes number their own events
+		s.told[e.Value.Seq] = true
 	}
 	for _, l := range s.leaders {
 		if l.active {

@@ -7,6 +7,11 @@ const tallied = "TestStorms$"
 // longer strikes would pass, and show nothing. Each has a count with a floor.
 var ofStorms = []Mutant{
 	{
+		Name: "storm-losses-beside-what-waits", File: "coordinator/storm_prepare_test.go", Tests: tallied,
+		Old: "\t\t\tn.s.loseBeside(n, sh)\n", New: "",
+		Breaks: "hardly a storm loses workers, agents and machines while a run waits for its plan",
+	},
+	{
 		Name: "storm-leader-dies", File: "coordinator/storm_fate_test.go", Tests: tallied,
 		Old: "\ts.leader().active = false\n", New: "",
 		Breaks: "no storm has leaders that die",
