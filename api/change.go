@@ -123,8 +123,8 @@ func (c *changes) resume(ctx context.Context, r resumption, who cluster.Owner) (
 	if err != nil {
 		return ResumeReply{}, err
 	}
-	if r.TimeLimit < 0 {
-		return ResumeReply{}, fault(Invalid, "time limit %s: use a time above zero such as 12h", r.TimeLimit)
+	if r.TimeLimit < 0 || r.TimeLimit > cluster.MaxTime {
+		return ResumeReply{}, fault(Invalid, "time limit %s: use a time above zero such as 12h, at most %s", r.TimeLimit, cluster.MaxTime)
 	}
 	id := cluster.JobID(job.ID)
 	reply := ResumeReply{ID: job.ID, Step: record.FromStart}

@@ -108,8 +108,14 @@ const (
 	DefaultHaltTimeout = Duration(2 * time.Minute)
 )
 
-// MaxGrace bounds a Spec's Grace.
-const MaxGrace = Duration(365 * 24 * time.Hour)
+// Bounds of a Spec's times. What is longer is a slip of the pen, and no sum of what is within them overflows.
+const (
+	year           = 365 * 24 * time.Hour
+	MaxGrace       = Duration(year)
+	MaxTime        = 10 * Duration(year)  // of any time that nothing bounds more tightly
+	MaxETA         = 100 * Duration(year) // on one device: a job of a month has that on 1,200
+	MaxHaltTimeout = Duration(24 * time.Hour)
+)
 
 // WithDefaults fills in the fields that a submitter may leave out: the zero
 // value stands for "not given" in each of them. Negative values are kept for

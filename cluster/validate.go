@@ -71,8 +71,8 @@ func (s Spec) validateNumbers(add func(string, ...any)) {
 	if s.Steps < 0 || s.Steps > MaxSteps {
 		add("steps %d: use 1 to %d, or leave it out if it is not known", s.Steps, int64(MaxSteps))
 	}
-	if s.ETA < 0 {
-		add("eta %s: use a time above zero such as 3h, or leave it out if it is not known", s.ETA)
+	if s.ETA < 0 || s.ETA > MaxETA {
+		add("eta %s: use a time above zero such as 3h, at most %s, or leave it out if it is not known", s.ETA, MaxETA)
 	}
 	if s.OrBestEffort && s.Deadline == nil {
 		add("or best effort: the job has no deadline to do without: give it one, or leave this out")
@@ -83,15 +83,15 @@ func (s Spec) validateNumbers(add func(string, ...any)) {
 	case s.Grace > 0 && s.Deadline == nil:
 		add("grace %s: the job has no deadline that it could follow: give it one, or leave this out", s.Grace)
 	}
-	if s.TimeLimit < 0 {
-		add("time limit %s: use a time above zero such as 12h, or leave it out if there is none", s.TimeLimit)
+	if s.TimeLimit < 0 || s.TimeLimit > MaxTime {
+		add("time limit %s: use a time above zero such as 12h, at most %s, or leave it out if there is none", s.TimeLimit, MaxTime)
 	}
 	s.validatePreload(add)
 	if s.MaxRestarts < 0 || s.MaxRestarts > MaxRestarts {
 		add("max restarts %d: use 0 (never restart) to %d", s.MaxRestarts, MaxRestarts)
 	}
-	if s.HaltTimeout < 0 {
-		add("halt timeout %s: use a positive duration such as 2m", s.HaltTimeout)
+	if s.HaltTimeout < 0 || s.HaltTimeout > MaxHaltTimeout {
+		add("halt timeout %s: use a positive duration such as 2m, at most %s", s.HaltTimeout, MaxHaltTimeout)
 	}
 }
 

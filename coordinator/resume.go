@@ -102,8 +102,8 @@ func unresumable(in situation, r request) string {
 	}
 	from, phase := r.Value.From, in.state().Phase
 	switch {
-	case r.Value.TimeLimit < 0:
-		return fmt.Sprintf("resume: time limit %s: use a time above zero", r.Value.TimeLimit)
+	case r.Value.TimeLimit < 0 || r.Value.TimeLimit > cluster.MaxTime:
+		return fmt.Sprintf("resume: time limit %s: use a time above zero, at most %s", r.Value.TimeLimit, cluster.MaxTime)
 	case phase == cluster.Refused || phase == cluster.Failed && in.number() == 0:
 		return "resume: it was never admitted: submit it again"
 	case phase != cluster.Held && phase != cluster.Stopped && phase != cluster.Failed:

@@ -27,6 +27,38 @@ func TestValuesOfFlagsHaveOneWord(t *testing.T) {
 	look(root)
 }
 
+// No flag that is a time takes one that is a slip of the pen, nor one that no time.Duration holds.
+func TestTimesOfFlagsAreBounded(t *testing.T) {
+	root, _ := newRoot()
+	seen := 0
+	var look func(cmd *cobra.Command)
+	look = func(cmd *cobra.Command) {
+		cmd.Flags().VisitAll(func(f *flags.Flag) {
+			if f.Value.Type() != "duration" {
+				return
+			}
+			seen++
+			for _, text := range []string{"876001h", "-876001h", "99999999999h", "1h99999999999m"} {
+				if err := f.Value.Set(text); err == nil || !strings.Contains(err.Error(), "h at most") {
+					t.Errorf("%s --%s %s: %v", cmd.CommandPath(), f.Name, text, err)
+				}
+			}
+			if err := f.Value.Set("20h"); err != nil || f.Value.String() != "20h0m0s" {
+				t.Errorf("%s --%s 20h: %v, %s", cmd.CommandPath(), f.Name, err, f.Value)
+			}
+			if err := f.Value.Set("soon"); err == nil || strings.Contains(err.Error(), "at most") {
+				t.Errorf("%s --%s soon: %v", cmd.CommandPath(), f.Name, err)
+			}
+		})
+		for _, c := range cmd.Commands() {
+			look(c)
+		}
+	}
+	if look(root); seen < 20 {
+		t.Errorf("%d flags are times", seen)
+	}
+}
+
 // TestDocsAreCurrent keeps docs/cli.md what `bellows internal docs` prints.
 func TestDocsAreCurrent(t *testing.T) {
 	const path = "../../docs/cli.md"

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellows-ml/bellows/internal/fault"
+	"github.com/bellows-ml/bellows/internal/flags"
 	"github.com/bellows-ml/bellows/internal/settings"
 )
 
@@ -57,7 +58,18 @@ func newRoot() (root *cobra.Command, started *bool) {
 	}
 	root.AddCommand(shimCommand(), internalCommand(), versionCommand())
 	addPlanning(root)
+	boundDurations(root)
 	return root, started
+}
+
+// boundDurations has no flag of any command take a time that is longer than anything lasts.
+func boundDurations(cmd *cobra.Command) {
+	for _, set := range []*flags.Set{cmd.Flags(), cmd.PersistentFlags()} {
+		flags.BoundDurations(set, settings.LongestTime)
+	}
+	for _, c := range cmd.Commands() {
+		boundDurations(c)
+	}
 }
 
 // helpCommand is cobra's own, but that a command that there is not is an error.

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/rs/zerolog"
 
+	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/internal/fault"
 	"github.com/bellows-ml/bellows/internal/flags"
 )
@@ -24,15 +26,30 @@ func newSet(role string) *flags.Set {
 	return f
 }
 
+// LongestTime is what a flag takes at most that is a time.
+func LongestTime(flag string) time.Duration {
+	switch flag {
+	case "eta":
+		return time.Duration(cluster.MaxETA)
+	case "grace":
+		return time.Duration(cluster.MaxGrace)
+	case "halt-timeout", "interval":
+		return time.Duration(cluster.MaxHaltTimeout)
+	}
+	return time.Duration(cluster.MaxTime)
+}
+
 // declare makes the flags of a role, and the check of what they say together.
-func declare(role string) (flags *flags.Set, check func() error, err error) {
+func declare(role string) (set *flags.Set, check func() error, err error) {
 	f := newSet(role)
 	switch role {
 	case "agent":
 		a := NewAgent(f)
+		flags.BoundDurations(f, LongestTime)
 		return f, func() error { _, err := a.config(zerolog.Nop()); return err }, nil
 	case "coordinator":
 		c := NewCoordinator(f)
+		flags.BoundDurations(f, LongestTime)
 		return f, func() error { _, err := c.config(zerolog.Nop()); return err }, nil
 	}
 	return nil, nil, fault.Usage("--role %q: use agent or coordinator", role)
