@@ -183,7 +183,7 @@ func spec(j Job, index int) cluster.Spec {
 	s := cluster.Spec{
 		Name: jobName(index), Command: j.Command, Workdir: "/", CheckpointDir: "/checkpoints",
 		ColdStart:  true, // what a start takes is given; nothing is forked
-		MinWorkers: j.MinWorkers, MaxWorkers: j.MaxWorkers, Sizes: j.Sizes,
+		MinWorkers: j.MinWorkers, MaxWorkers: j.MaxWorkers, Sizes: j.Sizes, Where: j.Where,
 		BatchSize: cluster.BatchSize{Min: cluster.MaxWorldSize, Max: cluster.MaxWorldSize},
 	}
 	if len(j.Command) == 0 {

@@ -32,6 +32,8 @@ type Job struct {
 	// zero = one batch, of which only the speed is known.
 	Batch cluster.BatchSize
 	Micro int
+	// Where is which nodes its owner allows, and which devices its owner would rather have.
+	Where cluster.Where
 	// Bug is how much of Work is done when a bug ends it; 0 = none.
 	Bug time.Duration
 	// Grace is for how long after Deadline an end is of use still.

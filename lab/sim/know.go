@@ -162,7 +162,7 @@ func (w *world) tellLosses(j *job) {
 	if w.cfg.Terms.Losses == nil {
 		return
 	}
-	t := w.cfg.Terms.Losses(min(1, j.done/j.Work.Seconds()))
+	t := w.cfg.Terms.Losses(j.Job, min(1, j.done/j.Work.Seconds()))
 	if newestStep(j.losses) > t.Step { // steps were lost
 		j.losses = j.losses.Next(t.Step)
 	}

@@ -31,8 +31,8 @@ type Terms struct {
 	Worth  func(j Job, at Standing) (gain, noise float64)
 	Stages func(j Job) []float64
 	// Losses is what the ranks of a job have told of their losses, from its first step to where that
-	// part of its work is done; nil = nothing.
-	Losses func(done float64) goodput.Told
+	// part of its work is done, all zero if they tell none; nil = no job tells any.
+	Losses func(j Job, done float64) goodput.Told
 	// Toll is what each arrival and each end costs every job that runs; nil = nothing. A job
 	// that ends before the next of them does not pay it.
 	Toll func(j Job, workers int) time.Duration

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bellows-ml/bellows/allocator/goodput"
 	"github.com/bellows-ml/bellows/lab/sim"
 	"github.com/bellows-ml/bellows/lab/trace"
 )
@@ -78,6 +79,6 @@ func Read(name string) ([]sim.Job, sim.Terms, error) {
 			return 1, 0
 		},
 		Stages: func(sim.Job) []float64 { return []float64{aged} },
-		Losses: told,
+		Losses: func(_ sim.Job, done float64) goodput.Told { return told(done) },
 	}, nil
 }
