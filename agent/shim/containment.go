@@ -170,11 +170,13 @@ func (c *containment) killLaunchers() error {
 // place puts a process that a launcher has forked where hold would have had it born.
 func (c *containment) place(pid, local int) error {
 	var dirs []string
+	for _, g := range c.launcher.groups {
+		if !g.devices || c.devices == nil { // else it goes on to a group that has no processes beside groups
+			dirs = append(dirs, g.rest)
+		}
+	}
 	if c.devices != nil {
 		dirs = append(dirs, c.devicesPath)
-	}
-	if c.launcher.top != "" {
-		dirs = append(dirs, c.launcher.rest)
 	}
 	into := c.home
 	if c.kind == Cgroup2 && into == "" {
@@ -263,9 +265,7 @@ func (c *containment) remove() error {
 	if c.limits != nil {
 		err = removeTops(c.limits.tops)
 	}
-	if c.launcher.top != "" {
-		err = errors.Join(err, removeTops([]string{c.launcher.top}))
-	}
+	err = errors.Join(err, removeTops(c.launcher.tops))
 	if c.devices != nil {
 		err = errors.Join(err, c.devices.remove())
 	}

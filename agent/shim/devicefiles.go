@@ -110,13 +110,21 @@ func newFilter(name string, d DeviceFiles) (cgroup, error) {
 		return "", err
 	}
 	g := cgroup(filepath.Join(parent, name))
-	if err = makeGroup(string(g)); err != nil {
+	if err = makeGroup(string(g)); err != nil && !errors.Is(err, os.ErrExist) { // for its launcher
 		return "", err
 	}
 	if err = filterDevices(string(g), d); err != nil {
 		return "", errors.Join(err, g.remove())
 	}
 	return g, nil
+}
+
+// tryFilter finds out whether groups beside dir, which is not there, can have filters.
+func tryFilter(dir string, d DeviceFiles) error {
+	if err := makeGroup(dir); err != nil {
+		return err
+	}
+	return errors.Join(filterDevices(dir, d), cgroup(dir).remove())
 }
 
 // denyDevices makes a group in the v1 hierarchy of devices, to be entered as any v1
@@ -131,18 +139,23 @@ func denyDevices(name string, d DeviceFiles) (freezer, error) {
 	if err = makeGroup(string(g)); err != nil && !errors.Is(err, os.ErrExist) { // for a limit of the same hierarchy
 		return "", err
 	}
+	if err = deny(string(g), d); err != nil {
+		return "", errors.Join(err, g.remove())
+	}
+	return g, nil
+}
+
+// deny gives a group of v1 its rules.
+func deny(dir string, d DeviceFiles) error {
 	for minor := range d.Last + 1 {
 		if slices.Contains(d.Granted, minor) {
 			continue
 		}
-		if err = set(string(g), "devices.deny", fmt.Sprintf("c %d:%d rwm", d.Major, minor)); err != nil {
-			return "", errors.Join(err, g.remove())
+		if err := set(dir, "devices.deny", fmt.Sprintf("c %d:%d rwm", d.Major, minor)); err != nil {
+			return err
 		}
 	}
-	if err = denied(string(g), d); err != nil {
-		return "", errors.Join(err, g.remove())
-	}
-	return g, nil
+	return denied(dir, d)
 }
 
 // denied checks that the rules took effect. Where our own group has a list of what

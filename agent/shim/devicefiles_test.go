@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,7 +19,7 @@ import (
 const opens = `
 import errno, os
 def attempt(what, f):
-    try: f(); return what + " yes"
+    try: os.close(f()); return what + " yes"
     except OSError as e: return what + " " + errno.errorcode[e.errno]
 out = []
 for name in sorted(os.listdir("../dev")):
@@ -126,6 +127,56 @@ func TestWorkersOpenTheirOwnDevicesOnly(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Before its plan a run has no device: what its launcher imports, and a command that waits, open none, not even those
+// that the workers will have. These open their own.
+func TestNoDeviceIsOpenedBeforeThePlan(t *testing.T) {
+	t.Parallel()
+	for _, kind := range append(kinds(), Weak) {
+		for _, waits := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, waits %v", kind, waits), func(t *testing.T) {
+				t.Parallel()
+				if kind != Weak {
+					needsKind(t, kind)
+				}
+				f := newFixture(t, 1, "").giveTo(1, 1)
+				f.gpus(fakes)
+				f.order.Containment, f.order.Owner = kind, cluster.Owner{UID: 1, GID: 1, User: "daemon"}
+				f.order.DeviceFiles = &DeviceFiles{Major: 195, Last: 253, Granted: []uint32{1}}
+				early := strings.ReplaceAll(opens, "opened", "early")
+				f.pyScript(opens)
+				write(t, filepath.Join(f.order.Workdir, "looks.py"), early, 0o644)
+				if waits {
+					f.pyScript(early + "fd = int(os.environ['BELLOWS_READY_FD'])\nos.write(fd, b'r')\nos.read(fd, 1 << 16)\n" + opens)
+				}
+				f.order.Command[0] = "/usr/bin/python3" // which any user may execute
+				plan := f.prepared()
+				f.order.Prepare.Modules, f.order.Prepare.Waits = []string{"looks"}, waits
+				plan.Prepare = f.order.Prepare
+				f.order.DeviceFiles = &DeviceFiles{Major: 195, Last: 253, Granted: []uint32{}}
+				if p := f.startPrepared().Prepared; !p.Ready {
+					t.Fatalf("prepared %+v", p)
+				}
+				if got, want := f.awaitFile("early"), strings.ReplaceAll(opened, "nvidia1 ENXIO", "nvidia1 EPERM"); got != want {
+					t.Errorf("before the plan: got\n%swant\n%s", got, want)
+				}
+				f.bind(plan)
+				f.push(Wish{Start: true})
+				if r := f.started(); !r.Warm {
+					t.Errorf("cold: %+v", r.Prepared)
+				}
+				if got := f.awaitFile("opened"); got != opened {
+					t.Errorf("the worker: got\n%swant\n%s", got, opened)
+				}
+				f.stopped()
+				f.retire()
+				if left := f.limitsLeft(); len(left) > 0 {
+					t.Errorf("left: %q", left)
+				}
+			})
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -12,14 +13,48 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// launcherBound keeps the memory of a run's launcher within what it may have, by the
-// kernel: beside that its memory is looked at, which counts files that others share.
+// launcherBound keeps a run's launcher within what it may have, by the kernel: no device, and
+// so much memory. Beside that its memory is looked at, which counts files that others share.
 type launcherBound struct {
-	bytes int64  // 0 = the kernel keeps no bound
-	top   string // the group in the hierarchy of v1, to be removed at the end; "" = there is none
-	dir   string // that of v1, or of v2 the one of the last launcher
-	rest  string // where a process of v1 is that is not bound
-	why   error  // why the kernel keeps none
+	groups []besides                // groups besides the containment's, in which launchers are
+	rules  []func(dir string) error // what a launcher's own group of v2 is given
+	tops   []string                 // of the groups besides, to be removed at the end
+	bytes  int64                    // of memory; 0 = the kernel keeps no bound
+	memory string                   // the group of v1 that bounds memory, or of v2 the one of the last launcher
+	inV1   bool                     // memory is one of v1
+	why    error                    // why the kernel keeps less
+}
+
+// besides is a group for launchers in another hierarchy than the containment's, below the run's there.
+type besides struct {
+	dir   string
+	rest  string // where a process is that is in no group of the run's
+	enter func(*syscall.SysProcAttr) (func(), error)
+	// devices says that it is for nothing else than to keep launchers from devices.
+	devices bool
+}
+
+// makeBesides makes such a group. What it leaves after an error is removed with the run.
+func (b *launcherBound) makeBesides(h hierarchy, name string) (besides, error) {
+	own, err := h.own()
+	if err != nil {
+		return besides{}, err
+	}
+	top := filepath.Join(own, name)
+	g := besides{dir: filepath.Join(top, "launcher"), rest: own}
+	g.enter = bounded(g.dir).enter
+	if h.fstype == "cgroup2" {
+		g.enter = cgroup(g.dir).enter
+	}
+	for _, dir := range []string{top, g.dir} {
+		if err := makeGroup(dir); err != nil && !errors.Is(err, os.ErrExist) { // for another rule of the same hierarchy
+			return besides{}, err
+		}
+		if !slices.Contains(b.tops, top) {
+			b.tops = append(b.tops, top)
+		}
+	}
+	return g, nil
 }
 
 // launcherMemory is how much memory the launcher of an order may have, in bytes; 0 = any.
@@ -34,22 +69,68 @@ func launcherMemory(o Order) int64 {
 	return most
 }
 
-// boundLauncher makes ready that the launcher of a prepared run is started within its bound. Where
-// that cannot be had, as where a user may make no groups, launchers are started all the same.
+// boundLauncher makes ready that the run's launcher is started within its bounds. Where one
+// cannot be had, as where a user may make no groups, launchers are started all the same.
 func (c *containment) boundLauncher(name string, o Order) {
-	most := launcherMemory(o)
-	if o.Prepare == nil || most == 0 {
+	if !o.forks() {
 		return
 	}
-	b := &c.launcher
-	if c.kind == Cgroup2 && c.own != "" && offers(c.own, "memory") {
-		b.why = c.divide("memory", o.Scope)
-	} else {
-		b.why = b.makeV1(name, most)
+	c.launcher.why = errors.Join(c.keepLauncher(name, o.DeviceFiles), c.boundMemory(name, o))
+}
+
+// keepLauncher keeps launchers from all devices, also from those that their workers will have: what
+// they open stays open, and no plan is needed to know that none is theirs.
+func (c *containment) keepLauncher(name string, d *DeviceFiles) error {
+	if d == nil {
+		return nil
 	}
-	if b.why == nil {
+	b := &c.launcher
+	none := DeviceFiles{Major: d.Major, Last: d.Last}
+	var why error
+	if c.kind == Cgroup2 {
+		if why = tryFilter(filepath.Join(c.path, launcherGroup+"try"), none); why == nil {
+			b.rules = append(b.rules, func(dir string) error { return filterDevices(dir, none) })
+			return nil
+		}
+	}
+	g, err := b.makeBesides(hierarchy{"cgroup", "devices"}, name)
+	if err == nil {
+		err = deny(g.dir, none)
+	}
+	if err != nil && c.kind != Cgroup2 {
+		why = err
+		if g, err = b.makeBesides(hierarchy{fstype: "cgroup2"}, name); err == nil {
+			err = filterDevices(g.dir, none)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("keep the launcher from devices: %w", errors.Join(why, err))
+	}
+	g.devices = true
+	b.groups = append(b.groups, g)
+	return nil
+}
+
+// boundMemory bounds the memory of a prepared run's launcher.
+func (c *containment) boundMemory(name string, o Order) (err error) {
+	b, most := &c.launcher, launcherMemory(o)
+	if o.Prepare == nil || most == 0 {
+		return nil
+	}
+	if c.kind == Cgroup2 && c.own != "" && offers(c.own, "memory") {
+		if err = c.divide("memory", o.Scope); err == nil {
+			b.rules = append(b.rules, func(dir string) error {
+				b.memory = dir
+				return setMemoryV2(dir, fmt.Sprint(most))
+			})
+		}
+	} else {
+		err = b.memoryInV1(name, most)
+	}
+	if err == nil {
 		b.bytes = most
 	}
+	return err
 }
 
 // divide has the groups of launchers, which lie below the run's, have a controller. The
@@ -69,46 +150,53 @@ func (c *containment) divide(controller string, scope bool) error {
 	return nil
 }
 
-// makeV1 makes the group in the hierarchy of v1.
-func (b *launcherBound) makeV1(name string, most int64) error {
-	own, err := hierarchy{"cgroup", "memory"}.own()
+// memoryInV1 bounds memory by a group in the hierarchy of v1.
+func (b *launcherBound) memoryInV1(name string, most int64) error {
+	g, err := b.makeBesides(hierarchy{"cgroup", "memory"}, name)
 	if err != nil {
 		return err
 	}
-	top := filepath.Join(own, name)
-	dir := filepath.Join(top, "launcher")
-	if err = os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("make cgroup: %w", err)
-	}
-	b.top, b.rest = top, own
-	if err = setMemoryV1(dir, fmt.Sprint(most)); err != nil {
+	if err = setMemoryV1(g.dir, fmt.Sprint(most)); err != nil {
 		return err
 	}
-	b.dir = dir
+	b.groups = append(b.groups, g)
+	b.memory, b.inV1 = g.dir, true
 	return nil
 }
 
-// enter has a launcher be born within its bound; leaf is its group of v2, if it has one.
+// enter has a launcher be born within its bounds; leaf is its group of v2, if it has one.
 func (b *launcherBound) enter(leaf string, attr *syscall.SysProcAttr) (release func(), err error) {
-	switch {
-	case b.bytes == 0:
-		return func() {}, nil
-	case b.top != "":
-		return bounded(b.dir).enter(attr)
+	var releases []func()
+	release = func() {
+		for _, r := range slices.Backward(releases) {
+			r()
+		}
 	}
-	b.dir = leaf
-	return func() {}, setMemoryV2(leaf, fmt.Sprint(b.bytes))
+	for _, rule := range b.rules {
+		if err = rule(leaf); err != nil {
+			return nil, err
+		}
+	}
+	for _, g := range b.groups {
+		left, err := g.enter(attr)
+		if err != nil {
+			release()
+			return nil, err
+		}
+		releases = append(releases, left)
+	}
+	return release, nil
 }
 
 // reached reports whether the kernel has killed something of a launcher because it had no more memory.
 func (b *launcherBound) reached() bool {
 	switch {
-	case b.dir == "":
+	case b.memory == "":
 		return false
-	case b.top != "":
-		return counted(b.dir, "memory.oom_control", "oom_kill") > 0
+	case b.inV1:
+		return counted(b.memory, "memory.oom_control", "oom_kill") > 0
 	}
-	return killedForMemory(b.dir)
+	return killedForMemory(b.memory)
 }
 
 // calmFor is how long a launcher imports with what other processes leave of the processors. It is

@@ -24,7 +24,7 @@ func TestALaunchersBoundInCgroupV2(t *testing.T) {
 	order.Limits.MemoryBytes = 200 << 20
 	c.boundLauncher("run", order)
 	b := &c.launcher
-	if b.why != nil || b.bytes != 200<<20 || b.top != "" || c.home != filepath.Join(run, "workers") {
+	if b.why != nil || b.bytes != 200<<20 || len(b.groups) > 0 || c.home != filepath.Join(run, "workers") {
 		t.Fatalf("bound %+v, workers in %q", b, c.home)
 	}
 	for _, dir := range []string{own, run} {

@@ -158,9 +158,8 @@ func newMachine(ctx context.Context, dir string, log zerolog.Logger) (*machine, 
 	if o.Prepare == nil {
 		m.phase = preparing
 		m.binder.bind(o)
-	} else {
-		containment.boundLauncher(cgroupName(o, dir), o)
 	}
+	containment.boundLauncher(cgroupName(o, dir), o)
 	return m, nil
 }
 
@@ -193,11 +192,14 @@ func (r *reporter) record() runRecord {
 	if r.containment.limits != nil {
 		rec.Limits = slices.Clone(r.containment.limits.tops)
 	}
-	if top := r.containment.launcher.top; top != "" && !slices.Contains(rec.Limits, top) {
-		rec.Limits = append(rec.Limits, top)
-	}
+	more := slices.Clone(r.containment.launcher.tops)
 	if r.containment.devices != nil {
-		rec.Limits = append(rec.Limits, r.containment.devicesPath)
+		more = append(more, r.containment.devicesPath)
+	}
+	for _, top := range more {
+		if !slices.Contains(rec.Limits, top) {
+			rec.Limits = append(rec.Limits, top)
+		}
 	}
 	return rec
 }

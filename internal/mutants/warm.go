@@ -144,12 +144,17 @@ var ofWarmStarts = []Mutant{
 	},
 	{
 		Name: "the-kernel-bounds-launchers", File: "agent/shim/launchbound.go", Tests: "TestTheKernelBoundsALauncher",
-		Old: "return bounded(b.dir).enter(attr)", New: "return func() {}, nil",
+		Old: "left, err := g.enter(attr)", New: "left, err := func() {}, error(nil)",
 		Breaks: "an import takes the memory of the world that trains before it is seen to",
 	},
 	{
+		Name: "launchers-open-no-device", File: "agent/shim/launchbound.go", Tests: "TestNoDeviceIsOpenedBeforeThePlan",
+		Old: "c.keepLauncher(name, o.DeviceFiles), ", New: "",
+		Breaks: "what a launcher imports opens devices of other jobs, and its workers keep them open (I3)",
+	},
+	{
 		Name: "workers-leave-the-launchers-bound", File: "agent/shim/containment.go", Tests: "TestTheKernelBoundsALauncher",
-		Old: "dirs = append(dirs, c.launcher.rest)", New: "dirs = append(dirs, []string{}...)",
+		Old: "dirs = append(dirs, g.rest)", New: "dirs = append(dirs, []string{}...)",
 		Breaks: "a forked worker has no more memory than its launcher might have had",
 	},
 	{
