@@ -14,7 +14,7 @@ import (
 )
 
 // launcherBound keeps a run's launcher within what it may have, by the kernel: no device, and
-// so much memory. Beside that its memory is looked at, which counts files that others share.
+// so much memory, so many processes, and the processors of one worker. Beside that its memory is looked at, which counts files that others share.
 type launcherBound struct {
 	groups []besides                // groups besides the containment's, in which launchers are
 	rules  []func(dir string) error // what a launcher's own group of v2 is given
@@ -75,7 +75,7 @@ func (c *containment) boundLauncher(name string, o Order) {
 	if !o.forks() {
 		return
 	}
-	c.launcher.why = errors.Join(c.keepLauncher(name, o.DeviceFiles), c.boundMemory(name, o))
+	c.launcher.why = errors.Join(c.keepLauncher(name, o.DeviceFiles), c.boundMemory(name, o), c.boundProcesses(name, o), c.boundCPUs(name, o))
 }
 
 // keepLauncher keeps launchers from all devices, also from those that their workers will have: what
@@ -133,6 +133,59 @@ func (c *containment) boundMemory(name string, o Order) (err error) {
 	return err
 }
 
+// boundProcesses bounds the processes of the run's launcher, and all that it starts: by as many as a
+// job may have for one device, of which it has none yet.
+func (c *containment) boundProcesses(name string, o Order) (err error) {
+	if o.Processes == 0 {
+		return nil
+	}
+	most := strconv.Itoa(o.Processes)
+	if c.kind == Cgroup2 && c.own != "" && offers(c.own, "pids") {
+		if o.Prepare == nil {
+			return nil // the run's own bound holds it, which a plan makes wider
+		}
+		if err = delegate(c.own, "pids", o.Scope); err == nil {
+			err = set(c.path, "pids.max", most)
+		}
+	} else {
+		err = c.launcher.boundInV1(name, "pids", func(dir string) error { return set(dir, "pids.max", most) })
+	}
+	if err != nil {
+		return fmt.Errorf("limit the launcher's processes: %w", err)
+	}
+	return nil
+}
+
+// boundCPUs gives the launcher of a prepared run no more of the processors than the worker of one device has.
+func (c *containment) boundCPUs(name string, o Order) (err error) {
+	if o.Prepare == nil || o.Limits.CPUs == 0 {
+		return nil
+	}
+	if c.kind == Cgroup2 && c.own != "" && offers(c.own, "cpu") {
+		if err = c.divide("cpu", o.Scope); err == nil {
+			c.launcher.rules = append(c.launcher.rules, func(dir string) error { return setCPUsV2(dir, o.Limits.CPUs) })
+		}
+	} else {
+		err = c.launcher.boundInV1(name, "cpu", func(dir string) error { return setCPUsV1(dir, o.Limits.CPUs) })
+	}
+	if err != nil {
+		return fmt.Errorf("limit the launcher's processors: %w", err)
+	}
+	return nil
+}
+
+// boundInV1 has launchers be in a group in a controller's own hierarchy.
+func (b *launcherBound) boundInV1(name, controller string, bound func(dir string) error) error {
+	g, err := b.makeBesides(hierarchy{"cgroup", controller}, name)
+	if err == nil {
+		err = bound(g.dir)
+	}
+	if err == nil {
+		b.groups = append(b.groups, g)
+	}
+	return err
+}
+
 // divide has the groups of launchers, which lie below the run's, have a controller. The
 // kernel then allows no process in the run's own: workers get a group beside them.
 func (c *containment) divide(controller string, scope bool) error {
@@ -140,7 +193,7 @@ func (c *containment) divide(controller string, scope bool) error {
 		return err
 	}
 	home := filepath.Join(c.path, "workers")
-	if err := os.Mkdir(home, 0o755); err != nil {
+	if err := os.Mkdir(home, 0o755); err != nil && !errors.Is(err, os.ErrExist) { // for another controller
 		return fmt.Errorf("make cgroup: %w", err)
 	}
 	if err := turnOn(c.path, controller); err != nil {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -197,7 +198,7 @@ func TestTheKernelBoundsALauncher(t *testing.T) {
 				plan.Prepare = f.order.Prepare
 				p := f.startPrepared().Prepared
 				if p.Ready {
-					f.kernelBounds(f.launcherOf(), "209715200")
+					f.kernelBounds(f.launcherOf(), map[string]string{"memory.limit_in_bytes": "209715200", "memory.max": "209715200"})
 				}
 				if want := module == "little"; p.Ready != want || p.Cold != "" && !strings.Contains(p.Cold, "of memory") {
 					t.Errorf("%s: prepared %+v", module, p)
@@ -218,8 +219,8 @@ func TestTheKernelBoundsALauncher(t *testing.T) {
 	}
 }
 
-// kernelBounds demands that a process is in a group of the run's with that limit of memory.
-func (f *fixture) kernelBounds(p Process, bytes string) {
+// kernelBounds demands that a process is in a group of the run's with one of these limits.
+func (f *fixture) kernelBounds(p Process, limits map[string]string) {
 	f.t.Helper()
 	var rec runRecord
 	if err := readJSON(filepath.Join(f.dir, shimFile), &rec); err != nil {
@@ -230,15 +231,75 @@ func (f *fixture) kernelBounds(p Process, bytes string) {
 			continue
 		}
 		for _, dir := range cgroupsBelow(top) {
-			for _, name := range []string{"memory.limit_in_bytes", "memory.max"} {
+			for name, want := range limits {
 				limit, err := os.ReadFile(filepath.Join(dir, name))
-				if err == nil && strings.TrimSpace(string(limit)) == bytes && slices.Contains(members(dir), p.PID) {
+				if err == nil && strings.TrimSpace(string(limit)) == want && slices.Contains(members(dir), p.PID) {
 					return
 				}
 			}
 		}
 	}
-	f.t.Errorf("the launcher is in no group with a limit of %s bytes", bytes)
+	f.t.Errorf("the launcher is in no group with one of %v", limits)
+}
+
+// What a launcher imports starts no more processes than a job may for one device, and has no more of the processors
+// than a worker; its workers have the bounds of their plan.
+func TestALaunchersProcessesAreBounded(t *testing.T) {
+	needsLimits(t)
+	if !canBind(t) {
+		t.Skip("this machine's kernel bounds no processes for this user, so there is nothing to test")
+	}
+	for _, kind := range append(kinds(), Weak) {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			if kind != Weak {
+				needsKind(t, kind)
+			}
+			f := newFixture(t, 2, "")
+			f.pyScript("import bomb, os\nif os.environ['RANK'] == '0': print(bomb.fork(45))\n")
+			write(t, filepath.Join(f.order.Workdir, "bomb.py"), `
+import os, signal
+def fork(most):
+    made = []
+    while len(made) < most:
+        try:
+            pid = os.fork()
+        except BlockingIOError:
+            break
+        if pid == 0:
+            signal.pause()
+            os._exit(0)
+        made.append(pid)
+    for pid in made:
+        os.kill(pid, 9)
+        os.waitpid(pid, 0)
+    return len(made)
+with open("bombed", "w") as f: print(fork(60), file=f)
+`, 0o644)
+			f.order.Containment, f.order.Processes, f.order.Limits.CPUs = kind, 30, 2
+			plan := f.prepared()
+			f.order.Prepare.Modules = []string{"bomb"}
+			plan.Prepare = f.order.Prepare
+			if p := f.startPrepared().Prepared; !p.Ready {
+				t.Fatalf("prepared %+v", p)
+			}
+			if n, err := strconv.Atoi(strings.TrimSpace(f.awaitFile("bombed"))); err != nil || n == 0 || n >= 30 {
+				t.Errorf("the launcher has started %d processes, %v", n, err)
+			}
+			f.kernelBounds(f.launcherOf(), map[string]string{"cpu.cfs_quota_us": "200000", "cpu.max": "200000 100000"})
+			f.bind(plan)
+			f.push(Wish{Start: true})
+			if r := f.started(); !r.Warm || r.Processes != 60 {
+				t.Errorf("warm %v, with %d processes", r.Warm, r.Processes)
+			}
+			if log := f.ended(0); log != "45\n" {
+				t.Errorf("log:\n%s", log)
+			}
+			if left := f.limitsLeft(); len(left) > 0 {
+				t.Errorf("left: %q", left)
+			}
+		})
+	}
 }
 
 // While it imports a launcher leaves the processors to others, but not for ever.

@@ -114,7 +114,7 @@ func (l *limits) below(top, controller string) error {
 				return err
 			}
 		case "cpu":
-			if err := set(b.born, "cpu.max", fmt.Sprintf("%d %d", quota(b.CPUs), cpuPeriod)); err != nil {
+			if err := setCPUsV2(b.born, b.CPUs); err != nil {
 				return err
 			}
 		}
@@ -198,13 +198,21 @@ func (l *limits) inV1(name, controller string) error {
 
 func (b *bound) setV1(dir, controller string) error {
 	if controller == "cpu" {
-		if err := set(dir, "cpu.cfs_period_us", fmt.Sprint(cpuPeriod)); err != nil {
-			return err
-		}
-		return set(dir, "cpu.cfs_quota_us", fmt.Sprint(quota(b.CPUs)))
+		return setCPUsV1(dir, b.CPUs)
 	}
 	b.memory = dir
 	return setMemoryV1(dir, fmt.Sprint(b.MemoryBytes))
+}
+
+func setCPUsV1(dir string, cpus float64) error {
+	if err := set(dir, "cpu.cfs_period_us", fmt.Sprint(cpuPeriod)); err != nil {
+		return err
+	}
+	return set(dir, "cpu.cfs_quota_us", fmt.Sprint(quota(cpus)))
+}
+
+func setCPUsV2(dir string, cpus float64) error {
+	return set(dir, "cpu.max", fmt.Sprintf("%d %d", quota(cpus), cpuPeriod))
 }
 
 // quota is how many microseconds of processors there are in a period; the kernel wants 1000 at least.

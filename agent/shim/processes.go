@@ -41,7 +41,7 @@ func (c *containment) bindV1(name string, most int, member cluster.Member) error
 		return err
 	}
 	top := filepath.Join(own, name)
-	had := c.limits != nil && slices.Contains(c.limits.tops, top) // of a controller in the same hierarchy
+	had := slices.Contains(c.launcher.tops, top) || c.limits != nil && slices.Contains(c.limits.tops, top) // of a controller in the same hierarchy
 	if err = os.Mkdir(top, 0o755); err != nil && (!had || !errors.Is(err, os.ErrExist)) {
 		return fmt.Errorf("make cgroup: %w", err)
 	}
@@ -65,7 +65,7 @@ func (c *containment) bindV1(name string, most int, member cluster.Member) error
 	if c.limits == nil {
 		c.limits = &limits{workers: make([]bound, member.Processes())}
 	}
-	if !had {
+	if !slices.Contains(c.limits.tops, top) {
 		c.limits.tops = append(c.limits.tops, top)
 	}
 	for local, dir := range dirs {

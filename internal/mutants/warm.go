@@ -153,6 +153,16 @@ var ofWarmStarts = []Mutant{
 		Breaks: "what a launcher imports opens devices of other jobs, and its workers keep them open (I3)",
 	},
 	{
+		Name: "launchers-start-few-processes", File: "agent/shim/launchbound.go", Tests: "TestALaunchersProcessesAreBounded",
+		Old: ", c.boundProcesses(name, o)", New: "",
+		Breaks: "an import that forks without end takes the node's processes",
+	},
+	{
+		Name: "launchers-have-a-workers-processors", File: "agent/shim/launchbound.go", Tests: "TestALaunchersProcessesAreBounded",
+		Old: ", c.boundCPUs(name, o)", New: "",
+		Breaks: "a launcher takes more of the processors than its job asked for",
+	},
+	{
 		Name: "workers-leave-the-launchers-bound", File: "agent/shim/containment.go", Tests: "TestTheKernelBoundsALauncher",
 		Old: "dirs = append(dirs, g.rest)", New: "dirs = append(dirs, []string{}...)",
 		Breaks: "a forked worker has no more memory than its launcher might have had",
