@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -144,6 +145,9 @@ func TestEmbeddedRefusesAddresses(t *testing.T) {
 	}
 }
 
+// slow are lines of the log by which etcd tells that the machine is busy.
+var slow = regexp.MustCompile(`(?m)^.*etcd: (apply request took too long|\w+ cannot campaign at term 1 since there are still pending).*\n`)
+
 // etcd waits about seven seconds for its clients' streams unless the server ends them.
 func TestEmbeddedClosesInTimeUnderClients(t *testing.T) {
 	t.Parallel()
@@ -165,7 +169,7 @@ func TestEmbeddedClosesInTimeUnderClients(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Errorf("the watch, of an etcd that went away: %v", err)
 	}
-	if text := lines.String(); text != "" {
+	if text := slow.ReplaceAllString(lines.String(), ""); text != "" {
 		t.Errorf("start and stop in good order were logged as\n%s", text)
 	}
 }
