@@ -11,7 +11,7 @@ import sys
 from typing import Any, Set
 
 MOST_NAMES = 20_000
-FILE = "modules"  # beside the worker's socket; it is there if names are wanted
+PIPE = "modules"  # beside the worker's socket; it is there if names are wanted
 
 
 class Recorder:
@@ -23,7 +23,7 @@ class Recorder:
     @classmethod
     def start(cls) -> None:
         """Record from now on, if names are wanted."""
-        path = os.path.join(os.path.dirname(os.environ.get("BELLOWS_WORKER_SOCKET", "")), FILE)
+        path = os.path.join(os.path.dirname(os.environ.get("BELLOWS_WORKER_SOCKET", "")), PIPE)
         if os.access(path, os.W_OK):
             sys.meta_path.insert(0, cls(path))
 
@@ -33,14 +33,16 @@ class Recorder:
         self.seen.add(name)
         try:
             # Each at once: no thread and no exit handler has to write it later.
-            fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW)
+            fd = os.open(self.path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
             try:
                 os.write(fd, name.encode() + b"\n")
             finally:
                 os.close(fd)
+        except BlockingIOError:
+            pass  # the pipe is full: the next generation's workers import this one themselves
         except (OSError, ValueError):
             self.seen = set()
-            self.pid = -1  # a disk that is full is no matter of the script's
+            self.pid = -1  # nobody reads any more, which is no matter of the script's
 
 
 def run_next() -> None:

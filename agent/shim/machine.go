@@ -98,10 +98,11 @@ func assemble(sh *shared, first Report) *machine {
 	sdk := &workerServer{shared: sh, reporter: r, halter: h, links: map[*link]bool{}}
 	locks := &lockReturn{shared: sh, shim: first.Shim}
 	launch := &launcher{shared: sh, reporter: r, killer: k, reaper: reap}
-	start := &starter{shared: sh, reporter: r, killer: k, reaper: reap, locks: locks, sdk: sdk, launcher: launch}
+	modules := &moduleKeeper{shared: sh, reporter: r}
+	start := &starter{shared: sh, reporter: r, killer: k, reaper: reap, locks: locks, sdk: sdk, launcher: launch, modules: modules}
 	m := &machine{
 		shared: sh, reporter: r, halter: h, killer: k, reaper: reap, sdk: sdk,
-		binder: &binder{shared: sh, reporter: r, killer: k, starter: start}, launcher: launch, starter: start, modules: &moduleKeeper{shared: sh, reporter: r},
+		binder: &binder{shared: sh, reporter: r, killer: k, starter: start}, launcher: launch, starter: start, modules: modules,
 		ender: &ender{shared: sh, reporter: r, killer: k, reaper: reap, launcher: launch, locks: locks, sdk: sdk},
 	}
 	r.agents = &agentServer{shared: sh, wished: m.wished, conns: map[*agentConn]bool{}}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -18,8 +17,11 @@ import (
 )
 
 const (
-	// recordedFile is where the first worker of a node writes the names of the modules that it imports.
-	recordedFile = "modules"
+	// recordedPipe is where the first worker of a node writes the names of the modules that it imports.
+	recordedPipe = "modules"
+	// recordedRoom is how many bytes may wait there to be read, if the system allows it: more than
+	// any script imports from one look to the next.
+	recordedRoom = 1 << 20
 	// Bounds of what is kept of these. PyTorch with all that it loads for its first steps has 2,500.
 	maxModules    = 20_000
 	maxModuleName = 200
@@ -118,56 +120,93 @@ func TakeModules(path string, text []byte) error {
 	return writeDurable(path, l)
 }
 
-// makeRecorded makes the file for the first worker's names, which is its owner's.
-func makeRecorded(dir string, id identity) error {
-	f, err := os.OpenFile(filepath.Join(dir, recordedFile), os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
+// recorded are the names that the first worker has written, to a pipe without a reader that waits: what is
+// in it and not read yet is bounded by the kernel, what was read by record.MaxModules, and no disk holds any of it.
+type recorded struct {
+	path    string
+	fd      int // -1 = nothing is read any more
+	size    int // bytes that were read
+	partial []byte
+	names   []string
+}
+
+// makeRecorded makes the pipe, to which the workers' owner may write.
+func makeRecorded(dir string, id identity) (*recorded, error) {
+	r := &recorded{path: filepath.Join(dir, recordedPipe), fd: -1}
+	err := unix.Mkfifo(r.path, 0o600)
+	if err == nil { // for both, so that it has no end before the first writer
+		r.fd, err = unix.Open(r.path, unix.O_RDWR|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	}
+	if err == nil {
+		_, _ = unix.FcntlInt(uintptr(r.fd), unix.F_SETPIPE_SZ, recordedRoom) //nolint:gosec // a descriptor
+		if id.cred != nil {
+			err = unix.Lchown(r.path, int(id.cred.Uid), int(id.cred.Gid))
+		}
+	}
 	if err != nil {
-		return fmt.Errorf("make the file for modules' names: %w", err)
+		r.close()
+		return nil, fmt.Errorf("make the pipe for modules' names: %w", err)
 	}
-	if id.cred != nil {
-		err = f.Chown(int(id.cred.Uid), int(id.cred.Gid))
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("make the file for modules' names: %w", err)
+	return r, nil
+}
+
+// errTooManyNames is told once.
+var errTooManyNames = fmt.Errorf("a worker has written more than %d MiB of names of modules: what follows is not read", record.MaxModules>>20)
+
+// read takes in what was written up to now. It does not wait.
+func (r *recorded) read() error {
+	b := make([]byte, 64<<10)
+	for r.fd >= 0 {
+		n, err := unix.Read(r.fd, b)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case errors.Is(err, unix.EAGAIN) || err == nil && n == 0:
+			return nil
+		case err != nil:
+			r.close()
+			return fmt.Errorf("read modules' names: %w", err)
+		}
+		r.add(b[:min(n, record.MaxModules-r.size)])
+		if r.size += n; r.size > record.MaxModules {
+			r.close()
+			return errTooManyNames
+		}
 	}
 	return nil
 }
 
-// recorded are the names that the first worker has written so far.
-func recorded(dir string) ([]string, error) {
-	f, err := os.OpenFile(filepath.Join(dir, recordedFile), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, record.MaxModules))
-	if err != nil {
-		return nil, err
-	}
-	var names []string
+// add takes in the whole lines of what was read, as far as they may be names.
+func (r *recorded) add(b []byte) {
 	for line := range bytes.Lines(b) {
-		if name, whole := bytes.CutSuffix(line, []byte("\n")); whole && len(names) < maxModules {
-			names = append(names, string(name))
+		name, whole := bytes.CutSuffix(line, []byte("\n"))
+		if len(r.partial) <= maxModuleName {
+			r.partial = append(r.partial, name[:min(len(name), maxModuleName+1)]...)
 		}
+		if !whole {
+			return
+		}
+		if len(r.names) < maxModules && len(r.partial) <= maxModuleName {
+			r.names = append(r.names, string(r.partial))
+		}
+		r.partial = r.partial[:0]
 	}
-	return names, nil
 }
 
-// recordedSize is how many bytes the first worker has written.
-func recordedSize(dir string) (int64, error) {
-	info, err := os.Lstat(filepath.Join(dir, recordedFile))
-	if err != nil {
-		return 0, err
+// close ends the reading: who writes then is told so by an error.
+func (r *recorded) close() {
+	if r.fd >= 0 {
+		_ = unix.Close(r.fd)
+		r.fd = -1
 	}
-	return info.Size(), nil
+	_ = unix.Unlink(r.path)
 }
 
 // keepModules adds what the first worker has imported to the job's list, and whether workers
 // have met at the port. It reports whether there was anything to add.
-func keepModules(dir, path string, port int) (added bool, err error) {
-	names, err := recorded(dir)
-	if err != nil || len(names) == 0 {
-		return false, err
+func keepModules(names []string, path string, port int) (added bool, err error) {
+	if len(names) == 0 {
+		return false, nil
 	}
 	l := readModules(path)
 	before, met := len(l.Modules), l.Meets
@@ -200,13 +239,14 @@ type moduleKeeper struct {
 	*reporter
 
 	pause, next int64
-	stepped     bool  // a step was reported, before which a script has imported most of what it needs
-	kept        int64 // bytes of what the first worker has written that are in the list
-	busy, last  bool  // it is being done; it was begun after the workers' end
+	stepped     bool      // a step was reported, before which a script has imported most of what it needs
+	recorded    *recorded // what the first worker has written
+	kept        int       // bytes of it that are in the list
+	busy, last  bool      // it is being done; it was begun after the workers' end
 }
 
 func (k *moduleKeeper) stepKeep(now int64) {
-	if k.order.ModulesFile == "" || k.report.Unforkable != "" || k.phase != running || len(k.workers) == 0 || k.busy || k.last {
+	if k.recorded == nil || k.report.Unforkable != "" || k.phase != running || len(k.workers) == 0 || k.busy || k.last {
 		return
 	}
 	if k.next == 0 {
@@ -221,17 +261,21 @@ func (k *moduleKeeper) stepKeep(now int64) {
 		return
 	}
 	k.busy, k.last = true, k.over()
-	port, kept, last := k.order.World.Master.Port, k.kept, k.last
+	port, kept, last, r := k.order.World.Master.Port, k.kept, k.last, k.recorded
 	go func() { // on a disk that may hang
 		var added bool
-		size, err := recordedSize(k.dir)
-		if err == nil && (size > kept || !last) { // at the end the next generation's start waits for the processor
-			added, err = keepModules(k.dir, k.order.ModulesFile, port)
+		var err error
+		errRead := r.read()
+		if r.size > kept || !last { // at the end the next generation's start waits for the processor
+			added, err = keepModules(r.names, k.order.ModulesFile, port)
 		}
 		k.post(func() {
 			k.busy = false
 			if err == nil {
-				k.kept = size
+				k.kept = r.size
+			}
+			if errRead != nil {
+				k.log.Warn().Err(errRead).Msg("keep the names of imported modules")
 			}
 			k.pause = int64(nextKept(time.Duration(k.pause), added))
 			k.next = Boottime() + k.pause

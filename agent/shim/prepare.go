@@ -31,6 +31,7 @@ type starter struct {
 	locks    *lockReturn
 	sdk      *workerServer
 	launcher *launcher
+	modules  *moduleKeeper
 
 	program string
 	env     map[string]string // as submitted, with what the owner's file adds
@@ -75,14 +76,15 @@ func (s *starter) prepare() {
 	if err == nil {
 		err = writeModules(s.dir, s.order)
 	}
+	var names *recorded
 	if err == nil && s.order.ModulesFile != "" {
-		err = makeRecorded(s.dir, s.id)
+		names, err = makeRecorded(s.dir, s.id)
 	}
 	if err == nil && s.mayLock() {
 		held, err = takeLocks(s.abort, s.order, s.dir, waiting)
 	}
 	s.post(func() {
-		s.env, s.launcher.found = env, found
+		s.env, s.launcher.found, s.modules.recorded = env, found, names
 		s.prepared(found.Program, held, err)
 	})
 }

@@ -48,6 +48,21 @@ var ofWarmStarts = []Mutant{
 		Breaks: "workers are executed beside a launcher that goes on importing, in the same limits",
 	},
 	{
+		Name: "recorded-names-are-bounded", File: "agent/shim/modules.go", Tests: "TestWhatIsRecordedIsBounded",
+		Old: "r.size += n; r.size > record.MaxModules", New: "r.size += n; false",
+		Breaks: "a worker has its shim read without end",
+	},
+	{
+		Name: "names-are-on-no-disk", File: "agent/shim/modules.go", Tests: "TestAWorkerThatWritesManyNames",
+		Old: "unix.Mkfifo(r.path, 0o600)", New: "os.WriteFile(r.path, nil, 0o600)",
+		Breaks: "a user fills the disk that agents keep their data on",
+	},
+	{
+		Name: "full-pipes-hold-nobody-up", File: "sdk/site_record.py", Owner: "agent/shim", Tests: "TestAFullPipeHoldsNobodyUp",
+		Old: "os.O_WRONLY | os.O_NONBLOCK", New: "os.O_WRONLY",
+		Breaks: "a script waits for its shim to read names of modules",
+	},
+	{
 		Name: "names-of-other-nodes-are-checked", File: "agent/shim/modules.go", Tests: "TestNamesAreTakenFromAnotherNode",
 		Old: "l := theirs.checked()", New: "l := theirs",
 		Breaks: "what another node says of a job's modules is kept unbounded, and shown as it is",
