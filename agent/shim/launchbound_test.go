@@ -77,6 +77,29 @@ func TestALaunchersBoundInCgroupV2(t *testing.T) {
 	}
 }
 
+// A launcher's processes and processors are bounded there as well; the run's bound of processes is what its plan makes wider.
+func TestALaunchersProcessesInCgroupV2(t *testing.T) {
+	t.Parallel()
+	own := fakeCgroup(t, t.TempDir(), map[string]string{"cgroup.controllers": "cpu pids\n", "cgroup.subtree_control": ""})
+	run := fakeCgroup(t, filepath.Join(own, "run"), map[string]string{"cgroup.subtree_control": "", "pids.max": ""})
+	c := &containment{kind: Cgroup2, path: run, group: cgroup(run), own: own}
+	order := Order{Prepare: &Prepare{}, Processes: 30}
+	order.Limits.CPUs = 2
+	c.boundLauncher("run", order)
+	leaf := fakeCgroup(t, filepath.Join(run, launcherGroup+"0"), map[string]string{"cpu.max": ""})
+	release, err := c.launcher.enter(leaf, &syscall.SysProcAttr{})
+	if err != nil || c.launcher.why != nil {
+		t.Fatal(err, c.launcher.why)
+	}
+	release()
+	if pids, cpus := (&fixture{t: t, root: run}).read("pids.max"), (&fixture{t: t, root: leaf}).read("cpu.max"); pids != "30" || cpus != "200000 100000" {
+		t.Errorf("bounds %q, %q", pids, cpus)
+	}
+	if c.home != filepath.Join(run, "workers") {
+		t.Errorf("workers in %q", c.home)
+	}
+}
+
 // What cannot be bounded by the kernel, for the controller is there and may not be had, is started all the same.
 func TestALauncherWithoutTheKernelsBound(t *testing.T) {
 	t.Parallel()

@@ -173,6 +173,11 @@ var ofWarmStarts = []Mutant{
 		Breaks: "an import that forks without end takes the node's processes",
 	},
 	{
+		Name: "v2-bounds-launchers-processes", File: "agent/shim/launchbound.go", Tests: "TestALaunchersProcessesInCgroupV2",
+		Old: `err = set(c.path, "pids.max", most)`, New: "_ = most",
+		Breaks: "with cgroup v2 an import that forks without end takes the node's processes",
+	},
+	{
 		Name: "launchers-have-a-workers-processors", File: "agent/shim/launchbound.go", Tests: "TestALaunchersProcessesAreBounded",
 		Old: ", c.boundCPUs(name, o)", New: "",
 		Breaks: "a launcher takes more of the processors than its job asked for",
@@ -279,7 +284,7 @@ var ofWarmStarts = []Mutant{
 	},
 	{
 		Name: "v2-bounds-launchers", File: "agent/shim/launchbound.go", Tests: "TestALaunchersBoundInCgroupV2",
-		Old: "return func() {}, setMemoryV2(leaf, fmt.Sprint(b.bytes))", New: "return func() {}, nil",
+		Old: "return setMemoryV2(dir, fmt.Sprint(most))", New: "return nil",
 		Breaks: "with cgroup v2 an import takes the memory of the world that trains",
 	},
 	{
