@@ -29,7 +29,7 @@ test: ## run every test: Go with the race detector, real processes included, the
 	$(BUILD_PROGRESS)
 	$(PROGRESS) test
 
-examples: ## verify that the examples for torch, FSDP2, Lightning, accelerate, Hugging Face and JAX train the same when rescaled
+examples: ## verify that the examples for torch, FSDP2, Lightning, accelerate, Hugging Face, DeepSpeed and JAX train the same when rescaled
 	scripts/setup test
 	scripts/setup examples
 	$(MAKE) --no-print-directory build

@@ -16,13 +16,15 @@ from torch.utils.data import TensorDataset
 MODELS = ("mlp", "transformer", "cnn")
 
 
-def arguments(models=MODELS):
-    """Return what the command line of an example says; the first of the models is the default."""
+def arguments(models=MODELS, **numbers):
+    """Return what the command line of an example says, with numbers of its own; the first of the models is the default."""
     parser = argparse.ArgumentParser(description="train a small model")
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--samples", type=int, default=8192)
     parser.add_argument("--model", choices=models, default=models[0])
     parser.add_argument("--dropout", type=float, default=0.1, help="of the mlp")
+    for name, default in numbers.items():
+        parser.add_argument("--" + name, type=int, default=default)
     parser.add_argument("--double", action="store_true", help="compute in double precision, in which rounding does not show")
     args = parser.parse_args()
     torch.set_default_dtype(torch.float64 if args.double else torch.float32)

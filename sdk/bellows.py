@@ -77,6 +77,9 @@ __all__ = [
     "accelerate_arguments",
     "accumulation_steps",
     "batch_size",
+    "deepspeed_arguments",
+    "deepspeed_load",
+    "deepspeed_save",
     "gain",
     "global_indices",
     "indices",
@@ -1265,6 +1268,98 @@ def sharded_load(model: Any, optimizer: Any, **others: Any) -> int:
     for name, other in others.items():
         other.load_state_dict(state[name])
     return found.step
+
+
+def deepspeed_arguments() -> Dict[str, Any]:
+    """Return what DeepSpeed's configuration has to say: ``config={..., **bellows.deepspeed_arguments()}``.
+
+    A global step is then the same samples for any number of workers, in micro-batches that
+    a device can hold. Take batches from `MicroBatches`.
+    """
+    return {
+        "train_batch_size": batch_size(),
+        "train_micro_batch_size_per_gpu": _each_micro_batch(),
+        "gradient_accumulation_steps": accumulation_steps(),
+    }
+
+
+_ZERO_FILE = "zero.pt"
+
+
+def deepspeed_save(step: int, engine: Any) -> None:
+    """Save the state of an engine of DeepSpeed's with ZeRO stage 1 or 2, in a form that any number of ranks can load; for `save`.
+
+    Each rank writes its part of the parameters and of the optimizer's state, rank 0 the model
+    and the scheduler as well. Call it on every rank, at the same step. Other stages, float16,
+    offloading and round-robin gradients are refused.
+    """
+    optimizer, flat = _zero("deepspeed_save", engine).optimizer, []
+    for group in optimizer.param_groups:
+        (own,) = group["params"]
+        flat.append({"parameters": own.detach(), **optimizer.state.get(own, {})})
+    state: Dict[str, Any] = {"flat": flat}
+    if rank() == 0:
+        groups = [{name: each for name, each in group.items() if name != "params"} for group in optimizer.param_groups]
+        state.update(groups=groups, model=engine.module.state_dict(), scheduler=engine.lr_scheduler and engine.lr_scheduler.state_dict())
+    save(step, lambda directory: importlib.import_module("torch").save(state, os.path.join(directory, _ZERO_FILE)))
+
+
+def deepspeed_load(engine: Any) -> int:
+    """Load into an engine of DeepSpeed's what `deepspeed_save` has saved, on any number of ranks, and return the step to begin at.
+
+    Without a checkpoint it changes nothing and returns 0. A checkpoint of another
+    model is refused. The file is read as torch reads pickles: resume from checkpoints that you trust only.
+    """
+    zero = _zero("deepspeed_load", engine)
+    found = resume()
+    if found is None:
+        return 0
+    torch, paths = importlib.import_module("torch"), [os.path.join(part, _ZERO_FILE) for part in found.shards()]
+    for path in paths:
+        if not os.path.exists(path):
+            raise ValueError(f"{path}: no such file: this checkpoint was not saved by bellows.deepspeed_save: load it as it was saved")
+    mapped = {"mmap": True} if "mmap" in torch.load.__code__.co_varnames else {}  # torch before 2.1 reads all of it into memory
+    parts = [torch.load(path, map_location="cpu", weights_only=False, **mapped) for path in paths]
+    try:
+        engine.module.load_state_dict(parts[0]["model"])
+        moments: Dict[int, Any] = {}
+        for number, group in enumerate(zero.optimizer.param_groups):
+            own, here, kept = group["params"][0], _zero_part(zero, number), parts[0]["flat"][number]
+            for name in [name for name, first in kept.items() if getattr(first, "ndim", 0)]:
+                whole, kept[name] = torch.cat([kept[name]] + [part["flat"][number][name] for part in parts[1:]]), torch.zeros_like(own)
+                kept[name][: len(here)] = whole[here.start : here.stop]
+            own.data.copy_(kept.pop("parameters"))
+            moments[number] = kept
+        groups = [{**group, "params": [number]} for number, group in enumerate(parts[0]["groups"])]
+        zero.optimizer.load_state_dict({"state": moments, "param_groups": groups})
+        if engine.lr_scheduler:
+            engine.lr_scheduler.load_state_dict(parts[0]["scheduler"])
+    except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as err:
+        raise _another_model(found.path, "deepspeed_save", err) from err
+    engine.global_steps = found.step
+    return found.step
+
+
+def _zero(call: str, engine: Any) -> Any:
+    """Return an engine's ZeRO optimizer, if its parts can be put together for another number of ranks."""
+    zero = engine.optimizer
+    if type(zero).__name__ != "DeepSpeedZeroOptimizer":
+        raise ValueError(f"{call}: DeepSpeed's optimizer is {type(zero).__name__}: use ZeRO stage 1 or 2; in the place of stage 3 use FSDP2, with bellows.sharded_save")
+    for name, has in (
+        ("float16", zero.dtype == importlib.import_module("torch").float16),
+        ("round_robin_gradients", zero.round_robin_gradients),
+        ("offload_optimizer", zero.cpu_offload),
+        ("parallelism of another kind than data's", zero.has_moe_layers or any(count != world_size() for count in zero.partition_count)),
+    ):
+        if has:
+            raise ValueError(f"{call}: DeepSpeed's engine uses {name}, which cannot be saved for another number of workers: leave it out, or run a fixed number of workers")
+    return zero
+
+
+def _zero_part(zero: Any, number: int) -> range:
+    """Return which values of a group of parameters, one after the other, this rank has; what is behind them fills its part up."""
+    size, whole = zero.optimizer.param_groups[number]["params"][0].numel(), sum(p.numel() for p in zero.bit16_groups[number])
+    return range(min(rank() * size, whole), min((rank() + 1) * size, whole))
 
 
 def _another_model(path: str, saved_by: str, err: BaseException) -> ValueError:

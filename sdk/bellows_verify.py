@@ -59,6 +59,7 @@ class Recorder:
         self.norms: List[Any] = []  # layers of batch statistics
         self.scalers: List[Any] = []  # that multiply losses, for float16
         self.averages: List[Any] = []  # of weights
+        self.engine: Any = None  # DeepSpeed's, whose optimizer has a part of all parameters, one after the other
         self.optimizer_steps = 0
         self.taken: Dict[int, Deque[Batch]] = {}  # of each loader, not yet trained on, by its sampler
         self.known: Dict[int, Optional[Batch]] = {}  # batches by their data's storages; None: of several
@@ -220,6 +221,7 @@ class Recorder:
         if optimizer is not self.optimizers[0]:
             return
         square, sharded = squared_norm(optimizer)
+        sharded = sharded or self.zero_part(optimizer, 0) is not None
         if square == 0 and not self.losses:
             return  # no training: so torch.distributed.checkpoint has an optimizer make its state
         if self.last is None:
@@ -339,10 +341,19 @@ class Recorder:
         for g, group in enumerate(optimizer.param_groups):
             for p, parameter in enumerate(group["params"]):
                 place = f"optimizer {number} group {g} parameter {p}"
-                yield place, parameter.detach(), part_of(parameter)
+                part = self.zero_part(optimizer, g)
+                yield place, parameter.detach(), part or part_of(parameter)
                 for key, value in sorted(optimizer.state.get(parameter, {}).items(), key=str):
                     if hasattr(value, "detach"):
-                        yield f"{place} {key}", value.detach(), part_of(value)
+                        yield f"{place} {key}", value.detach(), part if part and value.shape == parameter.shape else part_of(value)
+
+    def zero_part(self, optimizer: Any, group: int) -> Optional[Tuple[int, int]]:
+        """Return where this rank's part of a group of parameters begins that DeepSpeed's ZeRO shares out, and how long the whole is."""
+        zero: Any = getattr(self.engine, "optimizer", None)
+        if not hasattr(zero, "bit16_groups") or zero.optimizer is not optimizer:
+            return None
+        whole = sum(p.numel() for p in zero.bit16_groups[group])
+        return min(whole, bellows.rank() * optimizer.param_groups[group]["params"][0].numel()), whole
 
     def state_of_norm(self, number: int) -> Iterator[State]:
         for key in ("running_mean", "running_var"):
@@ -661,6 +672,8 @@ def watch_modules(torch: Any) -> None:
         if not torch.is_grad_enabled():
             return  # of an evaluation
         recorder.forward((args, kwargs))
+        if type(module).__name__ == "DeepSpeedEngine":
+            recorder.engine = module
         if recorder.precision is None:
             recorder.precision = autocast_of(torch)
         if type(module).__name__ == "OptimizedModule" or getattr(module, "_compiled_call_impl", None) is not None:

@@ -274,3 +274,41 @@ def test_losses_and_steps_of_a_scaler(tmp_path):
     environ = script_environment(BELLOWS_VERIFY=tmp_path, BELLOWS_VERIFY_STOP_AFTER=2, RANK=0, WORLD_SIZE=1)
     environ.update(BELLOWS_RESUME_FROM=str(tmp_path), BELLOWS_RESUME_STEP="0")
     subprocess.run([PYTHON, "-c", SCALED], env=environ, cwd=str(tmp_path), check=True, timeout=120)
+
+
+SHARED_OUT = """
+import types
+import torch
+import bellows, bellows_verify
+
+bellows.position(0)  # a plain script would get a signal
+torch.manual_seed(1)
+model = torch.nn.Linear(4, 2)  # ten values, of which this rank has the last four, filled up to six
+part = torch.cat([torch.cat([p.detach().flatten() for p in model.parameters()])[6:], torch.zeros(2)]).requires_grad_()
+adam = torch.optim.Adam([part], lr=0.1)
+
+
+class DeepSpeedEngine(torch.nn.Module):
+    def forward(self, x):
+        return model(x)
+
+
+engine = DeepSpeedEngine()
+engine.optimizer = types.SimpleNamespace(optimizer=adam, bit16_groups=[list(model.parameters())])
+for step in range(2):
+    engine(torch.ones(1, 4)).sum().backward()
+    part.grad = torch.cat([torch.ones(4), torch.zeros(2)])
+    adam.step()
+seen = bellows_verify.recorder
+assert [seen.steps[s]["sharded"] for s in (0, 1)] == [True, True] and seen.steps[0]["square"] == 4.0, seen.steps
+seen.end()
+place = "optimizer 0 group 0 parameter 0"
+found = {t["name"]: (t["values"], t["sharded"]) for t in seen.ended}
+assert found == {place: (4, True), place + " exp_avg": (4, True), place + " exp_avg_sq": (4, True), place + " step": (1, False)}, found
+assert {part for name, _, part in seen.state_of(0) if not name.endswith("step")} == {(6, 10)}
+"""
+
+
+def test_what_zero_shares_out_is_put_together(tmp_path):
+    environ = script_environment(BELLOWS_VERIFY=tmp_path, BELLOWS_VERIFY_STOP_AFTER=2, RANK=1, WORLD_SIZE=2)
+    subprocess.run([PYTHON, "-c", SHARED_OUT], env=environ, cwd=str(tmp_path), check=True, timeout=120)
