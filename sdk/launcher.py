@@ -70,7 +70,7 @@ def main(fd: int) -> None:
         if why:
             channel.send({"cold": why})
             os._exit(0)
-        fork_all(channel, launcher, workers)
+        fork_all(channel, launcher, workers, order["shim"])
 
 
 class Channel:
@@ -108,8 +108,36 @@ def receive_fds(sock: socket.socket) -> Tuple[bytes, List[int], int, Any]:
 class Planned(str):
     """Stands for the name or the value of a variable that only a plan tells, for who reads the whole environment.
 
-    Who looks for other variables drops it at once; who keeps it has a copy that will be wrong.
+    Who looks for other variables drops it at once; who keeps it, or what is made of it, has a copy that will be wrong.
     """
+
+    launcher: "Launcher"
+
+    def __format__(self, form: str) -> str:
+        self.launcher.taint("it makes texts of the whole environment, of which not all is known before the start")
+        return super().__format__(form)
+
+    def __radd__(self, other: str) -> str:
+        return self.launcher.planned_text(other + str.__str__(self))
+
+
+def tracked(name: str) -> Any:
+    """Return a method of str whose results are known to be made of a planned text."""
+    plain = getattr(str, name)
+
+    def method(self: Planned, *args: Any, **named: Any) -> Any:
+        made = plain(self, *args, **named)
+        if isinstance(made, str):
+            return self.launcher.planned_text(made)
+        return type(made)(self.launcher.planned_text(part) for part in made)
+
+    return method
+
+
+for _name in ("__add__", "__getitem__", "__mod__", "__mul__", "__str__", "capitalize", "casefold", "lower", "lstrip", "partition", "removeprefix",
+              "removesuffix", "replace", "rpartition", "rsplit", "rstrip", "split", "strip", "swapcase", "title", "translate", "upper"):  # fmt: skip
+    if hasattr(str, _name):
+        setattr(Planned, _name, tracked(_name))
 
 
 class Launcher:
@@ -131,9 +159,10 @@ class Launcher:
         self.stack: List[str] = []  # modules that are being loaded, the outermost first
         self.loaded: Set[str] = set()
         self.watching = True
+        Planned.launcher = self
         self.texts: List[Any] = []  # weak references to what stands for planned variables
         self.threads = 1
-        self.fds = descriptors()
+        self.fds, self.shared = descriptors(), shared_memory()
         self.opened: Dict[Tuple[int, str], List[str]] = {}  # what was not open before, and who was being imported
         # What it was executed with; a wrapper around the interpreter may have changed that.
         self.environ: Dict[str, str] = order["env"]
@@ -144,6 +173,11 @@ class Launcher:
         self.states: Dict[str, Any] = {}  # of generators of random numbers, right after their import
         self.path0 = self.first_path()
         self.real = os.path.realpath(self.script)
+        # What __main__.__file__ is once the script runs.
+        if self.is_module:
+            self.file = module_file(self.script, self.path0)
+        else:
+            self.file = main_file(self.script)
 
     def first_path(self) -> Optional[str]:
         """Return what Python puts first on sys.path for this command; None: nothing."""
@@ -162,6 +196,7 @@ class Launcher:
         if self.path0 is not None:
             sys.path.insert(0, self.path0)
         self.random_state()
+        self.pose(not self.is_module)
         bootstrap: Any = importlib._bootstrap
         real_load = bootstrap._load_unlocked
 
@@ -180,6 +215,8 @@ class Launcher:
         try:
             for name in self.modules:
                 if not self.avoided(name):
+                    if self.is_module:
+                        self.pose(not self.script.startswith(name + ".") and name != self.script)
                     self.load_one(name)
         finally:
             for environment in (os.environ, os.environb):
@@ -187,6 +224,19 @@ class Launcher:
             bootstrap._load_unlocked = real_load
         self.watching = False
         self.spread()
+
+    def pose(self, found: bool) -> None:
+        """Have imports see the arguments and the main module of the script.
+
+        With -m nothing is found yet while the packages around the module are imported.
+        """
+        sys.argv[:] = [(self.file or "-m") if self.is_module and found else "-m" if self.is_module else self.script, *self.args]
+        if hasattr(sys, "orig_argv"):
+            sys.orig_argv[:] = self.command
+        self.argv = list(sys.argv)
+        space = empty_main()
+        if found and self.file:
+            space["__file__"] = self.file
 
     def avoided(self, name: str) -> bool:
         parts = name.split(".")
@@ -243,7 +293,8 @@ class Launcher:
     def look_for_descriptors(self) -> None:
         """Lay what is open to those in whose import it was first seen, if it still is when all of them have ended.
 
-        What a module has open for a moment is seen by what it imports meanwhile.
+        What a module has open for a moment is seen by what it imports meanwhile. Memory is laid to the outermost
+        module: what that imports is tried without it by the next launcher.
         """
         now = descriptors()
         for fd in now - self.fds:
@@ -255,6 +306,10 @@ class Launcher:
                 self.exclude(name, "it keeps a file, a device or a socket open: " + fd[1])
         self.opened.clear()
         self.fds = now
+        shared = shared_memory()
+        for _, path in shared - self.shared:
+            self.exclude(self.stack[0], "it makes memory or a lock that all workers would share: " + (path or "without a name"))
+        self.shared = shared
 
     def planned_text(self, text: str) -> Planned:
         made = Planned(text)
@@ -295,6 +350,14 @@ class Launcher:
         sys.stderr.flush()
         if dispositions() != self.signals or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
             return "an import changes how signals are handled"
+        if sys.argv != self.argv or getattr(sys, "orig_argv", self.command) != self.command:
+            return "an import changes sys.argv"
+        if os.getcwd() != self.cwd:
+            return "an import changes the working directory"
+        umask = os.umask(0o077)
+        os.umask(umask)
+        if umask != self.umask:
+            return "an import changes the umask"
         if threads_after_fork() > 1:
             return "threads run that a fork would not keep"
         try:
@@ -332,6 +395,40 @@ class Launcher:
                 if found is not None and found.origin is not None and found.origin != spec.origin:
                     return f"{found.origin} is new, and hides {name}"
         return ""
+
+
+def module_file(name: str, path0: Optional[str]) -> str:
+    """Return the file that `python -m name` runs, without importing anything; empty if it is not found like that."""
+    parts = name.split(".")
+    path: Any = [p for p in (path0, *sys.path[1:]) if p is not None]
+    try:
+        spec = None
+        for i in range(len(parts)):
+            spec = importlib.machinery.PathFinder.find_spec(".".join(parts[: i + 1]), path)
+            if spec is None:
+                return ""
+            path = spec.submodule_search_locations
+        if path is not None:
+            spec = importlib.machinery.PathFinder.find_spec(name + ".__main__", path)
+        return (spec.origin or "") if spec is not None else ""
+    except (ImportError, OSError, TypeError, ValueError):
+        return ""
+
+
+def main_file(script: str) -> str:
+    """Return what a script that is a file, or a folder with a __main__.py, is called in the main module."""
+    if os.path.isdir(script):
+        return os.path.join(script, "__main__.py")
+    return os.path.join(os.getcwd(), script) if sys.version_info >= (3, 9) else script
+
+
+def empty_main() -> Dict[str, Any]:
+    """Return the namespace of the main module, with what an interpreter puts into it before it runs anything."""
+    space = sys.modules["__main__"].__dict__
+    for name in list(space):
+        if name not in ("__name__", "__doc__", "__package__", "__loader__", "__spec__", "__builtins__", "__annotations__"):
+            del space[name]
+    return space
 
 
 def words_of(name: str) -> List[str]:
@@ -405,6 +502,17 @@ def descriptors() -> Set[Tuple[int, str]]:
             found.add((int(name), os.readlink("/proc/self/fd/" + name)))
         except OSError:
             pass  # that of the listing itself
+    return found
+
+
+def shared_memory() -> Set[Tuple[str, str]]:
+    """Return what of the memory a fork would not copy, but share: where it lies, and of what file it is."""
+    found = set()
+    with open("/proc/self/maps", "rb") as f:
+        for line in f:
+            where, access, _, _, _, *path = line.split(None, 5)
+            if access.endswith(b"s") and b"w" in access:
+                found.add((os.fsdecode(where), os.fsdecode(path[0].strip()) if path else ""))
     return found
 
 
@@ -491,9 +599,8 @@ def join_pages() -> None:
                         return  # there are no huge pages left
 
 
-def fork_all(channel: Channel, launcher: Launcher, workers: List[Any]) -> NoReturn:
-    """Fork the workers, and end: the shim is their next living ancestor that adopts."""
-    shim = os.getppid()
+def fork_all(channel: Channel, launcher: Launcher, workers: List[Any], shim: int) -> NoReturn:
+    """Fork the workers, and end: the shim is their next living ancestor that adopts, also where a wrapper is the parent."""
     for message, (out, hello) in workers:
         if os.fork() == 0:
             try:
@@ -623,10 +730,7 @@ def run(launcher: Launcher, libc: Any) -> NoReturn:
     sys.argv[:] = ["-m" if launcher.is_module else launcher.script, *launcher.args]
     if hasattr(sys, "orig_argv"):
         sys.orig_argv[:] = launcher.command
-    space = sys.modules["__main__"].__dict__
-    for name in list(space):
-        if name not in ("__name__", "__doc__", "__package__", "__loader__", "__spec__", "__builtins__", "__annotations__"):
-            del space[name]
+    space = empty_main()
     sys.modules.pop("bellows_launcher", None)
     kind: Any = None
     value: Any = None
@@ -647,7 +751,7 @@ def run(launcher: Launcher, libc: Any) -> NoReturn:
 
 def script_code(libc: Any, path: str, space: Dict[str, Any]) -> types.CodeType:
     """Return the script's code, and give its namespace what the interpreter does."""
-    name = os.path.join(os.getcwd(), path) if sys.version_info >= (3, 9) else path
+    name = main_file(path)
     try:
         with io.open_code(name) as f:
             source = f.read()
@@ -682,6 +786,8 @@ def leave(libc: Any, kind: Any, value: Any, trace: Any) -> NoReturn:
             step()
         except BaseException:
             sys.excepthook(*sys.exc_info())
+    drop_main()
+    finish_files()
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream is not None and not stream.closed:
@@ -693,6 +799,52 @@ def leave(libc: Any, kind: Any, value: Any, trace: Any) -> NoReturn:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
     os._exit(status)
+
+
+def drop_main() -> None:
+    """Drop what the main module's names stand for, so that it ends as in an interpreter that is torn down.
+
+    Not functions, classes and modules: what ends may need them. And not under a thread that runs on, as a
+    teardown would not let it.
+    """
+    if threading.active_count() > 1:
+        return
+    for name in ("last_type", "last_value", "last_traceback", "last_exc"):
+        if hasattr(sys, name):
+            setattr(sys, name, None)
+    space = sys.modules["__main__"].__dict__ if "__main__" in sys.modules else {}
+    for name, value in list(space.items()):
+        if not name.startswith("__") and not isinstance(value, (type, types.FunctionType, types.ModuleType)):
+            space.pop(name, None)
+        del value
+
+
+def finish_files() -> None:
+    """Write what files that are open hold back: nothing destroys them, which would."""
+    base: Any = io.IOBase.__base__  # isinstance of IOBase itself runs code of what it is asked about
+    streams = [o for o in gc.get_objects() if issubclass(type(o), base)]
+    written = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
+    compressed = classes_of(("gzip", "GzipFile"), ("bz2", "BZ2File"), ("lzma", "LZMAFile"))
+    others = [o for o in streams if type(o).__module__ not in ("_io", "io", "gzip", "bz2", "lzma", "_compression")]
+    archives = classes_of(("zipfile", "ZipFile"))
+    steps: List[Tuple[str, List[Any]]] = [
+        ("flush", [o for o in streams if issubclass(type(o), io.TextIOWrapper)]),
+        ("close", [o for o in streams if issubclass(type(o), compressed)]),
+        ("close", [o for o in others if not issubclass(type(o), (*compressed, *written)) and o is not sys.stdout and o is not sys.stderr]),
+        ("close", [o for o in gc.get_objects() if issubclass(type(o), archives)]),
+        ("flush", [o for o in streams if issubclass(type(o), written)]),
+    ]
+    for what, of in steps:
+        for stream in of:
+            try:
+                getattr(stream, what)()
+            except BaseException:
+                pass  # it is closed, or for reading only
+
+
+def classes_of(*names: Tuple[str, str]) -> Tuple[type, ...]:
+    """Return the classes of modules that are loaded."""
+    return tuple(getattr(sys.modules[module], name) for module, name in names if hasattr(sys.modules.get(module), name))
 
 
 def ending(kind: Any, value: Any, trace: Any) -> Tuple[int, bool]:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -573,6 +574,10 @@ func TestModulesThatAreNotForLaunchers(t *testing.T) {
 		"device":      {"F = open('/dev/zero', 'rb')\n", "/dev/zero"},
 		"rank":        {"import os\nRANK = os.environ.get('RANK')\nassert RANK in (None, '0')\n", "RANK"},
 		"environment": {"import os\nassert not [v for k, v in os.environ.items() if k.startswith('NONE_')]\nENV = dict(os.environ)\n", "copy of the environment"},
+		"settings":    {"import os\nSETTINGS = {k.lower(): v.strip() for k, v in os.environ.items()}\n", "copy of the environment"},
+		"text":        {"import os\nTEXT = ' '.join(f'{k}={v}' for k, v in os.environ.items())\n", "texts of the whole environment"},
+		"lock":        {"import multiprocessing\nL = multiprocessing.Lock()\n", "all workers would share: /dev/shm/sem."},
+		"memory":      {"import mmap\nM = mmap.mmap(-1, 4096)\n", "all workers would share"},
 		"fails":       {"import os\nassert os.path.exists('second')\n", ""}, // the first time only
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -583,7 +588,7 @@ func TestModulesThatAreNotForLaunchers(t *testing.T) {
 			write(t, filepath.Join(f.order.Workdir, "outer.py"), "import good\nimport bad\n", 0o644)
 			write(t, filepath.Join(f.order.Workdir, "good.py"), "import os\nMINE = {k: v for k, v in os.environ.items() if k.startswith('MY_')}\n", 0o644)
 			plan := f.prepared()
-			f.order.Prepare.Modules = []string{"outer", "good"}
+			f.order.Prepare.Modules = []string{"outer", "bad", "good"}
 			plan.Prepare = f.order.Prepare
 			if r := f.startPrepared(); !r.Prepared.Ready {
 				t.Fatalf("prepared %+v", r.Prepared)
@@ -623,12 +628,15 @@ func TestAThreadThatHasEndedIsNoReason(t *testing.T) {
 func TestProcessesThatCannotBeForked(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ source, why string }{
-		"signal":  {"import signal\nsignal.signal(signal.SIGUSR1, lambda *a: None)\n", "signals"},
-		"process": {"import subprocess\nP = subprocess.Popen(['sleep', '1000'])\n", "process"},
-		"exits":   {"import os\nprint('good bye')\nos._exit(7)\n", "good bye"},
-		"prints":  {"print('x' * 100000)\n", "print"},
-		"cuda":    {"import ctypes, shutil\nwith open('/proc/self/maps') as f: lib = next(l.split()[-1] for l in f if '/libm.so' in l or '/libm-' in l)\nshutil.copy(lib, 'libcuda.so.1')\nL = ctypes.CDLL('./libcuda.so.1')\n", "loads libcuda.so.1"},
-		"memory":  {"B = bytearray(300 << 20)\nimport time\ntime.sleep(1000)\n", "memory"},
+		"folder":    {"import os\nos.mkdir('data')\nos.chdir('data')\n", "working directory"},
+		"umask":     {"import os\nos.umask(0o002)\n", "umask"},
+		"arguments": {"import sys\nsys.argv.pop()\n", "sys.argv"},
+		"signal":    {"import signal\nsignal.signal(signal.SIGUSR1, lambda *a: None)\n", "signals"},
+		"process":   {"import subprocess\nP = subprocess.Popen(['sleep', '1000'])\n", "process"},
+		"exits":     {"import os\nprint('good bye')\nos._exit(7)\n", "good bye"},
+		"prints":    {"print('x' * 100000)\n", "print"},
+		"cuda":      {"import ctypes, shutil\nwith open('/proc/self/maps') as f: lib = next(l.split()[-1] for l in f if '/libm.so' in l or '/libm-' in l)\nshutil.copy(lib, 'libcuda.so.1')\nL = ctypes.CDLL('./libcuda.so.1')\n", "loads libcuda.so.1"},
+		"memory":    {"B = bytearray(300 << 20)\nimport time\ntime.sleep(1000)\n", "memory"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -796,4 +804,120 @@ func TestNamesOfModulesAreChecked(t *testing.T) {
 	if len(l.Avoid) != 1 || len(l.Avoid["ok.name"]) > 300 {
 		t.Errorf("avoided: %q", l.Avoid)
 	}
+}
+
+// leavesOpen writes files and closes none: what the main module names, what another module names,
+// what only a cycle holds, and what the frame of an error holds.
+const leavesOpen = `
+import bz2, csv, gzip, lzma, sys, threading, time, zipfile
+import keep
+if "thread" in sys.argv: threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
+class End:
+    def __del__(self): note()
+def note(open=open):
+    with open("end.txt", "w") as f: f.write("ended\n")
+end = End()
+rows = csv.writer(open("rows.csv", "w"))
+for i in range(1000): rows.writerow([i, "abc"])
+packed = gzip.open("a.gz", "wt")
+packed.write("line\n" * 1000)
+archive = zipfile.ZipFile("a.zip", "w")
+archive.writestr("x", "y" * 1000)
+keep.text = open("kept.txt", "w")
+keep.text.write("z" * 5000)
+keep.packed = {"gz": gzip.GzipFile("kept.gz", "wb"), "bz2": bz2.BZ2File("kept.bz2", "wb"), "xz": lzma.open("kept.xz", "wt")}
+for f in keep.packed.values(): f.write("q" * 5000 if f is keep.packed["xz"] else b"q" * 5000)
+keep.archive = zipfile.ZipFile("kept.zip", "w")
+keep.archive.writestr("x", "y" * 1000)
+keep.update = open("update.bin", "w+b")
+keep.update.write(b"u" * 100)
+class Cycle: pass
+cycle = Cycle()
+cycle.itself, cycle.f = cycle, open("cycle.bin", "wb")
+cycle.f.write(b"c" * 100)
+def fails():
+    f = open("failed.txt", "w")
+    f.write("f" * 100)
+    raise RuntimeError("fails")
+fails()
+`
+
+// TestWhatAScriptLeavesOpenIsWritten checks each file that a script leaves open against what was written to it.
+func TestWhatAScriptLeavesOpenIsWritten(t *testing.T) {
+	t.Parallel()
+	const check = `
+import bz2, gzip, lzma, sys, zipfile
+assert open("rows.csv").read().splitlines() == ["%d,abc" % i for i in range(1000)], "rows.csv"
+assert gzip.open("a.gz", "rt").read() == "line\n" * 1000, "a.gz"
+for name in ("a.zip", "kept.zip"): assert zipfile.ZipFile(name).read("x") == b"y" * 1000, name
+assert open("kept.txt").read() == "z" * 5000, "kept.txt"
+for opener in (gzip, bz2, lzma):
+    name = {gzip: "kept.gz", bz2: "kept.bz2", lzma: "kept.xz"}[opener]
+    assert opener.open(name).read() == b"q" * 5000, name
+for name in ("update.bin", "cycle.bin", "failed.txt"): assert open(name).read() == name[0] * 100, name
+if sys.argv[1] != "thread": assert open("end.txt").read() == "ended\n", "end.txt"
+`
+	for _, how := range []string{"executed", "bare", "warm", "thread"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, 1, "")
+			f.pyScript(leavesOpen)
+			f.order.Command = append(f.order.Command, how)
+			write(t, filepath.Join(f.order.Workdir, "keep.py"), "", 0o644)
+			if how == "bare" {
+				f.start()
+			} else {
+				plan := f.prepared()
+				f.order.Prepare.Modules = []string{"gzip"}
+				plan.Prepare = f.order.Prepare
+				if r := f.startPrepared(); !r.Prepared.Ready {
+					t.Fatalf("prepared %+v", r.Prepared)
+				}
+				if how == "executed" {
+					f.killLauncher()
+				}
+				f.bind(plan)
+				f.push(Wish{Start: true})
+			}
+			r := f.stopped()
+			if len(r.Stopped.Exits) != 1 || r.Stopped.Exits[0].Code != 1 || r.Warm != (how == "warm" || how == "thread") {
+				t.Fatalf("warm %v: %+v, %s", r.Warm, r.Stopped, f.read("logs", "rank-0.log"))
+			}
+			if log := f.read("logs", "rank-0.log"); !strings.HasSuffix(log, "\nRuntimeError: fails\n") || strings.Contains(log, "Exception ignored") {
+				t.Errorf("log:\n%s", log)
+			}
+			c := exec.Command(interpreter(t), "-c", check, how)
+			c.Dir = f.order.Workdir
+			if out, err := c.CombinedOutput(); err != nil {
+				t.Errorf("%v:\n%s", err, out)
+			}
+		})
+	}
+}
+
+// TestAnInterpreterBehindAWrapper has a process stand between the shim and the launcher.
+func TestAnInterpreterBehindAWrapper(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 2, "")
+	f.pyScript("import os, sys\nprint('rank', os.environ['RANK'], 'json' in sys.modules)\n")
+	write(t, filepath.Join(f.order.Workdir, "python3"), "#!/bin/sh\n"+interpreter(t)+" \"$@\"\n", 0o755)
+	f.order.Command[0] = "./python3"
+	plan := f.prepared()
+	f.order.Prepare.Modules = []string{"json"}
+	plan.Prepare = f.order.Prepare
+	if r := f.startPrepared(); !r.Prepared.Ready {
+		t.Fatalf("prepared %+v", r.Prepared)
+	}
+	f.bind(plan)
+	f.push(Wish{Start: true})
+	if r := f.started(); !r.Warm {
+		t.Errorf("executed: %+v", r.Prepared)
+	}
+	f.stopped()
+	for rank := range 2 {
+		if log := f.read("logs", "rank-"+itoa(rank)+".log"); log != fmt.Sprintf("rank %d True\n", rank) {
+			t.Errorf("log of rank %d: %q", rank, log)
+		}
+	}
+	f.retire()
 }

@@ -31,6 +31,7 @@ type launcherOrder struct {
 	Script   string            `json:"script"`
 	IsModule bool              `json:"is_module"`
 	Args     []string          `json:"args"`
+	Shim     int               `json:"shim"` // which adopts its workers; not its parent where a wrapper stands between
 	Program  string            `json:"program"`
 	Comm     string            `json:"comm"` // what the kernel calls a worker of Program itself; empty = as the launcher
 }
@@ -170,7 +171,7 @@ func (a *attempt) converse(r *readyLauncher) (word launcherWord, err error) {
 	}
 	o := launcherOrder{
 		Modules: append([]string{}, a.list.Modules...), Avoid: avoid, Planned: plannedNames(a.order), Env: a.env,
-		Script: a.command.Script, IsModule: a.command.IsModule, Args: append([]string{}, a.command.Args...), Program: a.program, Comm: a.comm,
+		Script: a.command.Script, IsModule: a.command.IsModule, Args: append([]string{}, a.command.Args...), Shim: os.Getpid(), Program: a.program, Comm: a.comm,
 	}
 	if err = r.conn.SetDeadline(time.Now().Add(importBound)); err != nil {
 		return word, err

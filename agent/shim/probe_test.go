@@ -46,6 +46,7 @@ def main():
         "thread": [threading.current_thread().name, threading.main_thread() is threading.current_thread(), threading.get_native_id() == os.getpid(), threading.main_thread().native_id == os.getpid()],
         "streams": [(s.encoding, s.errors, s.line_buffering, s.write_through, s.fileno()) for s in (sys.stdin, sys.stdout, sys.stderr)],
         "file": __file__, "name": __name__, "hash": hash("seeded"), "helper": [helper.__file__, helper.__spec__.origin, helper.VALUE],
+        "import": helper.SEEN, "package": getattr(sys.modules.get("pkg"), "SEEN", None),
         "pickle": pickle.loads(pickle.dumps(Local())) == Local(), "excepthook": sys.excepthook is sys.__excepthook__,
         "trace": [sys.gettrace() is None, sys.getprofile() is None], "warnoptions": sys.warnoptions,
         "locale": __import__("locale").setlocale(__import__("locale").LC_ALL),
@@ -69,6 +70,14 @@ def main():
 
 if __name__ == "__main__":
     main()
+`
+
+// atImport records what a module sees while it is imported.
+const atImport = `
+import os, sys, __main__
+umask = os.umask(0o022)
+os.umask(umask)
+SEEN = [list(sys.argv), list(getattr(sys, "orig_argv", [])), getattr(__main__, "__file__", None), __main__.__name__, os.getcwd(), umask, os.environ["PYTHONHASHSEED"], sys.path[0]]
 `
 
 // TestAForkedWorkerSeesWhatAnExecutedOneDoes runs the probe executed, forked from a launcher with its
@@ -126,15 +135,18 @@ func runProbe(t *testing.T, command []string, how string) (seen map[string]strin
 	}
 	source := "#!" + python + "\n" + probe
 	write(t, filepath.Join(f.order.Workdir, "probe.py"), source, 0o755)
-	write(t, filepath.Join(f.order.Workdir, "pkg", "__init__.py"), "", 0o644)
+	write(t, filepath.Join(f.order.Workdir, "pkg", "__init__.py"), atImport, 0o644)
 	write(t, filepath.Join(f.order.Workdir, "pkg", "probe.py"), source, 0o644)
-	write(t, filepath.Join(f.order.Workdir, "helper.py"), "print('helper is imported')\nVALUE = 7\n", 0o644)
+	write(t, filepath.Join(f.order.Workdir, "helper.py"), "print('helper is imported')\nVALUE = 7\n"+atImport, 0o644)
 	f.order.Env["PROBE"], f.order.Env["PYTHONHASHSEED"] = how, "7"
 	if how == "bare" {
 		f.start()
 	} else {
 		plan := f.prepared()
-		f.order.Prepare.Modules = []string{"helper", "random", "pickle", "multiprocessing", "resource"}
+		if slices.Contains(command, "-m") {
+			f.order.Prepare.Modules = []string{"pkg"}
+		}
+		f.order.Prepare.Modules = append(f.order.Prepare.Modules, "helper", "random", "pickle", "multiprocessing", "resource")
 		plan.Prepare = f.order.Prepare
 		if r := f.startPrepared(); !r.Prepared.Ready {
 			t.Fatalf("prepared %+v", r.Prepared)

@@ -78,6 +78,51 @@ var ofWarmStarts = []Mutant{
 		Breaks: "no job whose imports have ever had a thread, as all with PyTorch, starts warm",
 	},
 	{
+		Name: "imports-see-the-arguments", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestAForkedWorkerSeesWhatAnExecutedOneDoes/script",
+		Old: "        self.pose(not self.is_module)\n", New: "        self.argv = list(sys.argv)\n",
+		Breaks: "a module that reads sys.argv when it is imported has no arguments: the job trains with its defaults",
+	},
+	{
+		Name: "shared-memory-is-not-forked", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestModulesThatAreNotForLaunchers/(lock|memory)",
+		Old: "for _, path in shared - self.shared:", New: "for _, path in shared - shared:",
+		Breaks: "all workers of a node wait for one lock, and write into the same memory",
+	},
+	{
+		Name: "texts-of-the-environment", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestModulesThatAreNotForLaunchers/settings",
+		Old: "        setattr(Planned, _name, tracked(_name))", New: "        pass",
+		Breaks: "a module that keeps a changed copy of the environment has no rank in it",
+	},
+	{
+		Name: "the-folder-is-looked-at", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestProcessesThatCannotBeForked/folder",
+		Old: "if os.getcwd() != self.cwd:", New: "if False:",
+		Breaks: "a worker whose import changes the working directory writes its files elsewhere",
+	},
+	{
+		Name: "the-umask-is-looked-at", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestProcessesThatCannotBeForked/umask",
+		Old: "if umask != self.umask:", New: "if False:",
+		Breaks: "a worker whose import changes the umask writes files that others cannot read",
+	},
+	{
+		Name: "the-arguments-are-looked-at", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestProcessesThatCannotBeForked/arguments",
+		Old: "if sys.argv != self.argv or", New: "if",
+		Breaks: "a script gets arguments that an import has taken out",
+	},
+	{
+		Name: "open-files-are-written", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestWhatAScriptLeavesOpenIsWritten/warm",
+		Old: "    finish_files()\n", New: "",
+		Breaks: "the end of what a script wrote is lost with its process",
+	},
+	{
+		Name: "the-main-module-is-dropped", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestWhatAScriptLeavesOpenIsWritten/warm",
+		Old: "    drop_main()\n", New: "",
+		Breaks: "what a script's objects do at their end is not done",
+	},
+	{
+		Name: "the-shim-adopts-through-a-wrapper", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestAnInterpreterBehindAWrapper",
+		Old: "fork_all(channel, launcher, workers, order[\"shim\"])", New: "fork_all(channel, launcher, workers, os.getppid())",
+		Breaks: "each start of an interpreter behind a wrapper takes 15 s",
+	},
+	{
 		Name: "signals-are-looked-at", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestProcessesThatCannotBeForked/signal",
 		Old: "if dispositions() != self.signals or ", New: "if ",
 		Breaks: "a worker catches signals that it would not",
