@@ -180,11 +180,11 @@ var fields = []field{
 		whole(0, cluster.DefaultMaxRestarts, func(d *draft) *int { return &d.spec.MaxRestarts }), "",
 	},
 	{
-		"cold-start", "", "execute all workers; without, the next generation of a Python script is prepared while the present one trains, so that rescales and restarts cost less",
+		"cold-start", "", "start each worker as a new process; by default the next workers of a Python script are forked from a process that has imported its modules already, so that rescales and restarts take less time",
 		truth(func(d *draft) *bool { return &d.spec.ColdStart }), "",
 	},
 	{
-		"ready-fd", "ready fd", "the command is ready early: started with BELLOWS_READY_FD it waits at that descriptor before it opens a device (docs/environment.md)",
+		"ready-fd", "ready fd", "the command can start early and wait: it says at the descriptor in BELLOWS_READY_FD that it is ready, and begins once it is told to (docs/environment.md)",
 		truth(func(d *draft) *bool { return &d.spec.ReadyFD }), "",
 	},
 	{
