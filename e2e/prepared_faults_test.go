@@ -98,12 +98,12 @@ func TestFaultsOfWhatWaits(t *testing.T) {
 			then: func(cluster.Generation) { write("faulty.py", fmt.Sprintf(faultyScript, "script 2")) },
 		},
 		{
-			fault: "an import that has worked fails in the launcher", says: "script 2: the number two b imported by the worker",
-			before: func() { opened = f.shut("helper") }, then: func(cluster.Generation) { opened() },
-		},
-		{
 			fault: "the worker dies between fork and script", cold: diedForked, says: "script 2: the number two b imported by the worker",
 			then: func(cluster.Generation) { opened = f.shut("forks") },
+		},
+		{
+			fault: "an import that has worked fails in the launcher", says: "script 2: the number two b imported by the worker",
+			before: func() { opened = f.shut("helper") }, then: func(cluster.Generation) { opened() },
 		},
 	} {
 		g := f.settled(id, 1)

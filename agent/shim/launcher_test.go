@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -564,100 +563,6 @@ func TestALauncherHasNoAddress(t *testing.T) {
 	f.retire()
 }
 
-// Modules that a fork would break, or that read what only a plan tells, are imported by
-// the workers themselves; the others are warm.
-func TestModulesThatAreNotForLaunchers(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct{ source, why string }{
-		"thread":      {"import threading, time\nthreading.Thread(target=time.sleep, args=(1000,), daemon=True).start()\n", "threads"},
-		"socket":      {"import socket\nS = socket.socket()\n", "socket"},
-		"device":      {"F = open('/dev/zero', 'rb')\n", "/dev/zero"},
-		"rank":        {"import os\nRANK = os.environ.get('RANK')\nassert RANK in (None, '0')\n", "RANK"},
-		"environment": {"import os\nassert not [v for k, v in os.environ.items() if k.startswith('NONE_')]\nENV = dict(os.environ)\n", "copy of the environment"},
-		"settings":    {"import os\nSETTINGS = {k.lower(): v.strip() for k, v in os.environ.items()}\n", "copy of the environment"},
-		"text":        {"import os\nTEXT = ' '.join(f'{k}={v}' for k, v in os.environ.items())\n", "texts of the whole environment"},
-		"lock":        {"import multiprocessing\nL = multiprocessing.Lock()\n", "all workers would share: /dev/shm/sem."},
-		"memory":      {"import mmap\nM = mmap.mmap(-1, 4096)\n", "all workers would share"},
-		"fails":       {"import os, good\nassert not hasattr(good, 'TAKEN')\ngood.TAKEN = True\nassert os.path.exists('second')\n", "its import fails: AssertionError"}, // the first time only
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t, 1, "")
-			f.pyScript("import os, sys\nprint('ran', 'bad' in sys.modules, 'outer' in sys.modules, 'good' in sys.modules)\nopen('second', 'w').close()\nimport outer, bad\nprint(getattr(bad, 'RANK', '0'), getattr(bad, 'ENV', os.environ)['RANK'])\nos._exit(0)\n")
-			write(t, filepath.Join(f.order.Workdir, "bad.py"), c.source, 0o644)
-			write(t, filepath.Join(f.order.Workdir, "outer.py"), "import good\nimport bad\n", 0o644)
-			write(t, filepath.Join(f.order.Workdir, "good.py"), "import os\nMINE = {k: v for k, v in os.environ.items() if k.startswith('MY_')}\n", 0o644)
-			plan := f.prepared()
-			f.order.Prepare.Modules = []string{"outer", "bad", "good"}
-			plan.Prepare = f.order.Prepare
-			if r := f.startPrepared(); !r.Prepared.Ready {
-				t.Fatalf("prepared %+v", r.Prepared)
-			}
-			list := readModules(f.order.ModulesFile)
-			if !strings.Contains(list.Avoid["bad"], c.why) || list.Avoid["outer"] == "" || list.Avoid["good"] != "" {
-				t.Errorf("to be avoided: %q", list.Avoid)
-			}
-			f.bind(plan)
-			f.push(Wish{Start: true})
-			if r := f.started(); !r.Warm {
-				t.Errorf("prepared %+v", r.Prepared)
-			}
-			if log := f.ended(0); log != "ran False False True\n0 0\n" {
-				t.Errorf("log:\n%s", log)
-			}
-		})
-	}
-}
-
-// A thread that an import has started, and that ends within a moment, leaves a signal of glibc's own caught: OpenBLAS's
-// do in each process that has more than one core. Nothing is wrong with forking that.
-func TestAThreadThatHasEndedIsNoReason(t *testing.T) {
-	t.Parallel()
-	f, plan := readyRun(t, 1, ranScript, "import threading, time\nT = threading.Thread(target=time.sleep, args=(0.03,))\nT.start()\nVALUE = 1\n")
-	f.bind(plan)
-	f.push(Wish{Start: true})
-	if r := f.started(); !r.Warm {
-		t.Errorf("prepared %+v", r.Prepared)
-	}
-	if log := f.ended(0); log != "ran True\nvalue 1\n" {
-		t.Errorf("log: %q", log)
-	}
-}
-
-// What cannot be laid to a module keeps workers from being forked at all.
-func TestProcessesThatCannotBeForked(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct{ source, why string }{
-		"folder":    {"import os\nos.mkdir('data')\nos.chdir('data')\n", "working directory"},
-		"umask":     {"import os\nos.umask(0o002)\n", "umask"},
-		"arguments": {"import sys\nsys.argv.pop()\n", "sys.argv"},
-		"signal":    {"import signal\nsignal.signal(signal.SIGUSR1, lambda *a: None)\n", "signals"},
-		"process":   {"import subprocess\nP = subprocess.Popen(['sleep', '1000'])\n", "process"},
-		"exits":     {"import os\nprint('good bye')\nos._exit(7)\n", "good bye"},
-		"prints":    {"print('x' * 100000)\n", "print"},
-		"cuda":      {"import ctypes, shutil\nwith open('/proc/self/maps') as f: lib = next(l.split()[-1] for l in f if '/libm.so' in l or '/libm-' in l)\nshutil.copy(lib, 'libcuda.so.1')\nL = ctypes.CDLL('./libcuda.so.1')\n", "loads libcuda.so.1"},
-		"memory":    {"B = bytearray(300 << 20)\nimport time\ntime.sleep(1000)\n", "memory"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t, 1, "")
-			f.pyScript("print('ran')\n")
-			write(t, filepath.Join(f.order.Workdir, "bad.py"), c.source, 0o644)
-			plan := f.prepared()
-			f.order.Prepare.Modules, f.order.Prepare.Memory = []string{"bad"}, 200<<20
-			plan.Prepare = f.order.Prepare
-			r := f.startPrepared()
-			if r.Prepared.Ready || !strings.Contains(r.Prepared.Cold, c.why) {
-				t.Fatalf("prepared %+v", r.Prepared)
-			}
-			f.startCold(plan, c.why)
-			if log := f.ended(0); log != "ran\n" {
-				t.Errorf("log:\n%s", log)
-			}
-		})
-	}
-}
-
 // A worker that leaves a daemon behind, one that is killed, one whose shim is: as when
 // they were executed.
 func TestForkedWorkersAreHeld(t *testing.T) {
@@ -803,95 +708,6 @@ func TestNamesOfModulesAreChecked(t *testing.T) {
 	l.avoid(map[string]string{"a;b": "x", "ok.name": strings.Repeat("w", 5000)})
 	if len(l.Avoid) != 1 || len(l.Avoid["ok.name"]) > 300 {
 		t.Errorf("avoided: %q", l.Avoid)
-	}
-}
-
-// leavesOpen writes files and closes none: what the main module names, what another module names,
-// what only a cycle holds, and what the frame of an error holds.
-const leavesOpen = `
-import bz2, csv, gzip, lzma, sys, threading, time, zipfile
-import keep
-if "thread" in sys.argv: threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
-class End:
-    def __del__(self): note()
-def note(open=open):
-    with open("end.txt", "w") as f: f.write("ended\n")
-end = End()
-rows = csv.writer(open("rows.csv", "w"))
-for i in range(1000): rows.writerow([i, "abc"])
-packed = gzip.open("a.gz", "wt")
-packed.write("line\n" * 1000)
-archive = zipfile.ZipFile("a.zip", "w")
-archive.writestr("x", "y" * 1000)
-keep.text = open("kept.txt", "w")
-keep.text.write("z" * 5000)
-keep.packed = {"gz": gzip.GzipFile("kept.gz", "wb"), "bz2": bz2.BZ2File("kept.bz2", "wb"), "xz": lzma.open("kept.xz", "wt")}
-for f in keep.packed.values(): f.write("q" * 5000 if f is keep.packed["xz"] else b"q" * 5000)
-keep.archive = zipfile.ZipFile("kept.zip", "w")
-keep.archive.writestr("x", "y" * 1000)
-keep.update = open("update.bin", "w+b")
-keep.update.write(b"u" * 100)
-class Cycle: pass
-cycle = Cycle()
-cycle.itself, cycle.f = cycle, open("cycle.bin", "wb")
-cycle.f.write(b"c" * 100)
-def fails():
-    f = open("failed.txt", "w")
-    f.write("f" * 100)
-    raise RuntimeError("fails")
-fails()
-`
-
-// TestWhatAScriptLeavesOpenIsWritten checks each file that a script leaves open against what was written to it.
-func TestWhatAScriptLeavesOpenIsWritten(t *testing.T) {
-	t.Parallel()
-	const check = `
-import bz2, gzip, lzma, sys, zipfile
-assert open("rows.csv").read().splitlines() == ["%d,abc" % i for i in range(1000)], "rows.csv"
-assert gzip.open("a.gz", "rt").read() == "line\n" * 1000, "a.gz"
-for name in ("a.zip", "kept.zip"): assert zipfile.ZipFile(name).read("x") == b"y" * 1000, name
-assert open("kept.txt").read() == "z" * 5000, "kept.txt"
-for opener in (gzip, bz2, lzma):
-    name = {gzip: "kept.gz", bz2: "kept.bz2", lzma: "kept.xz"}[opener]
-    assert opener.open(name).read() == b"q" * 5000, name
-for name in ("update.bin", "cycle.bin", "failed.txt"): assert open(name).read() == name[0] * 100, name
-if sys.argv[1] != "thread": assert open("end.txt").read() == "ended\n", "end.txt"
-`
-	for _, how := range []string{"executed", "bare", "warm", "thread"} {
-		t.Run(how, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t, 1, "")
-			f.pyScript(leavesOpen)
-			f.order.Command = append(f.order.Command, how)
-			write(t, filepath.Join(f.order.Workdir, "keep.py"), "", 0o644)
-			if how == "bare" {
-				f.start()
-			} else {
-				plan := f.prepared()
-				f.order.Prepare.Modules = []string{"gzip"}
-				plan.Prepare = f.order.Prepare
-				if r := f.startPrepared(); !r.Prepared.Ready {
-					t.Fatalf("prepared %+v", r.Prepared)
-				}
-				if how == "executed" {
-					f.killLauncher()
-				}
-				f.bind(plan)
-				f.push(Wish{Start: true})
-			}
-			r := f.stopped()
-			if len(r.Stopped.Exits) != 1 || r.Stopped.Exits[0].Code != 1 || r.Warm != (how == "warm" || how == "thread") {
-				t.Fatalf("warm %v: %+v, %s", r.Warm, r.Stopped, f.read("logs", "rank-0.log"))
-			}
-			if log := f.read("logs", "rank-0.log"); !strings.HasSuffix(log, "\nRuntimeError: fails\n") || strings.Contains(log, "Exception ignored") {
-				t.Errorf("log:\n%s", log)
-			}
-			c := exec.Command(interpreter(t), "-c", check, how)
-			c.Dir = f.order.Workdir
-			if out, err := c.CombinedOutput(); err != nil {
-				t.Errorf("%v:\n%s", err, out)
-			}
-		})
 	}
 }
 
