@@ -214,10 +214,11 @@ func TestWorkersLeaveWithoutTearingDown(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t, 1, "")
 			f.pyScript(`
-import atexit, os, sys
+import atexit, os, sys, types
 class Torn:
     def __del__(self): os.write(1, b"torn down\n")
-KEPT = Torn()
+kept = sys.modules["kept"] = types.ModuleType("kept")
+kept.torn = Torn()
 atexit.register(os.write, 1, b"exit handler\n")
 sys.stdout.write("not flushed")
 sys.exit(3)
