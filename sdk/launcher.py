@@ -158,7 +158,6 @@ class Launcher:
         self.stamps: Dict[str, Stamp] = {}  # of the files that were read
         self.stack: List[str] = []  # modules that are being loaded, the outermost first
         self.loaded: Set[str] = set()
-        self.failed: Dict[str, str] = {}  # of those that load_one loads: what has failed, and why
         self.watching = True
         Planned.launcher = self
         self.texts: List[Any] = []  # weak references to what stands for planned variables
@@ -205,9 +204,6 @@ class Launcher:
             self.before(spec)
             try:
                 return real_load(spec)
-            except BaseException as err:
-                self.failed[spec.name] = f"its import fails: {type(err).__name__}: {err}"
-                raise
             finally:
                 self.after(spec)
 
@@ -264,14 +260,12 @@ class Launcher:
             self.loaded -= set(self.excluded)
 
     def load_one(self, name: str) -> None:
-        self.failed.clear()
         try:
             importlib.import_module(name)
         except BaseException:
-            # The script may have looked for it and lived without, or will see for itself: in a process in which
-            # nothing is left of what the modules did before they failed.
-            for failed, why in self.failed.items():
-                self.exclude(failed, why)
+            # As for the script, which may have looked for it and lived without, or will see for itself.
+            # What it leaves behind of a process is looked at all the same.
+            pass
 
     def before(self, spec: Any) -> None:
         self.stack.append(spec.name)

@@ -123,11 +123,6 @@ var ofWarmStarts = []Mutant{
 		Breaks: "each start of an interpreter behind a wrapper takes 15 s",
 	},
 	{
-		Name: "what-fails-is-left-out", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestModulesThatAreNotForLaunchers/fails",
-		Old: "                self.exclude(failed, why)\n", New: "                pass\n",
-		Breaks: "a module that failed in the launcher meets what it had done before when a worker imports it",
-	},
-	{
 		Name: "signals-are-looked-at", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestProcessesThatCannotBeForked/signal",
 		Old: "if dispositions() != self.signals or ", New: "if ",
 		Breaks: "a worker catches signals that it would not",
