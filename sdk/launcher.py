@@ -821,17 +821,20 @@ def drop_main() -> None:
 
 def finish_files() -> None:
     """Write what files that are open hold back: nothing destroys them, which would."""
-    base: Any = io.IOBase.__base__  # isinstance of IOBase itself runs code of what it is asked about
-    streams = [o for o in gc.get_objects() if issubclass(type(o), base)]
+    archives = classes_of(("zipfile", "ZipFile"))
+    base: Any = io.IOBase.__base__
+    # By their types: isinstance runs code of what it is asked about, and takes a tenth of a second for the objects of PyTorch.
+    wanted = with_subclasses(base, *archives)
+    found = [o for o in gc.get_objects() if type(o) in wanted]
+    streams = [o for o in found if issubclass(type(o), base)]
     written = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
     compressed = classes_of(("gzip", "GzipFile"), ("bz2", "BZ2File"), ("lzma", "LZMAFile"))
     others = [o for o in streams if type(o).__module__ not in ("_io", "io", "gzip", "bz2", "lzma", "_compression")]
-    archives = classes_of(("zipfile", "ZipFile"))
     steps: List[Tuple[str, List[Any]]] = [
         ("flush", [o for o in streams if issubclass(type(o), io.TextIOWrapper)]),
         ("close", [o for o in streams if issubclass(type(o), compressed)]),
         ("close", [o for o in others if not issubclass(type(o), (*compressed, *written)) and o is not sys.stdout and o is not sys.stderr]),
-        ("close", [o for o in gc.get_objects() if issubclass(type(o), archives)]),
+        ("close", [o for o in found if issubclass(type(o), archives)]),
         ("flush", [o for o in streams if issubclass(type(o), written)]),
     ]
     for what, of in steps:
@@ -840,6 +843,18 @@ def finish_files() -> None:
                 getattr(stream, what)()
             except BaseException:
                 pass  # it is closed, or for reading only
+
+
+def with_subclasses(*classes: type) -> Set[type]:
+    """Return the classes and all that are made of them."""
+    found: Set[type] = set()
+    left = list(classes)
+    while left:
+        kind = left.pop()
+        if kind not in found:
+            found.add(kind)
+            left += type.__subclasses__(kind)
+    return found
 
 
 def classes_of(*names: Tuple[str, str]) -> Tuple[type, ...]:
