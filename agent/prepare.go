@@ -45,7 +45,7 @@ func (p *planner) prepare(x part) {
 	case r.useless() && p.d.AliveRev == 0:
 		// Whether it is of this life of the node is known once that has begun.
 	case r.useless() && r.Earlier && said && x.Ready.Cold == "":
-		p.add(WriteReady{target: x.target}) // so that nobody counts on it any more
+		p.add(WriteReady{target: x.target}) // so that no decision counts on it any more
 	case r.useless():
 		if !r.Earlier && !said {
 			p.tell(x, record.Ready{Cold: p.spoilt(r)})

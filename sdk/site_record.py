@@ -42,7 +42,7 @@ class Recorder:
             pass  # the pipe is full: the next generation's workers import this one themselves
         except (OSError, ValueError):
             self.seen = set()
-            self.pid = -1  # nobody reads any more, which is no matter of the script's
+            self.pid = -1  # the pipe has no reader any more, which is no matter of the script's
 
 
 def run_next() -> None:

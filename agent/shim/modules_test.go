@@ -73,7 +73,7 @@ func TestWhatIsRecordedIsBounded(t *testing.T) {
 	}
 	much := strings.Repeat("x\n", 16<<10)
 	full := 0
-	for n := 0; n < 16<<20; n += len(much) { // while nobody reads
+	for n := 0; n < 16<<20; n += len(much) { // without a reader
 		if err = write(much); err != nil {
 			full++
 		}
@@ -97,7 +97,7 @@ func TestWhatIsRecordedIsBounded(t *testing.T) {
 }
 
 // A script whose shim does not read the names of its modules is not held up.
-func TestAFullPipeHoldsNobodyUp(t *testing.T) {
+func TestAFullPipeBlocksNoWorker(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, sdk.SiteFileName), string(sdk.Recorder), 0o644)

@@ -58,7 +58,7 @@ var ofWarmStarts = []Mutant{
 		Breaks: "a user fills the disk that agents keep their data on",
 	},
 	{
-		Name: "full-pipes-hold-nobody-up", File: "sdk/site_record.py", Owner: "agent/shim", Tests: "TestAFullPipeHoldsNobodyUp",
+		Name: "full-pipes-block-no-worker", File: "sdk/site_record.py", Owner: "agent/shim", Tests: "TestAFullPipeBlocksNoWorker",
 		Old: "os.O_WRONLY | os.O_NONBLOCK", New: "os.O_WRONLY",
 		Breaks: "a script waits for its shim to read names of modules",
 	},
