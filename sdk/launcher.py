@@ -30,6 +30,7 @@ import threading
 import time
 import types
 import weakref
+import zipimport
 from typing import Any, Dict, List, NoReturn, Optional, Set, Tuple
 
 # A worker that the shim does not adopt, or does not answer, in this time ends.
@@ -186,7 +187,7 @@ class Launcher:
         if self.is_module:
             return self.cwd
         real = os.path.realpath(self.script)
-        return real if os.path.isdir(real) else os.path.dirname(real)
+        return real if holds_main(real) else os.path.dirname(real)
 
     def load(self) -> None:
         """Import the modules, as the script would, and find out which must not be."""
@@ -415,9 +416,17 @@ def module_file(name: str, path0: Optional[str]) -> str:
         return ""
 
 
+def holds_main(script: str) -> bool:
+    """Report whether a script is a folder or a zip file, whose __main__.py is run."""
+    try:
+        return os.path.isdir(script) or bool(zipimport.zipimporter(script))
+    except zipimport.ZipImportError:
+        return False
+
+
 def main_file(script: str) -> str:
-    """Return what a script that is a file, or a folder with a __main__.py, is called in the main module."""
-    if os.path.isdir(script):
+    """Return what a script that is a file, or has a __main__.py in it, is called in the main module."""
+    if holds_main(script):
         return os.path.join(script, "__main__.py")
     return os.path.join(os.getcwd(), script) if sys.version_info >= (3, 9) else script
 
@@ -735,7 +744,7 @@ def run(launcher: Launcher, libc: Any) -> NoReturn:
     kind: Any = None
     value: Any = None
     trace: Any = None
-    code = None if launcher.is_module or os.path.isdir(launcher.script) else script_code(libc, launcher.script, space)
+    code = None if launcher.is_module or holds_main(launcher.script) else script_code(libc, launcher.script, space)
     try:
         if code is not None:
             exec(code, space)

@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -125,4 +126,22 @@ func TestProcessesThatCannotBeForked(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAZipFileIsRun has the script be an archive, whose __main__.py is run.
+func TestAZipFileIsRun(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 1, "")
+	f.pyScript("")
+	pack := exec.Command(interpreter(t), "-c", "import zipfile\nwith zipfile.ZipFile('app.zip', 'w') as z: z.writestr('__main__.py', 'import sys, inner; print(sys.argv, inner.X)'); z.writestr('inner.py', 'X = 1')")
+	pack.Dir = f.order.Workdir
+	if out, err := pack.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	f.order.Command[1] = "app.zip"
+	f.start().stopped()
+	if log := f.read("logs", "rank-0.log"); log != "['app.zip', '--lr', '0.1'] 1\n" {
+		t.Errorf("log: %q", log)
+	}
+	f.retire()
 }
