@@ -3,6 +3,7 @@ package verify
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -233,12 +234,14 @@ func (l *launcher) fork(ctx context.Context, w *world, workers []workerOrder, en
 			end, err := l.hear()
 			if err != nil {
 				for rank := range open {
-					ended <- outcome{rank, fmt.Errorf("rank %d: %w: --cold-start does without it", rank, err)}
+					left := endGroup(word.Born[rank]) // the workers have ended with the launcher, not what they have started
+					ended <- outcome{rank, errors.Join(fmt.Errorf("rank %d: %w: --cold-start does without it", rank, err), left)}
 				}
 				return
 			}
 			delete(open, end.Rank)
-			ended <- w.outcome(ctx, end.Rank, exited{end.Exit, syscall.Signal(end.Signal)}.err())
+			how := exited{end.Exit, syscall.Signal(end.Signal)}.err()
+			ended <- w.outcome(ctx, end.Rank, cmp.Or(how, endGroup(word.Born[end.Rank])))
 		}
 	}()
 	return nil

@@ -145,8 +145,7 @@ func (w *world) worker(ctx context.Context, o *Options, rank int, env []string, 
 	go func() {
 		defer log.Close()
 		err := cmd.Wait()
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // whatever it has left
-		ended <- w.outcome(ctx, rank, err)
+		ended <- w.outcome(ctx, rank, cmp.Or(err, endGroup(cmd.Process.Pid)))
 	}()
 	return nil
 }
