@@ -277,13 +277,17 @@ func progressOf(m *record.Mirror, v *record.JobView, about []cluster.NodeID) Pro
 	return p
 }
 
-// problemsOf are what the nodes tell of the present generation and the one
-// before, whose last save may be what is missing now.
+// problemsOf are what the nodes tell of the present generation and the one before, whose last save may be what is
+// missing now; of a job that has ended, what they told of the last one, for whoever comes back after it.
 func problemsOf(m *record.Mirror, v *record.JobView, about []cluster.NodeID) []Problem {
 	var list []Problem
 	for _, id := range about {
 		p, ok := m.Node(id).Progress.Value.Problems[v.ID]
-		if ok && !v.State.Value.Phase.Terminal() && p.Generation+1 >= v.State.Value.Generation {
+		before := cluster.Generation(1)
+		if v.State.Value.Phase.Terminal() {
+			before = 0
+		}
+		if ok && p.Generation+before >= v.State.Value.Generation {
 			list = append(list, Problem{Node: string(id), Generation: uint64(p.Generation), Text: p.Text, At: p.At})
 		}
 	}

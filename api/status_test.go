@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"reflect"
 	"testing"
 	"time"
@@ -170,6 +171,36 @@ func TestListsSayWhatIsSaidOfOne(t *testing.T) {
 		byName, err := a.Job(t.Context(), listed.Name)
 		if err != nil || byName.ID != listed.ID {
 			t.Errorf("by its name: %s, %v", byName.ID, err)
+		}
+	}
+}
+
+// Problems are of the generation that runs or the one before; who comes back after the job's end sees those of its last.
+func TestProblemsOutliveTheJob(t *testing.T) {
+	store := newFakeStore()
+	told := record.Progress{Problems: map[cluster.JobID]record.Problem{}}
+	want := map[cluster.JobID]int{}
+	for i, tt := range []struct {
+		phase cluster.Phase
+		of    cluster.Generation
+		seen  int
+	}{{cluster.Running, 2, 0}, {cluster.Running, 3, 1}, {cluster.Running, 4, 1}, {cluster.Succeeded, 3, 0}, {cluster.Succeeded, 4, 1}, {cluster.Failed, 4, 1}, {cluster.Stopped, 4, 1}} {
+		job := cluster.JobID(fmt.Sprintf("job%d-aaaaaa", i))
+		store.admit(t, job, self(), record.State{Phase: tt.phase, Generation: 4})
+		store.plan(t, job, 4, "n2")
+		store.put(t, record.Put(record.StateKey(job), record.State{Phase: tt.phase, Generation: 4}))
+		told.Problems[job], want[job] = record.Problem{Generation: tt.of, Text: "the step went back"}, tt.seen
+	}
+	store.put(t, record.Put(record.ProgressKey("n2"), told))
+	a := serve(t, store, "n1", nil)
+	list, err := a.Jobs(t.Context(), true)
+	if err != nil || len(list) != len(want) {
+		t.Fatalf("%d jobs, %v", len(list), err)
+	}
+	for _, listed := range list {
+		one, err := a.Job(t.Context(), listed.ID)
+		if n := want[cluster.JobID(listed.ID)]; err != nil || len(one.Problems) != n || len(listed.Problems) != n {
+			t.Errorf("%s, %s: %+v, in the list %+v, %v", listed.ID, listed.Phase, one.Problems, listed.Problems, err)
 		}
 	}
 }

@@ -144,7 +144,7 @@ type Progress struct {
 	Line string `json:"line,omitempty"`
 }
 
-// Problem is trouble that a node sees with a generation that runs, or that did just before.
+// Problem is trouble that a node sees with a generation that runs, that did just before, or that was the job's last.
 type Problem struct {
 	Node       string    `json:"node"`
 	Generation uint64    `json:"generation"`
