@@ -23,17 +23,25 @@ const (
 
 var progressGroups = []string{ProgressStep, ProgressLoss, ProgressSamples}
 
+// nameThem is what to do with groups of which it is not known what they are.
+const nameThem = `name them, as in '(?P<step>\d+)', or write (?:…) where nothing is to be read`
+
 // CompileProgress compiles a pattern for lines that say how far a script is: RE2, whose
 // time grows with the line and no faster, whatever the pattern. Its groups are named step,
 // loss and samples, or the only one is the step. The error names the value and the remedy.
 func CompileProgress(text string) (*regexp.Regexp, error) {
+	clean := !hasNUL(text) && !strings.ContainsFunc(text, Disturbs)
 	bad := func(format string, args ...any) error {
-		return fmt.Errorf("progress %.*q: %s", quoted, text, fmt.Sprintf(format, args...))
+		said := fmt.Sprintf("%.*q", quoted, text)
+		if clean { // as it was written: a backslash is one
+			said = fmt.Sprintf("'%.*s'", quoted, text)
+		}
+		return fmt.Errorf("progress %s: %s", said, fmt.Sprintf(format, args...))
 	}
 	if len(text) > MaxProgressBytes {
 		return nil, bad("it has %d bytes: use at most %d", len(text), MaxProgressBytes)
 	}
-	if hasNUL(text) || strings.ContainsFunc(text, Disturbs) {
+	if !clean {
 		return nil, bad(`it holds a control character: write it as an escape, such as \t`)
 	}
 	re, err := regexp.Compile(text)
@@ -59,8 +67,10 @@ func CompileProgress(text string) (*regexp.Regexp, error) {
 		return nil, bad(`it has no group: put the step's digits into parentheses, as in 'step (\d+)', or use %s`, ProgressAuto)
 	case named > 0 && re.SubexpIndex(ProgressStep) < 0:
 		return nil, bad(`no group is named step: name the step's, as in 'step (?P<step>\d+)'`)
-	case named > 0 && plain > 0, plain > 1:
-		return nil, bad(`it has %d groups without a name: name them, as in '(?P<step>\d+)', or write (?:…) where nothing is to be read`, plain)
+	case named > 0 && plain > 0:
+		return nil, bad(`not all of its groups have a name: %s`, nameThem)
+	case plain > 1:
+		return nil, bad(`it has %d groups without a name: %s`, plain, nameThem)
 	}
 	return re, nil
 }

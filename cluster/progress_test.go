@@ -14,16 +14,16 @@ func TestCompileProgress(t *testing.T) {
 		}
 	}
 	for bad, want := range map[string]string{
-		`step (\d+`:                             `progress "step (\\d+": missing closing )`,
+		`step (\d+`:                             `progress 'step (\d+': missing closing )`,
 		`step \d+`:                              `it has no group: put the step's digits into parentheses`,
 		`(?=x)(\d+)`:                            `look-around and back-references are not known`,
 		`(\d+)\1`:                               `look-around and back-references are not known`,
 		`(?P<epoch>\d+)`:                        `group "epoch" is not known: name groups step, loss, samples`,
 		`(?P<loss>\d+)`:                         `no group is named step`,
 		`(?P<step>\d+)|(?P<step>x)`:             `group "step" is there twice`,
-		`(?P<step>\d+) (\d+)`:                   `it has 1 groups without a name`,
+		`(?P<step>\d+) (\d+)`:                   `not all of its groups have a name`,
 		`(epoch|step) (\d+)`:                    `it has 2 groups without a name: name them, as in '(?P<step>\d+)', or write (?:…)`,
-		"step\n(\\d+)":                          `it holds a control character`,
+		"step\n(\\d+)":                          `progress "step\n(\\d+)": it holds a control character`,
 		strings.Repeat("x", MaxProgressBytes):   `no group`,
 		strings.Repeat("x", MaxProgressBytes+1): `it has 1025 bytes: use at most 1024`,
 		`((a{1000}){1000}){1000}`:               `invalid repeat count`,
