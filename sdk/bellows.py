@@ -552,7 +552,7 @@ class TreeSum:
         self.parameters = [p for p in parameters if p.requires_grad]
         logical = logical_workers()
         if logical & (logical - 1) or not logical:
-            raise ValueError(f"TreeSum with {logical} logical workers: use a power of two: bellows run --logical-workers 8")
+            raise ValueError(f"TreeSum with {logical or 'no'} logical workers: run with --logical-workers 8, or another power of two")
         self._logical = logical
         self._loss: Any = None
         self._whole: List[Tuple[int, List[Any]]] = []  # how many workers a sum is of, and the sum; as in a binary counter

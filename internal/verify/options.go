@@ -2,6 +2,7 @@ package verify
 
 import (
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -71,8 +72,6 @@ func (o *Options) Check() error {
 				"or add --uneven-batch if the script weighs its shares", k, o.BatchSize)
 		case o.BatchSize < k:
 			return fault.Usage("--sizes %d: a batch of %d samples leaves a worker without any: use a larger --batch-size", k, o.BatchSize)
-		case o.LogicalWorkers > 0 && o.LogicalWorkers%k != 0:
-			return fault.Usage("--sizes %d: %d logical workers are not shared evenly by so many workers: set --logical-workers to a multiple", k, o.LogicalWorkers)
 		case o.MicroBatch > 0 && !o.Uneven && o.MicroBatch < o.BatchSize/k && o.BatchSize/k%o.MicroBatch != 0:
 			return fault.Usage("--micro-batch %d: it does not divide %d, the share of each of %s: use a number that divides each share, or leave it out",
 				o.MicroBatch, o.BatchSize/k, units.Count(k, "worker"))
@@ -90,15 +89,33 @@ func (o *Options) Check() error {
 		return fault.Usage("--batch-size %d: use 1 or more", o.BatchSize)
 	case o.MicroBatch < 0 || o.MicroBatch > o.BatchSize:
 		return fault.Usage("--micro-batch %d: use 1 to %d, the batch", o.MicroBatch, o.BatchSize)
-	case o.LogicalWorkers&(o.LogicalWorkers-1) != 0 || o.LogicalWorkers < 0:
-		return fault.Usage("--logical-workers %d: use a power of two", o.LogicalWorkers)
 	case o.Tolerance != Bitwise && o.Tolerance != Rounding && o.Tolerance != Statistical:
 		return fault.Usage("--tolerance %q: use %s, %s or %s", o.Tolerance, Bitwise, Rounding, Statistical)
 	case o.Limit <= 0:
 		return fault.Usage("--limit %s: use a time above zero such as 10m", o.Limit)
 	}
+	if err := o.checkLogical(largest); err != nil {
+		return err
+	}
 	if o.MicroBatch == 0 {
 		o.MicroBatch = (o.BatchSize + largest - 1) / largest
+	}
+	return nil
+}
+
+// checkLogical finds what bellows run would refuse, too.
+func (o *Options) checkLogical(largest int) error {
+	n := o.LogicalWorkers
+	uneven := slices.IndexFunc(o.Sizes, func(k int) bool { return n > 0 && n%k != 0 })
+	switch {
+	case n < 0 || n&(n-1) != 0:
+		return fault.Usage("--logical-workers %d: use a power of two, or leave it out", n)
+	case n > 0 && n < largest:
+		return fault.Usage("--logical-workers %d: --sizes has %d workers, each of which needs one: use a power of two from %d on", n, largest, largest)
+	case uneven >= 0:
+		return fault.Usage("--sizes %d: so many workers cannot share %d logical workers equally: name powers of two only", o.Sizes[uneven], n)
+	case n > 0 && o.BatchSize%n != 0:
+		return fault.Usage("--logical-workers %d: they cannot share --batch-size %d equally: use a multiple of %d samples", n, o.BatchSize, n)
 	}
 	return nil
 }
