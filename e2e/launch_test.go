@@ -64,9 +64,7 @@ func TestStop(t *testing.T) {
 		t.Fatalf("stop exited %d: %s%s", code, out, errs)
 	}
 	f.awaitPhase(id, cluster.Stopped)
-	if left := f.workers(id); len(left) != 0 {
-		t.Errorf("processes %v are left of a stopped job", left)
-	}
+	f.nothingLeft(id)
 	committed := f.mirror().Job(id).Committed
 	if !committed.Exists() || committed.Value.Step < 4 {
 		t.Errorf("a stop saves first, but the committed checkpoint is %+v", committed.Value)

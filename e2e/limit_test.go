@@ -53,9 +53,7 @@ func TestTimeLimit(t *testing.T) {
 	if end.Progress.Step != int64(last+1) {
 		t.Errorf("step %d was begun, and it is saved at %d", last, end.Progress.Step)
 	}
-	if f.workers(id) != nil {
-		t.Errorf("workers are left: %v", f.workers(id))
-	}
+	f.nothingLeft(id)
 
 	// It goes on where it was, with a whole limit, which can be changed while it runs.
 	f.mustBellows("resume", string(id), "--time-limit", "30m")

@@ -132,9 +132,7 @@ func (f *fleet) gone(id cluster.JobID) {
 	if m.Job(id).Spec.Value.Priority != -cluster.MaxPriority {
 		f.t.Errorf("it goes with priority %d", m.Job(id).Spec.Value.Priority)
 	}
-	if workers := f.workers(id); len(workers) > 0 {
-		f.t.Errorf("processes %v are left", workers)
-	}
+	f.nothingLeft(id)
 	if left, err := filepath.Glob(filepath.Join(f.dir, "ckpt", ".bellows-profile-*")); err != nil || len(left) > 0 {
 		f.t.Errorf("folders %v are left, %v", left, err)
 	}
