@@ -8,14 +8,17 @@ import (
 	"testing"
 )
 
-// interpreter is an interpreter that tests may use.
+// interpreter is the interpreter that tests run: the system's, which starts ten times sooner than what a
+// manager of versions puts before it on PATH.
 func interpreter(t *testing.T) string {
 	t.Helper()
-	path, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("there is no python3")
+	for _, name := range []string{"/usr/bin/python3", "python3"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
 	}
-	return path
+	t.Fatal("no python3 on PATH: scripts/setup test installs it")
+	return ""
 }
 
 // pyScript makes of a fixture a run of a Python script in its workdir.

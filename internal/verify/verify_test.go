@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -34,16 +33,12 @@ func tried(t *testing.T, script string) (Result, error) {
 
 func triedTold(t *testing.T, script string, told io.Writer) (Result, error) {
 	t.Helper()
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Fatal("no python3 on PATH: scripts/setup test installs it")
-	}
 	name := filepath.Join(t.TempDir(), "train.py")
 	if err := os.WriteFile(name, []byte(script), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	o := Options{
-		Command: []string{python, "-S", "-B", name}, Sizes: []int{2, 1}, Nodes: 1, StepsEach: 3, BatchSize: 8,
+		Command: []string{interpreter, "-S", "-B", name}, Sizes: []int{2, 1}, Nodes: 1, StepsEach: 3, BatchSize: 8,
 		Tolerance: Bitwise, Limit: 5 * time.Minute, Told: told,
 	}
 	if err := o.Check(); err != nil {

@@ -37,11 +37,18 @@ func under(rules string, policies ...string) *Settings {
 	return s
 }
 
+// wholeSimulations skips a test with the race detector (-short), with which it takes minutes: others give it the
+// same goroutines to look at.
+func wholeSimulations(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("with the race detector these are minutes, and others have the same goroutines")
+	}
+}
+
 // Every policy of production runs under the conventions of every simulator, beside the policies that these bring.
 func TestEveryPolicyRunsUnderAllRules(t *testing.T) {
-	if testing.Short() {
-		t.Skip("these are minutes with the race detector, which other tests give the same goroutines to look at")
-	}
+	wholeSimulations(t)
 	for _, rules := range RuleNames() {
 		t.Run(rules, func(t *testing.T) {
 			s := under(rules)
@@ -80,6 +87,7 @@ func TestEveryPolicyRunsUnderAllRules(t *testing.T) {
 // Under the rules of ElasticFlow, policies of production that promise deadlines answer each:
 // those that cannot be kept are refused, and what is promised is kept, the default's too.
 func TestProductionPromisesDeadlines(t *testing.T) {
+	wholeSimulations(t)
 	s := under("elasticflow", policy.Default, production+"elasticflow", "greedy")
 	if err := s.Complete(func(string) bool { return false }); err != nil {
 		t.Fatal(err)

@@ -285,6 +285,7 @@ func loads() map[string]Settings {
 // What half of the jobs use of the default policy changes for the other half. Losses, which it does not look at,
 // change nothing for anyone. docs/policies.md has what the published traces give, and the command.
 func TestOthers(t *testing.T) {
+	wholeSimulations(t)
 	published := os.Getenv(tracesFolder) != ""
 	seeds := uint64(1)
 	if published {
@@ -333,6 +334,7 @@ func (l load) compare(t *testing.T, none map[string]float64, use string, seeds u
 
 // Where no job uses any of it, decisions are those of a policy that is told of no range, model or loss.
 func TestDecisionsWithoutRangesModelsAndLosses(t *testing.T) {
+	wholeSimulations(t)
 	of := loads()
 	for _, name := range slices.Sorted(maps.Keys(of)) {
 		if len(of[name].Mixed) > 0 {
