@@ -130,6 +130,12 @@ func TestAPlainScriptsLinesAreRead(t *testing.T) {
 	if got := s.Problems[0].Text; !strings.Contains(got, `--progress 'iteration (\d+)': none of the first 100 lines matches`) {
 		t.Errorf("problem %q", got)
 	}
+	// Who comes back after its end is told, too.
+	f.stop(blind)
+	f.awaitPhase(blind, cluster.Stopped)
+	f.awaitShown(blind, "with its problem after its end", func(s api.JobStatus) bool {
+		return s.Ended && len(s.Problems) > 0 && strings.Contains(s.Problems[0].Text, "none of the first 100 lines matches")
+	})
 	// Its next generation counts from the beginning, and is counted on.
 	f.stop(id)
 	f.awaitPhase(id, cluster.Stopped)
