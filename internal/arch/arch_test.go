@@ -27,6 +27,7 @@ var checks = map[string]func(*arch.Tree) []arch.Finding{
 	"named tests":   arch.CheckNamedTests,
 	"decisions":     arch.CheckDecisions,
 	"laboratory":    arch.CheckLaboratory,
+	"policies":      arch.CheckPolicies,
 	"command":       arch.CheckCommand,
 	"stories":       arch.CheckStories,
 	"files":         arch.CheckFiles,

@@ -221,6 +221,9 @@ var samples = map[string][]sample{
 		{"docs/a.md", "`TestA`\nfunc TestA(t *testing.T) {}", []string{"no test TestA"}},
 		{"docs/a.md", "`Tester`, a test_bench", nil},
 	},
+	"policies": { // TestPoliciesAreNamedOnce has those that fail
+		{"coordinator/a.go", `package coordinator; const name = "flowtime"`, nil},
+	},
 	"scripts": {
 		{"scripts/a", "#!/usr/bin/env bash\n# Does it.\n\nset -euo pipefail\n", nil},
 		{"scripts/a", "#!/usr/bin/env bash\necho\n", []string{`scripts/a:2: script: the first command is "echo"`}},
@@ -268,6 +271,32 @@ func TestStateAcrossFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(t, arch.CheckState(tree), []string{"agent/a.go:1: state: table names is written to"})
+}
+
+// A policy is known to its file, its story and the table, to tests and to the laboratory.
+func TestPoliciesAreNamedOnce(t *testing.T) {
+	tree, err := arch.Parse(map[string]string{
+		"allocator/policy/table.go":              `package policy; var table = []entry{{eager{}, "about"}, {calm(), "about"}}; const Default = "eager"`,
+		"allocator/policy/eager.go":              `package policy; type eager struct{}; func (eager) Name() string { return "eager" }; var again = eager{}`,
+		"allocator/policy/calm.go":               `package policy; func calm() int { return help() }; func help() int { return 1 }; var other = eager{}`,
+		"allocator/policy/draft.go":              `package policy; var shared = help() + calm()`,
+		"allocator/policy/a_test.go":             `package policy; var _ = calm()`,
+		"allocator/policy/testdata/eager.txt":    ``,
+		"allocator/policy/testdata/calm.txt":     ``,
+		"allocator/policy/testdata/priority.txt": ``,
+		"coordinator/a.go":                       `package coordinator; var a, b = "eagerly", "priority"; var c = "eager"`,
+		"coordinator/a_test.go":                  `package coordinator; var d = "eager"`,
+		"lab/sim/a.go":                           `package sim; var a = "calm"`,
+		"cmd/bellows/a.go":                       `package main; var a = "calm"`,
+		"cmd/bellows/b.go":                       `package main; import "github.com/bellows-ml/bellows/lab/sim"; var b = sim.Of("calm")`,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, arch.CheckPolicies(tree), []string{
+		"allocator/policy/calm.go makes the policy eager", "allocator/policy/draft.go makes the policy calm",
+		"cmd/bellows names the policy calm", "coordinator names the policy eager",
+	})
 }
 
 // Files that need each other are found, by whatever they do.
