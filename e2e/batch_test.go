@@ -95,10 +95,12 @@ func batchWorld(m *record.Mirror, id cluster.JobID) cluster.World {
 	return v.Generation(v.State.Value.Generation).Plan.Value.World
 }
 
-// awaitLogs waits until a job's workers have written these words.
+// awaitLogs waits until a job's workers have written these words. It asks less often the longer that takes: each time starts a process.
 func (u *people) awaitLogs(id cluster.JobID, words string) {
 	u.t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+	pause := 50 * time.Millisecond
+	for deadline := time.Now().Add(patience); ; time.Sleep(pause) {
+		pause = min(pause*5/4, 300*time.Millisecond)
 		out, _, _ := u.bellows("logs", string(id))
 		if strings.Contains(out, words) {
 			return
