@@ -22,11 +22,12 @@ import (
 // that a pool goes to those that gain most by it, and no policy needs to know of it. What
 // a policy then makes of its pool's devices is its own affair.
 
+// Preference is as how many times as fast an owner's preferred model counts for its job.
+const Preference = 2
+
 const (
 	// shareExponent is how a speed falls with the share of its devices: that of goodput.Default.
 	shareExponent = 0.678
-	// preference is as how many times as fast an owner's preferred model counts.
-	preference = 2
 	// moveCharge is how often a move to another model pays what the start costs, and moveLeast
 	// what it gains at the least, as the log of a speed: a change of the others' numbers is no reason.
 	moveCharge, moveLeast = 10, 0.05
@@ -167,17 +168,17 @@ func (a *assignment) choicesOf(i int) []choice {
 func (a *assignment) rate(i, m int) float64 {
 	j, model := a.in.Jobs[i], a.of[m].model
 	if slices.ContainsFunc(j.Models, func(x OnModel) bool { return x.Model == model && x.Preferred }) {
-		return preference * j.RateOn(model)
+		return Preference * j.RateOn(model)
 	}
 	return j.RateOn(model)
 }
 
-// preferring are models with the rates that they count with.
-func preferring(models []OnModel) []OnModel {
+// Preferring are models with the rates that they count with.
+func Preferring(models []OnModel) []OnModel {
 	models = slices.Clone(models)
 	for m := range models {
 		if x := &models[m]; x.Preferred {
-			x.Rate = preference * cmp.Or(max(0, x.Rate), 1)
+			x.Rate = Preference * cmp.Or(max(0, x.Rate), 1)
 		}
 	}
 	return models

@@ -168,7 +168,6 @@ func (q *pools) choose() error {
 	in.Nodes, in.Jobs, in.Memory = q.left(in.Nodes), nil, nil
 	for i, j := range q.in.Jobs {
 		if s := q.jobs[i]; len(s.options) > 0 && !s.kept {
-			j.Models = preferring(j.Models)
 			in.Jobs = append(in.Jobs, j)
 		}
 	}

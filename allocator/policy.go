@@ -50,7 +50,8 @@ type Promising interface {
 type Chooser interface {
 	// Choose returns the model for jobs of a question about devices of all models; of those that
 	// it leaves out Run decides. It may name one for a job that is to wait. Unless that is binding, what
-	// waits there is asked about again where devices of another model are idle.
+	// waits there is asked about again where devices of another model are idle. Rates are those of the
+	// devices: what an owner prefers (OnModel.Preferred) is for the policy to count.
 	Choose(in Input) (models map[cluster.JobID]string, binding bool)
 }
 

@@ -73,6 +73,10 @@ func (jahani) Allocate(in allocator.Input) allocator.Output {
 // Choose implements allocator.Chooser: as types of nodes differ in their prices and in how fast
 // jobs are on them, one plan for all says on which model's each job costs least.
 func (jahani) Choose(in allocator.Input) (models map[cluster.JobID]string, binding bool) {
+	in.Jobs = slices.Clone(in.Jobs)
+	for i := range in.Jobs {
+		in.Jobs[i].Models = allocator.Preferring(in.Jobs[i].Models)
+	}
 	m, movable, plan, err := planFleet(in)
 	if err != nil {
 		return nil, false

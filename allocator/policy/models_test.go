@@ -213,3 +213,25 @@ func TestTurnsAreShort(t *testing.T) {
 		t.Errorf("%v with devices for all", got)
 	}
 }
+
+// A preference steers the job that has it, which waits there for as long as it really takes: of two long ones that are
+// as fast on both models the one that prefers a model has it, and the short one goes before that, not before the other.
+func TestWhoPrefersAModelWaitsForIt(t *testing.T) {
+	p, err := policy.ByName(policy.Default)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, prefers := range models[1:] {
+		in := allocator.Input{Now: epoch.Add(time.Minute), Nodes: []cluster.Node{node("n1", "v100", 1), node("n2", "k80", 1)}, Interval: 5 * time.Minute}
+		for n, left := range []time.Duration{6 * time.Hour, 6 * time.Hour, 3 * time.Hour} {
+			in.Jobs = append(in.Jobs, allocator.JobView{
+				ID: cluster.JobID(fmt.Sprint("j", n)), Sizes: []int{1}, BatchSize: cluster.BatchSize{Min: 64, Max: 64}, SubmittedAt: epoch, Work: allocator.Left(left),
+				Models: []allocator.OnModel{{Model: "k80", Rate: 1, Preferred: n == 0 && prefers == "k80"}, {Model: "v100", Rate: 1, Preferred: n == 0 && prefers == "v100"}},
+			})
+		}
+		got, _ := p.(allocator.Chooser).Choose(in) //nolint:forcetypeassert // it is one
+		if got["j0"] != prefers || got["j1"] == prefers || got["j2"] != prefers {
+			t.Errorf("j0 prefers %s: %v", prefers, got)
+		}
+	}
+}

@@ -81,6 +81,7 @@ const nowhere = -1
 type turn struct {
 	open       bool
 	weight     float64 // ω
+	own        float64 // what a second of its own flow time counts there: ω, and less of it where its owner prefers the model
 	work       float64 // seconds on one device, over ω
 	least      int     // its smallest size
 	slow, fast float64 // seconds at its smallest and its largest size
@@ -110,7 +111,10 @@ func (t *turns) enter(i int, j allocator.JobView) (home int) {
 				full = k
 			}
 		}
-		x := turn{open: true, weight: weight, work: left / weight, least: j.Sizes[0], slow: left / speedAt(there, j.Sizes[0]), fast: left / speedAt(there, full)}
+		x := turn{open: true, weight: weight, own: weight, work: left / weight, least: j.Sizes[0], slow: left / speedAt(there, j.Sizes[0]), fast: left / speedAt(there, full)}
+		if slices.ContainsFunc(j.Models, func(m allocator.OnModel) bool { return m.Model == name && m.Preferred }) {
+			x.own /= allocator.Preference // for those behind it takes as long as it does
+		}
 		if home != nowhere && home != m {
 			here := expecting(j.On(t.models[home]))
 			x.fee = flowtimeCharge*there.StartCost(j.Workers).Seconds() + turnsMove*work(here)/speedAt(here, j.Workers)
@@ -214,11 +218,11 @@ func (t *turns) cost(m int) (sum float64) {
 	for _, i := range t.queues[m] {
 		x := &t.turn[i][m]
 		least += x.least
-		behind += x.weight
+		behind += x.own
 		if least < len(share) {
-			sum += float64(x.weight * max(x.fast, float64(x.slow*share[least])))
+			sum += float64(x.own * max(x.fast, float64(x.slow*share[least])))
 		} else {
-			sum += max(float64(x.weight*x.slow), float64(behind*float64(x.least)*x.slow/n))
+			sum += max(float64(x.own*x.slow), float64(behind*float64(x.least)*x.slow/n))
 		}
 		sum += float64(x.weight * x.fee)
 	}

@@ -55,7 +55,6 @@ func loadOf(t *testing.T, s Settings) load {
 	l.uses = map[string]func(*sim.Config, map[string]bool){"losses": tellLosses}
 	switch {
 	case len(s.Mixed) > 0:
-		first, _, _ := strings.Cut(s.Mixed[0], "=")
 		where := func(w cluster.Where) func(*sim.Config, map[string]bool) {
 			return func(c *sim.Config, using map[string]bool) {
 				for i := range c.Jobs {
@@ -65,7 +64,9 @@ func loadOf(t *testing.T, s Settings) load {
 				}
 			}
 		}
+		first, second := modelOf(s.Mixed[0]), modelOf(s.Mixed[1])
 		l.uses["prefer "+first] = where(cluster.Where{PreferModel: first})
+		l.uses["prefer "+second] = where(cluster.Where{PreferModel: second})
 		l.uses["only "+first] = where(cluster.Where{DeviceModel: first})
 		l.uses["mixed models"] = where(cluster.Where{MixModels: true})
 	case s.Rules == "pollux":
@@ -82,6 +83,12 @@ func loadOf(t *testing.T, s Settings) load {
 		l.uses[control] = scaleAsWell
 	}
 	return l
+}
+
+// modelOf is the model of MODEL=NODES.
+func modelOf(mixed string) string {
+	model, _, _ := strings.Cut(mixed, "=")
+	return model
 }
 
 // join has the jobs that use a range be as in another config of the same trace.
@@ -273,9 +280,20 @@ func loads() map[string]Settings {
 			Speeds: Speeds{Profile: filepath.Join(dir, "profiles", "elasticflow_"+strings.ToLower(name)+".csv")}, Model: sim.Model{MaxWorkers: 64},
 		}
 	}
-	for _, name := range []string{"physical_max_min_fairness", "physical_minimize_makespan", "msr_seed0_2869ce"} {
-		out["Gavel "+name] = Settings{
-			Traces: []string{filepath.Join(dir, "gavel", name+".csv")}, Mixed: []string{"v100=3", "p100=3", "k80=3"}, DevicesPerNode: 4,
+	for _, x := range []struct {
+		trace           string
+		v100, p100, k80 int // nodes
+	}{
+		{"physical_max_min_fairness", 3, 3, 3},
+		{"physical_max_min_fairness", 2, 2, 2},
+		{"physical_max_min_fairness", 1, 2, 3},
+		{"physical_minimize_makespan", 3, 3, 3},
+		{"physical_minimize_makespan", 2, 2, 2},
+		{"msr_seed0_2869ce", 3, 3, 3},
+	} {
+		out[fmt.Sprintf("Gavel %s on %d+%d+%d", x.trace, x.v100, x.p100, x.k80)] = Settings{
+			Traces: []string{filepath.Join(dir, "gavel", x.trace+".csv")}, DevicesPerNode: 4,
+			Mixed:  []string{fmt.Sprint("v100=", x.v100), fmt.Sprint("p100=", x.p100), fmt.Sprint("k80=", x.k80)},
 			Timing: Timing{Interval: 6 * time.Minute}, Speeds: Speeds{Profile: filepath.Join(dir, "profiles", "gavel_throughputs.csv")}, Model: sim.Model{MaxWorkers: 8},
 		}
 	}
