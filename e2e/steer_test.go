@@ -72,9 +72,9 @@ def write(path):
     with open(path + "/state", "w") as f:
         f.write(str(step))
 while not bellows.should_stop(step):
-    time.sleep(0.01)
+    time.sleep(0.03)
     step += 1
-    bellows.report(step, loss=0.5 if os.path.exists(FLAT) else 0.6 + 2 * math.exp(-step / 3000))
+    bellows.report(step, loss=0.5 if os.path.exists(FLAT) else 0.6 + 2 * math.exp(-step / 1000))
 bellows.save(step, write)
 `
 
