@@ -15,7 +15,7 @@ import (
 // docs/policies.md derives what follows.
 //
 // What was promised for a deadline comes first. Every job that fits has its smallest
-// size, those that are overdue first and then the least weighted work. Then each gets the size k with the highest value
+// size, those that are overdue first, on half of the devices, and then the least weighted work. Then each gets the size k with the highest value
 // over the next H seconds, less what its device time costs at one price for all:
 //
 //	v(k) = w·s(k)·(H − c(k))      if it goes on beyond H
@@ -50,6 +50,9 @@ const (
 	flowtimeBatchCharge = 4.0
 	// flowtimeLongestWait is how long a job waits, in all, before it is overdue.
 	flowtimeLongestWait = 24 * time.Hour
+	// flowtimeOverdue is the share of the devices that overdue jobs have before all others. With all of them the queue
+	// of a cluster that has too few is one of first come first served: one long job after the other, and the short ones behind.
+	flowtimeOverdue = 0.5
 	// flowtimeDoubling is by how much a priority must be higher to double a job's weight.
 	flowtimeDoubling = 10
 )
@@ -103,18 +106,26 @@ func (d *draft) byWeightedWork(jobs []int) []int {
 func weightedWork(j allocator.JobView) float64 { return work(j) / ownWeight(j) }
 
 // overdueFirst moves the jobs to the front that have waited longer than they may, the
-// earlier submitted first. An overdue job stays overdue, so that none is halted for a shorter one.
+// earlier submitted first, until they have their share of the devices: at least one, whatever it needs.
+// An overdue job stays overdue, so that none of these is halted for a shorter one.
 func overdueFirst(d *draft, order []int) []int {
-	var overdue, others []int
+	var overdue []int
 	for _, i := range order {
 		if j := d.jobs[i]; d.in.Now.Sub(j.SubmittedAt)-j.Trained > flowtimeLongestWait {
 			overdue = append(overdue, i)
-		} else {
-			others = append(others, i)
 		}
 	}
 	slices.Sort(overdue) // jobs are sorted by submission
-	return append(overdue, others...)
+	first, have := make([]bool, len(d.jobs)), 0
+	for n, i := range overdue {
+		if float64(have) >= flowtimeOverdue*float64(d.devices.Usable()) {
+			overdue = overdue[:n]
+			break
+		}
+		first[i] = true
+		have += d.jobs[i].Sizes[0]
+	}
+	return append(overdue, slices.DeleteFunc(slices.Clone(order), func(i int) bool { return first[i] })...)
 }
 
 // valuation is what each size of each job is worth.
