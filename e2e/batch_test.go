@@ -13,7 +13,8 @@ import (
 )
 
 // ranging trains nothing; its steps take as long whatever its batch, and it tells of much
-// noise, so that the largest batch is best. It saves nothing if not SAVES.
+// noise, so that the largest batch is best. It saves nothing if not SAVES, and then tells no noise while it is alone:
+// however late it is halted, it starts again with the batch that it had.
 const ranging = `import bellows, os, time
 NOISE = 100000.0
 step, done = 0, 0.0
@@ -30,7 +31,7 @@ while not bellows.should_stop(step):
     time.sleep(0.5)
     step += 1
     done += bellows.gain(NOISE)
-    bellows.report(step, noise_scale=NOISE, base_steps=done)
+    bellows.report(step, noise_scale=NOISE if SAVES or bellows.world_size() > 1 else None, base_steps=done)
 if SAVES:
     bellows.save(step, write)
 `
