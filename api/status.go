@@ -278,7 +278,7 @@ func progressOf(m *record.Mirror, v *record.JobView, about []cluster.NodeID) Pro
 }
 
 // problemsOf are what the nodes tell of the present generation and the one before, whose last save may be what is
-// missing now; of a job that has ended, what they told of the last one, for whoever comes back after it.
+// missing now; of a job that has ended, what they told of its last one.
 func problemsOf(m *record.Mirror, v *record.JobView, about []cluster.NodeID) []Problem {
 	var list []Problem
 	for _, id := range about {

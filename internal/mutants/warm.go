@@ -118,6 +118,11 @@ var ofWarmStarts = []Mutant{
 		Breaks: "what a script's objects do at their end is not done",
 	},
 	{
+		Name: "a-zip-file-holds-its-main", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestAZipFileIsRun",
+		Old: "os.path.isdir(script) or bool(zipimport.zipimporter(script))", New: "os.path.isdir(script)",
+		Breaks: "python app.zip fails where its workers are forked",
+	},
+	{
 		Name: "the-shim-adopts-through-a-wrapper", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestAnInterpreterBehindAWrapper",
 		Old: "fork_all(channel, launcher, workers, order[\"shim\"])", New: "fork_all(channel, launcher, workers, os.getppid())",
 		Breaks: "each start of an interpreter behind a wrapper takes 15 s",
