@@ -118,6 +118,11 @@ var ofWarmStarts = []Mutant{
 		Breaks: "what a script's objects do at their end is not done",
 	},
 	{
+		Name: "verify-waits-for-what-it-kills", File: "internal/verify/left.go", Owner: "internal/verify", Tests: "TestAGroupEnds|TestUntilNothingLives",
+		Old: "\t\ttime.Sleep(leftPause)\n", New: "\t\treturn nil\n",
+		Breaks: "the next world meets locks and ports of the last one",
+	},
+	{
 		Name: "a-zip-file-holds-its-main", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestAZipFileIsRun",
 		Old: "os.path.isdir(script) or bool(zipimport.zipimporter(script))", New: "os.path.isdir(script)",
 		Breaks: "python app.zip fails where its workers are forked",

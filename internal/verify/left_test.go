@@ -24,7 +24,8 @@ func TestWhatAWorkerLeavesIsGone(t *testing.T) {
 
 // TestAGroupEnds: nothing of it lives when that is said; with zombies it is still a group.
 func TestAGroupEnds(t *testing.T) {
-	cmd := exec.Command("sh", "-c", "sleep 1000 & echo; exec sleep 1001")
+	const large = "import time; b = b'x' * (512 << 20); print(flush=True); time.sleep(1000)" // its end takes long
+	cmd := exec.Command("sh", "-c", `"$0" -S -c "$1" & exec sleep 1001`, interpreter, large)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	out, err := cmd.StdoutPipe()
 	if err == nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/bellows-ml/bellows/sdk"
 )
 
-// killedWithin is how long the output of a killed worker is waited for.
+// killedWithin is how long a killed worker is waited for: its output, and the end of what it has left.
 const killedWithin = 10 * time.Second
 
 // world is some steps of a training, by so many workers.
