@@ -280,13 +280,13 @@ func progressOf(m *record.Mirror, v *record.JobView, about []cluster.NodeID) Pro
 // problemsOf are what the nodes tell of the present generation and the one before, whose last save may be what is
 // missing now; of a job that has ended, what they told of its last one.
 func problemsOf(m *record.Mirror, v *record.JobView, about []cluster.NodeID) []Problem {
+	before := cluster.Generation(1)
+	if v.State.Value.Phase.Terminal() {
+		before = 0
+	}
 	var list []Problem
 	for _, id := range about {
 		p, ok := m.Node(id).Progress.Value.Problems[v.ID]
-		before := cluster.Generation(1)
-		if v.State.Value.Phase.Terminal() {
-			before = 0
-		}
 		if ok && p.Generation+before >= v.State.Value.Generation {
 			list = append(list, Problem{Node: string(id), Generation: uint64(p.Generation), Text: p.Text, At: p.At})
 		}
