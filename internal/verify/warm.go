@@ -215,6 +215,9 @@ func (l *launcher) fork(ctx context.Context, w *world, workers []workerOrder, en
 	if err == nil && word.Cold != "" {
 		err = errors.New(word.Cold)
 	}
+	if err == nil {
+		err = checkBorn(word.Born, len(workers))
+	}
 	if err != nil {
 		l.gone = true
 		return err
@@ -232,6 +235,9 @@ func (l *launcher) fork(ctx context.Context, w *world, workers []workerOrder, en
 		}
 		for len(open) > 0 {
 			end, err := l.hear()
+			if err == nil && !open[end.Rank] {
+				err = fmt.Errorf("its launcher tells of the end of rank %d, which has not begun or has ended before", end.Rank)
+			}
 			if err != nil {
 				for rank := range open {
 					left := endGroup(word.Born[rank]) // the workers have ended with the launcher, not what they have started
@@ -244,6 +250,14 @@ func (l *launcher) fork(ctx context.Context, w *world, workers []workerOrder, en
 			ended <- w.outcome(ctx, end.Rank, cmp.Or(how, endGroup(word.Born[end.Rank])))
 		}
 	}()
+	return nil
+}
+
+// checkBorn demands one process of each worker. Their groups are killed: to a signal 0 is the caller's group, and 1 all processes.
+func checkBorn(pids []int, workers int) error {
+	if len(pids) != workers || slices.ContainsFunc(pids, func(pid int) bool { return pid <= 1 }) {
+		return fmt.Errorf("the launcher has forked processes %v for %d workers: --cold-start does without it", pids, workers)
+	}
 	return nil
 }
 

@@ -89,6 +89,17 @@ func TestAForkedWorldIsKilled(t *testing.T) {
 	}
 }
 
+func TestBorn(t *testing.T) {
+	for _, tt := range []struct {
+		pids []int
+		good bool
+	}{{[]int{7, 8}, true}, {[]int{7}, false}, {[]int{7, 8, 9}, false}, {[]int{7, 0}, false}, {[]int{1, 7}, false}, {[]int{-7, 8}, false}} {
+		if err := checkBorn(tt.pids, 2); (err == nil) != tt.good {
+			t.Errorf("%v: %v", tt.pids, err)
+		}
+	}
+}
+
 // TestALauncherThatEnds: its workers end with it, and the failure says what does without it.
 func TestALauncherThatEnds(t *testing.T) {
 	forked(t)
