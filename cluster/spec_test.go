@@ -175,6 +175,11 @@ func TestValidateNamesFieldValueAndRemedy(t *testing.T) {
 		{"a ready descriptor for a cold start", func(s *Spec) { s.ColdStart, s.ReadyFD = true, true }, "ready fd: nothing waits"},
 		{"preload for a command that waits", func(s *Spec) { s.ReadyFD, s.Preload = true, []string{"torch"} }, "preload: nothing is imported"},
 		{"preload of no module", func(s *Spec) { s.Preload = []string{"os;x"} }, `preload "os;x"`},
+		{"preload of a part that begins with a digit", func(s *Spec) { s.Preload = []string{"os.2x"} }, `preload "os.2x"`},
+		{"preload of a part with a blank in it", func(s *Spec) { s.Preload = []string{"os.p x"} }, `preload "os.p x"`},
+		{"preload of a part of no characters", func(s *Spec) { s.Preload = []string{"os..x"} }, `preload "os..x"`},
+		{"preload of a part of 65 characters", func(s *Spec) { s.Preload = []string{"os." + strings.Repeat("x", 65)} }, `preload "os.x`},
+		{"preload of 17 parts", func(s *Spec) { s.Preload = []string{"x" + strings.Repeat(".x", 16)} }, `preload "x.x`},
 		{"restarts", func(s *Spec) { s.MaxRestarts = -1 }, "max restarts -1"},
 		{"restarts for ever", func(s *Spec) { s.MaxRestarts = MaxRestarts + 1 }, "max restarts 2147483648: use 0 (never restart) to 2147483647"},
 		{"steps for ever", func(s *Spec) { s.Steps = MaxSteps + 1 }, "steps 9007199254740993: use 1 to 9007199254740992"},
@@ -186,6 +191,14 @@ func TestValidateNamesFieldValueAndRemedy(t *testing.T) {
 				t.Errorf("got %v, want …%s…", err, c.want)
 			}
 		})
+	}
+}
+
+func TestValidatePreload(t *testing.T) {
+	s := good()
+	s.Preload = []string{"torch", "torch.distributed", "_x9.Y_", "x" + strings.Repeat("."+strings.Repeat("y", 64), 15)}
+	if err := s.Validate(); err != nil {
+		t.Error(err)
 	}
 }
 
