@@ -58,10 +58,10 @@ func (r *records) started(id cluster.JobID) []record.Worker {
 func (u *people) awaitReady(i int) {
 	u.t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
-		if _, errs, code := u.bellowsOn(i, "nodes"); code == 0 {
+		if _, err := u.client(i).Nodes(u.t.Context()); err == nil {
 			return
 		} else if time.Now().After(deadline) {
-			u.t.Fatalf("agent of %s does not answer: %s", node(i), errs)
+			u.t.Fatalf("agent of %s does not answer: %v", node(i), err)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -68,15 +69,13 @@ func (u *people) submit(j job) cluster.JobID {
 	return cluster.JobID(reply.ID)
 }
 
-// nodes is `bellows nodes -o json`; nil where the agent does not answer.
-func (u *people) nodes() (nodes []api.NodeStatus) {
+// nodes is what `bellows nodes -o json` prints, asked of n1's agent without starting a process; nil where the agent does not answer.
+func (u *people) nodes() []api.NodeStatus {
 	u.t.Helper()
-	out, _, code := u.bellows("nodes", "-o", "json")
-	if code != 0 {
+	u.caughtUp(1)
+	nodes, err := u.client(1).Nodes(u.t.Context())
+	if err != nil {
 		return nil
-	}
-	if err := json.Unmarshal([]byte(out), &nodes); err != nil {
-		u.t.Fatalf("nodes: %v: %s", err, out)
 	}
 	return nodes
 }
@@ -101,31 +100,37 @@ func (u *people) nodesAre(want ...string) {
 	}
 }
 
-// show is `bellows show JOB -o json`.
+// show is what `bellows show JOB -o json` prints, asked of n1's agent without starting a process.
+// It asks again while the agent does not answer in time, as on a busy machine.
 func (u *people) show(id cluster.JobID) api.JobStatus {
 	u.t.Helper()
-	out, errs, code := u.patiently("show", string(id), "-o", "json")
-	var s api.JobStatus
-	if err := json.Unmarshal([]byte(out), &s); err != nil || code != 0 {
-		u.t.Fatalf("show exited %d: %s%s", code, out, errs)
-	}
-	return s
-}
-
-// awaitShown waits until `bellows show` says what is wanted. It asks less often the longer that takes: each time starts a process.
-func (u *people) awaitShown(id cluster.JobID, what string, want func(api.JobStatus) bool) api.JobStatus {
-	u.t.Helper()
-	pause := 50 * time.Millisecond
-	for deadline := time.Now().Add(patience); ; time.Sleep(pause) {
-		pause = min(pause*5/4, 300*time.Millisecond)
-		s := u.show(id)
-		if want(s) {
+	for end := time.Now().Add(patience); ; time.Sleep(time.Second) {
+		u.caughtUp(1)
+		s, err := u.client(1).Job(u.t.Context(), string(id))
+		unanswered := errors.Is(err, api.ErrNoAgent) || api.CodeOf(err) == api.Unavailable
+		if err == nil {
 			return s
 		}
-		if time.Now().After(deadline) {
-			u.t.Fatalf("job %s never showed %s: %+v", id, what, s)
+		if !unanswered || time.Now().After(end) {
+			u.t.Fatalf("ask for job %s: %v", id, err)
 		}
 	}
+}
+
+// awaitShown waits until `bellows show` says what is wanted.
+func (u *people) awaitShown(id cluster.JobID, what string, want func(api.JobStatus) bool) api.JobStatus {
+	u.t.Helper()
+	var s api.JobStatus
+	defer func() {
+		if u.t.Failed() {
+			u.t.Logf("job %s showed %+v", id, s)
+		}
+	}()
+	u.eventually(fmt.Sprintf("job %s to show %s", id, what), func() bool {
+		s = u.show(id)
+		return want(s)
+	})
+	return s
 }
 
 // awaitPhase waits until the job is in one of the phases.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
-	"github.com/bellows-ml/bellows/record"
 )
 
 // Two devices of a library that stands in for NVIDIA's, and real processes on
@@ -50,7 +49,7 @@ func TestDevicesAreReadAndStrangersKeepWorkAway(t *testing.T) {
 				t.Logf("bellows %s:\n%s", what, out)
 			}
 		}()
-		f.await(fmt.Sprintf("%s to say %q", what, words), func(*record.Mirror) bool {
+		f.eventually(fmt.Sprintf("%s to say %q", what, words), func() bool {
 			out, _, _ = f.bellows(args...)
 			for _, w := range words {
 				if !strings.Contains(out, w) {

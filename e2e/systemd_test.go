@@ -134,9 +134,12 @@ func (m *machine) scopes() []string {
 	return strings.FieldsFunc(out, func(r rune) bool { return r == '\n' })
 }
 
+// eventually waits until it is so. It looks less often the longer that takes: most looks start a process.
 func (p *place) eventually(what string, ok func() bool) {
 	p.t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); time.Sleep(50 * time.Millisecond) {
+	pause := 50 * time.Millisecond
+	for deadline := time.Now().Add(patience); !ok(); time.Sleep(pause) {
+		pause = min(pause*5/4, 300*time.Millisecond)
 		if time.Now().After(deadline) {
 			p.t.Fatalf("waited in vain for %s", what)
 		}
