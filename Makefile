@@ -1,6 +1,5 @@
 # Every target says what it does: `make help`.
 
-PYTHON  ?= /usr/bin/python3
 LINT    := .tools/bin/golangci-lint
 # The NVML binding compiles the whole of a header, the deprecated parts too.
 export CGO_CFLAGS ?= -g -O2 -Wno-deprecated-declarations
@@ -25,7 +24,6 @@ quick: ## run the tests of the packages that only decide, and the rules of inter
 
 test: ## run every test: Go with the race detector, real processes included, the Python module and the examples
 	scripts/setup test
-	$(PYTHON) -m pytest -q -p no:cacheprovider sdk examples
 	$(BUILD_PROGRESS)
 	$(PROGRESS) test
 

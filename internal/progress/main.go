@@ -2,6 +2,8 @@ package main
 
 import (
 	"bufio"
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -49,24 +51,82 @@ func run(args []string, out io.Writer) int {
 		return 2
 	}
 	report := newReport(out, *slow, time.Now())
-	status := 0
-	for _, s := range steps {
-		if err := s.run(report, out); err != nil {
-			report.stepFailed(s, err)
-			status = 1
+	passed := report.run(steps)
+	report.summary(time.Now())
+	if !passed {
+		return 1
+	}
+	return 0
+}
+
+// run runs the steps and reports whether all have passed.
+func (r *report) run(steps []step) bool {
+	var beside []*besideStep
+	passed := true
+	ended := func(s step, err error) {
+		if err != nil {
+			r.stepFailed(s, err)
+			passed = false
 		}
 	}
-	report.summary(time.Now())
-	return status
+	for _, s := range steps {
+		if s.beside {
+			beside = append(beside, s.start())
+			continue
+		}
+		ended(s, s.run(r, r.out))
+		beside = slices.DeleteFunc(beside, func(b *besideStep) bool {
+			select {
+			case <-b.done:
+				ended(b.step, b.print(r.out))
+				return true
+			default:
+				return false
+			}
+		})
+	}
+	for _, b := range beside {
+		<-b.done
+		ended(b.step, b.print(r.out))
+	}
+	return passed
+}
+
+// A besideStep runs while others do.
+type besideStep struct {
+	step
+	output bytes.Buffer
+	err    error
+	done   chan struct{} // closed when it has ended
+}
+
+func (s step) start() *besideStep {
+	b := &besideStep{step: s, done: make(chan struct{})}
+	go func() {
+		defer close(b.done)
+		b.err = s.command(&b.output).Run()
+	}()
+	return b
+}
+
+// print prints what the step has printed, once it has ended, and returns its error.
+func (b *besideStep) print(out io.Writer) error {
+	fmt.Fprintf(out, "== %s\n%s", b.what, b.output.Bytes())
+	return b.err
+}
+
+// command is the step's, with its output to out.
+func (s step) command(out io.Writer) *exec.Cmd {
+	cmd := exec.Command(cmp.Or(s.program, "go"), s.args...)
+	cmd.Stdout, cmd.Stderr, cmd.Env = out, out, append(os.Environ(), s.env...)
+	return cmd
 }
 
 // run runs the step. Tests are reported to r; the output of other commands goes to out as it is.
 func (s step) run(r *report, out io.Writer) error {
 	fmt.Fprintf(out, "== %s\n", s.what)
 	if s.args[0] != "test" {
-		cmd := exec.Command("go", s.args...)
-		cmd.Stdout, cmd.Stderr, cmd.Env = out, out, append(os.Environ(), s.env...)
-		return cmd.Run()
+		return s.command(out).Run()
 	}
 	cmd := exec.Command("go", append([]string{"test", "-json"}, s.args[1:]...)...)
 	cmd.Stderr, cmd.Env = out, append(os.Environ(), s.env...)

@@ -200,7 +200,11 @@ func (r *report) stray(line string) { r.printf("%s", line) }
 func (r *report) stepFailed(s step, err error) {
 	if s.args[0] != "test" || len(r.failures) == r.before {
 		r.failed++
-		r.failures = append(r.failures, failure{what: "go " + s.args[0] + " (" + s.what + ")", lines: []string{"    " + err.Error() + "\n"}})
+		what := s.what
+		if s.program == "" {
+			what = "go " + s.args[0] + " (" + s.what + ")"
+		}
+		r.failures = append(r.failures, failure{what: what, lines: []string{"    " + err.Error() + "\n"}})
 	}
 }
 

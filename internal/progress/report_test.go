@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -104,6 +105,30 @@ func TestStepThatFailsWithoutATest(t *testing.T) {
 		r.summary(time.Time{})
 		if want := "0 passed, 1 failed"; !strings.Contains(out.String(), want) || !strings.Contains(out.String(), "exit status 2") {
 			t.Errorf("%s: %s", args, &out)
+		}
+	}
+}
+
+// A step that runs beside others starts before them. It is printed whole once it has ended, and fails the tier as any other.
+func TestAStepBesideOthers(t *testing.T) {
+	for _, c := range []struct {
+		status string
+		passed bool
+	}{{"0", true}, {"3", false}} {
+		began := filepath.Join(t.TempDir(), "began")
+		var out strings.Builder
+		r := newReport(&out, time.Second, time.Time{})
+		passed := r.run([]step{
+			{what: "the other", program: "sh", beside: true, args: []string{"-c", "echo one; touch " + began + "; echo two; exit " + c.status}},
+			{what: "the first", program: "sh", args: []string{"-c", "until [ -e " + began + " ]; do sleep 0.01; done; echo seen"}},
+		})
+		r.summary(time.Time{})
+		if passed != c.passed {
+			t.Errorf("exit status %s: the tier passes: %v", c.status, passed)
+		}
+		want := "== the first\nseen\n== the other\none\ntwo\n"
+		if !strings.HasPrefix(out.String(), want) || strings.Contains(out.String(), "FAIL the other\n    exit status 3\n0 passed, 1 failed") == c.passed {
+			t.Errorf("exit status %s: it prints\n%s", c.status, &out)
 		}
 	}
 }

@@ -1,16 +1,20 @@
 package main
 
 import (
+	"cmp"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/bellows-ml/bellows/internal/arch"
 )
 
-// A step of a tier is one go command, and its tests if it runs any.
+// A step of a tier is one command, and its tests if they are Go's.
 type step struct {
 	what    string   // in words, as a heading
-	args    []string // of the go command; those of a test start with "test"
+	program string   // empty for go
+	args    []string // of the command; those of Go's tests start with "test"
+	beside  bool     // it runs beside the steps that follow, and is printed when it and one of them have ended
 	env     []string
 	every   []string // packages of which each test gets a line
 	repeats bool     // a few tests that fail are run again, alone
@@ -28,12 +32,15 @@ const simulations = "./lab/batch"
 // start. A process with a race ends there: a test that does not look at how a process ends
 // would not notice else. And a process that ends does not wait a second for more reports,
 // as it does unless told: the tests start thousands.
-var race = []string{"GORACE=halt_on_error=1 atexit_sleep_ms=0"}
+var race = []string{"GORACE=halt_on_error=1 atexit_sleep_ms=0 no_huge_pages_for_shadow=0"}
 
 // collector lets heaps grow more before they are collected: of the processor time of pure
 // packages' tests a sixth is the collector's, and none needs a twentieth of the memory there is.
 // With the race detector a larger heap costs the kernel what it saves the collector.
 var collector = []string{"GOGC=400"}
+
+// interpreter is Debian's, the one that has torch and pytest, unless PYTHON names another.
+var interpreter = cmp.Or(os.Getenv("PYTHON"), "/usr/bin/python3")
 
 // tiers names what each tier runs, in order. A step runs although one before it has failed.
 func tiers() map[string][]step {
@@ -50,6 +57,8 @@ func tiers() map[string][]step {
 		// But a test that waits for a processor keeps its cluster at work meanwhile: on two processors the step took 11:50 with eighteen at once, 10:29 with ten.
 		// Only this step repeats what fails: the soak, which looks for unsteady tests, does not.
 		"test": {
+			// One process, which keeps one processor busy for 40 s.
+			{what: "the Python module and the examples", program: interpreter, beside: true, args: []string{"-m", "pytest", "-q", "-p", "no:cacheprovider", "sdk", "examples"}},
 			{what: "pure packages and the simulator", env: collector, args: append([]string{"test", "-count=1", "-vet=off"}, append(slices.Clone(pure), simulations)...)},
 			{what: "compile all others with the race detector", args: []string{"build", "-race", "./..."}},
 			{what: "all others, with the race detector", every: []string{"e2e"}, repeats: true, env: race, args: append([]string{
