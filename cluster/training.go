@@ -49,8 +49,12 @@ func (s Spec) share(k int) int { return max(1, (s.BatchSize.On(k)+k-1)/k) }
 
 func (s Spec) validateTraining(add func(string, ...any)) {
 	t := s.Training
-	if t.LRRule != "" && !slices.Contains(lrRules, t.LRRule) {
+	switch {
+	case t.LRRule != "" && !slices.Contains(lrRules, t.LRRule):
 		add("lr rule %.*q: use %s", quoted, t.LRRule, strings.Join(lrRules, ", "))
+	case t.LRRule != "" && t.LRRule != LRNone && s.BatchSize.Min > 0 && s.BatchSize.Min == s.BatchSize.Max:
+		add("lr rule %s: batch size %d does not change, and so the learning rate does not either; let the batch range, as in %d:%d, or leave lr rule out",
+			t.LRRule, s.BatchSize.Min, s.BatchSize.Min, 4*s.BatchSize.Min)
 	}
 	switch {
 	case t.LRWarmup < 0 || t.LRWarmup > MaxSteps:

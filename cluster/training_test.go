@@ -34,7 +34,14 @@ func TestValidateTraining(t *testing.T) {
 	}{
 		{"nothing", Training{}, nil, ""},
 		{"all", Training{MicroBatch: 16, LogicalWorkers: 8}, nil, ""},
-		{"a rule", Training{LRRule: "sqrt", LRWarmup: 100}, nil, ""},
+		{"a rule", Training{LRRule: "sqrt", LRWarmup: 100}, func(s *Spec) { s.BatchSize.Max = 1024 }, ""},
+		{"no rule by name", Training{LRRule: "none"}, nil, ""},
+		{
+			"a rule for one batch",
+			Training{LRRule: "linear"},
+			nil,
+			"lr rule linear: batch size 256 does not change, and so the learning rate does not either; let the batch range, as in 256:1024, or leave lr rule out",
+		},
 		{"a micro-batch above the share of the largest world", Training{MicroBatch: 64}, nil, ""},
 		{"negative micro-batch", Training{MicroBatch: -1}, nil, "micro batch -1: use a number of samples from 1, or leave it out"},
 		{"above the batch", Training{MicroBatch: 512}, nil, "micro batch 512 is above batch size 256: no device ever takes so many; use 256 or less"},
