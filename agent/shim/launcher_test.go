@@ -146,14 +146,29 @@ func TestALauncherThatDiesWhileItForks(t *testing.T) {
 // peers run, and are told of it. Without rank 0 none runs, and all are executed.
 func TestAWorkerThatDiesBeforeItsRelease(t *testing.T) {
 	t.Parallel()
+	// Where rank 0 dies, rank 1 is not born before that: the shim releases none before all are born.
 	const dies = `
-import os, socket
-real = socket.socket.recv
-def recv(self, *args):
-    if os.environ.get("RANK") == "%d":
-        os._exit(7)
-    return real(self, *args)
-socket.socket.recv = recv
+import os, socket, time
+DIES = "%d"
+recv, sendall = socket.socket.recv, socket.socket.sendall
+def dead(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as f: return f.read().rpartition(")")[2].split()[0] in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+def die(self, *args):
+    if os.environ.get("RANK") != DIES:
+        return recv(self, *args)
+    with open("dying.new", "w") as f: f.write(str(os.getpid()))
+    os.rename("dying.new", "dying")
+    os._exit(7)
+def say(self, data):
+    if DIES == "0" and os.environ.get("RANK") == "1":
+        while not os.path.exists("dying"): time.sleep(0.002)
+        with open("dying") as f: pid = f.read()
+        while not dead(pid): time.sleep(0.002)
+    return sendall(self, data)
+socket.socket.recv, socket.socket.sendall = die, say
 VALUE = 3
 `
 	t.Run("rank 0", func(t *testing.T) {
