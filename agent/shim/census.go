@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -307,14 +306,10 @@ func namedGroups() []namedGroup {
 	}
 	var found []namedGroup
 	for _, m := range mounts {
-		_ = filepath.WalkDir(m.dir, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || !d.IsDir() {
-				return nil //nolint:nilerr // groups come and go
-			}
-			if run := runNamed(d.Name()); run != "" && madeByUs(path) {
+		eachGroup(m.dir, func(path string) {
+			if run := runNamed(filepath.Base(path)); run != "" && madeByUs(path) {
 				found = append(found, namedGroup{run, path, m})
 			}
-			return nil
 		})
 	}
 	return found

@@ -3,7 +3,6 @@ package shim
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -92,20 +91,16 @@ func (g cgroup) remove() error { return removeCgroup(string(g)) }
 // members names the processes in a cgroup and below, of either version.
 func members(dir string) []int {
 	var pids []int
-	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.IsDir() {
-			return nil //nolint:nilerr // groups below may come and go
-		}
+	eachGroup(dir, func(path string) {
 		b, err := os.ReadFile(filepath.Join(path, "cgroup.procs"))
 		if err != nil {
-			return nil //nolint:nilerr // as above
+			return // groups below may come and go
 		}
 		for line := range strings.FieldsSeq(string(b)) {
 			if pid, err := strconv.Atoi(line); err == nil {
 				pids = append(pids, pid)
 			}
 		}
-		return nil
 	})
 	slices.Sort(pids)
 	return slices.Compact(pids)
@@ -126,11 +121,36 @@ func removeCgroup(top string) error {
 // cgroupsBelow lists a cgroup and those below it, the higher ones first.
 func cgroupsBelow(top string) []string {
 	var dirs []string
-	_ = filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() {
-			dirs = append(dirs, path)
-		}
-		return nil // later operations on them return the error
-	})
+	eachGroup(top, func(path string) { dirs = append(dirs, path) }) // later operations on them return the error
 	return dirs
+}
+
+// eachGroup calls visit for a cgroup and those below it, the higher ones first. Groups that come or go
+// meanwhile may be missed. Most groups have no other below, which their number of links tells without
+// their dozens of files being listed: a machine may have thousands of them.
+func eachGroup(top string, visit func(path string)) {
+	var at unix.Stat_t
+	if err := unix.Lstat(top, &at); err != nil || at.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return
+	}
+	visit(top)
+	if at.Nlink == 2 { // its name and its "."; a ".." of each group below would count
+		return
+	}
+	d, err := os.Open(top)
+	if err != nil {
+		return
+	}
+	entries, _ := d.ReadDir(-1) // what could be read
+	_ = d.Close()
+	var below []string
+	for _, e := range entries {
+		if e.IsDir() {
+			below = append(below, e.Name())
+		}
+	}
+	slices.Sort(below)
+	for _, name := range below {
+		eachGroup(filepath.Join(top, name), visit)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"testing"
 )
@@ -101,6 +102,41 @@ func TestCgroupsThatProcessesHaveDivided(t *testing.T) {
 			_, populated, errP := g.look()
 			if errK, errR := g.kill(), g.remove(); populated || errP != nil || errK != nil || errR != nil {
 				t.Errorf("gone: populated %v, %v, %v, %v", populated, errP, errK, errR)
+			}
+		})
+	}
+}
+
+// Each group is seen, at whatever depth, as soon as it is there; a group's files are none.
+func TestEachGroupIsSeen(t *testing.T) {
+	for _, kind := range kinds() {
+		t.Run(kind, func(t *testing.T) {
+			top := fmt.Sprint(needsKind(t, kind))
+			want := []string{top}
+			for _, name := range []string{"", "a", "a/b", "a/b/c", "b", "b/a"} {
+				if name != "" {
+					want = append(want, filepath.Join(top, name))
+					if err := os.Mkdir(want[len(want)-1], 0o755); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if got := cgroupsBelow(top); !slices.Equal(got, want) {
+					t.Errorf("seen: %q, want %q", got, want)
+				}
+			}
+			for len(want) > 1 {
+				if err := os.Remove(want[len(want)-1]); err != nil {
+					t.Fatal(err)
+				}
+				want = want[:len(want)-1]
+				if got := cgroupsBelow(top); !slices.Equal(got, want) {
+					t.Errorf("seen: %q, want %q", got, want)
+				}
+			}
+			for _, none := range []string{"cgroup.procs", "gone"} {
+				if got := cgroupsBelow(filepath.Join(top, none)); got != nil {
+					t.Errorf("%s: %q", none, got)
+				}
 			}
 		})
 	}
