@@ -32,8 +32,8 @@ class Recorder:
             return
         self.seen.add(name)
         try:
-            # Each at once: no thread and no exit handler has to write it later.
-            fd = os.open(self.path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+            # Each at once: no thread and no exit handler has to write it later. Under `bellows verify` it is a file.
+            fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
             try:
                 os.write(fd, name.encode() + b"\n")
             finally:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -22,6 +23,27 @@ func forked(t *testing.T) {
 	}
 	if !together.launcher.alive() {
 		t.Fatal("there is no launcher")
+	}
+}
+
+// TestModulesOfTheFirstWorld: all of them are there when the workers of the others begin.
+func TestModulesOfTheFirstWorld(t *testing.T) {
+	const notes = "import os, sys\nwith open(__file__ + '.had', 'a') as f: f.write('%s%d' % (os.environ['RANK'], len({'colorsys', 'fractions', 'graphlib'} & set(sys.modules))) + ' ')\n" +
+		"import colorsys, fractions, graphlib\nsys.modules['torch'] = None  # which takes seconds\n"
+	script := filepath.Join(t.TempDir(), "train.py")
+	if err := os.WriteFile(script, []byte(notes+loop), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	o := Options{
+		Command: []string{interpreter, "-B", script}, Sizes: []int{1, 2}, Nodes: 1, StepsEach: 1, BatchSize: 2,
+		Tolerance: Bitwise, Limit: time.Minute, Told: t.Output(),
+	}
+	if r, err := Run(t.Context(), o); err != nil || !r.Good() {
+		t.Errorf("%v %+v", err, r)
+	}
+	had, err := os.ReadFile(script + ".had")
+	if got := strings.Fields(string(had)); err != nil || len(got) != 4 || got[0] != "00" || got[1] != "03" || !slices.Contains(got[2:], "03") || !slices.Contains(got[2:], "13") {
+		t.Errorf("each worker's rank, and how many of three modules it had: %q, %v", had, err)
 	}
 }
 
