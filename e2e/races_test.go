@@ -23,7 +23,7 @@ func keepRaces(below string) (dir string, err error) {
 	if err := os.Chmod(dir, 0o777); err != nil { //nolint:gosec // processes of other users write reports, too
 		return "", err
 	}
-	return dir, os.Setenv("GORACE", "halt_on_error=1 atexit_sleep_ms=0 no_huge_pages_for_shadow=0 log_path="+filepath.Join(dir, "race"))
+	return dir, os.Setenv("GORACE", "halt_on_error=1 atexit_sleep_ms=0 log_path="+filepath.Join(dir, "race"))
 }
 
 // racesIn returns the reports in the folder.

@@ -32,7 +32,7 @@ const simulations = "./lab/batch"
 // start. A process with a race ends there: a test that does not look at how a process ends
 // would not notice else. And a process that ends does not wait a second for more reports,
 // as it does unless told: the tests start thousands.
-var race = []string{"GORACE=halt_on_error=1 atexit_sleep_ms=0 no_huge_pages_for_shadow=0"}
+var race = []string{"GORACE=halt_on_error=1 atexit_sleep_ms=0"}
 
 // collector lets heaps grow more before they are collected: of the processor time of pure
 // packages' tests a sixth is the collector's, and none needs a twentieth of the memory there is.
