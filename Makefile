@@ -3,6 +3,8 @@
 LINT    := .tools/bin/golangci-lint
 # The NVML binding compiles the whole of a header, the deprecated parts too.
 export CGO_CFLAGS ?= -g -O2 -Wno-deprecated-declarations
+# What is compiled has no path of this clone in it: another clone with the same code finds it in Go's cache.
+export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 # Built and not `go run`: it is make's own child then, and ends the tests when make is killed.
 PROGRESS := .tools/bin/progress
 BUILD_PROGRESS = go build -o $(PROGRESS) ./internal/progress
@@ -59,7 +61,7 @@ tools: ## install the pinned linter into .tools/bin
 	scripts/setup lint
 
 build: ## build the one binary, bin/bellows
-	go build -trimpath -buildvcs=auto -o bin/bellows ./cmd/bellows
+	go build -buildvcs=auto -o bin/bellows ./cmd/bellows
 
 deb: ## make a Debian package in dist/
 	scripts/setup deb

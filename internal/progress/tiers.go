@@ -62,7 +62,7 @@ func tiers() map[string][]step {
 			{what: "pure packages and the simulator", env: collector, args: append([]string{"test", "-count=1", "-vet=off"}, append(slices.Clone(pure), simulations)...)},
 			{what: "compile all others with the race detector", args: []string{"build", "-race", "./..."}},
 			{what: "all others, with the race detector", every: []string{"e2e"}, repeats: true, env: race, args: append([]string{
-				"test", "-race", "-short", "-count=1", "-vet=off", "-timeout", "30m", "-p", "3", "-parallel", "4",
+				"test", "-race", "-short", "-count=1", "-vet=off", "-timeout", "30m", "-p", "3", "-parallel", "5",
 			}, others...)},
 		},
 		"soak": {
@@ -79,7 +79,10 @@ func tiers() map[string][]step {
 
 // alone are packages that are not pure but have no goroutines: the race detector
 // finds nothing in them, and makes the simulator's runs take minutes.
-var alone = []string{"lab/sim", "internal/arch", "internal/mutants"}
+var alone = []string{
+	"lab/sim", "lab/machine", "lab/rules/elasticflow", "lab/rules/muri", "lab/rules/pollux", "lab/rules/saxena", "lab/rules/wei",
+	"lab/plan", "lab/plot", "lab/trace", "internal/arch", "internal/mutants",
+}
 
 // packages lists the packages of the table in internal/arch that decide only, and
 // all others: the longest first.
