@@ -2,12 +2,14 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -23,8 +25,10 @@ import (
 	"github.com/bellows-ml/bellows/store/server"
 )
 
-// binary is the built program, made once by TestMain.
-var binary string
+// binary is the built program, made once by TestMain; short is the same without the race detector, for the processes that
+// live shortly: commands, and what agents start. With it they would take half of the suite's processor time to start, and
+// agent/shim and cmd/bellows test them with it.
+var binary, short string
 
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
@@ -32,7 +36,7 @@ func TestMain(m *testing.M) {
 			race()
 			return 0
 		}
-		if binary = os.Getenv(inside); binary != "" {
+		if binary, short = os.Getenv(inside), os.Getenv(withoutRace); binary != "" {
 			return m.Run() // the test that started this process has built it
 		}
 		dir, err := os.MkdirTemp("", "bellows-e2e-")
@@ -45,14 +49,12 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
-		binary = filepath.Join(dir, "bellows")
-		args := []string{"build", "-o", binary}
-		if raceEnabled {
-			args = append(args, "-race")
+		binary, short = filepath.Join(dir, "bellows"), filepath.Join(dir, "bellows")
+		if err = build(binary, raceEnabled); err == nil && raceEnabled {
+			short = filepath.Join(dir, "short", "bellows")
+			err = errors.Join(build(short, false), os.Setenv(withoutRace, short))
 		}
-		build := exec.Command("go", append(args, "../cmd/bellows")...)
-		build.Stdout, build.Stderr = os.Stderr, os.Stderr
-		if err = build.Run(); err != nil {
+		if err != nil {
 			fmt.Fprintln(os.Stderr, "build bellows:", err)
 			return 1
 		}
@@ -68,6 +70,19 @@ func TestMain(m *testing.M) {
 		}
 		return status
 	}())
+}
+
+// withoutRace tells agents with the race detector of the program without it: internal/settings.
+const withoutRace = "BELLOWS_WITHOUT_RACE_DETECTOR"
+
+// build builds the program.
+func build(path string, race bool) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // other users run the program too
+		return err
+	}
+	cmd := exec.Command("go", "build", "-race="+strconv.FormatBool(race), "-o", path, "../cmd/bellows")
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	return cmd.Run()
 }
 
 // config of a fleet; zero fields take the defaults of newFleet.
@@ -499,7 +514,11 @@ func (u *people) client(i int) *api.Client { return api.NewClient(u.socket(i)) }
 
 // command is a command line for the agent of node i.
 func (u *people) command(i int, args ...string) *exec.Cmd {
-	cmd := exec.Command(binary, args...)
+	program := short
+	if args[0] == "dev" || args[0] == "bench" { // agents and coordinators are in its processes
+		program = binary
+	}
+	cmd := exec.Command(program, args...)
 	cmd.Env = append(os.Environ(), "BELLOWS_SOCKET="+u.socket(i), "OMP_NUM_THREADS=1")
 	return cmd
 }

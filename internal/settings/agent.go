@@ -174,7 +174,7 @@ func (a *Agent) topology(cfg *host.Config) error {
 // agentDefaults fills in what depends on the machine and the user.
 func agentDefaults(cfg host.Config) (host.Config, error) {
 	var err error
-	if cfg.Exe, err = os.Executable(); err != nil {
+	if cfg.Exe, err = program(); err != nil {
 		return cfg, fmt.Errorf("find this program: %w", err)
 	}
 	if cfg.Node == "" {
