@@ -73,7 +73,7 @@ func TestMain(m *testing.M) {
 }
 
 // withoutRace tells agents with the race detector of the program without it: internal/settings.
-const withoutRace = "BELLOWS_WITHOUT_RACE_DETECTOR"
+const withoutRace = "PROGRAM_WITHOUT_RACE_DETECTOR"
 
 // build builds the program.
 func build(path string, race bool) error {

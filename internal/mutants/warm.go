@@ -59,7 +59,7 @@ var ofWarmStarts = []Mutant{
 	},
 	{
 		Name: "full-pipes-block-no-worker", File: "sdk/site_record.py", Owner: "agent/shim", Tests: "TestAFullPipeBlocksNoWorker",
-		Old: "os.O_WRONLY | os.O_NONBLOCK", New: "os.O_WRONLY",
+		Old: "os.O_APPEND | os.O_NONBLOCK", New: "os.O_APPEND",
 		Breaks: "a script waits for its shim to read names of modules",
 	},
 	{

@@ -5,7 +5,7 @@ package settings
 import "os"
 
 // without names the program without the race detector, for agents that have it.
-const without = "BELLOWS_WITHOUT_RACE_DETECTOR"
+const without = "PROGRAM_WITHOUT_RACE_DETECTOR"
 
 // program is what agents start for a run, a task or a probe. Most of these processes live shortly, and their start takes
 // four times as long with the race detector: the tests of e2e, which start thousands, name a build without it.
