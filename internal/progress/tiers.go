@@ -54,7 +54,8 @@ func tiers() map[string][]step {
 		// makes them ten times slower and sees nothing new in the next seed; the soak runs them whole.
 		// Pure packages have neither goroutines nor state, which internal/arch checks: the race detector has nothing to find there.
 		// Most of the other tests wait for processes and not for a processor: more run at once than there are processors.
-		// But a test that waits for a processor keeps its cluster at work meanwhile: on two processors the step took 11:50 with eighteen at once, 10:29 with ten.
+		// Two packages at a time: e2e, which takes half of the processor time, and the others one after another. With three, e2e was left
+		// alone for the last four minutes, with a third of two processors idle.
 		// Only this step repeats what fails: the soak, which looks for unsteady tests, does not.
 		"test": {
 			// One process, which keeps one processor busy for 40 s.
@@ -62,7 +63,7 @@ func tiers() map[string][]step {
 			{what: "pure packages and the simulator", env: collector, args: append([]string{"test", "-count=1", "-vet=off"}, append(slices.Clone(pure), simulations)...)},
 			{what: "compile all others with the race detector", args: []string{"build", "-race", "./..."}},
 			{what: "all others, with the race detector", every: []string{"e2e"}, repeats: true, env: race, args: append([]string{
-				"test", "-race", "-short", "-count=1", "-vet=off", "-timeout", "30m", "-p", "3", "-parallel", "5",
+				"test", "-race", "-short", "-count=1", "-vet=off", "-timeout", "30m", "-p", "2", "-parallel", "8",
 			}, others...)},
 		},
 		"soak": {
