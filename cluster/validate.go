@@ -98,20 +98,20 @@ func (s Spec) validateNumbers(add func(string, ...any)) {
 const maxPreload = 64
 
 // namesModule reports whether text is the name of a Python module, as in an import statement, of at most 16 parts
-// of 64 characters. It is no regular expression: to compile one with such bounds takes a fiftieth of the start of
-// each process of Bellows.
+// of 64 characters. It uses no regular expression: compiling one with such bounds would take a fiftieth of each start
+// of bellows.
 func namesModule(text string) bool {
 	parts := strings.Split(text, ".")
 	for _, part := range parts {
-		if part == "" || len(part) > 64 || '0' <= part[0] && part[0] <= '9' || strings.Trim(part, letters) != "" {
+		if part == "" || len(part) > 64 || '0' <= part[0] && part[0] <= '9' || strings.Trim(part, nameCharacters) != "" {
 			return false
 		}
 	}
 	return len(parts) <= 16
 }
 
-// letters are those of names in Python that have one form only.
-const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"
+// nameCharacters are the ASCII characters that a name in Python may have.
+const nameCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"
 
 func (s Spec) validatePreload(add func(string, ...any)) {
 	if s.ReadyFD && s.ColdStart {

@@ -30,8 +30,8 @@ func (s *secrets) issueAt(folder string, node cluster.NodeID, now time.Time, lif
 func (s *secrets) foreign(folder string, node cluster.NodeID) string {
 	s.t.Helper()
 	ca, out := filepath.Join(s.dir, folder+"-ca"), filepath.Join(s.dir, folder)
-	s.run(exec.Command(short, "tls", "init", "--ca", ca))
-	s.run(exec.Command(short, "tls", "issue", string(node), "--ca", ca, "--out", out))
+	s.run(exec.Command(plain, "tls", "init", "--ca", ca))
+	s.run(exec.Command(plain, "tls", "issue", string(node), "--ca", ca, "--out", out))
 	return out
 }
 

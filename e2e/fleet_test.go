@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,10 +26,10 @@ import (
 	"github.com/bellows-ml/bellows/store/server"
 )
 
-// binary is the built program, made once by TestMain; short is the same without the race detector, for the processes that
-// live shortly: commands, and what agents start. With it they would take half of the suite's processor time to start, and
+// binary is the built program, made once by TestMain; plain is the same without the race detector, for short-lived
+// processes: commands, and what agents start. With it, starting them would take half of the suite's processor time;
 // agent/shim and cmd/bellows test them with it.
-var binary, short string
+var binary, plain string
 
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
@@ -36,7 +37,8 @@ func TestMain(m *testing.M) {
 			race()
 			return 0
 		}
-		if binary, short = os.Getenv(inside), os.Getenv(withoutRace); binary != "" {
+		if binary = os.Getenv(inside); binary != "" {
+			plain = cmp.Or(os.Getenv(withoutRace), binary)
 			return m.Run() // the test that started this process has built it
 		}
 		dir, err := os.MkdirTemp("", "bellows-e2e-")
@@ -49,10 +51,10 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
-		binary, short = filepath.Join(dir, "bellows"), filepath.Join(dir, "bellows")
+		binary, plain = filepath.Join(dir, "bellows"), filepath.Join(dir, "bellows")
 		if err = build(binary, raceEnabled); err == nil && raceEnabled {
-			short = filepath.Join(dir, "short", "bellows")
-			err = errors.Join(build(short, false), os.Setenv(withoutRace, short))
+			plain = filepath.Join(dir, "plain", "bellows")
+			err = errors.Join(build(plain, false), os.Setenv(withoutRace, plain))
 		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "build bellows:", err)
@@ -514,7 +516,7 @@ func (u *people) client(i int) *api.Client { return api.NewClient(u.socket(i)) }
 
 // command is a command line for the agent of node i.
 func (u *people) command(i int, args ...string) *exec.Cmd {
-	program := short
+	program := plain
 	if args[0] == "dev" || args[0] == "bench" { // agents and coordinators are in its processes
 		program = binary
 	}

@@ -247,8 +247,8 @@ func (s *secrets) certificate(i int) string {
 	s.t.Helper()
 	ca, out := filepath.Join(s.dir, "ca"), filepath.Join(s.dir, "tls-"+string(node(i)))
 	if _, err := os.Stat(ca); err != nil {
-		s.run(exec.Command(short, "tls", "init", "--ca", ca))
+		s.run(exec.Command(plain, "tls", "init", "--ca", ca))
 	}
-	s.run(exec.Command(short, "tls", "issue", string(node(i)), "--ca", ca, "--out", out))
+	s.run(exec.Command(plain, "tls", "issue", string(node(i)), "--ca", ca, "--out", out))
 	return out
 }

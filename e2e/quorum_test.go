@@ -38,10 +38,10 @@ func (s *secrets) identity(name string, issued ...string) string {
 	s.t.Helper()
 	ca, out := filepath.Join(s.dir, "ca"), filepath.Join(s.dir, "tls-"+name)
 	if _, err := os.Stat(ca); err != nil {
-		s.run(exec.Command(short, "tls", "init", "--ca", ca))
+		s.run(exec.Command(plain, "tls", "init", "--ca", ca))
 	}
 	if _, err := os.Stat(out); err != nil {
-		s.run(exec.Command(short, append([]string{"tls", "issue", name, "--ca", ca, "--out", out}, issued...)...))
+		s.run(exec.Command(plain, append([]string{"tls", "issue", name, "--ca", ca, "--out", out}, issued...)...))
 	}
 	return out
 }

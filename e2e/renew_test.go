@@ -65,7 +65,7 @@ func TestCertificatesAreRenewedUnderRunningAgents(t *testing.T) {
 	ca := filepath.Join(f.dir, "ca")
 	folder := func(i int) string { return filepath.Join(f.dir, "tls-"+string(node(i))) }
 	tls := func(args ...string) {
-		f.run(exec.Command(short, append(append([]string{"tls"}, args...), "--ca", ca)...))
+		f.run(exec.Command(plain, append(append([]string{"tls"}, args...), "--ca", ca)...))
 	}
 	give := func(i int, authorities []byte) {
 		t.Helper()
