@@ -1,8 +1,11 @@
 package verify
 
 import (
+	"bufio"
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -119,6 +122,71 @@ func TestBorn(t *testing.T) {
 		if err := checkBorn(tt.pids, 2); (err == nil) != tt.good {
 			t.Errorf("%v: %v", tt.pids, err)
 		}
+	}
+}
+
+// TestALauncherThatTellsOfOthers: of a rank that there is not, or whose end is known. What has not ended by then is not waited for: it is killed.
+func TestALauncherThatTellsOfOthers(t *testing.T) {
+	for _, tt := range []struct {
+		name, says string
+		failed     []int
+	}{
+		{"a rank that there is not", `{"rank": 2}`, []int{0, 1}},
+		{"a rank below the first", `{"rank": -1}`, []int{0, 1}},
+		{"one that has ended before", `{"rank": 0}` + "\n" + `{"rank": 0}`, []int{1}},
+		{"one that has ended", `{"rank": 0}` + "\n" + `{"rank": 1}`, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var pids []int
+			for range 2 {
+				worker := exec.Command("sleep", "1000")
+				worker.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+				if err := worker.Start(); err != nil {
+					t.Fatal(err)
+				}
+				killed := make(chan struct{})
+				go func() { defer close(killed); _ = worker.Wait() }() // by that signal
+				t.Cleanup(func() {
+					select {
+					case <-killed:
+					case <-time.After(killedWithin):
+						t.Errorf("process %d was not killed", worker.Process.Pid)
+						_ = worker.Process.Kill()
+					}
+				})
+				pids = append(pids, worker.Process.Pid)
+			}
+			pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			mine, theirs := os.NewFile(uintptr(pair[0]), "launcher"), os.NewFile(uintptr(pair[1]), "launcher's end")
+			defer theirs.Close()
+			defer mine.Close()
+			if _, err := fmt.Fprintf(theirs, "{\"born\": [%d, %d]}\n%s\n", pids[0], pids[1], tt.says); err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan outcome, 2)
+			l := &launcher{conn: mine, lines: bufio.NewReader(mine), cmd: &exec.Cmd{}}
+			if err := l.fork(t.Context(), &world{dir: t.TempDir()}, make([]workerOrder, 2), ended); err != nil {
+				t.Fatal(err)
+			}
+			var failed []int
+			for range 2 {
+				end := <-ended
+				if end.err == nil {
+					continue
+				}
+				failed = append(failed, end.rank)
+				if !strings.Contains(end.err.Error(), ", which has not begun or has ended before: --cold-start does without it") {
+					t.Error(end.err)
+				}
+			}
+			slices.Sort(failed)
+			if !slices.Equal(failed, tt.failed) {
+				t.Errorf("ranks %v have failed, want %v", failed, tt.failed)
+			}
+		})
 	}
 }
 
