@@ -20,6 +20,8 @@ const (
 	// flushWait is how long the end waits for logs whose pipe stays open although
 	// no process is left that should have it.
 	flushWait = time.Second
+	// clearWait is how long the end tries to remove groups that are in use.
+	clearWait = 10 * time.Second
 
 	// Bounds of pauses.
 	firstPause = int64(time.Millisecond)
@@ -45,6 +47,7 @@ type ender struct {
 	emptySince int64 // nothing of them has been left since
 	pauses     pauses
 	terminated int64 // asked to go by a signal
+	clearBy    int64 // what is in the way of removing the groups is given up; 0 = they are removed
 	leaveBy    int64 // the last report is given up
 	ended      bool  // leave the loop
 }
@@ -167,19 +170,35 @@ func (e *ender) stopped() {
 	}
 	e.report.Stopped, e.dirty = s, true
 	e.log.Info().Bool("finished", s.Finished).Msg("stopped")
-	if err := e.containment.remove(); err != nil {
+	e.clearBy, e.pauses = Boottime()+int64(clearWait), 0
+	e.stepClear(Boottime())
+}
+
+// stepClear takes the run's groups away. A process that is just leaving, or another's look into a group, may be in the way for a moment.
+func (e *ender) stepClear(now int64) {
+	err := e.containment.remove()
+	switch {
+	case err == nil:
+		e.clearBy = 0
+	case now < e.clearBy:
+		e.alarm.at(now + e.pauses.next())
+	default:
+		e.clearBy = 0
 		e.log.Warn().Err(err).Msg("remove cgroup")
 	}
 }
 
 func (e *ender) stepRetire(now int64) {
+	if e.clearBy != 0 {
+		e.stepClear(now)
+	}
 	if !e.wish.Retire && e.terminated == 0 {
 		return
 	}
 	if e.leaveBy == 0 {
 		e.leaveBy = now + int64(lastWords)
 	}
-	e.ended = now >= e.leaveBy || !e.dirty && e.durable == e.sequence
+	e.ended = now >= e.leaveBy || !e.dirty && e.durable == e.sequence && e.clearBy == 0
 	e.alarm.at(e.leaveBy)
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -170,6 +171,40 @@ func TestAWorkerThatComputesTooMuchIsSlowedDown(t *testing.T) {
 		if left := f.limitsLeft(); len(left) > 0 {
 			f.t.Errorf("left are %v", left)
 		}
+	})
+}
+
+// What is in a group when its run ends need not be the run's. The shim takes the group away once it can.
+func TestGroupsInUseAreTakenAwayLater(t *testing.T) {
+	t.Parallel()
+	eachCage(t, 1, `exec sleep 1000`, func(f *fixture) {
+		f.order.Limits.MemoryBytes = 64 << 20
+		f.start()
+		f.started()
+		var rec runRecord
+		if err := readJSON(filepath.Join(f.dir, shimFile), &rec); err != nil {
+			f.t.Fatal(err)
+		}
+		if len(rec.Limits) == 0 {
+			f.t.Skip("these limits are in the run's own group, in which nothing else lives")
+		}
+		guest := exec.Command("sleep", "1000")
+		if err := guest.Start(); err != nil {
+			f.t.Fatal(err)
+		}
+		leave := sync.OnceFunc(func() { _ = guest.Process.Kill(); _ = guest.Wait() })
+		f.t.Cleanup(leave)
+		if err := os.WriteFile(filepath.Join(rec.Limits[0], "cgroup.procs"), []byte(itoa(guest.Process.Pid)), 0); err != nil {
+			f.t.Fatal(err)
+		}
+		f.push(Wish{Kill: "test"})
+		f.stopped()
+		if left := f.limitsLeft(); len(left) == 0 {
+			f.t.Error("the group was taken away from the guest")
+		}
+		leave()
+		eventually(f.t, "the group is taken away", func() bool { return len(f.limitsLeft()) == 0 })
+		f.retire()
 	})
 }
 
