@@ -306,14 +306,15 @@ func await[T any](f *fixture, key string) T {
 	return v
 }
 
-// until waits for a condition.
+// until waits for a condition, and looks less often the longer it has waited.
 func (f *fixture) until(what string, good func() bool) {
 	f.Helper()
-	for end := time.Now().Add(patience); !good(); {
-		if time.Now().After(end) {
+	for began := time.Now(); !good(); {
+		waited := time.Since(began)
+		if waited > patience {
 			f.Fatalf("waited in vain for %s; records:\n%s", what, f.dump())
 		}
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(max(5*time.Millisecond, min(waited/20, 250*time.Millisecond)))
 	}
 }
 

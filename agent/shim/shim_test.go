@@ -309,12 +309,16 @@ func lateness(t *testing.T) func() time.Duration {
 	return func() time.Duration { return 2 * time.Duration(worst.Load()) }
 }
 
+// eventually waits until something is so, and looks less often the longer it has waited.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
+	began := time.Now()
+	for !ok() {
+		waited := time.Since(began)
+		if waited > patience {
 			t.Fatalf("never came true: %s", what)
 		}
+		time.Sleep(max(2*time.Millisecond, min(waited/20, 250*time.Millisecond)))
 	}
 }
 

@@ -146,7 +146,8 @@ type sweeper struct {
 // endAll kills what is left of the run until nothing is, or it gives up.
 func (s *sweeper) endAll() (err error) {
 	err = s.killListed()
-	end := time.Now().Add(UnkillableAfter)
+	began := time.Now()
+	end := began.Add(UnkillableAfter)
 	repeat(func() (done bool, longest time.Duration) {
 		var left []stat
 		var remains remainder
@@ -159,8 +160,9 @@ func (s *sweeper) endAll() (err error) {
 				}
 			}
 		}
-		if time.Now().Before(end) {
-			return false, time.Duration(lastPause)
+		// Each look is a census of the machine, and what is not gone at once seldom goes soon.
+		if now := time.Now(); now.Before(end) {
+			return false, min(max(time.Duration(lastPause), now.Sub(began)/10), end.Sub(now))
 		}
 		if len(left) > 0 {
 			err = errors.Join(s.unkillable(left, err), err)
