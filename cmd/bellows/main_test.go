@@ -45,7 +45,7 @@ func TestScripts(t *testing.T) {
 			}
 			env.Defer(func() { _ = taken.Close() })
 			env.Setenv("TAKEN", fmt.Sprint(taken.Addr().(*net.TCPAddr).Port)) // a port that is in use
-			env.Setenv("GORACE", "atexit_sleep_ms=0")                         // else each of many commands takes a second
+			env.Setenv("GORACE", "halt_on_error=1 atexit_sleep_ms=0")         // a race ends a command; without one it does not take a second to end
 			if cache, err := os.UserCacheDir(); err == nil {
 				env.Setenv("CACHE", cache) // where scripts/setup put the solver
 			}
