@@ -3,8 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 )
@@ -23,18 +21,18 @@ const (
 //
 // Nothing is repeated if the step has failed in another way as well: a data race, a panic, a test that
 // did not end, a package that does not build.
-func (s step) repeat(r *report, out io.Writer, failed error, runAlone func(step, failure, io.Writer) error) error {
-	candidates := slices.Clone(r.failures[r.before:])
+func (s step) repeat(r *report, failed error, runAlone func(step, failure, io.Writer) error) error {
+	candidates := slices.Clone(r.failures)
 	if len(candidates) == 0 || len(candidates) > mostUnsteady || slices.ContainsFunc(candidates, func(f failure) bool { return !f.repeatable }) {
 		return failed
 	}
 	for _, f := range candidates {
-		fmt.Fprintf(out, "== %s again, alone, %d times\n", f.what, repeats)
-		if err := runAlone(s, f, out); err == nil {
+		r.printf("== %s again, alone, %d times\n", f.what, repeats)
+		if err := runAlone(s, f, r.out); err == nil {
 			r.unsteadily(f)
 		}
 	}
-	if len(r.failures) > r.before {
+	if len(r.failures) > 0 {
 		return failed
 	}
 	return nil
@@ -47,7 +45,7 @@ func runAlone(s step, f failure, out io.Writer) error {
 	if slices.Contains(s.args, "-race") {
 		args = slices.Insert(args, 1, "-race")
 	}
-	cmd := exec.Command("go", args...)
-	cmd.Stdout, cmd.Stderr, cmd.Env = out, out, append(os.Environ(), s.env...)
+	cmd := s.command(args...)
+	cmd.Stdout, cmd.Stderr = out, out
 	return cmd.Run()
 }

@@ -49,14 +49,13 @@ func TestFailedTestsAreRepeated(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			var out strings.Builder
 			r := newReport(&out, time.Second, time.Time{})
-			r.begin(nil)
 			for _, e := range test.events {
 				e.Package = module + "e2e"
 				r.add(e)
 			}
 			asked := 0
 			exit := errors.New("exit status 1")
-			err := step{}.repeat(r, &out, exit, func(s step, f failure, w io.Writer) error {
+			err := step{}.repeat(r, exit, func(s step, f failure, w io.Writer) error {
 				asked++
 				return test.alone(s, f, w)
 			})
@@ -72,17 +71,18 @@ func TestFailedTestsAreRepeated(t *testing.T) {
 func TestEachFailureIsRepeated(t *testing.T) {
 	var out strings.Builder
 	r := newReport(&out, time.Second, time.Time{})
-	r.begin(nil)
-	r.add(event{Action: "fail", Package: module + "allocator", Test: "TestEarlier"})
-	r.begin(nil)
-	r.add(event{Action: "fail", Package: module + "e2e", Test: "TestA"})
-	r.add(event{Action: "fail", Package: module + "e2e", Test: "TestB"})
-	err := step{}.repeat(r, &out, errors.New("exit status 1"), func(_ step, f failure, _ io.Writer) error {
+	earlier, last := r.forStep(step{}, &out), r.forStep(step{}, &out)
+	earlier.add(event{Action: "fail", Package: module + "allocator", Test: "TestEarlier"})
+	last.add(event{Action: "fail", Package: module + "e2e", Test: "TestA"})
+	last.add(event{Action: "fail", Package: module + "e2e", Test: "TestB"})
+	err := step{}.repeat(last, errors.New("exit status 1"), func(_ step, f failure, _ io.Writer) error {
 		if f.what == "e2e TestB" {
 			return errors.New("exit status 1")
 		}
 		return nil
 	})
+	r.take(earlier)
+	r.take(last)
 	r.summary(time.Time{})
 	if want := "UNSTEADY e2e TestA\nFAIL allocator TestEarlier\nFAIL e2e TestB\n1 passed, 2 failed"; err == nil || !strings.Contains(out.String(), want) {
 		t.Errorf("error %v, want %q in\n%s", err, want, &out)

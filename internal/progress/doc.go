@@ -9,6 +9,6 @@
 // Nothing that the tests have started outlives them, also when they are interrupted or
 // make is killed (keeper.go).
 //
-// The tiers are in tiers.go; `make test` runs the Python suites beside Go's tests. It is what `make quick`, `make test` and `make soak`
+// The tiers are in tiers.go; `make test` runs the Python suites and the pure packages beside the other tests. It is what `make quick`, `make test` and `make soak`
 // run. Its exit status is 0 if every step of the tier passed, else 1.
 package main

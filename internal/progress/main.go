@@ -63,22 +63,25 @@ func run(args []string, out io.Writer) int {
 func (r *report) run(steps []step) bool {
 	var beside []*besideStep
 	passed := true
-	ended := func(s step, err error) {
+	ended := func(s step, own *report, err error) {
 		if err != nil {
-			r.stepFailed(s, err)
+			own.stepFailed(s, err)
 			passed = false
 		}
+		r.take(own)
 	}
 	for _, s := range steps {
 		if s.beside {
-			beside = append(beside, s.start())
+			beside = append(beside, s.start(r))
 			continue
 		}
-		ended(s, s.run(r, r.out))
+		own := r.forStep(s, r.out)
+		ended(s, own, s.run(own))
 		beside = slices.DeleteFunc(beside, func(b *besideStep) bool {
 			select {
 			case <-b.done:
-				ended(b.step, b.print(r.out))
+				b.print(r.out)
+				ended(b.step, b.report, b.err)
 				return true
 			default:
 				return false
@@ -86,8 +89,14 @@ func (r *report) run(steps []step) bool {
 		})
 	}
 	for _, b := range beside {
-		<-b.done
-		ended(b.step, b.print(r.out))
+		select {
+		case <-b.done:
+		default:
+			fmt.Fprintf(r.out, "... waits for: %s\n", b.what)
+			<-b.done
+		}
+		b.print(r.out)
+		ended(b.step, b.report, b.err)
 	}
 	return passed
 }
@@ -95,41 +104,58 @@ func (r *report) run(steps []step) bool {
 // A besideStep runs while others do.
 type besideStep struct {
 	step
-	output bytes.Buffer
+	report *report // its own, which prints to output
+	output lockedBuffer
 	err    error
 	done   chan struct{} // closed when it has ended
 }
 
-func (s step) start() *besideStep {
+func (s step) start(r *report) *besideStep {
 	b := &besideStep{step: s, done: make(chan struct{})}
+	b.report = r.forStep(s, &b.output)
 	go func() {
 		defer close(b.done)
-		b.err = s.command(&b.output).Run()
+		b.err = s.run(b.report)
 	}()
 	return b
 }
 
-// print prints what the step has printed, once it has ended, and returns its error.
-func (b *besideStep) print(out io.Writer) error {
-	fmt.Fprintf(out, "== %s\n%s", b.what, b.output.Bytes())
-	return b.err
+// print prints what the step has printed, once it has ended.
+func (b *besideStep) print(out io.Writer) { _, _ = b.output.written.WriteTo(out) }
+
+// A lockedBuffer takes in what the command prints itself and what its report prints of its tests.
+type lockedBuffer struct {
+	mu      sync.Mutex
+	written bytes.Buffer
 }
 
-// command is the step's, with its output to out.
-func (s step) command(out io.Writer) *exec.Cmd {
-	cmd := exec.Command(cmp.Or(s.program, "go"), s.args...)
-	cmd.Stdout, cmd.Stderr, cmd.Env = out, out, append(os.Environ(), s.env...)
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.written.Write(p)
+}
+
+// command is the step's, with other arguments.
+func (s step) command(args ...string) *exec.Cmd {
+	words := append([]string{cmp.Or(s.program, "go")}, args...)
+	if s.beside {
+		words = append([]string{"nice", "-n", "10"}, words...)
+	}
+	cmd := exec.Command(words[0], words[1:]...)
+	cmd.Env = append(os.Environ(), s.env...)
 	return cmd
 }
 
-// run runs the step. Tests are reported to r; the output of other commands goes to out as it is.
-func (s step) run(r *report, out io.Writer) error {
-	fmt.Fprintf(out, "== %s\n", s.what)
+// run runs the step. Tests are reported to r; the output of other commands goes out as it is.
+func (s step) run(r *report) error {
+	r.printf("== %s\n", s.what)
 	if s.args[0] != "test" {
-		return s.command(out).Run()
+		cmd := s.command(s.args...)
+		cmd.Stdout, cmd.Stderr = r.out, r.out
+		return cmd.Run()
 	}
-	cmd := exec.Command("go", append([]string{"test", "-json"}, s.args[1:]...)...)
-	cmd.Stderr, cmd.Env = out, append(os.Environ(), s.env...)
+	cmd := s.command(append([]string{"test", "-json"}, s.args[1:]...)...)
+	cmd.Stderr = r.out
 	events, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -137,11 +163,10 @@ func (s step) run(r *report, out io.Writer) error {
 	if err = cmd.Start(); err != nil {
 		return err
 	}
-	r.begin(s.every)
 	read(r, events)
 	err = cmd.Wait()
 	if err != nil && s.repeats {
-		err = s.repeat(r, out, err, runAlone)
+		err = s.repeat(r, err, runAlone)
 	}
 	return err
 }

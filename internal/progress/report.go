@@ -41,7 +41,8 @@ type failure struct {
 	repeatable bool // a test that came to its end and complained: no race, no panic
 }
 
-// report prints what go's events say. It is not for several goroutines.
+// report prints what go's events say, and counts. It is not for several goroutines: each step has its own,
+// which the tier's takes when the step has ended.
 type report struct {
 	out   io.Writer
 	slow  time.Duration
@@ -54,15 +55,24 @@ type report struct {
 
 	passed, failed, skipped int
 	failures, unsteady      []failure
-	before                  int // failures of the steps before this one
 }
 
 func newReport(out io.Writer, slow time.Duration, now time.Time) *report {
 	return &report{out: out, slow: slow, began: now, lastLine: now, running: map[string]*test{}, loose: map[string][]string{}}
 }
 
-// begin starts a step; each test of the packages gets a line.
-func (r *report) begin(every []string) { r.every, r.before = every, len(r.failures) }
+// forStep returns a report of a step alone, which prints to out.
+func (r *report) forStep(s step, out io.Writer) *report {
+	own := newReport(out, r.slow, r.began)
+	own.every, own.lastLine = s.every, time.Now()
+	return own
+}
+
+// take adds what the report of a step that has ended has counted.
+func (r *report) take(own *report) {
+	r.passed, r.failed, r.skipped = r.passed+own.passed, r.failed+own.failed, r.skipped+own.skipped
+	r.failures, r.unsteady = append(r.failures, own.failures...), append(r.unsteady, own.unsteady...)
+}
 
 func (r *report) printf(format string, args ...any) {
 	fmt.Fprintf(r.out, format, args...)
@@ -198,7 +208,7 @@ func (r *report) stray(line string) { r.printf("%s", line) }
 
 // stepFailed notes a step that has failed although no test of it has.
 func (r *report) stepFailed(s step, err error) {
-	if s.args[0] != "test" || len(r.failures) == r.before {
+	if s.args[0] != "test" || len(r.failures) == 0 {
 		r.failed++
 		what := s.what
 		if s.program == "" {

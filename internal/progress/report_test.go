@@ -3,7 +3,9 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -68,7 +70,7 @@ func TestReport(t *testing.T) {
 	var out strings.Builder
 	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	r := newReport(&out, 3*time.Second, began)
-	r.begin([]string{"e2e"})
+	r.every = []string{"e2e"}
 	read(r, strings.NewReader(strings.TrimSpace(events)))
 	r.stepFailed(step{what: "tests", args: []string{"test"}}, errors.New("exit status 1"))
 	r.summary(began.Add(10*time.Minute + 5*time.Second))
@@ -119,17 +121,43 @@ func TestAStepBesideOthers(t *testing.T) {
 		var out strings.Builder
 		r := newReport(&out, time.Second, time.Time{})
 		passed := r.run([]step{
-			{what: "the other", program: "sh", beside: true, args: []string{"-c", "echo one; touch " + began + "; echo two; exit " + c.status}},
+			{what: "the other", program: "sh", beside: true, args: []string{"-c", "echo one; touch " + began + "; nice; exit " + c.status}},
 			{what: "the first", program: "sh", args: []string{"-c", "until [ -e " + began + " ]; do sleep 0.01; done; echo seen"}},
 		})
 		r.summary(time.Time{})
 		if passed != c.passed {
 			t.Errorf("exit status %s: the tier passes: %v", c.status, passed)
 		}
-		want := "== the first\nseen\n== the other\none\ntwo\n"
-		if !strings.HasPrefix(out.String(), want) || strings.Contains(out.String(), "FAIL the other\n    exit status 3\n0 passed, 1 failed") == c.passed {
+		lines := strings.Split(strings.Replace(out.String(), "... waits for: the other\n", "", 1), "\n")
+		want := []string{"== the first", "seen", "== the other", "one"}
+		if !slices.Equal(lines[:4], want) || lines[4] == "0" || strings.Contains(out.String(), "FAIL the other\n    exit status 3\n0 passed, 1 failed") == c.passed {
 			t.Errorf("exit status %s: it prints\n%s", c.status, &out)
 		}
+	}
+}
+
+// Go's tests that run beside others are counted with theirs, and their failures are repeated in brief.
+func TestGosTestsBesideOthers(t *testing.T) {
+	fake := t.TempDir()
+	script := `#!/bin/sh
+case "$3" in
+beside) echo '{"Action":"run","Package":"a","Test":"TestA"}'; echo '{"Action":"fail","Package":"a","Test":"TestA"}'; exit 1;;
+*) echo '{"Action":"run","Package":"b","Test":"TestB"}'; echo '{"Action":"pass","Package":"b","Test":"TestB"}';;
+esac
+`
+	if err := os.WriteFile(filepath.Join(fake, "go"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", fake+":"+os.Getenv("PATH"))
+	var out strings.Builder
+	r := newReport(&out, time.Second, time.Time{})
+	passed := r.run([]step{
+		{what: "the other", beside: true, args: []string{"test", "beside"}},
+		{what: "the first", args: []string{"test", "first"}},
+	})
+	r.summary(r.began)
+	if want := "FAIL a TestA\n1 passed, 1 failed, 0 skipped"; passed || !strings.Contains(out.String(), want) {
+		t.Errorf("the tier passes: %v; want %q in\n%s", passed, want, &out)
 	}
 }
 

@@ -14,7 +14,7 @@ type step struct {
 	what    string   // in words, as a heading
 	program string   // empty for go
 	args    []string // of the command; those of Go's tests start with "test"
-	beside  bool     // it runs beside the steps that follow, and is printed when it and one of them have ended
+	beside  bool     // it runs beside the steps that follow, with what processor time they leave, and is printed when it and one of them have ended
 	env     []string
 	every   []string // packages of which each test gets a line
 	repeats bool     // a few tests that fail are run again, alone
@@ -55,12 +55,12 @@ func tiers() map[string][]step {
 		// Pure packages have neither goroutines nor state, which internal/arch checks: the race detector has nothing to find there.
 		// Most of the other tests wait for processes and not for a processor: more run at once than there are processors.
 		// Two packages at a time: e2e, which takes half of the processor time, and the others one after another. With three, e2e was left
-		// alone for the last four minutes, with a third of two processors idle.
-		// Only this step repeats what fails: the soak, which looks for unsteady tests, does not.
+		// alone for the last four minutes.
+		// Tests of processes wait a lot: what needs only a processor runs in their pauses, at a lower priority.
+		// Only the last step repeats what fails: the soak, which looks for unsteady tests, does not.
 		"test": {
-			// One process, which keeps one processor busy for 40 s.
 			{what: "the Python module and the examples", program: interpreter, beside: true, args: []string{"-m", "pytest", "-q", "-p", "no:cacheprovider", "sdk", "examples"}},
-			{what: "pure packages and the simulator", env: collector, args: append([]string{"test", "-count=1", "-vet=off"}, append(slices.Clone(pure), simulations)...)},
+			{what: "pure packages and the simulator", beside: true, env: collector, args: append([]string{"test", "-count=1", "-vet=off", "-timeout", "30m"}, append(slices.Clone(pure), simulations)...)},
 			{what: "compile all others with the race detector", args: []string{"build", "-race", "./..."}},
 			{what: "all others, with the race detector", every: []string{"e2e"}, repeats: true, env: race, args: append([]string{
 				"test", "-race", "-short", "-count=1", "-vet=off", "-timeout", "30m", "-p", "2", "-parallel", "8",
