@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -39,13 +40,13 @@ func (s step) repeat(r *report, failed error, runAlone func(step, failure, io.Wr
 }
 
 // runAlone runs a test of a step by itself, with the step's settings, and prints what go says of it.
-func runAlone(s step, f failure, out io.Writer) error {
+func runAlone(ctx context.Context, s step, f failure, out io.Writer) error {
 	pkg, name, _ := strings.Cut(f.what, " ")
 	args := []string{"test", "-count", fmt.Sprint(repeats), "-timeout", "30m", "-run", "^" + name + "$", "./" + pkg}
 	if slices.Contains(s.args, "-race") {
 		args = slices.Insert(args, 1, "-race")
 	}
-	cmd := s.command(args...)
+	cmd := s.command(ctx, args...)
 	cmd.Stdout, cmd.Stderr = out, out
 	return cmd.Run()
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -15,7 +16,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // quiet is how long no line may be printed before the running tests are named.
@@ -28,12 +32,12 @@ func main() {
 	// An interrupt reaches the go command as well, which is in the same process
 	// group: this program stays to say what came of it. It does not ignore the
 	// signal, for then the go command would, too.
-	signal.Notify(make(chan os.Signal, 1), os.Interrupt)
-	os.Exit(run(os.Args[1:], os.Stdout))
+	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt)
+	os.Exit(run(ctx, os.Args[1:], os.Stdout))
 }
 
-// run is the command, and returns its exit status.
-func run(args []string, out io.Writer) int {
+// run is the command, and returns its exit status. The context ends with an interrupt.
+func run(ctx context.Context, args []string, out io.Writer) int {
 	all := tiers()
 	names := strings.Join(slices.Sorted(maps.Keys(all)), "|")
 	flags := flag.NewFlagSet("progress", flag.ContinueOnError)
@@ -51,7 +55,7 @@ func run(args []string, out io.Writer) int {
 		return 2
 	}
 	report := newReport(out, *slow, time.Now())
-	passed := report.run(steps)
+	passed := report.run(ctx, steps)
 	report.summary(time.Now())
 	if !passed {
 		return 1
@@ -60,7 +64,7 @@ func run(args []string, out io.Writer) int {
 }
 
 // run runs the steps and reports whether all have passed.
-func (r *report) run(steps []step) bool {
+func (r *report) run(ctx context.Context, steps []step) bool {
 	var beside []*besideStep
 	passed := true
 	ended := func(s step, own *report, err error) {
@@ -72,11 +76,11 @@ func (r *report) run(steps []step) bool {
 	}
 	for _, s := range steps {
 		if s.beside {
-			beside = append(beside, s.start(r))
+			beside = append(beside, s.start(ctx, r))
 			continue
 		}
 		own := r.forStep(s, r.out)
-		ended(s, own, s.run(own))
+		ended(s, own, s.run(ctx, own))
 		beside = slices.DeleteFunc(beside, func(b *besideStep) bool {
 			select {
 			case <-b.done:
@@ -110,12 +114,12 @@ type besideStep struct {
 	done   chan struct{} // closed when it has ended
 }
 
-func (s step) start(r *report) *besideStep {
+func (s step) start(ctx context.Context, r *report) *besideStep {
 	b := &besideStep{step: s, done: make(chan struct{})}
 	b.report = r.forStep(s, &b.output)
 	go func() {
 		defer close(b.done)
-		b.err = s.run(b.report)
+		b.err = s.run(ctx, b.report)
 	}()
 	return b
 }
@@ -136,25 +140,31 @@ func (b *lockedBuffer) Write(p []byte) (int, error) {
 }
 
 // command is the step's, with other arguments.
-func (s step) command(args ...string) *exec.Cmd {
+func (s step) command(ctx context.Context, args ...string) *exec.Cmd {
 	words := append([]string{cmp.Or(s.program, "go")}, args...)
-	if s.beside {
-		words = append([]string{"nice", "-n", "10"}, words...)
+	if !s.spare {
+		cmd := exec.Command(words[0], words[1:]...)
+		cmd.Env = append(os.Environ(), s.env...)
+		return cmd
 	}
-	cmd := exec.Command(words[0], words[1:]...)
+	// The scheduler shares processors out among sessions first, where it has autogroups, and within each by its processes' niceness.
+	words = append([]string{"sh", "-c", `(echo 19 >/proc/self/autogroup) 2>/dev/null; exec nice -n 19 "$@"`, "sh"}, words...)
+	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGINT) } // a terminal's does not reach another session
 	cmd.Env = append(os.Environ(), s.env...)
 	return cmd
 }
 
 // run runs the step. Tests are reported to r; the output of other commands goes out as it is.
-func (s step) run(r *report) error {
+func (s step) run(ctx context.Context, r *report) error {
 	r.printf("== %s\n", s.what)
 	if s.args[0] != "test" {
-		cmd := s.command(s.args...)
+		cmd := s.command(ctx, s.args...)
 		cmd.Stdout, cmd.Stderr = r.out, r.out
 		return cmd.Run()
 	}
-	cmd := s.command(append([]string{"test", "-json"}, s.args[1:]...)...)
+	cmd := s.command(ctx, append([]string{"test", "-json"}, s.args[1:]...)...)
 	cmd.Stderr = r.out
 	events, err := cmd.StdoutPipe()
 	if err != nil {
@@ -166,7 +176,7 @@ func (s step) run(r *report) error {
 	read(r, events)
 	err = cmd.Wait()
 	if err != nil && s.repeats {
-		err = s.repeat(r, err, runAlone)
+		err = s.repeat(r, err, func(s step, f failure, out io.Writer) error { return runAlone(ctx, s, f, out) })
 	}
 	return err
 }

@@ -1,11 +1,11 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -120,20 +120,51 @@ func TestAStepBesideOthers(t *testing.T) {
 		began := filepath.Join(t.TempDir(), "began")
 		var out strings.Builder
 		r := newReport(&out, time.Second, time.Time{})
-		passed := r.run([]step{
-			{what: "the other", program: "sh", beside: true, args: []string{"-c", "echo one; touch " + began + "; nice; exit " + c.status}},
+		passed := r.run(t.Context(), []step{
+			{what: "the other", program: "sh", beside: true, args: []string{"-c", "echo one; touch " + began + "; echo two; exit " + c.status}},
 			{what: "the first", program: "sh", args: []string{"-c", "until [ -e " + began + " ]; do sleep 0.01; done; echo seen"}},
 		})
 		r.summary(time.Time{})
 		if passed != c.passed {
 			t.Errorf("exit status %s: the tier passes: %v", c.status, passed)
 		}
-		lines := strings.Split(strings.Replace(out.String(), "... waits for: the other\n", "", 1), "\n")
-		want := []string{"== the first", "seen", "== the other", "one"}
-		if !slices.Equal(lines[:4], want) || lines[4] == "0" || strings.Contains(out.String(), "FAIL the other\n    exit status 3\n0 passed, 1 failed") == c.passed {
-			t.Errorf("exit status %s: it prints\n%s", c.status, &out)
+		got := strings.Replace(out.String(), "... waits for: the other\n", "", 1)
+		want := "== the first\nseen\n== the other\none\ntwo\n"
+		if !strings.HasPrefix(got, want) || strings.Contains(got, "FAIL the other\n    exit status 3\n0 passed, 1 failed") == c.passed {
+			t.Errorf("exit status %s: it prints\n%s", c.status, got)
 		}
 	}
+}
+
+// A step that gets what is left has the lowest priority, is in a session of its own, and ends when the tier is interrupted.
+func TestAStepThatGetsWhatIsLeft(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	said := make(lines, 100)
+	r := newReport(said, time.Second, time.Time{})
+	passed := make(chan bool)
+	go func() {
+		script := `trap 'echo interrupted; kill $!; exit 1' INT; nice; cut -d' ' -f6 /proc/$$/stat; echo $$; sleep 1000 & wait`
+		passed <- r.run(ctx, []step{{what: "the other", program: "sh", spare: true, args: []string{"-c", script}}})
+	}()
+	<-said // the heading
+	nice, session, own := <-said, <-said, <-said
+	if nice != "19" || session != own {
+		t.Errorf("its niceness is %s, its session %s, its process %s", nice, session, own)
+	}
+	interrupt()
+	if word := <-said; word != "interrupted" || <-passed {
+		t.Errorf("it says %q and passes", word)
+	}
+}
+
+// lines has a channel of what is written to it, by lines.
+type lines chan string
+
+func (l lines) Write(p []byte) (int, error) {
+	for line := range strings.Lines(string(p)) {
+		l <- strings.TrimSuffix(line, "\n")
+	}
+	return len(p), nil
 }
 
 // Go's tests that run beside others are counted with theirs, and their failures are repeated in brief.
@@ -151,7 +182,7 @@ esac
 	t.Setenv("PATH", fake+":"+os.Getenv("PATH"))
 	var out strings.Builder
 	r := newReport(&out, time.Second, time.Time{})
-	passed := r.run([]step{
+	passed := r.run(t.Context(), []step{
 		{what: "the other", beside: true, args: []string{"test", "beside"}},
 		{what: "the first", args: []string{"test", "first"}},
 	})

@@ -14,7 +14,8 @@ type step struct {
 	what    string   // in words, as a heading
 	program string   // empty for go
 	args    []string // of the command; those of Go's tests start with "test"
-	beside  bool     // it runs beside the steps that follow, with what processor time they leave, and is printed when it and one of them have ended
+	beside  bool     // it runs beside the steps that follow, and is printed when it and one of them have ended
+	spare   bool     // it gets the processor time that is left
 	env     []string
 	every   []string // packages of which each test gets a line
 	repeats bool     // a few tests that fail are run again, alone
@@ -56,11 +57,11 @@ func tiers() map[string][]step {
 		// Most of the other tests wait for processes and not for a processor: more run at once than there are processors.
 		// Two packages at a time: e2e, which takes half of the processor time, and the others one after another. With three, e2e was left
 		// alone for the last four minutes.
-		// Tests of processes wait a lot: what needs only a processor runs in their pauses, at a lower priority.
+		// Tests of processes wait a lot: what needs only a processor gets the time that they leave.
 		// Only the last step repeats what fails: the soak, which looks for unsteady tests, does not.
 		"test": {
 			{what: "the Python module and the examples", program: interpreter, beside: true, args: []string{"-m", "pytest", "-q", "-p", "no:cacheprovider", "sdk", "examples"}},
-			{what: "pure packages and the simulator", beside: true, env: collector, args: append([]string{"test", "-count=1", "-vet=off", "-timeout", "30m"}, append(slices.Clone(pure), simulations)...)},
+			{what: "pure packages and the simulator", beside: true, spare: true, env: collector, args: append([]string{"test", "-count=1", "-vet=off", "-timeout", "30m"}, append(slices.Clone(pure), simulations)...)},
 			{what: "compile all others with the race detector", args: []string{"build", "-race", "./..."}},
 			{what: "all others, with the race detector", every: []string{"e2e"}, repeats: true, env: race, args: append([]string{
 				"test", "-race", "-short", "-count=1", "-vet=off", "-timeout", "30m", "-p", "2", "-parallel", "8",
