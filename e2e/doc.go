@@ -5,4 +5,8 @@
 // Each test brings up its own fleet on its own loopback addresses and ends
 // whatever is left of it. What Bellows itself must not leave behind is asked for
 // where a test says so: processes, locks, ports, files, records.
+//
+// Go begins parallel tests in the reverse order of their files' names, and parallel
+// subtests last: a test that takes minutes belongs into one of the last files, where
+// others run beside it until it has ended.
 package e2e
