@@ -76,7 +76,7 @@ func (w Wish) Prolongs(planned, life int64) bool {
 }
 
 // HangPatience is how long a shim may take to do what it was told for good: longer
-// than it takes to name what survives SIGKILL, or to write its last report.
+// than it takes to name what survives SIGKILL, or to write its last report and to remove its groups.
 const HangPatience = 20 * time.Second
 
 // hangs reports whether the shim does not do what it was told: to kill, or to go.

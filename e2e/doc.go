@@ -6,7 +6,7 @@
 // whatever is left of it. What Bellows itself must not leave behind is asked for
 // where a test says so: processes, locks, ports, files, records.
 //
-// Go begins parallel tests in the reverse order of their files' names, and parallel
-// subtests last: a test that takes minutes belongs into one of the last files, where
-// others run beside it until it has ended.
+// Go 1.26 begins parallel tests roughly in the reverse order of their files' names, and
+// parallel subtests last. A test that takes minutes belongs in one of the last files: it
+// begins early, and other tests run beside it until it has ended.
 package e2e

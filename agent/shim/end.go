@@ -1,9 +1,12 @@
 package shim
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/bellows-ml/bellows/record"
 )
@@ -20,7 +23,7 @@ const (
 	// flushWait is how long the end waits for logs whose pipe stays open although
 	// no process is left that should have it.
 	flushWait = time.Second
-	// clearWait is how long the end tries to remove groups that are in use.
+	// clearWait is how long the end tries to remove groups that are in use, unless the shim may leave earlier.
 	clearWait = 10 * time.Second
 
 	// Bounds of pauses.
@@ -28,7 +31,7 @@ const (
 	lastPause  = int64(100 * time.Millisecond)
 )
 
-// lastWords is how long a shim that may go tries to write its last report.
+// lastWords is how long a shim that may go tries to write its last report and to remove its groups.
 const lastWords = 5 * time.Second
 
 // ender goes from the last worker's exit to Stopped, and on to the shim's own end.
@@ -47,8 +50,9 @@ type ender struct {
 	emptySince int64 // nothing of them has been left since
 	pauses     pauses
 	terminated int64 // asked to go by a signal
-	clearBy    int64 // what is in the way of removing the groups is given up; 0 = they are removed
-	leaveBy    int64 // the last report is given up
+	clearBy    int64 // the removal of groups that are in use is given up; 0 = none is tried
+	inUse      error // what the last attempt to remove them said
+	leaveBy    int64 // what is still to be done is given up: the last report, the groups
 	ended      bool  // leave the loop
 }
 
@@ -174,18 +178,23 @@ func (e *ender) stopped() {
 	e.stepClear(Boottime())
 }
 
-// stepClear takes the run's groups away. A process that is just leaving, or another's look into a group, may be in the way for a moment.
+// stepClear removes the run's groups. A process of others may be in one, for a moment or for long.
 func (e *ender) stepClear(now int64) {
-	err := e.containment.remove()
+	e.inUse = e.containment.remove()
 	switch {
-	case err == nil:
+	case e.inUse == nil:
 		e.clearBy = 0
-	case now < e.clearBy:
+	case errors.Is(e.inUse, unix.EBUSY) && now < e.clearBy:
 		e.alarm.at(now + e.pauses.next())
 	default:
-		e.clearBy = 0
-		e.log.Warn().Err(err).Msg("remove cgroup")
+		e.leaveGroups()
 	}
+}
+
+// leaveGroups gives up the removal of groups that are in use.
+func (e *ender) leaveGroups() {
+	e.clearBy = 0
+	e.log.Warn().Err(e.inUse).Msg("remove cgroup")
 }
 
 func (e *ender) stepRetire(now int64) {
@@ -199,6 +208,9 @@ func (e *ender) stepRetire(now int64) {
 		e.leaveBy = now + int64(lastWords)
 	}
 	e.ended = now >= e.leaveBy || !e.dirty && e.durable == e.sequence && e.clearBy == 0
+	if e.ended && e.clearBy != 0 {
+		e.leaveGroups()
+	}
 	e.alarm.at(e.leaveBy)
 }
 

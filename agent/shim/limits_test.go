@@ -174,38 +174,61 @@ func TestAWorkerThatComputesTooMuchIsSlowedDown(t *testing.T) {
 	})
 }
 
-// What is in a group when its run ends need not be the run's. The shim takes the group away once it can.
-func TestGroupsInUseAreTakenAwayLater(t *testing.T) {
+// A process of others may be in a group of a run that ends. The shim removes the group once it can, and warns if it has to leave it.
+func TestGroupsInUseAreRemovedLater(t *testing.T) {
 	t.Parallel()
-	eachCage(t, 1, `exec sleep 1000`, func(f *fixture) {
-		f.order.Limits.MemoryBytes = 64 << 20
-		f.start()
-		f.started()
-		var rec runRecord
-		if err := readJSON(filepath.Join(f.dir, shimFile), &rec); err != nil {
-			f.t.Fatal(err)
-		}
-		if len(rec.Limits) == 0 {
-			f.t.Skip("these limits are in the run's own group, in which nothing else lives")
-		}
-		guest := exec.Command("sleep", "1000")
-		if err := guest.Start(); err != nil {
-			f.t.Fatal(err)
-		}
-		leave := sync.OnceFunc(func() { _ = guest.Process.Kill(); _ = guest.Wait() })
-		f.t.Cleanup(leave)
-		if err := os.WriteFile(filepath.Join(rec.Limits[0], "cgroup.procs"), []byte(itoa(guest.Process.Pid)), 0); err != nil {
-			f.t.Fatal(err)
-		}
-		f.push(Wish{Kill: "test"})
-		f.stopped()
-		if left := f.limitsLeft(); len(left) == 0 {
-			f.t.Error("the group was taken away from the guest")
-		}
-		leave()
-		eventually(f.t, "the group is taken away", func() bool { return len(f.limitsLeft()) == 0 })
-		f.retire()
-	})
+	for name, stays := range map[string]bool{"for a moment": false, "for long": true} {
+		t.Run(name, func(t *testing.T) {
+			eachCage(t, 1, `exec sleep 1000`, func(f *fixture) {
+				f.order.Limits.MemoryBytes = 64 << 20
+				f.start()
+				f.started()
+				leave := f.guest()
+				f.push(Wish{Kill: "test"})
+				f.stopped()
+				if left := f.limitsLeft(); len(left) == 0 {
+					f.t.Error("the group that the guest is in was removed")
+				}
+				if !stays {
+					leave()
+					eventually(f.t, "the group is removed", func() bool { return len(f.limitsLeft()) == 0 })
+				}
+				f.retire()
+				log, err := os.ReadFile(filepath.Join(f.dir, logFile))
+				if warned := strings.Contains(string(log), "remove cgroup"); err != nil || warned != stays {
+					f.t.Errorf("the shim has warned of a group that it leaves: %v, %v", warned, err)
+				}
+				leave()
+				for _, top := range f.limitsLeft() {
+					if err := removeCgroup(top); err != nil {
+						f.t.Error(err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// guest puts a process into the first group of the run's limits, until leave is called.
+func (f *fixture) guest() (leave func()) {
+	f.t.Helper()
+	var rec runRecord
+	if err := readJSON(filepath.Join(f.dir, shimFile), &rec); err != nil {
+		f.t.Fatal(err)
+	}
+	if len(rec.Limits) == 0 {
+		f.t.Skip("these limits are in the run's own group, in which everything ends with the run")
+	}
+	guest := exec.Command("sleep", "1000")
+	if err := guest.Start(); err != nil {
+		f.t.Fatal(err)
+	}
+	leave = sync.OnceFunc(func() { _ = guest.Process.Kill(); _ = guest.Wait() }) // by that signal
+	f.t.Cleanup(leave)
+	if err := os.WriteFile(filepath.Join(rec.Limits[0], "cgroup.procs"), []byte(itoa(guest.Process.Pid)), 0); err != nil {
+		f.t.Fatal(err)
+	}
+	return leave
 }
 
 // When a shim is killed, a sweep takes the limits' groups away too.

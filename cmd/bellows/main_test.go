@@ -45,7 +45,7 @@ func TestScripts(t *testing.T) {
 			}
 			env.Defer(func() { _ = taken.Close() })
 			env.Setenv("TAKEN", fmt.Sprint(taken.Addr().(*net.TCPAddr).Port)) // a port that is in use
-			env.Setenv("GORACE", "halt_on_error=1 atexit_sleep_ms=0")         // a race ends a command; without one it does not take a second to end
+			env.Setenv("GORACE", "halt_on_error=1 atexit_sleep_ms=0")         // a race ends a command, and no command waits a second for races before it ends
 			if cache, err := os.UserCacheDir(); err == nil {
 				env.Setenv("CACHE", cache) // where scripts/setup put the solver
 			}

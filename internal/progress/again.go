@@ -28,8 +28,8 @@ func (s step) repeat(r *report, failed error, runAlone func(step, failure, io.Wr
 		return failed
 	}
 	for _, f := range candidates {
-		r.printf("== %s again, alone, %d times\n", f.what, repeats)
-		if err := runAlone(s, f, r.out); err == nil {
+		r.say("== %s again, alone, %d times\n", f.what, repeats)
+		if err := runAlone(s, f, r); err == nil {
 			r.unsteadily(f)
 		}
 	}

@@ -84,7 +84,7 @@ func keepRunning(args []string, scratch string, signals <-chan os.Signal) (statu
 	go func() {
 		for sig := range signals {
 			fmt.Fprintf(os.Stderr, "progress: %s: ends the tests\n", sig)
-			_ = unix.Kill(-child, unix.SIGINT) // the go command and its tests are in the group
+			_ = unix.Kill(-child, unix.SIGINT) // the go command and its tests are in the group; those of spare steps are sent the signal by the child
 			select {
 			case <-ended:
 			case <-time.After(endWithin):

@@ -30,7 +30,7 @@ func main() {
 		os.Exit(keep(os.Args[1:]))
 	}
 	// An interrupt reaches the go command as well, which is in the same process
-	// group: this program stays to say what came of it. It does not ignore the
+	// group or is sent one: this program stays to say what came of it. It does not ignore the
 	// signal, for then the go command would, too.
 	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt)
 	os.Exit(run(ctx, os.Args[1:], os.Stdout))
@@ -63,7 +63,7 @@ func run(ctx context.Context, args []string, out io.Writer) int {
 	return 0
 }
 
-// run runs the steps and reports whether all have passed.
+// run runs the steps and reports whether all have passed. An interrupt lets none begin that has not.
 func (r *report) run(ctx context.Context, steps []step) bool {
 	var beside []*besideStep
 	passed := true
@@ -75,41 +75,44 @@ func (r *report) run(ctx context.Context, steps []step) bool {
 		r.take(own)
 	}
 	for _, s := range steps {
-		if s.beside {
-			beside = append(beside, s.start(ctx, r))
-			continue
-		}
 		own := r.forStep(s, r.out)
-		ended(s, own, s.run(ctx, own))
-		beside = slices.DeleteFunc(beside, func(b *besideStep) bool {
-			select {
-			case <-b.done:
-				b.print(r.out)
-				ended(b.step, b.report, b.err)
-				return true
-			default:
-				return false
-			}
-		})
+		switch {
+		case ctx.Err() != nil:
+			ended(s, own, ctx.Err())
+		case s.beside:
+			beside = append(beside, s.start(ctx, r))
+		default:
+			ended(s, own, s.run(ctx, own))
+		}
 	}
 	for _, b := range beside {
-		select {
-		case <-b.done:
-		default:
-			fmt.Fprintf(r.out, "... waits for: %s\n", b.what)
-			<-b.done
-		}
-		b.print(r.out)
+		r.wait(b)
 		ended(b.step, b.report, b.err)
 	}
 	return passed
 }
 
-// A besideStep runs while others do.
+// wait waits until a step that runs beside others has ended, and says each minute what it does.
+func (r *report) wait(b *besideStep) {
+	ticker := time.NewTicker(quiet)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-b.done:
+			return
+		case now := <-ticker.C:
+			r.mu.Lock()
+			r.printf("... %s: %s:%s\n", now.Sub(r.began).Round(time.Second), b.what, b.report.named(now))
+			r.mu.Unlock()
+		}
+	}
+}
+
+// A besideStep runs while others do. What it prints appears when it has ended.
 type besideStep struct {
 	step
-	report *report // its own, which prints to output
-	output lockedBuffer
+	report *report // its own
+	output bytes.Buffer
 	err    error
 	done   chan struct{} // closed when it has ended
 }
@@ -120,23 +123,11 @@ func (s step) start(ctx context.Context, r *report) *besideStep {
 	go func() {
 		defer close(b.done)
 		b.err = s.run(ctx, b.report)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		_, _ = b.output.WriteTo(r.out)
 	}()
 	return b
-}
-
-// print prints what the step has printed, once it has ended.
-func (b *besideStep) print(out io.Writer) { _, _ = b.output.written.WriteTo(out) }
-
-// A lockedBuffer takes in what the command prints itself and what its report prints of its tests.
-type lockedBuffer struct {
-	mu      sync.Mutex
-	written bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.written.Write(p)
 }
 
 // command is the step's, with other arguments.
@@ -151,21 +142,21 @@ func (s step) command(ctx context.Context, args ...string) *exec.Cmd {
 	words = append([]string{"sh", "-c", `(echo 19 >/proc/self/autogroup) 2>/dev/null; exec nice -n 19 "$@"`, "sh"}, words...)
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGINT) } // a terminal's does not reach another session
+	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGINT) } // the keeper's reaches this process's group only
 	cmd.Env = append(os.Environ(), s.env...)
 	return cmd
 }
 
 // run runs the step. Tests are reported to r; the output of other commands goes out as it is.
 func (s step) run(ctx context.Context, r *report) error {
-	r.printf("== %s\n", s.what)
+	r.say("== %s\n", s.what)
 	if s.args[0] != "test" {
 		cmd := s.command(ctx, s.args...)
-		cmd.Stdout, cmd.Stderr = r.out, r.out
+		cmd.Stdout, cmd.Stderr = r, r
 		return cmd.Run()
 	}
 	cmd := s.command(ctx, append([]string{"test", "-json"}, s.args[1:]...)...)
-	cmd.Stderr = r.out
+	cmd.Stderr = r
 	events, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -173,7 +164,7 @@ func (s step) run(ctx context.Context, r *report) error {
 	if err = cmd.Start(); err != nil {
 		return err
 	}
-	read(r, events)
+	read(r, events, !s.beside)
 	err = cmd.Wait()
 	if err != nil && s.repeats {
 		err = s.repeat(r, err, func(s step, f failure, out io.Writer) error { return runAlone(ctx, s, f, out) })
@@ -181,39 +172,40 @@ func (s step) run(ctx context.Context, r *report) error {
 	return err
 }
 
-// read hands over events until there are no more, and each minute without a line has r name the running tests.
-func read(r *report, events io.Reader) {
+// read hands over events until there are no more. Each minute without a line has r name the running tests, if ticks is true.
+func read(r *report, events io.Reader, ticks bool) {
 	var (
-		mu    sync.Mutex
 		wg    sync.WaitGroup
 		ended = make(chan struct{})
 	)
-	wg.Go(func() {
-		ticker := time.NewTicker(quiet / 4)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ended:
-				return
-			case now := <-ticker.C:
-				mu.Lock()
-				r.tick(now)
-				mu.Unlock()
+	if ticks {
+		wg.Go(func() {
+			ticker := time.NewTicker(quiet / 4)
+			defer ticker.Stop()
+			for {
+				select {
+				case <-ended:
+					return
+				case now := <-ticker.C:
+					r.mu.Lock()
+					r.tick(now)
+					r.mu.Unlock()
+				}
 			}
-		}
-	})
+		})
+	}
 	lines := bufio.NewReader(events)
 	for {
 		line, err := lines.ReadBytes('\n')
 		if len(line) > 0 {
-			mu.Lock()
+			r.mu.Lock()
 			var e event
 			if json.Unmarshal(line, &e) == nil {
 				r.add(e)
 			} else {
 				r.stray(string(line))
 			}
-			mu.Unlock()
+			r.mu.Unlock()
 		}
 		if err != nil {
 			break

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -41,9 +43,10 @@ type failure struct {
 	repeatable bool // a test that came to its end and complained: no race, no panic
 }
 
-// report prints what go's events say, and counts. It is not for several goroutines: each step has its own,
-// which the tier's takes when the step has ended.
+// report prints what go's events say, and counts. Each step has its own; the tier's report adds what that has counted
+// when the step has ended.
 type report struct {
+	mu    *sync.Mutex // one for all reports of a tier: what one of them prints at a time stays together
 	out   io.Writer
 	slow  time.Duration
 	began time.Time
@@ -58,13 +61,13 @@ type report struct {
 }
 
 func newReport(out io.Writer, slow time.Duration, now time.Time) *report {
-	return &report{out: out, slow: slow, began: now, lastLine: now, running: map[string]*test{}, loose: map[string][]string{}}
+	return &report{mu: new(sync.Mutex), out: out, slow: slow, began: now, lastLine: now, running: map[string]*test{}, loose: map[string][]string{}}
 }
 
 // forStep returns a report of a step alone, which prints to out.
 func (r *report) forStep(s step, out io.Writer) *report {
 	own := newReport(out, r.slow, r.began)
-	own.every, own.lastLine = s.every, time.Now()
+	own.mu, own.every, own.lastLine = r.mu, s.every, time.Now()
 	return own
 }
 
@@ -74,8 +77,19 @@ func (r *report) take(own *report) {
 	r.failures, r.unsteady = append(r.failures, own.failures...), append(r.unsteady, own.unsteady...)
 }
 
+// printf prints; the caller has locked the report.
 func (r *report) printf(format string, args ...any) {
 	fmt.Fprintf(r.out, format, args...)
+}
+
+// say prints at once.
+func (r *report) say(format string, args ...any) { fmt.Fprintf(r, format, args...) }
+
+// Write is for what commands print themselves.
+func (r *report) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.out.Write(p)
 }
 
 // add takes the next event.
@@ -224,15 +238,16 @@ func (r *report) tick(now time.Time) {
 		return
 	}
 	r.lastLine = now
-	r.printf("... %s:", now.Sub(r.began).Round(time.Second))
-	running := r.runningTests()
-	for _, t := range running {
-		r.printf(" %s (%s)", t, now.Sub(t.began).Round(time.Second))
+	r.printf("... %s:%s\n", now.Sub(r.began).Round(time.Second), r.named(now))
+}
+
+// named names the running tests.
+func (r *report) named(now time.Time) string {
+	var b strings.Builder
+	for _, t := range r.runningTests() {
+		fmt.Fprintf(&b, " %s (%s)", t, now.Sub(t.began).Round(time.Second))
 	}
-	if len(running) == 0 {
-		r.printf(" no test is running: go compiles")
-	}
-	r.printf("\n")
+	return cmp.Or(b.String(), " no test is running: go compiles")
 }
 
 // runningTests are those that have begun, have not ended and are not paused, in the order of their beginnings.

@@ -71,7 +71,7 @@ func TestReport(t *testing.T) {
 	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	r := newReport(&out, 3*time.Second, began)
 	r.every = []string{"e2e"}
-	read(r, strings.NewReader(strings.TrimSpace(events)))
+	read(r, strings.NewReader(strings.TrimSpace(events)), true)
 	r.stepFailed(step{what: "tests", args: []string{"test"}}, errors.New("exit status 1"))
 	r.summary(began.Add(10*time.Minute + 5*time.Second))
 	if out.String() != want {
@@ -111,48 +111,75 @@ func TestStepThatFailsWithoutATest(t *testing.T) {
 	}
 }
 
-// A step that runs beside others starts before them. It is printed whole once it has ended, and fails the tier as any other.
+// A step that runs beside others starts before them. It is printed whole as soon as it has ended, and fails the tier as any other.
 func TestAStepBesideOthers(t *testing.T) {
 	for _, c := range []struct {
 		status string
 		passed bool
 	}{{"0", true}, {"3", false}} {
-		began := filepath.Join(t.TempDir(), "began")
+		dir := t.TempDir()
+		began, seen, ended := filepath.Join(dir, "began"), filepath.Join(dir, "seen"), filepath.Join(dir, "ended")
+		await := func(file string) string { return "until [ -e " + file + " ]; do sleep 0.01; done; " }
 		var out strings.Builder
 		r := newReport(&out, time.Second, time.Time{})
 		passed := r.run(t.Context(), []step{
-			{what: "the other", program: "sh", beside: true, args: []string{"-c", "echo one; touch " + began + "; echo two; exit " + c.status}},
-			{what: "the first", program: "sh", args: []string{"-c", "until [ -e " + began + " ]; do sleep 0.01; done; echo seen"}},
+			{what: "the other", program: "sh", beside: true, args: []string{"-c", "echo one; touch " + began + "; " + await(seen) + "echo two; touch " + ended + "; exit " + c.status}},
+			{what: "the first", program: "sh", args: []string{"-c", await(began) + "echo seen; touch " + seen + "; " + await(ended)}},
 		})
 		r.summary(time.Time{})
 		if passed != c.passed {
 			t.Errorf("exit status %s: the tier passes: %v", c.status, passed)
 		}
-		got := strings.Replace(out.String(), "... waits for: the other\n", "", 1)
 		want := "== the first\nseen\n== the other\none\ntwo\n"
-		if !strings.HasPrefix(got, want) || strings.Contains(got, "FAIL the other\n    exit status 3\n0 passed, 1 failed") == c.passed {
-			t.Errorf("exit status %s: it prints\n%s", c.status, got)
+		if !strings.HasPrefix(out.String(), want) || strings.Contains(out.String(), "FAIL the other\n    exit status 3\n0 passed, 1 failed") == c.passed {
+			t.Errorf("exit status %s: it prints\n%s", c.status, &out)
 		}
+	}
+}
+
+// After an interrupt no step begins, and the tier fails.
+func TestNoStepBeginsAfterAnInterrupt(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	file := filepath.Join(t.TempDir(), "began")
+	var out strings.Builder
+	r := newReport(&out, time.Second, time.Time{})
+	passed := r.run(ctx, []step{
+		{what: "the other", program: "touch", beside: true, args: []string{file}},
+		{what: "the first", program: "touch", args: []string{file}},
+	})
+	if _, err := os.Stat(file); err == nil || passed {
+		t.Errorf("a step began (%v), the tier passes: %v", err, passed)
 	}
 }
 
 // A step that gets what is left has the lowest priority, is in a session of its own, and ends when the tier is interrupted.
 func TestAStepThatGetsWhatIsLeft(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
 	said := make(lines, 100)
 	r := newReport(said, time.Second, time.Time{})
-	passed := make(chan bool)
+	next := func() string {
+		select {
+		case line := <-said:
+			return line
+		case <-time.After(time.Minute):
+			t.Fatal("the step says nothing")
+			return ""
+		}
+	}
+	passed := make(chan bool, 1)
 	go func() {
-		script := `trap 'echo interrupted; kill $!; exit 1' INT; nice; cut -d' ' -f6 /proc/$$/stat; echo $$; sleep 1000 & wait`
+		script := `trap 'echo interrupted; kill $!; exit 1' INT; nice; cut -d' ' -f6 /proc/$$/stat; sleep 1000 & echo $$; wait`
 		passed <- r.run(ctx, []step{{what: "the other", program: "sh", spare: true, args: []string{"-c", script}}})
 	}()
-	<-said // the heading
-	nice, session, own := <-said, <-said, <-said
+	next() // the heading
+	nice, session, own := next(), next(), next()
 	if nice != "19" || session != own {
 		t.Errorf("its niceness is %s, its session %s, its process %s", nice, session, own)
 	}
 	interrupt()
-	if word := <-said; word != "interrupted" || <-passed {
+	if word := next(); word != "interrupted" || <-passed {
 		t.Errorf("it says %q and passes", word)
 	}
 }

@@ -14,7 +14,7 @@ type step struct {
 	what    string   // in words, as a heading
 	program string   // empty for go
 	args    []string // of the command; those of Go's tests start with "test"
-	beside  bool     // it runs beside the steps that follow, and is printed when it and one of them have ended
+	beside  bool     // it runs beside the steps that follow, and is printed when it has ended
 	spare   bool     // it gets the processor time that is left
 	env     []string
 	every   []string // packages of which each test gets a line
@@ -61,7 +61,7 @@ func tiers() map[string][]step {
 		// Only the last step repeats what fails: the soak, which looks for unsteady tests, does not.
 		"test": {
 			{what: "the Python module and the examples", program: interpreter, beside: true, args: []string{"-m", "pytest", "-q", "-p", "no:cacheprovider", "sdk", "examples"}},
-			{what: "pure packages and the simulator", beside: true, spare: true, env: collector, args: append([]string{"test", "-count=1", "-vet=off", "-timeout", "30m"}, append(slices.Clone(pure), simulations)...)},
+			{what: "pure packages and the simulator", beside: true, spare: true, env: collector, args: append([]string{"test", "-count=1", "-vet=off", "-timeout", "2h"}, append(slices.Clone(pure), simulations)...)},
 			{what: "compile all others with the race detector", args: []string{"build", "-race", "./..."}},
 			{what: "all others, with the race detector", every: []string{"e2e"}, repeats: true, env: race, args: append([]string{
 				"test", "-race", "-short", "-count=1", "-vet=off", "-timeout", "30m", "-p", "2", "-parallel", "8",

@@ -125,7 +125,7 @@ func TestBorn(t *testing.T) {
 	}
 }
 
-// TestALauncherThatTellsOfOthers: of a rank that there is not, or whose end is known. What has not ended by then is not waited for: it is killed.
+// TestALauncherThatTellsOfOthers: it tells of the end of a rank that there is not, or that has ended before. The ranks that have not ended by then are killed.
 func TestALauncherThatTellsOfOthers(t *testing.T) {
 	for _, tt := range []struct {
 		name, says string
@@ -164,6 +164,9 @@ func TestALauncherThatTellsOfOthers(t *testing.T) {
 			defer theirs.Close()
 			defer mine.Close()
 			if _, err := fmt.Fprintf(theirs, "{\"born\": [%d, %d]}\n%s\n", pids[0], pids[1], tt.says); err != nil {
+				t.Fatal(err)
+			}
+			if err := syscall.Shutdown(pair[1], syscall.SHUT_WR); err != nil { // it says nothing more
 				t.Fatal(err)
 			}
 			ended := make(chan outcome, 2)

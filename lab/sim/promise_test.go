@@ -42,7 +42,7 @@ func TestPromisedDeadlinesAreKept(t *testing.T) {
 		if _, ok := byName(t, name).(allocator.Promising); !ok {
 			continue
 		}
-		const few, many = 4, 15
+		const few, many = 4, 30
 		seeds := uint64(few)
 		if !testing.Short() && slices.Contains([]string{policy.Default, "elasticflow", "edf"}, name) {
 			seeds = many
