@@ -214,7 +214,7 @@ var ofWarmStarts = []Mutant{
 	},
 	{
 		Name: "the-kernel-bounds-launchers", File: "agent/shim/launchbound.go", Tests: "TestTheKernelBoundsALauncher",
-		Old: "left, err := g.enter(attr)", New: "left, err := func() {}, error(nil)",
+		Old: "left, err := g.enter(attr)", New: "left, err := func(any) func() { return func() {} }(g), error(nil)",
 		Breaks: "an import takes the memory of the world that trains before it is seen to",
 	},
 	{
@@ -309,7 +309,7 @@ var ofWarmStarts = []Mutant{
 	},
 	{
 		Name: "only-children-are-adopted", File: "agent/shim/warm.go", Tests: "TestOnlyChildrenAreAdopted",
-		Old: "case p.ppid != os.Getpid():", New: "case false:",
+		Old: "case p.ppid != os.Getpid():", New: "case os.Getpid() < 0:",
 		Breaks: "a worker's end is never seen, and it outlives its shim (I1, I12)",
 	},
 	{
