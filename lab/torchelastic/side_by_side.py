@@ -47,7 +47,7 @@ PYTHON = os.environ.get("PYTHON", "/usr/bin/python3")
 ENV = dict(os.environ, OMP_NUM_THREADS="1", GLOO_SOCKET_IFNAME="lo", LOGLEVEL="WARNING")
 STEADY = 2.0  # seconds that a new world has to step on before it counts
 BEFORE = 5.0  # seconds of steps that a planned rescale's are compared with
-UNDISTURBED = 90.0  # seconds that a job is watched in which nothing happens
+UNDISTURBED = 300.0  # seconds that a job is watched in which nothing happens
 CAP = 90.0  # seconds after which an event counts as not survived
 
 
