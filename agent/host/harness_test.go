@@ -23,7 +23,6 @@ import (
 
 	"github.com/bellows-ml/bellows/agent/shim"
 	"github.com/bellows-ml/bellows/api"
-	"github.com/bellows-ml/bellows/checkpoint/dirblob"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/nvml"
 	"github.com/bellows-ml/bellows/record"
@@ -38,22 +37,17 @@ const testProbeEvery = 500 * time.Millisecond
 // patience bounds what a test waits for; a busy machine takes its time.
 const patience = 3 * time.Minute
 
-// TestMain lets the test binary be what an agent starts, and an agent that can
-// be killed without a word.
+// TestMain lets the test binary be an agent that can be killed without a word, and what looks as a job's owner.
 func TestMain(m *testing.M) {
 	ctx := context.Background()
 	var err error
 	switch {
-	case len(os.Args) > 3 && os.Args[1] == "shim":
-		err = shim.Serve(ctx, os.Args[3])
-	case len(os.Args) > 2 && os.Args[1] == "internal" && os.Args[2] == "look":
+	case len(os.Args) == 3 && os.Args[1] == "internal" && os.Args[2] == "look":
 		err = shim.Look(ctx, os.Stdin, os.Stdout)
-	case len(os.Args) > 2 && os.Args[1] == "internal":
-		err = dirblob.Serve(ctx, os.Stdin, os.Stdout)
 	case len(os.Args) > 2 && os.Args[1] == "agent":
 		err = agentProcess(ctx, os.Args[2])
 	default:
-		os.Exit(m.Run())
+		os.Exit(runTests(m))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -76,10 +70,6 @@ type settings struct {
 }
 
 func (s settings) config(log zerolog.Logger) Config {
-	exe, err := os.Executable()
-	if err != nil {
-		panic(err)
-	}
 	devices := s.Devices
 	if devices == nil {
 		devices = nvml.Simulated(cluster.NodeID(s.Node), 4, nvml.SimulatedModel, 1<<30)
@@ -90,7 +80,7 @@ func (s settings) config(log zerolog.Logger) Config {
 		DataDir: filepath.Join(s.Dir, "data"), RunDir: filepath.Join(s.Dir, cmp.Or(s.Runs, "r")), LockDir: filepath.Join(s.Dir, "locks"),
 		Socket: filepath.Join(s.Dir, "s"), Etcd: store.Config{Endpoints: []string{s.Etcd}},
 		Devices: devices, Strangers: RefuseStrangers,
-		Exe: exe, Version: "test", Leave: s.Leave, Log: log, TTL: s.TTL, Vitals: s.Vitals,
+		Exe: program(), Version: "test", Leave: s.Leave, Log: log, TTL: s.TTL, Vitals: s.Vitals,
 		lookEvery: time.Second, probeEvery: testProbeEvery,
 	}
 }

@@ -34,16 +34,12 @@ func TestCheckpointTasksRunAsTheOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(base) })
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	program, err := os.ReadFile(exe)
+	binary, err := os.ReadFile(program())
 	if err != nil {
 		t.Fatal(err)
 	}
 	copied := filepath.Join(base, "bellows")
-	if err = os.WriteFile(copied, program, 0o755); err != nil {
+	if err = os.WriteFile(copied, binary, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	for name, mode := range map[string]os.FileMode{"mine": 0o600, "others": 0o600} {
