@@ -32,33 +32,87 @@ sys.argv += os.environ["TRAIN_ARGUMENTS"].split()
 exec(compile(open(os.environ["TRAIN_SCRIPT"]).read(), os.environ["TRAIN_SCRIPT"], "exec"))
 `
 
-// together is the session of the tests that need torch, and its folder.
-var together struct {
+// withoutTorch keeps the hooks from importing torch, which takes seconds.
+const withoutTorch = "import sys\nsys.modules['torch'] = None\n"
+
+// shared is a session of several tests, and its folder.
+type shared struct {
 	session
 
-	dir string
+	dir   string
+	first string // what runs before a test's script
+	with  string // the script of the first worlds, of which the launcher is made
 }
 
-func makeTogether() (err error) {
-	if together.dir != "" {
-		return nil
-	}
-	if together.dir, err = os.MkdirTemp("", "bellows-verify-test-"); err != nil {
-		return err
-	}
-	if together.python, err = python(filepath.Join(together.dir, "python")); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(together.dir, "train.py"), []byte(runsAnother), 0o644)
-}
+// together is the session of the tests that need torch, and light that of those of forked workers: torch makes each start and end slow.
+var (
+	together = shared{with: unmodified}
+	light    = shared{first: withoutTorch, with: loop}
+)
 
 func TestMain(m *testing.M) {
 	status := m.Run()
-	together.close()
-	if together.dir != "" {
-		_ = os.RemoveAll(together.dir) // a temporary one
+	for _, s := range []*shared{&together, &light} {
+		s.close()
+		if s.dir != "" {
+			_ = os.RemoveAll(s.dir) // a temporary one
+		}
 	}
 	os.Exit(status)
+}
+
+// begin makes sure that the session has a launcher. Only one worker is a process of its own: what it imports takes all of the time.
+func (s *shared) begin(t *testing.T) {
+	t.Helper()
+	if s.launcher.alive() {
+		return
+	}
+	var err error
+	if s.dir == "" {
+		if s.dir, err = os.MkdirTemp("", "bellows-verify-test-"); err != nil { //nolint:usetesting // it is all tests'
+			t.Fatal(err)
+		}
+		if s.python, err = python(filepath.Join(s.dir, "python")); err != nil {
+			t.Fatal(err)
+		}
+		if err = os.WriteFile(filepath.Join(s.dir, "train.py"), []byte(s.first+runsAnother), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := s.options(t, s.with, Rounding)
+	o.Sizes = []int{1, 2}
+	if r, err := s.run(t.Context(), o); err != nil || !r.Good() || len(r.Losses) != 6 || !s.launcher.alive() {
+		t.Fatalf("the first script of a session: %v %+v", err, r)
+	}
+}
+
+// options are those of a script's training by 2 → 1 workers.
+func (s *shared) options(t *testing.T, script string, wanted Class, args ...string) *Options {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "script.py")
+	if err := os.WriteFile(name, []byte(script), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TRAIN_SCRIPT", name)
+	t.Setenv("TRAIN_ARGUMENTS", strings.Join(args, " "))
+	o := Options{
+		Command: []string{interpreter, "-B", filepath.Join(s.dir, "train.py")}, Sizes: []int{2, 1}, Nodes: 1, StepsEach: 3, BatchSize: 16,
+		Tolerance: wanted, Limit: 10 * time.Minute, Told: t.Output(),
+	}
+	if slices.Contains(args, "uneven") { // two workers take parts of 3, 3, 2 and of 3, 2, 2 samples, and one takes 5 of 3
+		o.BatchSize, o.MicroBatch, o.Uneven = 15, 3, true
+	}
+	if err := o.Check(); err != nil {
+		t.Fatal(err)
+	}
+	return &o
+}
+
+// tried verifies a script, 2 → 1 workers.
+func (s *shared) tried(t *testing.T, script string, wanted Class, args ...string) (Result, error) {
+	t.Helper()
+	s.begin(t)
+	return s.run(t.Context(), s.options(t, script, wanted, args...))
 }
 
 // torched verifies a script of torch, 2 → 1 workers.
@@ -76,26 +130,7 @@ func triedWithTorch(t *testing.T, script string, wanted Class, args ...string) (
 	if !hasTorch() {
 		t.Skip("no torch: scripts/setup test installs it")
 	}
-	if err := makeTogether(); err != nil {
-		t.Fatal(err)
-	}
-	name := filepath.Join(t.TempDir(), "script.py")
-	if err := os.WriteFile(name, []byte(script), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("TRAIN_SCRIPT", name)
-	t.Setenv("TRAIN_ARGUMENTS", strings.Join(args, " "))
-	o := Options{
-		Command: []string{interpreter, "-B", filepath.Join(together.dir, "train.py")}, Sizes: []int{2, 1}, Nodes: 1, StepsEach: 3, BatchSize: 16,
-		Tolerance: wanted, Limit: 10 * time.Minute, Told: t.Output(),
-	}
-	if slices.Contains(args, "uneven") { // two workers take parts of 3, 3, 2 and of 3, 2, 2 samples, and one takes 5 of 3
-		o.BatchSize, o.MicroBatch, o.Uneven = 15, 3, true
-	}
-	if err := o.Check(); err != nil {
-		t.Fatal(err)
-	}
-	return together.run(t.Context(), &o)
+	return together.tried(t, script, wanted, args...)
 }
 
 // TestHooksOfTorch: a script with the faults that are made most, and hooks alone see them.

@@ -15,24 +15,10 @@ import (
 	"time"
 )
 
-// forked makes sure that the worlds of the test that follows are forked.
-func forked(t *testing.T) {
-	t.Helper()
-	if !hasTorch() {
-		t.Skip("no torch: scripts/setup test installs it")
-	}
-	if !together.launcher.alive() {
-		torched(t, arrays, Bitwise)
-	}
-	if !together.launcher.alive() {
-		t.Fatal("there is no launcher")
-	}
-}
-
 // TestModulesOfTheFirstWorld: all of them are there when the workers of the others begin.
 func TestModulesOfTheFirstWorld(t *testing.T) {
 	const notes = "import os, sys\nwith open(__file__ + '.had', 'a') as f: f.write('%s%d' % (os.environ['RANK'], len({'colorsys', 'fractions', 'graphlib'} & set(sys.modules))) + ' ')\n" +
-		"import colorsys, fractions, graphlib\nsys.modules['torch'] = None  # which takes seconds\n"
+		"import colorsys, fractions, graphlib\n" + withoutTorch
 	script := filepath.Join(t.TempDir(), "train.py")
 	if err := os.WriteFile(script, []byte(notes+loop), 0o644); err != nil {
 		t.Fatal(err)
@@ -52,24 +38,24 @@ func TestModulesOfTheFirstWorld(t *testing.T) {
 
 // TestForkedWorkers: they are observed as others are, and end in every way that processes do.
 func TestForkedWorkers(t *testing.T) {
-	forked(t)
+	light.begin(t)
 	last := "if bellows.world_size() == 1: "
 	for _, tt := range []struct{ name, first, fault string }{
-		{"they are forked", "assert os.getppid() == " + strconv.Itoa(together.launcher.cmd.Process.Pid) + " and os.getsid(0) == os.getpid() and not sys.stdin.read()", ""},
+		{"they are forked", "assert os.getppid() == " + strconv.Itoa(light.launcher.cmd.Process.Pid) + " and os.getsid(0) == os.getpid() and not sys.stdin.read()", ""},
 		{"leave", last + "sys.exit(3)", "train with rescales: 1 worker from step 3: rank 0: exit status 3"},
 		{"fail, and what they say is shown", last + "raise ValueError('out of luck')", "ValueError: out of luck"},
 		{"end of the signal that asks them to save", last + "os.kill(os.getpid(), 15)", "signal: terminated: it ended of the SIGTERM that asks it to save"},
 		{"are killed", "if bellows.rank() == 1: os.kill(os.getpid(), 9)", "train without a rescale: 2 workers from step 0: rank 1: signal: killed"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r, err := triedWithTorch(t, "import os, sys, bellows\n"+tt.first+"\n"+loop, Bitwise)
+			r, err := light.tried(t, "import os, sys, bellows\n"+tt.first+"\n"+loop, Bitwise)
 			if tt.fault == "" && (err != nil || !r.Good() || len(r.Losses) != 6) {
 				t.Errorf("%v %+v", err, r)
 			}
 			if tt.fault != "" && (err == nil || !strings.Contains(err.Error(), tt.fault)) {
 				t.Errorf("%v, not %s", err, tt.fault)
 			}
-			if !together.launcher.alive() {
+			if !light.launcher.alive() {
 				t.Error("the launcher is gone")
 			}
 		})
@@ -78,26 +64,18 @@ func TestForkedWorkers(t *testing.T) {
 
 // TestAForkedWorldIsKilled: with what its workers have started, when its time is over.
 func TestAForkedWorldIsKilled(t *testing.T) {
-	forked(t)
+	light.begin(t)
 	dir := t.TempDir()
-	script := filepath.Join(dir, "script.py")
 	hangs := "import os, subprocess, time\nchild = subprocess.Popen(['sleep', '1000'])\n" +
 		"name = os.environ['TRAIN_ARGUMENTS'] + '/' + os.environ['RANK']\nopen(name + '.new', 'w').write('%d %d' % (os.getpid(), child.pid))\nos.rename(name + '.new', name)\ntime.sleep(1000)\n"
-	if err := os.WriteFile(script, []byte(hangs), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("TRAIN_SCRIPT", script)
-	t.Setenv("TRAIN_ARGUMENTS", dir)
-	o := Options{
-		Command: []string{interpreter, "-B", filepath.Join(together.dir, "train.py")}, Sizes: []int{1, 2}, Nodes: 1, StepsEach: 1, BatchSize: 2,
-		Tolerance: Bitwise, Limit: 2 * time.Second, Told: t.Output(),
-	}
+	o := light.options(t, hangs, Bitwise, dir)
+	o.Sizes, o.Limit = []int{1, 2}, 2*time.Second
 	var pids []byte
 	for ; len(pids) == 0; o.Limit *= 2 { // a busy machine may need longer to begin
 		if o.Limit > time.Minute {
 			t.Fatalf("it had not begun within %s", o.Limit/2)
 		}
-		if _, err := together.run(t.Context(), &o); err == nil || !strings.Contains(err.Error(), "allow it more with --limit") {
+		if _, err := light.run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "allow it more with --limit") {
 			t.Fatal(err)
 		}
 		pids, _ = os.ReadFile(filepath.Join(dir, "0")) // absent: not begun
@@ -195,13 +173,12 @@ func TestALauncherThatTellsOfOthers(t *testing.T) {
 
 // TestALauncherThatEnds: its workers end with it, and the failure says what does without it.
 func TestALauncherThatEnds(t *testing.T) {
-	forked(t)
-	_, err := triedWithTorch(t, "import os, time, bellows\nif bellows.world_size() == 1:\n    os.kill(os.getppid(), 9)\n    time.sleep(1000)\n"+loop, Bitwise)
+	_, err := light.tried(t, "import os, time, bellows\nif bellows.world_size() == 1:\n    os.kill(os.getppid(), 9)\n    time.sleep(1000)\n"+loop, Bitwise)
 	if err == nil || !strings.Contains(err.Error(), "has ended: --cold-start does without it") {
 		t.Error(err)
 	}
 	// What follows is started without it, and makes another.
-	if r, err := triedWithTorch(t, loop, Bitwise); err != nil || !r.Good() || !together.launcher.alive() {
+	if r, err := light.run(t.Context(), light.options(t, loop, Bitwise)); err != nil || !r.Good() || !light.launcher.alive() {
 		t.Errorf("%v %+v", err, r)
 	}
 }
