@@ -37,11 +37,11 @@ func under(rules string, policies ...string) *Settings {
 	return s
 }
 
-// wholeSimulations skips a test with the race detector (-short), with which it takes minutes: others give it the
+// wholeSimulations skips a test with the race detector and -short, with which it takes minutes: others give it the
 // same goroutines to look at.
 func wholeSimulations(t *testing.T) {
 	t.Helper()
-	if testing.Short() {
+	if raceEnabled && testing.Short() {
 		t.Skip("with the race detector these are minutes, and others have the same goroutines")
 	}
 }

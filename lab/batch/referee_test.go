@@ -40,6 +40,7 @@ func crowd(t *testing.T, solver string) *Settings {
 // The reference answers every question instead of allocator/solve, and the checker
 // finds none of its plans better for the same question.
 func TestReferenceSolversFindNothingBetter(t *testing.T) {
+	wholeSimulations(t)
 	own, err := crowd(t, milp.Own).Do(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
