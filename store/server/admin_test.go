@@ -17,12 +17,13 @@ import (
 )
 
 // freeAddress returns an unused loopback address. It is one of millions, so that no
-// other test picks it, with a port outside the range of outgoing connections.
+// other test picks it, with a port outside the range of outgoing connections, and not
+// etcd's own: a server that listens at all addresses of a machine would have it at each.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	for {
 		n := rand.IntN(1 << 22)
-		address := fmt.Sprintf("127.%d.%d.%d:2379", 64+n>>16, n>>8&0xff, n&0xff)
+		address := fmt.Sprintf("127.%d.%d.%d:%d", 64+n>>16, n>>8&0xff, n&0xff, 20000+rand.IntN(10000))
 		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
 		if t.Context().Err() != nil {
 			t.Fatal(err)
