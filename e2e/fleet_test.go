@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"net"
 	"os"
 	"os/exec"
@@ -31,12 +32,15 @@ import (
 // agent/shim and cmd/bellows test them with it.
 var binary, plain string
 
+// raceVariable, if set, has the program built with the race detector though the tests are not: they and the etcd in
+// their process, which is etcd's own code, took a fifth of the suite's processor time with it.
+const raceVariable = "BELLOWS_E2E_RACE"
+
+// raced says whether the program has the race detector.
+func raced() bool { return raceEnabled || os.Getenv(raceVariable) != "" }
+
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
-		if os.Getenv(racing) != "" {
-			race()
-			return 0
-		}
 		if binary = os.Getenv(inside); binary != "" {
 			plain = cmp.Or(os.Getenv(withoutRace), binary)
 			return m.Run() // the test that started this process has built it
@@ -52,9 +56,9 @@ func TestMain(m *testing.M) {
 			return 1
 		}
 		binary, plain = filepath.Join(dir, "bellows"), filepath.Join(dir, "bellows")
-		if err = build(binary, raceEnabled); err == nil && raceEnabled {
+		if err = build("../cmd/bellows", binary, raced()); err == nil && raced() {
 			plain = filepath.Join(dir, "plain", "bellows")
-			err = errors.Join(build(plain, false), os.Setenv(withoutRace, plain))
+			err = errors.Join(build("../cmd/bellows", plain, false), os.Setenv(withoutRace, plain))
 		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "build bellows:", err)
@@ -77,12 +81,12 @@ func TestMain(m *testing.M) {
 // withoutRace tells agents with the race detector of the program without it: internal/settings.
 const withoutRace = "PROGRAM_WITHOUT_RACE_DETECTOR"
 
-// build builds the program.
-func build(path string, race bool) error {
+// build builds a program from its folder.
+func build(from, path string, race bool) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // other users run the program too
 		return err
 	}
-	cmd := exec.Command("go", "build", "-race="+strconv.FormatBool(race), "-o", path, "../cmd/bellows")
+	cmd := exec.Command("go", "build", "-race="+strconv.FormatBool(race), "-o", path, from)
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	return cmd.Run()
 }
@@ -303,12 +307,22 @@ func (f *fleet) startAgent(i int, more ...string) *proc {
 		"agent", "--node", string(node(i)), "--etcd", f.endpoint, "--bind", f.addr(i), "--socket", f.socket(i),
 		"--data-dir", f.nodeDir(i), "--simulate-devices", fmt.Sprint(f.config.devices), "--lock-dir", filepath.Join(f.dir, "locks"),
 	}
-	args = append(args, more...)
+	args = append(append([]string{f.program(i, f.config.nodes)}, args...), more...)
 	if f.hosts != nil {
-		args = append([]string{"nsenter", "-t", fmt.Sprint(f.hosts[i-1]), "-n", binary}, args...)
-		return f.startProgram(fmt.Sprintf("agent-n%d", i), args[0], args[1:]...)
+		args = append([]string{"nsenter", "-t", fmt.Sprint(f.hosts[i-1]), "-n"}, args...)
 	}
-	return f.start(fmt.Sprintf("agent-n%d", i), args...)
+	return f.startProgram(fmt.Sprintf("agent-n%d", i), args[0], args[1:]...)
+}
+
+// program is what number i of n alike runs: with -short one of them has the race detector, not the same in each test. All
+// run the same code, and with it in all agents they are a third of the suite's processor time.
+func (p *place) program(i, n int) string {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(p.t.Name()))
+	if testing.Short() && i != 1+int(h.Sum32()%uint32(n)) {
+		return plain
+	}
+	return binary
 }
 
 func (f *fleet) startCoordinator(i int, more ...string) *proc {
@@ -517,7 +531,7 @@ func (u *people) client(i int) *api.Client { return api.NewClient(u.socket(i)) }
 // command is a command line for the agent of node i.
 func (u *people) command(i int, args ...string) *exec.Cmd {
 	program := plain
-	if args[0] == "dev" || args[0] == "bench" { // agents and coordinators are in its processes
+	if args[0] == "dev" || args[0] == "bench" && !testing.Short() { // agents and coordinators are in its processes
 		program = binary
 	}
 	cmd := exec.Command(program, args...)

@@ -9,9 +9,6 @@ import (
 	"testing"
 )
 
-// racing has a process of this test binary do nothing but race with itself.
-const racing = "BELLOWS_E2E_RACING"
-
 // keepRaces has each process of the program that finds a race end there, and write its
 // report into a folder. Without it, a race in a process that ends anyway, or whose end is
 // what a test wants, would not be noticed.
@@ -37,29 +34,20 @@ func racesIn(dir string) string {
 	return b.String()
 }
 
-// race reads and writes a variable on two goroutines.
-func race() {
-	n, done := 0, make(chan int)
-	go func() { n++; done <- 0 }()
-	n++
-	<-done
-	_ = n
-}
-
 // A race of the program fails the suite, whatever became of the process.
 func TestRacesAreNoticed(t *testing.T) {
 	t.Parallel()
-	if !raceEnabled {
+	if !raced() {
 		t.Skip("the race detector is off: use -race")
 	}
-	exe, err := os.Executable()
-	if err != nil {
+	dir := t.TempDir()
+	program := filepath.Join(dir, "race")
+	if err := build("./testdata/race", program, true); err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	cmd := exec.Command(exe)
+	cmd := exec.Command(program)
 	settings, _, _ := strings.Cut(os.Getenv("GORACE"), "log_path=")
-	cmd.Env = append(os.Environ(), racing+"=1", "GORACE="+settings+"log_path="+filepath.Join(dir, "race"))
+	cmd.Env = append(os.Environ(), "GORACE="+settings+"log_path="+filepath.Join(dir, "race"))
 	if out, err := cmd.CombinedOutput(); err == nil {
 		t.Errorf("a process with a race ends with 0: %s", out)
 	}

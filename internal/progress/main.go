@@ -63,37 +63,36 @@ func run(ctx context.Context, args []string, out io.Writer) int {
 	return 0
 }
 
-// run runs the steps and reports whether all have passed. An interrupt lets none begin that has not.
+// run runs the steps and reports whether all have passed. An interrupt lets none begin that has not. What failed in steps
+// that repeat is repeated when all steps have ended: alone.
 func (r *report) run(ctx context.Context, steps []step) bool {
-	var beside []*besideStep
+	begun := make([]*begunStep, 0, len(steps))
+	for _, s := range steps {
+		b := s.begin(ctx, r)
+		if begun = append(begun, b); !s.beside {
+			<-b.done
+		}
+	}
+	for _, b := range begun {
+		r.wait(b)
+	}
 	passed := true
-	ended := func(s step, own *report, err error) {
-		if err != nil {
-			own.stepFailed(s, err)
+	for _, b := range begun {
+		if b.err != nil && b.repeats {
+			b.report.out = r.out
+			b.err = b.repeat(b.report, b.err, func(s step, f failure, out io.Writer) error { return runAlone(ctx, s, f, out) })
+		}
+		if b.err != nil {
+			b.report.stepFailed(b.step, b.err)
 			passed = false
 		}
-		r.take(own)
-	}
-	for _, s := range steps {
-		own := r.forStep(s, r.out)
-		switch {
-		case ctx.Err() != nil:
-			ended(s, own, ctx.Err())
-		case s.beside:
-			beside = append(beside, s.start(ctx, r))
-		default:
-			ended(s, own, s.run(ctx, own))
-		}
-	}
-	for _, b := range beside {
-		r.wait(b)
-		ended(b.step, b.report, b.err)
+		r.take(b.report)
 	}
 	return passed
 }
 
 // wait waits until a step that runs beside others has ended, and says each minute what it does.
-func (r *report) wait(b *besideStep) {
+func (r *report) wait(b *begunStep) {
 	ticker := time.NewTicker(quiet)
 	defer ticker.Stop()
 	for {
@@ -108,24 +107,32 @@ func (r *report) wait(b *besideStep) {
 	}
 }
 
-// A besideStep runs while others do. What it prints appears when it has ended.
-type besideStep struct {
+// A begunStep has begun. What one prints that runs beside others appears when it has ended.
+type begunStep struct {
 	step
+
 	report *report // its own
-	output bytes.Buffer
 	err    error
 	done   chan struct{} // closed when it has ended
 }
 
-func (s step) start(ctx context.Context, r *report) *besideStep {
-	b := &besideStep{step: s, done: make(chan struct{})}
-	b.report = r.forStep(s, &b.output)
+// begin begins the step, unless there was an interrupt.
+func (s step) begin(ctx context.Context, r *report) *begunStep {
+	b := &begunStep{step: s, done: make(chan struct{})}
+	var output bytes.Buffer
+	if b.report = r.forStep(s, r.out); s.beside {
+		b.report.out = &output
+	}
+	if b.err = ctx.Err(); b.err != nil {
+		close(b.done)
+		return b
+	}
 	go func() {
 		defer close(b.done)
 		b.err = s.run(ctx, b.report)
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		_, _ = b.output.WriteTo(r.out)
+		_, _ = output.WriteTo(r.out)
 	}()
 	return b
 }
@@ -165,11 +172,7 @@ func (s step) run(ctx context.Context, r *report) error {
 		return err
 	}
 	read(r, events, !s.beside)
-	err = cmd.Wait()
-	if err != nil && s.repeats {
-		err = s.repeat(r, err, func(s step, f failure, out io.Writer) error { return runAlone(ctx, s, f, out) })
-	}
-	return err
+	return cmd.Wait()
 }
 
 // read hands over events until there are no more. Each minute without a line has r name the running tests, if ticks is true.

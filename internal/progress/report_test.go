@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/bellows-ml/bellows/internal/arch"
 )
 
 // What go says of a package with a test of each kind, and of one that cannot be built.
@@ -153,6 +155,35 @@ func TestNoStepBeginsAfterAnInterrupt(t *testing.T) {
 	}
 }
 
+// What failed is repeated when all steps have ended, also what failed beside others, and is printed then.
+func TestFailuresAreRepeatedAfterAllSteps(t *testing.T) {
+	dir := t.TempDir()
+	running, repeated := filepath.Join(dir, "running"), filepath.Join(dir, "repeated")
+	script := `#!/bin/sh
+case "$*" in
+*-run*) [ -e ` + running + ` ] && echo beside a step; touch ` + repeated + `; echo passes now;;
+*) echo '{"Action":"run","Package":"a","Test":"TestA"}'; echo '{"Action":"fail","Package":"a","Test":"TestA"}'; exit 1;;
+esac
+`
+	if err := os.WriteFile(filepath.Join(dir, "go"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	var out strings.Builder
+	r := newReport(&out, time.Second, time.Time{})
+	passed := r.run(t.Context(), []step{
+		{what: "the other", beside: true, repeats: true, args: []string{"test", "beside"}},
+		{what: "the first", program: "sh", args: []string{"-c", "touch " + running + "; sleep 0.5; rm " + running}},
+	})
+	r.summary(r.began)
+	if _, err := os.Stat(repeated); err != nil || !passed {
+		t.Errorf("it was repeated: %v, the tier passes: %v", err, passed)
+	}
+	if want := "== a TestA again, alone, 3 times\npasses now\nUNSTEADY a TestA\n1 passed, 0 failed"; !strings.Contains(out.String(), want) {
+		t.Errorf("want %q in\n%s", want, &out)
+	}
+}
+
 // A step that gets what is left has the lowest priority, is in a session of its own, and ends when the tier is interrupted.
 func TestAStepThatGetsWhatIsLeft(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
@@ -226,10 +257,9 @@ esac
 // Every package of the table is in the tier that a change has to pass, and each is tested once,
 // but for the simulations: whole, and in part with the race detector.
 func TestTiersHaveEveryPackage(t *testing.T) {
-	pure, others := packages()
 	seen := map[string]int{}
-	for _, p := range append(pure, others...) {
-		seen[p]++
+	for _, row := range arch.Rows() {
+		seen["./"+row.Path]++
 	}
 	for _, s := range tiers()["test"] {
 		for _, a := range s.args {
@@ -246,9 +276,6 @@ func TestTiersHaveEveryPackage(t *testing.T) {
 		if n != want {
 			t.Errorf("%s is counted %d times", p, n)
 		}
-	}
-	if others[0] != "./e2e" {
-		t.Errorf("%s is tested first, not what takes longest", others[0])
 	}
 }
 

@@ -18,12 +18,15 @@ type step struct {
 	spare   bool     // it gets the processor time that is left
 	env     []string
 	every   []string // packages of which each test gets a line
-	repeats bool     // a few tests that fail are run again, alone
+	repeats bool     // a few tests that fail are run again, alone, when all steps have ended
 }
 
 // longest are the packages with the longest tests, which start first: go starts
 // packages in the order in which it is given them.
-var longest = []string{"e2e", "internal/verify", "agent/host", "agent/shim", "cmd/bellows", "coordinator", "lab/sim", "lab/batch", "api", "store"}
+var longest = []string{"internal/verify", "agent/host", "agent/shim", "cmd/bellows", "coordinator", "lab/sim", "lab/batch", "api", "store"}
+
+// clusters is the package whose tests are clusters of real processes.
+const clusters = "e2e"
 
 // simulations is the package whose tests simulate most. It has goroutines: a part of it
 // runs with the race detector too.
@@ -55,17 +58,20 @@ func tiers() map[string][]step {
 		// makes them ten times slower and sees nothing new in the next seed; the soak runs them whole.
 		// Pure packages have neither goroutines nor state, which internal/arch checks: the race detector has nothing to find there.
 		// Most of the other tests wait for processes and not for a processor: more run at once than there are processors.
-		// Two packages at a time: e2e, which takes half of the processor time, and the others one after another. With three, e2e was left
-		// alone for the last four minutes.
+		// The tests of e2e take as long as those of two packages at a time. What they start has the race detector, they
+		// themselves and the etcd in their process do not: it finds nothing there for a fifth of their processor time.
 		// Tests of processes wait a lot: what needs only a processor gets the time that they leave.
-		// Only the last step repeats what fails: the soak, which looks for unsteady tests, does not.
+		// Only what processes do is repeated if it fails: the soak, which looks for unsteady tests, repeats nothing.
 		"test": {
 			{what: "the Python module and the examples", program: interpreter, beside: true, args: []string{"-m", "pytest", "-q", "-p", "no:cacheprovider", "sdk", "examples"}},
-			{what: "pure packages and the simulator", beside: true, spare: true, env: collector, args: append([]string{"test", "-count=1", "-vet=off", "-timeout", "2h"}, append(slices.Clone(pure), simulations)...)},
+			{what: "pure packages and the simulator", beside: true, spare: true, env: collector, args: append([]string{"test", "-short", "-count=1", "-vet=off", "-timeout", "2h"}, append(slices.Clone(pure), simulations)...)},
 			{what: "compile all others with the race detector", args: []string{"build", "-race", "./..."}},
-			{what: "all others, with the race detector", every: []string{"e2e"}, repeats: true, env: race, args: append([]string{
-				"test", "-race", "-short", "-count=1", "-vet=off", "-timeout", "30m", "-p", "2", "-parallel", "8",
+			{what: "all others, with the race detector", beside: true, repeats: true, env: race, args: append([]string{
+				"test", "-race", "-short", "-count=1", "-vet=off", "-timeout", "30m", "-p", "2", "-parallel", "3",
 			}, others...)},
+			{what: "clusters of real processes that have the race detector", every: []string{"e2e"}, repeats: true, env: append(race, "BELLOWS_E2E_RACE=1"), args: []string{
+				"test", "-short", "-count=1", "-vet=off", "-timeout", "30m", "-parallel", "6", "./" + clusters,
+			}},
 		},
 		"soak": {
 			{what: "storms: 3,000 seeds of each kind", args: []string{
@@ -73,7 +79,7 @@ func tiers() map[string][]step {
 			}},
 			{what: "everything with the race detector, three times", every: []string{"e2e"}, env: race, args: append([]string{
 				"test", "-race", "-count=3", "-timeout", "6h", "-p", "3", "-parallel", "6",
-			}, append(others, pure...)...)},
+			}, append(append([]string{"./" + clusters}, others...), pure...)...)},
 			{what: "safety rules taken out one at a time", args: []string{"run", "./internal/mutants"}},
 		},
 	}
@@ -87,9 +93,12 @@ var alone = []string{
 }
 
 // packages lists the packages of the table in internal/arch that decide only, and
-// all others: the longest first.
+// all others but the clusters: the longest first.
 func packages() (pure, others []string) {
 	for _, row := range arch.Rows() {
+		if row.Path == clusters {
+			continue
+		}
 		if row.Grade == arch.Pure || slices.Contains(alone, row.Path) {
 			pure = append(pure, "./"+row.Path)
 		} else {
