@@ -189,7 +189,7 @@ func add(all map[string]tally, s *storm) {
 
 const (
 	leastOf = 300 // how many storms the floors are for: those that run by default
-	someOf  = 60  // how many run with -short, where floors have to hold in proportion, but those of rare things
+	someOf  = 60  // how many run with -short, where floors hold in proportion: but those of rare things, which is a third of them
 )
 
 // floors are how often each suite does each thing at least, in the order of suites: a third

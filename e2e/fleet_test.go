@@ -29,7 +29,7 @@ import (
 
 // binary is the built program, made once by TestMain; plain is the same without the race detector, for short-lived
 // processes: commands, and what agents start. With it, starting them would take half of the suite's processor time;
-// agent/shim and cmd/bellows test them with it.
+// agent/shim and cmd/bellows test them with it. With -short, more runs without it: see program.
 var binary, plain string
 
 // raceVariable, if set, has the program built with the race detector though the tests are not: they and the etcd in
@@ -314,8 +314,8 @@ func (f *fleet) startAgent(i int, more ...string) *proc {
 	return f.startProgram(fmt.Sprintf("agent-n%d", i), args[0], args[1:]...)
 }
 
-// program is what number i of n alike runs: with -short one of them has the race detector, not the same in each test. All
-// run the same code, and with it in all agents they are a third of the suite's processor time.
+// program is what agent or server i of n runs. With -short one of them has the race detector: which one is drawn from the
+// test's name. All run the same code, and with it in all agents they are a third of the suite's processor time.
 func (p *place) program(i, n int) string {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(p.t.Name()))
@@ -531,7 +531,8 @@ func (u *people) client(i int) *api.Client { return api.NewClient(u.socket(i)) }
 // command is a command line for the agent of node i.
 func (u *people) command(i int, args ...string) *exec.Cmd {
 	program := plain
-	if args[0] == "dev" || args[0] == "bench" && !testing.Short() { // agents and coordinators are in its processes
+	switch {
+	case args[0] == "dev", args[0] == "bench" && !testing.Short(): // agents and coordinators are in their processes, in bench those of dev
 		program = binary
 	}
 	cmd := exec.Command(program, args...)

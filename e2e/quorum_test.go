@@ -83,7 +83,7 @@ func (s *servers) settings(name string) []string {
 func (s *servers) start(name string) *proc {
 	s.f.t.Helper()
 	args := append([]string{"coordinator"}, s.settings(name)...)
-	program := s.f.program(int(name[1]-'0'), max(len(s.members), 1))
+	program := s.f.program(1+slices.Index(s.members, s.f.memberURL(name)), len(s.members))
 	return s.f.startProgram("coordinator-"+name, program, append(args, "--data-dir", s.dir(name),
 		"--policy", s.f.config.policy, "--interval", s.f.config.interval.String(), "--migrations", "0")...)
 }

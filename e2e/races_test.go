@@ -38,7 +38,7 @@ func racesIn(dir string) string {
 func TestRacesAreNoticed(t *testing.T) {
 	t.Parallel()
 	if !raced() {
-		t.Skip("the race detector is off: use -race")
+		t.Skip("the race detector is off: use -race, or set " + raceVariable + "=1")
 	}
 	dir := t.TempDir()
 	program := filepath.Join(dir, "race")

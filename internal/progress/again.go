@@ -43,8 +43,10 @@ func (s step) repeat(r *report, failed error, runAlone func(step, failure, io.Wr
 func runAlone(ctx context.Context, s step, f failure, out io.Writer) error {
 	pkg, name, _ := strings.Cut(f.what, " ")
 	args := []string{"test", "-count", fmt.Sprint(repeats), "-timeout", "30m", "-run", "^" + name + "$", "./" + pkg}
-	if slices.Contains(s.args, "-race") {
-		args = slices.Insert(args, 1, "-race")
+	for _, setting := range []string{"-race", "-short"} { // with -short, tests start other programs
+		if slices.Contains(s.args, setting) {
+			args = slices.Insert(args, 1, setting)
+		}
 	}
 	cmd := s.command(ctx, args...)
 	cmd.Stdout, cmd.Stderr = out, out

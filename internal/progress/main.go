@@ -63,8 +63,8 @@ func run(ctx context.Context, args []string, out io.Writer) int {
 	return 0
 }
 
-// run runs the steps and reports whether all have passed. An interrupt lets none begin that has not. What failed in steps
-// that repeat is repeated when all steps have ended: alone.
+// run runs the steps and reports whether all have passed. After an interrupt no step begins and nothing is repeated. What
+// failed in steps that repeat is repeated when all steps have ended: alone.
 func (r *report) run(ctx context.Context, steps []step) bool {
 	begun := make([]*begunStep, 0, len(steps))
 	for _, s := range steps {
@@ -73,12 +73,10 @@ func (r *report) run(ctx context.Context, steps []step) bool {
 			<-b.done
 		}
 	}
-	for _, b := range begun {
-		r.wait(b)
-	}
+	r.wait(begun)
 	passed := true
 	for _, b := range begun {
-		if b.err != nil && b.repeats {
+		if b.err != nil && b.repeats && ctx.Err() == nil {
 			b.report.out = r.out
 			b.err = b.repeat(b.report, b.err, func(s step, f failure, out io.Writer) error { return runAlone(ctx, s, f, out) })
 		}
@@ -91,23 +89,37 @@ func (r *report) run(ctx context.Context, steps []step) bool {
 	return passed
 }
 
-// wait waits until a step that runs beside others has ended, and says each minute what it does.
-func (r *report) wait(b *begunStep) {
+// wait waits until all steps have ended, and says each minute what those do that have not.
+func (r *report) wait(steps []*begunStep) {
 	ticker := time.NewTicker(quiet)
 	defer ticker.Stop()
-	for {
-		select {
-		case <-b.done:
-			return
-		case now := <-ticker.C:
-			r.mu.Lock()
-			r.printf("... %s: %s:%s\n", now.Sub(r.began).Round(time.Second), b.what, b.report.named(now))
-			r.mu.Unlock()
+	for _, b := range steps {
+		for ended := false; !ended; {
+			select {
+			case <-b.done:
+				ended = true
+			case now := <-ticker.C:
+				r.sayRunning(steps, now)
+			}
 		}
 	}
 }
 
-// A begunStep has begun. What one prints that runs beside others appears when it has ended.
+// sayRunning names the tests that run in steps that have not ended.
+func (r *report) sayRunning(steps []*begunStep, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, b := range steps {
+		select {
+		case <-b.done:
+		default:
+			r.printf("... %s: %s:%s\n", now.Sub(r.began).Round(time.Second), b.what, b.report.named(now))
+		}
+	}
+}
+
+// A begunStep is a step that run has started, or that an interrupt kept from starting. The output of one that runs beside
+// others is held back until it has ended.
 type begunStep struct {
 	step
 

@@ -158,11 +158,11 @@ func TestNoStepBeginsAfterAnInterrupt(t *testing.T) {
 // What failed is repeated when all steps have ended, also what failed beside others, and is printed then.
 func TestFailuresAreRepeatedAfterAllSteps(t *testing.T) {
 	dir := t.TempDir()
-	running, repeated := filepath.Join(dir, "running"), filepath.Join(dir, "repeated")
+	failed, repeated := filepath.Join(dir, "failed"), filepath.Join(dir, "repeated")
 	script := `#!/bin/sh
 case "$*" in
-*-run*) [ -e ` + running + ` ] && echo beside a step; touch ` + repeated + `; echo passes now;;
-*) echo '{"Action":"run","Package":"a","Test":"TestA"}'; echo '{"Action":"fail","Package":"a","Test":"TestA"}'; exit 1;;
+*-short*-run*) touch ` + repeated + `; echo passes now;;
+*) touch ` + failed + `; echo '{"Action":"run","Package":"a","Test":"TestA"}'; echo '{"Action":"fail","Package":"a","Test":"TestA"}'; exit 1;;
 esac
 `
 	if err := os.WriteFile(filepath.Join(dir, "go"), []byte(script), 0o755); err != nil {
@@ -172,8 +172,8 @@ esac
 	var out strings.Builder
 	r := newReport(&out, time.Second, time.Time{})
 	passed := r.run(t.Context(), []step{
-		{what: "the other", beside: true, repeats: true, args: []string{"test", "beside"}},
-		{what: "the first", program: "sh", args: []string{"-c", "touch " + running + "; sleep 0.5; rm " + running}},
+		{what: "the other", beside: true, repeats: true, args: []string{"test", "beside", "-short"}},
+		{what: "the first", program: "sh", args: []string{"-c", "until [ -e " + failed + " ]; do sleep 0.01; done; sleep 0.5; [ ! -e " + repeated + " ]"}},
 	})
 	r.summary(r.began)
 	if _, err := os.Stat(repeated); err != nil || !passed {
@@ -181,6 +181,38 @@ esac
 	}
 	if want := "== a TestA again, alone, 3 times\npasses now\nUNSTEADY a TestA\n1 passed, 0 failed"; !strings.Contains(out.String(), want) {
 		t.Errorf("want %q in\n%s", want, &out)
+	}
+}
+
+// After an interrupt nothing is repeated: the keeper gives what still runs a few seconds.
+func TestNothingIsRepeatedAfterAnInterrupt(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	dir := t.TempDir()
+	began := filepath.Join(dir, "began")
+	script := `#!/bin/sh
+touch ` + began + `; echo '{"Action":"run","Package":"a","Test":"TestA"}'; echo '{"Action":"fail","Package":"a","Test":"TestA"}'; exit 1
+`
+	if err := os.WriteFile(filepath.Join(dir, "go"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	go func() {
+		for {
+			if _, err := os.Stat(began); err == nil {
+				interrupt()
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	var out strings.Builder
+	r := newReport(&out, time.Second, time.Time{})
+	passed := r.run(ctx, []step{
+		{what: "the other", beside: true, repeats: true, args: []string{"test", "beside"}},
+		{what: "the first", program: "sleep", args: []string{"1"}},
+	})
+	if passed || strings.Contains(out.String(), "again, alone") {
+		t.Errorf("the tier passes: %v, and says\n%s", passed, &out)
 	}
 }
 

@@ -54,22 +54,23 @@ func tiers() map[string][]step {
 			{what: "pure packages and the simulator, a part of the random records", env: collector, args: append([]string{"test", "-short", "-count=1", "-vet=off"}, pure...)},
 		},
 		// The linter vets the code, and does it whole: tests need not.
-		// Tests of random records and of whole simulations have less to do with the race detector (-short), which
-		// makes them ten times slower and sees nothing new in the next seed; the soak runs them whole.
+		// Tests of random records, storms and whole simulations have less to do (-short): a part of the seeds finds what a change
+		// has broken, all of them would take two more minutes, and the soak runs them whole.
 		// Pure packages have neither goroutines nor state, which internal/arch checks: the race detector has nothing to find there.
 		// Most of the other tests wait for processes and not for a processor: more run at once than there are processors.
-		// The tests of e2e take as long as those of two packages at a time. What they start has the race detector, they
-		// themselves and the etcd in their process do not: it finds nothing there for a fifth of their processor time.
+		// So many that both processors are busy to the end, and no more: with twice as many, they wait for each other and poll
+		// meanwhile. What the tests of e2e start has the race detector (in part: CONTRIBUTING.md), they themselves and the etcd in
+		// their process do not: it would take a fifth of their processor time to look at a harness.
 		// Tests of processes wait a lot: what needs only a processor gets the time that they leave.
 		// Only what processes do is repeated if it fails: the soak, which looks for unsteady tests, repeats nothing.
 		"test": {
 			{what: "the Python module and the examples", program: interpreter, beside: true, args: []string{"-m", "pytest", "-q", "-p", "no:cacheprovider", "sdk", "examples"}},
-			{what: "pure packages and the simulator", beside: true, spare: true, env: collector, args: append([]string{"test", "-short", "-count=1", "-vet=off", "-timeout", "2h"}, append(slices.Clone(pure), simulations)...)},
+			{what: "pure packages and the simulator, a part of the random records", beside: true, spare: true, env: collector, args: append([]string{"test", "-short", "-count=1", "-vet=off", "-timeout", "1h"}, append(slices.Clone(pure), simulations)...)},
 			{what: "compile all others with the race detector", args: []string{"build", "-race", "./..."}},
 			{what: "all others, with the race detector", beside: true, repeats: true, env: race, args: append([]string{
 				"test", "-race", "-short", "-count=1", "-vet=off", "-timeout", "30m", "-p", "2", "-parallel", "3",
 			}, others...)},
-			{what: "clusters of real processes that have the race detector", every: []string{"e2e"}, repeats: true, env: append(race, "BELLOWS_E2E_RACE=1"), args: []string{
+			{what: "clusters of real processes that have the race detector", every: []string{clusters}, repeats: true, env: append(race, "BELLOWS_E2E_RACE=1"), args: []string{
 				"test", "-short", "-count=1", "-vet=off", "-timeout", "30m", "-parallel", "6", "./" + clusters,
 			}},
 		},
@@ -77,7 +78,7 @@ func tiers() map[string][]step {
 			{what: "storms: 3,000 seeds of each kind", args: []string{
 				"test", "-count=1", "-timeout", "4h", "-run", "Storm|Rule", "./coordinator", "-args", "-seeds", "3000",
 			}},
-			{what: "everything with the race detector, three times", every: []string{"e2e"}, env: race, args: append([]string{
+			{what: "everything with the race detector, three times", every: []string{clusters}, env: race, args: append([]string{
 				"test", "-race", "-count=3", "-timeout", "6h", "-p", "3", "-parallel", "6",
 			}, append(append([]string{"./" + clusters}, others...), pure...)...)},
 			{what: "safety rules taken out one at a time", args: []string{"run", "./internal/mutants"}},
