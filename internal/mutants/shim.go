@@ -27,6 +27,11 @@ var ofShim = []Mutant{
 		Breaks: "stopped is said while processes live (I1, I12)",
 	},
 	{
+		Name: "groups-in-use-are-tried-again", File: "agent/shim/end.go", Tests: "TestGroupsInUseAreRemovedLater",
+		Old: "case errors.Is(e.inUse, unix.EBUSY) && now < e.clearBy:", New: "case errors.Is(e.inUse, unix.EBUSY) && now < 0:",
+		Breaks: "cgroups stay for good where a process of others was in one when the run ended",
+	},
+	{
 		Name: "looks-leave-no-lock", File: "agent/shim/locks.go", Tests: "TestAForkedProcessKeepsNoLock",
 		Old: "err = errors.Join(err, unlock(f))", New: "err = errors.Join(err, f.Close())",
 		Breaks: "a sweep returns while a forked process keeps the device's lock (I3)",
