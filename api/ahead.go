@@ -203,10 +203,11 @@ func (s *submissions) dryRun(ctx context.Context, req SubmitRequest, who cluster
 	var q lookahead.Question
 	var answer *record.Answer
 	var p allocator.Policy
-	var why string
+	var why, leader string
 	if _, err = s.view.read(func(m *record.Mirror) {
 		var cfg coordinator.Config
 		if p, cfg, why = leads(m); p != nil {
+			leader = leaderOf(m) // whose policy it is: there may have been none, or another, when the job was examined
 			q, answer = coordinator.DryRun(cfg, m, time.Now(), submitted)
 		}
 	}); err != nil {
@@ -216,7 +217,7 @@ func (s *submissions) dryRun(ctx context.Context, req SubmitRequest, who cluster
 		return DryRunReply{}, fault(Unavailable, "dry run: %s", why)
 	}
 	reply := DryRunReply{
-		Name: x.spec.Name, Leader: x.reply.Leader, Policy: p.Name(), Deadline: x.spec.Deadline, Answer: answerShown(answer), Warnings: x.reply.Warnings,
+		Name: x.spec.Name, Leader: leader, Policy: p.Name(), Deadline: x.spec.Deadline, Answer: answerShown(answer), Warnings: x.reply.Warnings,
 		Refused: answer != nil && !answer.Promised && !x.spec.OrBestEffort,
 	}
 	starts, err := lookahead.Look(q, lookahead.Config{Policy: p, Follow: x.id, Stop: within(ctx)})
