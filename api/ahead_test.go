@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -129,6 +131,41 @@ func TestNoLookAheadWithoutALeader(t *testing.T) {
 			t.Errorf("%q: %+v, %v", policy, j.Start, err)
 		}
 	}
+}
+
+// The leader that a dry run names is the one whose policy it asks, also if another one led when the job was examined.
+func TestADryRunNamesTheLeaderThatItAsks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := occupied(t, "fifo")
+		s := NewServer(Config{
+			KV: store, Watch: store.watch, Node: "n1", LogDir: t.TempDir(), ModulesDir: t.TempDir(), Version: "test", Log: zerolog.Nop(),
+			Silence: func() time.Duration { return 0 }, Space: store.space, Gossip: func() map[cluster.NodeID]string { return nil },
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go s.view.run(ctx)
+		synctest.Wait() // the records are read
+		leave, err := s.submissions.ahead.enter(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan DryRunReply)
+		go func() {
+			r, err := s.submissions.dryRun(ctx, SubmitRequest{NewRequestID(), goodSpec("next")}, self())
+			if err != nil {
+				t.Error(err)
+			}
+			done <- r
+		}()
+		synctest.Wait() // the job is examined, and the look-ahead waits for its turn
+		store.put(t, record.Delete(record.LeaderPrefix+"1"), record.Put(record.LeaderPrefix+"2", record.Leader{Node: "c2", Policy: "greedy", Interval: cluster.Duration(10 * time.Second)}))
+		synctest.Wait()
+		leave()
+		if r := <-done; r.Leader != "c2" || r.Policy != "greedy" {
+			t.Errorf("policy %q of %q, want greedy of c2", r.Policy, r.Leader)
+		}
+	})
 }
 
 // A look-ahead takes a processor: the next one waits for its turn, or gives up with its caller.
