@@ -189,7 +189,7 @@ func add(all map[string]tally, s *storm) {
 
 const (
 	leastOf = 300 // how many storms the floors are for: those that run by default
-	someOf  = 60  // how many run with -short, where floors hold in proportion: but those of rare things, which is a third of them
+	someOf  = 60  // how many run with -short: floors are in proportion, and the soak alone looks at what is rare, a quarter of the kinds
 )
 
 // floors are how often each suite does each thing at least, in the order of suites: a third
@@ -330,7 +330,7 @@ var floors = []struct {
 // strikes, or a rule that no longer acts, would otherwise pass unseen.
 func checkTally(t *testing.T, all map[string]tally) {
 	t.Helper()
-	const rare = 3 // what should happen less often may happen to be absent from a part of the storms
+	const rare = 3 // a part of the storms may have none of what should happen less often
 	for i, u := range suites {
 		did := all[u.name]
 		for _, f := range floors {

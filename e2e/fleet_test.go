@@ -531,8 +531,7 @@ func (u *people) client(i int) *api.Client { return api.NewClient(u.socket(i)) }
 // command is a command line for the agent of node i.
 func (u *people) command(i int, args ...string) *exec.Cmd {
 	program := plain
-	switch {
-	case args[0] == "dev", args[0] == "bench" && !testing.Short(): // agents and coordinators are in their processes, in bench those of dev
+	if args[0] == "dev" || args[0] == "bench" && !testing.Short() { // agents and coordinators are in their processes
 		program = binary
 	}
 	cmd := exec.Command(program, args...)

@@ -155,6 +155,16 @@ func TestNoStepBeginsAfterAnInterrupt(t *testing.T) {
 	}
 }
 
+// goIs has a script be the go command.
+func goIs(t *testing.T, script string) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "go"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+}
+
 // What failed is repeated when all steps have ended, also what failed beside others, and is printed then.
 func TestFailuresAreRepeatedAfterAllSteps(t *testing.T) {
 	dir := t.TempDir()
@@ -165,10 +175,7 @@ case "$*" in
 *) touch ` + failed + `; echo '{"Action":"run","Package":"a","Test":"TestA"}'; echo '{"Action":"fail","Package":"a","Test":"TestA"}'; exit 1;;
 esac
 `
-	if err := os.WriteFile(filepath.Join(dir, "go"), []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	goIs(t, script)
 	var out strings.Builder
 	r := newReport(&out, time.Second, time.Time{})
 	passed := r.run(t.Context(), []step{
@@ -192,10 +199,7 @@ func TestNothingIsRepeatedAfterAnInterrupt(t *testing.T) {
 	script := `#!/bin/sh
 touch ` + began + `; echo '{"Action":"run","Package":"a","Test":"TestA"}'; echo '{"Action":"fail","Package":"a","Test":"TestA"}'; exit 1
 `
-	if err := os.WriteFile(filepath.Join(dir, "go"), []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	goIs(t, script)
 	go func() {
 		for {
 			if _, err := os.Stat(began); err == nil {
@@ -211,7 +215,8 @@ touch ` + began + `; echo '{"Action":"run","Package":"a","Test":"TestA"}'; echo 
 		{what: "the other", beside: true, repeats: true, args: []string{"test", "beside"}},
 		{what: "the first", program: "sleep", args: []string{"1"}},
 	})
-	if passed || strings.Contains(out.String(), "again, alone") {
+	r.summary(r.began)
+	if passed || strings.Contains(out.String(), "again, alone") || !strings.Contains(out.String(), "FAIL a TestA\n") {
 		t.Errorf("the tier passes: %v, and says\n%s", passed, &out)
 	}
 }
@@ -263,17 +268,13 @@ func (l lines) Write(p []byte) (int, error) {
 
 // Go's tests that run beside others are counted with theirs, and their failures are repeated in brief.
 func TestGosTestsBesideOthers(t *testing.T) {
-	fake := t.TempDir()
 	script := `#!/bin/sh
 case "$3" in
 beside) echo '{"Action":"run","Package":"a","Test":"TestA"}'; echo '{"Action":"fail","Package":"a","Test":"TestA"}'; exit 1;;
 *) echo '{"Action":"run","Package":"b","Test":"TestB"}'; echo '{"Action":"pass","Package":"b","Test":"TestB"}';;
 esac
 `
-	if err := os.WriteFile(filepath.Join(fake, "go"), []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("PATH", fake+":"+os.Getenv("PATH"))
+	goIs(t, script)
 	var out strings.Builder
 	r := newReport(&out, time.Second, time.Time{})
 	passed := r.run(t.Context(), []step{

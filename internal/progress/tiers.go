@@ -55,7 +55,7 @@ func tiers() map[string][]step {
 		},
 		// The linter vets the code, and does it whole: tests need not.
 		// Tests of random records, storms and whole simulations have less to do (-short): a part of the seeds finds what a change
-		// has broken, all of them would take two more minutes, and the soak runs them whole.
+		// has broken, and all of them would take two more minutes of a processor. The soak runs them whole.
 		// Pure packages have neither goroutines nor state, which internal/arch checks: the race detector has nothing to find there.
 		// Most of the other tests wait for processes and not for a processor: more run at once than there are processors.
 		// So many that both processors are busy to the end, and no more: with twice as many, they wait for each other and poll
