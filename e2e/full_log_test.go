@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"os"
 	"strings"
 	"testing"
 
@@ -42,9 +41,7 @@ func TestFullDiskUnderLogs(t *testing.T) {
 	f.awaitReady(1)
 	f.awaitStep("chatty", f.lastStep("chatty")+20, 2)
 
-	if err := os.Remove(ballast); err != nil {
-		t.Fatal(err)
-	}
+	f.makeRoom(ballast)
 	other := f.submit(f.sdkJob("other", 1, 1, 1<<30, 0.05))
 	f.awaitStep("chatty", f.lastStep("chatty"), 1)
 	f.awaitStep("other", 0, 1)

@@ -377,9 +377,7 @@ func TestAFullDiskUnderEtcd(t *testing.T) {
 	// An etcd that ends may give back the log that it had begun to reserve, and with that room it would start.
 	ballast := f.fill(disk)
 	f.mustEnd(s.start("c3"), append(remedy, s.dir("c3"))...)
-	if err := os.Remove(ballast); err != nil {
-		t.Fatal(err)
-	}
+	f.makeRoom(ballast)
 	s.start("c3")
 	s.awaitState("c1", settled("c1", "c2", "c3"))
 }
