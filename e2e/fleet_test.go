@@ -86,7 +86,7 @@ func build(from, path string, race bool) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // other users run the program too
 		return err
 	}
-	cmd := exec.Command("go", "build", "-race="+strconv.FormatBool(race), "-o", path, from)
+	cmd := exec.Command("go", "build", "-race="+strconv.FormatBool(race), "-ldflags=-s -w", "-o", path, from) // no test needs symbols, which take the linker longest
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	return cmd.Run()
 }

@@ -212,9 +212,12 @@ func TestSpreadByMarginalReturn(t *testing.T) {
 
 // Each part of an offer is one that Admit accepts.
 func TestOffersCanBeKept(t *testing.T) {
-	r := rand.New(rand.NewPCG(5, 5))
+	r := rand.New(rand.NewPCG(4, 5))
 	var deadlines, works, mosts, leasts int
 	for n := range 300 {
+		if testing.Short() && n >= 100 && mosts > 0 && leasts > 0 {
+			break // both are rare
+		}
 		p := large(r, 1+r.IntN(20), 1+r.IntN(32), 24)
 		for i := range p.Jobs {
 			p.Jobs[i].Work *= 2

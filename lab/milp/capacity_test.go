@@ -47,8 +47,11 @@ func smallCapacity(seed uint64) *capacity.Problem {
 // optimum that HiGHS and CBC prove.
 func TestCapacityAgreesWithSolvers(t *testing.T) {
 	solvers, optimal, limited := open(t), 0, 0
-	const problems = 24
-	for seed := range uint64(problems) {
+	problems := 24
+	if testing.Short() {
+		problems = 12
+	}
+	for seed := range uint64(problems) { //nolint:gosec // a few
 		p := smallCapacity(seed)
 		ours, err := capacity.Solve(p)
 		if err != nil {

@@ -82,7 +82,11 @@ func openCBC(t *testing.T) *milp.CBC {
 func TestThreeSolversAgree(t *testing.T) {
 	solvers := open(t)
 	verdicts := map[milp.Verdict]int{}
-	for seed := range uint64(12) {
+	problems := uint64(12)
+	if testing.Short() {
+		problems = 6
+	}
+	for seed := range problems {
 		counts := [][]int{{1, 2, 4, 8}, {0, 1, 2, 4}, {1, 2, 4, 8, 16}, {0, 2, 6}}[seed%4]
 		p := random(seed, 5+int(seed)%4, 14+3*int(seed), 1+4*int(seed%2)-int(seed%3)*int(seed%2), counts)
 		var s solve.Solver
@@ -109,7 +113,7 @@ func TestThreeSolversAgree(t *testing.T) {
 			}
 		}
 	}
-	if verdicts[milp.Theirs] > 0 || verdicts[milp.Equal] < 40 {
+	if verdicts[milp.Theirs] > 0 || verdicts[milp.Equal] < int(problems)*10/3 { //nolint:gosec // a few
 		t.Errorf("verdicts: %v", verdicts)
 	}
 }
