@@ -243,11 +243,11 @@ func (p procfs) reads(of stat) string {
 }
 
 func readFrom[T any](path string, most int64, parse func(io.Reader) (T, error)) (v T, err error) {
-	f, err := os.Open(path)
+	f, err := openPlain(path)
 	if err != nil {
 		return v, err
 	}
-	defer f.Close()
+	defer f.close()
 	return parse(io.LimitReader(f, most))
 }
 
@@ -263,10 +263,15 @@ func hostOf(commandLine io.Reader) (string, error) {
 	return argv[3], nil
 }
 
+// environments are buffers for namesIn, which a census calls for each process of the machine.
+var environments = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 8<<10) }} // no path is longer
+
 // namesIn lists the directories of the runs whose worker sockets an environment names.
 func namesIn(environment io.Reader) ([]string, error) {
 	var names []string
-	entries := bufio.NewReaderSize(environment, 8<<10) // no path is longer
+	entries := environments.Get().(*bufio.Reader) //nolint:forcetypeassert // as New makes them
+	entries.Reset(environment)
+	defer func() { entries.Reset(nil); environments.Put(entries) }()
 	for tooLong := false; len(names) < maxNames; {
 		entry, err := entries.ReadSlice(0)
 		socket, ours := bytes.CutPrefix(bytes.TrimSuffix(entry, []byte{0}), []byte(socketVariable+"="))

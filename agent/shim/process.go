@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -78,24 +79,83 @@ func (p procfs) file(pid int, name string) string {
 func readStat(pid int) (stat, error) { return proc.stat(pid) }
 
 func (p procfs) stat(pid int) (stat, error) {
-	b, err := os.ReadFile(p.file(pid, "stat"))
+	var room [maxStat]byte
+	n, err := readOnce(p.file(pid, "stat"), room[:])
 	if err != nil {
 		return stat{}, err
 	}
+	b := room[:n]
 	// The name may hold anything, also spaces and parentheses.
 	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
 	if open < 0 || end < open {
 		return stat{}, fmt.Errorf("parse stat of process %d: %q", pid, b)
 	}
-	f := strings.Fields(string(b[end+1:]))
-	if len(f) < 20 {
-		return stat{}, fmt.Errorf("parse stat of process %d: %q", pid, b)
+	var f [20][]byte // those behind the name, as far as we look at them
+	rest := bytes.TrimSpace(b[end+1:])
+	for i := range f {
+		if f[i], rest, _ = bytes.Cut(rest, []byte{' '}); len(f[i]) == 0 {
+			return stat{}, fmt.Errorf("parse stat of process %d: %q", pid, b)
+		}
 	}
-	ppid, err1 := strconv.Atoi(f[1])
-	threads, err2 := strconv.Atoi(f[17])
-	start, err3 := strconv.ParseUint(f[19], 10, 64)
+	ppid, err1 := strconv.Atoi(string(f[1]))
+	threads, err2 := strconv.Atoi(string(f[17]))
+	start, err3 := strconv.ParseUint(string(f[19]), 10, 64)
 	s := stat{pid: pid, comm: string(b[open+1 : end]), state: f[0][0], ppid: ppid, threads: threads, start: start}
 	return s, errors.Join(err1, err2, err3)
+}
+
+// maxStat is more than the kernel ever writes of one process: a name of 64 bytes and 51 numbers of up to 20 digits.
+const maxStat = 2 << 10
+
+// readOnce reads the beginning of a file, by one read: of a file of /proc that has one record this gives all that
+// there is room for.
+func readOnce(path string, room []byte) (n int, err error) {
+	f, err := openPlain(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.close()
+	if n, err = f.Read(room); errors.Is(err, io.EOF) {
+		return 0, nil
+	}
+	return n, err
+}
+
+// plainFile is a file that is open to be read once. An os.File takes five more system calls, to find out whether it
+// can be waited for, and a census of the machine opens hundreds.
+type plainFile struct {
+	fd   int
+	path string
+}
+
+func openPlain(path string) (plainFile, error) {
+	fd, err := retried(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+	if err != nil {
+		return plainFile{}, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	return plainFile{fd, path}, nil
+}
+
+// Read implements io.Reader.
+func (f plainFile) Read(p []byte) (int, error) {
+	n, err := retried(func() (int, error) { return unix.Read(f.fd, p) })
+	switch {
+	case err != nil:
+		return 0, &os.PathError{Op: "read", Path: f.path, Err: err}
+	case n == 0 && len(p) > 0:
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+func (f plainFile) close() { _ = unix.Close(f.fd) } // nothing was written to it
+
+// retried repeats a system call that a signal has interrupted, as package os does: Go's runtime sends signals to its own threads.
+func retried(call func() (int, error)) (n int, err error) {
+	for n, err = call(); errors.Is(err, unix.EINTR); {
+		n, err = call()
+	}
+	return n, err
 }
 
 // processes lists all processes of the machine, as far as they do not come and go
