@@ -142,6 +142,9 @@ func TestNoDeviceIsOpenedBeforeThePlan(t *testing.T) {
 					needsKind(t, kind)
 				}
 				f := newFixture(t, 1, "").giveTo(1, 1)
+				if waits {
+					f.repeats()
+				}
 				f.gpus(fakes)
 				f.order.Containment, f.order.Owner = kind, cluster.Owner{UID: 1, GID: 1, User: "daemon"}
 				f.order.DeviceFiles = &DeviceFiles{Major: 195, Last: 253, Granted: []uint32{1}}

@@ -22,6 +22,9 @@ func TestWhatOutlivesItsShimIsKilledAtOnce(t *testing.T) {
 					needsKind(t, kind)
 				}
 				f := newFixture(t, 1, "").python(bare)
+				if files != "there" {
+					f.repeats()
+				}
 				f.order.Containment = kind
 				f.start()
 				f.started()

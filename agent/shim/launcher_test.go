@@ -203,17 +203,20 @@ func TestTheKernelBoundsALauncher(t *testing.T) {
 				needsKind(t, kind)
 			}
 			// All at once, and gone before a look at it.
-			for module, source := range map[string]string{"much": "import os\nB = b'x' * (400 << 20)\nos._exit(0)\n", "little": ""} {
+			for module, source := range map[string]string{"much": "import os\nB = b'x' * (200 << 20)\nos._exit(0)\n", "little": ""} {
 				f := newFixture(t, 1, "")
+				if module == "little" {
+					f.repeats()
+				}
 				f.order.Containment = kind
-				f.pyScript("B = b'x' * (400 << 20)\nprint('ran')\n")
+				f.pyScript("B = b'x' * (200 << 20)\nprint('ran')\n")
 				write(t, filepath.Join(f.order.Workdir, module+".py"), source, 0o644)
 				plan := f.prepared()
-				f.order.Prepare.Modules, f.order.Prepare.Memory = []string{module}, 200<<20
+				f.order.Prepare.Modules, f.order.Prepare.Memory = []string{module}, 100<<20
 				plan.Prepare = f.order.Prepare
 				p := f.startPrepared().Prepared
 				if p.Ready {
-					f.kernelBounds(f.launcherOf(), map[string]string{"memory.limit_in_bytes": "209715200", "memory.max": "209715200"})
+					f.kernelBounds(f.launcherOf(), map[string]string{"memory.limit_in_bytes": "104857600", "memory.max": "104857600"})
 				}
 				if want := module == "little"; p.Ready != want || p.Cold != "" && !strings.Contains(p.Cold, "of memory") {
 					t.Errorf("%s: prepared %+v", module, p)
@@ -361,6 +364,9 @@ func TestWhatHasChangedIsReadAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t, 1, "")
+			if name != "module" && name != "env file" {
+				f.repeats()
+			}
 			f.pyScript("import colorsys, helper\nprint('value', helper.value(), hasattr(colorsys, 'X'))\n")
 			write(t, filepath.Join(f.order.Workdir, "helper.py"), "import os, extra\nwith open('data.txt') as f: DATA = f.read()\nVALUE = 1\ndef value(): return [VALUE, DATA, os.environ['VALUE'], extra.X]\n", 0o644)
 			write(t, filepath.Join(f.order.Workdir, "data.txt"), "1", 0o644)

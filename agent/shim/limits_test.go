@@ -236,7 +236,7 @@ func TestASweepTakesLimitsAway(t *testing.T) {
 	t.Parallel()
 	eachCage(t, 1, `exec sleep 1000`, func(f *fixture) {
 		f.order.Limits = cluster.Limits{MemoryBytes: 64 << 20, CPUs: 2}
-		f.start()
+		f.repeats().start()
 		f.started()
 		f.killShim()
 		if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
@@ -254,7 +254,7 @@ func TestASweepFindsWhatOnlyLimitsHold(t *testing.T) {
 	t.Parallel()
 	eachCage(t, 1, `(env -i sleep 1000 & echo $! > child); echo up > up-0; exec sleep 1000`, func(f *fixture) {
 		f.order.Limits = cluster.Limits{MemoryBytes: 64 << 20}
-		f.start()
+		f.repeats().start()
 		f.started()
 		f.awaitFile("up-0")
 		child, err := strconv.Atoi(strings.TrimSpace(f.awaitFile("child")))

@@ -98,9 +98,10 @@ func TestAForkedWorkerSeesWhatAnExecutedOneDoes(t *testing.T) {
 					t.Skip(err)
 				}
 			}
-			executed, executedLog := runProbe(t, command, "executed")
+			repeats := name != "script"
+			executed, executedLog := runProbe(t, command, "executed", repeats)
 			for _, how := range []string{"bare", "warm"} {
-				forked, log := runProbe(t, command, how)
+				forked, log := runProbe(t, command, how, repeats)
 				compared := 0
 				for key, want := range executed {
 					compared++
@@ -122,8 +123,11 @@ func TestAForkedWorkerSeesWhatAnExecutedOneDoes(t *testing.T) {
 // ofThisRun is what differs from run to run; the fixture's folder lies wherever TMPDIR says.
 var ofThisRun = regexp.MustCompile(regexp.QuoteMeta(os.TempDir()) + `/shim[0-9]+|bellows-train-abcdef-g3-[0-9a-f]+-[0-9]+|MASTER_PORT(=|", ")[0-9]+|0x[0-9a-f]+|PROBE(=|", ")[a-z]+`)
 
-func runProbe(t *testing.T, command []string, how string) (seen map[string]string, log string) {
+func runProbe(t *testing.T, command []string, how string, repeats bool) (seen map[string]string, log string) {
 	f := newFixture(t, 1, "")
+	if repeats {
+		f.repeats()
+	}
 	python := interpreter(t)
 	f.pyScript("")
 	f.order.Command = slices.Clone(command)

@@ -3,10 +3,12 @@ package shim
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -227,10 +229,14 @@ type refused struct {
 }
 
 func testRefusals(t *testing.T, cases map[string]refused) {
+	first := slices.Min(slices.Collect(maps.Keys(cases)))
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t, 2, "echo ran > ran")
+			if name != first {
+				f.repeats()
+			}
 			c.spoil(f)
 			r := f.start().stopped()
 			if r.Failed == nil || r.Failed.Kind != c.kind || r.Failed.Rank != -1 {

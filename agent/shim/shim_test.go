@@ -1,12 +1,14 @@
 package shim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -54,7 +56,18 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	status := m.Run()
+	if raceless.dir != "" {
+		_ = os.RemoveAll(raceless.dir)
+	}
+	os.Exit(status)
+}
+
+// raceless is the program without the race detector that repeats starts.
+var raceless struct {
+	once sync.Once
+	dir  string
+	err  error
 }
 
 const patience = 2 * time.Minute
@@ -68,6 +81,10 @@ type fixture struct {
 	shim  Process
 	conn  *Conn
 	last  Report
+	// program is what start starts as a shim; empty = this test binary.
+	program string
+	// clean is whether nothing was left after the last shim of the run.
+	clean bool
 	// unmount are file systems that the test has mounted below root.
 	unmount []string
 }
@@ -113,8 +130,10 @@ func (f *fixture) cleanup() {
 	if f.conn != nil {
 		_ = f.conn.Close()
 	}
-	if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
-		f.t.Errorf("clean up: %v", err)
+	if !f.clean { // a sweep looks at all processes of the machine
+		if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
+			f.t.Errorf("clean up: %v", err)
+		}
 	}
 	if f.t.Failed() {
 		b, _ := os.ReadFile(filepath.Join(f.dir, logFile))
@@ -147,13 +166,40 @@ func freePort(t *testing.T) int {
 	return 0
 }
 
+// repeats has the run's shim be a program without the race detector, which takes a tenth of the processor time to
+// start: for cases in which it does what it does in others as well, with the detector, or is only there to be killed.
+// Tests without the detector have all shims be this test binary.
+func (f *fixture) repeats() *fixture {
+	f.t.Helper()
+	if !raceEnabled {
+		return f
+	}
+	raceless.once.Do(func() {
+		if raceless.dir, raceless.err = os.MkdirTemp("", "shim-program"); raceless.err != nil { // it outlives this test
+			return
+		}
+		build := exec.Command("go", "build", "-race=false", "-o", filepath.Join(raceless.dir, "bellows"), "./testdata/bellows")
+		if out, err := build.CombinedOutput(); err != nil {
+			raceless.err = fmt.Errorf("build a shim without the race detector: %w\n%s", err, out)
+			return
+		}
+		raceless.err = os.Chmod(raceless.dir, 0o755) //nolint:gosec // other users run it, too
+	})
+	if raceless.err != nil {
+		f.t.Fatal(raceless.err)
+	}
+	f.program = filepath.Join(raceless.dir, "bellows")
+	return f
+}
+
 func (f *fixture) start() *fixture {
 	f.t.Helper()
+	f.clean = false
 	exe, err := os.Executable()
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	f.shim, err = Start(f.t.Context(), exe, f.dir, f.order)
+	f.shim, err = Start(f.t.Context(), cmp.Or(f.program, exe), f.dir, f.order)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -220,8 +266,10 @@ func (f *fixture) retire() {
 func (f *fixture) left() {
 	f.t.Helper()
 	f.gone("the shim", f.shim)
-	eventually(f.t, "the holder is gone", func() bool {
-		c, err := observed.census()
+	var c *census
+	eventually(f.t, "the holder is gone", func() (gone bool) {
+		var err error
+		c, err = observed.census()
 		return err == nil && len(c.hosting(f.dir)) == 0
 	})
 	for _, name := range []string{controlSocket, workerSocket} {
@@ -229,7 +277,8 @@ func (f *fixture) left() {
 			f.t.Errorf("%s is left: %v", name, err)
 		}
 	}
-	f.nothingLeft()
+	f.nothingLeftIn(c)
+	f.clean = !f.t.Failed()
 }
 
 // holder is the process that holds the shim.
@@ -261,8 +310,18 @@ func (f *fixture) killShim() {
 // nothingLeft is I12: no process, no cgroup, no lock.
 func (f *fixture) nothingLeft() {
 	f.t.Helper()
-	if c, err := observed.census(); err != nil || len(c.marked(f.dir, nil)) > 0 {
-		f.t.Errorf("left behind: %v, %v", c, err)
+	c, err := observed.census()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.nothingLeftIn(c)
+}
+
+// nothingLeftIn is nothingLeft by a census that was begun when nothing could be left any more.
+func (f *fixture) nothingLeftIn(c *census) {
+	f.t.Helper()
+	if left := c.marked(f.dir, nil); len(left) > 0 {
+		f.t.Errorf("left behind: %v", left)
 	}
 	if held := heldStill(f.order, f.dir); len(held) > 0 {
 		f.t.Errorf("locks are held: %v", held)

@@ -59,7 +59,7 @@ func TestSweepNeedsNoDirectory(t *testing.T) {
 				if kind != Weak {
 					needsKind(t, kind)
 				}
-				f := newFixture(t, 1, "").python(bare)
+				f := newFixture(t, 1, "").repeats().python(bare)
 				if kind == Weak && orphaned { // then the mark is all there is to go by
 					f.python(escape + "while True: time.sleep(1)")
 				}
@@ -107,7 +107,7 @@ func TestSweepNeedsNoFiles(t *testing.T) {
 		for name, damage := range damages {
 			t.Run(file+" "+name, func(t *testing.T) {
 				t.Parallel()
-				f := newFixture(t, 1, "").python(bare).start()
+				f := newFixture(t, 1, "").repeats().python(bare).start()
 				f.started()
 				p := f.escaped()
 				f.shimWrites("the workers", func(r Report) bool { return r.Workers != nil })
@@ -319,7 +319,7 @@ func TestAnotherUsersMarkIsNone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFixture(t, 1, "sleep 1000").ownedBy(daemon, "daemon").start()
+			f := newFixture(t, 1, "sleep 1000").repeats().ownedBy(daemon, "daemon").start()
 			f.started()
 			own, strangers := f.bearing(daemon), f.bearing(ordinary)
 			reach, err := ReachOf(f.dir)

@@ -26,6 +26,9 @@ func TestModulesThatAreNotForLaunchers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t, 1, "")
+			if name != "thread" {
+				f.repeats()
+			}
 			f.pyScript("import os, sys\nprint('ran', 'bad' in sys.modules, 'outer' in sys.modules, 'good' in sys.modules)\nopen('second', 'w').close()\nimport outer, bad\nprint(getattr(bad, 'RANK', '0'), getattr(bad, 'ENV', os.environ)['RANK'])\nos._exit(0)\n")
 			write(t, filepath.Join(f.order.Workdir, "bad.py"), c.source, 0o644)
 			write(t, filepath.Join(f.order.Workdir, "outer.py"), "import good\nimport bad\n", 0o644)
@@ -111,6 +114,9 @@ func TestProcessesThatCannotBeForked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t, 1, "")
+			if name != "exits" && name != "memory" {
+				f.repeats()
+			}
 			f.pyScript("print('ran')\n")
 			write(t, filepath.Join(f.order.Workdir, "bad.py"), c.source, 0o644)
 			plan := f.prepared()

@@ -62,6 +62,9 @@ if sys.argv[1] != "thread": assert open("end.txt").read() == "ended\n", "end.txt
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t, 1, "")
+			if how != "warm" {
+				f.repeats()
+			}
 			f.pyScript(leavesOpen)
 			f.order.Command = append(f.order.Command, how)
 			write(t, filepath.Join(f.order.Workdir, "keep.py"), "", 0o644)
