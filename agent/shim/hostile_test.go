@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -96,6 +97,7 @@ func FuzzWorkerMessage(f *testing.F) {
 // A scan reads whatever lies in run directories, and leaves out what is no run.
 func TestRunFilesMadeWrong(t *testing.T) {
 	const seeds = 300
+	base := t.TempDir()
 	order, err := json.Marshal(anyOrder())
 	if err != nil {
 		t.Fatal(err)
@@ -104,13 +106,15 @@ func TestRunFilesMadeWrong(t *testing.T) {
 		orderFile: order, shimFile: []byte(`{"version":1,"shim":{"pid":4194303,"start_time":1,"boot_id":"b"},"cgroup":"/none","limits":["/none"]}`),
 		reportFile: []byte(`{"version":1,"shim":{"pid":4194303,"start_time":1,"boot_id":"b"},"workers":[{"rank":1,"pid":4194302,"start_time":1}],"stopped":{"exits":[]}}`),
 	}
+	dirs := make([]string, seeds)
 	for seed := range uint64(seeds) {
 		rng := rand.New(rand.NewPCG(seed, 5))
-		root := t.TempDir()
+		root := filepath.Join(base, strconv.FormatUint(seed, 10))
 		dir := filepath.Join(root, "j-g2")
-		if err := os.Mkdir(dir, 0o700); err != nil {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
+		dirs[seed] = dir
 		for name, text := range files {
 			switch rng.IntN(6) {
 			case 0:
@@ -130,8 +134,9 @@ func TestRunFilesMadeWrong(t *testing.T) {
 			_, _ = ReadReport(r.Dir)
 			_ = checkOrder(r.Order)
 		}
-		if lists, err := Inside([]string{dir}); err != nil || len(lists) != 1 {
-			t.Errorf("seed %d: %v, %v", seed, lists, err)
-		}
+	}
+	// All at once: a call lists the machine's processes once, for however many runs.
+	if lists, err := Inside(dirs); err != nil || len(lists) != seeds {
+		t.Errorf("%d lists of %d runs, %v", len(lists), seeds, err)
 	}
 }

@@ -121,7 +121,15 @@ func TestALaunchersMemoryIsLookedAt(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "")
 	f.pyScript("print('ran')\n")
-	write(t, filepath.Join(f.order.Workdir, "big"), strings.Repeat("x", 80<<20), 0o644)
+	big, err := os.Create(filepath.Join(f.order.Workdir, "big"))
+	for range 80 {
+		if err == nil {
+			_, err = big.Write(make([]byte, 1<<20))
+		}
+	}
+	if err = errors.Join(err, big.Close()); err != nil {
+		t.Fatal(err)
+	}
 	write(t, filepath.Join(f.order.Workdir, "maps.py"), `
 import ctypes, os, time
 libc = ctypes.CDLL(None)
