@@ -53,8 +53,8 @@ func (p *place) fill(dir string) string {
 	return path
 }
 
-// makeRoom takes the ballast off a full disk. It truncates the file: a process that another
-// test just starts may have it open until its exec, and would keep its bytes if it was removed.
+// makeRoom takes the ballast off a full disk. It truncates the file and does not remove it: that
+// makes room even where another process still has the file open.
 func (p *place) makeRoom(ballast string) {
 	p.t.Helper()
 	info, err := os.Stat(ballast)

@@ -263,8 +263,8 @@ func hostOf(commandLine io.Reader) (string, error) {
 	return argv[3], nil
 }
 
-// environments are buffers for namesIn, which a census calls for each process of the machine.
-var environments = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 8<<10) }} // no path is longer
+// environments holds the buffers of namesIn, which a census calls for each process of the machine.
+var environments = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 8<<10) }} // longer than any path
 
 // namesIn lists the directories of the runs whose worker sockets an environment names.
 func namesIn(environment io.Reader) ([]string, error) {
@@ -275,8 +275,10 @@ func namesIn(environment io.Reader) ([]string, error) {
 	for tooLong := false; len(names) < maxNames; {
 		entry, err := entries.ReadSlice(0)
 		socket, ours := bytes.CutPrefix(bytes.TrimSuffix(entry, []byte{0}), []byte(socketVariable+"="))
-		if path := string(socket); ours && !tooLong && !errors.Is(err, bufio.ErrBufferFull) && isWholePath(path) && filepath.Base(path) == workerSocket {
-			if dir := filepath.Dir(path); !slices.Contains(names, dir) {
+		if ours && !tooLong && !errors.Is(err, bufio.ErrBufferFull) {
+			path := string(socket)
+			dir := filepath.Dir(path)
+			if isWholePath(path) && filepath.Base(path) == workerSocket && !slices.Contains(names, dir) {
 				names = append(names, dir)
 			}
 		}

@@ -392,3 +392,31 @@ func TestAnOlderProcessDoesNotKeepAShimsLocks(t *testing.T) {
 		}
 	}
 }
+
+// A process may choose any name, and the kernel writes it as it is.
+func TestStatIsParsed(t *testing.T) {
+	const rest = " 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9 3 0 77"
+	for _, c := range []struct {
+		text string
+		want stat // its zero value: an error
+	}{
+		{"5 (sh) S 1" + rest + "\n", stat{pid: 5, comm: "sh", state: 'S', ppid: 1, threads: 3, start: 77}},
+		{"5 (sh) S 1" + rest + " 9 9 9\n", stat{pid: 5, comm: "sh", state: 'S', ppid: 1, threads: 3, start: 77}},
+		{"5 (a) Z 9 (b c) R 2" + rest + " 9\n", stat{pid: 5, comm: "a) Z 9 (b c", state: 'R', ppid: 2, threads: 3, start: 77}},
+		{"5 (sh) S" + rest + "\n", stat{}},
+		{"5 (sh) S x" + rest + "\n", stat{}},
+		{"5 (sh", stat{}},
+		{")5 (", stat{}},
+		{"", stat{}},
+	} {
+		f := newFakeProc(t)
+		if err := os.Mkdir(filepath.Join(f.dir, "5"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(f.dir, "5", "stat"), c.text, 0o644)
+		got, err := procfs(f.dir).stat(5)
+		if (err != nil) != (c.want == stat{}) || err == nil && got != c.want {
+			t.Errorf("%q: %+v, %v; want %+v", c.text, got, err, c.want)
+		}
+	}
+}

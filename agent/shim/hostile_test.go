@@ -98,9 +98,9 @@ func FuzzWorkerMessage(f *testing.F) {
 func TestRunFilesMadeWrong(t *testing.T) {
 	const seeds = 300
 	base := t.TempDir()
-	order, err := json.Marshal(anyOrder())
-	if err != nil {
-		t.Fatal(err)
+	order, errOrder := json.Marshal(anyOrder())
+	if errOrder != nil {
+		t.Fatal(errOrder)
 	}
 	files := map[string][]byte{
 		orderFile: order, shimFile: []byte(`{"version":1,"shim":{"pid":4194303,"start_time":1,"boot_id":"b"},"cgroup":"/none","limits":["/none"]}`),
@@ -135,8 +135,14 @@ func TestRunFilesMadeWrong(t *testing.T) {
 			_ = checkOrder(r.Order)
 		}
 	}
-	// All at once: a call lists the machine's processes once, for however many runs.
-	if lists, err := Inside(dirs); err != nil || len(lists) != seeds {
-		t.Errorf("%d lists of %d runs, %v", len(lists), seeds, err)
+	// One call lists the machine's processes once, for all runs.
+	lists, errInside := Inside(dirs)
+	if errInside != nil || len(lists) != seeds {
+		t.Fatalf("%d lists of %d runs, %v", len(lists), seeds, errInside)
+	}
+	for i, inside := range lists {
+		if len(inside.PIDs) > 0 {
+			t.Errorf("%s: no process is of this run, and it lists %v", dirs[i], inside)
+		}
 	}
 }

@@ -122,10 +122,8 @@ func TestALaunchersMemoryIsLookedAt(t *testing.T) {
 	f := newFixture(t, 1, "")
 	f.pyScript("print('ran')\n")
 	big, err := os.Create(filepath.Join(f.order.Workdir, "big"))
-	for range 80 {
-		if err == nil {
-			_, err = big.Write(make([]byte, 1<<20))
-		}
+	for block, n := make([]byte, 1<<20), 0; n < 80 && err == nil; n++ {
+		_, err = big.Write(block)
 	}
 	if err = errors.Join(err, big.Close()); err != nil {
 		t.Fatal(err)

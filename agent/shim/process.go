@@ -88,13 +88,13 @@ func (p procfs) stat(pid int) (stat, error) {
 	// The name may hold anything, also spaces and parentheses.
 	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
 	if open < 0 || end < open {
-		return stat{}, fmt.Errorf("parse stat of process %d: %q", pid, b)
+		return stat{}, fmt.Errorf("parse stat of process %d: %q", pid, string(b)) // a copy: room stays on the stack
 	}
 	var f [20][]byte // those behind the name, as far as we look at them
 	rest := bytes.TrimSpace(b[end+1:])
 	for i := range f {
 		if f[i], rest, _ = bytes.Cut(rest, []byte{' '}); len(f[i]) == 0 {
-			return stat{}, fmt.Errorf("parse stat of process %d: %q", pid, b)
+			return stat{}, fmt.Errorf("parse stat of process %d: %q", pid, string(b))
 		}
 	}
 	ppid, err1 := strconv.Atoi(string(f[1]))
@@ -104,25 +104,22 @@ func (p procfs) stat(pid int) (stat, error) {
 	return s, errors.Join(err1, err2, err3)
 }
 
-// maxStat is more than the kernel ever writes of one process: a name of 64 bytes and 51 numbers of up to 20 digits.
+// maxStat is more than the kernel writes for one process: a name of up to 64 bytes and 51 other fields of up to 20 characters.
 const maxStat = 2 << 10
 
-// readOnce reads the beginning of a file, by one read: of a file of /proc that has one record this gives all that
-// there is room for.
+// readOnce reads a file with one read call. The kernel returns a file of /proc that is one record, such as stat, whole
+// if there is room for it.
 func readOnce(path string, room []byte) (n int, err error) {
 	f, err := openPlain(path)
 	if err != nil {
 		return 0, err
 	}
 	defer f.close()
-	if n, err = f.Read(room); errors.Is(err, io.EOF) {
-		return 0, nil
-	}
-	return n, err
+	return f.Read(room)
 }
 
-// plainFile is a file that is open to be read once. An os.File takes five more system calls, to find out whether it
-// can be waited for, and a census of the machine opens hundreds.
+// plainFile is a file that is open for reading. os.Open makes five more system calls, to find out whether the file can
+// be polled, and a census of the machine opens hundreds of files.
 type plainFile struct {
 	fd   int
 	path string
@@ -150,7 +147,8 @@ func (f plainFile) Read(p []byte) (int, error) {
 
 func (f plainFile) close() { _ = unix.Close(f.fd) } // nothing was written to it
 
-// retried repeats a system call that a signal has interrupted, as package os does: Go's runtime sends signals to its own threads.
+// retried repeats a system call that a signal has interrupted, as package os does: Go's runtime sends signals to its
+// own threads.
 func retried(call func() (int, error)) (n int, err error) {
 	for n, err = call(); errors.Is(err, unix.EINTR); {
 		n, err = call()

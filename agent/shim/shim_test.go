@@ -83,8 +83,6 @@ type fixture struct {
 	last  Report
 	// program is what start starts as a shim; empty = this test binary.
 	program string
-	// clean is whether nothing was left after the last shim of the run.
-	clean bool
 	// unmount are file systems that the test has mounted below root.
 	unmount []string
 }
@@ -130,10 +128,8 @@ func (f *fixture) cleanup() {
 	if f.conn != nil {
 		_ = f.conn.Close()
 	}
-	if !f.clean { // a sweep looks at all processes of the machine
-		if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
-			f.t.Errorf("clean up: %v", err)
-		}
+	if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
+		f.t.Errorf("clean up: %v", err)
 	}
 	if f.t.Failed() {
 		b, _ := os.ReadFile(filepath.Join(f.dir, logFile))
@@ -166,12 +162,12 @@ func freePort(t *testing.T) int {
 	return 0
 }
 
-// repeats has the run's shim be a program without the race detector, which takes a tenth of the processor time to
-// start: for cases in which it does what it does in others as well, with the detector, or is only there to be killed.
-// Tests without the detector have all shims be this test binary.
+// repeats has the run's shim be a program without the race detector, if tests with the detector are to be short: its
+// start takes a tenth of the processor time. It is for cases whose shim does mostly what shims of other cases do, or is
+// only there to be killed. All other shims are this test binary.
 func (f *fixture) repeats() *fixture {
 	f.t.Helper()
-	if !raceEnabled {
+	if !raceEnabled || !testing.Short() {
 		return f
 	}
 	raceless.once.Do(func() {
@@ -194,7 +190,6 @@ func (f *fixture) repeats() *fixture {
 
 func (f *fixture) start() *fixture {
 	f.t.Helper()
-	f.clean = false
 	exe, err := os.Executable()
 	if err != nil {
 		f.t.Fatal(err)
@@ -266,10 +261,8 @@ func (f *fixture) retire() {
 func (f *fixture) left() {
 	f.t.Helper()
 	f.gone("the shim", f.shim)
-	var c *census
-	eventually(f.t, "the holder is gone", func() (gone bool) {
-		var err error
-		c, err = observed.census()
+	eventually(f.t, "the holder is gone", func() bool {
+		c, err := observed.census()
 		return err == nil && len(c.hosting(f.dir)) == 0
 	})
 	for _, name := range []string{controlSocket, workerSocket} {
@@ -277,8 +270,7 @@ func (f *fixture) left() {
 			f.t.Errorf("%s is left: %v", name, err)
 		}
 	}
-	f.nothingLeftIn(c)
-	f.clean = !f.t.Failed()
+	f.nothingLeft()
 }
 
 // holder is the process that holds the shim.
@@ -310,18 +302,8 @@ func (f *fixture) killShim() {
 // nothingLeft is I12: no process, no cgroup, no lock.
 func (f *fixture) nothingLeft() {
 	f.t.Helper()
-	c, err := observed.census()
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	f.nothingLeftIn(c)
-}
-
-// nothingLeftIn is nothingLeft by a census that was begun when nothing could be left any more.
-func (f *fixture) nothingLeftIn(c *census) {
-	f.t.Helper()
-	if left := c.marked(f.dir, nil); len(left) > 0 {
-		f.t.Errorf("left behind: %v", left)
+	if c, err := observed.census(); err != nil || len(c.marked(f.dir, nil)) > 0 {
+		f.t.Errorf("left behind: %v, %v", c, err)
 	}
 	if held := heldStill(f.order, f.dir); len(held) > 0 {
 		f.t.Errorf("locks are held: %v", held)

@@ -216,7 +216,7 @@ func TestOffersCanBeKept(t *testing.T) {
 	var deadlines, works, mosts, leasts int
 	for n := range 300 {
 		if testing.Short() && n >= 100 && mosts > 0 && leasts > 0 {
-			break // both are rare
+			break // both are offered rarely, and with this seed soon
 		}
 		p := large(r, 1+r.IntN(20), 1+r.IntN(32), 24)
 		for i := range p.Jobs {

@@ -43,7 +43,7 @@ func (s step) repeat(r *report, failed error, runAlone func(step, failure, io.Wr
 func runAlone(ctx context.Context, s step, f failure, out io.Writer) error {
 	pkg, name, _ := strings.Cut(f.what, " ")
 	args := []string{"test", "-count", fmt.Sprint(repeats), "-timeout", "30m", "-run", "^" + name + "$", "./" + pkg}
-	for _, setting := range []string{"-race", "-short", "-vet=off"} { // with -short, tests start other programs
+	for _, setting := range []string{"-race", "-short", "-vet=off"} { // with -short, tests start other programs; the linter vets
 		if slices.Contains(s.args, setting) {
 			args = slices.Insert(args, 1, setting)
 		}
