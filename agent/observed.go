@@ -96,6 +96,7 @@ type Wish struct {
 	Halt     *record.Halt
 	Kill     string
 	Start    bool // a prepared run has its plan: it is carried out
+	Workers  int  // how many processes a prepared run should have parked; 0 = as many as it was started for
 	Retire   bool
 }
 
@@ -120,9 +121,11 @@ type Report struct {
 
 // Prepared is how far a prepared run has come, as the shim's protocol defines it.
 type Prepared struct {
-	Ready  bool
-	Cold   string
-	Memory int64
+	Ready   bool
+	Cold    string
+	Memory  int64
+	Workers int    // how many processes are parked
+	Parked  string // where in the script, and why there
 }
 
 // Save is one rank's word that its files of a step are written.

@@ -36,9 +36,11 @@ type Started struct {
 	// DeviceFiles says how they are kept from devices that are not theirs: bpf,
 	// devices, or "not enforced (why)"; empty = their devices have no files.
 	DeviceFiles string `json:"device_files,omitempty"`
-	// Warm: they were forked from what was prepared. Cold says why they were not, though it was asked for.
-	Warm bool   `json:"warm,omitempty"`
-	Cold string `json:"cold,omitempty"`
+	// Warm: they were started before their plan, and had run the script up to Parked: where in it they waited, and
+	// why there. Cold says why they were not, though it was asked for.
+	Warm   bool   `json:"warm,omitempty"`
+	Parked string `json:"parked,omitempty"`
+	Cold   string `json:"cold,omitempty"`
 	// Unforkable says why no launcher can fork workers of this command, here or elsewhere:
 	// nothing is prepared of such a job. Empty = one can, or the agent is older than this.
 	Unforkable string `json:"unforkable,omitempty"`

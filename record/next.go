@@ -14,8 +14,10 @@ type Next struct {
 	Generation cluster.Generation `json:"generation"`
 	// Nonce is that of the world to come, if the plan is written by the leader that wrote
 	// this, while it leads. A plan of another has another, and nothing of what was prepared is used.
-	Nonce string    `json:"nonce,omitempty"`
-	At    time.Time `json:"at"`
+	Nonce string `json:"nonce,omitempty"`
+	// Workers is how many processes of the job the node should have ready; 0 = by a leader that does not say: one.
+	Workers int       `json:"workers,omitempty"`
+	At      time.Time `json:"at"`
 }
 
 // Ready says that a node has prepared what Next asked for, as far as it can be. It is
@@ -25,6 +27,8 @@ type Ready struct {
 	Nonce      string             `json:"nonce,omitempty"`
 	// Cold says why workers will be executed there as without a preparation; empty = they are forked.
 	Cold string `json:"cold,omitempty"`
+	// Workers is how many processes are parked there; 0 = none, or by an agent that does not say.
+	Workers int `json:"workers,omitempty"`
 	// Memory is what waits there takes, in bytes; 0 = unknown.
 	Memory int64     `json:"memory,omitempty"`
 	At     time.Time `json:"at"`

@@ -77,6 +77,8 @@ type Order struct {
 // Prepare is how a launcher is prepared.
 type Prepare struct {
 	Modules []string `json:"modules,omitempty"` // to import besides those of ModulesFile: names as in an import statement
+	// Workers is how many processes are started and parked; 0 = one.
+	Workers int `json:"workers,omitempty"`
 	// Waits: the command itself is started, and waits at a descriptor until it is released.
 	Waits  bool  `json:"waits,omitempty"`
 	Memory int64 `json:"memory,omitempty"` // bytes that the launcher may have before it is given up; 0 = no bound of its own
@@ -112,6 +114,9 @@ type Wish struct {
 	// Start has a prepared run carry out the order that Bind has put into its directory.
 	// It cannot be taken back.
 	Start bool `json:"start,omitempty"`
+	// Workers is how many processes a prepared run should have parked; 0 = as many as its order says.
+	// It never takes one away.
+	Workers int `json:"workers,omitempty"`
 	// Retire lets the shim exit once no worker is left: all it knew has been recorded. It
 	// ends a prepared run that was not told to start.
 	Retire bool `json:"retire,omitempty"`
@@ -163,7 +168,10 @@ type Report struct {
 type Prepared struct {
 	Ready  bool   `json:"ready,omitempty"`  // a launcher waits, its modules imported
 	Cold   string `json:"cold,omitempty"`   // why workers are executed as without a launcher; empty = they are not
-	Memory int64  `json:"memory,omitempty"` // bytes that the launcher has, resident
+	Memory int64  `json:"memory,omitempty"` // bytes that the parked processes have together
+	// Workers is how many processes are parked, and Parked where in the script the first of them waits, and why there.
+	Workers int    `json:"workers,omitempty"`
+	Parked  string `json:"parked,omitempty"`
 }
 
 // Save is one rank's word, by the SDK, that its files of a step are written (not yet fsynced).
