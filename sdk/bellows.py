@@ -2110,13 +2110,24 @@ def _torchrun(arguments: List[str]) -> int:
     return 0
 
 
-_run = _Run(os.environ)
-if managed() and __name__ != "__main__":
-    # At import, so that from the first step of any rank on, all ranks are
-    # connected: scripts import this before they form their process group.
-    _run.connect(os.environ["BELLOWS_WORKER_SOCKET"])
-atexit.register(_run.flush)
-os.register_at_fork(after_in_child=_run.after_fork)
+def _begin() -> None:
+    """Take the environment in, and meet Bellows; not before the plan is known."""
+    global _run
+    _run = _Run(os.environ)
+    if managed() and __name__ != "__main__":
+        # At import, so that from the first step of any rank on, all ranks are
+        # connected: scripts import this before they form their process group.
+        _run.connect(os.environ["BELLOWS_WORKER_SOCKET"])
+
+
+_ahead: Any = globals().pop("_ahead", None)  # there in a process that runs ahead of its generation
+if _ahead is not None and _ahead.running:
+    _ahead.after.append(_begin)
+else:
+    _begin()
+del _ahead
+atexit.register(lambda: _run.flush())
+os.register_at_fork(after_in_child=lambda: _run.after_fork())
 if __name__ == "__main__":
     sys.exit(_torchrun(sys.argv[1:]))
 if managed() and os.environ.get("BELLOWS_VERIFY"):  # by `bellows verify` only, which puts that module beside this one

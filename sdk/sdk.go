@@ -37,18 +37,19 @@ const HooksFileName = "bellows_verify.py"
 //go:embed bellows_verify.py
 var Hooks []byte
 
-// LauncherFileName is the name under which Python finds Launcher.
-const LauncherFileName = "bellows_launcher.py"
-
-// Launcher is the source of the process that forks workers which have imported already.
+// WorkerSite is the source of what Python imports at the start of a worker, a SiteFileName: it has the script run
+// ahead where the shim asks for that. Treat it as read-only.
 //
-//go:embed launcher.py
-var Launcher []byte
+//go:embed site_worker.py
+var WorkerSite []byte
 
-// Recorder is the source of what writes down which modules workers import, a SiteFileName.
+// AheadFileName is the name under which WorkerSite finds Ahead.
+const AheadFileName = "bellows_ahead.py"
+
+// Ahead is the source of what runs a script ahead of its generation, and parks it. Treat it as read-only.
 //
-//go:embed site_record.py
-var Recorder []byte
+//go:embed ahead.py
+var Ahead []byte
 
 // VerifyLauncherFileName is the name under which Python finds VerifyLauncher.
 const VerifyLauncherFileName = "bellows_verify_launch.py"

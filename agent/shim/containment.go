@@ -50,8 +50,8 @@ type containment struct {
 	// have to move into a leaf, where no other is to be had.
 	own string
 	// home is the group below that of the run in which workers are; "" = in that itself.
-	home     string
-	launcher launcherBound
+	home  string
+	ahead aheadBound
 	// limits hold each worker apart; nil = there are none.
 	limits *limits
 	// processes is how many all workers may have together; 0 = any number, because of unbound.
@@ -123,22 +123,22 @@ func (c *containment) enter(attr *syscall.SysProcAttr) (release func(), err erro
 	return c.group.enter(attr)
 }
 
-// launcherGroup begins the names of the groups in which launchers are in a cgroup v2: groups
+// aheadGroup begins the names of the groups in which processes run ahead in a cgroup v2: groups
 // with limits lie beside, and Linux 6.18 kills what is started in a group that was
-// killed before, so that each launcher has its own.
-const launcherGroup = "launcher-"
+// killed before, so that each process has its own.
+const aheadGroup = "ahead-"
 
-// holdLauncher is enter for a launcher, of which n were started before.
-func (c *containment) holdLauncher(attr *syscall.SysProcAttr, n int) (release func(), err error) {
+// holdAhead is enter for a process that runs ahead, the n-th of the run.
+func (c *containment) holdAhead(attr *syscall.SysProcAttr, n int) (release func(), err error) {
 	leaf, into := "", c.enter
 	if c.kind == Cgroup2 {
-		leaf = filepath.Join(c.path, launcherGroup+strconv.Itoa(n))
+		leaf = filepath.Join(c.path, aheadGroup+strconv.Itoa(n))
 		if err = os.Mkdir(leaf, 0o755); err != nil {
 			return nil, fmt.Errorf("make cgroup: %w", err)
 		}
 		into = cgroup(leaf).enter
 	}
-	leave, err := c.launcher.enter(leaf, attr)
+	leave, err := c.ahead.enter(leaf, attr)
 	if err != nil {
 		return nil, err
 	}
@@ -150,13 +150,13 @@ func (c *containment) holdLauncher(attr *syscall.SysProcAttr, n int) (release fu
 	return func() { out(); leave() }, nil
 }
 
-// killLaunchers sends SIGKILL to all that is inside, like kill, while there are no workers
-// yet but forked ones that wait.
-func (c *containment) killLaunchers() error {
+// killAhead sends SIGKILL to all that is inside, like kill, while there are no workers
+// yet but parked ones.
+func (c *containment) killAhead() error {
 	var groups []group
 	if c.kind == Cgroup2 {
 		for _, leaf := range cgroupsBelow(c.path) {
-			if strings.HasPrefix(filepath.Base(leaf), launcherGroup) {
+			if strings.HasPrefix(filepath.Base(leaf), aheadGroup) {
 				groups = append(groups, cgroup(leaf))
 			}
 		}
@@ -167,10 +167,21 @@ func (c *containment) killLaunchers() error {
 	return errors.Join(err, killAll(groups, left))
 }
 
-// place puts a process that a launcher has forked where hold would have had it born.
+// placeTree puts a process that was parked, and what a wrapper has started, where hold would have had it born.
+func (c *containment) placeTree(pid, local int) error {
+	err := c.place(pid, local)
+	if all, errList := processes(); errList == nil {
+		for _, p := range familyOf(all).descendants(map[int]bool{pid: true}) {
+			err = errors.Join(err, c.place(p.pid, local))
+		}
+	}
+	return err
+}
+
+// place puts one process there.
 func (c *containment) place(pid, local int) error {
 	var dirs []string
-	for _, g := range c.launcher.groups {
+	for _, g := range c.ahead.groups {
 		if !g.devices || c.devices == nil { // else it goes on to a group that has no processes beside groups
 			dirs = append(dirs, g.rest)
 		}
@@ -265,7 +276,7 @@ func (c *containment) remove() error {
 	if c.limits != nil {
 		err = removeTops(c.limits.tops)
 	}
-	err = errors.Join(err, removeTops(c.launcher.tops))
+	err = errors.Join(err, removeTops(c.ahead.tops))
 	if c.devices != nil {
 		err = errors.Join(err, c.devices.remove())
 	}

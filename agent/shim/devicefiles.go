@@ -110,7 +110,7 @@ func newFilter(name string, d DeviceFiles) (cgroup, error) {
 		return "", err
 	}
 	g := cgroup(filepath.Join(parent, name))
-	if err = makeGroup(string(g)); err != nil && !errors.Is(err, os.ErrExist) { // for its launcher
+	if err = makeGroup(string(g)); err != nil && !errors.Is(err, os.ErrExist) { // for what runs ahead
 		return "", err
 	}
 	if err = filterDevices(string(g), d); err != nil {

@@ -40,11 +40,11 @@ type ender struct {
 	*shared
 	*reporter
 
-	killer   *killer
-	reaper   *reaper
-	launcher *launcher
-	locks    *lockReturn
-	sdk      *workerServer
+	killer *killer
+	reaper *reaper
+	ahead  *ahead
+	locks  *lockReturn
+	sdk    *workerServer
 
 	outSince   int64 // no worker has run since
 	emptySince int64 // nothing of them has been left since
@@ -72,7 +72,7 @@ func (e *ender) stepEnd(now int64) {
 	// Preparations that hang are left to themselves: what they have of a process is
 	// no worker's, and they take no lock any more.
 	given := e.phase == preparing && e.killer.why != "" && !e.locks.taking
-	if !e.over() && !given || e.launcher.forking {
+	if !e.over() && !given || e.ahead.forking {
 		if e.killer.why != "" {
 			e.killer.stepUnkillable(now)
 		}

@@ -50,7 +50,7 @@ func interfaces(o Order) map[string]string {
 	return env
 }
 
-// lasting is what is known before there is a plan: all of a launcher's environment.
+// lasting is what is known before there is a plan: all of the environment of what runs ahead.
 func lasting(o Order, dir string) map[string]string {
 	// Into a pipe, Python would keep its lines until there are 8 KiB of them, and lose
 	// them when a signal ends it.

@@ -54,18 +54,18 @@ func openLog(o Order, rank int, read *lineReader) (*workerLog, int, error) {
 	if err := unix.SetNonblock(p[0], true); err != nil { // our end only: for the poller
 		return nil, 0, fmt.Errorf("make log pipe of rank %d: %w", rank, err)
 	}
+	return attachLog(o, rank, os.NewFile(uintptr(p[0]), "log pipe"), read), p[1], nil
+}
+
+// attachLog makes a rank's log of what comes out of a pipe, whose end it owns.
+func attachLog(o Order, rank int, from *os.File, read *lineReader) *workerLog {
 	most := o.LogMaxBytes
 	if most <= 0 {
 		most = defaultLogBytes
 	}
-	l := &workerLog{
-		log:  ranklog.NewWriter(ranklog.Path(o.LogDir, rank), most),
-		from: os.NewFile(uintptr(p[0]), "log pipe"),
-		done: make(chan struct{}),
-		read: read,
-	}
+	l := &workerLog{log: ranklog.NewWriter(ranklog.Path(o.LogDir, rank), most), from: from, done: make(chan struct{}), read: read}
 	go l.run()
-	return l, p[1], nil
+	return l
 }
 
 func (l *workerLog) run() {

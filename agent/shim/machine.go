@@ -74,15 +74,15 @@ type machine struct {
 	*shared
 	*reporter
 
-	binder   *binder
-	launcher *launcher
-	starter  *starter
-	halter   *halter
-	killer   *killer
-	reaper   *reaper
-	ender    *ender
-	modules  *moduleKeeper
-	sdk      *workerServer
+	binder  *binder
+	ahead   *ahead
+	starter *starter
+	halter  *halter
+	killer  *killer
+	reaper  *reaper
+	ender   *ender
+	meets   *meetWatch
+	sdk     *workerServer
 }
 
 // assemble makes the parts.
@@ -97,13 +97,12 @@ func assemble(sh *shared, first Report) *machine {
 	reap := &reaper{shared: sh, reporter: r, killer: k}
 	sdk := &workerServer{shared: sh, reporter: r, halter: h, links: map[*link]bool{}}
 	locks := &lockReturn{shared: sh, shim: first.Shim}
-	launch := &launcher{shared: sh, reporter: r, killer: k, reaper: reap}
-	modules := &moduleKeeper{shared: sh, reporter: r}
-	start := &starter{shared: sh, reporter: r, killer: k, reaper: reap, locks: locks, sdk: sdk, launcher: launch, modules: modules}
+	ahd := &ahead{shared: sh, reporter: r, killer: k, reaper: reap}
+	start := &starter{shared: sh, reporter: r, killer: k, reaper: reap, locks: locks, sdk: sdk, ahead: ahd}
 	m := &machine{
 		shared: sh, reporter: r, halter: h, killer: k, reaper: reap, sdk: sdk,
-		binder: &binder{shared: sh, reporter: r, killer: k, starter: start}, launcher: launch, starter: start, modules: modules,
-		ender: &ender{shared: sh, reporter: r, killer: k, reaper: reap, launcher: launch, locks: locks, sdk: sdk},
+		binder: &binder{shared: sh, reporter: r, killer: k, starter: start}, ahead: ahd, starter: start, meets: &meetWatch{shared: sh, reporter: r},
+		ender: &ender{shared: sh, reporter: r, killer: k, reaper: reap, ahead: ahd, locks: locks, sdk: sdk},
 	}
 	r.agents = &agentServer{shared: sh, wished: m.wished, conns: map[*agentConn]bool{}}
 	return m
@@ -179,12 +178,12 @@ func (m *machine) step(now int64) {
 	m.stepDeadline(now)
 	m.binder.stepBind(now)
 	m.halter.stepHalt(now)
-	m.launcher.stepLaunch(now)
+	m.ahead.stepAhead(now)
 	m.starter.stepStart(now)
 	m.reaper.stepFailure(now)
 	m.killer.stepKill(now)
 	m.ender.stepEnd(now)
-	m.modules.stepKeep(now)
+	m.meets.stepMeet(now)
 	m.stepReport(now)
 	m.alarm.set()
 }

@@ -16,25 +16,16 @@ import (
 	"github.com/bellows-ml/bellows/cluster"
 )
 
-// Forked workers come to the place where they meet within milliseconds of each other. A rank that is
+// Parked workers come to the place where they meet within milliseconds of each other. A rank that is
 // there before rank 0 listens is refused, and torch's store has it sleep for half a second then, JAX's
-// service for a second: longer than all the rest of a warm start. So the other ranks run their
-// script once rank 0 listens, where the job's workers were seen to meet at MASTER_PORT.
+// service for a second: longer than all the rest of a warm start. So the other ranks go on once rank 0 listens, where the job's workers
+// were seen to meet at MASTER_PORT and have loaded one of these frameworks (sdk/ahead.py: MEETING), whose servers take any number of
+// connections.
 const (
 	// masterBound is how long they wait for that: less than what they would sleep.
 	masterBound = 300 * time.Millisecond
 	masterPoll  = 2 * time.Millisecond
 )
-
-// meetingModules are those of frameworks whose workers meet at MASTER_PORT, at a server
-// that takes any number of connections: torch's store, JAX's service.
-var meetingModules = []string{"torch.distributed.distributed_c10d", "jax._src.distributed"}
-
-// awaitsMaster reports whether the world's other ranks are to wait until rank 0 listens.
-func (l moduleList) awaitsMaster(w cluster.World) bool {
-	return l.Meets && w.Processes() > 1 && w.Master.Port != 0 &&
-		slices.ContainsFunc(meetingModules, func(name string) bool { return slices.Contains(l.Modules, name) })
-}
 
 // awaitMaster returns once a process listens where the world meets, or it has waited long enough. It
 // connects and says nothing.

@@ -1,90 +1,357 @@
 package shim
 
 import (
-	"context"
+	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
+	"net"
 	"os"
+	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bellows-ml/bellows/internal/pycommand"
+	"github.com/bellows-ml/bellows/sdk"
 )
 
-// A command whose owner says that it waits is started itself in the launcher's place: the process
-// comes up, says so by a byte at the descriptor that readyFDVariable names, and reads there until it is
-// released. Then it gets the environment that it would have been executed with, and is the worker.
-//
-//	exec, BELLOWS_READY_FD=3 ──► starts up ──► writes a byte ──► reads NAME=VALUE\0 … NAME=VALUE\0\0 ──► runs
-//
-// An end of what it reads before the empty name says that it is not wanted.
-// It is one process, so that it takes part where the generation has one on this node. Before
-// its release it has no device's lock and is in the launcher's group, as a launcher is.
+const (
+	// aheadVariable names the descriptor at which a process that runs ahead speaks with the shim. The script does not see it.
+	aheadVariable = "BELLOWS_AHEAD"
+	// readyFDVariable names the descriptor at which a command that waits by itself says that it is ready.
+	readyFDVariable = "BELLOWS_READY_FD"
+	// aheadFD is the process's end of that socket.
+	aheadFD = 3
+	// maxAheadMessage bounds a message of a process.
+	maxAheadMessage = 64 << 10
+	// checkBound is how long an interpreter may take until it has imported sitecustomize.
+	checkBound = time.Minute
+	// checkFile is an empty script, by which the interpreter is tried before the job's own script is given to it.
+	checkFile = "bellows_check.py"
+)
 
-// readyFDVariable names the descriptor at which a command that waits says that it is ready.
-const readyFDVariable = "BELLOWS_READY_FD"
+// errGivenUp ends what goes on beside the loop for a process that is not wanted any more.
+var errGivenUp = errors.New("what ran ahead was given up")
 
-// waits reports whether the run's command waits to be released, by itself.
+// errEnded says that a process that ran ahead has ended, or closed its socket.
+var errEnded = errors.New("it has ended before it was parked")
+
+// waits reports whether the run's command waits to be released by itself.
 func (o Order) waits() bool { return o.Prepare != nil && o.Prepare.Waits }
 
-// words are what a launcher is executed with: of a command that waits, its own.
-func (a *attempt) words() (argv, env []string) {
-	if a.order.waits() {
-		return a.order.Command, append(listed(a.env), fmt.Sprintf("%s=%d", readyFDVariable, launcherFD))
-	}
-	return append(slices.Clone(a.command.Head), "-c", launcherCode), listed(a.env)
+// parked is a process that runs ahead, or waits to be released.
+type parked struct {
+	process Process // what was executed: the worker, or a wrapper around it
+	pid     int     // who speaks; the same but for a wrapper
+	conn    *net.UnixConn
+	lines   *bufio.Reader
+	out     *os.File          // what it prints, kept in the pipe until its rank is known
+	env     map[string]string // what it was executed with
+	place   string            // where in the script it is parked, and why
+	meets   bool              // a framework is loaded of which workers meet at MASTER_PORT
+	heard   int64             // bytes that it has sent
+	written int64             // bytes that it had written elsewhere before it began; -1 = the kernel does not tell
+	fileMax unix.Rlimit       // how large its files may grow once it is released
 }
 
-// awaitByte waits until a command that waits is ready.
-func (a *attempt) awaitByte(r *readyLauncher) (word launcherWord, err error) {
-	if err = r.conn.SetDeadline(time.Now().Add(importBound)); err != nil {
-		return word, err
+// attempt has processes run ahead.
+type attempt struct {
+	*ahead
+
+	order   Order
+	env     map[string]string
+	program string
+	learned learned
+}
+
+// check finds out whether the interpreter of the job's command imports the modules that are put before it: else the script
+// would run beside the generation that still trains. The interpreter is tried with a script that does nothing.
+func (t *attempt) check(command pycommand.Command, program string) error {
+	argv := append(slices.Clone(command.Head), filepath.Join(t.dir, pythonDir, checkFile))
+	p, err := t.execute(program, argv, fmt.Sprintf("%s=%d,check", aheadVariable, aheadFD))
+	if err != nil {
+		return err
 	}
-	stop := context.AfterFunc(a.abort, func() { _ = r.conn.SetDeadline(time.Unix(0, 1)) })
+	stop, err := t.within(p, checkBound)
+	if err != nil {
+		return err
+	}
 	defer stop()
-	if _, err = r.lines.ReadByte(); err != nil {
-		return word, errSilent
+	words, err := p.hear()
+	_ = p.conn.Close()
+	t.clearAttempt(p)
+	if err == nil && words[0] == "hello" {
+		return nil
 	}
-	word.Ready = true
-	return word, nil
+	return fmt.Errorf("%s does not import sitecustomize from PYTHONPATH, by which a script runs ahead", command.Head[0])
 }
 
-// takeParked makes the process that waits the worker, but for its release.
-func (s *starter) takeParked(r *readyLauncher) ([]*baby, error) {
-	if n := len(s.workers); n != 1 {
-		return nil, fmt.Errorf("its generation has %d processes on this node, and one waited", n)
+// one has a process run ahead, and returns it once it is parked.
+func (t *attempt) one() (*parked, error) {
+	mark := fmt.Sprintf("%s=%d", aheadVariable, aheadFD)
+	if t.order.waits() {
+		mark = fmt.Sprintf("%s=%d", readyFDVariable, aheadFD)
 	}
-	order := s.order
-	order.Env = s.env
-	if !maps.Equal(lasting(order, s.dir), r.env) {
-		return nil, errors.New("its environment has changed since it was started")
-	}
-	if err := r.conn.SetDeadline(time.Now().Add(forkBound)); err != nil {
-		return nil, err
-	}
-	p, err := readStat(r.process.PID)
-	if err != nil || p.start != r.process.StartTime || !p.lives() {
-		return nil, errors.Join(errors.New("the process that waited has ended"), err)
-	}
-	log, out, err := openLog(s.order, s.member.FirstRank, s.newLineReader())
+	p, err := t.execute(t.program, t.order.Command, mark)
 	if err != nil {
 		return nil, err
 	}
-	to := os.NewFile(uintptr(out), "log pipe")
-	b := &baby{conn: r.conn, born: born{pid: p.pid, start: p.start, log: log}, word: released(variables(order, s.dir, 0))}
-	err = r.out.SetReadDeadline(time.Time{})
-	if err == nil {
-		_, err = to.Write(r.printed) // what fits into a pipe, and its reader takes it
+	stop, err := t.within(p, parkBound)
+	if err != nil {
+		return nil, err
 	}
-	go func() { // the worker's output has been a pipe since before its rank was known
-		_, _ = io.Copy(to, r.out)
-		_, _ = to.Close(), r.out.Close()
-	}()
-	return []*baby{b}, errors.Join(err, s.containment.place(p.pid, 0))
+	defer stop()
+	hear := t.converse
+	if t.order.waits() {
+		hear = func(p *parked) error { _, err := p.lines.ReadByte(); return err }
+	}
+	if err = hear(p); err != nil {
+		_ = p.conn.Close()
+		if last := lastPrinted(p.out); errors.Is(err, errEnded) && last != "" {
+			err = fmt.Errorf("%w: %s", err, last)
+		}
+		t.clearAttempt(p)
+		return nil, err
+	}
+	return p, nil
 }
 
-// released is what a process that waits reads when it is let go.
-func released(env map[string]string) []byte {
-	return []byte(strings.Join(listed(env), "\x00") + "\x00\x00")
+// converse hears a process run ahead, until it is parked.
+func (t *attempt) converse(p *parked) error {
+	words, err := p.hear()
+	if err != nil || words[0] != "hello" {
+		return fmt.Errorf("run the script ahead: %w", errors.Join(err, errEnded))
+	}
+	if err = p.confine(); err != nil {
+		return fmt.Errorf("keep what runs ahead from writing files: %w", err)
+	}
+	var told []string
+	for _, name := range plannedNames(t.order) {
+		told = append(told, "planned="+name)
+	}
+	for _, what := range t.learned.Before {
+		told = append(told, "before="+what)
+	}
+	if err = p.say(told); err != nil {
+		return errEnded
+	}
+	importing := ""
+	for {
+		words, err = p.hear()
+		switch {
+		case err != nil:
+			if importing != "" { // what has ended it is in there: the next one is parked before
+				t.learn("import " + importing)
+				err = fmt.Errorf("%w while it imported %s", err, importing)
+			}
+			return err
+		case words[0] == "at" && len(words) > 1:
+			importing = words[1]
+		case words[0] == "cold" && len(words) > 1:
+			if len(words) > 2 && words[2] != "-" {
+				t.learn(words[2])
+			}
+			return errors.New(words[1])
+		case words[0] == "parked" && len(words) > 3:
+			p.place, p.meets = fmt.Sprintf("%s (%s)", printable(words[1]), printable(words[2])), words[3] == "meets"
+			return nil
+		default:
+			return fmt.Errorf("what runs ahead says %q", words)
+		}
+	}
+}
+
+// confine keeps a process from writing files, until it is released: SIGXFSZ ends it. Python has that ignored,
+// and sdk/ahead.py undoes this meanwhile.
+func (p *parked) confine() error {
+	if p.written = writtenBy(p.pid); p.written >= 0 {
+		p.written -= p.heard + int64(waiting(p.out))
+	}
+	if err := unix.Prlimit(p.pid, unix.RLIMIT_FSIZE, nil, &p.fileMax); err != nil {
+		return err
+	}
+	return unix.Prlimit(p.pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 0, Max: p.fileMax.Max}, nil)
+}
+
+// free undoes that.
+func (p *parked) free() error { return unix.Prlimit(p.pid, unix.RLIMIT_FSIZE, &p.fileMax, nil) }
+
+// wrote reports how many bytes a process has written elsewhere than to the shim and to its output.
+func (p *parked) wrote() int64 {
+	now := writtenBy(p.pid)
+	if p.written < 0 || now < 0 {
+		return 0
+	}
+	return now - p.written - p.heard - int64(waiting(p.out))
+}
+
+// execute starts a process as a worker would be, but for its devices and what a plan tells.
+func (t *attempt) execute(program string, argv []string, mark string) (*parked, error) {
+	fail := func(err error) (*parked, error) {
+		return nil, fmt.Errorf("start what runs ahead: %w", err)
+	}
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fail(err)
+	}
+	defer unix.Close(pair[1]) //nolint:errcheck // the process has its own
+	err = unix.SetsockoptInt(pair[0], unix.SOL_SOCKET, unix.SO_PASSCRED, 1)
+	conn, errConn := connOf(pair[0])
+	if err = errors.Join(err, errConn); err != nil {
+		return fail(err)
+	}
+	out, in, err := outputPipe()
+	if err != nil {
+		return fail(errors.Join(err, conn.Close()))
+	}
+	defer unix.Close(in) //nolint:errcheck // as above
+	fail = func(err error) (*parked, error) {
+		return nil, fmt.Errorf("start what runs ahead: %w", errors.Join(err, conn.Close(), out.Close()))
+	}
+	null, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fail(err)
+	}
+	defer unix.Close(null) //nolint:errcheck // as above
+	attr := &syscall.ProcAttr{
+		Dir: t.order.Workdir, Env: append(listed(t.env), mark),
+		Files: []uintptr{uintptr(null), uintptr(in), uintptr(in), uintptr(pair[1])},
+		Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL, Credential: t.id.cred},
+	}
+	n, may := t.mayExecute()
+	if !may {
+		return fail(errGivenUp)
+	}
+	process := Process{}
+	defer func() {
+		t.post(func() {
+			if t.forking = false; process.PID != 0 {
+				t.living = append(t.living, process)
+			}
+		})
+	}()
+	release, err := t.containment.holdAhead(attr.Sys, n)
+	if err != nil {
+		return fail(err)
+	}
+	collect := debug.SetGCPercent(-1) // as in starter.execute
+	pid, err := syscall.ForkExec(program, argv, attr)
+	debug.SetGCPercent(collect)
+	release()
+	if err != nil {
+		return fail(explainExec(err))
+	}
+	if process, err = identify(pid); err != nil {
+		return fail(err)
+	}
+	// Not a command of its own, which may have threads and processes: each has a priority.
+	if !t.order.waits() && Boottime() < t.calmUntil {
+		calm(pid)
+	}
+	p := &parked{process: process, pid: pid, conn: conn, out: out, env: t.env, written: -1}
+	p.lines = bufio.NewReader(sender{p})
+	return p, nil
+}
+
+// clearAttempt has the loop kill a process that was given up, and what it has left.
+func (t *attempt) clearAttempt(p *parked) {
+	_ = p.out.Close()
+	cleared := make(chan struct{})
+	t.post(func() {
+		if len(t.parked) == 0 {
+			t.cleared = cleared
+			return
+		}
+		killTree(p.process.PID) // beside others that are parked, and of which this is none
+		t.living = slices.DeleteFunc(t.living, func(l Process) bool { return l == p.process })
+		close(cleared)
+	})
+	select {
+	case <-cleared:
+	case <-t.done:
+	}
+}
+
+// killTree ends a process that is not needed, and what it has started.
+func killTree(pid int) {
+	all, err := processes()
+	if err != nil {
+		return // the end of the run finds it
+	}
+	root := map[int]bool{pid: true}
+	_ = killAll(nil, append(living([]int{pid}), familyOf(all).descendants(root)...))
+}
+
+// sender reads what a process sends, and notes who it is, by the kernel's word.
+type sender struct{ *parked }
+
+func (s sender) Read(b []byte) (int, error) {
+	oob := make([]byte, unix.CmsgSpace(unix.SizeofUcred))
+	n, oobn, _, _, err := s.conn.ReadMsgUnix(b, oob)
+	s.heard += int64(n)
+	if messages, errParse := unix.ParseSocketControlMessage(oob[:oobn]); errParse == nil && len(messages) > 0 {
+		if cred, errCred := unix.ParseUnixCredentials(&messages[0]); errCred == nil && cred.Pid > 0 {
+			s.pid = int(cred.Pid)
+		}
+	}
+	return n, err
+}
+
+// say sends fields; what has none is an empty message.
+func (p *parked) say(fields []string) error {
+	_, err := p.conn.Write([]byte(strings.Join(append(slices.Clone(fields), ""), "\x00") + "\x00"))
+	return err
+}
+
+// hear takes one message in: at least one field.
+func (p *parked) hear() (fields []string, err error) {
+	size := 0
+	for {
+		field, err := p.lines.ReadSlice(0)
+		if size += len(field); err != nil || size > maxAheadMessage {
+			return nil, errEnded
+		}
+		if len(field) > 1 {
+			fields = append(fields, string(field[:len(field)-1]))
+		} else if len(fields) > 0 {
+			return fields, nil
+		}
+	}
+}
+
+func connOf(fd int) (*net.UnixConn, error) {
+	f := os.NewFile(uintptr(fd), "socket")
+	conn, err := net.FileConn(f)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, err
+	}
+	return conn.(*net.UnixConn), nil
+}
+
+// writeModules puts what Python finds by the workers' PYTHONPATH into the run directory.
+func writeModules(dir string, o Order) error {
+	modules := map[string][]byte{sdk.FileName: sdk.Module}
+	if o.warms() {
+		modules[sdk.SiteFileName], modules[sdk.AheadFileName], modules[checkFile] = sdk.WorkerSite, sdk.Ahead, nil
+	}
+	dir = filepath.Join(dir, pythonDir)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("write Python module: %w", err)
+	}
+	for name, source := range modules {
+		path := filepath.Join(dir, name)
+		// A parked process has read it, and must not find it changed.
+		if was, err := os.ReadFile(path); err == nil && bytes.Equal(was, source) {
+			continue
+		}
+		if err := os.WriteFile(path, source, 0o644); err != nil {
+			return fmt.Errorf("write Python module: %w", err)
+		}
+	}
+	return nil
 }

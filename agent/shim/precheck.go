@@ -84,7 +84,7 @@ func (l look) here(ctx context.Context) (f findings, err error) {
 			return err
 		}},
 		{commandNeed, false, func() (err error) {
-			if f.Program, err = findProgram(o, f.Secrets); err == nil && o.forks() {
+			if f.Program, err = findProgram(o, f.Secrets); err == nil && o.warms() {
 				f.Shebang, err = readShebang(f.Program)
 			}
 			return err

@@ -26,12 +26,11 @@ type starter struct {
 	*shared
 	*reporter
 
-	killer   *killer
-	reaper   *reaper
-	locks    *lockReturn
-	sdk      *workerServer
-	launcher *launcher
-	modules  *moduleKeeper
+	killer *killer
+	reaper *reaper
+	locks  *lockReturn
+	sdk    *workerServer
+	ahead  *ahead
 
 	program string
 	env     map[string]string // as submitted, with what the owner's file adds
@@ -51,7 +50,7 @@ func (s *starter) stepStart(now int64) {
 		s.phase = running
 	case s.phase == ready && s.order.Strict && s.wish.Deadline == 0:
 		s.waiting("the agent has not told the first fencing deadline")
-	case s.phase == ready && !s.launcher.settled(): // what is left of it is cleared away
+	case s.phase == ready && !s.ahead.settled(): // what is left of it is cleared away
 	case s.phase == ready:
 		s.phase = starting
 		s.waiting("")
@@ -76,15 +75,14 @@ func (s *starter) prepare() {
 	if err == nil {
 		err = writeModules(s.dir, s.order)
 	}
-	var names *recorded
-	if err == nil && s.order.ModulesFile != "" {
-		names, err = makeRecorded(s.dir, s.id)
-	}
 	if err == nil && s.mayLock() {
 		held, err = takeLocks(s.abort, s.order, s.dir, waiting)
 	}
 	s.post(func() {
-		s.env, s.launcher.found, s.modules.recorded = env, found, names
+		s.env = env
+		if err == nil && s.order.warms() {
+			s.report.Unforkable, s.dirty = record.Reason(printable(unforkable(s.order, found))), true
+		}
 		s.prepared(found.Program, held, err)
 	})
 }
@@ -142,16 +140,21 @@ func (s *starter) execute() {
 			return
 		}
 	}
-	if ready := s.launcher.ready; ready != nil {
-		s.executeWarm(ready)
+	if parked := s.ahead.parked; len(parked) > 0 {
+		s.releaseAll(parked)
 		return
 	}
+	s.executeFrom(0)
+}
+
+// executeFrom executes the workers from that local rank on.
+func (s *starter) executeFrom(first int) {
 	collect := debug.SetGCPercent(-1)
-	for i, w := range s.workers {
+	for i, w := range s.workers[first:] {
 		if s.abort.Err() != nil {
 			break
 		}
-		b, err := s.executeOne(i)
+		b, err := s.executeOne(first + i)
 		s.post(func() { s.executed(w, b, err) })
 		if err != nil {
 			break

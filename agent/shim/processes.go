@@ -41,7 +41,7 @@ func (c *containment) bindV1(name string, most int, member cluster.Member) error
 		return err
 	}
 	top := filepath.Join(own, name)
-	had := slices.Contains(c.launcher.tops, top) || c.limits != nil && slices.Contains(c.limits.tops, top) // of a controller in the same hierarchy
+	had := slices.Contains(c.ahead.tops, top) || c.limits != nil && slices.Contains(c.limits.tops, top) // of a controller in the same hierarchy
 	if err = os.Mkdir(top, 0o755); err != nil && (!had || !errors.Is(err, os.ErrExist)) {
 		return fmt.Errorf("make cgroup: %w", err)
 	}

@@ -65,30 +65,29 @@ type Order struct {
 	// Deadline is the fencing deadline as known when the order was written, as in
 	// Wish; 0 = wait for the first Wish that names one. Used only if Strict.
 	Deadline int64 `json:"deadline,omitempty"`
-	// Prepare has the shim start a launcher, if the command allows one, and wait for
+	// Prepare has the shim park the workers' processes, if the command allows that, and wait for
 	// Wish.Start before it uses anything of the plan. Until Bind, World names Job,
 	// Generation and Nonce only, and what else a plan decides is empty; nil = start at once.
 	Prepare *Prepare `json:"prepare,omitempty"`
-	// ModulesFile is where the shim keeps the names of the Python modules that the job's
-	// workers import, from one generation to the next; empty = nowhere.
-	ModulesFile string `json:"modules_file,omitempty"`
+	// LearnedFile is where the shim keeps what it has learned of the job's starts, from one generation to the
+	// next; empty = nowhere.
+	LearnedFile string `json:"learned_file,omitempty"`
 }
 
-// Prepare is how a launcher is prepared.
+// Prepare is how a run is prepared.
 type Prepare struct {
-	Modules []string `json:"modules,omitempty"` // to import besides those of ModulesFile: names as in an import statement
 	// Workers is how many processes are started and parked; 0 = one.
 	Workers int `json:"workers,omitempty"`
 	// Waits: the command itself is started, and waits at a descriptor until it is released.
 	Waits  bool  `json:"waits,omitempty"`
-	Memory int64 `json:"memory,omitempty"` // bytes that the launcher may have before it is given up; 0 = no bound of its own
+	Memory int64 `json:"memory,omitempty"` // bytes that the parked processes may have together before they are given up; 0 = no bound of their own
 }
 
 // Planned reports whether the order has a plan.
 func (o Order) Planned() bool { return o.Prepare == nil || len(o.World.Members) > 0 }
 
-// forks reports whether the workers are forked from a launcher, if one can.
-func (o Order) forks() bool { return o.Prepare != nil || o.ModulesFile != "" }
+// warms reports whether the job has warm starts, if it can: its owner has not asked for cold ones.
+func (o Order) warms() bool { return o.Prepare != nil || o.LearnedFile != "" }
 
 // Training is how the script shall make a step: cluster.Training, with what follows where its
 // owner gave nothing. The zero value is of an agent that did not know of it.
@@ -158,16 +157,16 @@ type Report struct {
 	// Prepared is how far a prepared run has come, from the moment when that is known; it
 	// stays when the workers are started.
 	Prepared *Prepared `json:"prepared,omitempty"`
-	Warm     bool      `json:"warm,omitempty"` // the workers were forked from the launcher
-	// Unforkable says why no launcher can fork workers of the order's command; empty = one can, or was not asked for.
+	Warm     bool      `json:"warm,omitempty"` // the workers had been parked
+	// Unforkable says why no process of the order's command can run ahead; empty = one can, or was not asked for.
 	Unforkable string `json:"unforkable,omitempty"`
 }
 
-// Prepared is what a prepared run has for its workers. Neither Ready nor Cold: the launcher
-// still imports.
+// Prepared is what a prepared run has for its workers. Neither Ready nor Cold: processes
+// still run ahead.
 type Prepared struct {
-	Ready  bool   `json:"ready,omitempty"`  // a launcher waits, its modules imported
-	Cold   string `json:"cold,omitempty"`   // why workers are executed as without a launcher; empty = they are not
+	Ready  bool   `json:"ready,omitempty"`  // processes are parked
+	Cold   string `json:"cold,omitempty"`   // why workers are executed as without a preparation; empty = they are not
 	Memory int64  `json:"memory,omitempty"` // bytes that the parked processes have together
 	// Workers is how many processes are parked, and Parked where in the script the first of them waits, and why there.
 	Workers int    `json:"workers,omitempty"`

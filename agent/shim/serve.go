@@ -109,7 +109,7 @@ func serve(ctx context.Context, dir string) error {
 	go m.agents.serve(control)
 	go m.sdk.serve(workers)
 	tellReady(readyWord)
-	m.log.Info().Str("containment", m.report.Containment).AnErr("not_stronger_because", m.containment.why).AnErr("any_number_of_processes_because", m.containment.unbound).AnErr("launcher_unbound_because", m.containment.launcher.why).Int("pid", m.report.Shim.PID).Msg("shim is ready")
+	m.log.Info().Str("containment", m.report.Containment).AnErr("not_stronger_because", m.containment.why).AnErr("any_number_of_processes_because", m.containment.unbound).AnErr("ahead_unbound_because", m.containment.ahead.why).Int("pid", m.report.Shim.PID).Msg("shim is ready")
 	m.run(ctx)
 	m.sdk.shut()
 	m.agents.shut()
@@ -159,7 +159,7 @@ func newMachine(ctx context.Context, dir string, log zerolog.Logger) (*machine, 
 		m.phase = preparing
 		m.binder.bind(o)
 	}
-	containment.boundLauncher(cgroupName(o, dir), o)
+	containment.boundAhead(cgroupName(o, dir), o)
 	return m, nil
 }
 
@@ -192,7 +192,7 @@ func (r *reporter) record() runRecord {
 	if r.containment.limits != nil {
 		rec.Limits = slices.Clone(r.containment.limits.tops)
 	}
-	more := slices.Clone(r.containment.launcher.tops)
+	more := slices.Clone(r.containment.ahead.tops)
 	if r.containment.devices != nil {
 		more = append(more, r.containment.devicesPath)
 	}

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// launcherBound keeps a run's launcher within what it may have, by the kernel: no device, and
+// aheadBound keeps a run's launcher within what it may have, by the kernel: no device, and
 // so much memory, so many processes, and the processors of one worker. Beside that its memory is looked at, which counts files that others share.
-type launcherBound struct {
+type aheadBound struct {
 	groups []besides                // groups besides the containment's, in which launchers are
 	rules  []func(dir string) error // what a launcher's own group of v2 is given
 	tops   []string                 // of the groups besides, to be removed at the end
@@ -35,13 +35,13 @@ type besides struct {
 }
 
 // makeBesides makes such a group. What it leaves after an error is removed with the run.
-func (b *launcherBound) makeBesides(h hierarchy, name string) (besides, error) {
+func (b *aheadBound) makeBesides(h hierarchy, name string) (besides, error) {
 	own, err := h.own()
 	if err != nil {
 		return besides{}, err
 	}
 	top := filepath.Join(own, name)
-	g := besides{dir: filepath.Join(top, "launcher"), rest: own}
+	g := besides{dir: filepath.Join(top, "ahead"), rest: own}
 	g.enter = bounded(g.dir).enter
 	if h.fstype == "cgroup2" {
 		g.enter = cgroup(g.dir).enter
@@ -57,8 +57,8 @@ func (b *launcherBound) makeBesides(h hierarchy, name string) (besides, error) {
 	return g, nil
 }
 
-// launcherMemory is how much memory the launcher of an order may have, in bytes; 0 = any.
-func launcherMemory(o Order) int64 {
+// aheadMemory is how much memory the launcher of an order may have, in bytes; 0 = any.
+func aheadMemory(o Order) int64 {
 	most := int64(0)
 	if o.Prepare != nil {
 		most = o.Prepare.Memory
@@ -69,26 +69,26 @@ func launcherMemory(o Order) int64 {
 	return most
 }
 
-// boundLauncher makes ready that the run's launcher is started within its bounds. Where one
+// boundAhead makes ready that the run's launcher is started within its bounds. Where one
 // cannot be had, as where a user may make no groups, launchers are started all the same.
-func (c *containment) boundLauncher(name string, o Order) {
-	if !o.forks() {
+func (c *containment) boundAhead(name string, o Order) {
+	if o.Prepare == nil {
 		return
 	}
-	c.launcher.why = errors.Join(c.keepLauncher(name, o.DeviceFiles), c.boundMemory(name, o), c.boundProcesses(name, o), c.boundCPUs(name, o))
+	c.ahead.why = errors.Join(c.keepAhead(name, o.DeviceFiles), c.boundMemory(name, o), c.boundProcesses(name, o), c.boundCPUs(name, o))
 }
 
-// keepLauncher keeps launchers from all devices, also from those that their workers will have: what
+// keepAhead keeps launchers from all devices, also from those that their workers will have: what
 // they open stays open, and no plan is needed to know that none is theirs.
-func (c *containment) keepLauncher(name string, d *DeviceFiles) error {
+func (c *containment) keepAhead(name string, d *DeviceFiles) error {
 	if d == nil {
 		return nil
 	}
-	b := &c.launcher
+	b := &c.ahead
 	none := DeviceFiles{Major: d.Major, Last: d.Last}
 	var why error
 	if c.kind == Cgroup2 {
-		if why = tryFilter(filepath.Join(c.path, launcherGroup+"try"), none); why == nil {
+		if why = tryFilter(filepath.Join(c.path, aheadGroup+"try"), none); why == nil {
 			b.rules = append(b.rules, func(dir string) error { return filterDevices(dir, none) })
 			return nil
 		}
@@ -113,7 +113,7 @@ func (c *containment) keepLauncher(name string, d *DeviceFiles) error {
 
 // boundMemory bounds the memory of a prepared run's launcher.
 func (c *containment) boundMemory(name string, o Order) (err error) {
-	b, most := &c.launcher, launcherMemory(o)
+	b, most := &c.ahead, aheadMemory(o)
 	if o.Prepare == nil || most == 0 {
 		return nil
 	}
@@ -148,7 +148,7 @@ func (c *containment) boundProcesses(name string, o Order) (err error) {
 			err = set(c.path, "pids.max", most)
 		}
 	} else {
-		err = c.launcher.boundInV1(name, "pids", func(dir string) error { return set(dir, "pids.max", most) })
+		err = c.ahead.boundInV1(name, "pids", func(dir string) error { return set(dir, "pids.max", most) })
 	}
 	if err != nil {
 		return fmt.Errorf("limit the launcher's processes: %w", err)
@@ -163,10 +163,10 @@ func (c *containment) boundCPUs(name string, o Order) (err error) {
 	}
 	if c.kind == Cgroup2 && c.own != "" && offers(c.own, "cpu") {
 		if err = c.divide("cpu", o.Scope); err == nil {
-			c.launcher.rules = append(c.launcher.rules, func(dir string) error { return setCPUsV2(dir, o.Limits.CPUs) })
+			c.ahead.rules = append(c.ahead.rules, func(dir string) error { return setCPUsV2(dir, o.Limits.CPUs) })
 		}
 	} else {
-		err = c.launcher.boundInV1(name, "cpu", func(dir string) error { return setCPUsV1(dir, o.Limits.CPUs) })
+		err = c.ahead.boundInV1(name, "cpu", func(dir string) error { return setCPUsV1(dir, o.Limits.CPUs) })
 	}
 	if err != nil {
 		return fmt.Errorf("limit the launcher's processors: %w", err)
@@ -175,7 +175,7 @@ func (c *containment) boundCPUs(name string, o Order) (err error) {
 }
 
 // boundInV1 has launchers be in a group in a controller's own hierarchy.
-func (b *launcherBound) boundInV1(name, controller string, bound func(dir string) error) error {
+func (b *aheadBound) boundInV1(name, controller string, bound func(dir string) error) error {
 	g, err := b.makeBesides(hierarchy{"cgroup", controller}, name)
 	if err == nil {
 		err = bound(g.dir)
@@ -204,7 +204,7 @@ func (c *containment) divide(controller string, scope bool) error {
 }
 
 // memoryInV1 bounds memory by a group in the hierarchy of v1.
-func (b *launcherBound) memoryInV1(name string, most int64) error {
+func (b *aheadBound) memoryInV1(name string, most int64) error {
 	g, err := b.makeBesides(hierarchy{"cgroup", "memory"}, name)
 	if err != nil {
 		return err
@@ -218,7 +218,7 @@ func (b *launcherBound) memoryInV1(name string, most int64) error {
 }
 
 // enter has a launcher be born within its bounds; leaf is its group of v2, if it has one.
-func (b *launcherBound) enter(leaf string, attr *syscall.SysProcAttr) (release func(), err error) {
+func (b *aheadBound) enter(leaf string, attr *syscall.SysProcAttr) (release func(), err error) {
 	var releases []func()
 	release = func() {
 		for _, r := range slices.Backward(releases) {
@@ -242,7 +242,7 @@ func (b *launcherBound) enter(leaf string, attr *syscall.SysProcAttr) (release f
 }
 
 // reached reports whether the kernel has killed something of a launcher because it had no more memory.
-func (b *launcherBound) reached() bool {
+func (b *aheadBound) reached() bool {
 	switch {
 	case b.memory == "":
 		return false

@@ -1,0 +1,162 @@
+package shim
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bellows-ml/bellows/record"
+)
+
+const (
+	// maxLearned bounds what is kept of a job, and maxWhat a line of it.
+	maxLearned = 200
+	maxWhat    = 1000
+)
+
+// learned is what is known of a job's starts on this node, from one generation to the next. All of it comes from
+// processes of the job's owner, and decides only how far the next ones run ahead.
+type learned struct {
+	Version int `json:"version"`
+	// Before are what to park before: "path /x" was seen to change between the park and the start, "import x" to
+	// end the process.
+	Before []string `json:"before,omitempty"`
+	// Meets says that the workers were seen to meet at MASTER_PORT.
+	Meets bool `json:"meets,omitempty"`
+}
+
+// readLearned reads what is known; of a file that is not there, cannot be read or is of another version nothing is.
+func readLearned(path string) learned {
+	none := learned{Version: ProtocolVersion}
+	var l learned
+	if path == "" {
+		return none
+	}
+	if info, err := os.Stat(path); err != nil || info.Size() > record.MaxModules || readJSON(path, &l) != nil || l.Version != ProtocolVersion {
+		return none
+	}
+	l.Before = l.Before[:min(len(l.Before), maxLearned)]
+	return l
+}
+
+// learn adds to what is known of a job. It is of use, and no more: an error is none of the run's.
+func learn(path, what string) {
+	l := readLearned(path)
+	if path == "" || len(what) > maxWhat || len(l.Before) >= maxLearned || slices.Contains(l.Before, what) {
+		return
+	}
+	l.Before = append(l.Before, what)
+	_ = writeDurable(path, l)
+}
+
+func (t *attempt) learn(what string) {
+	t.log.Info().Str("what", printable(what)).Msg("the next process that runs ahead is parked before")
+	learn(t.order.LearnedFile, what)
+}
+
+const (
+	firstLook = 2 * time.Second
+	lastLook  = 10 * time.Minute
+)
+
+// meetWatch finds out whether the workers meet at MASTER_PORT. The loop owns it.
+type meetWatch struct {
+	*shared
+	*reporter
+
+	pause, next int64
+	stepped     bool // a step was reported, before which workers have met
+	busy, done  bool // it is being looked; it is known
+}
+
+func (k *meetWatch) stepMeet(now int64) {
+	port := k.order.World.Master.Port
+	if k.order.LearnedFile == "" || k.report.Unforkable != "" || k.phase != running || len(k.workers) == 0 || k.busy || k.done || k.over() || port == 0 {
+		return
+	}
+	if k.next == 0 {
+		k.pause = int64(firstLook)
+		k.next = now + k.pause
+	}
+	if k.report.Progress != nil && !k.stepped { // the leader has the next generation prepared from here on
+		k.stepped, k.next = true, now
+	}
+	if now < k.next {
+		k.alarm.at(k.next)
+		return
+	}
+	k.busy = true
+	path := k.order.LearnedFile
+	go func() { // on a disk that may hang
+		l := readLearned(path)
+		met, had := meetAt(port), l.Meets
+		var err error
+		if met && !had {
+			l.Meets = true
+			err = writeDurable(path, l)
+		}
+		k.post(func() {
+			k.busy, k.done = false, met && err == nil || had
+			k.pause = int64(min(2*time.Duration(k.pause), lastLook))
+			k.next = Boottime() + k.pause
+			if err != nil {
+				k.heard.Warn().Err(err).Msg("note that the workers meet")
+			}
+		})
+	}()
+}
+
+// outputPipe is where a process prints that has no rank yet: the read end, which does not block, and the other.
+func outputPipe() (out *os.File, in int, err error) {
+	var p [2]int
+	if err = unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
+		return nil, -1, err
+	}
+	_, _ = unix.FcntlInt(uintptr(p[1]), unix.F_SETPIPE_SZ, maxPrinted) //nolint:gosec // a descriptor; else it has 64 KiB
+	if err = unix.SetNonblock(p[0], true); err != nil {
+		return nil, -1, errors.Join(err, unix.Close(p[0]), unix.Close(p[1]))
+	}
+	return os.NewFile(uintptr(p[0]), "output pipe"), p[1], nil
+}
+
+// waiting is how many bytes a pipe holds.
+func waiting(pipe *os.File) (n int) {
+	raw, err := pipe.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	_ = raw.Control(func(fd uintptr) {
+		if holds, errAsk := unix.IoctlGetInt(int(fd), unix.TIOCINQ); errAsk == nil {
+			n = holds
+		}
+	})
+	return n
+}
+
+// writtenBy is how many bytes a process has written in its life; -1 if the kernel does not tell.
+func writtenBy(pid int) int64 {
+	b, err := os.ReadFile(proc.file(pid, "io"))
+	if err != nil {
+		return -1
+	}
+	for line := range bytes.Lines(b) {
+		if rest, ok := bytes.CutPrefix(line, []byte("wchar: ")); ok {
+			n := int64(0)
+			for _, digit := range bytes.TrimSpace(rest) {
+				n = 10*n + int64(digit-'0')
+			}
+			return n
+		}
+	}
+	return -1
+}
+
+// lastLine is the last line of a text, for people.
+func lastLine(text []byte) string {
+	lines := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
+	return printable(string(lines[len(lines)-1]))
+}

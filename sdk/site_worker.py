@@ -1,0 +1,42 @@
+"""What Python imports at the start of a worker, as sitecustomize.
+
+It has the script run ahead where the shim asks for that, and lets a worker whose script has ended leave without tearing
+down what nobody can see torn down. It leaves nothing of its own behind: sys.modules has the sitecustomize that
+it stands in front of, or none, as without Bellows.
+"""
+
+import os
+import sys
+
+MYPY = False
+if MYPY:
+    from typing import Any
+
+
+def run_next(here: str) -> None:
+    """Run the sitecustomize that this one stands in front of, in its place."""
+    paths = [p for p in sys.path if os.path.abspath(p) != here]
+    spec = sys.modules["_frozen_importlib_external"].PathFinder.find_spec("sitecustomize", paths)
+    if spec is None or spec.loader is None:
+        raise ImportError("No module named 'sitecustomize'", name="sitecustomize")  # which Python expects
+    module = sys.modules["_frozen_importlib"].module_from_spec(spec)
+    sys.modules["sitecustomize"] = module
+    spec.loader.exec_module(module)
+
+
+def main() -> None:
+    here = os.path.dirname(os.path.abspath(__file__))
+    fd = os.environ.pop("BELLOWS_AHEAD", "")
+    if fd:
+        try:
+            import bellows_ahead
+
+            del sys.modules["bellows_ahead"]
+            bellows_ahead.begin(int(fd.partition(",")[0]), here, fd.endswith(",check"))
+        except BaseException as err:  # nothing of the script may run now
+            os.write(2, ("bellows: %s: %s\n" % (type(err).__name__, err)).encode())
+            os._exit(1)
+    run_next(here)
+
+
+main()
