@@ -2,9 +2,6 @@ package host
 
 import (
 	"context"
-	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/bellows-ml/bellows/agent"
@@ -39,9 +36,6 @@ func (la *launcher) prepareShim(at lane, a agent.PrepareShim) {
 	la.beside(at, func(ctx context.Context) func() {
 		ctx, cancel := context.WithTimeout(ctx, startBound)
 		defer cancel()
-		if err := la.learnModules(ctx, order); err != nil {
-			log.Info().Err(err).Msg("the next generation is prepared without names of modules: its workers import them")
-		}
 		process, left, err := la.launch(ctx, dir, order)
 		return func() {
 			r.changed = time.Now()
@@ -59,25 +53,9 @@ func (la *launcher) prepareShim(at lane, a agent.PrepareShim) {
 	})
 }
 
-// learnModules has another node tell which modules the job's workers import, where this one
-// does not know: it has hosted none yet.
-func (la *launcher) learnModules(ctx context.Context, order shim.Order) error {
-	if order.ModulesFile == "" || shim.KnowsModules(order.ModulesFile) {
-		return nil
-	}
-	text, err := la.names(ctx, order.World.Job)
-	if err != nil {
-		return err
-	}
-	if err = os.MkdirAll(filepath.Dir(order.ModulesFile), 0o700); err != nil {
-		return fmt.Errorf("make the folder for names of modules: %w", err)
-	}
-	return shim.TakeModules(order.ModulesFile, text)
-}
-
 // prepared is an order as it is given to a run that is prepared, before its plan and with it.
 func (la *launcher) prepared(o shim.Order, spec record.Submitted) shim.Order {
-	o.Prepare = &shim.Prepare{Modules: spec.Preload, Memory: la.cfg.LauncherMemory, Waits: spec.ReadyFD}
+	o.Prepare = &shim.Prepare{Memory: la.cfg.LauncherMemory, Waits: spec.ReadyFD}
 	return o
 }
 
