@@ -22,7 +22,10 @@ func (p *planner) acknowledge(x part, savesDone bool) {
 			Workers: r.Workers, ExecedAt: r.ExecedAt, Containment: r.Containment, DeviceFiles: r.DeviceFiles, Processes: r.Processes,
 			Nonce: nonce, Warm: r.Warm, Unforkable: r.Unforkable,
 		}
-		if r.Prepared != nil && !r.Warm {
+		switch {
+		case r.Prepared != nil && r.Warm:
+			said.Parked = r.Prepared.Parked
+		case r.Prepared != nil:
 			said.Cold = r.Prepared.Cold
 		}
 		write(record.AckStarted, said)

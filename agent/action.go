@@ -184,6 +184,9 @@ func (a WriteReady) String() string {
 	case a.Ready.Cold != "":
 		return "ready " + name(a.JobGen) + " cold: " + a.Ready.Cold
 	}
+	if a.Ready.Workers > 1 {
+		return fmt.Sprintf("ready %s workers=%d", name(a.JobGen), a.Ready.Workers)
+	}
 	return "ready " + name(a.JobGen)
 }
 func (a Push) String() string     { return "push " + name(a.JobGen) + " " + a.Wish.String() }
@@ -230,6 +233,9 @@ func (w Wish) String() string {
 	}
 	if w.Start {
 		s += " start"
+	}
+	if w.Workers > 0 {
+		s += fmt.Sprintf(" workers=%d", w.Workers)
 	}
 	if w.Retire {
 		s += " retire"

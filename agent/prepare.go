@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/bellows-ml/bellows/record"
@@ -60,8 +61,8 @@ func (p *planner) prepare(x part) {
 			return
 		}
 		rep := r.Report
-		if rep == nil || rep.Prepared == nil || !rep.Prepared.Ready && rep.Prepared.Cold == "" {
-			p.push(x, Wish{Deadline: p.d.Deadline})
+		if rep == nil || rep.Prepared == nil || !rep.Prepared.settled(x.Next.Workers) {
+			p.push(x, waiting(p.d.Deadline, x.Next))
 			return
 		}
 		if why := p.noRoom(x, rep.Prepared.Memory); why != "" {
@@ -69,9 +70,28 @@ func (p *planner) prepare(x part) {
 			p.clear(x, why)
 			return
 		}
-		p.push(x, Wish{Deadline: p.d.Deadline})
-		p.tell(x, record.Ready{Cold: rep.Prepared.Cold, Memory: rep.Prepared.Memory})
+		p.push(x, waiting(p.d.Deadline, x.Next))
+		parked := 0
+		if rep.Prepared.Cold == "" { // a shim that does not say how many forks as many as are needed
+			parked = cmp.Or(rep.Prepared.Workers, max(1, x.Next.Workers))
+		}
+		p.tell(x, record.Ready{Cold: rep.Prepared.Cold, Workers: parked, Memory: rep.Prepared.Memory})
 	}
+}
+
+// waiting is what a prepared run is told until it has its plan.
+func waiting(deadline int64, next *record.Next) Wish {
+	w := Wish{Deadline: deadline}
+	if next != nil {
+		w.Workers = next.Workers
+	}
+	return w
+}
+
+// settled reports whether so many processes are parked, or none will be. A shim that does not say how many
+// has a launcher, from which any number is forked.
+func (p *Prepared) settled(workers int) bool {
+	return p.Cold != "" || p.Ready && (p.Workers == 0 || p.Workers >= workers)
 }
 
 // useless reports whether a prepared run has ended, or cannot be given its plan.
@@ -88,7 +108,7 @@ func (p *planner) noRoom(x part, memory int64) string {
 	}
 	var others int64
 	for _, g := range p.d.Goals {
-		if p.runs[g.of()].Binding == Unbound && g.Next != nil && g.Ready != nil && g.Ready.Of(*g.Next) && g.Ready.Cold == "" {
+		if g.of() != x.JobGen && p.runs[g.of()].Binding == Unbound && g.Next != nil && g.Ready != nil && g.Ready.For(*g.Next) && g.Ready.Cold == "" {
 			others += g.Ready.Memory
 		}
 	}
@@ -96,7 +116,11 @@ func (p *planner) noRoom(x part, memory int64) string {
 		p.admitted += memory
 		return ""
 	}
-	return fmt.Sprintf("launchers have %d MiB of this node's memory, and may have %d (the agent's --launcher-memory)", others>>20, p.d.LauncherMemory>>20)
+	why := fmt.Sprintf("processes that wait may have %d MiB of this node's memory (the agent's --launcher-memory), and others have %d", p.d.LauncherMemory>>20, others>>20)
+	if memory > 1 {
+		why += fmt.Sprintf(", its own %d", memory>>20)
+	}
+	return why
 }
 
 // spoilt says why a prepared run is of no use.
@@ -116,7 +140,7 @@ func (p *planner) bind(x part) {
 		p.clear(x, "its generation is not started from what was prepared")
 		return
 	}
-	p.push(x, Wish{Deadline: p.d.Deadline})
+	p.push(x, waiting(p.d.Deadline, x.Next))
 	switch {
 	case p.d.AliveRev == 0 || x.Spec == nil || r.Shim != Live:
 	case x.Plan.Resume != nil && !r.Verified:
@@ -130,7 +154,7 @@ func (p *planner) bind(x part) {
 // alone is no news.
 func (p *planner) tell(x part, said record.Ready) {
 	said.Generation, said.Nonce, said.At = x.Next.Generation, x.Next.Nonce, p.now.Now
-	if p.d.AliveRev == 0 || x.Ready != nil && x.Ready.Of(*x.Next) && x.Ready.Cold == record.Reason(said.Cold) {
+	if p.d.AliveRev == 0 || x.Ready != nil && x.Ready.Of(*x.Next) && x.Ready.Cold == record.Reason(said.Cold) { // also of more than were asked for
 		return
 	}
 	p.add(WriteReady{target: x.target, Ready: &said})

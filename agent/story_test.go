@@ -208,6 +208,9 @@ func (s *stage) leads(jg record.JobGen, w words) bool {
 	case "next":
 		next := record.Next{Generation: g}
 		next.Nonce, _ = w.value("nonce")
+		if text, ok := w.value("workers"); ok {
+			next.Workers = int(number(text))
+		}
 		s.write(record.Put(record.SpecKey(job), submitted(job)), record.Put(record.NextKey(s.m.Node, job), next))
 	case "no-next":
 		s.write(record.Delete(record.NextKey(s.m.Node, job)))

@@ -63,7 +63,7 @@ func (p *planner) push(x part, w Wish) {
 }
 
 func (w Wish) equal(v Wish) bool {
-	if w.Deadline != v.Deadline || w.Kill != v.Kill || w.Retire != v.Retire || w.Start != v.Start || (w.Halt == nil) != (v.Halt == nil) {
+	if w.Deadline != v.Deadline || w.Kill != v.Kill || w.Retire != v.Retire || w.Workers != v.Workers || w.Start != v.Start || (w.Halt == nil) != (v.Halt == nil) {
 		return false
 	}
 	if w.Halt == nil {

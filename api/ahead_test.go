@@ -139,7 +139,7 @@ func TestADryRunNamesTheLeaderThatItAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := occupied(t, "fifo")
 		s := NewServer(Config{
-			KV: store, Watch: store.watch, Node: "n1", LogDir: t.TempDir(), ModulesDir: t.TempDir(), Version: "test", Log: zerolog.Nop(),
+			KV: store, Watch: store.watch, Node: "n1", LogDir: t.TempDir(), Version: "test", Log: zerolog.Nop(),
 			Silence: func() time.Duration { return 0 }, Space: store.space, Gossip: func() map[cluster.NodeID]string { return nil },
 		})
 		ctx, cancel := context.WithCancel(t.Context())

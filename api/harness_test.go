@@ -136,7 +136,7 @@ func serve(t *testing.T, store *fakeStore, node cluster.NodeID, as *cluster.Owne
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	a := &agent{store: store, socket: filepath.Join(dir, "s"), logs: filepath.Join(dir, "logs")}
 	a.server = NewServer(Config{
-		KV: store, Watch: store.watch, Node: node, LogDir: a.logs, ModulesDir: filepath.Join(dir, "modules"), Version: "test", Log: zerolog.Nop(),
+		KV: store, Watch: store.watch, Node: node, LogDir: a.logs, Version: "test", Log: zerolog.Nop(),
 		Silence: func() time.Duration { return store.silence }, Space: store.space,
 		Gossip: func() map[cluster.NodeID]string { return map[cluster.NodeID]string{node: "alive"} },
 	})

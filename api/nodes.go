@@ -33,7 +33,7 @@ func nodeStatuses(m *record.Mirror, gossip map[cluster.NodeID]string) []NodeStat
 			Devices:      []DeviceStatus{},
 		}
 		for job, ready := range v.Ready {
-			if next, waits := asked(m, v, job); waits && ready.Value.Of(next) && ready.Value.Cold == "" {
+			if next, waits := asked(m, v, job); waits && ready.Value.For(next) && ready.Value.Cold == "" && (ready.Value.Workers > 0 || ready.Value.Of(next)) {
 				s.Launchers++
 				s.LauncherBytes += ready.Value.Memory
 			}

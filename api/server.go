@@ -43,13 +43,11 @@ const (
 
 // Config is what a Server needs of its agent.
 type Config struct {
-	KV     KV
-	Watch  WatchFunc
-	Node   cluster.NodeID
-	LogDir string // <LogDir>/<job>/g<%08d>/rank-<r>.log
-	// ModulesDir has a file for each job, named as it, with the modules that its workers import.
-	ModulesDir string
-	Version    string
+	KV      KV
+	Watch   WatchFunc
+	Node    cluster.NodeID
+	LogDir  string // <LogDir>/<job>/g<%08d>/rank-<r>.log
+	Version string
 	// Identity is what this node shows to others; nil = it talks to those on this machine only.
 	Identity *trust.Identity
 	// Gossip says what this agent hears of each node: alive, suspect, dead or left. May be nil.
@@ -77,7 +75,6 @@ type Server struct {
 	devices     *deviceReader
 	events      *eventFeed
 	local       *localLogs
-	names       *moduleNames
 	logs        *jobLogs
 	changes     *changes
 	submissions *submissions
@@ -98,7 +95,6 @@ func NewServer(cfg Config) *Server {
 	s.nodes = &nodeReader{&s.cfg, s.view, s.devices}
 	s.events = &eventFeed{s.view}
 	s.local = &localLogs{&s.cfg, s.view}
-	s.names = &moduleNames{&s.cfg, s.view, others}
 	s.logs = &jobLogs{&s.cfg, s.view, s.local, others}
 	s.changes = &changes{s.view, asked}
 	s.submissions = &submissions{cfg: &s.cfg, view: s.view, ahead: ahead, requests: asked}
@@ -125,7 +121,6 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 func (s *Server) ServeNodes(ctx context.Context, ln net.Listener) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/node/logs", s.local.handleNodeLogs)
-	mux.HandleFunc("GET /v1/node/modules", s.names.handleNames)
 	mux.HandleFunc("GET /v1/node/readings", s.devices.handleReadings)
 	refusals := stdlog.New(s.cfg.Log.With().Str("listener", "nodes").Logger(), "", 0)
 	secured := s.cfg.Identity.Server()
@@ -221,7 +216,6 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("POST /v1/nodes/{node}/remove", s.changes.handleRemove)
 	mux.HandleFunc("GET /v1/nodes", s.nodes.handleNodes)
 	mux.HandleFunc("GET /v1/node/logs", s.local.handleNodeLogs)
-	mux.HandleFunc("GET /v1/node/modules", s.names.handleNames)
 	mux.HandleFunc("GET /v1/node/readings", s.devices.handleReadings)
 	mux.HandleFunc("GET /v1/events", s.events.handleEvents)
 	mux.HandleFunc("GET /v1/status", s.handleStatus)

@@ -169,7 +169,7 @@ func members(m *record.Mirror, w cluster.World) []Member {
 			Node: string(member.Node), FirstRank: member.FirstRank, Processes: member.Processes(),
 			Started: acks.Started.Exists(), Stopped: acks.Stopped.Exists(),
 			Containment: acks.Started.Value.Containment, DeviceFiles: acks.Started.Value.DeviceFiles, ProcessLimit: acks.Started.Value.Processes,
-			Warm: acks.Started.Value.Warm, Cold: acks.Started.Value.Cold,
+			Warm: acks.Started.Value.Warm, Parked: acks.Started.Value.Parked, Cold: acks.Started.Value.Cold,
 			Lost: !node.Alive.Exists(), Model: strings.Join(modelsOf(node.Inventory.Value.Devices, member.Devices), ", "),
 		}
 		for _, d := range member.Devices {
@@ -213,7 +213,7 @@ func prepared(m *record.Mirror, job cluster.JobID) (list []Prepared) {
 		}
 		x := Prepared{Node: string(id)}
 		if said := node.Ready[job]; said.Exists() && said.Value.Of(next) {
-			x.Ready, x.Cold, x.MemoryBytes = said.Value.Cold == "", said.Value.Cold, said.Value.Memory
+			x.Ready, x.Cold, x.Workers, x.MemoryBytes = said.Value.Cold == "", said.Value.Cold, said.Value.Workers, said.Value.Memory
 		}
 		list = append(list, x)
 	}

@@ -189,10 +189,12 @@ type Member struct {
 	// DeviceFiles says how they are kept from devices that are not theirs: bpf,
 	// devices, or "not enforced (why)"; empty = nothing is known of it.
 	DeviceFiles string `json:"device_files,omitempty"`
-	// Warm: its processes were forked from what was prepared. Cold says why they were not, though it was prepared.
-	Warm bool   `json:"warm,omitempty"`
-	Cold string `json:"cold,omitempty"`
-	Lost bool   `json:"lost"` // the node is not in the cluster now
+	// Warm: its processes were started before their plan, and had run the script up to Parked: where in it they waited,
+	// and why there. Cold says why they were not, though it was prepared.
+	Warm   bool   `json:"warm,omitempty"`
+	Parked string `json:"parked,omitempty"`
+	Cold   string `json:"cold,omitempty"`
+	Lost   bool   `json:"lost"` // the node is not in the cluster now
 	// Readings are what its devices are doing, as NodeStatus has them; of one job's answer only.
 	Readings     []DeviceReading `json:"readings,omitempty"`
 	ReadingsAgeS *float64        `json:"readings_age_s,omitempty"`
@@ -202,8 +204,9 @@ type Member struct {
 // Prepared is how far a node has prepared a job's next generation.
 type Prepared struct {
 	Node        string `json:"node"`
-	Ready       bool   `json:"ready"`                  // its workers would be forked from what waits there
-	Cold        string `json:"cold,omitempty"`         // why they would not; empty, and not ready: it is being prepared
+	Ready       bool   `json:"ready"`                  // as many processes wait there as it would need
+	Cold        string `json:"cold,omitempty"`         // why none will; empty, and not ready: it is being prepared
+	Workers     int    `json:"workers,omitempty"`      // how many wait; 0 = none, or the node does not say
 	MemoryBytes int64  `json:"memory_bytes,omitempty"` // of what waits; 0 = unknown
 }
 

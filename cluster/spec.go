@@ -89,8 +89,6 @@ type Spec struct {
 	// ReadyFD: the command waits before it opens a device where it is told a descriptor to wait at, and
 	// is started in that way while the present generation trains.
 	ReadyFD bool `json:"ready_fd,omitempty"`
-	// Preload are modules to import there besides those that were recorded.
-	Preload []string `json:"preload,omitempty"`
 
 	// MaxRestarts is how many failures of its workers the job may survive.
 	// Rescales and lost nodes are not failures of the job and do not count.

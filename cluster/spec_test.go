@@ -171,15 +171,7 @@ func TestValidateNamesFieldValueAndRemedy(t *testing.T) {
 		{"long time limit", func(s *Spec) { s.TimeLimit = MaxTime + 1 }, "at most 87600h0m0s"},
 		{"long eta", func(s *Spec) { s.ETA = MaxETA + 1 }, "eta 876000h0m0.000000001s: use a time above zero such as 3h, at most 876000h0m0s"},
 		{"long halt timeout", func(s *Spec) { s.HaltTimeout = MaxHaltTimeout + 1 }, "halt timeout 24h0m0.000000001s: use a positive duration such as 2m, at most 24h0m0s"},
-		{"preload for a cold start", func(s *Spec) { s.ColdStart, s.Preload = true, []string{"torch"} }, "preload: nothing is imported"},
 		{"a ready descriptor for a cold start", func(s *Spec) { s.ColdStart, s.ReadyFD = true, true }, "ready fd: nothing waits"},
-		{"preload for a command that waits", func(s *Spec) { s.ReadyFD, s.Preload = true, []string{"torch"} }, "preload: nothing is imported"},
-		{"preload of no module", func(s *Spec) { s.Preload = []string{"os;x"} }, `preload "os;x"`},
-		{"preload of a part that begins with a digit", func(s *Spec) { s.Preload = []string{"os.2x"} }, `preload "os.2x"`},
-		{"preload of a part with a blank in it", func(s *Spec) { s.Preload = []string{"os.p x"} }, `preload "os.p x"`},
-		{"preload of a part of no characters", func(s *Spec) { s.Preload = []string{"os..x"} }, `preload "os..x"`},
-		{"preload of a part of 65 characters", func(s *Spec) { s.Preload = []string{"os." + strings.Repeat("x", 65)} }, `preload "os.x`},
-		{"preload of 17 parts", func(s *Spec) { s.Preload = []string{"x" + strings.Repeat(".x", 16)} }, `preload "x.x`},
 		{"restarts", func(s *Spec) { s.MaxRestarts = -1 }, "max restarts -1"},
 		{"restarts for ever", func(s *Spec) { s.MaxRestarts = MaxRestarts + 1 }, "max restarts 2147483648: use 0 (never restart) to 2147483647"},
 		{"steps for ever", func(s *Spec) { s.Steps = MaxSteps + 1 }, "steps 9007199254740993: use 1 to 9007199254740992"},
@@ -191,14 +183,6 @@ func TestValidateNamesFieldValueAndRemedy(t *testing.T) {
 				t.Errorf("got %v, want …%s…", err, c.want)
 			}
 		})
-	}
-}
-
-func TestValidatePreload(t *testing.T) {
-	s := good()
-	s.Preload = []string{"torch", "torch.distributed", "_x9.Y_", "x" + strings.Repeat("."+strings.Repeat("y", 64), 15)}
-	if err := s.Validate(); err != nil {
-		t.Error(err)
 	}
 }
 

@@ -85,49 +85,14 @@ func (s Spec) validateNumbers(add func(string, ...any)) {
 	if s.TimeLimit < 0 || s.TimeLimit > MaxTime {
 		add("time limit %s: use a time above zero such as 12h, at most %s, or leave it out if there is none", s.TimeLimit, MaxTime)
 	}
-	s.validatePreload(add)
+	if s.ReadyFD && s.ColdStart {
+		add("ready fd: nothing waits where all starts are cold: leave one of the two out")
+	}
 	if s.MaxRestarts < 0 || s.MaxRestarts > MaxRestarts {
 		add("max restarts %d: use 0 (never restart) to %d", s.MaxRestarts, MaxRestarts)
 	}
 	if s.HaltTimeout < 0 || s.HaltTimeout > MaxHaltTimeout {
 		add("halt timeout %s: use a positive duration such as 2m, at most %s", s.HaltTimeout, MaxHaltTimeout)
-	}
-}
-
-// maxPreload is how many modules may be named for a warm start.
-const maxPreload = 64
-
-// namesModule reports whether text is the name of a Python module, as in an import statement, of at most 16 parts
-// of 64 characters. It uses no regular expression: compiling one with such bounds would take a fiftieth of each start
-// of bellows.
-func namesModule(text string) bool {
-	parts := strings.Split(text, ".")
-	for _, part := range parts {
-		if part == "" || len(part) > 64 || '0' <= part[0] && part[0] <= '9' || strings.Trim(part, nameCharacters) != "" {
-			return false
-		}
-	}
-	return len(parts) <= 16
-}
-
-// nameCharacters are the ASCII characters that a name in Python may have.
-const nameCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"
-
-func (s Spec) validatePreload(add func(string, ...any)) {
-	if s.ReadyFD && s.ColdStart {
-		add("ready fd: nothing waits where all starts are cold: leave one of the two out")
-	}
-	if len(s.Preload) > 0 && (s.ColdStart || s.ReadyFD) {
-		add("preload: nothing is imported before a cold start, or for a command that waits by itself: leave one of the two out")
-	}
-	if len(s.Preload) > maxPreload {
-		add("preload names %d modules: at most %d", len(s.Preload), maxPreload)
-		return
-	}
-	for _, m := range s.Preload {
-		if !namesModule(m) {
-			add("preload %.*q: use the name of a module as in an import statement, such as torch.distributed", quoted, m)
-		}
 	}
 }
 

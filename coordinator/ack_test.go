@@ -140,7 +140,7 @@ func (l *lab) ready(w words) error {
 		return fmt.Errorf("%s was not asked to prepare %s", n, id)
 	}
 	next := read[record.Next](record.Op{Value: kv.Value})
-	l.commit(record.Put(record.ReadyKey(n, id), record.Ready{Generation: next.Generation, Nonce: w.text("nonce", next.Nonce), Cold: w.text("cold", ""), At: l.now}))
+	l.commit(record.Put(record.ReadyKey(n, id), record.Ready{Generation: next.Generation, Nonce: w.text("nonce", next.Nonce), Cold: w.text("cold", ""), Workers: w.number("workers", next.Workers), At: l.now}))
 	return nil
 }
 

@@ -83,7 +83,7 @@ func describeOp(op record.Op, now time.Time) string {
 		g := read[record.Grant](op)
 		return fmt.Sprintf("%s g%d %v", key, g.Generation, g.Devices)
 	case strings.Contains(key, "/next/"):
-		return fmt.Sprintf("%s g%d", key, read[record.Next](op).Generation)
+		return fmt.Sprintf("%s g%d workers=%d", key, read[record.Next](op).Generation, read[record.Next](op).Workers)
 	case strings.Contains(key, "/fence/"):
 		return fmt.Sprintf("%s waited=%dms", key, read[record.Fence](op).WaitedMS)
 	case last == "cordon":

@@ -30,16 +30,19 @@ func prepare(in situation) *move {
 // unprepare has nothing prepared for a job that has no world.
 func unprepare(in situation) *move { return asks(in, nil, preparation{}) }
 
-// asks makes the records those of the preparation.
-func asks(in situation, wanted []cluster.NodeID, p preparation) *move {
+// asks makes the records those of the preparation: of so many processes on each node. More may be wanted of a
+// node that has begun, never fewer.
+func asks(in situation, wanted map[cluster.NodeID]int, p preparation) *move {
 	var ops []record.Op
-	for _, n := range wanted {
-		if have := in.node(n).Next[in.ID]; !have.Exists() || have.Value.Generation != p.generation || have.Value.Nonce != p.nonce {
-			next := record.Next{Generation: p.generation, Nonce: p.nonce, At: in.now}
-			ops = append(ops, record.Put(record.NextKey(n, in.ID), next))
-			if ready := in.node(n).Ready[in.ID]; ready.Exists() && ready.Value.Of(next) { // from before it was lost
-				ops = append(ops, record.Delete(record.ReadyKey(n, in.ID)))
-			}
+	for _, n := range slices.Sorted(maps.Keys(wanted)) {
+		next, have := record.Next{Generation: p.generation, Nonce: p.nonce, Workers: wanted[n], At: in.now}, in.node(n).Next[in.ID]
+		same := have.Exists() && have.Value.Generation == p.generation && have.Value.Nonce == p.nonce
+		if same && have.Value.Workers >= next.Workers {
+			continue
+		}
+		ops = append(ops, record.Put(record.NextKey(n, in.ID), next))
+		if ready := in.node(n).Ready[in.ID]; !same && ready.Exists() && ready.Value.For(next) { // from before it was lost
+			ops = append(ops, record.Delete(record.ReadyKey(n, in.ID)))
 		}
 	}
 	// A node ends what it is not asked for any more: a plan that counted on it would meet its end.
@@ -48,7 +51,7 @@ func asks(in situation, wanted []cluster.NodeID, p preparation) *move {
 		m.prepares = &p
 	}
 	for _, n := range slices.Sorted(maps.Keys(in.view.next[in.ID])) {
-		if !slices.Contains(wanted, n) {
+		if wanted[n] == 0 {
 			ops = append(ops, record.Delete(record.NextKey(n, in.ID)))
 		}
 	}
@@ -59,38 +62,37 @@ func asks(in situation, wanted []cluster.NodeID, p preparation) *move {
 	return m
 }
 
-// toPrepare are the nodes that are to prepare the job's next generation, sorted; false where what
-// was asked for stands: a generation that is halted or starts is about to use it.
-func toPrepare(in situation) ([]cluster.NodeID, bool) {
+// toPrepare are the nodes that are to prepare the job's next generation, and how many processes each; false where
+// what was asked for stands: a generation that is halted or starts is about to use it.
+func toPrepare(in situation) (map[cluster.NodeID]int, bool) {
 	if in.Spec.Value.ColdStart || in.unwanted() || in.paused().Exists() || unforkable(in) {
 		return nil, len(in.view.next[in.ID]) > 0
 	}
 	if in.state().Phase != cluster.Running {
 		return nil, false
 	}
-	var all []cluster.NodeID
+	all := map[cluster.NodeID]int{}
 	for _, m := range in.world().Members {
 		if prepares(in, m.Node) {
-			all = append(all, m.Node)
+			all[m.Node] = m.Processes()
 		}
 	}
 	begun := len(all) > 0 && mayCrash(in) // else nothing is waited for
 	if !begun {
-		all = nil
+		clear(all)
 	}
 	_, resized := rescaling(in)
 	if resized {
-		for _, p := range in.target.Placements {
-			all = append(all, p.Node)
+		for _, at := range in.target.Placements {
+			all[at.Node] = max(all[at.Node], processes(in, at))
 		}
 	}
 	refused := refusedBy(in)
-	all = slices.DeleteFunc(all, func(n cluster.NodeID) bool {
+	maps.DeleteFunc(all, func(n cluster.NodeID, _ int) bool {
 		_, no := refused[n]
 		return no || !prepares(in, n) || in.node(n).Cordon.Exists()
 	})
-	slices.Sort(all)
-	return slices.Compact(all), begun || resized
+	return all, begun || resized
 }
 
 // sparePays is how many times as long as its start took a generation trains before the next one

@@ -25,8 +25,8 @@ func awaitsPrepared(in situation) bool {
 	if !ok || in.Spec.Value.ColdStart || in.job.fault != "" || in.target.Workers() == 0 {
 		return false
 	}
-	next := record.Next{Generation: p.generation, Nonce: p.nonce}
 	if !slices.ContainsFunc(in.target.Placements, func(at cluster.Placement) bool {
+		next := record.Next{Generation: p.generation, Nonce: p.nonce, Workers: processes(in, at)}
 		ready := in.node(at.Node).Ready[in.ID]
 		return prepares(in, at.Node) && (!ready.Exists() || !ready.Value.Of(next))
 	}) {
@@ -35,4 +35,12 @@ func awaitsPrepared(in situation) bool {
 	end := in.since(wait{in.ID, prepareWait}, in.gen.Plan.Value.At).Add(prepareWithin)
 	in.wake(end)
 	return in.clock.Before(end)
+}
+
+// processes is how many workers of the job a placement has.
+func processes(in situation, at cluster.Placement) int {
+	if in.Spec.Value.PerNode {
+		return min(1, len(at.Devices))
+	}
+	return len(at.Devices)
 }

@@ -244,50 +244,6 @@ func (f *fleet) starts(id cluster.JobID) (warm int, cold []string) {
 	return warm, cold
 }
 
-// importsOnce runs the script that it is given, and says who has imported a module of its own.
-const importsOnce = `import os, runpy, sys
-import imported_once
-print("imported by", "the worker" if imported_once.PID == os.getpid() else "the launcher")
-del sys.argv[0]
-runpy.run_path(sys.argv[0], run_name="__main__")
-`
-
-// A node that has never hosted a job learns from one that does what its workers import: a job that
-// grows onto it has them forked there, too.
-func TestNewNodesLearnWhatIsImported(t *testing.T) {
-	t.Parallel()
-	f := newFleet(t, config{nodes: 2, devices: 1, policy: "share"})
-	for name, text := range map[string]string{"imports_once.py": importsOnce, "imported_once.py": "import os\nPID = os.getpid()\n"} {
-		if err := os.WriteFile(filepath.Join(f.dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	other := f.submit(f.sdkJob("other", 1, 1, 1<<30, 0.05))
-	f.settled(other, 1)
-	j := f.sdkJob("warm", 1, 2, 1<<30, 0.05)
-	command := j["command"].([]string)
-	j["command"] = append([]string{command[0], "imports_once.py"}, command[1:]...)
-	id := f.submit(j)
-	f.settled(id, 1)
-	first := indexOf(cluster.NodeID(f.show(id).Members[0].Node))
-	f.await("names of modules on the first node", func(*record.Mirror) bool {
-		return strings.Contains(f.modules(first, id), "imported_once")
-	})
-	if names := f.modules(3-first, id); names != "" {
-		t.Fatalf("the other node has names already: %q", names)
-	}
-	f.stop(other)
-	g := f.settled(id, 2)
-	f.nonceWasPrepared(id, g)
-	f.startedWarm(id)
-	for rank := range 2 {
-		log, _, _ := f.bellows("logs", string(id), "--rank", fmt.Sprint(rank), "--generation", fmt.Sprint(g))
-		if !strings.Contains(log, "imported by the launcher") {
-			t.Errorf("rank %d in generation %d: %q", rank, g, log)
-		}
-	}
-}
-
 // modules is what a node has kept of the names of a job's modules; empty if nothing.
 func (f *fleet) modules(i int, id cluster.JobID) string {
 	f.t.Helper()

@@ -111,7 +111,7 @@ func (f Failed) cut(most int) any {
 }
 
 func (s Started) cut(most int) any {
-	s.Containment, s.DeviceFiles, s.Cold = Cut(s.Containment, most), Cut(s.DeviceFiles, most), Cut(s.Cold, most)
+	s.Containment, s.DeviceFiles, s.Parked, s.Cold = Cut(s.Containment, most), Cut(s.DeviceFiles, most), Cut(s.Parked, most), Cut(s.Cold, most)
 	return s
 }
 

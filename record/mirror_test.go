@@ -337,3 +337,14 @@ func TestReported(t *testing.T) {
 		}
 	}
 }
+
+// Specs of before name modules to import early (preload): nothing reads them any more, and the rest is taken in.
+func TestSpecsOfOlderVersionsAreRead(t *testing.T) {
+	m, err := record.NewMirror([]record.KV{{Key: record.SpecKey("j-aaaaaa"), Value: []byte(`{"name":"j","preload":["torch"],"ready_fd":true,"id":"j-aaaaaa"}`), CreateRevision: 1, ModRevision: 1}}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if spec := m.Job("j-aaaaaa").Spec.Value; spec.Name != "j" || !spec.ReadyFD {
+		t.Errorf("%+v", spec)
+	}
+}

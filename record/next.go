@@ -6,9 +6,9 @@ import (
 	"github.com/bellows-ml/bellows/cluster"
 )
 
-// Next asks a node to prepare a job's next generation: to start what its workers will
-// be forked from, without devices and without a plan. It promises nothing: the plan may name
-// other nodes, or never come. Deleted, or replaced by that of the generation after, when the
+// Next asks a node to prepare a job's next generation: to start processes that run the script
+// up to where it would look at or change anything outside, and are parked there, without devices and
+// without a plan. It promises nothing: the plan may name other nodes, or never come. Deleted, or replaced by that of the generation after, when the
 // generation runs or the job gives its devices up.
 type Next struct {
 	Generation cluster.Generation `json:"generation"`
@@ -25,7 +25,7 @@ type Next struct {
 type Ready struct {
 	Generation cluster.Generation `json:"generation"`
 	Nonce      string             `json:"nonce,omitempty"`
-	// Cold says why workers will be executed there as without a preparation; empty = they are forked.
+	// Cold says why workers will be executed there as without a preparation; empty = they go on from where they are parked.
 	Cold string `json:"cold,omitempty"`
 	// Workers is how many processes are parked there; 0 = none, or by an agent that does not say.
 	Workers int `json:"workers,omitempty"`
@@ -34,8 +34,14 @@ type Ready struct {
 	At     time.Time `json:"at"`
 }
 
-// Of reports whether it speaks of the preparation that was asked for.
-func (r Ready) Of(n Next) bool { return r.Generation == n.Generation && r.Nonce == n.Nonce }
+// For reports whether it speaks of the preparation that was asked for.
+func (r Ready) For(n Next) bool { return r.Generation == n.Generation && r.Nonce == n.Nonce }
+
+// Of reports whether it says that what was asked for is there, with as many processes, or that
+// there will be none. An agent that does not say how many forks as many as are needed.
+func (r Ready) Of(n Next) bool {
+	return r.For(n) && (r.Cold != "" || r.Workers == 0 || r.Workers >= max(1, n.Workers))
+}
 
 func (r Ready) cut(most int) any {
 	r.Cold = Cut(r.Cold, most)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"strconv"
 	"sync"
 
@@ -140,10 +139,8 @@ func (n *node) run(cancel context.CancelFunc) error {
 	}
 	server := api.NewServer(api.Config{
 		KV: c, Watch: c.watch, Node: n.cfg.Node, LogDir: n.cfg.logDir(), Version: n.cfg.Version,
-		ModulesDir: filepath.Join(n.cfg.DataDir, modulesDir),
-		Gossip:     n.gossip.states, Readings: n.devices.shown.readings, Identity: n.cfg.Identity, Silence: n.session.silence, Space: n.store.Space, Log: n.log,
+		Gossip: n.gossip.states, Readings: n.devices.shown.readings, Identity: n.cfg.Identity, Silence: n.session.silence, Space: n.store.Space, Log: n.log,
 	})
-	n.launcher.names = server.Modules
 	l := &life{
 		store: n.store, dir: n.data, alive: alive, node: record.AliveKey(n.cfg.Node), cfg: n.cfg, log: n.log,
 		abandon: n.session.abandon, report: n.session.changed,

@@ -32,8 +32,6 @@ type launcher struct {
 
 	cluster string // its name
 	scopes  bool   // shims get transient scopes of systemd's
-	// names asks other nodes which modules a job's workers import.
-	names func(context.Context, cluster.JobID) ([]byte, error)
 }
 
 // order is what the shim needs to know to carry out a plan.

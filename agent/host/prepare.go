@@ -2,9 +2,6 @@ package host
 
 import (
 	"context"
-	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/bellows-ml/bellows/agent"
@@ -30,7 +27,8 @@ func (la *launcher) prepareShim(at lane, a agent.PrepareShim) {
 	nonce := a.Next.Nonce
 	r := la.runs.newRun(at.of, nonce, la.runDir(at.of, nonce), agent.Starting)
 	world := cluster.World{Job: at.of.Job, Generation: at.of.Generation, Nonce: nonce}
-	r.order = la.prepared(la.order(at.of, a.Spec, record.Plan{World: world}), a.Spec)
+	r.order = la.order(at.of, a.Spec, record.Plan{World: world})
+	r.order.Prepare = &shim.Prepare{Workers: a.Next.Workers, Memory: la.cfg.LauncherMemory, Waits: a.Spec.ReadyFD}
 	r.order.Checkpoint, r.order.RestartCount, r.order.Training, r.order.Steps = "", 0, shim.Training{}, 0
 	r.binding, r.life, r.wish.deadline = agent.Unbound, la.session.presence.aliveRev, r.order.Deadline
 	dir, order := r.dir, r.order
@@ -39,9 +37,6 @@ func (la *launcher) prepareShim(at lane, a agent.PrepareShim) {
 	la.beside(at, func(ctx context.Context) func() {
 		ctx, cancel := context.WithTimeout(ctx, startBound)
 		defer cancel()
-		if err := la.learnModules(ctx, order); err != nil {
-			log.Info().Err(err).Msg("the next generation is prepared without names of modules: its workers import them")
-		}
 		process, left, err := la.launch(ctx, dir, order)
 		return func() {
 			r.changed = time.Now()
@@ -59,32 +54,11 @@ func (la *launcher) prepareShim(at lane, a agent.PrepareShim) {
 	})
 }
 
-// learnModules has another node tell which modules the job's workers import, where this one
-// does not know: it has hosted none yet.
-func (la *launcher) learnModules(ctx context.Context, order shim.Order) error {
-	if order.ModulesFile == "" || shim.KnowsModules(order.ModulesFile) {
-		return nil
-	}
-	text, err := la.names(ctx, order.World.Job)
-	if err != nil {
-		return err
-	}
-	if err = os.MkdirAll(filepath.Dir(order.ModulesFile), 0o700); err != nil {
-		return fmt.Errorf("make the folder for names of modules: %w", err)
-	}
-	return shim.TakeModules(order.ModulesFile, text)
-}
-
-// prepared is an order as it is given to a run that is prepared, before its plan and with it.
-func (la *launcher) prepared(o shim.Order, spec record.Submitted) shim.Order {
-	o.Prepare = &shim.Prepare{Modules: spec.Preload, Memory: la.cfg.LauncherMemory, Waits: spec.ReadyFD}
-	return o
-}
-
 // bind puts the plan of a prepared run into its directory.
 func (la *launcher) bind(at lane, a agent.BindRun) {
 	r := la.runs.all[at.of]
-	order := la.prepared(la.order(at.of, a.Spec, a.Plan), a.Spec)
+	order := la.order(at.of, a.Spec, a.Plan)
+	order.Prepare = r.order.Prepare // as it was started
 	member, _, _ := order.World.Member(la.cfg.Node)
 	if refused := la.devices.occupants.occupied(member.Devices); refused != nil {
 		r.binding = agent.Spoiled // what follows finds the same, and says so

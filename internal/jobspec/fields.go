@@ -180,16 +180,12 @@ var fields = []field{
 		whole(0, cluster.DefaultMaxRestarts, func(d *draft) *int { return &d.spec.MaxRestarts }), "",
 	},
 	{
-		"cold-start", "", "start each worker as a new process; by default the next workers of a Python script are forked from a process that has imported its modules already, so that rescales and restarts take less time",
+		"cold-start", "", "start each worker only when it is needed; by default the next workers of a Python script are started early and wait in the script, before it looks at or changes anything outside, so that rescales and restarts take less time",
 		truth(func(d *draft) *bool { return &d.spec.ColdStart }), "",
 	},
 	{
 		"ready-fd", "ready fd", "the command can start early and wait: it says at the descriptor in BELLOWS_READY_FD that it is ready, and begins once it is told to (docs/environment.md)",
 		truth(func(d *draft) *bool { return &d.spec.ReadyFD }), "",
-	},
-	{
-		"preload", "preload", "import this module for the next generation before it starts, besides those that the script was seen to import; may be repeated",
-		names(func(d *draft) *[]string { return &d.spec.Preload }), "",
 	},
 	{
 		"halt-timeout", "halt timeout", "how long the script may take to save when it is halted",

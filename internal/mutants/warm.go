@@ -349,12 +349,12 @@ var ofWarmStarts = []Mutant{
 	},
 	{
 		Name: "words-of-an-earlier-life-are-deleted", File: "coordinator/prepare.go", Tests: "TestStories/prepared_node_back",
-		Old: "ready.Exists() && ready.Value.Of(next) { //", New: "false && ready.Exists() { //",
+		Old: "!same && ready.Exists() && ready.Value.For(next) { //", New: "false && ready.Exists() { //",
 		Breaks: "a job is halted for a node that is back from a loss and has nothing ready, and starts cold there",
 	},
 	{
 		Name: "what-is-not-wanted-is-dropped", File: "coordinator/prepare.go", Tests: "TestStories/prepared_plan_changes",
-		Old: "if !slices.Contains(wanted, n) {", New: "if false {",
+		Old: "if wanted[n] == 0 {", New: "if false {",
 		Breaks: "launchers wait on nodes that a job does not go to any more (I12)",
 	},
 	{
@@ -371,5 +371,30 @@ var ofWarmStarts = []Mutant{
 		Name: "nothing-is-prepared-of-erased-jobs", File: "coordinator/prepare.go", Tests: "TestStories/prepared_failover",
 		Old: "for _, job := range slices.Sorted(maps.Keys(in.view.next)) {", New: "for _, job := range []cluster.JobID{} {",
 		Breaks: "launchers of a job whose records were deleted wait for ever (I12)",
+	},
+	{
+		Name: "more-processes-are-asked-for", File: "coordinator/prepare.go", Tests: "TestStories/prepared_more",
+		Old: "if same && have.Value.Workers >= next.Workers {", New: "if same {",
+		Breaks: "a job that grows on a node has as many processes ready there as it had before, and the others start cold",
+	},
+	{
+		Name: "all-processes-are-awaited", File: "coordinator/ready.go", Tests: "TestStories/prepared_more",
+		Old: "Workers: processes(in, at)}", New: "Workers: 0}",
+		Breaks: "a job is halted before all processes of its next world are ready",
+	},
+	{
+		Name: "one-process-a-node-waits-as-one", File: "coordinator/ready.go", Tests: "TestStories/prepared_per_node",
+		Old: "if in.Spec.Value.PerNode {\n\t\treturn min", New: "if false {\n\t\treturn min",
+		Breaks: "a job with one process a node has one waiting for each device, which takes memory for nothing",
+	},
+	{
+		Name: "a-node-is-ready-with-all-processes", File: "agent/prepare.go", Tests: "TestStories/prepared_more",
+		Old: "(p.Workers == 0 || p.Workers >= workers)", New: "true",
+		Breaks: "a node says that it is ready with fewer processes than were asked for",
+	},
+	{
+		Name: "more-processes-are-started", File: "agent/wish.go", Tests: "TestStories/prepared_more",
+		Old: " || w.Workers != v.Workers ||", New: " ||",
+		Breaks: "the shim never hears that more processes are to wait",
 	},
 }

@@ -96,6 +96,7 @@ func (p *jobPage) head() {
 	for _, x := range p.job.Problems {
 		p.field("problem", fmt.Sprintf("%s on %s, generation %d: %s", p.clock(x.At), x.Node, x.Generation, x.Text))
 	}
+	p.starts()
 	p.deviceProblems()
 	p.prepared()
 	p.field("size", fmt.Sprintf("%s, %s", sizesText(j), batchText(j)))
@@ -237,12 +238,30 @@ func (p *jobPage) progress() {
 	p.field("read from", g.Line)
 }
 
-// deviceProblems are those of the job's own devices.
-func (p *jobPage) deviceProblems() {
+// starts says where in the script the workers had waited, node by node, or why they had not.
+func (p *jobPage) starts() {
+	var places []string
+	nodes := map[string][]string{} // by place
 	for _, m := range p.job.Members {
 		if m.Cold != "" {
 			p.field("cold start", fmt.Sprintf("on %s: %s", m.Node, m.Cold))
 		}
+		if !m.Warm || m.Parked == "" {
+			continue
+		}
+		if nodes[m.Parked] == nil {
+			places = append(places, m.Parked)
+		}
+		nodes[m.Parked] = append(nodes[m.Parked], m.Node)
+	}
+	for _, place := range places {
+		p.field("warm start", fmt.Sprintf("on %s, from %s", strings.Join(nodes[place], ", "), place))
+	}
+}
+
+// deviceProblems are those of the job's own devices.
+func (p *jobPage) deviceProblems() {
+	for _, m := range p.job.Members {
 		if openFiles(m.DeviceFiles) {
 			p.field("device", fmt.Sprintf("files on %s: %s", m.Node, m.DeviceFiles))
 		}
@@ -263,10 +282,19 @@ func (p *jobPage) prepared() {
 			parts = append(parts, fmt.Sprintf("cold on %s (%s)", n.Node, n.Cold))
 		case !n.Ready:
 			parts = append(parts, "being prepared on "+n.Node)
-		case n.MemoryBytes > 0:
-			parts = append(parts, fmt.Sprintf("warm on %s (%s)", n.Node, units.Size(n.MemoryBytes)))
 		default:
-			parts = append(parts, "warm on "+n.Node)
+			var takes []string
+			if n.Workers > 1 {
+				takes = append(takes, fmt.Sprintf("%d processes", n.Workers))
+			}
+			if n.MemoryBytes > 0 {
+				takes = append(takes, units.Size(n.MemoryBytes))
+			}
+			warm := "warm on " + n.Node
+			if len(takes) > 0 {
+				warm += " (" + strings.Join(takes, ", ") + ")"
+			}
+			parts = append(parts, warm)
 		}
 	}
 	if p.job.Unforkable != "" {

@@ -52,10 +52,10 @@ func trainedJob() api.JobStatus {
 				{ID: "SIM-n1-0", BusyPercent: new(90), MemoryUsedBytes: 10 << 30, Warning: "wants a reset"}, {ID: "SIM-n1-1", BusyPercent: new(100), MemoryUsedBytes: 11 << 30},
 			}},
 			{Node: "n4", Devices: []string{"SIM-n4-0"}, FirstRank: 3, Lost: true},
-			{Node: "n5", Devices: []string{"SIM-n5-0"}, FirstRank: 4, Started: true, Warm: true, PIDs: []int{21}, Containment: "cgroup2"},
+			{Node: "n5", Devices: []string{"SIM-n5-0"}, FirstRank: 4, Started: true, Warm: true, Parked: "train.py:12 (reads RANK)", PIDs: []int{21}, Containment: "cgroup2"},
 			{Node: "n6", Devices: []string{"SIM-n6-0"}, FirstRank: 5, Started: true, Cold: "/data/ann/net.py has changed since it was read", PIDs: []int{31}, Containment: "cgroup2"},
 		},
-		Next: []api.Prepared{{Node: "n1", Ready: true, MemoryBytes: 310 << 20}, {Node: "n5"}, {Node: "n6", Cold: "/data/ann/net.py has changed since it was read"}},
+		Next: []api.Prepared{{Node: "n1", Ready: true, Workers: 4, MemoryBytes: 310 << 20}, {Node: "n5"}, {Node: "n6", Cold: "/data/ann/net.py has changed since it was read"}},
 		Rescales: []api.Rescale{
 			{Generation: 1, To: 4, Why: "start", At: noon.Add(-80 * time.Minute), StartS: 0.05, OwnS: 0.05, ResumeStep: -1},
 			{Generation: 2, From: 4, To: 2, Why: "node n7 lost", At: noon.Add(-6 * time.Minute), SignalS: 0.1, SaveS: 1.92, WaitS: 9.8, CommitS: 0.04, StartS: 0.07, OwnS: 0.21, ResumeStep: 400, Predicted: 0.6, Measured: 0.611},

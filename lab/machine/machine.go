@@ -98,12 +98,12 @@ type Config struct {
 	Script  Script
 	Faults  Faults
 	Outside Outside
-	// LauncherMemory is how much memory what waits for its plan may have here together, of
+	// LauncherMemory is how much memory the processes that wait for a plan may have here together, of
 	// which each takes LauncherTakes; 0 = any number.
 	LauncherMemory int64
 }
 
-// LauncherTakes is the memory of what waits for its plan, in bytes.
+// LauncherTakes is the memory of a process that waits for its plan, in bytes.
 const LauncherTakes = 300 << 20
 
 // Machine is a node. Make it with New, then switch it on with PowerOn.

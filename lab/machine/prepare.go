@@ -21,7 +21,7 @@ func (m *Machine) prepareRun(a agent.PrepareShim) {
 		World: cluster.World{Job: jg.Job, Generation: jg.Generation, Nonce: a.Next.Nonce},
 	}
 	r := m.newRun(jg, a.Next.Nonce, agent.Live)
-	s := &Shim{JobGen: jg, Order: order, machine: m}
+	s := &Shim{JobGen: jg, Order: order, machine: m, parks: max(1, a.Next.Workers)}
 	r.dir, r.life = &directory{order: order, shim: s}, m.rev
 	r.deadline = order.Deadline
 	m.dirs[jg], m.shims = r.dir, append(m.shims, s)
@@ -32,21 +32,45 @@ func (m *Machine) prepareRun(a agent.PrepareShim) {
 // waitForPlan has the launcher come to be ready.
 func (s *Shim) waitForPlan() {
 	s.phase, s.wish.Deadline = unbound, s.Order.Deadline
-	prepared := agent.Prepared{Ready: true, Memory: LauncherTakes}
+	prepared := agent.Prepared{Ready: true, Parked: "train.py:3 (reads RANK)"}
 	takes := s.machine.takes(agent.PrepareShim{})
 	if s.machine.Faults.Prepares != nil {
 		takes, prepared.Cold = s.machine.Faults.Prepares(s)
 		if prepared.Cold != "" {
-			prepared.Ready, prepared.Memory = false, 0
+			prepared.Ready, prepared.Parked = false, ""
 		}
 	}
 	s.machine.Outside.At(takes, func() {
 		if !s.ended && s.killed == "" && !s.hangs {
 			s.Report.Prepared = &prepared
+			s.park()
 			s.tell()
 		}
 	})
 	s.step()
+}
+
+// park has as many processes wait as are wanted.
+func (s *Shim) park() {
+	if p := s.Report.Prepared; p != nil && p.Ready {
+		more := *p
+		more.Workers, more.Memory = s.parks, int64(s.parks)*LauncherTakes
+		s.Report.Prepared = &more
+	}
+}
+
+// stepPark starts more of what waits, where more are wanted.
+func (s *Shim) stepPark() {
+	if s.phase != unbound || s.killed != "" || s.wish.Workers <= s.parks {
+		return
+	}
+	s.parks = s.wish.Workers
+	s.machine.Outside.At(s.machine.takes(agent.PrepareShim{}), func() {
+		if s.phase == unbound && !s.ended && s.killed == "" && !s.hangs {
+			s.park()
+			s.tell()
+		}
+	})
 }
 
 // Unbound reports whether the shim waits for its plan: it has no worker.

@@ -57,6 +57,7 @@ type Shim struct {
 	signalled  time.Time
 	haltEnds   time.Duration // 0 = no halt was seen
 	lockBy     time.Duration // 0 = no lock is waited for
+	parks      int           // how many processes it is to have wait for a plan
 	alarm      time.Duration // the next look at the deadline; 0 = none is due
 	plain      *agent.Plain
 	spoke      bool // it has reported something
@@ -131,7 +132,7 @@ func (s *Shim) wished(w agent.Wish) {
 	if w.Kill == "" {
 		w.Kill = s.wish.Kill
 	}
-	w.Start = w.Start || s.wish.Start
+	w.Start, w.Workers = w.Start || s.wish.Start, max(w.Workers, s.wish.Workers)
 	s.wish = w
 	s.step()
 }
@@ -149,6 +150,7 @@ func (s *Shim) step() {
 		s.kill(s.wish.Kill)
 	}
 	s.keepDeadline()
+	s.stepPark()
 	s.stepBind()
 	s.followHalt()
 	if s.phase == ready && s.wish.Deadline != 0 {
