@@ -5,8 +5,7 @@
 // puts that directory first on PYTHONPATH; so scripts have it without
 // installing anything, in the version of the binary that runs them. A second file,
 // bellows_verify.py, is for `bellows verify` alone: it observes a training process. A third,
-// verify_site.py, has Python load both in scripts that do not import the module, and a fourth,
-// verify_launch.py, forks the processes that it observes.
+// verify_site.py, has Python load both in scripts that do not import the module.
 // pyproject.toml and wheel make of bellows.py what `pip install ./sdk` installs, for
 // editors and type checkers; workers never use that.
 package sdk
@@ -50,11 +49,3 @@ const AheadFileName = "bellows_ahead.py"
 //
 //go:embed ahead.py
 var Ahead []byte
-
-// VerifyLauncherFileName is the name under which Python finds VerifyLauncher.
-const VerifyLauncherFileName = "bellows_verify_launch.py"
-
-// VerifyLauncher is the source of what forks the workers of verification, by what Launcher has. Treat it as read-only.
-//
-//go:embed verify_launch.py
-var VerifyLauncher []byte

@@ -62,19 +62,19 @@ func (la *launcher) order(jg record.JobGen, spec record.Submitted, plan record.P
 		// cluster may grow beyond one node while the job runs.
 		Strict:      true,
 		Deadline:    la.session.deadline(),
-		ModulesFile: la.modulesFile(spec),
+		LearnedFile: la.learnedFile(spec),
 	}
 }
 
-// modulesDir is where the names of the modules lie that jobs' workers import, in the data directory.
-const modulesDir = "modules"
+// learnedDir is where the files lie that shims keep what they learn of jobs' starts in, in the data directory.
+const learnedDir = "learned"
 
-// modulesFile is where those of a job lie; "" where nothing is prepared by them.
-func (la *launcher) modulesFile(spec record.Submitted) string {
+// learnedFile is a job's; "" where nothing of it runs ahead.
+func (la *launcher) learnedFile(spec record.Submitted) string {
 	if spec.ColdStart || spec.ReadyFD {
 		return ""
 	}
-	return filepath.Join(la.cfg.DataDir, modulesDir, string(spec.ID))
+	return filepath.Join(la.cfg.DataDir, learnedDir, string(spec.ID))
 }
 
 // trainingOf is what a job's workers are told of how to make a step, with what its owner has left open.
@@ -123,8 +123,8 @@ func (la *launcher) startShim(at lane, a agent.StartShim) {
 // launch starts the shim, or leaves nothing; left says that it could not, and that
 // the run directory is still needed to find what is left.
 func (la *launcher) launch(ctx context.Context, dir string, order shim.Order) (process shim.Process, left bool, err error) {
-	if order.ModulesFile != "" {
-		if err = os.MkdirAll(filepath.Dir(order.ModulesFile), 0o700); err != nil {
+	if order.LearnedFile != "" {
+		if err = os.MkdirAll(filepath.Dir(order.LearnedFile), 0o700); err != nil {
 			return process, false, fmt.Errorf("make the folder for names of modules: %w", err)
 		}
 	}

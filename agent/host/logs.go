@@ -53,7 +53,7 @@ func (up *upkeep) deleteLogs() {
 	for _, jg := range up.runs.current() {
 		running[filepath.Join(string(jg.Job), layout.Generation(jg.Generation, ""))] = true
 	}
-	root, keep, modules := up.cfg.logDir(), up.cfg.KeepLogs, filepath.Join(up.cfg.DataDir, modulesDir)
+	root, keep, modules := up.cfg.logDir(), up.cfg.KeepLogs, filepath.Join(up.cfg.DataDir, learnedDir)
 	up.beside(at, func(context.Context) func() {
 		found, err := findLogs(root)
 		var deleted []string

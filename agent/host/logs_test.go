@@ -65,7 +65,7 @@ func TestOldLogsGoAndThoseOfRunningJobsStay(t *testing.T) {
 			}
 		}
 	}
-	modules := filepath.Join(s.Dir, "data", modulesDir)
+	modules := filepath.Join(s.Dir, "data", learnedDir)
 	if err := os.MkdirAll(modules, 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -35,10 +35,9 @@ Needs no cluster and no agent. The script has to ask bellows.should_stop before 
 save at the end; one of torch that does not import bellows gets SIGTERM after a world's last
 step, and saves into $BELLOWS_CHECKPOINT_DIR. Optimizers, schedulers, loaders and dropout of
 torch are observed by hooks that exist under verify only. Without torch, what bellows.report
-says is compared, and the arrays that numpy.savez writes into the checkpoint. Ranks
-run with one thread each unless OMP_NUM_THREADS is set, and see no GPUs without --gpus. The first
-world shows what the script imports; the workers of the others are forked from a process that
-has imported it, unless that is not possible, which is said, or --cold-start is given.
+says is compared, and the arrays that numpy.savez writes into the checkpoint. Each
+worker is a process of its own, as a cold start has it. It runs with one thread unless
+OMP_NUM_THREADS is set, and sees no GPUs without --gpus.
 
 How equal they have to be is --tolerance. All classes demand the same samples, global batch
 and learning rate in each step, and masks that do not repeat.
@@ -65,7 +64,6 @@ Exit status: 0 if the class was reached, 1 if it was not or the script failed.`,
 	f.IntVar(&o.MicroBatch, "micro-batch", 0, "samples that a device takes at once (default: its share in the largest world)")
 	f.IntVar(&o.LogicalWorkers, "logical-workers", 0, "parts that each step is cut into whatever the number of workers; a power of two (default: one for each worker)")
 	f.StringVar(&tolerance, "tolerance", string(verify.Statistical), "how equal the trainings have to be: bitwise, 1e-6 or statistical")
-	f.BoolVar(&o.ColdStart, "cold-start", false, "start each worker as a process of its own, instead of forking those of all worlds but the first from one that has imported what the script imports")
 	f.BoolVar(&o.GPUs, "gpus", false, "let the script see this machine's GPUs; there have to be as many as the largest size")
 	f.DurationVar(&o.Limit, "limit", verifyLimit, "how long one world may take")
 	f.StringVar(&o.Keep, "keep", "", "keep logs, checkpoints and what was seen in this directory, which must be new or empty")

@@ -144,7 +144,7 @@ func beyond() []Row {
 		{"internal/render", "cluster record api internal/output internal/units", Sealed, "what the API answers, for people"},
 		{"internal/follow", "cluster api internal/fault internal/units internal/output internal/ask internal/render", Shell, "shows a job while it runs"},
 		{"internal/profile", "cluster api internal/fault internal/units internal/output internal/ask", Shell, "measures a job at several sizes"},
-		{"internal/verify", "sdk internal/pycommand internal/fault internal/output internal/units", Shell, "trains a script twice, rescaled and not, and compares"},
+		{"internal/verify", "sdk internal/fault internal/output internal/units", Shell, "trains a script twice, rescaled and not, and compares"},
 		{"internal/service", "cluster store store/server agent/host coordinator/lead internal/logging internal/metrics internal/systemd internal/trust", Shell, "runs an agent or a coordinator as a service"},
 		{"internal/settings", "cluster record allocator/policy coordinator coordinator/lead agent/host nvml store store/server internal/fault internal/metrics " +
 			"internal/flags internal/service internal/socketpath internal/trust internal/units internal/yamltext", Shell, "the settings of an agent and of a coordinator"},

@@ -29,8 +29,6 @@ type Result struct {
 	// NeverS and RescaledS are what the two trainings took, with the starts of their worlds.
 	NeverS    float64 `json:"never_s"`
 	RescaledS float64 `json:"rescaled_s"`
-	// PrepareS is what of RescaledS it took to import once what the rescaled worlds import.
-	PrepareS float64 `json:"prepare_s"`
 	// Worlds are what each world of both took, in turn.
 	Worlds []World `json:"worlds"`
 }

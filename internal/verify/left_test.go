@@ -88,3 +88,10 @@ func TestUntilNothingLives(t *testing.T) {
 		})
 	}
 }
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}

@@ -45,7 +45,6 @@ type Options struct {
 	MicroBatch     int  // 0: the share of a device in the largest world
 	LogicalWorkers int  // 0: as many as there are workers
 	Tolerance      Class
-	ColdStart      bool          // each worker of each world is a process of its own
 	GPUs           bool          // the script sees this machine's; else none
 	Limit          time.Duration // for one world
 	Keep           string        // where what the worlds leave stays; "": it is removed

@@ -42,10 +42,16 @@ if rank == 0:
     open(directory + "/COMPLETE", "w").write("samples=%d" % (16 * step))
 `
 
+// TestAScriptWithoutTheModule runs it as users do: each worker imports torch itself.
 func TestAScriptWithoutTheModule(t *testing.T) {
-	if r := torched(t, unmodified, Rounding); !r.Good() || r.Tensors.Count != 4 || len(r.Losses) != 6 || r.Losses[0] == r.Losses[5] {
-		t.Errorf("%+v", r)
+	o := options(t, unmodified, Rounding)
+	witness := hostile(t)
+	o.Command = []string{interpreter, "-B", o.Command[len(o.Command)-1]}
+	r, err := Run(t.Context(), *o)
+	if err != nil || !r.Good() || r.Tensors.Count != 4 || len(r.Losses) != 6 || r.Losses[0] == r.Losses[5] {
+		t.Errorf("%v %+v", err, r)
 	}
+	checkUntouched(t, witness)
 }
 
 // TestPlainCheckpoints: what a script without the module may have left at the end of a world.

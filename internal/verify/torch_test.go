@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -26,77 +27,69 @@ func answered(code string) func() bool {
 	return sync.OnceValue(func() bool { return exec.Command(interpreter, "-c", code).Run() == nil })
 }
 
-// The tests' scripts are run by one script, so that one launcher forks the workers of all of them.
-const runsAnother = `import os, sys
-sys.argv += os.environ["TRAIN_ARGUMENTS"].split()
-exec(compile(open(os.environ["TRAIN_SCRIPT"]).read(), os.environ["TRAIN_SCRIPT"], "exec"))
-`
+// preloaded forks the processes of scripts that need torch from one that has imported it. Some tests do without: they are
+// of what a process of its own does.
+var preloaded struct {
+	sync.Once
 
-// withoutTorch keeps the hooks from importing torch, which takes seconds.
-const withoutTorch = "import sys\nsys.modules['torch'] = None\n"
-
-// shared is a session of several tests, and its folder.
-type shared struct {
-	session
-
-	dir   string
-	first string // what runs before a test's script
-	with  string // the script of the first worlds, of which the launcher is made
+	dir string
+	cmd *exec.Cmd
+	err error
 }
-
-// together is the session of the tests that need torch, and light that of those of forked workers: torch makes each start and end slow.
-var (
-	together = shared{with: unmodified}
-	light    = shared{first: withoutTorch, with: loop}
-)
 
 func TestMain(m *testing.M) {
 	status := m.Run()
-	for _, s := range []*shared{&together, &light} {
-		s.close()
-		if s.dir != "" {
-			_ = os.RemoveAll(s.dir) // a temporary one
-		}
+	if cmd := preloaded.cmd; cmd != nil {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // by that signal
 	}
+	_ = os.RemoveAll(preloaded.dir) // a temporary one, or none
 	os.Exit(status)
 }
 
-// begin makes sure that the session has a launcher. Only one worker is a process of its own: what it imports takes all of the time.
-func (s *shared) begin(t *testing.T) {
+// preload makes sure that the process is there, and returns the command that has it run a script.
+func preload(t *testing.T, script string) []string {
 	t.Helper()
-	if s.launcher.alive() {
-		return
+	program, err := filepath.Abs("testdata/preloaded.py")
+	if err != nil {
+		t.Fatal(err)
 	}
-	var err error
-	if s.dir == "" {
-		if s.dir, err = os.MkdirTemp("", "bellows-verify-test-"); err != nil { //nolint:usetesting // it is all tests'
-			t.Fatal(err)
+	preloaded.Do(func() {
+		if preloaded.dir, preloaded.err = os.MkdirTemp("", "bellows-verify-test-"); preloaded.err != nil { //nolint:usetesting // it is all tests'
+			return
 		}
-		if s.python, err = python(filepath.Join(s.dir, "python")); err != nil {
-			t.Fatal(err)
+		cmd := exec.Command(interpreter, "-B", program, "serve", filepath.Join(preloaded.dir, "s"))
+		cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = os.Stdout, os.Stderr, &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		if preloaded.err = cmd.Start(); preloaded.err == nil {
+			preloaded.cmd = cmd
 		}
-		if err = os.WriteFile(filepath.Join(s.dir, "train.py"), []byte(s.first+runsAnother), 0o644); err != nil {
-			t.Fatal(err)
-		}
+	})
+	if preloaded.err != nil {
+		t.Fatal(preloaded.err)
 	}
-	o := s.options(t, s.with, Rounding)
-	o.Sizes = []int{1, 2}
-	if r, err := s.run(t.Context(), o); err != nil || !r.Good() || len(r.Losses) != 6 || !s.launcher.alive() {
-		t.Fatalf("the first script of a session: %v %+v", err, r)
+	socket := filepath.Join(preloaded.dir, "s")
+	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		if _, err = os.Stat(socket); err == nil {
+			return []string{interpreter, "-S", "-E", "-B", program, "run", socket, script}
+		} else if time.Now().After(end) {
+			t.Fatal(err)
+		}
 	}
 }
 
 // options are those of a script's training by 2 → 1 workers.
-func (s *shared) options(t *testing.T, script string, wanted Class, args ...string) *Options {
+func options(t *testing.T, script string, wanted Class, args ...string) *Options {
 	t.Helper()
+	if !hasTorch() {
+		t.Skip("no torch: scripts/setup test installs it")
+	}
 	name := filepath.Join(t.TempDir(), "script.py")
 	if err := os.WriteFile(name, []byte(script), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("TRAIN_SCRIPT", name)
 	t.Setenv("TRAIN_ARGUMENTS", strings.Join(args, " "))
 	o := Options{
-		Command: []string{interpreter, "-B", filepath.Join(s.dir, "train.py")}, Sizes: []int{2, 1}, Nodes: 1, StepsEach: 3, BatchSize: 16,
+		Command: preload(t, name), Sizes: []int{2, 1}, Nodes: 1, StepsEach: 3, BatchSize: 16,
 		Tolerance: wanted, Limit: 10 * time.Minute, Told: t.Output(),
 	}
 	if slices.Contains(args, "uneven") { // two workers take parts of 3, 3, 2 and of 3, 2, 2 samples, and one takes 5 of 3
@@ -106,13 +99,6 @@ func (s *shared) options(t *testing.T, script string, wanted Class, args ...stri
 		t.Fatal(err)
 	}
 	return &o
-}
-
-// tried verifies a script, 2 → 1 workers.
-func (s *shared) tried(t *testing.T, script string, wanted Class, args ...string) (Result, error) {
-	t.Helper()
-	s.begin(t)
-	return s.run(t.Context(), s.options(t, script, wanted, args...))
 }
 
 // torched verifies a script of torch, 2 → 1 workers.
@@ -127,10 +113,7 @@ func torched(t *testing.T, script string, wanted Class, args ...string) Result {
 
 func triedWithTorch(t *testing.T, script string, wanted Class, args ...string) (Result, error) {
 	t.Helper()
-	if !hasTorch() {
-		t.Skip("no torch: scripts/setup test installs it")
-	}
-	return together.tried(t, script, wanted, args...)
+	return Run(t.Context(), *options(t, script, wanted, args...))
 }
 
 // TestHooksOfTorch: a script with the faults that are made most, and hooks alone see them.

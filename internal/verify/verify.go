@@ -8,80 +8,79 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/bellows-ml/bellows/internal/fault"
 	"github.com/bellows-ml/bellows/internal/units"
 )
 
 // Run trains the script twice and compares. It returns an error where the script could not be
 // trained; that the trainings differ is a result.
-func Run(ctx context.Context, o Options) (Result, error) {
-	s := session{}
-	defer s.close()
-	return s.run(ctx, &o)
-}
-
-// session is what the worlds of both trainings have in common.
-type session struct {
-	python   string    // the PYTHONPATH
-	launcher *launcher // forks workers; nil: they are processes of their own
-}
-
-func (s *session) close() { s.launcher.close() }
-
-func (s *session) run(ctx context.Context, o *Options) (r Result, err error) {
-	dir := o.Keep
-	if dir == "" {
-		if dir, err = os.MkdirTemp("", "bellows-verify-"); err != nil {
-			return Result{}, err
-		}
-		defer func() { err = cmp.Or(err, os.RemoveAll(dir)) }()
-	}
-	if dir, err = filepath.Abs(dir); err != nil {
+func Run(ctx context.Context, o Options) (r Result, err error) {
+	dir, err := folder(o.Keep)
+	if err != nil {
 		return Result{}, err
 	}
-	if s.python == "" {
-		if s.python, err = python(filepath.Join(dir, "python")); err != nil {
-			return Result{}, err
-		}
+	if o.Keep == "" {
+		defer func() { err = cmp.Or(err, os.RemoveAll(dir)) }()
 	}
+	// Nobody else can write there, whoever owns what is kept.
+	modules, err := os.MkdirTemp("", "bellows-verify-python-")
+	if err != nil {
+		return Result{}, err
+	}
+	defer func() { err = cmp.Or(err, os.RemoveAll(modules)) }()
+	path, err := python(modules)
+	if err != nil {
+		return Result{}, err
+	}
+	return trained(ctx, &o, dir, path)
+}
+
+// folder is where the worlds are, absolute: a temporary one, or one that is kept and has nothing in it.
+func folder(keep string) (string, error) {
+	if keep == "" {
+		return os.MkdirTemp("", "bellows-verify-")
+	}
+	if err := os.MkdirAll(keep, 0o755); err != nil {
+		return "", err
+	}
+	entries, err := os.ReadDir(keep)
+	if err != nil {
+		return "", err
+	}
+	if len(entries) > 0 {
+		return "", fault.Usage("--keep %s: it has %s in it: name a new or an empty directory", keep, entries[0].Name())
+	}
+	return filepath.Abs(keep)
+}
+
+// trained trains both and compares.
+func trained(ctx context.Context, o *Options, dir, path string) (r Result, err error) {
 	begin := time.Now()
-	never, err := s.train(ctx, o, filepath.Join(dir, "never"), o.Sizes[:1])
+	never, err := train(ctx, o, place{filepath.Join(dir, "never"), path}, o.Sizes[:1])
 	if err != nil {
 		return Result{}, fmt.Errorf("train without a rescale: %w", err)
 	}
 	between := time.Now()
-	if !s.launcher.alive() && !o.ColdStart {
-		s.prepare(ctx, o, filepath.Join(dir, "never", "0"))
-	}
-	prepared := time.Now()
-	rescaled, err := s.train(ctx, o, filepath.Join(dir, "rescaled"), o.Sizes)
+	rescaled, err := train(ctx, o, place{filepath.Join(dir, "rescaled"), path}, o.Sizes)
 	if err != nil {
 		return Result{}, fmt.Errorf("train with rescales: %w", err)
 	}
 	r = Compare(never, rescaled, o.Tolerance)
 	r.Sizes, r.StepsEach = o.Sizes, o.StepsEach
-	r.NeverS, r.PrepareS, r.RescaledS = between.Sub(begin).Seconds(), prepared.Sub(between).Seconds(), time.Since(between).Seconds()
+	r.NeverS, r.RescaledS = between.Sub(begin).Seconds(), time.Since(between).Seconds()
 	return r, nil
 }
 
-// prepare has what the world in a folder imported imported for the others, if it can be.
-func (s *session) prepare(ctx context.Context, o *Options, dir string) {
-	begin := time.Now()
-	s.launcher.close()
-	var err error
-	if s.launcher, err = prepare(ctx, o, &world{size: 1, dir: dir}, s.python); err != nil {
-		o.tell("all worlds are started as the first was: " + err.Error())
-		return
-	}
-	o.tell(fmt.Sprintf("%.1f s to import once what the other worlds import", time.Since(begin).Seconds()))
-}
+// place is where the worlds of a training are, and where their workers find the module.
+type place struct{ dir, python string }
 
 // train runs the worlds of one training, which share its steps evenly.
-func (s *session) train(ctx context.Context, o *Options, dir string, sizes []int) (t Training, err error) {
+func train(ctx context.Context, o *Options, in place, sizes []int) (t Training, err error) {
 	var from *saved
 	for n, size := range sizes {
 		w := world{
-			size: size, begin: n * o.Steps() / len(sizes), end: (n + 1) * o.Steps() / len(sizes), dir: filepath.Join(dir, fmt.Sprint(n)),
-			from: from, rescaled: len(sizes) > 1, python: s.python, launcher: s.launcher,
+			size: size, begin: n * o.Steps() / len(sizes), end: (n + 1) * o.Steps() / len(sizes), dir: filepath.Join(in.dir, fmt.Sprint(n)),
+			from: from, rescaled: len(sizes) > 1, python: in.python,
 		}
 		w.began = time.Now()
 		if from, err = w.run(ctx, o); err != nil {

@@ -2,7 +2,6 @@ package verify
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,18 +27,13 @@ bellows.save(step, lambda d: json.dump(weight, open(d + "/weight", "w")))
 // tried verifies a script of the standard library alone; -S keeps Python from finding torch.
 func tried(t *testing.T, script string) (Result, error) {
 	t.Helper()
-	return triedTold(t, script, t.Output())
-}
-
-func triedTold(t *testing.T, script string, told io.Writer) (Result, error) {
-	t.Helper()
 	name := filepath.Join(t.TempDir(), "train.py")
 	if err := os.WriteFile(name, []byte(script), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	o := Options{
 		Command: []string{interpreter, "-S", "-B", name}, Sizes: []int{2, 1}, Nodes: 1, StepsEach: 3, BatchSize: 8,
-		Tolerance: Bitwise, Limit: 5 * time.Minute, Told: told,
+		Tolerance: Bitwise, Limit: 5 * time.Minute, Told: t.Output(),
 	}
 	if err := o.Check(); err != nil {
 		t.Fatal(err)
@@ -131,13 +125,44 @@ func TestScriptsThatCannotBeVerified(t *testing.T) {
 	}
 }
 
-func TestAWorldThatHangsIsKilled(t *testing.T) {
-	o := Options{
-		Command: []string{"sh", "-c", "sleep 1000 & wait"}, Sizes: []int{2, 1}, Nodes: 1, StepsEach: 1, BatchSize: 2,
-		Tolerance: Bitwise, Limit: time.Millisecond, Keep: t.TempDir(),
+// TestHowWorkersEnd: what they say, and the signal that they end of, is shown.
+func TestHowWorkersEnd(t *testing.T) {
+	const last = "if bellows.world_size() == 1: "
+	for _, tt := range []struct{ name, first, fault string }{
+		{"fail", last + "raise ValueError('out of luck')", "ValueError: out of luck"},
+		{"end of the signal that asks them to save", last + "os.kill(os.getpid(), 15)", "signal: terminated: it ended of the SIGTERM that asks it to save"},
+		{"are killed", "if bellows.rank() == 1: os.kill(os.getpid(), 9)", "train without a rescale: 2 workers from step 0: rank 1: signal: killed"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if r, err := tried(t, "import os, bellows\n"+tt.first+"\n"+loop); err == nil || !strings.Contains(err.Error(), tt.fault) {
+				t.Errorf("%v, not %s: %+v", err, tt.fault, r)
+			}
+		})
 	}
-	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "allow it more with --limit") {
-		t.Error(err)
+}
+
+// TestAWorldThatHangsIsKilled: with what its workers have started, when its time is over.
+func TestAWorldThatHangsIsKilled(t *testing.T) {
+	dir := t.TempDir()
+	o := Options{
+		Command: []string{"sh", "-c", `sleep 1000 & echo $$ $! >"$0/$RANK.new"; mv "$0/$RANK.new" "$0/$RANK"; wait`, dir}, Sizes: []int{2, 1}, Nodes: 1, StepsEach: 1, BatchSize: 2,
+		Tolerance: Bitwise, Limit: time.Second / 2,
+	}
+	var pids []byte
+	for ; len(pids) == 0; o.Limit *= 2 { // a busy machine may need longer to begin
+		if o.Limit > time.Minute {
+			t.Fatalf("it had not begun within %s", o.Limit/2)
+		}
+		if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "allow it more with --limit") {
+			t.Fatal(err)
+		}
+		pids, _ = os.ReadFile(filepath.Join(dir, "0")) // absent: not begun
+	}
+	for text := range strings.FieldsSeq(string(pids)) {
+		stat, _ := os.ReadFile(filepath.Join("/proc", text, "stat")) // absent: it is gone
+		if _, _, lives := parseStat(stat); lives {                   // a zombie is another's to wait for
+			t.Errorf("process %s lives: %s", text, stat)
+		}
 	}
 }
 

@@ -27,12 +27,11 @@ const killedWithin = 10 * time.Second
 // world is some steps of a training, by so many workers.
 type world struct {
 	size       int
-	begin, end int       // the first step, and the one after the last
-	dir        string    // of its own
-	from       *saved    // what it resumes from; nil: nothing
-	rescaled   bool      // of the rescaled training
-	python     string    // the PYTHONPATH
-	launcher   *launcher // forks the workers; nil: they are processes of their own
+	begin, end int    // the first step, and the one after the last
+	dir        string // of its own
+	from       *saved // what it resumes from; nil: nothing
+	rescaled   bool   // of the rescaled training
+	python     string // the PYTHONPATH
 
 	began, ended time.Time
 }
@@ -83,36 +82,15 @@ func (w *world) run(ctx context.Context, o *Options) (*saved, error) {
 	return host.result(w)
 }
 
-// start starts the workers: by the launcher if there is one, else each as a process of its own. How many it has
-// started counts also with an error.
+// start starts the workers, each as a process of its own. How many it has started counts also with an error.
 func (w *world) start(ctx context.Context, o *Options, port int, ended chan<- outcome) (started int, err error) {
-	if w.launcher.alive() {
-		workers := make([]workerOrder, w.size)
-		for rank := range workers {
-			workers[rank] = workerOrder{Log: w.log(rank), Env: map[string]string{"PYTHONPATH": w.python}}
-			for _, v := range w.variables(o, rank, port) {
-				name, value, _ := strings.Cut(v, "=")
-				workers[rank].Env[name] = value
-			}
-		}
-		if err = w.launcher.fork(ctx, w, workers, ended); err == nil {
-			return w.size, nil
-		}
-		o.tell("the workers are started one by one: " + err.Error())
-	}
-	if err = os.WriteFile(w.modules(), nil, 0o600); err != nil {
-		return 0, err
-	}
 	for ; started < w.size; started++ {
-		if err = w.worker(ctx, o, started, append(w.variables(o, started, port), "PYTHONPATH="+w.python), ended); err != nil {
+		if err = w.worker(ctx, o, started, w.variables(o, started, port), ended); err != nil {
 			return started, err
 		}
 	}
 	return started, nil
 }
-
-// modules is where the first worker that is a process of its own writes the names of what it imports.
-func (w *world) modules() string { return filepath.Join(w.dir, "modules") }
 
 // log is where a worker prints.
 func (w *world) log(rank int) string { return filepath.Join(w.dir, fmt.Sprintf("rank-%d.log", rank)) }
@@ -188,9 +166,6 @@ func hint(err error, said string) string {
 
 // signalOf is the signal that a worker has ended of; 0: it has left by itself.
 func signalOf(err error) syscall.Signal {
-	if forked, ok := errors.AsType[exited](err); ok {
-		return forked.signal
-	}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		if s, ok := exit.Sys().(syscall.WaitStatus); ok && s.Signaled() {
 			return s.Signal()
@@ -199,7 +174,7 @@ func signalOf(err error) syscall.Signal {
 	return 0
 }
 
-// variables is a worker's environment, as agents make it, without PYTHONPATH.
+// variables is a worker's environment, as agents make it.
 func (w *world) variables(o *Options, rank, port int) []string {
 	nodes := min(o.Nodes, w.size)
 	each := w.size / nodes
@@ -207,7 +182,7 @@ func (w *world) variables(o *Options, rank, port int) []string {
 	own := map[string]string{
 		"RANK": strconv.Itoa(rank), "LOCAL_RANK": strconv.Itoa(rank % each), "GROUP_RANK": strconv.Itoa(node),
 		"WORLD_SIZE": strconv.Itoa(w.size), "LOCAL_WORLD_SIZE": local,
-		"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": strconv.Itoa(port), "PYTHONUNBUFFERED": "1", "PYTHONPATH": "",
+		"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": strconv.Itoa(port), "PYTHONUNBUFFERED": "1", "PYTHONPATH": w.python,
 		"TORCHELASTIC_RUN_ID": "verify", "TORCHELASTIC_RESTART_COUNT": "0",
 		"BELLOWS_JOB": "verify", "BELLOWS_NODE": "verify" + strconv.Itoa(node), "BELLOWS_GENERATION": "1",
 		"BELLOWS_DEVICE": "SIM-" + strconv.Itoa(rank), "BELLOWS_DEVICES": strconv.Itoa(w.size), "BELLOWS_LOCAL_DEVICES": local,
@@ -235,38 +210,28 @@ func (w *world) variables(o *Options, rank, port int) []string {
 		_, ours := own[name]
 		return ours || strings.HasPrefix(name, "BELLOWS_")
 	})
-	delete(own, "PYTHONPATH")
 	for name, value := range own {
 		env = append(env, name+"="+value)
 	}
 	return env
 }
 
-// python writes the module and its hooks into a folder, and returns the PYTHONPATH with it.
+// python writes the module and its hooks into a folder, and returns the PYTHONPATH with it: a folder of the user's
+// alone, for what lies in it runs in all workers.
 func python(dir string) (string, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", err
+	if strings.Contains(dir, ":") {
+		return "", fmt.Errorf("write the module into %s: PYTHONPATH is cut at colons: set TMPDIR to a directory without one", dir)
 	}
-	if err := os.MkdirAll(filepath.Join(dir, recordDir), 0o755); err != nil {
-		return "", err
-	}
-	for name, source := range map[string][]byte{
-		sdk.FileName: sdk.Module, sdk.HooksFileName: sdk.Hooks, sdk.SiteFileName: sdk.Site, sdk.LauncherFileName: sdk.Launcher, sdk.VerifyLauncherFileName: sdk.VerifyLauncher,
-		filepath.Join(recordDir, sdk.SiteFileName): sdk.Recorder, // which the other runs
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), source, 0o644); err != nil {
+	for name, source := range map[string][]byte{sdk.FileName: sdk.Module, sdk.HooksFileName: sdk.Hooks, sdk.SiteFileName: sdk.Site} {
+		if err := os.WriteFile(filepath.Join(dir, name), source, 0o600); err != nil {
 			return "", err
 		}
 	}
-	path := dir + ":" + filepath.Join(dir, recordDir)
 	if rest := os.Getenv("PYTHONPATH"); rest != "" {
-		path += ":" + rest
+		dir += ":" + rest // as the user has it, empty parts too
 	}
-	return path, nil
+	return dir, nil
 }
-
-// recordDir is where of the module's folder is what writes down the names of imported modules.
-const recordDir = "record"
 
 // Where the workers of a world meet. Rank 0 listens seconds after the port was chosen: one that the kernel
 // gives out by itself, from 32768 on, may be another process's by then.
