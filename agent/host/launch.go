@@ -125,7 +125,7 @@ func (la *launcher) startShim(at lane, a agent.StartShim) {
 func (la *launcher) launch(ctx context.Context, dir string, order shim.Order) (process shim.Process, left bool, err error) {
 	if order.LearnedFile != "" {
 		if err = os.MkdirAll(filepath.Dir(order.LearnedFile), 0o700); err != nil {
-			return process, false, fmt.Errorf("make the folder for names of modules: %w", err)
+			return process, false, fmt.Errorf("make the folder for what starts teach: %w", err)
 		}
 	}
 	process, err = shim.Start(ctx, la.cfg.Exe, dir, order)

@@ -78,7 +78,7 @@ func TestOldLogsGoAndThoseOfRunningJobsStay(t *testing.T) {
 		}
 	}
 	f.agent(s)
-	f.until("the old logs and names of modules to be gone", func() bool {
+	f.until("the old logs and what was learned to be gone", func() bool {
 		_, one := os.Stat(filepath.Join(logs, "old", "g00000001"))
 		_, two := os.Stat(filepath.Join(logs, "gone"))
 		_, names := os.Stat(filepath.Join(modules, "old"))

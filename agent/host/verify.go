@@ -82,7 +82,9 @@ func (ve *verifier) verify(at lane, a agent.Verify) {
 	if nonce := a.Plan.World.Nonce; r == nil || r.nonce != nonce { // what was found of another's counts for nothing
 		r = ve.runs.newRun(at.of, nonce, ve.runDir(at.of, nonce), agent.Absent)
 	}
+	prepare := r.order.Prepare
 	r.order = ve.order(at.of, a.Spec, a.Plan)
+	r.order.Prepare = prepare // a prepared run stays one
 	task := dirblob.Verify{ManifestSHA256: a.Plan.Resume.ManifestSHA256, Quick: !a.Whole}
 	if !a.Plan.Doubted {
 		task.Seal = ve.sealOf(*a.Plan.Resume)

@@ -22,8 +22,8 @@ func TestALaunchersBoundInCgroupV2(t *testing.T) {
 	c := &containment{kind: Cgroup2, path: run, group: cgroup(run), own: own}
 	order := Order{Prepare: &Prepare{Memory: 300 << 20}}
 	order.Limits.MemoryBytes = 200 << 20
-	c.boundLauncher("run", order)
-	b := &c.launcher
+	c.boundAhead("run", order)
+	b := &c.ahead
 	if b.why != nil || b.bytes != 200<<20 || len(b.groups) > 0 || c.home != filepath.Join(run, "workers") {
 		t.Fatalf("bound %+v, workers in %q", b, c.home)
 	}
@@ -33,7 +33,7 @@ func TestALaunchersBoundInCgroupV2(t *testing.T) {
 		}
 	}
 
-	leaf := fakeCgroup(t, filepath.Join(run, launcherGroup+"0"), map[string]string{"memory.max": "", "memory.oom.group": "", "memory.swap.max": ""})
+	leaf := fakeCgroup(t, filepath.Join(run, aheadGroup+"0"), map[string]string{"memory.max": "", "memory.oom.group": "", "memory.swap.max": ""})
 	if release, err := b.enter(leaf, &syscall.SysProcAttr{}); err != nil {
 		t.Fatal(err)
 	} else {
@@ -53,7 +53,7 @@ func TestALaunchersBoundInCgroupV2(t *testing.T) {
 			t.Errorf("%q: reached %v", text, !want)
 		}
 	}
-	bare := fakeCgroup(t, filepath.Join(run, launcherGroup+"1"), nil)
+	bare := fakeCgroup(t, filepath.Join(run, aheadGroup+"1"), nil)
 	if err := os.MkdirAll(bare, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -85,11 +85,11 @@ func TestALaunchersProcessesInCgroupV2(t *testing.T) {
 	c := &containment{kind: Cgroup2, path: run, group: cgroup(run), own: own}
 	order := Order{Prepare: &Prepare{}, Processes: 30}
 	order.Limits.CPUs = 2
-	c.boundLauncher("run", order)
-	leaf := fakeCgroup(t, filepath.Join(run, launcherGroup+"0"), map[string]string{"cpu.max": ""})
-	release, err := c.launcher.enter(leaf, &syscall.SysProcAttr{})
-	if err != nil || c.launcher.why != nil {
-		t.Fatal(err, c.launcher.why)
+	c.boundAhead("run", order)
+	leaf := fakeCgroup(t, filepath.Join(run, aheadGroup+"0"), map[string]string{"cpu.max": ""})
+	release, err := c.ahead.enter(leaf, &syscall.SysProcAttr{})
+	if err != nil || c.ahead.why != nil {
+		t.Fatal(err, c.ahead.why)
 	}
 	release()
 	if pids, cpus := (&fixture{t: t, root: run}).read("pids.max"), (&fixture{t: t, root: leaf}).read("cpu.max"); pids != "30" || cpus != "200000 100000" {
@@ -105,11 +105,11 @@ func TestALauncherWithoutTheKernelsBound(t *testing.T) {
 	t.Parallel()
 	own := fakeCgroup(t, t.TempDir(), map[string]string{"cgroup.controllers": "memory\n"})
 	c := &containment{kind: Cgroup2, path: filepath.Join(own, "run"), own: own}
-	c.boundLauncher("run", Order{Prepare: &Prepare{Memory: 1 << 20}})
-	if c.launcher.why == nil || c.launcher.bytes != 0 || c.home != "" {
-		t.Errorf("bound %+v, workers in %q", c.launcher, c.home)
+	c.boundAhead("run", Order{Prepare: &Prepare{Memory: 1 << 20}})
+	if c.ahead.why == nil || c.ahead.bytes != 0 || c.home != "" {
+		t.Errorf("bound %+v, workers in %q", c.ahead, c.home)
 	}
-	if release, err := c.launcher.enter("", &syscall.SysProcAttr{}); err != nil {
+	if release, err := c.ahead.enter("", &syscall.SysProcAttr{}); err != nil {
 		t.Error(err)
 	} else {
 		release()
@@ -189,8 +189,8 @@ func TestLaunchersAndWorkersShareACgroup(t *testing.T) {
 		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 		return cmd.Process.Pid
 	}
-	launcher := sleeps(func(attr *syscall.SysProcAttr) (func(), error) { return c.holdLauncher(attr, 0) })
-	leaf := filepath.Join(c.path, launcherGroup+"0")
+	launcher := sleeps(func(attr *syscall.SysProcAttr) (func(), error) { return c.holdAhead(attr, 0) })
+	leaf := filepath.Join(c.path, aheadGroup+"0")
 	executed := sleeps(c.enter)
 	if in := members(leaf); !slices.Equal(in, []int{launcher}) {
 		t.Errorf("with the launcher are %v, want %d", in, launcher)
