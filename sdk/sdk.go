@@ -49,3 +49,11 @@ const AheadFileName = "bellows_ahead.py"
 //
 //go:embed ahead.py
 var Ahead []byte
+
+// LeaveFileName is the name under which WorkerSite finds Leave.
+const LeaveFileName = "bellows_leave.py"
+
+// Leave is the source of what lets a worker leave at once when its script has ended. Treat it as read-only.
+//
+//go:embed leave.py
+var Leave []byte

@@ -24,8 +24,30 @@ def run_next(here: str) -> None:
     spec.loader.exec_module(module)
 
 
+def leave_at_once(here: str) -> None:
+    """Have a worker whose script has ended leave at once, after all exit handlers, where nothing would be seen of more."""
+    known = "atexit" in sys.modules
+    import atexit
+
+    if not known:
+        del sys.modules["atexit"]
+    if atexit._ncallbacks() > 0 or os.getsid(0) != os.getpid():  # type: ignore[attr-defined]
+        return  # it would not be the last; or this is a process that a worker has started
+    pid = os.getpid()
+
+    def leave() -> None:
+        if os.getpid() == pid:
+            sys.path.insert(0, here)
+            import bellows_leave
+
+            bellows_leave.leave(pid)
+
+    atexit.register(leave)
+
+
 def main() -> None:
     here = os.path.dirname(os.path.abspath(__file__))
+    leave_at_once(here)
     fd = os.environ.pop("BELLOWS_AHEAD", "")
     if fd:
         try:

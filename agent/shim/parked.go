@@ -337,7 +337,8 @@ func connOf(fd int) (*net.UnixConn, error) {
 func writeModules(dir string, o Order) error {
 	modules := map[string][]byte{sdk.FileName: sdk.Module}
 	if o.warms() {
-		modules[sdk.SiteFileName], modules[sdk.AheadFileName], modules[checkFile] = sdk.WorkerSite, sdk.Ahead, nil
+		modules[sdk.SiteFileName], modules[sdk.AheadFileName] = sdk.WorkerSite, sdk.Ahead
+		modules[sdk.LeaveFileName], modules[checkFile] = sdk.Leave, nil
 	}
 	dir = filepath.Join(dir, pythonDir)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
