@@ -601,19 +601,18 @@ class Ahead:
         send(self.fd, "ok")
         receive(self.fd)
         os.close(self.fd)
-        waited = now_ns() - self.parked_at
         for name, _, value in plan:
             os.environ[name] = value
-        started = getattr(sys.modules.get("logging"), "_startTime", None)
-        if started is not None:  # what log records count from
-            sys.modules["logging"]._startTime = started + (waited if isinstance(started, int) else waited / 1e9)  # type: ignore[attr-defined]
+        logging = sys.modules.get("logging")
+        if logging is not None:  # what its records count from: no worker imports it before its generation
+            now = now_ns()
+            logging._startTime = now if isinstance(logging._startTime, int) else now / 1e9  # type: ignore[attr-defined]
         for step in self.after:
             step()
         del self.after[:]
 
     def where(self, frame: "Optional[FrameType]") -> str:
         """Return the line of the user's own code that is being run."""
-        self.parked_at = now_ns()
         while frame is not None:
             name = frame.f_code.co_filename
             if (self.kinds.get(name) or self.kind(name)) == USER:
