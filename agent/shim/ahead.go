@@ -212,22 +212,12 @@ func (a *ahead) park(order Order, n int) {
 	<-a.done
 }
 
-// unforkable says why no process of a command can run ahead; empty if one can.
-func unforkable(order Order, found findings) string {
-	if order.waits() {
-		return ""
-	}
-	if command, _ := interpreted(order, found); command.Cold != "" {
-		return command.Cold
-	}
-	return ""
-}
-
-// interpreted is the command as that of a Python interpreter, and the program that is executed for it.
-func interpreted(order Order, found findings) (command pycommand.Command, program string) {
-	command = pycommand.Parse(order.Command)
+// interpreted is a command as that of a Python interpreter, and the program that is executed for it. Cold is
+// why no process of it can run ahead.
+func interpreted(words []string, found findings) (command pycommand.Command, program string) {
+	command = pycommand.Parse(words)
 	if command.Cold == record.NoScript && len(found.Shebang) > 0 {
-		whole := append(append([]string{}, found.Shebang...), append([]string{found.Program}, order.Command[1:]...)...)
+		whole := append(append([]string{}, found.Shebang...), append([]string{found.Program}, words[1:]...)...)
 		return pycommand.Parse(whole), found.Shebang[0]
 	}
 	return command, found.Program
@@ -241,8 +231,9 @@ func (a *ahead) parkAll(order Order, n int) (all []*parked, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if why := unforkable(order, found); why != "" {
-		return nil, errors.New(why)
+	command, program := interpreted(order.Command, found)
+	if command.Cold != "" && !order.waits() {
+		return nil, errors.New(command.Cold)
 	}
 	if order.NoNewPrivs {
 		if err = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
@@ -265,7 +256,7 @@ func (a *ahead) parkAll(order Order, n int) (all []*parked, err error) {
 		}
 	}
 	if !order.waits() {
-		if err = t.check(interpreted(order, found)); err != nil {
+		if err = t.check(command, program); err != nil {
 			return nil, err
 		}
 	}

@@ -46,5 +46,5 @@
 // last report and ends.
 //
 // Decisions: ADR 4 and 5 (hold, SIGTERM, welcome), ADR 29 (limits), ADR 36 (stopped is
-// found out), ADR 37 (device locks and files) and ADR 50 (prepared runs and launchers).
+// found out), ADR 37 (device locks and files) and ADR 58 (prepared runs and parked processes, in place of ADR 50).
 package shim

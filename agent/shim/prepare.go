@@ -81,7 +81,9 @@ func (s *starter) prepare() {
 	s.post(func() {
 		s.env = env
 		if err == nil && s.order.warms() {
-			s.report.Unforkable, s.dirty = record.Reason(printable(unforkable(s.order, found))), true
+			if command, _ := interpreted(s.order.Command, found); command.Cold != "" && !s.order.waits() {
+				s.report.Unforkable, s.dirty = record.Reason(printable(command.Cold)), true
+			}
 		}
 		s.prepared(found.Program, held, err)
 	})

@@ -68,7 +68,7 @@ func (s *starter) bindAll(all []*parked) (workers []born, err error) {
 		if err = p.conn.SetDeadline(time.Now().Add(releaseBound)); err != nil {
 			return workers, err
 		}
-		if err = p.say(listed(s.told(order, local))); err != nil {
+		if err = p.say(listed(s.told(local))); err != nil {
 			return workers, fmt.Errorf("tell a parked process its plan: %w", err)
 		}
 	}
@@ -100,7 +100,9 @@ func (s *starter) bindAll(all []*parked) (workers []born, err error) {
 }
 
 // told is what a parked process is told: what the plan adds to its environment. A command that waits by itself gets all of it.
-func (s *starter) told(order Order, local int) map[string]string {
+func (s *starter) told(local int) map[string]string {
+	order := s.order
+	order.Env = s.env
 	all := variables(order, s.dir, local)
 	if s.order.waits() {
 		return all
