@@ -32,7 +32,7 @@ func hostingFlags(f *flags.Set) *hosting {
 	f.IntVar(&h.processes, "processes-per-device", host.DefaultProcesses,
 		"how many processes and threads a job may have here for each of its devices, where the kernel's pids controller can be had; 0 = any number")
 	f.StringVar(&h.launcherMemory, "launcher-memory", "",
-		"how much memory the launchers of warm starts may have here together, as in 8GiB (default: a tenth of the machine's); 0 = nothing is prepared here")
+		"how much memory the processes that run ahead for warm starts may have here together, as in 8GiB (default: a tenth of the machine's); 0 = nothing is prepared here")
 	h.logSize, h.keepLogsSize = host.DefaultLogBytes, host.DefaultKeepLogsBytes
 	f.Var(&h.logSize, "log-size", "how much is kept of each rank's log in a generation; the oldest half goes first")
 	f.DurationVar(&h.keepLogs, "keep-logs", host.DefaultKeepLogsAge, "how long the logs of a generation are kept once nothing is written to them any more")
