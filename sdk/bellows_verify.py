@@ -317,9 +317,8 @@ class Recorder:
         trained = {id(p): p for o in self.optimizers for group in o.param_groups for p in group["params"]}
         values = {digest_of(p) for p in trained.values()}
         shapes = {tuple(p.shape) for p in trained.values()}
-        known = set(trained) | {id(a) for a in self.averages}
         answer = {}
-        for place, tensor in held(known, shapes).items():
+        for place, tensor in held(set(trained), shapes).items():
             try:
                 digest = digest_of(tensor)
             except (NotImplementedError, RuntimeError):
@@ -519,13 +518,15 @@ class Walk:
         self.seen.add(id(value))
         if issubclass(kind, self.torch.Tensor):
             self.note(place, value, tuple(value.shape) in self.shapes)
+        elif issubclass(kind, (self.torch.optim.Optimizer, self.torch.optim.swa_utils.AveragedModel)):
+            pass  # seen otherwise
         elif issubclass(kind, self.torch.nn.Module):
             self.reach_module(place, value)
         elif issubclass(kind, dict):
             self.reach_all([(f"{place}[{key!r:.80}]", each) for key, each in list(value.items())[:MAX_HELD]], depth)
         elif issubclass(kind, (list, tuple)):
             self.reach_all([(f"{place}[{n}]", each) for n, each in enumerate(value[:MAX_HELD])], depth)
-        elif not issubclass(kind, (type, types.ModuleType, types.FunctionType, self.torch.optim.Optimizer)):
+        elif not issubclass(kind, (type, types.ModuleType, types.FunctionType)):
             variables = getattr(value, "__dict__", None)
             if type(variables) is dict:
                 self.reach_all([(f"{place}.{name}", each) for name, each in list(variables.items())], depth)

@@ -102,7 +102,7 @@ def train():
     global step
     mine = net[0].weight.detach().clone()
     for step in range(3):
-        net(x).sum().backward()
+        (net(x) * x[:, :1]).sum().backward()
         for old, p in zip(previous, net.parameters()):
             old.copy_(p.detach())
         optimizer.step()
