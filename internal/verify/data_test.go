@@ -124,6 +124,20 @@ func TestDataByItsInputs(t *testing.T) {
 	}
 }
 
+// TestBatchesThatRepeatCount: also where the losses show nothing of it.
+func TestBatchesThatRepeatCount(t *testing.T) {
+	never, rescaled := made(testSizes[:1]), made(testSizes)
+	unseenSamples(&never, func(step, rank int) string { return fmt.Sprint(step, rank) })
+	unseenSamples(&rescaled, func(step, rank int) string { return fmt.Sprint(step%4, rank) })
+	if r := Compare(never, rescaled, Statistical); r.Reached != Different || !strings.HasPrefix(said(r), "inputs 4: step 4 takes step 0's batches") {
+		t.Errorf("%s: %s", r.Reached, said(r))
+	}
+	unseenSamples(&rescaled, func(step, rank int) string { return fmt.Sprint("padded", step, rank) })
+	if r := Compare(never, rescaled, Statistical); r.Reached != Bitwise {
+		t.Errorf("%s: %s", r.Reached, said(r))
+	}
+}
+
 // random is a script as nanoGPT has it: each rank draws its batches from a seed at the top.
 const random = `import os, signal, sys, torch, torch.distributed as dist
 from torch import nn

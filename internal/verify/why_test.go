@@ -55,6 +55,10 @@ func TestWhyMeansAreNotEnough(t *testing.T) {
 				from(each, 0, func(p *Point) { p.Samples = nil })
 			}
 		}, 0, alternating(0.02), false, "loss 0: two equal worlds differ from the same weights"},
+		{"inputs of the same samples without a seed", func(n, r *Training) {
+			from(n, 0, func(p *Point) { p.Inputs = [][]string{{fmt.Sprint("n", p.Step)}} })
+			from(r, 0, func(p *Point) { p.Inputs = [][]string{{fmt.Sprint("r", p.Step)}} })
+		}, 0, alternating(0.02), true, "loss 0: two equal worlds get other inputs of the same samples"},
 		{"masks without a seed", func(n, r *Training) {
 			from(n, 0, func(p *Point) { p.Masks = []string{fmt.Sprint("n", p.Step)} })
 			from(r, 0, func(p *Point) { p.Masks = []string{fmt.Sprint("r", p.Step)} })
