@@ -140,7 +140,7 @@ def collect(cluster, job, run):
     for line in cluster.lines(job):
         gen, rank = line["generation"], line["rank"]
         said, output = run.said.setdefault((gen, rank), []), run.output.setdefault((gen, rank), [])
-        text = line["text"].replace(job, "JOB")
+        text = re.sub(re.escape(cluster.root) + r"/d/run/[^/]+/[^/\":]+", "RUN", line["text"]).replace(job, "JOB")
         m = LINE.match(text)
         if not m:
             text = "…" if re.match(r"step \d+$", text) else text
@@ -281,7 +281,7 @@ def compare(cold, other, label):
     first, second = values(cold), values(other)
     for key in sorted(set(first) | set(second), key=str):
         kind, name, at, rank = key
-        where = "rank %d of %s" % (rank, at) if kind == "FACT" else "generation %s, rank %d" % (at, rank)
+        where = "rank %d of %s" % (rank, at) if kind == "FACT" else "rank %d" % rank
         a, b = first.get(key, {}), second.get(key, {})
         if name != "(output)":
             counts[kind] += len(b)
@@ -292,7 +292,7 @@ def compare(cold, other, label):
         for gen in sorted(set(a) | set(b)):
             got = b.get(gen, "nothing")
             if got != expected and (gen in other.worlds or not b):
-                found.append((name, "%s, generation %d: cold %s, %s %s" % ((where, gen) + excerpt(expected, got, label))))
+                found.append((name, "generation %d, %s: cold %s, %s %s" % ((gen, where) + excerpt(expected, got, label))))
     draws = {n for run in (cold, other) for said in run.said.values() for k, n, _ in said if k == "DRAW"}
     for name in sorted(draws):
         a, b = pattern(cold, name), pattern(other, name)
