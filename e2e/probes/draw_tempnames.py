@@ -4,6 +4,7 @@ import scratch
 import json
 import os
 import signal
+import sys
 import time
 
 mine = os.path.join(scratch.FOLDER.name, "mine.txt")

@@ -1,4 +1,4 @@
-"""torch begins with a fixed seed; what asks for another one gets its own."""
+"""torch's unseeded generator begins anew in each process, and so does one that seeds itself."""
 import torch
 import layers
 import json
@@ -11,10 +11,10 @@ def say(kind, name, value):
     print(f"{kind} {where} name={name} value={json.dumps(value)}", flush=True)
 
 
-say("FACT", "initial", torch.initial_seed())
-say("FACT", "module-weights", layers.WEIGHT.tolist())
-say("FACT", "first", torch.rand(2).tolist())
-say("FACT", "dropout", layers.MASK.tolist())
+say("DRAW", "initial", torch.initial_seed())
+say("DRAW", "module-weights", layers.WEIGHT.tolist())
+say("DRAW", "first", torch.rand(2).tolist())
+say("DRAW", "dropout", layers.MASK.tolist())
 say("DRAW", "seeded", torch.seed())
 say("DRAW", "after-seed", torch.rand(3).double().tolist())
 say("DRAW", "generator-seed", layers.GENERATOR.initial_seed())

@@ -21,7 +21,7 @@ say("FACT", "table", model.TABLE.tolist())
 say("FACT", "batches", [b.tolist() for b in loader])
 say("FACT", "sampler", list(RandomSampler(range(5))))
 say("FACT", "next", torch.rand(1).item())
-say("FACT", "initial", torch.initial_seed())
+say("DRAW", "initial", torch.initial_seed())
 
 stop = []
 signal.signal(signal.SIGTERM, lambda *_: stop.append(True))
