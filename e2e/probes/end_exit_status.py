@@ -23,9 +23,9 @@ while not stop:
     step += 1
     time.sleep(0.05)
     if os.environ["BELLOWS_GENERATION"] == "2" and os.environ["RANK"] == "1":
+        time.sleep(1)  # until all ranks have said their facts
         with open("failed-once", "w"):
             pass
-        time.sleep(1)  # until all ranks have said their facts
         failing.outer(0)
     if os.environ["BELLOWS_GENERATION"] != "2":
         print(f"step {step}", flush=True)

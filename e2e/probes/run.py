@@ -119,6 +119,7 @@ class Run:
     """What one job said, over all of its generations."""
 
     def __init__(self):
+        self.lines = {}     # generation → what `bellows logs` has of it
         self.said = {}      # (generation, rank) → list of (kind, name, value as JSON text)
         self.output = {}    # (generation, rank) → its other lines
         self.worlds = {}    # generation → world size
@@ -129,6 +130,14 @@ class Run:
         self.wrong = []     # what is wrong with the lines themselves
 
 
+def gather(cluster, job, run):
+    """Keeps the lines of all generations: the command shows those of the newest ones alone."""
+    by = {}
+    for line in cluster.lines(job):
+        by.setdefault(line["generation"], []).append(line)
+    run.lines.update(by)
+
+
 def collect(cluster, job, run):
     """Reads a job's logs and its history into run."""
     state = cluster.show(job)
@@ -137,7 +146,8 @@ def collect(cluster, job, run):
     run.job = {"(restarts)": state["restarts"], "(phase)": state["phase"], "(exit code)": state.get("exit_code")}
     if state.get("failure"):
         run.job["(failure)"] = state["failure"].get("kind")
-    for line in cluster.lines(job):
+    gather(cluster, job, run)
+    for line in [line for gen in sorted(run.lines) for line in run.lines[gen]]:
         gen, rank = line["generation"], line["rank"]
         said, output = run.said.setdefault((gen, rank), []), run.output.setdefault((gen, rank), [])
         text = re.sub(re.escape(cluster.root) + r"/d/run/[^/]+/[^/\":]+", "RUN", line["text"]).replace(job, "JOB")
@@ -194,6 +204,7 @@ def perform(cluster, name, spec, python, cold, options):
             if not cold and i + 1 < len(options.sizes):
                 await_prepared(cluster, job, options.timeout)
             time.sleep(0.3)
+            gather(cluster, job, run)
     except (Broken, subprocess.TimeoutExpired) as e:
         run.broken = str(e)
     finally:
@@ -271,7 +282,7 @@ def compare(cold, other, label):
     def values(run):
         by = {}
         for (gen, rank), said in run.said.items():
-            for kind, name, value in said + [("FACT", "(output)", json.dumps(run.output[gen, rank], ensure_ascii=False))]:
+            for kind, name, value in said + [("LATE", "(output)", json.dumps(run.output[gen, rank], ensure_ascii=False))]:
                 if kind == "FACT":
                     by.setdefault((kind, name, run.worlds.get(gen), rank), {})[gen] = value
                 elif kind == "LATE":
