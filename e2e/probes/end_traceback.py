@@ -1,3 +1,4 @@
+# setup: echo 'x = = 1' > syntax.py
 """Errors at a module's import, caught, and the text of their tracebacks."""
 import json
 import os
