@@ -444,7 +444,13 @@ def main():
     for name in names:
         work.put(name)
 
+    def end(*_):
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, end)
+
     def serve(number):
+        clusters = 0
         cluster = Cluster(options.bellows, os.path.join(options.root, "c%d" % number))
         try:
             while True:
@@ -452,13 +458,20 @@ def main():
                     name = work.get_nowait()
                 except queue.Empty:
                     return
-                try:
-                    row = probe(cluster, name, options)
-                except Exception as e:  # a broken probe stops no other one
-                    row = {"probe": name, "differences": [("(harness)", repr(e))], "counts": {}, "warm": 0, "cold": {}, "parked": {}, "skipped": None}
+                for attempt in (1, 2):
+                    try:
+                        row = probe(cluster, name, options)
+                    except Exception as e:  # a broken probe stops no other one
+                        row = {"probe": name, "differences": [("(harness)", repr(e))], "counts": {}, "warm": 0, "cold": {}, "parked": {}, "skipped": None}
+                    if cluster.dev.poll() is None:
+                        break
+                    with open(cluster.log.name) as f:
+                        print("the cluster has ended with status %d, on probe %s: %s" % (cluster.dev.returncode, name, f.read()[-1000:]), file=sys.stderr)
+                    clusters += 1
+                    cluster = Cluster(options.bellows, os.path.join(options.root, "c%d.%d" % (number, clusters)))
                 with lock:
                     rows.append(row)
-                    print("%3d/%d %-24s %s" % (len(rows), len(names), name, row["skipped"] and "skipped" or
+                    print("%s %3d/%d %-24s %s" % (time.strftime("%H:%M:%S"), len(rows), len(names), name, row["skipped"] and "skipped" or
                           "%d differences" % len({n for n, _ in row["differences"]})), file=sys.stderr, flush=True)
         finally:
             cluster.close()
@@ -466,8 +479,15 @@ def main():
     threads = [threading.Thread(target=serve, args=(i,)) for i in range(max(1, min(options.clusters, len(names))))]
     for t in threads:
         t.start()
-    for t in threads:
-        t.join()
+    try:
+        for t in threads:
+            t.join()
+    except KeyboardInterrupt:  # the probes under way come to their end, then the clusters are ended
+        print("ending", file=sys.stderr)
+        while not work.empty():
+            work.get_nowait()
+        for t in threads:
+            t.join()
     rows.sort(key=lambda r: names.index(r["probe"]))
     if options.json:
         with open(options.json, "w") as f:
