@@ -21,6 +21,7 @@ say("DRAW", "stack", region("[stack]"))
 say("DRAW", "libc", region("libc.so.6"))
 say("DRAW", "object", id(nodes.GRAPH[0]))
 say("DRAW", "none", id(None))
+say("DRAW", "auxv", open("/proc/self/auxv", "rb").read().hex())
 say("DRAW", "by-identity", [n.name for n in sorted(nodes.GRAPH, key=hash)] + [id(nodes.GRAPH[0])])
 say("DRAW", "function", ctypes.cast(ctypes.CDLL(None).getpid, ctypes.c_void_p).value)
 

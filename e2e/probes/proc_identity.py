@@ -28,7 +28,6 @@ say("FACT", "thread", [threading.get_native_id() == os.getpid(), threading.curre
 with open("/proc/self/cmdline") as f:
     say("FACT", "cmdline", f.read().split("\0"))
 say("FACT", "exe", os.readlink("/proc/self/exe"))
-say("FACT", "flags", int(fields[6]) & 0x40)  # PF_FORKNOEXEC
 say("FACT", "children", open(f"/proc/self/task/{os.getpid()}/children").read())
 
 stop = []

@@ -271,7 +271,7 @@ def compare(cold, other, label):
                 if not run.said.get((gen, rank)):
                     found.append(("(facts)", "%s: rank %d of generation %d says nothing" % (which, rank, gen)))
     if cold.worlds != other.worlds:
-        found.append(("(worlds)", "cold %s, %s %s" % (list(cold.worlds.values()), label, list(other.worlds.values()))))
+        found.append(("(worlds)", "by generation: cold %s, %s %s" % (cold.worlds, label, other.worlds)))
     for name, value in cold.job.items():
         if other.job.get(name) != value:
             found.append((name, "cold %s, %s %s" % (value, label, other.job.get(name))))
@@ -463,8 +463,11 @@ def main():
                         row = probe(cluster, name, options)
                     except Exception as e:  # a broken probe stops no other one
                         row = {"probe": name, "differences": [("(harness)", repr(e))], "counts": {}, "warm": 0, "cold": {}, "parked": {}, "skipped": None}
-                    if cluster.dev.poll() is None:
+                    wanted = {"(worlds)", "(cold run)"} & {n for n, _ in row["differences"]}
+                    if cluster.dev.poll() is None and ("(restarts)" in {n for n, _ in row["differences"]} or not wanted):
                         break
+                    if cluster.dev.poll() is None:  # a busy machine: a node fell silent, or the job was moved for another reason
+                        continue
                     with open(cluster.log.name) as f:
                         print("the cluster has ended with status %d, on probe %s: %s" % (cluster.dev.returncode, name, f.read()[-1000:]), file=sys.stderr)
                     clusters += 1
