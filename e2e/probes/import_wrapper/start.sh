@@ -1,0 +1,3 @@
+export FACTOR=$((2 * WORLD_SIZE)) PYTHONHASHSEED=0
+ulimit -Sn 512
+exec python3 import_wrapper.py "$@"
