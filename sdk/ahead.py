@@ -181,6 +181,7 @@ class Ahead:
         self.fd, self.own = fd, own + os.sep
         self.planned = frozenset(t[len("planned=") :] for t in told if t.startswith("planned="))
         self.before = frozenset(t[len("before=") :] for t in told if t.startswith("before="))
+        self.environ = dict(os.environ)
         self.running = True
         self.busy = False  # in here: what is called is not the script's
         self.main = False  # the script's first line has run
@@ -595,14 +596,14 @@ class Ahead:
             cold(self.fd, fault)
         sys.modules["_signal"].signal(SIGXFSZ, sys.modules["_signal"].SIG_IGN)  # type: ignore[attr-defined]
         send(self.fd, "parked", self.where(frame), why, "meets" if any(name in sys.modules for name in MEETING) else "-")
-        plan = [entry.partition("=") for entry in receive(self.fd)]
+        self.folder = os.getcwd()
+        plan = receive(self.fd)
         for changed, before in self.changes():
             cold(self.fd, changed, before)
+        self.take_in(plan)
         send(self.fd, "ok")
         receive(self.fd)
         os.close(self.fd)
-        for name, _, value in plan:
-            os.environ[name] = value
         logging = sys.modules.get("logging")
         if logging is not None:  # what its records count from: no worker imports it before its generation
             now = now_ns()
@@ -610,6 +611,25 @@ class Ahead:
         for step in self.after:
             step()
         del self.after[:]
+
+    def take_in(self, plan: "List[str]") -> None:
+        """Add the plan's variables to the environment, in the place that they have in a process that is executed with them.
+
+        No string of it stays where the kernel has put it, for the shim to write there what the kernel shows of it.
+        """
+        first = [k + "=" + v for k, v in self.environ.items()]
+        own = [e for e in first if e.startswith("LC_CTYPE=")]  # which the interpreter may have added
+        given = [e for e in first if e not in own] if first[-len(own) :] == own else first
+        in_order = sorted(given + plan) + own if given == sorted(given) else first + plan
+        values = dict(os.environ)
+        for name, _, value in (entry.partition("=") for entry in plan):
+            values[name] = value
+        names = [n for n in (entry.partition("=")[0] for entry in in_order) if n in values]
+        names += [n for n in values if n not in set(names)]
+        for name in list(os.environ):
+            del os.environ[name]
+        for name in names:
+            os.environ[name] = values[name]
 
     def where(self, frame: "Optional[FrameType]") -> str:
         """Return the line of the user's own code that is being run."""
@@ -631,6 +651,13 @@ class Ahead:
             for name in entries(path) ^ was:
                 if name in self.asked:
                     yield "%s in %s is new, or gone, since imports looked for it" % (name, path), ""
+        try:
+            here, there_now = os.stat("."), os.stat(self.folder)
+            moved = (here.st_dev, here.st_ino) != (there_now.st_dev, there_now.st_ino)
+        except OSError:
+            moved = True
+        if moved:
+            yield "%s is another folder now" % self.folder, ""
         fault = outside()
         if fault:
             yield fault, ""

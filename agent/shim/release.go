@@ -91,6 +91,9 @@ func (s *starter) bindAll(all []*parked) (workers []born, err error) {
 			return workers, err
 		}
 		if !s.order.waits() {
+			if err := p.showPlan(s.told(local)); err != nil {
+				s.log.Debug().Err(err).Msg("the kernel shows the environment of a parked process without its plan")
+			}
 			if err = p.free(); err != nil {
 				return workers, fmt.Errorf("let a parked process write files again: %w", err)
 			}
