@@ -95,7 +95,7 @@ WATCHED_C = frozenset(
     """mkfifo mknod nice getpriority setpriority sched_setaffinity sched_getscheduler sched_setscheduler sched_getparam sched_setparam _exit abort wait wait3
     wait4 waitpid waitid sync ftruncate posix_fallocate copy_file_range setuid setgid seteuid setegid setreuid setregid setresuid setresgid setgroups
     initgroups setsid setpgid chroot pidfd_open unshare setns getrlimit setrlimit prlimit getrusage getloadavg
-    _cuda_getDeviceCount _cuda_init""".split()
+    _cuda_getDeviceCount _cuda_init start_new_thread start_joinable_thread""".split()
 )
 # Audit events that park any code. Those of files are looked at one by one.
 EFFECTS = {
@@ -170,6 +170,7 @@ def begin(fd: int, own: str, check: bool) -> "Ahead":
     if check:
         os._exit(0)
     ahead = Ahead(fd, own, receive(fd))
+    ahead.look_back()
     ahead.start()
     return ahead
 
@@ -215,6 +216,25 @@ class Ahead:
         sys.addaudithook(self.audit)
         sys.setprofile(self.profiler())
         self.busy = False
+
+    def look_back(self) -> None:
+        """Look at what has run before this: .pth files may run code. If that knows of the plan's variables, the start is cold."""
+        texts = []
+        for folder in sys.path:
+            if folder.endswith("-packages"):
+                for name in sorted(n for n in entries_of(folder) if n.endswith(".pth")):
+                    lines = text_of(os.path.join(folder, name)).splitlines()
+                    texts.append((os.path.join(folder, name), "\n".join(line for line in lines if line.startswith(("import ", "import\t")))))
+        for module in list(sys.modules.values()):
+            file = getattr(module, "__file__", None)
+            if isinstance(file, str) and not file.startswith((self.library, self.library_link, self.own)) or "-packages/" in str(file):
+                texts.append((str(file), text_of(str(file))))
+        for path, text in texts:
+            for name in self.planned:
+                if name in text and any(quote + name + quote in text for quote in "'\""):
+                    cold(self.fd, "%s runs before the script, and reads %s" % (path, name))
+            if any(whole in text for whole in ("environ.copy(", "environ.items(", "environ.keys(", "environ.values(", "dict(os.environ", "in os.environ:")):
+                cold(self.fd, "%s runs before the script, and reads the whole environment" % path)
 
     def watch_functions(self) -> None:
         """Note the functions whose calls are looked at whoever calls them."""
@@ -311,7 +331,7 @@ class Ahead:
         if (self.kinds.get(name) or self.kind(name)) == LIBRARY:
             if frame.f_globals.get("__name__") == "subprocess":
                 return  # what it starts was looked at
-            if function.__name__ in WATCHED_C and (function.__module__ or "posix") in ("posix", "os", "resource", "torch._C"):
+            if function.__name__ in WATCHED_C and (function.__module__ or "posix") in ("posix", "os", "resource", "torch._C", "_thread"):
                 self.park("calls %s" % function.__name__, frame)
         elif self.of_user(frame) and not self.may_call_c(function):
             self.park("calls %s" % (getattr(function, "__qualname__", None) or function.__name__), frame)
@@ -643,10 +663,12 @@ class Ahead:
 
     def changes(self) -> "Any":
         """Yield what has changed since it was read, and what to park before because of that."""
+        # A module that may change is parked for before Python looks for it: it looks at the file before it reads it.
+        modules = {getattr(getattr(m, "__spec__", None), "origin", None): "import " + name for name, m in list(sys.modules.items())}
         for where, now in ((self.files, stamp), (self.found, there), (self.lists, listed), (self.links, os.path.realpath)):
             for path, was in where.items():  # type: ignore[attr-defined]
                 if now(path) != was:  # type: ignore[operator]
-                    yield "%s has changed since it was read" % path, "path " + path
+                    yield "%s has changed since it was read" % path, modules.get(path) or "path " + path
         for path, was in self.searched.items():
             for name in entries(path) ^ was:
                 if name in self.asked:
@@ -691,6 +713,21 @@ def entries(path: str) -> "Set[str]":
         return {name.partition(".")[0] for name in os.listdir(path)}
     except OSError:
         return set()
+
+
+def entries_of(path: str) -> "List[str]":
+    try:
+        return os.listdir(path)
+    except OSError:
+        return []
+
+
+def text_of(path: str) -> str:
+    try:
+        with open(path, "rb") as f:
+            return f.read(1 << 20).decode("utf-8", "replace")
+    except OSError:
+        return ""
 
 
 def listed(path: str) -> object:
