@@ -184,6 +184,7 @@ class Ahead:
         self.running = True
         self.busy = False  # in here: what is called is not the script's
         self.main = False  # the script's first line has run
+        self.outer = None  # type: Optional[FrameType]  # what the interpreter itself has called for the script
         self.events = 0
         self.kinds = {}  # type: Dict[str, int]  # by file
         self.plain = set()  # type: Set[str]  # packages' modules of which most calls are let pass
@@ -254,7 +255,7 @@ class Ahead:
             elif event == "c_call":
                 if frame.f_globals.get("__name__") in plain and arg.__name__ not in watched:
                     return
-            else:
+            elif event != "return" or frame is not self.outer:
                 return
             look(frame, event, arg)
 
@@ -268,8 +269,10 @@ class Ahead:
         try:
             if event == "call":
                 self.called(frame)
-            else:
+            elif event == "c_call":
                 self.called_c(frame, arg)
+            else:
+                self.park("has ended", frame)
         except BaseException as err:
             cold(self.fd, "the process that ran it ahead: %s: %s" % (type(err).__name__, err))
         finally:
@@ -320,6 +323,10 @@ class Ahead:
         code = frame.f_code
         if code.co_name == "<module>":
             self.module_begins(frame)
+            if self.main and self.outer is None:
+                self.outer = frame
+        elif code.co_name == "_run_module_as_main":
+            self.outer = frame
         elif self.main and (code.co_filename[:1] != "<" or code.co_name == "_shutdown"):
             self.park("has ended", frame)
 
@@ -585,6 +592,7 @@ class Ahead:
         if not self.running:
             return
         self.running = False
+        self.outer = None
         try:
             sys.setprofile(None)
         except RuntimeError:
