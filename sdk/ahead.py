@@ -57,7 +57,7 @@ IMPURE = frozenset(
     """logging._log logging.log logging.info logging.debug logging.warning logging.warn logging.error logging.critical logging.exception
     logging.makeRecord logging.makeLogRecord logging.handle uuid.uuid1 uuid.uuid6 uuid.uuid7 uuid.getnode os.popen os.get_exec_path os.cpu_count
     concurrent.submit concurrent.map multiprocessing.active_children signal.sigwait signal.pause sched.run urllib.urlopen urllib.urlretrieve
-    random.SystemRandom os.getlogin os.ctermid""".split()
+    random.SystemRandom os.getlogin os.ctermid signal.getsignal""".split()
 )
 # Installed packages, by module: all of it, or these names.
 VETTED = {
@@ -94,9 +94,10 @@ TORCH_C = frozenset(
 WATCHED_C = frozenset(
     """mkfifo mknod nice getpriority setpriority sched_setaffinity sched_getscheduler sched_setscheduler sched_getparam sched_setparam _exit abort wait wait3
     wait4 waitpid waitid sync ftruncate posix_fallocate copy_file_range setuid setgid seteuid setegid setreuid setregid setresuid setresgid setgroups
-    initgroups setsid setpgid chroot pidfd_open unshare setns getrlimit setrlimit prlimit getrusage getloadavg
-    _cuda_getDeviceCount _cuda_init start_new_thread start_joinable_thread""".split()
+    initgroups setsid setpgid chroot pidfd_open unshare setns getrlimit setrlimit prlimit getrusage getloadavg openpty posix_openpt memfd_create
+    timerfd_create shm_open shm_unlink sem_unlink start_new_thread start_new start_joinable_thread _cuda_getDeviceCount _cuda_init""".split()
 )
+WATCHED_IN = frozenset(["posix", "os", "resource", "_thread", "_posixshmem", "_multiprocessing", "torch._C"])
 # Audit events that park any code. Those of files are looked at one by one.
 EFFECTS = {
     "os.remove": "removes a file", "os.rename": "renames a file", "os.rmdir": "removes a folder", "os.link": "makes a link",
@@ -134,7 +135,7 @@ DEVICES = {
 
 # Modules that have functions which are looked at whoever calls them.
 HOT = frozenset(
-    """os genericpath posixpath threading torch.cuda torch.xpu torch.accelerator torch.mtia jax._src.xla_bridge jax._src.distributed""".split()
+    """os genericpath posixpath threading copy pathlib pathlib._local pathlib._abc importlib.util multiprocessing.synchronize torch.cuda torch.xpu torch.accelerator torch.mtia jax._src.xla_bridge jax._src.distributed""".split()
 )
 
 
@@ -186,6 +187,7 @@ class Ahead:
         self.running = True
         self.busy = False  # in here: what is called is not the script's
         self.main = False  # the script's first line has run
+        self.outer = None  # type: Optional[FrameType]  # what the interpreter itself has called for the script
         self.events = 0
         self.kinds = {}  # type: Dict[str, int]  # by file
         self.plain = set()  # type: Set[str]  # packages' modules of which most calls are let pass
@@ -253,6 +255,21 @@ class Ahead:
         for name in reads:
             self.watch(getattr(os.path, name, None), self.reads)
         self.watch(os.path.realpath, self.resolves)
+        # Of modules that are not to be imported for this.
+        for name in ["exists", "is_file", "is_dir", "is_symlink", "is_mount", "is_block_device", "is_char_device", "is_fifo", "is_socket"]:
+            self.watch_in(("pathlib.py", "pathlib/_local.py", "pathlib/_abc.py"), name, self.asks)
+        for name in ("stat", "lstat", "samefile", "owner", "group"):
+            self.watch_in(("pathlib.py", "pathlib/_local.py", "pathlib/_abc.py"), name, self.reads)
+        for name in ("resolve", "readlink"):
+            self.watch_in(("pathlib.py", "pathlib/_local.py", "pathlib/_abc.py"), name, self.resolves)
+        self.watch_in(("copy.py",), "deepcopy", self.copies)
+        self.watch_in(("importlib/util.py", "<frozen importlib.util>"), "find_spec", self.searches)
+        self.watch_in(("multiprocessing/synchronize.py",), "__init__", self.makes_a_semaphore)
+
+    def watch_in(self, files: "Tuple[str, ...]", name: str, handler: "Callable[[FrameType], None]") -> None:
+        for file in files:
+            for library in ("",) if file.startswith("<") else (self.library, self.library_link):
+                self.hot.setdefault(name, {})[library + file] = handler
 
     def watch(self, function: "Any", handler: "Callable[[FrameType], None]") -> None:
         code = getattr(function, "__code__", None)
@@ -275,7 +292,7 @@ class Ahead:
             elif event == "c_call":
                 if frame.f_globals.get("__name__") in plain and arg.__name__ not in watched:
                     return
-            else:
+            elif event != "return" or frame is not self.outer:
                 return
             look(frame, event, arg)
 
@@ -289,8 +306,10 @@ class Ahead:
         try:
             if event == "call":
                 self.called(frame)
-            else:
+            elif event == "c_call":
                 self.called_c(frame, arg)
+            else:
+                self.park("has ended", frame)
         except BaseException as err:
             cold(self.fd, "the process that ran it ahead: %s: %s" % (type(err).__name__, err))
         finally:
@@ -328,11 +347,11 @@ class Ahead:
 
     def called_c(self, frame: "FrameType", function: "Any") -> None:
         name = frame.f_code.co_filename
-        if (self.kinds.get(name) or self.kind(name)) == LIBRARY:
-            if frame.f_globals.get("__name__") == "subprocess":
-                return  # what it starts was looked at
-            if function.__name__ in WATCHED_C and (function.__module__ or "posix") in ("posix", "os", "resource", "torch._C", "_thread"):
-                self.park("calls %s" % function.__name__, frame)
+        watched = function.__name__ in WATCHED_C and (function.__module__ or "posix") in WATCHED_IN
+        if watched and frame.f_globals.get("__name__") != "subprocess":  # what that starts was looked at
+            self.park("starts a thread" if function.__module__ == "_thread" else "calls %s" % function.__name__, frame)
+        elif (self.kinds.get(name) or self.kind(name)) == LIBRARY:
+            return
         elif self.of_user(frame) and not self.may_call_c(function):
             self.park("calls %s" % (getattr(function, "__qualname__", None) or function.__name__), frame)
 
@@ -341,6 +360,10 @@ class Ahead:
         code = frame.f_code
         if code.co_name == "<module>":
             self.module_begins(frame)
+            if self.main and self.outer is None:
+                self.outer = frame
+        elif code.co_name == "_run_module_as_main":
+            self.outer = frame
         elif self.main and (code.co_filename[:1] != "<" or code.co_name == "_shutdown"):
             self.park("has ended", frame)
 
@@ -445,6 +468,18 @@ class Ahead:
             reader = reader.f_back
         if reader is None or reader.f_globals.get("__name__") not in OWN_VARIABLES or self.of_user(reader):
             self.park("reads the whole environment", frame)
+
+    def copies(self, frame: "FrameType") -> None:
+        if isinstance(self.first_argument(frame), type(os.environ)):
+            self.park("reads the whole environment", frame)
+
+    def makes_a_semaphore(self, frame: "FrameType") -> None:
+        self.park("makes a semaphore", frame)
+
+    def searches(self, frame: "FrameType") -> None:
+        name = self.first_argument(frame)
+        if isinstance(name, str):
+            self.asked.update(name.split("."))
 
     def first_argument(self, frame: "FrameType") -> "Any":
         code = frame.f_code
@@ -606,6 +641,7 @@ class Ahead:
         if not self.running:
             return
         self.running = False
+        self.outer = None
         try:
             sys.setprofile(None)
         except RuntimeError:

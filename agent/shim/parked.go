@@ -111,11 +111,18 @@ func (t *attempt) one() (*parked, error) {
 	defer stop()
 	hear := t.converse
 	if t.order.waits() {
-		hear = func(p *parked) error { _, err := p.lines.ReadByte(); return err }
+		hear = func(p *parked) error {
+			if _, err := p.lines.ReadByte(); err != nil {
+				return errEnded
+			}
+			return nil
+		}
 	}
 	if err = hear(p); err != nil {
 		_ = p.conn.Close()
-		if last := lastPrinted(p.out); errors.Is(err, errEnded) && last != "" {
+		if b := &t.containment.ahead; errors.Is(err, errEnded) && b.reached() {
+			err = fmt.Errorf("it needs more than %d MiB of memory before its start, and may have no more", b.bytes>>20)
+		} else if last := lastPrinted(p.out); errors.Is(err, errEnded) && last != "" {
 			err = fmt.Errorf("%w: %s", err, last)
 		}
 		t.clearAttempt(p)
@@ -130,7 +137,7 @@ func (t *attempt) converse(p *parked) error {
 	if err != nil || words[0] != "hello" {
 		return fmt.Errorf("run the script ahead: %w", errors.Join(err, errEnded))
 	}
-	if err = p.confine(); err != nil {
+	if err = p.confine(t.id); err != nil {
 		return fmt.Errorf("keep what runs ahead from writing files: %w", err)
 	}
 	var told []string
@@ -171,18 +178,24 @@ func (t *attempt) converse(p *parked) error {
 
 // confine keeps a process from writing files, until it is released: SIGXFSZ ends it. Python has that ignored,
 // and sdk/ahead.py undoes this meanwhile.
-func (p *parked) confine() error {
+func (p *parked) confine(id identity) error {
 	if p.written = writtenBy(p.pid); p.written >= 0 {
 		p.written -= p.heard + int64(waiting(p.out))
 	}
-	if err := unix.Prlimit(p.pid, unix.RLIMIT_FSIZE, nil, &p.fileMax); err != nil {
-		return err
+	var none unix.Rlimit
+	was, err := limitFiles(p.pid, id, nil)
+	if err == nil {
+		none.Max = was.Max
+		p.fileMax, err = limitFiles(p.pid, id, &none)
 	}
-	return unix.Prlimit(p.pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 0, Max: p.fileMax.Max}, nil)
+	return err
 }
 
 // free undoes that.
-func (p *parked) free() error { return unix.Prlimit(p.pid, unix.RLIMIT_FSIZE, &p.fileMax, nil) }
+func (p *parked) free(id identity) error {
+	_, err := limitFiles(p.pid, id, &p.fileMax)
+	return err
+}
 
 // wrote reports how many bytes a process has written elsewhere than to the shim and to its output.
 func (p *parked) wrote() int64 {
