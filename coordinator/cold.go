@@ -35,10 +35,11 @@ func startCold(in situation) *move {
 }
 
 // failedWarm reports whether a worker that had been started ahead failed before the generation reported its first step.
+// What ran out of memory would do so in any world of that size.
 func failedWarm(in situation) bool {
 	_, begun := stepsBegun(in)
 	saved := in.Committed.Exists() && in.Committed.Value.Generation == in.number()
-	if begun || saved || !charged(in) || in.now.Sub(in.gen.Plan.Value.At) > warmWithin {
+	if begun || saved || !charged(in) || outOfMemory(in) || in.now.Sub(in.gen.Plan.Value.At) > warmWithin {
 		return false
 	}
 	return slices.ContainsFunc(in.world().Members, func(m cluster.Member) bool {
