@@ -44,7 +44,7 @@ func startAfter(in situation, after failures, from int, why string) *move {
 		return found
 	}
 	request := rendezvous.Request{
-		Allocation: *a, Generation: in.number() + 1, Nonce: worldNonce(in, *a, after.cold != ""), PerNode: in.Spec.Value.PerNode, Previous: in.world().Members, Nodes: meeting(in, *a), Taken: takenPorts(in),
+		Allocation: *a, Generation: in.number() + 1, Nonce: worldNonce(in, *a), PerNode: in.Spec.Value.PerNode, Previous: in.world().Members, Nodes: meeting(in, *a), Taken: takenPorts(in),
 	}
 	world, err := rendezvous.Form(request)
 	if errors.Is(err, rendezvous.ErrNoPort) { // where there are few, one that was ours or could not be had may be free again
@@ -80,7 +80,7 @@ func startAfter(in situation, after failures, from int, why string) *move {
 	}
 	m := &move{verb: startVerb, job: in.JobView, forms: &world, spends: true, note: phaseNote(in.JobView, s)}
 	if after.cold != "" {
-		m.forms = &cluster.World{} // it begins with nothing
+		m.forms = &cluster.World{} // it begins with nothing: all that was prepared, and its nonce, is given up first
 	}
 	m.ifs = append(m.ifs, record.Unchanged(record.CommittedKey(in.ID), in.Committed.Mod))
 	for _, member := range in.roll {

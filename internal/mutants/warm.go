@@ -388,9 +388,14 @@ var ofWarmStarts = []Mutant{
 		Breaks: "a job with one process a node has one waiting for each device, which takes memory for nothing",
 	},
 	{
-		Name: "a-node-is-ready-with-all-processes", File: "agent/prepare.go", Tests: "TestStories/prepared_more",
-		Old: "(p.Workers == 0 || p.Workers >= workers)", New: "true",
-		Breaks: "a node says that it is ready with fewer processes than were asked for",
+		Name: "a-node-is-ready-with-all-processes", File: "record/next.go", Tests: "TestReadyIsOfAllThatWasAskedFor",
+		Old: "r.Workers >= max(1, n.Workers)", New: "r.Workers > 0",
+		Breaks: "a node counts as ready with fewer processes than were asked for",
+	},
+	{
+		Name: "begun-is-not-ready", File: "record/next.go", Tests: "TestReadyIsOfAllThatWasAskedFor",
+		Old: "r.Workers == 0 && !r.Begun", New: "r.Workers == 0",
+		Breaks: "a job is halted for a node that has only just begun to prepare",
 	},
 	{
 		Name: "more-processes-are-started", File: "agent/wish.go", Tests: "TestStories/prepared_more",
@@ -473,14 +478,9 @@ var ofWarmStarts = []Mutant{
 		Breaks: "a script that reports no steps is restarted uncharged after days of training",
 	},
 	{
-		Name: "a-cold-start-uses-nothing", File: "coordinator/nonce.go", Tests: "TestStories/warm_start_fails$",
-		Old: "ok && !cold &&", New: "ok &&",
-		Breaks: "the start after a failed warm one is warm again",
-	},
-	{
 		Name: "a-cold-start-begins-with-nothing", File: "coordinator/start.go", Tests: "TestStories/warm_start_fails$",
-		Old: "m.forms = &cluster.World{} // it begins with nothing", New: "_ = m",
-		Breaks: "where plans have no nonces, the start after a failed warm one is warm again",
+		Old: "m.forms = &cluster.World{} // it begins with nothing", New: "_ = m //",
+		Breaks: "the start after a failed warm one is warm again",
 	},
 	{
 		Name: "a-cold-plan-says-why", File: "agent/acknowledge.go", Tests: "TestStories/planned_cold",
