@@ -475,6 +475,8 @@ class Ahead:
 
     def note(self, where: "Dict[str, Any]", path: str, now: object, frame: "Optional[FrameType]") -> None:
         if "path " + path in self.before:
+            if self.running and frame is not None and frame.f_code.co_filename == "<frozen importlib._bootstrap_external>":
+                where.setdefault(path, now)  # the import has looked at it already, and goes on with what it saw
             self.park("looks at %s, which was seen to change" % path, frame)
         if self.running and path not in where:
             where[path] = now
@@ -562,7 +564,7 @@ class Ahead:
             self.note(self.files, self.path_of(file), stamp(self.path_of(file)), frame)
             return
         self.asked.add(str(name).rpartition(".")[2])
-        if "import %s" % name in self.before:
+        if any(("%s." % name).startswith(what[len("import ") :] + ".") for what in self.before if what.startswith("import ")):
             self.park("imports %s" % name, frame)
         elif self.of_user(frame):
             send(self.fd, "at", str(name))
@@ -626,7 +628,7 @@ class Ahead:
         for where, now in ((self.files, stamp), (self.found, there), (self.lists, listed), (self.links, os.path.realpath)):
             for path, was in where.items():  # type: ignore[attr-defined]
                 if now(path) != was:  # type: ignore[operator]
-                    yield "%s has changed since it was read" % path, "path " + path
+                    yield "%s has changed since it was read" % path, module_of(path) or "path " + path
         for path, was in self.searched.items():
             for name in entries(path) ^ was:
                 if name in self.asked:
@@ -634,6 +636,14 @@ class Ahead:
         fault = outside()
         if fault:
             yield fault, ""
+
+
+def module_of(path: str) -> str:
+    """Return the import of the module that a file holds; empty if it is none's. Only before an import has begun nothing of its file is known."""
+    for name, module in list(sys.modules.items()):
+        if name != "__main__" and type(module) is type(sys) and module.__dict__.get("__file__") == path:
+            return "import " + name
+    return ""
 
 
 def stamp(path: str) -> object:
