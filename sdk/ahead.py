@@ -81,7 +81,7 @@ PURE_C = frozenset(
 IMPURE_C = frozenset(
     """builtins.input builtins.breakpoint posix.access posix.stat posix.lstat posix.readlink posix.statvfs posix.fstatvfs posix.getloadavg posix.times
     posix.write posix.writev posix.pwrite posix.sendfile posix.get_terminal_size posix.getxattr posix.listxattr posix.nice posix.sched_yield
-    posix.getlogin posix.ctermid posix.ttyname posix.sysconf posix.pathconf posix.fpathconf posix.confstr posix.uname posix.eventfd
+    posix.getlogin DirEntry.stat DirEntry.is_dir DirEntry.is_file DirEntry.is_symlink DirEntry.is_junction posix.ctermid posix.ttyname posix.sysconf posix.pathconf posix.fpathconf posix.confstr posix.uname posix.eventfd
     datetime.now datetime.utcnow datetime.today date.today _signal.alarm _signal.setitimer _signal.pause _signal.sigwait _signal.sigtimedwait _signal.raise_signal
     _uuid.generate_time_safe _thread.start_new_thread _thread.start_joinable_thread sys.exit_group _locale.setlocale_""".split()
 )
@@ -132,9 +132,12 @@ DEVICES = {
     "initialize": ("/jax/_src/distributed.py",),
 }  # fmt: skip
 
+# Methods of pathlib's paths that ask whether something is there, and what it is like, past os.path.
+PATH_ASKS = ("exists", "is_file", "is_dir", "is_symlink", "is_mount", "is_socket", "is_fifo", "is_block_device", "is_char_device", "is_junction")
+PATH_READS = ("stat", "lstat", "owner", "group")
 # Modules that have functions which are looked at whoever calls them.
 HOT = frozenset(
-    """os genericpath posixpath threading torch.cuda torch.xpu torch.accelerator torch.mtia jax._src.xla_bridge jax._src.distributed""".split()
+    """os genericpath posixpath pathlib pathlib._local pathlib._abc threading torch.cuda torch.xpu torch.accelerator torch.mtia jax._src.xla_bridge jax._src.distributed""".split()
 )
 
 
@@ -232,6 +235,12 @@ class Ahead:
         for name in reads:
             self.watch(getattr(os.path, name, None), self.reads)
         self.watch(os.path.realpath, self.resolves)
+        self.watch(getattr(os.path, "samefile", None), self.compares)
+        for names, handler in ((PATH_ASKS, self.asks), (PATH_READS, self.reads_path), (("readlink",), self.resolves), (("samefile",), self.compares)):
+            for name in names:
+                for root in (self.library, self.library_link):
+                    for file in ("pathlib.py", "pathlib/__init__.py", "pathlib/_local.py", "pathlib/_abc.py"):
+                        self.hot.setdefault(name, {})[root + file] = handler
 
     def watch(self, function: "Any", handler: "Callable[[FrameType], None]") -> None:
         code = getattr(function, "__code__", None)
@@ -438,6 +447,14 @@ class Ahead:
         path = self.path_of(self.first_argument(frame))
         if path and not self.special(path, frame):
             self.note(self.files, path, stamp(path), frame)
+
+    def reads_path(self, frame: "FrameType") -> None:
+        if frame.f_back is None or frame.f_back.f_code.co_filename != frame.f_code.co_filename:  # else pathlib's own, which only asks
+            self.reads(frame)
+
+    def compares(self, frame: "FrameType") -> None:
+        if self.user_context(frame):
+            self.park("compares files", frame)
 
     def resolves(self, frame: "FrameType") -> None:
         path = self.path_of(self.first_argument(frame))
@@ -678,7 +695,8 @@ def entries(path: str) -> "Set[str]":
 
 def listed(path: str) -> object:
     try:
-        return sorted(os.listdir(path))
+        with os.scandir(path) as all:
+            return sorted((e.name, e.is_dir()) for e in all)
     except OSError as err:
         return err.errno
 
