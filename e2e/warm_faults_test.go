@@ -100,9 +100,9 @@ func TestFaultsOfWhatWaits(t *testing.T) {
 			name: "a module changes", cold: "helper.py has changed since it was read", says: "script 1: the number two b",
 			then: func(cluster.Generation) { f.write("helper.py", "VALUE = 'the number two'\n") },
 		},
-		{name: "a module has changed once", says: "script 1: the number two b", parked: "faulty.py:4 (looks at "},
+		{name: "a module has changed once", says: "script 1: the number two b", parked: "faulty.py:4 (imports helper)"},
 		{
-			name: "a module that has changed once changes", says: "script 1: the number three b", parked: "helper.py, which was seen to change)",
+			name: "a module that has changed once changes", says: "script 1: the number three b", parked: "faulty.py:4 (imports helper)",
 			then: func(cluster.Generation) { f.write("helper.py", "VALUE = 'the number three'\n") },
 		},
 		{
