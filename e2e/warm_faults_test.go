@@ -193,7 +193,8 @@ func (f *fleet) importFails(id cluster.JobID) {
 	f.awaitRunning(id, 1, g+1)
 }
 
-// diesAtItsStart has a worker die after its release and before its first step. The job goes on with another.
+// diesAtItsStart has a worker die after its release and before its first step: the next start is cold at once, with what is
+// prepared again afterwards, and not charged; and that is said.
 func (f *fleet) diesAtItsStart(id cluster.JobID) {
 	f.t.Helper()
 	g := f.settled(id, 1)
@@ -205,14 +206,21 @@ func (f *fleet) diesAtItsStart(id cluster.JobID) {
 	if !f.mirror().Node("n1").Ack(id, g+1, f.nonce(id, g+1)).Started.Value.Warm {
 		f.t.Errorf("generation %d started cold", g+1)
 	}
+	charged := f.mirror().Job(id).State.Value.Restarts
 	_ = syscall.Kill(f.started(id)[0].PID, syscall.SIGKILL)
 	opened()
 	f.awaitRunning(id, 1, g+1)
 	if now := f.settled(id, 1); now != g+2 {
 		f.t.Errorf("generation %d trains, want %d", now, g+2)
 	}
-	if f.mirror().Node("n1").Ack(id, g+2, f.nonce(id, g+2)).Started.Value.Warm {
-		f.t.Errorf("generation %d started warm, and nothing can have been prepared", g+2)
+	s := f.mirror().Job(id).State.Value
+	started := f.mirror().Node("n1").Ack(id, g+2, f.nonce(id, g+2)).Started.Value
+	const why = "its warm start failed before the first step"
+	if started.Warm || s.Restarts != charged || !strings.Contains(s.Reason, "started cold: "+why) {
+		f.t.Errorf("generation %d started warm: %v, restarts are %d, were %d, because %q", g+2, started.Warm, s.Restarts, charged, s.Reason)
+	}
+	if shown := f.show(id).Members[0]; shown.Warm || shown.Cold != why {
+		f.t.Errorf("shown of it: %+v", shown)
 	}
 }
 

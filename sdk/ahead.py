@@ -57,7 +57,7 @@ IMPURE = frozenset(
     """logging._log logging.log logging.info logging.debug logging.warning logging.warn logging.error logging.critical logging.exception
     logging.makeRecord logging.makeLogRecord logging.handle uuid.uuid1 uuid.uuid6 uuid.uuid7 uuid.getnode os.popen os.get_exec_path os.cpu_count
     concurrent.submit concurrent.map multiprocessing.active_children signal.sigwait signal.pause sched.run urllib.urlopen urllib.urlretrieve
-    random.SystemRandom os.getlogin os.ctermid""".split()
+    random.SystemRandom os.getlogin os.ctermid signal.getsignal""".split()
 )
 # Installed packages, by module: all of it, or these names.
 VETTED = {
@@ -81,9 +81,10 @@ PURE_C = frozenset(
 IMPURE_C = frozenset(
     """builtins.input builtins.breakpoint posix.access posix.stat posix.lstat posix.readlink posix.statvfs posix.fstatvfs posix.getloadavg posix.times
     posix.write posix.writev posix.pwrite posix.sendfile posix.get_terminal_size posix.getxattr posix.listxattr posix.nice posix.sched_yield
-    posix.getlogin DirEntry.stat DirEntry.is_dir DirEntry.is_file DirEntry.is_symlink DirEntry.is_junction posix.ctermid posix.ttyname posix.sysconf posix.pathconf posix.fpathconf posix.confstr posix.uname posix.eventfd
+    posix.getlogin posix.ctermid posix.ttyname posix.sysconf posix.pathconf posix.fpathconf posix.confstr posix.uname posix.eventfd
     datetime.now datetime.utcnow datetime.today date.today _signal.alarm _signal.setitimer _signal.pause _signal.sigwait _signal.sigtimedwait _signal.raise_signal
-    _uuid.generate_time_safe _thread.start_new_thread _thread.start_joinable_thread sys.exit_group _locale.setlocale_""".split()
+    _uuid.generate_time_safe _thread.start_new_thread _thread.start_joinable_thread
+    DirEntry.stat DirEntry.is_dir DirEntry.is_file DirEntry.is_symlink DirEntry.is_junction""".split()
 )
 TORCH_C = frozenset(
     """tensor zeros ones arange linspace empty full eye rand randn randint randperm as_tensor from_numpy stack cat manual_seed set_num_threads _set_default_dtype
@@ -94,9 +95,10 @@ TORCH_C = frozenset(
 WATCHED_C = frozenset(
     """mkfifo mknod nice getpriority setpriority sched_setaffinity sched_getscheduler sched_setscheduler sched_getparam sched_setparam _exit abort wait wait3
     wait4 waitpid waitid sync ftruncate posix_fallocate copy_file_range setuid setgid seteuid setegid setreuid setregid setresuid setresgid setgroups
-    initgroups setsid setpgid chroot pidfd_open unshare setns getrlimit setrlimit prlimit getrusage getloadavg
-    _cuda_getDeviceCount _cuda_init""".split()
+    initgroups setsid setpgid chroot pidfd_open unshare setns getrlimit setrlimit prlimit getrusage getloadavg getprofile openpty posix_openpt memfd_create
+    timerfd_create shm_open shm_unlink sem_unlink start_new_thread start_new start_joinable_thread _cuda_getDeviceCount _cuda_init""".split()
 )
+WATCHED_IN = frozenset(["posix", "os", "sys", "resource", "_thread", "_posixshmem", "_multiprocessing", "torch._C"])
 # Audit events that park any code. Those of files are looked at one by one.
 EFFECTS = {
     "os.remove": "removes a file", "os.rename": "renames a file", "os.rmdir": "removes a folder", "os.link": "makes a link",
@@ -132,12 +134,9 @@ DEVICES = {
     "initialize": ("/jax/_src/distributed.py",),
 }  # fmt: skip
 
-# Methods of pathlib's paths that ask whether something is there, and what it is like, past os.path.
-PATH_ASKS = ("exists", "is_file", "is_dir", "is_symlink", "is_mount", "is_socket", "is_fifo", "is_block_device", "is_char_device", "is_junction")
-PATH_READS = ("stat", "lstat", "owner", "group")
 # Modules that have functions which are looked at whoever calls them.
 HOT = frozenset(
-    """os genericpath posixpath pathlib pathlib._local pathlib._abc threading torch.cuda torch.xpu torch.accelerator torch.mtia jax._src.xla_bridge jax._src.distributed""".split()
+    """os genericpath posixpath threading copy pathlib pathlib._local pathlib._abc importlib.util multiprocessing.synchronize torch.cuda torch.xpu torch.accelerator torch.mtia jax._src.xla_bridge jax._src.distributed""".split()
 )
 
 
@@ -173,6 +172,7 @@ def begin(fd: int, own: str, check: bool) -> "Ahead":
     if check:
         os._exit(0)
     ahead = Ahead(fd, own, receive(fd))
+    ahead.look_back()
     ahead.start()
     return ahead
 
@@ -184,9 +184,11 @@ class Ahead:
         self.fd, self.own = fd, own + os.sep
         self.planned = frozenset(t[len("planned=") :] for t in told if t.startswith("planned="))
         self.before = frozenset(t[len("before=") :] for t in told if t.startswith("before="))
+        self.environ = dict(os.environ)
         self.running = True
         self.busy = False  # in here: what is called is not the script's
         self.main = False  # the script's first line has run
+        self.outer = None  # type: Optional[FrameType]  # what the interpreter itself has called for the script
         self.events = 0
         self.kinds = {}  # type: Dict[str, int]  # by file
         self.plain = set()  # type: Set[str]  # packages' modules of which most calls are let pass
@@ -218,6 +220,25 @@ class Ahead:
         sys.setprofile(self.profiler())
         self.busy = False
 
+    def look_back(self) -> None:
+        """Look at what has run before this: .pth files may run code. If that knows of the plan's variables, the start is cold."""
+        texts = []
+        for folder in sys.path:
+            if folder.endswith("-packages"):
+                for name in sorted(n for n in entries_of(folder) if n.endswith(".pth")):
+                    lines = text_of(os.path.join(folder, name)).splitlines()
+                    texts.append((os.path.join(folder, name), "\n".join(line for line in lines if line.startswith(("import ", "import\t")))))
+        for module in list(sys.modules.values()):
+            file = getattr(module, "__file__", None)
+            if isinstance(file, str) and not file.startswith((self.library, self.library_link, self.own)) or "-packages/" in str(file):
+                texts.append((str(file), text_of(str(file))))
+        for path, text in texts:
+            for name in self.planned:
+                if name in text and any(quote + name + quote in text for quote in "'\""):
+                    cold(self.fd, "%s runs before the script, and reads %s" % (path, name))
+            if any(whole in text for whole in ("environ.copy(", "environ.items(", "environ.keys(", "environ.values(", "dict(os.environ", "in os.environ:")):
+                cold(self.fd, "%s runs before the script, and reads the whole environment" % path)
+
     def watch_functions(self) -> None:
         """Note the functions whose calls are looked at whoever calls them."""
         environ = type(os.environ)
@@ -236,11 +257,23 @@ class Ahead:
             self.watch(getattr(os.path, name, None), self.reads)
         self.watch(os.path.realpath, self.resolves)
         self.watch(getattr(os.path, "samefile", None), self.compares)
-        for names, handler in ((PATH_ASKS, self.asks), (PATH_READS, self.reads_path), (("readlink",), self.resolves), (("samefile",), self.compares)):
-            for name in names:
-                for root in (self.library, self.library_link):
-                    for file in ("pathlib.py", "pathlib/__init__.py", "pathlib/_local.py", "pathlib/_abc.py"):
-                        self.hot.setdefault(name, {})[root + file] = handler
+        # Of modules that are not to be imported for this.
+        paths = ("pathlib.py", "pathlib/__init__.py", "pathlib/_local.py", "pathlib/_abc.py")
+        for name in ["exists", "is_file", "is_dir", "is_symlink", "is_mount", "is_block_device", "is_char_device", "is_fifo", "is_socket"]:
+            self.watch_in(paths, name, self.asks)
+        for name in ("stat", "lstat", "owner", "group"):
+            self.watch_in(paths, name, self.reads_path)
+        self.watch_in(paths, "samefile", self.compares)
+        for name in ("resolve", "readlink"):
+            self.watch_in(paths, name, self.resolves)
+        self.watch_in(("copy.py",), "deepcopy", self.copies)
+        self.watch_in(("importlib/util.py", "<frozen importlib.util>"), "find_spec", self.searches)
+        self.watch_in(("multiprocessing/synchronize.py",), "__init__", self.makes_a_semaphore)
+
+    def watch_in(self, files: "Tuple[str, ...]", name: str, handler: "Callable[[FrameType], None]") -> None:
+        for file in files:
+            for library in ("",) if file.startswith("<") else (self.library, self.library_link):
+                self.hot.setdefault(name, {})[library + file] = handler
 
     def watch(self, function: "Any", handler: "Callable[[FrameType], None]") -> None:
         code = getattr(function, "__code__", None)
@@ -263,7 +296,7 @@ class Ahead:
             elif event == "c_call":
                 if frame.f_globals.get("__name__") in plain and arg.__name__ not in watched:
                     return
-            else:
+            elif event != "return" or frame is not self.outer:
                 return
             look(frame, event, arg)
 
@@ -277,8 +310,10 @@ class Ahead:
         try:
             if event == "call":
                 self.called(frame)
-            else:
+            elif event == "c_call":
                 self.called_c(frame, arg)
+            else:
+                self.park("has ended", frame)
         except BaseException as err:
             cold(self.fd, "the process that ran it ahead: %s: %s" % (type(err).__name__, err))
         finally:
@@ -316,11 +351,11 @@ class Ahead:
 
     def called_c(self, frame: "FrameType", function: "Any") -> None:
         name = frame.f_code.co_filename
-        if (self.kinds.get(name) or self.kind(name)) == LIBRARY:
-            if frame.f_globals.get("__name__") == "subprocess":
-                return  # what it starts was looked at
-            if function.__name__ in WATCHED_C and (function.__module__ or "posix") in ("posix", "os", "resource", "torch._C"):
-                self.park("calls %s" % function.__name__, frame)
+        watched = function.__name__ in WATCHED_C and (function.__module__ or "posix") in WATCHED_IN
+        if watched and frame.f_globals.get("__name__") != "subprocess":  # what that starts was looked at
+            self.park("starts a thread" if function.__module__ == "_thread" else "calls %s" % function.__name__, frame)
+        elif (self.kinds.get(name) or self.kind(name)) == LIBRARY:
+            return
         elif self.of_user(frame) and not self.may_call_c(function):
             self.park("calls %s" % (getattr(function, "__qualname__", None) or function.__name__), frame)
 
@@ -329,6 +364,10 @@ class Ahead:
         code = frame.f_code
         if code.co_name == "<module>":
             self.module_begins(frame)
+            if self.main and self.outer is None:
+                self.outer = frame
+        elif code.co_name == "_run_module_as_main":
+            self.outer = frame
         elif self.main and (code.co_filename[:1] != "<" or code.co_name == "_shutdown"):
             self.park("has ended", frame)
 
@@ -433,6 +472,18 @@ class Ahead:
             reader = reader.f_back
         if reader is None or reader.f_globals.get("__name__") not in OWN_VARIABLES or self.of_user(reader):
             self.park("reads the whole environment", frame)
+
+    def copies(self, frame: "FrameType") -> None:
+        if isinstance(self.first_argument(frame), type(os.environ)):
+            self.park("reads the whole environment", frame)
+
+    def makes_a_semaphore(self, frame: "FrameType") -> None:
+        self.park("makes a semaphore", frame)
+
+    def searches(self, frame: "FrameType") -> None:
+        name = self.first_argument(frame)
+        if isinstance(name, str):
+            self.asked.update(name.split("."))
 
     def first_argument(self, frame: "FrameType") -> "Any":
         code = frame.f_code
@@ -604,6 +655,7 @@ class Ahead:
         if not self.running:
             return
         self.running = False
+        self.outer = None
         try:
             sys.setprofile(None)
         except RuntimeError:
@@ -614,14 +666,14 @@ class Ahead:
             cold(self.fd, fault)
         sys.modules["_signal"].signal(SIGXFSZ, sys.modules["_signal"].SIG_IGN)  # type: ignore[attr-defined]
         send(self.fd, "parked", self.where(frame), why, "meets" if any(name in sys.modules for name in MEETING) else "-")
-        plan = [entry.partition("=") for entry in receive(self.fd)]
+        self.folder = os.getcwd()
+        plan = receive(self.fd)
         for changed, before in self.changes():
             cold(self.fd, changed, before)
+        self.take_in(plan)
         send(self.fd, "ok")
         receive(self.fd)
         os.close(self.fd)
-        for name, _, value in plan:
-            os.environ[name] = value
         logging = sys.modules.get("logging")
         if logging is not None:  # what its records count from: no worker imports it before its generation
             now = now_ns()
@@ -629,6 +681,25 @@ class Ahead:
         for step in self.after:
             step()
         del self.after[:]
+
+    def take_in(self, plan: "List[str]") -> None:
+        """Add the plan's variables to the environment, in the place that they have in a process that is executed with them.
+
+        No string of it stays where the kernel has put it, for the shim to write there what the kernel shows of it.
+        """
+        first = [k + "=" + v for k, v in self.environ.items()]
+        own = [e for e in first if e.startswith("LC_CTYPE=")]  # which the interpreter may have added
+        given = [e for e in first if e not in own] if first[-len(own) :] == own else first
+        in_order = sorted(given + plan) + own if given == sorted(given) else first + plan
+        values = dict(os.environ)
+        for name, _, value in (entry.partition("=") for entry in plan):
+            values[name] = value
+        names = [n for n in (entry.partition("=")[0] for entry in in_order) if n in values]
+        names += [n for n in values if n not in set(names)]
+        for name in list(os.environ):
+            del os.environ[name]
+        for name in names:
+            os.environ[name] = values[name]
 
     def where(self, frame: "Optional[FrameType]") -> str:
         """Return the line of the user's own code that is being run."""
@@ -642,25 +713,26 @@ class Ahead:
 
     def changes(self) -> "Any":
         """Yield what has changed since it was read, and what to park before because of that."""
+        # A module that may change is parked for before Python looks for it: it looks at the file before it reads it.
+        modules = {getattr(getattr(m, "__spec__", None), "origin", None): "import " + name for name, m in list(sys.modules.items())}
         for where, now in ((self.files, stamp), (self.found, there), (self.lists, listed), (self.links, os.path.realpath)):
             for path, was in where.items():  # type: ignore[attr-defined]
                 if now(path) != was:  # type: ignore[operator]
-                    yield "%s has changed since it was read" % path, module_of(path) or "path " + path
+                    yield "%s has changed since it was read" % path, modules.get(path) or "path " + path
         for path, was in self.searched.items():
             for name in entries(path) ^ was:
                 if name in self.asked:
                     yield "%s in %s is new, or gone, since imports looked for it" % (name, path), ""
+        try:
+            here, there_now = os.stat("."), os.stat(self.folder)
+            moved = (here.st_dev, here.st_ino) != (there_now.st_dev, there_now.st_ino)
+        except OSError:
+            moved = True
+        if moved:
+            yield "%s is another folder now" % self.folder, ""
         fault = outside()
         if fault:
             yield fault, ""
-
-
-def module_of(path: str) -> str:
-    """Return the import of the module that a file holds; empty if it is none's. Only before an import has begun nothing of its file is known."""
-    for name, module in list(sys.modules.items()):
-        if name != "__main__" and type(module) is type(sys) and module.__dict__.get("__file__") == path:
-            return "import " + name
-    return ""
 
 
 def stamp(path: str) -> object:
@@ -691,6 +763,21 @@ def entries(path: str) -> "Set[str]":
         return {name.partition(".")[0] for name in os.listdir(path)}
     except OSError:
         return set()
+
+
+def entries_of(path: str) -> "List[str]":
+    try:
+        return os.listdir(path)
+    except OSError:
+        return []
+
+
+def text_of(path: str) -> str:
+    try:
+        with open(path, "rb") as f:
+            return f.read(1 << 20).decode("utf-8", "replace")
+    except OSError:
+        return ""
 
 
 def listed(path: str) -> object:

@@ -13,24 +13,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// aheadBound keeps a run's launcher within what it may have, by the kernel: no device, and
-// so much memory, so many processes, and the processors of one worker. Beside that its memory is looked at, which counts files that others share.
+// aheadBound keeps what runs ahead of a run within what it may have, by the kernel: no device, and
+// so much memory, so many processes, and the processors of one worker. Beside that its memory is looked at (ahead.watch), for where the kernel keeps none.
 type aheadBound struct {
-	groups []besides                // groups besides the containment's, in which launchers are
-	rules  []func(dir string) error // what a launcher's own group of v2 is given
+	groups []besides                // groups besides the containment's, in which processes run ahead
+	rules  []func(dir string) error // what each one's own group of v2 is given
 	tops   []string                 // of the groups besides, to be removed at the end
 	bytes  int64                    // of memory; 0 = the kernel keeps no bound
-	memory string                   // the group of v1 that bounds memory, or of v2 the one of the last launcher
+	memory string                   // the group of v1 that bounds memory, or of v2 the one of the last of them
 	inV1   bool                     // memory is one of v1
 	why    error                    // why the kernel keeps less
 }
 
-// besides is a group for launchers in another hierarchy than the containment's, below the run's there.
+// besides is a group for what runs ahead in another hierarchy than the containment's, below the run's there.
 type besides struct {
 	dir   string
 	rest  string // where a process is that is in no group of the run's
 	enter func(*syscall.SysProcAttr) (func(), error)
-	// devices says that it is for nothing else than to keep launchers from devices.
+	// devices says that it is for nothing else than to keep them from devices.
 	devices bool
 }
 
@@ -57,7 +57,7 @@ func (b *aheadBound) makeBesides(h hierarchy, name string) (besides, error) {
 	return g, nil
 }
 
-// aheadMemory is how much memory the launcher of an order may have, in bytes; 0 = any.
+// aheadMemory is how much memory what runs ahead of an order may have, in bytes; 0 = any.
 func aheadMemory(o Order) int64 {
 	most := int64(0)
 	if o.Prepare != nil {
@@ -69,8 +69,8 @@ func aheadMemory(o Order) int64 {
 	return most
 }
 
-// boundAhead makes ready that the run's launcher is started within its bounds. Where one
-// cannot be had, as where a user may make no groups, launchers are started all the same.
+// boundAhead makes ready that what runs ahead is started within its bounds. Where one
+// cannot be had, as where a user may make no groups, it is started all the same.
 func (c *containment) boundAhead(name string, o Order) {
 	if o.Prepare == nil {
 		return
@@ -78,7 +78,7 @@ func (c *containment) boundAhead(name string, o Order) {
 	c.ahead.why = errors.Join(c.keepAhead(name, o.DeviceFiles), c.boundMemory(name, o), c.boundProcesses(name, o), c.boundCPUs(name, o))
 }
 
-// keepAhead keeps launchers from all devices, also from those that their workers will have: what
+// keepAhead keeps what runs ahead from all devices, also from those that their workers will have: what
 // they open stays open, and no plan is needed to know that none is theirs.
 func (c *containment) keepAhead(name string, d *DeviceFiles) error {
 	if d == nil {
@@ -104,14 +104,14 @@ func (c *containment) keepAhead(name string, d *DeviceFiles) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("keep the launcher from devices: %w", errors.Join(why, err))
+		return fmt.Errorf("keep what runs ahead from devices: %w", errors.Join(why, err))
 	}
 	g.devices = true
 	b.groups = append(b.groups, g)
 	return nil
 }
 
-// boundMemory bounds the memory of a prepared run's launcher.
+// boundMemory bounds the memory of what runs ahead.
 func (c *containment) boundMemory(name string, o Order) (err error) {
 	b, most := &c.ahead, aheadMemory(o)
 	if o.Prepare == nil || most == 0 {
@@ -133,7 +133,7 @@ func (c *containment) boundMemory(name string, o Order) (err error) {
 	return err
 }
 
-// boundProcesses bounds the processes of the run's launcher, and all that it starts: by as many as a
+// boundProcesses bounds the processes of what runs ahead: by as many as a
 // job may have for one device, of which it has none yet.
 func (c *containment) boundProcesses(name string, o Order) (err error) {
 	if o.Processes == 0 {
@@ -151,12 +151,12 @@ func (c *containment) boundProcesses(name string, o Order) (err error) {
 		err = c.ahead.boundInV1(name, "pids", func(dir string) error { return set(dir, "pids.max", most) })
 	}
 	if err != nil {
-		return fmt.Errorf("limit the launcher's processes: %w", err)
+		return fmt.Errorf("limit the processes of what runs ahead: %w", err)
 	}
 	return nil
 }
 
-// boundCPUs gives the launcher of a prepared run no more of the processors than the worker of one device has.
+// boundCPUs gives what runs ahead no more of the processors than the worker of one device has.
 func (c *containment) boundCPUs(name string, o Order) (err error) {
 	if o.Prepare == nil || o.Limits.CPUs == 0 {
 		return nil
@@ -169,12 +169,12 @@ func (c *containment) boundCPUs(name string, o Order) (err error) {
 		err = c.ahead.boundInV1(name, "cpu", func(dir string) error { return setCPUsV1(dir, o.Limits.CPUs) })
 	}
 	if err != nil {
-		return fmt.Errorf("limit the launcher's processors: %w", err)
+		return fmt.Errorf("limit the processors of what runs ahead: %w", err)
 	}
 	return nil
 }
 
-// boundInV1 has launchers be in a group in a controller's own hierarchy.
+// boundInV1 has what runs ahead be in a group in a controller's own hierarchy.
 func (b *aheadBound) boundInV1(name, controller string, bound func(dir string) error) error {
 	g, err := b.makeBesides(hierarchy{"cgroup", controller}, name)
 	if err == nil {
@@ -186,7 +186,7 @@ func (b *aheadBound) boundInV1(name, controller string, bound func(dir string) e
 	return err
 }
 
-// divide has the groups of launchers, which lie below the run's, have a controller. The
+// divide has the groups of what runs ahead, which lie below the run's, have a controller. The
 // kernel then allows no process in the run's own: workers get a group beside them.
 func (c *containment) divide(controller string, scope bool) error {
 	if err := delegate(c.own, controller, scope); err != nil {
@@ -217,7 +217,7 @@ func (b *aheadBound) memoryInV1(name string, most int64) error {
 	return nil
 }
 
-// enter has a launcher be born within its bounds; leaf is its group of v2, if it has one.
+// enter has a process be born within its bounds; leaf is its group of v2, if it has one.
 func (b *aheadBound) enter(leaf string, attr *syscall.SysProcAttr) (release func(), err error) {
 	var releases []func()
 	release = func() {
@@ -241,7 +241,7 @@ func (b *aheadBound) enter(leaf string, attr *syscall.SysProcAttr) (release func
 	return release, nil
 }
 
-// reached reports whether the kernel has killed something of a launcher because it had no more memory.
+// reached reports whether the kernel has killed something of what runs ahead because it had no more memory.
 func (b *aheadBound) reached() bool {
 	switch {
 	case b.memory == "":
@@ -252,17 +252,17 @@ func (b *aheadBound) reached() bool {
 	return killedForMemory(b.memory)
 }
 
-// calmFor is how long a launcher imports with what other processes leave of the processors. It is
+// calmFor is how long a process runs ahead with what other processes leave of the processors. It is
 // then one of them, so that a rescale does not wait in vain for it on a machine that is always busy.
 const calmFor = 15 * time.Second
 
-// Priorities of a launcher that is calm.
+// Priorities of what is calm.
 const (
 	calmNice   = 19
 	capSysNice = 23
 )
 
-// calm lets all others go before a launcher, as far as that can be taken back: by the priority of its
+// calm lets all others go before what runs ahead, as far as that can be taken back: by the priority of its
 // session, where the kernel shares out processors by sessions, and by its own, which only root may raise again.
 func calm(pid int) {
 	_ = setAutogroup(pid, calmNice) // on many machines there is no such thing
@@ -271,20 +271,53 @@ func calm(pid int) {
 	}
 }
 
-// hurry gives a process the priority that this one has.
+// hurry gives a process, and what it has started, the priority that this one has: each of their threads.
 func hurry(pid int) error {
 	own, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
 	if err != nil {
 		return fmt.Errorf("read the priority of the shim: %w", err)
 	}
-	_ = setAutogroup(pid, 0) // workers have sessions of their own, which begin with 0
-	const zero = 20          // the kernel's number for a priority of 0
-	now, err := unix.Getpriority(unix.PRIO_PROCESS, pid)
-	if err == nil && now != own {
-		err = unix.Setpriority(unix.PRIO_PROCESS, pid, zero-own)
+	pids := []int{pid}
+	if all, errList := processes(); errList == nil {
+		for _, p := range familyOf(all).descendants(map[int]bool{pid: true}) {
+			pids = append(pids, p.pid)
+		}
+	}
+	for _, each := range pids {
+		_ = setAutogroup(each, 0) // workers have sessions of their own, which begin with 0
+		if errRaise := raiseThreads(each, own); each == pid || !errors.Is(errRaise, os.ErrNotExist) {
+			err = errors.Join(err, errRaise)
+		}
 	}
 	if err != nil {
-		return fmt.Errorf("give its launcher the priority of a worker: %w", err)
+		return fmt.Errorf("give what ran ahead the priority of a worker: %w", err)
+	}
+	return nil
+}
+
+// raiseThreads gives each thread of a process a priority, as the kernel tells it. What one starts meanwhile has its own.
+func raiseThreads(pid, priority int) error {
+	const zero = 20 // the kernel's number for a priority of 0
+	for again := true; again; {
+		again = false
+		tasks, err := os.ReadDir(proc.file(pid, "task"))
+		if err != nil {
+			return err
+		}
+		for _, task := range tasks {
+			tid, err := strconv.Atoi(task.Name())
+			if err != nil {
+				return err
+			}
+			now, err := unix.Getpriority(unix.PRIO_PROCESS, tid)
+			if err == nil && now != priority {
+				again = true // it may have started another before
+				err = unix.Setpriority(unix.PRIO_PROCESS, tid, zero-priority)
+			}
+			if err != nil && !errors.Is(err, unix.ESRCH) { // a thread that has ended
+				return err
+			}
+		}
 	}
 	return nil
 }

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Where cgroup v2 has the controller of memory, each launcher is bounded by its own group, and workers are in
+// Where cgroup v2 has the controller of memory, each process that runs ahead is bounded by its own group, and workers are in
 // none of these. This machine may have that controller elsewhere, so the files are only played.
-func TestALaunchersBoundInCgroupV2(t *testing.T) {
+func TestTheBoundInCgroupV2(t *testing.T) {
 	t.Parallel()
 	own := fakeCgroup(t, t.TempDir(), map[string]string{"cgroup.controllers": "cpu memory pids\n", "cgroup.subtree_control": ""})
 	run := fakeCgroup(t, filepath.Join(own, "run"), map[string]string{"cgroup.subtree_control": ""})
@@ -61,7 +61,7 @@ func TestALaunchersBoundInCgroupV2(t *testing.T) {
 		t.Errorf("in a group without the controller: %v", err)
 	}
 
-	// A worker that was forked goes where the bound is not: to all workers, or to where its own limits are.
+	// A worker that was parked goes where the bound is not: to all workers, or to where its own limits are.
 	fakeCgroup(t, c.home, map[string]string{"cgroup.procs": ""})
 	worker := fakeCgroup(t, filepath.Join(run, "worker-0"), map[string]string{"cgroup.procs": ""})
 	for _, to := range []string{c.home, worker} {
@@ -77,8 +77,8 @@ func TestALaunchersBoundInCgroupV2(t *testing.T) {
 	}
 }
 
-// A launcher's processes and processors are bounded there as well; the run's bound of processes is what its plan makes wider.
-func TestALaunchersProcessesInCgroupV2(t *testing.T) {
+// The processes and processors of what runs ahead are bounded there as well; the run's bound of processes is what its plan makes wider.
+func TestTheBoundOfProcessesInCgroupV2(t *testing.T) {
 	t.Parallel()
 	own := fakeCgroup(t, t.TempDir(), map[string]string{"cgroup.controllers": "cpu pids\n", "cgroup.subtree_control": ""})
 	run := fakeCgroup(t, filepath.Join(own, "run"), map[string]string{"cgroup.subtree_control": "", "pids.max": ""})
@@ -101,7 +101,7 @@ func TestALaunchersProcessesInCgroupV2(t *testing.T) {
 }
 
 // What cannot be bounded by the kernel, for the controller is there and may not be had, is started all the same.
-func TestALauncherWithoutTheKernelsBound(t *testing.T) {
+func TestWhatRunsAheadWithoutTheKernelsBound(t *testing.T) {
 	t.Parallel()
 	own := fakeCgroup(t, t.TempDir(), map[string]string{"cgroup.controllers": "memory\n"})
 	c := &containment{kind: Cgroup2, path: filepath.Join(own, "run"), own: own}
@@ -116,42 +116,26 @@ func TestALauncherWithoutTheKernelsBound(t *testing.T) {
 	}
 }
 
-// What the kernel does not count as a launcher's, such as a file that others have read, is counted by a look at it.
-func TestALaunchersMemoryIsLookedAt(t *testing.T) {
+// Where the kernel keeps no bound, as for an agent that no root has started, the memory of all that is parked is looked at.
+func TestMemoryOfWhatRunsAheadIsLookedAt(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, 1, "")
-	f.pyScript("print('ran')\n")
-	big, err := os.Create(filepath.Join(f.order.Workdir, "big"))
-	for block, n := make([]byte, 1<<20), 0; n < 80 && err == nil; n++ {
-		_, err = big.Write(block)
-	}
-	if err = errors.Join(err, big.Close()); err != nil {
-		t.Fatal(err)
-	}
-	write(t, filepath.Join(f.order.Workdir, "maps.py"), `
-import ctypes, os, time
-libc = ctypes.CDLL(None)
-libc.mmap.restype, libc.mmap.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
-fd = os.open("big", os.O_RDONLY)
-PROT_READ, MAP_SHARED, MAP_POPULATE = 1, 1, 0x8000
-assert libc.mmap(None, 80 << 20, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0) != ctypes.c_void_p(-1).value
-time.sleep(1000)
-`, 0o644)
-	plan := f.prepared()
-	f.order.Prepare.Modules, f.order.Prepare.Memory = []string{"maps"}, 64<<20
-	plan.Prepare = f.order.Prepare
-	if p := f.startPrepared().Prepared; p.Ready || !strings.Contains(p.Cold, "MiB of memory, and may have 64") {
-		t.Fatalf("prepared %+v", p)
-	}
-	f.startCold(plan, "may have 64")
-	if log := f.ended(0); log != "ran\n" {
-		t.Errorf("log:\n%s", log)
-	}
+	f := newFixture(t, 2, "")
+	f.pyScript("import os\nBIG = b'x' * (50 << 20)\nprint('rank', os.environ['RANK'])\n")
+	f.order.Command[0] = "/usr/bin/python3" // which any user may execute
+	f.prepares(func(p *Prepare) { p.Workers, p.Memory = 2, 80<<20 })
+	f.startUnprivileged()
+	f.await("too much", func(r Report) bool {
+		return r.Prepared != nil && strings.Contains(r.Prepared.Cold, "2 parked processes have 1") && strings.Contains(r.Prepared.Cold, " MiB of memory, and may have 80")
+	})
+	eventually(t, "nothing is parked", func() bool { return len(f.ahead()) == 0 })
+	f.push(Wish{Kill: "test"})
+	f.stopped()
+	f.retire()
 }
 
-// The kernel allows no process in a group whose children have a controller: launchers and workers are in groups
+// The kernel allows no process in a group whose children have a controller: what runs ahead and workers are in groups
 // beside each other. Any controller of the real cgroup v2 shows that.
-func TestLaunchersAndWorkersShareACgroup(t *testing.T) {
+func TestParkedAndWorkersShareACgroup(t *testing.T) {
 	t.Parallel()
 	needsKind(t, Cgroup2)
 	c, err := newGroup("bellows-divided-"+itoa(os.Getpid())+"-"+itoa(int(testGroups.Add(1))), Cgroup2)
@@ -189,19 +173,19 @@ func TestLaunchersAndWorkersShareACgroup(t *testing.T) {
 		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 		return cmd.Process.Pid
 	}
-	launcher := sleeps(func(attr *syscall.SysProcAttr) (func(), error) { return c.holdAhead(attr, 0) })
+	waits := sleeps(func(attr *syscall.SysProcAttr) (func(), error) { return c.holdAhead(attr, 0) })
 	leaf := filepath.Join(c.path, aheadGroup+"0")
 	executed := sleeps(c.enter)
-	if in := members(leaf); !slices.Equal(in, []int{launcher}) {
-		t.Errorf("with the launcher are %v, want %d", in, launcher)
+	if in := members(leaf); !slices.Equal(in, []int{waits}) {
+		t.Errorf("beside what is parked are %v, want %d", in, waits)
 	}
-	if err = c.place(launcher, 0); err != nil { // as if it had been forked there
+	if err = c.place(waits, 0); err != nil { // as at its release
 		t.Error(err)
 	}
-	want := []int{launcher, executed}
+	want := []int{waits, executed}
 	slices.Sort(want)
 	if in := members(c.home); !slices.Equal(in, want) || len(members(leaf)) > 0 {
-		t.Errorf("workers are %v, want %v; in the launcher's group are %v", in, want, members(leaf))
+		t.Errorf("workers are %v, want %v; in that of what is parked are %v", in, want, members(leaf))
 	}
 	if err = set(c.path, "cgroup.procs", itoa(executed)); !errors.Is(err, unix.EBUSY) && !errors.Is(err, unix.EOPNOTSUPP) {
 		t.Errorf("the kernel lets a process into the run's own group: %v", err)

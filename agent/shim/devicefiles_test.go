@@ -130,8 +130,8 @@ func TestWorkersOpenTheirOwnDevicesOnly(t *testing.T) {
 	}
 }
 
-// Before its plan a run has no device: what its launcher imports, and a command that waits, open none, not even those
-// that the workers will have. These open their own.
+// Before its plan a run has no device: a command that waits opens none, not even those
+// that the workers will have, and what runs ahead does not come to it. The workers open their own.
 func TestNoDeviceIsOpenedBeforeThePlan(t *testing.T) {
 	t.Parallel()
 	for _, kind := range append(kinds(), Weak) {
@@ -148,28 +148,22 @@ func TestNoDeviceIsOpenedBeforeThePlan(t *testing.T) {
 				f.gpus(fakes)
 				f.order.Containment, f.order.Owner = kind, cluster.Owner{UID: 1, GID: 1, User: "daemon"}
 				f.order.DeviceFiles = &DeviceFiles{Major: 195, Last: 253, Granted: []uint32{1}}
-				early := strings.ReplaceAll(opens, "opened", "early")
-				f.pyScript(opens)
-				write(t, filepath.Join(f.order.Workdir, "looks.py"), early, 0o644)
+				f.pyScript("import os\nrank = os.environ['RANK']\n" + opens)
 				if waits {
-					f.pyScript(early + "fd = int(os.environ['BELLOWS_READY_FD'])\nos.write(fd, b'r')\nos.read(fd, 1 << 16)\n" + opens)
+					f.pyScript(strings.ReplaceAll(opens, "opened", "early") + "fd = int(os.environ['BELLOWS_READY_FD'])\nos.write(fd, b'r')\nos.read(fd, 1 << 16)\n" + opens)
 				}
 				f.order.Command[0] = "/usr/bin/python3" // which any user may execute
-				plan := f.prepared()
-				f.order.Prepare.Modules, f.order.Prepare.Waits = []string{"looks"}, waits
-				plan.Prepare = f.order.Prepare
+				plan := f.prepares(func(p *Prepare) { p.Waits = waits })
 				f.order.DeviceFiles = &DeviceFiles{Major: 195, Last: 253, Granted: []uint32{}}
 				if p := f.startPrepared().Prepared; !p.Ready {
 					t.Fatalf("prepared %+v", p)
 				}
-				if got, want := f.awaitFile("early"), strings.ReplaceAll(opened, "nvidia1 ENXIO", "nvidia1 EPERM"); got != want {
-					t.Errorf("before the plan: got\n%swant\n%s", got, want)
+				if waits {
+					if got, want := f.awaitFile("early"), strings.ReplaceAll(opened, "nvidia1 ENXIO", "nvidia1 EPERM"); got != want {
+						t.Errorf("before the plan: got\n%swant\n%s", got, want)
+					}
 				}
-				f.bind(plan)
-				f.push(Wish{Start: true})
-				if r := f.started(); !r.Warm {
-					t.Errorf("cold: %+v", r.Prepared)
-				}
+				f.startWarm(plan)
 				if got := f.awaitFile("opened"); got != opened {
 					t.Errorf("the worker: got\n%swant\n%s", got, opened)
 				}

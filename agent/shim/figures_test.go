@@ -25,13 +25,13 @@ func TestStartFigures(t *testing.T) {
 		}
 		return other
 	}
-	modules := filepath.Join(t.TempDir(), "modules.json")
+	learned := filepath.Join(t.TempDir(), "learned.json")
 	for i := range number("BELLOWS_FIGURES_RUNS", 3) {
 		for _, warm := range []bool{false, true} {
 			f := newFixture(t, number("BELLOWS_FIGURES_RANKS", 2), "")
 			f.order.Command = []string{python, script, f.order.Workdir}
 			f.order.Env["HOME"], f.order.Env["PATH"], f.order.Env["OMP_NUM_THREADS"] = f.root, os.Getenv("PATH"), "1"
-			f.order.ModulesFile = modules
+			f.order.LearnedFile = learned
 			f.measure(i, warm)
 		}
 	}
@@ -41,10 +41,9 @@ func (f *fixture) measure(i int, warm bool) {
 	f.t.Helper()
 	began := time.Now()
 	if warm {
-		plan := f.prepared()
+		plan := f.prepares(func(p *Prepare) { p.Workers = len(f.order.World.Members[0].Devices) })
 		r := f.startPrepared()
-		list := readModules(f.order.ModulesFile)
-		f.t.Logf("%d: prepared in %.2f s, of %d modules without %v: %+v", i, time.Since(began).Seconds(), len(list.Modules), list.Avoid, *r.Prepared)
+		f.t.Logf("%d: prepared in %.2f s, and learned was %v: %+v", i, time.Since(began).Seconds(), readLearned(f.order.LearnedFile).Before, *r.Prepared)
 		f.bind(plan)
 		began = time.Now()
 		f.push(Wish{Start: true})
@@ -73,7 +72,6 @@ func (f *fixture) measure(i int, warm bool) {
 	}
 	f.t.Logf("%d: warm %v: executed after %.3f s, first step of all %d ranks after %.3f s, memory of all (PSS) %d MiB",
 		i, r.Warm, execed.Seconds(), len(r.Workers), last-float64(began.UnixNano())/1e9, proportional>>20)
-	eventually(f.t, "what it imports is known", func() bool { return len(readModules(f.order.ModulesFile).Modules) > 0 })
 	f.push(Wish{Kill: "measured"})
 	f.stopped()
 	f.retire()

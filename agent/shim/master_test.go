@@ -1,8 +1,12 @@
 package shim
 
 import (
+	"context"
+	"fmt"
 	"io"
 	"net"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,20 +53,19 @@ func TestWorldsThatMeet(t *testing.T) {
 	}
 	one := two
 	one.Members = two.Members[:1]
-	torch := moduleList{Modules: []string{"os", "torch.distributed.distributed_c10d"}, Meets: true}
-	unmet, other := torch, torch
-	unmet.Meets, other.Modules = false, []string{"os"}
 	for name, c := range map[string]struct {
-		list  moduleList
+		meets bool
 		world cluster.World
 		want  bool
 	}{
-		"two":             {torch, two, true},
-		"one":             {torch, one, false},
-		"seen elsewhere":  {unmet, two, false},
-		"another program": {other, two, false},
+		"two": {true, two, true}, "one": {true, one, false}, "seen elsewhere": {false, two, false},
 	} {
-		if got := c.list.awaitsMaster(c.world); got != c.want {
+		path := filepath.Join(t.TempDir(), "learned")
+		if err := writeDurable(path, learned{Version: ProtocolVersion, Meets: c.meets}); err != nil {
+			t.Fatal(err)
+		}
+		s := starter{shared: &shared{order: Order{World: c.world, LearnedFile: path}}}
+		if got := s.meetsFirst(); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
@@ -99,62 +102,98 @@ func TestTheMasterIsAwaited(t *testing.T) {
 	}
 }
 
-// Rank 0 runs before the others wait for it, wherever it is.
+// asked tells of each question for its deadline, which is the first that is asked of a context.
+type asked struct {
+	context.Context
+	tell func()
+}
+
+func (a asked) Deadline() (time.Time, bool) {
+	a.tell()
+	return a.Context.Deadline()
+}
+
+// Rank 0 goes on before the others wait for it, wherever it is; where no framework is loaded none waits.
 func TestRank0IsLetFirst(t *testing.T) {
 	t.Parallel()
-	for first, before := range map[int]string{0: "g", 1: "", 4: ""} {
-		var babies []*baby
-		var ends []int
-		for range 3 {
-			pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			conn, err := connOf(pair[0])
-			if err != nil {
-				t.Fatal(err)
-			}
-			babies, ends = append(babies, &baby{conn: conn}), append(ends, pair[1])
-		}
-		let := func() (all string) {
-			for _, fd := range ends {
-				b := make([]byte, 8)
-				if n, err := unix.Read(fd, b); err == nil {
-					all += string(b[:n])
-				}
-			}
-			return all
-		}
-		waits, at := 0, ""
-		if err := release(babies, first, func() { waits++; at = let() }); err != nil {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	path := filepath.Join(t.TempDir(), "learned")
+	if err = writeDurable(path, learned{Version: ProtocolVersion, Meets: true}); err != nil {
+		t.Fatal(err)
+	}
+	order := Order{LearnedFile: path, World: cluster.World{
+		Members: []cluster.Member{{Node: "n1", Devices: []cluster.DeviceID{"a", "b", "c"}}},
+		Master:  cluster.Endpoint{Host: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port},
+	}}
+	for _, c := range []struct {
+		first  int
+		meets  bool
+		before []int // how many were let go before each wait
+	}{{0, true, []int{1}}, {1, true, []int{0}}, {4, true, []int{0}}, {1, false, nil}} {
+		all, let := speakers(t, 3, c.meets)
+		var before []int
+		abort := asked{t.Context(), func() { before = append(before, let()) }}
+		s := starter{shared: &shared{order: order, member: cluster.Member{FirstRank: c.first}, abort: abort}}
+		if err := s.letGo(all); err != nil {
 			t.Error(err)
 		}
-		if after := let(); waits != 1 || at != before || at+after != "ggg" {
-			t.Errorf("first rank %d: %d waits, %q let before, %q after", first, waits, at, after)
+		after := let()
+		for _, n := range before {
+			after += n
 		}
-		closeAll(babies)
-		for _, fd := range ends {
-			_ = unix.Close(fd)
+		if !slices.Equal(before, c.before) || after != 3 {
+			t.Errorf("first rank %d: let before waits %v, want %v; %d in all", c.first, before, c.before, after)
 		}
 	}
 }
 
-// meetsScript meets at MASTER_PORT.
+// speakers are parked processes, as far as they are spoken to; let is how many were let go since it was last asked.
+func speakers(t *testing.T, n int, meets bool) (all []*parked, let func() int) {
+	t.Helper()
+	var ends []int
+	for range n {
+		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn, err := connOf(pair[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close(); _ = unix.Close(pair[1]) })
+		all, ends = append(all, &parked{conn: conn, meets: meets}), append(ends, pair[1])
+	}
+	return all, func() (let int) {
+		for _, fd := range ends {
+			b := make([]byte, 8)
+			if size, err := unix.Read(fd, b); err == nil && string(b[:size]) == "go\x00\x00" {
+				let++
+			}
+		}
+		return let
+	}
+}
+
+// meetsScript has a framework, and meets at MASTER_PORT.
 const meetsScript = `
-import os, socket
+import os, socket, sys, types
+sys.modules["jax._src.distributed"] = types.ModuleType("jax._src.distributed")
 s = socket.create_connection((os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])))
 s.sendall(b"rank " + os.environ["RANK"].encode())
 s.close()
 `
 
-// A forked worker of a job whose workers meet is let once something listens there.
-func TestForkedRanksWaitForRank0(t *testing.T) {
+// A parked worker of a job whose workers meet is let once something listens there.
+func TestParkedRanksWaitForRank0(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "")
 	f.pyScript(meetsScript)
 	at := f.order.World.Master
-	list := moduleList{Version: ProtocolVersion, Modules: meetingModules, Meets: true}
-	if err := writeDurable(f.order.ModulesFile, list); err != nil {
+	if err := writeDurable(f.order.LearnedFile, learned{Version: ProtocolVersion, Meets: true}); err != nil {
 		t.Fatal(err)
 	}
 	f.order.World.Members = []cluster.Member{{Node: "n0", Devices: []cluster.DeviceID{"far"}}, {Node: "n1", FirstRank: 1, Devices: []cluster.DeviceID{"SIM-0"}}}
@@ -170,10 +209,8 @@ func TestForkedRanksWaitForRank0(t *testing.T) {
 	if err = l.SetDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
 	}
-	plan := f.prepared()
-	if r := f.startPrepared(); !r.Prepared.Ready {
-		t.Fatalf("prepared %+v", r.Prepared)
-	}
+	plan := f.prepares(func(*Prepare) {})
+	f.ready(1)
 	f.bind(plan)
 	f.push(Wish{Start: true})
 	for i, want := range []string{"", "rank 1"} {
@@ -193,49 +230,69 @@ func TestForkedRanksWaitForRank0(t *testing.T) {
 	f.retire()
 }
 
-// That workers meet is seen, and kept with the names of their modules.
+// That workers meet is seen, and kept.
 func TestThatWorkersMeetIsKept(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "")
 	f.pyScript("import colorsys, os, socket, time\ns = socket.create_server((\"127.0.0.1\", int(os.environ[\"MASTER_PORT\"])))\ntime.sleep(1000)\n")
 	f.start().started()
-	eventually(t, "it is kept", func() bool { return readModules(f.order.ModulesFile).Meets })
+	eventually(t, "it is kept", func() bool { return readLearned(f.order.LearnedFile).Meets })
 	f.push(Wish{Kill: "test"})
 	f.stopped()
 	f.retire()
 }
 
-// A worker of a job with warm starts leaves when its exit handlers have run, also where nothing was prepared; one of
-// a job without ends as its interpreter does.
-func TestWorkersLeaveWithoutTearingDown(t *testing.T) {
+// A worker of a job with warm starts leaves after its exit handlers where nothing would be seen of a teardown, also
+// if nothing was prepared; everything else is torn down as without. A function that C calls at an exit aborts, to tell.
+func TestWorkersLeaveAtOnceWhereNothingIsSeen(t *testing.T) {
 	t.Parallel()
-	for name, warm := range map[string]bool{"warm starts": true, "cold starts": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t, 1, "")
-			f.pyScript(`
-import atexit, os, sys, types
+	const begin = `
+import atexit, ctypes, os, sys
+libc = ctypes.CDLL(None)
+libc.on_exit(libc.abort, None)
 class Torn:
     def __del__(self): os.write(1, b"torn down\n")
-kept = sys.modules["kept"] = types.ModuleType("kept")
-kept.torn = Torn()
+def suspended():
+    try: yield 1
+    finally: os.write(1, b"torn down\n")
 atexit.register(os.write, 1, b"exit handler\n")
 sys.stdout.write("not flushed")
-sys.exit(3)
-`)
-			f.order.Env["PYTHONUNBUFFERED"] = ""
-			if !warm {
-				f.order.ModulesFile = ""
-			}
-			r := f.start().stopped()
-			if r.Warm || r.Prepared != nil || len(r.Stopped.Exits) != 1 || r.Stopped.Exits[0].Code != 3 {
-				t.Errorf("report %+v, stopped %+v", r, r.Stopped)
-			}
-			f.retire()
-			log := f.read("logs", "rank-0.log")
-			if !strings.Contains(log, "exit handler\n") || !strings.Contains(log, "not flushed") || strings.Contains(log, "torn down") == warm {
-				t.Errorf("log:\n%s", log)
-			}
-		})
+`
+	for name, c := range map[string]struct {
+		script       string
+		atOnce, torn bool
+	}{
+		"nothing":            {script: "", atOnce: true},
+		"finalizer":          {script: "kept = Torn()\n", torn: true},
+		"finalizer in cycle": {script: "class A: pass\na = A(); a.a = a; a.torn = Torn()\n", torn: true},
+		"generator":          {script: "g = suspended()\nnext(g)\n", torn: true},
+		"file":               {script: "f = open('out', 'w')\nf.write('kept back')\n"},
+		"asks to exit":       {script: "sys.exit(0)\n"},
+		"exception":          {script: "raise ValueError(1)\n"},
+		"daemon thread":      {script: "import threading, time\nthreading.Thread(target=time.sleep, args=(1000,), daemon=True).start()\n"},
+	} {
+		for _, warm := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, warm starts %v", name, warm), func(t *testing.T) {
+				t.Parallel()
+				f := newFixture(t, 1, "")
+				f.pyScript(begin + c.script)
+				f.order.Env["PYTHONUNBUFFERED"] = ""
+				if !warm {
+					f.order.LearnedFile = ""
+				}
+				r := f.start().stopped()
+				if atOnce := len(r.Stopped.Exits) == 1 && r.Stopped.Exits[0].Signal == 0; atOnce != (warm && c.atOnce) {
+					t.Errorf("it left at once: %v; exits %+v", atOnce, r.Stopped.Exits)
+				}
+				f.retire()
+				log := f.read("logs", "rank-0.log")
+				if !strings.Contains(log, "exit handler\n") || !strings.Contains(log, "not flushed") || strings.Contains(log, "torn down") != c.torn {
+					t.Errorf("log:\n%s", log)
+				}
+				if name == "file" && f.read("work", "out") != "kept back" {
+					t.Errorf("what it has kept back: %q", f.read("work", "out"))
+				}
+			})
+		}
 	}
 }

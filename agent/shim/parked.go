@@ -29,6 +29,8 @@ const (
 	aheadFD = 3
 	// maxAheadMessage bounds a message of a process.
 	maxAheadMessage = 64 << 10
+	// planRoom is how much longer the environment may become by a plan, in bytes.
+	planRoom = 4 << 10
 	// checkBound is how long an interpreter may take until it has imported sitecustomize.
 	checkBound = time.Minute
 	// checkFile is an empty script, by which the interpreter is tried before the job's own script is given to it.
@@ -96,7 +98,8 @@ func (t *attempt) check(command pycommand.Command, program string) error {
 
 // one has a process run ahead, and returns it once it is parked.
 func (t *attempt) one() (*parked, error) {
-	mark := fmt.Sprintf("%s=%d", aheadVariable, aheadFD)
+	// Room for what the plan adds to what the kernel shows of the environment.
+	mark := fmt.Sprintf("%s=%d,%s", aheadVariable, aheadFD, strings.Repeat("-", planRoom))
 	if t.order.waits() {
 		mark = fmt.Sprintf("%s=%d", readyFDVariable, aheadFD)
 	}
@@ -111,11 +114,16 @@ func (t *attempt) one() (*parked, error) {
 	defer stop()
 	hear := t.converse
 	if t.order.waits() {
-		hear = func(p *parked) error { _, err := p.lines.ReadByte(); return err }
+		hear = func(p *parked) error {
+			if _, err := p.lines.ReadByte(); err != nil {
+				return errEnded
+			}
+			return nil
+		}
 	}
 	if err = hear(p); err != nil {
 		_ = p.conn.Close()
-		if t.containment.ahead.reached() {
+		if errors.Is(err, errEnded) && t.containment.ahead.reached() {
 			err = t.tooLarge()
 		} else if last := lastPrinted(p.out); errors.Is(err, errEnded) && last != "" {
 			err = fmt.Errorf("%w: %s", err, last)
@@ -128,7 +136,7 @@ func (t *attempt) one() (*parked, error) {
 
 // tooLarge says that the kernel has ended a process for want of memory.
 func (t *attempt) tooLarge() error {
-	return fmt.Errorf("what ran ahead has come to the %d MiB of memory that it may have", aheadMemory(t.order)>>20)
+	return fmt.Errorf("it needs more than %d MiB of memory before its start, and may have no more", t.containment.ahead.bytes>>20)
 }
 
 // converse hears a process run ahead, until it is parked.
@@ -137,7 +145,7 @@ func (t *attempt) converse(p *parked) error {
 	if err != nil || words[0] != "hello" {
 		return fmt.Errorf("run the script ahead: %w", errors.Join(err, errEnded))
 	}
-	if err = p.confine(); err != nil {
+	if err = p.confine(t.id); err != nil {
 		return fmt.Errorf("keep what runs ahead from writing files: %w", err)
 	}
 	var told []string
@@ -178,18 +186,24 @@ func (t *attempt) converse(p *parked) error {
 
 // confine keeps a process from writing files, until it is released: SIGXFSZ ends it. Python has that ignored,
 // and sdk/ahead.py undoes this meanwhile.
-func (p *parked) confine() error {
+func (p *parked) confine(id identity) error {
 	if p.written = writtenBy(p.pid); p.written >= 0 {
 		p.written -= p.heard + int64(waiting(p.out))
 	}
-	if err := unix.Prlimit(p.pid, unix.RLIMIT_FSIZE, nil, &p.fileMax); err != nil {
-		return err
+	var none unix.Rlimit
+	was, err := limitFiles(p.pid, id, nil)
+	if err == nil {
+		none.Max = was.Max
+		p.fileMax, err = limitFiles(p.pid, id, &none)
 	}
-	return unix.Prlimit(p.pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 0, Max: p.fileMax.Max}, nil)
+	return err
 }
 
 // free undoes that.
-func (p *parked) free() error { return unix.Prlimit(p.pid, unix.RLIMIT_FSIZE, &p.fileMax, nil) }
+func (p *parked) free(id identity) error {
+	_, err := limitFiles(p.pid, id, &p.fileMax)
+	return err
+}
 
 // wrote reports how many bytes a process has written elsewhere than to the shim and to its output.
 func (p *parked) wrote() int64 {

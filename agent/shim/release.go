@@ -54,7 +54,8 @@ func (s *starter) releaseAll(all []*parked) {
 	s.executeFrom(n)
 }
 
-// bindAll tells parked processes their plan, and puts each where its worker belongs.
+// bindAll tells parked processes their plan, and puts each where its worker belongs. A command that waits by itself
+// is told in letGo: it goes on at once.
 func (s *starter) bindAll(all []*parked) (workers []born, err error) {
 	order := s.order
 	order.Env = s.env
@@ -67,6 +68,9 @@ func (s *starter) bindAll(all []*parked) (workers []born, err error) {
 		}
 		if err = p.conn.SetDeadline(time.Now().Add(releaseBound)); err != nil {
 			return workers, err
+		}
+		if s.order.waits() {
+			continue
 		}
 		if err = p.say(listed(s.told(local))); err != nil {
 			return workers, fmt.Errorf("tell a parked process its plan: %w", err)
@@ -84,19 +88,31 @@ func (s *starter) bindAll(all []*parked) (workers []born, err error) {
 		}
 		log := attachLog(s.order, s.member.FirstRank+local, p.out, s.newLineReader())
 		workers = append(workers, born{pid: stat.pid, start: stat.start, log: log})
-		if err = s.containment.placeTree(p.process.PID, local); err != nil {
+		if err = s.settle(p, local); err != nil {
 			return workers, err
-		}
-		if err = hurry(p.process.PID); err != nil {
-			return workers, err
-		}
-		if !s.order.waits() {
-			if err = p.free(); err != nil {
-				return workers, fmt.Errorf("let a parked process write files again: %w", err)
-			}
 		}
 	}
 	return workers, nil
+}
+
+// settle puts a parked process where its worker belongs, with the priority and the limits of one.
+func (s *starter) settle(p *parked, local int) error {
+	if err := s.containment.placeTree(p.process.PID, local); err != nil {
+		return err
+	}
+	if err := hurry(p.process.PID); err != nil {
+		return err
+	}
+	if s.order.waits() {
+		return nil
+	}
+	if err := p.showPlan(s.told(local)); err != nil {
+		s.log.Debug().Err(err).Msg("the kernel shows the environment of a parked process without its plan")
+	}
+	if err := p.free(s.id); err != nil {
+		return fmt.Errorf("let a parked process write files again: %w", err)
+	}
+	return nil
 }
 
 // told is what a parked process is told: what the plan adds to its environment. A command that waits by itself gets all of it.
@@ -139,10 +155,11 @@ func (s *starter) letGo(all []*parked) error {
 		if (rank == 1 || rank != 0 && i == 0) && p.meets && s.meetsFirst() {
 			awaitMaster(s.abort, s.order.World.Master, masterBound)
 		}
-		if s.order.waits() {
-			continue // it goes on once it has read its environment
+		last := []string{"go"}
+		if s.order.waits() { // it goes on once it has read its environment
+			last = listed(s.told(i))
 		}
-		if err := p.say([]string{"go"}); err != nil && i == 0 {
+		if err := p.say(last); err != nil && i == 0 {
 			return fmt.Errorf("a parked process has ended: %w", err)
 		}
 	}

@@ -452,4 +452,39 @@ var ofWarmStarts = []Mutant{
 		Old: "sh.Job == v.ID && sh.Parked() && !s.mayWait(sh, world)", New: "false && s.mayWait(sh, world)",
 		Breaks: "no storm looks at processes that wait when a job ends",
 	},
+	{
+		Name: "a-failed-warm-start-is-tried-cold", File: "coordinator/cold.go", Tests: "TestStories/warm_start_fails$",
+		Old: "if !failedWarm(in) || !in.rule(ColdAfterWarm) {", New: "if true {",
+		Breaks: "a script that trains, and cannot be started ahead, uses its restarts up",
+	},
+	{
+		Name: "a-failed-cold-start-is-charged", File: "coordinator/cold.go", Tests: "TestStories/warm_start_fails$",
+		Old: "said.Started.Value.Warm && ", New: "",
+		Breaks: "a script that fails at once is started again without end",
+	},
+	{
+		Name: "a-start-that-trained-is-charged", File: "coordinator/cold.go", Tests: "TestStories/warm_start_fails_later",
+		Old: "if begun || saved || ", New: "if false && (begun || saved) || ",
+		Breaks: "a script that fails in its training is restarted twice as often as its owner allows",
+	},
+	{
+		Name: "a-long-start-is-charged", File: "coordinator/cold.go", Tests: "TestStories/warm_start_fails_later",
+		Old: " || in.now.Sub(in.gen.Plan.Value.At) > warmWithin", New: "",
+		Breaks: "a script that reports no steps is restarted uncharged after days of training",
+	},
+	{
+		Name: "a-cold-start-uses-nothing", File: "coordinator/nonce.go", Tests: "TestStories/warm_start_fails$",
+		Old: "ok && !cold &&", New: "ok &&",
+		Breaks: "the start after a failed warm one is warm again",
+	},
+	{
+		Name: "a-cold-start-begins-with-nothing", File: "coordinator/start.go", Tests: "TestStories/warm_start_fails$",
+		Old: "m.forms = &cluster.World{} // it begins with nothing", New: "_ = m",
+		Breaks: "where plans have no nonces, the start after a failed warm one is warm again",
+	},
+	{
+		Name: "a-cold-plan-says-why", File: "agent/acknowledge.go", Tests: "TestStories/planned_cold",
+		Old: "said.Cold = x.Plan.Cold", New: "",
+		Breaks: "nobody is told why a start was cold",
+	},
 }

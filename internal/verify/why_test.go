@@ -195,6 +195,7 @@ func TestHeldState(t *testing.T) {
 		{"restored", []Holding{old, {map[string]Held{"ema": {"e4", false}}, nil}}, ""},
 		{"a copy of the weights", []Holding{old, {map[string]Held{"ema": {"w4", true}}, nil}}, "1 tensor that the script holds begins anew, as ema is a copy of the weights again"},
 		{"as at the first start", []Holding{old, {map[string]Held{"ema": {"w0", false}}, nil}}, "1 tensor that the script holds begins anew, as ema is what it was at the first start again"},
+		{"the weights of the end, kept", []Holding{{first, map[string]Held{"ema": {"w4", false}}}, {map[string]Held{"ema": {"w4", true}}, nil}}, ""},
 		{"something else", []Holding{old, {map[string]Held{"ema": {"x", false}}, nil}}, ""},
 		{"a name that is new", []Holding{old, {map[string]Held{"other": {"w4", true}}, nil}}, ""},
 		{"a copy in each step", []Holding{{first, map[string]Held{"ema": {"w3", true}}}, {map[string]Held{"ema": {"w4", true}}, nil}}, ""},
