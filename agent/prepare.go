@@ -77,7 +77,7 @@ func (g preparing) begin() {
 		g.tell(record.Ready{Cold: g.x.Ready.Cold})
 	case r.Unprepared != "" && r.Nonce == g.x.Next.Nonce:
 		g.tell(record.Ready{Cold: r.Unprepared})
-	case g.saidReady(): // once is enough: what ends by itself would do so again
+	case g.saidReady() && g.x.Ready.AliveRev == g.d.AliveRev: // once is enough: what ends by itself would do so again
 		g.tell(record.Ready{Cold: "what was prepared has ended"})
 	case g.noRoom(1) != "": // not even a byte
 		g.tell(record.Ready{Cold: g.noRoom(1)})

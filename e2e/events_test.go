@@ -48,7 +48,7 @@ func TestEvents(t *testing.T) {
 	f.kill("coordinator-" + strings.TrimPrefix(leader, "c"))
 	f.awaitEvent(follow, "another leader", func(e api.Event) bool { return e.Kind == "leader" && e.By != leader && e.Why == "leads after "+leader })
 
-	_ = syscall.Kill(f.workers(id)[0], syscall.SIGKILL)
+	_ = syscall.Kill(f.started(id)[0].PID, syscall.SIGKILL) // not one that is parked
 	f.awaitEvent(follow, "the failure", func(e api.Event) bool {
 		return e.Kind == "worker-failed" && e.Job == string(id) && e.Node != "" && e.Rank != nil
 	})

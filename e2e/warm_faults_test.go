@@ -15,129 +15,116 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
-// faultyHelper is imported by the workers, or by their launcher. A test has its import fail, or what is forked of a
-// launcher wait before it becomes a worker.
-const faultyHelper = `import os, sys, time
-WHERE = os.getpid()
-VALUE = "%s"
-
-def forked():
-    while sys._getframe(1).f_code.co_name == "fork_all" and os.path.exists("shut-forks"):
-        time.sleep(0.01)
-
-if os.path.exists("shut-helper"):
-    raise ImportError("the helper fails")
-os.register_at_fork(after_in_child=forked)
-`
-
-// faultyScript says who has imported the helper and what it has read, leaves a daemon behind, and runs the script that it is given.
-const faultyScript = `import os, runpy, sys, time
+// faultyScript says what it has read and how old it was when it read its rank, leaves a daemon behind, and trains. What a
+// fault has changed, or has ended a process, parks the next one before it: so faults come from the last line to the first.
+const faultyScript = `import os
+import fails
+import crashes
 import helper
-print("%s:", helper.VALUE, os.environ["SET"], "imported by", "the worker" if helper.WHERE == os.getpid() else "the launcher", flush=True)
+import sdk_minimal
+
+RANK = os.environ["RANK"]
+print("script %s:", helper.VALUE, os.environ["SET"], flush=True)
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
         with open("daemon-" + os.environ["BELLOWS_GENERATION"], "w") as f:
             f.write(f"{os.getpid()}\n")
+        import time
         time.sleep(100000)
     os._exit(0)
 os.wait()
-del sys.argv[0]
-runpy.run_path(sys.argv[0], run_name="__main__")
+while os.path.exists("shut-start"):
+    pass
+sdk_minimal.main()
 `
 
-// diedForked is why a start is cold of whose forked workers the first is gone before it is a worker.
-const diedForked = "adopt forked worker 0: "
+// faulty are the modules of faultyScript: one of its owner's that is changed, one whose import fails, and a package whose import
+// ends the process, past any handler.
+var faulty = map[string]string{
+	"helper.py": "VALUE = 'one'\n",
+	"fails.py": `import os
+if os.path.exists("shut-fails"):
+    raise ImportError("the helper fails")
+`,
+	"site-packages/crashes.py": `import faulthandler, os
+try:
+    os.stat("shut-crashes")
+except FileNotFoundError:
+    pass
+else:
+    faulthandler._sigsegv()
+`,
+}
+
+// fault is what befalls a job whose next generation is prepared, and what becomes of the start after a worker is killed.
+type fault struct {
+	name   string
+	before func()                     // while the generation trains, and the next one is not prepared yet
+	then   func(g cluster.Generation) // once g is
+	cold   string                     // why the next start is; empty: it is warm
+	parked string                     // where the processes of a warm one were
+	says   string                     // in its log
+}
 
 // What waits for a crash meets a fault, and then a worker is killed: the next one runs what its owner has
-// written by then, forked where it may be and executed where not. What the old one has left is gone.
+// written by then, warm where it may and executed where not, and the one after it is warm again. What the old one has left is gone.
 func TestFaultsOfWhatWaits(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, config{nodes: 1, devices: 1})
-	write := func(name, text string) {
-		t.Helper()
-		if err := os.WriteFile(filepath.Join(f.dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("helper.py", fmt.Sprintf(faultyHelper, "one"))
-	write("faulty.py", fmt.Sprintf(faultyScript, "script 1"))
-	write("env", "SET=a\n")
-	j := f.sdkJob("faulty", 1, 1, 1<<30, 0.05, "--save-every", "10")
-	command := j["command"].([]string)
-	j["command"], j["env-file"], j["max-restarts"] = append([]string{command[0], "faulty.py"}, command[1:]...), filepath.Join(f.dir, "env"), 100
+	f.withPackages(faulty)
+	f.write("faulty.py", fmt.Sprintf(faultyScript, "1"))
+	f.write("env", "SET=a\n")
+	j := f.runs(f.sdkJob("faulty", 1, 1, 1<<30, 0.05, "--save-every", "10"), "faulty.py")
+	j["env-file"], j["max-restarts"] = filepath.Join(f.dir, "env"), 100
 	id := f.submit(j)
-	opened := func() {}
-	for _, c := range []struct {
-		fault  string
-		before func()                     // while the generation trains, and the next one is not prepared yet
-		then   func(g cluster.Generation) // once g is
-		cold   string                     // why the next start is
-		says   string
-	}{
-		{fault: "none", says: "script 1: one a imported by the launcher"},
+	var opened func()
+	const rank = "faulty.py:7 (reads RANK)"
+	for _, c := range []fault{
+		{name: "none", says: "script 1: one a", parked: rank},
 		{
-			fault: "the launcher dies", cold: "has ended", says: "script 1: one a imported by the worker",
+			name: "the parked process dies", cold: "has ended", says: "script 1: one a",
 			then: func(g cluster.Generation) {
-				for _, pid := range f.launchers(id) {
+				for _, pid := range f.parked(id, g) {
 					_ = syscall.Kill(pid, syscall.SIGKILL)
 				}
-				f.await("n1 to miss its launcher", func(*record.Mirror) bool { return len(f.said("n1", id, g)) == 2 })
+				f.await("n1 to miss it", func(*record.Mirror) bool { return len(f.said("n1", id, g)) == 3 })
 			},
 		},
+		{name: "none any more", says: "script 1: one a", parked: rank},
 		{
-			fault: "a module changes", cold: "helper.py has changed since it was read", says: "script 1: the number two a imported by the worker",
-			then: func(cluster.Generation) { write("helper.py", fmt.Sprintf(faultyHelper, "the number two")) },
+			name: "the environment file changes", cold: "its environment has changed since it was parked", says: "script 1: one b",
+			then: func(cluster.Generation) { f.write("env", "SET=b\n") },
 		},
 		{
-			fault: "the environment file changes", cold: "its environment has changed since its launcher was started",
-			says: "script 1: the number two b imported by the worker", then: func(cluster.Generation) { write("env", "SET=b\n") },
+			name: "a module changes", cold: "helper.py has changed since it was read", says: "script 1: the number two b",
+			then: func(cluster.Generation) { f.write("helper.py", "VALUE = 'the number two'\n") },
+		},
+		{name: "a module has changed once", says: "script 1: the number two b", parked: "faulty.py:4 (imports helper)"},
+		{
+			name: "a module that has changed once changes", says: "script 1: the number three b", parked: "faulty.py:4 (imports helper)",
+			then: func(cluster.Generation) { f.write("helper.py", "VALUE = 'the number three'\n") },
 		},
 		{
-			fault: "the script changes", says: "script 2: the number two b imported by the launcher",
-			then: func(cluster.Generation) { write("faulty.py", fmt.Sprintf(faultyScript, "script 2")) },
+			name: "it ends while it runs ahead", cold: "it has ended before it was parked while it imported crashes", says: "script 1: the number three b",
+			before: func() { opened = f.shut("crashes") }, then: func(cluster.Generation) { opened() },
 		},
+		{name: "it has ended once", says: "script 1: the number three b", parked: "faulty.py:3 (imports crashes)"},
 		{
-			fault: "the worker dies between fork and script", cold: diedForked, says: "script 2: the number two b imported by the worker",
-			then: func(cluster.Generation) { opened = f.shut("forks") },
-		},
-		{
-			fault: "an import that has worked fails in the launcher", says: "script 2: the number two b imported by the worker",
-			before: func() { opened = f.shut("helper") }, then: func(cluster.Generation) { opened() },
+			name: "an import that has worked fails while it runs ahead", cold: "shut-fails has changed since it was read", says: "script 1: the number three b",
+			before: func() { opened = f.shut("fails") }, then: func(cluster.Generation) { opened() },
 		},
 	} {
-		g := f.settled(id, 1)
-		daemon := f.pidIn(fmt.Sprintf("daemon-%d", g))
-		if c.before != nil {
-			c.before()
-		}
-		f.prepared(id, g+1, 1)
-		if c.then != nil {
-			c.then(g + 1)
-		}
-		before := f.workers(id)
-		_ = syscall.Kill(f.started(id)[0].PID, syscall.SIGKILL)
-		if c.cold == diedForked {
-			f.killForked(id, before)
-			opened()
-		}
-		f.awaitRunning(id, 1, g)
-		started := f.mirror().Node("n1").Ack(id, g+1, f.nonce(id, g+1)).Started.Value
-		if started.Warm != (c.cold == "") || !strings.Contains(started.Cold, c.cold) {
-			t.Errorf("%s: generation %d started warm: %v, or cold: %q", c.fault, g+1, started.Warm, started.Cold)
-		}
-		if f.settled(id, 1) != g+1 {
-			t.Errorf("%s: another generation than %d runs", c.fault, g+1)
-		}
-		if log, _, _ := f.bellows("logs", string(id), "--generation", fmt.Sprint(g+1)); !strings.Contains(log, c.says) {
-			t.Errorf("%s: generation %d says %q", c.fault, g+1, log)
-		}
-		if err := syscall.Kill(daemon, 0); err == nil {
-			t.Errorf("%s: the daemon of generation %d lives", c.fault, g)
-		}
+		f.befalls(id, c)
 	}
 	f.importFails(id)
-	f.launcherIsTooLarge(id)
+	f.befalls(id, fault{
+		name: "the script changes", cold: "faulty.py has changed since it was read", says: "script 2: the number three b",
+		then: func(cluster.Generation) { f.write("faulty.py", fmt.Sprintf(faultyScript, "2")) },
+	})
+	f.befalls(id, fault{name: "the script has changed once", says: "script 2: the number three b", parked: "its begin (looks at "})
+	f.diesAtItsStart(id)
+	f.parkedIsTooLarge(id)
 	f.stop(id)
 	f.awaitPhase(id, cluster.Stopped)
 	f.nothingLeft(id)
@@ -145,14 +132,33 @@ func TestFaultsOfWhatWaits(t *testing.T) {
 	batches(t, f.trace("faulty")) // no sample is missing
 }
 
-// launchers are the processes of a job that are none of its generation's: those that wait, and what is forked of them.
-func (f *fleet) launchers(id cluster.JobID) []int {
+// befalls has a fault happen, and a worker be killed.
+func (f *fleet) befalls(id cluster.JobID, c fault) {
 	f.t.Helper()
-	left := []int{f.pidIn(fmt.Sprintf("daemon-%d", f.mirror().Job(id).State.Value.Generation))}
-	for _, w := range f.started(id) {
-		left = append(left, w.PID)
+	g := f.settled(id, 1)
+	daemon := f.pidIn(fmt.Sprintf("daemon-%d", g))
+	if c.before != nil {
+		c.before()
 	}
-	return slices.DeleteFunc(f.workers(id), func(pid int) bool { return slices.Contains(left, pid) })
+	f.prepared(id, g+1, 1)
+	if c.then != nil {
+		c.then(g + 1)
+	}
+	_ = syscall.Kill(f.started(id)[0].PID, syscall.SIGKILL)
+	f.awaitRunning(id, 1, g)
+	started := f.mirror().Node("n1").Ack(id, g+1, f.nonce(id, g+1)).Started.Value
+	if started.Warm != (c.cold == "") || !strings.Contains(started.Cold, c.cold) || !strings.Contains(started.Parked, c.parked) {
+		f.t.Errorf("%s: generation %d started warm: %v, from %q, or cold: %q", c.name, g+1, started.Warm, started.Parked, started.Cold)
+	}
+	if f.settled(id, 1) != g+1 {
+		f.t.Errorf("%s: another generation than %d runs", c.name, g+1)
+	}
+	if log, _, _ := f.bellows("logs", string(id), "--generation", fmt.Sprint(g+1)); strings.Count(log, "script ") != 1 || !strings.Contains(log, c.says) {
+		f.t.Errorf("%s: generation %d says %q", c.name, g+1, log)
+	}
+	if err := syscall.Kill(daemon, 0); err == nil {
+		f.t.Errorf("%s: the daemon of generation %d lives", c.name, g)
+	}
 }
 
 // pidIn is a process's number that a script writes into a file.
@@ -169,24 +175,12 @@ func (p *place) pidIn(name string) (pid int) {
 	return pid
 }
 
-// killForked kills what is forked of a launcher, before it is a worker.
-func (f *fleet) killForked(id cluster.JobID, but []int) {
-	f.t.Helper()
-	f.eventually("a worker to be forked", func() bool {
-		forked := slices.DeleteFunc(f.workers(id), func(pid int) bool { return slices.Contains(but, pid) })
-		for _, pid := range forked {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-		}
-		return len(forked) > 0
-	})
-}
-
-// importFails has an import fail in the launcher and in the worker, which has worked before: the job fails as if
+// importFails has an import fail in the process that runs ahead and in the worker, which has worked before: the job fails as if
 // the worker had been executed, and says of what, until the import works again.
 func (f *fleet) importFails(id cluster.JobID) {
 	f.t.Helper()
 	g := f.settled(id, 1)
-	opened := f.shut("helper")
+	opened := f.shut("fails")
 	f.prepared(id, g+1, 1)
 	_ = syscall.Kill(f.started(id)[0].PID, syscall.SIGKILL)
 	f.awaitShown(id, "why it fails", func(s api.JobStatus) bool {
@@ -199,9 +193,40 @@ func (f *fleet) importFails(id cluster.JobID) {
 	f.awaitRunning(id, 1, g+1)
 }
 
-// launcherIsTooLarge has the agent be started anew with less memory for launchers than one needs: what it has prepared
+// diesAtItsStart has a worker die after its release and before its first step: the next start is cold at once, with what is
+// prepared again afterwards, and not charged; and that is said.
+func (f *fleet) diesAtItsStart(id cluster.JobID) {
+	f.t.Helper()
+	g := f.settled(id, 1)
+	f.prepared(id, g+1, 1)
+	opened := f.shut("start")
+	_ = syscall.Kill(f.started(id)[0].PID, syscall.SIGKILL)
+	f.awaitRunning(id, 1, g)
+	f.pidIn(fmt.Sprintf("daemon-%d", g+1)) // it has read its rank
+	if !f.mirror().Node("n1").Ack(id, g+1, f.nonce(id, g+1)).Started.Value.Warm {
+		f.t.Errorf("generation %d started cold", g+1)
+	}
+	charged := f.mirror().Job(id).State.Value.Restarts
+	_ = syscall.Kill(f.started(id)[0].PID, syscall.SIGKILL)
+	opened()
+	f.awaitRunning(id, 1, g+1)
+	if now := f.settled(id, 1); now != g+2 {
+		f.t.Errorf("generation %d trains, want %d", now, g+2)
+	}
+	s := f.mirror().Job(id).State.Value
+	started := f.mirror().Node("n1").Ack(id, g+2, f.nonce(id, g+2)).Started.Value
+	const why = "its warm start failed before the first step"
+	if started.Warm || s.Restarts != charged || !strings.Contains(s.Reason, "started cold: "+why) {
+		f.t.Errorf("generation %d started warm: %v, restarts are %d, were %d, because %q", g+2, started.Warm, s.Restarts, charged, s.Reason)
+	}
+	if shown := f.show(id).Members[0]; shown.Warm || !strings.HasPrefix(shown.Cold, why) {
+		f.t.Errorf("shown of it: %+v", shown)
+	}
+}
+
+// parkedIsTooLarge has the agent be started anew with less memory for what is parked than one process needs: what it has prepared
 // from then on starts cold.
-func (f *fleet) launcherIsTooLarge(id cluster.JobID) {
+func (f *fleet) parkedIsTooLarge(id cluster.JobID) {
 	f.t.Helper()
 	g := f.settled(id, 1)
 	f.prepared(id, g+1, 1)
@@ -212,7 +237,7 @@ func (f *fleet) launcherIsTooLarge(id cluster.JobID) {
 	g = f.awaitRunning(id, 1, g)
 	f.settled(id, 1)
 	f.prepared(id, g+1, 1)
-	if said := f.said("n1", id, g+1); len(said) != 1 || !strings.Contains(said[0], "memory") {
-		f.t.Errorf("n1 may have 4 MiB for launchers, and has said: %q", said)
+	if said := f.said("n1", id, g+1); len(said) != 2 || said[0] != "begun" || !strings.Contains(said[1], "memory") {
+		f.t.Errorf("n1 may have 4 MiB for what is parked, and has said: %q", said)
 	}
 }

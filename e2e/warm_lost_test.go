@@ -41,7 +41,7 @@ func (f *fleet) losesWhatWaits(id cluster.JobID) {
 	f.prepared(id, g+1, 2)
 	f.killWhatWaits("n2", g+1)
 	f.startAgent(2)
-	f.await("n2 to be ready again", func(*record.Mirror) bool { return len(f.said("n2", id, g+1)) >= 3 })
+	f.await("n2 to be ready again", func(*record.Mirror) bool { return f.readyTwice("n2", id, g+1) })
 	f.saidReadyTwice("n2", id, g+1)
 	f.prepared(id, g+1, 2)
 	_ = syscall.Kill(f.started(id)[0].PID, syscall.SIGKILL)
@@ -83,7 +83,7 @@ func (f *fleet) losesANodeThatOnlyWaits(id cluster.JobID, open func()) {
 	f.t.Helper()
 	g := f.settled(id, 2)
 	f.startAgent(2)
-	f.await("n2 to be ready", func(*record.Mirror) bool { return len(f.said("n2", id, g+1)) == 1 })
+	f.await("n2 to be ready", func(*record.Mirror) bool { return slices.Contains(f.said("n2", id, g+1), "") })
 	f.killWhatWaits("n2", g+1)
 	f.goneByItself("n2")
 	f.await("n2 to be given up", func(m *record.Mirror) bool { return !m.Node("n2").Alive.Exists() && !m.Node("n2").Next[id].Exists() })
@@ -91,7 +91,7 @@ func (f *fleet) losesANodeThatOnlyWaits(id cluster.JobID, open func()) {
 	if s := f.mirror().Job(id).State.Value; s.Generation != g || s.Phase != cluster.Running {
 		f.t.Errorf("a node that it did not train on was lost, and it is %s in generation %d, was in %d", s.Phase, s.Generation, g)
 	}
-	if said := f.said("n1", id, g+1); len(said) > 0 {
+	if said := f.said("n1", id, g+1); !slices.Equal(said, []string{"begun"}) {
 		f.t.Errorf("n1 cannot import, and has said: %q", said)
 	}
 	open()
@@ -120,8 +120,8 @@ func (f *fleet) killWhatWaits(n cluster.NodeID, g cluster.Generation) {
 	}
 }
 
-// said lists what a node has said of a generation that it was asked to prepare, in turn: why it starts cold, "" where it
-// is ready, and "deleted".
+// said lists what a node has said of a generation that it was asked to prepare, in turn: "begun" while processes run ahead, "" when
+// they are parked, why it starts cold, and "deleted".
 func (f *fleet) said(n cluster.NodeID, id cluster.JobID, g cluster.Generation) (all []string) {
 	f.t.Helper()
 	ours := false
@@ -140,18 +140,31 @@ func (f *fleet) said(n cluster.NodeID, id cluster.JobID, g cluster.Generation) (
 		if err := json.Unmarshal(c.Value, &ready); err != nil {
 			f.t.Fatal(err)
 		}
-		if ours = ready.Generation == g; ours {
+		if ours = ready.Generation == g; !ours {
+			continue
+		}
+		if ready.Workers == 0 && ready.Cold == "" {
+			all = append(all, "begun")
+		} else {
 			all = append(all, ready.Cold)
 		}
 	}
-	return all
+	return slices.Compact(all) // a node repeats itself for its life, or of more processes
 }
 
-// saidReadyTwice demands that a node was ready, lost what waited, and was ready again before its generation began.
+// readyTwice reports whether a node was ready, lost what was parked, and was ready again.
+func (f *fleet) readyTwice(n cluster.NodeID, id cluster.JobID, g cluster.Generation) bool {
+	f.t.Helper()
+	said := slices.DeleteFunc(f.said(n, id, g), func(s string) bool { return s == "deleted" }) // by the leader, of a lost node
+	said = slices.Compact(said)
+	return len(said) >= 4 && slices.Equal(said[:4], []string{"begun", "", "begun", ""})
+}
+
+// saidReadyTwice demands that.
 func (f *fleet) saidReadyTwice(n cluster.NodeID, id cluster.JobID, g cluster.Generation) {
 	f.t.Helper()
-	if said := f.said(n, id, g); len(said) < 3 || !slices.Equal(said[:3], []string{"", "deleted", ""}) {
-		f.t.Errorf("%s has said of generation %d: %q, want that it is ready, nothing, and that it is ready", n, g, said)
+	if !f.readyTwice(n, id, g) {
+		f.t.Errorf("%s has said of generation %d: %q, want that it has begun and is ready, twice", n, g, f.said(n, id, g))
 	}
 }
 

@@ -2,9 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,33 +14,70 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
-// gate is a module of which a test holds up the import, on a node, and the workers that are forked of a
-// launcher. A launcher also forks to look at its threads, and must not be held up in that.
-const gate = `import os, sys, time
+// gate is a package of which a test holds up the import on a node. It is a package's and not the user's own code, which
+// would be parked when it waits; and it asks by os.stat, so that nothing is compared before the start.
+const gate = `import os, time
 
-def wait(name):
-    while os.path.exists(name):
-        time.sleep(0.01)
+def shut(name):
+    try:
+        os.stat(name)
+    except FileNotFoundError:
+        return False
+    return True
 
-def forked():
-    if sys._getframe(1).f_code.co_name == "fork_all":
-        wait("shut-forks")
+while shut("shut-imports-" + os.environ["BELLOWS_NODE"]):
+    time.sleep(0.01)
+`
 
-wait("shut-imports-" + os.environ["BELLOWS_NODE"])
-os.register_at_fork(after_in_child=forked)
+// gatedScript imports the gate and what trains, and is parked at the first look at its rank. From there on a test ends it.
+const gatedScript = `import os
+import gate
+import sdk_minimal
+
+RANK = os.environ["RANK"]
+asked = sdk_minimal.bellows.should_stop
+sdk_minimal.bellows.should_stop = lambda step: os.path.exists("finish") or asked(step)
+sdk_minimal.main()
 `
 
 // gated is an sdkJob that imports the gate.
 func (s *scripts) gated(name string, smallest, largest int) job {
 	s.t.Helper()
-	for file, text := range map[string]string{"gate.py": gate, "gated.py": "import runpy, sys\nimport gate\ndel sys.argv[0]\nrunpy.run_path(sys.argv[0], run_name=\"__main__\")\n"} {
-		if err := os.WriteFile(filepath.Join(s.dir, file), []byte(text), 0o644); err != nil {
-			s.t.Fatal(err)
-		}
-	}
+	s.withPackages(map[string]string{"site-packages/gate.py": gate, "gated.py": gatedScript})
 	j := s.sdkJob(name, smallest, largest, 1<<30, 0.05, "--save-every", "10")
+	return s.runs(j, "gated.py")
+}
+
+// withPackages writes scripts, packages and the example as a module into the job's folder.
+func (s *scripts) withPackages(files map[string]string) {
+	s.t.Helper()
+	minimal, err := os.ReadFile(example(s.t, "sdk_minimal.py"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for name, text := range files {
+		s.write(name, text)
+	}
+	s.write("sdk_minimal.py", string(minimal))
+}
+
+// write writes a file of the job's owner.
+func (p *place) write(name, text string) {
+	p.t.Helper()
+	path := filepath.Join(p.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		p.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// runs has an sdkJob run a script that imports the example, with the packages beside it.
+func (s *scripts) runs(j job, script string) job {
 	command := j["command"].([]string)
-	j["command"] = append([]string{command[0], "gated.py"}, command[1:]...)
+	j["command"] = append([]string{command[0], script}, command[2:]...)
+	j["env"] = map[string]string{"PYTHONPATH": filepath.Join(s.dir, "site-packages")}
 	return j
 }
 
@@ -156,7 +191,8 @@ func (f *fleet) decidesTwice(id cluster.JobID) {
 		return true
 	})
 
-	release := f.shut("forks")
+	f.prepared(id, g+2, 1)
+	thaw := f.freezeParked(id, g+2)
 	f.scale(id, 1, 2)
 	f.await("two workers to be about to start", func(m *record.Mirror) bool {
 		s := m.Job(id).State.Value
@@ -164,7 +200,7 @@ func (f *fleet) decidesTwice(id cluster.JobID) {
 	})
 	f.scale(id, 1, 4)
 	f.awaitDecided(id, 4)
-	release()
+	thaw()
 	if now := f.settled(id, 4); now != g+3 {
 		f.t.Errorf("generation %d has four workers, want %d", now, g+3)
 	}
@@ -244,28 +280,34 @@ func (f *fleet) starts(id cluster.JobID) (warm int, cold []string) {
 	return warm, cold
 }
 
-// modules is what a node has kept of the names of a job's modules; empty if nothing.
-func (f *fleet) modules(i int, id cluster.JobID) string {
-	f.t.Helper()
-	names, err := os.ReadFile(filepath.Join(f.nodeDir(i), "modules", string(id)))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		f.t.Fatal(err)
-	}
-	return string(names)
-}
-
-// startedWarm reports an error if workers of the job's present generation were not forked, by a launcher
-// that knew what to import.
-func (f *fleet) startedWarm(id cluster.JobID) {
-	f.t.Helper()
-	for _, m := range f.show(id).Members {
-		if !m.Warm {
-			f.t.Errorf("workers on %s were not forked: %q", m.Node, m.Cold)
+// parked are the processes that run ahead for a generation that has not begun, or are parked, by what they were executed with.
+func (ps *processes) parked(id cluster.JobID, g cluster.Generation) (pids []int) {
+	for _, pid := range ps.workers(id) {
+		environ, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+		if strings.Contains(string(environ), fmt.Sprintf("BELLOWS_GENERATION=%d\x00", g)) && !strings.Contains(string(environ), "\x00RANK=") {
+			pids = append(pids, pid)
 		}
 	}
-	if names := f.modules(1, id); !strings.Contains(names, "argparse") {
-		f.t.Errorf("no names of modules are kept: %q", names)
+	return pids
+}
+
+// freezeParked has what is parked stand still. It is released as soon as it goes on, within the 15 s in which it has to answer.
+func (f *fleet) freezeParked(id cluster.JobID, g cluster.Generation) (thaw func()) {
+	f.t.Helper()
+	pids := f.parked(id, g)
+	if len(pids) == 0 {
+		f.t.Fatalf("nothing of generation %d is parked", g)
 	}
+	signal := func(what syscall.Signal) {
+		f.t.Helper()
+		for _, pid := range pids {
+			if err := syscall.Kill(pid, what); err != nil {
+				f.t.Error(err)
+			}
+		}
+	}
+	signal(syscall.SIGSTOP)
+	return func() { f.t.Helper(); signal(syscall.SIGCONT) }
 }
 
 // prepared waits until so many nodes have said how far they have prepared a generation.

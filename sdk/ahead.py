@@ -83,7 +83,8 @@ IMPURE_C = frozenset(
     posix.write posix.writev posix.pwrite posix.sendfile posix.get_terminal_size posix.getxattr posix.listxattr posix.nice posix.sched_yield
     posix.getlogin posix.ctermid posix.ttyname posix.sysconf posix.pathconf posix.fpathconf posix.confstr posix.uname posix.eventfd
     datetime.now datetime.utcnow datetime.today date.today _signal.alarm _signal.setitimer _signal.pause _signal.sigwait _signal.sigtimedwait _signal.raise_signal
-    _uuid.generate_time_safe _thread.start_new_thread _thread.start_joinable_thread """.split()
+    _uuid.generate_time_safe _thread.start_new_thread _thread.start_joinable_thread
+    DirEntry.stat DirEntry.is_dir DirEntry.is_file DirEntry.is_symlink DirEntry.is_junction""".split()
 )
 TORCH_C = frozenset(
     """tensor zeros ones arange linspace empty full eye rand randn randint randperm as_tensor from_numpy stack cat manual_seed set_num_threads _set_default_dtype
@@ -255,13 +256,16 @@ class Ahead:
         for name in reads:
             self.watch(getattr(os.path, name, None), self.reads)
         self.watch(os.path.realpath, self.resolves)
+        self.watch(getattr(os.path, "samefile", None), self.compares)
         # Of modules that are not to be imported for this.
+        paths = ("pathlib.py", "pathlib/__init__.py", "pathlib/_local.py", "pathlib/_abc.py")
         for name in ["exists", "is_file", "is_dir", "is_symlink", "is_mount", "is_block_device", "is_char_device", "is_fifo", "is_socket"]:
-            self.watch_in(("pathlib.py", "pathlib/_local.py", "pathlib/_abc.py"), name, self.asks)
-        for name in ("stat", "lstat", "samefile", "owner", "group"):
-            self.watch_in(("pathlib.py", "pathlib/_local.py", "pathlib/_abc.py"), name, self.reads)
+            self.watch_in(paths, name, self.asks)
+        for name in ("stat", "lstat", "owner", "group"):
+            self.watch_in(paths, name, self.reads_path)
+        self.watch_in(paths, "samefile", self.compares)
         for name in ("resolve", "readlink"):
-            self.watch_in(("pathlib.py", "pathlib/_local.py", "pathlib/_abc.py"), name, self.resolves)
+            self.watch_in(paths, name, self.resolves)
         self.watch_in(("copy.py",), "deepcopy", self.copies)
         self.watch_in(("importlib/util.py", "<frozen importlib.util>"), "find_spec", self.searches)
         self.watch_in(("multiprocessing/synchronize.py",), "__init__", self.makes_a_semaphore)
@@ -495,6 +499,14 @@ class Ahead:
         if path and not self.special(path, frame):
             self.note(self.files, path, stamp(path), frame)
 
+    def reads_path(self, frame: "FrameType") -> None:
+        if frame.f_back is None or frame.f_back.f_code.co_filename != frame.f_code.co_filename:  # else pathlib's own, which only asks
+            self.reads(frame)
+
+    def compares(self, frame: "FrameType") -> None:
+        if self.user_context(frame):
+            self.park("compares files", frame)
+
     def resolves(self, frame: "FrameType") -> None:
         path = self.path_of(self.first_argument(frame))
         if path and not self.special(path, frame):
@@ -531,6 +543,8 @@ class Ahead:
 
     def note(self, where: "Dict[str, Any]", path: str, now: object, frame: "Optional[FrameType]") -> None:
         if "path " + path in self.before:
+            if self.running and frame is not None and frame.f_code.co_filename == "<frozen importlib._bootstrap_external>":
+                where.setdefault(path, now)  # the import has looked at it already, and goes on with what it saw
             self.park("looks at %s, which was seen to change" % path, frame)
         if self.running and path not in where:
             where[path] = now
@@ -618,7 +632,7 @@ class Ahead:
             self.note(self.files, self.path_of(file), stamp(self.path_of(file)), frame)
             return
         self.asked.add(str(name).rpartition(".")[2])
-        if "import %s" % name in self.before:
+        if any(("%s." % name).startswith(what[len("import ") :] + ".") for what in self.before if what.startswith("import ")):
             self.park("imports %s" % name, frame)
         elif self.of_user(frame):
             send(self.fd, "at", str(name))
@@ -768,7 +782,8 @@ def text_of(path: str) -> str:
 
 def listed(path: str) -> object:
     try:
-        return sorted(os.listdir(path))
+        with os.scandir(path) as all:
+            return sorted((e.name, e.is_dir()) for e in all)
     except OSError as err:
         return err.errno
 

@@ -90,6 +90,9 @@ func (t *attempt) check(command pycommand.Command, program string) error {
 	if err == nil && words[0] == "hello" {
 		return nil
 	}
+	if t.containment.ahead.reached() {
+		return t.tooLarge()
+	}
 	return fmt.Errorf("%s does not import sitecustomize from PYTHONPATH, by which a script runs ahead", command.Head[0])
 }
 
@@ -120,8 +123,8 @@ func (t *attempt) one() (*parked, error) {
 	}
 	if err = hear(p); err != nil {
 		_ = p.conn.Close()
-		if b := &t.containment.ahead; errors.Is(err, errEnded) && b.reached() {
-			err = fmt.Errorf("it needs more than %d MiB of memory before its start, and may have no more", b.bytes>>20)
+		if errors.Is(err, errEnded) && t.containment.ahead.reached() {
+			err = t.tooLarge()
 		} else if last := lastPrinted(p.out); errors.Is(err, errEnded) && last != "" {
 			err = fmt.Errorf("%w: %s", err, last)
 		}
@@ -129,6 +132,11 @@ func (t *attempt) one() (*parked, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+// tooLarge says that the kernel has ended a process for want of memory.
+func (t *attempt) tooLarge() error {
+	return fmt.Errorf("it needs more than %d MiB of memory before its start, and may have no more", t.containment.ahead.bytes>>20)
 }
 
 // converse hears a process run ahead, until it is parked.
@@ -155,7 +163,7 @@ func (t *attempt) converse(p *parked) error {
 		words, err = p.hear()
 		switch {
 		case err != nil:
-			if importing != "" { // what has ended it is in there: the next one is parked before
+			if importing != "" && !t.containment.ahead.reached() { // what has ended it is in there: the next one is parked before
 				t.learn("import " + importing)
 				err = fmt.Errorf("%w while it imported %s", err, importing)
 			}
