@@ -48,9 +48,10 @@ class Ahead:
         self.socket, theirs = socket.socketpair()
         self.socket.settimeout(PATIENCE_S)
         self.buffer = b""
+        self.theirs = theirs.fileno()
         env = dict(environment(self.folder), BELLOWS_AHEAD=str(theirs.fileno()))
         self.process = subprocess.Popen(
-            [python, script], cwd=self.folder, env=env, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            [*([python] if isinstance(python, str) else python), script], cwd=self.folder, env=env, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
         theirs.close()
         assert self.hear() == ["hello"]
