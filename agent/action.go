@@ -182,7 +182,9 @@ func (a WriteReady) String() string {
 	case a.Ready == nil:
 		return "unready " + name(a.JobGen)
 	case a.Ready.Cold != "":
-		return "ready " + name(a.JobGen) + " cold: " + a.Ready.Cold
+		return "ready " + name(a.JobGen) + " cold: " + a.Ready.Cold + a.begun()
+	case a.Ready.Begun && a.Ready.Workers == 0:
+		return "begun " + name(a.JobGen)
 	}
 	if a.Ready.Workers > 1 {
 		return fmt.Sprintf("ready %s workers=%d", name(a.JobGen), a.Ready.Workers)
@@ -241,4 +243,12 @@ func (w Wish) String() string {
 		s += " retire"
 	}
 	return s
+}
+
+// begun says, for stories, that processes may be there although workers will be executed as without.
+func (a WriteReady) begun() string {
+	if a.Ready.Begun {
+		return " (begun)"
+	}
+	return ""
 }

@@ -59,7 +59,7 @@ type Run struct {
 // Binding says whether a run was prepared before its plan was known, and has it now.
 type Binding uint8
 
-// The bindings. A run that is Unbound has no worker and no device, and never had.
+// The bindings. A run that is Unbound has no device and never had one; its processes wait for what a plan says.
 const (
 	Planned Binding = iota // it was started with its plan
 	Unbound                // it waits for it

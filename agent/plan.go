@@ -85,14 +85,14 @@ func (p *planner) generation(jg record.JobGen) {
 		member, index, ours = x.Plan.World.Member(p.d.Node)
 	}
 	x.member, x.rank0 = member, ours && index == 0
-	p.unready(x)
+	p.preparing(x).forget()
 	switch {
 	case !x.Read:
 		p.keep(x)
 	case !ours && x.Granted:
 		p.disown(x)
 	case x.Plan == nil && x.Next != nil:
-		p.prepare(x)
+		p.preparing(x).follow()
 	case x.Plan == nil:
 		p.collect(x)
 	case !ours:
@@ -202,12 +202,12 @@ func (p *planner) sameLife(x part) bool {
 	return p.d.AliveRev == 0 || x.member.AliveRev == p.d.AliveRev
 }
 
-// othersLive reports whether another generation of the job may still have workers
-// here, which one that waits for its plan has not: one with a run, be it of a later number, from a timeline of etcd that is lost;
+// othersLive reports whether another generation of the job may still have processes
+// here: one with a run, be it one that waits for a plan, or of a later number, from a timeline of etcd that is lost;
 // or an older one that this node was a member of and has not stopped.
 func (p *planner) othersLive(x part) bool {
 	for jg, r := range p.runs {
-		if jg.Job == x.JobGen.Job && jg != x.JobGen && r.Shim != Absent && !r.ended() && !r.unbound() {
+		if jg.Job == x.JobGen.Job && jg != x.JobGen && r.Shim != Absent && !r.ended() {
 			return true
 		}
 	}

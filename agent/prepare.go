@@ -9,74 +9,133 @@ import (
 
 // A generation is prepared before it is planned, beside the one that trains:
 //
-//	next ──► PrepareShim ──► unbound ──► WriteReady
-//	                            │ plan of this nonce, everything older gone, checkpoint sound
-//	                            └──► BindRun ──► bound ──► Push with Start ──► as any run
+//	next ──► WriteReady (begun) ──► PrepareShim ──► unbound ──► WriteReady (ready, or cold)
+//	                                                   │ plan of this nonce, everything older gone, checkpoint sound
+//	                                                   └──► BindRun ──► bound ──► Push with Start ──► as any run
 //
-// Until it is bound a run has no worker, no device and nothing of the job's state: it may end, or
-// be ended, at any time, and no acknowledgement ever speaks of it. See ADR 53.
+// From the first of these records on its processes may exist. They have no device and nothing of
+// the job's state, and may end, or be ended, at any time; but they run the job's script, so the leader
+// waits for them as for workers: the record goes when nothing of the run is left, or when it is a part of a
+// generation whose acknowledgements speak of it. See ADR 53.
 
-// prepare starts what a generation's workers will be forked from, and says how far that is. What this agent
+// preparing is a generation that this node is asked to prepare, or was, with what it has said of that.
+type preparing struct {
+	*planner
+	x part
+	r Run
+	// asked: what was said is of what is asked for. It is nil if nothing was, or nothing is asked for.
+	asked bool
+}
+
+func (p *planner) preparing(x part) preparing {
+	return preparing{p, x, x.run, x.Ready != nil && x.Next != nil && x.Ready.For(*x.Next)}
+}
+
+// follow starts what a generation's workers will go on from, and says how far that is. What this agent
 // has prepared in this life of the node and that has ended would end again: the generation starts cold here. Any
 // other may have ended together with its agent or its node, and is prepared anew.
-func (p *planner) prepare(x part) {
-	r, said := x.run, x.Ready != nil && x.Ready.Of(*x.Next)
+func (g preparing) follow() {
+	r := g.r
 	switch {
+	case g.newerPlan(g.x) != 0:
+		g.clear(g.x, "a newer generation is planned")
 	case r.Shim == Absent:
-		if p.d.AliveRev == 0 || x.Spec == nil {
-			return
-		}
-		if why := r.Unprepared; why != "" && r.Nonce == x.Next.Nonce {
-			p.tell(x, record.Ready{Cold: why})
-			return
-		}
-		if said {
-			if x.Ready.Cold == "" { // else it is known why
-				p.tell(x, record.Ready{Cold: "what was prepared has ended"})
-			}
-			return // once is enough: what ends by itself would do so again
-		}
-		if why := p.noRoom(x, 1); why != "" { // not even a byte
-			p.tell(x, record.Ready{Cold: why})
-			return
-		}
-		p.add(PrepareShim{target: x.target, Spec: *x.Spec, Next: *x.Next})
-	case !r.unbound() || r.Nonce != x.Next.Nonce:
-		p.clear(x, "another generation of this number is prepared")
-	case r.useless() && p.d.AliveRev == 0:
+		g.begin()
+	case !r.unbound() || r.Nonce != g.x.Next.Nonce:
+		g.clear(g.x, "another generation of this number is prepared")
+	case r.useless() && g.d.AliveRev == 0:
 		// Whether it is of this life of the node is known once that has begun.
-	case r.useless() && r.Earlier && said && x.Ready.Cold == "":
-		p.add(WriteReady{target: x.target}) // so that no decision counts on it any more
+	case r.useless() && r.Earlier && g.saidReady():
+		g.tell(record.Ready{}) // so that no decision counts on it any more
 	case r.useless():
-		if !r.Earlier && !said {
-			p.tell(x, record.Ready{Cold: p.spoilt(r)})
+		if !r.Earlier && !g.saidCold() && !g.saidReady() {
+			g.tell(record.Ready{Cold: g.spoilt()})
 		}
-		p.clear(x, "what was prepared is of no use")
+		g.clear(g.x, "what was prepared is of no use")
 	default:
-		if w := r.Pushed; w != nil && w.Kill != "" { // which cannot be called off
-			if !said || x.Ready.Cold == "" {
-				p.tell(x, record.Ready{Cold: "it was told to end: " + w.Kill})
-			}
-			p.clear(x, w.Kill)
-			return
-		}
-		rep := r.Report
-		if rep == nil || rep.Prepared == nil || !rep.Prepared.settled(x.Next.Workers) {
-			p.push(x, waiting(p.d.Deadline, x.Next))
-			return
-		}
-		if why := p.noRoom(x, rep.Prepared.Memory); why != "" {
-			p.tell(x, record.Ready{Cold: why})
-			p.clear(x, why)
-			return
-		}
-		p.push(x, waiting(p.d.Deadline, x.Next))
-		parked := 0
-		if rep.Prepared.Cold == "" { // a shim that does not say how many forks as many as are needed
-			parked = cmp.Or(rep.Prepared.Workers, max(1, x.Next.Workers))
-		}
-		p.tell(x, record.Ready{Cold: rep.Prepared.Cold, Workers: parked, Memory: rep.Prepared.Memory})
+		g.wait()
 	}
+}
+
+// saidCold reports whether this node has said that the generation starts cold here, saidReady that what was asked for waits.
+func (g preparing) saidCold() bool  { return g.asked && g.x.Ready.Cold != "" }
+func (g preparing) saidReady() bool { return g.asked && g.x.Ready.Cold == "" && !g.saidBegun() }
+
+// saidBegun reports whether it has said that processes may exist, and not more.
+func (g preparing) saidBegun() bool {
+	return g.asked && g.x.Ready.Begun && g.x.Ready.Cold == "" && g.x.Ready.Workers == 0
+}
+
+// begin says that processes of the generation may exist from now on, and then starts its shim.
+func (g preparing) begin() {
+	r := g.r
+	switch {
+	case g.d.AliveRev == 0 || g.x.Spec == nil:
+	case g.x.Ready != nil && g.x.Ready.Begun && !r.gone(): // an earlier agent may have started it
+		g.sweep(g.x)
+	case g.saidCold(): // it is known why
+		g.tell(record.Ready{Cold: g.x.Ready.Cold})
+	case r.Unprepared != "" && r.Nonce == g.x.Next.Nonce:
+		g.tell(record.Ready{Cold: r.Unprepared})
+	case g.saidReady(): // once is enough: what ends by itself would do so again
+		g.tell(record.Ready{Cold: "what was prepared has ended"})
+	case g.noRoom(1) != "": // not even a byte
+		g.tell(record.Ready{Cold: g.noRoom(1)})
+	case g.othersPrepared():
+	case !g.saidBegun() || g.x.Ready.AliveRev != g.d.AliveRev:
+		g.tell(record.Ready{Begun: true})
+	default:
+		g.admitted++
+		g.add(PrepareShim{target: g.x.target, Spec: *g.x.Spec, Next: *g.x.Next})
+	}
+}
+
+// othersPrepared reports whether something of another generation of the job may wait for a plan here, or is recorded to.
+func (g preparing) othersPrepared() bool {
+	for jg, r := range g.runs {
+		if jg.Job == g.x.JobGen.Job && jg != g.x.JobGen && r.unbound() && r.Shim != Absent && !r.ended() {
+			return true
+		}
+	}
+	for _, other := range g.d.Goals {
+		if other.Job == g.x.JobGen.Job && other.of() != g.x.JobGen && other.Ready != nil && other.Ready.Begun {
+			return true
+		}
+	}
+	return false
+}
+
+// wait says how far the preparation is, while the run waits for its plan.
+func (g preparing) wait() {
+	r, asked := g.r, g.x.Next
+	if w := r.Pushed; w != nil && w.Kill != "" { // which cannot be called off
+		if !g.saidCold() {
+			g.tell(record.Ready{Cold: "it was told to end: " + w.Kill})
+		}
+		g.clear(g.x, w.Kill)
+		return
+	}
+	var parked Prepared
+	if r.Report != nil && r.Report.Prepared != nil {
+		parked = *r.Report.Prepared
+	}
+	if !parked.settled(asked.Workers) {
+		g.push(g.x, waiting(g.d.Deadline, asked))
+		g.tell(record.Ready{Workers: parked.Workers, Memory: parked.Memory})
+		return
+	}
+	if why := g.noRoom(parked.Memory); why != "" {
+		g.tell(record.Ready{Cold: why})
+		g.clear(g.x, why)
+		return
+	}
+	g.admitted += g.counted(parked.Memory)
+	g.push(g.x, waiting(g.d.Deadline, asked))
+	workers := 0
+	if parked.Cold == "" { // a shim that does not say how many forks as many as are needed
+		workers = cmp.Or(parked.Workers, max(1, asked.Workers))
+	}
+	g.tell(record.Ready{Cold: parked.Cold, Workers: workers, Memory: parked.Memory})
 }
 
 // waiting is what a prepared run is told until it has its plan.
@@ -90,7 +149,7 @@ func waiting(deadline int64, next *record.Next) Wish {
 
 // settled reports whether so many processes are parked, or none will be. A shim that does not say how many
 // has a launcher, from which any number is forked.
-func (p *Prepared) settled(workers int) bool {
+func (p Prepared) settled(workers int) bool {
 	return p.Cold != "" || p.Ready && (p.Workers == 0 || p.Workers >= workers)
 }
 
@@ -99,34 +158,41 @@ func (r Run) useless() bool {
 	return r.Binding == Spoiled || r.Shim == Dead || r.Report != nil && (r.Report.Stopped != nil || r.Report.Failed != nil)
 }
 
-// noRoom says why a launcher that takes so much memory is too much beside those that this node has
-// said to be ready; empty if it is not, or is one of them. Those that still import are counted
+// counted is how much of a memory has not been counted yet: none, of what this node has said to be ready.
+func (g preparing) counted(memory int64) int64 {
+	if g.d.LauncherMemory == 0 || g.x.Ready != nil && g.x.Ready.Of(*g.x.Next) && g.x.Ready.Cold == "" {
+		return 0
+	}
+	return memory
+}
+
+// noRoom says why processes that take so much memory are too many beside those that this node has
+// said to be ready; empty if they are not, or are of them. Those that still start are counted
 // when they are ready: how much they will have is not known before.
-func (p *planner) noRoom(x part, memory int64) string {
-	if p.d.LauncherMemory == 0 || memory == 0 || x.Ready != nil && x.Ready.Of(*x.Next) && x.Ready.Cold == "" {
+func (g preparing) noRoom(memory int64) string {
+	if memory = g.counted(memory); memory == 0 {
 		return ""
 	}
-	var others int64
-	for _, g := range p.d.Goals {
-		if g.of() != x.JobGen && p.runs[g.of()].Binding == Unbound && g.Next != nil && g.Ready != nil && g.Ready.For(*g.Next) && g.Ready.Cold == "" {
-			others += g.Ready.Memory
+	others := g.admitted
+	for _, o := range g.d.Goals {
+		if o.of() != g.x.JobGen && g.runs[o.of()].Binding == Unbound && o.Next != nil && o.Ready != nil && o.Ready.For(*o.Next) && o.Ready.Cold == "" {
+			others += o.Ready.Memory
 		}
 	}
-	if others += p.admitted; others+memory <= p.d.LauncherMemory {
-		p.admitted += memory
+	if others+memory <= g.d.LauncherMemory {
 		return ""
 	}
-	why := fmt.Sprintf("processes that wait may have %d MiB of this node's memory (the agent's --launcher-memory), and others have %d", p.d.LauncherMemory>>20, others>>20)
+	why := fmt.Sprintf("processes that wait may have %d MiB of this node's memory (the agent's --launcher-memory), and others have %d", g.d.LauncherMemory>>20, others>>20)
 	if memory > 1 {
 		why += fmt.Sprintf(", its own %d", memory>>20)
 	}
 	return why
 }
 
-// spoilt says why a prepared run is of no use.
-func (p *planner) spoilt(r Run) string {
-	if r.Report != nil && r.Report.Failed != nil {
-		return r.Report.Failed.Reason
+// spoilt says why the run is of no use.
+func (g preparing) spoilt() string {
+	if g.r.Report != nil && g.r.Report.Failed != nil {
+		return g.r.Report.Failed.Reason
 	}
 	return "the process that prepares it (bellows shim) has ended"
 }
@@ -150,19 +216,35 @@ func (p *planner) bind(x part) {
 	}
 }
 
-// tell records how far a preparation is, if that is not what was recorded last. Memory
-// alone is no news.
-func (p *planner) tell(x part, said record.Ready) {
-	said.Generation, said.Nonce, said.At = x.Next.Generation, x.Next.Nonce, p.now.Now
-	if p.d.AliveRev == 0 || x.Ready != nil && x.Ready.Of(*x.Next) && x.Ready.Cold == record.Reason(said.Cold) { // also of more than were asked for
+// tell records how far a preparation is, in this life of the node, if that is not what was recorded last. Memory
+// alone is no news, nor are more processes than were asked for.
+func (g preparing) tell(said record.Ready) {
+	said.Generation, said.Nonce, said.At, said.AliveRev = g.x.Next.Generation, g.x.Next.Nonce, g.now.Now, g.d.AliveRev
+	said.Begun = said.Begun || g.r.Shim != Absent
+	said.Cold = record.Reason(said.Cold)
+	old := g.x.Ready
+	known := g.asked && old.Begun == said.Begun && (old.AliveRev == said.AliveRev || !said.Begun) && old.Cold == said.Cold
+	if g.d.AliveRev == 0 || known && (old.Workers == said.Workers || said.Workers > 0 && old.Of(*g.x.Next)) {
 		return
 	}
-	p.add(WriteReady{target: x.target, Ready: &said})
+	g.add(WriteReady{target: g.x.target, Ready: &said})
 }
 
-// unready deletes what was said of a preparation that nothing asks for any more.
-func (p *planner) unready(x part) {
-	if x.Read && x.Ready != nil && x.Next == nil && p.d.AliveRev != 0 && x.run.Shim == Absent {
-		p.add(WriteReady{target: x.target})
+// forget deletes what was said of a preparation when it speaks of nothing any more: when nothing of the run is left, or
+// its generation has started here, whose acknowledgements speak of it.
+func (g preparing) forget() {
+	x := g.x
+	if !x.Read || x.Ready == nil || g.d.AliveRev == 0 || x.Plan == nil && x.Next != nil && g.newerPlan(x) == 0 {
+		return
+	}
+	bound := x.Plan != nil && x.member.Node != "" && x.Plan.World.Nonce == x.Ready.Nonce
+	switch {
+	case bound && x.Acks.Started.Exists(), bound && x.Acks.Stopped.Exists(), !bound && x.run.ended():
+		g.add(WriteReady{target: x.target})
+	case bound:
+	case x.Ready.Begun && x.run.Shim == Absent && !x.Granted:
+		g.sweep(x)
+	case !x.Ready.Begun && x.run.Shim == Absent: // by an older agent, or of what never began
+		g.add(WriteReady{target: x.target})
 	}
 }

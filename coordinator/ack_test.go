@@ -140,7 +140,36 @@ func (l *lab) ready(w words) error {
 		return fmt.Errorf("%s was not asked to prepare %s", n, id)
 	}
 	next := read[record.Next](record.Op{Value: kv.Value})
-	l.commit(record.Put(record.ReadyKey(n, id), record.Ready{Generation: next.Generation, Nonce: w.text("nonce", next.Nonce), Cold: w.text("cold", ""), Workers: w.number("workers", next.Workers), At: l.now}))
+	said := record.Ready{Generation: next.Generation, Nonce: w.text("nonce", next.Nonce), Cold: w.text("cold", ""), Workers: w.number("workers", next.Workers), At: l.now}
+	if was := recorded[record.Ready](l.mem, record.ReadyKey(n, id)); was.For(next) {
+		said.Begun, said.AliveRev = was.Begun, was.AliveRev
+	}
+	l.commit(record.Put(record.ReadyKey(n, id), said))
+	return nil
+}
+
+// begun j n1 [life=1]: the node prepares what it was asked for last; of whichever life of it.
+func (l *lab) begun(w words) error {
+	id, n := jobID(w.arg(0)), cluster.NodeID(w.arg(1))
+	kv, ok := l.mem.Get(record.NextKey(n, id))
+	alive, _ := l.mem.Get(record.AliveKey(n))
+	if !ok {
+		return fmt.Errorf("%s was not asked to prepare %s", n, id)
+	}
+	next := read[record.Next](record.Op{Value: kv.Value})
+	l.commit(record.Put(record.ReadyKey(n, id), record.Ready{
+		Generation: next.Generation, Nonce: next.Nonce, Begun: true, AliveRev: int64(w.number("life", int(alive.CreateRevision))), At: l.now,
+	}))
+	return nil
+}
+
+// unready j n1: nothing of what the node has prepared is left there.
+func (l *lab) unready(w words) error {
+	key := record.ReadyKey(cluster.NodeID(w.arg(1)), jobID(w.arg(0)))
+	if _, there := l.mem.Get(key); !there {
+		return fmt.Errorf("%s is not there", key)
+	}
+	l.commit(record.Delete(key))
 	return nil
 }
 

@@ -129,5 +129,7 @@ const (
 	RemoveOver                        // a job waits for ever for a node that was removed (I9)
 	SmallerForm                       // a job whose transaction is too large for etcd keeps its devices for ever (I9)
 	GrantsStand                       // devices that a restored etcd has granted to a job are granted to another by one who does not know it (I3)
+	ParkedOver                        // a generation starts, or a job is done, while processes run ahead for another (I1, I12)
+	ParkedKnown                       // what a node has begun while it was told to prepare nothing any more is not waited for (I1)
 	SameTimeline                      // what was said of a generation before etcd was restored counts for another of its number (I1, I2)
 )

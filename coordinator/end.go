@@ -19,5 +19,9 @@ func recordPhase(in situation, verb string, s record.State) *move {
 	if s.Phase == in.state().Phase {
 		note.Text = "" // the phase is as it was
 	}
-	return &move{verb: verb, job: in.JobView, then: then, note: note}
+	m := &move{verb: verb, job: in.JobView, then: then, note: note}
+	if s.Phase != in.state().Phase {
+		m.forms = &cluster.World{}
+	}
+	return m
 }

@@ -50,15 +50,8 @@ func fenceLost(in situation) *move {
 			in.wake(since.Add(lostAfter(in)))
 			continue
 		}
-		var ifs []record.Compare
-		if in.rule(AliveAbsent) {
-			ifs = append(ifs, record.Absent(record.AliveKey(m.Node)))
-		}
-		if promise := in.node(m.Node).Fencing; in.rule(PromiseStands) {
-			ifs = append(ifs, record.Unchanged(record.FencingKey(m.Node), promise.Mod))
-		}
 		return &move{
-			verb: "fence", job: in.JobView, ifs: ifs,
+			verb: "fence", job: in.JobView, ifs: stillGone(in, m.Node),
 			then: []record.Op{record.Put(record.FenceKey(in.ID, in.number(), m.Node), record.Fence{
 				AliveRev: m.AliveRev, WaitedMS: waited.Milliseconds(), At: in.now,
 			})},
@@ -73,6 +66,17 @@ func fenceLost(in situation) *move {
 		}
 	}
 	return nil
+}
+
+// stillGone compares that a node is absent, and keeps to what it has promised, as it is known.
+func stillGone(in situation, n cluster.NodeID) (ifs []record.Compare) {
+	if in.rule(AliveAbsent) {
+		ifs = append(ifs, record.Absent(record.AliveKey(n)))
+	}
+	if promise := in.node(n).Fencing; in.rule(PromiseStands) {
+		ifs = append(ifs, record.Unchanged(record.FencingKey(n), promise.Mod))
+	}
+	return ifs
 }
 
 // fencesItself reports whether a member's workers are known to die when its lease is

@@ -17,8 +17,9 @@ type move struct {
 	claims []cluster.DeviceID // devices that it gives to the job
 	name   string             // job name that it takes into use
 
-	prepares *preparation // that it asks nodes for
-	spends   bool         // it uses the job's preparation, whatever becomes of it
+	forms    *cluster.World // of the generation that it starts, or none if it ends one: nothing else of the job may run by then. nil = neither
+	prepares *preparation   // that it asks nodes for
+	spends   bool           // it uses the job's preparation, whatever becomes of it
 
 	grant   *granting // what becomes of what decisions granted the job; nil = nothing
 	askAnew bool      // the next question may be one that was asked before

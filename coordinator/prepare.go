@@ -18,7 +18,7 @@ import (
 func prepare(in situation) *move {
 	wanted, known := toPrepare(in)
 	if !known {
-		return nil
+		return dropStale(in)
 	}
 	p, ok := in.prepared(in.job)
 	if !ok {
@@ -41,7 +41,7 @@ func asks(in situation, wanted map[cluster.NodeID]int, p preparation) *move {
 			continue
 		}
 		ops = append(ops, record.Put(record.NextKey(n, in.ID), next))
-		if ready := in.node(n).Ready[in.ID]; !same && ready.Exists() && ready.Value.For(next) { // from before it was lost
+		if ready := in.node(n).Ready[in.ID]; !same && ready.Exists() && ready.Value.For(next) && !ready.Value.Begun { // from before it was lost
 			ops = append(ops, record.Delete(record.ReadyKey(n, in.ID)))
 		}
 	}
@@ -50,15 +50,17 @@ func asks(in situation, wanted map[cluster.NodeID]int, p preparation) *move {
 	if len(ops) > 0 {
 		m.prepares = &p
 	}
+	var dropped []cluster.NodeID
 	for _, n := range slices.Sorted(maps.Keys(in.view.next[in.ID])) {
 		if wanted[n] == 0 {
-			ops = append(ops, record.Delete(record.NextKey(n, in.ID)))
+			dropped = append(dropped, n)
 		}
 	}
-	if len(ops) == 0 {
+	ifs, deletes := unasked(in, dropped)
+	if len(ops)+len(deletes) == 0 {
 		return nil
 	}
-	m.then = fit(in, ops)
+	m.ifs, m.then = ifs, fit(in, append(ops, deletes...))
 	return m
 }
 
@@ -100,6 +102,21 @@ func toPrepare(in situation) (map[cluster.NodeID]int, bool) {
 // start, which is then a small part of what the job has had, and a job that ends before
 // never pays it.
 const sparePays = 10
+
+// dropStale deletes what nodes were asked for of the generation that runs. All of its world know their plan by
+// now, and none else was asked when it started: nothing can begin any more that is not a part of it.
+func dropStale(in situation) *move {
+	var ops []record.Op
+	for _, n := range slices.Sorted(maps.Keys(in.view.next[in.ID])) {
+		if in.state().Phase == cluster.Running && in.node(n).Next[in.ID].Value.Generation <= in.number() {
+			ops = append(ops, record.Delete(record.NextKey(n, in.ID)))
+		}
+	}
+	if len(ops) == 0 {
+		return nil
+	}
+	return &move{verb: "prepare", job: in.JobView, then: fit(in, ops)}
+}
 
 // mayCrash reports whether the job has trained for so long that a start from nothing would be worth avoiding.
 func mayCrash(in situation) bool {

@@ -27,8 +27,7 @@ func awaitsPrepared(in situation) bool {
 	}
 	if !slices.ContainsFunc(in.target.Placements, func(at cluster.Placement) bool {
 		next := record.Next{Generation: p.generation, Nonce: p.nonce, Workers: processes(in, at)}
-		ready := in.node(at.Node).Ready[in.ID]
-		return prepares(in, at.Node) && (!ready.Exists() || !ready.Value.Of(next))
+		return prepares(in, at.Node) && !ready(in, at.Node, next)
 	}) {
 		return false
 	}
@@ -43,4 +42,11 @@ func processes(in situation, at cluster.Placement) int {
 		return min(1, len(at.Devices))
 	}
 	return len(at.Devices)
+}
+
+// ready reports whether a node has said that it has prepared what is asked for, or never will. That it was ready in
+// an earlier life counts for nothing: what waited there may have ended with that.
+func ready(in situation, n cluster.NodeID, next record.Next) bool {
+	said, alive := in.node(n).Ready[in.ID], in.node(n).Alive
+	return said.Exists() && said.Value.Of(next) && (said.Value.Cold != "" || !said.Value.Begun || said.Value.AliveRev == alive.Create)
 }

@@ -29,6 +29,8 @@ func TestStormsBreakWhatHasNoRule(t *testing.T) {
 		{"doubt after a failure", coordinator.DoubtFailed, "I5"},
 		{"one checkpoint of a step", coordinator.OnePerStep, "I5"},
 		{"waits on the leader's own clock", coordinator.OwnClock, "save"},
+		{"waits for what is parked, at a start", coordinator.ParkedOver, "I1"},
+		{"waits for what is parked, at an end", coordinator.ParkedOver, "I12"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -67,6 +69,7 @@ func TestSchedulesBreakWhatHasNoRule(t *testing.T) {
 		{"a lost timeline's offer", coordinator.SameTimeline, offeredInALostTimeline},
 		{"grants that stand", coordinator.GrantsStand, grantedInALostTimeline},
 		{"grants that stand, with another on its way", coordinator.GrantsStand, carriedIntoTheRestored},
+		{"what is parked is known", coordinator.ParkedKnown, begunUnseen},
 		{"less where all is too much", coordinator.SmallerForm, tooMuchForEtcd},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -425,4 +428,57 @@ func removedInBetween(t *testing.T, without coordinator.Rule) bool {
 	l.step(coordinator.Outcome{Outcome: l.mem.Commit(late)})
 	play(t, l, "advance 1m")
 	return recorded[record.State](l.mem, record.StateKey("j-aaaaaa")).Phase.Active()
+}
+
+// A node says that it begins to prepare at the moment at which it is told not to any more, and the leader hears of
+// that after everything else.
+func begunUnseen(t *testing.T, without coordinator.Rule) bool {
+	l := newLabWithout(without)
+	play(t, l, `node n1 gpus=2
+		node n2 gpus=2
+		want j=4
+		submit j workers=2..4 start=warm
+		started j
+		progress j n1 step=5
+		offer j step=4
+		advance 10s
+		want j=2
+		node n3 gpus=1`)
+	l.holding = true
+	play(t, l, "advance 10s")
+	id := jobID("j")
+	asked := record.NextKey("n2", id)
+	next, begun := recorded[record.Next](l.mem, asked), false
+	hear := func(ev coordinator.Event) {
+		fx := l.c.Step(l.now, ev)
+		l.waiting = append(l.waiting, fx.Txns...)
+		if fx.Reload {
+			kvs, rev := l.mem.Range(record.Root)
+			l.waiting = append(l.waiting, l.c.Step(l.now, coordinator.Loaded{KVs: kvs, Revision: rev}).Txns...)
+		}
+	}
+	deliver := func() {
+		for len(l.waiting) > 0 {
+			txn := l.waiting[0]
+			l.waiting = l.waiting[1:]
+			if !begun && slices.ContainsFunc(txn.Then, func(op record.Op) bool { return op.Delete && op.Key == asked }) {
+				begun = true
+				l.commit(record.Put(record.ReadyKey("n2", id), record.Ready{Generation: next.Generation, Nonce: next.Nonce, Begun: true}))
+			}
+			hear(coordinator.Outcome{Outcome: l.mem.Commit(txn)})
+		}
+	}
+	deliver()
+	for _, n := range []cluster.NodeID{"n1", "n2"} {
+		key := record.AckKey(n, id, 1, record.AckStopped)
+		l.commit(record.Put(key, record.Stopped{}))
+		kv, _ := l.mem.Get(key)
+		hear(coordinator.Changed{Changes: []record.Change{{KV: kv}}})
+		deliver()
+	}
+	if !begun {
+		t.Fatal("nobody was told to end what it prepares")
+	}
+	_, started := l.mem.Get(record.PlanKey(id, 2))
+	return started // while what n2 has begun may run
 }

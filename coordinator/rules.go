@@ -108,6 +108,7 @@ var haltingRules = []rule{
 	{"shorten: a node is lost", shortenForLoss},
 	{"shorten: the cluster is paused", shortenForPause},
 	{"last step, or SIGTERM", stopAfter},
+	{"end what is prepared elsewhere", unprepareElsewhere},
 	{"fence a lost node", fenceLost},
 	{"kill: the time to save is over", kill},
 	{"commit an offer", commit},
@@ -155,6 +156,7 @@ var clusterRules = []clusterRule{
 	{"sweep what removed nodes left", sweep},
 	{"grants of jobs that are gone", ungrantGone},
 	{"what is prepared of jobs that are gone", unprepareGone},
+	{"what was prepared on lost nodes", forgetParked},
 	{"expire: too many can be resumed", expireFirst},
 	{"trim: too many of a user are kept", trim},
 }

@@ -18,7 +18,7 @@ import (
 func startQueued(in situation) *move {
 	why := "start with " + count(in.target.Workers(), "worker") + unpreferred(in)
 	h := in.gen.Halt.Value
-	switch so := in.state().Reason; {
+	switch so, _, _ := strings.Cut(in.state().Reason, parkedWhy); {
 	case strings.HasPrefix(so, restartAfter):
 		why = so
 	case h.To != nil && *h.To == in.target.Workers():
@@ -77,7 +77,7 @@ func startAfter(in situation, after failures, from int, why string) *move {
 		s.Doubted = s.Doubted || s.Suspect != nil || failedFrom(in, in.Committed.Value) && in.rule(DoubtFailed)
 		plan.Resume, plan.Doubted = &in.Committed.Value, s.Doubted
 	}
-	m := &move{verb: "start", job: in.JobView, spends: true, note: phaseNote(in.JobView, s)}
+	m := &move{verb: "start", job: in.JobView, forms: &world, spends: true, note: phaseNote(in.JobView, s)}
 	m.ifs = append(m.ifs, record.Unchanged(record.CommittedKey(in.ID), in.Committed.Mod))
 	for _, member := range in.roll {
 		if member.Fenced && !member.Stopped && in.rule(AliveAbsent) {

@@ -175,7 +175,8 @@ func (c *Coordinator) act() {
 		busy, resolving := c.transactions.busy(j.JobView)
 		c.perform(resolving)
 		if !busy {
-			c.perform(first(about(c.situation(), j), jobRules(j.state().Phase)))
+			in := about(c.situation(), j)
+			c.perform(afterParked(in, first(in, jobRules(j.state().Phase))))
 		}
 	}
 	c.perform(recordDecision(c.situation()))

@@ -47,6 +47,9 @@ func (s *storm) check(c record.Change, before map[cluster.JobID]record.Versioned
 		}
 	case rest == "state":
 		s.checkSaveTime(v)
+		if !v.State.Value.Phase.Active() {
+			s.checkParked(v, cluster.World{}, "I12: %s is "+string(v.State.Value.Phase)+", and processes wait for its generation %d on %s")
+		}
 		if was, known := s.charged[v.ID]; known {
 			s.checkCharge(v.ID, was, v.State.Value)
 		}
@@ -61,6 +64,7 @@ func (s *storm) check(c record.Change, before map[cluster.JobID]record.Versioned
 		}
 		plan := v.Generation(v.State.Value.Generation).Plan.Value
 		s.checkWorld(v, plan)
+		s.checkParked(v, plan.World, "I1: %s is started anew while processes wait for its generation %d on %s")
 		s.checkMemory(v, plan)
 		if from := plan.Resume; (from != nil) != v.Committed.Exists() || from != nil && *from != v.Committed.Value {
 			s.fault("I5: %s/%d begins at %+v, committed is %+v", job, plan.World.Generation, from, v.Committed.Value)
@@ -226,17 +230,20 @@ func (s *storm) checkGrants() {
 func (s *storm) checkExec(sh *machine.Shim) {
 	for _, other := range s.nodes {
 		for _, o := range other.Shims() {
-			if !o.Running() || o == sh {
+			if o == sh || !o.Running() && !o.Parked() {
 				continue
+			}
+			if o.Parked() && o.Job == sh.Job && !s.mayWait(o, sh.World) {
+				s.fault("I1: %s/%d starts on %s while processes wait for %d on %s", sh.Job, sh.Generation, sh.Member.Node, o.Generation, other.Node)
 			}
 			if abroad := other.Node != sh.Member.Node; abroad && (o.KillPending() || s.lost[o.World.Nonce]) {
 				continue // they run no code any more, or nothing is known of them in etcd
 			}
-			if o.Job == sh.Job && !o.KillPending() && (o.Generation != sh.Generation || o.World.Nonce != sh.World.Nonce) {
+			if o.Running() && o.Job == sh.Job && !o.KillPending() && (o.Generation != sh.Generation || o.World.Nonce != sh.World.Nonce) {
 				s.fault("I1: %s/%d starts on %s while %d runs on %s", sh.Job, sh.Generation, sh.Member.Node, o.Generation, other.Node)
 			}
 			for _, d := range o.Member.Devices {
-				if slices.Contains(sh.Member.Devices, d) {
+				if o.Running() && slices.Contains(sh.Member.Devices, d) {
 					s.fault("I3: %s/%d starts on %s, which %s/%d is still using", sh.Job, sh.Generation, d, o.Job, o.Generation)
 				}
 			}
@@ -271,7 +278,7 @@ func (s *storm) checkEnd() {
 					s.fault("I12: %s is %s and has a grant on %s", id, st.Phase, n.Node)
 				}
 				for _, sh := range n.Shims() {
-					if sh.Job == id && sh.Running() {
+					if sh.Job == id && (sh.Running() || sh.Parked()) {
 						s.fault("I12: %s is %s and generation %d runs on %s", id, st.Phase, sh.Generation, n.Node)
 					}
 				}

@@ -4,7 +4,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/lab/machine"
+	"github.com/bellows-ml/bellows/record"
 )
 
 // seldom is a misfortune that strikes so many times in a hundred; "" if it does not.
@@ -91,4 +93,23 @@ func (s *storm) countPrepared(sh *machine.Shim) {
 	if !sh.Planned && sh.Prepared {
 		s.fault("I10: %s/%d starts on %s without a plan", sh.Job, sh.Generation, sh.Machine().Node)
 	}
+}
+
+// checkParked: when a generation is planned, or a job has no generation any more, no process of its script waits
+// anywhere, but for those that the world begins with.
+func (s *storm) checkParked(v *record.JobView, world cluster.World, broken string) {
+	for _, n := range s.nodes {
+		for _, sh := range n.Shims() {
+			if sh.Job == v.ID && sh.Parked() && !s.mayWait(sh, world) {
+				s.fault(broken, v.ID, sh.Generation, n.Node)
+			}
+		}
+	}
+}
+
+// mayWait reports whether what waits for a plan, or for the devices that it gives, is a part of a world; or does not count:
+// it runs no code any more, or etcd was restored and nothing is known of it there.
+func (s *storm) mayWait(sh *machine.Shim, world cluster.World) bool {
+	_, _, member := world.Member(sh.Machine().Node)
+	return member && sh.Generation == world.Generation && sh.World.Nonce == world.Nonce || sh.KillPending() || s.lost[sh.World.Nonce]
 }

@@ -51,6 +51,13 @@ func (s *storm) restore(backup *record.Memory) {
 			}
 		}
 	}
+	for _, id := range before.NodeIDs() {
+		for job, ready := range before.Node(id).Ready {
+			if !mirror.Node(id).Ready[job].Value.For(record.Next{Generation: ready.Value.Generation, Nonce: ready.Value.Nonce}) {
+				s.lost[ready.Value.Nonce] = true
+			}
+		}
+	}
 	s.forgetJobs()
 	clear(s.halted)
 	clear(s.told)

@@ -74,6 +74,10 @@ type simJob struct {
 // fewOps is so few that a START on several nodes does not fit into one transaction.
 const fewOps = 7
 
+// aboutParked are the rules about what is prepared: without any other the storms prepare nothing, so that they go
+// as they did before.
+const aboutParked = coordinator.ParkedOver | coordinator.ParkedKnown
+
 const stepTime = 250 * time.Millisecond
 
 func newStorm(seed uint64, without coordinator.Rule) *storm {
@@ -217,7 +221,7 @@ func (s *storm) submit(i int) {
 	spec := cluster.Spec{
 		Name: string(rune('p' + i)), Command: []string{"train"}, Workdir: "/w", CheckpointDir: "/c", MaxRestarts: 5,
 		MinWorkers: size[0], MaxWorkers: size[1], BatchSize: cluster.BatchSize{Min: 64}, HaltTimeout: cluster.Duration(15 * time.Second),
-		ColdStart: s.without != 0 || s.warm.IntN(100) >= 60,
+		ColdStart: s.without&^aboutParked != 0 || s.warm.IntN(100) >= 60,
 		Steps:     400, ETA: cluster.Duration(time.Hour), // so that policies learn what is left
 	}
 	s.write(record.Put(record.RequestKey(s.nodes[0].Node, "r-"+string(id)), record.Request{

@@ -36,6 +36,9 @@ func (s *storm) dies(sh *machine.Shim) time.Duration {
 		s.didOf(sh.JobGen, "SIGKILL survived")
 		return unkillable
 	}
+	if sh.Parked() {
+		return time.Duration(s.warm.IntN(400)) * time.Millisecond
+	}
 	return s.between(0, 400*time.Millisecond)
 }
 

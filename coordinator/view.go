@@ -22,11 +22,12 @@ type view struct {
 	version uint64 // of all that decisions are made from
 	byNode  nodeIndex
 	byJob   jobIndex
-	next    map[cluster.JobID]map[cluster.NodeID]bool // where nodes are asked to prepare a job's next generation
+	next    nodeSets // where nodes are asked to prepare a job's next generation
+	begun   nodeSets // where processes of such a preparation may exist
 }
 
 func newView(cfg *Config) *view {
-	return &view{without: cfg.Without, noCache: cfg.NoCache, known: record.Known{}, byNode: newNodeIndex(), byJob: newJobIndex(), next: map[cluster.JobID]map[cluster.NodeID]bool{}}
+	return &view{without: cfg.Without, noCache: cfg.NoCache, known: record.Known{}, byNode: newNodeIndex(), byJob: newJobIndex(), next: nodeSets{}, begun: nodeSets{}}
 }
 
 // rule reports whether r is in force.
@@ -104,7 +105,7 @@ func (v *view) drop(revision int64) {
 	}
 	known := append(v.byJob.derived, slices.Sorted(maps.Keys(v.byJob.all))...) // some are gone with what was lost
 	v.mirror, v.known, v.listed, v.byNode, v.byJob = nil, record.Known{}, 0, newNodeIndex(), newJobIndex()
-	v.next = map[cluster.JobID]map[cluster.NodeID]bool{}
+	v.next, v.begun = nodeSets{}, nodeSets{}
 	v.byJob.derived = known
 	v.version++
 }
@@ -119,13 +120,16 @@ func (v *view) apply(ch record.Change) error {
 	}
 	switch at.Kind {
 	case record.KindEvent, record.KindDecision, record.KindGranted, record.KindNodeEvent, record.KindProgress, record.KindRequest, record.KindAsked,
-		record.KindSpeed, record.KindJobKind, record.KindReady:
+		record.KindSpeed, record.KindJobKind:
 		return err // nothing is derived from these
 	case record.KindAck, record.KindSaved, record.KindOffer:
 		v.byJob.invalidate(at.Job)
 	case record.KindNext:
-		v.noteNext(at)
+		v.next.note(at, v.mirror.Node(at.Node).Next[at.Job].Exists())
 		return err // nor from this
+	case record.KindReady:
+		v.begun.note(at, v.mirror.Node(at.Node).Ready[at.Job].Value.Begun)
+		return err
 	case record.KindGrant:
 		v.byNode.invalidateGrants(at.Node)
 		v.byJob.invalidate(at.Job)
@@ -211,17 +215,20 @@ func (v *view) grantedTo(m cluster.Member, job cluster.JobID, g cluster.Generati
 	return have.Exists() && have.Value.Generation == g
 }
 
-// noteNext notes where a job's next generation is prepared.
-func (v *view) noteNext(at record.Place) {
-	if v.mirror.Node(at.Node).Next[at.Job].Exists() {
-		if v.next[at.Job] == nil {
-			v.next[at.Job] = map[cluster.NodeID]bool{}
+// nodeSets are for each job the nodes that have something of it.
+type nodeSets map[cluster.JobID]map[cluster.NodeID]bool
+
+// note notes whether a node has it.
+func (sets nodeSets) note(at record.Place, has bool) {
+	if has {
+		if sets[at.Job] == nil {
+			sets[at.Job] = map[cluster.NodeID]bool{}
 		}
-		v.next[at.Job][at.Node] = true
+		sets[at.Job][at.Node] = true
 		return
 	}
-	delete(v.next[at.Job], at.Node)
-	if len(v.next[at.Job]) == 0 {
-		delete(v.next, at.Job)
+	delete(sets[at.Job], at.Node)
+	if len(sets[at.Job]) == 0 {
+		delete(sets, at.Job)
 	}
 }

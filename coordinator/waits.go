@@ -45,6 +45,7 @@ const (
 	secondWait                  // for a second node to look at a checkpoint
 	doneWait                    // for a job with nothing left to end
 	speedWait                   // for the next record of its speed
+	parkedWait                  // for what was prepared elsewhere to end
 	prepareWait                 // for the nodes of a decided world to be ready
 	spareWait                   // for a generation to have trained long enough to have the next prepared
 	pauseWait                   // for all jobs to have stopped in a pause

@@ -1,6 +1,11 @@
 package record
 
-import "github.com/bellows-ml/bellows/cluster"
+import (
+	"maps"
+	"slices"
+
+	"github.com/bellows-ml/bellows/cluster"
+)
 
 // Belongs reports whether the node is one of the cluster's, there or not. One
 // that was removed is not, though what it has said may still be needed.
@@ -10,8 +15,8 @@ func (v *NodeView) Belongs() bool {
 
 // Unfinished returns the generations that may still have processes on the node:
 // those of jobs that are at work, in which it takes part or of which it holds a
-// grant, has not said that nothing is left, and was not given up. A job in a phase
-// that this version does not know may be at work. Sorted by job.
+// grant, has not said that nothing is left, and was not given up; and after them those that it has begun to prepare. A job in a phase
+// that this version does not know may be at work.
 func (m *Mirror) Unfinished(n cluster.NodeID) []JobGen {
 	var out []JobGen
 	node := m.Node(n)
@@ -30,6 +35,12 @@ func (m *Mirror) Unfinished(n cluster.NodeID) []JobGen {
 			stopped = node.Acks[jg] != nil && node.Acks[jg].Stopped.Exists()
 		}
 		if takesPart && (state.Phase.Active() || m.Jobs[id].State.Exists() && !state.Phase.Known()) && !gen.Fences[n].Exists() && !stopped {
+			out = append(out, jg)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(node.Ready)) {
+		ready := node.Ready[id].Value
+		if jg := (JobGen{id, ready.Generation}); ready.Begun && !slices.Contains(out, jg) {
 			out = append(out, jg)
 		}
 	}

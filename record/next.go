@@ -20,11 +20,17 @@ type Next struct {
 	At      time.Time `json:"at"`
 }
 
-// Ready says that a node has prepared what Next asked for, as far as it can be. It is
-// replaced by that of the next preparation, and deleted once nothing is asked for any more.
+// Ready says how far a node has prepared what Next asked for. An agent writes it before it starts
+// anything, on condition that Next is as it has read it: once the leader has deleted Next, no such record comes into
+// being any more. It is deleted when nothing of the preparation is left on the node, or its generation has started there.
 type Ready struct {
 	Generation cluster.Generation `json:"generation"`
 	Nonce      string             `json:"nonce,omitempty"`
+	// Begun: processes of the preparation may exist there, from before the first is started until none is left. Agents
+	// that are older than this never say so.
+	Begun bool `json:"begun,omitempty"`
+	// AliveRev is the life of the node (its alive key's CreateRevision) in which this was said.
+	AliveRev int64 `json:"alive_rev,omitempty"`
 	// Cold says why workers will be executed there as without a preparation; empty = they go on from where they are parked.
 	Cold string `json:"cold,omitempty"`
 	// Workers is how many processes are parked there; 0 = none, or by an agent that does not say.
@@ -40,7 +46,7 @@ func (r Ready) For(n Next) bool { return r.Generation == n.Generation && r.Nonce
 // Of reports whether it says that what was asked for is there, with as many processes, or that
 // there will be none. An agent that does not say how many forks as many as are needed.
 func (r Ready) Of(n Next) bool {
-	return r.For(n) && (r.Cold != "" || r.Workers == 0 || r.Workers >= max(1, n.Workers))
+	return r.For(n) && (r.Cold != "" || r.Workers == 0 && !r.Begun || r.Workers >= max(1, n.Workers))
 }
 
 func (r Ready) cut(most int) any {

@@ -171,6 +171,7 @@ def begin(fd: int, own: str, check: bool) -> "Ahead":
     if check:
         os._exit(0)
     ahead = Ahead(fd, own, receive(fd))
+    ahead.look_back()
     ahead.start()
     return ahead
 
@@ -182,6 +183,7 @@ class Ahead:
         self.fd, self.own = fd, own + os.sep
         self.planned = frozenset(t[len("planned=") :] for t in told if t.startswith("planned="))
         self.before = frozenset(t[len("before=") :] for t in told if t.startswith("before="))
+        self.environ = dict(os.environ)
         self.running = True
         self.busy = False  # in here: what is called is not the script's
         self.main = False  # the script's first line has run
@@ -216,6 +218,25 @@ class Ahead:
         sys.addaudithook(self.audit)
         sys.setprofile(self.profiler())
         self.busy = False
+
+    def look_back(self) -> None:
+        """Look at what has run before this: .pth files may run code. If that knows of the plan's variables, the start is cold."""
+        texts = []
+        for folder in sys.path:
+            if folder.endswith("-packages"):
+                for name in sorted(n for n in entries_of(folder) if n.endswith(".pth")):
+                    lines = text_of(os.path.join(folder, name)).splitlines()
+                    texts.append((os.path.join(folder, name), "\n".join(line for line in lines if line.startswith(("import ", "import\t")))))
+        for module in list(sys.modules.values()):
+            file = getattr(module, "__file__", None)
+            if isinstance(file, str) and not file.startswith((self.library, self.library_link, self.own)) or "-packages/" in str(file):
+                texts.append((str(file), text_of(str(file))))
+        for path, text in texts:
+            for name in self.planned:
+                if name in text and any(quote + name + quote in text for quote in "'\""):
+                    cold(self.fd, "%s runs before the script, and reads %s" % (path, name))
+            if any(whole in text for whole in ("environ.copy(", "environ.items(", "environ.keys(", "environ.values(", "dict(os.environ", "in os.environ:")):
+                cold(self.fd, "%s runs before the script, and reads the whole environment" % path)
 
     def watch_functions(self) -> None:
         """Note the functions whose calls are looked at whoever calls them."""
@@ -631,14 +652,14 @@ class Ahead:
             cold(self.fd, fault)
         sys.modules["_signal"].signal(SIGXFSZ, sys.modules["_signal"].SIG_IGN)  # type: ignore[attr-defined]
         send(self.fd, "parked", self.where(frame), why, "meets" if any(name in sys.modules for name in MEETING) else "-")
-        plan = [entry.partition("=") for entry in receive(self.fd)]
+        self.folder = os.getcwd()
+        plan = receive(self.fd)
         for changed, before in self.changes():
             cold(self.fd, changed, before)
+        self.take_in(plan)
         send(self.fd, "ok")
         receive(self.fd)
         os.close(self.fd)
-        for name, _, value in plan:
-            os.environ[name] = value
         logging = sys.modules.get("logging")
         if logging is not None:  # what its records count from: no worker imports it before its generation
             now = now_ns()
@@ -646,6 +667,25 @@ class Ahead:
         for step in self.after:
             step()
         del self.after[:]
+
+    def take_in(self, plan: "List[str]") -> None:
+        """Add the plan's variables to the environment, in the place that they have in a process that is executed with them.
+
+        No string of it stays where the kernel has put it, for the shim to write there what the kernel shows of it.
+        """
+        first = [k + "=" + v for k, v in self.environ.items()]
+        own = [e for e in first if e.startswith("LC_CTYPE=")]  # which the interpreter may have added
+        given = [e for e in first if e not in own] if first[-len(own) :] == own else first
+        in_order = sorted(given + plan) + own if given == sorted(given) else first + plan
+        values = dict(os.environ)
+        for name, _, value in (entry.partition("=") for entry in plan):
+            values[name] = value
+        names = [n for n in (entry.partition("=")[0] for entry in in_order) if n in values]
+        names += [n for n in values if n not in set(names)]
+        for name in list(os.environ):
+            del os.environ[name]
+        for name in names:
+            os.environ[name] = values[name]
 
     def where(self, frame: "Optional[FrameType]") -> str:
         """Return the line of the user's own code that is being run."""
@@ -659,14 +699,23 @@ class Ahead:
 
     def changes(self) -> "Any":
         """Yield what has changed since it was read, and what to park before because of that."""
+        # A module that may change is parked for before Python looks for it: it looks at the file before it reads it.
+        modules = {getattr(getattr(m, "__spec__", None), "origin", None): "import " + name for name, m in list(sys.modules.items())}
         for where, now in ((self.files, stamp), (self.found, there), (self.lists, listed), (self.links, os.path.realpath)):
             for path, was in where.items():  # type: ignore[attr-defined]
                 if now(path) != was:  # type: ignore[operator]
-                    yield "%s has changed since it was read" % path, "path " + path
+                    yield "%s has changed since it was read" % path, modules.get(path) or "path " + path
         for path, was in self.searched.items():
             for name in entries(path) ^ was:
                 if name in self.asked:
                     yield "%s in %s is new, or gone, since imports looked for it" % (name, path), ""
+        try:
+            here, there_now = os.stat("."), os.stat(self.folder)
+            moved = (here.st_dev, here.st_ino) != (there_now.st_dev, there_now.st_ino)
+        except OSError:
+            moved = True
+        if moved:
+            yield "%s is another folder now" % self.folder, ""
         fault = outside()
         if fault:
             yield fault, ""
@@ -700,6 +749,21 @@ def entries(path: str) -> "Set[str]":
         return {name.partition(".")[0] for name in os.listdir(path)}
     except OSError:
         return set()
+
+
+def entries_of(path: str) -> "List[str]":
+    try:
+        return os.listdir(path)
+    except OSError:
+        return []
+
+
+def text_of(path: str) -> str:
+    try:
+        with open(path, "rb") as f:
+            return f.read(1 << 20).decode("utf-8", "replace")
+    except OSError:
+        return ""
 
 
 def listed(path: str) -> object:

@@ -5,7 +5,7 @@ only `bellows verify` sets. It wraps the module's functions and, where torch is
 installed, its optimisers, schedulers, loaders and dropout, and changes nothing
 that they compute. When the process ends, what was seen of each step is in
 ``rank-<r>.json`` in that directory, and the values of parameters and optimiser
-state in ``rank-<r>.bin``, those that a resumed world began with in ``rank-<r>.began.bin``.
+state in ``rank-<r>.bin``, those that the world began with in ``rank-<r>.began.bin``.
 """
 
 import atexit
@@ -16,13 +16,16 @@ import gc
 import hashlib
 import importlib
 import importlib.util
+import inspect
 import json
 import math
 import os
 import signal
 import sys
+import threading
 import time
-from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Tuple
+import types
+from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Set, Tuple
 
 import bellows
 
@@ -30,6 +33,11 @@ import bellows
 MAX_VALUES = 1 << 16
 # A step takes fewer batches of a loader before it trains on the first.
 MAX_AHEAD = 1 << 12
+# A rank's step of more inputs is not looked at: they are hardly samples.
+MAX_INPUTS = 1 << 14
+# Of what the script holds, so many objects are looked at, in so many levels below a variable.
+MAX_HELD = 20_000
+MAX_DEPTH = 4
 
 
 # A tensor under a name that does not depend on the world, and which part of it this rank has; None: all of it.
@@ -76,8 +84,12 @@ class Recorder:
         self.first_s: Optional[float] = None  # when the first step was over, in seconds since 1970
         self.last_s: Optional[float] = None  # when the last one was
         self.scheduler: Any = None  # the one that was stepped last
-        self.resumed = bool(os.environ.get("BELLOWS_RESUME_FROM"))
-        self.began: List[Dict[str, Any]] = []  # the state that a resumed world begins with
+        self.began: List[Dict[str, Any]] = []  # the state that the world begins with
+        self.held_began: Dict[str, Tuple[str, bool]] = {}  # what the script holds when it begins: digests, and whether it is a parameter's value
+        self.held: Dict[str, Tuple[str, bool]] = {}  # what it holds when it ends
+        self.copies: Set[str] = set()  # of that, what had the value of a parameter before the last step
+        self.depth = 0  # of calls of modules in each other
+        self.call: List[str] = []  # inputs of the newest call of a module that trains, since the newest backward pass
         self.ended: Optional[List[Dict[str, Any]]] = None  # the state at the end
         self.new_step()
 
@@ -91,6 +103,7 @@ class Recorder:
         self.passes = 0  # over the data, that have ended
         self.precision: Optional[str] = None
         self.unscaled = 0  # losses that are again what they were before a scaler multiplied them
+        self.inputs: List[str] = []  # digests of what the trained module was given
 
     def here(self) -> bool:
         """Tell whether this is the training process and not one that it has forked."""
@@ -115,6 +128,7 @@ class Recorder:
             self.step_over()
         if stop:
             self.loop_over()
+            self.hold()
         else:
             self.begun = step
 
@@ -132,6 +146,7 @@ class Recorder:
         self.training = self.given
         self.train_on(self.passed)
         self.passed = []
+        self.take_inputs()
         self.begun_batches += 1
         self.tell()
 
@@ -139,6 +154,15 @@ class Recorder:
         """Note the batches that only a backward pass has put into a module, as checkpointed layers do."""
         self.train_on([b for b in self.passed if not b.trained])
         self.passed = []
+        if not self.inputs:
+            self.take_inputs()
+        self.call = []
+
+    def take_inputs(self) -> None:
+        """Note that a backward pass is of the newest call; an evaluation's may have come before."""
+        if len(self.inputs) <= MAX_INPUTS:
+            self.inputs += self.call
+        self.call = []
 
     def train_on(self, batches: List[Batch]) -> None:
         """Note that a backward pass is of these batches; an evaluation's, of another loader, may have come before."""
@@ -226,6 +250,7 @@ class Recorder:
             return  # no training: so torch.distributed.checkpoint has an optimizer make its state
         if self.last is None:
             self.begin_with(self.state_of(0))
+            self.held_began = self.look()
         self.step_over()
         before = bellows._run.start_step - 1 if self.last is None else self.last
         step = self.begun if self.begun is not None and self.begun > before else before + 1
@@ -242,6 +267,10 @@ class Recorder:
         seen["clipped"], seen["normalised"], seen["passes"] = self.clipped, self.normalised, self.passes
         seen["pass"] = next((length_of(s) for s in self.samplers if id(s) == self.training), 0)
         seen["precision"] = self.precision or precision_of(optimizer)
+        if 0 < len(self.inputs) <= MAX_INPUTS:
+            seen["inputs"] = self.inputs
+        if step == self.stop_after:
+            self.copies = {place for place, (_, copy) in self.look().items() if copy}
         trained_on = self.samples()
         if "samples" not in seen and trained_on is not None:
             seen["samples"] = trained_on
@@ -279,10 +308,29 @@ class Recorder:
             self.begin_with(self.state_of_average(len(self.averages) - 1))
 
     def begin_with(self, state: Iterator[State]) -> None:
-        """Note state with which a resumed world comes to where it is first changed: it should be what was saved."""
-        if self.resumed:
-            with open(self.name() + ".began.bin", "ab") as f:
-                self.began += [written(f, *each) for each in state]
+        """Note state with which a world comes to where it is first changed: in a resumed one it should be what was saved."""
+        with open(self.name() + ".began.bin", "ab") as f:
+            self.began += [written(f, *each) for each in state]
+
+    def look(self) -> Dict[str, Tuple[str, bool]]:
+        """Return digests of what the script holds beside what is in optimizers, and whether each has the value of a parameter."""
+        trained = {id(p): p for o in self.optimizers for group in o.param_groups for p in group["params"]}
+        values = {digest_of(p) for p in trained.values()}
+        shapes = {tuple(p.shape) for p in trained.values()}
+        answer = {}
+        for place, tensor in held(set(trained), shapes).items():
+            try:
+                digest = digest_of(tensor)
+            except (NotImplementedError, RuntimeError):
+                continue  # it has no values, as of the device "meta"
+            answer[place] = (digest, digest in values)
+        return answer
+
+    def hold(self) -> None:
+        """Note what the script holds once the world's last step is over; what is noted first is nearest to the save."""
+        if self.last is not None and self.last == self.stop_after:
+            for place, (digest, _) in self.look().items():
+                self.held.setdefault(place, (digest, place in self.copies))
 
     # -- the end -------------------------------------------------------------
 
@@ -293,6 +341,7 @@ class Recorder:
         """Note the state that the last checkpoint of this world is of, whatever the script makes of it afterwards."""
         if self.ended is None and step == self.stop_after + 1 and self.optimizers:
             self.end()
+        self.hold()
 
     def end(self) -> None:
         with open(self.name() + ".bin", "wb") as f:
@@ -308,11 +357,14 @@ class Recorder:
         name = self.name()
         if self.ended is None:
             self.end()
+        self.hold()
         told = {
             "rank": bellows.rank(),
             "steps": {str(step): seen for step, seen in sorted(self.steps.items())},
             "tensors": self.ended,
             "began": self.began,
+            "held_began": self.held_began,
+            "held": self.held,
             "batch_norm": [type(m).__name__ for m in self.norms],
             "stream": self.stream,
             "first_s": self.first_s,
@@ -394,6 +446,109 @@ def storage_of(tensor: Any) -> Any:
         return weak(tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage())
     except (AttributeError, NotImplementedError, RuntimeError):
         return None  # as of sparse tensors, and of subclasses without data of their own
+
+
+def inputs_of(data: Any) -> List[str]:
+    """Return a digest of each sample that a module is given: of the rows of the first tensor, with those of others that have as many.
+
+    What was computed with gradients, as by another module, is none of the data's.
+    """
+    parameter = sys.modules["torch"].nn.Parameter
+    found = [local(t) for t in tensors_of(data) if getattr(t, "grad_fn", None) is None and not isinstance(t, parameter)]
+    try:
+        rows = [rows_of(t) for t in found]
+    except (AttributeError, NotImplementedError, RuntimeError, TypeError, ValueError):
+        return []  # as of sparse tensors
+    if not rows or len(rows[0]) > MAX_INPUTS:
+        return []
+    alike = [r for r in rows if len(r) == len(rows[0])]
+    return [hashlib.blake2b(b"".join(row), digest_size=8).hexdigest() for row in zip(*alike)]
+
+
+def rows_of(tensor: Any) -> List[bytes]:
+    """Return the bytes of each row of a tensor; one without dimensions is a row."""
+    flat = tensor.detach().cpu().reshape(tensor.shape[0] if tensor.dim() else 1, -1).contiguous()
+    if flat.shape[1] == 0:
+        return [b""] * int(flat.shape[0])
+    array = flat.view(sys.modules["torch"].uint8).numpy()
+    return [row.tobytes() for row in array]
+
+
+def digest_of(tensor: Any) -> str:
+    return hashlib.sha256(local(tensor.detach()).cpu().contiguous().reshape(-1).double().numpy().tobytes()).hexdigest()[:16]
+
+
+def held(known: Set[int], shapes: Set[Tuple[int, ...]]) -> Dict[str, Any]:
+    """Return the tensors that may be state of the training: those that the script's variables hold, of the shape of a parameter, and those of its modules.
+
+    Variables are those of the main module and of its functions that run now. What is known by its number is left out,
+    and what a gradient passes through.
+    """
+    main = sys.modules["__main__"].__dict__
+    spaces: List[Tuple[str, Dict[str, Any]]] = []
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals is main and frame.f_code.co_flags & inspect.CO_OPTIMIZED:  # a function
+            kept = frame.f_locals
+            spaces.append((frame.f_code.co_name + "() ", dict(kept)))
+            if type(kept) is dict:
+                kept.clear()  # of Python before 3.13 a copy, which would keep tensors
+        frame = frame.f_back
+    spaces.append(("", dict(main)))
+    walk = Walk(known, shapes)
+    for place, variables in reversed(spaces):
+        for name, value in variables.items():
+            if not name.startswith("__"):
+                walk.reach(place + name, value, MAX_DEPTH)
+    return walk.found
+
+
+class Walk:
+    """Goes from variables to the tensors that they hold."""
+
+    def __init__(self, known: Set[int], shapes: Set[Tuple[int, ...]]) -> None:
+        self.torch = sys.modules["torch"]
+        self.seen, self.shapes = set(known), shapes
+        self.found: Dict[str, Any] = {}
+
+    def reach(self, place: str, value: Any, depth: int) -> None:
+        kind = type(value)
+        if kind in (int, float, str, bytes, bool, type(None)) or id(value) in self.seen or len(self.seen) > MAX_HELD:
+            return
+        self.seen.add(id(value))
+        if issubclass(kind, self.torch.Tensor):
+            self.note(place, value, tuple(value.shape) in self.shapes)
+        elif issubclass(kind, (self.torch.optim.Optimizer, self.torch.optim.swa_utils.AveragedModel)):
+            pass  # seen otherwise
+        elif issubclass(kind, self.torch.nn.Module):
+            self.reach_module(place, value)
+        elif issubclass(kind, dict):
+            self.reach_all([(f"{place}[{key!r:.80}]", each) for key, each in list(value.items())[:MAX_HELD]], depth)
+        elif issubclass(kind, (list, tuple)):
+            self.reach_all([(f"{place}[{n}]", each) for n, each in enumerate(value[:MAX_HELD])], depth)
+        elif not issubclass(kind, (type, types.ModuleType, types.FunctionType)):
+            variables = getattr(value, "__dict__", None)
+            if type(variables) is dict:
+                self.reach_all([(f"{place}.{name}", each) for name, each in list(variables.items())], depth)
+
+    def reach_all(self, values: List[Tuple[str, Any]], depth: int) -> None:
+        for place, each in values:
+            if depth > 0:
+                self.reach(place, each, depth - 1)
+
+    def reach_module(self, place: str, module: Any) -> None:
+        for name, each in module.named_modules():
+            if isinstance(each, self.torch.nn.modules.batchnorm._NormBase):
+                continue  # its running statistics are seen otherwise
+            self.seen.add(id(each))
+            for own, tensor in [*each._parameters.items(), *each._buffers.items()]:
+                if tensor is not None and id(tensor) not in self.seen:
+                    self.seen.add(id(tensor))
+                    self.note(".".join(part for part in (place, name, own) if part), tensor, True)
+
+    def note(self, place: str, tensor: Any, state: bool) -> None:
+        if state and tensor.is_floating_point() and tensor.numel() > 1 and tensor.grad_fn is None and tensor.layout == self.torch.strided:
+            self.found[place] = tensor
 
 
 def length_of(sampler: Any) -> int:
@@ -665,6 +820,30 @@ def watch_torch() -> None:
     watch_loaders(torch)
 
 
+def watch_calls(torch: Any) -> None:
+    """Have noted what the outermost module that trains is given."""
+    inner = torch.nn.Module.__call__
+    compiling = getattr(getattr(torch, "compiler", None), "is_compiling", None)
+
+    @functools.wraps(inner)
+    def outer(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if compiling is not None and compiling():
+            return inner(self, *args, **kwargs)
+        if threading.current_thread() is not threading.main_thread() or not recorder.here():
+            return inner(self, *args, **kwargs)
+        if recorder.depth == 0 and not recorder.again and torch.is_grad_enabled() and any(p.requires_grad for p in self.parameters()):
+            given = inputs_of((args, kwargs))
+            if given:
+                recorder.call = given
+        recorder.depth += 1
+        try:
+            return inner(self, *args, **kwargs)
+        finally:
+            recorder.depth -= 1
+
+    torch.nn.Module.__call__ = outer
+
+
 def watch_modules(torch: Any) -> None:
     importlib.import_module("torch.multiprocessing.reductions")
 
@@ -680,6 +859,8 @@ def watch_modules(torch: Any) -> None:
             compiled(torch, module, next(tensors_of((args, kwargs)), None))
 
     wrap_layer(torch.nn.Module, "__call__", called)
+    watch_calls(torch)
+    wrap_before(torch, "save", lambda *_, **__: recorder.hold())
 
 
 def compiled(torch: Any, whole: Any, x: Any) -> None:

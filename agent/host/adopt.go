@@ -276,17 +276,16 @@ func (ad *adoption) over(r *run) bool {
 	if r.shim != agent.Absent {
 		return r.sweep.done
 	}
-	return r.sweep.done && ad.scanned(r.jg) || ad.fresh(r.jg, ad.records.planOf(r.jg))
+	return r.sweep.done && ad.scanned(r.jg) || ad.fresh(r.jg)
 }
 
 // accounted reports whether each generation that may have processes here has a
 // run, or is known to have none.
 func (ad *adoption) accounted() bool {
 	return ad.unscanned == nil && !slices.ContainsFunc(ad.runs.current(), func(jg record.JobGen) bool {
-		plan := ad.records.planOf(jg)
-		collected := ad.records.known(genPart(jg)) && !plan.Exists()
+		collected := ad.records.known(genPart(jg)) && !ad.records.planOf(jg).Exists() && !ad.records.said(jg).Value.Begun
 		stopped := ad.records.acks(jg).Stopped.Exists()
-		return !ad.scanned(jg) || ad.runs.all[jg] == nil && !collected && !stopped && !ad.fresh(jg, plan)
+		return !ad.scanned(jg) || ad.runs.all[jg] == nil && !collected && !stopped && !ad.fresh(jg)
 	})
 }
 
@@ -298,7 +297,14 @@ func (ad *adoption) noteBegin() {
 }
 
 // fresh reports whether no earlier agent can have started a generation here: it
-// was planned when this one had the node's data directory.
-func (ad *adoption) fresh(jg record.JobGen, plan record.Versioned[record.Plan]) bool {
-	return ad.began != 0 && plan.Create > ad.began && ad.scanned(jg)
+// was planned when this one had the node's data directory, or, of one without a plan, this one
+// was the first to say that it prepares anything of the job.
+func (ad *adoption) fresh(jg record.JobGen) bool {
+	if ad.began == 0 || !ad.scanned(jg) {
+		return false
+	}
+	if plan := ad.records.planOf(jg); plan.Exists() {
+		return plan.Create > ad.began
+	}
+	return !ad.records.granted(jg) && ad.records.said(jg).Create > ad.began
 }

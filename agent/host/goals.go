@@ -124,7 +124,7 @@ func (gs *goals) goal(jg record.JobGen) agent.Goal {
 	if g.Plan == nil && g.Granted && gs.records.listed[genPart(jg)] < gs.records.self().Grants[jg.Job].Mod {
 		g.Read = false
 	}
-	g.Fresh = gs.adoption.fresh(jg, gs.records.planOf(jg))
+	g.Fresh = gs.adoption.fresh(jg)
 	return g
 }
 

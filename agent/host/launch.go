@@ -142,7 +142,7 @@ func (la *launcher) launch(ctx context.Context, dir string, order shim.Order) (p
 // each place is looked through in which an agent of this node has ever kept runs.
 func (la *launcher) sweep(at lane) {
 	r := la.runs.all[at.of]
-	if nonce := la.records.planOf(at.of).Value.World.Nonce; r == nil || r.shim == agent.Absent && r.nonce != nonce {
+	if nonce := la.records.nonceOf(at.of); r == nil || r.shim == agent.Absent && r.nonce != nonce {
 		r = la.runs.newRun(at.of, nonce, la.runDir(at.of, nonce), agent.Absent)
 	}
 	dirs := []string{r.dir}

@@ -82,16 +82,19 @@ func (la *launcher) bind(at lane, a agent.BindRun) {
 	})
 }
 
-// ready records how far a preparation is; nil: that there is none any more.
+// ready records how far a preparation is; nil: that there is none any more. What is recorded is of what
+// is asked for at that moment: once the leader has taken that back, it knows all that there is.
 func (w *writer) ready(at lane, a agent.WriteReady) {
 	key := record.ReadyKey(w.cfg.Node, at.of.Job)
 	as := record.Absent(key)
 	if there, exists := w.records.raw[key]; exists {
 		as = record.Unchanged(key, there.ModRevision)
 	}
-	op := record.Delete(key)
+	txn := record.Txn{ID: a.String(), If: []record.Compare{as, w.session.stillHere()}, Then: []record.Op{record.Delete(key)}}
 	if a.Ready != nil {
-		op = record.Put(key, *a.Ready)
+		asked := record.NextKey(w.cfg.Node, at.of.Job)
+		txn.If = append(txn.If, record.Unchanged(asked, w.records.raw[asked].ModRevision))
+		txn.Then[0] = record.Put(key, *a.Ready)
 	}
-	w.write(at, record.Txn{ID: a.String(), If: []record.Compare{as, w.session.stillHere()}, Then: []record.Op{op}}, nil)
+	w.write(at, txn, nil)
 }

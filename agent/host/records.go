@@ -115,6 +115,28 @@ func (r *records) granted(jg record.JobGen) bool {
 	return grant.Exists() && grant.Value.Generation == jg.Generation
 }
 
+// said is how far this node has said to have prepared a generation; absent if it has not.
+func (r *records) said(jg record.JobGen) record.Versioned[record.Ready] {
+	if ready := r.self().Ready[jg.Job]; ready.Value.Generation == jg.Generation {
+		return ready
+	}
+	return record.Versioned[record.Ready]{}
+}
+
+// preparing reports whether this node is asked to prepare a generation, or has said that it does.
+func (r *records) preparing(jg record.JobGen) bool {
+	next := r.self().Next[jg.Job]
+	return next.Exists() && next.Value.Generation == jg.Generation || r.said(jg).Exists()
+}
+
+// nonceOf is that of a generation's plan, or, without one, of what is said to be prepared of it.
+func (r *records) nonceOf(jg record.JobGen) string {
+	if plan := r.planOf(jg); plan.Exists() {
+		return plan.Value.World.Nonce
+	}
+	return r.said(jg).Value.Nonce
+}
+
 // acks are what this node has acknowledged of a generation.
 func (r *records) acks(jg record.JobGen) record.Acks { return agent.AcksOf(r.mirror, r.node, jg) }
 

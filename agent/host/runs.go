@@ -278,7 +278,7 @@ func (rs *runs) forgetAbsent() {
 		if r.shim != agent.Absent {
 			continue
 		}
-		gone := rs.records.known(genPart(jg)) && !rs.records.planOf(jg).Exists() && !rs.records.granted(jg)
+		gone := rs.records.known(genPart(jg)) && !rs.records.planOf(jg).Exists() && !rs.records.granted(jg) && !rs.records.preparing(jg)
 		if gone || rs.records.acks(jg).Stopped.Exists() {
 			r.resume.cancel()
 			rs.drop(jg)

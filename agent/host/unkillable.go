@@ -29,6 +29,9 @@ func (r *run) survivors() (pids []int, killPending bool) {
 func (rs *runs) killPending(r *run) []int {
 	pids, pending := r.survivors()
 	member, _, _ := r.order.World.Member(rs.cfg.Node)
+	if pending && r.binding == agent.Unbound { // it waits for its plan, and has none
+		return pids
+	}
 	if !pending || len(member.Devices) == 0 || slices.ContainsFunc(member.Devices, func(d cluster.DeviceID) bool { return !withheld(rs.records.self().Inventory.Value, d) }) {
 		return nil
 	}

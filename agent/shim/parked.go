@@ -29,6 +29,8 @@ const (
 	aheadFD = 3
 	// maxAheadMessage bounds a message of a process.
 	maxAheadMessage = 64 << 10
+	// planRoom is how much longer the environment may become by a plan, in bytes.
+	planRoom = 4 << 10
 	// checkBound is how long an interpreter may take until it has imported sitecustomize.
 	checkBound = time.Minute
 	// checkFile is an empty script, by which the interpreter is tried before the job's own script is given to it.
@@ -93,7 +95,8 @@ func (t *attempt) check(command pycommand.Command, program string) error {
 
 // one has a process run ahead, and returns it once it is parked.
 func (t *attempt) one() (*parked, error) {
-	mark := fmt.Sprintf("%s=%d", aheadVariable, aheadFD)
+	// Room for what the plan adds to what the kernel shows of the environment.
+	mark := fmt.Sprintf("%s=%d,%s", aheadVariable, aheadFD, strings.Repeat("-", planRoom))
 	if t.order.waits() {
 		mark = fmt.Sprintf("%s=%d", readyFDVariable, aheadFD)
 	}

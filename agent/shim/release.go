@@ -106,6 +106,9 @@ func (s *starter) settle(p *parked, local int) error {
 	if s.order.waits() {
 		return nil
 	}
+	if err := p.showPlan(s.told(local)); err != nil {
+		s.log.Debug().Err(err).Msg("the kernel shows the environment of a parked process without its plan")
+	}
 	if err := p.free(s.id); err != nil {
 		return fmt.Errorf("let a parked process write files again: %w", err)
 	}

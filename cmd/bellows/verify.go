@@ -25,10 +25,10 @@ func verifyCommand() *cobra.Command {
 		Short: "Find out whether a script learns the same when it is rescaled",
 		Long: `Trains the command twice for a few steps, as processes of this machine: once with the
 first of --sizes, never rescaled, and once through all of --sizes, each world resuming from
-the checkpoint of the one before. Then it compares, step by step: which samples were taken,
-the global batch, the learning rate, the loss and the gradient's norm; at the end the
-parameters and the optimizer's state; whether dropout masks repeat over ranks or steps; and with
-what state each world goes on. It says what differs first, by how much, the likely cause and the
+the checkpoint of the one before. Then it compares, step by step: which samples were taken, or
+what the model was given where they have no indices, the global batch, the learning rate, the
+loss and the gradient's norm; at the end the parameters and the optimizer's state; whether
+random numbers repeat over ranks or steps; and with what state each world goes on. It says what differs first, by how much, the likely cause and the
 remedy; also where what is wanted was reached, but the trainings are the same on average only.
 
 Needs no cluster and no agent. The script has to ask bellows.should_stop before each step and
@@ -44,7 +44,8 @@ and learning rate in each step, and masks that do not repeat.
   bitwise      losses, norms, parameters and optimizer state have the same bits
   1e-6         they differ by a millionth at most, tensors relative to their largest value
   statistical  mean loss and mean norm differ by no more than 3 standard errors, and by no
-               more than 5 % and 25 %
+               more than 5 % and 25 %; each difference has a cause that makes no other
+               training, such as rounding or dropout, of data that was seen to be the same
 
 Exit status: 0 if the class was reached, 1 if it was not or the script failed.`,
 		Example: "  bellows verify -- python train.py\n  bellows verify --sizes 4,2,4 --tolerance 1e-6 -- python train.py --lr 0.1",

@@ -159,7 +159,7 @@ var ofWarmStarts = []Mutant{
 	},
 	{
 		Name: "launchers-are-counted", File: "agent/prepare.go", Tests: "TestStories/prepared_memory",
-		Old: "if others += p.admitted; others+memory <= p.d.LauncherMemory {", New: "if others += p.admitted; true {",
+		Old: "if others+memory <= g.d.LauncherMemory {", New: "if true {",
 		Breaks: "launchers of many jobs take a node's memory from the worlds that train",
 	},
 	{
@@ -169,17 +169,17 @@ var ofWarmStarts = []Mutant{
 	},
 	{
 		Name: "what-ended-without-an-agent-is-prepared-anew", File: "agent/prepare.go", Tests: "TestStories/prepared_found_ended",
-		Old: "if !r.Earlier && !said {", New: "if !said {",
+		Old: "if !r.Earlier && !g.saidCold() && !g.saidReady() {", New: "if !g.saidCold() && !g.saidReady() {",
 		Breaks: "a job is halted for a node that is back from a loss and says that it starts cold",
 	},
 	{
 		Name: "words-of-what-ended-are-taken-back", File: "agent/prepare.go", Tests: "TestStories/prepared_found_ended",
-		Old: `case r.useless() && r.Earlier && said && x.Ready.Cold == "":`, New: "case false:",
+		Old: "case r.useless() && r.Earlier && g.saidReady():", New: "case false:",
 		Breaks: "a generation is said to start cold where it could be prepared once more",
 	},
 	{
 		Name: "what-would-end-again-is-not-prepared", File: "agent/prepare.go", Tests: "TestStories/prepared_in_vain",
-		Old: "if !r.Earlier && !said {", New: "if false {",
+		Old: "if !r.Earlier && !g.saidCold() && !g.saidReady() {", New: "if false {",
 		Breaks: "a launcher that ends by itself before it is ready is started again and again",
 	},
 	{
@@ -349,12 +349,12 @@ var ofWarmStarts = []Mutant{
 	},
 	{
 		Name: "words-of-an-earlier-life-are-deleted", File: "coordinator/prepare.go", Tests: "TestStories/prepared_node_back",
-		Old: "!same && ready.Exists() && ready.Value.For(next) { //", New: "false && ready.Exists() { //",
+		Old: "!same && ready.Exists() && ready.Value.For(next) && !ready.Value.Begun { //", New: "false && ready.Exists() { //",
 		Breaks: "a job is halted for a node that is back from a loss and has nothing ready, and starts cold there",
 	},
 	{
 		Name: "what-is-not-wanted-is-dropped", File: "coordinator/prepare.go", Tests: "TestStories/prepared_plan_changes",
-		Old: "if wanted[n] == 0 {", New: "if false {",
+		Old: "if wanted[n] == 0 {", New: "if wanted[n] < 0 {",
 		Breaks: "launchers wait on nodes that a job does not go to any more (I12)",
 	},
 	{
@@ -396,5 +396,60 @@ var ofWarmStarts = []Mutant{
 		Name: "more-processes-are-started", File: "agent/wish.go", Tests: "TestStories/prepared_more",
 		Old: " || w.Workers != v.Workers ||", New: " ||",
 		Breaks: "the shim never hears that more processes are to wait",
+	},
+	{
+		Name: "what-runs-ahead-ends-first", File: "coordinator/step.go", Tests: "TestStories/prepared_ends_first|TestStories/prepared_finished",
+		Old: "c.perform(afterParked(in, first(in, jobRules(j.state().Phase))))", New: "c.perform(first(in, jobRules(j.state().Phase)))",
+		Breaks: "a generation starts, or a job is done, while processes run its script for another (I1, I12)",
+	},
+	{
+		Name: "nothing-begins-unseen", File: "coordinator/parked.go", Tests: "TestSchedulesBreakWhatHasNoRule/what_is_parked_is_known",
+		Old: "if !in.rule(ParkedKnown) {", New: "if true {",
+		Breaks: "a node begins to prepare as it is told not to, and a generation starts elsewhere beside that (I1)",
+	},
+	{
+		Name: "lost-nodes-have-their-time", File: "coordinator/parked.go", Tests: "TestStories/prepared_lost$",
+		Old: "if in.clock.Sub(since) < lostAfter(in) {", New: "if false {",
+		Breaks: "processes that run ahead on a node which is cut off live when a generation starts elsewhere (I1)",
+	},
+	{
+		Name: "lost-nodes-have-promised", File: "coordinator/parked.go", Tests: "TestStories/prepared_lost_unsworn",
+		Old: "if !absent || in.alone(n) || !fencesItself(in, parkedAt(n, said.Value)) {", New: "if !absent || in.alone(n) {",
+		Breaks: "what a node has begun that lets its processes live on without a lease is forgotten (I1)",
+	},
+	{
+		Name: "waits-for-what-is-parked-are-told", File: "coordinator/parked.go", Tests: "TestStories/prepared_ends_first",
+		Old: "if in.clock.Sub(since) < parkedSoon {", New: "if true {",
+		Breaks: "a job waits for a node, and nothing says so (I9)",
+	},
+	{
+		Name: "the-old-world-saves-meanwhile", File: "coordinator/parked.go", Tests: "TestStories/prepared_ends_first",
+		Old: "if in.target.Workers() == 0 && !in.unwanted() {", New: "if true {",
+		Breaks: "a rescale waits for what was prepared elsewhere after it has saved, not while it does",
+	},
+	{
+		Name: "begun-is-said-first", File: "agent/prepare.go", Tests: "TestStories/prepared$",
+		Old: "case !g.saidBegun() || g.x.Ready.AliveRev != g.d.AliveRev:", New: "case false:",
+		Breaks: "processes run ahead of which the leader knows nothing (I1, I12)",
+	},
+	{
+		Name: "begun-stands-until-nothing-is-left", File: "agent/prepare.go", Tests: "TestStories/prepared_again",
+		Old: "!bound && x.run.ended():", New: "!bound:",
+		Breaks: "a job is done while processes that were prepared for it live (I12)",
+	},
+	{
+		Name: "what-may-be-lost-is-swept", File: "agent/prepare.go", Tests: "TestStories/prepared_found_ended",
+		Old: "case g.x.Ready != nil && g.x.Ready.Begun && !r.gone(): // an earlier agent may have started it", New: "case false: //",
+		Breaks: "processes of a prepared run whose directory is lost live beside those of the next (I1)",
+	},
+	{
+		Name: "a-start-waits-for-what-waits-here", File: "agent/plan.go", Tests: "TestStories/prepared_other_here",
+		Old: "r.Shim != Absent && !r.ended() {\n\t\t\treturn true", New: "r.Shim != Absent && !r.ended() && !r.unbound() {\n\t\t\treturn true",
+		Breaks: "workers start beside processes that wait for another generation (I1)",
+	},
+	{
+		Name: "storm-sees-what-waits", File: "coordinator/storm_prepare_test.go", Tests: "TestStormsBreakWhatHasNoRule/waits_for_what_is_parked,_at_an_end",
+		Old: "sh.Job == v.ID && sh.Parked() && !s.mayWait(sh, world)", New: "false && s.mayWait(sh, world)",
+		Breaks: "no storm looks at processes that wait when a job ends",
 	},
 }

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-
-	"github.com/bellows-ml/bellows/internal/units"
 )
 
 // Finding is one thing that is wrong: what differs first, why that probably is, and what to do.
@@ -21,8 +19,11 @@ type Finding struct {
 
 // findings are the first steps in which quantities differ by more than the wanted class allows.
 func (c *comparison) findings(r Result) (all []Finding) {
+	if i := c.otherInputs(); i >= 0 {
+		all = append(all, c.inputsFinding(i))
+	}
 	for _, q := range r.Quantities {
-		if i := c.first(q.Name); i >= 0 {
+		if i := c.first(q.Name); i >= 0 && q.Name != ofInputs {
 			all = append(all, c.finding(q.Name, i))
 		}
 	}
@@ -50,31 +51,46 @@ func (c *comparison) findings(r Result) (all []Finding) {
 	if len(all) == 0 && r.Tensors.Count == 0 {
 		all = append(all, Finding{
 			Quantity: ofLoss, What: "no loss and no optimizer was seen", Cause: "the script trains without torch's optimizers and reports nothing",
-			Remedy: "call bellows.report(step, loss=loss) after each step",
+			Remedy: reportRemedy,
+		})
+	}
+	if len(all) == 0 && len(r.Losses) == 0 && r.Tensors.Differ > 0 {
+		all = append(all, Finding{
+			Quantity: ofLoss, What: "no loss was seen, and the state at the end differs", Cause: "the script computes its gradients in a way that is not observed, and reports nothing",
+			Remedy: reportRemedy,
 		})
 	}
 	return all
 }
 
-func (c *comparison) lastStep() int { return c.never.Points[len(c.never.Points)-1].Step }
+const reportRemedy = "call bellows.report(step, loss=loss) after each step"
+
+func (c *pair) lastStep() int { return c.never.Points[len(c.never.Points)-1].Step }
 
 // first is the index of the first step in which a quantity differs by more than the wanted class
-// allows; -1: none. For a class that goes by means it is the first step that differs at all by
-// more than rounding, if the means differ.
+// allows; -1: none. For a class that goes by means it is the first step whose difference has a cause that is not
+// accepted; if there is none and the means differ, the first that differs by more than rounding.
 func (c *comparison) first(name string) int {
 	bound := 0.0
 	if name == ofLoss || name == ofNorm {
 		switch {
 		case c.wanted == Rounding:
 			bound = roundingBound
-		case c.wanted == Statistical && name == ofLoss && c.similar(c.lossOf, meanBound),
-			c.wanted == Statistical && name == ofNorm && c.similar(func(p Point) *float64 { return p.Norm }, normBound):
+		case c.wanted == Statistical && c.fine(name):
 			return -1
 		case c.wanted == Statistical:
+			if i := c.unaccepted(name); i >= 0 {
+				return i
+			}
 			bound = roundingBound
 		}
 	}
-	for i := range c.never.Points {
+	return c.beyond(name, bound, 0)
+}
+
+// beyond is the first step from one on in which a quantity differs by more than a bound; -1: none.
+func (c *pair) beyond(name string, bound float64, begin int) int {
+	for i := begin; i < len(c.never.Points); i++ {
 		if d, seen := c.at(name, i); seen && d > bound {
 			return i
 		}
@@ -99,18 +115,38 @@ func (c *comparison) finding(name string, i int) Finding {
 		f.Cause, f.Remedy = c.whyLR(i)
 	case ofLoss:
 		f.What = fmt.Sprintf("%.9g instead of %.9g (%s)", *c.lossOf(b), *c.lossOf(a), percent(d))
-		f.Cause, f.Remedy = c.whyLoss(i)
+		f.Cause, f.Remedy = c.whyUnaccepted(name, i).say()
 	case ofNorm:
 		f.What = fmt.Sprintf("%.9g instead of %.9g (%s)", *b.Norm, *a.Norm, percent(d))
-		f.Cause, f.Remedy = c.whyNorm(i)
+		f.Cause, f.Remedy = c.whyUnaccepted(name, i).say()
 	}
 	return f
 }
 
 // resumes tells whether a world of the rescaled training begins with a step.
-func (c *comparison) resumes(i int) bool {
-	return i > 0 && c.rescaled.Points[i].Workers != c.rescaled.Points[i-1].Workers
+func (c *pair) resumes(i int) bool {
+	return i > 0 && (c.rescaled.Points[i].Workers != c.rescaled.Points[i-1].Workers || c.resume(i) != nil)
 }
+
+// resume is what was seen of the resume at a step; nil: nothing, or there is none.
+func (c *pair) resume(i int) *Resume {
+	for n, r := range c.rescaled.Resumes {
+		if r.Step == c.rescaled.Points[i].Step {
+			return &c.rescaled.Resumes[n]
+		}
+	}
+	return nil
+}
+
+// equal tells whether a step is one of the first worlds of both trainings, which are equal.
+func (c *pair) equal(i int) bool {
+	return c.begin(i) == 0 && c.rescaled.Points[0].Workers == c.never.Points[0].Workers
+}
+
+const (
+	eachDevice       = "each device takes as many samples whatever the number of workers, so that the global batch changes with it"
+	eachDeviceRemedy = "give each device bellows.batch_size() // bellows.world_size() samples a step, in bellows.accumulation_steps() parts"
+)
 
 const samplesRemedy = "take the samples of a step from bellows.indices(step, n), bellows.Batches or bellows.MicroBatches; for trainers see docs/recipes.md"
 
@@ -142,7 +178,7 @@ func (c *comparison) whySamples(i int) (cause, remedy string) {
 
 // passesDiffer tells whether a pass over the data has another number of steps in the rescaled training than in the other. A
 // sampler that has only what is left after a resume does not count.
-func (c *comparison) passesDiffer(i int) bool {
+func (c *pair) passesDiffer(i int) bool {
 	a, b := c.never.Points[i].passSteps(), c.rescaled.Points[i].passSteps()
 	return a > 0 && b > 0 && a != b && a-b != float64(c.rescaled.Points[c.begin(i)].Step)
 }
@@ -162,8 +198,7 @@ func (c *comparison) whyBatch(i int) (cause, remedy string) {
 	case len(a.Samples) == len(b.Samples):
 		return "", ""
 	case len(a.Samples)*b.Workers == len(b.Samples)*a.Workers:
-		return "each device takes as many samples whatever the number of workers, so that the global batch changes with it",
-			"give each device bellows.batch_size() // bellows.world_size() samples a step, in bellows.accumulation_steps() parts"
+		return eachDevice, eachDeviceRemedy
 	}
 	return "the last batch of a pass is smaller or left out, or accumulation steps differ", samplesRemedy
 }
@@ -209,125 +244,14 @@ func scaledBy(ratio, workers float64) bool {
 }
 
 // begin is the index of the first step of the world that trains a step.
-func (c *comparison) begin(i int) int {
+func (c *pair) begin(i int) int {
 	for i > 0 && !c.resumes(i) {
 		i--
 	}
 	return i
 }
 
-const (
-	acceptIt      = "accept --tolerance statistical; or "
-	noiseRemedy   = acceptIt + "compute in double precision; or use --logical-workers with bellows.TreeSum for the same bits (docs/when-the-world-changes.md)"
-	runningRemedy = acceptIt + "use group or layer norm (docs/when-the-world-changes.md#batch-norm)"
-	maskCause     = "random state: dropout masks depend on the rank, so another number of workers has others"
-	maskRemedy    = acceptIt + "use --logical-workers with bellows.seed(step, part) and bellows.TreeSum"
-	followsLoss   = "it follows the loss"
-	streamRemedy  = "skip checkpoint.samples at the start, then take every bellows.world_size()-th sample from bellows.rank() on; or give the data indices (docs/recipes.md#data)"
-	normRemedy    = "take a step in bellows.micro_batches, of the same size in all worlds, or use group or layer norm (docs/when-the-world-changes.md#batch-norm)"
-)
-
-// noiseBounds are what rounding makes of a loss in few steps, by the precision; noiseBound is that of single precision.
-var noiseBounds = map[string]float64{"float64": roundingBound, "float16": 0.01, "bfloat16": 0.05}
-
-const noiseBound = 1e-3
-
-// noiseBound is what rounding may make of a loss, or of a norm.
-func (c *comparison) noiseBound() float64 {
-	if bound, ok := noiseBounds[c.rescaled.Points[0].Precision]; ok {
-		return bound
-	}
-	return noiseBound
-}
-
-// noise names what makes trainings differ a little although all is as it should be.
-func (c *comparison) noise() string {
-	in := ""
-	if p := c.rescaled.Points[0].Precision; p != "" {
-		in = " in " + p
-	}
-	return "rounding" + in + ": sums over another number of workers are in another order, and training magnifies that"
-}
-
-// otherwise names how a world computes a step otherwise by what was seen of it, and not by what came of it.
-func (c *comparison) otherwise(i int) (cause, remedy string) {
-	a, b := c.never.Points[i], c.rescaled.Points[i]
-	switch {
-	case a.Precision != b.Precision:
-		return fmt.Sprintf("precision: numbers are %s with %s, and %s with %s", b.Precision, units.Count(b.Workers, "worker"), a.Precision, units.Count(a.Workers, "worker")),
-			"compute with the same type of numbers in all worlds"
-	case a.Normalised != b.Normalised && a.Normalised > 0 && b.Normalised > 0:
-		also := ""
-		if c.dropout() {
-			also = "; dropout masks are others, too"
-		}
-		return fmt.Sprintf("batch statistics: %s normalises by what a device takes at once, %d samples with %s and %d with %s%s", c.batchNorm(),
-			b.Normalised, units.Count(b.Workers, "worker"), a.Normalised, units.Count(a.Workers, "worker"), also), normRemedy
-	}
-	return "", ""
-}
-
-// batchNorm is the first layer that normalises by the statistics of a batch.
-func (c *comparison) batchNorm() string {
-	if len(c.rescaled.BatchNorm) == 0 {
-		return "batch norm"
-	}
-	return c.rescaled.BatchNorm[0]
-}
-
-func (c *comparison) whyLoss(i int) (cause, remedy string) {
-	if cause, remedy = c.follows(i); cause != "" {
-		return cause, remedy
-	}
-	if cause, remedy = c.otherwise(i); cause != "" {
-		return cause, remedy
-	}
-	d, _ := c.at(ofLoss, i)
-	b := c.lossOf(c.rescaled.Points[i])
-	noise := c.noiseBound()
-	switch {
-	case c.resumes(i) && relative(b, c.lossOf(c.never.Points[0])) < roundingBound:
-		return "the parameters begin anew: the checkpoint is not loaded", "load bellows.resume() before the loop: model, optimizer and scheduler"
-	case c.rescaled.Stream:
-		return "the data has no indices, so which samples a step takes is not seen: a stream begins anew after a resume, or is shared out otherwise", streamRemedy
-	case c.dropout():
-		return maskCause, maskRemedy
-	case c.resumes(i) && d > noise:
-		return "not all of the state is restored, such as the model's buffers or an average of weights", "save and load all of the model's state_dict()"
-	case i > 0 && c.resumes(i-1) && d > noise:
-		return "the first step after a resume differs: the optimizer's state is not restored", "save and load optimizer.state_dict()"
-	case d <= noise:
-		return c.noise(), noiseRemedy
-	case i == 0:
-		return "the first step differs: other weights, or a loss that is not weighed by the samples of a rank", "make the model from one seed on all ranks; weigh losses by part.weight"
-	}
-	return "state that is not in the checkpoint, or a loss that is not weighed by the samples of a rank", "save and load all that the loop changes; weigh losses by part.weight"
-}
-
-func (c *comparison) whyNorm(i int) (cause, remedy string) {
-	a, b := c.never.Points[i], c.rescaled.Points[i]
-	d, _ := c.at(ofNorm, i)
-	ratio, workers := *b.Norm / *a.Norm, float64(b.Workers)/float64(a.Workers)
-	if cause, remedy = c.follows(i); cause != "" {
-		return cause, remedy
-	}
-	if l, _ := c.at(ofLoss, i); l > roundingBound {
-		return followsLoss, "see the loss"
-	}
-	for _, each := range []float64{workers, 1 / workers} {
-		if each != 1 && math.Abs(ratio/each-1) < 0.01 {
-			return "accumulation: the gradient is scaled by the number of workers, or of micro-batches",
-				"DDP takes the mean over ranks: multiply each part's mean loss by part.weight * bellows.world_size()"
-		}
-	}
-	if d <= c.noiseBound() {
-		return c.noise(), noiseRemedy
-	}
-	return "accumulation or clipping: micro-batches are not weighed by their samples, or gradients are clipped before they are whole",
-		"multiply each part's mean loss by part.weight * bellows.world_size(), and clip once, after the last part"
-}
-
-func (c *comparison) dropout() bool {
+func (c *pair) dropout() bool {
 	return slices.ContainsFunc(c.rescaled.Points, func(p Point) bool { return p.Masks[0] != "" })
 }
 
@@ -348,7 +272,7 @@ func (c *comparison) randomness() (all []Finding) {
 // repeated finds whether ranks of a step draw what others, or a step before, have drawn.
 func repeated(seen map[string]Point, p Point) (f Finding, repeats bool) {
 	f = Finding{
-		Quantity: "random state", Step: p.Step, Workers: p.Workers,
+		Quantity: randomState, Step: p.Step, Workers: p.Workers,
 		Remedy: "call bellows.seed(step) before each step, or bellows.seed(step, part) before each micro-batch, instead of one seed at the top",
 	}
 	for rank, mask := range p.Masks {
@@ -357,7 +281,7 @@ func repeated(seen map[string]Point, p Point) (f Finding, repeats bool) {
 		}
 		if other := slices.Index(p.Masks, mask); other < rank {
 			f.What = fmt.Sprintf("ranks %d and %d drop the same units", other, rank)
-			f.Cause = "all ranks are seeded alike"
+			f.Cause = "the ranks draw the same random numbers: all ranks are seeded alike"
 			return f, true
 		}
 		if before, ok := seen[mask]; ok {

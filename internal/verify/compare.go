@@ -68,6 +68,9 @@ const (
 	ofLR      = "learning rate"
 	ofLoss    = "loss"
 	ofNorm    = "gradient norm"
+	ofInputs  = "inputs"
+
+	randomState = "random state" // of findings
 )
 
 // Bounds of the classes.
@@ -84,10 +87,10 @@ const (
 
 // Compare says how equal two trainings of as many steps are.
 func Compare(never, rescaled Training, wanted Class) Result {
-	c := comparison{never: never, rescaled: rescaled, wanted: wanted}
+	c := comparison{pair: pair{never: never, rescaled: rescaled}, wanted: wanted}
 	r := Result{Wanted: wanted, Stream: never.Stream || rescaled.Stream, Worlds: slices.Concat(never.Worlds, rescaled.Worlds)}
 	c.lossOf = c.convention()
-	for _, name := range []string{ofSamples, ofBatch, ofLR, ofLoss, ofNorm} {
+	for _, name := range []string{ofSamples, ofBatch, ofLR, ofLoss, ofNorm, ofInputs} {
 		r.Quantities = append(r.Quantities, c.quantity(name))
 	}
 	r.Tensors = c.tensors()
@@ -97,15 +100,18 @@ func Compare(never, rescaled Training, wanted Class) Result {
 			r.Losses = append(r.Losses, Losses{p.Step, rescaled.Points[i].Workers, *a, *b})
 		}
 	}
-	random := c.randomness()
+	always := slices.Concat(c.lostHeld(), c.randomness())
 	c.broken = c.faults()
-	r.Reached = c.class(r, len(random) > 0)
+	r.Reached = c.class(r, len(always) > 0)
 	if r.Reached == Bitwise || r.Reached == Rounding {
 		c.broken = nil // nothing came of them
+		if f, ok := c.alike(); ok && r.Reached.atLeast(wanted) {
+			r.Notes = append(r.Notes, f)
+		}
 	}
 	switch {
 	case !r.Reached.atLeast(wanted):
-		r.Findings = slices.Concat(c.broken, c.findings(r), random)
+		r.Findings = slices.Concat(c.broken, c.findings(r), always)
 		slices.SortStableFunc(r.Findings, func(a, b Finding) int { return a.Step - b.Step })
 	case r.Reached == Statistical:
 		c.wanted = Rounding
@@ -118,17 +124,24 @@ func Compare(never, rescaled Training, wanted Class) Result {
 	return r
 }
 
-type comparison struct {
+// pair is what was seen of two trainings of as many steps, step by step.
+type pair struct {
 	never, rescaled Training
-	wanted          Class
 	lossOf          func(Point) *float64
-	broken          []Finding // faults
+}
+
+// comparison judges by it.
+type comparison struct {
+	pair
+
+	wanted Class
+	broken []Finding // faults
 }
 
 // convention finds what a step's loss is of what its ranks differentiate: their sum or their
 // mean, whichever agrees better. DDP's scripts take the mean, and some sum; that the gradient
 // is scaled as it should be is seen by its norm. Without either it is the loss that is reported.
-func (c *comparison) convention() func(Point) *float64 {
+func (c *pair) convention() func(Point) *float64 {
 	sum := func(p Point) *float64 { return p.Sum }
 	mean := func(p Point) *float64 { return p.Mean }
 	apart := func(of func(Point) *float64) (total float64) {
@@ -156,7 +169,7 @@ func relative(a, b *float64) float64 {
 }
 
 // at is by how much a quantity differs in a step, and whether it was seen.
-func (c *comparison) at(name string, i int) (difference float64, seen bool) {
+func (c *pair) at(name string, i int) (difference float64, seen bool) {
 	a, b := c.never.Points[i], c.rescaled.Points[i]
 	switch name {
 	case ofSamples:
@@ -164,6 +177,9 @@ func (c *comparison) at(name string, i int) (difference float64, seen bool) {
 		return float64(max(twice, missing)), a.Samples != nil && b.Samples != nil
 	case ofBatch:
 		return math.Abs(float64(len(a.Samples) - len(b.Samples))), a.Samples != nil && b.Samples != nil
+	case ofInputs:
+		more, less := counts(a.data(), b.data())
+		return float64(max(more, less)), a.Inputs != nil && b.Inputs != nil
 	case ofLR:
 		if a.LR == nil || b.LR == nil || len(a.LR) != len(b.LR) {
 			return 0, false
@@ -179,7 +195,7 @@ func (c *comparison) at(name string, i int) (difference float64, seen bool) {
 	}
 }
 
-func (c *comparison) quantity(name string) Quantity {
+func (c *pair) quantity(name string) Quantity {
 	q := Quantity{Name: name, Seen: len(c.never.Points) > 0, FirstStep: -1}
 	for i, p := range c.never.Points {
 		d, seen := c.at(name, i)
@@ -195,7 +211,7 @@ func (c *comparison) quantity(name string) Quantity {
 }
 
 // counted is how many samples were taken more, and less, often over all steps.
-func (c *comparison) counted() (twice, missing int) {
+func (c *pair) counted() (twice, missing int) {
 	var a, b []int
 	for i, p := range c.never.Points {
 		a, b = append(a, p.Samples...), append(b, c.rescaled.Points[i].Samples...)
@@ -207,8 +223,8 @@ func (c *comparison) counted() (twice, missing int) {
 }
 
 // counts is how many values the second list has more of, and how many less.
-func counts(a, b []int) (more, less int) {
-	have := map[int]int{}
+func counts[T comparable](a, b []T) (more, less int) {
+	have := map[T]int{}
 	for _, v := range a {
 		have[v]--
 	}
@@ -221,7 +237,7 @@ func counts(a, b []int) (more, less int) {
 	return more, less
 }
 
-func (c *comparison) tensors() (d Differences) {
+func (c *pair) tensors() (d Differences) {
 	d.Count = len(c.never.Tensors)
 	for n, a := range c.never.Tensors {
 		if n >= len(c.rescaled.Tensors) || c.rescaled.Tensors[n].Name != a.Name || len(c.rescaled.Tensors[n].Values) != len(a.Values) {
@@ -245,7 +261,7 @@ func (c *comparison) tensors() (d Differences) {
 }
 
 // class is the strictest that the trainings reach.
-func (c *comparison) class(r Result, repeats bool) Class {
+func (c *comparison) class(r Result, wrong bool) Class {
 	for _, q := range r.Quantities[:3] {
 		if q.Difference > 0 {
 			return Different
@@ -253,20 +269,29 @@ func (c *comparison) class(r Result, repeats bool) Class {
 	}
 	loss, norm := r.Quantities[3], r.Quantities[4]
 	switch {
-	case repeats || c.unalike() != nil || !loss.Seen && r.Tensors.Count == 0 || r.Tensors.Difference == math.MaxFloat64:
+	case wrong || c.otherInputs() >= 0 || c.unalike() != nil || !loss.Seen && r.Tensors.Count == 0 || r.Tensors.Difference == math.MaxFloat64:
 		return Different
 	case loss.Difference == 0 && norm.Difference == 0 && r.Tensors.Differ == 0:
 		return Bitwise
 	case max(loss.Difference, norm.Difference, r.Tensors.Difference) <= roundingBound:
 		return Rounding
-	case len(c.broken) == 0 && c.similar(c.lossOf, meanBound) && c.similar(func(p Point) *float64 { return p.Norm }, normBound):
+	case len(c.broken) == 0 && len(r.Losses) > 0 && c.fine(ofLoss) && c.fine(ofNorm):
 		return Statistical
 	}
 	return Different
 }
 
+// fine tells whether a quantity is the same on average, and each difference has a cause that makes no other training.
+func (c *comparison) fine(name string) bool {
+	of, bound := c.lossOf, meanBound
+	if name == ofNorm {
+		of, bound = func(p Point) *float64 { return p.Norm }, normBound
+	}
+	return c.similar(of, bound) && c.unaccepted(name) < 0
+}
+
 // similar tells whether the mean of a quantity is the same within its scatter, and within a bound.
-func (c *comparison) similar(of func(Point) *float64, bound float64) bool {
+func (c *pair) similar(of func(Point) *float64, bound float64) bool {
 	var apart []float64
 	sum, scale := 0.0, 0.0
 	for i, p := range c.never.Points {
@@ -290,7 +315,7 @@ func (c *comparison) similar(of func(Point) *float64, bound float64) bool {
 }
 
 // unalike is a tensor that ranks should hold alike and do not; batch norm's own differ by design.
-func (c *comparison) unalike() *Tensor {
+func (c *pair) unalike() *Tensor {
 	for _, t := range []*Training{&c.never, &c.rescaled} {
 		for n, tensor := range t.Tensors {
 			if tensor.Unalike && !isBatchNorm(tensor.Name) {

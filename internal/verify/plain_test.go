@@ -29,17 +29,26 @@ if os.environ.get("BELLOWS_RESUME_FROM"):
     plain.load_state_dict(state["model"])
     optimizer.load_state_dict(state["optimizer"])
 model = nn.parallel.DistributedDataParallel(plain) if world > 1 else plain
-while step < 100 and not told:
-    optimizer.zero_grad()
-    mine = range(16 * step + rank, 16 * (step + 1), world)
-    nn.functional.mse_loss(model(x[list(mine)]), y[list(mine)]).backward()
-    optimizer.step()
-    step += 1
-if rank == 0:
-    directory = os.environ["BELLOWS_CHECKPOINT_DIR"] + "/step-%d" % step
-    os.makedirs(directory)
-    torch.save({"step": step, "model": plain.state_dict(), "optimizer": optimizer.state_dict()}, directory + "/state")
-    open(directory + "/COMPLETE", "w").write("samples=%d" % (16 * step))
+class Average:
+    def __init__(self): self.shadow = [p.detach().clone() for p in plain.parameters()]
+    def update(self):
+        for s, p in zip(self.shadow, plain.parameters()): s.mul_(0.9).add_(p.detach(), alpha=0.1)
+def main():
+    global step
+    average = Average() if os.environ["TRAIN_ARGUMENTS"] == "average" else None
+    while step < 100 and not told:
+        optimizer.zero_grad()
+        mine = range(16 * step + rank, 16 * (step + 1), world)
+        nn.functional.mse_loss(model(x[list(mine)]), y[list(mine)]).backward()
+        optimizer.step()
+        if average: average.update()
+        step += 1
+    if rank == 0:
+        directory = os.environ["BELLOWS_CHECKPOINT_DIR"] + "/step-%d" % step
+        os.makedirs(directory)
+        torch.save({"step": step, "model": plain.state_dict(), "optimizer": optimizer.state_dict()}, directory + "/state")
+        open(directory + "/COMPLETE", "w").write("samples=%d" % (16 * step))
+main()
 `
 
 // TestAScriptWithoutTheModule runs it as users do: each worker imports torch itself.

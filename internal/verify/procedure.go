@@ -19,6 +19,9 @@ func (c *comparison) faults() (all []Finding) {
 			break
 		}
 	}
+	if f, ok := c.alike(); ok {
+		all = append(all, f)
+	}
 	for i, b := range c.rescaled.Points {
 		a := c.never.Points[i]
 		if a.Clipped == b.Clipped || !a.clipsParts() || !b.clipsParts() {
@@ -46,6 +49,9 @@ func (c *comparison) follows(i int) (cause, remedy string) {
 		if f.Step <= c.rescaled.Points[i].Step {
 			return after(f.Quantity)
 		}
+	}
+	if j := c.otherInputs(); j >= 0 && j <= i {
+		return after(ofInputs)
 	}
 	for _, name := range []string{ofSamples, ofLR} {
 		for j := range i + 1 {

@@ -25,6 +25,8 @@ type Point struct {
 	Masks         []string  // digests of the random state before the first dropout, by rank; "": none
 	Backwards     []int     // backward passes, by rank
 	LRs           bool      // ranks have unlike learning rates
+	// Inputs are digests of what the trained module was given, sample by sample, by rank; nil: not seen on all ranks.
+	Inputs [][]string
 
 	// All of these are of rank 0. Place is how far the scheduler said that it was, in its steps; nil: there is none. Clipped is how
 	// often gradients were clipped, Normalised of how many samples at once the first layer of batch statistics took
@@ -55,7 +57,9 @@ type Training struct {
 	BatchNorm []string // layers that normalise by the statistics of a batch
 	Stream    bool     // samples have no indices
 	Worlds    []World
+	Began     []Tensor // the state with which the first world comes to its first step
 	Resumes   []Resume // one for each world after the first
+	Held      []Holding
 }
 
 // Resume is how a world has gone on from what the one before had saved.
@@ -64,6 +68,21 @@ type Resume struct {
 	// Saved is the state of the checkpoint, and Began with what the world came to its first step. A state without values
 	// is not known.
 	Saved, Began []Tensor
+}
+
+// Holding is what the script held in a world beside the optimizers' state, on rank 0, by the variable's name: at the first step
+// and after the last.
+type Holding struct{ Began, Ended map[string]Held }
+
+// Held is a tensor: its digest, and whether a parameter had its value in that step.
+type Held struct {
+	Digest string
+	Copy   bool
+}
+
+// UnmarshalJSON reads the pair that the hooks write.
+func (h *Held) UnmarshalJSON(text []byte) error {
+	return json.Unmarshal(text, &[]any{&h.Digest, &h.Copy})
 }
 
 // World is what one world of a training took, in seconds.
@@ -86,6 +105,8 @@ type rankSeen struct {
 	Began     []tensorSeen        `json:"began"`
 	BatchNorm []string            `json:"batch_norm"`
 	Stream    bool                `json:"stream"`
+	HeldBegan map[string]Held     `json:"held_began"`
+	Held      map[string]Held     `json:"held"`
 	FirstS    *float64            `json:"first_s"`
 	LastS     *float64            `json:"last_s"`
 	values    []float64
@@ -102,6 +123,7 @@ type stepSeen struct {
 	Scheduled int       `json:"scheduled"`
 	Backwards int       `json:"backwards"`
 	Dropout   string    `json:"dropout"`
+	Inputs    []string  `json:"inputs"`
 
 	Place      *int   `json:"place"`
 	Clipped    int    `json:"clipped"`
@@ -136,7 +158,10 @@ func (w *world) read(t *Training) error {
 	}
 	if w.from != nil {
 		t.Resumes = append(t.Resumes, Resume{Step: w.begin, Workers: w.size, Saved: t.Tensors, Began: tensors(began)})
+	} else {
+		t.Began = tensors(began)
 	}
+	t.Held = append(t.Held, Holding{ranks[0].HeldBegan, ranks[0].Held})
 	t.Tensors, t.BatchNorm = tensors(ended), ranks[0].BatchNorm
 	t.Stream = t.Stream || ranks[0].Stream
 	t.Worlds = append(t.Worlds, w.took(ranks))
@@ -199,6 +224,7 @@ func readValues(name string, of []tensorSeen) ([]float64, error) {
 func point(step int, ranks []rankSeen) Point {
 	p := Point{Step: step, Workers: len(ranks)}
 	sum, losses, square, squares := 0.0, 0, 0.0, 0
+	p.Inputs = inputs(step, ranks)
 	for r := range ranks {
 		s := ranks[r].Steps[strconv.Itoa(step)]
 		p.Samples = append(p.Samples, s.Samples...)
@@ -226,6 +252,18 @@ func point(step int, ranks []rankSeen) Point {
 	}
 	slices.Sort(p.Samples)
 	return p
+}
+
+// inputs are those of all ranks in a step; nil: they were not seen on each.
+func inputs(step int, ranks []rankSeen) (all [][]string) {
+	for r := range ranks {
+		mine := ranks[r].Steps[strconv.Itoa(step)].Inputs
+		if mine == nil {
+			return nil
+		}
+		all = append(all, mine)
+	}
+	return all
 }
 
 // savedArray begins the names of arrays that are seen as they are written into a checkpoint.

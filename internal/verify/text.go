@@ -20,6 +20,8 @@ func (r Result) Text(w io.Writer) error {
 			fmt.Fprintf(&b, "%-16s not seen\n", q.Name)
 		case q.FirstStep < 0:
 			fmt.Fprintf(&b, "%-16s the same in every step\n", q.Name)
+		case q.Name == ofInputs:
+			fmt.Fprintf(&b, "%-16s other ones from step %d on, up to %.0f in a step\n", q.Name, q.FirstStep, q.Difference)
 		case q.Name == ofSamples:
 			fmt.Fprintf(&b, "%-16s other ones from step %d on: %d taken too often, %d too rarely\n", q.Name, q.FirstStep, r.SamplesTwice, r.SamplesNever)
 		case q.Name == ofBatch:

@@ -275,7 +275,7 @@ bellows.save(step, lambda d: bellows.rank() == 0 and torch.save(plain.state_dict
 `
 
 // careful is a script that does as the page says.
-const careful = `import contextlib, sys, torch, torch.distributed as dist, bellows
+const careful = `import contextlib, os, sys, torch, torch.distributed as dist, bellows
 from torch import nn
 from torch.optim.swa_utils import AveragedModel, update_bn
 torch.set_num_threads(1)
@@ -293,12 +293,16 @@ if "patience" in sys.argv: # no evaluation is good enough for it
     scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5, patience=1, threshold=0.9)
 kept = {"model": plain, "optimizer": optimizer, "scheduler": scheduler}
 if "average" in sys.argv: kept["average"] = AveragedModel(plain, avg_fn=lambda average, new, count: 0.9 * average + 0.1 * new)
+ema = {n: p.detach().clone() for n, p in plain.named_parameters()}
+augmenting = torch.Generator() if "augment" in sys.argv else None
+if augmenting: augmenting.manual_seed(3 + int("/never/" in os.environ["BELLOWS_CHECKPOINT_DIR"])) # as if it had no seed, but this test is not to be of chance
 if "float16" in sys.argv: kept["scaler"] = torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=2)
 checkpoint = bellows.resume()
 step = checkpoint.step if checkpoint else 0
 if checkpoint:
     state = torch.load(checkpoint.shard(0) + "/state")
     if "forgetful" in sys.argv: del state[list(state)[-1]]
+    if "ema" in sys.argv: ema = state.pop("ema")
     for name in state: kept[name].load_state_dict(state[name])
 model = nn.parallel.DistributedDataParallel(plain) if world > 1 else plain
 while step < 100 and not bellows.should_stop(step):
@@ -308,8 +312,11 @@ while step < 100 and not bellows.should_stop(step):
     for n, part in enumerate(parts, 1):
         with contextlib.nullcontext() if n == len(parts) or world == 1 else model.no_sync():
             with torch.autocast("cpu", half or torch.bfloat16, enabled=half is not None):
-                loss = nn.functional.mse_loss(model(x[list(part)]), y[list(part)])
+                noise = 0.1 * torch.randn(len(part), 6, generator=augmenting) if augmenting else 0
+            loss = nn.functional.mse_loss(model(x[list(part)] + noise), y[list(part)])
             loss = loss / len(parts) if "mean" in sys.argv else loss * part.weight * world
+            if "scaled" in sys.argv: loss = loss * world
+            if "unscaled" in sys.argv: loss = loss / world
             (kept["scaler"].scale(loss) if "scaler" in kept else loss).backward()
     if "clip" in sys.argv: nn.utils.clip_grad_norm_(plain.parameters(), 0.1)
     if "scaler" in kept:
@@ -319,6 +326,8 @@ while step < 100 and not bellows.should_stop(step):
     else:
         optimizer.step()
     if "average" in kept: kept["average"].update_parameters(plain)
+    if "ema" in sys.argv or "lost" in sys.argv:
+        for n, p in plain.named_parameters(): ema[n] = 0.9 * ema[n] + 0.1 * p.detach()
     step += 1
     plain.eval()
     with torch.no_grad():
@@ -335,6 +344,8 @@ while step < 100 and not bellows.should_stop(step):
     scheduler.step(*[seen[0] / seen[1]] * ("patience" in sys.argv))
 if "anew" in sys.argv: update_bn(x.split(32), plain) # on all ranks, of the same samples
 def write(directory):
-    if bellows.rank() == 0: torch.save({name: each.state_dict() for name, each in kept.items()}, directory + "/state")
+    all = {name: each.state_dict() for name, each in kept.items()}
+    if "ema" in sys.argv: all["ema"] = ema
+    if bellows.rank() == 0: torch.save(all, directory + "/state")
 bellows.save(step, write)
 `

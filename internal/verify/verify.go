@@ -22,7 +22,7 @@ func Run(ctx context.Context, o Options) (r Result, err error) {
 	if o.Keep == "" {
 		defer func() { err = cmp.Or(err, os.RemoveAll(dir)) }()
 	}
-	// Nobody else can write there, whoever owns what is kept.
+	// Only this user can write there, also where another one owns what is kept.
 	modules, err := os.MkdirTemp("", "bellows-verify-python-")
 	if err != nil {
 		return Result{}, err

@@ -200,7 +200,7 @@ func (m *Machine) merge(at lane, a agent.Merge) {
 // sweep kills what lives of a generation, its shim included, and looks until nothing does.
 func (m *Machine) sweep(at lane, a agent.Sweep) {
 	r := m.runs[at.of]
-	if nonce := m.Outside.Records().Job(at.of.Job).Generation(at.of.Generation).Plan.Value.World.Nonce; r == nil || r.state == agent.Absent && r.nonce != nonce {
+	if nonce := m.nonce(at.of); r == nil || r.state == agent.Absent && r.nonce != nonce {
 		r = m.newRun(at.of, nonce, agent.Absent)
 	}
 	takes := m.takes(a)
@@ -216,7 +216,7 @@ func (m *Machine) sweep(at lane, a agent.Sweep) {
 	}
 	m.beside(at, takes, func() {
 		r.changed = m.Outside.Now()
-		if left != nil && left.Running() {
+		if left != nil && left.holds() {
 			if left.unkillable {
 				r.unkillable, r.killPending = []int{left.PID}, true
 			}

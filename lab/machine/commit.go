@@ -18,9 +18,12 @@ func (m *Machine) create(at lane, what string, ops []record.Op, refused func(err
 	m.write(at, t, refused)
 }
 
-// nonce is that of a generation's plan.
+// nonce is that of a generation's plan, or, without one, of what is said to be prepared of it.
 func (m *Machine) nonce(jg record.JobGen) string {
-	return m.Outside.Records().Job(jg.Job).Generation(jg.Generation).Plan.Value.World.Nonce
+	if plan := m.Outside.Records().Job(jg.Job).Generation(jg.Generation).Plan; plan.Exists() {
+		return plan.Value.World.Nonce
+	}
+	return m.saidReady(jg).Value.Nonce
 }
 
 // said returns of which generation of its number a record of this node about jg

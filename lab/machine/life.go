@@ -76,8 +76,13 @@ func (s *Shim) Hang(hangs bool) {
 	s.step()
 }
 
-// Crash ends a shim's own process. Its workers live on.
-func (s *Shim) Crash() { s.crash() }
+// Crash ends a shim's own process. Its workers live on; what waits for a plan is killed by the shim's holder.
+func (s *Shim) Crash() {
+	s.crash()
+	if s.Parked() && !s.unkillable {
+		s.out(0, sigkill)
+	}
+}
 
 // reap drops a shim of which no process is left.
 func (m *Machine) reap(s *Shim) {

@@ -266,8 +266,12 @@ func (m *Machine) observed(concerned []record.JobGen) agent.Observed {
 
 // fresh reports whether no earlier agent can have started a generation here.
 func (m *Machine) fresh(jg record.JobGen) bool {
-	plan := m.Outside.Records().Job(jg.Job).Generation(jg.Generation).Plan
-	return m.began != 0 && plan.Create > m.began
+	if plan := m.Outside.Records().Job(jg.Job).Generation(jg.Generation).Plan; plan.Exists() {
+		return m.began != 0 && plan.Create > m.began
+	}
+	grant := m.own().Grants[jg.Job]
+	granted := grant.Exists() && grant.Value.Generation == jg.Generation
+	return m.began != 0 && !granted && m.saidReady(jg).Create > m.began
 }
 
 // strict reports whether workers here die when the node's lease is not renewed.

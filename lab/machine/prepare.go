@@ -31,7 +31,7 @@ func (m *Machine) prepareRun(a agent.PrepareShim) {
 
 // waitForPlan has the launcher come to be ready.
 func (s *Shim) waitForPlan() {
-	s.phase, s.wish.Deadline = unbound, s.Order.Deadline
+	s.phase, s.parked, s.wish.Deadline = unbound, true, s.Order.Deadline
 	prepared := agent.Prepared{Ready: true, Parked: "train.py:3 (reads RANK)"}
 	takes := s.machine.takes(agent.PrepareShim{})
 	if s.machine.Faults.Prepares != nil {
@@ -42,7 +42,7 @@ func (s *Shim) waitForPlan() {
 	}
 	s.machine.Outside.At(takes, func() {
 		if !s.ended && s.killed == "" && !s.hangs {
-			s.Report.Prepared = &prepared
+			s.Report.Prepared, s.parked = &prepared, prepared.Ready
 			s.park()
 			s.tell()
 		}
@@ -73,13 +73,13 @@ func (s *Shim) stepPark() {
 	})
 }
 
-// Unbound reports whether the shim waits for its plan: it has no worker.
+// Unbound reports whether the shim waits for its plan.
 func (s *Shim) Unbound() bool { return s.phase == unbound }
 
 // LoseLauncher ends what a prepared run waits with: its workers will start without.
 func (s *Shim) LoseLauncher() {
 	if s.phase == unbound && !s.ended {
-		s.Report.Prepared = &agent.Prepared{Cold: "the launcher has ended"}
+		s.Report.Prepared, s.parked = &agent.Prepared{Cold: "the launcher has ended"}, false
 		s.tell()
 	}
 }
@@ -129,7 +129,15 @@ func (r *run) binding() agent.Binding {
 	return agent.Unbound
 }
 
-// writeReady records how far a preparation is, or that there is none any more.
+// saidReady is how far this node has said to have prepared a generation; absent if it has not.
+func (m *Machine) saidReady(jg record.JobGen) record.Versioned[record.Ready] {
+	if ready := m.own().Ready[jg.Job]; ready.Value.Generation == jg.Generation {
+		return ready
+	}
+	return record.Versioned[record.Ready]{}
+}
+
+// writeReady records how far a preparation of what is asked for is, or that there is none any more.
 func (m *Machine) writeReady(at lane, a agent.WriteReady) {
 	key, there := record.ReadyKey(m.Node, at.of.Job), m.own().Ready[at.of.Job]
 	t := record.Txn{ID: a.String(), If: []record.Compare{m.stillHere(), record.Unchanged(key, there.Mod)}}
@@ -137,6 +145,7 @@ func (m *Machine) writeReady(at lane, a agent.WriteReady) {
 		t.If[1] = record.Absent(key)
 	}
 	if a.Ready != nil {
+		t.If = append(t.If, record.Unchanged(record.NextKey(m.Node, at.of.Job), m.own().Next[at.of.Job].Mod))
 		t.Then = []record.Op{record.Put(key, *a.Ready)}
 	} else {
 		t.Then = []record.Op{record.Delete(key)}

@@ -151,7 +151,7 @@ func (m *Machine) forgetRuns() {
 		grant := m.own().Grants[jg.Job]
 		known := m.Outside.Records().Job(jg.Job).Generation(jg.Generation).Plan.Exists() || grant.Exists() && grant.Value.Generation == jg.Generation
 		next := m.own().Next[jg.Job]
-		known = known || next.Exists() && next.Value.Generation == jg.Generation
+		known = known || next.Exists() && next.Value.Generation == jg.Generation || m.saidReady(jg).Exists()
 		if !known || agent.AcksOf(m.Outside.Records(), m.Node, jg).Stopped.Exists() {
 			delete(m.runs, jg)
 		}

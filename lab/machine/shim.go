@@ -58,6 +58,7 @@ type Shim struct {
 	haltEnds   time.Duration // 0 = no halt was seen
 	lockBy     time.Duration // 0 = no lock is waited for
 	parks      int           // how many processes it is to have wait for a plan
+	parked     bool          // some do, or are on the way there
 	alarm      time.Duration // the next look at the deadline; 0 = none is due
 	plain      *agent.Plain
 	spoke      bool // it has reported something
@@ -84,7 +85,14 @@ func (s *Shim) Killed() bool { return s.killed != "" }
 
 // KillPending reports whether SIGKILL is pending for workers that it does not end: they
 // run no code of their own again.
-func (s *Shim) KillPending() bool { return s.unkillable && s.phase == running }
+func (s *Shim) KillPending() bool { return s.unkillable && s.holds() }
+
+// Parked reports whether processes live that run the script up to where they wait for a plan, or for the devices
+// that it gives them.
+func (s *Shim) Parked() bool { return s.parked && s.phase != over }
+
+// holds reports whether any process of the script lives.
+func (s *Shim) holds() bool { return s.Running() || s.Parked() }
 
 // Machine is where the shim is.
 func (s *Shim) Machine() *Machine { return s.machine }

@@ -13,7 +13,7 @@ import (
 // execute starts the workers.
 func (s *Shim) execute() {
 	m := s.machine
-	s.phase, s.Execed = running, m.Outside.Now()
+	s.phase, s.parked, s.Execed = running, false, m.Outside.Now()
 	s.Report.ExecedAt = m.clock()
 	for i, rank := range s.Member.Ranks() {
 		m.nextPID++
@@ -111,7 +111,7 @@ func (s *Shim) failure(status int) record.Failed {
 func (s *Shim) out(status, signal int) {
 	m := s.machine
 	executed := s.phase == running
-	s.phase = over
+	s.phase, s.parked = over, false
 	stopped := &record.Stopped{Finished: executed && status == 0 && signal == 0 && !s.told, SignalledAt: s.signalled, ExitedAt: m.clock()}
 	if executed {
 		for _, rank := range s.Member.Ranks() {
@@ -163,10 +163,12 @@ func (s *Shim) kill(why string) {
 	s.sigkill()
 }
 
+// sigkill is the signal's number.
+const sigkill = 9
+
 // sigkill sends SIGKILL to all workers, and returns how long they take to die.
 func (s *Shim) sigkill() time.Duration {
-	const sigkill = 9
-	if s.phase != running {
+	if !s.holds() {
 		if s.phase != over {
 			s.out(0, 0)
 		}
@@ -177,7 +179,7 @@ func (s *Shim) sigkill() time.Duration {
 		takes = s.machine.Faults.Dies(s)
 	}
 	do := func() {
-		if s.phase == running {
+		if s.holds() {
 			s.out(0, sigkill)
 		}
 	}
@@ -200,7 +202,7 @@ func (s *Shim) survive() {
 	}
 	s.unkillable = true
 	s.machine.Outside.At(unkillableAfter, func() {
-		if s.phase != running || s.ended {
+		if !s.holds() || s.ended {
 			return
 		}
 		s.Report.Unkillable = []int{s.PID}
@@ -215,7 +217,7 @@ func (s *Shim) survive() {
 
 // Release lets workers die that survived SIGKILL.
 func (s *Shim) Release() {
-	if s.unkillable && s.phase == running {
+	if s.unkillable && s.holds() {
 		s.out(0, 9)
 	}
 	s.unkillable = false
@@ -241,7 +243,7 @@ func (s *Shim) end() {
 		return
 	}
 	s.ended = true
-	if s.phase != running {
+	if !s.holds() {
 		s.machine.reap(s)
 	}
 	if r := s.machine.runs[s.JobGen]; s.machine.agent && r != nil && r.dir != nil && r.dir.shim == s && r.state == agent.Live {

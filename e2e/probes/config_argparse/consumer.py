@@ -1,0 +1,3 @@
+import options
+
+RATE = options.CURRENT.batch_size / 256

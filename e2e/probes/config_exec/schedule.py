@@ -1,0 +1,7 @@
+import __main__
+
+STAGE = __main__.stage
+
+
+def rate(base):
+    return [base, STAGE]

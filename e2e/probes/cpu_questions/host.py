@@ -1,0 +1,3 @@
+import os
+
+CPUS = os.cpu_count()

@@ -1,0 +1,3 @@
+from random import getrandbits
+
+SALT = getrandbits(64)

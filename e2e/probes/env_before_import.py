@@ -1,0 +1,44 @@
+"""Variables that the script sets before it imports what reads them at its import."""
+import os
+
+os.environ["MYLIB_X64"] = "1"
+os.environ.setdefault("MYLIB_HOME", os.path.abspath("cache"))
+os.environ["MYLIB_" + "RANK_" + "SEED"] = "7"
+
+import mylib
+import json
+import signal
+import time
+
+def say(kind, name, value):
+    where = f"rank={os.environ['RANK']} world={os.environ['WORLD_SIZE']} gen={os.environ['BELLOWS_GENERATION']}"
+    print(f"{kind} {where} name={name} value={json.dumps(value)}", flush=True)
+
+
+say("FACT", "dtype", mylib.DTYPE)
+say("FACT", "home", os.path.basename(mylib.HOME or "none"))
+say("FACT", "seed", mylib.SEED)
+
+class Trainer:
+    def __init__(self):
+        self.step, self.halted = 0, False
+        mine = os.path.join(os.environ.get("BELLOWS_RESUME_FROM") or "/nowhere", f"rank{os.environ['RANK']}.json")
+        if os.path.exists(mine):
+            with open(mine) as f:
+                self.step = json.load(f)["step"]
+        signal.signal(signal.SIGTERM, self.halt)
+
+    def halt(self, *_):
+        self.halted = True
+
+    def fit(self):
+        while not self.halted:
+            self.step += 1
+            time.sleep(0.05)
+            print(f"step {self.step}", flush=True)
+        with open(os.path.join(os.environ["BELLOWS_CHECKPOINT_DIR"], f"rank{os.environ['RANK']}.json"), "w") as f:
+            json.dump({"step": self.step}, f)
+
+
+if __name__ == "__main__":
+    Trainer().fit()

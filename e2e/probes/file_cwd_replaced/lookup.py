@@ -1,0 +1,2 @@
+with open("weights") as f:
+    WEIGHTS = f.read().strip()

@@ -1,0 +1,26 @@
+"""Each process adds a line to a common file when a module is imported: as many as were started."""
+import starts
+import json
+import os
+import signal
+import time
+
+time.sleep(2)  # until all ranks have begun
+
+def say(kind, name, value):
+    where = f"rank={os.environ['RANK']} world={os.environ['WORLD_SIZE']} gen={os.environ['BELLOWS_GENERATION']}"
+    print(f"{kind} {where} name={name} value={json.dumps(value)}", flush=True)
+
+
+say("LATE", "lines", len(open(starts.FILE).read().split()))
+say("FACT", "mine", starts.mine())
+
+stop = []
+signal.signal(signal.SIGTERM, lambda *_: stop.append(True))
+step = int(os.environ.get("BELLOWS_RESUME_STEP") or 0)
+while not stop:
+    step += 1
+    time.sleep(0.05)
+    print(f"step {step}", flush=True)
+with open(os.path.join(os.environ["BELLOWS_CHECKPOINT_DIR"], f"rank{os.environ['RANK']}.json"), "w") as f:
+    json.dump({"step": step}, f)

@@ -1,0 +1,2 @@
+BATCH = 1
+LAYERS = ["stem", "body"]

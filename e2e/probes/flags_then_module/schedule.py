@@ -1,0 +1,8 @@
+import flags
+
+RATE = flags.BATCH / 1000
+LAYERS = tuple(flags.LAYERS)
+
+
+def warmup(batch=flags.BATCH):
+    return batch * 10

@@ -1,0 +1,4 @@
+import second
+
+with open("table.txt") as f:
+    TABLE = f.read().split()

@@ -1,0 +1,4 @@
+import sqlite3
+import metrics
+
+metrics.SINKS.append("dashboard:")

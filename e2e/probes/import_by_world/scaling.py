@@ -1,0 +1,1 @@
+rules = {"rate": 0.1, "warmup": False}

@@ -1,0 +1,3 @@
+import os
+
+WHERE = os.path.abspath("")

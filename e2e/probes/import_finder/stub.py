@@ -1,0 +1,1 @@
+VALUE = "on disk"

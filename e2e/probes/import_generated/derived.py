@@ -1,0 +1,3 @@
+import config
+
+WARM_STEPS = 10 * config.ROUND

@@ -1,0 +1,3 @@
+import settings
+
+SIZE = settings.SIZE

@@ -1,0 +1,4 @@
+from registry import fresh
+import colorsys
+
+LAYER = fresh("alpha")

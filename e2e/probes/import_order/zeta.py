@@ -1,0 +1,3 @@
+from registry import fresh
+
+LAYER = fresh("zeta")

@@ -1,0 +1,6 @@
+KNOWN = {}
+
+
+def register(thing):
+    KNOWN[thing.__name__] = thing.__module__
+    return thing

@@ -1,0 +1,5 @@
+RUNS = {}
+
+
+def count(name):
+    RUNS[name] = RUNS.get(name, 0) + 1

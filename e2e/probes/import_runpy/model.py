@@ -1,0 +1,1 @@
+from knobs import RATE

@@ -1,0 +1,3 @@
+import os
+
+RATE = int(os.environ.get("FACTOR", "1")) / 10

@@ -1,0 +1,6 @@
+def loss(x):
+    return x * x
+
+
+class Optimizer:
+    rate = 0.1

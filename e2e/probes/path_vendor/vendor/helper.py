@@ -1,0 +1,5 @@
+VERSION = "2.0-patched"
+
+
+def loss(x):
+    return abs(x)

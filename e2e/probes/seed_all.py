@@ -1,0 +1,53 @@
+"""All generators are seeded with the rank first, as seed_everything does, then modules are imported."""
+import os
+import random
+import numpy as np
+import torch
+
+
+def seed_everything(seed):
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+    os.environ["PL_GLOBAL_SEED"] = str(seed)
+
+
+seed_everything(100 + int(os.environ.get("RANK", 0)))
+
+import data
+import json
+import signal
+import time
+
+def say(kind, name, value):
+    where = f"rank={os.environ['RANK']} world={os.environ['WORLD_SIZE']} gen={os.environ['BELLOWS_GENERATION']}"
+    print(f"{kind} {where} name={name} value={json.dumps(value)}", flush=True)
+
+
+say("FACT", "module", data.DRAWN)
+say("FACT", "after", [random.random(), float(np.random.rand()), torch.rand(1).item()])
+say("FACT", "seed", data.SEED)
+
+class Trainer:
+    def __init__(self):
+        self.step, self.halted = 0, False
+        mine = os.path.join(os.environ.get("BELLOWS_RESUME_FROM") or "/nowhere", f"rank{os.environ['RANK']}.json")
+        if os.path.exists(mine):
+            with open(mine) as f:
+                self.step = json.load(f)["step"]
+        signal.signal(signal.SIGTERM, self.halt)
+
+    def halt(self, *_):
+        self.halted = True
+
+    def fit(self):
+        while not self.halted:
+            self.step += 1
+            time.sleep(0.05)
+            print(f"step {self.step}", flush=True)
+        with open(os.path.join(os.environ["BELLOWS_CHECKPOINT_DIR"], f"rank{os.environ['RANK']}.json"), "w") as f:
+            json.dump({"step": self.step}, f)
+
+
+if __name__ == "__main__":
+    Trainer().fit()

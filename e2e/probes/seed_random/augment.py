@@ -1,0 +1,4 @@
+import random
+
+SALT = random.random()
+random.gauss(0, 1)

@@ -1,0 +1,3 @@
+from decimal import Decimal
+
+THIRD = Decimal(1) / 3

@@ -1,0 +1,3 @@
+import os
+
+COUNT = len(os.sched_getaffinity(0))

@@ -1,0 +1,1 @@
+DATA = [bytes(1000) for _ in range(1000)]

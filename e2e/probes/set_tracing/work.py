@@ -1,0 +1,5 @@
+def prepare():
+    return 1
+
+
+X = prepare() + prepare()

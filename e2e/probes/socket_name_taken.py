@@ -1,0 +1,25 @@
+"""A name to listen at that the old world holds until it ends; who finds it taken takes another."""
+import os
+import board
+import json
+import signal
+import time
+
+def say(kind, name, value):
+    where = f"rank={os.environ['RANK']} world={os.environ['WORLD_SIZE']} gen={os.environ['BELLOWS_GENERATION']}"
+    print(f"{kind} {where} name={name} value={json.dumps(value)}", flush=True)
+
+
+say("FACT", "name", board.NAME)
+say("FACT", "tries", board.TRIES)
+say("FACT", "lock", board.LOCKED)
+
+stop = []
+signal.signal(signal.SIGTERM, lambda *_: stop.append(True))
+step = int(os.environ.get("BELLOWS_RESUME_STEP") or 0)
+while not stop:
+    step += 1
+    time.sleep(0.05)
+    print(f"step {step}", flush=True)
+with open(os.path.join(os.environ["BELLOWS_CHECKPOINT_DIR"], f"rank{os.environ['RANK']}.json"), "w") as f:
+    json.dump({"step": step}, f)
