@@ -15,7 +15,7 @@ var ofAgent = []Mutant{
 	},
 	{
 		Name: "a-prepared-run-is-of-one-nonce", File: "agent/prepare.go", Tests: "TestStories/prepared_elsewhere",
-		Old: "case !r.unbound() || r.Nonce != x.Next.Nonce:", New: "case !r.unbound():",
+		Old: "case !r.unbound() || r.Nonce != g.x.Next.Nonce:", New: "case !r.unbound():",
 		Breaks: "what was prepared for one generation is said to be ready for another (I10)",
 	},
 	{

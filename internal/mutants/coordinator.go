@@ -211,7 +211,7 @@ var ofCoordinator = []Mutant{
 	},
 	{
 		Name: "fence-alive-absent", File: "coordinator/lose.go", Tests: schedules,
-		Old: "\t\t\tifs = append(ifs, record.Absent(record.AliveKey(m.Node)))\n", New: "",
+		Old: "\t\tifs = append(ifs, record.Absent(record.AliveKey(n)))\n", New: "",
 		Breaks: "a node that is back is fenced all the same (I1)",
 	},
 	{

@@ -13,7 +13,7 @@ var ofHost = []Mutant{
 	},
 	{
 		Name: "nothing-lives-is-found-out", File: "agent/host/adopt.go", Tests: "TestWhatLivesIsNotStopped",
-		Old: "\treturn r.sweep.done && ad.scanned(r.jg) || ad.fresh(r.jg, ad.records.planOf(r.jg))", New: "\treturn true",
+		Old: "\treturn r.sweep.done && ad.scanned(r.jg) || ad.fresh(r.jg)", New: "\treturn true",
 		Breaks: "stopped is said of a run whose directory is lost while its workers live (I1)",
 	},
 	{

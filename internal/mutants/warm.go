@@ -33,129 +33,9 @@ var ofWarmStarts = []Mutant{
 		Breaks: "a job is said to have succeeded although none of its steps was trained (I9)",
 	},
 	{
-		Name: "forked-workers-are-placed", File: "agent/shim/warm.go", Tests: "TestAForkedWorkerSeesWhatAnExecutedOneDoes/system",
-		Old: "return s.containment.place(p.pid, local)", New: "return nil",
-		Breaks: "a forked worker is outside of its limits and its devices' filter (I3)",
-	},
-	{
-		Name: "changed-environment-is-cold", File: "agent/shim/warm.go", Tests: "TestWhatHasChangedIsReadAgain/env_file",
-		Old: "if !maps.Equal(lasting(order, s.dir), r.env) {", New: "if !maps.Equal(r.env, r.env) {",
-		Breaks: "modules have been imported with an environment that the workers do not have",
-	},
-	{
-		Name: "cold-starts-wait-for-the-launcher", File: "agent/shim/launcher.go", Tests: "TestAColdStartWaitsUntilTheLauncherIsGone",
-		Old: "l.over = l.phase != preparing && l.clear(now) && !l.working && l.process.PID == 0", New: "l.over = true",
-		Breaks: "workers are executed beside a launcher that goes on importing, in the same limits",
-	},
-	{
-		Name: "recorded-names-are-bounded", File: "agent/shim/modules.go", Tests: "TestWhatIsRecordedIsBounded",
-		Old: "r.size += n; r.size > record.MaxModules", New: "r.size += n; false",
-		Breaks: "a worker has its shim read without end",
-	},
-	{
-		Name: "names-are-on-no-disk", File: "agent/shim/modules.go", Tests: "TestAWorkerThatWritesManyNames",
-		Old: "unix.Mkfifo(r.path, 0o600)", New: "os.WriteFile(r.path, nil, 0o600)",
-		Breaks: "a user fills the disk that agents keep their data on",
-	},
-	{
-		Name: "full-pipes-block-no-worker", File: "sdk/site_record.py", Owner: "agent/shim", Tests: "TestAFullPipeBlocksNoWorker",
-		Old: "os.O_APPEND | os.O_NONBLOCK", New: "os.O_APPEND",
-		Breaks: "a script waits for its shim to read names of modules",
-	},
-	{
-		Name: "names-of-other-nodes-are-checked", File: "agent/shim/modules.go", Tests: "TestNamesAreTakenFromAnotherNode",
-		Old: "l := theirs.checked()", New: "l := theirs",
-		Breaks: "what another node says of a job's modules is kept unbounded, and shown as it is",
-	},
-	{
-		Name: "launchers-have-a-bound", File: "agent/shim/launcher.go", Tests: "TestALaunchersMemoryIsLookedAt",
-		Old: "most > 0 && has > most", New: "false",
-		Breaks: "a launcher takes the memory of the world that trains",
-	},
-	{
-		Name: "glibc-keeps-two-signals", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestAThreadThatHasEndedIsNoReason",
-		Old: "int(mask, 16) & ~GLIBC_SIGNALS", New: "int(mask, 16)",
-		Breaks: "no job whose imports have ever had a thread, as all with PyTorch, starts warm",
-	},
-	{
-		Name: "imports-see-the-arguments", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestAForkedWorkerSeesWhatAnExecutedOneDoes/script",
-		Old: "        self.pose(not self.is_module)\n", New: "        self.argv = list(sys.argv)\n",
-		Breaks: "a module that reads sys.argv when it is imported has no arguments: the job trains with its defaults",
-	},
-	{
-		Name: "shared-memory-is-not-forked", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestModulesThatAreNotForLaunchers/(lock|memory)",
-		Old: "for _, path in shared - self.shared:", New: "for _, path in shared - shared:",
-		Breaks: "all workers of a node wait for one lock, and write into the same memory",
-	},
-	{
-		Name: "texts-of-the-environment", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestModulesThatAreNotForLaunchers/settings",
-		Old: "        setattr(Planned, _name, tracked(_name))", New: "        pass",
-		Breaks: "a module that keeps a changed copy of the environment has no rank in it",
-	},
-	{
-		Name: "the-folder-is-looked-at", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestProcessesThatCannotBeForked/folder",
-		Old: "if os.getcwd() != self.cwd:", New: "if False:",
-		Breaks: "a worker whose import changes the working directory writes its files elsewhere",
-	},
-	{
-		Name: "the-umask-is-looked-at", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestProcessesThatCannotBeForked/umask",
-		Old: "if umask != self.umask:", New: "if False:",
-		Breaks: "a worker whose import changes the umask writes files that others cannot read",
-	},
-	{
-		Name: "the-arguments-are-looked-at", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestProcessesThatCannotBeForked/arguments",
-		Old: "if sys.argv != self.argv or", New: "if",
-		Breaks: "a script gets arguments that an import has taken out",
-	},
-	{
-		Name: "open-files-are-written", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestWhatAScriptLeavesOpenIsWritten/warm",
-		Old: "    finish_files()\n", New: "",
-		Breaks: "the end of what a script wrote is lost with its process",
-	},
-	{
-		Name: "the-main-module-is-dropped", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestWhatAScriptLeavesOpenIsWritten/warm",
-		Old: "    drop_main()\n", New: "",
-		Breaks: "what a script's objects do at their end is not done",
-	},
-	{
 		Name: "verify-waits-for-what-it-kills", File: "internal/verify/left.go", Owner: "internal/verify", Tests: "TestAGroupEnds|TestUntilNothingLives",
 		Old: "\t\ttime.Sleep(leftPause)\n", New: "\t\treturn nil\n",
 		Breaks: "the next world meets locks and ports of the last one",
-	},
-	{
-		Name: "a-zip-file-holds-its-main", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestAZipFileIsRun",
-		Old: "os.path.isdir(script) or bool(zipimport.zipimporter(script))", New: "os.path.isdir(script)",
-		Breaks: "python app.zip fails where its workers are forked",
-	},
-	{
-		Name: "the-shim-adopts-through-a-wrapper", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestAnInterpreterBehindAWrapper",
-		Old: "fork_all(channel, launcher, workers, order[\"shim\"])", New: "fork_all(channel, launcher, workers, os.getppid())",
-		Breaks: "each start of an interpreter behind a wrapper takes 15 s",
-	},
-	{
-		Name: "signals-are-looked-at", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestProcessesThatCannotBeForked/signal",
-		Old: "if dispositions() != self.signals or ", New: "if ",
-		Breaks: "a worker catches signals that it would not",
-	},
-	{
-		Name: "changed-modules-are-cold", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestWhatHasChangedIsReadAgain",
-		Old: "            if stamp(path) != was:", New: "            if False:",
-		Breaks: "workers run with modules of before their owner's change",
-	},
-	{
-		Name: "threads-are-not-forked", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestModulesThatAreNotForLaunchers/thread",
-		Old: "            if self.threads > 1:", New: "            if False:",
-		Breaks: "a worker waits for ever for a lock that a thread had which a fork did not keep",
-	},
-	{
-		Name: "importers-are-found-at-once", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestChainsOfImportsAreFoundAtOnce",
-		Old: "        grown = bool(self.excluded)", New: "        grown = False",
-		Breaks: "a long chain of imports that leads to a module which is not for launchers makes all of a job's starts cold",
-	},
-	{
-		Name: "open-for-a-moment", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestAFileThatIsOpenForAMoment",
-		Old: "if len(self.stack) > 1:", New: "if False:",
-		Breaks: "transformers is imported by each worker, as it imports a codec while it reads a file",
 	},
 	{
 		Name: "launchers-are-counted", File: "agent/prepare.go", Tests: "TestStories/prepared_memory",
@@ -188,21 +68,6 @@ var ofWarmStarts = []Mutant{
 		Breaks: "a process that root has moved out of the run's group keeps the run from ending (I3)",
 	},
 	{
-		Name: "rank-0-is-awaited", File: "agent/shim/warm.go", Tests: "TestRank0IsLetFirst|TestForkedRanksWaitForRank0",
-		Old: "if rank := firstRank + i; rank == 1 || rank != 0 && i == 0 {", New: "if false {",
-		Breaks: "ranks come before rank 0 listens, and sleep for half a second",
-	},
-	{
-		Name: "only-who-meets-awaits-rank-0", File: "agent/shim/master.go", Tests: "TestWorldsThatMeet",
-		Old: "return l.Meets && ", New: "return ",
-		Breaks: "the shim connects to a server of the script's own",
-	},
-	{
-		Name: "no-launcher-without-warm-starts", File: "agent/shim/protocol.go", Tests: "TestWorkersLeaveWithoutTearingDown/cold_starts",
-		Old: `return o.Prepare != nil || o.ModulesFile != ""`, New: "return true",
-		Breaks: "workers of jobs that have switched warm starts off are forked",
-	},
-	{
 		Name: "a-spare-has-to-pay", File: "coordinator/prepare.go", Tests: "TestStories/prepared_spare",
 		Old: "return !in.clock.Before(end)", New: "return true",
 		Breaks: "a job of seconds has its modules imported once more, for nothing",
@@ -211,141 +76,6 @@ var ofWarmStarts = []Mutant{
 		Name: "nothing-is-prepared-of-other-commands", File: "coordinator/prepare.go", Tests: "TestStories/prepared_no_script",
 		Old: "in.paused().Exists() || unforkable(in) {", New: "in.paused().Exists() {",
 		Breaks: "a job that runs no Python script has a process wait on each of its nodes, for nothing",
-	},
-	{
-		Name: "the-kernel-bounds-launchers", File: "agent/shim/launchbound.go", Tests: "TestTheKernelBoundsALauncher",
-		Old: "left, err := g.enter(attr)", New: "left, err := func(any) func() { return func() {} }(g), error(nil)",
-		Breaks: "an import takes the memory of the world that trains before it is seen to",
-	},
-	{
-		Name: "launchers-open-no-device", File: "agent/shim/launchbound.go", Tests: "TestNoDeviceIsOpenedBeforeThePlan",
-		Old: "c.keepLauncher(name, o.DeviceFiles), ", New: "",
-		Breaks: "what a launcher imports opens devices of other jobs, and its workers keep them open (I3)",
-	},
-	{
-		Name: "launchers-start-few-processes", File: "agent/shim/launchbound.go", Tests: "TestALaunchersProcessesAreBounded",
-		Old: ", c.boundProcesses(name, o)", New: "",
-		Breaks: "an import that forks without end takes the node's processes",
-	},
-	{
-		Name: "v2-bounds-launchers-processes", File: "agent/shim/launchbound.go", Tests: "TestALaunchersProcessesInCgroupV2",
-		Old: `err = set(c.path, "pids.max", most)`, New: "_ = most",
-		Breaks: "with cgroup v2 an import that forks without end takes the node's processes",
-	},
-	{
-		Name: "launchers-have-a-workers-processors", File: "agent/shim/launchbound.go", Tests: "TestALaunchersProcessesAreBounded",
-		Old: ", c.boundCPUs(name, o)", New: "",
-		Breaks: "a launcher takes more of the processors than its job asked for",
-	},
-	{
-		Name: "workers-leave-the-launchers-bound", File: "agent/shim/containment.go", Tests: "TestTheKernelBoundsALauncher",
-		Old: "dirs = append(dirs, g.rest)", New: "dirs = append(dirs, []string{}...)",
-		Breaks: "a forked worker has no more memory than its launcher might have had",
-	},
-	{
-		Name: "launchers-are-calm", File: "agent/shim/launchtry.go", Tests: "TestALauncherIsCalm",
-		Old: "calm(pid)", New: "_ = pid",
-		Breaks: "the world that trains is slower while the next one is prepared",
-	},
-	{
-		Name: "workers-are-not-calm", File: "agent/shim/launchtry.go", Tests: "TestALauncherIsCalm",
-		Old: "err = hurry(r.process.PID)", New: "err = nil",
-		Breaks: "forked workers have the lowest priority",
-	},
-	{
-		Name: "one-process-waits", File: "agent/shim/parked.go", Tests: "TestACommandThatWaitsInVain",
-		Old: "if n := len(s.workers); n != 1 {", New: "if n := len(s.workers); n < 1 {",
-		Breaks: "a generation is said to have started whose other processes were never executed",
-	},
-	{
-		Name: "what-waited-is-the-worker", File: "agent/shim/warm.go", Tests: "TestACommandThatWaits$",
-		Old: "if !l.order.waits() {", New: "if true {",
-		Breaks: "each start from a command that waits kills it",
-	},
-	{
-		Name: "what-waits-is-placed", File: "agent/shim/parked.go", Tests: "TestACommandThatWaits$",
-		Old: "s.containment.place(p.pid, 0)", New: "nil",
-		Breaks: "a worker that has waited is outside of its limits and its devices' filter (I3)",
-	},
-	{
-		Name: "cuda-is-not-forked", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestProcessesThatCannotBeForked/cuda",
-		Old: `if name.startswith((b"libcuda.so", b"libnvidia-ml.so")):`, New: "if False:",
-		Breaks: "workers are forked of a process that has touched CUDA, and cannot use it",
-	},
-	{
-		Name: "processes-of-imports-are-seen", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestProcessesThatCannotBeForked/process",
-		Old: `            return "an import has started a process"`, New: "            pass",
-		Breaks: "a module has a child in the launcher, and none in the worker",
-	},
-	{
-		Name: "imports-print-little", File: "agent/shim/launchtry.go", Tests: "TestProcessesThatCannotBeForked/prints",
-		Old: "if err == nil && c.tooMuch {", New: "if false {",
-		Breaks: "of what imports print the end is lost",
-	},
-	{
-		Name: "open-files-are-not-forked", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestModulesThatAreNotForLaunchers/(socket|device)",
-		Old: "        for fd in sorted(now & set(self.opened)):", New: "        for fd in []:",
-		Breaks: "all workers share one connection, or a device that is not theirs (I3)",
-	},
-	{
-		Name: "ranks-are-not-read-early", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestModulesThatAreNotForLaunchers/rank",
-		Old: "        if name in launcher.planned:", New: "        if False:",
-		Breaks: "each worker takes itself for rank None",
-	},
-	{
-		Name: "environments-are-not-kept-early", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestModulesThatAreNotForLaunchers/environment",
-		Old: "if any(text() is not None for text in self.texts):", New: "if False:",
-		Breaks: "a module keeps an environment without a rank",
-	},
-	{
-		Name: "another-script-is-cold", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestAScriptThatIsAnotherFile",
-		Old: "if os.path.realpath(self.script) != self.real and not self.is_module:", New: "if False:",
-		Breaks: "a new script runs with the modules of the old one",
-	},
-	{
-		Name: "new-modules-hide", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestWhatHasChangedIsReadAgain/new,_hides",
-		Old: "if found is not None and found.origin is not None and found.origin != spec.origin:", New: "if False:",
-		Breaks: "a module that the owner puts beside the script is not used",
-	},
-	{
-		Name: "only-children-are-adopted", File: "agent/shim/warm.go", Tests: "TestOnlyChildrenAreAdopted",
-		Old: "case p.ppid != os.Getpid():", New: "case os.Getpid() < 0:",
-		Breaks: "a worker's end is never seen, and it outlives its shim (I1, I12)",
-	},
-	{
-		Name: "none-runs-without-rank-0", File: "agent/shim/warm.go", Tests: "TestAWorkerThatDiesBeforeItsRelease/rank_0",
-		Old: "if _, err := b.conn.Write(word); err != nil && i == 0 {", New: "if _, err := b.conn.Write(word); err != nil && i < 0 {",
-		Breaks: "a world fails for a launcher's fault, where a cold start would do",
-	},
-	{
-		Name: "forked-workers-die-with-the-shim", File: "sdk/launcher.py", Owner: "agent/shim", Tests: "TestForkedWorkersAreHeld",
-		Old: "if libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0 or os.getppid() != shim:", New: "if os.getppid() != shim:",
-		Breaks: "workers go on where shim and agent were killed (I1)",
-	},
-	{
-		Name: "launchers-die-with-the-shim", File: "agent/shim/launchtry.go", Tests: "TestALauncherDiesWithItsShim/imports",
-		Old: "Setsid: true, Pdeathsig: unix.SIGKILL,", New: "Setsid: true,",
-		Breaks: "a launcher imports on where shim and agent were killed (I12)",
-	},
-	{
-		Name: "launchers-have-a-deadline", File: "agent/shim/launcher.go", Tests: "TestALauncherWaitsForTheDeadline",
-		Old: "case !l.begun && l.order.Strict && l.wish.Deadline == 0:", New: "case false:",
-		Breaks: "a cut-off node does not know when a launcher has to be dead",
-	},
-	{
-		Name: "who-waited-has-the-environment", File: "agent/shim/parked.go", Tests: "TestACommandThatWaitedWithAnotherEnvironment",
-		Old: "if !maps.Equal(lasting(order, s.dir), r.env) {", New: "if !maps.Equal(r.env, r.env) {",
-		Breaks: "a command has come up with an environment that its generation does not have",
-	},
-	{
-		Name: "v2-bounds-launchers", File: "agent/shim/launchbound.go", Tests: "TestALaunchersBoundInCgroupV2",
-		Old: "return setMemoryV2(dir, fmt.Sprint(most))", New: "return nil",
-		Breaks: "with cgroup v2 an import takes the memory of the world that trains",
-	},
-	{
-		Name: "v2-workers-are-beside-launchers", File: "agent/shim/launchbound.go", Tests: "TestLaunchersAndWorkersShareACgroup|TestALaunchersBoundInCgroupV2",
-		Old: "\tc.home = home\n", New: "",
-		Breaks: "with cgroup v2 no worker of a prepared run can be started",
 	},
 	{
 		Name: "words-of-an-earlier-life-are-deleted", File: "coordinator/prepare.go", Tests: "TestStories/prepared_node_back",
@@ -451,5 +181,275 @@ var ofWarmStarts = []Mutant{
 		Name: "storm-sees-what-waits", File: "coordinator/storm_prepare_test.go", Tests: "TestStormsBreakWhatHasNoRule/waits_for_what_is_parked,_at_an_end",
 		Old: "sh.Job == v.ID && sh.Parked() && !s.mayWait(sh, world)", New: "false && s.mayWait(sh, world)",
 		Breaks: "no storm looks at processes that wait when a job ends",
+	},
+	{
+		Name: "changed-environment-is-cold", File: "agent/shim/release.go", Tests: "TestWhatHasChangedIsReadAgain/env_file|TestACommandThatWaitedWithAnotherEnvironment",
+		Old: "if !maps.Equal(lasting(order, s.dir), p.env) {", New: "if !maps.Equal(p.env, p.env) {",
+		Breaks: "workers have come up with an environment that their generation does not have",
+	},
+	{
+		Name: "cold-starts-wait-for-what-ran-ahead", File: "agent/shim/ahead.go", Tests: "TestAColdStartWaitsUntilWhatRanAheadIsGone",
+		Old: "if a.phase != preparing && a.clear(now) && !a.working {", New: "if true {",
+		Breaks: "workers are executed beside a process that runs ahead, in the same limits",
+	},
+	{
+		Name: "what-runs-ahead-has-a-deadline", File: "agent/shim/ahead.go", Tests: "TestNothingRunsAheadWithoutADeadline",
+		Old: "case !a.begun && a.order.Strict && a.wish.Deadline == 0:", New: "case false:",
+		Breaks: "a cut-off node does not know when what runs ahead has to be dead",
+	},
+	{
+		Name: "parked-memory-is-looked-at", File: "agent/shim/ahead.go", Tests: "TestMemoryOfWhatRunsAheadIsLookedAt",
+		Old: "most > 0 && all > most", New: "false",
+		Breaks: "what is parked takes the memory of the world that trains",
+	},
+	{
+		Name: "the-dead-are-missed", File: "agent/shim/ahead.go", Tests: "TestAParkedProcessThatDies",
+		Old: "if !Alive(p.process) {", New: "if p == nil {",
+		Breaks: "a node is said to be ready that has nothing parked",
+	},
+	{
+		Name: "more-are-parked", File: "agent/shim/ahead.go", Tests: "TestMoreAreParkedWhenMoreAreWanted",
+		Old: "max(1, a.order.Prepare.Workers, a.wish.Workers)", New: "max(1, a.order.Prepare.Workers)",
+		Breaks: "a job that grows on a node has as many processes ready there as before",
+	},
+	{
+		Name: "interpreters-are-tried", File: "agent/shim/ahead.go", Tests: "TestAnInterpreterWithoutSitecustomizeRunsNothing",
+		Old: "if err = t.check(command, program); err != nil {", New: "if false {",
+		Breaks: "a script runs beside the generation that still trains (I1)",
+	},
+	{
+		Name: "what-runs-ahead-dies-with-its-shim", File: "agent/shim/parked.go", Tests: "TestWhatRunsAheadDiesWithItsShim/runs",
+		Old: "Setsid: true, Pdeathsig: unix.SIGKILL,", New: "Setsid: true,",
+		Breaks: "a script runs ahead where shim and agent were killed (I12)",
+	},
+	{
+		Name: "what-runs-ahead-writes-no-file", File: "agent/shim/parked.go", Tests: "TestWhatCannotBeParked/writes",
+		Old: "if err = p.confine(t.id); err != nil {", New: "if false {",
+		Breaks: "a library writes files of the generation that still trains",
+	},
+	{
+		Name: "released-workers-write-files", File: "agent/shim/release.go", Tests: "TestAnInterpreterBehindAWrapper",
+		Old: "err := p.free(s.id)", New: "err := error(nil)",
+		Breaks: "a released worker cannot save",
+	},
+	{
+		Name: "printing-much-is-cold", File: "agent/shim/parked.go", Tests: "TestWhatCannotBeParked/prints_much",
+		Old: "if waiting(p.out) > ", New: "if false && waiting(p.out) > ",
+		Breaks: "a script that prints much waits for five minutes, and its job with it",
+	},
+	{
+		Name: "what-runs-ahead-is-calm", File: "agent/shim/parked.go", Tests: "TestWhatRunsAheadIsCalm",
+		Old: "\t\tcalm(pid)\n", New: "\t\t_ = pid\n",
+		Breaks: "the world that trains is slower while the next one is prepared",
+	},
+	{
+		Name: "workers-are-not-calm", File: "agent/shim/release.go", Tests: "TestWhatRunsAheadIsCalm",
+		Old: "err := hurry(p.process.PID)", New: "err := error(nil)",
+		Breaks: "released workers have the lowest priority",
+	},
+	{
+		Name: "each-thread-hurries", File: "agent/shim/aheadbound.go", Tests: "TestAllThreadsOfAReleasedWorkerHurry",
+		Old: `tasks, err := os.ReadDir(proc.file(pid, "task"))`, New: "tasks, err := os.ReadDir(proc.file(pid, \"task\"))\n\t\ttasks = tasks[:min(1, len(tasks))]",
+		Breaks: "threads of libraries have the lowest priority for good",
+	},
+	{
+		Name: "wrapped-workers-hurry", File: "agent/shim/aheadbound.go", Tests: "TestWhatRunsAheadIsCalm",
+		Old: "pids = append(pids, p.pid)", New: "_ = p",
+		Breaks: "a worker behind a wrapper has the lowest priority",
+	},
+	{
+		Name: "released-workers-are-placed", File: "agent/shim/release.go", Tests: "TestLimitsHoldReleasedWorkers|TestACommandThatWaits$",
+		Old: "err := s.containment.placeTree(p.process.PID, local)", New: "err := error(nil)",
+		Breaks: "a released worker is outside of its limits and its devices' filter (I3)",
+	},
+	{
+		Name: "wrapped-workers-are-placed", File: "agent/shim/containment.go", Tests: "TestProcessesOfWhatWaitsAreBounded|TestAParkedWorkerSeesWhatAnExecutedOneDoes/system|TestNoDeviceIsOpenedBeforeThePlan",
+		Old: "err := c.place(pid, local)", New: "err := error(nil)",
+		Breaks: "a released worker is outside of its limits and its devices' filter (I3)",
+	},
+	{
+		Name: "all-are-settled-before-one-is-told", File: "agent/shim/release.go", Tests: "TestACommandThatWaits$/3",
+		Old: "\t\tif s.order.waits() {\n\t\t\tcontinue\n\t\t}\n\t\tif err = p.say", New: "\t\tif err = p.say",
+		Breaks: "a command that waited runs on outside of its limits, or beside one that is executed in its place",
+	},
+	{
+		Name: "extra-processes-are-killed", File: "agent/shim/release.go", Tests: "TestOtherNumbersOfWorkersThanAreParked/fewer",
+		Old: "\t\tkillTree(extra.process.PID)\n", New: "",
+		Breaks: "more processes wait than the generation has workers, and nothing ends them",
+	},
+	{
+		Name: "missing-workers-are-executed", File: "agent/shim/release.go", Tests: "TestOtherNumbersOfWorkersThanAreParked/more",
+		Old: "s.executeFrom(n)", New: "s.executeFrom(len(s.workers))",
+		Breaks: "a generation is said to have started whose other processes were never executed",
+	},
+	{
+		Name: "what-the-processes-find-is-heard", File: "agent/shim/release.go", Tests: "TestWhatHasChangedIsReadAgain/(module|data|asked)",
+		Old: "\t\treturn errors.New(words[1])\n", New: "\t\treturn nil\n",
+		Breaks: "workers run with what was read before their owner's change",
+	},
+	{
+		Name: "what-changes-is-learned", File: "agent/shim/release.go", Tests: "TestWhatChangesIsLearned",
+		Old: "learn(s.order.LearnedFile, words[2])", New: "_ = words[2]",
+		Breaks: "a job that writes what it has read starts cold for ever",
+	},
+	{
+		Name: "what-ends-it-is-learned", File: "agent/shim/parked.go", Tests: "TestWhatEndsAProcessIsLearned",
+		Old: `t.learn("import " + importing)`, New: "_ = importing",
+		Breaks: "a job whose import ends a process that runs ahead is tried, and starts cold, for ever",
+	},
+	{
+		Name: "rank-0-is-awaited", File: "agent/shim/release.go", Tests: "TestRank0IsLetFirst|TestParkedRanksWaitForRank0",
+		Old: "(rank == 1 || rank != 0 && i == 0)", New: "rank < 0",
+		Breaks: "ranks come before rank 0 listens, and sleep for half a second",
+	},
+	{
+		Name: "only-who-meets-awaits-rank-0", File: "agent/shim/release.go", Tests: "TestWorldsThatMeet",
+		Old: " && readLearned(s.order.LearnedFile).Meets", New: "",
+		Breaks: "the shim connects to a server of the script's own",
+	},
+	{
+		Name: "what-waited-is-told-all", File: "agent/shim/release.go", Tests: "TestACommandThatWaits$",
+		Old: "last = listed(s.told(i))", New: "last = nil",
+		Breaks: "a command that waited has no rank",
+	},
+	{
+		Name: "no-preparation-without-warm-starts", File: "agent/shim/protocol.go", Tests: "TestWorkersLeaveWithoutTearingDown/cold_starts",
+		Old: `return o.Prepare != nil || o.LearnedFile != ""`, New: "return true",
+		Breaks: "workers of jobs that have switched warm starts off have Bellows's sitecustomize",
+	},
+	{
+		Name: "the-kernel-bounds-what-runs-ahead", File: "agent/shim/aheadbound.go", Tests: "TestTheKernelBoundsWhatRunsAhead",
+		Old: "left, err := g.enter(attr)", New: "left, err := func(any) func() { return func() {} }(g), error(nil)",
+		Breaks: "an import takes the memory of the world that trains before it is seen to",
+	},
+	{
+		Name: "what-runs-ahead-opens-no-device", File: "agent/shim/aheadbound.go", Tests: "TestNoDeviceIsOpenedBeforeThePlan",
+		Old: "c.keepAhead(name, o.DeviceFiles), ", New: "",
+		Breaks: "what runs ahead opens devices of other jobs, and keeps them open (I3)",
+	},
+	{
+		Name: "what-runs-ahead-starts-few-processes", File: "agent/shim/aheadbound.go", Tests: "TestProcessesOfWhatWaitsAreBounded",
+		Old: ", c.boundProcesses(name, o)", New: "",
+		Breaks: "a command that waits and forks without end takes the node's processes",
+	},
+	{
+		Name: "v2-bounds-processes-ahead", File: "agent/shim/aheadbound.go", Tests: "TestTheBoundOfProcessesInCgroupV2",
+		Old: `err = set(c.path, "pids.max", most)`, New: "_ = most",
+		Breaks: "with cgroup v2 a command that waits and forks without end takes the node's processes",
+	},
+	{
+		Name: "what-runs-ahead-has-a-workers-processors", File: "agent/shim/aheadbound.go", Tests: "TestProcessesOfWhatWaitsAreBounded",
+		Old: ", c.boundCPUs(name, o)", New: "",
+		Breaks: "what runs ahead takes more of the processors than its job asked for",
+	},
+	{
+		Name: "workers-leave-the-bound", File: "agent/shim/containment.go", Tests: "TestTheKernelBoundsWhatRunsAhead",
+		Old: "dirs = append(dirs, g.rest)", New: "dirs = append(dirs, []string{}...)",
+		Breaks: "a released worker has no more memory than what runs ahead may have",
+	},
+	{
+		Name: "v2-bounds-what-runs-ahead", File: "agent/shim/aheadbound.go", Tests: "TestTheBoundInCgroupV2",
+		Old: "return setMemoryV2(dir, fmt.Sprint(most))", New: "return nil",
+		Breaks: "with cgroup v2 an import takes the memory of the world that trains",
+	},
+	{
+		Name: "v2-workers-are-beside-what-is-parked", File: "agent/shim/aheadbound.go", Tests: "TestParkedAndWorkersShareACgroup|TestTheBoundInCgroupV2",
+		Old: "\tc.home = home\n", New: "",
+		Breaks: "with cgroup v2 no worker of a prepared run can be started",
+	},
+	{
+		Name: "only-the-runs-folder-is-added", File: "agent/shim/environment.go", Tests: "TestNoForeignCodeRuns",
+		Old: "python := filepath.Join(dir, pythonDir)", New: `python := filepath.Join(dir, pythonDir) + ":"`,
+		Breaks: "code of another user's runs as the owner of a job in a shared folder",
+	},
+	{
+		Name: "ranks-are-not-read-early", File: "sdk/ahead.py", Owner: "agent/shim", Tests: "TestWhereScriptsAreParked/one_variable",
+		Old: "        if name in self.planned:\n            self.park(\"reads", New: "        if False:\n            self.park(\"reads",
+		Breaks: "each worker takes itself for rank None",
+	},
+	{
+		Name: "environments-are-not-kept-early", File: "sdk/ahead.py", Owner: "agent/shim", Tests: "TestWhereScriptsAreParked/all_variables",
+		Old: "            self.park(\"reads the whole environment\", frame)\n\n    def copies", New: "            pass\n\n    def copies",
+		Breaks: "a script keeps an environment without a rank",
+	},
+	{
+		Name: "environments-are-not-copied-early", File: "sdk/ahead.py", Owner: "agent/shim", Tests: "TestWhereScriptsAreParked/a_deep_copy",
+		Old: "        if isinstance(self.first_argument(frame), type(os.environ)):", New: "        if False:",
+		Breaks: "a script keeps an environment without a rank",
+	},
+	{
+		Name: "ranks-are-not-set-early", File: "sdk/ahead.py", Owner: "agent/shim", Tests: "TestWhereScriptsAreParked/a_variable_is_set",
+		Old: "if os.fsdecode(args[0]) in self.planned:", New: "if False:",
+		Breaks: "the plan undoes what the script has set",
+	},
+	{
+		Name: "files-are-not-opened-early", File: "sdk/ahead.py", Owner: "agent/shim", Tests: "TestWhereScriptsAreParked/a_file_is_written",
+		Old: `if path != "/dev/null":`, New: "if False:",
+		Breaks: "a script empties files of the generation that still trains",
+	},
+	{
+		Name: "folders-are-not-made-early", File: "sdk/ahead.py", Owner: "agent/shim", Tests: "TestWhereScriptsAreParked/a_folder_is_made",
+		Old: `self.park("makes the folder %s" % path, frame)`, New: "pass",
+		Breaks: "a script makes folders beside the generation that still trains",
+	},
+	{
+		Name: "effects-are-not-had-early", File: "sdk/ahead.py", Owner: "agent/shim", Tests: "TestWhereScriptsAreParked/(a_file_is_renamed|a_file_is_locked|a_process|a_profiler|a_package)",
+		Old: "        elif event in EFFECTS:", New: "        elif False:",
+		Breaks: "a script renames files of the generation that still trains, and starts processes beside it",
+	},
+	{
+		Name: "watched-calls-are-not-made-early", File: "sdk/ahead.py", Owner: "agent/shim", Tests: "TestWhereScriptsAreParked/(a_FIFO|a_thread|its_limits)",
+		Old: "function.__name__ in WATCHED_C and", New: "False and",
+		Breaks: "a script starts threads, and makes files, beside the generation that still trains",
+	},
+	{
+		Name: "semaphores-are-not-made-early", File: "sdk/ahead.py", Owner: "agent/shim", Tests: "TestWhereScriptsAreParked/a_semaphore",
+		Old: `self.park("makes a semaphore", frame)`, New: "pass",
+		Breaks: "a file is made beside the generation that still trains, and the process is ended for it",
+	},
+	{
+		Name: "the-moment-is-not-asked-early", File: "sdk/ahead.py", Owner: "agent/shim", Tests: "TestWhereScriptsAreParked/the_time",
+		Old: "elif self.of_user(frame) and not self.may_call_c(function):", New: "elif False:",
+		Breaks: "a script takes the time of its park for that of its start",
+	},
+	{
+		Name: "its-own-files-of-the-kernel", File: "sdk/ahead.py", Owner: "agent/shim", Tests: "TestWhereScriptsAreParked/its_processes",
+		Old: `if path.startswith("/dev/") or self.user_context(frame)`, New: `if path.startswith("/dev/")`,
+		Breaks: "a script sees a process of before its start",
+	},
+	{
+		Name: "ends-are-parked", File: "sdk/ahead.py", Owner: "agent/shim", Tests: "TestWhereScriptsAreParked/its_end",
+		Old: `            elif event != "return" or frame is not self.outer:`, New: "            elif True:",
+		Breaks: "a script that ends is run once ahead, and once more",
+	},
+	{
+		Name: "open-devices-are-cold", File: "sdk/ahead.py", Owner: "agent/shim", Tests: "TestWhatCannotBeParked/device",
+		Old: "                return \"what it imports keeps %s open\" % path\n", New: "                pass\n",
+		Breaks: "a worker keeps a device open that is not its own (I3)",
+	},
+	{
+		Name: "changed-files-are-found", File: "sdk/ahead.py", Owner: "agent/shim", Tests: "TestWhatHasChangedIsReadAgain/(module|data|asked)",
+		Old: "                if now(path) != was:  # type: ignore[operator]", New: "                if False:",
+		Breaks: "workers run with what was read before their owner's change",
+	},
+	{
+		Name: "new-modules-hide", File: "sdk/ahead.py", Owner: "agent/shim", Tests: "TestWhatHasChangedIsReadAgain/new,_hides",
+		Old: "                if name in self.asked:", New: "                if False:",
+		Breaks: "a module that the owner puts beside the script is not used",
+	},
+	{
+		Name: "what-was-seen-to-change-is-parked-before", File: "sdk/ahead.py", Owner: "agent/shim", Tests: "TestWhatChangesIsLearned",
+		Old: `        if "path " + path in self.before:`, New: "        if False:",
+		Breaks: "a job that writes what it has read starts cold for ever",
+	},
+	{
+		Name: "plans-are-told", File: "sdk/ahead.py", Owner: "agent/shim", Tests: "TestWorkersAreParkedAndGoOn",
+		Old: "            values[name] = value\n", New: "            pass\n",
+		Breaks: "each worker takes itself for rank None",
+	},
+	{
+		Name: "the-sdk-begins-at-the-release", File: "sdk/ahead.py", Owner: "agent/shim", Tests: "TestAReleasedWorkerIsHalted",
+		Old: `                frame.f_globals["_ahead"] = self`, New: "                pass",
+		Breaks: "the SDK takes itself for one outside of Bellows",
 	},
 }
