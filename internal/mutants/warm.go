@@ -214,7 +214,7 @@ var ofWarmStarts = []Mutant{
 	},
 	{
 		Name: "interpreters-are-tried", File: "agent/shim/ahead.go", Tests: "TestAnInterpreterWithoutSitecustomizeRunsNothing",
-		Old: "if err = t.check(command, program); err != nil {", New: "if false {",
+		Old: "if err = t.check(command, program); err != nil {", New: `if program == "" {`,
 		Breaks: "a script runs beside the generation that still trains (I1)",
 	},
 	{
