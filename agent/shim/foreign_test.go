@@ -19,7 +19,7 @@ func (f *fixture) foreign() (ran string) {
 	if err := os.Mkdir(marks, 0o755); err != nil {
 		f.t.Fatal(err)
 	}
-	if err := os.Chmod(marks, 0o777); err != nil { //nolint:gosec // whoever runs is to leave a mark
+	if err := os.Chmod(marks, 0o777); err != nil { //nolint:gosec // each user that runs one leaves a mark
 		f.t.Fatal(err)
 	}
 	ran = filepath.Join(marks, "ran")
