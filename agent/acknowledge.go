@@ -25,8 +25,10 @@ func (p *planner) acknowledge(x part, savesDone bool) {
 		switch {
 		case r.Prepared != nil && r.Warm:
 			said.Parked = r.Prepared.Parked
-		case r.Prepared != nil:
+		case r.Prepared != nil && r.Prepared.Cold != "":
 			said.Cold = r.Prepared.Cold
+		default:
+			said.Cold = x.Plan.Cold
 		}
 		write(record.AckStarted, said)
 		return

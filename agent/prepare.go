@@ -85,7 +85,7 @@ func (g preparing) begin() {
 	case !g.saidBegun() || g.x.Ready.AliveRev != g.d.AliveRev:
 		g.tell(record.Ready{Begun: true})
 	default:
-		g.admitted++
+		g.admit(1)
 		g.add(PrepareShim{target: g.x.target, Spec: *g.x.Spec, Next: *g.x.Next})
 	}
 }
@@ -129,7 +129,7 @@ func (g preparing) wait() {
 		g.clear(g.x, why)
 		return
 	}
-	g.admitted += g.counted(parked.Memory)
+	g.admit(g.counted(parked.Memory))
 	g.push(g.x, waiting(g.d.Deadline, asked))
 	workers := 0
 	if parked.Cold == "" { // a shim that does not say how many forks as many as are needed
@@ -165,6 +165,9 @@ func (g preparing) counted(memory int64) int64 {
 	}
 	return memory
 }
+
+// admit counts memory as taken for the rest of this plan.
+func (p *planner) admit(memory int64) { p.admitted += memory }
 
 // noRoom says why processes that take so much memory are too many beside those that this node has
 // said to be ready; empty if they are not, or are of them. Those that still start are counted

@@ -105,7 +105,7 @@ func (s *stage) write(ops ...record.Op) {
 	}
 }
 
-// plan has the leader plan a generation: plan JOB/GEN [nonce=N] [resume=STEP] NODE*DEVICES …
+// plan has the leader plan a generation: plan JOB/GEN [nonce=N] [resume=STEP] [cold=WHY] NODE*DEVICES …
 func (s *stage) plan(jg record.JobGen, words []string) {
 	plan := record.Plan{World: cluster.World{Job: jg.Job, Generation: jg.Generation, BatchSize: 8}}
 	rank := 0
@@ -117,6 +117,10 @@ func (s *stage) plan(jg record.JobGen, words []string) {
 		}
 		if nonce, ok := strings.CutPrefix(word, "nonce="); ok {
 			plan.World.Nonce = nonce
+			continue
+		}
+		if why, ok := strings.CutPrefix(word, "cold="); ok {
+			plan.Cold = why
 			continue
 		}
 		node, count, _ := strings.Cut(word, "*")

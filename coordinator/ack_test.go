@@ -77,10 +77,10 @@ func stamped(value any, nonce string) any {
 	panic(fmt.Sprintf("%T is no acknowledgement", value))
 }
 
-// started j [n1 n2] [clock=2h]: the workers were executed a moment ago, by a clock that is so much ahead.
+// started j [n1 n2] [clock=2h] [warm=yes]: the workers were executed a moment ago, by a clock that is so much ahead.
 func (l *lab) started(w words) error {
 	return l.ack(w, record.AckStarted, func(cluster.NodeID) any {
-		return record.Started{ExecedAt: l.now.Add(w.duration("clock", 0)), Containment: "weak", Unforkable: w.text("unforkable", "")}
+		return record.Started{ExecedAt: l.now.Add(w.duration("clock", 0)), Containment: "weak", Unforkable: w.text("unforkable", ""), Warm: w.is("warm", "yes")}
 	})
 }
 

@@ -131,5 +131,6 @@ const (
 	GrantsStand                       // devices that a restored etcd has granted to a job are granted to another by one who does not know it (I3)
 	ParkedOver                        // a generation starts, or a job is done, while processes run ahead for another (I1, I12)
 	ParkedKnown                       // what a node has begun while it was told to prepare nothing any more is not waited for (I1)
+	ColdAfterWarm                     // what only a warm start does ends a job that a cold one would train
 	SameTimeline                      // what was said of a generation before etcd was restored counts for another of its number (I1, I2)
 )

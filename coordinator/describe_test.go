@@ -225,6 +225,9 @@ func describePlan(p record.Plan) string {
 			s.WriteString(" doubted")
 		}
 	}
+	if p.Cold != "" {
+		s.WriteString(" cold")
+	}
 	if n := p.World.Nonce; n != "" {
 		s.WriteString(" nonce=" + n)
 	}

@@ -60,3 +60,6 @@ func leave() *move { return &move{final: true} }
 func phaseNote(v *record.JobView, s record.State) Note {
 	return Note{Job: v.ID, Gen: s.Generation, Phase: s.Phase, Text: s.Reason}
 }
+
+// startVerb is that of START.
+const startVerb = "start"

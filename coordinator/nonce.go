@@ -44,10 +44,10 @@ func termNonce(in situation) string {
 }
 
 // worldNonce is the nonce of the world that is about to be planned: of what was prepared, if this
-// term has asked for it and used it in no transaction.
-func worldNonce(in situation, a cluster.Allocation) string {
+// term has asked for it and used it in no transaction, unless the world starts cold.
+func worldNonce(in situation, a cluster.Allocation, cold bool) string {
 	fresh := nonce(in, a)
-	if p, ok := in.prepared(in.job); ok && (fresh != "" || in.cfg.Secret == "") {
+	if p, ok := in.prepared(in.job); ok && !cold && (fresh != "" || in.cfg.Secret == "") {
 		return p.nonce
 	}
 	return fresh

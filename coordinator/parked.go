@@ -17,9 +17,6 @@ import (
 // being (see unasked), and then waits until each node has deleted its record. A node that is lost is waited
 // for as a member is. See ADR 53.
 
-// parkedWhy begins what is added to a job's reason while it waits for that.
-const parkedWhy = "; waits until what was prepared for it has ended: "
-
 // parkedSoon is for how long such a wait is not worth telling: mostly it takes milliseconds.
 const parkedSoon = time.Second
 
@@ -38,7 +35,7 @@ func afterParked(in situation, m *move) *move {
 	if before == nil {
 		before = tellParked(in, left)
 	}
-	if len(m.forms.Members) > 0 { // what it has found out of its devices stands
+	if m.verb == startVerb { // what it has found out of its devices stands
 		before.grant = m.grant
 	}
 	before.askAnew = m.askAnew

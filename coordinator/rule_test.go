@@ -70,6 +70,7 @@ func TestSchedulesBreakWhatHasNoRule(t *testing.T) {
 		{"grants that stand", coordinator.GrantsStand, grantedInALostTimeline},
 		{"grants that stand, with another on its way", coordinator.GrantsStand, carriedIntoTheRestored},
 		{"what is parked is known", coordinator.ParkedKnown, begunUnseen},
+		{"cold after a failed warm start", coordinator.ColdAfterWarm, warmStartFails},
 		{"less where all is too much", coordinator.SmallerForm, tooMuchForEtcd},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -428,6 +429,17 @@ func removedInBetween(t *testing.T, without coordinator.Rule) bool {
 	l.step(coordinator.Outcome{Outcome: l.mem.Commit(late)})
 	play(t, l, "advance 1m")
 	return recorded[record.State](l.mem, record.StateKey("j-aaaaaa")).Phase.Active()
+}
+
+// A job that may not fail once fails in a warm start: a cold one would train it.
+func warmStartFails(t *testing.T, without coordinator.Rule) bool {
+	l := newLabWithout(without)
+	play(t, l, `node n1 gpus=1
+		submit j workers=1..1 start=warm restarts=0
+		started j warm=yes
+		failed j n1 rank=0 why=psutil.NoSuchProcess
+		stopped j`)
+	return recorded[record.State](l.mem, record.StateKey(jobID("j"))).Phase == cluster.Failed
 }
 
 // A node says that it begins to prepare at the moment at which it is told not to any more, and the leader hears of

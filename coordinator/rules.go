@@ -125,6 +125,7 @@ var afterHaltRules = []rule{
 	{"succeed", succeed},
 	{"stop", stopHalted},
 	{"time limit", stopSpent},
+	{"start cold: its warm start failed", startCold},
 	{"give up a batch: out of memory", giveUpBatch},
 	{"give up a size: out of memory", giveUpSize},
 	{"charge a failure", fail},

@@ -44,7 +44,7 @@ func startAfter(in situation, after failures, from int, why string) *move {
 		return found
 	}
 	request := rendezvous.Request{
-		Allocation: *a, Generation: in.number() + 1, Nonce: worldNonce(in, *a), PerNode: in.Spec.Value.PerNode, Previous: in.world().Members, Nodes: meeting(in, *a), Taken: takenPorts(in),
+		Allocation: *a, Generation: in.number() + 1, Nonce: worldNonce(in, *a, after.cold != ""), PerNode: in.Spec.Value.PerNode, Previous: in.world().Members, Nodes: meeting(in, *a), Taken: takenPorts(in),
 	}
 	world, err := rendezvous.Form(request)
 	if errors.Is(err, rendezvous.ErrNoPort) { // where there are few, one that was ours or could not be had may be free again
@@ -65,29 +65,30 @@ func startAfter(in situation, after failures, from int, why string) *move {
 	if lost := in.roll.Lost(); from > 0 && len(lost) > 0 && !strings.Contains(why, lostWhy(lost)) {
 		why = lostWhy(lost) + "; " + why
 	}
+	why = after.explained(why)
 	s := after.countedIn(remember(in, next(in, cluster.Starting, why)))
-	s.Generation = world.Generation
+	s.Generation, s.Cold = world.Generation, ""
 	if from > 0 && shouldPin(in) {
 		s.Pinned = true
 		why += "; the script saved nothing when it was halted, so the job keeps this size until it saves"
 		s.Reason = why
 	}
-	plan := record.Plan{World: world, From: from, Why: why, At: in.now}
+	plan := record.Plan{World: world, From: from, Why: why, Cold: after.cold, At: in.now}
 	if in.Committed.Exists() {
 		s.Doubted = s.Doubted || s.Suspect != nil || failedFrom(in, in.Committed.Value) && in.rule(DoubtFailed)
 		plan.Resume, plan.Doubted = &in.Committed.Value, s.Doubted
 	}
-	m := &move{verb: "start", job: in.JobView, forms: &world, spends: true, note: phaseNote(in.JobView, s)}
+	m := &move{verb: startVerb, job: in.JobView, forms: &world, spends: true, note: phaseNote(in.JobView, s)}
+	if after.cold != "" {
+		m.forms = &cluster.World{} // it begins with nothing
+	}
 	m.ifs = append(m.ifs, record.Unchanged(record.CommittedKey(in.ID), in.Committed.Mod))
 	for _, member := range in.roll {
 		if member.Fenced && !member.Stopped && in.rule(AliveAbsent) {
 			m.ifs = append(m.ifs, record.Absent(record.AliveKey(member.Node)))
 		}
 	}
-	if n := len(m.ifs) + addedCompares; n > in.cfg.MaxTxnOps {
-		why := fmt.Sprintf("%s of its last world are lost and not back: to start without them takes %d compares in one transaction, "+
-			"and etcd takes %d: raise --max-txn-ops of etcd and of the coordinator, or bring some of them back",
-			count(n-addedCompares-1, "node"), n, in.cfg.MaxTxnOps)
+	if why := tooManyCompares(in, len(m.ifs)+addedCompares); why != "" {
 		return blocked(in, why).after(found)
 	}
 	m.then = []record.Op{
@@ -105,6 +106,16 @@ func startAfter(in situation, after failures, from int, why string) *move {
 	}
 	m.then = fit(in, append(m.then, release(in, world)...))
 	return m.after(found)
+}
+
+// tooManyCompares says why a START that compares so much cannot be sent; empty if it can.
+func tooManyCompares(in situation, n int) string {
+	if n <= in.cfg.MaxTxnOps {
+		return ""
+	}
+	return fmt.Sprintf("%s of its last world are lost and not back: to start without them takes %d compares in one transaction, "+
+		"and etcd takes %d: raise --max-txn-ops of etcd and of the coordinator, or bring some of them back",
+		count(n-addedCompares-1, "node"), n, in.cfg.MaxTxnOps)
 }
 
 // blocked is the answer of a start that cannot be made yet.

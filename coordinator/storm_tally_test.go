@@ -116,6 +116,9 @@ func (s *storm) countJob(c record.Change) {
 		if s.leader().clock().Sub(s.clock()).Abs() > time.Minute {
 			s.did("start by a skewed clock")
 		}
+		if p.Cold != "" {
+			s.did("start cold after a warm one")
+		}
 		if p.Doubted {
 			s.did("start in doubt")
 		}
@@ -310,6 +313,7 @@ var floors = []struct {
 	{"txn terminate", [6]int{83, 72, 58, 33, 33, 30}, ""},
 	{"txn unfenced", [6]int{0, 25, 5, 5, 0, 24}, "the node that fences nothing is one that is alone at first, in lossy storms whose clocks do not differ"},
 	{"txn want-stop", [6]int{25, 27, 16, 10, 11, 13}, ""},
+	{"txn await-parked", [6]int{8, 7, 6, 2, 3, 2}, ""},
 	{"generation prepared", [6]int{143, 125, 103, 41, 60, 57}, ""},
 	{"warm start", [6]int{29, 34, 22, 6, 13, 18}, ""},
 	{"cold start of a prepared run", [6]int{8, 4, 6, 2, 3, 1}, ""},

@@ -74,7 +74,7 @@ func cutWords[T any](v T, most int) T {
 }
 
 func (s State) cut(most int) any {
-	s.Reason = Cut(s.Reason, most)
+	s.Reason, s.Cold = Cut(s.Reason, most), Cut(s.Cold, most)
 	if s.Failure != nil {
 		f := cutWords(*s.Failure, most)
 		s.Failure = &f
@@ -116,7 +116,7 @@ func (s Started) cut(most int) any {
 }
 
 func (p Plan) cut(most int) any {
-	p.Why = Cut(p.Why, most)
+	p.Why, p.Cold = Cut(p.Why, most), Cut(p.Cold, most)
 	return p
 }
 

@@ -69,6 +69,8 @@ type State struct {
 	// which is the highest step that is known to have been begun when it failed.
 	FailedInVain int   `json:"failed_in_vain,omitempty"`
 	FailedStep   int64 `json:"failed_step,omitempty"`
+	// Cold says why the next generation uses nothing that was prepared; it is gone once that is planned. Empty = it may.
+	Cold string `json:"cold,omitempty"`
 	// Pinned: a halt of this job committed nothing, so that rescaling it would
 	// lose its work; it keeps its world until it commits.
 	Pinned bool `json:"pinned,omitempty"`
@@ -120,6 +122,8 @@ type Plan struct {
 	// all the same: another has found it damaged, workers that began from it have
 	// failed, or the owner has resumed the job.
 	Doubted bool `json:"doubted,omitempty"`
+	// Cold says why nothing that was prepared is used, as in State; empty = it may be.
+	Cold string `json:"cold,omitempty"`
 	// From is the size of the world that this one replaces; 0 = the job was not running.
 	From int       `json:"from,omitempty"`
 	Why  string    `json:"why"`

@@ -2,6 +2,7 @@ package shim
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"path/filepath"
@@ -241,37 +242,57 @@ func TestThatWorkersMeetIsKept(t *testing.T) {
 	f.retire()
 }
 
-// A worker of a job with warm starts leaves when its exit handlers have run, also where nothing was prepared; one of
-// a job without ends as its interpreter does.
-func TestWorkersLeaveWithoutTearingDown(t *testing.T) {
+// A worker of a job with warm starts leaves after its exit handlers where nothing would be seen of a teardown, also
+// if nothing was prepared; everything else is torn down as without. A function that C calls at an exit aborts, to tell.
+func TestWorkersLeaveAtOnceWhereNothingIsSeen(t *testing.T) {
 	t.Parallel()
-	for name, warm := range map[string]bool{"warm starts": true, "cold starts": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t, 1, "")
-			f.pyScript(`
-import atexit, os, sys, types
+	const begin = `
+import atexit, ctypes, os, sys
+libc = ctypes.CDLL(None)
+libc.on_exit(libc.abort, None)
 class Torn:
     def __del__(self): os.write(1, b"torn down\n")
-kept = sys.modules["kept"] = types.ModuleType("kept")
-kept.torn = Torn()
+def suspended():
+    try: yield 1
+    finally: os.write(1, b"torn down\n")
 atexit.register(os.write, 1, b"exit handler\n")
 sys.stdout.write("not flushed")
-sys.exit(3)
-`)
-			f.order.Env["PYTHONUNBUFFERED"] = ""
-			if !warm {
-				f.order.LearnedFile = ""
-			}
-			r := f.start().stopped()
-			if r.Warm || r.Prepared != nil || len(r.Stopped.Exits) != 1 || r.Stopped.Exits[0].Code != 3 {
-				t.Errorf("report %+v, stopped %+v", r, r.Stopped)
-			}
-			f.retire()
-			log := f.read("logs", "rank-0.log")
-			if !strings.Contains(log, "exit handler\n") || !strings.Contains(log, "not flushed") || strings.Contains(log, "torn down") == warm {
-				t.Errorf("log:\n%s", log)
-			}
-		})
+`
+	for name, c := range map[string]struct {
+		script       string
+		atOnce, torn bool
+	}{
+		"nothing":            {script: "", atOnce: true},
+		"finalizer":          {script: "kept = Torn()\n", torn: true},
+		"finalizer in cycle": {script: "class A: pass\na = A(); a.a = a; a.torn = Torn()\n", torn: true},
+		"generator":          {script: "g = suspended()\nnext(g)\n", torn: true},
+		"file":               {script: "f = open('out', 'w')\nf.write('kept back')\n"},
+		"asks to exit":       {script: "sys.exit(0)\n"},
+		"exception":          {script: "raise ValueError(1)\n"},
+		"daemon thread":      {script: "import threading, time\nthreading.Thread(target=time.sleep, args=(1000,), daemon=True).start()\n"},
+	} {
+		for _, warm := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, warm starts %v", name, warm), func(t *testing.T) {
+				t.Parallel()
+				f := newFixture(t, 1, "")
+				f.pyScript(begin + c.script)
+				f.order.Env["PYTHONUNBUFFERED"] = ""
+				if !warm {
+					f.order.LearnedFile = ""
+				}
+				r := f.start().stopped()
+				if atOnce := len(r.Stopped.Exits) == 1 && r.Stopped.Exits[0].Signal == 0; atOnce != (warm && c.atOnce) {
+					t.Errorf("it left at once: %v; exits %+v", atOnce, r.Stopped.Exits)
+				}
+				f.retire()
+				log := f.read("logs", "rank-0.log")
+				if !strings.Contains(log, "exit handler\n") || !strings.Contains(log, "not flushed") || strings.Contains(log, "torn down") != c.torn {
+					t.Errorf("log:\n%s", log)
+				}
+				if name == "file" && f.read("work", "out") != "kept back" {
+					t.Errorf("what it has kept back: %q", f.read("work", "out"))
+				}
+			})
+		}
 	}
 }
