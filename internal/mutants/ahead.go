@@ -93,7 +93,7 @@ var ofAhead = []Mutant{
 		Breaks: "a command that waited runs on outside of its limits, or beside one that is executed in its place",
 	},
 	{
-		Name: "extra-processes-are-killed", File: "agent/shim/release.go", Tests: "TestOtherNumbersOfWorkersThanAreParked/fewer",
+		Name: "extra-processes-are-killed", File: "agent/shim/release.go", Tests: "TestACommandThatWaitsForNoPlanIsKilled",
 		Old: "\t\tkillTree(extra.process.PID)\n", New: "",
 		Breaks: "more processes wait than the generation has workers, and nothing ends them",
 	},
