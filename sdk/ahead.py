@@ -83,7 +83,7 @@ IMPURE_C = frozenset(
     posix.write posix.writev posix.pwrite posix.sendfile posix.get_terminal_size posix.getxattr posix.listxattr posix.nice posix.sched_yield
     posix.getlogin posix.ctermid posix.ttyname posix.sysconf posix.pathconf posix.fpathconf posix.confstr posix.uname posix.eventfd
     datetime.now datetime.utcnow datetime.today date.today _signal.alarm _signal.setitimer _signal.pause _signal.sigwait _signal.sigtimedwait _signal.raise_signal
-    _uuid.generate_time_safe _thread.start_new_thread _thread.start_joinable_thread sys.exit_group _locale.setlocale_""".split()
+    _uuid.generate_time_safe _thread.start_new_thread _thread.start_joinable_thread """.split()
 )
 TORCH_C = frozenset(
     """tensor zeros ones arange linspace empty full eye rand randn randint randperm as_tensor from_numpy stack cat manual_seed set_num_threads _set_default_dtype
@@ -94,10 +94,10 @@ TORCH_C = frozenset(
 WATCHED_C = frozenset(
     """mkfifo mknod nice getpriority setpriority sched_setaffinity sched_getscheduler sched_setscheduler sched_getparam sched_setparam _exit abort wait wait3
     wait4 waitpid waitid sync ftruncate posix_fallocate copy_file_range setuid setgid seteuid setegid setreuid setregid setresuid setresgid setgroups
-    initgroups setsid setpgid chroot pidfd_open unshare setns getrlimit setrlimit prlimit getrusage getloadavg openpty posix_openpt memfd_create
+    initgroups setsid setpgid chroot pidfd_open unshare setns getrlimit setrlimit prlimit getrusage getloadavg getprofile openpty posix_openpt memfd_create
     timerfd_create shm_open shm_unlink sem_unlink start_new_thread start_new start_joinable_thread _cuda_getDeviceCount _cuda_init""".split()
 )
-WATCHED_IN = frozenset(["posix", "os", "resource", "_thread", "_posixshmem", "_multiprocessing", "torch._C"])
+WATCHED_IN = frozenset(["posix", "os", "sys", "resource", "_thread", "_posixshmem", "_multiprocessing", "torch._C"])
 # Audit events that park any code. Those of files are looked at one by one.
 EFFECTS = {
     "os.remove": "removes a file", "os.rename": "renames a file", "os.rmdir": "removes a folder", "os.link": "makes a link",
