@@ -26,13 +26,17 @@ def run_next(here: str) -> None:
 
 def leave_at_once(here: str) -> None:
     """Have a worker whose script has ended leave at once, after all exit handlers, where nothing would be seen of more."""
+    if os.getsid(0) != os.getpid():
+        return  # a process that a worker has started
     known = "atexit" in sys.modules
     import atexit
 
     if not known:
         del sys.modules["atexit"]
-    if atexit._ncallbacks() > 0 or os.getsid(0) != os.getpid():  # type: ignore[attr-defined]
-        return  # it would not be the last; or this is a process that a worker has started
+        if sys.version_info < (3, 10):  # the interpreter's pointer to the module is no reference to it
+            sys.modules["_frozen_importlib"]._kept = atexit  # type: ignore[attr-defined]
+    if atexit._ncallbacks() > 0:
+        return  # it would not be the last
     pid = os.getpid()
 
     def leave() -> None:

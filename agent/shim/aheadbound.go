@@ -266,9 +266,24 @@ const (
 // session, where the kernel shares out processors by sessions, and by its own, which only root may raise again.
 func calm(pid int) {
 	_ = setAutogroup(pid, calmNice) // on many machines there is no such thing
-	if mayRaise() {
-		_ = unix.Setpriority(unix.PRIO_PROCESS, pid, calmNice)
+	if !mayRaise() {
+		return
 	}
+	_ = unix.Setpriority(unix.PRIO_PROCESS, pid, calmNice) // and so of what it starts from here on
+	for _, each := range treeOf(pid) {
+		_ = unix.Setpriority(unix.PRIO_PROCESS, each, calmNice)
+	}
+}
+
+// treeOf is a process, and what it has started.
+func treeOf(pid int) []int {
+	pids := []int{pid}
+	if all, err := processes(); err == nil {
+		for _, p := range familyOf(all).descendants(map[int]bool{pid: true}) {
+			pids = append(pids, p.pid)
+		}
+	}
+	return pids
 }
 
 // hurry gives a process, and what it has started, the priority that this one has: each of their threads.
@@ -277,13 +292,7 @@ func hurry(pid int) error {
 	if err != nil {
 		return fmt.Errorf("read the priority of the shim: %w", err)
 	}
-	pids := []int{pid}
-	if all, errList := processes(); errList == nil {
-		for _, p := range familyOf(all).descendants(map[int]bool{pid: true}) {
-			pids = append(pids, p.pid)
-		}
-	}
-	for _, each := range pids {
+	for _, each := range treeOf(pid) {
 		_ = setAutogroup(each, 0) // workers have sessions of their own, which begin with 0
 		if errRaise := raiseThreads(each, own); each == pid || !errors.Is(errRaise, os.ErrNotExist) {
 			err = errors.Join(err, errRaise)

@@ -137,6 +137,21 @@ func waiting(pipe *os.File) (n int) {
 	return n
 }
 
+// capacity is how many bytes a pipe has room for.
+func capacity(pipe *os.File) int {
+	n := 64 << 10 // the kernel's own choice
+	raw, err := pipe.SyscallConn()
+	if err != nil {
+		return n
+	}
+	_ = raw.Control(func(fd uintptr) {
+		if size, errAsk := unix.FcntlInt(fd, unix.F_GETPIPE_SZ, 0); errAsk == nil {
+			n = size
+		}
+	})
+	return n
+}
+
 // writtenBy is how many bytes a process has written in its life; -1 if the kernel does not tell.
 func writtenBy(pid int) int64 {
 	b, err := os.ReadFile(proc.file(pid, "io"))

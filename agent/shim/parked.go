@@ -121,7 +121,7 @@ func (t *attempt) one() (*parked, error) {
 			return nil
 		}
 	}
-	if err = hear(p); err != nil {
+	if err = p.heed(hear); err != nil {
 		_ = p.conn.Close()
 		if errors.Is(err, errEnded) && t.containment.ahead.reached() {
 			err = t.tooLarge()
@@ -137,6 +137,34 @@ func (t *attempt) one() (*parked, error) {
 // tooLarge says that the kernel has ended a process for want of memory.
 func (t *attempt) tooLarge() error {
 	return fmt.Errorf("it needs more than %d MiB of memory before its start, and may have no more", t.containment.ahead.bytes>>20)
+}
+
+// heed hears a process, unless it waits for room to print: what it prints is read once its rank is known.
+func (p *parked) heed(hear func(*parked) error) error {
+	done, full := make(chan struct{}), make(chan bool, 1)
+	go func() {
+		look := time.NewTicker(memoryPeriod)
+		defer look.Stop()
+		for {
+			select {
+			case <-done:
+				full <- false
+				return
+			case <-look.C:
+			}
+			if waiting(p.out) > capacity(p.out)*3/8 { // pages that are half empty fill it, too
+				full <- true
+				_ = p.conn.SetDeadline(time.Unix(0, 1))
+				return
+			}
+		}
+	}()
+	err := hear(p)
+	close(done)
+	if <-full && err != nil {
+		return fmt.Errorf("it prints more than %d KiB before its start", capacity(p.out)*3/8>>10)
+	}
+	return err
 }
 
 // converse hears a process run ahead, until it is parked.
@@ -317,6 +345,7 @@ type sender struct{ *parked }
 func (s sender) Read(b []byte) (int, error) {
 	oob := make([]byte, unix.CmsgSpace(unix.SizeofUcred))
 	n, oobn, _, _, err := s.conn.ReadMsgUnix(b, oob)
+	n = max(n, 0) // it is -1 beside an error, which bufio takes for a fault of the program
 	s.heard += int64(n)
 	if messages, errParse := unix.ParseSocketControlMessage(oob[:oobn]); errParse == nil && len(messages) > 0 {
 		if cred, errCred := unix.ParseUnixCredentials(&messages[0]); errCred == nil && cred.Pid > 0 {

@@ -125,3 +125,22 @@ func TestACommandThatWaitsIsNotReleasedByTheEndOfItsShim(t *testing.T) {
 	}
 	f.nothingLeft()
 }
+
+// Of more commands that wait than the plan has workers the others are killed: one may take no notice of the end of what it reads.
+func TestACommandThatWaitsForNoPlanIsKilled(t *testing.T) {
+	t.Parallel()
+	f, plan := parkedRun(t, 1, strings.Replace(waitsForRelease, "touch unwanted; exit 3", "sleep 1000", 1)+"exec sleep 1000\n")
+	f.order.Prepare.Workers = 2
+	f.ready(2)
+	before := f.ahead()
+	worker := f.worker(f.startWarm(plan), 0)
+	for _, p := range before {
+		if p != worker {
+			f.gone("what waited", p)
+		}
+	}
+	if !Alive(worker) {
+		t.Error("the worker has ended, too")
+	}
+	f.kill()
+}

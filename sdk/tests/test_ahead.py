@@ -48,9 +48,10 @@ class Ahead:
         self.socket, theirs = socket.socketpair()
         self.socket.settimeout(PATIENCE_S)
         self.buffer = b""
+        self.theirs = theirs.fileno()
         env = dict(environment(self.folder), BELLOWS_AHEAD=str(theirs.fileno()))
         self.process = subprocess.Popen(
-            [python, script], cwd=self.folder, env=env, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            [*([python] if isinstance(python, str) else python), script], cwd=self.folder, env=env, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
         )
         theirs.close()
         assert self.hear() == ["hello"]
@@ -115,7 +116,7 @@ def environment(folder):
 def executed(python, folder):
     """Run the script as without all this."""
     env = dict(environment(folder), **PLAN)
-    done = subprocess.run([python, "train.py"], cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=PATIENCE_S)
+    done = subprocess.run([python, "train.py"], cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=PATIENCE_S, start_new_session=True)
     return done.returncode, done.stdout.decode()
 
 
@@ -300,7 +301,7 @@ CHANGES = {
     "a listing by pathlib": ("import pathlib; list(pathlib.Path('folder').glob('*'))", lambda f: rewrite(f, "folder/x"), "folder has changed", "path folder"),
     "a size": ("os.path.getsize('there')", lambda f: rewrite(f, "there"), "there has changed", "path there"),
     "where a path leads": ("os.path.realpath('there')", lambda f: relink(f, "there"), "there has changed", "path there"),
-    "a module": ("import helper", lambda f: rewrite(f, "helper.py"), "helper.py has changed", "path helper.py"),
+    "a module": ("import helper", lambda f: rewrite(f, "helper.py"), "helper.py has changed", "import helper"),
     "a module that is new": ("import contextlib\nwith contextlib.suppress(ImportError): import extra", lambda f: rewrite(f, "extra.py"), "extra in ", "-"),
     "a package that is new": ("import contextlib\nwith contextlib.suppress(ImportError): import extra", lambda f: os.mkdir(os.path.join(f, "extra")), "extra in ", "-"),
     "a module that hides another": ("import colorsys", lambda f: rewrite(f, "colorsys.py"), "colorsys in ", "-"),

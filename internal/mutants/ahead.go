@@ -1,0 +1,275 @@
+package main
+
+// ofAhead are the rules of workers that run ahead of their plan, and are parked.
+var ofAhead = []Mutant{
+	{
+		Name: "changed-environment-is-cold", File: "agent/shim/release.go", Tests: "TestWhatHasChangedIsReadAgain/env_file|TestACommandThatWaitedWithAnotherEnvironment",
+		Old: "if !maps.Equal(lasting(order, s.dir), p.env) {", New: "if !maps.Equal(p.env, p.env) {",
+		Breaks: "workers have come up with an environment that their generation does not have",
+	},
+	{
+		Name: "cold-starts-wait-for-what-ran-ahead", File: "agent/shim/ahead.go", Tests: "TestAColdStartWaitsUntilWhatRanAheadIsGone",
+		Old: "if a.phase != preparing && a.clear(now) && !a.working {", New: "if true {",
+		Breaks: "workers are executed beside a process that runs ahead, in the same limits",
+	},
+	{
+		Name: "what-runs-ahead-has-a-deadline", File: "agent/shim/ahead.go", Tests: "TestNothingRunsAheadWithoutADeadline",
+		Old: "case !a.begun && a.order.Strict && a.wish.Deadline == 0:", New: "case false:",
+		Breaks: "a cut-off node does not know when what runs ahead has to be dead",
+	},
+	{
+		Name: "parked-memory-is-looked-at", File: "agent/shim/ahead.go", Tests: "TestMemoryOfWhatRunsAheadIsLookedAt",
+		Old: "most > 0 && all > most", New: "false",
+		Breaks: "what is parked takes the memory of the world that trains",
+	},
+	{
+		Name: "the-dead-are-missed", File: "agent/shim/ahead.go", Tests: "TestAParkedProcessThatDies",
+		Old: "if !Alive(p.process) {", New: "if p == nil {",
+		Breaks: "a node is said to be ready that has nothing parked",
+	},
+	{
+		Name: "more-are-parked", File: "agent/shim/ahead.go", Tests: "TestMoreAreParkedWhenMoreAreWanted",
+		Old: "max(1, a.order.Prepare.Workers, a.wish.Workers)", New: "max(1, a.order.Prepare.Workers)",
+		Breaks: "a job that grows on a node has as many processes ready there as before",
+	},
+	{
+		Name: "interpreters-are-tried", File: "agent/shim/ahead.go", Tests: "TestAnInterpreterWithoutSitecustomizeRunsNothing",
+		Old: "if err = t.check(command, program); err != nil {", New: `if program == "" {`,
+		Breaks: "a script runs beside the generation that still trains (I1)",
+	},
+	{
+		Name: "what-runs-ahead-dies-with-its-shim", File: "agent/shim/parked.go", Tests: "TestWhatRunsAheadDiesWithItsShim/runs",
+		Old: "Setsid: true, Pdeathsig: unix.SIGKILL,", New: "Setsid: true,",
+		Breaks: "a script runs ahead where shim and agent were killed (I12)",
+	},
+	{
+		Name: "what-runs-ahead-writes-no-file", File: "agent/shim/parked.go", Tests: "TestWhatCannotBeParked/writes",
+		Old: "if err = p.confine(t.id); err != nil {", New: "if false {",
+		Breaks: "a library writes files of the generation that still trains",
+	},
+	{
+		Name: "released-workers-write-files", File: "agent/shim/release.go", Tests: "TestAnInterpreterBehindAWrapper",
+		Old: "err := p.free(s.id)", New: "err := error(nil)",
+		Breaks: "a released worker cannot save",
+	},
+	{
+		Name: "printing-much-is-cold", File: "agent/shim/parked.go", Tests: "TestWhatCannotBeParked/prints_much",
+		Old: "if waiting(p.out) > ", New: "if false && waiting(p.out) > ",
+		Breaks: "a script that prints much waits for five minutes, and its job with it",
+	},
+	{
+		Name: "what-runs-ahead-is-calm", File: "agent/shim/parked.go", Tests: "TestWhatRunsAheadIsCalm",
+		Old: "\t\tcalm(pid)\n", New: "\t\t_ = pid\n",
+		Breaks: "the world that trains is slower while the next one is prepared",
+	},
+	{
+		Name: "workers-are-not-calm", File: "agent/shim/release.go", Tests: "TestWhatRunsAheadIsCalm",
+		Old: "err := hurry(p.process.PID)", New: "err := error(nil)",
+		Breaks: "released workers have the lowest priority",
+	},
+	{
+		Name: "each-thread-hurries", File: "agent/shim/aheadbound.go", Tests: "TestAllThreadsOfAReleasedWorkerHurry",
+		Old: `tasks, err := os.ReadDir(proc.file(pid, "task"))`, New: "tasks, err := os.ReadDir(proc.file(pid, \"task\"))\n\t\ttasks = tasks[:min(1, len(tasks))]",
+		Breaks: "threads of libraries have the lowest priority for good",
+	},
+	{
+		Name: "wrapped-workers-hurry", File: "agent/shim/aheadbound.go", Tests: "TestWhatRunsAheadIsCalm",
+		Old: "pids = append(pids, p.pid)", New: "_ = p",
+		Breaks: "a worker behind a wrapper has the lowest priority",
+	},
+	{
+		Name: "released-workers-are-placed", File: "agent/shim/release.go", Tests: "TestLimitsHoldReleasedWorkers|TestACommandThatWaits$",
+		Old: "err := s.containment.placeTree(p.process.PID, local)", New: "err := error(nil)",
+		Breaks: "a released worker is outside of its limits and its devices' filter (I3)",
+	},
+	{
+		Name: "wrapped-workers-are-placed", File: "agent/shim/containment.go", Tests: "TestProcessesOfWhatWaitsAreBounded|TestAParkedWorkerSeesWhatAnExecutedOneDoes/system|TestNoDeviceIsOpenedBeforeThePlan",
+		Old: "err := c.place(pid, local)", New: "err := error(nil)",
+		Breaks: "a released worker is outside of its limits and its devices' filter (I3)",
+	},
+	{
+		Name: "all-are-settled-before-one-is-told", File: "agent/shim/release.go", Tests: "TestACommandThatWaits$/3",
+		Old: "\t\tif s.order.waits() {\n\t\t\tcontinue\n\t\t}\n\t\tif err = p.say", New: "\t\tif err = p.say",
+		Breaks: "a command that waited runs on outside of its limits, or beside one that is executed in its place",
+	},
+	{
+		Name: "extra-processes-are-killed", File: "agent/shim/release.go", Tests: "TestACommandThatWaitsForNoPlanIsKilled",
+		Old: "\t\tkillTree(extra.process.PID)\n", New: "",
+		Breaks: "more processes wait than the generation has workers, and nothing ends them",
+	},
+	{
+		Name: "missing-workers-are-executed", File: "agent/shim/release.go", Tests: "TestOtherNumbersOfWorkersThanAreParked/more",
+		Old: "s.executeFrom(n)", New: "s.executeFrom(len(s.workers))",
+		Breaks: "a generation is said to have started whose other processes were never executed",
+	},
+	{
+		Name: "what-the-processes-find-is-heard", File: "agent/shim/release.go", Tests: "TestWhatHasChangedIsReadAgain/(module|data|asked)",
+		Old: "\t\treturn errors.New(words[1])\n", New: "\t\treturn nil\n",
+		Breaks: "workers run with what was read before their owner's change",
+	},
+	{
+		Name: "what-changes-is-learned", File: "agent/shim/release.go", Tests: "TestWhatChangesIsLearned",
+		Old: "learn(s.order.LearnedFile, words[2])", New: "_ = words[2]",
+		Breaks: "a job that writes what it has read starts cold for ever",
+	},
+	{
+		Name: "what-ends-it-is-learned", File: "agent/shim/parked.go", Tests: "TestWhatEndsAProcessIsLearned",
+		Old: `t.learn("import " + importing)`, New: "_ = importing",
+		Breaks: "a job whose import ends a process that runs ahead is tried, and starts cold, for ever",
+	},
+	{
+		Name: "rank-0-is-awaited", File: "agent/shim/release.go", Tests: "TestRank0IsLetFirst|TestParkedRanksWaitForRank0",
+		Old: "(rank == 1 || rank != 0 && i == 0)", New: "rank < 0",
+		Breaks: "ranks come before rank 0 listens, and sleep for half a second",
+	},
+	{
+		Name: "only-who-meets-awaits-rank-0", File: "agent/shim/release.go", Tests: "TestWorldsThatMeet",
+		Old: " && readLearned(s.order.LearnedFile).Meets", New: "",
+		Breaks: "the shim connects to a server of the script's own",
+	},
+	{
+		Name: "what-waited-is-told-all", File: "agent/shim/release.go", Tests: "TestACommandThatWaits$",
+		Old: "last = listed(s.told(i))", New: "last = nil",
+		Breaks: "a command that waited has no rank",
+	},
+	{
+		Name: "no-preparation-without-warm-starts", File: "agent/shim/protocol.go", Tests: "TestWorkersLeaveAtOnceWhereNothingIsSeen/nothing,_warm_starts_false",
+		Old: `return o.Prepare != nil || o.LearnedFile != ""`, New: "return true",
+		Breaks: "workers of jobs that have switched warm starts off have Bellows's sitecustomize",
+	},
+	{
+		Name: "the-kernel-bounds-what-runs-ahead", File: "agent/shim/aheadbound.go", Tests: "TestTheKernelBoundsWhatRunsAhead",
+		Old: "left, err := g.enter(attr)", New: "left, err := func(any) func() { return func() {} }(g), error(nil)",
+		Breaks: "an import takes the memory of the world that trains before it is seen to",
+	},
+	{
+		Name: "what-runs-ahead-opens-no-device", File: "agent/shim/aheadbound.go", Tests: "TestNoDeviceIsOpenedBeforeThePlan",
+		Old: "c.keepAhead(name, o.DeviceFiles), ", New: "",
+		Breaks: "what runs ahead opens devices of other jobs, and keeps them open (I3)",
+	},
+	{
+		Name: "what-runs-ahead-starts-few-processes", File: "agent/shim/aheadbound.go", Tests: "TestProcessesOfWhatWaitsAreBounded",
+		Old: ", c.boundProcesses(name, o)", New: "",
+		Breaks: "a command that waits and forks without end takes the node's processes",
+	},
+	{
+		Name: "v2-bounds-processes-ahead", File: "agent/shim/aheadbound.go", Tests: "TestTheBoundOfProcessesInCgroupV2",
+		Old: `err = set(c.path, "pids.max", most)`, New: "_ = most",
+		Breaks: "with cgroup v2 a command that waits and forks without end takes the node's processes",
+	},
+	{
+		Name: "what-runs-ahead-has-a-workers-processors", File: "agent/shim/aheadbound.go", Tests: "TestProcessesOfWhatWaitsAreBounded",
+		Old: ", c.boundCPUs(name, o)", New: "",
+		Breaks: "what runs ahead takes more of the processors than its job asked for",
+	},
+	{
+		Name: "workers-leave-the-bound", File: "agent/shim/containment.go", Tests: "TestTheKernelBoundsWhatRunsAhead",
+		Old: "dirs = append(dirs, g.rest)", New: "dirs = append(dirs, []string{}...)",
+		Breaks: "a released worker has no more memory than what runs ahead may have",
+	},
+	{
+		Name: "v2-bounds-what-runs-ahead", File: "agent/shim/aheadbound.go", Tests: "TestTheBoundInCgroupV2",
+		Old: "return setMemoryV2(dir, fmt.Sprint(most))", New: "return nil",
+		Breaks: "with cgroup v2 an import takes the memory of the world that trains",
+	},
+	{
+		Name: "v2-workers-are-beside-what-is-parked", File: "agent/shim/aheadbound.go", Tests: "TestParkedAndWorkersShareACgroup|TestTheBoundInCgroupV2",
+		Old: "\tc.home = home\n", New: "",
+		Breaks: "with cgroup v2 no worker of a prepared run can be started",
+	},
+	{
+		Name: "only-the-runs-folder-is-added", File: "agent/shim/environment.go", Tests: "TestNoForeignCodeRuns",
+		Old: "python := filepath.Join(dir, pythonDir)", New: `python := filepath.Join(dir, pythonDir) + ":"`,
+		Breaks: "code of another user's runs as the owner of a job in a shared folder",
+	},
+	{
+		Name: "ranks-are-not-read-early", File: "sdk/ahead.py", Owner: "agent/shim", Tests: "TestWhereScriptsAreParked/one_variable",
+		Old: "        if name in self.planned:\n            self.park(\"reads", New: "        if False:\n            self.park(\"reads",
+		Breaks: "each worker takes itself for rank None",
+	},
+	{
+		Name: "environments-are-not-kept-early", File: "sdk/ahead.py", Owner: "agent/shim", Tests: "TestWhereScriptsAreParked/all_variables",
+		Old: "            self.park(\"reads the whole environment\", frame)\n\n    def copies", New: "            pass\n\n    def copies",
+		Breaks: "a script keeps an environment without a rank",
+	},
+	{
+		Name: "environments-are-not-copied-early", File: "sdk/ahead.py", Owner: "agent/shim", Tests: "TestWhereScriptsAreParked/a_deep_copy",
+		Old: "        if isinstance(self.first_argument(frame), type(os.environ)):", New: "        if False:",
+		Breaks: "a script keeps an environment without a rank",
+	},
+	{
+		Name: "ranks-are-not-set-early", File: "sdk/ahead.py", Owner: "agent/shim", Tests: "TestWhereScriptsAreParked/a_variable_is_set",
+		Old: "if os.fsdecode(args[0]) in self.planned:", New: "if False:",
+		Breaks: "the plan undoes what the script has set",
+	},
+	{
+		Name: "files-are-not-opened-early", File: "sdk/ahead.py", Owner: "agent/shim", Tests: "TestWhereScriptsAreParked/a_file_is_written",
+		Old: `if path != "/dev/null":`, New: "if False:",
+		Breaks: "a script empties files of the generation that still trains",
+	},
+	{
+		Name: "folders-are-not-made-early", File: "sdk/ahead.py", Owner: "agent/shim", Tests: "TestWhereScriptsAreParked/a_folder_is_made",
+		Old: `self.park("makes the folder %s" % path, frame)`, New: "pass",
+		Breaks: "a script makes folders beside the generation that still trains",
+	},
+	{
+		Name: "effects-are-not-had-early", File: "sdk/ahead.py", Owner: "agent/shim", Tests: "TestWhereScriptsAreParked/(a_file_is_renamed|a_file_is_locked|a_process|a_profiler|a_package)",
+		Old: "        elif event in EFFECTS:", New: "        elif False:",
+		Breaks: "a script renames files of the generation that still trains, and starts processes beside it",
+	},
+	{
+		Name: "watched-calls-are-not-made-early", File: "sdk/ahead.py", Owner: "agent/shim", Tests: "TestWhereScriptsAreParked/(a_FIFO|a_thread|its_limits)",
+		Old: "function.__name__ in WATCHED_C and", New: "False and",
+		Breaks: "a script starts threads, and makes files, beside the generation that still trains",
+	},
+	{
+		Name: "semaphores-are-not-made-early", File: "sdk/ahead.py", Owner: "agent/shim", Tests: "TestWhereScriptsAreParked/a_semaphore",
+		Old: `self.park("makes a semaphore", frame)`, New: "pass",
+		Breaks: "a file is made beside the generation that still trains, and the process is ended for it",
+	},
+	{
+		Name: "the-moment-is-not-asked-early", File: "sdk/ahead.py", Owner: "agent/shim", Tests: "TestWhereScriptsAreParked/the_time",
+		Old: "elif self.of_user(frame) and not self.may_call_c(function):", New: "elif False:",
+		Breaks: "a script takes the time of its park for that of its start",
+	},
+	{
+		Name: "its-own-files-of-the-kernel", File: "sdk/ahead.py", Owner: "agent/shim", Tests: "TestWhereScriptsAreParked/its_processes",
+		Old: `if path.startswith("/dev/") or self.user_context(frame)`, New: `if path.startswith("/dev/")`,
+		Breaks: "a script sees a process of before its start",
+	},
+	{
+		Name: "ends-are-parked", File: "sdk/ahead.py", Owner: "agent/shim", Tests: "TestWhereScriptsAreParked/its_end",
+		Old: `            elif event != "return" or frame is not self.outer:`, New: "            elif True:",
+		Breaks: "a script that ends is run once ahead, and once more",
+	},
+	{
+		Name: "open-devices-are-cold", File: "sdk/ahead.py", Owner: "agent/shim", Tests: "TestWhatCannotBeParked/device",
+		Old: "                return \"what it imports keeps %s open\" % path\n", New: "                pass\n",
+		Breaks: "a worker keeps a device open that is not its own (I3)",
+	},
+	{
+		Name: "changed-files-are-found", File: "sdk/ahead.py", Owner: "agent/shim", Tests: "TestWhatHasChangedIsReadAgain/(module|data|asked)",
+		Old: "                if now(path) != was:  # type: ignore[operator]", New: "                if False:",
+		Breaks: "workers run with what was read before their owner's change",
+	},
+	{
+		Name: "new-modules-hide", File: "sdk/ahead.py", Owner: "agent/shim", Tests: "TestWhatHasChangedIsReadAgain/new,_hides",
+		Old: "                if name in self.asked:", New: "                if False:",
+		Breaks: "a module that the owner puts beside the script is not used",
+	},
+	{
+		Name: "what-was-seen-to-change-is-parked-before", File: "sdk/ahead.py", Owner: "agent/shim", Tests: "TestWhatChangesIsLearned",
+		Old: `        if "path " + path in self.before:`, New: "        if False:",
+		Breaks: "a job that writes what it has read starts cold for ever",
+	},
+	{
+		Name: "plans-are-told", File: "sdk/ahead.py", Owner: "agent/shim", Tests: "TestWorkersAreParkedAndGoOn",
+		Old: "            values[name] = value\n", New: "            pass\n",
+		Breaks: "each worker takes itself for rank None",
+	},
+	{
+		Name: "the-sdk-begins-at-the-release", File: "sdk/ahead.py", Owner: "agent/shim", Tests: "TestAReleasedWorkerIsHalted",
+		Old: `                frame.f_globals["_ahead"] = self`, New: "                pass",
+		Breaks: "the SDK takes itself for one outside of Bellows",
+	},
+}
