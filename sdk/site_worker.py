@@ -29,7 +29,7 @@ def leave_at_once(here: str) -> None:
     known = "atexit" in sys.modules
     import atexit
 
-    if not known:
+    if not known and sys.version_info >= (3, 10):  # before, the interpreter itself points to the module, and has no other's handlers
         del sys.modules["atexit"]
     if atexit._ncallbacks() > 0 or os.getsid(0) != os.getpid():  # type: ignore[attr-defined]
         return  # it would not be the last; or this is a process that a worker has started

@@ -405,6 +405,21 @@ def test_a_package_does_what_an_import_does(python, tmp_path):
         shutil.rmtree(os.path.join(os.path.dirname(package), "__pycache__"), ignore_errors=True)
 
 
+LEAVING = {"by itself": ("import tempfile\nprint('x')\n", b"x\n"), "after a handler": ("import atexit\natexit.register(print, 'bye')\nprint('x')\n", b"x\nbye\n")}
+
+
+@pytest.mark.parametrize("name", sorted(LEAVING))
+def test_a_worker_that_leaves_ends_well(python, tmp_path, name):
+    write(tmp_path, train=LEAVING[name][0])
+    modules = tmp_path / ".modules"
+    os.makedirs(str(modules))
+    shutil.copy(os.path.join(SDK, "leave.py"), str(modules / "bellows_leave.py"))
+    shutil.copy(os.path.join(SDK, "site_worker.py"), str(modules / "sitecustomize.py"))
+    env = environment(str(tmp_path))
+    done = subprocess.run([python, "train.py"], cwd=str(tmp_path), env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True, timeout=PATIENCE_S)
+    assert (done.returncode, done.stdout) == (0, LEAVING[name][1])
+
+
 def test_a_script_that_computes_without_end(python, tmp_path):
     write(tmp_path, train="def step(): pass\nfor _ in range(100000): step()\nprint('done')\n")
     ahead = Ahead(python, tmp_path, most_events=1000)
