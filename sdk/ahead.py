@@ -135,7 +135,7 @@ DEVICES = {
 
 # Modules that have functions which are looked at whoever calls them.
 HOT = frozenset(
-    """os genericpath posixpath threading copy pathlib pathlib._local pathlib._abc importlib.util multiprocessing.synchronize torch.cuda torch.xpu torch.accelerator torch.mtia jax._src.xla_bridge jax._src.distributed""".split()
+    """os genericpath posixpath threading tempfile copy pathlib pathlib._local pathlib._abc importlib.util multiprocessing.synchronize torch.cuda torch.xpu torch.accelerator torch.mtia jax._src.xla_bridge jax._src.distributed""".split()
 )
 
 
@@ -199,6 +199,7 @@ class Ahead:
         self.asked = set()  # type: Set[str]  # names that were looked up there
         self.calls = {}  # type: Dict[Tuple[str, str], bool]
         self.after = []  # type: List[Callable[[], None]]  # done at the release
+        self.temporary = None  # type: Optional[Tuple[List[str], str]]  # where tempfile would look for a folder, and what it was told
         self.library = os.path.dirname(os.path.realpath(os.__file__)) + os.sep
         self.library_link = os.path.dirname(os.__file__) + os.sep
         external = sys.modules["_frozen_importlib_external"]
@@ -263,6 +264,8 @@ class Ahead:
         for name in ("resolve", "readlink"):
             self.watch_in(("pathlib.py", "pathlib/_local.py", "pathlib/_abc.py"), name, self.resolves)
         self.watch_in(("copy.py",), "deepcopy", self.copies)
+        for name in ("gettempdir", "_gettempdir"):
+            self.watch_in(("tempfile.py",), name, self.asks_for_temporary)
         self.watch_in(("importlib/util.py", "<frozen importlib.util>"), "find_spec", self.searches)
         self.watch_in(("multiprocessing/synchronize.py",), "__init__", self.makes_a_semaphore)
 
@@ -472,6 +475,16 @@ class Ahead:
     def copies(self, frame: "FrameType") -> None:
         if isinstance(self.first_argument(frame), type(os.environ)):
             self.park("reads the whole environment", frame)
+
+    def asks_for_temporary(self, frame: "FrameType") -> None:
+        """Tell tempfile the folder that it would find by writing a file into it; the file is written before the release."""
+        space = frame.f_globals
+        if space.get("tempdir", "") is None and space.get("__name__") == "tempfile":
+            folders = [os.path.abspath(f) if f != os.curdir else f for f in space["_candidate_tempdir_list"]()]
+            found = next((f for f in folders if os.path.isdir(f) and os.access(f, os.W_OK | os.X_OK)), None)
+            if found is not None and "path " + found not in self.before:
+                self.temporary = (folders, found)
+                space["tempdir"] = found
 
     def makes_a_semaphore(self, frame: "FrameType") -> None:
         self.park("makes a semaphore", frame)
@@ -716,6 +729,8 @@ class Ahead:
             moved = True
         if moved:
             yield "%s is another folder now" % self.folder, ""
+        if self.temporary is not None and first_writable(self.temporary[0]) != self.temporary[1]:
+            yield "%s is not where temporary files go" % self.temporary[1], "path " + self.temporary[1]
         fault = outside()
         if fault:
             yield fault, ""
@@ -764,6 +779,40 @@ def text_of(path: str) -> str:
             return f.read(1 << 20).decode("utf-8", "replace")
     except OSError:
         return ""
+
+
+def first_writable(folders: "List[str]") -> str:
+    """Return the folder that tempfile would choose, in the same way. This process may let no file grow yet, but for these."""
+    external, own = sys.modules["_frozen_importlib_external"], os.path.join(os.path.dirname(os.__file__), "lib-dynload")
+    # Not imported: the script may have a module of that name.
+    spec = sys.modules["_frozen_importlib"].BuiltinImporter.find_spec("resource") or external.PathFinder.find_spec("resource", [own])
+    if spec is None:
+        return ""
+    resource = sys.modules["_frozen_importlib"].module_from_spec(spec)
+    spec.loader.exec_module(resource)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limits[1], limits[1]))
+    try:
+        return next((folder for folder in folders if written(folder)), "")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def written(folder: str) -> bool:
+    """Report whether a file can be made in a folder, written and removed."""
+    path = os.path.join(folder, "tmp" + os.urandom(8).hex())
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            try:
+                os.write(fd, b"blat")
+            finally:
+                os.close(fd)
+        finally:
+            os.unlink(path)
+    except OSError:
+        return False
+    return True
 
 
 def listed(path: str) -> object:

@@ -405,6 +405,31 @@ def test_a_package_does_what_an_import_does(python, tmp_path):
         shutil.rmtree(os.path.join(os.path.dirname(package), "__pycache__"), ignore_errors=True)
 
 
+def test_a_package_may_ask_where_temporary_files_go(python, tmp_path):
+    """It is told without a file that is written for it, which is made up for before the release. The script has a module named as the one that this needs."""
+    os.makedirs(str(tmp_path / "installed" / "site-packages"))
+    os.makedirs(str(tmp_path / "first"))
+    with open(str(tmp_path / "installed" / "site-packages" / "pkg.py"), "w") as f:
+        f.write("import tempfile\nWHERE = tempfile.gettempdir()\n")
+    lines = ["import os", "os.environ['TMPDIR'] = %r" % str(tmp_path / "first"), "import pkg", "os.environ['RANK']", "import resource", "print(pkg.WHERE)"]
+    write(tmp_path, train="\n".join(lines) + "\n", resource="pass\n")
+    ahead = Ahead(python, tmp_path)
+    assert ahead.at() == (4, RANK)
+    assert ahead.release() is None
+    assert ahead.ended() == executed(python, str(tmp_path)) == (0, str(tmp_path / "first") + "\n")
+    assert os.listdir(str(tmp_path / "first")) == []
+    ahead = Ahead(python, tmp_path)
+    assert ahead.at() == (4, RANK)
+    os.rmdir(str(tmp_path / "first"))
+    said, what = ahead.release()
+    assert "first" in said
+    assert ahead.ended() == (0, "")
+    os.makedirs(str(tmp_path / "first"))
+    ahead = Ahead(python, tmp_path, before=["path " + str(tmp_path / "first")])
+    assert ahead.at()[0] == 3
+    ahead.kill()
+
+
 LEAVING = {"by itself": ("import tempfile\nprint('x')\n", b"x\n"), "after a handler": ("import atexit\natexit.register(print, 'bye')\nprint('x')\n", b"x\nbye\n")}
 
 
