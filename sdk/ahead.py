@@ -119,8 +119,8 @@ EFFECTS = {
 }  # fmt: skip
 # Processes that packages start to read what stays as it is.
 READERS = (["/sbin/ldconfig", "-p"], ["ldconfig", "-p"], ["uname", "-p"])
-# Modules of packages that go through all variables, and take those that begin with the package's own name.
-OWN_VARIABLES = ("tqdm.utils", "fsspec.config")
+# Modules of packages that go through all variables, and take those that begin with a name of their own.
+OWN_VARIABLES = ("tqdm.utils", "fsspec.config", "diffusers.utils.import_utils")
 ACCELERATORS = ("libcuda.so", "libnvidia-ml.so", "libamdhip64.so", "librocm_smi", "libhsa-runtime", "libze_loader", "libtpu.so", "libamd_smi")
 # Functions of packages that ask for devices, by name and end of the file.
 DEVICES = {
@@ -500,6 +500,8 @@ class Ahead:
 
     def asks(self, frame: "FrameType") -> None:
         path = self.path_of(self.first_argument(frame))
+        if path in ["/proc/%d/%s" % (os.getpid(), name) for name in ("smaps", "smaps_rollup", "io")] and not self.user_context(frame):
+            return  # whether the kernel has such a file at all, which psutil asks
         if path and not self.special(path, frame):
             self.note(self.found, path, there(path), frame)
 
@@ -527,7 +529,7 @@ class Ahead:
         if path in ("/dev/null", "/dev/urandom", "/dev/random", "/dev/zero") or path.startswith(("/proc/cpuinfo", "/sys/devices/system/cpu", "/proc/meminfo")):
             return True
         mine = ("/proc/self/", "/proc/%d/" % os.getpid())
-        if path.startswith("/dev/") or self.user_context(frame) or (path.startswith(mine) and not path.endswith(("/maps", "/exe", "/mountinfo", "/mounts"))):
+        if path.startswith("/dev/") or self.user_context(frame) or (path.startswith(mine) and not path.endswith(("/maps", "/exe", "/mountinfo", "/mounts", "/ns/pid"))):
             self.park("reads %s" % path, frame)
         return True
 

@@ -386,6 +386,8 @@ def test_a_package_does_what_an_import_does(python, tmp_path):
     os.makedirs(os.path.dirname(package))
     for asks, why in {
         "import time, os\nNOW = time.time(), os.stat('/'), os.getloadavg": RANK,
+        "import time, os, pathlib\nIN = pathlib.Path('/proc/self/ns/pid').stat(), os.path.exists('/proc/%d/smaps' % os.getpid())": RANK,
+        "import os\nopen('/proc/self/smaps')": "reads /proc/self/smaps",
         "import ctypes\nctypes.CDLL('./libcuda.so.1')": "asks for devices",
         "import os\nos.environ['RANK']": RANK,
         "import os\nALL = dict(os.environ)": WHOLE,
