@@ -68,7 +68,13 @@ VETTED = {
         """set_default_dtype set_default_tensor_type use_deterministic_algorithms set_float32_matmul_precision is_tensor typename manual_seed
         get_default_dtype set_warn_always set_printoptions set_num_threads""".split()
     ),
+    # Before CUDA is used these only note the seed, as torch.manual_seed does with them.
+    "torch.cuda.random": frozenset(["manual_seed", "manual_seed_all"]),
     "jax._src.config": frozenset(["update", "config", "__call__", "set_or_raise"]),
+    # Decorators that note what a command takes, and a comparison of versions: all of it stays in memory.
+    "click.decorators": None, "click.types": frozenset(["__init__"]), "typer.main": frozenset(["__init__", "command", "callback", "decorator", "add_typer"]),
+    "typer.params": frozenset(["Option", "Argument"]), "hydra.main": frozenset(["main", "main_decorator"]), "packaging.version": None,
+    "transformers.utils": frozenset(["check_min_version"]), "accelerate.logging": frozenset(["get_logger"]),
 }  # type: Dict[str, Optional[frozenset[str]]]  # fmt: skip
 # Modules that are no Python, by what their functions and the methods of their types may do.
 PURE_C = frozenset(
@@ -401,6 +407,9 @@ class Ahead:
     def may_call(self, frame: "FrameType") -> bool:
         """Report whether the user's own code may call a function of a package before the plan is known."""
         code = frame.f_code
+        if code.co_name == "inner" and frame.f_globals.get("__name__") == "torch._compile":  # keeps torch's compiler out of a function
+            wrapped = frame.f_locals.get("fn")
+            return self.known_harmless(str(getattr(wrapped, "__module__", "")), str(getattr(wrapped, "__name__", "")))
         key = (code.co_filename, code.co_name)
         may = self.calls.get(key)
         if may is None:
@@ -420,6 +429,9 @@ class Ahead:
         if code.co_filename.startswith(self.library) or code.co_filename.startswith(self.library_link):
             if "-packages/" not in code.co_filename:
                 return False
+        return self.known_harmless(module, name)
+
+    def known_harmless(self, module: str, name: str) -> bool:
         while module:
             if module in VETTED:
                 names = VETTED[module]
