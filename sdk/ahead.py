@@ -68,7 +68,13 @@ VETTED = {
         """set_default_dtype set_default_tensor_type use_deterministic_algorithms set_float32_matmul_precision is_tensor typename manual_seed
         get_default_dtype set_warn_always set_printoptions set_num_threads""".split()
     ),
+    # Before CUDA is used these only note the seed, as torch.manual_seed does with them.
+    "torch.cuda.random": frozenset(["manual_seed", "manual_seed_all"]),
     "jax._src.config": frozenset(["update", "config", "__call__", "set_or_raise"]),
+    # Decorators that note what a command takes, and a comparison of versions: all of it stays in memory.
+    "click.decorators": None, "click.types": frozenset(["__init__"]), "typer.main": frozenset(["__init__", "command", "callback", "decorator", "add_typer"]),
+    "typer.params": frozenset(["Option", "Argument"]), "hydra.main": frozenset(["main", "main_decorator"]), "packaging.version": None,
+    "transformers.utils": frozenset(["check_min_version"]), "accelerate.logging": frozenset(["get_logger"]),
 }  # type: Dict[str, Optional[frozenset[str]]]  # fmt: skip
 # Modules that are no Python, by what their functions and the methods of their types may do.
 PURE_C = frozenset(
@@ -120,8 +126,8 @@ EFFECTS = {
 }  # fmt: skip
 # Processes that packages start to read what stays as it is.
 READERS = (["/sbin/ldconfig", "-p"], ["ldconfig", "-p"], ["uname", "-p"])
-# Modules of packages that go through all variables, and take those that begin with the package's own name.
-OWN_VARIABLES = ("tqdm.utils", "fsspec.config")
+# Modules of packages that go through all variables, and take those that begin with a name of their own.
+OWN_VARIABLES = ("tqdm.utils", "fsspec.config", "diffusers.utils.import_utils")
 ACCELERATORS = ("libcuda.so", "libnvidia-ml.so", "libamdhip64.so", "librocm_smi", "libhsa-runtime", "libze_loader", "libtpu.so", "libamd_smi")
 # Functions of packages that ask for devices, by name and end of the file.
 DEVICES = {
@@ -136,7 +142,7 @@ DEVICES = {
 
 # Modules that have functions which are looked at whoever calls them.
 HOT = frozenset(
-    """os genericpath posixpath threading copy pathlib pathlib._local pathlib._abc importlib.util multiprocessing.synchronize torch.cuda torch.xpu torch.accelerator torch.mtia jax._src.xla_bridge jax._src.distributed""".split()
+    """os genericpath posixpath threading tempfile copy pathlib pathlib._local pathlib._abc importlib.util multiprocessing.synchronize torch.cuda torch.xpu torch.accelerator torch.mtia jax._src.xla_bridge jax._src.distributed""".split()
 )
 
 
@@ -200,6 +206,7 @@ class Ahead:
         self.asked = set()  # type: Set[str]  # names that were looked up there
         self.calls = {}  # type: Dict[Tuple[str, str], bool]
         self.after = []  # type: List[Callable[[], None]]  # done at the release
+        self.temporary = None  # type: Optional[Tuple[List[str], str]]  # where tempfile would look for a folder, and what it was told
         self.library = os.path.dirname(os.path.realpath(os.__file__)) + os.sep
         self.library_link = os.path.dirname(os.__file__) + os.sep
         external = sys.modules["_frozen_importlib_external"]
@@ -267,6 +274,8 @@ class Ahead:
         for name in ("resolve", "readlink"):
             self.watch_in(paths, name, self.resolves)
         self.watch_in(("copy.py",), "deepcopy", self.copies)
+        for name in ("gettempdir", "_gettempdir"):
+            self.watch_in(("tempfile.py",), name, self.asks_for_temporary)
         self.watch_in(("importlib/util.py", "<frozen importlib.util>"), "find_spec", self.searches)
         self.watch_in(("multiprocessing/synchronize.py",), "__init__", self.makes_a_semaphore)
 
@@ -402,6 +411,9 @@ class Ahead:
     def may_call(self, frame: "FrameType") -> bool:
         """Report whether the user's own code may call a function of a package before the plan is known."""
         code = frame.f_code
+        if code.co_name == "inner" and frame.f_globals.get("__name__") == "torch._compile":  # keeps torch's compiler out of a function
+            wrapped = frame.f_locals.get("fn")
+            return self.known_harmless(str(getattr(wrapped, "__module__", "")), str(getattr(wrapped, "__name__", "")))
         key = (code.co_filename, code.co_name)
         may = self.calls.get(key)
         if may is None:
@@ -421,6 +433,9 @@ class Ahead:
         if code.co_filename.startswith(self.library) or code.co_filename.startswith(self.library_link):
             if "-packages/" not in code.co_filename:
                 return False
+        return self.known_harmless(module, name)
+
+    def known_harmless(self, module: str, name: str) -> bool:
         while module:
             if module in VETTED:
                 names = VETTED[module]
@@ -477,6 +492,16 @@ class Ahead:
         if isinstance(self.first_argument(frame), type(os.environ)):
             self.park("reads the whole environment", frame)
 
+    def asks_for_temporary(self, frame: "FrameType") -> None:
+        """Tell tempfile the folder that it would find by writing a file into it; the file is written before the release."""
+        space = frame.f_globals
+        if space.get("tempdir", "") is None and space.get("__name__") == "tempfile":
+            folders = [os.path.abspath(f) if f != os.curdir else f for f in space["_candidate_tempdir_list"]()]
+            found = next((f for f in folders if os.path.isdir(f) and os.access(f, os.W_OK | os.X_OK)), None)
+            if found is not None and "path " + found not in self.before:
+                self.temporary = (folders, found)
+                space["tempdir"] = found
+
     def makes_a_semaphore(self, frame: "FrameType") -> None:
         self.park("makes a semaphore", frame)
 
@@ -491,6 +516,8 @@ class Ahead:
 
     def asks(self, frame: "FrameType") -> None:
         path = self.path_of(self.first_argument(frame))
+        if path in ["/proc/%d/%s" % (os.getpid(), name) for name in ("smaps", "smaps_rollup", "io")] and not self.user_context(frame):
+            return  # whether the kernel has such a file at all, which psutil asks
         if path and not self.special(path, frame):
             self.note(self.found, path, there(path), frame)
 
@@ -526,7 +553,7 @@ class Ahead:
         if path in ("/dev/null", "/dev/urandom", "/dev/random", "/dev/zero") or path.startswith(("/proc/cpuinfo", "/sys/devices/system/cpu", "/proc/meminfo")):
             return True
         mine = ("/proc/self/", "/proc/%d/" % os.getpid())
-        if path.startswith("/dev/") or self.user_context(frame) or (path.startswith(mine) and not path.endswith(("/maps", "/exe", "/mountinfo", "/mounts"))):
+        if path.startswith("/dev/") or self.user_context(frame) or (path.startswith(mine) and not path.endswith(("/maps", "/exe", "/mountinfo", "/mounts", "/ns/pid"))):
             self.park("reads %s" % path, frame)
         return True
 
@@ -730,6 +757,8 @@ class Ahead:
             moved = True
         if moved:
             yield "%s is another folder now" % self.folder, ""
+        if self.temporary is not None and first_writable(self.temporary[0]) != self.temporary[1]:
+            yield "%s is not where temporary files go" % self.temporary[1], "path " + self.temporary[1]
         fault = outside()
         if fault:
             yield fault, ""
@@ -778,6 +807,40 @@ def text_of(path: str) -> str:
             return f.read(1 << 20).decode("utf-8", "replace")
     except OSError:
         return ""
+
+
+def first_writable(folders: "List[str]") -> str:
+    """Return the folder that tempfile would choose, in the same way. This process may let no file grow yet, but for these."""
+    external, own = sys.modules["_frozen_importlib_external"], os.path.join(os.path.dirname(os.__file__), "lib-dynload")
+    # Not imported: the script may have a module of that name.
+    spec = sys.modules["_frozen_importlib"].BuiltinImporter.find_spec("resource") or external.PathFinder.find_spec("resource", [own])
+    if spec is None:
+        return ""
+    resource = sys.modules["_frozen_importlib"].module_from_spec(spec)
+    spec.loader.exec_module(resource)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limits[1], limits[1]))
+    try:
+        return next((folder for folder in folders if written(folder)), "")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def written(folder: str) -> bool:
+    """Report whether a file can be made in a folder, written and removed."""
+    path = os.path.join(folder, "tmp" + os.urandom(8).hex())
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            try:
+                os.write(fd, b"blat")
+            finally:
+                os.close(fd)
+        finally:
+            os.unlink(path)
+    except OSError:
+        return False
+    return True
 
 
 def listed(path: str) -> object:

@@ -31,7 +31,7 @@ def leave_at_once(here: str) -> None:
     known = "atexit" in sys.modules
     import atexit
 
-    if not known:
+    if not known and sys.version_info >= (3, 10):  # before, the interpreter itself points to the module, and has no other's handlers
         del sys.modules["atexit"]
         if sys.version_info < (3, 10):  # the interpreter's pointer to the module is no reference to it
             sys.modules["_frozen_importlib"]._kept = atexit  # type: ignore[attr-defined]

@@ -387,6 +387,8 @@ def test_a_package_does_what_an_import_does(python, tmp_path):
     os.makedirs(os.path.dirname(package))
     for asks, why in {
         "import time, os\nNOW = time.time(), os.stat('/'), os.getloadavg": RANK,
+        "import time, os, pathlib\nIN = pathlib.Path('/proc/self/ns/pid').stat(), os.path.exists('/proc/%d/smaps' % os.getpid())": RANK,
+        "import os\nopen('/proc/self/smaps')": "reads /proc/self/smaps",
         "import ctypes\nctypes.CDLL('./libcuda.so.1')": "asks for devices",
         "import os\nos.environ['RANK']": RANK,
         "import os\nALL = dict(os.environ)": WHOLE,
@@ -404,6 +406,46 @@ def test_a_package_does_what_an_import_does(python, tmp_path):
         assert why in reason and at == (3 if asks.startswith("import time") else 2), (asks, at, reason)
         ahead.kill()
         shutil.rmtree(os.path.join(os.path.dirname(package), "__pycache__"), ignore_errors=True)
+
+
+def test_a_package_may_ask_where_temporary_files_go(python, tmp_path):
+    """It is told without a file that is written for it, which is made up for before the release. The script has a module named as the one that this needs."""
+    os.makedirs(str(tmp_path / "installed" / "site-packages"))
+    os.makedirs(str(tmp_path / "first"))
+    with open(str(tmp_path / "installed" / "site-packages" / "pkg.py"), "w") as f:
+        f.write("import tempfile\nWHERE = tempfile.gettempdir()\n")
+    lines = ["import os", "os.environ['TMPDIR'] = %r" % str(tmp_path / "first"), "import pkg", "os.environ['RANK']", "import resource", "print(pkg.WHERE)"]
+    write(tmp_path, train="\n".join(lines) + "\n", resource="pass\n")
+    ahead = Ahead(python, tmp_path)
+    assert ahead.at() == (4, RANK)
+    assert ahead.release() is None
+    assert ahead.ended() == executed(python, str(tmp_path)) == (0, str(tmp_path / "first") + "\n")
+    assert os.listdir(str(tmp_path / "first")) == []
+    ahead = Ahead(python, tmp_path)
+    assert ahead.at() == (4, RANK)
+    os.rmdir(str(tmp_path / "first"))
+    said, what = ahead.release()
+    assert "first" in said
+    assert ahead.ended() == (0, "")
+    os.makedirs(str(tmp_path / "first"))
+    ahead = Ahead(python, tmp_path, before=["path " + str(tmp_path / "first")])
+    assert ahead.at()[0] == 3
+    ahead.kill()
+
+
+LEAVING = {"by itself": ("import tempfile\nprint('x')\n", b"x\n"), "after a handler": ("import atexit\natexit.register(print, 'bye')\nprint('x')\n", b"x\nbye\n")}
+
+
+@pytest.mark.parametrize("name", sorted(LEAVING))
+def test_a_worker_that_leaves_ends_well(python, tmp_path, name):
+    write(tmp_path, train=LEAVING[name][0])
+    modules = tmp_path / ".modules"
+    os.makedirs(str(modules))
+    shutil.copy(os.path.join(SDK, "leave.py"), str(modules / "bellows_leave.py"))
+    shutil.copy(os.path.join(SDK, "site_worker.py"), str(modules / "sitecustomize.py"))
+    env = environment(str(tmp_path))
+    done = subprocess.run([python, "train.py"], cwd=str(tmp_path), env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True, timeout=PATIENCE_S)
+    assert (done.returncode, done.stdout) == (0, LEAVING[name][1])
 
 
 def test_a_script_that_computes_without_end(python, tmp_path):
