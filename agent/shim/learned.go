@@ -22,11 +22,32 @@ const (
 // processes of the job's owner, and decides only how far the next ones run ahead.
 type learned struct {
 	Version int `json:"version"`
-	// Before are what to park before: "path /x" was seen to change between the park and the start, "import x" to
-	// end the process.
-	Before []string `json:"before,omitempty"`
+	// Before are what to park before.
+	Before []lesson `json:"before,omitempty"`
 	// Meets says that the workers were seen to meet at MASTER_PORT.
 	Meets bool `json:"meets,omitempty"`
+}
+
+// lesson is something to park before: "path /x" or the module "import x" was seen to change between the park and the start, or
+// to end the process. Most files change once, when they are edited, so it is forgotten after a warm start. One that has
+// to be learned again is kept for four times as many each time.
+type lesson struct {
+	What  string `json:"what"`
+	Times int    `json:"times"` // how often it was learned
+	Left  int    `json:"left"`  // for how many warm starts it still holds
+}
+
+// mostLeft bounds for how many warm starts a lesson holds.
+const mostLeft = 1 << 16
+
+// active are the lessons that hold.
+func (l learned) active() (all []string) {
+	for _, each := range l.Before {
+		if each.Left > 0 {
+			all = append(all, each.What)
+		}
+	}
+	return all
 }
 
 // readLearned reads what is known; of a file that is not there, cannot be read or is of another version nothing is.
@@ -46,10 +67,29 @@ func readLearned(path string) learned {
 // learn adds to what is known of a job. It is of use, and no more: an error is none of the run's.
 func learn(path, what string) {
 	l := readLearned(path)
-	if path == "" || len(what) > maxWhat || len(l.Before) >= maxLearned || slices.Contains(l.Before, what) {
+	i := slices.IndexFunc(l.Before, func(each lesson) bool { return each.What == what })
+	if i < 0 {
+		i = len(l.Before)
+		l.Before = append(l.Before, lesson{What: what})
+	}
+	if path == "" || len(what) > maxWhat || i >= maxLearned {
 		return
 	}
-	l.Before = append(l.Before, what)
+	each := &l.Before[i]
+	each.Times++
+	each.Left = min(1<<min(2*(each.Times-1), 16), mostLeft)
+	_ = writeDurable(path, l)
+}
+
+// startedWarm lets what is known of a job grow old by a warm start.
+func startedWarm(path string) {
+	l := readLearned(path)
+	if path == "" || len(l.active()) == 0 {
+		return
+	}
+	for i := range l.Before {
+		l.Before[i].Left = max(0, l.Before[i].Left-1)
+	}
 	_ = writeDurable(path, l)
 }
 

@@ -180,7 +180,7 @@ func (t *attempt) converse(p *parked) error {
 	for _, name := range plannedNames(t.order) {
 		told = append(told, "planned="+name)
 	}
-	for _, what := range t.learned.Before {
+	for _, what := range t.learned.active() {
 		told = append(told, "before="+what)
 	}
 	if err = p.say(told); err != nil {

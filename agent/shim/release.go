@@ -43,6 +43,7 @@ func (s *starter) releaseAll(all []*parked) {
 		return
 	}
 	at := time.Now()
+	startedWarm(s.order.LearnedFile)
 	for i, w := range workers {
 		w.at = at
 		s.post(func() { s.executed(s.workers[i], w, nil) })

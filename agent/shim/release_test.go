@@ -75,8 +75,8 @@ func TestWhatChangesIsLearned(t *testing.T) {
 		t.Errorf("log: %q", log)
 	}
 	known := f.order.LearnedFile
-	if l := readLearned(known); len(l.Before) != 1 || l.Before[0] != "path "+filepath.Join(f.order.Workdir, "best") {
-		t.Fatalf("learned %q", l.Before)
+	if l := readLearned(known); len(l.Before) != 1 || l.Before[0].What != "path "+filepath.Join(f.order.Workdir, "best") {
+		t.Fatalf("learned %+v", l.Before)
 	}
 	g := newFixture(t, 1, "")
 	g.pyScript(script)
@@ -111,8 +111,8 @@ func TestWhatEndsAProcessIsLearned(t *testing.T) {
 	if log := f.ended(0); log != "rank 0\n" {
 		t.Errorf("log: %q", log)
 	}
-	if l := readLearned(f.order.LearnedFile); len(l.Before) != 1 || l.Before[0] != "import ends" {
-		t.Errorf("learned %q", l.Before)
+	if l := readLearned(f.order.LearnedFile); len(l.Before) != 1 || l.Before[0].What != "import ends" {
+		t.Errorf("learned %+v", l.Before)
 	}
 }
 
