@@ -27,7 +27,7 @@ func TestWhereScriptsAreParked(t *testing.T) {
 		"a semaphore":        {"import multiprocessing; x = multiprocessing.Lock()", "makes a semaphore"},
 		"the time":           {"import time; x = time.time()", "calls time"},
 		"its limits":         {"import resource; x = resource.getrlimit(resource.RLIMIT_FSIZE)", "calls getrlimit"},
-		"its processes":      {"x = open('/proc/self/stat').read()", "reads /proc/self/stat"},
+		"the kernel":         {"x = open('/proc/uptime').read()", "reads /proc/uptime"},
 		"a profiler":         {"import sys; sys.setprofile(None)", "sets a profiler"},
 		"a package: a child": {"import pkg", "starts a process"},
 		"its end":            {"x = 1", "has ended"},

@@ -203,7 +203,9 @@ func TestAReleasedWorkerIsHalted(t *testing.T) {
 	f := newFixture(t, 2, "")
 	f.pyScript(strings.Replace(trainer, "import os, time, bellows\n", "import os, time, bellows\nprint('imported')\n", 1))
 	plan := f.prepares(func(p *Prepare) { p.Workers = 2 })
-	f.ready(2)
+	if r := f.ready(2); !strings.HasSuffix(r.Prepared.Parked, "(reads RANK)") && !strings.HasSuffix(r.Prepared.Parked, "calls rank of bellows)") {
+		t.Errorf("parked at %q", r.Prepared.Parked)
+	}
 	f.startWarm(plan)
 	for i := range 2 {
 		f.awaitFile("ready-" + itoa(i))

@@ -233,9 +233,9 @@ var ofAhead = []Mutant{
 		Breaks: "a script takes the time of its park for that of its start",
 	},
 	{
-		Name: "its-own-files-of-the-kernel", File: "sdk/ahead.py", Owner: "agent/shim", Tests: "TestWhereScriptsAreParked/its_processes",
+		Name: "files-of-the-kernel-are-not-read-early", File: "sdk/ahead.py", Owner: "agent/shim", Tests: "TestWhereScriptsAreParked/the_kernel",
 		Old: `if path.startswith("/dev/") or self.user_context(frame)`, New: `if path.startswith("/dev/")`,
-		Breaks: "a script sees a process of before its start",
+		Breaks: "a script takes the state of the machine at its park for that at its start",
 	},
 	{
 		Name: "ends-are-parked", File: "sdk/ahead.py", Owner: "agent/shim", Tests: "TestWhereScriptsAreParked/its_end",
