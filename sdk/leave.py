@@ -17,7 +17,7 @@ if MYPY:
 # Installed packages, and system libraries by the begin of their names, that do nothing of note when a process exits. HDF5's
 # library, which then writes what it holds back, is not among them; nor is what was never looked at.
 QUIET_PACKAGES = frozenset(
-    """torch torchgen torchvision torchaudio functorch triton numpy numpy.libs scipy scipy.libs jax jaxlib ml_dtypes nvidia cuda pandas pandas.libs PIL
+    """torch torchgen torchvision torchvision.libs torchaudio functorch triton numpy numpy.libs scipy scipy.libs jax jaxlib ml_dtypes nvidia cuda pandas pandas.libs PIL
     pillow.libs yaml regex tokenizers safetensors sentencepiece sklearn scikit_learn.libs psutil google markupsafe msgpack xxhash tiktoken cv2
     opencv_python.libs opencv_python_headless.libs matplotlib kiwisolver contourpy fontTools charset_normalizer simplejson orjson rpds pydantic_core
     zstandard lz4 frozenlist multidict yarl aiohttp propcache hf_xet accelerate deepspeed mypyc""".split()
@@ -28,7 +28,7 @@ QUIET_LIBRARIES = tuple(
     libmkl_ libnuma. libatomic. libtorch libc10 libshm. libprotobuf. libprotobuf- libonnx libgloo. libsleef. libtensorpipe libfmt. libcpuinfo. libpthreadpool.
     libXNNPACK. libnnpack. libqnnpack. libpytorch_qnnpack. libfbgemm. libibverbs. libmlx libnl- libcuda. libcudart. libcublas libcudnn libcufft libcurand libcusolver
     libcusparse libnccl libnvrtc libnvToolsExt libnvJitLink libnvidia- libcupti libdnnl. libonednn libuv. libnsl. libtirpc. libkrb5 libk5crypto libcom_err libgssapi_krb5
-    libkeyutils libmpdec. libdb- libgdbm""".split()
+    libkeyutils libfribidi. libmpdec. libdb- libgdbm""".split()
 )
 # Modules whose finalizers and callbacks only give back what ends with the process.
 QUIET_MODULES = frozenset(
