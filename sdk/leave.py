@@ -17,7 +17,7 @@ if MYPY:
 # Installed packages, and system libraries by the begin of their names, that do nothing of note when a process exits. HDF5's
 # library, which then writes what it holds back, is not among them; nor is what was never looked at.
 QUIET_PACKAGES = frozenset(
-    """torch torchgen torchvision torchaudio functorch triton numpy numpy.libs scipy scipy.libs jax jaxlib ml_dtypes nvidia cuda pandas pandas.libs PIL
+    """torch torchgen torchvision torchvision.libs torchaudio functorch triton numpy numpy.libs scipy scipy.libs jax jaxlib ml_dtypes nvidia cuda pandas pandas.libs PIL
     pillow.libs yaml regex tokenizers safetensors sentencepiece sklearn scikit_learn.libs psutil google markupsafe msgpack xxhash tiktoken cv2
     opencv_python.libs opencv_python_headless.libs matplotlib kiwisolver contourpy fontTools charset_normalizer simplejson orjson rpds pydantic_core
     zstandard lz4 frozenlist multidict yarl aiohttp propcache hf_xet accelerate deepspeed mypyc""".split()
@@ -28,7 +28,7 @@ QUIET_LIBRARIES = tuple(
     libmkl_ libnuma. libatomic. libtorch libc10 libshm. libprotobuf. libprotobuf- libonnx libgloo. libsleef. libtensorpipe libfmt. libcpuinfo. libpthreadpool.
     libXNNPACK. libnnpack. libqnnpack. libpytorch_qnnpack. libfbgemm. libibverbs. libmlx libnl- libcuda. libcudart. libcublas libcudnn libcufft libcurand libcusolver
     libcusparse libnccl libnvrtc libnvToolsExt libnvJitLink libnvidia- libcupti libdnnl. libonednn libuv. libnsl. libtirpc. libkrb5 libk5crypto libcom_err libgssapi_krb5
-    libkeyutils libmpdec. libdb- libgdbm""".split()
+    libkeyutils libfribidi. libmpdec. libdb- libgdbm""".split()
 )
 # Modules whose finalizers and callbacks only give back what ends with the process.
 QUIET_MODULES = frozenset(
@@ -85,6 +85,7 @@ def nothing_left() -> bool:
     generators = {kind for kind in kinds if kind.__name__ in ("generator", "coroutine", "async_generator")}
     references = {kind for kind in kinds if issubclass(kind, sys.modules["_weakref"].ref)}
     streams = {kind for kind in kinds if issubclass(kind, sys.modules["_io"]._IOBase)}
+    in_memory = (sys.modules["_io"].BytesIO, sys.modules["_io"].StringIO)
     classes = {kind for kind in kinds if issubclass(kind, type)}
     wanted = ends | generators | references | streams | classes
     std = (sys.stdin, sys.stdout, sys.stderr, sys.__stdin__, sys.__stdout__, sys.__stderr__)
@@ -95,7 +96,7 @@ def nothing_left() -> bool:
             # Objects that no collection knows of are ended all the same.
             seen = "__del__" in type.__getattribute__(thing, "__dict__") and not thing.__flags__ & HAS_GC and not quiet(thing.__module__)
         elif kind in streams:
-            seen = id(thing) not in own and not thing.closed and thing.writable()
+            seen = id(thing) not in own and kind not in in_memory and not thing.closed and thing.writable()
         elif kind in generators:
             seen = suspended(thing)
         elif kind in references:
@@ -128,9 +129,12 @@ def of_user(callback: "Any") -> bool:
 
 
 def suspended(generator: "Any") -> bool:
-    for name in ("gi_frame", "cr_frame", "ag_frame"):
-        frame = getattr(generator, name, None)
-        if frame is not None and frame.f_lasti >= 0 and not quiet(frame.f_globals.get("__name__")):
+    for name in ("gi_", "cr_", "ag_"):
+        frame = getattr(generator, name + "frame", None)
+        # One that never began, as of a context manager that decorates a function, has no finally. From Python 3.11 on its frame does not tell.
+        waits = getattr(generator, name + "suspended", None)
+        began = getattr(generator, name + "running", False) or (waits if waits is not None else frame is not None and frame.f_lasti >= 0)
+        if frame is not None and began and not quiet(frame.f_globals.get("__name__")):
             return True
     return False
 

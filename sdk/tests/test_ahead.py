@@ -448,6 +448,24 @@ def test_a_worker_that_leaves_ends_well(python, tmp_path, name):
     assert (done.returncode, done.stdout) == (0, LEAVING[name][1])
 
 
+# What is left at the end of a script, and whether its end could be seen.
+MANAGER = "import contextlib\n@contextlib.contextmanager\ndef manager():\n    try: yield\n    finally: print('end')\n"
+LEFT = {
+    MANAGER + "@manager()\ndef decorated(): pass\n": True,
+    MANAGER + "held = manager()\nheld.__enter__()\n": False,
+    "import io\nheld = [io.BytesIO(), io.StringIO()]\nheld.append(held)\n": True,
+    "import io\nclass Mine(io.BytesIO):\n    def close(self): print('end')\nheld = [Mine()]\n": False,
+    "held = open('x', 'w')\n": False,
+}
+
+
+@pytest.mark.parametrize("script", sorted(LEFT))
+def test_what_is_left_at_the_end(python, tmp_path, script):
+    write(tmp_path, train=script + "import bellows_leave\nprint(bellows_leave.nothing_left())\n")
+    shutil.copy(os.path.join(SDK, "leave.py"), str(tmp_path / "bellows_leave.py"))
+    assert executed(python, str(tmp_path))[1].splitlines()[0] == str(LEFT[script])
+
+
 def test_a_script_that_computes_without_end(python, tmp_path):
     write(tmp_path, train="def step(): pass\nfor _ in range(100000): step()\nprint('done')\n")
     ahead = Ahead(python, tmp_path, most_events=1000)
