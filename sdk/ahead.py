@@ -691,7 +691,9 @@ class Ahead:
         fault = outside()
         if fault:
             cold(self.fd, fault)
-        sys.modules["_signal"].signal(SIGXFSZ, sys.modules["_signal"].SIG_IGN)  # type: ignore[attr-defined]
+        signals = sys.modules["_signal"]  # type: Any
+        if signals.getsignal(SIGXFSZ) == signals.SIG_DFL:  # else the script has set a handler of its own
+            signals.signal(SIGXFSZ, signals.SIG_IGN)
         send(self.fd, "parked", self.where(frame), why, "meets" if any(name in sys.modules for name in MEETING) else "-")
         self.folder = os.getcwd()
         plan = receive(self.fd)

@@ -51,9 +51,7 @@ def leave(pid: int) -> None:
                 stream.flush()
         except BaseException:
             return  # the interpreter says so, by its status
-    import ctypes
-
-    ctypes.CDLL(None).fflush(None)
+    sys.modules["ctypes"].CDLL(None).fflush(None)  # type: ignore[attr-defined]
     os._exit(0)
 
 
@@ -63,6 +61,8 @@ def ended_well() -> bool:
         return False
     import ctypes
 
+    if not str(getattr(ctypes, "__file__", "")).startswith(os.path.dirname(os.__file__) + os.sep):
+        return False  # the script's own module of that name
     libc = ctypes.CDLL(None)
     if not hasattr(libc, "backtrace_symbols"):
         return False  # another C library

@@ -33,18 +33,19 @@ def leave_at_once(here: str) -> None:
 
     if not known and sys.version_info >= (3, 10):  # before, the interpreter itself points to the module, and has no other's handlers
         del sys.modules["atexit"]
-        if sys.version_info < (3, 10):  # the interpreter's pointer to the module is no reference to it
-            sys.modules["_frozen_importlib"]._kept = atexit  # type: ignore[attr-defined]
     if atexit._ncallbacks() > 0:
         return  # it would not be the last
     pid = os.getpid()
 
     def leave() -> None:
         if os.getpid() == pid:
-            sys.path.insert(0, here)
+            # Nothing is imported here that the script's folders may have under the same name.
+            library, kept = os.path.dirname(os.__file__), list(sys.path)
+            sys.path[:] = [here, library, *(p for p in sys.path if p.startswith(library) and p.endswith("lib-dynload"))]
             import bellows_leave
 
             bellows_leave.leave(pid)
+            sys.path[:] = kept
 
     atexit.register(leave)
 

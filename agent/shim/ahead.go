@@ -26,8 +26,6 @@ const (
 	memoryPeriod = 250 * time.Millisecond
 	// maxPrinted bounds what a process may print before it is parked: it stays in a pipe until its rank is known.
 	maxPrinted = 256 << 10
-	// maxComm is how long the kernel's name for a process may be.
-	maxComm = 15
 )
 
 // ahead is the part that has a prepared run's processes run ahead, and keeps them parked. The loop owns it, but

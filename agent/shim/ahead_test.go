@@ -471,10 +471,10 @@ time.sleep(1000)
 func TestLimitsHoldReleasedWorkers(t *testing.T) {
 	t.Parallel()
 	needsLimits(t)
-	f, plan := newFixture(t, 1, ""), Order{}
+	f := newFixture(t, 1, "")
 	f.pyScript("import os\nos.environ['RANK']\nB = bytearray(600 << 20)\nprint('has it')\n")
 	f.order.Limits = cluster.Limits{MemoryBytes: 256 << 20}
-	plan = f.prepares(func(*Prepare) {})
+	plan := f.prepares(func(*Prepare) {})
 	f.ready(1)
 	f.startWarm(plan)
 	if r := f.stopped(); r.Failed == nil || !r.Failed.OutOfMemory {

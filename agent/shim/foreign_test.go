@@ -37,11 +37,11 @@ func (f *fixture) foreign() (ran string) {
 
 func realpath(t *testing.T, path string) string {
 	t.Helper()
-	real, err := filepath.EvalSymlinks(path)
+	resolved, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return real
+	return resolved
 }
 
 // No code of the working directory runs that `python3 /elsewhere/train.py` would not run: not in a worker that is

@@ -115,7 +115,7 @@ func (t *attempt) one() (*parked, error) {
 	hear := t.converse
 	if t.order.waits() {
 		hear = func(p *parked) error {
-			if _, err := p.lines.ReadByte(); err != nil {
+			if _, errRead := p.lines.ReadByte(); errRead != nil {
 				return errEnded
 			}
 			return nil
@@ -306,7 +306,7 @@ func (t *attempt) execute(program string, argv []string, mark string) (*parked, 
 		calm(pid)
 	}
 	p := &parked{process: process, pid: pid, conn: conn, out: out, env: t.env, written: -1}
-	p.lines = bufio.NewReader(sender{p})
+	p.lines = bufio.NewReader(&sender{p})
 	return p, nil
 }
 
@@ -340,16 +340,16 @@ func killTree(pid int) {
 }
 
 // sender reads what a process sends, and notes who it is, by the kernel's word.
-type sender struct{ *parked }
+type sender struct{ of *parked }
 
-func (s sender) Read(b []byte) (int, error) {
+func (s *sender) Read(b []byte) (int, error) {
 	oob := make([]byte, unix.CmsgSpace(unix.SizeofUcred))
-	n, oobn, _, _, err := s.conn.ReadMsgUnix(b, oob)
+	n, oobn, _, _, err := s.of.conn.ReadMsgUnix(b, oob)
 	n = max(n, 0) // it is -1 beside an error, which bufio takes for a fault of the program
-	s.heard += int64(n)
+	s.of.heard += int64(n)
 	if messages, errParse := unix.ParseSocketControlMessage(oob[:oobn]); errParse == nil && len(messages) > 0 {
 		if cred, errCred := unix.ParseUnixCredentials(&messages[0]); errCred == nil && cred.Pid > 0 {
-			s.pid = int(cred.Pid)
+			s.of.pid = int(cred.Pid)
 		}
 	}
 	return n, err

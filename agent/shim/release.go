@@ -83,9 +83,9 @@ func (s *starter) bindAll(all []*parked) (workers []born, err error) {
 				return workers, err
 			}
 		}
-		stat, err := readStat(p.process.PID)
-		if err != nil || stat.start != p.process.StartTime || !stat.lives() {
-			return workers, errors.Join(errors.New("what was parked has ended"), err)
+		stat, errStat := readStat(p.process.PID)
+		if errStat != nil || stat.start != p.process.StartTime || !stat.lives() {
+			return workers, errors.Join(errors.New("what was parked has ended"), errStat)
 		}
 		log := attachLog(s.order, s.member.FirstRank+local, p.out, s.newLineReader())
 		workers = append(workers, born{pid: stat.pid, start: stat.start, log: log})
