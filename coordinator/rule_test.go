@@ -489,7 +489,7 @@ func begunUnseen(t *testing.T, without coordinator.Rule) bool {
 		deliver()
 	}
 	if !begun {
-		t.Fatal("nobody was told to end what it prepares")
+		t.Fatal("no node was told to end what it prepares")
 	}
 	_, started := l.mem.Get(record.PlanKey(id, 2))
 	return started // while what n2 has begun may run

@@ -140,7 +140,7 @@ DEVICES = {
     "initialize": ("/jax/_src/distributed.py",),
 }  # fmt: skip
 
-# Modules that have functions which are looked at whoever calls them.
+# Modules that have functions which are looked at for every caller.
 HOT = frozenset(
     """os genericpath posixpath threading tempfile copy pathlib pathlib._local pathlib._abc importlib.util multiprocessing.synchronize torch.cuda torch.xpu torch.accelerator torch.mtia jax._src.xla_bridge jax._src.distributed""".split()
 )
@@ -247,7 +247,7 @@ class Ahead:
                 cold(self.fd, "%s runs before the script, and reads the whole environment" % path)
 
     def watch_functions(self) -> None:
-        """Note the functions whose calls are looked at whoever calls them."""
+        """Note the functions whose calls are looked at for every caller."""
         environ = type(os.environ)
         one = [environ.__getitem__, environ.__setitem__, environ.__delitem__]
         whole = [environ.__iter__, environ.__len__, environ.__repr__, getattr(environ, "copy", None), getattr(environ, "__or__", None)]
@@ -352,7 +352,7 @@ class Ahead:
             self.park("has computed for long", frame)
 
     def note_plain(self, frame: "FrameType") -> None:
-        """Note that a module is a package's, and has no function that is looked at whoever calls it."""
+        """Note that a module is a package's, and has no function that is looked at for every caller."""
         space = frame.f_globals
         name = space.get("__name__")
         if isinstance(name, str) and name != "__main__" and name not in HOT and getattr(sys.modules.get(name), "__dict__", None) is space:
@@ -858,7 +858,7 @@ def now_ns() -> int:
 
 
 def outside() -> str:
-    """Return what of the process reaches outside, whoever has brought that about; empty if nothing does."""
+    """Return what of the process reaches outside, by any code; empty if nothing does."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         return "what it imports has started a process"

@@ -1,7 +1,7 @@
 """What Python imports at the start of a worker, as sitecustomize.
 
 It has the script run ahead where the shim asks for that, and lets a worker whose script has ended leave without tearing
-down what nobody can see torn down. It leaves nothing of its own behind: sys.modules has the sitecustomize that
+down what cannot be seen to be torn down. It leaves nothing of its own behind: sys.modules has the sitecustomize that
 it stands in front of, or none, as without Bellows.
 """
 

@@ -215,6 +215,6 @@ var ofWarmStarts = []Mutant{
 	{
 		Name: "a-cold-plan-says-why", File: "agent/acknowledge.go", Tests: "TestStories/planned_cold",
 		Old: "said.Cold = x.Plan.Cold", New: "",
-		Breaks: "nobody is told why a start was cold",
+		Breaks: "it is not told why a start was cold",
 	},
 }
