@@ -221,7 +221,7 @@ class Ahead:
         self.cache_bytecode = self.loader._cache_bytecode
         self.loader._cache_bytecode = lambda *_: None
         # The shim lets no file grow meanwhile. That must not be an error to what runs, which might go another way because of it.
-        sys.modules["_signal"].signal(SIGXFSZ, sys.modules["_signal"].SIG_DFL)  # type: ignore[attr-defined]
+        sys.modules["_signal"].signal(SIGXFSZ, sys.modules["_signal"].SIG_DFL)
         self.busy = True
         sys.addaudithook(self.audit)
         sys.setprofile(self.profiler())
@@ -249,7 +249,7 @@ class Ahead:
     def watch_functions(self) -> None:
         """Note the functions whose calls are looked at for every caller."""
         environ = type(os.environ)
-        one = [environ.__getitem__, environ.__setitem__, environ.__delitem__]
+        one = [environ.__getitem__, environ.__setitem__, environ.__delitem__]  # type: List[Any]
         whole = [environ.__iter__, environ.__len__, environ.__repr__, getattr(environ, "copy", None), getattr(environ, "__or__", None)]
         for function in one:
             self.watch(function, self.environment)
@@ -745,8 +745,8 @@ class Ahead:
         # A module that may change is parked for before Python looks for it: it looks at the file before it reads it.
         modules = {getattr(getattr(m, "__spec__", None), "origin", None): "import " + name for name, m in list(sys.modules.items())}
         for where, now in ((self.files, stamp), (self.found, there), (self.lists, listed), (self.links, os.path.realpath)):
-            for path, was in where.items():  # type: ignore[attr-defined]
-                if now(path) != was:  # type: ignore[operator]
+            for path, was in where.items():
+                if now(path) != was:
                     yield "%s has changed since it was read" % path, modules.get(path) or "path " + path
         for path, was in self.searched.items():
             for name in entries(path) ^ was:
@@ -854,7 +854,7 @@ def listed(path: str) -> object:
 
 
 def now_ns() -> int:
-    return sys.modules["time"].time_ns()  # type: ignore[attr-defined, no-any-return] # the interpreter has imported it
+    return sys.modules["time"].time_ns()  # type: ignore[no-any-return] # the interpreter has imported it
 
 
 def outside() -> str:

@@ -51,7 +51,7 @@ def leave(pid: int) -> None:
                 stream.flush()
         except BaseException:
             return  # the interpreter says so, by its status
-    sys.modules["ctypes"].CDLL(None).fflush(None)  # type: ignore[attr-defined]
+    sys.modules["ctypes"].CDLL(None).fflush(None)
     os._exit(0)
 
 
