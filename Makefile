@@ -11,7 +11,7 @@ BUILD_PROGRESS = go build -o $(PROGRESS) ./internal/progress
 SCRIPTS  = $(shell grep -rlE '^\#!.*\b(ba)?sh$$' .ci scripts examples 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test examples soak attacks mutants lint check bench tools build deb fmt clean
+.PHONY: help demo quick test examples probes soak attacks mutants lint check bench tools build deb fmt clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,11 @@ examples: ## verify that the examples for torch, FSDP2, Lightning, accelerate, H
 	scripts/setup examples
 	$(MAKE) --no-print-directory build
 	scripts/examples
+
+probes: ## compare cold with warm starts by 162 scripts of one property each, on small clusters: about an hour
+	scripts/setup test
+	$(MAKE) --no-print-directory build
+	python3 e2e/probes/run.py
 
 soak: ## run tests for hours: 3,000 storms of each kind, everything three times with the race detector, the mutants
 	scripts/setup test
