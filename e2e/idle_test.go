@@ -74,8 +74,9 @@ func TestWritesPerRescale(t *testing.T) {
 
 	// From the halt of a generation to its successor's running: the leader's halt,
 	// stop_after, commit, START and running; rank 0's offer; held, saved and stopped
-	// of each old member; started of each new one. How often progress is noted depends on how long it takes.
-	for g, members := range map[cluster.Generation]int{2: 3*2 + 1, 3: 3*1 + 2} {
+	// of each old member; started of each new one, which takes back that it was ready where it started warm. How often
+	// progress is noted depends on how long it takes.
+	for g, members := range map[cluster.Generation]int{2: 3*2 + 2*1, 3: 3*1 + 2*2} {
 		from, to := f.turnover(id, g)
 		var own [][]string
 		for _, keys := range f.transactions(from-1, to) {
