@@ -83,12 +83,12 @@ func (s *starter) bindAll(all []*parked) (workers []born, err error) {
 				return workers, err
 			}
 		}
-		stat, errStat := readStat(p.process.PID)
-		if errStat != nil || stat.start != p.process.StartTime || !stat.lives() {
+		now, errStat := readStat(p.process.PID)
+		if errStat != nil || now.start != p.process.StartTime || !now.lives() {
 			return workers, errors.Join(errors.New("what was parked has ended"), errStat)
 		}
 		log := attachLog(s.order, s.member.FirstRank+local, p.out, s.newLineReader())
-		workers = append(workers, born{pid: stat.pid, start: stat.start, log: log})
+		workers = append(workers, born{pid: now.pid, start: now.start, log: log})
 		if err = s.settle(p, local); err != nil {
 			return workers, err
 		}
