@@ -17,7 +17,7 @@ The shim and this process speak over a socket, in messages of fields that end wi
     process: hello
     shim:    planned=NAME … before=WHAT …
     process: at, NAME                 a module that the user's own code imports
-    process: parked, where, why, meets | -
+    process: parked, where, why, meets | -, readers | -    readers: it has had a process read, whose bytes count as its own
     shim:    NAME=VALUE …             what the plan decides
     process: ok | cold, why, WHAT     WHAT to park before, the next time
     shim:    go
@@ -191,6 +191,7 @@ class Ahead:
         self.planned = frozenset(t[len("planned=") :] for t in told if t.startswith("planned="))
         self.before = frozenset(t[len("before=") :] for t in told if t.startswith("before="))
         self.environ = dict(os.environ)
+        self.readers = False
         self.running = True
         self.busy = False  # in here: what is called is not the script's
         self.main = False  # the script's first line has run
@@ -627,6 +628,7 @@ class Ahead:
             elif os.path.isabs(name):
                 self.note(self.files, name, stamp(name), frame)
         elif event == "subprocess.Popen" and list(args[1] or ()) in READERS and not self.of_user(frame):
+            self.readers = True
             self.note(self.files, "/etc/ld.so.cache", stamp("/etc/ld.so.cache"), frame)
         elif event == "time.sleep":
             if self.user_context(frame):
@@ -694,7 +696,7 @@ class Ahead:
         signals = sys.modules["_signal"]  # type: Any
         if signals.getsignal(SIGXFSZ) == signals.SIG_DFL:  # else the script has set a handler of its own
             signals.signal(SIGXFSZ, signals.SIG_IGN)
-        send(self.fd, "parked", self.where(frame), why, "meets" if any(name in sys.modules for name in MEETING) else "-")
+        send(self.fd, "parked", self.where(frame), why, "meets" if any(name in sys.modules for name in MEETING) else "-", "readers" if self.readers else "-")
         self.folder = os.getcwd()
         plan = receive(self.fd)
         for changed, before in self.changes():

@@ -205,6 +205,9 @@ func (t *attempt) converse(p *parked) error {
 			return errors.New(words[1])
 		case words[0] == "parked" && len(words) > 3:
 			p.place, p.meets = fmt.Sprintf("%s (%s)", printable(words[1]), printable(words[2])), words[3] == "meets"
+			if len(words) > 4 && words[4] == "readers" { // the kernel counts what they have written as the process's own
+				p.written = -1
+			}
 			return nil
 		default:
 			return fmt.Errorf("what runs ahead says %q", words)
