@@ -263,6 +263,7 @@ sys.stdout.write("not flushed")
 		atOnce, torn bool
 	}{
 		"nothing":            {script: "", atOnce: true},
+		"the module bellows": {script: "import bellows\nassert bellows._run.link is not None\n", atOnce: true},
 		"finalizer":          {script: "kept = Torn()\n", torn: true},
 		"finalizer in cycle": {script: "class A: pass\na = A(); a.a = a; a.torn = Torn()\n", torn: true},
 		"generator":          {script: "g = suspended()\nnext(g)\n", torn: true},
