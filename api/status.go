@@ -33,7 +33,7 @@ func jobStatus(m *record.Mirror, v *record.JobView, who cluster.Owner, about []c
 	s.Phase, s.Ended = state.Phase, state.Phase.Terminal()
 	s.Stopping = v.Wanted.Exists() && !v.Wanted.Value.Run && !s.Ended
 	s.Generation = uint64(state.Generation)
-	s.Since, s.Reason = state.Since, state.Reason
+	s.Since, s.Reason = state.Since, state.Why()
 	if why := v.Unreadable(); why != "" {
 		s.Phase, s.Ended, s.Reason = cmp.Or(state.Phase, cluster.Held), false, why
 	}
@@ -152,7 +152,7 @@ func specStatus(id cluster.JobID, spec cluster.Spec, owner cluster.Owner, at tim
 func addPending(s *JobStatus, state record.State, leader string) {
 	switch state.Phase {
 	case cluster.Queued, cluster.Backoff, cluster.Held:
-		s.WhyPending = cmp.Or(state.Reason, "waits for the next decision")
+		s.WhyPending = cmp.Or(state.Why(), "waits for the next decision")
 		if leader == "" {
 			s.WhyPending += "; no coordinator leads"
 		}

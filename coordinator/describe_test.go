@@ -176,7 +176,7 @@ func describeEvent(e record.Event) string {
 }
 
 func describeState(s record.State, now time.Time) string {
-	out := fmt.Sprintf("%s g%d %q", s.Phase, s.Generation, s.Reason)
+	out := fmt.Sprintf("%s g%d %q", s.Phase, s.Generation, s.Why())
 	if s.Ran > 0 {
 		out += fmt.Sprintf(" ran=%s", s.Ran)
 	}

@@ -129,7 +129,6 @@ func retry(in situation) *move {
 		return nil
 	}
 	why, _, _ := strings.Cut(in.state().Reason, againWhy)
-	why, _, _ = strings.Cut(why, parkedWhy)
 	m := start(in, 0, restartAfter+why)
 	if m != nil && m.sends() {
 		return m

@@ -24,9 +24,6 @@ func (f failures) countedIn(s record.State) record.State {
 // warmFailed begins what is said of a start that follows a failed warm one.
 const warmFailed = "its warm start failed before the first step"
 
-// parkedWhy begins what is added to a job's reason while it waits for that.
-const parkedWhy = "; waits until what was prepared for it has ended: "
-
 // explained is the reason of a start, with why it is cold.
 func (f failures) explained(why string) string {
 	if f.cold == "" {

@@ -150,7 +150,7 @@ func stoppedWhy(j *job) string {
 
 // stopped adds to the reason for which a job was stopped what its last save did not keep.
 func stopped(in situation, reason string) string {
-	if so, _, _ := strings.Cut(in.state().Reason, parkedWhy); strings.HasPrefix(so, reason) {
+	if so := in.state().Reason; strings.HasPrefix(so, reason) {
 		reason = so // whom the halt's deadline has killed, too
 	}
 	if begun, known := stepsBegun(in); known && begun > in.Committed.Value.Step {

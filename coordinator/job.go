@@ -86,7 +86,7 @@ func (j *job) nextState(phase cluster.Phase, reason string, now time.Time) recor
 	if j.state().Phase == cluster.Running && phase != cluster.Running {
 		s.Ran = cluster.Duration(j.Ran(now))
 	}
-	s.Phase, s.Reason = phase, reason
+	s.Phase, s.Reason, s.Waits = phase, reason, ""
 	s.Next = time.Time{}
 	s.Excluded = maps.Clone(s.Excluded)
 	if j.state().Phase.Active() && (!phase.Active() || phase == cluster.Starting) { // its generation is over

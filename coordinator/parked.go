@@ -14,7 +14,7 @@ import (
 // Processes that run the script ahead, for a generation that has no plan yet, count as workers: a
 // generation starts, and a job ends or goes back to the queue, when none of them is left but those
 // that the generation itself begins with. The leader deletes what it has asked for, so that nothing more comes into
-// being (see unasked), and then waits until each node has deleted its record. A node that is lost is waited
+// being (see withdraw), and then waits until each node has deleted its record. A node that is lost is waited
 // for as a member is. See ADR 53.
 
 // parkedSoon is for how long such a wait is not worth telling: mostly it takes milliseconds.
@@ -66,7 +66,7 @@ func parked(in situation, world cluster.World) (asked, left []cluster.NodeID) {
 // dropNext deletes what nodes were asked to prepare, so that they end it; nil if there is nothing to delete. A plan may still
 // count on what others have.
 func dropNext(in situation, nodes []cluster.NodeID) *move {
-	ifs, ops := unasked(in, nodes)
+	ifs, ops := withdraw(in, nodes)
 	if len(ops) == 0 {
 		return nil
 	}
@@ -74,9 +74,9 @@ func dropNext(in situation, nodes []cluster.NodeID) *move {
 	return &move{verb: "prepare", job: in.JobView, spends: len(ops) == len(in.view.next[in.ID]), ifs: ifs, then: ops}
 }
 
-// unasked deletes what nodes were asked to prepare. What they have said is compared: an agent says that it begins
+// withdraw deletes what nodes were asked to prepare. What they have said is compared: an agent says that it begins
 // only while it is asked to, so that after this the leader knows everything that there can be.
-func unasked(in situation, nodes []cluster.NodeID) (ifs []record.Compare, ops []record.Op) {
+func withdraw(in situation, nodes []cluster.NodeID) (ifs []record.Compare, ops []record.Op) {
 	for _, n := range nodes[:min(len(nodes), max(1, in.cfg.MaxTxnOps-addedCompares))] {
 		ops = append(ops, record.Delete(record.NextKey(n, in.ID)))
 		if !in.rule(ParkedKnown) {
@@ -121,16 +121,15 @@ func tellParked(in situation, nodes []cluster.NodeID) *move {
 	if len(nodes) > named {
 		each = append(each, count(len(nodes)-named, "more node"))
 	}
-	why, _, _ := strings.Cut(in.state().Reason, parkedWhy)
-	why = reasonText(in, record.Cut(why, record.MaxReason/2)+parkedWhy+strings.Join(each, "; "))
-	if why == in.state().Reason {
+	waits := reasonText(in, "waits until what was prepared for it has ended: "+strings.Join(each, "; "))
+	if waits == in.state().Waits {
 		return &move{job: in.JobView}
 	}
-	s := next(in, in.state().Phase, why)
-	s.Next = in.state().Next
+	s := next(in, in.state().Phase, in.state().Reason)
+	s.Next, s.Waits = in.state().Next, waits
 	return &move{
 		verb: "await-parked", job: in.JobView, then: []record.Op{record.Put(record.StateKey(in.ID), s)},
-		note: Note{Job: in.ID, Gen: in.number(), Text: why},
+		note: Note{Job: in.ID, Gen: in.number(), Text: s.Why()},
 	}
 }
 

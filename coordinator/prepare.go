@@ -56,7 +56,7 @@ func asks(in situation, wanted map[cluster.NodeID]int, p preparation) *move {
 			dropped = append(dropped, n)
 		}
 	}
-	ifs, deletes := unasked(in, dropped)
+	ifs, deletes := withdraw(in, dropped)
 	if len(ops)+len(deletes) == 0 {
 		return nil
 	}

@@ -18,7 +18,7 @@ import (
 func startQueued(in situation) *move {
 	why := "start with " + count(in.target.Workers(), "worker") + unpreferred(in)
 	h := in.gen.Halt.Value
-	switch so, _, _ := strings.Cut(in.state().Reason, parkedWhy); {
+	switch so := in.state().Reason; {
 	case strings.HasPrefix(so, restartAfter):
 		why = so
 	case h.To != nil && *h.To == in.target.Workers():

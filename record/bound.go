@@ -74,7 +74,7 @@ func cutWords[T any](v T, most int) T {
 }
 
 func (s State) cut(most int) any {
-	s.Reason, s.Cold = Cut(s.Reason, most), Cut(s.Cold, most)
+	s.Reason, s.Waits, s.Cold = Cut(s.Reason, most), Cut(s.Waits, most), Cut(s.Cold, most)
 	if s.Failure != nil {
 		f := cutWords(*s.Failure, most)
 		s.Failure = &f

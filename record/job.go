@@ -61,6 +61,8 @@ type State struct {
 	Generation cluster.Generation `json:"generation"` // the newest formed; 0 = none yet
 	// Reason says in words why the job is where it is: why it waits, why it was halted, why it failed.
 	Reason string `json:"reason,omitempty"`
+	// Waits says in words what the job waits for before it goes on from there: Reason stays what it was.
+	Waits string `json:"waits,omitempty"`
 	// Next is when a Backoff ends.
 	Next time.Time `json:"next,omitzero"`
 	// Restarts counts the failures charged against Spec.MaxRestarts.
@@ -111,6 +113,14 @@ type State struct {
 	// Failure is the last failure of a worker, for people.
 	Failure *Failed   `json:"failure,omitempty"`
 	Since   time.Time `json:"since"` // when Phase was entered
+}
+
+// Why says in words why the job is where it is, and what it waits for: for people.
+func (s State) Why() string {
+	if s.Waits == "" || s.Reason == "" {
+		return s.Reason + s.Waits
+	}
+	return s.Reason + "; " + s.Waits
 }
 
 // Plan is a generation: the world part is write-once.
