@@ -74,13 +74,13 @@ func TestWritesPerRescale(t *testing.T) {
 
 	// From the halt of a generation to its successor's running: the leader's halt,
 	// stop_after, commit, START and running; rank 0's offer; held, saved and stopped
-	// of each old member; started of each new one, which takes back that it was ready where it started warm. How often
-	// progress is noted depends on how long it takes.
-	for g, members := range map[cluster.Generation]int{2: 3*2 + 2*1, 3: 3*1 + 2*2} {
+	// of each old member; started of each new one. How often progress is noted depends
+	// on how long it takes, and what nodes say of preparations may fall into it or before it.
+	for g, members := range map[cluster.Generation]int{2: 3*2 + 1, 3: 3*1 + 2} {
 		from, to := f.turnover(id, g)
 		var own [][]string
 		for _, keys := range f.transactions(from-1, to) {
-			if slices.ContainsFunc(keys, func(key string) bool { return strings.Contains(key, string(id)) }) && !isProgress(keys) {
+			if slices.ContainsFunc(keys, func(key string) bool { return strings.Contains(key, string(id)) }) && !isProgress(keys) && !isPreparation(keys) {
 				own = append(own, keys)
 			}
 		}
@@ -92,11 +92,47 @@ func TestWritesPerRescale(t *testing.T) {
 			t.Errorf("generation %d took %d transactions, want at most %d", g, len(own), most)
 		}
 	}
+	f.preparationsAreShort(id)
+}
+
+// preparationsAreShort checks what is written of a node's part of a generation that is prepared: the leader's wish for
+// it, once; and by the node that processes may exist, then that they are ready or why they are not.
+func (r *records) preparationsAreShort(id cluster.JobID) {
+	r.t.Helper()
+	written := map[string]int{}
+	for _, c := range r.history() {
+		key := strings.TrimPrefix(c.Key, record.Root)
+		if !isPreparation([]string{key}) || !strings.HasSuffix(key, string(id)) || c.Deleted {
+			continue
+		}
+		var of struct {
+			Generation cluster.Generation `json:"generation"`
+			AliveRev   int64              `json:"alive_rev"` // of ready only: another life of the node says it again
+		}
+		if err := json.Unmarshal(c.Value, &of); err != nil {
+			r.t.Fatal(err)
+		}
+		written[fmt.Sprintf("%s of generation %d and alive_rev %d", key, of.Generation, of.AliveRev)]++
+	}
+	if len(written) == 0 {
+		r.t.Error("nothing was prepared")
+	}
+	for what, n := range written {
+		if most := 1 + strings.Count(what, "/ready/"); n > most {
+			r.t.Errorf("%s was written %d times, want at most %d", what, n, most)
+		}
+	}
 }
 
 // isProgress reports whether a transaction notes a node's progress, or what was measured of it, and nothing else.
 func isProgress(keys []string) bool {
 	return len(keys) == 1 && (strings.HasSuffix(keys[0], "/progress") || strings.HasSuffix(keys[0], "/speed"))
+}
+
+// isPreparation reports whether a transaction is about a generation that is prepared, and nothing else.
+func isPreparation(keys []string) bool {
+	return len(keys) == 1 && strings.HasPrefix(keys[0], "nodes/") &&
+		(strings.Contains(keys[0], "/next/") || strings.Contains(keys[0], "/ready/"))
 }
 
 // writes returns the transactions after one revision and up to another, but for those

@@ -294,7 +294,10 @@ func niceOf(t *testing.T, pid int) (all []int) {
 			}
 		}
 		if b, err := os.ReadFile(proc.file(pid, "autogroup")); err == nil {
-			words := strings.Fields(string(b))
+			words := strings.Fields(string(b)) // none where the kernel has put it into no group, as all are until their session begins
+			if len(words) == 0 {
+				continue
+			}
 			if n, err := strconv.Atoi(words[len(words)-1]); err == nil {
 				all = append(all, n)
 			}
