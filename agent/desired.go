@@ -35,8 +35,8 @@ type Goal struct {
 	// Granted: devices of this node are granted to it. Then the leader waits for this
 	// node to say that nothing is left, whether the plan names the node or not.
 	Granted bool
-	// Fresh: it was planned while this agent had the node, or, of one without a plan, what is said in Ready was
-	// written since, so that no other agent can have started it here.
+	// Fresh: this agent already had the node when the generation was planned or, if it has no plan, when Ready was
+	// written. So no other agent can have started it here.
 	Fresh bool
 	// Next asks this node to prepare the generation; nil = it does not.
 	Next   *record.Next

@@ -23,7 +23,7 @@ type preparing struct {
 	*planner
 	x part
 	r Run
-	// asked: what was said is of what is asked for. It is nil if nothing was, or nothing is asked for.
+	// asked: Ready, what this node has said, answers Next, what the leader asks for. False if either is missing.
 	asked bool
 }
 
@@ -31,9 +31,9 @@ func (p *planner) preparing(x part) preparing {
 	return preparing{p, x, x.run, x.Ready != nil && x.Next != nil && x.Ready.For(*x.Next)}
 }
 
-// follow starts what a generation's workers will go on from, and says how far that is. What this agent
-// has prepared in this life of the node and that has ended would end again: the generation starts cold here. Any
-// other may have ended together with its agent or its node, and is prepared anew.
+// follow prepares the generation's workers, and records how far that is. If they ended although this agent
+// prepared them, in this life of the node, they would end again: the generation starts cold here. If they ended
+// together with an earlier agent or an earlier life of the node, they are prepared anew.
 func (g preparing) follow() {
 	r := g.r
 	switch {
@@ -44,7 +44,7 @@ func (g preparing) follow() {
 	case !r.unbound() || r.Nonce != g.x.Next.Nonce:
 		g.clear(g.x, "another generation of this number is prepared")
 	case r.useless() && g.d.AliveRev == 0:
-		// Whether it is of this life of the node is known once that has begun.
+		// Wait: without a life the node cannot tell whether this life has prepared it.
 	case r.useless() && r.Earlier && g.saidReady():
 		g.tell(record.Ready{}) // so that no decision counts on it any more
 	case r.useless():
@@ -57,11 +57,11 @@ func (g preparing) follow() {
 	}
 }
 
-// saidCold reports whether this node has said that the generation starts cold here, saidReady that what was asked for waits.
+// saidCold reports whether this node has recorded that the generation starts cold here, saidReady that its workers are parked.
 func (g preparing) saidCold() bool  { return g.asked && g.x.Ready.Cold != "" }
 func (g preparing) saidReady() bool { return g.asked && g.x.Ready.Cold == "" && !g.saidBegun() }
 
-// saidBegun reports whether it has said that processes may exist, and not more.
+// saidBegun reports whether it has recorded that processes may exist, and nothing since.
 func (g preparing) saidBegun() bool {
 	return g.asked && g.x.Ready.Begun && g.x.Ready.Cold == "" && g.x.Ready.Workers == 0
 }
@@ -90,7 +90,7 @@ func (g preparing) begin() {
 	}
 }
 
-// othersPrepared reports whether something of another generation of the job may wait for a plan here, or is recorded to.
+// othersPrepared reports whether parked processes of another generation of the job exist here, or may by the records.
 func (g preparing) othersPrepared() bool {
 	for jg, r := range g.runs {
 		if jg.Job == g.x.JobGen.Job && jg != g.x.JobGen && r.unbound() && r.Shim != Absent && !r.ended() {
@@ -138,7 +138,7 @@ func (g preparing) wait() {
 	g.tell(record.Ready{Cold: parked.Cold, Workers: workers, Memory: parked.Memory})
 }
 
-// waiting is what a prepared run is told until it has its plan.
+// waiting is the wish for a prepared run that has no plan yet.
 func waiting(deadline int64, next *record.Next) Wish {
 	w := Wish{Deadline: deadline}
 	if next != nil {
@@ -147,8 +147,8 @@ func waiting(deadline int64, next *record.Next) Wish {
 	return w
 }
 
-// settled reports whether so many processes are parked, or none will be. A shim that does not say how many
-// has a launcher, from which any number is forked.
+// settled reports whether the preparation is over: so many processes are parked, or the start will be cold. A shim
+// of an earlier version reports no number: its launcher can fork any number of workers.
 func (p Prepared) settled(workers int) bool {
 	return p.Cold != "" || p.Ready && (p.Workers == 0 || p.Workers >= workers)
 }
@@ -158,7 +158,7 @@ func (r Run) useless() bool {
 	return r.Binding == Spoiled || r.Shim == Dead || r.Report != nil && (r.Report.Stopped != nil || r.Report.Failed != nil)
 }
 
-// counted is how much of a memory has not been counted yet: none, of what this node has said to be ready.
+// counted returns how much of this memory, in bytes, no limit has counted yet: none if this node has recorded the preparation as ready.
 func (g preparing) counted(memory int64) int64 {
 	if g.d.LauncherMemory == 0 || g.x.Ready != nil && g.x.Ready.Of(*g.x.Next) && g.x.Ready.Cold == "" {
 		return 0
@@ -200,9 +200,9 @@ func (g preparing) spoilt() string {
 	return "the process that prepares it (bellows shim) has ended"
 }
 
-// bind gives a prepared run its plan, when its workers may be started. One whose workers must not
-// be started, or that is of no use, ends, and the generation goes on as if there were none. So
-// does one that was told to end, as nothing asked for it any more: a kill cannot be called off.
+// bind gives a prepared run its plan once its workers may be started. A run that must not start workers or is of no
+// use is ended, and the generation starts cold. So is a run that was told to end before its plan came: a kill cannot be
+// called off.
 func (p *planner) bind(x part) {
 	r := x.run
 	if told := r.Pushed != nil && r.Pushed.Kill != ""; told || r.useless() || !p.startable(x) {

@@ -120,7 +120,7 @@ type Failed struct {
 // given up. Rank 0's node writes it only after its offer, if it makes one.
 type Stopped struct {
 	Exits []Exit `json:"exits"`
-	// Finished: every worker of the node exited 0 of its own accord, unasked.
+	// Finished: every worker of the node exited 0 of its own accord: no halt had been sent.
 	Finished bool `json:"finished"`
 	// SignalledAt is when the last worker was told to stop (zero if none was),
 	// ExitedAt when the last one was gone, SavedAt when its files were durable.

@@ -13,7 +13,7 @@ type Attendance struct {
 	Started bool // its workers were executed
 	Failed  bool
 	Stopped bool // nothing of the generation is left on the node
-	// Finished: it stopped because all its workers exited 0 unasked.
+	// Finished: it stopped because all its workers exited 0 without a halt.
 	Finished bool
 	// Lost: the node's life that the world was planned with is over.
 	Lost bool
@@ -37,7 +37,7 @@ func (r Roll) AllStarted() bool { return len(r.unstarted()) == 0 }
 // AllGone reports whether the generation has no workers left anywhere.
 func (r Roll) AllGone() bool { return len(r) > 0 && r.all(Attendance.Gone) }
 
-// AllFinished reports whether every worker of the world exited 0 unasked.
+// AllFinished reports whether every worker of the world exited 0 without a halt.
 func (r Roll) AllFinished() bool {
 	return len(r) > 0 && r.all(func(a Attendance) bool { return a.Stopped && a.Finished })
 }

@@ -82,7 +82,7 @@ PURE_C = frozenset(
     _string string _abc _heapq _bisect binascii zlib _hashlib _sha1 _sha2 _sha256 _sha512 _sha3 _md5 _blake2 unicodedata atexit gc sys _warnings
     _signal _locale _imp _codecs _io io errno _weakref weakref _weakrefset _typing typing array _contextvars contextvars _datetime datetime _decimal decimal
     _pickle pickle _csv csv _statistics _bz2 _lzma marshal _ast _opcode types _thread threading posix os _stat stat _uuid _tokenize _queue queue _symtable
-    _contextlib _ctypes_test numpy""".split()
+    numpy""".split()
 )
 IMPURE_C = frozenset(
     """builtins.input builtins.breakpoint posix.access posix.stat posix.lstat posix.readlink posix.statvfs posix.fstatvfs posix.getloadavg posix.times

@@ -129,7 +129,7 @@ func (r *records) preparing(jg record.JobGen) bool {
 	return next.Exists() && next.Value.Generation == jg.Generation || r.said(jg).Exists()
 }
 
-// nonceOf is that of a generation's plan, or, without one, of what is said to be prepared of it.
+// nonceOf returns the nonce of a generation's plan or, while it has no plan, of its preparation.
 func (r *records) nonceOf(jg record.JobGen) string {
 	if plan := r.planOf(jg); plan.Exists() {
 		return plan.Value.World.Nonce

@@ -34,8 +34,8 @@ func (w *writer) create(at lane, what string, ops []record.Op, refused func(erro
 	w.write(at, record.Txn{ID: what, If: []record.Compare{fresh, w.session.stillHere()}, Then: ops}, refused)
 }
 
-// nonceOf is which generation of its number a record speaks of; "" also of one
-// that cannot be read, and is replaced.
+// nonceOf returns the nonce of the generation that a record is about. It is "" for a record that cannot be read, which
+// is then replaced.
 func nonceOf(value []byte) string {
 	var said struct {
 		Nonce string `json:"nonce"`

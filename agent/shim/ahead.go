@@ -62,7 +62,7 @@ type ahead struct {
 // wanted is how many processes should be parked.
 func (a *ahead) wanted() int { return max(1, a.order.Prepare.Workers, a.wish.Workers) }
 
-// settled reports whether it is known if workers can be released.
+// settled reports whether the preparation is over: workers can be released, or the start will be cold.
 func (a *ahead) settled() bool {
 	return !a.begun || a.over || !a.working && len(a.parked) > 0 && !a.ending
 }

@@ -1,4 +1,4 @@
-"""Data are prepared under a lock when a module is imported, by whoever comes first, and only once."""
+"""Data are prepared under a lock when a module is imported, by the first rank that comes, once."""
 import dataset
 import json
 import os

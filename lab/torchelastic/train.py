@@ -13,8 +13,6 @@ import os
 import sys
 import time
 
-STARTED = time.time()
-
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
@@ -23,6 +21,23 @@ ELASTIC = "BELLOWS_JOB" in os.environ
 if ELASTIC:
     import bellows
 
+
+
+def began():
+    """When this process began, or went on if it had run ahead: then it began before the old world's last step."""
+    now = time.time()
+    with open("/proc/self/stat") as f:
+        ticks = int(f.read().rpartition(")")[2].split()[19])
+    at = now - (time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"))
+    try:
+        with open(os.path.join(sys.argv[1], "steps.log")) as f:
+            last = max((float(line.split()[1]) for line in f if line.startswith("L")), default=0)
+    except FileNotFoundError:
+        last = 0
+    return now if at < last else at
+
+
+STARTED = began()
 SAVE_EVERY = 20
 directory = sys.argv[1]
 rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
