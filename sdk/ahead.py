@@ -17,6 +17,7 @@ The shim and this process speak over a socket, in messages of fields that end wi
     process: hello
     shim:    planned=NAME … before=WHAT …
     process: at, NAME                 a module that the user's own code imports
+    process: early                    it begins to import early what its framework imports late
     process: parked, where, why, meets | -, readers | -    readers: it has had a process read, whose bytes count as its own
     shim:    NAME=VALUE …             what the plan decides
     process: ok | cold, why, WHAT     WHAT to park before, the next time
@@ -26,12 +27,15 @@ The shim and this process speak over a socket, in messages of fields that end wi
 import os
 import sys
 
+import bellows_early
+
 MYPY = False
 if MYPY:
     from types import CodeType, FrameType
     from typing import Any, Callable, Dict, List, NoReturn, Optional, Set, Tuple
 
 USER, LIBRARY, GENERATED = 1, 2, 3
+ENDED = "has ended"
 SIGXFSZ = 25
 # Frameworks whose workers meet at MASTER_PORT, at a server that takes any number of connections.
 MEETING = ("torch.distributed.distributed_c10d", "jax._src.distributed")
@@ -104,6 +108,7 @@ WATCHED_C = frozenset(
     initgroups setsid setpgid chroot pidfd_open unshare setns getrlimit setrlimit prlimit getrusage getloadavg getprofile openpty posix_openpt memfd_create
     timerfd_create shm_open shm_unlink sem_unlink start_new_thread start_new start_joinable_thread _cuda_getDeviceCount _cuda_init""".split()
 )
+PRINTS = frozenset(["print", "write", "writelines"])
 WATCHED_IN = frozenset(["posix", "os", "sys", "resource", "_thread", "_posixshmem", "_multiprocessing", "torch._C"])
 # Audit events that park any code. Those of files are looked at one by one.
 EFFECTS = {
@@ -177,6 +182,7 @@ def begin(fd: int, own: str, check: bool) -> "Ahead":
     send(fd, "hello")
     if check:
         os._exit(0)
+    del sys.modules["bellows_early"]
     ahead = Ahead(fd, own, receive(fd))
     ahead.look_back()
     ahead.start()
@@ -207,6 +213,8 @@ class Ahead:
         self.asked = set()  # type: Set[str]  # names that were looked up there
         self.calls = {}  # type: Dict[Tuple[str, str], bool]
         self.after = []  # type: List[Callable[[], None]]  # done at the release
+        self.early = None  # type: Optional[bellows_early.Early]  # what is being imported early
+        self.imported = None  # type: Optional[bellows_early.Early]  # what was
         self.temporary = None  # type: Optional[Tuple[List[str], str]]  # where tempfile would look for a folder, and what it was told
         self.library = os.path.dirname(os.path.realpath(os.__file__)) + os.sep
         self.library_link = os.path.dirname(os.__file__) + os.sep
@@ -295,7 +303,7 @@ class Ahead:
 
         Modules are told apart by their names: to ask a frame for its code is an audit event, and takes ten times as long.
         """
-        plain, watched, look = self.plain, WATCHED_C, self.look
+        plain, watched, look = self.plain, WATCHED_C | PRINTS, self.look
 
         def profile(frame: "FrameType", event: str, arg: "Any") -> None:
             if event == "call":
@@ -323,7 +331,7 @@ class Ahead:
             elif event == "c_call":
                 self.called_c(frame, arg)
             else:
-                self.park("has ended", frame)
+                self.park(ENDED, frame)
         except BaseException as err:
             cold(self.fd, "the process that ran it ahead: %s: %s" % (type(err).__name__, err))
         finally:
@@ -362,6 +370,8 @@ class Ahead:
     def called_c(self, frame: "FrameType", function: "Any") -> None:
         name = frame.f_code.co_filename
         watched = function.__name__ in WATCHED_C and (function.__module__ or "posix") in WATCHED_IN
+        if self.early is not None and function.__name__ in PRINTS and (function.__name__ == "print" or function.__self__ is sys.stdout or function.__self__ is sys.stderr):
+            self.early.give_up("it prints")  # also what stays in a buffer
         if watched and frame.f_globals.get("__name__") != "subprocess":  # what that starts was looked at
             self.park("starts a thread" if function.__module__ == "_thread" else "calls %s" % function.__name__, frame)
         elif (self.kinds.get(name) or self.kind(name)) == LIBRARY:
@@ -379,7 +389,7 @@ class Ahead:
         elif code.co_name == "_run_module_as_main":
             self.outer = frame
         elif self.main and (code.co_filename[:1] != "<" or code.co_name == "_shutdown"):
-            self.park("has ended", frame)
+            self.park(ENDED, frame)
 
     def module_begins(self, frame: "FrameType") -> None:
         name = frame.f_code.co_filename
@@ -479,6 +489,8 @@ class Ahead:
     def environment(self, frame: "FrameType") -> None:
         key = frame.f_locals.get("key")
         name = os.fsdecode(key) if isinstance(key, (str, bytes)) else ""
+        if self.early is not None:
+            self.early.read.add(name)
         if name in self.planned:
             self.park("reads %s" % name if frame.f_code.co_name == "__getitem__" else "sets %s" % name, frame)
 
@@ -683,6 +695,10 @@ class Ahead:
         """Wait for the plan, here; return when the script may go on, or never."""
         if not self.running:
             return
+        if self.early is not None:
+            self.early.give_up(why)
+        if why != ENDED:
+            self.import_early()
         self.running = False
         self.outer = None
         try:
@@ -712,6 +728,38 @@ class Ahead:
         for step in self.after:
             step()
         del self.after[:]
+
+    def import_early(self) -> None:
+        """Import what a framework imports late: nothing else is to be done until the plan is there."""
+        name = bellows_early.applies(self)
+        if name is None:
+            return
+        self.early, self.events = bellows_early.Early(self, name), 0
+        try:
+            self.early.make()
+        except BaseException as err:
+            self.early.give_up("%s: %s" % (type(err).__name__, err))
+        self.early, self.imported = None, self.early
+
+    def end(self) -> None:
+        if self.imported is not None:
+            self.imported.end()
+
+    def tell(self, *fields: str) -> None:
+        send(self.fd, *fields)
+
+    def cold(self, why: str, before: str = "") -> "NoReturn":
+        cold(self.fd, why, before)
+
+    def is_user_module(self, module: "Any") -> bool:
+        space = vars(module)
+        file = space.get("__file__")
+        if isinstance(file, str):
+            return (self.kinds.get(file) or self.kind(file)) == USER
+        return space.get("__name__") == "__main__"
+
+    def stamp_of(self, path: str) -> object:
+        return stamp(path)
 
     def take_in(self, plan: "List[str]") -> None:
         """Add the plan's variables to the environment, in the place that they have in a process that is executed with them.
@@ -746,7 +794,7 @@ class Ahead:
         """Yield what has changed since it was read, and what to park before because of that."""
         # A module that may change is parked for before Python looks for it: it looks at the file before it reads it.
         modules = {getattr(getattr(m, "__spec__", None), "origin", None): "import " + name for name, m in list(sys.modules.items())}
-        for where, now in ((self.files, stamp), (self.found, there), (self.lists, listed), (self.links, os.path.realpath)):
+        for where, now in ((self.files, stamp), (self.found, there), (self.lists, listed), (self.links, resolver())):
             for path, was in where.items():
                 if now(path) != was:
                     yield "%s has changed since it was read" % path, modules.get(path) or "path " + path
@@ -788,6 +836,26 @@ def there(path: str) -> object:
         except (OSError, ValueError) as err:
             kinds.append(-(getattr(err, "errno", 0) or 0))
     return kinds
+
+
+def resolver() -> "Callable[[str], str]":
+    """Return os.path.realpath for many paths of the same folders, of which none changes meanwhile."""
+    folders = {}  # type: Dict[str, str]
+
+    def resolve(path: str) -> str:
+        folder, name = os.path.split(path)
+        if name in ("", ".", ".."):
+            return os.path.realpath(path)
+        if folder not in folders:
+            folders[folder] = os.path.realpath(folder)
+        whole = os.path.join(folders[folder], name)
+        try:
+            link = os.lstat(whole).st_mode & 0o170000 == 0o120000
+        except OSError:
+            link = False
+        return os.path.realpath(whole) if link else whole
+
+    return resolve
 
 
 def entries(path: str) -> "Set[str]":

@@ -50,6 +50,20 @@ const AheadFileName = "bellows_ahead.py"
 //go:embed ahead.py
 var Ahead []byte
 
+// EarlyFileName is the name under which Ahead finds Early.
+const EarlyFileName = "bellows_early.py"
+
+// EarlyStatus is the exit status of a worker that cannot use what it imported early (early.py: STATUS).
+const EarlyStatus = 87
+
+// EarlyLesson is what the shim tells the next process then, so that it imports nothing early (early.py: LESSON).
+const EarlyLesson = "early"
+
+// Early is the source of what imports early what frameworks import late. Treat it as read-only.
+//
+//go:embed early.py
+var Early []byte
+
 // LeaveFileName is the name under which WorkerSite finds Leave.
 const LeaveFileName = "bellows_leave.py"
 

@@ -10,7 +10,7 @@ import sys
 
 MYPY = False
 if MYPY:
-    from typing import Any
+    from typing import Any, Callable, List
 
 
 def run_next(here: str) -> None:
@@ -24,8 +24,11 @@ def run_next(here: str) -> None:
     spec.loader.exec_module(module)
 
 
-def leave_at_once(here: str) -> None:
-    """Have a worker whose script has ended leave at once, after all exit handlers, where nothing would be seen of more."""
+def leave_at_once(here: str, ended: "List[Callable[[], None]]") -> None:
+    """Have a worker whose script has ended leave at once, after all exit handlers, where nothing would be seen of more.
+
+    Where it cannot, what is in ended is done before the interpreter is torn down.
+    """
     if os.getsid(0) != os.getpid():
         return  # a process that a worker has started
     known = "atexit" in sys.modules
@@ -46,20 +49,23 @@ def leave_at_once(here: str) -> None:
 
             bellows_leave.leave(pid)
             sys.path[:] = kept
+            for step in ended:
+                step()
 
     atexit.register(leave)
 
 
 def main() -> None:
     here = os.path.dirname(os.path.abspath(__file__))
-    leave_at_once(here)
+    ended = []  # type: List[Callable[[], None]]
+    leave_at_once(here, ended)
     fd = os.environ.pop("BELLOWS_AHEAD", "")
     if fd:
         try:
             import bellows_ahead
 
             del sys.modules["bellows_ahead"]
-            bellows_ahead.begin(int(fd.partition(",")[0]), here, fd.endswith(",check"))
+            ended.append(bellows_ahead.begin(int(fd.partition(",")[0]), here, fd.endswith(",check")).end)
         except BaseException as err:  # nothing of the script may run now
             os.write(2, ("bellows: %s: %s\n" % (type(err).__name__, err)).encode())
             os._exit(1)

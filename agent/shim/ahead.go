@@ -260,6 +260,10 @@ func (a *ahead) parkAll(order Order, n int) (all []*parked, err error) {
 	}
 	for range n {
 		p, err := t.one()
+		if errors.Is(err, errEarly) {
+			a.log.Info().Err(err).Msg("a process runs ahead again, and imports nothing early")
+			p, err = t.one()
+		}
 		if err != nil {
 			for _, each := range all {
 				_ = each.conn.Close()

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/sdk"
 )
 
 // tailWait is how long a failure's report waits for the last lines of the log.
@@ -69,7 +70,13 @@ func (r *reaper) exited(w *worker, status unix.WaitStatus) {
 	if w.exit.Code == 0 || r.killer.why != "" || r.failing != nil && !starved {
 		return
 	}
+	if r.report.Warm && w.exit.Code == sdk.EarlyStatus {
+		go learnForGood(r.order.LearnedFile) // on a disk that may hang
+	}
 	reason := describeExit(status)
+	if r.report.Warm && w.exit.Code == sdk.EarlyStatus {
+		reason = "it could not use what it had imported before its release"
+	}
 	if starved {
 		reason = describeStarved(status, limit)
 	}

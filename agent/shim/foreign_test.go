@@ -28,7 +28,7 @@ func (f *fixture) foreign() (ran string) {
 	if err != nil || len(names) < 200 {
 		f.t.Skipf("this Python does not list its modules: %d, %v", len(names), err)
 	}
-	names = append(names, "bellows", "bellows_launcher", "bellows_ahead", "bellows_leave", "bellows_check", "bellows_verify", "sitecustomize", "usercustomize", "torch", "numpy", "jax")
+	names = append(names, "bellows", "bellows_launcher", "bellows_ahead", "bellows_early", "bellows_leave", "bellows_check", "bellows_verify", "sitecustomize", "usercustomize", "torch", "numpy", "jax")
 	for _, name := range names {
 		f.writes(name+".py", "import posix\nposix.write(posix.open('"+ran+"', posix.O_CREAT | posix.O_WRONLY | posix.O_APPEND, 0o666), __name__.encode() + b'\\n')\n")
 	}

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/sdk"
 )
 
 const (
@@ -29,7 +30,7 @@ type learned struct {
 }
 
 // lesson is something to park before: "path /x" or the module "import x" was seen to change between the park and the start, or
-// to end the process. Most files change once, when they are edited, so it is forgotten after a warm start. One that has
+// to end the process; or sdk.EarlyLesson: nothing may be imported early. Most files change once, when they are edited, so it is forgotten after a warm start. One that has
 // to be learned again is kept for four times as many each time.
 type lesson struct {
 	What  string `json:"what"`
@@ -81,6 +82,18 @@ func learn(path, what string) {
 	_ = writeDurable(path, l)
 }
 
+// learnForGood notes that nothing may be imported early for a job: its worker has ended because of that after its release, which
+// is a failed start. A lesson that is forgotten would cost another one.
+func learnForGood(path string) {
+	l := readLearned(path)
+	l.Before = slices.DeleteFunc(l.Before, func(each lesson) bool { return each.What == sdk.EarlyLesson })
+	if path == "" || len(l.Before) >= maxLearned {
+		return
+	}
+	l.Before = append(l.Before, lesson{What: sdk.EarlyLesson, Times: 1, Left: mostLeft})
+	_ = writeDurable(path, l)
+}
+
 // startedWarm lets what is known of a job grow old by a warm start.
 func startedWarm(path string) {
 	l := readLearned(path)
@@ -95,6 +108,7 @@ func startedWarm(path string) {
 
 func (t *attempt) learn(what string) {
 	t.log.Info().Str("what", printable(what)).Msg("the next process that runs ahead is parked before")
+	t.learned.Before = append(t.learned.Before, lesson{What: what, Left: 1}) // also where nothing is kept
 	learn(t.order.LearnedFile, what)
 }
 

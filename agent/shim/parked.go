@@ -40,6 +40,9 @@ const (
 // errGivenUp ends what goes on beside the loop for a process that is not wanted any more.
 var errGivenUp = errors.New("what ran ahead was given up")
 
+// errEarly says that a process could not import early what its framework imports late. The next one does not.
+var errEarly = errors.New("its framework cannot be imported early")
+
 // errEnded says that a process that ran ahead has ended, or closed its socket.
 var errEnded = errors.New("it has ended before it was parked")
 
@@ -186,10 +189,13 @@ func (t *attempt) converse(p *parked) error {
 	if err = p.say(told); err != nil {
 		return errEnded
 	}
-	importing := ""
+	importing, early := "", false
 	for {
 		words, err = p.hear()
 		switch {
+		case err != nil && early:
+			t.learn(sdk.EarlyLesson)
+			return fmt.Errorf("%w: the process has ended", errEarly)
 		case err != nil:
 			if importing != "" && !t.containment.ahead.reached() { // what has ended it is in there: the next one is parked before
 				t.learn("import " + importing)
@@ -198,9 +204,14 @@ func (t *attempt) converse(p *parked) error {
 			return err
 		case words[0] == "at" && len(words) > 1:
 			importing = words[1]
+		case words[0] == "early":
+			early = true
 		case words[0] == "cold" && len(words) > 1:
 			if len(words) > 2 && words[2] != "-" {
 				t.learn(words[2])
+			}
+			if len(words) > 2 && words[2] == sdk.EarlyLesson {
+				return fmt.Errorf("%w: %s", errEarly, words[1])
 			}
 			return errors.New(words[1])
 		case words[0] == "parked" && len(words) > 3:
@@ -394,7 +405,7 @@ func writeModules(dir string, o Order) error {
 	modules := map[string][]byte{sdk.FileName: sdk.Module}
 	if o.warms() {
 		modules[sdk.SiteFileName], modules[sdk.AheadFileName] = sdk.WorkerSite, sdk.Ahead
-		modules[sdk.LeaveFileName], modules[checkFile] = sdk.Leave, nil
+		modules[sdk.EarlyFileName], modules[sdk.LeaveFileName], modules[checkFile] = sdk.Early, sdk.Leave, nil
 	}
 	dir = filepath.Join(dir, pythonDir)
 	if err := os.MkdirAll(dir, 0o755); err != nil {

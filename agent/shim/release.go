@@ -70,6 +70,10 @@ func (s *starter) bindAll(all []*parked) (workers []born, err error) {
 		if err = p.conn.SetDeadline(time.Now().Add(releaseBound)); err != nil {
 			return workers, err
 		}
+		// What it does next is what the new world waits for.
+		if err = hurry(p.process.PID); err != nil {
+			return workers, err
+		}
 		if s.order.waits() {
 			continue
 		}
@@ -96,12 +100,9 @@ func (s *starter) bindAll(all []*parked) (workers []born, err error) {
 	return workers, nil
 }
 
-// settle puts a parked process where its worker belongs, with the priority and the limits of one.
+// settle puts a parked process where its worker belongs, with the limits of one.
 func (s *starter) settle(p *parked, local int) error {
 	if err := s.containment.placeTree(p.process.PID, local); err != nil {
-		return err
-	}
-	if err := hurry(p.process.PID); err != nil {
 		return err
 	}
 	if s.order.waits() {

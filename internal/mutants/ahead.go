@@ -64,7 +64,7 @@ var ofAhead = []Mutant{
 	},
 	{
 		Name: "workers-are-not-calm", File: "agent/shim/release.go", Tests: "TestWhatRunsAheadIsCalm",
-		Old: "err := hurry(p.process.PID)", New: "err := error(nil)",
+		Old: "err = hurry(p.process.PID)", New: "err = error(nil)",
 		Breaks: "released workers have the lowest priority",
 	},
 	{
@@ -271,5 +271,30 @@ var ofAhead = []Mutant{
 		Name: "the-sdk-begins-at-the-release", File: "sdk/ahead.py", Owner: "agent/shim", Tests: "TestAReleasedWorkerIsHalted",
 		Old: `                frame.f_globals["_ahead"] = self`, New: "                pass",
 		Breaks: "the SDK takes itself for one outside of Bellows",
+	},
+	{
+		Name: "what-prints-early-is-given-up", File: "sdk/ahead.py", Owner: "agent/shim", Tests: "TestWhatCannotBeImportedEarly/prints",
+		Old: "        if self.early is not None and function.__name__ in PRINTS", New: "        if False and function.__name__ in PRINTS",
+		Breaks: "what a framework prints at its import comes before what the script printed",
+	},
+	{
+		Name: "what-is-imported-early-is-imported", File: "sdk/ahead.py", Owner: "agent/shim", Tests: "TestWhatIsImportedLateIsImportedEarly",
+		Old: "        if why != ENDED:\n            self.import_early()\n", New: "",
+		Breaks: "each rescale of a PyTorch job waits for the import of its compiler",
+	},
+	{
+		Name: "what-an-early-import-read-is-compared", File: "sdk/early.py", Owner: "agent/shim", Tests: "TestWhatWasImportedEarlyIsOfNoUse",
+		Old: "            if now.environ.get(key) != before.environ.get(key):", New: "            if False:",
+		Breaks: "the compiler does not heed what the script sets for it",
+	},
+	{
+		Name: "another-process-is-parked-without", File: "agent/shim/ahead.go", Tests: "TestWhatCannotBeImportedEarly",
+		Old: "if errors.Is(err, errEarly) {", New: "if false {",
+		Breaks: "a job whose framework cannot be imported early starts cold",
+	},
+	{
+		Name: "a-failed-start-is-learned-from", File: "agent/shim/exits.go", Tests: "TestWhatWasImportedEarlyIsOfNoUse",
+		Old: "\t\tgo learnForGood(r.order.LearnedFile)", New: "\t\tgo learnForGood(\"\")",
+		Breaks: "each rescale of such a job fails once",
 	},
 }

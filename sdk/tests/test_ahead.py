@@ -43,7 +43,8 @@ class Ahead:
             source = re.sub(r"MOST_EVENTS = [0-9_]+", "MOST_EVENTS = %d" % most_events, source)
         with open(os.path.join(modules, "bellows_ahead.py"), "w") as f:
             f.write(source)
-        shutil.copy(os.path.join(SDK, "leave.py"), os.path.join(modules, "bellows_leave.py"))
+        for name in ("early", "leave"):
+            shutil.copy(os.path.join(SDK, name + ".py"), os.path.join(modules, "bellows_%s.py" % name))
         shutil.copy(os.path.join(SDK, "site_worker.py"), os.path.join(modules, "sitecustomize.py"))
         self.socket, theirs = socket.socketpair()
         self.socket.settimeout(PATIENCE_S)
@@ -59,9 +60,9 @@ class Ahead:
         self.imported = []
         while True:
             message = self.hear()
-            if not message or message[0] != "at":
+            if not message or message[0] not in ("at", "early"):
                 break
-            self.imported.append(message[1])
+            self.imported += message[1:]
         self.message = message
 
     def hear(self):

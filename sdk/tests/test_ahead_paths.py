@@ -10,6 +10,8 @@ import pytest
 SDK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 BEGIN = """import sys
 sys.path.insert(0, %r)
+import early
+sys.modules["bellows_early"] = sys.modules.pop("early")
 import ahead
 del sys.modules["ahead"]
 ahead.begin(int(sys.argv[1]), %r, False)

@@ -1,0 +1,368 @@
+"""What imports early, while a script is parked, the modules that its framework imports late.
+
+From version 2.1 on PyTorch imports its compiler when the first optimizer or DistributedDataParallel is made. These are
+900 modules, and take longer than everything else between the release of a parked process and its first step. So a parked
+process imports them, and then hides them: it takes them out of sys.modules and takes back what they changed elsewhere,
+so that the script finds the process as it was. When the script asks for one of them, the process compares
+what the import depended on with what is there now. If nothing differs, it puts everything back, and the script goes on
+as if it had imported the modules then. Otherwise the worker ends; the next one starts cold, and no
+later one imports early.
+
+An import may do this only if its effects can be seen and taken back. If it reads a variable of the plan, writes, prints, starts
+a thread or draws a random number, the process is given up before its release (see ahead.py).
+
+The state that is compared and put back: names in modules and in classes, environment variables, warning filters and exit
+handlers. What the modules register inside of other objects of their framework, such as tables of operators, stays there: it is
+only added to, and only the modules themselves look at it. That was checked for the modules in LATE, and for no others.
+"""
+
+import os
+import sys
+
+MYPY = False
+if MYPY:
+    from types import FrameType
+    from typing import Any, Callable, Dict, List, NoReturn, Optional, Set, Tuple
+
+    from ahead import Ahead
+
+# What is imported late, and the module that does so: without it there is nothing to gain.
+LATE = {"torch._dynamo": "torch._compile"}
+# The exit status of a worker that cannot use what it imported early. agent/shim knows it.
+STATUS = 87
+# What the shim notes where nothing can be imported early, and tells the next process.
+LESSON = "early"
+MISSING = object()
+# Names of modules and of classes that are replaced before training, and that no import keeps: by scripts of several ranks, by
+# torch.distributed, by the first optimizer of a class, and here and in ahead.py.
+MAY_CHANGE = {
+    "builtins": ["print"], "sys": ["excepthook", "unraisablehook", "displayhook"], "threading": ["excepthook"],
+    "_frozen_importlib": ["_find_and_load"], "importlib._bootstrap": ["_find_and_load"], "_frozen_importlib_external": ["_cache_bytecode"],
+    "importlib._bootstrap_external": ["_cache_bytecode"],
+}  # fmt: skip
+
+
+class Early:
+    """The modules that a parked process has imported early."""
+
+    def __init__(self, ahead: "Ahead", name: str) -> None:
+        self.ahead, self.name = ahead, name
+        self.read = set()  # type: Set[str]  # environment variables that the import read
+        self.exits = []  # type: List[Tuple[Any, Any, Any]]  # exit handlers that it registered
+        self.hidden = {}  # type: Dict[str, Any]  # the modules, in the order of sys.modules
+        self.changes = []  # type: List[Tuple[Any, Any, str, Any, Any]]  # how to set, where, name, before, after
+        self.variables = {}  # type: Dict[str, Tuple[Any, Any]]  # environment variables before and after
+        self.filters = []  # type: List[Any]  # warning filters that it put in front
+        self.guards = []  # type: List[Tuple[Any, Tuple[str, ...], Tuple[Any, ...]]]  # names of functions and classes, and what they were
+        self.files = []  # type: List[Tuple[str, object]]
+        self.lock = sys.modules["_thread"].RLock()
+
+    # -- before the release --------------------------------------------------
+
+    def make(self) -> None:
+        """Import the modules and hide them; the process ends if that is not possible."""
+        self.ahead.tell("early")
+        modules, classes = names_of_modules(), names_of_classes()
+        self.before = State()
+        files = set(self.ahead.files)
+        exits = sys.modules["atexit"]  # type: Any
+        register, count = exits.register, exits._ncallbacks()
+        exits.register = stand_in = self.at_exit
+        try:
+            sys.call_tracing(self.imports, ())  # type: ignore[attr-defined] # this is called by a profiler or an audit hook, in which Python observes nothing
+        except BaseException as err:
+            self.give_up("%s: %s" % (type(err).__name__, err))
+        finally:
+            exits.register = register
+        if exits._ncallbacks() != count:
+            self.give_up("it registers exit handlers in C")
+        now = State()
+        for what, value in now.fixed.items():
+            if value != self.before.fixed[what] and self.before.fixed[what] is not MISSING:
+                self.give_up("it changes %s" % what)
+        self.files = [(path, was) for path, was in self.ahead.files.items() if path not in files]
+        self.hide(modules, classes, now, stand_in, register)
+        self.guard(modules, classes)
+        self.wait_for_it()
+        if written() != self.before.fixed["the output"]:
+            self.give_up("it prints")
+
+    def imports(self) -> None:
+        self.ahead.busy = False
+        try:
+            __import__(self.name)
+        finally:
+            self.ahead.busy = True
+
+    def at_exit(self, function: "Any", *args: "Any", **named: "Any") -> "Any":
+        self.exits.append((function, args, named))
+        return function
+
+    def give_up(self, why: str) -> "NoReturn":
+        self.ahead.cold("importing %s early: %s" % (self.name, why), LESSON)
+
+    def hide(self, modules: "Any", classes: "Any", now: "State", stand_in: "Any", register: "Any") -> None:
+        """Take back what the import has changed, and note how it is put back."""
+        known = {name for name, _, _ in modules}
+        self.hidden = {name: module for name, module in sys.modules.items() if name not in known}
+        if any(sys.modules.get(name) is not module for name, module, _ in modules):
+            self.give_up("it replaces a module")
+        for module in self.hidden.values():  # what has kept the stand-in's name gets the function itself
+            space = getattr(module, "__dict__", {})
+            for name in [n for n, v in space.items() if v is stand_in]:
+                space[name] = register
+        for name, module, old in modules:
+            for key, was, has in differences(old, vars(module)):
+                if self.ahead.is_user_module(module):
+                    self.give_up("it changes %s of %s" % (key, name))
+                self.changes.append((set_in_module, module, key, was, has))
+        for kind, old in classes:
+            for key, was, has in differences(old, type.__getattribute__(kind, "__dict__")):
+                self.changes.append((set_in_class, kind, key, was, has))
+        for key, was, has in differences(self.before.environ, now.environ):
+            self.variables[key] = (was, has)
+        added = len(now.filters) - len(self.before.filters)
+        if added < 0 or now.filters[added:] != self.before.filters:
+            self.give_up("it changes the warning filters")
+        self.filters = now.filters[:added]
+        try:
+            for put, owner, key, was, _ in self.changes:
+                put(owner, key, was)
+        except (TypeError, AttributeError) as err:
+            self.give_up(str(err))
+        for key, (was, _) in self.variables.items():
+            set_variable(key, was)
+        if added:
+            del warnings().filters[:added]
+            warnings()._filters_mutated()
+        for name in self.hidden:
+            del sys.modules[name]
+
+    def guard(self, modules: "Any", classes: "Any") -> None:
+        """Note the functions and classes of packages: the import may have kept them, so they must not be replaced before it is asked for."""
+        functions = {type(guarded), type(len), staticmethod, classmethod, property}
+        types = {type(v) for _, _, old in modules for v in old.values() if issubclass(type(v), type)}
+        for name, module, old in modules:
+            if not self.ahead.is_user_module(module):
+                keys = tuple(k for k, v in old.items() if type(v) in functions | types and not may_change(name, k))
+                self.guards.append((vars(module), keys, tuple(old[k] for k in keys)))
+        for kind, old in classes:
+            module = sys.modules.get(str(type.__getattribute__(kind, "__module__")))
+            if module is not None and not self.ahead.is_user_module(module):
+                name = str(vars(module).get("__name__"))
+                keys = tuple(k for k, v in old.items() if type(v) in functions and not may_change(name, k))
+                self.guards.append((type.__getattribute__(kind, "__dict__"), keys, tuple(old[k] for k in keys)))
+
+    def wait_for_it(self) -> None:
+        """Have the interpreter ask, before it looks for a module, whether that is a hidden one.
+
+        Every import calls this function by its name in this module. The stand-in's file name is the original's, so that Python
+        leaves it out of the tracebacks of failed imports, too.
+        """
+        bootstrap = sys.modules["_frozen_importlib"]
+        self.find = bootstrap.__dict__["_find_and_load"]
+        code = compile(
+            "def _find_and_load(name, import_):\n    if name in hidden:\n        show(name)\n    return find(name, import_)\n", "<frozen importlib._bootstrap>", "exec"
+        )
+        space = {"hidden": self.hidden, "show": self.show, "find": self.find}  # type: Dict[str, Any]
+        eval(code, space)
+        bootstrap.__dict__["_find_and_load"] = space["_find_and_load"]
+
+    # -- after the release ---------------------------------------------------
+
+    def show(self, name: str) -> None:
+        """Put everything back, because the script asks for one of the modules; the worker ends if they may not be what it would get."""
+        with self.lock:  # another thread may ask at the same time
+            if not self.hidden:
+                return
+            fault = self.differs()
+            if fault:
+                text = "bellows: %s, which %s depends on, has changed since the worker was parked: it starts again\n" % (fault, self.name)
+                os.write(2, text.encode("utf-8", "replace"))
+                os._exit(STATUS)
+            self.stop_waiting()
+            for put, owner, key, _, has in self.changes:
+                put(owner, key, has)
+            for key, (_, value) in self.variables.items():
+                set_variable(key, value)
+            if self.filters:
+                warnings().filters[:0] = self.filters
+                warnings()._filters_mutated()
+            for function, args, named in self.exits:
+                sys.modules["atexit"].register(function, *args, **named)
+            sys.modules.update(self.hidden)
+            self.forget()
+
+    def end(self) -> None:
+        """Have the interpreter tear the modules down as any others, if nothing has asked for them."""
+        if self.hidden:
+            self.stop_waiting()
+            sys.modules.update(self.hidden)
+            self.forget()
+
+    def stop_waiting(self) -> None:
+        sys.modules["_frozen_importlib"].__dict__["_find_and_load"] = self.find
+
+    def forget(self) -> None:
+        self.hidden.clear()
+        self.guards, self.changes, self.files, self.exits = [], [], [], []
+
+    def differs(self) -> str:
+        """Return what the import depended on and is another now; empty if there is nothing."""
+        before, now = self.before, State()
+        for key in self.read:
+            if now.environ.get(key) != before.environ.get(key):
+                return key
+        kept = [p for p in now.path if p in before.path]
+        if kept != before.path or any(self.ahead.asked & found_in(p) for p in now.path if p not in before.path):
+            return "sys.path"
+        if now.folder != before.folder and not all(map(os.path.isabs, now.path)):
+            return "the working directory"
+        # Nothing was printed with the filters of then: with more that ignore nothing is, either.
+        more = len(now.filters) - len(before.filters)
+        if more < 0 or now.filters[more:] != before.filters or any(f[0] != "ignore" for f in now.filters[:more]):
+            return "the warning filters"
+        for what in ("sys.meta_path", "sys.path_hooks", "the default type of numbers", "the default device"):
+            if now.fixed[what] != before.fixed[what]:
+                return what
+        for space, keys, values in self.guards:
+            if not all(map(guarded, map(space.get, keys), values)):
+                return "%s of %s" % (next(k for k, v in zip(keys, values) if space.get(k) is not v), space.get("__name__") or space.get("__module__"))
+        for _, owner, key, was, _ in self.changes:
+            if owner.__dict__.get(key, MISSING) is not was and not isinstance(was, (type(None), bool, int, str)):
+                return "%s of %s" % (key, owner.__name__)
+        for path, was in self.files:
+            if self.ahead.stamp_of(path) != was:
+                return path
+        return ""
+
+
+class State:
+    """What an import may depend on or change, besides names in modules and in classes."""
+
+    def __init__(self) -> None:
+        self.environ = dict(os.environ)
+        self.filters = list(warnings().filters)
+        self.path, self.folder = list(sys.path), os.getcwd()
+        torch = sys.modules["torch"]  # type: Any
+        signals = sys.modules["_signal"]  # type: Any
+        fixed = {
+            "sys.path": self.path,
+            "sys.meta_path": list(sys.meta_path),
+            "sys.path_hooks": list(sys.path_hooks),
+            "the working directory": self.folder,
+            "signal handlers": [signals.getsignal(n) for n in range(1, signals.NSIG) if n not in (32, 33)],
+            "the state of random": state_of("random", "getstate"),
+            "the state of torch's generator": torch.random.get_rng_state().tolist(),
+            "the state of numpy's generator": comparable(state_of("numpy.random.mtrand", "get_state")),
+            "the default type of numbers": torch.get_default_dtype(),
+            "the default device": id(getattr(getattr(torch, "_GLOBAL_DEVICE_CONTEXT", None), "device_context", None)),
+            "the collector of garbage": (collector().isenabled(), collector().get_threshold()),
+            "the interpreter's limits": (sys.getrecursionlimit(), sys.getswitchinterval()),
+            "what threads do at the exit": list(getattr(sys.modules.get("threading"), "_threading_atexits", [])),
+            "the output": written(),
+        }  # type: Dict[str, object]
+        self.fixed = fixed
+
+
+def applies(ahead: "Ahead") -> "Optional[str]":
+    """Return the name of what a parked process may import early; None if there is nothing."""
+    if LESSON in ahead.before or not {"atexit", "warnings"} <= set(sys.modules) or written() < 0:
+        return None
+    for name, by in LATE.items():
+        # Inside of a package's import this one could meet modules that are half done.
+        if by in sys.modules and name not in sys.modules and not any(initializing(m) and not ahead.is_user_module(m) for m in list(sys.modules.values())):
+            return name
+    return None
+
+
+def initializing(module: "Any") -> bool:
+    return bool(getattr(getattr(module, "__dict__", {}).get("__spec__"), "_initializing", False))
+
+
+def state_of(module: str, function: str) -> "Any":
+    return getattr(sys.modules.get(module), function, lambda: MISSING)()
+
+
+def comparable(state: "Any") -> object:
+    return state if state is MISSING else [part.tobytes() if hasattr(part, "tobytes") else part for part in state]
+
+
+def may_change(module: str, name: str) -> bool:
+    return name in MAY_CHANGE.get(module, ()) or name == "step" and module.startswith("torch.optim.")
+
+
+def guarded(now: object, was: object) -> bool:
+    return now is was
+
+
+def warnings() -> "Any":
+    return sys.modules["warnings"]
+
+
+def collector() -> "Any":
+    """Return the module gc, and leave sys.modules as it is."""
+    known = sys.modules.get("gc")
+    if known is None:
+        spec = sys.modules["_frozen_importlib"].BuiltinImporter.find_spec("gc")
+        known = sys.modules["_frozen_importlib"].module_from_spec(spec)
+        spec.loader.exec_module(known)
+        sys.modules.pop("gc", None)  # where Python has put it there
+    return known
+
+
+def names_of_modules() -> "List[Tuple[str, Any, Dict[str, Any]]]":
+    """Return the modules that are loaded, each with its names."""
+    kind = type(sys)
+    return [(name, module, dict(vars(module))) for name, module in list(sys.modules.items()) if isinstance(module, kind)]
+
+
+def names_of_classes() -> "List[Tuple[type, Dict[str, Any]]]":
+    objects = collector().get_objects()
+    kinds = {kind for kind in set(map(type, objects)) if issubclass(kind, type)}
+    return [(thing, dict(type.__getattribute__(thing, "__dict__"))) for thing in objects if type(thing) in kinds]
+
+
+def differences(old: "Dict[str, Any]", new: "Any") -> "List[Tuple[str, Any, Any]]":
+    if len(old) == len(new) and all(map(guarded, map(new.get, old), old.values())):
+        return []
+    names = list(old) + [name for name in new if name not in old]
+    return [(n, old.get(n, MISSING), new.get(n, MISSING)) for n in names if old.get(n, MISSING) is not new.get(n, MISSING)]
+
+
+def set_in_module(module: "Any", name: str, value: "Any") -> None:
+    if value is MISSING:
+        vars(module).pop(name, None)
+    else:
+        vars(module)[name] = value
+
+
+def set_in_class(kind: type, name: str, value: "Any") -> None:
+    if value is not MISSING:
+        type.__setattr__(kind, name, value)
+    elif name in type.__getattribute__(kind, "__dict__"):
+        type.__delattr__(kind, name)
+
+
+def set_variable(name: str, value: "Any") -> None:
+    if value is not MISSING:
+        os.environ[name] = value
+    else:
+        os.environ.pop(name, None)
+
+
+def found_in(folder: str) -> "Set[str]":
+    """Return the names of modules that a folder may have."""
+    try:
+        return {name.partition(".")[0] for name in os.listdir(folder or ".")}
+    except OSError:
+        return set()
+
+
+def written() -> int:
+    """Return how many bytes the process has written in its life; -1 if the kernel does not tell."""
+    try:
+        with open("/proc/self/io", "rb") as f:
+            return next((int(line.split()[1]) for line in f if line.startswith(b"wchar:")), -1)
+    except OSError:
+        return -1
