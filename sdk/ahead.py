@@ -213,6 +213,8 @@ class Ahead:
         self.asked = set()  # type: Set[str]  # names that were looked up there
         self.calls = {}  # type: Dict[Tuple[str, str], bool]
         self.after = []  # type: List[Callable[[], None]]  # done at the release
+        self.began = sys.modules["time"].monotonic()
+        self.resolve = resolver()
         self.early = None  # type: Optional[bellows_early.Early]  # what is being imported early
         self.imported = None  # type: Optional[bellows_early.Early]  # what was
         self.temporary = None  # type: Optional[Tuple[List[str], str]]  # where tempfile would look for a folder, and what it was told
@@ -303,7 +305,7 @@ class Ahead:
 
         Modules are told apart by their names: to ask a frame for its code is an audit event, and takes ten times as long.
         """
-        plain, watched, look = self.plain, WATCHED_C | PRINTS, self.look
+        plain, watched, look = self.plain, WATCHED_C, self.look
 
         def profile(frame: "FrameType", event: str, arg: "Any") -> None:
             if event == "call":
@@ -317,6 +319,19 @@ class Ahead:
             elif event != "return" or frame is not self.outer:
                 return
             look(frame, event, arg)
+
+        return profile
+
+    def profiler_of_packages(self) -> "Callable[[FrameType, str, Any], None]":
+        """Return what Python's profiler calls while no code of the user's own runs."""
+        plain, watched, look = self.plain, WATCHED_C | PRINTS, self.look
+
+        def profile(frame: "FrameType", event: str, arg: "Any") -> None:
+            if event == "call":
+                if frame.f_globals.get("__name__") not in plain:
+                    look(frame, event, arg)
+            elif event == "c_call" and arg.__name__ in watched:
+                look(frame, event, arg)
 
         return profile
 
@@ -550,7 +565,7 @@ class Ahead:
     def resolves(self, frame: "FrameType") -> None:
         path = self.path_of(self.first_argument(frame))
         if path and not self.special(path, frame):
-            self.note(self.links, path, os.path.realpath(path), frame)
+            self.note(self.links, path, self.resolve(path), frame)
 
     def path_of(self, path: "Any") -> str:
         """Return an absolute path; empty for a descriptor."""
@@ -732,9 +747,11 @@ class Ahead:
     def import_early(self) -> None:
         """Import what a framework imports late: nothing else is to be done until the plan is there."""
         name = bellows_early.applies(self)
-        if name is None:
-            return
+        now = sys.modules["time"]  # type: Any
+        if name is None or now.monotonic() - self.began > 3 * now.process_time() + 3:
+            return  # processors are short here: it would hold up the rescale, or not be done in time
         self.early, self.events = bellows_early.Early(self, name), 0
+        sys.setprofile(self.profiler_of_packages())
         try:
             self.early.make()
         except BaseException as err:
@@ -756,7 +773,7 @@ class Ahead:
         file = space.get("__file__")
         if isinstance(file, str):
             return (self.kinds.get(file) or self.kind(file)) == USER
-        return space.get("__name__") == "__main__"
+        return bool(space.get("__name__") == "__main__")
 
     def stamp_of(self, path: str) -> object:
         return stamp(path)
@@ -839,7 +856,7 @@ def there(path: str) -> object:
 
 
 def resolver() -> "Callable[[str], str]":
-    """Return os.path.realpath for many paths of the same folders, of which none changes meanwhile."""
+    """Return os.path.realpath for many paths of the same folders. It looks at each folder once."""
     folders = {}  # type: Dict[str, str]
 
     def resolve(path: str) -> str:

@@ -21,8 +21,7 @@ import sys
 
 MYPY = False
 if MYPY:
-    from types import FrameType
-    from typing import Any, Callable, Dict, List, NoReturn, Optional, Set, Tuple
+    from typing import Any, Dict, List, NoReturn, Optional, Sequence, Set, Tuple
 
     from ahead import Ahead
 
@@ -69,7 +68,7 @@ class Early:
         register, count = exits.register, exits._ncallbacks()
         exits.register = stand_in = self.at_exit
         try:
-            sys.call_tracing(self.imports, ())  # type: ignore[attr-defined] # this is called by a profiler or an audit hook, in which Python observes nothing
+            sys.call_tracing(self.imports, ()) # this is called by a profiler or an audit hook, in which Python observes nothing
         except BaseException as err:
             self.give_up("%s: %s" % (type(err).__name__, err))
         finally:
@@ -141,16 +140,17 @@ class Early:
     def guard(self, modules: "Any", classes: "Any") -> None:
         """Note the functions and classes of packages: the import may have kept them, so they must not be replaced before it is asked for."""
         functions = {type(guarded), type(len), staticmethod, classmethod, property}
-        types = {type(v) for _, _, old in modules for v in old.values() if issubclass(type(v), type)}
+        kinds = functions | {kind for kind in {type(v) for _, _, old in modules for v in old.values()} if issubclass(kind, type)}
         for name, module, old in modules:
             if not self.ahead.is_user_module(module):
-                keys = tuple(k for k, v in old.items() if type(v) in functions | types and not may_change(name, k))
+                keys = tuple(k for k, v in old.items() if type(v) in kinds and k not in may_change(name))
                 self.guards.append((vars(module), keys, tuple(old[k] for k in keys)))
         for kind, old in classes:
             module = sys.modules.get(str(type.__getattribute__(kind, "__module__")))
             if module is not None and not self.ahead.is_user_module(module):
                 name = str(vars(module).get("__name__"))
-                keys = tuple(k for k, v in old.items() if type(v) in functions and not may_change(name, k))
+                may = may_change(name)
+                keys = tuple(k for k, v in old.items() if type(v) in functions and k not in may)
                 self.guards.append((type.__getattribute__(kind, "__dict__"), keys, tuple(old[k] for k in keys)))
 
     def wait_for_it(self) -> None:
@@ -288,8 +288,8 @@ def comparable(state: "Any") -> object:
     return state if state is MISSING else [part.tobytes() if hasattr(part, "tobytes") else part for part in state]
 
 
-def may_change(module: str, name: str) -> bool:
-    return name in MAY_CHANGE.get(module, ()) or name == "step" and module.startswith("torch.optim.")
+def may_change(module: str) -> "Sequence[str]":
+    return ["step"] if module.startswith("torch.optim.") else MAY_CHANGE.get(module, ())
 
 
 def guarded(now: object, was: object) -> bool:
