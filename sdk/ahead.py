@@ -526,6 +526,8 @@ class Ahead:
         if space.get("tempdir", "") is None and space.get("__name__") == "tempfile":
             folders = [os.path.abspath(f) if f != os.curdir else f for f in space["_candidate_tempdir_list"]()]
             found = next((f for f in folders if os.path.isdir(f) and os.access(f, os.W_OK | os.X_OK)), None)
+            if self.early is not None:
+                self.early.read.update(("TMPDIR", "TEMP", "TMP"))
             if found is not None and "path " + found not in self.before:
                 self.temporary = (folders, found)
                 space["tempdir"] = found
@@ -775,8 +777,16 @@ class Ahead:
             return (self.kinds.get(file) or self.kind(file)) == USER
         return bool(space.get("__name__") == "__main__")
 
-    def stamp_of(self, path: str) -> object:
-        return stamp(path)
+    def looked(self) -> "List[Tuple[str, str, object]]":
+        """Return what was found of each path, and how it was looked at."""
+        return [(how, path, was) for how in LOOKS for path, was in getattr(self, how).items()]
+
+    def look_again(self, how: str, path: str) -> object:
+        return LOOKS[how](path)
+
+    def new_modules(self) -> str:
+        """Return a folder in which there is a module now, or none any more, that imports have looked for; empty if there is none."""
+        return next((path for path, was in self.searched.items() if (entries(path) ^ was) & self.asked), "")
 
     def take_in(self, plan: "List[str]") -> None:
         """Add the plan's variables to the environment, in the place that they have in a process that is executed with them.
@@ -938,6 +948,9 @@ def listed(path: str) -> object:
             return sorted((e.name, e.is_dir()) for e in all)
     except OSError as err:
         return err.errno
+
+
+LOOKS = {"files": stamp, "found": there, "lists": listed, "links": os.path.realpath}  # type: Dict[str, Callable[[str], object]]
 
 
 def now_ns() -> int:

@@ -11,9 +11,13 @@ later one imports early.
 An import may do this only if its effects can be seen and taken back. If it reads a variable of the plan, writes, prints, starts
 a thread or draws a random number, the process is given up before its release (see ahead.py).
 
-The state that is compared and put back: names in modules and in classes, environment variables, warning filters and exit
+What is taken back and put back: names in modules and in classes, environment variables, warning filters, loggers and exit
 handlers. What the modules register inside of other objects of their framework, such as tables of operators, stays there: it is
 only added to, and only the modules themselves look at it. That was checked for the modules in LATE, and for no others.
+
+Some of the modules that the import brought along may be asked for first. Those of the standard library and of numpy are put
+back together then: they depend on nothing that a script sets. If another one is asked for, such as a part of PyTorch, everything
+is compared, and all but the module in LATE are put back; when that is asked for, everything is compared again.
 """
 
 import os
@@ -29,6 +33,8 @@ if MYPY:
 LATE = {"torch._dynamo": "torch._compile"}
 # The exit status of a worker that cannot use what it imported early. agent/shim knows it.
 STATUS = 87
+# What a child of the worker that cannot use them ends the worker with: the last of the real-time signals.
+SIGNAL = 64
 # What the shim notes where nothing can be imported early, and tells the next process.
 LESSON = "early"
 MISSING = object()
@@ -53,7 +59,10 @@ class Early:
         self.variables = {}  # type: Dict[str, Tuple[Any, Any]]  # environment variables before and after
         self.filters = []  # type: List[Any]  # warning filters that it put in front
         self.guards = []  # type: List[Tuple[Any, Tuple[str, ...], Tuple[Any, ...]]]  # names of functions and classes, and what they were
-        self.files = []  # type: List[Tuple[str, object]]
+        self.looked = []  # type: List[Tuple[Any, str, object]]  # how it was looked, at what, and what was found
+        self.loggers = {}  # type: Dict[str, Tuple[Any, Any]]  # names of loggers before and after
+        self.asks = None  # type: Any  # what the interpreter calls instead of self.find
+        self.pid = os.getpid()
         self.lock = sys.modules["_thread"].RLock()
 
     # -- before the release --------------------------------------------------
@@ -62,13 +71,15 @@ class Early:
         """Import the modules and hide them; the process ends if that is not possible."""
         self.ahead.tell("early")
         modules, classes = names_of_modules(), names_of_classes()
+        known, loggers = dict(sys.modules), names_of_loggers()
         self.before = State()
-        files = set(self.ahead.files)
+        looked = {(how, path) for how, path, _ in self.ahead.looked()}
         exits = sys.modules["atexit"]  # type: Any
         register, count = exits.register, exits._ncallbacks()
         exits.register = stand_in = self.at_exit
         try:
-            sys.call_tracing(self.imports, ()) # this is called by a profiler or an audit hook, in which Python observes nothing
+            # This is called by the profiler or an audit hook, inside of which Python observes nothing otherwise.
+            sys.call_tracing(self.imports, ())
         except BaseException as err:
             self.give_up("%s: %s" % (type(err).__name__, err))
         finally:
@@ -79,8 +90,10 @@ class Early:
         for what, value in now.fixed.items():
             if value != self.before.fixed[what] and self.before.fixed[what] is not MISSING:
                 self.give_up("it changes %s" % what)
-        self.files = [(path, was) for path, was in self.ahead.files.items() if path not in files]
-        self.hide(modules, classes, now, stand_in, register)
+        self.looked = [(how, path, was) for how, path, was in self.ahead.looked() if (how, path) not in looked]
+        for name, was, has in differences(loggers, names_of_loggers()):
+            self.loggers[name] = (was, has)
+        self.hide(known, modules, classes, now, stand_in, register)
         self.guard(modules, classes)
         self.wait_for_it()
         if written() != self.before.fixed["the output"]:
@@ -100,11 +113,10 @@ class Early:
     def give_up(self, why: str) -> "NoReturn":
         self.ahead.cold("importing %s early: %s" % (self.name, why), LESSON)
 
-    def hide(self, modules: "Any", classes: "Any", now: "State", stand_in: "Any", register: "Any") -> None:
+    def hide(self, known: "Dict[str, Any]", modules: "Any", classes: "Any", now: "State", stand_in: "Any", register: "Any") -> None:
         """Take back what the import has changed, and note how it is put back."""
-        known = {name for name, _, _ in modules}
         self.hidden = {name: module for name, module in sys.modules.items() if name not in known}
-        if any(sys.modules.get(name) is not module for name, module, _ in modules):
+        if any(sys.modules.get(name, MISSING) is not module for name, module in known.items()):
             self.give_up("it replaces a module")
         for module in self.hidden.values():  # what has kept the stand-in's name gets the function itself
             space = getattr(module, "__dict__", {})
@@ -134,6 +146,8 @@ class Early:
         if added:
             del warnings().filters[:added]
             warnings()._filters_mutated()
+        for name, (was, _) in self.loggers.items():
+            set_logger(name, was)
         for name in self.hidden:
             del sys.modules[name]
 
@@ -141,17 +155,28 @@ class Early:
         """Note the functions and classes of packages: the import may have kept them, so they must not be replaced before it is asked for."""
         functions = {type(guarded), type(len), staticmethod, classmethod, property}
         kinds = functions | {kind for kind in {type(v) for _, _, old in modules for v in old.values()} if issubclass(kind, type)}
+        tops = self.packages()
         for name, module, old in modules:
-            if not self.ahead.is_user_module(module):
+            if name.partition(".")[0] in tops and not self.ahead.is_user_module(module):
                 keys = tuple(k for k, v in old.items() if type(v) in kinds and k not in may_change(name))
                 self.guards.append((vars(module), keys, tuple(old[k] for k in keys)))
         for kind, old in classes:
             module = sys.modules.get(str(type.__getattribute__(kind, "__module__")))
-            if module is not None and not self.ahead.is_user_module(module):
-                name = str(vars(module).get("__name__"))
+            name = str(getattr(module, "__dict__", {}).get("__name__"))
+            if name.partition(".")[0] in tops and not self.ahead.is_user_module(module):
                 may = may_change(name)
                 keys = tuple(k for k, v in old.items() if type(v) in functions and k not in may)
                 self.guards.append((type.__getattribute__(kind, "__dict__"), keys, tuple(old[k] for k in keys)))
+
+    def packages(self) -> "Set[str]":
+        """Return the names of the packages of which a hidden module may have kept something."""
+        out = {name.partition(".")[0] for name in self.hidden}
+        for module in self.hidden.values():
+            for value in list(getattr(module, "__dict__", {}).values()):
+                name = value.__name__ if type(value) is type(sys) else getattr(value, "__module__", None) if type(value) in (type(guarded), type) else None
+                if isinstance(name, str):
+                    out.add(name.partition(".")[0])
+        return out
 
     def wait_for_it(self) -> None:
         """Have the interpreter ask, before it looks for a module, whether that is a hidden one.
@@ -161,57 +186,114 @@ class Early:
         """
         bootstrap = sys.modules["_frozen_importlib"]
         self.find = bootstrap.__dict__["_find_and_load"]
-        code = compile(
-            "def _find_and_load(name, import_):\n    if name in hidden:\n        show(name)\n    return find(name, import_)\n", "<frozen importlib._bootstrap>", "exec"
+        source = (
+            "def made(hidden, show, find):\n"
+            "    def _find_and_load(name, import_):\n        if name in hidden:\n            show(name)\n        return find(name, import_)\n"
+            "    return _find_and_load\n"
         )
-        space = {"hidden": self.hidden, "show": self.show, "find": self.find}  # type: Dict[str, Any]
-        eval(code, space)
-        bootstrap.__dict__["_find_and_load"] = space["_find_and_load"]
+        space = {}  # type: Dict[str, Any]
+        eval(compile(source, "<frozen importlib._bootstrap>", "exec"), space)
+        made = space["made"](self.hidden, self.show, self.find)
+        self.asks = type(made)(made.__code__, bootstrap.__dict__, "_find_and_load", None, made.__closure__)
+        bootstrap.__dict__["_find_and_load"] = self.asks
 
     # -- after the release ---------------------------------------------------
 
     def show(self, name: str) -> None:
         """Put everything back, because the script asks for one of the modules; the worker ends if they may not be what it would get."""
-        with self.lock:  # another thread may ask at the same time
-            if not self.hidden:
-                return
-            fault = self.differs()
-            if fault:
-                text = "bellows: %s, which %s depends on, has changed since the worker was parked: it starts again\n" % (fault, self.name)
-                os.write(2, text.encode("utf-8", "replace"))
-                os._exit(STATUS)
-            self.stop_waiting()
-            for put, owner, key, _, has in self.changes:
+        try:
+            with self.lock:  # another thread may ask at the same time
+                if name not in self.hidden:
+                    return
+                if self.plain(name):
+                    fault = self.put_back([n for n in self.hidden if self.plain(n)])
+                elif not self.late(name):
+                    fault = self.differs() or self.put_back([n for n in self.hidden if not self.late(n)])
+                    self.put_filters_back()
+                else:
+                    fault = self.differs() or self.put_back(list(self.hidden)) or self.put_back_the_rest()
+        except BaseException as err:
+            fault = "%s: %s" % (type(err).__name__, err)
+        if fault:
+            text = "bellows: %s was imported before the worker was released, and what it depends on has changed since: %s; the job starts again, cold\n" % (self.name, fault)
+            os.write(2, text.encode("utf-8", "replace"))
+            if os.getpid() != self.pid:
+                os.kill(self.pid, SIGNAL)
+            os._exit(STATUS)
+
+    def late(self, name: str) -> bool:
+        return name == self.name or name.startswith(self.name + ".")
+
+    def plain(self, name: str) -> bool:
+        """Report whether a hidden module is of the standard library or of numpy."""
+        top, file = name.partition(".")[0], getattr(self.hidden[name], "__dict__", {}).get("__file__")
+        if top == "numpy" or top.startswith("_cython_") or top in sys.builtin_module_names:
+            return True
+        return isinstance(file, str) and file.startswith((self.ahead.library, self.ahead.library_link)) and "-packages/" not in file
+
+    def put_back(self, names: "List[str]") -> str:
+        """Put hidden modules back, as names of sys.modules and of the packages that they are in."""
+        for name in names:
+            if name in sys.modules:
+                return "sys.modules[%r]" % name
+        modules = [self.hidden[name] for name in names]
+        for name in names:
+            sys.modules[name] = self.hidden.pop(name)
+        shown, self.changes = self.changes, []
+        for change in shown:
+            put, owner, key, _, has = change
+            if type(has) is type(sys) and any(has is module for module in modules):
                 put(owner, key, has)
-            for key, (_, value) in self.variables.items():
-                set_variable(key, value)
-            if self.filters:
-                warnings().filters[:0] = self.filters
-                warnings()._filters_mutated()
-            for function, args, named in self.exits:
-                sys.modules["atexit"].register(function, *args, **named)
-            sys.modules.update(self.hidden)
-            self.forget()
+            else:
+                self.changes.append(change)
+        return ""
+
+    def put_back_the_rest(self) -> str:
+        self.stop_waiting()
+        for put, owner, key, _, has in self.changes:
+            put(owner, key, has)
+        for key, (_, value) in self.variables.items():
+            set_variable(key, value)
+        self.put_filters_back()
+        for name, (was, has) in self.loggers.items():
+            if names_of_loggers().get(name, MISSING) is was:
+                set_logger(name, has)
+        put_loggers_in_order([has for _, has in self.loggers.values()])
+        for function, args, named in self.exits:
+            sys.modules["atexit"].register(function, *args, **named)
+        self.forget()
+        return ""
+
+    def put_filters_back(self) -> None:
+        if self.filters:
+            warnings().filters[:0] = self.filters
+            warnings()._filters_mutated()
+            self.before.filters, self.filters = self.filters + self.before.filters, []
 
     def end(self) -> None:
         """Have the interpreter tear the modules down as any others, if nothing has asked for them."""
         if self.hidden:
             self.stop_waiting()
-            sys.modules.update(self.hidden)
+            for name, module in self.hidden.items():
+                sys.modules.setdefault(name, module)
             self.forget()
 
     def stop_waiting(self) -> None:
-        sys.modules["_frozen_importlib"].__dict__["_find_and_load"] = self.find
+        space = sys.modules["_frozen_importlib"].__dict__
+        if space["_find_and_load"] is self.asks:  # else the script has put its own in front
+            space["_find_and_load"] = self.find
 
     def forget(self) -> None:
         self.hidden.clear()
-        self.guards, self.changes, self.files, self.exits = [], [], [], []
+        self.guards, self.changes, self.looked, self.exits = [], [], [], []
+        self.loggers.clear()
 
     def differs(self) -> str:
         """Return what the import depended on and is another now; empty if there is nothing."""
-        before, now = self.before, State()
+        before, now = self.before, State(False)
         for key in self.read:
-            if now.environ.get(key) != before.environ.get(key):
+            # The import may set a variable itself, and then so does what the script has called of the framework.
+            if now.environ.get(key) not in (before.environ.get(key), self.variables.get(key, (None, MISSING))[1]):
                 return key
         kept = [p for p in now.path if p in before.path]
         if kept != before.path or any(self.ahead.asked & found_in(p) for p in now.path if p not in before.path):
@@ -222,47 +304,65 @@ class Early:
         more = len(now.filters) - len(before.filters)
         if more < 0 or now.filters[more:] != before.filters or any(f[0] != "ignore" for f in now.filters[:more]):
             return "the warning filters"
-        for what in ("sys.meta_path", "sys.path_hooks", "the default type of numbers", "the default device"):
-            if now.fixed[what] != before.fixed[what]:
+        for what, value in now.fixed.items():
+            if value != before.fixed[what]:
                 return what
         for space, keys, values in self.guards:
             if not all(map(guarded, map(space.get, keys), values)):
                 return "%s of %s" % (next(k for k, v in zip(keys, values) if space.get(k) is not v), space.get("__name__") or space.get("__module__"))
-        for _, owner, key, was, _ in self.changes:
-            if owner.__dict__.get(key, MISSING) is not was and not isinstance(was, (type(None), bool, int, str)):
+        if before.temporary not in (None, now.temporary):
+            return "where temporary files go"
+        for _, owner, key, was, has in self.changes:
+            value = owner.__dict__.get(key, MISSING)
+            if value is not was and not (isinstance(value, (bool, int, str)) and any(type(v) is type(value) and v == value for v in (was, has))):
                 return "%s of %s" % (key, owner.__name__)
-        for path, was in self.files:
-            if self.ahead.stamp_of(path) != was:
+        names = names_of_loggers()
+        for key, (was, has) in self.loggers.items():
+            # A name that only stands for the loggers below it may have become a logger.
+            if names.get(key, MISSING) is not was and type(has).__name__ != "PlaceHolder":
+                return "the logger %s" % key
+        for how, path, was in self.looked:
+            if self.ahead.look_again(how, path) != was:
                 return path
-        return ""
+        return self.ahead.new_modules()
 
 
 class State:
     """What an import may depend on or change, besides names in modules and in classes."""
 
-    def __init__(self) -> None:
+    def __init__(self, whole: bool = True) -> None:
         self.environ = dict(os.environ)
         self.filters = list(warnings().filters)
-        self.path, self.folder = list(sys.path), os.getcwd()
+        self.path = list(sys.path)
+        self.temporary = getattr(sys.modules.get("tempfile"), "tempdir", None)
+        try:
+            self.folder = os.getcwd()
+        except OSError:
+            self.folder = ""
         torch = sys.modules["torch"]  # type: Any
-        signals = sys.modules["_signal"]  # type: Any
-        fixed = {
-            "sys.path": self.path,
+        self.fixed = {
             "sys.meta_path": list(sys.meta_path),
             "sys.path_hooks": list(sys.path_hooks),
+            "the default type of numbers": torch.get_default_dtype(),
+            "the default device": id(getattr(getattr(torch, "_GLOBAL_DEVICE_CONTEXT", None), "device_context", None)),
+            "the processors": os.sched_getaffinity(0),
+        }  # type: Dict[str, object]
+        if not whole:
+            return
+        # What the import must leave as it is, and what it does not depend on.
+        signals = sys.modules["_signal"]  # type: Any
+        self.fixed.update({
+            "sys.path": self.path,
             "the working directory": self.folder,
             "signal handlers": [signals.getsignal(n) for n in range(1, signals.NSIG) if n not in (32, 33)],
             "the state of random": state_of("random", "getstate"),
             "the state of torch's generator": torch.random.get_rng_state().tolist(),
             "the state of numpy's generator": comparable(state_of("numpy.random.mtrand", "get_state")),
-            "the default type of numbers": torch.get_default_dtype(),
-            "the default device": id(getattr(getattr(torch, "_GLOBAL_DEVICE_CONTEXT", None), "device_context", None)),
             "the collector of garbage": (collector().isenabled(), collector().get_threshold()),
             "the interpreter's limits": (sys.getrecursionlimit(), sys.getswitchinterval()),
             "what threads do at the exit": list(getattr(sys.modules.get("threading"), "_threading_atexits", [])),
             "the output": written(),
-        }  # type: Dict[str, object]
-        self.fixed = fixed
+        })  # fmt: skip
 
 
 def applies(ahead: "Ahead") -> "Optional[str]":
@@ -342,6 +442,35 @@ def set_in_class(kind: type, name: str, value: "Any") -> None:
         type.__setattr__(kind, name, value)
     elif name in type.__getattribute__(kind, "__dict__"):
         type.__delattr__(kind, name)
+
+
+def names_of_loggers() -> "Dict[str, Any]":
+    return dict(sys.modules["logging"].Logger.manager.loggerDict) if "logging" in sys.modules else {}
+
+
+def set_logger(name: str, value: "Any") -> None:
+    manager = sys.modules["logging"].Logger.manager
+    if value is not MISSING:
+        manager.loggerDict[name] = value
+    else:
+        manager.loggerDict.pop(name, None)
+    if hasattr(manager, "_clear_cache"):
+        manager._clear_cache()
+
+
+def put_loggers_in_order(loggers: "List[Any]") -> None:
+    """Give each logger the parent that it would have if it were made now."""
+    logging = sys.modules.get("logging")  # type: Any
+    for logger in loggers:
+        if logging is not None and isinstance(logger, logging.Logger):
+            parent, name = logging.root, str(logger.name)
+            while "." in name:
+                name = name.rpartition(".")[0]
+                above = logging.Logger.manager.loggerDict.get(name)
+                if isinstance(above, logging.Logger):
+                    parent = above
+                    break
+            logger.__dict__["parent"] = parent
 
 
 def set_variable(name: str, value: "Any") -> None:

@@ -56,10 +56,13 @@ const EarlyFileName = "bellows_early.py"
 // EarlyStatus is the exit status of a worker that cannot use what it imported early (early.py: STATUS).
 const EarlyStatus = 87
 
+// EarlySignal ends such a worker where it is a child of it that cannot (early.py: SIGNAL).
+const EarlySignal = 64
+
 // EarlyLesson is what the shim tells the next process then, so that it imports nothing early (early.py: LESSON).
 const EarlyLesson = "early"
 
-// Early is the source of what imports early what frameworks import late. Treat it as read-only.
+// Early is the source of what imports early what frameworks import late. See ADR 59. Treat it as read-only.
 //
 //go:embed early.py
 var Early []byte

@@ -16,6 +16,7 @@ import (
 
 	"github.com/bellows-ml/bellows/internal/pycommand"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/sdk"
 )
 
 const (
@@ -149,12 +150,14 @@ func (a *ahead) watch(now int64) {
 		has := ownMemory(p.PID)
 		if most := int64(a.order.Limits.MemoryBytes); most > 0 && has > most { //nolint:gosec // as large as the kernel's own numbers
 			a.giveUp(fmt.Sprintf("it has %d MiB of memory before its start, and a worker may have %d", has>>20, most>>20))
+			go learn(a.order.LearnedFile, sdk.EarlyLesson) // the next ones need less
 			return
 		}
 		all += has
 	}
 	if most := a.order.Prepare.Memory; most > 0 && all > most {
 		a.giveUp(fmt.Sprintf("%d parked processes have %d MiB of memory, and may have %d", len(a.living), all>>20, most>>20))
+		go learn(a.order.LearnedFile, sdk.EarlyLesson) // the next ones need less
 	}
 }
 

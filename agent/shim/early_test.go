@@ -82,7 +82,7 @@ func TestWhatWasImportedEarlyIsOfNoUse(t *testing.T) {
 	if r.Failed == nil || !strings.Contains(r.Failed.Reason, "it could not use what it had imported before its release") {
 		t.Fatalf("failed %+v", r.Failed)
 	}
-	if tail := strings.Join(r.Failed.LogTail, "\n"); !strings.Contains(tail, "TORCH_MODE, which torch._dynamo depends on, has changed") {
+	if tail := strings.Join(r.Failed.LogTail, "\n"); !strings.Contains(tail, "depends on has changed since: TORCH_MODE;") {
 		t.Errorf("its last words: %q", tail)
 	}
 	eventually(t, "it is learned", func() bool {
@@ -95,7 +95,7 @@ func TestWhatWasImportedEarlyIsOfNoUse(t *testing.T) {
 // The numbers and words of early.py are those of the shim.
 func TestEarlyConstants(t *testing.T) {
 	t.Parallel()
-	for _, line := range []string{"STATUS = " + itoa(sdk.EarlyStatus) + "\n", `LESSON = "` + sdk.EarlyLesson + `"` + "\n"} {
+	for _, line := range []string{"SIGNAL = " + itoa(sdk.EarlySignal) + "\n", "STATUS = " + itoa(sdk.EarlyStatus) + "\n", `LESSON = "` + sdk.EarlyLesson + `"` + "\n"} {
 		if !strings.Contains(string(sdk.Early), line) {
 			t.Errorf("sdk/early.py has no line %q", line)
 		}

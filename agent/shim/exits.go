@@ -67,14 +67,15 @@ func (r *reaper) exited(w *worker, status unix.WaitStatus) {
 	r.exitedAt = time.Now()
 	r.log.Info().Int("rank", w.Rank).Int("code", w.exit.Code).Int("signal", w.exit.Signal).Bool("told", w.told).Msg("worker ended")
 	limit, starved := r.containment.starved(slices.Index(r.workers, w))
+	early := r.report.Warm && (w.exit.Code == sdk.EarlyStatus || w.exit.Signal == sdk.EarlySignal)
+	if early {
+		go learnForGood(r.order.LearnedFile) // on a disk that may hang
+	}
 	if w.exit.Code == 0 || r.killer.why != "" || r.failing != nil && !starved {
 		return
 	}
-	if r.report.Warm && w.exit.Code == sdk.EarlyStatus {
-		go learnForGood(r.order.LearnedFile) // on a disk that may hang
-	}
 	reason := describeExit(status)
-	if r.report.Warm && w.exit.Code == sdk.EarlyStatus {
+	if early {
 		reason = "it could not use what it had imported before its release"
 	}
 	if starved {

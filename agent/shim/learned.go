@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -65,8 +66,13 @@ func readLearned(path string) learned {
 	return l
 }
 
+// learning is held while the file of a job is read and written again.
+var learning sync.Mutex
+
 // learn adds to what is known of a job. It is of use, and no more: an error is none of the run's.
 func learn(path, what string) {
+	learning.Lock()
+	defer learning.Unlock()
 	l := readLearned(path)
 	i := slices.IndexFunc(l.Before, func(each lesson) bool { return each.What == what })
 	if i < 0 {
@@ -85,6 +91,8 @@ func learn(path, what string) {
 // learnForGood notes that nothing may be imported early for a job: its worker has ended because of that after its release, which
 // is a failed start. A lesson that is forgotten would cost another one.
 func learnForGood(path string) {
+	learning.Lock()
+	defer learning.Unlock()
 	l := readLearned(path)
 	l.Before = slices.DeleteFunc(l.Before, func(each lesson) bool { return each.What == sdk.EarlyLesson })
 	if path == "" || len(l.Before) >= maxLearned {
@@ -96,6 +104,8 @@ func learnForGood(path string) {
 
 // startedWarm lets what is known of a job grow old by a warm start.
 func startedWarm(path string) {
+	learning.Lock()
+	defer learning.Unlock()
 	l := readLearned(path)
 	if path == "" || len(l.active()) == 0 {
 		return
@@ -146,6 +156,8 @@ func (k *meetWatch) stepMeet(now int64) {
 	k.busy = true
 	path := k.order.LearnedFile
 	go func() { // on a disk that may hang
+		learning.Lock()
+		defer learning.Unlock()
 		l := readLearned(path)
 		met, had := meetAt(port), l.Meets
 		var err error

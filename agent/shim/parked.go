@@ -193,7 +193,7 @@ func (t *attempt) converse(p *parked) error {
 	for {
 		words, err = p.hear()
 		switch {
-		case err != nil && early:
+		case err != nil && early && t.abort.Err() == nil:
 			t.learn(sdk.EarlyLesson)
 			return fmt.Errorf("%w: the process has ended", errEarly)
 		case err != nil:

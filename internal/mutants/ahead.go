@@ -284,7 +284,7 @@ var ofAhead = []Mutant{
 	},
 	{
 		Name: "what-an-early-import-read-is-compared", File: "sdk/early.py", Owner: "agent/shim", Tests: "TestWhatWasImportedEarlyIsOfNoUse",
-		Old: "            if now.environ.get(key) != before.environ.get(key):", New: "            if False:",
+		Old: "            if now.environ.get(key) not in", New: "            if None not in",
 		Breaks: "the compiler does not heed what the script sets for it",
 	},
 	{

@@ -81,6 +81,9 @@ func tiers() map[string][]step {
 			{what: "everything with the race detector, three times", every: []string{clusters}, env: race, args: append([]string{
 				"test", "-race", "-count=3", "-timeout", "6h", "-p", "3", "-parallel", "6",
 			}, append(append([]string{"./" + clusters}, others...), pure...)...)},
+			{what: "the Python module with each Python that is there", program: interpreter, env: []string{"BELLOWS_TEST_ALL_PYTHONS=1"}, args: []string{
+				"-m", "pytest", "-q", "-p", "no:cacheprovider", "sdk",
+			}},
 			{what: "safety rules taken out one at a time", args: []string{"run", "./internal/mutants"}},
 		},
 	}

@@ -35,10 +35,12 @@ def compiler():
     return torch._dynamo
 """,
     "_dynamo/__init__": """
-import atexit, os, time, warnings
-import torch
+import atexit, colorsys, logging, os, tempfile, time, warnings
+import torch, torch.parts
 from . import utils
+LOGGER = logging.getLogger("torch._dynamo.compiles")
 AT = time.monotonic()
+CACHE = tempfile.gettempdir()
 MODE = os.environ.get("TORCH_MODE", "none")
 os.environ["TORCH_CACHE"] = "/somewhere"
 warnings.simplefilter("once", utils.Warned)
@@ -52,6 +54,7 @@ try:
 except ImportError:
     an_extra = None
 """,
+    "parts": "MADE = True\n",
     "_dynamo/utils": """
 class Warned(UserWarning): pass
 """,
@@ -61,11 +64,13 @@ class Warned(UserWarning): pass
 SCRIPT = """
 import sys
 sys.path.insert(0, %(site)r)
-import atexit, builtins, importlib, os, threading, time, warnings
+import atexit, builtins, importlib, logging, os, tempfile, threading, time, warnings
+sys.modules["absent"] = None
 import torch
 def seen():
     print(sorted(name for name in sys.modules if name.startswith("torch")), "_dynamo" in vars(torch), os.environ.get("TORCH_CACHE"),
-        [f[:1] + f[2:3] for f in warnings.filters], torch.manual_seed(1), "compiled" in vars(torch.optim.Optimizer))
+        [f[:1] + f[2:3] for f in warnings.filters], torch.manual_seed(1), "compiled" in vars(torch.optim.Optimizer),
+        sorted(logging.Logger.manager.loggerDict), "absent" in sys.modules)
 atexit.register(print, "registered first")
 rank = os.environ["RANK"]
 began = time.monotonic()
@@ -74,7 +79,7 @@ atexit.register(print, "registered second")
 %(between)s
 %(asks)s
 seen()
-print(torch._dynamo.MODE, torch._dynamo.an_extra, torch._dynamo.utils.__name__)
+print(torch._dynamo.MODE, torch._dynamo.CACHE, logging.getLogger("torch._dynamo.compiles").parent.name, torch._dynamo.an_extra, torch._dynamo.utils.__name__)
 print("early" if torch._dynamo.AT < began else "late")
 """
 
@@ -95,6 +100,12 @@ MAY = {
     "it goes elsewhere": "os.chdir('/')",
     "a class of its own": "class Mine(torch.optim.Optimizer): pass\nMine.__init__ = lambda self: None",
     "a name of its own": "seen.__defaults__ = ()\nos.environ.pop('OTHER', None)",
+    "a module of the standard library": "import colorsys\nassert colorsys.rgb_to_hsv(1, 1, 1)\nos.environ['OTHER'] = '1'",
+    "a temporary file": "tempfile.TemporaryFile().close()",
+    "a logger": "above = logging.getLogger('torch')\nabove.setLevel('ERROR')",
+    "a look at who imports": "import looks",
+    "how imports are found": "importlib._bootstrap._find_and_load = lambda *args, own=importlib._bootstrap._find_and_load: own(*args)",
+    "another process asks": "if os.fork() == 0:\n    import torch._dynamo\n    os._exit(0)\nassert os.wait()[1] == 0",
     "handlers": "atexit.register(print, 'registered third')",
 }
 
@@ -107,6 +118,13 @@ MAY_NOT = {
     "a method is replaced": ("torch.optim.Optimizer.__init__ = lambda self: __import__('torch._dynamo')", "__init__ of torch.optim"),
     "a module that was not there": ("open('an_extra.py', 'w').close()\nsys.path.insert(1, os.getcwd() + '/more')\nos.mkdir('more')\nos.rename('an_extra.py', 'more/an_extra.py')", "sys.path"),
     "how imports are found": ("sys.meta_path.insert(0, type('Finder', (), {'find_spec': staticmethod(lambda *args: None)}))", "sys.meta_path"),
+    "the processors": ("os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})", "the processors"),
+    "where temporary files go": ("os.mkdir('mine')\ntempfile.tempdir = os.getcwd() + '/mine'", "tempdir of tempfile"),
+    "TMPDIR": ("os.mkdir('mine')\nos.environ['TMPDIR'] = os.getcwd() + '/mine'", "TMPDIR"),
+    "a module in the way": ("sys.modules['torch._dynamo.utils'] = type(sys)('torch._dynamo.utils')", "sys.modules['torch._dynamo.utils']"),
+    "a module that is new": ("with open(torch.__file__.replace('torch/__init__', 'an_extra'), 'w'): pass\nimportlib.invalidate_caches()", "site-packages"),
+    "the logger is another": ("logging.getLogger('torch._dynamo.compiles')", "the logger torch._dynamo.compiles"),
+    "no folder": ("os.mkdir('gone')\nos.chdir('gone')\nos.rmdir('../gone')\nsys.path.insert(0, '')", "the working directory"),
     "a file": ("with open(torch.__file__.replace('__init__', '_dynamo/utils'), 'a') as f: f.write('#')", "utils.py"),
 }
 
@@ -175,8 +193,10 @@ def check_same(python, tmp_path):
 
 def both(tmp_path, **of):
     for name in ("cold", "warm"):
-        os.makedirs(str(tmp_path / name))
+        os.makedirs(str(tmp_path / name), exist_ok=True)
         framework(tmp_path / name)
+        with open(str(tmp_path / name / "looks.py"), "w") as f:
+            f.write("import sys\nframe = sys._getframe(1)\nwhile frame is not None:\n    assert frame.f_globals['__name__'] != 'x'\n    frame = frame.f_back\n")
         script(tmp_path / name, **of)
 
 
@@ -212,6 +232,23 @@ def test_what_is_given_up(python, tmp_path, what):
     ahead = Ahead(python, tmp_path, before=["early"])
     assert ahead.at()[1] == "reads RANK"
     ahead.kill()
+
+
+def test_a_child_that_cannot_use_it_ends_the_worker(python, tmp_path):
+    framework(tmp_path)
+    script(tmp_path, between="if os.fork() == 0:\n    os.environ['TORCH_MODE'] = 'fast'\n    import torch._dynamo\nos.wait()\ntime.sleep(60)")
+    status, printed = warm(python, tmp_path)
+    assert status == -64 and "TORCH_MODE" in printed, printed
+
+
+def test_a_part_may_be_asked_for_first(python, tmp_path):
+    between = "import torch.parts\nprint(torch.parts.MADE, 'torch._dynamo' in sys.modules, torch.manual_seed(1))\n"
+    both(tmp_path, between=between)
+    check_same(python, tmp_path)
+    framework(tmp_path)
+    script(tmp_path, between=between + "os.environ['TORCH_MODE'] = 'fast'")  # what comes after that is compared as well
+    status, printed = warm(python, tmp_path)
+    assert status == 87 and "TORCH_MODE" in printed, printed
 
 
 @pytest.mark.parametrize("end", ["", "sys.exit(3)", "raise ValueError('mine')"])
