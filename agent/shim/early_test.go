@@ -69,6 +69,25 @@ func TestWhatCannotBeImportedEarly(t *testing.T) {
 	}
 }
 
+// A process that is given up takes no other with it that is parked already.
+func TestWhatIsParkedStaysWhenAnotherIsGivenUp(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 2, "")
+	f.pyScript(asksForIt)
+	// No event tells of the call: the first process succeeds, and the second prints.
+	f.framework("import ctypes\nif ctypes.CDLL(None).unlink(b'token') != 0: print('hello')\n")
+	f.writes("token", "")
+	plan := f.prepares(func(p *Prepare) { p.Workers = 2 })
+	f.ready(2)
+	f.startWarm(plan)
+	if log := f.ended(1); log != "hello\n1 late\n" {
+		t.Errorf("log: %q", log)
+	}
+	if log := f.read("logs", "rank-0.log"); log != "0 early\n" {
+		t.Errorf("log of rank 0: %q", log)
+	}
+}
+
 // A worker that cannot use what it has imported early ends, and nothing is imported early for its job any more.
 func TestWhatWasImportedEarlyIsOfNoUse(t *testing.T) {
 	t.Parallel()

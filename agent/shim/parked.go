@@ -89,7 +89,7 @@ func (t *attempt) check(command pycommand.Command, program string) error {
 	defer stop()
 	words, err := p.hear()
 	_ = p.conn.Close()
-	t.clearAttempt(p)
+	t.clearAttempt(p, false)
 	if err == nil && words[0] == "hello" {
 		return nil
 	}
@@ -131,7 +131,7 @@ func (t *attempt) one() (*parked, error) {
 		} else if last := lastPrinted(p.out); errors.Is(err, errEnded) && last != "" {
 			err = fmt.Errorf("%w: %s", err, last)
 		}
-		t.clearAttempt(p)
+		t.clearAttempt(p, errors.Is(err, errEarly))
 		return nil, err
 	}
 	return p, nil
@@ -324,12 +324,12 @@ func (t *attempt) execute(program string, argv []string, mark string) (*parked, 
 	return p, nil
 }
 
-// clearAttempt has the loop kill a process that was given up, and what it has left.
-func (t *attempt) clearAttempt(p *parked) {
+// clearAttempt has the loop kill a process that was given up, and what it has left: alone, if others are to stay parked.
+func (t *attempt) clearAttempt(p *parked, alone bool) {
 	_ = p.out.Close()
 	cleared := make(chan struct{})
 	t.post(func() {
-		if len(t.parked) == 0 {
+		if len(t.parked) == 0 && !alone {
 			t.cleared = cleared
 			return
 		}
@@ -340,6 +340,9 @@ func (t *attempt) clearAttempt(p *parked) {
 	select {
 	case <-cleared:
 	case <-t.done:
+	}
+	for alone && Alive(p.process) && t.abort.Err() == nil { // SIGKILL takes effect at once, but for what the kernel does meanwhile
+		time.Sleep(time.Millisecond)
 	}
 }
 

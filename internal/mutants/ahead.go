@@ -293,6 +293,11 @@ var ofAhead = []Mutant{
 		Breaks: "a job whose framework cannot be imported early starts cold",
 	},
 	{
+		Name: "others-stay-parked", File: "agent/shim/parked.go", Tests: "TestWhatIsParkedStaysWhenAnotherIsGivenUp",
+		Old: "if len(t.parked) == 0 && !alone {", New: "if len(t.parked) == 0 {",
+		Breaks: "a generation is said to be ready whose parked processes were killed",
+	},
+	{
 		Name: "a-failed-start-is-learned-from", File: "agent/shim/exits.go", Tests: "TestWhatWasImportedEarlyIsOfNoUse",
 		Old: "\t\tgo learnForGood(r.order.LearnedFile)", New: "\t\tgo learnForGood(\"\")",
 		Breaks: "each rescale of such a job fails once",
