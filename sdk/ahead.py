@@ -176,14 +176,18 @@ def receive(fd: int) -> "List[str]":
     return [os.fsdecode(f) for f in data.split(b"\0") if f]
 
 
-def begin(fd: int, own: str, check: bool) -> "Ahead":
-    """Have what follows run ahead, or only say that it would; own is the folder of Bellows's own modules."""
+def begin(fd: int, own: str, check: bool, ends: bool = False) -> "Ahead":
+    """Have what follows run ahead, or only say that it would.
+
+    own is the folder of Bellows's own modules; ends says that the caller will call end.
+    """
     os.set_inheritable(fd, False)
     send(fd, "hello")
     if check:
         os._exit(0)
     del sys.modules["bellows_early"]
     ahead = Ahead(fd, own, receive(fd))
+    ahead.ends = ends
     ahead.look_back()
     ahead.start()
     return ahead
@@ -214,6 +218,7 @@ class Ahead:
         self.calls = {}  # type: Dict[Tuple[str, str], bool]
         self.after = []  # type: List[Callable[[], None]]  # done at the release
         self.began = sys.modules["time"].monotonic()
+        self.ends = False  # end is called before the interpreter is torn down
         self.resolve = resolver()
         self.early = None  # type: Optional[bellows_early.Early]  # what is being imported early
         self.imported = None  # type: Optional[bellows_early.Early]  # what was
@@ -385,8 +390,10 @@ class Ahead:
     def called_c(self, frame: "FrameType", function: "Any") -> None:
         name = frame.f_code.co_filename
         watched = function.__name__ in WATCHED_C and (function.__module__ or "posix") in WATCHED_IN
-        if self.early is not None and function.__name__ in PRINTS and (function.__name__ == "print" or function.__self__ is sys.stdout or function.__self__ is sys.stderr):
-            self.early.give_up("it prints")  # also what stays in a buffer
+        if self.early is not None and function.__name__ in PRINTS:
+            of = getattr(function, "__self__", None)
+            if function.__name__ == "print" or of is sys.stdout or of is sys.stderr:
+                self.early.give_up("it prints")  # also what stays in a buffer
         if watched and frame.f_globals.get("__name__") != "subprocess":  # what that starts was looked at
             self.park("starts a thread" if function.__module__ == "_thread" else "calls %s" % function.__name__, frame)
         elif (self.kinds.get(name) or self.kind(name)) == LIBRARY:
@@ -749,9 +756,8 @@ class Ahead:
     def import_early(self) -> None:
         """Import what a framework imports late: nothing else is to be done until the plan is there."""
         name = bellows_early.applies(self)
-        now = sys.modules["time"]  # type: Any
-        if name is None or now.monotonic() - self.began > 3 * now.process_time() + 3:
-            return  # processors are short here: it would hold up the rescale, or not be done in time
+        if name is None:
+            return
         self.early, self.events = bellows_early.Early(self, name), 0
         sys.setprofile(self.profiler_of_packages())
         try:
@@ -761,6 +767,7 @@ class Ahead:
         self.early, self.imported = None, self.early
 
     def end(self) -> None:
+        """Leave what the interpreter can tear down: the script has ended."""
         if self.imported is not None:
             self.imported.end()
 

@@ -37,6 +37,9 @@ STATUS = 87
 SIGNAL = 64
 # What the shim notes where nothing can be imported early, and tells the next process.
 LESSON = "early"
+# A process gets too little of the processors if it lives for so many times its processor time, and for so many seconds more.
+SHORT = 3
+SHORT_S = 3
 MISSING = object()
 # Names of modules and of classes that are replaced before training, and that no import keeps: by scripts of several ranks, by
 # torch.distributed, by the first optimizer of a class, and here and in ahead.py.
@@ -237,8 +240,9 @@ class Early:
             if name in sys.modules:
                 return "sys.modules[%r]" % name
         modules = [self.hidden[name] for name in names]
-        for name in names:
-            sys.modules[name] = self.hidden.pop(name)
+        for name in names:  # in this order: another thread that asks meanwhile finds it in one of them
+            sys.modules[name] = self.hidden[name]
+            del self.hidden[name]
         shown, self.changes = self.changes, []
         for change in shown:
             put, owner, key, _, has = change
@@ -367,7 +371,11 @@ class State:
 
 def applies(ahead: "Ahead") -> "Optional[str]":
     """Return the name of what a parked process may import early; None if there is nothing."""
-    if LESSON in ahead.before or not {"atexit", "warnings"} <= set(sys.modules) or written() < 0:
+    if LESSON in ahead.before or not ahead.ends or not {"atexit", "warnings"} <= set(sys.modules) or written() < 0:
+        return None
+    # Where processors are short it would hold up the rescale, or not be done in time.
+    time = sys.modules["time"]  # type: Any
+    if time.monotonic() - ahead.began > SHORT * time.process_time() + SHORT_S:
         return None
     for name, by in LATE.items():
         # Inside of a package's import this one could meet modules that are half done.

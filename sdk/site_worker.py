@@ -24,20 +24,20 @@ def run_next(here: str) -> None:
     spec.loader.exec_module(module)
 
 
-def leave_at_once(here: str, ended: "List[Callable[[], None]]") -> None:
+def leave_at_once(here: str, ended: "List[Callable[[], None]]") -> bool:
     """Have a worker whose script has ended leave at once, after all exit handlers, where nothing would be seen of more.
 
-    Where it cannot, what is in ended is done before the interpreter is torn down.
+    Where it cannot, what is in ended is done before the interpreter is torn down. Returns whether any of this will be.
     """
     if os.getsid(0) != os.getpid():
-        return  # a process that a worker has started
+        return False  # a process that a worker has started
     known = "atexit" in sys.modules
     import atexit
 
     if not known and sys.version_info >= (3, 10):  # before, the interpreter itself points to the module, and has no other's handlers
         del sys.modules["atexit"]
     if atexit._ncallbacks() > 0:
-        return  # it would not be the last
+        return False  # it would not be the last
     pid = os.getpid()
 
     def leave() -> None:
@@ -53,19 +53,20 @@ def leave_at_once(here: str, ended: "List[Callable[[], None]]") -> None:
                 step()
 
     atexit.register(leave)
+    return True
 
 
 def main() -> None:
     here = os.path.dirname(os.path.abspath(__file__))
     ended = []  # type: List[Callable[[], None]]
-    leave_at_once(here, ended)
+    ends = leave_at_once(here, ended)
     fd = os.environ.pop("BELLOWS_AHEAD", "")
     if fd:
         try:
             import bellows_ahead
 
             del sys.modules["bellows_ahead"]
-            ended.append(bellows_ahead.begin(int(fd.partition(",")[0]), here, fd.endswith(",check")).end)
+            ended.append(bellows_ahead.begin(int(fd.partition(",")[0]), here, fd.endswith(",check"), ends).end)
         except BaseException as err:  # nothing of the script may run now
             os.write(2, ("bellows: %s: %s\n" % (type(err).__name__, err)).encode())
             os._exit(1)

@@ -298,6 +298,18 @@ func (a *ahead) mayExecute() (n int, may bool) {
 	}
 }
 
+// unwanted asks the loop whether what runs ahead was given up, or is to end with the run.
+func (a *ahead) unwanted() bool {
+	said := make(chan bool, 1)
+	a.post(func() { said <- a.killer.why != "" || a.ending })
+	select {
+	case is := <-said:
+		return is
+	case <-a.done:
+		return true
+	}
+}
+
 // within bounds what is heard of a process by the run's end, and by a time.
 func (a *ahead) within(p *parked, bound time.Duration) (stop func() bool, err error) {
 	if err = p.conn.SetDeadline(time.Now().Add(bound)); err != nil {

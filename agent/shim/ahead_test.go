@@ -109,6 +109,35 @@ func TestAColdStartWaitsUntilWhatRanAheadIsGone(t *testing.T) {
 	}
 }
 
+// A process that the shim itself has ended teaches nothing: what it imported has not ended it.
+func TestAProcessThatIsGivenUpTeachesNothing(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 1, "")
+	f.pyScript("import os, helper\nprint(os.environ['RANK'])\n")
+	f.writes("data", "")
+	f.writes("helper.py", "import os\nHELD = open('data')\nwhile not os.path.exists('go'): pass\n")
+	plan := f.prepares(func(*Prepare) {})
+	f.start()
+	data := filepath.Join(f.order.Workdir, "data")
+	eventually(t, "a process is in the import", func() bool {
+		return slices.ContainsFunc(f.ahead(), func(p Process) bool {
+			open, err := filepath.Glob(proc.file(p.PID, "fd/*"))
+			return err == nil && slices.ContainsFunc(open, func(fd string) bool {
+				to, err := os.Readlink(fd)
+				return err == nil && to == data
+			})
+		})
+	})
+	f.startCold(plan, "it was not parked when it had to start")
+	f.writes("go", "")
+	if log := f.ended(0); log != "0\n" {
+		t.Errorf("log: %q", log)
+	}
+	if l := readLearned(f.order.LearnedFile); len(l.Before) != 0 {
+		t.Errorf("learned %+v", l.Before)
+	}
+}
+
 // What runs ahead is a process of the owner's: none is started before it is known when it has to be dead.
 func TestNothingRunsAheadWithoutADeadline(t *testing.T) {
 	t.Parallel()

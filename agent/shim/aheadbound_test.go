@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bellows-ml/bellows/sdk"
 )
 
 // Where cgroup v2 has the controller of memory, each process that runs ahead is bounded by its own group, and workers are in
@@ -129,6 +131,9 @@ func TestMemoryOfWhatRunsAheadIsLookedAt(t *testing.T) {
 	tooMuch := regexp.MustCompile(`2 parked processes have \d+ MiB of memory, and may have 80`)
 	f.await("too much", func(r Report) bool { return r.Prepared != nil && tooMuch.MatchString(r.Prepared.Cold) })
 	eventually(t, "nothing is parked", func() bool { return len(f.ahead()) == 0 })
+	eventually(t, "the next ones import nothing early, and need less", func() bool {
+		return slices.Contains(readLearned(f.order.LearnedFile).active(), sdk.EarlyLesson)
+	})
 	f.push(Wish{Kill: "test"})
 	f.stopped()
 	f.retire()

@@ -193,7 +193,9 @@ func (t *attempt) converse(p *parked) error {
 	for {
 		words, err = p.hear()
 		switch {
-		case err != nil && early && t.abort.Err() == nil:
+		case err != nil && t.unwanted(): // the shim has ended it, or is about to
+			return err
+		case err != nil && early:
 			t.learn(sdk.EarlyLesson)
 			return fmt.Errorf("%w: the process has ended", errEarly)
 		case err != nil:

@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -22,12 +23,15 @@ import (
 	"github.com/bellows-ml/bellows/agent/fence"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/sdk"
 )
 
 // The test binary is also the shim that the tests start, and the small programs
 // that the workers in them are.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 4 && os.Args[1] == "shim" && os.Args[2] == "--dir" {
+		// What a process does must not depend on how busy the machine is: sdk/tests has that.
+		sdk.Early = bytes.Replace(sdk.Early, []byte("\nSHORT_S = 3\n"), []byte("\nSHORT_S = 1000\n"), 1)
 		if err := Serve(context.Background(), os.Args[3]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)

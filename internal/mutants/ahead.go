@@ -293,6 +293,11 @@ var ofAhead = []Mutant{
 		Breaks: "a job whose framework cannot be imported early starts cold",
 	},
 	{
+		Name: "what-the-shim-ends-teaches-nothing", File: "agent/shim/parked.go", Tests: "TestAProcessThatIsGivenUpTeachesNothing",
+		Old: "case err != nil && t.unwanted():", New: "case false:",
+		Breaks: "after a start that came too early the next processes are parked before their imports",
+	},
+	{
 		Name: "others-stay-parked", File: "agent/shim/parked.go", Tests: "TestWhatIsParkedStaysWhenAnotherIsGivenUp",
 		Old: "if len(t.parked) == 0 && !alone {", New: "if len(t.parked) == 0 {",
 		Breaks: "a generation is said to be ready whose parked processes were killed",

@@ -22,7 +22,6 @@ if ELASTIC:
     import bellows
 
 
-
 def began():
     """When this process began, or went on if it had run ahead: then it began before the old world's last step."""
     now = time.time()

@@ -16,14 +16,14 @@ PATIENCE_S = 120
 
 
 def pythons():
-    """Return the interpreters to try: the tests' own and the newest that pyenv has; all of them if asked for, as the soak does."""
+    """Return the interpreters to try: the tests' own, the oldest and the newest that pyenv has; all of them if asked for, as the soak does."""
     found = {sys.version_info[1]: sys.executable}
     for path in glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python3")):
         minor = int(path.split("/versions/3.")[1].split(".")[0])
         if 8 <= minor <= 13:
             found.setdefault(minor, path)
     if "BELLOWS_TEST_ALL_PYTHONS" not in os.environ:
-        found = {minor: found[minor] for minor in {sys.version_info[1], max(found)}}
+        found = {minor: found[minor] for minor in {min(found), sys.version_info[1], max(found)}}
     return {"3.%d" % minor: path for minor, path in found.items()}
 
 
@@ -33,7 +33,7 @@ PYTHONS = pythons()
 class Ahead:
     """A script that runs ahead, seen from the shim's end."""
 
-    def __init__(self, python, folder, script="train.py", before=(), most_events=None):
+    def __init__(self, python, folder, script="train.py", before=(), most_events=None, short_s=1000):
         self.folder = str(folder)
         modules = os.path.join(self.folder, ".modules")
         os.makedirs(modules, exist_ok=True)
@@ -43,8 +43,11 @@ class Ahead:
             source = re.sub(r"MOST_EVENTS = [0-9_]+", "MOST_EVENTS = %d" % most_events, source)
         with open(os.path.join(modules, "bellows_ahead.py"), "w") as f:
             f.write(source)
-        for name in ("early", "leave"):
-            shutil.copy(os.path.join(SDK, name + ".py"), os.path.join(modules, "bellows_%s.py" % name))
+        with open(os.path.join(SDK, "early.py")) as f:
+            source = f.read()
+        with open(os.path.join(modules, "bellows_early.py"), "w") as f:
+            f.write(source.replace("SHORT_S = 3", "SHORT_S = %d" % short_s))
+        shutil.copy(os.path.join(SDK, "leave.py"), os.path.join(modules, "bellows_leave.py"))
         shutil.copy(os.path.join(SDK, "site_worker.py"), os.path.join(modules, "sitecustomize.py"))
         self.socket, theirs = socket.socketpair()
         self.socket.settimeout(PATIENCE_S)
@@ -57,12 +60,13 @@ class Ahead:
         theirs.close()
         assert self.hear() == ["hello"]
         self.say(*["planned=" + name for name in PLAN], *["before=" + what for what in before])
-        self.imported = []
+        self.imported, self.early = [], False
         while True:
             message = self.hear()
             if not message or message[0] not in ("at", "early"):
                 break
             self.imported += message[1:]
+            self.early = self.early or message[0] == "early"
         self.message = message
 
     def hear(self):

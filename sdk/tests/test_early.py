@@ -175,9 +175,9 @@ def cold(python, folder):
     return done.returncode, done.stdout.decode()
 
 
-def warm(python, folder):
-    ahead = Ahead(python, str(folder))
-    assert ahead.at()[1] == "reads RANK"
+def warm(python, folder, early=True, **how):
+    ahead = Ahead(python, str(folder), **how)
+    assert ahead.at()[1] == "reads RANK" and ahead.early == early
     assert ahead.release() is None
     return ahead.ended()
 
@@ -266,5 +266,12 @@ def test_nothing_is_imported_early_within_an_import(python, tmp_path):
         f.write("import os, torch\nRANK = os.environ.get('RANK')\n")
     with open(str(tmp_path / "train.py"), "w") as f:
         f.write("import sys, time\nsys.path.insert(0, %r)\nimport trainer\nbegan = time.monotonic()\nimport torch._dynamo\nprint(torch._dynamo.AT > began)\n" % site)
-    status, printed = warm(python, tmp_path)
+    status, printed = warm(python, tmp_path, early=False)
     assert (status, printed) == (0, "True\nthe compiler leaves\n")
+
+
+def test_nothing_is_imported_early_where_processors_are_short(python, tmp_path):
+    framework(tmp_path, optim=TORCH["optim"] + "import time; time.sleep(1.5)\n")  # as a process that others keep waiting
+    script(tmp_path)
+    status, printed = warm(python, tmp_path, early=False, short_s=0)
+    assert status == 0 and "\nlate\n" in printed, printed
