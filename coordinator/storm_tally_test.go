@@ -223,7 +223,7 @@ var floors = []struct {
 	{"fate: disk misread", [6]int{70, 72, 40, 28, 31, 33}, ""},
 	{"fate: leader deposed", [6]int{29, 34, 21, 12, 13, 17}, ""},
 	{"fate: leader dies", [6]int{30, 28, 19, 10, 11, 16}, ""},
-	{"fate: leader freezes", [6]int{37, 34, 23, 14, 13, 17}, ""},
+	{"fate: leader freezes", [6]int{37, 34, 23, 14, 15, 17}, ""},
 	{"fate: etcd restored", [6]int{73, 69, 47, 29, 33, 29}, ""},
 	{"fate: lease revoked", [6]int{35, 36, 20, 14, 14, 19}, ""},
 	{"fate: lease revoked unseen", [6]int{29, 31, 18, 10, 14, 14}, ""},
