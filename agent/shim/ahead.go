@@ -224,7 +224,11 @@ func interpreted(words []string, found findings) (command pycommand.Command, pro
 	return command, found.Program
 }
 
-// parkAll executes processes, one after the other, until so many are parked. Its error is why there are none.
+// atOnce is how many processes run ahead at once: half of the processors are left to the world that trains. A node of
+// eight devices would otherwise be ready after eight times an import, which is longer than the leader waits.
+var atOnce = max(1, runtime.NumCPU()/2)
+
+// parkAll executes processes until so many are parked. Its error is why there are none.
 func (a *ahead) parkAll(order Order, n int) (all []*parked, err error) {
 	started := func(pid int) { a.post(func() { a.containment.apart = pid }) }
 	found, err := look{Dir: a.dir, Order: order, waiting: func(string) {}, started: started}.as(a.abort, a.id)
@@ -261,19 +265,25 @@ func (a *ahead) parkAll(order Order, n int) (all []*parked, err error) {
 			return nil, err
 		}
 	}
-	for range n {
-		p, err := t.one()
-		if errors.Is(err, errEarly) {
-			a.log.Info().Err(err).Msg("a process runs ahead again, and imports nothing early")
-			p, err = t.one()
+	for again := false; len(all) < n; {
+		// The first one alone: what it finds holds for the others.
+		at := min(n-len(all), atOnce)
+		if len(all) == 0 {
+			at = 1
 		}
-		if err != nil {
+		more, err := t.several(at)
+		if err == nil && len(more) == 0 {
+			if again { // it was told to import nothing early
+				err = errEarly
+			}
+			again = true
+		}
+		if all = append(all, more...); err != nil {
 			for _, each := range all {
 				_ = each.conn.Close()
 			}
 			return nil, err
 		}
-		all = append(all, p)
 	}
 	return all, nil
 }

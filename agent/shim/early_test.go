@@ -88,6 +88,23 @@ func TestWhatIsParkedStaysWhenAnotherIsGivenUp(t *testing.T) {
 	}
 }
 
+// A process that says again and again that it cannot is executed twice.
+func TestAProcessThatNeverImportsEarly(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 1, "")
+	f.pyScript("")
+	f.order.Command[0] = filepath.Join(f.order.Workdir, "python3")
+	write(t, f.order.Command[0], "#!/bin/bash\necho x >>times\nprintf 'hello\\0\\0' >&3\n[[ $BELLOWS_AHEAD == *,check ]] && exit\nIFS= read -r -d '' <&3\nprintf 'cold\\0no\\0early\\0\\0' >&3\n", 0o755)
+	f.prepares(func(*Prepare) {})
+	if r := f.startPrepared(); r.Prepared.Ready || !strings.Contains(r.Prepared.Cold, errEarly.Error()) {
+		t.Errorf("prepared %+v", r.Prepared)
+	}
+	if b, err := os.ReadFile(filepath.Join(f.order.Workdir, "times")); err != nil || string(b) != "x\nx\nx\n" { // once to try the interpreter
+		t.Errorf("executed: %q, %v", b, err)
+	}
+	f.kill()
+}
+
 // A worker that cannot use what it has imported early ends, and nothing is imported early for its job any more.
 func TestWhatWasImportedEarlyIsOfNoUse(t *testing.T) {
 	t.Parallel()

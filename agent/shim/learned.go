@@ -118,7 +118,9 @@ func startedWarm(path string) {
 
 func (t *attempt) learn(what string) {
 	t.log.Info().Str("what", printable(what)).Msg("the next process that runs ahead is parked before")
+	t.mutex.Lock()
 	t.learned.Before = append(t.learned.Before, lesson{What: what, Left: 1}) // also where nothing is kept
+	t.mutex.Unlock()
 	learn(t.order.LearnedFile, what)
 }
 

@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -71,7 +72,9 @@ type attempt struct {
 	order   Order
 	env     map[string]string
 	program string
-	learned learned
+
+	mutex   sync.Mutex
+	learned learned // by mutex
 }
 
 // check finds out whether the interpreter of the job's command imports the modules that are put before it: else the script
@@ -99,20 +102,68 @@ func (t *attempt) check(command pycommand.Command, program string) error {
 	return fmt.Errorf("%s does not import sitecustomize from PYTHONPATH, by which a script runs ahead", command.Head[0])
 }
 
-// one has a process run ahead, and returns it once it is parked.
-func (t *attempt) one() (*parked, error) {
+// several has n processes run ahead at once, and returns those that are parked. An errEarly is not its error: such a
+// process is gone, and another one can take its place.
+func (t *attempt) several(n int) (all []*parked, err error) {
+	began := make([]*parked, n)
+	for i := range began { // by this thread, with which they die
+		if began[i], err = t.begin(); err != nil {
+			break
+		}
+	}
+	began = slices.DeleteFunc(began, func(p *parked) bool { return p == nil })
+	if err != nil {
+		for _, p := range began {
+			_ = p.conn.Close() // they end, and are heard to
+		}
+	}
+	failed := make([]error, len(began))
+	var heard sync.WaitGroup
+	for i, p := range began {
+		heard.Go(func() { failed[i] = t.await(p) })
+	}
+	heard.Wait()
+	for i, p := range began {
+		switch {
+		case failed[i] == nil:
+			all = append(all, p)
+		case errors.Is(failed[i], errEarly):
+			t.log.Info().Err(failed[i]).Msg("a process runs ahead again, and imports nothing early")
+			_ = p.conn.Close()
+			t.clearAttempt(p, true)
+		case err == nil:
+			err = failed[i]
+		}
+	}
+	if err == nil {
+		return all, nil
+	}
+	for _, p := range began {
+		_ = p.conn.Close()
+	}
+	for i, p := range began { // one by one: each has the loop kill all that it knows of
+		if failed[i] != nil && !errors.Is(failed[i], errEarly) {
+			t.clearAttempt(p, false)
+		}
+	}
+	return nil, err
+}
+
+// begin executes a process that is to run ahead.
+func (t *attempt) begin() (*parked, error) {
 	// Room for what the plan adds to what the kernel shows of the environment.
 	mark := fmt.Sprintf("%s=%d,%s", aheadVariable, aheadFD, strings.Repeat("-", planRoom))
 	if t.order.waits() {
 		mark = fmt.Sprintf("%s=%d", readyFDVariable, aheadFD)
 	}
-	p, err := t.execute(t.program, t.order.Command, mark)
-	if err != nil {
-		return nil, err
-	}
+	return t.execute(t.program, t.order.Command, mark)
+}
+
+// await hears a process until it is parked.
+func (t *attempt) await(p *parked) error {
 	stop, err := t.within(p, parkBound)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer stop()
 	hear := t.converse
@@ -124,17 +175,17 @@ func (t *attempt) one() (*parked, error) {
 			return nil
 		}
 	}
-	if err = p.heed(hear); err != nil {
-		_ = p.conn.Close()
-		if errors.Is(err, errEnded) && t.containment.ahead.reached() {
-			err = t.tooLarge()
-		} else if last := lastPrinted(p.out); errors.Is(err, errEnded) && last != "" {
-			err = fmt.Errorf("%w: %s", err, last)
-		}
-		t.clearAttempt(p, errors.Is(err, errEarly))
-		return nil, err
+	err = p.heed(hear)
+	switch {
+	case !errors.Is(err, errEnded):
+		return err
+	case t.containment.ahead.reached():
+		return t.tooLarge()
 	}
-	return p, nil
+	if last := lastPrinted(p.out); last != "" {
+		return fmt.Errorf("%w: %s", err, last)
+	}
+	return err
 }
 
 // tooLarge says that the kernel has ended a process for want of memory.
@@ -183,9 +234,11 @@ func (t *attempt) converse(p *parked) error {
 	for _, name := range plannedNames(t.order) {
 		told = append(told, "planned="+name)
 	}
+	t.mutex.Lock()
 	for _, what := range t.learned.active() {
 		told = append(told, "before="+what)
 	}
+	t.mutex.Unlock()
 	if err = p.say(told); err != nil {
 		return errEnded
 	}
