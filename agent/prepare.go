@@ -147,8 +147,8 @@ func waiting(deadline int64, next *record.Next) Wish {
 	return w
 }
 
-// settled reports whether the preparation is over: so many processes are parked, or the start will be cold. A shim
-// of an earlier version reports no number: its launcher can fork any number of workers.
+// settled reports whether the preparation is over: either a process is parked for each of these workers, or the start
+// will be cold. A shim of an earlier version reports no number: its launcher can fork any number of workers.
 func (p Prepared) settled(workers int) bool {
 	return p.Cold != "" || p.Ready && (p.Workers == 0 || p.Workers >= workers)
 }

@@ -74,8 +74,9 @@ func dropNext(in situation, nodes []cluster.NodeID) *move {
 	return &move{verb: "prepare", job: in.JobView, spends: len(ops) == len(in.view.next[in.ID]), ifs: ifs, then: ops}
 }
 
-// withdraw deletes what nodes were asked to prepare. What they have said is compared: an agent says that it begins
-// only while it is asked to, so that after this the leader knows everything that there can be.
+// withdraw deletes the requests to prepare on these nodes. The transaction fails if a node has written its ready record
+// since the leader read it. An agent writes that record only while the request exists, before it executes anything, so
+// after this transaction no node can begin a preparation that the leader does not know of.
 func withdraw(in situation, nodes []cluster.NodeID) (ifs []record.Compare, ops []record.Op) {
 	for _, n := range nodes[:min(len(nodes), max(1, in.cfg.MaxTxnOps-addedCompares))] {
 		ops = append(ops, record.Delete(record.NextKey(n, in.ID)))

@@ -44,7 +44,7 @@ func TestWhatIsImportedLateIsImportedEarly(t *testing.T) {
 	}
 }
 
-// What cannot be imported early costs no warm start: another process is parked, which has not imported it.
+// If the compiler cannot be imported early, the shim parks another process, which has not imported it. The start is warm.
 func TestWhatCannotBeImportedEarly(t *testing.T) {
 	t.Parallel()
 	for name, does := range map[string]string{

@@ -30,10 +30,13 @@ type learned struct {
 	Meets bool `json:"meets,omitempty"`
 }
 
-// lesson is something to park before: "path /x" or the module "import x" was seen to change between the park and the start, or
-// to end the process; or sdk.EarlyLesson: nothing may be imported early. Most files change once, when they are edited, so it is forgotten after a warm start. One that has
-// to be learned again is kept for four times as many each time.
+// lesson says what the next processes of the job are parked before, or that they import nothing early.
+//
+// It holds for one warm start, since most files change only once, when somebody edits them. A lesson that is learned
+// again holds for four times as many starts each time.
 type lesson struct {
+	// What is "path /x" or "import x", a file or a module that changed after a process had read it, or that ended the
+	// process. It is sdk.EarlyLesson if nothing may be imported early.
 	What  string `json:"what"`
 	Times int    `json:"times"` // how often it was learned
 	Left  int    `json:"left"`  // for how many warm starts it still holds
@@ -102,7 +105,7 @@ func learnForGood(path string) {
 	_ = writeDurable(path, l)
 }
 
-// startedWarm lets what is known of a job grow old by a warm start.
+// startedWarm counts a warm start: each lesson of the job holds for one less.
 func startedWarm(path string) {
 	learning.Lock()
 	defer learning.Unlock()

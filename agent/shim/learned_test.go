@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What is learned is forgotten after a warm start, and kept for four times as many each time that it is learned again.
+// A lesson holds for one warm start, and for four times as many each time that it is learned again.
 func TestLessonsAreForgotten(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "learned")

@@ -44,11 +44,12 @@ func (s *starter) releaseAll(all []*parked) {
 	}
 	at := time.Now()
 	startedWarm(s.order.LearnedFile)
-	for i, w := range workers {
-		w.at = at
-		s.post(func() { s.executed(s.workers[i], w, nil) })
-	}
 	s.post(func() {
+		// In one event: a worker may have ended already, and its end is heard of as soon as it is known.
+		for i, w := range workers {
+			w.at = at
+			s.executed(s.workers[i], w, nil)
+		}
 		s.report.Warm, s.dirty = true, true
 		s.ahead.parked, s.ahead.living, s.ahead.over = nil, nil, true
 	})
@@ -70,7 +71,7 @@ func (s *starter) bindAll(all []*parked) (workers []born, err error) {
 		if err = p.conn.SetDeadline(time.Now().Add(releaseBound)); err != nil {
 			return workers, err
 		}
-		// What it does next is what the new world waits for.
+		// The new world waits for this process from here on, so it gets a worker's priority before it compares what it read.
 		if err = hurry(p.process.PID); err != nil {
 			return workers, err
 		}
