@@ -52,7 +52,6 @@ type ahead struct {
 	calmUntil int64 // from then on they have their share of the processors
 	hurried   bool
 	working   bool          // park goes on beside the loop
-	forking   bool          // a process is being executed, which cannot be taken back
 	cleared   chan struct{} // what an attempt has left is to be killed
 	pauses    pauses
 	executed  int       // how many processes were executed, each in a group of its own

@@ -72,7 +72,7 @@ func (e *ender) stepEnd(now int64) {
 	// Preparations that hang are left to themselves: what they have of a process is
 	// no worker's, and they take no lock any more.
 	given := e.phase == preparing && e.killer.why != "" && !e.locks.taking
-	if !e.over() && !given || e.ahead.forking {
+	if !e.over() && !given || e.forking {
 		if e.killer.why != "" {
 			e.killer.stepUnkillable(now)
 		}

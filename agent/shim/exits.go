@@ -30,10 +30,11 @@ type reaper struct {
 	inHalt      bool // it came in a halt
 }
 
-// reap collects what has ended. While workers are being executed it takes only
-// those it knows: another one's exit must not be lost before its birth is heard of.
+// reap collects what has ended. While a process is being executed it takes only the workers
+// that it knows: a process that is reaped before it is identified can no longer be identified,
+// and a worker's exit must not be lost before its birth is heard of.
 func (r *reaper) reap() {
-	if r.phase != starting {
+	if r.phase != starting && !r.forking {
 		for {
 			var status unix.WaitStatus
 			pid, err := unix.Wait4(-1, &status, unix.WNOHANG, nil)

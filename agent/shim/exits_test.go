@@ -1,7 +1,9 @@
 package shim
 
 import (
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -105,4 +107,27 @@ func TestAnEndIsHeardBeforeWhy(t *testing.T) {
 			t.Errorf("%+v", x.report.Failed)
 		}
 	})
+}
+
+// A process that runs ahead may end before the shim has read its start time, without which it cannot be named.
+func TestAProcessIsNotReapedBeforeItIsIdentified(t *testing.T) {
+	pid, err := syscall.ForkExec("/bin/true", []string{"true"}, &syscall.ProcAttr{Env: os.Environ()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it has ended", func() bool {
+		s, err := readStat(pid)
+		return err != nil || !s.lives()
+	})
+	sh := &shared{phase: preparing, forking: true}
+	r := &reaper{shared: sh, reporter: &reporter{shared: sh}}
+	r.reap()
+	if _, err := identify(pid); err != nil {
+		t.Error(err)
+	}
+	sh.forking = false
+	r.reap()
+	if _, err := identify(pid); err == nil {
+		t.Errorf("process %d is still there", pid)
+	}
 }

@@ -49,6 +49,7 @@ type shared struct {
 	phase       phase
 	workers     []*worker
 	wish        Wish
+	forking     bool // a process that runs ahead is being executed, which cannot be taken back
 }
 
 // post has the loop run f, unless it has ended.

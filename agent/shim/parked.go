@@ -354,6 +354,7 @@ func (t *attempt) execute(program string, argv []string, mark string) (*parked, 
 			if t.forking = false; process.PID != 0 {
 				t.living = append(t.living, process)
 			}
+			t.reaper.reap() // what ended meanwhile
 		})
 	}()
 	release, err := t.containment.holdAhead(attr.Sys, n)

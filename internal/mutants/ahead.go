@@ -307,4 +307,9 @@ var ofAhead = []Mutant{
 		Old: "\t\tgo learnForGood(r.order.LearnedFile)", New: "\t\tgo learnForGood(\"\")",
 		Breaks: "each rescale of such a job fails once",
 	},
+	{
+		Name: "what-is-executed-is-not-reaped", File: "agent/shim/exits.go", Tests: "TestAProcessIsNotReapedBeforeItIsIdentified",
+		Old: "if r.phase != starting && !r.forking {", New: "if r.phase != starting {",
+		Breaks: "a process that ends at once is a failure of the shim's, and the start is cold",
+	},
 }
