@@ -109,7 +109,7 @@ func TestEtcdHangs(t *testing.T) {
 	}
 	p.Freeze(false)
 	if changes := collect(t, w, last); len(changes) != 20 {
-		t.Errorf("%d changes after the thaw, want 20", len(changes))
+		t.Errorf("%d changes after the thaw, want 20 in revisions %d to %d: %+v; the watch logged:\n%s", len(changes), first+1, last, changes, lines)
 	}
 	closeWatch(t, w)
 	if text := lines.String(); text == "" {
