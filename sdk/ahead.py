@@ -252,7 +252,7 @@ class Ahead:
                     lines = text_of(os.path.join(folder, name)).splitlines()
                     texts.append((os.path.join(folder, name), "\n".join(line for line in lines if line.startswith(("import ", "import\t")))))
         for module in list(sys.modules.values()):
-            file = getattr(module, "__file__", None)
+            file = bellows_early.names_in(module).get("__file__")
             if isinstance(file, str) and not file.startswith((self.library, self.library_link, self.own)) or "-packages/" in str(file):
                 texts.append((str(file), text_of(str(file))))
         for path, text in texts:
@@ -384,7 +384,7 @@ class Ahead:
         """Note that a module is a package's, and has no function that is looked at for every caller."""
         space = frame.f_globals
         name = space.get("__name__")
-        if isinstance(name, str) and name != "__main__" and name not in HOT and getattr(sys.modules.get(name), "__dict__", None) is space:
+        if isinstance(name, str) and name != "__main__" and name not in HOT and bellows_early.names_in(sys.modules.get(name)) is space:
             self.plain.add(name)
 
     def called_c(self, frame: "FrameType", function: "Any") -> None:
@@ -778,7 +778,7 @@ class Ahead:
         cold(self.fd, why, before)
 
     def is_user_module(self, module: "Any") -> bool:
-        space = vars(module)
+        space = bellows_early.names_in(module)
         file = space.get("__file__")
         if isinstance(file, str):
             return (self.kinds.get(file) or self.kind(file)) == USER
@@ -827,7 +827,7 @@ class Ahead:
     def changes(self) -> "Any":
         """Yield what has changed since it was read, and what to park before because of that."""
         # A module that may change is parked for before Python looks for it: it looks at the file before it reads it.
-        modules = {getattr(getattr(m, "__spec__", None), "origin", None): "import " + name for name, m in list(sys.modules.items())}
+        modules = {getattr(bellows_early.names_in(m).get("__spec__"), "origin", None): "import " + name for name, m in list(sys.modules.items())}
         for where, now in ((self.files, stamp), (self.found, there), (self.lists, listed), (self.links, resolver())):
             for path, was in where.items():
                 if now(path) != was:

@@ -122,11 +122,11 @@ class Early:
         if any(sys.modules.get(name, MISSING) is not module for name, module in known.items()):
             self.give_up("it replaces a module")
         for module in self.hidden.values():  # what has kept the stand-in's name gets the function itself
-            space = getattr(module, "__dict__", {})
+            space = names_in(module)
             for name in [n for n, v in space.items() if v is stand_in]:
                 space[name] = register
         for name, module, old in modules:
-            for key, was, has in differences(old, vars(module)):
+            for key, was, has in differences(old, names_in(module)):
                 if self.ahead.is_user_module(module):
                     self.give_up("it changes %s of %s" % (key, name))
                 self.changes.append((set_in_module, module, key, was, has))
@@ -162,10 +162,10 @@ class Early:
         for name, module, old in modules:
             if name.partition(".")[0] in tops and not self.ahead.is_user_module(module):
                 keys = tuple(k for k, v in old.items() if type(v) in kinds and k not in may_change(name))
-                self.guards.append((vars(module), keys, tuple(old[k] for k in keys)))
+                self.guards.append((names_in(module), keys, tuple(old[k] for k in keys)))
         for kind, old in classes:
             module = sys.modules.get(str(type.__getattribute__(kind, "__module__")))
-            name = str(getattr(module, "__dict__", {}).get("__name__"))
+            name = str(names_in(module).get("__name__"))
             if name.partition(".")[0] in tops and not self.ahead.is_user_module(module):
                 may = may_change(name)
                 keys = tuple(k for k, v in old.items() if type(v) in functions and k not in may)
@@ -175,7 +175,7 @@ class Early:
         """Return the names of the packages of which a hidden module may have kept something."""
         out = {name.partition(".")[0] for name in self.hidden}
         for module in self.hidden.values():
-            for value in list(getattr(module, "__dict__", {}).values()):
+            for value in list(names_in(module).values()):
                 name = value.__name__ if type(value) is type(sys) else getattr(value, "__module__", None) if type(value) in (type(guarded), type) else None
                 if isinstance(name, str):
                     out.add(name.partition(".")[0])
@@ -229,7 +229,7 @@ class Early:
 
     def plain(self, name: str) -> bool:
         """Report whether a hidden module is of the standard library or of numpy."""
-        top, file = name.partition(".")[0], getattr(self.hidden[name], "__dict__", {}).get("__file__")
+        top, file = name.partition(".")[0], names_in(self.hidden[name]).get("__file__")
         if top == "numpy" or top.startswith("_cython_") or top in sys.builtin_module_names:
             return True
         return isinstance(file, str) and file.startswith((self.ahead.library, self.ahead.library_link)) and "-packages/" not in file
@@ -385,7 +385,7 @@ def applies(ahead: "Ahead") -> "Optional[str]":
 
 
 def initializing(module: "Any") -> bool:
-    return bool(getattr(getattr(module, "__dict__", {}).get("__spec__"), "_initializing", False))
+    return bool(getattr(names_in(module).get("__spec__"), "_initializing", False))
 
 
 def state_of(module: str, function: str) -> "Any":
@@ -419,10 +419,18 @@ def collector() -> "Any":
     return known
 
 
+def names_in(module: "Any") -> "Dict[str, Any]":
+    """Return a module's names as they are: a module that is loaded when it is first used would be loaded if it were asked."""
+    try:
+        return object.__getattribute__(module, "__dict__")  # type: ignore[no-any-return]
+    except AttributeError:
+        return {}
+
+
 def names_of_modules() -> "List[Tuple[str, Any, Dict[str, Any]]]":
     """Return the modules that are loaded, each with its names."""
     kind = type(sys)
-    return [(name, module, dict(vars(module))) for name, module in list(sys.modules.items()) if isinstance(module, kind)]
+    return [(name, module, dict(names_in(module))) for name, module in list(sys.modules.items()) if isinstance(module, kind)]
 
 
 def names_of_classes() -> "List[Tuple[type, Dict[str, Any]]]":
@@ -440,9 +448,9 @@ def differences(old: "Dict[str, Any]", new: "Any") -> "List[Tuple[str, Any, Any]
 
 def set_in_module(module: "Any", name: str, value: "Any") -> None:
     if value is MISSING:
-        vars(module).pop(name, None)
+        names_in(module).pop(name, None)
     else:
-        vars(module)[name] = value
+        names_in(module)[name] = value
 
 
 def set_in_class(kind: type, name: str, value: "Any") -> None:

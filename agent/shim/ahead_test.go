@@ -51,6 +51,29 @@ sys.exit(3 if rank == "1" else 0)
 	f.retire()
 }
 
+// A module that is loaded when it is first used is not used by what runs ahead.
+func TestWhatIsLoadedLateIsNotLoaded(t *testing.T) {
+	t.Parallel()
+	f, plan := readyRun(t, 1, `
+import importlib.util, os, sys
+spec = importlib.util.find_spec("helper")
+spec.loader = importlib.util.LazyLoader(spec.loader)
+helper = sys.modules["helper"] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(helper)
+rank = os.environ["RANK"]
+print("still", type(helper).__name__)
+sys.ready = True
+print("loaded", helper.READY)
+`, "import sys\nREADY = getattr(sys, 'ready', False)\n")
+	r := f.startWarm(plan)
+	eventually(t, "it has ended", func() bool { return !Alive(f.worker(r, 0)) })
+	f.stopped()
+	if log := f.read("logs", "rank-0.log"); log != "still _LazyModule\nloaded True\n" {
+		t.Errorf("log: %q", log)
+	}
+	f.retire()
+}
+
 func TestAParkedProcessThatDies(t *testing.T) {
 	t.Parallel()
 	f, plan := readyRun(t, 2, ranScript, "VALUE = 1\n")

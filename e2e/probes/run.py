@@ -328,6 +328,16 @@ def compare(cold, other, label):
     return found, counts
 
 
+# What is decided to differ, and why: docs/environment.md, "What differs".
+DECIDED = {
+    ("clocks", "process-start"): "the process began before its generation",
+    ("clocks", "file-of-run"): "as old as the process",
+    ("psutil_parent", "created"): "the process began before its generation",
+    ("psutil_parent", "created-at-import"): "the process began before its generation",
+    ("end_exit_status", "(restarts)"): "a failure before the first step of a warm start is not charged",
+}
+
+
 def excerpt(a, b, label):
     """Shortens two long values to where they differ."""
     if len(a) + len(b) > 240:
@@ -380,6 +390,10 @@ def probe(cluster, name, options):
     return row
 
 
+def undecided(row):
+    return [(n, text) for n, text in row["differences"] if (row["probe"], n) not in DECIDED]
+
+
 def table(rows, only_cold):
     """Prints what was found, a line for each probe, then the differences."""
     width = max([len(r["probe"]) for r in rows] + [5])
@@ -391,16 +405,18 @@ def table(rows, only_cold):
         starts += "".join("; parked %s" % where for where in r["parked"])
         if r["skipped"]:
             starts = "skipped: " + r["skipped"]
-        different = len({n for n, _ in r["differences"]})
+        different = len({n for n, _ in undecided(r)})
+        decided = sorted({n for n, _ in r["differences"]} - {n for n, _ in undecided(r)})
+        starts += "".join("; differs as decided: %s, %s" % (n, DECIDED[r["probe"], n]) for n in decided)
         print("%-*s  %-24s %5s  %s" % (width, r["probe"], kinds, different or "·", starts))
     for r in rows:
         by = {}
-        for name, text in r["differences"]:
+        for name, text in undecided(r):
             by.setdefault(name, []).append(text)
         for name, texts in by.items():
             more = " (and %d more)" % (len(texts) - 1) if len(texts) > 1 else ""
             print("\n%s: %s: %s%s" % (r["probe"], name, texts[0], more), end="")
-    bad = [r["probe"] for r in rows if r["differences"]]
+    bad = [r["probe"] for r in rows if undecided(r)]
     print("\n\n%d probes, %d with differences, %d skipped" % (len(rows), len(bad), sum(bool(r["skipped"]) for r in rows)), end="")
     if not only_cold:
         started = [r for r in rows if not r["skipped"]]
@@ -475,7 +491,7 @@ def main():
                 with lock:
                     rows.append(row)
                     print("%s %3d/%d %-24s %s" % (time.strftime("%H:%M:%S"), len(rows), len(names), name, row["skipped"] and "skipped" or
-                          "%d differences" % len({n for n, _ in row["differences"]})), file=sys.stderr, flush=True)
+                          "%d differences" % len({n for n, _ in undecided(row)})), file=sys.stderr, flush=True)
         finally:
             cluster.close()
 

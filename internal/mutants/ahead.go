@@ -312,4 +312,9 @@ var ofAhead = []Mutant{
 		Old: "if r.phase != starting && !r.forking {", New: "if r.phase != starting {",
 		Breaks: "a process that ends at once is a failure of the shim's, and the start is cold",
 	},
+	{
+		Name: "late-modules-are-not-loaded", File: "sdk/early.py", Owner: "agent/shim", Tests: "TestWhatIsLoadedLateIsNotLoaded",
+		Old: "        return object.__getattribute__(module, \"__dict__\")  # type", New: "        return getattr(module, \"__dict__\", {})  # type",
+		Breaks: "a module that a script loads when it first uses it is loaded before, with what was set by then",
+	},
 }
