@@ -8,6 +8,7 @@ import (
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // DeviceNews tells what has become of a node's devices between two inventories:
@@ -64,7 +65,7 @@ func (n *news) event() record.Event {
 	if len(n.parts) == 0 {
 		return record.Event{}
 	}
-	e := record.Event{Kind: n.kind, Why: strings.Join(n.parts, "; ")}
+	e := record.Event{Kind: n.kind, Why: reason.Said(strings.Join(n.parts, "; "))}
 	if len(n.devices) == 1 {
 		e.Device = n.devices[0]
 	}

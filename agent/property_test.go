@@ -13,6 +13,7 @@ import (
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/lab/machine"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // chaos is a node under a leader that keeps the protocol, with everything else
@@ -299,7 +300,7 @@ func (c *chaos) lead() {
 	case n == 0 && !c.halted[g]:
 		c.halted[g] = true
 		at := dawn.Add(c.net.Now())
-		halt := record.Halt{Why: "asked to", Save: c.rng.IntN(3) > 0, At: at, Deadline: at.Add(time.Minute)}
+		halt := record.Halt{Why: reason.Said("asked to"), Save: c.rng.IntN(3) > 0, At: at, Deadline: at.Add(time.Minute)}
 		c.note("HALT %d save=%t", g, halt.Save)
 		c.write(record.Put(record.HaltKey(chaosJob, g), halt))
 	case n == 1 && c.halted[g] && gen.Halt.Value.Save && gen.Halt.Value.StopAfter == nil && gen.Permit.Exists():

@@ -14,6 +14,7 @@ import (
 	"github.com/bellows-ml/bellows/agent/fence"
 	"github.com/bellows-ml/bellows/lab/machine"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected lines of the stories")
@@ -218,7 +219,7 @@ func (s *stage) leads(jg record.JobGen, w words) bool {
 		s.write(record.Delete(record.PermitKey(job, g)))
 	case "halt":
 		at := dawn.Add(s.net.Now())
-		halt := record.Halt{Why: "asked to", Save: how(w.at(2), "save", "kill"), Terminate: w.has("terminate"), At: at, Deadline: at.Add(time.Hour)}
+		halt := record.Halt{Why: reason.Said("asked to"), Save: how(w.at(2), "save", "kill"), Terminate: w.has("terminate"), At: at, Deadline: at.Add(time.Hour)}
 		if step, ok := w.value("stop_after"); ok {
 			after := number(step)
 			halt.StopAfter = &after

@@ -36,7 +36,7 @@ func (p *planner) kill(x part) string {
 		// not prolong the lives of the old one's workers.
 		return "this node has lost its lease since"
 	case x.Halt != nil && !x.Halt.Save:
-		return x.Halt.Why
+		return x.Halt.Why.String()
 	case saving:
 		// A worker that fails during a save-halt is reported, but the others may still
 		// finish their save: often a rank only stumbles over its peers' exits.
@@ -73,5 +73,5 @@ func (w Wish) equal(v Wish) bool {
 	if a.Terminate != b.Terminate || (a.StopAfter == nil) != (b.StopAfter == nil) || a.StopAfter != nil && *a.StopAfter != *b.StopAfter {
 		return false
 	}
-	return a.Why == b.Why && a.Save == b.Save && a.Deadline.Equal(b.Deadline)
+	return a.Why.Equal(b.Why) && a.Save == b.Save && a.Deadline.Equal(b.Deadline)
 }

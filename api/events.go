@@ -11,6 +11,7 @@ import (
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // Event is one thing that happened in the cluster, and why. Everybody may read
@@ -37,6 +38,8 @@ type Event struct {
 	Measured  float64 `json:"measured,omitempty"`
 	By        string  `json:"by,omitempty"` // who asked for it
 	Why       string  `json:"why,omitempty"`
+	// Because is the same as codes and arguments.
+	Because reason.Reason `json:"because,omitempty"`
 	// Notice replaces all else where events are missing, and says why.
 	Notice string `json:"notice,omitempty"`
 	// Mark is true in a line that tells nothing but how far the answer has come.
@@ -186,7 +189,7 @@ func eventOf(h record.Happening) Event {
 	return Event{
 		Revision: h.Revision, At: h.At, Kind: string(h.Kind), Job: string(h.Job), Generation: uint64(h.Generation),
 		Node: string(h.Node), Device: string(h.Device), Rank: h.Rank, From: h.From, To: h.To,
-		Seconds: h.Seconds, OwnS: h.OwnS, Predicted: h.Predicted, Measured: h.Measured, By: h.By, Why: h.Why,
+		Seconds: h.Seconds, OwnS: h.OwnS, Predicted: h.Predicted, Measured: h.Measured, By: h.By, Why: h.Why.String(), Because: h.Why,
 	}
 }
 

@@ -11,12 +11,13 @@ import (
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // tell writes an event as the leader does.
 func (s *fakeStore) tell(t *testing.T, seq uint64, job cluster.JobID, at time.Time) {
 	t.Helper()
-	s.put(t, record.Put(record.EventKey(seq), record.Event{Seq: seq, Kind: record.JobQueued, Job: job, At: at, Why: fmt.Sprint(seq)}))
+	s.put(t, record.Put(record.EventKey(seq), record.Event{Seq: seq, Kind: record.JobQueued, Job: job, At: at, Why: reason.Said(fmt.Sprint(seq))}))
 }
 
 // eventsOf reads what a query finds.
@@ -34,7 +35,7 @@ func TestEventsAreThoseAskedFor(t *testing.T) {
 	s := newFakeStore()
 	past := time.Now().Add(-time.Hour)
 	s.tell(t, 1, "a-aaaaaa", past)
-	s.put(t, record.Put(record.NodeEventKey("n7", 1), record.Event{Seq: 1, Kind: record.NodeJoined, Node: "n7", At: past, Why: "n7"}))
+	s.put(t, record.Put(record.NodeEventKey("n7", 1), record.Event{Seq: 1, Kind: record.NodeJoined, Node: "n7", At: past, Why: reason.Said("n7")}))
 	s.tell(t, 2, "b-bbbbbb", time.Now())
 	s.tell(t, 3, "a-aaaaaa", time.Now())
 	n1 := serve(t, s, "n1", &cluster.Owner{UID: 4711, User: "anybody"})
@@ -95,7 +96,7 @@ func TestEventsThatWereWrittenOver(t *testing.T) {
 	after := s.mem.Revision()
 	var ops []record.Op
 	for seq := range uint64(record.KeptEvents) {
-		if ops = append(ops, record.Put(record.EventKey(seq+2), record.Event{Seq: seq + 2, Why: "x"})); len(ops) == 100 {
+		if ops = append(ops, record.Put(record.EventKey(seq+2), record.Event{Seq: seq + 2, Why: reason.Said("x")})); len(ops) == 100 {
 			s.put(t, ops...)
 			ops = nil
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 func TestJobGoesFromAcceptedToAdmitted(t *testing.T) {
@@ -32,7 +33,7 @@ func TestJobGoesFromAcceptedToAdmitted(t *testing.T) {
 	})
 	id := cluster.JobID(reply.ID)
 	store.admit(t, "ahead-aaaaaa", self(), record.State{Phase: cluster.Queued}) // as old, and first by its name
-	store.admit(t, id, self(), record.State{Phase: cluster.Queued, Reason: "4 devices are in use"})
+	store.admit(t, id, self(), record.State{Phase: cluster.Queued, Reason: reason.Said("4 devices are in use")})
 	store.put(t, record.Delete(record.RequestKey("n1", req.RequestID)))
 	eventually(t, "the job is admitted, and there once", func() bool {
 		jobs, listErr := a.Jobs(t.Context(), false)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // signalBase is what a shell adds to a signal's number to make an exit status of it.
@@ -33,9 +34,10 @@ func jobStatus(m *record.Mirror, v *record.JobView, who cluster.Owner, about []c
 	s.Phase, s.Ended = state.Phase, state.Phase.Terminal()
 	s.Stopping = v.Wanted.Exists() && !v.Wanted.Value.Run && !s.Ended
 	s.Generation = uint64(state.Generation)
-	s.Since, s.Reason = state.Since, state.Why()
+	s.Since, s.Reason, s.Because = state.Since, state.Why().String(), state.Why()
 	if why := v.Unreadable(); why != "" {
 		s.Phase, s.Ended, s.Reason = cmp.Or(state.Phase, cluster.Held), false, why
+		s.Because = reason.Of(reason.New(reason.Unusable, "said", why))
 	}
 	s.Restarts, s.Pinned, s.OutOfMemory, s.BatchLimit = state.Restarts, state.Pinned, state.OutOfMemory, state.BatchLimit
 	if !state.Next.IsZero() && state.Phase == cluster.Backoff {
@@ -152,7 +154,7 @@ func specStatus(id cluster.JobID, spec cluster.Spec, owner cluster.Owner, at tim
 func addPending(s *JobStatus, state record.State, leader string) {
 	switch state.Phase {
 	case cluster.Queued, cluster.Backoff, cluster.Held:
-		s.WhyPending = cmp.Or(state.Why(), "waits for the next decision")
+		s.WhyPending = cmp.Or(state.Why().String(), reason.New(reason.Undecided).String())
 		if leader == "" {
 			s.WhyPending += "; no coordinator leads"
 		}
@@ -312,12 +314,12 @@ func addRescales(s *JobStatus, v *record.JobView) {
 	for _, g := range slices.Sorted(maps.Keys(v.Rescales)) {
 		r := v.Rescales[g].Value
 		s.Rescales = append(s.Rescales, Rescale{
-			Generation: uint64(r.Generation), From: r.From, To: r.To, Why: r.Why, At: r.At,
+			Generation: uint64(r.Generation), From: r.From, To: r.To, Why: r.Why.String(), Because: r.Why, At: r.At,
 			SignalS: r.SignalS, SaveS: r.SaveS, WaitS: r.WaitS, CommitS: r.CommitS, StartS: r.StartS, OwnS: r.OwnS,
 			ResumeStep: r.ResumeStep, LostSteps: r.LostSteps, Predicted: r.Predicted, Measured: v.Speed.Value.MeasuredGain(r),
 		})
 		if r.From != r.To {
-			s.LastResize = &Resize{Generation: uint64(r.Generation), From: r.From, To: r.To, Why: r.Why, At: r.At}
+			s.LastResize = &Resize{Generation: uint64(r.Generation), From: r.From, To: r.To, Why: r.Why.String(), Because: r.Why, At: r.At}
 		}
 	}
 }
@@ -325,17 +327,17 @@ func addRescales(s *JobStatus, v *record.JobView) {
 // checkpoints lists what was committed by step, also what was given up.
 func checkpoints(v *record.JobView) []Checkpoint {
 	all := map[int64]Checkpoint{}
-	add := func(c record.Checkpoint, why string) {
+	add := func(c record.Checkpoint, why reason.Reason) {
 		all[c.Step] = Checkpoint{
 			Step: c.Step, Generation: uint64(c.Generation), Samples: c.Samples, Dir: c.Dir, Bytes: c.Bytes, WorldSize: c.WorldSize,
-			Committed: why == "" && v.Committed.Exists() && v.Committed.Value == c, Bad: why,
+			Committed: len(why) == 0 && v.Committed.Exists() && v.Committed.Value == c, Bad: why.String(), Because: why,
 		}
 	}
 	for _, b := range v.Bad {
 		add(b.Value.Checkpoint, b.Value.Reason)
 	}
 	for _, c := range v.Checkpoints { // of a step that was given up and saved again, before that deleted the record, the one that --from names
-		add(c.Value, "")
+		add(c.Value, nil)
 	}
 	var list []Checkpoint
 	for _, step := range slices.Sorted(maps.Keys(all)) {

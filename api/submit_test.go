@@ -9,6 +9,7 @@ import (
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 var stranger = cluster.Owner{UID: 4242, GID: 4242, User: "stranger"}
@@ -248,7 +249,7 @@ func TestResumeIsForTheOwnerAndRoot(t *testing.T) {
 	store := newFakeStore()
 	owner := cluster.Owner{UID: 77, User: "owner"}
 	for id, s := range map[cluster.JobID]record.State{
-		"runs-aaaaaa": {Phase: cluster.Running}, "ended-aaaaaa": {Phase: cluster.Succeeded}, "bad-aaaaaa": {Phase: cluster.Failed, Reason: "no such policy"},
+		"runs-aaaaaa": {Phase: cluster.Running}, "ended-aaaaaa": {Phase: cluster.Succeeded}, "bad-aaaaaa": {Phase: cluster.Failed, Reason: reason.Said("no such policy")},
 		"lost-aaaaaa": {Phase: cluster.Held, Generation: 2}, "stopped-aaaaaa": {Phase: cluster.Stopped, Generation: 2},
 		"twin-aaaaaa": {Phase: cluster.Stopped, Generation: 2}, "twin-bbbbbb": {Phase: cluster.Queued},
 	} {
@@ -256,7 +257,7 @@ func TestResumeIsForTheOwnerAndRoot(t *testing.T) {
 	}
 	sound := record.Checkpoint{Generation: 1, Step: 80}
 	store.put(t,
-		record.Put(record.BadCheckpointKey("lost-aaaaaa", 120), record.BadCheckpoint{Checkpoint: record.Checkpoint{Generation: 1, Step: 120}, Reason: "x is corrupt"}),
+		record.Put(record.BadCheckpointKey("lost-aaaaaa", 120), record.BadCheckpoint{Checkpoint: record.Checkpoint{Generation: 1, Step: 120}, Reason: reason.Said("x is corrupt")}),
 		record.Put(record.CheckpointKey("stopped-aaaaaa", 80), sound), record.Put(record.CommittedKey("stopped-aaaaaa"), sound),
 	)
 	step := func(n int64) *int64 { return &n }

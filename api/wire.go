@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // JobStatus is everything that a person may want to know of a job.
@@ -68,6 +69,8 @@ type JobStatus struct {
 	Since       time.Time `json:"since"` // when the phase was entered
 	// Reason says why the job is where it is.
 	Reason string `json:"reason,omitempty"`
+	// Because is the same as codes and arguments.
+	Because reason.Reason `json:"because,omitempty"`
 	// WhyPending says why it has no workers yet; empty unless it waits.
 	WhyPending    string     `json:"why_pending,omitempty"`
 	QueuePosition int        `json:"queue_position,omitempty"` // from 1; 0 = does not wait
@@ -154,11 +157,12 @@ type Problem struct {
 
 // Resize is the last change of a job's size.
 type Resize struct {
-	Generation uint64    `json:"generation"`
-	From       int       `json:"from"`
-	To         int       `json:"to"`
-	Why        string    `json:"why"`
-	At         time.Time `json:"at"`
+	Generation uint64        `json:"generation"`
+	From       int           `json:"from"`
+	To         int           `json:"to"`
+	Why        string        `json:"why"`
+	Because    reason.Reason `json:"because,omitempty"` // as JobStatus.Because
+	At         time.Time     `json:"at"`
 }
 
 // Failure is the last failure of a job's workers.
@@ -213,19 +217,20 @@ type Prepared struct {
 // Rescale is how a generation came to be and what it cost, in seconds. Own is
 // Bellows's own share: signal, commit and start up to the first exec.
 type Rescale struct {
-	Generation uint64    `json:"generation"`
-	From       int       `json:"from"`
-	To         int       `json:"to"`
-	Why        string    `json:"why"`
-	At         time.Time `json:"at"`
-	SignalS    float64   `json:"signal_s"`
-	SaveS      float64   `json:"save_s"`
-	WaitS      float64   `json:"wait_s,omitempty"` // for a lost node to be fenced
-	CommitS    float64   `json:"commit_s"`
-	StartS     float64   `json:"start_s"`
-	OwnS       float64   `json:"own_s"`
-	ResumeStep int64     `json:"resume_step"` // -1 = from the beginning
-	LostSteps  int64     `json:"lost_steps"`  // begun but not saved; -1 = unknown
+	Generation uint64        `json:"generation"`
+	From       int           `json:"from"`
+	To         int           `json:"to"`
+	Why        string        `json:"why"`
+	Because    reason.Reason `json:"because,omitempty"` // as JobStatus.Because
+	At         time.Time     `json:"at"`
+	SignalS    float64       `json:"signal_s"`
+	SaveS      float64       `json:"save_s"`
+	WaitS      float64       `json:"wait_s,omitempty"` // for a lost node to be fenced
+	CommitS    float64       `json:"commit_s"`
+	StartS     float64       `json:"start_s"`
+	OwnS       float64       `json:"own_s"`
+	ResumeStep int64         `json:"resume_step"` // -1 = from the beginning
+	LostSteps  int64         `json:"lost_steps"`  // begun but not saved; -1 = unknown
 	// Predicted is by which factor it was predicted to change the speed, and Measured by
 	// which it did, as far as its sizes were measured; 0 = unknown.
 	Predicted float64 `json:"predicted,omitempty"`
@@ -242,7 +247,8 @@ type Checkpoint struct {
 	WorldSize  int    `json:"world_size"`
 	Committed  bool   `json:"committed"` // the one a next generation resumes from
 	// Bad says why it was given up; empty if it was not.
-	Bad string `json:"bad,omitempty"`
+	Bad     string        `json:"bad,omitempty"`
+	Because reason.Reason `json:"because,omitempty"` // Bad as codes and arguments
 }
 
 // NodeStatus is one node as the answering agent sees it.

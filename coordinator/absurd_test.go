@@ -11,6 +11,7 @@ import (
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/coordinator"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // absurd are numbers that no accepted submit holds, and a record written by hand may.
@@ -46,7 +47,7 @@ func spoiled(change func(*cluster.Spec, *record.Wanted)) *lab {
 		l.commit(
 			record.Put(record.SpecKey(id), record.Submitted{Spec: spec, ID: id, At: l.now, Owner: cluster.Owner{UID: 1000, User: "ann"}}),
 			record.Put(record.WantedKey(id), wanted),
-			record.Put(record.StateKey(id), record.State{Phase: cluster.Queued, Reason: "accepted", Since: l.now}),
+			record.Put(record.StateKey(id), record.State{Phase: cluster.Queued, Reason: reason.Of(reason.New(reason.Accepted)), Since: l.now}),
 		)
 	}
 	l.watch()

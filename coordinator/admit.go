@@ -1,11 +1,11 @@
 package coordinator
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // admitJob sends ADMIT. A job that cannot be is admitted as failed, so that its
@@ -19,15 +19,15 @@ func admitJob(in situation, r request) *move {
 	}
 	spec := record.Submitted{Spec: r.Value.Spec.WithDefaults(), ID: r.Value.Job, Owner: r.Value.Owner, At: r.Value.At}
 	spec.NoNewPrivs = spec.NoNewPrivs || in.cfg.NoNewPrivs
-	s := record.State{Phase: cluster.Queued, Since: in.now, Reason: acceptedWhy}
+	s := record.State{Phase: cluster.Queued, Since: in.now, Reason: reason.Of(reason.New(reason.Accepted))}
 	if err := spec.Validate(); err != nil {
-		s.Phase, s.Reason = cluster.Failed, "spec is not valid: "+strings.ReplaceAll(err.Error(), "\n", "; ")
+		s.Phase, s.Reason = cluster.Failed, reason.Of(reason.New(reason.SpecInvalid, "said", strings.ReplaceAll(err.Error(), "\n", "; ")))
 	} else if in.small(spec.ID) {
-		s.Phase, s.Reason = cluster.Failed, "this etcd takes no spec of such a size: shorten the command or the environment, or put them into files"
+		s.Phase, s.Reason = cluster.Failed, reason.Of(reason.New(reason.SpecTooLarge))
 	} else if why := overLimit(in, r, spec.Spec); why != "" {
-		s.Phase, s.Reason = cluster.Failed, why
+		s.Phase, s.Reason = cluster.Failed, reason.Of(reason.New(reason.OverLimit, "said", why))
 	} else if other, used := nameUsed(in, spec.Name); used {
-		s.Phase, s.Reason = cluster.Failed, fmt.Sprintf("name %q is in use by %s", spec.Name, other)
+		s.Phase, s.Reason = cluster.Failed, reason.Of(reason.New(reason.NameInUse, "name", spec.Name, "job", other))
 	}
 	var promised *record.Promises
 	if s.Phase == cluster.Queued && spec.Deadline != nil && !in.cfg.Unanswered {
@@ -40,10 +40,10 @@ func admitJob(in situation, r request) *move {
 		}
 		spec.Answer, promised = &v.Answer, v.plan
 		if !v.Promised && !spec.OrBestEffort {
-			s.Phase, s.Reason = cluster.Refused, fmt.Sprintf("deadline %s is not promised: %s%s", moment(v.Deadline), v.Why, v.Offer.Words(nil))
+			s.Phase, s.Reason = cluster.Refused, reason.Of(deadlineRefused(&v.Answer))
 		}
 	}
-	s.Reason = reasonText(in, s.Reason)
+	s.Reason = bounded(in, s.Reason)
 	if s.Phase.Terminal() {
 		spec.Spec = abridged(spec.Spec)
 	}

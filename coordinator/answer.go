@@ -36,7 +36,7 @@ func takeAnswer(in situation, e Decided) (fault string) {
 		d.grant(j.ID, t)
 		from, why := 0, t.reason
 		if now := in.find(j.ID); now != nil {
-			from, why = now.has.Workers(), resizeReason(now, t)
+			from, why = now.has.Workers(), resizeReason(now, t).String()
 		}
 		if from != t.Workers() {
 			d.moves = append(d.moves, record.Move{Job: j.ID, From: from, To: t.Workers(), Why: why})

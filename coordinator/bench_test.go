@@ -10,6 +10,7 @@ import (
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/coordinator"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // BenchmarkStep measures a Step in a cluster of 40 nodes with 8 devices each, on
@@ -78,7 +79,7 @@ func crowded(b testing.TB, nodes, queued, need int) *lab {
 	}
 	for i := range queued {
 		l.now = l.now.Add(time.Millisecond)
-		l.admitted(jobID(fmt.Sprintf("q%d", i+1)), record.State{Phase: cluster.Queued, Reason: "accepted", Since: l.now}, need)
+		l.admitted(jobID(fmt.Sprintf("q%d", i+1)), record.State{Phase: cluster.Queued, Reason: reason.Of(reason.New(reason.Accepted)), Since: l.now}, need)
 	}
 	l.reload()
 	for _, t := range l.waiting { // every job learns why it waits

@@ -6,6 +6,7 @@ import (
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // warmWithin is for how long after its plan a failure may be its warm start's: longer than large
@@ -21,7 +22,7 @@ func startCold(in situation) *move {
 	}
 	why := in.gen.Halt.Value.Why
 	after := failuresOf(in.state())
-	after.cold = record.Reason(warmFailed + ": " + why)
+	after.cold = record.Reason(reason.New(reason.WarmFailed).About(why).String())
 	m := startAfter(in, after, in.world().Size(), why)
 	if m != nil && m.sends() {
 		return m
@@ -30,7 +31,7 @@ func startCold(in situation) *move {
 		return leave()
 	}
 	s := after.countedIn(requeued(in))
-	s.Reason = reasonText(in, s.Reason+"; starts cold: "+warmFailed)
+	s.Reason = bounded(in, s.Reason.And(reason.New(reason.StartsCold)))
 	return recordPhase(in, "queue", s).after(m)
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/bellows-ml/bellows/allocator/admit"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // verdict is the answer to a deadline, and the plan with it if it is promised.
@@ -231,14 +232,19 @@ func tooManyPromises(p record.Promises) bool {
 }
 
 // deadlineWords says in an event what became of a deadline; nothing where there is none.
-func deadlineWords(a *record.Answer) string {
+func deadlineWords(a *record.Answer) reason.Reason {
 	switch {
 	case a == nil:
-		return ""
+		return nil
 	case a.Late():
-		return fmt.Sprintf("deadline %s is not promised, but %s is, within its grace: %s", moment(a.Deadline), moment(a.By), a.Why)
+		return reason.Of(reason.New(reason.DeadlineInGrace, "deadline", moment(a.Deadline), "by", moment(a.By), "said", a.Why))
 	case a.Promised:
-		return fmt.Sprintf("deadline %s is promised: %s", moment(a.Deadline), a.Why)
+		return reason.Of(reason.New(reason.DeadlinePromised, "deadline", moment(a.Deadline), "said", a.Why))
 	}
-	return fmt.Sprintf("deadline %s is not promised: %s%s", moment(a.Deadline), a.Why, a.Offer.Words(nil))
+	return reason.Of(deadlineRefused(a))
+}
+
+// deadlineRefused says why a deadline is not promised, and what would be.
+func deadlineRefused(a *record.Answer) reason.Clause {
+	return reason.New(reason.DeadlineRefused, "deadline", moment(a.Deadline), "said", a.Why+a.Offer.Words(nil))
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // What nodes refuse is derived once for all jobs that demand the same, until a node
@@ -31,7 +32,7 @@ func TestDemandsCostNothing(t *testing.T) {
 		l.commit(
 			record.Put(record.SpecKey(jobID(name)), record.Submitted{Spec: spec, ID: jobID(name), At: l.now, Owner: cluster.Owner{UID: 1000, User: "ann"}}),
 			record.Put(record.WantedKey(jobID(name)), record.Wanted{Run: true, At: l.now}),
-			record.Put(record.StateKey(jobID(name)), record.State{Phase: cluster.Queued, Reason: "accepted", Since: l.now}),
+			record.Put(record.StateKey(jobID(name)), record.State{Phase: cluster.Queued, Reason: reason.Of(reason.New(reason.Accepted)), Since: l.now}),
 		)
 	}
 	asked := func(what string, change func()) int {

@@ -169,7 +169,7 @@ func describeEvent(e record.Event) string {
 	if e.Measured > 0 {
 		out += fmt.Sprintf(" measured=%.2f", e.Measured)
 	}
-	if e.Why != "" {
+	if len(e.Why) > 0 {
 		out += fmt.Sprintf(" %q", e.Why)
 	}
 	return out

@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // drain cordons a node and asks what runs there to save and go elsewhere; the
@@ -45,6 +46,6 @@ func cordon(r request, what record.EventKind, op record.Op) *move {
 		ifs:   []record.Compare{record.Unchanged(r.key, r.Mod)},
 		then:  []record.Op{record.Delete(r.key), op},
 		note:  Note{Node: r.Value.Node, Text: string(what) + " by " + r.Value.Owner.User},
-		event: record.Event{Kind: what, Node: r.Value.Node, By: r.Value.Owner.User, Why: r.Value.Reason},
+		event: record.Event{Kind: what, Node: r.Value.Node, By: r.Value.Owner.User, Why: reason.Said(r.Value.Reason)},
 	}
 }

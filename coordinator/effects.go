@@ -6,6 +6,7 @@ import (
 	"github.com/bellows-ml/bellows/allocator"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // Effects is what follows from one event.
@@ -30,7 +31,16 @@ type Note struct {
 	Gen   cluster.Generation
 	Node  cluster.NodeID
 	Phase cluster.Phase // set once for each change of phase, when it has been recorded
-	Text  string
+	Text  string        // what was done, for the log alone
+	Why   reason.Reason // why, for the log and its event
 	// Rescale is what a generation that runs now has cost, once it is recorded; else nil.
 	Rescale *record.Rescale
+}
+
+// Message is the line for the log; empty if there is nothing to log.
+func (n Note) Message() string {
+	if n.Text != "" {
+		return n.Text
+	}
+	return n.Why.String()
 }

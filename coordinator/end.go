@@ -3,11 +3,12 @@ package coordinator
 import (
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // end sends DONE: the job keeps no devices and never runs again.
-func end(in situation, phase cluster.Phase, reason string) *move {
-	m := recordPhase(in, string(phase), next(in, phase, reason))
+func end(in situation, phase cluster.Phase, why reason.Reason) *move {
+	m := recordPhase(in, string(phase), next(in, phase, why))
 	m.grant = &granting{}
 	return m
 }
@@ -17,7 +18,7 @@ func recordPhase(in situation, verb string, s record.State) *move {
 	then := fit(in, append([]record.Op{record.Put(record.StateKey(in.ID), s)}, release(in, cluster.World{})...))
 	note := phaseNote(in.JobView, s)
 	if s.Phase == in.state().Phase {
-		note.Text = "" // the phase is as it was
+		note.Why = nil // the phase is as it was
 	}
 	m := &move{verb: verb, job: in.JobView, then: then, note: note}
 	if s.Phase != in.state().Phase {

@@ -1,12 +1,11 @@
 package coordinator
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // haltFailed halts a generation in which something failed: the others cannot go on.
@@ -19,7 +18,7 @@ func haltFailed(in situation) *move {
 	if first.failed.Kind == record.WorkerFailed {
 		s.Failure = &first.failed
 	}
-	return halt(in, order{verb: "halt", why: first.text(), state: s, event: failedEvent(in.job, first)})
+	return halt(in, order{verb: "halt", why: reason.Of(first.said()), state: s, event: failedEvent(in.job, first)})
 }
 
 // withExclusions is the job's state with every node that refused this generation
@@ -69,33 +68,34 @@ func fail(in situation) *move {
 		return nil
 	}
 	restarts, most := in.state().Restarts+1, in.Spec.Value.MaxRestarts
-	reason := in.gen.Halt.Value.Why
+	why := in.gen.Halt.Value.Why
 	if outOfMemory(in) {
-		reason += fmt.Sprintf("; out of memory with %s, the most that it may have: raise --max, or lower --micro-batch or --batch-size", count(in.world().Size(), "worker"))
+		why = why.And(reason.New(reason.OutOfMemory, "n", in.world().Size()))
 		if !hasFitted(in) {
-			return end(in, cluster.Failed, reason)
+			return end(in, cluster.Failed, why)
 		}
 	}
 	if restarts > most {
-		return end(in, cluster.Failed, fmt.Sprintf("%s; gave up after %s", reason, count(most, "restart")))
+		return end(in, cluster.Failed, why.And(reason.New(reason.GaveUpRestarts, "most", most)))
 	}
-	reason += fmt.Sprintf("; restart %d of %d", restarts, most)
+	again := why.And(reason.New(reason.Restart, "n", restarts, "most", most))
 	begun, further := gotFurther(in)
 	after := failures{restarts: restarts, step: max(in.state().FailedStep, begun)}
 	switch {
 	case !further:
 		after.inVain = in.state().FailedInVain + 1
 		if after.step > 0 {
-			reason += fmt.Sprintf(": nothing was trained beyond step %d since the last failure", after.step)
+			again = why.And(reason.New(reason.RestartInVain, "n", restarts, "most", most, "step", after.step))
 		}
-		return backOff(in, after, after.inVain-1, reason)
+		return backOff(in, after, after.inVain-1, again)
 	case outOfMemory(in), in.now.Sub(in.gen.Plan.Value.At) < in.cfg.Timing.BackoffFirst:
-		return backOff(in, after, 0, reason)
+		return backOff(in, after, 0, again)
 	}
-	if m := startAfter(in, after, in.world().Size(), fmt.Sprintf("%s, at once: it had come to step %d", reason, begun)); m != nil && m.sends() {
+	atOnce := why.And(reason.New(reason.RestartAtOnce, "n", restarts, "most", most, "step", begun))
+	if m := startAfter(in, after, in.world().Size(), atOnce); m != nil && m.sends() {
 		return m
 	}
-	return backOff(in, after, 0, reason)
+	return backOff(in, after, 0, again)
 }
 
 // gotFurther reports whether the newest generation has trained beyond where it began and
@@ -116,8 +116,8 @@ func gotFurther(in situation) (step int64, further bool) {
 }
 
 // backOff makes the job wait; the wait doubles with each of n failures before.
-func backOff(in situation, after failures, n int, reason string) *move {
-	s := after.countedIn(next(in, cluster.Backoff, reason))
+func backOff(in situation, after failures, n int, why reason.Reason) *move {
+	s := after.countedIn(next(in, cluster.Backoff, why))
 	s.Next = in.now.Add(doubled(in.cfg.Timing.BackoffFirst, in.cfg.Timing.BackoffMost, n))
 	return recordPhase(in, "backoff", s)
 }
@@ -128,10 +128,10 @@ func retry(in situation) *move {
 		in.wake(at)
 		return nil
 	}
-	why, _, _ := strings.Cut(in.state().Reason, againWhy)
-	m := start(in, 0, restartAfter+why)
+	why := reason.Of(reason.New(reason.RestartOf).About(in.state().Reason.Until(reason.StartsAgain)))
+	m := start(in, 0, why)
 	if m != nil && m.sends() {
 		return m
 	}
-	return recordPhase(in, "queue", next(in, cluster.Queued, restartAfter+why)).after(m)
+	return recordPhase(in, "queue", next(in, cluster.Queued, why)).after(m)
 }

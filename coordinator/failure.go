@@ -1,10 +1,9 @@
 package coordinator
 
 import (
-	"fmt"
-
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // failure is a member's failure.
@@ -27,29 +26,31 @@ func firstFailure(in situation) (first failure, ok bool) {
 	return first, ok
 }
 
-func (f failure) text() string {
-	f.failed.Reason = record.Cut(f.failed.Reason, record.MaxReason/2) // it is part of others
+// said is what the failure says: the node's words are part of other reasons, so they are cut.
+func (f failure) said() reason.Clause {
+	said := record.Cut(f.failed.Reason, record.MaxReason/2)
+	code := reason.WorkerFailed
 	switch f.failed.Kind {
 	case record.NodeRefused:
-		return fmt.Sprintf("%s cannot run it: %s", f.node, f.failed.Reason)
+		code = reason.NodeRefused
 	case record.PortTaken:
-		return fmt.Sprintf("rendezvous port taken on %s: %s", f.node, f.failed.Reason)
+		code = reason.PortTaken
 	case record.DeviceBusy:
-		return fmt.Sprintf("%s cannot run it now: %s", f.node, f.failed.Reason)
+		code = reason.NodeBusy
 	case record.NodeFenced:
-		return fmt.Sprintf("node %s: %s", f.node, f.failed.Reason)
+		code = reason.NodeFenced
 	case record.CheckpointDamaged:
-		return fmt.Sprintf("%s (seen on %s)", f.failed.Reason, f.node)
+		code = reason.CheckpointDamaged
 	case record.NoSpace:
-		return fmt.Sprintf("%s has no room: %s", f.node, f.failed.Reason)
+		code = reason.NoRoom
 	case record.Transient:
-		return fmt.Sprintf("%s cannot run it now: %s", f.node, f.failed.Reason)
+		code = reason.Transient
 	case record.WorkerFailed:
+		if f.failed.Rank >= 0 {
+			return reason.New(reason.RankFailed, "rank", f.failed.Rank, "node", f.node, "said", said)
+		}
 	}
-	if f.failed.Rank < 0 {
-		return fmt.Sprintf("failed on %s: %s", f.node, f.failed.Reason)
-	}
-	return fmt.Sprintf("rank %d failed on %s: %s", f.failed.Rank, f.node, f.failed.Reason)
+	return reason.New(code, "node", f.node, "said", said)
 }
 
 // failedFrom reports whether a worker of one of the kept generations failed that
@@ -70,9 +71,6 @@ func failedFrom(in situation, from record.Checkpoint) bool {
 	}
 	return false
 }
-
-// restartAfter begins the reason of a start that follows a wait, also where it has to be decided anew.
-const restartAfter = "restart after: "
 
 // neverRan counts the newest generations in a row that never ran as a gang: their
 // rescale was never accounted for. What hinders them may hinder the next. See ADR 14.

@@ -1,6 +1,9 @@
 package coordinator
 
-import "github.com/bellows-ml/bellows/record"
+import (
+	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
+)
 
 // failures is what a job's state counts of failures that were charged to it.
 type failures struct {
@@ -21,13 +24,10 @@ func (f failures) countedIn(s record.State) record.State {
 	return s
 }
 
-// warmFailed begins what is said of a start that follows a failed warm one.
-const warmFailed = "its warm start failed before the first step"
-
 // explained is the reason of a start, with why it is cold.
-func (f failures) explained(why string) string {
+func (f failures) explained(why reason.Reason) reason.Reason {
 	if f.cold == "" {
 		return why
 	}
-	return why + "; started cold: " + warmFailed
+	return why.And(reason.New(reason.StartedCold))
 }

@@ -2,14 +2,13 @@ package coordinator
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 const (
@@ -34,7 +33,7 @@ func haltReading(in situation) *move {
 		in.wake(at.Add(within))
 		return leave() // it is not overdue before
 	}
-	return halt(in, order{verb: "halt", why: fmt.Sprintf("not started within %v, with its checkpoint to be read: %s", within, list(late))})
+	return halt(in, order{verb: "halt", why: reason.Of(reason.New(reason.NotRead, "within", within, "nodes", list(late)))})
 }
 
 // fallBack gives up the committed checkpoint once two members of generations
@@ -51,13 +50,13 @@ func fallBack(in situation) *move {
 	}
 	bad := in.Committed.Value
 	h := in.gen.Halt.Value
-	if !strings.Contains(h.Why, found.text()) {
-		h.Why += "; " + found.text()
+	if !h.Why.Includes(found.said()) {
+		h.Why = h.Why.And(found.said())
 	}
 	moved := record.Delete(record.CommittedKey(in.ID))
 	if older, exists := olderThan(in, in.Committed.Value.Step); exists {
 		moved = record.Put(record.CommittedKey(in.ID), older)
-		h.Why += fmt.Sprintf("; falling back to step %d", older.Step)
+		h.Why = h.Why.And(reason.New(reason.FallingBack, "step", older.Step))
 	}
 	m := move{
 		verb: "fall-back", job: in.JobView,
@@ -65,10 +64,10 @@ func fallBack(in situation) *move {
 		then: []record.Op{
 			record.Put(record.StateKey(in.ID), withoutSuspect(next(in, cluster.Halting, h.Why))),
 			record.Put(record.HaltKey(in.ID, in.number()), h),
-			record.Put(record.BadCheckpointKey(in.ID, bad.Step), record.BadCheckpoint{Checkpoint: bad, Reason: found.text(), At: in.now}),
+			record.Put(record.BadCheckpointKey(in.ID, bad.Step), record.BadCheckpoint{Checkpoint: bad, Reason: reason.Of(found.said()), At: in.now}),
 			moved,
 		},
-		note:  Note{Warn: true, Job: in.ID, Gen: in.number(), Text: h.Why},
+		note:  Note{Warn: true, Job: in.ID, Gen: in.number(), Why: h.Why},
 		event: record.Event{Kind: record.JobFellBack, Job: in.ID, Generation: in.number(), Node: found.node, Why: h.Why},
 	}
 	if in.Checkpoints[bad.Step].Exists() {
@@ -127,8 +126,7 @@ func lastLost(j *job) (last record.BadCheckpoint, ok bool) {
 }
 
 // noUsableCheckpointWhy names what was lost last.
-func noUsableCheckpointWhy(j *job) string {
+func noUsableCheckpointWhy(j *job) reason.Reason {
 	last, _ := lastLost(j)
-	return fmt.Sprintf("%s; there is no older one: once it is mended, 'bellows resume %s --from %d' tries it again; 'bellows resume %s --from-start' does without it",
-		last.Reason, j.ID, last.Step, j.ID)
+	return last.Reason.And(reason.New(reason.NoUsableCheckpoint, "job", j.ID, "step", last.Step))
 }

@@ -1,11 +1,9 @@
 package coordinator
 
 import (
-	"fmt"
-	"strings"
-
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // patience is how many generations in a row may fail to form before the next has to wait.
@@ -19,7 +17,7 @@ func succeed(in situation) *move {
 	if !allFinished(in) {
 		return nil
 	}
-	return end(in, cluster.Succeeded, "every rank exited 0")
+	return end(in, cluster.Succeeded, reason.Of(reason.New(reason.EveryRankExited)))
 }
 
 // stopIdle ends a job that has no workers and whose owner wants it stopped.
@@ -87,7 +85,7 @@ func giveUpSize(in situation) *move {
 	if out < size {
 		next = "no fewer"
 	}
-	s.Reason = reasonText(in, fmt.Sprintf("%s; out of memory with %s: it goes on with %s", why, count(size, "worker"), next))
+	s.Reason = bounded(in, why.And(reason.New(reason.OutOfMemoryGrows, "n", size, "with", next)))
 	m := recordPhase(in, "give-up-size", s)
 	m.grant = &granting{void: true}
 	return m
@@ -103,18 +101,18 @@ func giveUpBatch(in situation) *move {
 	}
 	s := requeued(in)
 	s.BatchLimit, s.Pinned = most, false
-	s.Reason = reasonText(in, fmt.Sprintf("%s; out of memory with a batch of %d samples on %s: it goes on with %d; a smaller --micro-batch would let it have more",
-		haltedWhy(in), in.world().BatchSize, count(in.world().Size(), "worker"), most))
+	s.Reason = bounded(in, haltedWhy(in).And(
+		reason.New(reason.OutOfMemoryBatch, "batch", in.world().BatchSize, "n", in.world().Size(), "most", most)))
 	m := recordPhase(in, "give-up-batch", s)
 	m.grant = &granting{void: true}
 	return m
 }
 
 // haltedWhy is why the newest generation was halted, and what failed in the course of it.
-func haltedWhy(in situation) string {
+func haltedWhy(in situation) reason.Reason {
 	why := in.gen.Halt.Value.Why
-	if first, failed := firstFailure(in); failed && !strings.Contains(why, first.text()) {
-		why += "; while halting, " + first.text()
+	if first, failed := firstFailure(in); failed && !why.Includes(first.said()) {
+		why = why.And(reason.New(reason.WhileHalting).About(reason.Of(first.said())))
 	}
 	return why
 }
@@ -141,29 +139,29 @@ func awaitDecision(in situation) *move {
 // requeue puts a job back into the queue.
 func requeue(in situation) *move { return recordPhase(in, "queue", requeued(in)) }
 
-func stoppedWhy(j *job) string {
+func stoppedWhy(j *job) reason.Reason {
 	if j.Wanted.Value.Now {
 		return atOnceBy(j.Wanted.Value.By)
 	}
-	return "stopped by " + j.Wanted.Value.By
+	return reason.Of(reason.New(reason.StoppedBy, "user", j.Wanted.Value.By))
 }
 
 // stopped adds to the reason for which a job was stopped what its last save did not keep.
-func stopped(in situation, reason string) string {
-	if so := in.state().Reason; strings.HasPrefix(so, reason) {
-		reason = so // whom the halt's deadline has killed, too
+func stopped(in situation, why reason.Reason) reason.Reason {
+	if so := in.state().Reason; so.Begins(why) {
+		why = so // whom the halt's deadline has killed, too
 	}
 	if begun, known := stepsBegun(in); known && begun > in.Committed.Value.Step {
 		since := "its last checkpoint"
 		if !in.Committed.Exists() {
 			since = "the beginning: it never saved"
 		}
-		reason += fmt.Sprintf("; lost: %s since %s", count(int(begun-in.Committed.Value.Step), "step"), since)
+		why = why.And(reason.New(reason.LostSteps, "n", begun-in.Committed.Value.Step, "since", since))
 	}
-	if first, failed := firstFailure(in); failed && !strings.Contains(reason, first.text()) {
-		reason += "; " + first.text()
+	if first, failed := firstFailure(in); failed && !why.Includes(first.said()) {
+		why = why.And(first.said())
 	}
-	return reason
+	return why
 }
 
 // requeued is the state of a job that goes back to the queue from a halt.
@@ -173,7 +171,7 @@ func requeued(in situation) record.State {
 	s.Excluded, s.Passing = refused.Excluded, refused.Passing
 	if shouldPin(in) {
 		s.Pinned = true
-		s.Reason += "; the script saved nothing when it was halted"
+		s.Reason = s.Reason.And(reason.New(reason.SavedNothing))
 	}
 	return s
 }

@@ -36,7 +36,7 @@ func TestFrontOfQueueIsRoused(t *testing.T) {
 		if err := json.Unmarshal(kv.Value, &s); err != nil {
 			t.Fatal(err)
 		}
-		return s.Reason
+		return s.Reason.String()
 	}
 	for name, want := range map[string]string{"q100": "0 devices are left", "q101": "waits for 1 device", "q102": "waits for 1 device"} {
 		if got := reason(name); got != want {

@@ -5,12 +5,13 @@ import (
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // order is how a generation is to be halted.
 type order struct {
 	verb   string
-	why    string
+	why    reason.Reason
 	save   bool
 	within time.Duration // for the save
 	to     *int          // the size of the world that it makes room for, if any
@@ -23,7 +24,7 @@ func halt(in situation, o order) *move {
 	if in.unwanted() && in.Wanted.Value.Now {
 		o.save = false
 	}
-	o.why = record.Reason(o.why)
+	o.why = o.why.Cut(record.MaxReason)
 	s := next(in, cluster.Halting, o.why)
 	if o.state.Phase != "" {
 		s.Failure, s.Excluded, s.Passing = o.state.Failure, o.state.Excluded, o.state.Passing

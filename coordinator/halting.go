@@ -1,13 +1,12 @@
 package coordinator
 
 import (
-	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // haltStop halts a job whose owner wants it stopped.
@@ -23,11 +22,11 @@ func haltStop(in situation) *move {
 func haltIdle(in situation) *move {
 	for _, a := range in.roll {
 		if a.Stopped && !a.Finished {
-			return halt(in, order{verb: "halt", why: fmt.Sprintf("workers on %s exited unexpectedly", a.Node)})
+			return halt(in, order{verb: "halt", why: reason.Of(reason.New(reason.Exited, "node", a.Node))})
 		}
 	}
 	if len(in.roll) == 0 {
-		return halt(in, order{verb: "halt", why: errNoPlan.Error()})
+		return halt(in, order{verb: "halt", why: reason.Of(reason.New(reason.NoPlan))})
 	}
 	return nil
 }
@@ -43,7 +42,7 @@ func haltOverdue(in situation) *move {
 		in.wake(at.Add(within))
 		return nil
 	}
-	return halt(in, order{verb: "halt", why: fmt.Sprintf("not started within %v: %s", within, list(late))})
+	return halt(in, order{verb: "halt", why: reason.Of(reason.New(reason.NotStarted, "within", within, "nodes", list(late)))})
 }
 
 // rescale halts a running job whose last decision grants it other devices than
@@ -87,13 +86,16 @@ func rescaling(in situation) (o order, resized bool) {
 	if grows && (blocked || t.Workers() == kept && (t.BatchSize == have.BatchSize || t.Workers() == 0) || !underWay(in)) {
 		return o, false
 	}
-	to, reason := t.Workers(), cmp.Or(in.job.fault, resizeReason(in.job, t))
-	why := resizeWhy(have.Workers(), to, reason)
+	to, because := t.Workers(), resizeReason(in.job, t)
+	if in.job.fault != "" {
+		because = reason.Of(reason.New(reason.Broken, "said", in.job.fault))
+	}
+	why := resizeWhy(have.Workers(), to, because)
 	if grows && to == kept {
-		why = rebatchWhy(have.BatchSize, t.BatchSize, reason)
+		why = rebatchWhy(have.BatchSize, t.BatchSize, because)
 	}
 	return order{
-		verb: "halt", why: why, to: &to,
+		verb: "halt", why: reason.Of(why), to: &to,
 		save: true, within: time.Duration(in.Spec.Value.HaltTimeout),
 	}, true
 }
@@ -147,19 +149,19 @@ func kill(in situation) *move {
 		in.wake(in.clock.Add(left))
 		return nil
 	}
-	reason := in.state().Reason
+	why := in.state().Reason
 	if first, ok := firstFailure(in); ok {
-		reason += "; " + first.text()
+		why = why.And(first.said())
 	}
-	reason += "; not stopped in time, killed: " + list(in.roll.Present())
-	s := next(in, cluster.Halting, reason)
+	why = why.And(reason.New(reason.Killed, "nodes", list(in.roll.Present())))
+	s := next(in, cluster.Halting, why)
 	return &move{
 		verb: "kill", job: in.JobView,
 		then: []record.Op{
 			record.Put(record.StateKey(in.ID), s),
 			record.Delete(record.PermitKey(in.ID, in.number())),
 		},
-		note:  Note{Warn: true, Job: in.ID, Gen: in.number(), Text: reason},
-		event: record.Event{Kind: record.JobKilled, Job: in.ID, Generation: in.number(), Why: reason},
+		note:  Note{Warn: true, Job: in.ID, Gen: in.number(), Why: why},
+		event: record.Event{Kind: record.JobKilled, Job: in.ID, Generation: in.number(), Why: why},
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 	"github.com/bellows-ml/bellows/rendezvous"
 )
 
@@ -78,7 +79,7 @@ func (j *job) trained(now time.Time) (trained, service time.Duration) {
 }
 
 // nextState is the job's state as it will be in another phase; everything that is not of the phase stays.
-func (j *job) nextState(phase cluster.Phase, reason string, now time.Time) record.State {
+func (j *job) nextState(phase cluster.Phase, why reason.Reason, now time.Time) record.State {
 	s := j.state()
 	if s.Phase != phase {
 		s.Since = now
@@ -86,7 +87,7 @@ func (j *job) nextState(phase cluster.Phase, reason string, now time.Time) recor
 	if j.state().Phase == cluster.Running && phase != cluster.Running {
 		s.Ran = cluster.Duration(j.Ran(now))
 	}
-	s.Phase, s.Reason, s.Waits = phase, reason, ""
+	s.Phase, s.Reason, s.Waits, s.ReasonText, s.WaitsText = phase, why, nil, "", ""
 	s.Next = time.Time{}
 	s.Excluded = maps.Clone(s.Excluded)
 	if j.state().Phase.Active() && (!phase.Active() || phase == cluster.Starting) { // its generation is over

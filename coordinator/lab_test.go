@@ -120,7 +120,7 @@ func (l *lab) step(ev coordinator.Event) {
 	l.wake = fx.WakeAt
 	for _, n := range fx.Notes {
 		if n.Warn {
-			l.say("warn %s", strings.TrimSpace(string(n.Job)+" "+n.Text))
+			l.say("warn %s", strings.TrimSpace(string(n.Job)+" "+n.Message()))
 		}
 	}
 	for _, t := range fx.Txns {

@@ -1,10 +1,10 @@
 package coordinator
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // haltSpent halts a job that has been running for as long as it may. It saves
@@ -27,6 +27,6 @@ func stopSpentIdle(in situation) *move {
 	return end(in, cluster.Stopped, spentWhy(in.job))
 }
 
-func spentWhy(j *job) string {
-	return fmt.Sprintf("time limit of %s reached", j.Scaled().TimeLimit)
+func spentWhy(j *job) reason.Reason {
+	return reason.Of(reason.New(reason.TimeLimit, "limit", j.Scaled().TimeLimit))
 }

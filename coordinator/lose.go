@@ -2,11 +2,11 @@ package coordinator
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // haltLost halts a generation one of whose nodes is lost, or back in another
@@ -16,7 +16,7 @@ func haltLost(in situation) *move {
 	if len(lost) == 0 {
 		return nil
 	}
-	return halt(in, order{verb: "halt", why: lostWhy(lost), save: true, within: lostAfter(in)})
+	return halt(in, order{verb: "halt", why: reason.Of(lostWhy(lost)), save: true, within: lostAfter(in)})
 }
 
 // shortenForLoss shortens a halt in which a node is lost: a save that needs all ranks
@@ -26,14 +26,14 @@ func shortenForLoss(in situation) *move {
 	if len(lost) == 0 || !in.gen.Permit.Exists() || !in.gen.Halt.Exists() || saveTime(in) <= lostAfter(in) {
 		return nil
 	}
-	s := next(in, cluster.Halting, in.state().Reason+"; "+lostWhy(lost))
+	s := next(in, cluster.Halting, in.state().Reason.And(lostWhy(lost)))
 	return &move{
 		verb: "shorten", job: in.JobView,
 		then: []record.Op{
 			record.Put(record.StateKey(in.ID), s),
 			record.Put(record.HaltKey(in.ID, in.number()), shortened(in, lostAfter(in))),
 		},
-		note: Note{Job: in.ID, Gen: in.number(), Text: lostWhy(lost)},
+		note: Note{Job: in.ID, Gen: in.number(), Why: reason.Of(lostWhy(lost))},
 	}
 }
 
@@ -61,7 +61,7 @@ func fenceLost(in situation) *move {
 			},
 			event: record.Event{
 				Kind: record.NodeGivenUp, Job: in.ID, Generation: in.number(), Node: m.Node,
-				Why: fmt.Sprintf("absent for %v: its workers have certainly ended", waited.Round(time.Millisecond)),
+				Why: reason.Of(reason.New(reason.Fenced, "waited", waited.Round(time.Millisecond))),
 			},
 		}
 	}
@@ -99,17 +99,15 @@ func reportUnfenced(in situation) *move {
 			in.wake(since.Add(lostAfter(in)))
 			continue
 		}
-		reason := fmt.Sprintf("%s; %s did not say that its workers end without it (it was alone in the cluster, has been back in another life since, or is in no plan any more), so they may still run: "+
-			"the job goes on when it is back, or, once it is certain that it is switched off, after 'bellows drain %s --down'",
-			record.Cut(in.gen.Halt.Value.Why, record.MaxReason/2), m.Node, m.Node)
-		reason = reasonText(in, reason)
-		if strings.HasPrefix(in.state().Reason, reason) { // a kill has added to it
+		runs := reason.New(reason.MayStillRun, "node", m.Node)
+		why := bounded(in, in.gen.Halt.Value.Why.Cut(record.MaxReason/2).And(runs))
+		if so := in.state().Reason; so.Includes(runs) || so.Begins(why) { // a kill has added to it; in a small etcd it may have been cut
 			return nil
 		}
 		return &move{
 			verb: "unfenced", job: in.JobView,
-			then: []record.Op{record.Put(record.StateKey(in.ID), next(in, cluster.Halting, reason))},
-			note: Note{Warn: true, Job: in.ID, Gen: in.number(), Node: m.Node, Text: reason},
+			then: []record.Op{record.Put(record.StateKey(in.ID), next(in, cluster.Halting, why))},
+			note: Note{Warn: true, Job: in.ID, Gen: in.number(), Node: m.Node, Why: why},
 		}
 	}
 	return nil

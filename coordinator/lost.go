@@ -1,12 +1,12 @@
 package coordinator
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 	"github.com/bellows-ml/bellows/rendezvous"
 )
 
@@ -29,9 +29,9 @@ func anyLost(j *job) bool {
 	return slices.ContainsFunc(j.roll, func(a rendezvous.Attendance) bool { return a.Lost })
 }
 
-func lostWhy(lost []cluster.NodeID) string {
+func lostWhy(lost []cluster.NodeID) reason.Clause {
 	if len(lost) == 1 {
-		return fmt.Sprintf("node %s lost", lost[0])
+		return reason.New(reason.NodeLost, "node", lost[0])
 	}
-	return "nodes " + list(lost) + " lost"
+	return reason.New(reason.NodesLost, "nodes", list(lost))
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // BenchmarkLeaderMemory measures what a leader keeps of each job that waits: its records,
@@ -42,7 +43,7 @@ func leaderMemory(jobs int, measured bool) float64 {
 				MinWorkers: 1, MaxWorkers: 64, BatchSize: cluster.BatchSize{Min: 64, Max: 1024}, Steps: 100_000,
 			}.WithDefaults()}),
 			record.Put(record.WantedKey(id), record.Wanted{Run: true, At: l.now}),
-			record.Put(record.StateKey(id), record.State{Phase: cluster.Queued, Since: l.now, Reason: "accepted"}),
+			record.Put(record.StateKey(id), record.State{Phase: cluster.Queued, Since: l.now, Reason: reason.Of(reason.New(reason.Accepted))}),
 		)
 		if measured {
 			l.commit(record.Put(record.SpeedKey(id), fullSpeed(l.now)))

@@ -1,7 +1,6 @@
 package coordinator
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -9,6 +8,7 @@ import (
 	"github.com/bellows-ml/bellows/allocator"
 	"github.com/bellows-ml/bellows/allocator/forecast"
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // Where nodes have devices of several models, decisions are told how a job does on each
@@ -138,10 +138,10 @@ func modelFor(in situation, t target) string {
 }
 
 // unpreferred says, of a job whose preferred model no node has, which there are; empty where one has it.
-func unpreferred(in situation) string {
+func unpreferred(in situation) reason.Reason {
 	where, models := in.Spec.Value.Where, in.nodes().models
 	if where.PreferModel == "" || slices.ContainsFunc(models, where.Prefers) {
-		return ""
+		return nil
 	}
-	return fmt.Sprintf("; no device's model has %q in its name (--prefer-model): there are %s", where.PreferModel, strings.Join(models, ", "))
+	return reason.Of(reason.New(reason.Unpreferred, "model", where.PreferModel, "models", strings.Join(models, ", ")))
 }

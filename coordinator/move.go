@@ -3,6 +3,7 @@ package coordinator
 import (
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // move is what a rule answers with: a transaction to send. Without a verb it
@@ -21,10 +22,10 @@ type move struct {
 	prepares *preparation   // that it asks nodes for
 	spends   bool           // it uses the job's preparation, whatever becomes of it
 
-	grant   *granting // what becomes of what decisions granted the job; nil = nothing
-	askAnew bool      // the next question may be one that was asked before
-	blocked string    // why the job does not start, although devices were granted to it
-	final   bool      // no further rule is tried, although nothing is sent
+	grant   *granting     // what becomes of what decisions granted the job; nil = nothing
+	askAnew bool          // the next question may be one that was asked before
+	blocked reason.Reason // why the job does not start, although devices were granted to it
+	final   bool          // no further rule is tried, although nothing is sent
 }
 
 // granting changes what decisions have granted a job.
@@ -58,7 +59,7 @@ func leave() *move { return &move{final: true} }
 
 // phaseNote is the log line of a change of phase.
 func phaseNote(v *record.JobView, s record.State) Note {
-	return Note{Job: v.ID, Gen: s.Generation, Phase: s.Phase, Text: s.Reason}
+	return Note{Job: v.ID, Gen: s.Generation, Phase: s.Phase, Why: s.Reason}
 }
 
 // startVerb is that of START.

@@ -1,11 +1,11 @@
 package coordinator
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // What happens is told to people by events. Each rides in the transaction that
@@ -38,10 +38,10 @@ func eventOf(m *move) (record.Event, bool) {
 	switch {
 	case m.event.Kind != "":
 		return m.event, true
-	case m.note.Text == "":
+	case len(m.note.Why) == 0:
 		return record.Event{}, false
 	}
-	e := record.Event{Job: m.note.Job, Generation: m.note.Gen, Why: m.note.Text}
+	e := record.Event{Job: m.note.Job, Generation: m.note.Gen, Why: m.note.Why}
 	switch m.note.Phase {
 	case cluster.Queued:
 		e.Kind = record.JobQueued
@@ -78,7 +78,7 @@ func startedEvent(r record.Rescale, id cluster.JobID) record.Event {
 
 // failedEvent tells of a member's failure.
 func failedEvent(j *job, b failure) record.Event {
-	e := record.Event{Kind: record.JobHalting, Job: j.ID, Generation: j.number(), Node: b.node, Why: b.text()}
+	e := record.Event{Kind: record.JobHalting, Job: j.ID, Generation: j.number(), Node: b.node, Why: reason.Of(b.said())}
 	if b.failed.Kind == record.WorkerFailed {
 		e.Kind = record.JobWorkerFailed
 	}
@@ -116,7 +116,7 @@ func leadTold(in situation) bool {
 
 // leadEvent tells that this leader leads, and who did before.
 func leadEvent(in situation) record.Event {
-	e := record.Event{Kind: record.LeaderChanged, Term: in.cfg.Token.Mod, By: in.mirror.Leaders[in.cfg.Token.Key].Value.Node, Why: "leads"}
+	e := record.Event{Kind: record.LeaderChanged, Term: in.cfg.Token.Mod, By: in.mirror.Leaders[in.cfg.Token.Key].Value.Node, Why: reason.Of(reason.New(reason.Leads))}
 	var before record.Versioned[record.Event]
 	for _, v := range in.mirror.Told {
 		if v.Value.Kind == record.LeaderChanged && v.Mod > before.Mod {
@@ -125,9 +125,9 @@ func leadEvent(in situation) record.Event {
 	}
 	switch {
 	case before.Exists() && before.Value.By == e.By:
-		e.Why = "leads again"
+		e.Why = reason.Of(reason.New(reason.LeadsAgain))
 	case before.Exists():
-		e.Why = "leads after " + before.Value.By
+		e.Why = reason.Of(reason.New(reason.LeadsAfter, "node", before.Value.By))
 	}
 	return e
 }
@@ -154,7 +154,7 @@ func (w *news) vanished(in situation) (record.Event, bool) {
 			continue
 		}
 		return record.Event{
-			Kind: record.NodeLost, Node: id, Why: fmt.Sprintf("its lease ended, and it has not come back for %v", lostAfter(in)),
+			Kind: record.NodeLost, Node: id, Why: reason.Of(reason.New(reason.LeaseEnded, "waited", lostAfter(in))),
 		}, true
 	}
 	return record.Event{}, false

@@ -8,13 +8,14 @@ import (
 	"strings"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // namedReasons is how many reasons a text gives why nodes cannot run a job.
 const namedReasons = 4
 
 // refusedEverywhereWhy says why no node can run the job, in words whose length does not grow with the cluster.
-func refusedEverywhereWhy(in situation) string {
+func refusedEverywhereWhy(in situation) reason.Reason {
 	refused, only := refusedBy(in), in.Spec.Value.Where.Nodes
 	var unknown, away []cluster.NodeID
 	for _, n := range only {
@@ -52,5 +53,5 @@ func refusedEverywhereWhy(in situation) string {
 	if more := len(reasons) - namedReasons; more > 0 {
 		parts = append(parts, fmt.Sprintf("and %s of other nodes", count(more, "reason")))
 	}
-	return "cannot run on any node: " + strings.Join(parts, "; ")
+	return reason.Of(reason.New(reason.RefusedEverywhere, "said", strings.Join(parts, "; ")))
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // Processes that run the script ahead, for a generation that has no plan yet, count as workers: a
@@ -122,15 +123,15 @@ func tellParked(in situation, nodes []cluster.NodeID) *move {
 	if len(nodes) > named {
 		each = append(each, count(len(nodes)-named, "more node"))
 	}
-	waits := reasonText(in, "waits until what was prepared for it has ended: "+strings.Join(each, "; "))
-	if waits == in.state().Waits {
+	waits := bounded(in, reason.Of(reason.New(reason.AwaitsParked, "said", strings.Join(each, "; "))))
+	if waits.Equal(in.state().Waits) {
 		return &move{job: in.JobView}
 	}
 	s := next(in, in.state().Phase, in.state().Reason)
 	s.Next, s.Waits = in.state().Next, waits
 	return &move{
 		verb: "await-parked", job: in.JobView, then: []record.Op{record.Put(record.StateKey(in.ID), s)},
-		note: Note{Job: in.ID, Gen: in.number(), Text: s.Why()},
+		note: Note{Job: in.ID, Gen: in.number(), Why: s.Why()},
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // haltPaused halts a generation because the cluster is paused. Its job
@@ -40,6 +41,6 @@ func pausedWithin(in situation) time.Duration {
 	return own
 }
 
-func pausedWhy(in situation) string {
-	return "the cluster is paused: " + in.paused().Value.Why
+func pausedWhy(in situation) reason.Reason {
+	return reason.Of(reason.New(reason.Paused, "said", in.paused().Value.Why))
 }

@@ -6,80 +6,76 @@ import (
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // explain keeps what a waiting job's owner can read up to date: why it waits.
 // It writes only when that has changed.
 func explain(in situation) *move {
-	reason, known := pending(in)
-	reason = reasonText(in, reason)
-	if old := in.State.Value; !known || old.Phase == cluster.Queued && old.Reason == reason {
+	why, known := pending(in)
+	why = bounded(in, why)
+	if old := in.State.Value; !known || old.Phase == cluster.Queued && old.Reason.Equal(why) {
 		return nil
 	}
-	s := next(in, cluster.Queued, reason)
+	s := next(in, cluster.Queued, why)
 	// What it waits for first is news to its owner; how that changes is shown, and not told.
-	if old := in.state().Reason; reason == undecidedWhy || old != acceptedWhy && old != undecidedWhy {
+	if old := in.state().Reason; why.Has(reason.Undecided) || !old.Has(reason.Accepted) && !old.Has(reason.Undecided) {
 		return recordPhase(in, "wait", s)
 	}
 	return &move{verb: "wait", job: in.JobView, then: []record.Op{record.Put(record.StateKey(in.ID), s)}, event: record.Event{
-		Kind: record.JobQueued, Job: in.ID, Generation: in.number(), Why: reason,
+		Kind: record.JobQueued, Job: in.ID, Generation: in.number(), Why: why,
 	}}
 }
 
-// undecidedWhy is the reason of a job that was not part of a decision yet.
-const undecidedWhy = "waits for the next decision"
-
 // pending says why a queued job does not run; false while nothing is known yet.
-func pending(in situation) (string, bool) {
+func pending(in situation) (reason.Reason, bool) {
 	if in.paused().Exists() {
 		return pausedWhy(in), true
 	}
 	if len(in.live()) == 0 {
-		return "no node is alive", true
+		return reason.Of(reason.New(reason.NoNodeAlive)), true
 	}
 	total, usable := devicesFor(in)
 	sizes := in.sizes
 	if len(sizes) == 0 {
-		return "no world size fits its batch size", true
+		return reason.Of(reason.New(reason.NoSizeFits)), true
 	}
 	if away := away(in); len(away) > 0 && in.refusedEverywhere(in.job) {
-		return fmt.Sprintf("waits for %s to be back (%s: %s); the other nodes cannot run it%s", someNodes(away), away[0], in.state().Excluded[away[0]], unable(in)), true
+		return reason.Of(reason.New(reason.NodesAway, "nodes", someNodes(away), "first", away[0], "said", in.state().Excluded[away[0]], "nodes_said", unable(in))), true
 	}
 	front := in.atFront(in.ID)
 	switch least := sizes[0]; {
 	case least > total && !front:
-		return fmt.Sprintf("needs at least %s: more than the nodes that can run it have%s", count(least, "device"), neverFits(in, total)), true
+		return reason.Of(reason.New(reason.MoreThanAll, "least", least)).And(neverFits(in, total)...), true
 	case least > total:
-		return fmt.Sprintf("needs at least %s; the nodes that can run it have %d%s%s",
-			count(least, "device"), total, unable(in), neverFits(in, total)), true
+		return reason.Of(reason.New(reason.TooFewDevices, "least", least, "total", total, "nodes_said", unable(in))).And(neverFits(in, total)...), true
 	case least > usable && !front:
-		return fmt.Sprintf("needs at least %s: more than are healthy and not cordoned on nodes that can run it", count(least, "device")), true
+		return reason.Of(reason.New(reason.MoreThanHealthy, "least", least)), true
 	case least > usable:
-		return fmt.Sprintf("needs at least %s; of %d on nodes that can run it %d are healthy and not cordoned%s",
-			count(least, "device"), total, usable, outOfService(in)), true
+		return reason.Of(reason.New(reason.TooFewHealthy, "least", least, "total", total, "usable", usable, "nodes_said", outOfService(in))), true
 	}
 	switch {
 	case !in.decided && in.decisions.fault != "":
-		return "no decision: " + in.decisions.fault, true
-	case !in.decided && in.inherited && in.state().Reason != acceptedWhy:
-		return "", false // what the leader before has found out stands until this one has asked
+		return reason.Of(reason.New(reason.Undecidable, "said", in.decisions.fault)), true
+	case !in.decided && in.inherited && !in.state().Reason.Has(reason.Accepted):
+		return nil, false // what the leader before has found out stands until this one has asked
 	case !in.decided:
-		return undecidedWhy, !in.asking()
+		return reason.Of(reason.New(reason.Undecided)), !in.asking()
 	case in.target.Workers() > 0:
-		return in.blocked, in.blocked != ""
+		return in.blocked, len(in.blocked) > 0
 	case in.target.reason != "" && front:
-		return in.target.reason, true
+		return policyWhy(in.target.reason), true
 	}
-	return fmt.Sprintf("waits for %s", count(sizes[0], "device")), true
+	return reason.Of(reason.New(reason.WaitsForDevices, "least", sizes[0])), true
 }
 
 // neverFits says that a job waits without end, where it needs more than the
 // cluster has even with the nodes that are lost and may come back; else nothing.
-func neverFits(in situation, total int) string {
+func neverFits(in situation, total int) reason.Reason {
 	if in.sizes[0] <= total+in.nodes().away {
-		return ""
+		return nil
 	}
-	return fmt.Sprintf("; it never fits the cluster as it is: %s", in.Scaled().LargestText(total))
+	return reason.Of(reason.New(reason.NeverFits, "said", in.Scaled().LargestText(total)))
 }
 
 // devicesFor counts the devices of nodes that have not refused the job, and those of them that can be given to it.
@@ -149,7 +145,7 @@ func holdUnusable(in situation) *move {
 	if in.unusable == "" {
 		return nil
 	}
-	return recordPhase(in, "hold", next(in, cluster.Held, in.unusable))
+	return recordPhase(in, "hold", next(in, cluster.Held, reason.Of(reason.New(reason.Unusable, "said", in.unusable))))
 }
 
 // hold stops trying when every node that is alive has refused the job, or its
@@ -170,5 +166,5 @@ func unhold(in situation) *move {
 	if in.unusable != "" || noUsableCheckpoint(in.job) || in.refusedEverywhere(in.job) || len(in.live()) == 0 {
 		return nil
 	}
-	return recordPhase(in, "queue", next(in, cluster.Queued, "a node that has not refused it is there"))
+	return recordPhase(in, "queue", next(in, cluster.Queued, reason.Of(reason.New(reason.NodeThere))))
 }

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // resume queues a job again that its owner has stopped, that has failed, or that
@@ -31,7 +31,7 @@ func resume(in situation, r request) *move {
 		}
 		m.then = rewind(in, *from, by)
 	}
-	s := next(in, cluster.Queued, "resumed by "+by)
+	s := next(in, cluster.Queued, reason.Of(reason.New(reason.Resumed, "user", by)))
 	s.Restarts, s.Pinned, s.Doubted, s.Excluded, s.Failure, s.Suspect, s.Ran = 0, false, true, nil, nil, nil, 0
 	s.Retries, s.RoomWaits, s.OutOfMemory, s.BatchLimit, s.Passing = 0, 0, 0, 0, nil
 	s.FailedInVain, s.FailedStep, s.Cold = 0, 0, ""
@@ -48,7 +48,7 @@ func resume(in situation, r request) *move {
 	m.name, m.note = in.Spec.Value.Name, phaseNote(in.JobView, s)
 	m.event = record.Event{Kind: record.JobResumed, Job: in.ID, Generation: s.Generation, By: by}
 	if from != nil {
-		m.event.Why = "from step " + strconv.FormatInt(max(0, *from), 10)
+		m.event.Why = reason.Of(reason.New(reason.FromStep, "step", max(0, *from)))
 	}
 	return m
 }
@@ -86,7 +86,7 @@ func giveUp(in situation, steps []int64, by string) []record.Op {
 	var ops []record.Op
 	for _, s := range steps {
 		ops = append(ops, record.Delete(record.CheckpointKey(in.ID, s)), record.Put(record.BadCheckpointKey(in.ID, s), record.BadCheckpoint{
-			Checkpoint: in.Checkpoints[s].Value, Reason: "given up by " + by, At: in.now,
+			Checkpoint: in.Checkpoints[s].Value, Reason: reason.Of(reason.New(reason.CheckpointGivenUpBy, "user", by)), At: in.now,
 		}))
 	}
 	return ops

@@ -9,6 +9,7 @@ import (
 	"github.com/bellows-ml/bellows/allocator/admit"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // review looks whether all that is promised can still be had as planned, and writes
@@ -44,13 +45,13 @@ func review(in situation) *move {
 		case ok && by.After(p.Deadline) && next.End(profile).After(p.Deadline):
 			changed = true
 			if p.Profile = p.Profile.After(slot); m.event.Kind == "" { // else its turn comes with the next
-				m.event = record.Event{Kind: record.DeadlineLate, Job: id, Why: lateWhy(in, o, id)}
+				m.event = record.Event{Kind: record.DeadlineLate, Job: id, Why: reason.Of(reason.New(reason.DeadlineMoved, "said", lateWhy(in, o, id)))}
 				p = record.Promise{Deadline: by, Due: by, Profile: profile}
 			}
 		case ok && (p.Broken != "" || !slices.Equal(profile, p.Profile.After(slot))):
 			changed = true
 			if p.Broken != "" && m.event.Kind == "" {
-				m.event = record.Event{Kind: record.DeadlineKept, Job: id, Why: fmt.Sprintf("%s can be kept again", moment(p.Deadline))}
+				m.event = record.Event{Kind: record.DeadlineKept, Job: id, Why: reason.Of(reason.New(reason.DeadlineKept, "deadline", moment(p.Deadline)))}
 				p.Broken, p.Profile = "", profile
 			} else if p.Broken == "" {
 				p.Profile = profile
@@ -60,7 +61,7 @@ func review(in situation) *move {
 		case p.Broken == "" && m.event.Kind == "":
 			changed = true
 			p.Broken, p.Profile = brokenWhy(in, o, kept, id), nil
-			m.event = record.Event{Kind: record.DeadlineBroken, Job: id, Why: p.Broken}
+			m.event = record.Event{Kind: record.DeadlineBroken, Job: id, Why: reason.Of(reason.New(reason.DeadlineBroken, "said", p.Broken))}
 			m.note = Note{Warn: true, Job: id, Text: "promised deadline cannot be kept: " + p.Broken}
 		default:
 			p.Profile = p.Profile.After(slot) // its turn comes with the next

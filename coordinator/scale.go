@@ -6,6 +6,7 @@ import (
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // scale changes the bounds of a job's worlds and of its time. The next decision
@@ -47,7 +48,7 @@ func scale(in situation, r request) *move {
 		ifs:   []record.Compare{record.Unchanged(r.key, r.Mod)},
 		then:  []record.Op{record.Delete(r.key), record.Put(record.WantedKey(in.ID), w)},
 		note:  Note{Job: in.ID, Gen: in.State.Value.Generation, Text: fmt.Sprintf("scaled to %s by %s", what, r.Value.Owner.User)},
-		event: record.Event{Kind: record.JobScaled, Job: in.ID, Generation: in.State.Value.Generation, By: r.Value.Owner.User, Why: what},
+		event: record.Event{Kind: record.JobScaled, Job: in.ID, Generation: in.State.Value.Generation, By: r.Value.Owner.User, Why: reason.Of(reason.New(reason.ScaledTo, "bounds", what))},
 	}
 	if in.State.Value.Phase != cluster.Running {
 		m.grant, m.askAnew = &granting{}, true // what was granted is within other bounds

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // situation is what a rule looks at: one job, and all that surrounds it during one
@@ -18,14 +19,14 @@ type situation struct {
 	measures *measures
 	cfg      *Config
 
-	target  target // what the last decision granted the job
-	decided bool   // whether there was one
-	blocked string // why the job does not start, as a rule before has found out
+	target  target        // what the last decision granted the job
+	decided bool          // whether there was one
+	blocked reason.Reason // why the job does not start, as a rule before has found out
 }
 
 // about is the same for another job.
 func about(in situation, j *job) situation {
-	in.job, in.blocked = j, ""
+	in.job, in.blocked = j, nil
 	in.target, in.decided = in.granted(j.ID)
 	return in
 }
@@ -83,15 +84,15 @@ func acks(in situation, n cluster.NodeID) record.Acks { return in.view.acks(in.j
 func refusedBy(in situation) map[cluster.NodeID]string { return in.refusals(in.job).why }
 
 // next is the job's state as it will be in another phase; everything that is not of the phase stays.
-func next(in situation, phase cluster.Phase, reason string) record.State {
-	return in.nextState(phase, reasonText(in, reason), in.now)
+func next(in situation, phase cluster.Phase, why reason.Reason) record.State {
+	return in.nextState(phase, bounded(in, why), in.now)
 }
 
-// reasonText is a reason as it is recorded, so that what will be written can be
+// bounded is a reason as it is recorded, so that what will be written can be
 // compared with what is.
-func reasonText(in situation, reason string) string {
+func bounded(in situation, why reason.Reason) reason.Reason {
 	if in.small(in.ID) {
-		return record.Cut(reason, record.SmallReason)
+		return why.Cut(record.SmallReason)
 	}
-	return record.Reason(reason)
+	return why.Cut(record.MaxReason)
 }

@@ -120,7 +120,7 @@ func TestSubmitThatCannotBeAdmittedFails(t *testing.T) {
 	l.watch()
 	kept := recorded[record.Submitted](l.mem, record.SpecKey("j-aaaaaa"))
 	text, err := json.Marshal(kept)
-	if s := stateOf(l); s.Phase != cluster.Failed || !strings.Contains(s.Reason, "command has 1400005 bytes: at most 131072") {
+	if s := stateOf(l); s.Phase != cluster.Failed || !strings.Contains(s.Reason.String(), "command has 1400005 bytes: at most 131072") {
 		t.Errorf("%s: %s", s.Phase, s.Reason)
 	}
 	if err != nil || len(text) > 4<<10 || kept.Name != "j" || kept.Command[0] != "train" {
@@ -149,7 +149,7 @@ func TestPlanThatIsTooLargeSaysSo(t *testing.T) {
 	l.watch()
 	play(t, l, `want j=2048
 		submit j workers=1..2048 batch=2048`)
-	if s := stateOf(l); s.Phase != cluster.Queued || !strings.Contains(s.Reason, "scale the job to fewer workers") {
+	if s := stateOf(l); s.Phase != cluster.Queued || !strings.Contains(s.Reason.String(), "scale the job to fewer workers") {
 		t.Errorf("%s: %s", s.Phase, s.Reason)
 	}
 }

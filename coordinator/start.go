@@ -3,23 +3,23 @@ package coordinator
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/bellows-ml/bellows/allocator/place"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 	"github.com/bellows-ml/bellows/rendezvous"
 )
 
 // startQueued starts a job that waits, once its devices are free. One that was halted for a world of this
 // size, whose devices were not free then, starts for the reason that it was halted for.
 func startQueued(in situation) *move {
-	why := "start with " + count(in.target.Workers(), "worker") + unpreferred(in)
+	why := reason.Of(reason.New(reason.StartWith, "n", in.target.Workers())).And(unpreferred(in)...)
 	h := in.gen.Halt.Value
 	switch so := in.state().Reason; {
-	case strings.HasPrefix(so, restartAfter):
+	case so.Has(reason.RestartOf):
 		why = so
 	case h.To != nil && *h.To == in.target.Workers():
 		why = h.Why
@@ -33,12 +33,12 @@ func startQueued(in situation) *move {
 // Its N grants and plan, permit, state, old permit and what guard adds make N + 5 operations
 // for N nodes; each node that the job leaves adds the deletion of a grant. What
 // is more than etcd takes follows: see regrant.
-func start(in situation, from int, why string) *move {
+func start(in situation, from int, why reason.Reason) *move {
 	return startAfter(in, failuresOf(in.state()), from, why)
 }
 
 // startAfter is start where the job has failed so often.
-func startAfter(in situation, after failures, from int, why string) *move {
+func startAfter(in situation, after failures, from int, why reason.Reason) *move {
 	a, found := startable(in)
 	if a == nil || noUsableCheckpoint(in.job) {
 		return found
@@ -52,26 +52,26 @@ func startAfter(in situation, after failures, from int, why string) *move {
 		world, err = rendezvous.Form(request)
 	}
 	if err != nil {
-		return blocked(in, err.Error()).after(found)
+		return blocked(in, reason.New(reason.NoPort, "said", err)).after(found)
 	}
 	if from > 0 {
 		why = overtaken(in, *a, why)
 	}
 	if first, failed := firstFailure(in); failed && in.gen.Halt.Value.Save && in.state().Phase == cluster.Halting {
-		why += "; while halting, " + first.text() // reported, not charged
+		why = why.And(reason.New(reason.WhileHalting).About(reason.Of(first.said()))) // reported, not charged
 	}
 	// A lost node's peers fail in their collectives before its lease has run out:
 	// the loss is the cause, whatever was seen first.
-	if lost := in.roll.Lost(); from > 0 && len(lost) > 0 && !strings.Contains(why, lostWhy(lost)) {
-		why = lostWhy(lost) + "; " + why
+	if lost := in.roll.Lost(); from > 0 && len(lost) > 0 && !why.Includes(lostWhy(lost)) {
+		why = reason.Of(lostWhy(lost)).And(why...)
 	}
 	why = after.explained(why)
 	s := after.countedIn(remember(in, next(in, cluster.Starting, why)))
 	s.Generation, s.Cold = world.Generation, ""
 	if from > 0 && shouldPin(in) {
 		s.Pinned = true
-		why += "; the script saved nothing when it was halted, so the job keeps this size until it saves"
-		s.Reason = why
+		why = why.And(reason.New(reason.KeepsSize))
+		s.Reason = bounded(in, why)
 	}
 	plan := record.Plan{World: world, From: from, Why: why, Cold: after.cold, At: in.now}
 	if in.Committed.Exists() {
@@ -88,7 +88,8 @@ func startAfter(in situation, after failures, from int, why string) *move {
 			m.ifs = append(m.ifs, record.Absent(record.AliveKey(member.Node)))
 		}
 	}
-	if why := tooManyCompares(in, len(m.ifs)+addedCompares); why != "" {
+	if n := len(m.ifs) + addedCompares; n > in.cfg.MaxTxnOps {
+		why := reason.New(reason.TooManyCompares, "n", n-addedCompares-1, "compares", n, "most", in.cfg.MaxTxnOps)
 		return blocked(in, why).after(found)
 	}
 	m.then = []record.Op{
@@ -97,8 +98,7 @@ func startAfter(in situation, after failures, from int, why string) *move {
 		record.Put(record.StateKey(in.ID), s),
 	}
 	if n := (record.Txn{Then: m.then}).Bytes(); n > roomForOps {
-		why := fmt.Sprintf("its plan of %s takes %d bytes in one transaction, at most %d: scale the job to fewer workers",
-			count(len(world.Members), "node"), n, roomForOps)
+		why := reason.New(reason.PlanTooLarge, "n", len(world.Members), "bytes", n, "most", roomForOps)
 		return blocked(in, why).after(found)
 	}
 	for _, member := range world.Members {
@@ -108,18 +108,10 @@ func startAfter(in situation, after failures, from int, why string) *move {
 	return m.after(found)
 }
 
-// tooManyCompares says why a START that compares so much cannot be sent; empty if it can.
-func tooManyCompares(in situation, n int) string {
-	if n <= in.cfg.MaxTxnOps {
-		return ""
-	}
-	return fmt.Sprintf("%s of its last world are lost and not back: to start without them takes %d compares in one transaction, "+
-		"and etcd takes %d: raise --max-txn-ops of etcd and of the coordinator, or bring some of them back",
-		count(n-addedCompares-1, "node"), n, in.cfg.MaxTxnOps)
-}
-
 // blocked is the answer of a start that cannot be made yet.
-func blocked(in situation, why string) *move { return &move{job: in.JobView, blocked: why} }
+func blocked(in situation, why reason.Clause) *move {
+	return &move{job: in.JobView, blocked: reason.Of(why)}
+}
 
 // startable returns where the job can start now, nil if it cannot. Devices that
 // were granted but have since been lost, cordoned or refused are replaced by spare
@@ -156,8 +148,7 @@ func startable(in situation) (*cluster.Allocation, *move) {
 		}
 	}
 	if len(awaited) > 0 {
-		return nil, blocked(in, fmt.Sprintf("starts with %s once the devices of %s are free",
-			count(t.Workers(), "worker"), strings.Join(awaited, ", "))).after(found)
+		return nil, blocked(in, reason.New(reason.DevicesInUse, "n", t.Workers(), "jobs", strings.Join(awaited, ", "))).after(found)
 	}
 	return &t.Allocation, found
 }
@@ -216,6 +207,3 @@ func started(in situation) *move {
 		},
 	}
 }
-
-// errNoPlan stands for a record that only a hand can have removed.
-var errNoPlan = errors.New("its plan is missing: it cannot be known who takes part")

@@ -132,7 +132,7 @@ func (c *Coordinator) outcome(o record.Outcome) {
 			})
 		}
 	}
-	if end.note.Text != "" {
+	if end.note.Message() != "" {
 		c.note(end.note)
 	}
 }

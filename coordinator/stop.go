@@ -3,6 +3,7 @@ package coordinator
 import (
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // stop notes that the owner wants the job stopped. Only one that says Now cuts a
@@ -16,9 +17,9 @@ func stop(in situation, r request) *move {
 	}
 	w.Now = r.Value.Now
 	w.Run, w.By, w.At, w.Request = false, owner.User, r.Value.At, r.id
-	how := ""
+	var how reason.Reason
 	if w.Now {
-		how = "at once, whatever it has not saved"
+		how = reason.Of(reason.New(reason.AtOnce))
 	}
 	m := &move{
 		verb: "want-stop", job: in.JobView,
@@ -31,7 +32,7 @@ func stop(in situation, r request) *move {
 		event: record.Event{Kind: record.JobStopping, Job: in.ID, Generation: in.State.Value.Generation, By: owner.User, Why: how},
 	}
 	if r.Value.Now && in.state().Phase == cluster.Halting && in.gen.Permit.Exists() {
-		h, s := in.gen.Halt.Value, next(in, cluster.Halting, atOnceBy(owner.User)+"; its save was not waited for")
+		h, s := in.gen.Halt.Value, next(in, cluster.Halting, atOnceBy(owner.User).And(reason.New(reason.NotWaitedFor)))
 		h.Save, h.Why, h.At = false, atOnceBy(owner.User), in.now
 		m.then = append(m.then,
 			record.Put(record.StateKey(in.ID), s),
@@ -42,4 +43,6 @@ func stop(in situation, r request) *move {
 }
 
 // atOnceBy is the reason of a stop that waits for no save.
-func atOnceBy(user string) string { return "stopped at once by " + user }
+func atOnceBy(user string) reason.Reason {
+	return reason.Of(reason.New(reason.StoppedAtOnce, "user", user))
+}

@@ -9,6 +9,7 @@ import (
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/lab/machine"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // check holds one change against the invariants; the mirror has the whole revision already.
@@ -135,7 +136,7 @@ func (s *storm) checkGivenUp(v *record.JobView, c record.Change) {
 	if err := json.Unmarshal(c.Value, &bad); err != nil {
 		s.fault("%v", err)
 	}
-	if s.damaged[bad.Checkpoint] || strings.HasPrefix(bad.Reason, "given up by") {
+	if s.damaged[bad.Checkpoint] || strings.HasPrefix(bad.Reason.String(), "given up by") {
 		return
 	}
 	for _, n := range s.nodes[1:] {
@@ -151,7 +152,7 @@ func (s *storm) checkSaveTime(v *record.JobView) {
 	st := v.State.Value
 	h := v.Generation(st.Generation).Halt.Value
 	at, known := s.halted[record.JobGen{Job: v.ID, Generation: st.Generation}]
-	if st.Phase != cluster.Halting || !known || !strings.Contains(st.Reason, "not stopped in time, killed") {
+	if st.Phase != cluster.Halting || !known || !strings.Contains(st.Reason.String(), "not stopped in time, killed") {
 		return
 	}
 	if had, promised := s.now-at, h.Deadline.Sub(h.At); had < promised {
@@ -167,7 +168,7 @@ func forOthers(why string) bool {
 
 // checkMove: where nothing may be moved nothing is, and a pinned job never.
 func (s *storm) checkMove(v *record.JobView) {
-	if st := v.State.Value; forOthers(st.Reason) && (s.moving == 0 || st.Pinned) {
+	if st := v.State.Value; forOthers(st.Reason.String()) && (s.moving == 0 || st.Pinned) {
 		s.fault("%s is moved (pinned: %t; %d jobs may be): %s", v.ID, st.Pinned, s.moving, st.Reason)
 	}
 }
@@ -284,7 +285,7 @@ func (s *storm) checkEnd() {
 				}
 			}
 		case st.Phase == cluster.Running:
-		case st.Phase == cluster.Queued && st.Reason != "" && st.Reason != "accepted", st.Phase == cluster.Held && st.Reason != "":
+		case st.Phase == cluster.Queued && len(st.Reason) > 0 && !st.Reason.Has(reason.Accepted), st.Phase == cluster.Held && len(st.Reason) > 0:
 		default:
 			s.fault("I9: %s is %s (generation %d, %q) long after the faults have stopped", id, st.Phase, st.Generation, st.Reason)
 		}

@@ -105,7 +105,7 @@ func (s *storm) countJob(c record.Change) {
 		if p.From > 0 && p.From != p.World.Size() {
 			s.did("rescale")
 		}
-		if forOthers(v.State.Value.Reason) {
+		if forOthers(v.State.Value.Reason.String()) {
 			s.did("moved")
 			if slices.ContainsFunc(s.mirror.Node(p.World.Members[0].Node).Inventory.Value.Devices, func(d cluster.Device) bool { return d.Group != "" }) {
 				s.did("moved among groups")
@@ -126,7 +126,7 @@ func (s *storm) countJob(c record.Change) {
 	case what == "state":
 		s.did("state " + string(v.State.Value.Phase))
 		for text, name := range map[string]string{"not stopped in time, killed": "save cut short", "the cluster is paused": "halted for a pause", "time limit": "time limit met"} {
-			if strings.Contains(v.State.Value.Reason, text) && (v.State.Value.Phase == cluster.Halting || v.State.Value.Phase.Terminal()) {
+			if strings.Contains(v.State.Value.Reason.String(), text) && (v.State.Value.Phase == cluster.Halting || v.State.Value.Phase.Terminal()) {
 				s.didOf(record.JobGen{Job: v.ID, Generation: v.State.Value.Generation}, name)
 			}
 		}

@@ -44,8 +44,5 @@ func workersText(low, high int) string {
 // named is how many nodes a reason names; there may be thousands.
 const named = 3
 
-// acceptedWhy is the reason of a job that has been admitted and not looked at yet.
-const acceptedWhy = "accepted"
-
 // moment is a time for people.
 func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }

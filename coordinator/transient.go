@@ -10,6 +10,7 @@ import (
 	"github.com/bellows-ml/bellows/allocator/place"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // A node may fail of something that passes: a full disk, a file system that is
@@ -41,9 +42,6 @@ const (
 	ranWell = 10 * time.Minute
 )
 
-// againWhy is what a reason says of the wait, and no longer once that is over.
-const againWhy = "; the job starts again by itself"
-
 // awaitRoom makes a job wait whose start or save found a disk full: to try at
 // once would be in vain or lose the same steps again.
 func awaitRoom(in situation) *move {
@@ -52,8 +50,8 @@ func awaitRoom(in situation) *move {
 		return nil
 	}
 	why := in.gen.Halt.Value.Why
-	if !strings.Contains(why, first.text()) {
-		why += "; " + first.text()
+	if !why.Includes(first.said()) {
+		why = why.And(first.said())
 	}
 	s := next(in, cluster.Backoff, why)
 	s.RoomWaits++
@@ -84,8 +82,11 @@ func awaitTransient(in situation) *move {
 	for _, n := range passing { // what follows is not to be cut
 		why = append(why, fmt.Sprintf("%s: %s", n, record.Cut(s.Excluded[n], record.MaxReason/2/len(passing))))
 	}
-	reason := fmt.Sprintf("cannot run now: %s%s%s, try %d of %d, then it is held", strings.Join(why, "; "), more, againWhy, s.Retries+1, mostRetries)
-	next := readmitted(next(in, cluster.Backoff, reason), s.Passing)
+	waits := reason.Of(
+		reason.New(reason.CannotRunNow, "said", strings.Join(why, "; ")+more),
+		reason.New(reason.StartsAgain), reason.New(reason.TryOf, "n", s.Retries+1, "most", mostRetries),
+	)
+	next := readmitted(next(in, cluster.Backoff, waits), s.Passing)
 	next.Retries++
 	next.Next = in.now.Add(doubled(in.cfg.Timing.BackoffFirst, transientMost, s.Retries))
 	return recordPhase(in, "backoff", next)

@@ -36,7 +36,7 @@ func TestWhatMayPassIsTriedAgainWithABound(t *testing.T) {
 		for try := 1; try <= 60; try++ {
 			play(t, l, failure)
 			if s := nowOf(l); s.Phase != cluster.Backoff || s.Retries != try || s.Restarts != 0 || len(s.Excluded)+len(s.Passing) > 0 ||
-				!strings.Contains(s.Reason, "of 60, then it is held") {
+				!strings.Contains(s.Reason.String(), "of 60, then it is held") {
 				t.Fatalf("%s: after try %d: %+v", name, try, s)
 			}
 			untilPhase(t, l, cluster.Starting, 11*time.Minute)
@@ -45,7 +45,7 @@ func TestWhatMayPassIsTriedAgainWithABound(t *testing.T) {
 			t.Errorf("%s: 60 tries took %v", name, took)
 		}
 		play(t, l, failure)
-		if s := nowOf(l); s.Phase != cluster.Held || !strings.Contains(s.Reason, "read-only file system") {
+		if s := nowOf(l); s.Phase != cluster.Held || !strings.Contains(s.Reason.String(), "read-only file system") {
 			t.Errorf("%s: in the end %+v", name, s)
 		}
 		play(t, l, "resume j\nadvance 10s")
@@ -87,7 +87,7 @@ func TestAFullDiskIsWaitedForWithoutAnEnd(t *testing.T) {
 		untilPhase(t, l, cluster.Starting, time.Minute)
 	}
 	play(t, l, readOnly)
-	if s := nowOf(l); s.Phase != cluster.Backoff || s.Retries != 1 || !strings.Contains(s.Reason, "try 1 of 60") {
+	if s := nowOf(l); s.Phase != cluster.Backoff || s.Retries != 1 || !strings.Contains(s.Reason.String(), "try 1 of 60") {
 		t.Errorf("what fails for the first time after that: %+v", s)
 	}
 }
@@ -148,7 +148,7 @@ func TestANodeThatIsAwayWhileItIsMendedIsWaitedFor(t *testing.T) {
 		if s := nowOf(l); s.Phase != story.then {
 			t.Fatalf("%s: while n1 is away: %+v", what, s)
 		}
-		if what == "restarted" && !strings.Contains(nowOf(l).Reason, "waits for n1 to be back (n1: read-only file system)") {
+		if what == "restarted" && !strings.Contains(nowOf(l).Reason.String(), "waits for n1 to be back (n1: read-only file system)") {
 			t.Errorf("its owner is not told what it waits for: %s", nowOf(l).Reason)
 		}
 		play(t, l, "node n1 gpus=1\ncleared j n1 gen=1\nadvance 10s")

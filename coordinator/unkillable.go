@@ -1,10 +1,9 @@
 package coordinator
 
 import (
-	"strings"
-
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // reportUnkillable tells the owner of a job that was killed what it waits for when a member
@@ -20,15 +19,15 @@ func reportUnkillable(in situation) *move {
 		if len(failed.Value.Unkillable) == 0 || acks.Stopped.Exists() {
 			continue
 		}
-		text := (failure{m.Node, failed.Value, failed.Create}).text()
-		reason := reasonText(in, in.state().Reason+"; "+text)
-		if strings.Contains(in.state().Reason, text) || reason == in.state().Reason {
+		said := (failure{m.Node, failed.Value, failed.Create}).said()
+		why := bounded(in, in.state().Reason.And(said))
+		if in.state().Reason.Includes(said) || why.Equal(in.state().Reason) {
 			continue
 		}
 		return &move{
 			verb: "unkillable", job: in.JobView,
-			then: []record.Op{record.Put(record.StateKey(in.ID), next(in, cluster.Halting, reason))},
-			note: Note{Warn: true, Job: in.ID, Gen: in.number(), Node: m.Node, Text: text},
+			then: []record.Op{record.Put(record.StateKey(in.ID), next(in, cluster.Halting, why))},
+			note: Note{Warn: true, Job: in.ID, Gen: in.number(), Node: m.Node, Why: reason.Of(said)},
 		}
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // A node that finds a checkpoint damaged may have a bad disk, or not the mount
@@ -66,7 +67,7 @@ func suspects(s *record.Suspect, c record.Checkpoint) bool {
 // suspect keeps the job from a node that finds its checkpoint damaged, until
 // another has looked. Nil if that is recorded already.
 func suspect(in situation, found failure) *move {
-	s := next(in, cluster.Halting, found.text()+"; another node has to verify it")
+	s := next(in, cluster.Halting, reason.Of(found.said(), reason.New(reason.VerifyElsewhere)))
 	if _, excluded := s.Excluded[found.node]; excluded && suspects(s.Suspect, in.Committed.Value) {
 		return nil
 	}
@@ -78,7 +79,7 @@ func suspect(in situation, found failure) *move {
 	return &move{
 		verb: "suspect", job: in.JobView,
 		then: []record.Op{record.Put(record.StateKey(in.ID), s)},
-		note: Note{Warn: true, Job: in.ID, Gen: in.number(), Node: found.node, Text: s.Reason},
+		note: Note{Warn: true, Job: in.ID, Gen: in.number(), Node: found.node, Why: s.Reason},
 	}
 }
 
@@ -116,7 +117,7 @@ func readmitSuspect(in situation) *move {
 	if _, excluded := in.state().Excluded[s.Node]; !excluded || confirmable(in, s.Node) || !in.node(s.Node).Alive.Exists() {
 		return nil
 	}
-	back := next(in, cluster.Queued, fmt.Sprintf("no other node could look at its checkpoint: %s: %s", s.Node, s.Reason))
+	back := next(in, cluster.Queued, reason.Of(reason.New(reason.NobodyElseToVerify, "node", s.Node, "said", s.Reason)))
 	delete(back.Excluded, s.Node)
 	return recordPhase(in, "queue", back)
 }

@@ -39,7 +39,7 @@ func TestDamagedCheckpointFallsBack(t *testing.T) {
 			}
 		}
 	}
-	if bad.Checkpoint != damaged || !strings.Contains(bad.Reason, "rank-00000/state.json is corrupt: sha256 is ") {
+	if bad.Checkpoint != damaged || !strings.Contains(bad.Reason.String(), "rank-00000/state.json is corrupt: sha256 is ") {
 		t.Errorf("recorded as bad: %+v, want %+v and its file", bad, damaged)
 	}
 	job := f.mirror().Job(id)
@@ -62,7 +62,7 @@ func TestOnlyCheckpointDamagedHolds(t *testing.T) {
 	f.flip(filepath.Join(m.Job(id).Committed.Value.Dir, "rank-00000", "state.json"))
 	f.startAgent(1)
 	s := f.awaitPhase(id, cluster.Held)
-	if !strings.Contains(s.Reason, "checkpoint of step 40 is damaged") || !strings.Contains(s.Reason, "there is no older one") {
+	if !strings.Contains(s.Reason.String(), "checkpoint of step 40 is damaged") || !strings.Contains(s.Reason.String(), "there is no older one") {
 		t.Errorf("held because %q", s.Reason)
 	}
 	if w := f.workers(id); len(w) > 0 {

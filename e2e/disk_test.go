@@ -151,7 +151,7 @@ func TestReadOnlyDiskIsWaitedOut(t *testing.T) {
 
 	remount(unix.MS_RDONLY)
 	status := f.awaitShown(id, "that it waits", func(s api.JobStatus) bool { return s.Phase == cluster.Backoff })
-	for _, want := range []string{"cannot run now: n1: ", filepath.Join(disk, "ckpt", string(id)), "starts again by itself, try ", " of 60, then it is held"} {
+	for _, want := range []string{"cannot run now: n1: ", filepath.Join(disk, "ckpt", string(id)), "starts again by itself; try ", " of 60, then it is held"} {
 		if !strings.Contains(status.Reason, want) {
 			t.Errorf("it waits because %q, which lacks %q", status.Reason, want)
 		}
@@ -196,7 +196,7 @@ func TestStopOnAFullDisk(t *testing.T) {
 		t.Errorf("the last checkpoint is gone: %v", err)
 	}
 	for _, want := range []string{"stopped by root; lost: ", " since its last checkpoint; ", "make room for $BELLOWS_CHECKPOINT_DIR"} {
-		if !strings.Contains(s.Reason, want) {
+		if !strings.Contains(s.Reason.String(), want) {
 			t.Errorf("it ended because %q, which lacks %q", s.Reason, want)
 		}
 	}
@@ -228,7 +228,7 @@ func TestCheckpointDirectoryOfAnotherUser(t *testing.T) {
 	f.startCoordinator(2)
 	status := f.awaitPhase(id, cluster.Held)
 	for _, want := range []string{"cannot run on any node: n1: ", dir, "permission denied", "choose a base directory that the owner can write to on every node"} {
-		if !strings.Contains(status.Reason, want) {
+		if !strings.Contains(status.Reason.String(), want) {
 			t.Errorf("the reason %q lacks %q", status.Reason, want)
 		}
 	}

@@ -150,7 +150,7 @@ func TestOnlyStopNowCutsASaveShort(t *testing.T) {
 	if took, most := time.Since(begun), time.Duration(cluster.DefaultHaltTimeout); took >= most {
 		t.Errorf("it was killed after %v, by the deadline of the save", took)
 	}
-	if want := "stopped at once by " + userName() + "; its save was not waited for"; s.Reason != want {
+	if want := "stopped at once by " + userName() + "; its save was not waited for"; s.Reason.String() != want {
 		t.Errorf("it ended because %q, want %q", s.Reason, want)
 	}
 	f.nothingLeft(id)

@@ -45,7 +45,7 @@ func TestASizeOutOfMemoryIsGivenUp(t *testing.T) {
 	j = f.shellJob("starved", hungry)
 	j["max-restarts"] = 3
 	ended := f.awaitPhase(f.submit(j), cluster.Failed)
-	if !strings.Contains(ended.Reason, "out of memory with 1 worker, the most that it may have: raise --max, or lower --micro-batch or --batch-size") || ended.Restarts != 0 {
+	if !strings.Contains(ended.Reason.String(), "out of memory with 1 worker, the most that it may have: raise --max, or lower --micro-batch or --batch-size") || ended.Restarts != 0 {
 		t.Errorf("failed with %d restarts because %q", ended.Restarts, ended.Reason)
 	}
 }

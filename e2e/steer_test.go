@@ -138,7 +138,7 @@ func TestLossesMoveWorkers(t *testing.T) {
 	}
 	f.awaitRunning(old, 1, 0)
 	f.awaitRunning(young, 3, 0)
-	if why := f.mirror().Job(old).State.Value.Reason; !strings.Contains(why, "its loss") {
+	if why := f.mirror().Job(old).State.Value.Reason; !strings.Contains(why.String(), "its loss") {
 		t.Errorf("the old job is told %q", why)
 	}
 }

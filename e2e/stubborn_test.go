@@ -62,7 +62,7 @@ func TestScriptThatIgnoresSIGTERMIsKilledAtTheDeadline(t *testing.T) {
 	f.awaitTrap(id)
 	f.stop(id)
 	s := f.awaitPhase(id, cluster.Stopped)
-	if want := "stopped by " + userName() + "; not stopped in time, killed: n1"; s.Reason != want {
+	if want := "stopped by " + userName() + "; not stopped in time, killed: n1"; s.Reason.String() != want {
 		t.Errorf("it ended because %q, want %q", s.Reason, want)
 	}
 	f.nothingLeft(id)

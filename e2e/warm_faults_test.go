@@ -216,7 +216,7 @@ func (f *fleet) diesAtItsStart(id cluster.JobID) {
 	s := f.mirror().Job(id).State.Value
 	started := f.mirror().Node("n1").Ack(id, g+2, f.nonce(id, g+2)).Started.Value
 	const why = "its warm start failed before the first step"
-	if started.Warm || s.Restarts != charged || !strings.Contains(s.Reason, "started cold: "+why) {
+	if started.Warm || s.Restarts != charged || !strings.Contains(s.Reason.String(), "started cold: "+why) {
 		f.t.Errorf("generation %d started warm: %v, restarts are %d, were %d, because %q", g+2, started.Warm, s.Restarts, charged, s.Reason)
 	}
 	if shown := f.show(id).Members[0]; shown.Warm || !strings.HasPrefix(shown.Cold, why) {

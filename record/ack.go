@@ -49,8 +49,19 @@ type Started struct {
 // NoScript is Unforkable of a command that runs no Python script.
 const NoScript = "the command is no Python script"
 
-// NotEnforced begins what is said of a node whose workers may open each device.
-const NotEnforced = "not enforced"
+// How workers are kept from devices that are not theirs.
+const (
+	// DeviceFilter is a program of the kernel's (BPF) on a cgroup v2.
+	DeviceFilter = "bpf"
+	// DeviceController is a cgroup of the v1 hierarchy of devices.
+	DeviceController = "devices"
+)
+
+// DevicesOpen reports whether workers may open devices that are not theirs, as what is said in DeviceFiles has it.
+func DevicesOpen(how string) bool { return how != "" && how != DeviceFilter && how != DeviceController }
+
+// NotEnforced is what is said of such a node, and why.
+func NotEnforced(why string) string { return Reason("not enforced" + why) }
 
 // Worker is one training process. A pid alone means nothing: it is reused.
 type Worker struct {
@@ -102,10 +113,13 @@ func (k FailureKind) MayPass() bool { return k == NoSpace || k == Transient }
 
 // Failed says why this node's part of the generation cannot go on.
 type Failed struct {
-	Kind    FailureKind `json:"kind"`
-	Reason  string      `json:"reason"`
-	Rank    int         `json:"rank"`               // the first rank that failed; -1 if none
-	LogTail []string    `json:"log_tail,omitempty"` // its last lines
+	Kind   FailureKind `json:"kind"`
+	Reason string      `json:"reason"`
+	// Missing: the node refused the job for something that the job names and that the node can look at again: the
+	// working directory, the env file, the program or the owner. It says by Cleared when that is there.
+	Missing bool     `json:"missing,omitempty"`
+	Rank    int      `json:"rank"`               // the first rank that failed; -1 if none
+	LogTail []string `json:"log_tail,omitempty"` // its last lines
 	// OutOfMemory: a worker had too little memory, of its device or of its limit. With
 	// more workers each has a smaller share, which may fit.
 	OutOfMemory bool      `json:"out_of_memory,omitempty"`

@@ -74,7 +74,9 @@ func cutWords[T any](v T, most int) T {
 }
 
 func (s State) cut(most int) any {
-	s.Reason, s.Waits, s.Cold = Cut(s.Reason, most), Cut(s.Waits, most), Cut(s.Cold, most)
+	s.Reason, s.ReasonText = worded(s.Reason, s.ReasonText, most)
+	s.Waits, s.WaitsText = worded(s.Waits, s.WaitsText, most)
+	s.Cold = Cut(s.Cold, most)
 	if s.Failure != nil {
 		f := cutWords(*s.Failure, most)
 		s.Failure = &f
@@ -95,6 +97,7 @@ func (s State) cut(most int) any {
 }
 
 func (f Failed) cut(most int) any {
+	f.Missing = f.Missing || readMissing(f)
 	f.Reason = Cut(f.Reason, most)
 	left := min(maxLogTail, maxLogTail/MaxReason*most)
 	var tail []string
@@ -116,22 +119,23 @@ func (s Started) cut(most int) any {
 }
 
 func (p Plan) cut(most int) any {
-	p.Why, p.Cold = Cut(p.Why, most), Cut(p.Cold, most)
+	p.Why, p.WhyText = worded(p.Why, p.WhyText, most)
+	p.Cold = Cut(p.Cold, most)
 	return p
 }
 
 func (h Halt) cut(most int) any {
-	h.Why = Cut(h.Why, most)
+	h.Why, h.WhyText = worded(h.Why, h.WhyText, most)
 	return h
 }
 
 func (b BadCheckpoint) cut(most int) any {
-	b.Reason = Cut(b.Reason, most)
+	b.Reason, b.ReasonText = worded(b.Reason, b.ReasonText, most)
 	return b
 }
 
 func (r Rescale) cut(most int) any {
-	r.Why = Cut(r.Why, most)
+	r.Why, r.WhyText = worded(r.Why, r.WhyText, most)
 	return r
 }
 
@@ -174,6 +178,7 @@ func (r Request) cut(most int) any {
 func (p Progress) cut(most int) any {
 	p.Problems = maps.Clone(p.Problems)
 	for job, problem := range p.Problems {
+		problem.Lock = problem.Lock || readLock(problem)
 		problem.Text = Cut(problem.Text, most)
 		p.Problems[job] = problem
 	}
@@ -222,7 +227,7 @@ func (p JobProgress) possible() JobProgress {
 }
 
 func (e Event) cut(most int) any {
-	e.Why = Cut(e.Why, min(most, MaxEventWhy))
+	e.Why, e.WhyText = worded(e.Why, e.WhyText, min(most, MaxEventWhy))
 	return e
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 func TestCutEndsBetweenCharacters(t *testing.T) {
@@ -39,6 +40,10 @@ var texts = []string{"Reason", "Why", "Text", "Problem", "Model", "LogTail", "Co
 
 // swell makes every text in a record huge, and every map and list of them long.
 func swell(v reflect.Value, field string) {
+	if v.Type() == reflect.TypeFor[reason.Reason]() {
+		v.Set(reflect.ValueOf(swollen))
+		return
+	}
 	switch v.Kind() {
 	case reflect.Pointer:
 		if v.Type() == reflect.TypeFor[*cluster.Spec]() {
@@ -74,6 +79,15 @@ func swell(v reflect.Value, field string) {
 	default:
 	}
 }
+
+// swollen is a reason of 900 long clauses, with arguments that nobody reads.
+var swollen = func() reason.Reason {
+	c := reason.New(reason.Text, "said", strings.Repeat("ü", 500))
+	for i := range 30 {
+		c.Args[fmt.Sprint(i)] = "ü"
+	}
+	return slices.Repeat(reason.Of(c.About(slices.Repeat(reason.Of(c), 30))), 30)
+}()
 
 // longest returns the longest string below a value.
 func longest(v reflect.Value) int {
@@ -190,11 +204,11 @@ func TestOverlongWordsAreNotRead(t *testing.T) {
 func TestSmallHasNoEvents(t *testing.T) {
 	t.Parallel()
 	txn := record.Txn{ID: "t", If: []record.Compare{record.Absent("a")}, Then: []record.Op{
-		record.Put(record.StateKey("j"), record.State{Phase: "halting", Reason: strings.Repeat("r", 1000)}),
-		record.Delete(record.PermitKey("j", 1)), record.Put(record.EventKey(1), record.Event{Why: "w"}),
+		record.Put(record.StateKey("j"), record.State{Phase: "halting", Reason: reason.Said(strings.Repeat("r", 1000))}),
+		record.Delete(record.PermitKey("j", 1)), record.Put(record.EventKey(1), record.Event{Why: reason.Said("w")}),
 	}}
 	small := txn.Small()
-	if len(small.If) != 1 || len(small.Then) != 2 || !small.Then[1].Delete || len(small.Then[0].Value) > 300 || small.ID != "t" {
+	if len(small.If) != 1 || len(small.Then) != 2 || !small.Then[1].Delete || len(small.Then[0].Value) > 500 || small.ID != "t" {
 		t.Errorf("%+v", small)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // How many events are kept: the newest of each writer, in a ring whose slots are
@@ -86,9 +87,10 @@ type Event struct {
 	Predicted float64 `json:"predicted,omitempty"`
 	Measured  float64 `json:"measured,omitempty"`
 	// Term is the CreateRevision of the key of the leader that leads.
-	Term int64  `json:"term,omitempty"`
-	By   string `json:"by,omitempty"` // who asked for it, or leads
-	Why  string `json:"why,omitempty"`
+	Term    int64         `json:"term,omitempty"`
+	By      string        `json:"by,omitempty"` // who asked for it, or leads
+	Why     reason.Reason `json:"because,omitempty"`
+	WhyText string        `json:"why,omitempty"` // as State.ReasonText
 }
 
 // Happening is an event with the revision at which it became true: they are in that order.

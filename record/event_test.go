@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // Events after a revision are those of the leaders and of the nodes, and are
@@ -30,20 +31,20 @@ func TestEventsAfterARevision(t *testing.T) {
 		}
 		return got
 	}
-	put(record.EventKey(1), record.Event{Seq: 1, Why: "leader"})
-	put(record.NodeEventKey("n1", 1), record.Event{Seq: 1, Node: "n1", Why: "node"})
+	put(record.EventKey(1), record.Event{Seq: 1, Why: reason.Said("leader")})
+	put(record.NodeEventKey("n1", 1), record.Event{Seq: 1, Node: "n1", Why: reason.Said("node")})
 	put(record.ProgressKey("n1"), record.Progress{})
 	for after, want := range [][]string{{"1 leader", "2 node"}, {"2 node"}, nil, nil, nil} {
 		if got := told(int64(after)); !slices.Equal(got, want) {
 			t.Errorf("after %d: %q, want %q", after, got, want)
 		}
 	}
-	put(record.EventKey(2), record.Event{Seq: 2, Why: "leader again"})
+	put(record.EventKey(2), record.Event{Seq: 2, Why: reason.Said("leader again")})
 	if got, want := told(3), []string{"4 leader again"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	// One that no change brought shows whether the ring is looked through.
-	m.Told[7] = record.Versioned[record.Event]{Mod: 1 << 40, Value: record.Event{Seq: 7, Why: "planted"}}
+	m.Told[7] = record.Versioned[record.Event]{Mod: 1 << 40, Value: record.Event{Seq: 7, Why: reason.Said("planted")}}
 	put(record.ProgressKey("n1"), record.Progress{})
 	if got := told(revision - 1); got != nil {
 		t.Errorf("a change of another record had the events looked through: %q", got)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // Submitted is a job's spec with what the leader admitted it under.
@@ -59,10 +60,13 @@ func (v *JobView) Batch() cluster.BatchSize {
 type State struct {
 	Phase      cluster.Phase      `json:"phase"`
 	Generation cluster.Generation `json:"generation"` // the newest formed; 0 = none yet
-	// Reason says in words why the job is where it is: why it waits, why it was halted, why it failed.
-	Reason string `json:"reason,omitempty"`
-	// Waits says in words what the job waits for before it goes on from there: Reason stays what it was.
-	Waits string `json:"waits,omitempty"`
+	// Reason says why the job is where it is: why it waits, why it was halted, why it failed.
+	Reason reason.Reason `json:"because,omitempty"`
+	// Waits says what the job waits for before it goes on from there: Reason stays what it was.
+	Waits reason.Reason `json:"waits_for,omitempty"`
+	// ReasonText and WaitsText are their texts, as Put writes them.
+	ReasonText string `json:"reason,omitempty"`
+	WaitsText  string `json:"waits,omitempty"`
 	// Next is when a Backoff ends.
 	Next time.Time `json:"next,omitzero"`
 	// Restarts counts the failures charged against Spec.MaxRestarts.
@@ -115,13 +119,8 @@ type State struct {
 	Since   time.Time `json:"since"` // when Phase was entered
 }
 
-// Why says in words why the job is where it is, and what it waits for: for people.
-func (s State) Why() string {
-	if s.Waits == "" || s.Reason == "" {
-		return s.Reason + s.Waits
-	}
-	return s.Reason + "; " + s.Waits
-}
+// Why says why the job is where it is, and what it waits for.
+func (s State) Why() reason.Reason { return s.Reason.And(s.Waits...) }
 
 // Plan is a generation: the world part is write-once.
 type Plan struct {
@@ -135,9 +134,10 @@ type Plan struct {
 	// Cold says why nothing that was prepared is used, as in State; empty = it may be.
 	Cold string `json:"cold,omitempty"`
 	// From is the size of the world that this one replaces; 0 = the job was not running.
-	From int       `json:"from,omitempty"`
-	Why  string    `json:"why"`
-	At   time.Time `json:"at"`
+	From    int           `json:"from,omitempty"`
+	Why     reason.Reason `json:"because,omitempty"`
+	WhyText string        `json:"why"` // as State.ReasonText
+	At      time.Time     `json:"at"`
 }
 
 // Of reports whether the plan is of a generation, as its key says. One that says
@@ -153,7 +153,8 @@ type Permit struct {
 
 // Halt asks a generation to stop.
 type Halt struct {
-	Why string `json:"why"`
+	Why     reason.Reason `json:"because,omitempty"`
+	WhyText string        `json:"why"` // as State.ReasonText
 	// Save: workers may save first, until Deadline. Otherwise they are killed now.
 	Save     bool      `json:"save"`
 	Deadline time.Time `json:"deadline"`
@@ -196,8 +197,9 @@ func (c Checkpoint) Before(other Checkpoint) bool {
 // BadCheckpoint records why a committed checkpoint was given up.
 type BadCheckpoint struct {
 	Checkpoint
-	Reason string    `json:"reason"`
-	At     time.Time `json:"at"`
+	Reason     reason.Reason `json:"because,omitempty"`
+	ReasonText string        `json:"reason"` // as State.ReasonText
+	At         time.Time     `json:"at"`
 }
 
 // Suspect is a checkpoint that a single node finds damaged.
@@ -219,7 +221,8 @@ type Rescale struct {
 	Generation cluster.Generation `json:"generation"`
 	From       int                `json:"from"` // world sizes; 0 = was not running
 	To         int                `json:"to"`
-	Why        string             `json:"why"`
+	Why        reason.Reason      `json:"because,omitempty"`
+	WhyText    string             `json:"why"` // as State.ReasonText
 	At         time.Time          `json:"at"`
 	SignalS    float64            `json:"signal_s"`
 	SaveS      float64            `json:"save_s"`

@@ -15,6 +15,7 @@ import (
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // exemplar is one key with a value, and where a mirror shows it.
@@ -65,16 +66,16 @@ func exemplars(n cluster.NodeID, j cluster.JobID, g cluster.Generation, step int
 		{"SpecKey", record.SpecKey(j), record.Submitted{ID: j, At: at}, func(m *record.Mirror) any { return m.Job(j).Spec.Value }},
 		{"WantedKey", record.WantedKey(j), record.Wanted{Run: true}, func(m *record.Mirror) any { return m.Job(j).Wanted.Value }},
 		{"StateKey", record.StateKey(j), record.State{Phase: cluster.Running, Generation: g}, func(m *record.Mirror) any { return m.Job(j).State.Value }},
-		{"PlanKey", record.PlanKey(j, g), record.Plan{Why: "w"}, func(m *record.Mirror) any { return m.Job(j).Generation(g).Plan.Value }},
+		{"PlanKey", record.PlanKey(j, g), record.Plan{Why: reason.Said("w"), WhyText: "w"}, func(m *record.Mirror) any { return m.Job(j).Generation(g).Plan.Value }},
 		{"PermitKey", record.PermitKey(j, g), record.Permit{At: at}, func(m *record.Mirror) any { return m.Job(j).Generation(g).Permit.Value }},
-		{"HaltKey", record.HaltKey(j, g), record.Halt{Why: "w"}, func(m *record.Mirror) any { return m.Job(j).Generation(g).Halt.Value }},
+		{"HaltKey", record.HaltKey(j, g), record.Halt{Why: reason.Said("w"), WhyText: "w"}, func(m *record.Mirror) any { return m.Job(j).Generation(g).Halt.Value }},
 		{"FenceKey", record.FenceKey(j, g, n), record.Fence{AliveRev: 3}, func(m *record.Mirror) any { return m.Job(j).Generation(g).Fences[n].Value }},
 		{"CommittedKey", record.CommittedKey(j), saved, func(m *record.Mirror) any { return m.Job(j).Committed.Value }},
 		{"CheckpointKey", record.CheckpointKey(j, step), saved, func(m *record.Mirror) any { return m.Job(j).Checkpoints[step].Value }},
-		{"BadCheckpointKey", record.BadCheckpointKey(j, step), record.BadCheckpoint{Reason: "r"}, func(m *record.Mirror) any { return m.Job(j).Bad[step].Value }},
+		{"BadCheckpointKey", record.BadCheckpointKey(j, step), record.BadCheckpoint{Reason: reason.Said("r"), ReasonText: "r"}, func(m *record.Mirror) any { return m.Job(j).Bad[step].Value }},
 		{"SpeedKey", record.SpeedKey(j), record.Speed{Generation: g, At: at, Step: step, Samples: -1, Points: []record.SpeedPoint{{Workers: 2, Nodes: 1, StepsPerSecond: 3, Windows: 1}}}, func(m *record.Mirror) any { return m.Job(j).Speed.Value }},
 		{"JobKindKey", record.JobKindKey(1000, "train.py-1f0a"), record.JobKind{Job: j, Jobs: 3}, func(m *record.Mirror) any { return m.Kinds[1000]["train.py-1f0a"].Value }},
-		{"RescaleKey", record.RescaleKey(j, g), record.Rescale{Why: "w"}, func(m *record.Mirror) any { return m.Job(j).Rescales[g].Value }},
+		{"RescaleKey", record.RescaleKey(j, g), record.Rescale{Why: reason.Said("w"), WhyText: "w"}, func(m *record.Mirror) any { return m.Job(j).Rescales[g].Value }},
 	}
 }
 

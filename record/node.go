@@ -181,6 +181,7 @@ type Progress struct {
 type Problem struct {
 	Generation cluster.Generation `json:"generation"`
 	Text       string             `json:"text"`
+	Lock       bool               `json:"lock,omitempty"` // it tells of a device lock that outlived a generation
 	At         time.Time          `json:"at"`
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // What happens to a checkpoint after it was committed is found on the node that
@@ -71,7 +72,7 @@ func TestFilesStayAsLongAsTheirRecord(t *testing.T) {
 	given := *j.Resume
 	root := filepath.Join(f.dir, "ck", string(j.Job))
 	f.commit(record.Delete(record.CommittedKey(j.Job)), record.Delete(record.CheckpointKey(j.Job, 1)),
-		record.Put(record.BadCheckpointKey(j.Job, 1), record.BadCheckpoint{Checkpoint: given, Reason: "given up by me"}))
+		record.Put(record.BadCheckpointKey(j.Job, 1), record.BadCheckpoint{Checkpoint: given, Reason: reason.Said("given up by me")}))
 	j.Resume = nil
 	for _, step := range []string{"go-2-1", "go-2-2"} {
 		f.tell(step)

@@ -43,7 +43,7 @@ func (f *files) enforced() string {
 	case f.none || f.minors == nil:
 		return ""
 	case len(f.silent) > 0:
-		return record.Reason(record.NotEnforced + " for jobs with " + strings.Join(f.silent, ", ") + " (the driver does not tell which file is whose)")
+		return record.NotEnforced(" for jobs with " + strings.Join(f.silent, ", ") + " (the driver does not tell which file is whose)")
 	}
 	return f.how
 }

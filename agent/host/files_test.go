@@ -23,7 +23,7 @@ func TestWhichFilesAreWhoseIsNotGuessed(t *testing.T) {
 		}
 		return r
 	}
-	f := files{how: shim.DeviceFilter}
+	f := files{how: record.DeviceFilter}
 	a, b := []cluster.DeviceID{"a"}, []cluster.DeviceID{"a", "b"}
 	if d := f.of(a); d == nil || d.Unknown == "" || f.enforced() != "" {
 		t.Errorf("before a look: %+v, %q", d, f.enforced())
@@ -32,11 +32,11 @@ func TestWhichFilesAreWhoseIsNotGuessed(t *testing.T) {
 	if d := f.of(a); d.Unknown != "" || len(d.Granted) != 1 || d.Granted[0] != 3 || d.Major != 195 || d.Last != 253 {
 		t.Errorf("of one that tells: %+v", d)
 	}
-	if d := f.of(b); !strings.Contains(d.Unknown, "b") || !strings.HasPrefix(f.enforced(), record.NotEnforced+" for jobs with b") {
+	if d := f.of(b); !strings.Contains(d.Unknown, "b") || !strings.HasPrefix(f.enforced(), record.NotEnforced(" for jobs with b")) {
 		t.Errorf("of one that does not: %+v, %q", d, f.enforced())
 	}
 	f.learn(nvml.Survey{Devices: []nvml.Reading{device("a"), device("b", 0)}})
-	if d := f.of(b); d.Unknown != "" || len(d.Granted) != 2 || f.enforced() != shim.DeviceFilter {
+	if d := f.of(b); d.Unknown != "" || len(d.Granted) != 2 || f.enforced() != record.DeviceFilter {
 		t.Errorf("of one that has told before: %+v, %q", d, f.enforced())
 	}
 	f.learn(nvml.Survey{Devices: []nvml.Reading{device("a")}, Simulated: true})
@@ -49,7 +49,7 @@ func TestWhichFilesAreWhoseIsNotGuessed(t *testing.T) {
 func TestAJobOpensItsOwnDevice(t *testing.T) {
 	t.Parallel()
 	how := shim.TryDevices("")
-	if strings.HasPrefix(how, record.NotEnforced) {
+	if record.DevicesOpen(how) {
 		t.Skipf("devices cannot be kept from jobs here: %s", how)
 	}
 	f := newFixture(t)

@@ -26,6 +26,7 @@ import (
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/nvml"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 	"github.com/bellows-ml/bellows/store"
 	"github.com/bellows-ml/bellows/store/etcdtest"
 	"github.com/bellows-ml/bellows/store/server"
@@ -394,7 +395,7 @@ func (f *fixture) halt(j *job, stopAfter *int64) {
 func (f *fixture) haltAs(j *job, stopAfter *int64, terminate bool) {
 	f.Helper()
 	f.commit(record.Put(record.HaltKey(j.Job, j.Generation), record.Halt{
-		Why: "test", Save: true, At: time.Now(), Deadline: time.Now().Add(time.Minute), StopAfter: stopAfter, Terminate: terminate,
+		Why: reason.Said("test"), Save: true, At: time.Now(), Deadline: time.Now().Add(time.Minute), StopAfter: stopAfter, Terminate: terminate,
 	}))
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bellows-ml/bellows/agent/fence"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 	"github.com/bellows-ml/bellows/store"
 )
 
@@ -212,7 +213,7 @@ func (l *life) claimOnce(ctx context.Context, lease int64) (rev int64, told uint
 		}
 		told = last + 1
 		txn.Then = append(txn.Then, tell(l.cfg.Node, told, record.Event{
-			Kind: record.NodeJoined, Why: fmt.Sprintf("at %s, version %s", l.alive.Addr, l.alive.Version),
+			Kind: record.NodeJoined, Why: reason.Of(reason.New(reason.NodeAt, "addr", l.alive.Addr, "version", l.alive.Version)),
 		}))
 	case kv.Lease == lease:
 		txn.If = []record.Compare{record.SameLife(l.node, kv.CreateRevision)}

@@ -16,8 +16,6 @@ const (
 	locksLane agent.Lane = "locks"
 	// namedHolders is how many processes are named that have one lock open.
 	namedHolders = 3
-	// lockOutlived begins what is told of a lock that was cleared away.
-	lockOutlived = "its lock outlived "
 )
 
 // oldLocks are the locks of devices that were still held when nothing of their
@@ -63,7 +61,7 @@ func (ls *oldLocks) note(found []shim.OldLock) {
 	ls.found = nil
 	for _, l := range found {
 		jg := generationOf(l.Job, l.Generation)
-		text := fmt.Sprintf("%sjob %s generation %d, %s: it was replaced and keeps no job away", lockOutlived, l.Job, l.Generation, ls.openIn(l.Holders))
+		text := fmt.Sprintf("its lock outlived job %s generation %d, %s: it was replaced and keeps no job away", l.Job, l.Generation, ls.openIn(l.Holders))
 		next := oldLock{l.Device, jg, text}
 		if !known[next] {
 			log := ls.logger(jg)
@@ -111,9 +109,9 @@ func (ls *oldLocks) addTo(all map[cluster.JobID]record.Problem) {
 		text := fmt.Sprintf("device %s: %s", o.device, o.text)
 		switch {
 		case p.Generation < o.of.Generation || p.Text == "":
-			all[o.of.Job] = record.Problem{Generation: o.of.Generation, Text: text, At: time.Now()}
-		case !strings.Contains(p.Text, lockOutlived):
-			p.Text += "; " + text
+			all[o.of.Job] = record.Problem{Generation: o.of.Generation, Text: text, Lock: true, At: time.Now()}
+		case !p.Lock:
+			p.Text, p.Lock = p.Text+"; "+text, true
 			all[o.of.Job] = p
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bellows-ml/bellows/agent/shim"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -36,7 +35,7 @@ func TestWhatAJobNeedsIsToldToBeThere(t *testing.T) {
 		f.waiting(j)
 		f.start(j)
 		failed := ack[record.Failed](f, j, "n1", record.AckFailed)
-		if failed.Kind != record.NodeRefused || shim.IsNeed(failed.Reason) != (name != "interpreter") {
+		if failed.Kind != record.NodeRefused || failed.Missing != (name != "interpreter") {
 			t.Errorf("%s: failed %+v", name, failed)
 		}
 		ack[record.Stopped](f, j, "n1", record.AckStopped)

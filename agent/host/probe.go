@@ -97,7 +97,7 @@ func (ps *probes) awaits(jg record.JobGen) bool {
 
 // mayPass reports whether a probe can tell that what a node failed of is over.
 func mayPass(f record.Failed) bool {
-	return f.Kind.MayPass() || f.Kind == record.NodeRefused && shim.IsNeed(f.Reason)
+	return f.Kind.MayPass() || f.Kind == record.NodeRefused && f.Missing
 }
 
 // probe looks once; again is when to look next, 0 if it is over.

@@ -9,6 +9,7 @@ import (
 	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // progress keeps the progress record, for people: how far jobs have come, and
@@ -73,7 +74,7 @@ func (pr *progress) tellLost() (ops []record.Op) {
 	for _, jg := range slices.SortedFunc(maps.Keys(pr.runs.all), agent.Compare) {
 		r := pr.runs.all[jg]
 		if r.lost.why != "" && !r.lost.told && len(ops) < lostAtOnce {
-			ops = append(ops, pr.writer.tell(record.Event{Kind: record.CheckpointLost, Job: jg.Job, Generation: jg.Generation, Why: r.lost.why}))
+			ops = append(ops, pr.writer.tell(record.Event{Kind: record.CheckpointLost, Job: jg.Job, Generation: jg.Generation, Why: reason.Said(r.lost.why)}))
 			r.lost.told = true
 		}
 	}

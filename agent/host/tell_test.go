@@ -40,7 +40,7 @@ func TestANodeTells(t *testing.T) {
 		kv := f.awaitKV(record.NodeEventKey("n1", seq), func(kv record.KV) bool {
 			return json.Unmarshal(kv.Value, &e) == nil && e.Seq == seq
 		})
-		if e.Kind != kind || e.Node != "n1" || e.At.IsZero() || e.Why == "" {
+		if e.Kind != kind || e.Node != "n1" || e.At.IsZero() || len(e.Why) == 0 {
 			t.Errorf("event %d is %+v, want %s", seq, e, kind)
 		}
 		return e, kv.ModRevision
@@ -58,7 +58,7 @@ func TestANodeTells(t *testing.T) {
 		return v != nil && v.InCluster && !v.Renewed.IsZero() && v.Devices[record.DeviceFree] == 2 && v.Gossip["alive"] == 1
 	})
 	sick.Store(true)
-	if e, rev := told(2, record.DeviceProblem); e.Device != "b" || e.Why != "b: fell off the bus" || rev != written(record.InventoryKey("n1")) {
+	if e, rev := told(2, record.DeviceProblem); e.Device != "b" || e.Why.String() != "b: fell off the bus" || rev != written(record.InventoryKey("n1")) {
 		t.Errorf("of the sick device was told %+v, at %d", e, rev)
 	}
 	f.until("the vitals of a sick node", func() bool { return vitals.Load().Devices[record.DeviceUnfit] == 1 })

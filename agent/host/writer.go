@@ -9,6 +9,7 @@ import (
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 	"github.com/bellows-ml/bellows/store"
 )
 
@@ -186,7 +187,7 @@ func lastTold(ctx context.Context, s *store.Store, node cluster.NodeID) (uint64,
 func (w *writer) leave(ctx context.Context) {
 	out := w.store.Commit(ctx, record.Txn{
 		ID: "leave", If: []record.Compare{w.session.stillHere()},
-		Then: []record.Op{record.Delete(record.AliveKey(w.cfg.Node)), w.tell(record.Event{Kind: record.NodeLeft, Why: "its agent was ended, and nothing ran there"})},
+		Then: []record.Op{record.Delete(record.AliveKey(w.cfg.Node)), w.tell(record.Event{Kind: record.NodeLeft, Why: reason.Of(reason.New(reason.AgentEnded))})},
 	})
 	if out.Result != record.Applied {
 		w.log.Warn().Err(out.Err).Msg("cannot tell that the node leaves")

@@ -106,7 +106,7 @@ func (b *binder) read(prepared Order) {
 		switch {
 		case b.phase != unbound || b.killer.why != "":
 		case err != nil:
-			b.killer.fail(FailureOf(err), "start the prepared run: "+err.Error())
+			b.killer.failBy(fmt.Errorf("start the prepared run: %w", err))
 		default:
 			b.bind(order)
 			b.recordGroups()
@@ -145,7 +145,7 @@ func (b *binder) recordGroups() {
 			switch {
 			case b.phase != unbound || b.killer.why != "":
 			case err != nil:
-				b.killer.fail(FailureOf(err), err.Error())
+				b.killer.failBy(err)
 			default:
 				b.waiting("")
 				b.starter.begin()

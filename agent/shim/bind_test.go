@@ -13,6 +13,7 @@ import (
 	"github.com/bellows-ml/bellows/agent/fence"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // prepared makes of a fixture a prepared run: what it starts with has no plan, which
@@ -128,7 +129,7 @@ func TestAPreparedRunEnds(t *testing.T) {
 	for name, w := range map[string]func() Wish{
 		"kill":     func() Wish { return Wish{Kill: "test"} },
 		"retire":   func() Wish { return Wish{Retire: true} },
-		"halt":     func() Wish { return Wish{Halt: &record.Halt{Why: "test", Save: true}} },
+		"halt":     func() Wish { return Wish{Halt: &record.Halt{Why: reason.Said("test"), Save: true}} },
 		"deadline": deadline,
 	} {
 		t.Run(name, func(t *testing.T) {

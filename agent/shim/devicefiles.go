@@ -13,12 +13,7 @@ import (
 )
 
 // How workers are kept from the files of devices that are not theirs.
-const (
-	// DeviceFilter is a program of the kernel's (BPF) on a cgroup v2.
-	DeviceFilter = "bpf"
-	// DeviceController is a cgroup of the v1 hierarchy of devices.
-	DeviceController = "devices"
-)
+const ()
 
 // DeviceFiles are the files of a node's devices, by the kernel's numbers. Those that
 // a run was not granted are kept from its workers, also those of devices that are
@@ -34,7 +29,7 @@ type DeviceFiles struct {
 
 // notEnforced is what is said where workers may open each device.
 func notEnforced(why string) string {
-	return record.Reason(record.NotEnforced + " (" + printable(why) + ")")
+	return record.NotEnforced(" (" + printable(why) + ")")
 }
 
 // keepDevices keeps the workers from devices that are not theirs, and says how: by
@@ -51,7 +46,7 @@ func (c *containment) keepDevices(name string, d *DeviceFiles) string {
 	if c.kind == Cgroup2 {
 		err := filterDevices(c.path, *d)
 		if err == nil {
-			return DeviceFilter
+			return record.DeviceFilter
 		}
 		return c.keepApart(name, *d, err)
 	}
@@ -63,7 +58,7 @@ func (c *containment) keepApart(name string, d DeviceFiles, why error) string {
 	g, err := denyDevices(name, d)
 	if err == nil {
 		c.devices, c.devicesPath = g, string(g)
-		return DeviceController
+		return record.DeviceController
 	}
 	whys := []error{why, err}
 	if c.kind == Cgroup2 {
@@ -74,7 +69,7 @@ func (c *containment) keepApart(name string, d DeviceFiles, why error) string {
 		return notEnforced(reasons(append(whys, err)))
 	}
 	c.devices, c.devicesPath = apart, string(apart)
-	return DeviceFilter
+	return record.DeviceFilter
 }
 
 // reasons puts what was tried in vain into one line.

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
 )
 
 // opens tries all files below ../dev, and some that every program needs, and says
@@ -91,17 +92,17 @@ func TestWorkersOpenTheirOwnDevicesOnly(t *testing.T) {
 		owner     cluster.Owner
 		limits    cluster.Limits
 	}{
-		"cgroup v2":             {kind: Cgroup2, how: DeviceFilter, owner: cluster.Owner{UID: 1, GID: 1, User: "daemon"}},
-		"cgroup v2, limits":     {kind: Cgroup2, how: DeviceFilter, owner: cluster.Owner{UID: 1, GID: 1, User: "daemon"}, limits: cluster.Limits{CPUs: 1, MemoryBytes: 1 << 30}},
-		"cgroup v2, root's job": {kind: Cgroup2, how: DeviceFilter, owner: cluster.Owner{User: "root"}},
-		"cgroup v1":             {kind: Cgroup1, how: DeviceController, owner: cluster.Owner{UID: 1, GID: 1, User: "daemon"}},
-		"cgroup v1, limits":     {kind: Cgroup1, how: DeviceController, owner: cluster.Owner{UID: 1, GID: 1, User: "daemon"}, limits: cluster.Limits{CPUs: 1, MemoryBytes: 1 << 30}},
-		"weak":                  {kind: Weak, how: DeviceController, owner: cluster.Owner{UID: 1, GID: 1, User: "daemon"}},
+		"cgroup v2":             {kind: Cgroup2, how: record.DeviceFilter, owner: cluster.Owner{UID: 1, GID: 1, User: "daemon"}},
+		"cgroup v2, limits":     {kind: Cgroup2, how: record.DeviceFilter, owner: cluster.Owner{UID: 1, GID: 1, User: "daemon"}, limits: cluster.Limits{CPUs: 1, MemoryBytes: 1 << 30}},
+		"cgroup v2, root's job": {kind: Cgroup2, how: record.DeviceFilter, owner: cluster.Owner{User: "root"}},
+		"cgroup v1":             {kind: Cgroup1, how: record.DeviceController, owner: cluster.Owner{UID: 1, GID: 1, User: "daemon"}},
+		"cgroup v1, limits":     {kind: Cgroup1, how: record.DeviceController, owner: cluster.Owner{UID: 1, GID: 1, User: "daemon"}, limits: cluster.Limits{CPUs: 1, MemoryBytes: 1 << 30}},
+		"weak":                  {kind: Weak, how: record.DeviceController, owner: cluster.Owner{UID: 1, GID: 1, User: "daemon"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			needsKind(t, c.kind)
-			if _, err := (hierarchy{"cgroup", "devices"}).own(); err != nil && c.how == DeviceController {
+			if _, err := (hierarchy{"cgroup", "devices"}).own(); err != nil && c.how == record.DeviceController {
 				t.Skip("there is no such controller here")
 			}
 			f := newFixture(t, 1, "").python(opens).giveTo(c.owner.UID, c.owner.GID)
@@ -251,7 +252,7 @@ func TestAnAllowListIsNotTakenForRules(t *testing.T) {
 func TestTryDevicesLeavesNothing(t *testing.T) {
 	needsRoot(t)
 	for _, kind := range append(kinds(), Weak) {
-		if how := TryDevices(kind); how != DeviceFilter && how != DeviceController {
+		if how := TryDevices(kind); how != record.DeviceFilter && how != record.DeviceController {
 			t.Logf("%s: %s", kind, how)
 		}
 	}

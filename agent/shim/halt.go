@@ -50,14 +50,14 @@ func (h *halter) stepHalt(now int64) {
 	h.alarm.at(h.ends)
 	switch {
 	case !halt.Save:
-		h.killer.kill("halt: " + halt.Why)
+		h.killer.kill("halt: " + halt.Why.String())
 		return
 	case now >= h.ends:
 		h.killer.kill(fmt.Sprintf("the halt's time of %s is over: %s", haltSpan(halt), halt.Why))
 		return
 	case h.phase <= ready:
 		h.held(-1)
-		h.killer.kill("halted before its workers were executed: " + halt.Why)
+		h.killer.kill("halted before its workers were executed: " + halt.Why.String())
 		return
 	case h.phase == starting:
 		return

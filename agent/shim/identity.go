@@ -36,6 +36,14 @@ type identity struct {
 // identifyOwner finds the owner's identity on this node. A node that knows the
 // user not at all, or under another number, refuses: files would get wrong owners.
 func identifyOwner(ctx context.Context, o cluster.Owner, find finder) (identity, error) {
+	id, err := ownerHere(ctx, o, find)
+	if err != nil {
+		return identity{}, missing{err}
+	}
+	return id, nil
+}
+
+func ownerHere(ctx context.Context, o cluster.Owner, find finder) (identity, error) {
 	if self := os.Geteuid(); uint32(self) == o.UID {
 		return identity{}, nil
 	} else if self != 0 {

@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -23,11 +24,23 @@ type killer struct {
 
 // fail reports a failure that is no worker's, and ends all.
 func (k *killer) fail(kind record.FailureKind, reason string) {
-	reason = record.Reason(reason) // it may quote paths and a whole PATH
+	k.failed(record.Failed{Kind: kind, Reason: reason})
+}
+
+// failBy does so for an error.
+func (k *killer) failBy(err error) {
+	_, isMissing := errors.AsType[missing](err)
+	kind := FailureOf(err)
+	k.failed(record.Failed{Kind: kind, Reason: err.Error(), Missing: isMissing && kind == record.NodeRefused})
+}
+
+func (k *killer) failed(f record.Failed) {
+	f.Reason = record.Reason(f.Reason) // it may quote paths and a whole PATH
+	f.Rank, f.At = -1, time.Now()
 	if k.report.Failed == nil && k.report.Stopped == nil && k.why == "" {
-		k.report.Failed, k.dirty = &record.Failed{Kind: kind, Reason: reason, Rank: -1, At: time.Now()}, true
+		k.report.Failed, k.dirty = &f, true
 	}
-	k.kill(reason)
+	k.kill(f.Reason)
 }
 
 // kill ends all workers now. Once begun it cannot be called off.

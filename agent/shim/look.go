@@ -33,6 +33,7 @@ type said struct {
 	Findings *findings          `json:"findings,omitempty"`
 	Refused  record.FailureKind `json:"refused,omitempty"`
 	Reason   string             `json:"reason,omitempty"` // of Refused
+	Missing  bool               `json:"missing,omitempty"`
 }
 
 // lookCommand is the program's own command that does the looking.
@@ -59,7 +60,11 @@ func (l look) as(ctx context.Context, id identity) (findings, error) {
 	case ctx.Err() != nil:
 		return findings{}, ctx.Err()
 	case h.last.Reason != "":
-		return findings{}, &refusal{h.kind(), errors.New(record.Reason(printable(h.last.Reason)))}
+		err = errors.New(record.Reason(printable(h.last.Reason)))
+		if h.last.Missing {
+			err = missing{err}
+		}
+		return findings{}, &refusal{h.kind(), err}
 	case err == nil && h.last.Findings == nil:
 		err = errors.New("the process ended without an answer")
 	}
@@ -126,13 +131,10 @@ func Look(ctx context.Context, in io.Reader, out io.Writer) error {
 	}
 	l.waiting = func(what string) { say(said{Waiting: what}) }
 	found, err := l.here(ctx)
-	var r *refusal
-	switch {
-	case errors.As(err, &r):
-		say(said{Refused: r.kind, Reason: r.Error()})
-	case err != nil:
-		say(said{Refused: record.NodeRefused, Reason: err.Error()})
-	default:
+	if err != nil {
+		_, isMissing := errors.AsType[missing](err)
+		say(said{Refused: FailureOf(err), Reason: err.Error(), Missing: isMissing})
+	} else {
 		say(said{Findings: &found})
 	}
 	if errSay != nil {

@@ -220,7 +220,7 @@ func (m *machine) wished(w Wish) {
 	}
 	w.Start = w.Start || before.Start
 	if before.Halt == nil && w.Halt != nil {
-		m.log.Info().Str("why", w.Halt.Why).Bool("save", w.Halt.Save).Msg("halt")
+		m.log.Info().Stringer("why", w.Halt.Why).Bool("save", w.Halt.Save).Msg("halt")
 	}
 	m.wish = w
 	m.echoDeadline()

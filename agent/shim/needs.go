@@ -2,28 +2,15 @@ package shim
 
 import (
 	"context"
-	"slices"
-	"strings"
 
 	"github.com/bellows-ml/bellows/agent/child"
 	"github.com/bellows-ml/bellows/internal/userdb"
 )
 
-// What a start looks at of the paths that a job names, as its reasons begin.
-const (
-	workdirNeed = "workdir"
-	envFileNeed = "env file"
-	commandNeed = "command"
-	ownerNeed   = "owner"
-)
+// missing marks what Needs looks at: it may be there later.
+type missing struct{ error }
 
-// IsNeed reports whether a start was refused for something that Needs looks at,
-// by the reason that the shim gave.
-func IsNeed(reason string) bool {
-	return slices.ContainsFunc([]string{workdirNeed, envFileNeed, commandNeed, ownerNeed}, func(need string) bool {
-		return strings.HasPrefix(reason, need+" ")
-	})
-}
+func (m missing) Unwrap() error { return m.error }
 
 // Needs looks at what a start needs of the paths that a job names and of the
 // node's users: working directory, env file, program and owner. It looks as a

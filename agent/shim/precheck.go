@@ -74,16 +74,16 @@ func (l look) here(ctx context.Context) (f findings, err error) {
 		{"run directory", true, func() error {
 			return checkEnterable("run directory", l.Dir, "let the owner enter it and its parents (chmod o+x)")
 		}},
-		{workdirNeed, false, func() error {
-			return checkEnterable(workdirNeed, o.Workdir, "make it available at the same path on every node")
+		{"workdir", false, func() error {
+			return checkEnterable("workdir", o.Workdir, "make it available at the same path on every node")
 		}},
-		{envFileNeed, false, func() (err error) {
+		{"env file", false, func() (err error) {
 			if o.EnvFile != "" {
 				f.Secrets, err = ReadEnvFile(o.EnvFile, o.Owner.UID)
 			}
 			return err
 		}},
-		{commandNeed, false, func() (err error) {
+		{"command", false, func() (err error) {
 			if f.Program, err = findProgram(o, f.Secrets); err == nil && o.warms() {
 				f.Shebang, err = readShebang(f.Program)
 			}
@@ -103,7 +103,11 @@ func (l look) here(ctx context.Context) (f findings, err error) {
 			return f, ctx.Err()
 		}
 		l.waiting("checking " + step.what)
-		if err := step.do(); err != nil {
+		err := step.do()
+		if err != nil && !step.ofRun {
+			err = missing{err}
+		}
+		if err != nil {
 			return f, &refusal{FailureOf(err), err}
 		}
 	}
@@ -126,6 +130,9 @@ var transients = []unix.Errno{
 // FailureOf tells what passes, a full disk, a file system in trouble or a user
 // database that does not answer, from what is wrong with the node or the job.
 func FailureOf(err error) record.FailureKind {
+	if r, ok := errors.AsType[*refusal](err); ok {
+		return r.kind
+	}
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 		return record.NoSpace
 	}

@@ -111,13 +111,8 @@ func (s *starter) prepared(program string, held *locks, err error) {
 	if s.phase == preparing {
 		s.phase = ready
 	}
-	var r *refusal
-	switch {
-	case err == nil || s.killer.why != "":
-	case errors.As(err, &r):
-		s.killer.fail(r.kind, err.Error())
-	default:
-		s.killer.fail(FailureOf(err), err.Error())
+	if err != nil && s.killer.why == "" {
+		s.killer.failBy(err)
 	}
 }
 
@@ -227,7 +222,7 @@ func explainExec(err error) error {
 
 func (s *starter) executed(w *worker, b born, err error) {
 	if err != nil {
-		s.killer.fail(FailureOf(err), err.Error())
+		s.killer.failBy(err)
 		return
 	}
 	w.PID, w.StartTime, w.log = b.pid, b.start, b.log

@@ -168,7 +168,7 @@ func newMachine(ctx context.Context, dir string, log zerolog.Logger) (*machine, 
 func (m *machine) admit(ctx context.Context, find finder) {
 	var err error
 	if m.id, err = identifyOwner(ctx, m.order.Owner, find); err != nil {
-		m.killer.fail(FailureOf(err), err.Error())
+		m.killer.failBy(err)
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/bellows-ml/bellows/agent/fence"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 	"github.com/bellows-ml/bellows/sdk"
 )
 
@@ -393,7 +394,7 @@ func (f *fixture) awaitFile(name string) string {
 }
 
 func halt(save bool, within time.Duration, stopAfter ...int64) *record.Halt {
-	h := &record.Halt{Why: "rescale", Save: save, At: time.Now(), Deadline: time.Now().Add(within)}
+	h := &record.Halt{Why: reason.Said("rescale"), Save: save, At: time.Now(), Deadline: time.Now().Add(within)}
 	if len(stopAfter) > 0 {
 		h.StopAfter = &stopAfter[0]
 	}

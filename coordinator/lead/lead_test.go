@@ -89,7 +89,7 @@ func TestBadPolicyIsReported(t *testing.T) {
 	w.node("n1", 1)
 	w.submit("j-aaaaaa", 1, 1)
 	w.until("the job gives the reason", func(m *record.Mirror) bool {
-		return strings.Contains(m.Job("j-aaaaaa").State.Value.Reason, "no decision: check the answer of policy rogue")
+		return strings.Contains(m.Job("j-aaaaaa").State.Value.Reason.String(), "no decision: check the answer of policy rogue")
 	})
 }
 

@@ -268,5 +268,5 @@ func (t *term) log(n coordinator.Note) {
 	if n.Node != "" {
 		e = e.Str("node", string(n.Node))
 	}
-	e.Msg(n.Text)
+	e.Msg(n.Message())
 }

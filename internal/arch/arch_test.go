@@ -31,6 +31,7 @@ var checks = map[string]func(*arch.Tree) []arch.Finding{
 	"command":       arch.CheckCommand,
 	"stories":       arch.CheckStories,
 	"files":         arch.CheckFiles,
+	"prose":         arch.CheckProse,
 }
 
 func TestHouse(t *testing.T) {

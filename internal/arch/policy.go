@@ -35,7 +35,7 @@ const (
 // The layers. A layer's packages may import those of the layers above it as
 // far as their own row allows.
 const (
-	layer1 = "record rendezvous checkpoint checkpoint/layout agent/fence agent " +
+	layer1 = "record record/reason rendezvous checkpoint checkpoint/layout agent/fence agent " +
 		"allocator allocator/goodput allocator/forecast allocator/solve allocator/admit allocator/capacity allocator/lookahead allocator/split allocator/place allocator/policy"
 	layer2 = "coordinator"
 	layer3 = "agent/logprogress agent/ranklog internal/userdb internal/fault internal/units internal/yamltext internal/output internal/durable internal/gate sdk internal/logging internal/trust nvml internal/systemd internal/metrics internal/membership store store/server store/etcdtest store/storetest api agent/shim " +
@@ -61,8 +61,9 @@ func production() []Row {
 	return []Row{
 		{"cluster", "", Pure, "the vocabulary every package speaks"},
 
-		{"record", "cluster", Pure, "what is in etcd, and an in-memory etcd to test against"},
-		{"record/recordtest", "cluster record", Pure, "records made wrong, for the tests of all that read them"},
+		{"record/reason", "", Pure, "why something is so: codes and arguments, and their text"},
+		{"record", "cluster record/reason", Pure, "what is in etcd, and an in-memory etcd to test against"},
+		{"record/recordtest", "cluster record record/reason", Pure, "records made wrong, for the tests of all that read them"},
 		{"rendezvous", "cluster", Pure, "forming a world: who, by when, which rank"},
 		{"checkpoint/layout", "cluster", Pure, "the names of checkpoints' folders and files"},
 		{"checkpoint", "cluster record checkpoint/layout", Sealed, "all-or-nothing saved state; I/O only through Blobs"},
@@ -77,9 +78,9 @@ func production() []Row {
 		{"allocator/policy", "cluster allocator allocator/capacity allocator/goodput allocator/solve allocator/admit allocator/split allocator/place", Pure, "one policy a file"},
 		{"allocator/lookahead", "cluster allocator allocator/goodput allocator/place", Pure, "when waiting jobs will start, by the policy run forward"},
 		{"agent/fence", "cluster", Pure, "the deadlines that keep two generations apart"},
-		{"agent", "cluster record agent/fence", Pure, "what one node should do next"},
+		{"agent", "cluster record record/reason agent/fence", Pure, "what one node should do next"},
 
-		{"coordinator", "cluster record allocator allocator/forecast allocator/goodput allocator/admit allocator/lookahead allocator/place rendezvous agent/fence", Pure, "the life of every job"},
+		{"coordinator", "cluster record record/reason allocator allocator/forecast allocator/goodput allocator/admit allocator/lookahead allocator/place rendezvous agent/fence", Pure, "the life of every job"},
 
 		{"internal/flags", "", Shell, "what flags are declared with"},
 		{"internal/fault", "", Shell, "what is wrong with what a person gave the command line"},
@@ -101,12 +102,12 @@ func production() []Row {
 		{"store/storetest", "record", Shell, "one suite for etcd and for the in-memory etcd"},
 		{"agent/logprogress", "cluster record", Pure, "how far a script is, by what it prints"},
 		{"agent/ranklog", "", Shell, "what ranks print: names, rotation and times of its files"},
-		{"api", "cluster record allocator allocator/goodput allocator/forecast allocator/lookahead allocator/policy coordinator agent/ranklog internal/userdb internal/gate internal/trust", Shell, "how people and agents talk to an agent"},
+		{"api", "cluster record record/reason allocator allocator/goodput allocator/forecast allocator/lookahead allocator/policy coordinator agent/ranklog internal/userdb internal/gate internal/trust", Shell, "how people and agents talk to an agent"},
 		{"internal/metrics", "cluster record internal/gate", Shell, "what Prometheus reads of an agent or a coordinator"},
 		{"internal/systemd", "", Shell, "what services and their manager say to each other"},
 		{"agent/child", "", Shell, "runs a part of this program as another user"},
 		{"checkpoint/owned", "internal/userdb", Shell, "whether a folder is its owner's alone"},
-		{"agent/shim", "cluster record agent/fence agent/ranklog agent/logprogress sdk internal/pycommand internal/logging internal/systemd agent/child checkpoint/owned internal/durable internal/userdb", Shell, "hosts one generation's workers and outlives the agent"},
+		{"agent/shim", "cluster record record/reason agent/fence agent/ranklog agent/logprogress sdk internal/pycommand internal/logging internal/systemd agent/child checkpoint/owned internal/durable internal/userdb", Shell, "hosts one generation's workers and outlives the agent"},
 		{"checkpoint/dirblob", "cluster record checkpoint checkpoint/layout checkpoint/owned", Shell, "Blobs on a directory"},
 		{"checkpoint/blobtest", "cluster record checkpoint checkpoint/layout", Shell, "one suite for every Blobs"},
 
@@ -119,7 +120,7 @@ func production() []Row {
 func beyond() []Row {
 	return []Row{
 		{"lab/trace", "cluster", Virtual, "readers of job traces; the caller opens the file"},
-		{"lab/machine", "cluster record checkpoint/layout agent agent/fence", Pure, "a node in memory that the real agent.Plan runs"},
+		{"lab/machine", "cluster record record/reason checkpoint/layout agent agent/fence", Pure, "a node in memory that the real agent.Plan runs"},
 		// Never lead, host or store: if the simulator needs one of them, a decision has leaked into a shell.
 		{"lab/sim", "cluster record allocator allocator/goodput allocator/lookahead allocator/solve allocator/place allocator/policy " +
 			"coordinator rendezvous agent agent/fence lab/machine lab/trace", Virtual, "the same decisions in virtual time"},
@@ -141,7 +142,7 @@ func beyond() []Row {
 		{"internal/jobspec", "cluster internal/fault internal/flags internal/units internal/yamltext agent/shim checkpoint/owned", Shell, "flags, environment and job files to a spec"},
 		{"internal/socketpath", "", Shell, "where the socket of an agent is"},
 		{"internal/ask", "cluster api internal/fault internal/socketpath", Shell, "commands ask the agent"},
-		{"internal/render", "cluster record api internal/output internal/units", Sealed, "what the API answers, for people"},
+		{"internal/render", "cluster record record/reason api internal/output internal/units", Sealed, "what the API answers, for people"},
 		{"internal/follow", "cluster api internal/fault internal/units internal/output internal/ask internal/render", Shell, "shows a job while it runs"},
 		{"internal/profile", "cluster api internal/fault internal/units internal/output internal/ask", Shell, "measures a job at several sizes"},
 		{"internal/verify", "sdk internal/fault internal/output internal/units", Shell, "trains a script twice, rescaled and not, and compares"},

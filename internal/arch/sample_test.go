@@ -47,6 +47,16 @@ var samples = map[string][]sample{
 		{"e2e/a_test.go", `package e2e; import "github.com/rogpeppe/go-internal/testscript"`, nil},
 		{"e2e/a.go", `package e2e; import "github.com/rogpeppe/go-internal/testscript"`, []string{"may not import"}},
 	},
+	"prose": {
+		{"coordinator/a.go", `package coordinator; import "strings"; func f(s state) bool { return strings.HasPrefix(s.Reason, "restart") }`, []string{"coordinator/a.go:1: prose: decides by the wording"}},
+		{"coordinator/a.go", `package coordinator; import "strings"; func f(why string) bool { return strings.Contains(why, g().text()) }`, []string{"prose"}},
+		{"coordinator/a.go", `package coordinator; import "strings"; func f(s state) string { a, _, _ := strings.Cut(s.Reason.String(), ";"); return a }`, []string{"prose"}},
+		{"coordinator/a.go", `package coordinator; func f(s state) bool { return s.Reason == "accepted" }`, []string{"prose"}},
+		{"coordinator/a.go", `package coordinator; func f(s, t state) bool { return s.Problem != "" && s.Problem != t.Problem }`, nil},
+		{"coordinator/a.go", `package coordinator; import "strings"; func f(s state) bool { return strings.HasPrefix(s.Name, "a") }`, nil},
+		{"coordinator/a_test.go", `package coordinator; import "strings"; func f(s state) bool { return strings.HasPrefix(s.Reason, "restart") }`, nil},
+		{"record/oldreasons.go", `package record; import "strings"; func f(s state) bool { return strings.HasPrefix(s.Reason, "restart") }`, nil},
+	},
 	"laboratory": {
 		{"coordinator/a.go", `package coordinator; import _ "github.com/bellows-ml/bellows/lab/trace"`, []string{"coordinator/a.go:1: laboratory: coordinator imports lab/trace"}},
 		{"coordinator/a_test.go", `package coordinator; import _ "github.com/bellows-ml/bellows/lab/sim"`, []string{"coordinator imports lab/sim"}},

@@ -67,4 +67,24 @@ var ofBounds = []Mutant{
 		Old: "case <-t.PacketCh():", New: "case <-make(chan struct{}):",
 		Breaks: "an agent whose gossip cannot start hangs for ever",
 	},
+	{
+		Name: "older-reasons-are-read", File: "record/oldreasons.go", Tests: "TestTextsOfOlderVersions|TestCodesOfLaterVersions",
+		Old: "if len(r) == 0 || !r.Known() {", New: "if false {",
+		Breaks: "after an upgrade a job that waited for a restart has no reason, and starts for another",
+	},
+	{
+		Name: "reasons-have-a-text", File: "record/oldreasons.go", Tests: "TestTextIsWrittenBesideCodes",
+		Old: "return r, r.String()", New: "return r, text",
+		Breaks: "a version without codes, and etcdctl, see no reason",
+	},
+	{
+		Name: "clauses-are-compared-whole", File: "record/reason/reason.go", Tests: "TestDecisionsLookAtCodes",
+		Old: "c.Code == o.Code && maps.Equal(c.Args, o.Args)", New: "c.Code == o.Code",
+		Breaks: "the failure of another rank counts as said already",
+	},
+	{
+		Name: "hidden-arguments-are-dropped", File: "record/reason/reason.go", Tests: "TestCut",
+		Old: "len(c.Args) != len(c.shown()) ||", New: "false ||",
+		Breaks: "a record holds what nobody sees, of any length",
+	},
 }

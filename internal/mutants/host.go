@@ -43,7 +43,7 @@ var ofHost = []Mutant{
 	},
 	{
 		Name: "missing-is-looked-for-as-told", File: "agent/host/probe.go", Tests: "TestWhatAJobNeedsIsToldToBeThere",
-		Old: "f.Kind == record.NodeRefused && shim.IsNeed(f.Reason)", New: "f.Kind == record.NodeRefused",
+		Old: "f.Kind == record.NodeRefused && f.Missing", New: "f.Kind == record.NodeRefused",
 		Breaks: "a node says that it is over what its looks cannot see, and is tried again and again",
 	},
 	{

@@ -11,6 +11,8 @@ import (
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/internal/output"
 	"github.com/bellows-ml/bellows/internal/units"
+	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 const (
@@ -262,7 +264,7 @@ func (p *jobPage) starts() {
 // deviceProblems are those of the job's own devices.
 func (p *jobPage) deviceProblems() {
 	for _, m := range p.job.Members {
-		if openFiles(m.DeviceFiles) {
+		if record.DevicesOpen(m.DeviceFiles) {
 			p.field("device", fmt.Sprintf("files on %s: %s", m.Node, m.DeviceFiles))
 		}
 		for _, r := range m.Readings {
@@ -393,7 +395,11 @@ func (p *jobPage) checkpoints() {
 		switch {
 		case c.Bad != "":
 			state = "given up"
-			why = append(why, fmt.Sprintf("step %d, generation %d: %s", c.Step, c.Generation, strings.TrimPrefix(c.Bad, "given up ")))
+			said := c.Bad
+			if user := c.Because.Arg(reason.CheckpointGivenUpBy, "user"); user != "" {
+				said = "by " + user
+			}
+			why = append(why, fmt.Sprintf("step %d, generation %d: %s", c.Step, c.Generation, said))
 		case c.Committed:
 			state = "newest"
 		}

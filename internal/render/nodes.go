@@ -160,12 +160,13 @@ func noteOf(n api.NodeStatus) string {
 	if n.PricePerHour > 0 {
 		parts = append(parts, fmt.Sprintf("costs %.2f an hour", n.PricePerHour))
 	}
-	if openFiles(n.DeviceFiles) {
+	if record.DevicesOpen(n.DeviceFiles) {
 		parts = append(parts, "device files: "+n.DeviceFiles)
 	}
+	ofAll := n.Problem != "" && !slices.ContainsFunc(n.Devices, func(d api.DeviceStatus) bool { return d.Problem != n.Devices[0].Problem })
 	for _, d := range n.Devices {
 		switch {
-		case d.Problem != "" && strings.Contains(n.Problem, d.Problem): // has been said of all of them
+		case d.Problem != "" && ofAll: // the node's own problem says it
 		case d.Problem != "":
 			parts = append(parts, d.ID+": "+d.Problem)
 		case d.Health != string(cluster.Healthy):
@@ -177,6 +178,3 @@ func noteOf(n api.NodeStatus) string {
 	}
 	return output.OrDash(strings.Join(parts, "; "))
 }
-
-// openFiles reports whether workers may open devices that are not theirs.
-func openFiles(how string) bool { return strings.HasPrefix(how, record.NotEnforced) }

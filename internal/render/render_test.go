@@ -11,6 +11,7 @@ import (
 	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/internal/output"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected files; the diff is the review")
@@ -62,7 +63,7 @@ func trainedJob() api.JobStatus {
 			{Generation: 3, From: 2, To: 4, Why: "idle devices", At: noon.Add(-40 * time.Second), SaveS: 1, ResumeStep: 500, LostSteps: -1, Predicted: 1.64},
 		},
 		Checkpoints: []api.Checkpoint{
-			{Step: 300, Generation: 1, WorldSize: 4, Bytes: 3 << 20, Dir: "/data/ann/train-abcdef/g00000001/step-300", Bad: "given up by root"},
+			{Step: 300, Generation: 1, WorldSize: 4, Bytes: 3 << 20, Dir: "/data/ann/train-abcdef/g00000001/step-300", Bad: "given up by root", Because: reason.Of(reason.New(reason.CheckpointGivenUpBy, "user", "root"))},
 			{Step: 400, Generation: 1, WorldSize: 4, Bytes: 3 << 20, Dir: "/data/ann/train-abcdef/g00000001/step-400", Bad: "digest differs"},
 			{Step: 500, Generation: 2, WorldSize: 2, Bytes: 700, Dir: "/data/ann/train-abcdef/g00000002/step-500", Committed: true},
 		},
@@ -165,7 +166,7 @@ func TestStoryTellsEachChangeOnce(t *testing.T) {
 	s := Story{Zone: time.UTC}
 	var b strings.Builder
 	for _, status := range []api.JobStatus{
-		at(cluster.Queued, func(x *api.JobStatus) { x.WhyPending = "accepted" }),
+		at(cluster.Queued, func(x *api.JobStatus) { x.WhyPending, x.Because = "accepted", reason.Of(reason.New(reason.Accepted)) }),
 		at(cluster.Queued, func(x *api.JobStatus) { x.WhyPending, x.QueuePosition = "needs 4 devices", 2 }),
 		at(cluster.Queued, func(x *api.JobStatus) { x.WhyPending, x.QueuePosition = "needs 4 devices", 2 }),
 		at(cluster.Queued, func(x *api.JobStatus) { x.WhyPending, x.QueuePosition = "needs 4 devices", 1 }),

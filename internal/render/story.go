@@ -9,6 +9,7 @@ import (
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/internal/output"
 	"github.com/bellows-ml/bellows/internal/units"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // Story tells a job's changes of phase and size, each once, a line each.
@@ -97,7 +98,7 @@ func (s *Story) problemLines(j api.JobStatus) (lines []string) {
 func (s *Story) phaseText(j api.JobStatus) string {
 	switch j.Phase {
 	case cluster.Queued:
-		if strings.HasPrefix(j.WhyPending, "accepted") {
+		if j.Because.Has(reason.Accepted) {
 			return "" // its submitter has been told
 		}
 		if j.QueuePosition > 0 {

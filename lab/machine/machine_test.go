@@ -7,6 +7,7 @@ import (
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/lab/machine"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // bench is a few machines on a network, on which a test writes what the leader would.
@@ -92,7 +93,7 @@ func TestAHaltAfterOneNodesRanksHaveEnded(t *testing.T) {
 		t.Fatal("rank 0's node has stopped without the other's part of its last save")
 	}
 	at := dawn.Add(b.net.Now())
-	halt := record.Halt{Why: "test", Save: true, At: at, Deadline: at.Add(time.Minute)}
+	halt := record.Halt{Why: reason.Said("test"), Save: true, At: at, Deadline: at.Add(time.Minute)}
 	b.write(record.Put(record.HaltKey(train, 1), halt))
 	b.net.Pass(2 * time.Second)
 	first, second := b.acks("n1", 1).Held, b.acks("n2", 1).Held

@@ -205,12 +205,12 @@ func (s *Shim) followHalt() {
 	}
 	switch {
 	case !h.Save:
-		s.kill("halt: " + h.Why)
+		s.kill("halt: " + h.Why.String())
 	case m.Outside.Now() >= s.haltEnds:
 		s.kill(fmt.Sprintf("the halt's time of %s is over: %s", haltSpan(h), h.Why))
 	case s.phase != running:
 		s.Held(false, -1, true)
-		s.kill("halted before its workers were executed: " + h.Why)
+		s.kill("halted before its workers were executed: " + h.Why.String())
 	default:
 		s.askRanks(h)
 	}

@@ -272,10 +272,10 @@ func (w *world) write(ops ...record.Op) {
 func (w *world) note(n coordinator.Note) {
 	j := w.byID[n.Job]
 	if j == nil || n.Phase == "" {
-		w.log.explain(w.now, n.Text, codeNote, n.Job)
+		w.log.explain(w.now, n.Message(), codeNote, n.Job)
 		return
 	}
-	w.log.explain(w.now, n.Text, codePhase, j.ID, n.Gen, n.Phase)
+	w.log.explain(w.now, n.Message(), codePhase, j.ID, n.Gen, n.Phase)
 	j.phase = n.Phase
 	if n.Phase.Terminal() && j.ended == 0 {
 		j.ended = w.now

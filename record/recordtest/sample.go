@@ -6,6 +6,7 @@ import (
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // Sample is the records of a cluster of two nodes, n1 and n2, with a job in each
@@ -16,7 +17,7 @@ func Sample(now time.Time) []record.KV {
 	put(record.MetaKey, record.Meta{Format: record.Format, Cluster: "sample"})
 	put(record.LeaderPrefix+"1", record.Leader{Node: "n1", Since: now})
 	put(record.JobKindKey(1000, "train"), record.JobKind{At: now, Job: "running-aaaaaa", Jobs: 2, Points: []record.SpeedPoint{point}, Starts: []record.StartPoint{{Generation: 1, Workers: 2, Seconds: 20}}})
-	put(record.EventKey(1), record.Event{Seq: 1, At: now, Kind: record.LeaderChanged, By: "n1", Why: "leads"})
+	put(record.EventKey(1), record.Event{Seq: 1, At: now, Kind: record.LeaderChanged, By: "n1", Why: reason.Of(reason.New(reason.Leads))})
 	nodes := []cluster.NodeID{"n1", "n2"}
 	phases := cluster.Phases()
 	for _, n := range nodes {
@@ -73,11 +74,11 @@ func (j sampled) records(nodes []cluster.NodeID) {
 	j.put(record.SpecKey(j.id), record.Submitted{Spec: spec, ID: j.id, Owner: cluster.Owner{UID: 1000, User: "ann"}, At: j.now})
 	j.put(record.WantedKey(j.id), record.Wanted{Run: true, At: j.now})
 	failure := &record.Failed{Kind: record.WorkerFailed, Reason: "exit status 1", LogTail: []string{"oops"}, At: j.now}
-	j.put(record.StateKey(j.id), record.State{Phase: j.phase, Generation: 2, Reason: "so it is", Since: j.now, Failure: failure})
+	j.put(record.StateKey(j.id), record.State{Phase: j.phase, Generation: 2, Reason: reason.Said("so it is"), Since: j.now, Failure: failure})
 	saved := record.Checkpoint{Generation: 1, Step: 50, Samples: 5, Dir: "/c/" + string(j.id) + "/g00000001/step-50", ManifestSHA256: "5a", WorldSize: 2, Bytes: 100}
 	j.put(record.CommittedKey(j.id), saved)
 	j.put(record.CheckpointKey(j.id, 50), saved)
-	j.put(record.BadCheckpointKey(j.id, 40), record.BadCheckpoint{Checkpoint: saved, Reason: "damaged", At: j.now})
+	j.put(record.BadCheckpointKey(j.id, 40), record.BadCheckpoint{Checkpoint: saved, Reason: reason.Said("damaged"), At: j.now})
 	j.put(record.SpeedKey(j.id), record.Speed{
 		Generation: 2, At: j.now, Step: 90, Samples: 9, Points: []record.SpeedPoint{point}, Starts: []record.StartPoint{{Generation: 2, Workers: 2, Seconds: 21}},
 		Curve: []record.CurvePoint{{Workers: 2, StepsPerSecond: 2, Measured: true}}, UsefulS: 50, TrainedS: 60, Problem: "ranks disagree",
@@ -88,10 +89,10 @@ func (j sampled) records(nodes []cluster.NodeID) {
 	for rank, n := range nodes {
 		world.Members = append(world.Members, cluster.Member{Node: n, AliveRev: 4, Devices: []cluster.DeviceID{device(n, j.index)}, FirstRank: rank})
 	}
-	j.put(record.PlanKey(j.id, 2), record.Plan{World: world, Resume: &saved, Why: "start", At: j.now})
+	j.put(record.PlanKey(j.id, 2), record.Plan{World: world, Resume: &saved, Why: reason.Said("start"), At: j.now})
 	j.put(record.PermitKey(j.id, 2), record.Permit{At: j.now})
 	stop := int64(91)
-	j.put(record.HaltKey(j.id, 2), record.Halt{Why: "stopped", Save: true, Deadline: j.now.Add(time.Minute), StopAfter: &stop, At: j.now})
+	j.put(record.HaltKey(j.id, 2), record.Halt{Why: reason.Said("stopped"), Save: true, Deadline: j.now.Add(time.Minute), StopAfter: &stop, At: j.now})
 	j.put(record.FenceKey(j.id, 2, "n2"), record.Fence{AliveRev: 4, WaitedMS: 12000, At: j.now})
 	for rank, n := range nodes {
 		j.put(record.GrantKey(n, j.id), record.Grant{Generation: 2, Devices: world.Members[rank].Devices})
