@@ -2110,6 +2110,9 @@ def _torchrun(arguments: List[str]) -> int:
     return 0
 
 
+_run: _Run  # which _begin makes
+
+
 def _begin() -> None:
     """Take the environment in, and meet Bellows; not before the plan is known."""
     global _run
