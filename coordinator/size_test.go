@@ -9,6 +9,7 @@ import (
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/coordinator"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // fails lets a node acknowledge a failure as an agent would that bounds nothing.
@@ -120,7 +121,7 @@ func TestSubmitThatCannotBeAdmittedFails(t *testing.T) {
 	l.watch()
 	kept := recorded[record.Submitted](l.mem, record.SpecKey("j-aaaaaa"))
 	text, err := json.Marshal(kept)
-	if s := stateOf(l); s.Phase != cluster.Failed || !strings.Contains(s.Reason.String(), "command has 1400005 bytes: at most 131072") {
+	if s := stateOf(l); s.Phase != cluster.Failed || !strings.Contains(s.Reason.Arg(reason.SpecInvalid, "said"), "command has 1400005 bytes: at most 131072") {
 		t.Errorf("%s: %s", s.Phase, s.Reason)
 	}
 	if err != nil || len(text) > 4<<10 || kept.Name != "j" || kept.Command[0] != "train" {
@@ -149,7 +150,7 @@ func TestPlanThatIsTooLargeSaysSo(t *testing.T) {
 	l.watch()
 	play(t, l, `want j=2048
 		submit j workers=1..2048 batch=2048`)
-	if s := stateOf(l); s.Phase != cluster.Queued || !strings.Contains(s.Reason.String(), "scale the job to fewer workers") {
+	if s := stateOf(l); s.Phase != cluster.Queued || !s.Reason.Has(reason.PlanTooLarge) {
 		t.Errorf("%s: %s", s.Phase, s.Reason)
 	}
 }

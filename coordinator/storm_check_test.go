@@ -136,7 +136,7 @@ func (s *storm) checkGivenUp(v *record.JobView, c record.Change) {
 	if err := json.Unmarshal(c.Value, &bad); err != nil {
 		s.fault("%v", err)
 	}
-	if s.damaged[bad.Checkpoint] || strings.HasPrefix(bad.Reason.String(), "given up by") {
+	if s.damaged[bad.Checkpoint] || bad.Reason.Has(reason.CheckpointGivenUpBy) {
 		return
 	}
 	for _, n := range s.nodes[1:] {
@@ -152,7 +152,7 @@ func (s *storm) checkSaveTime(v *record.JobView) {
 	st := v.State.Value
 	h := v.Generation(st.Generation).Halt.Value
 	at, known := s.halted[record.JobGen{Job: v.ID, Generation: st.Generation}]
-	if st.Phase != cluster.Halting || !known || !strings.Contains(st.Reason.String(), "not stopped in time, killed") {
+	if st.Phase != cluster.Halting || !known || !st.Reason.Has(reason.Killed) {
 		return
 	}
 	if had, promised := s.now-at, h.Deadline.Sub(h.At); had < promised {

@@ -13,6 +13,7 @@ import (
 	"github.com/bellows-ml/bellows/allocator"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // tally counts what storms did, each by its effect: that storms pass says
@@ -125,8 +126,8 @@ func (s *storm) countJob(c record.Change) {
 		}
 	case what == "state":
 		s.did("state " + string(v.State.Value.Phase))
-		for text, name := range map[string]string{"not stopped in time, killed": "save cut short", "the cluster is paused": "halted for a pause", "time limit": "time limit met"} {
-			if strings.Contains(v.State.Value.Reason.String(), text) && (v.State.Value.Phase == cluster.Halting || v.State.Value.Phase.Terminal()) {
+		for code, name := range map[reason.Code]string{reason.Killed: "save cut short", reason.Paused: "halted for a pause", reason.TimeLimit: "time limit met"} {
+			if v.State.Value.Reason.Has(code) && (v.State.Value.Phase == cluster.Halting || v.State.Value.Phase.Terminal()) {
 				s.didOf(record.JobGen{Job: v.ID, Generation: v.State.Value.Generation}, name)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 func nowOf(l *lab) record.State { return recorded[record.State](l.mem, record.StateKey("j-aaaaaa")) }
@@ -36,7 +37,7 @@ func TestWhatMayPassIsTriedAgainWithABound(t *testing.T) {
 		for try := 1; try <= 60; try++ {
 			play(t, l, failure)
 			if s := nowOf(l); s.Phase != cluster.Backoff || s.Retries != try || s.Restarts != 0 || len(s.Excluded)+len(s.Passing) > 0 ||
-				!strings.Contains(s.Reason.String(), "of 60, then it is held") {
+				s.Reason.Arg(reason.TryOf, "most") != "60" {
 				t.Fatalf("%s: after try %d: %+v", name, try, s)
 			}
 			untilPhase(t, l, cluster.Starting, 11*time.Minute)
@@ -87,7 +88,7 @@ func TestAFullDiskIsWaitedForWithoutAnEnd(t *testing.T) {
 		untilPhase(t, l, cluster.Starting, time.Minute)
 	}
 	play(t, l, readOnly)
-	if s := nowOf(l); s.Phase != cluster.Backoff || s.Retries != 1 || !strings.Contains(s.Reason.String(), "try 1 of 60") {
+	if s := nowOf(l); s.Phase != cluster.Backoff || s.Retries != 1 || s.Reason.Arg(reason.TryOf, "n") != "1" {
 		t.Errorf("what fails for the first time after that: %+v", s)
 	}
 }

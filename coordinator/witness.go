@@ -117,7 +117,7 @@ func readmitSuspect(in situation) *move {
 	if _, excluded := in.state().Excluded[s.Node]; !excluded || confirmable(in, s.Node) || !in.node(s.Node).Alive.Exists() {
 		return nil
 	}
-	back := next(in, cluster.Queued, reason.Of(reason.New(reason.NobodyElseToVerify, "node", s.Node, "said", s.Reason)))
+	back := next(in, cluster.Queued, reason.Of(reason.New(reason.NoOtherNodeVerifies, "node", s.Node, "said", s.Reason)))
 	delete(back.Excluded, s.Node)
 	return recordPhase(in, "queue", back)
 }

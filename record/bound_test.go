@@ -80,7 +80,7 @@ func swell(v reflect.Value, field string) {
 	}
 }
 
-// swollen is a reason of 900 long clauses, with arguments that nobody reads.
+// swollen is a reason of 900 long clauses, with arguments that no text shows.
 var swollen = func() reason.Reason {
 	c := reason.New(reason.Text, "said", strings.Repeat("ü", 500))
 	for i := range 30 {

@@ -227,7 +227,7 @@ func interpreted(words []string, found findings) (command pycommand.Command, pro
 // eight devices would otherwise be ready after eight times an import, which is longer than the leader waits.
 var atOnce = max(1, runtime.NumCPU()/2)
 
-// parkAll executes processes until so many are parked. Its error is why there are none.
+// parkAll executes processes until n are parked. If it cannot, it returns an error and leaves none parked.
 func (a *ahead) parkAll(order Order, n int) (all []*parked, err error) {
 	started := func(pid int) { a.post(func() { a.containment.apart = pid }) }
 	found, err := look{Dir: a.dir, Order: order, waiting: func(string) {}, started: started}.as(a.abort, a.id)

@@ -32,11 +32,11 @@ type learned struct {
 
 // lesson says what the next processes of the job are parked before, or that they import nothing early.
 //
-// It holds for one warm start, since most files change only once, when somebody edits them. A lesson that is learned
+// It holds for one warm start, since most files change only once, when a user edits them. A lesson that is learned
 // again holds for four times as many starts each time.
 type lesson struct {
-	// What is "path /x" or "import x", a file or a module that changed after a process had read it, or that ended the
-	// process. It is sdk.EarlyLesson if nothing may be imported early.
+	// What names the file or module to park before, as "path /x" or "import x": it changed after a process had read it,
+	// or importing it ended the process. It is sdk.EarlyLesson if nothing may be imported early.
 	What  string `json:"what"`
 	Times int    `json:"times"` // how often it was learned
 	Left  int    `json:"left"`  // for how many warm starts it still holds

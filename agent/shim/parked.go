@@ -106,7 +106,7 @@ func (t *attempt) check(command pycommand.Command, program string) error {
 // process is gone, and another one can take its place.
 func (t *attempt) several(n int) (all []*parked, err error) {
 	began := make([]*parked, n)
-	for i := range began { // by this thread, with which they die
+	for i := range began { // on this thread: the kernel kills them when it ends
 		if began[i], err = t.begin(); err != nil {
 			break
 		}

@@ -14,8 +14,8 @@ var texts = []string{
 }
 
 // CheckProse finds product code that decides by the wording of a text for people: a search in it, or a comparison of
-// it with another text than the empty one. What is decided upon is a code or a field of its own; package reason has
-// the codes. record/oldreasons.go may read what versions without codes wrote.
+// it with words. A decision needs a code, which package reason has, or a field of its own. record/oldreasons.go may
+// read what versions without codes wrote.
 func CheckProse(t *Tree) []Finding {
 	var found []Finding
 	for f := range t.goFiles {

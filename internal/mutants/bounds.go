@@ -85,6 +85,6 @@ var ofBounds = []Mutant{
 	{
 		Name: "hidden-arguments-are-dropped", File: "record/reason/reason.go", Tests: "TestCut",
 		Old: "len(c.Args) != len(c.shown()) ||", New: "false ||",
-		Breaks: "a record holds what nobody sees, of any length",
+		Breaks: "a record holds arguments of any length that no text shows",
 	},
 }

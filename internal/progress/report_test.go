@@ -132,7 +132,7 @@ func TestAStepBesideOthers(t *testing.T) {
 		if passed != c.passed {
 			t.Errorf("exit status %s: the tier passes: %v", c.status, passed)
 		}
-		// What the first has printed may be read when the other has ended.
+		// The lines of the first step may be read only after the other step has ended.
 		text := strings.Replace(out.String(), "seen\n", "", 1)
 		if !strings.HasPrefix(text, "== the first\n== the other\none\ntwo\n") || strings.Count(out.String(), "seen\n") != 1 || strings.Contains(out.String(), "FAIL the other\n    exit status 3\n0 passed, 1 failed") == c.passed {
 			t.Errorf("exit status %s: it prints\n%s", c.status, &out)

@@ -198,11 +198,13 @@ func (r Reason) cut(most, depth int) Reason {
 
 // within reports whether there is nothing to cut. What no text shows counts, too.
 func (r Reason) within(most, depth int) bool {
-	if len(r) == 0 {
+	switch {
+	case len(r) == 0:
 		return true
-	}
-	if depth == 0 || len(r) > mostClauses || len(r.String()) > most {
-		return depth == 0 && r.Equal(Of(New(LeftOut)))
+	case depth == 0: // what cut leaves there
+		return r.Equal(Of(New(LeftOut)))
+	case len(r) > mostClauses || len(r.String()) > most:
+		return false
 	}
 	return !slices.ContainsFunc(r, func(c Clause) bool {
 		return len(c.Args) != len(c.shown()) || !c.Of.within(most, depth-1)

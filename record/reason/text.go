@@ -45,7 +45,7 @@ const (
 	TryOf               Code = "try-of"
 	NoUsableCheckpoint  Code = "no-usable-checkpoint"
 	VerifyElsewhere     Code = "verify-elsewhere"
-	NobodyElseToVerify  Code = "nobody-else-to-verify"
+	NoOtherNodeVerifies Code = "no-other-node-verifies"
 	FallingBack         Code = "falling-back"
 	CheckpointGivenUpBy Code = "given-up-by"
 
@@ -165,7 +165,7 @@ var texts = map[Code]string{
 	NoUsableCheckpoint: "there is no older one: once it is mended, 'bellows resume {job} --from {step}' tries it again; " +
 		"'bellows resume {job} --from-start' does without it",
 	VerifyElsewhere:     "another node has to verify it",
-	NobodyElseToVerify:  "no other node could look at its checkpoint: {node}: {said}",
+	NoOtherNodeVerifies: "no other node could look at its checkpoint: {node}: {said}",
 	FallingBack:         "falling back to step {step}",
 	CheckpointGivenUpBy: "given up by {user}",
 
