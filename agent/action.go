@@ -3,6 +3,7 @@ package agent
 import (
 	"fmt"
 
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -76,7 +77,7 @@ type WriteReady struct {
 // Push tells a live shim all that is wanted of it.
 type Push struct {
 	target
-	Wish Wish
+	Wish run.Wish
 }
 
 // WriteAck creates one acknowledgement: a record.Started, Held, Failed or Stopped, as Ack says.
@@ -216,34 +217,6 @@ func dropped(steps []int64) string {
 }
 
 func name(jg record.JobGen) string { return fmt.Sprintf("%s/%d", jg.Job, jg.Generation) }
-
-// String writes the wish in one line, for logs and stories.
-func (w Wish) String() string {
-	s := fmt.Sprintf("deadline=%d", w.Deadline)
-	if h := w.Halt; h != nil {
-		s += fmt.Sprintf(" halt(save=%t", h.Save)
-		if h.StopAfter != nil {
-			s += fmt.Sprintf(" stop_after=%d", *h.StopAfter)
-		}
-		if h.Terminate {
-			s += " terminate"
-		}
-		s += ")"
-	}
-	if w.Kill != "" {
-		s += fmt.Sprintf(" kill=%q", w.Kill)
-	}
-	if w.Start {
-		s += " start"
-	}
-	if w.Workers > 0 {
-		s += fmt.Sprintf(" workers=%d", w.Workers)
-	}
-	if w.Retire {
-		s += " retire"
-	}
-	return s
-}
 
 // begun says, for stories, that processes may be there although workers will be executed as without.
 func (a WriteReady) begun() string {

@@ -69,12 +69,6 @@ type Times struct {
 	Patience time.Duration // with a shim that is killing: longer than it takes to call something unkillable
 }
 
-// Prolongs reports whether a wish moves the deadline that the agent itself keeps
-// for a run, planned for a life of this node: the lease of another life prolongs nothing.
-func (w Wish) Prolongs(planned, life int64) bool {
-	return w.Deadline == fence.Never || w.Deadline != 0 && planned == life
-}
-
 // HangPatience is how long a shim may take to do what it was told for good: longer
 // than it takes to name what survives SIGKILL, or to write its last report and to remove its groups.
 const HangPatience = 20 * time.Second

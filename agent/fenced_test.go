@@ -5,29 +5,30 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/agent/fence"
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/record"
 )
 
 func TestFenced(t *testing.T) {
-	confirmed := Run{Shim: Live, Pushed: &Wish{Deadline: 70}, Report: &Report{Deadline: 70}}
+	confirmed := Run{Shim: Live, Pushed: &run.Wish{Deadline: 70}, Report: &run.Report{Deadline: 70}}
 	for name, c := range map[string]struct {
 		run  Run
 		want bool
 	}{
 		"confirmed":                          {confirmed, true},
-		"told and not heard":                 {Run{Shim: Live, Pushed: &Wish{Deadline: 70}, Report: &Report{}}, false},
-		"an earlier one is in force":         {Run{Shim: Live, Pushed: &Wish{Deadline: 70}, Report: &Report{Deadline: 50}}, false},
-		"none is still in force":             {Run{Shim: Live, Pushed: &Wish{Deadline: 70}, Report: &Report{Deadline: fence.Never}}, false},
-		"told that there is none":            {Run{Shim: Live, Pushed: &Wish{Deadline: fence.Never}, Report: &Report{Deadline: fence.Never}}, false},
-		"told nothing of one":                {Run{Shim: Live, Pushed: &Wish{}, Report: &Report{}}, false},
-		"connected a moment ago":             {Run{Shim: Live, Report: &Report{Deadline: 70}}, false},
-		"it has not reported":                {Run{Shim: Live, Pushed: &Wish{Deadline: 70}}, false},
+		"told and not heard":                 {Run{Shim: Live, Pushed: &run.Wish{Deadline: 70}, Report: &run.Report{}}, false},
+		"an earlier one is in force":         {Run{Shim: Live, Pushed: &run.Wish{Deadline: 70}, Report: &run.Report{Deadline: 50}}, false},
+		"none is still in force":             {Run{Shim: Live, Pushed: &run.Wish{Deadline: 70}, Report: &run.Report{Deadline: fence.Never}}, false},
+		"told that there is none":            {Run{Shim: Live, Pushed: &run.Wish{Deadline: fence.Never}, Report: &run.Report{Deadline: fence.Never}}, false},
+		"told nothing of one":                {Run{Shim: Live, Pushed: &run.Wish{}, Report: &run.Report{}}, false},
+		"connected a moment ago":             {Run{Shim: Live, Report: &run.Report{Deadline: 70}}, false},
+		"it has not reported":                {Run{Shim: Live, Pushed: &run.Wish{Deadline: 70}}, false},
 		"being started":                      {Run{Shim: Starting}, false},
-		"its shim has died":                  {Run{Shim: Dead, Report: &Report{Deadline: 70}}, false},
-		"and was swept":                      {Run{Shim: Dead, Swept: true, Report: &Report{}}, true},
-		"stopped, its shim has not gone yet": {Run{Shim: Live, Report: &Report{Stopped: &record.Stopped{}}}, true},
+		"its shim has died":                  {Run{Shim: Dead, Report: &run.Report{Deadline: 70}}, false},
+		"and was swept":                      {Run{Shim: Dead, Swept: true, Report: &run.Report{}}, true},
+		"stopped, its shim has not gone yet": {Run{Shim: Live, Report: &run.Report{Stopped: &record.Stopped{}}}, true},
 		"there is none":                      {Run{Shim: Absent, Swept: true}, true},
-		"what is left runs no more":          {Run{Shim: Live, Report: &Report{}, KillPending: []int{7}}, true},
+		"what is left runs no more":          {Run{Shim: Live, Report: &run.Report{}, KillPending: []int{7}}, true},
 		"there seems to be none":             {Run{Shim: Absent}, false},
 	} {
 		if got := Fenced([]Run{confirmed, c.run, confirmed}); got != c.want {
@@ -42,8 +43,8 @@ func TestFenced(t *testing.T) {
 func TestOverdue(t *testing.T) {
 	const deadline = int64(100 * time.Second)
 	times := Times{Grace: time.Second, Patience: 11 * time.Second}
-	live := Run{Shim: Live, Report: &Report{}}
-	kills := Run{Shim: Live, Report: &Report{Failed: &record.Failed{Kind: record.NodeFenced}}}
+	live := Run{Shim: Live, Report: &run.Report{}}
+	kills := Run{Shim: Live, Report: &run.Report{Failed: &record.Failed{Kind: record.NodeFenced}}}
 	for name, c := range map[string]struct {
 		run  Run
 		late time.Duration
@@ -56,12 +57,12 @@ func TestOverdue(t *testing.T) {
 		"it has died, and was not swept":                {Run{Shim: Dead, Report: kills.Report}, time.Second, KillAll},
 		"it has died, and was swept":                    {Run{Shim: Dead, Swept: true}, time.Hour, KillNothing},
 		"nothing is known of it":                        {Run{Shim: Absent}, time.Hour, KillNothing},
-		"it has stopped":                                {Run{Shim: Live, Report: &Report{Stopped: &record.Stopped{}}}, time.Hour, KillNothing},
+		"it has stopped":                                {Run{Shim: Live, Report: &run.Report{Stopped: &record.Stopped{}}}, time.Hour, KillNothing},
 		"it is at it":                                   {kills, time.Second, KillWorkers},
 		"it is at it for long":                          {kills, 12*time.Second - 1, KillWorkers},
 		"it was at it, and hangs":                       {kills, 12 * time.Second, KillAll},
-		"a worker's failure does not say that it kills": {Run{Shim: Live, Report: &Report{Failed: &record.Failed{Kind: record.WorkerFailed}}}, time.Second, KillAll},
-		"it has said what does not die": {Run{Shim: Live, Report: &Report{
+		"a worker's failure does not say that it kills": {Run{Shim: Live, Report: &run.Report{Failed: &record.Failed{Kind: record.WorkerFailed}}}, time.Second, KillAll},
+		"it has said what does not die": {Run{Shim: Live, Report: &run.Report{
 			Failed: kills.Report.Failed, Unkillable: []int{7},
 		}}, time.Hour, KillNothing},
 	} {
@@ -72,19 +73,6 @@ func TestOverdue(t *testing.T) {
 			if got := Overdue(deadline+int64(c.late), none, c.run, times); got != KillNothing {
 				t.Errorf("%s, with no deadline (%d): %v", name, none, got)
 			}
-		}
-	}
-}
-
-// A node whose lease was lost is back with another one at once. Its old workers
-// have the time of the old lease, and no more.
-func TestOnlyTheLeaseOfItsOwnLifeProlongsARun(t *testing.T) {
-	for _, c := range []struct {
-		deadline, life int64
-		want           bool
-	}{{70, 10, true}, {70, 20, false}, {0, 10, false}, {fence.Never, 10, true}, {fence.Never, 20, true}} {
-		if got := (Wish{Deadline: c.deadline}).Prolongs(10, c.life); got != c.want {
-			t.Errorf("deadline %d of life %d: %v", c.deadline, c.life, got)
 		}
 	}
 }

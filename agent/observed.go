@@ -3,6 +3,7 @@ package agent
 import (
 	"time"
 
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -32,8 +33,8 @@ type Run struct {
 	Generation cluster.Generation
 	Nonce      string // of the world that it was begun for
 	Shim       Shim
-	Report     *Report        // the last one known, also of a dead shim; nil if it never reported
-	Pushed     *Wish          // what the shim was told last over its present connection; nil if nothing
+	Report     *run.Report    // the last one known, also of a dead shim; nil if it never reported
+	Pushed     *run.Wish      // what the shim was told last over its present connection; nil if nothing
 	Verified   bool           // the checkpoint to resume from was found to be as committed
 	Refused    *record.Failed // why it could not be started here
 	Binding    Binding        // whether it was prepared, and has its plan
@@ -88,52 +89,6 @@ type Plain struct {
 	// Whole: Dir is the generation's own directory, without step directories. It
 	// is a checkpoint only if the script ended properly.
 	Whole bool
-}
-
-// Wish is what the agent wants of a shim, as the shim's protocol defines it.
-type Wish struct {
-	Deadline int64 // nanoseconds of CLOCK_BOOTTIME; 0 = nothing is fenced
-	Halt     *record.Halt
-	Kill     string
-	Start    bool // a prepared run has its plan: it is carried out
-	Workers  int  // how many processes a prepared run should have parked; 0 = as many as it was started for
-	Retire   bool
-}
-
-// Report is what a shim knows, as the shim's protocol defines it.
-type Report struct {
-	Workers     []record.Worker
-	ExecedAt    time.Time
-	Containment string
-	Processes   int   // how many the workers may have together; 0 = any number
-	Deadline    int64 // the fencing deadline in force, as in Wish; 0 = none, or a shim of a version that does not say
-	DeviceFiles string
-	Held        *record.Held
-	Failed      *record.Failed
-	Saves       []Save
-	Progress    *record.JobProgress
-	Stopped     *record.Stopped
-	Unkillable  []int // what survives SIGKILL
-	Prepared    *Prepared
-	Warm        bool   // the workers were forked from what was prepared
-	Unforkable  string // why no launcher can fork workers of the command; empty = one can
-}
-
-// Prepared is how far a prepared run has come, as the shim's protocol defines it.
-type Prepared struct {
-	Ready   bool
-	Cold    string
-	Memory  int64
-	Workers int    // how many processes are parked
-	Parked  string // where in the script, and why there
-}
-
-// Save is one rank's word that its files of a step are written.
-type Save struct {
-	Step    int64
-	Rank    int
-	Samples int64
-	Dir     string
 }
 
 func (r Run) of() record.JobGen { return record.JobGen{Job: r.Job, Generation: r.Generation} }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -147,7 +148,7 @@ func (p *planner) disown(x part) {
 
 // clear removes a run that is not wanted, and writes nothing about it.
 func (p *planner) clear(x part, why string) {
-	w := Wish{Deadline: p.d.Deadline, Kill: why, Retire: true}
+	w := run.Wish{Deadline: p.d.Deadline, Kill: why, Retire: true}
 	p.push(x, w)
 	p.tidy(x)
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -17,8 +18,8 @@ func running(job cluster.JobID) (Goal, Run) {
 		Job: job, Generation: 1, Read: true, Permit: true, Granted: true, Spec: &record.Submitted{ID: job},
 		Plan: &record.Plan{World: world}, Acks: record.Acks{Started: started},
 	}
-	report := &Report{Workers: []record.Worker{{PID: 1000}}}
-	return g, Run{Job: job, Generation: 1, Shim: Live, Report: report, Pushed: &Wish{Deadline: 700}}
+	report := &run.Report{Workers: []record.Worker{{PID: 1000}}}
+	return g, Run{Job: job, Generation: 1, Shim: Live, Report: report, Pushed: &run.Wish{Deadline: 700}}
 }
 
 // An agent that has just started knows its shims before it has read the records.
@@ -26,12 +27,12 @@ func running(job cluster.JobID) (Goal, Run) {
 func TestRecordsThatWereNotReadMeanNothing(t *testing.T) {
 	g, r := running("j")
 	halt := &record.Halt{Save: true}
-	r.Pushed = &Wish{Deadline: 700, Halt: halt}
+	r.Pushed = &run.Wish{Deadline: 700, Halt: halt}
 	d := Desired{Node: "n1", AliveRev: 10, Deadline: 800, Strict: true}
 	unread := Goal{Job: "j", Generation: 1}
 	for name, goals := range map[string][]Goal{"listed, not read": {unread}, "not listed": nil} {
 		d.Goals = goals
-		want := []Action{Push{target: target{g.of()}, Wish: Wish{Deadline: 800, Halt: halt}}}
+		want := []Action{Push{target: target{g.of()}, Wish: run.Wish{Deadline: 800, Halt: halt}}}
 		if got := Plan(d, Observed{Runs: []Run{r}}); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %v, want %v", name, got, want)
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -115,11 +116,11 @@ func (g preparing) wait() {
 		g.clear(g.x, w.Kill)
 		return
 	}
-	var parked Prepared
+	var parked run.Prepared
 	if r.Report != nil && r.Report.Prepared != nil {
 		parked = *r.Report.Prepared
 	}
-	if !parked.settled(asked.Workers) {
+	if !parked.Settled(asked.Workers) {
 		g.push(g.x, waiting(g.d.Deadline, asked))
 		g.tell(record.Ready{Workers: parked.Workers, Memory: parked.Memory})
 		return
@@ -139,18 +140,12 @@ func (g preparing) wait() {
 }
 
 // waiting is the wish for a prepared run that has no plan yet.
-func waiting(deadline int64, next *record.Next) Wish {
-	w := Wish{Deadline: deadline}
+func waiting(deadline int64, next *record.Next) run.Wish {
+	w := run.Wish{Deadline: deadline}
 	if next != nil {
 		w.Workers = next.Workers
 	}
 	return w
-}
-
-// settled reports whether the preparation is over: either a process is parked for each of these workers, or the start
-// will be cold. A shim of an earlier version reports no number: its launcher can fork any number of workers.
-func (p Prepared) settled(workers int) bool {
-	return p.Cold != "" || p.Ready && (p.Workers == 0 || p.Workers >= workers)
 }
 
 // useless reports whether a prepared run has ended, or cannot be given its plan.

@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/bellows-ml/bellows/agent/run"
 )
 
 // wish is all that is wanted of a live shim.
-func (p *planner) wish(x part) Wish {
-	return Wish{
+func (p *planner) wish(x part) run.Wish {
+	return run.Wish{
 		Deadline: p.d.Deadline,
 		Halt:     x.Halt,
 		Kill:     p.kill(x),
@@ -55,23 +57,9 @@ func (p *planner) kill(x part) string {
 }
 
 // push tells the shim what is wanted if that is not what it was told last.
-func (p *planner) push(x part, w Wish) {
-	if x.run.Shim != Live || x.run.Pushed != nil && x.run.Pushed.equal(w) {
+func (p *planner) push(x part, w run.Wish) {
+	if x.run.Shim != Live || x.run.Pushed != nil && x.run.Pushed.Equal(w) {
 		return
 	}
 	p.add(Push{target: x.target, Wish: w})
-}
-
-func (w Wish) equal(v Wish) bool {
-	if w.Deadline != v.Deadline || w.Kill != v.Kill || w.Retire != v.Retire || w.Workers != v.Workers || w.Start != v.Start || (w.Halt == nil) != (v.Halt == nil) {
-		return false
-	}
-	if w.Halt == nil {
-		return true
-	}
-	a, b := *w.Halt, *v.Halt
-	if a.Terminate != b.Terminate || (a.StopAfter == nil) != (b.StopAfter == nil) || a.StopAfter != nil && *a.StopAfter != *b.StopAfter {
-		return false
-	}
-	return a.Why.Equal(b.Why) && a.Save == b.Save && a.Deadline.Equal(b.Deadline)
 }

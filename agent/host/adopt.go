@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/agent/shim"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
@@ -176,7 +177,7 @@ func (ad *adoption) adopt(found findings) {
 			r.report = &report
 			r.remember(report.Saves)
 		}
-		if f.Shim != (shim.Process{}) && shim.Alive(f.Shim) {
+		if f.Shim != (run.Process{}) && shim.Alive(f.Shim) {
 			r.shim = agent.Live
 			ad.runs.attend(r, f.Shim)
 			log.Info().Int("pid", f.Shim.PID).Msg("adopted a run")
@@ -200,9 +201,9 @@ func (ad *adoption) adopt(found findings) {
 
 // copied is the adopted run that a directory names the same processes as; nil if it
 // is none's copy, also because the run was adopted from a copy of this one.
-func (ad *adoption) copied(s shim.Unreadable) *run {
+func (ad *adoption) copied(s shim.Unreadable) *hosted {
 	for _, r := range ad.runs.all {
-		if s.Shim == (shim.Process{}) || r.process != s.Shim {
+		if s.Shim == (run.Process{}) || r.process != s.Shim {
 			continue
 		}
 		own := runName(r.jg, r.nonce)
@@ -215,7 +216,7 @@ func (ad *adoption) copied(s shim.Unreadable) *run {
 
 // adoptSecond judges a second directory of a generation: a copy of the first's
 // names the same processes, which are in good hands; any other is swept.
-func (ad *adoption) adoptSecond(f shim.Run, first *run) {
+func (ad *adoption) adoptSecond(f shim.Run, first *hosted) {
 	log := ad.logger(first.jg)
 	switch {
 	case f.Dir == first.dir: // found before
@@ -272,7 +273,7 @@ func (ad *adoption) ownerOf(dir string) *cluster.Owner {
 }
 
 // over reports whether it was found out that nothing lives of a run without a shim.
-func (ad *adoption) over(r *run) bool {
+func (ad *adoption) over(r *hosted) bool {
 	if r.shim != agent.Absent {
 		return r.sweep.done
 	}

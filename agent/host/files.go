@@ -3,7 +3,7 @@ package host
 import (
 	"strings"
 
-	"github.com/bellows-ml/bellows/agent/shim"
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/nvml"
 	"github.com/bellows-ml/bellows/record"
@@ -49,11 +49,11 @@ func (f *files) enforced() string {
 }
 
 // of is what a shim is told for a run with these devices; nil = they have no files.
-func (f *files) of(devices []cluster.DeviceID) *shim.DeviceFiles {
+func (f *files) of(devices []cluster.DeviceID) *run.DeviceFiles {
 	if f.none {
 		return nil
 	}
-	d := &shim.DeviceFiles{Major: nvml.Major, Last: nvml.LastMinor, Granted: []uint32{}}
+	d := &run.DeviceFiles{Major: nvml.Major, Last: nvml.LastMinor, Granted: []uint32{}}
 	for _, id := range devices {
 		minor, known := f.minors[id]
 		if !known {

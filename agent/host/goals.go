@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/agent"
-	"github.com/bellows-ml/bellows/agent/shim"
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -151,21 +151,12 @@ func ago(t time.Time) time.Duration {
 	return time.Since(t)
 }
 
-// told converts a report for agent.Plan.
-func told(r *shim.Report, saves []shim.Save) *agent.Report {
+// told is a report with the saves of more steps than it holds itself.
+func told(r *run.Report, saves []run.Save) *run.Report {
 	if r == nil {
 		return nil
 	}
-	out := &agent.Report{
-		Workers: r.Workers, ExecedAt: r.ExecedAt, Containment: r.Containment, DeviceFiles: r.DeviceFiles, Processes: r.Processes, Deadline: r.Deadline,
-		Held: r.Held, Failed: r.Failed, Progress: r.Progress, Stopped: r.Stopped, Unkillable: r.Unkillable, Warm: r.Warm, Unforkable: r.Unforkable,
-	}
-	if r.Prepared != nil {
-		p := agent.Prepared(*r.Prepared)
-		out.Prepared = &p
-	}
-	for _, s := range saves {
-		out.Saves = append(out.Saves, agent.Save(s))
-	}
-	return out
+	whole := *r
+	whole.Saves = saves
+	return &whole
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/agent/shim"
 	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/cluster"
@@ -431,7 +432,7 @@ func lives(w record.Worker) bool {
 	if err != nil {
 		panic(err)
 	}
-	return shim.Alive(shim.Process{PID: w.PID, StartTime: w.StartTime, BootID: boot})
+	return shim.Alive(run.Process{PID: w.PID, StartTime: w.StartTime, BootID: boot})
 }
 
 // apiNodes asks an agent's API what it hears of the nodes.

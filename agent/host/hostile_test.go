@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/agent"
-	"github.com/bellows-ml/bellows/agent/shim"
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/checkpoint"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
@@ -72,10 +72,10 @@ func (n *node) runLike(rng *rand.Rand, sample []record.KV) {
 		jg := generationOf(plan.World.Job, plan.World.Generation)
 		state := []agent.Shim{agent.Absent, agent.Starting, agent.Live, agent.Dead}[rng.IntN(4)]
 		r := n.runs.newRun(jg, plan.World.Nonce, "/r/"+string(jg.Job), state)
-		r.order = shim.Order{Node: "n1", World: plan.World, Checkpoint: "/c/" + string(jg.Job) + "/g00000002-" + plan.World.Nonce, Resume: plan.Resume}
+		r.order = run.Order{Node: "n1", World: plan.World, Checkpoint: "/c/" + string(jg.Job) + "/g00000002-" + plan.World.Nonce, Resume: plan.Resume}
 		r.sweep.done = rng.IntN(2) == 0
-		report := shim.Report{
-			Workers: []record.Worker{{}}, Saves: []shim.Save{{Step: 60, Dir: r.order.Checkpoint + "/x"}}, Progress: &record.JobProgress{Step: 3},
+		report := run.Report{
+			Workers: []record.Worker{{}}, Saves: []run.Save{{Step: 60, Dir: r.order.Checkpoint + "/x"}}, Progress: &record.JobProgress{Step: 3},
 			Held: &record.Held{Begun: 3}, Failed: &record.Failed{Reason: "x"}, Stopped: &record.Stopped{}, Unkillable: []int{1}, Leftover: []string{"x"},
 		}
 		text, err := json.Marshal(report)
@@ -85,7 +85,7 @@ func (n *node) runLike(rng *rand.Rand, sample []record.KV) {
 		for range 1 + rng.IntN(6) {
 			text = recordtest.Value(rng, text)
 		}
-		var got shim.Report
+		var got run.Report
 		if json.Unmarshal(text, &got) == nil {
 			r.report = &got
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/agent/shim"
 	"github.com/bellows-ml/bellows/checkpoint/layout"
 	"github.com/bellows-ml/bellows/cluster"
@@ -35,10 +36,10 @@ type launcher struct {
 }
 
 // order is what the shim needs to know to carry out a plan.
-func (la *launcher) order(jg record.JobGen, spec record.Submitted, plan record.Plan) shim.Order {
+func (la *launcher) order(jg record.JobGen, spec record.Submitted, plan record.Plan) run.Order {
 	member, _, _ := plan.World.Member(la.cfg.Node)
-	return shim.Order{
-		Version: shim.ProtocolVersion, Cluster: la.cluster, Node: la.cfg.Node,
+	return run.Order{
+		Version: run.ProtocolVersion, Cluster: la.cluster, Node: la.cfg.Node,
 		World: plan.World, Owner: spec.Owner,
 		Command: spec.Command, Workdir: spec.Workdir, Env: spec.Env, EnvFile: spec.EnvFile,
 		Checkpoint:   layout.Path(spec.CheckpointDir, jg.Job, jg.Generation, plan.World.Nonce),
@@ -78,8 +79,8 @@ func (la *launcher) learnedFile(spec record.Submitted) string {
 }
 
 // trainingOf is what a job's workers are told of how to make a step, with what its owner has left open.
-func trainingOf(spec cluster.Spec) shim.Training {
-	return shim.Training{
+func trainingOf(spec cluster.Spec) run.Training {
+	return run.Training{
 		BaseBatch: spec.BatchSize.Min, MicroBatch: spec.MicroBatch(), LogicalWorkers: spec.Training.LogicalWorkers,
 		LRRule: cmp.Or(spec.Training.LRRule, cluster.LRNone), LRWarmup: spec.Training.LRWarmup,
 	}
@@ -122,7 +123,7 @@ func (la *launcher) startShim(at lane, a agent.StartShim) {
 
 // launch starts the shim, or leaves nothing; left says that it could not, and that
 // the run directory is still needed to find what is left.
-func (la *launcher) launch(ctx context.Context, dir string, order shim.Order) (process shim.Process, left bool, err error) {
+func (la *launcher) launch(ctx context.Context, dir string, order run.Order) (process run.Process, left bool, err error) {
 	if order.LearnedFile != "" {
 		if err = os.MkdirAll(filepath.Dir(order.LearnedFile), 0o700); err != nil {
 			return process, false, fmt.Errorf("make the folder for what starts teach: %w", err)

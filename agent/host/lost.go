@@ -97,7 +97,7 @@ func writeLost(dir string, step int64, why string) error {
 
 // readLost takes in what an earlier agent has written down: those saves are not
 // digested again.
-func (r *run) readLost() {
+func (r *hosted) readLost() {
 	names, err := filepath.Glob(filepath.Join(r.dir, lostPrefix+"*"))
 	if err != nil {
 		return // the pattern is ours

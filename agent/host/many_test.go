@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/bellows-ml/bellows/agent"
-	"github.com/bellows-ml/bellows/agent/shim"
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/checkpoint"
 	"github.com/bellows-ml/bellows/checkpoint/layout"
 	"github.com/bellows-ml/bellows/cluster"
@@ -99,7 +99,7 @@ func TestASaveThatCannotBeRecordedIsAProblem(t *testing.T) {
 	n := f.writer()
 	jg := record.JobGen{Job: "j", Generation: 1}
 	r := n.runs.newRun(jg, "", t.TempDir(), agent.Live)
-	r.report = &shim.Report{Saves: []shim.Save{{Step: 5, Dir: "/ck"}}, Workers: []record.Worker{{}}}
+	r.report = &run.Report{Saves: []run.Save{{Step: 5, Dir: "/ck"}}, Workers: []record.Worker{{}}}
 	r.remember(r.report.Saves)
 	r.digests[5] = agent.Work[record.Saved]{Done: true, Value: record.Saved{Dir: strings.Repeat("x", 4<<20), Ranks: []int{0}}}
 	goal := agent.Goal{Job: "j", Generation: 1, Read: true, Permit: true, Plan: &record.Plan{World: cluster.World{

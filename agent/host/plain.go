@@ -42,7 +42,7 @@ func (sv *saves) lookForPlain() {
 
 // cannotLook notes how a look for plain checkpoints has ended, and reports whether
 // it is worth another.
-func (sv *saves) cannotLook(r *run, err error) (again bool) {
+func (sv *saves) cannotLook(r *hosted, err error) (again bool) {
 	if err == nil {
 		r.plain.failing = time.Time{}
 		return false
@@ -66,7 +66,7 @@ func (sv *saves) cannotLook(r *run, err error) (again bool) {
 	return false
 }
 
-func (sv *saves) look(r *run, final bool) {
+func (sv *saves) look(r *hosted, final bool) {
 	r.plain.looking, r.plain.began = true, time.Now()
 	search := &checkpoint.Search{Dir: filepath.Base(r.order.Checkpoint), Since: -1, Ended: final}
 	if r.order.Resume != nil {

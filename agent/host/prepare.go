@@ -5,13 +5,14 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/agent/shim"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
 
 // bindingOf is where a run stands with its plan, by the order in its directory.
-func bindingOf(o shim.Order) agent.Binding {
+func bindingOf(o run.Order) agent.Binding {
 	switch {
 	case o.Prepare == nil:
 		return agent.Planned
@@ -28,8 +29,8 @@ func (la *launcher) prepareShim(at lane, a agent.PrepareShim) {
 	r := la.runs.newRun(at.of, nonce, la.runDir(at.of, nonce), agent.Starting)
 	world := cluster.World{Job: at.of.Job, Generation: at.of.Generation, Nonce: nonce}
 	r.order = la.order(at.of, a.Spec, record.Plan{World: world})
-	r.order.Prepare = &shim.Prepare{Workers: a.Next.Workers, Memory: la.cfg.LauncherMemory, Waits: a.Spec.ReadyFD}
-	r.order.Checkpoint, r.order.RestartCount, r.order.Training, r.order.Steps = "", 0, shim.Training{}, 0
+	r.order.Prepare = &run.Prepare{Workers: a.Next.Workers, Memory: la.cfg.LauncherMemory, Waits: a.Spec.ReadyFD}
+	r.order.Checkpoint, r.order.RestartCount, r.order.Training, r.order.Steps = "", 0, run.Training{}, 0
 	r.binding, r.life, r.wish.deadline = agent.Unbound, la.session.presence.aliveRev, r.order.Deadline
 	dir, order := r.dir, r.order
 	log := la.logger(at.of)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/agent/shim"
 	"github.com/bellows-ml/bellows/checkpoint/dirblob"
 	"github.com/bellows-ml/bellows/checkpoint/layout"
@@ -124,7 +125,7 @@ func (ps *probes) probe(ctx context.Context, jg record.JobGen) (again time.Durat
 		return again, nil
 	}
 	in := folder{jg: jg, owner: spec.Owner, path: layout.Probe(spec.CheckpointDir, jg.Job)}
-	order := shim.Order{
+	order := run.Order{
 		Owner: spec.Owner, Command: spec.Command, Workdir: spec.Workdir, Env: spec.Env, EnvFile: spec.EnvFile, Checkpoint: in.path,
 	}
 	answer, err := ps.tasks.do(ctx, in, dirblob.Task{Root: in.root(), Probe: string(ps.cfg.Node)}, probeBound)

@@ -115,7 +115,7 @@ func sameProgress(a, b record.JobProgress) bool {
 }
 
 // problem is what people should know of a run; "" = nothing.
-func (r *run) problem() string {
+func (r *hosted) problem() string {
 	var all []string
 	for _, p := range []string{r.lost.why, r.apart(), r.room.short, r.others.named, r.sweep.problem, r.stuck()} {
 		if p != "" {

@@ -54,7 +54,7 @@ func (re *retention) deleteSurplus() {
 // and all that is named in the records, be it as committed or as given up, for
 // that can be resumed from as well. So a record goes before its files do. False
 // while that is not known for sure.
-func (re *retention) kept(r *run) (checkpoint.Retain, bool) {
+func (re *retention) kept(r *hosted) (checkpoint.Retain, bool) {
 	job := re.records.mirror.Job(r.jg.Job)
 	last := job.Committed.Value
 	known := re.records.known(savesPart(r.jg.Job)) && job.Committed.Exists() && len(job.Checkpoints) > 0
@@ -164,7 +164,7 @@ func (re *retention) watchRoom() {
 }
 
 // lastBytes is how large the job's newest checkpoint is; 0 = it has none.
-func (re *retention) lastBytes(r *run) int64 {
+func (re *retention) lastBytes(r *hosted) int64 {
 	last := re.records.mirror.Job(r.jg.Job).Committed.Value.Bytes
 	if r.order.Resume != nil {
 		last = cmp.Or(last, r.order.Resume.Bytes)

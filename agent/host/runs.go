@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/agent/shim"
 	"github.com/bellows-ml/bellows/checkpoint"
 	"github.com/bellows-ml/bellows/cluster"
@@ -17,19 +18,19 @@ import (
 // a digest may take saves for nodes to choose the same steps.
 const rememberedSteps = 128
 
-// run is one generation's part on this node: its directory, its shim, and what is
+// hosted is one generation's part on this node: its directory, its shim, and what is
 // being done with what it saved. The loop owns it.
-type run struct {
+type hosted struct {
 	beginning
 
 	jg      record.JobGen
 	nonce   string // of the world that it is for
 	dir     string
-	order   shim.Order
-	process shim.Process // the shim's, of a run that was adopted
+	order   run.Order
+	process run.Process // the shim's, of a run that was adopted
 	shim    agent.Shim
-	report  *shim.Report
-	saves   []shim.Save // of the newest steps, as far as this agent knows them
+	report  *run.Report
+	saves   []run.Save // of the newest steps, as far as this agent knows them
 	wish    wishes
 
 	resume resumeCheck
@@ -55,8 +56,8 @@ type beginning struct {
 
 // wishes is what the shim was told.
 type wishes struct {
-	next   chan shim.Wish // hands the newest wish to the goroutine that serves the connection
-	pushed *agent.Wish    // the last one that went over the present connection
+	next   chan run.Wish // hands the newest wish to the goroutine that serves the connection
+	pushed *run.Wish     // the last one that went over the present connection
 	// deadline is what the watchdog holds the workers to: 0 = not known, fence.Never = to nothing.
 	deadline int64
 	killed   bool // by the watchdog
@@ -111,11 +112,11 @@ type runs struct {
 	watchdog   *watchdog
 	surveySoon func() // the devices are surveyed with the next tick
 
-	all map[record.JobGen]*run
+	all map[record.JobGen]*hosted
 }
 
 func newRuns(sh *shared, s *session, w *watchdog) *runs {
-	return &runs{shared: sh, session: s, watchdog: w, surveySoon: func() {}, all: map[record.JobGen]*run{}}
+	return &runs{shared: sh, session: s, watchdog: w, surveySoon: func() {}, all: map[record.JobGen]*hosted{}}
 }
 
 // touch notes that something has changed for a generation.
@@ -125,11 +126,11 @@ func (rs *runs) touch(jg record.JobGen) {
 	}
 }
 
-func (rs *runs) newRun(jg record.JobGen, nonce, dir string, state agent.Shim) *run {
-	r := &run{
+func (rs *runs) newRun(jg record.JobGen, nonce, dir string, state agent.Shim) *hosted {
+	r := &hosted{
 		jg: jg, nonce: nonce, dir: dir, shim: state, changed: time.Now(),
 		digests: map[int64]agent.Work[record.Saved]{}, merges: map[int64]agent.Work[record.Offer]{},
-		wish: wishes{next: make(chan shim.Wish, 1)}, resume: resumeCheck{cancel: func() {}},
+		wish: wishes{next: make(chan run.Wish, 1)}, resume: resumeCheck{cancel: func() {}},
 	}
 	rs.all[jg] = r
 	return r
@@ -138,12 +139,12 @@ func (rs *runs) newRun(jg record.JobGen, nonce, dir string, state agent.Shim) *r
 // remember takes the saves of a report in: a report holds those of a few steps,
 // and a node that digests slower than its job saves chooses out of more. Sorted by
 // step and rank.
-func (r *run) remember(saves []shim.Save) {
+func (r *hosted) remember(saves []run.Save) {
 	if len(saves) == 0 {
 		return
 	}
 	first := saves[0].Step
-	r.saves = slices.DeleteFunc(r.saves, func(s shim.Save) bool { return s.Step >= first })
+	r.saves = slices.DeleteFunc(r.saves, func(s run.Save) bool { return s.Step >= first })
 	r.saves = append(r.saves, saves...)
 	steps := 1
 	for i := len(r.saves) - 1; i > 0; i-- {
@@ -159,7 +160,7 @@ func (r *run) remember(saves []shim.Save) {
 
 // attend keeps a connection to a live shim, hands wishes over and reports back,
 // until the shim's process is gone.
-func (rs *runs) attend(r *run, process shim.Process) {
+func (rs *runs) attend(r *hosted, process run.Process) {
 	ctx := rs.ctx
 	rs.wg.Go(func() {
 		if reach, err := shim.ReachOf(r.dir); err == nil { // else the watchdog tries again when it has to
@@ -189,7 +190,7 @@ func (rs *runs) attend(r *run, process shim.Process) {
 }
 
 // converse serves one connection until it ends.
-func (rs *runs) converse(ctx context.Context, r *run, conn *shim.Conn) {
+func (rs *runs) converse(ctx context.Context, r *hosted, conn *shim.Conn) {
 	defer conn.Close()
 	for {
 		select {
@@ -211,7 +212,7 @@ func (rs *runs) converse(ctx context.Context, r *run, conn *shim.Conn) {
 }
 
 // shimDied notes a shim's death, with the last it had to say.
-func (rs *runs) shimDied(r *run) {
+func (rs *runs) shimDied(r *hosted) {
 	report, err := shim.ReadReport(r.dir)
 	rs.post(func() {
 		if err == nil {
@@ -227,7 +228,7 @@ func (rs *runs) shimDied(r *run) {
 
 // reported takes a report in. One that lacks what an earlier one had is older:
 // it was read from disk while a newer one was on its way.
-func (rs *runs) reported(r *run, report shim.Report) {
+func (rs *runs) reported(r *hosted, report run.Report) {
 	if r.report != nil && r.report.Stopped != nil && report.Stopped == nil {
 		return
 	}
@@ -253,12 +254,12 @@ func (rs *runs) reported(r *run, report shim.Report) {
 
 // push gives the newest wish to the goroutine that serves the shim; an older one that was
 // not handed over yet is replaced.
-func (rs *runs) push(r *run, w agent.Wish) {
+func (rs *runs) push(r *hosted, w run.Wish) {
 	select {
 	case <-r.wish.next:
 	default:
 	}
-	r.wish.next <- shim.Wish(w)
+	r.wish.next <- w
 	r.wish.pushed = &w
 	if w.Kill != "" && r.wish.toldToKill.IsZero() {
 		r.wish.toldToKill = time.Now()

@@ -153,7 +153,7 @@ func TestLostSavesAreRead(t *testing.T) {
 	if err := errors.Join(writeLost(dir, 5, "first"), writeLost(dir, 5, "because of this"), writeLost(dir, 12, strings.Repeat("x", 9<<10))); err != nil {
 		t.Fatal(err)
 	}
-	r := &run{dir: dir, digests: map[int64]agent.Work[record.Saved]{}}
+	r := &hosted{dir: dir, digests: map[int64]agent.Work[record.Saved]{}}
 	r.readLost()
 	if w := r.digests[5]; len(r.digests) != 2 || !w.Done || w.Err != "because of this" || w.Value.Lost != w.Err || time.Since(w.Value.At) > time.Hour {
 		t.Errorf("read %+v", r.digests)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/agent"
-	"github.com/bellows-ml/bellows/agent/shim"
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/checkpoint"
 	"github.com/bellows-ml/bellows/checkpoint/dirblob"
 	"github.com/bellows-ml/bellows/cluster"
@@ -49,12 +49,12 @@ type saves struct {
 type folder struct {
 	jg     record.JobGen
 	owner  cluster.Owner
-	path   string             // shim.Order.Checkpoint
+	path   string             // run.Order.Checkpoint
 	resume *record.Checkpoint // what the generation resumes from; nil = nothing
 }
 
 // folder is where a run saves. Only the loop may call it.
-func (r *run) folder() folder {
+func (r *hosted) folder() folder {
 	return folder{r.jg, r.order.Owner, r.order.Checkpoint, r.order.Resume}
 }
 
@@ -181,7 +181,7 @@ func (sv *saves) writeManifest(ctx context.Context, in folder, a agent.Merge) (o
 
 // apart says so where ranks here save at different steps, or some not at all, of
 // which no checkpoint ever comes; "" if they do not.
-func (r *run) apart() string {
+func (r *hosted) apart() string {
 	member, _, ok := r.order.World.Member(r.order.Node)
 	if !ok || r.report == nil {
 		return ""
@@ -192,7 +192,7 @@ func (r *run) apart() string {
 // savesApart takes a rank that has saved twice since the newest step that all have
 // saved for one that goes its own way: where all take part in each step, none is
 // ahead of another by that much.
-func savesApart(saves []shim.Save, ranks []int) (text string) {
+func savesApart(saves []run.Save, ranks []int) (text string) {
 	by := map[int64][]int{} // who has saved, by step
 	for _, s := range saves {
 		by[s.Step] = append(by[s.Step], s.Rank)
@@ -219,7 +219,7 @@ func savesApart(saves []shim.Save, ranks []int) (text string) {
 const keptWork = 16
 
 // dropOld bounds what is remembered of a long run's saves.
-func (sv *saves) dropOld(r *run, newest int64) {
+func (sv *saves) dropOld(r *hosted, newest int64) {
 	for step, work := range r.digests {
 		if len(r.digests) > keptWork && work.Done && step < newest {
 			delete(r.digests, step)
@@ -233,6 +233,6 @@ func (sv *saves) dropOld(r *run, newest int64) {
 }
 
 // lose notes a checkpoint that came to nothing; the next that is whole makes up for it.
-func (r *run) lose(step int64, err error) {
+func (r *hosted) lose(step int64, err error) {
 	r.lost.why = fmt.Sprintf("the checkpoint of step %d is lost: %v", step, err)
 }

@@ -143,7 +143,7 @@ func TestTheLastLookWaitsForTheUserDatabase(t *testing.T) {
 	t.Parallel()
 	n := newNode(t.Context(), Config{Log: quiet()}, nil, nil)
 	for fault, want := range map[error]bool{userdb.ErrNoAnswer: true, os.ErrPermission: false} {
-		r := &run{}
+		r := &hosted{}
 		r.plain.failing = time.Now().Add(-2 * lookAgain)
 		if again := n.saves.cannotLook(r, fmt.Errorf("look: %w", fault)); again != want {
 			t.Errorf("%v: again is %t", fault, again)

@@ -139,7 +139,7 @@ func TestAnUnadoptedRunHoldsUpItsOwnGenerationOnly(t *testing.T) {
 			"made-up": "/r/x", "own": n.runDir(jg, "11112222"), "other nonce": n.runDir(jg, "33334444"),
 		}[c.name]
 		n.adoption.unadopted[filepath.Join("/elsewhere", filepath.Base(name))] = leftRun{of: c.of}
-		r := &run{jg: jg, dir: n.runDir(jg, ""), shim: agent.Absent, sweep: sweepResult{done: true}}
+		r := &hosted{jg: jg, dir: n.runDir(jg, ""), shim: agent.Absent, sweep: sweepResult{done: true}}
 		if n.adoption.over(r) != c.free {
 			t.Errorf("an unadopted run %s of %v, plan known %t: over %t", c.name, c.of, c.planned, !c.free)
 		}

@@ -12,7 +12,7 @@ import (
 
 // survivors are the processes of a run that SIGKILL does not end, by its shim or
 // by the last sweep; killPending says that they never run code of their own again.
-func (r *run) survivors() (pids []int, killPending bool) {
+func (r *hosted) survivors() (pids []int, killPending bool) {
 	switch {
 	case r.sweep.done, r.shim == agent.Absent: // of one without a run the devices are not known
 		return nil, false
@@ -26,7 +26,7 @@ func (r *run) survivors() (pids []int, killPending bool) {
 
 // killPending are the survivors that the job need not wait for: they run no code any
 // more, and the node has recorded that their devices are withheld.
-func (rs *runs) killPending(r *run) []int {
+func (rs *runs) killPending(r *hosted) []int {
 	pids, pending := r.survivors()
 	member, _, _ := r.order.World.Member(rs.cfg.Node)
 	if pending && r.binding == agent.Unbound { // it waits for its plan, and has none
@@ -44,7 +44,7 @@ func withheld(inventory record.Inventory, device cluster.DeviceID) bool {
 }
 
 // stuck describes the survivors.
-func (r *run) stuck() string {
+func (r *hosted) stuck() string {
 	pids, pending := r.survivors()
 	if len(pids) == 0 {
 		return ""

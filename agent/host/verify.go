@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/agent/shim"
 	"github.com/bellows-ml/bellows/checkpoint"
 	"github.com/bellows-ml/bellows/checkpoint/dirblob"
@@ -51,7 +52,7 @@ type verifier struct {
 	runs      *runs
 	tasks     *tasks
 	retention *retention
-	order     func(record.JobGen, record.Submitted, record.Plan) shim.Order
+	order     func(record.JobGen, record.Submitted, record.Plan) run.Order
 
 	proofs []proof // of checkpoints known to be sound, the newest last
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bellows-ml/bellows/agent/fence"
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -24,7 +25,7 @@ func TestAgentsComeAndGo(t *testing.T) {
 	f.awaitFile("up-0")
 	_ = f.conn.Close()
 	f.dial()
-	after := f.await("the report at the connection's beginning", func(Report) bool { return true })
+	after := f.await("the report at the connection's beginning", func(run.Report) bool { return true })
 	if len(after.Workers) != 2 || after.Workers[0] != before.Workers[0] || after.Shim != f.shim {
 		t.Errorf("workers %v, before %v", after.Workers, before.Workers)
 	}
@@ -35,7 +36,7 @@ func TestAgentsComeAndGo(t *testing.T) {
 	if r := <-second.Reports(); len(r.Workers) != 2 {
 		t.Errorf("second connection: %+v", r)
 	}
-	if err := second.Push(Wish{Halt: terminated()}); err != nil {
+	if err := second.Push(run.Wish{Halt: terminated()}); err != nil {
 		t.Fatal(err)
 	}
 	f.stopped()
@@ -90,7 +91,7 @@ func TestARunHasOneShim(t *testing.T) {
 	} else if err := c.Close(); err != nil {
 		t.Error(err)
 	}
-	f.push(Wish{Kill: "test"})
+	f.push(run.Wish{Kill: "test"})
 	f.stopped()
 	f.retire()
 }
@@ -135,8 +136,8 @@ func TestAPatientStrictStart(t *testing.T) {
 	f := newFixture(t, 1, "exit 0")
 	f.order.Strict = true
 	f.start()
-	f.await("waiting", func(r Report) bool { return strings.Contains(r.Waiting, "deadline") })
-	f.push(Wish{Deadline: Boottime() + int64(time.Minute)})
+	f.await("waiting", func(r run.Report) bool { return strings.Contains(r.Waiting, "deadline") })
+	f.push(run.Wish{Deadline: Boottime() + int64(time.Minute)})
 	if r := f.stopped(); !r.Stopped.Finished {
 		t.Errorf("stopped %+v", r.Stopped)
 	}
@@ -158,7 +159,7 @@ func TestAnUnknownDeadlineLeavesTheKnownOne(t *testing.T) {
 	f := newFixture(t, 1, "sleep 100")
 	f.order.Strict, f.order.Deadline = true, Boottime()+int64(700*time.Millisecond)
 	f.start()
-	f.push(Wish{})
+	f.push(run.Wish{})
 	if r := f.stopped(); r.Failed == nil || r.Failed.Kind != record.NodeFenced {
 		t.Errorf("failed %+v", r.Failed)
 	}
@@ -173,24 +174,24 @@ func TestTheReportEchoesTheDeadline(t *testing.T) {
 	f.start()
 	in := func(deadline int64) {
 		t.Helper()
-		f.await("the deadline that is in force", func(r Report) bool { return r.Deadline == deadline })
+		f.await("the deadline that is in force", func(r run.Report) bool { return r.Deadline == deadline })
 	}
 	if r := f.started(); r.Deadline != first {
 		t.Errorf("deadline %d, want the order's %d", r.Deadline, first)
 	}
-	f.shimWrites("its workers", func(r Report) bool { return len(r.Workers) > 0 })
+	f.shimWrites("its workers", func(r run.Report) bool { return len(r.Workers) > 0 })
 	for _, next := range []int64{first + 1, fence.Never, first + 2} {
-		f.push(Wish{Deadline: next})
+		f.push(run.Wish{Deadline: next})
 		in(next)
 	}
-	f.push(Wish{}) // changes nothing
-	f.push(Wish{Halt: halt(true, time.Minute)})
-	if r := f.await("held", func(r Report) bool { return r.Held != nil }); r.Deadline != first+2 {
+	f.push(run.Wish{}) // changes nothing
+	f.push(run.Wish{Halt: halt(true, time.Minute)})
+	if r := f.await("held", func(r run.Report) bool { return r.Held != nil }); r.Deadline != first+2 {
 		t.Errorf("deadline %d, want %d", r.Deadline, first+2)
 	}
 	// Renewals are no business of the disk's: what lies there is no newer than what else has happened.
-	f.shimWrites("held", func(r Report) bool { return r.Held != nil })
-	f.push(Wish{Deadline: first + 3})
+	f.shimWrites("held", func(r run.Report) bool { return r.Held != nil })
+	f.push(run.Wish{Deadline: first + 3})
 	in(first + 3)
 	if r, err := ReadReport(f.dir); err != nil || r.Deadline == first+3 {
 		t.Errorf("deadline %d on disk, %v", r.Deadline, err)
@@ -200,7 +201,7 @@ func TestTheReportEchoesTheDeadline(t *testing.T) {
 func TestLaxShimsIgnoreDeadlines(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "sleep 0.5").start()
-	f.push(Wish{Deadline: Boottime() + 1})
+	f.push(run.Wish{Deadline: Boottime() + 1})
 	if r := f.stopped(); r.Failed != nil || !r.Stopped.Finished {
 		t.Errorf("failed %+v, stopped %+v", r.Failed, r.Stopped)
 	}
@@ -216,7 +217,7 @@ func TestSignalsToTheShim(t *testing.T) {
 		}
 	}
 	// It answers, so it has seen them.
-	f.push(Wish{})
+	f.push(run.Wish{})
 	if c, err := Dial(f.dir); err != nil {
 		t.Fatal(err)
 	} else if r := <-c.Reports(); r.Stopped != nil {
@@ -350,8 +351,8 @@ func sleepsPastItsDeadline(t *testing.T, within time.Duration) bool {
 	f.order.Strict, f.order.Deadline = true, Boottime()+int64(time.Hour)
 	r := f.start().started()
 	deadline := Boottime() + int64(within)
-	f.push(Wish{Deadline: deadline})
-	f.await("the deadline that is in force", func(r Report) bool { return r.Deadline == deadline })
+	f.push(run.Wish{Deadline: deadline})
+	f.await("the deadline that is in force", func(r run.Report) bool { return r.Deadline == deadline })
 	if err := syscall.Kill(f.shim.PID, unix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
@@ -397,7 +398,7 @@ func TestALockThatIsHeldByOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.start()
-	r := f.await("waiting", func(r Report) bool { return strings.Contains(r.Waiting, "is held by") })
+	r := f.await("waiting", func(r run.Report) bool { return strings.Contains(r.Waiting, "is held by") })
 	for _, w := range []string{"SIM-1.lock", "other-zzzzzz generation 7", "4242", "pid " + itoa(os.Getpid())} {
 		if !strings.Contains(r.Waiting, w) {
 			t.Errorf("waiting for %q, which does not say %q", r.Waiting, w)

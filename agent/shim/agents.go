@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bellows-ml/bellows/agent/run"
 )
 
 const (
@@ -32,7 +34,7 @@ type agentConn struct {
 type agentServer struct {
 	*shared
 
-	wished func(Wish) // takes in what an agent wants
+	wished func(run.Wish) // takes in what an agent wants
 	conns  map[*agentConn]bool
 	newest []byte // report, encoded
 }
@@ -63,7 +65,7 @@ func (s *agentServer) welcome(a *agentConn) {
 	go a.write()
 	go func() {
 		lines(a.conn, maxMessage, func(line []byte) bool {
-			var w Wish
+			var w run.Wish
 			if err := json.Unmarshal(line, &w); err != nil {
 				s.heard.Warn().Err(err).Msg("an agent's wish cannot be read")
 				return false

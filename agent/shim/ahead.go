@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/internal/pycommand"
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/sdk"
@@ -54,9 +55,9 @@ type ahead struct {
 	working   bool          // park goes on beside the loop
 	cleared   chan struct{} // what an attempt has left is to be killed
 	pauses    pauses
-	executed  int       // how many processes were executed, each in a group of its own
-	living    []Process // those that run ahead or are parked
-	parked    []*parked // those that wait for their orders
+	executed  int           // how many processes were executed, each in a group of its own
+	living    []run.Process // those that run ahead or are parked
+	parked    []*parked     // those that wait for their orders
 }
 
 // wanted is how many processes should be parked.
@@ -87,7 +88,7 @@ func (a *ahead) stepAhead(now int64) {
 	case a.phase != unbound || a.over:
 	case !a.begun && a.order.Strict && a.wish.Deadline == 0:
 	case !a.working && len(a.parked) < a.wanted():
-		if a.tell(Prepared{}); a.begun {
+		if a.tell(run.Prepared{}); a.begun {
 			a.tell(a.state()) // those that are parked wait on
 		}
 		a.begun, a.working, a.by = true, true, now+int64(parkBound)
@@ -102,8 +103,8 @@ func (a *ahead) stepAhead(now int64) {
 }
 
 // state is what is told of the parked processes.
-func (a *ahead) state() Prepared {
-	p := Prepared{Ready: true, Workers: len(a.parked)}
+func (a *ahead) state() run.Prepared {
+	p := run.Prepared{Ready: true, Workers: len(a.parked)}
 	for _, each := range a.parked {
 		p.Memory += ownMemory(each.process.PID)
 	}
@@ -114,7 +115,7 @@ func (a *ahead) state() Prepared {
 }
 
 // tell reports how far a prepared run is.
-func (a *ahead) tell(p Prepared) { a.report.Prepared, a.dirty = &p, true }
+func (a *ahead) tell(p run.Prepared) { a.report.Prepared, a.dirty = &p, true }
 
 // watch looks at the processes' memory, and whether they live.
 func (a *ahead) watch(now int64) {
@@ -166,7 +167,7 @@ func (a *ahead) giveUp(why string) {
 		return
 	}
 	a.begun, a.ending = true, true
-	a.tell(Prepared{Cold: record.Reason(printable(why))})
+	a.tell(run.Prepared{Cold: record.Reason(printable(why))})
 	a.log.Info().Str("why", why).Msg("nothing is parked: workers are executed at their start")
 	for _, p := range a.parked {
 		_ = p.conn.Close()
@@ -192,7 +193,7 @@ func (a *ahead) clear(now int64) bool {
 }
 
 // park runs beside the loop. Its thread lives as long as the processes, which die with it.
-func (a *ahead) park(order Order, n int) {
+func (a *ahead) park(order run.Order, n int) {
 	runtime.LockOSThread() // never unlocked
 	all, err := a.parkAll(order, n)
 	a.post(func() {
@@ -228,7 +229,7 @@ func interpreted(words []string, found findings) (command pycommand.Command, pro
 var atOnce = max(1, runtime.NumCPU()/2)
 
 // parkAll executes processes until n are parked. If it cannot, it returns an error and leaves none parked.
-func (a *ahead) parkAll(order Order, n int) (all []*parked, err error) {
+func (a *ahead) parkAll(order run.Order, n int) (all []*parked, err error) {
 	started := func(pid int) { a.post(func() { a.containment.apart = pid }) }
 	found, err := look{Dir: a.dir, Order: order, waiting: func(string) {}, started: started}.as(a.abort, a.id)
 	a.post(func() { a.containment.apart = 0 })
@@ -236,7 +237,7 @@ func (a *ahead) parkAll(order Order, n int) (all []*parked, err error) {
 		return nil, err
 	}
 	command, program := interpreted(order.Command, found)
-	if command.Cold != "" && !order.waits() {
+	if command.Cold != "" && !order.Waits() {
 		return nil, errors.New(command.Cold)
 	}
 	if order.NoNewPrivs {
@@ -259,7 +260,7 @@ func (a *ahead) parkAll(order Order, n int) (all []*parked, err error) {
 			return nil, errors.New("its environment is not UTF-8")
 		}
 	}
-	if !order.waits() {
+	if !order.Waits() {
 		if err = t.check(command, program); err != nil {
 			return nil, err
 		}

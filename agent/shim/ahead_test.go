@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/cluster"
 )
 
@@ -97,11 +98,11 @@ print("what ran ahead", "lives" if os.path.exists("/proc/" + pid) else "is gone"
 `
 
 // runsAhead starts a prepared run of such a script, and waits until it runs ahead.
-func runsAhead(t *testing.T) (f *fixture, plan Order, pid int) {
+func runsAhead(t *testing.T) (f *fixture, plan run.Order, pid int) {
 	t.Helper()
 	f = newFixture(t, 1, "")
 	f.pyScript(spins)
-	plan = f.prepares(func(*Prepare) {})
+	plan = f.prepares(func(*run.Prepare) {})
 	f.start()
 	eventually(t, "the script runs ahead", func() bool {
 		for _, p := range f.ahead() {
@@ -139,11 +140,11 @@ func TestAProcessThatIsGivenUpTeachesNothing(t *testing.T) {
 	f.pyScript("import os, helper\nprint(os.environ['RANK'])\n")
 	f.writes("data", "")
 	f.writes("helper.py", "import os\nHELD = open('data')\nwhile not os.path.exists('go'): pass\n")
-	plan := f.prepares(func(*Prepare) {})
+	plan := f.prepares(func(*run.Prepare) {})
 	f.start()
 	data := filepath.Join(f.order.Workdir, "data")
 	eventually(t, "a process is in the import", func() bool {
-		return slices.ContainsFunc(f.ahead(), func(p Process) bool {
+		return slices.ContainsFunc(f.ahead(), func(p run.Process) bool {
 			open, err := filepath.Glob(proc.file(p.PID, "fd/*"))
 			return err == nil && slices.ContainsFunc(open, func(fd string) bool {
 				to, err := os.Readlink(fd)
@@ -166,7 +167,7 @@ func TestNothingRunsAheadWithoutADeadline(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "")
 	f.pyScript("import os\nos.environ['RANK']\n")
-	f.prepares(func(*Prepare) {})
+	f.prepares(func(*run.Prepare) {})
 	f.order.Strict = true
 	f.start()
 	select {
@@ -185,8 +186,8 @@ func TestNothingRunsAheadWithoutADeadline(t *testing.T) {
 	if slices.ContainsFunc(c.procs, func(s stat) bool { return s.ppid == f.shim.PID }) {
 		t.Error("it has a child without a deadline")
 	}
-	f.push(Wish{Deadline: Boottime() + int64(time.Minute)})
-	f.await("prepared", func(r Report) bool { return r.Prepared != nil && r.Prepared.Ready })
+	f.push(run.Wish{Deadline: Boottime() + int64(time.Minute)})
+	f.await("prepared", func(r run.Report) bool { return r.Prepared != nil && r.Prepared.Ready })
 	f.kill()
 }
 
@@ -209,7 +210,7 @@ func TestTheKernelBoundsWhatRunsAhead(t *testing.T) {
 				// All at once, and given back before a look at it.
 				const big = "B = b'x' * (200 << 20)\ndel B\n"
 				f.pyScript("import os\n" + map[bool]string{true: big}[much] + "print('rank', os.environ['RANK'])\n" + big + "print('ran')\n")
-				plan := f.prepares(func(p *Prepare) { p.Memory = 100 << 20 })
+				plan := f.prepares(func(p *run.Prepare) { p.Memory = 100 << 20 })
 				p := f.startPrepared().Prepared
 				if p.Ready == much || much && !strings.Contains(p.Cold, "of memory") {
 					t.Errorf("much %v: prepared %+v", much, p)
@@ -218,7 +219,7 @@ func TestTheKernelBoundsWhatRunsAhead(t *testing.T) {
 					f.kernelBounds(map[string]string{"memory.limit_in_bytes": "104857600", "memory.max": "104857600"})
 				}
 				f.bind(plan)
-				f.push(Wish{Start: true})
+				f.push(run.Wish{Start: true})
 				if r := f.started(); r.Warm == much {
 					t.Errorf("much %v: warm %v, %+v", much, r.Warm, r.Prepared)
 				}
@@ -303,7 +304,7 @@ while not told.endswith(b"\0\0"): told += os.read(fd, 1 << 16)
 if b"\0RANK=0\0" in told: print(fork(45))
 `)
 			f.order.Containment, f.order.Processes, f.order.Limits.CPUs = kind, 30, 2
-			plan := f.prepares(func(p *Prepare) { p.Waits, p.Workers = true, 2 })
+			plan := f.prepares(func(p *run.Prepare) { p.Waits, p.Workers = true, 2 })
 			f.ready(2)
 			if n, err := strconv.Atoi(strings.TrimSpace(f.awaitFile("bombed"))); err != nil || n == 0 || n >= 30 {
 				t.Errorf("what waits has started %d processes, %v", n, err)
@@ -369,7 +370,7 @@ func TestWhatRunsAheadIsCalm(t *testing.T) {
 	write(t, filepath.Join(f.order.Workdir, "python3"), "#!/bin/sh\n"+interpreter(t)+" \"$@\"\n", 0o755)
 	f.order.Command[0] = "./python3"
 	began := time.Now()
-	plan := f.prepares(func(*Prepare) {})
+	plan := f.prepares(func(*run.Prepare) {})
 	f.ready(1)
 	before := niceOf(t, f.ahead()[0].PID)
 	if time.Since(began) < calmFor && slices.ContainsFunc(before, func(n int) bool { return n != calmNice }) {
@@ -529,7 +530,7 @@ func TestLimitsHoldReleasedWorkers(t *testing.T) {
 	f := newFixture(t, 1, "")
 	f.pyScript("import os\nos.environ['RANK']\nB = bytearray(600 << 20)\nprint('has it')\n")
 	f.order.Limits = cluster.Limits{MemoryBytes: 256 << 20}
-	plan := f.prepares(func(*Prepare) {})
+	plan := f.prepares(func(*run.Prepare) {})
 	f.ready(1)
 	f.startWarm(plan)
 	if r := f.stopped(); r.Failed == nil || !r.Failed.OutOfMemory {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bellows-ml/bellows/agent/run"
 )
 
 // aheadBound keeps what runs ahead of a run within what it may have, by the kernel: no device, and
@@ -58,7 +60,7 @@ func (b *aheadBound) makeBesides(h hierarchy, name string) (besides, error) {
 }
 
 // aheadMemory is how much memory what runs ahead of an order may have, in bytes; 0 = any.
-func aheadMemory(o Order) int64 {
+func aheadMemory(o run.Order) int64 {
 	most := int64(0)
 	if o.Prepare != nil {
 		most = o.Prepare.Memory
@@ -71,7 +73,7 @@ func aheadMemory(o Order) int64 {
 
 // boundAhead makes ready that what runs ahead is started within its bounds. Where one
 // cannot be had, as where a user may make no groups, it is started all the same.
-func (c *containment) boundAhead(name string, o Order) {
+func (c *containment) boundAhead(name string, o run.Order) {
 	if o.Prepare == nil {
 		return
 	}
@@ -80,12 +82,12 @@ func (c *containment) boundAhead(name string, o Order) {
 
 // keepAhead keeps what runs ahead from all devices, also from those that their workers will have: what
 // they open stays open, and no plan is needed to know that none is theirs.
-func (c *containment) keepAhead(name string, d *DeviceFiles) error {
+func (c *containment) keepAhead(name string, d *run.DeviceFiles) error {
 	if d == nil {
 		return nil
 	}
 	b := &c.ahead
-	none := DeviceFiles{Major: d.Major, Last: d.Last}
+	none := run.DeviceFiles{Major: d.Major, Last: d.Last}
 	var why error
 	if c.kind == Cgroup2 {
 		if why = tryFilter(filepath.Join(c.path, aheadGroup+"try"), none); why == nil {
@@ -112,7 +114,7 @@ func (c *containment) keepAhead(name string, d *DeviceFiles) error {
 }
 
 // boundMemory bounds the memory of what runs ahead.
-func (c *containment) boundMemory(name string, o Order) (err error) {
+func (c *containment) boundMemory(name string, o run.Order) (err error) {
 	b, most := &c.ahead, aheadMemory(o)
 	if o.Prepare == nil || most == 0 {
 		return nil
@@ -135,7 +137,7 @@ func (c *containment) boundMemory(name string, o Order) (err error) {
 
 // boundProcesses bounds the processes of what runs ahead: by as many as a
 // job may have for one device, of which it has none yet.
-func (c *containment) boundProcesses(name string, o Order) (err error) {
+func (c *containment) boundProcesses(name string, o run.Order) (err error) {
 	if o.Processes == 0 {
 		return nil
 	}
@@ -157,7 +159,7 @@ func (c *containment) boundProcesses(name string, o Order) (err error) {
 }
 
 // boundCPUs gives what runs ahead no more of the processors than the worker of one device has.
-func (c *containment) boundCPUs(name string, o Order) (err error) {
+func (c *containment) boundCPUs(name string, o run.Order) (err error) {
 	if o.Prepare == nil || o.Limits.CPUs == 0 {
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/sdk"
 )
 
@@ -21,22 +22,22 @@ import (
 func TestTheBoundInCgroupV2(t *testing.T) {
 	t.Parallel()
 	own := fakeCgroup(t, t.TempDir(), map[string]string{"cgroup.controllers": "cpu memory pids\n", "cgroup.subtree_control": ""})
-	run := fakeCgroup(t, filepath.Join(own, "run"), map[string]string{"cgroup.subtree_control": ""})
-	c := &containment{kind: Cgroup2, path: run, group: cgroup(run), own: own}
-	order := Order{Prepare: &Prepare{Memory: 300 << 20}}
+	group := fakeCgroup(t, filepath.Join(own, "run"), map[string]string{"cgroup.subtree_control": ""})
+	c := &containment{kind: Cgroup2, path: group, group: cgroup(group), own: own}
+	order := run.Order{Prepare: &run.Prepare{Memory: 300 << 20}}
 	order.Limits.MemoryBytes = 200 << 20
 	c.boundAhead("run", order)
 	b := &c.ahead
-	if b.why != nil || b.bytes != 200<<20 || len(b.groups) > 0 || c.home != filepath.Join(run, "workers") {
+	if b.why != nil || b.bytes != 200<<20 || len(b.groups) > 0 || c.home != filepath.Join(group, "workers") {
 		t.Fatalf("bound %+v, workers in %q", b, c.home)
 	}
-	for _, dir := range []string{own, run} {
+	for _, dir := range []string{own, group} {
 		if on := (&fixture{t: t, root: dir}).read("cgroup.subtree_control"); on != "+memory" {
 			t.Errorf("%s: turned on %q", dir, on)
 		}
 	}
 
-	leaf := fakeCgroup(t, filepath.Join(run, aheadGroup+"0"), map[string]string{"memory.max": "", "memory.oom.group": "", "memory.swap.max": ""})
+	leaf := fakeCgroup(t, filepath.Join(group, aheadGroup+"0"), map[string]string{"memory.max": "", "memory.oom.group": "", "memory.swap.max": ""})
 	if release, err := b.enter(leaf, &syscall.SysProcAttr{}); err != nil {
 		t.Fatal(err)
 	} else {
@@ -56,7 +57,7 @@ func TestTheBoundInCgroupV2(t *testing.T) {
 			t.Errorf("%q: reached %v", text, !want)
 		}
 	}
-	bare := fakeCgroup(t, filepath.Join(run, aheadGroup+"1"), nil)
+	bare := fakeCgroup(t, filepath.Join(group, aheadGroup+"1"), nil)
 	if err := os.MkdirAll(bare, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +67,7 @@ func TestTheBoundInCgroupV2(t *testing.T) {
 
 	// A worker that was parked goes where the bound is not: to all workers, or to where its own limits are.
 	fakeCgroup(t, c.home, map[string]string{"cgroup.procs": ""})
-	worker := fakeCgroup(t, filepath.Join(run, "worker-0"), map[string]string{"cgroup.procs": ""})
+	worker := fakeCgroup(t, filepath.Join(group, "worker-0"), map[string]string{"cgroup.procs": ""})
 	for _, to := range []string{c.home, worker} {
 		if to == worker {
 			c.limits = &limits{workers: []bound{{born: worker}}}
@@ -84,21 +85,21 @@ func TestTheBoundInCgroupV2(t *testing.T) {
 func TestTheBoundOfProcessesInCgroupV2(t *testing.T) {
 	t.Parallel()
 	own := fakeCgroup(t, t.TempDir(), map[string]string{"cgroup.controllers": "cpu pids\n", "cgroup.subtree_control": ""})
-	run := fakeCgroup(t, filepath.Join(own, "run"), map[string]string{"cgroup.subtree_control": "", "pids.max": ""})
-	c := &containment{kind: Cgroup2, path: run, group: cgroup(run), own: own}
-	order := Order{Prepare: &Prepare{}, Processes: 30}
+	group := fakeCgroup(t, filepath.Join(own, "run"), map[string]string{"cgroup.subtree_control": "", "pids.max": ""})
+	c := &containment{kind: Cgroup2, path: group, group: cgroup(group), own: own}
+	order := run.Order{Prepare: &run.Prepare{}, Processes: 30}
 	order.Limits.CPUs = 2
 	c.boundAhead("run", order)
-	leaf := fakeCgroup(t, filepath.Join(run, aheadGroup+"0"), map[string]string{"cpu.max": ""})
+	leaf := fakeCgroup(t, filepath.Join(group, aheadGroup+"0"), map[string]string{"cpu.max": ""})
 	release, err := c.ahead.enter(leaf, &syscall.SysProcAttr{})
 	if err != nil || c.ahead.why != nil {
 		t.Fatal(err, c.ahead.why)
 	}
 	release()
-	if pids, cpus := (&fixture{t: t, root: run}).read("pids.max"), (&fixture{t: t, root: leaf}).read("cpu.max"); pids != "30" || cpus != "200000 100000" {
+	if pids, cpus := (&fixture{t: t, root: group}).read("pids.max"), (&fixture{t: t, root: leaf}).read("cpu.max"); pids != "30" || cpus != "200000 100000" {
 		t.Errorf("bounds %q, %q", pids, cpus)
 	}
-	if c.home != filepath.Join(run, "workers") {
+	if c.home != filepath.Join(group, "workers") {
 		t.Errorf("workers in %q", c.home)
 	}
 }
@@ -108,7 +109,7 @@ func TestWhatRunsAheadWithoutTheKernelsBound(t *testing.T) {
 	t.Parallel()
 	own := fakeCgroup(t, t.TempDir(), map[string]string{"cgroup.controllers": "memory\n"})
 	c := &containment{kind: Cgroup2, path: filepath.Join(own, "run"), own: own}
-	c.boundAhead("run", Order{Prepare: &Prepare{Memory: 1 << 20}})
+	c.boundAhead("run", run.Order{Prepare: &run.Prepare{Memory: 1 << 20}})
 	if c.ahead.why == nil || c.ahead.bytes != 0 || c.home != "" {
 		t.Errorf("bound %+v, workers in %q", c.ahead, c.home)
 	}
@@ -125,16 +126,16 @@ func TestMemoryOfWhatRunsAheadIsLookedAt(t *testing.T) {
 	f := newFixture(t, 2, "")
 	f.pyScript("import os\nBIG = b'x' * (50 << 20)\nprint('rank', os.environ['RANK'])\n")
 	f.order.Command[0] = "/usr/bin/python3" // which any user may execute
-	f.prepares(func(p *Prepare) { p.Workers, p.Memory = 2, 80<<20 })
+	f.prepares(func(p *run.Prepare) { p.Workers, p.Memory = 2, 80<<20 })
 	f.startUnprivileged()
 	// Neither has 80 MiB alone. The second may still be growing when they are looked at.
 	tooMuch := regexp.MustCompile(`2 parked processes have \d+ MiB of memory, and may have 80`)
-	f.await("too much", func(r Report) bool { return r.Prepared != nil && tooMuch.MatchString(r.Prepared.Cold) })
+	f.await("too much", func(r run.Report) bool { return r.Prepared != nil && tooMuch.MatchString(r.Prepared.Cold) })
 	eventually(t, "nothing is parked", func() bool { return len(f.ahead()) == 0 })
 	eventually(t, "the next ones import nothing early, and need less", func() bool {
 		return slices.Contains(readLearned(f.order.LearnedFile).active(), sdk.EarlyLesson)
 	})
-	f.push(Wish{Kill: "test"})
+	f.push(run.Wish{Kill: "test"})
 	f.stopped()
 	f.retire()
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -15,7 +16,7 @@ import (
 // was prepared with in what a plan decides only: the world's members and master, the
 // checkpoint, the training, the devices' files. It may be repeated with the same order;
 // with another plan, or for another run, it is an error, and the run stays as it was.
-func Bind(dir string, order Order) error {
+func Bind(dir string, order run.Order) error {
 	fail := func(err error) error {
 		return fmt.Errorf("bind the prepared run of %s generation %d: %w", order.World.Job, order.World.Generation, err)
 	}
@@ -39,7 +40,7 @@ func Bind(dir string, order Order) error {
 }
 
 // checkBinding refuses an order that is not the prepared one with a plan.
-func checkBinding(prepared, order Order) error {
+func checkBinding(prepared, order run.Order) error {
 	switch {
 	case prepared.Prepare == nil:
 		return errors.New("it was not prepared: it has its plan since its start")
@@ -52,16 +53,16 @@ func checkBinding(prepared, order Order) error {
 }
 
 // unplanned is an order without what a plan, or the state of the node at its start, decides.
-func unplanned(o Order) Order {
+func unplanned(o run.Order) run.Order {
 	o.World.Members, o.World.BatchSize = nil, 0
 	o.World.Master.Host, o.World.Master.Port = "", 0
 	o.Checkpoint, o.Resume, o.RestartCount = "", nil, 0
-	o.Training, o.Steps, o.LogDir = Training{}, 0, ""
+	o.Training, o.Steps, o.LogDir = run.Training{}, 0, ""
 	o.DeviceFiles, o.Processes, o.Interface, o.Bound, o.Deadline = nil, 0, "", "", 0
 	return o
 }
 
-func sameJSON(a, b Order) bool {
+func sameJSON(a, b run.Order) bool {
 	x, errX := json.Marshal(a)
 	y, errY := json.Marshal(b)
 	return errX == nil && errY == nil && bytes.Equal(x, y)
@@ -97,7 +98,7 @@ func (b *binder) stepBind(now int64) {
 }
 
 // read runs beside the loop: the directory's disk may hang.
-func (b *binder) read(prepared Order) {
+func (b *binder) read(prepared run.Order) {
 	order, err := readOrder(b.dir)
 	if err == nil {
 		err = errors.Join(checkBinding(prepared, order), checkOrder(order))
@@ -116,7 +117,7 @@ func (b *binder) read(prepared Order) {
 
 // bind takes the plan in: who the workers are, and what holds them within bounds. It
 // reads and writes only the kernel's own files.
-func (b *binder) bind(order Order) {
+func (b *binder) bind(order run.Order) {
 	b.order = order
 	b.member, _, _ = order.World.Member(order.Node)
 	b.workers = nil

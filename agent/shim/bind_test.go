@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bellows-ml/bellows/agent/fence"
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/record/reason"
@@ -18,8 +19,8 @@ import (
 
 // prepared makes of a fixture a prepared run: what it starts with has no plan, which
 // plan returns.
-func (f *fixture) prepared() (plan Order) {
-	f.order.Prepare = &Prepare{}
+func (f *fixture) prepared() (plan run.Order) {
+	f.order.Prepare = &run.Prepare{}
 	f.order.World.Nonce = "0123456789abcdef"
 	plan = f.order
 	f.order.World.Members, f.order.World.Master, f.order.World.BatchSize = nil, cluster.Endpoint{}, 0
@@ -28,14 +29,14 @@ func (f *fixture) prepared() (plan Order) {
 }
 
 // startPrepared starts a prepared run, and waits until it says what it has.
-func (f *fixture) startPrepared() Report {
+func (f *fixture) startPrepared() run.Report {
 	f.t.Helper()
-	return f.start().await("prepared", func(r Report) bool {
+	return f.start().await("prepared", func(r run.Report) bool {
 		return r.Prepared != nil && (r.Prepared.Ready || r.Prepared.Cold != "")
 	})
 }
 
-func (f *fixture) bind(plan Order) {
+func (f *fixture) bind(plan run.Order) {
 	f.t.Helper()
 	if err := Bind(f.dir, plan); err != nil {
 		f.t.Fatal(err)
@@ -54,7 +55,7 @@ func TestAPreparedRunWaitsAndStarts(t *testing.T) {
 	plan.Checkpoint = filepath.Join(f.root, "ckpt", "train-abcdef", "g00000003")
 	f.bind(plan)
 	f.bind(plan) // an agent that was restarted does it again
-	f.push(Wish{Start: true})
+	f.push(run.Wish{Start: true})
 	if r = f.started(); len(r.Workers) != 2 || r.Warm {
 		t.Fatalf("workers %+v", r)
 	}
@@ -65,8 +66,8 @@ func TestAPreparedRunWaitsAndStarts(t *testing.T) {
 	if held := heldStill(plan, f.dir); len(held) != 2 {
 		t.Errorf("its locks: %v", held)
 	}
-	f.push(Wish{}) // what it was told stays
-	f.push(Wish{Halt: terminated()})
+	f.push(run.Wish{}) // what it was told stays
+	f.push(run.Wish{Halt: terminated()})
 	f.stopped()
 	f.retire()
 }
@@ -77,16 +78,16 @@ func TestBindRefusesOtherOrders(t *testing.T) {
 	f := newFixture(t, 1, "touch ran")
 	plan := f.prepared()
 	f.startPrepared()
-	for name, spoil := range map[string]func(*Order){
-		"generation":  func(o *Order) { o.World.Generation++ },
-		"nonce":       func(o *Order) { o.World.Nonce = "fedcba9876543210" },
-		"owner":       func(o *Order) { o.Owner.UID++ },
-		"command":     func(o *Order) { o.Command = append([]string{"/bin/echo"}, o.Command...) },
-		"environment": func(o *Order) { o.Env = map[string]string{"PATH": "/bin"} },
-		"workdir":     func(o *Order) { o.Workdir = "/" },
-		"limits":      func(o *Order) { o.Limits.CPUs = 1 },
-		"no plan":     func(o *Order) { o.World.Members = nil },
-		"other node":  func(o *Order) { o.Node = "n2" },
+	for name, spoil := range map[string]func(*run.Order){
+		"generation":  func(o *run.Order) { o.World.Generation++ },
+		"nonce":       func(o *run.Order) { o.World.Nonce = "fedcba9876543210" },
+		"owner":       func(o *run.Order) { o.Owner.UID++ },
+		"command":     func(o *run.Order) { o.Command = append([]string{"/bin/echo"}, o.Command...) },
+		"environment": func(o *run.Order) { o.Env = map[string]string{"PATH": "/bin"} },
+		"workdir":     func(o *run.Order) { o.Workdir = "/" },
+		"limits":      func(o *run.Order) { o.Limits.CPUs = 1 },
+		"no plan":     func(o *run.Order) { o.World.Members = nil },
+		"other node":  func(o *run.Order) { o.Node = "n2" },
 	} {
 		other := plan
 		spoil(&other)
@@ -100,7 +101,7 @@ func TestBindRefusesOtherOrders(t *testing.T) {
 	if err := Bind(f.dir, second); err == nil || !strings.Contains(err.Error(), "another plan") {
 		t.Errorf("a second plan: %v", err)
 	}
-	f.push(Wish{Start: true})
+	f.push(run.Wish{Start: true})
 	f.stopped()
 	f.retire()
 	if f.read("work", "ran") != "" {
@@ -113,7 +114,7 @@ func TestAStartWithoutAPlanFails(t *testing.T) {
 	f := newFixture(t, 1, "touch ran")
 	f.prepared()
 	f.startPrepared()
-	f.push(Wish{Start: true})
+	f.push(run.Wish{Start: true})
 	if r := f.stopped(); r.Failed == nil || !strings.Contains(r.Failed.Reason, "no plan") || r.Workers != nil {
 		t.Errorf("report %+v", r)
 	}
@@ -125,11 +126,11 @@ func TestAStartWithoutAPlanFails(t *testing.T) {
 
 func TestAPreparedRunEnds(t *testing.T) {
 	t.Parallel()
-	deadline := func() Wish { return Wish{Deadline: Boottime() + int64(50*time.Millisecond)} }
-	for name, w := range map[string]func() Wish{
-		"kill":     func() Wish { return Wish{Kill: "test"} },
-		"retire":   func() Wish { return Wish{Retire: true} },
-		"halt":     func() Wish { return Wish{Halt: &record.Halt{Why: reason.Said("test"), Save: true}} },
+	deadline := func() run.Wish { return run.Wish{Deadline: Boottime() + int64(50*time.Millisecond)} }
+	for name, w := range map[string]func() run.Wish{
+		"kill":     func() run.Wish { return run.Wish{Kill: "test"} },
+		"retire":   func() run.Wish { return run.Wish{Retire: true} },
+		"halt":     func() run.Wish { return run.Wish{Halt: &record.Halt{Why: reason.Said("test"), Save: true}} },
 		"deadline": deadline,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -167,12 +168,12 @@ func TestAPreparedRunIsAdopted(t *testing.T) {
 		t.Fatalf("runs %+v, %v", runs, err)
 	}
 	f.dial()
-	f.await("its report", func(r Report) bool { return r.Prepared != nil })
+	f.await("its report", func(r run.Report) bool { return r.Prepared != nil })
 	f.bind(plan)
 	if runs, _, err = Scan(f.root); err != nil || len(runs) != 1 || !runs[0].Order.Planned() {
 		t.Fatalf("runs %+v, %v", runs, err)
 	}
-	f.push(Wish{Start: true})
+	f.push(run.Wish{Start: true})
 	if r := f.stopped(); !r.Stopped.Finished {
 		t.Errorf("report %+v", r)
 	}
@@ -188,7 +189,7 @@ func TestAPreparedRunIsSwept(t *testing.T) {
 		f.startPrepared()
 		if bound {
 			f.bind(plan)
-			f.push(Wish{Start: true})
+			f.push(run.Wish{Start: true})
 			f.started()
 		}
 		if err := unix.Kill(f.shim.PID, unix.SIGKILL); err != nil {

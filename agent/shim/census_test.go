@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/cluster"
 )
 
@@ -351,7 +352,7 @@ func TestWhatCannotBeReadIsUnknown(t *testing.T) {
 		"an owner's":         {sweeper{owner: &owner}, nil, true},
 		"an unknown owner's": {sweeper{}, nil, true},
 		"another user's":     {sweeper{owner: &other}, nil, false},
-		"older":              {sweeper{owner: &owner, shim: Process{BootID: bootID(), StartTime: p.start + 1}}, nil, false},
+		"older":              {sweeper{owner: &owner, shim: run.Process{BootID: bootID(), StartTime: p.start + 1}}, nil, false},
 		"known":              {sweeper{owner: &owner}, []stat{p}, false},
 		"another is known":   {sweeper{owner: &owner}, []stat{{pid: p.pid, start: p.start - 1}}, true},
 	} {
@@ -383,8 +384,8 @@ func TestAnOlderProcessDoesNotKeepAShimsLocks(t *testing.T) {
 		"one that is older than the run":                   {p.start + 1, nil, true},
 		"one outside of a group that holds all of the run": {p.start, picture{}, true},
 	} {
-		sh := &shared{dir: f.dir, order: Order{Owner: cluster.Owner{UID: daemon}}, containment: &containment{group: s.group}}
-		m := assemble(sh, Report{Shim: Process{PID: os.Getpid(), StartTime: s.begun, BootID: bootID()}})
+		sh := &shared{dir: f.dir, order: run.Order{Owner: cluster.Owner{UID: daemon}}, containment: &containment{group: s.group}}
+		m := assemble(sh, run.Report{Shim: run.Process{PID: os.Getpid(), StartTime: s.begun, BootID: bootID()}})
 		sweeper := m.ender.locks.sweeper()
 		sweeper.seen = c
 		if sweeper.nothingHidden() != s.want {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+
+	"github.com/bellows-ml/bellows/agent/run"
 )
 
 func TestCgroupMounts(t *testing.T) {
@@ -150,7 +152,7 @@ func TestAlive(t *testing.T) {
 	if !Alive(self) {
 		t.Error("this process is not alive")
 	}
-	for _, p := range []Process{
+	for _, p := range []run.Process{
 		{},
 		{PID: self.PID, StartTime: self.StartTime + 1, BootID: self.BootID}, // reused
 		{PID: self.PID, StartTime: self.StartTime, BootID: "another boot"},

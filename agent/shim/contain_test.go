@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/bellows-ml/bellows/agent/run"
 )
 
 // eachKind runs a test in every containment that has a group.
@@ -48,7 +50,7 @@ func TestWorkersAreBornInsideTheirGroup(t *testing.T) {
 		if err != nil || !populated || len(pids) != 4 {
 			f.t.Errorf("inside are %v, %v, %v, want two workers and their two children", pids, populated, err)
 		}
-		f.push(Wish{Kill: "test"})
+		f.push(run.Wish{Kill: "test"})
 		f.stopped()
 		f.retire()
 	})
@@ -62,7 +64,7 @@ echo up > up-0; i=0; while [ $i -lt 20 ]; do hop; i=$((i+1)); done; exec sleep 1
 	eachKind(t, 1, func(f *fixture) {
 		f.script(hare).start()
 		f.awaitFile("up-0")
-		f.push(Wish{Kill: "test"})
+		f.push(run.Wish{Kill: "test"})
 		f.stopped()
 		f.retire()
 	})
@@ -76,7 +78,7 @@ bomb() { while [ $(ls /proc | grep -c '^[0-9]') -lt 400 ]; do (bomb) & sleep 0.0
 echo up > up-0
 bomb & bomb & wait; wait; sleep 1000`).start()
 		f.awaitFile("up-0")
-		f.push(Wish{Kill: "test"})
+		f.push(run.Wish{Kill: "test"})
 		f.stopped()
 		f.retire()
 	})
@@ -90,7 +92,7 @@ func TestGroupsHoldDaemons(t *testing.T) {
 		if pids, _, err := f.group().look(); err != nil || !strings.Contains(join(pids), " "+itoa(p.PID)+" ") {
 			f.t.Errorf("the daemon %d is not among %v, %v", p.PID, pids, err)
 		}
-		f.push(Wish{Kill: "test"})
+		f.push(run.Wish{Kill: "test"})
 		f.stopped()
 		if Alive(p) {
 			f.t.Error("the daemon lives after Stopped")
@@ -165,7 +167,7 @@ func TestWhatAJobHasFrozenItselfIsKilled(t *testing.T) {
 	if err := setFreezer(below, "FROZEN"); err != nil {
 		t.Fatal(err)
 	}
-	f.push(Wish{Kill: "test"})
+	f.push(run.Wish{Kill: "test"})
 	f.stopped()
 	f.retire()
 }
@@ -192,7 +194,7 @@ func TestWhatWasMovedOutOfItsGroupIsKilled(t *testing.T) {
 	if pids, _, err := f.group().look(); len(pids) != 0 || err != nil {
 		t.Fatalf("in the group are %v, %v", pids, err)
 	}
-	f.push(Wish{Kill: "test"})
+	f.push(run.Wish{Kill: "test"})
 	f.stopped()
 	if p, err := readStat(child); err == nil && p.lives() {
 		t.Errorf("%s lives", p)

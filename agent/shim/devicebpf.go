@@ -7,6 +7,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bellows-ml/bellows/agent/run"
 )
 
 // The kernel's instructions that the filter needs (linux/bpf.h; eBPF instruction set, RFC 9669).
@@ -33,7 +35,7 @@ type instruction struct {
 // deviceFilter is the program: it is asked for each device file that a process
 // opens or makes, with the kind of file and access, major and minor in three words
 // at r1, and answers 0 for no.
-func deviceFilter(d DeviceFiles) []instruction {
+func deviceFilter(d run.DeviceFiles) []instruction {
 	const r0, r1, r2 = 0, 1, 2
 	p := []instruction{
 		{code: bpfLoadWord, dst: r2, src: r1, off: 0},
@@ -91,7 +93,7 @@ type progAttach struct {
 // filterDevices lets the processes of a v2 cgroup and below open no device files but
 // those that they may. The filter goes with the cgroup. Others', on groups above,
 // stay in force beside it, and what is done to those does not take it away.
-func filterDevices(dir string, d DeviceFiles) error {
+func filterDevices(dir string, d run.DeviceFiles) error {
 	program, license := encode(deviceFilter(d)), []byte("Apache-2.0\x00")
 	var still runtime.Pinner // the kernel is told addresses
 	still.Pin(&program[0])

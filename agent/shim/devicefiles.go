@@ -9,23 +9,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/record"
 )
-
-// How workers are kept from the files of devices that are not theirs.
-const ()
-
-// DeviceFiles are the files of a node's devices, by the kernel's numbers. Those that
-// a run was not granted are kept from its workers, also those of devices that are
-// added later; all other files, also those that all devices share, are left to them.
-type DeviceFiles struct {
-	Major uint32 `json:"major"`
-	// Last is the highest minor number that is a device's; those above are shared.
-	Last    uint32   `json:"last"`
-	Granted []uint32 `json:"granted"` // minor numbers
-	// Unknown says why it is not known which file is whose; empty if it is.
-	Unknown string `json:"unknown,omitempty"`
-}
 
 // notEnforced is what is said where workers may open each device.
 func notEnforced(why string) string {
@@ -36,7 +22,7 @@ func notEnforced(why string) string {
 // DeviceFilter, by DeviceController, or why not. Nothing to be kept from: "". A node
 // that cannot runs jobs all the same, as CUDA_VISIBLE_DEVICES is heeded by all that
 // mean no harm.
-func (c *containment) keepDevices(name string, d *DeviceFiles) string {
+func (c *containment) keepDevices(name string, d *run.DeviceFiles) string {
 	if d == nil {
 		return ""
 	}
@@ -54,7 +40,7 @@ func (c *containment) keepDevices(name string, d *DeviceFiles) string {
 }
 
 // keepApart does so by a group that is there for nothing else.
-func (c *containment) keepApart(name string, d DeviceFiles, why error) string {
+func (c *containment) keepApart(name string, d run.DeviceFiles, why error) string {
 	g, err := denyDevices(name, d)
 	if err == nil {
 		c.devices, c.devicesPath = g, string(g)
@@ -99,7 +85,7 @@ func makeGroup(path string) error {
 }
 
 // newFilter makes a v2 group for workers that are contained by another kind.
-func newFilter(name string, d DeviceFiles) (cgroup, error) {
+func newFilter(name string, d run.DeviceFiles) (cgroup, error) {
 	parent, err := hierarchy{fstype: "cgroup2"}.own()
 	if err != nil {
 		return "", err
@@ -115,7 +101,7 @@ func newFilter(name string, d DeviceFiles) (cgroup, error) {
 }
 
 // tryFilter finds out whether groups beside dir, which is not there, can have filters.
-func tryFilter(dir string, d DeviceFiles) error {
+func tryFilter(dir string, d run.DeviceFiles) error {
 	if err := makeGroup(dir); err != nil {
 		return err
 	}
@@ -125,7 +111,7 @@ func tryFilter(dir string, d DeviceFiles) error {
 // denyDevices makes a group in the v1 hierarchy of devices, to be entered as any v1
 // group is. It lies below our own and not beside: a service manager that sets the
 // rules of its units anew, as at a daemon-reload, does not reach into it.
-func denyDevices(name string, d DeviceFiles) (freezer, error) {
+func denyDevices(name string, d run.DeviceFiles) (freezer, error) {
 	own, err := hierarchy{"cgroup", "devices"}.own()
 	if err != nil {
 		return "", err
@@ -141,7 +127,7 @@ func denyDevices(name string, d DeviceFiles) (freezer, error) {
 }
 
 // deny gives a group of v1 its rules.
-func deny(dir string, d DeviceFiles) error {
+func deny(dir string, d run.DeviceFiles) error {
 	for minor := range d.Last + 1 {
 		if slices.Contains(d.Granted, minor) {
 			continue
@@ -156,7 +142,7 @@ func deny(dir string, d DeviceFiles) error {
 // denied checks that the rules took effect. Where our own group has a list of what
 // is allowed, as in containers, the kernel takes a single device off it only if the
 // list names it singly, and says nothing.
-func denied(dir string, d DeviceFiles) error {
+func denied(dir string, d run.DeviceFiles) error {
 	b, err := os.ReadFile(filepath.Join(dir, "devices.list"))
 	if err != nil {
 		return err
@@ -189,7 +175,7 @@ func TryDevices(containment string) string {
 	if err != nil {
 		return notEnforced(err.Error())
 	}
-	how := c.keepDevices(name, &DeviceFiles{Major: unusedMajor})
+	how := c.keepDevices(name, &run.DeviceFiles{Major: unusedMajor})
 	if err = c.remove(); err != nil {
 		return notEnforced(err.Error())
 	}

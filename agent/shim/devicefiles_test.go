@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -108,7 +109,7 @@ func TestWorkersOpenTheirOwnDevicesOnly(t *testing.T) {
 			f := newFixture(t, 1, "").python(opens).giveTo(c.owner.UID, c.owner.GID)
 			f.gpus(fakes)
 			f.order.Containment, f.order.Owner, f.order.Limits = c.kind, c.owner, c.limits
-			f.order.DeviceFiles = &DeviceFiles{Major: 195, Last: 253, Granted: []uint32{1}}
+			f.order.DeviceFiles = &run.DeviceFiles{Major: 195, Last: 253, Granted: []uint32{1}}
 			r := f.start().started()
 			if r.DeviceFiles != c.how {
 				t.Errorf("device files: %q", r.DeviceFiles)
@@ -148,14 +149,14 @@ func TestNoDeviceIsOpenedBeforeThePlan(t *testing.T) {
 				}
 				f.gpus(fakes)
 				f.order.Containment, f.order.Owner = kind, cluster.Owner{UID: 1, GID: 1, User: "daemon"}
-				f.order.DeviceFiles = &DeviceFiles{Major: 195, Last: 253, Granted: []uint32{1}}
+				f.order.DeviceFiles = &run.DeviceFiles{Major: 195, Last: 253, Granted: []uint32{1}}
 				f.pyScript("import os\nrank = os.environ['RANK']\n" + opens)
 				if waits {
 					f.pyScript(strings.ReplaceAll(opens, "opened", "early") + "fd = int(os.environ['BELLOWS_READY_FD'])\nos.write(fd, b'r')\nos.read(fd, 1 << 16)\n" + opens)
 				}
 				f.order.Command[0] = "/usr/bin/python3" // which any user may execute
-				plan := f.prepares(func(p *Prepare) { p.Waits = waits })
-				f.order.DeviceFiles = &DeviceFiles{Major: 195, Last: 253, Granted: []uint32{}}
+				plan := f.prepares(func(p *run.Prepare) { p.Waits = waits })
+				f.order.DeviceFiles = &run.DeviceFiles{Major: 195, Last: 253, Granted: []uint32{}}
 				if p := f.startPrepared().Prepared; !p.Ready {
 					t.Fatalf("prepared %+v", p)
 				}
@@ -184,7 +185,7 @@ func TestADeviceFilterOfItsOwn(t *testing.T) {
 	needsKind(t, Cgroup2)
 	f := newFixture(t, 1, "")
 	f.gpus(fakes)
-	g, err := newFilter("bellows-filter-"+filepath.Base(f.root), DeviceFiles{Major: 195, Last: 253, Granted: []uint32{1}})
+	g, err := newFilter("bellows-filter-"+filepath.Base(f.root), run.DeviceFiles{Major: 195, Last: 253, Granted: []uint32{1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,13 +211,13 @@ func TestADeviceFilterOfItsOwn(t *testing.T) {
 func TestDevicesThatCannotBeKeptAreSaid(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "exit 0")
-	f.order.DeviceFiles = &DeviceFiles{Unknown: "the driver\x1b does not tell"}
+	f.order.DeviceFiles = &run.DeviceFiles{Unknown: "the driver\x1b does not tell"}
 	if r := f.start().stopped(); !r.Stopped.Finished || r.DeviceFiles != "not enforced (the driver does not tell)" {
 		t.Errorf("finished %+v, device files %q", r.Stopped, r.DeviceFiles)
 	}
 	f.retire()
 	g := newFixture(t, 1, "exit 0")
-	g.order.DeviceFiles = &DeviceFiles{Major: 195, Last: 253}
+	g.order.DeviceFiles = &run.DeviceFiles{Major: 195, Last: 253}
 	if r := g.startUnprivileged().stopped(); !r.Stopped.Finished || !strings.HasPrefix(r.DeviceFiles, "not enforced (") ||
 		!strings.Contains(r.DeviceFiles, "run the agent as root") || strings.Contains(r.DeviceFiles, string(g.order.World.Job)) {
 		t.Errorf("finished %+v, device files %q", r.Stopped, r.DeviceFiles)
@@ -231,7 +232,7 @@ func TestDevicesThatCannotBeKeptAreSaid(t *testing.T) {
 
 // A cgroup with a list of what is allowed, as a container has, may have none taken off it.
 func TestAnAllowListIsNotTakenForRules(t *testing.T) {
-	d := DeviceFiles{Major: 195, Last: 253, Granted: []uint32{1}}
+	d := run.DeviceFiles{Major: 195, Last: 253, Granted: []uint32{1}}
 	for list, ok := range map[string]bool{
 		"a *:* rwm\n":                            true,
 		"c 1:3 rwm\nc 195:1 rw\nc 195:255 rwm\n": true,

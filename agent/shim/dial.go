@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/bellows-ml/bellows/agent/run"
 )
 
 // dialBound is how long a shim may take to accept: it does nothing else there.
@@ -15,7 +17,7 @@ const dialBound = 2 * time.Second
 // Conn is a connection to a live shim. Its methods may be called from any goroutine.
 type Conn struct {
 	conn    net.Conn
-	reports chan Report
+	reports chan run.Report
 	pushing sync.Mutex
 }
 
@@ -28,13 +30,13 @@ func Dial(dir string) (*Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to shim: %w", err)
 	}
-	conn := &Conn{conn: c, reports: make(chan Report, 1)}
+	conn := &Conn{conn: c, reports: make(chan run.Report, 1)}
 	go conn.read()
 	return conn, nil
 }
 
 // Push tells the shim what is wanted. It may be repeated at will.
-func (c *Conn) Push(w Wish) error {
+func (c *Conn) Push(w run.Wish) error {
 	b, err := json.Marshal(w)
 	if err != nil {
 		return fmt.Errorf("encode wish: %w", err)
@@ -54,7 +56,7 @@ func (c *Conn) Push(w Wish) error {
 // Reports gives the shim's report at the connection's beginning and after each
 // change. A report not fetched is replaced by the next. The channel is closed
 // when the connection is.
-func (c *Conn) Reports() <-chan Report { return c.reports }
+func (c *Conn) Reports() <-chan run.Report { return c.reports }
 
 // Close ends the connection. The shim goes on as before.
 func (c *Conn) Close() error { return c.conn.Close() }
@@ -62,7 +64,7 @@ func (c *Conn) Close() error { return c.conn.Close() }
 func (c *Conn) read() {
 	defer close(c.reports)
 	lines(c.conn, maxMessage, func(line []byte) bool {
-		var r Report
+		var r run.Report
 		if json.Unmarshal(line, &r) != nil {
 			return false // no shim of ours; its readers see the channel closed
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/sdk"
 )
 
@@ -36,7 +37,7 @@ func TestWhatIsImportedLateIsImportedEarly(t *testing.T) {
 	f := newFixture(t, 2, "")
 	f.pyScript(asksForIt)
 	f.framework("")
-	plan := f.prepares(func(p *Prepare) { p.Workers = 2 })
+	plan := f.prepares(func(p *run.Prepare) { p.Workers = 2 })
 	f.ready(2)
 	f.startWarm(plan)
 	if log := f.ended(1); log != "1 early\n" {
@@ -56,7 +57,7 @@ func TestWhatCannotBeImportedEarly(t *testing.T) {
 			f := newFixture(t, 2, "")
 			f.pyScript(asksForIt)
 			f.framework("if 'RANK' not in os.environ.__dict__['_data'] and b'RANK' not in os.environ.__dict__['_data']:\n    " + strings.ReplaceAll(strings.TrimSpace(does), "\n", "\n    ") + "\n")
-			plan := f.prepares(func(p *Prepare) { p.Workers = 2 })
+			plan := f.prepares(func(p *run.Prepare) { p.Workers = 2 })
 			f.ready(2)
 			if l := readLearned(f.order.LearnedFile); len(l.Before) != 1 || l.Before[0].What != sdk.EarlyLesson || l.Before[0].Left != 1 {
 				t.Errorf("learned %+v", l.Before)
@@ -77,7 +78,7 @@ func TestWhatIsParkedStaysWhenAnotherIsGivenUp(t *testing.T) {
 	// No event tells of the call: the first process succeeds, and the second prints.
 	f.framework("import ctypes\nif ctypes.CDLL(None).unlink(b'token') != 0: print('hello')\n")
 	f.writes("token", "")
-	plan := f.prepares(func(p *Prepare) { p.Workers = 2 })
+	plan := f.prepares(func(p *run.Prepare) { p.Workers = 2 })
 	f.ready(2)
 	f.startWarm(plan)
 	if log := f.ended(1); log != "hello\n1 late\n" {
@@ -95,7 +96,7 @@ func TestAProcessThatNeverImportsEarly(t *testing.T) {
 	f.pyScript("")
 	f.order.Command[0] = filepath.Join(f.order.Workdir, "python3")
 	write(t, f.order.Command[0], "#!/bin/bash\necho x >>times\nprintf 'hello\\0\\0' >&3\n[[ $BELLOWS_AHEAD == *,check ]] && exit\nIFS= read -r -d '' <&3\nprintf 'cold\\0no\\0early\\0\\0' >&3\n", 0o755)
-	f.prepares(func(*Prepare) {})
+	f.prepares(func(*run.Prepare) {})
 	if r := f.startPrepared(); r.Prepared.Ready || !strings.Contains(r.Prepared.Cold, errEarly.Error()) {
 		t.Errorf("prepared %+v", r.Prepared)
 	}
@@ -111,7 +112,7 @@ func TestWhatWasImportedEarlyIsOfNoUse(t *testing.T) {
 	f := newFixture(t, 1, "")
 	f.pyScript("import os, torch\nos.environ['TORCH_MODE'] = os.environ['RANK']\ntorch._compile.compiler()\n")
 	f.framework("")
-	plan := f.prepares(func(*Prepare) {})
+	plan := f.prepares(func(*run.Prepare) {})
 	f.ready(1)
 	f.startWarm(plan)
 	r := f.stopped()

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -27,7 +28,7 @@ while ! [ -e up-0 ]; do sleep 0.01; done
 for i in $(seq 30); do echo line $i; done
 printf 'last \033[31mred\007 words\nunended'
 `+c.how).start()
-			f.await("the failure", func(r Report) bool { return r.Failed != nil })
+			f.await("the failure", func(r run.Report) bool { return r.Failed != nil })
 			told := time.Now()
 			r := f.stopped()
 			if took := time.Since(told); took > patience/6 {
@@ -65,7 +66,7 @@ if os.fork() == 0:
 while not os.path.exists("escaped"): time.sleep(0.01)
 `
 
-func (f *fixture) escaped() Process {
+func (f *fixture) escaped() run.Process {
 	f.t.Helper()
 	pid, err := strconv.Atoi(strings.TrimSpace(f.awaitFile("escaped")))
 	if err != nil {
@@ -82,7 +83,7 @@ func TestEscapedChildrenDieWithTheWorkers(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "").python(escape + "while True: time.sleep(1)").start()
 	p := f.escaped()
-	f.push(Wish{Kill: "test"})
+	f.push(run.Wish{Kill: "test"})
 	f.stopped()
 	if Alive(p) {
 		t.Error("the escaped process lives after Stopped")
@@ -123,7 +124,7 @@ bomb() { while [ $(ls /proc | grep -c '^[0-9]') -lt 400 ]; do (bomb) & sleep 0.0
 echo up > up-0
 bomb & bomb & wait; wait; sleep 1000`).start()
 	f.awaitFile("up-0")
-	f.push(Wish{Kill: "test"})
+	f.push(run.Wish{Kill: "test"})
 	f.stopped()
 	f.retire()
 }
@@ -142,7 +143,7 @@ func TestTheJournalSurvivesADiskThatRefuses(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "echo up > up-0; while ! [ -e go ]; do sleep 0.02; done; exit 5").start()
 	f.awaitFile("up-0")
-	f.shimWrites("a worker", func(r Report) bool { return r.Workers != nil })
+	f.shimWrites("a worker", func(r run.Report) bool { return r.Workers != nil })
 	blocked := filepath.Join(f.dir, reportFile+".spare")
 	if err := os.Remove(blocked); err != nil {
 		t.Fatal(err)
@@ -161,6 +162,6 @@ func TestTheJournalSurvivesADiskThatRefuses(t *testing.T) {
 	if err := os.RemoveAll(blocked); err != nil {
 		t.Fatal(err)
 	}
-	f.shimWrites("the last report", func(r Report) bool { return r.Stopped != nil })
+	f.shimWrites("the last report", func(r run.Report) bool { return r.Stopped != nil })
 	f.retire()
 }

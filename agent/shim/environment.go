@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/cluster"
 )
 
@@ -17,11 +18,11 @@ const socketVariable = "BELLOWS_WORKER_SOCKET"
 // environment is what the worker with this local rank gets: what suits most jobs, the
 // node's network interface, what was submitted, then ours. torch reads the first half of that as
 // torchrun would have set it.
-func environment(o Order, dir string, local int) []string {
+func environment(o run.Order, dir string, local int) []string {
 	return listed(variables(o, dir, local))
 }
 
-func variables(o Order, dir string, local int) map[string]string {
+func variables(o run.Order, dir string, local int) map[string]string {
 	env := interfaces(o)
 	maps.Copy(env, lasting(o, dir))
 	maps.Copy(env, planned(o, local))
@@ -38,7 +39,7 @@ func listed(env map[string]string) []string {
 }
 
 // interfaces are those on which workers meet, where the job's owner names none.
-func interfaces(o Order) map[string]string {
+func interfaces(o run.Order) map[string]string {
 	env := map[string]string{}
 	if o.Bound != "" {
 		env["GLOO_SOCKET_IFNAME"] = o.Bound
@@ -51,12 +52,12 @@ func interfaces(o Order) map[string]string {
 }
 
 // lasting is what is known before there is a plan: all of the environment of what runs ahead.
-func lasting(o Order, dir string) map[string]string {
+func lasting(o run.Order, dir string) map[string]string {
 	// Into a pipe, Python would keep its lines until there are 8 KiB of them, and lose
 	// them when a signal ends it.
 	env := map[string]string{"PYTHONUNBUFFERED": "1"}
 	maps.Copy(env, o.Env)
-	for name := range planned(Order{Node: o.Node, World: anyWorld(o.Node)}, 0) {
+	for name := range planned(run.Order{Node: o.Node, World: anyWorld(o.Node)}, 0) {
 		delete(env, name)
 	}
 	maps.Copy(env, map[string]string{
@@ -80,8 +81,8 @@ func anyWorld(node cluster.NodeID) cluster.World {
 }
 
 // plannedNames are the variables of a worker that only a plan tells.
-func plannedNames(o Order) []string {
-	of := Order{Node: o.Node, World: anyWorld(o.Node), Interface: "any"}
+func plannedNames(o run.Order) []string {
+	of := run.Order{Node: o.Node, World: anyWorld(o.Node), Interface: "any"}
 	names := slices.Collect(maps.Keys(planned(of, 0)))
 	for name := range interfaces(of) {
 		if _, given := o.Env[name]; !given {
@@ -93,7 +94,7 @@ func plannedNames(o Order) []string {
 }
 
 // planned is what only a plan tells.
-func planned(o Order, local int) map[string]string {
+func planned(o run.Order, local int) map[string]string {
 	member, group, _ := o.World.Member(o.Node)
 	devices := make([]string, len(member.Devices))
 	for i, d := range member.Devices {
@@ -123,7 +124,7 @@ func planned(o Order, local int) map[string]string {
 		"BELLOWS_DEVICES":            strconv.Itoa(o.World.Size()),
 		"BELLOWS_LOCAL_DEVICES":      strconv.Itoa(len(devices)),
 	}
-	maps.Copy(env, o.Training.variables())
+	maps.Copy(env, trainingVariables(o.Training))
 	if r := o.Resume; r != nil {
 		env["BELLOWS_RESUME_FROM"] = r.Dir
 		env["BELLOWS_RESUME_STEP"] = strconv.FormatInt(r.Step, 10)
@@ -135,8 +136,8 @@ func planned(o Order, local int) map[string]string {
 	return env
 }
 
-// variables are the training's part of a worker's environment.
-func (t Training) variables() map[string]string {
+// trainingVariables are the training's part of a worker's environment.
+func trainingVariables(t run.Training) map[string]string {
 	return map[string]string{
 		"BELLOWS_BASE_BATCH_SIZE": strconv.Itoa(t.BaseBatch),
 		"BELLOWS_MICRO_BATCH":     strconv.Itoa(t.MicroBatch),

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -21,7 +22,7 @@ func TestTheEnvironmentIsExact(t *testing.T) {
 		"PATH": "/usr/bin:/bin", "HOME": "/home/ada", "WEIRD": "a b\tc=ü", "PYTHONPATH": "/lib/mine", "RANK": "99", "EMPTY": "",
 	}
 	f.order.RestartCount = 2
-	f.order.Training = Training{BaseBatch: 32, MicroBatch: 4, LogicalWorkers: 8, LRRule: "sqrt", LRWarmup: 20}
+	f.order.Training = run.Training{BaseBatch: 32, MicroBatch: 4, LogicalWorkers: 8, LRRule: "sqrt", LRWarmup: 20}
 	f.order.Resume = &record.Checkpoint{Dir: "/c/step-7", Step: 7, Samples: 448}
 	write(t, filepath.Join(f.order.Checkpoint, meetingFile), // rank 0 is elsewhere
 		fmt.Sprintf("job=train-abcdef generation=3 master=%s node=n0\n", f.order.World.Master), 0o644)

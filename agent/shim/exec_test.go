@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bellows-ml/bellows/agent/fence"
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -58,12 +59,12 @@ func TestTheDeadlineHoldsWhileAnExecHangs(t *testing.T) {
 	eventually(t, "a worker's birth", func() bool { return len(members(cgroup)) > 0 })
 	const garbage = 5000 // of some kilobytes each, several times what is collected first
 	for i := range int64(garbage) {
-		f.push(Wish{Deadline: f.order.Deadline + i})
+		f.push(run.Wish{Deadline: f.order.Deadline + i})
 	}
-	f.await("all of that to be heard", func(r Report) bool { return r.Deadline == f.order.Deadline+garbage-1 })
+	f.await("all of that to be heard", func(r run.Report) bool { return r.Deadline == f.order.Deadline+garbage-1 })
 	lag := lateness(t)
 	deadline := Boottime() + int64(200*time.Millisecond)
-	f.push(Wish{Deadline: deadline})
+	f.push(run.Wish{Deadline: deadline})
 	r := f.stopped()
 	if late := time.Duration(Boottime()-deadline) - lag(); late > fence.Margin || r.Failed == nil || r.Failed.Kind != record.NodeFenced {
 		t.Errorf("stopped %v after the deadline, failed %+v", late, r.Failed)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/bellows-ml/bellows/agent/run"
 )
 
 // TestStartFigures measures the time from START to the first step of all ranks, cold and
@@ -41,12 +43,12 @@ func (f *fixture) measure(i int, warm bool) {
 	f.t.Helper()
 	began := time.Now()
 	if warm {
-		plan := f.prepares(func(p *Prepare) { p.Workers = len(f.order.World.Members[0].Devices) })
+		plan := f.prepares(func(p *run.Prepare) { p.Workers = len(f.order.World.Members[0].Devices) })
 		r := f.startPrepared()
 		f.t.Logf("%d: prepared in %.2f s, and learned was %v: %+v", i, time.Since(began).Seconds(), readLearned(f.order.LearnedFile).Before, *r.Prepared)
 		f.bind(plan)
 		began = time.Now()
-		f.push(Wish{Start: true})
+		f.push(run.Wish{Start: true})
 	} else {
 		f.start()
 	}
@@ -72,7 +74,7 @@ func (f *fixture) measure(i int, warm bool) {
 	}
 	f.t.Logf("%d: warm %v: executed after %.3f s, first step of all %d ranks after %.3f s, memory of all (PSS) %d MiB",
 		i, r.Warm, execed.Seconds(), len(r.Workers), last-float64(began.UnixNano())/1e9, proportional>>20)
-	f.push(Wish{Kill: "measured"})
+	f.push(run.Wish{Kill: "measured"})
 	f.stopped()
 	f.retire()
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/cluster"
 )
 
@@ -72,7 +73,7 @@ print("bellows", os.path.basename(os.path.dirname(bellows.__file__)))
 				f.order.Owner = owner
 				f.order.Command = []string{"/usr/bin/python3", elsewhere} // which any user may execute
 				if how == "warm" {
-					plan := f.prepares(func(*Prepare) {})
+					plan := f.prepares(func(*run.Prepare) {})
 					if r := f.ready(1); r.Prepared.Parked != elsewhere+":4 (reads RANK)" {
 						t.Errorf("parked at %q", r.Prepared.Parked)
 					}

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -73,7 +74,7 @@ func TestAFullRunDirectoryHoldsUpNoSave(t *testing.T) {
 	if r := f.stopped(); !r.Stopped.Finished || len(r.Saves) == 0 {
 		t.Errorf("saves %+v, stopped %+v, failed %+v", r.Saves, r.Stopped, r.Failed)
 	}
-	f.shimWrites("the end, on the full disk", func(r Report) bool { return r.Stopped != nil })
+	f.shimWrites("the end, on the full disk", func(r run.Report) bool { return r.Stopped != nil })
 	free()
 	f.retire()
 }

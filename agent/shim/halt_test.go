@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/bellows-ml/bellows/agent/run"
 )
 
 const python = "/usr/bin/python3"
@@ -51,8 +53,8 @@ func TestHaltWithSDK(t *testing.T) {
 	for i := range 3 {
 		f.awaitFile("ready-" + strconv.Itoa(i))
 	}
-	f.push(Wish{Halt: halt(true, time.Minute)})
-	r := f.await("held", func(r Report) bool { return r.Held != nil })
+	f.push(run.Wish{Halt: halt(true, time.Minute)})
+	r := f.await("held", func(r run.Report) bool { return r.Held != nil })
 	if !r.Held.SDK || r.Held.Begun < 2 || r.Held.Deaf {
 		t.Fatalf("held %+v", r.Held)
 	}
@@ -60,7 +62,7 @@ func TestHaltWithSDK(t *testing.T) {
 		t.Errorf("progress %+v", r.Progress)
 	}
 	last := r.Held.Begun + 2 // another node may have begun more
-	f.push(Wish{Halt: halt(true, time.Minute, last)})
+	f.push(run.Wish{Halt: halt(true, time.Minute, last)})
 	r = f.stopped()
 	if r.Failed != nil || r.Stopped.Finished || r.Stopped.SignalledAt.IsZero() || r.Stopped.SignalledAt.After(r.Stopped.ExitedAt) {
 		t.Errorf("failed %+v, stopped %+v", r.Failed, r.Stopped)
@@ -107,14 +109,14 @@ while not bellows.should_stop(step):
 open("end-" + os.environ["RANK"], "w").write("%d\n" % step)
 `).start()
 	f.awaitFile("importing-1")
-	f.await("steps of the rank that has connected", func(r Report) bool { return r.Workers != nil && r.Progress != nil })
-	f.push(Wish{Halt: halt(true, time.Minute)})
-	r := f.await("held", func(r Report) bool { return r.Held != nil })
+	f.await("steps of the rank that has connected", func(r run.Report) bool { return r.Workers != nil && r.Progress != nil })
+	f.push(run.Wish{Halt: halt(true, time.Minute)})
+	r := f.await("held", func(r run.Report) bool { return r.Held != nil })
 	if !r.Held.SDK || r.Held.Begun < 0 || !r.Held.Deaf { // rank 1 imports
 
 		t.Errorf("held %+v", r.Held)
 	}
-	f.push(Wish{Halt: halt(true, time.Minute, r.Held.Begun)})
+	f.push(run.Wish{Halt: halt(true, time.Minute, r.Held.Begun)})
 	write(t, filepath.Join(f.order.Workdir, "go"), "", 0o600)
 	last := r.Held.Begun
 	r = f.stopped()
@@ -138,11 +140,11 @@ func TestHaltOfPlainScripts(t *testing.T) {
 	f := newFixture(t, 2, plain).start()
 	f.awaitFile("up-0")
 	f.awaitFile("up-1")
-	f.push(Wish{Halt: halt(true, time.Minute)})
-	if r := f.await("held", func(r Report) bool { return r.Held != nil }); r.Stopped != nil {
+	f.push(run.Wish{Halt: halt(true, time.Minute)})
+	if r := f.await("held", func(r run.Report) bool { return r.Held != nil }); r.Stopped != nil {
 		t.Errorf("stopped before the leader's word: %+v", r.Stopped)
 	}
-	f.push(Wish{Halt: terminated()})
+	f.push(run.Wish{Halt: terminated()})
 	r := f.stopped()
 	if r.Held == nil || r.Held.SDK || r.Held.Begun != -1 || r.Held.Deaf {
 		t.Errorf("held %+v", r.Held)
@@ -163,11 +165,11 @@ echo up > up-$RANK
 while :; do sleep 0.02; done`).start()
 	f.awaitFile("up-0")
 	f.awaitFile("up-1")
-	f.push(Wish{Halt: halt(true, time.Minute)})
-	if r := f.await("held", func(r Report) bool { return r.Held != nil }); r.Held.SDK || !r.Held.Deaf {
+	f.push(run.Wish{Halt: halt(true, time.Minute)})
+	if r := f.await("held", func(r run.Report) bool { return r.Held != nil }); r.Held.SDK || !r.Held.Deaf {
 		t.Errorf("held %+v", r.Held)
 	}
-	f.push(Wish{Halt: terminated()})
+	f.push(run.Wish{Halt: terminated()})
 	f.stopped()
 	f.retire()
 }
@@ -181,7 +183,7 @@ trap 'sleep 0.2; touch bye; wait; exit 0' TERM
 echo up > up-0
 while :; do sleep 0.02; done`).start()
 	f.awaitFile("up-0")
-	f.push(Wish{Halt: terminated()})
+	f.push(run.Wish{Halt: terminated()})
 	if r := f.stopped(); r.Stopped.Exits[0].Code != 0 || len(r.Leftover) > 0 {
 		t.Errorf("stopped %+v, leftover %v", r.Stopped, r.Leftover)
 	}
@@ -199,14 +201,14 @@ func TestHaltsThatEndInSIGKILL(t *testing.T) {
 	t.Parallel()
 	const atMost = time.Minute / 2 // on a busy machine; before the halts' own time is over
 	for name, c := range map[string]struct {
-		wish  Wish
+		wish  run.Wish
 		least time.Duration
 		told  bool // by SIGTERM before: a busy machine's workers may not come as far as to say so
 	}{
-		"no save allowed":  {Wish{Halt: halt(false, time.Minute)}, 0, false},
-		"nothing begun":    {Wish{Halt: halt(true, time.Minute, -1)}, stopGrace, true},
-		"its time is over": {Wish{Halt: halt(true, 300*time.Millisecond)}, 300 * time.Millisecond, false},
-		"no permit":        {Wish{Kill: "its permit was withdrawn"}, 0, false},
+		"no save allowed":  {run.Wish{Halt: halt(false, time.Minute)}, 0, false},
+		"nothing begun":    {run.Wish{Halt: halt(true, time.Minute, -1)}, stopGrace, true},
+		"its time is over": {run.Wish{Halt: halt(true, 300*time.Millisecond)}, 300 * time.Millisecond, false},
+		"no permit":        {run.Wish{Kill: "its permit was withdrawn"}, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -241,8 +243,8 @@ func TestAHaltCannotBeTakenBack(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, plain).start()
 	f.awaitFile("up-0")
-	f.push(Wish{Halt: terminated()})
-	f.push(Wish{})
+	f.push(run.Wish{Halt: terminated()})
+	f.push(run.Wish{})
 	if r := f.stopped(); r.Stopped.Exits[0].Code != 0 {
 		t.Errorf("stopped %+v", r.Stopped)
 	}
@@ -254,8 +256,8 @@ func TestAHaltsTimeRunsOnWhateverIsWishedNext(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, `trap '' TERM; echo up > up-0; while :; do sleep 0.02; done`).start()
 	f.awaitFile("up-0")
-	f.push(Wish{Halt: halt(true, 300*time.Millisecond)})
-	f.push(Wish{})
+	f.push(run.Wish{Halt: halt(true, 300*time.Millisecond)})
+	f.push(run.Wish{})
 	if r := f.stopped(); r.Stopped.Exits[0].Signal != int(syscall.SIGKILL) {
 		t.Errorf("stopped %+v", r.Stopped)
 	}
@@ -267,8 +269,8 @@ func TestHaltBeforeTheStart(t *testing.T) {
 	f := newFixture(t, 1, "echo ran > ran")
 	f.order.Strict = true // and no deadline: so it cannot have started yet
 	f.start()
-	f.await("waiting", func(r Report) bool { return strings.Contains(r.Waiting, "deadline") })
-	f.push(Wish{Halt: halt(true, time.Minute)})
+	f.await("waiting", func(r run.Report) bool { return strings.Contains(r.Waiting, "deadline") })
+	f.push(run.Wish{Halt: halt(true, time.Minute)})
 	r := f.stopped()
 	if r.Held == nil || r.Held.Begun != -1 || !r.Held.Deaf || r.Stopped.Finished || len(r.Stopped.Exits) != 0 || r.Workers != nil {
 		t.Errorf("report %+v, stopped %+v", r, r.Stopped)
@@ -283,7 +285,7 @@ func TestWorkersErrInAHaltWithoutFailure(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, `trap 'exit 7' TERM; echo up > up-0; while :; do sleep 0.02; done`).start()
 	f.awaitFile("up-0")
-	f.push(Wish{Halt: terminated()})
+	f.push(run.Wish{Halt: terminated()})
 	if r := f.stopped(); r.Failed != nil || r.Stopped.Exits[0].Code != 7 {
 		t.Errorf("failed %+v, stopped %+v", r.Failed, r.Stopped)
 	}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bellows-ml/bellows/agent/fence"
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -109,7 +110,7 @@ func TestTheDeadlineHoldsWhateverHangs(t *testing.T) {
 	f.hangs(filepath.Join(f.order.LogDir, "rank-0.log"))
 	f.order.Strict, f.order.Deadline = true, Boottime()+int64(time.Hour)
 	worker := f.worker(f.start().started(), 0)
-	f.shimWrites("its workers", func(r Report) bool { return len(r.Workers) > 0 })
+	f.shimWrites("its workers", func(r run.Report) bool { return len(r.Workers) > 0 })
 
 	f.hangs(filepath.Join(f.dir, reportFile+".spare"))
 	thaw := f.hangs(lockPath(f.order.LockDir, "SIM-0"))
@@ -118,7 +119,7 @@ func TestTheDeadlineHoldsWhateverHangs(t *testing.T) {
 	log.fill()
 	lag := lateness(t)
 	deadline := Boottime() + int64(200*time.Millisecond)
-	f.push(Wish{Deadline: deadline})
+	f.push(run.Wish{Deadline: deadline})
 	f.gone("the worker", worker)
 	if late := time.Duration(Boottime()-deadline) - lag(); late > fence.Margin {
 		t.Errorf("dead %v after the deadline, and so after the lease", late)
@@ -126,7 +127,7 @@ func TestTheDeadlineHoldsWhateverHangs(t *testing.T) {
 
 	// Nothing may be said of locks that cannot be looked at. The rest goes on.
 	_ = f.conn.Close()
-	r := f.dial().await("what happened", func(r Report) bool { return r.Failed != nil })
+	r := f.dial().await("what happened", func(r run.Report) bool { return r.Failed != nil })
 	if r.Failed.Kind != record.NodeFenced || r.Stopped != nil {
 		t.Errorf("failed %+v, stopped %+v", r.Failed, r.Stopped)
 	}
@@ -143,7 +144,7 @@ func TestAKillWaitsForNoLog(t *testing.T) {
 	worker := f.worker(f.start().started(), 0)
 	f.awaitFile("up-0")
 	log.fill()
-	f.push(Wish{Halt: halt(true, 200*time.Millisecond)}) // tells of itself in the log, like its end
+	f.push(run.Wish{Halt: halt(true, 200*time.Millisecond)}) // tells of itself in the log, like its end
 	f.gone("the worker", worker)
 	if r := f.stopped(); r.Held == nil || r.Stopped.Finished {
 		t.Errorf("held %+v, stopped %+v", r.Held, r.Stopped)

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bellows-ml/bellows/agent/run"
 )
 
 // What a worker has started does not outlive the shim, whatever contains it and
@@ -64,7 +66,7 @@ func TestAShimGoesOnWithoutItsHolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.gone("the holder", holder)
-	f.push(Wish{Halt: terminated()})
+	f.push(run.Wish{Halt: terminated()})
 	if r := f.stopped(); r.Failed != nil || r.Stopped.Exits[0].Code != 0 {
 		t.Errorf("stopped %+v", r.Stopped)
 	}
@@ -78,7 +80,7 @@ func TestASignalToShimAndHolder(t *testing.T) {
 	f := newFixture(t, 1, stubborn).start()
 	f.started()
 	holder := f.holder()
-	for _, p := range []Process{holder, f.shim} {
+	for _, p := range []run.Process{holder, f.shim} {
 		if err := unix.Kill(p.PID, unix.SIGTERM); err != nil {
 			t.Fatal(err)
 		}

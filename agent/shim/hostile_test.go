@@ -9,14 +9,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/record/recordtest"
 )
 
-func anyOrder() Order {
-	return Order{
-		Version: ProtocolVersion, Cluster: "c", Node: "n1", Command: []string{"train"}, Workdir: "/w", Env: map[string]string{"A": "b"},
+func anyOrder() run.Order {
+	return run.Order{
+		Version: run.ProtocolVersion, Cluster: "c", Node: "n1", Command: []string{"train"}, Workdir: "/w", Env: map[string]string{"A": "b"},
 		Checkpoint: "/c/j/g00000002-x", LogDir: "/l", LockDir: "/k", LogMaxBytes: 1 << 20, Resume: &record.Checkpoint{Dir: "/c/j/g00000001/step-1", Step: 1},
 		World: cluster.World{Job: "j", Generation: 2, Nonce: "x", BatchSize: 8, Master: cluster.Endpoint{Host: "10.0.0.1", Port: 7000}, Members: []cluster.Member{
 			{Node: "n0", Devices: []cluster.DeviceID{"c"}}, {Node: "n1", Devices: []cluster.DeviceID{"d", "e"}, FirstRank: 1},
@@ -36,7 +37,7 @@ func FuzzOrder(f *testing.F) {
 		f.Add(recordtest.Value(rand.New(rand.NewPCG(seed, 4)), text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		var o Order
+		var o run.Order
 		if json.Unmarshal(text, &o) != nil || checkOrder(o) != nil {
 			return
 		}
@@ -64,14 +65,14 @@ func FuzzWorkerMessage(f *testing.F) {
 		f.Add([]byte(text), []byte(`{"progress":{"step":9223372036854775807,"samples":-5}}`))
 	}
 	f.Fuzz(func(t *testing.T, one, two []byte) {
-		m := assemble(&shared{order: anyOrder()}, Report{})
+		m := assemble(&shared{order: anyOrder()}, run.Report{})
 		for _, text := range [][]byte{one, two, one} {
 			var msg fromWorker
 			if json.Unmarshal(text, &msg) != nil {
 				continue
 			}
 			if s := msg.Saved; s != nil {
-				save := Save{Step: s.Step, Samples: s.Samples, Dir: s.Dir}
+				save := run.Save{Step: s.Step, Samples: s.Samples, Dir: s.Dir}
 				if checkSave(m.order.Checkpoint, save) == nil {
 					m.addSave(save)
 				}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/bellows-ml/bellows/agent/run"
 )
 
 // Workers and what they have started are inside, whatever holds them; others are not.
@@ -50,7 +52,7 @@ func TestWhoIsInsideARun(t *testing.T) {
 			if !ok || seen.Command != "sleep" || seen.UID != uint32(os.Getuid()) || seen.StartTime == 0 {
 				t.Errorf("the child is shown as %+v, %v", seen, ok)
 			}
-			f.push(Wish{Kill: "test"})
+			f.push(run.Wish{Kill: "test"})
 			f.stopped()
 			if seen, ok := Inspect(child); ok {
 				t.Errorf("a process that is gone is shown as %+v", seen)

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/sdk"
 )
@@ -57,12 +58,12 @@ func (l learned) active() (all []string) {
 
 // readLearned reads what is known; of a file that is not there, cannot be read or is of another version nothing is.
 func readLearned(path string) learned {
-	none := learned{Version: ProtocolVersion}
+	none := learned{Version: run.ProtocolVersion}
 	var l learned
 	if path == "" {
 		return none
 	}
-	if info, err := os.Stat(path); err != nil || info.Size() > record.MaxModules || readJSON(path, &l) != nil || l.Version != ProtocolVersion {
+	if info, err := os.Stat(path); err != nil || info.Size() > record.MaxModules || readJSON(path, &l) != nil || l.Version != run.ProtocolVersion {
 		return none
 	}
 	l.Before = l.Before[:min(len(l.Before), maxLearned)]

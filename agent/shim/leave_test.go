@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/cluster"
 )
 
@@ -152,7 +153,7 @@ func TestALockThatOutlivesItsRunIsClearedAndNamed(t *testing.T) {
 	needsRoot(t)
 	for name, end := range map[string]func(f *fixture){
 		"stopped": func(f *fixture) {
-			f.push(Wish{Kill: "test", Retire: true})
+			f.push(run.Wish{Kill: "test", Retire: true})
 			f.stopped()
 			f.gone("the shim", f.shim)
 		},
@@ -209,7 +210,7 @@ func TestALockOnItsWayIsClearedToo(t *testing.T) {
 	if err = errors.Join(unix.Sendmsg(pair[0], []byte{0}, unix.UnixRights(int(lock.Fd())), nil, 0), lock.Close(), unix.Close(pair[0])); err != nil {
 		t.Fatal(err)
 	}
-	f.push(Wish{Kill: "test"})
+	f.push(run.Wish{Kill: "test"})
 	f.stopped()
 	f.retire()
 	if named, err := OldLocks(f.order.LockDir); err != nil || len(named) != 1 || len(named[0].Holders) != 0 {
@@ -227,7 +228,7 @@ func TestOrphansKeepTheirDevice(t *testing.T) {
 	f.killShim()
 	f.gone("the worker", f.worker(r, 0))
 	other := f.next().start()
-	w := other.await("waiting", func(r Report) bool { return strings.Contains(r.Waiting, "held by") || r.Workers != nil })
+	w := other.await("waiting", func(r run.Report) bool { return strings.Contains(r.Waiting, "held by") || r.Workers != nil })
 	for _, want := range []string{"SIM-0", string(f.order.World.Job), "pid " + itoa(p.PID)} {
 		if !strings.Contains(w.Waiting, want) {
 			t.Errorf("waiting for %q, which does not say %q", w.Waiting, want)
@@ -253,7 +254,7 @@ func TestAClearedLockIsNeverTakenTwice(t *testing.T) {
 	for i := range takers {
 		all.Go(func() {
 			for turn := range turns {
-				run, leaks := t.TempDir(), (i+turn)%2 == 0
+				dir, leaks := t.TempDir(), (i+turn)%2 == 0
 				shim := exec.Command("/bin/sleep", "1000")
 				if err := shim.Start(); err != nil {
 					t.Error(err)
@@ -262,14 +263,14 @@ func TestAClearedLockIsNeverTakenTwice(t *testing.T) {
 				end := func() { _ = shim.Process.Kill(); _ = shim.Wait() }
 				process, err := identify(shim.Process.Pid)
 				if err == nil {
-					err = writeDurable(filepath.Join(run, shimFile), runRecord{Version: ProtocolVersion, Shim: process})
+					err = writeDurable(filepath.Join(dir, shimFile), runRecord{Version: run.ProtocolVersion, Shim: process})
 				}
 				if err != nil {
 					t.Error(err)
 				}
 				var l *locks
 				for l == nil { // one that has no luck waits for all others
-					if l, err = takeLocks(t.Context(), o, run, func(string) {}); err != nil && !strings.Contains(err.Error(), "held by") {
+					if l, err = takeLocks(t.Context(), o, dir, func(string) {}); err != nil && !strings.Contains(err.Error(), "held by") {
 						t.Error(err)
 						end()
 						return

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/cluster"
 )
 
@@ -49,7 +50,7 @@ func controllers(l cluster.Limits) (names []string) {
 
 // limit makes the groups that hold each worker within the order's limits. An
 // error means that this node cannot.
-func (c *containment) limit(name string, o Order, member cluster.Member) error {
+func (c *containment) limit(name string, o run.Order, member cluster.Member) error {
 	if o.Limits != (cluster.Limits{}) {
 		if err := c.limitEach(name, c.own, o, member); err != nil {
 			return err
@@ -60,7 +61,7 @@ func (c *containment) limit(name string, o Order, member cluster.Member) error {
 }
 
 // limitEach keeps each worker within the limits that its job asks for.
-func (c *containment) limitEach(name, own string, o Order, member cluster.Member) (err error) {
+func (c *containment) limitEach(name, own string, o run.Order, member cluster.Member) (err error) {
 	l := &limits{}
 	for local := range member.Processes() {
 		l.workers = append(l.workers, bound{Limits: o.Limits.Of(len(member.DevicesOf(local)))})

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -101,7 +102,7 @@ func TestASaveThatWantsTooMuchMemoryIsTold(t *testing.T) {
 		f.awaitFile("up-0")
 		h := halt(true, time.Minute)
 		h.Terminate = true
-		f.push(Wish{Halt: h})
+		f.push(run.Wish{Halt: h})
 		if r := f.stopped(); r.Failed == nil || r.Failed.Reason != "killed: out of its memory limit of 64 MiB" || r.Failed.Rank != 0 {
 			f.t.Errorf("failed %+v", r.Failed)
 		}
@@ -165,7 +166,7 @@ func TestAWorkerThatComputesTooMuchIsSlowedDown(t *testing.T) {
 				f.t.Errorf("%s was slowed down %d times", worker, throttled)
 			}
 		}
-		f.push(Wish{Kill: "test"})
+		f.push(run.Wish{Kill: "test"})
 		f.stopped()
 		f.retire()
 		if left := f.limitsLeft(); len(left) > 0 {
@@ -184,7 +185,7 @@ func TestGroupsInUseAreRemovedLater(t *testing.T) {
 				f.start()
 				f.started()
 				leave := f.guest()
-				f.push(Wish{Kill: "test"})
+				f.push(run.Wish{Kill: "test"})
 				f.stopped()
 				if left := f.limitsLeft(); len(left) == 0 {
 					f.t.Error("the group that the guest is in was removed")

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -218,7 +219,7 @@ func (s *workerServer) hear(k *link, msg fromWorker) {
 	case msg.Held != nil:
 		k.worker.begun = &msg.Held.Begun
 	case msg.Saved != nil:
-		s.saved(k, Save{Step: msg.Saved.Step, Rank: k.worker.Rank, Samples: msg.Saved.Samples, Dir: msg.Saved.Dir})
+		s.saved(k, run.Save{Step: msg.Saved.Step, Rank: k.worker.Rank, Samples: msg.Saved.Samples, Dir: msg.Saved.Dir})
 	case msg.NoRoom != nil:
 		k.worker.unsaved = fmt.Sprintf("save step %d: %s", msg.NoRoom.Step, record.Cut(printable(msg.NoRoom.Reason), record.MaxReason/2))
 		k.worker.unsavedFor = record.NoSpace
@@ -291,7 +292,7 @@ func (s *workerServer) shut() {
 }
 
 // saved notes a rank's save; the answer goes out once it is on disk.
-func (s *workerServer) saved(k *link, save Save) {
+func (s *workerServer) saved(k *link, save run.Save) {
 	if err := checkSave(s.order.Checkpoint, save); err != nil {
 		k.send(toWorker{Error: err.Error()}, nil)
 		return
@@ -302,7 +303,7 @@ func (s *workerServer) saved(k *link, save Save) {
 }
 
 // checkSave keeps a job from having the agent read, as root, what lies elsewhere.
-func checkSave(checkpoint string, s Save) error {
+func checkSave(checkpoint string, s run.Save) error {
 	inside, err := filepath.Rel(checkpoint, s.Dir)
 	switch {
 	case s.Step < 0 || s.Samples < -1:

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -91,8 +92,8 @@ func TestSavesStayBelowTheCheckpointDirectory(t *testing.T) {
 		`{"saved":{"step":6,"samples":60,"dir":"`+f.order.Checkpoint+`/step-6"}}`)
 	f.hears(`{"saved_ok":6}`)
 	f.hears("unknown message")
-	r := f.await("the save", func(r Report) bool { return len(r.Saves) > 0 })
-	if len(r.Saves) != 1 || r.Saves[0] != (Save{Step: 6, Samples: 60, Dir: f.order.Checkpoint + "/step-6"}) {
+	r := f.await("the save", func(r run.Report) bool { return len(r.Saves) > 0 })
+	if len(r.Saves) != 1 || r.Saves[0] != (run.Save{Step: 6, Samples: 60, Dir: f.order.Checkpoint + "/step-6"}) {
 		t.Errorf("saves %+v", r.Saves)
 	}
 	heard := f.read("work", "heard")
@@ -175,25 +176,25 @@ func TestDuringAHaltTheHoldComesBeforeTheWelcome(t *testing.T) {
 }
 
 func TestTheNewestStepsAreKept(t *testing.T) {
-	m := assemble(&shared{}, Report{})
+	m := assemble(&shared{}, run.Report{})
 	for step := range int64(10) {
 		for rank := range 3 {
-			m.addSave(Save{Step: 9 - step, Rank: 2 - rank})
-			m.addSave(Save{Step: 9 - step, Rank: 2 - rank, Samples: 1}) // again: it replaces
+			m.addSave(run.Save{Step: 9 - step, Rank: 2 - rank})
+			m.addSave(run.Save{Step: 9 - step, Rank: 2 - rank, Samples: 1}) // again: it replaces
 		}
 	}
 	if len(m.report.Saves) != 3*keptSteps {
 		t.Fatalf("%d saves", len(m.report.Saves))
 	}
 	for i, s := range m.report.Saves {
-		if want := (Save{Step: int64(10 - keptSteps + i/3), Rank: i % 3, Samples: 1}); s != want {
+		if want := (run.Save{Step: int64(10 - keptSteps + i/3), Rank: i % 3, Samples: 1}); s != want {
 			t.Errorf("save %d is %+v, want %+v", i, s, want)
 		}
 	}
 }
 
 func TestProgressIsMeasured(t *testing.T) {
-	m := assemble(&shared{}, Report{})
+	m := assemble(&shared{}, run.Report{})
 	loss := 0.5
 	m.progressed(finished{Step: 10, Samples: 640})
 	at := m.report.Progress.At
@@ -218,7 +219,7 @@ func TestProgressIsMeasured(t *testing.T) {
 
 // A speed is measured from the first step that a generation has finished, not from its start.
 func TestTheFirstFinishedStepIsKept(t *testing.T) {
-	m := assemble(&shared{order: Order{Resume: &record.Checkpoint{Step: 500}}}, Report{})
+	m := assemble(&shared{order: run.Order{Resume: &record.Checkpoint{Step: 500}}}, run.Report{})
 	m.progressed(finished{Step: 500, Samples: -1}) // as a loop reports that begins by it
 	if p := m.report.Progress; p.Step != 500 || p.FirstStep != 0 || !p.FirstAt.IsZero() {
 		t.Fatalf("nothing is finished: %+v", p)
@@ -240,7 +241,7 @@ func TestTheFirstFinishedStepIsKept(t *testing.T) {
 // The SDK passes on one report a second, and the last one when the script ends, which is
 // after its last save: the step was finished before that, but not before the last report.
 func TestAWordThatWasKeptBackIsAsOldAsItIs(t *testing.T) {
-	m := assemble(&shared{}, Report{})
+	m := assemble(&shared{}, run.Report{})
 	for _, c := range []struct {
 		age       float64
 		low, high time.Duration
@@ -254,7 +255,7 @@ func TestAWordThatWasKeptBackIsAsOldAsItIs(t *testing.T) {
 }
 
 func TestImpossibleProgressIsNoProgress(t *testing.T) {
-	m := assemble(&shared{}, Report{})
+	m := assemble(&shared{}, run.Report{})
 	m.progressed(finished{Step: 7})
 	for _, f := range []finished{{Step: -1}, {Step: record.MaxCount + 1}, {Step: 8, Samples: record.MaxCount + 1}} {
 		if m.progressed(f); m.report.Progress.Step != 7 {
@@ -311,7 +312,7 @@ func TestTheWordsOfAWorkerThatHasEndedCount(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ended := &worker{Worker: record.Worker{PID: 77}, exit: &record.Exit{}}
-			m := assemble(&shared{workers: []*worker{ended}, phase: running}, Report{})
+			m := assemble(&shared{workers: []*worker{ended}, phase: running}, run.Report{})
 			k := &link{cred: &unix.Ucred{Pid: int32(c.lineage[0])}, lineage: c.lineage, out: make(chan outgoing, linkQueue)} //nolint:gosec // a small number
 			for _, line := range []string{hello, `{"progress":{"step":4}}`} {
 				var msg fromWorker
@@ -389,7 +390,7 @@ func TestSocketsAreNotFlooded(t *testing.T) {
 			open = append(open, c)
 		}
 	}
-	f.push(Wish{Deadline: Boottime() + int64(200*time.Millisecond)})
+	f.push(run.Wish{Deadline: Boottime() + int64(200*time.Millisecond)})
 	f.stopped()
 	for _, c := range open {
 		if err := c.Close(); err != nil {
@@ -409,7 +410,7 @@ func TestSocketsAreNotFlooded(t *testing.T) {
 // All losses of a node's ranks are added up, whichever rank was first at a step; one that is no
 // number, or too large to be one, is counted and hides no other.
 func TestLossesAreAddedUp(t *testing.T) {
-	m := assemble(&shared{}, Report{})
+	m := assemble(&shared{}, run.Report{})
 	told := func(step int64, loss float64) { m.progressed(finished{Step: step, Samples: -1, Loss: &loss}) }
 	told(1, 2)
 	told(1, 3) // another rank

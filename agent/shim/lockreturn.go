@@ -2,13 +2,15 @@ package shim
 
 import (
 	"errors"
+
+	"github.com/bellows-ml/bellows/agent/run"
 )
 
 // lockReturn gives the devices' locks back in the end. The loop owns it.
 type lockReturn struct {
 	*shared
 
-	shim   Process // this one
+	shim   run.Process // this one
 	own    *locks
 	taking bool // the preparations are taking them
 

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/cluster"
 )
 
@@ -39,7 +40,7 @@ func lockPath(dir string, device cluster.DeviceID) string {
 
 // takeLocks takes the locks of all devices, in the order of their names so that
 // two shims never wait for each other. It tells waiting whenever it has to.
-func takeLocks(ctx context.Context, o Order, run string, waiting func(string)) (*locks, error) {
+func takeLocks(ctx context.Context, o run.Order, run string, waiting func(string)) (*locks, error) {
 	if err := os.MkdirAll(o.LockDir, 0o755); err != nil {
 		return nil, fmt.Errorf("make lock_dir: %w", err)
 	}
@@ -206,7 +207,7 @@ type lockFiles struct {
 	paths []string
 }
 
-func locksOf(o Order, run string) lockFiles {
+func locksOf(o run.Order, run string) lockFiles {
 	l := lockFiles{run: run}
 	member, _, _ := o.World.Member(o.Node)
 	for _, device := range member.Devices {

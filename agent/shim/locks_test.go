@@ -11,11 +11,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/cluster"
 )
 
-func lockOrder(dir string) Order {
-	return Order{Node: "n1", LockDir: dir, World: cluster.World{
+func lockOrder(dir string) run.Order {
+	return run.Order{Node: "n1", LockDir: dir, World: cluster.World{
 		Job: "j", Generation: 1, Members: []cluster.Member{{Node: "n1", Devices: []cluster.DeviceID{"d0"}}},
 	}}
 }
@@ -78,7 +79,7 @@ func TestLockDirOfOthersIsRefused(t *testing.T) {
 }
 
 // heldStill names the locks of a run that it, or anybody in its name, still holds.
-func heldStill(o Order, run string) (held []string) {
+func heldStill(o run.Order, run string) (held []string) {
 	l := locksOf(o, run)
 	if !o.Planned() {
 		l, _ = allLocks(o.LockDir, run) // a folder that cannot be read has none
@@ -134,7 +135,7 @@ func TestAForkedProcessKeepsNoLock(t *testing.T) {
 // while others are at it.
 func TestWhichLocksAreCleared(t *testing.T) {
 	const ours, other = "/runs/ours", "/runs/other"
-	rec := &runRecord{Version: ProtocolVersion}
+	rec := &runRecord{Version: run.ProtocolVersion}
 	for name, c := range map[string]struct {
 		held, guarded, sure bool
 		says                holder

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bellows-ml/bellows/agent/ranklog"
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/cluster"
 )
 
@@ -46,7 +47,7 @@ type workerLog struct {
 // openLog makes a rank's log and returns the descriptor to give to the worker,
 // which the caller closes once the worker has it. A log that cannot be opened
 // does not keep the worker from running.
-func openLog(o Order, rank int, read *lineReader) (*workerLog, int, error) {
+func openLog(o run.Order, rank int, read *lineReader) (*workerLog, int, error) {
 	var p [2]int
 	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
 		return nil, 0, fmt.Errorf("make log pipe of rank %d: %w", rank, err)
@@ -58,7 +59,7 @@ func openLog(o Order, rank int, read *lineReader) (*workerLog, int, error) {
 }
 
 // attachLog makes a rank's log of what comes out of a pipe, whose end it owns.
-func attachLog(o Order, rank int, from *os.File, read *lineReader) *workerLog {
+func attachLog(o run.Order, rank int, from *os.File, read *lineReader) *workerLog {
 	most := o.LogMaxBytes
 	if most <= 0 {
 		most = defaultLogBytes

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/bellows-ml/bellows/agent/child"
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -20,7 +21,7 @@ import (
 // the run's owner: the shim touches nothing itself at a path that a user has named.
 type look struct {
 	Dir       string       `json:"dir"` // the run directory
-	Order     Order        `json:"order"`
+	Order     run.Order    `json:"order"`
 	PathsOnly bool         `json:"paths_only,omitempty"` // there is no run: see Needs
 	waiting   func(string) // told what is looked at
 	started   func(pid int)

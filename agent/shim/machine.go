@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bellows-ml/bellows/agent/fence"
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -33,7 +34,7 @@ const (
 // shared is what all parts of a shim have in common. What changes of it the loop owns.
 type shared struct {
 	dir    string
-	order  Order
+	order  run.Order
 	member cluster.Member
 	id     identity
 	log    zerolog.Logger
@@ -48,7 +49,7 @@ type shared struct {
 	alarm       *alarm
 	phase       phase
 	workers     []*worker
-	wish        Wish
+	wish        run.Wish
 	forking     bool // a process that runs ahead is being executed, which cannot be taken back
 }
 
@@ -87,7 +88,7 @@ type machine struct {
 }
 
 // assemble makes the parts.
-func assemble(sh *shared, first Report) *machine {
+func assemble(sh *shared, first run.Report) *machine {
 	r := &reporter{shared: sh, report: first, dirty: true}
 	r.journal = &journal{
 		path: filepath.Join(sh.dir, reportFile), slot: make(chan entry, 1), done: sh.done, log: sh.log,
@@ -207,7 +208,7 @@ func (m *machine) stepDeadline(now int64) {
 }
 
 // wished takes in what the agent wants.
-func (m *machine) wished(w Wish) {
+func (m *machine) wished(w run.Wish) {
 	before := m.wish
 	if w.Deadline == 0 {
 		w.Deadline = before.Deadline

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/cluster"
 )
 
@@ -61,10 +62,10 @@ func TestWorldsThatMeet(t *testing.T) {
 		"two": {true, two, true}, "one": {true, one, false}, "seen elsewhere": {false, two, false},
 	} {
 		path := filepath.Join(t.TempDir(), "learned")
-		if err := writeDurable(path, learned{Version: ProtocolVersion, Meets: c.meets}); err != nil {
+		if err := writeDurable(path, learned{Version: run.ProtocolVersion, Meets: c.meets}); err != nil {
 			t.Fatal(err)
 		}
-		s := starter{shared: &shared{order: Order{World: c.world, LearnedFile: path}}}
+		s := starter{shared: &shared{order: run.Order{World: c.world, LearnedFile: path}}}
 		if got := s.meetsFirst(); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
@@ -122,10 +123,10 @@ func TestRank0IsLetFirst(t *testing.T) {
 	}
 	defer l.Close()
 	path := filepath.Join(t.TempDir(), "learned")
-	if err = writeDurable(path, learned{Version: ProtocolVersion, Meets: true}); err != nil {
+	if err = writeDurable(path, learned{Version: run.ProtocolVersion, Meets: true}); err != nil {
 		t.Fatal(err)
 	}
-	order := Order{LearnedFile: path, World: cluster.World{
+	order := run.Order{LearnedFile: path, World: cluster.World{
 		Members: []cluster.Member{{Node: "n1", Devices: []cluster.DeviceID{"a", "b", "c"}}},
 		Master:  cluster.Endpoint{Host: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port},
 	}}
@@ -193,7 +194,7 @@ func TestParkedRanksWaitForRank0(t *testing.T) {
 	f := newFixture(t, 1, "")
 	f.pyScript(meetsScript)
 	at := f.order.World.Master
-	if err := writeDurable(f.order.LearnedFile, learned{Version: ProtocolVersion, Meets: true}); err != nil {
+	if err := writeDurable(f.order.LearnedFile, learned{Version: run.ProtocolVersion, Meets: true}); err != nil {
 		t.Fatal(err)
 	}
 	f.order.World.Members = []cluster.Member{{Node: "n0", Devices: []cluster.DeviceID{"far"}}, {Node: "n1", FirstRank: 1, Devices: []cluster.DeviceID{"SIM-0"}}}
@@ -209,10 +210,10 @@ func TestParkedRanksWaitForRank0(t *testing.T) {
 	if err = l.SetDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
 	}
-	plan := f.prepares(func(*Prepare) {})
+	plan := f.prepares(func(*run.Prepare) {})
 	f.ready(1)
 	f.bind(plan)
-	f.push(Wish{Start: true})
+	f.push(run.Wish{Start: true})
 	for i, want := range []string{"", "rank 1"} {
 		c, err := l.Accept()
 		if err != nil {
@@ -237,7 +238,7 @@ func TestThatWorkersMeetIsKept(t *testing.T) {
 	f.pyScript("import colorsys, os, socket, time\ns = socket.create_server((\"127.0.0.1\", int(os.environ[\"MASTER_PORT\"])))\ntime.sleep(1000)\n")
 	f.start().started()
 	eventually(t, "it is kept", func() bool { return readLearned(f.order.LearnedFile).Meets })
-	f.push(Wish{Kill: "test"})
+	f.push(run.Wish{Kill: "test"})
 	f.stopped()
 	f.retire()
 }

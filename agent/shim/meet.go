@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/checkpoint/owned"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -29,7 +30,7 @@ const (
 // all nodes: rank 0's node makes it and leaves a note, the others look for it. It
 // is refused where anybody but the owner could have made it, or could exchange it.
 // It runs as the owner.
-func meetAtCheckpoint(ctx context.Context, o Order) error {
+func meetAtCheckpoint(ctx context.Context, o run.Order) error {
 	first := o.World.Members[0].Node
 	note := fmt.Sprintf("job=%s generation=%d master=%s node=%s\n", o.World.Job, o.World.Generation, o.World.Master, first)
 	if o.Node == first {
@@ -60,7 +61,7 @@ func meetAtCheckpoint(ctx context.Context, o Order) error {
 
 // unwritable adds a remedy to the error of a job that cannot save: a full disk needs
 // room and not rights, and the error of another user's folder has its own remedy.
-func unwritable(o Order, err error, remedy string) error {
+func unwritable(o run.Order, err error, remedy string) error {
 	switch kind := FailureOf(err); {
 	case kind == record.NoSpace:
 		remedy = "make room there; the job starts again by itself"

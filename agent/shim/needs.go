@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/bellows-ml/bellows/agent/child"
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/internal/userdb"
 )
 
@@ -17,7 +18,7 @@ func (m missing) Unwrap() error { return m.error }
 // start does, as the job's owner, and its error is the one that the start would
 // give. It starts and writes nothing. Where another user is to look, runner runs the
 // process for that.
-func Needs(ctx context.Context, o Order, runner *child.Runner) error {
+func Needs(ctx context.Context, o run.Order, runner *child.Runner) error {
 	id, err := identifyOwner(ctx, o.Owner, userdb.Find)
 	if err != nil {
 		return err

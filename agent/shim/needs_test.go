@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/cluster"
 )
 
@@ -13,20 +14,20 @@ import (
 func TestNeeds(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	good := Order{
+	good := run.Order{
 		Owner:   cluster.Owner{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), User: "me"},
 		Command: []string{"/bin/sh"}, Workdir: dir,
 	}
 	if err := Needs(t.Context(), good, nil); err != nil {
 		t.Errorf("all is there: %v", err)
 	}
-	for name, change := range map[string]func(*Order){
-		"workdir": func(o *Order) { o.Workdir = filepath.Join(dir, "missing") },
-		"file":    func(o *Order) { o.Workdir = "/bin/sh" },
-		"path":    func(o *Order) { o.Command = []string{"no-such-program"} },
-		"program": func(o *Order) { o.Command = []string{"./missing"} },
-		"secrets": func(o *Order) { o.EnvFile = filepath.Join(dir, "missing") },
-		"user":    func(o *Order) { o.Owner = cluster.Owner{UID: 3_000_000_000, User: "no-such-user"} },
+	for name, change := range map[string]func(*run.Order){
+		"workdir": func(o *run.Order) { o.Workdir = filepath.Join(dir, "missing") },
+		"file":    func(o *run.Order) { o.Workdir = "/bin/sh" },
+		"path":    func(o *run.Order) { o.Command = []string{"no-such-program"} },
+		"program": func(o *run.Order) { o.Command = []string{"./missing"} },
+		"secrets": func(o *run.Order) { o.EnvFile = filepath.Join(dir, "missing") },
+		"user":    func(o *run.Order) { o.Owner = cluster.Owner{UID: 3_000_000_000, User: "no-such-user"} },
 	} {
 		o := good
 		change(&o)

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/internal/pycommand"
 	"github.com/bellows-ml/bellows/sdk"
 )
@@ -47,13 +48,10 @@ var errEarly = errors.New("its framework cannot be imported early")
 // errEnded says that a process that ran ahead has ended, or closed its socket.
 var errEnded = errors.New("it has ended before it was parked")
 
-// waits reports whether the run's command waits to be released by itself.
-func (o Order) waits() bool { return o.Prepare != nil && o.Prepare.Waits }
-
 // parked is a process that runs ahead, or waits to be released.
 type parked struct {
-	process Process // what was executed: the worker, or a wrapper around it
-	pid     int     // who speaks; the same but for a wrapper
+	process run.Process // what was executed: the worker, or a wrapper around it
+	pid     int         // who speaks; the same but for a wrapper
 	conn    *net.UnixConn
 	lines   *bufio.Reader
 	out     *os.File          // what it prints, kept in the pipe until its rank is known
@@ -69,7 +67,7 @@ type parked struct {
 type attempt struct {
 	*ahead
 
-	order   Order
+	order   run.Order
 	env     map[string]string
 	program string
 
@@ -153,7 +151,7 @@ func (t *attempt) several(n int) (all []*parked, err error) {
 func (t *attempt) begin() (*parked, error) {
 	// Room for what the plan adds to what the kernel shows of the environment.
 	mark := fmt.Sprintf("%s=%d,%s", aheadVariable, aheadFD, strings.Repeat("-", planRoom))
-	if t.order.waits() {
+	if t.order.Waits() {
 		mark = fmt.Sprintf("%s=%d", readyFDVariable, aheadFD)
 	}
 	return t.execute(t.program, t.order.Command, mark)
@@ -167,7 +165,7 @@ func (t *attempt) await(p *parked) error {
 	}
 	defer stop()
 	hear := t.converse
-	if t.order.waits() {
+	if t.order.Waits() {
 		hear = func(p *parked) error {
 			if _, errRead := p.lines.ReadByte(); errRead != nil {
 				return errEnded
@@ -348,7 +346,7 @@ func (t *attempt) execute(program string, argv []string, mark string) (*parked, 
 	if !may {
 		return fail(errGivenUp)
 	}
-	process := Process{}
+	process := run.Process{}
 	defer func() {
 		t.post(func() {
 			if t.forking = false; process.PID != 0 {
@@ -372,7 +370,7 @@ func (t *attempt) execute(program string, argv []string, mark string) (*parked, 
 		return fail(err)
 	}
 	// Not a command of its own, which may have threads and processes: each has a priority.
-	if !t.order.waits() && Boottime() < t.calmUntil {
+	if !t.order.Waits() && Boottime() < t.calmUntil {
 		calm(pid)
 	}
 	p := &parked{process: process, pid: pid, conn: conn, out: out, env: t.env, written: -1}
@@ -390,7 +388,7 @@ func (t *attempt) clearAttempt(p *parked, alone bool) {
 			return
 		}
 		killTree(p.process.PID) // beside others that are parked, and of which this is none
-		t.living = slices.DeleteFunc(t.living, func(l Process) bool { return l == p.process })
+		t.living = slices.DeleteFunc(t.living, func(l run.Process) bool { return l == p.process })
 		close(cleared)
 	})
 	select {
@@ -460,9 +458,9 @@ func connOf(fd int) (*net.UnixConn, error) {
 }
 
 // writeModules puts what Python finds by the workers' PYTHONPATH into the run directory.
-func writeModules(dir string, o Order) error {
+func writeModules(dir string, o run.Order) error {
 	modules := map[string][]byte{sdk.FileName: sdk.Module}
-	if o.warms() {
+	if o.Warms() {
 		modules[sdk.SiteFileName], modules[sdk.AheadFileName] = sdk.WorkerSite, sdk.Ahead
 		modules[sdk.EarlyFileName], modules[sdk.LeaveFileName], modules[checkFile] = sdk.Early, sdk.Leave, nil
 	}

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/bellows-ml/bellows/agent/run"
 )
 
 // Scripts are parked before they look at, or change, what a plan, another process or the moment decides. The tables are
@@ -40,7 +42,7 @@ func TestWhereScriptsAreParked(t *testing.T) {
 			f.writes("helper.py", "")
 			f.writes("installed/site-packages/pkg.py", "import subprocess\nsubprocess.run(['true'])\n")
 			f.order.Env["PYTHONPATH"] = filepath.Join(f.order.Workdir, "installed/site-packages")
-			plan := f.prepares(func(*Prepare) {})
+			plan := f.prepares(func(*run.Prepare) {})
 			want := "train.py:" + itoa(len(lines)+1) + " (" + strings.ReplaceAll(c.why, "DIR", f.order.Workdir)
 			if at := f.ready(1).Prepared.Parked; !strings.HasPrefix(at, want) {
 				t.Errorf("parked at %q, want %q", at, want)
@@ -74,7 +76,7 @@ func TestWhatCannotBeParked(t *testing.T) {
 			f.writes("installed/site-packages/keeps.py", quiet+"libc.open(b'/dev/full', 0)\n")
 			f.writes("installed/site-packages/writes.py", quiet+"fd = libc.open(b'written', 0o101, 0o644)\nlibc.write(fd, b'x', 1)\nlibc.close(fd)\n")
 			f.order.Env["PYTHONPATH"] = filepath.Join(f.order.Workdir, "installed/site-packages")
-			plan := f.prepares(func(*Prepare) {})
+			plan := f.prepares(func(*run.Prepare) {})
 			if r := f.startPrepared(); r.Prepared.Ready || !strings.Contains(r.Prepared.Cold, c.why) {
 				t.Fatalf("prepared %+v", r.Prepared)
 			}

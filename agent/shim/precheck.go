@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/internal/pycommand"
 	"github.com/bellows-ml/bellows/internal/userdb"
@@ -43,7 +44,7 @@ type findings struct {
 // precheck looks at everything that the workers will need from this node, so that
 // a node where something is missing says what, instead of a script that says
 // something else. It returns what was found, and the environment to execute the program with.
-func precheck(ctx context.Context, o Order, l look, id identity) (found findings, env map[string]string, err error) {
+func precheck(ctx context.Context, o run.Order, l look, id identity) (found findings, env map[string]string, err error) {
 	if ctx.Err() != nil { // also if the owner is not known: then nothing is to be done in its name
 		return found, nil, ctx.Err()
 	}
@@ -84,7 +85,7 @@ func (l look) here(ctx context.Context) (f findings, err error) {
 			return err
 		}},
 		{"command", false, func() (err error) {
-			if f.Program, err = findProgram(o, f.Secrets); err == nil && o.warms() {
+			if f.Program, err = findProgram(o, f.Secrets); err == nil && o.Warms() {
 				f.Shebang, err = readShebang(f.Program)
 			}
 			return err
@@ -163,7 +164,7 @@ func checkEnterable(field, path, remedy string) error {
 const shownPath = 256
 
 // findProgram resolves the command's first word as execvp would in the workdir.
-func findProgram(o Order, secrets map[string]string) (string, error) {
+func findProgram(o run.Order, secrets map[string]string) (string, error) {
 	const remedy = "install it at the same path on every node, and submit with the environment it needs activated"
 	name := o.Command[0]
 	if strings.Contains(name, "/") {

@@ -80,8 +80,8 @@ func (s *starter) prepare() {
 	}
 	s.post(func() {
 		s.env = env
-		if err == nil && s.order.warms() {
-			if command, _ := interpreted(s.order.Command, found); command.Cold != "" && !s.order.waits() {
+		if err == nil && s.order.Warms() {
+			if command, _ := interpreted(s.order.Command, found); command.Cold != "" && !s.order.Waits() {
 				s.report.Unforkable, s.dirty = record.Reason(printable(command.Cold)), true
 			}
 		}

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bellows-ml/bellows/agent/run"
 )
 
 // A worker that is to gain no rights has the kernel's word for it, and so has all
@@ -32,7 +34,7 @@ exec sleep 1000`)
 		if wantWith := map[bool]int{true: 1, false: 0}[wanted]; with != wantWith || without == 0 {
 			t.Errorf("the shim, wanted %v: %d threads cannot gain rights, %d can, want %d and the others", wanted, with, without, wantWith)
 		}
-		f.push(Wish{Kill: "test"})
+		f.push(run.Wish{Kill: "test"})
 		f.stopped()
 		f.retire()
 	}

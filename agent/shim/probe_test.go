@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/bellows-ml/bellows/agent/run"
 )
 
 // probe prints all that a script can easily see of its process, as JSON.
@@ -156,7 +158,7 @@ func runProbe(t *testing.T, command []string, how string, repeats bool) (seen ma
 	if how == "bare" {
 		f.start()
 	} else {
-		plan := f.prepares(func(*Prepare) {})
+		plan := f.prepares(func(*run.Prepare) {})
 		if r := f.ready(1); !strings.HasSuffix(r.Prepared.Parked, "(reads RANK)") {
 			t.Errorf("parked at %q", r.Prepared.Parked)
 		}
@@ -164,7 +166,7 @@ func runProbe(t *testing.T, command []string, how string, repeats bool) (seen ma
 			f.killParked()
 		}
 		f.bind(plan)
-		f.push(Wish{Start: true})
+		f.push(run.Wish{Start: true})
 	}
 	r := f.stopped()
 	if len(r.Stopped.Exits) != 1 || r.Stopped.Exits[0].Code != 1 || r.Warm != (how == "warm") {

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bellows-ml/bellows/agent/run"
 )
 
 // Boottime returns the time since boot in nanoseconds, the machine's sleep
@@ -24,7 +26,7 @@ func Boottime() int64 {
 }
 
 // Alive reports whether the process still lives. A zombie is dead.
-func Alive(p Process) bool {
+func Alive(p run.Process) bool {
 	if p.PID <= 0 || p.BootID != bootID() {
 		return false
 	}
@@ -33,12 +35,12 @@ func Alive(p Process) bool {
 }
 
 // identify returns the lasting name of a process that cannot be reaped meanwhile.
-func identify(pid int) (Process, error) {
+func identify(pid int) (run.Process, error) {
 	s, err := readStat(pid)
 	if err != nil {
-		return Process{}, fmt.Errorf("identify process %d: %w", pid, err)
+		return run.Process{}, fmt.Errorf("identify process %d: %w", pid, err)
 	}
-	return Process{PID: pid, StartTime: s.start, BootID: bootID()}, nil
+	return run.Process{PID: pid, StartTime: s.start, BootID: bootID()}, nil
 }
 
 func bootID() string {

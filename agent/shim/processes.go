@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/cluster"
 )
 
@@ -16,7 +17,7 @@ import (
 // kept where the kernel has a pids controller for us, and 0 is returned with the
 // reason where it has none: unlike limits that a job asks for, this one is for the
 // others' sake, and no reason to refuse it.
-func (c *containment) bind(name, own string, o Order, member cluster.Member) (kept int, err error) {
+func (c *containment) bind(name, own string, o run.Order, member cluster.Member) (kept int, err error) {
 	most := o.Processes * len(member.Devices)
 	if most == 0 {
 		return 0, nil

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bellows-ml/bellows/agent/run"
 )
 
 // canBind reports whether this machine's kernel has a pids controller for this user.
@@ -44,7 +46,7 @@ exec sleep 1000`)
 			if !bound && r.Processes != 0 {
 				t.Errorf("a limit of %d is reported that this machine cannot keep", r.Processes)
 			}
-			f.push(Wish{Kill: "test"})
+			f.push(run.Wish{Kill: "test"})
 			f.stopped()
 			if left := f.limitsLeft(); len(left) > 0 {
 				t.Errorf("groups are left: %v", left)

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bellows-ml/bellows/agent/run"
 )
 
 // interpreter is the interpreter that tests run: the system's, which starts ten times sooner than what a
@@ -42,18 +44,18 @@ print("rank", os.environ["RANK"], "parked", getattr(helper, "PARKED", ""))
 `
 
 // readyRun starts a prepared run of a script beside which helper.py lies, and demands that a process is parked for each rank.
-func readyRun(t *testing.T, ranks int, script, helper string) (f *fixture, plan Order) {
+func readyRun(t *testing.T, ranks int, script, helper string) (f *fixture, plan run.Order) {
 	t.Helper()
 	f = newFixture(t, ranks, "")
 	f.pyScript(script)
 	write(t, filepath.Join(f.order.Workdir, "helper.py"), helper, 0o644)
-	plan = f.prepares(func(p *Prepare) { p.Workers = ranks })
+	plan = f.prepares(func(p *run.Prepare) { p.Workers = ranks })
 	f.ready(ranks)
 	return f, plan
 }
 
 // prepares makes of a fixture a prepared run with such a preparation, and returns its plan.
-func (f *fixture) prepares(how func(*Prepare)) (plan Order) {
+func (f *fixture) prepares(how func(*run.Prepare)) (plan run.Order) {
 	f.t.Helper()
 	plan = f.prepared()
 	how(f.order.Prepare)
@@ -62,7 +64,7 @@ func (f *fixture) prepares(how func(*Prepare)) (plan Order) {
 }
 
 // ready starts a prepared run, and demands that so many processes are parked.
-func (f *fixture) ready(n int) Report {
+func (f *fixture) ready(n int) run.Report {
 	f.t.Helper()
 	r := f.startPrepared()
 	if !r.Prepared.Ready || r.Prepared.Workers != n || r.Prepared.Memory == 0 || len(f.ahead()) != n {
@@ -72,7 +74,7 @@ func (f *fixture) ready(n int) Report {
 }
 
 // ahead finds what runs ahead, or is parked, by what all of a run's processes are found by.
-func (f *fixture) ahead() (found []Process) {
+func (f *fixture) ahead() (found []run.Process) {
 	f.t.Helper()
 	c, err := observed.census()
 	if err != nil {
@@ -90,7 +92,7 @@ func (f *fixture) ahead() (found []Process) {
 }
 
 // killParked kills one of the parked processes, and waits until it is missed.
-func (f *fixture) killParked() Report {
+func (f *fixture) killParked() run.Report {
 	f.t.Helper()
 	all := f.ahead()
 	if len(all) == 0 {
@@ -99,14 +101,14 @@ func (f *fixture) killParked() Report {
 	if err := unix.Kill(all[len(all)-1].PID, unix.SIGKILL); err != nil {
 		f.t.Fatal(err)
 	}
-	return f.await("cold", func(r Report) bool { return r.Prepared.Cold != "" })
+	return f.await("cold", func(r run.Report) bool { return r.Prepared.Cold != "" })
 }
 
 // startCold carries the plan out, and demands that each worker was executed, once, for that reason.
-func (f *fixture) startCold(plan Order, why string) Report {
+func (f *fixture) startCold(plan run.Order, why string) run.Report {
 	f.t.Helper()
 	f.bind(plan)
-	f.push(Wish{Start: true})
+	f.push(run.Wish{Start: true})
 	r := f.started()
 	if r.Warm || r.Prepared == nil || !strings.Contains(r.Prepared.Cold, why) || r.Prepared.Ready {
 		f.t.Fatalf("warm %v, prepared %+v, want cold: %s", r.Warm, r.Prepared, why)
@@ -115,11 +117,11 @@ func (f *fixture) startCold(plan Order, why string) Report {
 }
 
 // startWarm carries the plan out, and demands that parked processes went on.
-func (f *fixture) startWarm(plan Order) Report {
+func (f *fixture) startWarm(plan run.Order) run.Report {
 	f.t.Helper()
 	before := f.ahead()
 	f.bind(plan)
-	f.push(Wish{Start: true})
+	f.push(run.Wish{Start: true})
 	r := f.started()
 	if !r.Warm || r.Prepared == nil || r.Prepared.Cold != "" {
 		f.t.Fatalf("warm %v, prepared %+v", r.Warm, r.Prepared)
@@ -145,7 +147,7 @@ func (f *fixture) ended(rank int) string {
 // kill ends a run that has shown what it was to show.
 func (f *fixture) kill() {
 	f.t.Helper()
-	f.push(Wish{Kill: "test"})
+	f.push(run.Wish{Kill: "test"})
 	f.stopped()
 	f.retire()
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -41,7 +42,7 @@ func (r Reach) Kill(workers []record.Worker, spare bool) error {
 		s.groups = append(s.groups, g)
 	}
 	for _, w := range workers {
-		s.workers = append(s.workers, Process{PID: w.PID, StartTime: w.StartTime, BootID: r.run.Shim.BootID})
+		s.workers = append(s.workers, run.Process{PID: w.PID, StartTime: w.StartTime, BootID: r.run.Shim.BootID})
 	}
 	all, err := processes()
 	// Found before the shim dies: what descends from it shows no more then.

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -293,7 +294,7 @@ func TestTwoNodesMeetAtTheCheckpoint(t *testing.T) {
 	first, second := pair(t, "exit 0")
 	second.order.Checkpoint = first.order.Checkpoint
 	second.start() // comes first, and has to wait
-	second.await("waiting", func(r Report) bool { return strings.Contains(r.Waiting, "checkpoint_dir") })
+	second.await("waiting", func(r run.Report) bool { return strings.Contains(r.Waiting, "checkpoint_dir") })
 	first.start()
 	for _, f := range []*fixture{first, second} {
 		if r := f.stopped(); !r.Stopped.Finished {
@@ -323,7 +324,7 @@ func TestTwoNodesThatDoNotMeet(t *testing.T) {
 	if took := time.Since(begun); took < meetWait || took > meetWait+patience/4 {
 		t.Errorf("took %v", took)
 	}
-	first.push(Wish{Kill: "test"})
+	first.push(run.Wish{Kill: "test"})
 	first.stopped()
 }
 
@@ -331,16 +332,16 @@ func TestOrdersThatMakeNoSense(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "")
 	for name, c := range map[string]struct {
-		spoil func(o *Order)
+		spoil func(o *run.Order)
 		word  string
 	}{
-		"version":  {func(o *Order) { o.Version = 99 }, "version is 99"},
-		"node":     {func(o *Order) { o.Node = "n9" }, `node "n9" has no devices`},
-		"command":  {func(o *Order) { o.Command = nil }, "command is empty"},
-		"workdir":  {func(o *Order) { o.Workdir = "here" }, `workdir "here" is not an absolute path`},
-		"env":      {func(o *Order) { o.Env = map[string]string{"A=B": "1"} }, `env "A=B"`},
-		"zero":     {func(o *Order) { o.Command = []string{"a\x00b"} }, "zero byte"},
-		"lock_dir": {func(o *Order) { o.LockDir = "" }, `lock_dir ""`},
+		"version":  {func(o *run.Order) { o.Version = 99 }, "version is 99"},
+		"node":     {func(o *run.Order) { o.Node = "n9" }, `node "n9" has no devices`},
+		"command":  {func(o *run.Order) { o.Command = nil }, "command is empty"},
+		"workdir":  {func(o *run.Order) { o.Workdir = "here" }, `workdir "here" is not an absolute path`},
+		"env":      {func(o *run.Order) { o.Env = map[string]string{"A=B": "1"} }, `env "A=B"`},
+		"zero":     {func(o *run.Order) { o.Command = []string{"a\x00b"} }, "zero byte"},
+		"lock_dir": {func(o *run.Order) { o.LockDir = "" }, `lock_dir ""`},
 	} {
 		o := f.order
 		c.spoil(&o)

@@ -75,7 +75,7 @@ func (s *starter) bindAll(all []*parked) (workers []born, err error) {
 		if err = hurry(p.process.PID); err != nil {
 			return workers, err
 		}
-		if s.order.waits() {
+		if s.order.Waits() {
 			continue
 		}
 		if err = p.say(listed(s.told(local))); err != nil {
@@ -83,7 +83,7 @@ func (s *starter) bindAll(all []*parked) (workers []born, err error) {
 		}
 	}
 	for local, p := range all {
-		if !s.order.waits() {
+		if !s.order.Waits() {
 			if err = s.hearOk(p); err != nil {
 				return workers, err
 			}
@@ -106,7 +106,7 @@ func (s *starter) settle(p *parked, local int) error {
 	if err := s.containment.placeTree(p.process.PID, local); err != nil {
 		return err
 	}
-	if s.order.waits() {
+	if s.order.Waits() {
 		return nil
 	}
 	if err := p.showPlan(s.told(local)); err != nil {
@@ -123,7 +123,7 @@ func (s *starter) told(local int) map[string]string {
 	order := s.order
 	order.Env = s.env
 	all := variables(order, s.dir, local)
-	if s.order.waits() {
+	if s.order.Waits() {
 		return all
 	}
 	maps.DeleteFunc(all, func(name, value string) bool {
@@ -159,7 +159,7 @@ func (s *starter) letGo(all []*parked) error {
 			awaitMaster(s.abort, s.order.World.Master, masterBound)
 		}
 		last := []string{"go"}
-		if s.order.waits() { // it goes on once it has read its environment
+		if s.order.Waits() { // it goes on once it has read its environment
 			last = listed(s.told(i))
 		}
 		if err := p.say(last); err != nil && i == 0 {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/bellows-ml/bellows/agent/run"
 )
 
 // What has changed since it was read is read again, by workers that are executed: a module, a file, a folder that was
@@ -40,7 +42,7 @@ func TestWhatHasChangedIsReadAgain(t *testing.T) {
 			f.writes("extra.py", "X = 1\n")
 			f.order.EnvFile = filepath.Join(f.root, "env")
 			write(t, f.order.EnvFile, "VALUE=1\n", 0o600)
-			plan := f.prepares(func(*Prepare) {})
+			plan := f.prepares(func(*run.Prepare) {})
 			f.ready(1)
 			c.change(f)
 			if c.why == "" {
@@ -67,7 +69,7 @@ func TestWhatChangesIsLearned(t *testing.T) {
 	f := newFixture(t, 1, "")
 	const script = "import os\nbest = os.path.exists('best')\nos.environ['RANK']\nprint('best', best)\n"
 	f.pyScript(script)
-	plan := f.prepares(func(*Prepare) {})
+	plan := f.prepares(func(*run.Prepare) {})
 	f.ready(1)
 	f.writes("best", "1\n")
 	f.startCold(plan, "best has changed since it was read")
@@ -81,7 +83,7 @@ func TestWhatChangesIsLearned(t *testing.T) {
 	g := newFixture(t, 1, "")
 	g.pyScript(script)
 	g.order.LearnedFile, g.order.Workdir = known, f.order.Workdir
-	plan = g.prepares(func(*Prepare) {})
+	plan = g.prepares(func(*run.Prepare) {})
 	if r := g.ready(1); !strings.HasPrefix(r.Prepared.Parked, "train.py:2 (looks at ") {
 		t.Errorf("parked at %q", r.Prepared.Parked)
 	}
@@ -101,7 +103,7 @@ func TestWhatEndsAProcessIsLearned(t *testing.T) {
 	// No call that is looked at: a fault in a library's own code is none either.
 	f.pyScript("import ends, os\nprint('rank', os.environ['RANK'])\n")
 	f.writes("ends.py", "import os, sys\nif not os.path.exists('mended'):\n    sys.setrecursionlimit(1 << 30)\n    deep = []\n    for _ in range(1000000): deep = [deep]\n    repr(deep)\n")
-	plan := f.prepares(func(*Prepare) {})
+	plan := f.prepares(func(*run.Prepare) {})
 	r := f.startPrepared()
 	if !strings.Contains(r.Prepared.Cold, "while it imported ends") {
 		t.Fatalf("prepared %+v", r.Prepared)
@@ -130,7 +132,7 @@ func TestAScriptThatIsAnotherFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.order.Command = []string{f.order.Command[0], "current/train.py"}
-	plan := f.prepares(func(*Prepare) {})
+	plan := f.prepares(func(*run.Prepare) {})
 	f.ready(1)
 	if err := errors.Join(os.Remove(current), os.Symlink("v2", current)); err != nil {
 		t.Fatal(err)
@@ -150,7 +152,7 @@ func TestOtherNumbersOfWorkersThanAreParked(t *testing.T) {
 			f := newFixture(t, c.ranks, "")
 			f.pyScript(ranScript + "open('ran-' + os.environ['RANK'], 'x').close()\n")
 			f.writes("helper.py", "import os, time\nVALUE = 4\n")
-			plan := f.prepares(func(p *Prepare) { p.Workers = c.parked })
+			plan := f.prepares(func(p *run.Prepare) { p.Workers = c.parked })
 			f.ready(c.parked)
 			before := f.ahead()
 			if r := f.startWarm(plan); len(r.Workers) != c.ranks {
@@ -179,12 +181,12 @@ func TestMoreAreParkedWhenMoreAreWanted(t *testing.T) {
 	f := newFixture(t, 3, "")
 	f.pyScript(ranScript)
 	f.writes("helper.py", "VALUE = 5\n")
-	plan := f.prepares(func(*Prepare) {})
+	plan := f.prepares(func(*run.Prepare) {})
 	f.ready(1)
 	first := f.ahead()[0]
-	f.push(Wish{Workers: 3})
-	f.await("three are parked", func(r Report) bool { return r.Prepared.Ready && r.Prepared.Workers == 3 })
-	f.push(Wish{Workers: 2}) // takes none away
+	f.push(run.Wish{Workers: 3})
+	f.await("three are parked", func(r run.Report) bool { return r.Prepared.Ready && r.Prepared.Workers == 3 })
+	f.push(run.Wish{Workers: 2}) // takes none away
 	if !Alive(first) || len(f.ahead()) != 3 {
 		t.Errorf("parked are %v, and %v was", f.ahead(), first)
 	}
@@ -202,7 +204,7 @@ func TestAReleasedWorkerIsHalted(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 2, "")
 	f.pyScript(strings.Replace(trainer, "import os, time, bellows\n", "import os, time, bellows\nprint('imported')\n", 1))
-	plan := f.prepares(func(p *Prepare) { p.Workers = 2 })
+	plan := f.prepares(func(p *run.Prepare) { p.Workers = 2 })
 	if r := f.ready(2); !strings.HasSuffix(r.Prepared.Parked, "(reads RANK)") && !strings.HasSuffix(r.Prepared.Parked, "calls rank of bellows)") {
 		t.Errorf("parked at %q", r.Prepared.Parked)
 	}
@@ -210,13 +212,13 @@ func TestAReleasedWorkerIsHalted(t *testing.T) {
 	for i := range 2 {
 		f.awaitFile("ready-" + itoa(i))
 	}
-	f.push(Wish{Halt: halt(true, time.Minute)})
-	r := f.await("held", func(r Report) bool { return r.Held != nil })
+	f.push(run.Wish{Halt: halt(true, time.Minute)})
+	r := f.await("held", func(r run.Report) bool { return r.Held != nil })
 	if !r.Held.SDK || r.Held.Begun < 2 || r.Held.Deaf {
 		t.Fatalf("held %+v", r.Held)
 	}
 	last := r.Held.Begun + 2
-	f.push(Wish{Halt: halt(true, time.Minute, last)})
+	f.push(run.Wish{Halt: halt(true, time.Minute, last)})
 	if r = f.stopped(); r.Failed != nil || r.Stopped.Finished {
 		t.Errorf("failed %+v, stopped %+v", r.Failed, r.Stopped)
 	}
@@ -235,7 +237,7 @@ func TestAnInterpreterBehindAWrapper(t *testing.T) {
 	f.pyScript("import os, sys\nprint('early')\nprint('rank', os.environ['RANK'])\nwith open('written-' + os.environ['RANK'], 'w') as f: f.write('x' * 5000)\n")
 	write(t, filepath.Join(f.order.Workdir, "python3"), "#!/bin/sh\n"+interpreter(t)+" \"$@\"\n", 0o755)
 	f.order.Command[0] = "./python3"
-	plan := f.prepares(func(p *Prepare) { p.Workers = 2 })
+	plan := f.prepares(func(p *run.Prepare) { p.Workers = 2 })
 	f.ready(2)
 	f.startWarm(plan)
 	f.stopped()
@@ -257,7 +259,7 @@ func TestAnInterpreterWithoutSitecustomizeRunsNothing(t *testing.T) {
 	f.pyScript("open('ran', 'a').write('ran\\n')\n")
 	write(t, filepath.Join(f.order.Workdir, "python3"), "#!/bin/sh\nexec "+interpreter(t)+" -S \"$@\"\n", 0o755)
 	f.order.Command[0] = "./python3"
-	plan := f.prepares(func(*Prepare) {})
+	plan := f.prepares(func(*run.Prepare) {})
 	if r := f.startPrepared(); r.Prepared.Ready || !strings.Contains(r.Prepared.Cold, "does not import sitecustomize") {
 		t.Fatalf("prepared %+v", r.Prepared)
 	}
@@ -285,7 +287,7 @@ func TestAZipFileIsRun(t *testing.T) {
 		}
 		f.order.Command[1] = "app.zip"
 		if warm {
-			plan := f.prepares(func(*Prepare) {})
+			plan := f.prepares(func(*run.Prepare) {})
 			f.ready(1)
 			f.startWarm(plan)
 		} else {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -35,7 +36,7 @@ type reporter struct {
 	journal *journal
 	agents  *agentServer
 
-	report       Report
+	report       run.Report
 	dirty        bool // the report has changed
 	fresh        bool // its progress has
 	losses       losses
@@ -90,10 +91,10 @@ func (r *reporter) stored(sequence int64) {
 }
 
 // addSave puts a save in its place: ascending by step, then rank.
-func (r *reporter) addSave(s Save) {
-	saves := slices.DeleteFunc(r.report.Saves, func(o Save) bool { return o.Step == s.Step && o.Rank == s.Rank })
+func (r *reporter) addSave(s run.Save) {
+	saves := slices.DeleteFunc(r.report.Saves, func(o run.Save) bool { return o.Step == s.Step && o.Rank == s.Rank })
 	saves = append(saves, s)
-	slices.SortFunc(saves, func(a, b Save) int {
+	slices.SortFunc(saves, func(a, b run.Save) int {
 		if a.Step != b.Step {
 			return int(min(max(a.Step-b.Step, -1), 1))
 		}

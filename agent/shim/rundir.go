@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/internal/durable"
 )
 
@@ -28,9 +29,9 @@ const maxSocketPath = 107
 
 // runRecord says where to find what a shim started, should the shim die.
 type runRecord struct {
-	Version int     `json:"version"`
-	Shim    Process `json:"shim"`
-	Cgroup  string  `json:"cgroup,omitempty"` // the directory of the containment; empty = weak
+	Version int         `json:"version"`
+	Shim    run.Process `json:"shim"`
+	Cgroup  string      `json:"cgroup,omitempty"` // the directory of the containment; empty = weak
 	// Containment is its kind; empty, with a Cgroup, is Cgroup2.
 	Containment string `json:"containment,omitempty"`
 	// Limits are the directories of more cgroups that hold the workers, also of the one
@@ -43,8 +44,8 @@ type runRecord struct {
 // Run is one run directory, as a scan found it.
 type Run struct {
 	Dir   string
-	Order Order
-	Shim  Process // zero if the shim never came so far as to say who it is
+	Order run.Order
+	Shim  run.Process // zero if the shim never came so far as to say who it is
 }
 
 // Unreadable is a run directory that no agent can adopt, because what is in it cannot
@@ -52,7 +53,7 @@ type Run struct {
 // of whose directory it is a copy.
 type Unreadable struct {
 	Dir  string
-	Shim Process // whom a sweep would end; zero if no file tells
+	Shim run.Process // whom a sweep would end; zero if no file tells
 	Why  error
 }
 
@@ -111,7 +112,7 @@ func Lost(roots ...string) ([]string, error) {
 }
 
 // lastShim is who the directory's files say hosts the run, as far as they can be read.
-func lastShim(dir string) Process {
+func lastShim(dir string) run.Process {
 	rec, err := readRecord(dir)
 	if err == nil {
 		return rec.Shim
@@ -155,20 +156,20 @@ func readFile(dir, name string, v any, version *int) error {
 		return err
 	case err != nil:
 		return errors.Join(err, errUnreadable)
-	case *version < 1 || *version > ProtocolVersion:
-		return fmt.Errorf("%s has version %d, this program understands 1 to %d: %w", path, *version, ProtocolVersion, errUnreadable)
+	case *version < 1 || *version > run.ProtocolVersion:
+		return fmt.Errorf("%s has version %d, this program understands 1 to %d: %w", path, *version, run.ProtocolVersion, errUnreadable)
 	}
 	return nil
 }
 
 // readOrder reads what the agent wanted of a run.
-func readOrder(dir string) (o Order, err error) {
+func readOrder(dir string) (o run.Order, err error) {
 	err = readFile(dir, orderFile, &o, &o.Version)
 	if err == nil && (o.World.Job == "" || o.World.Generation == 0 || o.LockDir == "") {
 		err = fmt.Errorf("%s names no job, generation or lock_dir: %w", filepath.Join(dir, orderFile), errUnreadable)
 	}
 	if err != nil {
-		return Order{}, fmt.Errorf("read order of run %s: %w", dir, err)
+		return run.Order{}, fmt.Errorf("read order of run %s: %w", dir, err)
 	}
 	return o, nil
 }
@@ -183,9 +184,9 @@ func readRecord(dir string) (rec runRecord, err error) {
 
 // ReadReport returns the last report that the run's shim made durable, whether or
 // not the shim still lives. os.ErrNotExist: it never wrote one.
-func ReadReport(dir string) (r Report, err error) {
+func ReadReport(dir string) (r run.Report, err error) {
 	if err = readFile(dir, reportFile, &r, &r.Version); err != nil {
-		return Report{}, fmt.Errorf("read report of run %s: %w", dir, err)
+		return run.Report{}, fmt.Errorf("read report of run %s: %w", dir, err)
 	}
 	return r, nil
 }
@@ -201,11 +202,11 @@ func checkSocketPaths(dir string) error {
 }
 
 // checkOrder finds what is missing in an order; all of it at once.
-func checkOrder(o Order) error {
+func checkOrder(o run.Order) error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
-	if o.Version != ProtocolVersion {
-		fault("version is %d, this shim understands %d: agent and shim come from one binary", o.Version, ProtocolVersion)
+	if o.Version != run.ProtocolVersion {
+		fault("version is %d, this shim understands %d: agent and shim come from one binary", o.Version, run.ProtocolVersion)
 	}
 	if m, _, ok := o.World.Member(o.Node); o.Planned() && (!ok || len(m.Devices) == 0) {
 		fault("node %q has no devices in the world of %s generation %d", o.Node, o.World.Job, o.World.Generation)

@@ -17,6 +17,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/internal/durable"
 	"github.com/bellows-ml/bellows/internal/logging"
@@ -118,11 +119,11 @@ func serve(ctx context.Context, dir string) error {
 }
 
 func newMachine(ctx context.Context, dir string, log zerolog.Logger) (*machine, error) {
-	run, err := readRun(dir)
+	found, err := readRun(dir)
 	if err != nil {
 		return nil, err
 	}
-	o := run.Order
+	o := found.Order
 	if err = checkOrder(o); err != nil {
 		return nil, fmt.Errorf("order of run %s: %w", dir, err)
 	}
@@ -148,11 +149,11 @@ func newMachine(ctx context.Context, dir string, log zerolog.Logger) (*machine, 
 		log: log.With().Timestamp().Str("job", string(o.World.Job)).
 			Uint64("gen", uint64(o.World.Generation)).Str("node", string(o.Node)).Logger(),
 		events: make(chan func()), done: make(chan struct{}),
-		wish: Wish{Deadline: o.Deadline},
+		wish: run.Wish{Deadline: o.Deadline},
 	}
 	sh.heard = sh.log.Sample(&zerolog.BurstSampler{Burst: heardBurst, Period: heardPeriod})
 	sh.abort, sh.cancel = context.WithCancel(ctx)
-	m := assemble(sh, Report{Version: ProtocolVersion, Shim: self, Containment: containment.kind})
+	m := assemble(sh, run.Report{Version: run.ProtocolVersion, Shim: self, Containment: containment.kind})
 	m.echoDeadline()
 	m.admit(ctx, userdb.Find)
 	if o.Prepare == nil {
@@ -188,7 +189,7 @@ func unlockMemory() {
 
 // record is where to find what this shim starts.
 func (r *reporter) record() runRecord {
-	rec := runRecord{Version: ProtocolVersion, Shim: r.report.Shim, Cgroup: r.containment.path, Containment: r.containment.kind, Owner: &r.order.Owner.UID}
+	rec := runRecord{Version: run.ProtocolVersion, Shim: r.report.Shim, Cgroup: r.containment.path, Containment: r.containment.kind, Owner: &r.order.Owner.UID}
 	if r.containment.limits != nil {
 		rec.Limits = slices.Clone(r.containment.limits.tops)
 	}
@@ -206,7 +207,7 @@ func (r *reporter) record() runRecord {
 
 // cgroupName is unique on the machine, also where several nodes of one cluster
 // run on it, and tells people whose it is.
-func cgroupName(o Order, dir string) string {
+func cgroupName(o run.Order, dir string) string {
 	return fmt.Sprintf("bellows-%s-g%d-%s-%d", jobLabel(o.World.Job), o.World.Generation, nameOf(dir), os.Getpid())
 }
 

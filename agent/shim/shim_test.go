@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bellows-ml/bellows/agent/fence"
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/record/reason"
@@ -83,10 +84,10 @@ type fixture struct {
 	t     *testing.T
 	root  string
 	dir   string
-	order Order
-	shim  Process
+	order run.Order
+	shim  run.Process
 	conn  *Conn
-	last  Report
+	last  run.Report
 	// program is what start starts as a shim; empty = this test binary.
 	program string
 	// unmount are file systems that the test has mounted below root.
@@ -112,8 +113,8 @@ func newFixture(t *testing.T, ranks int, script string) *fixture {
 	for i := range devices {
 		devices[i] = cluster.DeviceID(fmt.Sprintf("SIM-%d", i))
 	}
-	f.order = Order{
-		Version: ProtocolVersion, Cluster: "test", Node: "n1",
+	f.order = run.Order{
+		Version: run.ProtocolVersion, Cluster: "test", Node: "n1",
 		World: cluster.World{
 			Job: "train-abcdef", Generation: 3, BatchSize: 64,
 			Members: []cluster.Member{{Node: "n1", Devices: devices}},
@@ -216,7 +217,7 @@ func (f *fixture) dial() *fixture {
 	return f
 }
 
-func (f *fixture) push(w Wish) {
+func (f *fixture) push(w run.Wish) {
 	f.t.Helper()
 	if err := f.conn.Push(w); err != nil {
 		f.t.Fatal(err)
@@ -224,7 +225,7 @@ func (f *fixture) push(w Wish) {
 }
 
 // await waits for a report of which ok is true.
-func (f *fixture) await(what string, ok func(Report) bool) Report {
+func (f *fixture) await(what string, ok func(run.Report) bool) run.Report {
 	f.t.Helper()
 	end := time.After(patience)
 	for {
@@ -243,23 +244,23 @@ func (f *fixture) await(what string, ok func(Report) bool) Report {
 	}
 }
 
-func (f *fixture) started() Report {
+func (f *fixture) started() run.Report {
 	f.t.Helper()
-	return f.await("workers executed", func(r Report) bool { return r.Workers != nil })
+	return f.await("workers executed", func(r run.Report) bool { return r.Workers != nil })
 }
 
-func (f *fixture) stopped() Report {
+func (f *fixture) stopped() run.Report {
 	f.t.Helper()
 	if f.last.Stopped != nil { // seen already
 		return f.last
 	}
-	return f.await("stopped", func(r Report) bool { return r.Stopped != nil })
+	return f.await("stopped", func(r run.Report) bool { return r.Stopped != nil })
 }
 
 // retire ends the shim and demands that it leaves nothing behind.
 func (f *fixture) retire() {
 	f.t.Helper()
-	f.push(Wish{Retire: true})
+	f.push(run.Wish{Retire: true})
 	f.left()
 }
 
@@ -280,7 +281,7 @@ func (f *fixture) left() {
 }
 
 // holder is the process that holds the shim.
-func (f *fixture) holder() Process {
+func (f *fixture) holder() run.Process {
 	f.t.Helper()
 	s, err := readStat(f.shim.PID)
 	if err != nil {
@@ -297,7 +298,7 @@ func (f *fixture) holder() Process {
 // what they leave.
 func (f *fixture) killShim() {
 	f.t.Helper()
-	for _, p := range []Process{f.holder(), f.shim} {
+	for _, p := range []run.Process{f.holder(), f.shim} {
 		if err := unix.Kill(p.PID, unix.SIGKILL); err != nil {
 			f.t.Fatal(err)
 		}
@@ -325,7 +326,7 @@ func (f *fixture) nothingLeft() {
 	}
 }
 
-func (f *fixture) gone(what string, p Process) {
+func (f *fixture) gone(what string, p run.Process) {
 	f.t.Helper()
 	eventually(f.t, what+" is gone", func() bool { return !Alive(p) })
 }
@@ -369,8 +370,8 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-func (f *fixture) worker(r Report, i int) Process {
-	return Process{PID: r.Workers[i].PID, StartTime: r.Workers[i].StartTime, BootID: f.shim.BootID}
+func (f *fixture) worker(r run.Report, i int) run.Process {
+	return run.Process{PID: r.Workers[i].PID, StartTime: r.Workers[i].StartTime, BootID: f.shim.BootID}
 }
 
 func (f *fixture) read(path ...string) string {
@@ -434,15 +435,15 @@ func TestDeadlineKills(t *testing.T) {
 	f := newFixture(t, 2, "trap '' TERM; while :; do sleep 0.1; done")
 	f.order.Strict = true
 	f.start()
-	f.push(Wish{Deadline: Boottime() + int64(time.Hour)})
+	f.push(run.Wish{Deadline: Boottime() + int64(time.Hour)})
 	worker := f.worker(f.started(), 0)
 	lag := lateness(t)
 	deadline := Boottime() + int64(300*time.Millisecond)
-	f.push(Wish{Deadline: deadline})
+	f.push(run.Wish{Deadline: deadline})
 	_ = f.conn.Close() // no agent is there to help
 	f.gone("the worker", worker)
 	late := time.Duration(Boottime()-deadline) - lag()
-	f.shimWrites("stopped", func(r Report) bool { return r.Stopped != nil })
+	f.shimWrites("stopped", func(r run.Report) bool { return r.Stopped != nil })
 	r := f.last
 	if r.Failed == nil || r.Failed.Kind != record.NodeFenced || r.Stopped.Finished {
 		t.Errorf("failed %+v, stopped %+v", r.Failed, r.Stopped)
@@ -456,7 +457,7 @@ func TestDeadlineKills(t *testing.T) {
 }
 
 // shimWrites waits for the report on disk.
-func (f *fixture) shimWrites(what string, ok func(Report) bool) {
+func (f *fixture) shimWrites(what string, ok func(run.Report) bool) {
 	f.t.Helper()
 	eventually(f.t, what+", on disk", func() bool {
 		r, err := ReadReport(f.dir)

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/internal/durable"
 	"github.com/bellows-ml/bellows/internal/systemd"
 	"github.com/bellows-ml/bellows/record"
@@ -33,9 +34,9 @@ import (
 //
 // After an error, ctx's included, no shim is left, but Sweep dir before it is
 // removed. FailureOf knows one that a full disk or a failing file system has caused.
-func Start(ctx context.Context, exe, dir string, order Order) (Process, error) {
-	fail := func(err error) (Process, error) {
-		return Process{}, fmt.Errorf("start shim of %s generation %d: %w", order.World.Job, order.World.Generation, err)
+func Start(ctx context.Context, exe, dir string, order run.Order) (run.Process, error) {
+	fail := func(err error) (run.Process, error) {
+		return run.Process{}, fmt.Errorf("start shim of %s generation %d: %w", order.World.Job, order.World.Generation, err)
 	}
 	if err := errors.Join(checkSocketPaths(dir), checkOrder(order)); err != nil {
 		return fail(err)
@@ -93,7 +94,7 @@ func Start(ctx context.Context, exe, dir string, order Order) (Process, error) {
 
 // shimCommand is how the shim is executed; also in a scope, the process that is
 // started becomes the shim.
-func shimCommand(order Order, exe, dir string) []string {
+func shimCommand(order run.Order, exe, dir string) []string {
 	argv := []string{exe, "shim", "--dir", dir}
 	if !order.Scope {
 		return argv
@@ -105,7 +106,7 @@ func shimCommand(order Order, exe, dir string) []string {
 	}, argv)
 }
 
-func writeOrder(dir string, order Order) error {
+func writeOrder(dir string, order run.Order) error {
 	if err := os.MkdirAll(dir, 0o711); err != nil {
 		return fmt.Errorf("make run directory: %w", err)
 	}

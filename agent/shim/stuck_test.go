@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -20,7 +21,7 @@ func TestPreparationsThatHangDoNotHoldUpTheEnd(t *testing.T) {
 	t.Parallel()
 	_, f := pair(t, "exit 0")
 	f.ownedBy(1, "daemon").start()
-	f.await("waiting", func(r Report) bool { return strings.Contains(r.Waiting, "checkpoint_dir") })
+	f.await("waiting", func(r run.Report) bool { return strings.Contains(r.Waiting, "checkpoint_dir") })
 	all, err := processes()
 	if err != nil {
 		t.Fatal(err)
@@ -29,13 +30,13 @@ func TestPreparationsThatHangDoNotHoldUpTheEnd(t *testing.T) {
 	if len(looks) != 1 {
 		t.Fatalf("the shim's processes are %v, want the one that looks", looks)
 	}
-	thaw := f.freeze(Process{PID: looks[0].pid})
-	f.push(Wish{Kill: "test"})
+	thaw := f.freeze(run.Process{PID: looks[0].pid})
+	f.push(run.Wish{Kill: "test"})
 	if r := f.stopped(); r.Unkillable != nil || r.Workers != nil || r.Failed != nil { // as it would be had it waited
 		t.Errorf("report %+v", r)
 	}
 	holder := f.holder()
-	f.push(Wish{Retire: true})
+	f.push(run.Wish{Retire: true})
 	f.gone("the shim", f.shim)
 	if err := thaw(); err != nil {
 		t.Fatal(err)
@@ -70,11 +71,11 @@ func testMachine(t *testing.T) *machine {
 		t.Fatal(err)
 	}
 	t.Cleanup(alarm.close)
-	return assemble(&shared{alarm: alarm, cancel: func() {}, phase: preparing}, Report{})
+	return assemble(&shared{alarm: alarm, cancel: func() {}, phase: preparing}, run.Report{})
 }
 
 // freeze makes a process unkillable until thaw is called.
-func (f *fixture) freeze(p Process) (thaw func() error) {
+func (f *fixture) freeze(p run.Process) (thaw func() error) {
 	f.t.Helper()
 	const freezer = "/sys/fs/cgroup/freezer"
 	cell := filepath.Join(freezer, filepath.Base(f.root))
@@ -182,8 +183,8 @@ func TestUnkillableWorkers(t *testing.T) {
 		t.Error("SIGKILL is pending before it was sent: this tests nothing")
 	}
 	begun := time.Now()
-	f.push(Wish{Kill: "test", Retire: true})
-	r = f.await("unkillable, with SIGKILL pending", func(r Report) bool { return len(r.Unkillable) > 0 && r.KillPending })
+	f.push(run.Wish{Kill: "test", Retire: true})
+	r = f.await("unkillable, with SIGKILL pending", func(r run.Report) bool { return len(r.Unkillable) > 0 && r.KillPending })
 	if took := time.Since(begun); took < UnkillableAfter {
 		t.Errorf("reported after %v", took)
 	}

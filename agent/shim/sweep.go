@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/cluster"
 )
 
@@ -101,13 +102,13 @@ func newSweeper(dir, lockDir string) (*sweeper, error) {
 }
 
 // reported are the workers in the last report of the run's shim.
-func reported(dir string, rec runRecord) (workers []Process) {
+func reported(dir string, rec runRecord) (workers []run.Process) {
 	report, err := ReadReport(dir)
 	if err != nil || report.Shim != rec.Shim {
 		return nil
 	}
 	for _, w := range report.Workers {
-		workers = append(workers, Process{PID: w.PID, StartTime: w.StartTime, BootID: rec.Shim.BootID})
+		workers = append(workers, run.Process{PID: w.PID, StartTime: w.StartTime, BootID: rec.Shim.BootID})
 	}
 	return workers
 }
@@ -116,7 +117,7 @@ func reported(dir string, rec runRecord) (workers []Process) {
 // agent's last breath, and is about to claim it, must find out that it has come too
 // late. Without an order that can be read none comes so far.
 func claimUnclaimed(dir string) (runRecord, error) {
-	none := runRecord{Version: ProtocolVersion}
+	none := runRecord{Version: run.ProtocolVersion}
 	err := claim(filepath.Join(dir, shimFile), none)
 	if errors.Is(err, errClaimed) { // this very moment
 		return readRecord(dir)
@@ -126,13 +127,13 @@ func claimUnclaimed(dir string) (runRecord, error) {
 
 type sweeper struct {
 	dir, lockDir string
-	order        *Order  // nil = it cannot be read
-	owner        *uint32 // of the run; nil = it is not known
+	order        *run.Order // nil = it cannot be read
+	owner        *uint32    // of the run; nil = it is not known
 	limits       []string
-	shim         Process
+	shim         run.Process
 	groups       []group
 	scopes       []string // systemd's, by their cgroups: systemd removes them
-	workers      []Process
+	workers      []run.Process
 	// contained: a group held all that the workers have started, so that nothing
 	// depends on what processes show of themselves. Only the run record tells: a
 	// group's name does not say what its kind was for, or who has made it.
@@ -177,7 +178,7 @@ func (s *sweeper) endAll() (err error) {
 // killListed kills what is found without looking into any process, which may keep
 // a reader waiting. Of a run of which nothing is known to live there is nothing.
 func (s *sweeper) killListed() error {
-	if len(s.groups) == 0 && s.under == 0 && !slices.ContainsFunc(append([]Process{s.shim}, s.workers...), Alive) {
+	if len(s.groups) == 0 && s.under == 0 && !slices.ContainsFunc(append([]run.Process{s.shim}, s.workers...), Alive) {
 		return nil
 	}
 	l, err := observed.listing()
@@ -319,7 +320,7 @@ func (s *sweeper) left() ([]stat, error) {
 // descend from these, or are in its groups or its limits'. It waits for no process.
 func (s *sweeper) inside(l *listing, hosts []stat) []stat {
 	roots := map[int]bool{}
-	for _, p := range append([]Process{s.shim}, s.workers...) {
+	for _, p := range append([]run.Process{s.shim}, s.workers...) {
 		if Alive(p) {
 			roots[p.PID] = true
 		}

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bellows-ml/bellows/agent/run"
 )
 
 // bare is a worker that leaves a daemon without the environment that marks it.
@@ -110,7 +112,7 @@ func TestSweepNeedsNoFiles(t *testing.T) {
 				f := newFixture(t, 1, "").repeats().python(bare).start()
 				f.started()
 				p := f.escaped()
-				f.shimWrites("the workers", func(r Report) bool { return r.Workers != nil })
+				f.shimWrites("the workers", func(r run.Report) bool { return r.Workers != nil })
 				f.freezeReports()
 				if err := damage(filepath.Join(f.dir, file)); err != nil {
 					t.Fatal(err)
@@ -235,16 +237,16 @@ func TestACgroupThatCannotBeSeenIsNotEmpty(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gone := Process{PID: self.PID, StartTime: self.StartTime + 1, BootID: self.BootID}
+	gone := run.Process{PID: self.PID, StartTime: self.StartTime + 1, BootID: self.BootID}
 	path := filepath.Join(f.dir, shimFile)
-	if err := writeDurable(path, runRecord{Version: ProtocolVersion, Shim: gone, Cgroup: filepath.Join(f.root, "unmounted", "x"), Containment: Cgroup2}); err != nil {
+	if err := writeDurable(path, runRecord{Version: run.ProtocolVersion, Shim: gone, Cgroup: filepath.Join(f.root, "unmounted", "x"), Containment: Cgroup2}); err != nil {
 		t.Fatal(err)
 	}
 	if err := Sweep(f.dir, f.order.LockDir, nil); err == nil || !strings.Contains(err.Error(), "no cgroups are mounted there") {
 		t.Errorf("Sweep: %v", err)
 	}
 	gone.BootID = "another boot" // in which nothing of it can live
-	if err := writeDurable(path, runRecord{Version: ProtocolVersion, Shim: gone, Cgroup: filepath.Join(f.root, "unmounted", "x"), Containment: Cgroup2}); err != nil {
+	if err := writeDurable(path, runRecord{Version: run.ProtocolVersion, Shim: gone, Cgroup: filepath.Join(f.root, "unmounted", "x"), Containment: Cgroup2}); err != nil {
 		t.Fatal(err)
 	}
 	if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
@@ -257,16 +259,16 @@ func TestNamesOfGroupsTellTheRun(t *testing.T) {
 	const dir = "/run/bellows/j-12345678-g1"
 	own, other := nameOf(dir), nameOf("/run/bellows/k-12345678-g1")
 	for name, want := range map[string]bool{
-		"bellows-j-g1-" + own + "-4242":                               true,
-		"bellows-j-1-" + own + "-abcdef.scope":                        true,
-		"bellows-with-dashes-g12-" + own + "-1":                       true,
-		"bellows-j-" + own + "-1-g1-" + other + "-7":                  false,
-		"bellows-j-g1-" + own:                                         false,
-		"other-j-g1-" + own + "-4242":                                 false,
-		"bellows-j-" + own + "-g1-" + other + "-abcdef.scope":         false,
-		"bellows-" + own + "-4242":                                    false,
-		cgroupName(Order{}, dir):                                      true,
-		shimCommand(Order{Scope: true}, "x", dir)[4][len("--unit="):]: true,
+		"bellows-j-g1-" + own + "-4242":                                   true,
+		"bellows-j-1-" + own + "-abcdef.scope":                            true,
+		"bellows-with-dashes-g12-" + own + "-1":                           true,
+		"bellows-j-" + own + "-1-g1-" + other + "-7":                      false,
+		"bellows-j-g1-" + own:                                             false,
+		"other-j-g1-" + own + "-4242":                                     false,
+		"bellows-j-" + own + "-g1-" + other + "-abcdef.scope":             false,
+		"bellows-" + own + "-4242":                                        false,
+		cgroupName(run.Order{}, dir):                                      true,
+		shimCommand(run.Order{Scope: true}, "x", dir)[4][len("--unit="):]: true,
 	} {
 		if (runNamed(name) == nameOf(dir)) != want {
 			t.Errorf("%s: %t", name, !want)
@@ -276,7 +278,7 @@ func TestNamesOfGroupsTellTheRun(t *testing.T) {
 
 // bearing starts a user's process, in no containment, whose environment names the
 // run as a worker's does.
-func (f *fixture) bearing(uid uint32) Process {
+func (f *fixture) bearing(uid uint32) run.Process {
 	f.t.Helper()
 	cmd := exec.Command("/bin/sleep", "1000")
 	cmd.Env = []string{socketVariable + "=" + filepath.Join(f.dir, workerSocket)}

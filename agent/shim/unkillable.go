@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bellows-ml/bellows/agent/run"
 )
 
 // Unkillable is the error of a sweep that processes have survived.
@@ -37,10 +39,10 @@ func onlyKillPending(left []stat, list func() ([]stat, error)) bool {
 	return err == nil && slices.Equal(identities(again), identities(left))
 }
 
-func identities(list []stat) []Process {
-	out := make([]Process, len(list))
+func identities(list []stat) []run.Process {
+	out := make([]run.Process, len(list))
 	for i, s := range list {
-		out[i] = Process{PID: s.pid, StartTime: s.start}
+		out[i] = run.Process{PID: s.pid, StartTime: s.start}
 	}
 	return out
 }

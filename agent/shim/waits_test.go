@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bellows-ml/bellows/agent/run"
 )
 
 // waitsForRelease is a script that waits as docs/environment.md has it, and tells how it was started.
@@ -28,12 +30,12 @@ echo "released $released rank $RANK of $WORLD_SIZE at $MASTER_PORT, $BELLOWS_CHE
 `
 
 // parkedRun starts a prepared run of a command that waits, in so many processes.
-func parkedRun(t *testing.T, ranks int, script string) (f *fixture, plan Order) {
+func parkedRun(t *testing.T, ranks int, script string) (f *fixture, plan run.Order) {
 	t.Helper()
 	f = newFixture(t, ranks, "")
 	f.writes("wait.sh", script)
 	f.order.Command = []string{"bash", "wait.sh"}
-	return f, f.prepares(func(p *Prepare) { p.Waits, p.Workers = true, ranks })
+	return f, f.prepares(func(p *run.Prepare) { p.Waits, p.Workers = true, ranks })
 }
 
 // Commands that wait become the workers: with the environment, the log and the groups of those that were executed.

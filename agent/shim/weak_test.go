@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/internal/userdb"
 )
@@ -71,7 +72,7 @@ func TestWeakContainmentHoldsWhileTheShimLives(t *testing.T) {
 		t.Errorf("containment %q", r.Containment)
 	}
 	p := f.escaped()
-	f.push(Wish{Kill: "test"})
+	f.push(run.Wish{Kill: "test"})
 	f.stopped()
 	if Alive(p) {
 		t.Error("the escaped process lives after Stopped")
@@ -97,7 +98,7 @@ bomb() { while [ $(ls /proc | grep -c '^[0-9]') -lt 300 ]; do (bomb) & sleep 0.0
 echo up > up-0
 bomb & bomb & wait; wait; sleep 1000`).startUnprivileged()
 	f.awaitFile("up-0")
-	f.push(Wish{Kill: "test"})
+	f.push(run.Wish{Kill: "test"})
 	f.stopped()
 	f.retire()
 }
@@ -126,7 +127,7 @@ func TestAnOrdinaryUsersDeadlineKillsToo(t *testing.T) {
 	f.order.Strict, f.order.Deadline = true, Boottime()+int64(time.Hour)
 	f.startUnprivileged()
 	f.started()
-	f.push(Wish{Deadline: Boottime() + int64(50*time.Millisecond)})
+	f.push(run.Wish{Deadline: Boottime() + int64(50*time.Millisecond)})
 	f.stopped()
 	f.retire()
 }

@@ -35,7 +35,7 @@ const (
 // The layers. A layer's packages may import those of the layers above it as
 // far as their own row allows.
 const (
-	layer1 = "record record/reason rendezvous checkpoint checkpoint/layout agent/fence agent " +
+	layer1 = "record record/reason rendezvous checkpoint checkpoint/layout agent/fence agent/run agent " +
 		"allocator allocator/goodput allocator/forecast allocator/solve allocator/admit allocator/capacity allocator/lookahead allocator/split allocator/place allocator/policy"
 	layer2 = "coordinator"
 	layer3 = "agent/logprogress agent/ranklog internal/userdb internal/fault internal/units internal/yamltext internal/output internal/durable internal/gate sdk internal/logging internal/trust nvml internal/systemd internal/metrics internal/membership store store/server store/etcdtest store/storetest api agent/shim " +
@@ -78,7 +78,8 @@ func production() []Row {
 		{"allocator/policy", "cluster allocator allocator/capacity allocator/goodput allocator/solve allocator/admit allocator/split allocator/place", Pure, "one policy a file"},
 		{"allocator/lookahead", "cluster allocator allocator/goodput allocator/place", Pure, "when waiting jobs will start, by the policy run forward"},
 		{"agent/fence", "cluster", Pure, "the deadlines that keep two generations apart"},
-		{"agent", "cluster record record/reason agent/fence", Pure, "what one node should do next"},
+		{"agent/run", "cluster record record/reason agent/fence", Pure, "what is done about one run on a node: start, halt, kill, end"},
+		{"agent", "cluster record record/reason agent/fence agent/run", Pure, "what one node should do next"},
 
 		{"coordinator", "cluster record record/reason allocator allocator/forecast allocator/goodput allocator/admit allocator/lookahead allocator/place rendezvous agent/fence", Pure, "the life of every job"},
 
@@ -107,7 +108,7 @@ func production() []Row {
 		{"internal/systemd", "", Shell, "what services and their manager say to each other"},
 		{"agent/child", "", Shell, "runs a part of this program as another user"},
 		{"checkpoint/owned", "internal/userdb", Shell, "whether a folder is its owner's alone"},
-		{"agent/shim", "cluster record record/reason agent/fence agent/ranklog agent/logprogress sdk internal/pycommand internal/logging internal/systemd agent/child checkpoint/owned internal/durable internal/userdb", Shell, "hosts one generation's workers and outlives the agent"},
+		{"agent/shim", "cluster record record/reason agent/fence agent/run agent/ranklog agent/logprogress sdk internal/pycommand internal/logging internal/systemd agent/child checkpoint/owned internal/durable internal/userdb", Shell, "hosts one generation's workers and outlives the agent"},
 		{"checkpoint/dirblob", "cluster record checkpoint checkpoint/layout checkpoint/owned", Shell, "Blobs on a directory"},
 		{"checkpoint/blobtest", "cluster record checkpoint checkpoint/layout", Shell, "one suite for every Blobs"},
 
@@ -120,7 +121,7 @@ func production() []Row {
 func beyond() []Row {
 	return []Row{
 		{"lab/trace", "cluster", Virtual, "readers of job traces; the caller opens the file"},
-		{"lab/machine", "cluster record record/reason checkpoint/layout agent agent/fence", Pure, "a node in memory that the real agent.Plan runs"},
+		{"lab/machine", "cluster record record/reason checkpoint/layout agent agent/fence agent/run", Pure, "a node in memory that the real agent.Plan runs"},
 		// Never lead, host or store: if the simulator needs one of them, a decision has leaked into a shell.
 		{"lab/sim", "cluster record allocator allocator/goodput allocator/lookahead allocator/solve allocator/place allocator/policy " +
 			"coordinator rendezvous agent agent/fence lab/machine lab/trace", Virtual, "the same decisions in virtual time"},

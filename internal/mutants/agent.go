@@ -99,7 +99,7 @@ var ofAgent = []Mutant{
 		Breaks: "a node gives its word for a shim that never heard of a deadline (I1)",
 	},
 	{
-		Name: "own-life-prolongs", File: "agent/fenced.go", Tests: "TestOnlyTheLeaseOfItsOwnLifeProlongsARun",
+		Name: "own-life-prolongs", File: "agent/run/protocol.go", Tests: "TestOnlyTheLeaseOfItsOwnLifeProlongsARun",
 		Old: "w.Deadline != 0 && planned == life", New: "w.Deadline != 0",
 		Breaks: "the lease of a later life prolongs a run (I1)",
 	},

@@ -133,7 +133,7 @@ var ofAhead = []Mutant{
 		Breaks: "a command that waited has no rank",
 	},
 	{
-		Name: "no-preparation-without-warm-starts", File: "agent/shim/protocol.go", Tests: "TestWorkersLeaveAtOnceWhereNothingIsSeen/nothing,_warm_starts_false",
+		Name: "no-preparation-without-warm-starts", File: "agent/run/protocol.go", Tests: "TestWorkersLeaveAtOnceWhereNothingIsSeen/nothing,_warm_starts_false",
 		Old: `return o.Prepare != nil || o.LearnedFile != ""`, New: "return true",
 		Breaks: "workers of jobs that have switched warm starts off have Bellows's sitecustomize",
 	},

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -78,7 +79,7 @@ func (m *Machine) act(a agent.Action) {
 }
 
 // push hands the newest wish to a shim.
-func (m *Machine) push(r *run, w agent.Wish) {
+func (m *Machine) push(r *known, w run.Wish) {
 	r.pushed = &w
 	if w.Kill != "" && !r.wasToldToKill {
 		r.toldToKill, r.wasToldToKill = m.Outside.Now(), true

@@ -62,7 +62,7 @@ func (m *Machine) CutOff(until time.Duration) { m.cut = until }
 // forget is what the end of an agent's process does to its memory.
 func (m *Machine) forget() {
 	m.memory = memory{
-		runs: map[record.JobGen]*run{}, lanes: map[lane]bool{}, proofs: map[record.Checkpoint]bool{},
+		runs: map[record.JobGen]*known{}, lanes: map[lane]bool{}, proofs: map[record.Checkpoint]bool{},
 		collected: map[record.JobGen]bool{}, probes: map[record.JobGen]time.Duration{}, dirty: map[cluster.JobID]bool{}, all: true,
 	}
 }

@@ -133,7 +133,7 @@ type memory struct {
 	rev       int64 // of the alive key: this life; 0 = not in the cluster
 	renewed   time.Duration
 	began     int64 // revision as of which it knows the node's records
-	runs      map[record.JobGen]*run
+	runs      map[record.JobGen]*known
 	lanes     map[lane]bool
 	proofs    map[record.Checkpoint]bool // written or read by this agent
 	collected map[record.JobGen]bool

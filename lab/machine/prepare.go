@@ -2,6 +2,7 @@ package machine
 
 import (
 	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -32,7 +33,7 @@ func (m *Machine) prepareRun(a agent.PrepareShim) {
 // waitForPlan has the launcher come to be ready.
 func (s *Shim) waitForPlan() {
 	s.phase, s.parked, s.wish.Deadline = unbound, true, s.Order.Deadline
-	prepared := agent.Prepared{Ready: true, Parked: "train.py:3 (reads RANK)"}
+	prepared := run.Prepared{Ready: true, Parked: "train.py:3 (reads RANK)"}
 	takes := s.machine.takes(agent.PrepareShim{})
 	if s.machine.Faults.Prepares != nil {
 		takes, prepared.Cold = s.machine.Faults.Prepares(s)
@@ -79,7 +80,7 @@ func (s *Shim) Unbound() bool { return s.phase == unbound }
 // LoseLauncher ends what a prepared run waits with: its workers will start without.
 func (s *Shim) LoseLauncher() {
 	if s.phase == unbound && !s.ended {
-		s.Report.Prepared, s.parked = &agent.Prepared{Cold: "the launcher has ended"}, false
+		s.Report.Prepared, s.parked = &run.Prepared{Cold: "the launcher has ended"}, false
 		s.tell()
 	}
 }
@@ -117,7 +118,7 @@ func (m *Machine) bind(at lane, a agent.BindRun) {
 }
 
 // binding is where a run stands with its plan.
-func (r *run) binding() agent.Binding {
+func (r *known) binding() agent.Binding {
 	switch {
 	case r.spoiled:
 		return agent.Spoiled

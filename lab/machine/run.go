@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -12,19 +13,19 @@ import (
 // directory is a run directory: what an agent's successor finds of a generation.
 type directory struct {
 	order  Order
-	shim   *Shim         // whose process may have ended
-	report *agent.Report // as the shim last wrote it; nil = never
+	shim   *Shim       // whose process may have ended
+	report *run.Report // as the shim last wrote it; nil = never
 	lost   map[int64]string
 }
 
-// run is one generation's part on this node as the agent knows it.
-type run struct {
+// known is one generation's part on this node as the agent knows it.
+type known struct {
 	jg          record.JobGen
 	nonce       string
 	dir         *directory // nil of one that was never started here, or whose directory is gone
 	state       agent.Shim
-	report      *agent.Report
-	pushed      *agent.Wish
+	report      *run.Report
+	pushed      *run.Wish
 	refused     *record.Failed
 	verified    bool
 	swept       bool
@@ -44,8 +45,8 @@ type run struct {
 	plain   *agent.Plain
 }
 
-func (m *Machine) newRun(jg record.JobGen, nonce string, state agent.Shim) *run {
-	r := &run{
+func (m *Machine) newRun(jg record.JobGen, nonce string, state agent.Shim) *known {
+	r := &known{
 		jg: jg, nonce: nonce, state: state, changed: m.Outside.Now(),
 		digests: map[int64]agent.Work[record.Saved]{}, merges: map[int64]agent.Work[record.Offer]{},
 	}
@@ -54,7 +55,7 @@ func (m *Machine) newRun(jg record.JobGen, nonce string, state agent.Shim) *run 
 }
 
 // seen is a run in the words of Plan.
-func (m *Machine) seen(r *run) agent.Run {
+func (m *Machine) seen(r *known) agent.Run {
 	since := func(at time.Duration, was bool) time.Duration {
 		if !was {
 			return 0
@@ -73,7 +74,7 @@ func (m *Machine) seen(r *run) agent.Run {
 
 // survivors are the processes of a run that SIGKILL does not end; killPending says that
 // they never run code of their own again.
-func (r *run) survivors() (pids []int, killPending bool) {
+func (r *known) survivors() (pids []int, killPending bool) {
 	switch {
 	case r.swept, r.state == agent.Absent:
 		return nil, false
@@ -87,7 +88,7 @@ func (r *run) survivors() (pids []int, killPending bool) {
 
 // pendingKills are the survivors that the job need not wait for: the node has recorded
 // that their devices are given to nothing new.
-func (m *Machine) pendingKills(r *run) []int {
+func (m *Machine) pendingKills(r *known) []int {
 	pids, killPending := r.survivors()
 	if !killPending || r.dir == nil {
 		return nil
@@ -102,7 +103,7 @@ func (m *Machine) pendingKills(r *run) []int {
 }
 
 // reported takes a shim's report in. The copy is the agent's own.
-func (m *Machine) reported(r *run, report agent.Report) {
+func (m *Machine) reported(r *known, report run.Report) {
 	if r.report != nil && r.report.Stopped != nil && report.Stopped == nil {
 		return
 	}
@@ -111,7 +112,7 @@ func (m *Machine) reported(r *run, report agent.Report) {
 }
 
 // shimEnded notes that a shim's process has ended, with the last that it wrote.
-func (m *Machine) shimEnded(r *run) {
+func (m *Machine) shimEnded(r *known) {
 	if r.dir != nil && r.dir.report != nil {
 		m.reported(r, *r.dir.report)
 	}

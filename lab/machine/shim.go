@@ -7,6 +7,7 @@ import (
 
 	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/agent/fence"
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -40,7 +41,7 @@ type Order struct {
 type Shim struct {
 	record.JobGen
 	Order
-	Report agent.Report
+	Report run.Report
 	PID    int // of the first worker
 	// Execed is when the workers were executed.
 	Execed time.Duration
@@ -48,7 +49,7 @@ type Shim struct {
 	Script any
 
 	machine    *Machine
-	wish       agent.Wish
+	wish       run.Wish
 	phase      phase
 	killed     string
 	told       bool // to stop
@@ -127,7 +128,7 @@ func (s *Shim) prepare(takes time.Duration) {
 }
 
 // wished takes in what the agent wants.
-func (s *Shim) wished(w agent.Wish) {
+func (s *Shim) wished(w run.Wish) {
 	if s.ended {
 		return
 	}

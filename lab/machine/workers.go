@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/checkpoint/layout"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -43,7 +44,7 @@ func (s *Shim) Saved(step, samples int64) {
 		return
 	}
 	for _, rank := range s.Member.Ranks() {
-		s.Report.Saves = append(s.Report.Saves, agent.Save{Step: step, Rank: rank, Samples: samples, Dir: s.dir(step)})
+		s.Report.Saves = append(s.Report.Saves, run.Save{Step: step, Rank: rank, Samples: samples, Dir: s.dir(step)})
 	}
 	if most := rememberedSteps * s.Member.Processes(); len(s.Report.Saves) > most {
 		s.Report.Saves = s.Report.Saves[len(s.Report.Saves)-most:]

@@ -1,8 +1,10 @@
-package shim
+package run
 
 import (
+	"fmt"
 	"time"
 
+	"github.com/bellows-ml/bellows/agent/fence"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -86,8 +88,23 @@ type Prepare struct {
 // Planned reports whether the order has a plan.
 func (o Order) Planned() bool { return o.Prepare == nil || len(o.World.Members) > 0 }
 
-// warms reports whether the job has warm starts, if it can: its owner has not asked for cold ones.
-func (o Order) warms() bool { return o.Prepare != nil || o.LearnedFile != "" }
+// Warms reports whether the job has warm starts, if it can: its owner has not asked for cold ones.
+func (o Order) Warms() bool { return o.Prepare != nil || o.LearnedFile != "" }
+
+// Waits reports whether the run's command waits to be released by itself.
+func (o Order) Waits() bool { return o.Prepare != nil && o.Prepare.Waits }
+
+// DeviceFiles are the files of a node's devices, by the kernel's numbers. Those that
+// a run was not granted are kept from its workers, also those of devices that are
+// added later; all other files, also those that all devices share, are left to them.
+type DeviceFiles struct {
+	Major uint32 `json:"major"`
+	// Last is the highest minor number that is a device's; those above are shared.
+	Last    uint32   `json:"last"`
+	Granted []uint32 `json:"granted"` // minor numbers
+	// Unknown says why it is not known which file is whose; empty if it is.
+	Unknown string `json:"unknown,omitempty"`
+}
 
 // Training is how the script shall make a step: cluster.Training, with what follows where its
 // owner gave nothing. The zero value is of an agent that did not know of it.
@@ -119,6 +136,55 @@ type Wish struct {
 	// Retire lets the shim exit once no worker is left: all it knew has been recorded. It
 	// ends a prepared run that was not told to start.
 	Retire bool `json:"retire,omitempty"`
+}
+
+// Equal reports whether two wishes ask for the same.
+func (w Wish) Equal(v Wish) bool {
+	if w.Deadline != v.Deadline || w.Kill != v.Kill || w.Retire != v.Retire || w.Workers != v.Workers || w.Start != v.Start || (w.Halt == nil) != (v.Halt == nil) {
+		return false
+	}
+	if w.Halt == nil {
+		return true
+	}
+	a, b := *w.Halt, *v.Halt
+	if a.Terminate != b.Terminate || (a.StopAfter == nil) != (b.StopAfter == nil) || a.StopAfter != nil && *a.StopAfter != *b.StopAfter {
+		return false
+	}
+	return a.Why.Equal(b.Why) && a.Save == b.Save && a.Deadline.Equal(b.Deadline)
+}
+
+// String writes the wish in one line, for logs and stories.
+func (w Wish) String() string {
+	s := fmt.Sprintf("deadline=%d", w.Deadline)
+	if h := w.Halt; h != nil {
+		s += fmt.Sprintf(" halt(save=%t", h.Save)
+		if h.StopAfter != nil {
+			s += fmt.Sprintf(" stop_after=%d", *h.StopAfter)
+		}
+		if h.Terminate {
+			s += " terminate"
+		}
+		s += ")"
+	}
+	if w.Kill != "" {
+		s += fmt.Sprintf(" kill=%q", w.Kill)
+	}
+	if w.Start {
+		s += " start"
+	}
+	if w.Workers > 0 {
+		s += fmt.Sprintf(" workers=%d", w.Workers)
+	}
+	if w.Retire {
+		s += " retire"
+	}
+	return s
+}
+
+// Prolongs reports whether a wish moves the deadline that the agent itself keeps
+// for a run, planned for a life of this node: the lease of another life prolongs nothing.
+func (w Wish) Prolongs(planned, life int64) bool {
+	return w.Deadline == fence.Never || w.Deadline != 0 && planned == life
 }
 
 // Report is everything the shim knows, each time something of it changes.
@@ -171,6 +237,12 @@ type Prepared struct {
 	// Workers is how many processes are parked, and Parked where in the script the first of them waits, and why there.
 	Workers int    `json:"workers,omitempty"`
 	Parked  string `json:"parked,omitempty"`
+}
+
+// Settled reports whether the preparation is over: either a process is parked for each of these workers, or the start
+// will be cold. A shim of an earlier version reports no number: its launcher can fork any number of workers.
+func (p Prepared) Settled(workers int) bool {
+	return p.Cold != "" || p.Ready && (p.Workers == 0 || p.Workers >= workers)
 }
 
 // Save is one rank's word, by the SDK, that its files of a step are written (not yet fsynced).
