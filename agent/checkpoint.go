@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -303,4 +304,29 @@ func busy[T any](m map[int64]Work[T]) bool {
 
 func covers(have, want []int) bool {
 	return !slices.ContainsFunc(want, func(r int) bool { return !slices.Contains(have, r) })
+}
+
+// rememberedSteps is how many steps' saves are remembered of a run: half as many as
+// a digest may take saves for nodes to choose the same steps.
+const rememberedSteps = 128
+
+// Remember adds the saves of a report to those known of its run, sorted by step and rank. A report holds those of a few
+// steps, and a node that digests slower than its job saves chooses out of more.
+func Remember(known, reported []run.Save) []run.Save {
+	if len(reported) == 0 {
+		return known
+	}
+	first := reported[0].Step
+	known = slices.DeleteFunc(slices.Clone(known), func(s run.Save) bool { return s.Step >= first })
+	known = append(known, reported...)
+	steps := 1
+	for i := len(known) - 1; i > 0; i-- {
+		if known[i].Step == known[i-1].Step {
+			continue
+		}
+		if steps++; steps > rememberedSteps {
+			return known[i:]
+		}
+	}
+	return known
 }

@@ -226,8 +226,8 @@ func (c *chaos) executed(s *machine.Shim) {
 }
 
 // Run, Hold, Stop and Terminate implement machine.Script.
-func (c *chaos) Run(*machine.Shim)         {}
-func (c *chaos) Hold(s *machine.Shim)      { s.Held(true, 3, false) }
+func (c *chaos) Run(s *machine.Shim)       { s.Connect() }
+func (c *chaos) Hold(s *machine.Shim)      { s.Holds(3) }
 func (c *chaos) Terminate(s *machine.Shim) { s.Exit(143) }
 func (c *chaos) Stop(s *machine.Shim, after int64) {
 	c.save(s, after)

@@ -35,6 +35,7 @@ type stage struct {
 	broken      map[record.JobGen]string
 	unmergeable map[record.JobGen]string
 	unkillable  map[record.JobGen]bool
+	plain       map[cluster.JobID]bool // scripts that know nothing of the SDK
 	damaged     bool
 
 	unpreparable, unbindable map[record.JobGen]string
@@ -46,7 +47,7 @@ func newStage() *stage {
 	s := &stage{
 		net: machine.NewNetwork(), crowd: 1, plans: map[record.JobGen]record.Plan{},
 		pushed: map[record.JobGen]string{}, slow: map[string]bool{}, shimless: map[record.JobGen]*record.Failed{},
-		broken: map[record.JobGen]string{}, unmergeable: map[record.JobGen]string{}, unpreparable: map[record.JobGen]string{}, unbindable: map[record.JobGen]string{}, unkillable: map[record.JobGen]bool{},
+		broken: map[record.JobGen]string{}, unmergeable: map[record.JobGen]string{}, unpreparable: map[record.JobGen]string{}, unbindable: map[record.JobGen]string{}, unkillable: map[record.JobGen]bool{}, plain: map[cluster.JobID]bool{},
 	}
 	s.m = machine.New(machine.Config{
 		Node: "n1", Dawn: dawn, Leases: s.net.Memory, Crowd: func() int { return s.crowd }, Script: s, Outside: s.net,
@@ -171,7 +172,12 @@ func (s *stage) equip(devices []cluster.DeviceID) {
 }
 
 // Run, Hold, Stop and Terminate implement machine.Script: workers do what the story says.
-func (s *stage) Run(*machine.Shim)         {}
+func (s *stage) Run(shim *machine.Shim) {
+	if !s.plain[shim.Job] {
+		shim.Connect()
+	}
+}
+
 func (s *stage) Hold(*machine.Shim)        {}
 func (s *stage) Stop(*machine.Shim, int64) {}
 func (s *stage) Terminate(*machine.Shim)   {}

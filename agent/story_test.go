@@ -276,11 +276,9 @@ func (s *stage) peers(jg record.JobGen, w words) bool {
 func (s *stage) works(jg record.JobGen, w words) bool {
 	switch w.at(0) {
 	case "held":
-		begun, sdk := int64(-1), how(w.at(2), "sdk", "plain")
-		if sdk {
-			begun = number(w.at(3))
-		}
-		s.shim(jg).Held(sdk, begun, false)
+		s.shim(jg).Holds(number(w.at(2)))
+	case "plain":
+		s.plain[jg.Job] = true
 	case "save":
 		s.shim(jg).Saved(number(w.at(2)), 0)
 	case "left":
@@ -307,6 +305,8 @@ func (s *stage) fails(jg record.JobGen, w words) bool {
 	switch w.at(0) {
 	case "crash":
 		s.shim(jg).Crash()
+	case "stillborn":
+		s.shim(jg).Stillborn()
 	case "hang":
 		s.shim(jg).Hang(true)
 	case "lose":

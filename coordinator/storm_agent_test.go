@@ -212,7 +212,7 @@ func (x script) advance(sh *machine.Shim) {
 	w := x.world(sh)
 	together := len(w.joined) == len(sh.World.Members)
 	for _, o := range w.joined {
-		together = together && o.Running() && o.Report.Held == nil
+		together = together && o.Running() && o.Report().Held == nil
 	}
 	if together {
 		w.steps += x.s.now - w.since
@@ -238,6 +238,9 @@ func (x script) Run(sh *machine.Shim) {
 	x.advance(sh)
 	w := x.world(sh)
 	w.joined = append(w.joined, sh)
+	if x.job(sh).sdk {
+		sh.Connect()
+	}
 	if sh.Rank0 && sh.Resume != nil && x.s.damaged[*sh.Resume] { // which no agent has read
 		x.s.did("damaged checkpoint loaded")
 		x.s.at(x.s.between(0, time.Second), func() { sh.Exit(1) })
@@ -250,7 +253,7 @@ func (x script) Run(sh *machine.Shim) {
 
 // train goes on, saves now and then, and ends. saved is the step of the last save.
 func (x script) train(sh *machine.Shim, saved int64) {
-	if !sh.Running() || sh.Report.Held != nil {
+	if !sh.Running() || sh.Report().Held != nil {
 		return
 	}
 	job, step := x.job(sh), x.step(sh)
@@ -278,11 +281,7 @@ func (x script) Hold(sh *machine.Shim) {
 		if !sh.Running() {
 			return
 		}
-		begun := int64(-1)
-		if x.job(sh).sdk {
-			begun = x.step(sh)
-		}
-		sh.Held(x.job(sh).sdk, begun, false)
+		sh.Holds(x.step(sh))
 	})
 }
 

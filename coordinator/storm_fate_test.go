@@ -134,7 +134,7 @@ func (s *storm) failWorker(n *simNode) {
 	}
 	sh := running[s.rng.IntN(len(running))]
 	s.note("worker of %s/%d fails on %s", sh.Job, sh.Generation, n.Node)
-	if sh.Exit(1); sh.Report.Failed != nil {
+	if sh.Exit(1); sh.Report().Failed != nil {
 		s.did("worker failed")
 	}
 }

@@ -35,7 +35,7 @@ func (s *storm) devices() (count int) {
 
 // starve ends the workers of a world that is too small for its job.
 func (s *storm) starve(sh *machine.Shim) {
-	if sh.Starve(); sh.Report.Failed != nil && sh.Report.Failed.OutOfMemory {
+	if sh.Starve(); sh.Report().Failed != nil && sh.Report().Failed.OutOfMemory {
 		s.did("out of memory")
 		if sh.World.Size() >= s.jobs[sh.Job].most {
 			s.did("out of memory in the largest world")

@@ -21,7 +21,7 @@ func (s *storm) seldom(what string, percent int) string {
 // prepares is how long a launcher takes, and whether it comes to anything.
 func (n *simNode) prepares(*machine.Shim) (takes time.Duration, cold string) {
 	n.s.did("generation prepared")
-	return time.Duration(n.s.warm.IntN(4000)) * time.Millisecond, n.s.seldom("prepared to start cold", 15)
+	return time.Duration(n.s.warm.IntN(4000)) * time.Millisecond, n.s.seldom("prepared to start cold", 30)
 }
 
 // losePrepared ends what waits for a plan, now and then: the launcher, or the shim itself; or what is beside it. By
@@ -75,7 +75,7 @@ func (s *storm) failBeside(_ *simNode, waits *machine.Shim) bool {
 		for _, sh := range s.nodes[i].Shims() {
 			if sh.Job == waits.Job && sh.Running() {
 				sh.Exit(1)
-				return sh.Report.Failed != nil
+				return sh.Report().Failed != nil
 			}
 		}
 	}
@@ -85,7 +85,7 @@ func (s *storm) failBeside(_ *simNode, waits *machine.Shim) bool {
 // countPrepared counts how workers of a generation with warm starts were executed.
 func (s *storm) countPrepared(sh *machine.Shim) {
 	switch {
-	case sh.Report.Warm:
+	case sh.Report().Warm:
 		s.did("warm start")
 	case sh.Prepared:
 		s.did("cold start of a prepared run")

@@ -175,7 +175,7 @@ func (ad *adoption) adopt(found findings) {
 		r.readLost()
 		if report, err := shim.ReadReport(f.Dir); err == nil && report.Shim == f.Shim {
 			r.report = &report
-			r.remember(report.Saves)
+			r.saves = agent.Remember(r.saves, report.Saves)
 		}
 		if f.Shim != (run.Process{}) && shim.Alive(f.Shim) {
 			r.shim = agent.Live

@@ -100,7 +100,7 @@ func TestASaveThatCannotBeRecordedIsAProblem(t *testing.T) {
 	jg := record.JobGen{Job: "j", Generation: 1}
 	r := n.runs.newRun(jg, "", t.TempDir(), agent.Live)
 	r.report = &run.Report{Saves: []run.Save{{Step: 5, Dir: "/ck"}}, Workers: []record.Worker{{}}}
-	r.remember(r.report.Saves)
+	r.saves = agent.Remember(r.saves, r.report.Saves)
 	r.digests[5] = agent.Work[record.Saved]{Done: true, Value: record.Saved{Dir: strings.Repeat("x", 4<<20), Ranks: []int{0}}}
 	goal := agent.Goal{Job: "j", Generation: 1, Read: true, Permit: true, Plan: &record.Plan{World: cluster.World{
 		Job: "j", Generation: 1, Members: []cluster.Member{{Node: "n1", AliveRev: n.session.presence.aliveRev, Devices: []cluster.DeviceID{"d"}}},

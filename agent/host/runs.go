@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"reflect"
-	"slices"
 	"time"
 
 	"github.com/bellows-ml/bellows/agent"
@@ -13,10 +12,6 @@ import (
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
-
-// rememberedSteps is how many steps' saves are remembered of a run: half as many as
-// a digest may take saves for nodes to choose the same steps.
-const rememberedSteps = 128
 
 // hosted is one generation's part on this node: its directory, its shim, and what is
 // being done with what it saved. The loop owns it.
@@ -136,28 +131,6 @@ func (rs *runs) newRun(jg record.JobGen, nonce, dir string, state agent.Shim) *h
 	return r
 }
 
-// remember takes the saves of a report in: a report holds those of a few steps,
-// and a node that digests slower than its job saves chooses out of more. Sorted by
-// step and rank.
-func (r *hosted) remember(saves []run.Save) {
-	if len(saves) == 0 {
-		return
-	}
-	first := saves[0].Step
-	r.saves = slices.DeleteFunc(r.saves, func(s run.Save) bool { return s.Step >= first })
-	r.saves = append(r.saves, saves...)
-	steps := 1
-	for i := len(r.saves) - 1; i > 0; i-- {
-		if r.saves[i].Step == r.saves[i-1].Step {
-			continue
-		}
-		if steps++; steps > rememberedSteps {
-			r.saves = slices.Clone(r.saves[i:])
-			return
-		}
-	}
-}
-
 // attend keeps a connection to a live shim, hands wishes over and reports back,
 // until the shim's process is gone.
 func (rs *runs) attend(r *hosted, process run.Process) {
@@ -249,7 +222,7 @@ func (rs *runs) reported(r *hosted, report run.Report) {
 		rs.surveySoon() // what they may have left
 	}
 	r.report, r.changed = &report, time.Now()
-	r.remember(report.Saves)
+	r.saves = agent.Remember(r.saves, report.Saves)
 }
 
 // push gives the newest wish to the goroutine that serves the shim; an older one that was

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/agent/fence"
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/agent/shim"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -56,7 +57,7 @@ type kills struct {
 
 func newWatchdog(cfg Config, killed func(record.JobGen, error)) *watchdog {
 	return &watchdog{
-		times:   agent.Times{Grace: cfg.grace(), Patience: shim.UnkillableAfter + fence.Grace},
+		times:   agent.Times{Grace: cfg.grace(), Patience: run.UnkillableAfter + fence.Grace},
 		killed:  killed,
 		reaches: map[record.JobGen]shim.Reach{}, kills: map[record.JobGen]*kills{},
 	}

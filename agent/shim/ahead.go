@@ -21,9 +21,6 @@ import (
 )
 
 const (
-	// parkBound is how long a process may run ahead until it is parked: longer than the
-	// slowest frameworks take to be imported from a network file system.
-	parkBound = 5 * time.Minute
 	// memoryPeriod is how often the memory of parked processes is looked at.
 	memoryPeriod = 250 * time.Millisecond
 	// maxPrinted bounds what a process may print before it is parked: it stays in a pipe until its rank is known.
@@ -40,19 +37,10 @@ const (
 // forked: what a script computes before that place it computes as in any start.
 type ahead struct {
 	*shared
-	*reporter
 
-	killer *killer
-	reaper *reaper
-
-	begun     bool
-	over      bool  // nothing is parked, or will be
-	ending    bool  // what is parked is being killed
-	by        int64 // when all have to be parked
-	looked    int64 // when their memory was last looked at
+	given     bool  // what runs ahead was given up
 	calmUntil int64 // from then on they have their share of the processors
 	hurried   bool
-	working   bool          // park goes on beside the loop
 	cleared   chan struct{} // what an attempt has left is to be killed
 	pauses    pauses
 	executed  int           // how many processes were executed, each in a group of its own
@@ -60,120 +48,63 @@ type ahead struct {
 	parked    []*parked     // those that wait for their orders
 }
 
-// wanted is how many processes should be parked.
-func (a *ahead) wanted() int { return max(1, a.order.Prepare.Workers, a.wish.Workers) }
-
-// settled reports whether the preparation is over: workers can be released, or the start will be cold.
-func (a *ahead) settled() bool {
-	return !a.begun || a.over || !a.working && len(a.parked) > 0 && !a.ending
+// begin has so many processes more run ahead.
+func (a *ahead) begin(n int) {
+	a.facts.Ahead.Working, a.facts.Ahead.Failed = true, ""
+	a.calmUntil, a.hurried = Boottime()+int64(calmFor), false
+	go a.park(a.order, n)
 }
 
-// stepAhead has a prepared run's processes run ahead, watches them, and clears away what was given up.
-func (a *ahead) stepAhead(now int64) {
-	switch {
-	case a.order.Prepare == nil || a.killer.why != "":
-	case a.cleared != nil:
+// step does what is due of what goes on beside the loop.
+func (a *ahead) step(now int64) {
+	a.facts.Ahead.Living = len(a.living)
+	if a.cleared != nil && !a.state.Killing() {
 		if a.clear(now) {
 			a.living = nil
 			close(a.cleared)
 			a.cleared = nil
 		}
-	case a.ending && !a.over:
-		// Not before no other can be executed: workers must not be executed beside one.
-		if a.phase != preparing && a.clear(now) && !a.working {
-			a.over, a.living = true, nil
+	}
+	if !a.facts.Ahead.Working || a.hurried || len(a.living) == 0 {
+		return
+	}
+	if now < a.calmUntil {
+		a.alarm.at(a.calmUntil)
+		return
+	}
+	a.hurried = true
+	for _, p := range a.living {
+		if err := hurry(p.PID); err != nil {
+			a.log.Warn().Err(err).Msg("what runs ahead goes on as the last")
 		}
-	case a.phase == ready && (a.working || a.begun && len(a.parked) == 0) && !a.over:
-		a.giveUp("it was not parked when it had to start")
-	case a.phase != unbound || a.over:
-	case !a.begun && a.order.Strict && a.wish.Deadline == 0:
-	case !a.working && len(a.parked) < a.wanted():
-		if a.tell(run.Prepared{}); a.begun {
-			a.tell(a.state()) // those that are parked wait on
-		}
-		a.begun, a.working, a.by = true, true, now+int64(parkBound)
-		a.calmUntil, a.hurried = now+int64(calmFor), false
-		a.alarm.at(a.by)
-		go a.park(a.order, a.wanted()-len(a.parked))
-	case a.working && now >= a.by:
-		a.giveUp(fmt.Sprintf("it was not parked within %s", parkBound))
-	default:
-		a.watch(now)
 	}
 }
 
-// state is what is told of the parked processes.
-func (a *ahead) state() run.Prepared {
-	p := run.Prepared{Ready: true, Workers: len(a.parked)}
-	for _, each := range a.parked {
-		p.Memory += ownMemory(each.process.PID)
-	}
-	if len(a.parked) > 0 {
-		p.Parked = a.parked[0].place
-	}
-	return p
-}
-
-// tell reports how far a prepared run is.
-func (a *ahead) tell(p run.Prepared) { a.report.Prepared, a.dirty = &p, true }
-
-// watch looks at the processes' memory, and whether they live.
-func (a *ahead) watch(now int64) {
-	if a.working {
-		a.alarm.at(a.by)
-	}
-	if len(a.living) == 0 {
-		return
-	}
-	if next := a.looked + int64(memoryPeriod); now < next {
-		a.alarm.at(next)
-		return
-	}
-	a.looked = now
-	a.alarm.at(now + int64(memoryPeriod))
+// look looks at the processes' memory, and whether they live.
+func (a *ahead) look() {
+	f := &a.facts.Ahead
+	f.Parked, f.Living, f.Memory, f.Most = nil, len(a.living), 0, 0
 	for _, p := range a.parked {
-		if !Alive(p.process) {
-			a.giveUp("what was parked has ended")
-			return
-		}
+		f.Parked = append(f.Parked, run.Parked{Place: p.place, Memory: ownMemory(p.process.PID), Dead: !Alive(p.process)})
 	}
-	if a.working && !a.hurried && now >= a.calmUntil {
-		a.hurried = true
-		for _, p := range a.living {
-			if err := hurry(p.PID); err != nil {
-				a.log.Warn().Err(err).Msg("what runs ahead goes on as the last")
-			}
-		}
-	}
-	var all int64
 	for _, p := range a.living {
 		has := ownMemory(p.PID)
-		if most := int64(a.order.Limits.MemoryBytes); most > 0 && has > most { //nolint:gosec // as large as the kernel's own numbers
-			a.giveUp(fmt.Sprintf("it has %d MiB of memory before its start, and a worker may have %d", has>>20, most>>20))
-			go learn(a.order.LearnedFile, sdk.EarlyLesson) // the next ones need less
-			return
-		}
-		all += has
-	}
-	if most := a.order.Prepare.Memory; most > 0 && all > most {
-		a.giveUp(fmt.Sprintf("%d parked processes have %d MiB of memory, and may have %d", len(a.living), all>>20, most>>20))
-		go learn(a.order.LearnedFile, sdk.EarlyLesson) // the next ones need less
+		f.Memory += has
+		f.Most = max(f.Most, has)
 	}
 }
 
-// giveUp has the workers be executed as without a preparation.
-func (a *ahead) giveUp(why string) {
-	if a.ending {
-		return
-	}
-	a.begun, a.ending = true, true
-	a.tell(run.Prepared{Cold: record.Reason(printable(why))})
-	a.log.Info().Str("why", why).Msg("nothing is parked: workers are executed at their start")
+// giveUp lets go of all that runs ahead.
+func (a *ahead) giveUp(g run.GiveUp) {
+	a.given = true
+	a.log.Info().Str("why", g.Why).Msg("nothing is parked: workers are executed at their start")
 	for _, p := range a.parked {
 		_ = p.conn.Close()
 	}
-	a.parked = nil
-	a.alarm.at(1)
+	a.parked, a.facts.Ahead.Parked = nil, nil
+	if g.Heavy {
+		go learn(a.order.LearnedFile, sdk.EarlyLesson) // the next ones need less
+	}
 }
 
 // clear kills what runs ahead or is parked, and all that it has started. It reports whether nothing is left.
@@ -181,7 +112,7 @@ func (a *ahead) clear(now int64) bool {
 	if err := a.containment.killAhead(); err != nil {
 		a.log.Error().Err(err).Msg("kill what runs ahead")
 	}
-	a.reaper.reap() // also what has ended while it was not to be reaped
+	a.reap() // also what has ended while it was not to be reaped
 	empty, err := a.containment.empty()
 	if err != nil {
 		a.log.Error().Err(err).Msg("look for what ran ahead")
@@ -197,17 +128,17 @@ func (a *ahead) park(order run.Order, n int) {
 	runtime.LockOSThread() // never unlocked
 	all, err := a.parkAll(order, n)
 	a.post(func() {
-		a.working = false
+		a.facts.Ahead.Working = false
 		switch {
-		case a.killer.why != "" || a.ending:
+		case a.state.Killing() || a.given:
 			for _, p := range all {
 				_ = p.conn.Close()
 			}
 		case err != nil:
-			a.giveUp(err.Error())
+			a.facts.Ahead.Failed = printable(err.Error())
 		default:
 			a.parked = append(a.parked, all...)
-			a.tell(a.state())
+			a.look()
 		}
 	})
 	<-a.done
@@ -296,9 +227,9 @@ func (a *ahead) mayExecute() (n int, may bool) {
 	}
 	said := make(chan answer, 1)
 	a.post(func() {
-		a.forking = a.killer.why == "" && !a.ending
+		a.facts.Ahead.Executing = !a.state.Killing() && !a.given
 		a.executed++
-		said <- answer{a.executed, a.forking}
+		said <- answer{a.executed, a.facts.Ahead.Executing}
 	})
 	select {
 	case got := <-said:
@@ -311,7 +242,7 @@ func (a *ahead) mayExecute() (n int, may bool) {
 // unwanted asks the loop whether what runs ahead was given up, or is to end with the run.
 func (a *ahead) unwanted() bool {
 	said := make(chan bool, 1)
-	a.post(func() { said <- a.killer.why != "" || a.ending })
+	a.post(func() { said <- a.state.Killing() || a.given })
 	select {
 	case is := <-said:
 		return is

@@ -68,91 +68,45 @@ func sameJSON(a, b run.Order) bool {
 	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
-// binder waits for the plan of a prepared run. The loop owns it.
-type binder struct {
-	*shared
-	*reporter
-
-	killer  *killer
-	starter *starter
-
-	by int64 // when the order has to be read; 0 = it is not being read
-}
-
-// stepBind goes from a prepared run to one that starts, or to its end.
-func (b *binder) stepBind(now int64) {
-	switch {
-	case b.phase != unbound || b.killer.why != "":
-	case b.wish.Retire:
-		b.killer.kill("cleared before it was told to start")
-	case b.wish.Start && b.by == 0:
-		b.by = now + int64(prepareBound)
-		b.alarm.at(b.by)
-		b.waiting("reading the plan")
-		go b.read(b.order)
-	case b.by != 0 && now >= b.by:
-		b.killer.fail(record.Transient, fmt.Sprintf("no answer within %s: %s", prepareBound, b.report.Waiting))
-	case b.by != 0:
-		b.alarm.at(b.by)
-	}
-}
-
-// read runs beside the loop: the directory's disk may hang.
-func (b *binder) read(prepared run.Order) {
-	order, err := readOrder(b.dir)
+// readPlan runs beside the loop: the directory's disk may hang.
+func (m *machine) readPlan(prepared run.Order) {
+	order, err := readOrder(m.dir)
 	if err == nil {
 		err = errors.Join(checkBinding(prepared, order), checkOrder(order))
 	}
-	b.post(func() {
-		switch {
-		case b.phase != unbound || b.killer.why != "":
-		case err != nil:
-			b.killer.failBy(fmt.Errorf("start the prepared run: %w", err))
-		default:
-			b.bind(order)
-			b.recordGroups()
-		}
-	})
+	if err != nil {
+		err = fmt.Errorf("start the prepared run: %w", err)
+	}
+	m.post(func() { m.facts.Plan = run.Plan{Task: run.Task{Done: true, Failed: failedBy(err)}, Order: order} })
 }
 
 // bind takes the plan in: who the workers are, and what holds them within bounds. It
 // reads and writes only the kernel's own files.
-func (b *binder) bind(order run.Order) {
-	b.order = order
-	b.member, _, _ = order.World.Member(order.Node)
-	b.workers = nil
-	for local, rank := range b.member.Ranks() {
-		b.workers = append(b.workers, &worker{Worker: record.Worker{Rank: rank, Device: b.member.DevicesOf(local)[0]}})
+func (m *machine) bind(order run.Order) {
+	m.order = order
+	m.member, _, _ = order.World.Member(order.Node)
+	ranks := m.member.Ranks()
+	m.workers, m.facts.Workers = nil, make([]run.Worker, len(ranks))
+	for local, rank := range ranks {
+		m.workers = append(m.workers, &worker{rank: rank, device: m.member.DevicesOf(local)[0], fact: &m.facts.Workers[local]})
 	}
-	group := cgroupName(order, b.dir)
-	b.report.DeviceFiles = b.containment.keepDevices(group, order.DeviceFiles)
-	b.dirty = true
-	if b.killer.why != "" {
-		return
+	group := cgroupName(order, m.dir)
+	m.facts.Binding.DeviceFiles = m.containment.keepDevices(group, order.DeviceFiles)
+	if err := m.containment.limit(group, order, m.member); err != nil {
+		m.facts.Binding.Failed = &record.Failed{Kind: record.NodeRefused, Reason: err.Error()}
 	}
-	if err := b.containment.limit(group, order, b.member); err != nil {
-		b.killer.fail(record.NodeRefused, err.Error())
-	}
-	b.report.Processes = b.containment.processes
+	m.facts.Binding.Processes = m.containment.processes
 }
 
 // recordGroups has the run record name the groups that bind has made, before any
 // worker is executed in them.
-func (b *binder) recordGroups() {
-	rec := b.record()
-	go func() {
-		err := rewriteRecord(b.dir, rec)
-		b.post(func() {
-			switch {
-			case b.phase != unbound || b.killer.why != "":
-			case err != nil:
-				b.killer.failBy(err)
-			default:
-				b.waiting("")
-				b.starter.begin()
-			}
-		})
-	}()
+func (m *machine) recordGroups(rec runRecord) {
+	err := rewriteRecord(m.dir, rec)
+	m.post(func() {
+		if m.facts.Binding.Done = true; err != nil && m.facts.Binding.Failed == nil {
+			m.facts.Binding.Failed = failedBy(err)
+		}
+	})
 }
 
 // rewriteRecord adds to the run record which groups were made after the run was claimed.

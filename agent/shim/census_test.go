@@ -385,8 +385,7 @@ func TestAnOlderProcessDoesNotKeepAShimsLocks(t *testing.T) {
 		"one outside of a group that holds all of the run": {p.start, picture{}, true},
 	} {
 		sh := &shared{dir: f.dir, order: run.Order{Owner: cluster.Owner{UID: daemon}}, containment: &containment{group: s.group}}
-		m := assemble(sh, run.Report{Shim: run.Process{PID: os.Getpid(), StartTime: s.begun, BootID: bootID()}})
-		sweeper := m.ender.locks.sweeper()
+		sweeper := lockReturn{shared: sh, shim: run.Process{PID: os.Getpid(), StartTime: s.begun, BootID: bootID()}}.sweeper()
 		sweeper.seen = c
 		if sweeper.nothingHidden() != s.want {
 			t.Errorf("%s: %t", name, !s.want)

@@ -27,9 +27,9 @@
 //
 // # The shim's side
 //
-// One goroutine owns everything, looks at all that is known after each event and
-// does what is due; it never waits for a disk, a file system or a peer, because
-// the deadline is its own. Beside it run the preparations, the executions, the
+// One goroutine owns everything. After each event it brings the facts of the run up to date, has run.State decide, and
+// carries out what is due; it never waits for a disk, a file system or a peer, because
+// the deadline is its own. Beside it run the check of the node, the executions, the
 // writing of reports and one reader and writer for each connection.
 //
 // A run has one shim in its life: shim.json is created once, before any worker

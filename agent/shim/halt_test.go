@@ -206,7 +206,7 @@ func TestHaltsThatEndInSIGKILL(t *testing.T) {
 		told  bool // by SIGTERM before: a busy machine's workers may not come as far as to say so
 	}{
 		"no save allowed":  {run.Wish{Halt: halt(false, time.Minute)}, 0, false},
-		"nothing begun":    {run.Wish{Halt: halt(true, time.Minute, -1)}, stopGrace, true},
+		"nothing begun":    {run.Wish{Halt: halt(true, time.Minute, -1)}, run.StopGrace, true},
 		"its time is over": {run.Wish{Halt: halt(true, 300*time.Millisecond)}, 300 * time.Millisecond, false},
 		"no permit":        {run.Wish{Kill: "its permit was withdrawn"}, 0, false},
 	} {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/cluster"
@@ -65,31 +66,32 @@ func FuzzWorkerMessage(f *testing.F) {
 		f.Add([]byte(text), []byte(`{"progress":{"step":9223372036854775807,"samples":-5}}`))
 	}
 	f.Fuzz(func(t *testing.T, one, two []byte) {
-		m := assemble(&shared{order: anyOrder()}, run.Report{})
+		order := anyOrder()
+		s := run.New(order, run.Process{}, Weak)
 		for _, text := range [][]byte{one, two, one} {
 			var msg fromWorker
 			if json.Unmarshal(text, &msg) != nil {
 				continue
 			}
-			if s := msg.Saved; s != nil {
-				save := run.Save{Step: s.Step, Samples: s.Samples, Dir: s.Dir}
-				if checkSave(m.order.Checkpoint, save) == nil {
-					m.addSave(save)
+			if saved := msg.Saved; saved != nil {
+				save := run.Save{Step: saved.Step, Samples: saved.Samples, Dir: saved.Dir}
+				if checkSave(order.Checkpoint, save) == nil {
+					s.Saved(save)
 				}
 			}
 			if p := msg.Progress; p != nil {
-				m.progressed(*p)
+				s.Progressed(*p, time.Now())
 			}
 		}
-		for _, s := range m.report.Saves {
-			if !strings.HasPrefix(s.Dir, m.order.Checkpoint+"/") || s.Step < 0 {
-				t.Errorf("a save of %+v", s)
+		for _, save := range s.Report.Saves {
+			if !strings.HasPrefix(save.Dir, order.Checkpoint+"/") || save.Step < 0 {
+				t.Errorf("a save of %+v", save)
 			}
 		}
-		if p := m.report.Progress; p != nil && (p.Step < 0 || p.Step > record.MaxCount || p.FirstStep > p.Step || p.FirstAt.After(p.At) || p.StepsPerSecond < 0) {
+		if p := s.Report.Progress; p != nil && (p.Step < 0 || p.Step > record.MaxCount || p.FirstStep > p.Step || p.FirstAt.After(p.At) || p.StepsPerSecond < 0) {
 			t.Errorf("progress of %+v", *p)
 		}
-		if _, err := json.Marshal(m.report); err != nil {
+		if _, err := json.Marshal(s.Report); err != nil {
 			t.Error(err)
 		}
 	})

@@ -22,13 +22,13 @@ func TestAnOwnerThatCannotBeAskedForIsTransient(t *testing.T) {
 		t.Skip("only an agent of root's asks for owners")
 	}
 	fails := func(err error) (*record.Failed, time.Duration) {
-		m, waits := testMachine(t), time.Duration(0)
+		m, waits := testMachine(t, 1), time.Duration(0)
 		m.order.Owner = cluster.Owner{UID: 54321, User: "no-such-user-here"}
 		m.admit(t.Context(), func(_ context.Context, _ string, patience time.Duration) (userdb.Account, error) {
 			waits = patience
 			return userdb.Account{}, err
 		})
-		return m.report.Failed, waits
+		return m.facts.Refused, waits
 	}
 	failed, waits := fails(userdb.ErrNoAnswer)
 	if failed == nil || failed.Kind != record.Transient || !strings.Contains(failed.Reason, "does not answer") {

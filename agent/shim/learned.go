@@ -136,23 +136,22 @@ const (
 // meetWatch finds out whether the workers meet at MASTER_PORT. The loop owns it.
 type meetWatch struct {
 	*shared
-	*reporter
 
 	pause, next int64
 	stepped     bool // a step was reported, before which workers have met
-	busy, done  bool // it is being looked; it is known
+	busy, known bool // it is being looked; it is known
 }
 
-func (k *meetWatch) stepMeet(now int64) {
+func (k *meetWatch) step(now int64) {
 	port := k.order.World.Master.Port
-	if k.order.LearnedFile == "" || k.report.Unforkable != "" || k.phase != running || len(k.workers) == 0 || k.busy || k.done || k.over() || port == 0 {
+	if k.order.LearnedFile == "" || k.state.Report.Unforkable != "" || len(k.workers) == 0 || k.busy || k.known || port == 0 || !k.state.Running() || k.state.Over(&k.facts) {
 		return
 	}
 	if k.next == 0 {
 		k.pause = int64(firstLook)
 		k.next = now + k.pause
 	}
-	if k.report.Progress != nil && !k.stepped { // the leader has the next generation prepared from here on
+	if k.state.Report.Progress != nil && !k.stepped { // the leader has the next generation prepared from here on
 		k.stepped, k.next = true, now
 	}
 	if now < k.next {
@@ -172,7 +171,7 @@ func (k *meetWatch) stepMeet(now int64) {
 			err = writeDurable(path, l)
 		}
 		k.post(func() {
-			k.busy, k.done = false, met && err == nil || had
+			k.busy, k.known = false, met && err == nil || had
 			k.pause = int64(min(2*time.Duration(k.pause), lastLook))
 			k.next = Boottime() + k.pause
 			if err != nil {

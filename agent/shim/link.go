@@ -49,19 +49,7 @@ type fromWorker struct {
 		Reason    string `json:"reason"`
 		Transient bool   `json:"transient"` // because a file system fails otherwise, as it may for a moment
 	} `json:"no_room"`
-	Progress *finished `json:"progress"`
-}
-
-// finished is a rank's word on how far it is.
-type finished struct {
-	Step    int64    `json:"step"`    // optimiser steps finished
-	Samples int64    `json:"samples"` // consumed since the start of training; -1 = unknown
-	Loss    *float64 `json:"loss"`
-	BadLoss bool     `json:"loss_is_no_number"` // it told one that is NaN or infinite
-	Noise   float64  `json:"noise_scale"`       // see record.JobProgress.NoiseScale
-	Base    float64  `json:"base_steps"`        // and BaseSteps
-	Age     float64  `json:"age"`               // how many seconds ago the step was finished: 0 but for a word that the SDK kept back
-	line    string   // see record.JobProgress.Line
+	Progress *run.Finished `json:"progress"`
 }
 
 // toWorker is one line to the SDK; exactly one field is set.
@@ -82,8 +70,7 @@ type link struct {
 	out     chan outgoing
 	gone    chan struct{}
 
-	holding, stopping bool // hold, stop_after were sent
-	refused           bool // what still comes is not listened to
+	refused bool // what still comes is not listened to
 	// early is what came before the news that the worker was born; a new process
 	// can be faster than the thread that started it.
 	early []fromWorker
@@ -99,9 +86,9 @@ type outgoing struct {
 type workerServer struct {
 	*shared
 
-	reporter *reporter
-	halter   *halter
-	links    map[*link]bool
+	links   map[*link]bool
+	numbers int                       // of connections so far: see run.Worker.Link
+	confirm func(k *link, step int64) // has a save be answered once it is on disk
 }
 
 func (s *workerServer) serve(l *net.UnixListener) {
@@ -176,10 +163,11 @@ func (k *link) queue(o outgoing) {
 	}
 }
 
-// hold asks the rank which step it has begun, and keeps it from beginning another.
-func (k *link) hold() {
-	k.holding = true
-	k.send(toWorker{Hold: &struct{}{}}, nil)
+// say sends a message to the worker's SDK, if that is connected.
+func (w *worker) say(msg toWorker, delivered func()) {
+	if w.link != nil {
+		w.link.send(msg, delivered)
+	}
 }
 
 // refuse tells the other end what is wrong, and hangs up.
@@ -200,7 +188,7 @@ func (s *workerServer) close(k *link) {
 	close(k.gone)
 	_ = k.conn.Close()
 	if k.worker != nil && k.worker.link == k {
-		k.worker.link = nil
+		k.worker.link, k.worker.fact.Link = nil, 0
 	}
 }
 
@@ -217,18 +205,20 @@ func (s *workerServer) hear(k *link, msg fromWorker) {
 	case k.worker == nil:
 		s.refuse(k, "say hello first")
 	case msg.Held != nil:
-		k.worker.begun = &msg.Held.Begun
+		if k.worker.link == k { // an answer over an older connection is no answer any more
+			k.worker.fact.Begun = &msg.Held.Begun
+		}
 	case msg.Saved != nil:
-		s.saved(k, run.Save{Step: msg.Saved.Step, Rank: k.worker.Rank, Samples: msg.Saved.Samples, Dir: msg.Saved.Dir})
+		s.saved(k, run.Save{Step: msg.Saved.Step, Rank: k.worker.rank, Samples: msg.Saved.Samples, Dir: msg.Saved.Dir})
 	case msg.NoRoom != nil:
-		k.worker.unsaved = fmt.Sprintf("save step %d: %s", msg.NoRoom.Step, record.Cut(printable(msg.NoRoom.Reason), record.MaxReason/2))
-		k.worker.unsavedFor = record.NoSpace
+		k.worker.fact.Unsaved = fmt.Sprintf("save step %d: %s", msg.NoRoom.Step, record.Cut(printable(msg.NoRoom.Reason), record.MaxReason/2))
+		k.worker.fact.UnsavedFor = record.NoSpace
 		if msg.NoRoom.Transient {
-			k.worker.unsavedFor = record.Transient
+			k.worker.fact.UnsavedFor = record.Transient
 		}
 	case msg.Progress != nil:
-		s.reporter.bySDK()
-		s.reporter.progressed(*msg.Progress)
+		s.state.BySDK()
+		s.state.Progressed(*msg.Progress, time.Now())
 	default:
 		k.send(toWorker{Error: "unknown message: hello, held, saved, no_room and progress are understood"}, nil)
 	}
@@ -237,7 +227,7 @@ func (s *workerServer) hear(k *link, msg fromWorker) {
 // hello believes the kernel: the rank must be that of the process at the other
 // end, or of one that it descends from.
 func (s *workerServer) hello(k *link, msg fromWorker) {
-	i := slices.IndexFunc(s.workers, func(w *worker) bool { return w.Rank == msg.Hello.Rank })
+	i := slices.IndexFunc(s.workers, func(w *worker) bool { return w.rank == msg.Hello.Rank })
 	switch {
 	case msg.Hello.Version != sdkVersion:
 		s.refuse(k, fmt.Sprintf("version %d: this shim speaks version %d", msg.Hello.Version, sdkVersion))
@@ -245,13 +235,13 @@ func (s *workerServer) hello(k *link, msg fromWorker) {
 	case i < 0:
 		s.refuse(k, fmt.Sprintf("rank %d is not on this node", msg.Hello.Rank))
 		return
-	case s.workers[i].PID == 0 && s.phase == starting:
+	case s.workers[i].fact.PID == 0 && s.state.Executing():
 		k.early = append(k.early, msg)
 		return
 	}
 	w := s.workers[i]
-	if !slices.Contains(k.lineage, w.PID) {
-		s.refuse(k, fmt.Sprintf("process %d does not belong to rank %d", k.cred.Pid, w.Rank))
+	if !slices.Contains(k.lineage, w.fact.PID) {
+		s.refuse(k, fmt.Sprintf("process %d does not belong to rank %d", k.cred.Pid, w.rank))
 		return
 	}
 	if !w.runs() { // it has ended meanwhile: there is no one to answer, and what it has said counts
@@ -261,15 +251,12 @@ func (s *workerServer) hello(k *link, msg fromWorker) {
 	if old := w.link; old != nil && old != k {
 		_ = old.conn.Close()
 	}
-	w.link, w.begun, k.worker = k, nil, w
-	if s.halter.seen != 0 {
-		k.hold() // ahead of the welcome, so that no step begins in between
+	if s.numbers++; s.numbers == 1 {
+		s.log.Info().Int("rank", w.rank).Msg("the SDK has connected")
 	}
-	k.send(toWorker{Welcome: &struct{}{}}, nil)
-	if !s.halter.sdkSeen {
-		s.halter.sdkSeen = true
-		s.log.Info().Int("rank", w.Rank).Msg("the SDK has connected")
-	}
+	// The run welcomes it, and holds it before where there is a halt: no step begins in between.
+	w.link, k.worker = k, w
+	w.fact.Link, w.fact.Begun = s.numbers, nil
 }
 
 // admitEarly hears again what came before its worker was known. What is still
@@ -297,9 +284,9 @@ func (s *workerServer) saved(k *link, save run.Save) {
 		k.send(toWorker{Error: err.Error()}, nil)
 		return
 	}
-	k.worker.unsaved = ""
-	s.reporter.addSave(save)
-	s.reporter.unconfirmed = append(s.reporter.unconfirmed, confirmation{k, save.Step, s.reporter.sequence + 1})
+	k.worker.fact.Unsaved = ""
+	s.state.Saved(save)
+	s.confirm(k, save.Step)
 }
 
 // checkSave keeps a job from having the agent read, as root, what lies elsewhere.

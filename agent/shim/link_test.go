@@ -109,9 +109,7 @@ func TestSavesStayBelowTheCheckpointDirectory(t *testing.T) {
 // A worker can speak before the machine has heard that it was started, and
 // nothing of what it says may be lost.
 func TestWordsThatComeBeforeTheBirth(t *testing.T) {
-	m := testMachine(t)
-	m.phase = starting
-	m.workers = []*worker{{Worker: record.Worker{Rank: 0}}, {Worker: record.Worker{Rank: 1}}}
+	m := testMachine(t, 2)
 	s := m.sdk
 	k := &link{cred: &unix.Ucred{Pid: int32(os.Getpid())}, lineage: lineage(os.Getpid()), out: make(chan outgoing, linkQueue), gone: make(chan struct{})}
 	s.links[k] = true
@@ -123,29 +121,29 @@ func TestWordsThatComeBeforeTheBirth(t *testing.T) {
 		s.hear(k, msg)
 	}
 	s.admitEarly() // another worker's birth changes nothing
-	if k.worker != nil || k.refused || m.report.Progress != nil {
-		t.Fatalf("worker %v, refused %v, progress %v", k.worker, k.refused, m.report.Progress)
+	if k.worker != nil || k.refused || m.state.Report.Progress != nil {
+		t.Fatalf("worker %v, refused %v, progress %v", k.worker, k.refused, m.state.Report.Progress)
 	}
-	m.workers[1].PID = os.Getpid()
+	m.facts.Workers[1].PID = os.Getpid()
 	s.admitEarly()
-	if w := m.workers[1]; w.link != k || w.begun == nil || *w.begun != 5 || m.report.Progress == nil || m.report.Progress.Step != 4 {
-		t.Errorf("worker %+v, progress %+v", w, m.report.Progress)
+	if w := m.workers[1]; w.link != k || w.fact.Begun == nil || *w.fact.Begun != 5 || m.state.Report.Progress == nil || m.state.Report.Progress.Step != 4 {
+		t.Errorf("worker %+v, progress %+v", w, m.state.Report.Progress)
 	}
-	if o := <-k.out; o.message.Welcome == nil || len(k.out) > 0 || len(k.early) > 0 {
-		t.Errorf("told %+v and %d more, %d are left; want a welcome", o.message, len(k.out), len(k.early))
+	if m.facts.Workers[1].Link == 0 || len(k.out) > 0 || len(k.early) > 0 {
+		t.Errorf("link %d, told %d, %d are left", m.facts.Workers[1].Link, len(k.out), len(k.early))
 	}
 }
 
-// A rank that says hello during a halt must not begin a step on being welcomed:
-// the others may have been told their last one already.
+// What the run decides of a rank that connects goes out in that order: a rank that is welcomed before it is held may
+// begin a step, and the others may have been told their last one already.
 func TestDuringAHaltTheHoldComesBeforeTheWelcome(t *testing.T) {
-	for _, halted := range []bool{false, true} {
-		m := testMachine(t)
-		m.phase = running
-		m.workers = []*worker{{Worker: record.Worker{Rank: 0, PID: os.Getpid()}}}
+	for halted, want := range map[bool][]string{false: {"welcome"}, true: {"hold", "welcome"}} {
+		m := testMachine(t, 1)
+		m.facts.Workers[0].PID, m.facts.Execution.Done = os.Getpid(), true
 		if halted {
-			m.halter.seen = 1
+			m.wished(run.Wish{Halt: &record.Halt{Save: true}})
 		}
+		m.step()
 		s := m.sdk
 		k := &link{cred: &unix.Ucred{Pid: int32(os.Getpid())}, lineage: lineage(os.Getpid()), out: make(chan outgoing, linkQueue), gone: make(chan struct{})}
 		s.links[k] = true
@@ -154,6 +152,7 @@ func TestDuringAHaltTheHoldComesBeforeTheWelcome(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.hear(k, msg)
+		m.step()
 		var told []string
 		for len(k.out) > 0 {
 			switch o := <-k.out; {
@@ -165,119 +164,9 @@ func TestDuringAHaltTheHoldComesBeforeTheWelcome(t *testing.T) {
 				t.Errorf("told %+v", o.message)
 			}
 		}
-		want := []string{"welcome"}
-		if halted {
-			want = []string{"hold", "welcome"}
-		}
 		if !slices.Equal(told, want) {
 			t.Errorf("halted %v: told %v, want %v", halted, told, want)
 		}
-	}
-}
-
-func TestTheNewestStepsAreKept(t *testing.T) {
-	m := assemble(&shared{}, run.Report{})
-	for step := range int64(10) {
-		for rank := range 3 {
-			m.addSave(run.Save{Step: 9 - step, Rank: 2 - rank})
-			m.addSave(run.Save{Step: 9 - step, Rank: 2 - rank, Samples: 1}) // again: it replaces
-		}
-	}
-	if len(m.report.Saves) != 3*keptSteps {
-		t.Fatalf("%d saves", len(m.report.Saves))
-	}
-	for i, s := range m.report.Saves {
-		if want := (run.Save{Step: int64(10 - keptSteps + i/3), Rank: i % 3, Samples: 1}); s != want {
-			t.Errorf("save %d is %+v, want %+v", i, s, want)
-		}
-	}
-}
-
-func TestProgressIsMeasured(t *testing.T) {
-	m := assemble(&shared{}, run.Report{})
-	loss := 0.5
-	m.progressed(finished{Step: 10, Samples: 640})
-	at := m.report.Progress.At
-	m.progressed(finished{Step: 10, Samples: 640, Loss: &loss}) // the second rank of the same step adds its loss
-	m.progressed(finished{Step: 9, Samples: 576})               // a late one changes nothing
-	if p := m.report.Progress; p.Step != 10 || p.Loss == nil || *p.Loss != loss || !p.At.Equal(at) {
-		t.Errorf("progress %+v, want that of %v", p, at)
-	}
-	m.first.At = m.first.At.Add(-10e9)
-	m.progressed(finished{Step: 10, Samples: 640, Noise: 96, Base: 15}) // as may another what a batch is worth
-	if p := m.report.Progress; p.Loss == nil || *p.Loss != loss || p.NoiseScale != 96 || p.BaseSteps != 15 {
-		t.Errorf("%+v", p)
-	}
-	m.progressed(finished{Step: 110, Samples: 7040})
-	if p := m.report.Progress; p.StepsPerSecond < 9 || p.StepsPerSecond > 10 || p.SamplesPerSecond < 9*64 || p.SamplesPerSecond > 10*64 {
-		t.Errorf("%v steps and %v samples a second, want 100 and 6400 in a little more than 10 s", p.StepsPerSecond, p.SamplesPerSecond)
-	}
-	if p := m.report.Progress; p.FirstStep != 10 || p.At.Sub(p.FirstAt).Seconds()*p.StepsPerSecond < 99.99 {
-		t.Errorf("first step %d at %v, now %v", p.FirstStep, p.FirstAt, p.At)
-	}
-}
-
-// A speed is measured from the first step that a generation has finished, not from its start.
-func TestTheFirstFinishedStepIsKept(t *testing.T) {
-	m := assemble(&shared{order: run.Order{Resume: &record.Checkpoint{Step: 500}}}, run.Report{})
-	m.progressed(finished{Step: 500, Samples: -1}) // as a loop reports that begins by it
-	if p := m.report.Progress; p.Step != 500 || p.FirstStep != 0 || !p.FirstAt.IsZero() {
-		t.Fatalf("nothing is finished: %+v", p)
-	}
-	m.progressed(finished{Step: 501, Samples: -1})
-	first := m.report.Progress.FirstAt
-	m.progressed(finished{Step: 520, Samples: 99})
-	if p := m.report.Progress; p.FirstStep != 501 || first.IsZero() || !p.FirstAt.Equal(first) || p.SamplesPerSecond != 0 {
-		t.Errorf("%+v, want the first step 501 at %v, and no samples a second of samples that were unknown", p, first)
-	}
-	// The node's clock is set by an hour between two reports.
-	m.firstAt = m.firstAt.Add(time.Hour)
-	m.progressed(finished{Step: 530})
-	if p := m.report.Progress; p.FirstAt.After(p.At) || p.At.Sub(p.FirstAt) > time.Minute {
-		t.Errorf("after the clock was set: first at %v, now %v", p.FirstAt, p.At)
-	}
-}
-
-// The SDK passes on one report a second, and the last one when the script ends, which is
-// after its last save: the step was finished before that, but not before the last report.
-func TestAWordThatWasKeptBackIsAsOldAsItIs(t *testing.T) {
-	m := assemble(&shared{}, run.Report{})
-	for _, c := range []struct {
-		age       float64
-		low, high time.Duration
-	}{{30, 29 * time.Second, 31 * time.Second}, {1e18, 59 * time.Second, 61 * time.Second}, {-1e18, -time.Second, time.Second}} {
-		m.report.Progress, m.progressAt = &record.JobProgress{Step: 1}, time.Now().Add(-time.Minute)
-		m.progressed(finished{Step: 2, Age: c.age})
-		if ago := time.Since(m.report.Progress.At); ago < c.low || ago > c.high {
-			t.Errorf("finished %v s ago, as it says: %v", c.age, ago)
-		}
-	}
-}
-
-func TestImpossibleProgressIsNoProgress(t *testing.T) {
-	m := assemble(&shared{}, run.Report{})
-	m.progressed(finished{Step: 7})
-	for _, f := range []finished{{Step: -1}, {Step: record.MaxCount + 1}, {Step: 8, Samples: record.MaxCount + 1}} {
-		if m.progressed(f); m.report.Progress.Step != 7 {
-			t.Errorf("%+v makes it %+v", f, m.report.Progress)
-		}
-	}
-}
-
-func TestProgressAloneIsReportedOnceASecond(t *testing.T) {
-	m := testMachine(t)
-	now := int64(1e12)
-	m.progressed(finished{Step: 1, Samples: 1})
-	if m.stepProgress(now); !m.fresh {
-		t.Error("the first one waits")
-	}
-	m.fresh = false
-	m.progressed(finished{Step: 2, Samples: 2})
-	if m.stepProgress(now + int64(progressEvery)/2); m.fresh || m.alarm.next != now+int64(progressEvery) {
-		t.Errorf("half a second later: fresh %v, next look %d", m.fresh, m.alarm.next)
-	}
-	if m.stepProgress(now + int64(progressEvery)); !m.fresh {
-		t.Error("a second later: not reported")
 	}
 }
 
@@ -311,8 +200,9 @@ func TestTheWordsOfAWorkerThatHasEndedCount(t *testing.T) {
 		"a process of others": {[]int{99, 5}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ended := &worker{Worker: record.Worker{PID: 77}, exit: &record.Exit{}}
-			m := assemble(&shared{workers: []*worker{ended}, phase: running}, run.Report{})
+			m := testMachine(t, 1)
+			ended := m.workers[0]
+			ended.fact.PID, ended.fact.Exit = 77, &record.Exit{}
 			k := &link{cred: &unix.Ucred{Pid: int32(c.lineage[0])}, lineage: c.lineage, out: make(chan outgoing, linkQueue)} //nolint:gosec // a small number
 			for _, line := range []string{hello, `{"progress":{"step":4}}`} {
 				var msg fromWorker
@@ -321,7 +211,7 @@ func TestTheWordsOfAWorkerThatHasEndedCount(t *testing.T) {
 				}
 				m.sdk.hear(k, msg)
 			}
-			if p := m.report.Progress; (p != nil && p.Step == 4) != c.heard || k.refused == c.heard || ended.link != nil {
+			if p := m.state.Report.Progress; (p != nil && p.Step == 4) != c.heard || k.refused == c.heard || ended.link != nil {
 				t.Errorf("progress %+v, refused %t", p, k.refused)
 			}
 		})
@@ -405,20 +295,4 @@ func TestSocketsAreNotFlooded(t *testing.T) {
 		return in
 	})
 	f.retire()
-}
-
-// All losses of a node's ranks are added up, whichever rank was first at a step; one that is no
-// number, or too large to be one, is counted and hides no other.
-func TestLossesAreAddedUp(t *testing.T) {
-	m := assemble(&shared{}, run.Report{})
-	told := func(step int64, loss float64) { m.progressed(finished{Step: step, Samples: -1, Loss: &loss}) }
-	told(1, 2)
-	told(1, 3) // another rank
-	told(2, 1e300)
-	m.progressed(finished{Step: 3, Samples: -1, BadLoss: true})
-	m.progressed(finished{Step: 4, Samples: -1}) // none is told
-	told(5, -1)
-	if p := m.report.Progress; p.LossSum != 4 || p.Losses != 3 || p.BadLosses != 2 {
-		t.Errorf("sum %v of %d losses, %d bad", p.LossSum, p.Losses, p.BadLosses)
-	}
 }

@@ -2,33 +2,27 @@ package shim
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
+	"time"
 
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
-	"github.com/bellows-ml/bellows/agent/fence"
 	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
 
-// phase is how far the shim has come with its workers. Only a prepared run begins unbound.
-//
-//	unbound ──► preparing ──► ready ──► starting ──► running ──► (empty) stopped
-//	   │            │           │           │
-//	   └────────────┴───────────┴───────────┴──► whatever was started is killed ──► stopped
-type phase uint8
-
 const (
-	unbound   phase = iota // there is no plan yet
-	preparing              // the node is looked at, the locks are taken
-	ready                  // all is there; only the deadline may be missing
-	starting               // workers are being executed
-	running                // all were executed, or none will be any more
+	// clearWait is how long the removal of groups that are in use is tried, unless the shim may leave earlier.
+	clearWait = 10 * time.Second
+
+	// Bounds of pauses.
+	firstPause = int64(time.Millisecond)
+	lastPause  = int64(100 * time.Millisecond)
 )
 
 // shared is what all parts of a shim have in common. What changes of it the loop owns.
@@ -47,10 +41,9 @@ type shared struct {
 
 	containment *containment
 	alarm       *alarm
-	phase       phase
-	workers     []*worker
-	wish        run.Wish
-	forking     bool // a process that runs ahead is being executed, which cannot be taken back
+	state       *run.State
+	facts       run.Facts
+	workers     []*worker // by local rank, as facts.Workers
 }
 
 // post has the loop run f, unless it has ended.
@@ -61,84 +54,81 @@ func (s *shared) post(f func()) {
 	}
 }
 
-// over reports whether no worker runs nor will run.
-func (s *shared) over() bool {
-	return s.phase == running && !slices.ContainsFunc(s.workers, (*worker).runs)
-}
-
-// machine is the whole of a shim. One goroutine, the loop, owns all its parts, and
-// all others send it functions to run. It is level-triggered: after whatever
-// happened, step has each part look at everything that is known and do what is
-// due. Nothing in that goroutine waits for a disk, a user's file system, a log or a
-// peer, since it is what keeps the fencing deadline: the files that it reads and
-// writes itself are the kernel's own, below /proc and /sys/fs/cgroup.
-type machine struct {
-	*shared
-	*reporter
-
-	binder  *binder
-	ahead   *ahead
-	starter *starter
-	halter  *halter
-	killer  *killer
-	reaper  *reaper
-	ender   *ender
-	meets   *meetWatch
-	sdk     *workerServer
-}
-
-// assemble makes the parts.
-func assemble(sh *shared, first run.Report) *machine {
-	r := &reporter{shared: sh, report: first, dirty: true}
-	r.journal = &journal{
-		path: filepath.Join(sh.dir, reportFile), slot: make(chan entry, 1), done: sh.done, log: sh.log,
-		stored: func(sequence int64) { sh.post(func() { r.stored(sequence) }) },
+// failedBy is a failure by an error, which is no worker's.
+func failedBy(err error) *record.Failed {
+	if err == nil {
+		return nil
 	}
-	k := &killer{shared: sh, reporter: r}
-	h := &halter{shared: sh, reporter: r, killer: k}
-	reap := &reaper{shared: sh, reporter: r, killer: k}
-	sdk := &workerServer{shared: sh, reporter: r, halter: h, links: map[*link]bool{}}
-	locks := &lockReturn{shared: sh, shim: first.Shim}
-	ahd := &ahead{shared: sh, reporter: r, killer: k, reaper: reap}
-	start := &starter{shared: sh, reporter: r, killer: k, reaper: reap, locks: locks, sdk: sdk, ahead: ahd}
-	m := &machine{
-		shared: sh, reporter: r, halter: h, killer: k, reaper: reap, sdk: sdk,
-		binder: &binder{shared: sh, reporter: r, killer: k, starter: start}, ahead: ahd, starter: start, meets: &meetWatch{shared: sh, reporter: r},
-		ender: &ender{shared: sh, reporter: r, killer: k, reaper: reap, ahead: ahd, locks: locks, sdk: sdk},
-	}
-	r.agents = &agentServer{shared: sh, wished: m.wished, conns: map[*agentConn]bool{}}
-	return m
+	_, isMissing := errors.AsType[missing](err)
+	kind := FailureOf(err)
+	return &record.Failed{Kind: kind, Reason: err.Error(), Missing: isMissing && kind == record.NodeRefused}
 }
 
 // worker is one rank of this node.
 type worker struct {
-	record.Worker
-	log   *workerLog
-	link  *link // its SDK's connection; nil if there is none
-	begun *int64
-	told  bool // to stop: by SIGTERM, by stop_after or by being killed
-	term  bool // SIGTERM was sent
-	// unsaved: why its last save failed, where that was a full disk's fault or a
-	// failing file system's; empty = it was not. unsavedFor says which.
-	unsaved    string
-	unsavedFor record.FailureKind
-	exit       *record.Exit
+	rank   int
+	device cluster.DeviceID
+	fact   *run.Worker // in facts.Workers
+	log    *workerLog
+	link   *link // its SDK's connection; nil if there is none
 }
 
-func (w *worker) runs() bool { return w.PID != 0 && w.exit == nil }
+func (w *worker) runs() bool { return w.fact.PID != 0 && w.fact.Exit == nil }
 
 // silent reports whether all that the worker has said is read: its lines, and its messages, of
 // which the last may say why it has ended.
-func (w *worker) silent() bool {
+func (w *worker) silent() bool { return !w.logs() && w.link == nil }
+
+// logs reports whether what the worker prints may still come.
+func (w *worker) logs() bool {
+	if w.log == nil {
+		return false
+	}
 	select {
 	case <-w.log.done:
-		return w.link == nil
-	default:
 		return false
+	default:
+		return true
 	}
 }
 
-// run is the machine's life: prepare, execute, watch, clear up.
+// machine is the shell around run.State. One goroutine, the loop, owns all of it, and all others send it functions to
+// run. After whatever happened it brings the facts up to date, has run.State.Step decide, and carries out what is due.
+// Nothing in that goroutine waits for a disk, a user's file system, a log or a peer, since it is what keeps the fencing
+// deadline: the files that it reads and writes itself are the kernel's own, below /proc and /sys/fs/cgroup.
+type machine struct {
+	*shared
+
+	journal *journal
+	agents  *agentServer
+	sdk     *workerServer
+	ahead   *ahead
+	starter *starter
+	meets   *meetWatch
+
+	due         run.Due
+	pauses      pauses
+	sequence    int64 // of the newest report for the disk
+	durable     int64 // of the newest one that is on disk
+	unconfirmed []confirmation
+	clearBy     int64 // the removal of groups that are in use is given up; 0 = none is tried
+	ended       bool  // leave the loop
+}
+
+// assemble makes the parts.
+func assemble(sh *shared) *machine {
+	m := &machine{shared: sh, ahead: &ahead{shared: sh}, meets: &meetWatch{shared: sh}}
+	m.journal = &journal{
+		path: filepath.Join(sh.dir, reportFile), slot: make(chan entry, 1), done: sh.done, log: sh.log,
+		stored: func(sequence int64) { sh.post(func() { m.stored(sequence) }) },
+	}
+	m.agents = &agentServer{shared: sh, wished: m.wished, conns: map[*agentConn]bool{}}
+	m.sdk = &workerServer{shared: sh, links: map[*link]bool{}, confirm: m.confirmLater}
+	m.starter = &starter{shared: sh, ahead: m.ahead, sdk: m.sdk}
+	return m
+}
+
+// run is the machine's life: it returns once run.State has the shim leave.
 func (m *machine) run(ctx context.Context) {
 	defer close(m.done)
 	// Notify and not Ignore: what is ignored stays ignored in the workers.
@@ -149,80 +139,231 @@ func (m *machine) run(ctx context.Context) {
 	defer signal.Stop(signals)
 	defer signal.Stop(children)
 
-	if m.phase == preparing {
-		m.starter.begin()
-	}
 	gone := ctx.Done()
 	for {
-		if m.step(Boottime()); m.ender.ended {
+		if m.step(); m.ended {
 			return
 		}
 		select {
 		case f := <-m.events:
 			f()
-		case <-children:
-			m.reaper.reap()
+		case <-children: // they are reaped by the next look
 		case <-m.alarm.rang:
 		case s := <-signals:
 			if s == unix.SIGTERM { // the others mean a terminal, which is none of our business
-				m.ender.terminate("the shim was told to end (SIGTERM)")
+				m.told("the shim was told to end (SIGTERM)")
 			}
 		case <-gone:
 			gone = nil
-			m.ender.terminate("the shim was told to end")
+			m.told("the shim was told to end")
 		}
 	}
 }
 
+func (m *machine) told(why string) {
+	if m.facts.Told == "" {
+		m.facts.Told = why
+	}
+}
+
+// wished takes in what an agent wants.
+func (m *machine) wished(w run.Wish) {
+	if m.facts.Wish.Halt == nil && w.Halt != nil {
+		m.log.Info().Stringer("why", w.Halt.Why).Bool("save", w.Halt.Save).Msg("halt")
+	}
+	m.facts.Wish = w
+}
+
 // step does all that is due, and sets the alarm for what is due next.
-func (m *machine) step(now int64) {
+func (m *machine) step() {
+	for {
+		m.look(m.due.Look)
+		m.facts.Now, m.facts.Clock = Boottime(), time.Now()
+		before := m.state.Report
+		was := m.due.Look
+		m.due = m.state.Step(&m.facts)
+		m.note(&before)
+		for _, a := range m.due.Actions {
+			m.carryOut(a)
+		}
+		m.publish() // who hears that the run has stopped finds its groups gone
+		if was != m.due.Look {
+			m.pauses = 0
+		}
+		if m.ended || len(m.due.Actions) == 0 && m.due.Look&^m.facts.Looked == 0 {
+			break
+		}
+	}
+	now := m.facts.Now
 	m.alarm.clear()
-	m.stepDeadline(now)
-	m.binder.stepBind(now)
-	m.halter.stepHalt(now)
-	m.ahead.stepAhead(now)
-	m.starter.stepStart(now)
-	m.reaper.stepFailure(now)
-	m.killer.stepKill(now)
-	m.ender.stepEnd(now)
-	m.meets.stepMeet(now)
-	m.stepReport(now)
+	if m.due.At != 0 {
+		m.alarm.at(m.due.At)
+	}
+	switch look := m.due.Look; {
+	case look&run.LookOutput != 0:
+		m.alarm.at(now + 5*firstPause)
+	case look&(run.LookInside|run.LookNames) != 0:
+		m.alarm.at(now + m.pauses.next())
+	case look&run.LookAhead != 0:
+		m.alarm.at(now + int64(memoryPeriod))
+	}
+	m.ahead.step(now)
+	m.meets.step(now)
+	m.stepClear(now)
 	m.alarm.set()
 }
 
-// stepDeadline fences: it depends on no other process, and goes before everything else.
-func (m *machine) stepDeadline(now int64) {
-	if m.wish.Kill != "" {
-		m.killer.kill(m.wish.Kill)
-	}
-	if !m.order.Strict || m.over() {
-		return
-	}
-	if fence.Expired(now, m.wish.Deadline) {
-		m.killer.fail(record.NodeFenced, "it lost touch with the cluster, and its workers were killed at the fencing deadline")
-		return
-	}
-	if m.wish.Deadline != 0 {
-		m.alarm.at(m.wish.Deadline)
+// carryOut does one thing, or has it begun beside the loop.
+func (m *machine) carryOut(a run.Action) {
+	switch a := a.(type) {
+	case run.ReadPlan:
+		m.facts.Plan = run.Plan{}
+		go m.readPlan(m.order)
+	case run.Bind:
+		m.facts.Binding = run.Binding{}
+		m.bind(m.state.Order())
+		go m.recordGroups(m.record())
+	case run.CheckNode:
+		m.facts.Node = run.NodeCheck{}
+		go m.starter.check()
+	case run.Execute:
+		m.facts.Execution = run.Execution{}
+		go m.starter.execute()
+	case run.Park:
+		m.ahead.begin(a.Processes)
+	case run.GiveUp:
+		m.ahead.giveUp(a)
+	case run.KillAhead:
+		if err := m.containment.killAhead(); err != nil {
+			m.log.Error().Err(err).Msg("kill what runs ahead")
+		}
+	case run.Welcome:
+		m.workers[a.Local].say(toWorker{Welcome: &struct{}{}}, nil)
+	case run.Hold:
+		m.workers[a.Local].say(toWorker{Hold: &struct{}{}}, nil)
+	case run.StopAfter:
+		w := m.workers[a.Local]
+		w.say(toWorker{StopAfter: &a.Step}, func() { w.fact.StoppedAt = time.Now() })
+	case run.Terminate:
+		// Not reaped yet, so the pid cannot be anybody else's.
+		w := m.workers[a.Local]
+		if err := unix.Kill(w.fact.PID, unix.SIGTERM); err != nil && !errors.Is(err, unix.ESRCH) {
+			m.log.Warn().Err(err).Int("rank", w.rank).Msg("send SIGTERM")
+		}
+	case run.Abort:
+		m.log.Warn().Str("why", a.Why).Msg("killing the workers")
+		m.cancel()
+	case run.Kill:
+		if err := m.containment.kill(); err != nil {
+			m.log.Error().Err(err).Msg("kill the workers")
+		}
+	case run.StopLogs:
+		for _, w := range m.workers {
+			if w.logs() {
+				w.log.stop()
+			}
+		}
+	case run.ReturnLocks:
+		m.facts.LocksFree = false
+		l := lockReturn{shared: m.shared, shim: m.state.Report.Shim}
+		go l.giveBack(m.starter.locks)
+	case run.RemoveGroups:
+		m.clearBy = m.facts.Now + int64(clearWait)
+		m.stepClear(m.facts.Now)
+	case run.Leave:
+		if m.clearBy != 0 {
+			m.leaveGroups(m.containment.remove())
+		}
+		m.ended = true
 	}
 }
 
-// wished takes in what the agent wants.
-func (m *machine) wished(w run.Wish) {
-	before := m.wish
-	if w.Deadline == 0 {
-		w.Deadline = before.Deadline
+// look brings those facts up to date that nothing announces.
+func (m *machine) look(what run.Look) {
+	m.reap()
+	f := &m.facts
+	for _, w := range m.workers {
+		if what&run.LookSignals != 0 && w.runs() && w.link == nil {
+			w.fact.Deaf = !catches(w.fact.PID, unix.SIGTERM)
+		}
+		if what&run.LookOutput != 0 && w.log != nil {
+			w.fact.Silent, w.fact.Lines = w.silent(), w.log.lastLines()
+		}
 	}
-	if w.Halt == nil {
-		w.Halt = before.Halt
+	if what&run.LookOutput != 0 {
+		f.Links, f.Logs = len(m.sdk.links), false
+		for _, w := range m.workers {
+			f.Logs = f.Logs || w.logs()
+		}
 	}
-	if w.Kill == "" {
-		w.Kill = before.Kill
+	if what&run.LookInside != 0 {
+		empty, err := m.containment.empty()
+		if err != nil {
+			m.log.Error().Err(err).Msg("look for what is left")
+		}
+		f.Inside.Empty = empty && err == nil
 	}
-	w.Start = w.Start || before.Start
-	if before.Halt == nil && w.Halt != nil {
-		m.log.Info().Stringer("why", w.Halt.Why).Bool("save", w.Halt.Save).Msg("halt")
+	if what&run.LookNames != 0 {
+		left, err := m.containment.left()
+		if err != nil {
+			m.log.Error().Err(err).Msg("name what is left")
+		}
+		f.Inside.Left, f.Inside.Names = identities(left), nil
+		for _, s := range left {
+			f.Inside.Names = append(f.Inside.Names, s.String())
+		}
+		f.Inside.KillPending = err == nil && onlyKillPending(left, m.containment.left)
 	}
-	m.wish = w
-	m.echoDeadline()
+	if what&run.LookAhead != 0 {
+		m.ahead.look()
+	}
+	f.Looked = what
+}
+
+// note logs what a Step has found out.
+func (m *machine) note(before *run.Report) {
+	now := &m.state.Report
+	if now.Held != nil && before.Held == nil {
+		m.log.Info().Bool("sdk", now.Held.SDK).Int64("begun", now.Held.Begun).Bool("deaf", now.Held.Deaf).Msg("held")
+	}
+	if len(now.Unkillable) > 0 && len(before.Unkillable) == 0 {
+		m.log.Error().Ints("pids", now.Unkillable).Msg("UNKILLABLE: the device stays locked until the node is rebooted")
+	}
+	if now.Stopped != nil && before.Stopped == nil {
+		m.log.Info().Bool("finished", now.Stopped.Finished).Msg("stopped")
+	}
+}
+
+// stepClear removes the run's groups. A process of others may be in one, for a moment or for long.
+func (m *machine) stepClear(now int64) {
+	if m.clearBy == 0 {
+		return
+	}
+	err := m.containment.remove()
+	switch {
+	case err == nil:
+		m.clearBy, m.facts.GroupsGone = 0, true
+		m.alarm.at(1)
+	case errors.Is(err, unix.EBUSY) && now < m.clearBy:
+		m.alarm.at(now + m.pauses.next())
+	default:
+		m.leaveGroups(err)
+		m.alarm.at(1)
+	}
+}
+
+// leaveGroups gives up the removal of groups that are in use.
+func (m *machine) leaveGroups(why error) {
+	m.clearBy, m.facts.GroupsGone = 0, true
+	if why != nil {
+		m.log.Warn().Err(why).Msg("remove cgroup")
+	}
+}
+
+// pauses between polls for things that no signal announces begin short and double.
+type pauses int64
+
+func (p *pauses) next() int64 {
+	*p = min(max(2**p, pauses(firstPause)), pauses(lastPause))
+	return int64(*p)
 }

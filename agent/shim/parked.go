@@ -159,7 +159,7 @@ func (t *attempt) begin() (*parked, error) {
 
 // await hears a process until it is parked.
 func (t *attempt) await(p *parked) error {
-	stop, err := t.within(p, parkBound)
+	stop, err := t.within(p, run.ParkBound)
 	if err != nil {
 		return err
 	}
@@ -349,10 +349,10 @@ func (t *attempt) execute(program string, argv []string, mark string) (*parked, 
 	process := run.Process{}
 	defer func() {
 		t.post(func() {
-			if t.forking = false; process.PID != 0 {
+			if t.facts.Ahead.Executing = false; process.PID != 0 {
 				t.living = append(t.living, process)
 			}
-			t.reaper.reap() // what ended meanwhile
+			t.reap() // what ended meanwhile
 		})
 	}()
 	release, err := t.containment.holdAhead(attr.Sys, n)

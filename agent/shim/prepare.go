@@ -11,63 +11,25 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/agent/run"
 )
 
-// prepareBound is how long the node may take to look at what the workers need:
-// longer than any of the looks' own bounds, shorter than the leader's patience
-// with a start, so that it gets to know why. A file system that hangs cannot be
-// interrupted, only left alone.
-const prepareBound = 45 * time.Second
-
-// starter looks at the node, takes the locks, and executes the workers. The loop
-// owns it.
+// starter looks at the node, takes the locks, and executes the workers.
 type starter struct {
 	*shared
-	*reporter
 
-	killer *killer
-	reaper *reaper
-	locks  *lockReturn
-	sdk    *workerServer
-	ahead  *ahead
+	ahead *ahead
+	sdk   *workerServer
 
+	locks   *locks // of the run's devices
 	program string
 	env     map[string]string // as submitted, with what the owner's file adds
-	by      int64             // when the preparations have to be over
 }
 
-// stepStart executes the workers once everything allows it.
-func (s *starter) stepStart(now int64) {
-	switch {
-	case s.phase == preparing && s.killer.why == "":
-		if now >= s.by {
-			s.killer.fail(record.Transient, fmt.Sprintf("no answer within %s: %s", prepareBound, s.report.Waiting))
-			return
-		}
-		s.alarm.at(s.by)
-	case (s.phase == ready || s.phase == unbound) && s.killer.why != "":
-		s.phase = running
-	case s.phase == ready && s.order.Strict && s.wish.Deadline == 0:
-		s.waiting("the agent has not told the first fencing deadline")
-	case s.phase == ready && !s.ahead.settled(): // what is left of it is cleared away
-	case s.phase == ready:
-		s.phase = starting
-		s.waiting("")
-		go s.execute()
-	}
-}
-
-// begin has the node looked at.
-func (s *starter) begin() {
-	s.phase, s.by = preparing, Boottime()+int64(prepareBound)
-	go s.prepare()
-}
-
-// prepare runs beside the loop, since everything it touches may hang. The
+// check runs beside the loop, since everything it touches may hang. The
 // locks come last: a start that is given up before does not hold them.
-func (s *starter) prepare() {
-	waiting := func(what string) { s.post(func() { s.waiting(what) }) }
+func (s *starter) check() {
+	waiting := func(what string) { s.post(func() { s.facts.Node.Waiting = what }) }
 	l := look{Dir: s.dir, Order: s.order, waiting: waiting, started: func(pid int) { s.post(func() { s.containment.apart = pid }) }}
 	found, env, err := precheck(s.abort, s.order, l, s.id)
 	s.post(func() { s.containment.apart = 0 })
@@ -79,40 +41,29 @@ func (s *starter) prepare() {
 		held, err = takeLocks(s.abort, s.order, s.dir, waiting)
 	}
 	s.post(func() {
-		s.env = env
+		s.program, s.env, s.locks = found.Program, env, held
+		s.facts.Node = run.NodeCheck{Task: run.Task{Done: true, Failed: failedBy(err)}}
 		if err == nil && s.order.Warms() {
 			if command, _ := interpreted(s.order.Command, found); command.Cold != "" && !s.order.Waits() {
-				s.report.Unforkable, s.dirty = record.Reason(printable(command.Cold)), true
+				s.facts.Node.Unforkable = printable(command.Cold)
 			}
 		}
-		s.prepared(found.Program, held, err)
 	})
 }
 
-// mayLock asks the loop whether the run still stands. From then on it waits
-// for the preparations, which touch nothing that hangs any more, before it says Stopped.
+// mayLock asks the loop whether the run still stands. From then on the run waits
+// for the check, which touches nothing that hangs any more, before it says Stopped.
 func (s *starter) mayLock() bool {
 	answer := make(chan bool, 1)
 	s.post(func() {
-		s.locks.taking = s.killer.why == ""
-		answer <- s.locks.taking
+		s.facts.Node.Locking = !s.state.Killing()
+		answer <- s.facts.Node.Locking
 	})
 	select {
 	case may := <-answer:
 		return may
 	case <-s.done:
 		return false
-	}
-}
-
-func (s *starter) prepared(program string, held *locks, err error) {
-	s.program, s.locks.own, s.locks.taking = program, held, false
-	s.waiting("")
-	if s.phase == preparing {
-		s.phase = ready
-	}
-	if err != nil && s.killer.why == "" {
-		s.killer.failBy(err)
 	}
 }
 
@@ -171,7 +122,7 @@ type born struct {
 }
 
 func (s *starter) executeOne(local int) (born, error) {
-	log, out, err := openLog(s.order, s.member.FirstRank+local, s.newLineReader())
+	log, out, err := openLog(s.order, s.member.FirstRank+local, newLineReader(s.shared))
 	if err != nil {
 		return born{}, err
 	}
@@ -222,31 +173,16 @@ func explainExec(err error) error {
 
 func (s *starter) executed(w *worker, b born, err error) {
 	if err != nil {
-		s.killer.failBy(err)
+		s.facts.Execution.Failed = failedBy(err)
 		return
 	}
-	w.PID, w.StartTime, w.log = b.pid, b.start, b.log
-	s.log.Info().Int("rank", w.Rank).Str("device", string(w.Device)).Int("pid", w.PID).Msg("worker executed")
-	if s.report.ExecedAt.IsZero() {
-		s.report.ExecedAt, s.dirty = b.at, true
-	}
+	w.log = b.log
+	w.fact.PID, w.fact.StartTime, w.fact.ExecutedAt = b.pid, b.start, b.at
+	s.log.Info().Int("rank", w.rank).Str("device", string(w.device)).Int("pid", b.pid).Msg("worker executed")
 	s.sdk.admitEarly()
-	if s.killer.why != "" { // what was started after the killing began is killed at once
-		s.killer.next = 0
-	}
 }
 
 func (s *starter) executedAll() {
-	s.phase = running
-	all := make([]record.Worker, 0, len(s.workers))
-	for _, w := range s.workers {
-		if w.PID != 0 {
-			all = append(all, w.Worker)
-		}
-	}
-	if len(all) == len(s.workers) {
-		s.report.Workers, s.dirty = all, true
-	}
-	s.reaper.reap()
+	s.facts.Execution.Done = true
 	s.sdk.admitEarly()
 }

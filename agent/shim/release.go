@@ -6,6 +6,8 @@ import (
 	"maps"
 	"os"
 	"time"
+
+	"github.com/bellows-ml/bellows/agent/run"
 )
 
 // releaseBound is how long parked processes may take until each has said that it can go on.
@@ -37,8 +39,7 @@ func (s *starter) releaseAll(all []*parked) {
 			_ = p.out.Close()
 		}
 		s.post(func() {
-			s.ahead.giveUp(err.Error())
-			s.phase = ready
+			s.facts.Execution = run.Execution{Task: run.Task{Done: true}, Unreleased: printable(err.Error())}
 		})
 		return
 	}
@@ -50,8 +51,8 @@ func (s *starter) releaseAll(all []*parked) {
 			w.at = at
 			s.executed(s.workers[i], w, nil)
 		}
-		s.report.Warm, s.dirty = true, true
-		s.ahead.parked, s.ahead.living, s.ahead.over = nil, nil, true
+		s.facts.Execution.Warm = true
+		s.ahead.parked, s.ahead.living = nil, nil
 	})
 	s.executeFrom(n)
 }
@@ -92,7 +93,7 @@ func (s *starter) bindAll(all []*parked) (workers []born, err error) {
 		if errStat != nil || now.start != p.process.StartTime || !now.lives() {
 			return workers, errors.Join(errors.New("what was parked has ended"), errStat)
 		}
-		log := attachLog(s.order, s.member.FirstRank+local, p.out, s.newLineReader())
+		log := attachLog(s.order, s.member.FirstRank+local, p.out, newLineReader(s.shared))
 		workers = append(workers, born{pid: now.pid, start: now.start, log: log})
 		if err = s.settle(p, local); err != nil {
 			return workers, err

@@ -89,7 +89,7 @@ func serve(ctx context.Context, dir string) error {
 	if err = claim(filepath.Join(dir, shimFile), m.record()); err != nil {
 		return errors.Join(err, m.containment.remove())
 	}
-	first, err := json.Marshal(m.report)
+	first, err := json.Marshal(m.state.Report)
 	if err == nil {
 		err = m.journal.begin(first)
 	}
@@ -110,7 +110,7 @@ func serve(ctx context.Context, dir string) error {
 	go m.agents.serve(control)
 	go m.sdk.serve(workers)
 	tellReady(readyWord)
-	m.log.Info().Str("containment", m.report.Containment).AnErr("not_stronger_because", m.containment.why).AnErr("any_number_of_processes_because", m.containment.unbound).AnErr("ahead_unbound_because", m.containment.ahead.why).Int("pid", m.report.Shim.PID).Msg("shim is ready")
+	m.log.Info().Str("containment", m.state.Report.Containment).AnErr("not_stronger_because", m.containment.why).AnErr("any_number_of_processes_because", m.containment.unbound).AnErr("ahead_unbound_because", m.containment.ahead.why).Int("pid", m.state.Report.Shim.PID).Msg("shim is ready")
 	m.run(ctx)
 	m.sdk.shut()
 	m.agents.shut()
@@ -149,16 +149,15 @@ func newMachine(ctx context.Context, dir string, log zerolog.Logger) (*machine, 
 		log: log.With().Timestamp().Str("job", string(o.World.Job)).
 			Uint64("gen", uint64(o.World.Generation)).Str("node", string(o.Node)).Logger(),
 		events: make(chan func()), done: make(chan struct{}),
-		wish: run.Wish{Deadline: o.Deadline},
+		state: run.New(o, self, containment.kind),
 	}
 	sh.heard = sh.log.Sample(&zerolog.BurstSampler{Burst: heardBurst, Period: heardPeriod})
 	sh.abort, sh.cancel = context.WithCancel(ctx)
-	m := assemble(sh, run.Report{Version: run.ProtocolVersion, Shim: self, Containment: containment.kind})
-	m.echoDeadline()
+	m := assemble(sh)
 	m.admit(ctx, userdb.Find)
-	if o.Prepare == nil {
-		m.phase = preparing
-		m.binder.bind(o)
+	if o.Prepare == nil { // the run record names the groups from the beginning
+		m.bind(o)
+		m.facts.Binding.Done = true
 	}
 	containment.boundAhead(cgroupName(o, dir), o)
 	return m, nil
@@ -168,9 +167,8 @@ func newMachine(ctx context.Context, dir string, log zerolog.Logger) (*machine, 
 // nothing against the node: that passes.
 func (m *machine) admit(ctx context.Context, find finder) {
 	var err error
-	if m.id, err = identifyOwner(ctx, m.order.Owner, find); err != nil {
-		m.killer.failBy(err)
-	}
+	m.id, err = identifyOwner(ctx, m.order.Owner, find)
+	m.facts.Refused = failedBy(err)
 }
 
 // unlockMemory lets workers pin as much memory as they are allowed to: network
@@ -188,14 +186,14 @@ func unlockMemory() {
 }
 
 // record is where to find what this shim starts.
-func (r *reporter) record() runRecord {
-	rec := runRecord{Version: run.ProtocolVersion, Shim: r.report.Shim, Cgroup: r.containment.path, Containment: r.containment.kind, Owner: &r.order.Owner.UID}
-	if r.containment.limits != nil {
-		rec.Limits = slices.Clone(r.containment.limits.tops)
+func (s *shared) record() runRecord {
+	rec := runRecord{Version: run.ProtocolVersion, Shim: s.state.Report.Shim, Cgroup: s.containment.path, Containment: s.containment.kind, Owner: &s.order.Owner.UID}
+	if s.containment.limits != nil {
+		rec.Limits = slices.Clone(s.containment.limits.tops)
 	}
-	more := slices.Clone(r.containment.ahead.tops)
-	if r.containment.devices != nil {
-		more = append(more, r.containment.devicesPath)
+	more := slices.Clone(s.containment.ahead.tops)
+	if s.containment.devices != nil {
+		more = append(more, s.containment.devicesPath)
 	}
 	for _, top := range more {
 		if !slices.Contains(rec.Limits, top) {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bellows-ml/bellows/agent/run"
-	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/cluster"
 )
 
 // A file system that hangs, played by a freezer: the process that looks at it does
@@ -49,29 +49,26 @@ func TestPreparationsThatHangDoNotHoldUpTheEnd(t *testing.T) {
 	})
 }
 
-func TestPreparationsHaveABound(t *testing.T) {
-	now := int64(1e12)
-	m := testMachine(t)
-	m.starter.by = now
-	m.report.Waiting = "checking workdir"
-	m.starter.stepStart(now - 1)
-	if m.report.Failed != nil {
-		t.Errorf("early: %+v", m.report.Failed)
-	}
-	m.starter.stepStart(now)
-	if f := m.report.Failed; f == nil || f.Kind != record.Transient || !strings.Contains(f.Reason, "checking workdir") || m.killer.why == "" {
-		t.Errorf("failed %+v", f)
-	}
-}
-
-func testMachine(t *testing.T) *machine {
+// testMachine is a shim of so many workers that are about to be executed.
+func testMachine(t *testing.T, workers int) *machine {
 	t.Helper()
 	alarm, err := newAlarm()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(alarm.close)
-	return assemble(&shared{alarm: alarm, cancel: func() {}, phase: preparing}, run.Report{})
+	order := run.Order{Node: "n1", Checkpoint: "/ck"}
+	order.World.Members = []cluster.Member{{Node: "n1"}}
+	for i := range workers {
+		order.World.Members[0].Devices = append(order.World.Members[0].Devices, cluster.DeviceID(itoa(i)))
+	}
+	m := assemble(&shared{order: order, containment: &containment{}, alarm: alarm, cancel: func() {}, state: run.New(order, run.Process{}, Weak)})
+	m.bind(order)
+	m.facts.Binding.Done, m.facts.Node.Done = true, true
+	for !m.state.Executing() {
+		m.state.Step(&m.facts)
+	}
+	return m
 }
 
 // freeze makes a process unkillable until thaw is called.
@@ -185,7 +182,7 @@ func TestUnkillableWorkers(t *testing.T) {
 	begun := time.Now()
 	f.push(run.Wish{Kill: "test", Retire: true})
 	r = f.await("unkillable, with SIGKILL pending", func(r run.Report) bool { return len(r.Unkillable) > 0 && r.KillPending })
-	if took := time.Since(begun); took < UnkillableAfter {
+	if took := time.Since(begun); took < run.UnkillableAfter {
 		t.Errorf("reported after %v", took)
 	}
 	if r.Stopped != nil || r.Unkillable[0] != worker.PID || r.Failed == nil || !strings.HasPrefix(r.Failed.Reason, "UNKILLABLE pid "+itoa(worker.PID)) {

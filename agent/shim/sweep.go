@@ -20,7 +20,7 @@ import (
 // itself if it only seems dead, and clears away its cgroups and sockets. It
 // returns nil when no process is left and the run's device locks are free; an
 // error names what survives SIGKILL, what was in the way, or why that is unknown.
-// It may be repeated, and takes up to UnkillableAfter. The directory and its last
+// It may be repeated, and takes up to run.UnkillableAfter. The directory and its last
 // report stay.
 //
 // The files of the run are not needed for it, nor the directory: they may be
@@ -148,7 +148,7 @@ type sweeper struct {
 func (s *sweeper) endAll() (err error) {
 	err = s.killListed()
 	began := time.Now()
-	end := began.Add(UnkillableAfter)
+	end := began.Add(run.UnkillableAfter)
 	repeat(func() (done bool, longest time.Duration) {
 		var left []stat
 		var remains remainder

@@ -187,7 +187,7 @@ const storyPage = "docs/stories.md"
 
 // storyFolders are the sections of the page about stories, and where each one's scripts lie.
 func storyFolders() map[string]string {
-	return map[string]string{"Coordinator": "coordinator/testdata/", "Agent": "agent/testdata/", "Policies": "allocator/policy/testdata/"}
+	return map[string]string{"Coordinator": "coordinator/testdata/", "Agent": "agent/testdata/", "Run": "agent/run/testdata/", "Policies": "allocator/policy/testdata/"}
 }
 
 var storyRow = regexp.MustCompile("^\\| `([a-z-]+)` \\| `([a-z-]+)")

@@ -8,31 +8,6 @@ var ofAhead = []Mutant{
 		Breaks: "workers have come up with an environment that their generation does not have",
 	},
 	{
-		Name: "cold-starts-wait-for-what-ran-ahead", File: "agent/shim/ahead.go", Tests: "TestAColdStartWaitsUntilWhatRanAheadIsGone",
-		Old: "if a.phase != preparing && a.clear(now) && !a.working {", New: "if true {",
-		Breaks: "workers are executed beside a process that runs ahead, in the same limits",
-	},
-	{
-		Name: "what-runs-ahead-has-a-deadline", File: "agent/shim/ahead.go", Tests: "TestNothingRunsAheadWithoutADeadline",
-		Old: "case !a.begun && a.order.Strict && a.wish.Deadline == 0:", New: "case false:",
-		Breaks: "a cut-off node does not know when what runs ahead has to be dead",
-	},
-	{
-		Name: "parked-memory-is-looked-at", File: "agent/shim/ahead.go", Tests: "TestMemoryOfWhatRunsAheadIsLookedAt",
-		Old: "most > 0 && all > most", New: "false",
-		Breaks: "what is parked takes the memory of the world that trains",
-	},
-	{
-		Name: "the-dead-are-missed", File: "agent/shim/ahead.go", Tests: "TestAParkedProcessThatDies",
-		Old: "if !Alive(p.process) {", New: "if p == nil {",
-		Breaks: "a node is said to be ready that has nothing parked",
-	},
-	{
-		Name: "more-are-parked", File: "agent/shim/ahead.go", Tests: "TestMoreAreParkedWhenMoreAreWanted",
-		Old: "max(1, a.order.Prepare.Workers, a.wish.Workers)", New: "max(1, a.order.Prepare.Workers)",
-		Breaks: "a job that grows on a node has as many processes ready there as before",
-	},
-	{
 		Name: "interpreters-are-tried", File: "agent/shim/ahead.go", Tests: "TestAnInterpreterWithoutSitecustomizeRunsNothing",
 		Old: "if err = t.check(command, program); err != nil {", New: `if program == "" {`,
 		Breaks: "a script runs beside the generation that still trains (I1)",
@@ -89,7 +64,7 @@ var ofAhead = []Mutant{
 	},
 	{
 		Name: "all-are-settled-before-one-is-told", File: "agent/shim/release.go", Tests: "TestACommandThatWaits$/3",
-		Old: "\t\tif s.order.waits() {\n\t\t\tcontinue\n\t\t}\n\t\tif err = p.say", New: "\t\tif err = p.say",
+		Old: "\t\tif s.order.Waits() {\n\t\t\tcontinue\n\t\t}\n\t\tif err = p.say", New: "\t\tif err = p.say",
 		Breaks: "a command that waited runs on outside of its limits, or beside one that is executed in its place",
 	},
 	{
@@ -133,7 +108,7 @@ var ofAhead = []Mutant{
 		Breaks: "a command that waited has no rank",
 	},
 	{
-		Name: "no-preparation-without-warm-starts", File: "agent/run/protocol.go", Tests: "TestWorkersLeaveAtOnceWhereNothingIsSeen/nothing,_warm_starts_false",
+		Name: "no-preparation-without-warm-starts", File: "agent/run/protocol.go", Owner: "agent/shim", Tests: "TestWorkersLeaveAtOnceWhereNothingIsSeen/nothing,_warm_starts_false",
 		Old: `return o.Prepare != nil || o.LearnedFile != ""`, New: "return true",
 		Breaks: "workers of jobs that have switched warm starts off have Bellows's sitecustomize",
 	},
@@ -304,12 +279,12 @@ var ofAhead = []Mutant{
 	},
 	{
 		Name: "a-failed-start-is-learned-from", File: "agent/shim/exits.go", Tests: "TestWhatWasImportedEarlyIsOfNoUse",
-		Old: "\t\tgo learnForGood(r.order.LearnedFile)", New: "\t\tgo learnForGood(\"\")",
+		Old: "\t\tgo learnForGood(s.order.LearnedFile)", New: "\t\tgo learnForGood(\"\")",
 		Breaks: "each rescale of such a job fails once",
 	},
 	{
 		Name: "what-is-executed-is-not-reaped", File: "agent/shim/exits.go", Tests: "TestAProcessIsNotReapedBeforeItIsIdentified",
-		Old: "if r.phase != starting && !r.forking {", New: "if r.phase != starting {",
+		Old: "if !s.state.Executing() && !s.facts.Ahead.Executing {", New: "if !s.state.Executing() {",
 		Breaks: "a process that ends at once is a failure of the shim's, and the start is cold",
 	},
 	{

@@ -2,33 +2,8 @@ package main
 
 var ofShim = []Mutant{
 	{
-		Name: "fencing-deadline", File: "agent/shim/machine.go", Tests: "TestDeadlineKills",
-		Old: "if fence.Expired(now, m.wish.Deadline) {", New: "if false && fence.Expired(now, m.wish.Deadline) {",
-		Breaks: "a cut-off node's workers live on (I1)",
-	},
-	{
-		Name: "no-start-before-deadline", File: "agent/shim/prepare.go", Tests: "TestAPatientStrictStart",
-		Old: "s.order.Strict && s.wish.Deadline == 0:", New: "false:",
-		Breaks: "workers start before the node has told a deadline (I1)",
-	},
-	{
-		Name: "deadline-is-kept", File: "agent/shim/machine.go", Tests: "TestAnUnknownDeadlineLeavesTheKnownOne",
-		Old: "w.Deadline = before.Deadline", New: "_ = before",
-		Breaks: "a wish without a deadline takes the known one away (I1)",
-	},
-	{
-		Name: "halt-is-kept", File: "agent/shim/machine.go", Tests: "TestAHaltsTimeRunsOn",
-		Old: "w.Halt = before.Halt", New: "_ = before",
-		Breaks: "a halt is taken back by an agent that has not read it yet (I9)",
-	},
-	{
-		Name: "stopped-when-empty", File: "agent/shim/end.go", Tests: "TestEscapedChildrenDieWithTheWorkers|TestLeftoversAreNamedAndKilled",
-		Old: "if e.emptySince == 0 && !e.emptied(now) {", New: "if false {",
-		Breaks: "stopped is said while processes live (I1, I12)",
-	},
-	{
-		Name: "groups-in-use-are-tried-again", File: "agent/shim/end.go", Tests: "TestGroupsInUseAreRemovedLater",
-		Old: "case errors.Is(e.inUse, unix.EBUSY) && now < e.clearBy:", New: "case errors.Is(e.inUse, unix.EBUSY) && now < 0:",
+		Name: "groups-in-use-are-tried-again", File: "agent/shim/machine.go", Tests: "TestGroupsInUseAreRemovedLater",
+		Old: "case errors.Is(err, unix.EBUSY) && now < m.clearBy:", New: "case errors.Is(err, unix.EBUSY) && now < 0:",
 		Breaks: "cgroups stay for good where a process of others was in one when the run ended",
 	},
 	{
@@ -47,18 +22,13 @@ var ofShim = []Mutant{
 		Breaks: "two shims host one run (I1)",
 	},
 	{
-		Name: "hold-before-welcome", File: "agent/shim/link.go", Tests: "TestDuringAHaltTheHoldComesBeforeTheWelcome",
-		Old: "if s.halter.seen != 0 {", New: "if false {",
-		Breaks: "a rank that connects during a halt begins a step that the others never take (I9)",
-	},
-	{
 		Name: "owner-of-the-rank", File: "agent/shim/link.go", Tests: "TestStrangersAreRefused|TestWhatWorkersMayNotSay",
-		Old: "if !slices.Contains(k.lineage, w.PID) {", New: "if false {",
+		Old: "if !slices.Contains(k.lineage, w.fact.PID) {", New: "if false {",
 		Breaks: "a process that is no worker speaks for a rank (I14)",
 	},
 	{
 		Name: "words-after-the-end", File: "agent/shim/link.go", Tests: "TestTheWordsOfAWorkerThatHasEndedCount",
-		Old: "if !slices.Contains(k.lineage, w.PID) {", New: "if !w.runs() || !slices.Contains(k.lineage, w.PID) {",
+		Old: "if !slices.Contains(k.lineage, w.fact.PID) {", New: "if !w.runs() || !slices.Contains(k.lineage, w.fact.PID) {",
 		Breaks: "what a short script reports is lost",
 	},
 	{
@@ -67,8 +37,8 @@ var ofShim = []Mutant{
 		Breaks: "a log on a disk that hangs holds up the fence (I1)",
 	},
 	{
-		Name: "no-file-holds-the-kill", File: "agent/shim/lockreturn.go", Tests: "TestTheDeadlineHoldsWhateverHangs",
-		Old: "\t\tgo l.giveBack(own)\n", New: "\t\tl.giveBack(own)\n",
+		Name: "no-file-holds-the-kill", File: "agent/shim/machine.go", Tests: "TestTheDeadlineHoldsWhateverHangs",
+		Old: "\t\tgo l.giveBack(m.starter.locks)\n", New: "\t\tl.giveBack(m.starter.locks)\n",
 		Breaks: "a lock on a disk that hangs holds up the fence (I1)",
 	},
 	{
@@ -118,24 +88,9 @@ var ofShim = []Mutant{
 		Breaks: "a sweep goes by a look that began before it has killed anything, or before a process was there (I1)",
 	},
 	{
-		Name: "out-of-memory-words", File: "agent/shim/exits.go", Tests: "TestOutOfMemoryIsRecognised",
-		Old: "&& w.log != nil && ranOut(w.log.lastLines())", New: "&& false",
-		Breaks: "a size that has no room in its devices' memory is tried again, and uses restarts up",
-	},
-	{
 		Name: "out-of-memory-by-the-limit", File: "agent/shim/exits.go", Tests: "TestAWorkerThatWantsTooMuchMemoryIsKilled",
-		Old: "At: r.exitedAt, OutOfMemory: starved}", New: "At: r.exitedAt}",
+		Old: "describeStarved(status, limit), true", New: "describeStarved(status, limit), false",
 		Breaks: "a size that has no room in its limit of memory is tried again, and uses restarts up",
-	},
-	{
-		Name: "out-of-memory-in-a-halt-is-told", File: "agent/shim/exits.go", Tests: "TestASaveThatWantsTooMuchMemoryIsTold",
-		Old: "case r.inHalt && !r.failing.OutOfMemory:", New: "case r.inHalt:",
-		Breaks: "a save that has no room in memory is tried again and again in ever smaller worlds",
-	},
-	{
-		Name: "a-failure-waits-for-why", File: "agent/shim/exits.go", Tests: "TestAnEndIsHeardBeforeWhy",
-		Old: "if !w.silent() && now < r.failingBy {", New: "if false {",
-		Breaks: "a full disk uses restarts up where a worker's exit is heard of before its last message",
 	},
 	{
 		Name: "one-child-of-a-kind-is-left", File: "agent/child/child.go", Tests: "TestAChildThatDoesNotEndIsLeft",

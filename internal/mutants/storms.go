@@ -53,7 +53,7 @@ var ofStorms = []Mutant{
 	},
 	{
 		Name: "storm-worker-fails", File: "coordinator/storm_fate_test.go", Tests: tallied,
-		Old: "if sh.Exit(1); sh.Report.Failed", New: "if sh.Report.Failed",
+		Old: "if sh.Exit(1); sh.Report().Failed", New: "if sh.Report().Failed",
 		Breaks: "no storm has workers that fail",
 	},
 	{

@@ -4,5 +4,5 @@ import "slices"
 
 // All returns the mutants of every package, each named once.
 func All() []Mutant {
-	return slices.Concat(ofCoordinator, ofAgent, ofShim, ofWarmStarts, ofAhead, ofHost, ofStore, ofCheckpoint, ofBounds, ofDeadlines, ofLookAhead, ofPlacement, ofModels, ofStorms)
+	return slices.Concat(ofCoordinator, ofAgent, ofRun, ofShim, ofWarmStarts, ofAhead, ofHost, ofStore, ofCheckpoint, ofBounds, ofDeadlines, ofLookAhead, ofPlacement, ofModels, ofStorms)
 }

@@ -3,11 +3,6 @@ package main
 // ofWarmStarts are the rules of runs that are prepared before their plan.
 var ofWarmStarts = []Mutant{
 	{
-		Name: "prepared-waits-for-start", File: "agent/shim/bind.go", Tests: "TestAPreparedRunWaitsAndStarts|TestAPreparedRunIsAdopted",
-		Old: "case b.wish.Start && b.by == 0:", New: "case b.by == 0:",
-		Breaks: "the next generation's workers are executed while the present one's live (I1)",
-	},
-	{
 		Name: "bound-to-its-own-order", File: "agent/shim/bind.go", Tests: "TestBindRefusesOtherOrders",
 		Old: "case !sameJSON(unplanned(prepared), unplanned(order)):", New: "case false:",
 		Breaks: "a prepared run carries out the order of another generation, or with another owner's rights (I10, I14)",
@@ -21,16 +16,6 @@ var ofWarmStarts = []Mutant{
 		Name: "start-needs-a-plan", File: "agent/shim/bind.go", Tests: "TestAStartWithoutAPlanFails",
 		Old: "case order.Prepare == nil || len(order.World.Members) == 0:", New: "case false:",
 		Breaks: "a run without members says that it has started",
-	},
-	{
-		Name: "retire-ends-a-prepared-run", File: "agent/shim/bind.go", Tests: "TestAPreparedRunEnds/retire",
-		Old: "case b.wish.Retire:", New: "case false:",
-		Breaks: "a run that was cleared before its start is left for ever (I12)",
-	},
-	{
-		Name: "no-worker-has-not-finished", File: "agent/shim/end.go", Tests: "TestAPreparedRunEnds/kill",
-		Old: "Finished: len(e.workers) > 0,", New: "Finished: true,",
-		Breaks: "a job is said to have succeeded although none of its steps was trained (I9)",
 	},
 	{
 		Name: "verify-waits-for-what-it-kills", File: "internal/verify/left.go", Owner: "internal/verify", Tests: "TestAGroupEnds|TestUntilNothingLives",
@@ -128,7 +113,7 @@ var ofWarmStarts = []Mutant{
 		Breaks: "a job is halted for a node that has only just begun to prepare",
 	},
 	{
-		Name: "more-processes-are-started", File: "agent/wish.go", Tests: "TestStories/prepared_more",
+		Name: "more-processes-are-started", File: "agent/run/protocol.go", Owner: "agent", Tests: "TestStories/prepared_more",
 		Old: " || w.Workers != v.Workers ||", New: " ||",
 		Breaks: "the shim never hears that more processes are to wait",
 	},

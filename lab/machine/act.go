@@ -126,7 +126,7 @@ func (m *Machine) start(a agent.StartShim) {
 	jg, world := a.Of(), a.Plan.World
 	member, index, _ := world.Member(m.Node)
 	order := Order{
-		Spec: a.Spec, World: world, Member: member, Rank0: index == 0, Resume: a.Plan.Resume, Deadline: m.deadline(),
+		Spec: a.Spec, World: world, Member: member, Rank0: index == 0, Resume: a.Plan.Resume, Deadline: m.deadline(), Planned: true,
 	}
 	if m.Faults.Shimless != nil {
 		if why := m.Faults.Shimless(jg); why != nil {
@@ -136,11 +136,11 @@ func (m *Machine) start(a agent.StartShim) {
 		}
 	}
 	r := m.newRun(jg, world.Nonce, agent.Live)
-	s := &Shim{JobGen: jg, Order: order, machine: m}
+	s := m.newShim(jg, order)
 	r.dir = &directory{order: order, shim: s}
 	r.deadline = order.Deadline
-	m.dirs[jg], m.shims = r.dir, append(m.shims, s)
-	s.prepare(m.takes(a))
+	m.dirs[jg] = r.dir
+	s.step()
 	m.Wake(jg.Job)
 }
 
@@ -212,7 +212,7 @@ func (m *Machine) sweep(at lane, a agent.Sweep) {
 		}
 	}
 	if left != nil {
-		left.crash()
+		left.end()
 		takes = max(takes, left.sigkill())
 	}
 	m.beside(at, takes, func() {

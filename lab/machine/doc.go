@@ -1,9 +1,10 @@
 // Package machine is one node of a cluster in memory: its processes, shims, run
-// directories and checkpoints, and an agent that decides by the real agent.Plan.
+// directories and checkpoints, and an agent. What decides is production's: agent.Plan
+// for the agent, run.State for each shim.
 //
-// It promises to do for each of Plan's actions what agent/host and agent/shim do,
-// to write the same records under the same conditions, and to show Plan the same
-// observations. What a node keeps is kept apart as it is on a real one: processes
+// It promises to do for each of their actions what agent/host and agent/shim do,
+// to write the same records under the same conditions, and to show them the same
+// facts. What a node keeps is kept apart as it is on a real one: processes
 // outlive the agent, run directories outlive the processes, and the agent's own
 // memory ends with the agent. So an agent that is restarted adopts what it finds.
 //

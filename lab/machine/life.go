@@ -6,6 +6,7 @@ import (
 
 	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/agent/fence"
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -33,7 +34,7 @@ func (m *Machine) PowerOff() {
 	m.StopAgent()
 	m.up = false
 	for _, s := range m.shims {
-		s.ended, s.phase = true, over
+		s.powerOff()
 	}
 	m.shims = nil
 	clear(m.dirs)
@@ -78,9 +79,28 @@ func (s *Shim) Hang(hangs bool) {
 
 // Crash ends a shim's own process. Its workers live on; what waits for a plan is killed by the shim's holder.
 func (s *Shim) Crash() {
-	s.crash()
+	s.end()
 	if s.Parked() && !s.unkillable {
-		s.out(0, sigkill)
+		s.dead()
+	}
+}
+
+// Stillborn ends a shim as if it had died before its first report.
+func (s *Shim) Stillborn() {
+	s.end()
+	if dir := s.machine.dirs[s.JobGen]; dir != nil {
+		dir.report = nil
+	}
+	if r := s.machine.runs[s.JobGen]; r != nil {
+		r.report = nil
+	}
+}
+
+// powerOff ends a shim and all that it hosts, without a word.
+func (s *Shim) powerOff() {
+	s.ended, s.parked, s.locked, s.unkillable = true, false, false, false
+	for i := range s.facts.Workers {
+		s.gone(i, record.Exit{Code: -1, Signal: 9}, "the power was cut")
 	}
 }
 
@@ -194,7 +214,7 @@ func (m *Machine) everything() agent.Observed {
 
 // watchdog kills workers that have outlived their deadline, as their shim did not.
 func (m *Machine) watchdog() {
-	times := agent.Times{Grace: fence.Grace, Patience: unkillableAfter + fence.Grace}
+	times := agent.Times{Grace: fence.Grace, Patience: run.UnkillableAfter + fence.Grace}
 	for _, o := range m.everything().Runs {
 		r := m.runs[record.JobGen{Job: o.Job, Generation: o.Generation}]
 		if r.deadline == 0 || r.deadline == fence.Never || r.dir == nil {
@@ -204,10 +224,10 @@ func (m *Machine) watchdog() {
 		if what == agent.KillNothing {
 			continue
 		}
-		if s := r.dir.shim; s.phase != over || !s.ended {
+		if s := r.dir.shim; s.holds() || !s.ended {
 			r.killed, r.changed = true, m.Outside.Now()
 			if what == agent.KillAll {
-				s.crash()
+				s.end()
 			}
 			s.sigkill()
 		}

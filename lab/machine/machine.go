@@ -34,9 +34,9 @@ type Leases interface {
 // Script is what the workers of one generation do on one machine. They report by
 // the methods of Shim.
 type Script interface {
-	// Run begins the training: the workers have just been executed.
+	// Run begins the training: the workers have just been executed. Those that use the SDK connect by Shim.Connect.
 	Run(s *Shim)
-	// Hold asks the ranks which step they have begun; they answer with Shim.Hold.
+	// Hold asks ranks that use the SDK which step they have begun; they answer with Shim.Holds.
 	Hold(s *Shim)
 	// Stop tells ranks that use the SDK the step after which they save and exit.
 	Stop(s *Shim, after int64)

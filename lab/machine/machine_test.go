@@ -68,9 +68,12 @@ func (b *bench) acks(n cluster.NodeID, g cluster.Generation) record.Acks {
 
 // Run, Hold, Stop and Terminate implement machine.Script: the workers save when they
 // are told to stop, and have always begun step 80.
-func (b *bench) Run(s *machine.Shim) { b.shims[s.Member.Node] = s }
+func (b *bench) Run(s *machine.Shim) {
+	b.shims[s.Member.Node] = s
+	s.Connect()
+}
 
-func (b *bench) Hold(s *machine.Shim) { s.Held(true, 80, false) }
+func (b *bench) Hold(s *machine.Shim) { s.Holds(80) }
 
 func (b *bench) Stop(s *machine.Shim, after int64) {
 	b.net.At(time.Second, func() {

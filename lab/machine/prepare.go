@@ -18,84 +18,60 @@ func (m *Machine) prepareRun(a agent.PrepareShim) {
 		}
 	}
 	order := Order{
-		Spec: a.Spec, Prepared: true, Deadline: m.deadline(),
+		Spec: a.Spec, Prepared: true, Parks: max(1, a.Next.Workers), Deadline: m.deadline(),
 		World: cluster.World{Job: jg.Job, Generation: jg.Generation, Nonce: a.Next.Nonce},
 	}
 	r := m.newRun(jg, a.Next.Nonce, agent.Live)
-	s := &Shim{JobGen: jg, Order: order, machine: m, parks: max(1, a.Next.Workers)}
+	s := m.newShim(jg, order)
 	r.dir, r.life = &directory{order: order, shim: s}, m.rev
 	r.deadline = order.Deadline
-	m.dirs[jg], m.shims = r.dir, append(m.shims, s)
-	s.waitForPlan()
+	m.dirs[jg] = r.dir
+	s.step()
 	m.Wake(jg.Job)
 }
 
-// waitForPlan has the launcher come to be ready.
-func (s *Shim) waitForPlan() {
-	s.phase, s.parked, s.wish.Deadline = unbound, true, s.Order.Deadline
-	prepared := run.Prepared{Ready: true, Parked: "train.py:3 (reads RANK)"}
-	takes := s.machine.takes(agent.PrepareShim{})
-	if s.machine.Faults.Prepares != nil {
-		takes, prepared.Cold = s.machine.Faults.Prepares(s)
-		if prepared.Cold != "" {
-			prepared.Ready, prepared.Parked = false, ""
-		}
+// park has so many processes more run ahead until they wait for the plan.
+func (s *Shim) park(n int) {
+	m := s.machine
+	takes, cold := m.takes(agent.PrepareShim{}), ""
+	if m.Faults.Prepares != nil && len(s.facts.Ahead.Parked) == 0 {
+		takes, cold = m.Faults.Prepares(s)
 	}
-	s.machine.Outside.At(takes, func() {
-		if !s.ended && s.killed == "" && !s.hangs {
-			s.Report.Prepared, s.parked = &prepared, prepared.Ready
-			s.park()
-			s.tell()
+	s.parked = true
+	s.facts.Ahead.Working, s.facts.Ahead.Failed = true, ""
+	m.Outside.At(takes, func() {
+		if !s.facts.Ahead.Working {
+			return
 		}
-	})
-	s.step()
-}
-
-// park has as many processes wait as are wanted.
-func (s *Shim) park() {
-	if p := s.Report.Prepared; p != nil && p.Ready {
-		more := *p
-		more.Workers, more.Memory = s.parks, int64(s.parks)*LauncherTakes
-		s.Report.Prepared = &more
-	}
-}
-
-// stepPark starts more of what waits, where more are wanted.
-func (s *Shim) stepPark() {
-	if s.phase != unbound || s.killed != "" || s.wish.Workers <= s.parks {
-		return
-	}
-	s.parks = s.wish.Workers
-	s.machine.Outside.At(s.machine.takes(agent.PrepareShim{}), func() {
-		if s.phase == unbound && !s.ended && s.killed == "" && !s.hangs {
-			s.park()
-			s.tell()
+		s.facts.Ahead.Working = false
+		switch {
+		case s.state.Killing() || !s.parked:
+			s.facts.Ahead.Failed = "it was given up"
+		case cold != "":
+			s.facts.Ahead.Failed = cold
+		default:
+			for range n {
+				s.facts.Ahead.Parked = append(s.facts.Ahead.Parked, run.Parked{Place: "train.py:3 (reads RANK)", Memory: LauncherTakes})
+			}
 		}
+		s.facts.Ahead.Living = len(s.facts.Ahead.Parked)
+		s.facts.Ahead.Memory = int64(s.facts.Ahead.Living) * LauncherTakes
+		s.step()
 	})
 }
-
-// Unbound reports whether the shim waits for its plan.
-func (s *Shim) Unbound() bool { return s.phase == unbound }
 
 // LoseLauncher ends what a prepared run waits with: its workers will start without.
 func (s *Shim) LoseLauncher() {
-	if s.phase == unbound && !s.ended {
-		s.Report.Prepared, s.parked = &run.Prepared{Cold: "the launcher has ended"}, false
-		s.tell()
+	if !s.Unbound() || s.ended {
+		return
 	}
-}
-
-// stepBind goes from a prepared run to one that starts, or to its end.
-func (s *Shim) stepBind() {
-	switch dir := s.machine.dirs[s.JobGen]; {
-	case s.phase != unbound || s.killed != "":
-	case s.wish.Start && dir != nil && dir.shim == s && dir.order.Planned:
-		s.Order = dir.order
-		s.Report.Warm = s.Report.Prepared != nil && s.Report.Prepared.Ready
-		s.prepare(s.machine.takes(agent.StartShim{}))
-	case s.wish.Retire:
-		s.kill("cleared before it was told to start")
+	if s.parked = false; len(s.facts.Ahead.Parked) == 0 {
+		s.facts.Ahead.Working, s.facts.Ahead.Failed = false, "it has ended before it was parked"
 	}
+	for i := range s.facts.Ahead.Parked {
+		s.facts.Ahead.Parked[i].Dead = true
+	}
+	s.step()
 }
 
 // bind puts the plan of a prepared run into its directory.

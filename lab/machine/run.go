@@ -25,6 +25,7 @@ type known struct {
 	dir         *directory // nil of one that was never started here, or whose directory is gone
 	state       agent.Shim
 	report      *run.Report
+	saves       []run.Save // of more steps than the report holds
 	pushed      *run.Wish
 	refused     *record.Failed
 	verified    bool
@@ -107,6 +108,8 @@ func (m *Machine) reported(r *known, report run.Report) {
 	if r.report != nil && r.report.Stopped != nil && report.Stopped == nil {
 		return
 	}
+	r.saves = agent.Remember(r.saves, report.Saves)
+	report.Saves = r.saves
 	r.report, r.changed = &report, m.Outside.Now()
 	m.Wake(r.jg.Job)
 }
@@ -130,13 +133,13 @@ func (m *Machine) adopt() {
 		}
 		if dir.report != nil {
 			report := *dir.report
-			r.report = &report
+			r.report, r.saves = &report, report.Saves
 		}
 		if !dir.shim.ended {
 			r.state = agent.Live
 			if dir.shim.spoke {
-				report := dir.shim.Report
-				r.report = &report
+				report := *dir.shim.Report()
+				r.report, r.saves = &report, report.Saves
 			}
 		}
 	}

@@ -6,23 +6,13 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/agent"
-	"github.com/bellows-ml/bellows/agent/fence"
 	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
 
-const (
-	// stopGrace is what workers get between SIGTERM and SIGKILL when there is nothing to save.
-	stopGrace = 2 * time.Second
-	// unkillableAfter is how long a process may survive SIGKILL before it is reported.
-	unkillableAfter = 10 * time.Second
-	// prepareBound is how long a shim waits for the locks of its devices, and looks for them each lockEvery.
-	prepareBound = 45 * time.Second
-	lockEvery    = 100 * time.Millisecond
-	// rememberedSteps is how many steps' saves an agent remembers of a run.
-	rememberedSteps = 128
-)
+// lockEvery is how often a shim looks whether the devices' locks are free.
+const lockEvery = 100 * time.Millisecond
 
 // Order is what a shim is started with.
 type Order struct {
@@ -34,55 +24,76 @@ type Order struct {
 	Deadline int64
 	Prepared bool // it was started before its plan was known
 	Planned  bool // it has one
+	Parks    int  // how many processes a prepared run is to have wait
 }
 
-// Shim is the process that hosts the workers of one generation here. Its exported
-// methods are for the script and for faults.
+// order is what run.State carries out. Workers are always fenced: where the node does not, it says so by fence.Never.
+func (o Order) order(node cluster.NodeID) run.Order {
+	out := run.Order{
+		Version: run.ProtocolVersion, Node: node, World: o.World, Resume: o.Resume, Checkpoint: o.Spec.CheckpointDir, Strict: true, Deadline: o.Deadline,
+	}
+	if o.Prepared {
+		out.Prepare = &run.Prepare{Workers: o.Parks}
+	}
+	return out
+}
+
+// Shim is the process that hosts the workers of one generation here: production's run.State, with processes in memory.
+// Its exported methods are for the script and for faults.
 type Shim struct {
 	record.JobGen
 	Order
-	Report run.Report
-	PID    int // of the first worker
+	PID int // of the first worker
 	// Execed is when the workers were executed.
 	Execed time.Duration
+	// Deaf: workers do not notice SIGTERM.
+	Deaf bool
 	// Script is the script's own.
 	Script any
 
-	machine    *Machine
-	wish       run.Wish
-	phase      phase
-	killed     string
-	told       bool // to stop
-	stopping   bool // after a step
-	unkillable bool
-	signalled  time.Time
-	haltEnds   time.Duration // 0 = no halt was seen
-	lockBy     time.Duration // 0 = no lock is waited for
-	parks      int           // how many processes it is to have wait for a plan
-	parked     bool          // some do, or are on the way there
-	alarm      time.Duration // the next look at the deadline; 0 = none is due
+	machine *Machine
+	state   *run.State
+	facts   run.Facts
+
+	parked     bool // processes wait for a plan, or are on the way there
+	executed   bool // workers were
+	dying      bool // SIGKILL was sent to them
+	unkillable bool // and they do not die of it
+	locked     bool // it has its devices' locks
+	asked      struct{ hold, stop, terminate bool }
+	links      int
+	alarm      time.Duration // the next Step that was asked for; 0 = none
+	coming     time.Duration // when the check of the node goes on, which takes a Step as well; 0 = it does not
 	plain      *agent.Plain
 	spoke      bool // it has reported something
 	hangs      bool
 	ended      bool // its own process has
+	stepping   bool
+	after      []func() // what happens once the report of a Step is out
 }
 
-// phase is how far a shim has come with its workers.
-type phase uint8
+func (m *Machine) newShim(jg record.JobGen, order Order) *Shim {
+	s := &Shim{JobGen: jg, Order: order, machine: m}
+	s.state = run.New(order.order(m.Node), run.Process{}, "")
+	s.facts.Written, s.facts.Looked = true, run.LookAll
+	s.facts.Inside.Empty = true
+	if !order.Prepared {
+		s.bind()
+	}
+	m.shims = append(m.shims, s)
+	return s
+}
 
-const (
-	unbound phase = iota // a prepared run waits for its plan
-	preparing
-	ready // only a deadline is missing
-	running
-	over // none runs, and none will
-)
+// Report is what the shim knows.
+func (s *Shim) Report() *run.Report { return &s.state.Report }
 
 // Running reports whether workers live.
-func (s *Shim) Running() bool { return s.phase == running }
+func (s *Shim) Running() bool {
+	return slices.ContainsFunc(s.facts.Workers, func(w run.Worker) bool { return w.PID != 0 && w.Exit == nil })
+}
 
-// Killed reports whether SIGKILL was sent to the workers.
-func (s *Shim) Killed() bool { return s.killed != "" }
+// Killed reports whether the shim has begun to kill the workers, or something else has.
+func (s *Shim) Killed() bool { return s.state.Killing() || s.dying }
 
 // KillPending reports whether SIGKILL is pending for workers that it does not end: they
 // run no code of their own again.
@@ -90,7 +101,10 @@ func (s *Shim) KillPending() bool { return s.unkillable && s.holds() }
 
 // Parked reports whether processes live that run the script up to where they wait for a plan, or for the devices
 // that it gives them.
-func (s *Shim) Parked() bool { return s.parked && s.phase != over }
+func (s *Shim) Parked() bool { return s.parked }
+
+// Unbound reports whether the shim waits for its plan.
+func (s *Shim) Unbound() bool { return s.state.Unbound() && !s.state.Killing() }
 
 // holds reports whether any process of the script lives.
 func (s *Shim) holds() bool { return s.Running() || s.Parked() }
@@ -99,171 +113,222 @@ func (s *Shim) holds() bool { return s.Running() || s.Parked() }
 func (s *Shim) Machine() *Machine { return s.machine }
 
 // Halt is the leader's request to stop, as far as the shim has heard of it.
-func (s *Shim) Halt() *record.Halt { return s.wish.Halt }
-
-// prepare looks at the node for a while, and then executes the workers.
-func (s *Shim) prepare(takes time.Duration) {
-	s.phase = preparing
-	if s.wish.Deadline == 0 {
-		s.wish.Deadline = s.Order.Deadline
-	}
-	do := func() {
-		if s.ended || s.phase != preparing {
-			return
-		}
-		if refuses := s.machine.Faults.Refuses; refuses != nil {
-			if failed := refuses(s.JobGen); failed != nil {
-				s.fail(*failed)
-				return
-			}
-		}
-		s.phase = ready
-		s.step()
-	}
-	if takes > 0 {
-		s.machine.Outside.At(takes, do)
-		return
-	}
-	do()
-}
+func (s *Shim) Halt() *record.Halt { return s.facts.Wish.Halt }
 
 // wished takes in what the agent wants.
 func (s *Shim) wished(w run.Wish) {
 	if s.ended {
 		return
 	}
-	if w.Deadline == 0 {
-		w.Deadline = s.wish.Deadline
-	}
-	if w.Halt == nil {
-		w.Halt = s.wish.Halt
-	}
-	if w.Kill == "" {
-		w.Kill = s.wish.Kill
-	}
-	w.Start, w.Workers = w.Start || s.wish.Start, max(w.Workers, s.wish.Workers)
-	s.wish = w
+	s.facts.Wish = w
 	s.step()
 }
 
-// step does all that is due. A shim that hangs does nothing.
+// step has the run decide, and does all that is due. A shim that hangs does nothing.
 func (s *Shim) step() {
-	if s.hangs || s.ended {
+	if s.hangs || s.ended || s.stepping {
 		return
 	}
-	if s.Report.Deadline != s.wish.Deadline {
-		s.Report.Deadline = s.wish.Deadline
-		s.tell()
-	}
-	if s.wish.Kill != "" {
-		s.kill(s.wish.Kill)
-	}
-	s.keepDeadline()
-	s.stepPark()
-	s.stepBind()
-	s.followHalt()
-	if s.phase == ready && s.wish.Deadline != 0 {
-		s.lock()
-	}
-	if s.wish.Retire && s.Report.Stopped != nil {
-		s.end()
-	}
-}
-
-// keepDeadline kills at the fencing deadline, and looks again when the one in force comes.
-func (s *Shim) keepDeadline() {
-	now := s.machine.now()
-	switch {
-	case s.phase == over || s.wish.Deadline == 0 || s.wish.Deadline == fence.Never:
-	case fence.Expired(now, s.wish.Deadline):
-		if s.machine.Faults.Fenced != nil && s.killed == "" {
-			s.machine.Faults.Fenced(s)
+	s.stepping = true
+	var due run.Due
+	for acts := true; acts && !s.ended; {
+		s.facts.Now, s.facts.Clock = s.machine.now(), s.machine.clock()
+		s.facts.Inside.Empty = !s.holds()
+		s.facts.Inside.Left, s.facts.Inside.Names, s.facts.Inside.KillPending = nil, nil, s.unkillable
+		if s.holds() {
+			s.facts.Inside.Left = []run.Process{{PID: s.PID}}
+			s.facts.Inside.Names = []string{fmt.Sprintf("pid %d (worker)", s.PID)}
 		}
-		s.fail(record.Failed{
-			Kind: record.NodeFenced, Rank: -1, At: s.machine.clock(),
-			Reason: "it lost touch with the cluster, and its workers were killed at the fencing deadline",
-		})
-	case s.alarm == 0:
-		s.alarm = time.Duration(s.wish.Deadline)
-		s.machine.Outside.At(s.alarm-s.machine.Outside.Now(), func() {
+		before := s.state.Report
+		due = s.state.Step(&s.facts)
+		s.noteFaults(&before)
+		for _, a := range due.Actions {
+			s.carryOut(a)
+		}
+		if due.Tell {
+			s.tell()
+		}
+		acts = len(due.Actions) > 0
+	}
+	s.stepping = false
+	if len(s.after) > 0 {
+		after := s.after
+		s.after = nil
+		for _, do := range after {
+			do()
+		}
+		s.step()
+		return
+	}
+	s.wake(due.At)
+}
+
+// wake sees to a Step at that time of CLOCK_BOOTTIME, which is Outside's.
+func (s *Shim) wake(at int64) {
+	next := time.Duration(at)
+	sooner := func(t time.Duration) bool { return t != 0 && t <= next }
+	if at == 0 || s.ended || sooner(s.alarm) || sooner(s.coming) {
+		return
+	}
+	s.alarm = next
+	s.machine.Outside.At(max(0, next-s.machine.Outside.Now()), func() {
+		if s.alarm == next {
 			s.alarm = 0
-			s.step()
-		})
+		}
+		s.step()
+	})
+}
+
+// noteFaults tells the faults' owner what a Step has found out.
+func (s *Shim) noteFaults(before *run.Report) {
+	m, now := s.machine, &s.state.Report
+	if f := now.Failed; f != nil && before.Failed == nil && f.Kind == record.NodeFenced && m.Faults.Fenced != nil {
+		m.Faults.Fenced(s)
+	}
+	if len(now.Unkillable) > 0 && len(before.Unkillable) == 0 {
+		s.after = append(s.after, m.writeInventory)
 	}
 }
 
-// followHalt carries out the leader's halt.
-func (s *Shim) followHalt() {
-	h := s.wish.Halt
-	if h == nil || s.killed != "" || s.phase == over {
-		return
-	}
+// carryOut does one thing, or has it take its time.
+func (s *Shim) carryOut(a run.Action) {
 	m := s.machine
-	if s.haltEnds == 0 {
-		span := haltSpan(h)
-		s.haltEnds = m.Outside.Now() + span
-		m.Outside.At(span, s.step)
-	}
-	switch {
-	case !h.Save:
-		s.kill("halt: " + h.Why.String())
-	case m.Outside.Now() >= s.haltEnds:
-		s.kill(fmt.Sprintf("the halt's time of %s is over: %s", haltSpan(h), h.Why))
-	case s.phase != running:
-		s.Held(false, -1, true)
-		s.kill("halted before its workers were executed: " + h.Why.String())
-	default:
-		s.askRanks(h)
-	}
-}
-
-func haltSpan(h *record.Halt) time.Duration {
-	if h.At.IsZero() || h.Deadline.IsZero() {
-		return time.Duration(cluster.DefaultHaltTimeout)
-	}
-	return max(0, h.Deadline.Sub(h.At))
-}
-
-func (s *Shim) askRanks(h *record.Halt) {
-	m := s.machine
-	if s.Report.Held == nil {
-		m.Script.Hold(s)
-	}
-	if s.stopping || h.StopAfter == nil && !h.Terminate {
-		return
-	}
-	s.stopping, s.told, s.signalled = true, true, m.clock()
-	switch {
-	case h.StopAfter == nil:
-		m.Script.Terminate(s)
-	case *h.StopAfter < 0:
-		m.Script.Terminate(s)
-		m.Outside.At(stopGrace, func() { s.kill("halt: still running after SIGTERM, with nothing to save") })
-	default:
-		m.Script.Stop(s, *h.StopAfter)
-	}
-}
-
-// lock executes the workers once no others here have their devices.
-func (s *Shim) lock() {
-	m := s.machine
-	if !slices.ContainsFunc(m.shims, s.shares) {
+	switch a := a.(type) {
+	case run.ReadPlan:
+		s.facts.Plan = s.readPlan()
+	case run.Bind:
+		s.Order = m.dirs[s.JobGen].order
+		s.bind()
+	case run.CheckNode:
+		s.facts.Node = run.NodeCheck{}
+		s.check()
+	case run.Execute:
 		s.execute()
-		return
+	case run.Park:
+		s.park(a.Processes)
+	case run.GiveUp:
+		s.facts.Ahead.Parked, s.facts.Ahead.Living = nil, 0
+	case run.KillAhead, run.Kill:
+		s.sigkill()
+	case run.Hold:
+		if !s.asked.hold { // the script answers for all ranks here
+			s.asked.hold = true
+			s.after = append(s.after, func() { m.Script.Hold(s) })
+		}
+	case run.StopAfter:
+		s.facts.Workers[a.Local].StoppedAt = m.clock()
+		if !s.asked.stop {
+			s.asked.stop = true
+			s.after = append(s.after, func() { m.Script.Stop(s, a.Step) })
+		}
+	case run.Terminate:
+		if !s.asked.terminate {
+			s.asked.terminate = true
+			s.after = append(s.after, func() { m.Script.Terminate(s) })
+		}
+	case run.ReturnLocks:
+		s.locked, s.facts.LocksFree = false, true
+	case run.RemoveGroups:
+		s.facts.GroupsGone = true
+	case run.Leave:
+		s.end()
+	case run.Welcome, run.Abort, run.StopLogs:
 	}
-	if s.lockBy == 0 {
-		s.lockBy = m.Outside.Now() + prepareBound
-	}
-	if m.Outside.Now() >= s.lockBy {
-		s.fail(record.Failed{
-			Kind: record.Transient, Rank: -1, At: m.clock(), Reason: fmt.Sprintf("no answer within %s: waits for a device's lock", prepareBound),
-		})
-		return
-	}
-	m.Outside.At(lockEvery, s.step)
 }
 
-// shares reports whether another's workers live on a device of this shim's.
-func (s *Shim) shares(o *Shim) bool {
-	return o != s && o.Running() && slices.ContainsFunc(o.Member.Devices, func(d cluster.DeviceID) bool { return slices.Contains(s.Member.Devices, d) })
+// readPlan is what the shim finds in its directory.
+func (s *Shim) readPlan() run.Plan {
+	dir := s.machine.dirs[s.JobGen]
+	if dir == nil || dir.shim != s || !dir.order.Planned {
+		return run.Plan{Task: run.Task{Done: true, Failed: &record.Failed{Kind: record.NodeRefused, Reason: "start the prepared run: there is no order"}}}
+	}
+	return run.Plan{Task: run.Task{Done: true}, Order: dir.order.order(s.machine.Node)}
+}
+
+func (s *Shim) bind() {
+	s.facts.Workers = make([]run.Worker, len(s.Member.Ranks()))
+	s.facts.Binding.Done = true
+}
+
+// check looks at the node for a while, and waits for the devices' locks.
+func (s *Shim) check() {
+	m := s.machine
+	done := func(failed *record.Failed) {
+		s.facts.Node = run.NodeCheck{Task: run.Task{Done: true, Failed: failed}}
+		s.step()
+	}
+	var lock func()
+	lock = func() {
+		switch {
+		case s.ended || s.state.Killing(): // it takes none any more
+		case slices.ContainsFunc(m.shims, s.contends):
+			s.facts.Node.Waiting = "waiting for a device's lock"
+			s.later(lockEvery, lock)
+		default:
+			s.locked = true
+			done(nil)
+		}
+	}
+	look := func() {
+		if refuses := m.Faults.Refuses; refuses != nil && !s.ended && !s.state.Killing() {
+			if failed := refuses(s.JobGen); failed != nil {
+				done(failed)
+				return
+			}
+		}
+		lock()
+	}
+	if takes := m.takes(agent.StartShim{}); takes > 0 {
+		s.later(takes, look)
+	} else {
+		look()
+	}
+}
+
+// later goes on with the check of the node after a while, and takes a Step then.
+func (s *Shim) later(after time.Duration, do func()) {
+	s.coming = s.machine.Outside.Now() + after
+	s.machine.Outside.At(after, func() {
+		s.coming = 0
+		do()
+		s.step()
+	})
+}
+
+// contends reports whether another has the lock of a device of this shim's.
+func (s *Shim) contends(o *Shim) bool {
+	return o != s && o.locked && slices.ContainsFunc(o.Member.Devices, func(d cluster.DeviceID) bool { return slices.Contains(s.Member.Devices, d) })
+}
+
+// execute releases or starts the workers.
+func (s *Shim) execute() {
+	m := s.machine
+	s.executed, s.Execed = true, m.Outside.Now()
+	s.facts.Execution = run.Execution{Task: run.Task{Done: true}, Warm: len(s.facts.Ahead.Parked) > 0}
+	s.parked, s.facts.Ahead = false, run.Ahead{}
+	for i := range s.facts.Workers {
+		m.nextPID++
+		s.facts.Workers[i] = run.Worker{PID: m.nextPID, ExecutedAt: m.clock(), Deaf: s.Deaf, Silent: true}
+	}
+	s.PID = m.nextPID
+	s.after = append(s.after, func() {
+		if m.Faults.Executed != nil {
+			m.Faults.Executed(s)
+		}
+		m.Script.Run(s)
+	})
+}
+
+// end is the end of the shim's own process.
+func (s *Shim) end() {
+	if s.ended {
+		return
+	}
+	s.ended = true
+	if !s.holds() {
+		s.machine.reap(s)
+	}
+	if r := s.machine.runs[s.JobGen]; s.machine.agent && r != nil && r.dir != nil && r.dir.shim == s && r.state == agent.Live {
+		s.machine.shimEnded(r)
+	}
 }

@@ -11,45 +11,38 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
-// execute starts the workers.
-func (s *Shim) execute() {
-	m := s.machine
-	s.phase, s.parked, s.Execed = running, false, m.Outside.Now()
-	s.Report.ExecedAt = m.clock()
-	for i, rank := range s.Member.Ranks() {
-		m.nextPID++
-		s.Report.Workers = append(s.Report.Workers, record.Worker{Rank: rank, Device: s.Member.Devices[i], PID: m.nextPID})
-	}
-	s.PID = m.nextPID
-	if m.Faults.Executed != nil {
-		m.Faults.Executed(s)
-	}
-	s.tell()
-	m.Script.Run(s)
-}
-
-// Held is the ranks' answer to a halt: the newest step that one of them has begun,
-// -1 if none. deaf: one would not notice being asked to stop.
-func (s *Shim) Held(sdk bool, begun int64, deaf bool) {
-	if s.ended || s.Report.Held != nil {
+// Connect opens the connections of the ranks' SDKs.
+func (s *Shim) Connect() {
+	if s.ended || !s.Running() {
 		return
 	}
-	s.Report.Held = &record.Held{SDK: sdk, Begun: begun, Deaf: deaf, At: s.machine.clock()}
-	s.tell()
+	s.asked.hold, s.asked.stop = false, false
+	for i := range s.facts.Workers {
+		s.links++
+		s.facts.Workers[i].Link, s.facts.Workers[i].Begun = s.links, nil
+	}
+	s.step()
+}
+
+// Holds is the ranks' answer to Script.Hold: the newest step that one of them has begun, -1 if none.
+func (s *Shim) Holds(begun int64) {
+	for i := range s.facts.Workers {
+		if s.facts.Workers[i].Link != 0 {
+			s.facts.Workers[i].Begun = &begun
+		}
+	}
+	s.step()
 }
 
 // Saved is the word of all ranks here that their files of a step are written.
 func (s *Shim) Saved(step, samples int64) {
-	if s.ended || s.phase != running {
+	if s.ended || !s.Running() {
 		return
 	}
 	for _, rank := range s.Member.Ranks() {
-		s.Report.Saves = append(s.Report.Saves, run.Save{Step: step, Rank: rank, Samples: samples, Dir: s.dir(step)})
+		s.state.Saved(run.Save{Step: step, Rank: rank, Samples: samples, Dir: s.dir(step)})
 	}
-	if most := rememberedSteps * s.Member.Processes(); len(s.Report.Saves) > most {
-		s.Report.Saves = s.Report.Saves[len(s.Report.Saves)-most:]
-	}
-	s.tell()
+	s.step()
 }
 
 // Left is what a plain script has left on the disk: the complete checkpoint of a
@@ -66,191 +59,122 @@ func (s *Shim) dir(step int64) string {
 
 // Progress is the ranks' word on how far they are.
 func (s *Shim) Progress(step, samples int64) {
-	s.Report.Progress = &record.JobProgress{Generation: s.Generation, Step: step, Samples: samples, At: s.machine.clock()}
-	s.tell()
+	s.state.Progressed(run.Finished{Step: step, Samples: samples}, s.machine.clock())
+	s.step()
 }
 
 // Exit ends all workers here by themselves, with an exit status.
-func (s *Shim) Exit(status int) {
-	if s.phase != running || s.killed != "" {
-		return
-	}
-	if status != 0 && s.wish.Halt == nil {
-		s.failed(s.failure(status))
-	}
-	s.out(status, 0)
-}
+func (s *Shim) Exit(status int) { s.exit(status, false) }
 
 // Starve is the end of all workers, as one of them has run out of memory.
-func (s *Shim) Starve() {
-	if s.phase != running || s.killed != "" {
+func (s *Shim) Starve() { s.exit(1, true) }
+
+func (s *Shim) exit(status int, starved bool) {
+	if !s.Running() || s.Killed() {
 		return
 	}
-	if s.wish.Halt == nil {
-		f := s.failure(1)
-		f.OutOfMemory = true
-		s.failed(f)
+	for i := range s.facts.Workers {
+		s.gone(i, record.Exit{Code: status}, fmt.Sprintf("exit status %d", status))
+		s.facts.Workers[i].OutOfMemory = starved
 	}
-	s.out(1, 0)
+	s.out()
 }
 
-// Fail is the end of one worker by itself, with an exit status that is not 0. The
-// others go on until they are told to end.
+// Fail is the end of one worker by itself, with an exit status that is not 0.
 func (s *Shim) Fail(status int) {
-	if s.phase == running && s.killed == "" && s.wish.Halt == nil {
-		s.failed(s.failure(status))
+	if s.Running() && !s.Killed() {
+		s.gone(0, record.Exit{Code: status}, fmt.Sprintf("exit status %d", status))
+		if s.step(); !s.Running() && !s.dying {
+			s.out()
+		}
 	}
 }
 
-func (s *Shim) failure(status int) record.Failed {
-	return record.Failed{
-		Kind: record.WorkerFailed, Reason: fmt.Sprintf("exit status %d", status), Rank: s.Member.FirstRank, At: s.machine.clock(),
+// gone notes the end of a worker.
+func (s *Shim) gone(local int, exit record.Exit, how string) {
+	if w := &s.facts.Workers[local]; w.PID != 0 && w.Exit == nil {
+		exit.Rank = s.Member.FirstRank + local
+		w.Exit, w.ExitedAt, w.How, w.Link = &exit, s.machine.clock(), how, 0
 	}
 }
 
 // out notes that nothing is left of the workers.
-func (s *Shim) out(status, signal int) {
-	m := s.machine
-	executed := s.phase == running
-	s.phase, s.parked = over, false
-	stopped := &record.Stopped{Finished: executed && status == 0 && signal == 0 && !s.told, SignalledAt: s.signalled, ExitedAt: m.clock()}
-	if executed {
-		for _, rank := range s.Member.Ranks() {
-			stopped.Exits = append(stopped.Exits, record.Exit{Rank: rank, Code: status, Signal: signal})
-		}
-	}
-	s.Report.Unkillable = nil
-	if executed && m.Faults.Ended != nil {
-		m.Faults.Ended(s)
+func (s *Shim) out() {
+	s.parked = false
+	s.step()
+	if s.executed && s.machine.Faults.Ended != nil {
+		s.machine.Faults.Ended(s)
 	}
 	if s.ended { // no process is left to report it
-		m.reap(s)
-		return
-	}
-	s.Report.Stopped = stopped
-	s.tell()
-}
-
-func (s *Shim) failed(f record.Failed) {
-	if s.Report.Failed == nil {
-		s.Report.Failed = &f
-		s.tell()
+		s.machine.reap(s)
 	}
 }
 
-// fail reports a failure that is no worker's, and ends all.
-func (s *Shim) fail(f record.Failed) {
-	if s.Report.Stopped == nil && s.killed == "" {
-		s.failed(f)
-	}
-	s.kill(f.Reason)
-}
-
-// kill ends all workers. Once begun it cannot be called off.
-func (s *Shim) kill(why string) {
-	if s.killed != "" || s.ended {
-		return
-	}
-	s.killed = why
-	if s.phase == over {
-		return
-	}
-	if s.phase == running {
-		s.told = true
-		if s.signalled.IsZero() {
-			s.signalled = s.machine.clock()
-		}
-	}
-	s.sigkill()
-}
-
-// sigkill is the signal's number.
-const sigkill = 9
-
-// sigkill sends SIGKILL to all workers, and returns how long they take to die.
+// sigkill sends SIGKILL to all that lives, and returns how long it takes to die.
 func (s *Shim) sigkill() time.Duration {
-	if !s.holds() {
-		if s.phase != over {
-			s.out(0, 0)
-		}
-		return 0
-	}
 	takes := time.Duration(0)
+	switch {
+	case !s.holds() || s.dying && !s.unkillable:
+		return 0
+	case s.unkillable:
+		return run.UnkillableAfter
+	}
 	if s.machine.Faults.Dies != nil {
 		takes = s.machine.Faults.Dies(s)
 	}
+	s.dying = true
 	do := func() {
-		if s.holds() {
-			s.out(0, sigkill)
+		if s.dying && !s.unkillable {
+			s.dead()
 		}
 	}
 	switch {
-	case takes < 0 || s.unkillable:
-		s.survive()
-		return unkillableAfter
+	case takes < 0:
+		s.unkillable = true
+		return run.UnkillableAfter
 	case takes > 0:
 		s.machine.Outside.At(takes, do)
+	case s.stepping: // the run finds out in the Step that follows
+		s.after = append(s.after, do)
 	default:
 		do()
 	}
 	return takes
 }
 
-// survive is SIGKILL without effect, of which the shim tells after a while.
-func (s *Shim) survive() {
-	if s.unkillable {
+// dead is what SIGKILL does in the end.
+func (s *Shim) dead() {
+	s.dying = false
+	if !s.holds() {
 		return
 	}
-	s.unkillable = true
-	s.machine.Outside.At(unkillableAfter, func() {
-		if !s.holds() || s.ended {
-			return
-		}
-		s.Report.Unkillable = []int{s.PID}
-		s.failed(record.Failed{
-			Kind: record.NodeRefused, Rank: -1, At: s.machine.clock(), Unkillable: s.Report.Unkillable,
-			Reason: fmt.Sprintf("UNKILLABLE pid %d survives SIGKILL since %s: its device stays locked until the node is rebooted", s.PID, unkillableAfter),
-		})
-		s.tell()
-		s.machine.writeInventory()
-	})
+	if a := &s.facts.Ahead; a.Working {
+		a.Working, a.Failed = false, "it has ended before it was parked"
+	}
+	for i := range s.facts.Workers {
+		s.gone(i, record.Exit{Code: -1, Signal: 9}, "signal: killed")
+	}
+	s.out()
 }
 
 // Release lets workers die that survived SIGKILL.
 func (s *Shim) Release() {
-	if s.unkillable && s.holds() {
-		s.out(0, 9)
+	if s.unkillable {
+		s.unkillable = false
+		s.dead()
 	}
-	s.unkillable = false
 	s.machine.writeInventory()
 }
 
 // tell has the agent hear the report, and keeps it in the run directory.
 func (s *Shim) tell() {
 	s.spoke = true
-	m := s.machine
+	m, report := s.machine, s.state.Report
 	if dir := m.dirs[s.JobGen]; dir != nil && dir.shim == s {
-		report := s.Report
-		dir.report = &report
+		kept := report
+		dir.report = &kept
 	}
 	if r := m.runs[s.JobGen]; m.agent && r != nil && r.dir != nil && r.dir.shim == s && r.state == agent.Live {
-		m.reported(r, s.Report)
+		m.reported(r, report)
 	}
 }
-
-// end is the end of the shim's own process.
-func (s *Shim) end() {
-	if s.ended {
-		return
-	}
-	s.ended = true
-	if !s.holds() {
-		s.machine.reap(s)
-	}
-	if r := s.machine.runs[s.JobGen]; s.machine.agent && r != nil && r.dir != nil && r.dir.shim == s && r.state == agent.Live {
-		s.machine.shimEnded(r)
-	}
-}
-
-// crash ends the shim's own process, and its workers live on.
-func (s *Shim) crash() { s.end() }

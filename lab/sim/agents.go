@@ -250,6 +250,7 @@ func (x script) of(s *machine.Shim) (*job, *generation) {
 func (x script) Run(s *machine.Shim) {
 	j, g := x.of(s)
 	g.shims = append(g.shims, s)
+	s.Connect()
 	if len(g.shims) < len(g.world.Members) || g.gone || g.frozen {
 		return
 	}
@@ -281,7 +282,7 @@ func (x script) Hold(s *machine.Shim) {
 	if step := j.step(); step > j.commit {
 		begun = step
 	}
-	s.Held(true, begun, false)
+	s.Holds(begun)
 }
 
 // Stop implements machine.Script. With a node gone no rank comes to the end of the
@@ -351,7 +352,7 @@ func (w *world) whole(g *generation) bool {
 // ranksEnded takes in that workers have ended on one node.
 func (w *world) ranksEnded(s *machine.Shim) {
 	j := w.byID[s.Job]
-	if g := j.gen; g != nil && g.number == s.Generation && !g.gone && !s.Killed() && s.Report.Failed == nil {
+	if g := j.gen; g != nil && g.number == s.Generation && !g.gone && !s.Killed() && s.Report().Failed == nil {
 		w.gone(j, g, s.Halt() == nil)
 	}
 }
