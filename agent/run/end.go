@@ -62,25 +62,8 @@ func (s *State) stepEnd(f *Facts) {
 		s.end.emptySince, s.killed.gone = f.Now, true
 		s.Report.Unkillable, s.Report.KillPending = nil, false
 	}
-	// 4. Wait for the last words. A log that does not end on a disk that hangs is closed, and then left alone.
-	closeLogs, leaveLogs := s.end.emptySince+int64(flushWait), s.end.emptySince+2*int64(flushWait)
-	if looked := s.look(f, LookOutput); (!looked || f.Logs) && f.Now < leaveLogs {
-		if f.Now < closeLogs {
-			s.at(closeLogs)
-			return
-		}
-		if !s.end.logsClosed {
-			s.end.logsClosed = true
-			s.do(StopLogs{})
-		}
-		s.at(leaveLogs)
-		return
-	}
-	if s.fails.failed != nil { // stepFailure has asked for the next Step
-		return
-	}
-	if f.Links > 0 && f.Now < closeLogs {
-		s.at(closeLogs)
+	// 4. Wait for the last words.
+	if !s.end.returning && !s.flushed(f) {
 		return
 	}
 	// 5. Wait until the devices' locks are there for the next run.
@@ -91,6 +74,32 @@ func (s *State) stepEnd(f *Facts) {
 	if f.LocksFree {
 		s.stopped(f)
 	}
+}
+
+// flushed reports whether all that the workers have said is read. A log that does not end on a disk that hangs is
+// closed, and then left alone.
+func (s *State) flushed(f *Facts) bool {
+	closeLogs, leaveLogs := s.end.emptySince+int64(flushWait), s.end.emptySince+2*int64(flushWait)
+	if looked := s.look(f, LookOutput); (!looked || f.Logs) && f.Now < leaveLogs {
+		if f.Now < closeLogs {
+			s.at(closeLogs)
+			return false
+		}
+		if !s.end.logsClosed {
+			s.end.logsClosed = true
+			s.do(StopLogs{})
+		}
+		s.at(leaveLogs)
+		return false
+	}
+	if s.fails.failed != nil { // stepFailure has asked for the next Step
+		return false
+	}
+	if f.Links > 0 && f.Now < closeLogs {
+		s.at(closeLogs)
+		return false
+	}
+	return true
 }
 
 // leftovers kills what the workers have left behind.

@@ -57,7 +57,6 @@ func (a *ahead) begin(n int) {
 
 // step does what is due of what goes on beside the loop.
 func (a *ahead) step(now int64) {
-	a.facts.Ahead.Living = len(a.living)
 	if a.cleared != nil && !a.state.Killing() {
 		if a.clear(now) {
 			a.living = nil

@@ -282,6 +282,7 @@ func (m *machine) carryOut(a run.Action) {
 func (m *machine) look(what run.Look) {
 	m.reap()
 	f := &m.facts
+	f.Ahead.Living = len(m.ahead.living)
 	for _, w := range m.workers {
 		if what&run.LookSignals != 0 && w.runs() && w.link == nil {
 			w.fact.Deaf = !catches(w.fact.PID, unix.SIGTERM)
