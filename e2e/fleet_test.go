@@ -126,6 +126,8 @@ type place struct {
 	claim  net.Listener // holds the subnet
 	// hosts are processes in network namespaces, one for each node; nil = all nodes are on loopback.
 	hosts []int
+	// instead is run in place of the program that is tested; empty = nothing is.
+	instead string
 }
 
 // processes are those of a fleet, by name, and what else lives in its place.
@@ -317,6 +319,9 @@ func (f *fleet) startAgent(i int, more ...string) *proc {
 // program is what agent or server i of n runs. With -short one of them has the race detector: which one is drawn from the
 // test's name. All run the same code, and with it in all agents they are a third of the suite's processor time.
 func (p *place) program(i, n int) string {
+	if p.instead != "" {
+		return p.instead
+	}
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(p.t.Name()))
 	if testing.Short() && i != 1+int(h.Sum32()%uint32(n)) {
@@ -336,7 +341,7 @@ func (f *fleet) startCoordinator(i int, more ...string) *proc {
 
 func (ps *processes) start(name string, args ...string) *proc {
 	ps.t.Helper()
-	return ps.startProgram(name, binary, args...)
+	return ps.startProgram(name, cmp.Or(ps.instead, binary), args...)
 }
 
 func (ps *processes) startProgram(name, program string, args ...string) *proc {
