@@ -190,7 +190,8 @@ func (f *fleet) importFails(id cluster.JobID) {
 		f.t.Errorf("generation %d started cold: %s", g+1, started.Cold)
 	}
 	opened()
-	f.awaitRunning(id, 1, g+1)
+	// A generation that began before that runs for a moment, and fails as well.
+	f.awaitLine("faulty", "a step since the import works again", func(l traceLine) bool { return l.Generation > int(g+1) })
 }
 
 // diesAtItsStart has a worker die after its release and before its first step: the next start is cold at once, with what is
