@@ -18,7 +18,6 @@ type ahead struct {
 	ending       bool  // what is parked is being killed
 	over         bool  // nothing is parked, or will be
 	by           int64 // when all have to be parked
-	told         int   // how many parked processes the report names
 	kills        kills
 }
 
@@ -35,8 +34,11 @@ func (s *State) stepAhead(f *Facts) {
 	}
 	if a.asked && !f.Ahead.Working {
 		a.asked = false
-		if f.Ahead.Failed != "" {
+		switch {
+		case f.Ahead.Failed != "":
 			s.giveUp(GiveUp{Why: f.Ahead.Failed})
+		case !a.ending && len(f.Ahead.Parked) > 0: // also when the run has been told to start meanwhile
+			s.prepared(parked(f))
 		}
 	}
 	wanted := max(1, s.order.Prepare.Workers, s.wish.Workers)
@@ -75,9 +77,6 @@ func (s *State) watchAhead(f *Facts) {
 	a := &s.ahead
 	if a.asked {
 		s.at(a.by)
-	} else if a.told != len(f.Ahead.Parked) {
-		s.prepared(parked(f))
-		a.told = len(f.Ahead.Parked)
 	}
 	if f.Ahead.Living == 0 || !s.look(f, LookAhead) {
 		return

@@ -13,8 +13,11 @@
 //		if due.Tell {
 //			publish(state.Report)
 //		}
-//		wait(due.At)                     // or until a fact changes
+//		wait()
 //	}
+//
+// It waits until a fact changes, until Due.At, or, if Due.Look has anything, for a moment. It does not wait after an
+// action, nor if Due.Look has what was not looked at before this Step.
 //
 // The shells are agent/shim, on a real node, and lab/machine, in memory.
 //

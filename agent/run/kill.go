@@ -25,6 +25,7 @@ type killed struct {
 	why   string // empty = they are not
 	kills kills
 	since int64 // as of when what survives is looked at
+	named int64 // when it is looked at again
 	gone  bool  // nothing is left
 }
 
@@ -113,7 +114,18 @@ func (s *State) stepUnkillable(f *Facts) {
 		s.at(due)
 		return
 	}
-	if !s.look(f, LookNames) || len(f.Inside.Left) == 0 {
+	// It is looked at once a second, perhaps for days: the shell reads all of /proc for that.
+	if f.Looked&LookNames == 0 {
+		if f.Now >= s.killed.named {
+			s.due.Look |= LookNames
+		} else {
+			s.at(s.killed.named)
+		}
+		return
+	}
+	s.killed.named = f.Now + int64(time.Second)
+	s.at(s.killed.named)
+	if len(f.Inside.Left) == 0 {
 		return
 	}
 	pids := make([]int, len(f.Inside.Left))

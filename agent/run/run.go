@@ -91,12 +91,12 @@ type rank struct {
 	stoppedAt           time.Time
 }
 
-// New is a run at its beginning. A run whose order has its plan binds it first; the shell has done so if it shows
-// Facts.Binding as done.
+// New is a run at its beginning. Where the order was not prepared, the shell has bound its plan already, and shows that by
+// Facts.Binding.
 func New(order Order, shim Process, containment string) *State {
 	s := &State{wish: Wish{Deadline: order.Deadline}}
 	s.reporting = reporting{order: order, keep: true, Report: Report{Version: ProtocolVersion, Shim: shim, Containment: containment}}
-	if order.Planned() {
+	if order.Prepare == nil {
 		s.plan(order)
 		s.binds = true
 	}

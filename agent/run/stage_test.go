@@ -149,7 +149,7 @@ func (s *stage) happens(word string, args []string, opt map[string]string) bool 
 		case "died":
 			f.Ahead.Parked[0].Dead = true
 		case "executing":
-			f.Ahead.Working, f.Ahead.Executing = true, true
+			f.Ahead.Working, f.Ahead.Executing, f.Inside.Empty = true, true, false
 		case "executed":
 			f.Ahead.Working, f.Ahead.Executing = true, false
 		}
@@ -167,9 +167,6 @@ func (s *stage) workers(word string, worker func() *run.Worker, args []string, o
 		s.links++
 		worker().Link, worker().Begun = s.links, nil
 		f.Links++
-	case "hangs-up":
-		worker().Link = 0
-		f.Links--
 	case "begun":
 		begun := int64(number(args[1]))
 		worker().Begun = &begun

@@ -35,11 +35,15 @@ type storm struct {
 	children int  // what workers have started
 	stuck    bool // SIGKILL ends nothing
 	plain    bool // the script knows no SDK
+	deaf     bool // nor does it catch SIGTERM
+	dead     bool // a parked process has ended
+	silent   map[int]bool
 	links    int
 	locked   bool // the run has its devices' locks
 	logsOpen bool
-	executes int // how often workers were executed
+	started  bool // a worker was executed
 	halted   time.Duration
+	killing  bool          // it was, at the last Step
 	killed   time.Duration // when SIGKILL was last sent
 	lived    time.Duration // since when processes live, and the run is being killed
 	held     map[int]int   // over which connection each rank was held
@@ -112,7 +116,7 @@ func TestStorms(t *testing.T) {
 }
 
 func newStorm(seed uint64, did map[string]int) *storm {
-	s := &storm{rng: rand.New(rand.NewPCG(seed, 35)), did: did, now: time.Hour, halted: -1, held: map[int]int{}}
+	s := &storm{rng: rand.New(rand.NewPCG(seed, 35)), did: did, now: time.Hour, halted: -1, held: map[int]int{}, silent: map[int]bool{}}
 	s.order = run.Order{Version: run.ProtocolVersion, Node: "n1", Strict: s.chance(80), Checkpoint: "/ck"}
 	s.order.World.Job, s.order.World.Generation = "j", 3
 	if s.chance(50) {
@@ -124,6 +128,7 @@ func newStorm(seed uint64, did map[string]int) *storm {
 		s.order.Deadline = int64(s.now + s.upTo(time.Minute))
 	}
 	s.plain = s.chance(40)
+	s.deaf = s.plain && s.chance(50)
 	s.facts.Written, s.facts.Binding.Done = true, s.order.Prepare == nil
 	s.facts.Workers = make([]run.Worker, processes(s.order))
 	s.state = run.New(s.order, run.Process{PID: 7}, "")
@@ -231,12 +236,7 @@ func (s *storm) step() {
 	for range 50 {
 		f := &s.facts
 		f.Now, f.Clock, f.Looked = int64(s.now), dawn.Add(s.now), s.due.Look
-		f.Inside = run.Inside{Empty: s.living() == 0, KillPending: s.stuck}
-		for i := range s.living() {
-			f.Inside.Left = append(f.Inside.Left, run.Process{PID: 100 + i})
-			f.Inside.Names = append(f.Inside.Names, fmt.Sprintf("pid %d", 100+i))
-		}
-		f.Logs = s.logsOpen
+		s.look(f.Looked)
 		if s.living() == 0 || !s.state.Killing() {
 			s.lived = s.now
 		}
@@ -255,6 +255,37 @@ func (s *storm) step() {
 		}
 	}
 	s.breaks("the run does not come to rest: %v", s.due.Actions)
+}
+
+// look brings those facts up to date that were asked for, and no others: they are as they were when that was last so.
+func (s *storm) look(what run.Look) {
+	f := &s.facts
+	if what&run.LookInside != 0 {
+		f.Inside.Empty = s.living() == 0
+	}
+	if what&run.LookNames != 0 {
+		f.Inside.Left, f.Inside.Names, f.Inside.KillPending = nil, nil, s.stuck
+		for i := range s.living() {
+			f.Inside.Left = append(f.Inside.Left, run.Process{PID: 100 + i})
+			f.Inside.Names = append(f.Inside.Names, fmt.Sprintf("pid %d", 100+i))
+		}
+	}
+	if what&run.LookOutput != 0 {
+		f.Logs = s.logsOpen
+		for i := range f.Workers {
+			f.Workers[i].Silent = s.silent[i]
+		}
+	}
+	if what&run.LookSignals != 0 {
+		for i := range f.Workers {
+			f.Workers[i].Deaf = s.deaf
+		}
+	}
+	if what&run.LookAhead != 0 {
+		for i := range f.Ahead.Parked {
+			f.Ahead.Parked[i].Dead = s.dead && i == 0
+		}
+	}
 }
 
 // check holds what a Step has said against what is so.
@@ -280,6 +311,9 @@ func (s *storm) check(before *run.Report) {
 			if w.PID != 0 && w.Exit == nil && w.Link != 0 && w.Begun == nil {
 				s.breaks("it says that its ranks are held, and %d has not answered", i)
 			}
+			if now.Held.Deaf != s.deaf && s.state.Running() && w.PID != 0 && w.Exit == nil && w.Link == 0 && s.links == 0 {
+				s.breaks("its ranks are said to be deaf: %t, and are %t", now.Held.Deaf, s.deaf)
+			}
 			if w.Begun != nil && *w.Begun > now.Held.Begun {
 				s.breaks("rank %d has begun step %d, and %d is said to be the newest", i, *w.Begun, now.Held.Begun)
 			}
@@ -296,6 +330,10 @@ func (s *storm) check(before *run.Report) {
 	if s.state.Killing() && s.living() > 0 && s.now > max(s.killed, s.lived)+2*time.Second {
 		s.breaks("%d processes live since %v, and SIGKILL was last sent at %v", s.living(), s.lived-time.Hour, s.killed-time.Hour)
 	}
+	if now.Failed != nil && before.Failed == nil && s.killing && len(now.Failed.Unkillable) == 0 && now.Failed.Kind != record.WorkerFailed && now.Failed.Kind != record.NoSpace {
+		s.breaks("a failure is reported that came when the run was being killed already: %+v", now.Failed)
+	}
+	s.killing = s.state.Killing()
 	if now.Failed != nil && before.Failed != nil && now.Failed != before.Failed {
 		s.breaks("another failure is reported than the first")
 	}
@@ -391,7 +429,6 @@ func (s *storm) refusal(what string) *record.Failed {
 // execute starts the workers one after the other, or releases what is parked.
 func (s *storm) execute() {
 	f := &s.facts
-	s.executes++
 	switch {
 	case s.state.Killing():
 		s.breaks("workers are executed while the run is being killed")
@@ -399,6 +436,8 @@ func (s *storm) execute() {
 		s.breaks("workers are executed without a deadline")
 	case len(f.Workers) == 0:
 		s.breaks("workers are executed without a plan")
+	case s.started:
+		s.breaks("workers are executed twice")
 	case !s.locked:
 		s.breaks("workers are executed without the devices' locks")
 	case len(f.Ahead.Parked) == 0 && s.ahead > 0:
@@ -418,6 +457,7 @@ func (s *storm) execute() {
 	next = func(local int) {
 		failed := s.refusal("not executed")
 		if failed == nil && local < len(f.Workers) && (!s.state.Killing() || s.chance(50)) {
+			s.started = true
 			f.Workers[local].PID, f.Workers[local].ExecutedAt = 1000+local, dawn.Add(s.now)
 			s.after(s.upTo(100*time.Millisecond), func() { next(local + 1) })
 			if !s.plain {
@@ -499,7 +539,7 @@ func (s *storm) exit(local, status int) {
 	w.Exit, w.ExitedAt, w.How = &record.Exit{Rank: local, Code: status}, dawn.Add(s.now), fmt.Sprintf("exit status %d", status)
 	w.OutOfMemory = s.misfortune(5, "out of memory")
 	s.after(s.upTo(time.Second), func() {
-		w.Silent = true
+		s.silent[local] = true
 		if w.Link != 0 {
 			w.Link = 0
 			s.facts.Links--
@@ -556,9 +596,9 @@ func (s *storm) happen() {
 	case n < 38 && s.misfortune(20, "SIGKILL does nothing"):
 		s.stuck = true
 		s.after(s.upTo(30*time.Second), func() { s.stuck = false })
-	case n < 39 && len(f.Ahead.Parked) > 0 && !f.Ahead.Parked[0].Dead:
+	case n < 39 && len(f.Ahead.Parked) > 0 && !s.dead && s.ahead > 0:
 		s.note("what was parked dies")
-		f.Ahead.Parked[0].Dead = true
+		s.dead = true
 		s.ahead--
 	case s.misfortune(10, "the shim is told to end"):
 		f.Told = "SIGTERM"

@@ -64,7 +64,7 @@ func (a *ahead) step(now int64) {
 			a.cleared = nil
 		}
 	}
-	if !a.facts.Ahead.Working || a.hurried || len(a.living) == 0 {
+	if !a.facts.Ahead.Working || a.given || a.hurried || len(a.living) == 0 {
 		return
 	}
 	if now < a.calmUntil {
@@ -100,7 +100,7 @@ func (a *ahead) giveUp(g run.GiveUp) {
 	for _, p := range a.parked {
 		_ = p.conn.Close()
 	}
-	a.parked, a.facts.Ahead.Parked = nil, nil
+	a.parked, a.living, a.facts.Ahead.Parked = nil, nil, nil // their pids are others' once they are reaped
 	if g.Heavy {
 		go learn(a.order.LearnedFile, sdk.EarlyLesson) // the next ones need less
 	}

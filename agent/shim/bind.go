@@ -103,9 +103,7 @@ func (m *machine) bind(order run.Order) {
 func (m *machine) recordGroups(rec runRecord) {
 	err := rewriteRecord(m.dir, rec)
 	m.post(func() {
-		if m.facts.Binding.Done = true; err != nil && m.facts.Binding.Failed == nil {
-			m.facts.Binding.Failed = failedBy(err)
-		}
+		m.facts.Binding.Task = run.Task{Done: true, Failed: failedBy(err)}
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -111,6 +112,7 @@ type machine struct {
 	sequence    int64 // of the newest report for the disk
 	durable     int64 // of the newest one that is on disk
 	unconfirmed []confirmation
+	halted      bool  // an agent has passed the leader's halt on
 	clearBy     int64 // the removal of groups that are in use is given up; 0 = none is tried
 	ended       bool  // leave the loop
 }
@@ -168,7 +170,8 @@ func (m *machine) told(why string) {
 
 // wished takes in what an agent wants.
 func (m *machine) wished(w run.Wish) {
-	if m.facts.Wish.Halt == nil && w.Halt != nil {
+	if w.Halt != nil && !m.halted {
+		m.halted = true
 		m.log.Info().Stringer("why", w.Halt.Why).Bool("save", w.Halt.Save).Msg("halt")
 	}
 	m.facts.Wish = w
@@ -190,7 +193,7 @@ func (m *machine) step() {
 		if was != m.due.Look {
 			m.pauses = 0
 		}
-		if m.ended || len(m.due.Actions) == 0 && m.due.Look&^m.facts.Looked == 0 {
+		if m.ended || !slices.ContainsFunc(m.due.Actions, changes) && m.due.Look&^m.facts.Looked == 0 {
 			break
 		}
 	}
@@ -213,6 +216,16 @@ func (m *machine) step() {
 	m.alarm.set()
 }
 
+// changes reports whether an action may make another one due at once. A kill does not: the alarm rings for the next one,
+// and the loop hears of everything else in between, however long a kill takes.
+func changes(a run.Action) bool {
+	switch a.(type) {
+	case run.Kill, run.KillAhead:
+		return false
+	}
+	return true
+}
+
 // carryOut does one thing, or has it begun beside the loop.
 func (m *machine) carryOut(a run.Action) {
 	switch a := a.(type) {
@@ -221,7 +234,10 @@ func (m *machine) carryOut(a run.Action) {
 		go m.readPlan(m.order)
 	case run.Bind:
 		m.facts.Binding = run.Binding{}
-		m.bind(m.state.Order())
+		if m.bind(m.state.Order()); m.facts.Binding.Failed != nil {
+			m.facts.Binding.Done = true
+			break
+		}
 		go m.recordGroups(m.record())
 	case run.CheckNode:
 		m.facts.Node = run.NodeCheck{}
@@ -251,7 +267,9 @@ func (m *machine) carryOut(a run.Action) {
 			m.log.Warn().Err(err).Int("rank", w.rank).Msg("send SIGTERM")
 		}
 	case run.Abort:
-		m.log.Warn().Str("why", a.Why).Msg("killing the workers")
+		if !m.state.Over(&m.facts) {
+			m.log.Warn().Str("why", a.Why).Msg("killing the workers")
+		}
 		m.cancel()
 	case run.Kill:
 		if err := m.containment.kill(); err != nil {

@@ -349,7 +349,7 @@ func (t *attempt) execute(program string, argv []string, mark string) (*parked, 
 	process := run.Process{}
 	defer func() {
 		t.post(func() {
-			if t.facts.Ahead.Executing = false; process.PID != 0 {
+			if t.facts.Ahead.Executing = false; process.PID != 0 && !t.given {
 				t.living = append(t.living, process)
 			}
 			t.reap() // what ended meanwhile

@@ -26,8 +26,38 @@ var ofRun = []Mutant{
 	},
 	{
 		Name: "the-first-failure-is-told", File: "agent/run/kill.go", Tests: aRun,
-		Old: "if s.Report.Failed == nil && s.Report.Stopped == nil && !s.Killing() {", New: "if s.Report.Stopped == nil {",
+		Old: "if s.Report.Failed == nil && s.Report.Stopped == nil && !s.Killing() {", New: "if s.Report.Stopped == nil && !s.Killing() {",
+		Breaks: "a job is charged with the second of two failures",
+	},
+	{
+		Name: "what-a-kill-causes-is-no-failure", File: "agent/run/kill.go", Tests: aRun,
+		Old: "if s.Report.Failed == nil && s.Report.Stopped == nil && !s.Killing() {", New: "if s.Report.Failed == nil && s.Report.Stopped == nil {",
 		Breaks: "a job is charged with what the kill of its workers has caused",
+	},
+	{
+		Name: "what-is-not-looked-at-is-not-known", File: "agent/run/run.go", Tests: aRun,
+		Old: "return f.Looked&what == what", New: "return f != nil",
+		Breaks: "a run says that it has stopped since nothing was left when that was last looked at (I1, I12)",
+	},
+	{
+		Name: "the-end-looks-inside", File: "agent/run/end.go", Tests: aRun,
+		Old: "if !s.look(f, LookInside) {", New: "if s.look(f, LookInside); false {",
+		Breaks: "the same, at the end alone",
+	},
+	{
+		Name: "a-new-connection-is-told-again", File: "agent/run/halt.go", Tests: aRun,
+		Old: "w.Link != 0 && r.stop != w.Link {", New: "w.Link != 0 && r.stop == 0 {",
+		Breaks: "a rank that connects again in a halt waits for its last step until the halt is over",
+	},
+	{
+		Name: "the-last-word-to-stop-counts", File: "agent/run/run.go", Tests: aRun,
+		Old: "\t\t\tif w.StoppedAt.After(s.signalledAt) {\n", New: "\t\t\tif s.signalledAt.IsZero() {\n",
+		Breaks: "a save is said to have taken the time before the last rank was told, too",
+	},
+	{
+		Name: "what-is-parked-late-is-told", File: "agent/run/ahead.go", Tests: aRun,
+		Old: "case !a.ending && len(f.Ahead.Parked) > 0:", New: "case false:",
+		Breaks: "show does not say where the script of a warm start was parked",
 	},
 	{
 		Name: "no-start-before-deadline", File: "agent/run/start.go", Tests: aRun,
@@ -36,7 +66,7 @@ var ofRun = []Mutant{
 	},
 	{
 		Name: "deadline-is-kept", File: "agent/run/run.go", Tests: aRun,
-		Old: "w.Deadline = cmp.Or(w.Deadline, was.Deadline)", New: "_ = was",
+		Old: "w.Deadline = cmp.Or(w.Deadline, was.Deadline)", New: "w.Deadline = cmp.Or(w.Deadline)",
 		Breaks: "a wish without a deadline takes the known one away (I1)",
 	},
 	{
