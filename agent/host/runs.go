@@ -13,7 +13,7 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
-// hosted is one generation's part on this node: its directory, its shim, and what is
+// hosted is what this agent knows of one generation's run here: its directory, its shim, and what is
 // being done with what it saved. The loop owns it.
 type hosted struct {
 	beginning

@@ -23,7 +23,7 @@ type (
 	Bind struct{}
 	// CheckNode looks at what the workers need on this node, and takes the devices' locks.
 	CheckNode struct{}
-	// Execute releases the parked processes as workers, and executes the workers for which none is parked.
+	// Execute releases parked processes as workers. It executes a worker where no process is parked.
 	Execute struct{}
 	// Park executes that many processes more, which run ahead until they are parked.
 	Park struct{ Processes int }

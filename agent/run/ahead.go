@@ -15,7 +15,7 @@ const ParkBound = 5 * time.Minute
 // it has run the script up to the first place that a plan, another process or the moment decides (ADR 58).
 type ahead struct {
 	begun, asked bool  // Park was asked for; it goes on
-	ending       bool  // what is parked is being killed
+	ending       bool  // the parked processes are being killed
 	over         bool  // nothing is parked, or will be
 	by           int64 // when all have to be parked
 	kills        kills
@@ -100,7 +100,7 @@ func (s *State) watchAhead(f *Facts) {
 	}
 }
 
-// parked is what is told of the parked processes.
+// parked describes the parked processes for the report.
 func parked(f *Facts) Prepared {
 	p := Prepared{Ready: true, Workers: len(f.Ahead.Parked)}
 	for i, each := range f.Ahead.Parked {

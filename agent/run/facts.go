@@ -18,7 +18,7 @@ type Facts struct {
 	// Refused is what keeps the run from being carried out on this node at all, found before its first Step; nil = nothing does.
 	Refused *record.Failed
 
-	// What an Action has begun and goes on beside the run.
+	// Work that an Action has begun. It goes on beside the shell's loop.
 	Plan      Plan
 	Binding   Binding
 	Node      NodeCheck
@@ -35,7 +35,7 @@ type Facts struct {
 	Written               bool // the newest Report is on disk
 }
 
-// worker is that of a local rank; as not executed if the shell knows of none.
+// worker returns the worker of a local rank. It is the zero Worker if the shell knows none.
 func (f *Facts) worker(local int) Worker {
 	if local < len(f.Workers) {
 		return f.Workers[local]

@@ -28,8 +28,8 @@ func (s *State) noteExit(f *Facts, local int) {
 	if w.ExitedAt.After(s.fails.exitedAt) {
 		s.fails.exitedAt = w.ExitedAt
 	}
-	// A peer that fails later has often lost its connection to the first. In a halt, where the first one kills nobody, one
-	// that had too little memory was the cause.
+	// A peer that fails later has often lost its connection to the first. In a halt the first failure kills no peer, so a
+	// later worker that had too little memory was the cause.
 	if w.Exit.Code == 0 || s.Killing() || s.fails.failed != nil && !w.OutOfMemory {
 		return
 	}

@@ -123,8 +123,8 @@ func (s *State) hold(local, link int) {
 	}
 }
 
-// welcome lets ranks that have connected begin steps. One that connects during a halt is held before, so that it begins
-// none in between. One that is being killed begins none.
+// welcome lets connected ranks begin steps. During a halt it holds a rank first, so that the rank begins no step in
+// between. It welcomes no rank that is being killed.
 func (s *State) welcome(f *Facts) {
 	if s.Killing() {
 		return

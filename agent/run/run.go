@@ -88,11 +88,10 @@ type rank struct {
 	welcome, hold, stop int  // the connections over which it was told so
 	term                bool // SIGTERM was sent
 	told                bool // to stop: by SIGTERM, by StopAfter or by being killed
-	stoppedAt           time.Time
 }
 
-// New is a run at its beginning. Where the order was not prepared, the shell has bound its plan already, and shows that by
-// Facts.Binding.
+// New returns a run at its beginning. The shell has bound the plan of an order without Prepare before the first Step, and
+// Facts.Binding says so.
 func New(order Order, shim Process, containment string) *State {
 	s := &State{wish: Wish{Deadline: order.Deadline}}
 	s.reporting = reporting{order: order, keep: true, Report: Report{Version: ProtocolVersion, Shim: shim, Containment: containment}}
@@ -127,8 +126,8 @@ func (s *State) Over(f *Facts) bool {
 // changed, and at Due.At.
 func (s *State) Step(f *Facts) Due {
 	s.due = Due{}
-	// What has ended comes first: how a worker failed must not be taken for the work of a kill that follows.
 	s.hear(f)
+	// Exits come before kills: a worker that failed by itself must not be taken for one that this Step kills.
 	s.noteWorkers(f)
 	s.stepFence(f)
 	s.stepBind(f)
@@ -192,11 +191,8 @@ func (s *State) noteWorkers(f *Facts) {
 			s.killed.kills.next = 0 // what was executed after the killing began is killed at once
 		}
 		// A StopAfter counts as told when it has reached the rank: how long the rank took is measured from there.
-		if w.StoppedAt.After(r.stoppedAt) {
-			r.stoppedAt = w.StoppedAt
-			if w.StoppedAt.After(s.signalledAt) {
-				s.signalledAt = w.StoppedAt
-			}
+		if w.StoppedAt.After(s.signalledAt) {
+			s.signalledAt = w.StoppedAt
 		}
 		if w.Exit != nil && !r.ended {
 			ended = append(ended, i)

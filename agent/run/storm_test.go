@@ -319,7 +319,7 @@ func (s *storm) check(before *run.Report) {
 			}
 		}
 	}
-	// Whoever lives past the deadline must be being killed. Only what looks at a file system that hangs is left alone.
+	// The run must be killing what lives past the deadline.
 	deadline := s.facts.Wish.Deadline
 	if deadline == 0 {
 		deadline = now.Deadline

@@ -51,7 +51,7 @@ var ofRun = []Mutant{
 	},
 	{
 		Name: "the-last-word-to-stop-counts", File: "agent/run/run.go", Tests: aRun,
-		Old: "\t\t\tif w.StoppedAt.After(s.signalledAt) {\n", New: "\t\t\tif s.signalledAt.IsZero() {\n",
+		Old: "\t\tif w.StoppedAt.After(s.signalledAt) {\n", New: "\t\tif s.signalledAt.IsZero() {\n",
 		Breaks: "a save is said to have taken the time before the last rank was told, too",
 	},
 	{
