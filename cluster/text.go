@@ -1,6 +1,9 @@
 package cluster
 
-import "unicode"
+import (
+	"strings"
+	"unicode"
+)
 
 // Disturbs reports whether a character of another user's text could do something to
 // a terminal or to how other text looks there: a control character, also a line
@@ -15,4 +18,17 @@ func Disturbs(r rune) bool {
 		return unicode.IsControl(r)
 	}
 	return true
+}
+
+// Printable takes out of a text what could command a terminal.
+func Printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\t':
+			return ' '
+		case Disturbs(r), r == unicode.ReplacementChar:
+			return -1
+		}
+		return r
+	}, s)
 }

@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/agent/proc"
 	"github.com/bellows-ml/bellows/agent/run"
-	"github.com/bellows-ml/bellows/agent/shim"
+	"github.com/bellows-ml/bellows/agent/rundir"
+	"github.com/bellows-ml/bellows/agent/sweep"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -77,14 +79,14 @@ func (ad *adoption) mayBeOf(dir string, jg record.JobGen) bool {
 
 // findings are the runs that lie in the places that were looked through.
 type findings struct {
-	runs      []shim.Run
-	unadopted []shim.Unreadable
+	runs      []rundir.Run
+	unadopted []rundir.Unreadable
 	err       error
 }
 
 func scan(roots []string) (all findings) {
 	for _, root := range roots {
-		runs, unadopted, err := shim.Scan(root)
+		runs, unadopted, err := rundir.Scan(root)
 		all.runs = append(all.runs, runs...)
 		all.unadopted = append(all.unadopted, unadopted...)
 		all.err = errors.Join(all.err, err)
@@ -118,7 +120,7 @@ func (ad *adoption) lookForLost() {
 	}
 	roots := ad.data.runDirs()
 	ad.beside(lane{what: scanLane}, func(ctx context.Context) func() {
-		dirs, err := shim.Lost(roots...)
+		dirs, err := sweep.Lost(roots...)
 		if err != nil {
 			rest(ctx, retryLast) // a process that hangs does so for a while
 		}
@@ -162,7 +164,7 @@ func (ad *adoption) adopt(found findings) {
 		ad.log.Error().Err(found.err).Msg("cannot tell which runs are here: nothing is started or acknowledged as stopped until that is known")
 	}
 	// Of two directories of a generation the one that bears its name goes first.
-	slices.SortStableFunc(found.runs, func(a, b shim.Run) int { return ad.misplaced(a) - ad.misplaced(b) })
+	slices.SortStableFunc(found.runs, func(a, b rundir.Run) int { return ad.misplaced(a) - ad.misplaced(b) })
 	for _, f := range found.runs {
 		jg := generationOf(f.Order.World.Job, f.Order.World.Generation)
 		log := ad.logger(jg)
@@ -173,11 +175,11 @@ func (ad *adoption) adopt(found findings) {
 		r := ad.runs.newRun(jg, f.Order.World.Nonce, f.Dir, agent.Dead)
 		r.order, r.process, r.binding = f.Order, f.Shim, bindingOf(f.Order)
 		r.readLost()
-		if report, err := shim.ReadReport(f.Dir); err == nil && report.Shim == f.Shim {
+		if report, err := rundir.ReadReport(f.Dir); err == nil && report.Shim == f.Shim {
 			r.report = &report
 			r.saves = agent.Remember(r.saves, report.Saves)
 		}
-		if f.Shim != (run.Process{}) && shim.Alive(f.Shim) {
+		if f.Shim != (run.Process{}) && proc.Alive(f.Shim) {
 			r.shim = agent.Live
 			ad.runs.attend(r, f.Shim)
 			log.Info().Int("pid", f.Shim.PID).Msg("adopted a run")
@@ -201,7 +203,7 @@ func (ad *adoption) adopt(found findings) {
 
 // copied is the adopted run that a directory names the same processes as; nil if it
 // is none's copy, also because the run was adopted from a copy of this one.
-func (ad *adoption) copied(s shim.Unreadable) *hosted {
+func (ad *adoption) copied(s rundir.Unreadable) *hosted {
 	for _, r := range ad.runs.all {
 		if s.Shim == (run.Process{}) || r.process != s.Shim {
 			continue
@@ -216,7 +218,7 @@ func (ad *adoption) copied(s shim.Unreadable) *hosted {
 
 // adoptSecond judges a second directory of a generation: a copy of the first's
 // names the same processes, which are in good hands; any other is swept.
-func (ad *adoption) adoptSecond(f shim.Run, first *hosted) {
+func (ad *adoption) adoptSecond(f rundir.Run, first *hosted) {
 	log := ad.logger(first.jg)
 	switch {
 	case f.Dir == first.dir: // found before
@@ -229,7 +231,7 @@ func (ad *adoption) adoptSecond(f shim.Run, first *hosted) {
 	ad.unadopted[f.Dir] = leftRun{of: first.jg}
 }
 
-func (ad *adoption) misplaced(f shim.Run) int {
+func (ad *adoption) misplaced(f rundir.Run) int {
 	if f.Dir == ad.runDir(generationOf(f.Order.World.Job, f.Order.World.Generation), f.Order.World.Nonce) {
 		return 0
 	}
@@ -245,7 +247,7 @@ func (ad *adoption) sweepUnadopted() {
 		}
 		owner := ad.ownerOf(dir)
 		ad.beside(at, func(ctx context.Context) func() {
-			err := sweepDir(ctx, func() error { return shim.Sweep(dir, ad.cfg.LockDir, owner) })
+			err := sweepDir(ctx, func() error { return sweep.Sweep(dir, ad.cfg.LockDir, owner) })
 			if err != nil {
 				sweepFailed(ctx, ad.log.With().Str("dir", dir).Logger(), err, "cannot sweep a run that cannot be adopted yet, trying again")
 				return func() {}

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bellows-ml/bellows/agent/fence"
-	"github.com/bellows-ml/bellows/agent/shim"
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/internal/trust"
 	"github.com/bellows-ml/bellows/nvml"
@@ -58,7 +58,7 @@ type Config struct {
 	// LauncherMemory is how much memory the launchers of warm starts may have here together,
 	// in bytes; 0 = a share of the machine's, negative = nothing is prepared here.
 	LauncherMemory int64
-	// Containment is the kind that holds workers: shim.Cgroup2, shim.Cgroup1 or shim.Weak;
+	// Containment is the kind that holds workers: run.Cgroup2, run.Cgroup1 or run.Weak;
 	// empty takes the strongest that the node allows.
 	Containment string
 	Socket      string // of the API
@@ -168,8 +168,8 @@ const launcherShare = 10
 
 // CheckContainment reports a kind of containment that there is not.
 func CheckContainment(kind string) error {
-	if !slices.Contains([]string{shim.Cgroup2, shim.Cgroup1, shim.Weak}, kind) {
-		return fmt.Errorf("containment %q: use auto, %s, %s or %s", kind, shim.Cgroup2, shim.Cgroup1, shim.Weak)
+	if !slices.Contains([]string{run.Cgroup2, run.Cgroup1, run.Weak}, kind) {
+		return fmt.Errorf("containment %q: use auto, %s, %s or %s", kind, run.Cgroup2, run.Cgroup1, run.Weak)
 	}
 	return nil
 }

@@ -6,15 +6,16 @@ import (
 	"testing"
 
 	"github.com/bellows-ml/bellows/agent/fence"
+	"github.com/bellows-ml/bellows/agent/rundir"
 	"github.com/bellows-ml/bellows/agent/shim"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
 
 // run finds a job's run on a node.
-func (f *fixture) run(s settings, j *job) shim.Run {
+func (f *fixture) run(s settings, j *job) rundir.Run {
 	f.Helper()
-	runs, _, err := shim.Scan(filepath.Join(s.Dir, "r"))
+	runs, _, err := rundir.Scan(filepath.Join(s.Dir, "r"))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -24,11 +25,11 @@ func (f *fixture) run(s settings, j *job) shim.Run {
 		}
 	}
 	f.Fatalf("no run of %s in %d", j.Job, len(runs))
-	return shim.Run{}
+	return rundir.Run{}
 }
 
 // signal sends one to a run's shim.
-func (f *fixture) signal(r shim.Run, s syscall.Signal) {
+func (f *fixture) signal(r rundir.Run, s syscall.Signal) {
 	f.Helper()
 	if err := syscall.Kill(r.Shim.PID, s); err != nil {
 		f.Fatal(err)
@@ -50,7 +51,7 @@ func (f *fixture) fenced(node string, token int64) bool {
 }
 
 // heard waits until the shim of a run has a deadline, by its own word.
-func (f *fixture) heard(r shim.Run) int64 {
+func (f *fixture) heard(r rundir.Run) int64 {
 	f.Helper()
 	conn, err := shim.Dial(r.Dir)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/bellows-ml/bellows/agent/shim"
+	"github.com/bellows-ml/bellows/agent/contain"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/nvml"
 	"github.com/bellows-ml/bellows/record"
@@ -48,7 +48,7 @@ func TestWhichFilesAreWhoseIsNotGuessed(t *testing.T) {
 // A job of a real shim opens the file of its own device and not another's.
 func TestAJobOpensItsOwnDevice(t *testing.T) {
 	t.Parallel()
-	how := shim.TryDevices("")
+	how := contain.TryDevices("")
 	if record.DevicesOpen(how) {
 		t.Skipf("devices cannot be kept from jobs here: %s", how)
 	}

@@ -21,8 +21,11 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/bellows-ml/bellows/agent/precheck"
+	"github.com/bellows-ml/bellows/agent/proc"
 	"github.com/bellows-ml/bellows/agent/run"
-	"github.com/bellows-ml/bellows/agent/shim"
+	"github.com/bellows-ml/bellows/agent/rundir"
+	"github.com/bellows-ml/bellows/agent/sweep"
 	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/nvml"
@@ -45,7 +48,7 @@ func TestMain(m *testing.M) {
 	var err error
 	switch {
 	case len(os.Args) == 3 && os.Args[1] == "internal" && os.Args[2] == "look":
-		err = shim.Look(ctx, os.Stdin, os.Stdout)
+		err = precheck.Answer(ctx, os.Stdin, os.Stdout)
 	case len(os.Args) > 2 && os.Args[1] == "agent":
 		err = agentProcess(ctx, os.Args[2])
 	default:
@@ -231,9 +234,9 @@ func (f *fixture) process(s settings) *exec.Cmd {
 
 // endShims ends what a test has left running.
 func (f *fixture) endShims(s settings) {
-	runs, _, _ := shim.Scan(filepath.Join(s.Dir, "r"))
+	runs, _, _ := rundir.Scan(filepath.Join(s.Dir, "r"))
 	if s.Runs != "" {
-		more, _, _ := shim.Scan(filepath.Join(s.Dir, s.Runs))
+		more, _, _ := rundir.Scan(filepath.Join(s.Dir, s.Runs))
 		runs = append(runs, more...)
 	}
 	for _, r := range runs {
@@ -242,9 +245,9 @@ func (f *fixture) endShims(s settings) {
 			f.Logf("%s:\n%s", r.Dir, text)
 		}
 		// On a busy machine what is killed may take longer to end than a sweep waits.
-		err := shim.Sweep(r.Dir, r.Order.LockDir, &r.Order.Owner)
+		err := sweep.Sweep(r.Dir, r.Order.LockDir, &r.Order.Owner)
 		for end := time.Now().Add(patience); err != nil && time.Now().Before(end); {
-			err = shim.Sweep(r.Dir, r.Order.LockDir, &r.Order.Owner)
+			err = sweep.Sweep(r.Dir, r.Order.LockDir, &r.Order.Owner)
 		}
 		if err != nil {
 			f.Error(err)
@@ -432,7 +435,7 @@ func lives(w record.Worker) bool {
 	if err != nil {
 		panic(err)
 	}
-	return shim.Alive(run.Process{PID: w.PID, StartTime: w.StartTime, BootID: boot})
+	return proc.Alive(run.Process{PID: w.PID, StartTime: w.StartTime, BootID: boot})
 }
 
 // apiNodes asks an agent's API what it hears of the nodes.

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/bellows-ml/bellows/agent/shim"
+	"github.com/bellows-ml/bellows/agent/contain"
 	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/internal/membership"
 	"github.com/bellows-ml/bellows/internal/systemd"
@@ -74,7 +74,7 @@ func runOn(ctx context.Context, cfg Config, data *dataDir, s *store.Store) error
 	defer cancel()
 	n := newNode(ctx, cfg, s, data)
 	n.launcher.cluster, n.launcher.scopes = name, scopes(ctx, cfg)
-	n.devices.files.how = shim.TryDevices(cfg.Containment)
+	n.devices.files.how = contain.TryDevices(cfg.Containment)
 	return n.run(cancel)
 }
 

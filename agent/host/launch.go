@@ -13,8 +13,10 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/agent/precheck"
 	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/agent/shim"
+	"github.com/bellows-ml/bellows/agent/sweep"
 	"github.com/bellows-ml/bellows/checkpoint/layout"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
@@ -133,7 +135,7 @@ func (la *launcher) launch(ctx context.Context, dir string, order run.Order) (pr
 	if err == nil {
 		return process, false, nil
 	}
-	if swept := sweepDir(la.ctx, func() error { return shim.Sweep(dir, order.LockDir, &order.Owner) }); swept != nil {
+	if swept := sweepDir(la.ctx, func() error { return sweep.Sweep(dir, order.LockDir, &order.Owner) }); swept != nil {
 		return process, true, errors.Join(err, swept)
 	}
 	return process, false, errors.Join(err, os.RemoveAll(dir))
@@ -158,14 +160,14 @@ func (la *launcher) sweep(at lane) {
 	la.beside(at, func(ctx context.Context) func() {
 		var err error
 		for _, dir := range dirs {
-			err = errors.Join(err, sweepDir(ctx, func() error { return shim.Sweep(dir, la.cfg.LockDir, owner) }))
+			err = errors.Join(err, sweepDir(ctx, func() error { return sweep.Sweep(dir, la.cfg.LockDir, owner) }))
 		}
 		sweepProblem := ""
 		if err != nil {
 			sweepProblem = "cannot make sure that nothing of it lives on node " + string(la.cfg.Node) + ": " + err.Error()
 			sweepFailed(ctx, la.logger(at.of), err, "cannot sweep a run yet, trying again")
 		}
-		unkillable, _ := errors.AsType[*shim.Unkillable](err)
+		unkillable, _ := errors.AsType[*sweep.Unkillable](err)
 		return func() {
 			r.sweep.done, r.sweep.problem, r.sweep.unkillable, r.changed = err == nil, sweepProblem, unkillable, time.Now()
 		}
@@ -210,5 +212,5 @@ func (la *launcher) removeRun(at lane) {
 
 // refusal is why something cannot be started here. A full disk passes, and so may what a file system says of itself.
 func refusal(err error) *record.Failed {
-	return &record.Failed{Kind: shim.FailureOf(err), Reason: err.Error(), Rank: -1, At: time.Now()}
+	return &record.Failed{Kind: precheck.FailureOf(err), Reason: err.Error(), Rank: -1, At: time.Now()}
 }

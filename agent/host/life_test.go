@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/agent/fence"
-	"github.com/bellows-ml/bellows/agent/shim"
+	"github.com/bellows-ml/bellows/agent/rundir"
 	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
@@ -189,7 +189,7 @@ func TestDeadShimIsSweptAndReported(t *testing.T) {
 	j := f.job("long", sleeper(), map[string]int{"n1": 2}, "n1")
 	f.start(j)
 	started := ack[record.Started](f, j, "n1", record.AckStarted)
-	runs, _, err := shim.Scan(filepath.Join(s.Dir, "r"))
+	runs, _, err := rundir.Scan(filepath.Join(s.Dir, "r"))
 	if err != nil || len(runs) != 1 {
 		t.Fatalf("runs: %v, %v", runs, err)
 	}

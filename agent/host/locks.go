@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/agent"
-	"github.com/bellows-ml/bellows/agent/shim"
+	"github.com/bellows-ml/bellows/agent/devicelock"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -43,7 +43,7 @@ func (ls *oldLocks) look() {
 	}
 	ls.asked = time.Now()
 	ls.beside(at, func(context.Context) func() {
-		found, err := shim.OldLocks(ls.cfg.LockDir)
+		found, err := devicelock.OldLocks(ls.cfg.LockDir)
 		return func() {
 			if err != nil {
 				ls.log.Warn().Err(err).Msg("cannot look at all device locks")
@@ -53,7 +53,7 @@ func (ls *oldLocks) look() {
 	})
 }
 
-func (ls *oldLocks) note(found []shim.OldLock) {
+func (ls *oldLocks) note(found []devicelock.OldLock) {
 	known := map[oldLock]bool{}
 	for _, l := range ls.found {
 		known[l] = true
@@ -72,7 +72,7 @@ func (ls *oldLocks) note(found []shim.OldLock) {
 }
 
 // openIn names those who have a lock open.
-func (ls *oldLocks) openIn(holders []shim.Holder) string {
+func (ls *oldLocks) openIn(holders []devicelock.Holder) string {
 	if len(holders) == 0 {
 		return "on its way over a socket, or open where this agent may not look"
 	}

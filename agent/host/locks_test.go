@@ -10,7 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/bellows-ml/bellows/agent/shim"
+	"github.com/bellows-ml/bellows/agent/devicelock"
+	"github.com/bellows-ml/bellows/agent/rundir"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -19,7 +20,7 @@ import (
 // did to which a worker of an earlier version had passed it on.
 func (f *fixture) leakLock(runDir, lock string) *exec.Cmd {
 	f.Helper()
-	runs, _, err := shim.Scan(runDir)
+	runs, _, err := rundir.Scan(runDir)
 	if err != nil || len(runs) != 1 {
 		f.Fatalf("runs %+v, %v", runs, err)
 	}
@@ -90,9 +91,9 @@ func TestHoldersOfALockAreNotAllNamed(t *testing.T) {
 	t.Parallel()
 	n := newNode(t.Context(), Config{Log: quiet()}, nil, nil)
 	n.devices.occupants.users = users{7: {name: "eve"}}
-	var many []shim.Holder
+	var many []devicelock.Holder
 	for i := range 100 {
-		many = append(many, shim.Holder{PID: i, Command: "x", UID: 7})
+		many = append(many, devicelock.Holder{PID: i, Command: "x", UID: 7})
 	}
 	if got := n.devices.locks.openIn(many); !strings.HasSuffix(got, "pid 2 (x) of eve and others") {
 		t.Errorf("got %q", got)

@@ -7,7 +7,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/bellows-ml/bellows/agent/shim"
+	"github.com/bellows-ml/bellows/agent/proc"
+	"github.com/bellows-ml/bellows/agent/rundir"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -27,7 +28,7 @@ func TestTheOwnerOfWhatHasLostItsDirectory(t *testing.T) {
 	started := ack[record.Started](f, j, "n1", record.AckStarted)
 	child := f.child(1)
 	stop()
-	runs, _, err := shim.Scan(filepath.Join(s.Dir, "r"))
+	runs, _, err := rundir.Scan(filepath.Join(s.Dir, "r"))
 	if err != nil || len(runs) != 1 {
 		t.Fatalf("runs: %v, %v", runs, err)
 	}
@@ -55,7 +56,7 @@ func TestTheOwnerOfWhatHasLostItsDirectory(t *testing.T) {
 			t.Errorf("process %d lives although it is acknowledged as stopped", w.PID)
 		}
 	}
-	if seen, ok := shim.Inspect(other.Process.Pid); !ok {
+	if seen, ok := proc.Inspect(other.Process.Pid); !ok {
 		t.Errorf("the other user's process is gone: this tests nothing; %+v", seen)
 	}
 }

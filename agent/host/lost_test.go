@@ -10,7 +10,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/bellows-ml/bellows/agent/shim"
+	"github.com/bellows-ml/bellows/agent/proc"
+	"github.com/bellows-ml/bellows/agent/rundir"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -31,7 +32,7 @@ func (f *fixture) child(generation int) record.Worker {
 		if _, err = fmt.Sscan(string(text), &w.PID); err != nil {
 			f.Fatal(err)
 		}
-		seen, ok := shim.Inspect(w.PID)
+		seen, ok := proc.Inspect(w.PID)
 		w.StartTime = seen.StartTime
 		return ok
 	})
@@ -39,7 +40,7 @@ func (f *fixture) child(generation int) record.Worker {
 }
 
 // killShim kills a run's shim, and its holder before that, which would end what it leaves.
-func (f *fixture) killShim(run shim.Run) {
+func (f *fixture) killShim(run rundir.Run) {
 	f.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", run.Shim.PID))
 	if err != nil {
@@ -52,7 +53,7 @@ func (f *fixture) killShim(run shim.Run) {
 	if err := errors.Join(syscall.Kill(holder, syscall.SIGKILL), syscall.Kill(run.Shim.PID, syscall.SIGKILL)); err != nil {
 		f.Fatal(err)
 	}
-	f.until("the shim's end", func() bool { return !shim.Alive(run.Shim) })
+	f.until("the shim's end", func() bool { return !proc.Alive(run.Shim) })
 }
 
 // Once an agent and a shim are killed together, only the shim's holder knows of the
@@ -67,7 +68,7 @@ func TestAgentAndShimKilledTogether(t *testing.T) {
 	f.start(j)
 	started := ack[record.Started](f, j, "n1", record.AckStarted)
 	child := f.child(1)
-	runs, _, err := shim.Scan(filepath.Join(s.Dir, "r"))
+	runs, _, err := rundir.Scan(filepath.Join(s.Dir, "r"))
 	if err != nil || len(runs) != 1 {
 		t.Fatalf("runs: %v, %v", runs, err)
 	}
@@ -83,22 +84,22 @@ func TestAgentAndShimKilledTogether(t *testing.T) {
 // live, nothing is acknowledged as stopped. On a lone node no deadline helps.
 func TestWhatLivesIsNotStopped(t *testing.T) {
 	t.Parallel()
-	for name, lose := range map[string]func(f *fixture, s *settings, run shim.Run) error{
-		"directory": func(_ *fixture, _ *settings, run shim.Run) error { return removeAll(run.Dir) },
-		"all directories": func(_ *fixture, s *settings, _ shim.Run) error {
+	for name, lose := range map[string]func(f *fixture, s *settings, run rundir.Run) error{
+		"directory": func(_ *fixture, _ *settings, run rundir.Run) error { return removeAll(run.Dir) },
+		"all directories": func(_ *fixture, s *settings, _ rundir.Run) error {
 			return removeAll(filepath.Join(s.Dir, "r"))
 		},
-		"directory, dead shim": func(f *fixture, _ *settings, run shim.Run) error {
+		"directory, dead shim": func(f *fixture, _ *settings, run rundir.Run) error {
 			f.killShim(run)
 			return removeAll(run.Dir)
 		},
-		"order": func(_ *fixture, _ *settings, run shim.Run) error {
+		"order": func(_ *fixture, _ *settings, run rundir.Run) error {
 			return os.Truncate(filepath.Join(run.Dir, "order.json"), 10)
 		},
-		"run record": func(_ *fixture, _ *settings, run shim.Run) error {
+		"run record": func(_ *fixture, _ *settings, run rundir.Run) error {
 			return os.WriteFile(filepath.Join(run.Dir, "shim.json"), []byte(`{"version":99}`), 0o600)
 		},
-		"another place": func(_ *fixture, s *settings, _ shim.Run) error {
+		"another place": func(_ *fixture, s *settings, _ rundir.Run) error {
 			s.Runs = "q"
 			return nil
 		},
@@ -113,7 +114,7 @@ func TestWhatLivesIsNotStopped(t *testing.T) {
 			started := ack[record.Started](f, j, "n1", record.AckStarted)
 			child := f.child(1)
 			stop()
-			runs, _, err := shim.Scan(filepath.Join(s.Dir, "r"))
+			runs, _, err := rundir.Scan(filepath.Join(s.Dir, "r"))
 			if err != nil || len(runs) != 1 {
 				t.Fatalf("runs: %v, %v", runs, err)
 			}
@@ -160,7 +161,7 @@ func TestADirectoryThatIsRemovedUnderALivingAgent(t *testing.T) {
 	f.start(j)
 	started := ack[record.Started](f, j, "n1", record.AckStarted)
 	child := f.child(1)
-	runs, _, err := shim.Scan(filepath.Join(s.Dir, "r"))
+	runs, _, err := rundir.Scan(filepath.Join(s.Dir, "r"))
 	if err != nil || len(runs) != 1 {
 		t.Fatalf("runs: %v, %v", runs, err)
 	}

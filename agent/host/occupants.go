@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/agent"
-	"github.com/bellows-ml/bellows/agent/shim"
+	"github.com/bellows-ml/bellows/agent/proc"
+	"github.com/bellows-ml/bellows/agent/sweep"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/internal/userdb"
 	"github.com/bellows-ml/bellows/nvml"
@@ -132,7 +133,7 @@ func identify(s nvml.Survey, places map[record.JobGen]place, nameless bool) (ide
 	for _, r := range s.Devices {
 		for _, p := range r.Processes {
 			g := found{Guest: agent.Guest{PID: p.PID}}
-			if seen, ok := shim.Inspect(p.PID); ok {
+			if seen, ok := proc.Inspect(p.PID); ok {
 				g.Start, g.Command, g.uid = seen.StartTime, seen.Command, seen.UID
 			}
 			who.guests[p.PID] = g
@@ -146,7 +147,7 @@ func identify(s nvml.Survey, places map[record.JobGen]place, nameless bool) (ide
 	for i, jg := range runs {
 		dirs[i] = places[jg].dir
 	}
-	lists, err := shim.Inside(dirs)
+	lists, err := sweep.Inside(dirs)
 	if err != nil {
 		return identified{}, err
 	}

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/agent/precheck"
 	"github.com/bellows-ml/bellows/agent/run"
-	"github.com/bellows-ml/bellows/agent/shim"
 	"github.com/bellows-ml/bellows/checkpoint/dirblob"
 	"github.com/bellows-ml/bellows/checkpoint/layout"
 	"github.com/bellows-ml/bellows/record"
@@ -134,7 +134,7 @@ func (ps *probes) probe(ctx context.Context, jg record.JobGen) (again time.Durat
 	}
 	runner, done := ps.tasks.children.of(jg.Job, "needs")
 	defer done()
-	if err = errors.Join(err, tryWriting(ps.cfg.RunDir), shim.Needs(ctx, order, runner)); err != nil {
+	if err = errors.Join(err, tryWriting(ps.cfg.RunDir), precheck.Needs(ctx, order, runner)); err != nil {
 		log := ps.logger(jg)
 		log.Debug().Err(err).Msg("what it failed of is not over yet")
 		return again, nil

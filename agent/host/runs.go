@@ -6,8 +6,11 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/agent/proc"
 	"github.com/bellows-ml/bellows/agent/run"
+	"github.com/bellows-ml/bellows/agent/rundir"
 	"github.com/bellows-ml/bellows/agent/shim"
+	"github.com/bellows-ml/bellows/agent/sweep"
 	"github.com/bellows-ml/bellows/checkpoint"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
@@ -68,9 +71,9 @@ type resumeCheck struct {
 
 // sweepResult is what the last sweep of a run has found.
 type sweepResult struct {
-	done       bool             // nothing of the run is left
-	problem    string           // why it could not be done
-	unkillable *shim.Unkillable // what has survived it
+	done       bool              // nothing of the run is left
+	problem    string            // why it could not be done
+	unkillable *sweep.Unkillable // what has survived it
 }
 
 // plainLooks are the looks for checkpoints of a plain script.
@@ -136,7 +139,7 @@ func (rs *runs) newRun(jg record.JobGen, nonce, dir string, state agent.Shim) *h
 func (rs *runs) attend(r *hosted, process run.Process) {
 	ctx := rs.ctx
 	rs.wg.Go(func() {
-		if reach, err := shim.ReachOf(r.dir); err == nil { // else the watchdog tries again when it has to
+		if reach, err := sweep.ReachOf(r.dir); err == nil { // else the watchdog tries again when it has to
 			rs.watchdog.learn(r.jg, reach)
 		}
 		pause := retryFirst
@@ -152,7 +155,7 @@ func (rs *runs) attend(r *hosted, process run.Process) {
 				}
 				continue
 			}
-			if !shim.Alive(process) {
+			if !proc.Alive(process) {
 				rs.shimDied(r)
 				return
 			}
@@ -186,7 +189,7 @@ func (rs *runs) converse(ctx context.Context, r *hosted, conn *shim.Conn) {
 
 // shimDied notes a shim's death, with the last it had to say.
 func (rs *runs) shimDied(r *hosted) {
-	report, err := shim.ReadReport(r.dir)
+	report, err := rundir.ReadReport(r.dir)
 	rs.post(func() {
 		if err == nil {
 			rs.reported(r, report)

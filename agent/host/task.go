@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/agent/child"
-	"github.com/bellows-ml/bellows/agent/shim"
+	"github.com/bellows-ml/bellows/agent/owner"
 	"github.com/bellows-ml/bellows/checkpoint"
 	"github.com/bellows-ml/bellows/checkpoint/dirblob"
 	"github.com/bellows-ml/bellows/cluster"
@@ -25,7 +25,7 @@ import (
 type tasks struct {
 	*shared
 	children children
-	ask      func(context.Context, cluster.Owner) (*syscall.Credential, error) // nil = shim.Credential
+	ask      func(context.Context, cluster.Owner) (*syscall.Credential, error) // nil = owner.Credential
 }
 
 // persevere does work that a save depends on: while the node's user database does not
@@ -48,8 +48,8 @@ func (ts *tasks) persevere(ctx context.Context, in folder, task dirblob.Task) (d
 func (ts *tasks) do(ctx context.Context, in folder, task dirblob.Task, bound time.Duration) (dirblob.Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
-	owner := in.owner
-	if uint64(owner.UID) == uint64(os.Geteuid()) { //nolint:gosec // a uid is not negative
+	of := in.owner
+	if uint64(of.UID) == uint64(os.Geteuid()) { //nolint:gosec // a uid is not negative
 		return task.Do(ctx)
 	}
 	var asked bytes.Buffer
@@ -58,16 +58,16 @@ func (ts *tasks) do(ctx context.Context, in folder, task dirblob.Task, bound tim
 	}
 	ask := ts.ask
 	if ask == nil {
-		ask = shim.Credential
+		ask = owner.Credential
 	}
-	as, err := ask(ctx, owner)
+	as, err := ask(ctx, of)
 	switch {
 	case errors.Is(err, userdb.ErrNoAnswer) || err != nil && ctx.Err() != nil: // what it can read may depend on a group
-		return dirblob.Answer{}, fmt.Errorf("work on checkpoints as %s: %w", owner.User, err)
+		return dirblob.Answer{}, fmt.Errorf("work on checkpoints as %s: %w", of.User, err)
 	case err != nil: // a user who is not known here any more loses no save: what is the owner's needs no group
 		log := ts.logger(in.jg)
 		log.Warn().Err(err).Msg("cannot ask for the owner's groups, going without")
-		as = &syscall.Credential{Uid: owner.UID, Gid: noGroup}
+		as = &syscall.Credential{Uid: of.UID, Gid: noGroup}
 	}
 	var answer bytes.Buffer
 	runner, done := ts.children.of(in.jg.Job, task.Kind())
@@ -76,7 +76,7 @@ func (ts *tasks) do(ctx context.Context, in folder, task dirblob.Task, bound tim
 		Program: ts.cfg.Exe, Args: []string{"internal", "digest"}, As: as, In: asked.Bytes(), Out: &answer, Most: maxAnswer,
 	})
 	if err != nil {
-		return dirblob.Answer{}, fmt.Errorf("work on checkpoints as %s: %w", owner.User, err)
+		return dirblob.Answer{}, fmt.Errorf("work on checkpoints as %s: %w", of.User, err)
 	}
 	return dirblob.ReadAnswer(&answer)
 }

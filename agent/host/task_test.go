@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/bellows-ml/bellows/agent/shim"
+	"github.com/bellows-ml/bellows/agent/owner"
 	"github.com/bellows-ml/bellows/checkpoint/dirblob"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/internal/userdb"
@@ -109,8 +109,8 @@ func TestRunnersOfChildrenThatEndedAreDropped(t *testing.T) {
 // without the owner's groups.
 func TestATaskWaitsForTheUserDatabase(t *testing.T) {
 	t.Parallel()
-	if shim.OwnerPatience > startBound*2/3 {
-		t.Errorf("a start has %s in all, and its lookup takes %s of it", startBound, shim.OwnerPatience)
+	if owner.Patience > startBound*2/3 {
+		t.Errorf("a start has %s in all, and its lookup takes %s of it", startBound, owner.Patience)
 	}
 	other := cluster.Owner{UID: uint32(os.Geteuid()) + 1, User: "ann"} //nolint:gosec // a uid is not negative
 	n := newNode(t.Context(), Config{Exe: "/no/such/program", Log: quiet()}, nil, nil)

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/bellows-ml/bellows/agent"
-	"github.com/bellows-ml/bellows/agent/shim"
+	"github.com/bellows-ml/bellows/agent/rundir"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -61,7 +61,7 @@ func TestAnUnadoptedRunHarmsNoOthers(t *testing.T) {
 	child := f.child(1)
 	stop()
 	root := filepath.Join(s.Dir, "r")
-	runs, _, err := shim.Scan(root)
+	runs, _, err := rundir.Scan(root)
 	if err != nil || len(runs) != 1 {
 		t.Fatalf("runs: %v, %v", runs, err)
 	}
@@ -155,9 +155,9 @@ func TestAnUnadoptedRunHoldsUpItsOwnGenerationOnly(t *testing.T) {
 func TestAdoptionDoesNotWaitForTheLookThroughProcesses(t *testing.T) {
 	t.Parallel()
 	n := newNode(t.Context(), Config{Node: "n1", RunDir: t.TempDir(), Log: quiet()}, nil, nil)
-	found := shim.Run{Dir: filepath.Join(n.cfg.RunDir, "x")}
+	found := rundir.Run{Dir: filepath.Join(n.cfg.RunDir, "x")}
 	found.Order.World = cluster.World{Job: "train-aaaaaa", Generation: 2}
-	n.adoption.adopt(findings{runs: []shim.Run{found}})
+	n.adoption.adopt(findings{runs: []rundir.Run{found}})
 	jg := generationOf("train-aaaaaa", 2)
 	if n.runs.all[jg] == nil || n.adoption.scanned(jg) {
 		t.Errorf("adopted: %t, all is known: %t", n.runs.all[jg] != nil, n.adoption.scanned(jg))

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bellows-ml/bellows/agent/shim"
+	"github.com/bellows-ml/bellows/agent/rundir"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -67,7 +67,7 @@ func TestAnUnkillableWorkerHoldsItsDeviceOnly(t *testing.T) {
 			worker := ack[record.Started](f, j, "n1", record.AckStarted).Workers[0]
 			thaw := f.freeze(worker.PID)
 			if shimDies {
-				runs, _, err := shim.Scan(filepath.Join(s.Dir, "r"))
+				runs, _, err := rundir.Scan(filepath.Join(s.Dir, "r"))
 				if err != nil || len(runs) != 1 {
 					t.Fatalf("runs: %v, %v", runs, err)
 				}

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/agent/precheck"
 	"github.com/bellows-ml/bellows/agent/run"
-	"github.com/bellows-ml/bellows/agent/shim"
 	"github.com/bellows-ml/bellows/checkpoint"
 	"github.com/bellows-ml/bellows/checkpoint/dirblob"
 	"github.com/bellows-ml/bellows/checkpoint/owned"
@@ -148,7 +148,7 @@ func (ve *verifier) examine(ctx context.Context, in folder, task dirblob.Verify)
 		case errors.Is(err, owned.ErrForeign): // which does not pass by itself
 			return failed(record.NodeRefused, "cannot resume from step %d: %v", resume.Step, err)
 		case time.Since(begun) >= unseenFor, !rest(ctx, seenAgain):
-			return failed(shim.FailureOf(err), "cannot read the checkpoint of step %d: %v", resume.Step, err)
+			return failed(precheck.FailureOf(err), "cannot read the checkpoint of step %d: %v", resume.Step, err)
 		}
 	}
 }

@@ -9,8 +9,9 @@ import (
 
 	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/agent/fence"
+	"github.com/bellows-ml/bellows/agent/proc"
 	"github.com/bellows-ml/bellows/agent/run"
-	"github.com/bellows-ml/bellows/agent/shim"
+	"github.com/bellows-ml/bellows/agent/sweep"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -37,7 +38,7 @@ type watchdog struct {
 
 	mu      sync.Mutex
 	runs    map[record.JobGen]guarded
-	reaches map[record.JobGen]shim.Reach
+	reaches map[record.JobGen]sweep.Reach
 	kills   map[record.JobGen]*kills
 }
 
@@ -59,7 +60,7 @@ func newWatchdog(cfg Config, killed func(record.JobGen, error)) *watchdog {
 	return &watchdog{
 		times:   agent.Times{Grace: cfg.grace(), Patience: run.UnkillableAfter + fence.Grace},
 		killed:  killed,
-		reaches: map[record.JobGen]shim.Reach{}, kills: map[record.JobGen]*kills{},
+		reaches: map[record.JobGen]sweep.Reach{}, kills: map[record.JobGen]*kills{},
 	}
 }
 
@@ -71,7 +72,7 @@ func (w *watchdog) watch(runs map[record.JobGen]guarded) {
 }
 
 // learn notes how a run is reached.
-func (w *watchdog) learn(jg record.JobGen, reach shim.Reach) {
+func (w *watchdog) learn(jg record.JobGen, reach sweep.Reach) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.reaches[jg] = reach
@@ -95,7 +96,7 @@ func (w *watchdog) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			w.look(shim.Boottime())
+			w.look(proc.Boottime())
 		}
 	}
 }
@@ -131,7 +132,7 @@ func (w *watchdog) kill(jg record.JobGen, g guarded, what agent.Kill) {
 	w.begin(&k.killing, func() {
 		var err error
 		if !known { // it is only being started
-			reach, err = shim.ReachOf(g.dir)
+			reach, err = sweep.ReachOf(g.dir)
 		}
 		if errors.Is(err, os.ErrNotExist) {
 			return // and its shim has not come so far as to execute anything

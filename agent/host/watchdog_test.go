@@ -17,7 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bellows-ml/bellows/agent"
-	"github.com/bellows-ml/bellows/agent/shim"
+	"github.com/bellows-ml/bellows/agent/proc"
+	"github.com/bellows-ml/bellows/agent/rundir"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -97,7 +98,7 @@ func (f *fixture) hold(m *sync.RWMutex) (release func()) {
 }
 
 // stop stops the shim of a run, and the process that holds it.
-func (f *fixture) stop(r shim.Run) {
+func (f *fixture) stop(r rundir.Run) {
 	f.Helper()
 	f.signal(r, syscall.SIGSTOP)
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", r.Shim.PID))
@@ -141,7 +142,7 @@ func TestTheAgentKillsWhereItsShimDoesNot(t *testing.T) {
 	if live() {
 		t.Error("the lease has ended before the workers")
 	}
-	f.until("the shim's end", func() bool { return !shim.Alive(run.Shim) })
+	f.until("the shim's end", func() bool { return !proc.Alive(run.Shim) })
 	f.until("the lease's end", func() bool { return f.absent(record.AliveKey("n1")) })
 
 	heal()
@@ -194,7 +195,7 @@ func TestTheAgentKillsWithItsOwnerAndItsDiskStuck(t *testing.T) {
 	k.Members[0].Devices = k.Members[0].Devices[1:]
 	f.start(k)
 	f.until("the worker's end", func() bool { return !lives(worker) })
-	f.until("the shim's end", func() bool { return !shim.Alive(run.Shim) })
+	f.until("the shim's end", func() bool { return !proc.Alive(run.Shim) })
 	if !f.absent(record.AckKey("n1", k.Job, 1, record.AckStarted)) {
 		t.Fatal("the agent's owner did not hang: this tests nothing")
 	}

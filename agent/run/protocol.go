@@ -13,6 +13,22 @@ import (
 // speaking the version it was born with; agents must understand older ones.
 const ProtocolVersion = 1
 
+// The kinds of containment, strongest first.
+const (
+	Cgroup2 = "cgroup2" // a cgroup v2, killed at one stroke
+	Cgroup1 = "cgroup1" // a cgroup of the v1 freezer: frozen, killed, thawed
+	Weak    = "weak"    // the shim as subreaper
+)
+
+// The files of a run directory that workers use, and the variable of a worker's environment
+// that names the first of them. That marks a process as one of a certain run, wherever it has
+// got to: the run directory is unique.
+const (
+	WorkerSocket   = "worker.sock" // shim and SDK
+	PythonDir      = "python"      // is in the workers' PYTHONPATH
+	SocketVariable = "BELLOWS_WORKER_SOCKET"
+)
+
 // Order is all that a shim needs to know. The agent writes it to the run
 // directory, durable, before it starts the shim.
 type Order struct {
@@ -90,6 +106,18 @@ func (o Order) Planned() bool { return o.Prepare == nil || len(o.World.Members) 
 
 // Warms reports whether the job has warm starts, if it can: its owner has not asked for cold ones.
 func (o Order) Warms() bool { return o.Prepare != nil || o.LearnedFile != "" }
+
+// MemoryAhead is how much memory each process that runs ahead may have, in bytes; 0 = any.
+func (o Order) MemoryAhead() uint64 {
+	most := uint64(0)
+	if o.Prepare != nil && o.Prepare.Memory > 0 {
+		most = uint64(o.Prepare.Memory)
+	}
+	if limit := o.Limits.MemoryBytes; limit > 0 && (most == 0 || limit < most) {
+		most = limit
+	}
+	return most
+}
 
 // Waits reports whether the run's command waits to be released by itself.
 func (o Order) Waits() bool { return o.Prepare != nil && o.Prepare.Waits }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,8 +14,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/agent/agenttest"
+	"github.com/bellows-ml/bellows/agent/devicelock"
 	"github.com/bellows-ml/bellows/agent/fence"
+	"github.com/bellows-ml/bellows/agent/proc"
 	"github.com/bellows-ml/bellows/agent/run"
+	"github.com/bellows-ml/bellows/agent/rundir"
+	"github.com/bellows-ml/bellows/agent/sweep"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -53,18 +59,18 @@ func TestScanFindsRuns(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "sleep 100").start()
 	f.started()
-	write(t, filepath.Join(f.root, "broken", orderFile), "{", 0o600)
-	runs, unreadable, err := Scan(f.root)
+	agenttest.Write(t, filepath.Join(f.root, "broken", rundir.OrderFile), "{", 0o600)
+	runs, unreadable, err := rundir.Scan(f.root)
 	if err != nil || len(unreadable) != 1 || unreadable[0].Dir != filepath.Join(f.root, "broken") || unreadable[0].Why == nil {
 		t.Errorf("the broken run: %+v, %v", unreadable, err)
 	}
-	if len(runs) != 1 || runs[0].Dir != f.dir || runs[0].Shim != f.shim || runs[0].Order.World.Job != f.order.World.Job {
+	if len(runs) != 1 || runs[0].Dir != f.dir || runs[0].Shim != f.shim || runs[0].Order.World.Job != f.Order.World.Job {
 		t.Errorf("runs %+v", runs)
 	}
-	if !Alive(runs[0].Shim) {
+	if !proc.Alive(runs[0].Shim) {
 		t.Error("its shim is not alive")
 	}
-	if runs, unreadable, err = Scan(filepath.Join(f.root, "none")); err != nil || runs != nil || unreadable != nil {
+	if runs, unreadable, err = rundir.Scan(filepath.Join(f.root, "none")); err != nil || runs != nil || unreadable != nil {
 		t.Errorf("a root that is not there: %v, %v", runs, err)
 	}
 }
@@ -77,13 +83,13 @@ func TestARunHasOneShim(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = Start(t.Context(), exe, f.dir, f.order); err == nil || !strings.Contains(err.Error(), "another shim") {
+	if _, err = Start(t.Context(), exe, f.dir, f.Order); err == nil || !strings.Contains(err.Error(), "another shim") {
 		t.Fatalf("a second shim: %v", err)
 	}
 	// Start ends what did not become ready. One that is left alone ends by itself, with its
 	// holder, and takes nothing of the run with it.
 	f.refusesToHost("another shim")
-	if !Alive(f.shim) {
+	if !proc.Alive(f.shim) {
 		t.Fatal("the first one is gone")
 	}
 	if c, err := Dial(f.dir); err != nil {
@@ -104,12 +110,12 @@ func (f *fixture) refusesToHost(why string) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(f.t.Context(), agenttest.Patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, exe, "shim", "--dir", f.dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, unix.SIGTERM) } // to the holder and the shim
-	cmd.WaitDelay = patience
+	cmd.WaitDelay = agenttest.Patience
 	said := &untilReady{cancel: cancel}
 	cmd.Stdout, cmd.Stderr = said, said
 	if err = cmd.Run(); err == nil || ctx.Err() != nil || !strings.Contains(said.String(), why) {
@@ -134,10 +140,10 @@ func (u *untilReady) Write(b []byte) (int, error) {
 func TestAPatientStrictStart(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "exit 0")
-	f.order.Strict = true
+	f.Order.Strict = true
 	f.start()
 	f.await("waiting", func(r run.Report) bool { return strings.Contains(r.Waiting, "deadline") })
-	f.push(run.Wish{Deadline: Boottime() + int64(time.Minute)})
+	f.push(run.Wish{Deadline: proc.Boottime() + int64(time.Minute)})
 	if r := f.stopped(); !r.Stopped.Finished {
 		t.Errorf("stopped %+v", r.Stopped)
 	}
@@ -147,7 +153,7 @@ func TestAPatientStrictStart(t *testing.T) {
 func TestADeadlinePassedBeforeTheStart(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "echo ran > ran")
-	f.order.Strict, f.order.Deadline = true, Boottime()-1
+	f.Order.Strict, f.Order.Deadline = true, proc.Boottime()-1
 	r := f.start().stopped()
 	if r.Failed == nil || r.Failed.Kind != record.NodeFenced || r.Workers != nil {
 		t.Errorf("failed %+v, workers %v", r.Failed, r.Workers)
@@ -157,7 +163,7 @@ func TestADeadlinePassedBeforeTheStart(t *testing.T) {
 func TestAnUnknownDeadlineLeavesTheKnownOne(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "sleep 100")
-	f.order.Strict, f.order.Deadline = true, Boottime()+int64(700*time.Millisecond)
+	f.Order.Strict, f.Order.Deadline = true, proc.Boottime()+int64(700*time.Millisecond)
 	f.start()
 	f.push(run.Wish{})
 	if r := f.stopped(); r.Failed == nil || r.Failed.Kind != record.NodeFenced {
@@ -169,8 +175,8 @@ func TestAnUnknownDeadlineLeavesTheKnownOne(t *testing.T) {
 func TestTheReportEchoesTheDeadline(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "sleep 100")
-	first := Boottime() + int64(time.Hour)
-	f.order.Strict, f.order.Deadline = true, first
+	first := proc.Boottime() + int64(time.Hour)
+	f.Order.Strict, f.Order.Deadline = true, first
 	f.start()
 	in := func(deadline int64) {
 		t.Helper()
@@ -193,7 +199,7 @@ func TestTheReportEchoesTheDeadline(t *testing.T) {
 	f.shimWrites("held", func(r run.Report) bool { return r.Held != nil })
 	f.push(run.Wish{Deadline: first + 3})
 	in(first + 3)
-	if r, err := ReadReport(f.dir); err != nil || r.Deadline == first+3 {
+	if r, err := rundir.ReadReport(f.dir); err != nil || r.Deadline == first+3 {
 		t.Errorf("deadline %d on disk, %v", r.Deadline, err)
 	}
 }
@@ -201,7 +207,7 @@ func TestTheReportEchoesTheDeadline(t *testing.T) {
 func TestLaxShimsIgnoreDeadlines(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "sleep 0.5").start()
-	f.push(run.Wish{Deadline: Boottime() + 1})
+	f.push(run.Wish{Deadline: proc.Boottime() + 1})
 	if r := f.stopped(); r.Failed != nil || !r.Stopped.Finished {
 		t.Errorf("failed %+v, stopped %+v", r.Failed, r.Stopped)
 	}
@@ -227,7 +233,7 @@ func TestSignalsToTheShim(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.gone("the shim", f.shim)
-	r, err := ReadReport(f.dir)
+	r, err := rundir.ReadReport(f.dir)
 	if err != nil || r.Stopped == nil || r.Failed != nil {
 		t.Errorf("report %+v, %v", r, err)
 	}
@@ -242,7 +248,7 @@ func TestWorkersDieWithTheShim(t *testing.T) {
 	f.killShim()
 	f.gone("worker 0", f.worker(r, 0))
 	f.gone("worker 1", f.worker(r, 1))
-	eventually(t, "the locks are free", func() bool { return len(heldStill(f.order, f.dir)) == 0 })
+	agenttest.Eventually(t, "the locks are free", func() bool { return len(heldStill(f.Order, f.dir)) == 0 })
 }
 
 func TestSweepAfterTheShimsDeath(t *testing.T) {
@@ -251,17 +257,17 @@ func TestSweepAfterTheShimsDeath(t *testing.T) {
 	f.started()
 	p := f.escaped()
 	f.killShim()
-	if !Alive(p) {
+	if !proc.Alive(p) {
 		t.Fatal("the escaped process is gone already: this tests nothing")
 	}
-	if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
+	if err := sweepPatiently(f.dir, f.Order.LockDir, nil); err != nil {
 		t.Fatal(err)
 	}
-	if Alive(p) {
+	if proc.Alive(p) {
 		t.Error("the escaped process lives")
 	}
 	f.nothingLeft()
-	if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
+	if err := sweepPatiently(f.dir, f.Order.LockDir, nil); err != nil {
 		t.Errorf("a second time: %v", err)
 	}
 }
@@ -284,16 +290,16 @@ ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[platform.machine()], 0) 
 	r := f.started()
 	f.awaitFile("headless")
 	worker := f.worker(r, 0)
-	if !Alive(worker) {
+	if !proc.Alive(worker) {
 		t.Error("taken for dead")
 	}
 	if err := syscall.Kill(f.shim.PID, unix.SIGSTOP); err != nil { // no shim that could help
 		t.Fatal(err)
 	}
-	if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
+	if err := sweepPatiently(f.dir, f.Order.LockDir, nil); err != nil {
 		t.Fatal(err)
 	}
-	if Alive(worker) {
+	if proc.Alive(worker) {
 		t.Error("lives after the sweep")
 	}
 	f.nothingLeft()
@@ -306,10 +312,10 @@ func TestSweepEndsAShimThatHangs(t *testing.T) {
 	if err := syscall.Kill(f.shim.PID, unix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
+	if err := sweepPatiently(f.dir, f.Order.LockDir, nil); err != nil {
 		t.Fatal(err)
 	}
-	if Alive(f.shim) || Alive(f.worker(r, 0)) {
+	if proc.Alive(f.shim) || proc.Alive(f.worker(r, 0)) {
 		t.Error("something lives")
 	}
 	f.nothingLeft()
@@ -319,14 +325,14 @@ func TestSweepEndsAShimThatHangs(t *testing.T) {
 func TestAShimThatComesAfterTheSweep(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "echo ran > ran")
-	if err := writeOrder(f.dir, f.order); err != nil {
+	if err := rundir.WriteOrder(f.dir, f.Order); err != nil {
 		t.Fatal(err)
 	}
-	if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
+	if err := sweepPatiently(f.dir, f.Order.LockDir, nil); err != nil {
 		t.Fatal(err)
 	}
 	f.refusesToHost("it was swept")
-	if _, err := os.Stat(filepath.Join(f.order.Workdir, "ran")); err == nil {
+	if _, err := os.Stat(filepath.Join(f.Order.Workdir, "ran")); err == nil {
 		t.Error("it ran")
 	}
 	f.nothingLeft()
@@ -348,23 +354,23 @@ func TestAShimThatSleptPastItsDeadline(t *testing.T) {
 func sleepsPastItsDeadline(t *testing.T, within time.Duration) bool {
 	t.Helper()
 	f := newFixture(t, 1, stubborn)
-	f.order.Strict, f.order.Deadline = true, Boottime()+int64(time.Hour)
+	f.Order.Strict, f.Order.Deadline = true, proc.Boottime()+int64(time.Hour)
 	r := f.start().started()
-	deadline := Boottime() + int64(within)
+	deadline := proc.Boottime() + int64(within)
 	f.push(run.Wish{Deadline: deadline})
 	f.await("the deadline that is in force", func(r run.Report) bool { return r.Deadline == deadline })
 	if err := syscall.Kill(f.shim.PID, unix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	if Boottime() > deadline-int64(200*time.Millisecond) { // a signal to all threads takes a moment
+	if proc.Boottime() > deadline-int64(200*time.Millisecond) { // a signal to all threads takes a moment
 		if err := syscall.Kill(f.shim.PID, unix.SIGCONT); err != nil {
 			t.Fatal(err)
 		}
 		f.stopped()
 		return false
 	}
-	eventually(t, "the deadline is over", func() bool { return Boottime() > deadline+int64(200*time.Millisecond) })
-	if !Alive(f.worker(r, 0)) {
+	agenttest.Eventually(t, "the deadline is over", func() bool { return proc.Boottime() > deadline+int64(200*time.Millisecond) })
+	if !proc.Alive(f.worker(r, 0)) {
 		t.Fatal("the worker is gone already: this tests nothing")
 	}
 	awake := time.Now()
@@ -372,7 +378,7 @@ func sleepsPastItsDeadline(t *testing.T, within time.Duration) bool {
 		t.Fatal(err)
 	}
 	r = f.stopped()
-	if took := time.Since(awake); took > patience/6 || r.Failed == nil || r.Failed.Kind != record.NodeFenced {
+	if took := time.Since(awake); took > agenttest.Patience/6 || r.Failed == nil || r.Failed.Kind != record.NodeFenced {
 		t.Errorf("took %v, failed %+v", took, r.Failed)
 	}
 	return true
@@ -380,7 +386,7 @@ func sleepsPastItsDeadline(t *testing.T, within time.Duration) bool {
 
 func TestSweepOfWhatNeverWas(t *testing.T) {
 	t.Parallel()
-	if err := Sweep(filepath.Join(t.TempDir(), "none"), t.TempDir(), nil); err != nil {
+	if err := sweep.Sweep(filepath.Join(t.TempDir(), "none"), t.TempDir(), nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -388,8 +394,8 @@ func TestSweepOfWhatNeverWas(t *testing.T) {
 func TestALockThatIsHeldByOthers(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 2, "exit 0")
-	write(t, lockPath(f.order.LockDir, "SIM-1"), `{"job":"other-zzzzzz","generation":7,"run":"/elsewhere","shim":4242}`, 0o644)
-	l, err := os.Open(lockPath(f.order.LockDir, "SIM-1"))
+	agenttest.Write(t, devicelock.Path(f.Order.LockDir, "SIM-1"), `{"job":"other-zzzzzz","generation":7,"run":"/elsewhere","shim":4242}`, 0o644)
+	l, err := os.Open(devicelock.Path(f.Order.LockDir, "SIM-1"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -399,7 +405,7 @@ func TestALockThatIsHeldByOthers(t *testing.T) {
 	}
 	f.start()
 	r := f.await("waiting", func(r run.Report) bool { return strings.Contains(r.Waiting, "is held by") })
-	for _, w := range []string{"SIM-1.lock", "other-zzzzzz generation 7", "4242", "pid " + itoa(os.Getpid())} {
+	for _, w := range []string{"SIM-1.lock", "other-zzzzzz generation 7", "4242", "pid " + strconv.Itoa(os.Getpid())} {
 		if !strings.Contains(r.Waiting, w) {
 			t.Errorf("waiting for %q, which does not say %q", r.Waiting, w)
 		}
@@ -413,29 +419,6 @@ func TestALockThatIsHeldByOthers(t *testing.T) {
 	f.retire()
 }
 
-func TestALockThatIsNeverFree(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, 3, "")
-	write(t, lockPath(f.order.LockDir, "SIM-1"), `{"job":"other-zzzzzz","generation":7,"run":"/elsewhere","shim":4242}`, 0o644)
-	l, err := os.Open(lockPath(f.order.LockDir, "SIM-1"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	if err = unix.Flock(int(l.Fd()), unix.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	_, err = takeLocks(ctx, f.order, f.dir, func(string) {})
-	if err == nil || !strings.Contains(err.Error(), "lock device SIM-1: held by other-zzzzzz generation 7") || !strings.Contains(err.Error(), "cordon the node") {
-		t.Errorf("takeLocks: %v", err)
-	}
-	// SIM-0 was taken before. A child that another test is just starting may have
-	// it too, until its exec.
-	eventually(t, "the other locks are free again", func() bool { return len(heldStill(f.order, f.dir)) == 0 })
-}
-
 func TestStartGivesUpWithItsContext(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "exit 0")
@@ -443,22 +426,22 @@ func TestStartGivesUpWithItsContext(t *testing.T) {
 	cancel()
 	// A program that never says it is ready.
 	program(t, filepath.Join(f.root, "mute"), "#!/bin/sh\nexec sleep 100\n")
-	if _, err := Start(ctx, filepath.Join(f.root, "mute"), f.dir, f.order); !errors.Is(err, context.Canceled) {
+	if _, err := Start(ctx, filepath.Join(f.root, "mute"), f.dir, f.Order); !errors.Is(err, context.Canceled) {
 		t.Errorf("Start: %v", err)
 	}
 	program(t, filepath.Join(f.root, "dead"), "#!/bin/sh\nexit 1\n")
-	if _, err := Start(t.Context(), filepath.Join(f.root, "dead"), f.dir, f.order); err == nil || !strings.Contains(err.Error(), logFile) {
+	if _, err := Start(t.Context(), filepath.Join(f.root, "dead"), f.dir, f.Order); err == nil || !strings.Contains(err.Error(), rundir.LogFile) {
 		t.Errorf("Start: %v", err)
 	}
 }
 
 func TestOnlyItsOwnUserReachesTheShim(t *testing.T) {
 	t.Parallel()
-	needsRoot(t)
+	agenttest.NeedsRoot(t)
 	f := newFixture(t, 1, "sleep 100").start()
 	f.started()
 	for _, mode := range []os.FileMode{0o600, 0o666} { // the file's rights, then the shim's own look
-		if err := os.Chmod(filepath.Join(f.dir, controlSocket), mode); err != nil {
+		if err := os.Chmod(filepath.Join(f.dir, rundir.ControlSocket), mode); err != nil {
 			t.Fatal(err)
 		}
 		cmd := exec.Command(python, "-c", `
@@ -467,7 +450,7 @@ s = socket.socket(socket.AF_UNIX); s.settimeout(10)
 try:
     s.connect(sys.argv[1]); data = s.recv(100)
 except (PermissionError, ConnectionResetError, BrokenPipeError): data = b""
-print(len(data))`, filepath.Join(f.dir, controlSocket))
+print(len(data))`, filepath.Join(f.dir, rundir.ControlSocket))
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 		if out, err := cmd.CombinedOutput(); err != nil || string(out) != "0\n" {
 			t.Errorf("mode %o: got %q, %v", mode, out, err)

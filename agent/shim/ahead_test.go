@@ -1,10 +1,8 @@
 package shim
 
 import (
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -14,8 +12,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/agent/agenttest"
+	"github.com/bellows-ml/bellows/agent/contain"
+	"github.com/bellows-ml/bellows/agent/proc"
 	"github.com/bellows-ml/bellows/agent/run"
+	"github.com/bellows-ml/bellows/agent/rundir"
+	"github.com/bellows-ml/bellows/agent/warm"
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/durable"
 )
 
 // Each worker is its own process, executed before there is a plan, and goes on as the rank that the plan gives it.
@@ -37,15 +41,15 @@ sys.exit(3 if rank == "1" else 0)
 		t.Errorf("logs before the start: %v", left)
 	}
 	r := f.startWarm(plan)
-	eventually(t, "rank 0 has ended", func() bool { return !Alive(f.worker(r, 0)) })
-	write(t, filepath.Join(f.order.Workdir, "go"), "", 0o644)
+	agenttest.Eventually(t, "rank 0 has ended", func() bool { return !proc.Alive(f.worker(r, 0)) })
+	agenttest.Write(t, filepath.Join(f.Order.Workdir, "go"), "", 0o644)
 	r = f.stopped()
 	if len(r.Stopped.Exits) != 2 || r.Stopped.Exits[0].Code != 0 || r.Stopped.Exits[1].Code != 3 {
 		t.Errorf("exits %+v", r.Stopped.Exits)
 	}
 	for rank := range 2 {
 		want := fmt.Sprintf("imported __main__ ['train.py', '--lr', '0.1']\nrank %d of 2\n", rank)
-		if log := f.read("logs", "rank-"+itoa(rank)+".log"); log != want {
+		if log := f.read("logs", "rank-"+strconv.Itoa(rank)+".log"); log != want {
 			t.Errorf("log of rank %d: %q, want %q", rank, log, want)
 		}
 	}
@@ -67,7 +71,7 @@ sys.ready = True
 print("loaded", helper.READY)
 `, "import sys\nREADY = getattr(sys, 'ready', False)\n")
 	r := f.startWarm(plan)
-	eventually(t, "it has ended", func() bool { return !Alive(f.worker(r, 0)) })
+	agenttest.Eventually(t, "it has ended", func() bool { return !proc.Alive(f.worker(r, 0)) })
 	f.stopped()
 	if log := f.read("logs", "rank-0.log"); log != "still _LazyModule\nloaded True\n" {
 		t.Errorf("log: %q", log)
@@ -82,7 +86,7 @@ func TestAParkedProcessThatDies(t *testing.T) {
 	if r.Prepared.Ready || r.Failed != nil {
 		t.Errorf("report %+v", r)
 	}
-	eventually(t, "the other one is gone", func() bool { return len(f.ahead()) == 0 })
+	agenttest.Eventually(t, "the other one is gone", func() bool { return len(f.ahead()) == 0 })
 	f.startCold(plan, "has ended")
 	if log := f.ended(1); log != "value 1\nrank 1 parked \n" {
 		t.Errorf("log:\n%s", log)
@@ -104,9 +108,9 @@ func runsAhead(t *testing.T) (f *fixture, plan run.Order, pid int) {
 	f.pyScript(spins)
 	plan = f.prepares(func(*run.Prepare) {})
 	f.start()
-	eventually(t, "the script runs ahead", func() bool {
+	agenttest.Eventually(t, "the script runs ahead", func() bool {
 		for _, p := range f.ahead() {
-			if b, err := os.ReadFile(proc.file(p.PID, "cmdline")); err == nil && strings.Contains(string(b), "train.py") {
+			if b, err := os.ReadFile(proc.Root.File(p.PID, "cmdline")); err == nil && strings.Contains(string(b), "train.py") {
 				pid = p.PID
 			}
 		}
@@ -120,11 +124,11 @@ func runsAhead(t *testing.T) (f *fixture, plan run.Order, pid int) {
 func TestAColdStartWaitsUntilWhatRanAheadIsGone(t *testing.T) {
 	t.Parallel()
 	f, plan, pid := runsAhead(t)
-	write(t, filepath.Join(f.order.Workdir, "go.new"), itoa(pid), 0o644)
+	agenttest.Write(t, filepath.Join(f.Order.Workdir, "go.new"), strconv.Itoa(pid), 0o644)
 	if err := unix.Kill(pid, unix.SIGSTOP); err != nil { // or it would see the file
 		t.Fatal(err)
 	}
-	if err := os.Rename(filepath.Join(f.order.Workdir, "go.new"), filepath.Join(f.order.Workdir, "go")); err != nil {
+	if err := os.Rename(filepath.Join(f.Order.Workdir, "go.new"), filepath.Join(f.Order.Workdir, "go")); err != nil {
 		t.Fatal(err)
 	}
 	f.startCold(plan, "not parked when it had to start")
@@ -142,10 +146,10 @@ func TestAProcessThatIsGivenUpTeachesNothing(t *testing.T) {
 	f.writes("helper.py", "import os\nHELD = open('data')\nwhile not os.path.exists('go'): pass\n")
 	plan := f.prepares(func(*run.Prepare) {})
 	f.start()
-	data := filepath.Join(f.order.Workdir, "data")
-	eventually(t, "a process is in the import", func() bool {
+	data := filepath.Join(f.Order.Workdir, "data")
+	agenttest.Eventually(t, "a process is in the import", func() bool {
 		return slices.ContainsFunc(f.ahead(), func(p run.Process) bool {
-			open, err := filepath.Glob(proc.file(p.PID, "fd/*"))
+			open, err := filepath.Glob(proc.Root.File(p.PID, "fd/*"))
 			return err == nil && slices.ContainsFunc(open, func(fd string) bool {
 				to, err := os.Readlink(fd)
 				return err == nil && to == data
@@ -157,7 +161,7 @@ func TestAProcessThatIsGivenUpTeachesNothing(t *testing.T) {
 	if log := f.ended(0); log != "0\n" {
 		t.Errorf("log: %q", log)
 	}
-	if l := readLearned(f.order.LearnedFile); len(l.Before) != 0 {
+	if l := warm.ReadLearned(f.Order.LearnedFile); len(l.Before) != 0 {
 		t.Errorf("learned %+v", l.Before)
 	}
 }
@@ -168,25 +172,25 @@ func TestNothingRunsAheadWithoutADeadline(t *testing.T) {
 	f := newFixture(t, 1, "")
 	f.pyScript("import os\nos.environ['RANK']\n")
 	f.prepares(func(*run.Prepare) {})
-	f.order.Strict = true
+	f.Order.Strict = true
 	f.start()
 	select {
 	case r := <-f.conn.Reports():
 		if r.Prepared != nil {
 			t.Errorf("without a deadline: prepared %+v", r.Prepared)
 		}
-	case <-time.After(patience):
+	case <-time.After(agenttest.Patience):
 		t.Fatal("no report")
 	}
 	time.Sleep(200 * time.Millisecond) // in which nothing may happen
-	c, err := observed.census()
+	all, err := proc.All()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if slices.ContainsFunc(c.procs, func(s stat) bool { return s.ppid == f.shim.PID }) {
+	if slices.ContainsFunc(all, func(s proc.Stat) bool { return s.PPID == f.shim.PID }) {
 		t.Error("it has a child without a deadline")
 	}
-	f.push(run.Wish{Deadline: Boottime() + int64(time.Minute)})
+	f.push(run.Wish{Deadline: proc.Boottime() + int64(time.Minute)})
 	f.await("prepared", func(r run.Report) bool { return r.Prepared != nil && r.Prepared.Ready })
 	f.kill()
 }
@@ -195,10 +199,10 @@ func TestNothingRunsAheadWithoutADeadline(t *testing.T) {
 // bound: it has none of theirs. It leaves no group behind.
 func TestTheKernelBoundsWhatRunsAhead(t *testing.T) {
 	needsLimits(t)
-	for _, kind := range append(kinds(), Weak) {
+	for _, kind := range append(kinds(), run.Weak) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			if kind != Weak {
+			if kind != run.Weak {
 				needsKind(t, kind)
 			}
 			for _, much := range []bool{true, false} {
@@ -206,7 +210,7 @@ func TestTheKernelBoundsWhatRunsAhead(t *testing.T) {
 				if !much {
 					f.repeats()
 				}
-				f.order.Containment = kind
+				f.Order.Containment = kind
 				// All at once, and given back before a look at it.
 				const big = "B = b'x' * (200 << 20)\ndel B\n"
 				f.pyScript("import os\n" + map[bool]string{true: big}[much] + "print('rank', os.environ['RANK'])\n" + big + "print('ran')\n")
@@ -237,8 +241,8 @@ func TestTheKernelBoundsWhatRunsAhead(t *testing.T) {
 // kernelBounds demands that what is parked is in a group of the run's with one of these limits.
 func (f *fixture) kernelBounds(limits map[string]string) {
 	f.t.Helper()
-	var rec runRecord
-	if err := readJSON(filepath.Join(f.dir, shimFile), &rec); err != nil {
+	var rec rundir.Record
+	if err := durable.ReadJSON(filepath.Join(f.dir, rundir.ShimFile), &rec); err != nil {
 		f.t.Fatal(err)
 	}
 	for _, p := range f.ahead() {
@@ -250,10 +254,12 @@ func (f *fixture) kernelBounds(limits map[string]string) {
 
 // bounds reports whether a process is below a group, in one with one of these limits.
 func bounds(top string, pid int, limits map[string]string) bool {
-	for _, dir := range cgroupsBelow(top) {
+	var dirs []string
+	contain.EachGroup(top, func(dir string) { dirs = append(dirs, dir) })
+	for _, dir := range dirs {
 		for name, want := range limits {
 			limit, err := os.ReadFile(filepath.Join(dir, name))
-			if err == nil && strings.TrimSpace(string(limit)) == want && slices.Contains(members(dir), pid) {
+			if err == nil && strings.TrimSpace(string(limit)) == want && slices.Contains(contain.Members(dir), pid) {
 				return true
 			}
 		}
@@ -288,10 +294,10 @@ func TestProcessesOfWhatWaitsAreBounded(t *testing.T) {
 	if !canBind(t) {
 		t.Skip("this machine's kernel bounds no processes for this user, so there is nothing to test")
 	}
-	for _, kind := range append(kinds(), Weak) {
+	for _, kind := range append(kinds(), run.Weak) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			if kind != Weak {
+			if kind != run.Weak {
 				needsKind(t, kind)
 			}
 			f := newFixture(t, 2, "")
@@ -303,7 +309,7 @@ told = b""
 while not told.endswith(b"\0\0"): told += os.read(fd, 1 << 16)
 if b"\0RANK=0\0" in told: print(fork(45))
 `)
-			f.order.Containment, f.order.Processes, f.order.Limits.CPUs = kind, 30, 2
+			f.Order.Containment, f.Order.Processes, f.Order.Limits.CPUs = kind, 30, 2
 			plan := f.prepares(func(p *run.Prepare) { p.Waits, p.Workers = true, 2 })
 			f.ready(2)
 			if n, err := strconv.Atoi(strings.TrimSpace(f.awaitFile("bombed"))); err != nil || n == 0 || n >= 30 {
@@ -323,57 +329,20 @@ if b"\0RANK=0\0" in told: print(fork(45))
 	}
 }
 
-// niceOf is the priority of each thread of a process and of all that it has started, and that of its session.
-func niceOf(t *testing.T, pid int) (all []int) {
-	t.Helper()
-	procs, err := processes()
-	if err != nil {
-		t.Fatal(err)
-	}
-	pids := []int{pid}
-	for _, s := range familyOf(procs).descendants(map[int]bool{pid: true}) {
-		pids = append(pids, s.pid)
-	}
-	for _, pid := range pids {
-		tasks, err := os.ReadDir(proc.file(pid, "task"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, task := range tasks {
-			tid, _ := strconv.Atoi(task.Name())
-			nice, err := unix.Getpriority(unix.PRIO_PROCESS, tid)
-			if err == nil {
-				all = append(all, 20-nice)
-			}
-		}
-		if b, err := os.ReadFile(proc.file(pid, "autogroup")); err == nil {
-			words := strings.Fields(string(b)) // none where the kernel has put it into no group, as all are until their session begins
-			if len(words) == 0 {
-				continue
-			}
-			if n, err := strconv.Atoi(words[len(words)-1]); err == nil {
-				all = append(all, n)
-			}
-		}
-	}
-	return all
-}
-
 // While it runs ahead a process leaves the processors to others, but not for ever; also one behind a wrapper.
 func TestWhatRunsAheadIsCalm(t *testing.T) {
 	t.Parallel()
-	if !mayRaise() {
-		t.Skip("only a process that may raise priorities may lower one for a while")
-	}
+	agenttest.NeedsRoot(t) // who else may not raise priorities does not lower one for a while
+	const calm = 19
 	f := newFixture(t, 1, "")
 	f.pyScript("import os, time\nos.environ['RANK']\ntime.sleep(1000)\n")
-	write(t, filepath.Join(f.order.Workdir, "python3"), "#!/bin/sh\n"+interpreter(t)+" \"$@\"\n", 0o755)
-	f.order.Command[0] = "./python3"
+	agenttest.Write(t, filepath.Join(f.Order.Workdir, "python3"), "#!/bin/sh\n"+interpreter(t)+" \"$@\"\n", 0o755)
+	f.Order.Command[0] = "./python3"
 	began := time.Now()
 	plan := f.prepares(func(*run.Prepare) {})
 	f.ready(1)
-	before := niceOf(t, f.ahead()[0].PID)
-	if time.Since(began) < calmFor && slices.ContainsFunc(before, func(n int) bool { return n != calmNice }) {
+	before := agenttest.Nice(t, proc.Tree(f.ahead()[0].PID))
+	if time.Since(began) < warm.CalmFor && slices.ContainsFunc(before, func(n int) bool { return n != calm }) {
 		t.Errorf("it runs ahead with %v", before)
 	}
 	own, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
@@ -381,49 +350,11 @@ func TestWhatRunsAheadIsCalm(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := f.startWarm(plan)
-	after := niceOf(t, r.Workers[0].PID)
+	after := agenttest.Nice(t, proc.Tree(r.Workers[0].PID))
 	if len(after) < 2 || slices.ContainsFunc(after, func(n int) bool { return n != 20-own && n != 0 }) {
 		t.Errorf("its worker runs with %v", after)
 	}
 	f.kill()
-}
-
-// A library may have had threads before the release: each thread has a priority of its own.
-func TestAllThreadsOfAReleasedWorkerHurry(t *testing.T) {
-	t.Parallel()
-	if !mayRaise() {
-		t.Skip("only a process that may raise priorities may lower one for a while")
-	}
-	cmd := exec.Command(interpreter(t), "-c", "import threading, time\nfor _ in range(3): threading.Thread(target=time.sleep, args=(1000,)).start()\nprint('up', flush=True)")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err = cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	if _, err = out.Read(make([]byte, 8)); err != nil {
-		t.Fatal(err)
-	}
-	pid := cmd.Process.Pid
-	tasks, err := os.ReadDir(proc.file(pid, "task"))
-	if err != nil || len(tasks) != 4 {
-		t.Fatalf("threads %v, %v", tasks, err)
-	}
-	for _, task := range tasks {
-		tid, _ := strconv.Atoi(task.Name())
-		if err = unix.Setpriority(unix.PRIO_PROCESS, tid, calmNice); err != nil {
-			t.Fatal(err)
-		}
-	}
-	own, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
-	if err = errors.Join(err, hurry(pid)); err != nil {
-		t.Fatal(err)
-	}
-	if all := niceOf(t, pid); slices.ContainsFunc(all, func(n int) bool { return n != 20-own && n != 0 }) {
-		t.Errorf("priorities %v", all)
-	}
 }
 
 // What a parked process can be spoken to by is open in it and in its shim alone, and has no name: another user
@@ -431,7 +362,7 @@ func TestAllThreadsOfAReleasedWorkerHurry(t *testing.T) {
 func TestAParkedProcessHasNoAddress(t *testing.T) {
 	t.Parallel()
 	f, _ := readyRun(t, 1, ranScript, "VALUE = 1\n")
-	dir := proc.file(f.ahead()[0].PID, "fd")
+	dir := proc.Root.File(f.ahead()[0].PID, "fd")
 	names, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -439,12 +370,12 @@ func TestAParkedProcessHasNoAddress(t *testing.T) {
 	if len(names) != 4 {
 		t.Errorf("its descriptors: %v", names)
 	}
-	to, err := os.Readlink(filepath.Join(dir, itoa(aheadFD)))
+	to, err := os.Readlink(filepath.Join(dir, "3"))
 	if err != nil || !strings.HasPrefix(to, "socket:") {
 		t.Fatal(to, err)
 	}
 	inode := strings.Trim(strings.TrimPrefix(to, "socket:"), "[]")
-	table, err := os.ReadFile(string(proc) + "/net/unix")
+	table, err := os.ReadFile(string(proc.Root) + "/net/unix")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -482,7 +413,7 @@ func TestWhatRunsAheadDiesWithItsShim(t *testing.T) {
 			for _, p := range all {
 				f.gone("what ran ahead", p)
 			}
-			if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
+			if err := sweepPatiently(f.dir, f.Order.LockDir, nil); err != nil {
 				t.Error(err)
 			}
 			f.nothingLeft()
@@ -503,13 +434,12 @@ time.sleep(1000)
 `, "")
 	r := f.startWarm(plan)
 	f.awaitFile("up-1")
-	c, err := observed.census()
-	if marked := len(c.marked(f.dir, nil)); err != nil || marked < 3 { // both workers and what one has started
-		t.Errorf("%d processes are found by their environment, %v", marked, err)
+	if marked := len(agenttest.Named(t, f.dir)); marked < 3 { // both workers and what one has started
+		t.Errorf("%d processes are found by their environment", marked)
 	}
 	for i := range r.Workers {
-		s, err := readStat(r.Workers[i].PID)
-		if err != nil || s.ppid != f.shim.PID {
+		s, err := proc.ReadStat(r.Workers[i].PID)
+		if err != nil || s.PPID != f.shim.PID {
 			t.Errorf("worker %d: %+v, %v: it is no child of the shim's", i, s, err)
 		}
 	}
@@ -517,7 +447,7 @@ time.sleep(1000)
 	for i := range r.Workers {
 		f.gone("a worker whose shim was killed", f.worker(r, i))
 	}
-	if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
+	if err := sweepPatiently(f.dir, f.Order.LockDir, nil); err != nil {
 		t.Error(err)
 	}
 	f.nothingLeft()
@@ -529,7 +459,7 @@ func TestLimitsHoldReleasedWorkers(t *testing.T) {
 	needsLimits(t)
 	f := newFixture(t, 1, "")
 	f.pyScript("import os\nos.environ['RANK']\nB = bytearray(600 << 20)\nprint('has it')\n")
-	f.order.Limits = cluster.Limits{MemoryBytes: 256 << 20}
+	f.Order.Limits = cluster.Limits{MemoryBytes: 256 << 20}
 	plan := f.prepares(func(*run.Prepare) {})
 	f.ready(1)
 	f.startWarm(plan)

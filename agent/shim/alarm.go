@@ -5,6 +5,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bellows-ml/bellows/agent/proc"
 )
 
 // alarm wakes the machine at a time of CLOCK_BOOTTIME, which Go's own timers do
@@ -52,7 +54,7 @@ func (a *alarm) at(t int64) {
 
 // set puts into force what was asked for since clear. A time that has passed rings at once.
 func (a *alarm) set() {
-	if a.next == a.armed && a.next > Boottime() {
+	if a.next == a.armed && a.next > proc.Boottime() {
 		return
 	}
 	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(a.next)}

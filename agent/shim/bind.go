@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/bellows-ml/bellows/agent/precheck"
 	"github.com/bellows-ml/bellows/agent/run"
+	"github.com/bellows-ml/bellows/agent/rundir"
+	"github.com/bellows-ml/bellows/internal/durable"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -20,11 +23,11 @@ func Bind(dir string, order run.Order) error {
 	fail := func(err error) error {
 		return fmt.Errorf("bind the prepared run of %s generation %d: %w", order.World.Job, order.World.Generation, err)
 	}
-	prepared, err := readOrder(dir)
+	prepared, err := rundir.ReadOrder(dir)
 	if err != nil {
 		return fail(err)
 	}
-	if err = errors.Join(checkBinding(prepared, order), checkOrder(order)); err != nil {
+	if err = errors.Join(checkBinding(prepared, order), order.Check()); err != nil {
 		return fail(err)
 	}
 	if len(prepared.World.Members) > 0 {
@@ -33,7 +36,7 @@ func Bind(dir string, order run.Order) error {
 		}
 		return nil
 	}
-	if err = writeDurable(filepath.Join(dir, orderFile), order); err != nil {
+	if err = durable.WriteJSON(filepath.Join(dir, rundir.OrderFile), order); err != nil {
 		return fail(err)
 	}
 	return nil
@@ -70,14 +73,16 @@ func sameJSON(a, b run.Order) bool {
 
 // readPlan runs beside the loop: the directory's disk may hang.
 func (m *machine) readPlan(prepared run.Order) {
-	order, err := readOrder(m.dir)
+	order, err := rundir.ReadOrder(m.dir)
 	if err == nil {
-		err = errors.Join(checkBinding(prepared, order), checkOrder(order))
+		err = errors.Join(checkBinding(prepared, order), order.Check())
 	}
 	if err != nil {
 		err = fmt.Errorf("start the prepared run: %w", err)
 	}
-	m.post(func() { m.facts.Plan = run.Plan{Task: run.Task{Done: true, Failed: failedBy(err)}, Order: order} })
+	m.post(func() {
+		m.facts.Plan = run.Plan{Task: run.Task{Done: true, Failed: precheck.Failed(err)}, Order: order}
+	})
 }
 
 // bind takes the plan in: who the workers are, and what holds them within bounds. It
@@ -90,34 +95,18 @@ func (m *machine) bind(order run.Order) {
 	for local, rank := range ranks {
 		m.workers = append(m.workers, &worker{rank: rank, device: m.member.DevicesOf(local)[0], fact: &m.facts.Workers[local]})
 	}
-	group := cgroupName(order, m.dir)
-	m.facts.Binding.DeviceFiles = m.containment.keepDevices(group, order.DeviceFiles)
-	if err := m.containment.limit(group, order, m.member); err != nil {
+	m.facts.Binding.DeviceFiles = m.containment.KeepDevices(order.DeviceFiles)
+	if err := m.containment.Limit(order.Limits, order.Processes, m.member); err != nil {
 		m.facts.Binding.Failed = &record.Failed{Kind: record.NodeRefused, Reason: err.Error()}
 	}
-	m.facts.Binding.Processes = m.containment.processes
+	m.facts.Binding.Processes = m.containment.Processes
 }
 
 // recordGroups has the run record name the groups that bind has made, before any
 // worker is executed in them.
-func (m *machine) recordGroups(rec runRecord) {
-	err := rewriteRecord(m.dir, rec)
+func (m *machine) recordGroups(rec rundir.Record) {
+	err := rundir.RewriteRecord(m.dir, rec)
 	m.post(func() {
-		m.facts.Binding.Task = run.Task{Done: true, Failed: failedBy(err)}
+		m.facts.Binding.Task = run.Task{Done: true, Failed: precheck.Failed(err)}
 	})
-}
-
-// rewriteRecord adds to the run record which groups were made after the run was claimed.
-func rewriteRecord(dir string, rec runRecord) error {
-	now, err := readRecord(dir)
-	if err == nil && now.Shim != rec.Shim {
-		err = errClaimed
-	}
-	if err == nil {
-		err = writeDurable(filepath.Join(dir, shimFile), rec)
-	}
-	if err != nil {
-		return fmt.Errorf("write run record: %w", err)
-	}
-	return nil
 }

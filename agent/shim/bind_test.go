@@ -11,7 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bellows-ml/bellows/agent/fence"
+	"github.com/bellows-ml/bellows/agent/proc"
 	"github.com/bellows-ml/bellows/agent/run"
+	"github.com/bellows-ml/bellows/agent/rundir"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/record/reason"
@@ -20,11 +22,11 @@ import (
 // prepared makes of a fixture a prepared run: what it starts with has no plan, which
 // plan returns.
 func (f *fixture) prepared() (plan run.Order) {
-	f.order.Prepare = &run.Prepare{}
-	f.order.World.Nonce = "0123456789abcdef"
-	plan = f.order
-	f.order.World.Members, f.order.World.Master, f.order.World.BatchSize = nil, cluster.Endpoint{}, 0
-	f.order.Checkpoint = ""
+	f.Order.Prepare = &run.Prepare{}
+	f.Order.World.Nonce = "0123456789abcdef"
+	plan = f.Order
+	f.Order.World.Members, f.Order.World.Master, f.Order.World.BatchSize = nil, cluster.Endpoint{}, 0
+	f.Order.Checkpoint = ""
 	return plan
 }
 
@@ -41,7 +43,7 @@ func (f *fixture) bind(plan run.Order) {
 	if err := Bind(f.dir, plan); err != nil {
 		f.t.Fatal(err)
 	}
-	f.order = plan
+	f.Order = plan
 }
 
 func TestAPreparedRunWaitsAndStarts(t *testing.T) {
@@ -126,7 +128,7 @@ func TestAStartWithoutAPlanFails(t *testing.T) {
 
 func TestAPreparedRunEnds(t *testing.T) {
 	t.Parallel()
-	deadline := func() run.Wish { return run.Wish{Deadline: Boottime() + int64(50*time.Millisecond)} }
+	deadline := func() run.Wish { return run.Wish{Deadline: proc.Boottime() + int64(50*time.Millisecond)} }
 	for name, w := range map[string]func() run.Wish{
 		"kill":     func() run.Wish { return run.Wish{Kill: "test"} },
 		"retire":   func() run.Wish { return run.Wish{Retire: true} },
@@ -137,7 +139,7 @@ func TestAPreparedRunEnds(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t, 1, "touch ran")
 			plan := f.prepared()
-			f.order.Strict, f.order.Deadline = true, fence.Never
+			f.Order.Strict, f.Order.Deadline = true, fence.Never
 			plan.Strict = true
 			f.startPrepared()
 			f.push(w())
@@ -149,7 +151,7 @@ func TestAPreparedRunEnds(t *testing.T) {
 				}
 				f.retire()
 			}
-			if r, err := ReadReport(f.dir); err != nil || r.Stopped == nil {
+			if r, err := rundir.ReadReport(f.dir); err != nil || r.Stopped == nil {
 				t.Errorf("last report %+v, %v", r, err)
 			}
 		})
@@ -163,14 +165,14 @@ func TestAPreparedRunIsAdopted(t *testing.T) {
 	plan := f.prepared()
 	f.startPrepared()
 	_ = f.conn.Close()
-	runs, _, err := Scan(f.root)
-	if err != nil || len(runs) != 1 || runs[0].Order.Planned() || !Alive(runs[0].Shim) {
+	runs, _, err := rundir.Scan(f.root)
+	if err != nil || len(runs) != 1 || runs[0].Order.Planned() || !proc.Alive(runs[0].Shim) {
 		t.Fatalf("runs %+v, %v", runs, err)
 	}
 	f.dial()
 	f.await("its report", func(r run.Report) bool { return r.Prepared != nil })
 	f.bind(plan)
-	if runs, _, err = Scan(f.root); err != nil || len(runs) != 1 || !runs[0].Order.Planned() {
+	if runs, _, err = rundir.Scan(f.root); err != nil || len(runs) != 1 || !runs[0].Order.Planned() {
 		t.Fatalf("runs %+v, %v", runs, err)
 	}
 	f.push(run.Wish{Start: true})
@@ -196,7 +198,7 @@ func TestAPreparedRunIsSwept(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.gone("shim", f.shim)
-		if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
+		if err := sweepPatiently(f.dir, f.Order.LockDir, nil); err != nil {
 			t.Error(err)
 		}
 		f.nothingLeft()

@@ -1,16 +1,18 @@
 package shim
 
 import (
-	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/bellows-ml/bellows/agent/contain"
+	"github.com/bellows-ml/bellows/agent/proc"
 	"github.com/bellows-ml/bellows/agent/run"
+	"github.com/bellows-ml/bellows/agent/rundir"
+	"github.com/bellows-ml/bellows/internal/durable"
 )
 
 // eachKind runs a test in every containment that has a group.
@@ -20,20 +22,36 @@ func eachKind(t *testing.T, ranks int, test func(f *fixture)) {
 			t.Parallel()
 			needsKind(t, kind)
 			f := newFixture(t, ranks, "")
-			f.order.Containment = kind
+			f.Order.Containment = kind
 			test(f)
 		})
 	}
 }
 
-// group is where the run's processes are.
-func (f *fixture) group() group {
+// record is the run's record.
+func (f *fixture) record() (rec rundir.Record) {
 	f.t.Helper()
-	var rec runRecord
-	if err := readJSON(filepath.Join(f.dir, shimFile), &rec); err != nil {
+	if err := durable.ReadJSON(filepath.Join(f.dir, rundir.ShimFile), &rec); err != nil {
 		f.t.Fatal(err)
 	}
-	return openGroup(rec)
+	return rec
+}
+
+// group is where the run's processes are.
+func (f *fixture) group() contain.Group {
+	f.t.Helper()
+	rec := f.record()
+	return contain.Open(rec.Containment, rec.Cgroup)
+}
+
+func (f *fixture) groupDir() string {
+	f.t.Helper()
+	return f.record().Cgroup
+}
+
+// freeze freezes a group of the v1 freezer.
+func freeze(dir string) error {
+	return os.WriteFile(filepath.Join(dir, "freezer.state"), []byte("FROZEN"), 0)
 }
 
 func TestWorkersAreBornInsideTheirGroup(t *testing.T) {
@@ -43,10 +61,10 @@ func TestWorkersAreBornInsideTheirGroup(t *testing.T) {
 		r := f.started()
 		f.awaitFile("up-0")
 		f.awaitFile("up-1")
-		if r.Containment != f.order.Containment {
+		if r.Containment != f.Order.Containment {
 			f.t.Errorf("containment %q", r.Containment)
 		}
-		pids, populated, err := f.group().look()
+		pids, populated, err := f.group().Look()
 		if err != nil || !populated || len(pids) != 4 {
 			f.t.Errorf("inside are %v, %v, %v, want two workers and their two children", pids, populated, err)
 		}
@@ -89,12 +107,12 @@ func TestGroupsHoldDaemons(t *testing.T) {
 	eachKind(t, 1, func(f *fixture) {
 		f.python(escape + "while True: time.sleep(1)").start()
 		p := f.escaped()
-		if pids, _, err := f.group().look(); err != nil || !strings.Contains(join(pids), " "+itoa(p.PID)+" ") {
+		if pids, _, err := f.group().Look(); err != nil || !slices.Contains(pids, p.PID) {
 			f.t.Errorf("the daemon %d is not among %v, %v", p.PID, pids, err)
 		}
 		f.push(run.Wish{Kill: "test"})
 		f.stopped()
-		if Alive(p) {
+		if proc.Alive(p) {
 			f.t.Error("the daemon lives after Stopped")
 		}
 		f.retire()
@@ -112,13 +130,13 @@ func TestGroupsLeadSweepsToWhatIsLeft(t *testing.T) {
 		f.started()
 		p := f.escaped()
 		f.killShim()
-		if !Alive(p) {
+		if !proc.Alive(p) {
 			f.t.Fatal("the daemon is gone already: this tests nothing")
 		}
-		if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
+		if err := sweepPatiently(f.dir, f.Order.LockDir, nil); err != nil {
 			f.t.Fatal(err)
 		}
-		if Alive(p) {
+		if proc.Alive(p) {
 			f.t.Error("the daemon lives")
 		}
 		f.nothingLeft()
@@ -129,20 +147,20 @@ func TestGroupsLeadSweepsToWhatIsLeft(t *testing.T) {
 // does not reach; the sweep after it thaws them.
 func TestSweepThawsWhatAShimHasFrozen(t *testing.T) {
 	t.Parallel()
-	needsKind(t, Cgroup1)
+	needsKind(t, run.Cgroup1)
 	f := newFixture(t, 1, "").python(escape + "while True: time.sleep(1)")
-	f.order.Containment = Cgroup1
+	f.Order.Containment = run.Cgroup1
 	f.start()
 	f.started()
 	p := f.escaped()
-	if err := setFreezer(string(f.group().(freezer)), "FROZEN"); err != nil {
+	if err := freeze(f.groupDir()); err != nil {
 		t.Fatal(err)
 	}
 	f.killShim()
-	if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
+	if err := sweepPatiently(f.dir, f.Order.LockDir, nil); err != nil {
 		t.Fatal(err)
 	}
-	if Alive(p) {
+	if proc.Alive(p) {
 		t.Error("the daemon lives")
 	}
 	f.nothingLeft()
@@ -151,20 +169,20 @@ func TestSweepThawsWhatAShimHasFrozen(t *testing.T) {
 // A job of root's may divide its freezer and freeze a part itself.
 func TestWhatAJobHasFrozenItselfIsKilled(t *testing.T) {
 	t.Parallel()
-	needsKind(t, Cgroup1)
+	needsKind(t, run.Cgroup1)
 	f := newFixture(t, 1, "")
-	f.order.Containment = Cgroup1
+	f.Order.Containment = run.Cgroup1
 	f.script("echo up > up-0; sleep 1000").start()
 	f.awaitFile("up-0")
-	below := filepath.Join(string(f.group().(freezer)), "own")
+	below := filepath.Join(f.groupDir(), "own")
 	r := f.started()
 	if err := os.Mkdir(below, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(below, "cgroup.procs"), []byte(itoa(r.Workers[0].PID)), 0); err != nil {
+	if err := os.WriteFile(filepath.Join(below, "cgroup.procs"), []byte(strconv.Itoa(r.Workers[0].PID)), 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := setFreezer(below, "FROZEN"); err != nil {
+	if err := freeze(below); err != nil {
 		t.Fatal(err)
 	}
 	f.push(run.Wish{Kill: "test"})
@@ -176,74 +194,28 @@ func TestWhatAJobHasFrozenItselfIsKilled(t *testing.T) {
 // once its parent has ended.
 func TestWhatWasMovedOutOfItsGroupIsKilled(t *testing.T) {
 	t.Parallel()
-	needsKind(t, Cgroup2)
+	needsKind(t, run.Cgroup2)
 	f := newFixture(t, 1, "")
-	f.order.Containment = Cgroup2
+	f.Order.Containment = run.Cgroup2
 	f.script("sleep 1000 & echo $! > up-0; wait").start()
 	r := f.started()
 	child, err := strconv.Atoi(strings.TrimSpace(f.awaitFile("up-0")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := filepath.Dir(string(f.group().(cgroup)))
+	out := filepath.Dir(f.groupDir())
 	for _, pid := range []int{r.Workers[0].PID, child} {
-		if err := os.WriteFile(filepath.Join(out, "cgroup.procs"), []byte(itoa(pid)), 0); err != nil {
+		if err := os.WriteFile(filepath.Join(out, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if pids, _, err := f.group().look(); len(pids) != 0 || err != nil {
+	if pids, _, err := f.group().Look(); len(pids) != 0 || err != nil {
 		t.Fatalf("in the group are %v, %v", pids, err)
 	}
 	f.push(run.Wish{Kill: "test"})
 	f.stopped()
-	if p, err := readStat(child); err == nil && p.lives() {
+	if p, err := proc.ReadStat(child); err == nil && p.Lives() {
 		t.Errorf("%s lives", p)
 	}
 	f.retire()
-}
-
-func TestChildrenAreListed(t *testing.T) {
-	t.Parallel()
-	cmd := exec.Command("sleep", "1000")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	pids, err := children()
-	if err != nil || !slices.Contains(pids, cmd.Process.Pid) {
-		t.Errorf("children are %v, %v: want %d", pids, err, cmd.Process.Pid)
-	}
-	if err := errors.Join(cmd.Process.Kill(), cmd.Wait()); err == nil {
-		t.Error("sleep was not killed")
-	}
-	if pids, _ = children(); slices.Contains(pids, cmd.Process.Pid) {
-		t.Errorf("children are %v after the end of %d", pids, cmd.Process.Pid)
-	}
-}
-
-func TestAContainmentThatIsNotThereIsRefused(t *testing.T) {
-	t.Parallel()
-	if _, err := newGroup("bellows/not/a/name", Cgroup1); err == nil || !strings.Contains(err.Error(), "--containment") {
-		t.Errorf("got %v", err)
-	}
-	c, err := newGroup("bellows/not/a/name", "")
-	if err != nil || c.kind != Weak || c.why == nil {
-		t.Errorf("without a wish: %+v, %v", c, err)
-	}
-}
-
-func TestARecordOfAnOlderShimMeansCgroup2(t *testing.T) {
-	if g, ok := openGroup(runRecord{Cgroup: "/sys/fs/cgroup/x"}).(cgroup); !ok || g != "/sys/fs/cgroup/x" {
-		t.Errorf("got %v", g)
-	}
-	if g := openGroup(runRecord{Containment: Weak}); g != nil {
-		t.Errorf("got %v", g)
-	}
-}
-
-func join(pids []int) string {
-	s := " "
-	for _, p := range pids {
-		s += itoa(p) + " "
-	}
-	return s
 }

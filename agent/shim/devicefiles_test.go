@@ -3,16 +3,17 @@ package shim
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/agent/agenttest"
 	"github.com/bellows-ml/bellows/agent/run"
+	"github.com/bellows-ml/bellows/agent/rundir"
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/durable"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -36,7 +37,7 @@ os.rename("opened.tmp", "opened")
 // gpus makes files of that name and number in the fixture's own directory.
 func (f *fixture) gpus(files map[string][2]uint32) {
 	f.t.Helper()
-	needsRoot(f.t)
+	agenttest.NeedsRoot(f.t)
 	dir := filepath.Join(f.root, "dev")
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		f.t.Fatal(err)
@@ -93,23 +94,23 @@ func TestWorkersOpenTheirOwnDevicesOnly(t *testing.T) {
 		owner     cluster.Owner
 		limits    cluster.Limits
 	}{
-		"cgroup v2":             {kind: Cgroup2, how: record.DeviceFilter, owner: cluster.Owner{UID: 1, GID: 1, User: "daemon"}},
-		"cgroup v2, limits":     {kind: Cgroup2, how: record.DeviceFilter, owner: cluster.Owner{UID: 1, GID: 1, User: "daemon"}, limits: cluster.Limits{CPUs: 1, MemoryBytes: 1 << 30}},
-		"cgroup v2, root's job": {kind: Cgroup2, how: record.DeviceFilter, owner: cluster.Owner{User: "root"}},
-		"cgroup v1":             {kind: Cgroup1, how: record.DeviceController, owner: cluster.Owner{UID: 1, GID: 1, User: "daemon"}},
-		"cgroup v1, limits":     {kind: Cgroup1, how: record.DeviceController, owner: cluster.Owner{UID: 1, GID: 1, User: "daemon"}, limits: cluster.Limits{CPUs: 1, MemoryBytes: 1 << 30}},
-		"weak":                  {kind: Weak, how: record.DeviceController, owner: cluster.Owner{UID: 1, GID: 1, User: "daemon"}},
+		"cgroup v2":             {kind: run.Cgroup2, how: record.DeviceFilter, owner: cluster.Owner{UID: 1, GID: 1, User: "daemon"}},
+		"cgroup v2, limits":     {kind: run.Cgroup2, how: record.DeviceFilter, owner: cluster.Owner{UID: 1, GID: 1, User: "daemon"}, limits: cluster.Limits{CPUs: 1, MemoryBytes: 1 << 30}},
+		"cgroup v2, root's job": {kind: run.Cgroup2, how: record.DeviceFilter, owner: cluster.Owner{User: "root"}},
+		"cgroup v1":             {kind: run.Cgroup1, how: record.DeviceController, owner: cluster.Owner{UID: 1, GID: 1, User: "daemon"}},
+		"cgroup v1, limits":     {kind: run.Cgroup1, how: record.DeviceController, owner: cluster.Owner{UID: 1, GID: 1, User: "daemon"}, limits: cluster.Limits{CPUs: 1, MemoryBytes: 1 << 30}},
+		"weak":                  {kind: run.Weak, how: record.DeviceController, owner: cluster.Owner{UID: 1, GID: 1, User: "daemon"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			needsKind(t, c.kind)
-			if _, err := (hierarchy{"cgroup", "devices"}).own(); err != nil && c.how == record.DeviceController {
+			if own, err := os.ReadFile("/proc/self/cgroup"); (err != nil || !strings.Contains(string(own), "devices")) && c.how == record.DeviceController {
 				t.Skip("there is no such controller here")
 			}
 			f := newFixture(t, 1, "").python(opens).giveTo(c.owner.UID, c.owner.GID)
 			f.gpus(fakes)
-			f.order.Containment, f.order.Owner, f.order.Limits = c.kind, c.owner, c.limits
-			f.order.DeviceFiles = &run.DeviceFiles{Major: 195, Last: 253, Granted: []uint32{1}}
+			f.Order.Containment, f.Order.Owner, f.Order.Limits = c.kind, c.owner, c.limits
+			f.Order.DeviceFiles = &run.DeviceFiles{Major: 195, Last: 253, Granted: []uint32{1}}
 			r := f.start().started()
 			if r.DeviceFiles != c.how {
 				t.Errorf("device files: %q", r.DeviceFiles)
@@ -119,8 +120,8 @@ func TestWorkersOpenTheirOwnDevicesOnly(t *testing.T) {
 			}
 			f.stopped()
 			f.retire()
-			var rec runRecord
-			if err := readJSON(filepath.Join(f.dir, shimFile), &rec); err != nil {
+			var rec rundir.Record
+			if err := durable.ReadJSON(filepath.Join(f.dir, rundir.ShimFile), &rec); err != nil {
 				t.Fatal(err)
 			}
 			for _, dir := range rec.Limits {
@@ -136,11 +137,11 @@ func TestWorkersOpenTheirOwnDevicesOnly(t *testing.T) {
 // that the workers will have, and what runs ahead does not come to it. The workers open their own.
 func TestNoDeviceIsOpenedBeforeThePlan(t *testing.T) {
 	t.Parallel()
-	for _, kind := range append(kinds(), Weak) {
+	for _, kind := range append(kinds(), run.Weak) {
 		for _, waits := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, waits %v", kind, waits), func(t *testing.T) {
 				t.Parallel()
-				if kind != Weak {
+				if kind != run.Weak {
 					needsKind(t, kind)
 				}
 				f := newFixture(t, 1, "").giveTo(1, 1)
@@ -148,15 +149,15 @@ func TestNoDeviceIsOpenedBeforeThePlan(t *testing.T) {
 					f.repeats()
 				}
 				f.gpus(fakes)
-				f.order.Containment, f.order.Owner = kind, cluster.Owner{UID: 1, GID: 1, User: "daemon"}
-				f.order.DeviceFiles = &run.DeviceFiles{Major: 195, Last: 253, Granted: []uint32{1}}
+				f.Order.Containment, f.Order.Owner = kind, cluster.Owner{UID: 1, GID: 1, User: "daemon"}
+				f.Order.DeviceFiles = &run.DeviceFiles{Major: 195, Last: 253, Granted: []uint32{1}}
 				f.pyScript("import os\nrank = os.environ['RANK']\n" + opens)
 				if waits {
 					f.pyScript(strings.ReplaceAll(opens, "opened", "early") + "fd = int(os.environ['BELLOWS_READY_FD'])\nos.write(fd, b'r')\nos.read(fd, 1 << 16)\n" + opens)
 				}
-				f.order.Command[0] = "/usr/bin/python3" // which any user may execute
+				f.Order.Command[0] = "/usr/bin/python3" // which any user may execute
 				plan := f.prepares(func(p *run.Prepare) { p.Waits = waits })
-				f.order.DeviceFiles = &run.DeviceFiles{Major: 195, Last: 253, Granted: []uint32{}}
+				f.Order.DeviceFiles = &run.DeviceFiles{Major: 195, Last: 253, Granted: []uint32{}}
 				if p := f.startPrepared().Prepared; !p.Ready {
 					t.Fatalf("prepared %+v", p)
 				}
@@ -179,47 +180,19 @@ func TestNoDeviceIsOpenedBeforeThePlan(t *testing.T) {
 	}
 }
 
-// Where a v2 group serves no other purpose, its filter holds all the same.
-func TestADeviceFilterOfItsOwn(t *testing.T) {
-	t.Parallel()
-	needsKind(t, Cgroup2)
-	f := newFixture(t, 1, "")
-	f.gpus(fakes)
-	g, err := newFilter("bellows-filter-"+filepath.Base(f.root), run.DeviceFiles{Major: 195, Last: 253, Granted: []uint32{1}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range map[string]string{"nvidia0": "not permitted", "nvidia1": "No such device", "full": ""} {
-		cmd := exec.Command("/usr/bin/head", "-c1", filepath.Join(f.root, "dev", name))
-		cmd.SysProcAttr = &syscall.SysProcAttr{}
-		release, err := g.enter(cmd.SysProcAttr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var words strings.Builder
-		cmd.Stderr = &words
-		_ = cmd.Run()
-		release()
-		if got := words.String(); !strings.Contains(got, want) || (want == "") != (got == "") {
-			t.Errorf("%s: %q, want %q", name, got, want)
-		}
-	}
-	eventually(t, "the group can be removed", func() bool { return g.remove() == nil })
-}
-
 // A job runs where devices cannot be kept from it, and its report says why.
 func TestDevicesThatCannotBeKeptAreSaid(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "exit 0")
-	f.order.DeviceFiles = &run.DeviceFiles{Unknown: "the driver\x1b does not tell"}
+	f.Order.DeviceFiles = &run.DeviceFiles{Unknown: "the driver\x1b does not tell"}
 	if r := f.start().stopped(); !r.Stopped.Finished || r.DeviceFiles != "not enforced (the driver does not tell)" {
 		t.Errorf("finished %+v, device files %q", r.Stopped, r.DeviceFiles)
 	}
 	f.retire()
 	g := newFixture(t, 1, "exit 0")
-	g.order.DeviceFiles = &run.DeviceFiles{Major: 195, Last: 253}
+	g.Order.DeviceFiles = &run.DeviceFiles{Major: 195, Last: 253}
 	if r := g.startUnprivileged().stopped(); !r.Stopped.Finished || !strings.HasPrefix(r.DeviceFiles, "not enforced (") ||
-		!strings.Contains(r.DeviceFiles, "run the agent as root") || strings.Contains(r.DeviceFiles, string(g.order.World.Job)) {
+		!strings.Contains(r.DeviceFiles, "run the agent as root") || strings.Contains(r.DeviceFiles, string(g.Order.World.Job)) {
 		t.Errorf("finished %+v, device files %q", r.Stopped, r.DeviceFiles)
 	}
 	g.retire()
@@ -228,39 +201,4 @@ func TestDevicesThatCannotBeKeptAreSaid(t *testing.T) {
 		t.Errorf("without devices: %q", r.DeviceFiles)
 	}
 	h.retire()
-}
-
-// A cgroup with a list of what is allowed, as a container has, may have none taken off it.
-func TestAnAllowListIsNotTakenForRules(t *testing.T) {
-	d := run.DeviceFiles{Major: 195, Last: 253, Granted: []uint32{1}}
-	for list, ok := range map[string]bool{
-		"a *:* rwm\n":                            true,
-		"c 1:3 rwm\nc 195:1 rw\nc 195:255 rwm\n": true,
-		"b *:* m\nc 1:3 rwm\n":                   true,
-		"c 1:3 rwm\nc 195:* rwm\n":               false,
-		"c *:* m\n":                              false,
-		"c 1:3 rwm\nc 195:0 rw\n":                false,
-		"a 195:* rwm\n":                          false,
-	} {
-		dir := t.TempDir()
-		write(t, filepath.Join(dir, "devices.list"), list, 0o600)
-		if err := denied(dir, d); (err == nil) != ok {
-			t.Errorf("%q: %v", list, err)
-		}
-	}
-}
-
-func TestTryDevicesLeavesNothing(t *testing.T) {
-	needsRoot(t)
-	for _, kind := range append(kinds(), Weak) {
-		if how := TryDevices(kind); how != record.DeviceFilter && how != record.DeviceController {
-			t.Logf("%s: %s", kind, how)
-		}
-	}
-	for _, root := range []string{"/sys/fs/cgroup"} {
-		found, err := exec.Command("find", root, "-name", "bellows-try-"+itoa(os.Getpid())+"-*").Output()
-		if err != nil || len(found) > 0 {
-			t.Errorf("left: %s, %v", found, err)
-		}
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/agent/run"
+	"github.com/bellows-ml/bellows/agent/rundir"
 )
 
 // dialBound is how long a shim may take to accept: it does nothing else there.
@@ -23,10 +24,10 @@ type Conn struct {
 
 // Dial connects to the shim of the run directory. Close the connection in the end.
 func Dial(dir string) (*Conn, error) {
-	if err := checkSocketPaths(dir); err != nil {
+	if err := rundir.CheckSocketPaths(dir); err != nil {
 		return nil, err
 	}
-	c, err := net.DialTimeout("unix", filepath.Join(dir, controlSocket), dialBound)
+	c, err := net.DialTimeout("unix", filepath.Join(dir, rundir.ControlSocket), dialBound)
 	if err != nil {
 		return nil, fmt.Errorf("connect to shim: %w", err)
 	}

@@ -9,7 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bellows-ml/bellows/agent/agenttest"
+	"github.com/bellows-ml/bellows/agent/proc"
 	"github.com/bellows-ml/bellows/agent/run"
+	"github.com/bellows-ml/bellows/agent/rundir"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -31,7 +34,7 @@ printf 'last \033[31mred\007 words\nunended'
 			f.await("the failure", func(r run.Report) bool { return r.Failed != nil })
 			told := time.Now()
 			r := f.stopped()
-			if took := time.Since(told); took > patience/6 {
+			if took := time.Since(told); took > agenttest.Patience/6 {
 				t.Errorf("stopped %v after the failure was told", took)
 			}
 			if r.Failed == nil || r.Failed.Kind != record.WorkerFailed || r.Failed.Rank != 1 || !strings.HasPrefix(r.Failed.Reason, c.reason) {
@@ -72,7 +75,7 @@ func (f *fixture) escaped() run.Process {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	p, err := identify(pid)
+	p, err := proc.Identify(pid)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -85,7 +88,7 @@ func TestEscapedChildrenDieWithTheWorkers(t *testing.T) {
 	p := f.escaped()
 	f.push(run.Wish{Kill: "test"})
 	f.stopped()
-	if Alive(p) {
+	if proc.Alive(p) {
 		t.Error("the escaped process lives after Stopped")
 	}
 	f.retire()
@@ -96,7 +99,7 @@ func TestLeftoversAreNamedAndKilled(t *testing.T) {
 	f := newFixture(t, 1, "").python(escape).start()
 	p := f.escaped()
 	r := f.stopped()
-	if Alive(p) {
+	if proc.Alive(p) {
 		t.Error("the leftover lives after Stopped")
 	}
 	if len(r.Leftover) != 1 || !strings.Contains(r.Leftover[0], strconv.Itoa(p.PID)) {
@@ -144,19 +147,19 @@ func TestTheJournalSurvivesADiskThatRefuses(t *testing.T) {
 	f := newFixture(t, 1, "echo up > up-0; while ! [ -e go ]; do sleep 0.02; done; exit 5").start()
 	f.awaitFile("up-0")
 	f.shimWrites("a worker", func(r run.Report) bool { return r.Workers != nil })
-	blocked := filepath.Join(f.dir, reportFile+".spare")
+	blocked := filepath.Join(f.dir, rundir.ReportFile+".spare")
 	if err := os.Remove(blocked); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.MkdirAll(filepath.Join(blocked, "x"), 0o755); err != nil { // a file cannot take its place
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(f.order.Workdir, "go"), "", 0o644)
+	agenttest.Write(t, filepath.Join(f.Order.Workdir, "go"), "", 0o644)
 	r := f.stopped()
 	if r.Failed == nil {
 		t.Errorf("the agent was not told: %+v", r)
 	}
-	if r, err := ReadReport(f.dir); err != nil || r.Stopped != nil {
+	if r, err := rundir.ReadReport(f.dir); err != nil || r.Stopped != nil {
 		t.Fatalf("a report was written all the same: this tests nothing: %+v, %v", r, err)
 	}
 	if err := os.RemoveAll(blocked); err != nil {

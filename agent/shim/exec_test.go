@@ -8,8 +8,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/agent/agenttest"
+	"github.com/bellows-ml/bellows/agent/contain"
+	"github.com/bellows-ml/bellows/agent/devicelock"
 	"github.com/bellows-ml/bellows/agent/fence"
+	"github.com/bellows-ml/bellows/agent/proc"
 	"github.com/bellows-ml/bellows/agent/run"
+	"github.com/bellows-ml/bellows/agent/rundir"
+	"github.com/bellows-ml/bellows/internal/durable"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -17,15 +23,15 @@ import (
 // like a process whose program lies on a file system that hangs.
 func (f *fixture) frozen() (cgroup string) {
 	f.t.Helper()
-	var rec runRecord
-	if err := readJSON(filepath.Join(f.dir, shimFile), &rec); err != nil {
+	var rec rundir.Record
+	if err := durable.ReadJSON(filepath.Join(f.dir, rundir.ShimFile), &rec); err != nil {
 		f.t.Fatal(err)
 	}
 	file, state := "cgroup.freeze", "1"
 	switch rec.Containment {
-	case Weak:
+	case run.Weak:
 		f.t.Skip("an exec that hangs is made with a cgroup that is frozen, which takes root")
-	case Cgroup1:
+	case run.Cgroup1:
 		file, state = "freezer.state", "FROZEN"
 	}
 	if err := os.WriteFile(filepath.Join(rec.Cgroup, file), []byte(state), 0); err != nil {
@@ -40,9 +46,9 @@ func (f *fixture) frozen() (cgroup string) {
 func TestTheDeadlineHoldsWhileAnExecHangs(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "echo ran > ran")
-	f.order.Strict, f.order.Deadline = true, Boottime()+int64(time.Hour)
-	path := lockPath(f.order.LockDir, "SIM-0")
-	write(t, path, "", 0o600)
+	f.Order.Strict, f.Order.Deadline = true, proc.Boottime()+int64(time.Hour)
+	path := devicelock.Path(f.Order.LockDir, "SIM-0")
+	agenttest.Write(t, path, "", 0o600)
 	l, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -56,20 +62,20 @@ func TestTheDeadlineHoldsWhileAnExecHangs(t *testing.T) {
 	if err = unix.Flock(int(l.Fd()), unix.LOCK_UN); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a worker's birth", func() bool { return len(members(cgroup)) > 0 })
+	agenttest.Eventually(t, "a worker's birth", func() bool { return len(contain.Members(cgroup)) > 0 })
 	const garbage = 5000 // of some kilobytes each, several times what is collected first
 	for i := range int64(garbage) {
-		f.push(run.Wish{Deadline: f.order.Deadline + i})
+		f.push(run.Wish{Deadline: f.Order.Deadline + i})
 	}
-	f.await("all of that to be heard", func(r run.Report) bool { return r.Deadline == f.order.Deadline+garbage-1 })
+	f.await("all of that to be heard", func(r run.Report) bool { return r.Deadline == f.Order.Deadline+garbage-1 })
 	lag := lateness(t)
-	deadline := Boottime() + int64(200*time.Millisecond)
+	deadline := proc.Boottime() + int64(200*time.Millisecond)
 	f.push(run.Wish{Deadline: deadline})
 	r := f.stopped()
-	if late := time.Duration(Boottime()-deadline) - lag(); late > fence.Margin || r.Failed == nil || r.Failed.Kind != record.NodeFenced {
+	if late := time.Duration(proc.Boottime()-deadline) - lag(); late > fence.Margin || r.Failed == nil || r.Failed.Kind != record.NodeFenced {
 		t.Errorf("stopped %v after the deadline, failed %+v", late, r.Failed)
 	}
-	if _, err = os.Stat(filepath.Join(f.order.Workdir, "ran")); err == nil {
+	if _, err = os.Stat(filepath.Join(f.Order.Workdir, "ran")); err == nil {
 		t.Error("it ran")
 	}
 	f.retire()

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/agent/warm"
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/sdk"
 )
@@ -53,9 +54,9 @@ func (s *shared) exited(local int, status unix.WaitStatus) {
 	s.log.Info().Int("rank", w.rank).Int("code", exit.Code).Int("signal", exit.Signal).Msg("worker ended")
 	if s.facts.Execution.Warm && (exit.Code == sdk.EarlyStatus || exit.Signal == sdk.EarlySignal) {
 		w.fact.How = "it could not use what it had imported before its release"
-		go learnForGood(s.order.LearnedFile) // on a disk that may hang
+		go warm.LearnForGood(s.order.LearnedFile) // on a disk that may hang
 	}
-	if limit, starved := s.containment.starved(local); starved {
+	if limit, starved := s.containment.Starved(local); starved {
 		w.fact.How, w.fact.OutOfMemory = describeStarved(status, limit), true
 	}
 }

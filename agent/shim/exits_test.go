@@ -5,6 +5,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/bellows-ml/bellows/agent/agenttest"
+	"github.com/bellows-ml/bellows/agent/proc"
 	"github.com/bellows-ml/bellows/agent/run"
 )
 
@@ -14,19 +16,19 @@ func TestAProcessIsNotReapedBeforeItIsIdentified(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it has ended", func() bool {
-		s, err := readStat(pid)
-		return err != nil || !s.lives()
+	agenttest.Eventually(t, "it has ended", func() bool {
+		s, err := proc.ReadStat(pid)
+		return err != nil || !s.Lives()
 	})
-	sh := &shared{state: run.New(run.Order{Prepare: &run.Prepare{}}, run.Process{}, Weak)}
+	sh := &shared{state: run.New(run.Order{Prepare: &run.Prepare{}}, run.Process{}, run.Weak)}
 	sh.facts.Ahead.Executing = true
 	sh.reap()
-	if _, err := identify(pid); err != nil {
+	if _, err := proc.Identify(pid); err != nil {
 		t.Error(err)
 	}
 	sh.facts.Ahead.Executing = false
 	sh.reap()
-	if _, err := identify(pid); err == nil {
+	if _, err := proc.Identify(pid); err == nil {
 		t.Errorf("process %d is still there", pid)
 	}
 }

@@ -8,7 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bellows-ml/bellows/agent/agenttest"
+	"github.com/bellows-ml/bellows/agent/proc"
 	"github.com/bellows-ml/bellows/agent/run"
+	"github.com/bellows-ml/bellows/agent/warm"
 )
 
 // TestStartFigures measures the time from START to the first step of all ranks, cold and
@@ -31,21 +34,21 @@ func TestStartFigures(t *testing.T) {
 	for i := range number("BELLOWS_FIGURES_RUNS", 3) {
 		for _, warm := range []bool{false, true} {
 			f := newFixture(t, number("BELLOWS_FIGURES_RANKS", 2), "")
-			f.order.Command = []string{python, script, f.order.Workdir}
-			f.order.Env["HOME"], f.order.Env["PATH"], f.order.Env["OMP_NUM_THREADS"] = f.root, os.Getenv("PATH"), "1"
-			f.order.LearnedFile = learned
+			f.Order.Command = []string{python, script, f.Order.Workdir}
+			f.Order.Env["HOME"], f.Order.Env["PATH"], f.Order.Env["OMP_NUM_THREADS"] = f.root, os.Getenv("PATH"), "1"
+			f.Order.LearnedFile = learned
 			f.measure(i, warm)
 		}
 	}
 }
 
-func (f *fixture) measure(i int, warm bool) {
+func (f *fixture) measure(i int, ahead bool) {
 	f.t.Helper()
 	began := time.Now()
-	if warm {
-		plan := f.prepares(func(p *run.Prepare) { p.Workers = len(f.order.World.Members[0].Devices) })
+	if ahead {
+		plan := f.prepares(func(p *run.Prepare) { p.Workers = len(f.Order.World.Members[0].Devices) })
 		r := f.startPrepared()
-		f.t.Logf("%d: prepared in %.2f s, and learned was %v: %+v", i, time.Since(began).Seconds(), readLearned(f.order.LearnedFile).Before, *r.Prepared)
+		f.t.Logf("%d: prepared in %.2f s, and learned was %v: %+v", i, time.Since(began).Seconds(), warm.ReadLearned(f.Order.LearnedFile).Before, *r.Prepared)
 		f.bind(plan)
 		began = time.Now()
 		f.push(run.Wish{Start: true})
@@ -55,7 +58,7 @@ func (f *fixture) measure(i int, warm bool) {
 	r := f.started()
 	execed := r.ExecedAt.Sub(began)
 	var last float64
-	eventually(f.t, "first steps", func() bool {
+	agenttest.Eventually(f.t, "first steps", func() bool {
 		first := f.firstSteps()
 		for _, at := range first {
 			last = max(last, at)
@@ -64,7 +67,7 @@ func (f *fixture) measure(i int, warm bool) {
 	})
 	var proportional int64
 	for _, w := range r.Workers {
-		b, _ := os.ReadFile(proc.file(w.PID, "smaps_rollup"))
+		b, _ := os.ReadFile(proc.Root.File(w.PID, "smaps_rollup"))
 		for line := range strings.Lines(string(b)) {
 			if fields := strings.Fields(line); len(fields) == 3 && fields[0] == "Pss:" {
 				n, _ := strconv.ParseInt(fields[1], 10, 64)
@@ -81,7 +84,7 @@ func (f *fixture) measure(i int, warm bool) {
 
 // firstSteps are when ranks have ended their first step, by rank.
 func (f *fixture) firstSteps() map[string]float64 {
-	b, err := os.ReadFile(filepath.Join(f.order.Workdir, "steps.log"))
+	b, err := os.ReadFile(filepath.Join(f.Order.Workdir, "steps.log"))
 	if err != nil {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bellows-ml/bellows/agent/agenttest"
 	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/cluster"
 )
@@ -60,18 +61,18 @@ print("bellows", os.path.basename(os.path.dirname(bellows.__file__)))
 		for _, how := range []string{"cold", "warm"} {
 			t.Run(name+", "+how, func(t *testing.T) {
 				t.Parallel()
-				needsRoot(t)
+				agenttest.NeedsRoot(t)
 				f := newFixture(t, 1, "")
 				if how == "cold" {
 					f.repeats()
 				}
 				ran := f.foreign()
 				elsewhere := filepath.Join(f.root, "elsewhere", "train.py")
-				write(t, elsewhere, script, 0o644)
+				agenttest.Write(t, elsewhere, script, 0o644)
 				f.pyScript("")
 				f.giveTo(owner.UID, owner.GID)
-				f.order.Owner = owner
-				f.order.Command = []string{"/usr/bin/python3", elsewhere} // which any user may execute
+				f.Order.Owner = owner
+				f.Order.Command = []string{"/usr/bin/python3", elsewhere} // which any user may execute
 				if how == "warm" {
 					plan := f.prepares(func(*run.Prepare) {})
 					if r := f.ready(1); r.Prepared.Parked != elsewhere+":4 (reads RANK)" {
@@ -84,7 +85,7 @@ print("bellows", os.path.basename(os.path.dirname(bellows.__file__)))
 				} else {
 					f.start()
 				}
-				if log := f.ended(0); log != "path []\nrank 0\nbellows "+pythonDir+"\n" {
+				if log := f.ended(0); log != "path []\nrank 0\nbellows "+run.PythonDir+"\n" {
 					t.Errorf("log:\n%s", log)
 				}
 				if b, err := os.ReadFile(ran); err == nil {

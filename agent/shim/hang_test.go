@@ -11,8 +11,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/agent/devicelock"
 	"github.com/bellows-ml/bellows/agent/fence"
+	"github.com/bellows-ml/bellows/agent/proc"
 	"github.com/bellows-ml/bellows/agent/run"
+	"github.com/bellows-ml/bellows/agent/rundir"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -54,7 +57,7 @@ type pipe struct {
 
 func (f *fixture) pipedLog() pipe {
 	f.t.Helper()
-	path := filepath.Join(f.dir, logFile)
+	path := filepath.Join(f.dir, rundir.LogFile)
 	f.hangs(path)
 	fd, err := unix.Open(path, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -107,21 +110,21 @@ func TestTheDeadlineHoldsWhateverHangs(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "while :; do echo flood; done")
 	log := f.pipedLog()
-	f.hangs(filepath.Join(f.order.LogDir, "rank-0.log"))
-	f.order.Strict, f.order.Deadline = true, Boottime()+int64(time.Hour)
+	f.hangs(filepath.Join(f.Order.LogDir, "rank-0.log"))
+	f.Order.Strict, f.Order.Deadline = true, proc.Boottime()+int64(time.Hour)
 	worker := f.worker(f.start().started(), 0)
 	f.shimWrites("its workers", func(r run.Report) bool { return len(r.Workers) > 0 })
 
-	f.hangs(filepath.Join(f.dir, reportFile+".spare"))
-	thaw := f.hangs(lockPath(f.order.LockDir, "SIM-0"))
-	f.silent(controlSocket, maxAgents/2)
-	f.silent(workerSocket, spareLinks)
+	f.hangs(filepath.Join(f.dir, rundir.ReportFile+".spare"))
+	thaw := f.hangs(devicelock.Path(f.Order.LockDir, "SIM-0"))
+	f.silent(rundir.ControlSocket, maxAgents/2)
+	f.silent(run.WorkerSocket, spareLinks)
 	log.fill()
 	lag := lateness(t)
-	deadline := Boottime() + int64(200*time.Millisecond)
+	deadline := proc.Boottime() + int64(200*time.Millisecond)
 	f.push(run.Wish{Deadline: deadline})
 	f.gone("the worker", worker)
-	if late := time.Duration(Boottime()-deadline) - lag(); late > fence.Margin {
+	if late := time.Duration(proc.Boottime()-deadline) - lag(); late > fence.Margin {
 		t.Errorf("dead %v after the deadline, and so after the lease", late)
 	}
 

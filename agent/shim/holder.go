@@ -7,11 +7,14 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime/debug"
-	"slices"
 	"strconv"
-	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bellows-ml/bellows/agent/contain"
+	"github.com/bellows-ml/bellows/agent/proc"
+	"github.com/bellows-ml/bellows/agent/rundir"
+	"github.com/bellows-ml/bellows/agent/sweep"
 )
 
 // heldVariable tells a shim the pid of its holder.
@@ -39,10 +42,10 @@ func (e Ended) Error() string { return fmt.Sprintf("the shim ended with status %
 // It owns nothing else, knows only whose run it is, and does nothing while the shim lives. If it
 // is killed itself the shim goes on alone.
 func hold(dir string) error {
-	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("become subreaper: %w", err)
+	if err := contain.Subreaper(); err != nil {
+		return err
 	}
-	owner := ownerOf(dir, runRecord{})
+	owner := rundir.OwnerOf(dir, rundir.Record{})
 	shim, err := startHeld()
 	if err != nil {
 		return fmt.Errorf("start the shim proper: %w", err)
@@ -56,9 +59,9 @@ func hold(dir string) error {
 	status := waitFor(shim)
 	switch {
 	case status == neverBegan:
-		endDescendants()
-	case status != 0 || hasChildren():
-		endOrphans(dir, owner)
+		sweep.Descendants()
+	case status != 0 || proc.HasChildren():
+		sweep.Orphans(dir, owner)
 	}
 	if status != 0 {
 		return Ended(status)
@@ -106,47 +109,6 @@ func waitFor(shim int) int {
 			return status.ExitStatus()
 		}
 	}
-}
-
-// endOrphans kills what a dead shim has left until nothing is. Only the kernel is
-// asked, and none of the run's files: a disk may hang.
-func endOrphans(dir string, owner *uint32) {
-	s := &sweeper{dir: dir, owner: owner, under: os.Getpid()}
-	_ = s.killListed() // what could not be killed is tried again
-	repeat(func() (done bool, longest time.Duration) {
-		reap()
-		left, err := s.kill()
-		return err == nil && len(left) == 0 && s.emptied() && !hasChildren(), time.Second
-	})
-	_ = s.removeGroups() // the agent's sweep tells what is in the way
-}
-
-// endDescendants kills what descends from this process until nothing does.
-func endDescendants() {
-	repeat(func() (done bool, longest time.Duration) {
-		if reap(); !hasChildren() {
-			return true, 0
-		}
-		if l, err := observed.listing(); err == nil {
-			_ = killAll(nil, l.family.descendants(map[int]bool{os.Getpid(): true})) // tried again
-		}
-		return false, time.Second
-	})
-}
-
-// reap takes note of children that have ended.
-func reap() {
-	for pid := 1; pid > 0; {
-		pid, _ = unix.Wait4(-1, nil, unix.WNOHANG, nil)
-	}
-}
-
-// emptied reports whether nothing is in the run's groups.
-func (s *sweeper) emptied() bool {
-	return !slices.ContainsFunc(s.groups, func(g group) bool {
-		_, inside, err := g.look()
-		return inside || err != nil
-	})
 }
 
 // holderPID is the pid of the process that holds this one; 0 if none does any more.

@@ -10,24 +10,25 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bellows-ml/bellows/agent/run"
+	"github.com/bellows-ml/bellows/agent/rundir"
 )
 
 // What a worker has started does not outlive the shim, whatever contains it and
 // however it hides, also with its directory gone or on a disk that hangs.
 func TestWhatOutlivesItsShimIsKilledAtOnce(t *testing.T) {
 	t.Parallel()
-	for _, kind := range append(kinds(), Weak) {
+	for _, kind := range append(kinds(), run.Weak) {
 		for _, files := range []string{"there", "gone", "hang"} {
 			t.Run(fmt.Sprintf("%s files=%s", kind, files), func(t *testing.T) {
 				t.Parallel()
-				if kind != Weak {
+				if kind != run.Weak {
 					needsKind(t, kind)
 				}
 				f := newFixture(t, 1, "").python(bare)
 				if files != "there" {
 					f.repeats()
 				}
-				f.order.Containment = kind
+				f.Order.Containment = kind
 				f.start()
 				f.started()
 				p, rec, holder := f.escaped(), f.recorded(), f.holder()
@@ -35,7 +36,7 @@ func TestWhatOutlivesItsShimIsKilledAtOnce(t *testing.T) {
 				case "gone":
 					f.removeDirectory()
 				case "hang":
-					for _, name := range []string{orderFile, shimFile, reportFile} {
+					for _, name := range []string{rundir.OrderFile, rundir.ShimFile, rundir.ReportFile} {
 						defer f.hangs(filepath.Join(f.dir, name))()
 					}
 				}
@@ -44,7 +45,7 @@ func TestWhatOutlivesItsShimIsKilledAtOnce(t *testing.T) {
 				}
 				f.gone("what its worker has started", p)
 				f.gone("the holder", holder)
-				if held := heldStill(f.order, f.dir); len(held) > 0 {
+				if held := heldStill(f.Order, f.dir); len(held) > 0 {
 					t.Errorf("locks are held: %v", held)
 				}
 				if _, err := os.Stat(rec.Cgroup); rec.Cgroup != "" && !errors.Is(err, os.ErrNotExist) {
@@ -87,7 +88,7 @@ func TestASignalToShimAndHolder(t *testing.T) {
 	}
 	f.gone("the shim", f.shim)
 	f.gone("the holder", holder)
-	if r, err := ReadReport(f.dir); err != nil || r.Stopped == nil {
+	if r, err := rundir.ReadReport(f.dir); err != nil || r.Stopped == nil {
 		t.Errorf("report %+v, %v", r, err)
 	}
 	f.nothingLeft()

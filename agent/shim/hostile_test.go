@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/agent/run"
+	"github.com/bellows-ml/bellows/agent/rundir"
+	"github.com/bellows-ml/bellows/agent/sweep"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/record/recordtest"
@@ -39,7 +41,7 @@ func FuzzOrder(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var o run.Order
-		if json.Unmarshal(text, &o) != nil || checkOrder(o) != nil {
+		if json.Unmarshal(text, &o) != nil || o.Check() != nil {
 			return
 		}
 		member, _, _ := o.World.Member(o.Node)
@@ -47,7 +49,7 @@ func FuzzOrder(f *testing.F) {
 			if len(member.DevicesOf(local)) == 0 {
 				t.Errorf("worker %d of %+v has no device", local, member)
 			}
-			for _, v := range environment(o, "/r/j", local) {
+			for _, v := range run.Listed(o.Environment("/r/j", local)) {
 				if strings.ContainsRune(v, 0) {
 					t.Errorf("%q cannot be set", v)
 				}
@@ -67,7 +69,7 @@ func FuzzWorkerMessage(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, one, two []byte) {
 		order := anyOrder()
-		s := run.New(order, run.Process{}, Weak)
+		s := run.New(order, run.Process{}, run.Weak)
 		for _, text := range [][]byte{one, two, one} {
 			var msg fromWorker
 			if json.Unmarshal(text, &msg) != nil {
@@ -106,8 +108,8 @@ func TestRunFilesMadeWrong(t *testing.T) {
 		t.Fatal(errOrder)
 	}
 	files := map[string][]byte{
-		orderFile: order, shimFile: []byte(`{"version":1,"shim":{"pid":4194303,"start_time":1,"boot_id":"b"},"cgroup":"/none","limits":["/none"]}`),
-		reportFile: []byte(`{"version":1,"shim":{"pid":4194303,"start_time":1,"boot_id":"b"},"workers":[{"rank":1,"pid":4194302,"start_time":1}],"stopped":{"exits":[]}}`),
+		rundir.OrderFile: order, rundir.ShimFile: []byte(`{"version":1,"shim":{"pid":4194303,"start_time":1,"boot_id":"b"},"cgroup":"/none","limits":["/none"]}`),
+		rundir.ReportFile: []byte(`{"version":1,"shim":{"pid":4194303,"start_time":1,"boot_id":"b"},"workers":[{"rank":1,"pid":4194302,"start_time":1}],"stopped":{"exits":[]}}`),
 	}
 	dirs := make([]string, seeds)
 	for seed := range uint64(seeds) {
@@ -129,17 +131,17 @@ func TestRunFilesMadeWrong(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		runs, unreadable, err := Scan(root)
+		runs, unreadable, err := rundir.Scan(root)
 		if err != nil || len(runs)+len(unreadable) > 1 {
 			t.Errorf("seed %d: %d runs, %d unreadable, %v", seed, len(runs), len(unreadable), err)
 		}
 		for _, r := range runs {
-			_, _ = ReadReport(r.Dir)
-			_ = checkOrder(r.Order)
+			_, _ = rundir.ReadReport(r.Dir)
+			_ = r.Order.Check()
 		}
 	}
 	// One call lists the machine's processes once, for all runs.
-	lists, errInside := Inside(dirs)
+	lists, errInside := sweep.Inside(dirs)
 	if errInside != nil || len(lists) != seeds {
 		t.Fatalf("%d lists of %d runs, %v", len(lists), seeds, errInside)
 	}

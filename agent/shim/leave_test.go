@@ -8,14 +8,13 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/agent/agenttest"
+	"github.com/bellows-ml/bellows/agent/devicelock"
 	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/cluster"
 )
@@ -80,7 +79,7 @@ func (f *fixture) keep() {
 func TestNoLockLeavesWithAWorker(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 2, "").python(passOn).giveTo(1, 1)
-	f.order.Owner = cluster.Owner{UID: 1, GID: 1, User: "daemon"}
+	f.Order.Owner = cluster.Owner{UID: 1, GID: 1, User: "daemon"}
 	f.keep()
 	f.start()
 	if got := f.awaitFile("passed"); got != "0 0\n" {
@@ -93,19 +92,19 @@ func TestNoLockLeavesWithAWorker(t *testing.T) {
 // stealLock takes a copy of the shim's lock of a device, as a worker of an earlier version had one.
 func (f *fixture) stealLock(device cluster.DeviceID) *os.File {
 	f.t.Helper()
-	needsRoot(f.t)
+	agenttest.NeedsRoot(f.t)
 	pidfd, err := unix.PidfdOpen(f.shim.PID, 0)
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	defer unix.Close(pidfd) //nolint:errcheck // nothing was written to it
-	dir := "/proc/" + itoa(f.shim.PID) + "/fd"
+	dir := "/proc/" + strconv.Itoa(f.shim.PID) + "/fd"
 	names, err := os.ReadDir(dir)
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	for _, name := range names {
-		if to, err := os.Readlink(filepath.Join(dir, name.Name())); err != nil || to != lockPath(f.order.LockDir, device) {
+		if to, err := os.Readlink(filepath.Join(dir, name.Name())); err != nil || to != devicelock.Path(f.Order.LockDir, device) {
 			continue
 		}
 		n, err := strconv.Atoi(name.Name())
@@ -142,15 +141,15 @@ func (f *fixture) strange(file *os.File) *exec.Cmd {
 // next is another run, of the same devices.
 func (f *fixture) next() *fixture {
 	f.t.Helper()
-	g := newFixture(f.t, len(f.order.World.Members[0].Devices), "exit 0")
-	g.order.LockDir = f.order.LockDir
+	g := newFixture(f.t, len(f.Order.World.Members[0].Devices), "exit 0")
+	g.Order.LockDir = f.Order.LockDir
 	return g
 }
 
 // A lock that is open somewhere when nothing of its run lives any more keeps no device.
 func TestALockThatOutlivesItsRunIsClearedAndNamed(t *testing.T) {
 	t.Parallel()
-	needsRoot(t)
+	agenttest.NeedsRoot(t)
 	for name, end := range map[string]func(f *fixture){
 		"stopped": func(f *fixture) {
 			f.push(run.Wish{Kill: "test", Retire: true})
@@ -159,7 +158,7 @@ func TestALockThatOutlivesItsRunIsClearedAndNamed(t *testing.T) {
 		},
 		"swept": func(f *fixture) {
 			f.killShim()
-			if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
+			if err := sweepPatiently(f.dir, f.Order.LockDir, nil); err != nil {
 				f.t.Error(err)
 			}
 		},
@@ -175,21 +174,21 @@ func TestALockThatOutlivesItsRunIsClearedAndNamed(t *testing.T) {
 				t.Errorf("the next run: %+v, %+v", r.Failed, r.Stopped)
 			}
 			other.retire()
-			named, err := OldLocks(f.order.LockDir)
+			named, err := devicelock.OldLocks(f.Order.LockDir)
 			if err != nil || len(named) != 1 {
 				t.Fatalf("old locks: %+v, %v", named, err)
 			}
 			o := named[0]
-			if o.Device != "SIM-1" || o.Job != f.order.World.Job || o.Generation != 3 || len(o.Holders) != 1 ||
+			if o.Device != "SIM-1" || o.Job != f.Order.World.Job || o.Generation != 3 || len(o.Holders) != 1 ||
 				o.Holders[0].PID != thief.Process.Pid || o.Holders[0].UID != ordinary || o.Holders[0].Command != "sleep" {
 				t.Errorf("named %+v, want process %d", o, thief.Process.Pid)
 			}
 			_ = thief.Process.Kill()
 			_ = thief.Wait()
-			if named, err = OldLocks(f.order.LockDir); err != nil || len(named) != 0 {
+			if named, err = devicelock.OldLocks(f.Order.LockDir); err != nil || len(named) != 0 {
 				t.Errorf("after its end: %+v, %v", named, err)
 			}
-			if left, _ := filepath.Glob(filepath.Join(f.order.LockDir, "*"+oldSuffix)); len(left) > 0 {
+			if left, _ := filepath.Glob(filepath.Join(f.Order.LockDir, "*"+devicelock.OldSuffix)); len(left) > 0 {
 				t.Errorf("left are %v", left)
 			}
 		})
@@ -213,7 +212,7 @@ func TestALockOnItsWayIsClearedToo(t *testing.T) {
 	f.push(run.Wish{Kill: "test"})
 	f.stopped()
 	f.retire()
-	if named, err := OldLocks(f.order.LockDir); err != nil || len(named) != 1 || len(named[0].Holders) != 0 {
+	if named, err := devicelock.OldLocks(f.Order.LockDir); err != nil || len(named) != 1 || len(named[0].Holders) != 0 {
 		t.Errorf("old locks: %+v, %v", named, err)
 	}
 }
@@ -229,12 +228,12 @@ func TestOrphansKeepTheirDevice(t *testing.T) {
 	f.gone("the worker", f.worker(r, 0))
 	other := f.next().start()
 	w := other.await("waiting", func(r run.Report) bool { return strings.Contains(r.Waiting, "held by") || r.Workers != nil })
-	for _, want := range []string{"SIM-0", string(f.order.World.Job), "pid " + itoa(p.PID)} {
+	for _, want := range []string{"SIM-0", string(f.Order.World.Job), "pid " + strconv.Itoa(p.PID)} {
 		if !strings.Contains(w.Waiting, want) {
 			t.Errorf("waiting for %q, which does not say %q", w.Waiting, want)
 		}
 	}
-	if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
+	if err := sweepPatiently(f.dir, f.Order.LockDir, nil); err != nil {
 		t.Fatal(err)
 	}
 	if r := other.stopped(); r.Failed != nil {
@@ -242,65 +241,6 @@ func TestOrphansKeepTheirDevice(t *testing.T) {
 	}
 	other.retire()
 	f.nothingLeft()
-}
-
-// Many take the same device at once while locks leak and are cleared: never do two have it.
-func TestAClearedLockIsNeverTakenTwice(t *testing.T) {
-	t.Parallel()
-	const takers, turns = 4, 4
-	o := lockOrder(filepath.Join(t.TempDir(), "locks"))
-	var have, most, cleared atomic.Int32
-	var all sync.WaitGroup
-	for i := range takers {
-		all.Go(func() {
-			for turn := range turns {
-				dir, leaks := t.TempDir(), (i+turn)%2 == 0
-				shim := exec.Command("/bin/sleep", "1000")
-				if err := shim.Start(); err != nil {
-					t.Error(err)
-					return
-				}
-				end := func() { _ = shim.Process.Kill(); _ = shim.Wait() }
-				process, err := identify(shim.Process.Pid)
-				if err == nil {
-					err = writeDurable(filepath.Join(dir, shimFile), runRecord{Version: run.ProtocolVersion, Shim: process})
-				}
-				if err != nil {
-					t.Error(err)
-				}
-				var l *locks
-				for l == nil { // one that has no luck waits for all others
-					if l, err = takeLocks(t.Context(), o, dir, func(string) {}); err != nil && !strings.Contains(err.Error(), "held by") {
-						t.Error(err)
-						end()
-						return
-					}
-				}
-				now := have.Add(1)
-				for was := most.Load(); was < now; was = most.Load() {
-					most.CompareAndSwap(was, now)
-				}
-				time.Sleep(time.Millisecond)
-				if leaks {
-					fd, errDup := unix.FcntlInt(l.files[0].Fd(), unix.F_DUPFD_CLOEXEC, 3)
-					if errDup != nil {
-						t.Error(errDup)
-					}
-					defer unix.Close(fd) //nolint:errcheck // nothing was written to it
-					cleared.Add(1)
-				}
-				have.Add(-1)
-				if err = l.close(); err != nil {
-					t.Error(err)
-				}
-				end()
-			}
-		})
-	}
-	all.Wait()
-	if most.Load() != 1 || cleared.Load() != takers*turns/2 {
-		t.Errorf("%d had it at once, %d leaked", most.Load(), cleared.Load())
-	}
 }
 
 // Kernels that know no close_range keep what was inherited from workers, too.

@@ -2,6 +2,7 @@ package shim
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,46 +10,33 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/agent/agenttest"
+	"github.com/bellows-ml/bellows/agent/contain"
+	"github.com/bellows-ml/bellows/agent/proc"
 	"github.com/bellows-ml/bellows/agent/run"
+	"github.com/bellows-ml/bellows/agent/rundir"
+	"github.com/bellows-ml/bellows/agent/sweep"
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/durable"
 	"github.com/bellows-ml/bellows/record"
 )
-
-// needsLimits is for tests that need the controllers, and the right to use them.
-func needsLimits(t *testing.T) {
-	t.Helper()
-	c, err := newGroup("bellows-limits-"+itoa(os.Getpid())+"-"+itoa(int(testGroups.Add(1))), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := newFixture(t, 1, "")
-	f.order.Limits = cluster.Limits{MemoryBytes: 64 << 20, CPUs: 1}
-	err = c.limit(filepath.Base(c.path)+"-l", f.order, f.order.World.Members[0])
-	if e := c.remove(); e != nil {
-		t.Error(e)
-	}
-	if err != nil {
-		t.Skipf("this machine keeps no limits for this user, so there is nothing to test: %v", err)
-	}
-}
 
 // eachCage runs a test in every containment, weak included: limits are apart from it.
 func eachCage(t *testing.T, ranks int, script string, test func(f *fixture)) {
 	needsLimits(t)
-	for _, kind := range append(kinds(), Weak) {
+	for _, kind := range append(kinds(), run.Weak) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			if kind != Weak {
+			if kind != run.Weak {
 				needsKind(t, kind)
 			}
 			f := newFixture(t, ranks, script)
-			f.order.Containment = kind
+			f.Order.Containment = kind
 			test(f)
 		})
 	}
@@ -57,8 +45,8 @@ func eachCage(t *testing.T, ranks int, script string, test func(f *fixture)) {
 // limitsLeft are groups of limits that a run has not taken away.
 func (f *fixture) limitsLeft() []string {
 	f.t.Helper()
-	var rec runRecord
-	if err := readJSON(filepath.Join(f.dir, shimFile), &rec); err != nil {
+	var rec rundir.Record
+	if err := durable.ReadJSON(filepath.Join(f.dir, rundir.ShimFile), &rec); err != nil {
 		f.t.Fatal(err)
 	}
 	var left []string
@@ -79,7 +67,7 @@ func TestAWorkerThatWantsTooMuchMemoryIsKilled(t *testing.T) {
 while [ ! -e up-0 ]; do sleep 0.01; done
 echo the last words
 exec dd if=/dev/zero of=/dev/null bs=200M count=1000`, func(f *fixture) {
-		f.order.Limits.MemoryBytes = 64 << 20
+		f.Order.Limits.MemoryBytes = 64 << 20
 		r := f.start().stopped()
 		if r.Failed == nil || r.Failed.Kind != record.WorkerFailed || r.Failed.Rank != 1 || !r.Failed.OutOfMemory ||
 			r.Failed.Reason != "killed: out of its memory limit of 64 MiB" || !strings.Contains(strings.Join(r.Failed.LogTail, "\n"), "the last words") {
@@ -96,7 +84,7 @@ exec dd if=/dev/zero of=/dev/null bs=200M count=1000`, func(f *fixture) {
 func TestASaveThatWantsTooMuchMemoryIsTold(t *testing.T) {
 	t.Parallel()
 	eachCage(t, 1, `trap 'exec dd if=/dev/zero of=/dev/null bs=200M count=1000' TERM; echo up > up-0; while :; do sleep 0.02; done`, func(f *fixture) {
-		f.order.Limits.MemoryBytes = 64 << 20
+		f.Order.Limits.MemoryBytes = 64 << 20
 		f.start()
 		f.started()
 		f.awaitFile("up-0")
@@ -114,7 +102,7 @@ func TestASaveThatWantsTooMuchMemoryIsTold(t *testing.T) {
 func TestAChildThatWantsTooMuchMemoryIsNamed(t *testing.T) {
 	t.Parallel()
 	eachCage(t, 1, `dd if=/dev/zero of=/dev/null bs=200M count=1000; exit 7`, func(f *fixture) {
-		f.order.Limits.MemoryBytes = 64 << 20
+		f.Order.Limits.MemoryBytes = 64 << 20
 		r := f.start().stopped()
 		if r.Failed == nil || !strings.Contains(r.Failed.Reason, "killed: out of its memory limit of 64 MiB") {
 			f.t.Errorf("failed %+v", r.Failed)
@@ -127,7 +115,7 @@ func TestAChildThatWantsTooMuchMemoryIsNamed(t *testing.T) {
 func TestWithinItsLimitsAWorkerIsLetBe(t *testing.T) {
 	t.Parallel()
 	eachCage(t, 2, `dd if=/dev/zero of=/dev/null bs=4M count=10 2>/dev/null; echo up > up-$RANK; exec sleep 1000`, func(f *fixture) {
-		f.order.Limits = cluster.Limits{MemoryBytes: 64 << 20, CPUs: 0.5}
+		f.Order.Limits = cluster.Limits{MemoryBytes: 64 << 20, CPUs: 0.5}
 		f.start()
 		r := f.started()
 		f.awaitFile("up-0")
@@ -146,11 +134,11 @@ func TestWithinItsLimitsAWorkerIsLetBe(t *testing.T) {
 func TestAWorkerThatComputesTooMuchIsSlowedDown(t *testing.T) {
 	t.Parallel()
 	eachCage(t, 2, `while :; do :; done`, func(f *fixture) {
-		f.order.Limits.CPUs = 0.1
+		f.Order.Limits.CPUs = 0.1
 		f.start()
 		f.started()
-		var rec runRecord
-		if err := readJSON(filepath.Join(f.dir, shimFile), &rec); err != nil {
+		var rec rundir.Record
+		if err := durable.ReadJSON(filepath.Join(f.dir, rundir.ShimFile), &rec); err != nil {
 			f.t.Fatal(err)
 		}
 		tops := rec.Limits
@@ -159,8 +147,8 @@ func TestAWorkerThatComputesTooMuchIsSlowedDown(t *testing.T) {
 		}
 		for _, worker := range []string{"worker-0", "worker-1"} {
 			throttled := int64(0)
-			for end := time.Now().Add(patience); throttled < 3 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-				throttled = counted(filepath.Join(tops[0], worker), "cpu.stat", "nr_throttled")
+			for end := time.Now().Add(agenttest.Patience); throttled < 3 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+				throttled = timesThrottled(filepath.Join(tops[0], worker))
 			}
 			if throttled < 3 {
 				f.t.Errorf("%s was slowed down %d times", worker, throttled)
@@ -181,7 +169,7 @@ func TestGroupsInUseAreRemovedLater(t *testing.T) {
 	for name, stays := range map[string]bool{"for a moment": false, "for long": true} {
 		t.Run(name, func(t *testing.T) {
 			eachCage(t, 1, `exec sleep 1000`, func(f *fixture) {
-				f.order.Limits.MemoryBytes = 64 << 20
+				f.Order.Limits.MemoryBytes = 64 << 20
 				f.start()
 				f.started()
 				leave := f.guest()
@@ -192,16 +180,16 @@ func TestGroupsInUseAreRemovedLater(t *testing.T) {
 				}
 				if !stays {
 					leave()
-					eventually(f.t, "the group is removed", func() bool { return len(f.limitsLeft()) == 0 })
+					agenttest.Eventually(f.t, "the group is removed", func() bool { return len(f.limitsLeft()) == 0 })
 				}
 				f.retire()
-				log, err := os.ReadFile(filepath.Join(f.dir, logFile))
+				log, err := os.ReadFile(filepath.Join(f.dir, rundir.LogFile))
 				if warned := strings.Contains(string(log), "remove cgroup"); err != nil || warned != stays {
 					f.t.Errorf("the shim has warned of a group that it leaves: %v, %v", warned, err)
 				}
 				leave()
 				for _, top := range f.limitsLeft() {
-					if err := removeCgroup(top); err != nil {
+					if err := contain.RemoveAll([]string{top}); err != nil {
 						f.t.Error(err)
 					}
 				}
@@ -213,8 +201,8 @@ func TestGroupsInUseAreRemovedLater(t *testing.T) {
 // guest puts a process into the first group of the run's limits, until leave is called.
 func (f *fixture) guest() (leave func()) {
 	f.t.Helper()
-	var rec runRecord
-	if err := readJSON(filepath.Join(f.dir, shimFile), &rec); err != nil {
+	var rec rundir.Record
+	if err := durable.ReadJSON(filepath.Join(f.dir, rundir.ShimFile), &rec); err != nil {
 		f.t.Fatal(err)
 	}
 	if len(rec.Limits) == 0 {
@@ -226,7 +214,7 @@ func (f *fixture) guest() (leave func()) {
 	}
 	leave = sync.OnceFunc(func() { _ = guest.Process.Kill(); _ = guest.Wait() }) // by that signal
 	f.t.Cleanup(leave)
-	if err := os.WriteFile(filepath.Join(rec.Limits[0], "cgroup.procs"), []byte(itoa(guest.Process.Pid)), 0); err != nil {
+	if err := os.WriteFile(filepath.Join(rec.Limits[0], "cgroup.procs"), []byte(strconv.Itoa(guest.Process.Pid)), 0); err != nil {
 		f.t.Fatal(err)
 	}
 	return leave
@@ -236,11 +224,11 @@ func (f *fixture) guest() (leave func()) {
 func TestASweepTakesLimitsAway(t *testing.T) {
 	t.Parallel()
 	eachCage(t, 1, `exec sleep 1000`, func(f *fixture) {
-		f.order.Limits = cluster.Limits{MemoryBytes: 64 << 20, CPUs: 2}
+		f.Order.Limits = cluster.Limits{MemoryBytes: 64 << 20, CPUs: 2}
 		f.repeats().start()
 		f.started()
 		f.killShim()
-		if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
+		if err := sweepPatiently(f.dir, f.Order.LockDir, nil); err != nil {
 			f.t.Fatal(err)
 		}
 		if left := f.limitsLeft(); len(left) > 0 {
@@ -254,7 +242,7 @@ func TestASweepTakesLimitsAway(t *testing.T) {
 func TestASweepFindsWhatOnlyLimitsHold(t *testing.T) {
 	t.Parallel()
 	eachCage(t, 1, `(env -i sleep 1000 & echo $! > child); echo up > up-0; exec sleep 1000`, func(f *fixture) {
-		f.order.Limits = cluster.Limits{MemoryBytes: 64 << 20}
+		f.Order.Limits = cluster.Limits{MemoryBytes: 64 << 20}
 		f.repeats().start()
 		f.started()
 		f.awaitFile("up-0")
@@ -262,18 +250,18 @@ func TestASweepFindsWhatOnlyLimitsHold(t *testing.T) {
 		if err != nil {
 			f.t.Fatal(err)
 		}
-		p, err := identify(child)
+		p, err := proc.Identify(child)
 		if err != nil {
 			f.t.Fatal(err)
 		}
 		f.killShim()
-		if lists, err := Inside([]string{f.dir}); err != nil || !slices.Contains(lists[0].PIDs, child) {
+		if lists, err := sweep.Inside([]string{f.dir}); err != nil || !slices.Contains(lists[0].PIDs, child) {
 			f.t.Errorf("%d is not among %v, %v", child, lists, err)
 		}
-		if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
+		if err := sweepPatiently(f.dir, f.Order.LockDir, nil); err != nil {
 			f.t.Errorf("sweep: %v", err)
 		}
-		if Alive(p) {
+		if proc.Alive(p) {
 			f.t.Error("the process lives")
 			_ = unix.Kill(child, unix.SIGKILL)
 		}
@@ -283,157 +271,31 @@ func TestASweepFindsWhatOnlyLimitsHold(t *testing.T) {
 	})
 }
 
-// fakeCgroup is a directory that looks like a cgroup v2 whose files hold these texts.
-func fakeCgroup(t *testing.T, dir string, files map[string]string) string {
-	t.Helper()
-	for name, text := range files {
-		write(t, filepath.Join(dir, name), text, 0o644)
-	}
-	return dir
-}
-
-// In cgroup v2 the limits are children of the containment. This machine may have
-// its controllers elsewhere, so the files are only played.
-func TestLimitsInCgroupV2(t *testing.T) {
-	t.Parallel()
-	top := fakeCgroup(t, t.TempDir(), map[string]string{"cgroup.controllers": "cpuset cpu io memory pids\n", "cgroup.subtree_control": ""})
-	if !offers(top, "memory") || !offers(top, "cpu") || offers(top, "mem") || offers(filepath.Join(top, "none"), "cpu") {
-		t.Error("the controllers on offer are read wrongly")
-	}
-	l := &limits{workers: []bound{{Limits: cluster.Limits{MemoryBytes: 1 << 30, CPUs: 1.5}}, {Limits: cluster.Limits{MemoryBytes: 1 << 30, CPUs: 1.5}}}}
-	for _, worker := range []string{"worker-0", "worker-1"} { // the kernel makes these files, a mkdir here does not
-		fakeCgroup(t, filepath.Join(top, worker), map[string]string{"memory.max": "", "memory.oom.group": "", "cpu.max": ""})
-	}
-	c := &containment{limits: l, kind: Cgroup2, path: top}
-	for _, controller := range []string{"memory", "cpu"} {
-		fakeCgroup(t, top, map[string]string{"cgroup.subtree_control": ""})
-		if err := l.inV2(c, top, controller, true); err != nil {
-			t.Fatal(err)
-		}
-		if got := (&fixture{t: t, root: top}).read("cgroup.subtree_control"); !strings.HasPrefix(got, "+"+controller) {
-			t.Errorf("turned on %q", got)
-		}
-	}
-	if err := l.inV2(c, "", "cpu", true); !errors.Is(err, errElsewhere) {
-		t.Errorf("without cgroup v2: %v", err)
-	}
-	for local, worker := range []string{"worker-0", "worker-1"} {
-		f := &fixture{t: t, root: filepath.Join(top, worker)}
-		if f.read("memory.max") != "1073741824" || f.read("memory.oom.group") != "1" || f.read("cpu.max") != "150000 100000" {
-			t.Errorf("%s: %q, %q, %q", worker, f.read("memory.max"), f.read("memory.oom.group"), f.read("cpu.max"))
-		}
-		if l.workers[local].born != f.root || l.workers[local].enter != nil {
-			t.Errorf("%s is born in %q", worker, l.workers[local].born)
-		}
-		fakeCgroup(t, f.root, map[string]string{"memory.events": "low 0\nhigh 0\nmax 12\noom 0\noom_kill 1\noom_group_kill 1\n"})
-		if _, yes := c.starved(local); yes {
-			t.Error("a kill for another cgroup's memory is taken for the limit's")
-		}
-		fakeCgroup(t, f.root, map[string]string{"memory.events": "low 0\nhigh 0\nmax 12\noom 1\noom_kill 1\noom_group_kill 1\n"})
-		if limit, yes := c.starved(local); !yes || limit != 1<<30 {
-			t.Errorf("a kill at the limit is not seen: %d, %v", limit, yes)
-		}
-	}
-	if err := set(top, "memory.max.none", "1"); err == nil || !strings.Contains(err.Error(), "set memory.max.none to 1") {
-		t.Errorf("a file that is not there: %v", err)
-	}
-}
-
-// A node that cannot keep a limit refuses, and says why.
-func TestLimitsThatCannotBeKeptRefuse(t *testing.T) {
-	t.Parallel()
-	l := &limits{workers: []bound{{Limits: cluster.Limits{CPUs: 1}}}}
-	if err := l.inV1("bellows/not/a/name", "cpu"); err == nil {
-		t.Error("a group of an impossible name was made")
-	}
-	if err := l.inV1("x", "no-such-controller"); err == nil || !strings.Contains(err.Error(), "offers no no-such-controller controller") {
-		t.Errorf("a controller that there is not: %v", err)
-	}
-	if got := quota(0.001); got != 1000 {
-		t.Errorf("less than the kernel takes: %d", got)
-	}
-}
-
-// The kernel gives a controller to children only where no process is beside them:
-// a shim alone in its scope moves into a leaf, and one that is not alone says so.
-// Any controller of the real cgroup v2 shows that.
-func TestAShimMakesRoomForControllers(t *testing.T) {
-	t.Parallel()
-	needsKind(t, Cgroup2)
-	parent, err := hierarchy{fstype: "cgroup2"}.own()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := os.ReadFile(filepath.Join(parent, "cgroup.controllers"))
-	if err != nil || len(strings.Fields(string(b))) == 0 {
-		t.Skipf("cgroup v2 has no controller to give away here, so there is nothing to test: %q, %v", b, err)
-	}
-	controller := strings.Fields(string(b))[0]
-	if on, errRead := os.ReadFile(filepath.Join(parent, "cgroup.subtree_control")); errRead == nil && !strings.Contains(string(on), controller) {
-		t.Cleanup(func() { _ = set(parent, "cgroup.subtree_control", "-"+controller) }) // as it was, unless another cgroup uses it by now
-	}
-	if err = turnOn(parent, controller); err != nil {
-		t.Skipf("the tests' own cgroup cannot give %s away: %v", controller, err)
-	}
-	scope, err := newCgroup("bellows-scope-" + itoa(os.Getpid()) + "-" + itoa(int(testGroups.Add(1))))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = scope.kill()
-		eventually(t, "an empty scope", func() bool { return scope.remove() == nil })
-	})
-	start := func(name string, args ...string) (*exec.Cmd, *strings.Builder) {
-		t.Helper()
-		cmd, errs := exec.Command(name, args...), &strings.Builder{}
-		cmd.Stderr = errs
-		cmd.SysProcAttr = &syscall.SysProcAttr{}
-		release, err := scope.enter(cmd.SysProcAttr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer release()
-		if _, err := cmd.StdinPipe(); err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-		return cmd, errs
-	}
-	// As another process is there, it must not be left without its own.
-	other, _ := start("sleep", "1000")
-	crowded, errs := start(os.Args[0], "delegate", string(scope), controller)
-	if err := crowded.Wait(); err == nil || !strings.Contains(errs.String(), "run the agent by its systemd unit") {
-		t.Errorf("with another process beside: %v, %q", err, errs)
-	}
-	if err := delegate(string(scope), controller, false); err == nil || !strings.Contains(err.Error(), "holds processes besides") {
-		t.Errorf("without a scope: %v", err)
-	}
-	_ = other.Process.Kill()
-	_ = other.Wait()
-	alone, _ := start(os.Args[0], "delegate", string(scope), controller)
-	eventually(t, "the controller below the scope", func() bool {
-		b, err := os.ReadFile(filepath.Join(string(scope), "cgroup.subtree_control"))
-		return err == nil && slices.Contains(strings.Fields(string(b)), controller)
-	})
-	if inside := members(filepath.Join(string(scope), "shim")); !slices.Equal(inside, []int{alone.Process.Pid}) {
-		t.Errorf("in the leaf are %v, want %d", inside, alone.Process.Pid)
-	}
-}
-
 // An ordinary user may limit nothing: the run is refused, not started without.
 func TestWhoMayLimitNothingRefuses(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, ": > started")
-	f.order.Limits = cluster.Limits{MemoryBytes: 64 << 20}
+	f.Order.Limits = cluster.Limits{MemoryBytes: 64 << 20}
 	r := f.startUnprivileged().stopped()
 	if r.Failed == nil || r.Failed.Kind != record.NodeRefused || !strings.Contains(r.Failed.Reason, "limit the workers' memory: ") {
 		t.Errorf("failed %+v", r.Failed)
 	}
-	if _, err := os.Stat(filepath.Join(f.order.Workdir, "started")); err == nil {
+	if _, err := os.Stat(filepath.Join(f.Order.Workdir, "started")); err == nil {
 		t.Error("a worker has run without its limit")
 	}
 	f.retire()
+}
+
+// timesThrottled is how often the kernel has slowed a group down; 0 if it does not tell.
+func timesThrottled(dir string) (n int64) {
+	b, err := os.ReadFile(filepath.Join(dir, "cpu.stat"))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(b)) {
+		if _, err := fmt.Sscanf(line, "nr_throttled %d", &n); err == nil {
+			return n
+		}
+	}
+	return 0
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/bellows-ml/bellows/agent/logprogress"
 	"github.com/bellows-ml/bellows/agent/run"
+	"github.com/bellows-ml/bellows/cluster"
 )
 
 // lineReader reads what one rank prints for its progress. The goroutine that reads the
@@ -61,7 +62,7 @@ func (l *lineReader) note(w logprogress.Word, fresh bool, now time.Time) {
 	problem := l.reader.Problem()
 	l.mu.Lock()
 	if fresh {
-		l.word, l.at = &run.Finished{Step: w.Step, Samples: w.Samples, Loss: w.Loss, BadLoss: w.BadLoss, Line: printable(w.Line)}, now
+		l.word, l.at = &run.Finished{Step: w.Step, Samples: w.Samples, Loss: w.Loss, BadLoss: w.BadLoss, Line: cluster.Printable(w.Line)}, now
 	}
 	post := !l.posted && (fresh || problem != l.problem)
 	l.problem = problem

@@ -11,7 +11,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/agent/proc"
 	"github.com/bellows-ml/bellows/agent/run"
+	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -93,7 +95,7 @@ type workerServer struct {
 
 func (s *workerServer) serve(l *net.UnixListener) {
 	accept(l, func(c *net.UnixConn, cred *unix.Ucred) {
-		k := &link{conn: c, cred: cred, lineage: lineage(int(cred.Pid)), out: make(chan outgoing, linkQueue), gone: make(chan struct{})}
+		k := &link{conn: c, cred: cred, lineage: proc.Lineage(int(cred.Pid)), out: make(chan outgoing, linkQueue), gone: make(chan struct{})}
 		s.post(func() { s.open(k) })
 	})
 }
@@ -211,7 +213,7 @@ func (s *workerServer) hear(k *link, msg fromWorker) {
 	case msg.Saved != nil:
 		s.saved(k, run.Save{Step: msg.Saved.Step, Rank: k.worker.rank, Samples: msg.Saved.Samples, Dir: msg.Saved.Dir})
 	case msg.NoRoom != nil:
-		k.worker.fact.Unsaved = fmt.Sprintf("save step %d: %s", msg.NoRoom.Step, record.Cut(printable(msg.NoRoom.Reason), record.MaxReason/2))
+		k.worker.fact.Unsaved = fmt.Sprintf("save step %d: %s", msg.NoRoom.Step, record.Cut(cluster.Printable(msg.NoRoom.Reason), record.MaxReason/2))
 		k.worker.fact.UnsavedFor = record.NoSpace
 		if msg.NoRoom.Transient {
 			k.worker.fact.UnsavedFor = record.Transient
@@ -297,7 +299,7 @@ func checkSave(checkpoint string, s run.Save) error {
 		return fmt.Errorf("save of step %d with %d samples: use 0 or more, or -1 samples if unknown", s.Step, s.Samples)
 	case !filepath.IsAbs(s.Dir) || filepath.Clean(s.Dir) != s.Dir || err != nil || inside == "." || inside == ".." ||
 		strings.HasPrefix(inside, "../"):
-		return fmt.Errorf("save in %q: use a directory below $BELLOWS_CHECKPOINT_DIR, %s", printable(s.Dir), checkpoint)
+		return fmt.Errorf("save in %q: use a directory below $BELLOWS_CHECKPOINT_DIR, %s", cluster.Printable(s.Dir), checkpoint)
 	}
 	return nil
 }

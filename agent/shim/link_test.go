@@ -7,13 +7,17 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/agent/agenttest"
+	"github.com/bellows-ml/bellows/agent/proc"
 	"github.com/bellows-ml/bellows/agent/run"
+	"github.com/bellows-ml/bellows/agent/rundir"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -38,8 +42,8 @@ while True:
 
 func (f *fixture) says(n int, lines ...string) {
 	f.t.Helper()
-	path := filepath.Join(f.order.Workdir, "say-"+itoa(n))
-	write(f.t, path+".tmp", strings.Join(lines, "\n")+"\n", 0o644)
+	path := filepath.Join(f.Order.Workdir, "say-"+strconv.Itoa(n))
+	agenttest.Write(f.t, path+".tmp", strings.Join(lines, "\n")+"\n", 0o644)
 	if err := os.Rename(path+".tmp", path); err != nil {
 		f.t.Fatal(err)
 	}
@@ -47,8 +51,8 @@ func (f *fixture) says(n int, lines ...string) {
 
 func (f *fixture) hears(want string) {
 	f.t.Helper()
-	eventually(f.t, "the worker hears "+want, func() bool {
-		b, _ := os.ReadFile(filepath.Join(f.order.Workdir, "heard"))
+	agenttest.Eventually(f.t, "the worker hears "+want, func() bool {
+		b, _ := os.ReadFile(filepath.Join(f.Order.Workdir, "heard"))
 		return strings.Contains(string(b), want)
 	})
 }
@@ -84,16 +88,16 @@ func TestSavesStayBelowTheCheckpointDirectory(t *testing.T) {
 	f.started()
 	f.says(0, hello,
 		`{"saved":{"step":1,"samples":1,"dir":"/etc"}}`,
-		`{"saved":{"step":2,"samples":1,"dir":"`+f.order.Checkpoint+`/../../x"}}`,
-		`{"saved":{"step":3,"samples":1,"dir":"`+f.order.Checkpoint+`"}}`,
-		`{"saved":{"step":-4,"samples":1,"dir":"`+f.order.Checkpoint+`/x"}}`,
+		`{"saved":{"step":2,"samples":1,"dir":"`+f.Order.Checkpoint+`/../../x"}}`,
+		`{"saved":{"step":3,"samples":1,"dir":"`+f.Order.Checkpoint+`"}}`,
+		`{"saved":{"step":-4,"samples":1,"dir":"`+f.Order.Checkpoint+`/x"}}`,
 		`{"saved":{"step":5,"samples":1,"dir":"relative"}}`,
 		`{"surprise":{}}`,
-		`{"saved":{"step":6,"samples":60,"dir":"`+f.order.Checkpoint+`/step-6"}}`)
+		`{"saved":{"step":6,"samples":60,"dir":"`+f.Order.Checkpoint+`/step-6"}}`)
 	f.hears(`{"saved_ok":6}`)
 	f.hears("unknown message")
 	r := f.await("the save", func(r run.Report) bool { return len(r.Saves) > 0 })
-	if len(r.Saves) != 1 || r.Saves[0] != (run.Save{Step: 6, Samples: 60, Dir: f.order.Checkpoint + "/step-6"}) {
+	if len(r.Saves) != 1 || r.Saves[0] != (run.Save{Step: 6, Samples: 60, Dir: f.Order.Checkpoint + "/step-6"}) {
 		t.Errorf("saves %+v", r.Saves)
 	}
 	heard := f.read("work", "heard")
@@ -101,7 +105,7 @@ func TestSavesStayBelowTheCheckpointDirectory(t *testing.T) {
 		t.Errorf("%d errors in %s", n, heard)
 	}
 	// What was confirmed is on disk at that moment, not later.
-	if disk, err := ReadReport(f.dir); err != nil || len(disk.Saves) != 1 {
+	if disk, err := rundir.ReadReport(f.dir); err != nil || len(disk.Saves) != 1 {
 		t.Errorf("on disk: %+v, %v", disk.Saves, err)
 	}
 }
@@ -111,7 +115,7 @@ func TestSavesStayBelowTheCheckpointDirectory(t *testing.T) {
 func TestWordsThatComeBeforeTheBirth(t *testing.T) {
 	m := testMachine(t, 2)
 	s := m.sdk
-	k := &link{cred: &unix.Ucred{Pid: int32(os.Getpid())}, lineage: lineage(os.Getpid()), out: make(chan outgoing, linkQueue), gone: make(chan struct{})}
+	k := &link{cred: &unix.Ucred{Pid: int32(os.Getpid())}, lineage: proc.Lineage(os.Getpid()), out: make(chan outgoing, linkQueue), gone: make(chan struct{})}
 	s.links[k] = true
 	for _, line := range []string{`{"hello":{"version":1,"rank":1,"pid":1}}`, `{"progress":{"step":4,"samples":8}}`, `{"held":{"begun":5}}`} {
 		var msg fromWorker
@@ -145,7 +149,7 @@ func TestDuringAHaltTheHoldComesBeforeTheWelcome(t *testing.T) {
 		}
 		m.step()
 		s := m.sdk
-		k := &link{cred: &unix.Ucred{Pid: int32(os.Getpid())}, lineage: lineage(os.Getpid()), out: make(chan outgoing, linkQueue), gone: make(chan struct{})}
+		k := &link{cred: &unix.Ucred{Pid: int32(os.Getpid())}, lineage: proc.Lineage(os.Getpid()), out: make(chan outgoing, linkQueue), gone: make(chan struct{})}
 		s.links[k] = true
 		var msg fromWorker
 		if err := json.Unmarshal([]byte(hello), &msg); err != nil {
@@ -175,7 +179,7 @@ func TestStrangersAreRefused(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "sleep 100").start()
 	f.started()
-	c, err := net.Dial("unix", filepath.Join(f.dir, workerSocket))
+	c, err := net.Dial("unix", filepath.Join(f.dir, run.WorkerSocket))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,17 +222,6 @@ func TestTheWordsOfAWorkerThatHasEndedCount(t *testing.T) {
 	}
 }
 
-// The lineage of a process ends before init.
-func TestLineage(t *testing.T) {
-	own := lineage(os.Getpid())
-	if len(own) < 2 || own[0] != os.Getpid() || own[1] != os.Getppid() || slices.Contains(own, 1) {
-		t.Errorf("%v of process %d, whose parent is %d", own, os.Getpid(), os.Getppid())
-	}
-	if gone := lineage(1 << 30); len(gone) != 1 {
-		t.Errorf("%v of a process that is gone", gone)
-	}
-}
-
 func TestAcceptingGoesOnAfterAFault(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := listen(path, os.Geteuid())
@@ -267,11 +260,11 @@ func TestAcceptingGoesOnAfterAFault(t *testing.T) {
 func TestSocketsAreNotFlooded(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "sleep 100")
-	f.order.Strict, f.order.Deadline = true, Boottime()+int64(time.Hour)
+	f.Order.Strict, f.Order.Deadline = true, proc.Boottime()+int64(time.Hour)
 	f.start()
 	f.started()
 	var open []net.Conn
-	for _, name := range []string{workerSocket, controlSocket} {
+	for _, name := range []string{run.WorkerSocket, rundir.ControlSocket} {
 		for range 100 {
 			c, err := net.Dial("unix", filepath.Join(f.dir, name))
 			if err != nil {
@@ -280,7 +273,7 @@ func TestSocketsAreNotFlooded(t *testing.T) {
 			open = append(open, c)
 		}
 	}
-	f.push(run.Wish{Deadline: Boottime() + int64(200*time.Millisecond)})
+	f.push(run.Wish{Deadline: proc.Boottime() + int64(200*time.Millisecond)})
 	f.stopped()
 	for _, c := range open {
 		if err := c.Close(); err != nil {
@@ -289,7 +282,7 @@ func TestSocketsAreNotFlooded(t *testing.T) {
 	}
 	// A place is free again for the agent that comes now.
 	_ = f.conn.Close()
-	eventually(t, "an agent is let in", func() bool {
+	agenttest.Eventually(t, "an agent is let in", func() bool {
 		f.dial()
 		_, in := <-f.conn.Reports()
 		return in

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"time"
 
+	"github.com/bellows-ml/bellows/agent/devicelock"
 	"github.com/bellows-ml/bellows/agent/run"
+	"github.com/bellows-ml/bellows/agent/sweep"
 )
 
 // lockReturn gives the devices' locks back in the end.
@@ -16,25 +18,19 @@ type lockReturn struct {
 // giveBack gives up our own locks, and returns when the next run can have them. It runs beside the loop, since the locks'
 // files lie on a disk. What of the run has a lock without being in the containment is killed; others who have one, though
 // they are none of the run's, keep a lock that stands for nothing any more.
-func (l lockReturn) giveBack(own *locks) {
+func (l lockReturn) giveBack(own *devicelock.Locks) {
 	var err error
 	if own != nil {
-		err = own.close()
+		err = own.Close()
 	}
 	reported := false
 	for pause := pauses(0); ; {
-		files := locksOf(l.order, l.dir)
-		held, errBack := files.giveBack()
+		files := devicelock.Of(l.order.LockDir, l.member.Devices, l.dir)
+		held, errBack := files.GiveBack()
 		if err = errors.Join(err, errBack); len(held) > 0 {
-			s := l.sweeper()
-			c, errFind := observed.census()
-			if err = errors.Join(err, errFind); errFind == nil {
-				s.seen = c
-				found := c.marked(s.dir, s.owner)
-				err = errors.Join(err, killAll(nil, found))
-				if len(found) == 0 {
-					err = errors.Join(err, files.clear(s.nothingHidden()))
-				}
+			left, seen, errKill := l.outside().Kill()
+			if err = errors.Join(err, errKill); errKill == nil && !left {
+				err = errors.Join(err, files.Clear(seen))
 			}
 		}
 		if err != nil {
@@ -57,7 +53,7 @@ func (l lockReturn) giveBack(own *locks) {
 	}
 }
 
-// sweeper looks for what of the run is outside of the containment.
-func (l lockReturn) sweeper() *sweeper {
-	return &sweeper{dir: l.dir, owner: &l.order.Owner.UID, shim: l.shim, contained: l.containment.group != nil}
+// outside is what of the run is not in the containment.
+func (l lockReturn) outside() sweep.Outside {
+	return sweep.Outside{Dir: l.dir, Owner: l.order.Owner.UID, Shim: l.shim, Contained: l.containment.Grouped()}
 }

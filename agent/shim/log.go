@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"strings"
 	"sync"
 	"time"
-	"unicode"
 
 	"golang.org/x/sys/unix"
 
@@ -98,7 +96,7 @@ func (l *workerLog) remember(b []byte) {
 			l.rest = append(l.rest, line[:min(room, len(line))]...)
 		}
 		if ended {
-			l.tail = append(l.tail, printable(string(l.rest)))
+			l.tail = append(l.tail, cluster.Printable(string(l.rest)))
 			l.tail = l.tail[max(0, len(l.tail)-logTailLines):]
 			l.rest, l.back = l.rest[:0], false
 		}
@@ -126,23 +124,10 @@ func (l *workerLog) lastLines() []string {
 	defer l.mu.Unlock()
 	lines := append([]string(nil), l.tail...)
 	if len(l.rest) > 0 {
-		lines = append(lines, printable(string(l.rest)))
+		lines = append(lines, cluster.Printable(string(l.rest)))
 	}
 	return lines[max(0, len(lines)-logTailLines):]
 }
 
 // stop ends the reading although a process may still have the pipe open.
 func (l *workerLog) stop() { _ = l.from.SetReadDeadline(time.Now()) }
-
-// printable takes out what could command a terminal.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\t':
-			return ' '
-		case cluster.Disturbs(r), r == unicode.ReplacementChar:
-			return -1
-		}
-		return r
-	}, s)
-}

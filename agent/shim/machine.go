@@ -12,9 +12,13 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/agent/contain"
+	"github.com/bellows-ml/bellows/agent/owner"
+	"github.com/bellows-ml/bellows/agent/proc"
 	"github.com/bellows-ml/bellows/agent/run"
+	"github.com/bellows-ml/bellows/agent/rundir"
+	"github.com/bellows-ml/bellows/agent/warm"
 	"github.com/bellows-ml/bellows/cluster"
-	"github.com/bellows-ml/bellows/record"
 )
 
 const (
@@ -22,8 +26,8 @@ const (
 	clearWait = 10 * time.Second
 
 	// Bounds of pauses.
-	firstPause = int64(time.Millisecond)
-	lastPause  = int64(100 * time.Millisecond)
+	shortPause = int64(time.Millisecond)
+	longPause  = int64(100 * time.Millisecond)
 )
 
 // shared is what all parts of a shim have in common. What changes of it the loop owns.
@@ -31,7 +35,7 @@ type shared struct {
 	dir    string
 	order  run.Order
 	member cluster.Member
-	id     identity
+	id     owner.Identity
 	log    zerolog.Logger
 	heard  zerolog.Logger // for what others cause: a job must not fill the disk with it
 
@@ -40,7 +44,7 @@ type shared struct {
 	abort  context.Context
 	cancel context.CancelFunc // ends the preparations and keeps further workers from being executed
 
-	containment *containment
+	containment *contain.Containment
 	alarm       *alarm
 	state       *run.State
 	facts       run.Facts
@@ -53,16 +57,6 @@ func (s *shared) post(f func()) {
 	case s.events <- f:
 	case <-s.done:
 	}
-}
-
-// failedBy is a failure by an error, which is no worker's.
-func failedBy(err error) *record.Failed {
-	if err == nil {
-		return nil
-	}
-	_, isMissing := errors.AsType[missing](err)
-	kind := FailureOf(err)
-	return &record.Failed{Kind: kind, Reason: err.Error(), Missing: isMissing && kind == record.NodeRefused}
 }
 
 // worker is one rank of this node.
@@ -121,7 +115,7 @@ type machine struct {
 func assemble(sh *shared) *machine {
 	m := &machine{shared: sh, ahead: &ahead{shared: sh}, meets: &meetWatch{shared: sh}}
 	m.journal = &journal{
-		path: filepath.Join(sh.dir, reportFile), slot: make(chan entry, 1), done: sh.done, log: sh.log,
+		path: filepath.Join(sh.dir, rundir.ReportFile), slot: make(chan entry, 1), done: sh.done, log: sh.log,
 		stored: func(sequence int64) { sh.post(func() { m.stored(sequence) }) },
 	}
 	m.agents = &agentServer{shared: sh, wished: m.wished, conns: map[*agentConn]bool{}}
@@ -181,7 +175,7 @@ func (m *machine) wished(w run.Wish) {
 func (m *machine) step() {
 	for {
 		m.look(m.due.Look)
-		m.facts.Now, m.facts.Clock = Boottime(), time.Now()
+		m.facts.Now, m.facts.Clock = proc.Boottime(), time.Now()
 		before := m.state.Report
 		was := m.due.Look
 		m.due = m.state.Step(&m.facts)
@@ -204,11 +198,11 @@ func (m *machine) step() {
 	}
 	switch look := m.due.Look; {
 	case look&run.LookOutput != 0:
-		m.alarm.at(now + 5*firstPause)
+		m.alarm.at(now + 5*shortPause)
 	case look&(run.LookInside|run.LookNames) != 0:
 		m.alarm.at(now + m.pauses.next())
 	case look&run.LookAhead != 0:
-		m.alarm.at(now + int64(memoryPeriod))
+		m.alarm.at(now + int64(warm.MemoryPeriod))
 	}
 	m.ahead.step(now)
 	m.meets.step(now)
@@ -250,7 +244,7 @@ func (m *machine) carryOut(a run.Action) {
 	case run.GiveUp:
 		m.ahead.giveUp(a)
 	case run.KillAhead:
-		if err := m.containment.killAhead(); err != nil {
+		if err := m.containment.KillAhead(); err != nil {
 			m.log.Error().Err(err).Msg("kill what runs ahead")
 		}
 	case run.Welcome:
@@ -272,7 +266,7 @@ func (m *machine) carryOut(a run.Action) {
 		}
 		m.cancel()
 	case run.Kill:
-		if err := m.containment.kill(); err != nil {
+		if err := m.containment.Kill(); err != nil {
 			m.log.Error().Err(err).Msg("kill the workers")
 		}
 	case run.StopLogs:
@@ -290,7 +284,7 @@ func (m *machine) carryOut(a run.Action) {
 		m.stepClear(m.facts.Now)
 	case run.Leave:
 		if m.clearBy != 0 {
-			m.leaveGroups(m.containment.remove())
+			m.leaveGroups(m.containment.Remove())
 		}
 		m.ended = true
 	}
@@ -303,7 +297,7 @@ func (m *machine) look(what run.Look) {
 	f.Ahead.Living = len(m.ahead.living)
 	for _, w := range m.workers {
 		if what&run.LookSignals != 0 && w.runs() && w.link == nil {
-			w.fact.Deaf = !catches(w.fact.PID, unix.SIGTERM)
+			w.fact.Deaf = !proc.Catches(w.fact.PID, unix.SIGTERM)
 		}
 		if what&run.LookOutput != 0 && w.log != nil {
 			w.fact.Silent, w.fact.Lines = w.silent(), w.log.lastLines()
@@ -316,22 +310,22 @@ func (m *machine) look(what run.Look) {
 		}
 	}
 	if what&run.LookInside != 0 {
-		empty, err := m.containment.empty()
+		empty, err := m.containment.Empty()
 		if err != nil {
 			m.log.Error().Err(err).Msg("look for what is left")
 		}
 		f.Inside.Empty = empty && err == nil
 	}
 	if what&run.LookNames != 0 {
-		left, err := m.containment.left()
+		left, err := m.containment.Left()
 		if err != nil {
 			m.log.Error().Err(err).Msg("name what is left")
 		}
-		f.Inside.Left, f.Inside.Names = identities(left), nil
+		f.Inside.Left, f.Inside.Names = proc.Identities(left), nil
 		for _, s := range left {
 			f.Inside.Names = append(f.Inside.Names, s.String())
 		}
-		f.Inside.KillPending = err == nil && onlyKillPending(left, m.containment.left)
+		f.Inside.KillPending = err == nil && proc.OnlyKillPending(left, m.containment.Left)
 	}
 	if what&run.LookAhead != 0 {
 		m.ahead.look()
@@ -358,7 +352,7 @@ func (m *machine) stepClear(now int64) {
 	if m.clearBy == 0 {
 		return
 	}
-	err := m.containment.remove()
+	err := m.containment.Remove()
 	switch {
 	case err == nil:
 		m.clearBy, m.facts.GroupsGone = 0, true
@@ -383,6 +377,6 @@ func (m *machine) leaveGroups(why error) {
 type pauses int64
 
 func (p *pauses) next() int64 {
-	*p = min(max(2**p, pauses(firstPause)), pauses(lastPause))
+	*p = min(max(2**p, pauses(shortPause)), pauses(longPause))
 	return int64(*p)
 }

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -21,7 +22,7 @@ func TestWorkersGainNoRights(t *testing.T) {
 		f := newFixture(t, 2, `grep NoNewPrivs /proc/self/status > mine-$RANK
 sh -c 'grep NoNewPrivs /proc/self/status' > theirs-$RANK
 exec sleep 1000`)
-		f.order.NoNewPrivs = wanted
+		f.Order.NoNewPrivs = wanted
 		r := f.start().started()
 		want := map[bool]string{true: "NoNewPrivs:\t1\n", false: "NoNewPrivs:\t0\n"}[wanted]
 		for _, name := range []string{"mine-0", "mine-1", "theirs-0", "theirs-1"} {
@@ -43,7 +44,7 @@ exec sleep 1000`)
 // threadsWith counts the threads of a process whose status has a line.
 func (f *fixture) threadsWith(pid int, line string) (n int) {
 	f.t.Helper()
-	paths, err := filepath.Glob("/proc/" + itoa(pid) + "/task/*/status")
+	paths, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/status")
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -1,42 +1,28 @@
 package shim
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/bellows-ml/bellows/agent/run"
 )
-
-// canBind reports whether this machine's kernel has a pids controller for this user.
-func canBind(t *testing.T) bool {
-	t.Helper()
-	own, err := hierarchy{"cgroup", "pids"}.own()
-	if err == nil {
-		return unix.Access(own, unix.W_OK) == nil
-	}
-	own, err = hierarchy{fstype: "cgroup2"}.own()
-	return err == nil && offers(own, "pids") && unix.Access(filepath.Join(own, "cgroup.subtree_control"), unix.W_OK) == nil
-}
 
 // A job that forks without end runs into its own limit, and another beside it does
 // not notice; where the node cannot limit it, it says so and the job runs.
 func TestAForkBombIsBounded(t *testing.T) {
 	t.Parallel()
 	bound := canBind(t)
-	for _, kind := range append(kinds(), Weak) {
+	for _, kind := range append(kinds(), run.Weak) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			if kind != Weak {
+			if kind != run.Weak {
 				needsKind(t, kind)
 			}
 			// A shell that cannot fork ends; what it has started is counted until then.
 			f := newFixture(t, 1, `(i=0; while [ $i -lt 300 ]; do sleep 1000 & echo started >> started; i=$((i+1)); done) 2> refused
 echo > over
 exec sleep 1000`)
-			f.order.Containment, f.order.Processes = kind, 60
+			f.Order.Containment, f.Order.Processes = kind, 60
 			r := f.start().started()
 			f.awaitFile("over")
 			n := strings.Count(f.awaitFile("started"), "started")

@@ -5,11 +5,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/agent/agenttest"
+	"github.com/bellows-ml/bellows/agent/proc"
 	"github.com/bellows-ml/bellows/agent/run"
 )
 
@@ -29,11 +32,11 @@ func interpreter(t *testing.T) string {
 // pyScript makes of a fixture a run of a Python script in its workdir.
 func (f *fixture) pyScript(source string) {
 	f.t.Helper()
-	write(f.t, filepath.Join(f.order.Workdir, "train.py"), source, 0o644)
-	f.order.Command = []string{interpreter(f.t), "train.py", "--lr", "0.1"}
-	f.order.Env["PATH"] = os.Getenv("PATH")
-	f.order.Env["HOME"] = f.root
-	f.order.LearnedFile = filepath.Join(f.root, "learned.json")
+	agenttest.Write(f.t, filepath.Join(f.Order.Workdir, "train.py"), source, 0o644)
+	f.Order.Command = []string{interpreter(f.t), "train.py", "--lr", "0.1"}
+	f.Order.Env["PATH"] = os.Getenv("PATH")
+	f.Order.Env["HOME"] = f.root
+	f.Order.LearnedFile = filepath.Join(f.root, "learned.json")
 }
 
 // ranScript imports helper.py, parks where it reads its rank, and says what it has seen.
@@ -48,7 +51,7 @@ func readyRun(t *testing.T, ranks int, script, helper string) (f *fixture, plan 
 	t.Helper()
 	f = newFixture(t, ranks, "")
 	f.pyScript(script)
-	write(t, filepath.Join(f.order.Workdir, "helper.py"), helper, 0o644)
+	agenttest.Write(t, filepath.Join(f.Order.Workdir, "helper.py"), helper, 0o644)
 	plan = f.prepares(func(p *run.Prepare) { p.Workers = ranks })
 	f.ready(ranks)
 	return f, plan
@@ -58,8 +61,8 @@ func readyRun(t *testing.T, ranks int, script, helper string) (f *fixture, plan 
 func (f *fixture) prepares(how func(*run.Prepare)) (plan run.Order) {
 	f.t.Helper()
 	plan = f.prepared()
-	how(f.order.Prepare)
-	plan.Prepare = f.order.Prepare
+	how(f.Order.Prepare)
+	plan.Prepare = f.Order.Prepare
 	return plan
 }
 
@@ -76,15 +79,12 @@ func (f *fixture) ready(n int) run.Report {
 // ahead finds what runs ahead, or is parked, by what all of a run's processes are found by.
 func (f *fixture) ahead() (found []run.Process) {
 	f.t.Helper()
-	c, err := observed.census()
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	for _, s := range c.marked(f.dir, nil) {
-		if s.pid == f.shim.PID || s.ppid != f.shim.PID {
+	for _, pid := range agenttest.Named(f.t, f.dir) {
+		s, err := proc.ReadStat(pid)
+		if err != nil || s.PPID != f.shim.PID {
 			continue
 		}
-		if p, err := identify(s.pid); err == nil { // else it has just ended
+		if p, err := proc.Identify(s.PID); err == nil { // else it has just ended
 			found = append(found, p)
 		}
 	}
@@ -141,7 +141,7 @@ func (f *fixture) ended(rank int) string {
 		f.t.Errorf("stopped %+v, failed %+v", r.Stopped, r.Failed)
 	}
 	f.retire()
-	return f.read("logs", "rank-"+itoa(rank)+".log")
+	return f.read("logs", "rank-"+strconv.Itoa(rank)+".log")
 }
 
 // kill ends a run that has shown what it was to show.

@@ -7,6 +7,11 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bellows-ml/bellows/agent/devicelock"
+	"github.com/bellows-ml/bellows/agent/proc"
+	"github.com/bellows-ml/bellows/agent/rundir"
+	"github.com/bellows-ml/bellows/agent/sweep"
 )
 
 // A stopped shim does nothing, and nothing of the disk can be read any more: who
@@ -16,7 +21,7 @@ func TestReachKillsWithoutShimAndDisk(t *testing.T) {
 	f := newFixture(t, 2, "").python(escape + "while True: time.sleep(1)").start()
 	r := f.started()
 	helper := f.escaped()
-	reach, err := ReachOf(f.dir)
+	reach, err := sweep.ReachOf(f.dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,10 +29,10 @@ func TestReachKillsWithoutShimAndDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	var thaws []func()
-	for _, name := range []string{orderFile, shimFile, reportFile} {
+	for _, name := range []string{rundir.OrderFile, rundir.ShimFile, rundir.ReportFile} {
 		thaws = append(thaws, f.hides(filepath.Join(f.dir, name)))
 	}
-	thaws = append(thaws, f.hides(lockPath(f.order.LockDir, "SIM-0")))
+	thaws = append(thaws, f.hides(devicelock.Path(f.Order.LockDir, "SIM-0")))
 	if err = reach.Kill(r.Workers, false); err != nil {
 		t.Error(err)
 	}
@@ -38,7 +43,7 @@ func TestReachKillsWithoutShimAndDisk(t *testing.T) {
 	for _, thaw := range thaws {
 		thaw()
 	}
-	if err = sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
+	if err = sweepPatiently(f.dir, f.Order.LockDir, nil); err != nil {
 		t.Error(err)
 	}
 	f.nothingLeft()
@@ -48,7 +53,7 @@ func TestReachMaySpareTheShim(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, stubborn).start()
 	r := f.started()
-	reach, err := ReachOf(f.dir)
+	reach, err := sweep.ReachOf(f.dir)
 	if err == nil {
 		err = reach.Kill(r.Workers, true)
 	}
@@ -68,7 +73,7 @@ func TestReachOfAWeakContainment(t *testing.T) {
 	f := newFixture(t, 1, "").python(escape + "while True: time.sleep(1)").startUnprivileged()
 	r := f.started()
 	helper := f.escaped()
-	reach, err := ReachOf(f.dir)
+	reach, err := sweep.ReachOf(f.dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,16 +91,16 @@ func TestReachOfWhatOnlyItsEnvironmentTells(t *testing.T) {
 	f := newFixture(t, 1, "").python(escape + "while True: time.sleep(1)").startUnprivileged()
 	worker := f.worker(f.started(), 0)
 	helper := f.escaped()
-	reach, err := ReachOf(f.dir)
+	reach, err := sweep.ReachOf(f.dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.killShim()
 	f.gone("the worker, which dies with the shim", worker)
-	if !Alive(helper) {
+	if !proc.Alive(helper) {
 		t.Fatal("the helper is gone already: this tests nothing")
 	}
-	if err = reach.KillMarked(); err != nil && !errors.Is(err, errNoAnswer) { // another test's, or one that is slow
+	if err = reach.KillMarked(); err != nil && !errors.Is(err, sweep.ErrNoAnswer) { // another test's, or one that is slow
 		t.Error(err)
 	}
 	f.gone("the helper", helper)

@@ -5,21 +5,21 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/agent/contain"
+	"github.com/bellows-ml/bellows/agent/owner"
+	"github.com/bellows-ml/bellows/agent/precheck"
+	"github.com/bellows-ml/bellows/agent/proc"
 	"github.com/bellows-ml/bellows/agent/run"
-	"github.com/bellows-ml/bellows/cluster"
-	"github.com/bellows-ml/bellows/internal/durable"
+	"github.com/bellows-ml/bellows/agent/rundir"
 	"github.com/bellows-ml/bellows/internal/logging"
 	"github.com/bellows-ml/bellows/internal/userdb"
 )
@@ -64,7 +64,7 @@ func Serve(ctx context.Context, dir string) error {
 	if err != nil {
 		word := err.Error()
 		var errno unix.Errno
-		if FailureOf(err).MayPass() && errors.As(err, &errno) {
+		if precheck.FailureOf(err).MayPass() && errors.As(err, &errno) {
 			word = fmt.Sprintf("%s%d %s", errnoWord, errno, word)
 		}
 		tellReady(word)
@@ -86,31 +86,31 @@ func serve(ctx context.Context, dir string) error {
 	defer m.alarm.close()
 	// First of all: the sockets are only ours if the run is. And from here on,
 	// what is started can be found again.
-	if err = claim(filepath.Join(dir, shimFile), m.record()); err != nil {
-		return errors.Join(err, m.containment.remove())
+	if err = rundir.Claim(dir, m.record()); err != nil {
+		return errors.Join(err, m.containment.Remove())
 	}
 	first, err := json.Marshal(m.state.Report)
 	if err == nil {
 		err = m.journal.begin(first)
 	}
 	if err != nil {
-		return errors.Join(err, m.containment.remove())
+		return errors.Join(err, m.containment.Remove())
 	}
-	control, err := listen(filepath.Join(dir, controlSocket), os.Geteuid())
+	control, err := listen(filepath.Join(dir, rundir.ControlSocket), os.Geteuid())
 	if err != nil {
-		return errors.Join(err, m.containment.remove())
+		return errors.Join(err, m.containment.Remove())
 	}
 	defer control.Close()
-	workers, err := listen(filepath.Join(dir, workerSocket), int(m.order.Owner.UID))
+	workers, err := listen(filepath.Join(dir, run.WorkerSocket), int(m.order.Owner.UID))
 	if err != nil {
-		return errors.Join(err, m.containment.remove())
+		return errors.Join(err, m.containment.Remove())
 	}
 	defer workers.Close()
 	go m.journal.run()
 	go m.agents.serve(control)
 	go m.sdk.serve(workers)
 	tellReady(readyWord)
-	m.log.Info().Str("containment", m.state.Report.Containment).AnErr("not_stronger_because", m.containment.why).AnErr("any_number_of_processes_because", m.containment.unbound).AnErr("ahead_unbound_because", m.containment.ahead.why).Int("pid", m.state.Report.Shim.PID).Msg("shim is ready")
+	m.log.Info().Str("containment", m.state.Report.Containment).AnErr("not_stronger_because", m.containment.NotStronger).AnErr("any_number_of_processes_because", m.containment.Unbound).AnErr("ahead_unbound_because", m.containment.AheadUnbound).Int("pid", m.state.Report.Shim.PID).Msg("shim is ready")
 	m.run(ctx)
 	m.sdk.shut()
 	m.agents.shut()
@@ -119,37 +119,47 @@ func serve(ctx context.Context, dir string) error {
 }
 
 func newMachine(ctx context.Context, dir string, log zerolog.Logger) (*machine, error) {
-	found, err := readRun(dir)
+	found, err := rundir.Read(dir)
 	if err != nil {
 		return nil, err
 	}
 	o := found.Order
-	if err = checkOrder(o); err != nil {
+	if err = o.Check(); err != nil {
 		return nil, fmt.Errorf("order of run %s: %w", dir, err)
 	}
-	if err = checkSocketPaths(dir); err != nil {
+	if err = rundir.CheckSocketPaths(dir); err != nil {
 		return nil, err
 	}
 	unlockMemory()
 	unix.Umask(0o022) // the workers inherit it, and the agent's own may be a service's
-	self, err := identify(os.Getpid())
+	self, err := proc.Identify(os.Getpid())
 	if err != nil {
 		return nil, err
 	}
-	containment, err := newContainment(cgroupName(o, dir), o.Containment)
+	var movable []int // who is in the scope, which is this run's alone
+	if o.Scope {
+		movable = []int{os.Getpid()}
+		if holder := holderPID(); holder != 0 {
+			movable = append(movable, holder)
+		}
+	}
+	if err = contain.Subreaper(); err != nil {
+		return nil, err
+	}
+	containment, err := contain.New(contain.Config{Name: rundir.GroupName(o, dir), Kind: o.Containment, Movable: movable})
 	if err != nil {
 		return nil, err
 	}
 	alarm, err := newAlarm()
 	if err != nil {
-		return nil, errors.Join(err, containment.remove())
+		return nil, errors.Join(err, containment.Remove())
 	}
 	sh := &shared{
 		dir: dir, order: o, containment: containment, alarm: alarm,
 		log: log.With().Timestamp().Str("job", string(o.World.Job)).
 			Uint64("gen", uint64(o.World.Generation)).Str("node", string(o.Node)).Logger(),
 		events: make(chan func()), done: make(chan struct{}),
-		state: run.New(o, self, containment.kind),
+		state: run.New(o, self, containment.Kind),
 	}
 	sh.heard = sh.log.Sample(&zerolog.BurstSampler{Burst: heardBurst, Period: heardPeriod})
 	sh.abort, sh.cancel = context.WithCancel(ctx)
@@ -159,16 +169,18 @@ func newMachine(ctx context.Context, dir string, log zerolog.Logger) (*machine, 
 		m.bind(o)
 		m.facts.Binding.Done = true
 	}
-	containment.boundAhead(cgroupName(o, dir), o)
+	if o.Prepare != nil {
+		containment.BoundAhead(contain.Ahead{Devices: o.DeviceFiles, Memory: o.MemoryAhead(), Processes: o.Processes, CPUs: o.Limits.CPUs})
+	}
 	return m, nil
 }
 
 // admit finds out whom the workers run as. A user database that does not answer says
 // nothing against the node: that passes.
-func (m *machine) admit(ctx context.Context, find finder) {
+func (m *machine) admit(ctx context.Context, find owner.Finder) {
 	var err error
-	m.id, err = identifyOwner(ctx, m.order.Owner, find)
-	m.facts.Refused = failedBy(err)
+	m.id, err = precheck.Owner(ctx, m.order.Owner, find)
+	m.facts.Refused = precheck.Failed(err)
 }
 
 // unlockMemory lets workers pin as much memory as they are allowed to: network
@@ -186,73 +198,10 @@ func unlockMemory() {
 }
 
 // record is where to find what this shim starts.
-func (s *shared) record() runRecord {
-	rec := runRecord{Version: run.ProtocolVersion, Shim: s.state.Report.Shim, Cgroup: s.containment.path, Containment: s.containment.kind, Owner: &s.order.Owner.UID}
-	if s.containment.limits != nil {
-		rec.Limits = slices.Clone(s.containment.limits.tops)
-	}
-	more := slices.Clone(s.containment.ahead.tops)
-	if s.containment.devices != nil {
-		more = append(more, s.containment.devicesPath)
-	}
-	for _, top := range more {
-		if !slices.Contains(rec.Limits, top) {
-			rec.Limits = append(rec.Limits, top)
-		}
-	}
+func (s *shared) record() rundir.Record {
+	rec := rundir.Record{Version: run.ProtocolVersion, Shim: s.state.Report.Shim, Cgroup: s.containment.Path, Containment: s.containment.Kind, Owner: &s.order.Owner.UID}
+	rec.Limits = s.containment.Groups()
 	return rec
-}
-
-// cgroupName is unique on the machine, also where several nodes of one cluster
-// run on it, and tells people whose it is.
-func cgroupName(o run.Order, dir string) string {
-	return fmt.Sprintf("bellows-%s-g%d-%s-%d", jobLabel(o.World.Job), o.World.Generation, nameOf(dir), os.Getpid())
-}
-
-// nameOf is a short name of a run directory, by which what bears it can be found.
-func nameOf(dir string) string {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(dir))
-	return fmt.Sprintf("%08x", h.Sum32())
-}
-
-const scopeSuffix = ".scope"
-
-// runNamed is the name, as nameOf has it, of the run that a cgroup's name says that
-// it was made for; empty if cgroupName or shimCommand have not made it. It is the
-// part before the last, which no job's name gets to.
-func runNamed(group string) string {
-	parts := strings.Split(strings.TrimSuffix(group, scopeSuffix), "-")
-	if len(parts) < 4 || parts[0] != "bellows" {
-		return ""
-	}
-	return parts[len(parts)-2]
-}
-
-func jobLabel(j cluster.JobID) string {
-	if cluster.CheckName(string(j)) != nil {
-		return "job"
-	}
-	return string(j)
-}
-
-var errClaimed = errors.New("another shim hosts this run, or it was swept: adopt it, or remove its directory")
-
-// claim writes the run record, durable, unless there is one: a run has one shim
-// in its life, and two that were started by two agents find out here.
-func claim(path string, rec runRecord) error {
-	b, err := json.Marshal(rec)
-	if err != nil {
-		return fmt.Errorf("encode run record: %w", err)
-	}
-	err = durable.Create(path, append(b, '\n'), 0o600)
-	if errors.Is(err, os.ErrExist) {
-		err = errClaimed
-	}
-	if err != nil {
-		return fmt.Errorf("claim run: %w", err)
-	}
-	return nil
 }
 
 // tellReady sends a word, once, to the process that started the shim, if that listens.

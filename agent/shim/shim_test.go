@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,9 +22,17 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/agent/agenttest"
+	"github.com/bellows-ml/bellows/agent/devicelock"
 	"github.com/bellows-ml/bellows/agent/fence"
+	"github.com/bellows-ml/bellows/agent/precheck"
+	"github.com/bellows-ml/bellows/agent/proc"
 	"github.com/bellows-ml/bellows/agent/run"
+	"github.com/bellows-ml/bellows/agent/rundir"
+	"github.com/bellows-ml/bellows/agent/sweep"
+	"github.com/bellows-ml/bellows/agent/warm"
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/durable"
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/record/reason"
 	"github.com/bellows-ml/bellows/sdk"
@@ -33,7 +43,7 @@ import (
 func TestMain(m *testing.M) {
 	if len(os.Args) == 4 && os.Args[1] == "shim" && os.Args[2] == "--dir" {
 		// What a process does must not depend on how busy the machine is: sdk/tests has that.
-		atOnce = 4
+		warm.AtOnce = 4
 		sdk.Early = bytes.Replace(sdk.Early, []byte("\nSHORT_S = 3\n"), []byte("\nSHORT_S = 1000\n"), 1)
 		if err := Serve(context.Background(), os.Args[3]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -42,22 +52,14 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	if len(os.Args) == 3 && os.Args[1] == "internal" && os.Args[2] == "look" {
-		if err := Look(context.Background(), os.Stdin, os.Stdout); err != nil {
+		if err := precheck.Answer(context.Background(), os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
-		os.Exit(0)
-	}
-	if len(os.Args) == 4 && os.Args[1] == "delegate" { // see TestAShimMakesRoomForControllers
-		if err := delegate(os.Args[2], os.Args[3], true); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		_, _ = os.Stdin.Read(make([]byte, 1))
 		os.Exit(0)
 	}
 	if len(os.Args) == 4 && os.Args[1] == "sweep" { // see TestSweepDoesNotGuess
-		if err := Sweep(os.Args[2], os.Args[3], nil); err != nil {
+		if err := sweep.Sweep(os.Args[2], os.Args[3], nil); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -77,14 +79,12 @@ var raceless struct {
 	err  error
 }
 
-const patience = 2 * time.Minute
-
 // fixture is one run: its places, its order, and once started its shim.
 type fixture struct {
 	t     *testing.T
 	root  string
 	dir   string
-	order run.Order
+	Order run.Order
 	shim  run.Process
 	conn  *Conn
 	last  run.Report
@@ -113,7 +113,7 @@ func newFixture(t *testing.T, ranks int, script string) *fixture {
 	for i := range devices {
 		devices[i] = cluster.DeviceID(fmt.Sprintf("SIM-%d", i))
 	}
-	f.order = run.Order{
+	f.Order = run.Order{
 		Version: run.ProtocolVersion, Cluster: "test", Node: "n1",
 		World: cluster.World{
 			Job: "train-abcdef", Generation: 3, BatchSize: 64,
@@ -135,11 +135,11 @@ func (f *fixture) cleanup() {
 	if f.conn != nil {
 		_ = f.conn.Close()
 	}
-	if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
+	if err := sweepPatiently(f.dir, f.Order.LockDir, nil); err != nil {
 		f.t.Errorf("clean up: %v", err)
 	}
 	if f.t.Failed() {
-		b, _ := os.ReadFile(filepath.Join(f.dir, logFile))
+		b, _ := os.ReadFile(filepath.Join(f.dir, rundir.LogFile))
 		f.t.Logf("shim.log:\n%s\nlast report: %+v", b, f.last)
 	}
 	for _, dir := range f.unmount {
@@ -158,7 +158,7 @@ func freePort(t *testing.T) int {
 	const first, count = 12_000, 18_000
 	for range 100 {
 		port := first + rand.IntN(count)
-		if l, err := net.Listen("tcp", ":"+itoa(port)); err == nil {
+		if l, err := net.Listen("tcp", ":"+strconv.Itoa(port)); err == nil {
 			if err = l.Close(); err != nil {
 				t.Fatal(err)
 			}
@@ -201,7 +201,7 @@ func (f *fixture) start() *fixture {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	f.shim, err = Start(f.t.Context(), cmp.Or(f.program, exe), f.dir, f.order)
+	f.shim, err = Start(f.t.Context(), cmp.Or(f.program, exe), f.dir, f.Order)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -227,7 +227,7 @@ func (f *fixture) push(w run.Wish) {
 // await waits for a report of which ok is true.
 func (f *fixture) await(what string, ok func(run.Report) bool) run.Report {
 	f.t.Helper()
-	end := time.After(patience)
+	end := time.After(agenttest.Patience)
 	for {
 		select {
 		case r, open := <-f.conn.Reports():
@@ -268,11 +268,8 @@ func (f *fixture) retire() {
 func (f *fixture) left() {
 	f.t.Helper()
 	f.gone("the shim", f.shim)
-	eventually(f.t, "the holder is gone", func() bool {
-		c, err := observed.census()
-		return err == nil && len(c.hosting(f.dir)) == 0
-	})
-	for _, name := range []string{controlSocket, workerSocket} {
+	agenttest.Eventually(f.t, "the holder is gone", func() bool { return len(agenttest.Hosting(f.t, f.dir)) == 0 })
+	for _, name := range []string{rundir.ControlSocket, run.WorkerSocket} {
 		if _, err := os.Stat(filepath.Join(f.dir, name)); !errors.Is(err, os.ErrNotExist) {
 			f.t.Errorf("%s is left: %v", name, err)
 		}
@@ -283,13 +280,13 @@ func (f *fixture) left() {
 // holder is the process that holds the shim.
 func (f *fixture) holder() run.Process {
 	f.t.Helper()
-	s, err := readStat(f.shim.PID)
+	s, err := proc.ReadStat(f.shim.PID)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	p, err := identify(s.ppid)
-	if err != nil || proc.shows(stat{pid: p.PID}).hosts != f.dir {
-		f.t.Fatalf("process %d does not hold the shim: %v", s.ppid, err)
+	p, err := proc.Identify(s.PPID)
+	if err != nil || !slices.Contains(agenttest.Hosting(f.t, f.dir), p.PID) {
+		f.t.Fatalf("process %d does not hold the shim: %v", s.PPID, err)
 	}
 	return p
 }
@@ -309,14 +306,14 @@ func (f *fixture) killShim() {
 // nothingLeft is I12: no process, no cgroup, no lock.
 func (f *fixture) nothingLeft() {
 	f.t.Helper()
-	if c, err := observed.census(); err != nil || len(c.marked(f.dir, nil)) > 0 {
-		f.t.Errorf("left behind: %v, %v", c, err)
+	if left := agenttest.Named(f.t, f.dir); len(left) > 0 {
+		f.t.Errorf("left behind: %v", left)
 	}
-	if held := heldStill(f.order, f.dir); len(held) > 0 {
+	if held := heldStill(f.Order, f.dir); len(held) > 0 {
 		f.t.Errorf("locks are held: %v", held)
 	}
-	var rec runRecord
-	if err := readJSON(filepath.Join(f.dir, shimFile), &rec); err != nil {
+	var rec rundir.Record
+	if err := durable.ReadJSON(filepath.Join(f.dir, rundir.ShimFile), &rec); err != nil {
 		f.t.Error(err)
 	}
 	if rec.Cgroup != "" {
@@ -328,10 +325,8 @@ func (f *fixture) nothingLeft() {
 
 func (f *fixture) gone(what string, p run.Process) {
 	f.t.Helper()
-	eventually(f.t, what+" is gone", func() bool { return !Alive(p) })
+	agenttest.Eventually(f.t, what+" is gone", func() bool { return !proc.Alive(p) })
 }
-
-func itoa(n int) string { return strconv.Itoa(n) }
 
 // lateness measures how much later than it asked for this process is woken, until
 // the test ends: the most so far, twice, for the shim's process has that to bear too.
@@ -357,19 +352,6 @@ func lateness(t *testing.T) func() time.Duration {
 	return func() time.Duration { return 2 * time.Duration(worst.Load()) }
 }
 
-// eventually waits until something is so, and looks less often the longer it has waited.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	began := time.Now()
-	for !ok() {
-		waited := time.Since(began)
-		if waited > patience {
-			t.Fatalf("never came true: %s", what)
-		}
-		time.Sleep(max(2*time.Millisecond, min(waited/20, 250*time.Millisecond)))
-	}
-}
-
 func (f *fixture) worker(r run.Report, i int) run.Process {
 	return run.Process{PID: r.Workers[i].PID, StartTime: r.Workers[i].StartTime, BootID: f.shim.BootID}
 }
@@ -387,8 +369,8 @@ func (f *fixture) read(path ...string) string {
 func (f *fixture) awaitFile(name string) string {
 	f.t.Helper()
 	var b []byte
-	eventually(f.t, "file "+name, func() bool {
-		b, _ = os.ReadFile(filepath.Join(f.order.Workdir, name))
+	agenttest.Eventually(f.t, "file "+name, func() bool {
+		b, _ = os.ReadFile(filepath.Join(f.Order.Workdir, name))
 		return strings.HasSuffix(string(b), "\n")
 	})
 	return string(b)
@@ -424,7 +406,7 @@ func TestRunsToItsEnd(t *testing.T) {
 		t.Errorf("log of rank 1: %q", got)
 	}
 	f.retire()
-	onDisk, err := ReadReport(f.dir)
+	onDisk, err := rundir.ReadReport(f.dir)
 	if err != nil || onDisk.Stopped == nil || !onDisk.Stopped.Finished {
 		t.Errorf("report on disk %+v, %v", onDisk, err)
 	}
@@ -433,16 +415,16 @@ func TestRunsToItsEnd(t *testing.T) {
 func TestDeadlineKills(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 2, "trap '' TERM; while :; do sleep 0.1; done")
-	f.order.Strict = true
+	f.Order.Strict = true
 	f.start()
-	f.push(run.Wish{Deadline: Boottime() + int64(time.Hour)})
+	f.push(run.Wish{Deadline: proc.Boottime() + int64(time.Hour)})
 	worker := f.worker(f.started(), 0)
 	lag := lateness(t)
-	deadline := Boottime() + int64(300*time.Millisecond)
+	deadline := proc.Boottime() + int64(300*time.Millisecond)
 	f.push(run.Wish{Deadline: deadline})
 	_ = f.conn.Close() // no agent is there to help
 	f.gone("the worker", worker)
-	late := time.Duration(Boottime()-deadline) - lag()
+	late := time.Duration(proc.Boottime()-deadline) - lag()
 	f.shimWrites("stopped", func(r run.Report) bool { return r.Stopped != nil })
 	r := f.last
 	if r.Failed == nil || r.Failed.Kind != record.NodeFenced || r.Stopped.Finished {
@@ -459,8 +441,8 @@ func TestDeadlineKills(t *testing.T) {
 // shimWrites waits for the report on disk.
 func (f *fixture) shimWrites(what string, ok func(run.Report) bool) {
 	f.t.Helper()
-	eventually(f.t, what+", on disk", func() bool {
-		r, err := ReadReport(f.dir)
+	agenttest.Eventually(f.t, what+", on disk", func() bool {
+		r, err := rundir.ReadReport(f.dir)
 		f.last = r
 		return err == nil && ok(r)
 	})
@@ -468,16 +450,40 @@ func (f *fixture) shimWrites(what string, ok func(run.Report) bool) {
 
 // script has the workers run a shell script.
 func (f *fixture) script(text string) *fixture {
-	f.order.Command = []string{"/bin/sh", "-c", text}
+	f.Order.Command = []string{"/bin/sh", "-c", text}
 	return f
 }
 
 // sweepPatiently is Sweep, again and again while what it has killed takes longer to end than it
 // waits, as on a machine with too much to do.
 func sweepPatiently(dir, lockDir string, owner *cluster.Owner) error {
-	err := Sweep(dir, lockDir, owner)
-	for end := time.Now().Add(patience); err != nil && strings.Contains(err.Error(), "UNKILLABLE") && time.Now().Before(end); {
-		err = Sweep(dir, lockDir, owner)
+	err := sweep.Sweep(dir, lockDir, owner)
+	for end := time.Now().Add(agenttest.Patience); err != nil && strings.Contains(err.Error(), "UNKILLABLE") && time.Now().Before(end); {
+		err = sweep.Sweep(dir, lockDir, owner)
 	}
 	return err
+}
+
+// heldStill names the locks of a run that it, or anybody in its name, still holds.
+func heldStill(o run.Order, run string) (held []string) {
+	member, _, _ := o.World.Member(o.Node)
+	l := devicelock.Of(o.LockDir, member.Devices, run)
+	if !o.Planned() {
+		l, _ = devicelock.All(o.LockDir, run) // a folder that cannot be read has none
+	}
+	for _, path := range l.Paths {
+		f, err := os.Open(path)
+		if err != nil {
+			continue
+		}
+		err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+		var was devicelock.Claim
+		_ = json.NewDecoder(f).Decode(&was)
+		if errors.Is(err, unix.EWOULDBLOCK) && (was.Run == "" || was.Run == run) {
+			held = append(held, path+": "+proc.Names(proc.Openers(path)))
+		}
+		_ = unix.Flock(int(f.Fd()), unix.LOCK_UN) // a process that is just being started has a copy
+		_ = f.Close()
+	}
+	return held
 }

@@ -18,7 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bellows-ml/bellows/agent/run"
-	"github.com/bellows-ml/bellows/internal/durable"
+	"github.com/bellows-ml/bellows/agent/rundir"
+	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/internal/systemd"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -38,7 +39,7 @@ func Start(ctx context.Context, exe, dir string, order run.Order) (run.Process, 
 	fail := func(err error) (run.Process, error) {
 		return run.Process{}, fmt.Errorf("start shim of %s generation %d: %w", order.World.Job, order.World.Generation, err)
 	}
-	if err := errors.Join(checkSocketPaths(dir), checkOrder(order)); err != nil {
+	if err := errors.Join(rundir.CheckSocketPaths(dir), order.Check()); err != nil {
 		return fail(err)
 	}
 	exe, errExe := filepath.Abs(exe)
@@ -46,11 +47,11 @@ func Start(ctx context.Context, exe, dir string, order run.Order) (run.Process, 
 	if err := errors.Join(errExe, errDir); err != nil {
 		return fail(err)
 	}
-	if err := writeOrder(dir, order); err != nil {
+	if err := rundir.WriteOrder(dir, order); err != nil {
 		return fail(err)
 	}
 	keepInherited()
-	log, err := os.OpenFile(filepath.Join(dir, logFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	log, err := os.OpenFile(filepath.Join(dir, rundir.LogFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return fail(err)
 	}
@@ -77,9 +78,9 @@ func Start(ctx context.Context, exe, dir string, order run.Order) (run.Process, 
 		_ = cmd.Wait() // how it ended is in its log and its report
 		close(ended)
 	}()
-	var rec runRecord
+	var rec rundir.Record
 	if err = awaitReady(ctx, ready); err == nil {
-		rec, err = readRecord(dir)
+		rec, err = rundir.ReadRecord(dir)
 	}
 	if errors.Is(err, errSilent) {
 		err = fmt.Errorf("%w: the end of %s: %s", err, log.Name(), lastWord(log.Name()))
@@ -99,25 +100,11 @@ func shimCommand(order run.Order, exe, dir string) []string {
 	if !order.Scope {
 		return argv
 	}
-	label := jobLabel(order.World.Job)
+	label := rundir.JobLabel(order.World.Job)
 	return systemd.InScope(systemd.Scope{
-		Name:        systemd.ScopeName(label, uint64(order.World.Generation), nameOf(dir)),
+		Name:        rundir.ScopeName(order, dir),
 		Description: fmt.Sprintf("Bellows job %s generation %d", label, order.World.Generation),
 	}, argv)
-}
-
-func writeOrder(dir string, order run.Order) error {
-	if err := os.MkdirAll(dir, 0o711); err != nil {
-		return fmt.Errorf("make run directory: %w", err)
-	}
-	// The owner's workers pass through to their socket and module, and see nothing else.
-	if err := os.Chmod(dir, 0o711); err != nil {
-		return fmt.Errorf("make run directory: %w", err)
-	}
-	if err := writeDurable(filepath.Join(dir, orderFile), order); err != nil {
-		return fmt.Errorf("write order: %w", err)
-	}
-	return durable.SyncDir(filepath.Dir(dir)) // or a power cut takes the directory itself
 }
 
 // keepInherited closes inherited descriptors in the processes that this one starts.
@@ -163,7 +150,7 @@ func lastWord(path string) string {
 		return err.Error()
 	}
 	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
-	return cmp.Or(record.Reason(printable(lines[len(lines)-1])), "it is empty")
+	return cmp.Or(record.Reason(cluster.Printable(lines[len(lines)-1])), "it is empty")
 }
 
 func awaitReady(ctx context.Context, ready *os.File) error {

@@ -13,7 +13,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/agent/agenttest"
+	"github.com/bellows-ml/bellows/agent/proc"
 	"github.com/bellows-ml/bellows/agent/run"
+	"github.com/bellows-ml/bellows/agent/rundir"
+	"github.com/bellows-ml/bellows/agent/sweep"
+	"github.com/bellows-ml/bellows/internal/durable"
 )
 
 // bare is a worker that leaves a daemon without the environment that marks it.
@@ -30,9 +35,9 @@ while True: time.sleep(1)
 `
 
 // recorded is what the run record says, also after its directory has gone.
-func (f *fixture) recorded() runRecord {
+func (f *fixture) recorded() rundir.Record {
 	f.t.Helper()
-	rec, err := readRecord(f.dir)
+	rec, err := rundir.ReadRecord(f.dir)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -54,18 +59,18 @@ func (f *fixture) removeDirectory() {
 // what lives: neither the shim nor what its containment holds.
 func TestSweepNeedsNoDirectory(t *testing.T) {
 	t.Parallel()
-	for _, kind := range append(kinds(), Weak) {
+	for _, kind := range append(kinds(), run.Weak) {
 		for _, orphaned := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s orphaned=%t", kind, orphaned), func(t *testing.T) {
 				t.Parallel()
-				if kind != Weak {
+				if kind != run.Weak {
 					needsKind(t, kind)
 				}
 				f := newFixture(t, 1, "").repeats().python(bare)
-				if kind == Weak && orphaned { // then the mark is all there is to go by
+				if kind == run.Weak && orphaned { // then the mark is all there is to go by
 					f.python(escape + "while True: time.sleep(1)")
 				}
-				f.order.Containment = kind
+				f.Order.Containment = kind
 				f.start()
 				f.started()
 				p, rec := f.escaped(), f.recorded()
@@ -73,13 +78,13 @@ func TestSweepNeedsNoDirectory(t *testing.T) {
 					f.killShim()
 				}
 				f.removeDirectory()
-				if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
+				if err := sweepPatiently(f.dir, f.Order.LockDir, nil); err != nil {
 					t.Fatal(err)
 				}
-				if Alive(p) || Alive(f.shim) {
-					t.Errorf("after the sweep the daemon lives: %t, the shim: %t", Alive(p), Alive(f.shim))
+				if proc.Alive(p) || proc.Alive(f.shim) {
+					t.Errorf("after the sweep the daemon lives: %t, the shim: %t", proc.Alive(p), proc.Alive(f.shim))
 				}
-				if held := heldStill(f.order, f.dir); len(held) > 0 {
+				if held := heldStill(f.Order, f.dir); len(held) > 0 {
 					t.Errorf("locks are held: %v", held)
 				}
 				if _, err := os.Stat(rec.Cgroup); rec.Cgroup != "" && !errors.Is(err, os.ErrNotExist) {
@@ -105,7 +110,7 @@ func TestSweepNeedsNoFiles(t *testing.T) {
 			return errors.Join(os.Remove(path), os.Mkdir(path, 0o700))
 		},
 	}
-	for _, file := range []string{orderFile, shimFile, reportFile} {
+	for _, file := range []string{rundir.OrderFile, rundir.ShimFile, rundir.ReportFile} {
 		for name, damage := range damages {
 			t.Run(file+" "+name, func(t *testing.T) {
 				t.Parallel()
@@ -117,17 +122,17 @@ func TestSweepNeedsNoFiles(t *testing.T) {
 				if err := damage(filepath.Join(f.dir, file)); err != nil {
 					t.Fatal(err)
 				}
-				runs, unreadable, err := Scan(f.root)
-				adopted := len(runs) == 1 && len(unreadable) == 0 && (runs[0].Shim == f.shim || file == shimFile && name == "gone")
+				runs, unreadable, err := rundir.Scan(f.root)
+				adopted := len(runs) == 1 && len(unreadable) == 0 && (runs[0].Shim == f.shim || file == rundir.ShimFile && name == "gone")
 				given := len(runs) == 0 && len(unreadable) == 1 && unreadable[0].Dir == f.dir
 				if err != nil || adopted == given {
 					t.Errorf("scan: %+v, %+v, %v", runs, unreadable, err)
 				}
-				if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
+				if err := sweepPatiently(f.dir, f.Order.LockDir, nil); err != nil {
 					t.Fatal(err)
 				}
-				if Alive(p) || Alive(f.shim) {
-					t.Errorf("after the sweep the daemon lives: %t, the shim: %t", Alive(p), Alive(f.shim))
+				if proc.Alive(p) || proc.Alive(f.shim) {
+					t.Errorf("after the sweep the daemon lives: %t, the shim: %t", proc.Alive(p), proc.Alive(f.shim))
 				}
 			})
 		}
@@ -155,7 +160,7 @@ func TestScanFindsRunsWithoutADirectory(t *testing.T) {
 				f.killShim()
 			}
 			f.removeDirectory()
-			if lost, err := Lost(f.root); err != nil || !slices.Equal(lost, []string{f.dir}) {
+			if lost, err := sweep.Lost(f.root); err != nil || !slices.Equal(lost, []string{f.dir}) {
 				t.Errorf("Lost: %v, %v", lost, err)
 			}
 		})
@@ -167,7 +172,7 @@ func feign(t *testing.T, dir string) {
 	t.Helper()
 	cmd := exec.Command("/bin/sh")
 	cmd.Args, cmd.Dir = []string{"x", "shim", "--dir", dir}, t.TempDir()
-	write(t, filepath.Join(cmd.Dir, "shim"), "while :; do sleep 1; done", 0o600)
+	agenttest.Write(t, filepath.Join(cmd.Dir, "shim"), "while :; do sleep 1; done", 0o600)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -175,8 +180,8 @@ func feign(t *testing.T, dir string) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	eventually(t, "the command line", func() bool {
-		b, err := os.ReadFile(proc.file(cmd.Process.Pid, "cmdline"))
+	agenttest.Eventually(t, "the command line", func() bool {
+		b, err := os.ReadFile(proc.Root.File(cmd.Process.Pid, "cmdline"))
 		return err == nil && strings.HasPrefix(string(b), "x\x00shim\x00")
 	})
 }
@@ -194,7 +199,7 @@ func TestAFeignedPathIsNoRunDirectory(t *testing.T) {
 	}
 	plain := filepath.Join(f.root, "gone")
 	feign(t, plain)
-	if lost, err := Lost(f.root); err != nil || !slices.Equal(lost, []string{plain}) {
+	if lost, err := sweep.Lost(f.root); err != nil || !slices.Equal(lost, []string{plain}) {
 		t.Errorf("Lost: %q, %v", lost, err)
 	}
 }
@@ -209,19 +214,19 @@ func TestSweepDoesNotGuess(t *testing.T) {
 	p := f.escaped()
 	f.killShim()
 	f.removeDirectory()
-	sweep := exec.Command(filepath.Join(f.root, "bellows"), "sweep", f.dir, f.order.LockDir)
+	sweep := exec.Command(filepath.Join(f.root, "bellows"), "sweep", f.dir, f.Order.LockDir)
 	sweep.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinary, Gid: ordinary}}
 	out, err := sweep.CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "does not show whether it belongs to the run") {
 		t.Errorf("an ordinary user's sweep: %s, %v", out, err)
 	}
-	if !Alive(p) {
+	if !proc.Alive(p) {
 		t.Fatal("the process is gone: this tests nothing")
 	}
-	if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil { // root's sees it
+	if err := sweepPatiently(f.dir, f.Order.LockDir, nil); err != nil { // root's sees it
 		t.Error(err)
 	}
-	if Alive(p) {
+	if proc.Alive(p) {
 		t.Error("the process lives after root's sweep")
 	}
 }
@@ -230,76 +235,28 @@ func TestSweepDoesNotGuess(t *testing.T) {
 func TestACgroupThatCannotBeSeenIsNotEmpty(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "")
-	if err := writeOrder(f.dir, f.order); err != nil {
+	if err := rundir.WriteOrder(f.dir, f.Order); err != nil {
 		t.Fatal(err)
 	}
-	self, err := identify(os.Getpid())
+	self, err := proc.Identify(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
 	gone := run.Process{PID: self.PID, StartTime: self.StartTime + 1, BootID: self.BootID}
-	path := filepath.Join(f.dir, shimFile)
-	if err := writeDurable(path, runRecord{Version: run.ProtocolVersion, Shim: gone, Cgroup: filepath.Join(f.root, "unmounted", "x"), Containment: Cgroup2}); err != nil {
+	path := filepath.Join(f.dir, rundir.ShimFile)
+	if err := durable.WriteJSON(path, rundir.Record{Version: run.ProtocolVersion, Shim: gone, Cgroup: filepath.Join(f.root, "unmounted", "x"), Containment: run.Cgroup2}); err != nil {
 		t.Fatal(err)
 	}
-	if err := Sweep(f.dir, f.order.LockDir, nil); err == nil || !strings.Contains(err.Error(), "no cgroups are mounted there") {
+	if err := sweep.Sweep(f.dir, f.Order.LockDir, nil); err == nil || !strings.Contains(err.Error(), "no cgroups are mounted there") {
 		t.Errorf("Sweep: %v", err)
 	}
 	gone.BootID = "another boot" // in which nothing of it can live
-	if err := writeDurable(path, runRecord{Version: run.ProtocolVersion, Shim: gone, Cgroup: filepath.Join(f.root, "unmounted", "x"), Containment: Cgroup2}); err != nil {
+	if err := durable.WriteJSON(path, rundir.Record{Version: run.ProtocolVersion, Shim: gone, Cgroup: filepath.Join(f.root, "unmounted", "x"), Containment: run.Cgroup2}); err != nil {
 		t.Fatal(err)
 	}
-	if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
+	if err := sweepPatiently(f.dir, f.Order.LockDir, nil); err != nil {
 		t.Errorf("after a reboot: %v", err)
 	}
-}
-
-// A job's name does not make its cgroup look like another run's.
-func TestNamesOfGroupsTellTheRun(t *testing.T) {
-	const dir = "/run/bellows/j-12345678-g1"
-	own, other := nameOf(dir), nameOf("/run/bellows/k-12345678-g1")
-	for name, want := range map[string]bool{
-		"bellows-j-g1-" + own + "-4242":                                   true,
-		"bellows-j-1-" + own + "-abcdef.scope":                            true,
-		"bellows-with-dashes-g12-" + own + "-1":                           true,
-		"bellows-j-" + own + "-1-g1-" + other + "-7":                      false,
-		"bellows-j-g1-" + own:                                             false,
-		"other-j-g1-" + own + "-4242":                                     false,
-		"bellows-j-" + own + "-g1-" + other + "-abcdef.scope":             false,
-		"bellows-" + own + "-4242":                                        false,
-		cgroupName(run.Order{}, dir):                                      true,
-		shimCommand(run.Order{Scope: true}, "x", dir)[4][len("--unit="):]: true,
-	} {
-		if (runNamed(name) == nameOf(dir)) != want {
-			t.Errorf("%s: %t", name, !want)
-		}
-	}
-}
-
-// bearing starts a user's process, in no containment, whose environment names the
-// run as a worker's does.
-func (f *fixture) bearing(uid uint32) run.Process {
-	f.t.Helper()
-	cmd := exec.Command("/bin/sleep", "1000")
-	cmd.Env = []string{socketVariable + "=" + filepath.Join(f.dir, workerSocket)}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: &syscall.Credential{Uid: uid, Gid: uid}}
-	if err := cmd.Start(); err != nil {
-		f.t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = cmd.Wait()
-	}()
-	f.t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		<-ended
-	})
-	p, err := identify(cmd.Process.Pid)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	return p
 }
 
 // Run directories are public: a user whose processes name another's run neither
@@ -307,24 +264,24 @@ func (f *fixture) bearing(uid uint32) run.Process {
 // does every user's count.
 func TestAnotherUsersMarkIsNone(t *testing.T) {
 	t.Parallel()
-	needsRoot(t)
+	agenttest.NeedsRoot(t)
 	const daemon = 1
 	for name, c := range map[string]struct {
 		lost   []string // files
 		spared bool
 	}{
 		"by all":        {nil, true},
-		"by the record": {[]string{orderFile, workerSocket}, true},
-		"by the order":  {[]string{shimFile, workerSocket}, true},
-		"by the socket": {[]string{orderFile, shimFile}, true},
-		"by nothing":    {[]string{orderFile, shimFile, workerSocket}, false},
+		"by the record": {[]string{rundir.OrderFile, run.WorkerSocket}, true},
+		"by the order":  {[]string{rundir.ShimFile, run.WorkerSocket}, true},
+		"by the socket": {[]string{rundir.OrderFile, rundir.ShimFile}, true},
+		"by nothing":    {[]string{rundir.OrderFile, rundir.ShimFile, run.WorkerSocket}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t, 1, "sleep 1000").repeats().ownedBy(daemon, "daemon").start()
 			f.started()
-			own, strangers := f.bearing(daemon), f.bearing(ordinary)
-			reach, err := ReachOf(f.dir)
+			own, strangers := bearing(t, f.dir, daemon), bearing(t, f.dir, ordinary)
+			reach, err := sweep.ReachOf(f.dir)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -335,65 +292,29 @@ func TestAnotherUsersMarkIsNone(t *testing.T) {
 				}
 			}
 			if c.spared {
-				if err := reach.KillMarked(); err != nil && !errors.Is(err, errNoAnswer) { // another test's, or one that is slow
+				if err := reach.KillMarked(); err != nil && !errors.Is(err, sweep.ErrNoAnswer) { // another test's, or one that is slow
 					t.Error(err)
 				}
 				f.gone("the owner's process", own)
-				own = f.bearing(daemon)
+				own = bearing(t, f.dir, daemon)
 			}
-			if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
+			if err := sweepPatiently(f.dir, f.Order.LockDir, nil); err != nil {
 				t.Error(err)
 			}
 			f.gone("the owner's process", own)
-			if Alive(strangers) != c.spared {
+			if proc.Alive(strangers) != c.spared {
 				t.Errorf("another user's process lives: %t", !c.spared)
 			}
 		})
 	}
 }
 
-// Users that have cgroups to themselves can give them any name: one with a run's
-// name neither holds up its sweep nor proves that the run was contained.
-func TestAUsersCgroupIsNotTheRuns(t *testing.T) {
-	t.Parallel()
-	needsRoot(t)
-	f := newFixture(t, 1, "exit 0")
-	p := f.bearing(ordinary)
-	mounts, err := cgroupMounts()
+// bearing starts a process of a user that names a run directory, as a worker does.
+func bearing(t *testing.T, dir string, uid uint32) run.Process {
+	t.Helper()
+	p, err := proc.Identify(agenttest.Bearing(t, dir, uid))
 	if err != nil {
 		t.Fatal(err)
 	}
-	made := 0
-	for _, m := range mounts {
-		for _, name := range []string{"bellows-x-g1-" + nameOf(f.dir) + "-1", "bellows-x-1-" + nameOf(f.dir) + "-1" + scopeSuffix} {
-			dir := filepath.Join(m.dir, name)
-			if os.Mkdir(dir, 0o755) != nil {
-				continue // not every one may be written to
-			}
-			t.Cleanup(func() { eventually(t, "the group is empty", func() bool { return unix.Rmdir(dir) == nil }) })
-			if err = os.Chown(dir, ordinary, ordinary); err != nil {
-				t.Fatal(err)
-			}
-			_ = os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(itoa(p.PID)), 0) // a cpuset takes none so far
-			made++
-		}
-	}
-	if made == 0 {
-		t.Skip("a group of a user can only be made where cgroups may be written to")
-	}
-	s := &sweeper{dir: f.dir}
-	if _, err := s.left(); err != nil {
-		t.Fatal(err)
-	}
-	if s.contained || len(s.groups)+len(s.scopes)+len(s.limits) > 0 {
-		t.Errorf("contained %t, groups %v, scopes %v, limits %v", s.contained, s.groups, s.scopes, s.limits)
-	}
-	t.Cleanup(func() { _ = unix.Kill(p.PID, unix.SIGKILL) }) // before the groups are removed
-	f.order.Owner.UID = 1
-	if err := writeOrder(f.dir, f.order); err != nil {
-		t.Fatal(err)
-	}
-	if err := Sweep(f.dir, f.order.LockDir, nil); err != nil || !Alive(p) {
-		t.Errorf("Sweep: %v; the user's process lives: %t", err, Alive(p))
-	}
+	return p
 }

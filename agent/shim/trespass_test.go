@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/agent/agenttest"
+	"github.com/bellows-ml/bellows/agent/precheck"
 	"github.com/bellows-ml/bellows/cluster"
 )
 
@@ -16,14 +18,14 @@ import (
 func (f *fixture) ownedBy(uid uint32, name string) *fixture {
 	f.t.Helper()
 	f.giveTo(uid, uid)
-	f.order.Owner = cluster.Owner{UID: uid, GID: uid, User: name}
+	f.Order.Owner = cluster.Owner{UID: uid, GID: uid, User: name}
 	return f
 }
 
 // A sysctl looks at who a process is, and not at its rights on files: one that has
 // only put its file system identity aside is root to it.
 func TestNoSysctlIsWrittenForAUser(t *testing.T) {
-	needsRoot(t)
+	agenttest.NeedsRoot(t)
 	const sysctl, before = "/proc/sys/kernel/hostname", "before"
 	// A namespace of names of its own, for this thread and what it starts.
 	runtime.LockOSThread() // never unlocked: the thread ends with the test
@@ -34,15 +36,15 @@ func TestNoSysctlIsWrittenForAUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := newFixture(t, 1, "exit 0").ownedBy(1, "daemon")
-	if err := os.MkdirAll(f.order.Checkpoint, 0o755); err != nil {
+	if err := os.MkdirAll(f.Order.Checkpoint, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range []string{f.order.Checkpoint, filepath.Dir(f.order.Checkpoint)} {
+	for _, dir := range []string{f.Order.Checkpoint, filepath.Dir(f.Order.Checkpoint)} {
 		if err := os.Chown(dir, 1, 1); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Symlink(sysctl, filepath.Join(f.order.Checkpoint, meetingFile+".tmp")); err != nil {
+	if err := os.Symlink(sysctl, filepath.Join(f.Order.Checkpoint, precheck.MeetingFile+".tmp")); err != nil {
 		t.Fatal(err)
 	}
 	r := f.start().stopped()

@@ -5,11 +5,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/agent/agenttest"
+	"github.com/bellows-ml/bellows/agent/proc"
 	"github.com/bellows-ml/bellows/agent/run"
 )
 
@@ -34,7 +37,7 @@ func parkedRun(t *testing.T, ranks int, script string) (f *fixture, plan run.Ord
 	t.Helper()
 	f = newFixture(t, ranks, "")
 	f.writes("wait.sh", script)
-	f.order.Command = []string{"bash", "wait.sh"}
+	f.Order.Command = []string{"bash", "wait.sh"}
 	return f, f.prepares(func(p *run.Prepare) { p.Waits, p.Workers = true, ranks })
 }
 
@@ -42,7 +45,7 @@ func parkedRun(t *testing.T, ranks int, script string) (f *fixture, plan run.Ord
 func TestACommandThatWaits(t *testing.T) {
 	t.Parallel()
 	for _, ranks := range []int{1, 3} {
-		t.Run(itoa(ranks), func(t *testing.T) {
+		t.Run(strconv.Itoa(ranks), func(t *testing.T) {
 			t.Parallel()
 			f, plan := parkedRun(t, ranks, waitsForRelease+"cat /proc/self/cgroup >cgroup-$RANK\nexit 0\n")
 			f.ready(ranks)
@@ -57,10 +60,10 @@ func TestACommandThatWaits(t *testing.T) {
 			f.retire()
 			for rank := range ranks {
 				want := fmt.Sprintf("starting up\nreleased yes rank %d of %d at %d, %s\n", rank, ranks, plan.World.Master.Port, plan.Checkpoint)
-				if log := f.read("logs", "rank-"+itoa(rank)+".log"); log != want {
+				if log := f.read("logs", "rank-"+strconv.Itoa(rank)+".log"); log != want {
 					t.Errorf("log:\n%s\nwant:\n%s", log, want)
 				}
-				if groups := f.read("work", "cgroup-"+itoa(rank)); strings.Contains(groups, "/ahead") {
+				if groups := f.read("work", "cgroup-"+strconv.Itoa(rank)); strings.Contains(groups, "/ahead") {
 					t.Errorf("it is where what runs ahead is:\n%s", groups)
 				}
 			}
@@ -97,11 +100,11 @@ func TestACommandThatWaitsInVain(t *testing.T) {
 func TestACommandThatWaitedWithAnotherEnvironment(t *testing.T) {
 	t.Parallel()
 	f, plan := parkedRun(t, 1, waitsForRelease+"echo value $VALUE\n")
-	f.order.EnvFile = filepath.Join(f.root, "env")
-	plan.EnvFile = f.order.EnvFile
-	write(t, f.order.EnvFile, "VALUE=1\n", 0o600)
+	f.Order.EnvFile = filepath.Join(f.root, "env")
+	plan.EnvFile = f.Order.EnvFile
+	agenttest.Write(t, f.Order.EnvFile, "VALUE=1\n", 0o600)
 	f.ready(1)
-	write(t, f.order.EnvFile, "VALUE=22\n", 0o600)
+	agenttest.Write(t, f.Order.EnvFile, "VALUE=22\n", 0o600)
 	f.startCold(plan, "its environment has changed since it was parked")
 	if log := f.ended(0); !strings.HasSuffix(log, "\nvalue 22\n") {
 		t.Errorf("log:\n%s", log)
@@ -119,10 +122,10 @@ func TestACommandThatWaitsIsNotReleasedByTheEndOfItsShim(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.gone("what waited", waiting)
-	if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
+	if err := sweepPatiently(f.dir, f.Order.LockDir, nil); err != nil {
 		t.Error(err)
 	}
-	if _, err := os.Stat(filepath.Join(f.order.Workdir, "ran")); err == nil {
+	if _, err := os.Stat(filepath.Join(f.Order.Workdir, "ran")); err == nil {
 		t.Error("it ran")
 	}
 	f.nothingLeft()
@@ -132,7 +135,7 @@ func TestACommandThatWaitsIsNotReleasedByTheEndOfItsShim(t *testing.T) {
 func TestACommandThatWaitsForNoPlanIsKilled(t *testing.T) {
 	t.Parallel()
 	f, plan := parkedRun(t, 1, strings.Replace(waitsForRelease, "touch unwanted; exit 3", "sleep 1000", 1)+"exec sleep 1000\n")
-	f.order.Prepare.Workers = 2
+	f.Order.Prepare.Workers = 2
 	f.ready(2)
 	before := f.ahead()
 	worker := f.worker(f.startWarm(plan), 0)
@@ -141,7 +144,7 @@ func TestACommandThatWaitsForNoPlanIsKilled(t *testing.T) {
 			f.gone("what waited", p)
 		}
 	}
-	if !Alive(worker) {
+	if !proc.Alive(worker) {
 		t.Error("the worker has ended, too")
 	}
 	f.kill()

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bellows-ml/bellows/agent/shim"
+	"github.com/bellows-ml/bellows/agent/precheck"
 	"github.com/bellows-ml/bellows/checkpoint/dirblob"
 	"github.com/bellows-ml/bellows/internal/flags"
 	"github.com/bellows-ml/bellows/nvml"
@@ -32,7 +32,7 @@ func internalCommand() *cobra.Command {
 			Short: "Look at what a job needs of this node, read from stdin, as the job's owner",
 			Args:  exactly(),
 			RunE: func(cmd *cobra.Command, _ []string) error {
-				return shim.Look(cmd.Context(), os.Stdin, os.Stdout)
+				return precheck.Answer(cmd.Context(), os.Stdin, os.Stdout)
 			},
 		},
 		nvmlCommand(),

@@ -38,7 +38,7 @@ const (
 	layer1 = "record record/reason rendezvous checkpoint checkpoint/layout agent/fence agent/run agent " +
 		"allocator allocator/goodput allocator/forecast allocator/solve allocator/admit allocator/capacity allocator/lookahead allocator/split allocator/place allocator/policy"
 	layer2 = "coordinator"
-	layer3 = "agent/logprogress agent/ranklog internal/userdb internal/fault internal/units internal/yamltext internal/output internal/durable internal/gate sdk internal/logging internal/trust nvml internal/systemd internal/metrics internal/membership store store/server store/etcdtest store/storetest api agent/shim " +
+	layer3 = "agent/logprogress agent/ranklog agent/proc agent/rundir agent/owner agent/contain agent/devicelock agent/sweep agent/warm agent/precheck agent/agenttest internal/userdb internal/fault internal/units internal/yamltext internal/output internal/durable internal/gate sdk internal/logging internal/trust nvml internal/systemd internal/metrics internal/membership store store/server store/etcdtest store/storetest api agent/shim " +
 		"agent/child checkpoint/owned checkpoint/dirblob checkpoint/blobtest"
 	layer4 = "coordinator/lead agent/host"
 	// front is what the command line is made of, apart from the commands.
@@ -108,7 +108,16 @@ func production() []Row {
 		{"internal/systemd", "", Shell, "what services and their manager say to each other"},
 		{"agent/child", "", Shell, "runs a part of this program as another user"},
 		{"checkpoint/owned", "internal/userdb", Shell, "whether a folder is its owner's alone"},
-		{"agent/shim", "cluster record record/reason agent/fence agent/run agent/ranklog agent/logprogress sdk internal/pycommand internal/logging internal/systemd agent/child checkpoint/owned internal/durable internal/userdb", Shell, "hosts one generation's workers and outlives the agent"},
+		{"agent/proc", "cluster agent/run", Shell, "processes of this machine, as /proc shows them"},
+		{"agent/agenttest", "agent/run", Shell, "what the tests of a node's packages share"},
+		{"agent/rundir", "cluster agent/run internal/durable internal/systemd", Shell, "the files of a run, and the names of what belongs to it"},
+		{"agent/owner", "cluster internal/userdb", Shell, "whom a job's processes run as on this node"},
+		{"agent/contain", "cluster record agent/run agent/proc", Shell, "holds a run's processes together, and within what they may have"},
+		{"agent/devicelock", "cluster agent/proc agent/rundir", Shell, "keeps a device for one run at a time"},
+		{"agent/sweep", "cluster record agent/run agent/proc agent/rundir agent/contain agent/devicelock", Shell, "finds and ends what is left of a run"},
+		{"agent/precheck", "cluster record agent/run agent/owner agent/child checkpoint/owned internal/pycommand internal/userdb", Shell, "whether a node has what a run needs, looked at as its owner"},
+		{"agent/warm", "cluster record agent/run agent/proc agent/contain agent/owner sdk internal/pycommand internal/durable", Shell, "has workers run ahead of their generation, and releases them"},
+		{"agent/shim", "cluster record record/reason agent/fence agent/run agent/ranklog agent/logprogress agent/proc agent/rundir agent/owner agent/contain agent/devicelock agent/sweep agent/precheck agent/warm sdk internal/logging internal/systemd internal/durable internal/userdb", Shell, "hosts one generation's workers and outlives the agent"},
 		{"checkpoint/dirblob", "cluster record checkpoint checkpoint/layout checkpoint/owned", Shell, "Blobs on a directory"},
 		{"checkpoint/blobtest", "cluster record checkpoint checkpoint/layout", Shell, "one suite for every Blobs"},
 
@@ -140,7 +149,7 @@ func beyond() []Row {
 		{"lab/bench", "allocator/solve internal/fault lab/milp lab/file", Shell, "parts of Bellows measured by themselves"},
 		{"lab/fidelity", "allocator/policy api internal/fault lab/trace lab/sim", Shell, "the simulator next to a cluster of real processes"},
 
-		{"internal/jobspec", "cluster internal/fault internal/flags internal/units internal/yamltext agent/shim checkpoint/owned", Shell, "flags, environment and job files to a spec"},
+		{"internal/jobspec", "cluster internal/fault internal/flags internal/units internal/yamltext agent/precheck checkpoint/owned", Shell, "flags, environment and job files to a spec"},
 		{"internal/socketpath", "", Shell, "where the socket of an agent is"},
 		{"internal/ask", "cluster api internal/fault internal/socketpath", Shell, "commands ask the agent"},
 		{"internal/render", "cluster record record/reason api internal/output internal/units", Sealed, "what the API answers, for people"},
@@ -151,7 +160,7 @@ func beyond() []Row {
 		{"internal/settings", "cluster record allocator/policy coordinator coordinator/lead agent/host nvml store store/server internal/fault internal/metrics " +
 			"internal/flags internal/service internal/socketpath internal/trust internal/units internal/yamltext", Shell, "the settings of an agent and of a coordinator"},
 		{
-			"internal/dev", "cluster record allocator/policy agent/shim api store store/server internal/fault internal/output internal/settings internal/socketpath internal/units",
+			"internal/dev", "cluster record allocator/policy agent/sweep api store store/server internal/fault internal/output internal/settings internal/socketpath internal/units",
 			Shell, "a small cluster on one machine, kept running",
 		},
 
@@ -174,7 +183,7 @@ type Library struct {
 
 // Libraries is the list of what is not ours.
 func Libraries() []Library {
-	const shells = "internal/logging internal/membership internal/metrics store store/server store/etcdtest nvml api agent/shim agent/host coordinator/lead internal/service internal/settings internal/dev"
+	const shells = "internal/logging internal/membership internal/metrics store store/server store/etcdtest nvml api agent/warm agent/shim agent/host coordinator/lead internal/service internal/settings internal/dev"
 	return []Library{
 		{"github.com/hashicorp/memberlist", "internal/membership", "", "gossip"},
 		{"go.etcd.io/etcd", "store store/server store/etcdtest", "store/storetest e2e", "the store: its client and its server"},
@@ -190,7 +199,7 @@ func Libraries() []Library {
 		{"github.com/spf13/cobra", "cmd/bellows", "", "commands, help and completion"},
 		{"github.com/spf13/pflag", "internal/flags", "", "cobra's flags"},
 		{"go.yaml.in/yaml", "internal/yamltext", "", "job files; inside, specs are JSON"},
-		{"golang.org/x/sys", "agent/child agent/shim agent/host checkpoint/owned api store store/server internal/progress", "e2e internal/logging", "pidfd, cgroups, peer credentials, file locks, the clock that counts sleep"},
+		{"golang.org/x/sys", "agent/child agent/proc agent/agenttest agent/owner agent/contain agent/devicelock agent/sweep agent/precheck agent/warm agent/shim agent/host checkpoint/owned api store store/server internal/progress", "e2e internal/logging", "pidfd, cgroups, peer credentials, file locks, the clock that counts sleep"},
 		{"github.com/rs/zerolog", shells, "e2e", "logs: for shells, pure code has nothing to log"},
 		{"github.com/rogpeppe/go-internal", "", "cmd/bellows e2e", "testscript"},
 	}

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/bellows-ml/bellows/agent/shim"
+	"github.com/bellows-ml/bellows/agent/sweep"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/internal/units"
 )
@@ -123,9 +123,9 @@ func nodeOfRun(path, dir string) (cluster.NodeID, bool) {
 // runDir is where the nodes of a dev cluster have their run directories.
 func runDir(dir string) string { return filepath.Join(dir, "run") }
 
-// sweep kills the processes that match, and those that they have started
+// killMatching kills the processes that match, and those that they have started
 // meanwhile, and returns how many there were once none is left.
-func sweep(dir string, match func(Process) bool) (killed int, err error) {
+func killMatching(dir string, match func(Process) bool) (killed int, err error) {
 	seen := map[int]bool{}
 	for deadline := time.Now().Add(sweepPatience); ; time.Sleep(sweepEvery) {
 		left := 0
@@ -150,7 +150,7 @@ func sweep(dir string, match func(Process) bool) (killed int, err error) {
 	}
 }
 
-// removeGroups takes away the cgroups of all runs of nodes that match, of which sweep has left no
+// removeGroups takes away the cgroups of all runs of nodes that match, of which killMatching has left no
 // process: their shims were killed, too, and their agents may never be started again.
 func removeGroups(dir string, match func(cluster.NodeID) bool) error {
 	var runs []string
@@ -165,7 +165,7 @@ func removeGroups(dir string, match func(cluster.NodeID) bool) error {
 		return nil
 	}
 	for deadline := time.Now().Add(sweepPatience); ; time.Sleep(sweepEvery) { // a group is empty a moment after its last process has ended
-		if err := shim.RemoveGroups(runs...); err == nil || time.Now().After(deadline) {
+		if err := sweep.RemoveGroups(runs...); err == nil || time.Now().After(deadline) {
 			return err
 		}
 	}

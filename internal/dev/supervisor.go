@@ -142,7 +142,7 @@ func (s *supervisor) cleanUp() error {
 		_, known := s.layout.node(id)
 		return !known
 	}
-	n, err := sweep(s.layout.dir, func(p Process) bool { return p.child || p.node != "" && unknown(p.node) })
+	n, err := killMatching(s.layout.dir, func(p Process) bool { return p.child || p.node != "" && unknown(p.node) })
 	if n > 0 {
 		fmt.Fprintf(s.msg, "ended %s of an earlier run that was not shut down\n", units.Count(n, "process"))
 	}
@@ -307,7 +307,7 @@ func (s *supervisor) killNode(_ context.Context, id cluster.NodeID) (string, err
 		return "", fmt.Errorf("node %s is down already: bellows dev start %s brings it up", id, id)
 	}
 	agent.down(syscall.SIGKILL, 0)
-	n, err := sweep(s.layout.dir, func(p Process) bool { return p.node == id })
+	n, err := killMatching(s.layout.dir, func(p Process) bool { return p.node == id })
 	if err = errors.Join(err, removeGroups(s.layout.dir, func(n cluster.NodeID) bool { return n == id })); err != nil {
 		return "", err
 	}
@@ -333,7 +333,7 @@ func (s *supervisor) startNode(_ context.Context, id cluster.NodeID) (string, er
 // killAll ends every process at once and removes the sockets that killed agents leave behind.
 func (s *supervisor) killAll() error {
 	s.eachChild(func(c *child) { c.down(syscall.SIGKILL, 0) })
-	_, err := sweep(s.layout.dir, func(Process) bool { return true })
+	_, err := killMatching(s.layout.dir, func(Process) bool { return true })
 	err = errors.Join(err, removeGroups(s.layout.dir, func(cluster.NodeID) bool { return true }))
 	for _, n := range s.layout.nodes {
 		err = errors.Join(err, removeDead(n.socket))

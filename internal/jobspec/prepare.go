@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/bellows-ml/bellows/agent/shim"
+	"github.com/bellows-ml/bellows/agent/precheck"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/internal/fault"
 )
@@ -60,6 +60,6 @@ func checkEnvFile(spec cluster.Spec) error {
 	if spec.EnvFile == "" {
 		return nil
 	}
-	_, err := shim.ReadEnvFile(spec.EnvFile, uint32(os.Getuid())) //nolint:gosec // a uid is not negative
+	_, err := precheck.ReadEnvFile(spec.EnvFile, uint32(os.Getuid())) //nolint:gosec // a uid is not negative
 	return err
 }

@@ -48,7 +48,7 @@ var ofWarmStarts = []Mutant{
 		Breaks: "a launcher that ends by itself before it is ready is started again and again",
 	},
 	{
-		Name: "what-left-its-group-is-killed", File: "agent/shim/containment.go", Tests: "TestWhatWasMovedOutOfItsGroupIsKilled",
+		Name: "what-left-its-group-is-killed", File: "agent/contain/containment.go", Owner: "agent/shim", Tests: "TestWhatWasMovedOutOfItsGroupIsKilled",
 		Old: "find = c.children", New: "return err",
 		Breaks: "a process that root has moved out of the run's group keeps the run from ending (I3)",
 	},

@@ -21,7 +21,7 @@ def test_every_variable_is_documented():
         if not name.endswith("_test.go"):
             ours |= set(re.findall(r'"(BELLOWS_[A-Z_]*[A-Z])[="]', text(os.path.relpath(name, ROOT))))
     ours = {name for name in ours if not name.startswith("BELLOWS_TEST_")}  # which only tests read
-    workers = set(re.findall(r'^\t+"([A-Z_]+)":', text("agent", "shim", "environment.go"), re.MULTILINE))
+    workers = set(re.findall(r'^\t+"([A-Z_]+)":', text("agent", "run", "environment.go"), re.MULTILINE))
     assert len(workers) >= 19 and "BELLOWS_SOCKET" in ours
     assert ours | workers <= documented, sorted((ours | workers) - documented)
 

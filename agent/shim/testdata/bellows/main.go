@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/bellows-ml/bellows/agent/precheck"
 	"github.com/bellows-ml/bellows/agent/shim"
 	"github.com/bellows-ml/bellows/checkpoint/dirblob"
 )
@@ -25,7 +26,7 @@ func run(ctx context.Context, command string) error {
 	case command == "shim --dir" && len(os.Args) == 4:
 		return shim.Serve(ctx, os.Args[3])
 	case command == "internal look":
-		return shim.Look(ctx, os.Stdin, os.Stdout)
+		return precheck.Answer(ctx, os.Stdin, os.Stdout)
 	case command == "internal digest":
 		return dirblob.Serve(ctx, os.Stdin, os.Stdout)
 	}
