@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/agent/host/loop"
 	"github.com/bellows-ml/bellows/agent/proc"
 	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/agent/rundir"
@@ -97,12 +98,12 @@ func scan(roots []string) (all findings) {
 // scanAgain looks once more where the last look has failed. Until one succeeds
 // nothing is done for generations without a run.
 func (ad *adoption) scanAgain() {
-	at := lane{what: scanLane}
-	if ad.unscanned == nil || ad.lanes[at] {
+	at := loop.Lane{What: scanLane}
+	if ad.unscanned == nil || ad.Busy(at) {
 		return
 	}
 	roots := ad.data.runDirs()
-	ad.beside(at, func(context.Context) func() {
+	ad.Beside(at, func(context.Context) func() {
 		found := scan(roots)
 		return func() {
 			ad.adopt(found)
@@ -119,10 +120,10 @@ func (ad *adoption) lookForLost() {
 		return
 	}
 	roots := ad.data.runDirs()
-	ad.beside(lane{what: scanLane}, func(ctx context.Context) func() {
+	ad.Beside(loop.Lane{What: scanLane}, func(ctx context.Context) func() {
 		dirs, err := sweep.Lost(roots...)
 		if err != nil {
-			rest(ctx, retryLast) // a process that hangs does so for a while
+			loop.Rest(ctx, loop.RetryLast) // a process that hangs does so for a while
 		}
 		return func() { ad.foundLost(dirs, err) }
 	})
@@ -131,17 +132,17 @@ func (ad *adoption) lookForLost() {
 func (ad *adoption) foundLost(dirs []string, err error) {
 	switch ad.unscanned = err; {
 	case err == nil && ad.said.over():
-		ad.log.Info().Msg("it is known again which runs are here")
+		ad.Log.Info().Msg("it is known again which runs are here")
 	case err == nil:
-		ad.log.Debug().Msg("it is known what earlier agents have left here")
+		ad.Log.Debug().Msg("it is known what earlier agents have left here")
 	case ad.said.due(err, time.Now()):
-		ad.log.Error().Err(err).Msg("cannot tell which runs have lost their directory: nothing is started or acknowledged as stopped until that is known")
+		ad.Log.Error().Err(err).Msg("cannot tell which runs have lost their directory: nothing is started or acknowledged as stopped until that is known")
 	}
 	for _, dir := range dirs {
 		if _, known := ad.unadopted[dir]; known || ad.keeps(dir) {
 			continue
 		}
-		ad.log.Error().Str("dir", dir).Msg("processes of a run live, but its directory is gone: they are killed")
+		ad.Log.Error().Str("dir", dir).Msg("processes of a run live, but its directory is gone: they are killed")
 		ad.unadopted[dir] = leftRun{lost: true}
 	}
 }
@@ -161,23 +162,23 @@ func (ad *adoption) keeps(dir string) bool {
 func (ad *adoption) adopt(found findings) {
 	ad.unscanned = cmp.Or(found.err, errLooking)
 	if found.err != nil && ad.said.due(found.err, time.Now()) {
-		ad.log.Error().Err(found.err).Msg("cannot tell which runs are here: nothing is started or acknowledged as stopped until that is known")
+		ad.Log.Error().Err(found.err).Msg("cannot tell which runs are here: nothing is started or acknowledged as stopped until that is known")
 	}
 	// Of two directories of a generation the one that bears its name goes first.
 	slices.SortStableFunc(found.runs, func(a, b rundir.Run) int { return ad.misplaced(a) - ad.misplaced(b) })
 	for _, f := range found.runs {
 		jg := generationOf(f.Order.World.Job, f.Order.World.Generation)
-		log := ad.logger(jg)
+		log := ad.Logger(jg)
 		if other := ad.runs.all[jg]; other != nil {
 			ad.adoptSecond(f, other)
 			continue
 		}
 		r := ad.runs.newRun(jg, f.Order.World.Nonce, f.Dir, agent.Dead)
 		r.order, r.process, r.binding = f.Order, f.Shim, bindingOf(f.Order)
-		r.readLost()
+		r.saves.ReadLost(r.dir)
 		if report, err := rundir.ReadReport(f.Dir); err == nil && report.Shim == f.Shim {
 			r.report = &report
-			r.saves = agent.Remember(r.saves, report.Saves)
+			r.saved = agent.Remember(r.saved, report.Saves)
 		}
 		if f.Shim != (run.Process{}) && proc.Alive(f.Shim) {
 			r.shim = agent.Live
@@ -192,11 +193,11 @@ func (ad *adoption) adopt(found findings) {
 	}
 	for _, s := range found.unadopted {
 		if r := ad.copied(s); r != nil {
-			log := ad.logger(r.jg)
+			log := ad.Logger(r.jg)
 			log.Error().Str("dir", s.Dir).Err(s.Why).Msg("a damaged copy of a run's directory: left alone")
 			continue
 		}
-		ad.log.Error().Str("dir", s.Dir).Err(s.Why).Msg("found a run that cannot be adopted: what lives of it is killed")
+		ad.Log.Error().Str("dir", s.Dir).Err(s.Why).Msg("found a run that cannot be adopted: what lives of it is killed")
 		ad.unadopted[s.Dir] = leftRun{}
 	}
 }
@@ -219,7 +220,7 @@ func (ad *adoption) copied(s rundir.Unreadable) *hosted {
 // adoptSecond judges a second directory of a generation: a copy of the first's
 // names the same processes, which are in good hands; any other is swept.
 func (ad *adoption) adoptSecond(f rundir.Run, first *hosted) {
-	log := ad.logger(first.jg)
+	log := ad.Logger(first.jg)
 	switch {
 	case f.Dir == first.dir: // found before
 		return
@@ -241,23 +242,23 @@ func (ad *adoption) misplaced(f rundir.Run) int {
 // sweepUnadopted ends what lives of runs that cannot be adopted, and removes their directories.
 func (ad *adoption) sweepUnadopted() {
 	for dir, s := range ad.unadopted {
-		at := lane{what: unadoptedLane + agent.Lane(dir)}
-		if ad.lanes[at] {
+		at := loop.Lane{What: unadoptedLane + agent.Lane(dir)}
+		if ad.Busy(at) {
 			continue
 		}
 		owner := ad.ownerOf(dir)
-		ad.beside(at, func(ctx context.Context) func() {
+		ad.Beside(at, func(ctx context.Context) func() {
 			err := sweepDir(ctx, func() error { return sweep.Sweep(dir, ad.cfg.LockDir, owner) })
 			if err != nil {
-				sweepFailed(ctx, ad.log.With().Str("dir", dir).Logger(), err, "cannot sweep a run that cannot be adopted yet, trying again")
+				sweepFailed(ctx, ad.Log.With().Str("dir", dir).Logger(), err, "cannot sweep a run that cannot be adopted yet, trying again")
 				return func() {}
 			}
 			if s.lost {
-				ad.log.Info().Str("dir", dir).Msg("nothing lives any more of a run whose directory is gone")
+				ad.Log.Info().Str("dir", dir).Msg("nothing lives any more of a run whose directory is gone")
 				return func() { delete(ad.unadopted, dir) }
 			}
 			if err := os.RemoveAll(dir); err != nil {
-				ad.log.Error().Str("dir", dir).Err(err).Msg("nothing of this run lives, but its directory cannot be removed: remove it by hand")
+				ad.Log.Error().Str("dir", dir).Err(err).Msg("nothing of this run lives, but its directory cannot be removed: remove it by hand")
 			}
 			return func() { delete(ad.unadopted, dir) }
 		})

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bellows-ml/bellows/agent/host/devices"
+
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
@@ -50,8 +52,8 @@ type Config struct {
 	DataDir string // what outlives the agent: its lease, its logs
 	RunDir  string // one directory a run; a short path, as sockets lie in it. Empty = DataDir/run
 	LockDir string // one file a device; the same for every agent of the machine
-	// Strangers says how other people's processes on devices are treated; empty = AutoStrangers.
-	Strangers Strangers
+	// Strangers says how other people's processes on devices are treated; empty = devices.AutoStrangers.
+	Strangers devices.Strangers
 	// Processes bounds the processes and threads of a job on this node, for each device
 	// that it has there; 0 = DefaultProcesses, negative = nothing does.
 	Processes int
@@ -110,7 +112,7 @@ func (c Config) check() (Config, error) {
 	if ip := net.ParseIP(c.Bind); ip == nil || ip.IsUnspecified() {
 		fault("bind %q: use the IP address under which other nodes reach this one", c.Bind)
 	}
-	if err := CheckInterface(c.TrainInterface); err != nil {
+	if err := devices.CheckInterface(c.TrainInterface); err != nil {
 		fault("network interface: %w", err)
 	}
 	if len(c.Etcd.Endpoints) == 0 {
@@ -132,8 +134,8 @@ func (c Config) check() (Config, error) {
 	if err := CheckContainment(c.Containment); c.Containment != "" && err != nil {
 		fault("%w", err)
 	}
-	if !slices.Contains([]Strangers{"", AutoStrangers, RefuseStrangers, IgnoreStrangers}, c.Strangers) {
-		fault("foreign processes %q: use %s, %s or %s", c.Strangers, AutoStrangers, RefuseStrangers, IgnoreStrangers)
+	if !slices.Contains([]devices.Strangers{"", devices.AutoStrangers, devices.RefuseStrangers, devices.IgnoreStrangers}, c.Strangers) {
+		fault("foreign processes %q: use %s, %s or %s", c.Strangers, devices.AutoStrangers, devices.RefuseStrangers, devices.IgnoreStrangers)
 	}
 	if c.Devices == nil {
 		fault("devices: no source")

@@ -10,8 +10,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/agent/precheck"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/internal/durable"
+	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/store"
 )
 
@@ -156,7 +158,7 @@ func (d *dataDir) keepRunDir(dir string) error {
 		return nil
 	}
 	d.roots.Dirs = append(d.roots.Dirs, dir)
-	if err := d.write(runDirsFile, d.roots); !noSpace(err) {
+	if err := d.write(runDirsFile, d.roots); !(precheck.FailureOf(err) == record.NoSpace) {
 		return err
 	}
 	return nil // a full disk is no reason to leave workers alone; the next agent writes it

@@ -3,6 +3,8 @@ package host
 import (
 	"time"
 
+	"github.com/bellows-ml/bellows/agent/host/loop"
+
 	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/agent/fence"
 	"github.com/bellows-ml/bellows/record"
@@ -27,8 +29,8 @@ type fencing struct {
 // node that is alone again, since all others were removed, withdraws it, and lets
 // its workers live on without a lease only when that is recorded.
 func (fe *fencing) update() {
-	at := lane{what: fencingLane}
-	if !fe.session.joined() || fe.lanes[at] {
+	at := loop.Lane{What: fencingLane}
+	if !fe.session.joined() || fe.Busy(at) {
 		return
 	}
 	put := func(life int64) {

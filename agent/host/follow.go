@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/bellows-ml/bellows/agent/host/loop"
+
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -21,10 +23,10 @@ type follower struct {
 
 // startFollowing lists and watches a part until it is stopped.
 func (gs *goals) startFollowing(part string, prefixes []string) {
-	ctx, cancel := context.WithCancel(gs.ctx)
+	ctx, cancel := context.WithCancel(gs.Context())
 	f := &follower{part: part, prefixes: prefixes, cancel: cancel}
 	gs.followers[part] = f
-	gs.wg.Go(func() {
+	gs.Go(func() {
 		defer cancel()
 		for ctx.Err() == nil {
 			err := gs.followOnce(ctx, f)
@@ -32,8 +34,8 @@ func (gs *goals) startFollowing(part string, prefixes []string) {
 				return
 			}
 			if !errors.Is(err, record.ErrCompacted) {
-				gs.log.Warn().Err(err).Str("part", part).Msg("the watch of the records ended; listing again")
-				rest(ctx, retryFirst)
+				gs.Log.Warn().Err(err).Str("part", part).Msg("the watch of the records ended; listing again")
+				loop.Rest(ctx, loop.RetryFirst)
 			}
 		}
 	})
@@ -51,13 +53,13 @@ func (gs *goals) stopFollowing(part string) {
 func (gs *goals) followOnce(ctx context.Context, f *follower) error {
 	var revision int64
 	list := func() error {
-		return persist(ctx, gs.log, "list "+f.part, func() (bool, error) {
+		return loop.Persist(ctx, gs.Log, "list "+f.part, func() (bool, error) {
 			kvs, at, err := gs.store.Range(ctx, f.prefixes...)
 			if err != nil {
 				return false, err
 			}
 			revision = at
-			gs.post(func() {
+			gs.Post(func() {
 				if gs.followers[f.part] == f {
 					gs.records.list(f.part, f.prefixes, kvs, at)
 				}
@@ -81,7 +83,7 @@ func (gs *goals) followOnce(ctx context.Context, f *follower) error {
 			// What a later listing has shown already is not shown again: the
 			// listing may have been without it.
 			seen := revision
-			gs.post(func() {
+			gs.Post(func() {
 				if gs.followers[f.part] != f {
 					return
 				}

@@ -134,13 +134,21 @@ func (gs *goals) observed() agent.Observed {
 	for _, r := range gs.runs.all {
 		o.Runs = append(o.Runs, agent.Run{
 			Job: r.jg.Job, Generation: r.jg.Generation, Nonce: r.nonce,
-			Shim: r.shim, Report: told(r.report, r.saves), Pushed: r.wish.pushed, Refused: r.refused, Verified: r.resume.sound,
+			Shim: r.shim, Report: told(r.report, r.saved), Pushed: r.wish.pushed, Refused: r.refused, Verified: r.resume.sound,
 			Swept: gs.adoption.over(r), Killed: r.wish.killed, ToldToKill: ago(r.wish.toldToKill), ToldToGo: ago(r.wish.toldToRetire),
 			KillPending: gs.runs.killPending(r), Binding: r.binding, Unprepared: r.unprepared, Earlier: r.life != gs.session.presence.aliveRev,
-			Digests: r.digests, Merges: r.merges, Plain: r.plain.found, Quiet: time.Since(r.changed),
+			Digests: r.saves.Digests, Merges: r.saves.Merges, Plain: r.saves.Found, Quiet: time.Since(later(r.changed, r.saves.Changed)),
 		})
 	}
 	return o
+}
+
+// later is the later of two times.
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // ago is how long ago something was; 0 if it never was.

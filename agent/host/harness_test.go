@@ -21,6 +21,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/bellows-ml/bellows/agent/host/devices"
 	"github.com/bellows-ml/bellows/agent/precheck"
 	"github.com/bellows-ml/bellows/agent/proc"
 	"github.com/bellows-ml/bellows/agent/run"
@@ -75,16 +76,16 @@ type settings struct {
 }
 
 func (s settings) config(log zerolog.Logger) Config {
-	devices := s.Devices
-	if devices == nil {
-		devices = nvml.Simulated(cluster.NodeID(s.Node), 4, nvml.SimulatedModel, 1<<30)
+	source := s.Devices
+	if source == nil {
+		source = nvml.Simulated(cluster.NodeID(s.Node), 4, nvml.SimulatedModel, 1<<30)
 	}
 	return Config{
 		Node: cluster.NodeID(s.Node), Bind: "127.0.0.1", GossipPort: s.GossipPort,
 		Ports:   record.Ports{First: 20000, Count: 1000},
 		DataDir: filepath.Join(s.Dir, "data"), RunDir: filepath.Join(s.Dir, cmp.Or(s.Runs, "r")), LockDir: filepath.Join(s.Dir, "locks"),
 		Socket: filepath.Join(s.Dir, "s"), Etcd: store.Config{Endpoints: []string{s.Etcd}},
-		Devices: devices, Strangers: RefuseStrangers,
+		Devices: source, Strangers: devices.RefuseStrangers,
 		Exe: program(), Version: "test", Leave: s.Leave, Log: log, TTL: s.TTL, Vitals: s.Vitals,
 		lookEvery: time.Second, probeEvery: testProbeEvery,
 	}

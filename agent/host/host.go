@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/bellows-ml/bellows/agent/host/loop"
+
 	"github.com/bellows-ml/bellows/agent/contain"
 	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/internal/membership"
@@ -52,7 +54,7 @@ func ignoreEnd(ctx context.Context, err error) error {
 // connect waits for etcd as long as it takes.
 func connect(ctx context.Context, cfg Config) (s *store.Store, err error) {
 	cfg.Log.Info().Strs("etcd", cfg.Etcd.Endpoints).Msg("connecting to etcd")
-	err = persist(ctx, cfg.Log, "reach etcd", func() (bool, error) {
+	err = loop.Persist(ctx, cfg.Log, "reach etcd", func() (bool, error) {
 		etcd := cfg.Etcd
 		etcd.Log = cfg.Log
 		s, err = store.Open(ctx, etcd)
@@ -72,9 +74,7 @@ func runOn(ctx context.Context, cfg Config, data *dataDir, s *store.Store) error
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	n := newNode(ctx, cfg, s, data)
-	n.launcher.cluster, n.launcher.scopes = name, scopes(ctx, cfg)
-	n.devices.files.how = contain.TryDevices(cfg.Containment)
+	n := newNode(ctx, cfg, s, data, here{Cluster: name, Scopes: scopes(ctx, cfg), DeviceFiles: contain.TryDevices(cfg.Containment)})
 	return n.run(cancel)
 }
 
@@ -98,7 +98,7 @@ func join(ctx context.Context, cfg Config, data *dataDir, s *store.Store) (strin
 		want = data.id.Cluster
 	}
 	var meta record.Meta
-	err := persist(ctx, cfg.Log, "join the cluster", func() (final bool, err error) {
+	err := loop.Persist(ctx, cfg.Log, "join the cluster", func() (final bool, err error) {
 		meta, err = s.CheckMeta(ctx, want)
 		// A meta record that was read and refused will not get better.
 		return meta != (record.Meta{}), err
@@ -116,7 +116,7 @@ func (n *node) run(cancel context.CancelFunc) error {
 	}
 	n.adoption.adopt(scan(n.data.runDirs()))
 	n.adoption.lookForLost()
-	c := &census{store: n.store, self: n.cfg.Node, counted: func(count int) { n.post(func() { n.session.nodes = count }) }}
+	c := &census{store: n.store, self: n.cfg.Node, counted: func(count int) { n.Post(func() { n.session.nodes = count }) }}
 	alive, err := n.alive()
 	if err != nil {
 		return err
@@ -139,26 +139,25 @@ func (n *node) run(cancel context.CancelFunc) error {
 	}
 	server := api.NewServer(api.Config{
 		KV: c, Watch: c.watch, Node: n.cfg.Node, LogDir: n.cfg.logDir(), Version: n.cfg.Version,
-		Gossip: n.gossip.states, Readings: n.devices.shown.readings, Identity: n.cfg.Identity, Silence: n.session.silence, Space: n.store.Space, Log: n.log,
+		Gossip: n.gossip.states, Readings: n.devices.Shown, Identity: n.cfg.Identity, Silence: n.session.silence, Space: n.store.Space, Log: n.Log,
 	})
 	l := &life{
-		store: n.store, dir: n.data, alive: alive, node: record.AliveKey(n.cfg.Node), cfg: n.cfg, log: n.log,
+		store: n.store, dir: n.data, alive: alive, node: record.AliveKey(n.cfg.Node), cfg: n.cfg, log: n.Log,
 		abandon: n.session.abandon, report: n.session.changed,
 	}
 	var fatal firstError
 	var outer sync.WaitGroup
 	outer.Go(n.gossip.listen)
-	n.wg.Go(func() { fatal.set(l.run(n.ctx), cancel) })
-	n.wg.Go(func() { fatal.set(server.Serve(n.ctx, listener), cancel) })
+	n.Go(func() { fatal.set(l.run(n.Context()), cancel) })
+	n.Go(func() { fatal.set(server.Serve(n.Context(), listener), cancel) })
 	if nodes != nil {
-		n.wg.Go(func() { fatal.set(server.ServeNodes(n.ctx, nodes), cancel) })
+		n.Go(func() { fatal.set(server.ServeNodes(n.Context(), nodes), cancel) })
 	}
-	n.wg.Go(func() { n.watchdog.run(n.ctx) })
-	n.devices.survey()
-	n.devices.network.look()
+	n.Go(func() { n.watchdog.run(n.Context()) })
+	n.devices.Look()
 	n.loop()
 	cancel()
-	n.wg.Wait()
+	n.Wait()
 	err = errors.Join(fatal.err, n.leave(), n.gossip.Close())
 	outer.Wait()
 	return err
@@ -169,7 +168,7 @@ func (n *node) run(cancel context.CancelFunc) error {
 func (n *node) listenToNodes() (net.Listener, error) {
 	if n.cfg.Identity == nil {
 		if !net.ParseIP(n.cfg.Bind).IsLoopback() {
-			n.log.Warn().Msg("no --tls-dir: the logs of this node's workers can be read on this node only")
+			n.Log.Warn().Msg("no --tls-dir: the logs of this node's workers can be read on this node only")
 		}
 		return nil, nil
 	}
@@ -207,13 +206,13 @@ func (n *node) leave() error {
 		return nil
 	}
 	if len(n.runs.all)+len(n.adoption.unadopted) > 0 || n.adoption.unscanned != nil {
-		n.log.Warn().Int("runs", len(n.runs.all)).Msg("stays in the cluster until its lease expires: something still runs here, or may")
+		n.Log.Warn().Int("runs", len(n.runs.all)).Msg("stays in the cluster until its lease expires: something still runs here, or may")
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.ctx), store.DefaultCallTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.Context()), store.DefaultCallTimeout)
 	defer cancel()
 	if err := n.gossip.Leave(); err != nil {
-		n.log.Warn().Err(err).Msg("gossip: cannot say goodbye")
+		n.Log.Warn().Err(err).Msg("gossip: cannot say goodbye")
 	}
 	n.writer.leave(ctx)
 	if err := n.store.Revoke(ctx, n.session.presence.lease); err != nil {

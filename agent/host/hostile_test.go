@@ -39,7 +39,7 @@ func TestRecordsMadeWrongArePlanned(t *testing.T) {
 		if seed > 0 { // the first is as it should be
 			kvs, _ = recordtest.Wrong(rng, sample, faults, spare)
 		}
-		n := newNode(t.Context(), Config{Node: "n1", Log: quiet()}, nil, nil)
+		n := newNode(t.Context(), Config{Node: "n1", Log: quiet()}, nil, nil, here{})
 		n.adoption.unscanned, n.session.presence.aliveRev = nil, 4
 		n.records.list(selfPart, []string{record.Root}, kvs, int64(len(sample)))
 		for part := range n.goals.wanted() {
@@ -89,7 +89,7 @@ func (n *node) runLike(rng *rand.Rand, sample []record.KV) {
 		if json.Unmarshal(text, &got) == nil {
 			r.report = &got
 		}
-		r.plain.found = &agent.Plain{Final: rng.IntN(2) == 0, Step: int64(rng.IntN(3)) - 1, Samples: -1}
+		r.saves.Found = &agent.Plain{Final: rng.IntN(2) == 0, Step: int64(rng.IntN(3)) - 1, Samples: -1}
 	}
 }
 
@@ -97,23 +97,12 @@ func (n *node) runLike(rng *rand.Rand, sample []record.KV) {
 func (n *node) lookInto() {
 	n.runs.current()
 	n.adoption.accounted()
-	n.runs.holders()
+	n.runs.onDevices()
 	n.report.problems()
 	n.runs.forgetAbsent()
 	for _, r := range n.runs.all {
-		n.retention.lastBytes(r)
-		r.problem()
-		if keep, known := n.retention.kept(r); known && len(keep.Keep) == 0 {
-			panic("nothing is to be kept")
-		}
-		for _, s := range r.order.World.Members {
-			_, _ = r.folder().relative(string(s.Node))
-		}
-		if r.report != nil {
-			for _, s := range r.report.Saves {
-				_, _ = r.folder().relative(s.Dir)
-			}
-		}
+		r.problem("")
+		n.checkpoints.generation(r)
 	}
 	for jg := range n.records.self().Acks {
 		if plan := n.records.planOf(jg); plan.Exists() {

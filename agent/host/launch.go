@@ -10,6 +10,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bellows-ml/bellows/agent/host/devices"
+
+	"github.com/bellows-ml/bellows/agent/host/loop"
+
 	"github.com/rs/zerolog"
 
 	"github.com/bellows-ml/bellows/agent"
@@ -31,7 +35,7 @@ type launcher struct {
 	*shared
 	runs    *runs
 	session *session
-	devices *devices
+	devices *devices.Devices
 
 	cluster string // its name
 	scopes  bool   // shims get transient scopes of systemd's
@@ -55,11 +59,11 @@ func (la *launcher) order(jg record.JobGen, spec record.Submitted, plan record.P
 		Training:     trainingOf(spec.Spec),
 		Progress:     spec.Progress,
 		Steps:        spec.Steps,
-		DeviceFiles:  la.devices.files.of(member.Devices),
+		DeviceFiles:  la.devices.Files(member.Devices),
 		Processes:    la.cfg.Processes,
 		NoNewPrivs:   spec.NoNewPrivs,
 		Interface:    la.cfg.TrainInterface,
-		Bound:        la.devices.network.bound,
+		Bound:        la.devices.Bound(),
 		Scope:        la.scopes,
 		// Always: the deadline says whether the node fences, because a
 		// cluster may grow beyond one node while the job runs.
@@ -88,20 +92,20 @@ func trainingOf(spec cluster.Spec) run.Training {
 	}
 }
 
-func (la *launcher) startShim(at lane, a agent.StartShim) {
+func (la *launcher) startShim(at loop.Lane, a agent.StartShim) {
 	nonce := a.Plan.World.Nonce
-	r := la.runs.newRun(at.of, nonce, la.runDir(at.of, nonce), agent.Starting)
-	r.order = la.order(at.of, a.Spec, a.Plan)
+	r := la.runs.newRun(at.Of, nonce, la.runDir(at.Of, nonce), agent.Starting)
+	r.order = la.order(at.Of, a.Spec, a.Plan)
 	r.wish.deadline = r.order.Deadline
 	member, _, _ := r.order.World.Member(la.cfg.Node)
-	if r.refused = la.devices.occupants.occupied(member.Devices); r.refused != nil {
+	if r.refused = la.devices.Occupied(member.Devices); r.refused != nil {
 		r.shim, r.sweep.done = agent.Absent, true // as it was found to be before
 		return
 	}
 	dir, order := r.dir, r.order
-	log := la.logger(at.of)
+	log := la.Logger(at.Of)
 	log.Info().Str("phase", "starting").Int("world", order.World.Size()).Msg("starting workers")
-	la.beside(at, func(ctx context.Context) func() {
+	la.Beside(at, func(ctx context.Context) func() {
 		ctx, cancel := context.WithTimeout(ctx, startBound)
 		defer cancel()
 		process, left, err := la.launch(ctx, dir, order)
@@ -109,7 +113,7 @@ func (la *launcher) startShim(at lane, a agent.StartShim) {
 			r.changed = time.Now()
 			if err == nil {
 				r.shim = agent.Live
-				la.devices.surveySoon() // who else is on its devices
+				la.devices.Soon() // who else is on its devices
 				la.runs.attend(r, process)
 				return
 			}
@@ -135,7 +139,7 @@ func (la *launcher) launch(ctx context.Context, dir string, order run.Order) (pr
 	if err == nil {
 		return process, false, nil
 	}
-	if swept := sweepDir(la.ctx, func() error { return sweep.Sweep(dir, order.LockDir, &order.Owner) }); swept != nil {
+	if swept := sweepDir(la.Context(), func() error { return sweep.Sweep(dir, order.LockDir, &order.Owner) }); swept != nil {
 		return process, true, errors.Join(err, swept)
 	}
 	return process, false, errors.Join(err, os.RemoveAll(dir))
@@ -143,10 +147,10 @@ func (la *launcher) launch(ctx context.Context, dir string, order run.Order) (pr
 
 // sweep makes sure that nothing of a generation lives here. Of one without a run,
 // each place is looked through in which an agent of this node has ever kept runs.
-func (la *launcher) sweep(at lane) {
-	r := la.runs.all[at.of]
-	if nonce := la.records.nonceOf(at.of); r == nil || r.shim == agent.Absent && r.nonce != nonce {
-		r = la.runs.newRun(at.of, nonce, la.runDir(at.of, nonce), agent.Absent)
+func (la *launcher) sweep(at loop.Lane) {
+	r := la.runs.all[at.Of]
+	if nonce := la.records.nonceOf(at.Of); r == nil || r.shim == agent.Absent && r.nonce != nonce {
+		r = la.runs.newRun(at.Of, nonce, la.runDir(at.Of, nonce), agent.Absent)
 	}
 	dirs := []string{r.dir}
 	if r.shim == agent.Absent {
@@ -156,8 +160,8 @@ func (la *launcher) sweep(at lane) {
 		slices.Sort(dirs)
 		dirs = slices.Compact(dirs)
 	}
-	owner := la.records.ownerOf(at.of)
-	la.beside(at, func(ctx context.Context) func() {
+	owner := la.records.ownerOf(at.Of)
+	la.Beside(at, func(ctx context.Context) func() {
 		var err error
 		for _, dir := range dirs {
 			err = errors.Join(err, sweepDir(ctx, func() error { return sweep.Sweep(dir, la.cfg.LockDir, owner) }))
@@ -165,7 +169,7 @@ func (la *launcher) sweep(at lane) {
 		sweepProblem := ""
 		if err != nil {
 			sweepProblem = "cannot make sure that nothing of it lives on node " + string(la.cfg.Node) + ": " + err.Error()
-			sweepFailed(ctx, la.logger(at.of), err, "cannot sweep a run yet, trying again")
+			sweepFailed(ctx, la.Logger(at.Of), err, "cannot sweep a run yet, trying again")
 		}
 		unkillable, _ := errors.AsType[*sweep.Unkillable](err)
 		return func() {
@@ -180,7 +184,7 @@ func sweepFailed(ctx context.Context, log zerolog.Logger, err error, msg string)
 	if ctx.Err() == nil {
 		log.Error().Err(err).Msg(msg)
 	}
-	rest(ctx, retryLast)
+	loop.Rest(ctx, loop.RetryLast)
 }
 
 // sweepDir waits for a sweep, but not longer than ctx: a sweep of what SIGKILL does
@@ -197,16 +201,16 @@ func sweepDir(ctx context.Context, sweep func() error) error {
 	}
 }
 
-func (la *launcher) removeRun(at lane) {
-	r := la.runs.all[at.of]
-	la.beside(at, func(ctx context.Context) func() {
+func (la *launcher) removeRun(at loop.Lane) {
+	r := la.runs.all[at.Of]
+	la.Beside(at, func(ctx context.Context) func() {
 		if err := os.RemoveAll(r.dir); err != nil {
-			log := la.logger(at.of)
+			log := la.Logger(at.Of)
 			log.Error().Err(err).Msg("cannot remove a run's directory yet, trying again")
-			rest(ctx, retryLast)
+			loop.Rest(ctx, loop.RetryLast)
 			return func() {}
 		}
-		return func() { la.runs.drop(at.of) }
+		return func() { la.runs.drop(at.Of) }
 	})
 }
 

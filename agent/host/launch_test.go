@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 
 	"github.com/rs/zerolog"
+
+	"github.com/bellows-ml/bellows/agent/owner"
 )
 
 // The end of the agent is no failure of the sweeps that it cuts short.
@@ -40,5 +42,13 @@ func TestASweepHoldsUpNoEnd(t *testing.T) {
 	}
 	if err := sweepDir(t.Context(), func() error { return errLooking }); !errors.Is(err, errLooking) {
 		t.Errorf("a sweep that fails: %v", err)
+	}
+}
+
+// A start also looks its owner up, and has more to do than that.
+func TestALookupLeavesAStartItsTime(t *testing.T) {
+	t.Parallel()
+	if owner.Patience > startBound*2/3 {
+		t.Errorf("a start has %s in all, and its lookup takes %s of it", startBound, owner.Patience)
 	}
 }

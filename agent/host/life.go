@@ -11,17 +11,11 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/bellows-ml/bellows/agent/fence"
+	"github.com/bellows-ml/bellows/agent/host/loop"
+	"github.com/bellows-ml/bellows/agent/precheck"
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/record/reason"
 	"github.com/bellows-ml/bellows/store"
-)
-
-const (
-	// retryFirst and retryLast bound the pauses between attempts at what etcd or
-	// a disk refused: short at first, because most troubles are; never longer
-	// than people wait for a node to come back.
-	retryFirst = 100 * time.Millisecond
-	retryLast  = 3 * time.Second
 )
 
 // ErrNameInUse means that another agent keeps this node's name alive.
@@ -142,7 +136,7 @@ func renewKept(ctx context.Context, s *store.Store, dir *dataDir, log zerolog.Lo
 	if err != nil || kept == 0 {
 		return err
 	}
-	return persist(ctx, log, "renew the lease", func() (bool, error) {
+	return loop.Persist(ctx, log, "renew the lease", func() (bool, error) {
 		_, err := s.Renew(ctx, kept)
 		if errors.Is(err, record.ErrLeaseNotFound) {
 			return true, nil
@@ -178,9 +172,9 @@ func (l *life) hold(ctx context.Context) (p presence, granted bool, err error) {
 		return errGrant
 	})
 	if err == nil {
-		err = persist(ctx, l.log, "keep the lease", func() (bool, error) {
+		err = loop.Persist(ctx, l.log, "keep the lease", func() (bool, error) {
 			errKeep := l.dir.keepLease(p.lease)
-			return !noSpace(errKeep), errKeep // people make room; what is in the way otherwise stays there
+			return precheck.FailureOf(errKeep) != record.NoSpace, errKeep // people make room; what is in the way otherwise stays there
 		})
 	}
 	return p, true, err
@@ -245,46 +239,8 @@ func (l *life) inUse(kv record.KV) error {
 // persist calls f until it succeeds, the context ends, the node's name turns out
 // to be another's, or the lease has ended. It says what is wrong when that changes, and now and then.
 func (l *life) persist(ctx context.Context, what string, f func() error) error {
-	return persist(ctx, l.log, what, func() (bool, error) {
+	return loop.Persist(ctx, l.log, what, func() (bool, error) {
 		err := f()
 		return errors.Is(err, ErrNameInUse) || errors.Is(err, record.ErrLeaseNotFound), err
 	})
-}
-
-// complainEvery is how often a trouble that lasts is logged again.
-const complainEvery = 5 * time.Second
-
-// persist calls f until it returns no error, or that its error is final, or the
-// context ends. It logs a trouble when it begins and every few seconds.
-func persist(ctx context.Context, log zerolog.Logger, what string, f func() (final bool, err error)) error {
-	pause, complained := retryFirst, time.Time{}
-	for {
-		final, err := f()
-		if err == nil || final {
-			return err
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if time.Since(complained) >= complainEvery {
-			complained = time.Now()
-			log.Warn().Err(err).Msg("cannot " + what + " yet, trying again")
-		}
-		if !rest(ctx, pause) {
-			return ctx.Err()
-		}
-		pause = min(2*pause, retryLast)
-	}
-}
-
-// rest waits, and reports whether the context is still going on.
-func rest(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

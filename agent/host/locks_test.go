@@ -5,12 +5,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/bellows-ml/bellows/agent/devicelock"
 	"github.com/bellows-ml/bellows/agent/rundir"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
@@ -85,20 +83,4 @@ func TestWhoHoldsAnOldLockIsNamed(t *testing.T) {
 	_ = thief.Process.Kill()
 	_ = thief.Wait()
 	f.published(0, cluster.Healthy, "")
-}
-
-func TestHoldersOfALockAreNotAllNamed(t *testing.T) {
-	t.Parallel()
-	n := newNode(t.Context(), Config{Log: quiet()}, nil, nil)
-	n.devices.occupants.users = users{7: {name: "eve"}}
-	var many []devicelock.Holder
-	for i := range 100 {
-		many = append(many, devicelock.Holder{PID: i, Command: "x", UID: 7})
-	}
-	if got := n.devices.locks.openIn(many); !strings.HasSuffix(got, "pid 2 (x) of eve and others") {
-		t.Errorf("got %q", got)
-	}
-	if got := n.devices.locks.openIn(nil); !strings.Contains(got, "socket") {
-		t.Errorf("got %q", got)
-	}
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bellows-ml/bellows/agent/host/loop"
+
 	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/checkpoint/layout"
 )
@@ -44,8 +46,8 @@ type logDir struct {
 
 // deleteLogs deletes logs that are too old or too many, now and then.
 func (up *upkeep) deleteLogs() {
-	at := lane{what: logsLane}
-	if up.lanes[at] || !up.records.known(selfPart) || time.Since(up.logsSwept) < logsEvery {
+	at := loop.Lane{What: logsLane}
+	if up.Busy(at) || !up.records.known(selfPart) || time.Since(up.logsSwept) < logsEvery {
 		return
 	}
 	up.logsSwept = time.Now()
@@ -54,7 +56,7 @@ func (up *upkeep) deleteLogs() {
 		running[filepath.Join(string(jg.Job), layout.Generation(jg.Generation, ""))] = true
 	}
 	root, keep, modules := up.cfg.logDir(), up.cfg.KeepLogs, filepath.Join(up.cfg.DataDir, learnedDir)
-	up.beside(at, func(context.Context) func() {
+	up.Beside(at, func(context.Context) func() {
 		found, err := findLogs(root)
 		var deleted []string
 		for _, d := range surplusLogs(found, running, keep, time.Now()) {
@@ -66,10 +68,10 @@ func (up *upkeep) deleteLogs() {
 		}
 		err = errors.Join(err, deleteOld(modules, keep.Age))
 		if err != nil {
-			up.log.Error().Err(err).Msg("cannot delete old logs yet")
+			up.Log.Error().Err(err).Msg("cannot delete old logs yet")
 		}
 		if len(deleted) > 0 {
-			up.log.Info().Strs("logs", deleted).Msg("deleted old logs")
+			up.Log.Info().Strs("logs", deleted).Msg("deleted old logs")
 		}
 		return func() {}
 	})

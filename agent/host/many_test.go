@@ -100,8 +100,8 @@ func TestASaveThatCannotBeRecordedIsAProblem(t *testing.T) {
 	jg := record.JobGen{Job: "j", Generation: 1}
 	r := n.runs.newRun(jg, "", t.TempDir(), agent.Live)
 	r.report = &run.Report{Saves: []run.Save{{Step: 5, Dir: "/ck"}}, Workers: []record.Worker{{}}}
-	r.saves = agent.Remember(r.saves, r.report.Saves)
-	r.digests[5] = agent.Work[record.Saved]{Done: true, Value: record.Saved{Dir: strings.Repeat("x", 4<<20), Ranks: []int{0}}}
+	r.saved = agent.Remember(r.saved, r.report.Saves)
+	r.saves.Digests[5] = agent.Work[record.Saved]{Done: true, Value: record.Saved{Dir: strings.Repeat("x", 4<<20), Ranks: []int{0}}}
 	goal := agent.Goal{Job: "j", Generation: 1, Read: true, Permit: true, Plan: &record.Plan{World: cluster.World{
 		Job: "j", Generation: 1, Members: []cluster.Member{{Node: "n1", AliveRev: n.session.presence.aliveRev, Devices: []cluster.DeviceID{"d"}}},
 	}}}
@@ -109,11 +109,11 @@ func TestASaveThatCannotBeRecordedIsAProblem(t *testing.T) {
 	for _, a := range agent.Plan(agent.Desired{Node: "n1", AliveRev: n.session.presence.aliveRev, Goals: []agent.Goal{goal}}, n.goals.observed()) {
 		if _, ok := a.(agent.WriteSaved); ok {
 			n.act(a)
-			(<-n.events)()
+			(<-n.Events())()
 			written++
 		}
 	}
-	if got := r.problem(); written != 1 || !strings.Contains(got, "the checkpoint of step 5 is lost: ") || !strings.Contains(got, "saved j/1 step=5") {
+	if got := r.problem(""); written != 1 || !strings.Contains(got, "the checkpoint of step 5 is lost: ") || !strings.Contains(got, "saved j/1 step=5") {
 		t.Errorf("%d writes, problem %q", written, got)
 	}
 }

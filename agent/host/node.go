@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/agent/host/devices"
+	"github.com/bellows-ml/bellows/agent/host/saves"
 	"github.com/bellows-ml/bellows/store"
 )
 
@@ -27,18 +29,24 @@ type node struct {
 	fencing  *fencing  // the fencing record
 	watchdog *watchdog // kills past the deadline
 
-	saves     *saves     // digests, merges, plain checkpoints
-	retention *retention // deletes surplus checkpoints; room for the next one
-	verifier  *verifier  // the checkpoint to resume from
-	probes    *probes    // whether what this node failed of is over
+	checkpoints *checkpoints // the work with what the runs save
+	probes      *probes      // whether what this node failed of is over
 
-	devices *devices  // surveys, occupants, locks, the training interface; the inventory
-	gossip  *gossip   // what other nodes say; for people
-	report  *progress // the progress record
-	upkeep  *upkeep   // old logs, collected generations, readiness
+	devices   *devices.Devices // surveys, occupants, locks, the training interface
+	inventory *inventory       // the inventory record
+	gossip    *gossip          // what other nodes say; for people
+	report    *progress        // the progress record
+	upkeep    *upkeep          // old logs, collected generations, readiness
 }
 
-func newNode(ctx context.Context, cfg Config, s *store.Store, data *dataDir) *node {
+// here is what was found out of the place that the agent runs in.
+type here struct {
+	Cluster     string // its name
+	Scopes      bool   // shims get transient scopes of systemd's
+	DeviceFiles string // how workers are kept from devices that are not theirs, by contain.TryDevices
+}
+
+func newNode(ctx context.Context, cfg Config, s *store.Store, data *dataDir, at here) *node {
 	sh := newShared(ctx, cfg, s, data)
 	n := &node{shared: sh, session: newSession(sh)}
 	n.watchdog = newWatchdog(cfg, n.killed)
@@ -47,15 +55,16 @@ func newNode(ctx context.Context, cfg Config, s *store.Store, data *dataDir) *no
 	n.adoption = newAdoption(sh, n.runs)
 	n.goals = newGoals(sh, n.session, n.runs, n.adoption)
 	n.fencing = &fencing{shared: sh, session: n.session, adoption: n.adoption, goals: n.goals, writer: n.writer}
-	n.devices = newDevices(sh, n.session, n.writer, n.adoption)
-	n.runs.surveySoon = n.devices.surveySoon
-	n.launcher = &launcher{shared: sh, runs: n.runs, session: n.session, devices: n.devices}
-	tasks := &tasks{shared: sh}
-	n.retention = &retention{shared: sh, runs: n.runs, tasks: tasks}
-	n.verifier = &verifier{shared: sh, runs: n.runs, tasks: tasks, retention: n.retention, order: n.launcher.order}
-	n.saves = &saves{shared: sh, runs: n.runs, session: n.session, tasks: tasks, retention: n.retention, verifier: n.verifier}
-	n.probes = newProbes(sh, n.session, tasks, n.writer)
-	n.report = &progress{shared: sh, runs: n.runs, session: n.session, writer: n.writer, locks: n.devices.locks}
+	n.devices = devices.New(sh.Loop, devices.Config{
+		Source: cfg.Devices, Groups: cfg.DeviceGroups, Location: cfg.Location, PricePerHour: cfg.PricePerHour, Strangers: cfg.Strangers,
+		LockDir: cfg.LockDir, Files: at.DeviceFiles, Interface: cfg.TrainInterface, Bind: cfg.Bind, LookEvery: cfg.lookEvery,
+	}, n.runs.onDevices)
+	n.inventory = &inventory{shared: sh, session: n.session, adoption: n.adoption, devices: n.devices, writer: n.writer}
+	n.launcher = &launcher{shared: sh, runs: n.runs, session: n.session, devices: n.devices, cluster: at.Cluster, scopes: at.Scopes}
+	sv := saves.New(sh.Loop, saves.Config{Node: cfg.Node, Exe: cfg.Exe, LookEvery: cfg.lookEvery}, s)
+	n.checkpoints = &checkpoints{shared: sh, session: n.session, runs: n.runs, launcher: n.launcher, saves: sv}
+	n.probes = newProbes(sh, n.session, sv.Tasks, n.writer)
+	n.report = &progress{shared: sh, runs: n.runs, session: n.session, writer: n.writer, devices: n.devices}
 	n.upkeep = &upkeep{shared: sh, runs: n.runs, session: n.session, goals: n.goals}
 	return n
 }
@@ -66,11 +75,11 @@ func (n *node) loop() {
 	defer tick.Stop()
 	for {
 		select {
-		case <-n.ctx.Done():
+		case <-n.Context().Done():
 			return
-		case event := <-n.events:
+		case event := <-n.Events():
 			event()
-			n.drain()
+			n.Drain()
 		case <-tick.C:
 			n.tick()
 		}
@@ -87,15 +96,13 @@ func (n *node) step() {
 	n.fencing.update()
 	n.goals.follow()
 	n.runs.forgetAbsent()
-	n.saves.lookForPlain()
-	n.retention.deleteSurplus()
-	n.retention.watchRoom()
+	n.checkpoints.look()
 	n.probes.next()
 	for _, a := range agent.Plan(n.goals.desired(), n.goals.observed()) {
 		n.act(a)
 	}
 	n.guard()
-	n.devices.writeInventory()
+	n.inventory.write()
 	n.report.write()
 	n.upkeep.announce()
 }
@@ -103,9 +110,11 @@ func (n *node) step() {
 // tick looks at what changes without an event.
 func (n *node) tick() {
 	n.adoption.scanAgain()
-	n.devices.survey()
-	n.devices.network.look()
-	n.devices.locks.look()
+	if n.runs.stopped { // what they may have left
+		n.runs.stopped = false
+		n.devices.Soon()
+	}
+	n.devices.Look()
 	n.upkeep.checkCollected()
 	n.upkeep.deleteLogs()
 	n.gossip.tell(n.session.reachesEtcd())

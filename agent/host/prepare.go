@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/bellows-ml/bellows/agent/host/loop"
+
 	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/agent/shim"
@@ -24,18 +26,18 @@ func bindingOf(o run.Order) agent.Binding {
 
 // prepareShim starts the shim of a generation that has no plan yet. If it cannot be
 // started, nothing of it is left, or it is swept; the generation is then started without.
-func (la *launcher) prepareShim(at lane, a agent.PrepareShim) {
+func (la *launcher) prepareShim(at loop.Lane, a agent.PrepareShim) {
 	nonce := a.Next.Nonce
-	r := la.runs.newRun(at.of, nonce, la.runDir(at.of, nonce), agent.Starting)
-	world := cluster.World{Job: at.of.Job, Generation: at.of.Generation, Nonce: nonce}
-	r.order = la.order(at.of, a.Spec, record.Plan{World: world})
+	r := la.runs.newRun(at.Of, nonce, la.runDir(at.Of, nonce), agent.Starting)
+	world := cluster.World{Job: at.Of.Job, Generation: at.Of.Generation, Nonce: nonce}
+	r.order = la.order(at.Of, a.Spec, record.Plan{World: world})
 	r.order.Prepare = &run.Prepare{Workers: a.Next.Workers, Memory: la.cfg.LauncherMemory, Waits: a.Spec.ReadyFD}
 	r.order.Checkpoint, r.order.RestartCount, r.order.Training, r.order.Steps = "", 0, run.Training{}, 0
 	r.binding, r.life, r.wish.deadline = agent.Unbound, la.session.presence.aliveRev, r.order.Deadline
 	dir, order := r.dir, r.order
-	log := la.logger(at.of)
+	log := la.Logger(at.Of)
 	log.Info().Str("phase", "preparing").Msg("preparing the next generation")
-	la.beside(at, func(ctx context.Context) func() {
+	la.Beside(at, func(ctx context.Context) func() {
 		ctx, cancel := context.WithTimeout(ctx, startBound)
 		defer cancel()
 		process, left, err := la.launch(ctx, dir, order)
@@ -56,19 +58,19 @@ func (la *launcher) prepareShim(at lane, a agent.PrepareShim) {
 }
 
 // bind puts the plan of a prepared run into its directory.
-func (la *launcher) bind(at lane, a agent.BindRun) {
-	r := la.runs.all[at.of]
-	order := la.order(at.of, a.Spec, a.Plan)
+func (la *launcher) bind(at loop.Lane, a agent.BindRun) {
+	r := la.runs.all[at.Of]
+	order := la.order(at.Of, a.Spec, a.Plan)
 	order.Prepare = r.order.Prepare // as it was started
 	member, _, _ := order.World.Member(la.cfg.Node)
-	if refused := la.devices.occupants.occupied(member.Devices); refused != nil {
+	if refused := la.devices.Occupied(member.Devices); refused != nil {
 		r.binding = agent.Spoiled // what follows finds the same, and says so
 		return
 	}
 	dir := r.dir
-	log := la.logger(at.of)
+	log := la.Logger(at.Of)
 	log.Info().Str("phase", "starting").Int("world", order.World.Size()).Msg("starting workers from what was prepared")
-	la.beside(at, func(context.Context) func() {
+	la.Beside(at, func(context.Context) func() {
 		err := shim.Bind(dir, order)
 		return func() {
 			r.changed = time.Now()
@@ -78,22 +80,22 @@ func (la *launcher) bind(at lane, a agent.BindRun) {
 				return
 			}
 			r.order, r.binding = order, agent.Bound
-			la.devices.surveySoon()
+			la.devices.Soon()
 		}
 	})
 }
 
 // ready records how far a preparation is; nil: that there is none any more. What is recorded is of what
 // is asked for at that moment: once the leader has taken that back, it knows all that there is.
-func (w *writer) ready(at lane, a agent.WriteReady) {
-	key := record.ReadyKey(w.cfg.Node, at.of.Job)
+func (w *writer) ready(at loop.Lane, a agent.WriteReady) {
+	key := record.ReadyKey(w.cfg.Node, at.Of.Job)
 	as := record.Absent(key)
 	if there, exists := w.records.raw[key]; exists {
 		as = record.Unchanged(key, there.ModRevision)
 	}
 	txn := record.Txn{ID: a.String(), If: []record.Compare{as, w.session.stillHere()}, Then: []record.Op{record.Delete(key)}}
 	if a.Ready != nil {
-		asked := record.NextKey(w.cfg.Node, at.of.Job)
+		asked := record.NextKey(w.cfg.Node, at.Of.Job)
 		txn.If = append(txn.If, record.Unchanged(asked, w.records.raw[asked].ModRevision))
 		txn.Then[0] = record.Put(key, *a.Ready)
 	}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/agent/host/loop"
+	"github.com/bellows-ml/bellows/agent/host/saves"
 	"github.com/bellows-ml/bellows/agent/precheck"
 	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/checkpoint/dirblob"
@@ -34,13 +36,13 @@ const (
 type probes struct {
 	*shared
 	session *session
-	tasks   *tasks
+	tasks   *saves.Tasks
 	writer  *writer
 
 	due map[record.JobGen]time.Time // when to look next
 }
 
-func newProbes(sh *shared, s *session, ts *tasks, w *writer) *probes {
+func newProbes(sh *shared, s *session, ts *saves.Tasks, w *writer) *probes {
 	return &probes{shared: sh, session: s, tasks: ts, writer: w, due: map[record.JobGen]time.Time{}}
 }
 
@@ -49,8 +51,8 @@ func newProbes(sh *shared, s *session, ts *tasks, w *writer) *probes {
 // directory, program, env file or user that was missing. It says so once a
 // generation, and the leader need not wait any longer.
 func (ps *probes) next() {
-	at := lane{what: probeLane}
-	if ps.lanes[at] || ps.session.presence.aliveRev == 0 || !ps.records.known(selfPart) {
+	at := loop.Lane{What: probeLane}
+	if ps.Busy(at) || ps.session.presence.aliveRev == 0 || !ps.records.known(selfPart) {
 		return
 	}
 	maps.DeleteFunc(ps.due, func(jg record.JobGen, _ time.Time) bool { return !ps.awaits(jg) })
@@ -68,15 +70,15 @@ func (ps *probes) next() {
 	if due.Job == "" || time.Now().Before(ps.due[due]) {
 		return
 	}
-	ps.beside(at, func(ctx context.Context) func() {
+	ps.Beside(at, func(ctx context.Context) func() {
 		again, err := ps.probe(ctx, due)
-		rest(ctx, probeRest)
+		loop.Rest(ctx, probeRest)
 		return func() {
 			if ps.due[due] = time.Now().Add(again); err != nil || again > 0 {
 				return
 			}
 			key := record.AckKey(ps.cfg.Node, due.Job, due.Generation, record.AckCleared)
-			ps.writer.create(lane{due, agent.AckLane}, "ack cleared "+string(due.Job), []record.Op{record.Put(key, record.Cleared{At: time.Now(), Nonce: ps.records.acks(due).Failed.Value.Nonce})}, nil)
+			ps.writer.create(loop.Lane{Of: due, What: agent.AckLane}, "ack cleared "+string(due.Job), []record.Op{record.Put(key, record.Cleared{At: time.Now(), Nonce: ps.records.acks(due).Failed.Value.Nonce})}, nil)
 		}
 	})
 }
@@ -85,7 +87,7 @@ func (ps *probes) next() {
 // may pass, and has not said that it is over. Only the job's newest generation here counts.
 func (ps *probes) awaits(jg record.JobGen) bool {
 	acks := ps.records.acks(jg)
-	if !acks.Failed.Exists() || !mayPass(acks.Failed.Value) || !acks.Stopped.Exists() || acks.Cleared.Exists() || ps.lanes[lane{jg, agent.AckLane}] {
+	if !acks.Failed.Exists() || !mayPass(acks.Failed.Value) || !acks.Stopped.Exists() || acks.Cleared.Exists() || ps.Busy(loop.Lane{Of: jg, What: agent.AckLane}) {
 		return false
 	}
 	for other := range ps.records.self().Acks {
@@ -124,18 +126,18 @@ func (ps *probes) probe(ctx context.Context, jg record.JobGen) (again time.Durat
 	if spec.ID == "" {
 		return again, nil
 	}
-	in := folder{jg: jg, owner: spec.Owner, path: layout.Probe(spec.CheckpointDir, jg.Job)}
+	in := saves.Folder{Of: jg, Owner: spec.Owner, Path: layout.Probe(spec.CheckpointDir, jg.Job)}
 	order := run.Order{
-		Owner: spec.Owner, Command: spec.Command, Workdir: spec.Workdir, Env: spec.Env, EnvFile: spec.EnvFile, Checkpoint: in.path,
+		Owner: spec.Owner, Command: spec.Command, Workdir: spec.Workdir, Env: spec.Env, EnvFile: spec.EnvFile, Checkpoint: in.Path,
 	}
-	answer, err := ps.tasks.do(ctx, in, dirblob.Task{Root: in.root(), Probe: string(ps.cfg.Node)}, probeBound)
-	if err == nil && answer.Room != nil && answer.Room.Shortage(in.root(), last.Bytes) != "" {
+	answer, err := ps.tasks.Do(ctx, in, dirblob.Task{Root: in.Root(), Probe: string(ps.cfg.Node)}, probeBound)
+	if err == nil && answer.Room != nil && answer.Room.Shortage(in.Root(), last.Bytes) != "" {
 		return again, nil
 	}
-	runner, done := ps.tasks.children.of(jg.Job, "needs")
+	runner, done := ps.tasks.Runner(jg.Job, "needs")
 	defer done()
 	if err = errors.Join(err, tryWriting(ps.cfg.RunDir), precheck.Needs(ctx, order, runner)); err != nil {
-		log := ps.logger(jg)
+		log := ps.Logger(jg)
 		log.Debug().Err(err).Msg("what it failed of is not over yet")
 		return again, nil
 	}

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/agent/host/devices"
+	"github.com/bellows-ml/bellows/agent/host/loop"
+	"github.com/bellows-ml/bellows/agent/host/saves"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/record/reason"
@@ -19,7 +22,7 @@ type progress struct {
 	runs    *runs
 	session *session
 	writer  *writer
-	locks   *oldLocks
+	devices *devices.Devices
 
 	written time.Time
 }
@@ -27,8 +30,8 @@ type progress struct {
 // write records how far the jobs have come: a generation's first report at
 // once, then now and then, and nothing where nothing has changed.
 func (pr *progress) write() {
-	at := lane{what: progressLane}
-	if pr.session.presence.aliveRev == 0 || !pr.records.known(selfPart) || pr.lanes[at] {
+	at := loop.Lane{What: progressLane}
+	if pr.session.presence.aliveRev == 0 || !pr.records.known(selfPart) || pr.Busy(at) {
 		return
 	}
 	recorded := pr.records.self().Progress.Value.Jobs
@@ -61,7 +64,7 @@ func (pr *progress) write() {
 
 func (pr *progress) lostUntold() bool {
 	for _, r := range pr.runs.all {
-		if r.lost.why != "" && !r.lost.told {
+		if r.saves.Lost != "" && !r.saves.Told {
 			return true
 		}
 	}
@@ -73,9 +76,9 @@ func (pr *progress) lostUntold() bool {
 func (pr *progress) tellLost() (ops []record.Op) {
 	for _, jg := range slices.SortedFunc(maps.Keys(pr.runs.all), agent.Compare) {
 		r := pr.runs.all[jg]
-		if r.lost.why != "" && !r.lost.told && len(ops) < lostAtOnce {
-			ops = append(ops, pr.writer.tell(record.Event{Kind: record.CheckpointLost, Job: jg.Job, Generation: jg.Generation, Why: reason.Said(r.lost.why)}))
-			r.lost.told = true
+		if r.saves.Lost != "" && !r.saves.Told && len(ops) < lostAtOnce {
+			ops = append(ops, pr.writer.tell(record.Event{Kind: record.CheckpointLost, Job: jg.Job, Generation: jg.Generation, Why: reason.Said(r.saves.Lost)}))
+			r.saves.Told = true
 		}
 	}
 	return ops
@@ -93,13 +96,17 @@ func (pr *progress) problems() map[cluster.JobID]record.Problem {
 		}
 	}
 	for jg, r := range pr.runs.all {
-		text := r.problem()
+		others := ""
+		if member, _, _ := r.order.World.Member(pr.cfg.Node); r.holds() {
+			others = pr.devices.Others(member.Devices)
+		}
+		text := r.problem(others)
 		if text == "" || all[jg.Job].Generation > jg.Generation {
 			continue
 		}
 		all[jg.Job] = record.Problem{Generation: jg.Generation, Text: text, At: time.Now()}
 	}
-	pr.locks.addTo(all)
+	pr.devices.OldLocks(all, func(jg record.JobGen) bool { return pr.runs.all[jg] != nil || pr.records.self().Acks[jg] != nil })
 	for job, p := range all {
 		if was := recorded[job]; sameProblem(was, p) {
 			all[job] = was
@@ -114,10 +121,10 @@ func sameProgress(a, b record.JobProgress) bool {
 	return a.Generation == b.Generation && a.Nonce == b.Nonce && a.Step == b.Step && a.Samples == b.Samples && a.NoiseScale == b.NoiseScale
 }
 
-// problem is what people should know of a run; "" = nothing.
-func (r *hosted) problem() string {
+// problem is what people should know of a run, with others on its devices; "" = nothing.
+func (r *hosted) problem(others string) string {
 	var all []string
-	for _, p := range []string{r.lost.why, r.apart(), r.room.short, r.others.named, r.sweep.problem, r.stuck()} {
+	for _, p := range []string{r.saves.Lost, saves.Apart(r.order, r.report), r.saves.Short, others, r.sweep.problem, r.stuck()} {
 		if p != "" {
 			all = append(all, p)
 		}

@@ -111,12 +111,12 @@ func TestAcknowledgementOfALostTimelineIsReplaced(t *testing.T) {
 	}
 	key := record.AckKey("n1", "j", 1, record.AckStarted)
 	n.writer.create(ackLane("j"), "ack", []record.Op{record.Put(key, record.Started{Nonce: "new"})}, func(err error) { t.Error(err) })
-	(<-n.events)()
+	(<-n.Events())()
 	if g = n.goals.goal(jg); g.Acks.Started.Value.Nonce != "new" {
 		t.Errorf("acknowledged %+v", g.Acks.Started)
 	}
 	n.writer.create(ackLane("j"), "ack", []record.Op{record.Put(key, record.Started{Nonce: "new", Containment: "twice"})}, func(err error) { t.Error(err) })
-	(<-n.events)()
+	(<-n.Events())()
 	kv, _, err := f.store.Get(t.Context(), key)
 	var there record.Started
 	if err != nil || json.Unmarshal(kv.Value, &there) != nil || there.Containment != "" {

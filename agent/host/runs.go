@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/agent/host/devices"
+	"github.com/bellows-ml/bellows/agent/host/loop"
+	"github.com/bellows-ml/bellows/agent/host/saves"
 	"github.com/bellows-ml/bellows/agent/proc"
 	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/agent/rundir"
 	"github.com/bellows-ml/bellows/agent/shim"
 	"github.com/bellows-ml/bellows/agent/sweep"
-	"github.com/bellows-ml/bellows/checkpoint"
-	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -28,20 +29,14 @@ type hosted struct {
 	process run.Process // the shim's, of a run that was adopted
 	shim    agent.Shim
 	report  *run.Report
-	saves   []run.Save // of the newest steps, as far as this agent knows them
+	saved   []run.Save // of the newest steps, as far as this agent knows them
 	wish    wishes
 
 	resume resumeCheck
 	sweep  sweepResult
 
-	digests  map[int64]agent.Work[record.Saved]
-	merges   map[int64]agent.Work[record.Offer]
-	plain    plainLooks
-	retained checkpoint.Retain // what was last to be kept of the checkpoints
-	lost     lostSave
-	room     roomLook
-	others   others
-	changed  time.Time // when anything of this last changed
+	saves   *saves.Run // what is being done with what it saves
+	changed time.Time  // when anything of this last changed
 }
 
 // beginning is how a run comes to have workers.
@@ -63,12 +58,6 @@ type wishes struct {
 	toldToKill, toldToRetire time.Time
 }
 
-// resumeCheck is the check of the checkpoint to resume from.
-type resumeCheck struct {
-	sound  bool
-	cancel context.CancelFunc // ends the check
-}
-
 // sweepResult is what the last sweep of a run has found.
 type sweepResult struct {
 	done       bool              // nothing of the run is left
@@ -76,45 +65,19 @@ type sweepResult struct {
 	unkillable *sweep.Unkillable // what has survived it
 }
 
-// plainLooks are the looks for checkpoints of a plain script.
-type plainLooks struct {
-	found   *agent.Plain
-	looking bool      // one is in progress
-	began   time.Time // when the last one began
-	failing time.Time // since when they have failed; zero = the last one did not
-}
-
-// lostSave is why the newest checkpoint came to nothing.
-type lostSave struct {
-	why  string
-	told bool // written down as an event
-}
-
-// roomLook is whether the next checkpoint will fit.
-type roomLook struct {
-	short  string // why it may not
-	looked time.Time
-}
-
-// others are the other processes on a run's devices.
-type others struct {
-	named   string
-	unknown bool // its own processes cannot be told from others
-}
-
 // runs are the generations' parts on this node, each with a connection to its shim.
 // The loop owns it; each connection is served by a goroutine of its own.
 type runs struct {
 	*shared
-	session    *session
-	watchdog   *watchdog
-	surveySoon func() // the devices are surveyed with the next tick
+	session  *session
+	watchdog *watchdog
+	stopped  bool // workers of a run have stopped since the last look at the devices
 
 	all map[record.JobGen]*hosted
 }
 
 func newRuns(sh *shared, s *session, w *watchdog) *runs {
-	return &runs{shared: sh, session: s, watchdog: w, surveySoon: func() {}, all: map[record.JobGen]*hosted{}}
+	return &runs{shared: sh, session: s, watchdog: w, all: map[record.JobGen]*hosted{}}
 }
 
 // touch notes that something has changed for a generation.
@@ -127,8 +90,8 @@ func (rs *runs) touch(jg record.JobGen) {
 func (rs *runs) newRun(jg record.JobGen, nonce, dir string, state agent.Shim) *hosted {
 	r := &hosted{
 		jg: jg, nonce: nonce, dir: dir, shim: state, changed: time.Now(),
-		digests: map[int64]agent.Work[record.Saved]{}, merges: map[int64]agent.Work[record.Offer]{},
-		wish: wishes{next: make(chan run.Wish, 1)}, resume: resumeCheck{cancel: func() {}},
+		saves: saves.NewRun(),
+		wish:  wishes{next: make(chan run.Wish, 1)}, resume: resumeCheck{cancel: func() {}},
 	}
 	rs.all[jg] = r
 	return r
@@ -137,21 +100,21 @@ func (rs *runs) newRun(jg record.JobGen, nonce, dir string, state agent.Shim) *h
 // attend keeps a connection to a live shim, hands wishes over and reports back,
 // until the shim's process is gone.
 func (rs *runs) attend(r *hosted, process run.Process) {
-	ctx := rs.ctx
-	rs.wg.Go(func() {
+	ctx := rs.Context()
+	rs.Go(func() {
 		if reach, err := sweep.ReachOf(r.dir); err == nil { // else the watchdog tries again when it has to
 			rs.watchdog.learn(r.jg, reach)
 		}
-		pause := retryFirst
+		pause := loop.RetryFirst
 		for ctx.Err() == nil {
 			conn, err := shim.Dial(r.dir)
 			if err == nil {
-				pause = retryFirst
-				rs.post(func() { r.wish.pushed, r.changed = nil, time.Now() })
+				pause = loop.RetryFirst
+				rs.Post(func() { r.wish.pushed, r.changed = nil, time.Now() })
 				began := time.Now()
 				rs.converse(ctx, r, conn)
-				if time.Since(began) < retryFirst {
-					rest(ctx, retryFirst) // a shim that hangs up at once is not to keep the node busy
+				if time.Since(began) < loop.RetryFirst {
+					loop.Rest(ctx, loop.RetryFirst) // a shim that hangs up at once is not to keep the node busy
 				}
 				continue
 			}
@@ -159,8 +122,8 @@ func (rs *runs) attend(r *hosted, process run.Process) {
 				rs.shimDied(r)
 				return
 			}
-			rest(ctx, pause)
-			pause = min(2*pause, retryLast)
+			loop.Rest(ctx, pause)
+			pause = min(2*pause, loop.RetryLast)
 		}
 	})
 }
@@ -176,10 +139,10 @@ func (rs *runs) converse(ctx context.Context, r *hosted, conn *shim.Conn) {
 			if !ok {
 				return
 			}
-			rs.post(func() { rs.reported(r, report) })
+			rs.Post(func() { rs.reported(r, report) })
 		case w := <-r.wish.next:
 			if err := conn.Push(w); err != nil {
-				log := rs.logger(r.jg)
+				log := rs.Logger(r.jg)
 				log.Debug().Err(err).Msg("connecting to the shim again")
 				return
 			}
@@ -190,12 +153,12 @@ func (rs *runs) converse(ctx context.Context, r *hosted, conn *shim.Conn) {
 // shimDied notes a shim's death, with the last it had to say.
 func (rs *runs) shimDied(r *hosted) {
 	report, err := rundir.ReadReport(r.dir)
-	rs.post(func() {
+	rs.Post(func() {
 		if err == nil {
 			rs.reported(r, report)
 		}
 		r.shim, r.wish.pushed, r.changed = agent.Dead, nil, time.Now()
-		log := rs.logger(r.jg)
+		log := rs.Logger(r.jg)
 		if r.report == nil || r.report.Stopped == nil {
 			log.Error().Msg("the shim died; sweeping what it has left")
 		}
@@ -216,16 +179,16 @@ func (rs *runs) reported(r *hosted, report run.Report) {
 			return
 		}
 	}
-	log := rs.logger(r.jg)
+	log := rs.Logger(r.jg)
 	if len(report.Workers) > 0 && (r.report == nil || len(r.report.Workers) == 0) {
 		log.Info().Int("workers", len(report.Workers)).Str("phase", "running").Msg("workers are running")
 	}
 	if report.Stopped != nil && (r.report == nil || r.report.Stopped == nil) {
 		log.Info().Bool("finished", report.Stopped.Finished).Str("phase", "stopped").Msg("workers have stopped")
-		rs.surveySoon() // what they may have left
+		rs.stopped = true // what they may have left
 	}
 	r.report, r.changed = &report, time.Now()
-	r.saves = agent.Remember(r.saves, report.Saves)
+	r.saved = agent.Remember(r.saved, report.Saves)
 }
 
 // push gives the newest wish to the goroutine that serves the shim; an older one that was
@@ -272,17 +235,21 @@ func (rs *runs) drop(jg record.JobGen) {
 // current are the generations that concern this node. Sorted.
 func (rs *runs) current() []record.JobGen { return agent.Concerns(rs.records.self(), rs.all) }
 
-// holders are the generations here that may have processes, by their devices.
-func (rs *runs) holders() map[cluster.DeviceID]record.JobGen {
-	holders := map[cluster.DeviceID]record.JobGen{}
+// onDevices are the generations here, as far as the devices are concerned.
+func (rs *runs) onDevices() []devices.Run {
+	all := make([]devices.Run, 0, len(rs.all))
 	for jg, r := range rs.all {
-		if r.shim == agent.Absent || r.report != nil && r.report.Stopped != nil {
-			continue
-		}
 		member, _, _ := r.order.World.Member(rs.cfg.Node)
-		for _, d := range member.Devices {
-			holders[d] = jg
-		}
+		pids, _ := r.survivors()
+		all = append(all, devices.Run{
+			Of: jg, Dir: r.dir, Devices: member.Devices, Present: r.shim != agent.Absent, Holds: r.holds(),
+			Stuck: len(pids) > 0, Unswept: r.shim == agent.Dead && !r.sweep.done && r.sweep.unkillable == nil,
+		})
 	}
-	return holders
+	return all
+}
+
+// holds reports whether the run may have processes.
+func (r *hosted) holds() bool {
+	return r.shim != agent.Absent && (r.report == nil || r.report.Stopped == nil)
 }

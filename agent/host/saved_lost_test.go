@@ -1,19 +1,10 @@
 package host
 
 import (
-	"context"
-	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
-	"time"
 
-	"github.com/rs/zerolog"
-
-	"github.com/bellows-ml/bellows/agent"
-	"github.com/bellows-ml/bellows/checkpoint/dirblob"
-	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -61,104 +52,5 @@ while not bellows.should_stop(7): time.sleep(0.05)
 	}
 	if !f.absent(record.OfferKey("n1", j.Job, 1, 5)) {
 		t.Error("the lost save was offered")
-	}
-}
-
-// Where the run directory cannot be written to, etcd keeps what is lost.
-func TestALostSaveIsKeptInEtcdWhereTheDiskDoesNot(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	n := f.writer()
-	key := record.SavedKey("n1", "j", 1, 5)
-	n.saves.keepLost(t.Context(), loss{filepath.Join(t.TempDir(), "is-not-there"), 5, key, n.session.stillHere()}, lostWork("sync: input/output error").Value)
-	if got := await[record.Saved](f, key); got.Lost != "sync: input/output error" {
-		t.Errorf("recorded %+v", got)
-	}
-}
-
-// A lost save is tried to be kept as long as an agent could come upon it again, and
-// no longer.
-func TestALostSaveOfWhatIsGoneIsNotKeptForEver(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	n := f.writer()
-	here := n.session.stillHere()
-	earlier := here
-	earlier.Revision--
-	none, key := filepath.Join(t.TempDir(), "is-not-there"), record.SavedKey("n1", "j", 1, 5)
-	lost := lostWork("sync: input/output error").Value
-	n.saves.keepLost(t.Context(), loss{none, 5, key, earlier}, lost)
-	if !f.absent(key) {
-		t.Error("an earlier life's save is recorded in this one")
-	}
-
-	// A directory that cannot be written to now may be another time.
-	dir := filepath.Join(t.TempDir(), "run")
-	if err := os.WriteFile(dir, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	log := &lockedBuffer{}
-	n.shared.log = zerolog.New(log)
-	kept := make(chan struct{})
-	go func() { defer close(kept); n.saves.keepLost(t.Context(), loss{dir, 5, key, earlier}, lost) }()
-	f.until("a failed attempt", func() bool { return strings.Contains(log.String(), "yet, trying again") })
-	select {
-	case <-kept:
-		t.Error("given up, and its directory is there")
-	case <-time.After(5 * retryFirst):
-	}
-	if err := errors.Join(os.Remove(dir), os.Mkdir(dir, 0o700)); err != nil {
-		t.Fatal(err)
-	}
-	<-kept
-	if _, err := os.Stat(filepath.Join(dir, "lost-5")); err != nil {
-		t.Error(err)
-	}
-}
-
-// A digest that an agent's end has cut short is not lost: the next agent does it.
-func TestWhatIsCutShortIsNotLost(t *testing.T) {
-	t.Parallel()
-	own := folder{owner: cluster.Owner{UID: uint32(os.Geteuid())}}
-	foreign := folder{owner: cluster.Owner{UID: own.owner.UID + 1}}
-	fault := &dirblob.Fault{Text: "sync: input/output error"}
-	for _, c := range []struct {
-		in   folder
-		err  error
-		want bool
-	}{
-		{own, nil, false},
-		{own, context.Canceled, false},
-		{own, errors.New("sync: input/output error"), true},
-		{own, context.DeadlineExceeded, true},
-		{foreign, fault, true},
-		{foreign, errors.New("signal: killed"), false},
-		{foreign, errors.Join(fault, context.Canceled), false},
-	} {
-		if got := c.in.conclusive(c.err); got != c.want {
-			t.Errorf("%v: %t, want %t", c.err, got, c.want)
-		}
-	}
-}
-
-// A file that says why a save is lost is read by the next agent, whatever else lies there.
-func TestLostSavesAreRead(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	for name, text := range map[string]string{"lost-x": "", "order.json": "{}"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := errors.Join(writeLost(dir, 5, "first"), writeLost(dir, 5, "because of this"), writeLost(dir, 12, strings.Repeat("x", 9<<10))); err != nil {
-		t.Fatal(err)
-	}
-	r := &hosted{dir: dir, digests: map[int64]agent.Work[record.Saved]{}}
-	r.readLost()
-	if w := r.digests[5]; len(r.digests) != 2 || !w.Done || w.Err != "because of this" || w.Value.Lost != w.Err || time.Since(w.Value.At) > time.Hour {
-		t.Errorf("read %+v", r.digests)
-	}
-	if w := r.digests[12]; len(w.Err) > record.MaxReason {
-		t.Errorf("%d bytes", len(w.Err))
 	}
 }

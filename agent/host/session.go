@@ -28,7 +28,7 @@ func newSession(sh *shared) *session { return &session{shared: sh, abandon: make
 // changed takes in what life reports, from its goroutine.
 func (s *session) changed(p presence) {
 	s.renewed.Store(int64(p.renewed))
-	s.post(func() { s.presence = p })
+	s.Post(func() { s.presence = p })
 }
 
 // joined reports whether the node is in the cluster and has read its own records.
@@ -58,7 +58,7 @@ func (s *session) checkAliveKey() {
 	if alive.Exists() && alive.Create == s.presence.aliveRev || s.records.listed[selfPart] < s.presence.aliveRev {
 		return
 	}
-	s.log.Error().Int64("alive_rev", s.presence.aliveRev).Msg("this node's alive key is gone")
+	s.Log.Error().Int64("alive_rev", s.presence.aliveRev).Msg("this node's alive key is gone")
 	select {
 	case <-s.abandon: // of an earlier life
 	default:

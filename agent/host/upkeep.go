@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bellows-ml/bellows/agent/host/loop"
+
 	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/internal/systemd"
@@ -15,9 +17,6 @@ const (
 	// progressEvery is how often progress is recorded at most: it is for people,
 	// and etcd has better to do.
 	progressEvery = 10 * time.Second
-	// blindFor is how long the devices may not be looked at before they count as
-	// sick: longer than the driver takes to be reloaded.
-	blindFor = 2 * time.Minute
 	// collectEvery is how often the node looks which generations the leader has
 	// forgotten, and collectMost how many it looks for each time.
 	collectEvery = time.Minute
@@ -26,10 +25,8 @@ const (
 	// lostAtOnce keeps the transaction small that has events of lost saves; the rest go with the next.
 	lostAtOnce = 8
 
-	inventoryLane agent.Lane = "inventory"
-	devicesLane   agent.Lane = "devices"
-	progressLane  agent.Lane = "progress"
-	collectLane   agent.Lane = "collect"
+	progressLane agent.Lane = "progress"
+	collectLane  agent.Lane = "collect"
 )
 
 // upkeep is what an agent does now and then for itself. The loop owns it.
@@ -48,8 +45,8 @@ type upkeep struct {
 // leader has forgotten, so that their records here can go too. The oldest go
 // first, so a job whose oldest is still there has lost none.
 func (up *upkeep) checkCollected() {
-	at := lane{what: collectLane}
-	if up.lanes[at] || time.Since(up.checked) < collectEvery || !up.records.known(selfPart) {
+	at := loop.Lane{What: collectLane}
+	if up.Busy(at) || time.Since(up.checked) < collectEvery || !up.records.known(selfPart) {
 		return
 	}
 	up.checked = time.Now()
@@ -64,7 +61,7 @@ func (up *upkeep) checkCollected() {
 		return
 	}
 	slices.SortFunc(old, agent.Compare)
-	up.beside(at, func(ctx context.Context) func() {
+	up.Beside(at, func(ctx context.Context) func() {
 		gone := map[record.JobGen]bool{}
 		kept := map[cluster.JobID]bool{}
 		for _, jg := range old {
@@ -88,9 +85,9 @@ func (up *upkeep) announce() {
 		return
 	}
 	up.announced = true
-	up.log.Info().Str("socket", up.cfg.Socket).Int("runs", len(up.runs.all)).Msg("ready")
+	up.Log.Info().Str("socket", up.cfg.Socket).Int("runs", len(up.runs.all)).Msg("ready")
 	if err := systemd.Ready(); err != nil {
-		up.log.Warn().Err(err).Msg("cannot tell that it is ready")
+		up.Log.Warn().Err(err).Msg("cannot tell that it is ready")
 	}
 	if up.cfg.Ready != nil {
 		up.cfg.Ready()
@@ -100,6 +97,6 @@ func (up *upkeep) announce() {
 // notifySystemd tells systemd's watchdog that the loop goes round.
 func (up *upkeep) notifySystemd() {
 	if err := systemd.Alive(); err != nil {
-		up.log.Warn().Err(err).Msg("cannot tell systemd's watchdog")
+		up.Log.Warn().Err(err).Msg("cannot tell systemd's watchdog")
 	}
 }

@@ -29,7 +29,7 @@ func (n *node) reportVitals() {
 	}
 	v := Vitals{
 		InCluster: n.session.presence.aliveRev != 0, Devices: n.records.mirror.Census(time.Now()).Devices,
-		Gossip: map[string]int{}, GossipScore: n.gossip.Health(), Readings: n.devices.shown.readings().Devices,
+		Gossip: map[string]int{}, GossipScore: n.gossip.Health(), Readings: n.devices.Shown().Devices,
 	}
 	if v.InCluster {
 		v.Renewed = time.Now().Add(n.session.presence.renewed - store.Boottime())

@@ -188,8 +188,8 @@ func (n *node) guard() {
 
 // killed notes that the watchdog has killed a run, or what was in its way.
 func (n *node) killed(jg record.JobGen, err error) {
-	n.post(func() {
-		r, log := n.runs.all[jg], n.logger(jg)
+	n.Post(func() {
+		r, log := n.runs.all[jg], n.Logger(jg)
 		if err != nil {
 			log.Error().Err(err).Msg("cannot kill workers past their deadline yet, trying again")
 		}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/bellows-ml/bellows/agent/host/loop"
+
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/record/reason"
@@ -27,7 +29,7 @@ type writer struct {
 // replaced. Whatever comes of it, the loop's records show it before the lane is
 // free again, so that nothing is planned from older ones. refused is called by
 // the loop if etcd will never take it; nil if there is nothing to do about that.
-func (w *writer) create(at lane, what string, ops []record.Op, refused func(error)) {
+func (w *writer) create(at loop.Lane, what string, ops []record.Op, refused func(error)) {
 	fresh := record.Absent(ops[0].Key)
 	if there, exists := w.records.raw[ops[0].Key]; exists && nonceOf(there.Value) != nonceOf(ops[0].Value) {
 		fresh = record.Unchanged(ops[0].Key, there.ModRevision)
@@ -57,13 +59,13 @@ func inPlaceOf(op record.Op, key func(step int64) string, older []int64) []recor
 }
 
 // replace writes records that change.
-func (w *writer) replace(at lane, what string, ops ...record.Op) {
+func (w *writer) replace(at loop.Lane, what string, ops ...record.Op) {
 	w.write(at, record.Txn{ID: what, If: []record.Compare{w.session.stillHere()}, Then: ops}, nil)
 }
 
 // forget deletes this node's records of a generation that the leader has collected.
-func (w *writer) forget(at lane) {
-	node, job, gen := w.cfg.Node, at.of.Job, at.of.Generation
+func (w *writer) forget(at loop.Lane) {
+	node, job, gen := w.cfg.Node, at.Of.Job, at.Of.Generation
 	w.write(at, record.Txn{
 		ID: fmt.Sprintf("forget %s/%d", job, gen),
 		If: []record.Compare{w.session.stillHere()},
@@ -78,10 +80,10 @@ func (w *writer) forget(at lane) {
 // write commits a transaction on this node's own records, again and again while
 // etcd does not answer or has no room. It ends when the transaction has been
 // applied or can never be: then the records say why, and what to do is decided anew.
-func (w *writer) write(at lane, txn record.Txn, refused func(error)) {
-	w.beside(at, func(ctx context.Context) func() {
+func (w *writer) write(at loop.Lane, txn record.Txn, refused func(error)) {
+	w.Beside(at, func(ctx context.Context) func() {
 		var changes []record.Change
-		err := persist(ctx, w.log, "write "+txn.ID, func() (bool, error) {
+		err := loop.Persist(ctx, w.Log, "write "+txn.ID, func() (bool, error) {
 			out := w.store.Commit(ctx, txn)
 			if errors.Is(out.Err, record.ErrTooLarge) {
 				txn = txn.Small()
@@ -99,11 +101,11 @@ func (w *writer) write(at lane, txn record.Txn, refused func(error)) {
 			return false, err
 		})
 		if err != nil && refused == nil {
-			rest(ctx, retryLast) // the same is about to be planned again
+			loop.Rest(ctx, loop.RetryLast) // the same is about to be planned again
 		}
 		return func() {
 			if err != nil && ctx.Err() == nil {
-				w.log.Error().Err(err).Str("txn", txn.ID).Msg("etcd refuses a record; giving it up")
+				w.Log.Error().Err(err).Str("txn", txn.ID).Msg("etcd refuses a record; giving it up")
 				if refused != nil {
 					refused(err)
 				}
@@ -111,7 +113,7 @@ func (w *writer) write(at lane, txn record.Txn, refused func(error)) {
 			for _, c := range changes {
 				w.records.change(c)
 			}
-			w.changed(at.of)
+			w.changed(at.Of)
 		}
 	})
 }
@@ -151,7 +153,7 @@ func (w *writer) reread(ctx context.Context, txn record.Txn) ([]record.Change, e
 		if c.Key == record.AliveKey(w.cfg.Node) && kv.CreateRevision != c.Revision {
 			// This life of the node is over, as its lease is about to find out.
 			// Until then the same write would be tried again at once.
-			rest(ctx, retryLast)
+			loop.Rest(ctx, loop.RetryLast)
 		}
 	}
 	return changes, nil
@@ -190,6 +192,6 @@ func (w *writer) leave(ctx context.Context) {
 		Then: []record.Op{record.Delete(record.AliveKey(w.cfg.Node)), w.tell(record.Event{Kind: record.NodeLeft, Why: reason.Of(reason.New(reason.AgentEnded))})},
 	})
 	if out.Result != record.Applied {
-		w.log.Warn().Err(out.Err).Msg("cannot tell that the node leaves")
+		w.Log.Warn().Err(out.Err).Msg("cannot tell that the node leaves")
 	}
 }

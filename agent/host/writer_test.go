@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/agent/host/loop"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -14,15 +15,15 @@ import (
 func (f *fixture) writer() *node {
 	f.Helper()
 	ctx, cancel := context.WithCancel(f.Context())
-	n := newNode(ctx, Config{Node: "n1", Log: quiet()}, f.store, nil)
-	f.Cleanup(func() { cancel(); n.wg.Wait() })
+	n := newNode(ctx, Config{Node: "n1", Log: quiet()}, f.store, nil, here{})
+	f.Cleanup(func() { cancel(); n.Wait() })
 	f.commit(record.Put(record.AliveKey("n1"), record.Alive{}))
 	n.session.presence.aliveRev = f.awaitKV(record.AliveKey("n1"), func(record.KV) bool { return true }).CreateRevision
 	return n
 }
 
-func ackLane(j cluster.JobID) lane {
-	return lane{record.JobGen{Job: j, Generation: 1}, agent.AckLane}
+func ackLane(j cluster.JobID) loop.Lane {
+	return loop.Lane{Of: record.JobGen{Job: j, Generation: 1}, What: agent.AckLane}
 }
 
 // A write whose answer was lost is found to have happened, and not taken for news.
@@ -33,14 +34,14 @@ func TestRecordThatIsThereAlreadyIsRead(t *testing.T) {
 	key := record.AckKey("n1", "j", 1, record.AckFailed)
 	f.commit(record.Put(key, record.Failed{Reason: "the first word"}))
 	n.writer.create(ackLane("j"), "ack", []record.Op{record.Put(key, record.Failed{Reason: "the second"})}, func(err error) { t.Error(err) })
-	if !n.lanes[ackLane("j")] {
+	if !n.Busy(ackLane("j")) {
 		t.Error("the lane is free while the write is under way")
 	}
-	(<-n.events)()
+	(<-n.Events())()
 	if got := n.records.self().Ack("j", 1, "").Failed; !got.Exists() || got.Value.Reason != "the first word" {
 		t.Errorf("read %+v", got)
 	}
-	if n.lanes[ackLane("j")] {
+	if n.Busy(ackLane("j")) {
 		t.Error("the lane is still taken")
 	}
 }
@@ -52,7 +53,7 @@ func TestAnotherLifesWriteDoesNotLand(t *testing.T) {
 	n.session.presence.aliveRev--
 	key := record.AckKey("n1", "j", 1, record.AckStopped)
 	n.writer.create(ackLane("j"), "ack", []record.Op{record.Put(key, record.Stopped{})}, nil)
-	(<-n.events)()
+	(<-n.Events())()
 	if !f.absent(key) || n.records.self().Ack("j", 1, "").Stopped.Exists() {
 		t.Error("an acknowledgement of another life of the node was written")
 	}
@@ -65,7 +66,7 @@ func TestRecordThatEtcdNeverTakesIsGivenUp(t *testing.T) {
 	var refused error
 	huge := record.Saved{Dir: strings.Repeat("x", 4<<20)}
 	n.writer.create(ackLane("j"), "saved", []record.Op{record.Put(record.SavedKey("n1", "j", 1, 5), huge)}, func(err error) { refused = err })
-	(<-n.events)()
+	(<-n.Events())()
 	if refused == nil {
 		t.Error("a record of 4 MiB was accepted, or is still being tried")
 	}

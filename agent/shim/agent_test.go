@@ -64,7 +64,7 @@ func TestScanFindsRuns(t *testing.T) {
 	if err != nil || len(unreadable) != 1 || unreadable[0].Dir != filepath.Join(f.root, "broken") || unreadable[0].Why == nil {
 		t.Errorf("the broken run: %+v, %v", unreadable, err)
 	}
-	if len(runs) != 1 || runs[0].Dir != f.dir || runs[0].Shim != f.shim || runs[0].Order.World.Job != f.Order.World.Job {
+	if len(runs) != 1 || runs[0].Dir != f.dir || runs[0].Shim != f.shim || runs[0].Order.World.Job != f.order.World.Job {
 		t.Errorf("runs %+v", runs)
 	}
 	if !proc.Alive(runs[0].Shim) {
@@ -83,7 +83,7 @@ func TestARunHasOneShim(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = Start(t.Context(), exe, f.dir, f.Order); err == nil || !strings.Contains(err.Error(), "another shim") {
+	if _, err = Start(t.Context(), exe, f.dir, f.order); err == nil || !strings.Contains(err.Error(), "another shim") {
 		t.Fatalf("a second shim: %v", err)
 	}
 	// Start ends what did not become ready. One that is left alone ends by itself, with its
@@ -140,7 +140,7 @@ func (u *untilReady) Write(b []byte) (int, error) {
 func TestAPatientStrictStart(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "exit 0")
-	f.Order.Strict = true
+	f.order.Strict = true
 	f.start()
 	f.await("waiting", func(r run.Report) bool { return strings.Contains(r.Waiting, "deadline") })
 	f.push(run.Wish{Deadline: proc.Boottime() + int64(time.Minute)})
@@ -153,7 +153,7 @@ func TestAPatientStrictStart(t *testing.T) {
 func TestADeadlinePassedBeforeTheStart(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "echo ran > ran")
-	f.Order.Strict, f.Order.Deadline = true, proc.Boottime()-1
+	f.order.Strict, f.order.Deadline = true, proc.Boottime()-1
 	r := f.start().stopped()
 	if r.Failed == nil || r.Failed.Kind != record.NodeFenced || r.Workers != nil {
 		t.Errorf("failed %+v, workers %v", r.Failed, r.Workers)
@@ -163,7 +163,7 @@ func TestADeadlinePassedBeforeTheStart(t *testing.T) {
 func TestAnUnknownDeadlineLeavesTheKnownOne(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "sleep 100")
-	f.Order.Strict, f.Order.Deadline = true, proc.Boottime()+int64(700*time.Millisecond)
+	f.order.Strict, f.order.Deadline = true, proc.Boottime()+int64(700*time.Millisecond)
 	f.start()
 	f.push(run.Wish{})
 	if r := f.stopped(); r.Failed == nil || r.Failed.Kind != record.NodeFenced {
@@ -176,7 +176,7 @@ func TestTheReportEchoesTheDeadline(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "sleep 100")
 	first := proc.Boottime() + int64(time.Hour)
-	f.Order.Strict, f.Order.Deadline = true, first
+	f.order.Strict, f.order.Deadline = true, first
 	f.start()
 	in := func(deadline int64) {
 		t.Helper()
@@ -248,7 +248,7 @@ func TestWorkersDieWithTheShim(t *testing.T) {
 	f.killShim()
 	f.gone("worker 0", f.worker(r, 0))
 	f.gone("worker 1", f.worker(r, 1))
-	agenttest.Eventually(t, "the locks are free", func() bool { return len(heldStill(f.Order, f.dir)) == 0 })
+	agenttest.Eventually(t, "the locks are free", func() bool { return len(heldStill(f.order, f.dir)) == 0 })
 }
 
 func TestSweepAfterTheShimsDeath(t *testing.T) {
@@ -260,14 +260,14 @@ func TestSweepAfterTheShimsDeath(t *testing.T) {
 	if !proc.Alive(p) {
 		t.Fatal("the escaped process is gone already: this tests nothing")
 	}
-	if err := sweepPatiently(f.dir, f.Order.LockDir, nil); err != nil {
+	if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
 		t.Fatal(err)
 	}
 	if proc.Alive(p) {
 		t.Error("the escaped process lives")
 	}
 	f.nothingLeft()
-	if err := sweepPatiently(f.dir, f.Order.LockDir, nil); err != nil {
+	if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
 		t.Errorf("a second time: %v", err)
 	}
 }
@@ -296,7 +296,7 @@ ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[platform.machine()], 0) 
 	if err := syscall.Kill(f.shim.PID, unix.SIGSTOP); err != nil { // no shim that could help
 		t.Fatal(err)
 	}
-	if err := sweepPatiently(f.dir, f.Order.LockDir, nil); err != nil {
+	if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
 		t.Fatal(err)
 	}
 	if proc.Alive(worker) {
@@ -312,7 +312,7 @@ func TestSweepEndsAShimThatHangs(t *testing.T) {
 	if err := syscall.Kill(f.shim.PID, unix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	if err := sweepPatiently(f.dir, f.Order.LockDir, nil); err != nil {
+	if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
 		t.Fatal(err)
 	}
 	if proc.Alive(f.shim) || proc.Alive(f.worker(r, 0)) {
@@ -325,14 +325,14 @@ func TestSweepEndsAShimThatHangs(t *testing.T) {
 func TestAShimThatComesAfterTheSweep(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "echo ran > ran")
-	if err := rundir.WriteOrder(f.dir, f.Order); err != nil {
+	if err := rundir.WriteOrder(f.dir, f.order); err != nil {
 		t.Fatal(err)
 	}
-	if err := sweepPatiently(f.dir, f.Order.LockDir, nil); err != nil {
+	if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
 		t.Fatal(err)
 	}
 	f.refusesToHost("it was swept")
-	if _, err := os.Stat(filepath.Join(f.Order.Workdir, "ran")); err == nil {
+	if _, err := os.Stat(filepath.Join(f.order.Workdir, "ran")); err == nil {
 		t.Error("it ran")
 	}
 	f.nothingLeft()
@@ -354,7 +354,7 @@ func TestAShimThatSleptPastItsDeadline(t *testing.T) {
 func sleepsPastItsDeadline(t *testing.T, within time.Duration) bool {
 	t.Helper()
 	f := newFixture(t, 1, stubborn)
-	f.Order.Strict, f.Order.Deadline = true, proc.Boottime()+int64(time.Hour)
+	f.order.Strict, f.order.Deadline = true, proc.Boottime()+int64(time.Hour)
 	r := f.start().started()
 	deadline := proc.Boottime() + int64(within)
 	f.push(run.Wish{Deadline: deadline})
@@ -394,8 +394,8 @@ func TestSweepOfWhatNeverWas(t *testing.T) {
 func TestALockThatIsHeldByOthers(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 2, "exit 0")
-	agenttest.Write(t, devicelock.Path(f.Order.LockDir, "SIM-1"), `{"job":"other-zzzzzz","generation":7,"run":"/elsewhere","shim":4242}`, 0o644)
-	l, err := os.Open(devicelock.Path(f.Order.LockDir, "SIM-1"))
+	agenttest.Write(t, devicelock.Path(f.order.LockDir, "SIM-1"), `{"job":"other-zzzzzz","generation":7,"run":"/elsewhere","shim":4242}`, 0o644)
+	l, err := os.Open(devicelock.Path(f.order.LockDir, "SIM-1"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -426,11 +426,11 @@ func TestStartGivesUpWithItsContext(t *testing.T) {
 	cancel()
 	// A program that never says it is ready.
 	program(t, filepath.Join(f.root, "mute"), "#!/bin/sh\nexec sleep 100\n")
-	if _, err := Start(ctx, filepath.Join(f.root, "mute"), f.dir, f.Order); !errors.Is(err, context.Canceled) {
+	if _, err := Start(ctx, filepath.Join(f.root, "mute"), f.dir, f.order); !errors.Is(err, context.Canceled) {
 		t.Errorf("Start: %v", err)
 	}
 	program(t, filepath.Join(f.root, "dead"), "#!/bin/sh\nexit 1\n")
-	if _, err := Start(t.Context(), filepath.Join(f.root, "dead"), f.dir, f.Order); err == nil || !strings.Contains(err.Error(), rundir.LogFile) {
+	if _, err := Start(t.Context(), filepath.Join(f.root, "dead"), f.dir, f.order); err == nil || !strings.Contains(err.Error(), rundir.LogFile) {
 		t.Errorf("Start: %v", err)
 	}
 }

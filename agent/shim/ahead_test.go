@@ -42,7 +42,7 @@ sys.exit(3 if rank == "1" else 0)
 	}
 	r := f.startWarm(plan)
 	agenttest.Eventually(t, "rank 0 has ended", func() bool { return !proc.Alive(f.worker(r, 0)) })
-	agenttest.Write(t, filepath.Join(f.Order.Workdir, "go"), "", 0o644)
+	agenttest.Write(t, filepath.Join(f.order.Workdir, "go"), "", 0o644)
 	r = f.stopped()
 	if len(r.Stopped.Exits) != 2 || r.Stopped.Exits[0].Code != 0 || r.Stopped.Exits[1].Code != 3 {
 		t.Errorf("exits %+v", r.Stopped.Exits)
@@ -124,11 +124,11 @@ func runsAhead(t *testing.T) (f *fixture, plan run.Order, pid int) {
 func TestAColdStartWaitsUntilWhatRanAheadIsGone(t *testing.T) {
 	t.Parallel()
 	f, plan, pid := runsAhead(t)
-	agenttest.Write(t, filepath.Join(f.Order.Workdir, "go.new"), strconv.Itoa(pid), 0o644)
+	agenttest.Write(t, filepath.Join(f.order.Workdir, "go.new"), strconv.Itoa(pid), 0o644)
 	if err := unix.Kill(pid, unix.SIGSTOP); err != nil { // or it would see the file
 		t.Fatal(err)
 	}
-	if err := os.Rename(filepath.Join(f.Order.Workdir, "go.new"), filepath.Join(f.Order.Workdir, "go")); err != nil {
+	if err := os.Rename(filepath.Join(f.order.Workdir, "go.new"), filepath.Join(f.order.Workdir, "go")); err != nil {
 		t.Fatal(err)
 	}
 	f.startCold(plan, "not parked when it had to start")
@@ -146,7 +146,7 @@ func TestAProcessThatIsGivenUpTeachesNothing(t *testing.T) {
 	f.writes("helper.py", "import os\nHELD = open('data')\nwhile not os.path.exists('go'): pass\n")
 	plan := f.prepares(func(*run.Prepare) {})
 	f.start()
-	data := filepath.Join(f.Order.Workdir, "data")
+	data := filepath.Join(f.order.Workdir, "data")
 	agenttest.Eventually(t, "a process is in the import", func() bool {
 		return slices.ContainsFunc(f.ahead(), func(p run.Process) bool {
 			open, err := filepath.Glob(proc.Root.File(p.PID, "fd/*"))
@@ -161,7 +161,7 @@ func TestAProcessThatIsGivenUpTeachesNothing(t *testing.T) {
 	if log := f.ended(0); log != "0\n" {
 		t.Errorf("log: %q", log)
 	}
-	if l := warm.ReadLearned(f.Order.LearnedFile); len(l.Before) != 0 {
+	if l := warm.ReadLearned(f.order.LearnedFile); len(l.Before) != 0 {
 		t.Errorf("learned %+v", l.Before)
 	}
 }
@@ -172,7 +172,7 @@ func TestNothingRunsAheadWithoutADeadline(t *testing.T) {
 	f := newFixture(t, 1, "")
 	f.pyScript("import os\nos.environ['RANK']\n")
 	f.prepares(func(*run.Prepare) {})
-	f.Order.Strict = true
+	f.order.Strict = true
 	f.start()
 	select {
 	case r := <-f.conn.Reports():
@@ -210,7 +210,7 @@ func TestTheKernelBoundsWhatRunsAhead(t *testing.T) {
 				if !much {
 					f.repeats()
 				}
-				f.Order.Containment = kind
+				f.order.Containment = kind
 				// All at once, and given back before a look at it.
 				const big = "B = b'x' * (200 << 20)\ndel B\n"
 				f.pyScript("import os\n" + map[bool]string{true: big}[much] + "print('rank', os.environ['RANK'])\n" + big + "print('ran')\n")
@@ -309,7 +309,7 @@ told = b""
 while not told.endswith(b"\0\0"): told += os.read(fd, 1 << 16)
 if b"\0RANK=0\0" in told: print(fork(45))
 `)
-			f.Order.Containment, f.Order.Processes, f.Order.Limits.CPUs = kind, 30, 2
+			f.order.Containment, f.order.Processes, f.order.Limits.CPUs = kind, 30, 2
 			plan := f.prepares(func(p *run.Prepare) { p.Waits, p.Workers = true, 2 })
 			f.ready(2)
 			if n, err := strconv.Atoi(strings.TrimSpace(f.awaitFile("bombed"))); err != nil || n == 0 || n >= 30 {
@@ -336,8 +336,8 @@ func TestWhatRunsAheadIsCalm(t *testing.T) {
 	const calm = 19
 	f := newFixture(t, 1, "")
 	f.pyScript("import os, time\nos.environ['RANK']\ntime.sleep(1000)\n")
-	agenttest.Write(t, filepath.Join(f.Order.Workdir, "python3"), "#!/bin/sh\n"+interpreter(t)+" \"$@\"\n", 0o755)
-	f.Order.Command[0] = "./python3"
+	agenttest.Write(t, filepath.Join(f.order.Workdir, "python3"), "#!/bin/sh\n"+interpreter(t)+" \"$@\"\n", 0o755)
+	f.order.Command[0] = "./python3"
 	began := time.Now()
 	plan := f.prepares(func(*run.Prepare) {})
 	f.ready(1)
@@ -406,14 +406,21 @@ func TestWhatRunsAheadDiesWithItsShim(t *testing.T) {
 			if name == "parked" {
 				f, _ = readyRun(t, 2, ranScript, "VALUE = 1\n")
 			} else {
-				f, _, _ = runsAhead(t)
+				var pid int
+				f, _, pid = runsAhead(t)
+				if err := unix.Kill(pid, unix.SIGSTOP); err != nil { // or it would see by itself that nobody speaks with it any more
+					t.Fatal(err)
+				}
 			}
 			all := f.ahead()
+			if len(all) == 0 {
+				t.Fatal("nothing runs ahead")
+			}
 			f.killShim()
 			for _, p := range all {
 				f.gone("what ran ahead", p)
 			}
-			if err := sweepPatiently(f.dir, f.Order.LockDir, nil); err != nil {
+			if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
 				t.Error(err)
 			}
 			f.nothingLeft()
@@ -447,7 +454,7 @@ time.sleep(1000)
 	for i := range r.Workers {
 		f.gone("a worker whose shim was killed", f.worker(r, i))
 	}
-	if err := sweepPatiently(f.dir, f.Order.LockDir, nil); err != nil {
+	if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
 		t.Error(err)
 	}
 	f.nothingLeft()
@@ -457,14 +464,23 @@ time.sleep(1000)
 func TestLimitsHoldReleasedWorkers(t *testing.T) {
 	t.Parallel()
 	needsLimits(t)
-	f := newFixture(t, 1, "")
-	f.pyScript("import os\nos.environ['RANK']\nB = bytearray(600 << 20)\nprint('has it')\n")
-	f.Order.Limits = cluster.Limits{MemoryBytes: 256 << 20}
-	plan := f.prepares(func(*run.Prepare) {})
-	f.ready(1)
-	f.startWarm(plan)
-	if r := f.stopped(); r.Failed == nil || !r.Failed.OutOfMemory {
-		t.Errorf("failed %+v", r.Failed)
+	for _, wrapped := range []bool{false, true} {
+		t.Run(fmt.Sprintf("wrapped %t", wrapped), func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, 1, "")
+			f.pyScript("import os\nos.environ['RANK']\nB = bytearray(600 << 20)\nprint('has it')\n")
+			if wrapped {
+				agenttest.Write(t, filepath.Join(f.order.Workdir, "python3"), "#!/bin/sh\n"+interpreter(t)+" \"$@\"\n", 0o755)
+				f.order.Command[0] = "./python3"
+			}
+			f.order.Limits = cluster.Limits{MemoryBytes: 256 << 20}
+			plan := f.prepares(func(*run.Prepare) {})
+			f.ready(1)
+			f.startWarm(plan)
+			if r := f.stopped(); r.Failed == nil || !r.Failed.OutOfMemory {
+				t.Errorf("failed %+v", r.Failed)
+			}
+			f.retire()
+		})
 	}
-	f.retire()
 }

@@ -16,7 +16,7 @@ func TestMemoryOfWhatRunsAheadIsLookedAt(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 2, "")
 	f.pyScript("import os\nBIG = b'x' * (50 << 20)\nprint('rank', os.environ['RANK'])\n")
-	f.Order.Command[0] = "/usr/bin/python3" // which any user may execute
+	f.order.Command[0] = "/usr/bin/python3" // which any user may execute
 	f.prepares(func(p *run.Prepare) { p.Workers, p.Memory = 2, 80<<20 })
 	f.startUnprivileged()
 	// Neither has 80 MiB alone. The second may still be growing when they are looked at.
@@ -24,7 +24,7 @@ func TestMemoryOfWhatRunsAheadIsLookedAt(t *testing.T) {
 	f.await("too much", func(r run.Report) bool { return r.Prepared != nil && tooMuch.MatchString(r.Prepared.Cold) })
 	agenttest.Eventually(t, "nothing is parked", func() bool { return len(f.ahead()) == 0 })
 	agenttest.Eventually(t, "the next ones import nothing early, and need less", func() bool {
-		return slices.Contains(warm.ReadLearned(f.Order.LearnedFile).Active(), sdk.EarlyLesson)
+		return slices.Contains(warm.ReadLearned(f.order.LearnedFile).Active(), sdk.EarlyLesson)
 	})
 	f.push(run.Wish{Kill: "test"})
 	f.stopped()

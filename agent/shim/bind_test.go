@@ -22,11 +22,11 @@ import (
 // prepared makes of a fixture a prepared run: what it starts with has no plan, which
 // plan returns.
 func (f *fixture) prepared() (plan run.Order) {
-	f.Order.Prepare = &run.Prepare{}
-	f.Order.World.Nonce = "0123456789abcdef"
-	plan = f.Order
-	f.Order.World.Members, f.Order.World.Master, f.Order.World.BatchSize = nil, cluster.Endpoint{}, 0
-	f.Order.Checkpoint = ""
+	f.order.Prepare = &run.Prepare{}
+	f.order.World.Nonce = "0123456789abcdef"
+	plan = f.order
+	f.order.World.Members, f.order.World.Master, f.order.World.BatchSize = nil, cluster.Endpoint{}, 0
+	f.order.Checkpoint = ""
 	return plan
 }
 
@@ -43,7 +43,7 @@ func (f *fixture) bind(plan run.Order) {
 	if err := Bind(f.dir, plan); err != nil {
 		f.t.Fatal(err)
 	}
-	f.Order = plan
+	f.order = plan
 }
 
 func TestAPreparedRunWaitsAndStarts(t *testing.T) {
@@ -139,7 +139,7 @@ func TestAPreparedRunEnds(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t, 1, "touch ran")
 			plan := f.prepared()
-			f.Order.Strict, f.Order.Deadline = true, fence.Never
+			f.order.Strict, f.order.Deadline = true, fence.Never
 			plan.Strict = true
 			f.startPrepared()
 			f.push(w())
@@ -198,7 +198,7 @@ func TestAPreparedRunIsSwept(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.gone("shim", f.shim)
-		if err := sweepPatiently(f.dir, f.Order.LockDir, nil); err != nil {
+		if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
 			t.Error(err)
 		}
 		f.nothingLeft()

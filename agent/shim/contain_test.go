@@ -22,7 +22,7 @@ func eachKind(t *testing.T, ranks int, test func(f *fixture)) {
 			t.Parallel()
 			needsKind(t, kind)
 			f := newFixture(t, ranks, "")
-			f.Order.Containment = kind
+			f.order.Containment = kind
 			test(f)
 		})
 	}
@@ -61,7 +61,7 @@ func TestWorkersAreBornInsideTheirGroup(t *testing.T) {
 		r := f.started()
 		f.awaitFile("up-0")
 		f.awaitFile("up-1")
-		if r.Containment != f.Order.Containment {
+		if r.Containment != f.order.Containment {
 			f.t.Errorf("containment %q", r.Containment)
 		}
 		pids, populated, err := f.group().Look()
@@ -133,7 +133,7 @@ func TestGroupsLeadSweepsToWhatIsLeft(t *testing.T) {
 		if !proc.Alive(p) {
 			f.t.Fatal("the daemon is gone already: this tests nothing")
 		}
-		if err := sweepPatiently(f.dir, f.Order.LockDir, nil); err != nil {
+		if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
 			f.t.Fatal(err)
 		}
 		if proc.Alive(p) {
@@ -149,7 +149,7 @@ func TestSweepThawsWhatAShimHasFrozen(t *testing.T) {
 	t.Parallel()
 	needsKind(t, run.Cgroup1)
 	f := newFixture(t, 1, "").python(escape + "while True: time.sleep(1)")
-	f.Order.Containment = run.Cgroup1
+	f.order.Containment = run.Cgroup1
 	f.start()
 	f.started()
 	p := f.escaped()
@@ -157,7 +157,7 @@ func TestSweepThawsWhatAShimHasFrozen(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.killShim()
-	if err := sweepPatiently(f.dir, f.Order.LockDir, nil); err != nil {
+	if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
 		t.Fatal(err)
 	}
 	if proc.Alive(p) {
@@ -171,7 +171,7 @@ func TestWhatAJobHasFrozenItselfIsKilled(t *testing.T) {
 	t.Parallel()
 	needsKind(t, run.Cgroup1)
 	f := newFixture(t, 1, "")
-	f.Order.Containment = run.Cgroup1
+	f.order.Containment = run.Cgroup1
 	f.script("echo up > up-0; sleep 1000").start()
 	f.awaitFile("up-0")
 	below := filepath.Join(f.groupDir(), "own")
@@ -196,7 +196,7 @@ func TestWhatWasMovedOutOfItsGroupIsKilled(t *testing.T) {
 	t.Parallel()
 	needsKind(t, run.Cgroup2)
 	f := newFixture(t, 1, "")
-	f.Order.Containment = run.Cgroup2
+	f.order.Containment = run.Cgroup2
 	f.script("sleep 1000 & echo $! > up-0; wait").start()
 	r := f.started()
 	child, err := strconv.Atoi(strings.TrimSpace(f.awaitFile("up-0")))

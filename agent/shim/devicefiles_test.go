@@ -109,8 +109,8 @@ func TestWorkersOpenTheirOwnDevicesOnly(t *testing.T) {
 			}
 			f := newFixture(t, 1, "").python(opens).giveTo(c.owner.UID, c.owner.GID)
 			f.gpus(fakes)
-			f.Order.Containment, f.Order.Owner, f.Order.Limits = c.kind, c.owner, c.limits
-			f.Order.DeviceFiles = &run.DeviceFiles{Major: 195, Last: 253, Granted: []uint32{1}}
+			f.order.Containment, f.order.Owner, f.order.Limits = c.kind, c.owner, c.limits
+			f.order.DeviceFiles = &run.DeviceFiles{Major: 195, Last: 253, Granted: []uint32{1}}
 			r := f.start().started()
 			if r.DeviceFiles != c.how {
 				t.Errorf("device files: %q", r.DeviceFiles)
@@ -149,15 +149,15 @@ func TestNoDeviceIsOpenedBeforeThePlan(t *testing.T) {
 					f.repeats()
 				}
 				f.gpus(fakes)
-				f.Order.Containment, f.Order.Owner = kind, cluster.Owner{UID: 1, GID: 1, User: "daemon"}
-				f.Order.DeviceFiles = &run.DeviceFiles{Major: 195, Last: 253, Granted: []uint32{1}}
+				f.order.Containment, f.order.Owner = kind, cluster.Owner{UID: 1, GID: 1, User: "daemon"}
+				f.order.DeviceFiles = &run.DeviceFiles{Major: 195, Last: 253, Granted: []uint32{1}}
 				f.pyScript("import os\nrank = os.environ['RANK']\n" + opens)
 				if waits {
 					f.pyScript(strings.ReplaceAll(opens, "opened", "early") + "fd = int(os.environ['BELLOWS_READY_FD'])\nos.write(fd, b'r')\nos.read(fd, 1 << 16)\n" + opens)
 				}
-				f.Order.Command[0] = "/usr/bin/python3" // which any user may execute
+				f.order.Command[0] = "/usr/bin/python3" // which any user may execute
 				plan := f.prepares(func(p *run.Prepare) { p.Waits = waits })
-				f.Order.DeviceFiles = &run.DeviceFiles{Major: 195, Last: 253, Granted: []uint32{}}
+				f.order.DeviceFiles = &run.DeviceFiles{Major: 195, Last: 253, Granted: []uint32{}}
 				if p := f.startPrepared().Prepared; !p.Ready {
 					t.Fatalf("prepared %+v", p)
 				}
@@ -184,15 +184,15 @@ func TestNoDeviceIsOpenedBeforeThePlan(t *testing.T) {
 func TestDevicesThatCannotBeKeptAreSaid(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "exit 0")
-	f.Order.DeviceFiles = &run.DeviceFiles{Unknown: "the driver\x1b does not tell"}
+	f.order.DeviceFiles = &run.DeviceFiles{Unknown: "the driver\x1b does not tell"}
 	if r := f.start().stopped(); !r.Stopped.Finished || r.DeviceFiles != "not enforced (the driver does not tell)" {
 		t.Errorf("finished %+v, device files %q", r.Stopped, r.DeviceFiles)
 	}
 	f.retire()
 	g := newFixture(t, 1, "exit 0")
-	g.Order.DeviceFiles = &run.DeviceFiles{Major: 195, Last: 253}
+	g.order.DeviceFiles = &run.DeviceFiles{Major: 195, Last: 253}
 	if r := g.startUnprivileged().stopped(); !r.Stopped.Finished || !strings.HasPrefix(r.DeviceFiles, "not enforced (") ||
-		!strings.Contains(r.DeviceFiles, "run the agent as root") || strings.Contains(r.DeviceFiles, string(g.Order.World.Job)) {
+		!strings.Contains(r.DeviceFiles, "run the agent as root") || strings.Contains(r.DeviceFiles, string(g.order.World.Job)) {
 		t.Errorf("finished %+v, device files %q", r.Stopped, r.DeviceFiles)
 	}
 	g.retire()

@@ -22,12 +22,12 @@ func (f *fixture) framework(does string) {
 		"_dynamo":  "import os, time\nAT = time.monotonic()\nMODE = os.environ.get('TORCH_MODE')\n" + does,
 	} {
 		path := filepath.Join("installed/site-packages/torch", name+".py")
-		if err := os.MkdirAll(filepath.Join(f.Order.Workdir, filepath.Dir(path)), 0o755); err != nil {
+		if err := os.MkdirAll(filepath.Join(f.order.Workdir, filepath.Dir(path)), 0o755); err != nil {
 			f.t.Fatal(err)
 		}
 		f.writes(path, text)
 	}
-	f.Order.Env["PYTHONPATH"] = filepath.Join(f.Order.Workdir, "installed/site-packages")
+	f.order.Env["PYTHONPATH"] = filepath.Join(f.order.Workdir, "installed/site-packages")
 }
 
 // asksForIt says whether the compiler was imported before the script had read its rank.
@@ -61,7 +61,7 @@ func TestWhatCannotBeImportedEarly(t *testing.T) {
 			f.framework("if 'RANK' not in os.environ.__dict__['_data'] and b'RANK' not in os.environ.__dict__['_data']:\n    " + strings.ReplaceAll(strings.TrimSpace(does), "\n", "\n    ") + "\n")
 			plan := f.prepares(func(p *run.Prepare) { p.Workers = 2 })
 			f.ready(2)
-			if l := warm.ReadLearned(f.Order.LearnedFile); len(l.Before) != 1 || l.Before[0].What != sdk.EarlyLesson || l.Before[0].Left != 1 {
+			if l := warm.ReadLearned(f.order.LearnedFile); len(l.Before) != 1 || l.Before[0].What != sdk.EarlyLesson || l.Before[0].Left != 1 {
 				t.Errorf("learned %+v", l.Before)
 			}
 			f.startWarm(plan)
@@ -96,13 +96,13 @@ func TestAProcessThatNeverImportsEarly(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "")
 	f.pyScript("")
-	f.Order.Command[0] = filepath.Join(f.Order.Workdir, "python3")
-	agenttest.Write(t, f.Order.Command[0], "#!/bin/bash\necho x >>times\nprintf 'hello\\0\\0' >&3\n[[ $BELLOWS_AHEAD == *,check ]] && exit\nIFS= read -r -d '' <&3\nprintf 'cold\\0no\\0early\\0\\0' >&3\n", 0o755)
+	f.order.Command[0] = filepath.Join(f.order.Workdir, "python3")
+	agenttest.Write(t, f.order.Command[0], "#!/bin/bash\necho x >>times\nprintf 'hello\\0\\0' >&3\n[[ $BELLOWS_AHEAD == *,check ]] && exit\nIFS= read -r -d '' <&3\nprintf 'cold\\0no\\0early\\0\\0' >&3\n", 0o755)
 	f.prepares(func(*run.Prepare) {})
 	if r := f.startPrepared(); r.Prepared.Ready || !strings.Contains(r.Prepared.Cold, warm.ErrEarly.Error()) {
 		t.Errorf("prepared %+v", r.Prepared)
 	}
-	if b, err := os.ReadFile(filepath.Join(f.Order.Workdir, "times")); err != nil || string(b) != "x\nx\nx\n" { // once to try the interpreter
+	if b, err := os.ReadFile(filepath.Join(f.order.Workdir, "times")); err != nil || string(b) != "x\nx\nx\n" { // once to try the interpreter
 		t.Errorf("executed: %q, %v", b, err)
 	}
 	f.kill()
@@ -125,7 +125,7 @@ func TestWhatWasImportedEarlyIsOfNoUse(t *testing.T) {
 		t.Errorf("its last words: %q", tail)
 	}
 	agenttest.Eventually(t, "it is learned", func() bool {
-		l := warm.ReadLearned(f.Order.LearnedFile)
+		l := warm.ReadLearned(f.order.LearnedFile)
 		return len(l.Before) == 1 && l.Before[0].What == sdk.EarlyLesson && l.Before[0].Left == warm.MostLeft
 	})
 	f.retire()

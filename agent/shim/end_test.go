@@ -154,7 +154,7 @@ func TestTheJournalSurvivesADiskThatRefuses(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(blocked, "x"), 0o755); err != nil { // a file cannot take its place
 		t.Fatal(err)
 	}
-	agenttest.Write(t, filepath.Join(f.Order.Workdir, "go"), "", 0o644)
+	agenttest.Write(t, filepath.Join(f.order.Workdir, "go"), "", 0o644)
 	r := f.stopped()
 	if r.Failed == nil {
 		t.Errorf("the agent was not told: %+v", r)

@@ -18,9 +18,9 @@ const secret = "correct horse"
 // secrets gives the job a file of them.
 func (f *fixture) secrets(text string, mode os.FileMode) *fixture {
 	f.t.Helper()
-	f.Order.EnvFile = filepath.Join(f.root, "secrets")
-	agenttest.Write(f.t, f.Order.EnvFile, text, mode)
-	if err := os.Chmod(f.Order.EnvFile, mode); err != nil {
+	f.order.EnvFile = filepath.Join(f.root, "secrets")
+	agenttest.Write(f.t, f.order.EnvFile, text, mode)
+	if err := os.Chmod(f.order.EnvFile, mode); err != nil {
 		f.t.Fatal(err)
 	}
 	return f
@@ -29,10 +29,10 @@ func (f *fixture) secrets(text string, mode os.FileMode) *fixture {
 func TestSecretsReachWorkersAndNothingElse(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 2, `echo "$TOKEN/$PLAIN/$PATH" > got.tmp-$RANK; mv got.tmp-$RANK got-$RANK`)
-	f.Order.Env["PLAIN"] = "visible"
+	f.order.Env["PLAIN"] = "visible"
 	f.secrets("TOKEN="+secret+"\nPLAIN=overridden\n", 0o600).start().stopped()
 	for _, name := range []string{"got-0", "got-1"} {
-		if got := f.awaitFile(name); got != secret+"/overridden/"+f.Order.Env["PATH"]+"\n" {
+		if got := f.awaitFile(name); got != secret+"/overridden/"+f.order.Env["PATH"]+"\n" {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
@@ -52,21 +52,21 @@ func TestNodesRefuseSecretsThatAreNone(t *testing.T) {
 	t.Parallel()
 	owned := func(f *fixture) {
 		f.giveTo(1, 1)
-		f.Order.Owner = cluster.Owner{UID: 1, GID: 1, User: "daemon"}
+		f.order.Owner = cluster.Owner{UID: 1, GID: 1, User: "daemon"}
 	}
 	testRefusals(t, map[string]refused{
 		"no file": {
-			func(f *fixture) { f.Order.EnvFile = "/no/such/file" }, record.NodeRefused,
+			func(f *fixture) { f.order.EnvFile = "/no/such/file" }, record.NodeRefused,
 			[]string{"env file /no/such/file", "no such file", "same path on every node"},
 		},
 		"others may read it": {
 			func(f *fixture) { f.secrets("A="+secret, 0o640) }, record.NodeRefused,
 			[]string{"env file", "0640", "chmod 600"},
 		},
-		"a directory": {func(f *fixture) { f.Order.EnvFile = f.root }, record.NodeRefused, []string{"not a plain file"}},
+		"a directory": {func(f *fixture) { f.order.EnvFile = f.root }, record.NodeRefused, []string{"not a plain file"}},
 		"a pipe without a writer": {func(f *fixture) {
-			f.Order.EnvFile = filepath.Join(f.root, "pipe")
-			if err := unix.Mkfifo(f.Order.EnvFile, 0o600); err != nil {
+			f.order.EnvFile = filepath.Join(f.root, "pipe")
+			if err := unix.Mkfifo(f.order.EnvFile, 0o600); err != nil {
 				f.t.Fatal(err)
 			}
 		}, record.NodeRefused, []string{"not a plain file"}},
@@ -85,7 +85,7 @@ func TestNodesRefuseSecretsThatAreNone(t *testing.T) {
 		"another user's": {func(f *fixture) {
 			owned(f)
 			f.secrets("A="+secret, 0o604)
-			if err := os.Chown(f.Order.EnvFile, 2, 2); err != nil {
+			if err := os.Chown(f.order.EnvFile, 2, 2); err != nil {
 				f.t.Fatal(err)
 			}
 		}, record.NodeRefused, []string{"env file", "belongs to another user", "owner own it"}},

@@ -18,16 +18,16 @@ import (
 func TestTheEnvironmentIsExact(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 2, `cat /proc/self/environ | tr '\0' '\n' | sort > env-$RANK.tmp; mv env-$RANK.tmp env-$RANK`)
-	f.Order.World.Members = append([]cluster.Member{{Node: "n0", Devices: []cluster.DeviceID{"SIM-8", "SIM-9"}}}, f.Order.World.Members...)
-	f.Order.World.Members[1].FirstRank = 2
-	f.Order.Env = map[string]string{
+	f.order.World.Members = append([]cluster.Member{{Node: "n0", Devices: []cluster.DeviceID{"SIM-8", "SIM-9"}}}, f.order.World.Members...)
+	f.order.World.Members[1].FirstRank = 2
+	f.order.Env = map[string]string{
 		"PATH": "/usr/bin:/bin", "HOME": "/home/ada", "WEIRD": "a b\tc=ü", "PYTHONPATH": "/lib/mine", "RANK": "99", "EMPTY": "",
 	}
-	f.Order.RestartCount = 2
-	f.Order.Training = run.Training{BaseBatch: 32, MicroBatch: 4, LogicalWorkers: 8, LRRule: "sqrt", LRWarmup: 20}
-	f.Order.Resume = &record.Checkpoint{Dir: "/c/step-7", Step: 7, Samples: 448}
-	agenttest.Write(t, filepath.Join(f.Order.Checkpoint, precheck.MeetingFile), // rank 0 is elsewhere
-		fmt.Sprintf("job=train-abcdef generation=3 master=%s node=n0\n", f.Order.World.Master), 0o644)
+	f.order.RestartCount = 2
+	f.order.Training = run.Training{BaseBatch: 32, MicroBatch: 4, LogicalWorkers: 8, LRRule: "sqrt", LRWarmup: 20}
+	f.order.Resume = &record.Checkpoint{Dir: "/c/step-7", Step: 7, Samples: 448}
+	agenttest.Write(t, filepath.Join(f.order.Checkpoint, precheck.MeetingFile), // rank 0 is elsewhere
+		fmt.Sprintf("job=train-abcdef generation=3 master=%s node=n0\n", f.order.World.Master), 0o644)
 	if r := f.start().stopped(); !r.Stopped.Finished {
 		t.Fatalf("failed %+v", r.Failed)
 	}
@@ -65,7 +65,7 @@ TORCHELASTIC_RESTART_COUNT=2
 TORCHELASTIC_RUN_ID=train-abcdef
 WEIRD=a b	c=ü
 WORLD_SIZE=4
-`, f.root, f.Order.World.Master.Port)
+`, f.root, f.order.World.Master.Port)
 	// The shell itself adds PWD; ours stand in the order of their names.
 	got := strings.Split(f.awaitFile("env-3"), "\n")
 	wanted := strings.Split(want, "\n")
@@ -78,7 +78,7 @@ WORLD_SIZE=4
 
 func TestWithoutACheckpointThereIsNothingToResume(t *testing.T) {
 	f := newFixture(t, 1, "")
-	env := run.Listed(f.Order.Environment(f.dir, 0))
+	env := run.Listed(f.order.Environment(f.dir, 0))
 	for _, want := range []string{"BELLOWS_RESUME_FROM=", "BELLOWS_RESUME_STEP=0", "BELLOWS_RESUME_SAMPLES=0", "PYTHONPATH=" + f.dir + "/python"} {
 		if !slices.Contains(env, want) {
 			t.Errorf("%s is not in %q", want, env)
@@ -89,12 +89,12 @@ func TestWithoutACheckpointThereIsNothingToResume(t *testing.T) {
 func TestOneProcessHasAllDevicesOfItsNode(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 2, `env > env.tmp; mv env.tmp env-$RANK`)
-	f.Order.World.Members = []cluster.Member{
+	f.order.World.Members = []cluster.Member{
 		{Node: "n0", Devices: []cluster.DeviceID{"SIM-7", "SIM-8", "SIM-9"}, OneProcess: true},
 		{Node: "n1", Devices: []cluster.DeviceID{"SIM-0", "SIM-1"}, FirstRank: 1, OneProcess: true},
 	}
-	agenttest.Write(t, filepath.Join(f.Order.Checkpoint, precheck.MeetingFile), // rank 0 is elsewhere
-		fmt.Sprintf("job=train-abcdef generation=3 master=%s node=n0\n", f.Order.World.Master), 0o644)
+	agenttest.Write(t, filepath.Join(f.order.Checkpoint, precheck.MeetingFile), // rank 0 is elsewhere
+		fmt.Sprintf("job=train-abcdef generation=3 master=%s node=n0\n", f.order.World.Master), 0o644)
 	r := f.start().stopped()
 	if !r.Stopped.Finished || len(r.Workers) != 1 || len(r.Stopped.Exits) != 1 || r.Workers[0].Rank != 1 {
 		t.Fatalf("failed %+v, workers %+v", r.Failed, r.Workers)
@@ -113,8 +113,8 @@ func TestOneProcessHasAllDevicesOfItsNode(t *testing.T) {
 
 func TestAnUnknownPositionIsNotZero(t *testing.T) {
 	f := newFixture(t, 1, "")
-	f.Order.Resume = &record.Checkpoint{Step: 7, Samples: -1, Dir: "/c/step-7"}
-	if env := run.Listed(f.Order.Environment(f.dir, 0)); !slices.Contains(env, "BELLOWS_RESUME_SAMPLES=") || !slices.Contains(env, "BELLOWS_RESUME_STEP=7") {
+	f.order.Resume = &record.Checkpoint{Step: 7, Samples: -1, Dir: "/c/step-7"}
+	if env := run.Listed(f.order.Environment(f.dir, 0)); !slices.Contains(env, "BELLOWS_RESUME_SAMPLES=") || !slices.Contains(env, "BELLOWS_RESUME_STEP=7") {
 		t.Errorf("got %q", env)
 	}
 }
@@ -140,7 +140,7 @@ os.rename("has-%s.tmp" % rank, "has-" + rank)
 `).start()
 	f.stopped()
 	got := strings.Split(strings.TrimSpace(f.awaitFile("has-1")), "\n")
-	want := []string{"session True", "cwd " + f.Order.Workdir, "umask 0022", "blocked 0000000000000000"}
+	want := []string{"session True", "cwd " + f.order.Workdir, "umask 0022", "blocked 0000000000000000"}
 	if len(got) != len(want)+3 || got[0] != "0 /dev/null" || !strings.HasPrefix(got[1], "1 pipe:") ||
 		strings.TrimPrefix(got[1], "1 ") != strings.TrimPrefix(got[2], "2 ") || !slices.Equal(got[3:], want) {
 		t.Errorf("the worker has\n%s\nwant standard streams and\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -152,11 +152,11 @@ os.rename("has-%s.tmp" % rank, "has-" + rank)
 func (f *fixture) giveTo(uid, gid uint32) *fixture {
 	f.t.Helper()
 	agenttest.NeedsRoot(f.t)
-	base := filepath.Dir(filepath.Dir(f.Order.Checkpoint))
+	base := filepath.Dir(filepath.Dir(f.order.Checkpoint))
 	if err := os.MkdirAll(base, 0o700); err != nil {
 		f.t.Fatal(err)
 	}
-	for _, path := range []string{f.Order.Workdir, base} {
+	for _, path := range []string{f.order.Workdir, base} {
 		if err := os.Chown(path, int(uid), int(gid)); err != nil {
 			f.t.Fatal(err)
 		}
@@ -175,7 +175,7 @@ def write(d): open(d + "/x", "w").close()
 bellows.should_stop(0)
 bellows.save(1, write)
 open("done", "w").write("saved\n")'`).giveTo(1, 1)
-	f.Order.Owner = cluster.Owner{UID: 1, GID: 1, User: "daemon"}
+	f.order.Owner = cluster.Owner{UID: 1, GID: 1, User: "daemon"}
 	r := f.start().stopped()
 	if !r.Stopped.Finished || len(r.Saves) != 1 {
 		t.Fatalf("failed %+v, saves %v, log %s", r.Failed, r.Saves, f.read("logs", "rank-0.log"))
@@ -183,7 +183,7 @@ open("done", "w").write("saved\n")'`).giveTo(1, 1)
 	if got := f.awaitFile("who"); got != "1\n1\n0022\n" {
 		t.Errorf("runs as %q", got)
 	}
-	info, err := os.Stat(filepath.Join(f.Order.Checkpoint, precheck.MeetingFile))
+	info, err := os.Stat(filepath.Join(f.order.Checkpoint, precheck.MeetingFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +197,7 @@ open("done", "w").write("saved\n")'`).giveTo(1, 1)
 func TestOtherUsersWorkersDieWithTheShimToo(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "echo up > up-0; while :; do sleep 0.02; done").giveTo(1, 1)
-	f.Order.Owner = cluster.Owner{UID: 1, GID: 1, User: "daemon"}
+	f.order.Owner = cluster.Owner{UID: 1, GID: 1, User: "daemon"}
 	r := f.start().started()
 	f.awaitFile("up-0")
 	f.killShim()
@@ -207,13 +207,13 @@ func TestOtherUsersWorkersDieWithTheShimToo(t *testing.T) {
 func TestTheOwnersRightsCountAndNotTheShims(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(f *fixture) error{
-		"workdir": func(f *fixture) error { return os.Chmod(f.Order.Workdir, 0o600) },
+		"workdir": func(f *fixture) error { return os.Chmod(f.order.Workdir, 0o600) },
 		"checkpoint_dir": func(f *fixture) error {
-			return os.Chmod(filepath.Dir(filepath.Dir(f.Order.Checkpoint)), 0o500)
+			return os.Chmod(filepath.Dir(filepath.Dir(f.order.Checkpoint)), 0o500)
 		},
 		"command": func(f *fixture) error {
 			path := filepath.Join(f.root, "mine")
-			f.Order.Command = []string{path}
+			f.order.Command = []string{path}
 			return os.WriteFile(path, []byte("#!/bin/sh\n"), 0o700)
 		},
 		"run directory": func(f *fixture) error { return os.Chmod(f.root, 0o700) },
@@ -221,7 +221,7 @@ func TestTheOwnersRightsCountAndNotTheShims(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t, 1, "exit 0").giveTo(1, 1)
-			f.Order.Owner = cluster.Owner{UID: 1, GID: 1, User: "daemon"}
+			f.order.Owner = cluster.Owner{UID: 1, GID: 1, User: "daemon"}
 			if err := spoil(f); err != nil {
 				t.Fatal(err)
 			}
@@ -237,11 +237,11 @@ func TestTheOwnersRightsCountAndNotTheShims(t *testing.T) {
 // What Python prints is there at once, unless the job wants otherwise.
 func TestPythonKeepsNoLinesBack(t *testing.T) {
 	f := newFixture(t, 1, "")
-	if env := run.Listed(f.Order.Environment(f.dir, 0)); !slices.Contains(env, "PYTHONUNBUFFERED=1") {
+	if env := run.Listed(f.order.Environment(f.dir, 0)); !slices.Contains(env, "PYTHONUNBUFFERED=1") {
 		t.Errorf("Python would keep its lines: %q", env)
 	}
-	f.Order.Env = map[string]string{"PYTHONUNBUFFERED": ""}
-	if env := run.Listed(f.Order.Environment(f.dir, 0)); !slices.Contains(env, "PYTHONUNBUFFERED=") {
+	f.order.Env = map[string]string{"PYTHONUNBUFFERED": ""}
+	if env := run.Listed(f.order.Environment(f.dir, 0)); !slices.Contains(env, "PYTHONUNBUFFERED=") {
 		t.Errorf("the job's own does not win in %q", env)
 	}
 }
@@ -249,9 +249,9 @@ func TestPythonKeepsNoLinesBack(t *testing.T) {
 // The node's network interface is a default: who submits may know better.
 func TestTheTrainingInterfaceIsTold(t *testing.T) {
 	f := newFixture(t, 1, "")
-	f.Order.Interface = "ib0"
-	f.Order.Env = map[string]string{"GLOO_SOCKET_IFNAME": "eth9"}
-	env := run.Listed(f.Order.Environment(f.dir, 0))
+	f.order.Interface = "ib0"
+	f.order.Env = map[string]string{"GLOO_SOCKET_IFNAME": "eth9"}
+	env := run.Listed(f.order.Environment(f.dir, 0))
 	for _, want := range []string{"NCCL_SOCKET_IFNAME==ib0", "GLOO_SOCKET_IFNAME=eth9"} {
 		if !slices.Contains(env, want) {
 			t.Errorf("%s is not in %q", want, env)
@@ -263,16 +263,16 @@ func TestTheTrainingInterfaceIsTold(t *testing.T) {
 // better ones by itself, nothing.
 func TestTheBoundInterfaceIsTold(t *testing.T) {
 	f := newFixture(t, 1, "")
-	f.Order.Bound = "eth0"
-	env := run.Listed(f.Order.Environment(f.dir, 0))
+	f.order.Bound = "eth0"
+	env := run.Listed(f.order.Environment(f.dir, 0))
 	if !slices.Contains(env, "GLOO_SOCKET_IFNAME=eth0") {
 		t.Errorf("Gloo is told nothing in %q", env)
 	}
 	if i := slices.IndexFunc(env, func(kv string) bool { return strings.HasPrefix(kv, "NCCL_SOCKET_IFNAME") }); i >= 0 {
 		t.Errorf("NCCL is told %s", env[i])
 	}
-	f.Order.Env = map[string]string{"GLOO_SOCKET_IFNAME": "eth9"}
-	if env = run.Listed(f.Order.Environment(f.dir, 0)); !slices.Contains(env, "GLOO_SOCKET_IFNAME=eth9") {
+	f.order.Env = map[string]string{"GLOO_SOCKET_IFNAME": "eth9"}
+	if env = run.Listed(f.order.Environment(f.dir, 0)); !slices.Contains(env, "GLOO_SOCKET_IFNAME=eth9") {
 		t.Errorf("the job's own does not win in %q", env)
 	}
 }

@@ -46,8 +46,8 @@ func (f *fixture) frozen() (cgroup string) {
 func TestTheDeadlineHoldsWhileAnExecHangs(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "echo ran > ran")
-	f.Order.Strict, f.Order.Deadline = true, proc.Boottime()+int64(time.Hour)
-	path := devicelock.Path(f.Order.LockDir, "SIM-0")
+	f.order.Strict, f.order.Deadline = true, proc.Boottime()+int64(time.Hour)
+	path := devicelock.Path(f.order.LockDir, "SIM-0")
 	agenttest.Write(t, path, "", 0o600)
 	l, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -65,9 +65,9 @@ func TestTheDeadlineHoldsWhileAnExecHangs(t *testing.T) {
 	agenttest.Eventually(t, "a worker's birth", func() bool { return len(contain.Members(cgroup)) > 0 })
 	const garbage = 5000 // of some kilobytes each, several times what is collected first
 	for i := range int64(garbage) {
-		f.push(run.Wish{Deadline: f.Order.Deadline + i})
+		f.push(run.Wish{Deadline: f.order.Deadline + i})
 	}
-	f.await("all of that to be heard", func(r run.Report) bool { return r.Deadline == f.Order.Deadline+garbage-1 })
+	f.await("all of that to be heard", func(r run.Report) bool { return r.Deadline == f.order.Deadline+garbage-1 })
 	lag := lateness(t)
 	deadline := proc.Boottime() + int64(200*time.Millisecond)
 	f.push(run.Wish{Deadline: deadline})
@@ -75,7 +75,7 @@ func TestTheDeadlineHoldsWhileAnExecHangs(t *testing.T) {
 	if late := time.Duration(proc.Boottime()-deadline) - lag(); late > fence.Margin || r.Failed == nil || r.Failed.Kind != record.NodeFenced {
 		t.Errorf("stopped %v after the deadline, failed %+v", late, r.Failed)
 	}
-	if _, err = os.Stat(filepath.Join(f.Order.Workdir, "ran")); err == nil {
+	if _, err = os.Stat(filepath.Join(f.order.Workdir, "ran")); err == nil {
 		t.Error("it ran")
 	}
 	f.retire()

@@ -34,9 +34,9 @@ func TestStartFigures(t *testing.T) {
 	for i := range number("BELLOWS_FIGURES_RUNS", 3) {
 		for _, warm := range []bool{false, true} {
 			f := newFixture(t, number("BELLOWS_FIGURES_RANKS", 2), "")
-			f.Order.Command = []string{python, script, f.Order.Workdir}
-			f.Order.Env["HOME"], f.Order.Env["PATH"], f.Order.Env["OMP_NUM_THREADS"] = f.root, os.Getenv("PATH"), "1"
-			f.Order.LearnedFile = learned
+			f.order.Command = []string{python, script, f.order.Workdir}
+			f.order.Env["HOME"], f.order.Env["PATH"], f.order.Env["OMP_NUM_THREADS"] = f.root, os.Getenv("PATH"), "1"
+			f.order.LearnedFile = learned
 			f.measure(i, warm)
 		}
 	}
@@ -46,9 +46,9 @@ func (f *fixture) measure(i int, ahead bool) {
 	f.t.Helper()
 	began := time.Now()
 	if ahead {
-		plan := f.prepares(func(p *run.Prepare) { p.Workers = len(f.Order.World.Members[0].Devices) })
+		plan := f.prepares(func(p *run.Prepare) { p.Workers = len(f.order.World.Members[0].Devices) })
 		r := f.startPrepared()
-		f.t.Logf("%d: prepared in %.2f s, and learned was %v: %+v", i, time.Since(began).Seconds(), warm.ReadLearned(f.Order.LearnedFile).Before, *r.Prepared)
+		f.t.Logf("%d: prepared in %.2f s, and learned was %v: %+v", i, time.Since(began).Seconds(), warm.ReadLearned(f.order.LearnedFile).Before, *r.Prepared)
 		f.bind(plan)
 		began = time.Now()
 		f.push(run.Wish{Start: true})
@@ -84,7 +84,7 @@ func (f *fixture) measure(i int, ahead bool) {
 
 // firstSteps are when ranks have ended their first step, by rank.
 func (f *fixture) firstSteps() map[string]float64 {
-	b, err := os.ReadFile(filepath.Join(f.Order.Workdir, "steps.log"))
+	b, err := os.ReadFile(filepath.Join(f.order.Workdir, "steps.log"))
 	if err != nil {
 		return nil
 	}

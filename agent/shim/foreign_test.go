@@ -71,8 +71,8 @@ print("bellows", os.path.basename(os.path.dirname(bellows.__file__)))
 				agenttest.Write(t, elsewhere, script, 0o644)
 				f.pyScript("")
 				f.giveTo(owner.UID, owner.GID)
-				f.Order.Owner = owner
-				f.Order.Command = []string{"/usr/bin/python3", elsewhere} // which any user may execute
+				f.order.Owner = owner
+				f.order.Command = []string{"/usr/bin/python3", elsewhere} // which any user may execute
 				if how == "warm" {
 					plan := f.prepares(func(*run.Prepare) {})
 					if r := f.ready(1); r.Prepared.Parked != elsewhere+":4 (reads RANK)" {

@@ -70,7 +70,7 @@ func TestAFullRunDirectoryHoldsUpNoSave(t *testing.T) {
 	f.started()
 	free := f.fill(f.dir)
 	for step := 1; step <= 4; step++ {
-		agenttest.Write(t, filepath.Join(f.Order.Workdir, "go-"+strconv.Itoa(step)), "", 0o644)
+		agenttest.Write(t, filepath.Join(f.order.Workdir, "go-"+strconv.Itoa(step)), "", 0o644)
 		f.awaitFile("saved-" + strconv.Itoa(step))
 	}
 	if r := f.stopped(); !r.Stopped.Finished || len(r.Saves) == 0 {
@@ -89,15 +89,15 @@ func TestAFullRunDirectoryPreventsTheStartAndSaysSo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = Start(t.Context(), exe, f.dir, f.Order)
+	_, err = Start(t.Context(), exe, f.dir, f.order)
 	if !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), "make room for reports") {
 		t.Errorf("Start: %v", err)
 	}
 	f.fill(f.dir)
-	if _, err = Start(t.Context(), exe, f.dir, f.Order); !errors.Is(err, unix.ENOSPC) {
+	if _, err = Start(t.Context(), exe, f.dir, f.order); !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("Start on a disk with nothing left: %v", err)
 	}
-	if _, err = os.Stat(filepath.Join(f.Order.Workdir, "ran")); err == nil {
+	if _, err = os.Stat(filepath.Join(f.order.Workdir, "ran")); err == nil {
 		t.Error("it ran all the same")
 	}
 }
@@ -105,19 +105,19 @@ func TestAFullRunDirectoryPreventsTheStartAndSaysSo(t *testing.T) {
 func TestAFullCheckpointDirectoryFailsTheSaveAndNotTheJob(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "").python(saver)
-	base := filepath.Dir(filepath.Dir(f.Order.Checkpoint))
+	base := filepath.Dir(filepath.Dir(f.order.Checkpoint))
 	f.smallDisk(base, 256)
 	f.start()
 	f.started()
-	agenttest.Write(t, filepath.Join(f.Order.Workdir, "go-1"), "", 0o644)
+	agenttest.Write(t, filepath.Join(f.order.Workdir, "go-1"), "", 0o644)
 	f.awaitFile("saved-1")
 	f.fill(base)
-	agenttest.Write(t, filepath.Join(f.Order.Workdir, "go-2"), "", 0o644)
+	agenttest.Write(t, filepath.Join(f.order.Workdir, "go-2"), "", 0o644)
 	r := f.stopped()
 	if r.Failed == nil || r.Failed.Kind != record.NoSpace || r.Failed.Rank != 0 {
 		t.Fatalf("failed %+v", r.Failed)
 	}
-	for _, word := range []string{"save step 2", "No space left on device", "make room", f.Order.Checkpoint, "exit status 1"} {
+	for _, word := range []string{"save step 2", "No space left on device", "make room", f.order.Checkpoint, "exit status 1"} {
 		if !strings.Contains(r.Failed.Reason, word) {
 			t.Errorf("reason %q does not say %q", r.Failed.Reason, word)
 		}
@@ -134,7 +134,7 @@ func TestAFullCheckpointDirectoryFailsTheSaveAndNotTheJob(t *testing.T) {
 func TestACheckpointDirectoryThatIsFullAtTheStart(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "echo ran > ran")
-	base := filepath.Dir(filepath.Dir(f.Order.Checkpoint))
+	base := filepath.Dir(filepath.Dir(f.order.Checkpoint))
 	f.smallDisk(base, 64)
 	f.fill(base)
 	r := f.start().stopped()
@@ -156,7 +156,7 @@ func (f *fixture) remount(dir string, flags uintptr) {
 func TestAReadOnlyCheckpointDirectoryMayPass(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "echo ran > ran")
-	base := filepath.Dir(filepath.Dir(f.Order.Checkpoint))
+	base := filepath.Dir(filepath.Dir(f.order.Checkpoint))
 	f.smallDisk(base, 64)
 	f.remount(base, unix.MS_RDONLY)
 	r := f.start().stopped()
@@ -170,14 +170,14 @@ func TestAReadOnlyCheckpointDirectoryMayPass(t *testing.T) {
 func TestASaveOnAReadOnlyDiskFailsTheSaveAndNotTheJob(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "").python(saver)
-	base := filepath.Dir(filepath.Dir(f.Order.Checkpoint))
+	base := filepath.Dir(filepath.Dir(f.order.Checkpoint))
 	f.smallDisk(base, 256)
 	f.start()
 	f.started()
-	agenttest.Write(t, filepath.Join(f.Order.Workdir, "go-1"), "", 0o644)
+	agenttest.Write(t, filepath.Join(f.order.Workdir, "go-1"), "", 0o644)
 	f.awaitFile("saved-1")
 	f.remount(base, unix.MS_RDONLY)
-	agenttest.Write(t, filepath.Join(f.Order.Workdir, "go-2"), "", 0o644)
+	agenttest.Write(t, filepath.Join(f.order.Workdir, "go-2"), "", 0o644)
 	r := f.stopped()
 	if r.Failed == nil || r.Failed.Kind != record.Transient || r.Failed.Rank != 0 || !strings.Contains(r.Failed.Reason, "save step 2") ||
 		!strings.Contains(r.Failed.Reason, "look at the file system of $BELLOWS_CHECKPOINT_DIR") {

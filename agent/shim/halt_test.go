@@ -40,11 +40,11 @@ note("end", step)
 
 func (f *fixture) python(script string) *fixture {
 	f.t.Helper()
-	path := filepath.Join(f.Order.Workdir, "train.py")
+	path := filepath.Join(f.order.Workdir, "train.py")
 	if err := os.WriteFile(path, []byte(script), 0o644); err != nil {
 		f.t.Fatal(err)
 	}
-	f.Order.Command = []string{python, "train.py"}
+	f.order.Command = []string{python, "train.py"}
 	return f
 }
 
@@ -79,7 +79,7 @@ func TestHaltWithSDK(t *testing.T) {
 	}
 	final := 0
 	for _, s := range r.Saves {
-		if s.Step == last+1 && strings.HasPrefix(s.Dir, f.Order.Checkpoint+"/step-") {
+		if s.Step == last+1 && strings.HasPrefix(s.Dir, f.order.Checkpoint+"/step-") {
 			final++
 		}
 	}
@@ -119,7 +119,7 @@ open("end-" + os.environ["RANK"], "w").write("%d\n" % step)
 		t.Errorf("held %+v", r.Held)
 	}
 	f.push(run.Wish{Halt: halt(true, time.Minute, r.Held.Begun)})
-	agenttest.Write(t, filepath.Join(f.Order.Workdir, "go"), "", 0o600)
+	agenttest.Write(t, filepath.Join(f.order.Workdir, "go"), "", 0o600)
 	last := r.Held.Begun
 	r = f.stopped()
 	if r.Failed != nil || r.Stopped.Exits[1].Code != 0 || r.Stopped.Exits[0].Code != 0 {
@@ -189,7 +189,7 @@ while :; do sleep 0.02; done`).start()
 	if r := f.stopped(); r.Stopped.Exits[0].Code != 0 || len(r.Leftover) > 0 {
 		t.Errorf("stopped %+v, leftover %v", r.Stopped, r.Leftover)
 	}
-	if _, err := os.Stat(filepath.Join(f.Order.Workdir, "child-hit")); err == nil {
+	if _, err := os.Stat(filepath.Join(f.order.Workdir, "child-hit")); err == nil {
 		t.Error("the worker's child got the SIGTERM too")
 	}
 }
@@ -224,7 +224,7 @@ func TestHaltsThatEndInSIGKILL(t *testing.T) {
 				t.Errorf("took %v, want %v to %v", took, c.least, atMost)
 			}
 			for _, name := range []string{"told-0", "told-1"} {
-				if _, err := os.Stat(filepath.Join(f.Order.Workdir, name)); err == nil && !c.told {
+				if _, err := os.Stat(filepath.Join(f.order.Workdir, name)); err == nil && !c.told {
 					t.Errorf("%s: it was told to go before it was killed", name)
 				}
 			}
@@ -269,7 +269,7 @@ func TestAHaltsTimeRunsOnWhateverIsWishedNext(t *testing.T) {
 func TestHaltBeforeTheStart(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "echo ran > ran")
-	f.Order.Strict = true // and no deadline: so it cannot have started yet
+	f.order.Strict = true // and no deadline: so it cannot have started yet
 	f.start()
 	f.await("waiting", func(r run.Report) bool { return strings.Contains(r.Waiting, "deadline") })
 	f.push(run.Wish{Halt: halt(true, time.Minute)})
@@ -277,7 +277,7 @@ func TestHaltBeforeTheStart(t *testing.T) {
 	if r.Held == nil || r.Held.Begun != -1 || !r.Held.Deaf || r.Stopped.Finished || len(r.Stopped.Exits) != 0 || r.Workers != nil {
 		t.Errorf("report %+v, stopped %+v", r, r.Stopped)
 	}
-	if _, err := os.Stat(filepath.Join(f.Order.Workdir, "ran")); err == nil {
+	if _, err := os.Stat(filepath.Join(f.order.Workdir, "ran")); err == nil {
 		t.Error("it ran")
 	}
 	f.retire()

@@ -28,7 +28,7 @@ func TestWhatOutlivesItsShimIsKilledAtOnce(t *testing.T) {
 				if files != "there" {
 					f.repeats()
 				}
-				f.Order.Containment = kind
+				f.order.Containment = kind
 				f.start()
 				f.started()
 				p, rec, holder := f.escaped(), f.recorded(), f.holder()
@@ -45,7 +45,7 @@ func TestWhatOutlivesItsShimIsKilledAtOnce(t *testing.T) {
 				}
 				f.gone("what its worker has started", p)
 				f.gone("the holder", holder)
-				if held := heldStill(f.Order, f.dir); len(held) > 0 {
+				if held := heldStill(f.order, f.dir); len(held) > 0 {
 					t.Errorf("locks are held: %v", held)
 				}
 				if _, err := os.Stat(rec.Cgroup); rec.Cgroup != "" && !errors.Is(err, os.ErrNotExist) {

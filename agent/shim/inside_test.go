@@ -25,7 +25,7 @@ func TestWhoIsInsideARun(t *testing.T) {
 				needsKind(t, kind)
 			}
 			f := newFixture(t, 1, "setsid sleep 1000 & echo $! > child; wait")
-			f.Order.Containment = kind
+			f.order.Containment = kind
 			f.start()
 			r := f.started()
 			child := 0

@@ -79,7 +79,7 @@ func (f *fixture) keep() {
 func TestNoLockLeavesWithAWorker(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 2, "").python(passOn).giveTo(1, 1)
-	f.Order.Owner = cluster.Owner{UID: 1, GID: 1, User: "daemon"}
+	f.order.Owner = cluster.Owner{UID: 1, GID: 1, User: "daemon"}
 	f.keep()
 	f.start()
 	if got := f.awaitFile("passed"); got != "0 0\n" {
@@ -104,7 +104,7 @@ func (f *fixture) stealLock(device cluster.DeviceID) *os.File {
 		f.t.Fatal(err)
 	}
 	for _, name := range names {
-		if to, err := os.Readlink(filepath.Join(dir, name.Name())); err != nil || to != devicelock.Path(f.Order.LockDir, device) {
+		if to, err := os.Readlink(filepath.Join(dir, name.Name())); err != nil || to != devicelock.Path(f.order.LockDir, device) {
 			continue
 		}
 		n, err := strconv.Atoi(name.Name())
@@ -141,8 +141,8 @@ func (f *fixture) strange(file *os.File) *exec.Cmd {
 // next is another run, of the same devices.
 func (f *fixture) next() *fixture {
 	f.t.Helper()
-	g := newFixture(f.t, len(f.Order.World.Members[0].Devices), "exit 0")
-	g.Order.LockDir = f.Order.LockDir
+	g := newFixture(f.t, len(f.order.World.Members[0].Devices), "exit 0")
+	g.order.LockDir = f.order.LockDir
 	return g
 }
 
@@ -158,7 +158,7 @@ func TestALockThatOutlivesItsRunIsClearedAndNamed(t *testing.T) {
 		},
 		"swept": func(f *fixture) {
 			f.killShim()
-			if err := sweepPatiently(f.dir, f.Order.LockDir, nil); err != nil {
+			if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
 				f.t.Error(err)
 			}
 		},
@@ -174,21 +174,21 @@ func TestALockThatOutlivesItsRunIsClearedAndNamed(t *testing.T) {
 				t.Errorf("the next run: %+v, %+v", r.Failed, r.Stopped)
 			}
 			other.retire()
-			named, err := devicelock.OldLocks(f.Order.LockDir)
+			named, err := devicelock.OldLocks(f.order.LockDir)
 			if err != nil || len(named) != 1 {
 				t.Fatalf("old locks: %+v, %v", named, err)
 			}
 			o := named[0]
-			if o.Device != "SIM-1" || o.Job != f.Order.World.Job || o.Generation != 3 || len(o.Holders) != 1 ||
+			if o.Device != "SIM-1" || o.Job != f.order.World.Job || o.Generation != 3 || len(o.Holders) != 1 ||
 				o.Holders[0].PID != thief.Process.Pid || o.Holders[0].UID != ordinary || o.Holders[0].Command != "sleep" {
 				t.Errorf("named %+v, want process %d", o, thief.Process.Pid)
 			}
 			_ = thief.Process.Kill()
 			_ = thief.Wait()
-			if named, err = devicelock.OldLocks(f.Order.LockDir); err != nil || len(named) != 0 {
+			if named, err = devicelock.OldLocks(f.order.LockDir); err != nil || len(named) != 0 {
 				t.Errorf("after its end: %+v, %v", named, err)
 			}
-			if left, _ := filepath.Glob(filepath.Join(f.Order.LockDir, "*"+devicelock.OldSuffix)); len(left) > 0 {
+			if left, _ := filepath.Glob(filepath.Join(f.order.LockDir, "*"+devicelock.OldSuffix)); len(left) > 0 {
 				t.Errorf("left are %v", left)
 			}
 		})
@@ -212,7 +212,7 @@ func TestALockOnItsWayIsClearedToo(t *testing.T) {
 	f.push(run.Wish{Kill: "test"})
 	f.stopped()
 	f.retire()
-	if named, err := devicelock.OldLocks(f.Order.LockDir); err != nil || len(named) != 1 || len(named[0].Holders) != 0 {
+	if named, err := devicelock.OldLocks(f.order.LockDir); err != nil || len(named) != 1 || len(named[0].Holders) != 0 {
 		t.Errorf("old locks: %+v, %v", named, err)
 	}
 }
@@ -228,12 +228,12 @@ func TestOrphansKeepTheirDevice(t *testing.T) {
 	f.gone("the worker", f.worker(r, 0))
 	other := f.next().start()
 	w := other.await("waiting", func(r run.Report) bool { return strings.Contains(r.Waiting, "held by") || r.Workers != nil })
-	for _, want := range []string{"SIM-0", string(f.Order.World.Job), "pid " + strconv.Itoa(p.PID)} {
+	for _, want := range []string{"SIM-0", string(f.order.World.Job), "pid " + strconv.Itoa(p.PID)} {
 		if !strings.Contains(w.Waiting, want) {
 			t.Errorf("waiting for %q, which does not say %q", w.Waiting, want)
 		}
 	}
-	if err := sweepPatiently(f.dir, f.Order.LockDir, nil); err != nil {
+	if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
 		t.Fatal(err)
 	}
 	if r := other.stopped(); r.Failed != nil {

@@ -36,7 +36,7 @@ func eachCage(t *testing.T, ranks int, script string, test func(f *fixture)) {
 				needsKind(t, kind)
 			}
 			f := newFixture(t, ranks, script)
-			f.Order.Containment = kind
+			f.order.Containment = kind
 			test(f)
 		})
 	}
@@ -67,7 +67,7 @@ func TestAWorkerThatWantsTooMuchMemoryIsKilled(t *testing.T) {
 while [ ! -e up-0 ]; do sleep 0.01; done
 echo the last words
 exec dd if=/dev/zero of=/dev/null bs=200M count=1000`, func(f *fixture) {
-		f.Order.Limits.MemoryBytes = 64 << 20
+		f.order.Limits.MemoryBytes = 64 << 20
 		r := f.start().stopped()
 		if r.Failed == nil || r.Failed.Kind != record.WorkerFailed || r.Failed.Rank != 1 || !r.Failed.OutOfMemory ||
 			r.Failed.Reason != "killed: out of its memory limit of 64 MiB" || !strings.Contains(strings.Join(r.Failed.LogTail, "\n"), "the last words") {
@@ -84,7 +84,7 @@ exec dd if=/dev/zero of=/dev/null bs=200M count=1000`, func(f *fixture) {
 func TestASaveThatWantsTooMuchMemoryIsTold(t *testing.T) {
 	t.Parallel()
 	eachCage(t, 1, `trap 'exec dd if=/dev/zero of=/dev/null bs=200M count=1000' TERM; echo up > up-0; while :; do sleep 0.02; done`, func(f *fixture) {
-		f.Order.Limits.MemoryBytes = 64 << 20
+		f.order.Limits.MemoryBytes = 64 << 20
 		f.start()
 		f.started()
 		f.awaitFile("up-0")
@@ -102,7 +102,7 @@ func TestASaveThatWantsTooMuchMemoryIsTold(t *testing.T) {
 func TestAChildThatWantsTooMuchMemoryIsNamed(t *testing.T) {
 	t.Parallel()
 	eachCage(t, 1, `dd if=/dev/zero of=/dev/null bs=200M count=1000; exit 7`, func(f *fixture) {
-		f.Order.Limits.MemoryBytes = 64 << 20
+		f.order.Limits.MemoryBytes = 64 << 20
 		r := f.start().stopped()
 		if r.Failed == nil || !strings.Contains(r.Failed.Reason, "killed: out of its memory limit of 64 MiB") {
 			f.t.Errorf("failed %+v", r.Failed)
@@ -115,7 +115,7 @@ func TestAChildThatWantsTooMuchMemoryIsNamed(t *testing.T) {
 func TestWithinItsLimitsAWorkerIsLetBe(t *testing.T) {
 	t.Parallel()
 	eachCage(t, 2, `dd if=/dev/zero of=/dev/null bs=4M count=10 2>/dev/null; echo up > up-$RANK; exec sleep 1000`, func(f *fixture) {
-		f.Order.Limits = cluster.Limits{MemoryBytes: 64 << 20, CPUs: 0.5}
+		f.order.Limits = cluster.Limits{MemoryBytes: 64 << 20, CPUs: 0.5}
 		f.start()
 		r := f.started()
 		f.awaitFile("up-0")
@@ -134,7 +134,7 @@ func TestWithinItsLimitsAWorkerIsLetBe(t *testing.T) {
 func TestAWorkerThatComputesTooMuchIsSlowedDown(t *testing.T) {
 	t.Parallel()
 	eachCage(t, 2, `while :; do :; done`, func(f *fixture) {
-		f.Order.Limits.CPUs = 0.1
+		f.order.Limits.CPUs = 0.1
 		f.start()
 		f.started()
 		var rec rundir.Record
@@ -169,7 +169,7 @@ func TestGroupsInUseAreRemovedLater(t *testing.T) {
 	for name, stays := range map[string]bool{"for a moment": false, "for long": true} {
 		t.Run(name, func(t *testing.T) {
 			eachCage(t, 1, `exec sleep 1000`, func(f *fixture) {
-				f.Order.Limits.MemoryBytes = 64 << 20
+				f.order.Limits.MemoryBytes = 64 << 20
 				f.start()
 				f.started()
 				leave := f.guest()
@@ -224,11 +224,11 @@ func (f *fixture) guest() (leave func()) {
 func TestASweepTakesLimitsAway(t *testing.T) {
 	t.Parallel()
 	eachCage(t, 1, `exec sleep 1000`, func(f *fixture) {
-		f.Order.Limits = cluster.Limits{MemoryBytes: 64 << 20, CPUs: 2}
+		f.order.Limits = cluster.Limits{MemoryBytes: 64 << 20, CPUs: 2}
 		f.repeats().start()
 		f.started()
 		f.killShim()
-		if err := sweepPatiently(f.dir, f.Order.LockDir, nil); err != nil {
+		if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
 			f.t.Fatal(err)
 		}
 		if left := f.limitsLeft(); len(left) > 0 {
@@ -242,7 +242,7 @@ func TestASweepTakesLimitsAway(t *testing.T) {
 func TestASweepFindsWhatOnlyLimitsHold(t *testing.T) {
 	t.Parallel()
 	eachCage(t, 1, `(env -i sleep 1000 & echo $! > child); echo up > up-0; exec sleep 1000`, func(f *fixture) {
-		f.Order.Limits = cluster.Limits{MemoryBytes: 64 << 20}
+		f.order.Limits = cluster.Limits{MemoryBytes: 64 << 20}
 		f.repeats().start()
 		f.started()
 		f.awaitFile("up-0")
@@ -258,7 +258,7 @@ func TestASweepFindsWhatOnlyLimitsHold(t *testing.T) {
 		if lists, err := sweep.Inside([]string{f.dir}); err != nil || !slices.Contains(lists[0].PIDs, child) {
 			f.t.Errorf("%d is not among %v, %v", child, lists, err)
 		}
-		if err := sweepPatiently(f.dir, f.Order.LockDir, nil); err != nil {
+		if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
 			f.t.Errorf("sweep: %v", err)
 		}
 		if proc.Alive(p) {
@@ -275,12 +275,12 @@ func TestASweepFindsWhatOnlyLimitsHold(t *testing.T) {
 func TestWhoMayLimitNothingRefuses(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, ": > started")
-	f.Order.Limits = cluster.Limits{MemoryBytes: 64 << 20}
+	f.order.Limits = cluster.Limits{MemoryBytes: 64 << 20}
 	r := f.startUnprivileged().stopped()
 	if r.Failed == nil || r.Failed.Kind != record.NodeRefused || !strings.Contains(r.Failed.Reason, "limit the workers' memory: ") {
 		t.Errorf("failed %+v", r.Failed)
 	}
-	if _, err := os.Stat(filepath.Join(f.Order.Workdir, "started")); err == nil {
+	if _, err := os.Stat(filepath.Join(f.order.Workdir, "started")); err == nil {
 		t.Error("a worker has run without its limit")
 	}
 	f.retire()

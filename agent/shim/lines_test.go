@@ -11,8 +11,8 @@ import (
 func TestLinesAreReadForProgress(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 2, `i=0; while [ $i -lt 50 ]; do i=$((i+1)); echo "step $((i+RANK)) loss 0.$i"; done; printf 'step 77'; [ $RANK = 0 ] || printf 'x'`)
-	f.Order.Progress = `^step (?P<step>\d+)(?: loss (?P<loss>\S+))?$`
-	f.Order.Resume = &record.Checkpoint{Dir: "/c/step-10", Step: 10, Samples: 640}
+	f.order.Progress = `^step (?P<step>\d+)(?: loss (?P<loss>\S+))?$`
+	f.order.Resume = &record.Checkpoint{Dir: "/c/step-10", Step: 10, Samples: 640}
 	r := f.start().stopped()
 	if p := r.Progress; !r.Stopped.Finished || p == nil || p.Step != 87 || p.Loss != nil {
 		t.Fatalf("failed %+v, progress %+v", r.Failed, r.Progress)
@@ -26,7 +26,7 @@ func TestLinesAreReadForProgress(t *testing.T) {
 func TestAPrintedLossThatIsNoNumber(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, `echo "step 5 loss nan"`)
-	f.Order.Progress = `step (?P<step>\d+) loss (?P<loss>\S+)`
+	f.order.Progress = `step (?P<step>\d+) loss (?P<loss>\S+)`
 	if p := f.start().stopped().Progress; p == nil || p.Step != 5 || p.BadLosses != 1 || p.Losses != 0 {
 		t.Errorf("progress %+v", p)
 	}
@@ -42,7 +42,7 @@ print("step 900", flush=True)
 print("step 1", flush=True)
 bellows.report(4)
 `)
-	f.Order.Progress = `step (\d+)`
+	f.order.Progress = `step (\d+)`
 	r := f.start().stopped()
 	if p := r.Progress; p == nil || p.Step != 4 || r.ProgressProblem != "" {
 		t.Errorf("failed %+v, progress %+v, problem %q", r.Failed, r.Progress, r.ProgressProblem)
@@ -53,7 +53,7 @@ bellows.report(4)
 func TestAPatternThatIsNotKnownHere(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, `echo step 5`)
-	f.Order.Progress = `step (?P<tokens>\d+)`
+	f.order.Progress = `step (?P<tokens>\d+)`
 	if r := f.start().stopped(); !r.Stopped.Finished || r.Progress != nil || !strings.Contains(r.ProgressProblem, "its lines are not read on this node") {
 		t.Errorf("failed %+v, progress %+v, problem %q", r.Failed, r.Progress, r.ProgressProblem)
 	}

@@ -42,7 +42,7 @@ while True:
 
 func (f *fixture) says(n int, lines ...string) {
 	f.t.Helper()
-	path := filepath.Join(f.Order.Workdir, "say-"+strconv.Itoa(n))
+	path := filepath.Join(f.order.Workdir, "say-"+strconv.Itoa(n))
 	agenttest.Write(f.t, path+".tmp", strings.Join(lines, "\n")+"\n", 0o644)
 	if err := os.Rename(path+".tmp", path); err != nil {
 		f.t.Fatal(err)
@@ -52,7 +52,7 @@ func (f *fixture) says(n int, lines ...string) {
 func (f *fixture) hears(want string) {
 	f.t.Helper()
 	agenttest.Eventually(f.t, "the worker hears "+want, func() bool {
-		b, _ := os.ReadFile(filepath.Join(f.Order.Workdir, "heard"))
+		b, _ := os.ReadFile(filepath.Join(f.order.Workdir, "heard"))
 		return strings.Contains(string(b), want)
 	})
 }
@@ -88,16 +88,16 @@ func TestSavesStayBelowTheCheckpointDirectory(t *testing.T) {
 	f.started()
 	f.says(0, hello,
 		`{"saved":{"step":1,"samples":1,"dir":"/etc"}}`,
-		`{"saved":{"step":2,"samples":1,"dir":"`+f.Order.Checkpoint+`/../../x"}}`,
-		`{"saved":{"step":3,"samples":1,"dir":"`+f.Order.Checkpoint+`"}}`,
-		`{"saved":{"step":-4,"samples":1,"dir":"`+f.Order.Checkpoint+`/x"}}`,
+		`{"saved":{"step":2,"samples":1,"dir":"`+f.order.Checkpoint+`/../../x"}}`,
+		`{"saved":{"step":3,"samples":1,"dir":"`+f.order.Checkpoint+`"}}`,
+		`{"saved":{"step":-4,"samples":1,"dir":"`+f.order.Checkpoint+`/x"}}`,
 		`{"saved":{"step":5,"samples":1,"dir":"relative"}}`,
 		`{"surprise":{}}`,
-		`{"saved":{"step":6,"samples":60,"dir":"`+f.Order.Checkpoint+`/step-6"}}`)
+		`{"saved":{"step":6,"samples":60,"dir":"`+f.order.Checkpoint+`/step-6"}}`)
 	f.hears(`{"saved_ok":6}`)
 	f.hears("unknown message")
 	r := f.await("the save", func(r run.Report) bool { return len(r.Saves) > 0 })
-	if len(r.Saves) != 1 || r.Saves[0] != (run.Save{Step: 6, Samples: 60, Dir: f.Order.Checkpoint + "/step-6"}) {
+	if len(r.Saves) != 1 || r.Saves[0] != (run.Save{Step: 6, Samples: 60, Dir: f.order.Checkpoint + "/step-6"}) {
 		t.Errorf("saves %+v", r.Saves)
 	}
 	heard := f.read("work", "heard")
@@ -260,7 +260,7 @@ func TestAcceptingGoesOnAfterAFault(t *testing.T) {
 func TestSocketsAreNotFlooded(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "sleep 100")
-	f.Order.Strict, f.Order.Deadline = true, proc.Boottime()+int64(time.Hour)
+	f.order.Strict, f.order.Deadline = true, proc.Boottime()+int64(time.Hour)
 	f.start()
 	f.started()
 	var open []net.Conn

@@ -30,12 +30,12 @@ func size(t *testing.T, path string) int64 {
 func TestLogsAreCapped(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "seq 1 50000; printf 'no end'")
-	f.Order.LogMaxBytes = 20_000
+	f.order.LogMaxBytes = 20_000
 	r := f.start().stopped()
 	if !r.Stopped.Finished {
 		t.Fatalf("failed %+v", r.Failed)
 	}
-	path := filepath.Join(f.Order.LogDir, "rank-0.log")
+	path := filepath.Join(f.order.LogDir, "rank-0.log")
 	rotated, err := filepath.Glob(path + ".*")
 	if err != nil || len(rotated) != 1 {
 		t.Fatalf("rotated away: %q, %v", rotated, err)
@@ -66,9 +66,9 @@ func TestLogsAreCapped(t *testing.T) {
 func TestLinesLongerThanALogAreCut(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "head -c 100000 /dev/zero | tr '\\0' x; echo")
-	f.Order.LogMaxBytes = 1000
+	f.order.LogMaxBytes = 1000
 	f.start().stopped()
-	path := filepath.Join(f.Order.LogDir, "rank-0.log")
+	path := filepath.Join(f.order.LogDir, "rank-0.log")
 	rotated, err := filepath.Glob(path + ".*")
 	if err != nil || len(rotated) != 1 {
 		t.Fatalf("rotated away: %q, %v", rotated, err)
@@ -81,7 +81,7 @@ func TestLinesLongerThanALogAreCut(t *testing.T) {
 func TestAGenerationAppendsToTheLog(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "echo second")
-	agenttest.Write(t, filepath.Join(f.Order.LogDir, "rank-0.log"), "first\n", 0o644)
+	agenttest.Write(t, filepath.Join(f.order.LogDir, "rank-0.log"), "first\n", 0o644)
 	f.start().stopped()
 	if got := f.read("logs", "rank-0.log"); got != "first\nsecond\n" {
 		t.Errorf("log %q", got)
@@ -92,15 +92,15 @@ func TestAGenerationAppendsToTheLog(t *testing.T) {
 func TestAFullDiskDropsLinesAndSaysSo(t *testing.T) {
 	f := newFixture(t, 1, `
 seq 1 20000; echo wrote > wrote; while ! [ -e go ]; do sleep 0.02; done; echo afterwards; exit 3`)
-	f.smallDisk(f.Order.LogDir, 256)
-	filler := filepath.Join(f.Order.LogDir, "filler")
+	f.smallDisk(f.order.LogDir, 256)
+	filler := filepath.Join(f.order.LogDir, "filler")
 	agenttest.Write(t, filler, strings.Repeat("x", 62*4096), 0o644)
 	f.start()
 	f.awaitFile("wrote") // more than fits into the pipe and onto the disk
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
 	}
-	agenttest.Write(t, filepath.Join(f.Order.Workdir, "go"), "", 0o644)
+	agenttest.Write(t, filepath.Join(f.order.Workdir, "go"), "", 0o644)
 	r := f.stopped()
 	log := f.read("logs", "rank-0.log")
 	if !strings.Contains(log, "lines are missing here") || !strings.Contains(log, "afterwards\n") {
@@ -114,7 +114,7 @@ seq 1 20000; echo wrote > wrote; while ! [ -e go ]; do sleep 0.02; done; echo af
 func TestWorkersRunThoughTheirLogsCannotBeOpened(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "seq 1 100000; exit 4")
-	agenttest.Write(t, f.Order.LogDir, "a file where the directory should be", 0o644)
+	agenttest.Write(t, f.order.LogDir, "a file where the directory should be", 0o644)
 	r := f.start().stopped()
 	if r.Failed == nil || r.Failed.Reason != "exit status 4" || r.Failed.LogTail[logTailLines-1] != "100000" {
 		t.Errorf("failed %+v", r.Failed)
@@ -148,7 +148,7 @@ func TestTheTailIsWhatATerminalWouldShow(t *testing.T) {
 func TestAHeldPipeDelaysTheEndButBriefly(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "exit 0")
-	l, out, err := openLog(f.Order, 0, nil)
+	l, out, err := openLog(f.order, 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,13 +166,13 @@ func TestAHeldPipeDelaysTheEndButBriefly(t *testing.T) {
 func TestLogsAreClosedToOthers(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "seq 1 5000")
-	f.Order.LogMaxBytes = 20_000
+	f.order.LogMaxBytes = 20_000
 	f.start().stopped()
-	files, err := filepath.Glob(filepath.Join(f.Order.LogDir, "rank-0.log*"))
+	files, err := filepath.Glob(filepath.Join(f.order.LogDir, "rank-0.log*"))
 	if err != nil || len(files) != 2 {
 		t.Fatalf("logs: %q, %v", files, err)
 	}
-	for path, want := range map[string]os.FileMode{f.Order.LogDir: os.ModeDir | 0o700, files[0]: 0o600, files[1]: 0o600} {
+	for path, want := range map[string]os.FileMode{f.order.LogDir: os.ModeDir | 0o700, files[0]: 0o600, files[1]: 0o600} {
 		if info, err := os.Stat(path); err != nil || info.Mode() != want {
 			t.Errorf("%s: %v, want mode %v", path, err, want)
 		}

@@ -30,12 +30,12 @@ func TestParkedRanksWaitForRank0(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "")
 	f.pyScript(meetsScript)
-	at := f.Order.World.Master
-	if err := durable.WriteJSON(f.Order.LearnedFile, warm.Learned{Version: run.ProtocolVersion, Meets: true}); err != nil {
+	at := f.order.World.Master
+	if err := durable.WriteJSON(f.order.LearnedFile, warm.Learned{Version: run.ProtocolVersion, Meets: true}); err != nil {
 		t.Fatal(err)
 	}
-	f.Order.World.Members = []cluster.Member{{Node: "n0", Devices: []cluster.DeviceID{"far"}}, {Node: "n1", FirstRank: 1, Devices: []cluster.DeviceID{"SIM-0"}}}
-	other := f.Order
+	f.order.World.Members = []cluster.Member{{Node: "n0", Devices: []cluster.DeviceID{"far"}}, {Node: "n1", FirstRank: 1, Devices: []cluster.DeviceID{"SIM-0"}}}
+	other := f.order
 	if other.Node = "n0"; precheck.MeetAtCheckpoint(t.Context(), other) != nil {
 		t.Fatal("rank 0's node cannot make the checkpoint's directory")
 	}
@@ -74,7 +74,7 @@ func TestThatWorkersMeetIsKept(t *testing.T) {
 	f := newFixture(t, 1, "")
 	f.pyScript("import colorsys, os, socket, time\ns = socket.create_server((\"127.0.0.1\", int(os.environ[\"MASTER_PORT\"])))\ntime.sleep(1000)\n")
 	f.start().started()
-	agenttest.Eventually(t, "it is kept", func() bool { return warm.ReadLearned(f.Order.LearnedFile).Meets })
+	agenttest.Eventually(t, "it is kept", func() bool { return warm.ReadLearned(f.order.LearnedFile).Meets })
 	f.push(run.Wish{Kill: "test"})
 	f.stopped()
 	f.retire()
@@ -115,9 +115,9 @@ sys.stdout.write("not flushed")
 				t.Parallel()
 				f := newFixture(t, 1, "")
 				f.pyScript(begin + c.script)
-				f.Order.Env["PYTHONUNBUFFERED"] = ""
+				f.order.Env["PYTHONUNBUFFERED"] = ""
 				if !warm {
-					f.Order.LearnedFile = ""
+					f.order.LearnedFile = ""
 				}
 				r := f.start().stopped()
 				if atOnce := len(r.Stopped.Exits) == 1 && r.Stopped.Exits[0].Signal == 0; atOnce != (warm && c.atOnce) {

@@ -42,13 +42,13 @@ func TestWhereScriptsAreParked(t *testing.T) {
 			f.pyScript("import os\n" + strings.Join(lines, "\n") + "\n")
 			f.writes("helper.py", "")
 			f.writes("installed/site-packages/pkg.py", "import subprocess\nsubprocess.run(['true'])\n")
-			f.Order.Env["PYTHONPATH"] = filepath.Join(f.Order.Workdir, "installed/site-packages")
+			f.order.Env["PYTHONPATH"] = filepath.Join(f.order.Workdir, "installed/site-packages")
 			plan := f.prepares(func(*run.Prepare) {})
-			want := "train.py:" + strconv.Itoa(len(lines)+1) + " (" + strings.ReplaceAll(c.why, "DIR", f.Order.Workdir)
+			want := "train.py:" + strconv.Itoa(len(lines)+1) + " (" + strings.ReplaceAll(c.why, "DIR", f.order.Workdir)
 			if at := f.ready(1).Prepared.Parked; !strings.HasPrefix(at, want) {
 				t.Errorf("parked at %q, want %q", at, want)
 			}
-			if _, err := os.Stat(filepath.Join(f.Order.Workdir, "made")); err == nil {
+			if _, err := os.Stat(filepath.Join(f.order.Workdir, "made")); err == nil {
 				t.Error("it was made before the start")
 			}
 			f.startWarm(plan)
@@ -76,12 +76,12 @@ func TestWhatCannotBeParked(t *testing.T) {
 			const quiet = "import ctypes\nlibc = ctypes.CDLL(None)\n"
 			f.writes("installed/site-packages/keeps.py", quiet+"libc.open(b'/dev/full', 0)\n")
 			f.writes("installed/site-packages/writes.py", quiet+"fd = libc.open(b'written', 0o101, 0o644)\nlibc.write(fd, b'x', 1)\nlibc.close(fd)\n")
-			f.Order.Env["PYTHONPATH"] = filepath.Join(f.Order.Workdir, "installed/site-packages")
+			f.order.Env["PYTHONPATH"] = filepath.Join(f.order.Workdir, "installed/site-packages")
 			plan := f.prepares(func(*run.Prepare) {})
 			if r := f.startPrepared(); r.Prepared.Ready || !strings.Contains(r.Prepared.Cold, c.why) {
 				t.Fatalf("prepared %+v", r.Prepared)
 			}
-			if b, err := os.ReadFile(filepath.Join(f.Order.Workdir, "written")); err == nil && len(b) > 0 {
+			if b, err := os.ReadFile(filepath.Join(f.order.Workdir, "written")); err == nil && len(b) > 0 {
 				t.Errorf("it has written %q before its start", b)
 			}
 			f.startCold(plan, c.why)

@@ -22,7 +22,7 @@ func TestWorkersGainNoRights(t *testing.T) {
 		f := newFixture(t, 2, `grep NoNewPrivs /proc/self/status > mine-$RANK
 sh -c 'grep NoNewPrivs /proc/self/status' > theirs-$RANK
 exec sleep 1000`)
-		f.Order.NoNewPrivs = wanted
+		f.order.NoNewPrivs = wanted
 		r := f.start().started()
 		want := map[bool]string{true: "NoNewPrivs:\t1\n", false: "NoNewPrivs:\t0\n"}[wanted]
 		for _, name := range []string{"mine-0", "mine-1", "theirs-0", "theirs-1"} {

@@ -144,19 +144,19 @@ func runProbe(t *testing.T, command []string, how string, repeats bool) (seen ma
 	}
 	python := interpreter(t)
 	f.pyScript("")
-	f.Order.Command = slices.Clone(command)
+	f.order.Command = slices.Clone(command)
 	for i, word := range command {
 		if word == "" && i < 3 && len(command) > 2 {
-			f.Order.Command[i] = python
+			f.order.Command[i] = python
 			break
 		}
 	}
 	source := "#!" + python + "\n" + probe
-	agenttest.Write(t, filepath.Join(f.Order.Workdir, "probe.py"), source, 0o755)
-	agenttest.Write(t, filepath.Join(f.Order.Workdir, "pkg", "__init__.py"), atImport, 0o644)
-	agenttest.Write(t, filepath.Join(f.Order.Workdir, "pkg", "probe.py"), source, 0o644)
-	agenttest.Write(t, filepath.Join(f.Order.Workdir, "helper.py"), "print('helper is imported')\nVALUE = 7\n"+atImport, 0o644)
-	f.Order.Env["PROBE"], f.Order.Env["PYTHONHASHSEED"] = how, "7"
+	agenttest.Write(t, filepath.Join(f.order.Workdir, "probe.py"), source, 0o755)
+	agenttest.Write(t, filepath.Join(f.order.Workdir, "pkg", "__init__.py"), atImport, 0o644)
+	agenttest.Write(t, filepath.Join(f.order.Workdir, "pkg", "probe.py"), source, 0o644)
+	agenttest.Write(t, filepath.Join(f.order.Workdir, "helper.py"), "print('helper is imported')\nVALUE = 7\n"+atImport, 0o644)
+	f.order.Env["PROBE"], f.order.Env["PYTHONHASHSEED"] = how, "7"
 	if how == "bare" {
 		f.start()
 	} else {
@@ -176,7 +176,7 @@ func runProbe(t *testing.T, command []string, how string, repeats bool) (seen ma
 	}
 	f.retire()
 	var raw map[string]json.RawMessage
-	if err := durable.ReadJSON(filepath.Join(f.Order.Workdir, "seen-0-"+how+".json"), &raw); err != nil {
+	if err := durable.ReadJSON(filepath.Join(f.order.Workdir, "seen-0-"+how+".json"), &raw); err != nil {
 		t.Fatal(err, f.read("logs", "rank-0.log"))
 	}
 	seen = map[string]string{}

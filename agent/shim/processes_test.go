@@ -22,7 +22,7 @@ func TestAForkBombIsBounded(t *testing.T) {
 			f := newFixture(t, 1, `(i=0; while [ $i -lt 300 ]; do sleep 1000 & echo started >> started; i=$((i+1)); done) 2> refused
 echo > over
 exec sleep 1000`)
-			f.Order.Containment, f.Order.Processes = kind, 60
+			f.order.Containment, f.order.Processes = kind, 60
 			r := f.start().started()
 			f.awaitFile("over")
 			n := strings.Count(f.awaitFile("started"), "started")

@@ -32,11 +32,11 @@ func interpreter(t *testing.T) string {
 // pyScript makes of a fixture a run of a Python script in its workdir.
 func (f *fixture) pyScript(source string) {
 	f.t.Helper()
-	agenttest.Write(f.t, filepath.Join(f.Order.Workdir, "train.py"), source, 0o644)
-	f.Order.Command = []string{interpreter(f.t), "train.py", "--lr", "0.1"}
-	f.Order.Env["PATH"] = os.Getenv("PATH")
-	f.Order.Env["HOME"] = f.root
-	f.Order.LearnedFile = filepath.Join(f.root, "learned.json")
+	agenttest.Write(f.t, filepath.Join(f.order.Workdir, "train.py"), source, 0o644)
+	f.order.Command = []string{interpreter(f.t), "train.py", "--lr", "0.1"}
+	f.order.Env["PATH"] = os.Getenv("PATH")
+	f.order.Env["HOME"] = f.root
+	f.order.LearnedFile = filepath.Join(f.root, "learned.json")
 }
 
 // ranScript imports helper.py, parks where it reads its rank, and says what it has seen.
@@ -51,7 +51,7 @@ func readyRun(t *testing.T, ranks int, script, helper string) (f *fixture, plan 
 	t.Helper()
 	f = newFixture(t, ranks, "")
 	f.pyScript(script)
-	agenttest.Write(t, filepath.Join(f.Order.Workdir, "helper.py"), helper, 0o644)
+	agenttest.Write(t, filepath.Join(f.order.Workdir, "helper.py"), helper, 0o644)
 	plan = f.prepares(func(p *run.Prepare) { p.Workers = ranks })
 	f.ready(ranks)
 	return f, plan
@@ -61,8 +61,8 @@ func readyRun(t *testing.T, ranks int, script, helper string) (f *fixture, plan 
 func (f *fixture) prepares(how func(*run.Prepare)) (plan run.Order) {
 	f.t.Helper()
 	plan = f.prepared()
-	how(f.Order.Prepare)
-	plan.Prepare = f.Order.Prepare
+	how(f.order.Prepare)
+	plan.Prepare = f.order.Prepare
 	return plan
 }
 

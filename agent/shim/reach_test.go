@@ -32,7 +32,7 @@ func TestReachKillsWithoutShimAndDisk(t *testing.T) {
 	for _, name := range []string{rundir.OrderFile, rundir.ShimFile, rundir.ReportFile} {
 		thaws = append(thaws, f.hides(filepath.Join(f.dir, name)))
 	}
-	thaws = append(thaws, f.hides(devicelock.Path(f.Order.LockDir, "SIM-0")))
+	thaws = append(thaws, f.hides(devicelock.Path(f.order.LockDir, "SIM-0")))
 	if err = reach.Kill(r.Workers, false); err != nil {
 		t.Error(err)
 	}
@@ -43,7 +43,7 @@ func TestReachKillsWithoutShimAndDisk(t *testing.T) {
 	for _, thaw := range thaws {
 		thaw()
 	}
-	if err = sweepPatiently(f.dir, f.Order.LockDir, nil); err != nil {
+	if err = sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
 		t.Error(err)
 	}
 	f.nothingLeft()

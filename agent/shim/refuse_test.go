@@ -38,61 +38,61 @@ func TestNodesRefuse(t *testing.T) {
 	t.Parallel()
 	testRefusals(t, map[string]refused{
 		"no workdir": {
-			func(f *fixture) { f.Order.Workdir = "/nowhere/at/all" }, record.NodeRefused,
+			func(f *fixture) { f.order.Workdir = "/nowhere/at/all" }, record.NodeRefused,
 			[]string{"workdir /nowhere/at/all", "no such file", "same path on every node"},
 		},
 		"workdir is a file": {
-			func(f *fixture) { f.Order.Workdir = "/etc/passwd" }, record.NodeRefused,
+			func(f *fixture) { f.order.Workdir = "/etc/passwd" }, record.NodeRefused,
 			[]string{"workdir /etc/passwd", "not a directory"},
 		},
 		"a master address that is not here any more": {
-			func(f *fixture) { f.Order.World.Master.Host = "192.0.2.77" }, record.PortTaken,
+			func(f *fixture) { f.order.World.Master.Host = "192.0.2.77" }, record.PortTaken,
 			[]string{"master address 192.0.2.77", "present one"},
 		},
 		"no interpreter in PATH": {
-			func(f *fixture) { f.Order.Command = []string{"no-such-python"} }, record.NodeRefused,
+			func(f *fixture) { f.order.Command = []string{"no-such-python"} }, record.NodeRefused,
 			[]string{"command no-such-python", "of the submitted PATH", "install"},
 		},
 		"no interpreter at its path": {
-			func(f *fixture) { f.Order.Command = []string{"/opt/none/python"} }, record.NodeRefused,
+			func(f *fixture) { f.order.Command = []string{"/opt/none/python"} }, record.NodeRefused,
 			[]string{"command /opt/none/python", "no such file", "install"},
 		},
 		"not executable": {
 			func(f *fixture) {
-				agenttest.Write(f.t, filepath.Join(f.Order.Workdir, "train.py"), "print()", 0o644)
-				f.Order.Command = []string{"./train.py"}
+				agenttest.Write(f.t, filepath.Join(f.order.Workdir, "train.py"), "print()", 0o644)
+				f.order.Command = []string{"./train.py"}
 			}, record.NodeRefused,
 			[]string{"train.py", "permission denied"},
 		},
 		"a directory for a program": {
-			func(f *fixture) { f.Order.Command = []string{"/etc"} }, record.NodeRefused,
+			func(f *fixture) { f.order.Command = []string{"/etc"} }, record.NodeRefused,
 			[]string{"command /etc", "not a file"},
 		},
 		"no shebang": {
 			func(f *fixture) {
-				program(f.t, filepath.Join(f.Order.Workdir, "train.py"), "print()")
-				f.Order.Command = []string{"./train.py"}
+				program(f.t, filepath.Join(f.order.Workdir, "train.py"), "print()")
+				f.order.Command = []string{"./train.py"}
 			}, record.NodeRefused,
 			[]string{"train.py", "exec format error", "#!/usr/bin/env python3"},
 		},
 		"shebang of nowhere": {
 			func(f *fixture) {
-				program(f.t, filepath.Join(f.Order.Workdir, "train.py"), "#!/opt/none/python\n")
-				f.Order.Command = []string{"./train.py"}
+				program(f.t, filepath.Join(f.order.Workdir, "train.py"), "#!/opt/none/python\n")
+				f.order.Command = []string{"./train.py"}
 			}, record.NodeRefused,
 			[]string{"train.py", "interpreter named in its first line"},
 		},
 		"owner unknown here": {
 			func(f *fixture) {
 				agenttest.NeedsRoot(f.t)
-				f.Order.Owner = cluster.Owner{UID: 54321, GID: 54321, User: "no-such-user"}
+				f.order.Owner = cluster.Owner{UID: 54321, GID: 54321, User: "no-such-user"}
 			}, record.NodeRefused,
 			[]string{"owner no-such-user (uid 54321)", "not known on this node", "create the user"},
 		},
 		"owner with another uid here": {
 			func(f *fixture) {
 				agenttest.NeedsRoot(f.t)
-				f.Order.Owner = cluster.Owner{UID: 54321, GID: 54321, User: "daemon"}
+				f.order.Owner = cluster.Owner{UID: 54321, GID: 54321, User: "daemon"}
 			}, record.NodeRefused,
 			[]string{"owner daemon has uid 54321", "uid 1 on this node", "one uid on every node"},
 		},
@@ -104,11 +104,11 @@ func TestNodesRefuseCheckpointDirectories(t *testing.T) {
 	t.Parallel()
 	testRefusals(t, map[string]refused{
 		"a stranger was first with the job's directory": {
-			func(f *fixture) { f.premade(0o777, f.Order.Checkpoint, filepath.Dir(f.Order.Checkpoint)) }, record.NodeRefused,
+			func(f *fixture) { f.premade(0o777, f.order.Checkpoint, filepath.Dir(f.order.Checkpoint)) }, record.NodeRefused,
 			[]string{"checkpoint_dir", "/train-abcdef belongs to", "uid 65534", "have it removed"},
 		},
 		"a stranger was first with the generation's directory": {
-			func(f *fixture) { f.premade(0o777, f.Order.Checkpoint) }, record.NodeRefused,
+			func(f *fixture) { f.premade(0o777, f.order.Checkpoint) }, record.NodeRefused,
 			[]string{"checkpoint_dir", "/g00000003 belongs to", "uid 65534", "have it removed"},
 		},
 		"all may write to the base": {
@@ -116,11 +116,11 @@ func TestNodesRefuseCheckpointDirectories(t *testing.T) {
 			[]string{"checkpoint_dir", "/ckpt: its mode 0777", "chmod +t", "a folder of your own"},
 		},
 		"all may write to the job's directory": {
-			func(f *fixture) { f.premade(0o755); f.chmod(0o777, filepath.Dir(f.Order.Checkpoint)) }, record.NodeRefused,
+			func(f *fixture) { f.premade(0o755); f.chmod(0o777, filepath.Dir(f.order.Checkpoint)) }, record.NodeRefused,
 			[]string{"checkpoint_dir", "/train-abcdef has mode 0777", "chmod -R go-w"},
 		},
 		"the kernel's file system for a base": {
-			func(f *fixture) { f.Order.Checkpoint = "/proc/sys/train-abcdef/g00000003" }, record.NodeRefused,
+			func(f *fixture) { f.order.Checkpoint = "/proc/sys/train-abcdef/g00000003" }, record.NodeRefused,
 			[]string{"checkpoint_dir", "/proc/sys: it lies in a file system of the kernel's"},
 		},
 		"checkpoint base is a file": {
@@ -133,11 +133,11 @@ func TestNodesRefuseCheckpointDirectories(t *testing.T) {
 				if err := os.MkdirAll(elsewhere, 0o755); err != nil {
 					f.t.Fatal(err)
 				}
-				base := filepath.Dir(filepath.Dir(f.Order.Checkpoint))
+				base := filepath.Dir(filepath.Dir(f.order.Checkpoint))
 				if err := os.MkdirAll(base, 0o755); err != nil {
 					f.t.Fatal(err)
 				}
-				if err := os.Symlink(elsewhere, filepath.Dir(f.Order.Checkpoint)); err != nil {
+				if err := os.Symlink(elsewhere, filepath.Dir(f.order.Checkpoint)); err != nil {
 					f.t.Fatal(err)
 				}
 			}, record.NodeRefused,
@@ -146,7 +146,7 @@ func TestNodesRefuseCheckpointDirectories(t *testing.T) {
 		"checkpoint base cannot be written to": {
 			func(f *fixture) {
 				f.giveTo(1, 1)
-				f.Order.Owner = cluster.Owner{UID: 1, GID: 1, User: "daemon"}
+				f.order.Owner = cluster.Owner{UID: 1, GID: 1, User: "daemon"}
 				if err := os.Chmod(filepath.Join(f.root, "ckpt"), 0o555); err != nil {
 					f.t.Fatal(err)
 				}
@@ -174,12 +174,12 @@ func TestNodesRefuseCheckpointDirectories(t *testing.T) {
 		"a generation's directory leads out": {
 			func(f *fixture) {
 				elsewhere := filepath.Join(f.root, "elsewhere")
-				for _, dir := range []string{elsewhere, filepath.Dir(f.Order.Checkpoint)} {
+				for _, dir := range []string{elsewhere, filepath.Dir(f.order.Checkpoint)} {
 					if err := os.MkdirAll(dir, 0o755); err != nil {
 						f.t.Fatal(err)
 					}
 				}
-				if err := os.Symlink(elsewhere, f.Order.Checkpoint); err != nil {
+				if err := os.Symlink(elsewhere, f.order.Checkpoint); err != nil {
 					f.t.Fatal(err)
 				}
 			}, record.NodeRefused,
@@ -192,7 +192,7 @@ func TestNodesRefuseCheckpointDirectories(t *testing.T) {
 // a stranger's, in a base that is shared as /tmp is.
 func (f *fixture) premade(mode os.FileMode, strangers ...string) {
 	f.t.Helper()
-	if err := os.MkdirAll(f.Order.Checkpoint, 0o755); err != nil {
+	if err := os.MkdirAll(f.order.Checkpoint, 0o755); err != nil {
 		f.t.Fatal(err)
 	}
 	f.chmod(0o777|os.ModeSticky, filepath.Join(f.root, "ckpt"))
@@ -256,13 +256,13 @@ func testRefusals(t *testing.T, cases map[string]refused) {
 func TestPortTaken(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "echo ran > ran")
-	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", f.Order.World.Master.Port))
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", f.order.World.Master.Port))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
 	r := f.start().stopped()
-	if r.Failed == nil || r.Failed.Kind != record.PortTaken || !strings.Contains(r.Failed.Reason, fmt.Sprint(f.Order.World.Master.Port)) {
+	if r.Failed == nil || r.Failed.Kind != record.PortTaken || !strings.Contains(r.Failed.Reason, fmt.Sprint(f.order.World.Master.Port)) {
 		t.Errorf("failed %+v", r.Failed)
 	}
 	f.retire()
@@ -275,26 +275,26 @@ func pair(t *testing.T, script string) (first, second *fixture) {
 		{Node: "n1", Devices: []cluster.DeviceID{"SIM-0"}},
 		{Node: "n2", Devices: []cluster.DeviceID{"SIM-1"}, FirstRank: 1},
 	}
-	first.Order.World.Members, second.Order.World.Members = members, members
-	second.Order.World.Master = first.Order.World.Master
-	second.Order.Node = "n2"
+	first.order.World.Members, second.order.World.Members = members, members
+	second.order.World.Master = first.order.World.Master
+	second.order.Node = "n2"
 	return first, second
 }
 
 func TestTwoNodesMeetAtTheCheckpoint(t *testing.T) {
 	t.Parallel()
 	first, second := pair(t, "exit 0")
-	second.Order.Checkpoint = first.Order.Checkpoint
+	second.order.Checkpoint = first.order.Checkpoint
 	second.start() // comes first, and has to wait
 	second.await("waiting", func(r run.Report) bool { return strings.Contains(r.Waiting, "checkpoint_dir") })
 	first.start()
 	for _, f := range []*fixture{first, second} {
 		if r := f.stopped(); !r.Stopped.Finished {
-			t.Errorf("node %s: failed %+v, stopped %+v", f.Order.Node, r.Failed, r.Stopped)
+			t.Errorf("node %s: failed %+v, stopped %+v", f.order.Node, r.Failed, r.Stopped)
 		}
 		f.retire()
 	}
-	entries, err := os.ReadDir(first.Order.Checkpoint)
+	entries, err := os.ReadDir(first.order.Checkpoint)
 	if err != nil || len(entries) != 1 || entries[0].Name() != precheck.MeetingFile {
 		t.Errorf("the directory holds %v, %v", entries, err)
 	}
@@ -315,7 +315,7 @@ func TestOrdersThatMakeNoSense(t *testing.T) {
 		"zero":     {func(o *run.Order) { o.Command = []string{"a\x00b"} }, "zero byte"},
 		"lock_dir": {func(o *run.Order) { o.LockDir = "" }, `lock_dir ""`},
 	} {
-		o := f.Order
+		o := f.order
 		c.spoil(&o)
 		if err := o.Check(); err == nil || !strings.Contains(err.Error(), c.word) {
 			t.Errorf("%s: %v", name, err)
@@ -330,7 +330,7 @@ func TestDirectoriesTooLongForASocket(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "")
 	dir := filepath.Join(f.root, strings.Repeat("d", 100))
-	if _, err := Start(t.Context(), "/proc/self/exe", dir, f.Order); err == nil || !strings.Contains(err.Error(), "shorter state directory") {
+	if _, err := Start(t.Context(), "/proc/self/exe", dir, f.order); err == nil || !strings.Contains(err.Error(), "shorter state directory") {
 		t.Errorf("Start: %v", err)
 	}
 	if _, err := Dial(dir); err == nil || !strings.Contains(err.Error(), "shorter state directory") {
@@ -342,7 +342,7 @@ func TestTwoNodesThatDoNotMeet(t *testing.T) {
 	t.Parallel()
 	first, second := pair(t, "sleep 100")
 	// An earlier generation's note is not the right one.
-	agenttest.Write(t, filepath.Join(second.Order.Checkpoint, precheck.MeetingFile), "job=train-abcdef generation=2\n", 0o644)
+	agenttest.Write(t, filepath.Join(second.order.Checkpoint, precheck.MeetingFile), "job=train-abcdef generation=2\n", 0o644)
 	first.start()
 	begun := time.Now()
 	r := second.start().stopped()

@@ -28,7 +28,7 @@ func TestWhatHasChangedIsReadAgain(t *testing.T) {
 		"module":     {func(f *fixture) { f.writes("helper.py", "def value(): return 22\n") }, "helper.py has changed", "value 22 False False\n"},
 		"data":       {func(f *fixture) { f.writes("data.txt", "22") }, "data.txt has changed", "value ['22', '1', 1] False False\n"},
 		"extra":      {func(f *fixture) { f.writes("extra.py", "X = 1000\n") }, "extra.py has changed", "value ['1', '1', 1000] False False\n"},
-		"env file":   {func(f *fixture) { agenttest.Write(f.t, f.Order.EnvFile, "VALUE=22\n", 0o600) }, "environment has changed", "value ['1', '22', 1] False False\n"},
+		"env file":   {func(f *fixture) { agenttest.Write(f.t, f.order.EnvFile, "VALUE=22\n", 0o600) }, "environment has changed", "value ['1', '22', 1] False False\n"},
 		"new, hides": {func(f *fixture) { f.writes("colorsys.py", "X = 22\n") }, "colorsys in ", "value ['1', '1', 1] True False\n"},
 		"asked":      {func(f *fixture) { f.writes("best", "1\n") }, "best has changed", "value ['1', '1', 1] False True\n"},
 		"script":     {func(f *fixture) { f.writes("train.py", "print('another')\n") }, "train.py has changed", "another\n"},
@@ -44,8 +44,8 @@ func TestWhatHasChangedIsReadAgain(t *testing.T) {
 			f.writes("helper.py", "import os, extra\nwith open('data.txt') as f: DATA = f.read()\ndef value(): return [DATA, os.environ['VALUE'], extra.X]\n")
 			f.writes("data.txt", "1")
 			f.writes("extra.py", "X = 1\n")
-			f.Order.EnvFile = filepath.Join(f.root, "env")
-			agenttest.Write(t, f.Order.EnvFile, "VALUE=1\n", 0o600)
+			f.order.EnvFile = filepath.Join(f.root, "env")
+			agenttest.Write(t, f.order.EnvFile, "VALUE=1\n", 0o600)
 			plan := f.prepares(func(*run.Prepare) {})
 			f.ready(1)
 			c.change(f)
@@ -64,7 +64,7 @@ func TestWhatHasChangedIsReadAgain(t *testing.T) {
 // writes writes a file in the workdir.
 func (f *fixture) writes(name, text string) {
 	f.t.Helper()
-	agenttest.Write(f.t, filepath.Join(f.Order.Workdir, name), text, 0o644)
+	agenttest.Write(f.t, filepath.Join(f.order.Workdir, name), text, 0o644)
 }
 
 // What was seen to change is parked before, the next time: a file that each generation writes costs one cold start.
@@ -80,18 +80,18 @@ func TestWhatChangesIsLearned(t *testing.T) {
 	if log := f.ended(0); log != "best True\n" {
 		t.Errorf("log: %q", log)
 	}
-	known := f.Order.LearnedFile
-	if l := warm.ReadLearned(known); len(l.Before) != 1 || l.Before[0].What != "path "+filepath.Join(f.Order.Workdir, "best") {
+	known := f.order.LearnedFile
+	if l := warm.ReadLearned(known); len(l.Before) != 1 || l.Before[0].What != "path "+filepath.Join(f.order.Workdir, "best") {
 		t.Fatalf("learned %+v", l.Before)
 	}
 	g := newFixture(t, 1, "")
 	g.pyScript(script)
-	g.Order.LearnedFile, g.Order.Workdir = known, f.Order.Workdir
+	g.order.LearnedFile, g.order.Workdir = known, f.order.Workdir
 	plan = g.prepares(func(*run.Prepare) {})
 	if r := g.ready(1); !strings.HasPrefix(r.Prepared.Parked, "train.py:2 (looks at ") {
 		t.Errorf("parked at %q", r.Prepared.Parked)
 	}
-	if err := os.Remove(filepath.Join(f.Order.Workdir, "best")); err != nil {
+	if err := os.Remove(filepath.Join(f.order.Workdir, "best")); err != nil {
 		t.Fatal(err)
 	}
 	g.startWarm(plan)
@@ -117,7 +117,7 @@ func TestWhatEndsAProcessIsLearned(t *testing.T) {
 	if log := f.ended(0); log != "rank 0\n" {
 		t.Errorf("log: %q", log)
 	}
-	if l := warm.ReadLearned(f.Order.LearnedFile); len(l.Before) != 1 || l.Before[0].What != "import ends" {
+	if l := warm.ReadLearned(f.order.LearnedFile); len(l.Before) != 1 || l.Before[0].What != "import ends" {
 		t.Errorf("learned %+v", l.Before)
 	}
 }
@@ -131,11 +131,11 @@ func TestAScriptThatIsAnotherFile(t *testing.T) {
 		f.writes(version+"/train.py", "import os, helper\nos.environ['RANK']\nprint('"+text+"', helper.VALUE)\n")
 		f.writes(version+"/helper.py", "VALUE = '"+text+"'\n")
 	}
-	current := filepath.Join(f.Order.Workdir, "current")
+	current := filepath.Join(f.order.Workdir, "current")
 	if err := os.Symlink("v1", current); err != nil {
 		t.Fatal(err)
 	}
-	f.Order.Command = []string{f.Order.Command[0], "current/train.py"}
+	f.order.Command = []string{f.order.Command[0], "current/train.py"}
 	plan := f.prepares(func(*run.Prepare) {})
 	f.ready(1)
 	if err := errors.Join(os.Remove(current), os.Symlink("v2", current)); err != nil {
@@ -171,7 +171,7 @@ func TestOtherNumbersOfWorkersThanAreParked(t *testing.T) {
 					t.Errorf("log of rank %d: %q", rank, log)
 				}
 			}
-			ran, err := filepath.Glob(filepath.Join(f.Order.Workdir, "ran-*"))
+			ran, err := filepath.Glob(filepath.Join(f.order.Workdir, "ran-*"))
 			if err != nil || len(ran) != c.ranks {
 				t.Errorf("ran %v, %v", ran, err)
 			}
@@ -239,8 +239,8 @@ func TestAnInterpreterBehindAWrapper(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 2, "")
 	f.pyScript("import os, sys\nprint('early')\nprint('rank', os.environ['RANK'])\nwith open('written-' + os.environ['RANK'], 'w') as f: f.write('x' * 5000)\n")
-	agenttest.Write(t, filepath.Join(f.Order.Workdir, "python3"), "#!/bin/sh\n"+interpreter(t)+" \"$@\"\n", 0o755)
-	f.Order.Command[0] = "./python3"
+	agenttest.Write(t, filepath.Join(f.order.Workdir, "python3"), "#!/bin/sh\n"+interpreter(t)+" \"$@\"\n", 0o755)
+	f.order.Command[0] = "./python3"
 	plan := f.prepares(func(p *run.Prepare) { p.Workers = 2 })
 	f.ready(2)
 	f.startWarm(plan)
@@ -261,13 +261,13 @@ func TestAnInterpreterWithoutSitecustomizeRunsNothing(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "")
 	f.pyScript("open('ran', 'a').write('ran\\n')\n")
-	agenttest.Write(t, filepath.Join(f.Order.Workdir, "python3"), "#!/bin/sh\nexec "+interpreter(t)+" -S \"$@\"\n", 0o755)
-	f.Order.Command[0] = "./python3"
+	agenttest.Write(t, filepath.Join(f.order.Workdir, "python3"), "#!/bin/sh\nexec "+interpreter(t)+" -S \"$@\"\n", 0o755)
+	f.order.Command[0] = "./python3"
 	plan := f.prepares(func(*run.Prepare) {})
 	if r := f.startPrepared(); r.Prepared.Ready || !strings.Contains(r.Prepared.Cold, "does not import sitecustomize") {
 		t.Fatalf("prepared %+v", r.Prepared)
 	}
-	if _, err := os.Stat(filepath.Join(f.Order.Workdir, "ran")); err == nil {
+	if _, err := os.Stat(filepath.Join(f.order.Workdir, "ran")); err == nil {
 		t.Error("it ran before its start")
 	}
 	f.startCold(plan, "sitecustomize")
@@ -285,11 +285,11 @@ func TestAZipFileIsRun(t *testing.T) {
 		f := newFixture(t, 1, "")
 		f.pyScript("")
 		pack := exec.Command(interpreter(t), "-c", "import zipfile\nwith zipfile.ZipFile('app.zip', 'w') as z: z.writestr('__main__.py', 'import os, sys, inner; os.environ[\"RANK\"]; print(sys.argv, inner.X)'); z.writestr('inner.py', 'X = 1')")
-		pack.Dir = f.Order.Workdir
+		pack.Dir = f.order.Workdir
 		if out, err := pack.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
-		f.Order.Command[1] = "app.zip"
+		f.order.Command[1] = "app.zip"
 		if warm {
 			plan := f.prepares(func(*run.Prepare) {})
 			f.ready(1)

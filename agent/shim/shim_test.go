@@ -84,7 +84,7 @@ type fixture struct {
 	t     *testing.T
 	root  string
 	dir   string
-	Order run.Order
+	order run.Order
 	shim  run.Process
 	conn  *Conn
 	last  run.Report
@@ -113,7 +113,7 @@ func newFixture(t *testing.T, ranks int, script string) *fixture {
 	for i := range devices {
 		devices[i] = cluster.DeviceID(fmt.Sprintf("SIM-%d", i))
 	}
-	f.Order = run.Order{
+	f.order = run.Order{
 		Version: run.ProtocolVersion, Cluster: "test", Node: "n1",
 		World: cluster.World{
 			Job: "train-abcdef", Generation: 3, BatchSize: 64,
@@ -135,7 +135,7 @@ func (f *fixture) cleanup() {
 	if f.conn != nil {
 		_ = f.conn.Close()
 	}
-	if err := sweepPatiently(f.dir, f.Order.LockDir, nil); err != nil {
+	if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
 		f.t.Errorf("clean up: %v", err)
 	}
 	if f.t.Failed() {
@@ -201,7 +201,7 @@ func (f *fixture) start() *fixture {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	f.shim, err = Start(f.t.Context(), cmp.Or(f.program, exe), f.dir, f.Order)
+	f.shim, err = Start(f.t.Context(), cmp.Or(f.program, exe), f.dir, f.order)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -309,7 +309,7 @@ func (f *fixture) nothingLeft() {
 	if left := agenttest.Named(f.t, f.dir); len(left) > 0 {
 		f.t.Errorf("left behind: %v", left)
 	}
-	if held := heldStill(f.Order, f.dir); len(held) > 0 {
+	if held := heldStill(f.order, f.dir); len(held) > 0 {
 		f.t.Errorf("locks are held: %v", held)
 	}
 	var rec rundir.Record
@@ -370,7 +370,7 @@ func (f *fixture) awaitFile(name string) string {
 	f.t.Helper()
 	var b []byte
 	agenttest.Eventually(f.t, "file "+name, func() bool {
-		b, _ = os.ReadFile(filepath.Join(f.Order.Workdir, name))
+		b, _ = os.ReadFile(filepath.Join(f.order.Workdir, name))
 		return strings.HasSuffix(string(b), "\n")
 	})
 	return string(b)
@@ -415,7 +415,7 @@ func TestRunsToItsEnd(t *testing.T) {
 func TestDeadlineKills(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 2, "trap '' TERM; while :; do sleep 0.1; done")
-	f.Order.Strict = true
+	f.order.Strict = true
 	f.start()
 	f.push(run.Wish{Deadline: proc.Boottime() + int64(time.Hour)})
 	worker := f.worker(f.started(), 0)
@@ -450,7 +450,7 @@ func (f *fixture) shimWrites(what string, ok func(run.Report) bool) {
 
 // script has the workers run a shell script.
 func (f *fixture) script(text string) *fixture {
-	f.Order.Command = []string{"/bin/sh", "-c", text}
+	f.order.Command = []string{"/bin/sh", "-c", text}
 	return f
 }
 

@@ -109,7 +109,7 @@ func TestSweepNamesWhatItCannotKill(t *testing.T) {
 	worker := f.worker(r, 0)
 	thaw := f.freeze(worker)
 	f.killShim()
-	err := sweep.Sweep(f.dir, f.Order.LockDir, nil)
+	err := sweep.Sweep(f.dir, f.order.LockDir, nil)
 	if err == nil || !strings.Contains(err.Error(), "UNKILLABLE pid "+strconv.Itoa(worker.PID)) {
 		t.Errorf("Sweep: %v", err)
 	}
@@ -122,7 +122,7 @@ func TestSweepNamesWhatItCannotKill(t *testing.T) {
 	if err = durable.WriteJSON(filepath.Join(f.dir, rundir.ShimFile), unseen); err != nil {
 		t.Fatal(err)
 	}
-	err = sweep.Sweep(f.dir, f.Order.LockDir, nil)
+	err = sweep.Sweep(f.dir, f.order.LockDir, nil)
 	if u, ok := errors.AsType[*sweep.Unkillable](err); !ok || u.KillPending || !strings.Contains(err.Error(), "no cgroups are mounted there") {
 		t.Errorf("Sweep with a group that cannot be seen: %v, %+v", err, u)
 	}
@@ -132,7 +132,7 @@ func TestSweepNamesWhatItCannotKill(t *testing.T) {
 	if err := thaw(); err != nil {
 		t.Fatal(err)
 	}
-	if err := sweep.Sweep(f.dir, f.Order.LockDir, nil); err != nil {
+	if err := sweep.Sweep(f.dir, f.order.LockDir, nil); err != nil {
 		t.Error(err)
 	}
 	f.nothingLeft()
@@ -157,7 +157,7 @@ func TestUnkillableWorkers(t *testing.T) {
 	if r.Stopped != nil || r.Unkillable[0] != worker.PID || r.Failed == nil || !strings.HasPrefix(r.Failed.Reason, "UNKILLABLE pid "+strconv.Itoa(worker.PID)) {
 		t.Errorf("report %+v, failed %+v", r, r.Failed)
 	}
-	if len(heldStill(f.Order, f.dir)) == 0 {
+	if len(heldStill(f.order, f.dir)) == 0 {
 		t.Error("the device's lock is free while its worker lives")
 	}
 	if err := thaw(); err != nil {

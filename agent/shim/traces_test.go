@@ -70,7 +70,7 @@ func TestSweepNeedsNoDirectory(t *testing.T) {
 				if kind == run.Weak && orphaned { // then the mark is all there is to go by
 					f.python(escape + "while True: time.sleep(1)")
 				}
-				f.Order.Containment = kind
+				f.order.Containment = kind
 				f.start()
 				f.started()
 				p, rec := f.escaped(), f.recorded()
@@ -78,13 +78,13 @@ func TestSweepNeedsNoDirectory(t *testing.T) {
 					f.killShim()
 				}
 				f.removeDirectory()
-				if err := sweepPatiently(f.dir, f.Order.LockDir, nil); err != nil {
+				if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
 					t.Fatal(err)
 				}
 				if proc.Alive(p) || proc.Alive(f.shim) {
 					t.Errorf("after the sweep the daemon lives: %t, the shim: %t", proc.Alive(p), proc.Alive(f.shim))
 				}
-				if held := heldStill(f.Order, f.dir); len(held) > 0 {
+				if held := heldStill(f.order, f.dir); len(held) > 0 {
 					t.Errorf("locks are held: %v", held)
 				}
 				if _, err := os.Stat(rec.Cgroup); rec.Cgroup != "" && !errors.Is(err, os.ErrNotExist) {
@@ -128,7 +128,7 @@ func TestSweepNeedsNoFiles(t *testing.T) {
 				if err != nil || adopted == given {
 					t.Errorf("scan: %+v, %+v, %v", runs, unreadable, err)
 				}
-				if err := sweepPatiently(f.dir, f.Order.LockDir, nil); err != nil {
+				if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
 					t.Fatal(err)
 				}
 				if proc.Alive(p) || proc.Alive(f.shim) {
@@ -214,7 +214,7 @@ func TestSweepDoesNotGuess(t *testing.T) {
 	p := f.escaped()
 	f.killShim()
 	f.removeDirectory()
-	sweep := exec.Command(filepath.Join(f.root, "bellows"), "sweep", f.dir, f.Order.LockDir)
+	sweep := exec.Command(filepath.Join(f.root, "bellows"), "sweep", f.dir, f.order.LockDir)
 	sweep.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinary, Gid: ordinary}}
 	out, err := sweep.CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "does not show whether it belongs to the run") {
@@ -223,7 +223,7 @@ func TestSweepDoesNotGuess(t *testing.T) {
 	if !proc.Alive(p) {
 		t.Fatal("the process is gone: this tests nothing")
 	}
-	if err := sweepPatiently(f.dir, f.Order.LockDir, nil); err != nil { // root's sees it
+	if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil { // root's sees it
 		t.Error(err)
 	}
 	if proc.Alive(p) {
@@ -235,7 +235,7 @@ func TestSweepDoesNotGuess(t *testing.T) {
 func TestACgroupThatCannotBeSeenIsNotEmpty(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1, "")
-	if err := rundir.WriteOrder(f.dir, f.Order); err != nil {
+	if err := rundir.WriteOrder(f.dir, f.order); err != nil {
 		t.Fatal(err)
 	}
 	self, err := proc.Identify(os.Getpid())
@@ -247,14 +247,14 @@ func TestACgroupThatCannotBeSeenIsNotEmpty(t *testing.T) {
 	if err := durable.WriteJSON(path, rundir.Record{Version: run.ProtocolVersion, Shim: gone, Cgroup: filepath.Join(f.root, "unmounted", "x"), Containment: run.Cgroup2}); err != nil {
 		t.Fatal(err)
 	}
-	if err := sweep.Sweep(f.dir, f.Order.LockDir, nil); err == nil || !strings.Contains(err.Error(), "no cgroups are mounted there") {
+	if err := sweep.Sweep(f.dir, f.order.LockDir, nil); err == nil || !strings.Contains(err.Error(), "no cgroups are mounted there") {
 		t.Errorf("Sweep: %v", err)
 	}
 	gone.BootID = "another boot" // in which nothing of it can live
 	if err := durable.WriteJSON(path, rundir.Record{Version: run.ProtocolVersion, Shim: gone, Cgroup: filepath.Join(f.root, "unmounted", "x"), Containment: run.Cgroup2}); err != nil {
 		t.Fatal(err)
 	}
-	if err := sweepPatiently(f.dir, f.Order.LockDir, nil); err != nil {
+	if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
 		t.Errorf("after a reboot: %v", err)
 	}
 }
@@ -298,7 +298,7 @@ func TestAnotherUsersMarkIsNone(t *testing.T) {
 				f.gone("the owner's process", own)
 				own = bearing(t, f.dir, daemon)
 			}
-			if err := sweepPatiently(f.dir, f.Order.LockDir, nil); err != nil {
+			if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
 				t.Error(err)
 			}
 			f.gone("the owner's process", own)

@@ -18,7 +18,7 @@ import (
 func (f *fixture) ownedBy(uid uint32, name string) *fixture {
 	f.t.Helper()
 	f.giveTo(uid, uid)
-	f.Order.Owner = cluster.Owner{UID: uid, GID: uid, User: name}
+	f.order.Owner = cluster.Owner{UID: uid, GID: uid, User: name}
 	return f
 }
 
@@ -36,15 +36,15 @@ func TestNoSysctlIsWrittenForAUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := newFixture(t, 1, "exit 0").ownedBy(1, "daemon")
-	if err := os.MkdirAll(f.Order.Checkpoint, 0o755); err != nil {
+	if err := os.MkdirAll(f.order.Checkpoint, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range []string{f.Order.Checkpoint, filepath.Dir(f.Order.Checkpoint)} {
+	for _, dir := range []string{f.order.Checkpoint, filepath.Dir(f.order.Checkpoint)} {
 		if err := os.Chown(dir, 1, 1); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Symlink(sysctl, filepath.Join(f.Order.Checkpoint, precheck.MeetingFile+".tmp")); err != nil {
+	if err := os.Symlink(sysctl, filepath.Join(f.order.Checkpoint, precheck.MeetingFile+".tmp")); err != nil {
 		t.Fatal(err)
 	}
 	r := f.start().stopped()

@@ -37,7 +37,7 @@ func parkedRun(t *testing.T, ranks int, script string) (f *fixture, plan run.Ord
 	t.Helper()
 	f = newFixture(t, ranks, "")
 	f.writes("wait.sh", script)
-	f.Order.Command = []string{"bash", "wait.sh"}
+	f.order.Command = []string{"bash", "wait.sh"}
 	return f, f.prepares(func(p *run.Prepare) { p.Waits, p.Workers = true, ranks })
 }
 
@@ -100,11 +100,11 @@ func TestACommandThatWaitsInVain(t *testing.T) {
 func TestACommandThatWaitedWithAnotherEnvironment(t *testing.T) {
 	t.Parallel()
 	f, plan := parkedRun(t, 1, waitsForRelease+"echo value $VALUE\n")
-	f.Order.EnvFile = filepath.Join(f.root, "env")
-	plan.EnvFile = f.Order.EnvFile
-	agenttest.Write(t, f.Order.EnvFile, "VALUE=1\n", 0o600)
+	f.order.EnvFile = filepath.Join(f.root, "env")
+	plan.EnvFile = f.order.EnvFile
+	agenttest.Write(t, f.order.EnvFile, "VALUE=1\n", 0o600)
 	f.ready(1)
-	agenttest.Write(t, f.Order.EnvFile, "VALUE=22\n", 0o600)
+	agenttest.Write(t, f.order.EnvFile, "VALUE=22\n", 0o600)
 	f.startCold(plan, "its environment has changed since it was parked")
 	if log := f.ended(0); !strings.HasSuffix(log, "\nvalue 22\n") {
 		t.Errorf("log:\n%s", log)
@@ -122,10 +122,10 @@ func TestACommandThatWaitsIsNotReleasedByTheEndOfItsShim(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.gone("what waited", waiting)
-	if err := sweepPatiently(f.dir, f.Order.LockDir, nil); err != nil {
+	if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
 		t.Error(err)
 	}
-	if _, err := os.Stat(filepath.Join(f.Order.Workdir, "ran")); err == nil {
+	if _, err := os.Stat(filepath.Join(f.order.Workdir, "ran")); err == nil {
 		t.Error("it ran")
 	}
 	f.nothingLeft()
@@ -135,7 +135,7 @@ func TestACommandThatWaitsIsNotReleasedByTheEndOfItsShim(t *testing.T) {
 func TestACommandThatWaitsForNoPlanIsKilled(t *testing.T) {
 	t.Parallel()
 	f, plan := parkedRun(t, 1, strings.Replace(waitsForRelease, "touch unwanted; exit 3", "sleep 1000", 1)+"exec sleep 1000\n")
-	f.Order.Prepare.Workers = 2
+	f.order.Prepare.Workers = 2
 	f.ready(2)
 	before := f.ahead()
 	worker := f.worker(f.startWarm(plan), 0)

@@ -33,8 +33,8 @@ func (f *fixture) startUnprivileged() *fixture {
 	if err = os.Chmod(own, 0o755); err != nil {
 		f.t.Fatal(err)
 	}
-	f.Order.Owner = cluster.Owner{UID: ordinary, GID: ordinary, User: "nobody"}
-	if err = rundir.WriteOrder(f.dir, f.Order); err != nil {
+	f.order.Owner = cluster.Owner{UID: ordinary, GID: ordinary, User: "nobody"}
+	if err = rundir.WriteOrder(f.dir, f.order); err != nil {
 		f.t.Fatal(err)
 	}
 	for _, path := range []string{f.root, f.dir, filepath.Join(f.dir, rundir.OrderFile)} {
@@ -110,7 +110,7 @@ func TestSweepFindsWhatAWeakShimLeft(t *testing.T) {
 	if !proc.Alive(p) {
 		t.Fatal("the escaped process is gone already: this tests nothing")
 	}
-	if err := sweepPatiently(f.dir, f.Order.LockDir, nil); err != nil {
+	if err := sweepPatiently(f.dir, f.order.LockDir, nil); err != nil {
 		t.Fatal(err)
 	}
 	if proc.Alive(p) {
@@ -122,7 +122,7 @@ func TestSweepFindsWhatAWeakShimLeft(t *testing.T) {
 func TestAnOrdinaryUsersDeadlineKillsToo(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 2, stubborn)
-	f.Order.Strict, f.Order.Deadline = true, proc.Boottime()+int64(time.Hour)
+	f.order.Strict, f.order.Deadline = true, proc.Boottime()+int64(time.Hour)
 	f.startUnprivileged()
 	f.started()
 	f.push(run.Wish{Deadline: proc.Boottime() + int64(50*time.Millisecond)})

@@ -54,9 +54,9 @@ const (
 
 // Rows is the table. Each row imports only from rows above it, so that reading
 // down is reading from the vocabulary to the binary.
-func Rows() []Row { return slices.Concat(production(), beyond()) }
+func Rows() []Row { return slices.Concat(production(), node(), beyond()) }
 
-// production is what runs on a server, in the coordinator and in the agent.
+// production is what runs on a server, in the coordinator and in the agent, but for the parts of node.
 func production() []Row {
 	return []Row{
 		{"cluster", "", Pure, "the vocabulary every package speaks"},
@@ -108,6 +108,12 @@ func production() []Row {
 		{"internal/systemd", "", Shell, "what services and their manager say to each other"},
 		{"agent/child", "", Shell, "runs a part of this program as another user"},
 		{"checkpoint/owned", "internal/userdb", Shell, "whether a folder is its owner's alone"},
+	}
+}
+
+// node is what runs a job on a node, and what leads.
+func node() []Row {
+	return []Row{
 		{"agent/proc", "cluster agent/run", Shell, "processes of this machine, as /proc shows them"},
 		{"agent/agenttest", "agent/run", Shell, "what the tests of a node's packages share"},
 		{"agent/rundir", "cluster agent/run internal/durable internal/systemd", Shell, "the files of a run, and the names of what belongs to it"},
@@ -122,7 +128,10 @@ func production() []Row {
 		{"checkpoint/blobtest", "cluster record checkpoint checkpoint/layout", Shell, "one suite for every Blobs"},
 
 		{"coordinator/lead", below4, Shell, "leads: campaign, load, tick, persist, then act"},
-		{"agent/host", below4, Shell, "runs a node: observations in, actions out"},
+		{"agent/host/loop", "record agent", Shell, "one goroutine that owns the state of an agent, and what runs beside it"},
+		{"agent/host/devices", "cluster record agent agent/run agent/proc agent/sweep agent/devicelock agent/host/loop api nvml internal/userdb", Shell, "what devices a node has to give, and who is on them"},
+		{"agent/host/saves", "cluster record agent agent/run agent/owner agent/precheck agent/child agent/host/loop checkpoint checkpoint/owned checkpoint/dirblob internal/durable internal/userdb store", Shell, "the work with what jobs save"},
+		{"agent/host", below4 + " agent/host/loop agent/host/devices agent/host/saves", Shell, "runs a node: observations in, actions out"},
 	}
 }
 
@@ -157,7 +166,7 @@ func beyond() []Row {
 		{"internal/profile", "cluster api internal/fault internal/units internal/output internal/ask", Shell, "measures a job at several sizes"},
 		{"internal/verify", "sdk internal/fault internal/output internal/units", Shell, "trains a script twice, rescaled and not, and compares"},
 		{"internal/service", "cluster store store/server agent/host coordinator/lead internal/logging internal/metrics internal/systemd internal/trust", Shell, "runs an agent or a coordinator as a service"},
-		{"internal/settings", "cluster record allocator/policy coordinator coordinator/lead agent/host nvml store store/server internal/fault internal/metrics " +
+		{"internal/settings", "cluster record allocator/policy coordinator coordinator/lead agent/host agent/host/devices nvml store store/server internal/fault internal/metrics " +
 			"internal/flags internal/service internal/socketpath internal/trust internal/units internal/yamltext", Shell, "the settings of an agent and of a coordinator"},
 		{
 			"internal/dev", "cluster record allocator/policy agent/sweep api store store/server internal/fault internal/output internal/settings internal/socketpath internal/units",
@@ -183,7 +192,7 @@ type Library struct {
 
 // Libraries is the list of what is not ours.
 func Libraries() []Library {
-	const shells = "internal/logging internal/membership internal/metrics store store/server store/etcdtest nvml api agent/warm agent/shim agent/host coordinator/lead internal/service internal/settings internal/dev"
+	const shells = "internal/logging internal/membership internal/metrics store store/server store/etcdtest nvml api agent/warm agent/shim agent/host/loop agent/host coordinator/lead internal/service internal/settings internal/dev"
 	return []Library{
 		{"github.com/hashicorp/memberlist", "internal/membership", "", "gossip"},
 		{"go.etcd.io/etcd", "store store/server store/etcdtest", "store/storetest e2e", "the store: its client and its server"},
@@ -200,7 +209,7 @@ func Libraries() []Library {
 		{"github.com/spf13/pflag", "internal/flags", "", "cobra's flags"},
 		{"go.yaml.in/yaml", "internal/yamltext", "", "job files; inside, specs are JSON"},
 		{"golang.org/x/sys", "agent/child agent/proc agent/agenttest agent/owner agent/contain agent/devicelock agent/sweep agent/precheck agent/warm agent/shim agent/host checkpoint/owned api store store/server internal/progress", "e2e internal/logging", "pidfd, cgroups, peer credentials, file locks, the clock that counts sleep"},
-		{"github.com/rs/zerolog", shells, "e2e", "logs: for shells, pure code has nothing to log"},
+		{"github.com/rs/zerolog", shells, "e2e agent/host/devices agent/host/saves", "logs: for shells, pure code has nothing to log"},
 		{"github.com/rogpeppe/go-internal", "", "cmd/bellows e2e", "testscript"},
 	}
 }

@@ -58,9 +58,14 @@ var ofAhead = []Mutant{
 		Breaks: "a released worker is outside of its limits and its devices' filter (I3)",
 	},
 	{
-		Name: "wrapped-workers-are-placed", File: "agent/contain/workers.go", Owner: "agent/shim", Tests: "TestProcessesOfWhatWaitsAreBounded|TestAParkedWorkerSeesWhatAnExecutedOneDoes/system|TestNoDeviceIsOpenedBeforeThePlan",
-		Old: "range proc.Tree(pid) {", New: "range proc.Tree(pid)[:1] {",
+		Name: "what-waited-is-placed", File: "agent/contain/workers.go", Owner: "agent/shim", Tests: "TestProcessesOfWhatWaitsAreBounded|TestAParkedWorkerSeesWhatAnExecutedOneDoes/system|TestNoDeviceIsOpenedBeforeThePlan",
+		Old: "range proc.Tree(pid) {", New: "range proc.Tree(pid)[1:] {",
 		Breaks: "a released worker is outside of its limits and its devices' filter (I3)",
+	},
+	{
+		Name: "wrapped-workers-are-placed", File: "agent/contain/workers.go", Owner: "agent/shim", Tests: "TestLimitsHoldReleasedWorkers",
+		Old: "range proc.Tree(pid) {", New: "range proc.Tree(pid)[:1] {",
+		Breaks: "a released worker behind a wrapper is outside of its limits and its devices' filter (I3)",
 	},
 	{
 		Name: "all-are-settled-before-one-is-told", File: "agent/warm/release.go", Owner: "agent/shim", Tests: "TestACommandThatWaits$/3",

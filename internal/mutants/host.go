@@ -37,7 +37,7 @@ var ofHost = []Mutant{
 		Breaks: "a generation waits for an acknowledgement that its node cannot write (I9)",
 	},
 	{
-		Name: "failed-digest-is-kept", File: "agent/host/saves.go", Tests: "TestALostSaveIsLostToTheNextAgentToo",
+		Name: "failed-digest-is-kept", File: "agent/host/saves/saves.go", Owner: "agent/host", Tests: "TestALostSaveIsLostToTheNextAgentToo",
 		Old: "if in.conclusive(err) {", New: "if false {",
 		Breaks: "files whose fsync failed are digested again and committed (I4)",
 	},
@@ -48,16 +48,16 @@ var ofHost = []Mutant{
 	},
 	{
 		Name: "a-lost-run-is-its-owners", File: "agent/host/launch.go", Tests: "TestTheOwnerOfWhatHasLostItsDirectory",
-		Old: "owner := la.records.ownerOf(at.of)", New: "owner := la.records.ownerOf(record.JobGen{})",
+		Old: "owner := la.records.ownerOf(at.Of)", New: "owner := la.records.ownerOf(record.JobGen{})",
 		Breaks: "any user's process holds up the end of a generation whose directory is gone (I9)",
 	},
 	{
-		Name: "unswept-devices-stay-withheld", File: "agent/host/devices.go", Tests: "TestAnUnkillableWorkerHoldsItsDeviceOnly",
-		Old: "s.Unswept[d] || r.shim == agent.Dead && !r.sweep.done && r.sweep.unkillable == nil", New: "s.Unswept[d]",
+		Name: "unswept-devices-stay-withheld", File: "agent/host/runs.go", Tests: "TestAnUnkillableWorkerHoldsItsDeviceOnly",
+		Old: "Unswept: r.shim == agent.Dead && !r.sweep.done && r.sweep.unkillable == nil", New: "Unswept: false",
 		Breaks: "a device whose worker survives SIGKILL counts as fit after a restart of the agent (I3)",
 	},
 	{
-		Name: "lost-save-is-kept-while-it-can-be-met", File: "agent/host/lost.go", Tests: "TestALostSaveOfWhatIsGoneIsNotKeptForEver",
+		Name: "lost-save-is-kept-while-it-can-be-met", File: "agent/host/saves/lost.go", Tests: "TestALostSaveOfWhatIsGoneIsNotKeptForEver",
 		Old: "if _, err := os.Lstat(l.dir); !errors.Is(err, os.ErrNotExist) {", New: "if _, err := os.Lstat(l.dir); false && err == nil {",
 		Breaks: "a save whose fsync failed is digested again by the next agent (I4)",
 	},

@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/bellows-ml/bellows/agent/host"
+	"github.com/bellows-ml/bellows/agent/host/devices"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/internal/fault"
 	"github.com/bellows-ml/bellows/internal/flags"
@@ -130,7 +131,7 @@ func (a *Agent) config(log zerolog.Logger) (host.Config, error) {
 		bad.Add(fault.Usage("--price-per-hour %w", err))
 	}
 	cfg.PricePerHour = a.facts.price
-	if err = host.CheckInterface(a.train); err != nil {
+	if err = devices.CheckInterface(a.train); err != nil {
 		bad.Add(fault.Usage("--train-interface %w", err))
 	}
 	if ip := net.ParseIP(cfg.Bind); cfg.Bind != "" && (ip == nil || ip.IsUnspecified()) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/agent/host"
+	"github.com/bellows-ml/bellows/agent/host/devices"
 	"github.com/bellows-ml/bellows/internal/fault"
 	"github.com/bellows-ml/bellows/internal/flags"
 	"github.com/bellows-ml/bellows/internal/units"
@@ -27,7 +28,7 @@ func hostingFlags(f *flags.Set) *hosting {
 	h := &hosting{}
 	f.StringVar(&h.containment, "containment", "auto",
 		"what holds workers together: cgroup2, cgroup1 (the v1 freezer), weak, or auto: the strongest that there is")
-	f.StringVar(&h.strangers, "foreign-processes", string(host.AutoStrangers),
+	f.StringVar(&h.strangers, "foreign-processes", string(devices.AutoStrangers),
 		"what other people's processes on a device do to it: refuse (no new work comes there), ignore, or auto: refuse, by memory alone where this agent sees other pids than the driver")
 	f.IntVar(&h.processes, "processes-per-device", host.DefaultProcesses,
 		"how many processes and threads a job may have here for each of its devices, where the kernel's pids controller can be had; 0 = any number")
@@ -68,9 +69,9 @@ func (h *hosting) apply(cfg *host.Config) error {
 	if h.keepLogs <= 0 {
 		bad.Add(fault.Usage("--keep-logs %s: use a positive duration, as in 168h", h.keepLogs))
 	}
-	cfg.Strangers = host.Strangers(h.strangers)
-	if !slices.Contains([]host.Strangers{host.AutoStrangers, host.RefuseStrangers, host.IgnoreStrangers}, cfg.Strangers) {
-		bad.Add(fault.Usage("--foreign-processes %q: use %s, %s or %s", h.strangers, host.AutoStrangers, host.RefuseStrangers, host.IgnoreStrangers))
+	cfg.Strangers = devices.Strangers(h.strangers)
+	if !slices.Contains([]devices.Strangers{devices.AutoStrangers, devices.RefuseStrangers, devices.IgnoreStrangers}, cfg.Strangers) {
+		bad.Add(fault.Usage("--foreign-processes %q: use %s, %s or %s", h.strangers, devices.AutoStrangers, devices.RefuseStrangers, devices.IgnoreStrangers))
 	}
 	cfg.LogBytes = int64(h.logSize)
 	cfg.KeepLogs = host.KeepLogs{Age: h.keepLogs, Bytes: int64(h.keepLogsSize)}

@@ -1,10 +1,11 @@
-package host
+package saves
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,11 +14,15 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/bellows-ml/bellows/agent/owner"
+	"github.com/rs/zerolog"
+
+	"github.com/bellows-ml/bellows/agent/host/loop"
+	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/checkpoint/dirblob"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/internal/userdb"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/recordtest"
 )
 
 // An agent that runs as root sees a job's checkpoints with its owner's eyes.
@@ -34,7 +39,11 @@ func TestCheckpointTasksRunAsTheOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(base) })
-	binary, err := os.ReadFile(program())
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary, err := os.ReadFile(self) // which is `internal digest`, too
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,16 +63,16 @@ func TestCheckpointTasksRunAsTheOwner(t *testing.T) {
 		}
 	}
 
-	n := newNode(t.Context(), Config{Exe: copied, Log: quiet()}, nil, nil)
-	in := folder{owner: cluster.Owner{UID: ordinary, GID: ordinary, User: "nobody"}}
+	sv := New(loop.New(t.Context(), zerolog.Nop()), Config{Exe: copied}, nil)
+	in := Folder{Owner: cluster.Owner{UID: ordinary, GID: ordinary, User: "nobody"}}
 	task := dirblob.Task{Root: root, Digest: &dirblob.Digest{Dir: "g00000001"}}
-	if _, err = n.saves.tasks.do(t.Context(), in, task, lookBound); err == nil || !strings.Contains(err.Error(), "permission denied") {
+	if _, err = sv.Tasks.Do(t.Context(), in, task, lookBound); err == nil || !strings.Contains(err.Error(), "permission denied") {
 		t.Errorf("root's own file was read for another user: %v", err)
 	}
 	if err = os.Remove(filepath.Join(root, "g00000001", "others")); err != nil {
 		t.Fatal(err)
 	}
-	answer, err := n.saves.tasks.do(t.Context(), in, task, lookBound)
+	answer, err := sv.Tasks.Do(t.Context(), in, task, lookBound)
 	if err != nil || len(answer.Files) != 1 || answer.Files[0].Path != "mine" {
 		t.Errorf("%+v, %v", answer, err)
 	}
@@ -109,21 +118,18 @@ func TestRunnersOfChildrenThatEndedAreDropped(t *testing.T) {
 // without the owner's groups.
 func TestATaskWaitsForTheUserDatabase(t *testing.T) {
 	t.Parallel()
-	if owner.Patience > startBound*2/3 {
-		t.Errorf("a start has %s in all, and its lookup takes %s of it", startBound, owner.Patience)
-	}
 	other := cluster.Owner{UID: uint32(os.Geteuid()) + 1, User: "ann"} //nolint:gosec // a uid is not negative
-	n := newNode(t.Context(), Config{Exe: "/no/such/program", Log: quiet()}, nil, nil)
+	sv := New(loop.New(t.Context(), zerolog.Nop()), Config{Exe: "/no/such/program"}, nil)
 	synctest.Test(t, func(t *testing.T) {
 		asked, away := 0, 3
-		ts := &tasks{shared: n.shared, ask: func(_ context.Context, o cluster.Owner) (*syscall.Credential, error) {
+		ts := &Tasks{Loop: sv.Loop, exe: sv.Tasks.exe, ask: func(_ context.Context, o cluster.Owner) (*syscall.Credential, error) {
 			if asked++; asked <= away {
 				return nil, fmt.Errorf("owner %s: %w", o.User, userdb.ErrNoAnswer)
 			}
 			return &syscall.Credential{Uid: o.UID, Gid: 7}, nil
 		}}
-		in, task := folder{owner: other}, dirblob.Task{Root: "/ck", Room: true}
-		if _, err := ts.do(t.Context(), in, task, lookBound); !errors.Is(err, userdb.ErrNoAnswer) || asked != 1 {
+		in, task := Folder{Owner: other}, dirblob.Task{Root: "/ck", Room: true}
+		if _, err := ts.Do(t.Context(), in, task, lookBound); !errors.Is(err, userdb.ErrNoAnswer) || asked != 1 {
 			t.Errorf("one attempt: %v, asked %d times", err, asked)
 		}
 		// Only the work itself fails in the end: there is no such program.
@@ -141,11 +147,11 @@ func TestATaskWaitsForTheUserDatabase(t *testing.T) {
 // The last look for what a plain script has saved waits for the user database, too.
 func TestTheLastLookWaitsForTheUserDatabase(t *testing.T) {
 	t.Parallel()
-	n := newNode(t.Context(), Config{Log: quiet()}, nil, nil)
+	sv := New(loop.New(t.Context(), zerolog.Nop()), Config{}, nil)
 	for fault, want := range map[error]bool{userdb.ErrNoAnswer: true, os.ErrPermission: false} {
-		r := &hosted{}
-		r.plain.failing = time.Now().Add(-2 * lookAgain)
-		if again := n.saves.cannotLook(r, fmt.Errorf("look: %w", fault)); again != want {
+		r := &Run{}
+		r.failing = time.Now().Add(-2 * lookAgain)
+		if again := sv.cannotLook(r, record.JobGen{}, fmt.Errorf("look: %w", fault)); again != want {
 			t.Errorf("%v: again is %t", fault, again)
 		}
 	}
@@ -159,14 +165,14 @@ func TestNothingIsResumedThatOthersCouldExchange(t *testing.T) {
 	if err := errors.Join(os.MkdirAll(step, 0o755), os.Chmod(step, 0o777)); err != nil {
 		t.Fatal(err)
 	}
-	n := newNode(t.Context(), Config{Log: quiet()}, nil, nil)
+	sv := New(loop.New(t.Context(), zerolog.Nop()), Config{}, nil)
 	self := uint32(os.Geteuid()) //nolint:gosec // a uid is not negative
-	in := folder{
-		owner: cluster.Owner{UID: self}, path: filepath.Join(job, "g00000002"),
-		resume: &record.Checkpoint{Generation: 1, Step: 5, Dir: step},
+	in := Folder{
+		Owner: cluster.Owner{UID: self}, Path: filepath.Join(job, "g00000002"),
+		Resume: &record.Checkpoint{Generation: 1, Step: 5, Dir: step},
 	}
 	begun := time.Now()
-	_, failed := n.verifier.examine(t.Context(), in, dirblob.Verify{})
+	_, failed := sv.examine(t.Context(), in, dirblob.Verify{})
 	if failed == nil || failed.Kind != record.NodeRefused || !strings.Contains(failed.Reason, step+" has mode 0777") {
 		t.Errorf("%+v", failed)
 	}
@@ -177,7 +183,7 @@ func TestNothingIsResumedThatOthersCouldExchange(t *testing.T) {
 
 func TestCheckpointsLieInTheirGenerationsDirectory(t *testing.T) {
 	t.Parallel()
-	in := folder{path: "/ck/job/g00000003"}
+	in := Folder{Path: "/ck/job/g00000003"}
 	for dir, want := range map[string]string{
 		"/ck/job/g00000003/step-000000000007": "g00000003/step-000000000007",
 		"/ck/job/g00000003":                   "g00000003",
@@ -190,5 +196,60 @@ func TestCheckpointsLieInTheirGenerationsDirectory(t *testing.T) {
 		if got != want || (err == nil) != (want != "") {
 			t.Errorf("%s: %q, %v; want %q", dir, got, err, want)
 		}
+	}
+}
+
+// The test binary is also what works on checkpoints as their owner.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == "internal" && os.Args[2] == "digest" {
+		if err := dirblob.Serve(context.Background(), os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// Whatever is recorded of a job and reported of a run, what is to be kept of its checkpoints names at least one, or is not known.
+func TestRecordsMadeWrongDeleteNothing(t *testing.T) {
+	t.Parallel()
+	sample := recordtest.Sample(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC))
+	known := 0
+	for seed := range uint64(300) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		kvs, _ := recordtest.Wrong(rng, sample, 1+rng.IntN(20), func(string) bool { return false })
+		mirror, _ := record.NewMirror(kvs, int64(len(kvs))) // what cannot be read is left out
+		if mirror == nil {
+			continue
+		}
+		for _, id := range mirror.JobIDs() {
+			job := mirror.Job(id)
+			for n, generation := range job.Generations {
+				plan := generation.Plan.Value
+				g := Generation{
+					Of: record.JobGen{Job: id, Generation: n}, Job: job, Listed: true, Report: &run.Report{Workers: []record.Worker{{}}},
+					Order: run.Order{Node: "n1", World: plan.World, Checkpoint: "/c/" + string(id) + "/g00000002-" + plan.World.Nonce, Resume: plan.Resume},
+				}
+				if len(plan.World.Members) > 0 {
+					g.Order.Node = plan.World.Members[0].Node
+				}
+				sv := New(loop.New(t.Context(), zerolog.Nop()), Config{Node: g.Order.Node}, nil)
+				keep, ok := sv.kept(g)
+				if ok {
+					known++
+				}
+				if ok && len(keep.Keep) == 0 {
+					t.Fatalf("seed %d: nothing of %s is to be kept", seed, id)
+				}
+				NewRun().lastBytes(g)
+				for _, c := range job.Checkpoints {
+					_, _ = g.folder().relative(c.Value.Dir)
+				}
+			}
+		}
+	}
+	if known < 100 {
+		t.Errorf("it was known %d times what is to be kept: this tests little", known)
 	}
 }

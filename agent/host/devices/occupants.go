@@ -1,4 +1,4 @@
-package host
+package devices
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/bellows-ml/bellows/agent/host/loop"
 
 	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/agent/proc"
@@ -41,8 +43,8 @@ const (
 const firstPIDs = "pid:[4026531836]"
 
 // nameless reports whether the driver's pids are not this agent's.
-func (c Config) nameless() bool {
-	if c.Strangers == RefuseStrangers {
+func (s Strangers) nameless() bool {
+	if s == RefuseStrangers {
 		return false
 	}
 	namespace, err := os.Readlink("/proc/self/ns/pid")
@@ -51,12 +53,14 @@ func (c Config) nameless() bool {
 
 // occupants finds out whose the processes on the devices are. The loop owns it.
 type occupants struct {
-	*shared
-	runs  *runs
-	shown *lastLook
+	*loop.Loop
+	strangers Strangers
+	runs      func() []Run
+	shown     *lastLook
 
 	looked bool // judged says something
 	judged agent.Occupancy
+	opaque map[record.JobGen]bool // generations whose processes could not be told
 	users  users
 }
 
@@ -85,36 +89,35 @@ type identified struct {
 // attribute finds out who the processes are that a look has found. It is done
 // beside: it reads what the system shows of all processes.
 func (oc *occupants) attribute(look *readings) {
-	at := lane{what: occupantsLane}
-	if look.survey.Simulated || oc.cfg.Strangers == IgnoreStrangers {
+	at := loop.Lane{What: occupantsLane}
+	if look.survey.Simulated || oc.strangers == IgnoreStrangers {
 		oc.looked = true
 		oc.shown.keep(look)
 		return
 	}
-	if oc.lanes[at] {
+	if oc.Busy(at) {
 		oc.shown.keep(look)
 		return
 	}
 	// Taken after the look: a process that was on a device then, and is of a
 	// generation, is of one of these, or has ended.
 	places := map[record.JobGen]place{}
-	for jg, r := range oc.runs.all {
-		if r.shim != agent.Absent {
-			member, _, _ := r.order.World.Member(oc.cfg.Node)
-			places[jg] = place{r.dir, member.Devices}
+	for _, r := range oc.runs() {
+		if r.Present {
+			places[r.Of] = place{r.Dir, r.Devices}
 		}
 	}
-	nameless := oc.cfg.nameless()
-	oc.beside(at, func(context.Context) func() {
+	nameless := oc.strangers.nameless()
+	oc.Beside(at, func(context.Context) func() {
 		who, err := identify(look.survey, places, nameless)
 		return func() {
 			if !oc.looked && nameless {
-				oc.log.Warn().Msg("this agent sees other pids than the driver, as in a container: other people's processes on devices show only by their memory")
+				oc.Log.Warn().Msg("this agent sees other pids than the driver, as in a container: other people's processes on devices show only by their memory")
 			}
 			oc.looked = true
 			if err != nil {
 				// Ours could be taken for strangers: what was known stands.
-				oc.log.Warn().Err(err).Msg("cannot tell whose the processes on the devices are")
+				oc.Log.Warn().Err(err).Msg("cannot tell whose the processes on the devices are")
 				oc.shown.keep(look)
 				return
 			}
@@ -176,7 +179,14 @@ func (oc *occupants) attributed(look *readings, who identified, nameless bool) {
 			who.guests[pid] = g
 		}
 	}
-	holders := oc.runs.holders()
+	holders := map[cluster.DeviceID]record.JobGen{}
+	for _, r := range oc.runs() {
+		for _, d := range r.Devices {
+			if r.Holds {
+				holders[d] = r.Of
+			}
+		}
+	}
 	var looks []agent.Look
 	for _, r := range look.survey.Devices {
 		on := agent.Look{
@@ -191,21 +201,18 @@ func (oc *occupants) attributed(look *readings, who identified, nameless bool) {
 	}
 	judged := agent.Occupy(oc.judged, looks, time.Now())
 	if !judged.Same(oc.judged) {
-		oc.log.Warn().Str("occupants", judged.String()).Msg("who is on the devices has changed")
+		oc.Log.Warn().Str("occupants", judged.String()).Msg("who is on the devices has changed")
 	}
 	oc.judged = judged
 	look.guests = who.guests
 	oc.shown.keep(look)
-	for jg, r := range oc.runs.all {
-		if err := who.opaque[jg]; err != nil && !r.others.unknown {
-			log := oc.logger(jg)
+	was := oc.opaque
+	oc.opaque = map[record.JobGen]bool{}
+	for jg, err := range who.opaque {
+		oc.opaque[jg] = true
+		if !was[jg] {
+			log := oc.Logger(jg)
 			log.Warn().Err(err).Msg("cannot tell who is on this generation's devices: what was known of them stands")
-		}
-		r.others.unknown = who.opaque[jg] != nil
-		member, _, _ := r.order.World.Member(oc.cfg.Node)
-		r.others.named = ""
-		if r.shim != agent.Absent && (r.report == nil || r.report.Stopped == nil) {
-			r.others.named = judged.Of(member.Devices)
 		}
 	}
 }
@@ -235,9 +242,9 @@ func (u users) of(uid uint32, now time.Time) (name string, ask bool) {
 // time, which nothing here waits for, or be away for a while.
 func (oc *occupants) userName(uid uint32) string {
 	name, ask := oc.users.of(uid, time.Now())
-	at := lane{what: usersLane}
-	if ask && !oc.lanes[at] {
-		oc.beside(at, func(ctx context.Context) func() {
+	at := loop.Lane{What: usersLane}
+	if ask && !oc.Busy(at) {
+		oc.Beside(at, func(ctx context.Context) func() {
 			found, err := userdb.Name(ctx, uid)
 			return func() {
 				e := userEntry{asked: time.Now()}

@@ -1,4 +1,4 @@
-package host
+package devices
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"strings"
 	"time"
+
+	"github.com/bellows-ml/bellows/agent/host/loop"
 
 	"github.com/bellows-ml/bellows/agent"
 )
@@ -24,7 +26,9 @@ const (
 
 // network looks at the interface that workers meet on. The loop owns it.
 type network struct {
-	*shared
+	*loop.Loop
+	name string // of the interface; empty = none was named
+	bind string // the node's IP address
 
 	asked   time.Time
 	looked  bool
@@ -36,9 +40,9 @@ type network struct {
 }
 
 // networked reports whether workers may have to meet those of other machines.
-func (c Config) networked() bool {
-	ip := net.ParseIP(c.Bind)
-	return c.TrainInterface != "" || ip != nil && !ip.IsLoopback()
+func (nw *network) networked() bool {
+	ip := net.ParseIP(nw.bind)
+	return nw.name != "" || ip != nil && !ip.IsLoopback()
 }
 
 // CheckInterface refuses what cannot be the name of one network interface; none
@@ -56,15 +60,15 @@ func CheckInterface(name string) error {
 
 // look looks now and then at the interface on which workers meet.
 func (nw *network) look() {
-	at := lane{what: interfaceLane}
-	if !nw.cfg.networked() || nw.lanes[at] || time.Since(nw.asked) < interfaceEvery {
+	at := loop.Lane{What: interfaceLane}
+	if !nw.networked() || nw.Busy(at) || time.Since(nw.asked) < interfaceEvery {
 		return
 	}
 	nw.asked = time.Now()
-	name, bind := nw.cfg.TrainInterface, net.ParseIP(nw.cfg.Bind)
+	name, bind := nw.name, net.ParseIP(nw.bind)
 	// Beside: the kernel answers when it has finished what it is doing to an
 	// interface, which for a network card that is being reset is seconds.
-	nw.beside(at, func(context.Context) func() {
+	nw.Beside(at, func(context.Context) func() {
 		if name == "" {
 			bound := interfaceWith(bind)
 			return func() { nw.looked, nw.bound = true, bound }
@@ -77,13 +81,13 @@ func (nw *network) look() {
 func (nw *network) found(addr string, err error) {
 	problem := ""
 	if err != nil {
-		problem = fmt.Sprintf("training interface %s: %v", nw.cfg.TrainInterface, err)
+		problem = fmt.Sprintf("training interface %s: %v", nw.name, err)
 	}
 	if problem != "" && problem != nw.problem {
-		nw.log.Error().Str("problem", problem).Msg("nothing new starts here")
+		nw.Log.Error().Str("problem", problem).Msg("nothing new starts here")
 	}
 	if addr != "" && addr != nw.addr {
-		nw.log.Info().Str("interface", nw.cfg.TrainInterface).Str("addr", addr).Msg("workers meet here")
+		nw.Log.Info().Str("interface", nw.name).Str("addr", addr).Msg("workers meet here")
 	}
 	nw.looked, nw.addr, nw.problem = true, addr, problem
 }

@@ -1,10 +1,12 @@
-package host
+package devices
 
 import (
 	"context"
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/bellows-ml/bellows/agent/host/loop"
 
 	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/agent/devicelock"
@@ -21,8 +23,9 @@ const (
 // oldLocks are the locks of devices that were still held when nothing of their
 // generation lived any more, and that were cleared away.
 type oldLocks struct {
-	*shared
-	runs     *runs
+	*loop.Loop
+	dir      string
+	every    time.Duration
 	userName func(uid uint32) string
 
 	asked time.Time
@@ -37,16 +40,16 @@ type oldLock struct {
 
 // look looks now and then who holds locks that stand for nothing any more.
 func (ls *oldLocks) look() {
-	at := lane{what: locksLane}
-	if ls.lanes[at] || time.Since(ls.asked) < ls.cfg.lookEvery {
+	at := loop.Lane{What: locksLane}
+	if ls.Busy(at) || time.Since(ls.asked) < ls.every {
 		return
 	}
 	ls.asked = time.Now()
-	ls.beside(at, func(context.Context) func() {
-		found, err := devicelock.OldLocks(ls.cfg.LockDir)
+	ls.Beside(at, func(context.Context) func() {
+		found, err := devicelock.OldLocks(ls.dir)
 		return func() {
 			if err != nil {
-				ls.log.Warn().Err(err).Msg("cannot look at all device locks")
+				ls.Log.Warn().Err(err).Msg("cannot look at all device locks")
 			}
 			ls.note(found)
 		}
@@ -60,11 +63,11 @@ func (ls *oldLocks) note(found []devicelock.OldLock) {
 	}
 	ls.found = nil
 	for _, l := range found {
-		jg := generationOf(l.Job, l.Generation)
+		jg := record.JobGen{Job: l.Job, Generation: l.Generation}
 		text := fmt.Sprintf("its lock outlived job %s generation %d, %s: it was replaced and keeps no job away", l.Job, l.Generation, ls.openIn(l.Holders))
 		next := oldLock{l.Device, jg, text}
 		if !known[next] {
-			log := ls.logger(jg)
+			log := ls.Logger(jg)
 			log.Warn().Str("device", string(l.Device)).Msg(text)
 		}
 		ls.found = append(ls.found, next)
@@ -100,10 +103,10 @@ func (ls *oldLocks) onDevices() map[cluster.DeviceID]string {
 
 // addTo adds the locks that outlived a generation to the problems of its job.
 // What has been said once stands: who holds a lock may be another in each look.
-func (ls *oldLocks) addTo(all map[cluster.JobID]record.Problem) {
+func (ls *oldLocks) addTo(all map[cluster.JobID]record.Problem, shown func(record.JobGen) bool) {
 	for _, o := range ls.found {
 		p := all[o.of.Job]
-		if ls.runs.all[o.of] == nil && ls.records.self().Acks[o.of] == nil || p.Generation > o.of.Generation {
+		if !shown(o.of) || p.Generation > o.of.Generation {
 			continue // its generation is not shown any more, or something newer is
 		}
 		text := fmt.Sprintf("device %s: %s", o.device, o.text)

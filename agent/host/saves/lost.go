@@ -1,4 +1,4 @@
-package host
+package saves
 
 import (
 	"cmp"
@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/agent/host/loop"
 	"github.com/bellows-ml/bellows/checkpoint/dirblob"
+	"github.com/bellows-ml/bellows/internal/durable"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -27,9 +29,9 @@ const lostPrefix = "lost-"
 
 // conclusive reports whether a task on a run's checkpoints has come to an end, and
 // was not merely cut short with this agent or with its own process.
-func (f folder) conclusive(err error) bool {
+func (f Folder) conclusive(err error) bool {
 	var fault *dirblob.Fault
-	own := uint64(f.owner.UID) == uint64(os.Geteuid()) //nolint:gosec // a uid is not negative
+	own := uint64(f.Owner.UID) == uint64(os.Geteuid()) //nolint:gosec // a uid is not negative
 	return err != nil && !errors.Is(err, context.Canceled) && (own || errors.As(err, &fault))
 }
 
@@ -43,8 +45,8 @@ type loss struct {
 
 // keepLost returns once that is durable, or the context ends, or there is no place
 // for it any more, and nothing that could digest the save again.
-func (sv *saves) keepLost(ctx context.Context, l loss, saved record.Saved) {
-	err := persist(ctx, sv.log, "write down that a save is lost", func() (bool, error) {
+func (sv *Saves) keepLost(ctx context.Context, l loss, saved record.Saved) {
+	err := loop.Persist(ctx, sv.Log, "write down that a save is lost", func() (bool, error) {
 		err := writeLost(l.dir, l.step, saved.Lost)
 		if err == nil {
 			return false, nil
@@ -60,7 +62,7 @@ func (sv *saves) keepLost(ctx context.Context, l loss, saved record.Saved) {
 		return final, cmp.Or(errors.Join(err, out.Err, errGet), errChanged)
 	})
 	if err != nil && ctx.Err() == nil {
-		sv.log.Warn().Err(err).Str("key", l.key).Msg("a lost save is not written down: its run directory is gone, and so is that life of the node")
+		sv.Log.Warn().Err(err).Str("key", l.key).Msg("a lost save is not written down: its run directory is gone, and so is that life of the node")
 	}
 }
 
@@ -69,7 +71,7 @@ var errChanged = errors.New("the records have changed meanwhile")
 
 // gone reports whether no agent can come upon the save again: its run directory is
 // gone, and the life of the node is over in which it would be recorded.
-func (sv *saves) gone(ctx context.Context, l loss) bool {
+func (sv *Saves) gone(ctx context.Context, l loss) bool {
 	if _, err := os.Lstat(l.dir); !errors.Is(err, os.ErrNotExist) {
 		return false
 	}
@@ -79,26 +81,13 @@ func (sv *saves) gone(ctx context.Context, l loss) bool {
 
 // writeLost writes the file, durable.
 func writeLost(dir string, step int64, why string) error {
-	name := filepath.Join(dir, lostPrefix+strconv.FormatInt(step, 10))
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(why)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return durable.Write(filepath.Join(dir, lostPrefix+strconv.FormatInt(step, 10)), []byte(why), 0o600)
 }
 
-// readLost takes in what an earlier agent has written down: those saves are not
+// ReadLost takes in what an earlier agent has written into the run directory: those saves are not
 // digested again.
-func (r *hosted) readLost() {
-	names, err := filepath.Glob(filepath.Join(r.dir, lostPrefix+"*"))
+func (r *Run) ReadLost(dir string) {
+	names, err := filepath.Glob(filepath.Join(dir, lostPrefix+"*"))
 	if err != nil {
 		return // the pattern is ours
 	}
@@ -111,7 +100,7 @@ func (r *hosted) readLost() {
 		if err != nil {
 			why = []byte("its digest has failed: " + err.Error())
 		}
-		r.digests[step] = lostWork(string(why))
+		r.Digests[step] = lostWork(string(why))
 	}
 }
 

@@ -1,4 +1,4 @@
-package host
+package saves
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/agent/child"
+	"github.com/bellows-ml/bellows/agent/host/loop"
 	"github.com/bellows-ml/bellows/agent/owner"
 	"github.com/bellows-ml/bellows/checkpoint"
 	"github.com/bellows-ml/bellows/checkpoint/dirblob"
@@ -20,35 +21,36 @@ import (
 	"github.com/bellows-ml/bellows/internal/userdb"
 )
 
-// tasks does work on jobs' checkpoints, with the rights of their owners. Any
+// Tasks does work on jobs' checkpoints, with the rights of their owners. Any
 // goroutine may call it.
-type tasks struct {
-	*shared
+type Tasks struct {
+	*loop.Loop
+	exe      string // the program whose `internal digest` command is run
 	children children
 	ask      func(context.Context, cluster.Owner) (*syscall.Credential, error) // nil = owner.Credential
 }
 
 // persevere does work that a save depends on: while the node's user database does not
 // answer, it tries again for as long as a task may take.
-func (ts *tasks) persevere(ctx context.Context, in folder, task dirblob.Task) (dirblob.Answer, error) {
+func (ts *Tasks) persevere(ctx context.Context, in Folder, task dirblob.Task) (dirblob.Answer, error) {
 	begun := time.Now()
 	for {
-		answer, err := ts.do(ctx, in, task, taskBound)
-		if !errors.Is(err, userdb.ErrNoAnswer) || time.Since(begun) >= taskBound || !rest(ctx, retryLast) {
+		answer, err := ts.Do(ctx, in, task, taskBound)
+		if !errors.Is(err, userdb.ErrNoAnswer) || time.Since(begun) >= taskBound || !loop.Rest(ctx, loop.RetryLast) {
 			return answer, err
 		}
-		log := ts.logger(in.jg)
+		log := ts.Logger(in.Of)
 		log.Warn().Err(err).Msg("cannot work on a checkpoint yet, trying again")
 	}
 }
 
-// do does a piece of work on a job's checkpoints with its owner's rights: in a
+// Do does a piece of work on a job's checkpoints with its owner's rights: in a
 // child process of that user where the agent is another one. Its error wraps
 // userdb.ErrNoAnswer if it cannot learn the owner's groups now.
-func (ts *tasks) do(ctx context.Context, in folder, task dirblob.Task, bound time.Duration) (dirblob.Answer, error) {
+func (ts *Tasks) Do(ctx context.Context, in Folder, task dirblob.Task, bound time.Duration) (dirblob.Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
-	of := in.owner
+	of := in.Owner
 	if uint64(of.UID) == uint64(os.Geteuid()) { //nolint:gosec // a uid is not negative
 		return task.Do(ctx)
 	}
@@ -65,20 +67,25 @@ func (ts *tasks) do(ctx context.Context, in folder, task dirblob.Task, bound tim
 	case errors.Is(err, userdb.ErrNoAnswer) || err != nil && ctx.Err() != nil: // what it can read may depend on a group
 		return dirblob.Answer{}, fmt.Errorf("work on checkpoints as %s: %w", of.User, err)
 	case err != nil: // a user who is not known here any more loses no save: what is the owner's needs no group
-		log := ts.logger(in.jg)
+		log := ts.Logger(in.Of)
 		log.Warn().Err(err).Msg("cannot ask for the owner's groups, going without")
 		as = &syscall.Credential{Uid: of.UID, Gid: noGroup}
 	}
 	var answer bytes.Buffer
-	runner, done := ts.children.of(in.jg.Job, task.Kind())
+	runner, done := ts.children.of(in.Of.Job, task.Kind())
 	defer done()
 	err = runner.Run(ctx, child.Task{
-		Program: ts.cfg.Exe, Args: []string{"internal", "digest"}, As: as, In: asked.Bytes(), Out: &answer, Most: maxAnswer,
+		Program: ts.exe, Args: []string{"internal", "digest"}, As: as, In: asked.Bytes(), Out: &answer, Most: maxAnswer,
 	})
 	if err != nil {
 		return dirblob.Answer{}, fmt.Errorf("work on checkpoints as %s: %w", of.User, err)
 	}
 	return dirblob.ReadAnswer(&answer)
+}
+
+// Runner is what runs a job's other processes of a kind, which may be left behind; done ends its use.
+func (ts *Tasks) Runner(job cluster.JobID, kind string) (runner *child.Runner, done func()) {
+	return ts.children.of(job, kind)
 }
 
 // children are the runners of tasks, one for each job and kind: a child that does

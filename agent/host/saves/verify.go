@@ -1,4 +1,4 @@
-package host
+package saves
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/agent/host/loop"
 	"github.com/bellows-ml/bellows/agent/precheck"
-	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/checkpoint"
 	"github.com/bellows-ml/bellows/checkpoint/dirblob"
 	"github.com/bellows-ml/bellows/checkpoint/owned"
@@ -45,88 +45,70 @@ func (p proof) of(c record.Checkpoint) bool {
 	return p.dir == c.Dir && p.manifestSHA256 == c.ManifestSHA256
 }
 
-// verifier verifies the checkpoints that generations resume from, and remembers
-// which are known to be sound. The loop owns it.
-type verifier struct {
-	*shared
-	runs      *runs
-	tasks     *tasks
-	retention *retention
-	order     func(record.JobGen, record.Submitted, record.Plan) run.Order
-
-	proofs []proof // of checkpoints known to be sound, the newest last
-}
-
 // remember notes that a checkpoint is sound as long as its seal is not broken,
 // so that who digested it a moment ago need not read it again to resume from it.
-func (ve *verifier) remember(c record.Checkpoint, seal string) {
-	ve.proofs = slices.DeleteFunc(ve.proofs, func(p proof) bool { return p.of(c) })
+func (sv *Saves) remember(c record.Checkpoint, seal string) {
+	sv.proofs = slices.DeleteFunc(sv.proofs, func(p proof) bool { return p.of(c) })
 	if seal != "" {
-		ve.proofs = append(ve.proofs, proof{c.Dir, c.ManifestSHA256, seal, time.Now()})
+		sv.proofs = append(sv.proofs, proof{c.Dir, c.ManifestSHA256, seal, time.Now()})
 	}
-	ve.proofs = ve.proofs[max(0, len(ve.proofs)-keptProofs):]
+	sv.proofs = sv.proofs[max(0, len(sv.proofs)-keptProofs):]
 }
 
 // sealOf is what must not have changed since a checkpoint was known to be sound;
 // empty if it has to be read.
-func (ve *verifier) sealOf(c record.Checkpoint) string {
-	i := slices.IndexFunc(ve.proofs, func(p proof) bool { return p.of(c) && time.Since(p.at) < proofHolds })
+func (sv *Saves) sealOf(c record.Checkpoint) string {
+	i := slices.IndexFunc(sv.proofs, func(p proof) bool { return p.of(c) && time.Since(p.at) < proofHolds })
 	if i < 0 {
 		return ""
 	}
-	return ve.proofs[i].seal
+	return sv.proofs[i].seal
 }
 
-// verify compares the checkpoint that a generation resumes from with what was committed.
-func (ve *verifier) verify(at lane, a agent.Verify) {
-	r := ve.runs.all[at.of]
-	if nonce := a.Plan.World.Nonce; r == nil || r.nonce != nonce { // what was found of another's counts for nothing
-		r = ve.runs.newRun(at.of, nonce, ve.runDir(at.of, nonce), agent.Absent)
-	}
-	prepare := r.order.Prepare
-	r.order = ve.order(at.of, a.Spec, a.Plan)
-	r.order.Prepare = prepare // a prepared run stays one
+// Verify compares the checkpoint that a generation resumes from with what was committed. Then is called with why it cannot
+// be resumed from; nil with sound: it can; nil without: it is to be looked at again. Cancel ends the work, and then is not
+// called.
+func (sv *Saves) Verify(at loop.Lane, g Generation, a agent.Verify, then func(failed *record.Failed, sound bool)) (cancel context.CancelFunc) {
 	task := dirblob.Verify{ManifestSHA256: a.Plan.Resume.ManifestSHA256, Quick: !a.Whole}
 	if !a.Plan.Doubted {
-		task.Seal = ve.sealOf(*a.Plan.Resume)
+		task.Seal = sv.sealOf(*a.Plan.Resume)
 	}
-	in := r.folder()
-	keep, _ := ve.retention.kept(r)
-	listed := ve.records.known(savesPart(at.of.Job))
-	ctx, cancel := context.WithCancel(ve.ctx)
-	r.resume.cancel = cancel
-	ve.beside(at, func(context.Context) func() {
+	in := g.folder()
+	keep, _ := sv.kept(g)
+	ctx, cancel := context.WithCancel(sv.Context())
+	sv.Beside(at, func(context.Context) func() {
 		defer cancel()
 		begun := time.Now()
-		answer, failed := ve.examine(ctx, in, task)
+		answer, failed := sv.examine(ctx, in, task)
 		again := false
 		if failed == nil && a.Whole {
-			failed, again = ve.retention.preflight(ctx, in, keep, listed)
+			failed, again = sv.preflight(ctx, in, keep, g.Listed)
 		}
 		if ctx.Err() != nil {
 			return func() {} // cut short: the result is not wanted any more
 		}
 		return func() {
-			r.changed, r.refused, r.resume.sound = time.Now(), failed, failed == nil && !again
-			log := ve.logger(r.jg)
+			log := sv.Logger(g.Of)
 			switch {
 			case failed != nil:
-				ve.remember(*a.Plan.Resume, "")
+				sv.remember(*a.Plan.Resume, "")
 				log.Error().Int64("step", a.Plan.Resume.Step).Str("reason", failed.Reason).Msg("cannot resume")
 			case answer.Whole:
-				ve.remember(*a.Plan.Resume, answer.Seal)
+				sv.remember(*a.Plan.Resume, answer.Seal)
 				log.Info().Int64("step", a.Plan.Resume.Step).Dur("took", time.Since(begun)).Msg("verified the checkpoint to resume from")
 			}
+			then(failed, failed == nil && !again)
 		}
 	})
+	return cancel
 }
 
 // examine returns why the checkpoint cannot be resumed from here, nil if it can.
 // One that differs is damaged for all nodes. One that cannot be read may only be
 // out of this node's sight; but where rank 0's node sees a job's directory and
 // not all of its checkpoint, a part of that is lost.
-func (ve *verifier) examine(ctx context.Context, in folder, task dirblob.Verify) (dirblob.Answer, *record.Failed) {
-	resume := *in.resume
+func (sv *Saves) examine(ctx context.Context, in Folder, task dirblob.Verify) (dirblob.Answer, *record.Failed) {
+	resume := *in.Resume
 	failed := func(kind record.FailureKind, format string, args ...any) (dirblob.Answer, *record.Failed) {
 		return dirblob.Answer{}, &record.Failed{Kind: kind, Reason: fmt.Sprintf(format, args...), Rank: -1, At: time.Now()}
 	}
@@ -136,7 +118,7 @@ func (ve *verifier) examine(ctx context.Context, in folder, task dirblob.Verify)
 	}
 	begun := time.Now()
 	for {
-		answer, err := ve.tasks.do(ctx, in, dirblob.Task{Root: in.root(), Verify: &task}, taskBound)
+		answer, err := sv.Tasks.Do(ctx, in, dirblob.Task{Root: in.Root(), Verify: &task}, taskBound)
 		var corrupt *checkpoint.CorruptError
 		switch {
 		case err == nil:
@@ -147,17 +129,17 @@ func (ve *verifier) examine(ctx context.Context, in folder, task dirblob.Verify)
 			return failed(record.CheckpointDamaged, "checkpoint of step %d is damaged: %v (looked for %v)", resume.Step, err, unseenFor)
 		case errors.Is(err, owned.ErrForeign): // which does not pass by itself
 			return failed(record.NodeRefused, "cannot resume from step %d: %v", resume.Step, err)
-		case time.Since(begun) >= unseenFor, !rest(ctx, seenAgain):
+		case time.Since(begun) >= unseenFor, !loop.Rest(ctx, seenAgain):
 			return failed(precheck.FailureOf(err), "cannot read the checkpoint of step %d: %v", resume.Step, err)
 		}
 	}
 }
 
 // below is a committed checkpoint's directory relative to the job's.
-func (f folder) below(dir string) (string, error) {
-	rel, err := filepath.Rel(f.root(), dir)
+func (f Folder) below(dir string) (string, error) {
+	rel, err := filepath.Rel(f.Root(), dir)
 	if err != nil || !filepath.IsAbs(dir) || rel == "." || rel == ".." || strings.HasPrefix(rel, "../") {
-		return "", fmt.Errorf("checkpoint in %q does not lie below %s", dir, f.root())
+		return "", fmt.Errorf("checkpoint in %q does not lie below %s", dir, f.Root())
 	}
 	return rel, nil
 }

@@ -1,4 +1,4 @@
-package host
+package devices
 
 import (
 	"errors"
@@ -7,8 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bellows-ml/bellows/agent/host/loop"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/nvml"
+	"github.com/bellows-ml/bellows/record"
+	"github.com/rs/zerolog"
 )
 
 func TestWhereWorkersAreReached(t *testing.T) {
@@ -71,7 +74,7 @@ func TestTheInterfaceWithAnAddress(t *testing.T) {
 		t.Errorf("an address that no interface has is on %q", got)
 	}
 	for bind, want := range map[string]bool{"127.0.0.2": false, "::1": false, "": false, "192.0.2.1": true} {
-		if got := (Config{Bind: bind}).networked(); got != want {
+		if got := (&network{bind: bind}).networked(); got != want {
 			t.Errorf("bound to %q: networked %v", bind, got)
 		}
 	}
@@ -80,14 +83,14 @@ func TestTheInterfaceWithAnAddress(t *testing.T) {
 // The address goes with the devices, so that both change at once.
 func TestAnInterfaceThatGoesTakesNewWorkAway(t *testing.T) {
 	t.Parallel()
-	n := newNode(t.Context(), Config{TrainInterface: "ib0", Log: quiet()}, nil, nil)
-	n.devices.surveyed(nvml.Survey{Devices: []nvml.Reading{{Device: cluster.Device{ID: "GPU-1", Health: cluster.Healthy}}}}, nil)
-	n.devices.network.found("10.1.0.7", nil)
-	if got := n.devices.stock().Inventory(); got.Addr != "10.1.0.7" || got.Problem != "" || got.Devices[0].Health != cluster.Healthy {
+	ds := New(loop.New(t.Context(), zerolog.Nop()), Config{Interface: "ib0"}, func() []Run { return nil })
+	ds.surveyed(nvml.Survey{Devices: []nvml.Reading{{Device: cluster.Device{ID: "GPU-1", Health: cluster.Healthy}}}}, nil)
+	ds.network.found("10.1.0.7", nil)
+	if got := ds.stock(record.Inventory{}, false).Inventory(); got.Addr != "10.1.0.7" || got.Problem != "" || got.Devices[0].Health != cluster.Healthy {
 		t.Errorf("up: %+v", got)
 	}
-	n.devices.network.found("", errors.New("it is down"))
-	if got := n.devices.stock().Inventory(); got.Addr != "" || got.Problem != "training interface ib0: it is down" || got.Devices[0].Health != cluster.Unhealthy {
+	ds.network.found("", errors.New("it is down"))
+	if got := ds.stock(record.Inventory{}, false).Inventory(); got.Addr != "" || got.Problem != "training interface ib0: it is down" || got.Devices[0].Health != cluster.Unhealthy {
 		t.Errorf("down: %+v", got)
 	}
 }
