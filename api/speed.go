@@ -13,14 +13,11 @@ import (
 
 // jobSpeed is what is known of a job's speed, as far as who may see it: what the leader has
 // recorded of it and of its kind, put together as decisions put it together.
-func jobSpeed(m *record.Mirror, v *record.JobView, status JobStatus, mine bool) JobSpeed {
+func jobSpeed(m *record.Mirror, v *record.JobView, status JobStatus) JobSpeed {
 	learnt, spec, state := v.Speed.Value, v.Scaled(), v.State.Value
 	s := JobSpeed{SpeedProblem: learnt.Problem}
 	if status.Workers > 0 {
 		s.Batch = v.Generation(state.Generation).Plan.Value.World.BatchSize
-	}
-	if mine || spec.Kind != "" { // else it tells of the command
-		s.Kind = spec.KindName()
 	}
 	kind := m.Kinds[v.Spec.Value.Owner.UID][spec.KindName()].Value
 	sizes := spec.WorldSizes()

@@ -3,7 +3,6 @@ package api
 import (
 	"cmp"
 	"maps"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -30,7 +29,7 @@ const timedOutStatus = 124
 // are the nodes that may have something to say of it.
 func jobStatus(m *record.Mirror, v *record.JobView, who cluster.Owner, about []cluster.NodeID) JobStatus {
 	spec, state := v.Spec.Value, v.State.Value
-	s := specStatus(v.ID, v.Scaled(), spec.Owner, spec.At)
+	s := specStatus(v.ID, v.Scaled().Shown(mayRead(who, spec.Owner.UID)), spec.Owner, spec.At)
 	s.Phase, s.Ended = state.Phase, state.Phase.Terminal()
 	s.Stopping = v.Wanted.Exists() && !v.Wanted.Value.Run && !s.Ended
 	s.Generation = uint64(state.Generation)
@@ -70,13 +69,12 @@ func jobStatus(m *record.Mirror, v *record.JobView, who cluster.Owner, about []c
 	if !mayRead(who, spec.Owner.UID) {
 		s.Progress.Line = ""
 	}
-	s.JobSpeed = jobSpeed(m, v, s, mayRead(who, spec.Owner.UID))
+	s.JobSpeed = jobSpeed(m, v, s)
 	s.Problems = problemsOf(m, v, about)
 	addRescales(&s, v)
 	s.Checkpoints = checkpoints(v)
 	s.Failure = failureOf(m, v, mayRead(who, spec.Owner.UID), about)
 	s.ExitCode = exitCode(m, v, s)
-	s.Command = commandFor(who, s)
 	return s
 }
 
@@ -113,42 +111,25 @@ func answerShown(a *record.Answer) *DeadlineAnswer {
 	return out
 }
 
-// commandFor returns a job's command as the caller may see it. Only the job's owner and
-// root see the arguments, which may hold secrets; others see the program's name.
-func commandFor(who cluster.Owner, s JobStatus) []string {
-	if mayRead(who, s.UID) || len(s.Command) == 0 {
-		return s.Command
-	}
-	return []string{path.Base(s.Command[0])}
-}
-
 // pendingStatus is a job whose submission no leader has carried out yet.
 func pendingStatus(m *record.Mirror, r record.Request, who cluster.Owner) JobStatus {
-	s := specStatus(r.Job, *r.Spec, r.Owner, r.At)
+	s := specStatus(r.Job, r.Spec.Shown(mayRead(who, r.Owner.UID)), r.Owner, r.At)
 	s.Phase, s.Since, s.Unadmitted = cluster.Queued, r.At, true
 	s.WhyPending = "accepted; the coordinator has not admitted it yet"
 	if leaderOf(m) == "" {
 		s.WhyPending, s.NoLeader = "accepted, queued: no coordinator leads", true
 	}
 	s.Reason = s.WhyPending
-	s.Command = commandFor(who, s)
 	return s
 }
 
-func specStatus(id cluster.JobID, spec cluster.Spec, owner cluster.Owner, at time.Time) JobStatus {
-	s := JobStatus{
-		ID: string(id), Name: spec.Name, Owner: owner.User, UID: owner.UID,
-		MinWorkers: spec.MinWorkers, MaxWorkers: spec.MaxWorkers, WorldSizes: spec.Sizes, BatchSize: spec.BatchSize,
-		MicroBatch: spec.MicroBatch(), Training: spec.Training,
-		Priority: spec.Priority, Deadline: spec.Deadline, GraceS: time.Duration(spec.Grace).Seconds(), PerWorker: spec.PerWorker, NoNewPrivs: spec.NoNewPrivs,
-		Command: spec.Command, Workdir: spec.Workdir, CheckpointDir: spec.CheckpointDir,
-		SubmittedAt: at, MaxRestarts: spec.MaxRestarts, TimeLimitS: time.Duration(spec.TimeLimit).Seconds(),
-		Progress: Progress{StepsTotal: spec.Steps},
+// specStatus is what a spec tells of a job, as it may be seen.
+func specStatus(id cluster.JobID, shown cluster.Spec, owner cluster.Owner, at time.Time) JobStatus {
+	return JobStatus{
+		Spec: shown, ID: string(id), Owner: owner.User, UID: owner.UID,
+		MicroBatch: shown.MicroBatch(), GraceS: time.Duration(shown.Grace).Seconds(), TimeLimitS: time.Duration(shown.TimeLimit).Seconds(),
+		SubmittedAt: at, Progress: Progress{StepsTotal: shown.Steps},
 	}
-	if w := spec.Where; !w.Anywhere() || w.PreferModel != "" || w.MixModels {
-		s.Where = &spec.Where
-	}
-	return s
 }
 
 func addPending(s *JobStatus, state record.State, leader string) {

@@ -9,10 +9,13 @@ import (
 
 // JobStatus is everything that a person may want to know of a job.
 type JobStatus struct {
-	ID    string        `json:"id"`
-	Name  string        `json:"name"`
-	Owner string        `json:"owner"` // user name
-	UID   uint32        `json:"uid"`
+	ID    string `json:"id"`
+	Owner string `json:"owner"` // user name
+	UID   uint32 `json:"uid"`
+	// Spec is what was submitted, as far as who asks may see it: see cluster.Spec.Shown. Its fields stand beside the
+	// others in JSON; of its Progress, the pattern that lines are read by, only the field below is shown.
+	cluster.Spec
+
 	Phase cluster.Phase `json:"phase"`
 	// Ended: the phase is final.
 	Ended bool `json:"ended"`
@@ -23,21 +26,10 @@ type JobStatus struct {
 	// Stopping: its owner has asked for it to be stopped.
 	Stopping bool `json:"stopping"`
 
-	Workers    int `json:"workers"` // present world size, 0 = no world
-	MinWorkers int `json:"min_workers"`
-	MaxWorkers int `json:"max_workers"`
-	// WorldSizes are the numbers of workers that its owner has listed; empty = powers of two.
-	WorldSizes []int             `json:"world_sizes,omitempty"`
-	BatchSize  cluster.BatchSize `json:"batch_size"`
-	// MicroBatch is how many samples a device takes at once, given or not; Training what
-	// else its owner has declared.
-	MicroBatch int              `json:"micro_batch,omitempty"`
-	Training   cluster.Training `json:"training,omitzero"`
-	Priority   int              `json:"priority"`
-	// Where says which nodes may run it; nil = all.
-	Where    *cluster.Where `json:"where,omitempty"`
-	Deadline *time.Time     `json:"deadline,omitempty"`
-	// GraceS is for how long after it an end is of use still, in seconds; 0 = not at all.
+	Workers int `json:"workers"` // present world size, 0 = no world
+	// MicroBatch is how many samples a device takes at once, given or not.
+	MicroBatch int `json:"micro_batch,omitempty"`
+	// GraceS is for how long after its deadline an end is of use still, in seconds; 0 = not at all.
 	GraceS float64 `json:"grace_s,omitempty"`
 	// Answer is what became of its deadline; nil = it has none, or there is no answer yet.
 	Answer *DeadlineAnswer `json:"deadline_answer,omitempty"`
@@ -47,10 +39,6 @@ type JobStatus struct {
 	NoLeader bool `json:"no_leader,omitempty"`
 	// TimeLimitS is how long it may be running, in seconds, over all generations; 0 = as long as it takes.
 	TimeLimitS float64 `json:"time_limit_s,omitempty"`
-	// PerWorker bounds each worker's memory and processors.
-	PerWorker cluster.Limits `json:"per_worker,omitzero"`
-	// NoNewPrivs: neither its workers nor what they start gain rights by setuid programs.
-	NoNewPrivs bool `json:"no_new_privs,omitempty"`
 	// RanS is how long it had been running when it entered the present phase, since
 	// it was submitted or last resumed. Waiting, starting and saving do not count.
 	RanS float64 `json:"ran_s"`
@@ -58,11 +46,6 @@ type JobStatus struct {
 	LimitAt *time.Time `json:"limit_at,omitempty"`
 	// TimedOut: its time limit has ended it.
 	TimedOut bool `json:"timed_out"`
-	// Command is for the owner and root; others see the program's name only.
-	Command []string `json:"command"`
-	Workdir string   `json:"workdir"`
-	// CheckpointDir is the base under which the job's generations save.
-	CheckpointDir string `json:"checkpoint_dir"`
 
 	Generation  uint64    `json:"generation"` // 0 = never formed
 	SubmittedAt time.Time `json:"submitted_at"`
@@ -91,13 +74,12 @@ type JobStatus struct {
 	// it; since then the job has only larger ones. 0 = none has.
 	OutOfMemory int `json:"out_of_memory,omitempty"`
 	// BatchLimit is the largest batch that it has since a worker ran out of memory with a larger one. 0 = none has.
-	BatchLimit  int        `json:"batch_limit,omitempty"`
-	Restarts    int        `json:"restarts"`
-	MaxRestarts int        `json:"max_restarts"`
-	Failure     *Failure   `json:"failure,omitempty"`
-	ExitCode    *int       `json:"exit_code,omitempty"` // of an ended job, as long as it is known: `bellows run` exits with it, or with 1 if a stopped one's is 0
-	Members     []Member   `json:"members,omitempty"`   // of the present generation
-	Next        []Prepared `json:"next,omitempty"`      // where the next generation is prepared, by node
+	BatchLimit int        `json:"batch_limit,omitempty"`
+	Restarts   int        `json:"restarts"`
+	Failure    *Failure   `json:"failure,omitempty"`
+	ExitCode   *int       `json:"exit_code,omitempty"` // of an ended job, as long as it is known: `bellows run` exits with it, or with 1 if a stopped one's is 0
+	Members    []Member   `json:"members,omitempty"`   // of the present generation
+	Next       []Prepared `json:"next,omitempty"`      // where the next generation is prepared, by node
 	// Unforkable says why the workers of a Python script are executed and nothing is prepared.
 	Unforkable  string       `json:"unforkable,omitempty"`
 	Rescales    []Rescale    `json:"rescales,omitempty"` // by generation

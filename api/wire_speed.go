@@ -5,8 +5,6 @@ import "time"
 // JobSpeed is what is known of a job's speed, measured in all of its generations
 // and, before its first, by earlier jobs of its kind.
 type JobSpeed struct {
-	// Kind is what its speed is remembered by: what its owner has named, or else its script and a digest of its command.
-	Kind string `json:"kind,omitempty"`
 	// Prediction is when it will end; nil = its work or its speed is unknown, or it has ended.
 	Prediction *Prediction `json:"prediction,omitempty"`
 	// Speeds are what it does at each of the sizes that it may have, or has been measured at, ascending.

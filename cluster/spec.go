@@ -3,6 +3,7 @@ package cluster
 import (
 	"cmp"
 	"fmt"
+	"path"
 	"slices"
 	"time"
 )
@@ -65,7 +66,7 @@ type Spec struct {
 	// by setuid programs, such as sudo, for good.
 	NoNewPrivs bool `json:"no_new_privs,omitempty"`
 
-	Priority int        `json:"priority,omitempty"` // higher goes first, -100 … 100
+	Priority int        `json:"priority"`           // higher goes first, -100 … 100
 	Deadline *time.Time `json:"deadline,omitempty"` // when its owner needs it
 	// Grace is for how long after Deadline an end is of use still: the less, the later, and
 	// none at its end. 0 = an end after the deadline is of none.
@@ -114,6 +115,22 @@ const (
 	MaxETA         = 100 * Duration(year) // on one device: a job of a month has that on 1,200
 	MaxHaltTimeout = Duration(24 * time.Hour)
 )
+
+// Shown is the spec as a user may see it, with the kind that its speed is remembered by. The environment, which may hold
+// secrets, is nobody's to see again. Others than the owner and root see the program's name instead of the command, and
+// nothing that is made of its arguments.
+func (s Spec) Shown(own bool) Spec {
+	s.Env = nil
+	if own {
+		s.Kind = s.KindName()
+		return s
+	}
+	s.EnvFile = ""
+	if len(s.Command) > 0 {
+		s.Command = []string{path.Base(s.Command[0])}
+	}
+	return s
+}
 
 // WithDefaults fills in the fields that a submitter may leave out: the zero
 // value stands for "not given" in each of them. Negative values are kept for

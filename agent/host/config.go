@@ -11,12 +11,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bellows-ml/bellows/agent/host/devices"
-
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
 	"github.com/bellows-ml/bellows/agent/fence"
+	"github.com/bellows-ml/bellows/agent/host/devices"
 	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/internal/trust"

@@ -3,10 +3,9 @@ package host
 import (
 	"time"
 
-	"github.com/bellows-ml/bellows/agent/host/loop"
-
 	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/agent/fence"
+	"github.com/bellows-ml/bellows/agent/host/loop"
 	"github.com/bellows-ml/bellows/record"
 )
 

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/agent/host/loop"
-
 	"github.com/bellows-ml/bellows/record"
 )
 

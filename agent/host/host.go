@@ -9,9 +9,8 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/bellows-ml/bellows/agent/host/loop"
-
 	"github.com/bellows-ml/bellows/agent/contain"
+	"github.com/bellows-ml/bellows/agent/host/loop"
 	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/internal/membership"
 	"github.com/bellows-ml/bellows/internal/systemd"

@@ -10,13 +10,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/bellows-ml/bellows/agent/host/devices"
-
-	"github.com/bellows-ml/bellows/agent/host/loop"
-
 	"github.com/rs/zerolog"
 
 	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/agent/host/devices"
+	"github.com/bellows-ml/bellows/agent/host/loop"
 	"github.com/bellows-ml/bellows/agent/precheck"
 	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/agent/shim"
@@ -46,8 +44,7 @@ func (la *launcher) order(jg record.JobGen, spec record.Submitted, plan record.P
 	member, _, _ := plan.World.Member(la.cfg.Node)
 	return run.Order{
 		Version: run.ProtocolVersion, Cluster: la.cluster, Node: la.cfg.Node,
-		World: plan.World, Owner: spec.Owner,
-		Command: spec.Command, Workdir: spec.Workdir, Env: spec.Env, EnvFile: spec.EnvFile,
+		World: plan.World, Owner: spec.Owner, Spec: spec.Spec,
 		Checkpoint:   layout.Path(spec.CheckpointDir, jg.Job, jg.Generation, plan.World.Nonce),
 		Resume:       plan.Resume,
 		RestartCount: int(jg.Generation) - 1, //nolint:gosec // counted from 1, and far from an int's bounds
@@ -57,11 +54,8 @@ func (la *launcher) order(jg record.JobGen, spec record.Submitted, plan record.P
 		Containment:  la.cfg.Containment,
 		Limits:       spec.PerWorker,
 		Training:     trainingOf(spec.Spec),
-		Progress:     spec.Progress,
-		Steps:        spec.Steps,
 		DeviceFiles:  la.devices.Files(member.Devices),
 		Processes:    la.cfg.Processes,
-		NoNewPrivs:   spec.NoNewPrivs,
 		Interface:    la.cfg.TrainInterface,
 		Bound:        la.devices.Bound(),
 		Scope:        la.scopes,

@@ -4,9 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/bellows-ml/bellows/agent/host/loop"
-
 	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/agent/host/loop"
 	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/agent/shim"
 	"github.com/bellows-ml/bellows/cluster"

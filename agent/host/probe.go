@@ -128,7 +128,8 @@ func (ps *probes) probe(ctx context.Context, jg record.JobGen) (again time.Durat
 	}
 	in := saves.Folder{Of: jg, Owner: spec.Owner, Path: layout.Probe(spec.CheckpointDir, jg.Job)}
 	order := run.Order{
-		Owner: spec.Owner, Command: spec.Command, Workdir: spec.Workdir, Env: spec.Env, EnvFile: spec.EnvFile, Checkpoint: in.Path,
+		Spec:  spec.Spec,
+		Owner: spec.Owner, Checkpoint: in.Path,
 	}
 	answer, err := ps.tasks.Do(ctx, in, dirblob.Task{Root: in.Root(), Probe: string(ps.cfg.Node)}, probeBound)
 	if err == nil && answer.Room != nil && answer.Room.Shortage(in.Root(), last.Bytes) != "" {

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -146,7 +147,7 @@ func TestLossesAreAddedUp(t *testing.T) {
 
 // What an SDK says counts, and what lines have said before is forgotten.
 func TestTheSDKsWordCountsAndLinesDoNot(t *testing.T) {
-	s := newSpeaker(Order{Progress: `step (\d+)`})
+	s := newSpeaker(Order{Spec: cluster.Spec{Progress: `step (\d+)`}})
 	s.ByLine(&Finished{Step: 900}, true, "its losses have no number", s.now)
 	if p := s.Report.Progress; p == nil || p.Step != 900 || s.Report.ProgressProblem == "" {
 		t.Fatalf("%+v", s.Report)

@@ -32,17 +32,17 @@ const (
 // Order is all that a shim needs to know. The agent writes it to the run
 // directory, durable, before it starts the shim.
 type Order struct {
-	Version int               `json:"version"`
-	Cluster string            `json:"cluster"`
-	Node    cluster.NodeID    `json:"node"`
-	World   cluster.World     `json:"world"`
-	Owner   cluster.Owner     `json:"owner"` // whom the workers run as
-	Command []string          `json:"command"`
-	Workdir string            `json:"workdir"`
-	Env     map[string]string `json:"env"` // as submitted
-	// EnvFile is read as the owner before the workers are executed, and wins over Env;
-	// what is in it is kept in memory only.
-	EnvFile      string             `json:"env_file,omitempty"`
+	// Spec is what was submitted. Its fields stand beside the others in JSON; where an order has a field of the same
+	// name, as checkpoint_dir or training, that is the one of this generation. Shims of earlier versions know of it: command,
+	// workdir, env, env_file, progress, steps and no_new_privs.
+	cluster.Spec
+
+	Version int            `json:"version"`
+	Cluster string         `json:"cluster"`
+	Node    cluster.NodeID `json:"node"`
+	World   cluster.World  `json:"world"`
+	Owner   cluster.Owner  `json:"owner"` // whom the workers run as
+
 	Checkpoint   string             `json:"checkpoint_dir"` // of this generation
 	Resume       *record.Checkpoint `json:"resume,omitempty"`
 	RestartCount int                `json:"restart_count"` // torch's TORCHELASTIC_RESTART_COUNT
@@ -52,18 +52,13 @@ type Order struct {
 	// Containment is the kind that holds the workers: Cgroup2, Cgroup1 or Weak;
 	// empty = the strongest that this node allows.
 	Containment string `json:"containment,omitempty"`
-	// Limits of each worker; a node that cannot keep them refuses.
+	// Limits of each worker; a node that cannot keep them refuses. They are Spec.PerWorker, under the name by which
+	// shims of earlier versions know them.
 	Limits cluster.Limits `json:"limits,omitzero"`
 	// Training is what workers find of it in their environment.
 	Training Training `json:"training,omitzero"`
-	// Progress is cluster.Spec.Progress, by which workers' lines are read, and Steps are
-	// the job's in all.
-	Progress string `json:"progress,omitempty"`
-	Steps    int64  `json:"steps,omitempty"`
 	// DeviceFiles are those of the node's devices; nil = they have none.
 	DeviceFiles *DeviceFiles `json:"device_files,omitempty"`
-	// NoNewPrivs keeps the workers from gaining rights by what they execute.
-	NoNewPrivs bool `json:"no_new_privs,omitempty"`
 	// Processes bounds the processes and threads of all workers of the node, for each
 	// of their devices; 0 = nothing does. It is kept where the node can.
 	Processes int `json:"processes,omitempty"`

@@ -341,7 +341,7 @@ func TestWhatRunsAheadIsCalm(t *testing.T) {
 	began := time.Now()
 	plan := f.prepares(func(*run.Prepare) {})
 	f.ready(1)
-	before := agenttest.Nice(t, proc.Tree(f.ahead()[0].PID))
+	before := agenttest.Nice(t, tree(t, f.ahead()[0].PID))
 	if time.Since(began) < warm.CalmFor && slices.ContainsFunc(before, func(n int) bool { return n != calm }) {
 		t.Errorf("it runs ahead with %v", before)
 	}
@@ -350,7 +350,7 @@ func TestWhatRunsAheadIsCalm(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := f.startWarm(plan)
-	after := agenttest.Nice(t, proc.Tree(r.Workers[0].PID))
+	after := agenttest.Nice(t, tree(t, r.Workers[0].PID))
 	if len(after) < 2 || slices.ContainsFunc(after, func(n int) bool { return n != 20-own && n != 0 }) {
 		t.Errorf("its worker runs with %v", after)
 	}
@@ -483,4 +483,18 @@ func TestLimitsHoldReleasedWorkers(t *testing.T) {
 			f.retire()
 		})
 	}
+}
+
+// tree is a process, and what it has started.
+func tree(t *testing.T, pid int) []int {
+	t.Helper()
+	all, err := proc.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pids := []int{pid}
+	for _, p := range proc.FamilyOf(all).Descendants(map[int]bool{pid: true}) {
+		pids = append(pids, p.PID)
+	}
+	return pids
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/bellows-ml/bellows/agent/precheck"
 	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/agent/rundir"
+	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/internal/durable"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -57,10 +58,12 @@ func checkBinding(prepared, order run.Order) error {
 
 // unplanned is an order without what a plan, or the state of the node at its start, decides.
 func unplanned(o run.Order) run.Order {
+	// Of the spec what workers are executed with: orders of earlier versions have no more of it.
+	o.Spec = cluster.Spec{Command: o.Command, Workdir: o.Workdir, Env: o.Env, EnvFile: o.EnvFile, Progress: o.Progress, NoNewPrivs: o.NoNewPrivs}
 	o.World.Members, o.World.BatchSize = nil, 0
 	o.World.Master.Host, o.World.Master.Port = "", 0
 	o.Checkpoint, o.Resume, o.RestartCount = "", nil, 0
-	o.Training, o.Steps, o.LogDir = run.Training{}, 0, ""
+	o.Training, o.LogDir = run.Training{}, ""
 	o.DeviceFiles, o.Processes, o.Interface, o.Bound, o.Deadline = nil, 0, "", "", 0
 	return o
 }

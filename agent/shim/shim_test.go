@@ -113,16 +113,14 @@ func newFixture(t *testing.T, ranks int, script string) *fixture {
 	for i := range devices {
 		devices[i] = cluster.DeviceID(fmt.Sprintf("SIM-%d", i))
 	}
-	f.order = run.Order{
+	f.order = run.Order{Spec: cluster.Spec{Command: []string{"/bin/sh", "-c", script}, Workdir: work, Env: map[string]string{"PATH": "/usr/bin:/bin"}},
 		Version: run.ProtocolVersion, Cluster: "test", Node: "n1",
 		World: cluster.World{
 			Job: "train-abcdef", Generation: 3, BatchSize: 64,
 			Members: []cluster.Member{{Node: "n1", Devices: devices}},
 			Master:  cluster.Endpoint{Host: "127.0.0.1", Port: freePort(t)},
 		},
-		Owner:   cluster.Owner{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), User: "root"},
-		Command: []string{"/bin/sh", "-c", script}, Workdir: work,
-		Env:        map[string]string{"PATH": "/usr/bin:/bin"},
+		Owner:      cluster.Owner{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), User: "root"},
 		Checkpoint: filepath.Join(root, "ckpt", "train-abcdef", "g00000003"),
 		LogDir:     filepath.Join(root, "logs"), LogMaxBytes: 1 << 20, LockDir: filepath.Join(root, "locks"),
 	}

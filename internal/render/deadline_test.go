@@ -14,24 +14,25 @@ func TestAnswersToDeadlines(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	due, ends, later := noon.Add(time.Hour), noon.Add(50*time.Minute), noon.Add(2*time.Hour)
+	dueAt := cluster.Spec{Deadline: &due}
 	offer := &api.DeadlineOffer{Deadline: &later, MaxWorkers: 8, Steps: 100}
 	for want, j := range map[string]api.JobStatus{
 		"accepted": {},
 		"deadline 13:00:00 is promised, planned to end by 12:50:00; it rests on --eta": {
-			Deadline: &due, Phase: cluster.Queued, Answer: &api.DeadlineAnswer{Promised: true, Ends: &ends, Why: "it rests on --eta"},
+			Spec: dueAt, Phase: cluster.Queued, Answer: &api.DeadlineAnswer{Promised: true, Ends: &ends, Why: "it rests on --eta"},
 		},
 		"refused: deadline 13:00:00 is not promised: too late; it could be promised with --deadline 2026-01-01T14:00:00Z (14:00:00), or with --max 8, or with --steps 100": {
-			Deadline: &due, Phase: cluster.Refused, Answer: &api.DeadlineAnswer{Why: "too late", Offer: offer},
+			Spec: dueAt, Phase: cluster.Refused, Answer: &api.DeadlineAnswer{Why: "too late", Offer: offer},
 		},
 		"accepted; deadline 13:00:00 is not promised: no speed": {
-			Deadline: &due, Phase: cluster.Queued, Answer: &api.DeadlineAnswer{Why: "no speed"},
+			Spec: dueAt, Phase: cluster.Queued, Answer: &api.DeadlineAnswer{Why: "no speed"},
 		},
-		"accepted; its deadline 13:00:00 is not promised: the coordinator, of an earlier version, answers none": {Deadline: &due, Phase: cluster.Running},
+		"accepted; its deadline 13:00:00 is not promised: the coordinator, of an earlier version, answers none": {Spec: dueAt, Phase: cluster.Running},
 		"deadline 13:00:00 is not promised, but 14:00:00 is, within its grace, planned to end by 12:50:00: too late; it rests on --eta; it could be promised with --max 8": {
-			Deadline: &due, GraceS: 7200, Phase: cluster.Queued,
+			Spec: dueAt, GraceS: 7200, Phase: cluster.Queued,
 			Answer: &api.DeadlineAnswer{Promised: true, By: &later, Ends: &ends, Why: "too late; it rests on --eta", Offer: &api.DeadlineOffer{MaxWorkers: 8}},
 		},
-		"refused: name in use": {Deadline: &due, Phase: cluster.Failed, Reason: "name in use"},
+		"refused: name in use": {Spec: dueAt, Phase: cluster.Failed, Reason: "name in use"},
 	} {
 		if got := render.Answered(j, render.View{Now: noon, Zone: time.UTC}); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)

@@ -108,8 +108,8 @@ func (p *jobPage) head() {
 	}
 	p.field("memory", memoryText(j))
 	p.field("restarts", fmt.Sprintf("%d of %d", j.Restarts, j.MaxRestarts))
-	if j.Where != nil {
-		p.field("runs on", whereText(*j.Where))
+	if where := whereText(j.Where); where != "" {
+		p.field("runs on", where)
 	}
 	for _, node := range slices.Sorted(maps.Keys(j.Excluded)) {
 		p.field("excluded", node+": "+j.Excluded[node])
@@ -136,10 +136,10 @@ func (p *jobPage) head() {
 
 // sizesText says how many workers a job may have.
 func sizesText(j api.JobStatus) string {
-	if len(j.WorldSizes) == 0 {
+	if len(j.Sizes) == 0 {
 		return Range(j.MinWorkers, j.MaxWorkers, "worker")
 	}
-	list := strings.Trim(strings.ReplaceAll(fmt.Sprint(j.WorldSizes), " ", ", "), "[]")
+	list := strings.Trim(strings.ReplaceAll(fmt.Sprint(j.Sizes), " ", ", "), "[]")
 	return "one of " + list + " workers"
 }
 

@@ -21,19 +21,22 @@ var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 // trainedJob is a job that has seen everything.
 func trainedJob() api.JobStatus {
 	return api.JobStatus{
-		ID: "train-abcdef", Name: "train", Owner: "ann", UID: 1000, Phase: cluster.Running,
-		Workers: 4, MinWorkers: 1, MaxWorkers: 8, BatchSize: cluster.BatchSize{Min: 256, Max: 1024}, Priority: 5, Deadline: new(noon.Add(26 * time.Hour)),
-		MicroBatch: 16, Training: cluster.Training{MicroBatch: 16, LRRule: cluster.LRSqrt, LRWarmup: 100},
-		PerWorker:  cluster.Limits{MemoryBytes: 32 << 30, CPUs: 4},
+		Spec: cluster.Spec{
+			Name: "train", Kind: "train.py-0123456789", Command: []string{"python", "train.py", "--lr", "0.1"}, Workdir: "/home/ann/train", CheckpointDir: "/data/ann",
+			MinWorkers: 1, MaxWorkers: 8, BatchSize: cluster.BatchSize{Min: 256, Max: 1024}, Training: cluster.Training{MicroBatch: 16, LRRule: cluster.LRSqrt, LRWarmup: 100},
+			PerWorker: cluster.Limits{MemoryBytes: 32 << 30, CPUs: 4}, Where: cluster.Where{PreferModel: "h100", MixModels: true},
+			Priority: 5, Deadline: new(noon.Add(26 * time.Hour)), MaxRestarts: 3,
+		},
+		ID: "train-abcdef", Owner: "ann", UID: 1000, Phase: cluster.Running,
+		Workers:    4,
+		MicroBatch: 16,
 		TimeLimitS: 7200, RanS: 3000, LimitAt: new(noon.Add(70 * time.Minute)),
-		Command: []string{"python", "train.py", "--lr", "0.1"}, Workdir: "/home/ann/train", CheckpointDir: "/data/ann", Where: &cluster.Where{PreferModel: "h100", MixModels: true},
 		Generation: 3, SubmittedAt: noon.Add(-90 * time.Minute), Since: noon.Add(-40 * time.Second),
 		Reason: "grow from 2 to 4 workers: idle devices", Pinned: true, Excluded: map[string]string{"n3": "no workdir", "n2": "no python"},
 		Progress: api.Progress{
 			Step: 600, BaseSteps: 720, Samples: 153600, Loss: new(0.123456), StepsTotal: 1000, Fraction: new(0.72), StepsPerSecond: 12.3, At: new(noon.Add(-10 * time.Second)),
 		},
 		JobSpeed: api.JobSpeed{
-			Kind:       "train.py-0123456789",
 			Prediction: &api.Prediction{RemainingS: 32.5, End: noon.Add(32500 * time.Millisecond), EndLow: new(noon.Add(29 * time.Second)), EndHigh: new(noon.Add(41 * time.Second)), At: noon},
 			Speeds: []api.SizeSpeed{
 				{Workers: 1, Batch: 256, StepsPerSecond: 4.1}, {Workers: 2, Batch: 362, StepsPerSecond: 7.52, Low: 7.1, High: 7.9, Measured: true}, {Workers: 4, Batch: 512, StepsPerSecond: 12.3, Low: 12, High: 12.8, Measured: true}, {Workers: 8, Batch: 1024, StepsPerSecond: 18.66},
@@ -43,7 +46,7 @@ func trainedJob() api.JobStatus {
 		},
 		Problems:   []api.Problem{{Node: "n1", Generation: 3, Text: "checkpoint dir /data/ann: 1.0 MiB are free, the next checkpoint needs 1.2 MiB", At: noon.Add(-time.Minute)}},
 		LastResize: &api.Resize{Generation: 3, From: 2, To: 4, Why: "idle devices", At: noon.Add(-40 * time.Second)},
-		Restarts:   1, MaxRestarts: 3,
+		Restarts:   1,
 		Failure: &api.Failure{
 			Kind: "worker", Reason: "exit status 1", Node: "n2", Rank: 3, At: noon.Add(-5 * time.Minute),
 			LogTail: []string{"Traceback (most recent call last):", "ValueError: \x1b[31mbad\x1b[0m"},
@@ -71,15 +74,15 @@ func trainedJob() api.JobStatus {
 }
 
 func waitingJob() api.JobStatus {
-	return api.JobStatus{
-		ID: "other-bcdefg", Owner: "bob", Phase: cluster.Queued, MinWorkers: 8, MaxWorkers: 8, SubmittedAt: noon.Add(-3 * time.Hour),
+	return api.JobStatus{Spec: cluster.Spec{MinWorkers: 8, MaxWorkers: 8},
+		ID: "other-bcdefg", Owner: "bob", Phase: cluster.Queued, SubmittedAt: noon.Add(-3 * time.Hour),
 		Since: noon.Add(-2 * time.Minute), WhyPending: "needs 8 devices, 4 are free", QueuePosition: 2, Reason: "needs 8 devices, 4 are free",
 	}
 }
 
 func endedJob() api.JobStatus {
-	return api.JobStatus{
-		ID: "old-cdefgh", Owner: "ann", Phase: cluster.Failed, Ended: true, MinWorkers: 1, MaxWorkers: 1, Since: noon.Add(-49 * time.Hour),
+	return api.JobStatus{Spec: cluster.Spec{MinWorkers: 1, MaxWorkers: 1},
+		ID: "old-cdefgh", Owner: "ann", Phase: cluster.Failed, Ended: true, Since: noon.Add(-49 * time.Hour),
 		Reason: "rank 0 failed: exit status 3;\nrestart limit", Progress: api.Progress{Step: 12, Samples: -1}, ExitCode: new(3), Generation: 4,
 		TimeLimitS: 3600, RanS: 3540,
 	}

@@ -14,16 +14,16 @@ func TestBatchText(t *testing.T) {
 		want string
 		job  api.JobStatus
 	}{
-		{"batch of 64 samples", api.JobStatus{BatchSize: cluster.BatchSize{Min: 64, Max: 64}}},
-		{"batch of 64 to 512 samples; most policies leave it the smallest while no gradient noise is reported", api.JobStatus{BatchSize: ranging}},
-		{"batch of 64 to 512 samples, now 256", api.JobStatus{BatchSize: ranging, JobSpeed: api.JobSpeed{Batch: 256}}},
+		{"batch of 64 samples", api.JobStatus{Spec: cluster.Spec{BatchSize: cluster.BatchSize{Min: 64, Max: 64}}}},
+		{"batch of 64 to 512 samples; most policies leave it the smallest while no gradient noise is reported", api.JobStatus{Spec: cluster.Spec{BatchSize: ranging}}},
+		{"batch of 64 to 512 samples, now 256", api.JobStatus{Spec: cluster.Spec{BatchSize: ranging}, JobSpeed: api.JobSpeed{Batch: 256}}},
 		{
 			"batch of 64 to 512 samples, now 256; gradient noise scale 6.4e+03 samples, as the last job of its kind had at first",
-			api.JobStatus{BatchSize: ranging, JobSpeed: api.JobSpeed{Batch: 256, KindNoiseScale: new(6400.0)}},
+			api.JobStatus{Spec: cluster.Spec{BatchSize: ranging}, JobSpeed: api.JobSpeed{Batch: 256, KindNoiseScale: new(6400.0)}},
 		},
 		{
 			"batch of 64 to 512 samples, now 256; gradient noise scale 500 samples",
-			api.JobStatus{BatchSize: ranging, JobSpeed: api.JobSpeed{Batch: 256, NoiseScale: new(500.0)}},
+			api.JobStatus{Spec: cluster.Spec{BatchSize: ranging}, JobSpeed: api.JobSpeed{Batch: 256, NoiseScale: new(500.0)}},
 		},
 	} {
 		if got := batchText(c.job); got != c.want {

@@ -5,11 +5,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/agent/host/loop"
 	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/api"
-
-	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/nvml"
 	"github.com/bellows-ml/bellows/record"

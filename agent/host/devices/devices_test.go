@@ -5,10 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/bellows-ml/bellows/agent/host/loop"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/nvml"
-	"github.com/rs/zerolog"
 )
 
 // A driver that does not answer takes no device away at once: jobs run on, and

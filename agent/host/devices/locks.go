@@ -6,10 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bellows-ml/bellows/agent/host/loop"
-
 	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/agent/devicelock"
+	"github.com/bellows-ml/bellows/agent/host/loop"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )

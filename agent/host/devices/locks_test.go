@@ -4,9 +4,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rs/zerolog"
+
 	"github.com/bellows-ml/bellows/agent/devicelock"
 	"github.com/bellows-ml/bellows/agent/host/loop"
-	"github.com/rs/zerolog"
 )
 
 func TestHoldersOfALockAreNotAllNamed(t *testing.T) {

@@ -9,9 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bellows-ml/bellows/agent/host/loop"
-
 	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/agent/host/loop"
 )
 
 const (

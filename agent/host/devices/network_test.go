@@ -7,11 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rs/zerolog"
+
 	"github.com/bellows-ml/bellows/agent/host/loop"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/nvml"
 	"github.com/bellows-ml/bellows/record"
-	"github.com/rs/zerolog"
 )
 
 func TestWhereWorkersAreReached(t *testing.T) {

@@ -8,9 +8,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/bellows-ml/bellows/agent/host/loop"
-
 	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/agent/host/loop"
 	"github.com/bellows-ml/bellows/agent/proc"
 	"github.com/bellows-ml/bellows/agent/sweep"
 	"github.com/bellows-ml/bellows/cluster"

@@ -10,6 +10,8 @@
 //		return func() { take(found, err) }
 //	})
 //	for event := range l.Events() { … }
+//
+// Decision: ADR 62.
 package loop
 
 import (
