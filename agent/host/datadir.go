@@ -158,7 +158,7 @@ func (d *dataDir) keepRunDir(dir string) error {
 		return nil
 	}
 	d.roots.Dirs = append(d.roots.Dirs, dir)
-	if err := d.write(runDirsFile, d.roots); !(precheck.FailureOf(err) == record.NoSpace) {
+	if err := d.write(runDirsFile, d.roots); precheck.FailureOf(err) != record.NoSpace {
 		return err
 	}
 	return nil // a full disk is no reason to leave workers alone; the next agent writes it

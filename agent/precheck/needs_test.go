@@ -14,7 +14,8 @@ import (
 func TestNeeds(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	good := run.Order{Spec: cluster.Spec{Command: []string{"/bin/sh"}, Workdir: dir},
+	good := run.Order{
+		Spec:  cluster.Spec{Command: []string{"/bin/sh"}, Workdir: dir},
 		Owner: cluster.Owner{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), User: "me"},
 	}
 	if err := Needs(t.Context(), good, nil); err != nil {

@@ -19,7 +19,8 @@ import (
 )
 
 func anyOrder() run.Order {
-	return run.Order{Spec: cluster.Spec{Command: []string{"train"}, Workdir: "/w", Env: map[string]string{"A": "b"}},
+	return run.Order{
+		Spec:    cluster.Spec{Command: []string{"train"}, Workdir: "/w", Env: map[string]string{"A": "b"}},
 		Version: run.ProtocolVersion, Cluster: "c", Node: "n1",
 		Checkpoint: "/c/j/g00000002-x", LogDir: "/l", LockDir: "/k", LogMaxBytes: 1 << 20, Resume: &record.Checkpoint{Dir: "/c/j/g00000001/step-1", Step: 1},
 		World: cluster.World{Job: "j", Generation: 2, Nonce: "x", BatchSize: 8, Master: cluster.Endpoint{Host: "10.0.0.1", Port: 7000}, Members: []cluster.Member{

@@ -113,7 +113,8 @@ func newFixture(t *testing.T, ranks int, script string) *fixture {
 	for i := range devices {
 		devices[i] = cluster.DeviceID(fmt.Sprintf("SIM-%d", i))
 	}
-	f.order = run.Order{Spec: cluster.Spec{Command: []string{"/bin/sh", "-c", script}, Workdir: work, Env: map[string]string{"PATH": "/usr/bin:/bin"}},
+	f.order = run.Order{
+		Spec:    cluster.Spec{Command: []string{"/bin/sh", "-c", script}, Workdir: work, Env: map[string]string{"PATH": "/usr/bin:/bin"}},
 		Version: run.ProtocolVersion, Cluster: "test", Node: "n1",
 		World: cluster.World{
 			Job: "train-abcdef", Generation: 3, BatchSize: 64,

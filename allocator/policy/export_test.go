@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -10,9 +11,9 @@ import (
 // Page is the table as docs/policies.md has it.
 func Page() string {
 	var out strings.Builder
-	out.WriteString("| name | in one line | looks at | from |\n|---|---|---|---|\n")
+	out.WriteString("| name | choose it where | in one line | looks at | from |\n|---|---|---|---|---|\n")
 	for _, e := range table {
-		fmt.Fprintf(&out, "| `%s` | %s | %s | %s |\n", e.policy.Name(), e.about, e.looks, e.from)
+		fmt.Fprintf(&out, "| `%s` | %s | %s | %s | %s |\n", e.policy.Name(), cmp.Or(e.use, "for comparison"), e.about, e.looks, e.from)
 	}
 	return out.String()
 }

@@ -347,7 +347,7 @@ func TestByName(t *testing.T) {
 			t.Errorf("%s: %v, %v, %q", name, p, err, policy.About(name))
 		}
 	}
-	if _, err := policy.ByName("best"); err == nil || !strings.Contains(err.Error(), `policy "best"`) || !strings.Contains(err.Error(), "greedy, hu, share, ") {
+	if _, err := policy.ByName("best"); err == nil || !strings.Contains(err.Error(), `policy "best"`) || !strings.Contains(err.Error(), "flowtime, share, fifo, priority, jahani; for comparison: greedy, ") {
 		t.Errorf("got %v", err)
 	}
 	if policy.About("best") != "" {

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -35,7 +34,7 @@ on the same data directory goes on with them. A second Ctrl-C kills at once.`,
 	f.StringSliceVar(&o.DeviceModels, "device-models", nil, "models of the nodes' simulated devices, one node after the other and then again: a100,t4 (default: all alike)")
 	f.IntVar(&o.NodesPerRack, "nodes-per-rack", 0, "so many nodes are in rack1, the next ones in rack2, …; 0 = in none")
 	f.DurationVar(&o.Interval, "interval", dev.DefaultInterval, "time between decisions that may move running jobs")
-	f.StringVar(&o.Policy, "policy", settings.DefaultPolicy, "how devices are shared out: "+strings.Join(policy.Names(), ", "))
+	f.StringVar(&o.Policy, "policy", settings.DefaultPolicy, "how devices are shared out: "+policy.Usage())
 	completePolicy(cmd)
 	f.IntVar(&o.EtcdPort, "etcd-port", 0, fmt.Sprintf("port for etcd's clients (default %d, or a free one if that is taken)", dev.EtcdPort))
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -103,28 +103,38 @@ func documentCommands(b *strings.Builder, parent *cobra.Command) {
 }
 
 func documentFlags(b *strings.Builder, c *cobra.Command) {
-	head := "\n| flag | default | |\n|---|---|---|\n"
-	c.LocalFlags().VisitAll(func(f *flags.Flag) {
-		if f.Hidden || f.Name == "help" {
-			return
+	for _, g := range flags.InGroups(c.LocalFlags()) {
+		if g.Title != "" {
+			fmt.Fprintf(b, "\n%s:\n", g.Title)
 		}
-		b.WriteString(head)
-		head = ""
-		name, text := flags.Unquote(f)
-		flag := "--" + f.Name
-		if f.Shorthand != "" {
-			flag = "-" + f.Shorthand + ", " + flag
+		head := "\n| flag | default | |\n|---|---|---|\n"
+		for _, f := range g.Flags {
+			if f.Name == "help" {
+				continue
+			}
+			b.WriteString(head)
+			head = ""
+			documentFlag(b, f)
 		}
-		if name != "" {
-			flag += " " + strings.ReplaceAll(name, "|", "\\|")
-		}
-		value := f.DefValue
-		if value == "[]" || value == "false" || strings.Contains(text, "(default") || value == "0" && f.Value.Type() != "int" || value == "0s" {
-			value = ""
-		}
-		if value != "" {
-			value = "`" + value + "`"
-		}
-		fmt.Fprintf(b, "| `%s` | %s | %s |\n", flag, value, text)
-	})
+	}
+}
+
+// documentFlag writes the row of a flag.
+func documentFlag(b *strings.Builder, f *flags.Flag) {
+	name, text := flags.Unquote(f)
+	flag := "--" + f.Name
+	if f.Shorthand != "" {
+		flag = "-" + f.Shorthand + ", " + flag
+	}
+	if name != "" {
+		flag += " " + strings.ReplaceAll(name, "|", "\\|")
+	}
+	value := f.DefValue
+	if value == "[]" || value == "false" || strings.Contains(text, "(default") || value == "0" && f.Value.Type() != "int" || value == "0s" {
+		value = ""
+	}
+	if value != "" {
+		value = "`" + value + "`"
+	}
+	fmt.Fprintf(b, "| `%s` | %s | %s |\n", flag, value, text)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/internal/ask"
 	"github.com/bellows-ml/bellows/internal/fault"
+	"github.com/bellows-ml/bellows/internal/flags"
 	"github.com/bellows-ml/bellows/internal/jobspec"
 	"github.com/bellows-ml/bellows/internal/output"
 	"github.com/bellows-ml/bellows/internal/profile"
@@ -66,6 +67,8 @@ Ctrl-C ends the job and prints what was measured until then.`,
 	cmd.Flags().DurationVar(&startIn, "start-timeout", profileStartIn, "by when a size has to have finished its first step")
 	cmd.Flags().SetInterspersed(false) // what follows the command is the command's
 	out := outputFlag(cmd)
+	cmd.InitDefaultHelpFlag()
+	flags.Arrange(cmd.Flags(), append([]flags.Group{{Title: "Measuring", Names: []string{"sizes", "seconds", "start-timeout"}}}, jobspec.Groups()...))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
 		case seconds < leastSeconds:

@@ -37,6 +37,8 @@ func newRoot() (root *cobra.Command, started *bool) {
 	}
 	root.SetHelpCommand(helpCommand())
 	settings.DeclareSocket(root.PersistentFlags())
+	cobra.AddTemplateFunc("flagUsages", flags.Usages)
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "Flags:\n{{.LocalFlags.FlagUsages | trim", "{{flagUsages .LocalFlags | trim"))
 	root.SetOut(os.Stdout)
 	root.SetErr(os.Stderr)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {

@@ -10,6 +10,7 @@ import (
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/internal/ask"
 	"github.com/bellows-ml/bellows/internal/fault"
+	"github.com/bellows-ml/bellows/internal/flags"
 	"github.com/bellows-ml/bellows/internal/follow"
 	"github.com/bellows-ml/bellows/internal/jobspec"
 	"github.com/bellows-ml/bellows/internal/output"
@@ -81,6 +82,8 @@ or 1 if all of them saved and exited 0, for the job is not done.`,
 	accept, dry = acceptFlag(cmd.Flags()), dryRunFlag(cmd.Flags())
 	out = outputFlag(cmd)
 	cmd.Flags().BoolVarP(&detach, "detach", "d", false, "print the job's identifier and do not follow it")
+	cmd.InitDefaultHelpFlag()
+	flags.Arrange(cmd.Flags(), jobspec.Groups())
 	cmd.Flags().SetInterspersed(false) // what follows the command is the command's
 	return cmd
 }

@@ -130,7 +130,7 @@ func simulationFlags(f *flags.Set) *batch.Settings {
 	f.IntVar(&s.NodesPerRack, "nodes-per-rack", 0, "so many nodes are in rack1, the next ones in rack2, …; 0 = in none")
 	f.IntVar(&s.Migrations, "migrations", 0, "how many running jobs may be moved in an interval so that others are closer together, as of a coordinator, whose default is 1")
 	f.Float64Var(&s.SpanLoss, "span-loss", 0, "the share of its speed that a job loses on more nodes than it needs; decisions assume 0.1 unless --know leaves speeds to be measured")
-	f.StringSliceVar(&s.Policies, "policy", nil, "policies, separated by commas (default "+policy.Default+", but for rules with policies of their own): "+strings.Join(policy.Names(), ", "))
+	f.StringSliceVar(&s.Policies, "policy", nil, "policies, separated by commas (default "+policy.Default+", but for rules with policies of their own): "+policy.Usage())
 	f.StringVar(&s.Rules, "rules", "", "conventions of a published simulator: "+strings.Join(batch.RuleNames(), ", "))
 	f.StringVar(&s.Source, "speed", "", "speeds of jobs: paper (k·0.8^log2 k) or profile (default profile if --profile is given)")
 	f.DurationVar(&s.Interval, "interval", 5*time.Minute, "time between decisions that may move running jobs")

@@ -22,13 +22,13 @@ type object struct {
 	pointers  int // functions and methods that get a pointer to it
 }
 
-// CheckObjects finds types of production code with too many functions or fields.
+// WeighObjects finds types of production code with too many functions or fields, for a reviewer to weigh.
 // Two kinds of types are only data and exempt from one of the caps each:
 //   - a record, specification, configuration or message: an exported struct that
 //     no method changes, as api.JobStatus, may have any number of fields;
 //   - what functions read: a struct without methods that is passed by value only,
 //     as coordinator's situation, may have any number of functions.
-func CheckObjects(t *Tree) []Finding {
+func WeighObjects(t *Tree) []Finding {
 	var found []Finding
 	for dir, files := range t.packages() {
 		if inLaboratory(dir) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/flags"
 )
 
 // draft is what has been read of a spec so far.
@@ -192,6 +193,20 @@ var fields = []field{
 		duration(cluster.DefaultHaltTimeout, func(d *draft) *cluster.Duration { return &d.spec.HaltTimeout }),
 		"0s: use a time above zero such as 2m; a script that has nothing to save ends at once anyway",
 	},
+}
+
+// Groups are the fields as the help of a command shows them: by what a submitter wants to say. Each field is in one. Commands
+// add flags of their own to the last two.
+func Groups() []flags.Group {
+	return []flags.Group{
+		{Title: "Size", Names: []string{"min", "max", "world-sizes", "process", "batch-size", "uneven-batch"}},
+		{Title: "Where it runs", Names: []string{"workdir", "env", "env-file", "node", "exclude-node", "device-model", "prefer-model", "mix-models", "device-memory"}},
+		{Title: "Limits", Names: []string{"memory-per-worker", "cpus-per-worker", "time-limit", "max-restarts", "no-new-privs"}},
+		{Title: "Training", Names: []string{"steps", "progress", "micro-batch", "logical-workers", "lr-rule", "lr-warmup", "cold-start", "ready-fd"}},
+		{Title: "Saving", Names: []string{"checkpoint-dir", "halt-timeout"}},
+		{Title: "Order and deadline", Names: []string{"priority", "deadline", "grace", "or-best-effort", "accept-counter", "eta"}},
+		{Title: "The job and its output", Names: []string{"name", "kind", "detach", "dry-run", "output", "help"}},
+	}
 }
 
 // keys lists the keys of a job file.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/flags"
 )
 
 func TestDefaultName(t *testing.T) {
@@ -47,4 +48,22 @@ func TestJobEnvironmentTakesWhatFindsTheInterpreter(t *testing.T) {
 	if !maps.Equal(got, want) {
 		t.Errorf("got %v", got)
 	}
+}
+
+// The help of a command shows each field in one group.
+func TestEachFieldIsInOneGroup(t *testing.T) {
+	t.Parallel()
+	in := map[string]int{}
+	for _, g := range Groups() {
+		for _, name := range g.Names {
+			in[name]++
+		}
+	}
+	set := flags.New("run")
+	NewFlags(set)
+	set.VisitAll(func(f *flags.Flag) {
+		if in[f.Name] != 1 {
+			t.Errorf("--%s is in %d groups", f.Name, in[f.Name])
+		}
+	})
 }

@@ -74,15 +74,17 @@ func trainedJob() api.JobStatus {
 }
 
 func waitingJob() api.JobStatus {
-	return api.JobStatus{Spec: cluster.Spec{MinWorkers: 8, MaxWorkers: 8},
-		ID: "other-bcdefg", Owner: "bob", Phase: cluster.Queued, SubmittedAt: noon.Add(-3 * time.Hour),
+	return api.JobStatus{
+		Spec: cluster.Spec{MinWorkers: 8, MaxWorkers: 8},
+		ID:   "other-bcdefg", Owner: "bob", Phase: cluster.Queued, SubmittedAt: noon.Add(-3 * time.Hour),
 		Since: noon.Add(-2 * time.Minute), WhyPending: "needs 8 devices, 4 are free", QueuePosition: 2, Reason: "needs 8 devices, 4 are free",
 	}
 }
 
 func endedJob() api.JobStatus {
-	return api.JobStatus{Spec: cluster.Spec{MinWorkers: 1, MaxWorkers: 1},
-		ID: "old-cdefgh", Owner: "ann", Phase: cluster.Failed, Ended: true, Since: noon.Add(-49 * time.Hour),
+	return api.JobStatus{
+		Spec: cluster.Spec{MinWorkers: 1, MaxWorkers: 1},
+		ID:   "old-cdefgh", Owner: "ann", Phase: cluster.Failed, Ended: true, Since: noon.Add(-49 * time.Hour),
 		Reason: "rank 0 failed: exit status 3;\nrestart limit", Progress: api.Progress{Step: 12, Samples: -1}, ExitCode: new(3), Generation: 4,
 		TimeLimitS: 3600, RanS: 3540,
 	}

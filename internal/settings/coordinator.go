@@ -57,7 +57,7 @@ func NewCoordinator(f *flags.Set) *Coordinator {
 	f.StringVar(&c.tlsDir, "tls-dir", "", "this server's certificates, as 'bellows tls issue' makes them: for an etcd at https:// addresses, and for an embedded one")
 	f.StringVar(&c.cluster, "cluster", DefaultCluster, "the cluster's name; an etcd that holds another one is refused")
 	f.StringVar(&c.name, "name", "", "name of this candidate, for people (default: the host name)")
-	f.StringVar(&c.policy, "policy", DefaultPolicy, "how devices are shared out: "+strings.Join(policy.Names(), ", "))
+	f.StringVar(&c.policy, "policy", DefaultPolicy, "how devices are shared out: "+policy.Usage())
 	f.DurationVar(&c.interval, "interval", lead.DefaultInterval, "time between decisions that may move running jobs")
 	f.IntVar(&c.migrations, "migrations", defaultMigrations, "how many running jobs may be moved in an interval, at the size that they have, so that others are closer together; 0 = none")
 	f.IntVar(&c.maxTxnOps, "max-txn-ops", record.DefaultMaxTxnOps, "operations that etcd takes in one transaction: what etcd's own --max-txn-ops says")
