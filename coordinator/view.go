@@ -118,34 +118,30 @@ func (v *view) apply(ch record.Change) error {
 	if was != v.decidable(at.Job) {
 		v.byNode.current = false // the devices that it holds can be decided about, or no longer
 	}
-	switch at.Kind {
-	case record.KindEvent, record.KindDecision, record.KindGranted, record.KindNodeEvent, record.KindProgress, record.KindRequest, record.KindAsked,
-		record.KindSpeed, record.KindJobKind:
-		return err // nothing is derived from these
-	case record.KindAck, record.KindSaved, record.KindOffer:
-		v.byJob.invalidate(at.Job)
-	case record.KindNext:
-		v.next.note(at, v.mirror.Node(at.Node).Next[at.Job].Exists())
-		return err // nor from this
-	case record.KindReady:
-		v.begun.note(at, v.mirror.Node(at.Node).Ready[at.Job].Value.Begun)
+	switch at.Kind.Derived() {
+	case record.OfNothing:
 		return err
-	case record.KindGrant:
+	case record.OfNext:
+		v.next.note(at, v.mirror.Node(at.Node).Next[at.Job].Exists())
+		return err // no decision is made from where a job is prepared
+	case record.OfReady:
+		v.begun.note(at, v.mirror.Node(at.Node).Ready[at.Job].Value.Begun)
+		return err // nor from what prepares it
+	case record.OfGrant:
 		v.byNode.invalidateGrants(at.Node)
 		v.byJob.invalidate(at.Job)
-	case record.KindAlive, record.KindInventory, record.KindFencing, record.KindCordon:
+	case record.OfNode:
 		v.byNode.invalidate(at.Node)
 		if v.byNode.alone(v.mirror.Node(at.Node)) {
 			v.byJob.invalidateAll()
 		} else {
 			v.byJob.invalidateMembers(at.Node)
 		}
-	case record.KindUnknown, record.KindMeta, record.KindLeader, record.KindPaused, record.KindLimits, record.KindPromised,
-		record.KindSpec, record.KindWanted, record.KindState, record.KindPlan, record.KindPermit, record.KindHalt, record.KindFence,
-		record.KindRescale, record.KindCommitted, record.KindCheckpoint, record.KindBadCheckpoint:
-		if at.Job != "" {
+	case record.OfJob:
+		if at.Job != "" { // an unknown key may be of no job
 			v.byJob.invalidate(at.Job)
 		}
+	case record.OfCluster: // nothing is kept of it
 	}
 	v.version++
 	return err

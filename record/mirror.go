@@ -194,11 +194,14 @@ func (m *Mirror) DeletedAt(key string) int64 { return m.gone[key] }
 // does not know, is an error that names the key; the mirror keeps what it had. A
 // node, job or generation of which nothing is recorded any more leaves the mirror.
 func (m *Mirror) Apply(c Change) (Place, error) {
-	at := Locate(c.Key)
+	at, row := locate(c.Key)
 	if c.ModRevision < m.gone[c.Key] {
 		return at, nil
 	}
-	err := m.set(at, c)
+	err := errUnknownKey
+	if row != nil {
+		err = row.set(m, at, c)
+	}
 	if c.Deleted || err != nil {
 		m.prune(at.subtree())
 	}
@@ -211,42 +214,6 @@ func (m *Mirror) Apply(c Change) (Place, error) {
 		m.told = max(m.told, c.ModRevision)
 	}
 	return at, nil
-}
-
-// set takes a change into the record of its place.
-func (m *Mirror) set(at Place, c Change) error {
-	switch at.Kind {
-	case KindUnknown:
-		return errUnknownKey
-	case KindMeta:
-		return set(&m.Meta, c)
-	case KindDecision:
-		return set(&m.Decision, c)
-	case KindGranted:
-		return set(&m.Granted, c)
-	case KindPromised:
-		return set(&m.Promised, c)
-	case KindPaused:
-		return set(&m.Paused, c)
-	case KindLimits:
-		return set(&m.Limits, c)
-	case KindEvent:
-		return setIn(m.Told, at.Slot, c)
-	case KindJobKind:
-		return m.setKind(at, c)
-	case KindLeader:
-		return setIn(m.Leaders, at.Name, c)
-	case KindAlive, KindInventory, KindFencing, KindCordon, KindProgress, KindAsked, KindNodeEvent, KindGrant, KindNext, KindReady, KindRequest, KindAck, KindSaved, KindOffer:
-		return m.node(at.Node).set(at, c)
-	case KindSpec, KindWanted, KindState, KindPlan, KindPermit, KindHalt, KindFence, KindRescale, KindSpeed, KindCommitted, KindCheckpoint, KindBadCheckpoint:
-		v := m.job(at.Job)
-		err := v.set(at, c)
-		if at.Kind != KindSpeed { // the job goes on without
-			v.noteUnreadable(c, err)
-		}
-		return err
-	}
-	panic(fmt.Sprintf("record: no view of keys of kind %d", at.Kind))
 }
 
 func (m *Mirror) setKind(at Place, c Change) error {
@@ -287,40 +254,6 @@ func (m *Mirror) job(id cluster.JobID) *JobView {
 	return v
 }
 
-func (v *NodeView) set(at Place, c Change) error {
-	jg := JobGen{at.Job, at.Generation}
-	switch at.Kind { //nolint:exhaustive // the others do not lie below a node
-	case KindAlive:
-		return set(&v.Alive, c)
-	case KindInventory:
-		return set(&v.Inventory, c)
-	case KindFencing:
-		return set(&v.Fencing, c)
-	case KindCordon:
-		return set(&v.Cordon, c)
-	case KindProgress:
-		return set(&v.Progress, c)
-	case KindAsked:
-		return set(&v.Asked, c)
-	case KindNodeEvent:
-		return setIn(v.Told, at.Slot, c)
-	case KindGrant:
-		return setIn(v.Grants, at.Job, c)
-	case KindNext:
-		return setIn(v.Next, at.Job, c)
-	case KindReady:
-		return setIn(v.Ready, at.Job, c)
-	case KindRequest:
-		return setIn(v.Requests, at.Name, c)
-	case KindAck:
-		return v.ack(jg).set(Ack(at.Name), c)
-	case KindSaved:
-		return setIn(inner(v.Saved, jg), at.Step, c)
-	default:
-		return setIn(inner(v.Offers, jg), at.Step, c)
-	}
-}
-
 func (v *NodeView) ack(jg JobGen) *Acks {
 	a := v.Acks[jg]
 	if a == nil {
@@ -330,56 +263,13 @@ func (v *NodeView) ack(jg JobGen) *Acks {
 	return a
 }
 
-func (a *Acks) set(name Ack, c Change) error {
-	switch name {
-	case AckStarted:
-		return set(&a.Started, c)
-	case AckHeld:
-		return set(&a.Held, c)
-	case AckFailed:
-		return set(&a.Failed, c)
-	case AckStopped:
-		return set(&a.Stopped, c)
-	case AckCleared:
-		return set(&a.Cleared, c)
-	}
-	return errUnknownKey
-}
-
-func (v *JobView) set(at Place, c Change) error {
-	switch at.Kind { //nolint:exhaustive // the others do not lie below a job
-	case KindSpec:
-		return set(&v.Spec, c)
-	case KindWanted:
-		return set(&v.Wanted, c)
-	case KindState:
-		return set(&v.State, c)
-	case KindSpeed:
-		return set(&v.Speed, c)
-	case KindRescale:
-		return setIn(v.Rescales, at.Generation, c)
-	case KindCommitted:
-		return set(&v.Committed, c)
-	case KindCheckpoint:
-		return setIn(v.Checkpoints, at.Step, c)
-	case KindBadCheckpoint:
-		return setIn(v.Bad, at.Step, c)
-	}
-	x := v.Generations[at.Generation]
+func (v *JobView) generation(g cluster.Generation) *GenerationView {
+	x := v.Generations[g]
 	if x == nil {
 		x = &GenerationView{Fences: map[cluster.NodeID]Versioned[Fence]{}}
-		v.Generations[at.Generation] = x
+		v.Generations[g] = x
 	}
-	switch at.Kind { //nolint:exhaustive // the others do not lie below a generation
-	case KindPlan:
-		return set(&x.Plan, c)
-	case KindPermit:
-		return set(&x.Permit, c)
-	case KindHalt:
-		return set(&x.Halt, c)
-	default:
-		return setIn(x.Fences, at.Node, c)
-	}
+	return x
 }
 
 var errUnknownKey = errors.New("unknown key: written by another version, or by hand")

@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
+	"slices"
 )
 
 // CheckState finds package-level variables of pure packages that are, or could
 // become, state. Three kinds are constants in all but name and stay: error
-// sentinels, compiled patterns, and unexported tables built by a literal and
-// never written to.
+// sentinels, compiled patterns, and unexported tables, which are never written to: a literal, or what a function of
+// the package makes of a table.
 func CheckState(t *Tree) []Finding {
 	pure := map[string]bool{}
 	for _, r := range Rows() {
@@ -56,7 +57,7 @@ func (t *Tree) checkVars(f *File, tables map[string]bool) []Finding {
 				}
 				switch {
 				case id.Name == "_" || constantCall(value, names):
-				case !id.IsExported() && isLiteral(value):
+				case !id.IsExported() && isTable(value, tables):
 					tables[id.Name] = true
 				default:
 					found = append(found, t.at(id.Pos(), "state",
@@ -85,9 +86,19 @@ func constantCall(value ast.Expr, names map[string]string) bool {
 	}
 }
 
-func isLiteral(value ast.Expr) bool {
-	_, ok := value.(*ast.CompositeLit)
-	return ok
+// isTable reports whether a value is a literal, or made of tables that were declared before it, in the same file or an earlier one.
+func isTable(value ast.Expr, tables map[string]bool) bool {
+	switch v := value.(type) {
+	case *ast.CompositeLit:
+		return true
+	case *ast.CallExpr:
+		_, ours := v.Fun.(*ast.Ident)
+		return ours && len(v.Args) > 0 && !slices.ContainsFunc(v.Args, func(arg ast.Expr) bool {
+			id, named := arg.(*ast.Ident)
+			return !named || !tables[id.Name]
+		})
+	}
+	return false
 }
 
 // checkWrites finds assignments to tables, by name: a local variable that
