@@ -27,7 +27,8 @@ func Hosting(t *testing.T, dir string) []int {
 	})
 }
 
-// showing finds the processes whose file of /proc has such entries. One that another test keeps from answering has none.
+// showing finds the processes whose file in /proc has entries for which is returns true. A process that does not answer in
+// time, as one that another test has stopped, is left out.
 func showing(t *testing.T, name string, is func(entries []string) bool) (pids []int) {
 	t.Helper()
 	const enough = 2 * time.Second

@@ -25,23 +25,23 @@ type Ahead struct {
 type ahead struct {
 	room
 	rules  []rule
-	denied v1Group // that of v1 which is for nothing else than to keep them from devices
+	denied v1Group // of v1's controller of devices; it has no device
 }
 
-// aheadGroup is the name of their groups. In a cgroup v2 each has a number behind: groups with limits lie beside, and
-// Linux 6.18 kills what is started in a group that was killed before, so that each process has its own.
+// aheadGroup is the name of their groups. In cgroup v2 a number follows, as each process has its own group: Linux 6.18
+// kills what is started in a group that was killed before.
 const aheadGroup = "ahead"
 
-// BoundAhead makes ready that what runs ahead is started within its bounds. Where one
-// cannot be had, as where a user may make no groups, it is started all the same, and AheadUnbound says why.
+// BoundAhead prepares the bounds of what runs ahead. Where a bound cannot be had, as where a user may make no groups,
+// AheadUnbound says why, and what runs ahead is started without it.
 func (c *Containment) BoundAhead(a Ahead) {
 	c.AheadUnbound = c.keepAhead(a.Devices)
 	for _, r := range rules(a.Memory, a.CPUs) {
 		c.AheadUnbound = errors.Join(c.AheadUnbound, c.ruleAhead(r))
 	}
 	if a.Processes > 0 {
-		// As many as a job may have for one device, of which it has none yet. In cgroup v2 the run's own group holds
-		// them to it, which Limit makes wider.
+		// What runs ahead has no device yet, so it may have the processes of one. In cgroup v2 the bound is on the
+		// run's own group, and Limit raises it for the workers.
 		r := atMostProcesses(a.Processes)
 		top, v2, err := c.home(r.controller)
 		if err == nil && v2 {

@@ -17,8 +17,8 @@ import (
 	"github.com/bellows-ml/bellows/agent/run"
 )
 
-// Where cgroup v2 has the controller of memory, each process that runs ahead is bounded by its own group, and workers are in
-// none of these. This machine may have that controller elsewhere, so the files are only played.
+// Where cgroup v2 has the memory controller, each process that runs ahead is bounded by a group of its own. Workers are in
+// none of these groups. A machine may have that controller in v1, so the test writes the files of a v2 hierarchy itself.
 func TestTheBoundInCgroupV2(t *testing.T) {
 	t.Parallel()
 	own := fakeCgroup(t, t.TempDir(), map[string]string{"cgroup.controllers": "cpu memory pids\n", "cgroup.subtree_control": ""})
@@ -100,7 +100,7 @@ func TestTheBoundOfProcessesInCgroupV2(t *testing.T) {
 	}
 }
 
-// What cannot be bounded by the kernel, for the controller is there and may not be had, is started all the same.
+// What runs ahead is started without a bound where the controller is there but may not be turned on.
 func TestWhatRunsAheadWithoutTheKernelsBound(t *testing.T) {
 	t.Parallel()
 	own := fakeCgroup(t, t.TempDir(), map[string]string{"cgroup.controllers": "memory\n"})

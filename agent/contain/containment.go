@@ -17,11 +17,11 @@ import (
 
 // Group is a set of processes that the kernel keeps together, wherever they fork to.
 type Group interface {
-	// Kill sends SIGKILL to all that is inside. Gone is killed.
+	// Kill sends SIGKILL to all processes inside. A group that is gone has none.
 	Kill() error
-	// Look names what is inside; populated may be true without a name. Gone is empty.
+	// Look returns the processes inside. populated may be true where none can be named. A group that is gone has none.
 	Look() (pids []int, populated bool, err error)
-	// Remove takes the group away, empty as it is. Gone is removed.
+	// Remove removes the group, which has to be empty. It is no error that the group is gone.
 	Remove() error
 }
 

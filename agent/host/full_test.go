@@ -12,6 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/bellows-ml/bellows/agent/agenttest"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
@@ -68,7 +69,7 @@ func TestLeaseWaitsForRoomToBeKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	free := f.fill(dir, 0)
-	log := &lockedBuffer{}
+	log := &agenttest.Log{}
 	l := &life{store: f.store, dir: data, node: record.AliveKey("n1"), cfg: Config{Node: "n1", TTL: time.Minute}, log: zerolog.New(log)}
 	held := make(chan error, 1)
 	go func() {

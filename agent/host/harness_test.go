@@ -1,7 +1,6 @@
 package host
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/bellows-ml/bellows/agent/agenttest"
 	"github.com/bellows-ml/bellows/agent/host/devices"
 	"github.com/bellows-ml/bellows/agent/precheck"
 	"github.com/bellows-ml/bellows/agent/proc"
@@ -163,13 +163,13 @@ func shortDir(t *testing.T) string {
 // agent runs an agent in this process until the test ends, or stop is called.
 func (f *fixture) agent(s settings) (stop func()) {
 	f.Helper()
-	return f.agentTo(s, &lockedBuffer{})
+	return f.agentTo(s, &agenttest.Log{})
 }
 
 // logged runs an agent until the test ends, and returns what it logs.
-func (f *fixture) logged(s settings) *lockedBuffer {
+func (f *fixture) logged(s settings) *agenttest.Log {
 	f.Helper()
-	log := &lockedBuffer{}
+	log := &agenttest.Log{}
 	f.agentTo(s, log)
 	return log
 }
@@ -217,7 +217,7 @@ func (f *fixture) process(s settings) *exec.Cmd {
 		f.Fatal(err)
 	}
 	cmd := exec.Command(exe, "agent", string(text))
-	log := &lockedBuffer{}
+	log := &agenttest.Log{}
 	cmd.Stderr = log
 	if err := cmd.Start(); err != nil {
 		f.Fatal(err)
@@ -254,23 +254,6 @@ func (f *fixture) endShims(s settings) {
 			f.Error(err)
 		}
 	}
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 // alive waits until the node is in the cluster with its inventory, and returns its token.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bellows-ml/bellows/agent/agenttest"
 	"github.com/bellows-ml/bellows/agent/fence"
 	"github.com/bellows-ml/bellows/agent/rundir"
 	"github.com/bellows-ml/bellows/api"
@@ -424,7 +425,7 @@ func TestLeavingTakesTheNodeOutAtOnce(t *testing.T) {
 	stay, leave := f.settings("n1"), f.settings("n2")
 	leave.Leave = true
 	stay.TTL = time.Minute // a busy machine takes seconds for a moment
-	log := &lockedBuffer{}
+	log := &agenttest.Log{}
 	stopStaying, stopLeaving := f.agent(stay), f.agentTo(leave, log)
 	f.until("n2 to know that nothing runs there", func() bool { return strings.Contains(log.String(), "it is known what earlier agents have left here") })
 	token := f.alive("n1")

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bellows-ml/bellows/agent/agenttest"
 	"github.com/bellows-ml/bellows/agent/rundir"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
@@ -92,7 +93,7 @@ func TestAnUnkillableWorkerHoldsItsDeviceOnly(t *testing.T) {
 
 			// The next agent does not take the device for fit before it has looked.
 			stop()
-			log := &lockedBuffer{}
+			log := &agenttest.Log{}
 			f.agentTo(s, log)
 			known := "adopted a run"
 			if shimDies {

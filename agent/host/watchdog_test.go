@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/agent/agenttest"
 	"github.com/bellows-ml/bellows/agent/proc"
 	"github.com/bellows-ml/bellows/agent/rundir"
 	"github.com/bellows-ml/bellows/record"
@@ -158,7 +159,7 @@ func TestTheAgentKillsWhereItsShimDoesNot(t *testing.T) {
 
 // stuckLog takes nothing any more once it is stuck.
 type stuckLog struct {
-	lockedBuffer
+	agenttest.Log
 	stuck sync.RWMutex
 }
 
@@ -166,7 +167,7 @@ type stuckLog struct {
 func (l *stuckLog) Write(p []byte) (int, error) {
 	l.stuck.RLock()
 	defer l.stuck.RUnlock()
-	return l.lockedBuffer.Write(p)
+	return l.Log.Write(p)
 }
 
 // The agent's owner hangs, here in its log, and nothing of the run's directory can

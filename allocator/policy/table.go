@@ -10,7 +10,7 @@ import (
 // table lists the policies: first those that are offered to operators, then those that are there to compare with. A cluster
 // may be set to any. docs/policies.md begins with it, as go test -update writes it there.
 var table = []entry{
-	{flowtime{}, "the least sum of all completion times, rescales paid for, beside what is promised and under a bound on waiting; decides at arrivals and ends too", "remaining time or service, speeds, start costs, priority", "after Berg et al. and Smith", "jobs end as soon as they can, on average; nobody waits for ever"},
+	{flowtime{}, "the least sum of all completion times, rescales paid for, beside what is promised and under a bound on waiting; decides at arrivals and ends too", "remaining time or service, speeds, start costs, priority", "after Berg et al. and Smith", "jobs end as soon as they can, on average; no job waits for ever"},
 	{share{}, "equal shares in powers of two; higher priority, then earlier submission first", "priority", "", "everybody has the same"},
 	{fifo(), "first come first served; no job is passed over or halted", "", "", "a queue, as of a batch system"},
 	{priority(), "highest priority first, preempting", "priority", "", "who matters more goes first, and takes devices back"},

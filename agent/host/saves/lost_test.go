@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -39,7 +38,7 @@ func TestALostSaveIsKeptInEtcdWhereTheDiskDoesNot(t *testing.T) {
 // no longer.
 func TestALostSaveOfWhatIsGoneIsNotKeptForEver(t *testing.T) {
 	t.Parallel()
-	log := &lockedBuffer{}
+	log := &agenttest.Log{}
 	sv, earlier := alive(t, zerolog.New(log))
 	earlier.Revision--
 	none, key := filepath.Join(t.TempDir(), "is-not-there"), record.SavedKey("n1", "j", 1, 5)
@@ -132,22 +131,4 @@ func alive(t *testing.T, log zerolog.Logger) (*Saves, record.Compare) {
 		t.Fatal(out.Err)
 	}
 	return New(loop.New(t.Context(), log), Config{Node: "n1"}, s), record.SameLife(key, out.Revision)
-}
-
-// lockedBuffer is a log that is read while it is written.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
