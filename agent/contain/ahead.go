@@ -12,12 +12,13 @@ import (
 	"github.com/bellows-ml/bellows/agent/run"
 )
 
-// Ahead is what the processes that run ahead of a run may have. They have no device.
+// Ahead is what the processes that run ahead of a run may have. They have no device. In cgroup v2 each
+// process has a group of its own with the bounds of memory and processors; in v1 they hold for all together.
 type Ahead struct {
 	Devices   *run.DeviceFiles // of the node; nil = it has none
-	Memory    uint64           // bytes, of each; 0 = any
-	Processes int              // and threads; 0 = any
-	CPUs      float64          // of each; 0 = any
+	Memory    uint64           // bytes; 0 = any
+	Processes int              // and threads, of all together; 0 = any
+	CPUs      float64          // 0 = any
 }
 
 // ahead is where they are: in cgroup v2 each has a group of its own, which is given the rules when the process is executed;
@@ -49,7 +50,9 @@ func (c *Containment) BoundAhead(a Ahead) {
 		} else if err == nil {
 			err = c.bound(&c.ahead.room, aheadGroup, r)
 		}
-		c.AheadUnbound = errors.Join(c.AheadUnbound, err)
+		if err != nil {
+			c.AheadUnbound = errors.Join(c.AheadUnbound, fmt.Errorf("limit the %s of what runs ahead: %w", r.what(), err))
+		}
 	}
 }
 

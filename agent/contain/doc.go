@@ -16,7 +16,7 @@
 //	c.Remove()
 //
 // What a group may have of a controller is a rule. The kernel keeps a controller in cgroup v2 or in a hierarchy of v1,
-// and calls its files differently there: a rule knows both, and bound is the one place that finds out which it is.
+// and calls its files differently there: a rule knows both, and home is the one place that finds out which it is.
 //
 // Decisions: ADR 29 (limits), ADR 37 (device files), ADR 58 (what runs ahead), ADR 62 (one rule for both versions).
 package contain

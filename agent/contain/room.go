@@ -73,16 +73,21 @@ func (c *Containment) bound(r *room, name string, what rule) error {
 	if err = makeGroup(dir); err != nil && !errors.Is(err, os.ErrExist) { // for another rule
 		return err
 	}
-	inForce := what.v1
 	if v2 {
-		r.v2, inForce = dir, what.v2
+		if err = what.v2(dir); err != nil {
+			return err
+		}
+		r.v2 = dir
 	} else {
+		if err = what.v1(dir); err != nil {
+			return err
+		}
 		r.add(v1Group{dir, filepath.Dir(top)})
 	}
 	if what.memory > 0 {
 		r.memory, r.memoryV2, r.bytes = dir, v2, what.memory
 	}
-	return inForce(dir)
+	return nil
 }
 
 func (r *room) add(g v1Group) {

@@ -124,13 +124,15 @@ func (c *Containment) Place(pid, local int) error {
 	if c.ahead.v2 != "" && s.v2 == "" {
 		leaves.v2 = c.own
 	}
-	var err error
-	for _, each := range proc.Tree(pid) {
-		errPut := leaves.put(each)
-		if errPut == nil {
-			errPut = s.put(each)
+	move := func(each int) error {
+		if err := leaves.put(each); err != nil {
+			return err
 		}
-		err = errors.Join(err, errPut)
+		return s.put(each)
+	}
+	err := move(pid) // first, so that what it starts while the others are found is born there
+	for _, each := range proc.Tree(pid)[1:] {
+		err = errors.Join(err, move(each))
 	}
 	return err
 }

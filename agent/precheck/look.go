@@ -76,7 +76,7 @@ func (l Question) Ask(ctx context.Context, id owner.Identity) (Findings, error) 
 	return *h.last.Findings, checkFindings(*h.last.Findings)
 }
 
-// checkfindings is as careful with what a user's process says as with an order.
+// checkFindings is as careful with what a user's process says as with an order.
 func checkFindings(f Findings) error {
 	if !strings.HasPrefix(f.Program, "/") || strings.ContainsRune(f.Program, 0) {
 		return fmt.Errorf("command: its program %q is not an absolute path", f.Program)

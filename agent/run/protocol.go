@@ -102,7 +102,7 @@ func (o Order) Planned() bool { return o.Prepare == nil || len(o.World.Members) 
 // Warms reports whether the job has warm starts, if it can: its owner has not asked for cold ones.
 func (o Order) Warms() bool { return o.Prepare != nil || o.LearnedFile != "" }
 
-// MemoryAhead is how much memory each process that runs ahead may have, in bytes; 0 = any.
+// MemoryAhead is how much memory what runs ahead may have, in bytes; 0 = any. See contain.Ahead.
 func (o Order) MemoryAhead() uint64 {
 	most := uint64(0)
 	if o.Prepare != nil && o.Prepare.Memory > 0 {

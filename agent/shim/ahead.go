@@ -148,7 +148,7 @@ func (a *ahead) parkAll(order run.Order, n int, calmUntil int64) ([]*warm.Parked
 	}.Park(a.abort, n)
 }
 
-// MayExecute implements parkLoop.
+// MayExecute implements warm.Loop.
 func (a *ahead) MayExecute() (n int, may bool) {
 	type answer struct {
 		n   int
@@ -168,7 +168,7 @@ func (a *ahead) MayExecute() (n int, may bool) {
 	}
 }
 
-// Executed implements parkLoop.
+// Executed implements warm.Loop.
 func (a *ahead) Executed(p *run.Process) {
 	a.post(func() {
 		if a.facts.Ahead.Executing = false; p != nil && !a.given {
@@ -178,7 +178,7 @@ func (a *ahead) Executed(p *run.Process) {
 	})
 }
 
-// Clear implements parkLoop.
+// Clear implements warm.Loop.
 func (a *ahead) Clear(p run.Process, alone bool) {
 	cleared := make(chan struct{})
 	a.post(func() {
@@ -196,7 +196,7 @@ func (a *ahead) Clear(p run.Process, alone bool) {
 	}
 }
 
-// Unwanted implements parkLoop.
+// Unwanted implements warm.Loop.
 func (a *ahead) Unwanted() bool {
 	said := make(chan bool, 1)
 	a.post(func() { said <- a.state.Killing() || a.given })

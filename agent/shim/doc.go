@@ -17,9 +17,9 @@
 //
 //	Start ──► Dial ──► Push wishes, receive Reports ──► Push Retire ──► remove the directory
 //	             ▲
-//	Scan ────────┘ after a restart, for each run whose shim is Alive
-//	    └──► ReadReport, Sweep ──► remove the directory, where it is not,
-//	         and of runs whose files cannot be read, and of what Lost finds
+//	rundir.Scan ─┘ after a restart, for each run whose shim lives
+//	    └──► rundir.ReadReport, sweep.Sweep ──► remove the directory, where it is not,
+//	         and of runs whose files cannot be read, and of what sweep.Lost finds
 //
 // A run may be started before its plan is known, with Order.Prepare: then
 //
@@ -33,12 +33,12 @@
 // writing of reports and one reader and writer for each connection.
 //
 // A run has one shim in its life: shim.json is created once, before any worker
-// is executed, by the shim that hosts the run or by the Sweep that gives it up.
+// is executed, by the shim that hosts the run or by the sweep that gives it up.
 //
 // If the shim is killed its workers are killed with it, by the kernel (parent
 // death signal). What these have left behind becomes the holder's, which is the
 // shim's parent and does nothing else, and is killed by that at once; or, if the
-// holder is dead as well, is found by its cgroup or its environment: by Sweep, which
+// holder is dead as well, is found by its cgroup or its environment: by sweep.Sweep, which
 // kills it, and by the next run that takes a lock of its devices: that finds the
 // run's name in the lock file and waits.
 //

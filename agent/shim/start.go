@@ -33,8 +33,8 @@ import (
 // holder remains the caller's child, and a goroutine waits for it so that it never
 // becomes a zombie; should the caller die, init inherits and reaps it.
 //
-// After an error, ctx's included, no shim is left, but Sweep dir before it is
-// removed. FailureOf knows one that a full disk or a failing file system has caused.
+// After an error, ctx's included, no shim is left, but call sweep.Sweep on dir before it is
+// removed. precheck.FailureOf knows one that a full disk or a failing file system has caused.
 func Start(ctx context.Context, exe, dir string, order run.Order) (run.Process, error) {
 	fail := func(err error) (run.Process, error) {
 		return run.Process{}, fmt.Errorf("start shim of %s generation %d: %w", order.World.Job, order.World.Generation, err)

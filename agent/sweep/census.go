@@ -103,7 +103,7 @@ func newObserver(p proc.FS) *observer {
 // listing is one that begins after the call.
 func (o *observer) listing() (*listing, error) { return o.listings.get() }
 
-// Census is one that begins after the call. It takes readWait and a little longer at
+// census returns one that begins after the call. It takes readWait and a little longer at
 // most, whatever processes do.
 func (o *observer) census() (*census, error) { return o.censuses.get() }
 
@@ -208,7 +208,7 @@ func (o *observer) end(p proc.Stat) {
 	delete(o.reads, readKey{p.PID, p.Start})
 }
 
-// ShowsOf reads what a process shows, and may never return. One that has ended
+// showsOf reads what a process shows, and may never return. One that has ended
 // meanwhile shows nothing.
 func showsOf(p proc.FS, of proc.Stat) shown {
 	dir := readsBy(p, of)

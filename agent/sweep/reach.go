@@ -48,7 +48,7 @@ func (r Reach) Kill(workers []record.Worker, spare bool) error {
 		s.workers = append(s.workers, run.Process{PID: w.PID, StartTime: w.StartTime, BootID: r.run.Shim.BootID})
 	}
 	all, err := proc.All()
-	// found before the shim dies: what descends from it shows no more then.
+	// Found before the shim dies: what descends from it shows no more then.
 	found := s.inside(&listing{procs: all, family: proc.FamilyOf(all)}, nil)
 	if spare {
 		found = slices.DeleteFunc(found, func(p proc.Stat) bool { return p.PID == r.run.Shim.PID })

@@ -16,7 +16,7 @@ import (
 	"github.com/bellows-ml/bellows/agent/rundir"
 )
 
-// Marked finds the living processes of the run's owner, or of ours, whose
+// marked finds the living processes of the run's owner, or of ours, whose
 // environment names the run's worker socket: what workers have started carries it
 // along. Any user can name another's run. A nil owner is unknown: then all count.
 func (c *census) marked(dir string, owner *uint32) []proc.Stat {
@@ -41,7 +41,7 @@ func runsAs(pid int, owner uint32) bool {
 	return ok && (seen.UID == owner || int(seen.UID) == os.Geteuid())
 }
 
-// Hosting finds the living processes that host the run by their command lines.
+// hosting finds the living processes that host the run by their command lines.
 // Only root's and our own count: a command line can be feigned.
 func (c *census) hosting(dir string) []proc.Stat {
 	var found []proc.Stat

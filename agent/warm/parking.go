@@ -156,7 +156,7 @@ func (t *attempt) check(command pycommand.Command, program string) error {
 	return fmt.Errorf("%s does not import sitecustomize from PYTHONPATH, by which a script runs ahead", command.Head[0])
 }
 
-// several has n processes run ahead at once, and returns those that are parked. An errEarly is not its error: such a
+// several has n processes run ahead at once, and returns those that are parked. ErrEarly is not its error: such a
 // process is gone, and another one can take its place.
 func (t *attempt) several(n int) (all []*Parked, err error) {
 	began := make([]*Parked, n)

@@ -29,7 +29,7 @@ type Release struct {
 }
 
 // Bind tells parked processes their plan, and puts each where its worker belongs. A command that waits by itself
-// is told in letGo: it goes on at once.
+// is told in LetGo: it goes on at once.
 func (r Release) Bind(all []*Parked) (err error) {
 	for local, p := range all {
 		if !maps.Equal(r.Order.EnvironmentAhead(r.Dir), p.env) {

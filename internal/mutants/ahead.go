@@ -59,12 +59,12 @@ var ofAhead = []Mutant{
 	},
 	{
 		Name: "what-waited-is-placed", File: "agent/contain/workers.go", Owner: "agent/shim", Tests: "TestProcessesOfWhatWaitsAreBounded|TestAParkedWorkerSeesWhatAnExecutedOneDoes/system|TestNoDeviceIsOpenedBeforeThePlan",
-		Old: "range proc.Tree(pid) {", New: "range proc.Tree(pid)[1:] {",
+		Old: "err := move(pid)", New: "var err error",
 		Breaks: "a released worker is outside of its limits and its devices' filter (I3)",
 	},
 	{
 		Name: "wrapped-workers-are-placed", File: "agent/contain/workers.go", Owner: "agent/shim", Tests: "TestLimitsHoldReleasedWorkers",
-		Old: "range proc.Tree(pid) {", New: "range proc.Tree(pid)[:1] {",
+		Old: "range proc.Tree(pid)[1:] {", New: "range proc.Tree(pid)[:0] {",
 		Breaks: "a released worker behind a wrapper is outside of its limits and its devices' filter (I3)",
 	},
 	{
