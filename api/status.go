@@ -126,7 +126,7 @@ func pendingStatus(m *record.Mirror, r record.Request, who cluster.Owner) JobSta
 // specStatus is what a spec tells of a job, as it may be seen.
 func specStatus(id cluster.JobID, shown cluster.Spec, owner cluster.Owner, at time.Time) JobStatus {
 	return JobStatus{
-		Spec: shown, ID: string(id), Owner: owner.User, UID: owner.UID,
+		Spec: shown, Priority: shown.Priority, ID: string(id), Owner: owner.User, UID: owner.UID,
 		MicroBatch: shown.MicroBatch(), GraceS: time.Duration(shown.Grace).Seconds(), TimeLimitS: time.Duration(shown.TimeLimit).Seconds(),
 		SubmittedAt: at, Progress: Progress{StepsTotal: shown.Steps},
 	}

@@ -1,8 +1,11 @@
 package api
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -201,6 +204,25 @@ func TestProblemsOutliveTheJob(t *testing.T) {
 		one, err := a.Job(t.Context(), listed.ID)
 		if n := want[cluster.JobID(listed.ID)]; err != nil || len(one.Problems) != n || len(listed.Problems) != n {
 			t.Errorf("%s, %s: %+v, in the list %+v, %v", listed.ID, listed.Phase, one.Problems, listed.Problems, err)
+		}
+	}
+}
+
+// The arguments and the environment file are shown to the owner and root only, and the environment to no one.
+func TestSecretsOfASpecAreNotShown(t *testing.T) {
+	t.Parallel()
+	spec := goodSpec("train")
+	spec.Command, spec.Env, spec.EnvFile = []string{"python", "ARGUMENT"}, map[string]string{"NAME": "VARIABLE"}, "/home/FILE"
+	for uid, shown := range map[uint32][]string{0: {"ARGUMENT", "FILE"}, 1000: {"ARGUMENT", "FILE"}, 1001: nil} {
+		own := uid != 1001
+		text, err := json.Marshal(specStatus("train-aaaaaa", spec.Shown(own), cluster.Owner{UID: 1000}, time.Time{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, word := range []string{"ARGUMENT", "VARIABLE", "FILE"} {
+			if bytes.Contains(text, []byte(word)) != slices.Contains(shown, word) {
+				t.Errorf("uid %d: %s in %s", uid, word, text)
+			}
 		}
 	}
 }

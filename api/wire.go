@@ -15,6 +15,8 @@ type JobStatus struct {
 	// Spec is what was submitted, as far as who asks may see it: see cluster.Spec.Shown. Its fields stand beside the
 	// others in JSON; of its Progress, the pattern that lines are read by, only the field below is shown.
 	cluster.Spec
+	// Priority is the spec's; here it is shown where it is 0, too.
+	Priority int `json:"priority"`
 
 	Phase cluster.Phase `json:"phase"`
 	// Ended: the phase is final.

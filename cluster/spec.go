@@ -66,7 +66,7 @@ type Spec struct {
 	// by setuid programs, such as sudo, for good.
 	NoNewPrivs bool `json:"no_new_privs,omitempty"`
 
-	Priority int        `json:"priority"`           // higher goes first, -100 … 100
+	Priority int        `json:"priority,omitempty"` // higher goes first, -100 … 100
 	Deadline *time.Time `json:"deadline,omitempty"` // when its owner needs it
 	// Grace is for how long after Deadline an end is of use still: the less, the later, and
 	// none at its end. 0 = an end after the deadline is of none.
@@ -117,7 +117,7 @@ const (
 )
 
 // Shown is the spec as a user may see it, with the kind that its speed is remembered by. The environment, which may hold
-// secrets, is nobody's to see again. Others than the owner and root see the program's name instead of the command, and
+// secrets, is shown to no one. Others than the owner and root see the program's name instead of the command, and
 // nothing that is made of its arguments.
 func (s Spec) Shown(own bool) Spec {
 	s.Env = nil

@@ -246,7 +246,7 @@ func TestValidateBoundsEveryField(t *testing.T) {
 		"exclude node: 1025 are named":         func(s *Spec) { s.Where.Not = make([]NodeID, MaxWhereNodes+1) },
 		"node: name \"xxx":                     func(s *Spec) { s.Where.Nodes = []NodeID{NodeID(long)} },
 		"world sizes: 257 are listed":          func(s *Spec) { s.Sizes = make([]int, MaxSizes+1) },
-		"spec has 786617 bytes as JSON, at mo": func(s *Spec) { s.Command = []string{"a", strings.Repeat("\x01", MaxCommandBytes-1)} },
+		"spec has 786604 bytes as JSON, at mo": func(s *Spec) { s.Command = []string{"a", strings.Repeat("\x01", MaxCommandBytes-1)} },
 	} {
 		s := good()
 		change(&s)

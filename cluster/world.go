@@ -128,6 +128,9 @@ func (w World) Allocation(job JobID) Allocation {
 	return a
 }
 
+// LedBy reports whether rank 0 is on that node.
+func (w World) LedBy(node NodeID) bool { return len(w.Members) > 0 && w.Members[0].Node == node }
+
 // Member returns node's part, and its index among the members (torch's GROUP_RANK).
 func (w World) Member(node NodeID) (m Member, index int, ok bool) {
 	i := slices.IndexFunc(w.Members, func(m Member) bool { return m.Node == node })

@@ -132,20 +132,3 @@ func unknown(parts []string) Place {
 	}
 	return Place{}
 }
-
-// Subtree reads a prefix that ends in a slash: one job's records, or those of one
-// of its generations. Of any other the place is unknown.
-func Subtree(prefix string) Place {
-	rest, below := strings.CutPrefix(strings.TrimSuffix(prefix, "/"), JobsPrefix)
-	parts := strings.Split(rest, "/")
-	switch {
-	case !below || !strings.HasSuffix(prefix, "/") || parts[0] == "":
-	case len(parts) == 1:
-		return Place{Job: cluster.JobID(parts[0])}
-	case len(parts) == 3 && parts[1] == "gen":
-		if g, ok := parseGen(parts[2]); ok {
-			return Place{Job: cluster.JobID(parts[0]), Generation: g}
-		}
-	}
-	return Place{}
-}

@@ -42,7 +42,7 @@ func (gs *goals) wanted() map[string][]string {
 	for _, jg := range gs.runs.current() {
 		parts[jobPart(jg.Job)] = []string{record.SpecKey(jg.Job)}
 		parts[genPart(jg)] = []string{record.GenerationPrefix(jg.Job, jg.Generation)}
-		if gs.leads(gs.records.mirror.Job(jg.Job).Generation(jg.Generation).Plan.Value.World) {
+		if gs.records.mirror.Job(jg.Job).Generation(jg.Generation).Plan.Value.World.LedBy(gs.cfg.Node) {
 			parts[savesPart(jg.Job)] = []string{record.CheckpointsPrefix(jg.Job)}
 		}
 		if prefixes := gs.peerPrefixes(jg); len(prefixes) > 0 {

@@ -23,11 +23,6 @@ func newShared(ctx context.Context, cfg Config, s *store.Store, data *dataDir) *
 	return &shared{Loop: loop.New(ctx, cfg.Log), cfg: cfg, store: s, data: data, records: newRecords(cfg.Node, cfg.Log)}
 }
 
-// leads reports whether rank 0 of a world is on this node.
-func (sh *shared) leads(w cluster.World) bool {
-	return len(w.Members) > 0 && w.Members[0].Node == sh.cfg.Node
-}
-
 // generationOf is a short form for a pair of names.
 func generationOf(j cluster.JobID, g cluster.Generation) record.JobGen {
 	return record.JobGen{Job: j, Generation: g}

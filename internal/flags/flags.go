@@ -42,7 +42,10 @@ func Arrange(f *Set, groups []Group) {
 	for i, g := range groups {
 		for k, name := range g.Names {
 			if x := f.Lookup(name); x != nil {
-				x.Annotations = map[string][]string{groupKey: {fmt.Sprintf("%03d.%03d", i, k), g.Title}}
+				if x.Annotations == nil { // else cobra keeps something of its own there
+					x.Annotations = map[string][]string{}
+				}
+				x.Annotations[groupKey] = []string{fmt.Sprintf("%03d.%03d", i, k), g.Title}
 			}
 		}
 	}

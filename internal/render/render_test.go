@@ -21,11 +21,12 @@ var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 // trainedJob is a job that has seen everything.
 func trainedJob() api.JobStatus {
 	return api.JobStatus{
+		Priority: 5,
 		Spec: cluster.Spec{
 			Name: "train", Kind: "train.py-0123456789", Command: []string{"python", "train.py", "--lr", "0.1"}, Workdir: "/home/ann/train", CheckpointDir: "/data/ann",
 			MinWorkers: 1, MaxWorkers: 8, BatchSize: cluster.BatchSize{Min: 256, Max: 1024}, Training: cluster.Training{MicroBatch: 16, LRRule: cluster.LRSqrt, LRWarmup: 100},
 			PerWorker: cluster.Limits{MemoryBytes: 32 << 30, CPUs: 4}, Where: cluster.Where{PreferModel: "h100", MixModels: true},
-			Priority: 5, Deadline: new(noon.Add(26 * time.Hour)), MaxRestarts: 3,
+			Deadline: new(noon.Add(26 * time.Hour)), MaxRestarts: 3,
 		},
 		ID: "train-abcdef", Owner: "ann", UID: 1000, Phase: cluster.Running,
 		Workers:    4,

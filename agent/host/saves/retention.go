@@ -38,7 +38,7 @@ func (sv *Saves) deleteSurplus(r *Run, g Generation) {
 // kept says what to keep of a job that has rank 0 here: what it resumed from,
 // and all that is named in the records, be it as committed or as given up, for
 // that can be resumed from as well. So a record goes before its files do. False
-// while that is not known for susv.
+// while that is not known for sure.
 func (sv *Saves) kept(g Generation) (checkpoint.Retain, bool) {
 	last := g.Job.Committed.Value
 	known := g.Listed && g.Job.Committed.Exists() && len(g.Job.Checkpoints) > 0

@@ -93,10 +93,7 @@ type Generation struct {
 }
 
 // leads reports whether rank 0 of the generation is on this node.
-func (sv *Saves) leads(g Generation) bool {
-	members := g.Order.World.Members
-	return len(members) > 0 && members[0].Node == sv.cfg.Node
-}
+func (sv *Saves) leads(g Generation) bool { return g.Order.World.LedBy(sv.cfg.Node) }
 
 // Look begins what is due for a generation: the look for what a plain script has saved, the deletion of what is surplus, and
 // the look whether the next checkpoint will fit.
