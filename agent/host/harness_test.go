@@ -144,6 +144,13 @@ func (f *fixture) settings(node string) settings {
 	return settings{Node: node, Dir: shortDir(f.T), Etcd: f.endpoint}
 }
 
+// unfenced is for tests whose workers train for long: a busy machine keeps an agent from renewing its lease for seconds.
+func (f *fixture) unfenced(node string) settings {
+	s := f.settings(node)
+	s.TTL = time.Minute
+	return s
+}
+
 // shortDir is t.TempDir without the test's name: an agent's directory has sockets in it,
 // whose paths are bounded.
 func shortDir(t *testing.T) string {

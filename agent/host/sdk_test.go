@@ -63,8 +63,8 @@ func (f *fixture) training(name string, saveEvery int, workers map[string]int, o
 func TestHaltOfTwoNodesSavesOneCheckpoint(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.agent(f.settings("n1"))
-	f.agent(f.settings("n2"))
+	f.agent(f.unfenced("n1"))
+	f.agent(f.unfenced("n2"))
 	j := f.training("sdk", 0, map[string]int{"n1": 2, "n2": 1}, "n1", "n2")
 	f.start(j)
 	ack[record.Started](f, j, "n1", record.AckStarted)
@@ -118,8 +118,8 @@ func TestHaltOfTwoNodesSavesOneCheckpoint(t *testing.T) {
 func TestOneProcessOnEachNodeSavesOneCheckpoint(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.agent(f.settings("n1"))
-	f.agent(f.settings("n2"))
+	f.agent(f.unfenced("n1"))
+	f.agent(f.unfenced("n2"))
 	j := f.training("jax", 5, map[string]int{"n1": 3, "n2": 2}, "n1", "n2")
 	j.Members[0].OneProcess, j.Members[1].OneProcess, j.Members[1].FirstRank = true, true, 1
 	f.start(j)
@@ -149,7 +149,7 @@ func TestOneProcessOnEachNodeSavesOneCheckpoint(t *testing.T) {
 func TestSavesDuringARunAreOffered(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.agent(f.settings("n1"))
+	f.agent(f.unfenced("n1"))
 	j := f.training("often", 10, map[string]int{"n1": 2}, "n1")
 	f.start(j)
 	seen := map[int64]bool{}
@@ -172,8 +172,8 @@ func TestSavesDuringARunAreOffered(t *testing.T) {
 func TestRecordsOfOvertakenSavesGo(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.agent(f.settings("n1"))
-	f.agent(f.settings("n2"))
+	f.agent(f.unfenced("n1"))
+	f.agent(f.unfenced("n2"))
 	j := f.training("months", 5, map[string]int{"n1": 1, "n2": 1}, "n1", "n2")
 	f.start(j)
 	seen, most := map[string]bool{}, 0
