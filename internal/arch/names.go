@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"bytes"
 	"fmt"
 	"path"
 	"regexp"
@@ -47,7 +48,10 @@ func CheckNames(t *Tree) []Finding {
 // something that a run has left behind.
 var besideGo = []string{".go", ".md", ".py", ".sha256", ".toml"}
 
-// CheckStrays finds files in packages' folders that do not belong there.
+// program begins every executable that Go builds on Linux.
+const program = "\x7fELF"
+
+// CheckStrays finds files in packages' folders that do not belong there, and compiled programs anywhere.
 func CheckStrays(t *Tree) []Finding {
 	packages := map[string]bool{}
 	for _, row := range Rows() {
@@ -55,6 +59,11 @@ func CheckStrays(t *Tree) []Finding {
 	}
 	var found []Finding
 	for _, f := range t.Files {
+		if bytes.HasPrefix(f.Src, []byte(program)) {
+			// `go build ./a/command` leaves one in the folder it is called in, where `git add -A` takes it along.
+			found = append(found, Finding{f.Path, 1, "stray", "this is a compiled program", "delete it; make build writes to bin, which git ignores"})
+			continue
+		}
 		if packages[f.Dir()] && !slices.Contains(besideGo, path.Ext(f.Path)) {
 			found = append(found, Finding{f.Path, 1, "stray", "this is no source file", "delete it, or move it below testdata"})
 		}

@@ -187,6 +187,8 @@ var samples = map[string][]sample{
 		{"sdk/pyproject.toml", "", nil},
 		{"lab/trace/testdata/66,10", "2", nil},
 		{"docs/66,10", "2", nil},
+		{"mutants", "\x7fELF\x02\x01", []string{"compiled program"}},
+		{"docs/logo.png", "\x89PNG\x00", nil},
 	},
 	"front": {
 		{"README.md", lines(120), nil},
