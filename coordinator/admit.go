@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/coordinator/promise"
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/record/reason"
 )
@@ -35,12 +36,12 @@ func admitJob(in situation, r request) *move {
 			return nil // one at a time: the next knows what was promised before it
 		}
 		v := decideDeadline(in, spec, r.Mod)
-		if v.plan != nil && tooManyPromises(*v.plan) {
-			v = verdict{Answer: record.Answer{Deadline: v.Deadline, At: v.At, Why: "too many deadlines are promised already: ask again when some of those jobs have ended"}}
+		if v.Plan != nil && promise.TooLarge(*v.Plan) {
+			v = v.TooMany()
 		}
-		spec.Answer, promised = &v.Answer, v.plan
+		spec.Answer, promised = &v.Answer, v.Plan
 		if !v.Promised && !spec.OrBestEffort {
-			s.Phase, s.Reason = cluster.Refused, reason.Of(deadlineRefused(&v.Answer))
+			s.Phase, s.Reason = cluster.Refused, reason.Of(promise.Refused(&v.Answer))
 		}
 	}
 	s.Reason = bounded(in, s.Reason)
@@ -64,7 +65,7 @@ func admitJob(in situation, r request) *move {
 	}
 	if s.Phase == cluster.Queued {
 		m.name = spec.Name
-		m.event = record.Event{Kind: record.JobSubmitted, Job: spec.ID, By: spec.Owner.User, Why: deadlineWords(spec.Answer)}
+		m.event = record.Event{Kind: record.JobSubmitted, Job: spec.ID, By: spec.Owner.User, Why: promise.Words(spec.Answer)}
 	}
 	return m
 }

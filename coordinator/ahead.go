@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/allocator"
-	"github.com/bellows-ml/bellows/allocator/forecast"
 	"github.com/bellows-ml/bellows/allocator/goodput"
 	"github.com/bellows-ml/bellows/allocator/lookahead"
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/coordinator/promise"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -36,10 +36,10 @@ func DryRun(cfg Config, m *record.Mirror, now time.Time, spec record.Submitted) 
 	if spec.Deadline != nil {
 		d := decideDeadline(in, spec, dryMod)
 		spec.Answer = &d.Answer
-		if d.plan != nil {
-			v.Promise = entryOf(*d.plan, spec.ID, in.now)
+		if d.Plan != nil {
+			v.Promise = promise.Entry(*d.Plan, spec.ID, in.now)
 			for i, j := range q.Input.Jobs {
-				if p := entryOf(*d.plan, j.ID, in.now); p != nil {
+				if p := promise.Entry(*d.Plan, j.ID, in.now); p != nil {
 					q.Input.Jobs[i].Promise = p
 				}
 			}
@@ -62,7 +62,7 @@ func onlooker(cfg Config, m *record.Mirror, now time.Time) situation {
 	c.waits.begin(now)
 	c.view.mirror = m
 	c.view.forgetDerived()
-	c.measures.takeAll(m, c.waits.clock)
+	c.measures.TakeAll(m, c.waits.clock)
 	return c.situation()
 }
 
@@ -201,15 +201,7 @@ func asItCame(in situation) (allocator.JobView, bool) {
 	v := allocator.JobView{
 		ID: in.ID, Sizes: in.sizes, BatchSize: in.Batch(), Priority: spec.Priority, SubmittedAt: spec.At, Excluded: in.refusals(in.job).nodes,
 	}
-	j := stepsOf(in)
-	j.Steps, j.ETA, j.Reported = spec.Steps, time.Duration(spec.ETA), true
-	known := learn(in)
-	kind := kindOf(in, known.name).Value
-	j.Starts, j.KindStarts, j.KindTook = forecast.StartsOf(in.Speed.Value.Starts), forecast.StartsOf(kind.Starts), forecast.TookOf(kind.Lengths)
-	if !in.measures.off {
-		j.Fleet, j.FleetTook = in.measures.fleetStart(in.mirror), in.measures.fleetTook(in.mirror)
-	}
-	f := known.Of(j)
+	f := known(in).ForeseeAtStart()
 	v.Work, v.Alike, v.Speeds, v.StartCosts, v.Batches, v.Careful = f.Work, f.Alike, f.Speeds, f.StartCosts, f.Batches, f.Careful()
 	switch phase := in.state().Phase; {
 	case !phase.Terminal():

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/coordinator/speed"
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/record/reason"
 )
@@ -67,7 +68,8 @@ func rescaling(in situation) (o order, resized bool) {
 	if in.state().Phase != cluster.Running || !ok || in.state().Pinned && in.job.fault == "" {
 		return o, false
 	}
-	if in.job.fault == "" && finished(in) && !overdue(in) {
+	if end, finished := overdueAt(in); in.job.fault == "" && finished && in.clock.Before(end) {
+		in.wake(end)
 		return o, false // it only has to end
 	}
 	have, kept, blocked := in.has, 0, false
@@ -108,7 +110,7 @@ const underWithin = 20 * time.Second
 // underWay reports whether a running generation has begun its first step, or has
 // had the time for it.
 func underWay(in situation) bool {
-	if progress(in) >= 0 || in.Committed.Exists() && in.Committed.Value.Generation == in.number() {
+	if speed.Reported(in.mirror, in.ID, in.world()) >= 0 || in.Committed.Exists() && in.Committed.Value.Generation == in.number() {
 		return true
 	}
 	end := in.since(wait{in.ID, startWait}, in.gen.Plan.Value.At).Add(underWithin)

@@ -62,7 +62,7 @@ func mayMove(in situation, v allocator.JobView) bool {
 
 // spanLoss is the share of its speed that a job of k workers loses on several nodes.
 func spanLoss(in situation, k int) float64 {
-	if loss, ok := learn(in).SpanLoss(k); ok {
+	if loss, ok := known(in).SpanLoss(k); ok {
 		return loss
 	}
 	return assumedSpanLoss

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/units"
 	"github.com/bellows-ml/bellows/record/reason"
 )
 
@@ -51,7 +52,7 @@ func refusedEverywhereWhy(in situation) reason.Reason {
 		parts = append(parts, fmt.Sprintf("%s: %s", someNodes(by[why]), why))
 	}
 	if more := len(reasons) - namedReasons; more > 0 {
-		parts = append(parts, fmt.Sprintf("and %s of other nodes", count(more, "reason")))
+		parts = append(parts, fmt.Sprintf("and %s of other nodes", units.Count(more, "reason")))
 	}
 	return reason.Of(reason.New(reason.RefusedEverywhere, "said", strings.Join(parts, "; ")))
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/units"
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/record/reason"
 )
@@ -121,7 +122,7 @@ func tellParked(in situation, nodes []cluster.NodeID) *move {
 		each = append(each, parkedOn(in, n))
 	}
 	if len(nodes) > named {
-		each = append(each, count(len(nodes)-named, "more node"))
+		each = append(each, units.Count(len(nodes)-named, "more node"))
 	}
 	waits := bounded(in, reason.Of(reason.New(reason.AwaitsParked, "said", strings.Join(each, "; "))))
 	if waits.Equal(in.state().Waits) {

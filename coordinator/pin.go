@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/bellows-ml/bellows/coordinator/speed"
 )
 
 // shouldPin reports whether a halt lost work that the job could have saved: it
@@ -65,7 +67,7 @@ func usesModule(in situation) bool {
 // stepsBegun returns the highest step that any rank of the newest generation is
 // known to have begun; false if no rank or agent has reported one.
 func stepsBegun(in situation) (step int64, known bool) {
-	step = progress(in)
+	step = speed.Reported(in.mirror, in.ID, in.world())
 	known = step >= 0
 	for _, a := range in.roll {
 		if a.Held && a.SDK {

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/coordinator/speed"
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/record/reason"
 )
@@ -16,7 +17,7 @@ type situation struct {
 	*decisions
 	*transactions
 	*preparations
-	measures *measures
+	measures *speed.Measures
 	cfg      *Config
 
 	target  target        // what the last decision granted the job

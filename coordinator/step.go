@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/coordinator/speed"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -16,7 +17,7 @@ type Coordinator struct {
 	decisions    *decisions
 	transactions *transactions
 	preparations *preparations
-	measures     *measures
+	measures     *speed.Measures
 	news         news
 	out          Effects // of the Step that runs
 }
@@ -29,7 +30,7 @@ func New(cfg Config) *Coordinator {
 	cfg.MaxTxnOps = cmp.Or(cfg.MaxTxnOps, record.DefaultMaxTxnOps)
 	w := newWaits(&cfg)
 	return &Coordinator{
-		cfg: &cfg, view: newView(&cfg), waits: w, decisions: newDecisions(), transactions: newTransactions(&cfg, w), preparations: newPreparations(), measures: newMeasures(&cfg), news: newNews(),
+		cfg: &cfg, view: newView(&cfg), waits: w, decisions: newDecisions(), transactions: newTransactions(&cfg, w), preparations: newPreparations(), measures: speed.New(cfg.Unmeasured), news: newNews(),
 	}
 }
 
@@ -77,7 +78,7 @@ func (c *Coordinator) load(e Loaded) {
 		return
 	}
 	c.unreadable(c.view.load(e)...)
-	c.measures.takeAll(c.view.mirror, c.waits.clock)
+	c.measures.TakeAll(c.view.mirror, c.waits.clock)
 	c.transactions.reloaded()
 }
 
@@ -111,7 +112,7 @@ func (c *Coordinator) lost(revision int64) bool {
 // apply takes in one change.
 func (c *Coordinator) apply(ch record.Change) {
 	c.unreadable(c.view.apply(ch))
-	c.measures.take(c.view.mirror, record.Locate(ch.Key), c.waits.clock)
+	c.measures.Take(c.view.mirror, record.Locate(ch.Key), c.waits.clock)
 }
 
 // outcome takes in what has become of a transaction. What it wrote is taken in at
@@ -207,7 +208,7 @@ func (c *Coordinator) forgetGone() {
 			c.waits.forget(id)
 			c.transactions.forget(id)
 			c.preparations.forget(id)
-			c.measures.forget(id)
+			c.measures.Forget(id)
 			c.decisions.withdraw(id)
 			continue
 		}

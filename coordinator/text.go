@@ -3,18 +3,10 @@ package coordinator
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/units"
 )
-
-// count writes a number of things for people.
-func count(n int, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return fmt.Sprintf("%d %s", n, thing)
-}
 
 // list writes nodes for people.
 func list(nodes []cluster.NodeID) string {
@@ -36,13 +28,10 @@ func someNodes(nodes []cluster.NodeID) string {
 // workersText writes the bounds of a job's worlds.
 func workersText(low, high int) string {
 	if low == high {
-		return count(low, "worker")
+		return units.Count(low, "worker")
 	}
-	return fmt.Sprintf("%d to %s", low, count(high, "worker"))
+	return fmt.Sprintf("%d to %s", low, units.Count(high, "worker"))
 }
 
 // named is how many nodes a reason names; there may be thousands.
 const named = 3
-
-// moment is a time for people.
-func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }

@@ -37,7 +37,7 @@ const (
 const (
 	layer1 = "record record/reason rendezvous checkpoint checkpoint/layout agent/fence agent/run agent " +
 		"allocator allocator/goodput allocator/forecast allocator/solve allocator/admit allocator/capacity allocator/lookahead allocator/split allocator/place allocator/policy"
-	layer2 = "coordinator"
+	layer2 = "coordinator/speed coordinator/promise coordinator"
 	layer3 = "agent/logprogress agent/ranklog agent/proc agent/rundir agent/owner agent/contain agent/devicelock agent/sweep agent/warm agent/precheck agent/agenttest internal/userdb internal/fault internal/units internal/yamltext internal/output internal/durable internal/gate sdk internal/logging internal/trust nvml internal/systemd internal/metrics internal/membership store store/server store/etcdtest store/storetest api agent/shim " +
 		"agent/child checkpoint/owned checkpoint/dirblob checkpoint/blobtest"
 	layer4 = "coordinator/lead agent/host"
@@ -81,11 +81,13 @@ func production() []Row {
 		{"agent/run", "cluster record record/reason agent/fence", Pure, "what is done about one run on a node: start, halt, kill, end"},
 		{"agent", "cluster record record/reason agent/fence agent/run", Pure, "what one node should do next"},
 
-		{"coordinator", "cluster record record/reason allocator allocator/forecast allocator/goodput allocator/admit allocator/lookahead allocator/place rendezvous agent/fence", Pure, "the life of every job"},
+		{"coordinator/speed", "cluster record allocator allocator/forecast allocator/goodput", Pure, "how fast jobs train: what was measured, and what follows"},
+		{"internal/units", "", Pure, "numbers with units, as people write and read them"},
+		{"coordinator/promise", "cluster record record/reason allocator allocator/goodput allocator/admit agent/fence internal/units", Pure, "which deadlines are promised, and the plan that keeps them"},
+		{"coordinator", "cluster record record/reason allocator allocator/forecast allocator/goodput allocator/lookahead allocator/place rendezvous agent/fence internal/units coordinator/speed coordinator/promise", Pure, "the life of every job"},
 
 		{"internal/flags", "", Shell, "what flags are declared with"},
 		{"internal/fault", "", Shell, "what is wrong with what a person gave the command line"},
-		{"internal/units", "", Pure, "numbers with units, as people write and read them"},
 		{"internal/pycommand", "record", Pure, "command lines that run a Python script"},
 		{"internal/yamltext", "", Sealed, "YAML with the lines of its values; the one owner of the format"},
 		{"internal/output", "cluster internal/yamltext", Shell, "tables, terminals, JSON and YAML"},

@@ -51,7 +51,7 @@ var ofCoordinator = []Mutant{
 	},
 	{
 		Name: "a-promise-is-served-at-once", File: "coordinator/question.go", Tests: "TestStories/deadline$",
-		Old: "|| kept && d.served != in.mirror.Promised.Mod ||", New: "||",
+		Old: "case kept && d.served != in.mirror.Promised.Mod:", New: "case false:",
 		Breaks: "a job gets what it was promised an interval late",
 	},
 	{
@@ -271,7 +271,7 @@ var ofCoordinator = []Mutant{
 	},
 	{
 		Name: "undecided-halts-are-asked-about", File: "coordinator/question.go", Tests: "TestStories/failover",
-		Old: "|| d.inherited && haltsUndecided(in)", New: "",
+		Old: "case d.inherited && haltsUndecided(in):", New: "case false:",
 		Breaks: "what a new leader finds halted for a rescale waits for an interval (I9)",
 	},
 	{

@@ -3,12 +3,12 @@ package main
 // ofDeadlines are the rules by which a deadline that was admitted is kept.
 var ofDeadlines = []Mutant{
 	{
-		Name: "a-guess-has-a-whole-reserve", File: "coordinator/reserve.go", Tests: "TestStories/deadline_reserve$",
-		Old: "foresee(in).Curve == nil || ", New: "",
+		Name: "a-guess-has-a-whole-reserve", File: "coordinator/promise/reserve.go", Owner: "coordinator", Tests: "TestStories/deadline_reserve$",
+		Old: "!j.Measured || ", New: "",
 		Breaks: "a deadline is promised with little in reserve on speeds that were never measured",
 	},
 	{
-		Name: "losses-are-expected", File: "coordinator/reserve.go", Tests: "TestStories/deadline_reserve$",
+		Name: "losses-are-expected", File: "coordinator/promise/reserve.go", Owner: "coordinator", Tests: "TestStories/deadline_reserve$",
 		Old: "within < 1-lossChance", New: "within < lossChance",
 		Breaks: "a promise for days has nothing in reserve for a node that is lost",
 	},
@@ -63,7 +63,7 @@ var ofDeadlines = []Mutant{
 		Breaks: "more devices now, and a pause on the way back, cost a job its deadline",
 	},
 	{
-		Name: "renewing-breaks-no-promise", File: "coordinator/outlook.go", Tests: "TestRenewingBreaksNoPromise",
+		Name: "renewing-breaks-no-promise", File: "coordinator/promise/outlook.go", Tests: "TestRenewingBreaksNoPromise",
 		Old: "if _, ok := plan.Kept(id); !ok {\n\t\t\treturn k", New: "if _, ok := plan.Kept(id); !ok && false {\n\t\t\treturn k",
 		Breaks: "a promise that is kept is broken to save another one",
 	},
@@ -73,17 +73,17 @@ var ofDeadlines = []Mutant{
 		Breaks: "a promised job pays a start for another batch that no promise was planned with",
 	},
 	{
-		Name: "a-promise-moves-before-it-breaks", File: "coordinator/replan.go", Tests: "TestStories/deadline_moves$",
+		Name: "a-promise-moves-before-it-breaks", File: "coordinator/promise/replan.go", Owner: "coordinator", Tests: "TestStories/deadline_moves$",
 		Old: "case at.Before(latest):", New: "case false:",
 		Breaks: "a promise with a grace is broken where a later end would do",
 	},
 	{
-		Name: "a-grace-saves-others", File: "coordinator/replan.go", Tests: "TestStories/deadline_gives_way$",
-		Old: "return spared(in, o, kept)", New: "return o, kept",
+		Name: "a-grace-saves-others", File: "coordinator/promise/replan.go", Owner: "coordinator", Tests: "TestStories/deadline_gives_way$",
+		Old: "return c.spared(o, kept)", New: "return o, kept",
 		Breaks: "a deadline is broken where another job could end in its grace",
 	},
 	{
-		Name: "no-promise-beyond-the-grace", File: "coordinator/deadline.go", Tests: "TestStories/deadline_grace$",
+		Name: "no-promise-beyond-the-grace", File: "coordinator/promise/decide.go", Owner: "coordinator", Tests: "TestStories/deadline_grace$",
 		Old: "|| by.After(latest) {", New: "{",
 		Breaks: "an end is promised that its owner has no use for",
 	},

@@ -18,8 +18,8 @@ var ofModels = []Mutant{
 		Breaks: "a start whose devices were lost takes idle ones of several models",
 	},
 	{
-		Name: "promises-are-planned-on-one-model", File: "coordinator/outlook.go", Tests: "TestStories/models_deadline$",
-		Old: "Devices: promiseDevices(in),", New: "Devices: in.nodes().usable,",
+		Name: "promises-are-planned-on-one-model", File: "coordinator/deadline.go", Tests: "TestStories/models_deadline$",
+		Old: "Devices: promiseDevices(in), Plan", New: "Devices: in.nodes().usable, Plan",
 		Breaks: "a deadline is promised on devices that no one world can have",
 	},
 	{

@@ -1,11 +1,10 @@
-package coordinator
+package promise
 
 import (
 	"math"
 	"time"
 
 	"github.com/bellows-ml/bellows/agent/fence"
-	"github.com/bellows-ml/bellows/allocator"
 	"github.com/bellows-ml/bellows/allocator/goodput"
 )
 
@@ -30,18 +29,18 @@ const (
 // reserves are the reserves of a promise by a moment, in the order in which they are tried: a
 // twentieth of the time, and the least that will do for a job whose speed was measured: what a new
 // leader takes, what one start costs, and the losses of nodes that have to be expected.
-func reserves(in situation, v allocator.JobView, by time.Time) []time.Duration {
-	until := by.Sub(in.now)
+func (c *Cluster) reserves(j Job, by time.Time) []time.Duration {
+	until, v := by.Sub(c.Now), j.View
 	usual := until / usualReserve
-	if foresee(in).Curve == nil || len(v.Sizes) == 0 {
+	if !j.Measured || len(v.Sizes) == 0 {
 		return []time.Duration{usual}
 	}
 	start := time.Duration(0)
 	for _, k := range v.Sizes {
 		start = max(start, v.StartCost(k))
 	}
-	nodes := min(len(in.live()), goodput.NodesFor(v.Sizes[len(v.Sizes)-1], in.perNode()))
-	each := fence.TTL + in.cfg.Timing.LostAfter + start + rollback
+	nodes := min(c.Alive, goodput.NodesFor(v.Sizes[len(v.Sizes)-1], c.PerNode))
+	each := fence.TTL + c.LostAfter + start + rollback
 	least := fence.TTL + start + time.Duration(losses(lossRate*float64(nodes)*until.Hours()/24))*each
 	if least >= usual {
 		return []time.Duration{usual}

@@ -1,11 +1,10 @@
-package coordinator_test
+package promise
 
 import (
 	"testing"
 
 	"github.com/bellows-ml/bellows/allocator/admit"
 	"github.com/bellows-ml/bellows/cluster"
-	"github.com/bellows-ml/bellows/coordinator"
 )
 
 // Filling all anew goes by deadlines, and may save another promise than the one that the
@@ -26,7 +25,7 @@ func TestRenewingBreaksNoPromise(t *testing.T) {
 	if _, ok := fresh.Kept("b"); ok {
 		t.Fatal("filled anew, the plan keeps b: this shows nothing")
 	}
-	followed, renewed, err := coordinator.Renewed(p)
+	followed, renewed, err := renew(p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +36,7 @@ func TestRenewingBreaksNoPromise(t *testing.T) {
 	}
 	// With both devices there is room for all, and what was promised to no one is made use of.
 	p.Devices = 2
-	if _, renewed, err = coordinator.Renewed(p); err != nil {
+	if _, renewed, err = renew(p); err != nil {
 		t.Fatal(err)
 	}
 	for _, id := range []cluster.JobID{"a", "b"} {
@@ -45,4 +44,10 @@ func TestRenewingBreaksNoPromise(t *testing.T) {
 			t.Errorf("two devices: %s's promise is broken", id)
 		}
 	}
+}
+
+// renew follows a plan of promises, and fills the same anew as a review does.
+func renew(p admit.Problem) (followed, renewed *admit.Plan, err error) {
+	followed, err = admit.Follow(p)
+	return followed, keeping{followed}.renewed(p).Plan, err
 }

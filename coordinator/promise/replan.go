@@ -1,4 +1,4 @@
-package coordinator
+package promise
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/bellows-ml/bellows/allocator/admit"
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/internal/units"
 )
 
 // A deadline with a grace is a soft one: an end within the grace is of use still, the less
@@ -18,25 +19,25 @@ import (
 
 // replan goes on with the plan. A job that misses the end which was planned for it may end
 // later, as far as its promise and its grace allow.
-func replan(in situation) (outlook, keeping) {
-	o, kept := relaxed(in, map[cluster.JobID]time.Time{})
-	return spared(in, o, kept)
+func (c *Cluster) replan() (outlook, keeping) {
+	o, kept := c.relaxed(map[cluster.JobID]time.Time{})
+	return c.spared(o, kept)
 }
 
 // relaxed is the plan with these ends, in which jobs that miss theirs end as late as they may.
-func relaxed(in situation, due map[cluster.JobID]time.Time) (outlook, keeping) {
+func (c *Cluster) relaxed(due map[cluster.JobID]time.Time) (outlook, keeping) {
 	for {
-		o := foreseePromises(in, due)
+		o := c.outlook(due)
 		plan, err := admit.Follow(o.Problem)
 		if err != nil {
 			return o, keeping{}
 		}
 		late := 0
-		for id := range o.views {
+		for id := range c.Jobs {
 			if _, ok := plan.Kept(id); ok {
 				continue
 			}
-			if at, ok := relaxation(in, id, due[id]); ok {
+			if at, ok := c.relaxation(id, due[id]); ok {
 				due[id] = at
 				late++
 			}
@@ -52,9 +53,8 @@ const graceSteps = 4
 
 // relaxation is by when a promised job may end that cannot by another moment, zero for that
 // which was planned; false if no later.
-func relaxation(in situation, id cluster.JobID, at time.Time) (time.Time, bool) {
-	p := in.mirror.Promised.Value.Jobs[id]
-	spec := in.find(id).Spec.Value
+func (c *Cluster) relaxation(id cluster.JobID, at time.Time) (time.Time, bool) {
+	p, spec := c.Plan.Jobs[id], c.Jobs[id].Spec
 	switch latest := spec.Latest(); {
 	case at.IsZero():
 		return p.Deadline, true
@@ -74,16 +74,16 @@ const mostGivingWay = 16
 // spared is a plan in which jobs that have a grace left give way to promises that would be
 // broken: those of the lowest priority first, whose late ends are worth least, until none is
 // broken. One whose profile stands ends as it was to. It is the given plan where that saves none.
-func spared(in situation, o outlook, kept keeping) (outlook, keeping) {
-	broken := breaking(in, o, kept)
+func (c *Cluster) spared(o outlook, kept keeping) (outlook, keeping) {
+	broken := c.breaking(kept)
 	if broken == 0 || kept.Plan == nil {
 		return o, kept
 	}
 	due := maps.Clone(o.due)
-	for _, id := range patient(in, o, kept) {
-		due[id] = in.find(id).Spec.Value.Latest()
-		other, otherKept := relaxed(in, maps.Clone(due))
-		if n := breaking(in, other, otherKept); n < broken {
+	for _, id := range c.patient(kept) {
+		due[id] = c.Jobs[id].Spec.Latest()
+		other, otherKept := c.relaxed(maps.Clone(due))
+		if n := c.breaking(otherKept); n < broken {
 			o, kept, broken = other, otherKept, n
 		}
 		if broken == 0 {
@@ -94,9 +94,9 @@ func spared(in situation, o outlook, kept keeping) (outlook, keeping) {
 }
 
 // breaking is how many promises that stand are not kept by a plan.
-func breaking(in situation, o outlook, kept keeping) (n int) {
-	for id := range o.views {
-		if _, ok := kept.profile(id); !ok && in.mirror.Promised.Value.Jobs[id].Broken == "" {
+func (c *Cluster) breaking(kept keeping) (n int) {
+	for id := range c.Jobs {
+		if _, ok := kept.profile(id); !ok && c.Plan.Jobs[id].Broken == "" {
 			n++
 		}
 	}
@@ -104,21 +104,21 @@ func breaking(in situation, o outlook, kept keeping) (n int) {
 }
 
 // patient are the jobs of a plan that have a grace left, those that give way first first.
-func patient(in situation, o outlook, kept keeping) []cluster.JobID {
+func (c *Cluster) patient(kept keeping) []cluster.JobID {
 	var out []cluster.JobID
-	for _, id := range slices.Sorted(maps.Keys(o.views)) {
-		if _, ok := kept.profile(id); ok && in.mirror.Promised.Value.Jobs[id].Deadline.Before(in.find(id).Spec.Value.Latest()) {
+	for _, id := range slices.Sorted(maps.Keys(c.Jobs)) {
+		if _, ok := kept.profile(id); ok && c.Plan.Jobs[id].Deadline.Before(c.Jobs[id].Spec.Latest()) {
 			out = append(out, id)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b cluster.JobID) int {
-		return cmp.Compare(in.find(a).Spec.Value.Priority, in.find(b).Spec.Value.Priority)
+		return cmp.Compare(c.Jobs[a].Spec.Priority, c.Jobs[b].Spec.Priority)
 	})
 	return out[:min(len(out), mostGivingWay)]
 }
 
 // lateWhy says that a promise has moved into the job's grace.
-func lateWhy(in situation, o outlook, id cluster.JobID) string {
+func (c *Cluster) lateWhy(o outlook, id cluster.JobID) string {
 	return fmt.Sprintf("%s cannot be kept with %s beside what others were promised: promised by %s now, within its grace, which lasts until %s",
-		moment(in.mirror.Promised.Value.Jobs[id].Deadline), count(o.Devices, "usable device"), moment(o.due[id]), moment(in.find(id).Spec.Value.Latest()))
+		moment(c.Plan.Jobs[id].Deadline), units.Count(o.Devices, "usable device"), moment(o.due[id]), moment(c.Jobs[id].Spec.Latest()))
 }

@@ -1,4 +1,4 @@
-package coordinator
+package speed
 
 import (
 	"cmp"
@@ -13,11 +13,11 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
-// measures is what the reports of running generations have shown, and what was
+// Measures is what the reports of running generations have shown, and what was
 // learnt of it: the records of progress hold the newest report only. What is worth
 // keeping is in each job's speed record; from there a new leader goes on, without
 // the windows of the generation that runs.
-type measures struct {
+type Measures struct {
 	off bool // nothing is measured
 	// listing: what is taken in is older than this leader's clock can tell.
 	listing bool
@@ -49,42 +49,17 @@ type measure struct {
 	before float64
 }
 
-// learned is what follows from a job's speed record, that of its kind, and what the
-// running generation has shown. It is remembered only because it takes time.
-type learned struct {
-	spec, speed, kind int64 // their revisions
-	live              live
-	perNode           int
-	ranges            forecast.Range
-	sizes             []int
-	name              string // of its kind
-	forecast.Learned
-	on     map[string]forecast.Learned // the same by model of devices, where there are several
-	levels map[string]float64          // with which on was made
-
-	looked looked
+// New returns measures that have taken in nothing yet. If off, nothing is ever
+// measured, and forecasts rest on what owners state.
+func New(off bool) *Measures {
+	return &Measures{off: off, of: map[cluster.JobID]*measure{}, seen: map[cluster.JobID]*learned{}}
 }
 
-// live is what of the running generation changes what is learnt: so many windows more
-// tell something that the speed record does not have yet.
-type live struct {
-	generation cluster.Generation
-	windows    int // as a power of two
-	void       bool
-}
+// Off reports whether nothing is measured.
+func (ms *Measures) Off() bool { return ms.off }
 
-// looked is at what recordSpeed has looked and found nothing to record.
-type looked struct {
-	state, speed int64 // their revisions
-	folds        int
-}
-
-func newMeasures(cfg *Config) *measures {
-	return &measures{off: cfg.Unmeasured, of: map[cluster.JobID]*measure{}, seen: map[cluster.JobID]*learned{}}
-}
-
-// take takes in what a change may tell of the progress of jobs.
-func (ms *measures) take(m *record.Mirror, at record.Place, now time.Time) { // now is by the leader's own clock: ADR 30
+// Take takes in what a change may tell of the progress of jobs.
+func (ms *Measures) Take(m *record.Mirror, at record.Place, now time.Time) { // now is by the leader's own clock: ADR 30
 	if ms.off {
 		return
 	}
@@ -111,12 +86,12 @@ func (ms *measures) take(m *record.Mirror, at record.Place, now time.Time) { // 
 	}
 }
 
-// takeAll takes in what a listing tells.
-func (ms *measures) takeAll(m *record.Mirror, now time.Time) {
+// TakeAll takes in what a listing tells.
+func (ms *Measures) TakeAll(m *record.Mirror, now time.Time) {
 	ms.fleetKnown, ms.endedKnown, ms.listing = false, false, true
 	defer func() { ms.listing = false }()
 	for _, id := range m.NodeIDs() {
-		ms.take(m, record.Place{Kind: record.KindProgress, Node: id}, now)
+		ms.Take(m, record.Place{Kind: record.KindProgress, Node: id}, now)
 	}
 }
 
@@ -128,7 +103,7 @@ type report struct {
 }
 
 // fold takes one node's report of a job in, if it is of its newest generation.
-func (ms *measures) fold(mirror *record.Mirror, v *record.JobView, r report) {
+func (ms *Measures) fold(mirror *record.Mirror, v *record.JobView, r report) {
 	plan := v.Generation(r.Generation).Plan.Value
 	_, _, member := plan.World.Member(r.node)
 	if !member || r.Generation != v.State.Value.Generation || v.State.Value.Phase.Terminal() || r.Nonce != plan.World.Nonce || r.At.IsZero() {
@@ -299,7 +274,7 @@ func withPoint(points []record.SpeedPoint, p record.SpeedPoint) []record.SpeedPo
 }
 
 // fleetStart is what a start costs in the cluster: the median of all jobs' newest; 0 = unknown.
-func (ms *measures) fleetStart(m *record.Mirror) time.Duration {
+func (ms *Measures) fleetStart(m *record.Mirror) time.Duration {
 	if !ms.fleetKnown {
 		var all []float64
 		for _, v := range m.Jobs {
@@ -317,19 +292,19 @@ func (ms *measures) fleetStart(m *record.Mirror) time.Duration {
 }
 
 // history is how predictions came out, of jobs of all kinds.
-func (ms *measures) history(m *record.Mirror) goodput.History {
+func (ms *Measures) history(m *record.Mirror) goodput.History {
 	ms.readKinds(m)
 	return ms.ended
 }
 
 // fleetTook is what jobs of all kinds took.
-func (ms *measures) fleetTook(m *record.Mirror) []forecast.Took {
+func (ms *Measures) fleetTook(m *record.Mirror) []forecast.Took {
 	ms.readKinds(m)
 	return ms.took
 }
 
 // level is how fast one device of a model is among those of all models; 1 where that is not known.
-func (ms *measures) level(m *record.Mirror, model string) float64 {
+func (ms *Measures) level(m *record.Mirror, model string) float64 {
 	ms.readKinds(m)
 	if v := ms.levels[model]; v > 0 {
 		return v
@@ -337,7 +312,7 @@ func (ms *measures) level(m *record.Mirror, model string) float64 {
 	return 1
 }
 
-func (ms *measures) readKinds(m *record.Mirror) {
+func (ms *Measures) readKinds(m *record.Mirror) {
 	if !ms.endedKnown {
 		ms.ended, ms.took, ms.endedKnown = forecast.HistoryOf(m.Kinds), forecast.FleetTookOf(m.Kinds), true
 		ms.levels = forecast.Levels(m.Kinds)
@@ -349,8 +324,11 @@ const leastFleet = 3
 
 func secondsOf(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// forget drops what is known of a job that is gone.
-func (ms *measures) forget(id cluster.JobID) {
+// Unlearn drops what was learnt of a job, so that it is learnt anew of its own record.
+func (ms *Measures) Unlearn(id cluster.JobID) { delete(ms.seen, id) }
+
+// Forget drops what is known of a job that is gone.
+func (ms *Measures) Forget(id cluster.JobID) {
 	delete(ms.of, id)
 	delete(ms.seen, id)
 }

@@ -1,4 +1,4 @@
-package coordinator
+package speed
 
 import (
 	"github.com/bellows-ml/bellows/allocator"
@@ -8,30 +8,29 @@ import (
 )
 
 // lossWindows are all that are known of the job.
-func lossWindows(in situation) (out []record.LossWindow) {
-	m := in.measures.of[in.ID]
-	if m == nil || m.generation != in.number() {
-		return in.Speed.Value.Losses
+func (k Known) lossWindows() (out []record.LossWindow) {
+	if k.run == nil {
+		return k.Speed.Value.Losses
 	}
-	for _, w := range m.loss.Windows {
+	for _, w := range k.run.loss.Windows {
 		out = append(out, record.LossWindow{Step: w.Step, Mean: w.Mean, Told: w.Told})
 	}
 	return out
 }
 
 // lossFlat is why the job's loss does not tell that more steps gain anything; empty = it does, or that is not known.
-func lossFlat(in situation) string {
-	if l := lossOf(in); l != nil {
+func (k Known) lossFlat() string {
+	if l := k.Loss(); l != nil {
 		return l.Flat
 	}
 	return ""
 }
 
-// lossOf is where in its training the job is by its loss; nil where that is not known.
-func lossOf(in situation) *allocator.Loss {
-	windows := forecast.LossesOf(in.Speed.Value.Losses)
-	if m := in.measures.of[in.ID]; m != nil && m.generation == in.number() {
-		if windows = m.loss.Windows; m.loss.NotNumbers() {
+// Loss is where in its training the job is by its loss; nil where that is not known.
+func (k Known) Loss() *allocator.Loss {
+	windows := forecast.LossesOf(k.Speed.Value.Losses)
+	if k.run != nil {
+		if windows = k.run.loss.Windows; k.run.loss.NotNumbers() {
 			return &allocator.Loss{Flat: goodput.LossNotNumbers}
 		}
 	}
