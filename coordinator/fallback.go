@@ -45,8 +45,12 @@ func fallBack(in situation) *move {
 	if !ok || !in.Committed.Exists() || in.Committed.Value != *in.gen.Plan.Value.Resume {
 		return nil // nothing is damaged, or that is done
 	}
-	if in.rule(TwoWitnesses) && witnesses(in) < 2 && confirmable(in, found.node) {
-		return suspect(in, found)
+	if in.rule(TwoWitnesses) && witnesses(in) < 2 {
+		// One node's disk or memory may be to blame, and a good checkpoint is not given up for that.
+		if until := confirmableUntil(in, found.node); in.clock.Before(until) {
+			in.wake(until)
+			return suspect(in, found)
+		}
 	}
 	bad := in.Committed.Value
 	h := in.gen.Halt.Value

@@ -51,11 +51,12 @@ func haltOverdue(in situation) *move {
 // (ADR 13).
 func rescale(in situation) *move {
 	o, resized := rescaling(in)
-	switch {
-	case !resized:
+	if !resized {
 		in.end(wait{in.ID, prepareWait})
 		return nil
-	case awaitsPrepared(in):
+	}
+	if until, awaits := awaitsPrepared(in); awaits && in.clock.Before(until) {
+		in.wake(until) // it trains on meanwhile
 		return nil
 	}
 	return halt(in, o)
@@ -85,8 +86,14 @@ func rescaling(in situation) (o order, resized bool) {
 		}
 	}
 	grows := kept == have.Workers()
-	if grows && (blocked || t.Workers() == kept && (t.BatchSize == have.BatchSize || t.Workers() == 0) || !underWay(in)) {
-		return o, false
+	if grows {
+		if blocked || t.Workers() == kept && (t.BatchSize == have.BatchSize || t.Workers() == 0) {
+			return o, false
+		}
+		if at := underWayAt(in); in.clock.Before(at) {
+			in.wake(at)
+			return o, false
+		}
 	}
 	to, because := t.Workers(), resizeReason(in.job, t)
 	if in.job.fault != "" {
@@ -107,15 +114,13 @@ func rescaling(in situation) (o order, resized bool) {
 // do not say that they have begun.
 const underWithin = 20 * time.Second
 
-// underWay reports whether a running generation has begun its first step, or has
-// had the time for it.
-func underWay(in situation) bool {
+// underWayAt is from when on a running generation counts as under way: since ever if it has begun
+// its first step, else when it has had the time for it.
+func underWayAt(in situation) time.Time {
 	if speed.Reported(in.mirror, in.ID, in.world()) >= 0 || in.Committed.Exists() && in.Committed.Value.Generation == in.number() {
-		return true
+		return time.Time{}
 	}
-	end := in.since(wait{in.ID, startWait}, in.gen.Plan.Value.At).Add(underWithin)
-	in.wake(end)
-	return !in.clock.Before(end)
+	return in.since(wait{in.ID, startWait}, in.gen.Plan.Value.At).Add(underWithin)
 }
 
 // stopAfter tells the ranks which step is the last, once all have said what they

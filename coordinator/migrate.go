@@ -57,7 +57,7 @@ func mayMove(in situation, v allocator.JobView) bool {
 	case in.state().Phase == cluster.Halting:
 		return !in.target.moves // a move that was decided stands
 	}
-	return in.state().Phase == cluster.Running && v.Booting <= 0 && underWay(in)
+	return in.state().Phase == cluster.Running && v.Booting <= 0 && !in.clock.Before(underWayAt(in))
 }
 
 // spanLoss is the share of its speed that a job of k workers loses on several nodes.

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
@@ -79,7 +80,12 @@ func toPrepare(in situation) (map[cluster.NodeID]int, bool) {
 			all[m.Node] = m.Processes()
 		}
 	}
-	begun := len(all) > 0 && mayCrash(in) // else nothing is waited for
+	begun := false
+	if len(all) > 0 { // else nothing is waited for
+		at := spareAt(in)
+		in.wake(at)
+		begun = !in.clock.Before(at)
+	}
 	if !begun {
 		clear(all)
 	}
@@ -118,16 +124,15 @@ func dropStale(in situation) *move {
 	return &move{verb: "prepare", job: in.JobView, then: fit(in, ops)}
 }
 
-// mayCrash reports whether the job has trained for so long that a start from nothing would be worth avoiding.
-func mayCrash(in situation) bool {
-	if !underWay(in) {
-		return false
+// spareAt is from when on the job has trained for so long that a start from nothing is worth avoiding, in case it
+// crashes. While it is not under way yet: when to look again.
+func spareAt(in situation) time.Time {
+	if at := underWayAt(in); in.clock.Before(at) {
+		return at
 	}
 	planned := in.gen.Plan.Value.At
 	begun := in.since(wait{in.ID, spareWait}, planned)
-	end := begun.Add(sparePays * begun.Sub(in.since(wait{in.ID, startWait}, planned)))
-	in.wake(end)
-	return !in.clock.Before(end)
+	return begun.Add(sparePays * begun.Sub(in.since(wait{in.ID, startWait}, planned)))
 }
 
 // unforkable reports whether a node has found that no launcher can fork workers of the job's command.

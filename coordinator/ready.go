@@ -18,22 +18,20 @@ func prepares(in situation, n cluster.NodeID) bool {
 	return alive.Exists() && alive.Value.Prepares && (alive.Value.Nonces || in.cfg.Secret == "")
 }
 
-// awaitsPrepared reports whether a job that is to be rescaled trains on until the nodes of its
-// next world are ready, or have said that they will not be, or have had the time for it.
-func awaitsPrepared(in situation) bool {
+// awaitsPrepared reports whether some nodes of the next world of a job that is to be rescaled are not ready yet, and
+// have not said that they will not be; and until when the job may wait for them.
+func awaitsPrepared(in situation) (until time.Time, awaits bool) {
 	p, ok := in.prepared(in.job)
 	if !ok || in.Spec.Value.ColdStart || in.job.fault != "" || in.target.Workers() == 0 {
-		return false
+		return time.Time{}, false
 	}
 	if !slices.ContainsFunc(in.target.Placements, func(at cluster.Placement) bool {
 		next := record.Next{Generation: p.generation, Nonce: p.nonce, Workers: processes(in, at)}
 		return prepares(in, at.Node) && !ready(in, at.Node, next)
 	}) {
-		return false
+		return time.Time{}, false
 	}
-	end := in.since(wait{in.ID, prepareWait}, in.gen.Plan.Value.At).Add(prepareWithin)
-	in.wake(end)
-	return in.clock.Before(end)
+	return in.since(wait{in.ID, prepareWait}, in.gen.Plan.Value.At).Add(prepareWithin), true
 }
 
 // processes is how many workers of the job a placement has.

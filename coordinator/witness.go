@@ -37,15 +37,16 @@ func witnesses(in situation) int {
 // checkpoint looked at there, before it goes on at one node's word.
 const confirmWithin = 5 * time.Minute
 
-// confirmable reports whether a second node may yet look at the checkpoint that this one finds damaged.
-func confirmable(in situation, node cluster.NodeID) bool {
-	s := in.state().Suspect
-	if !suspects(s, in.Committed.Value) {
-		return another(in, node)
+// confirmableUntil is until when a second node may look at the checkpoint that this one finds damaged; zero where none can.
+func confirmableUntil(in situation, node cluster.NodeID) time.Time {
+	begun := in.clock // it is suspected from now on
+	if s := in.state().Suspect; suspects(s, in.Committed.Value) {
+		begun = in.since(wait{in.ID, secondWait}, s.At)
 	}
-	end := in.since(wait{in.ID, secondWait}, s.At).Add(confirmWithin)
-	in.wake(end)
-	return in.clock.Before(end) && another(in, node)
+	if !another(in, node) {
+		return time.Time{}
+	}
+	return begun.Add(confirmWithin)
 }
 
 // another reports whether the job could run, at its smallest, without the node.
@@ -114,7 +115,11 @@ func readmitSuspect(in situation) *move {
 	if s == nil {
 		return nil
 	}
-	if _, excluded := in.state().Excluded[s.Node]; !excluded || confirmable(in, s.Node) || !in.node(s.Node).Alive.Exists() {
+	if _, excluded := in.state().Excluded[s.Node]; !excluded || !in.node(s.Node).Alive.Exists() {
+		return nil
+	}
+	if until := confirmableUntil(in, s.Node); in.clock.Before(until) {
+		in.wake(until)
 		return nil
 	}
 	back := next(in, cluster.Queued, reason.Of(reason.New(reason.NoOtherNodeVerifies, "node", s.Node, "said", s.Reason)))

@@ -131,12 +131,12 @@ var ofCoordinator = []Mutant{
 	},
 	{
 		Name: "a-rescale-waits-for-its-nodes", File: "coordinator/halting.go", Tests: "TestStories/prepared$",
-		Old: "case awaitsPrepared(in):", New: "case false:",
+		Old: "awaits && in.clock.Before(until) {", New: "awaits && false {",
 		Breaks: "the old world stops before the next one is ready",
 	},
 	{
-		Name: "a-rescale-waits-not-for-ever", File: "coordinator/ready.go", Tests: "TestStories/prepared_waits",
-		Old: "return in.clock.Before(end)", New: "return true",
+		Name: "a-rescale-waits-not-for-ever", File: "coordinator/halting.go", Tests: "TestStories/prepared_waits",
+		Old: "awaits && in.clock.Before(until) {", New: "awaits {",
 		Breaks: "a node that says nothing keeps a job from its next size (I9)",
 	},
 	{
@@ -356,7 +356,7 @@ var ofCoordinator = []Mutant{
 	},
 	{
 		Name: "grow-after-first-step", File: "coordinator/halting.go", Tests: "TestStories",
-		Old: " || !underWay(in)) {", New: ") {",
+		Old: "at := underWayAt(in); in.clock.Before(at) {", New: "at := underWayAt(in); false {",
 		Breaks: "a growing job is halted before its first step",
 	},
 	{

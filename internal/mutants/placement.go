@@ -24,7 +24,7 @@ var ofPlacement = []Mutant{
 	},
 	{
 		Name: "starting-jobs-stay", File: "coordinator/migrate.go", Tests: "TestStories/migrate_starting",
-		Old: "cluster.Running && v.Booting <= 0 && underWay(in)", New: "cluster.Running",
+		Old: "cluster.Running && v.Booting <= 0 && !in.clock.Before(underWayAt(in))", New: "cluster.Running",
 		Breaks: "a job that has just started, and has not begun a step, is halted for another",
 	},
 	{

@@ -54,7 +54,7 @@ var ofWarmStarts = []Mutant{
 	},
 	{
 		Name: "a-spare-has-to-pay", File: "coordinator/prepare.go", Tests: "TestStories/prepared_spare",
-		Old: "return !in.clock.Before(end)", New: "return true",
+		Old: "begun = !in.clock.Before(at)", New: "begun = true",
 		Breaks: "a job of seconds has its modules imported once more, for nothing",
 	},
 	{
