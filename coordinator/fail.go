@@ -14,18 +14,18 @@ func haltFailed(in situation) *move {
 	if !ok {
 		return nil
 	}
-	s := withExclusions(in)
-	if first.failed.Kind == record.WorkerFailed {
-		s.Failure = &first.failed
-	}
-	return halt(in, order{verb: "halt", why: reason.Of(first.said()), state: s, event: failedEvent(in.job, first)})
+	return halt(in, order{verb: "halt", why: reason.Of(first.said()), event: failedEvent(in.job, first), also: func(s record.State) record.State {
+		if first.failed.Kind == record.WorkerFailed {
+			s.Failure = &first.failed
+		}
+		return withExclusions(in, s)
+	}})
 }
 
-// withExclusions is the job's state with every node that refused this generation
+// withExclusions is the job's next state with every node that refused this generation
 // excluded, for good or until what it failed of has passed.
-func withExclusions(in situation) record.State {
-	s := next(in, in.state().Phase, in.state().Reason)
-	if s.Phase == cluster.Running && in.now.Sub(s.Since) >= ranWell {
+func withExclusions(in situation, s record.State) record.State {
+	if was := in.state(); was.Phase == cluster.Running && in.now.Sub(was.Since) >= ranWell {
 		s.Retries, s.RoomWaits = 0, 0
 	}
 	for _, m := range in.world().Members {

@@ -20,14 +20,6 @@ func succeed(in situation) *move {
 	return end(in, cluster.Succeeded, reason.Of(reason.New(reason.EveryRankExited)))
 }
 
-// stopIdle ends a job that has no workers and whose owner wants it stopped.
-func stopIdle(in situation) *move {
-	if !in.unwanted() {
-		return nil
-	}
-	return end(in, cluster.Stopped, stoppedWhy(in.job))
-}
-
 // allGone reports whether nothing of a halted generation is left. Its last
 // checkpoint has been committed by then: that rule comes first.
 func allGone(in situation) bool {
@@ -55,10 +47,11 @@ func stopSpent(in situation) *move {
 
 // exclude queues a job without the nodes that have refused its last generation.
 func exclude(in situation) *move {
-	if len(withExclusions(in).Excluded) <= len(in.state().Excluded) {
+	s := requeued(in)
+	if len(s.Excluded) <= len(in.state().Excluded) {
 		return nil
 	}
-	return recordPhase(in, "exclude", requeued(in))
+	return recordPhase(in, "exclude", s)
 }
 
 // giveUpSize lets a job go on in larger worlds only, where one of this size ran out of
@@ -139,13 +132,6 @@ func awaitDecision(in situation) *move {
 // requeue puts a job back into the queue.
 func requeue(in situation) *move { return recordPhase(in, "queue", requeued(in)) }
 
-func stoppedWhy(j *job) reason.Reason {
-	if j.Wanted.Value.Now {
-		return atOnceBy(j.Wanted.Value.By)
-	}
-	return reason.Of(reason.New(reason.StoppedBy, "user", j.Wanted.Value.By))
-}
-
 // stopped adds to the reason for which a job was stopped what its last save did not keep.
 func stopped(in situation, why reason.Reason) reason.Reason {
 	if so := in.state().Reason; so.Begins(why) {
@@ -166,9 +152,7 @@ func stopped(in situation, why reason.Reason) reason.Reason {
 
 // requeued is the state of a job that goes back to the queue from a halt.
 func requeued(in situation) record.State {
-	s := remember(in, next(in, cluster.Queued, in.gen.Halt.Value.Why))
-	refused := withExclusions(in)
-	s.Excluded, s.Passing = refused.Excluded, refused.Passing
+	s := withExclusions(in, remember(in, next(in, cluster.Queued, in.gen.Halt.Value.Why)))
 	if shouldPin(in) {
 		s.Pinned = true
 		s.Reason = s.Reason.And(reason.New(reason.SavedNothing))

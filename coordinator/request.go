@@ -1,8 +1,11 @@
 package coordinator
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
+	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
 
@@ -41,4 +44,27 @@ func drop(in situation, r request, why string) *move {
 		m.note = Note{Warn: true, Job: in.ID, Text: fmt.Sprintf("drop request of uid %d: %s", r.Value.Owner.UID, why)}
 	}
 	return m
+}
+
+// waitingRequests returns what users ask for, in the order in which it was written.
+func waitingRequests(m *record.Mirror) []request {
+	var all []request
+	counted := usage{}
+	for _, n := range m.NodeIDs() {
+		for id, r := range m.Node(n).Requests {
+			all = append(all, request{r, id, record.RequestKey(n, id), counted})
+		}
+	}
+	slices.SortFunc(all, func(a, b request) int { return cmp.Or(cmp.Compare(a.Create, b.Create), cmp.Compare(a.key, b.key)) })
+	return all
+}
+
+// job is the job that the request is about, none where it is about a node, whatever it names.
+func (r request) job() cluster.JobID {
+	switch r.Value.Kind {
+	case record.DrainRequest, record.UndrainRequest, record.RemoveRequest:
+		return ""
+	case record.SubmitRequest, record.StopRequest, record.ResumeRequest, record.ScaleRequest:
+	}
+	return r.Value.Job
 }

@@ -31,10 +31,7 @@ func resume(in situation, r request) *move {
 		}
 		m.then = rewind(in, *from, by)
 	}
-	s := next(in, cluster.Queued, reason.Of(reason.New(reason.Resumed, "user", by)))
-	s.Restarts, s.Pinned, s.Doubted, s.Excluded, s.Failure, s.Suspect, s.Ran = 0, false, true, nil, nil, nil, 0
-	s.Retries, s.RoomWaits, s.OutOfMemory, s.BatchLimit, s.Passing = 0, 0, 0, 0, nil
-	s.FailedInVain, s.FailedStep, s.Cold = 0, 0, ""
+	s := next(in, cluster.Queued, reason.Of(reason.New(reason.Resumed, "user", by))).Anew()
 	w := in.Wanted.Value
 	w.Run, w.Now, w.By, w.At, w.Request = true, false, by, r.Value.At, r.id
 	w.TimeLimit = cmp.Or(r.Value.TimeLimit, w.TimeLimit)

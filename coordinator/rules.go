@@ -1,6 +1,11 @@
 package coordinator
 
-import "github.com/bellows-ml/bellows/cluster"
+import (
+	"fmt"
+
+	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/record"
+)
 
 // This page lists the rules by which jobs live: for each phase a table, in the
 // order in which its rules are tried. The first that applies answers with the
@@ -166,4 +171,26 @@ var clusterRules = []clusterRule{
 type clusterRule struct {
 	name   string
 	answer func(situation) []*move
+}
+
+// carryOut answers a request about a job or a node. It is deleted by the
+// transaction that carries it out.
+func carryOut(in situation, r request) *move {
+	switch r.Value.Kind {
+	case record.SubmitRequest:
+		return admitJob(in, r)
+	case record.StopRequest:
+		return stop(in, r)
+	case record.ResumeRequest:
+		return resume(in, r)
+	case record.ScaleRequest:
+		return scale(in, r)
+	case record.DrainRequest:
+		return drain(in, r)
+	case record.UndrainRequest:
+		return undrain(in, r)
+	case record.RemoveRequest:
+		return removeNode(in, r)
+	}
+	return drop(in, r, fmt.Sprintf("unknown kind %q", r.Value.Kind))
 }

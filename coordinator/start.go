@@ -39,45 +39,25 @@ func start(in situation, from int, why reason.Reason) *move {
 
 // startAfter is start where the job has failed so often.
 func startAfter(in situation, after failures, from int, why reason.Reason) *move {
+	// 1. Form the world on the devices that were granted.
 	a, found := startable(in)
 	if a == nil || noUsableCheckpoint(in.job) {
 		return found
 	}
-	request := rendezvous.Request{
-		Allocation: *a, Generation: in.number() + 1, Nonce: worldNonce(in, *a), PerNode: in.Spec.Value.PerNode, Previous: in.world().Members, Nodes: meeting(in, *a), Taken: takenPorts(in),
-	}
-	world, err := rendezvous.Form(request)
-	if errors.Is(err, rendezvous.ErrNoPort) { // where there are few, one that was ours or could not be had may be free again
-		request.Taken = in.sums().ports
-		world, err = rendezvous.Form(request)
-	}
+	world, err := form(in, *a)
 	if err != nil {
 		return blocked(in, reason.New(reason.NoPort, "said", err)).after(found)
 	}
-	if from > 0 {
-		why = overtaken(in, *a, why)
-	}
-	if first, failed := firstFailure(in); failed && in.gen.Halt.Value.Save && in.state().Phase == cluster.Halting {
-		why = why.And(reason.New(reason.WhileHalting).About(reason.Of(first.said()))) // reported, not charged
-	}
-	// A lost node's peers fail in their collectives before its lease has run out:
-	// the loss is the cause, whatever was seen first.
-	if lost := in.roll.Lost(); from > 0 && len(lost) > 0 && !why.Includes(lostWhy(lost)) {
-		why = reason.Of(lostWhy(lost)).And(why...)
-	}
-	why = after.explained(why)
+	// 2. Explain it, and say where it begins.
+	why = startWhy(in, *a, from, after, why)
 	s := after.countedIn(remember(in, next(in, cluster.Starting, why)))
-	s.Generation, s.Cold = world.Generation, ""
-	if from > 0 && shouldPin(in) {
-		s.Pinned = true
-		why = why.And(reason.New(reason.KeepsSize))
-		s.Reason = bounded(in, why)
-	}
+	s.Generation, s.Cold, s.Pinned = world.Generation, "", s.Pinned || from > 0 && shouldPin(in)
 	plan := record.Plan{World: world, From: from, Why: why, Cold: after.cold, At: in.now}
 	if in.Committed.Exists() {
 		s.Doubted = s.Doubted || s.Suspect != nil || failedFrom(in, in.Committed.Value) && in.rule(DoubtFailed)
 		plan.Resume, plan.Doubted = &in.Committed.Value, s.Doubted
 	}
+	// 3. Put it all into one transaction, if etcd takes it.
 	m := &move{verb: startVerb, job: in.JobView, forms: &world, spends: true, note: phaseNote(in.JobView, s)}
 	if after.cold != "" {
 		m.forms = &cluster.World{} // it begins with nothing: all that was prepared, and its nonce, is given up first
@@ -106,6 +86,42 @@ func startAfter(in situation, after failures, from int, why reason.Reason) *move
 	}
 	m.then = fit(in, append(m.then, release(in, world)...))
 	return m.after(found)
+}
+
+// form makes a world of the devices that were granted.
+func form(in situation, a cluster.Allocation) (cluster.World, error) {
+	request := rendezvous.Request{
+		Allocation: a, Generation: in.number() + 1, Nonce: worldNonce(in, a), PerNode: in.Spec.Value.PerNode,
+		Previous: in.world().Members, Nodes: meeting(in, a), Taken: takenPorts(in),
+	}
+	world, err := rendezvous.Form(request)
+	if errors.Is(err, rendezvous.ErrNoPort) { // where there are few, one that was ours or could not be had may be free again
+		request.Taken = in.sums().ports
+		world, err = rendezvous.Form(request)
+	}
+	return world, err
+}
+
+// startWhy is why a generation begins that follows one of size from, where the job has failed so often.
+func startWhy(in situation, a cluster.Allocation, from int, after failures, why reason.Reason) reason.Reason {
+	if from > 0 {
+		why = overtaken(in, a, why)
+	}
+	if first, failed := firstFailure(in); failed && in.gen.Halt.Value.Save && in.state().Phase == cluster.Halting {
+		why = why.And(reason.New(reason.WhileHalting).About(reason.Of(first.said()))) // reported, not charged
+	}
+	// A lost node's peers fail in their collectives before its lease has run out:
+	// the loss is the cause, whatever was seen first.
+	if lost := in.roll.Lost(); from > 0 && len(lost) > 0 && !why.Includes(lostWhy(lost)) {
+		why = reason.Of(lostWhy(lost)).And(why...)
+	}
+	if after.cold != "" {
+		why = why.And(reason.New(reason.StartedCold))
+	}
+	if from > 0 && shouldPin(in) {
+		why = why.And(reason.New(reason.KeepsSize))
+	}
+	return why
 }
 
 // blocked is the answer of a start that cannot be made yet.

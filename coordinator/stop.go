@@ -1,6 +1,8 @@
 package coordinator
 
 import (
+	"time"
+
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/record/reason"
@@ -45,4 +47,27 @@ func stop(in situation, r request) *move {
 // atOnceBy is the reason of a stop that waits for no save.
 func atOnceBy(user string) reason.Reason {
 	return reason.Of(reason.New(reason.StoppedAtOnce, "user", user))
+}
+
+func stoppedWhy(j *job) reason.Reason {
+	if j.Wanted.Value.Now {
+		return atOnceBy(j.Wanted.Value.By)
+	}
+	return reason.Of(reason.New(reason.StoppedBy, "user", j.Wanted.Value.By))
+}
+
+// haltStop halts a job whose owner wants it stopped.
+func haltStop(in situation) *move {
+	if !in.unwanted() {
+		return nil
+	}
+	return halt(in, order{verb: "halt", why: stoppedWhy(in.job), save: true, within: time.Duration(in.Spec.Value.HaltTimeout)})
+}
+
+// stopIdle ends a job that has no workers and whose owner wants it stopped.
+func stopIdle(in situation) *move {
+	if !in.unwanted() {
+		return nil
+	}
+	return end(in, cluster.Stopped, stoppedWhy(in.job))
 }

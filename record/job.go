@@ -122,6 +122,15 @@ type State struct {
 // Why says why the job is where it is, and what it waits for.
 func (s State) Why() reason.Reason { return s.Reason.And(s.Waits...) }
 
+// Anew is the state of a job whose owner resumes it: where it is, how far it went back and what
+// it has used stay, all that went wrong before is forgotten, and its checkpoint is read as a whole once more.
+func (s State) Anew() State {
+	return State{
+		Phase: s.Phase, Since: s.Since, Generation: s.Generation, Reason: s.Reason,
+		Rewound: s.Rewound, RewoundFrom: s.RewoundFrom, Trained: s.Trained, Service: s.Service, Doubted: true,
+	}
+}
+
 // Plan is a generation: the world part is write-once.
 type Plan struct {
 	World cluster.World `json:"world"`

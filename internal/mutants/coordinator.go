@@ -75,8 +75,8 @@ var ofCoordinator = []Mutant{
 		Breaks: "a job gives up sizes, or ends, because of a batch that Bellows has raised",
 	},
 	{
-		Name: "out-of-memory-of-a-batch-is-forgotten-on-resume", File: "coordinator/resume.go", Tests: "TestStories/out_of_memory_batch",
-		Old: "s.OutOfMemory, s.BatchLimit, s.Passing = 0, 0, 0, 0, nil", New: "s.OutOfMemory, s.Passing = 0, 0, 0, nil",
+		Name: "out-of-memory-of-a-batch-is-forgotten-on-resume", File: "record/job.go", Owner: "coordinator", Tests: "TestStories/out_of_memory_batch",
+		Old: "Doubted: true,\n", New: "Doubted: true, BatchLimit: s.BatchLimit,\n",
 		Breaks: "an owner's resume does not try larger batches again",
 	},
 	{
@@ -361,7 +361,7 @@ var ofCoordinator = []Mutant{
 	},
 	{
 		Name: "reason-is-of-what-starts", File: "coordinator/start.go", Tests: "TestStories",
-		Old: "\t\twhy = overtaken(in, *a, why)\n", New: "",
+		Old: "\t\twhy = overtaken(in, a, why)\n", New: "",
 		Breaks: "a job says that it grew although it did not (I9)",
 	},
 	{
