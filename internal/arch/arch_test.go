@@ -30,6 +30,7 @@ var checks = map[string]func(*arch.Tree) []arch.Finding{
 	"command":       arch.CheckCommand,
 	"stories":       arch.CheckStories,
 	"files":         arch.CheckFiles,
+	"predicates":    arch.CheckPredicates,
 	"prose":         arch.CheckProse,
 }
 

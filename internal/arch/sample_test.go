@@ -181,6 +181,11 @@ var samples = map[string][]sample{
 		{"agent/a.go", "package agent\nvar V int", []string{"exported V"}},
 		{"agent/a_test.go", "package agent\nfunc F() {}", nil},
 	},
+	"predicates": {
+		{"coordinator/a.go", "package coordinator\n// f reports whether it is so.\nfunc f(in situation) bool { return g(in) }\nfunc g(in situation) bool { in.wake(at); return true }", []string{"f calls g calls wake"}},
+		{"coordinator/a.go", "package coordinator\n// f is from when on.\nfunc f(in situation) time.Time { in.wake(at); return at }", nil},
+		{"coordinator/a.go", "package coordinator\n// f reports whether it is so.\nfunc f(in situation) bool { return g(in) }\nfunc g(in situation) bool { return true }", nil},
+	},
 	"strays": {
 		{"lab/trace/66,10", "2", []string{"no source file"}},
 		{"lab/milp/highs.sha256", "0", nil},
