@@ -7,7 +7,7 @@ export CGO_CFLAGS ?= -g -O2 -Wno-deprecated-declarations
 export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 # Built and not `go run`: it is make's own child then, and ends the tests when make is killed.
 PROGRESS := .tools/bin/progress
-BUILD_PROGRESS = go build -o $(PROGRESS) ./internal/progress
+BUILD_PROGRESS = go build -o $(PROGRESS) ./tools/progress
 SCRIPTS  = $(shell grep -rlE '^\#!.*\b(ba)?sh$$' .ci scripts examples 2>/dev/null)
 
 .DEFAULT_GOAL := help
@@ -20,7 +20,7 @@ demo: ## start a small cluster with simulated devices on this machine and rescal
 	scripts/setup demo
 	scripts/demo
 
-quick: ## run the tests of the packages that only decide, and the rules of internal/arch: about a minute
+quick: ## run the tests of the packages that only decide, and the rules of tools/arch: about a minute
 	$(BUILD_PROGRESS)
 	$(PROGRESS) quick
 
@@ -50,7 +50,7 @@ attacks: ## try what a hostile user could: the tests that docs/security.md lists
 	scripts/attacks
 
 mutants: ## take each safety rule and each misfortune of the storms out and run the tests that must notice (about an hour)
-	go run ./internal/mutants
+	go run ./tools/mutants
 
 lint: ## check the Go code, its formatting and the shell scripts
 	scripts/setup lint

@@ -78,7 +78,7 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// withoutRace tells agents with the race detector of the program without it: internal/settings.
+// withoutRace tells agents with the race detector of the program without it: cli/settings.
 const withoutRace = "PROGRAM_WITHOUT_RACE_DETECTOR"
 
 // build builds a program from its folder.

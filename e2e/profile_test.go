@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/api"
+	"github.com/bellows-ml/bellows/cli/profile"
 	"github.com/bellows-ml/bellows/cluster"
-	"github.com/bellows-ml/bellows/internal/profile"
 	"github.com/bellows-ml/bellows/record"
 )
 

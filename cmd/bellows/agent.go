@@ -3,8 +3,8 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/bellows-ml/bellows/internal/service"
-	"github.com/bellows-ml/bellows/internal/settings"
+	"github.com/bellows-ml/bellows/cli/service"
+	"github.com/bellows-ml/bellows/cli/settings"
 )
 
 func agentCommand() *cobra.Command {

@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/api"
+	"github.com/bellows-ml/bellows/cli/ask"
+	"github.com/bellows-ml/bellows/cli/flags"
+	"github.com/bellows-ml/bellows/cli/render"
 	"github.com/bellows-ml/bellows/cluster"
-	"github.com/bellows-ml/bellows/internal/ask"
 	"github.com/bellows-ml/bellows/internal/fault"
-	"github.com/bellows-ml/bellows/internal/flags"
-	"github.com/bellows-ml/bellows/internal/render"
 )
 
 // deadlineLong is what the help of commands that submit says of deadlines.

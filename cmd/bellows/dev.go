@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellows-ml/bellows/allocator/policy"
-	"github.com/bellows-ml/bellows/internal/dev"
-	"github.com/bellows-ml/bellows/internal/settings"
+	"github.com/bellows-ml/bellows/cli/dev"
+	"github.com/bellows-ml/bellows/cli/settings"
 )
 
 func devCommand() *cobra.Command {

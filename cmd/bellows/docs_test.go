@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bellows-ml/bellows/internal/flags"
+	"github.com/bellows-ml/bellows/cli/flags"
 )
 
 // pflag takes what stands in backquotes for the name of a flag's value: one word.

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellows-ml/bellows/api"
-	"github.com/bellows-ml/bellows/internal/ask"
+	"github.com/bellows-ml/bellows/cli/ask"
 	"github.com/bellows-ml/bellows/internal/units"
 )
 

@@ -7,13 +7,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellows-ml/bellows/api"
+	"github.com/bellows-ml/bellows/cli/ask"
+	"github.com/bellows-ml/bellows/cli/flags"
+	"github.com/bellows-ml/bellows/cli/jobspec"
+	"github.com/bellows-ml/bellows/cli/output"
+	"github.com/bellows-ml/bellows/cli/render"
 	"github.com/bellows-ml/bellows/cluster"
-	"github.com/bellows-ml/bellows/internal/ask"
 	"github.com/bellows-ml/bellows/internal/fault"
-	"github.com/bellows-ml/bellows/internal/flags"
-	"github.com/bellows-ml/bellows/internal/jobspec"
-	"github.com/bellows-ml/bellows/internal/output"
-	"github.com/bellows-ml/bellows/internal/render"
 )
 
 // dryRunLong is what the help of commands that submit says of --dry-run.

@@ -9,11 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bellows-ml/bellows/cli/output"
+	"github.com/bellows-ml/bellows/cli/service"
+	"github.com/bellows-ml/bellows/cli/settings"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/internal/fault"
-	"github.com/bellows-ml/bellows/internal/output"
-	"github.com/bellows-ml/bellows/internal/service"
-	"github.com/bellows-ml/bellows/internal/settings"
 	"github.com/bellows-ml/bellows/store"
 	"github.com/bellows-ml/bellows/store/server"
 )

@@ -10,7 +10,7 @@ import (
 
 	"github.com/bellows-ml/bellows/agent/precheck"
 	"github.com/bellows-ml/bellows/checkpoint/dirblob"
-	"github.com/bellows-ml/bellows/internal/flags"
+	"github.com/bellows-ml/bellows/cli/flags"
 	"github.com/bellows-ml/bellows/nvml"
 )
 

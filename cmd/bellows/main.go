@@ -15,9 +15,9 @@ import (
 	"os"
 
 	"github.com/bellows-ml/bellows/api"
+	"github.com/bellows-ml/bellows/cli/output"
+	"github.com/bellows-ml/bellows/cli/service"
 	"github.com/bellows-ml/bellows/internal/fault"
-	"github.com/bellows-ml/bellows/internal/output"
-	"github.com/bellows-ml/bellows/internal/service"
 	"github.com/bellows-ml/bellows/store"
 )
 

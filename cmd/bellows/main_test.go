@@ -15,8 +15,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/bellows-ml/bellows/internal/dev"
-	"github.com/bellows-ml/bellows/internal/socketpath"
+	"github.com/bellows-ml/bellows/cli/dev"
+	"github.com/bellows-ml/bellows/cli/socketpath"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected files; the diff is the review")

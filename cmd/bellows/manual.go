@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 
-	"github.com/bellows-ml/bellows/internal/service"
+	"github.com/bellows-ml/bellows/cli/service"
 )
 
 // writeManual writes a manual page for each command that people use. The pages

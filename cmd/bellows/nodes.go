@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bellows-ml/bellows/internal/ask"
-	"github.com/bellows-ml/bellows/internal/output"
-	"github.com/bellows-ml/bellows/internal/render"
+	"github.com/bellows-ml/bellows/cli/ask"
+	"github.com/bellows-ml/bellows/cli/output"
+	"github.com/bellows-ml/bellows/cli/render"
 )
 
 func nodesCommand() *cobra.Command {

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bellows-ml/bellows/internal/output"
-	"github.com/bellows-ml/bellows/internal/render"
+	"github.com/bellows-ml/bellows/cli/output"
+	"github.com/bellows-ml/bellows/cli/render"
 )
 
 // view is how results are shown on stdout.

@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bellows-ml/bellows/cli/output"
 	"github.com/bellows-ml/bellows/internal/fault"
-	"github.com/bellows-ml/bellows/internal/output"
 	"github.com/bellows-ml/bellows/lab/file"
 	"github.com/bellows-ml/bellows/lab/plan"
 	"github.com/bellows-ml/bellows/lab/plot"

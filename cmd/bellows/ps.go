@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bellows-ml/bellows/internal/ask"
-	"github.com/bellows-ml/bellows/internal/render"
+	"github.com/bellows-ml/bellows/cli/ask"
+	"github.com/bellows-ml/bellows/cli/render"
 )
 
 func psCommand() *cobra.Command {

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellows-ml/bellows/api"
+	"github.com/bellows-ml/bellows/cli/ask"
 	"github.com/bellows-ml/bellows/cluster"
-	"github.com/bellows-ml/bellows/internal/ask"
 	"github.com/bellows-ml/bellows/internal/fault"
 	"github.com/bellows-ml/bellows/record"
 )

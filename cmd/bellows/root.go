@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bellows-ml/bellows/cli/flags"
+	"github.com/bellows-ml/bellows/cli/settings"
 	"github.com/bellows-ml/bellows/internal/fault"
-	"github.com/bellows-ml/bellows/internal/flags"
-	"github.com/bellows-ml/bellows/internal/settings"
 )
 
 // Groups of commands in the help, by who needs them.

@@ -7,13 +7,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellows-ml/bellows/api"
+	"github.com/bellows-ml/bellows/cli/ask"
+	"github.com/bellows-ml/bellows/cli/flags"
+	"github.com/bellows-ml/bellows/cli/follow"
+	"github.com/bellows-ml/bellows/cli/jobspec"
+	"github.com/bellows-ml/bellows/cli/output"
 	"github.com/bellows-ml/bellows/cluster"
-	"github.com/bellows-ml/bellows/internal/ask"
 	"github.com/bellows-ml/bellows/internal/fault"
-	"github.com/bellows-ml/bellows/internal/flags"
-	"github.com/bellows-ml/bellows/internal/follow"
-	"github.com/bellows-ml/bellows/internal/jobspec"
-	"github.com/bellows-ml/bellows/internal/output"
 )
 
 func runCommand() *cobra.Command {

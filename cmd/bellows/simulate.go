@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellows-ml/bellows/allocator/policy"
+	"github.com/bellows-ml/bellows/cli/flags"
+	"github.com/bellows-ml/bellows/cli/output"
 	"github.com/bellows-ml/bellows/internal/fault"
-	"github.com/bellows-ml/bellows/internal/flags"
-	"github.com/bellows-ml/bellows/internal/output"
 	"github.com/bellows-ml/bellows/internal/units"
 	"github.com/bellows-ml/bellows/lab/batch"
 	"github.com/bellows-ml/bellows/lab/milp"

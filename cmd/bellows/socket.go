@@ -6,8 +6,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellows-ml/bellows/api"
-	"github.com/bellows-ml/bellows/internal/ask"
-	"github.com/bellows-ml/bellows/internal/socketpath"
+	"github.com/bellows-ml/bellows/cli/ask"
+	"github.com/bellows-ml/bellows/cli/socketpath"
 )
 
 // agentOf makes the client for the agent that a command is to talk to.

@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bellows-ml/bellows/internal/ask"
+	"github.com/bellows-ml/bellows/cli/ask"
+	"github.com/bellows-ml/bellows/cli/jobspec"
 	"github.com/bellows-ml/bellows/internal/fault"
-	"github.com/bellows-ml/bellows/internal/jobspec"
 )
 
 func submitCommand() *cobra.Command {

@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bellows-ml/bellows/cli/settings"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/internal/fault"
-	"github.com/bellows-ml/bellows/internal/settings"
 	"github.com/bellows-ml/bellows/internal/trust"
 )
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bellows-ml/bellows/internal/service"
+	"github.com/bellows-ml/bellows/cli/service"
 )
 
 func versionCommand() *cobra.Command {
