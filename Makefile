@@ -65,8 +65,8 @@ bench: ## measure what the README reports
 tools: ## install the pinned linter into .tools/bin
 	scripts/setup lint
 
-build: ## build the one binary, bin/bellows
-	go build -buildvcs=auto -o bin/bellows ./cmd/bellows
+build: ## build bin/bellows, the one program of a cluster, and bin/bellows-lab
+	go build -buildvcs=auto -o bin/ ./cmd/bellows ./cmd/bellows-lab
 
 deb: ## make a Debian package in dist/
 	scripts/setup deb

@@ -3,18 +3,23 @@ package e2e
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 )
 
-// fidelity starts `bellows bench fidelity` on two small mixes, with its folders in this room.
+// fidelity starts `bellows-lab bench fidelity` on two small mixes, with its folders in this room.
 func (d devRoom) fidelity() *session {
 	d.t.Helper()
-	cmd := d.command(1, "bench", "fidelity", "--mixes", "2", "--scale", "0.05", "--policy", "greedy", "--interval", "1s", "-o", "json")
+	lab := filepath.Join(d.dir, "lab", "bellows-lab")
+	if err := build("../cmd/bellows-lab", lab, false); err != nil {
+		d.t.Fatal(err)
+	}
+	cmd := exec.Command(lab, "bench", "fidelity", "--bellows", plain, "--mixes", "2", "--scale", "0.05", "--policy", "greedy", "--interval", "1s", "-o", "json")
 	// Its jobs run python3: Debian's, which starts in a tenth of the time of a version manager's.
-	cmd.Env = append(cmd.Env, "TMPDIR="+d.dir, "PATH=/usr/bin:"+os.Getenv("PATH"))
+	cmd.Env = append(os.Environ(), "OMP_NUM_THREADS=1", "TMPDIR="+d.dir, "PATH=/usr/bin:"+os.Getenv("PATH"))
 	return startSession(d.t, cmd)
 }
 

@@ -536,7 +536,7 @@ func (u *people) client(i int) *api.Client { return api.NewClient(u.socket(i)) }
 // command is a command line for the agent of node i.
 func (u *people) command(i int, args ...string) *exec.Cmd {
 	program := plain
-	if args[0] == "dev" || args[0] == "bench" && !testing.Short() { // agents and coordinators are in their processes
+	if args[0] == "dev" { // agents and coordinators are in their processes
 		program = binary
 	}
 	cmd := exec.Command(program, args...)

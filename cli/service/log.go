@@ -53,15 +53,15 @@ func (j journal) WriteLevel(level zerolog.Level, line []byte) (int, error) {
 	return len(line), nil
 }
 
-// PrintError writes an error's lines, as what they are.
-func PrintError(f *os.File, text string) {
+// PrintError writes an error's lines, as what they are, each with the program's name.
+func PrintError(f *os.File, program, text string) {
 	var b bytes.Buffer
 	prefix := ""
 	if systemd.Journal(f) {
 		prefix = systemd.Error.Prefix()
 	}
 	for line := range bytes.Lines([]byte(text)) {
-		b.WriteString(prefix + "bellows: ")
+		b.WriteString(prefix + program + ": ")
 		b.Write(bytes.TrimRight(line, "\n"))
 		b.WriteByte('\n')
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/bellows-ml/bellows/cli/command"
 	"github.com/bellows-ml/bellows/cli/service"
 	"github.com/bellows-ml/bellows/cli/settings"
 )
@@ -14,7 +15,7 @@ func agentCommand() *cobra.Command {
 		Long: `Runs the agent of this node until it is ended by a signal. Workers do not notice
 when it ends and starts again; a node on which nothing runs leaves the cluster.
 Messages are JSON lines on stderr.`,
-		Args: exactly(),
+		Args: command.Exactly(),
 	}
 	a := settings.NewAgent(cmd.Flags())
 	withSettings(cmd)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bellows-ml/bellows/cli/command"
 	"github.com/bellows-ml/bellows/cli/output"
 	"github.com/bellows-ml/bellows/cli/settings"
 )
@@ -14,8 +15,8 @@ func configCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Check or show the settings of an agent or a coordinator",
-		Args:  noSuchCommand,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args:  command.NoSuch,
+		RunE:  command.Help,
 	}
 	cmd.AddCommand(configCheckCommand(), configShowCommand())
 	return cmd
@@ -29,7 +30,7 @@ func configCheckCommand() *cobra.Command {
 		Long: `Reads a file of settings as the daemon would, and says everything that is wrong
 with it. Neither flags nor the environment count, and nothing is started or asked.`,
 		Example: "  bellows config check --role agent /etc/bellows/agent.yaml",
-		Args:    exactly("FILE"),
+		Args:    command.Exactly("FILE"),
 	}
 	roleFlag(cmd, &role)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
@@ -56,11 +57,11 @@ func configShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "Show what each setting of a daemon started here would be, and where that is from",
-		Args:  exactly(),
+		Args:  command.Exactly(),
 	}
 	roleFlag(cmd, &role)
 	cmd.Flags().StringVar(&file, settings.ConfigFlag, "", "file of settings (default: the daemon's)")
-	out := outputFlag(cmd)
+	out := command.OutputFlag(cmd)
 	cmd.RunE = func(*cobra.Command, []string) error {
 		list, err := settings.Effective(role, file)
 		if err != nil {

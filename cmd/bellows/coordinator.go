@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/bellows-ml/bellows/cli/command"
 	"github.com/bellows-ml/bellows/cli/service"
 	"github.com/bellows-ml/bellows/cli/settings"
 )
@@ -16,7 +17,7 @@ others wait to take over. Messages are JSON lines on stderr.
 
 With --etcd embedded it also runs etcd, on this server alone or on three, each of
 which runs a coordinator: see docs/etcd.md.`,
-		Args: exactly(),
+		Args: command.Exactly(),
 	}
 	c := settings.NewCoordinator(cmd.Flags())
 	completePolicy(cmd)

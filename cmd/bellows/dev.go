@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellows-ml/bellows/allocator/policy"
+	"github.com/bellows-ml/bellows/cli/command"
 	"github.com/bellows-ml/bellows/cli/dev"
 	"github.com/bellows-ml/bellows/cli/settings"
 )
@@ -23,7 +24,7 @@ its etcd, and with it run programs as you.
 
 Ctrl-C halts the jobs with a save, 10 s at most, and ends everything; the next start
 on the same data directory goes on with them. A second Ctrl-C kills at once.`,
-		Args: exactly(),
+		Args: command.Exactly(),
 	}
 	p := cmd.PersistentFlags()
 	p.StringVar(&o.DataDir, "data-dir", "", "where everything lies (default ${XDG_STATE_HOME:-~/.local/state}/bellows/dev)")
@@ -53,7 +54,7 @@ func devControlCommand(verb, short string) *cobra.Command {
 	return &cobra.Command{
 		Use:   verb + " NODE",
 		Short: short,
-		Args:  exactly("NODE"),
+		Args:  command.Exactly("NODE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := dev.Ask(cmd.Context(), chosenSocket(cmd), verb, args[0])
 			if err != nil {

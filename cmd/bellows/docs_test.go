@@ -12,7 +12,7 @@ import (
 
 // pflag takes what stands in backquotes for the name of a flag's value: one word.
 func TestValuesOfFlagsHaveOneWord(t *testing.T) {
-	root, _ := newRoot()
+	root := newProgram().Root
 	var look func(cmd *cobra.Command)
 	look = func(cmd *cobra.Command) {
 		cmd.Flags().VisitAll(func(f *flags.Flag) {
@@ -29,7 +29,7 @@ func TestValuesOfFlagsHaveOneWord(t *testing.T) {
 
 // No flag that is a time takes one that is a slip of the pen, nor one that no time.Duration holds.
 func TestTimesOfFlagsAreBounded(t *testing.T) {
-	root, _ := newRoot()
+	root := newProgram().Root
 	seen := 0
 	var look func(cmd *cobra.Command)
 	look = func(cmd *cobra.Command) {
@@ -59,12 +59,15 @@ func TestTimesOfFlagsAreBounded(t *testing.T) {
 	}
 }
 
-// TestDocsAreCurrent keeps docs/cli.md what `bellows internal docs` prints.
+const socketText = "\n" +
+	"The agent is found by `--socket`, else `$BELLOWS_SOCKET`, else at the first of `/run/bellows/agent.sock`,\n" +
+	"`$XDG_RUNTIME_DIR/bellows/agent.sock` (or, where that is not set, `/tmp/bellows-<uid>/agent.sock`) that exists.\n"
+
+// TestDocsAreCurrent keeps docs/cli.md what the commands say.
 func TestDocsAreCurrent(t *testing.T) {
 	const path = "../../docs/cli.md"
-	root, _ := newRoot()
 	var got strings.Builder
-	if err := writeDocs(&got, root); err != nil {
+	if err := newProgram().Docs(&got, "Commands", socketText); err != nil {
 		t.Fatal(err)
 	}
 	if *update {

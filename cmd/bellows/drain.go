@@ -8,6 +8,7 @@ import (
 
 	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/cli/ask"
+	"github.com/bellows-ml/bellows/cli/command"
 	"github.com/bellows-ml/bellows/internal/units"
 )
 
@@ -24,7 +25,7 @@ until 'bellows undrain'. Only root and the agent's user may.
 --down says that a lost node is switched off for certain: a node that was alone in its
 cluster when it was lost may run its workers on, so its jobs wait for it, or for this. It
 counts until the node is there again. One that is gone for good: 'bellows nodes remove'.`,
-		Args: exactly("NODE"),
+		Args: command.Exactly("NODE"),
 	}
 	cmd.Flags().StringVar(&req.Reason, "reason", "", "why, for those who look at the node")
 	cmd.Flags().BoolVar(&req.Down, "down", false, "the node is lost, and nothing runs on it any more: you have made sure")
@@ -45,7 +46,7 @@ func undrainCommand() *cobra.Command {
 		Use:   "undrain NODE",
 		Short: "Put a node into service again",
 		Long:  `Gives a node that was drained or cordoned work again. Only root and the agent's user may.`,
-		Args:  exactly("NODE"),
+		Args:  command.Exactly("NODE"),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		client, socket := agentOf(cmd)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bellows-ml/bellows/cli/command"
 	"github.com/bellows-ml/bellows/cli/output"
 	"github.com/bellows-ml/bellows/cli/service"
 	"github.com/bellows-ml/bellows/cli/settings"
@@ -36,8 +37,8 @@ docs/etcd.md goes through it step by step.
   bellows etcd remove n3             a server is lost for good
   bellows etcd add n4 https://10.0.0.4:2380
   bellows etcd snapshot FILE         a backup of everything but checkpoints`,
-		Args: noSuchCommand,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args: command.NoSuch,
+		RunE: command.Help,
 	}
 	cmd.AddCommand(etcdMembersCommand(), etcdAddCommand(), etcdRemoveCommand(), etcdSnapshotCommand(), etcdRestoreCommand(), etcdCompactCommand())
 	return cmd
@@ -67,9 +68,9 @@ func etcdMembersCommand() *cobra.Command {
 		Use:   "members",
 		Short: "List the servers that run etcd, and how they are",
 		Long:  "Lists the servers that run etcd, and how they are. It works as long as one of them answers.",
-		Args:  exactly(),
+		Args:  command.Exactly(),
 	}
-	s, out := takeCoordinatorSettings(cmd), outputFlag(cmd)
+	s, out := takeCoordinatorSettings(cmd), command.OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return s.With(cmd.Context(), func(c *store.Config) { c.AnyMember = true }, func(st *store.Store) error {
 			members, err := server.NewAdmin(st).Members(cmd.Context())
@@ -116,7 +117,7 @@ func etcdAddCommand() *cobra.Command {
 data, the coordinator there joins by itself: it copies all data, and votes once it
 has them. One server at a time.`,
 		Example: "  bellows etcd add n4 https://10.0.0.4:2380",
-		Args:    exactly("NAME", "URL"),
+		Args:    command.Exactly("NAME", "URL"),
 	}
 	s := takeCoordinatorSettings(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -143,7 +144,7 @@ func etcdRemoveCommand() *cobra.Command {
 		Long: `Takes a server out of etcd for good; one that has never started is named by its
 URL. Its coordinator ends, and its data are of no use any more. Refused where the
 servers that are left would have no quorum.`,
-		Args: exactly("NAME"),
+		Args: command.Exactly("NAME"),
 	}
 	s := takeCoordinatorSettings(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -168,7 +169,7 @@ func etcdSnapshotCommand() *cobra.Command {
 		Long: `Writes all data of etcd to a file, which must not exist: jobs and what became of
 them, but no checkpoints, which lie where jobs keep them. bellows etcd restore
 makes data directories of it.`,
-		Args: exactly("FILE"),
+		Args: command.Exactly("FILE"),
 	}
 	s := takeCoordinatorSettings(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -196,7 +197,7 @@ half of the servers are lost with their disks: end all coordinators and agents,
 restore each server from the same file, as root, start the coordinators, then the
 agents. The files get the owner that the data directory has.
 Jobs go on from the newest checkpoint that the snapshot knows.`,
-		Args: exactly("FILE"),
+		Args: command.Exactly("FILE"),
 	}
 	s := takeCoordinatorSettings(cmd, "data-dir", "cluster")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
@@ -223,7 +224,7 @@ func etcdCompactCommand() *cobra.Command {
 		Long: `Frees what etcd keeps of the past, gives the room back to the disk, one server
 after the other, and ends the alarm with which a full etcd refuses writes. etcd
 does the first by itself; this is for when it was full.`,
-		Args: exactly(),
+		Args: command.Exactly(),
 	}
 	s := takeCoordinatorSettings(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/cli/ask"
+	"github.com/bellows-ml/bellows/cli/command"
 	"github.com/bellows-ml/bellows/cli/output"
 	"github.com/bellows-ml/bellows/cli/render"
 	"github.com/bellows-ml/bellows/internal/fault"
@@ -39,7 +40,7 @@ JSON for each event.`, record.KeptEvents, record.KeptNodeEvents),
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what comes, until Ctrl-C")
 	cmd.Flags().StringVar(&since, "since", "", "only what is not older than this: a time such as 2026-01-31T18:00:00Z, or how long ago such as 2h30m")
-	out := outputFlag(cmd)
+	out := command.OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		q := api.EventQuery{Follow: follow}
 		if len(args) > 0 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/cli/ask"
+	"github.com/bellows-ml/bellows/cli/command"
 	"github.com/bellows-ml/bellows/cli/output"
 	"github.com/bellows-ml/bellows/cli/render"
 	"github.com/bellows-ml/bellows/cluster"
@@ -33,14 +34,14 @@ Where lines are missing, stderr says which and why. Exit status: 1 if a node cou
 not hand over what its ranks wrote. Of each rank the last part of what it wrote in a
 generation is kept (bellows agent --log-size).`,
 		Example: "  bellows logs train --tail 20\n  bellows logs train --since 10m\n  bellows logs -f train --rank 0",
-		Args:    exactly("JOB"),
+		Args:    command.Exactly("JOB"),
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what comes, until the job has ended")
 	cmd.Flags().IntVar(&rank, "rank", 0, "only this rank's lines (default: all)")
 	cmd.Flags().Uint64Var(&generation, "generation", 0, "only this generation's lines (default: all)")
 	cmd.Flags().IntVar(&tail, "tail", 0, "only the last so many `LINES` of each rank, in the newest generation or in that of --generation; with -f what comes follows (default: all)")
 	cmd.Flags().StringVar(&since, "since", "", "only what was written so long ago or later, such as 10m, or from a time on such as 2026-01-31T18:00:00Z")
-	out := outputFlag(cmd)
+	out := command.OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		q := api.LogQuery{Follow: follow, Generation: cluster.Generation(generation)}
 		if cmd.Flags().Changed("rank") {

@@ -1,20 +1,18 @@
 package main
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/bellows-ml/bellows/cli/command/commandtest"
 	"github.com/bellows-ml/bellows/cli/dev"
 	"github.com/bellows-ml/bellows/cli/socketpath"
 )
@@ -46,32 +44,12 @@ func TestScripts(t *testing.T) {
 			env.Defer(func() { _ = taken.Close() })
 			env.Setenv("TAKEN", fmt.Sprint(taken.Addr().(*net.TCPAddr).Port)) // a port that is in use
 			env.Setenv("GORACE", "halt_on_error=1 atexit_sleep_ms=0")         // a race ends a command, and no command waits a second for races before it ends
-			if cache, err := os.UserCacheDir(); err == nil {
-				env.Setenv("CACHE", cache) // where scripts/setup put the solver
-			}
-			env.Setenv("BIN", filepath.SplitList(env.Getenv("PATH"))[0]) // bellows, and nothing else
+			env.Setenv("BIN", filepath.SplitList(env.Getenv("PATH"))[0])      // bellows, and nothing else
 			env.Setenv(socketpath.Variable, filepath.Join(dir, "a.sock"))
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status, "await": await, "nothing": nothing},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": commandtest.Status, "await": await, "nothing": nothing},
 	})
-}
-
-// status N COMMAND… runs a command and demands that it exits with status N.
-func status(ts *testscript.TestScript, _ bool, args []string) {
-	want, err := strconv.Atoi(args[0])
-	ts.Check(err)
-	got := 0
-	if err := ts.Exec(args[1], args[2:]...); err != nil {
-		exit, ok := errors.AsType[*exec.ExitError](err)
-		if !ok {
-			ts.Fatalf("%v: %v", args[1:], err)
-		}
-		got = exit.ExitCode()
-	}
-	if got != want {
-		ts.Fatalf("%v: exit status %d, want %d", args[1:], got, want)
-	}
 }
 
 // awaited bounds how long a script waits for anything.

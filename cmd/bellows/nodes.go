@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellows-ml/bellows/cli/ask"
+	"github.com/bellows-ml/bellows/cli/command"
 	"github.com/bellows-ml/bellows/cli/output"
 	"github.com/bellows-ml/bellows/cli/render"
 )
@@ -20,10 +21,10 @@ func nodesCommand() *cobra.Command {
 is asked of each node's agent, which looks every 10 s; "-" where no driver
 can say, as with simulated devices. -o json says how old each reading is, and why one is missing.
 A node that is lost stays in the list until it is back, or removed.`,
-		Args: exactly(),
+		Args: command.Exactly(),
 	}
 	cmd.Flags().BoolVar(&devices, "devices", false, "list each device, with its temperature and its problems")
-	out := outputFlag(cmd)
+	out := command.OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		client, socket := agentOf(cmd)
 		nodes, err := client.Nodes(cmd.Context())
@@ -51,7 +52,7 @@ comes back joins as any new node does, and ends what still runs there from befor
 Checkpoints and logs on its disks are not touched. Only root and the agent's user may.
 
 A server with a coordinator that runs etcd has a place there, too: 'bellows etcd remove'.`,
-		Args: exactly("NODE"),
+		Args: command.Exactly("NODE"),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		client, socket := agentOf(cmd)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bellows-ml/bellows/cli/command"
 	"github.com/bellows-ml/bellows/cli/output"
 	"github.com/bellows-ml/bellows/internal/fault"
 	"github.com/bellows-ml/bellows/lab/file"
@@ -25,8 +26,8 @@ func planCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan",
 		Short: "Plan what to run before it runs",
-		Args:  noSuchCommand,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args:  command.NoSuch,
+		RunE:  command.Help,
 	}
 	cmd.AddCommand(planCapacityCommand())
 	return cmd
@@ -70,7 +71,7 @@ Instead, --trace takes a trace as simulate reads them; its durations are of --de
 of --profile. A GPU model of the catalogue is one that jobs or profile name.
 A job runs on one node at a time.`,
 		Example: "  bellows plan capacity --catalogue nodes.yaml --jobs jobs.yaml --plot curve.svg",
-		Args:    exactly(),
+		Args:    command.Exactly(),
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.catalogue, "catalogue", "", "file of the node types that can be run")
@@ -84,7 +85,7 @@ A job runs on one node at a time.`,
 	f.DurationVar(&o.start, "start-cost", 2*time.Minute, "how long a job trains nothing when it starts, moves or changes its number of devices")
 	f.Float64Var(&o.weight, "weight", plan.DefaultWeight, "what an hour of lateness costs, for jobs of a trace")
 	f.StringVar(&o.picture, "plot", "", "also draw cost against lateness, as .svg or .html")
-	out := outputFlag(cmd)
+	out := command.OutputFlag(cmd)
 	cmd.RunE = func(*cobra.Command, []string) error {
 		if err := o.check(); err != nil {
 			return err

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellows-ml/bellows/cli/ask"
+	"github.com/bellows-ml/bellows/cli/command"
 	"github.com/bellows-ml/bellows/cli/flags"
 	"github.com/bellows-ml/bellows/cli/jobspec"
 	"github.com/bellows-ml/bellows/cli/output"
@@ -66,7 +67,7 @@ Ctrl-C ends the job and prints what was measured until then.`,
 	cmd.Flags().IntVar(&seconds, "seconds", profileSeconds, "how long each size trains, from its first step on")
 	cmd.Flags().DurationVar(&startIn, "start-timeout", profileStartIn, "by when a size has to have finished its first step")
 	cmd.Flags().SetInterspersed(false) // what follows the command is the command's
-	out := outputFlag(cmd)
+	out := command.OutputFlag(cmd)
 	cmd.InitDefaultHelpFlag()
 	flags.Arrange(cmd.Flags(), append([]flags.Group{{Title: "Measuring", Names: []string{"sizes", "seconds", "start-timeout"}}}, jobspec.Groups()...))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellows-ml/bellows/cli/ask"
+	"github.com/bellows-ml/bellows/cli/command"
 	"github.com/bellows-ml/bellows/cli/render"
 )
 
@@ -21,10 +22,10 @@ predicted end, and 90% the range that this lies in nine times in ten; STARTS in 
 job that waits is predicted to start, with the range of that in brackets; LEFT is what is left of
 its time limit. A terminal that is narrow, or in which a column is empty, is shown fewer
 columns; bellows show and -o json have everything.`,
-		Args: exactly(),
+		Args: command.Exactly(),
 	}
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "also those that have ended")
-	out := outputFlag(cmd)
+	out := command.OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		client, socket := agentOf(cmd)
 		jobs, err := client.Jobs(cmd.Context(), all)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/cli/ask"
+	"github.com/bellows-ml/bellows/cli/command"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/internal/fault"
 	"github.com/bellows-ml/bellows/record"
@@ -29,7 +30,7 @@ as long as 'bellows show JOB' lists it: until all checkpoints that are kept are 
 after --from-start therefore until the first save. Whatever it goes on from is read as a
 whole first, and given up for the one before if it is damaged. A job with a time limit
 has the whole of it again, or another one with --time-limit. Only its owner or root may.`,
-		Args: exactly("JOB"),
+		Args: command.Exactly("JOB"),
 	}
 	cmd.Flags().BoolVar(&fromStart, "from-start", false, "begin at step 0, without any checkpoint")
 	cmd.Flags().Int64Var(&from, "from", 0, "`STEP` of the checkpoint to begin with; 'bellows show JOB' lists them")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/cli/ask"
+	"github.com/bellows-ml/bellows/cli/command"
 	"github.com/bellows-ml/bellows/cli/flags"
 	"github.com/bellows-ml/bellows/cli/follow"
 	"github.com/bellows-ml/bellows/cli/jobspec"
@@ -80,7 +81,7 @@ or 1 if all of them saved and exited 0, for the job is not done.`,
 	}
 	job = jobspec.NewFlags(cmd.Flags())
 	accept, dry = acceptFlag(cmd.Flags()), dryRunFlag(cmd.Flags())
-	out = outputFlag(cmd)
+	out = command.OutputFlag(cmd)
 	cmd.Flags().BoolVarP(&detach, "detach", "d", false, "print the job's identifier and do not follow it")
 	cmd.InitDefaultHelpFlag()
 	flags.Arrange(cmd.Flags(), jobspec.Groups())

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/cli/ask"
+	"github.com/bellows-ml/bellows/cli/command"
 	"github.com/bellows-ml/bellows/cli/render"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/internal/fault"
@@ -25,7 +26,7 @@ that has fewer or more saves, stops and goes on at another size, or waits where 
 no room for its new minimum. A time limit counts at once: a job that has been running
 for longer saves and ends, and one that is ending because of the old limit goes on. What
 is not given stays. Only its owner or root may.`,
-		Args: exactly("JOB"),
+		Args: command.Exactly("JOB"),
 	}
 	cmd.Flags().IntVar(&req.MinWorkers, "min", 0, "least number of workers")
 	cmd.Flags().IntVar(&req.MaxWorkers, "max", 0, "greatest number of workers")

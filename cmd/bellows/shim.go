@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellows-ml/bellows/agent/shim"
+	"github.com/bellows-ml/bellows/cli/command"
 	"github.com/bellows-ml/bellows/internal/fault"
 )
 
@@ -16,7 +17,7 @@ func shimCommand() *cobra.Command {
 		Use:    "shim --dir DIR",
 		Short:  "Host the workers of one generation of a job on this node",
 		Hidden: true,
-		Args:   exactly(),
+		Args:   command.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if dir == "" {
 				return fault.Usage("shim: --dir is missing; agents start shims, people need not")

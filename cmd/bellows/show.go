@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellows-ml/bellows/cli/ask"
+	"github.com/bellows-ml/bellows/cli/command"
 	"github.com/bellows-ml/bellows/cli/render"
 )
 
@@ -29,9 +30,9 @@ the share of its time with devices in which the job did steps that count.
 
 The predicted start of a job that waits is that of the coordinator's policy, run ahead in
 time: jobs end as predicted, and others come as they came lately.`,
-		Args: exactly("JOB"),
+		Args: command.Exactly("JOB"),
 	}
-	out := outputFlag(cmd)
+	out := command.OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		client, socket := agentOf(cmd)
 		job, err := client.Job(cmd.Context(), args[0])

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/cli/ask"
+	"github.com/bellows-ml/bellows/cli/command"
 	"github.com/bellows-ml/bellows/cli/output"
 	"github.com/bellows-ml/bellows/cli/render"
 )
@@ -22,7 +23,7 @@ func stopCommand() *cobra.Command {
 resume' lets it go on. It has its --halt-timeout to save in, and is killed then. To ask
 again changes nothing; with --now it is killed at once, also in the middle of a save, and
 what it has not saved is lost. Only its owner or root may.`,
-		Args: exactly("JOB"),
+		Args: command.Exactly("JOB"),
 	}
 	cmd.Flags().BoolVarP(&wait, "wait", "w", false, "return when it has ended")
 	cmd.Flags().BoolVar(&now, "now", false, "kill it without waiting for a save: what it has not saved is lost")

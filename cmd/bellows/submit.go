@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellows-ml/bellows/cli/ask"
+	"github.com/bellows-ml/bellows/cli/command"
 	"github.com/bellows-ml/bellows/cli/jobspec"
 	"github.com/bellows-ml/bellows/internal/fault"
 )
@@ -33,11 +34,11 @@ with its line. '-f -' reads from stdin.
 
 ` + dryRunLong + `
 A job that is refused for its deadline ends the command with exit status 4.`,
-		Args: exactly(),
+		Args: command.Exactly(),
 	}
 	cmd.Flags().StringVarP(&file, "file", "f", "", "the job file")
 	accept, dry := acceptFlag(cmd.Flags()), dryRunFlag(cmd.Flags())
-	out := outputFlag(cmd)
+	out := command.OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if file == "" {
 			return fault.Usage("submit: the job file is missing, as in: bellows submit -f job.yaml")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bellows-ml/bellows/cli/command"
 	"github.com/bellows-ml/bellows/cli/settings"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/internal/fault"
@@ -28,8 +29,8 @@ from it. An agent that has one (--tls-dir) talks to the agents of other machines
   bellows tls init                   once, on one machine; keep the folder safe
   bellows tls issue n1               makes the folder n1: copy it to that node
   bellows tls renew n1               before the certificate ends; no restart needed`,
-		Args: noSuchCommand,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args: command.NoSuch,
+		RunE: command.Help,
 	}
 	cmd.AddCommand(tlsInitCommand(), tlsIssueCommand(false), tlsIssueCommand(true), tlsShowCommand())
 	return cmd
@@ -49,7 +50,7 @@ func tlsInitCommand() *cobra.Command {
 new one before those that are there: give the folder's ca.pem to every node, then
 renew every node's certificate, then take the old ones out of ca.pem. Agents read
 the files again by themselves.`,
-		Args: exactly(),
+		Args: command.Exactly(),
 	}
 	authorityFlag(cmd, &dir)
 	cmd.Flags().StringVar(&name, "cluster", settings.DefaultCluster, "name of the cluster, for people who look at a certificate")
@@ -70,7 +71,7 @@ func tlsIssueCommand(renew bool) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "issue NODE",
 		Short: "Make a node's key and certificate",
-		Args:  exactly("NODE"),
+		Args:  command.Exactly("NODE"),
 	}
 	if renew {
 		cmd.Use, cmd.Short = "renew NODE", "Make a new key and certificate in place of a node's"
@@ -120,9 +121,9 @@ func tlsShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show FOLDER",
 		Short: "Show whose certificate lies in a folder, from which authority, and how long it is valid",
-		Args:  exactly("FOLDER"),
+		Args:  command.Exactly("FOLDER"),
 	}
-	out := outputFlag(cmd)
+	out := command.OutputFlag(cmd)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		node, authority, until, err := trust.Show(args[0])
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bellows-ml/bellows/cli/command"
 	"github.com/bellows-ml/bellows/cli/output"
 	"github.com/bellows-ml/bellows/cli/verify"
 	"github.com/bellows-ml/bellows/cluster"
@@ -70,7 +71,7 @@ Exit status: 0 if the class was reached, 1 if it was not or the script failed.`,
 	f.StringVar(&o.Keep, "keep", "", "keep logs, checkpoints and what was seen in this directory, which must be new or empty")
 	f.StringVar(&plot, "plot", "", "draw the two losses into this SVG file")
 	f.SetInterspersed(false) // what follows the command is the command's
-	out := outputFlag(cmd)
+	out := command.OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		o.Command, o.Tolerance, o.Told = args, verify.Class(tolerance), os.Stderr
 		return verified(cmd, o, out, plot)

@@ -1,4 +1,4 @@
-package batch
+package batch_test
 
 import (
 	"strings"
@@ -7,20 +7,27 @@ import (
 
 	"github.com/bellows-ml/bellows/allocator/policy"
 	"github.com/bellows-ml/bellows/cluster"
+	"github.com/bellows-ml/bellows/lab/batch"
 	"github.com/bellows-ml/bellows/lab/milp"
+	"github.com/bellows-ml/bellows/lab/referee"
+	"github.com/bellows-ml/bellows/lab/rules"
 	"github.com/bellows-ml/bellows/lab/sim"
 )
 
+// everything is all that simulations can have.
+var everything = batch.Lab{Rules: rules.Table(), CheckSolver: milp.CheckName, OpenSolver: referee.Open}
+
 // under are the settings of runs under the rules, with the traces that their own tests have.
-func under(rules string, policies ...string) *Settings {
-	s := &Settings{
-		Rules: rules, Policies: policies, Nodes: []int{3}, DevicesPerNode: 4,
-		Timing: Timing{Interval: 5 * time.Minute, RescaleCost: 30 * time.Second, CheckpointEvery: 30 * time.Minute},
-		Model:  sim.Model{MaxWorkers: 16, Seed: 1}, Solver: milp.Own, SolverLimit: time.Minute,
+func under(name string, policies ...string) *batch.Settings {
+	s := &batch.Settings{
+		Lab:   everything,
+		Rules: name, Policies: policies, Nodes: []int{3}, DevicesPerNode: 4,
+		Timing: batch.Timing{Interval: 5 * time.Minute, RescaleCost: 30 * time.Second, CheckpointEvery: 30 * time.Minute},
+		Model:  sim.Model{MaxWorkers: 16, Seed: 1}, Solver: batch.OwnSolver, SolverLimit: time.Minute,
 	}
-	folder := "../rules/" + rules + "/testdata/"
+	folder := "../rules/" + name + "/testdata/"
 	s.Traces = []string{folder + "trace.csv"}
-	switch rules {
+	switch name {
 	case "elasticflow":
 		s.Profile, s.Nodes = folder+"profile.csv", []int{4}
 	case "muri":
@@ -49,13 +56,13 @@ func wholeSimulations(t *testing.T) {
 // Every policy of production runs under the conventions of every simulator, beside the policies that these bring.
 func TestEveryPolicyRunsUnderAllRules(t *testing.T) {
 	wholeSimulations(t)
-	for _, rules := range RuleNames() {
-		t.Run(rules, func(t *testing.T) {
-			s := under(rules)
-			s.Policies = s.knownPolicies()
+	for _, name := range (&batch.Settings{Lab: everything}).RuleNames() {
+		t.Run(name, func(t *testing.T) {
+			s := under(name)
+			s.Policies = s.KnownPolicies()
 			for _, name := range policy.Names() {
-				if s.own(name) {
-					name = production + name
+				if s.Own(name) {
+					name = batch.Production + name
 				}
 				if !strings.Contains(" "+strings.Join(s.Policies, " ")+" ", " "+name+" ") {
 					t.Errorf("%s is not offered", name)
@@ -71,12 +78,12 @@ func TestEveryPolicyRunsUnderAllRules(t *testing.T) {
 			hashes := map[string]string{}
 			for _, r := range runs {
 				hashes[r.Policy] = r.LogSHA256
-				if !s.own(r.Policy) && r.Finished+refused(r) != r.Jobs || r.Result.Rejected != 0 {
+				if !s.Own(r.Policy) && r.Finished+refused(r) != r.Jobs || r.Result.Rejected != 0 {
 					t.Errorf("%s: %d of %d jobs finished, %d refused, %d answers rejected", r.Policy, r.Finished, r.Jobs, refused(r), r.Result.Rejected)
 				}
 			}
 			for name := range hashes {
-				if s.own(name) && hashes[name] == hashes[production+name] {
+				if s.Own(name) && hashes[name] == hashes[batch.Production+name] {
 					t.Errorf("%s of the rules and of production decide the same", name)
 				}
 			}
@@ -88,7 +95,7 @@ func TestEveryPolicyRunsUnderAllRules(t *testing.T) {
 // those that cannot be kept are refused, and what is promised is kept, the default's too.
 func TestProductionPromisesDeadlines(t *testing.T) {
 	wholeSimulations(t)
-	s := under("elasticflow", policy.Default, production+"elasticflow", "greedy")
+	s := under("elasticflow", policy.Default, batch.Production+"elasticflow", "greedy")
 	if err := s.Complete(func(string) bool { return false }); err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +121,7 @@ func TestProductionPromisesDeadlines(t *testing.T) {
 }
 
 // refused is how many of a run's jobs were refused for their deadlines.
-func refused(r *Run) int {
+func refused(r *batch.Run) int {
 	n := 0
 	for _, o := range r.Result.Jobs {
 		if o.Phase == cluster.Refused {
@@ -126,10 +133,10 @@ func refused(r *Run) int {
 
 // What the rules fix holds for policies of production too.
 func TestTermsOfRules(t *testing.T) {
-	for rules, want := range map[string]sim.Terms{
+	for name, want := range map[string]sim.Terms{
 		"elasticflow": {Apart: time.Minute}, "muri": {}, "pollux": {Round: time.Minute},
 	} {
-		s := under(rules, "flowtime")
+		s := under(name, "flowtime")
 		if err := s.Complete(func(string) bool { return false }); err != nil {
 			t.Fatal(err)
 		}
@@ -137,12 +144,12 @@ func TestTermsOfRules(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := runs[0].config
-		if c.Terms.Round != want.Round || c.Terms.Apart != want.Apart || c.Terms.StartCost == nil || (c.Terms.Toll != nil) != (rules == "muri") || (c.Terms.Pace != nil) != (rules == "pollux") {
-			t.Errorf("%s: %+v", rules, c.Terms)
+		c := runs[0].Config()
+		if c.Terms.Round != want.Round || c.Terms.Apart != want.Apart || c.Terms.StartCost == nil || (c.Terms.Toll != nil) != (name == "muri") || (c.Terms.Pace != nil) != (name == "pollux") {
+			t.Errorf("%s: %+v", name, c.Terms)
 		}
 		if c.Rules != nil || c.Policy.Name() != "flowtime" {
-			t.Errorf("%s: flowtime does not decide", rules)
+			t.Errorf("%s: flowtime does not decide", name)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package batch
+package batch_test
 
 import (
 	"fmt"
@@ -16,7 +16,7 @@ import (
 	"github.com/bellows-ml/bellows/allocator/goodput"
 	"github.com/bellows-ml/bellows/allocator/policy"
 	"github.com/bellows-ml/bellows/cluster"
-	"github.com/bellows-ml/bellows/lab/milp"
+	"github.com/bellows-ml/bellows/lab/batch"
 	"github.com/bellows-ml/bellows/lab/sim"
 )
 
@@ -28,9 +28,10 @@ type load struct {
 }
 
 // loadOf makes a load of settings with one trace and one number of nodes.
-func loadOf(t *testing.T, s Settings) load {
+func loadOf(t *testing.T, s batch.Settings) load {
 	t.Helper()
-	s.Policies, s.Solver, s.SolverLimit = []string{policy.Default}, milp.Own, time.Minute
+	s.Lab = everything
+	s.Policies, s.Solver, s.SolverLimit = []string{policy.Default}, batch.OwnSolver, time.Minute
 	if s.Interval == 0 {
 		s.Interval = 5 * time.Minute
 	}
@@ -48,7 +49,7 @@ func loadOf(t *testing.T, s Settings) load {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := load{none: runs[0].config}
+	l := load{none: runs[0].Config()}
 	if os.Getenv(tracesFolder) == "" {
 		l.none.Jobs = l.none.Jobs[:fewJobs]
 	}
@@ -75,7 +76,7 @@ func loadOf(t *testing.T, s Settings) load {
 		if runs, err = ranges.Runs(); err != nil {
 			t.Fatal(err)
 		}
-		with := runs[0].config
+		with := runs[0].Config()
 		l.uses["batch ranges"] = func(c *sim.Config, using map[string]bool) { join(c, with, using) }
 	default:
 		l.none.Terms.Pace = func(j sim.Job, at sim.Standing) (float64, error) { return j.Speed.On(at.Workers()), nil }
@@ -253,11 +254,11 @@ const tracesFolder = "BELLOWS_TRACES"
 const fewJobs = 60
 
 // loads are those of the published traces, or a drawn one where there is no folder.
-func loads() map[string]Settings {
+func loads() map[string]batch.Settings {
 	dir := os.Getenv(tracesFolder)
-	out := map[string]Settings{}
-	hu := func(trace string, seed uint64, nodes int) Settings {
-		return Settings{Rules: "hu", Traces: []string{trace}, Nodes: []int{nodes}, Model: sim.Model{Seed: seed}}
+	out := map[string]batch.Settings{}
+	hu := func(trace string, seed uint64, nodes int) batch.Settings {
+		return batch.Settings{Rules: "hu", Traces: []string{trace}, Nodes: []int{nodes}, Model: sim.Model{Seed: seed}}
 	}
 	if dir == "" {
 		out["drawn 1 on 16"] = hu(sim.SyntheticName, 1, 16)
@@ -270,14 +271,14 @@ func loads() map[string]Settings {
 		out["Philly "+day+" on 110"] = hu(filepath.Join(dir, "philly", "win_2017-"+day+"_2d_allvc_ge5min.csv"), 1, 110)
 	}
 	for _, n := range []int{1, 3, 5, 6} {
-		out[fmt.Sprintf("Pollux %d on 16x4", n)] = Settings{
+		out[fmt.Sprintf("Pollux %d on 16x4", n)] = batch.Settings{
 			Rules: "pollux", Traces: []string{filepath.Join(dir, "pollux", fmt.Sprintf("load1.0_workload-%d.csv", n))}, Nodes: []int{16}, DevicesPerNode: 4,
 		}
 	}
 	for name, file := range map[string]string{"A100": "testbed_195job_a100.csv", "T4": "fig8a_195job_t4.csv"} {
-		out["ElasticFlow "+name] = Settings{
+		out["ElasticFlow "+name] = batch.Settings{
 			Traces: []string{filepath.Join(dir, "elasticflow", file)}, Nodes: []int{16}, DevicesPerNode: map[string]int{"A100": 8, "T4": 4}[name],
-			Speeds: Speeds{Profile: filepath.Join(dir, "profiles", "elasticflow_"+strings.ToLower(name)+".csv")}, Model: sim.Model{MaxWorkers: 64},
+			Speeds: batch.Speeds{Profile: filepath.Join(dir, "profiles", "elasticflow_"+strings.ToLower(name)+".csv")}, Model: sim.Model{MaxWorkers: 64},
 		}
 	}
 	for _, x := range []struct {
@@ -291,10 +292,10 @@ func loads() map[string]Settings {
 		{"physical_minimize_makespan", 2, 2, 2},
 		{"msr_seed0_2869ce", 3, 3, 3},
 	} {
-		out[fmt.Sprintf("Gavel %s on %d+%d+%d", x.trace, x.v100, x.p100, x.k80)] = Settings{
+		out[fmt.Sprintf("Gavel %s on %d+%d+%d", x.trace, x.v100, x.p100, x.k80)] = batch.Settings{
 			Traces: []string{filepath.Join(dir, "gavel", x.trace+".csv")}, DevicesPerNode: 4,
 			Mixed:  []string{fmt.Sprint("v100=", x.v100), fmt.Sprint("p100=", x.p100), fmt.Sprint("k80=", x.k80)},
-			Timing: Timing{Interval: 6 * time.Minute}, Speeds: Speeds{Profile: filepath.Join(dir, "profiles", "gavel_throughputs.csv")}, Model: sim.Model{MaxWorkers: 8},
+			Timing: batch.Timing{Interval: 6 * time.Minute}, Speeds: batch.Speeds{Profile: filepath.Join(dir, "profiles", "gavel_throughputs.csv")}, Model: sim.Model{MaxWorkers: 8},
 		}
 	}
 	return out

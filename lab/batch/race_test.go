@@ -1,5 +1,5 @@
 //go:build race
 
-package batch
+package batch_test
 
 const raceEnabled = true

@@ -1,4 +1,4 @@
-package batch
+package batch_test
 
 import (
 	"context"
@@ -10,12 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bellows-ml/bellows/lab/batch"
 	"github.com/bellows-ml/bellows/lab/milp"
+	"github.com/bellows-ml/bellows/lab/referee"
 	"github.com/bellows-ml/bellows/lab/sim"
 )
 
 // crowd are settings for a small crowd of jobs.
-func crowd(t *testing.T, solver string) *Settings {
+func crowd(t *testing.T, solver string) *batch.Settings {
 	t.Helper()
 	var b strings.Builder
 	b.WriteString("job_id,submit_s,gpus,duration_s,model,batch_size,iterations,deadline_s,vc\n")
@@ -26,9 +28,10 @@ func crowd(t *testing.T, solver string) *Settings {
 	if err := os.WriteFile(name, []byte(b.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := &Settings{
+	s := &batch.Settings{
+		Lab:    everything,
 		Traces: []string{name}, Policies: []string{"hu"}, Nodes: []int{9}, DevicesPerNode: 1,
-		Timing: Timing{Interval: 5 * time.Minute, RescaleCost: 30 * time.Second, CheckpointEvery: 30 * time.Minute},
+		Timing: batch.Timing{Interval: 5 * time.Minute, RescaleCost: 30 * time.Second, CheckpointEvery: 30 * time.Minute},
 		Model:  sim.Model{MaxWorkers: 16, Seed: 1}, Solver: solver, SolverLimit: time.Minute,
 	}
 	if err := s.Complete(func(string) bool { return false }); err != nil {
@@ -41,7 +44,7 @@ func crowd(t *testing.T, solver string) *Settings {
 // finds none of its plans better for the same question.
 func TestReferenceSolversFindNothingBetter(t *testing.T) {
 	wholeSimulations(t)
-	own, err := crowd(t, milp.Own).Do(t.Context(), nil)
+	own, err := crowd(t, batch.OwnSolver).Do(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,22 +80,22 @@ func TestASolverThatFailsEndsTheRun(t *testing.T) {
 		milp.ErrNoPlan:            "give it more time (--solver-limit)",
 		errors.New("out of room"): "out of room",
 	} {
-		runs, err := crowd(t, milp.Own).runs(&referee{ctx: t.Context(), solver: refuses{fails}, limit: time.Second})
+		runs, err := crowd(t, batch.OwnSolver).RunsWith(referee.New(t.Context(), refuses{fails}, time.Second))
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := runs[0].run()
+		got := runs[0].Run()
 		if got == nil || !strings.Contains(got.Error(), "simulate: at 0s: --solver cbc: solve the tight model by cbc: ") || !strings.Contains(got.Error(), want) {
 			t.Errorf("%v", got)
 		}
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	runs, err := crowd(t, milp.Own).runs(&referee{ctx: ctx, solver: refuses{ctx.Err()}, limit: time.Second})
+	runs, err := crowd(t, batch.OwnSolver).RunsWith(referee.New(ctx, refuses{ctx.Err()}, time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := runs[0].run(); !errors.Is(err, context.Canceled) {
+	if err := runs[0].Run(); !errors.Is(err, context.Canceled) {
 		t.Errorf("interrupted: %v", err)
 	}
 }

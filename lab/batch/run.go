@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/internal/units"
-	"github.com/bellows-ml/bellows/lab/milp"
 	"github.com/bellows-ml/bellows/lab/sim"
 )
 
@@ -57,13 +56,12 @@ type Progress func(ended, of int, done bool)
 // with the baseline. A solver that the settings name is closed when Do returns,
 // also where a signal ends it.
 func (s *Settings) Do(ctx context.Context, progress Progress) (done []*Run, err error) {
-	var solver *referee
-	if s.Solver != milp.Own { // which may be a process of its own, not to be left behind
+	var solver Solver
+	if s.Lab.OpenSolver != nil && s.Solver != OwnSolver { // which may be a process of its own, not to be left behind
 		var stop func()
 		ctx, stop = signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 		defer stop()
-		solver = &referee{ctx: ctx, limit: s.SolverLimit}
-		if solver.solver, err = milp.Open(s.Solver); err != nil {
+		if solver, err = s.Lab.OpenSolver(ctx, s.Solver, s.SolverLimit); err != nil {
 			return nil, err
 		}
 	}
@@ -72,7 +70,7 @@ func (s *Settings) Do(ctx context.Context, progress Progress) (done []*Run, err 
 		err = Execute(ctx, runs, progress)
 	}
 	if solver != nil {
-		err = errors.Join(err, solver.solver.Close())
+		err = errors.Join(err, solver.Close())
 	}
 	if err != nil {
 		return nil, err

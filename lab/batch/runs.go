@@ -9,7 +9,6 @@ import (
 	"github.com/bellows-ml/bellows/allocator/policy"
 	"github.com/bellows-ml/bellows/internal/units"
 	"github.com/bellows-ml/bellows/lab/file"
-	"github.com/bellows-ml/bellows/lab/rules/saxena"
 	"github.com/bellows-ml/bellows/lab/sim"
 	"github.com/bellows-ml/bellows/lab/trace"
 )
@@ -17,8 +16,8 @@ import (
 // Runs makes a run of each combination, traces first, of settings that are Complete.
 func (s *Settings) Runs() ([]*Run, error) { return s.runs(nil) }
 
-// runs are Runs whose questions to a solver a referee answers, if there is one.
-func (s *Settings) runs(solver *referee) ([]*Run, error) {
+// runs are Runs whose questions a solver answers, if there is one.
+func (s *Settings) runs(solver Solver) ([]*Run, error) {
 	base := sim.Config{
 		DevicesPerNode: s.DevicesPerNode, CheckpointEvery: s.CheckpointEvery,
 		Interval: s.Interval, RescaleCost: s.RescaleCost, StartDelay: s.StartDelay, Know: sim.Know(s.Know), Foretell: s.Foretell,
@@ -62,7 +61,7 @@ func (s *Settings) runs(solver *referee) ([]*Run, error) {
 
 // trace reads a trace, or draws it.
 func (s *Settings) trace(name string) (f trace.File, err error) {
-	if s.Rules == "saxena" && strings.HasPrefix(name, saxena.Bursts) || s.Rules == "wei" {
+	if draws := s.ruleSets()[s.Rules].Draws; draws != nil && draws(name) {
 		return f, nil // which the rules make
 	}
 	if f = sim.Synthetic(s.Model.Seed); name != sim.SyntheticName {
@@ -101,27 +100,33 @@ func (s *Settings) modelOfJobs() (m sim.Model, err error) {
 }
 
 // fill sets the run's jobs and who decides: the rules, or a policy of production, whose
-// questions a referee answers if there is one.
-func (s *Settings) fill(r *Run, f trace.File, m sim.Model, solver *referee) (err error) {
-	rules := ruleSets()[s.Rules]
-	if rules.fill != nil {
-		err = rules.fill(s, r, f)
-	} else {
-		r.config.Jobs, err = m.Jobs(f)
-	}
-	if err != nil || s.own(r.Policy) {
+// questions a solver answers if there is one.
+func (s *Settings) fill(r *Run, f trace.File, m sim.Model, solver Solver) (err error) {
+	rules := s.ruleSets()[s.Rules]
+	if rules.Fill != nil {
+		var made Filling
+		if made, err = rules.Fill(s, r, f); err != nil {
+			return err
+		}
+		if r.config.Jobs, r.config.Terms, r.config.Rules = made.Jobs, made.Terms, made.Rules; made.Rules != nil {
+			r.config.Interval = 0
+			return nil
+		}
+	} else if r.config.Jobs, err = m.Jobs(f); err != nil {
 		return err
 	}
 	switch name := strings.TrimPrefix(r.Policy, production); {
 	case solver != nil:
-		solver.attach(r, rules.published)
+		r.Reference = &Reference{Solver: solver.Name()}
+		r.config.Policy = solver.Policy(r.Reference, rules.Published)
+		r.config.Check = func() error { return solver.Check(r.Reference) }
 	case name == solvedPolicy:
-		r.config.Policy = policy.Hu(policy.HuOptions{Published: rules.published})
+		r.config.Policy = policy.Hu(policy.HuOptions{Published: rules.Published})
 	default:
 		r.config.Policy, err = policy.ByName(name)
 	}
 	if _, can := r.config.Policy.(allocator.Promising); can {
-		r.config.Promise = rules.promises
+		r.config.Promise = rules.Promises
 	}
 	return err
 }

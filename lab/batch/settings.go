@@ -10,7 +10,6 @@ import (
 	"github.com/bellows-ml/bellows/allocator/policy"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/internal/fault"
-	"github.com/bellows-ml/bellows/lab/milp"
 	"github.com/bellows-ml/bellows/lab/sim"
 )
 
@@ -19,7 +18,8 @@ type Settings struct {
 	Traces   []string // files, or sim.SyntheticName
 	AtOnce   bool     // all jobs are submitted at the beginning
 	Policies []string
-	Rules    string // conventions of a published simulator, one of RuleNames; empty = none
+	Rules    string // conventions of a published experiment or simulator, one of RuleNames; empty = none
+	Lab      Lab
 	Speeds
 	Nodes []int
 	// Mixed is a cluster of several models of devices, each NAME=NODES, instead of Nodes; IgnoreModels has
@@ -35,7 +35,7 @@ type Settings struct {
 	BatchRanges bool
 	Foretell    bool   // predict the starts of jobs that wait
 	Know        string // what is told of jobs beforehand, one of sim.Knows; empty = all
-	Solver      string // that answers policy hu's questions; milp.Own = as in production
+	Solver      string // that answers policy hu's questions; OwnSolver = as in production
 	SolverLimit time.Duration
 }
 
@@ -77,14 +77,18 @@ func (s *Settings) Complete(given func(flag string) bool) error {
 			faults.Usage(format, args...)
 		}
 	}
-	rules, known := ruleSets()[s.Rules]
-	demand(known, "--rules %q: use one of %s", s.Rules, strings.Join(RuleNames(), ", "))
-	if rules.complete != nil {
-		rules.complete(s, given)
+	rules, known := s.ruleSets()[s.Rules]
+	more := ""
+	if s.Lab.Rules == nil {
+		more = "; 'bellows-lab simulate' has the conventions of other simulators"
+	}
+	demand(known, "--rules %q: use one of %s%s", s.Rules, strings.Join(s.RuleNames(), ", "), more)
+	if rules.Complete != nil {
+		rules.Complete(s, given)
 	}
 	if s.Source == "" {
 		s.Source = SpeedPaper
-		if s.Profile != "" && rules.policies == nil {
+		if s.Profile != "" && rules.Policies == nil {
 			s.Source = SpeedProfile
 		}
 	}
@@ -93,7 +97,7 @@ func (s *Settings) Complete(given func(flag string) bool) error {
 	demand(len(s.Traces) > 0, "--trace is missing: give one or more files")
 	faults.Add(s.mix(given))
 	demand(len(s.Nodes) > 0, "--nodes is missing: give one or more numbers")
-	if len(s.Policies) == 0 && known && rules.policies == nil {
+	if len(s.Policies) == 0 && known && rules.Policies == nil {
 		s.Policies = []string{DefaultPolicy}
 	}
 	demand(len(s.Policies) > 0, "--policy is missing: give one or more of %s", strings.Join(s.knownPolicies(), ", "))
@@ -111,16 +115,16 @@ func (s *Settings) Complete(given func(flag string) bool) error {
 	demand(s.StartDelay >= 0, "--start-delay %v: use 0 or more", s.StartDelay)
 	demand(s.CheckpointEvery >= 0, "--checkpoint-every %v: use 0 or more", s.CheckpointEvery)
 	demand(s.Know == "" || slices.Contains(sim.Knows(), s.Know), "--know %q: use one of %s", s.Know, strings.Join(sim.Knows(), ", "))
-	demand(s.Know == "" || s.Know == string(sim.KnowAll) || !slices.ContainsFunc(s.Policies, s.own), "--know %s: a policy of --rules %s decides by itself what it knows", s.Know, s.Rules)
-	demand(!s.BatchRanges || s.Rules == "pollux", "--batch-ranges: only the tables of --rules pollux tell what a batch is worth; add that, or leave it out")
+	demand(s.Know == "" || s.Know == string(sim.KnowAll) || !slices.ContainsFunc(s.Policies, s.Own), "--know %s: a policy of --rules %s decides by itself what it knows", s.Know, s.Rules)
+	demand(!s.BatchRanges || rules.Ranges, "--batch-ranges: only the tables of --rules pollux tell what a batch is worth; add that, or leave it out")
 	demand(!s.BatchRanges || s.Know == "" || s.Know == string(sim.KnowAll), "--batch-ranges --know %s: the steps of such jobs are not measured; leave one of them out", s.Know)
 	for _, p := range s.Policies {
-		demand(!s.BatchRanges || !s.own(p) && !s.rigid(p), "--batch-ranges --policy %s: it keeps the size or the batch that users asked for; choose another", p)
+		demand(!s.BatchRanges || !s.Own(p) && !s.Rigid(p), "--batch-ranges --policy %s: it keeps the size or the batch that users asked for; choose another", p)
 	}
 	faults.Add(s.checkSolver())
 	_, err := s.failures()
 	demand(err == nil, "--failures %w", err)
-	demand(s.StartCosts == "" || rules.policies == nil, "--start-costs: --rules %s sets what a start costs", s.Rules)
+	demand(s.StartCosts == "" || rules.Policies == nil, "--start-costs: --rules %s sets what a start costs", s.Rules)
 	demand(s.Model.ETANoise >= 0 && s.Model.ETANoise < 1, "--eta-noise %v: use 0 or more and less than 1", s.Model.ETANoise)
 	demand(s.Model.Buggy >= 0 && s.Model.Impatient >= 0 && s.Model.Buggy+s.Model.Impatient <= 1,
 		"--buggy %v, --terminated %v: use shares that make at most 1 together", s.Model.Buggy, s.Model.Impatient)
@@ -142,11 +146,11 @@ func (s *Settings) checkLayout() error {
 	if !(s.SpanLoss >= 0 && s.SpanLoss < 1) {
 		faults.Usage("--span-loss %v: use 0 or more and less than 1", s.SpanLoss)
 	}
-	if s.SpanLoss > 0 && s.Rules == "pollux" {
-		faults.Usage("--span-loss %v: the tables of --rules pollux tell what a placement costs; leave it out", s.SpanLoss)
+	if s.SpanLoss > 0 && s.ruleSets()[s.Rules].Ranges {
+		faults.Usage("--span-loss %v: the tables of --rules %s tell what a placement costs; leave it out", s.SpanLoss, s.Rules)
 	}
 	for _, p := range s.Policies {
-		if s.own(p) && (s.Migrations > 0 || s.SpanLoss > 0) {
+		if s.Own(p) && (s.Migrations > 0 || s.SpanLoss > 0) {
 			faults.Usage("--migrations and --span-loss: policy %s of --rules %s places jobs by itself; leave them out, or choose a policy of production", p, s.Rules)
 			break
 		}
@@ -170,14 +174,17 @@ func (s *Settings) layout() (sim.Layout, error) {
 
 // checkSolver finds what --solver cannot be used with.
 func (s *Settings) checkSolver() error {
-	if err := milp.CheckName(s.Solver); err != nil {
+	if s.Lab.CheckSolver == nil {
+		return nil
+	}
+	if err := s.Lab.CheckSolver(s.Solver); err != nil {
 		return fault.AsUsage(err)
 	}
 	var faults fault.List
 	if s.SolverLimit <= 0 {
 		faults.Usage("--solver-limit %v: use a positive time", s.SolverLimit)
 	}
-	if s.Solver == milp.Own {
+	if s.Solver == OwnSolver {
 		return faults.Err()
 	}
 	for _, p := range s.Policies {
@@ -185,7 +192,7 @@ func (s *Settings) checkSolver() error {
 			faults.Usage("--solver %s: only policy %s asks a solver, and --policy names %s: run that without it", s.Solver, solvedPolicy, p)
 		}
 	}
-	if ruleSets()[s.Rules].policies != nil {
+	if s.ruleSets()[s.Rules].Policies != nil {
 		faults.Usage("--solver %s: --rules %s makes decisions of its own", s.Solver, s.Rules)
 	}
 	return faults.Err()
@@ -193,9 +200,9 @@ func (s *Settings) checkSolver() error {
 
 // knownPolicies names the policies that can be asked for.
 func (s *Settings) knownPolicies() []string {
-	names := slices.Clone(ruleSets()[s.Rules].policies)
+	names := slices.Clone(s.ruleSets()[s.Rules].Policies)
 	for _, name := range policy.Names() {
-		if s.own(name) {
+		if s.Own(name) {
 			name = production + name
 		}
 		names = append(names, name)

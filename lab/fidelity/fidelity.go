@@ -26,7 +26,7 @@ type Options struct {
 	Progress func(mix, mixes int, policy string)
 }
 
-// Check finds what is wrong with the options, as values of the flags of bellows bench fidelity.
+// Check finds what is wrong with the options, as values of the flags of bellows-lab bench fidelity.
 func (o *Options) Check() error {
 	for _, name := range o.Policies {
 		if _, err := policy.ByName(name); err != nil {
@@ -53,7 +53,7 @@ func (o *Options) Check() error {
 	return nil
 }
 
-// Report is what bellows bench fidelity writes; the fields are a contract.
+// Report is what bellows-lab bench fidelity writes; the fields are a contract.
 type Report struct {
 	Rows []Row `json:"rows"`
 	// MeanError and WorstError are of the rows.

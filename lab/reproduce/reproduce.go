@@ -13,7 +13,7 @@ import (
 	"github.com/bellows-ml/bellows/lab/batch"
 )
 
-// Report is what bellows reproduce writes; the fields are a contract.
+// Report is what bellows-lab reproduce writes; the fields are a contract.
 type Report struct {
 	Experiment string    `json:"experiment"`
 	Rows       []Finding `json:"rows"`
@@ -34,7 +34,7 @@ type Finding struct {
 	Command   int      `json:"command"`            // index into commands
 }
 
-// Command is one command of bellows simulate.
+// Command is one command of bellows-lab simulate.
 type Command struct {
 	Seed uint64 `json:"seed"`
 	Text string `json:"text"`
@@ -69,7 +69,7 @@ func Names() []string {
 type Options struct {
 	Traces string // the folder of the published traces
 	Quick  bool   // only a part, within a minute
-	// Parse reads the arguments of bellows simulate into settings that are complete.
+	// Parse reads the arguments of bellows-lab simulate into settings that are complete.
 	Parse    func(args []string) (*batch.Settings, error)
 	Progress batch.Progress // may be nil
 }
@@ -92,9 +92,9 @@ func Run(ctx context.Context, name string, o Options) (Report, error) {
 			parts[i], err = s.Runs()
 		}
 		if err != nil {
-			return r, withTraces(fmt.Errorf("bellows simulate %s: %w", strings.Join(t.args, " "), err))
+			return r, withTraces(fmt.Errorf("bellows-lab simulate %s: %w", strings.Join(t.args, " "), err))
 		}
-		r.Commands = append(r.Commands, Command{Seed: s.Model.Seed, Text: "bellows simulate " + strings.Join(t.args, " ")})
+		r.Commands = append(r.Commands, Command{Seed: s.Model.Seed, Text: "bellows-lab simulate " + strings.Join(t.args, " ")})
 		all = append(all, parts[i]...)
 	}
 	if err := batch.Execute(ctx, all, o.Progress); err != nil {

@@ -3,6 +3,7 @@ package arch
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -19,9 +20,12 @@ const foreignRules = "lab/rules/"
 // memory, on which they run the decisions of coordinator and agent.
 const testbed = "lab/machine"
 
+// labCommand is the program that has all of the laboratory.
+const labCommand = "cmd/bellows-lab"
+
 // CheckLaboratory holds production apart from the laboratory, tests included but
-// for the testbed, whatever the table of packages says; and the simulator's core apart from the
-// conventions of other simulators.
+// for the testbed, whatever the table of packages says; the program of users apart from all of the laboratory but
+// the part for planning; and the simulator's core apart from the conventions of other simulators.
 func CheckLaboratory(t *Tree) []Finding {
 	var found []Finding
 	for f := range t.goFiles {
@@ -34,9 +38,13 @@ func CheckLaboratory(t *Tree) []Finding {
 			if !ok || !inLaboratory(own) || f.Test() && own == testbed {
 				continue
 			}
+			user := f.Dir() == command || slices.Contains(strings.Fields(planning), f.Dir())
 			core := f.Dir() == "lab/sim" || strings.HasPrefix(f.Dir(), foreignRules)
 			switch {
-			case !inLaboratory(f.Dir()) && f.Dir() != "cmd/bellows":
+			case !f.Test() && user && !slices.Contains(strings.Fields(planning), own):
+				found = append(found, t.at(spec.Pos(), "laboratory", fmt.Sprintf("%s imports %s", f.Dir(), own),
+					"the program of users would have what only bellows-lab needs: have that hand it over"))
+			case !inLaboratory(f.Dir()) && f.Dir() != command && f.Dir() != labCommand:
 				found = append(found, t.at(spec.Pos(), "laboratory", fmt.Sprintf("%s imports %s", f.Dir(), own),
 					"production does not depend on the laboratory: move what both need to a package of production"))
 			case core && strings.HasPrefix(own, foreignRules) && f.Dir() != own:
@@ -51,7 +59,7 @@ func CheckLaboratory(t *Tree) []Finding {
 // Lines counts lines of Go by the part of the tree that they belong to.
 type Lines struct {
 	Production int // all that is in no other part
-	Command    int // cmd/bellows
+	Command    int // cmd/bellows and cmd/bellows-lab
 	Laboratory int // below lab
 	Tools      int // below tools, which hold the others to their rules and run the tests
 	Tests      int // files of tests, in all parts, and e2e
@@ -67,7 +75,7 @@ func CountLines(t *Tree) Lines {
 			n.Tests += lines
 		case inLaboratory(dir):
 			n.Laboratory += lines
-		case dir == "cmd/bellows":
+		case dir == command || dir == labCommand:
 			n.Command += lines
 		case strings.HasPrefix(dir, "tools/"):
 			n.Tools += lines

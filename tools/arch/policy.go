@@ -42,11 +42,13 @@ const (
 		"agent/child checkpoint/owned checkpoint/dirblob checkpoint/blobtest"
 	layer4 = "coordinator/lead agent/host"
 	// front is what the command line is made of, apart from the commands.
-	front = "cli/flags cli/jobspec cli/socketpath cli/ask cli/render cli/follow cli/profile cli/verify cli/service cli/settings cli/dev"
+	front = "cli/flags cli/jobspec cli/socketpath cli/ask cli/render cli/follow cli/profile cli/verify cli/service cli/settings cli/dev cli/command"
 	// laboratory is all below lab. It uses production's packages; of all others, only
 	// cmd/bellows uses it (CheckLaboratory).
-	laboratory = "lab/trace lab/sim lab/rules/elasticflow lab/rules/muri lab/rules/pollux lab/rules/saxena lab/rules/wei lab/milp " +
-		"lab/plan lab/file lab/batch lab/plot lab/reproduce lab/bench lab/fidelity"
+	laboratory = planning + " lab/rules/elasticflow lab/rules/muri lab/rules/pollux lab/rules/saxena lab/rules/wei lab/rules lab/milp lab/referee " +
+		"lab/reproduce lab/bench lab/fidelity"
+	// planning is the part of it that users have: bellows simulate and bellows plan.
+	planning = "lab/machine lab/trace lab/sim lab/plan lab/file lab/batch lab/plot lab/simulate"
 
 	// below4 is what the two big shells tie together.
 	below4 = "cluster " + layer1 + " " + layer2 + " " + layer3
@@ -153,8 +155,9 @@ func beyond() []Row {
 		{"lab/milp", "cluster allocator allocator/solve allocator/capacity", Shell, "reference models for an outside solver; never part of a decision"},
 		{"lab/file", "internal/fault", Shell, "opens files for readers"},
 		{"lab/plan", "allocator/capacity allocator/goodput internal/fault internal/yamltext lab/trace", Shell, "which nodes to run for a set of jobs, in virtual time"},
-		{"lab/batch", "cluster allocator allocator/policy allocator/solve internal/fault internal/units " +
-			"lab/trace lab/sim lab/rules/elasticflow lab/rules/muri lab/rules/pollux lab/rules/saxena lab/rules/wei lab/milp lab/file", Shell, "many simulations on all cores"},
+		{"lab/batch", "cluster allocator allocator/policy internal/fault internal/units lab/trace lab/sim lab/file", Shell, "many simulations on all cores"},
+		{"lab/rules", "internal/fault lab/file lab/trace lab/batch lab/rules/elasticflow lab/rules/muri lab/rules/pollux lab/rules/saxena lab/rules/wei", Shell, "the table of the conventions of other simulators"},
+		{"lab/referee", "allocator allocator/policy allocator/solve lab/batch lab/milp", Shell, "other solvers answer hu's questions in a simulation, and are compared"},
 		{"lab/plot", "internal/fault internal/units lab/batch", Shell, "draws the runs of a batch"},
 		{"lab/reproduce", "allocator/capacity lab/milp lab/sim lab/plan lab/file lab/batch", Shell, "published experiments, next to the published figures"},
 		{"lab/bench", "allocator/solve internal/fault lab/milp lab/file", Shell, "parts of Bellows measured by themselves"},
@@ -175,7 +178,12 @@ func beyond() []Row {
 			Shell, "a small cluster on one machine, kept running",
 		},
 
-		{"cmd/bellows", below4 + " " + front + " " + laboratory, Shell, "the one binary: a file per command"},
+		{"cli/command", "api store cli/flags cli/output cli/service cli/settings internal/fault", Shell, "what every program has around its commands"},
+		{"cli/command/commandtest", "", Shell, "what the scripts that test a command line share"},
+		{"lab/simulate", "allocator/policy cli/command cli/flags cli/output internal/fault internal/units lab/batch lab/plot lab/sim lab/trace", Shell, "the command simulate, of both programs"},
+
+		{"cmd/bellows", below4 + " " + front + " " + planning, Shell, "the program of servers and users: a file per command"},
+		{"cmd/bellows-lab", "cli/command cli/dev cli/output cli/settings internal/fault " + laboratory, Shell, "the program of the laboratory: a file per command"},
 		{"e2e", "cluster record api store store/server", Shell, "real binaries, real etcd, watched from outside"},
 		{"tools/arch", "", Shell, "these rules"},
 		{"tools/progress", "tools/arch", Shell, "runs a tier of the tests and says how they go"},
@@ -194,7 +202,7 @@ type Library struct {
 
 // Libraries is the list of what is not ours.
 func Libraries() []Library {
-	const shells = "internal/logging internal/membership internal/metrics store store/server store/etcdtest nvml api agent/warm agent/shim agent/host/loop agent/host coordinator/lead cli/service cli/settings cli/dev"
+	const shells = "internal/logging internal/membership internal/metrics store store/server store/etcdtest nvml api agent/warm agent/shim agent/host/loop agent/host coordinator/lead cli/service cli/settings cli/dev cli/command"
 	return []Library{
 		{"github.com/hashicorp/memberlist", "internal/membership", "", "gossip"},
 		{"go.etcd.io/etcd", "store store/server store/etcdtest", "store/storetest e2e", "the store: its client and its server"},
@@ -207,12 +215,12 @@ func Libraries() []Library {
 		{"github.com/prometheus/common", "", "internal/metrics e2e", "parses what is scraped"},
 		{"github.com/tetratelabs/wazero", "lab/milp", "", "runs the solver without cgo"},
 		{"github.com/coreos/go-systemd", "internal/systemd", "", "readiness and watchdog notices"},
-		{"github.com/spf13/cobra", "cmd/bellows", "", "commands, help and completion"},
+		{"github.com/spf13/cobra", "cmd/bellows cmd/bellows-lab cli/command lab/simulate", "", "commands, help and completion"},
 		{"github.com/spf13/pflag", "cli/flags", "", "cobra's flags"},
 		{"go.yaml.in/yaml", "internal/yamltext", "", "job files; inside, specs are JSON"},
 		{"golang.org/x/sys", "agent/child agent/proc agent/agenttest agent/owner agent/contain agent/devicelock agent/sweep agent/precheck agent/warm agent/shim agent/host checkpoint/owned api store store/server tools/progress", "e2e internal/logging", "pidfd, cgroups, peer credentials, file locks, the clock that counts sleep"},
 		{"github.com/rs/zerolog", shells, "e2e agent/host/devices agent/host/saves", "logs: for shells, pure code has nothing to log"},
-		{"github.com/rogpeppe/go-internal", "", "cmd/bellows e2e", "testscript"},
+		{"github.com/rogpeppe/go-internal", "cli/command/commandtest", "cmd/bellows cmd/bellows-lab e2e", "testscript"},
 	}
 }
 

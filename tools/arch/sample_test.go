@@ -68,6 +68,10 @@ var samples = map[string][]sample{
 		{"lab/sim/a.go", `package sim; import _ "github.com/bellows-ml/bellows/lab/rules/muri"`, []string{"lab/sim imports lab/rules/muri"}},
 		{"lab/rules/muri/a.go", `package muri; import _ "github.com/bellows-ml/bellows/lab/rules/pollux"`, []string{"lab/rules/muri imports lab/rules/pollux"}},
 		{"cmd/bellows/a.go", `package main; import _ "github.com/bellows-ml/bellows/lab/sim"`, nil},
+		{"cmd/bellows/a.go", `package main; import _ "github.com/bellows-ml/bellows/lab/milp"`, []string{"cmd/bellows imports lab/milp"}},
+		{"cmd/bellows-lab/a.go", `package main; import _ "github.com/bellows-ml/bellows/lab/milp"`, nil},
+		{"lab/batch/a.go", `package batch; import _ "github.com/bellows-ml/bellows/lab/rules"`, []string{"lab/batch imports lab/rules"}},
+		{"lab/batch/a_test.go", `package batch; import _ "github.com/bellows-ml/bellows/lab/rules"`, nil},
 	},
 	"command": {
 		{"cmd/bellows/a.go", "package main" + lines(3200), nil},

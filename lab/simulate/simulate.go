@@ -1,4 +1,9 @@
-package main
+// Package simulate is the command `simulate` of bellows and of bellows-lab. They
+// differ in the batch.Lab that they hand over: the conventions of other simulators and other
+// solvers are bellows-lab's alone.
+//
+// It promises that a flag which needs one of these is there only where they are.
+package simulate
 
 import (
 	"fmt"
@@ -11,59 +16,65 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellows-ml/bellows/allocator/policy"
+	"github.com/bellows-ml/bellows/cli/command"
 	"github.com/bellows-ml/bellows/cli/flags"
 	"github.com/bellows-ml/bellows/cli/output"
 	"github.com/bellows-ml/bellows/internal/fault"
 	"github.com/bellows-ml/bellows/internal/units"
 	"github.com/bellows-ml/bellows/lab/batch"
-	"github.com/bellows-ml/bellows/lab/milp"
 	"github.com/bellows-ml/bellows/lab/plot"
-	"github.com/bellows-ml/bellows/lab/rules/wei"
 	"github.com/bellows-ml/bellows/lab/sim"
 	"github.com/bellows-ml/bellows/lab/trace"
 )
 
-// addPlanning adds the commands that answer "what if": they need no cluster.
-func addPlanning(root *cobra.Command) {
-	const group = "planning"
-	root.AddGroup(&cobra.Group{ID: group, Title: "Planning:"})
-	for _, c := range []*cobra.Command{simulateCommand(), planCommand(), reproduceCommand(), benchCommand()} {
-		c.GroupID = group
-		root.AddCommand(c)
-	}
-}
-
-func simulateCommand() *cobra.Command {
+// Command is the command.
+func Command(lab batch.Lab) *cobra.Command {
 	var picture string
 	cmd := &cobra.Command{
 		Use:   "simulate",
 		Short: "Run job traces through the decisions of production, in virtual time",
-		Long: `Runs every combination of the traces, numbers of nodes and policies given, on all
+		Long:  long(lab),
+		Args:  command.Exactly(),
+	}
+	s := addFlags(cmd.Flags(), lab)
+	cmd.Flags().StringVar(&picture, "plot", "", "also draw mean completion against nodes, as .svg or .html")
+	out := command.OutputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		var faults fault.List
+		faults.Add(s.Complete(cmd.Flags().Changed))
+		faults.Add(plot.CheckName(picture))
+		if err := faults.Err(); err != nil {
+			return err
+		}
+		runs, err := s.Do(cmd.Context(), ShowProgress(os.Stderr))
+		if err != nil {
+			return err
+		}
+		if picture != "" {
+			if err := plot.Write(picture, runs); err != nil {
+				return err
+			}
+		}
+		return out.Write(os.Stdout, batch.Report{Runs: runs}, func() error { return write(os.Stdout, runs, output.StyleOf(os.Stdout)) })
+	}
+	return cmd
+}
+
+// long is the help of the command.
+func long(lab batch.Lab) string {
+	more := ""
+	if lab.Rules == nil {
+		more = "\n\n'bellows-lab simulate' has the conventions of other simulators, and other solvers."
+	}
+	return `Runs every combination of the traces, numbers of nodes and policies given, on all
 cores. The coordinator and the policies are those of a real cluster; agents,
 workers and users are simulated. The same flags give the same runs, byte for byte.
 
 Traces are CSV, gzipped or not:
   ` + strings.Join(trace.Formats(), "\n  ") + `
 
---rules takes over the conventions of a published simulator:
-  elasticflow  a decision a minute at most (--interval), fixed batches, measured
-        speeds, deadlines; its policies are ` + strings.Join(batch.RulePolicies("elasticflow"), ", ") + `;
-        --profile is its table of speeds (default: elasticflow_a100.csv in
-        profiles beside the trace's folder)
-  hu    jobs of 5 minutes or more cut to 3 days, a node counting as one device;
-        flags that are given go before
-  muri  rigid jobs, decisions at each event, its start costs; its policies are
-        ` + strings.Join(batch.RulePolicies("muri"), ", ") + `
-  pollux  decisions once a minute, measured steps and batches, 30 s a move; its
-        policies are ` + strings.Join(batch.RulePolicies("pollux"), ", ") + `; --profile is the folder with
-        its four tables (default: profiles beside the trace's folder)
-  saxena  decisions every 8 minutes (--interval), batch ranges, 2 devices a node,
-        starts that cost nothing; its policies are
-        ` + strings.Join(batch.RulePolicies("saxena")[:2], ", ") + `,
-        ` + strings.Join(batch.RulePolicies("saxena")[2:], ", ") + `; --trace bursts-8h-0.9 draws its load
-  wei  tasks that tell their losses, starts that cost nothing, decisions every second
-        (--interval), 4 devices a node; --trace is one of its own loads, ` + strings.Join(wei.Loads()[:2], ", ") + ` …
-All policies run under all rules; where the rules have one of the same name,
+--rules takes over the conventions of a published experiment or simulator:
+` + lab.AboutRules() + `All policies run under all rules; where the rules have one of the same name,
 production/NAME is the other.
 
 Completion times are of the jobs that finished; queueing is all the time a job
@@ -77,49 +88,25 @@ table tells how much of the idle device time was on nodes that were partly used
 (apart), each beside best fit without aligned blocks for the same sizes at the
 same times, and how many jobs moved in an hour. With --know other than all, ends_covered is how
 often jobs ended within the range that was predicted, and end_error_at_25 the
-median error after a quarter of their time.`,
-		Args: exactly(),
-	}
-	s := simulationFlags(cmd.Flags())
-	cmd.Flags().StringVar(&picture, "plot", "", "also draw mean completion against nodes, as .svg or .html")
-	out := outputFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		var faults fault.List
-		faults.Add(s.Complete(cmd.Flags().Changed))
-		faults.Add(plot.CheckName(picture))
-		if err := faults.Err(); err != nil {
-			return err
-		}
-		runs, err := s.Do(cmd.Context(), showProgress(os.Stderr))
-		if err != nil {
-			return err
-		}
-		if picture != "" {
-			if err := plot.Write(picture, runs); err != nil {
-				return err
-			}
-		}
-		return out.Write(os.Stdout, batch.Report{Runs: runs}, func() error { return writeRuns(os.Stdout, runs, output.StyleOf(os.Stdout)) })
-	}
-	return cmd
+median error after a quarter of their time.` + more
 }
 
-// parseSimulation reads the arguments of simulate, without --plot and --output.
-func parseSimulation(args []string) (*batch.Settings, error) {
+// Parse reads the arguments of the command, without --plot and --output.
+func Parse(lab batch.Lab, args []string) (*batch.Settings, error) {
 	f := flags.New("simulate")
-	s := simulationFlags(f)
+	s := addFlags(f, lab)
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
 	return s, s.Complete(f.Changed)
 }
 
-// simulationFlags adds the flags that fill settings.
-func simulationFlags(f *flags.Set) *batch.Settings {
-	s := &batch.Settings{}
+// addFlags adds the flags that fill settings.
+func addFlags(f *flags.Set, lab batch.Lab) *batch.Settings {
+	s := &batch.Settings{Lab: lab, Solver: batch.OwnSolver, SolverLimit: time.Minute}
 	f.StringSliceVar(&s.Traces, "trace", nil, "job traces, separated by commas; synthetic = drawn by --seed like those of Hu et al.")
 	f.BoolVar(&s.AtOnce, "at-once", false, "all jobs are submitted at the beginning")
-	f.StringVar(&s.Profile, "profile", "", "speeds of the trace's models; with --rules elasticflow its speeds, with muri its start costs, with pollux the folder of its tables")
+	f.StringVar(&s.Profile, "profile", "", "speeds of the trace's models; some --rules read another table, or a folder of them")
 	f.StringVar(&s.Device, "device", "", "which device of the profile, if it has several; with --device-models that on which the trace's durations were measured (default the first)")
 	f.BoolVar(&s.Flatten, "flatten", false, "where a profile's curve falls, leave the surplus devices idle instead of refusing it")
 	f.IntSliceVar(&s.Nodes, "nodes", nil, "numbers of nodes, separated by commas")
@@ -131,7 +118,7 @@ func simulationFlags(f *flags.Set) *batch.Settings {
 	f.IntVar(&s.Migrations, "migrations", 0, "how many running jobs may be moved in an interval so that others are closer together, as of a coordinator, whose default is 1")
 	f.Float64Var(&s.SpanLoss, "span-loss", 0, "the share of its speed that a job loses on more nodes than it needs; decisions assume 0.1 unless --know leaves speeds to be measured")
 	f.StringSliceVar(&s.Policies, "policy", nil, "policies, separated by commas (default "+policy.Default+", but for rules with policies of their own): "+policy.Usage())
-	f.StringVar(&s.Rules, "rules", "", "conventions of a published simulator: "+strings.Join(batch.RuleNames(), ", "))
+	f.StringVar(&s.Rules, "rules", "", "conventions of a published simulator: "+strings.Join(s.RuleNames(), ", "))
 	f.StringVar(&s.Source, "speed", "", "speeds of jobs: paper (k·0.8^log2 k) or profile (default profile if --profile is given)")
 	f.DurationVar(&s.Interval, "interval", 5*time.Minute, "time between decisions that may move running jobs")
 	f.DurationVar(&s.RescaleCost, "rescale-cost", 30*time.Second, "how long a job trains nothing after each start and rescale")
@@ -149,14 +136,18 @@ func simulationFlags(f *flags.Set) *batch.Settings {
 	f.Uint64Var(&s.Model.Seed, "seed", 1, "of everything that is drawn")
 	f.StringVar(&s.Know, "know", string(sim.KnowAll), "what is told of jobs before they run, in the records of a cluster; the rest is measured: "+strings.Join(sim.Knows(), ", "))
 	f.BoolVar(&s.Foretell, "foretell", false, "predict the start of each job that has to wait when it comes, and compare: starts_told, starts_covered, starts_uncertain, start_error of -o json")
-	f.BoolVar(&s.BatchRanges, "batch-ranges", false, "with --rules pollux: jobs may have any batch that was measured of their model, instead of their users'")
-	f.StringVar(&s.Solver, "solver", milp.Own, "the solver that answers policy hu's questions: own, or highs or cbc, a reference that takes far longer; -o json compares them")
-	f.DurationVar(&s.SolverLimit, "solver-limit", time.Minute, "how long highs or cbc may take for one question; where they reach the limit, runs are not the same on every machine")
+	if lab.Rules != nil {
+		f.BoolVar(&s.BatchRanges, "batch-ranges", false, "with --rules pollux: jobs may have any batch that was measured of their model, instead of their users'")
+	}
+	if lab.OpenSolver != nil {
+		f.StringVar(&s.Solver, "solver", s.Solver, "the solver that answers policy hu's questions: own, or highs or cbc, a reference that takes far longer; -o json compares them")
+		f.DurationVar(&s.SolverLimit, "solver-limit", s.SolverLimit, "how long highs or cbc may take for one question; where they reach the limit, runs are not the same on every machine")
+	}
 	return s
 }
 
-// showProgress draws a bar where f is a terminal, and clears it at the end.
-func showProgress(f *os.File) batch.Progress {
+// ShowProgress draws a bar where f is a terminal, and clears it at the end.
+func ShowProgress(f *os.File) batch.Progress {
 	s := output.StyleOf(f)
 	if !s.Terminal {
 		return nil
@@ -173,7 +164,8 @@ func showProgress(f *os.File) batch.Progress {
 	}
 }
 
-func writeRuns(w io.Writer, runs []*batch.Run, s output.Style) error {
+// write writes the runs as tables.
+func write(w io.Writer, runs []*batch.Run, s output.Style) error {
 	t := output.Table{Head: []string{
 		"POLICY", "NODES", "FINISHED", "COMPLETION", "MEDIAN", "P95", "QUEUEING", "RESCALES", "EFFICIENCY", "DEADLINES", "DECISION", "CPU", "TRACE",
 	}}

@@ -10,9 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bellows-ml/bellows/cli/command"
 	"github.com/bellows-ml/bellows/cli/output"
 	"github.com/bellows-ml/bellows/internal/fault"
+	"github.com/bellows-ml/bellows/lab/batch"
 	"github.com/bellows-ml/bellows/lab/reproduce"
+	"github.com/bellows-ml/bellows/lab/simulate"
 )
 
 func reproduceCommand() *cobra.Command {
@@ -58,9 +61,9 @@ of each within a minute.`,
 	}
 	cmd.Flags().StringVar(&o.Traces, "traces", "traces", "the folder of the published traces")
 	cmd.Flags().BoolVar(&o.Quick, "quick", false, "fewer sizes, traces and policies")
-	out := outputFlag(cmd)
+	out := command.OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		o.Parse, o.Progress = parseSimulation, showProgress(os.Stderr)
+		o.Parse, o.Progress = func(args []string) (*batch.Settings, error) { return simulate.Parse(everything(), args) }, simulate.ShowProgress(os.Stderr)
 		r, err := reproduce.Run(cmd.Context(), args[0], o)
 		if err != nil {
 			return err

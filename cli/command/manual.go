@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"fmt"
@@ -11,14 +11,15 @@ import (
 	"github.com/bellows-ml/bellows/cli/service"
 )
 
-// writeManual writes a manual page for each command that people use. The pages
+// Manual writes a manual page for each command that people use into a folder. The pages
 // carry the version instead of a date, so the same sources give the same bytes.
-func writeManual(dir string, root *cobra.Command) error {
+func (p *Program) Manual(dir string) error {
+	root := p.Root
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	forManual(root)
 	day := time.Unix(0, 0).UTC() // where the library would take today's
-	header := &doc.GenManHeader{Title: "BELLOWS", Section: "1", Date: &day, Source: "bellows " + service.Version(), Manual: "Bellows"}
+	header := &doc.GenManHeader{Title: strings.ToUpper(root.Name()), Section: "1", Date: &day, Source: root.Name() + " " + service.Version(), Manual: "Bellows"}
 	if err := doc.GenManTree(root, header, dir); err != nil {
 		return fmt.Errorf("write manual pages: %w", err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bellows-ml/bellows/cli/command"
 	"github.com/bellows-ml/bellows/internal/fault"
 	"github.com/bellows-ml/bellows/lab/bench"
 	"github.com/bellows-ml/bellows/lab/milp"
@@ -16,8 +17,8 @@ func benchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure parts of Bellows by themselves",
-		Args:  noSuchCommand,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args:  command.NoSuch,
+		RunE:  command.Help,
 	}
 	cmd.AddCommand(benchAllocateCommand(), benchFidelityCommand())
 	return cmd
@@ -40,7 +41,7 @@ which one is better; both are valued again from their counts. highs runs inside 
 coinor-cbc. --model says how the problem is put to it: paper is the model of
 Hu et al., section 4.4, tight has one binary variable for each choice.
 --write-model writes that as a file in the LP format besides.`,
-		Args: exactly(),
+		Args: command.Exactly(),
 	}
 	f := cmd.Flags()
 	f.StringVar(&file, "instance", "", "the problem, as JSON: nodes, p, steps, counts, jobs of d, nmin, nmax, speed")

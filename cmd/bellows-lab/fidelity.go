@@ -6,16 +6,20 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strconv"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/bellows-ml/bellows/cli/command"
 	"github.com/bellows-ml/bellows/cli/dev"
 	"github.com/bellows-ml/bellows/cli/output"
 	"github.com/bellows-ml/bellows/cli/settings"
+	"github.com/bellows-ml/bellows/internal/fault"
 	"github.com/bellows-ml/bellows/lab/fidelity"
 )
 
@@ -32,9 +36,10 @@ rescaled. What the simulator takes a start to cost was measured in the other mix
 A step of these jobs sleeps for as long as the job's curve says, so that the machine's
 speed does not count; it has to be otherwise idle all the same. Each mix takes about
 two minutes a policy. Ctrl-C ends the cluster and takes its folder away.`,
-		Args: exactly(),
+		Args: command.Exactly(),
 	}
 	f := cmd.Flags()
+	f.StringVar(&o.Program, "bellows", "", "the bellows to run clusters with (default: beside this program, else in $PATH)")
 	f.IntVar(&o.Mixes, "mixes", 8, "number of mixes")
 	f.Uint64Var(&o.Seed, "seed", 1, "what mixes are drawn from")
 	f.Float64Var(&o.Scale, "scale", 1, "multiplies the jobs' work and the times between their submissions")
@@ -43,13 +48,13 @@ two minutes a policy. Ctrl-C ends the cluster and takes its folder away.`,
 	f.IntVar(&o.DevicesPerNode, "devices-per-node", 4, "devices of each")
 	f.DurationVar(&o.Interval, "interval", dev.DefaultInterval, "time between decisions that may move running jobs")
 	f.DurationVar(&o.Limit, "limit", 10*time.Minute, "give up on a mix that takes longer on the cluster")
-	out := outputFlag(cmd)
+	out := command.OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		if err = o.Check(); err != nil {
 			return err
 		}
-		if o.Program, err = os.Executable(); err != nil {
-			return fmt.Errorf("find this program: %w", err)
+		if o.Program, err = bellows(o.Program); err != nil {
+			return err
 		}
 		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
@@ -65,6 +70,27 @@ two minutes a policy. Ctrl-C ends the cluster and takes its folder away.`,
 		return out.Write(os.Stdout, r, func() error { return writeFidelity(os.Stdout, r, output.StyleOf(os.Stdout)) })
 	}
 	return cmd
+}
+
+// bellows finds the program that clusters are run with.
+func bellows(named string) (string, error) {
+	const name = "bellows"
+	if named != "" {
+		if _, err := exec.LookPath(named); err != nil {
+			return "", fault.Usage("--%s %s: %w", name, named, fault.Reason(err))
+		}
+		return named, nil
+	}
+	if own, err := os.Executable(); err == nil {
+		if beside, err := exec.LookPath(filepath.Join(filepath.Dir(own), name)); err == nil {
+			return beside, nil
+		}
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "", fault.Usage("no program %s beside this one, nor in $PATH: make build makes both; or name it with --%s", name, name)
+	}
+	return path, nil
 }
 
 func writeFidelity(w io.Writer, r fidelity.Report, s output.Style) error {
