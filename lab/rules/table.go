@@ -131,11 +131,11 @@ func fillElasticFlow(s *batch.Settings, r *batch.Run, f trace.File) (out batch.F
 
 func fillPollux(s *batch.Settings, r *batch.Run, f trace.File) (out batch.Filling, err error) {
 	folder := s.Profile
-	switch info, err := os.Stat(folder); {
+	switch info, missing := os.Stat(folder); {
 	case folder == "":
 		folder = filepath.Join(filepath.Dir(r.Trace), "..", "profiles")
-	case err != nil:
-		return out, fmt.Errorf("--profile %s: %w: give the folder of the Pollux simulator's tables", folder, fault.Reason(err))
+	case missing != nil:
+		return out, fmt.Errorf("--profile %s: %w: give the folder of the Pollux simulator's tables", folder, fault.Reason(missing))
 	case !info.IsDir():
 		folder = filepath.Dir(folder)
 	}
